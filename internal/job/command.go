@@ -1,0 +1,340 @@
+package job
+
+import "time"
+
+// Command is one verb of the engine with its parameters: the whole instruction
+// set is in this file. A command is applied by the machine in one step.
+//
+//sumtype:decl
+type Command interface{ command() }
+
+// Spec describes a job to push.
+type Spec struct {
+	Namespace string
+	Queue     string
+	Key       string
+	Unique    bool // refuse the push if a live or kept job has the same key
+	Numbered  bool // the job can be named by its 32-bit number
+	Type      string
+	Group     string
+	Body      []byte
+	BodyKind  BodyKind
+	Extra     []byte
+	Origin    Door
+	Policy    Policy
+
+	// RunAt schedules the job; a time that has come means now. Delay does the
+	// same relative to the time of the push, and wins if it is positive.
+	RunAt Time
+	Delay time.Duration
+	// TTL sets Policy.ExpireAt relative to the push, or to RunAt with TTLFromRun.
+	TTL        time.Duration
+	TTLFromRun bool
+	// At is where a job that is ready at once goes: PlaceTail or PlaceHead.
+	At Place
+
+	// BlockedBy lists the jobs that must succeed first. Jobs that do not exist
+	// or are finished do not block.
+	BlockedBy []Blocker
+}
+
+// Blocker names a job that another one waits for: by id, by 32-bit number, or
+// within an Atomic by how many pushes before this one (1 is the previous).
+type Blocker struct {
+	ID     ID
+	Number uint32
+	Back   int
+}
+
+// Push adds a job. It answers the id, serial and state.
+type Push struct {
+	Spec Spec
+	// RoomWait is how long to wait for room in a queue with a capacity.
+	RoomWait time.Duration
+}
+
+// Run adds a job that nobody keeps and waits for its result. Until it is leased
+// the wait ends after Wait; once leased it ends with that lease. The job is
+// withdrawn when the wait ends or the caller goes, and gone once answered.
+type Run struct {
+	Spec Spec
+	Wait time.Duration
+}
+
+// Atomic applies pushes, acks and deletes (*Push, *Ack, *Delete) whole or not at
+// all. It answers the ids of the pushes in order; an error carries the index of
+// the refused one.
+type Atomic struct{ Ops []Command }
+
+// Pick says how a fetch chooses among several queues.
+type Pick uint8
+
+// The picks.
+const (
+	PickInOrder Pick = iota // the first queue listed that has a job
+	PickRandom              // a queue at random among those that have one
+	PickBest                // the job of the highest priority over all, the oldest among equals
+)
+
+// Fetch leases up to Max ready jobs. If there is none it waits for one.
+type Fetch struct {
+	Namespace string
+	Queues    []string
+	Pick      Pick
+	Max       int           // at least 1
+	Wait      time.Duration // zero: do not wait; WaitForever: no limit
+
+	Holder    Holder
+	Exclusive bool // only the holder may settle
+	OnEnd     OnEnd
+	Door      Door
+	// Lease overrides the jobs' own lease length if LeaseSet.
+	Lease    time.Duration
+	LeaseSet bool
+}
+
+// WaitForever is a wait without a limit.
+const WaitForever = time.Duration(1<<63 - 1)
+
+// Need says what a settling verb asks of the job.
+type Need uint8
+
+// The needs. Whatever is asked, an exclusive lease is settled by its holder only.
+const (
+	NeedHeld       Need = iota // leased by the caller
+	NeedLeased                 // leased by anybody
+	NeedUnfinished             // in any state but Done and Failed
+	NeedAny                    // in any state; not bound by an exclusive lease
+)
+
+// Ack ends a job with success: it is removed, or kept as Done.
+type Ack struct {
+	Ref    Ref
+	By     Holder
+	Need   Need
+	Result []byte
+	// Keep keeps the job as Done whatever its policy says; NewBody then also
+	// replaces its body.
+	Keep     bool
+	NewBody  bool
+	Body     []byte
+	BodyKind BodyKind
+	Want     bool // answer the job with its body
+}
+
+// Fail ends an execution without success: the job's policy decides what follows.
+// Result is kept if the job ends as Failed.
+type Fail struct {
+	Ref     Ref
+	By      Holder
+	Need    Need
+	Failure Failure
+	Result  []byte
+	Want    bool
+}
+
+// Release gives a leased job back without counting a failure.
+type Release struct {
+	Ref   Ref
+	By    Holder
+	Need  Need
+	Place Place
+	Delay time.Duration
+	// TTL, if positive, lets the job live TTL+Delay from now on. StretchTTL
+	// instead adds Delay to the old expiry.
+	TTL         time.Duration
+	StretchTTL  bool
+	SetPriority bool
+	Priority    int64
+	Want        bool
+}
+
+// Return takes back a delivery that never reached its caller: the job is ready
+// at its old place as if it had not been fetched.
+type Return struct {
+	Namespace string
+	IDs       []ID
+	By        Holder
+}
+
+// Bury sets a job aside.
+type Bury struct {
+	Ref  Ref
+	By   Holder
+	Need Need
+	Want bool
+}
+
+// Kick makes buried jobs ready again, at their old places: the one of Ref, or up
+// to Count of a queue, first in order first. It answers the count.
+type Kick struct {
+	Ref       Ref
+	One       bool // only Ref, which must be buried
+	Namespace string
+	Queue     string
+	Count     int
+	Want      bool
+}
+
+// Delete removes a job, whatever its state.
+type Delete struct {
+	Ref  Ref
+	By   Holder
+	Need Need
+	Want bool
+}
+
+// Touch moves the end of a lease.
+type Touch struct {
+	Ref  Ref
+	By   Holder
+	Need Need
+	// Until, if set, is the new end, Restart starts the lease anew with its own
+	// length, Add adds to the end, the length and the expiry.
+	Until   Time
+	Restart bool
+	Add     time.Duration
+	// NoEarlier leaves an end that is later than the new one.
+	NoEarlier bool
+	Want      bool
+}
+
+// Promote makes a waiting, buried, failed or dead job ready now.
+type Promote struct {
+	Ref   Ref
+	Place Place
+	Want  bool
+}
+
+// Kill moves an unfinished job to its queue's dead list.
+type Kill struct {
+	Ref  Ref
+	For  time.Duration // how long it is kept; zero: by its policy
+	Want bool
+}
+
+// Respawn makes up to Limit dead jobs of a queue ready again, the first to have
+// died first, with Attempts tries from now on. It answers the count.
+type Respawn struct {
+	Namespace string
+	Queue     string
+	Limit     int
+	Attempts  uint32
+	TTL       time.Duration // zero: no expiry
+}
+
+// Move puts a job into another queue, in the state it has. A leased job cannot be moved.
+type Move struct {
+	Ref   Ref
+	Queue string
+}
+
+// Await waits until a job is Done or Failed and answers it with its result.
+type Await struct {
+	Ref  Ref
+	Wait time.Duration
+}
+
+// Cancel ends the wait of the caller with this token: a Fetch, Run, Await or
+// Push that has not been answered yet. It answers a count of one if there was
+// such a wait.
+type Cancel struct{ Token uint64 }
+
+// EndHolder ends a holder after Grace: its waits are cancelled at once, its jobs
+// go by the OnEnd of their leases.
+type EndHolder struct {
+	Holder Holder
+	Grace  time.Duration
+}
+
+// ResumeHolder calls off the end of a holder that is in its grace. It answers a
+// count of one if there was one.
+type ResumeHolder struct{ Holder Holder }
+
+// ReleaseAll makes every leased job of a queue ready again and answers the count.
+type ReleaseAll struct {
+	Namespace string
+	Queue     string
+}
+
+// Settings are the durable settings of a queue.
+type Settings struct {
+	Capacity uint64 // most jobs in whatever state; zero is no limit
+	Serials  bool   // number the jobs from 0
+	Attrs    []byte // the creating dialect's own, opaque
+}
+
+// Configure creates a queue or, with Replace, changes its settings. Without
+// Replace a queue that has been configured before is an error of kind Exists.
+type Configure struct {
+	Namespace string
+	Queue     string
+	Settings  Settings
+	Replace   bool
+}
+
+// Pause stops fetches from a queue, until a time or until Resume. Pausing a queue
+// that does not exist does nothing.
+type Pause struct {
+	Namespace string
+	Queue     string
+	For       time.Duration // zero: until resumed
+}
+
+// Resume lets fetches from a queue go on.
+type Resume struct {
+	Namespace string
+	Queue     string
+}
+
+// Purge removes the jobs of one state of a queue, or with a Limit the first so
+// many of its list. It answers the count.
+type Purge struct {
+	Namespace string
+	Queue     string
+	State     State
+	Limit     int
+}
+
+// Remove removes a queue with all its jobs; with ReadyOnly only its ready jobs,
+// its pause and its name in the list of queues until the next push.
+type Remove struct {
+	Namespace string
+	Queue     string
+	ReadyOnly bool
+	// IfIdle refuses with Waiting or Busy if callers wait or jobs are leased.
+	IfIdle bool
+	// KeepQueue empties the queue but keeps it and its settings.
+	KeepQueue bool
+}
+
+// Flush removes all queues of a namespace.
+type Flush struct{ Namespace string }
+
+func (*Push) command()         {}
+func (*Run) command()          {}
+func (*Atomic) command()       {}
+func (*Fetch) command()        {}
+func (*Ack) command()          {}
+func (*Fail) command()         {}
+func (*Release) command()      {}
+func (*Return) command()       {}
+func (*Bury) command()         {}
+func (*Kick) command()         {}
+func (*Delete) command()       {}
+func (*Touch) command()        {}
+func (*Promote) command()      {}
+func (*Kill) command()         {}
+func (*Respawn) command()      {}
+func (*Move) command()         {}
+func (*Await) command()        {}
+func (*Cancel) command()       {}
+func (*EndHolder) command()    {}
+func (*ResumeHolder) command() {}
+func (*ReleaseAll) command()   {}
+func (*Configure) command()    {}
+func (*Pause) command()        {}
+func (*Resume) command()       {}
+func (*Purge) command()        {}
+func (*Remove) command()       {}
+func (*Flush) command()        {}

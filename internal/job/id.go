@@ -1,0 +1,61 @@
+package job
+
+// ID is a job's number, unique in its shard for ever and below 2^53, so that
+// JSON clients keep it exact. The bits from 48 on are left for a shard number.
+type ID uint64
+
+// Number is the low half of the id, for clients that only have 32 bits. It is
+// unique among the live jobs pushed with Spec.Numbered.
+func (id ID) Number() uint32 { return uint32(id & 0xffffffff) }
+
+// Holder names who holds leases: a connection or a session of one node. The
+// zero Holder is nobody.
+type Holder struct {
+	Node uint32
+	Num  uint64
+}
+
+// Door says through which kind of listener a job came or was fetched. The
+// numbers are given out by the dialects; the engine only keeps them.
+type Door uint8
+
+// RefKind says which field of a Ref names the job.
+type RefKind uint8
+
+// The ways to name a job.
+const (
+	RefID     RefKind = iota // by its id
+	RefKey                   // by the client-given key; of several jobs the oldest that fits the verb
+	RefSerial                // by its serial number within Queue
+	RefNumber                // by the 32-bit number
+)
+
+// Ref names one job of a namespace. A non-empty Queue restricts it: a job that
+// is in another queue is not found.
+type Ref struct {
+	Kind      RefKind
+	Namespace string
+	Queue     string
+	ID        ID
+	Key       string
+	Serial    uint64
+	Number    uint32
+}
+
+// ByID names a job by its id. The queue may be empty where it is not known.
+func ByID(namespace, queue string, id ID) Ref {
+	return Ref{Kind: RefID, Namespace: namespace, Queue: queue, ID: id}
+}
+
+// ByKey names a job by its client-given key.
+func ByKey(namespace, key string) Ref { return Ref{Kind: RefKey, Namespace: namespace, Key: key} }
+
+// BySerial names a job by its serial number in a queue that counts its jobs.
+func BySerial(namespace, queue string, serial uint64) Ref {
+	return Ref{Kind: RefSerial, Namespace: namespace, Queue: queue, Serial: serial}
+}
+
+// ByNumber names a job by its 32-bit number.
+func ByNumber(namespace string, number uint32) Ref {
+	return Ref{Kind: RefNumber, Namespace: namespace, Number: number}
+}

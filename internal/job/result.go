@@ -1,0 +1,77 @@
+package job
+
+// Result is what a command answers. It may be reused: the machine overwrites it
+// and appends to Jobs[:0] and IDs[:0].
+type Result struct {
+	Err    *Error
+	ID     ID     // Push, Run
+	Serial uint64 // Push
+	State  State  // Push: the state the job is in now
+	IDs    []ID   // Atomic: of its pushes, in order
+	Count  int
+	Jobs   []Job // Fetch: the leased jobs; others with Want, and Await: the one job
+}
+
+// Reset empties r for another use.
+func (r *Result) Reset() {
+	clear(r.Jobs) // let the bodies go
+	*r = Result{IDs: r.IDs[:0], Jobs: r.Jobs[:0]}
+}
+
+// Counter is one of the lifetime counters of a queue.
+type Counter uint8
+
+// The lifetime counters.
+const (
+	CountPushed   Counter = iota // accepted
+	CountFetched                 // deliveries
+	CountAcked                   // succeeded
+	CountFailed                  // failures, lapses that count as one included
+	CountLapsed                  // leases that lapsed
+	CountReleased                // given back by their holder
+	CountReturned                // deliveries taken back
+	CountEnded                   // released or failed by the end of their holder
+	CountBuried
+	CountKicked
+	CountDeleted // removed by a command, purges included
+	CountExpired // ended by their expiry in an unfinished state
+	CountDied    // exhausted, whatever followed
+	CountDue     // schedules and back-offs that ended
+	CountTouched
+	CountMoved
+
+	// CounterCount is the number of counters.
+	CounterCount = int(CountMoved) + 1
+)
+
+var counterNames = [CounterCount]string{
+	"pushed", "fetched", "acked", "failed", "lapsed", "released", "returned", "ended",
+	"buried", "kicked", "deleted", "expired", "died", "due", "touched", "moved",
+}
+
+// String returns the counter's name.
+func (c Counter) String() string { return counterNames[c] }
+
+// QueueInfo is what is known about a queue at one moment.
+type QueueInfo struct {
+	Namespace   string
+	Name        string
+	Counts      [StateCount]uint64
+	Totals      [CounterCount]uint64
+	Paused      bool
+	PausedUntil Time
+	Configured  bool // made by Configure
+	Hidden      bool // removed with ReadyOnly and not pushed to since
+	Settings    Settings
+	Created     Time
+	OldestReady Time // when the ready job that is first in order became ready; zero if none
+}
+
+// Total returns the number of jobs in whatever state.
+func (q *QueueInfo) Total() uint64 {
+	var n uint64
+	for _, c := range q.Counts {
+		n += c
+	}
+	return n
+}

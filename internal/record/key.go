@@ -1,0 +1,373 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+
+	"millrace/internal/job"
+)
+
+// The key spaces. Everything that belongs to one queue and can be dropped with it
+// has the queue's number right behind the first byte.
+const (
+	spaceDependant = 'd' // blocker id, dependant's queue and id
+	spaceEphemeral = 'e' // queue, id: jobs that do not survive a restart
+	spaceGroup     = 'g' // queue, group: the leased job of a busy group
+	spaceJob       = 'j' // queue, id, part
+	spaceKey       = 'k' // namespace, client-given key
+	spaceList      = 'l' // queue, list, sort key, id
+	spaceMeta      = 'm' // the shard's counters
+	spaceMore      = 'M' // namespace, client-given key that repeats, id
+	spaceNumber    = 'n' // 32-bit number
+	spaceQueue     = 'q' // namespace, name
+	spaceSerial    = 's' // queue, serial number
+	spaceTimer     = 't' // time, queue, id
+	spaceSweep     = 'w' // queue: records left to clean up
+)
+
+// QueueID is the number by which keys name a queue. Zero is no queue. A queue that
+// is removed and made again has a new number.
+type QueueID uint32
+
+// Part is one of the records of a job.
+type Part byte
+
+// The parts of a job. A state change rewrites only the first.
+const (
+	PartMeta Part = iota
+	PartBody
+	PartFailures
+	PartResult
+	partEnd
+)
+
+// List is one of the ordered lists of a queue.
+type List byte
+
+// The lists. A state's list has the state's number; the others serve ready jobs
+// that have a group.
+const (
+	ListReady    = List(job.Ready)
+	ListLeased   = List(job.Leased)
+	ListGrouped  = List(32) // all ready jobs with a group
+	ListFirst    = List(33) // the first ready job of each group that is not busy
+	ListPerGroup = List(34) // the ready jobs of each group, by group
+)
+
+func queueSpace(dst []byte, space byte, q QueueID) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, space), uint32(q))
+}
+
+// JobKey appends the key of one part of a job.
+func JobKey(dst []byte, q QueueID, id job.ID, part Part) []byte {
+	dst = queueSpace(dst, spaceJob, q)
+	return append(binary.BigEndian.AppendUint64(dst, uint64(id)), byte(part))
+}
+
+// JobsFrom appends the lowest key of the jobs of q from id on.
+func JobsFrom(dst []byte, q QueueID, id job.ID) []byte { return JobKey(dst, q, id, PartMeta) }
+
+// ParseJobKey splits a job's key.
+func ParseJobKey(key []byte) (q QueueID, id job.ID, part Part, ok bool) {
+	if len(key) != 14 || key[0] != spaceJob {
+		return 0, 0, 0, false
+	}
+	return QueueID(binary.BigEndian.Uint32(key[1:])), job.ID(binary.BigEndian.Uint64(key[5:])), Part(key[13]), true
+}
+
+// QueueSpan returns the range of all jobs, lists, groups or serials of q, one
+// range per key space.
+func QueueSpan(q QueueID) [][2][]byte {
+	spans := make([][2][]byte, 0, 4)
+	for _, space := range []byte{spaceJob, spaceList, spaceGroup, spaceSerial} {
+		spans = append(spans, [2][]byte{queueSpace(nil, space, q), queueSpace(nil, space, q+1)})
+	}
+	return spans
+}
+
+// ListKey appends the key of the entry of j in a list of its queue.
+func ListKey(dst []byte, q QueueID, list List, j *job.Job) []byte {
+	dst = ListStart(dst, q, list)
+	switch list {
+	case List(job.Scheduled), List(job.Retrying):
+		dst = appendOrdInt(dst, int64(j.RunAt))
+	case ListLeased:
+		dst = append(dst, leaseSegment(j))
+		dst = appendOrdUint(dst, j.Entered)
+	case ListReady, List(job.Buried), ListGrouped, ListFirst:
+		dst = appendOrder(dst, &j.Order)
+	case ListPerGroup:
+		dst = appendText(dst, j.Group)
+		dst = appendOrder(dst, &j.Order)
+	case List(job.Done), List(job.Failed), List(job.Dead):
+		dst = appendOrdUint(dst, j.Entered)
+	case List(job.Blocked): // the id alone
+	}
+	return binary.BigEndian.AppendUint64(dst, uint64(j.ID))
+}
+
+// leaseSegment puts leases that end with their holder first, so that a restart
+// reads only those.
+func leaseSegment(j *job.Job) byte {
+	if j.Lease.OnEnd == job.EndKeep {
+		return 1
+	}
+	return 0
+}
+
+// ListStart appends the lowest key of a list, ListEnd the first above it.
+func ListStart(dst []byte, q QueueID, list List) []byte {
+	return append(queueSpace(dst, spaceList, q), byte(list))
+}
+
+// ListEnd appends the first key above a list.
+func ListEnd(dst []byte, q QueueID, list List) []byte {
+	return append(queueSpace(dst, spaceList, q), byte(list)+1)
+}
+
+// BoundLeases returns the range of the leases of q that end with their holder.
+func BoundLeases(q QueueID) (lo, hi []byte) {
+	lo = append(ListStart(nil, q, ListLeased), 0)
+	return lo, append(ListStart(nil, q, ListLeased), 1)
+}
+
+// GroupSpan returns the range of the ready jobs of one group.
+func GroupSpan(q QueueID, group string) (lo, hi []byte) {
+	lo = appendText(ListStart(nil, q, ListPerGroup), group)
+	hi = append([]byte(nil), lo...)
+	hi[len(hi)-1]++ // the terminator of the text
+	return lo, hi
+}
+
+// EntryID returns the job of a list entry.
+func EntryID(key []byte) job.ID {
+	if len(key) < 8 {
+		return 0
+	}
+	return job.ID(binary.BigEndian.Uint64(key[len(key)-8:]))
+}
+
+// GroupKey appends the key of a busy group. Its value is the id of the leased job.
+func GroupKey(dst []byte, q QueueID, group string) []byte {
+	return append(queueSpace(dst, spaceGroup, q), group...)
+}
+
+// TimerKey appends the key of a job's timer.
+func TimerKey(dst []byte, at job.Time, q QueueID, id job.ID) []byte {
+	dst = TimerFrom(dst, at)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(q))
+	return binary.BigEndian.AppendUint64(dst, uint64(id))
+}
+
+// TimerFrom appends the lowest key of the timers at or after a time.
+func TimerFrom(dst []byte, at job.Time) []byte {
+	at = max(at, 0) // what is due before 1970 is due
+	return binary.BigEndian.AppendUint64(append(dst, spaceTimer), uint64(at))
+}
+
+// TimerEnd returns the first key above all timers.
+func TimerEnd() []byte { return []byte{spaceTimer + 1} }
+
+// ParseTimerKey splits a timer's key.
+func ParseTimerKey(key []byte) (at job.Time, q QueueID, id job.ID, ok bool) {
+	if len(key) != 21 || key[0] != spaceTimer {
+		return 0, 0, 0, false
+	}
+	u := binary.BigEndian.Uint64(key[1:])
+	if u > math.MaxInt64 {
+		return 0, 0, 0, false
+	}
+	return job.Time(u), QueueID(binary.BigEndian.Uint32(key[9:])), job.ID(binary.BigEndian.Uint64(key[13:])), true
+}
+
+// KeyKey appends the entry of a client-given key. Its value is a KeyRef: the
+// oldest job with the key, and whether there are more.
+func KeyKey(dst []byte, namespace, key string) []byte {
+	dst = appendText(append(dst, spaceKey), namespace)
+	return append(dst, key...)
+}
+
+// MoreKey appends the entry of a further job with a key that repeats. Its value
+// is the number of its queue.
+func MoreKey(dst []byte, namespace, key string, id job.ID) []byte {
+	dst = appendText(append(dst, spaceMore), namespace)
+	dst = appendText(dst, key)
+	return binary.BigEndian.AppendUint64(dst, uint64(id))
+}
+
+// MoreSpan returns the range of the further jobs with one key.
+func MoreSpan(namespace, key string) (lo, hi []byte) {
+	lo = appendText(appendText([]byte{spaceMore}, namespace), key)
+	hi = append([]byte(nil), lo...)
+	hi[len(hi)-1]++
+	return lo, hi
+}
+
+// NumberKey appends the entry of a job under its 32-bit number. Its value is a JobRef.
+func NumberKey(dst []byte, number uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, spaceNumber), number)
+}
+
+// SerialKey appends the entry of a job under its serial number. Its value is the id.
+func SerialKey(dst []byte, q QueueID, serial uint64) []byte {
+	return binary.BigEndian.AppendUint64(queueSpace(dst, spaceSerial, q), serial)
+}
+
+// DependantKey appends the entry that says that job id of queue q waits for blocker.
+func DependantKey(dst []byte, blocker job.ID, q QueueID, id job.ID) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, spaceDependant), uint64(blocker))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(q))
+	return binary.BigEndian.AppendUint64(dst, uint64(id))
+}
+
+// DependantSpan returns the range of the dependants of a job.
+func DependantSpan(blocker job.ID) (lo, hi []byte) {
+	lo = binary.BigEndian.AppendUint64([]byte{spaceDependant}, uint64(blocker))
+	return lo, binary.BigEndian.AppendUint64([]byte{spaceDependant}, uint64(blocker)+1)
+}
+
+// ParseDependantKey returns the waiting job of a dependant entry.
+func ParseDependantKey(key []byte) (q QueueID, id job.ID, ok bool) {
+	if len(key) != 21 || key[0] != spaceDependant {
+		return 0, 0, false
+	}
+	return QueueID(binary.BigEndian.Uint32(key[9:])), job.ID(binary.BigEndian.Uint64(key[13:])), true
+}
+
+// EphemeralKey appends the entry of a job that does not survive a restart.
+func EphemeralKey(dst []byte, q QueueID, id job.ID) []byte {
+	return binary.BigEndian.AppendUint64(queueSpace(dst, spaceEphemeral, q), uint64(id))
+}
+
+// EphemeralSpan returns the range of all such entries.
+func EphemeralSpan() (lo, hi []byte) { return []byte{spaceEphemeral}, []byte{spaceEphemeral + 1} }
+
+// ParseEphemeralKey returns the job of such an entry.
+func ParseEphemeralKey(key []byte) JobRef {
+	if len(key) != 13 {
+		return JobRef{}
+	}
+	return JobRef{Queue: QueueID(binary.BigEndian.Uint32(key[1:])), ID: EntryID(key)}
+}
+
+// QueueKey appends the key of a queue's record.
+func QueueKey(dst []byte, namespace, name string) []byte {
+	return append(appendText(append(dst, spaceQueue), namespace), name...)
+}
+
+// QueuesSpan returns the range of the queues of a namespace in order of their
+// names, or of all queues if it is empty.
+func QueuesSpan(namespace string) (lo, hi []byte) {
+	if namespace == "" {
+		return []byte{spaceQueue}, []byte{spaceQueue + 1}
+	}
+	lo = appendText([]byte{spaceQueue}, namespace)
+	hi = append([]byte(nil), lo...)
+	hi[len(hi)-1]++
+	return lo, hi
+}
+
+// MetaKey is the key of the shard's counters.
+func MetaKey() []byte { return []byte{spaceMeta} }
+
+// SweepKey appends the key of the sweep of a queue.
+func SweepKey(dst []byte, q QueueID) []byte { return queueSpace(dst, spaceSweep, q) }
+
+// SweepSpan returns the range of all sweeps.
+func SweepSpan() (lo, hi []byte) { return []byte{spaceSweep}, []byte{spaceSweep + 1} }
+
+// ParseSweepKey returns the queue of a sweep.
+func ParseSweepKey(key []byte) QueueID {
+	if len(key) != 5 {
+		return 0
+	}
+	return QueueID(binary.BigEndian.Uint32(key[1:]))
+}
+
+// appendText appends s so that texts sort as their bytes and none is the prefix
+// of another: zero bytes are escaped and a terminator follows.
+func appendText(dst []byte, s string) []byte {
+	for i := range len(s) {
+		dst = append(dst, s[i])
+		if s[i] == 0 {
+			dst = append(dst, 0xff)
+		}
+	}
+	return append(dst, 0, 1)
+}
+
+// parseText is the inverse of appendText. It returns the text and what follows.
+func parseText(b []byte) (s string, rest []byte, ok bool) {
+	var buf []byte
+	for i := 0; i < len(b); i++ {
+		if b[i] != 0 {
+			continue
+		}
+		if i+1 >= len(b) {
+			break
+		}
+		switch b[i+1] {
+		case 1:
+			if buf == nil {
+				return string(b[:i]), b[i+2:], true
+			}
+			return string(append(buf, b[:i]...)), b[i+2:], true
+		case 0xff:
+			buf = append(append(buf, b[:i]...), 0)
+			b = b[i+2:]
+			i = -1
+		default:
+			return "", nil, false
+		}
+	}
+	return "", nil, false
+}
+
+// ParseQueueKey splits the key of a queue's record.
+func ParseQueueKey(key []byte) (namespace, name string, ok bool) {
+	if len(key) < 1 || key[0] != spaceQueue {
+		return "", "", false
+	}
+	namespace, rest, ok := parseText(key[1:])
+	return namespace, string(rest), ok
+}
+
+func appendOrder(dst []byte, o *job.Order) []byte {
+	dst = appendOrdInt(dst, o.Rank)
+	dst = appendOrdInt(dst, -o.Priority)
+	dst = appendOrdInt(dst, int64(o.At))
+	return appendOrdUint(dst, o.Seq)
+}
+
+// appendOrdUint appends v so that values sort as numbers: the count of significant
+// bytes, then those bytes.
+func appendOrdUint(dst []byte, v uint64) []byte {
+	n := byteLen(v)
+	dst = append(dst, 0x80+byte(n))
+	for i := n - 1; i >= 0; i-- {
+		dst = append(dst, byte(v>>(8*i)))
+	}
+	return dst
+}
+
+// appendOrdInt does the same for signed numbers: zero is 0x80, negative ones lie below.
+func appendOrdInt(dst []byte, v int64) []byte {
+	if v >= 0 {
+		return appendOrdUint(dst, uint64(v))
+	}
+	u := uint64(-(v + 1)) // the complement; fits
+	n := max(byteLen(u), 1)
+	dst = append(dst, 0x80-byte(n))
+	for i := n - 1; i >= 0; i-- {
+		dst = append(dst, ^byte(u>>(8*i)))
+	}
+	return dst
+}
+
+func byteLen(v uint64) int {
+	n := 0
+	for ; v != 0; v >>= 8 {
+		n++
+	}
+	return n
+}
