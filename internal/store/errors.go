@@ -1,0 +1,20 @@
+package store
+
+import "errors"
+
+// The ways in which a store refuses to open or to go on. Each is wrapped in a
+// message that names the path and says what to do about it.
+var (
+	// ErrLocked means that another process has the data directory open.
+	ErrLocked = errors.New("data directory is in use by another process")
+	// ErrNewerFormat means that a newer release wrote the data directory.
+	ErrNewerFormat = errors.New("data was written by a newer release")
+	// ErrForeign means that the directory holds files that are not ours.
+	ErrForeign = errors.New("directory holds files of something else")
+	// ErrCorrupt means that stored bytes are missing or not what was written.
+	ErrCorrupt = errors.New("data is damaged")
+	// ErrUnwritable means that the directory cannot be created or written.
+	ErrUnwritable = errors.New("data directory cannot be written")
+	// ErrClosed means that the store or snapshot was used after its Close.
+	ErrClosed = errors.New("store is closed")
+)

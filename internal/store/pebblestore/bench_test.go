@@ -1,0 +1,99 @@
+package pebblestore_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"millrace/internal/store"
+	"millrace/internal/store/pebblestore"
+	"millrace/internal/store/storetest"
+)
+
+func BenchmarkCommit(b *testing.B) {
+	storetest.BenchmarkCommit(b, func(t testing.TB) store.Store {
+		return open(t, pebblestore.Options{Dir: t.TempDir()})
+	})
+}
+
+// load commits count keys with values of 100 bytes, which no compression shrinks.
+func load(b *testing.B, s store.Store, prefix string, count int) {
+	b.Helper()
+	value := make([]byte, 100)
+	var batch store.Batch
+	for i := range count {
+		x := uint64(i) * 0x9e3779b97f4a7c15
+		for j := range value {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			value[j] = byte(x)
+		}
+		batch.Set(numbered(prefix, i), value)
+		if batch.Len() == 1000 || i == count-1 {
+			if err := s.Commit(&batch, false); err != nil {
+				b.Fatal(err)
+			}
+			batch.Reset()
+		}
+	}
+}
+
+func numbered(prefix string, i int) []byte {
+	return binary.BigEndian.AppendUint64([]byte(prefix), uint64(i))
+}
+
+// BenchmarkGetAbsent looks for keys between those of a backlog larger than the cache.
+func BenchmarkGetAbsent(b *testing.B) {
+	s := open(b, pebblestore.Options{Dir: b.TempDir()})
+	defer s.Close()
+	const count = 1_000_000
+	load(b, s, "key/", count)
+	key := make([]byte, 0, 32)
+	var dst []byte
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		i = (i*1103515245 + 12345) & (1<<30 - 1)
+		key = append(append(key[:0], numbered("key/", i%count)...), '!')
+		var ok bool
+		var err error
+		if dst, ok, err = s.Get(dst[:0], key); ok || err != nil {
+			b.Fatal(ok, err)
+		}
+	}
+}
+
+// BenchmarkScan500AfterTombstones reads the head of a list whose first 200,000 keys
+// were deleted just now, from the start of the list and from where they end.
+func BenchmarkScan500AfterTombstones(b *testing.B) {
+	const deleted = 200_000
+	s := open(b, pebblestore.Options{Dir: b.TempDir()})
+	defer s.Close()
+	load(b, s, "ready/", 2*deleted)
+	var batch store.Batch
+	for i := range deleted {
+		batch.Delete(numbered("ready/", i))
+		if batch.Len() == 500 {
+			if err := s.Commit(&batch, false); err != nil {
+				b.Fatal(err)
+			}
+			batch.Reset()
+		}
+	}
+	for _, from := range []int{0, deleted} {
+		b.Run(fmt.Sprintf("from=%d", from), func(b *testing.B) {
+			for b.Loop() {
+				visits := 0
+				err := s.Scan(store.Range{Lo: numbered("ready/", from), Hi: []byte("ready0")}, func(_, _ []byte) bool {
+					visits++
+					return visits < 500
+				})
+				if err != nil || visits != 500 {
+					b.Fatal(visits, err)
+				}
+			}
+			b.ReportMetric(float64(s.Stats().Tombstones), "tombstones")
+		})
+	}
+}

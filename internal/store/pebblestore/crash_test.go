@@ -1,0 +1,472 @@
+package pebblestore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
+
+	"millrace/internal/store"
+	"millrace/internal/store/pebblestore"
+	"millrace/internal/store/storetest"
+)
+
+const memDir = "/srv/data"
+
+// memTableBytes is small, so that a short test flushes, compacts and rotates logs.
+const memTableBytes = 64 << 10
+
+// historyBatch fills the n-th batch of a history, counted from 1, of which a store
+// may lose an end but nothing in between. Each batch depends on those before it.
+func historyBatch(b *store.Batch, n int) {
+	b.Set(historyKey(n), bytes.Repeat([]byte{byte(n)}, 700))
+	b.Set([]byte("last"), strconv.AppendInt(nil, int64(n), 10))
+	if n > 20 {
+		b.Delete(historyKey(n - 20))
+	}
+	if n%50 == 0 {
+		b.DeleteRange(historyKey(0), historyKey(n-5))
+	}
+}
+
+func historyKey(n int) []byte { return fmt.Appendf(nil, "h%06d", n) }
+
+// checkHistory checks that the store holds exactly the first n batches for some n
+// from atLeast to atMost, and returns n.
+func checkHistory(t testing.TB, s store.Store, atLeast, atMost int) int {
+	t.Helper()
+	last, _, err := s.Get(nil, []byte("last"))
+	if err != nil {
+		t.Fatalf("Get: %v", err)
+	}
+	n := 0
+	if len(last) > 0 {
+		if n, err = strconv.Atoi(string(last)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < atLeast || n > atMost {
+		t.Errorf("the store holds %d batches, want %d to %d", n, atLeast, atMost)
+	}
+	var want []string
+	oldest := max(1, n-19)
+	if cut := n/50*50 - 5; cut > oldest {
+		oldest = cut
+	}
+	for i := oldest; i <= n; i++ {
+		want = append(want, string(historyKey(i)))
+	}
+	var got []string
+	for _, kv := range storetest.Dump(t, s, store.Range{Lo: []byte("h"), Hi: []byte("i")}) {
+		got = append(got, kv.Key)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("after %d batches (-want +got):\n%s", n, diff)
+	}
+	return n
+}
+
+// crash is a file system as a crash left it, and what had to be on it.
+type crash struct {
+	fs              *vfs.MemFS
+	durable, newest int
+}
+
+// crashes collects a crash at every so many changes of a file system.
+type crashes struct {
+	mem    *vfs.MemFS
+	every  int
+	config func(seed uint64) vfs.CrashCloneCfg
+
+	mu              sync.Mutex // guards what follows
+	changes         int
+	durable, newest int
+	all             []crash
+}
+
+func (c *crashes) String() string { return "crashes" }
+
+// MaybeError is called before each operation and never injects an error.
+func (c *crashes) MaybeError(op errorfs.Op) error {
+	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes++
+	if c.changes%c.every == 0 {
+		c.all = append(c.all, crash{c.mem.CrashClone(c.config(uint64(c.changes))), c.durable, c.newest})
+	}
+	return nil
+}
+
+func (c *crashes) commit(t testing.TB, s store.Store, n int, durable bool) {
+	t.Helper()
+	c.mu.Lock()
+	c.newest = n
+	c.mu.Unlock()
+	storetest.Commit(t, s, durable, func(b *store.Batch) { historyBatch(b, n) })
+	if durable {
+		c.mu.Lock()
+		c.durable = n
+		c.mu.Unlock()
+	}
+}
+
+// TestCrash ends the machine at many points, the creation of the store included,
+// with none, half or all of the unsynced data on the disk.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	for _, percent := range []int{0, 50, 100} {
+		t.Run(fmt.Sprintf("kept=%d%%", percent), func(t *testing.T) {
+			t.Parallel()
+			mem := vfs.NewCrashableMem()
+			c := &crashes{mem: mem, every: 1, config: func(seed uint64) vfs.CrashCloneCfg {
+				return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
+			}}
+			s := open(t, pebblestore.Options{Dir: memDir, FS: hooked(mem, c), MemTableBytes: memTableBytes})
+			c.mu.Lock()
+			c.every = 23
+			c.mu.Unlock()
+			for n := 1; n <= 1500; n++ {
+				c.commit(t, s, n, n%7 == 0)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			kept := 0
+			for _, crash := range c.all {
+				s := open(t, pebblestore.Options{Dir: memDir, FS: crash.fs, MemTableBytes: memTableBytes})
+				n := checkHistory(t, s, crash.durable, crash.newest)
+				kept += n - crash.durable
+				// What was recovered is a working store.
+				storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, n+1) })
+				checkHistory(t, s, n+1, n+1)
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Logf("%d crashes; %d batches survived without having been synced", len(c.all), kept)
+		})
+	}
+}
+
+func TestSyncMakesEarlierCommitsDurable(t *testing.T) {
+	t.Parallel()
+	for name, sync := range map[string]func(s store.Store) error{
+		"Sync":                store.Store.Sync,
+		"durable empty batch": func(s store.Store) error { return s.Commit(&store.Batch{}, true) },
+		"durable range of none": func(s store.Store) error {
+			var b store.Batch
+			b.DeleteRange([]byte("b"), []byte("a"))
+			return s.Commit(&b, true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mem := vfs.NewCrashableMem()
+			s := open(t, pebblestore.Options{Dir: memDir, FS: mem, MemTableBytes: memTableBytes})
+			defer s.Close()
+			for n := 1; n <= 200; n++ {
+				storetest.Commit(t, s, false, func(b *store.Batch) { historyBatch(b, n) })
+			}
+			if err := sync(s); err != nil {
+				t.Fatal(err)
+			}
+			crashed := open(t, pebblestore.Options{Dir: memDir, FS: mem.CrashClone(vfs.CrashCloneCfg{})})
+			defer crashed.Close()
+			checkHistory(t, crashed, 200, 200)
+			if st := s.Stats(); st.SyncCount == 0 || st.Flushes == 0 {
+				t.Errorf("Stats = %+v, want syncs and flushes", st)
+			}
+		})
+	}
+}
+
+// logs returns the write-ahead logs, oldest first.
+func logs(t testing.TB, mem *vfs.MemFS) []string {
+	t.Helper()
+	names, err := mem.List(memDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	slices.Sort(names)
+	return names
+}
+
+func readFile(t testing.TB, fsys vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fsys.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func writeFile(t testing.TB, fsys vfs.FS, path string, p []byte) {
+	t.Helper()
+	f, err := fsys.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(slices.Clone(p)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTornTail cuts the newest log anywhere: what is left of it is a history.
+func TestTornTail(t *testing.T) {
+	t.Parallel()
+	mem := vfs.NewCrashableMem()
+	s := open(t, pebblestore.Options{Dir: memDir, FS: mem})
+	defer s.Close()
+	for n := 1; n <= 100; n++ {
+		storetest.Commit(t, s, n == 100, func(b *store.Batch) { historyBatch(b, n) })
+	}
+	all := vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))}
+	names := logs(t, mem)
+	path := memDir + "/" + names[len(names)-1]
+	whole := readFile(t, mem, path)
+	previous := 0
+	for size := 0; size < len(whole)+997; size += 997 {
+		clone := mem.CrashClone(all)
+		writeFile(t, clone, path, whole[:min(size, len(whole))])
+		s := open(t, pebblestore.Options{Dir: memDir, FS: clone})
+		previous = checkHistory(t, s, previous, 100)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if previous != 100 {
+		t.Errorf("the whole log gives %d batches, want 100", previous)
+	}
+}
+
+// injector fails the n-th of some operations, and maybe all that follow.
+type injector struct {
+	kinds []errorfs.OpKind
+	ever  bool // fail all later ones too
+
+	mu     sync.Mutex // guards what follows
+	left   int        // operations until the first failure; negative while off
+	failed bool
+}
+
+// hooked calls the injector before every operation, unlike errorfs.Wrap also for
+// files that are reused, which most logs are.
+func hooked(fsys vfs.FS, inj errorfs.Injector) vfs.FS { return reuseFS{errorfs.Wrap(fsys, inj), inj} }
+
+type reuseFS struct {
+	vfs.FS
+	inj errorfs.Injector
+}
+
+func (f reuseFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.ReuseForWrite(oldname, newname, c)
+	if err != nil {
+		return nil, err
+	}
+	return errorfs.WrapFile(file, f.inj), nil
+}
+
+var errInjected = errors.New("injected")
+
+func (i *injector) String() string { return "injector" }
+
+func (i *injector) MaybeError(op errorfs.Op) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.left < 0 || !slices.Contains(i.kinds, op.Kind) || op.Path != "" && !strings.HasPrefix(op.Path, memDir) {
+		return nil
+	}
+	if i.left > 0 {
+		i.left--
+		return nil
+	}
+	if i.failed && !i.ever {
+		return nil
+	}
+	i.failed = true
+	return errInjected
+}
+
+func (i *injector) hasFailed() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.failed
+}
+
+func (i *injector) start(left int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.left = left
+}
+
+var injections = []struct {
+	name  string
+	kinds []errorfs.OpKind
+	// harmless errors may pass, or be noticed by a later commit than the next.
+	harmless bool
+	steps    []int
+}{
+	{"write", []errorfs.OpKind{errorfs.OpFileWrite}, false, []int{0, 1, 2, 5, 20, 77, 78, 79, 80, 81, 82, 83, 84, 120}},
+	{"sync", []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}, false, []int{0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 30, 47}},
+	{"create", []errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, false, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
+	{"rename", []errorfs.OpKind{errorfs.OpRename, errorfs.OpLink}, false, nil}, // Only Open renames.
+	{"open", []errorfs.OpKind{errorfs.OpOpen}, true, []int{0, 1, 2, 3}},
+	{"stat", []errorfs.OpKind{errorfs.OpFileStat}, true, []int{0, 1, 2, 3}},
+	{"remove", []errorfs.OpKind{errorfs.OpRemove}, true, []int{0, 1, 2, 3}},
+}
+
+// TestNothingIsAcknowledgedAfterAFailure injects an error, once or from then on,
+// into the files of a store at work.
+func TestNothingIsAcknowledgedAfterAFailure(t *testing.T) {
+	t.Parallel()
+	for _, injection := range injections {
+		for _, step := range injection.steps {
+			for _, ever := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%d/ever=%t", injection.name, step, ever), func(t *testing.T) {
+					t.Parallel()
+					testFailure(t, &injector{kinds: injection.kinds, ever: ever, left: -1}, step, injection.harmless)
+				})
+			}
+		}
+	}
+}
+
+func testFailure(t *testing.T, inj *injector, step int, harmless bool) {
+	t.Helper()
+	mem := vfs.NewCrashableMem()
+	var mu sync.Mutex
+	var fatal []error
+	s := open(t, pebblestore.Options{
+		Dir: memDir, FS: hooked(mem, inj), MemTableBytes: memTableBytes,
+		OnFatal: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			fatal = append(fatal, err)
+		},
+	})
+	inj.start(step)
+	durable, newest := 0, 0
+	var failure error
+	for n := 1; n <= 900; n++ {
+		var b store.Batch
+		historyBatch(&b, n)
+		late := inj.hasFailed() && !harmless
+		err := s.Commit(&b, n%10 == 0)
+		switch {
+		case err == nil && (late || failure != nil):
+			t.Fatalf("batch %d is acknowledged after the failure", n)
+		case err == nil && n%10 == 0:
+			durable, newest = n, n
+		case err == nil:
+			newest = n
+		case failure == nil:
+			failure, newest = err, n
+		}
+		if failure != nil && !errors.Is(err, errInjected) {
+			t.Fatalf("batch %d: %v, want the first error", n, err)
+		}
+	}
+	if !inj.hasFailed() {
+		t.Error("the history is too short for the failure to happen")
+	}
+	if failure == nil && !harmless {
+		t.Error("all commits succeeded")
+	}
+	if failure != nil {
+		if err := s.Sync(); !errors.Is(err, errInjected) {
+			t.Errorf("Sync: %v, want the injected error", err)
+		}
+		if err := s.Checkpoint("/srv/copy"); !errors.Is(err, errInjected) {
+			t.Errorf("Checkpoint: %v, want the injected error", err)
+		}
+	}
+	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
+	closeErr := s.Close()
+	if (closeErr != nil) != (failure != nil) {
+		t.Errorf("Close: %v after %v", closeErr, failure)
+	}
+	mu.Lock()
+	if calls := len(fatal); failure != nil && calls != 1 || failure == nil && calls > 0 && !inj.hasFailed() {
+		t.Errorf("OnFatal was called %d times: %v", calls, fatal)
+	}
+	mu.Unlock()
+	for name, fsys := range map[string]*vfs.MemFS{"closed": mem, "crashed": crashed} {
+		reopened, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, MemTableBytes: memTableBytes})
+		if err != nil {
+			t.Fatalf("%s: reopen: %v", name, err)
+		}
+		checkHistory(t, reopened, durable, newest)
+		if err := reopened.Close(); err != nil {
+			t.Errorf("%s: close: %v", name, err)
+		}
+	}
+}
+
+// TestOpenFailsCleanly injects errors while a store is created or recovered: Open
+// returns, with an error if it could not finish, and a later Open works.
+func TestOpenFailsCleanly(t *testing.T) {
+	t.Parallel()
+	for _, history := range []int{0, 300} {
+		for _, injection := range injections {
+			for step := range 12 {
+				t.Run(fmt.Sprintf("batches=%d/%s/%d", history, injection.name, step), func(t *testing.T) {
+					t.Parallel()
+					mem := vfs.NewCrashableMem()
+					if history > 0 {
+						s := open(t, pebblestore.Options{Dir: memDir, FS: mem, MemTableBytes: memTableBytes})
+						for n := 1; n <= history; n++ {
+							storetest.Commit(t, s, false, func(b *store.Batch) { historyBatch(b, n) })
+						}
+						if err := s.Close(); err != nil {
+							t.Fatal(err)
+						}
+					}
+					inj := &injector{kinds: injection.kinds, ever: true, left: step}
+					o := pebblestore.Options{
+						Dir: memDir, FS: hooked(mem, inj), MemTableBytes: memTableBytes,
+						OnFatal: func(err error) { t.Errorf("OnFatal during Open: %v", err) },
+					}
+					s, err := pebblestore.Open(o)
+					failed := inj.hasFailed()
+					inj.start(-1)
+					if err == nil {
+						if failed && !injection.harmless {
+							t.Error("Open succeeds in spite of the failure")
+						}
+						if err := s.Close(); err != nil {
+							t.Error(err)
+						}
+					}
+					o.FS = mem
+					s = open(t, o)
+					checkHistory(t, s, history, history)
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+}

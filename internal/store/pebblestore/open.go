@@ -1,0 +1,199 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	crdberrors "github.com/cockroachdb/errors"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/store"
+)
+
+// Open opens the data directory and creates it if need be. Its errors are those of
+// package store, each with the path and a way out.
+func Open(o Options) (*Store, error) {
+	if o.Dir == "" {
+		return nil, errors.New("open store: no data directory given: set data.dir")
+	}
+	o.Dir = filepath.Clean(o.Dir)
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.CacheBytes <= 0 {
+		o.CacheBytes = defaultCacheBytes
+	}
+	if o.MemTableBytes <= 0 {
+		o.MemTableBytes = defaultMemTableBytes
+	}
+	lock, err := lockDir(o)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s, err := openLocked(o, lock)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), lock.Close())
+	}
+	return s, nil
+}
+
+// lockDir makes sure that the directory exists, is one, and is ours alone.
+func lockDir(o Options) (*pebble.Lock, error) {
+	info, err := o.FS.Stat(o.Dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return nil, fmt.Errorf("%s: %w: it is a file: name a directory, or move the file away", o.Dir, store.ErrUnwritable)
+	case errors.Is(err, fs.ErrNotExist) && o.ReadOnly:
+		return nil, fmt.Errorf("%s: %w: there is nothing to read: check the path", o.Dir, err)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, unwritable(o.Dir, err)
+	}
+	if err := makeDir(o.FS, o.Dir); err != nil {
+		return nil, unwritable(o.Dir, err)
+	}
+	lock, err := pebble.LockDirectory(o.Dir, o.FS)
+	if err == nil {
+		return lock, nil
+	}
+	var pathErr *fs.PathError
+	held := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) && !errors.As(err, &pathErr) ||
+		strings.Contains(err.Error(), "lock held by current process")
+	if held {
+		return nil, fmt.Errorf("%s: %w: stop that process, or give this one a directory of its own",
+			o.Dir, store.ErrLocked)
+	}
+	return nil, unwritable(o.Dir, err)
+}
+
+// makeDir creates the directory and makes its entry durable.
+func makeDir(fsys vfs.FS, dir string) error {
+	if _, err := fsys.Stat(dir); err == nil {
+		return nil
+	}
+	parent := fsys.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := fsys.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	return syncDir(fsys, parent)
+}
+
+func unwritable(dir string, err error) error {
+	return fmt.Errorf("%s: %w: %w: give this user write access, or free some space", dir, store.ErrUnwritable, err)
+}
+
+func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
+	fresh, err := readMarker(o.FS, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		if o.ReadOnly {
+			return nil, fmt.Errorf("%s: %w: there is no store in it: check the path", o.Dir, fs.ErrNotExist)
+		}
+		if err := prepareDir(o.FS, o.Dir); err != nil {
+			return nil, unwritable(o.Dir, err)
+		}
+	}
+	f := &fuse{onFatal: o.OnFatal}
+	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, events: &events{fuse: f, created: time.Now()}}
+	po := pebbleOptions(o)
+	po.Lock = lock
+	po.FS = &fuseFS{FS: o.FS, fuse: f, dir: o.Dir}
+	po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: f}
+	po.EventListener = s.events.listener()
+	po.ErrorIfNotExists = !fresh
+	if s.db, err = openPebble(o.Dir, po); err != nil {
+		return nil, classify(o.Dir, err)
+	}
+	s.reader = reader{source: s.db, closed: &s.closed}
+	err = f.err()
+	if err == nil && fresh {
+		// Nothing was committed before this point, so that a directory without its
+		// final marker may be emptied and begun anew.
+		if err = finishMarker(o.FS, o.Dir); err != nil {
+			err = unwritable(o.Dir, err)
+		}
+	}
+	if err == nil {
+		err = f.arm()
+	}
+	if err != nil {
+		f.blow(err) // So that Close changes nothing any more.
+		_ = s.db.Close()
+		return nil, classify(o.Dir, err)
+	}
+	return s, nil
+}
+
+// openPebble opens the database and returns, as an error, what Pebble panics with
+// over some kinds of damage.
+func openPebble(dir string, po *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", store.ErrCorrupt, r)
+		}
+	}()
+	return pebble.Open(dir, po)
+}
+
+// classify turns an error of opening the database into one for the operator. The
+// marker has already said that the directory is ours, so that whatever is neither
+// a newer format nor the operating system's refusal is damage.
+func classify(dir string, err error) error {
+	var errno syscall.Errno
+	text := err.Error()
+	if detail := crdberrors.FlattenDetails(err); detail != "" {
+		text += " (" + strings.ReplaceAll(detail, "\n", " ") + ")"
+	}
+	switch {
+	case errors.Is(err, store.ErrUnwritable):
+		return err
+	case strings.Contains(text, "unknown format major version"):
+		return newerFormat(dir, text)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS),
+		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return unwritable(dir, err)
+	case errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w: check the disk", dir, err)
+	default:
+		return fmt.Errorf("%s: %w: %s: restore the directory from a backup, or move it away to begin empty",
+			dir, store.ErrCorrupt, text)
+	}
+}
+
+func newerFormat(dir, detail string) error {
+	return fmt.Errorf("%s: %w: %s: run the release that wrote it, or a later one", dir, store.ErrNewerFormat, detail)
+}
+
+func syncDir(fsys vfs.FS, dir string) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func readSmallFile(fsys vfs.FS, name string, sizeMax int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := io.ReadAll(io.LimitReader(f, sizeMax))
+	return p, errors.Join(err, f.Close())
+}

@@ -1,0 +1,58 @@
+package pebblestore_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/store"
+	"millrace/internal/store/pebblestore"
+	"millrace/internal/store/storetest"
+)
+
+// TestSpaceComesBack deletes nearly everything, key by key or as a range, and waits
+// for the files to shrink without any further write.
+func TestSpaceComesBack(t *testing.T) {
+	t.Parallel()
+	const count = 20_000
+	for name, erase := range map[string]func(b *store.Batch){
+		"range": func(b *store.Batch) { b.DeleteRange(historyKey(10), historyKey(count)) },
+		"keys": func(b *store.Batch) {
+			for i := 10; i < count; i++ {
+				b.Delete(historyKey(i))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := open(t, pebblestore.Options{Dir: memDir, FS: vfs.NewMem(), MemTableBytes: 256 << 10})
+				value := make([]byte, 500)
+				rng := rand.NewChaCha8([32]byte{})
+				for i := range count {
+					_, _ = rng.Read(value)
+					storetest.Commit(t, s, false, func(b *store.Batch) { b.Set(historyKey(i), value) })
+				}
+				before := s.Stats()
+				storetest.Commit(t, s, true, erase)
+				<-time.After(time.Minute)
+				synctest.Wait()
+				after := s.Stats()
+				t.Logf("%d bytes in %d tables, then %d in %d, %d tombstones",
+					before.DiskBytes, before.Tables, after.DiskBytes, after.Tables, after.Tombstones)
+				if after.DiskBytes-after.WALBytes > (before.DiskBytes-before.WALBytes)/4 {
+					t.Errorf("of %d bytes %d are still there", before.DiskBytes, after.DiskBytes)
+				}
+				if got := len(storetest.Dump(t, s, store.Range{})); got != 10 {
+					t.Errorf("%d keys are left, want 10", got)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package store
+
+import "time"
+
+// Range is a span of keys, Lo included and Hi excluded. An empty bound is open:
+// the zero Range is the whole store.
+type Range struct {
+	Lo, Hi []byte
+	// Reverse visits the keys from the highest to the lowest.
+	Reverse bool
+}
+
+// Reader reads committed keys. Its methods may be called from any goroutine, also
+// while another one commits.
+type Reader interface {
+	// Get appends the value of key to dst and returns the extended slice, which
+	// the caller owns. Without such a key it returns dst unchanged and false.
+	Get(dst, key []byte) (value []byte, ok bool, err error)
+	// Scan calls visit for each key of the range in order until visit returns
+	// false. The whole scan sees one moment of the store, whatever is committed
+	// meanwhile; visit may itself read and commit. The slices belong to the
+	// store, must not be changed, and are valid only until visit returns.
+	Scan(r Range, visit func(key, value []byte) bool) error
+}
+
+// Snapshot is the store as it was at one moment. Whoever takes one closes it: an
+// open snapshot keeps the space of everything deleted since.
+type Snapshot interface {
+	Reader
+	// Close releases the snapshot. Closing twice is harmless.
+	Close() error
+}
+
+// Store is a durable ordered map. Commit and Sync may be called by one goroutine
+// at a time each; everything else by any number of goroutines.
+type Store interface {
+	Reader
+	// Commit makes all changes of the batch visible, or none. If durable it
+	// returns once the batch, and every batch before it, is on stable storage;
+	// otherwise a crash may lose a suffix of the batches committed since the last
+	// durable one. The batch is not retained and not changed. After a write
+	// error no later Commit or Sync succeeds: reopen the store to learn what
+	// was kept.
+	Commit(b *Batch, durable bool) error
+	// Sync returns once all commits so far are on stable storage.
+	Sync() error
+	// Snapshot returns a consistent view for readers on other goroutines.
+	Snapshot() (Snapshot, error)
+	// Checkpoint writes a complete copy, which can be opened as a store of its
+	// own, to dir, which must not exist yet. It runs beside commits and reads.
+	Checkpoint(dir string) error
+	// Stats returns figures for metrics. It is cheap enough to call every second.
+	Stats() Stats
+	// FreeBytes returns the space left to us on the file system that holds the data.
+	FreeBytes() (uint64, error)
+	// Close flushes and releases the store. All snapshots must be closed and all
+	// scans have ended before. Later calls return ErrClosed.
+	Close() error
+}
+
+// Stats describes a store for metrics. Counters run from the opening of the store;
+// an implementation leaves at zero what it does not have.
+type Stats struct {
+	DiskBytes     uint64 // all files, the log included
+	WALBytes      uint64 // the part of DiskBytes that is write-ahead log
+	MemTableBytes uint64 // recent writes held in memory
+	CacheBytes    uint64 // block cache
+	CacheHits     int64
+	CacheMisses   int64
+
+	Commits        uint64
+	CommittedBytes uint64 // encoded size of all committed batches
+
+	SyncCount    uint64        // fsyncs of the log
+	SyncDuration time.Duration // time spent in them
+	SyncMax      time.Duration // the slowest of them
+
+	Flushes          int64
+	Compactions      int64
+	CompactionDebt   uint64 // bytes that compaction still has to rewrite
+	ReadAmp          int    // sorted runs that a scan has to merge
+	Tables           int64
+	Tombstones       uint64 // deletions that still occupy space
+	WriteStalls      uint64 // times that writers had to wait for compaction
+	WriteStallTime   time.Duration
+	BackgroundErrors uint64 // flushes or compactions that went wrong and are retried
+}

@@ -1,0 +1,54 @@
+package storetest_test
+
+import (
+	"errors"
+	"testing"
+
+	"millrace/internal/store"
+	"millrace/internal/store/memstore"
+	"millrace/internal/store/storetest"
+)
+
+func TestFaultyConforms(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, storetest.Harness{
+		Open: func(testing.TB) store.Store { return storetest.NewFaulty(memstore.New()) },
+	})
+}
+
+func TestFaultyFailsWhenTold(t *testing.T) {
+	t.Parallel()
+	f := storetest.NewFaulty(memstore.New())
+	boom := errors.New("boom")
+	f.Fail(storetest.CallCommit, 2, boom)
+	var b store.Batch
+	b.Set([]byte("k"), []byte("v"))
+	for i, want := range []error{nil, boom, nil} {
+		if err := f.Commit(&b, false); !errors.Is(err, want) {
+			t.Errorf("commit %d: %v, want %v", i, err, want)
+		}
+	}
+	snap, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Fail(storetest.CallGet, 1, boom)
+	if _, _, err := snap.Get(nil, []byte("k")); !errors.Is(err, boom) {
+		t.Errorf("Get: %v, want %v", err, boom)
+	}
+	f.FailAll(boom)
+	if err := f.Sync(); !errors.Is(err, boom) {
+		t.Errorf("Sync: %v, want %v", err, boom)
+	}
+	f.FailAll(nil)
+	if err := f.Sync(); err != nil {
+		t.Errorf("Sync: %v", err)
+	}
+	for call, want := range map[storetest.Call]int{
+		storetest.CallCommit: 3, storetest.CallGet: 1, storetest.CallSync: 2, storetest.CallScan: 0,
+	} {
+		if got := f.Count(call); got != want {
+			t.Errorf("call %d was counted %d times, want %d", call, got, want)
+		}
+	}
+}
