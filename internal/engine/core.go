@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+
+	"millrace/internal/engine/machine"
+	"millrace/internal/job"
+	"millrace/internal/store"
+)
+
+// Core is the machine on a store, with the batches that are not committed yet, and
+// without any goroutine, clock or chance. The engine and the simulation drive it.
+type Core struct {
+	machine *machine.Machine
+	store   store.Store
+	open    *pending // takes the changes
+	sealed  *pending // is being committed; nil if none
+	spare   *pending
+}
+
+// CoreOptions bound what the machine keeps in memory; zero values are defaults.
+type CoreOptions = machine.Options
+
+// StoreError is what Core panics with when the store cannot be read.
+type StoreError struct{ Err error }
+
+// Error describes the failed read.
+func (e *StoreError) Error() string { return "read the store: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// OpenCore loads the state of a shard and applies the rules of a restart. Their
+// changes are in the open batch.
+func OpenCore(s store.Store, now job.Time, o CoreOptions) (c *Core, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *StoreError:
+			err = p
+		case *machine.CorruptError:
+			err = fmt.Errorf("%w: %w", store.ErrCorrupt, p)
+		default:
+			panic(p)
+		}
+	}()
+	c = &Core{store: s, open: &pending{}, spare: &pending{}}
+	c.machine = machine.New(coreStorage{c}, now, o)
+	return c, nil
+}
+
+// Apply applies one command; see machine.Machine.Apply.
+func (c *Core) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
+	return c.machine.Apply(now, rnd, token, cmd, res)
+}
+
+// Tick applies what is due; it reports whether more is left to do at once.
+func (c *Core) Tick(now job.Time, rnd uint64) (more bool) { return c.machine.Tick(now, rnd) }
+
+// Completed returns the answers of commands that had waited, since the last call.
+func (c *Core) Completed() []machine.Completion { return c.machine.Completed() }
+
+// NextWake returns when Tick has something to do.
+func (c *Core) NextWake() job.Time { return c.machine.NextWake() }
+
+// EndWaits answers everybody who waits.
+func (c *Core) EndWaits(now job.Time) { c.machine.EndWaits(now) }
+
+// Waiting returns how many callers wait.
+func (c *Core) Waiting() int { return c.machine.Waiting() }
+
+// Check returns the first broken invariant, or nil. It reads everything.
+func (c *Core) Check() error { return c.machine.Check() }
+
+// Dirty returns the last step that left changes which are not sealed yet, or zero.
+func (c *Core) Dirty() uint64 {
+	return max(c.open.step, c.machine.Unsealed())
+}
+
+// Seal closes the open batch and returns it to be committed, with its last step; nil
+// if nothing has changed. Committed must follow before the next Seal.
+func (c *Core) Seal() (*store.Batch, uint64) {
+	if c.Dirty() == 0 {
+		return nil, 0
+	}
+	c.machine.Seal()
+	c.sealed, c.open, c.spare = c.open, c.spare, nil
+	return &c.sealed.Batch, c.sealed.step
+}
+
+// Flush writes counters that have changed into the open batch without closing it.
+func (c *Core) Flush() { c.machine.Seal() }
+
+// Storage returns what the machine sees: the store and what is pending on top.
+func (c *Core) Storage() machine.Storage { return coreStorage{c} }
+
+// Committed tells that the sealed batch is in the store.
+func (c *Core) Committed() {
+	c.sealed.reset()
+	c.spare, c.sealed = c.sealed, nil
+}
+
+// coreStorage is the Storage that a Core gives its machine.
+type coreStorage struct{ c *Core }
+
+func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
+	if v, there, known := s.c.open.get(key); known {
+		return append(dst, v...), true, there
+	}
+	if s.c.sealed != nil {
+		if v, there, known := s.c.sealed.get(key); known {
+			return append(dst, v...), true, there
+		}
+	}
+	value, ok, err := s.c.store.Get(dst, key)
+	if err != nil {
+		panic(&StoreError{err})
+	}
+	return value, false, ok
+}
+
+func (s coreStorage) Set(key, value []byte)     { s.dirty().set(key, value) }
+func (s coreStorage) Delete(key []byte)         { s.dirty().delete(key) }
+func (s coreStorage) DeleteRange(lo, hi []byte) { s.dirty().deleteRange(lo, hi) }
+
+func (s coreStorage) dirty() *pending {
+	if s.c.machine != nil { // nil while it is being made: step 1
+		s.c.open.step = s.c.machine.Step()
+	} else {
+		s.c.open.step = 1
+	}
+	return s.c.open
+}
+
+// Scan merges the pending batches into what the store has.
+func (s coreStorage) Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool) {
+	batches := make([]*pending, 0, 2)
+	if s.c.sealed != nil {
+		batches = append(batches, s.c.sealed)
+	}
+	batches = append(batches, s.c.open)
+	changes := changesIn(lo, hi, reverse, batches...)
+	before := func(a, b []byte) bool {
+		if reverse {
+			a, b = b, a
+		}
+		return bytes.Compare(a, b) < 0
+	}
+	stopped := false
+	emit := func(key, value []byte) bool {
+		stopped = !visit(key, value)
+		return !stopped
+	}
+	err := s.c.store.Scan(store.Range{Lo: lo, Hi: hi, Reverse: reverse}, func(key, value []byte) bool {
+		for len(changes) > 0 && before(changes[0].key, key) {
+			ch := changes[0]
+			changes = changes[1:]
+			if ch.there && !emit(ch.key, ch.value) {
+				return false
+			}
+		}
+		if len(changes) > 0 && bytes.Equal(changes[0].key, key) {
+			ch := changes[0]
+			changes = changes[1:]
+			return !ch.there || emit(ch.key, ch.value)
+		}
+		for _, p := range batches {
+			for i := range p.ranges {
+				if p.ranges[i].has(key) {
+					return true
+				}
+			}
+		}
+		return emit(key, value)
+	})
+	if err != nil {
+		panic(&StoreError{err})
+	}
+	for ; !stopped && len(changes) > 0; changes = changes[1:] {
+		if changes[0].there && !emit(changes[0].key, changes[0].value) {
+			return
+		}
+	}
+}

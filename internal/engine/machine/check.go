@@ -1,0 +1,292 @@
+package machine
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// Check reads everything and returns the first invariant that does not hold
+// (section 10 of the semantics). It is for tests and for the offline check.
+func (m *Machine) Check() error {
+	for _, q := range m.queuesInOrder() {
+		if err := m.checkQueue(q); err != nil {
+			return fmt.Errorf("queue %q of %q: %w", q.name, q.namespace, err)
+		}
+	}
+	if err := m.checkTimers(); err != nil {
+		return err
+	}
+	return m.checkWaits()
+}
+
+func broken(inv int, format string, args ...any) error {
+	return fmt.Errorf("INV-%d: %s", inv, fmt.Sprintf(format, args...))
+}
+
+func (m *Machine) checkQueue(q *queue) error {
+	var counts [job.StateCount]uint64
+	byID := map[job.ID]*entry{}
+	groups := map[string]int{}
+	for _, e := range m.stored(q) {
+		counts[e.State]++
+		byID[e.ID] = e
+		if e.Group != "" && e.State == job.Leased {
+			groups[e.Group]++
+		}
+		if err := m.checkJob(e); err != nil {
+			return fmt.Errorf("job %d: %w", e.ID, err)
+		}
+	}
+	if counts != q.Counts {
+		return broken(3, "counts are %v, jobs make %v", q.Counts, counts)
+	}
+	for g, n := range groups {
+		if n > 1 {
+			return broken(4, "group %q has %d leased jobs", g, n)
+		}
+	}
+	lists := 0
+	for s := job.Scheduled; int(s) < job.StateCount; s++ {
+		n, err := m.checkList(q, record.List(s), byID)
+		if err != nil {
+			return err
+		}
+		lists += n
+	}
+	n, err := m.checkList(q, record.ListGrouped, byID)
+	if err != nil {
+		return err
+	}
+	if lists += n; lists != len(byID) {
+		return broken(1, "%d list entries for %d jobs", lists, len(byID))
+	}
+	if err := m.checkFirsts(q, byID, groups); err != nil {
+		return err
+	}
+	if err := m.checkWindow(q, &q.plain, record.ListReady); err != nil {
+		return err
+	}
+	if q.firsts != nil {
+		return m.checkWindow(q, q.firsts, record.ListFirst)
+	}
+	return nil
+}
+
+// stored returns the jobs of a queue as the store has them, purged ones left out.
+func (m *Machine) stored(q *queue) []*entry {
+	var es []*entry
+	m.store.Scan(record.JobsFrom(nil, q.ID, 0), record.JobsFrom(nil, q.ID+1, 0), false, func(key, value []byte) bool {
+		_, id, part, _ := record.ParseJobKey(key)
+		if part != record.PartMeta {
+			return true
+		}
+		if e := m.decode(q, id, value, false); e != nil {
+			es = append(es, e)
+		}
+		return true
+	})
+	return es
+}
+
+func (m *Machine) checkJob(e *entry) error {
+	if r := m.jobs[e.ID]; r != nil {
+		a, b := record.AppendMeta(nil, &e.Job), record.AppendMeta(nil, &r.Job)
+		if !bytes.Equal(a, b) || r.q != e.q {
+			return broken(12, "memory says %+v, the store %+v", r.Job, e.Job)
+		}
+	}
+	if (e.State == job.Leased) != (e.Lease != job.Lease{}) && e.State != job.Leased {
+		return broken(2, "%v with lease %+v", e.State, e.Lease)
+	}
+	if e.State == job.Leased && e.Lease.OnEnd != job.EndKeep {
+		if h := m.holders[e.Lease.Holder]; h == nil || h.jobs[e.ID] != e.q.ID {
+			return broken(2, "its holder %v does not know", e.Lease.Holder)
+		}
+	}
+	if e.Timer != timerOf(e) {
+		return broken(7, "timer %d, should be %d", e.Timer, timerOf(e))
+	}
+	if e.Timer != 0 {
+		if _, _, ok := m.store.Get(nil, record.TimerKey(nil, e.Timer, e.q.ID, e.ID)); !ok {
+			return broken(7, "timer %d is not stored", e.Timer)
+		}
+		t := timerItem{e.Timer, e.q.ID, e.ID}
+		if t.before(m.horizon) && !slices.Contains(m.timers, t) {
+			return broken(7, "timer %d is before the horizon and not in memory", e.Timer)
+		}
+		if !t.before(m.horizon) && !m.beyond {
+			return broken(7, "timer %d is beyond the horizon, which is thought empty", e.Timer)
+		}
+	}
+	if (e.State == job.Blocked) != (len(e.Blockers) > 0) {
+		return broken(8, "%v with blockers %v", e.State, e.Blockers)
+	}
+	for _, id := range e.Blockers {
+		b := m.anyJob(e.q.namespace, id)
+		if b == nil && len(m.sweeps) > 0 {
+			continue
+		}
+		if b == nil || b.State.Finished() || !b.Flags.Has(job.FlagDependants) {
+			return broken(8, "blocker %d is gone, finished or does not know", id)
+		}
+		if _, _, ok := m.store.Get(nil, record.DependantKey(nil, id, e.q.ID, e.ID)); !ok {
+			return broken(8, "not listed as a dependant of %d", id)
+		}
+	}
+	return m.checkLinks(e)
+}
+
+func (m *Machine) checkLinks(e *entry) error {
+	if e.Key != "" {
+		found := false
+		m.withKey(e.q.namespace, e.Key, func(o *entry) bool {
+			found = found || o.ID == e.ID
+			return !found
+		})
+		if !found {
+			return broken(9, "not found under its key %q", e.Key)
+		}
+	}
+	if e.Flags.Has(job.FlagNumbered) {
+		if r, ok := m.getNumber(e.ID.Number()); !ok || r.ID != e.ID || r.Queue != e.q.ID {
+			return broken(9, "not found under its number")
+		}
+	}
+	if e.Flags.Has(job.FlagSerial) {
+		ref := job.BySerial(e.q.namespace, e.q.name, e.Serial)
+		if o := m.bySerial(&ref); o == nil || o.ID != e.ID {
+			return broken(9, "not found under its serial %d", e.Serial)
+		}
+	}
+	_, _, body := m.store.Get(nil, record.JobKey(nil, e.q.ID, e.ID, record.PartBody))
+	if body == e.Flags.Has(job.FlagTombstone) {
+		return broken(1, "body %v, flags %b", body, e.Flags)
+	}
+	return nil
+}
+
+// checkList compares a list with the jobs that should be in it.
+func (m *Machine) checkList(q *queue, list record.List, byID map[job.ID]*entry) (n int, err error) {
+	m.store.Scan(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), false, func(key, _ []byte) bool {
+		n++
+		e := byID[record.EntryID(key)]
+		if e == nil || !bytes.Equal(key, record.ListKey(nil, q.ID, list, &e.Job)) || listOf(e) != list {
+			err = broken(1, "list %d has entry %x which is not that of a job in it", list, key)
+			return false
+		}
+		return true
+	})
+	return n, err
+}
+
+// listOf returns the list that a job must be in.
+func listOf(e *entry) record.List {
+	if e.State == job.Ready && e.Group != "" {
+		return record.ListGrouped
+	}
+	return record.List(e.State)
+}
+
+// checkFirsts compares the list of firsts with the groups.
+func (m *Machine) checkFirsts(q *queue, byID map[job.ID]*entry, busy map[string]int) error {
+	first := map[string]*entry{}
+	perGroup := 0
+	for _, e := range byID {
+		if e.State != job.Ready || e.Group == "" {
+			continue
+		}
+		perGroup++
+		if f := first[e.Group]; f == nil || e.Order.Before(f.Order) {
+			first[e.Group] = e
+		}
+	}
+	for g := range busy {
+		delete(first, g)
+	}
+	n := 0
+	var err error
+	m.store.Scan(record.ListStart(nil, q.ID, record.ListFirst), record.ListEnd(nil, q.ID, record.ListFirst), false,
+		func(key, _ []byte) bool {
+			n++
+			e := byID[record.EntryID(key)]
+			if e == nil || first[e.Group] == nil || first[e.Group].ID != e.ID {
+				err = broken(4, "the list of firsts names job %d", record.EntryID(key))
+			}
+			return err == nil
+		})
+	if err == nil && n != len(first) {
+		err = broken(4, "the list of firsts has %d entries for %d free groups", n, len(first))
+	}
+	if err == nil {
+		ids := m.idsOf(record.ListStart(nil, q.ID, record.ListPerGroup), record.ListEnd(nil, q.ID, record.ListPerGroup), 0)
+		if len(ids) != perGroup {
+			err = broken(1, "%d entries by group for %d jobs", len(ids), perGroup)
+		}
+	}
+	return err
+}
+
+func (m *Machine) checkWindow(q *queue, w *window, list record.List) error {
+	ids := m.idsOf(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), 0)
+	if w.len() > len(ids) || (w.whole && w.len() != len(ids)) {
+		return broken(6, "window of list %d has %d of %d, whole %v", list, w.len(), len(ids), w.whole)
+	}
+	for i, e := range w.items[w.head:] {
+		if e.ID != ids[i] {
+			return broken(6, "window of list %d has job %d where the list has %d", list, e.ID, ids[i])
+		}
+		if m.jobs[e.ID] != e {
+			return broken(6, "job %d in a window is not shared", e.ID)
+		}
+	}
+	if w.floor != nil && len(ids) > w.len() {
+		e := m.mustLoad(q, ids[0])
+		if bytes.Compare(record.ListKey(nil, q.ID, list, &e.Job), w.floor) < 0 {
+			return broken(6, "the floor of list %d lies above job %d", list, e.ID)
+		}
+	}
+	return nil
+}
+
+// checkTimers looks for timers that belong to no job (INV-7).
+func (m *Machine) checkTimers() error {
+	var err error
+	m.store.Scan(record.TimerFrom(nil, 0), record.TimerEnd(), false, func(key, _ []byte) bool {
+		at, qid, id, ok := record.ParseTimerKey(key)
+		if !ok {
+			err = broken(7, "malformed timer %x", key)
+			return false
+		}
+		q := m.byID[qid]
+		if q == nil || q.Purged != [job.StateCount]uint64{} {
+			return true // left by a purge
+		}
+		if e := m.loadJob(q, id); e == nil || e.Timer != at {
+			err = broken(7, "timer %d of job %d, which does not have it", at, id)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// checkWaits asserts that nobody waits for what is there (INV-5).
+func (m *Machine) checkWaits() error {
+	for _, w := range m.waiting {
+		for i := range w.nodes {
+			q := w.nodes[i].q
+			if w.fetch != nil && !q.Paused && q.ID != 0 && q.Counts[job.Ready] > 0 {
+				if e := m.better(q); e != nil && !expired(e, m.now) {
+					return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)
+				}
+			}
+		}
+		if w.awaits != 0 && m.awaiting[w.awaits] == nil {
+			return broken(10, "a caller waits for job %d and is not listed", w.awaits)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package machine
+
+import (
+	"slices"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// block writes that a job waits for its blockers (INV-8).
+func (m *Machine) block(e *entry) {
+	for _, id := range e.Blockers {
+		m.kb = record.DependantKey(m.kb[:0], id, e.q.ID, e.ID)
+		m.set(m.kb, nil)
+		e.q.Linked = true
+		b := m.anyJob(e.q.namespace, id)
+		if b != nil && !b.Flags.Has(job.FlagDependants) {
+			b.q.Linked = true
+			m.changed(b.q)
+			b.Flags |= job.FlagDependants
+			m.putMeta(b)
+		}
+	}
+}
+
+// unblock strikes a job that is no longer blocked off the lists of its blockers.
+func (m *Machine) unblock(e *entry) {
+	for _, id := range e.Blockers {
+		m.kb = record.DependantKey(m.kb[:0], id, e.q.ID, e.ID)
+		m.del(m.kb)
+	}
+	e.Blockers = nil
+}
+
+// anyJob loads a job of a namespace whose queue is not known.
+func (m *Machine) anyJob(namespace string, id job.ID) *entry {
+	return m.byJobID(&job.Ref{Namespace: namespace, ID: id})
+}
+
+// dependants returns the jobs that wait for this one directly.
+func (m *Machine) dependants(id job.ID) []record.JobRef {
+	var refs []record.JobRef
+	lo, hi := record.DependantSpan(id)
+	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
+		q, dep, ok := record.ParseDependantKey(key)
+		if !ok {
+			corrupt("dependant", record.ErrFormat)
+		}
+		refs = append(refs, record.JobRef{Queue: q, ID: dep})
+		return true
+	})
+	return refs
+}
+
+// allDependants returns the jobs that wait for this one, directly or through
+// others, by id.
+func (m *Machine) allDependants(e *entry) []record.JobRef {
+	if !e.Flags.Has(job.FlagDependants) {
+		return nil
+	}
+	seen := map[job.ID]struct{}{e.ID: {}}
+	var all []record.JobRef
+	for next := []job.ID{e.ID}; len(next) > 0; next = next[1:] {
+		for _, ref := range m.dependants(next[0]) {
+			if _, twice := seen[ref.ID]; twice {
+				continue
+			}
+			seen[ref.ID] = struct{}{}
+			all = append(all, ref)
+			next = append(next, ref.ID)
+		}
+	}
+	slices.SortFunc(all, func(a, b record.JobRef) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// succeeded strikes a job off the lists of those that wait for it. Those that wait
+// for nothing else enter their queues.
+func (m *Machine) succeeded(e *entry) {
+	if !e.Flags.Has(job.FlagDependants) {
+		return
+	}
+	for _, ref := range m.dependants(e.ID) {
+		m.kb = record.DependantKey(m.kb[:0], e.ID, ref.Queue, ref.ID)
+		m.del(m.kb)
+		d := m.loadRef(ref)
+		if d == nil || d.State != job.Blocked {
+			continue
+		}
+		d.Blockers = slices.DeleteFunc(slices.Clone(d.Blockers), func(id job.ID) bool { return id == e.ID })
+		if len(d.Blockers) > 0 {
+			m.save(d)
+			continue
+		}
+		m.leave(d)
+		if d.RunAt > m.now {
+			m.enter(d, job.Scheduled)
+			m.save(d)
+		} else {
+			m.makeReady(d, job.PlaceTail)
+		}
+		m.serveWakes()
+	}
+}

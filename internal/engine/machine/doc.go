@@ -1,0 +1,25 @@
+// Package machine holds the semantics: what a command does to jobs. It is a pure
+// state machine. It starts no goroutine, takes no lock, does no I/O, reads no
+// clock and draws no randomness: time and chance come in with each step, reads
+// and changes go through the Storage it is given. The engine, its only owner,
+// applies one step at a time.
+//
+// docs/semantics.md states every rule and the invariants INV-1 to INV-12; code
+// that upholds one names it, check.go asserts them.
+//
+//	machine.go   the machine, its steps, how a command is dispatched
+//	storage.go   the seam to the store, records in and out
+//	queue.go     queues, their counters and their directory
+//	job.go       entries: loading, saving, entering and leaving states, removal
+//	window.go    the part of a list that is in memory
+//	ready.go     order, ready lists, refill
+//	group.go     one job in flight per group
+//	timer.go     what happens at a time
+//	wait.go      callers that wait
+//	one file per family of verbs: push, fetch, settle, exhaust, depend, result,
+//	holder, admin, purge
+//
+// What is in memory: all queues (some hundred bytes each), the head of each ready
+// list, leased jobs up to a bound, timers of the next seconds, and who waits. All
+// of it but the waiting callers can be rebuilt from the store at any time (INV-12).
+package machine

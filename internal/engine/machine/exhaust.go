@@ -1,0 +1,171 @@
+package machine
+
+import (
+	"math"
+	"time"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+const (
+	recordMeta     = record.PartMeta
+	recordBody     = record.PartBody
+	recordFailures = record.PartFailures
+	recordResult   = record.PartResult
+)
+
+func satAdd(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// exhaust ends a job that has used up its tries, and all that wait for it (section 6).
+func (m *Machine) exhaust(e *entry, result []byte) {
+	m.fall(e, func() { m.exhaustOne(e, result) })
+}
+
+// fall ends a job by end, and then exhausts every job that waits for it, directly
+// or through others, in order of their ids.
+func (m *Machine) fall(e *entry, end func()) {
+	dependants := m.allDependants(e)
+	end()
+	m.serveWakes()
+	for _, ref := range dependants {
+		d := m.loadRef(ref)
+		if d == nil || d.State != job.Blocked {
+			continue
+		}
+		m.remember(d, job.Failure{Kind: job.FailedByBlocker})
+		m.exhaustOne(d, nil)
+		m.serveWakes()
+	}
+}
+
+func (m *Machine) exhaustOne(e *entry, result []byte) {
+	m.count(e.q, job.CountDied)
+	if e.Flags.Has(job.FlagEphemeral) {
+		m.finishRun(e, job.Failed, result)
+		return
+	}
+	switch e.Policy.Exhaust {
+	case job.ExhaustDrop:
+		m.remove(e)
+	case job.ExhaustDead:
+		m.die(e)
+	case job.ExhaustKeep:
+		m.leave(e)
+		m.finish(e, job.Failed, result)
+	case job.ExhaustMove:
+		if e.Policy.DeadQueue == "" {
+			m.remove(e)
+			return
+		}
+		m.moveDead(e)
+	}
+}
+
+// die puts the job into the dead list of its queue and trims the list.
+func (m *Machine) die(e *entry) {
+	m.leave(e)
+	e.Policy.ExpireAt = 0
+	m.enter(e, job.Dead)
+	m.save(e)
+	m.dropResident(e)
+	if limit := uint64(e.Policy.DeadMax); limit > 0 {
+		for e.q.Counts[job.Dead] > limit {
+			m.discardDead(m.firstOf(e.q, record.List(job.Dead), false))
+		}
+	}
+}
+
+// discardDead drops a dead job for good, slot included.
+func (m *Machine) discardDead(e *entry) {
+	m.succeeded(e)
+	m.remove(e)
+}
+
+// moveDead puts an exhausted job into its dead queue as a fresh one of the same id.
+func (m *Machine) moveDead(e *entry) {
+	name := e.Policy.DeadQueue
+	m.leave(e)
+	if e.Flags.Has(job.FlagFailures) {
+		m.delPart(e, recordFailures)
+		e.Flags &^= job.FlagFailures
+		e.Failures = nil
+	}
+	e.Policy.DeadQueue = ""
+	e.Attempts, e.Fails, e.RunAt = 0, 0, 0
+	m.count(e.q, job.CountMoved)
+	if name != e.q.name {
+		m.transfer(e, name)
+	}
+	m.makeReady(e, job.PlaceTail)
+}
+
+// expire ends a job whose time has run out.
+func (m *Machine) expire(e *entry) {
+	if e.State.Finished() {
+		m.remove(e)
+		return
+	}
+	m.count(e.q, job.CountExpired)
+	m.fall(e, func() { m.remove(e) })
+}
+
+func (m *Machine) kill(c *job.Kill, res *job.Result) {
+	e, err := m.lookupIn(&c.Ref, job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
+	if err != nil && e != nil && e.State.Finished() {
+		err = job.ErrFinished
+	}
+	if err != nil {
+		res.Err = err
+		return
+	}
+	if c.For > 0 {
+		e.Policy.DeadFor = c.For
+	}
+	m.count(e.q, job.CountDied)
+	if e.Flags.Has(job.FlagEphemeral) {
+		m.fall(e, func() { m.remove(e) })
+		return
+	}
+	m.fall(e, func() { m.die(e) })
+	m.wanted(c.Want, e, res)
+}
+
+func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
+	q := m.find(c.Namespace, c.Queue)
+	if q == nil || c.Limit <= 0 {
+		return
+	}
+	for _, e := range m.firstFew(q, job.Dead, c.Limit) {
+		res.Count++
+		if e.Flags.Has(job.FlagTombstone) {
+			m.remove(e)
+			continue
+		}
+		m.leave(e)
+		e.Attempts, e.Fails = 0, 0
+		e.Policy.MaxAttempts = c.Attempts
+		e.Policy.ExpireAt = 0
+		if c.TTL > 0 {
+			e.Policy.ExpireAt = m.now.Add(c.TTL)
+		}
+		m.makeReady(e, job.PlaceTail)
+		m.serveWakes()
+	}
+}
+
+// firstFew returns the first n jobs of a state's list.
+func (m *Machine) firstFew(q *queue, s job.State, n int) []*entry {
+	list := record.List(s)
+	ids := m.idsOf(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), n)
+	es := make([]*entry, 0, len(ids))
+	for _, id := range ids {
+		es = append(es, m.mustLoad(q, id))
+	}
+	return es
+}

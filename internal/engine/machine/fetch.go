@@ -1,0 +1,126 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered bool, needs uint64) {
+	for n := max(c.Max, 1); len(res.Jobs) < n; {
+		e := m.pick(c)
+		if e == nil {
+			break
+		}
+		m.leave(e)
+		needs = max(needs, m.lease(e, c, res))
+		m.serveWakes()
+	}
+	if len(res.Jobs) > 0 {
+		return true, needs
+	}
+	if c.Wait <= 0 {
+		res.Err = job.ErrTimeout
+		return true, m.step
+	}
+	w := &waiter{token: token, holder: c.Holder, fetch: c}
+	w.nodes = make([]waitNode, 0, len(c.Queues))
+	for _, name := range c.Queues {
+		q := m.named(c.Namespace, name)
+		if w.waitsOn(q) {
+			continue
+		}
+		w.nodes = append(w.nodes, waitNode{w: w, q: q})
+	}
+	for i := range w.nodes {
+		w.nodes[i].q.waiters.push(&w.nodes[i])
+	}
+	m.enqueue(w, m.deadline(c.Wait))
+	return false, 0
+}
+
+func (w *waiter) waitsOn(q *queue) bool {
+	for i := range w.nodes {
+		if w.nodes[i].q == q {
+			return true
+		}
+	}
+	return false
+}
+
+// pick returns the job that a fetch gets next, or nil.
+func (m *Machine) pick(c *job.Fetch) *entry {
+	switch c.Pick {
+	case job.PickInOrder:
+		for _, name := range c.Queues {
+			if q := m.find(c.Namespace, name); q != nil {
+				if e := m.head(q); e != nil {
+					return e
+				}
+			}
+		}
+	case job.PickRandom:
+		heads := m.heads(c)
+		if len(heads) > 0 {
+			return heads[m.draw()%uint64(len(heads))]
+		}
+	case job.PickBest:
+		var best *entry
+		for _, e := range m.heads(c) {
+			if best == nil || e.Policy.Priority > best.Policy.Priority ||
+				(e.Policy.Priority == best.Policy.Priority && e.ID < best.ID) {
+				best = e
+			}
+		}
+		return best
+	}
+	return nil
+}
+
+// heads returns the first fetchable job of each queue that has one, each queue once.
+func (m *Machine) heads(c *job.Fetch) []*entry {
+	es := make([]*entry, 0, len(c.Queues))
+	seen := make(map[*queue]struct{}, len(c.Queues))
+	for _, name := range c.Queues {
+		q := m.find(c.Namespace, name)
+		if q == nil {
+			continue
+		}
+		if _, twice := seen[q]; twice {
+			continue
+		}
+		seen[q] = struct{}{}
+		if e := m.head(q); e != nil {
+			es = append(es, e)
+		}
+	}
+	return es
+}
+
+// lease gives a ready job that has left its list to a caller and adds it to the
+// answer. It returns the step that must be durable before the caller may have it:
+// that of the push, not of the lease. A lease that is lost in a crash only means
+// that the job is delivered again.
+func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) {
+	q := e.q
+	e.Attempts++
+	length := e.Policy.Lease
+	if c.LeaseSet {
+		length = c.Lease
+	}
+	e.Lease = job.Lease{Holder: c.Holder, Length: length, Exclusive: c.Exclusive, OnEnd: c.OnEnd, Door: c.Door}
+	if length > 0 || c.LeaseSet {
+		e.Lease.Until = m.now.Add(length)
+	}
+	m.become(e, job.Leased)
+	m.setList(q, record.ListLeased, &e.Job)
+	m.occupy(e)
+	m.hold(e)
+	m.count(q, job.CountFetched)
+	m.save(e)
+	m.answer(e, res)
+	m.dropBody(e)
+	if len(m.jobs) < m.opt.Resident {
+		m.stay(e)
+	}
+	return e.born
+}

@@ -1,0 +1,278 @@
+package machine
+
+import (
+	"errors"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// entry is a job in memory. Those in windows and leased ones are shared through
+// Machine.jobs; others live as long as the step that loaded them.
+type entry struct {
+	job.Job
+	q *queue
+	// born is the step of its push, as far as that may not be durable yet.
+	born uint64
+	// loaded tells that body, type and extra are there; held that they count in
+	// Machine.bodyBytes.
+	loaded bool
+	held   bool
+}
+
+// load returns a job of a queue, or nil if there is none.
+func (m *Machine) loadJob(q *queue, id job.ID) *entry {
+	if e := m.jobs[id]; e != nil {
+		if e.q != q {
+			return nil
+		}
+		return e
+	}
+	m.kb = record.JobKey(m.kb[:0], q.ID, id, record.PartMeta)
+	b, pending, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = b[:0]
+	if !ok {
+		return nil
+	}
+	return m.decode(q, id, b, pending)
+}
+
+// decode makes an entry of a stored job, or nil if it has been purged.
+func (m *Machine) decode(q *queue, id job.ID, meta []byte, pending bool) *entry {
+	e := &entry{q: q}
+	corrupt("job", record.DecodeMeta(meta, &e.Job))
+	if q.Gone(&e.Job) {
+		return nil
+	}
+	e.ID, e.Namespace, e.Queue = id, q.namespace, q.name
+	if pending {
+		e.born = m.step
+	}
+	return e
+}
+
+var errDangling = errors.New("an entry leads to no job")
+
+// mustLoad loads a job that a list of its queue names.
+func (m *Machine) mustLoad(q *queue, id job.ID) *entry {
+	e := m.loadJob(q, id)
+	if e == nil {
+		corrupt("list of queue "+q.name, errDangling)
+	}
+	return e
+}
+
+// loadRef loads a job by queue number and id; nil if queue or job are gone.
+func (m *Machine) loadRef(r record.JobRef) *entry {
+	q := m.byID[r.Queue]
+	if q == nil {
+		return nil
+	}
+	return m.loadJob(q, r.ID)
+}
+
+// loadBody makes sure that body, type and extra are there.
+func (m *Machine) loadBody(e *entry) {
+	if e.loaded {
+		return
+	}
+	key := record.JobKey(nil, e.q.ID, e.ID, record.PartBody)
+	b, pending, ok := m.store.Get(nil, key)
+	if !ok {
+		if e.Flags.Has(job.FlagTombstone) {
+			return
+		}
+		corrupt("body", errDangling)
+	}
+	if pending {
+		e.born = m.step
+	}
+	corrupt("body", record.DecodeBody(b, &e.Job))
+	e.loaded = true
+}
+
+func (m *Machine) loadFailures(e *entry) {
+	if !e.Flags.Has(job.FlagFailures) || e.Failures != nil {
+		return
+	}
+	b, _, ok := m.store.Get(nil, record.JobKey(nil, e.q.ID, e.ID, record.PartFailures))
+	if !ok {
+		corrupt("failures", errDangling)
+	}
+	fs, err := record.DecodeFailures(b)
+	corrupt("failures", err)
+	e.Failures = fs
+}
+
+func (m *Machine) loadResult(e *entry) {
+	if !e.Flags.Has(job.FlagResult) || e.Result != nil {
+		return
+	}
+	b, _, ok := m.store.Get(nil, record.JobKey(nil, e.q.ID, e.ID, record.PartResult))
+	if !ok {
+		corrupt("result", errDangling)
+	}
+	e.Result = b
+}
+
+// answer adds a copy of the job with all that belongs to it.
+func (m *Machine) answer(e *entry, res *job.Result) {
+	m.loadBody(e)
+	m.loadFailures(e)
+	m.loadResult(e)
+	res.Jobs = append(res.Jobs, e.Job)
+}
+
+// keepBody keeps the body in memory while the budget lasts, else lets it go.
+func (m *Machine) keepBody(e *entry) {
+	if e.loaded && !e.held && m.bodyBytes+len(e.Body) <= m.opt.BodyBytes {
+		e.held = true
+		m.bodyBytes += len(e.Body)
+	}
+	if !e.held {
+		m.dropBody(e)
+	}
+}
+
+func (m *Machine) dropBody(e *entry) {
+	m.unhold(e)
+	e.Body, e.Extra, e.Type, e.Failures, e.Result, e.loaded = nil, nil, "", nil, nil, false
+}
+
+// save writes the job's record and moves its timer (INV-7).
+func (m *Machine) save(e *entry) {
+	if t := timerOf(e); t != e.Timer {
+		m.unsetTimer(e)
+		e.Timer = t
+		m.setTimer(e)
+	}
+	m.putMeta(e)
+}
+
+// leave takes the job out of the list of the state it is in (INV-1). What follows
+// enters it into another, or erases it.
+func (m *Machine) leave(e *entry) {
+	q := e.q
+	q.Counts[e.State]--
+	m.changed(q)
+	switch e.State {
+	case job.Ready:
+		m.unlistReady(e)
+	case job.Leased:
+		m.delList(q, record.ListLeased, &e.Job)
+		m.endLease(e)
+	case job.Blocked:
+		m.delList(q, record.List(e.State), &e.Job)
+		m.unblock(e)
+	case job.Scheduled, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead:
+		m.delList(q, record.List(e.State), &e.Job)
+	}
+	e.Flags &^= job.FlagOldPlace
+}
+
+// enter puts the job into a state other than ready; makeReady does that.
+func (m *Machine) enter(e *entry, s job.State) {
+	m.become(e, s)
+	m.setList(e.q, record.List(s), &e.Job)
+}
+
+func (m *Machine) become(e *entry, s job.State) {
+	e.State, e.Since, e.Entered = s, m.now, m.nextSeq()
+	e.q.Counts[s]++
+	m.changed(e.q)
+}
+
+// remove ends the job: it leaves its list and all its records go.
+func (m *Machine) remove(e *entry) {
+	m.leave(e)
+	m.erase(e)
+}
+
+// erase deletes the records of a job that is in no list any more, and tells those
+// who wait for it.
+func (m *Machine) erase(e *entry) {
+	m.unsetTimer(e)
+	e.Timer = 0
+	m.delPart(e, record.PartMeta)
+	if !e.Flags.Has(job.FlagTombstone) {
+		m.delPart(e, record.PartBody)
+	}
+	if e.Flags.Has(job.FlagFailures) {
+		m.delPart(e, record.PartFailures)
+	}
+	if e.Flags.Has(job.FlagResult) {
+		m.delPart(e, record.PartResult)
+	}
+	m.unlink(e)
+	m.dropResident(e)
+	m.tellGone(e)
+	if e.q.Linked && e.q.total() == 0 {
+		e.q.Linked = false
+	}
+	m.wakeRoom(e.q)
+}
+
+// link lists a new job under its key, number and serial (INV-9).
+func (m *Machine) link(e *entry) {
+	q := e.q
+	if e.Key != "" {
+		m.addKey(e)
+	}
+	if e.Flags.Has(job.FlagNumbered) {
+		m.kb = record.NumberKey(m.kb[:0], e.ID.Number())
+		m.vb = record.AppendRef(m.vb[:0], record.JobRef{Queue: q.ID, ID: e.ID})
+		m.set(m.kb, m.vb)
+	}
+	if e.Flags.Has(job.FlagSerial) {
+		m.kb = record.SerialKey(m.kb[:0], q.ID, e.Serial)
+		m.vb = record.AppendUint(m.vb[:0], uint64(e.ID))
+		m.set(m.kb, m.vb)
+	}
+	if e.Flags.Has(job.FlagEphemeral) {
+		m.kb = record.EphemeralKey(m.kb[:0], q.ID, e.ID)
+		m.set(m.kb, nil)
+	}
+	if e.Key != "" || e.Flags&(job.FlagNumbered|job.FlagEphemeral) != 0 {
+		q.Linked = true
+	}
+}
+
+func (m *Machine) unlink(e *entry) {
+	if e.Key != "" {
+		m.dropKey(e.q.namespace, e.Key, e.ID)
+	}
+	if e.Flags.Has(job.FlagNumbered) {
+		m.kb = record.NumberKey(m.kb[:0], e.ID.Number())
+		m.del(m.kb)
+	}
+	if e.Flags.Has(job.FlagSerial) {
+		m.kb = record.SerialKey(m.kb[:0], e.q.ID, e.Serial)
+		m.del(m.kb)
+	}
+	if e.Flags.Has(job.FlagEphemeral) {
+		m.kb = record.EphemeralKey(m.kb[:0], e.q.ID, e.ID)
+		m.del(m.kb)
+	}
+}
+
+// stay keeps an entry in memory, if there is room for it.
+func (m *Machine) stay(e *entry) {
+	if m.jobs[e.ID] == nil {
+		m.jobs[e.ID] = e
+	}
+}
+
+func (m *Machine) dropResident(e *entry) {
+	if r := m.jobs[e.ID]; r != nil {
+		delete(m.jobs, e.ID)
+		m.unhold(r)
+	}
+	m.unhold(e)
+}
+
+func (m *Machine) unhold(e *entry) {
+	if e.held {
+		e.held = false
+		m.bodyBytes -= len(e.Body)
+	}
+}

@@ -1,0 +1,283 @@
+package machine
+
+import (
+	"slices"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// getKey reads the entry of a client-given key.
+func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
+	m.kb = record.KeyKey(m.kb[:0], namespace, key)
+	b, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = b[:0]
+	if !ok {
+		return record.KeyRef{}, false
+	}
+	r, err := record.DecodeKeyRef(b)
+	corrupt("key", err)
+	return r, true
+}
+
+func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
+	m.kb = record.KeyKey(m.kb[:0], namespace, key)
+	m.vb = record.AppendKeyRef(m.vb[:0], r)
+	m.set(m.kb, m.vb)
+}
+
+func (m *Machine) addKey(e *entry) {
+	namespace := e.q.namespace
+	old, ok := m.getKey(namespace, e.Key)
+	if !ok {
+		m.putKey(namespace, e.Key, record.KeyRef{JobRef: record.JobRef{Queue: e.q.ID, ID: e.ID}})
+		return
+	}
+	first, later := old.JobRef, record.JobRef{Queue: e.q.ID, ID: e.ID}
+	if later.ID < first.ID { // it was moved here: the oldest stays first
+		first, later = later, first
+	}
+	if !old.More || first != old.JobRef {
+		m.putKey(namespace, e.Key, record.KeyRef{JobRef: first, More: true})
+	}
+	m.kb = record.MoreKey(m.kb[:0], namespace, e.Key, later.ID)
+	m.set(m.kb, record.AppendUint(nil, uint64(later.Queue)))
+}
+
+// dropKey takes a job off the list of its key; the next oldest takes its place.
+func (m *Machine) dropKey(namespace, key string, id job.ID) {
+	r, ok := m.getKey(namespace, key)
+	if !ok {
+		return
+	}
+	if r.ID != id {
+		m.kb = record.MoreKey(m.kb[:0], namespace, key, id)
+		m.del(m.kb)
+		return
+	}
+	if r.More {
+		if next, ok := m.firstMore(namespace, key); ok {
+			m.kb = record.MoreKey(m.kb[:0], namespace, key, next.ID)
+			m.del(m.kb)
+			m.putKey(namespace, key, record.KeyRef{JobRef: next, More: true})
+			return
+		}
+	}
+	m.kb = record.KeyKey(m.kb[:0], namespace, key)
+	m.del(m.kb)
+}
+
+func (m *Machine) firstMore(namespace, key string) (r record.JobRef, ok bool) {
+	m.scanMore(namespace, key, func(n record.JobRef) bool {
+		r, ok = n, true
+		return false
+	})
+	return r, ok
+}
+
+func (m *Machine) scanMore(namespace, key string, visit func(record.JobRef) bool) {
+	lo, hi := record.MoreSpan(namespace, key)
+	m.store.Scan(lo, hi, false, func(k, v []byte) bool {
+		q, err := record.DecodeUint(v)
+		corrupt("key", err)
+		return visit(record.JobRef{Queue: record.QueueID(q), ID: record.EntryID(k)}) //nolint:gosec // written from a QueueID
+	})
+}
+
+// withKey visits the live jobs that have the key, oldest first.
+func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) {
+	r, ok := m.getKey(namespace, key)
+	if !ok {
+		return
+	}
+	refs := []record.JobRef{r.JobRef}
+	if r.More {
+		m.scanMore(namespace, key, func(n record.JobRef) bool {
+			refs = append(refs, n)
+			return true
+		})
+	}
+	for _, ref := range refs {
+		if e := m.loadRef(ref); e != nil && !e.Flags.Has(job.FlagTombstone) && !visit(e) {
+			return
+		}
+	}
+}
+
+// keyInUse reports whether any job has the key.
+func (m *Machine) keyInUse(namespace, key string) (used bool) {
+	m.withKey(namespace, key, func(*entry) bool {
+		used = true
+		return false
+	})
+	return used
+}
+
+// lookup finds the job that a reference names and that fits the need, or says why
+// there is none.
+func (m *Machine) lookup(ref *job.Ref, need job.Need, by job.Holder) (*entry, *job.Error) {
+	return m.lookupBy(ref, by, need, func(e *entry) *job.Error { return fits(e, need, by) })
+}
+
+// lookupSettle does the same for the verbs that settle a job: an exclusive lease
+// binds them whatever they need.
+func (m *Machine) lookupSettle(ref *job.Ref, need job.Need, by job.Holder) (*entry, *job.Error) {
+	return m.lookupBy(ref, by, need, func(e *entry) *job.Error { return settles(e, need, by) })
+}
+
+// lookupIn finds a job in one of some states, for verbs that are not bound by leases.
+func (m *Machine) lookupIn(ref *job.Ref, states ...job.State) (*entry, *job.Error) {
+	return m.lookupBy(ref, job.Holder{}, job.NeedAny, func(e *entry) *job.Error {
+		if !slices.Contains(states, e.State) {
+			return job.ErrBadState
+		}
+		return nil
+	})
+}
+
+// lookupBy finds the job that a reference names; of several with one key, one that
+// fit has nothing against. An error of fit comes with the job, but a job that fit does
+// not find is not there.
+func (m *Machine) lookupBy(ref *job.Ref, by job.Holder, need job.Need, fit func(*entry) *job.Error) (*entry, *job.Error) {
+	var e *entry
+	switch ref.Kind {
+	case job.RefID:
+		e = m.byJobID(ref)
+	case job.RefKey:
+		e = m.byKey(ref, need, fit)
+	case job.RefSerial:
+		e = m.bySerial(ref)
+	case job.RefNumber:
+		e = m.byNumber(ref.Number, by)
+	}
+	if e == nil || e.Flags.Has(job.FlagTombstone) || e.q.namespace != ref.Namespace ||
+		(ref.Queue != "" && e.q.name != ref.Queue) {
+		return nil, job.ErrNotFound
+	}
+	return e, fit(e)
+}
+
+// fits says why the job does not fit the need; nil if it does.
+func fits(e *entry, need job.Need, by job.Holder) *job.Error {
+	if need == job.NeedAny {
+		return nil
+	}
+	leased := e.State == job.Leased
+	switch {
+	case need == job.NeedUnfinished && e.State.Finished():
+		return job.ErrFinished
+	case need != job.NeedUnfinished && !leased:
+		return job.ErrNotLeased
+	case leased && e.Lease.Holder != by && (need == job.NeedHeld || e.Lease.Exclusive):
+		return job.ErrNotOwner
+	default:
+		return nil
+	}
+}
+
+// settles says why the job cannot be settled by the caller; nil if it can.
+func settles(e *entry, need job.Need, by job.Holder) *job.Error {
+	if e.State == job.Leased && e.Lease.Exclusive && e.Lease.Holder != by {
+		return job.ErrNotOwner
+	}
+	return fits(e, need, by)
+}
+
+func (m *Machine) byJobID(ref *job.Ref) *entry {
+	if e := m.jobs[ref.ID]; e != nil {
+		return e
+	}
+	if ref.Queue != "" {
+		if q := m.find(ref.Namespace, ref.Queue); q != nil {
+			return m.loadJob(q, ref.ID)
+		}
+		return nil
+	}
+	if r, ok := m.getNumber(ref.ID.Number()); ok && r.ID == ref.ID {
+		return m.loadRef(r)
+	}
+	for _, q := range m.spaces[ref.Namespace] { // at most one of them has it
+		if q.ID == 0 {
+			continue
+		}
+		if e := m.loadJob(q, ref.ID); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// byKey prefers, among jobs with the same key, the one leased longest if the need
+// is a lease, then the oldest that fits, then the oldest.
+func (m *Machine) byKey(ref *job.Ref, need job.Need, fit func(*entry) *job.Error) *entry {
+	var oldest, fitting *entry
+	m.withKey(ref.Namespace, ref.Key, func(e *entry) bool {
+		if ref.Queue != "" && e.q.name != ref.Queue {
+			return true
+		}
+		err := fit(e)
+		if err == job.ErrNotFound {
+			return true
+		}
+		if oldest == nil {
+			oldest = e
+		}
+		if err != nil {
+			return true
+		}
+		wantsLease := need == job.NeedHeld || need == job.NeedLeased
+		if fitting == nil || (wantsLease && e.Entered < fitting.Entered) {
+			fitting = e
+		}
+		return wantsLease
+	})
+	if fitting != nil {
+		return fitting
+	}
+	return oldest
+}
+
+func (m *Machine) bySerial(ref *job.Ref) *entry {
+	q := m.find(ref.Namespace, ref.Queue)
+	if q == nil {
+		return nil
+	}
+	m.kb = record.SerialKey(m.kb[:0], q.ID, ref.Serial)
+	b, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = b[:0]
+	if !ok {
+		return nil
+	}
+	id, err := record.DecodeUint(b)
+	corrupt("serial", err)
+	return m.loadJob(q, job.ID(id))
+}
+
+func (m *Machine) getNumber(number uint32) (record.JobRef, bool) {
+	m.kb = record.NumberKey(m.kb[:0], number)
+	b, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = b[:0]
+	if !ok {
+		return record.JobRef{}, false
+	}
+	r, err := record.DecodeRef(b)
+	corrupt("number", err)
+	return r, true
+}
+
+// byNumber finds what the caller holds under this number, whoever pushed it, else
+// the live job that was pushed with a number.
+func (m *Machine) byNumber(number uint32, by job.Holder) *entry {
+	if h := m.holders[by]; h != nil {
+		for high := (uint64(m.shard.NextID) >> 32) + 1; high > 0; high-- {
+			id := job.ID((high-1)<<32 | uint64(number))
+			if q, ok := h.jobs[id]; ok {
+				return m.loadRef(record.JobRef{Queue: q, ID: id})
+			}
+		}
+	}
+	if r, ok := m.getNumber(number); ok {
+		return m.loadRef(r)
+	}
+	return nil
+}

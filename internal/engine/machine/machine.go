@@ -1,0 +1,316 @@
+package machine
+
+import (
+	"time"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// Options bound what the machine keeps in memory.
+type Options struct {
+	Window    int           // jobs of one ready list in memory
+	Resident  int           // jobs in memory over all lists and leases
+	BodyBytes int           // bytes of their bodies
+	Horizon   time.Duration // how far ahead timers are in memory
+
+	// TimersPerLoad bounds how many timers one read brings into memory,
+	// TimersPerStep how much of a pile of timers that are due together one step
+	// works off, so that commands get their turn.
+	TimersPerLoad int
+	TimersPerStep int
+	// Few is up to how many jobs are purged one by one, SweepStep how many records
+	// one step of the clean-up after a larger purge looks at.
+	Few       int
+	SweepStep int
+	// GroupWindow is how many jobs of one group, Groups how many groups of one
+	// queue are in memory.
+	GroupWindow int
+	Groups      int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Window <= 0 {
+		o.Window = 1024
+	}
+	if o.Resident <= 0 {
+		o.Resident = 32 << 10
+	}
+	if o.BodyBytes <= 0 {
+		o.BodyBytes = 16 << 20
+	}
+	if o.Horizon <= 0 {
+		o.Horizon = 10 * time.Second
+	}
+	for _, d := range []struct {
+		field *int
+		value int
+	}{
+		{&o.TimersPerLoad, 4096},
+		{&o.TimersPerStep, 256},
+		{&o.Few, 256},
+		{&o.SweepStep, 1024},
+		{&o.GroupWindow, 32},
+		{&o.Groups, 1024},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	return o
+}
+
+// Completion is the answer to a command that had to wait.
+type Completion struct {
+	Token  uint64
+	Result job.Result
+	// Needs is the step whose changes must be durable before the caller may
+	// know (INV-11).
+	Needs uint64
+}
+
+// Machine is the state of one shard. Its methods are not safe for concurrent use.
+type Machine struct {
+	store Storage
+	opt   Options
+
+	now  job.Time
+	rnd  uint64 // the chance of this step; draw takes from it
+	step uint64
+
+	shard      record.Shard
+	shardDirty bool
+	spaces     map[string]map[string]*queue
+	byID       map[record.QueueID]*queue
+	dirty      []*queue
+	wakes      []*queue // queues that may have become fetchable in this transition
+	freed      []freedGroup
+	rooms      []*queue // queues that may have room for waiting pushes
+	changedAt  uint64   // the last step that changed counters which Seal has to write
+
+	jobs      map[job.ID]*entry // those in windows and leased ones
+	bodyBytes int
+
+	timers  timerHeap
+	horizon timerItem // all timers before it are in the heap
+	beyond  bool      // there may be timers at or after it
+
+	alarms   alarmHeap
+	holders  map[job.Holder]*holder
+	waiting  map[uint64]*waiter
+	awaiting map[job.ID][]*waiter
+	runs     map[job.ID]*waiter
+	arrivals uint64
+
+	sweeps []*sweep
+	out    []Completion
+
+	kb, vb, rb []byte // scratch: key, value, read
+}
+
+// New returns a machine on what the storage holds, with the rules of a restart
+// applied (section 8 of the semantics).
+func New(store Storage, now job.Time, opt Options) *Machine {
+	m := &Machine{
+		store: store, opt: opt.withDefaults(), now: now,
+		spaces: map[string]map[string]*queue{}, byID: map[record.QueueID]*queue{},
+		jobs: map[job.ID]*entry{}, holders: map[job.Holder]*holder{},
+		waiting: map[uint64]*waiter{}, awaiting: map[job.ID][]*waiter{}, runs: map[job.ID]*waiter{},
+		shard:  record.Shard{NextID: 1, NextSeq: 1, NextQueue: 1},
+		beyond: true,
+	}
+	m.load()
+	return m
+}
+
+// Apply applies one command. It returns whether the command has been answered in
+// res, and the step that must be durable before the answer may leave. Answers of
+// commands that waited, this one included, come through Completed.
+func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
+	m.begin(now, rnd)
+	m.fire(m.opt.TimersPerStep)
+	res.Reset()
+	answered, needs = true, m.step
+	switch c := cmd.(type) {
+	case *job.Push:
+		answered = m.push(token, c, res)
+	case *job.Run:
+		answered = m.run(token, c, res)
+	case *job.Atomic:
+		m.atomic(c, res)
+	case *job.Fetch:
+		answered, needs = m.fetch(token, c, res)
+	case *job.Ack:
+		m.ack(c, res)
+	case *job.Fail:
+		m.fail(c, res)
+	case *job.Release:
+		m.release(c, res)
+	case *job.Return:
+		m.giveBack(c, res)
+	case *job.Bury:
+		m.bury(c, res)
+	case *job.Kick:
+		m.kick(c, res)
+	case *job.Delete:
+		m.delete(c, res)
+	case *job.Touch:
+		m.touch(c, res)
+	case *job.Promote:
+		m.promote(c, res)
+	case *job.Kill:
+		m.kill(c, res)
+	case *job.Respawn:
+		m.respawn(c, res)
+	case *job.Move:
+		m.moveJob(c, res)
+	case *job.Await:
+		answered = m.await(token, c, res)
+	case *job.Cancel:
+		m.cancel(c, res)
+	case *job.EndHolder:
+		m.endHolder(c)
+	case *job.ResumeHolder:
+		m.resumeHolder(c, res)
+	case *job.ReleaseAll:
+		m.releaseAll(c, res)
+	case *job.Configure:
+		m.configure(c, res)
+	case *job.Pause:
+		m.pause(c)
+	case *job.Resume:
+		m.resume(c)
+	case *job.Purge:
+		m.purge(c, res)
+	case *job.Remove:
+		m.removeQueue(c, res)
+	case *job.Flush:
+		m.flush(c, res)
+	}
+	m.serveWakes()
+	return answered, needs
+}
+
+// Tick applies what is due by now, and a bounded piece of clean-up work if there
+// is any. It reports whether more is left to do at once.
+func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
+	m.begin(now, rnd)
+	more = m.fire(m.opt.TimersPerStep)
+	return m.sweepSome() || more
+}
+
+func (m *Machine) begin(now job.Time, rnd uint64) {
+	m.now = max(m.now, now)
+	m.rnd = rnd
+	m.step++
+}
+
+// Step returns the number of the last step.
+func (m *Machine) Step() uint64 { return m.step }
+
+// Completed returns the answers of commands that had to wait, since the last call.
+// The slice is valid until the next step.
+func (m *Machine) Completed() []Completion {
+	out := m.out
+	m.out = m.out[:0]
+	return out
+}
+
+// NextWake returns when Tick has something to do; Never if nothing is due ever.
+// Clean-up work is due at once.
+func (m *Machine) NextWake() job.Time {
+	next := job.Never
+	if len(m.sweeps) > 0 {
+		return m.now
+	}
+	if len(m.timers) > 0 {
+		next = min(next, m.timers[0].at)
+	}
+	if m.beyond {
+		next = min(next, m.horizon.at)
+	}
+	if len(m.alarms) > 0 {
+		next = min(next, m.alarms[0].at)
+	}
+	return next
+}
+
+// Seal writes the counters that have changed. The owner calls it before it closes
+// a batch, so that every batch carries exact counts (INV-3).
+func (m *Machine) Seal() {
+	for _, q := range m.dirty {
+		q.dirty = false
+		if q.ID == 0 || m.byID[q.ID] != q {
+			continue // removed meanwhile
+		}
+		m.kb = record.QueueKey(m.kb[:0], q.namespace, q.name)
+		m.vb = record.AppendQueue(m.vb[:0], &q.Queue)
+		m.set(m.kb, m.vb)
+	}
+	m.dirty = m.dirty[:0]
+	m.changedAt = 0
+	if m.shardDirty {
+		m.shardDirty = false
+		m.vb = record.AppendShard(m.vb[:0], &m.shard)
+		m.set(record.MetaKey(), m.vb)
+	}
+}
+
+// Unsealed returns the last step that changed counters which Seal has not written
+// yet; zero if there is none.
+func (m *Machine) Unsealed() uint64 { return m.changedAt }
+
+// Waiting returns how many callers wait.
+func (m *Machine) Waiting() int { return len(m.waiting) }
+
+// EndWaits answers every waiting caller: the server is stopping.
+func (m *Machine) EndWaits(now job.Time) {
+	m.begin(now, 0)
+	for _, w := range m.waitersInOrder() {
+		m.endWait(w, job.ErrTimeout)
+		m.serveWakes()
+	}
+}
+
+func (m *Machine) shardChanged() {
+	m.shardDirty = true
+	m.changedAt = m.step
+}
+
+func (m *Machine) nextSeq() uint64 {
+	s := m.shard.NextSeq
+	m.shard.NextSeq++
+	m.shardChanged()
+	return s
+}
+
+// draw returns the next random number of this step (splitmix64).
+func (m *Machine) draw() uint64 {
+	m.rnd += 0x9e3779b97f4a7c15
+	z := m.rnd
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// load reads counters and queues, releases the leases that ended with their
+// holders and withdraws ephemeral jobs. It reads no job that is merely waiting.
+func (m *Machine) load() {
+	if b, _, ok := m.store.Get(nil, record.MetaKey()); ok {
+		s, err := record.DecodeShard(b)
+		corrupt("shard counters", err)
+		m.shard = s
+	}
+	lo, hi := record.QueuesSpan("")
+	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		m.loadQueue(key, value)
+		return true
+	})
+	lo, hi = record.SweepSpan()
+	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		m.loadSweep(key, value)
+		return true
+	})
+	m.begin(m.now, 0)
+	m.restart()
+}

@@ -1,0 +1,362 @@
+package machine
+
+import (
+	"math"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// A purge takes effect at once: the list is dropped with one range delete, the
+// count is zero, and a mark on the queue says that jobs which entered the state
+// before are gone (record.Queue.Gone). Their records are dropped afterwards, in
+// bounded steps, by range deletes over runs of them: only what other key ranges say
+// about them (keys, numbers, dependants) is deleted one by one. A queue of which no
+// job is named elsewhere needs no such pass when it is removed whole.
+
+// sweep is the clean-up of the records that a purge left behind.
+type sweep struct {
+	id   record.QueueID
+	next job.ID // where to go on
+	// dropped is the namespace of a queue that was removed whole, else empty.
+	dropped string
+}
+
+func (m *Machine) purge(c *job.Purge, res *job.Result) {
+	q := m.find(c.Namespace, c.Queue)
+	if q == nil || c.State == 0 || int(c.State) >= job.StateCount {
+		return
+	}
+	n := q.Counts[c.State]
+	if c.Limit > 0 {
+		n = min(n, uint64(c.Limit))
+	}
+	res.Count = int(min(n, math.MaxInt32)) //nolint:gosec // bounded
+	if n <= uint64(m.opt.Few) || c.Limit > 0 || c.State == job.Leased {
+		m.purgeFew(q, c.State, int(n)) //nolint:gosec // bounded by what a queue holds
+		return
+	}
+	m.purgeAll(q, c.State)
+	m.startSweep(q)
+	m.wakeRoom(q)
+}
+
+// purgeFew deletes the first n jobs of a list one by one.
+func (m *Machine) purgeFew(q *queue, s job.State, n int) {
+	ids := m.stateIDs(q, s, n)
+	gone := make([]*entry, 0, len(ids))
+	for _, id := range ids {
+		e := m.mustLoad(q, id)
+		m.count(q, job.CountDeleted)
+		m.remove(e)
+		gone = append(gone, e)
+	}
+	for _, e := range gone { // only now: those that waited for each other are gone too
+		m.succeeded(e)
+		m.serveWakes()
+	}
+}
+
+func (m *Machine) stateIDs(q *queue, s job.State, n int) []job.ID {
+	if n == 0 {
+		return nil
+	}
+	if s != job.Ready {
+		list := record.List(s)
+		return m.idsOf(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), n)
+	}
+	ids := m.idsOf(record.ListStart(nil, q.ID, record.ListReady), record.ListEnd(nil, q.ID, record.ListReady), n)
+	more := m.idsOf(record.ListStart(nil, q.ID, record.ListGrouped), record.ListEnd(nil, q.ID, record.ListGrouped), n)
+	if len(more) == 0 {
+		return ids
+	}
+	return m.mergeReady(q, ids, more, n)
+}
+
+// mergeReady merges two lists of ready jobs by their order.
+func (m *Machine) mergeReady(q *queue, a, b []job.ID, n int) []job.ID {
+	var out []job.ID
+	for len(out) < n && (len(a) > 0 || len(b) > 0) {
+		switch {
+		case len(b) == 0 || (len(a) > 0 && m.mustLoad(q, a[0]).Order.Before(m.mustLoad(q, b[0]).Order)):
+			out, a = append(out, a[0]), a[1:]
+		default:
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return out
+}
+
+// purgeAll drops the list of a state, and marks its jobs as gone.
+func (m *Machine) purgeAll(q *queue, s job.State) {
+	q.Totals[job.CountDeleted] += q.Counts[s]
+	q.Counts[s] = 0
+	q.Purged[s] = m.nextSeq()
+	m.changed(q)
+	lists := []record.List{record.List(s)}
+	if s == job.Ready {
+		lists = append(lists, record.ListGrouped, record.ListFirst, record.ListPerGroup)
+		m.forgetReady(q)
+		q.plain = window{whole: true}
+		q.firsts = &window{whole: true}
+	}
+	for _, list := range lists {
+		m.store.DeleteRange(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list))
+	}
+}
+
+// forgetReady lets all ready jobs of a queue go from memory.
+func (m *Machine) forgetReady(q *queue) {
+	for _, e := range q.plain.items[q.plain.head:] {
+		m.dropResident(e)
+	}
+	if q.firsts != nil {
+		for _, e := range q.firsts.items[q.firsts.head:] {
+			m.dropResident(e)
+		}
+	}
+	for _, g := range q.groups {
+		for _, e := range g.ready.items[g.ready.head:] {
+			m.dropResident(e)
+		}
+	}
+	q.groups = nil
+}
+
+func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
+	q := m.find(c.Namespace, c.Queue)
+	if q == nil {
+		res.Err = job.ErrNoQueue
+		return
+	}
+	if c.IfIdle {
+		switch {
+		case !q.waiters.empty():
+			res.Err = job.ErrWaiting
+			return
+		case q.Counts[job.Leased] > 0:
+			res.Err = job.ErrBusy
+			return
+		}
+	}
+	if c.ReadyOnly {
+		q.Hidden = true
+		m.changed(q)
+		m.purge(&job.Purge{Namespace: c.Namespace, Queue: c.Queue, State: job.Ready}, res)
+		m.unpause(q)
+		return
+	}
+	res.Count = int(min(q.total(), math.MaxInt32)) //nolint:gosec // bounded
+	m.drop(q, c.KeepQueue)
+}
+
+// drop removes a queue with all its jobs. With keep a new, empty queue takes over
+// its settings and counters.
+func (m *Machine) drop(q *queue, keep bool) {
+	total := q.total()
+	m.endJobWaits(q)
+	old := q.ID
+	m.forgetReady(q)
+	for id, e := range m.jobs { // leased ones: each is dropped the same, in whatever order
+		if e.q == q {
+			m.dropResident(e)
+			delete(m.jobs, id)
+		}
+	}
+	linked := q.Linked
+	delete(m.byID, old)
+	if linked {
+		m.sweepAfter(old, q.namespace)
+	}
+	for _, span := range record.QueueSpan(old) {
+		if linked && span[0][0] == record.JobsFrom(nil, old, 0)[0] {
+			continue // the sweep reads the jobs before it drops them
+		}
+		m.store.DeleteRange(span[0], span[1])
+	}
+	m.del(record.QueueKey(nil, q.namespace, q.name))
+	rec := q.Queue
+	q.Queue = record.Queue{}
+	q.plain, q.firsts, q.groups = window{whole: true}, nil, nil
+	m.clearAlarm(q.alarm)
+	q.alarm = nil
+	if keep {
+		m.makeQueue(q.namespace, q.name)
+		id := q.ID
+		q.Queue = rec
+		q.ID, q.Linked = id, false
+		q.Counts = [job.StateCount]uint64{}
+		q.Purged = [job.StateCount]uint64{}
+		q.Totals[job.CountDeleted] += total
+		m.armPause(q)
+	}
+	m.wakeRoom(q)
+	m.forget(q)
+}
+
+func (m *Machine) flush(c *job.Flush, res *job.Result) {
+	for _, q := range m.queuesInOrder() {
+		if q.namespace == c.Namespace {
+			m.drop(q, false)
+			res.Count++
+		}
+	}
+}
+
+// endJobWaits tells those who wait for results of jobs of a queue that is removed.
+func (m *Machine) endJobWaits(q *queue) {
+	for _, w := range m.waitersInOrder() {
+		if w.awaits == 0 {
+			continue
+		}
+		if e := m.loadJob(q, w.awaits); e != nil {
+			m.refuse(w, job.ErrNotFound)
+		}
+	}
+}
+
+func (m *Machine) startSweep(q *queue) {
+	for _, s := range m.sweeps {
+		if s.id == q.ID {
+			s.next = 0
+			m.saveSweep(s)
+			return
+		}
+	}
+	s := &sweep{id: q.ID}
+	m.sweeps = append(m.sweeps, s)
+	m.saveSweep(s)
+}
+
+// sweepAfter begins the sweep of a queue that has been removed.
+func (m *Machine) sweepAfter(id record.QueueID, namespace string) {
+	for _, s := range m.sweeps {
+		if s.id == id {
+			s.next, s.dropped = 0, namespace
+			m.saveSweep(s)
+			return
+		}
+	}
+	s := &sweep{id: id, dropped: namespace}
+	m.sweeps = append(m.sweeps, s)
+	m.saveSweep(s)
+}
+
+func (m *Machine) saveSweep(s *sweep) {
+	m.kb = record.SweepKey(m.kb[:0], s.id)
+	m.set(m.kb, record.AppendSweep(nil, record.Sweep{Next: s.next, Dropped: s.dropped}))
+}
+
+func (m *Machine) loadSweep(key, value []byte) {
+	rec, err := record.DecodeSweep(value)
+	corrupt("sweep", err)
+	m.sweeps = append(m.sweeps, &sweep{id: record.ParseSweepKey(key), next: rec.Next, dropped: rec.Dropped})
+}
+
+// sweepSome does one step of the clean-up and reports whether there is more.
+func (m *Machine) sweepSome() bool {
+	if len(m.sweeps) == 0 {
+		return false
+	}
+	s := m.sweeps[0]
+	q := m.byID[s.id]
+	if q == nil && s.dropped == "" {
+		m.endSweep(s)
+		return len(m.sweeps) > 0
+	}
+	dead, next, done := m.sweepRead(s, q)
+	for _, run := range runs(dead) {
+		m.store.DeleteRange(record.JobsFrom(nil, s.id, run[0]), record.JobsFrom(nil, s.id, run[1]+1))
+	}
+	for _, e := range dead {
+		m.sweepJob(s, e)
+		m.serveWakes()
+	}
+	s.next = next
+	if done {
+		m.endSweep(s)
+	} else {
+		m.saveSweep(s)
+	}
+	return len(m.sweeps) > 0
+}
+
+// swept is a record of a purged job and the ids that frame it: everything between
+// the record before and the record after it may be deleted.
+type swept struct {
+	job.Job
+	alone bool // a live job precedes it directly
+}
+
+func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, done bool) {
+	lo := record.JobsFrom(nil, s.id, s.next)
+	hi := record.JobsFrom(nil, s.id+1, 0)
+	n, alone := 0, true
+	done = true
+	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		_, id, part, ok := record.ParseJobKey(key)
+		if !ok {
+			corrupt("job key", record.ErrFormat)
+		}
+		if part != record.PartMeta {
+			return true
+		}
+		if n == m.opt.SweepStep {
+			next, done = id, false
+			return false
+		}
+		n++
+		j := &swept{alone: alone}
+		corrupt("job", record.DecodeMeta(value, &j.Job))
+		j.ID = id
+		if q != nil && !q.Gone(&j.Job) {
+			alone = true
+			return true
+		}
+		alone = false
+		dead = append(dead, j)
+		return true
+	})
+	return dead, next, done
+}
+
+// runs joins neighbours among the dead into ranges of ids.
+func runs(dead []*swept) [][2]job.ID {
+	var out [][2]job.ID
+	for _, j := range dead {
+		if j.alone || len(out) == 0 {
+			out = append(out, [2]job.ID{j.ID, j.ID})
+		} else {
+			out[len(out)-1][1] = j.ID
+		}
+	}
+	return out
+}
+
+// sweepJob deletes what is said about a purged job elsewhere.
+func (m *Machine) sweepJob(s *sweep, j *swept) {
+	namespace := s.dropped
+	if q := m.byID[s.id]; q != nil {
+		namespace = q.namespace
+	}
+	if j.Timer != 0 {
+		m.kb = record.TimerKey(m.kb[:0], j.Timer, s.id, j.ID)
+		m.del(m.kb)
+	}
+	e := &entry{Job: j.Job, q: &queue{Queue: record.Queue{ID: s.id}, namespace: namespace}}
+	if e.Flags.Has(job.FlagSerial) && s.dropped != "" {
+		e.Flags &^= job.FlagSerial // went with the queue
+	}
+	m.unlink(e)
+	if e.State == job.Blocked {
+		m.unblock(e)
+	}
+	m.succeeded(e)
+	m.tellGone(e)
+}
+
+func (m *Machine) endSweep(s *sweep) {
+	m.kb = record.SweepKey(m.kb[:0], s.id)
+	m.del(m.kb)
+	m.sweeps = m.sweeps[1:]
+}

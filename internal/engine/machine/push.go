@@ -1,0 +1,342 @@
+package machine
+
+import (
+	"bytes"
+	"math"
+	"slices"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered bool) {
+	if err := m.checkPush(&c.Spec); err != nil {
+		if err == job.ErrFull && c.RoomWait > 0 {
+			m.waitForRoom(token, c)
+			return false
+		}
+		res.Err = err
+		return true
+	}
+	m.accept(m.create(&c.Spec, nil), res)
+	return true
+}
+
+func (m *Machine) accept(e *entry, res *job.Result) {
+	res.ID, res.Serial, res.State = e.ID, e.Serial, e.State
+	if res.State == job.Leased {
+		res.State = job.Ready // it became ready; that somebody was waiting is not the pusher's business
+	}
+}
+
+// checkPush says why a push is refused; nil if it is not.
+func (m *Machine) checkPush(s *job.Spec) *job.Error {
+	if s.Unique && s.Key != "" && m.keyInUse(s.Namespace, s.Key) {
+		return job.ErrDuplicate
+	}
+	if q := m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 && q.total() >= q.Settings.Capacity {
+		return job.ErrFull
+	}
+	return nil
+}
+
+func (m *Machine) waitForRoom(token uint64, c *job.Push) {
+	q := m.find(c.Spec.Namespace, c.Spec.Queue)
+	w := &waiter{token: token, push: c}
+	w.nodes = []waitNode{{w: w, q: q}}
+	q.room.push(&w.nodes[0])
+	m.enqueue(w, m.deadline(c.RoomWait))
+}
+
+// wakeRoom has waiting pushes let into a queue at the end of this transition.
+func (m *Machine) wakeRoom(q *queue) {
+	if !q.rooming && !q.room.empty() {
+		q.rooming = true
+		m.rooms = append(m.rooms, q)
+	}
+}
+
+// fillRoom lets waiting pushes into a queue as far as it has room.
+func (m *Machine) fillRoom(q *queue) {
+	for !q.room.empty() && (q.Settings.Capacity == 0 || q.total() < q.Settings.Capacity) {
+		w := q.room.first()
+		if err := m.checkPush(&w.push.Spec); err != nil {
+			m.refuse(w, err)
+			continue
+		}
+		c := w.push
+		m.dequeue(w)
+		var res job.Result
+		m.accept(m.create(&c.Spec, nil), &res)
+		m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: m.step})
+	}
+}
+
+// nextID takes a number for a job; one that is used by 32-bit clients as well must
+// not collide with another live one in its low half.
+func (m *Machine) nextID(numbered bool) job.ID {
+	for {
+		id := m.shard.NextID
+		m.shard.NextID++
+		m.shardChanged()
+		if !numbered {
+			return id
+		}
+		if id.Number() == 0 {
+			continue
+		}
+		if id < 1<<32 {
+			return id // no number has been used twice yet
+		}
+		if r, ok := m.getNumber(id.Number()); !ok || m.loadRef(r) == nil {
+			return id
+		}
+	}
+}
+
+// create makes a job of a checked spec. Earlier holds the jobs pushed before it in
+// the same Atomic.
+func (m *Machine) create(s *job.Spec, earlier []*entry) *entry {
+	e := m.prepare(s)
+	m.admit(e, s, earlier)
+	return e
+}
+
+// prepare makes the entry of a new job. The caller's buffers are copied: the job
+// outlives the request.
+func (m *Machine) prepare(s *job.Spec) *entry {
+	q := m.makeQueue(s.Namespace, s.Queue)
+	q.Hidden = false
+	e := &entry{q: q, born: m.step, loaded: true}
+	e.Job = job.Job{
+		ID: m.nextID(s.Numbered), Namespace: q.namespace, Queue: q.name, Key: s.Key, Type: s.Type, Group: s.Group,
+		Body: bytes.Clone(s.Body), BodyKind: s.BodyKind, Extra: bytes.Clone(s.Extra), Origin: s.Origin, Created: m.now, Policy: s.Policy,
+	}
+	if s.Numbered {
+		e.Flags |= job.FlagNumbered
+	}
+	if q.Settings.Serials {
+		e.Flags |= job.FlagSerial
+		e.Serial = q.NextSerial
+		q.NextSerial++
+	}
+	e.Order.First = m.nextSeq()
+	e.Order.Seq = e.Order.First
+	e.Order.Priority = max(e.Policy.Priority, -math.MaxInt64)
+	m.schedule(e, s)
+	m.count(q, job.CountPushed)
+	return e
+}
+
+// schedule sets when the job is due and when it expires.
+func (m *Machine) schedule(e *entry, s *job.Spec) {
+	e.RunAt = s.RunAt
+	if s.Delay > 0 {
+		e.RunAt = m.now.Add(s.Delay)
+	}
+	if s.TTL > 0 {
+		from := m.now
+		if s.TTLFromRun {
+			from = max(from, e.RunAt)
+		}
+		e.Policy.ExpireAt = from.Add(s.TTL)
+	}
+}
+
+// admit writes a new job and lets it enter its first state.
+func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
+	m.putBody(e)
+	blockers := m.blockers(s, earlier)
+	switch {
+	case len(blockers) > 0:
+		e.Blockers = blockers
+		m.enter(e, job.Blocked)
+		m.block(e)
+		m.link(e)
+		m.save(e)
+	case e.RunAt > m.now:
+		m.enter(e, job.Scheduled)
+		m.link(e)
+		m.save(e)
+	default:
+		m.link(e)
+		p := s.At
+		switch {
+		case e.RunAt != 0:
+			p = e.Policy.Due // its time has come already
+		case p == job.PlaceTail:
+			p = job.PlaceOld // its first arrival is the tail
+		}
+		m.makeReady(e, p)
+	}
+	if e.State != job.Leased && expired(e, m.now) {
+		state := e.State
+		m.expire(e)
+		e.State = state // what the push answers
+	}
+}
+
+// atomic checks every operation as if those before it had happened, and then
+// applies all, or none.
+func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
+	if err := m.checkAtomic(c); err != nil {
+		res.Err = err
+		return
+	}
+	var pushed []*entry
+	for _, op := range c.Ops {
+		var r job.Result
+		switch o := op.(type) {
+		case *job.Ack:
+			m.ack(o, &r)
+		case *job.Delete:
+			m.delete(o, &r)
+		case *job.Push:
+			e := m.create(&o.Spec, pushed)
+			pushed = append(pushed, e)
+			res.IDs = append(res.IDs, e.ID)
+		}
+		m.serveWakes()
+	}
+}
+
+// rehearsal is what an Atomic would have done so far.
+type rehearsal struct {
+	m      *Machine
+	ended  map[job.ID]bool // acked or deleted; true: kept as done
+	left   map[*queue]uint64
+	into   map[[2]string]uint64
+	keys   map[[2]string]struct{}
+	pushes int
+}
+
+func (m *Machine) checkAtomic(c *job.Atomic) *job.Error {
+	r := rehearsal{m, map[job.ID]bool{}, map[*queue]uint64{}, map[[2]string]uint64{}, map[[2]string]struct{}{}, 0}
+	for i, op := range c.Ops {
+		var err *job.Error
+		switch o := op.(type) {
+		case *job.Ack:
+			err = r.ack(o)
+		case *job.Delete:
+			err = r.delete(o)
+		case *job.Push:
+			err = r.push(&o.Spec)
+		default:
+			err = &job.Error{Kind: job.Invalid, Text: "not allowed in an atomic command"}
+		}
+		if err != nil {
+			return &job.Error{Kind: err.Kind, Text: err.Text, Index: i}
+		}
+	}
+	return nil
+}
+
+func (r *rehearsal) ack(o *job.Ack) *job.Error {
+	e, err := r.m.lookupBy(&o.Ref, o.By, o.Need, func(e *entry) *job.Error {
+		kept, ended := r.ended[e.ID]
+		switch {
+		case ended && kept && o.Need == job.NeedUnfinished:
+			return job.ErrFinished
+		case ended && !kept && o.Ref.Kind == job.RefKey:
+			return job.ErrNotFound
+		case ended:
+			return job.ErrNotLeased
+		}
+		return settles(e, o.Need, o.By)
+	})
+	if err != nil {
+		return err
+	}
+	kept := (o.Keep || e.Policy.Keep) && !e.Flags.Has(job.FlagEphemeral)
+	r.ended[e.ID] = kept
+	if !kept {
+		r.left[e.q]++
+	}
+	return nil
+}
+
+func (r *rehearsal) delete(o *job.Delete) *job.Error {
+	e, err := r.m.lookupBy(&o.Ref, o.By, o.Need, func(e *entry) *job.Error {
+		kept, ended := r.ended[e.ID]
+		switch {
+		case ended && !kept:
+			return job.ErrNotFound
+		case ended && o.Need == job.NeedUnfinished:
+			return job.ErrFinished
+		case ended && o.Need != job.NeedAny:
+			return job.ErrNotLeased
+		}
+		return fits(e, o.Need, o.By)
+	})
+	if err != nil {
+		return err
+	}
+	r.ended[e.ID] = false
+	if e.State != job.Dead || !e.Policy.DeadSlots {
+		r.left[e.q]++
+	}
+	return nil
+}
+
+func (r *rehearsal) push(s *job.Spec) *job.Error {
+	for _, b := range s.BlockedBy {
+		if b.Back > r.pushes || b.Back < 0 {
+			return &job.Error{Kind: job.Invalid, Text: "blocked by a push that is not there"}
+		}
+	}
+	if s.Key != "" {
+		k := [2]string{s.Namespace, s.Key}
+		if _, twice := r.keys[k]; s.Unique && (twice || r.keyInUse(s)) {
+			return job.ErrDuplicate
+		}
+		r.keys[k] = struct{}{}
+	}
+	name := [2]string{s.Namespace, s.Queue}
+	if q := r.m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 &&
+		q.total()-r.left[q]+r.into[name] >= q.Settings.Capacity {
+		return job.ErrFull
+	}
+	r.into[name]++
+	r.pushes++
+	return nil
+}
+
+func (r *rehearsal) keyInUse(s *job.Spec) (used bool) {
+	r.m.withKey(s.Namespace, s.Key, func(e *entry) bool {
+		kept, ended := r.ended[e.ID]
+		used = !ended || kept
+		return !used
+	})
+	return used
+}
+
+// blockers returns the live jobs among those that a spec names, ascending.
+func (m *Machine) blockers(s *job.Spec, earlier []*entry) []job.ID {
+	if len(s.BlockedBy) == 0 {
+		return nil
+	}
+	var ids []job.ID
+	for _, b := range s.BlockedBy {
+		var e *entry
+		switch {
+		case b.Back > 0 && b.Back <= len(earlier):
+			e = m.again(earlier[len(earlier)-b.Back])
+		case b.Back > 0:
+			continue
+		case b.Number != 0:
+			e = m.byNumber(b.Number, job.Holder{})
+		default:
+			e = m.byJobID(&job.Ref{Namespace: s.Namespace, ID: b.ID})
+		}
+		if e != nil && e.q.namespace == s.Namespace && !e.State.Finished() && !e.Flags.Has(job.FlagTombstone) {
+			ids = append(ids, e.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// again returns the job as it is now; nil if it is gone.
+func (m *Machine) again(e *entry) *entry {
+	return m.loadRef(record.JobRef{Queue: e.q.ID, ID: e.ID})
+}

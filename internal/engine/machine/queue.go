@@ -1,0 +1,127 @@
+package machine
+
+import (
+	"slices"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// queue is a queue in memory. A queue that only waiting callers have named has no
+// ID, is not stored and is forgotten with its last waiter.
+type queue struct {
+	record.Queue
+	namespace, name string
+	dirty           bool
+	waking          bool // is in Machine.wakes
+	rooming         bool // is in Machine.rooms
+
+	plain  window  // ready jobs without a group
+	firsts *window // first ready jobs of free groups; nil: not looked at yet
+	groups map[string]*group
+
+	waiters waitList // fetches, in order of arrival
+	room    waitList // pushes that wait for room
+	alarm   *alarm   // the end of a pause
+}
+
+func (q *queue) total() uint64 {
+	var n uint64
+	for _, c := range q.Counts {
+		n += c
+	}
+	return n
+}
+
+// find returns the stored queue of that name, or nil.
+func (m *Machine) find(namespace, name string) *queue {
+	q := m.spaces[namespace][name]
+	if q == nil || q.ID == 0 {
+		return nil
+	}
+	return q
+}
+
+// named returns the queue of that name, stored or not, for callers to wait on.
+func (m *Machine) named(namespace, name string) *queue {
+	space := m.spaces[namespace]
+	if space == nil {
+		space = map[string]*queue{}
+		m.spaces[namespace] = space
+	}
+	q := space[name]
+	if q == nil {
+		q = &queue{namespace: namespace, name: name, plain: window{whole: true}}
+		space[name] = q
+	}
+	return q
+}
+
+// make returns the stored queue of that name and creates it if need be.
+func (m *Machine) makeQueue(namespace, name string) *queue {
+	q := m.named(namespace, name)
+	if q.ID == 0 {
+		q.ID = m.shard.NextQueue
+		m.shard.NextQueue++
+		m.shardChanged()
+		q.Created = m.now
+		q.firsts = &window{whole: true}
+		m.byID[q.ID] = q
+		m.changed(q)
+	}
+	return q
+}
+
+// forget drops a queue that is not stored and that nobody waits on.
+func (m *Machine) forget(q *queue) {
+	if q.ID == 0 && q.waiters.empty() && q.room.empty() {
+		delete(m.spaces[q.namespace], q.name)
+		if len(m.spaces[q.namespace]) == 0 {
+			delete(m.spaces, q.namespace)
+		}
+	}
+}
+
+// changed has the queue's record written with this batch.
+func (m *Machine) changed(q *queue) {
+	m.changedAt = m.step
+	if !q.dirty {
+		q.dirty = true
+		m.dirty = append(m.dirty, q)
+	}
+}
+
+func (m *Machine) count(q *queue, c job.Counter) {
+	q.Totals[c]++
+	m.changed(q)
+}
+
+func (m *Machine) loadQueue(key, value []byte) {
+	namespace, name, ok := record.ParseQueueKey(key)
+	if !ok {
+		corrupt("queue key", record.ErrFormat)
+	}
+	rec, err := record.DecodeQueue(value)
+	corrupt("queue "+name, err)
+	q := m.named(namespace, name)
+	q.Queue = rec
+	q.plain.whole = rec.Counts[job.Ready] == 0
+	if rec.Counts[job.Ready] == 0 {
+		q.firsts = &window{whole: true}
+	}
+	m.byID[q.ID] = q
+	if q.Paused && q.PausedTill != 0 {
+		m.armPause(q)
+	}
+}
+
+// queuesInOrder returns the stored queues by their numbers, so that nothing
+// depends on the order of a map.
+func (m *Machine) queuesInOrder() []*queue {
+	qs := make([]*queue, 0, len(m.byID))
+	for _, q := range m.byID {
+		qs = append(qs, q)
+	}
+	slices.SortFunc(qs, func(a, b *queue) int { return int(a.ID) - int(b.ID) })
+	return qs
+}

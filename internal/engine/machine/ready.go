@@ -1,0 +1,244 @@
+package machine
+
+import (
+	"math"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// place sets the order with which the job becomes ready (section 3).
+func (m *Machine) place(e *entry, p job.Place) {
+	o := &e.Order
+	switch p {
+	case job.PlaceTail:
+		*o = job.Order{Seq: m.nextSeq(), First: o.First}
+	case job.PlaceOld:
+	case job.PlaceHead:
+		*o = job.Order{Rank: m.edgeRank(e.q, false), Seq: m.nextSeq(), First: o.First}
+	case job.PlaceBack:
+		*o = job.Order{Rank: m.edgeRank(e.q, true), Seq: m.nextSeq(), First: o.First}
+	case job.PlaceDue:
+		*o = job.Order{Rank: -1, At: e.RunAt, Seq: m.nextSeq(), First: o.First}
+	case job.PlaceSched:
+		*o = job.Order{At: e.RunAt, Seq: o.First, First: o.First}
+	}
+	o.Priority = max(e.Policy.Priority, -math.MaxInt64)
+}
+
+// edgeRank returns a rank ahead of (or behind) all ready jobs of the queue.
+func (m *Machine) edgeRank(q *queue, back bool) int64 {
+	if q.Counts[job.Ready] == 0 {
+		return 0
+	}
+	rank, any := int64(0), false
+	for _, list := range [...]record.List{record.ListReady, record.ListGrouped} {
+		if e := m.firstOf(q, list, back); e != nil {
+			if !any || (back && e.Order.Rank > rank) || (!back && e.Order.Rank < rank) {
+				rank, any = e.Order.Rank, true
+			}
+		}
+	}
+	switch {
+	case !any:
+		return 0
+	case back:
+		return rank + 1
+	default:
+		return rank - 1
+	}
+}
+
+// makeReady makes a job that is in no list ready, and saves it. If a caller waits
+// for it, it goes straight to that caller.
+func (m *Machine) makeReady(e *entry, p job.Place) {
+	if m.overdue(e) {
+		return
+	}
+	m.place(e, p)
+	m.become(e, job.Ready)
+	if w := m.taker(e); w != nil {
+		e.q.Counts[job.Ready]--
+		m.deliver(w, e)
+		return
+	}
+	m.save(e) // before it is listed: what is read back must be this record
+	m.listReady(e)
+	m.wake(e.q)
+}
+
+// taker returns the caller that waits for this very job: the queue is open, nothing
+// else in it can be fetched, and neither expiry nor its group hold the job up.
+func (m *Machine) taker(e *entry) *waiter {
+	q := e.q
+	if q.Paused || q.waiters.empty() || expired(e, m.now) || q.Counts[job.Ready] > 1 {
+		return nil
+	}
+	if e.Group != "" && m.group(q, e.Group).busy != 0 {
+		return nil
+	}
+	return q.waiters.first()
+}
+
+// listReady adds the job to the lists of ready jobs.
+func (m *Machine) listReady(e *entry) {
+	q := e.q
+	if e.Group != "" {
+		m.listGrouped(e)
+		return
+	}
+	m.setList(q, record.ListReady, &e.Job)
+	m.intoWindow(q, &q.plain, record.ListReady, e)
+}
+
+// unlistReady takes the job out of them.
+func (m *Machine) unlistReady(e *entry) {
+	q := e.q
+	if e.Group != "" {
+		m.unlistGrouped(e)
+		return
+	}
+	m.delList(q, record.ListReady, &e.Job)
+	m.outOfWindow(&q.plain, e)
+}
+
+// intoWindow adds an entry of a list to what is in memory of it, if it belongs there.
+func (m *Machine) intoWindow(q *queue, w *window, list record.List, e *entry) {
+	if !w.covers(e) {
+		if w.len() == 0 && w.floor != nil {
+			m.kb = record.ListKey(m.kb[:0], q.ID, list, &e.Job)
+			if string(m.kb) <= string(w.floor) {
+				w.floor = nil // it lies before where a refill would start
+			}
+		}
+		m.dropResident(e)
+		return
+	}
+	w.insert(e)
+	m.stay(e)
+	m.keepBody(e)
+	if w.len() > m.opt.Window || len(m.jobs) > m.opt.Resident {
+		m.dropResident(w.dropLast())
+	}
+}
+
+func (m *Machine) outOfWindow(w *window, e *entry) {
+	if w == nil || !w.remove(e) {
+		return
+	}
+	m.dropResident(e)
+	if w.len() == 0 && !w.whole {
+		// What is left of the list lies behind this entry.
+		w.floor = append(w.floor[:0], m.kb...)
+	}
+}
+
+// refill reads the next part of a list into an empty window.
+func (m *Machine) refill(q *queue, w *window, list record.List, limit int) {
+	if w.whole || w.len() > 0 {
+		return
+	}
+	lo := w.floor
+	if lo == nil {
+		lo = record.ListStart(nil, q.ID, list)
+	}
+	m.refillSpan(q, w, lo, record.ListEnd(nil, q.ID, list), limit)
+}
+
+func (m *Machine) refillSpan(q *queue, w *window, lo, hi []byte, limit int) {
+	ids := m.idsOf(lo, hi, limit)
+	w.whole = len(ids) < limit
+	w.floor = nil
+	for _, e := range m.loadMany(q, ids) {
+		w.insert(e)
+		m.stay(e)
+		m.keepBody(e)
+	}
+}
+
+// loadMany loads jobs that a list names, with one scan if their ids lie close together.
+func (m *Machine) loadMany(q *queue, ids []job.ID) []*entry {
+	es := make([]*entry, 0, len(ids))
+	if len(ids) == 0 {
+		return es
+	}
+	low, high := ids[0], ids[0]
+	for _, id := range ids {
+		low, high = min(low, id), max(high, id)
+	}
+	found := map[job.ID]*entry{}
+	if len(ids) >= 8 && uint64(high-low) < 4*uint64(len(ids)) {
+		m.scanJobs(q, low, high, found)
+	}
+	for _, id := range ids {
+		e := m.jobs[id]
+		if e == nil {
+			e = found[id]
+		}
+		if e == nil {
+			e = m.mustLoad(q, id)
+		}
+		es = append(es, e)
+	}
+	return es
+}
+
+// scanJobs reads the ready jobs between two ids with their bodies, as far as the
+// budget for bodies goes.
+func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) {
+	lo := record.JobsFrom(nil, q.ID, low)
+	hi := record.JobsFrom(nil, q.ID, high+1)
+	budget := m.opt.BodyBytes - m.bodyBytes
+	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		_, id, part, ok := record.ParseJobKey(key)
+		if !ok {
+			corrupt("job key", record.ErrFormat)
+		}
+		switch part {
+		case record.PartMeta:
+			if e := m.decode(q, id, value, true); e != nil && e.State == job.Ready {
+				found[id] = e
+			}
+		case record.PartBody:
+			if e := found[id]; e != nil && len(value) <= budget {
+				budget -= len(value)
+				corrupt("body", record.DecodeBody(append([]byte(nil), value...), &e.Job))
+				e.loaded = true
+			}
+		default: // failures and results are read when they are asked for
+		}
+		return true
+	})
+}
+
+// head returns the job that a fetch from this queue gets, or nil. Jobs whose time
+// has run out are ended on the way.
+func (m *Machine) head(q *queue) *entry {
+	if q.ID == 0 || q.Paused {
+		return nil
+	}
+	for q.Counts[job.Ready] > 0 {
+		e := m.better(q)
+		if e == nil || !expired(e, m.now) {
+			return e
+		}
+		m.expire(e)
+	}
+	return nil
+}
+
+func (m *Machine) better(q *queue) *entry {
+	m.refill(q, &q.plain, record.ListReady, m.refillSize())
+	e := q.plain.first()
+	if f := m.firstFree(q); f != nil && (e == nil || f.Order.Before(e.Order)) {
+		e = f
+	}
+	return e
+}
+
+func (m *Machine) refillSize() int {
+	if len(m.jobs) > m.opt.Resident {
+		return max(min(m.opt.Window/2, 64), 1)
+	}
+	return max(m.opt.Window/2, 1)
+}

@@ -1,0 +1,361 @@
+package machine_test
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// namespace is that of all commands which do not give one with ns=.
+const namespace = "n"
+
+// args are the words of a line behind its verb.
+type args struct {
+	s    *script
+	line string
+	verb string
+	vals map[string]string
+}
+
+// parse splits a line at spaces; the ops of an atomic line are left for later.
+func (s *script) parse(line string) *args {
+	s.t.Helper()
+	a := &args{s: s, line: line, vals: map[string]string{}}
+	words := strings.Fields(line)
+	a.verb = words[0]
+	if a.verb == "atomic" {
+		return a
+	}
+	for _, w := range words[1:] {
+		name, value, _ := strings.Cut(w, "=")
+		if _, twice := a.vals[name]; twice {
+			s.fatalf("%s is given twice", name)
+		}
+		a.vals[name] = value
+	}
+	return a
+}
+
+// end refuses arguments that nothing has asked for.
+func (a *args) end() {
+	a.s.t.Helper()
+	if len(a.vals) > 0 {
+		a.s.fatalf("unknown arguments %v", slices.Sorted(maps.Keys(a.vals)))
+	}
+}
+
+func (a *args) take(name string) (string, bool) {
+	v, ok := a.vals[name]
+	delete(a.vals, name)
+	return v, ok
+}
+
+func (a *args) text(name string) string {
+	v, _ := a.take(name)
+	return v
+}
+
+func (a *args) flag(name string) bool {
+	_, ok := a.take(name)
+	return ok
+}
+
+func (a *args) list(name string) []string {
+	v, ok := a.take(name)
+	if !ok {
+		return nil
+	}
+	return strings.Split(v, ",")
+}
+
+func (a *args) number(name string) int64 {
+	v, ok := a.take(name)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		a.s.fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+func (a *args) duration(name string) time.Duration {
+	v, ok := a.take(name)
+	if !ok {
+		return 0
+	}
+	if v == "forever" {
+		return job.WaitForever
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		a.s.fatalf("%s: %v", name, err)
+	}
+	return d
+}
+
+// moment is a time given relative to now.
+func (a *args) moment(name string) job.Time {
+	if _, ok := a.vals[name]; !ok {
+		return 0
+	}
+	return a.s.now.Add(a.duration(name))
+}
+
+func (a *args) ids(name string) []job.ID {
+	var ids []job.ID
+	for _, v := range a.list(name) {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			a.s.fatalf("%s: %v", name, err)
+		}
+		ids = append(ids, job.ID(n))
+	}
+	return ids
+}
+
+// enum is the index of the value among the names; the first is the default.
+func (a *args) enum(name string, names ...string) uint8 {
+	v, ok := a.take(name)
+	if !ok {
+		return 0
+	}
+	i := slices.Index(names, v)
+	if i < 0 {
+		a.s.fatalf("%s is none of %v", name, names)
+	}
+	return uint8(i)
+}
+
+func (a *args) place(name string) job.Place {
+	return job.Place(a.enum(name, "tail", "old", "head", "back", "due", "sched"))
+}
+
+func (a *args) namespace() string {
+	if ns, ok := a.take("ns"); ok {
+		return ns
+	}
+	return namespace
+}
+
+// holder is a holder by its name, h1, h2 and so on.
+func (a *args) holder(name string) job.Holder {
+	v, ok := a.take(name)
+	if !ok {
+		return job.Holder{}
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(v, "h"), 10, 64)
+	if err != nil {
+		a.s.fatalf("%s: %v", name, err)
+	}
+	return job.Holder{Node: 1, Num: n}
+}
+
+func (a *args) state(name string) job.State {
+	v, _ := a.take(name)
+	st, ok := job.ParseState(v)
+	if !ok {
+		a.s.fatalf("%s: unknown state %q", name, v)
+	}
+	return st
+}
+
+func (a *args) options() engine.CoreOptions {
+	return engine.CoreOptions{Few: int(a.number("few")), SweepStep: int(a.number("sweepstep"))}
+}
+
+func (a *args) ref() job.Ref {
+	ns, q := a.namespace(), a.text("q")
+	r := job.ByID(ns, q, 0)
+	switch {
+	case a.vals["key"] != "":
+		r = job.ByKey(ns, a.text("key"))
+	case a.vals["serial"] != "":
+		r = job.BySerial(ns, q, uint64(a.number("serial")))
+	case a.vals["num"] != "":
+		r = job.ByNumber(ns, uint32(a.number("num")))
+	default:
+		r.ID = job.ID(a.number("id"))
+	}
+	r.Queue = q
+	return r
+}
+
+func (a *args) need() job.Need {
+	return job.Need(a.enum("need", "held", "leased", "unfinished", "any"))
+}
+
+func (a *args) spec() job.Spec {
+	body, kind := a.text("body"), job.BodyBytes
+	if body == "" {
+		kind = job.BodyNone
+	}
+	s := job.Spec{
+		Namespace: a.namespace(), Queue: a.text("q"), Key: a.text("key"), Unique: a.flag("unique"),
+		Numbered: a.flag("numbered"), Type: a.text("type"), Group: a.text("group"),
+		Body: []byte(body), BodyKind: kind, Extra: []byte(a.text("extra")),
+		RunAt: a.moment("runat"), Delay: a.duration("delay"),
+		TTL: a.duration("ttl"), TTLFromRun: a.flag("ttlfromrun"), At: a.place("at"),
+		Policy: job.Policy{
+			Priority: a.number("pri"), Lease: a.duration("ttr"), ExpireAt: a.moment("expireat"),
+			Expiry:      job.Expiry(a.enum("expiry", "always", "waiting")),
+			MaxAttempts: uint32(a.number("attempts")), MaxFails: uint32(a.number("fails")),
+			Backoff: job.Backoff{
+				Unit: a.duration("unit"), Power: uint8(a.number("power")), Skip: uint8(a.number("skip")),
+				Base: a.duration("base"), Jitter: uint32(a.number("jitter")), Floor: a.flag("floor"),
+			},
+			Lapse: job.Lapse(a.enum("lapse", "requeue", "fail")), Requeue: a.place("requeue"), Due: a.place("due"),
+			Exhaust:   job.Exhaust(a.enum("exhaust", "drop", "dead", "keep", "move")),
+			DeadQueue: a.text("deadqueue"), DeadFor: a.duration("deadfor"), DeadMax: uint32(a.number("deadmax")),
+			DeadSlots: a.flag("deadslots"), Keep: a.flag("keep"),
+		},
+	}
+	for _, id := range a.ids("after") {
+		s.BlockedBy = append(s.BlockedBy, job.Blocker{ID: id})
+	}
+	for _, id := range a.ids("afternum") {
+		s.BlockedBy = append(s.BlockedBy, job.Blocker{Number: uint32(id)})
+	}
+	for _, n := range a.ids("back") {
+		s.BlockedBy = append(s.BlockedBy, job.Blocker{Back: int(n)})
+	}
+	return s
+}
+
+// commands are the verbs of the machine.
+var commands = map[string]func(a *args) job.Command{
+	"push":   func(a *args) job.Command { return &job.Push{Spec: a.spec(), RoomWait: a.duration("room")} },
+	"run":    func(a *args) job.Command { return &job.Run{Spec: a.spec(), Wait: a.duration("wait")} },
+	"fetch":  fetchCommand,
+	"ack":    ackCommand,
+	"delete": deleteCommand,
+	"fail": func(a *args) job.Command {
+		return &job.Fail{
+			Ref: a.ref(), By: a.holder("by"), Need: a.need(),
+			Failure: job.Failure{Type: a.text("type"), Message: a.text("msg")}, Result: []byte(a.text("result")), Want: a.flag("want"),
+		}
+	},
+	"release": func(a *args) job.Command {
+		_, set := a.vals["pri"]
+		return &job.Release{
+			Ref: a.ref(), By: a.holder("by"), Need: a.need(), Place: a.place("place"), Delay: a.duration("delay"),
+			TTL: a.duration("ttl"), StretchTTL: a.flag("stretch"), SetPriority: set, Priority: a.number("pri"), Want: a.flag("want"),
+		}
+	},
+	"return": func(a *args) job.Command {
+		return &job.Return{Namespace: a.namespace(), IDs: a.ids("ids"), By: a.holder("by")}
+	},
+	"bury": func(a *args) job.Command {
+		return &job.Bury{Ref: a.ref(), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
+	},
+	"kick": func(a *args) job.Command {
+		n := int(a.number("count"))
+		return &job.Kick{Queue: a.vals["q"], Ref: a.ref(), One: n == 0, Namespace: namespace, Count: n, Want: a.flag("want")}
+	},
+	"touch": func(a *args) job.Command {
+		return &job.Touch{
+			Ref: a.ref(), By: a.holder("by"), Need: a.need(), Until: a.moment("until"), Restart: a.flag("restart"),
+			Add: a.duration("add"), NoEarlier: a.flag("noearlier"), Want: a.flag("want"),
+		}
+	},
+	"promote": func(a *args) job.Command {
+		return &job.Promote{Ref: a.ref(), Place: a.place("place"), Want: a.flag("want")}
+	},
+	"kill": func(a *args) job.Command {
+		return &job.Kill{Ref: a.ref(), For: a.duration("for"), Want: a.flag("want")}
+	},
+	"respawn": func(a *args) job.Command {
+		return &job.Respawn{
+			Namespace: a.namespace(), Queue: a.text("q"), Limit: int(a.number("limit")),
+			Attempts: uint32(a.number("attempts")), TTL: a.duration("ttl"),
+		}
+	},
+	"move":   func(a *args) job.Command { return &job.Move{Queue: a.text("to"), Ref: a.ref()} },
+	"await":  func(a *args) job.Command { return &job.Await{Wait: a.duration("wait"), Ref: a.ref()} },
+	"cancel": func(a *args) job.Command { return &job.Cancel{Token: a.waiter("who")} },
+	"end": func(a *args) job.Command {
+		return &job.EndHolder{Holder: a.holder("holder"), Grace: a.duration("grace")}
+	},
+	"return-holder": func(a *args) job.Command { return &job.ResumeHolder{Holder: a.holder("holder")} },
+	"release-all":   func(a *args) job.Command { return &job.ReleaseAll{Namespace: a.namespace(), Queue: a.text("q")} },
+	"configure": func(a *args) job.Command {
+		return &job.Configure{
+			Namespace: a.namespace(), Queue: a.text("q"), Replace: a.flag("replace"),
+			Settings: job.Settings{Capacity: uint64(a.number("capacity")), Serials: a.flag("serials"), Attrs: []byte(a.text("attrs"))},
+		}
+	},
+	"pause": func(a *args) job.Command {
+		return &job.Pause{Namespace: a.namespace(), Queue: a.text("q"), For: a.duration("for")}
+	},
+	"resume": func(a *args) job.Command { return &job.Resume{Namespace: a.namespace(), Queue: a.text("q")} },
+	"purge": func(a *args) job.Command {
+		return &job.Purge{Namespace: a.namespace(), Queue: a.text("q"), State: a.state("state"), Limit: int(a.number("limit"))}
+	},
+	"remove": func(a *args) job.Command {
+		return &job.Remove{
+			Namespace: a.namespace(), Queue: a.text("q"), ReadyOnly: a.flag("readyonly"),
+			IfIdle: a.flag("ifidle"), KeepQueue: a.flag("keepqueue"),
+		}
+	},
+	"flush": func(a *args) job.Command { return &job.Flush{Namespace: a.namespace()} },
+	"atomic": func(a *args) job.Command {
+		c := &job.Atomic{}
+		_, rest, _ := strings.Cut(a.line, " ")
+		for op := range strings.SplitSeq(rest, ";") {
+			o := a.s.parse(op)
+			build := atomicOps[o.verb]
+			if build == nil {
+				a.s.fatalf("%s in an atomic line", o.verb)
+			}
+			c.Ops = append(c.Ops, build(o))
+			o.end()
+		}
+		return c
+	},
+}
+
+// atomicOps are what may stand in an atomic line; fetch is there to be refused.
+var atomicOps = map[string]func(a *args) job.Command{
+	"push":   func(a *args) job.Command { return &job.Push{Spec: a.spec()} },
+	"ack":    ackCommand,
+	"delete": deleteCommand,
+	"fetch":  fetchCommand,
+}
+
+func fetchCommand(a *args) job.Command {
+	_, set := a.vals["lease"]
+	return &job.Fetch{
+		Namespace: a.namespace(), Queues: a.list("q"), Pick: job.Pick(a.enum("pick", "inorder", "random", "best")),
+		Max: max(int(a.number("max")), 1), Wait: a.duration("wait"), Holder: a.holder("holder"), Exclusive: a.flag("exclusive"),
+		OnEnd: job.OnEnd(a.enum("end", "keep", "release", "fail")), Lease: a.duration("lease"), LeaseSet: set,
+	}
+}
+
+func ackCommand(a *args) job.Command {
+	body, replace := a.take("newbody")
+	return &job.Ack{
+		Ref: a.ref(), By: a.holder("by"), Need: a.need(), Result: []byte(a.text("result")), Keep: a.flag("keep"),
+		NewBody: replace, Body: []byte(body), BodyKind: job.BodyBytes, Want: a.flag("want"),
+	}
+}
+
+func deleteCommand(a *args) job.Command {
+	return &job.Delete{Ref: a.ref(), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
+}
+
+// waiter is the token of somebody who waits, by name; zero is nobody.
+func (a *args) waiter(name string) uint64 {
+	v := a.text(name)
+	for token, n := range a.s.waits {
+		if n == v {
+			return token
+		}
+	}
+	return 0
+}

@@ -1,0 +1,417 @@
+package machine
+
+import (
+	"bytes"
+
+	"millrace/internal/job"
+)
+
+func (m *Machine) ack(c *job.Ack, res *job.Result) {
+	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
+	if err != nil {
+		res.Err = err
+		return
+	}
+	m.count(e.q, job.CountAcked)
+	if e.Flags.Has(job.FlagEphemeral) {
+		if c.Want {
+			m.answer(e, res)
+		}
+		m.succeeded(e)
+		m.finishRun(e, job.Done, c.Result)
+		return
+	}
+	m.succeeded(e)
+	if !c.Keep && !e.Policy.Keep {
+		if c.Want {
+			m.answer(e, res)
+		}
+		m.remove(e)
+		return
+	}
+	m.leave(e)
+	if c.NewBody {
+		m.loadBody(e)
+		e.Body, e.BodyKind = bytes.Clone(c.Body), c.BodyKind
+		m.putBody(e)
+	}
+	m.finish(e, job.Done, c.Result)
+	if c.Want {
+		m.answer(e, res)
+	}
+}
+
+// finish keeps a job that has left its list as done or failed, with its result.
+func (m *Machine) finish(e *entry, s job.State, result []byte) {
+	e.Result = bytes.Clone(result)
+	switch {
+	case len(result) > 0:
+		m.putResult(e)
+	case e.Flags.Has(job.FlagResult):
+		m.dropResult(e)
+	}
+	m.enter(e, s)
+	m.save(e)
+	m.dropResident(e)
+	m.tellResult(e)
+}
+
+func (m *Machine) dropResult(e *entry) {
+	m.delPart(e, recordResult)
+	e.Flags &^= job.FlagResult
+	e.Result = nil
+}
+
+func (m *Machine) fail(c *job.Fail, res *job.Result) {
+	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
+	if err != nil {
+		res.Err = err
+		return
+	}
+	f := c.Failure
+	f.Kind = job.FailedByWorker
+	m.failed(e, f, c.Result)
+	m.wanted(c.Want, e, res)
+}
+
+// wanted answers the job as it is now, if it was asked for and is still there.
+func (m *Machine) wanted(want bool, e *entry, res *job.Result) {
+	if want {
+		if now := m.again(e); now != nil {
+			m.answer(now, res)
+		}
+	}
+}
+
+// failed counts a failure and does what the job's policy says (section 5).
+func (m *Machine) failed(e *entry, f job.Failure, result []byte) {
+	m.count(e.q, job.CountFailed)
+	e.Fails++
+	m.remember(e, f)
+	if e.Flags.Has(job.FlagEphemeral) {
+		m.fall(e, func() { m.finishRun(e, job.Failed, result) })
+		return
+	}
+	p := &e.Policy
+	if (p.MaxFails > 0 && e.Fails >= p.MaxFails) || (p.MaxAttempts > 0 && e.Attempts >= p.MaxAttempts) {
+		m.exhaust(e, result)
+		return
+	}
+	if p.Backoff.Unit <= 0 {
+		m.leave(e)
+		m.makeReady(e, p.Requeue)
+		return
+	}
+	m.leave(e)
+	e.RunAt = p.Backoff.After(m.now, e.Fails, m.draw())
+	if e.RunAt <= m.now {
+		m.makeReady(e, p.Due)
+		return
+	}
+	m.enter(e, job.Retrying)
+	m.save(e)
+	m.dropResident(e)
+}
+
+// remember adds a failure to those the job keeps.
+func (m *Machine) remember(e *entry, f job.Failure) {
+	m.loadFailures(e)
+	f.At = m.now
+	fs := append(e.Failures[:len(e.Failures):len(e.Failures)], f)
+	if len(fs) > job.FailuresKept {
+		fs = fs[len(fs)-job.FailuresKept:]
+	}
+	e.Failures = fs
+	m.putFailures(e)
+}
+
+// lapse ends a lease whose time has run out.
+func (m *Machine) lapse(e *entry) {
+	m.count(e.q, job.CountLapsed)
+	if e.Flags.Has(job.FlagEphemeral) {
+		if w := m.runs[e.ID]; w != nil {
+			m.refuse(w, job.ErrTimeout)
+		}
+		m.fall(e, func() { m.remove(e) })
+		return
+	}
+	p := &e.Policy
+	switch {
+	case p.Lapse == job.LapseFail:
+		m.failed(e, job.Failure{Kind: job.FailedByLapse}, nil)
+	case p.MaxAttempts > 0 && e.Attempts >= p.MaxAttempts:
+		m.exhaust(e, nil)
+	default:
+		m.leave(e)
+		m.makeReady(e, p.Requeue)
+	}
+}
+
+func (m *Machine) release(c *job.Release, res *job.Result) {
+	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
+	if err == nil && e.State != job.Leased {
+		err = job.ErrNotLeased
+	}
+	if err != nil {
+		res.Err = err
+		return
+	}
+	m.count(e.q, job.CountReleased)
+	m.leave(e)
+	if m.overdue(e) {
+		return
+	}
+	if c.SetPriority {
+		e.Policy.Priority = c.Priority
+	}
+	switch {
+	case c.TTL > 0:
+		e.Policy.ExpireAt = m.now.Add(c.Delay).Add(c.TTL)
+	case c.StretchTTL && e.Policy.ExpireAt != 0:
+		e.Policy.ExpireAt = e.Policy.ExpireAt.Add(c.Delay)
+	}
+	if c.Delay > 0 {
+		e.RunAt = m.now.Add(c.Delay)
+		m.enter(e, job.Scheduled)
+		e.Flags |= job.FlagOldPlace
+		m.save(e)
+		m.dropResident(e)
+	} else {
+		m.makeReady(e, c.Place)
+	}
+	m.wanted(c.Want, e, res)
+}
+
+// giveBack undoes deliveries that never reached their caller.
+func (m *Machine) giveBack(c *job.Return, res *job.Result) {
+	for _, id := range c.IDs {
+		ref := job.ByID(c.Namespace, "", id)
+		e, err := m.lookup(&ref, job.NeedHeld, c.By)
+		if err != nil {
+			continue // settled, lapsed or gone meanwhile
+		}
+		m.count(e.q, job.CountReturned)
+		m.leave(e)
+		e.Attempts--
+		m.makeReady(e, job.PlaceOld)
+		m.serveWakes()
+		res.Count++
+	}
+}
+
+func (m *Machine) bury(c *job.Bury, res *job.Result) {
+	e, err := m.lookup(&c.Ref, c.Need, c.By)
+	if err == nil && (e.State.Finished() || e.State == job.Dead) {
+		err = job.ErrBadState
+	}
+	if err != nil {
+		res.Err = err
+		return
+	}
+	if e.State != job.Buried {
+		m.count(e.q, job.CountBuried)
+		m.leave(e)
+		if m.overdue(e) {
+			return
+		}
+		e.Buries++
+		m.enter(e, job.Buried)
+		m.save(e)
+		m.dropResident(e)
+	}
+	m.wanted(c.Want, e, res)
+}
+
+func (m *Machine) kick(c *job.Kick, res *job.Result) {
+	if c.One {
+		e, err := m.lookupIn(&c.Ref, job.Buried)
+		if err != nil {
+			res.Err = err
+			return
+		}
+		m.unbury(e)
+		res.Count = 1
+		m.wanted(c.Want, e, res)
+		return
+	}
+	q := m.find(c.Namespace, c.Queue)
+	if q == nil || c.Count <= 0 {
+		return
+	}
+	for _, e := range m.firstFew(q, job.Buried, c.Count) {
+		m.unbury(e)
+		m.serveWakes()
+		res.Count++
+	}
+}
+
+func (m *Machine) unbury(e *entry) {
+	m.count(e.q, job.CountKicked)
+	m.leave(e)
+	m.makeReady(e, job.PlaceOld)
+}
+
+func (m *Machine) delete(c *job.Delete, res *job.Result) {
+	e, err := m.lookup(&c.Ref, c.Need, c.By)
+	if err != nil {
+		res.Err = err
+		return
+	}
+	if c.Want {
+		m.answer(e, res)
+	}
+	m.discard(e)
+}
+
+// discard removes a job by somebody's will: what waits for it is released.
+func (m *Machine) discard(e *entry) {
+	m.count(e.q, job.CountDeleted)
+	m.succeeded(e)
+	if e.State == job.Dead && e.Policy.DeadSlots && !e.Flags.Has(job.FlagTombstone) {
+		m.entomb(e)
+		return
+	}
+	m.remove(e)
+}
+
+// entomb leaves the slot of a deleted dead job in the dead list.
+func (m *Machine) entomb(e *entry) {
+	m.unsetTimer(e)
+	e.Timer = 0
+	m.delPart(e, recordBody)
+	if e.Flags.Has(job.FlagFailures) {
+		m.delPart(e, recordFailures)
+	}
+	if e.Flags.Has(job.FlagResult) {
+		m.delPart(e, recordResult)
+	}
+	m.unlink(e)
+	e.Key = ""
+	e.Flags = job.FlagTombstone
+	m.save(e)
+	m.tellGone(e)
+}
+
+func (m *Machine) touch(c *job.Touch, res *job.Result) {
+	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
+	if err == nil && e.State != job.Leased {
+		err = job.ErrNotLeased
+	}
+	if err != nil {
+		res.Err = err
+		return
+	}
+	m.count(e.q, job.CountTouched)
+	old := e.Lease.Until
+	l := &e.Lease
+	switch {
+	case c.Until != 0:
+		l.Until = c.Until
+	case c.Restart:
+		l.Until = 0
+		if l.Length > 0 {
+			l.Until = m.now.Add(l.Length)
+		}
+	case c.Add > 0:
+		if l.Until != 0 {
+			l.Until = l.Until.Add(c.Add)
+		}
+		l.Length = satAdd(l.Length, c.Add)
+		e.Policy.Lease = satAdd(e.Policy.Lease, c.Add)
+		if e.Policy.ExpireAt != 0 {
+			e.Policy.ExpireAt = e.Policy.ExpireAt.Add(c.Add)
+		}
+	}
+	if c.NoEarlier && (old == 0 || (l.Until != 0 && l.Until < old)) {
+		l.Until = old
+	}
+	m.save(e)
+	m.wanted(c.Want, e, res)
+}
+
+func (m *Machine) promote(c *job.Promote, res *job.Result) {
+	e, err := m.lookupIn(&c.Ref, job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead)
+	if err != nil {
+		res.Err = err
+		return
+	}
+	m.leave(e)
+	if e.Flags.Has(job.FlagResult) {
+		m.dropResult(e)
+	}
+	m.makeReady(e, c.Place)
+	m.wanted(c.Want, e, res)
+}
+
+// moveJob puts a job into another queue.
+func (m *Machine) moveJob(c *job.Move, res *job.Result) {
+	e, err := m.lookupIn(&c.Ref, job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried,
+		job.Done, job.Failed, job.Dead)
+	if err != nil {
+		res.Err = err
+		return
+	}
+	if e.q.name == c.Queue {
+		return
+	}
+	s, since, back := e.State, e.Since, e.Flags&job.FlagOldPlace
+	blockers := e.Blockers
+	m.count(e.q, job.CountMoved)
+	m.leave(e)
+	m.transfer(e, c.Queue)
+	e.Blockers = blockers
+	if s == job.Ready {
+		m.makeReady(e, job.PlaceOld)
+		return
+	}
+	m.enter(e, s)
+	e.Since = since
+	e.Flags |= back
+	if s == job.Blocked {
+		m.block(e)
+	}
+	m.save(e)
+	m.wakeRoom(e.q)
+}
+
+// transfer moves the records of a job that is in no list to another queue of its
+// namespace. What follows enters it into a list and saves it.
+func (m *Machine) transfer(e *entry, name string) {
+	m.loadBody(e)
+	m.loadFailures(e)
+	m.loadResult(e)
+	old := e.q
+	m.dropResident(e)
+	m.unsetTimer(e)
+	e.Timer = 0
+	m.delPart(e, recordMeta)
+	m.delPart(e, recordBody)
+	if e.Flags.Has(job.FlagFailures) {
+		m.delPart(e, recordFailures)
+	}
+	if e.Flags.Has(job.FlagResult) {
+		m.delPart(e, recordResult)
+	}
+	m.unlink(e)
+	e.q = m.makeQueue(e.Namespace, name)
+	e.q.Hidden = false
+	e.Queue = e.q.name
+	e.Flags &^= job.FlagSerial
+	if e.q.Settings.Serials {
+		e.Flags |= job.FlagSerial
+		e.Serial = e.q.NextSerial
+		e.q.NextSerial++
+	}
+	m.putBody(e)
+	if e.Flags.Has(job.FlagFailures) {
+		m.putFailures(e)
+	}
+	if e.Flags.Has(job.FlagResult) {
+		m.putResult(e)
+	}
+	m.link(e)
+	if w := m.runs[e.ID]; w != nil {
+		w.at = e.q
+	}
+	m.wakeRoom(old)
+}

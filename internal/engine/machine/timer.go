@@ -1,0 +1,220 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// timerItem is one timer. Timers sort by time, then queue, then id.
+type timerItem struct {
+	at job.Time
+	q  record.QueueID
+	id job.ID
+}
+
+func (t timerItem) before(u timerItem) bool {
+	switch {
+	case t.at != u.at:
+		return t.at < u.at
+	case t.q != u.q:
+		return t.q < u.q
+	default:
+		return t.id < u.id
+	}
+}
+
+// timerHeap holds the timers before the horizon. Timers that were moved or called
+// off stay in until their time: what counts is the job's own Timer.
+type timerHeap []timerItem
+
+func (h *timerHeap) push(t timerItem) {
+	*h = append(*h, t)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		p := (i - 1) / 2
+		if !s[i].before(s[p]) {
+			return
+		}
+		s[i], s[p] = s[p], s[i]
+		i = p
+	}
+}
+
+func (h *timerHeap) pop() timerItem {
+	s := *h
+	top, last := s[0], len(s)-1
+	s[0] = s[last]
+	s = s[:last]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= last {
+			break
+		}
+		if c+1 < last && s[c+1].before(s[c]) {
+			c++
+		}
+		if !s[c].before(s[i]) {
+			break
+		}
+		s[i], s[c] = s[c], s[i]
+		i = c
+	}
+	if cap(s) > 1<<14 && len(s) < cap(s)/4 {
+		s = append(make(timerHeap, 0, len(s)), s...)
+	}
+	*h = s
+	return top
+}
+
+// expires returns when the job ends by its expiry in the state it is in; zero if it
+// does not.
+func expires(e *entry) job.Time {
+	at := e.Policy.ExpireAt
+	if at == job.Never {
+		return 0
+	}
+	switch e.State {
+	case job.Dead:
+		return 0
+	case job.Scheduled, job.Blocked, job.Ready, job.Retrying:
+		return at
+	case job.Leased, job.Buried, job.Done, job.Failed:
+		if e.Policy.Expiry == job.ExpireWaiting {
+			return 0
+		}
+		return at
+	}
+	return 0
+}
+
+func expired(e *entry, now job.Time) bool {
+	at := expires(e)
+	return at != 0 && at <= now
+}
+
+// timerOf returns when the machine must look at the job next.
+func timerOf(e *entry) job.Time {
+	at := expires(e)
+	switch e.State {
+	case job.Scheduled, job.Retrying:
+		at = job.Earlier(at, e.RunAt)
+	case job.Leased:
+		at = job.Earlier(at, e.Lease.Until)
+	case job.Dead:
+		if e.Policy.DeadFor > 0 {
+			at = e.Since.Add(e.Policy.DeadFor)
+		}
+	case job.Blocked, job.Ready, job.Buried, job.Done, job.Failed:
+	}
+	if at == job.Never {
+		return 0
+	}
+	return at
+}
+
+func (m *Machine) setTimer(e *entry) {
+	if e.Timer == 0 {
+		return
+	}
+	m.kb = record.TimerKey(m.kb[:0], e.Timer, e.q.ID, e.ID)
+	m.set(m.kb, nil)
+	if t := (timerItem{e.Timer, e.q.ID, e.ID}); t.before(m.horizon) {
+		m.timers.push(t)
+	} else {
+		m.beyond = true
+	}
+}
+
+func (m *Machine) unsetTimer(e *entry) {
+	if e.Timer != 0 {
+		m.kb = record.TimerKey(m.kb[:0], e.Timer, e.q.ID, e.ID)
+		m.del(m.kb)
+	}
+}
+
+// fire applies up to limit timers and alarms that are due, earliest first. It
+// reports whether it stopped at the limit.
+func (m *Machine) fire(limit int) bool {
+	for range limit {
+		m.lookAhead()
+		due := len(m.timers) > 0 && m.timers[0].at <= m.now
+		ring := len(m.alarms) > 0 && m.alarms[0].at <= m.now
+		switch {
+		case ring && (!due || m.alarms[0].at < m.timers[0].at):
+			m.ring(m.alarms.pop())
+		case due:
+			m.fireTimer(m.timers.pop())
+		default:
+			return false
+		}
+		m.serveWakes()
+	}
+	return true
+}
+
+// lookAhead reads the next timers into memory once the time of the horizon has come.
+func (m *Machine) lookAhead() {
+	for m.beyond && m.horizon.at <= m.now && (len(m.timers) == 0 || m.timers[0].at > m.now) {
+		target := timerItem{at: m.now.Add(m.opt.Horizon)}
+		lo := record.TimerKey(nil, m.horizon.at, m.horizon.q, m.horizon.id)
+		m.beyond = false
+		n := 0
+		m.store.Scan(lo, record.TimerEnd(), false, func(key, _ []byte) bool {
+			at, q, id, ok := record.ParseTimerKey(key)
+			if !ok {
+				corrupt("timer", record.ErrFormat)
+			}
+			t := timerItem{at, q, id}
+			if !t.before(target) {
+				m.beyond = true
+				return false
+			}
+			if n == m.opt.TimersPerLoad {
+				m.beyond, target = true, t
+				return false
+			}
+			m.timers.push(t)
+			n++
+			return true
+		})
+		m.horizon = target
+	}
+}
+
+func (m *Machine) fireTimer(t timerItem) {
+	e := m.loadRef(record.JobRef{Queue: t.q, ID: t.id})
+	if e == nil {
+		// Of a job that was purged or whose queue was removed.
+		m.kb = record.TimerKey(m.kb[:0], t.at, t.q, t.id)
+		m.del(m.kb)
+		return
+	}
+	if e.Timer != t.at {
+		return
+	}
+	m.unsetTimer(e) // whatever follows sets it anew, perhaps to the same time
+	e.Timer = 0
+	switch {
+	case expired(e, m.now):
+		m.expire(e)
+	case e.State == job.Scheduled || e.State == job.Retrying:
+		m.due(e)
+	case e.State == job.Leased:
+		m.lapse(e)
+	case e.State == job.Dead:
+		m.discardDead(e)
+	default:
+		corrupt("timer", errDangling)
+	}
+}
+
+// due makes a job ready whose schedule or back-off has ended.
+func (m *Machine) due(e *entry) {
+	p := e.Policy.Due
+	if e.Flags.Has(job.FlagOldPlace) {
+		p = job.PlaceOld
+	}
+	m.leave(e)
+	m.count(e.q, job.CountDue)
+	m.makeReady(e, p)
+}

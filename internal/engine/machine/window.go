@@ -1,0 +1,106 @@
+package machine
+
+import "slices"
+
+// window is the first part of an ordered list of ready jobs, the rest of which is
+// in the store (INV-6). If whole, there is no rest.
+type window struct {
+	items []*entry // those from head on
+	head  int
+	whole bool
+	// floor is a key at or below which the list has no entry: where a refill
+	// starts, past what has been taken out.
+	floor []byte
+}
+
+func (w *window) len() int { return len(w.items) - w.head }
+
+func (w *window) first() *entry {
+	if w.len() == 0 {
+		return nil
+	}
+	return w.items[w.head]
+}
+
+func (w *window) last() *entry {
+	if w.len() == 0 {
+		return nil
+	}
+	return w.items[len(w.items)-1]
+}
+
+func (w *window) search(e *entry) int {
+	i, _ := slices.BinarySearchFunc(w.items[w.head:], e, func(a, b *entry) int {
+		if a.Order.Before(b.Order) {
+			return -1
+		}
+		return 1 // the first that is not before e
+	})
+	return w.head + i
+}
+
+// covers reports whether an entry of this order belongs into the window.
+func (w *window) covers(e *entry) bool {
+	return w.whole || (w.len() > 0 && e.Order.Before(w.last().Order))
+}
+
+func (w *window) insert(e *entry) {
+	if l := w.last(); l == nil || l.Order.Before(e.Order) {
+		if w.head > 0 && len(w.items) == cap(w.items) {
+			w.compact()
+		}
+		w.items = append(w.items, e)
+		return
+	}
+	i := w.search(e)
+	if w.head > 0 && i-w.head <= len(w.items)-i { // shift the shorter side
+		copy(w.items[w.head-1:], w.items[w.head:i])
+		w.head--
+		w.items[i-1] = e
+		return
+	}
+	w.items = slices.Insert(w.items, i, e)
+}
+
+// remove takes e out and reports whether it was in. The same job may have been
+// loaded a second time: the id counts.
+func (w *window) remove(e *entry) bool {
+	if f := w.first(); f != nil && f.ID == e.ID {
+		w.items[w.head] = nil
+		w.head++
+		w.compactEmpty()
+		return true
+	}
+	i := w.search(e)
+	if i >= len(w.items) || w.items[i].ID != e.ID {
+		return false
+	}
+	w.items = slices.Delete(w.items, i, i+1)
+	w.compactEmpty()
+	return true
+}
+
+// dropLast takes out the last entry: the list goes on in the store from there.
+func (w *window) dropLast() *entry {
+	e := w.last()
+	w.items[len(w.items)-1] = nil
+	w.items = w.items[:len(w.items)-1]
+	w.whole = false
+	w.compactEmpty()
+	return e
+}
+
+func (w *window) compactEmpty() {
+	if w.len() == 0 {
+		w.items, w.head = w.items[:0], 0
+		if cap(w.items) > 256 {
+			w.items = nil
+		}
+	}
+}
+
+func (w *window) compact() {
+	n := copy(w.items, w.items[w.head:])
+	clear(w.items[n:])
+	w.items, w.head = w.items[:n], 0
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+
+	"millrace/internal/store"
+)
+
+// pending is a batch that is not committed yet, with an index to read it.
+type pending struct {
+	store.Batch
+	slots  []slot // open addressing, a power of two long
+	used   int
+	ranges []span
+	step   uint64 // of its last change
+}
+
+type slot struct{ hash, offset uint32 } // offset 0: empty
+
+// span is a range delete of the batch.
+type span struct {
+	lo, hi []byte
+	offset uint32
+}
+
+var hashSeed = maphash.MakeSeed()
+
+func hashOf(key []byte) uint32 {
+	h := maphash.Bytes(hashSeed, key)
+	return uint32(h ^ h>>32) //nolint:gosec // folding is the point
+}
+
+func (p *pending) set(key, value []byte) {
+	p.note(key)
+	p.Set(key, value)
+}
+
+func (p *pending) delete(key []byte) {
+	p.note(key)
+	p.Delete(key)
+}
+
+func (p *pending) deleteRange(lo, hi []byte) {
+	p.ranges = append(p.ranges, span{bytes.Clone(lo), bytes.Clone(hi), p.Offset()})
+	p.DeleteRange(lo, hi)
+}
+
+// note enters the change that is about to be written into the index.
+func (p *pending) note(key []byte) {
+	if 2*(p.used+1) > len(p.slots) {
+		p.grow()
+	}
+	h := hashOf(key)
+	i := p.slotOf(h, key)
+	if p.slots[i].offset == 0 {
+		p.used++
+	}
+	p.slots[i] = slot{h, p.Offset()}
+}
+
+// slotOf returns the slot of a key, or the empty one where it belongs.
+func (p *pending) slotOf(h uint32, key []byte) uint32 {
+	mask := uint32(len(p.slots) - 1) //nolint:gosec // bounded by the size of a batch
+	i := h & mask
+	for ; p.slots[i].offset != 0; i = (i + 1) & mask {
+		if p.slots[i].hash == h {
+			if _, k, _, _ := p.At(p.slots[i].offset); bytes.Equal(k, key) {
+				break
+			}
+		}
+	}
+	return i
+}
+
+func (p *pending) grow() {
+	old := p.slots
+	p.slots = make([]slot, max(64, 2*len(old)))
+	mask := uint32(len(p.slots) - 1) //nolint:gosec // bounded by the size of a batch
+	for _, s := range old {
+		if s.offset == 0 {
+			continue
+		}
+		i := s.hash & mask
+		for p.slots[i].offset != 0 {
+			i = (i + 1) & mask
+		}
+		p.slots[i] = s
+	}
+}
+
+// get looks a key up. Known tells that the batch decides about it.
+func (p *pending) get(key []byte) (value []byte, there, known bool) {
+	if p.Len() == 0 {
+		return nil, false, false
+	}
+	var at uint32
+	if p.used > 0 {
+		if s := p.slots[p.slotOf(hashOf(key), key)]; s.offset != 0 {
+			at = s.offset
+		}
+	}
+	for i := range p.ranges {
+		if p.ranges[i].offset > at && p.ranges[i].has(key) {
+			return nil, false, true
+		}
+	}
+	if at == 0 {
+		return nil, false, false
+	}
+	op, _, value, _ := p.At(at)
+	return value, op == store.OpSet, true
+}
+
+func (s *span) has(key []byte) bool {
+	return bytes.Compare(s.lo, key) <= 0 && bytes.Compare(key, s.hi) < 0
+}
+
+// reset empties the batch for another use; what one huge batch took is given back.
+func (p *pending) reset() {
+	if len(p.slots) > 1<<16 {
+		*p = pending{}
+		return
+	}
+	p.Reset()
+	clear(p.slots)
+	p.ranges, p.used, p.step = nil, 0, 0
+}
+
+// change is one key of a pending batch within a scanned range.
+type change struct {
+	key, value []byte
+	there      bool
+}
+
+// changesIn returns what pending batches, oldest first, say about the keys of a
+// range: each key once, in order.
+func changesIn(lo, hi []byte, reverse bool, batches ...*pending) []change {
+	var cs []change
+	for n, p := range batches {
+		p.Each(func(op store.Op, key, _ []byte) bool {
+			if op == store.OpDeleteRange || bytes.Compare(key, lo) < 0 || bytes.Compare(key, hi) >= 0 {
+				return true
+			}
+			for _, later := range batches[n+1:] {
+				if _, _, known := later.get(key); known {
+					return true
+				}
+			}
+			value, there, _ := p.get(key)
+			cs = append(cs, change{key, value, there})
+			return true
+		})
+	}
+	slices.SortFunc(cs, func(a, b change) int {
+		if reverse {
+			return bytes.Compare(b.key, a.key)
+		}
+		return bytes.Compare(a.key, b.key)
+	})
+	return slices.CompactFunc(cs, func(a, b change) bool { return bytes.Equal(a.key, b.key) })
+}

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+
+	"millrace/internal/job"
+)
+
+// Request is a unit of commands that one caller submits: they are applied in
+// order without anything in between and answered together. Only the last command
+// of a unit may wait. A Request may be reused once it is done.
+type Request struct {
+	Commands []job.Command
+	// Results has one entry per command once the request is done.
+	Results []job.Result
+	// Done is called exactly once when the request is done, on a goroutine of
+	// the engine: it must not block and must not submit from within.
+	Done func(*Request)
+
+	token uint64 // of the waiting command; zero if none waits
+	needs uint64 // the step that must be durable before Done
+}
+
+// Caller submits requests one at a time and waits for them: what a connection
+// or an HTTP handler that handles one request after another needs. It is not
+// safe for concurrent use.
+type Caller struct {
+	engine *Engine
+	req    Request
+	done   chan struct{}
+}
+
+// NewCaller returns a Caller.
+func (e *Engine) NewCaller() *Caller {
+	c := &Caller{engine: e, done: make(chan struct{}, 1)}
+	c.req.Done = func(*Request) { c.done <- struct{}{} }
+	return c
+}
+
+// Do submits the commands as one unit and waits until they are answered. If ctx
+// ends first, a waiting command is cancelled; Do still returns only when the
+// engine has let go of it, so a job that was delivered meanwhile is in the
+// result and must be settled or returned. The results are valid until the next Do.
+func (c *Caller) Do(ctx context.Context, cmds ...job.Command) []job.Result {
+	c.req.Commands = append(c.req.Commands[:0], cmds...)
+	c.engine.Submit(&c.req)
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		c.engine.Cancel(&c.req)
+		<-c.done
+	}
+	return c.req.Results
+}
