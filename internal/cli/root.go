@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const rootLong = `Millrace is a durable job server. It keeps jobs on disk and speaks the protocols of
+existing work queues, so that their clients work unchanged.
+
+Without a command it serves: on loopback, with its data in ./millrace-data.
+
+Every setting can be given as a flag, as an environment variable and in a TOML file
+(--config): --data-dir is MILLRACE_DATA_DIR and data.dir. A flag wins over the
+environment, the environment over the file. "millrace config example" explains all.
+
+Exit status: 0 after an orderly stop, 1 if something went wrong while running, 2 if
+the command line or the configuration is wrong.`
+
+const rootExample = `  # start with the defaults
+  millrace
+
+  # another data directory and port
+  millrace --data-dir /var/lib/millrace --masenko-addr 127.0.0.1:4000
+
+  # the same from the environment
+  MILLRACE_DATA_DIR=/var/lib/millrace MILLRACE_MASENKO_ADDR=127.0.0.1:4000 millrace
+
+  # write a configuration file and use it
+  millrace config example > millrace.toml
+  millrace --config millrace.toml`
+
+func newRoot(p Process) *cobra.Command {
+	root := newServeCommand(p)
+	root.Use = "millrace"
+	root.Short = "A durable job server that speaks the protocols of existing work queues"
+	root.Long = rootLong
+	root.Example = rootExample
+	root.SilenceErrors = true // Main prints them
+	root.SilenceUsage = true  // a page of flags would bury the message
+	root.Version = buildVersion().String()
+	root.SetVersionTemplate("millrace {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	serve := newServeCommand(p)
+	root.AddCommand(serve, newConfigCommand(p), newVersionCommand())
+	return root
+}
+
+// flagError adds a suggestion to the error of an unknown flag.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return fmt.Errorf("%w%s", err, didYouMean(unknown.GetSpecifiedName(), "--", names))
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/server"
+)
+
+func newServeCommand(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Start the server (the same as no command)",
+		Long: `Start the server and serve until SIGTERM or SIGINT.
+
+The addresses it listens on, the data directory and the durability are printed on
+standard output once it is ready; the log goes to standard error.
+
+The first signal drains: no new connections, waiting fetches are answered as empty,
+replies in progress are finished, everything is written to disk, exit status 0. A
+second signal ends the process at once with status 1. SIGQUIT prints all goroutines.`,
+		Example: `  millrace serve
+  millrace serve --config /etc/millrace.toml
+  millrace serve --masenko-addr 127.0.0.1:0 --store-durability interval`,
+		Args: noArgs,
+	}
+	s := addSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := s.load(p)
+		if err != nil {
+			return err
+		}
+		signals := p.Signals
+		if signals == nil {
+			own := make(chan os.Signal, 2)
+			signal.Notify(own, syscall.SIGINT, syscall.SIGTERM)
+			defer signal.Stop(own)
+			signals = own
+		}
+		return fail(server.Run(cmd.Context(), cfg, server.Options{
+			Version: buildVersion().number,
+			Logger:  newLogger(p.Stderr, cfg.Log),
+			Out:     p.Stdout,
+			Signals: signals,
+		}))
+	}
+	return cmd
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+const exampleHead = `# Configuration of millrace. Every key is here with its default, commented out:
+# remove the "# " in front of one to change it.
+#
+# Use the file with "millrace --config millrace.toml" or MILLRACE_CONFIG. Each key
+# can also be given as the environment variable or the flag named above it: a flag
+# wins over the environment, the environment over this file.
+`
+
+// WriteExample writes a TOML file with every key, its default and what it means.
+func WriteExample(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(exampleHead)
+	last := ""
+	for _, k := range Keys() {
+		section, name := k.section()
+		if section != last {
+			fmt.Fprintf(&b, "\n[%s]\n", section)
+			last = section
+		}
+		b.WriteByte('\n')
+		for _, line := range wrap(k.Doc, 78) {
+			b.WriteString("# " + line + "\n")
+		}
+		if k.Kind == KindChoice {
+			b.WriteString("# One of " + strings.Join(k.Choices, ", ") + ".\n")
+		}
+		fmt.Fprintf(&b, "# %s, --%s\n# %s = %s\n", k.Env(), k.Flag(), name, k.tomlDefault())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// tomlDefault returns the default as the file would have it.
+func (k Key) tomlDefault() string {
+	if k.Kind == KindBool || k.Kind == KindInt {
+		return k.Default
+	}
+	return strconv.Quote(k.Default)
+}
+
+// wrap breaks text at blanks into lines of at most width bytes where words allow.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

@@ -1,0 +1,110 @@
+package config
+
+import "time"
+
+// table is the list of all keys, and the blocks of protocols they belong to.
+type table struct {
+	keys   []Key
+	blocks []block
+}
+
+// block is everything the configuration knows about one protocol.
+type block struct {
+	keys []Key
+	// listeners returns the listeners that are on.
+	listeners func(*Config) []Listener
+	// originals are the variables of the server that the protocol comes from.
+	originals []original
+}
+
+// original is an environment variable of another server.
+type original struct {
+	variable string
+	// key takes the value; without one the value is only checked.
+	key    string
+	check  func(string) error
+	advice string
+}
+
+// standard is the table of the keys that this build has.
+func standard() table {
+	return newTable(generalKeys(), masenkoBlock())
+}
+
+func newTable(keys []Key, blocks ...block) table {
+	t := table{keys: keys, blocks: blocks}
+	for _, b := range blocks {
+		t.keys = append(t.keys, b.keys...)
+	}
+	return t
+}
+
+// Keys returns the table.
+func Keys() []Key { return standard().keys }
+
+func (t table) byName(name string) (Key, bool) {
+	for _, k := range t.keys {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
+
+func (t table) names() []string {
+	names := make([]string, 0, len(t.keys))
+	for _, k := range t.keys {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+func (t table) variables() []string {
+	names := make([]string, 0, len(t.keys)+1)
+	for _, k := range t.keys {
+		names = append(names, k.Env())
+	}
+	return append(names, FileVariable)
+}
+
+// generalKeys are those that belong to no protocol.
+func generalKeys() []Key {
+	return []Key{
+		pathKey("data.dir", "./millrace-data",
+			"Directory that holds all jobs. It is made if it is not there; one server at a time can use it.",
+			func(c *Config) *string { return &c.Data.Dir }),
+
+		choiceKey("store.durability", "fsync", []string{"fsync", "interval", "none"},
+			"What an acknowledgement promises: fsync survives a power loss, interval loses at most store.sync_interval, "+
+				"none leaves it to the operating system.",
+			func(c *Config) *string { return &c.Store.Durability }),
+		durationKey("store.sync_interval", "100ms", limits[time.Duration]{time.Millisecond, time.Hour},
+			"Time between two syncs with store.durability = interval.",
+			func(c *Config) *time.Duration { return &c.Store.SyncInterval }),
+		sizeKey("store.free_floor", "256MiB", limits[uint64]{0, 1 << 50},
+			"Pushes are refused while the disk has less free space than this; acknowledgements still work. 0 turns it off.",
+			func(c *Config) *uint64 { return &c.Store.FreeFloor }),
+		sizeKey("store.cache", "32MiB", limits[uint64]{1 << 20, 1 << 40},
+			"Memory for blocks read from disk.",
+			func(c *Config) *uint64 { return &c.Store.CacheBytes }),
+		sizeKey("store.memtable", "16MiB", limits[uint64]{1 << 20, 1 << 30},
+			"Memory that collects writes before they become a file; in a burst up to four times as much is used.",
+			func(c *Config) *uint64 { return &c.Store.MemtableBytes }),
+
+		choiceKey("log.level", "info", []string{"debug", "info", "warn", "error"},
+			"Least important messages to log.",
+			func(c *Config) *string { return &c.Log.Level }),
+		choiceKey("log.format", "auto", []string{"auto", "json", "text"},
+			"Form of log lines; auto is text on a terminal and JSON elsewhere.",
+			func(c *Config) *string { return &c.Log.Format }),
+
+		boolKey("listen.insecure", false,
+			"Allow listeners without authentication on addresses that other machines can reach. "+
+				"Whoever reaches one can read and delete every job.",
+			func(c *Config) *bool { return &c.Listen.Insecure }),
+
+		durationKey("server.drain_timeout", "1.5s", limits[time.Duration]{0, time.Hour},
+			"How long a stopping server lets connections finish what they are doing before it closes them.",
+			func(c *Config) *time.Duration { return &c.Server.DrainTimeout }),
+	}
+}

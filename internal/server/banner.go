@@ -1,0 +1,53 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"millrace/internal/config"
+)
+
+// durabilityTexts say what an acknowledgement is worth.
+var durabilityTexts = map[string]string{
+	"fsync": "fsync: what is acknowledged survives a power loss",
+	"none":  "none: a power loss may take what the system has not written",
+}
+
+// announce prints what is served, one line per listener, and logs it.
+func (s *server) announce() {
+	durability := s.cfg.Store.Durability
+	text, ok := durabilityTexts[durability]
+	if !ok {
+		text = fmt.Sprintf("%s: a power loss may take the last %s", durability, s.cfg.Store.SyncInterval)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "millrace   %s\n", s.opts.Version)
+	fmt.Fprintf(&b, "data       %s\n", s.dataDir())
+	fmt.Fprintf(&b, "durability %s\n", text)
+	for _, g := range s.gates {
+		b.WriteString(g.line())
+		s.log.Info("listening", slog.String("listener", g.config.Name()), slog.String("addr", g.Addr().String()),
+			slog.String("namespace", g.config.Namespace), slog.Bool("tls", g.config.TLS.Enabled()))
+	}
+	if _, err := io.WriteString(s.opts.Out, b.String()); err != nil {
+		s.log.Warn("cannot print the addresses", slog.Any("error", err))
+	}
+	s.log.Info("ready", slog.String("version", s.opts.Version), slog.String("dir", s.dataDir()), slog.String("durability", durability))
+}
+
+// line announces one listener.
+func (g *gate) line() string {
+	if g.config.Role == config.RoleMetrics {
+		return fmt.Sprintf("%-10s http://%s/ (%s, namespace %s)\n", g.config.Role, g.Addr(), g.config.Protocol, g.config.Namespace)
+	}
+	extra := ""
+	if g.config.TLS.Enabled() {
+		extra = ", TLS"
+	}
+	if g.config.Authenticated {
+		extra = ", TLS with client certificates"
+	}
+	return fmt.Sprintf("%-10s %s (namespace %s%s)\n", g.config.Protocol, g.Addr(), g.config.Namespace, extra)
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"millrace/internal/auth"
+	"millrace/internal/config"
+	"millrace/internal/dialect/masenko"
+)
+
+// protocols is the one list of the protocols that are compiled in.
+var protocols = []protocol{
+	{name: "masenko", build: buildMasenko},
+}
+
+// protocol is a wire protocol and how to make what serves its listeners.
+type protocol struct {
+	name string
+	// build returns a function for each of the gates, in their order. The TLS
+	// configuration is nil if the protocol's listeners speak plain text.
+	build func(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
+}
+
+// serveFunc serves a listener until ctx ends, and returns once every connection
+// has ended.
+type serveFunc func(ctx context.Context, l net.Listener) error
+
+// service is a listener with what serves it.
+type service struct {
+	gate  *gate
+	serve serveFunc
+}
+
+// build makes what serves the gates.
+func (s *server) build() ([]service, error) {
+	byProtocol := make(map[string][]*gate)
+	for _, g := range s.gates {
+		byProtocol[g.config.Protocol] = append(byProtocol[g.config.Protocol], g)
+	}
+	var services []service
+	for _, p := range protocols {
+		gates := byProtocol[p.name]
+		if len(gates) == 0 {
+			continue
+		}
+		secure, err := s.tls(gates)
+		if err != nil {
+			return nil, err
+		}
+		serve, err := p.build(s, gates, secure)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		for i, g := range gates {
+			services = append(services, service{gate: g, serve: serve[i]})
+		}
+	}
+	if len(services) != len(s.gates) {
+		return nil, fmt.Errorf("%d listeners of protocols that are not compiled in", len(s.gates)-len(services))
+	}
+	return services, nil
+}
+
+// tls loads the TLS material that the gates of one protocol share.
+func (s *server) tls(gates []*gate) (*tls.Config, error) {
+	for _, g := range gates {
+		files := g.config.TLS
+		if !files.Enabled() {
+			continue
+		}
+		secure, err := auth.NewTLSConfig(auth.TLSOptions{
+			Files:  auth.TLSFiles{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA},
+			Logger: s.log.With(slog.String("listener", g.config.Protocol)),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s.tls: %w", g.config.Protocol, err)
+		}
+		return secure, nil
+	}
+	return nil, nil
+}
+
+// buildMasenko makes one dialect per namespace, which its listeners share; the
+// metrics of a namespace are those of its dialect.
+func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	c := &s.cfg.Masenko
+	dialects := make(map[string]*masenko.Dialect)
+	serve := make([]serveFunc, 0, len(gates))
+	for _, g := range gates {
+		namespace := g.config.Namespace
+		d := dialects[namespace]
+		if d == nil {
+			d = masenko.New(masenko.Options{
+				Engine:       s.engine,
+				Logger:       s.log,
+				Namespace:    namespace,
+				Heartbeat:    c.Heartbeat,
+				MaxConns:     c.MaxConnections,
+				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it
+				MaxPayload:   int(c.MaxPayload), //nolint:gosec // the configuration bounds it
+				MaxAtomic:    int(c.MaxAtomic),  //nolint:gosec // the configuration bounds it
+				WriteTimeout: c.WriteTimeout,
+				TLS:          secure,
+			})
+			dialects[namespace] = d
+		}
+		if g.config.Role == config.RoleMetrics {
+			g.limit = httpConnectionMax
+			serve = append(serve, s.serveHTTP(d.MetricsHandler()))
+			continue
+		}
+		serve = append(serve, d.Serve)
+	}
+	return serve, nil
+}

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Limits of the HTTP side interfaces: their requests are small and quickly answered.
+const (
+	httpHeaderTimeout = 5 * time.Second
+	httpReadTimeout   = 10 * time.Second
+	httpWriteTimeout  = 30 * time.Second
+	httpIdleTimeout   = time.Minute
+	httpHeaderSizeMax = 16 << 10
+	httpConnectionMax = 100
+)
+
+// serveHTTP returns a function that serves the handler until its context ends and
+// the requests in progress have been answered.
+func (s *server) serveHTTP(h http.Handler) serveFunc {
+	return func(ctx context.Context, l net.Listener) error {
+		hs := &http.Server{
+			Handler:           h,
+			ReadHeaderTimeout: httpHeaderTimeout,
+			ReadTimeout:       httpReadTimeout,
+			WriteTimeout:      httpWriteTimeout,
+			IdleTimeout:       httpIdleTimeout,
+			MaxHeaderBytes:    httpHeaderSizeMax,
+			ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		}
+		// Shutdown waits for requests in progress; the server cuts those that take
+		// too long. The listener is closed by it, which ends Serve.
+		drained := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(drained)
+			if err := hs.Shutdown(context.WithoutCancel(ctx)); err != nil && !isClosed(err) {
+				s.log.Warn("HTTP listener did not close", slog.Any("error", err))
+			}
+		})
+		err := hs.Serve(l)
+		if stop() {
+			return errors.Join(fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err), hs.Close())
+		}
+		<-drained
+		return nil
+	}
+}

@@ -1,0 +1,250 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"millrace/internal/config"
+	"millrace/internal/engine"
+	"millrace/internal/store"
+	"millrace/internal/store/pebblestore"
+)
+
+// ErrInterrupted means that a second signal cut the drain short.
+var ErrInterrupted = errors.New("stopped at once by a second signal: connections were cut off")
+
+// closeGrace is how long a connection that was closed under its handler, and a
+// store that has failed, may take to notice.
+const closeGrace = 400 * time.Millisecond
+
+// signalBounce is how long after the first signal another one counts as the same.
+// Programs like timeout(1) signal the process and its whole group at once.
+const signalBounce = 100 * time.Millisecond
+
+// Options is what the process lends to the server.
+type Options struct {
+	Version string
+	Logger  *slog.Logger
+	// Out receives the lines that announce what is served.
+	Out io.Writer
+	// Signals stop the server: the first drains it, the second ends it at once.
+	Signals <-chan os.Signal
+
+	// openStore and opened are for tests: the one replaces the opening of the
+	// store, the other is told when all is open and nothing served yet.
+	openStore func(pebblestore.Options) (store.Store, error)
+	opened    func(*server)
+}
+
+// Run serves until ctx ends or a signal comes, and returns nil after an orderly
+// stop. Any other end is an error, and everything is closed then, too.
+func Run(ctx context.Context, cfg *config.Config, o Options) error {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.openStore == nil {
+		o.openStore = openStore
+	}
+	tuneMemory()
+	for _, n := range cfg.Notices() {
+		o.Logger.Warn("environment variable of another server found",
+			slog.String("variable", n.Variable), slog.String("effect", n.Text()))
+	}
+	s := &server{cfg: cfg, opts: o, log: o.Logger, storageFailed: make(chan error, 1)}
+	if err := s.open(ctx); err != nil {
+		return errors.Join(err, s.close())
+	}
+	if o.opened != nil {
+		o.opened(s)
+	}
+	return s.run(ctx)
+}
+
+// openStore opens the store of a real server. It returns a nil interface, not one
+// that holds a nil pointer, along with an error.
+func openStore(o pebblestore.Options) (store.Store, error) {
+	s, err := pebblestore.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// server is one run. Its fields are set while it opens, in this order.
+type server struct {
+	cfg  *config.Config
+	opts Options
+	log  *slog.Logger
+
+	gates    []*gate
+	store    store.Store
+	engine   *engine.Engine
+	services []service
+
+	storageFailed chan error // what the store reports as fatal; it sends once
+}
+
+// open does everything that can go wrong before something is served.
+func (s *server) open(ctx context.Context) error {
+	if len(s.cfg.Listeners()) == 0 {
+		return errors.New("nothing to serve, because every listener is off: set an address, for example masenko.addr")
+	}
+	for _, l := range s.cfg.Listeners() {
+		g, err := listen(ctx, l)
+		if err != nil {
+			return err
+		}
+		s.gates = append(s.gates, g)
+	}
+	durability, err := engine.ParseDurability(s.cfg.Store.Durability)
+	if err != nil {
+		return fmt.Errorf("store.durability: %w", err)
+	}
+	opened, err := s.opts.openStore(pebblestore.Options{
+		Dir: s.cfg.Data.Dir, Logger: s.log,
+		CacheBytes:    int64(s.cfg.Store.CacheBytes),    //nolint:gosec // the configuration bounds it
+		MemTableBytes: int64(s.cfg.Store.MemtableBytes), //nolint:gosec // the configuration bounds it
+		OnFatal:       func(err error) { s.storageFailed <- err },
+	})
+	if err != nil {
+		return fmt.Errorf("data.dir: %w", err)
+	}
+	s.store = opened
+	s.engine, err = engine.Open(engine.Options{
+		Store: s.store, Durability: durability, SyncInterval: s.cfg.Store.SyncInterval,
+		FreeFloor: s.cfg.Store.FreeFloor, Logger: s.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open engine on %s: %w", s.cfg.Data.Dir, err)
+	}
+	s.services, err = s.build()
+	return err
+}
+
+// run serves until something ends it.
+func (s *server) run(ctx context.Context) error {
+	serving, stopServing := context.WithCancel(context.Background())
+	defer stopServing()
+	runs := make([]func() error, 0, len(s.services))
+	for _, svc := range s.services {
+		runs = append(runs, func() error { return svc.serve(serving, svc.gate) })
+	}
+	group := startAll(runs)
+	s.announce()
+
+	var cause error
+	select {
+	case <-ctx.Done():
+		s.log.Info("stopping", slog.String("reason", "asked to"))
+	case sig := <-s.opts.Signals:
+		s.log.Info("stopping", slog.String("reason", sig.String()))
+	case err := <-s.storageFailed:
+		cause = s.storageFailure(err)
+	case <-s.engine.Failed():
+		cause = s.storageFailure(s.engine.Err())
+	case err := <-group.failed:
+		cause = err
+		s.log.Error("a listener ended; stopping", slog.Any("error", err))
+	}
+
+	begun, stopped := time.Now(), make(chan error, 1)
+	go func() {
+		stopServing()
+		stopped <- s.stop(group, cause)
+	}()
+	for {
+		select {
+		case err := <-stopped:
+			return err
+		case <-s.opts.Signals:
+			if time.Since(begun) > signalBounce {
+				return ErrInterrupted
+			}
+		}
+	}
+}
+
+// storageFailure is loud about a storage error: from here on nothing can be
+// promised, so nothing is.
+func (s *server) storageFailure(err error) error {
+	s.log.Error("storage failed; stopping, nothing more is acknowledged",
+		slog.String("dir", s.cfg.Data.Dir), slog.Any("error", err))
+	return fmt.Errorf("storage failed in %s: %w", s.cfg.Data.Dir, err)
+}
+
+// stop closes everything after the listeners have been told to stop. With a cause
+// there is nothing to wait for.
+func (s *server) stop(group *group, cause error) error {
+	begun := time.Now()
+	patience := s.cfg.Server.DrainTimeout
+	if cause != nil {
+		patience = 0
+	} else {
+		s.engine.Drain() // answers what waits, so that its connections can end
+	}
+	if !group.wait(patience) {
+		cut := 0
+		for _, g := range s.gates {
+			cut += g.cut()
+		}
+		if cut > 0 {
+			s.log.Warn("connections closed before they ended by themselves", slog.Int("connections", cut))
+		}
+		group.wait(closeGrace)
+	}
+	if cause == nil {
+		err := s.close()
+		if err == nil {
+			s.log.Info("stopped", slog.Duration("took", time.Since(begun)))
+		}
+		return err
+	}
+	// What fails to close after a failure tells nothing new, and a broken disk may
+	// never answer.
+	closed := make(chan struct{})
+	go func() {
+		_ = s.close()
+		close(closed)
+	}()
+	waitFor(closed, closeGrace)
+	return cause
+}
+
+// close releases what open has opened, in the opposite order.
+func (s *server) close() error {
+	var errs []error
+	for _, g := range s.gates {
+		// A dialect has closed its listener already; closing twice is harmless.
+		if err := g.Close(); err != nil && !isClosed(err) {
+			errs = append(errs, fmt.Errorf("close %s: %w", g.config.Addr, err))
+		}
+	}
+	if s.engine != nil {
+		if err := s.engine.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close engine: %w", err))
+		}
+	}
+	if s.store != nil {
+		if err := s.store.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close store: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// dataDir returns the data directory the way an operator can find it.
+func (s *server) dataDir() string {
+	if abs, err := filepath.Abs(s.cfg.Data.Dir); err == nil {
+		return abs
+	}
+	return s.cfg.Data.Dir
+}
