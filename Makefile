@@ -1,0 +1,79 @@
+# Everything here is a shorthand: with nothing but Go, `go run ./cmd/millrace`
+# starts the server and `go test ./...` runs all tests.
+
+GO       ?= go
+BIN      := $(CURDIR)/bin
+LINT     := $(BIN)/golangci-lint
+LINT_VER := v2.14.0
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+LDFLAGS  := -s -w -X millrace/internal/cli.version=$(VERSION) -X millrace/internal/cli.commit=$(COMMIT)
+
+# What the race detector watches: everything that starts goroutines.
+RACE := ./internal/... ./cmd/...
+
+SEED  ?=
+RUNS  ?= 2000
+T     ?= 30s
+KILLS ?= 200
+JOBS  ?= 10000000
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race lint fmt sim fuzz system bench scale cover tools check clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## the static binary, bin/millrace
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/millrace ./cmd/millrace
+
+test: ## all tests: units, simulation, transcripts, the real binary under kill -9
+	$(GO) test ./...
+
+race: ## the same under the race detector, without the tests of the binary
+	$(GO) test -race -timeout 30m $(RACE)
+
+lint: $(LINT) ## golangci-lint with .golangci.yml
+	$(LINT) run ./...
+
+fmt: $(LINT) ## format every file
+	$(LINT) fmt ./...
+
+sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUNS= says how many
+	$(GO) test ./internal/sim -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-seed=$(SEED)) -runs=$(RUNS)
+
+fuzz: ## every fuzz target for T=30s each
+	@grep -rl --include='*_test.go' '^func Fuzz' internal | sort | while read -r file; do \
+		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+			echo "$$(dirname "$$file") $$name"; \
+			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(T) || exit 1; \
+		done; \
+	done
+
+system: ## the black-box tests with KILLS=200 crashes
+	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)
+
+bench: ## figures as ratios to a server that does nothing, in one run
+	$(GO) test ./internal/engine/machine -run '^$$' -bench Apply -benchmem
+	$(GO) run ./test/bench all
+
+scale: ## JOBS=10000000 jobs, 100,000 queues, 10,000 connections: memory, order, restart, disk
+	$(GO) run ./test/bench scale -jobs=$(JOBS)
+	$(GO) test ./test/system -count=1 -timeout 0 -v -run TestIdle -args -conns=10000
+
+cover: ## coverage by package and in total
+	$(GO) test -coverpkg=./internal/... -coverprofile=coverage.out ./internal/...
+	$(GO) tool cover -func=coverage.out | tail -1
+
+tools: $(LINT) ## the pinned tools, into bin
+
+$(LINT): $(BIN)/.golangci-lint-$(LINT_VER)
+$(BIN)/.golangci-lint-$(LINT_VER):
+	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VER)
+	@touch $@
+
+check: fmt lint race sim ## what must be green before a commit lands
+	$(GO) test ./internal/tidy ./test/...
+
+clean: ## remove what these targets made
+	rm -rf $(BIN) coverage.out

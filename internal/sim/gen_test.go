@@ -1,0 +1,436 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"millrace/internal/job"
+)
+
+// generator makes random commands that are likely to matter: it looks at the
+// model for ids, holders and tokens that exist.
+type generator struct {
+	rng     *rand.Rand
+	model   *Model
+	weights []int // by index into verbs
+	total   int
+	queues  []string
+	bodies  int
+}
+
+// verb is one kind of command and how often it comes in the mean.
+type verb struct {
+	weight int
+	make   func(*generator) job.Command
+}
+
+var verbs = []verb{
+	{26, func(g *generator) job.Command { return g.push() }},
+	{26, func(g *generator) job.Command { return g.fetch() }},
+	{9, func(g *generator) job.Command { return g.ack() }},
+	{8, func(g *generator) job.Command {
+		ref, by, need := g.settling()
+		return &job.Fail{Ref: ref, By: by, Need: need, Failure: g.failure(), Result: g.bytes(), Want: g.chance(30)}
+	}},
+	{5, func(g *generator) job.Command { return g.release() }},
+	{3, func(g *generator) job.Command { return g.giveBack() }},
+	{4, func(g *generator) job.Command {
+		ref, by, need := g.settling()
+		return &job.Bury{Ref: ref, By: by, Need: need, Want: g.chance(30)}
+	}},
+	{4, func(g *generator) job.Command {
+		if g.chance(50) {
+			return &job.Kick{Namespace: g.namespace(), Queue: g.queue(), Count: g.rng.IntN(4)}
+		}
+		return &job.Kick{Ref: g.ref(job.Buried), One: true, Want: g.chance(30)}
+	}},
+	{4, func(g *generator) job.Command { return g.remove() }},
+	{4, func(g *generator) job.Command { return g.touch() }},
+	{4, func(g *generator) job.Command {
+		return &job.Promote{Ref: g.ref(job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead), Place: g.place(), Want: g.chance(30)}
+	}},
+	{3, func(g *generator) job.Command {
+		return &job.Kill{Ref: g.ref(job.Ready, job.Leased, job.Scheduled), For: g.length(), Want: g.chance(30)}
+	}},
+	{2, func(g *generator) job.Command {
+		return &job.Respawn{Namespace: g.namespace(), Queue: g.queue(), Limit: g.rng.IntN(5), Attempts: uint32(g.rng.IntN(3)), TTL: g.length()}
+	}},
+	{4, func(g *generator) job.Command { return &job.Move{Ref: g.ref(), Queue: g.queue()} }},
+	{4, func(g *generator) job.Command { return &job.Await{Ref: g.ref(), Wait: g.patience()} }},
+	{5, func(g *generator) job.Command { return &job.Run{Spec: g.spec(), Wait: g.patience()} }},
+	{5, func(g *generator) job.Command { return g.atomic() }},
+	{3, func(g *generator) job.Command { return &job.Cancel{Token: g.token()} }},
+	{3, func(g *generator) job.Command {
+		return &job.EndHolder{Holder: holders[1+g.rng.IntN(len(holders)-1)], Grace: g.length()}
+	}},
+	{2, func(g *generator) job.Command { return &job.ResumeHolder{Holder: g.holder()} }},
+	{1, func(g *generator) job.Command { return &job.ReleaseAll{Namespace: g.namespace(), Queue: g.queue()} }},
+	{3, func(g *generator) job.Command { return g.configure() }},
+	{2, func(g *generator) job.Command {
+		return &job.Pause{Namespace: g.namespace(), Queue: g.queue(), For: g.length()}
+	}},
+	{2, func(g *generator) job.Command { return &job.Resume{Namespace: g.namespace(), Queue: g.queue()} }},
+	{2, func(g *generator) job.Command {
+		return &job.Purge{
+			Namespace: g.namespace(), Queue: g.queue(), Limit: g.rng.IntN(4),
+			State: job.State(1 + g.rng.IntN(job.StateCount-1)),
+		}
+	}},
+	{2, func(g *generator) job.Command {
+		return &job.Remove{
+			Namespace: g.namespace(), Queue: g.queue(), ReadyOnly: g.chance(40), IfIdle: g.chance(50), KeepQueue: g.chance(30),
+		}
+	}},
+	{1, func(g *generator) job.Command { return &job.Flush{Namespace: g.namespace()} }},
+}
+
+// holders are few, so that they meet. The first is nobody.
+var holders = []job.Holder{{}, {Node: 1, Num: 1}, {Node: 1, Num: 2}, {Node: 2, Num: 1}}
+
+// newGenerator returns a generator with a character of its own: some verbs come
+// often and some not at all, so that runs differ more than uniform chance would
+// make them.
+func newGenerator(rng *rand.Rand, m *Model) *generator {
+	g := &generator{rng: rng, model: m, queues: []string{"q", "r", "s", "t"}[:1+rng.IntN(4)]}
+	for i, v := range verbs {
+		w := v.weight * []int{0, 2, 4, 4, 4, 8, 16}[rng.IntN(7)]
+		if i < 2 {
+			w = max(w, v.weight*2)
+		}
+		g.weights = append(g.weights, w)
+		g.total += w
+	}
+	return g
+}
+
+// next returns a command.
+func (g *generator) next() job.Command {
+	n := g.rng.IntN(g.total)
+	for i, w := range g.weights {
+		if n -= w; n < 0 {
+			return verbs[i].make(g)
+		}
+	}
+	panic("unreachable: the weights sum to the total")
+}
+
+// pass returns how much time goes by before a step: mostly little, and often
+// exactly until the next timer.
+func (g *generator) pass(now job.Time) time.Duration {
+	switch n := g.rng.IntN(100); {
+	case n < 55:
+		return 0
+	case n < 75:
+		return time.Duration(1+g.rng.IntN(3000)) * time.Millisecond
+	case n < 85:
+		if t := g.model.NextTimer(); t != 0 && t != job.Never {
+			return max(t.Sub(now), 0)
+		}
+		return time.Microsecond
+	case n < 98:
+		return time.Duration(1+g.rng.IntN(5)) * time.Second
+	case n < 99:
+		return time.Duration(1+g.rng.IntN(300)) * time.Second
+	default:
+		return time.Duration(1+g.rng.IntN(9)) * 24 * time.Hour
+	}
+}
+
+func (g *generator) chance(percent int) bool { return g.rng.IntN(100) < percent }
+
+func choose[T any](g *generator, from ...T) T { return from[g.rng.IntN(len(from))] }
+
+func (g *generator) namespace() string {
+	if g.chance(12) {
+		return "b"
+	}
+	return "a"
+}
+
+func (g *generator) queue() string {
+	if g.chance(2) {
+		return "unknown"
+	}
+	return choose(g, g.queues...)
+}
+
+func (g *generator) holder() job.Holder { return choose(g, holders...) }
+
+// length is a short time, often none and often a whole number of seconds, so that
+// timers fall together.
+func (g *generator) length() time.Duration {
+	switch n := g.rng.IntN(10); {
+	case n < 4:
+		return 0
+	case n < 9:
+		return time.Duration(1+g.rng.IntN(5)) * time.Second
+	default:
+		return time.Duration(1+g.rng.IntN(90000)) * time.Millisecond
+	}
+}
+
+func (g *generator) patience() time.Duration {
+	if g.chance(10) {
+		return job.WaitForever
+	}
+	return g.length()
+}
+
+func (g *generator) place() job.Place { return job.Place(g.rng.IntN(int(job.PlaceSched) + 1)) }
+
+func (g *generator) bytes() []byte {
+	if g.chance(30) {
+		return nil
+	}
+	g.bodies++
+	return fmt.Appendf(nil, "b%d", g.bodies)
+}
+
+func (g *generator) key() string { return choose(g, "", "", "k1", "k2", "k3") }
+
+func (g *generator) failure() job.Failure {
+	return job.Failure{Type: "type", Message: fmt.Sprintf("m%d", g.rng.IntN(100)), Backtrace: choose(g, nil, []string{"x", "y"})}
+}
+
+func (g *generator) spec() job.Spec {
+	s := job.Spec{
+		Namespace: g.namespace(), Queue: g.queue(), Key: g.key(), Numbered: g.chance(30),
+		Type: choose(g, "", "t1"), Group: choose(g, "", "", "g1", "g2"), Body: g.bytes(), Extra: choose(g, nil, []byte("x")),
+		Origin: job.Door(g.rng.IntN(3)), Policy: g.policy(), TTLFromRun: g.chance(50), At: choose(g, job.PlaceTail, job.PlaceTail, job.PlaceHead),
+	}
+	s.Unique = s.Key != "" && g.chance(50)
+	if s.Body != nil {
+		s.BodyKind = choose(g, job.BodyBytes, job.BodyJSON)
+	}
+	if g.chance(20) {
+		s.TTL = g.length()
+	}
+	if g.chance(20) {
+		s.Delay = g.length()
+	}
+	if g.chance(10) {
+		s.RunAt = g.model.now.Add(time.Duration(g.rng.IntN(8)-3) * time.Second)
+	}
+	if g.chance(20) {
+		for range 1 + g.rng.IntN(3) {
+			s.BlockedBy = append(s.BlockedBy, g.blocker())
+		}
+	}
+	return s
+}
+
+func (g *generator) blocker() job.Blocker {
+	id := g.id(job.Ready, job.Leased, job.Scheduled, job.Blocked, job.Retrying)
+	if g.chance(30) {
+		return job.Blocker{Number: id.Number()}
+	}
+	return job.Blocker{ID: id}
+}
+
+func (g *generator) policy() job.Policy {
+	p := job.Policy{
+		Priority: choose[int64](g, 0, 0, 0, 1, -1, 5), Lease: g.length(), Expiry: job.Expiry(g.rng.IntN(2)),
+		MaxAttempts: choose[uint32](g, 0, 0, 1, 2, 3), MaxFails: choose[uint32](g, 0, 0, 1, 2),
+		Lapse: job.Lapse(g.rng.IntN(2)), Requeue: g.place(), Due: g.place(),
+		Exhaust: job.Exhaust(g.rng.IntN(int(job.ExhaustMove) + 1)), DeadFor: g.length(), DeadMax: choose[uint32](g, 0, 0, 2, 3),
+		DeadSlots: g.chance(30), Keep: g.chance(25),
+	}
+	if g.chance(15) {
+		p.ExpireAt = choose(g, job.Never, g.model.now, g.model.now.Add(g.length()), g.model.now.Add(-time.Second))
+	}
+	if g.chance(60) {
+		p.DeadQueue = g.queue()
+	}
+	if g.chance(50) {
+		p.Backoff = job.Backoff{
+			Unit: choose(g, time.Millisecond, time.Second), Power: uint8(g.rng.IntN(5)), Skip: uint8(g.rng.IntN(2)),
+			Base: choose(g, 0, time.Second), Floor: g.chance(30),
+		}
+		if p.Backoff.Base > 0 && !p.Backoff.Floor && g.chance(50) {
+			p.Backoff.Jitter = 5
+		}
+	}
+	return p
+}
+
+func (g *generator) push() job.Command {
+	c := &job.Push{Spec: g.spec()}
+	if g.chance(50) {
+		c.RoomWait = g.patience()
+	}
+	return c
+}
+
+func (g *generator) fetch() job.Command {
+	f := &job.Fetch{
+		Namespace: g.namespace(), Pick: job.Pick(g.rng.IntN(int(job.PickBest) + 1)), Max: 1 + g.rng.IntN(2),
+		Holder: g.holder(), Exclusive: g.chance(20), OnEnd: job.OnEnd(g.rng.IntN(int(job.EndFail) + 1)), Door: job.Door(g.rng.IntN(3)),
+	}
+	for range 1 + g.rng.IntN(len(g.queues)+1) {
+		f.Queues = append(f.Queues, g.queue())
+	}
+	if g.chance(10) {
+		f.Max = g.rng.IntN(8)
+	}
+	if g.chance(50) {
+		f.Wait = g.patience()
+	}
+	if g.chance(30) {
+		f.LeaseSet, f.Lease = true, g.length()
+	}
+	return f
+}
+
+func (g *generator) ack() *job.Ack {
+	ref, by, need := g.settling()
+	c := &job.Ack{Ref: ref, By: by, Need: need, Result: g.bytes(), Keep: g.chance(30), Want: g.chance(30)}
+	if c.Keep && g.chance(30) {
+		c.NewBody, c.Body, c.BodyKind = true, g.bytes(), job.BodyJSON
+	}
+	return c
+}
+
+func (g *generator) remove() *job.Delete {
+	ref, by, need := g.settling()
+	return &job.Delete{Ref: ref, By: by, Need: need, Want: g.chance(30)}
+}
+
+func (g *generator) release() job.Command {
+	ref, by, need := g.settling()
+	c := &job.Release{Ref: ref, By: by, Need: need, Place: g.place(), StretchTTL: g.chance(30), Want: g.chance(30)}
+	if g.chance(40) {
+		c.Delay = g.length()
+	}
+	if g.chance(30) {
+		c.TTL = g.length()
+	}
+	if g.chance(30) {
+		c.SetPriority, c.Priority = true, choose[int64](g, -2, 0, 7)
+	}
+	return c
+}
+
+func (g *generator) giveBack() job.Command {
+	id := g.id(job.Leased)
+	c := &job.Return{Namespace: g.namespace(), IDs: []job.ID{id}, By: g.holder()}
+	if j := g.model.jobs[id]; j != nil && g.chance(80) {
+		c.Namespace, c.By = j.Namespace, j.Lease.Holder
+	}
+	if g.chance(30) {
+		c.IDs = append(c.IDs, g.id(job.Leased))
+	}
+	return c
+}
+
+func (g *generator) touch() job.Command {
+	ref, by, need := g.settling()
+	c := &job.Touch{Ref: ref, By: by, Need: need, NoEarlier: g.chance(30), Want: g.chance(30)}
+	switch g.rng.IntN(4) {
+	case 0:
+		c.Until = g.model.now.Add(time.Duration(g.rng.IntN(8)-1) * time.Second)
+	case 1:
+		c.Restart = true
+	case 2:
+		c.Add = g.length()
+	}
+	return c
+}
+
+func (g *generator) atomic() job.Command {
+	c := &job.Atomic{}
+	pushes := 0
+	for range 1 + g.rng.IntN(4) {
+		switch n := g.rng.IntN(100); {
+		case n < 60:
+			p := &job.Push{Spec: g.spec()}
+			if pushes > 0 && g.chance(40) {
+				p.Spec.BlockedBy = append(p.Spec.BlockedBy, job.Blocker{Back: 1 + g.rng.IntN(pushes)})
+			}
+			pushes++
+			c.Ops = append(c.Ops, p)
+		case n < 85:
+			c.Ops = append(c.Ops, g.ack())
+		default:
+			c.Ops = append(c.Ops, g.remove())
+		}
+	}
+	return c
+}
+
+func (g *generator) configure() job.Command {
+	c := &job.Configure{Namespace: g.namespace(), Queue: g.queue(), Replace: g.chance(50)}
+	c.Settings.Serials = g.chance(50)
+	if g.chance(50) {
+		c.Settings.Capacity = uint64(1 + g.rng.IntN(6))
+	}
+	c.Settings.Attrs = choose(g, nil, []byte("attrs"))
+	return c
+}
+
+func (g *generator) token() uint64 {
+	if n := len(g.model.waits); n > 0 && g.chance(90) {
+		return g.model.waits[g.rng.IntN(n)].token
+	}
+	return uint64(g.rng.IntN(200))
+}
+
+// id returns the id of a job, mostly of one in these states.
+func (g *generator) id(states ...job.State) job.ID {
+	if g.chance(4) {
+		return job.ID(g.rng.IntN(int(g.model.lastID) + 3))
+	}
+	var fit, all []job.ID
+	for _, id := range g.model.ids() {
+		all = append(all, id)
+		for _, s := range states {
+			if g.model.jobs[id].State == s {
+				fit = append(fit, id)
+			}
+		}
+	}
+	if len(fit) > 0 && g.chance(85) {
+		return choose(g, fit...)
+	}
+	if len(all) > 0 {
+		return choose(g, all...)
+	}
+	return 1
+}
+
+// ref names a job in one of the ways in which it can be named.
+func (g *generator) ref(states ...job.State) job.Ref {
+	id := g.id(states...)
+	ref := job.ByID(g.namespace(), "", id)
+	j := g.model.jobs[id]
+	if j == nil {
+		return ref
+	}
+	if g.chance(97) {
+		ref.Namespace = j.Namespace
+	}
+	switch n := g.rng.IntN(10); {
+	case n < 3 && j.Key != "":
+		ref = job.ByKey(ref.Namespace, j.Key)
+	case n == 4 && j.Flags.Has(job.FlagNumbered):
+		ref = job.ByNumber(ref.Namespace, id.Number())
+	case n >= 5 && n < 8 && j.Flags.Has(job.FlagSerial):
+		return job.BySerial(ref.Namespace, j.Queue, j.Serial)
+	}
+	if g.chance(25) {
+		ref.Queue = j.Queue
+	} else if g.chance(3) {
+		ref.Queue = g.queue()
+	}
+	return ref
+}
+
+// settling returns whom a settling verb is about, who asks and what it needs.
+func (g *generator) settling() (job.Ref, job.Holder, job.Need) {
+	ref := g.ref(job.Leased)
+	by := g.holder()
+	if j := g.model.find(ref, true, func(*entry) bool { return true }); j != nil && g.chance(75) {
+		by = j.Lease.Holder
+	}
+	return ref, by, choose(g, job.NeedHeld, job.NeedLeased, job.NeedLeased, job.NeedUnfinished, job.NeedAny)
+}

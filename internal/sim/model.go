@@ -1,0 +1,365 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"millrace/internal/job"
+)
+
+// Completion is the answer to the command with this token.
+type Completion struct {
+	Token  uint64
+	Result job.Result
+	// Gone says that the jobs in the result no longer exist: what they carried
+	// is of interest, where they stood is not.
+	Gone bool
+}
+
+// Oracle tells the model what chance decided on the other side.
+type Oracle interface {
+	// Picked returns the n-th job that the fetch with this token was given.
+	Picked(token uint64, n int) (job.ID, bool)
+	// RunAt returns the due time that a job has after the step.
+	RunAt(id job.ID) (job.Time, bool)
+}
+
+// silence is the oracle when nothing is left to chance.
+type silence struct{}
+
+func (silence) Picked(uint64, int) (job.ID, bool) { return 0, false }
+func (silence) RunAt(job.ID) (job.Time, bool)     { return 0, false }
+
+// entry is one job of the model. Of the embedded Job, Timer is the end of a dead
+// job's keeping and unused otherwise, Entered and Order.Seq count the model's own
+// sequences, and the flags that only describe records are never set.
+type entry struct {
+	job.Job
+
+	// toOld makes a release with a delay come back to its old place.
+	toOld bool
+}
+
+type queueName struct{ ns, name string }
+
+// queue is all that is known about a queue besides its jobs.
+type queue struct {
+	queueName
+
+	num         uint64 // order of creation
+	settings    job.Settings
+	configured  bool
+	hidden      bool
+	paused      bool
+	pausedUntil job.Time
+	pauseArmed  uint64
+	created     job.Time
+	nextSerial  uint64
+	totals      [job.CounterCount]uint64
+}
+
+// wait is a caller that has not been answered: a *job.Fetch, *job.Push, *job.Run
+// or *job.Await.
+type wait struct {
+	token    uint64
+	cmd      job.Command
+	deadline job.Time // zero: none
+	armed    uint64
+	id       job.ID // Run, Await: the job
+}
+
+// ending is a holder in its grace.
+type ending struct {
+	holder job.Holder
+	at     job.Time
+	armed  uint64
+}
+
+// Model is the naive reference of docs/semantics.md.
+type Model struct {
+	now     job.Time
+	jobs    map[job.ID]*entry
+	queues  map[queueName]*queue
+	waits   []*wait  // in order of arrival
+	endings []ending // in order of arrival
+
+	lastID    job.ID
+	sequence  uint64 // places in the order of ready jobs
+	entered   uint64 // entries into a state
+	lastQueue uint64
+	armed     uint64 // alarms set
+	born      uint64 // jobs that ever were
+	gone      uint64 // jobs that are no more
+
+	oracle Oracle
+	token  uint64 // of the command being applied
+	trial  bool   // a copy that only finds out whether an Atomic is refused
+	out    []Completion
+	broken error
+}
+
+// NewModel returns an empty model.
+func NewModel(now job.Time) *Model {
+	return &Model{now: now, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}}
+}
+
+// Apply fires the timers that are due and applies one command. A command that
+// waits has no completion of its own yet; others may be completed along with it.
+// The error says that the machine's random choices, as told by the oracle, were
+// not among those allowed.
+func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]Completion, error) {
+	m.begin(now, o)
+	m.fireDue()
+	m.token = token
+	m.command(cmd)
+	m.serve()
+	m.fireDue()
+	return m.end()
+}
+
+// Tick fires the timers that are due.
+func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
+	m.begin(now, o)
+	m.fireDue()
+	return m.end()
+}
+
+func (m *Model) begin(now job.Time, o Oracle) {
+	m.now, m.oracle, m.out, m.broken = now, o, nil, nil
+}
+
+func (m *Model) end() ([]Completion, error) {
+	out, err := m.out, m.broken
+	m.out, m.broken, m.oracle = nil, nil, nil
+	return out, err
+}
+
+// Restart is the end of the process and the start of another one: no caller
+// waits, no holder exists, ephemeral jobs are gone.
+func (m *Model) Restart(now job.Time) {
+	m.begin(now, silence{})
+	m.waits, m.endings = nil, nil
+	for _, j := range m.sorted(func(j *entry) bool { return j.State == job.Leased && j.Lease.OnEnd != job.EndKeep }) {
+		m.count(j, job.CountEnded)
+		m.toReady(j, job.PlaceOld)
+	}
+	for _, j := range m.sorted(func(j *entry) bool { return j.Flags.Has(job.FlagEphemeral) }) {
+		m.withdraw(j)
+	}
+	_, _ = m.end() // nobody is there to be answered
+}
+
+// Clone returns an independent copy.
+func (m *Model) Clone() *Model {
+	c := *m
+	c.jobs = make(map[job.ID]*entry, len(m.jobs))
+	for id, j := range m.jobs {
+		e := *j
+		c.jobs[id] = &e
+	}
+	c.queues = make(map[queueName]*queue, len(m.queues))
+	for name, q := range m.queues {
+		e := *q
+		c.queues[name] = &e
+	}
+	c.waits = slices.Clone(m.waits)
+	c.endings = slices.Clone(m.endings)
+	c.out = slices.Clone(m.out)
+	return &c
+}
+
+// Check asserts what must hold between any two steps.
+func (m *Model) Check() error {
+	if m.born-m.gone != uint64(len(m.jobs)) {
+		return fmt.Errorf("%d jobs were born and %d have gone, but %d exist", m.born, m.gone, len(m.jobs))
+	}
+	groups := map[[3]string]job.ID{}
+	for id, j := range m.jobs {
+		if m.queues[queueName{j.Namespace, j.Queue}] == nil {
+			return fmt.Errorf("job %d is in a queue that does not exist", id)
+		}
+		if (j.State == job.Blocked) != (len(j.Blockers) > 0) {
+			return fmt.Errorf("job %d is %s and has %d blockers", id, j.State, len(j.Blockers))
+		}
+		if j.State != job.Leased && j.Lease != (job.Lease{}) {
+			return fmt.Errorf("job %d is %s and has a lease", id, j.State)
+		}
+		group := [3]string{j.Namespace, j.Queue, j.Group}
+		if j.State == job.Leased && j.Group != "" {
+			if other := groups[group]; other != 0 {
+				return fmt.Errorf("jobs %d and %d of one group are leased", id, other)
+			}
+			groups[group] = id
+		}
+	}
+	for _, w := range m.waits {
+		if f, ok := w.cmd.(*job.Fetch); ok && len(m.candidates(f)) > 0 {
+			return errors.New("a fetch waits and a job is there")
+		}
+	}
+	return nil
+}
+
+// command applies one verb.
+func (m *Model) command(cmd job.Command) {
+	switch c := cmd.(type) {
+	case *job.Push:
+		m.applyPush(c)
+	case *job.Run:
+		m.applyRun(c)
+	case *job.Atomic:
+		m.applyAtomic(c)
+	case *job.Fetch:
+		m.applyFetch(c)
+	case *job.Ack:
+		m.answerJob(m.ack(c), c.Want)
+	case *job.Fail:
+		m.applyFail(c)
+	case *job.Release:
+		m.applyRelease(c)
+	case *job.Return:
+		m.applyReturn(c)
+	case *job.Bury:
+		m.applyBury(c)
+	case *job.Kick:
+		m.applyKick(c)
+	case *job.Delete:
+		m.answerJob(m.delete(c), c.Want)
+	case *job.Touch:
+		m.applyTouch(c)
+	case *job.Promote:
+		m.applyPromote(c)
+	case *job.Kill:
+		m.applyKill(c)
+	case *job.Respawn:
+		m.applyRespawn(c)
+	case *job.Move:
+		m.applyMove(c)
+	case *job.Await:
+		m.applyAwait(c)
+	case *job.Cancel:
+		m.applyCancel(c)
+	case *job.EndHolder:
+		m.applyEndHolder(c)
+	case *job.ResumeHolder:
+		m.applyResumeHolder(c)
+	case *job.ReleaseAll:
+		m.applyReleaseAll(c)
+	case *job.Configure:
+		m.applyConfigure(c)
+	case *job.Pause:
+		m.applyPause(c)
+	case *job.Resume:
+		m.applyResume(c)
+	case *job.Purge:
+		m.applyPurge(c)
+	case *job.Remove:
+		m.applyRemove(c)
+	case *job.Flush:
+		m.applyFlush(c)
+	}
+}
+
+// answer completes the command being applied.
+func (m *Model) answer(r job.Result) { m.out = append(m.out, Completion{Token: m.token, Result: r}) }
+
+func (m *Model) refuse(err *job.Error) { m.answer(job.Result{Err: err}) }
+
+func (m *Model) answerCount(n int) { m.answer(job.Result{Count: n}) }
+
+// settled is what a verb about one job did: the job as it is now, or as it was
+// before it went.
+type settled struct {
+	job *entry
+	err *job.Error
+}
+
+// answerJob answers a verb about one job, with the job if it is wanted.
+func (m *Model) answerJob(s settled, want bool) {
+	r := job.Result{Err: s.err}
+	gone := false
+	if s.err == nil && want {
+		r.Jobs = []job.Job{s.job.Job}
+		gone = m.jobs[s.job.ID] != s.job || s.job.Flags.Has(job.FlagTombstone)
+	}
+	m.out = append(m.out, Completion{Token: m.token, Result: r, Gone: gone})
+}
+
+// complete answers a caller that waits and forgets it.
+func (m *Model) complete(w *wait, r job.Result) {
+	m.waits = slices.DeleteFunc(m.waits, func(o *wait) bool { return o == w })
+	m.out = append(m.out, Completion{Token: w.token, Result: r})
+}
+
+// sorted returns the jobs that satisfy keep, by id.
+func (m *Model) sorted(keep func(*entry) bool) []*entry {
+	var out []*entry
+	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
+		if j := m.jobs[id]; keep(j) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// list returns one state of a queue in the order of its list.
+func (m *Model) list(name queueName, s job.State) []*entry {
+	out := m.sorted(func(j *entry) bool {
+		return j.Namespace == name.ns && j.Queue == name.name && j.State == s
+	})
+	slices.SortStableFunc(out, func(a, b *entry) int {
+		switch s {
+		case job.Scheduled, job.Retrying:
+			return cmp.Compare(a.RunAt, b.RunAt)
+		case job.Ready, job.Buried:
+			switch {
+			case a.Order.Before(b.Order):
+				return -1
+			case b.Order.Before(a.Order):
+				return 1
+			default:
+				return 0
+			}
+		case job.Leased:
+			if ka, kb := a.Lease.OnEnd == job.EndKeep, b.Lease.OnEnd == job.EndKeep; ka != kb {
+				if kb {
+					return -1
+				}
+				return 1
+			}
+			return cmp.Compare(a.Entered, b.Entered)
+		case job.Done, job.Failed, job.Dead:
+			return cmp.Compare(a.Entered, b.Entered)
+		case job.Blocked: // by id, as they come
+		}
+		return 0
+	})
+	return out
+}
+
+// size is the number of jobs in whatever state.
+func (m *Model) size(name queueName) int {
+	return len(m.sorted(func(j *entry) bool { return j.Namespace == name.ns && j.Queue == name.name }))
+}
+
+// queue returns a queue, which is made if need be.
+func (m *Model) queue(name queueName) *queue {
+	q := m.queues[name]
+	if q == nil {
+		m.lastQueue++
+		q = &queue{queueName: name, num: m.lastQueue, created: m.now}
+		m.queues[name] = q
+	}
+	return q
+}
+
+// arm returns the place of an alarm among those of the same time.
+func (m *Model) arm() uint64 {
+	m.armed++
+	return m.armed
+}
+
+func (m *Model) count(j *entry, c job.Counter) { m.queue(queueName{j.Namespace, j.Queue}).totals[c]++ }

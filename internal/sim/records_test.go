@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// records reads the records of a machine, those not committed yet included.
+type records interface {
+	Get(dst, key []byte) (value []byte, pending, ok bool)
+	Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool)
+}
+
+// stored is the state of a machine as its records tell it: unlike what the machine
+// answers from memory, this is what a restart would find.
+type stored struct {
+	source records
+	infos  []job.QueueInfo
+	ids    map[queueName]record.QueueID
+	shard  record.Shard
+}
+
+func readStored(src records) (s stored, err error) {
+	s = stored{source: src, ids: map[queueName]record.QueueID{}}
+	lo, hi := record.QueuesSpan("")
+	src.Scan(lo, hi, false, func(key, value []byte) bool {
+		ns, name, ok := record.ParseQueueKey(key)
+		q, derr := record.DecodeQueue(value)
+		if !ok || derr != nil {
+			err = fmt.Errorf("queue record %q: %w", key, derr)
+			return false
+		}
+		s.ids[queueName{ns, name}] = q.ID
+		s.infos = append(s.infos, job.QueueInfo{
+			Namespace: ns, Name: name, Counts: q.Counts, Totals: q.Totals, Paused: q.Paused, PausedUntil: q.PausedTill,
+			Configured: q.Configured, Hidden: q.Hidden, Settings: q.Settings, Created: q.Created,
+		})
+		return true
+	})
+	if b, _, ok := src.Get(nil, record.MetaKey()); ok && err == nil {
+		s.shard, err = record.DecodeShard(b)
+	}
+	return s, err
+}
+
+// job reads one job with all its parts.
+func (s stored) job(name queueName, id job.ID) (job.Job, bool) {
+	q := s.ids[name]
+	b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartMeta))
+	if !ok {
+		return job.Job{}, false
+	}
+	var j job.Job
+	if err := record.DecodeMeta(b, &j); err != nil {
+		panic(err)
+	}
+	j.ID, j.Namespace, j.Queue = id, name.ns, name.name
+	if b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartBody)); ok {
+		if err := record.DecodeBody(b, &j); err != nil {
+			panic(err)
+		}
+	}
+	if b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartFailures)); ok {
+		fs, err := record.DecodeFailures(b)
+		if err != nil {
+			panic(err)
+		}
+		j.Failures = fs
+	}
+	if b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartResult)); ok {
+		j.Result = b
+	}
+	return j, true
+}
+
+// runAt returns when a job is due.
+func (s stored) runAt(id job.ID) (job.Time, bool) {
+	for name := range s.ids {
+		if j, ok := s.job(name, id); ok {
+			return j.RunAt, true
+		}
+	}
+	return 0, false
+}
+
+// list returns one state of a queue in order.
+func (s stored) list(ns, queue string, st job.State) []job.Job {
+	name := queueName{ns, queue}
+	lists := []record.List{record.List(st)}
+	if st == job.Ready {
+		lists = append(lists, record.ListGrouped)
+	}
+	var out []job.Job
+	for _, list := range lists {
+		s.source.Scan(record.ListStart(nil, s.ids[name], list), record.ListEnd(nil, s.ids[name], list), false, func(key, _ []byte) bool {
+			j, ok := s.job(name, record.EntryID(key))
+			if !ok {
+				j = job.Job{ID: record.EntryID(key), Type: "listed, but there is no such job"}
+			}
+			out = append(out, j)
+			return true
+		})
+	}
+	if st == job.Ready {
+		slices.SortStableFunc(out, func(a, b job.Job) int {
+			if a.Order.Before(b.Order) {
+				return -1
+			}
+			return 1
+		})
+	}
+	return out
+}
+
+func (s stored) dump() string {
+	for i := range s.infos {
+		q := &s.infos[i]
+		if ready := s.list(q.Namespace, q.Name, job.Ready); len(ready) > 0 {
+			q.OldestReady = ready[0].Since
+		}
+	}
+	return Dump(s.infos, s.list)
+}

@@ -1,0 +1,355 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// deed is the kind of an action.
+type deed uint8
+
+const (
+	deedCommand deed = iota
+	deedTick
+	deedSeal
+	deedCommit        // not durable
+	deedCommitDurable // and all before it
+	deedReopen        // the process ends without a word
+	deedCrash         // and the disk loses what was not synced
+)
+
+// action is one thing that happens in a run, after some time has passed.
+type action struct {
+	deed  deed
+	pass  time.Duration
+	rnd   uint64
+	token uint64
+	cmd   job.Command
+	keep  int // deedCrash: percent of the unsynced data that survives
+}
+
+func (a action) String() string {
+	what := [...]string{"", "tick", "seal", "commit", "commit durably", "reopen", fmt.Sprintf("crash, keeping %d%%", a.keep)}[a.deed]
+	if a.deed == deedCommand {
+		what = fmt.Sprintf("#%d %s", a.token, show(a.cmd))
+	}
+	return fmt.Sprintf("+%v %s", a.pass, what)
+}
+
+// settings are what a run is made of besides its actions.
+type settings struct {
+	options engine.CoreOptions
+	onDisk  bool
+	every   int // how many steps lie between two comparisons of the whole state
+}
+
+// source yields the actions of a run until it says false.
+type source func(r *run) (action, bool)
+
+// run is a world and the model of it.
+type run struct {
+	settings
+
+	world *world
+	model *Model
+	now   job.Time
+	step  int
+	cmds  map[uint64]job.Command
+	// pushed has for each job the step that its push needs to be in the store.
+	pushed map[job.ID]uint64
+
+	sealed *Model // as it was when the sealed batch was closed
+	// boundaries are the states that the store may be in after a crash: as of the
+	// last durable commit and of each commit since.
+	boundaries []*Model
+}
+
+// execute performs a run. It returns what was done, and the first disagreement.
+func execute(s settings, next source) (trace []action, err error) {
+	r := &run{
+		settings: s, model: NewModel(startTime), now: startTime,
+		cmds: map[uint64]job.Command{}, pushed: map[job.ID]uint64{},
+	}
+	r.boundaries = []*Model{r.model.Clone()}
+	if r.world, err = newWorld(s.options, s.onDisk); err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	defer r.world.close()
+	for {
+		a, ok := next(r)
+		if !ok {
+			break
+		}
+		trace = append(trace, a)
+		r.now = r.now.Add(a.pass)
+		if err := guard(func() error { return r.do(a) }); err != nil {
+			return trace, err
+		}
+		r.step++
+	}
+	return trace, guard(r.compareState)
+}
+
+func (r *run) do(a action) error {
+	w := r.world
+	switch a.deed {
+	case deedCommand:
+		r.cmds[a.token] = a.cmd
+		got := w.apply(r.now, a.rnd, a.token, a.cmd)
+		return r.compareStep(got, func(o Oracle) ([]Completion, error) { return r.model.Apply(r.now, a.token, a.cmd, o) })
+	case deedTick:
+		got := w.tick(r.now, a.rnd)
+		return r.compareStep(got, func(o Oracle) ([]Completion, error) { return r.model.Tick(r.now, o) })
+	case deedSeal:
+		if w.seal() {
+			r.sealed = r.model.Clone()
+		}
+	case deedCommit, deedCommitDurable:
+		done, err := w.commit(a.deed == deedCommitDurable)
+		if err != nil {
+			return err
+		}
+		if done {
+			if a.deed == deedCommitDurable {
+				r.boundaries = r.boundaries[:0]
+			}
+			r.boundaries = append(r.boundaries, r.sealed)
+			return r.check()
+		}
+	case deedReopen:
+		// What is committed is there, durable or not: the disk has not crashed.
+		r.boundaries = r.boundaries[len(r.boundaries)-1:]
+		if err := w.reopen(r.now); err != nil {
+			return err
+		}
+		return r.recover()
+	case deedCrash:
+		if a.keep == 100 {
+			r.boundaries = r.boundaries[len(r.boundaries)-1:]
+		}
+		if err := w.crash(r.now, a.keep, a.rnd); err != nil {
+			return err
+		}
+		return r.recover()
+	}
+	return nil
+}
+
+// recover finds out which boundary the world has come back to, and goes on from it.
+func (r *run) recover() error {
+	s, err := r.world.stored()
+	if err != nil {
+		return err
+	}
+	got := s.dump()
+	var differ []string
+	for i := len(r.boundaries) - 1; i >= 0; i-- {
+		m := r.boundaries[i].Clone()
+		m.Restart(r.now)
+		d := diff(got, m.Dump())
+		if s.shard.NextID > 0 && s.shard.NextID != m.lastID+1 {
+			d += fmt.Sprintf("\n  machine: next id %d\n  model:   next id %d", s.shard.NextID, m.lastID+1)
+		}
+		if d == "" {
+			r.boundaries = []*Model{r.boundaries[i]}
+			r.model = m
+			clear(r.pushed)
+			return r.check()
+		}
+		differ = append(differ, fmt.Sprintf(" not boundary %d of %d:\n%s", i+1, len(r.boundaries), d))
+	}
+	return errors.New("after a restart the state is that of no batch boundary:\n" + strings.Join(differ, "\n"))
+}
+
+// check asserts the invariants.
+func (r *run) check() error {
+	if err := r.world.core.Check(); err != nil {
+		return err
+	}
+	if err := r.model.Check(); err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	return nil
+}
+
+// hints is the oracle: it looks at what the core answered and at its records.
+type hints struct {
+	got    []answer
+	stored func() stored
+}
+
+func (h hints) Picked(token uint64, n int) (job.ID, bool) {
+	for _, a := range h.got {
+		if a.Token == token && a.Result.Err == nil && n < len(a.Result.Jobs) {
+			return a.Result.Jobs[n].ID, true
+		}
+	}
+	return 0, false
+}
+
+func (h hints) RunAt(id job.ID) (job.Time, bool) { return h.stored().runAt(id) }
+
+// compareStep lets the model do what the core did, and compares the answers.
+func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) error {
+	want, err := do(hints{got, func() stored {
+		s, err := r.world.stored()
+		if err != nil {
+			panic(err)
+		}
+		return s
+	}})
+	if err != nil {
+		return err
+	}
+	byToken := map[uint64]answer{}
+	delivered := map[job.ID]bool{}
+	for _, a := range got {
+		if _, twice := byToken[a.Token]; twice {
+			return fmt.Errorf("#%d %s was answered twice", a.Token, show(r.cmds[a.Token]))
+		}
+		byToken[a.Token] = a
+		if _, ok := r.cmds[a.Token].(*job.Fetch); ok {
+			for i := range a.Result.Jobs {
+				delivered[a.Result.Jobs[i].ID] = true
+			}
+		}
+	}
+	for _, c := range want {
+		cmd := r.cmds[c.Token]
+		a, ok := byToken[c.Token]
+		if !ok {
+			return fmt.Errorf("#%d %s: no answer, want %s", c.Token, show(cmd), showResult(c.Result))
+		}
+		delete(byToken, c.Token)
+		if d := compare(cmd, a.Completion, c, delivered); d != "" {
+			return fmt.Errorf("#%d %s: %s", c.Token, show(cmd), d)
+		}
+	}
+	for _, a := range got {
+		if _, extra := byToken[a.Token]; extra {
+			return fmt.Errorf("#%d %s: answered %s, want no answer", a.Token, show(r.cmds[a.Token]), showResult(a.Result))
+		}
+		if err := r.compareNeeds(a); err != nil {
+			return err
+		}
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	if r.step%r.every == 0 {
+		return r.compareState()
+	}
+	return nil
+}
+
+// compareNeeds asserts INV-11: who gets a job waits until its push is in the store.
+func (r *run) compareNeeds(a answer) error {
+	if a.Result.Err != nil {
+		return nil
+	}
+	switch r.cmds[a.Token].(type) {
+	case *job.Push:
+		r.pushed[a.Result.ID] = a.needs
+	case *job.Atomic:
+		for _, id := range a.Result.IDs {
+			r.pushed[id] = a.needs
+		}
+	case *job.Fetch:
+		for i := range a.Result.Jobs {
+			if n := r.pushed[a.Result.Jobs[i].ID]; n > r.world.committed && a.needs < n {
+				return fmt.Errorf("INV-11: job %d was pushed in step %d, of which %d are committed, and is handed out after step %d",
+					a.Result.Jobs[i].ID, n, r.world.committed, a.needs)
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+// compareState compares everything.
+func (r *run) compareState() error {
+	s, err := r.world.stored()
+	if err != nil {
+		return err
+	}
+	if d := diff(s.dump(), r.model.Dump()); d != "" {
+		return errors.New("the states differ:\n" + d)
+	}
+	return nil
+}
+
+// random returns a source of random actions: mostly commands, with batches sealed,
+// committed and lost in between.
+func random(rng *rand.Rand, steps int, crashes bool) source {
+	var g *generator
+	rough := rng.IntN(4) // how often the process ends
+	return func(r *run) (action, bool) {
+		if r.step >= steps {
+			return action{}, false
+		}
+		if g == nil {
+			g = newGenerator(rng, nil)
+		}
+		g.model = r.model
+		a := action{rnd: rng.Uint64(), token: uint64(r.step + 1)} //nolint:gosec // not negative
+		switch n := rng.IntN(200); {
+		case n < 24:
+			a.deed = deedSeal
+		case n < 40:
+			a.deed = deedCommit
+		case n < 52:
+			a.deed = deedCommitDurable
+		case n < 60:
+			a.deed, a.pass = deedTick, g.pass(r.now)
+		case n < 60+rough && crashes && rng.IntN(3) > 0:
+			a.deed, a.pass, a.keep = deedCrash, g.pass(r.now), [...]int{0, rng.IntN(101), 100}[rng.IntN(3)]
+		case n < 60+rough:
+			a.deed, a.pass = deedReopen, g.pass(r.now)
+		default:
+			a.pass, a.cmd = g.pass(r.now), g.next()
+		}
+		return a, true
+	}
+}
+
+// crashing returns a source like random that ends the process at every batch
+// boundary: each time before or after the commit.
+func crashing(rng *rand.Rand, steps int) source {
+	plain := random(rng, steps, false)
+	var queue []action
+	return func(r *run) (action, bool) {
+		if len(queue) > 0 {
+			a := queue[0]
+			queue = queue[1:]
+			return a, true
+		}
+		a, ok := plain(r)
+		if ok && rng.IntN(6) == 0 {
+			crash := action{deed: deedCrash, rnd: rng.Uint64(), keep: [...]int{0, rng.IntN(101), 100}[rng.IntN(3)]}
+			commit := action{deed: [...]deed{deedCommit, deedCommitDurable}[rng.IntN(2)]}
+			queue = append(queue, action{deed: deedSeal})
+			if rng.IntN(3) == 0 {
+				queue = append(queue, crash)
+			} else {
+				queue = append(queue, commit, crash)
+			}
+		}
+		return a, ok
+	}
+}
+
+// replay returns a source of given actions.
+func replay(actions []action) source {
+	return func(r *run) (action, bool) {
+		if r.step >= len(actions) {
+			return action{}, false
+		}
+		return actions[r.step], true
+	}
+}

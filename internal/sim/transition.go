@@ -1,0 +1,289 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"millrace/internal/job"
+)
+
+// enter puts a job into a state. What belonged to the old state goes.
+func (m *Model) enter(j *entry, s job.State) {
+	m.entered++
+	j.State, j.Since, j.Entered = s, m.now, m.entered
+	j.toOld = false
+	j.Timer = 0
+	j.Lease = job.Lease{}
+	j.Blockers = nil
+}
+
+// toReady makes a job ready at a place.
+func (m *Model) toReady(j *entry, p job.Place) {
+	ready := m.list(queueName{j.Namespace, j.Queue}, job.Ready)
+	ready = slices.DeleteFunc(ready, func(o *entry) bool { return o == j })
+	o := job.Order{Priority: j.Policy.Priority, First: j.Order.First}
+	switch p {
+	case job.PlaceTail:
+		o.Seq = m.nextSequence()
+	case job.PlaceOld:
+		o.Rank, o.At, o.Seq = j.Order.Rank, j.Order.At, j.Order.Seq
+	case job.PlaceHead:
+		if len(ready) > 0 {
+			o.Rank = ready[0].Order.Rank - 1
+		}
+		o.Seq = m.nextSequence()
+	case job.PlaceBack:
+		if len(ready) > 0 {
+			o.Rank = ready[len(ready)-1].Order.Rank + 1
+		}
+		o.Seq = m.nextSequence()
+	case job.PlaceDue:
+		o.Rank, o.At, o.Seq = -1, j.RunAt, m.nextSequence()
+	case job.PlaceSched:
+		o.At, o.Seq = j.RunAt, j.Order.First
+	}
+	left := j.State == job.Leased
+	m.enter(j, job.Ready)
+	j.Order = o
+	m.unleased(j, left)
+	if m.jobs[j.ID] == j {
+		m.offer(j)
+	}
+}
+
+func (m *Model) nextSequence() uint64 {
+	m.sequence++
+	return m.sequence
+}
+
+// toScheduled makes a job wait until its RunAt.
+func (m *Model) toScheduled(j *entry) {
+	left := j.State == job.Leased
+	m.enter(j, job.Scheduled)
+	m.unleased(j, left)
+}
+
+// unleased withdraws an ephemeral job whose lease has ended without an answer,
+// when nobody waits for it any longer.
+func (m *Model) unleased(j *entry, left bool) {
+	if !left || !j.Flags.Has(job.FlagEphemeral) {
+		return
+	}
+	w := m.runOf(j)
+	if w != nil && (w.deadline == 0 || w.deadline > m.now) {
+		return
+	}
+	m.withdraw(j)
+}
+
+// withdraw ends an ephemeral job that was not done in time.
+func (m *Model) withdraw(j *entry) {
+	if w := m.runOf(j); w != nil {
+		m.complete(w, job.Result{Err: job.ErrTimeout})
+	}
+	m.drop(j)
+	m.strike(j.ID)
+}
+
+// runOf returns the Run that waits for a job.
+func (m *Model) runOf(j *entry) *wait {
+	for _, w := range m.waits {
+		if _, ok := w.cmd.(*job.Run); ok && w.id == j.ID {
+			return w
+		}
+	}
+	return nil
+}
+
+// drop removes a job. Whoever still waits for it is told that there is none.
+func (m *Model) drop(j *entry) {
+	delete(m.jobs, j.ID)
+	m.gone++
+	m.unwait(j.ID)
+}
+
+// unwait tells those who wait for a job that there is none.
+func (m *Model) unwait(id job.ID) {
+	for _, w := range slices.Clone(m.waits) {
+		if w.id == id {
+			m.complete(w, job.Result{Err: job.ErrNotFound})
+		}
+	}
+}
+
+// finish makes a job Done or Failed with a result, and answers those who await
+// it. An ephemeral job answers its caller and is gone.
+func (m *Model) finish(j *entry, s job.State, result []byte) {
+	m.enter(j, s)
+	j.Result = result
+	for _, w := range slices.Clone(m.waits) {
+		if w.id == j.ID {
+			m.complete(w, job.Result{Jobs: []job.Job{j.Job}})
+		}
+	}
+	if j.Flags.Has(job.FlagEphemeral) {
+		m.drop(j)
+	}
+}
+
+// strike takes a job off the lists of those that wait for it; who waits for
+// nothing more enters its queue.
+func (m *Model) strike(id job.ID) {
+	for _, j := range m.sorted(func(j *entry) bool { return slices.Contains(j.Blockers, id) }) {
+		j.Blockers = slices.DeleteFunc(slices.Clone(j.Blockers), func(b job.ID) bool { return b == id })
+		if len(j.Blockers) > 0 {
+			continue
+		}
+		if j.RunAt > m.now {
+			m.toScheduled(j)
+		} else {
+			m.toReady(j, job.PlaceTail)
+		}
+	}
+}
+
+// fall exhausts every job that waits for this one, directly or through others.
+func (m *Model) fall(id job.ID) {
+	falling := map[job.ID]bool{id: true}
+	for grown := true; grown; {
+		grown = false
+		for _, j := range m.jobs {
+			if !falling[j.ID] && slices.ContainsFunc(j.Blockers, func(b job.ID) bool { return falling[b] }) {
+				falling[j.ID] = true
+				grown = true
+			}
+		}
+	}
+	delete(falling, id)
+	for _, j := range m.sorted(func(j *entry) bool { return falling[j.ID] }) {
+		j.remember(job.Failure{At: m.now, Kind: job.FailedByBlocker})
+		m.exhaustOne(j, nil)
+	}
+}
+
+// remember appends a failure.
+func (j *entry) remember(f job.Failure) {
+	j.Failures = append(slices.Clone(j.Failures), f)
+	if n := len(j.Failures); n > job.FailuresKept {
+		j.Failures = j.Failures[n-job.FailuresKept:]
+	}
+}
+
+// fail is one failed execution.
+func (m *Model) fail(j *entry, f job.Failure, result []byte) {
+	f.At = m.now
+	j.Fails++
+	j.remember(f)
+	m.count(j, job.CountFailed)
+	p := j.Policy
+	switch {
+	case j.Flags.Has(job.FlagEphemeral):
+		m.finish(j, job.Failed, result)
+		m.fall(j.ID)
+	case p.MaxFails > 0 && j.Fails >= p.MaxFails, p.MaxAttempts > 0 && j.Attempts >= p.MaxAttempts:
+		m.exhaust(j, result)
+	case p.Backoff.Unit <= 0:
+		m.toReady(j, p.Requeue)
+	default:
+		j.RunAt = m.due(j)
+		if j.RunAt > m.now {
+			m.enter(j, job.Retrying)
+		} else {
+			m.toReady(j, p.Due)
+		}
+	}
+}
+
+// due returns when a job that has just failed is due, as the machine drew it.
+func (m *Model) due(j *entry) job.Time {
+	b := j.Policy.Backoff
+	first := b.After(m.now, j.Fails, 0)
+	if b.Jitter < 2 {
+		return first
+	}
+	told, ok := m.oracle.RunAt(j.ID)
+	if !ok {
+		return first // it went in the same step: nobody can tell
+	}
+	for r := range uint64(b.Jitter) {
+		if b.After(m.now, j.Fails, r) == told {
+			return told
+		}
+	}
+	m.illegal("job %d: a back-off until %d is not among those allowed", j.ID, told)
+	return first
+}
+
+func (m *Model) illegal(format string, args ...any) {
+	if m.broken == nil {
+		m.broken = fmt.Errorf(format, args...)
+	}
+}
+
+// exhaust is the end of a job's tries, and of those that wait for it.
+func (m *Model) exhaust(j *entry, result []byte) {
+	m.exhaustOne(j, result)
+	m.fall(j.ID)
+}
+
+func (m *Model) exhaustOne(j *entry, result []byte) {
+	m.count(j, job.CountDied)
+	if j.Flags.Has(job.FlagEphemeral) {
+		m.finish(j, job.Failed, result)
+		return
+	}
+	switch j.Policy.Exhaust {
+	case job.ExhaustDrop:
+		m.drop(j)
+	case job.ExhaustDead:
+		m.toDead(j)
+	case job.ExhaustKeep:
+		m.finish(j, job.Failed, result)
+	case job.ExhaustMove:
+		if j.Policy.DeadQueue == "" {
+			m.drop(j)
+			return
+		}
+		m.changeQueue(j, j.Policy.DeadQueue)
+		j.Attempts, j.Fails, j.RunAt, j.Failures = 0, 0, 0, nil
+		j.Policy.DeadQueue = ""
+		m.toReady(j, job.PlaceTail)
+	}
+}
+
+// toDead puts a job into its queue's dead list.
+func (m *Model) toDead(j *entry) {
+	m.enter(j, job.Dead)
+	j.Policy.ExpireAt = 0
+	if j.Policy.DeadFor > 0 {
+		j.Timer = m.now.Add(j.Policy.DeadFor)
+	}
+	dead := m.list(queueName{j.Namespace, j.Queue}, job.Dead)
+	for limit := int(j.Policy.DeadMax); limit > 0 && len(dead) > limit; dead = dead[1:] {
+		m.drop(dead[0])
+		m.strike(dead[0].ID)
+	}
+}
+
+// changeQueue moves a job to another queue, which numbers it anew if it numbers.
+func (m *Model) changeQueue(j *entry, to string) {
+	m.count(j, job.CountMoved)
+	if j.Queue == to {
+		return
+	}
+	j.Queue = to
+	q := m.queue(queueName{j.Namespace, to})
+	q.hidden = false
+	m.number(j, q)
+}
+
+// number gives a job that arrives in a queue the next serial number, if there are any.
+func (m *Model) number(j *entry, q *queue) {
+	j.Serial = 0
+	j.Flags &^= job.FlagSerial
+	if q.settings.Serials {
+		j.Serial = q.nextSerial
+		q.nextSerial++
+		j.Flags |= job.FlagSerial
+	}
+}

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/engine"
+	"millrace/internal/engine/machine"
+	"millrace/internal/job"
+	"millrace/internal/store"
+	"millrace/internal/store/memstore"
+	"millrace/internal/store/pebblestore"
+)
+
+// world is the real thing: a core on a store, and the disk below it if it has one.
+type world struct {
+	options engine.CoreOptions
+	disk    *vfs.MemFS // nil: the store is in memory
+	store   store.Store
+	core    *engine.Core
+
+	sealed    *store.Batch // handed out by the core and not committed yet
+	last      uint64       // its last step
+	committed uint64       // the last step that is in the store
+	tokens    uint64
+}
+
+// newWorld returns an empty world.
+func newWorld(o engine.CoreOptions, onDisk bool) (*world, error) {
+	w := &world{options: o}
+	if onDisk {
+		w.disk = vfs.NewCrashableMem()
+	} else {
+		w.store = memstore.New()
+	}
+	return w, w.open(startTime)
+}
+
+// open opens the store, unless it is in memory, and the core on it.
+func (w *world) open(now job.Time) (err error) {
+	if w.disk != nil {
+		w.store, err = pebblestore.Open(pebblestore.Options{
+			Dir: "data", FS: w.disk, CacheBytes: 1 << 20, MemTableBytes: 256 << 10,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	w.sealed, w.last, w.committed = nil, 0, 0
+	w.core, err = engine.OpenCore(w.store, now, w.options)
+	return err
+}
+
+// reopen ends the core without a word and opens another one on what the store has.
+// What was not committed is lost.
+func (w *world) reopen(now job.Time) error {
+	if w.disk != nil {
+		if err := w.store.Close(); err != nil {
+			return fmt.Errorf("close: %w", err)
+		}
+	}
+	return w.open(now)
+}
+
+// crash is the loss of power: of what was not synced, a part of the given size
+// survives.
+func (w *world) crash(now job.Time, keepPercent int, seed uint64) error {
+	after := w.disk.CrashClone(vfs.CrashCloneCfg{
+		UnsyncedDataPercent: keepPercent, RNG: rand.New(rand.NewPCG(seed, 3)),
+	})
+	if err := w.store.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	w.disk = after
+	return w.open(now)
+}
+
+func (w *world) close() {
+	if w.store != nil {
+		_ = w.store.Close()
+	}
+}
+
+// answer is a completion with the step that must be durable before it may leave.
+type answer struct {
+	Completion
+
+	needs uint64
+}
+
+// apply applies what is due, a command, and then what has become due by it.
+func (w *world) apply(now job.Time, rnd, token uint64, cmd job.Command) []answer {
+	var res job.Result
+	out := w.tick(now, rnd+2)
+	answered, needs := w.core.Apply(now, rnd, token, cmd, &res)
+	if answered {
+		out = append(out, answer{Completion{Token: token, Result: res}, needs})
+	}
+	out = append(out, w.completed()...)
+	return append(out, w.tick(now, rnd+1)...)
+}
+
+// tick lets the core do all that is due.
+func (w *world) tick(now job.Time, rnd uint64) []answer {
+	var out []answer
+	for more := true; more; rnd++ {
+		more = w.core.Tick(now, rnd)
+		out = append(out, w.completed()...)
+	}
+	return out
+}
+
+func (w *world) completed() []answer {
+	var out []answer
+	for _, c := range w.core.Completed() {
+		out = append(out, answer{Completion{Token: c.Token, Result: c.Result}, c.Needs})
+	}
+	return out
+}
+
+// seal closes the open batch, unless one is sealed already. It reports whether
+// there is a new one.
+func (w *world) seal() bool {
+	if w.sealed != nil {
+		return false
+	}
+	w.sealed, w.last = w.core.Seal()
+	return w.sealed != nil
+}
+
+// commit commits the sealed batch and reports whether there was one.
+func (w *world) commit(durable bool) (bool, error) {
+	if w.sealed == nil {
+		return false, nil
+	}
+	if err := w.store.Commit(w.sealed, durable); err != nil {
+		return false, err
+	}
+	w.core.Committed()
+	w.committed = w.last
+	w.sealed = nil
+	return true, nil
+}
+
+// stored reads the state back, pending changes included.
+func (w *world) stored() (stored, error) {
+	w.core.Flush()
+	return readStored(w.core.Storage())
+}
+
+// guard turns a panic of the machine into an error.
+func guard(do func() error) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *machine.CorruptError:
+			err = fmt.Errorf("panic: %w", p)
+		case error:
+			err = fmt.Errorf("panic: %w", p)
+		default:
+			err = errors.New(fmt.Sprint("panic: ", p))
+		}
+	}()
+	return do()
+}

@@ -1,0 +1,214 @@
+package tidy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// anything, in a row of the table, allows every package of the module.
+const anything = "*"
+
+// mayImport says which packages of this module a package may import, as paths
+// below the module's own (internal/ left out). Only what is compiled into the
+// server counts: a test may import what it needs.
+var mayImport = map[string][]string{
+	"job":    {},
+	"config": {},
+	"auth":   {},
+	"record": {"job"},
+	"store":  {},
+
+	"store/memstore":    {"job", "store"},
+	"store/pebblestore": {"job", "store"},
+	"store/replstore":   {"job", "store"},
+
+	"engine/machine": {"job", "record"},
+	"engine":         {"job", "record", "store", "engine/machine"},
+
+	"dialect":   {"job", "engine"},
+	"dialect/*": {"job", "engine", "dialect", "auth"},
+
+	"admin":   {"job", "engine", "auth", "metrics"},
+	"web":     {"job", "engine", "auth", "metrics"},
+	"metrics": {"job", "engine", "auth"},
+
+	"server":       {anything},
+	"cli":          {"server", "config", "job"},
+	"cmd/millrace": {"cli"},
+
+	"tidy":                {},
+	"sim":                 {anything},
+	"testkit":             {anything},
+	"store/storetest":     {anything},
+	"dialect/dialecttest": {anything},
+	"test/harness":        {},
+	"test/system":         {"test/harness"},
+	"test/bench":          {"test/harness", "job", "engine", "store/pebblestore"},
+}
+
+// forTests are packages that only tests, and each other, may import.
+var forTests = []string{"sim", "testkit", "store/storetest", "dialect/dialecttest", "tidy", "test/harness", "test/system", "test/bench"}
+
+// aboveServer may not be imported by the server, although it imports anything else.
+var aboveServer = []string{"cli", "cmd/millrace"}
+
+// ownedBy says which third-party code is confined to which packages, so that it
+// can be replaced there.
+var ownedBy = map[string][]string{
+	"github.com/cockroachdb/pebble/": {"store/pebblestore", "store/storetest"},
+}
+
+// goPackage is what the go tool tells about one package.
+type goPackage struct {
+	ImportPath   string
+	Module       *struct{ Path string }
+	Standard     bool
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// goList runs go list at the root of the module.
+func goList(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{
+		"list", "-json=ImportPath,Module,Standard,Imports,TestImports,XTestImports",
+	}, args...)...)
+	cmd.Dir = filepath.Join("..", "..")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var pkgs []goPackage
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p goPackage
+		switch err := dec.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return pkgs
+		case err != nil:
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+const module = "millrace"
+
+// short is a package's name in the table, or false if it is of another module.
+func short(importPath string) (string, bool) {
+	rest, ours := strings.CutPrefix(importPath, module+"/")
+	return strings.TrimPrefix(rest, "internal/"), ours
+}
+
+// row finds a package's row in the table: its own, or that of all dialects. A
+// package below a dialect belongs to it.
+func row(name string) (allowed []string, ok bool) {
+	if allowed, ok = mayImport[name]; ok {
+		return allowed, true
+	}
+	if rest, isDialect := strings.CutPrefix(name, "dialect/"); isDialect {
+		own, _, _ := strings.Cut(rest, "/")
+		return append(slices.Clone(mayImport["dialect/*"]), "dialect/"+own), true
+	}
+	return nil, false
+}
+
+// allows reports whether a row lets its package import name. A dialect's row
+// covers the packages below that dialect.
+func allows(allowed []string, name string) bool {
+	return slices.ContainsFunc(allowed, func(a string) bool {
+		below := strings.HasPrefix(a, "dialect/") && strings.HasPrefix(name, a+"/")
+		return a == anything || a == name || below
+	})
+}
+
+func checkImports(pkgs []goPackage) []string {
+	var out []string
+	for _, p := range pkgs {
+		name, ours := short(p.ImportPath)
+		if !ours {
+			continue
+		}
+		allowed, ok := row(name)
+		if !ok {
+			out = append(out, fmt.Sprintf("%s: not in the import table of internal/tidy: give it a row", name))
+			continue
+		}
+		for _, imp := range p.Imports {
+			target, ours := short(imp)
+			if !ours {
+				out = append(out, checkOwner(name, imp)...)
+				continue
+			}
+			switch {
+			case !allows(allowed, target):
+				out = append(out, fmt.Sprintf("%s may not import %s", name, target))
+			case slices.Contains(forTests, target) && !slices.Contains(forTests, name):
+				out = append(out, fmt.Sprintf("%s imports %s, which is for tests only", name, target))
+			case name == "server" && slices.Contains(aboveServer, target):
+				out = append(out, fmt.Sprintf("%s imports %s, which is above it", name, target))
+			}
+		}
+	}
+	return out
+}
+
+func checkOwner(name, imp string) []string {
+	for prefix, owners := range ownedBy {
+		if strings.HasPrefix(imp, prefix) && !slices.Contains(owners, name) {
+			return []string{fmt.Sprintf("%s imports %s: only %s may", name, imp, strings.Join(owners, ", "))}
+		}
+	}
+	return nil
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	complain(t, checkImports(goList(t, "./...")), nil)
+}
+
+func TestImportsRule(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, pkg, imp string
+		bad            bool
+	}{
+		{"job imports nothing", "internal/job", "internal/store", true},
+		{"the machine does not see the store", "internal/engine/machine", "internal/store", true},
+		{"the machine writes records", "internal/engine/machine", "internal/record", false},
+		{"the engine takes no implementation", "internal/engine", "internal/store/pebblestore", true},
+		{"a dialect goes through the engine", "internal/dialect/a", "internal/engine", false},
+		{"a dialect leaves the store alone", "internal/dialect/a", "internal/store", true},
+		{"a dialect leaves other dialects alone", "internal/dialect/a", "internal/dialect/b", true},
+		{"a dialect has parts", "internal/dialect/a", "internal/dialect/a/wire", false},
+		{"a part of a dialect is bound like it", "internal/dialect/a/wire", "internal/store", true},
+		{"the server is not built from test code", "internal/server", "internal/testkit", true},
+		{"the server is below the command line", "internal/server", "internal/cli", true},
+		{"main is thin", "cmd/millrace", "internal/server", true},
+		{"a package nobody placed", "internal/util", "fmt", true},
+		{"one owner of the storage engine", "internal/engine", "github.com/cockroachdb/pebble/v2", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			imp := tt.imp
+			if strings.HasPrefix(imp, "internal/") {
+				imp = module + "/" + imp
+			}
+			got := checkImports([]goPackage{{ImportPath: module + "/" + tt.pkg, Imports: []string{imp}}})
+			if (len(got) > 0) != tt.bad {
+				t.Errorf("%s importing %s: complaints %q, want any: %v", tt.pkg, tt.imp, got, tt.bad)
+			}
+		})
+	}
+}

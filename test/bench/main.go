@@ -1,0 +1,78 @@
+// Command bench measures the server and prints figures as ratios to a server
+// that does nothing, taken in the same run on the same machine: absolute figures
+// of a shared machine mean little.
+//
+//	go run ./test/bench all       the engine in this process, then the wire
+//	go run ./test/bench engine    whole job lives per second through the engine
+//	go run ./test/bench wire      pushes and round trips per second over a socket
+//	go run ./test/bench scale     memory, order, restart and disk with a large backlog
+//
+// Server, ceiling and load generator are processes of their own, as they are in
+// life. The subcommands ceiling and load are what it starts itself as.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := dispatch(ctx, os.Args[1:])
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func dispatch(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		args = []string{"all"}
+	}
+	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
+	out := report{os.Stdout}
+	switch args[0] {
+	case "ceiling":
+		return runCeiling(ctx)
+	case "load":
+		l := loadFlags(flags)
+		_ = flags.Parse(args[1:]) // ends the process itself
+		return runLoad(ctx, l)
+	case "engine", "wire", "all":
+		b := benchFlags(flags)
+		_ = flags.Parse(args[1:]) // ends the process itself
+		if err := out.facts(b.dir); err != nil {
+			return err
+		}
+		if args[0] != "wire" {
+			if err := benchEngine(ctx, out, b); err != nil {
+				return err
+			}
+		}
+		if args[0] != "engine" {
+			return benchWire(ctx, out, b)
+		}
+		return nil
+	case "scale":
+		s := scaleFlags(flags)
+		_ = flags.Parse(args[1:]) // ends the process itself
+		if err := out.facts(s.dir); err != nil {
+			return err
+		}
+		return benchScale(ctx, out, s)
+	default:
+		return fmt.Errorf("unknown subcommand %q: want all, engine, wire or scale", args[0])
+	}
+}
+
+// report is where the figures go.
+type report struct{ w io.Writer }
+
+// printf prints a line. Nobody can be told that standard output is gone.
+func (r report) printf(format string, args ...any) { _, _ = fmt.Fprintf(r.w, format+"\n", args...) }

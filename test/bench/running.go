@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"millrace/test/harness"
+)
+
+// running is a server with one client, which does everything in order.
+type running struct {
+	*harness.Server
+	client *harness.Client
+	out    report
+	dir    string
+}
+
+// start starts the server and connects.
+func (s *scale) start(ctx context.Context, dir string, args ...string) (*running, error) {
+	o := harness.Options{Bin: s.bin, Args: serveArgs(dir, append(args, "--masenko-heartbeat", "1h")...), Patience: 10 * time.Minute}
+	server, err := harness.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c, err := harness.Dial(server.Addr)
+	if err != nil {
+		server.Kill()
+		return nil, err
+	}
+	return &running{Server: server, client: c, out: s.out, dir: dir}, nil
+}
+
+// stop ends the server in order.
+func (r *running) stop() error {
+	_ = r.client.Close() // nothing is in flight
+	return r.Stop(time.Minute)
+}
+
+// memory prints the memory of the server and lets its peak start anew.
+func (r *running) memory(phase string) error {
+	m, err := harness.ReadMemory(r.Pid())
+	if err != nil {
+		return err
+	}
+	size, err := harness.DirSize(r.dir)
+	if err != nil {
+		return err
+	}
+	r.out.printf("  %-38s %5d MiB resident, %5d MiB at most since the last line, %6d MiB on disk", phase, m.Resident>>20, m.Peak>>20, size>>20)
+	return harness.ResetPeak(r.Pid())
+}
+
+const (
+	fillBatch    = 500 // jobs in one transaction
+	fillInFlight = 4   // transactions sent ahead of their answers
+	drainBatch   = 200 // jobs fetched, then acked, together
+	bodySize     = 200
+)
+
+// numbered is the payload of the i-th job.
+func numbered(i int) string {
+	return fmt.Sprintf("%012d%s", i, strings.Repeat("x", bodySize-12))
+}
+
+// progress prints how far a long phase is, every ten seconds.
+type progress struct {
+	r     *running
+	verb  string
+	total int
+	began time.Time
+	next  time.Time
+}
+
+func (r *running) progress(verb string, total int) *progress {
+	now := time.Now()
+	return &progress{r: r, verb: verb, total: total, began: now, next: now.Add(10 * time.Second)}
+}
+
+func (p *progress) at(done int) error {
+	now := time.Now()
+	if now.Before(p.next) {
+		return nil
+	}
+	p.next = now.Add(10 * time.Second)
+	m, err := harness.ReadMemory(p.r.Pid())
+	if err != nil {
+		return err
+	}
+	p.r.out.printf("    %s %d of %d, %.0f/s, %d MiB resident", p.verb, done, p.total, float64(done)/now.Sub(p.began).Seconds(), m.Resident>>20)
+	return nil
+}
+
+// transactions sends n requests in transactions, some ahead of their answers.
+// request queues the i-th.
+func (r *running) transactions(verb string, n int, request func(i int)) (rate float64, err error) {
+	began := time.Now()
+	p := r.progress(verb, n)
+	ahead := 0
+	for sent := 0; sent < n || ahead > 0; {
+		if sent < n && ahead < fillInFlight {
+			r.client.Queue("ATOMIC")
+			for end := min(n, sent+fillBatch); sent < end; sent++ {
+				request(sent)
+			}
+			r.client.Queue("DONE")
+			if err := r.client.Send(time.Minute); err != nil {
+				return 0, err
+			}
+			ahead++
+			continue
+		}
+		if _, err := r.client.Reply(); err != nil {
+			return 0, fmt.Errorf("%s, about %d: %w", verb, sent, err)
+		}
+		ahead--
+		if err := p.at(sent); err != nil {
+			return 0, err
+		}
+	}
+	return float64(n) / time.Since(began).Seconds(), nil
+}
+
+// fill pushes n numbered jobs in order.
+func (r *running) fill(queue string, n int) (rate float64, err error) {
+	return r.transactions("fill", n, func(i int) { r.client.QueuePush(queue, numbered(i)) })
+}
+
+// drain fetches and acks n numbered jobs, from the one given, and checks that they
+// come in order.
+func (r *running) drain(queue string, from, n int) (rate float64, err error) {
+	began := time.Now()
+	p := r.progress("drain", n)
+	fetched := make([]uint64, 0, drainBatch)
+	for done := 0; done < n; {
+		batch := min(drainBatch, n-done)
+		for range batch {
+			r.client.QueueFetch(queue, time.Second)
+		}
+		if err := r.client.Send(time.Minute); err != nil {
+			return 0, err
+		}
+		if len(fetched) > 0 {
+			// The answer to the acks that went along with these fetches.
+			if _, err := r.client.Reply(); err != nil {
+				return 0, err
+			}
+		}
+		fetched = fetched[:0]
+		for range batch {
+			j, ok, err := r.client.ReplyJob()
+			if err != nil {
+				return 0, err
+			}
+			if want := numbered(from + done); !ok || j.Payload != want {
+				return 0, fmt.Errorf("out of order: wanted job %s, got %q (%v)", want[:12], j.Payload[:min(12, len(j.Payload))], ok)
+			}
+			fetched = append(fetched, j.ID)
+			done++
+		}
+		r.client.Queue("ATOMIC")
+		for _, id := range fetched {
+			r.client.QueueAck(id)
+		}
+		r.client.Queue("DONE")
+		if err := p.at(done); err != nil {
+			return 0, err
+		}
+	}
+	if len(fetched) > 0 {
+		if err := r.client.Send(time.Minute); err != nil {
+			return 0, err
+		}
+		if _, err := r.client.Reply(); err != nil {
+			return 0, err
+		}
+	}
+	return float64(n) / time.Since(began).Seconds(), nil
+}

@@ -1,0 +1,224 @@
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Build compiles the server into dir, as a release would, and returns the path
+// of the binary.
+func Build(ctx context.Context, dir string) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "millrace")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", bin, "./cmd/millrace") //nolint:gosec // our own build
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the server: %w\n%s", err, out)
+	}
+	return bin, nil
+}
+
+// moduleRoot looks for go.mod from the working directory upwards.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod here or above")
+		}
+		dir = parent
+	}
+}
+
+// Options says how to start the server.
+type Options struct {
+	Bin  string
+	Args []string
+	Env  []string // added to the environment
+	Dir  string   // working directory
+	// Listener is the listener whose line on stdout means that the server is up;
+	// empty means masenko.
+	Listener string
+	// Patience bounds the start; zero means 30 seconds.
+	Patience time.Duration
+}
+
+// Server is a running server process.
+type Server struct {
+	// Addr is the address of the listener that was waited for.
+	Addr string
+	// Ready is how long the start took, from the fork to the listener's line.
+	Ready time.Duration
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed by the goroutine that waits for the process
+	err  error         // of Wait; valid once done is closed
+
+	mu     sync.Mutex // guards what follows
+	stdout []string
+	stderr bytes.Buffer
+}
+
+// ExitError is the end of a process that was expected to come up.
+type ExitError struct {
+	Code   int
+	Stdout string
+	Stderr string
+}
+
+// Error tells the exit status and what the process said.
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("the server exited with status %d:\n%s%s", e.Code, e.Stdout, e.Stderr)
+}
+
+// Start starts the server and returns once it serves. A process that ends
+// instead is an *ExitError.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	if o.Listener == "" {
+		o.Listener = "masenko"
+	}
+	if o.Patience == 0 {
+		o.Patience = 30 * time.Second
+	}
+	s := &Server{cmd: exec.CommandContext(ctx, o.Bin, o.Args...), done: make(chan struct{})} //nolint:gosec // the binary under test
+	s.cmd.Env = append(os.Environ(), o.Env...)
+	s.cmd.Dir = o.Dir
+	s.cmd.Stderr = lockedWriter{s}
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the server: %w", err)
+	}
+	up := make(chan string, 1)
+	go s.watch(stdout, o.Listener, up)
+	select {
+	case s.Addr = <-up:
+		s.Ready = time.Since(started)
+		return s, nil
+	case <-s.done:
+		return nil, &ExitError{Code: s.cmd.ProcessState.ExitCode(), Stdout: strings.Join(s.Stdout(), "\n"), Stderr: s.Stderr()}
+	case <-time.After(o.Patience):
+		s.Kill()
+		return nil, fmt.Errorf("the server did not come up within %v:\n%s%s", o.Patience, strings.Join(s.Stdout(), "\n"), s.Stderr())
+	}
+}
+
+// watch collects stdout until it ends, announces the listener, and then waits
+// for the process, because Wait may not be called before the reading is done.
+func (s *Server) watch(stdout io.Reader, listener string, up chan<- string) {
+	defer close(s.done)
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		line := lines.Text()
+		s.mu.Lock()
+		s.stdout = append(s.stdout, line)
+		s.mu.Unlock()
+		if addr, ok := listenerAddr(line, listener); ok {
+			select {
+			case up <- addr:
+			default: // announced before
+			}
+		}
+	}
+	s.err = s.cmd.Wait()
+}
+
+// listenerAddr finds the address in the line of a listener: a line that begins
+// with its name and has an address of numbers in it.
+func listenerAddr(line, listener string) (string, bool) {
+	fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '/' })
+	if len(fields) == 0 || strings.TrimSuffix(fields[0], ":") != listener {
+		return "", false
+	}
+	for _, f := range fields[1:] {
+		colon := strings.LastIndexByte(f, ':')
+		if colon > 0 && colon < len(f)-1 && strings.Trim(f[colon+1:], "0123456789") == "" {
+			return f, true
+		}
+	}
+	return "", false
+}
+
+// lockedWriter collects stderr.
+type lockedWriter struct{ s *Server }
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return w.s.stderr.Write(p)
+}
+
+// Stdout returns the lines printed so far.
+func (s *Server) Stdout() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.stdout...)
+}
+
+// Stderr returns the log so far.
+func (s *Server) Stderr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stderr.String()
+}
+
+// Pid returns the process id.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
+// Kill ends the process with SIGKILL and returns when it has gone.
+func (s *Server) Kill() {
+	// The only error is that the process has ended, which is what is wanted.
+	_ = s.cmd.Process.Kill()
+	<-s.done
+}
+
+// Signal sends a signal.
+func (s *Server) Signal(sig syscall.Signal) error { return s.cmd.Process.Signal(sig) }
+
+// Done is closed when the process has ended.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// ExitCode returns the exit status once Done is closed, -1 if a signal ended it.
+func (s *Server) ExitCode() int { return s.cmd.ProcessState.ExitCode() }
+
+// Stop asks the process to end and returns when it has; an exit status other
+// than zero is an error.
+func (s *Server) Stop(patience time.Duration) error {
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-s.done:
+		if s.err != nil {
+			return fmt.Errorf("the server ended with %w\n%s", s.err, s.Stderr())
+		}
+		return nil
+	case <-time.After(patience):
+		s.Kill()
+		return fmt.Errorf("the server did not end within %v", patience)
+	}
+}

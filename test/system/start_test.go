@@ -1,0 +1,181 @@
+package system
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/test/harness"
+)
+
+// TestStart starts the server as the README says, and as a unit file would.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		args []string
+		env  []string
+	}{
+		{name: "plain", env: []string{"MILLRACE_MASENKO_ADDR=127.0.0.1:0"}},
+		{name: "serve", args: []string{"serve", "--masenko-addr", "127.0.0.1:0"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			// Other tests run beside this one: the best of three is the server's own time.
+			best := time.Hour
+			for range 3 {
+				dir := t.TempDir()
+				s := start(t, harness.Options{Bin: binary, Args: tt.args, Env: tt.env, Dir: dir})
+				best = min(best, s.Ready)
+				if reply, err := dial(t, s.Addr).Do("PING"); err != nil || reply != "PONG {}" {
+					t.Errorf("PING: %q, %v", reply, err)
+				}
+				out := strings.Join(s.Stdout(), "\n")
+				if !strings.Contains(out, s.Addr) || !strings.Contains(out, "masenko") {
+					t.Errorf("stdout has no line for the listener:\n%s", out)
+				}
+				if _, err := os.Stat(filepath.Join(dir, "millrace-data")); err != nil {
+					t.Errorf("the default data directory: %v", err)
+				}
+				stop(t, s)
+			}
+			t.Logf("ready after %v", best.Round(time.Millisecond))
+			if best > time.Second {
+				t.Errorf("ready after %v, want under a second", best)
+			}
+		})
+	}
+}
+
+// TestRefusedDirectory checks that the server does not touch what is not its own.
+func TestRefusedDirectory(t *testing.T) {
+	t.Parallel()
+	mkdir := func(t *testing.T, files map[string]string) string {
+		t.Helper()
+		dir := t.TempDir()
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	var first *harness.Server // of the case "in use"
+	tests := []struct {
+		name string
+		dir  func(t *testing.T) string
+		want []string // in the message, beside the path
+	}{
+		{
+			"foreign",
+			func(t *testing.T) string { t.Helper(); return mkdir(t, map[string]string{"letters.txt": "Dear Ann"}) },
+			[]string{"files of something else", "letters.txt"},
+		},
+		{
+			"newer format",
+			func(t *testing.T) string {
+				t.Helper()
+				dir := dataDir(t)
+				stop(t, start(t, options(dir)))
+				marker := filepath.Join(dir, "FORMAT")
+				text, err := os.ReadFile(marker)
+				if err != nil {
+					t.Fatal(err)
+				}
+				newer := strings.Replace(string(text), "format 1", "format 99", 1)
+				if newer == string(text) {
+					t.Fatalf("the marker does not say format 1: %q", text)
+				}
+				if err := os.WriteFile(marker, []byte(newer), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return dir
+			},
+			[]string{"newer release", "99"},
+		},
+		{
+			"in use",
+			func(t *testing.T) string {
+				t.Helper()
+				dir := dataDir(t)
+				first = start(t, options(dir))
+				return dir
+			},
+			[]string{"in use by another process"},
+		},
+		{
+			"a file",
+			func(t *testing.T) string {
+				t.Helper()
+				return filepath.Join(mkdir(t, map[string]string{"data": "text"}), "data")
+			},
+			[]string{"it is a file"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := tt.dir(t)
+			before := listing(t, dir)
+			exit := refused(t, options(dir))
+			if exit.Code != 1 {
+				t.Errorf("exit status %d, want 1", exit.Code)
+			}
+			for _, want := range append(tt.want, dir) {
+				if !strings.Contains(exit.Stderr, want) {
+					t.Errorf("the message does not say %q:\n%s", want, exit.Stderr)
+				}
+			}
+			if tt.name == "in use" {
+				if reply, err := dial(t, first.Addr).Do("PING"); err != nil || reply != "PONG {}" {
+					t.Errorf("the first server suffered: PING: %q, %v", reply, err)
+				}
+			} else if after := listing(t, dir); after != before {
+				t.Errorf("the refused directory changed:\nbefore %s\nafter  %s", before, after)
+			}
+		})
+	}
+}
+
+// listing names the files of dir, but for the lock that every opening takes.
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !info.IsDir() {
+		return info.Name()
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name() != "LOCK" {
+			names = append(names, e.Name())
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// TestBadConfiguration checks that a mistake is named and nothing is started.
+func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	exit := refused(t, options(dir, "--store-durability", "perhaps"))
+	if exit.Code != 2 {
+		t.Errorf("exit status %d, want 2", exit.Code)
+	}
+	if !strings.Contains(exit.Stderr, "perhaps") || !strings.Contains(exit.Stderr, "fsync") {
+		t.Errorf("the message names neither the mistake nor the choices:\n%s", exit.Stderr)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+}
