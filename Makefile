@@ -13,7 +13,7 @@ LDFLAGS  := -s -w -X millrace/internal/cli.version=$(VERSION) -X millrace/intern
 RACE := ./internal/... ./cmd/...
 
 SEED  ?=
-RUNS  ?= 2000
+RUNS  ?=
 T     ?= 30s
 KILLS ?= 200
 JOBS  ?= 10000000
@@ -40,7 +40,7 @@ fmt: $(LINT) ## format every file
 	$(LINT) fmt ./...
 
 sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUNS= says how many
-	$(GO) test ./internal/sim -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-seed=$(SEED)) -runs=$(RUNS)
+	$(GO) test ./internal/sim -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-sim.seed=$(SEED) -sim.runs=$(or $(RUNS),1),$(if $(RUNS),-sim.runs=$(RUNS)))
 
 fuzz: ## every fuzz target for T=30s each
 	@grep -rl --include='*_test.go' '^func Fuzz' internal | sort | while read -r file; do \
@@ -54,7 +54,7 @@ system: ## the black-box tests with KILLS=200 crashes
 	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)
 
 bench: ## figures as ratios to a server that does nothing, in one run
-	$(GO) test ./internal/engine/machine -run '^$$' -bench Apply -benchmem
+	$(GO) test ./internal/engine/machine -run '^$$' -bench . -benchmem
 	$(GO) run ./test/bench all
 
 scale: ## JOBS=10000000 jobs, 100,000 queues, 10,000 connections: memory, order, restart, disk

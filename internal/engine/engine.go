@@ -35,7 +35,7 @@ func (d Durability) String() string { return durabilityNames[d] }
 func ParseDurability(name string) (Durability, error) {
 	for i, n := range durabilityNames {
 		if n == name {
-			return Durability(i), nil //nolint:gosec // three names
+			return Durability(i), nil
 		}
 	}
 	return 0, fmt.Errorf("unknown durability %q: use fsync, interval or none", name)
@@ -65,6 +65,7 @@ type Engine struct {
 	// reader that may have seen a part of it waits for that.
 	inflight atomic.Pointer[chan struct{}]
 
+	tokens  atomic.Uint64
 	holders atomic.Uint64
 	stats   counters
 	noSpace atomic.Bool
@@ -77,7 +78,6 @@ type Engine struct {
 
 	// Owned by the loop.
 	taken     []message
-	token     uint64
 	waiting   map[uint64]*Request
 	rnd       uint64
 	draining  bool
@@ -106,8 +106,9 @@ type Engine struct {
 
 // message is one thing for the loop to do, in order of arrival.
 type message struct {
-	req  *Request
-	kind messageKind
+	kind  messageKind
+	req   *Request // to submit
+	token uint64   // to cancel: the request itself may be in use again by then
 }
 
 type messageKind uint8
@@ -171,7 +172,7 @@ func Open(o Options) (*Engine, error) {
 		open: &replies{}, late: &replies{},
 	}
 	// Holders of an earlier run must not be mistaken for those of this one.
-	e.holders.Store(uint64(now.UnixNano()) &^ 0xffffff) //nolint:gosec // after 1970
+	e.holders.Store(uint64(now.UnixNano()) &^ 0xffffff)
 	e.checkSpace()
 	go e.commitLoop()
 	go e.loop()
@@ -187,12 +188,12 @@ func (e *Engine) NewHolder() job.Holder { return job.Holder{Node: 1, Num: e.hold
 
 // Submit hands a request to the engine. Done is called when it has been answered.
 func (e *Engine) Submit(r *Request) {
-	r.token, r.needs = 0, 0
+	r.token, r.needs = e.tokens.Add(1), 0
 	if n := len(r.Commands); cap(r.Results) < n {
 		r.Results = append(r.Results[:cap(r.Results)], make([]job.Result, n-cap(r.Results))...)
 	}
 	r.Results = r.Results[:len(r.Commands)]
-	if !e.send(message{r, submit}) {
+	if !e.send(message{req: r, kind: submit}) {
 		answerAll(r, e.closedError())
 		r.Done(r)
 	}
@@ -200,15 +201,15 @@ func (e *Engine) Submit(r *Request) {
 
 // Cancel ends the wait of a request, if it waits. The request is answered either
 // way, exactly once.
-func (e *Engine) Cancel(r *Request) { e.send(message{r, cancel}) }
+func (e *Engine) Cancel(r *Request) { e.send(message{token: r.token, kind: cancel}) }
 
 // Drain answers everybody who waits, and makes later commands not wait.
-func (e *Engine) Drain() { e.send(message{nil, drain}) }
+func (e *Engine) Drain() { e.send(message{kind: drain}) }
 
 // Close stops the engine once everything submitted before has been committed. It
 // does not close the store.
 func (e *Engine) Close() error {
-	e.send(message{nil, stop})
+	e.send(message{kind: stop})
 	<-e.done
 	e.syncs.Wait()
 	if e.err != nil {
@@ -349,7 +350,7 @@ func (e *Engine) handle(m message) (last bool) {
 	case submit:
 		e.apply(m.req)
 	case cancel:
-		e.cancelWait(m.req)
+		e.cancelWait(m.token)
 	case drain:
 		e.draining = true
 		e.core.EndWaits(e.Now())
@@ -367,7 +368,7 @@ func (e *Engine) draw() uint64 {
 
 // apply applies the commands of a request. If the last one waits, the request does.
 func (e *Engine) apply(r *Request) {
-	now := e.Now()
+	now, waits := e.Now(), false
 	e.stats.commands.Add(uint64(len(r.Commands)))
 	for i, cmd := range r.Commands {
 		res := &r.Results[i]
@@ -377,17 +378,16 @@ func (e *Engine) apply(r *Request) {
 			e.stats.refused.Add(1)
 			continue
 		}
-		e.token++
-		answered, needs := e.core.Apply(now, e.draw(), e.token, cmd, res)
+		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
 		r.needs = max(r.needs, needs)
 		if answered {
 			continue
 		}
 		if i != len(r.Commands)-1 || e.draining {
 			var ignored job.Result // only the last may wait, and nobody while draining
-			e.core.Apply(now, 0, 0, &job.Cancel{Token: e.token}, &ignored)
+			e.core.Apply(now, 0, 0, &job.Cancel{Token: r.token}, &ignored)
 			for _, c := range e.core.Completed() {
-				if c.Token == e.token {
+				if c.Token == r.token {
 					*res = c.Result
 					res.Err = job.ErrTimeout
 				} else {
@@ -396,11 +396,11 @@ func (e *Engine) apply(r *Request) {
 			}
 			continue
 		}
-		r.token = e.token
-		e.waiting[e.token] = r
+		e.waiting[r.token] = r // collect, or a later one, answers it
+		waits = true
 	}
 	e.collect()
-	if r.token == 0 {
+	if !waits {
 		e.answer(r)
 	}
 }
@@ -424,12 +424,12 @@ func (e *Engine) completed(c machine.Completion) {
 }
 
 // cancelWait ends a wait. A request that has been answered already is left alone.
-func (e *Engine) cancelWait(r *Request) {
-	if r.token == 0 || e.waiting[r.token] != r {
+func (e *Engine) cancelWait(token uint64) {
+	if e.waiting[token] == nil {
 		return
 	}
 	var res job.Result
-	e.core.Apply(e.Now(), e.draw(), 0, &job.Cancel{Token: r.token}, &res)
+	e.core.Apply(e.Now(), e.draw(), 0, &job.Cancel{Token: token}, &res)
 	e.collect()
 }
 
@@ -567,7 +567,7 @@ func (e *Engine) finish() {
 			m.req.Done(m.req)
 		}
 	}
-	for range e.committed { //nolint:revive // drain until the committer has ended
+	for range e.committed { // until the committer has ended
 	}
 }
 
@@ -598,6 +598,7 @@ func needsSpace(cmd job.Command) bool {
 				return true
 			}
 		}
+	default: // stores nothing new, or only counters
 	}
 	return false
 }

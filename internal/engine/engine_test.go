@@ -15,15 +15,15 @@ import (
 	"millrace/internal/store/pebblestore"
 )
 
-func open(t testing.TB, s store.Store, d engine.Durability) *engine.Engine {
-	t.Helper()
+func open(tb testing.TB, s store.Store, d engine.Durability) *engine.Engine {
+	tb.Helper()
 	e, err := engine.Open(engine.Options{Store: s, Durability: d})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := e.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return e
@@ -102,6 +102,7 @@ func BenchmarkLives(b *testing.B) {
 }
 
 func live(b *testing.B, e *engine.Engine, queue string, left *atomic.Int64) {
+	b.Helper()
 	c := e.NewCaller()
 	p := push(queue, string(make([]byte, 100)))
 	f := &job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1, Wait: time.Second}

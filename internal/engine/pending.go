@@ -17,7 +17,14 @@ type pending struct {
 	step   uint64 // of its last change
 }
 
-type slot struct{ hash, offset uint32 } // offset 0: empty
+// slot says where the last change of a key is.
+type slot struct {
+	hash, offset uint32 // offset 0: empty
+	// fresh tells that the key was not there before this batch: if it is deleted
+	// again, nothing needs to be written.
+	fresh bool
+	gone  bool // that has happened
+}
 
 // span is a range delete of the batch.
 type span struct {
@@ -33,12 +40,25 @@ func hashOf(key []byte) uint32 {
 }
 
 func (p *pending) set(key, value []byte) {
-	p.note(key)
+	p.note(key, false)
+	p.Set(key, value)
+}
+
+// insert sets a key that is not there.
+func (p *pending) insert(key, value []byte) {
+	p.note(key, true)
 	p.Set(key, value)
 }
 
 func (p *pending) delete(key []byte) {
-	p.note(key)
+	if p.used > 0 {
+		if s := &p.slots[p.slotOf(hashOf(key), key)]; s.offset != 0 && s.fresh {
+			p.Void(s.offset)
+			s.gone = true
+			return
+		}
+	}
+	p.note(key, false)
 	p.Delete(key)
 }
 
@@ -47,17 +67,21 @@ func (p *pending) deleteRange(lo, hi []byte) {
 	p.DeleteRange(lo, hi)
 }
 
-// note enters the change that is about to be written into the index.
-func (p *pending) note(key []byte) {
+// note enters the change that is about to be written into the index. What it makes
+// needless is not written.
+func (p *pending) note(key []byte, inserted bool) {
 	if 2*(p.used+1) > len(p.slots) {
 		p.grow()
 	}
 	h := hashOf(key)
-	i := p.slotOf(h, key)
-	if p.slots[i].offset == 0 {
+	s := &p.slots[p.slotOf(h, key)]
+	if s.offset == 0 {
 		p.used++
+		*s = slot{hash: h, offset: p.Offset(), fresh: inserted && len(p.ranges) == 0}
+		return
 	}
-	p.slots[i] = slot{h, p.Offset()}
+	p.Void(s.offset)
+	s.offset, s.gone = p.Offset(), false
 }
 
 // slotOf returns the slot of a key, or the empty one where it belongs.
@@ -97,7 +121,7 @@ func (p *pending) get(key []byte) (value []byte, there, known bool) {
 	}
 	var at uint32
 	if p.used > 0 {
-		if s := p.slots[p.slotOf(hashOf(key), key)]; s.offset != 0 {
+		if s := p.slots[p.slotOf(hashOf(key), key)]; s.offset != 0 && !s.gone {
 			at = s.offset
 		}
 	}

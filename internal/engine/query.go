@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"millrace/internal/job"
 	"millrace/internal/record"
@@ -279,6 +281,7 @@ func (q Query) inQueues(ref job.Ref, want []record.JobRef) ([]found, error) {
 	if err == nil {
 		err = inner
 	}
+	slices.SortFunc(out, func(a, b found) int { return cmp.Compare(a.id, b.id) }) // the oldest first, whatever its queue
 	return out, err
 }
 

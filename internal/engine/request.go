@@ -17,7 +17,7 @@ type Request struct {
 	// the engine: it must not block and must not submit from within.
 	Done func(*Request)
 
-	token uint64 // of the waiting command; zero if none waits
+	token uint64 // names its wait; new with every Submit
 	needs uint64 // the step that must be durable before Done
 }
 

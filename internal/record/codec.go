@@ -82,7 +82,7 @@ func (d *decoder) text() string { return string(d.bytes()) }
 
 func (d *decoder) fail() { d.b, d.bad = nil, true }
 
-func (d *decoder) version(what string, newest byte) error {
+func (d *decoder) version(what string, newest byte) error { //nolint:unparam // all records are at their first version
 	if v := d.byte(); d.bad || v == 0 || v > newest {
 		return fmt.Errorf("%w: %s has version %d, this release knows %d", ErrFormat, what, v, newest)
 	}
@@ -548,7 +548,7 @@ func AppendQueue(dst []byte, q *Queue) []byte {
 }
 
 func appendUints(dst []byte, vs []uint64) []byte {
-	dst = append(dst, byte(len(vs)))
+	dst = append(dst, byte(len(vs))) //nolint:gosec // a handful of counters
 	for _, v := range vs {
 		dst = binary.AppendUvarint(dst, v)
 	}

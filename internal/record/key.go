@@ -343,9 +343,9 @@ func appendOrder(dst []byte, o *job.Order) []byte {
 // bytes, then those bytes.
 func appendOrdUint(dst []byte, v uint64) []byte {
 	n := byteLen(v)
-	dst = append(dst, 0x80+byte(n))
+	dst = append(dst, 0x80+byte(n)) //nolint:gosec // at most 8
 	for i := n - 1; i >= 0; i-- {
-		dst = append(dst, byte(v>>(8*i)))
+		dst = append(dst, byte(v>>(8*i))) //nolint:gosec // one byte after the other
 	}
 	return dst
 }
@@ -355,11 +355,11 @@ func appendOrdInt(dst []byte, v int64) []byte {
 	if v >= 0 {
 		return appendOrdUint(dst, uint64(v))
 	}
-	u := uint64(-(v + 1)) // the complement; fits
+	u := uint64(-(v + 1)) //nolint:gosec // the complement, not negative
 	n := max(byteLen(u), 1)
-	dst = append(dst, 0x80-byte(n))
+	dst = append(dst, 0x80-byte(n)) //nolint:gosec // at most 8
 	for i := n - 1; i >= 0; i-- {
-		dst = append(dst, ^byte(u>>(8*i)))
+		dst = append(dst, ^byte(u>>(8*i))) //nolint:gosec // one byte after the other
 	}
 	return dst
 }

@@ -64,7 +64,12 @@ var verbs = []verb{
 	{3, func(g *generator) job.Command {
 		return &job.EndHolder{Holder: holders[1+g.rng.IntN(len(holders)-1)], Grace: g.length()}
 	}},
-	{2, func(g *generator) job.Command { return &job.ResumeHolder{Holder: g.holder()} }},
+	{2, func(g *generator) job.Command {
+		if n := len(g.model.endings); n > 0 && g.chance(80) {
+			return &job.ResumeHolder{Holder: g.model.endings[g.rng.IntN(n)].holder}
+		}
+		return &job.ResumeHolder{Holder: g.holder()}
+	}},
 	{1, func(g *generator) job.Command { return &job.ReleaseAll{Namespace: g.namespace(), Queue: g.queue()} }},
 	{3, func(g *generator) job.Command { return g.configure() }},
 	{2, func(g *generator) job.Command {

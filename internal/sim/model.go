@@ -25,6 +25,9 @@ type Oracle interface {
 	Picked(token uint64, n int) (job.ID, bool)
 	// RunAt returns the due time that a job has after the step.
 	RunAt(id job.ID) (job.Time, bool)
+	// Sweeping reports whether the command has left something to clean up: those
+	// that waited for what it removed are released by the next Tick.
+	Sweeping() bool
 }
 
 // silence is the oracle when nothing is left to chance.
@@ -32,6 +35,7 @@ type silence struct{}
 
 func (silence) Picked(uint64, int) (job.ID, bool) { return 0, false }
 func (silence) RunAt(job.ID) (job.Time, bool)     { return 0, false }
+func (silence) Sweeping() bool                    { return false }
 
 // entry is one job of the model. Of the embedded Job, Timer is the end of a dead
 // job's keeping and unused otherwise, Entered and Order.Seq count the model's own
@@ -85,6 +89,7 @@ type Model struct {
 	queues  map[queueName]*queue
 	waits   []*wait  // in order of arrival
 	endings []ending // in order of arrival
+	swept   []job.ID // removed, while those that waited for them do not know yet
 
 	lastID    job.ID
 	sequence  uint64 // places in the order of ready jobs
@@ -108,7 +113,7 @@ func NewModel(now job.Time) *Model {
 
 // Apply fires the timers that are due and applies one command. A command that
 // waits has no completion of its own yet; others may be completed along with it.
-// The error says that the machine's random choices, as told by the oracle, were
+// What has become due by the command is left to the next step. The error says that the machine's random choices, as told by the oracle, were
 // not among those allowed.
 func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]Completion, error) {
 	m.begin(now, o)
@@ -116,15 +121,25 @@ func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]
 	m.token = token
 	m.command(cmd)
 	m.serve()
-	m.fireDue()
 	return m.end()
 }
 
-// Tick fires the timers that are due.
+// Tick fires the timers that are due, and releases what waited for jobs that a
+// large purge has removed.
 func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 	m.begin(now, o)
 	m.fireDue()
 	return m.end()
+}
+
+// EndWaits answers every waiting caller.
+func (m *Model) EndWaits(now job.Time) []Completion {
+	m.begin(now, silence{})
+	for len(m.waits) > 0 {
+		m.giveUp(m.waits[0], job.ErrTimeout)
+	}
+	out, _ := m.end() // nothing is left to chance
+	return out
 }
 
 func (m *Model) begin(now job.Time, o Oracle) {
@@ -167,6 +182,7 @@ func (m *Model) Clone() *Model {
 	}
 	c.waits = slices.Clone(m.waits)
 	c.endings = slices.Clone(m.endings)
+	c.swept = slices.Clone(m.swept)
 	c.out = slices.Clone(m.out)
 	return &c
 }
@@ -338,11 +354,6 @@ func (m *Model) list(name queueName, s job.State) []*entry {
 		return 0
 	})
 	return out
-}
-
-// size is the number of jobs in whatever state.
-func (m *Model) size(name queueName) int {
-	return len(m.sorted(func(j *entry) bool { return j.Namespace == name.ns && j.Queue == name.name }))
 }
 
 // queue returns a queue, which is made if need be.

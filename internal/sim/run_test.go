@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ const (
 	deedCommitDurable // and all before it
 	deedReopen        // the process ends without a word
 	deedCrash         // and the disk loses what was not synced
+	deedJump          // as deedReopen, and ids go on beyond 32 bits
+	deedEndWaits      // nobody may wait any longer
 )
 
 // action is one thing that happens in a run, after some time has passed.
@@ -31,13 +34,18 @@ type action struct {
 	rnd   uint64
 	token uint64
 	cmd   job.Command
-	keep  int // deedCrash: percent of the unsynced data that survives
+	seal  bool // deedCommand: close the batch before what follows from the command
+	keep  int  // deedCrash: percent of the unsynced data that survives
 }
 
 func (a action) String() string {
-	what := [...]string{"", "tick", "seal", "commit", "commit durably", "reopen", fmt.Sprintf("crash, keeping %d%%", a.keep)}[a.deed]
+	what := [...]string{"", "tick", "seal", "commit", "commit durably", "reopen", fmt.Sprintf("crash, keeping %d%%", a.keep),
+		"jump", "end waits"}[a.deed]
 	if a.deed == deedCommand {
 		what = fmt.Sprintf("#%d %s", a.token, show(a.cmd))
+	}
+	if a.seal {
+		what += " seal"
 	}
 	return fmt.Sprintf("+%v %s", a.pass, what)
 }
@@ -46,7 +54,8 @@ func (a action) String() string {
 type settings struct {
 	options engine.CoreOptions
 	onDisk  bool
-	every   int // how many steps lie between two comparisons of the whole state
+	every   int    // how many steps lie between two comparisons of the whole state
+	fault   *fault // nil: all is well
 }
 
 // source yields the actions of a run until it says false.
@@ -66,8 +75,9 @@ type run struct {
 
 	sealed *Model // as it was when the sealed batch was closed
 	// boundaries are the states that the store may be in after a crash: as of the
-	// last durable commit and of each commit since.
-	boundaries []*Model
+	// last durable commit and of each commit since. After a restart several may
+	// look the same: then the first boundary is any of them.
+	boundaries [][]*Model
 }
 
 // execute performs a run. It returns what was done, and the first disagreement.
@@ -76,8 +86,8 @@ func execute(s settings, next source) (trace []action, err error) {
 		settings: s, model: NewModel(startTime), now: startTime,
 		cmds: map[uint64]job.Command{}, pushed: map[job.ID]uint64{},
 	}
-	r.boundaries = []*Model{r.model.Clone()}
-	if r.world, err = newWorld(s.options, s.onDisk); err != nil {
+	r.boundaries = [][]*Model{{r.model.Clone()}}
+	if r.world, err = newWorld(s); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
 	defer r.world.close()
@@ -100,12 +110,17 @@ func (r *run) do(a action) error {
 	w := r.world
 	switch a.deed {
 	case deedCommand:
-		r.cmds[a.token] = a.cmd
-		got := w.apply(r.now, a.rnd, a.token, a.cmd)
-		return r.compareStep(got, func(o Oracle) ([]Completion, error) { return r.model.Apply(r.now, a.token, a.cmd, o) })
+		return r.command(a)
 	case deedTick:
+		return r.compareStep(w.tick(r.now, a.rnd), r.tick)
+	case deedEndWaits:
 		got := w.tick(r.now, a.rnd)
-		return r.compareStep(got, func(o Oracle) ([]Completion, error) { return r.model.Tick(r.now, o) })
+		w.core.EndWaits(r.now)
+		got = append(got, w.completed()...)
+		return r.compareStep(got, func(o Oracle) ([]Completion, error) {
+			out, err := r.tick(o)
+			return append(out, r.model.EndWaits(r.now)...), err
+		})
 	case deedSeal:
 		if w.seal() {
 			r.sealed = r.model.Clone()
@@ -119,9 +134,20 @@ func (r *run) do(a action) error {
 			if a.deed == deedCommitDurable {
 				r.boundaries = r.boundaries[:0]
 			}
-			r.boundaries = append(r.boundaries, r.sealed)
+			r.boundaries = append(r.boundaries, []*Model{r.sealed})
 			return r.check()
 		}
+	case deedJump:
+		if w.committed == 0 || r.model.lastID >= farID {
+			return nil
+		}
+		if err := w.jump(); err != nil {
+			return err
+		}
+		for _, m := range r.boundaries[len(r.boundaries)-1] {
+			m.lastID = farID - 1
+		}
+		return r.do(action{deed: deedReopen})
 	case deedReopen:
 		// What is committed is there, durable or not: the disk has not crashed.
 		r.boundaries = r.boundaries[len(r.boundaries)-1:]
@@ -130,9 +156,6 @@ func (r *run) do(a action) error {
 		}
 		return r.recover()
 	case deedCrash:
-		if a.keep == 100 {
-			r.boundaries = r.boundaries[len(r.boundaries)-1:]
-		}
 		if err := w.crash(r.now, a.keep, a.rnd); err != nil {
 			return err
 		}
@@ -141,6 +164,34 @@ func (r *run) do(a action) error {
 	return nil
 }
 
+// command applies a command and what follows from it. The batch may be closed in
+// between, so that a crash can come there.
+func (r *run) command(a action) error {
+	w := r.world
+	r.cmds[a.token] = a.cmd
+	got := w.apply(r.now, a.rnd, a.token, a.cmd)
+	sweeping := w.sweeping()
+	sealed := a.seal && w.seal()
+	got = append(got, w.tick(r.now, a.rnd+1)...)
+	return r.compareStep(got, func(o Oracle) ([]Completion, error) {
+		if h, ok := o.(hints); ok {
+			h.sweeping = sweeping
+			o = h
+		}
+		out, err := r.model.Apply(r.now, a.token, a.cmd, o)
+		if err != nil {
+			return nil, err
+		}
+		if sealed {
+			r.sealed = r.model.Clone()
+		}
+		more, err := r.tick(o)
+		return append(out, more...), err
+	})
+}
+
+func (r *run) tick(o Oracle) ([]Completion, error) { return r.model.Tick(r.now, o) }
+
 // recover finds out which boundary the world has come back to, and goes on from it.
 func (r *run) recover() error {
 	s, err := r.world.stored()
@@ -148,28 +199,35 @@ func (r *run) recover() error {
 		return err
 	}
 	got := s.dump()
+	var same []*Model
 	var differ []string
-	for i := len(r.boundaries) - 1; i >= 0; i-- {
-		m := r.boundaries[i].Clone()
+	candidates := slices.Concat(r.boundaries...)
+	for i, c := range candidates {
+		m := c.Clone()
 		m.Restart(r.now)
 		d := diff(got, m.Dump())
-		if s.shard.NextID > 0 && s.shard.NextID != m.lastID+1 {
-			d += fmt.Sprintf("\n  machine: next id %d\n  model:   next id %d", s.shard.NextID, m.lastID+1)
+		if next := max(s.shard.NextID, 1); next != m.lastID+1 {
+			d += fmt.Sprintf("\n  machine: next id %d\n  model:   next id %d", next, m.lastID+1)
 		}
-		if d == "" {
-			r.boundaries = []*Model{r.boundaries[i]}
-			r.model = m
-			clear(r.pushed)
-			return r.check()
+		if d != "" {
+			differ = append(differ, fmt.Sprintf(" not boundary %d of %d:\n%s", i+1, len(candidates), d))
+			continue
 		}
-		differ = append(differ, fmt.Sprintf(" not boundary %d of %d:\n%s", i+1, len(r.boundaries), d))
+		same = append(same, c)
+		r.model = m
 	}
-	return errors.New("after a restart the state is that of no batch boundary:\n" + strings.Join(differ, "\n"))
+	if len(same) == 0 {
+		return errors.New("after a restart the state is that of no batch boundary:\n" + strings.Join(differ, "\n"))
+	}
+	r.boundaries = [][]*Model{same}
+	clear(r.pushed)
+	// A clean-up that was cut short goes on.
+	return r.compareStep(r.world.tick(r.now, 0), r.tick)
 }
 
 // check asserts the invariants.
 func (r *run) check() error {
-	if err := r.world.core.Check(); err != nil {
+	if err := r.world.honestly(r.world.core.Check); err != nil {
 		return err
 	}
 	if err := r.model.Check(); err != nil {
@@ -180,9 +238,12 @@ func (r *run) check() error {
 
 // hints is the oracle: it looks at what the core answered and at its records.
 type hints struct {
-	got    []answer
-	stored func() stored
+	got      []answer
+	stored   func() stored
+	sweeping bool
 }
+
+func (h hints) Sweeping() bool { return h.sweeping }
 
 func (h hints) Picked(token uint64, n int) (job.ID, bool) {
 	for _, a := range h.got {
@@ -197,7 +258,7 @@ func (h hints) RunAt(id job.ID) (job.Time, bool) { return h.stored().runAt(id) }
 
 // compareStep lets the model do what the core did, and compares the answers.
 func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) error {
-	want, err := do(hints{got, func() stored {
+	want, err := do(hints{got: got, stored: func() stored {
 		s, err := r.world.stored()
 		if err != nil {
 			panic(err)
@@ -242,6 +303,9 @@ func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) e
 	if err := r.check(); err != nil {
 		return err
 	}
+	if err := r.compareWake(); err != nil {
+		return err
+	}
 	if r.step%r.every == 0 {
 		return r.compareState()
 	}
@@ -268,6 +332,18 @@ func (r *run) compareNeeds(a answer) error {
 			}
 		}
 	default:
+	}
+	return nil
+}
+
+// compareWake asserts that the core wants to be woken in time, and not for nothing.
+func (r *run) compareWake() error {
+	wake, next := r.world.core.NextWake(), r.model.NextTimer()
+	if wake <= r.now {
+		return fmt.Errorf("nothing is due, but the core wants to be woken at %d, now is %d", wake, r.now)
+	}
+	if next != 0 && wake > next {
+		return fmt.Errorf("something is due at %d, but the core wants to be woken at %d", next, wake)
 	}
 	return nil
 }
@@ -307,12 +383,16 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 			a.deed = deedCommitDurable
 		case n < 60:
 			a.deed, a.pass = deedTick, g.pass(r.now)
-		case n < 60+rough && crashes && rng.IntN(3) > 0:
+		case n < 61:
+			a.deed = deedEndWaits
+		case n < 62 && rng.IntN(4) == 0:
+			a.deed, a.pass = deedJump, g.pass(r.now)
+		case n < 62+rough && crashes && rng.IntN(3) > 0:
 			a.deed, a.pass, a.keep = deedCrash, g.pass(r.now), [...]int{0, rng.IntN(101), 100}[rng.IntN(3)]
-		case n < 60+rough:
+		case n < 62+rough:
 			a.deed, a.pass = deedReopen, g.pass(r.now)
 		default:
-			a.pass, a.cmd = g.pass(r.now), g.next()
+			a.pass, a.cmd, a.seal = g.pass(r.now), g.next(), rng.IntN(8) == 0
 		}
 		return a, true
 	}

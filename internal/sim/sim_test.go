@@ -48,9 +48,13 @@ func TestSimCrash(t *testing.T) {
 
 // randomSettings makes memory so small that lists are refilled all the time.
 func randomSettings(rng *rand.Rand) settings {
+	window := 1 + rng.IntN(5)
+	if rng.IntN(4) == 0 {
+		window += 20 // lists long enough to be read by one scan
+	}
 	return settings{
 		options: engine.CoreOptions{
-			Window: 1 + rng.IntN(5), Resident: 1 + rng.IntN(16), BodyBytes: 1 + rng.IntN(30),
+			Window: window, Resident: 1 + rng.IntN(16), BodyBytes: 1 + rng.IntN(30),
 			Horizon: time.Duration(1+rng.IntN(4)) * time.Second, TimersPerLoad: 1 + rng.IntN(4), TimersPerStep: 1 + rng.IntN(4),
 			Few: 1 + rng.IntN(4), SweepStep: 1 + rng.IntN(4), GroupWindow: 1 + rng.IntN(3), Groups: 1 + rng.IntN(3),
 		},

@@ -25,10 +25,16 @@ func (e event) before(o event) bool {
 func (m *Model) fireDue() {
 	for {
 		next, ok := m.nextEvent()
-		if !ok || next.at > m.now {
+		switch {
+		case ok && next.at <= m.now:
+			next.fire()
+		case len(m.swept) > 0:
+			id := m.swept[0]
+			m.swept = m.swept[1:]
+			m.strike(id)
+		default:
 			return
 		}
-		next.fire()
 		m.serve()
 	}
 }

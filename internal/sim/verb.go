@@ -65,9 +65,26 @@ func (m *Model) settle(ref job.Ref, by job.Holder, need job.Need, free bool) (*e
 	}
 	j := m.find(ref, need == job.NeedHeld || need == job.NeedLeased, func(j *entry) bool { return check(j) == nil })
 	if j == nil {
+		j = m.heldNumber(ref, by)
+	}
+	if j == nil {
 		return nil, job.ErrNotFound
 	}
 	return j, check(j)
+}
+
+// heldNumber returns the job that a reference by number names although it was not
+// pushed as one with a number: a holder may name so what it holds.
+func (m *Model) heldNumber(ref job.Ref, by job.Holder) *entry {
+	if ref.Kind != job.RefNumber || by == (job.Holder{}) {
+		return nil
+	}
+	for _, j := range m.boundTo(by) {
+		if j.ID.Number() == ref.Number && matches(j, job.ByID(ref.Namespace, ref.Queue, j.ID)) {
+			return j
+		}
+	}
+	return nil
 }
 
 func (m *Model) applyPush(c *job.Push) {
@@ -89,7 +106,7 @@ func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r jo
 		return job.Result{Err: job.ErrDuplicate}, false
 	}
 	name := queueName{s.Namespace, s.Queue}
-	if q := m.queues[name]; q != nil && q.settings.Capacity > 0 && uint64(m.size(name)) >= q.settings.Capacity {
+	if m.full(name) {
 		return job.Result{Err: job.ErrFull}, true
 	}
 	q := m.queue(name)
@@ -144,15 +161,20 @@ func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r jo
 	return r, false
 }
 
+// full reports whether a queue is at its capacity.
+func (m *Model) full(name queueName) bool {
+	q := m.queues[name]
+	return q != nil && q.settings.Capacity > 0 && uint64(len(m.inQueue(name))) >= q.settings.Capacity
+}
+
 func (m *Model) nextID(s *job.Spec) job.ID {
 	for {
 		m.lastID++
 		if !s.Numbered {
 			return m.lastID
 		}
-		if m.lastID.Number() != 0 && len(m.sorted(func(j *entry) bool {
-			return matches(j, job.ByNumber(s.Namespace, m.lastID.Number()))
-		})) == 0 {
+		taken := m.sorted(func(j *entry) bool { return matches(j, job.ByNumber(j.Namespace, m.lastID.Number())) })
+		if m.lastID.Number() != 0 && len(taken) == 0 {
 			return m.lastID
 		}
 	}
@@ -388,10 +410,9 @@ func (m *Model) lease(j *entry, c *job.Fetch) {
 // serve hands out what has become possible to those who wait.
 func (m *Model) serve() {
 	for _, w := range slices.Clone(m.waits) {
-		if c, ok := w.cmd.(*job.Push); ok {
-			if r, full := m.push(&c.Spec, nil, nil); !full {
-				m.complete(w, r)
-			}
+		if c, ok := w.cmd.(*job.Push); ok && !m.full(queueName{c.Spec.Namespace, c.Spec.Queue}) {
+			r, _ := m.push(&c.Spec, nil, nil)
+			m.complete(w, r)
 		}
 	}
 	for progress := true; progress; {
@@ -455,7 +476,7 @@ func (m *Model) ackJob(j *entry, c *job.Ack) {
 	m.count(j, job.CountAcked)
 	switch {
 	case j.Policy.Keep || c.Keep || j.Flags.Has(job.FlagEphemeral):
-		if c.Keep && c.NewBody {
+		if c.Keep && c.NewBody && !j.Flags.Has(job.FlagEphemeral) {
 			j.Body, j.BodyKind = c.Body, c.BodyKind
 		}
 		m.finish(j, job.Done, c.Result)
@@ -679,7 +700,7 @@ func (m *Model) applyRespawn(c *job.Respawn) {
 }
 
 func (m *Model) applyMove(c *job.Move) {
-	j := m.find(c.Ref, false, func(*entry) bool { return true })
+	j := m.find(c.Ref, false, func(j *entry) bool { return j.State != job.Leased })
 	switch {
 	case j == nil:
 		m.refuse(job.ErrNotFound)
@@ -720,7 +741,7 @@ func (m *Model) applyAwait(c *job.Await) {
 func (m *Model) applyCancel(c *job.Cancel) {
 	for _, w := range m.waits {
 		if w.token == c.Token {
-			m.cancel(w)
+			m.giveUp(w, job.ErrCanceled)
 			m.answerCount(1)
 			return
 		}
@@ -728,10 +749,9 @@ func (m *Model) applyCancel(c *job.Cancel) {
 	m.answerCount(0)
 }
 
-// cancel ends a wait because the caller went. A job that nobody else wants and
-// nobody works on goes with it.
-func (m *Model) cancel(w *wait) {
-	m.complete(w, job.Result{Err: job.ErrCanceled})
+// giveUp ends a wait. A job that nobody else wants and nobody works on goes with it.
+func (m *Model) giveUp(w *wait, err *job.Error) {
+	m.complete(w, job.Result{Err: err})
 	if _, ok := w.cmd.(*job.Run); ok && m.jobs[w.id].State != job.Leased {
 		m.withdraw(m.jobs[w.id])
 	}
@@ -740,7 +760,7 @@ func (m *Model) cancel(w *wait) {
 func (m *Model) applyEndHolder(c *job.EndHolder) {
 	for _, w := range slices.Clone(m.waits) {
 		if f, ok := w.cmd.(*job.Fetch); ok && f.Holder == c.Holder {
-			m.cancel(w)
+			m.giveUp(w, job.ErrCanceled)
 		}
 	}
 	holds := len(m.boundTo(c.Holder)) > 0
@@ -836,14 +856,21 @@ func (m *Model) applyPurge(c *job.Purge) {
 }
 
 // deleteAll removes jobs in one step: first all of them go, then those that
-// waited for them are released.
+// waited for them are released, at once or by and by.
 func (m *Model) deleteAll(jobs []*entry) {
+	ids := make([]job.ID, 0, len(jobs))
 	for _, j := range jobs {
 		m.count(j, job.CountDeleted)
 		m.drop(j)
+		ids = append(ids, j.ID)
 	}
-	for _, j := range jobs {
-		m.strike(j.ID)
+	if m.oracle.Sweeping() {
+		slices.Sort(ids)
+		m.swept = append(m.swept, ids...)
+		return
+	}
+	for _, id := range ids {
+		m.strike(id)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"millrace/internal/engine"
 	"millrace/internal/engine/machine"
 	"millrace/internal/job"
+	"millrace/internal/record"
 	"millrace/internal/store"
 	"millrace/internal/store/memstore"
 	"millrace/internal/store/pebblestore"
@@ -17,30 +18,31 @@ import (
 
 // world is the real thing: a core on a store, and the disk below it if it has one.
 type world struct {
-	options engine.CoreOptions
-	disk    *vfs.MemFS // nil: the store is in memory
-	store   store.Store
-	core    *engine.Core
+	settings
+
+	disk   *vfs.MemFS // nil: the store is in memory
+	memory *memstore.Store
+	store  store.Store
+	faulty *faultyStore // the store, if a fault is planted
+	core   *engine.Core
 
 	sealed    *store.Batch // handed out by the core and not committed yet
 	last      uint64       // its last step
 	committed uint64       // the last step that is in the store
-	tokens    uint64
 }
 
 // newWorld returns an empty world.
-func newWorld(o engine.CoreOptions, onDisk bool) (*world, error) {
-	w := &world{options: o}
-	if onDisk {
+func newWorld(s settings) (*world, error) {
+	w := &world{settings: s, memory: memstore.New()}
+	if s.onDisk {
 		w.disk = vfs.NewCrashableMem()
-	} else {
-		w.store = memstore.New()
 	}
 	return w, w.open(startTime)
 }
 
-// open opens the store, unless it is in memory, and the core on it.
+// open opens the store and the core on it.
 func (w *world) open(now job.Time) (err error) {
+	w.store = w.memory
 	if w.disk != nil {
 		w.store, err = pebblestore.Open(pebblestore.Options{
 			Dir: "data", FS: w.disk, CacheBytes: 1 << 20, MemTableBytes: 256 << 10,
@@ -49,9 +51,23 @@ func (w *world) open(now job.Time) (err error) {
 			return err
 		}
 	}
+	if w.fault != nil {
+		w.faulty = &faultyStore{Store: w.store, fault: w.fault}
+		w.store = w.faulty
+	}
 	w.sealed, w.last, w.committed = nil, 0, 0
 	w.core, err = engine.OpenCore(w.store, now, w.options)
 	return err
+}
+
+// honestly does something while a planted fault is at rest, so that it must show
+// in what the core does and not in what is read to compare.
+func (w *world) honestly(do func() error) error {
+	if w.faulty != nil {
+		w.faulty.resting = true
+		defer func() { w.faulty.resting = false }()
+	}
+	return do()
 }
 
 // reopen ends the core without a word and opens another one on what the store has.
@@ -91,7 +107,8 @@ type answer struct {
 	needs uint64
 }
 
-// apply applies what is due, a command, and then what has become due by it.
+// apply applies what is due and then a command. What has become due by that is
+// left to tick.
 func (w *world) apply(now job.Time, rnd, token uint64, cmd job.Command) []answer {
 	var res job.Result
 	out := w.tick(now, rnd+2)
@@ -99,8 +116,7 @@ func (w *world) apply(now job.Time, rnd, token uint64, cmd job.Command) []answer
 	if answered {
 		out = append(out, answer{Completion{Token: token, Result: res}, needs})
 	}
-	out = append(out, w.completed()...)
-	return append(out, w.tick(now, rnd+1)...)
+	return append(out, w.completed()...)
 }
 
 // tick lets the core do all that is due.
@@ -145,10 +161,65 @@ func (w *world) commit(durable bool) (bool, error) {
 	return true, nil
 }
 
+// sweeping reports whether the clean-up after a purge is not over.
+func (w *world) sweeping() (left bool) {
+	lo, hi := record.SweepSpan()
+	w.core.Storage().Scan(lo, hi, false, func(_, _ []byte) bool {
+		left = true
+		return false
+	})
+	return left
+}
+
+// jump makes the next job be numbered from 2^32 on, as if so many had been pushed.
+// The core must be opened anew afterwards.
+func (w *world) jump() error {
+	b, ok, err := w.store.Get(nil, record.MetaKey())
+	if err != nil || !ok {
+		return err
+	}
+	shard, err := record.DecodeShard(b)
+	if err != nil {
+		return err
+	}
+	shard.NextID = farID
+	var batch store.Batch
+	batch.Set(record.MetaKey(), record.AppendShard(nil, &shard))
+	return w.store.Commit(&batch, true)
+}
+
+// farID is the first id whose 32-bit number is not the id itself.
+const farID job.ID = 1 << 32
+
 // stored reads the state back, pending changes included.
 func (w *world) stored() (stored, error) {
 	w.core.Flush()
-	return readStored(w.core.Storage())
+	src := records(w.core.Storage())
+	if w.faulty != nil {
+		src = honestRecords{w, src}
+	}
+	return readStored(src)
+}
+
+// honestRecords reads while the planted fault is at rest.
+type honestRecords struct {
+	w   *world
+	src records
+}
+
+func (h honestRecords) Get(dst, key []byte) (value []byte, pending, ok bool) {
+	_ = h.w.honestly(func() error {
+		value, pending, ok = h.src.Get(dst, key)
+		return nil
+	})
+	return value, pending, ok
+}
+
+func (h honestRecords) Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool) {
+	_ = h.w.honestly(func() error {
+		h.src.Scan(lo, hi, reverse, visit)
+		return nil
+	})
 }
 
 // guard turns a panic of the machine into an error.

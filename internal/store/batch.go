@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Op says what one entry of a Batch does.
@@ -18,6 +19,9 @@ const (
 	OpDelete Op = 2
 	// OpDeleteRange removes the keys from lo up to but excluding hi.
 	OpDeleteRange Op = 3
+	// OpVoidSet and OpVoidDelete have no effect: what Void makes of the other two.
+	OpVoidSet    Op = 4
+	OpVoidDelete Op = 5
 )
 
 // batchVersion is the version of the encoded form of a Batch:
@@ -25,7 +29,7 @@ const (
 //	version  1 byte
 //	count    4 bytes, little-endian
 //	entries  op byte, key length (uvarint), key,
-//	         and unless op is OpDelete: value length (uvarint), value
+//	         and unless op is a delete: value length (uvarint), value
 //
 // To change it: add a version, keep decoding the old one, and only then write the
 // new one, because batches may wait in a log that outlives an upgrade.
@@ -74,7 +78,7 @@ func (b *Batch) begin(op Op, size int) {
 	if len(b.buf) == 0 {
 		b.buf = append(b.buf, batchVersion, 0, 0, 0, 0)
 	}
-	if uint64(len(b.buf))+uint64(size)+1+2*binary.MaxVarintLen32 > batchSizeMax {
+	if uint64(len(b.buf))+uint64(size)+1+2*binary.MaxVarintLen32 > batchSizeMax { //nolint:gosec // size is a sum of lengths
 		panic("store: batch exceeds 4 GiB")
 	}
 	b.buf = append(b.buf, byte(op))
@@ -123,10 +127,22 @@ func (b *Batch) At(offset uint32) (op Op, key, value []byte, next uint32) {
 	op = Op(b.buf[offset])
 	i := offset + 1
 	key, i = b.field(i)
-	if op != OpDelete {
+	if op != OpDelete && op != OpVoidDelete {
 		value, i = b.field(i)
 	}
 	return op, key, value, i
+}
+
+// Void takes the effect from the Set or Delete at offset: a later change of the same
+// key makes it needless.
+func (b *Batch) Void(offset uint32) {
+	switch Op(b.buf[offset]) {
+	case OpSet:
+		b.buf[offset] = byte(OpVoidSet)
+	case OpDelete:
+		b.buf[offset] = byte(OpVoidDelete)
+	case OpDeleteRange, OpVoidSet, OpVoidDelete:
+	}
 }
 
 func (b *Batch) field(i uint32) ([]byte, uint32) {
@@ -134,19 +150,19 @@ func (b *Batch) field(i uint32) ([]byte, uint32) {
 	i++
 	if n >= 0x80 {
 		long, width := binary.Uvarint(b.buf[i-1:])
-		n = uint32(long) //nolint:gosec // begin and DecodeBatch bound every length
-		i += uint32(width) - 1
+		n = uint32(long)       //nolint:gosec // begin and DecodeBatch bound every length
+		i += uint32(width) - 1 //nolint:gosec // begin and DecodeBatch leave no broken uvarint: width is 2 to 10
 	}
 	return b.buf[i : i+n : i+n], i + n
 }
 
-// Each calls visit for every change in order until visit returns false. For
+// Each calls visit for every change that has an effect, in order, until visit returns false. For
 // OpDeleteRange, key is the lower and value the upper bound. The slices point into
 // the batch.
 func (b *Batch) Each(visit func(op Op, key, value []byte) bool) {
 	for i := uint32(batchHeaderSize); int(i) < len(b.buf); {
 		op, key, value, next := b.At(i)
-		if !visit(op, key, value) {
+		if op <= OpDeleteRange && !visit(op, key, value) {
 			return
 		}
 		i = next
@@ -178,17 +194,17 @@ func DecodeBatch(p []byte) (Batch, error) {
 	if count != want {
 		return Batch{}, fmt.Errorf("decode batch: %w: %d entries, header says %d", errBatchEncoding, count, want)
 	}
-	return Batch{buf: p[:len(p):len(p)], count: count}, nil
+	return Batch{buf: slices.Clip(p), count: count}, nil
 }
 
 // checkEntry returns where the entry after the one at i begins.
 func checkEntry(p []byte, i int) (next int, ok bool) {
 	op := Op(p[i])
-	if op < OpSet || op > OpDeleteRange {
+	if op < OpSet || op > OpVoidDelete {
 		return 0, false
 	}
 	fields := 2
-	if op == OpDelete {
+	if op == OpDelete || op == OpVoidDelete {
 		fields = 1
 	}
 	i++

@@ -71,7 +71,7 @@ func checkInvariants(tree fs.FS) ([]string, error) {
 		return nil, err
 	}
 	stated := invariant.FindAllString(string(text), -1)
-	paths, err := files(tree, "internal", func(p string) bool {
+	paths, err := files(tree, ".", func(p string) bool {
 		return path.Dir(p) != "internal/tidy" && (isGo(p) || inFixture(p))
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -20,16 +21,15 @@ func runCeiling(ctx context.Context) error {
 	}
 	context.AfterFunc(ctx, func() { _ = l.Close() }) // ends the loop below
 	report{os.Stdout}.printf("masenko %s", l.Addr())
-	for {
+	for ctx.Err() == nil {
 		c, err := l.Accept()
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err == nil {
+			go answer(c)
+		} else if !errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		go answer(c)
 	}
+	return nil
 }
 
 // answer serves one connection. Replies leave when there is nothing left to read,

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
+	"math/rand/v2"
 	"time"
 
 	"millrace/test/harness"
@@ -59,9 +59,27 @@ const (
 	bodySize     = 200
 )
 
+// noise is text that does not compress, of which payloads are cut: a disk filled
+// with blanks would prove little.
+var noise = func() string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-"
+	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in every run
+	b := make([]byte, 1<<20)
+	for i := range b {
+		b[i] = letters[rnd.IntN(len(letters))]
+	}
+	return string(b)
+}()
+
+// random returns size bytes of the noise, different ones for different i.
+func random(i, size int) string {
+	at := i * 7919 % (len(noise) - size)
+	return noise[at : at+size]
+}
+
 // numbered is the payload of the i-th job.
 func numbered(i int) string {
-	return fmt.Sprintf("%012d%s", i, strings.Repeat("x", bodySize-12))
+	return fmt.Sprintf("%012d%s", i, random(i, bodySize-12))
 }
 
 // progress prints how far a long phase is, every ten seconds.

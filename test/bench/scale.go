@@ -283,28 +283,27 @@ func (s *scale) fullDisk(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=160m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512m"); err != nil {
 		s.out.printf("  not measured: mounting a small file system is not permitted here: %v", err)
 		return nil
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH) //nolint:errcheck // the directory is removed next, which tells
-	r, err := s.start(ctx, dir, "--store-free-floor", "32MiB", "--store-memtable", "4MiB")
+	r, err := s.start(ctx, dir) // with the default floor
 	if err != nil {
 		return err
 	}
 	defer func() { r.Kill() }()
-	payload := strings.Repeat("x", 16<<10)
 	pushed := 0
 	var no *harness.RefusedError
 	for err == nil {
-		if _, err = r.client.Push("q", payload); err == nil {
+		if _, err = r.client.Push("q", random(pushed, 16<<10)); err == nil {
 			pushed++
 		}
 	}
 	if !errors.As(err, &no) {
 		return fmt.Errorf("push %d: %w\n%s", pushed, err, r.Stderr())
 	}
-	s.out.printf("  refused after %d jobs of 16 KiB on 160 MiB: %v", pushed, no)
+	s.out.printf("  refused after %d jobs of 16 KiB on a disk of 512 MiB: %v", pushed, no)
 	for i := range pushed {
 		j, ok, err := r.client.Fetch("q", time.Second)
 		if err != nil || !ok {

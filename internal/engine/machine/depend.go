@@ -66,6 +66,9 @@ func (m *Machine) allDependants(e *entry) []record.JobRef {
 				continue
 			}
 			seen[ref.ID] = struct{}{}
+			if m.loadRef(ref) == nil {
+				continue // purged and not swept yet: it is deleted, and so blocks nothing
+			}
 			all = append(all, ref)
 			next = append(next, ref.ID)
 		}

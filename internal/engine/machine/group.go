@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"slices"
+
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
@@ -207,11 +209,11 @@ type freedGroup struct {
 }
 
 func (m *Machine) showFreed() {
-	for i := 0; i < len(m.freed); i++ {
-		f := m.freed[i]
+	for len(m.freed) > 0 {
+		f := m.freed[0]
+		m.freed = slices.Delete(m.freed, 0, 1)
 		if m.byID[f.q.ID] == f.q {
 			m.showFirst(f.q, f.name, m.group(f.q, f.name))
 		}
 	}
-	m.freed = m.freed[:0]
 }

@@ -29,7 +29,7 @@ func (m *Machine) holder(id job.Holder) *holder {
 }
 
 func (m *Machine) forgetHolder(h *holder) {
-	if len(h.jobs) == 0 && len(h.waits) == 0 && !h.grace {
+	if len(h.jobs) == 0 && len(h.waits) == 0 && !h.grace && m.holders[h.id] == h {
 		delete(m.holders, h.id)
 	}
 }
@@ -59,8 +59,10 @@ func (m *Machine) endHolder(c *job.EndHolder) {
 		return
 	}
 	for _, token := range sortedTokens(h.waits) {
-		m.endWait(m.waiting[token], job.ErrCanceled)
-		m.serveWakes()
+		if w := m.waiting[token]; w != nil {
+			m.endWait(w, job.ErrCanceled)
+			m.serveWakes()
+		}
 	}
 	if m.holders[c.Holder] != h {
 		return // it held nothing
@@ -104,6 +106,7 @@ func (m *Machine) holderGone(h *holder) {
 	slices.Sort(ids)
 	for _, id := range ids {
 		e := m.loadRef(record.JobRef{Queue: h.jobs[id], ID: id})
+		delete(h.jobs, id) // it may come back as a new lease of a wait begun in the grace
 		if e == nil || e.State != job.Leased || e.Lease.Holder != h.id {
 			continue // removed with its queue
 		}
@@ -116,7 +119,6 @@ func (m *Machine) holderGone(h *holder) {
 		}
 		m.serveWakes()
 	}
-	clear(h.jobs)
 	m.forgetHolder(h)
 }
 

@@ -206,7 +206,7 @@ func (m *Machine) erase(e *entry) {
 	m.unlink(e)
 	m.dropResident(e)
 	m.tellGone(e)
-	if e.q.Linked && e.q.total() == 0 {
+	if e.q.Linked && e.q.total() == 0 && len(m.sweeps) == 0 { // what is still to be swept may be linked
 		e.q.Linked = false
 	}
 	m.wakeRoom(e.q)
@@ -232,7 +232,7 @@ func (m *Machine) link(e *entry) {
 		m.kb = record.EphemeralKey(m.kb[:0], q.ID, e.ID)
 		m.set(m.kb, nil)
 	}
-	if e.Key != "" || e.Flags&(job.FlagNumbered|job.FlagEphemeral) != 0 {
+	if e.Key != "" || e.Flags&(job.FlagNumbered|job.FlagEphemeral|job.FlagDependants) != 0 {
 		q.Linked = true
 	}
 }

@@ -268,7 +268,7 @@ func (m *Machine) getNumber(number uint32) (record.JobRef, bool) {
 // byNumber finds what the caller holds under this number, whoever pushed it, else
 // the live job that was pushed with a number.
 func (m *Machine) byNumber(number uint32, by job.Holder) *entry {
-	if h := m.holders[by]; h != nil {
+	if h := m.holders[by]; h != nil && by != (job.Holder{}) {
 		for high := (uint64(m.shard.NextID) >> 32) + 1; high > 0; high-- {
 			id := job.ID((high-1)<<32 | uint64(number))
 			if q, ok := h.jobs[id]; ok {

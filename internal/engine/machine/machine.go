@@ -86,6 +86,7 @@ type Machine struct {
 	wakes      []*queue // queues that may have become fetchable in this transition
 	freed      []freedGroup
 	rooms      []*queue // queues that may have room for waiting pushes
+	inAtomic   bool     // an Atomic is being applied
 	changedAt  uint64   // the last step that changed counters which Seal has to write
 
 	jobs      map[job.ID]*entry // those in windows and leased ones
@@ -267,8 +268,10 @@ func (m *Machine) Waiting() int { return len(m.waiting) }
 func (m *Machine) EndWaits(now job.Time) {
 	m.begin(now, 0)
 	for _, w := range m.waitersInOrder() {
-		m.endWait(w, job.ErrTimeout)
-		m.serveWakes()
+		if m.waiting[w.token] == w { // the end of another wait may have ended it
+			m.endWait(w, job.ErrTimeout)
+			m.serveWakes()
+		}
 	}
 }
 

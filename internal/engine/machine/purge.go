@@ -146,7 +146,7 @@ func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
 		m.unpause(q)
 		return
 	}
-	res.Count = int(min(q.total(), math.MaxInt32)) //nolint:gosec // bounded
+	res.Count = int(min(q.total(), math.MaxInt32))
 	m.drop(q, c.KeepQueue)
 }
 
@@ -206,7 +206,7 @@ func (m *Machine) flush(c *job.Flush, res *job.Result) {
 // endJobWaits tells those who wait for results of jobs of a queue that is removed.
 func (m *Machine) endJobWaits(q *queue) {
 	for _, w := range m.waitersInOrder() {
-		if w.awaits == 0 {
+		if w.awaits == 0 || m.waiting[w.token] != w {
 			continue
 		}
 		if e := m.loadJob(q, w.awaits); e != nil {

@@ -183,6 +183,8 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 		res.Err = err
 		return
 	}
+	m.inAtomic = true
+	defer func() { m.inAtomic = false }()
 	var pushed []*entry
 	for _, op := range c.Ops {
 		var r job.Result
@@ -195,6 +197,7 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 			e := m.create(&o.Spec, pushed)
 			pushed = append(pushed, e)
 			res.IDs = append(res.IDs, e.ID)
+		default: // refused by the rehearsal
 		}
 		m.serveWakes()
 	}

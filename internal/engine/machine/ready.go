@@ -31,16 +31,16 @@ func (m *Machine) edgeRank(q *queue, back bool) int64 {
 	if q.Counts[job.Ready] == 0 {
 		return 0
 	}
-	rank, any := int64(0), false
+	rank, found := int64(0), false
 	for _, list := range [...]record.List{record.ListReady, record.ListGrouped} {
 		if e := m.firstOf(q, list, back); e != nil {
-			if !any || (back && e.Order.Rank > rank) || (!back && e.Order.Rank < rank) {
-				rank, any = e.Order.Rank, true
+			if !found || (back && e.Order.Rank > rank) || (!back && e.Order.Rank < rank) {
+				rank, found = e.Order.Rank, true
 			}
 		}
 	}
 	switch {
-	case !any:
+	case !found:
 		return 0
 	case back:
 		return rank + 1
@@ -205,7 +205,7 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 				corrupt("body", record.DecodeBody(append([]byte(nil), value...), &e.Job))
 				e.loaded = true
 			}
-		default: // failures and results are read when they are asked for
+		case record.PartFailures, record.PartResult: // are read when they are asked for
 		}
 		return true
 	})

@@ -55,14 +55,9 @@ func (m *Machine) run(token uint64, c *job.Run, res *job.Result) (answered bool)
 	return false
 }
 
-// runJob returns the job of a run that waits.
-func (m *Machine) runJob(w *waiter) *entry {
-	e := m.loadJob(w.at, w.awaits)
-	if e == nil {
-		corrupt("run", errDangling)
-	}
-	return e
-}
+// runJob returns the job of a run that waits; nil if it was purged and the clean-up
+// has not come to tell the caller yet.
+func (m *Machine) runJob(w *waiter) *entry { return m.loadJob(w.at, w.awaits) }
 
 // finishRun answers the caller of a run, and with it everybody else who waits, and
 // the job is gone.

@@ -9,6 +9,8 @@ import (
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/record"
+	"millrace/internal/store"
 )
 
 // namespace is that of all commands which do not give one with ns=.
@@ -166,7 +168,16 @@ func (a *args) state(name string) job.State {
 	return st
 }
 
+// options are those that change what is seen; nextid makes the shard look old.
 func (a *args) options() engine.CoreOptions {
+	if id := a.number("nextid"); id > 0 {
+		var b store.Batch
+		shard := record.Shard{NextID: job.ID(id), NextSeq: 1, NextQueue: 1}
+		b.Set(record.MetaKey(), record.AppendShard(nil, &shard))
+		if err := a.s.store.Commit(&b, true); err != nil {
+			a.s.fatalf("commit: %v", err)
+		}
+	}
 	return engine.CoreOptions{Few: int(a.number("few")), SweepStep: int(a.number("sweepstep"))}
 }
 
@@ -255,8 +266,8 @@ var commands = map[string]func(a *args) job.Command{
 		return &job.Bury{Ref: a.ref(), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
 	},
 	"kick": func(a *args) job.Command {
-		n := int(a.number("count"))
-		return &job.Kick{Queue: a.vals["q"], Ref: a.ref(), One: n == 0, Namespace: namespace, Count: n, Want: a.flag("want")}
+		n, q := int(a.number("count")), a.vals["q"]
+		return &job.Kick{Queue: q, Ref: a.ref(), One: n == 0, Namespace: namespace, Count: n, Want: a.flag("want")}
 	},
 	"touch": func(a *args) job.Command {
 		return &job.Touch{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -12,19 +13,23 @@ import (
 // actions are the lines of a script that are no commands of the machine.
 var actions = map[string]func(s *script, a *args){
 	"advance": func(s *script, a *args) {
-		for d := range a.vals {
-			a.vals["by"] = d
-			delete(a.vals, d)
+		d, err := time.ParseDuration(strings.TrimPrefix(a.line, "advance "))
+		if err != nil {
+			s.fatalf("%v", err)
 		}
-		d := a.duration("by")
-		a.end()
 		s.advance(d)
+	},
+	"skip": func(s *script, a *args) { // time passes and the machine is not asked
+		d, err := time.ParseDuration(strings.TrimPrefix(a.line, "skip "))
+		if err != nil {
+			s.fatalf("%v", err)
+		}
+		s.now = s.now.Add(d)
 	},
 	"tick": func(s *script, a *args) {
 		a.end()
-		more := s.tick()
+		s.tick()
 		s.completions("")
-		s.printf("more=%v", more)
 	},
 	"sweep": func(s *script, a *args) { // until nothing is left to do at once
 		a.end()
@@ -95,7 +100,10 @@ func (s *script) show(prefix, verb string, r *job.Result) {
 }
 
 func (s *script) at(t job.Time) string {
-	if t == job.Never {
+	switch t {
+	case 0:
+		return "0"
+	case job.Never:
 		return "never"
 	}
 	return fmt.Sprintf("@%v", t.Sub(start))

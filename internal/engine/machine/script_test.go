@@ -120,6 +120,7 @@ type script struct {
 	now      job.Time
 	token    uint64
 	waits    map[uint64]string // the names of those who wait, by token
+	grace    bool              // a holder may be in its grace, which a restart would end
 }
 
 func (s *script) fatalf(format string, args ...any) {
@@ -183,6 +184,7 @@ func (s *script) restart() {
 	s.seal()
 	s.commitInflight()
 	clear(s.waits)
+	s.grace = false
 	s.open()
 }
 
@@ -215,7 +217,7 @@ func (s *script) commitInflight() {
 // untouchedByRestart reports whether a restart now must change nothing: nobody
 // waits, no lease ends with its holder and no job is ephemeral.
 func (s *script) untouchedByRestart() bool {
-	if s.core.Waiting() > 0 {
+	if s.core.Waiting() > 0 || s.grace {
 		return false
 	}
 	s.core.Flush()
@@ -246,6 +248,9 @@ func (s *script) apply(a *args) {
 	build, ok := commands[a.verb]
 	if !ok {
 		s.fatalf("unknown verb %q", a.verb)
+	}
+	if _, ok := a.vals["grace"]; ok {
+		s.grace = true
 	}
 	cmd := build(a)
 	name := a.text("as")
@@ -281,10 +286,7 @@ func (s *script) completions(prefix string) {
 }
 
 // tick does one step without a command.
-func (s *script) tick() (more bool) {
-	more = s.core.Tick(s.now, 1)
-	return more
-}
+func (s *script) tick() (more bool) { return s.core.Tick(s.now, 1) }
 
 // advance lets time pass, step by step as the machine asks for it.
 func (s *script) advance(d time.Duration) {

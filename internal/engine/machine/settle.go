@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"slices"
 
 	"millrace/internal/job"
 )
@@ -117,7 +118,7 @@ func (m *Machine) failed(e *entry, f job.Failure, result []byte) {
 func (m *Machine) remember(e *entry, f job.Failure) {
 	m.loadFailures(e)
 	f.At = m.now
-	fs := append(e.Failures[:len(e.Failures):len(e.Failures)], f)
+	fs := append(slices.Clip(e.Failures), f)
 	if len(fs) > job.FailuresKept {
 		fs = fs[len(fs)-job.FailuresKept:]
 	}

@@ -14,6 +14,8 @@ type Storage interface {
 	// Scan visits the keys from lo up to but excluding hi, in order or in reverse.
 	Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool)
 	Set(key, value []byte)
+	// Insert is a Set of a key that is not there.
+	Insert(key, value []byte)
 	Delete(key []byte)
 	DeleteRange(lo, hi []byte)
 }
@@ -82,7 +84,7 @@ func (m *Machine) delPart(e *entry, part record.Part) {
 
 func (m *Machine) setList(q *queue, list record.List, j *job.Job) {
 	m.kb = record.ListKey(m.kb[:0], q.ID, list, j)
-	m.set(m.kb, nil)
+	m.store.Insert(m.kb, nil)
 }
 
 func (m *Machine) delList(q *queue, list record.List, j *job.Job) {

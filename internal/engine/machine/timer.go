@@ -117,7 +117,7 @@ func (m *Machine) setTimer(e *entry) {
 		return
 	}
 	m.kb = record.TimerKey(m.kb[:0], e.Timer, e.q.ID, e.ID)
-	m.set(m.kb, nil)
+	m.store.Insert(m.kb, nil)
 	if t := (timerItem{e.Timer, e.q.ID, e.ID}); t.before(m.horizon) {
 		m.timers.push(t)
 	} else {

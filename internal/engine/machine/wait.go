@@ -239,8 +239,7 @@ func (m *Machine) refuse(w *waiter, err *job.Error) {
 // the lease ends it.
 func (m *Machine) timeUp(w *waiter) {
 	if w.run {
-		e := m.runJob(w)
-		if e.State == job.Leased {
+		if e := m.runJob(w); e != nil && e.State == job.Leased {
 			w.late = true
 			return
 		}
@@ -254,7 +253,7 @@ func (m *Machine) endWait(w *waiter, err *job.Error) {
 	if w.run {
 		e := m.runJob(w)
 		m.refuse(w, err)
-		if e.State != job.Leased {
+		if e != nil && e.State != job.Leased {
 			m.succeeded(e)
 			m.remove(e)
 		}
@@ -279,24 +278,25 @@ func (m *Machine) wake(q *queue) {
 }
 
 // serveWakes ends a transition: groups that became free show their first job, pushes
-// that waited for room come in, and what has become fetchable goes to those who
+// that waited for room come in (not amidst an Atomic: it has been checked against the
+// room there is), and what has become fetchable goes to those who
 // wait, first come first served (INV-5).
 func (m *Machine) serveWakes() {
-	for len(m.freed)+len(m.rooms)+len(m.wakes) > 0 {
+	for {
 		m.showFreed()
-		for i := 0; i < len(m.rooms); i++ {
-			q := m.rooms[i]
+		if len(m.rooms) > 0 && !m.inAtomic {
+			q := m.rooms[0]
+			m.rooms = slices.Delete(m.rooms, 0, 1)
 			q.rooming = false
 			m.fillRoom(q)
-			m.showFreed()
-		}
-		m.rooms = m.rooms[:0]
-		for i := 0; i < len(m.wakes); i++ {
-			q := m.wakes[i]
+		} else if len(m.wakes) > 0 {
+			q := m.wakes[0]
+			m.wakes = slices.Delete(m.wakes, 0, 1)
 			q.waking = false
 			m.serve(q)
+		} else {
+			return
 		}
-		m.wakes = m.wakes[:0]
 	}
 }
 

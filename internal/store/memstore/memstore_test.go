@@ -15,10 +15,11 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Open: func(testing.TB) store.Store { return memstore.New() },
-		OpenCheckpoint: func(t testing.TB, dir string) store.Store {
+		OpenCheckpoint: func(tb testing.TB, dir string) store.Store {
+			tb.Helper()
 			s, err := memstore.Load(dir)
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 			return s
 		},

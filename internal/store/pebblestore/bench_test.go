@@ -11,8 +11,9 @@ import (
 )
 
 func BenchmarkCommit(b *testing.B) {
-	storetest.BenchmarkCommit(b, func(t testing.TB) store.Store {
-		return open(t, pebblestore.Options{Dir: t.TempDir()})
+	storetest.BenchmarkCommit(b, func(tb testing.TB) store.Store {
+		tb.Helper()
+		return open(tb, pebblestore.Options{Dir: tb.TempDir()})
 	})
 }
 
@@ -46,7 +47,7 @@ func numbered(prefix string, i int) []byte {
 // BenchmarkGetAbsent looks for keys between those of a backlog larger than the cache.
 func BenchmarkGetAbsent(b *testing.B) {
 	s := open(b, pebblestore.Options{Dir: b.TempDir()})
-	defer s.Close()
+	defer mustClose(b, s)
 	const count = 1_000_000
 	load(b, s, "key/", count)
 	key := make([]byte, 0, 32)
@@ -69,7 +70,7 @@ func BenchmarkGetAbsent(b *testing.B) {
 func BenchmarkScan500AfterTombstones(b *testing.B) {
 	const deleted = 200_000
 	s := open(b, pebblestore.Options{Dir: b.TempDir()})
-	defer s.Close()
+	defer mustClose(b, s)
 	load(b, s, "ready/", 2*deleted)
 	var batch store.Batch
 	for i := range deleted {

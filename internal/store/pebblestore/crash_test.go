@@ -43,20 +43,20 @@ func historyKey(n int) []byte { return fmt.Appendf(nil, "h%06d", n) }
 
 // checkHistory checks that the store holds exactly the first n batches for some n
 // from atLeast to atMost, and returns n.
-func checkHistory(t testing.TB, s store.Store, atLeast, atMost int) int {
-	t.Helper()
+func checkHistory(tb testing.TB, s store.Store, atLeast, atMost int) int {
+	tb.Helper()
 	last, _, err := s.Get(nil, []byte("last"))
 	if err != nil {
-		t.Fatalf("Get: %v", err)
+		tb.Fatalf("Get: %v", err)
 	}
 	n := 0
 	if len(last) > 0 {
 		if n, err = strconv.Atoi(string(last)); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if n < atLeast || n > atMost {
-		t.Errorf("the store holds %d batches, want %d to %d", n, atLeast, atMost)
+		tb.Errorf("the store holds %d batches, want %d to %d", n, atLeast, atMost)
 	}
 	var want []string
 	oldest := max(1, n-19)
@@ -67,11 +67,11 @@ func checkHistory(t testing.TB, s store.Store, atLeast, atMost int) int {
 		want = append(want, string(historyKey(i)))
 	}
 	var got []string
-	for _, kv := range storetest.Dump(t, s, store.Range{Lo: []byte("h"), Hi: []byte("i")}) {
+	for _, kv := range storetest.Dump(tb, s, store.Range{Lo: []byte("h"), Hi: []byte("i")}) {
 		got = append(got, kv.Key)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("after %d batches (-want +got):\n%s", n, diff)
+		tb.Errorf("after %d batches (-want +got):\n%s", n, diff)
 	}
 	return n
 }
@@ -110,12 +110,12 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-func (c *crashes) commit(t testing.TB, s store.Store, n int, durable bool) {
-	t.Helper()
+func (c *crashes) commit(tb testing.TB, s store.Store, n int, durable bool) {
+	tb.Helper()
 	c.mu.Lock()
 	c.newest = n
 	c.mu.Unlock()
-	storetest.Commit(t, s, durable, func(b *store.Batch) { historyBatch(b, n) })
+	storetest.Commit(tb, s, durable, func(b *store.Batch) { historyBatch(b, n) })
 	if durable {
 		c.mu.Lock()
 		c.durable = n
@@ -176,7 +176,7 @@ func TestSyncMakesEarlierCommitsDurable(t *testing.T) {
 			t.Parallel()
 			mem := vfs.NewCrashableMem()
 			s := open(t, pebblestore.Options{Dir: memDir, FS: mem, MemTableBytes: memTableBytes})
-			defer s.Close()
+			defer mustClose(t, s)
 			for n := 1; n <= 200; n++ {
 				storetest.Commit(t, s, false, func(b *store.Batch) { historyBatch(b, n) })
 			}
@@ -184,7 +184,7 @@ func TestSyncMakesEarlierCommitsDurable(t *testing.T) {
 				t.Fatal(err)
 			}
 			crashed := open(t, pebblestore.Options{Dir: memDir, FS: mem.CrashClone(vfs.CrashCloneCfg{})})
-			defer crashed.Close()
+			defer mustClose(t, crashed)
 			checkHistory(t, crashed, 200, 200)
 			if st := s.Stats(); st.SyncCount == 0 || st.Flushes == 0 {
 				t.Errorf("Stats = %+v, want syncs and flushes", st)
@@ -194,42 +194,42 @@ func TestSyncMakesEarlierCommitsDurable(t *testing.T) {
 }
 
 // logs returns the write-ahead logs, oldest first.
-func logs(t testing.TB, mem *vfs.MemFS) []string {
-	t.Helper()
+func logs(tb testing.TB, mem *vfs.MemFS) []string {
+	tb.Helper()
 	names, err := mem.List(memDir)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
 	slices.Sort(names)
 	return names
 }
 
-func readFile(t testing.TB, fsys vfs.FS, path string) []byte {
-	t.Helper()
+func readFile(tb testing.TB, fsys vfs.FS, path string) []byte {
+	tb.Helper()
 	f, err := fsys.Open(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer f.Close()
+	defer mustClose(tb, f)
 	p, err := io.ReadAll(f)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
 
-func writeFile(t testing.TB, fsys vfs.FS, path string, p []byte) {
-	t.Helper()
+func writeFile(tb testing.TB, fsys vfs.FS, path string, p []byte) {
+	tb.Helper()
 	f, err := fsys.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if _, err := f.Write(slices.Clone(p)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestTornTail(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	s := open(t, pebblestore.Options{Dir: memDir, FS: mem})
-	defer s.Close()
+	defer mustClose(t, s)
 	for n := 1; n <= 100; n++ {
 		storetest.Commit(t, s, n == 100, func(b *store.Batch) { historyBatch(b, n) })
 	}

@@ -23,7 +23,7 @@ import (
 // acknowledges anything. The disk keeps what it had at the first error, which is a
 // state that recovery knows: that of a crash.
 type fuse struct {
-	blown atomic.Pointer[error]
+	first atomic.Pointer[error] // nil while the fuse is whole
 
 	mu      sync.Mutex // guards armed and onFatal, and makes the first error the only one
 	armed   bool
@@ -32,9 +32,13 @@ type fuse struct {
 	syncCount, syncNanos, syncMaxNanos atomic.Int64 // syncs of the log
 }
 
+// blown reports whether there was such an error. Pebble must not hear of it, so that
+// what asks here does nothing and returns nil.
+func (f *fuse) blown() bool { return f.first.Load() != nil }
+
 // err returns the error that blew the fuse, or nil.
 func (f *fuse) err() error {
-	if p := f.blown.Load(); p != nil {
+	if p := f.first.Load(); p != nil {
 		return *p
 	}
 	return nil
@@ -44,10 +48,10 @@ func (f *fuse) err() error {
 func (f *fuse) blow(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.blown.Load() != nil {
+	if f.blown() {
 		return
 	}
-	f.blown.Store(&err)
+	f.first.Store(&err)
 	if f.armed && f.onFatal != nil {
 		f.onFatal(err)
 	}
@@ -89,7 +93,7 @@ func (f *fuseFS) guards(name string) bool {
 
 // change runs one change of the data directory unless the fuse is blown.
 func (f *fuseFS) change(op, name string, do func() error) {
-	if f.fuse.err() != nil {
+	if f.fuse.blown() {
 		return
 	}
 	if err := do(); err != nil {
@@ -104,7 +108,7 @@ func (f *fuseFS) create(op, name string, open func() (vfs.File, error)) vfs.File
 		file, err = open()
 		return err
 	})
-	if f.fuse.err() != nil && file == nil {
+	if f.fuse.blown() && file == nil {
 		return hole()
 	}
 	return &fuseFile{File: file, fuse: f.fuse, name: name, isLog: strings.HasSuffix(name, ".log")}
@@ -162,14 +166,14 @@ func (f *fuseFS) Rename(oldname, newname string) error {
 // Remove reports its errors, because a file that stays costs only space; but after
 // the fuse is blown nothing is removed, since recovery may need it.
 func (f *fuseFS) Remove(name string) error {
-	if f.guards(name) && f.fuse.err() != nil {
+	if f.guards(name) && f.fuse.blown() {
 		return nil
 	}
 	return f.FS.Remove(name)
 }
 
 func (f *fuseFS) RemoveAll(name string) error {
-	if f.guards(name) && f.fuse.err() != nil {
+	if f.guards(name) && f.fuse.blown() {
 		return nil
 	}
 	return f.FS.RemoveAll(name)
@@ -187,7 +191,7 @@ type fuseFile struct {
 
 func (f *fuseFile) Write(p []byte) (int, error) {
 	n := len(p)
-	if f.fuse.err() == nil {
+	if !f.fuse.blown() {
 		if _, err := f.File.Write(p); err != nil {
 			f.fuse.blow(writeError("write", f.name, err))
 		}
@@ -197,7 +201,7 @@ func (f *fuseFile) Write(p []byte) (int, error) {
 
 func (f *fuseFile) WriteAt(p []byte, offset int64) (int, error) {
 	n := len(p)
-	if f.fuse.err() == nil {
+	if !f.fuse.blown() {
 		if _, err := f.File.WriteAt(p, offset); err != nil {
 			f.fuse.blow(writeError("write", f.name, err))
 		}
@@ -216,7 +220,7 @@ func (f *fuseFile) SyncData() error {
 }
 
 func (f *fuseFile) sync(do func() error) {
-	if f.fuse.err() != nil {
+	if f.fuse.blown() {
 		return
 	}
 	start := time.Now()
@@ -230,7 +234,7 @@ func (f *fuseFile) sync(do func() error) {
 }
 
 func (f *fuseFile) SyncTo(length int64) (fullSync bool, err error) {
-	if f.fuse.err() != nil {
+	if f.fuse.blown() {
 		return false, nil
 	}
 	fullSync, err = f.File.SyncTo(length)

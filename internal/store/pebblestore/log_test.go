@@ -13,7 +13,9 @@ import (
 
 func TestEngineLogsAtDebugLevel(t *testing.T) {
 	t.Parallel()
-	for level, want := range map[slog.Level]bool{slog.LevelDebug: true, slog.LevelInfo: false} {
+	for level, want := range map[slog.Level]bool{
+		slog.LevelDebug: true, slog.LevelInfo: false, slog.LevelWarn: false, slog.LevelError: false,
+	} {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))
 		s := open(t, pebblestore.Options{Dir: memDir, FS: vfs.NewMem(), Logger: log})

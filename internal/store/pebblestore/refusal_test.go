@@ -229,7 +229,7 @@ func damaged(t *testing.T) *vfs.MemFS {
 	}
 	// With room for all, what follows stays in the log.
 	s = open(t, pebblestore.Options{Dir: memDir, FS: mem})
-	defer s.Close()
+	defer mustClose(t, s)
 	for n := 301; n <= 400; n++ {
 		storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, n) })
 	}
@@ -363,7 +363,7 @@ func TestCheckpointOutsideOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, pebblestore.Options{Dir: dir})
-	defer s.Close()
+	defer mustClose(t, s)
 	if err := s.Checkpoint(filepath.Join(dir, "copy")); err == nil || !strings.Contains(err.Error(), "outside") {
 		t.Errorf("Checkpoint into the data directory: %v", err)
 	}

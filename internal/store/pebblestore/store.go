@@ -98,6 +98,7 @@ func fill(pb *pebble.Batch, b *store.Batch) error {
 			if bytes.Compare(key, value) < 0 {
 				err = pb.DeleteRange(key, value, nil)
 			}
+		case store.OpVoidSet, store.OpVoidDelete: // have no effect
 		}
 	}
 	return err
@@ -169,7 +170,7 @@ func (s *Store) Stats() store.Stats {
 		DiskBytes:        m.DiskSpaceUsage(),
 		WALBytes:         m.WAL.PhysicalSize + m.WAL.ObsoletePhysicalSize,
 		MemTableBytes:    m.MemTable.Size + m.MemTable.ZombieSize,
-		CacheBytes:       uint64(max(m.BlockCache.Size, 0)), //nolint:gosec // not negative
+		CacheBytes:       uint64(max(m.BlockCache.Size, 0)),
 		CacheHits:        m.BlockCache.Hits,
 		CacheMisses:      m.BlockCache.Misses,
 		Commits:          s.commits.Load(),

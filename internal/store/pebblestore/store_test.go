@@ -1,6 +1,7 @@
 package pebblestore_test
 
 import (
+	"io"
 	"testing"
 
 	"millrace/internal/store"
@@ -14,27 +15,39 @@ type disk struct {
 	dir string
 }
 
-func open(t testing.TB, o pebblestore.Options) *pebblestore.Store {
-	t.Helper()
+func open(tb testing.TB, o pebblestore.Options) *pebblestore.Store {
+	tb.Helper()
 	s, err := pebblestore.Open(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
+func mustClose(tb testing.TB, c io.Closer) {
+	tb.Helper()
+	if err := c.Close(); err != nil {
+		tb.Errorf("Close: %v", err)
+	}
+}
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	openDir := func(t testing.TB, dir string) store.Store {
-		return disk{open(t, pebblestore.Options{Dir: dir, MemTableBytes: 1 << 20}), dir}
+	openDir := func(tb testing.TB, dir string) store.Store {
+		tb.Helper()
+		return disk{open(tb, pebblestore.Options{Dir: dir, MemTableBytes: 1 << 20}), dir}
 	}
 	storetest.Run(t, storetest.Harness{
-		Open: func(t testing.TB) store.Store { return openDir(t, t.TempDir()) },
-		Reopen: func(t testing.TB, s store.Store) store.Store {
+		Open: func(tb testing.TB) store.Store {
+			tb.Helper()
+			return openDir(tb, tb.TempDir())
+		},
+		Reopen: func(tb testing.TB, s store.Store) store.Store {
+			tb.Helper()
 			if err := s.Close(); err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
-			return openDir(t, s.(disk).dir)
+			return openDir(tb, s.(disk).dir)
 		},
 		OpenCheckpoint: openDir,
 	})

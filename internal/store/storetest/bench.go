@@ -28,7 +28,7 @@ func jobLife(b *store.Batch, id uint64, body []byte) {
 }
 
 // BenchmarkCommit measures batches of 1, 32 and 256 short jobs, durable and not.
-func BenchmarkCommit(b *testing.B, open func(t testing.TB) store.Store) {
+func BenchmarkCommit(b *testing.B, open func(tb testing.TB) store.Store) {
 	body := make([]byte, 100)
 	for _, durable := range []bool{false, true} {
 		for _, jobs := range []int{1, 32, 256} {

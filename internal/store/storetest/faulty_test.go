@@ -45,7 +45,7 @@ func TestFaultyFailsWhenTold(t *testing.T) {
 		t.Errorf("Sync: %v", err)
 	}
 	for call, want := range map[storetest.Call]int{
-		storetest.CallCommit: 3, storetest.CallGet: 1, storetest.CallSync: 2, storetest.CallScan: 0,
+		storetest.CallCommit: 3, storetest.CallGet: 1, storetest.CallSync: 2, storetest.CallScan: 0, storetest.CallSnapshot: 1,
 	} {
 		if got := f.Count(call); got != want {
 			t.Errorf("call %d was counted %d times, want %d", call, got, want)

@@ -22,12 +22,12 @@ import (
 // Harness opens the stores under test.
 type Harness struct {
 	// Open returns an empty store. The suite closes it.
-	Open func(t testing.TB) store.Store
+	Open func(tb testing.TB) store.Store
 	// Reopen closes the store and returns it opened again with what it held; nil
 	// where nothing outlives Close.
-	Reopen func(t testing.TB, s store.Store) store.Store
+	Reopen func(tb testing.TB, s store.Store) store.Store
 	// OpenCheckpoint opens the copy that Checkpoint wrote; nil where there is none.
-	OpenCheckpoint func(t testing.TB, dir string) store.Store
+	OpenCheckpoint func(tb testing.TB, dir string) store.Store
 }
 
 type conformanceTest struct {
@@ -72,74 +72,75 @@ func Run(t *testing.T, h Harness) {
 type KV struct{ Key, Value string }
 
 // Dump returns what a scan of the range visits.
-func Dump(t testing.TB, r store.Reader, rg store.Range) []KV {
-	t.Helper()
+func Dump(tb testing.TB, r store.Reader, rg store.Range) []KV {
+	tb.Helper()
 	var got []KV
 	err := r.Scan(rg, func(key, value []byte) bool {
 		got = append(got, KV{string(key), string(value)})
 		return true
 	})
 	if err != nil {
-		t.Fatalf("Scan(%q, %q): %v", rg.Lo, rg.Hi, err)
+		tb.Fatalf("Scan(%q, %q): %v", rg.Lo, rg.Hi, err)
 	}
 	return got
 }
 
 // Commit commits a batch that fill has filled, and fails the test on error.
-func Commit(t testing.TB, s store.Store, durable bool, fill func(b *store.Batch)) {
-	t.Helper()
+func Commit(tb testing.TB, s store.Store, durable bool, fill func(b *store.Batch)) {
+	tb.Helper()
 	var b store.Batch
 	fill(&b)
 	if err := s.Commit(&b, durable); err != nil {
-		t.Fatalf("Commit: %v", err)
+		tb.Fatalf("Commit: %v", err)
 	}
 }
 
-func set(t testing.TB, s store.Store, pairs ...string) {
-	t.Helper()
-	Commit(t, s, false, func(b *store.Batch) {
+func set(tb testing.TB, s store.Store, pairs ...string) {
+	tb.Helper()
+	Commit(tb, s, false, func(b *store.Batch) {
 		for i := 0; i < len(pairs); i += 2 {
 			b.Set([]byte(pairs[i]), []byte(pairs[i+1]))
 		}
 	})
 }
 
-func closeStore(t testing.TB, s store.Store) {
-	t.Helper()
+func closeStore(tb testing.TB, s store.Store) {
+	tb.Helper()
 	if err := s.Close(); err != nil {
-		t.Errorf("Close: %v", err)
+		tb.Errorf("Close: %v", err)
 	}
 }
 
-func wantKeys(t testing.TB, r store.Reader, rg store.Range, want ...string) {
-	t.Helper()
+func wantKeys(tb testing.TB, r store.Reader, rg store.Range, want ...string) {
+	tb.Helper()
 	var got []string
-	for _, kv := range Dump(t, r, rg) {
+	for _, kv := range Dump(tb, r, rg) {
 		got = append(got, kv.Key)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Scan(%q, %q, reverse %t) visits other keys (-want +got):\n%s", rg.Lo, rg.Hi, rg.Reverse, diff)
+		tb.Errorf("Scan(%q, %q, reverse %t) visits other keys (-want +got):\n%s", rg.Lo, rg.Hi, rg.Reverse, diff)
 	}
 }
 
-func wantGet(t testing.TB, r store.Reader, key, want string, wantOK bool) {
-	t.Helper()
+func wantGet(tb testing.TB, r store.Reader, key, want string, wantOK bool) {
+	tb.Helper()
 	got, ok, err := r.Get(nil, []byte(key))
 	if err != nil || ok != wantOK || string(got) != want {
-		t.Errorf("Get(%q) = %.40q, %t, %v; want %.40q, %t", key, got, ok, err, want, wantOK)
+		tb.Errorf("Get(%q) = %.40q, %t, %v; want %.40q, %t", key, got, ok, err, want, wantOK)
 	}
 }
 
-func wantIs(t testing.TB, want error, got map[string]error) {
-	t.Helper()
+func wantIs(tb testing.TB, want error, got map[string]error) {
+	tb.Helper()
 	for name, err := range got {
 		if !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", name, err, want)
+			tb.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}
 }
 
 func testGetSetDelete(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	wantGet(t, s, "a", "", false)
 	set(t, s, "a", "1", "b", "2")
@@ -155,6 +156,7 @@ func testGetSetDelete(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testGetAppends(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "k", "value")
 	got, ok, err := s.Get([]byte("prefix-"), []byte("k"))
@@ -170,6 +172,7 @@ func testGetAppends(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testOrderWithinBatch(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "a", "old", "b", "old", "c", "old")
 	Commit(t, s, false, func(b *store.Batch) {
@@ -191,6 +194,7 @@ func testOrderWithinBatch(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testDeleteRangeBounds(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "a", "", "b", "", "c", "", "d", "", "e", "")
 	Commit(t, s, false, func(b *store.Batch) {
@@ -206,6 +210,7 @@ func testDeleteRangeBounds(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testScanBounds(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "a", "1", "b", "2", "b\x00", "3", "c", "4", "d\xff", "5", "\xff\xff", "6")
 	tests := []struct {
@@ -232,6 +237,7 @@ func testScanBounds(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testScanStopsAndNests(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "a", "1", "b", "2", "c", "3")
 	for _, reverse := range []bool{false, true} {
@@ -251,6 +257,7 @@ func testScanStopsAndNests(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testSnapshot(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "a", "1", "b", "2", "c", "3")
 	snap, err := s.Snapshot()
@@ -279,6 +286,7 @@ func testSnapshot(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testLargeAndOddValues(t *testing.T, h Harness, s store.Store) {
+	t.Helper()
 	large := string(bytes.Repeat([]byte("0123456789abcdef"), 1<<16)) // 1 MiB
 	allBytes := make([]byte, 256)
 	for i := range allBytes {
@@ -322,6 +330,7 @@ func testLargeAndOddValues(t *testing.T, h Harness, s store.Store) {
 }
 
 func testEmptyBatch(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	Commit(t, s, false, func(*store.Batch) {})
 	Commit(t, s, true, func(*store.Batch) {})
@@ -333,6 +342,7 @@ func testEmptyBatch(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testBatchIsNotRetained(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	var b store.Batch
 	for i := range 3 {
@@ -356,6 +366,7 @@ func testBatchIsNotRetained(t *testing.T, _ Harness, s store.Store) {
 // testConcurrentReaders commits batches that give 20 keys the same value. A reader
 // that sees two values in one scan has seen a part of a batch.
 func testConcurrentReaders(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	const keys, rounds = 20, 200
 	write := func(round int) error {
@@ -413,7 +424,8 @@ func testConcurrentReaders(t *testing.T, _ Harness, s store.Store) {
 
 // testRandomAgainstModel compares the store with a map after random batches.
 func testRandomAgainstModel(t *testing.T, h Harness, s store.Store) {
-	rng := rand.New(rand.NewPCG(1, 2))
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the seed makes every run the same
 	model := map[string]string{}
 	key := func() string { return fmt.Sprintf("%03d", rng.IntN(300)) }
 	for round := range 300 {
@@ -463,6 +475,7 @@ func testRandomAgainstModel(t *testing.T, h Harness, s store.Store) {
 }
 
 func testCheckpoint(t *testing.T, h Harness, s store.Store) {
+	t.Helper()
 	set(t, s, "a", "1", "b", "2")
 	dir := filepath.Join(t.TempDir(), "backups", "first")
 	if err := s.Checkpoint(dir); err != nil {
@@ -484,6 +497,7 @@ func testCheckpoint(t *testing.T, h Harness, s store.Store) {
 }
 
 func testReopen(t *testing.T, h Harness, s store.Store) {
+	t.Helper()
 	for i := range 3 {
 		set(t, s, fmt.Sprintf("k%d", i), "v", "last", fmt.Sprint(i))
 		Commit(t, s, false, func(b *store.Batch) { b.DeleteRange([]byte("x"), []byte("y")) })
@@ -497,6 +511,7 @@ func testReopen(t *testing.T, h Harness, s store.Store) {
 }
 
 func testClosed(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	set(t, s, "a", "1")
 	closeStore(t, s)
 	var b store.Batch
@@ -512,6 +527,7 @@ func testClosed(t *testing.T, _ Harness, s store.Store) {
 }
 
 func testStatsAndFreeBytes(t *testing.T, _ Harness, s store.Store) {
+	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "a", "1")
 	if st := s.Stats(); st.Commits != 1 || st.CommittedBytes == 0 || st.MemTableBytes == 0 {

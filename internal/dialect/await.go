@@ -1,0 +1,85 @@
+package dialect
+
+import (
+	"errors"
+	"runtime"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// Engine is what connections need of the engine to run requests.
+type Engine interface {
+	Submit(r *engine.Request)
+	Cancel(r *engine.Request)
+}
+
+// requestDone is the Done of every request of this connection. The send comes
+// last: whoever has received it knows that the deadline will not be moved any more.
+func (c *Conn) requestDone(*engine.Request) {
+	c.mu.Lock()
+	c.finished = true
+	c.interrupt()
+	c.mu.Unlock()
+	c.done <- struct{}{}
+}
+
+// Do submits a request that does not wait for long and waits for its end. It
+// sets the request's Done.
+func (c *Conn) Do(e Engine, req *engine.Request) {
+	c.submit(e, req)
+	<-c.done
+}
+
+func (c *Conn) submit(e Engine, req *engine.Request) {
+	c.mu.Lock()
+	c.finished = false
+	c.mu.Unlock()
+	req.Done = c.onDone
+	e.Submit(req)
+}
+
+// Barrier waits until everything that the engine has applied so far is
+// committed. A read of the engine after it sees what this connection was told
+// before: a delivery, alone of all answers, may leave before its commit.
+func (c *Conn) Barrier(e Engine) {
+	// To cancel a wait that does not exist changes nothing, and its answer, like
+	// any but a delivery's, leaves after the commit of all that came before it.
+	c.Do(e, &engine.Request{Commands: []job.Command{&job.Cancel{}}})
+}
+
+// Await submits a request that may wait for long and waits for its end, while
+// watching the peer and collecting what it pipelines; slices of input are not
+// valid any more afterwards. It sets the request's Done.
+//
+// If the peer goes meanwhile the request is cancelled and gone is true. Await
+// still returns only when the request is done, and a job may have been delivered
+// before the cancel: the caller must give it back with job.Return.
+func (c *Conn) Await(e Engine, req *engine.Request) (gone bool) {
+	c.submit(e, req)
+	// Most fetches from a queue that has jobs are answered while the engine has
+	// the processor: those pay for no deadline and no system call.
+	runtime.Gosched()
+	for {
+		select {
+		case <-c.done:
+			return false
+		default:
+		}
+		c.busy = false
+		c.releaseInput()
+		err := c.fill(awaitMax, true)
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, errFinished), errors.Is(err, errFull), errors.Is(err, ErrDraining):
+			// Draining: the engine answers everything that waits.
+			<-c.done
+			return false
+		default:
+			e.Cancel(req)
+			<-c.done
+			return true
+		}
+	}
+}

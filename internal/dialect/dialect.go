@@ -1,0 +1,44 @@
+package dialect
+
+import (
+	"context"
+	"net"
+
+	"millrace/internal/job"
+)
+
+// Dialect is one wire protocol on one engine.
+type Dialect interface {
+	// Name is the protocol's name in lower case, as in the configuration.
+	Name() string
+	// Serve accepts connections until ctx ends and returns once every connection
+	// has ended. The end of ctx means drain: no new connections, replies in
+	// progress are finished, idle connections are closed. Requests that wait in
+	// the engine are answered by the engine's own Drain.
+	Serve(ctx context.Context, l net.Listener) error
+}
+
+// The doors through which jobs come and go. The numbers are stored with jobs:
+// they are never changed and never given to another door.
+const (
+	DoorNone      job.Door = iota // not known
+	DoorAdmin                     // web UI, admin API and command line
+	DoorFaktory                   // Faktory work protocol
+	DoorWorkq                     // Workq
+	DoorMasenko                   // Masenko
+	DoorTarantool                 // Tarantool Queue, both APIs
+	DoorLmstfy                    // LMSTFY over HTTP
+)
+
+var doorNames = [...]string{
+	DoorNone: "unknown", DoorAdmin: "admin", DoorFaktory: "faktory", DoorWorkq: "workq",
+	DoorMasenko: "masenko", DoorTarantool: "tarantool", DoorLmstfy: "lmstfy",
+}
+
+// DoorName returns the name of a door for display.
+func DoorName(d job.Door) string {
+	if int(d) < len(doorNames) {
+		return doorNames[d]
+	}
+	return doorNames[DoorNone]
+}

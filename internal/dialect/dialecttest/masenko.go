@@ -1,0 +1,62 @@
+package dialecttest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/dialect/masenko"
+	"millrace/internal/dialect/masenko/masenkotest"
+)
+
+// Masenko drives the Masenko protocol.
+func Masenko() Driver {
+	return Driver{
+		Name: "masenko",
+		New: func(s Settings) dialect.Dialect {
+			return masenko.New(masenko.Options{
+				Engine: s.Engine, Namespace: s.Namespace, MaxLine: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+			})
+		},
+		Client: func(conn net.Conn) (Client, error) { return masenkoClient{masenkotest.New(conn)}, nil },
+		Push: func(queue, body string) []byte {
+			return fmt.Appendf(nil, "PUSH {\"name\":\"task\",\"queue\":%q,\"payload\":%s}\n", queue, body)
+		},
+		Fetch: func(queue string, wait time.Duration) []byte {
+			return fmt.Appendf(nil, "FETCH {\"queues\":[%q],\"timeout\":%d}\n", queue, wait.Nanoseconds())
+		},
+		ReadReply: func(r *bufio.Reader) (bool, error) {
+			line, err := r.ReadString('\n')
+			return strings.HasPrefix(line, "OK "), err
+		},
+		ReturnsUnwritten: true,
+	}
+}
+
+type masenkoClient struct{ *masenkotest.Client }
+
+func (c masenkoClient) Push(queue, body string) error {
+	_, err := c.Client.Push(masenkotest.Task{Name: "task", Queue: queue, Payload: []byte(body)})
+	return err
+}
+
+func (c masenkoClient) Fetch(queue string, wait time.Duration) (Task, error) {
+	t, err := c.Client.Fetch(wait, queue)
+	if errors.Is(err, masenkotest.ErrEmpty) {
+		err = ErrEmpty
+	}
+	return Task{Handle: strconv.FormatUint(uint64(t.ID), 10), Body: string(t.Payload)}, err
+}
+
+func (c masenkoClient) Ack(handle string) error {
+	id, err := strconv.ParseUint(handle, 10, 32)
+	if err != nil {
+		return fmt.Errorf("handle: %w", err)
+	}
+	return c.Client.Ack(uint32(id))
+}

@@ -1,0 +1,90 @@
+package dialecttest
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"millrace/internal/dialect"
+	"millrace/internal/engine"
+	"millrace/internal/job"
+	"millrace/internal/store/memstore"
+	"millrace/internal/testkit"
+)
+
+// Server is an engine on a store in memory with some dialects in front of it. It
+// must be started and stopped within one bubble, or outside of any.
+type Server struct {
+	Engine *engine.Engine
+	store  *memstore.Store
+	ctx    context.Context //nolint:containedctx // the life of the server, ended by Stop
+	cancel context.CancelFunc
+	served []chan error
+}
+
+// Start opens the engine.
+func Start(t *testing.T) *Server {
+	t.Helper()
+	s := &Server{store: memstore.New()}
+	s.open(t)
+	return s
+}
+
+func (s *Server) open(t *testing.T) {
+	t.Helper()
+	e, err := engine.Open(engine.Options{Store: s.store, Durability: engine.DurabilityNone, Seed: 1})
+	if err != nil {
+		t.Fatalf("open the engine: %v", err)
+	}
+	s.Engine = e
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.served = nil
+}
+
+// Serve serves a dialect on a listener in memory whose connections hold size
+// bytes per direction (zero for the default).
+func (s *Server) Serve(d dialect.Dialect, size int) *testkit.Listener {
+	l := testkit.Listen(size)
+	s.ServeOn(d, l)
+	return l
+}
+
+// ServeOn serves a dialect on a listener of the caller's.
+func (s *Server) ServeOn(d dialect.Dialect, l net.Listener) {
+	ended := make(chan error, 1)
+	s.served = append(s.served, ended)
+	go func() { ended <- d.Serve(s.ctx, l) }()
+}
+
+// Stop drains and closes everything but the store.
+func (s *Server) Stop(t *testing.T) {
+	t.Helper()
+	s.Engine.Drain()
+	s.cancel()
+	for _, ended := range s.served {
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	}
+	if err := s.Engine.Close(); err != nil {
+		t.Errorf("close the engine: %v", err)
+	}
+}
+
+// Restart stops everything and opens the engine again on the same store. The
+// dialects must be served anew.
+func (s *Server) Restart(t *testing.T) {
+	t.Helper()
+	s.Stop(t)
+	s.open(t)
+}
+
+// Queue returns what the engine knows about a queue; zeros if nothing.
+func (s *Server) Queue(t *testing.T, namespace, name string) job.QueueInfo {
+	t.Helper()
+	q, _, err := s.Engine.Queue(namespace, name)
+	if err != nil {
+		t.Fatalf("queue: %v", err)
+	}
+	return q
+}

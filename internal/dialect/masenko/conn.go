@@ -1,0 +1,246 @@
+package masenko
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// conn is one connection. It is used by its own goroutine only.
+type conn struct {
+	*dialect.Conn
+	d      *Dialect
+	holder job.Holder
+	held   bool         // a fetch was made, so jobs may be held
+	tx     *transaction // between ATOMIC and DONE
+	names  names
+
+	// A fetch has its own request, so that a waiting connection needs no unit.
+	fetch    job.Fetch
+	fetchCmd [1]job.Command
+	fetchReq engine.Request
+	queues   []string
+
+	// aliases are the jobs without a number of their own that this connection
+	// has fetched, by the number it was told. Numbers repeat only 2^32 jobs apart.
+	aliases map[uint32]job.ID
+}
+
+// after says what follows a unit: a request that cannot be part of one.
+type after uint8
+
+const (
+	afterNothing after = iota
+	afterFetch
+	afterInfo
+	afterQuit
+)
+
+// handle serves one connection until it ends.
+func (d *Dialect) handle(dc *dialect.Conn) error {
+	c := &conn{Conn: dc, d: d, holder: d.opts.Engine.NewHolder()}
+	err := errPanic
+	defer func() { c.end(err) }()
+	err = c.serve()
+	return err
+}
+
+// errPanic stands for the reason of an end that no code returned.
+var errPanic = errors.New("panic")
+
+// end fails the tasks that the connection holds. Only then does it wait for a
+// client that may still be sending.
+func (c *conn) end(reason error) {
+	// A draining server leaves the leases: the client has done nothing wrong,
+	// and the restart releases them without counting a failure.
+	if c.held && !errors.Is(reason, dialect.ErrDraining) {
+		c.Do(c.d.opts.Engine, &engine.Request{Commands: []job.Command{&job.EndHolder{Holder: c.holder}}})
+	}
+	if errors.Is(reason, dialect.ErrLineTooLong) {
+		c.Linger()
+	}
+}
+
+func (c *conn) serve() error {
+	for {
+		c.SetDeadline(time.Now().Add(c.d.opts.Heartbeat))
+		line, err := c.ReadLine()
+		if err != nil {
+			return c.readFailed(err)
+		}
+		next := c.unit(line)
+		switch next {
+		case afterNothing:
+		case afterFetch:
+			if err := c.runFetch(); err != nil {
+				return err
+			}
+		case afterInfo:
+			c.runInfo()
+		case afterQuit:
+			c.SetOut(append(c.Out(), replyOK...))
+			c.d.counters.ok(verbQuit, responseOK)
+			return c.Flush()
+		}
+		// Replies to what has been received already leave together.
+		if c.OutFull() || !c.HasLine() {
+			if err := c.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// readFailed says good-bye where the protocol has something to say. It returns
+// the reason of the end, whether or not the client could still be told.
+func (c *conn) readFailed(err error) error {
+	switch {
+	case errors.Is(err, dialect.ErrTimeout):
+		c.fail(textNoHeartbeat)
+	case errors.Is(err, dialect.ErrLineTooLong):
+		c.fail(textLineLong)
+	}
+	_ = c.Flush() // err is the reason already
+	return err
+}
+
+// fail answers an error.
+func (c *conn) fail(text string) {
+	c.SetOut(appendError(c.Out(), text))
+	c.d.counters.responses[responseErr].Add(1)
+}
+
+// unit takes line and the lines behind it that have been received already,
+// submits their commands as one unit and renders the replies.
+func (c *conn) unit(line []byte) after {
+	u := getUnit()
+	defer u.release()
+	next := c.command(u, line)
+	for next == afterNothing && len(u.replies) < unitMax && c.HasLine() {
+		var err error
+		if line, err = c.ReadLine(); err != nil {
+			break // too long; the next read says so again
+		}
+		next = c.command(u, line)
+	}
+	if len(u.req.Commands) > 0 {
+		c.Do(c.d.opts.Engine, &u.req)
+	}
+	out := c.Out()
+	for i := range u.replies {
+		out = c.render(out, u, &u.replies[i])
+	}
+	c.SetOut(out)
+	return next
+}
+
+// runFetch runs the fetch that has been prepared in c.fetch. The replies before
+// it leave first, because it may wait.
+func (c *conn) runFetch() error {
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	c.held = true
+	c.fetchCmd[0] = &c.fetch
+	c.fetchReq.Commands = c.fetchCmd[:]
+	gone := c.Await(c.d.opts.Engine, &c.fetchReq)
+	res := &c.fetchReq.Results[0]
+	defer res.Reset() // an idle connection keeps no body
+	if gone {
+		c.giveBack(res)
+		return io.EOF
+	}
+	switch {
+	case res.Err == nil && len(res.Jobs) > 0:
+		j := &res.Jobs[0]
+		c.SetOut(appendTask(c.Out(), j, c.number(j)))
+		c.d.counters.ok(verbFetch, responseOK)
+	case res.Err == nil, res.Err.Kind == job.Timeout, res.Err.Kind == job.Canceled, res.Err.Kind == job.Draining:
+		c.SetOut(append(c.Out(), replyEmpty...))
+		c.d.counters.ok(verbFetch, responseEmpty)
+	default:
+		c.fail(refusal(res.Err.Kind))
+	}
+	if err := c.Flush(); err != nil {
+		c.giveBack(res)
+		return err
+	}
+	return nil
+}
+
+// giveBack returns a delivery that did not reach the client.
+func (c *conn) giveBack(res *job.Result) {
+	if res.Err != nil || len(res.Jobs) == 0 {
+		return
+	}
+	ret := &job.Return{Namespace: c.d.opts.Namespace, By: c.holder}
+	for i := range res.Jobs {
+		ret.IDs = append(ret.IDs, res.Jobs[i].ID)
+	}
+	c.Do(c.d.opts.Engine, &engine.Request{Commands: []job.Command{ret}})
+}
+
+func (c *conn) runInfo() {
+	c.Barrier(c.d.opts.Engine)
+	queues, err := c.d.opts.Engine.Queues(c.d.opts.Namespace, "", 0)
+	if err != nil {
+		c.d.opts.Logger.Error("cannot list the queues", slog.String("dialect", c.d.Name()), slog.Any("error", err))
+		c.fail(textInternal)
+		return
+	}
+	c.SetOut(appendInfo(c.Out(), queues, &c.d.counters, c.d.Stats().Open))
+	c.d.counters.ok(verbInfo, responseOK)
+}
+
+// number returns the number under which the client is told a job. Jobs that
+// other protocols pushed may have none of their own.
+func (c *conn) number(j *job.Job) uint32 {
+	n := j.ID.Number()
+	if j.Flags.Has(job.FlagNumbered) {
+		return n
+	}
+	if c.aliases == nil {
+		c.aliases = make(map[uint32]job.ID)
+	}
+	for {
+		if id, taken := c.aliases[n]; n != 0 && (!taken || id == j.ID) {
+			c.aliases[n] = j.ID
+			return n
+		}
+		n--
+	}
+}
+
+// ref names the task that the client calls by number.
+func (c *conn) ref(number uint32) job.Ref {
+	if id, ok := c.aliases[number]; ok {
+		return job.ByID(c.d.opts.Namespace, "", id)
+	}
+	return job.ByNumber(c.d.opts.Namespace, number)
+}
+
+// names makes strings of names. A connection uses few different ones, so the
+// last ones are kept and cost nothing.
+type names struct {
+	kept [8]string
+	next uint8
+}
+
+func (n *names) intern(b []byte) string {
+	for _, s := range n.kept {
+		if s == string(b) {
+			return s
+		}
+	}
+	s := string(b)
+	if len(s) <= nameMax {
+		n.kept[n.next%uint8(len(n.kept))] = s
+		n.next++
+	}
+	return s
+}

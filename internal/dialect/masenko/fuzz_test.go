@@ -1,0 +1,60 @@
+package masenko
+
+import (
+	"strings"
+	"testing"
+
+	"millrace/internal/job"
+)
+
+// FuzzParse feeds one request line to the parsers: whatever it is, nothing
+// panics, the body parsers agree with the Go decoder, and the line gives at most
+// one reply and one command whose parts are no larger than the line.
+func FuzzParse(f *testing.F) {
+	for _, s := range bodySeeds {
+		f.Add("PUSH " + s)
+	}
+	for _, s := range []string{"", "PING", "ping \r", "FETCH", "FETCH {}", "ACK", "NACK {\"id\":1}", "INFO", "QUIT", "ATOMIC", "DONE", "\x00", "what ever"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		_, body := splitLine([]byte(line))
+		checkParse(t, body)
+
+		for _, inside := range []bool{false, true} {
+			c := &conn{d: New(Options{MaxPayload: 64})}
+			u := new(unit)
+			if inside {
+				c.command(u, []byte("ATOMIC"))
+			}
+			c.command(u, []byte(line))
+			if inside && c.tx != nil {
+				c.command(u, []byte("DONE"))
+			}
+			if len(u.replies) > 2 || len(u.req.Commands) > 1 {
+				t.Fatalf("%q gives %d replies, %d commands", line, len(u.replies), len(u.req.Commands))
+			}
+			for _, cmd := range u.req.Commands {
+				checkSize(t, cmd, len(line))
+			}
+			for _, r := range u.replies {
+				if strings.Contains(string(appendError(nil, r.text)[:len(appendError(nil, r.text))-1]), "\n") {
+					t.Fatalf("%q gives the reply %q", line, r.text)
+				}
+			}
+		}
+	})
+}
+
+func checkSize(t *testing.T, cmd job.Command, size int) {
+	t.Helper()
+	p, ok := cmd.(*job.Push)
+	if !ok {
+		return
+	}
+	s := &p.Spec
+	// Invalid UTF-8 may treble in size when it is replaced.
+	if len(s.Body) > min(64, size) || len(s.Queue)+len(s.Type) > len(defaultQueue)+3*size || len(s.BlockedBy) > blockersMax || s.Queue == "" || s.Type == "" {
+		t.Fatalf("push %+v from %d bytes", s, size)
+	}
+}

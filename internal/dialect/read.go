@@ -1,0 +1,271 @@
+package dialect
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"time"
+)
+
+// SetDeadline sets when reads that wait for input give up with ErrTimeout; the
+// zero time means never. Time spent in Await is not looked at: set the deadline
+// anew afterwards.
+func (c *Conn) SetDeadline(t time.Time) { c.deadline = t }
+
+// Buffered returns how many bytes have been received and not consumed.
+func (c *Conn) Buffered() int { return c.w - c.r }
+
+// HasLine reports whether a whole line has been received, so that ReadLine will
+// not wait.
+func (c *Conn) HasLine() bool { return c.findLine() >= 0 }
+
+// findLine returns the index in c.in of the LF that ends the first line, or -1.
+func (c *Conn) findLine() int {
+	if i := bytes.IndexByte(c.in[c.scanned:c.w], '\n'); i >= 0 {
+		// Not remembered beyond the LF: the line has not been consumed yet.
+		c.scanned += i
+		return c.scanned
+	}
+	c.scanned = c.w
+	return -1
+}
+
+// ReadLine returns the next line without its LF. The slice is valid, and may be
+// overwritten by the caller, until the next read that has to wait for input:
+// lines that HasLine has announced may be read and kept together. A line
+// beyond the limit gives ErrLineTooLong and is not buffered further.
+func (c *Conn) ReadLine() ([]byte, error) {
+	for {
+		i := c.findLine()
+		n := i - c.r
+		if i < 0 {
+			n = c.w - c.r
+		}
+		if n > c.limits.MaxLine {
+			return nil, ErrLineTooLong
+		}
+		if i >= 0 {
+			line := c.in[c.r:i:i]
+			c.r, c.scanned = i+1, i+1
+			return line, nil
+		}
+		if err := c.fill(c.limits.MaxLine+1, false); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Peek returns what has been received and not consumed, without consuming it.
+func (c *Conn) Peek() []byte { return c.in[c.r:c.w:c.w] }
+
+// Fill waits until more input has been received than before, up to limit bytes
+// unconsumed in all. It is for protocols that frame their input themselves,
+// with Peek and Consume.
+func (c *Conn) Fill(limit int) error { return c.fill(limit, false) }
+
+// Consume drops the first n buffered bytes. Slices of them stay valid as those
+// of ReadLine do.
+func (c *Conn) Consume(n int) {
+	c.r += min(n, c.w-c.r)
+	c.scanned = max(c.scanned, c.r)
+}
+
+// ReadBlock returns the next n bytes, valid as those of ReadLine are. The buffer
+// grows as they arrive, so that an announced length costs nothing by itself.
+func (c *Conn) ReadBlock(n int) ([]byte, error) {
+	if n < 0 || n > c.limits.MaxBlock {
+		return nil, ErrBlockTooLong
+	}
+	for c.w-c.r < n {
+		if err := c.fill(n, false); err != nil {
+			return nil, err
+		}
+	}
+	b := c.in[c.r : c.r+n : c.r+n]
+	c.Consume(n)
+	return b, nil
+}
+
+// Discard drops the next n bytes, waiting for them as needed but buffering none.
+func (c *Conn) Discard(n int64) error {
+	for {
+		have := min(int64(c.w-c.r), n)
+		c.Consume(int(have))
+		if n -= have; n <= 0 {
+			return nil
+		}
+		if err := c.fill(bufferMin, false); err != nil {
+			return err
+		}
+	}
+}
+
+// fill reads once from the peer. At most limit bytes are kept unconsumed. With
+// await it serves Await: it returns errFinished as soon as the request is done,
+// heeds no deadline and reports a full buffer as errFull.
+func (c *Conn) fill(limit int, await bool) error {
+	if c.readErr != nil {
+		return c.readErr
+	}
+	if !c.makeRoom(limit) {
+		return errFull
+	}
+	for {
+		deadline := c.deadline
+		if await {
+			deadline = time.Time{}
+		}
+		tick := c.pooled && c.w == 0
+		if tick {
+			// Give the pooled buffer back if nothing comes for a while.
+			if t := time.Now().Add(idleTick); deadline.IsZero() || t.Before(deadline) {
+				deadline = t
+			}
+		}
+		n, err := c.read(deadline, limit, await)
+		if n > 0 {
+			c.w += n
+			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				c.readErr = err
+			}
+			return nil
+		}
+		switch {
+		case err == nil:
+			err = io.ErrNoProgress
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if !await && !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+				return ErrTimeout
+			}
+			if tick {
+				c.busy = false
+				c.makeRoom(limit)
+			}
+			continue // a deadline that was set for less, or a wake that came and went
+		case errors.Is(err, errFinished), errors.Is(err, ErrWoken), errors.Is(err, ErrDraining):
+			return err
+		}
+		c.readErr = err
+		return err
+	}
+}
+
+// read does one Read, with other goroutines able to interrupt it.
+func (c *Conn) read(deadline time.Time, limit int, await bool) (int, error) {
+	c.mu.Lock()
+	if err := c.interruption(await); err != nil {
+		c.mu.Unlock()
+		return 0, err
+	}
+	// A deadline that is earlier than it need be is left alone: moving it at
+	// every command costs more than one needless wake-up now and then.
+	if c.poisoned || c.mustArm(deadline) {
+		c.poisoned = false
+		c.armed = deadline
+		if err := c.nc.SetReadDeadline(deadline); err != nil {
+			c.mu.Unlock()
+			return 0, err
+		}
+	}
+	c.reading = true
+	c.mu.Unlock()
+
+	room := c.in[c.w:min(len(c.in), c.r+limit)]
+	n, err := c.nc.Read(room)
+	c.busy = n == len(room) || c.pooled && n > inlineSize
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading = false
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		if e := c.interruption(await); e != nil {
+			return 0, e
+		}
+	}
+	return n, err
+}
+
+// mustArm reports whether the read deadline that is set cannot stand in for
+// deadline. The caller holds mu.
+func (c *Conn) mustArm(deadline time.Time) bool {
+	if c.armed.IsZero() {
+		return !deadline.IsZero()
+	}
+	return !deadline.IsZero() && deadline.Before(c.armed) || !time.Now().Before(c.armed)
+}
+
+// interruption says why a Read must not begin or was ended. The caller holds mu.
+func (c *Conn) interruption(await bool) error {
+	switch {
+	case await && c.finished:
+		return errFinished
+	case !await && c.woken:
+		c.woken = false
+		return ErrWoken
+	case c.draining:
+		return ErrDraining
+	}
+	return nil
+}
+
+// makeRoom makes sure that at least one byte can be read, moving what is
+// unconsumed to the front or to a larger buffer. It reports whether it could:
+// limit bounds what may be unconsumed.
+func (c *Conn) makeRoom(limit int) bool {
+	held := c.w - c.r
+	if held >= limit {
+		return false
+	}
+	if held == 0 {
+		c.r, c.w, c.scanned = 0, 0, 0
+		switch {
+		case c.busy && !c.pooled:
+			c.in, c.pooled = getBuffer(bufferMin), true
+			c.in = c.in[:cap(c.in)]
+		case !c.busy || len(c.in) > bufferMin:
+			c.releaseInput()
+		}
+		return true
+	}
+	if c.w < len(c.in) {
+		return true
+	}
+	if c.r > 0 && held <= len(c.in)/2 && (c.pooled || !c.busy) {
+		c.moveTo(c.in)
+		return true
+	}
+	b := getBuffer(max(bufferMin, min(2*held, limit)))
+	c.moveInput(b[:cap(b)])
+	return true
+}
+
+// moveTo moves what is unconsumed to the front of b, which becomes the buffer.
+func (c *Conn) moveTo(b []byte) {
+	c.scanned -= c.r
+	c.w = copy(b, c.in[c.r:c.w])
+	c.r = 0
+	c.in = b
+}
+
+// moveInput moves what is unconsumed into another pooled buffer.
+func (c *Conn) moveInput(b []byte) {
+	old, wasPooled := c.in, c.pooled
+	c.moveTo(b)
+	c.pooled = true
+	if wasPooled {
+		putBuffer(old)
+	}
+}
+
+// releaseInput gives the pooled buffer back if what is unconsumed fits the
+// connection's own.
+func (c *Conn) releaseInput() {
+	if !c.pooled || c.w-c.r > inlineSize {
+		return
+	}
+	old := c.in
+	c.moveTo(c.inline[:])
+	c.pooled = false
+	putBuffer(old)
+}

@@ -1,0 +1,279 @@
+package dialect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Handler serves one connection until it ends and returns why it ended; nil
+// after an ordinary end. The server closes the connection.
+type Handler func(c *Conn) error
+
+// ServerOptions configures a Server.
+type ServerOptions struct {
+	// Name is the protocol's, for the log.
+	Name    string
+	Logger  *slog.Logger
+	Handler Handler
+	// MaxConns bounds the open connections; zero is no bound. Reject, if set,
+	// returns what a connection beyond the bound is told before it is closed.
+	MaxConns int
+	Reject   func() []byte
+	Limits   Limits
+	// TLS, if set, is spoken on every connection.
+	TLS *tls.Config
+}
+
+// Server accepts connections and runs a Handler for each. It may serve several
+// listeners, which then share the bound on connections.
+type Server struct {
+	opts  ServerOptions
+	stats struct{ open, total, rejected atomic.Int64 }
+}
+
+// NewServer returns a Server.
+func NewServer(o ServerOptions) *Server {
+	o.Limits = o.Limits.withDefaults()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{opts: o}
+}
+
+// ServerStats are the counters of a Server.
+type ServerStats struct {
+	Open     int64 // connections open now
+	Total    int64 // connections accepted so far, rejected ones not included
+	Rejected int64 // connections closed because of the bound
+}
+
+// Stats returns the counters.
+func (s *Server) Stats() ServerStats {
+	return ServerStats{Open: s.stats.open.Load(), Total: s.stats.total.Load(), Rejected: s.stats.rejected.Load()}
+}
+
+const (
+	keepAliveIdle     = time.Minute
+	keepAliveInterval = 15 * time.Second
+	keepAliveCount    = 4
+	// rejectsMax bounds the connections that are being told that they are too
+	// many; those beyond are closed without a word.
+	rejectsMax    = 64
+	rejectTimeout = time.Second
+	backoffMin    = 5 * time.Millisecond
+	backoffMax    = time.Second
+)
+
+// Serve accepts connections on l until ctx ends, then drains: see Dialect.Serve.
+// It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	r := &run{server: s, conns: make(map[*Conn]struct{})}
+	drained := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		_ = l.Close() // ends the Accept in progress
+		r.drain()
+	})
+	err := r.accept(ctx, l)
+	if stop() {
+		// Accept failed by itself: what AfterFunc would have done is done here.
+		_ = l.Close()
+		r.drain()
+	} else {
+		<-drained
+	}
+	r.wg.Wait()
+	return err
+}
+
+// run is the serving of one listener.
+type run struct {
+	server  *Server
+	wg      sync.WaitGroup // the connections' goroutines
+	rejects atomic.Int64   // connections being rejected
+
+	mu       sync.Mutex // guards what follows
+	conns    map[*Conn]struct{}
+	draining bool
+}
+
+func (r *run) accept(ctx context.Context, l net.Listener) error {
+	var backoff time.Duration
+	for {
+		nc, err := l.Accept()
+		if err == nil {
+			backoff = 0
+			r.start(ctx, nc)
+			continue
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the listener was closed by us
+		case !temporary(err):
+			return fmt.Errorf("accept %s: %w", r.server.opts.Name, err)
+		}
+		// Out of descriptors or memory: connections that end will help, trying
+		// at once will not.
+		if backoff == 0 {
+			r.server.opts.Logger.Warn("cannot accept connections for now",
+				slog.String("dialect", r.server.opts.Name), slog.Any("error", err))
+		}
+		backoff = min(max(2*backoff, backoffMin), backoffMax)
+		t := time.NewTimer(backoff)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		}
+	}
+}
+
+// temporary reports whether an error of Accept may go away by itself.
+func temporary(err error) bool {
+	for _, e := range []error{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED,
+		syscall.ECONNRESET, syscall.EINTR, syscall.EAGAIN, syscall.EPERM, syscall.EPROTO,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// start gives a new connection its goroutine, or rejects it.
+func (r *run) start(ctx context.Context, nc net.Conn) {
+	s := r.server
+	if tc, ok := nc.(*net.TCPConn); ok {
+		// Refused only by a socket that is closed already, which the first read finds.
+		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{
+			Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount,
+		})
+	}
+	if open := s.stats.open.Add(1); s.opts.MaxConns > 0 && open > int64(s.opts.MaxConns) {
+		s.stats.open.Add(-1)
+		s.stats.rejected.Add(1)
+		r.reject(nc)
+		return
+	}
+	s.stats.total.Add(1)
+	r.wg.Go(func() { r.serve(ctx, nc) })
+}
+
+// reject tells a connection that there are too many and closes it. Whoever does
+// not take the message in time does not get it.
+func (r *run) reject(nc net.Conn) {
+	o := &r.server.opts
+	if o.Reject == nil || o.TLS != nil || r.rejects.Add(1) > rejectsMax {
+		if o.Reject != nil && o.TLS == nil {
+			r.rejects.Add(-1)
+		}
+		_ = nc.Close() // it was never ours
+		return
+	}
+	r.wg.Go(func() {
+		defer r.rejects.Add(-1)
+		limits := o.Limits
+		limits.WriteTimeout = rejectTimeout
+		c := NewConn(nc, limits)
+		defer c.close()
+		if !r.add(c) {
+			return
+		}
+		defer r.remove(c)
+		c.SetOut(append(c.Out(), o.Reject()...))
+		c.Linger()
+	})
+}
+
+// serve runs the handler of one connection. The end of ctx ends only a handshake
+// in progress: after it the connection is drained.
+func (r *run) serve(ctx context.Context, nc net.Conn) {
+	s := r.server
+	defer s.stats.open.Add(-1)
+	accepted := time.Now()
+	if s.opts.TLS != nil {
+		tc := tls.Server(nc, s.opts.TLS)
+		if err := handshake(ctx, tc, s.opts.Limits.HandshakeTimeout); err != nil {
+			r.ended(nc, err)
+			_ = nc.Close() // no TLS, so no close alert either
+			return
+		}
+		nc = tc
+	}
+	c := NewConn(nc, s.opts.Limits)
+	c.accepted = accepted
+	defer c.close()
+	if !r.add(c) {
+		return
+	}
+	defer r.remove(c)
+	defer func() {
+		if p := recover(); p != nil {
+			s.opts.Logger.Error("panic in a connection; it is closed",
+				slog.String("dialect", s.opts.Name), slog.Any("remote", nc.RemoteAddr()),
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	r.ended(nc, s.opts.Handler(c))
+}
+
+// ended logs the end of a connection. Whatever a peer does is not worth more
+// than a debug line: probes and scanners would fill the log.
+func (r *run) ended(nc net.Conn, err error) {
+	if err == nil || !r.server.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	r.server.opts.Logger.Debug("connection ended",
+		slog.String("dialect", r.server.opts.Name), slog.Any("remote", nc.RemoteAddr()), slog.Any("reason", err))
+}
+
+func handshake(ctx context.Context, tc *tls.Conn, timeout time.Duration) error {
+	if err := tc.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return fmt.Errorf("tls handshake: %w", err)
+	}
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("tls handshake: %w", err)
+	}
+	if err := tc.SetDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("tls handshake: %w", err)
+	}
+	return nil
+}
+
+// add registers a connection for draining. It reports false if that has begun.
+func (r *run) add(c *Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining {
+		return false
+	}
+	r.conns[c] = struct{}{}
+	return true
+}
+
+func (r *run) remove(c *Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.conns, c)
+}
+
+// drain tells every connection to end once it has nothing to answer.
+func (r *run) drain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.draining = true
+	for c := range r.conns {
+		c.drain()
+	}
+}
