@@ -122,6 +122,7 @@ func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 
 func (s coreStorage) Set(key, value []byte)     { s.dirty().set(key, value) }
 func (s coreStorage) Insert(key, value []byte)  { s.dirty().insert(key, value) }
+func (s coreStorage) Remove(key []byte)         { s.dirty().remove(key) }
 func (s coreStorage) Delete(key []byte)         { s.dirty().delete(key) }
 func (s coreStorage) DeleteRange(lo, hi []byte) { s.dirty().deleteRange(lo, hi) }
 

@@ -70,14 +70,19 @@ type Engine struct {
 	stats   counters
 	noSpace atomic.Bool
 
-	mu    sync.Mutex // guards inbox and closed
+	mu    sync.Mutex // guards inbox, patient and closed
 	inbox []message
+	// patient is set while a batch is with the committer: what comes in then could
+	// not be answered before the next batch anyway, and the loop takes it all at once
+	// when the committer is free. Only fetches are looked at immediately.
+	patient bool
 	// closed is set when nothing is taken any more: stopped or failed.
 	closed bool
 	wake   chan struct{} // capacity 1; Submit sends, the loop receives
 
 	// Owned by the loop.
 	taken     []message
+	todo      []message // of those, what has not been done; the first is being done
 	waiting   map[uint64]*Request
 	rnd       uint64
 	draining  bool
@@ -193,7 +198,7 @@ func (e *Engine) Submit(r *Request) {
 		r.Results = append(r.Results[:cap(r.Results)], make([]job.Result, n-cap(r.Results))...)
 	}
 	r.Results = r.Results[:len(r.Commands)]
-	if !e.send(message{req: r, kind: submit}) {
+	if !e.send(message{req: r, kind: submit}, mayBeQuick(r)) {
 		answerAll(r, e.closedError())
 		r.Done(r)
 	}
@@ -201,15 +206,15 @@ func (e *Engine) Submit(r *Request) {
 
 // Cancel ends the wait of a request, if it waits. The request is answered either
 // way, exactly once.
-func (e *Engine) Cancel(r *Request) { e.send(message{token: r.token, kind: cancel}) }
+func (e *Engine) Cancel(r *Request) { e.send(message{token: r.token, kind: cancel}, true) }
 
 // Drain answers everybody who waits, and makes later commands not wait.
-func (e *Engine) Drain() { e.send(message{kind: drain}) }
+func (e *Engine) Drain() { e.send(message{kind: drain}, true) }
 
 // Close stops the engine once everything submitted before has been committed. It
 // does not close the store.
 func (e *Engine) Close() error {
-	e.send(message{kind: stop})
+	e.send(message{kind: stop}, true)
 	<-e.done
 	e.syncs.Wait()
 	if e.err != nil {
@@ -252,16 +257,25 @@ func (e *Engine) closedError() *job.Error {
 	return job.ErrDraining
 }
 
-func (e *Engine) send(m message) bool {
+// mayBeQuick reports whether a request may be answered without a commit.
+func mayBeQuick(r *Request) bool {
+	if len(r.Commands) != 1 {
+		return false
+	}
+	_, fetch := r.Commands[0].(*job.Fetch)
+	return fetch
+}
+
+func (e *Engine) send(m message, urgent bool) bool {
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
 		return false
 	}
 	e.inbox = append(e.inbox, m)
-	first := len(e.inbox) == 1
+	wake := urgent || !e.patient
 	e.mu.Unlock()
-	if first {
+	if wake {
 		select {
 		case e.wake <- struct{}{}:
 		default:
@@ -290,8 +304,11 @@ func (e *Engine) loop() {
 	defer timer.Stop()
 	for {
 		stopping := false
-		for _, m := range e.take() {
-			stopping = e.handle(m) || stopping
+		for e.todo = e.take(); len(e.todo) > 0; e.todo = e.todo[1:] {
+			if e.Err() != nil {
+				return
+			}
+			stopping = e.handle(e.todo[0]) || stopping
 		}
 		more := false
 		if e.core.NextWake() <= e.Now() {
@@ -435,10 +452,11 @@ func (e *Engine) cancelWait(token uint64) {
 
 // answer lets a request go once what it was told is committed (INV-11).
 func (e *Engine) answer(r *Request) {
+	needs := min(r.needs, max(e.core.Dirty(), e.sealed)) // steps after that have changed nothing
 	switch {
-	case min(r.needs, max(e.core.Dirty(), e.sealed)) <= e.durable:
+	case needs <= e.durable:
 		r.Done(r)
-	case e.busy && r.needs <= e.sealed:
+	case e.busy && needs <= e.sealed:
 		e.late.reqs = append(e.late.reqs, r)
 	default:
 		e.open.reqs = append(e.open.reqs, r)
@@ -455,6 +473,7 @@ func (e *Engine) commitIfFree() {
 		return
 	}
 	e.busy, e.sealed = true, step
+	e.setPatient(true)
 	out := e.open
 	if n := len(e.spare); n > 0 {
 		e.open, e.spare = e.spare[n-1], e.spare[:n-1]
@@ -466,17 +485,26 @@ func (e *Engine) commitIfFree() {
 	e.commits <- &commit{b, out}
 }
 
+func (e *Engine) setPatient(p bool) {
+	e.mu.Lock()
+	e.patient = p
+	e.mu.Unlock()
+}
+
 // wasCommitted takes the batch back from the committer, which has sent its answers.
 func (e *Engine) wasCommitted(r *replies) {
+	if e.Err() != nil {
+		return // it was not
+	}
 	e.core.Committed()
 	e.busy, e.durable = false, e.sealed
+	e.setPatient(false)
 	e.spare = append(e.spare, r)
 	for _, q := range e.late.reqs {
 		q.Done(q)
 	}
 	clear(e.late.reqs)
 	e.late.reqs = e.late.reqs[:0]
-	e.commitIfFree()
 }
 
 // commitLoop writes batches to the store and sends the answers that waited for it.
@@ -536,6 +564,7 @@ func (e *Engine) settle() {
 		select {
 		case r := <-e.committed:
 			e.wasCommitted(r)
+			e.commitIfFree()
 		case <-e.failed:
 			return
 		}
@@ -561,7 +590,7 @@ func (e *Engine) finish() {
 			r.Done(r)
 		}
 	}
-	for _, m := range left {
+	for _, m := range append(e.todo, left...) { // with the one that met the fault
 		if m.kind == submit {
 			answerAll(m.req, err)
 			m.req.Done(m.req)

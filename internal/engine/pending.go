@@ -17,14 +17,22 @@ type pending struct {
 	step   uint64 // of its last change
 }
 
-// slot says where the last change of a key is.
+// slot says what the batch has to say about one key.
 type slot struct {
-	hash, offset uint32 // offset 0: empty
-	// fresh tells that the key was not there before this batch: if it is deleted
-	// again, nothing needs to be written.
-	fresh bool
-	gone  bool // that has happened
+	hash, offset uint32 // offset 0: nothing yet
+	state        slotState
 }
+
+// slotState says how the last change of a key relates to what lies below the batch.
+// Changes that cancel each other out are not written.
+type slotState uint8
+
+const (
+	changed   slotState = iota // the change at offset counts
+	fresh                      // so does that one, and the key is not there below
+	unchanged                  // it is as it is below
+	absent                     // it is as it is below: not there
+)
 
 // span is a range delete of the batch.
 type span struct {
@@ -39,37 +47,8 @@ func hashOf(key []byte) uint32 {
 	return uint32(h ^ h>>32) //nolint:gosec // folding is the point
 }
 
-func (p *pending) set(key, value []byte) {
-	p.note(key, false)
-	p.Set(key, value)
-}
-
-// insert sets a key that is not there.
-func (p *pending) insert(key, value []byte) {
-	p.note(key, true)
-	p.Set(key, value)
-}
-
-func (p *pending) delete(key []byte) {
-	if p.used > 0 {
-		if s := &p.slots[p.slotOf(hashOf(key), key)]; s.offset != 0 && s.fresh {
-			p.Void(s.offset)
-			s.gone = true
-			return
-		}
-	}
-	p.note(key, false)
-	p.Delete(key)
-}
-
-func (p *pending) deleteRange(lo, hi []byte) {
-	p.ranges = append(p.ranges, span{bytes.Clone(lo), bytes.Clone(hi), p.Offset()})
-	p.DeleteRange(lo, hi)
-}
-
-// note enters the change that is about to be written into the index. What it makes
-// needless is not written.
-func (p *pending) note(key []byte, inserted bool) {
+// slot returns the slot of a key for a change that is about to be written.
+func (p *pending) slot(key []byte) *slot {
 	if 2*(p.used+1) > len(p.slots) {
 		p.grow()
 	}
@@ -77,11 +56,93 @@ func (p *pending) note(key []byte, inserted bool) {
 	s := &p.slots[p.slotOf(h, key)]
 	if s.offset == 0 {
 		p.used++
-		*s = slot{hash: h, offset: p.Offset(), fresh: inserted && len(p.ranges) == 0}
-		return
+		s.hash, s.state = h, unchanged
 	}
-	p.Void(s.offset)
-	s.offset, s.gone = p.Offset(), false
+	return s
+}
+
+// replace notes that the change about to be written counts, and not the one before.
+func (p *pending) replace(s *slot, state slotState) {
+	if s.offset != 0 {
+		p.Void(s.offset)
+	}
+	s.offset, s.state = p.Offset(), state
+}
+
+func (p *pending) set(key, value []byte) {
+	s := p.slot(key)
+	state := changed
+	if s.state == fresh || s.state == absent {
+		state = fresh
+	}
+	p.replace(s, state)
+	p.Set(key, value)
+}
+
+// insert sets a key that is not there.
+func (p *pending) insert(key, value []byte) {
+	s := p.slot(key)
+	switch {
+	case s.offset == 0 || s.state == absent:
+		p.replace(s, fresh)
+	case s.state == changed && len(value) == 0 && p.opAt(s.offset) == store.OpRemove && !p.covered(key, s.offset):
+		p.Void(s.offset) // removed and put back
+		s.state = unchanged
+		return
+	default: // behind the removal, which stays: the key is set once after it
+		s.offset, s.state = p.Offset(), changed
+	}
+	p.Set(key, value)
+}
+
+// remove removes a key that was inserted and not set since.
+func (p *pending) remove(key []byte) {
+	s := p.slot(key)
+	switch {
+	case s.offset == 0 || s.state == unchanged:
+		p.replace(s, changed)
+		p.Remove(key)
+	case s.state == fresh:
+		p.Void(s.offset)
+		s.state = absent
+	case s.state == changed:
+		p.replace(s, changed)
+		p.Delete(key)
+	case s.state == absent:
+	}
+}
+
+func (p *pending) delete(key []byte) {
+	s := p.slot(key)
+	switch {
+	case s.offset == 0 || s.state == unchanged || s.state == changed:
+		p.replace(s, changed)
+		p.Delete(key)
+	case s.state == fresh:
+		p.Void(s.offset)
+		s.state = absent
+	case s.state == absent:
+	}
+}
+
+// covered reports whether a range delete behind offset has the key.
+func (p *pending) covered(key []byte, offset uint32) bool {
+	for i := range p.ranges {
+		if p.ranges[i].offset > offset && p.ranges[i].has(key) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *pending) opAt(offset uint32) store.Op {
+	op, _, _, _ := p.At(offset)
+	return op
+}
+
+func (p *pending) deleteRange(lo, hi []byte) {
+	p.ranges = append(p.ranges, span{bytes.Clone(lo), bytes.Clone(hi), p.Offset()})
+	p.DeleteRange(lo, hi)
 }
 
 // slotOf returns the slot of a key, or the empty one where it belongs.
@@ -121,14 +182,12 @@ func (p *pending) get(key []byte) (value []byte, there, known bool) {
 	}
 	var at uint32
 	if p.used > 0 {
-		if s := p.slots[p.slotOf(hashOf(key), key)]; s.offset != 0 && !s.gone {
+		if s := p.slots[p.slotOf(hashOf(key), key)]; s.offset != 0 && s.state <= fresh {
 			at = s.offset
 		}
 	}
-	for i := range p.ranges {
-		if p.ranges[i].offset > at && p.ranges[i].has(key) {
-			return nil, false, true
-		}
+	if p.covered(key, at) {
+		return nil, false, true
 	}
 	if at == 0 {
 		return nil, false, false

@@ -54,6 +54,7 @@ const (
 	FlagTombstone                    // the empty slot of a deleted dead job
 	FlagResult                       // has a result record
 	FlagFailures                     // has a failures record
+	FlagRewritten                    // its body was replaced
 	FlagOldPlace                     // was released for a while: back to its old place when due
 )
 

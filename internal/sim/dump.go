@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -53,7 +54,7 @@ func Dump(queues []job.QueueInfo, list ListFunc) string {
 		}
 		for c, n := range q.Totals {
 			if n > 0 {
-				fmt.Fprintf(&b, "  total %s %d\n", job.Counter(c), n) //nolint:gosec // an index into Totals is a Counter
+				fmt.Fprintf(&b, "  total %s %d\n", job.Counter(c), n)
 			}
 		}
 		for s := job.Scheduled; int(s) < job.StateCount; s++ {
@@ -89,10 +90,48 @@ func Describe(j *job.Job) string {
 		fmt.Fprintf(&b, " blockers=%v", j.Blockers)
 	}
 	if j.State == job.Leased {
-		fmt.Fprintf(&b, " lease=%+v", j.Lease)
+		b.WriteString(" " + Text(j.Lease))
 	}
-	fmt.Fprintf(&b, " policy=%+v", j.Policy)
+	p := j.Policy
+	if p.Backoff.Unit <= 0 {
+		p.Backoff = job.Backoff{} // means nothing
+	}
+	b.WriteString(" " + Text(p))
 	return b.String()
+}
+
+// Text returns a value with those of its fields that are set.
+func Text(v any) string { return text(reflect.ValueOf(v)) }
+
+func text(v reflect.Value) string {
+	switch v.Kind() { //nolint:exhaustive // all others print themselves
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return "nil"
+		}
+		return text(v.Elem())
+	case reflect.Struct:
+		var parts []string
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() {
+				parts = append(parts, v.Type().Field(i).Name+":"+text(f))
+			}
+		}
+		return v.Type().Name() + "{" + strings.Join(parts, " ") + "}"
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return fmt.Sprintf("%q", v.Bytes())
+		}
+		var parts []string
+		for i := range v.Len() {
+			parts = append(parts, text(v.Index(i)))
+		}
+		return "[" + strings.Join(parts, " ") + "]"
+	case reflect.String:
+		return fmt.Sprintf("%q", v.String())
+	default:
+		return fmt.Sprint(v.Interface())
+	}
 }
 
 // Identity returns what of a job lasts beyond its end.

@@ -89,7 +89,7 @@ type Model struct {
 	queues  map[queueName]*queue
 	waits   []*wait  // in order of arrival
 	endings []ending // in order of arrival
-	swept   []job.ID // removed, while those that waited for them do not know yet
+	swept   []job.ID // purged, while those that waited for them do not know yet
 
 	lastID    job.ID
 	sequence  uint64 // places in the order of ready jobs
@@ -129,6 +129,9 @@ func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]
 func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 	m.begin(now, o)
 	m.fireDue()
+	m.sweep()
+	m.serve()
+	m.fireDue()
 	return m.end()
 }
 
@@ -137,6 +140,7 @@ func (m *Model) EndWaits(now job.Time) []Completion {
 	m.begin(now, silence{})
 	for len(m.waits) > 0 {
 		m.giveUp(m.waits[0], job.ErrTimeout)
+		m.serve() // what one gives up may be what another waits for
 	}
 	out, _ := m.end() // nothing is left to chance
 	return out

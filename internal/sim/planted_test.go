@@ -171,6 +171,7 @@ func (s *faultyStore) Commit(b *store.Batch, durable bool) error {
 			kept.Delete(key)
 		case store.OpDeleteRange:
 			kept.DeleteRange(key, value)
+		case store.OpVoidSet, store.OpVoidDelete: // without effect
 		}
 		return true
 	})

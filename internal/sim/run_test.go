@@ -27,6 +27,11 @@ const (
 	deedEndWaits      // nobody may wait any longer
 )
 
+var deedNames = [...]string{
+	deedCommand: "", deedTick: "tick", deedSeal: "seal", deedCommit: "commit", deedCommitDurable: "commit durably",
+	deedReopen: "reopen", deedCrash: "crash", deedJump: "jump", deedEndWaits: "end waits",
+}
+
 // action is one thing that happens in a run, after some time has passed.
 type action struct {
 	deed  deed
@@ -35,17 +40,23 @@ type action struct {
 	token uint64
 	cmd   job.Command
 	seal  bool // deedCommand: close the batch before what follows from the command
+	later bool // deedCommand: leave a clean-up for later
 	keep  int  // deedCrash: percent of the unsynced data that survives
 }
 
 func (a action) String() string {
-	what := [...]string{"", "tick", "seal", "commit", "commit durably", "reopen", fmt.Sprintf("crash, keeping %d%%", a.keep),
-		"jump", "end waits"}[a.deed]
-	if a.deed == deedCommand {
+	what := deedNames[a.deed]
+	switch {
+	case a.deed == deedCrash:
+		what += fmt.Sprintf(", keeping %d%%", a.keep)
+	case a.deed == deedCommand:
 		what = fmt.Sprintf("#%d %s", a.token, show(a.cmd))
-	}
-	if a.seal {
-		what += " seal"
+		if a.seal {
+			what += ", sealed at once"
+		}
+		if a.later {
+			what += ", cleaned up later"
+		}
 	}
 	return fmt.Sprintf("+%v %s", a.pass, what)
 }
@@ -135,7 +146,10 @@ func (r *run) do(a action) error {
 				r.boundaries = r.boundaries[:0]
 			}
 			r.boundaries = append(r.boundaries, []*Model{r.sealed})
-			return r.check()
+			if err := r.check(); err != nil {
+				return err
+			}
+			return r.compareQuery()
 		}
 	case deedJump:
 		if w.committed == 0 || r.model.lastID >= farID {
@@ -165,14 +179,22 @@ func (r *run) do(a action) error {
 }
 
 // command applies a command and what follows from it. The batch may be closed in
-// between, so that a crash can come there.
+// between, so that a crash can come there; and the clean-up after a purge may be
+// left for later, so that commands come before it.
 func (r *run) command(a action) error {
 	w := r.world
+	if err := r.catchUp(a); err != nil {
+		return err
+	}
 	r.cmds[a.token] = a.cmd
+	before := w.sweeping()
 	got := w.apply(r.now, a.rnd, a.token, a.cmd)
 	sweeping := w.sweeping()
 	sealed := a.seal && w.seal()
-	got = append(got, w.tick(r.now, a.rnd+1)...)
+	later := a.later && sweeping || before
+	if !later {
+		got = append(got, w.tick(r.now, a.rnd+1)...)
+	}
 	return r.compareStep(got, func(o Oracle) ([]Completion, error) {
 		if h, ok := o.(hints); ok {
 			h.sweeping = sweeping
@@ -185,9 +207,29 @@ func (r *run) command(a action) error {
 		if sealed {
 			r.sealed = r.model.Clone()
 		}
+		if later {
+			return out, nil
+		}
 		more, err := r.tick(o)
 		return append(out, more...), err
 	})
+}
+
+// catchUp does what must be done before a command: what is due, and a clean-up
+// that another one would join. It is compared on its own, because a job may fail
+// by its lapse now and by the command again.
+func (r *run) catchUp(a action) error {
+	due := r.model.NextTimer()
+	bulk := false
+	switch a.cmd.(type) {
+	case *job.Purge, *job.Remove, *job.Flush:
+		bulk = true
+	default:
+	}
+	if r.world.sweeping() && !bulk && (due == 0 || due > r.now) {
+		return nil
+	}
+	return r.compareAnswers(r.world.tick(r.now, a.rnd+2), r.tick)
 }
 
 func (r *run) tick(o Oracle) ([]Completion, error) { return r.model.Tick(r.now, o) }
@@ -254,10 +296,39 @@ func (h hints) Picked(token uint64, n int) (job.ID, bool) {
 	return 0, false
 }
 
-func (h hints) RunAt(id job.ID) (job.Time, bool) { return h.stored().runAt(id) }
+func (h hints) RunAt(id job.ID) (job.Time, bool) {
+	if at, ok := h.stored().runAt(id); ok {
+		return at, true
+	}
+	for _, a := range h.got { // it went at once, but was seen
+		for i := range a.Result.Jobs {
+			if j := &a.Result.Jobs[i]; j.ID == id {
+				return j.RunAt, true
+			}
+		}
+	}
+	return 0, false
+}
 
-// compareStep lets the model do what the core did, and compares the answers.
+// compareStep lets the model do what the core did, and compares the answers and
+// what is left behind.
 func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) error {
+	if err := r.compareAnswers(got, do); err != nil {
+		return err
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	if err := r.compareWake(); err != nil {
+		return err
+	}
+	if r.step%r.every == 0 {
+		return r.compareState()
+	}
+	return nil
+}
+
+func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)) error {
 	want, err := do(hints{got: got, stored: func() stored {
 		s, err := r.world.stored()
 		if err != nil {
@@ -300,23 +371,11 @@ func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) e
 			return err
 		}
 	}
-	if err := r.check(); err != nil {
-		return err
-	}
-	if err := r.compareWake(); err != nil {
-		return err
-	}
-	if r.step%r.every == 0 {
-		return r.compareState()
-	}
 	return nil
 }
 
 // compareNeeds asserts INV-11: who gets a job waits until its push is in the store.
 func (r *run) compareNeeds(a answer) error {
-	if a.Result.Err != nil {
-		return nil
-	}
 	switch r.cmds[a.Token].(type) {
 	case *job.Push:
 		r.pushed[a.Result.ID] = a.needs
@@ -338,7 +397,14 @@ func (r *run) compareNeeds(a answer) error {
 
 // compareWake asserts that the core wants to be woken in time, and not for nothing.
 func (r *run) compareWake() error {
-	wake, next := r.world.core.NextWake(), r.model.NextTimer()
+	if r.world.sweeping() {
+		return nil
+	}
+	next := r.model.NextTimer()
+	if r.world.core.NextWake() <= r.now && len(r.world.tick(r.now, 0)) > 0 { // it may want to look ahead
+		return errors.New("something was due after all had been done")
+	}
+	wake := r.world.core.NextWake()
 	if wake <= r.now {
 		return fmt.Errorf("nothing is due, but the core wants to be woken at %d, now is %d", wake, r.now)
 	}
@@ -373,7 +439,7 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 			g = newGenerator(rng, nil)
 		}
 		g.model = r.model
-		a := action{rnd: rng.Uint64(), token: uint64(r.step + 1)} //nolint:gosec // not negative
+		a := action{rnd: rng.Uint64(), token: uint64(r.step + 1)}
 		switch n := rng.IntN(200); {
 		case n < 24:
 			a.deed = deedSeal
@@ -392,7 +458,7 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 		case n < 62+rough:
 			a.deed, a.pass = deedReopen, g.pass(r.now)
 		default:
-			a.pass, a.cmd, a.seal = g.pass(r.now), g.next(), rng.IntN(8) == 0
+			a.pass, a.cmd, a.seal, a.later = g.pass(r.now), g.next(), rng.IntN(8) == 0, rng.IntN(2) == 0
 		}
 		return a, true
 	}

@@ -2,7 +2,9 @@ package sim
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 
 	"millrace/internal/job"
 )
@@ -10,7 +12,7 @@ import (
 // shrinkBudget bounds how many runs a failure is worth.
 const shrinkBudget = 3000
 
-// shrink looks for a shorter run that fails as well, not necessarily in the same way.
+// shrinker looks for a shorter run that fails in the same way.
 type shrinker struct {
 	settings settings
 	best     []action
@@ -33,11 +35,27 @@ func (k *shrinker) try(candidate []action) bool {
 		return false
 	}
 	trace, err := execute(k.settings, replay(candidate))
-	if err != nil {
-		k.best, k.err = trace, err
+	if err == nil || kind(err) != kind(k.err) {
+		return false
 	}
-	return err != nil
+	k.best, k.err = trace, err
+	return true
 }
+
+// kind says in which way a run failed: what comes before the first detail.
+func kind(err error) string {
+	if inv := invariant.FindString(err.Error()); inv != "" {
+		return inv
+	}
+	k, _, _ := strings.Cut(err.Error(), ":")
+	k, _, _ = strings.Cut(k, "{")
+	return digits.ReplaceAllString(k, "")
+}
+
+var (
+	invariant = regexp.MustCompile("INV-[0-9]+")
+	digits    = regexp.MustCompile("[0-9]+")
+)
 
 // drop removes ever smaller pieces.
 func (k *shrinker) drop() {
@@ -55,7 +73,10 @@ func (k *shrinker) drop() {
 // keeps ids as they are becomes one of no interest.
 func (k *shrinker) simplify() {
 	filler := &job.Push{Spec: job.Spec{Namespace: "z", Queue: "z"}}
-	for i := 0; i < len(k.best); i++ {
+	for i := range k.best {
+		if i >= len(k.best) {
+			break // it fails earlier now
+		}
 		with := func(change func(*action)) bool {
 			candidate := slices.Clone(k.best)
 			change(&candidate[i])

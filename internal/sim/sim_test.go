@@ -72,7 +72,7 @@ func simulate(t *testing.T, runs int, setup func(seed uint64) (settings, source)
 		t.Run(fmt.Sprint("shard", shard), func(t *testing.T) {
 			t.Parallel()
 			for i := shard; i < runs && !t.Failed(); i += shards {
-				seed := *seedFlag + uint64(i) //nolint:gosec // not negative
+				seed := *seedFlag + uint64(i)
 				s, next := setup(seed)
 				if trace, err := execute(s, next); err != nil {
 					report(t, seed, s, trace, err)

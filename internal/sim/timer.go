@@ -25,16 +25,10 @@ func (e event) before(o event) bool {
 func (m *Model) fireDue() {
 	for {
 		next, ok := m.nextEvent()
-		switch {
-		case ok && next.at <= m.now:
-			next.fire()
-		case len(m.swept) > 0:
-			id := m.swept[0]
-			m.swept = m.swept[1:]
-			m.strike(id)
-		default:
+		if !ok || next.at > m.now {
 			return
 		}
+		next.fire()
 		m.serve()
 	}
 }
@@ -66,10 +60,10 @@ func (m *Model) nextEvent() (event, bool) {
 		offer(event{at: e.at, class: 1, major: e.armed, fire: func() { m.endHolder(e.holder) }})
 	}
 	for _, w := range m.waits {
-		if _, ok := w.cmd.(*job.Run); ok && m.jobs[w.id].State == job.Leased {
+		if _, ok := w.cmd.(*job.Run); ok && m.isLeased(w.id) {
 			continue // it waits for the end of that lease
 		}
-		offer(event{at: w.deadline, class: 1, major: w.armed, fire: func() { m.timeOut(w) }})
+		offer(event{at: w.deadline, class: 1, major: w.armed, fire: func() { m.giveUp(w, job.ErrTimeout) }})
 	}
 	return best, found
 }
@@ -149,13 +143,4 @@ func (m *Model) lapse(j *entry) {
 	default:
 		m.toReady(j, j.Policy.Requeue)
 	}
-}
-
-// timeOut ends a wait at its deadline.
-func (m *Model) timeOut(w *wait) {
-	if _, ok := w.cmd.(*job.Run); ok {
-		m.withdraw(m.jobs[w.id])
-		return
-	}
-	m.complete(w, job.Result{Err: job.ErrTimeout})
 }

@@ -107,11 +107,10 @@ type answer struct {
 	needs uint64
 }
 
-// apply applies what is due and then a command. What has become due by that is
-// left to tick.
+// apply applies a command. What has become due by it is left to tick.
 func (w *world) apply(now job.Time, rnd, token uint64, cmd job.Command) []answer {
 	var res job.Result
-	out := w.tick(now, rnd+2)
+	var out []answer
 	answered, needs := w.core.Apply(now, rnd, token, cmd, &res)
 	if answered {
 		out = append(out, answer{Completion{Token: token, Result: res}, needs})

@@ -22,6 +22,9 @@ const (
 	// OpVoidSet and OpVoidDelete have no effect: what Void makes of the other two.
 	OpVoidSet    Op = 4
 	OpVoidDelete Op = 5
+	// OpRemove removes a key that has been set exactly once since it was last
+	// removed or deleted.
+	OpRemove Op = 6
 )
 
 // batchVersion is the version of the encoded form of a Batch:
@@ -63,6 +66,14 @@ func (b *Batch) Delete(key []byte) {
 	b.appendField(key)
 }
 
+// Remove removes a key that has been set exactly once since it was last removed or
+// deleted: unlike a deletion it leaves nothing behind once it has met that one Set. A
+// key that was set twice may come back.
+func (b *Batch) Remove(key []byte) {
+	b.begin(OpRemove, len(key))
+	b.appendField(key)
+}
+
 // DeleteRange removes the keys from lo up to but excluding hi, those set earlier in
 // this batch included. Without any key between lo and hi, also when hi is not above
 // lo, it removes nothing. The bounds are copied.
@@ -91,7 +102,7 @@ func (b *Batch) appendField(p []byte) {
 	b.buf = append(b.buf, p...)
 }
 
-// Len returns the number of changes.
+// Len returns the number of changes, void ones included.
 func (b *Batch) Len() int { return int(b.count) }
 
 // Size returns the length of the encoded form in bytes.
@@ -127,23 +138,28 @@ func (b *Batch) At(offset uint32) (op Op, key, value []byte, next uint32) {
 	op = Op(b.buf[offset])
 	i := offset + 1
 	key, i = b.field(i)
-	if op != OpDelete && op != OpVoidDelete {
+	if op.hasValue() {
 		value, i = b.field(i)
 	}
 	return op, key, value, i
 }
 
-// Void takes the effect from the Set or Delete at offset: a later change of the same
+// Void takes the effect from the change of one key at offset: a later change of the same
 // key makes it needless.
 func (b *Batch) Void(offset uint32) {
 	switch Op(b.buf[offset]) {
 	case OpSet:
 		b.buf[offset] = byte(OpVoidSet)
-	case OpDelete:
+	case OpDelete, OpRemove:
 		b.buf[offset] = byte(OpVoidDelete)
 	case OpDeleteRange, OpVoidSet, OpVoidDelete:
 	}
 }
+
+func (op Op) hasValue() bool { return op == OpSet || op == OpDeleteRange || op == OpVoidSet }
+
+// Void reports whether an operation has no effect.
+func (op Op) Void() bool { return op == OpVoidSet || op == OpVoidDelete }
 
 func (b *Batch) field(i uint32) ([]byte, uint32) {
 	n := uint32(b.buf[i])
@@ -162,7 +178,7 @@ func (b *Batch) field(i uint32) ([]byte, uint32) {
 func (b *Batch) Each(visit func(op Op, key, value []byte) bool) {
 	for i := uint32(batchHeaderSize); int(i) < len(b.buf); {
 		op, key, value, next := b.At(i)
-		if op <= OpDeleteRange && !visit(op, key, value) {
+		if !op.Void() && !visit(op, key, value) {
 			return
 		}
 		i = next
@@ -200,11 +216,11 @@ func DecodeBatch(p []byte) (Batch, error) {
 // checkEntry returns where the entry after the one at i begins.
 func checkEntry(p []byte, i int) (next int, ok bool) {
 	op := Op(p[i])
-	if op < OpSet || op > OpVoidDelete {
+	if op < OpSet || op > OpRemove {
 		return 0, false
 	}
 	fields := 2
-	if op == OpDelete || op == OpVoidDelete {
+	if !op.hasValue() {
 		fields = 1
 	}
 	i++

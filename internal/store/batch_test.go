@@ -43,8 +43,11 @@ func sample() (*store.Batch, []entry) {
 			b.Set([]byte(e.Key), []byte(e.Value))
 		case store.OpDelete:
 			b.Delete([]byte(e.Key))
+		case store.OpRemove:
+			b.Remove([]byte(e.Key))
 		case store.OpDeleteRange:
 			b.DeleteRange([]byte(e.Key), []byte(e.Value))
+		case store.OpVoidSet, store.OpVoidDelete: // Only Void makes them.
 		}
 	}
 	return &b, want
@@ -191,8 +194,12 @@ func FuzzDecodeBatch(f *testing.F) {
 				again.Set(key, value)
 			case store.OpDelete:
 				again.Delete(key)
+			case store.OpRemove:
+				again.Remove(key)
 			case store.OpDeleteRange:
 				again.DeleteRange(key, value)
+			case store.OpVoidSet, store.OpVoidDelete:
+				t.Fatalf("Each visits op %d, which has no effect", op)
 			default:
 				t.Fatalf("op %d was accepted", op)
 			}

@@ -18,8 +18,8 @@ type running struct {
 }
 
 // start starts the server and connects.
-func (s *scale) start(ctx context.Context, dir string, args ...string) (*running, error) {
-	o := harness.Options{Bin: s.bin, Args: serveArgs(dir, append(args, "--masenko-heartbeat", "1h")...), Patience: 10 * time.Minute}
+func (s *scale) start(ctx context.Context, dir string) (*running, error) {
+	o := harness.Options{Bin: s.bin, Args: serveArgs(dir, "--masenko-heartbeat", "1h"), Patience: 10 * time.Minute}
 	server, err := harness.Start(ctx, o)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 
 const (
 	recordMeta     = record.PartMeta
-	recordBody     = record.PartBody
 	recordFailures = record.PartFailures
 	recordResult   = record.PartResult
 )

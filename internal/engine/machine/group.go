@@ -146,6 +146,9 @@ func (m *Machine) unshow(q *queue, g *group) {
 	if q.firsts != nil && q.firsts.remove(g.listed) && q.firsts.len() == 0 && !q.firsts.whole {
 		q.firsts.floor = append(q.firsts.floor[:0], m.kb...)
 	}
+	if !g.ready.has(g.listed) {
+		m.dropResident(g.listed) // it was in memory only for the list of firsts
+	}
 	g.listed = nil
 }
 

@@ -195,7 +195,7 @@ func (m *Machine) erase(e *entry) {
 	e.Timer = 0
 	m.delPart(e, record.PartMeta)
 	if !e.Flags.Has(job.FlagTombstone) {
-		m.delPart(e, record.PartBody)
+		m.delBody(e)
 	}
 	if e.Flags.Has(job.FlagFailures) {
 		m.delPart(e, record.PartFailures)
@@ -221,7 +221,7 @@ func (m *Machine) link(e *entry) {
 	if e.Flags.Has(job.FlagNumbered) {
 		m.kb = record.NumberKey(m.kb[:0], e.ID.Number())
 		m.vb = record.AppendRef(m.vb[:0], record.JobRef{Queue: q.ID, ID: e.ID})
-		m.set(m.kb, m.vb)
+		m.store.Insert(m.kb, m.vb)
 	}
 	if e.Flags.Has(job.FlagSerial) {
 		m.kb = record.SerialKey(m.kb[:0], q.ID, e.Serial)
@@ -243,7 +243,7 @@ func (m *Machine) unlink(e *entry) {
 	}
 	if e.Flags.Has(job.FlagNumbered) {
 		m.kb = record.NumberKey(m.kb[:0], e.ID.Number())
-		m.del(m.kb)
+		m.store.Remove(m.kb)
 	}
 	if e.Flags.Has(job.FlagSerial) {
 		m.kb = record.SerialKey(m.kb[:0], e.q.ID, e.Serial)

@@ -148,7 +148,7 @@ func (m *Machine) lookupBy(ref *job.Ref, by job.Holder, need job.Need, fit func(
 	case job.RefSerial:
 		e = m.bySerial(ref)
 	case job.RefNumber:
-		e = m.byNumber(ref.Number, by)
+		e = m.byNumber(ref.Namespace, ref.Number, by)
 	}
 	if e == nil || e.Flags.Has(job.FlagTombstone) || e.q.namespace != ref.Namespace ||
 		(ref.Queue != "" && e.q.name != ref.Queue) {
@@ -267,12 +267,12 @@ func (m *Machine) getNumber(number uint32) (record.JobRef, bool) {
 
 // byNumber finds what the caller holds under this number, whoever pushed it, else
 // the live job that was pushed with a number.
-func (m *Machine) byNumber(number uint32, by job.Holder) *entry {
+func (m *Machine) byNumber(namespace string, number uint32, by job.Holder) *entry {
 	if h := m.holders[by]; h != nil && by != (job.Holder{}) {
 		for high := (uint64(m.shard.NextID) >> 32) + 1; high > 0; high-- {
 			id := job.ID((high-1)<<32 | uint64(number))
-			if q, ok := h.jobs[id]; ok {
-				return m.loadRef(record.JobRef{Queue: q, ID: id})
+			if q := m.byID[h.jobs[id]]; q != nil && q.namespace == namespace {
+				return m.loadJob(q, id)
 			}
 		}
 	}

@@ -163,6 +163,14 @@ func (m *Machine) drop(q *queue, keep bool) {
 			delete(m.jobs, id)
 		}
 	}
+	for _, h := range m.holders { // each the same, in whatever order
+		for id, at := range h.jobs {
+			if at == old {
+				delete(h.jobs, id)
+			}
+		}
+		m.forgetHolder(h)
+	}
 	linked := q.Linked
 	delete(m.byID, old)
 	if linked {
@@ -341,7 +349,7 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 	}
 	if j.Timer != 0 {
 		m.kb = record.TimerKey(m.kb[:0], j.Timer, s.id, j.ID)
-		m.del(m.kb)
+		m.del(m.kb) // it may have fired meanwhile
 	}
 	e := &entry{Job: j.Job, q: &queue{Queue: record.Queue{ID: s.id}, namespace: namespace}}
 	if e.Flags.Has(job.FlagSerial) && s.dropped != "" {

@@ -88,7 +88,13 @@ func (m *Machine) nextID(numbered bool) job.ID {
 		if id < 1<<32 {
 			return id // no number has been used twice yet
 		}
-		if r, ok := m.getNumber(id.Number()); !ok || m.loadRef(r) == nil {
+		r, ok := m.getNumber(id.Number())
+		if !ok {
+			return id
+		}
+		if m.loadRef(r) == nil { // of a job that was purged and not swept yet
+			m.kb = record.NumberKey(m.kb[:0], id.Number())
+			m.del(m.kb)
 			return id
 		}
 	}
@@ -179,20 +185,25 @@ func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
 // atomic checks every operation as if those before it had happened, and then
 // applies all, or none.
 func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
-	if err := m.checkAtomic(c); err != nil {
+	refs, err := m.checkAtomic(c)
+	if err != nil {
 		res.Err = err
 		return
 	}
 	m.inAtomic = true
 	defer func() { m.inAtomic = false }()
 	var pushed []*entry
-	for _, op := range c.Ops {
+	for i, op := range c.Ops {
 		var r job.Result
 		switch o := op.(type) {
 		case *job.Ack:
-			m.ack(o, &r)
+			ack := *o
+			ack.Ref = refs[i] // what a key named when it was checked
+			m.ack(&ack, &r)
 		case *job.Delete:
-			m.delete(o, &r)
+			del := *o
+			del.Ref = refs[i]
+			m.delete(&del, &r)
 		case *job.Push:
 			e := m.create(&o.Spec, pushed)
 			pushed = append(pushed, e)
@@ -213,28 +224,34 @@ type rehearsal struct {
 	pushes int
 }
 
-func (m *Machine) checkAtomic(c *job.Atomic) *job.Error {
+// checkAtomic returns which jobs the acks and deletes are about, or the first refusal.
+func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 	r := rehearsal{m, map[job.ID]bool{}, map[*queue]uint64{}, map[[2]string]uint64{}, map[[2]string]struct{}{}, 0}
+	refs := make([]job.Ref, len(c.Ops))
 	for i, op := range c.Ops {
 		var err *job.Error
+		var e *entry
 		switch o := op.(type) {
 		case *job.Ack:
-			err = r.ack(o)
+			e, err = r.ack(o)
 		case *job.Delete:
-			err = r.delete(o)
+			e, err = r.delete(o)
 		case *job.Push:
 			err = r.push(&o.Spec)
 		default:
 			err = &job.Error{Kind: job.Invalid, Text: "not allowed in an atomic command"}
 		}
 		if err != nil {
-			return &job.Error{Kind: err.Kind, Text: err.Text, Index: i}
+			return nil, &job.Error{Kind: err.Kind, Text: err.Text, Index: i}
+		}
+		if e != nil {
+			refs[i] = job.ByID(e.q.namespace, e.q.name, e.ID)
 		}
 	}
-	return nil
+	return refs, nil
 }
 
-func (r *rehearsal) ack(o *job.Ack) *job.Error {
+func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
 	e, err := r.m.lookupBy(&o.Ref, o.By, o.Need, func(e *entry) *job.Error {
 		kept, ended := r.ended[e.ID]
 		switch {
@@ -248,17 +265,17 @@ func (r *rehearsal) ack(o *job.Ack) *job.Error {
 		return settles(e, o.Need, o.By)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kept := (o.Keep || e.Policy.Keep) && !e.Flags.Has(job.FlagEphemeral)
 	r.ended[e.ID] = kept
 	if !kept {
 		r.left[e.q]++
 	}
-	return nil
+	return e, nil
 }
 
-func (r *rehearsal) delete(o *job.Delete) *job.Error {
+func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 	e, err := r.m.lookupBy(&o.Ref, o.By, o.Need, func(e *entry) *job.Error {
 		kept, ended := r.ended[e.ID]
 		switch {
@@ -272,13 +289,13 @@ func (r *rehearsal) delete(o *job.Delete) *job.Error {
 		return fits(e, o.Need, o.By)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.ended[e.ID] = false
 	if e.State != job.Dead || !e.Policy.DeadSlots {
 		r.left[e.q]++
 	}
-	return nil
+	return e, nil
 }
 
 func (r *rehearsal) push(s *job.Spec) *job.Error {
@@ -327,7 +344,7 @@ func (m *Machine) blockers(s *job.Spec, earlier []*entry) []job.ID {
 		case b.Back > 0:
 			continue
 		case b.Number != 0:
-			e = m.byNumber(b.Number, job.Holder{})
+			e = m.byNumber(s.Namespace, b.Number, job.Holder{})
 		default:
 			e = m.byJobID(&job.Ref{Namespace: s.Namespace, ID: b.ID})
 		}

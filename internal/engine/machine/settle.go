@@ -34,6 +34,7 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 	if c.NewBody {
 		m.loadBody(e)
 		e.Body, e.BodyKind = bytes.Clone(c.Body), c.BodyKind
+		e.Flags |= job.FlagRewritten
 		m.putBody(e)
 	}
 	m.finish(e, job.Done, c.Result)
@@ -279,7 +280,7 @@ func (m *Machine) discard(e *entry) {
 func (m *Machine) entomb(e *entry) {
 	m.unsetTimer(e)
 	e.Timer = 0
-	m.delPart(e, recordBody)
+	m.delBody(e)
 	if e.Flags.Has(job.FlagFailures) {
 		m.delPart(e, recordFailures)
 	}
@@ -386,7 +387,8 @@ func (m *Machine) transfer(e *entry, name string) {
 	m.unsetTimer(e)
 	e.Timer = 0
 	m.delPart(e, recordMeta)
-	m.delPart(e, recordBody)
+	m.delBody(e)
+	e.Flags &^= job.FlagRewritten
 	if e.Flags.Has(job.FlagFailures) {
 		m.delPart(e, recordFailures)
 	}

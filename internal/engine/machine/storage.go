@@ -14,8 +14,10 @@ type Storage interface {
 	// Scan visits the keys from lo up to but excluding hi, in order or in reverse.
 	Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool)
 	Set(key, value []byte)
-	// Insert is a Set of a key that is not there.
+	// Insert sets a key that is not there, Remove deletes one that was inserted and
+	// has not been set since. Such a pair costs the store less than Set and Delete.
 	Insert(key, value []byte)
+	Remove(key []byte)
 	Delete(key []byte)
 	DeleteRange(lo, hi []byte)
 }
@@ -53,8 +55,21 @@ func (m *Machine) putMeta(e *entry) {
 func (m *Machine) putBody(e *entry) {
 	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
 	m.vb = record.AppendBody(m.vb[:0], &e.Job)
-	m.set(m.kb, m.vb)
+	if e.Flags.Has(job.FlagRewritten) {
+		m.set(m.kb, m.vb)
+	} else {
+		m.store.Insert(m.kb, m.vb)
+	}
 	m.vb = trim(m.vb)
+}
+
+func (m *Machine) delBody(e *entry) {
+	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
+	if e.Flags.Has(job.FlagRewritten) {
+		m.del(m.kb)
+	} else {
+		m.store.Remove(m.kb)
+	}
 }
 
 // trim keeps a scratch buffer that one large body has grown from staying large.
@@ -89,7 +104,7 @@ func (m *Machine) setList(q *queue, list record.List, j *job.Job) {
 
 func (m *Machine) delList(q *queue, list record.List, j *job.Job) {
 	m.kb = record.ListKey(m.kb[:0], q.ID, list, j)
-	m.del(m.kb)
+	m.store.Remove(m.kb)
 }
 
 // firstOf returns the first (or last) job of a list, or nil.

@@ -128,7 +128,7 @@ func (m *Machine) setTimer(e *entry) {
 func (m *Machine) unsetTimer(e *entry) {
 	if e.Timer != 0 {
 		m.kb = record.TimerKey(m.kb[:0], e.Timer, e.q.ID, e.ID)
-		m.del(m.kb)
+		m.store.Remove(m.kb)
 	}
 }
 

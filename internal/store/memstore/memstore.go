@@ -79,10 +79,11 @@ func (s *Store) Commit(b *store.Batch, _ bool) error {
 		switch op {
 		case store.OpSet:
 			s.set(next, key, value)
-		case store.OpDelete:
+		case store.OpDelete, store.OpRemove:
 			s.remove(next, key)
 		case store.OpDeleteRange:
 			s.removeRange(next, key, value)
+		case store.OpVoidSet, store.OpVoidDelete: // Each passes over them.
 		}
 		return true
 	})

@@ -10,7 +10,7 @@ import (
 
 const (
 	defaultCacheBytes    = 32 << 20
-	defaultMemTableBytes = 16 << 20
+	defaultMemTableBytes = 32 << 20
 	memTablesMax         = 4
 )
 
@@ -59,8 +59,9 @@ func pebbleOptions(o Options) *pebble.Options {
 
 		// Two sorted runs in L0 are already worth merging, because each holds the
 		// tombstones of the others' keys; stalling writers is the last resort.
-		L0CompactionThreshold: 2,
+		L0CompactionThreshold: 4,
 		L0StopWritesThreshold: 24,
+		LBaseMaxBytes:         256 << 20,
 		// The second compaction starts only when the first falls behind: the other
 		// core belongs to the clients.
 		CompactionConcurrencyRange: func() (lower, upper int) { return 1, 2 },
@@ -75,7 +76,7 @@ func pebbleOptions(o Options) *pebble.Options {
 	// table with a twentieth of such blocks is compacted for their sake alone.
 	po.Experimental.NumDeletionsThreshold = 20
 	po.Experimental.DeletionSizeRatioThreshold = 0.2
-	po.Experimental.TombstoneDenseCompactionThreshold = 0.05
+	po.Experimental.TombstoneDenseCompactionThreshold = 0.10
 	// A deleted range also cuts its part out of tables that stick out of it, by
 	// metadata alone, instead of waiting for their rewrite.
 	po.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }

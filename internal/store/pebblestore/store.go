@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,8 @@ type Store struct {
 	closed atomic.Bool
 
 	commits, committedBytes atomic.Uint64
+
+	changes []change // scratch of Commit, which one goroutine at a time calls
 }
 
 var _ store.Store = (*Store)(nil)
@@ -56,7 +59,7 @@ func (s *Store) Commit(b *store.Batch, durable bool) error {
 	// The entries have nearly the same form in Pebble, after a longer header.
 	pb := s.db.NewBatchWithSize(b.Size() + 16)
 	defer func() { _ = pb.Close() }()
-	if err := fill(pb, b); err != nil {
+	if err := s.fill(pb, b); err != nil {
 		return fmt.Errorf("commit batch of %d: %w", b.Len(), err)
 	}
 	if pb.Empty() {
@@ -82,27 +85,56 @@ func (s *Store) Commit(b *store.Batch, durable bool) error {
 	return nil
 }
 
-func fill(pb *pebble.Batch, b *store.Batch) error {
-	var op store.Op
-	var key, value []byte
+// change is one entry of a batch.
+type change struct {
+	op         store.Op
+	key, value []byte
+}
+
+// fill copies the changes of b. They go in by key where their order allows it: Pebble
+// finds the place of a key much quicker next to the one before it.
+func (s *Store) fill(pb *pebble.Batch, b *store.Batch) error {
+	cs := s.changes[:0]
+	ordered := false
+	b.Each(func(op store.Op, key, value []byte) bool {
+		cs = append(cs, change{op, key, value})
+		ordered = ordered || op == store.OpDeleteRange
+		return true
+	})
+	if !ordered {
+		slices.SortStableFunc(cs, func(a, b change) int { return bytes.Compare(a.key, b.key) })
+	}
 	var err error
-	i := b.First()
-	for end := b.Offset(); i < end && err == nil; {
-		op, key, value, i = b.At(i)
-		switch op {
+	for i := range cs {
+		c := &cs[i]
+		switch c.op {
 		case store.OpSet:
-			err = pb.Set(key, value, nil)
+			err = pb.Set(c.key, c.value, nil)
 		case store.OpDelete:
-			err = pb.Delete(key, nil)
+			err = pb.Delete(c.key, nil)
+		case store.OpRemove:
+			err = pb.SingleDelete(c.key, nil)
 		case store.OpDeleteRange:
-			if bytes.Compare(key, value) < 0 {
-				err = pb.DeleteRange(key, value, nil)
+			if bytes.Compare(c.key, c.value) < 0 {
+				err = pb.DeleteRange(c.key, c.value, nil)
 			}
-		case store.OpVoidSet, store.OpVoidDelete: // have no effect
+		case store.OpVoidSet, store.OpVoidDelete: // are not visited
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
+	clear(cs)
+	if cap(cs) <= changesKept {
+		s.changes = cs[:0]
+	} else {
+		s.changes = nil
+	}
+	return nil
 }
+
+// changesKept is the longest scratch list that is kept between commits.
+const changesKept = 64 << 10
 
 // Sync implements store.Store.
 func (s *Store) Sync() error {

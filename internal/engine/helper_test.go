@@ -1,0 +1,190 @@
+package engine_test
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+	"millrace/internal/store"
+	"millrace/internal/store/memstore"
+)
+
+// gated is a store whose commits wait until they are let through.
+type gated struct {
+	store.Store
+	gate    chan error // nil lets a commit through, an error makes it fail
+	commits atomic.Int64
+}
+
+func newGated() *gated { return &gated{Store: memstore.New(), gate: make(chan error)} }
+
+func (g *gated) Commit(b *store.Batch, durable bool) error {
+	g.commits.Add(1)
+	if err := <-g.gate; err != nil {
+		return err
+	}
+	return g.Store.Commit(b, durable)
+}
+
+// let lets n commits through, one after the other, and waits until all is quiet.
+func (g *gated) let(n int) {
+	for range n {
+		g.gate <- nil
+		synctest.Wait()
+	}
+}
+
+// openGate lets every commit through from now on.
+func (g *gated) openGate() { close(g.gate) }
+
+// call is a request and whether it has been answered.
+type call struct {
+	engine.Request
+	answers atomic.Int64
+}
+
+func submit(e *engine.Engine, cmds ...job.Command) *call {
+	c := &call{}
+	c.Commands = cmds
+	c.Done = func(*engine.Request) { c.answers.Add(1) }
+	e.Submit(&c.Request)
+	return c
+}
+
+// wants asserts that the call has been answered once, with these errors and nil ones.
+func (c *call) wants(t *testing.T, kinds ...job.Kind) {
+	t.Helper()
+	if n := c.answers.Load(); n != 1 {
+		t.Fatalf("answered %d times", n)
+	}
+	var got []job.Kind
+	for i := range c.Results {
+		if err := c.Results[i].Err; err != nil {
+			got = append(got, err.Kind)
+		}
+	}
+	if !slices.Equal(got, kinds) {
+		t.Fatalf("answered with errors of kinds %v, want %v", got, kinds)
+	}
+}
+
+func (c *call) wantsNothing(t *testing.T) {
+	t.Helper()
+	if n := c.answers.Load(); n != 0 {
+		t.Fatalf("answered %d times, too early: %+v", n, c.Results)
+	}
+}
+
+// jobIDs returns the ids of the jobs in the last result.
+func (c *call) jobIDs() []job.ID {
+	var ids []job.ID
+	for _, j := range c.Results[len(c.Results)-1].Jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+func (c *call) wantsJobs(t *testing.T, ids ...job.ID) {
+	t.Helper()
+	c.wants(t)
+	if got := c.jobIDs(); !slices.Equal(got, ids) {
+		t.Fatalf("answered jobs %v, want %v", got, ids)
+	}
+}
+
+func fetch(queue string, wait time.Duration) *job.Fetch {
+	return &job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1, Wait: wait}
+}
+
+func ack(id job.ID) *job.Ack { return &job.Ack{Ref: job.ByID("ns", "", id), Need: job.NeedLeased} }
+
+// do submits one command in a bubble and waits until all is quiet.
+func do(t *testing.T, e *engine.Engine, cmds ...job.Command) *call {
+	t.Helper()
+	c := submit(e, cmds...)
+	synctest.Wait()
+	return c
+}
+
+// counts returns how many jobs of a queue are in each of some states.
+func counts(t *testing.T, e *engine.Engine, queue string, states ...job.State) []uint64 {
+	t.Helper()
+	info, _, err := e.Queue("ns", queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]uint64, len(states))
+	for i, s := range states {
+		out[i] = info.Counts[s]
+	}
+	return out
+}
+
+// tracking is a store that notes when it was synced and how much lies unsynced.
+type tracking struct {
+	store.Store
+	mu    sync.Mutex // guards what follows
+	syncs []time.Time
+	dirty time.Time // of the first commit since the last sync
+	lag   time.Duration
+	free  uint64
+	err   error // of syncs
+}
+
+func (s *tracking) Commit(b *store.Batch, durable bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if durable {
+		s.noteSync()
+	} else if s.dirty.IsZero() {
+		s.dirty = time.Now()
+	}
+	return s.Store.Commit(b, durable)
+}
+
+func (s *tracking) noteSync() {
+	s.syncs = append(s.syncs, time.Now())
+	if !s.dirty.IsZero() {
+		s.lag = max(s.lag, time.Since(s.dirty))
+		s.dirty = time.Time{}
+	}
+}
+
+func (s *tracking) Sync() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	s.noteSync()
+	return s.Store.Sync()
+}
+
+func (s *tracking) FreeBytes() (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.free, nil
+}
+
+func (s *tracking) setFree(n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = n
+}
+
+func (s *tracking) failSyncs(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *tracking) state() (syncs int, dirty bool, lag time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.syncs), !s.dirty.IsZero(), s.lag
+}

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"millrace/internal/job"
+	"millrace/internal/store/memstore"
+)
+
+type pair struct{ key, value string }
+
+// The store with two batches pending on top reads like one map, whatever was set,
+// deleted and range-deleted where.
+func TestPendingAgainstModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(25) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		c := &Core{store: memstore.New(), open: &pending{}, spare: &pending{}}
+		s := coreStorage{c}
+		model := map[string]string{}
+		key := func() []byte {
+			k := make([]byte, 1+rnd.IntN(3))
+			for i := range k {
+				k[i] = 'a' + byte(rnd.IntN(4))
+			}
+			return k
+		}
+		for step := range 600 {
+			switch n := rnd.IntN(20); {
+			case n < 10:
+				k, v := key(), fmt.Appendf(nil, "%d", step)
+				if rnd.IntN(8) == 0 {
+					v = nil // most entries of lists have no value
+				}
+				s.Set(k, v)
+				model[string(k)] = string(v)
+			case n < 14:
+				k := key()
+				s.Delete(k)
+				delete(model, string(k))
+			case n < 16:
+				lo, hi := key(), key() // also empty and inverted ranges
+				s.DeleteRange(lo, hi)
+				for k := range model {
+					if k >= string(lo) && k < string(hi) {
+						delete(model, k)
+					}
+				}
+			case n < 18: // what the host does when the committer is free
+				if c.sealed != nil {
+					if err := c.store.Commit(&c.sealed.Batch, false); err != nil {
+						t.Fatal(err)
+					}
+					c.Committed()
+				}
+				c.sealed, c.open, c.spare = c.open, c.spare, nil
+			}
+			compare(t, seed, s, model, key)
+		}
+	}
+}
+
+// compare reads a few keys and ranges both ways.
+func compare(t *testing.T, seed uint64, s coreStorage, model map[string]string, key func() []byte) {
+	t.Helper()
+	for range 4 {
+		k := key()
+		want, there := model[string(k)]
+		got, _, ok := s.Get([]byte("prefix-"), k)
+		if ok != there || (ok && string(got) != "prefix-"+want) {
+			t.Fatalf("seed %d: get %q: %q, %v, want %q, %v", seed, k, got, ok, want, there)
+		}
+	}
+	lo, hi := key(), key()
+	if bytes.Compare(lo, hi) > 0 {
+		lo, hi = hi, lo
+	}
+	var want []pair
+	for k, v := range model {
+		if k >= string(lo) && k < string(hi) {
+			want = append(want, pair{k, v})
+		}
+	}
+	slices.SortFunc(want, func(a, b pair) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })
+	for _, reverse := range []bool{false, true} {
+		if reverse {
+			slices.Reverse(want)
+		}
+		if got := scan(s, lo, hi, reverse, len(want)+1); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: scan %q to %q, reverse %v: %q, want %q", seed, lo, hi, reverse, got, want)
+		}
+		if n := len(want) / 2; n > 0 { // a visit that stops
+			if got := scan(s, lo, hi, reverse, n); !slices.Equal(got, want[:n]) {
+				t.Fatalf("seed %d: scan %q to %q stopped at %d: %q, want %q", seed, lo, hi, n, got, want[:n])
+			}
+		}
+	}
+}
+
+func scan(s coreStorage, lo, hi []byte, reverse bool, limit int) (out []pair) {
+	s.Scan(lo, hi, reverse, func(k, v []byte) bool {
+		out = append(out, pair{string(k), string(v)})
+		return len(out) < limit
+	})
+	return out
+}
+
+// Get tells what is not committed yet, which is how a delivery knows what to wait for.
+func TestPendingIsTold(t *testing.T) {
+	t.Parallel()
+	c := &Core{store: memstore.New(), open: &pending{}, spare: &pending{}}
+	s := coreStorage{c}
+	want := func(pending, ok bool) {
+		t.Helper()
+		if _, p, o := s.Get(nil, []byte("k")); p != pending && o || o != ok {
+			t.Fatalf("pending %v, there %v, want %v, %v", p, o, pending, ok)
+		}
+	}
+	want(false, false)
+	s.Set([]byte("k"), nil)
+	want(true, true)
+	c.sealed, c.open, c.spare = c.open, c.spare, nil
+	want(true, true)
+	if err := c.store.Commit(&c.sealed.Batch, false); err != nil {
+		t.Fatal(err)
+	}
+	c.Committed()
+	want(false, true)
+	s.Delete([]byte("k"))
+	want(true, false)
+	s.DeleteRange([]byte("a"), []byte("z"))
+	want(true, false)
+}
+
+// A batch is emptied for its next use, and one huge batch gives its memory back.
+func TestPendingReset(t *testing.T) {
+	t.Parallel()
+	var p pending
+	for round := range 2 {
+		for i := range 40_000 {
+			p.set(fmt.Appendf(nil, "key %d of round %d", i, round), []byte("value"))
+		}
+		p.deleteRange([]byte("a"), []byte("b"))
+		p.step = 7
+		if _, there, known := p.get(fmt.Appendf(nil, "key 39999 of round %d", round)); !there || !known {
+			t.Fatal("a key is lost")
+		}
+		p.reset()
+		if p.Len() != 0 || p.step != 0 || len(p.ranges) != 0 || len(p.slots) > 1<<16 {
+			t.Fatalf("not empty: %d changes, step %d, %d slots", p.Len(), p.step, len(p.slots))
+		}
+		if _, _, known := p.get([]byte("key 5 of round 0")); known {
+			t.Fatal("an emptied batch knows a key")
+		}
+	}
+}
+
+// Seal returns nothing if nothing has changed, and a change of counters alone is one.
+func TestSealOnlyChanges(t *testing.T) {
+	t.Parallel()
+	c, err := OpenCore(memstore.New(), 1e15, CoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := func(want bool) {
+		t.Helper()
+		b, _ := c.Seal()
+		if (b != nil) != want {
+			t.Fatalf("a batch: %v, want %v", b != nil, want)
+		}
+		if b == nil {
+			return
+		}
+		if err := c.store.Commit(b, true); err != nil {
+			t.Fatal(err)
+		}
+		c.Committed()
+		if d := c.Dirty(); d != 0 {
+			t.Fatalf("still dirty at step %d", d)
+		}
+	}
+	apply := func(cmd job.Command) {
+		var res job.Result
+		c.Apply(1e15, 0, 0, cmd, &res)
+	}
+	commit(false)
+	apply(&job.Pause{Namespace: "n", Queue: "nowhere"})
+	commit(false)
+	apply(&job.Push{Spec: job.Spec{Namespace: "n", Queue: "q"}})
+	commit(true)
+	commit(false)
+	apply(&job.Pause{Namespace: "n", Queue: "q"})
+	commit(true)
+	apply(&job.Ack{Ref: job.ByID("n", "q", 9), Need: job.NeedAny})
+	commit(false)
+	apply(&job.Configure{Namespace: "n", Queue: "r"})
+	commit(true)
+}

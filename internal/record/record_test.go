@@ -1,0 +1,267 @@
+package record
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"millrace/internal/job"
+)
+
+// gen makes random values with many at the edges.
+type gen struct{ *rand.Rand }
+
+func newGen(seed uint64) gen { return gen{rand.New(rand.NewPCG(seed, 0))} }
+
+func (g gen) int64() int64 {
+	edges := []int64{0, 0, 1, -1, 127, 128, -128, -129, 1 << 32, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1}
+	if n := g.IntN(2 * len(edges)); n < len(edges) {
+		return edges[n]
+	}
+	return int64(g.Uint64()) >> g.IntN(64)
+}
+
+func (g gen) uint64() uint64 { return uint64(g.int64()) }
+func (g gen) uint32() uint32 { return uint32(g.uint64()) }
+func (g gen) bool() bool     { return g.IntN(2) == 0 }
+func (g gen) byte() byte     { return byte(g.Uint32()) }
+
+func (g gen) bytes() []byte {
+	if g.IntN(3) == 0 {
+		return nil
+	}
+	b := make([]byte, 1+g.IntN(40))
+	for i := range b {
+		b[i] = byte(g.Uint32N(4)) * 85 // with zero bytes and 0xff among them
+	}
+	return b
+}
+
+func (g gen) text() string { return string(g.bytes()) }
+
+// time is an instant as far as one can be stored beside a moment of creation.
+func (g gen) time() job.Time {
+	switch g.IntN(4) {
+	case 0:
+		return 0
+	case 1:
+		return job.Never
+	default:
+		return job.Time(g.int64())
+	}
+}
+
+func (g gen) created() job.Time { return 1 + job.Time(g.Int64N(1<<60)) }
+
+func (g gen) policy() job.Policy {
+	p := job.Policy{
+		Priority: g.int64(), Lease: time.Duration(g.int64()), ExpireAt: g.time(), Expiry: job.Expiry(g.IntN(2)),
+		MaxAttempts: g.uint32(), MaxFails: g.uint32(), Lapse: job.Lapse(g.IntN(2)),
+		Requeue: job.Place(g.IntN(6)), Due: job.Place(g.IntN(6)), Exhaust: job.Exhaust(g.IntN(4)),
+		DeadQueue: g.text(), DeadFor: time.Duration(g.int64()), DeadMax: g.uint32(), DeadSlots: g.bool(), Keep: g.bool(),
+		Backoff: job.Backoff{Floor: g.bool()},
+	}
+	if unit := g.int64(); unit != 0 { // without a unit there is no back-off
+		p.Backoff.Unit = time.Duration(unit)
+		p.Backoff.Power, p.Backoff.Skip = g.byte(), g.byte()
+		p.Backoff.Base, p.Backoff.Jitter = time.Duration(g.int64()), g.uint32()
+	}
+	return p
+}
+
+// meta is a job with the fields of its small record.
+func (g gen) meta() job.Job {
+	j := job.Job{
+		State: job.State(1 + g.IntN(job.StateCount-1)), Flags: job.Flags(g.Uint32()), Created: g.created(), Since: g.time(),
+		Entered: g.uint64(), RunAt: g.time(), Timer: g.time(), Attempts: g.uint32(), Fails: g.uint32(), Buries: g.uint32(),
+		Order:  job.Order{Rank: g.int64(), Priority: g.int64(), At: g.time(), Seq: g.uint64(), First: g.uint64()},
+		Policy: g.policy(), Key: g.text(), Group: g.text(),
+	}
+	if j.Flags.Has(job.FlagSerial) {
+		j.Serial = g.uint64()
+	}
+	if j.State == job.Leased {
+		j.Lease = job.Lease{
+			Holder: job.Holder{Node: g.uint32(), Num: g.uint64()}, Until: g.time(), Length: time.Duration(g.int64()),
+			Exclusive: g.bool(), OnEnd: job.OnEnd(g.IntN(3)), Door: job.Door(g.byte()),
+		}
+	}
+	if j.State == job.Blocked {
+		j.Blockers = make([]job.ID, g.IntN(20))
+		for i := range j.Blockers {
+			j.Blockers[i] = job.ID(g.uint64())
+		}
+	}
+	return j
+}
+
+func (g gen) failures() []job.Failure {
+	var fs []job.Failure
+	for range g.IntN(job.FailuresKept + 1) {
+		f := job.Failure{At: job.Time(g.int64()), Kind: job.FailureKind(g.IntN(4)), Type: g.text(), Message: g.text()}
+		for range g.IntN(4) {
+			f.Backtrace = append(f.Backtrace, g.text())
+		}
+		fs = append(fs, f)
+	}
+	return fs
+}
+
+func (g gen) queue() Queue {
+	q := Queue{
+		ID: QueueID(g.uint32()), Created: g.created(), Paused: g.bool(), PausedTill: g.time(), Configured: g.bool(), Hidden: g.bool(),
+		Settings:   job.Settings{Capacity: g.uint64(), Serials: g.bool(), Attrs: g.bytes()},
+		NextSerial: g.uint64(), Linked: g.bool(),
+	}
+	for i := range q.Counts {
+		q.Counts[i], q.Purged[i] = g.uint64(), g.uint64()
+	}
+	for i := range q.Totals {
+		q.Totals[i] = g.uint64()
+	}
+	return q
+}
+
+// Every record comes back as it was written, and a truncated or longer one is refused.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		g := newGen(seed)
+		j := g.meta()
+		check(t, seed, "meta", AppendMeta(nil, &j), j, func(b []byte) (j job.Job, err error) { return j, DecodeMeta(b, &j) })
+		fs := g.failures()
+		check(t, seed, "failures", AppendFailures(nil, fs), fs, DecodeFailures)
+		q := g.queue()
+		check(t, seed, "queue", AppendQueue(nil, &q), q, DecodeQueue)
+		s := Shard{job.ID(g.uint64()), g.uint64(), QueueID(g.uint32())}
+		check(t, seed, "shard", AppendShard(nil, &s), s, DecodeShard)
+		r := JobRef{QueueID(g.uint32()), job.ID(g.uint64())}
+		check(t, seed, "reference", AppendRef(nil, r), r, DecodeRef)
+		k := KeyRef{r, g.bool()}
+		check(t, seed, "key", AppendKeyRef(nil, k), k, DecodeKeyRef)
+		w := Sweep{job.ID(g.uint64()), g.text()}
+		check(t, seed, "sweep", AppendSweep(nil, w), w, DecodeSweep)
+		n := g.uint64()
+		check(t, seed, "number", AppendUint(nil, n), n, DecodeUint)
+		checkBody(t, g)
+	}
+}
+
+func check[T any](t *testing.T, seed uint64, what string, b []byte, want T, decode func([]byte) (T, error)) {
+	t.Helper()
+	got, err := decode(b)
+	if err != nil {
+		t.Fatalf("seed %d: %s: %v", seed, what, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("seed %d: %s (-want +got):\n%s", seed, what, diff)
+	}
+	for n := range b {
+		if _, err := decode(b[:n]); err == nil {
+			t.Fatalf("seed %d: %s: %d of %d bytes are enough", seed, what, n, len(b))
+		}
+	}
+	if _, err := decode(append(bytes.Clone(b), 0)); err == nil {
+		t.Fatalf("seed %d: %s: a byte more does not matter", seed, what)
+	}
+}
+
+func checkBody(t *testing.T, g gen) {
+	t.Helper()
+	want := job.Job{BodyKind: job.BodyKind(g.IntN(5)), Origin: job.Door(g.byte()), Type: g.text(), Extra: g.bytes()}
+	if want.BodyKind != job.BodyNone {
+		want.Body = append([]byte{}, g.bytes()...) // an empty body differs from none
+	}
+	b := AppendBody([]byte("before"), &want)[len("before"):]
+	var got job.Job
+	if err := DecodeBody(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("body (-want +got):\n%s", diff)
+	}
+	head := len(b) - len(want.Body)
+	for n := range head {
+		if err := DecodeBody(b[:n], &got); err == nil {
+			t.Fatalf("body: %d of %d bytes are enough", n, head)
+		}
+	}
+}
+
+// Records of a newer version, and version zero, are refused.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	g := newGen(1)
+	j, q := g.meta(), g.queue()
+	var s Shard
+	for what, test := range map[string]struct {
+		b      []byte
+		decode func([]byte) error
+	}{
+		"job":      {AppendMeta(nil, &j), func(b []byte) error { return DecodeMeta(b, &job.Job{}) }},
+		"body":     {AppendBody(nil, &j), func(b []byte) error { return DecodeBody(b, &job.Job{}) }},
+		"failures": {AppendFailures(nil, nil), func(b []byte) error { _, err := DecodeFailures(b); return err }},
+		"queue":    {AppendQueue(nil, &q), func(b []byte) error { _, err := DecodeQueue(b); return err }},
+		"shard":    {AppendShard(nil, &s), func(b []byte) error { _, err := DecodeShard(b); return err }},
+	} {
+		if err := test.decode(test.b); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, v := range []byte{0, test.b[0] + 1, 255} {
+			b := bytes.Clone(test.b)
+			b[0] = v
+			if err := test.decode(b); err == nil {
+				t.Errorf("%s: version %d is read", what, v)
+			}
+		}
+	}
+	j.State = job.State(job.StateCount)
+	if err := DecodeMeta(AppendMeta(nil, &j), &job.Job{}); err == nil {
+		t.Error("an unknown state is read")
+	}
+}
+
+// A queue's record may have been written when there were fewer states or counters,
+// or by a later release of the same version with more.
+func TestQueueWithOtherCounters(t *testing.T) {
+	t.Parallel()
+	q := Queue{ID: 1, Created: 5}
+	b := AppendQueue(nil, &q)
+	head := len(b) - 3 - len(q.Counts) - len(q.Totals) - len(q.Purged)
+	b = append(b[:head:head], 2, 7, 8, 1, 9, 0)
+	got, err := DecodeQueue(b)
+	if err != nil || got.Counts[0] != 7 || got.Counts[1] != 8 || got.Counts[2] != 0 || got.Totals[0] != 9 {
+		t.Errorf("fewer: %+v, %v", got, err)
+	}
+	b = b[:head:head]
+	for range 3 {
+		b = append(b, 40)
+		for i := range byte(40) {
+			b = append(b, i)
+		}
+	}
+	got, err = DecodeQueue(b)
+	if err != nil || got.Counts[job.StateCount-1] != uint64(job.StateCount-1) || got.Purged[1] != 1 {
+		t.Errorf("more: %+v, %v", got, err)
+	}
+}
+
+// Purged jobs are those that entered a purged state before the purge.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	var q Queue
+	q.Purged[job.Ready] = 10
+	for _, test := range []struct {
+		state   job.State
+		entered uint64
+		want    bool
+	}{{job.Ready, 9, true}, {job.Ready, 10, true}, {job.Ready, 11, false}, {job.Dead, 9, false}} {
+		if got := q.Gone(&job.Job{State: test.state, Entered: test.entered}); got != test.want {
+			t.Errorf("%v entered at %d: %v", test.state, test.entered, got)
+		}
+	}
+}

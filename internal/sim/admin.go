@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"millrace/internal/job"
+)
+
+func (m *Model) applyPromote(c *job.Promote) {
+	promotable := func(j *entry) bool {
+		switch j.State {
+		case job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead:
+			return true
+		case job.Blocked, job.Ready, job.Leased, job.Done:
+		}
+		return false
+	}
+	j := m.find(c.Ref, false, promotable)
+	var err *job.Error
+	switch {
+	case j == nil:
+		err = job.ErrNotFound
+	case !promotable(j):
+		err = job.ErrBadState
+	default:
+		j.Result = nil
+		m.toReady(j, c.Place)
+	}
+	m.answerJob(settled{j, err}, c.Want)
+}
+
+func (m *Model) applyKill(c *job.Kill) {
+	j := m.find(c.Ref, false, func(j *entry) bool { return !j.State.Finished() && j.State != job.Dead })
+	var err *job.Error
+	switch {
+	case j == nil:
+		err = job.ErrNotFound
+	case j.State.Finished():
+		err = job.ErrFinished
+	case j.State == job.Dead:
+		err = job.ErrBadState
+	case j.Flags.Has(job.FlagEphemeral):
+		m.count(j, job.CountDied)
+		m.drop(j)
+		m.fall(j.ID)
+	default:
+		m.count(j, job.CountDied)
+		if c.For > 0 {
+			j.Policy.DeadFor = c.For
+		}
+		m.toDead(j)
+		m.fall(j.ID)
+	}
+	m.answerJob(settled{j, err}, c.Want)
+}
+
+func (m *Model) applyRespawn(c *job.Respawn) {
+	dead := m.list(queueName{c.Namespace, c.Queue}, job.Dead)
+	n := min(max(c.Limit, 0), len(dead))
+	for _, j := range dead[:n] {
+		if j.Flags.Has(job.FlagTombstone) {
+			m.drop(j)
+			continue
+		}
+		j.Attempts, j.Fails, j.Policy.MaxAttempts, j.Policy.ExpireAt = 0, 0, c.Attempts, 0
+		if c.TTL > 0 {
+			j.Policy.ExpireAt = m.now.Add(c.TTL)
+		}
+		m.toReady(j, job.PlaceTail)
+	}
+	m.answerCount(n)
+}
+
+func (m *Model) applyMove(c *job.Move) {
+	j := m.find(c.Ref, false, func(j *entry) bool { return j.State != job.Leased })
+	switch {
+	case j == nil:
+		m.refuse(job.ErrNotFound)
+	case j.State == job.Leased:
+		m.refuse(job.ErrBadState)
+	default:
+		if j.Queue != c.Queue {
+			m.move(j, c.Queue)
+		}
+		m.answer(job.Result{})
+	}
+}
+
+// move puts a job into another queue in the state it has. Where a list is in the
+// order of entering it comes last.
+func (m *Model) move(j *entry, to string) {
+	m.changeQueue(j, to)
+	if j.State == job.Ready {
+		m.toReady(j, job.PlaceOld)
+		return
+	}
+	m.entered++
+	j.Entered = m.entered
+}
+
+func (m *Model) applyReleaseAll(c *job.ReleaseAll) {
+	leased := m.list(queueName{c.Namespace, c.Queue}, job.Leased)
+	for _, j := range leased {
+		m.count(j, job.CountReleased)
+		m.toReady(j, job.PlaceOld)
+	}
+	m.answerCount(len(leased))
+}
+
+func (m *Model) applyConfigure(c *job.Configure) {
+	name := queueName{c.Namespace, c.Queue}
+	if q := m.queues[name]; q != nil && q.configured && !c.Replace {
+		m.refuse(job.ErrExists)
+		return
+	}
+	q := m.queue(name)
+	q.configured, q.hidden, q.settings = true, false, c.Settings
+	m.answer(job.Result{})
+}
+
+func (m *Model) applyPause(c *job.Pause) {
+	if q := m.queues[queueName{c.Namespace, c.Queue}]; q != nil {
+		q.paused, q.pausedUntil, q.pauseArmed = true, 0, m.arm()
+		if c.For > 0 {
+			q.pausedUntil = m.now.Add(c.For)
+		}
+	}
+	m.answer(job.Result{})
+}
+
+func (m *Model) applyResume(c *job.Resume) {
+	if q := m.queues[queueName{c.Namespace, c.Queue}]; q != nil {
+		q.paused, q.pausedUntil = false, 0
+	}
+	m.answer(job.Result{})
+}
+
+func (m *Model) applyPurge(c *job.Purge) {
+	jobs := m.list(queueName{c.Namespace, c.Queue}, c.State)
+	if c.Limit > 0 && c.Limit < len(jobs) {
+		jobs = jobs[:c.Limit]
+	}
+	m.deleteAll(jobs)
+	m.answerCount(len(jobs))
+}
+
+// deleteAll removes jobs in one step: first all of them go, then those that
+// waited for them are told, at once or by and by.
+func (m *Model) deleteAll(jobs []*entry) {
+	var ids []job.ID
+	for _, j := range jobs {
+		m.count(j, job.CountDeleted)
+		delete(m.jobs, j.ID)
+		m.gone++
+		ids = append(ids, j.ID)
+	}
+	slices.Sort(ids)
+	m.swept = append(m.swept, ids...)
+	if !m.oracle.Sweeping() {
+		m.sweep()
+	}
+}
+
+// sweep tells those who waited for purged jobs.
+func (m *Model) sweep() {
+	for len(m.swept) > 0 {
+		id := m.swept[0]
+		m.swept = m.swept[1:]
+		m.unwait(id)
+		m.strike(id)
+	}
+}
+
+// dropQueue removes the jobs of a queue. Who waits for one of them knows at once.
+func (m *Model) dropQueue(name queueName) {
+	jobs := m.inQueue(name)
+	m.deleteAll(jobs)
+	for _, j := range jobs {
+		m.unwait(j.ID)
+	}
+}
+
+func (m *Model) applyRemove(c *job.Remove) {
+	name := queueName{c.Namespace, c.Queue}
+	q := m.queues[name]
+	if q == nil {
+		m.refuse(job.ErrNoQueue)
+		return
+	}
+	if c.IfIdle {
+		for _, w := range m.waits {
+			if f, ok := w.cmd.(*job.Fetch); ok && f.Namespace == c.Namespace && slices.Contains(f.Queues, c.Queue) {
+				m.refuse(job.ErrWaiting)
+				return
+			}
+		}
+		if len(m.list(name, job.Leased)) > 0 {
+			m.refuse(job.ErrBusy)
+			return
+		}
+	}
+	switch {
+	case c.ReadyOnly:
+		q.paused, q.pausedUntil, q.hidden = false, 0, true
+		m.deleteAll(m.list(name, job.Ready))
+	case c.KeepQueue:
+		m.dropQueue(name)
+		m.lastQueue++
+		q.num = m.lastQueue
+	default:
+		m.dropQueue(name)
+		delete(m.queues, name)
+	}
+	m.answer(job.Result{})
+}
+
+// inQueue returns the jobs of a queue, by id.
+func (m *Model) inQueue(name queueName) []*entry {
+	return m.sorted(func(j *entry) bool { return j.Namespace == name.ns && j.Queue == name.name })
+}
+
+func (m *Model) applyFlush(c *job.Flush) {
+	for _, q := range m.inOrder() {
+		if q.ns == c.Namespace {
+			m.dropQueue(q.queueName)
+			delete(m.queues, q.queueName)
+		}
+	}
+	m.answer(job.Result{})
+}
+
+// inOrder returns the queues in the order of their creation.
+func (m *Model) inOrder() []*queue {
+	return slices.SortedFunc(maps.Values(m.queues), func(a, b *queue) int { return cmp.Compare(a.num, b.num) })
+}

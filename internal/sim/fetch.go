@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"slices"
+
+	"millrace/internal/job"
+)
+
+func (m *Model) applyFetch(c *job.Fetch) {
+	var got []job.Job
+	for len(got) < max(c.Max, 1) {
+		j := m.pick(c, m.token, len(got))
+		if j == nil {
+			break
+		}
+		got = append(got, j.Job)
+	}
+	switch {
+	case len(got) > 0:
+		m.answer(job.Result{Jobs: got})
+	case c.Wait > 0:
+		m.wait(c, c.Wait, 0)
+	default:
+		m.refuse(job.ErrTimeout)
+	}
+}
+
+// candidates returns the first fetchable job of each queue that has one.
+func (m *Model) candidates(c *job.Fetch) []*entry {
+	var out []*entry
+	for _, name := range c.Queues {
+		if j := m.fetchable(queueName{c.Namespace, name}); j != nil {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// fetchable returns the first job of a queue that may be fetched. A job whose
+// expiry is due is as good as gone.
+func (m *Model) fetchable(name queueName) *entry {
+	if q := m.queues[name]; q == nil || q.paused {
+		return nil
+	}
+	busy := map[string]bool{}
+	for _, j := range m.list(name, job.Leased) {
+		busy[j.Group] = j.Group != ""
+	}
+	for _, j := range m.list(name, job.Ready) {
+		if !busy[j.Group] && !m.expired(j) {
+			return j
+		}
+	}
+	return nil
+}
+
+// pick leases one job to a fetch, nil if there is none.
+func (m *Model) pick(c *job.Fetch, token uint64, n int) *entry {
+	from := m.candidates(c)
+	if len(from) == 0 {
+		return nil
+	}
+	j := from[0]
+	switch c.Pick {
+	case job.PickInOrder:
+	case job.PickRandom:
+		if id, ok := m.oracle.Picked(token, n); ok {
+			i := slices.IndexFunc(from, func(j *entry) bool { return j.ID == id })
+			if i < 0 {
+				m.illegal("token %d: job %d is not the first of a queue that was asked for", token, id)
+				break
+			}
+			j = from[i]
+		}
+	case job.PickBest:
+		for _, o := range from {
+			if p, q := o.Policy.Priority, j.Policy.Priority; p > q || p == q && o.ID < j.ID {
+				j = o
+			}
+		}
+	}
+	m.lease(j, c)
+	return j
+}
+
+func (m *Model) lease(j *entry, c *job.Fetch) {
+	m.count(j, job.CountFetched)
+	m.enter(j, job.Leased)
+	j.Attempts++
+	l := job.Lease{Holder: c.Holder, Length: j.Policy.Lease, Exclusive: c.Exclusive, OnEnd: c.OnEnd, Door: c.Door}
+	if c.LeaseSet {
+		l.Length = c.Lease
+	}
+	if c.LeaseSet || l.Length > 0 {
+		l.Until = m.now.Add(l.Length)
+	}
+	j.Lease = l
+}
+
+// serve hands out what has become possible to those who wait.
+func (m *Model) serve() {
+	for _, w := range slices.Clone(m.waits) {
+		if c, ok := w.cmd.(*job.Push); ok && !m.full(queueName{c.Spec.Namespace, c.Spec.Queue}) {
+			r, _ := m.push(&c.Spec, nil, nil)
+			m.complete(w, r)
+		}
+	}
+	for progress := true; progress; {
+		progress = false
+		for _, w := range slices.Clone(m.waits) {
+			if id, ok := m.oracle.Picked(w.token, 0); ok && m.jobs[id] != nil && m.serveTo(w, m.jobs[id]) {
+				progress = true
+			}
+		}
+	}
+	// Whoever still waits for something that is there is served by the plain
+	// rule; that the machine did not shows when the answers are compared.
+	for _, w := range slices.Clone(m.waits) {
+		if c, ok := w.cmd.(*job.Fetch); ok {
+			if j := m.pick(c, w.token, 0); j != nil {
+				m.complete(w, job.Result{Jobs: []job.Job{j.Job}})
+			}
+		}
+	}
+}
+
+// offer gives a job that has just become ready to a waiting caller, if that is
+// what the machine did. Several jobs that become ready in one step may be handed
+// out one by one or at its end, and a caller that waits on several queues be
+// served from any: the document leaves that open.
+func (m *Model) offer(j *entry) {
+	for _, w := range m.waits {
+		if id, ok := m.oracle.Picked(w.token, 0); ok && id == j.ID && m.serveTo(w, j) {
+			return
+		}
+	}
+}
+
+// serveTo gives a job to a waiting caller, provided that the job is the first that
+// can be fetched from its queue and the caller the first that waits on it.
+func (m *Model) serveTo(w *wait, j *entry) bool {
+	waitsOn := func(w *wait) bool {
+		c, ok := w.cmd.(*job.Fetch)
+		return ok && c.Namespace == j.Namespace && slices.Contains(c.Queues, j.Queue)
+	}
+	first := slices.IndexFunc(m.waits, waitsOn)
+	c, ok := w.cmd.(*job.Fetch)
+	if !ok || first < 0 || m.waits[first] != w || m.fetchable(queueName{j.Namespace, j.Queue}) != j {
+		return false
+	}
+	m.lease(j, c)
+	m.complete(w, job.Result{Jobs: []job.Job{j.Job}})
+	return true
+}

@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+
+	"millrace/internal/job"
+)
+
+func (m *Model) applyPush(c *job.Push) {
+	r, full := m.push(&c.Spec, nil, nil)
+	if full && c.RoomWait > 0 {
+		m.wait(c, c.RoomWait, 0)
+		return
+	}
+	m.answer(r)
+}
+
+// push adds a job. Full says that it was refused for want of room. Earlier are the
+// pushes of the same Atomic; admitted is called with the job before it is handed
+// out or expires.
+func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r job.Result, full bool) {
+	if s.Unique && len(m.sorted(func(j *entry) bool {
+		return matches(j, job.ByKey(s.Namespace, s.Key))
+	})) > 0 {
+		return job.Result{Err: job.ErrDuplicate}, false
+	}
+	name := queueName{s.Namespace, s.Queue}
+	if m.full(name) {
+		return job.Result{Err: job.ErrFull}, true
+	}
+	q := m.queue(name)
+	q.hidden = false
+	q.totals[job.CountPushed]++
+	j := &entry{Job: job.Job{
+		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, Key: s.Key, Type: s.Type, Group: s.Group,
+		Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Origin: s.Origin, Created: m.now, Policy: s.Policy,
+	}}
+	seq := m.nextSequence()
+	j.Order = job.Order{Priority: s.Policy.Priority, Seq: seq, First: seq}
+	if s.Numbered {
+		j.Flags |= job.FlagNumbered
+	}
+	m.number(j, q)
+	j.RunAt = s.RunAt
+	if s.Delay > 0 {
+		j.RunAt = m.now.Add(s.Delay)
+	}
+	if s.TTL > 0 {
+		from := m.now
+		if s.TTLFromRun {
+			from = max(from, j.RunAt)
+		}
+		j.Policy.ExpireAt = from.Add(s.TTL)
+	}
+	blockers := m.blockers(s, earlier)
+	m.born++
+	m.jobs[j.ID] = j
+	if admitted != nil {
+		admitted(j)
+	}
+	switch {
+	case len(blockers) > 0:
+		m.enter(j, job.Blocked)
+		j.Blockers = blockers
+	case j.RunAt > m.now:
+		m.toScheduled(j)
+	case j.RunAt != 0:
+		m.toReady(j, j.Policy.Due)
+	case s.At == job.PlaceHead:
+		m.toReady(j, job.PlaceHead)
+	default:
+		m.toReady(j, job.PlaceOld) // the sequence it has just been given
+	}
+	if r = (job.Result{ID: j.ID, Serial: j.Serial, State: j.State}); r.State == job.Leased {
+		r.State = job.Ready // it was, before a waiting caller had it
+	}
+	if m.jobs[j.ID] == j && m.expired(j) && !m.trial {
+		m.fireJob(j)
+	}
+	return r, false
+}
+
+// full reports whether a queue is at its capacity.
+func (m *Model) full(name queueName) bool {
+	q := m.queues[name]
+	return q != nil && q.settings.Capacity > 0 && uint64(len(m.inQueue(name))) >= q.settings.Capacity
+}
+
+func (m *Model) nextID(s *job.Spec) job.ID {
+	for {
+		m.lastID++
+		if !s.Numbered {
+			return m.lastID
+		}
+		taken := m.sorted(func(j *entry) bool { return matches(j, job.ByNumber(j.Namespace, m.lastID.Number())) })
+		if m.lastID.Number() != 0 && len(taken) == 0 {
+			return m.lastID
+		}
+	}
+}
+
+// blockers returns the ids of the jobs that a new one must wait for. Earlier are
+// the pushes of the same Atomic.
+func (m *Model) blockers(s *job.Spec, earlier []job.ID) []job.ID {
+	set := map[job.ID]bool{}
+	for _, b := range s.BlockedBy {
+		ref := job.ByID(s.Namespace, "", b.ID)
+		switch {
+		case b.ID != 0:
+		case b.Number != 0:
+			ref = job.ByNumber(s.Namespace, b.Number)
+		case b.Back > 0 && b.Back <= len(earlier):
+			ref.ID = earlier[len(earlier)-b.Back]
+		}
+		for _, j := range m.jobs {
+			if matches(j, ref) && !j.State.Finished() {
+				set[j.ID] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+func (m *Model) applyRun(c *job.Run) {
+	r, _ := m.push(&c.Spec, nil, func(j *entry) {
+		j.Flags |= job.FlagEphemeral
+		m.wait(c, c.Wait, j.ID)
+	})
+	if r.Err != nil {
+		m.answer(r)
+	}
+}
+
+// applyAtomic applies the parts in order, once all of them have been tried.
+func (m *Model) applyAtomic(c *job.Atomic) {
+	if err := m.tryAtomic(c); err != nil {
+		m.refuse(err)
+		return
+	}
+	var ids []job.ID
+	for _, op := range c.Ops {
+		switch op := op.(type) {
+		case *job.Ack:
+			m.ack(op)
+		case *job.Delete:
+			m.delete(op)
+		case *job.Push:
+			r, _ := m.push(&op.Spec, ids, nil)
+			ids = append(ids, r.ID)
+		default: // refused above
+		}
+	}
+	m.answer(job.Result{IDs: ids})
+}
+
+// tryAtomic returns why an Atomic is refused: its parts are done one after the
+// other on a copy. Its acks and deletes do not see what it pushes.
+func (m *Model) tryAtomic(c *job.Atomic) *job.Error {
+	trial := m.Clone()
+	trial.waits, trial.trial = nil, true
+	var pushed []job.ID
+	var acked []*entry
+	for i, op := range c.Ops {
+		var err *job.Error
+		switch op := op.(type) {
+		case *job.Push:
+			err = trial.tryPush(op, &pushed)
+		case *job.Ack:
+			s := trial.without(pushed, func() settled { return trial.ack(op) })
+			again := slices.ContainsFunc(acked, func(j *entry) bool {
+				return j == s.job || s.err == job.ErrNotFound && matches(j, op.Ref)
+			})
+			if err = s.err; again {
+				err = job.ErrNotLeased
+			}
+			acked = append(acked, s.job)
+		case *job.Delete:
+			err = trial.without(pushed, func() settled { return trial.delete(op) }).err
+		default:
+			err = &job.Error{Kind: job.Invalid}
+		}
+		if err != nil {
+			return &job.Error{Kind: err.Kind, Text: err.Text, Index: i}
+		}
+	}
+	return nil
+}
+
+// without does something while some jobs are out of sight.
+func (m *Model) without(ids []job.ID, do func() settled) settled {
+	hidden := map[job.ID]*entry{}
+	for _, id := range ids {
+		if m.jobs[id] != nil {
+			hidden[id] = m.jobs[id]
+			delete(m.jobs, id)
+		}
+	}
+	s := do()
+	maps.Copy(m.jobs, hidden)
+	for _, id := range ids { // what they waited for may have gone
+		for _, b := range slices.Clone(hidden[id].blockersLeft()) {
+			if m.jobs[b] == nil || m.jobs[b].State.Finished() {
+				m.strike(b)
+			}
+		}
+	}
+	return s
+}
+
+// blockersLeft returns what a job waits for; a nil job waits for nothing.
+func (j *entry) blockersLeft() []job.ID {
+	if j == nil {
+		return nil
+	}
+	return j.Blockers
+}
+
+func (m *Model) tryPush(c *job.Push, pushed *[]job.ID) *job.Error {
+	for _, b := range c.Spec.BlockedBy {
+		if b.Back < 0 || b.Back > len(*pushed) {
+			return &job.Error{Kind: job.Invalid, Text: "no such push"}
+		}
+	}
+	r, _ := m.push(&c.Spec, *pushed, nil)
+	*pushed = append(*pushed, r.ID)
+	return r.Err
+}

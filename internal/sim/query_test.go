@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// compareQuery compares what readers of committed data see, if everything is
+// committed, with the model.
+func (r *run) compareQuery() error {
+	if r.world.core.Dirty() != 0 || r.world.fault != nil {
+		return nil
+	}
+	q := engine.NewQuery(r.world.store)
+	infos, err := q.Queues("", "", 0)
+	if err != nil {
+		return err
+	}
+	var failed error
+	text := Dump(infos, func(ns, queue string, s job.State) []job.Job {
+		jobs, err := pages(q, engine.ListOptions{Namespace: ns, Queue: queue, State: s, Limit: 1 + r.step%3, Bodies: true})
+		failed = errors.Join(failed, err)
+		return jobs
+	})
+	if failed != nil {
+		return fmt.Errorf("query: %w", failed)
+	}
+	if d := diff(text, r.model.Dump()); d != "" {
+		return errors.New("query: readers see another state:\n" + d)
+	}
+	for _, id := range r.model.ids() {
+		if err := r.compareGet(q, r.model.jobs[id]); err != nil {
+			return fmt.Errorf("query: job %d: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// pages reads a list page by page, forwards, and checks that backwards it is the same.
+func pages(q engine.Query, o engine.ListOptions) ([]job.Job, error) {
+	var lists [2][]job.Job
+	for i := range lists {
+		o.Reverse, o.After = i == 1, ""
+		for {
+			p, err := q.List(o)
+			if err != nil {
+				return nil, err
+			}
+			lists[i] = append(lists[i], p.Jobs...)
+			if o.After = p.Next; o.After == "" {
+				break
+			}
+		}
+	}
+	for i := range lists[0] {
+		if j := len(lists[1]) - 1 - i; j < 0 || lists[1][j].ID != lists[0][i].ID {
+			return nil, fmt.Errorf("list %s of %s/%s is not the same backwards", o.State, o.Namespace, o.Queue)
+		}
+	}
+	return lists[0], nil
+}
+
+// compareGet looks a job up in all the ways in which it can be named.
+func (r *run) compareGet(q engine.Query, e *entry) error {
+	refs := []job.Ref{job.ByID(e.Namespace, "", e.ID), job.ByID(e.Namespace, e.Queue, e.ID), job.ByID("none", "", e.ID)}
+	if e.Key != "" {
+		refs = append(refs, job.ByKey(e.Namespace, e.Key))
+	}
+	if e.Flags.Has(job.FlagSerial) {
+		refs = append(refs, job.BySerial(e.Namespace, e.Queue, e.Serial))
+	}
+	refs = append(refs, job.ByNumber(e.Namespace, e.ID.Number()))
+	for _, ref := range refs {
+		got, err := q.Get(ref)
+		want := r.model.find(ref, false, func(*entry) bool { return true })
+		var refused *job.Error
+		switch {
+		case want == nil && errors.As(err, &refused) && refused.Kind == job.NotFound:
+		case want == nil:
+			return fmt.Errorf("%s: got job %d, %w, want none", Text(ref), got.ID, err)
+		case err != nil:
+			return fmt.Errorf("%s: %w", Text(ref), err)
+		case Describe(&got) != Describe(&want.Job):
+			return fmt.Errorf("%s: got %s, want %s", Text(ref), Describe(&got), Describe(&want.Job))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"millrace/internal/job"
+)
+
+func (m *Model) ack(c *job.Ack) settled {
+	j, err := m.settle(c.Ref, c.By, c.Need, false)
+	if err != nil {
+		return settled{err: err}
+	}
+	m.ackJob(j, c)
+	return settled{job: j}
+}
+
+func (m *Model) ackJob(j *entry, c *job.Ack) {
+	m.count(j, job.CountAcked)
+	switch {
+	case j.Policy.Keep || c.Keep || j.Flags.Has(job.FlagEphemeral):
+		if c.Keep && c.NewBody && !j.Flags.Has(job.FlagEphemeral) {
+			j.Body, j.BodyKind = c.Body, c.BodyKind
+		}
+		m.finish(j, job.Done, c.Result)
+	default:
+		m.drop(j)
+	}
+	m.strike(j.ID)
+}
+
+func (m *Model) applyFail(c *job.Fail) {
+	j, err := m.settle(c.Ref, c.By, c.Need, false)
+	if err == nil {
+		m.fail(j, c.Failure, c.Result)
+	}
+	m.answerJob(settled{j, err}, c.Want)
+}
+
+func (m *Model) applyRelease(c *job.Release) {
+	j, err := m.settle(c.Ref, c.By, c.Need, false)
+	if err == nil && j.State != job.Leased {
+		err = job.ErrNotLeased
+	}
+	if err == nil {
+		m.count(j, job.CountReleased)
+		if c.SetPriority {
+			j.Policy.Priority = c.Priority
+		}
+		if c.TTL > 0 {
+			j.Policy.ExpireAt = m.now.Add(c.TTL + c.Delay)
+		} else if c.StretchTTL && j.expires() {
+			j.Policy.ExpireAt = j.Policy.ExpireAt.Add(c.Delay)
+		}
+		if c.Delay > 0 {
+			j.RunAt = m.now.Add(c.Delay)
+			m.toScheduled(j)
+			j.toOld = true
+		} else {
+			m.toReady(j, c.Place)
+		}
+	}
+	m.answerJob(settled{j, err}, c.Want)
+}
+
+func (j *entry) expires() bool { return j.Policy.ExpireAt != 0 && j.Policy.ExpireAt != job.Never }
+
+func (m *Model) applyReturn(c *job.Return) {
+	for _, id := range c.IDs {
+		j := m.find(job.ByID(c.Namespace, "", id), false, func(*entry) bool { return true })
+		if j == nil || j.State != job.Leased || j.Lease.Holder != c.By {
+			continue
+		}
+		m.count(j, job.CountReturned)
+		j.Attempts--
+		m.toReady(j, job.PlaceOld)
+	}
+	m.answer(job.Result{})
+}
+
+func (m *Model) applyBury(c *job.Bury) {
+	j, err := m.settle(c.Ref, c.By, c.Need, true)
+	switch {
+	case err != nil:
+	case j.State.Finished() || j.State == job.Dead:
+		err = job.ErrBadState
+	case j.State == job.Buried:
+	default:
+		m.count(j, job.CountBuried)
+		j.Buries++
+		left := j.State == job.Leased
+		m.enter(j, job.Buried)
+		m.unleased(j, left)
+	}
+	m.answerJob(settled{j, err}, c.Want)
+}
+
+func (m *Model) applyKick(c *job.Kick) {
+	if !c.One {
+		buried := m.list(queueName{c.Namespace, c.Queue}, job.Buried)
+		n := min(max(c.Count, 0), len(buried))
+		for _, j := range buried[:n] {
+			m.count(j, job.CountKicked)
+			m.toReady(j, job.PlaceOld)
+		}
+		m.answerCount(n)
+		return
+	}
+	j := m.find(c.Ref, false, func(j *entry) bool { return j.State == job.Buried })
+	switch {
+	case j == nil:
+		m.refuse(job.ErrNotFound)
+	case j.State != job.Buried:
+		m.refuse(job.ErrBadState)
+	default:
+		m.count(j, job.CountKicked)
+		m.toReady(j, job.PlaceOld)
+		r := job.Result{Count: 1}
+		if c.Want {
+			r.Jobs = []job.Job{j.Job}
+		}
+		m.answer(r)
+	}
+}
+
+func (m *Model) delete(c *job.Delete) settled {
+	j, err := m.settle(c.Ref, c.By, c.Need, true)
+	if err != nil {
+		return settled{err: err}
+	}
+	m.deleteJob(j)
+	return settled{job: j}
+}
+
+func (m *Model) deleteJob(j *entry) {
+	m.count(j, job.CountDeleted)
+	if j.State == job.Dead && j.Policy.DeadSlots {
+		j.Flags |= job.FlagTombstone
+		m.unwait(j.ID)
+	} else {
+		m.drop(j)
+	}
+	m.strike(j.ID)
+}
+
+func (m *Model) applyTouch(c *job.Touch) {
+	j, err := m.settle(c.Ref, c.By, c.Need, false)
+	if err == nil && j.State != job.Leased {
+		err = job.ErrNotLeased
+	}
+	if err == nil {
+		m.count(j, job.CountTouched)
+		l := &j.Lease
+		until := l.Until
+		switch {
+		case c.Until != 0:
+			until = c.Until
+		case c.Restart && l.Length > 0:
+			until = m.now.Add(l.Length)
+		case c.Restart:
+			until = 0
+		case c.Add != 0:
+			if l.Until != 0 {
+				until = l.Until.Add(c.Add)
+			}
+			l.Length += c.Add
+			j.Policy.Lease += c.Add
+			if j.expires() {
+				j.Policy.ExpireAt = j.Policy.ExpireAt.Add(c.Add)
+			}
+		}
+		later := l.Until != 0 && (until == 0 || until > l.Until)
+		if !c.NoEarlier || later {
+			l.Until = until
+		}
+	}
+	m.answerJob(settled{j, err}, c.Want)
+}

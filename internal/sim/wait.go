@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"millrace/internal/job"
+)
+
+// wait makes the caller of the command being applied wait.
+func (m *Model) wait(cmd job.Command, limit time.Duration, id job.ID) {
+	w := &wait{token: m.token, cmd: cmd, id: id, armed: m.arm()}
+	if limit != job.WaitForever {
+		w.deadline = m.now.Add(max(limit, 0))
+	}
+	m.waits = append(m.waits, w)
+}
+
+func (m *Model) applyAwait(c *job.Await) {
+	j := m.find(c.Ref, false, func(*entry) bool { return true })
+	switch {
+	case j == nil:
+		m.refuse(job.ErrNotFound)
+	case j.State.Finished():
+		m.answer(job.Result{Jobs: []job.Job{j.Job}})
+	case c.Wait <= 0:
+		m.refuse(job.ErrTimeout)
+	default:
+		m.wait(c, c.Wait, j.ID)
+	}
+}
+
+func (m *Model) applyCancel(c *job.Cancel) {
+	for _, w := range m.waits {
+		if w.token == c.Token {
+			m.giveUp(w, job.ErrCanceled)
+			m.answerCount(1)
+			return
+		}
+	}
+	m.answerCount(0)
+}
+
+// giveUp ends a wait. A job that nobody else wants and nobody works on goes with it.
+func (m *Model) giveUp(w *wait, err *job.Error) {
+	m.complete(w, job.Result{Err: err})
+	if _, ok := w.cmd.(*job.Run); ok && m.jobs[w.id] != nil && !m.isLeased(w.id) {
+		m.withdraw(m.jobs[w.id])
+	}
+}
+
+// isLeased reports whether a job is there and in somebody's hands.
+func (m *Model) isLeased(id job.ID) bool { return m.jobs[id] != nil && m.jobs[id].State == job.Leased }
+
+func (m *Model) applyEndHolder(c *job.EndHolder) {
+	for _, w := range slices.Clone(m.waits) {
+		if f, ok := w.cmd.(*job.Fetch); ok && f.Holder == c.Holder {
+			m.giveUp(w, job.ErrCanceled)
+		}
+	}
+	holds := len(m.boundTo(c.Holder)) > 0
+	inGrace := m.resume(c.Holder)
+	switch {
+	case c.Grace <= 0:
+		m.endHolder(c.Holder)
+	case holds || inGrace: // who holds nothing has nothing to end
+		m.endings = append(m.endings, ending{holder: c.Holder, at: m.now.Add(c.Grace), armed: m.arm()})
+	}
+	m.answer(job.Result{})
+}
+
+// boundTo returns the jobs whose leases end with a holder, by id.
+func (m *Model) boundTo(h job.Holder) []*entry {
+	return m.sorted(func(j *entry) bool {
+		return j.State == job.Leased && j.Lease.Holder == h && j.Lease.OnEnd != job.EndKeep
+	})
+}
+
+// endHolder ends the leases of a holder.
+func (m *Model) endHolder(h job.Holder) {
+	m.resume(h)
+	for _, j := range m.boundTo(h) {
+		m.count(j, job.CountEnded)
+		if j.Lease.OnEnd == job.EndFail {
+			m.fail(j, job.Failure{Kind: job.FailedByEnd}, nil)
+		} else {
+			m.toReady(j, job.PlaceOld)
+		}
+	}
+}
+
+// resume calls off the end of a holder and reports whether it was in its grace.
+func (m *Model) resume(h job.Holder) bool {
+	n := len(m.endings)
+	m.endings = slices.DeleteFunc(slices.Clone(m.endings), func(e ending) bool { return e.holder == h })
+	return len(m.endings) < n
+}
+
+func (m *Model) applyResumeHolder(c *job.ResumeHolder) {
+	if m.resume(c.Holder) {
+		m.answerCount(1)
+	} else {
+		m.answerCount(0)
+	}
+}
