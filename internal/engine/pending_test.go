@@ -8,10 +8,49 @@ import (
 	"testing"
 
 	"millrace/internal/job"
+	"millrace/internal/store"
 	"millrace/internal/store/memstore"
 )
 
 type pair struct{ key, value string }
+
+// strict is a store that refuses to remove what was not set exactly once since it was
+// last gone, which a real store may answer with an old value.
+type strict struct {
+	*memstore.Store
+	sets map[string]int
+}
+
+func newStrict() *strict { return &strict{memstore.New(), map[string]int{}} }
+
+func (s *strict) Commit(b *store.Batch, durable bool) (err error) {
+	b.Each(func(op store.Op, key, value []byte) bool {
+		switch op {
+		case store.OpSet:
+			s.sets[string(key)]++
+		case store.OpDelete:
+			delete(s.sets, string(key))
+		case store.OpRemove:
+			if n := s.sets[string(key)]; n != 1 {
+				err = fmt.Errorf("key %q is removed and was set %d times", key, n)
+			}
+			delete(s.sets, string(key))
+		case store.OpDeleteRange:
+			for k := range s.sets {
+				if k >= string(key) && k < string(value) {
+					delete(s.sets, k)
+				}
+			}
+		case store.OpVoidSet, store.OpVoidDelete:
+			err = fmt.Errorf("a void change of %q is visited", key)
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.Store.Commit(b, durable)
+}
 
 // The store with two batches pending on top reads like one map, whatever was set,
 // deleted and range-deleted where.
@@ -19,41 +58,52 @@ func TestPendingAgainstModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(25) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		c := &Core{store: memstore.New(), open: &pending{}, spare: &pending{}}
+		c := &Core{store: newStrict(), open: &pending{}, spare: &pending{}}
 		s := coreStorage{c}
 		model := map[string]string{}
 		key := func() []byte {
 			k := make([]byte, 1+rnd.IntN(3))
 			for i := range k {
-				k[i] = 'a' + byte(rnd.IntN(4))
+				k[i] = "abmn"[rnd.IntN(4)]
 			}
 			return k
 		}
-		for step := range 600 {
-			switch n := rnd.IntN(20); {
-			case n < 10:
-				k, v := key(), fmt.Appendf(nil, "%d", step)
-				if rnd.IntN(8) == 0 {
-					v = nil // most entries of lists have no value
+		// Keys below m are set and deleted, those above are inserted and removed: an
+		// inserted key is not there, a removed one was inserted and not set since.
+		inserted := func(k []byte) bool { return k[0] >= 'm' }
+		drop := func(lo, hi []byte) {
+			s.DeleteRange(lo, hi)
+			for k := range model {
+				if k >= string(lo) && k < string(hi) {
+					delete(model, k)
 				}
+			}
+		}
+		for step := range 600 {
+			k, v := key(), fmt.Appendf(nil, "%d", step)
+			if k[0] == 'n' {
+				v = nil // as the entries of lists, which never have a value
+			}
+			_, there := model[string(k)]
+			switch n := rnd.IntN(20); {
+			case n < 14 && inserted(k) && !there:
+				s.Insert(k, v)
+				model[string(k)] = string(v)
+			case n < 14 && inserted(k) && n > 0:
+				s.Remove(k)
+				delete(model, string(k))
+			case n < 10 && !inserted(k):
 				s.Set(k, v)
 				model[string(k)] = string(v)
 			case n < 14:
-				k := key()
 				s.Delete(k)
 				delete(model, string(k))
-			case n < 16:
-				lo, hi := key(), key() // also empty and inverted ranges
-				s.DeleteRange(lo, hi)
-				for k := range model {
-					if k >= string(lo) && k < string(hi) {
-						delete(model, k)
-					}
-				}
-			case n < 18: // what the host does when the committer is free
+			case n < 15:
+				drop(k, key()) // also empty and inverted ranges
+			case n < 17: // what the host does when the committer is free
 				if c.sealed != nil {
 					if err := c.store.Commit(&c.sealed.Batch, false); err != nil {
-						t.Fatal(err)
+						t.Fatalf("seed %d: %v", seed, err)
 					}
 					c.Committed()
 				}

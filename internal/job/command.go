@@ -88,9 +88,11 @@ type Fetch struct {
 	Exclusive bool // only the holder may settle
 	OnEnd     OnEnd
 	Door      Door
-	// Lease overrides the jobs' own lease length if LeaseSet.
-	Lease    time.Duration
-	LeaseSet bool
+	// Lease overrides the jobs' own lease length if LeaseSet. DefaultLease is for
+	// jobs that have none: a lease that its holder's end does not end must end.
+	Lease        time.Duration
+	LeaseSet     bool
+	DefaultLease time.Duration
 }
 
 // WaitForever is a wait without a limit.

@@ -118,8 +118,8 @@ func (m *Machine) checkJob(e *entry) error {
 		if t.before(m.horizon) && !slices.Contains(m.timers, t) {
 			return broken(7, "timer %d is before the horizon and not in memory", e.Timer)
 		}
-		if !t.before(m.horizon) && !m.beyond {
-			return broken(7, "timer %d is beyond the horizon, which is thought empty", e.Timer)
+		if !t.before(m.horizon) && e.Timer < m.beyond {
+			return broken(7, "timer %d is beyond the horizon, where nothing is thought to be before %d", e.Timer, m.beyond)
 		}
 	}
 	if (e.State == job.Blocked) != (len(e.Blockers) > 0) {

@@ -82,20 +82,26 @@ func (m *Machine) allDependants(e *entry) []record.JobRef {
 	return all
 }
 
-// succeeded strikes a job off the lists of those that wait for it. Those that wait
-// for nothing else enter their queues.
+// succeeded strikes a job that has left its list off the lists of those that wait
+// for it.
 func (m *Machine) succeeded(e *entry) {
-	if !e.Flags.Has(job.FlagDependants) {
-		return
+	if e.Flags.Has(job.FlagDependants) {
+		m.strike(e.ID)
 	}
-	for _, ref := range m.dependants(e.ID) {
-		m.kb = record.DependantKey(m.kb[:0], e.ID, ref.Queue, ref.ID)
+}
+
+// strike strikes a job off the lists of those that wait for it. Those that wait for
+// nothing else enter their queues.
+func (m *Machine) strike(id job.ID) {
+	m.serveWakes() // what its own end set free comes first
+	for _, ref := range m.dependants(id) {
+		m.kb = record.DependantKey(m.kb[:0], id, ref.Queue, ref.ID)
 		m.del(m.kb)
 		d := m.loadRef(ref)
 		if d == nil || d.State != job.Blocked {
 			continue
 		}
-		d.Blockers = slices.DeleteFunc(slices.Clone(d.Blockers), func(id job.ID) bool { return id == e.ID })
+		d.Blockers = slices.DeleteFunc(slices.Clone(d.Blockers), func(b job.ID) bool { return b == id })
 		if len(d.Blockers) > 0 {
 			m.save(d)
 			continue

@@ -82,8 +82,8 @@ func (m *Machine) die(e *entry) {
 
 // discardDead drops a dead job for good, slot included.
 func (m *Machine) discardDead(e *entry) {
-	m.succeeded(e)
 	m.remove(e)
+	m.succeeded(e)
 }
 
 // moveDead puts an exhausted job into its dead queue as a fresh one of the same id.

@@ -104,8 +104,11 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	q := e.q
 	e.Attempts++
 	length := e.Policy.Lease
-	if c.LeaseSet {
+	switch {
+	case c.LeaseSet:
 		length = c.Lease
+	case length == 0:
+		length = c.DefaultLease
 	}
 	e.Lease = job.Lease{Holder: c.Holder, Length: length, Exclusive: c.Exclusive, OnEnd: c.OnEnd, Door: c.Door}
 	if length > 0 || c.LeaseSet {

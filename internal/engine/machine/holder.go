@@ -139,8 +139,8 @@ func (m *Machine) restart() {
 	}
 	for _, ref := range m.ephemerals() {
 		if e := m.loadRef(ref); e != nil {
-			m.succeeded(e)
 			m.remove(e)
+			m.succeeded(e)
 		}
 	}
 	m.serveWakes()

@@ -94,7 +94,7 @@ type Machine struct {
 
 	timers  timerHeap
 	horizon timerItem // all timers before it are in the heap
-	beyond  bool      // there may be timers at or after it
+	beyond  job.Time  // no timer at or after the horizon is earlier than this
 
 	alarms   alarmHeap
 	holders  map[job.Holder]*holder
@@ -117,8 +117,7 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 		spaces: map[string]map[string]*queue{}, byID: map[record.QueueID]*queue{},
 		jobs: map[job.ID]*entry{}, holders: map[job.Holder]*holder{},
 		waiting: map[uint64]*waiter{}, awaiting: map[job.ID][]*waiter{}, runs: map[job.ID]*waiter{},
-		shard:  record.Shard{NextID: 1, NextSeq: 1, NextQueue: 1},
-		beyond: true,
+		shard: record.Shard{NextID: 1, NextSeq: 1, NextQueue: 1},
 	}
 	m.load()
 	return m
@@ -227,9 +226,7 @@ func (m *Machine) NextWake() job.Time {
 	if len(m.timers) > 0 {
 		next = min(next, m.timers[0].at)
 	}
-	if m.beyond {
-		next = min(next, m.horizon.at)
-	}
+	next = min(next, m.beyond)
 	if len(m.alarms) > 0 {
 		next = min(next, m.alarms[0].at)
 	}

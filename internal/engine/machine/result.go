@@ -82,7 +82,7 @@ func (m *Machine) overdue(e *entry) bool {
 	if w != nil {
 		m.refuse(w, job.ErrTimeout)
 	}
-	m.succeeded(e)
 	m.erase(e)
+	m.succeeded(e)
 	return true
 }

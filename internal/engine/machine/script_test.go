@@ -91,7 +91,7 @@ func TestScripts(t *testing.T) {
 // play runs a script and returns it with the results it had.
 func play(t *testing.T, v variant, path, text string) string {
 	t.Helper()
-	s := &script{t: t, variant: v, store: memstore.New(), now: start, waits: map[uint64]string{}}
+	s := &script{t: t, variant: v, store: &strict{memstore.New(), map[string]int{}}, now: start, waits: map[uint64]string{}}
 	for n, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if strings.HasPrefix(line, "  ") {
 			continue // what was expected
@@ -114,7 +114,7 @@ type script struct {
 	out   strings.Builder
 
 	options  engine.CoreOptions
-	store    *memstore.Store
+	store    *strict
 	core     *engine.Core
 	inflight *store.Batch
 	now      job.Time
@@ -303,6 +303,41 @@ func (s *script) advance(d time.Duration) {
 		s.completions(fmt.Sprintf("@%v ", s.now.Sub(start)))
 	}
 	s.fatalf("the machine always wants to be woken at once")
+}
+
+// strict is a store that holds the machine to what it promises of keys that it removes:
+// they were set exactly once since they were last gone.
+type strict struct {
+	*memstore.Store
+	sets map[string]int
+}
+
+func (s *strict) Commit(b *store.Batch, durable bool) (err error) {
+	b.Each(func(op store.Op, key, value []byte) bool {
+		switch op {
+		case store.OpSet:
+			s.sets[string(key)]++
+		case store.OpRemove:
+			if n := s.sets[string(key)]; n != 1 {
+				err = fmt.Errorf("key %q is removed and was set %d times", key, n)
+			}
+			delete(s.sets, string(key))
+		case store.OpDelete:
+			delete(s.sets, string(key))
+		case store.OpDeleteRange:
+			for k := range s.sets {
+				if k >= string(key) && k < string(value) {
+					delete(s.sets, k)
+				}
+			}
+		case store.OpVoidSet, store.OpVoidDelete: // without effect
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.Store.Commit(b, durable)
 }
 
 // reader shows queries what the machine sees.

@@ -18,16 +18,16 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 		if c.Want {
 			m.answer(e, res)
 		}
-		m.succeeded(e)
 		m.finishRun(e, job.Done, c.Result)
+		m.succeeded(e)
 		return
 	}
-	m.succeeded(e)
 	if !c.Keep && !e.Policy.Keep {
 		if c.Want {
 			m.answer(e, res)
 		}
 		m.remove(e)
+		m.succeeded(e)
 		return
 	}
 	m.leave(e)
@@ -41,6 +41,7 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 	if c.Want {
 		m.answer(e, res)
 	}
+	m.succeeded(e)
 }
 
 // finish keeps a job that has left its list as done or failed, with its result.
@@ -268,12 +269,15 @@ func (m *Machine) delete(c *job.Delete, res *job.Result) {
 // discard removes a job by somebody's will: what waits for it is released.
 func (m *Machine) discard(e *entry) {
 	m.count(e.q, job.CountDeleted)
-	m.succeeded(e)
+	awaited := e.Flags.Has(job.FlagDependants)
 	if e.State == job.Dead && e.Policy.DeadSlots && !e.Flags.Has(job.FlagTombstone) {
 		m.entomb(e)
-		return
+	} else {
+		m.remove(e)
 	}
-	m.remove(e)
+	if awaited {
+		m.strike(e.ID)
+	}
 }
 
 // entomb leaves the slot of a deleted dead job in the dead list.

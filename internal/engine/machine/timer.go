@@ -121,7 +121,7 @@ func (m *Machine) setTimer(e *entry) {
 	if t := (timerItem{e.Timer, e.q.ID, e.ID}); t.before(m.horizon) {
 		m.timers.push(t)
 	} else {
-		m.beyond = true
+		m.beyond = min(m.beyond, e.Timer)
 	}
 }
 
@@ -152,33 +152,42 @@ func (m *Machine) fire(limit int) bool {
 	return true
 }
 
-// lookAhead reads the next timers into memory once the time of the horizon has come.
+// lookAhead moves the horizon on when its time has come, and reads the timers up to
+// the new one. While nothing is due nothing has to wake up for it.
 func (m *Machine) lookAhead() {
-	for m.beyond && m.horizon.at <= m.now && (len(m.timers) == 0 || m.timers[0].at > m.now) {
+	for m.horizon.at <= m.now && (len(m.timers) == 0 || m.timers[0].at > m.now) {
 		target := timerItem{at: m.now.Add(m.opt.Horizon)}
-		lo := record.TimerKey(nil, m.horizon.at, m.horizon.q, m.horizon.id)
-		m.beyond = false
-		n := 0
-		m.store.Scan(lo, record.TimerEnd(), false, func(key, _ []byte) bool {
-			at, q, id, ok := record.ParseTimerKey(key)
-			if !ok {
-				corrupt("timer", record.ErrFormat)
-			}
-			t := timerItem{at, q, id}
-			if !t.before(target) {
-				m.beyond = true
-				return false
-			}
-			if n == m.opt.TimersPerLoad {
-				m.beyond, target = true, t
-				return false
-			}
-			m.timers.push(t)
-			n++
-			return true
-		})
+		if m.beyond < target.at {
+			target = m.readTimers(target)
+		}
 		m.horizon = target
 	}
+}
+
+// readTimers reads the timers from the horizon up to target, or as many as one read
+// may bring in. It returns up to where it has got.
+func (m *Machine) readTimers(target timerItem) timerItem {
+	lo := record.TimerKey(nil, m.horizon.at, m.horizon.q, m.horizon.id)
+	m.beyond = job.Never
+	n := 0
+	m.store.Scan(lo, record.TimerEnd(), false, func(key, _ []byte) bool {
+		at, q, id, ok := record.ParseTimerKey(key)
+		if !ok {
+			corrupt("timer", record.ErrFormat)
+		}
+		t := timerItem{at, q, id}
+		if n == m.opt.TimersPerLoad && t.before(target) {
+			target = t
+		}
+		if !t.before(target) {
+			m.beyond = at
+			return false
+		}
+		m.timers.push(t)
+		n++
+		return true
+	})
+	return target
 }
 
 func (m *Machine) fireTimer(t timerItem) {

@@ -254,8 +254,8 @@ func (m *Machine) endWait(w *waiter, err *job.Error) {
 		e := m.runJob(w)
 		m.refuse(w, err)
 		if e != nil && e.State != job.Leased {
-			m.succeeded(e)
 			m.remove(e)
+			m.succeeded(e)
 		}
 		return
 	}
