@@ -78,6 +78,9 @@ func (c *Core) Dirty() uint64 {
 	return max(c.open.step, c.machine.Unsealed())
 }
 
+// Changes returns how many changes the open batch has.
+func (c *Core) Changes() int { return c.open.Len() }
+
 // Seal closes the open batch and returns it to be committed, with its last step; nil
 // if nothing has changed. Committed must follow before the next Seal.
 func (c *Core) Seal() (*store.Batch, uint64) {

@@ -21,9 +21,9 @@ type Durability uint8
 
 // The durabilities.
 const (
-	DurabilityFsync    Durability = iota // on stable storage
-	DurabilityInterval                   // on stable storage within the sync interval
-	DurabilityNone                       // with the operating system, sooner or later
+	DurabilityFsync    Durability = iota // it is on stable storage
+	DurabilityInterval                   // it will be on stable storage within the sync interval
+	DurabilityNone                       // it will be with the operating system within the sync interval
 )
 
 var durabilityNames = [...]string{"fsync", "interval", "none"}
@@ -45,7 +45,7 @@ func ParseDurability(name string) (Durability, error) {
 type Options struct {
 	Store        store.Store
 	Durability   Durability
-	SyncInterval time.Duration // between fsyncs with DurabilityInterval; default 100 ms
+	SyncInterval time.Duration // how much a crash may lose unless DurabilityFsync; default 100 ms
 	FreeFloor    uint64        // below so many free bytes pushes are refused; zero is off
 	Logger       *slog.Logger
 	Seed         uint64 // of all randomness; zero draws one
@@ -86,15 +86,21 @@ type Engine struct {
 	waiting   map[uint64]*Request
 	rnd       uint64
 	draining  bool
-	busy      bool     // a batch is with the committer
-	sealed    uint64   // its last step
-	durable   uint64   // the last step that is committed
-	open      *replies // answers that wait for the open batch
-	late      *replies // answers that wait for the sealed batch and came after it
+	busy      bool      // a batch is with the committer
+	lazy      bool      // answers do not wait for the commit: not DurabilityFsync
+	held      time.Time // since when a lazy engine holds changes; zero: it has none
+	flush     bool      // commit what is there although it could be held longer
+	sealed    uint64    // its last step
+	durable   uint64    // the last step that is committed
+	open      *replies  // answers that wait for the open batch
+	late      *replies  // answers that wait for the sealed batch and came after it
 	spare     []*replies
 	lastRetry time.Time
 
-	lastSpace time.Time // owned by the committer
+	reclaimed time.Time // when the store was last asked for space
+
+	lastSpace  time.Time // owned by the committer, like the next
+	sinceSpace int       // bytes committed since then
 
 	commits   chan *commit  // loop sends, committer receives; closed by the loop
 	committed chan *replies // committer sends, loop receives
@@ -131,6 +137,7 @@ type replies struct{ reqs []*Request }
 // commit is a sealed batch on its way to the store.
 type commit struct {
 	batch   *store.Batch
+	size    int // of the batch: after the commit it is in use again
 	replies *replies
 }
 
@@ -174,7 +181,7 @@ func Open(o Options) (*Engine, error) {
 		wake: make(chan struct{}, 1), waiting: map[uint64]*Request{}, rnd: o.Seed,
 		commits: make(chan *commit, 1), committed: make(chan *replies, 1),
 		done: make(chan struct{}), failed: make(chan struct{}),
-		open: &replies{}, late: &replies{},
+		open: &replies{}, late: &replies{}, lazy: o.Durability != DurabilityFsync,
 	}
 	// Holders of an earlier run must not be mistaken for those of this one.
 	e.holders.Store(uint64(now.UnixNano()) &^ 0xffffff)
@@ -194,6 +201,9 @@ func (e *Engine) NewHolder() job.Holder { return job.Holder{Node: 1, Num: e.hold
 // Submit hands a request to the engine. Done is called when it has been answered.
 func (e *Engine) Submit(r *Request) {
 	r.token, r.needs = e.tokens.Add(1), 0
+	if r.flush {
+		r.needs = math.MaxUint64
+	}
 	if n := len(r.Commands); cap(r.Results) < n {
 		r.Results = append(r.Results[:cap(r.Results)], make([]job.Result, n-cap(r.Results))...)
 	}
@@ -331,11 +341,7 @@ func (e *Engine) loop() {
 			}
 			continue
 		}
-		if d := e.core.NextWake().Sub(e.Now()); d < math.MaxInt64 {
-			timer.Reset(max(d, 0))
-		} else {
-			timer.Stop()
-		}
+		e.arm(timer)
 		select {
 		case <-e.wake:
 		case r := <-e.committed:
@@ -346,6 +352,27 @@ func (e *Engine) loop() {
 		}
 	}
 }
+
+// arm sets the timer for the next thing that is due.
+func (e *Engine) arm(timer *time.Timer) {
+	d := e.core.NextWake().Sub(e.Now())
+	if !e.held.IsZero() && !e.busy {
+		d = min(d, e.holdFor()-time.Since(e.held))
+	}
+	if d < math.MaxInt64 {
+		timer.Reset(max(d, 0))
+	} else {
+		timer.Stop()
+	}
+}
+
+// holdFor is how long a lazy engine gathers changes: with what the sync takes, a
+// crash loses no more than the interval. Jobs that come and go meanwhile never reach
+// the store.
+func (e *Engine) holdFor() time.Duration { return e.opt.SyncInterval / 2 }
+
+// holdMax is how many changes it gathers at most.
+const holdMax = 8192
 
 // recoverFault turns an unreadable store into a failure of the engine. Any other
 // panic is a broken invariant: the process must not go on.
@@ -385,6 +412,11 @@ func (e *Engine) draw() uint64 {
 
 // apply applies the commands of a request. If the last one waits, the request does.
 func (e *Engine) apply(r *Request) {
+	if r.flush {
+		e.flush = true
+		e.answerCommitted(r)
+		return
+	}
 	now, waits := e.Now(), false
 	e.stats.commands.Add(uint64(len(r.Commands)))
 	for i, cmd := range r.Commands {
@@ -450,8 +482,17 @@ func (e *Engine) cancelWait(token uint64) {
 	e.collect()
 }
 
-// answer lets a request go once what it was told is committed (INV-11).
+// answer lets a request go once what it was told is committed (INV-11), or at once if
+// the operator has chosen that a crash may lose something.
 func (e *Engine) answer(r *Request) {
+	if e.lazy {
+		r.Done(r)
+		return
+	}
+	e.answerCommitted(r)
+}
+
+func (e *Engine) answerCommitted(r *Request) {
 	needs := min(r.needs, max(e.core.Dirty(), e.sealed)) // steps after that have changed nothing
 	switch {
 	case needs <= e.durable:
@@ -465,7 +506,7 @@ func (e *Engine) answer(r *Request) {
 
 // commitIfFree hands the open batch to the committer unless it is busy.
 func (e *Engine) commitIfFree() {
-	if e.busy {
+	if e.busy || e.hold() {
 		return
 	}
 	b, step := e.core.Seal()
@@ -482,10 +523,32 @@ func (e *Engine) commitIfFree() {
 	}
 	e.stats.commits.Add(1)
 	e.stats.batched.Add(uint64(len(out.reqs)))
-	e.commits <- &commit{b, out}
+	e.commits <- &commit{b, b.Size(), out}
+}
+
+// hold reports whether a lazy engine should gather more changes before it commits.
+func (e *Engine) hold() bool {
+	if !e.lazy {
+		return false
+	}
+	if e.core.Dirty() == 0 {
+		e.flush = false
+		return true
+	}
+	if e.held.IsZero() {
+		e.held = time.Now()
+	}
+	if !e.flush && e.core.Changes() < holdMax && time.Since(e.held) < e.holdFor() {
+		return true
+	}
+	e.held, e.flush = time.Time{}, false
+	return false
 }
 
 func (e *Engine) setPatient(p bool) {
+	if e.lazy {
+		return
+	}
 	e.mu.Lock()
 	e.patient = p
 	e.mu.Unlock()
@@ -530,6 +593,7 @@ func (e *Engine) commitLoop() {
 		}
 		clear(c.replies.reqs)
 		c.replies.reqs = c.replies.reqs[:0]
+		e.sinceSpace += c.size
 		e.checkSpace()
 		e.committed <- c.replies
 	}
@@ -544,7 +608,7 @@ func (e *Engine) scheduleSync() {
 	}
 	e.syncing = true
 	e.syncs.Add(1)
-	time.AfterFunc(e.opt.SyncInterval, func() {
+	time.AfterFunc(e.opt.SyncInterval/2, func() {
 		defer e.syncs.Done()
 		e.syncMu.Lock()
 		e.syncing = false
@@ -559,11 +623,13 @@ func (e *Engine) scheduleSync() {
 func (e *Engine) settle() {
 	e.core.EndWaits(e.Now())
 	e.collect()
+	e.flush = true
 	e.commitIfFree()
 	for e.busy {
 		select {
 		case r := <-e.committed:
 			e.wasCommitted(r)
+			e.flush = true
 			e.commitIfFree()
 		case <-e.failed:
 			return
@@ -633,17 +699,20 @@ func needsSpace(cmd job.Command) bool {
 }
 
 const (
-	spaceEvery = time.Second            // how often free space is looked at while there is traffic
-	spaceRetry = 250 * time.Millisecond // and while pushes are being refused
+	spaceEvery   = time.Second // how often free space is looked at while there is traffic,
+	spaceBytes   = 4 << 20     // or after so many bytes,
+	reclaimEvery = 2 * time.Second
+	spaceRetry   = 250 * time.Millisecond // and while pushes are being refused
 )
 
 // checkSpace looks at the free space, at most once in a while. It is called by the
 // committer, and by Open before that runs.
 func (e *Engine) checkSpace() {
-	if e.opt.FreeFloor == 0 || e.noSpace.Load() || time.Since(e.lastSpace) < spaceEvery {
+	if e.opt.FreeFloor == 0 || e.noSpace.Load() ||
+		(time.Since(e.lastSpace) < spaceEvery && e.sinceSpace < spaceBytes) {
 		return
 	}
-	e.lastSpace = time.Now()
+	e.lastSpace, e.sinceSpace = time.Now(), 0
 	if free, err := e.opt.Store.FreeBytes(); err == nil && free < e.opt.FreeFloor {
 		e.noSpace.Store(true)
 		e.log.Warn("free disk space is under the floor, pushes are refused",
@@ -660,6 +729,12 @@ func (e *Engine) spaceAgain() bool {
 	e.lastRetry = time.Now()
 	free, err := e.opt.Store.FreeBytes()
 	if err != nil || free < e.opt.FreeFloor {
+		if time.Since(e.reclaimed) >= reclaimEvery {
+			e.reclaimed = time.Now()
+			if err := e.opt.Store.Reclaim(); err != nil {
+				e.log.Warn("cannot ask the store for space", slog.Any("err", err))
+			}
+		}
 		return false
 	}
 	e.noSpace.Store(false)

@@ -19,9 +19,10 @@ type Query struct{ r store.Reader }
 // reader should be a snapshot.
 func NewQuery(r store.Reader) Query { return Query{r} }
 
-// view runs f on a snapshot. A store may show a batch before it is on stable
+// view runs f on a snapshot that has everything that was answered before. A store may show a batch before it is on stable
 // storage: what the snapshot may have seen of one is waited for (INV-11).
 func (e *Engine) view(f func(Query) error) error {
+	e.barrier()
 	s, err := e.opt.Store.Snapshot()
 	if err != nil {
 		return fmt.Errorf("take a snapshot: %w", err)

@@ -19,6 +19,14 @@ type Request struct {
 
 	token uint64 // names its wait; new with every Submit
 	needs uint64 // the step that must be durable before Done
+	flush bool   // has no commands: it is done when all before it is committed
+}
+
+// barrier waits until everything that has been applied so far is committed.
+func (e *Engine) barrier() {
+	done := make(chan struct{})
+	e.Submit(&Request{flush: true, Done: func(*Request) { close(done) }})
+	<-done
 }
 
 // Caller submits requests one at a time and waits for them: what a connection

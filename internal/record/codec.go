@@ -412,7 +412,7 @@ func DecodeFailures(b []byte) ([]job.Failure, error) {
 	for range n {
 		f := job.Failure{At: job.Time(d.varint()), Kind: job.FailureKind(d.byte()), Type: d.text(), Message: d.text()}
 		lines := d.uvarint()
-		if lines > uint64(len(d.b)) {
+		if d.bad || lines > uint64(len(d.b)) {
 			d.fail()
 			break
 		}

@@ -156,9 +156,12 @@ func (m *Model) deleteAll(jobs []*entry) {
 		m.gone++
 		ids = append(ids, j.ID)
 	}
-	slices.Sort(ids)
+	later := m.oracle.Sweeping()
+	if later {
+		slices.Sort(ids) // the order in which a clean-up comes by
+	}
 	m.swept = append(m.swept, ids...)
-	if !m.oracle.Sweeping() {
+	if !later {
 		m.sweep()
 	}
 }

@@ -41,7 +41,8 @@ var verbs = []verb{
 	}},
 	{4, func(g *generator) job.Command {
 		if g.chance(50) {
-			return &job.Kick{Namespace: g.namespace(), Queue: g.queue(), Count: g.rng.IntN(4)}
+			ns, queue, _ := g.list(job.Buried)
+			return &job.Kick{Namespace: ns, Queue: queue, Count: g.rng.IntN(4)}
 		}
 		return &job.Kick{Ref: g.ref(job.Buried), One: true, Want: g.chance(30)}
 	}},
@@ -54,7 +55,8 @@ var verbs = []verb{
 		return &job.Kill{Ref: g.ref(job.Ready, job.Leased, job.Scheduled), For: g.length(), Want: g.chance(30)}
 	}},
 	{2, func(g *generator) job.Command {
-		return &job.Respawn{Namespace: g.namespace(), Queue: g.queue(), Limit: g.rng.IntN(5), Attempts: uint32(g.rng.IntN(3)), TTL: g.length()}
+		ns, queue, _ := g.list(job.Dead)
+		return &job.Respawn{Namespace: ns, Queue: queue, Limit: g.rng.IntN(5), Attempts: uint32(g.rng.IntN(3)), TTL: g.length()}
 	}},
 	{4, func(g *generator) job.Command { return &job.Move{Ref: g.ref(), Queue: g.queue()} }},
 	{4, func(g *generator) job.Command { return &job.Await{Ref: g.ref(), Wait: g.patience()} }},
@@ -62,7 +64,14 @@ var verbs = []verb{
 	{5, func(g *generator) job.Command { return g.atomic() }},
 	{3, func(g *generator) job.Command { return &job.Cancel{Token: g.token()} }},
 	{3, func(g *generator) job.Command {
-		return &job.EndHolder{Holder: holders[1+g.rng.IntN(len(holders)-1)], Grace: g.length()}
+		h := holders[1+g.rng.IntN(len(holders)-1)]
+		if j := g.model.jobs[g.id(job.Leased)]; j != nil && j.Lease.Holder != (job.Holder{}) {
+			h = j.Lease.Holder
+		}
+		if n := len(g.model.endings); n > 0 && g.chance(30) {
+			h = g.model.endings[g.rng.IntN(n)].holder
+		}
+		return &job.EndHolder{Holder: h, Grace: g.length()}
 	}},
 	{2, func(g *generator) job.Command {
 		if n := len(g.model.endings); n > 0 && g.chance(80) {
@@ -70,17 +79,18 @@ var verbs = []verb{
 		}
 		return &job.ResumeHolder{Holder: g.holder()}
 	}},
-	{1, func(g *generator) job.Command { return &job.ReleaseAll{Namespace: g.namespace(), Queue: g.queue()} }},
+	{1, func(g *generator) job.Command {
+		ns, queue, _ := g.list(job.Leased)
+		return &job.ReleaseAll{Namespace: ns, Queue: queue}
+	}},
 	{3, func(g *generator) job.Command { return g.configure() }},
 	{2, func(g *generator) job.Command {
 		return &job.Pause{Namespace: g.namespace(), Queue: g.queue(), For: g.length()}
 	}},
 	{2, func(g *generator) job.Command { return &job.Resume{Namespace: g.namespace(), Queue: g.queue()} }},
 	{2, func(g *generator) job.Command {
-		return &job.Purge{
-			Namespace: g.namespace(), Queue: g.queue(), Limit: g.rng.IntN(4),
-			State: job.State(1 + g.rng.IntN(job.StateCount-1)),
-		}
+		ns, queue, state := g.list()
+		return &job.Purge{Namespace: ns, Queue: queue, State: state, Limit: max(0, g.rng.IntN(6)-2)}
 	}},
 	{2, func(g *generator) job.Command {
 		return &job.Remove{
@@ -401,6 +411,14 @@ func (g *generator) id(states ...job.State) job.ID {
 		return choose(g, all...)
 	}
 	return 1
+}
+
+// list returns a list of a queue, mostly one with a job in one of these states.
+func (g *generator) list(states ...job.State) (namespace, queue string, s job.State) {
+	if j := g.model.jobs[g.id(states...)]; j != nil && g.chance(80) {
+		return j.Namespace, j.Queue, j.State
+	}
+	return g.namespace(), g.queue(), job.State(1 + g.rng.IntN(job.StateCount-1))
 }
 
 // ref names a job in one of the ways in which it can be named.

@@ -77,7 +77,9 @@ var faults = []fault{
 	},
 	{
 		name: "list entries are not deleted",
-		keep: func(op store.Op, key []byte) bool { return op != store.OpDelete || key[0] != listSpace },
+		keep: func(op store.Op, key []byte) bool {
+			return key[0] != listSpace || op != store.OpDelete && op != store.OpRemove
+		},
 	},
 	{
 		name: "ranges are not deleted",
@@ -169,6 +171,8 @@ func (s *faultyStore) Commit(b *store.Batch, durable bool) error {
 			kept.Set(key, value)
 		case store.OpDelete:
 			kept.Delete(key)
+		case store.OpRemove:
+			kept.Remove(key)
 		case store.OpDeleteRange:
 			kept.DeleteRange(key, value)
 		case store.OpVoidSet, store.OpVoidDelete: // without effect

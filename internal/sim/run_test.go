@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 // deed is the kind of an action.
@@ -46,17 +49,17 @@ type action struct {
 
 func (a action) String() string {
 	what := deedNames[a.deed]
-	switch {
-	case a.deed == deedCrash:
+	if a.deed == deedCrash {
 		what += fmt.Sprintf(", keeping %d%%", a.keep)
-	case a.deed == deedCommand:
+	}
+	if a.deed == deedCommand {
 		what = fmt.Sprintf("#%d %s", a.token, show(a.cmd))
-		if a.seal {
-			what += ", sealed at once"
-		}
-		if a.later {
-			what += ", cleaned up later"
-		}
+	}
+	if a.seal {
+		what += ", sealed at once"
+	}
+	if a.later {
+		what += ", cleaned up later"
 	}
 	return fmt.Sprintf("+%v %s", a.pass, what)
 }
@@ -114,7 +117,10 @@ func execute(s settings, next source) (trace []action, err error) {
 		}
 		r.step++
 	}
-	return trace, guard(r.compareState)
+	if err := guard(r.compareState); err != nil || s.fault != nil {
+		return trace, err
+	}
+	return trace, guard(r.compareNothing)
 }
 
 func (r *run) do(a action) error {
@@ -422,6 +428,37 @@ func (r *run) compareState() error {
 	}
 	if d := diff(s.dump(), r.model.Dump()); d != "" {
 		return errors.New("the states differ:\n" + d)
+	}
+	return nil
+}
+
+// compareNothing removes every queue and asserts that no record is left behind.
+func (r *run) compareNothing() error {
+	spaces := map[string]bool{}
+	for name := range r.model.queues {
+		spaces[name.ns] = true
+	}
+	token := uint64(1) << 40
+	for _, ns := range slices.Sorted(maps.Keys(spaces)) {
+		token++
+		if err := r.command(action{token: token, cmd: &job.Flush{Namespace: ns}}); err != nil {
+			return err
+		}
+	}
+	// Timers may outlive their jobs, until their time.
+	r.now = r.now.Add(100 * 365 * 24 * time.Hour)
+	if err := r.compareStep(r.world.tick(r.now, 0), r.tick); err != nil {
+		return err
+	}
+	left := 0
+	r.world.core.Storage().Scan(nil, bytes.Repeat([]byte{0xff}, 8), false, func(key, _ []byte) bool {
+		if !bytes.Equal(key, record.MetaKey()) {
+			left++
+		}
+		return true
+	})
+	if left > 0 && len(r.model.queues) == 0 {
+		return fmt.Errorf("all queues are removed, but %d records are left", left)
 	}
 	return nil
 }

@@ -85,6 +85,9 @@ func (k *shrinker) simplify() {
 		if k.best[i].pass != 0 {
 			with(func(a *action) { a.pass = 0 })
 		}
+		if i < len(k.best) && (k.best[i].seal || k.best[i].later) {
+			with(func(a *action) { a.seal, a.later = false, false })
+		}
 		if i >= len(k.best) || k.best[i].cmd == nil || with(func(a *action) { a.cmd = filler }) {
 			continue
 		}

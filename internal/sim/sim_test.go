@@ -65,6 +65,7 @@ func randomSettings(rng *rand.Rand) settings {
 // simulate makes runs from consecutive seeds and reports the first that fails.
 func simulate(t *testing.T, runs int, setup func(seed uint64) (settings, source)) {
 	t.Helper()
+	runs /= slowdown
 	if *runsFlag > 0 {
 		runs = *runsFlag
 	}

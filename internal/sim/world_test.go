@@ -21,7 +21,7 @@ type world struct {
 	settings
 
 	disk   *vfs.MemFS // nil: the store is in memory
-	memory *memstore.Store
+	memory store.Store
 	store  store.Store
 	faulty *faultyStore // the store, if a fault is planted
 	core   *engine.Core
@@ -33,7 +33,7 @@ type world struct {
 
 // newWorld returns an empty world.
 func newWorld(s settings) (*world, error) {
-	w := &world{settings: s, memory: memstore.New()}
+	w := &world{settings: s, memory: &strictStore{memstore.New(), map[string]int{}}}
 	if s.onDisk {
 		w.disk = vfs.NewCrashableMem()
 	}

@@ -49,6 +49,9 @@ type Store interface {
 	// Checkpoint writes a complete copy, which can be opened as a store of its
 	// own, to dir, which must not exist yet. It runs beside commits and reads.
 	Checkpoint(dir string) error
+	// Reclaim asks for the space of what has been deleted to be given back soon. It
+	// does not wait for that.
+	Reclaim() error
 	// Stats returns figures for metrics. It is cheap enough to call every second.
 	Stats() Stats
 	// FreeBytes returns the space left to us on the file system that holds the data.

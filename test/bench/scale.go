@@ -27,8 +27,9 @@ type scale struct {
 	cycles    int
 	cycle     int
 
-	out report
-	bin string
+	out   report
+	bin   string
+	ports []string
 }
 
 func scaleFlags(f *flag.FlagSet) *scale {
@@ -56,6 +57,9 @@ func benchScale(ctx context.Context, out report, s *scale) error {
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // a temporary directory
 	if s.bin, err = harness.Build(ctx, tmp); err != nil {
+		return err
+	}
+	if s.ports, err = harness.FreePorts(ctx, s.bin); err != nil {
 		return err
 	}
 	parts := []struct {
@@ -288,7 +292,7 @@ func (s *scale) fullDisk(ctx context.Context, dir string) error {
 		return nil
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH) //nolint:errcheck // the directory is removed next, which tells
-	r, err := s.start(ctx, dir) // with the default floor
+	r, err := s.start(ctx, dir)                    // with the default floor
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,10 @@ func benchWire(ctx context.Context, out report, b *bench) error {
 	if err != nil {
 		return err
 	}
+	ports, err := harness.FreePorts(ctx, bin)
+	if err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -60,7 +64,7 @@ func benchWire(ctx context.Context, out report, b *bench) error {
 	for _, t := range targets {
 		o := harness.Options{Bin: self, Args: []string{"ceiling"}}
 		if t.name != "ceiling" {
-			o = harness.Options{Bin: bin, Args: serveArgs(filepath.Join(tmp, t.name), "--store-durability", t.name)}
+			o = harness.Options{Bin: bin, Env: ports, Args: serveArgs(filepath.Join(tmp, t.name), "--store-durability", t.name)}
 		}
 		if t.server, err = harness.Start(ctx, o); err != nil {
 			return err
@@ -108,7 +112,7 @@ func benchWire(ctx context.Context, out report, b *bench) error {
 }
 
 func serveArgs(dir string, args ...string) []string {
-	return append([]string{"serve", "--data-dir", dir, "--masenko-addr", "127.0.0.1:0", "--log-level", "warn"}, args...)
+	return append([]string{"serve", "--data-dir", dir, "--log-level", "warn"}, args...)
 }
 
 func each[T any](list []figures, f func(figures) T) []T {

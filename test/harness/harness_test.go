@@ -29,6 +29,19 @@ func TestListenerAddr(t *testing.T) {
 	}
 }
 
+func TestFreePorts(t *testing.T) {
+	t.Parallel()
+	const example = "[a]\n\n# Where.\n# MILLRACE_A_ADDR, --a-addr\n# addr = \"127.0.0.1:12345\"\n\n" +
+		"# MILLRACE_A_METRICS_ADDR, --a-metrics-addr\n# metrics_addr = \"off\"\n\n# MILLRACE_B_ADDR, --b-addr\n# addr = \"127.0.0.1:7\"\n"
+	env, err := freePorts(example)
+	if want := "MILLRACE_A_ADDR=127.0.0.1:0 MILLRACE_B_ADDR=127.0.0.1:0"; err != nil || strings.Join(env, " ") != want {
+		t.Errorf("freePorts: %q, %v, want %q", env, err, want)
+	}
+	if _, err := freePorts("# nothing\n"); err == nil {
+		t.Error("no listener is no error")
+	}
+}
+
 // TestProc reads what the kernel says about this very process.
 func TestProc(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,31 @@ func Build(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("build the server: %w\n%s", err, out)
 	}
 	return bin, nil
+}
+
+// listening is the example file's entry for a listener that is on by default.
+var listening = regexp.MustCompile(`# (MILLRACE_\w+), --\S+\n# \w+ = "[^"]*:\d+"`)
+
+// FreePorts returns the environment in which the server listens on a free port
+// wherever it would listen by default, so that several run beside each other. It
+// asks the server's own example file, so that no protocol is forgotten.
+func FreePorts(ctx context.Context, bin string) ([]string, error) {
+	example, err := exec.CommandContext(ctx, bin, "config", "example").Output()
+	if err != nil {
+		return nil, fmt.Errorf("print the example configuration: %w", err)
+	}
+	return freePorts(string(example))
+}
+
+func freePorts(example string) ([]string, error) {
+	var env []string
+	for _, m := range listening.FindAllStringSubmatch(example, -1) {
+		env = append(env, m[1]+"=127.0.0.1:0")
+	}
+	if len(env) == 0 {
+		return nil, errors.New("the example configuration has no listener")
+	}
+	return env, nil
 }
 
 // moduleRoot looks for go.mod from the working directory upwards.

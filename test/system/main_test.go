@@ -21,8 +21,12 @@ var (
 	connCount = flag.Int("conns", 1000, "idle connections that wait in a fetch")
 )
 
-// binary is the server under test.
-var binary string
+// binary is the server under test, and ports the environment in which it takes
+// free ports.
+var (
+	binary string
+	ports  []string
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -36,7 +40,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing to be done about it
-	if binary, err = harness.Build(context.Background(), dir); err != nil {
+	if binary, err = harness.Build(context.Background(), dir); err == nil {
+		ports, err = harness.FreePorts(context.Background(), binary)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -45,10 +52,7 @@ func run(m *testing.M) int {
 
 // options returns how to start a server on dir, on ports of its own.
 func options(dir string, args ...string) harness.Options {
-	return harness.Options{
-		Bin:  binary,
-		Args: append([]string{"serve", "--data-dir", dir, "--masenko-addr", "127.0.0.1:0"}, args...),
-	}
+	return harness.Options{Bin: binary, Args: append([]string{"serve", "--data-dir", dir}, args...), Env: ports}
 }
 
 // start starts a server that is killed at the end of the test, if it still runs.

@@ -17,9 +17,8 @@ func TestStart(t *testing.T) {
 	tests := []struct {
 		name string
 		args []string
-		env  []string
 	}{
-		{name: "plain", env: []string{"MILLRACE_MASENKO_ADDR=127.0.0.1:0"}},
+		{name: "plain"},
 		{name: "serve", args: []string{"serve", "--masenko-addr", "127.0.0.1:0"}},
 	}
 	for _, tt := range tests {
@@ -29,7 +28,7 @@ func TestStart(t *testing.T) {
 			best := time.Hour
 			for range 3 {
 				dir := t.TempDir()
-				s := start(t, harness.Options{Bin: binary, Args: tt.args, Env: tt.env, Dir: dir})
+				s := start(t, harness.Options{Bin: binary, Args: tt.args, Env: ports, Dir: dir})
 				best = min(best, s.Ready)
 				if reply, err := dial(t, s.Addr).Do("PING"); err != nil || reply != "PONG {}" {
 					t.Errorf("PING: %q, %v", reply, err)

@@ -14,11 +14,16 @@ const (
 	recordResult   = record.PartResult
 )
 
-func satAdd(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
+// lengthen adds to a length; none at all stays none.
+func lengthen(length, more time.Duration) time.Duration {
+	switch {
+	case length == 0:
+		return 0
+	case length > math.MaxInt64-more:
 		return math.MaxInt64
+	default:
+		return length + more
 	}
-	return a + b
 }
 
 // exhaust ends a job that has used up its tries, and all that wait for it (section 6).

@@ -345,6 +345,7 @@ func fetchCommand(a *args) job.Command {
 		Namespace: a.namespace(), Queues: a.list("q"), Pick: job.Pick(a.enum("pick", "inorder", "random", "best")),
 		Max: max(int(a.number("max")), 1), Wait: a.duration("wait"), Holder: a.holder("holder"), Exclusive: a.flag("exclusive"),
 		OnEnd: job.OnEnd(a.enum("end", "keep", "release", "fail")), Lease: a.duration("lease"), LeaseSet: set,
+		DefaultLease: a.duration("default"),
 	}
 }
 

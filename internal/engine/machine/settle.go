@@ -322,8 +322,8 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 		if l.Until != 0 {
 			l.Until = l.Until.Add(c.Add)
 		}
-		l.Length = satAdd(l.Length, c.Add)
-		e.Policy.Lease = satAdd(e.Policy.Lease, c.Add)
+		l.Length = lengthen(l.Length, c.Add)
+		e.Policy.Lease = lengthen(e.Policy.Lease, c.Add)
 		if e.Policy.ExpireAt != 0 {
 			e.Policy.ExpireAt = e.Policy.ExpireAt.Add(c.Add)
 		}

@@ -152,6 +152,18 @@ func (s *Store) Sync() error {
 	return nil
 }
 
+// Reclaim implements store.Store. Deletions that are only in memory free nothing, and
+// the log goes with the memtable: both are flushed, and compactions do the rest.
+func (s *Store) Reclaim() error {
+	if err := s.refusal(); err != nil {
+		return fmt.Errorf("reclaim: %w", err)
+	}
+	if _, err := s.db.AsyncFlush(); err != nil {
+		return fmt.Errorf("reclaim: %w", err)
+	}
+	return nil
+}
+
 // Snapshot implements store.Store.
 func (s *Store) Snapshot() (store.Snapshot, error) {
 	if s.closed.Load() {

@@ -1,0 +1,191 @@
+package record
+
+import (
+	"bytes"
+	"encoding/hex"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"millrace/internal/job"
+)
+
+const goldenTime job.Time = 1_700_000_000_000_000
+
+// golden reads a record in hexadecimal, with comments.
+func golden(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "v1", name+".hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b []byte
+	for line := range strings.Lines(string(text)) {
+		digits, _, _ := strings.Cut(line, "#")
+		p, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
+		if err != nil {
+			t.Fatalf("%s: %q: %v", name, line, err)
+		}
+		b = append(b, p...)
+	}
+	return b
+}
+
+// plainJob is what the golden records of jobs without anything special hold.
+func plainJob(s job.State) job.Job {
+	return job.Job{State: s, Created: goldenTime, Since: goldenTime, Entered: 2, Order: job.Order{Seq: 1, First: 1}}
+}
+
+func goldenJobs() map[string]job.Job {
+	tombstone, blocked, scheduled := plainJob(job.Dead), plainJob(job.Blocked), plainJob(job.Scheduled)
+	tombstone.Flags = job.FlagTombstone
+	blocked.Blockers = []job.ID{5, 1<<53 - 1}
+	scheduled.RunAt, scheduled.Since = job.Never, goldenTime-1
+	return map[string]job.Job{
+		"job_ready": plainJob(job.Ready), "job_tombstone": tombstone, "job_blocked": blocked, "job_scheduled": scheduled,
+		"job_leased": {
+			State: job.Leased, Flags: job.FlagNumbered | job.FlagSerial | job.FlagDependants | job.FlagFailures,
+			Created: goldenTime, Since: goldenTime + 5e6, Entered: 300,
+			Order: job.Order{Rank: -1, Priority: 7, At: goldenTime + 1e6, Seq: 200, First: 100},
+			RunAt: goldenTime + 1e6, Timer: goldenTime + 35e6, Attempts: 3, Fails: 2, Buries: 1, Serial: 41,
+			Policy: job.Policy{
+				Priority: 7, Lease: 30 * time.Second, ExpireAt: goldenTime + 3600e6, Expiry: job.ExpireWaiting, MaxAttempts: 5, MaxFails: 25,
+				Backoff: job.Backoff{Unit: time.Second, Power: 4, Skip: 1, Base: 15 * time.Second, Jitter: 30, Floor: true},
+				Lapse:   job.LapseFail, Requeue: job.PlaceOld, Due: job.PlaceDue, Exhaust: job.ExhaustDead, DeadQueue: "dead",
+				DeadFor: 24 * time.Hour, DeadMax: 1000, DeadSlots: true, Keep: true,
+			},
+			Key: "key", Group: "group",
+			Lease: job.Lease{
+				Holder: job.Holder{Node: 1, Num: 99}, Until: goldenTime + 35e6, Length: 30 * time.Second,
+				Exclusive: true, OnEnd: job.EndFail, Door: 3,
+			},
+		},
+	}
+}
+
+// Records of version 1 are read for ever, and as long as it is the version that is
+// written they are what is written.
+func TestGoldenRecords(t *testing.T) {
+	t.Parallel()
+	var names []string
+	same := func(name string, got, want any, err error, encoded []byte) {
+		t.Helper()
+		names = append(names, name+".hex")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if b := golden(t, name); !bytes.Equal(encoded, b) {
+			t.Errorf("%s is written as\n%x, want\n%x", name, encoded, b)
+		}
+	}
+	for name, want := range goldenJobs() {
+		var got job.Job
+		err := DecodeMeta(golden(t, name), &got)
+		same(name, got, want, err, AppendMeta(nil, &want))
+	}
+	for name, want := range map[string]job.Job{
+		"body":      {BodyKind: job.BodyJSON, Origin: 4, Type: "type", Extra: []byte("\x00extra"), Body: []byte(`{"a":1}`)},
+		"body_none": {},
+	} {
+		var got job.Job
+		err := DecodeBody(golden(t, name), &got)
+		same(name, got, want, err, AppendBody(nil, &want))
+	}
+	failures := []job.Failure{
+		{At: goldenTime, Type: "Type", Message: "message", Backtrace: []string{"line 1", "line 2"}},
+		{At: goldenTime + 1, Kind: job.FailedByBlocker},
+	}
+	fs, err := DecodeFailures(golden(t, "failures"))
+	same("failures", fs, failures, err, AppendFailures(nil, failures))
+	queue := Queue{
+		ID: 7, Created: goldenTime, Paused: true, PausedTill: goldenTime + 60e6, Configured: true, Hidden: true, Linked: true,
+		Settings: job.Settings{Capacity: 1000, Serials: true, Attrs: []byte("attrs")}, NextSerial: 42,
+	}
+	for i := range queue.Counts {
+		queue.Counts[i] = uint64(i)
+	}
+	for i := range queue.Totals {
+		queue.Totals[i] = uint64(100 + i)
+	}
+	queue.Purged[job.Ready], queue.Purged[job.Dead] = 50, 70
+	q, err := DecodeQueue(golden(t, "queue"))
+	same("queue", q, queue, err, AppendQueue(nil, &queue))
+	shard := Shard{NextID: 12345, NextSeq: 67890, NextQueue: 8}
+	s, err := DecodeShard(golden(t, "shard"))
+	same("shard", s, shard, err, AppendShard(nil, &shard))
+	ref := JobRef{Queue: 7, ID: 12344}
+	r, err := DecodeRef(golden(t, "reference"))
+	same("reference", r, ref, err, AppendRef(nil, ref))
+	key := KeyRef{JobRef: ref, More: true}
+	k, err := DecodeKeyRef(golden(t, "key"))
+	same("key", k, key, err, AppendKeyRef(nil, key))
+	sweep := Sweep{Next: 500, Dropped: "ns"}
+	w, err := DecodeSweep(golden(t, "sweep"))
+	same("sweep", w, sweep, err, AppendSweep(nil, sweep))
+	n, err := DecodeUint(golden(t, "number"))
+	same("number", n, uint64(300), err, AppendUint(nil, 300))
+
+	files, err := filepath.Glob("testdata/v1/*.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff(files, names); diff != "" {
+		t.Errorf("golden files and tests differ:\n%s", diff)
+	}
+}
+
+// Keys have no version: they never change.
+func TestGoldenKeys(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("testdata", "v1", "keys.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, key, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && !strings.HasPrefix(line, "#") {
+			want[name] = key
+		}
+	}
+	j := &job.Job{
+		ID: 12344, Group: "gr\x00up", RunAt: goldenTime, Entered: 300,
+		Order: job.Order{Rank: -1, Priority: 7, At: goldenTime, Seq: 200},
+	}
+	bound := *j
+	bound.Lease.OnEnd = job.EndRelease
+	const ns = "n\x00s"
+	got := map[string][]byte{
+		"job meta": JobKey(nil, 7, j.ID, PartMeta), "job body": JobKey(nil, 7, j.ID, PartBody),
+		"job failures": JobKey(nil, 7, j.ID, PartFailures), "job result": JobKey(nil, 7, j.ID, PartResult),
+		"list leased bound": ListKey(nil, 7, ListLeased, &bound),
+		"list grouped":      ListKey(nil, 7, ListGrouped, j), "list first": ListKey(nil, 7, ListFirst, j),
+		"list per group": ListKey(nil, 7, ListPerGroup, j),
+		"group":          GroupKey(nil, 7, j.Group), "serial": SerialKey(nil, 7, 41), "timer": TimerKey(nil, goldenTime, 7, j.ID),
+		"dependant": DependantKey(nil, 5, 7, j.ID), "ephemeral": EphemeralKey(nil, 7, j.ID), "key": KeyKey(nil, ns, "key"),
+		"more": MoreKey(nil, ns, "key", j.ID), "number": NumberKey(nil, 12344), "queue": QueueKey(nil, ns, "name"),
+		"shard": MetaKey(), "sweep": SweepKey(nil, 7),
+	}
+	for s := job.Scheduled; int(s) < job.StateCount; s++ {
+		got["list "+s.String()] = ListKey(nil, 7, List(s), j)
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if k := hex.EncodeToString(got[name]); k != want[name] {
+			t.Errorf("%s is %s, want %s", name, k, want[name])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d keys are tested, %d are in the file", len(got), len(want))
+	}
+}
