@@ -10,6 +10,7 @@ type Config struct {
 	Listen  Listen
 	Server  Server
 	Masenko Masenko
+	Workq   Workq
 
 	listeners []Listener
 	settings  []Setting

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,8 @@ type Engine struct {
 	start time.Time // with its monotonic reading: wall clock jumps do not reach the machine
 	base  job.Time
 
+	quick atomic.Uint32 // commits in a row that were quick
+
 	// inflight is closed when the commit in progress is durable; nil if none is. A
 	// reader that may have seen a part of it waits for that.
 	inflight atomic.Pointer[chan struct{}]
@@ -99,7 +102,7 @@ type Engine struct {
 
 	reclaimed time.Time // when the store was last asked for space
 
-	lastSpace  time.Time // owned by the committer, like the next
+	lastSpace  time.Time // owned by whoever commits, like the next
 	sinceSpace int       // bytes committed since then
 
 	commits   chan *commit  // loop sends, committer receives; closed by the loop
@@ -314,21 +317,33 @@ func (e *Engine) loop() {
 	defer timer.Stop()
 	for {
 		stopping := false
-		for e.todo = e.take(); len(e.todo) > 0; e.todo = e.todo[1:] {
-			if e.Err() != nil {
-				return
+		for turn := 0; turn == 0 || turn < yields && !e.busy && !stopping; turn++ {
+			if turn > 0 {
+				runtime.Gosched()
 			}
-			stopping = e.handle(e.todo[0]) || stopping
+			e.todo = e.take()
+			if len(e.todo) == 0 {
+				break
+			}
+			for ; len(e.todo) > 0; e.todo = e.todo[1:] {
+				if e.Err() != nil {
+					return
+				}
+				stopping = e.handle(e.todo[0]) || stopping
+			}
 		}
 		more := false
 		if e.core.NextWake() <= e.Now() {
 			more = e.core.Tick(e.Now(), e.draw())
 			e.collect()
 		}
-		e.commitIfFree()
+		again := e.commitIfFree()
 		if stopping {
 			e.settle()
 			return
+		}
+		if again {
+			continue // more may have come in meanwhile, and has not woken anybody
 		}
 		e.stats.waiters.Store(int64(len(e.waiting)))
 		if more {
@@ -352,6 +367,10 @@ func (e *Engine) loop() {
 		}
 	}
 }
+
+// yields is how often the loop steps back before it seals a batch, so that callers
+// that are ready to run get into it. On an idle machine that takes no time.
+const yields = 4
 
 // arm sets the timer for the next thing that is due.
 func (e *Engine) arm(timer *time.Timer) {
@@ -504,14 +523,15 @@ func (e *Engine) answerCommitted(r *Request) {
 	}
 }
 
-// commitIfFree hands the open batch to the committer unless it is busy.
-func (e *Engine) commitIfFree() {
+// commitIfFree hands the open batch to the committer unless it is busy, or commits it
+// in place where that is quicker.
+func (e *Engine) commitIfFree() (inPlace bool) {
 	if e.busy || e.hold() {
-		return
+		return false
 	}
 	b, step := e.core.Seal()
 	if b == nil {
-		return
+		return false
 	}
 	e.busy, e.sealed = true, step
 	e.setPatient(true)
@@ -523,8 +543,23 @@ func (e *Engine) commitIfFree() {
 	}
 	e.stats.commits.Add(1)
 	e.stats.batched.Add(uint64(len(out.reqs)))
-	e.commits <- &commit{b, b.Size(), out}
+	c := &commit{b, b.Size(), out}
+	if e.quick.Load() < quickEnough || e.lazy {
+		e.commits <- c
+		return false
+	}
+	e.write(c)
+	e.wasCommitted(c.replies)
+	return true
 }
+
+// On a quick disk handing a batch over and back takes longer than the commit itself,
+// so the loop does it: after so many commits in a row that were quick, until one is
+// not. On a slow disk fetches must not wait for the commits of others.
+const (
+	quickEnough = 64
+	quickTime   = time.Millisecond
+)
 
 // hold reports whether a lazy engine should gather more changes before it commits.
 func (e *Engine) hold() bool {
@@ -573,30 +608,41 @@ func (e *Engine) wasCommitted(r *replies) {
 // commitLoop writes batches to the store and sends the answers that waited for it.
 func (e *Engine) commitLoop() {
 	defer close(e.committed)
-	durable := e.opt.Durability == DurabilityFsync
 	for c := range e.commits {
-		done := make(chan struct{})
-		e.inflight.Store(&done)
-		err := e.opt.Store.Commit(c.batch, durable)
-		e.inflight.Store(nil)
-		close(done)
-		if err != nil {
-			for _, r := range c.replies.reqs {
-				answerAll(r, job.ErrInternal)
-			}
-			e.fail(fmt.Errorf("commit batch of %d changes: %w", c.batch.Len(), err))
-		} else if e.opt.Durability == DurabilityInterval {
-			e.scheduleSync()
-		}
-		for _, r := range c.replies.reqs {
-			r.Done(r)
-		}
-		clear(c.replies.reqs)
-		c.replies.reqs = c.replies.reqs[:0]
-		e.sinceSpace += c.size
-		e.checkSpace()
+		e.write(c)
 		e.committed <- c.replies
 	}
+}
+
+// write commits a batch and sends the answers that waited for it. Only one batch is
+// on its way at a time, with the committer or with the loop.
+func (e *Engine) write(c *commit) {
+	start := time.Now()
+	done := make(chan struct{})
+	e.inflight.Store(&done)
+	err := e.opt.Store.Commit(c.batch, e.opt.Durability == DurabilityFsync)
+	e.inflight.Store(nil)
+	close(done)
+	if time.Since(start) < quickTime {
+		e.quick.Add(1)
+	} else {
+		e.quick.Store(0)
+	}
+	if err != nil {
+		for _, r := range c.replies.reqs {
+			answerAll(r, job.ErrInternal)
+		}
+		e.fail(fmt.Errorf("commit batch of %d changes: %w", c.batch.Len(), err))
+	} else if e.opt.Durability == DurabilityInterval {
+		e.scheduleSync()
+	}
+	for _, r := range c.replies.reqs {
+		r.Done(r)
+	}
+	clear(c.replies.reqs)
+	c.replies.reqs = c.replies.reqs[:0]
+	e.sinceSpace += c.size
+	e.checkSpace()
 }
 
 // scheduleSync has the store synced within the interval.
@@ -705,8 +751,8 @@ const (
 	spaceRetry   = 250 * time.Millisecond // and while pushes are being refused
 )
 
-// checkSpace looks at the free space, at most once in a while. It is called by the
-// committer, and by Open before that runs.
+// checkSpace looks at the free space, at most once in a while. It is called by whoever
+// commits, and by Open before that.
 func (e *Engine) checkSpace() {
 	if e.opt.FreeFloor == 0 || e.noSpace.Load() ||
 		(time.Since(e.lastSpace) < spaceEvery && e.sinceSpace < spaceBytes) {

@@ -153,6 +153,9 @@ func (m *Machine) unshow(q *queue, g *group) {
 }
 
 func (m *Machine) intoFirsts(q *queue, e *entry) {
+	if q.firsts == noFirsts {
+		q.firsts = &window{whole: true}
+	}
 	w := q.firsts
 	if !w.covers(e) {
 		if w.len() == 0 && w.floor != nil && string(m.kb) <= string(w.floor) {

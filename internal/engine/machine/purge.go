@@ -98,7 +98,7 @@ func (m *Machine) purgeAll(q *queue, s job.State) {
 		lists = append(lists, record.ListGrouped, record.ListFirst, record.ListPerGroup)
 		m.forgetReady(q)
 		q.plain = window{whole: true}
-		q.firsts = &window{whole: true}
+		q.firsts = noFirsts
 	}
 	for _, list := range lists {
 		m.store.DeleteRange(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list))

@@ -25,6 +25,9 @@ type queue struct {
 	alarm   *alarm   // the end of a pause
 }
 
+// noFirsts is the window of all queues that are known to have no groups.
+var noFirsts = &window{whole: true}
+
 func (q *queue) total() uint64 {
 	var n uint64
 	for _, c := range q.Counts {
@@ -65,7 +68,7 @@ func (m *Machine) makeQueue(namespace, name string) *queue {
 		m.shard.NextQueue++
 		m.shardChanged()
 		q.Created = m.now
-		q.firsts = &window{whole: true}
+		q.firsts = noFirsts
 		m.byID[q.ID] = q
 		m.changed(q)
 	}
@@ -107,7 +110,7 @@ func (m *Machine) loadQueue(key, value []byte) {
 	q.Queue = rec
 	q.plain.whole = rec.Counts[job.Ready] == 0
 	if rec.Counts[job.Ready] == 0 {
-		q.firsts = &window{whole: true}
+		q.firsts = noFirsts
 	}
 	m.byID[q.ID] = q
 	if q.Paused && q.PausedTill != 0 {

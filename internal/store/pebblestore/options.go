@@ -28,7 +28,7 @@ type Options struct {
 	// zero means 32 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size at which recent writes are sorted out to a table;
-	// zero means 16 MiB. Up to four times as much may wait in memory.
+	// zero means 32 MiB. Up to four times as much may wait in memory.
 	MemTableBytes int64
 	// ReadOnly refuses commits and leaves the files as they are.
 	ReadOnly bool
@@ -57,8 +57,8 @@ func pebbleOptions(o Options) *pebble.Options {
 		// Room for a burst while a flush waits for the disk, before writers stall.
 		MemTableStopWritesThreshold: memTablesMax,
 
-		// Two sorted runs in L0 are already worth merging, because each holds the
-		// tombstones of the others' keys; stalling writers is the last resort.
+		// Most of what is flushed is deleted soon: rewriting it early is wasted work,
+		// and a lookup has filters for each run. Stalling writers is the last resort.
 		L0CompactionThreshold: 4,
 		L0StopWritesThreshold: 24,
 		LBaseMaxBytes:         256 << 20,
