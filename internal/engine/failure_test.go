@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,7 +190,7 @@ func TestUnreadableStore(t *testing.T) {
 				case "corrupt":
 					want = store.ErrCorrupt
 					storetest.Commit(t, f, true, func(b *store.Batch) {
-						b.Set(record.JobKey(nil, 1, 1, record.PartMeta), []byte("nonsense"))
+						b.Set(record.JobKey(nil, 1, 1, record.PartFirst), []byte("nonsense"))
 					})
 				}
 				// Several at once: the one that meets the fault, and those behind it.
@@ -256,9 +257,11 @@ func TestOpenRefusesDamage(t *testing.T) {
 		"newer shard": func(b *store.Batch) { b.Set(record.MetaKey(), []byte{200}) },
 		"queue":       func(b *store.Batch) { b.Set(record.QueueKey(nil, "ns", "q"), []byte{1}) },
 		"queue key":   func(b *store.Batch) { b.Set([]byte("qx"), []byte{1}) },
-		"leased job":  func(b *store.Batch) { b.Set(record.JobKey(nil, 1, 1, record.PartMeta), []byte{1, 77}) },
-		"lost job":    func(b *store.Batch) { b.Delete(record.JobKey(nil, 1, 1, record.PartMeta)) },
-		"sweep":       func(b *store.Batch) { b.Set(record.SweepKey(nil, 1), []byte{0x80}) },
+		"leased job":  func(b *store.Batch) { b.Set(record.JobKey(nil, 1, 1, record.PartState), []byte{1, 77}) },
+		"lost job": func(b *store.Batch) {
+			b.DeleteRange(record.JobsFrom(nil, 1, 1), record.JobsFrom(nil, 1, 2))
+		},
+		"sweep": func(b *store.Batch) { b.Set(record.SweepKey(nil, 1), []byte{0x80}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -287,15 +290,16 @@ func TestQueriesReportDamage(t *testing.T) {
 	t.Parallel()
 	f := storetest.NewFaulty(memstore.New())
 	e := open(t, f, engine.DurabilityFsync)
-	if r := e.NewCaller().Do(t.Context(), push("q", "")); r[0].Err != nil {
+	large := strings.Repeat("x", record.InlineMax+1)
+	if r := e.NewCaller().Do(t.Context(), push("q", large)); r[0].Err != nil {
 		t.Fatal(r[0].Err)
 	}
 	list := engine.ListOptions{Namespace: "ns", Queue: "q", State: job.Ready, Bodies: true}
 	for i, damage := range []func(b *store.Batch){
 		func(b *store.Batch) { b.Delete(record.JobKey(nil, 1, 1, record.PartBody)) },
 		func(b *store.Batch) { b.Set(record.JobKey(nil, 1, 1, record.PartBody), []byte{99}) },
-		func(b *store.Batch) { b.Delete(record.JobKey(nil, 1, 1, record.PartMeta)) },
-		func(b *store.Batch) { b.Set(record.JobKey(nil, 1, 1, record.PartMeta), []byte{99}) },
+		func(b *store.Batch) { b.Delete(record.JobKey(nil, 1, 1, record.PartFirst)) },
+		func(b *store.Batch) { b.Set(record.JobKey(nil, 1, 1, record.PartFirst), []byte{99}) },
 	} {
 		storetest.Commit(t, f, true, damage)
 		if p, err := e.List(list); err == nil {

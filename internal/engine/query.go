@@ -145,13 +145,18 @@ func (q Query) Queues(namespace, after string, limit int) (infos []job.QueueInfo
 	return infos, err
 }
 
-// meta reads the small record of a job; not ok if there is none or it was purged.
+// meta reads how a job stands; not ok if there is none or it was purged.
 func (q Query) meta(rec *record.Queue, id job.ID) (j job.Job, ok bool, err error) {
-	b, ok, err := q.r.Get(nil, record.JobKey(nil, rec.ID, id, record.PartMeta))
+	decode := record.DecodeMeta
+	b, ok, err := q.r.Get(nil, record.JobKey(nil, rec.ID, id, record.PartState))
+	if err == nil && !ok {
+		decode = record.DecodeFirst
+		b, ok, err = q.r.Get(nil, record.JobKey(nil, rec.ID, id, record.PartFirst))
+	}
 	if err != nil || !ok {
 		return j, false, err
 	}
-	if err := record.DecodeMeta(b, &j); err != nil {
+	if err := decode(b, &j); err != nil {
 		return j, false, err
 	}
 	j.ID = id
@@ -160,15 +165,20 @@ func (q Query) meta(rec *record.Queue, id job.ID) (j job.Job, ok bool, err error
 
 // rest reads what else belongs to a job.
 func (q Query) rest(rec *record.Queue, j *job.Job) error {
-	if !j.Flags.Has(job.FlagTombstone) {
-		b, ok, err := q.r.Get(nil, record.JobKey(nil, rec.ID, j.ID, record.PartBody))
+	inline := j.Flags.Has(job.FlagInline)
+	if !j.Flags.Has(job.FlagTombstone) && (!inline || j.Flags.Has(job.FlagState)) { // else meta has read it
+		part, decode := record.PartBody, record.DecodeBody
+		if inline {
+			part, decode = record.PartFirst, record.DecodeInline
+		}
+		b, ok, err := q.r.Get(nil, record.JobKey(nil, rec.ID, j.ID, part))
 		if err != nil {
 			return err
 		}
 		if !ok {
 			return fmt.Errorf("job %d has no body: %w", j.ID, store.ErrCorrupt)
 		}
-		if err := record.DecodeBody(b, j); err != nil {
+		if err := decode(b, j); err != nil {
 			return err
 		}
 	}
@@ -376,8 +386,10 @@ func (q Query) List(o ListOptions) (Page, error) {
 		if err == nil && !ok {
 			err = fmt.Errorf("list of %q names job %d: %w", o.Queue, l.id, store.ErrCorrupt)
 		}
-		if err == nil && o.Bodies {
+		if o.Bodies && err == nil {
 			err = q.rest(&rec, &j)
+		} else {
+			j.Type, j.Body, j.BodyKind, j.Extra, j.Origin = "", nil, 0, nil, 0
 		}
 		if err != nil {
 			return Page{}, err

@@ -54,7 +54,10 @@ const (
 	FlagTombstone                    // the empty slot of a deleted dead job
 	FlagResult                       // has a result record
 	FlagFailures                     // has a failures record
-	FlagRewritten                    // its body was replaced
+	FlagInline                       // its body is in its first record
+	FlagRewritten                    // its first record or its body was written again
+	FlagState                        // has a state record
+	FlagStateAgain                   // which was written again
 	FlagOldPlace                     // was released for a while: back to its old place when due
 )
 

@@ -127,7 +127,8 @@ func (d *decoder) since(base job.Time) job.Time {
 	return job.Time(v + int64(base))
 }
 
-// AppendMeta appends the part of a job that changes with its state.
+// AppendMeta appends how a job stands: what changes with its state, and what is needed
+// along with that.
 func AppendMeta(dst []byte, j *job.Job) []byte {
 	dst = append(dst, metaVersion, byte(j.State))
 	dst = binary.AppendUvarint(dst, uint64(j.Flags))
@@ -347,6 +348,60 @@ func (d *decoder) lease(l *job.Lease, base job.Time) {
 	l.Exclusive = d.byte() != 0
 	l.OnEnd = job.OnEnd(d.byte())
 	l.Door = job.Door(d.byte())
+}
+
+// InlineMax is up to how many bytes of type, extra and body are kept in the first
+// record of a job.
+const InlineMax = 1024
+
+// Inline reports whether what the push fixed goes into the first record.
+func Inline(j *job.Job) bool { return len(j.Type)+len(j.Extra)+len(j.Body) <= InlineMax }
+
+// AppendFirst appends the first record of a job: how it stands, and with FlagInline
+// what the push fixed.
+func AppendFirst(dst []byte, j *job.Job) []byte {
+	at := len(dst)
+	dst = append(dst, 0, 0) // the length of what follows, in two bytes as a rule
+	dst = AppendMeta(dst, j)
+	n := len(dst) - at - 2
+	if n < 1<<14 {
+		dst[at], dst[at+1] = byte(n)|0x80, byte(n>>7) //nolint:gosec // fourteen bits
+	} else {
+		meta := append([]byte(nil), dst[at+2:]...)
+		dst = append(binary.AppendUvarint(dst[:at], uint64(n)), meta...) //nolint:gosec // not negative
+	}
+	if j.Flags.Has(job.FlagInline) {
+		dst = AppendBody(dst, j)
+	}
+	return dst
+}
+
+// DecodeFirst is the inverse of AppendFirst. With FlagInline, Body and Extra share
+// memory with b.
+func DecodeFirst(b []byte, j *job.Job) error {
+	d := decoder{b: b}
+	meta := d.bytes()
+	if d.bad {
+		return fmt.Errorf("%w: first record", ErrFormat)
+	}
+	if err := DecodeMeta(meta, j); err != nil {
+		return err
+	}
+	if j.Flags.Has(job.FlagInline) {
+		return DecodeBody(d.b, j)
+	}
+	return d.end("first record")
+}
+
+// DecodeInline decodes what the push fixed from the first record and leaves how the
+// job stands alone. The slices share memory with b.
+func DecodeInline(b []byte, j *job.Job) error {
+	d := decoder{b: b}
+	d.bytes()
+	if d.bad {
+		return fmt.Errorf("%w: first record", ErrFormat)
+	}
+	return DecodeBody(d.b, j)
 }
 
 // AppendBody appends the part of a job that the push fixed.

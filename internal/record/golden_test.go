@@ -167,7 +167,7 @@ func TestGoldenKeys(t *testing.T) {
 	bound.Lease.OnEnd = job.EndRelease
 	const ns = "n\x00s"
 	got := map[string][]byte{
-		"job meta": JobKey(nil, 7, j.ID, PartMeta), "job body": JobKey(nil, 7, j.ID, PartBody),
+		"job meta": JobKey(nil, 7, j.ID, PartFirst), "job body": JobKey(nil, 7, j.ID, PartBody),
 		"job failures": JobKey(nil, 7, j.ID, PartFailures), "job result": JobKey(nil, 7, j.ID, PartResult),
 		"list leased bound": ListKey(nil, 7, ListLeased, &bound),
 		"list grouped":      ListKey(nil, 7, ListGrouped, j), "list first": ListKey(nil, 7, ListFirst, j),

@@ -32,13 +32,14 @@ type QueueID uint32
 // Part is one of the records of a job.
 type Part byte
 
-// The parts of a job. A state change rewrites only the first.
+// The parts of a job. The first is written once, by the push, with a small body in it; a
+// state change writes only the last, which then says how the job stands.
 const (
-	PartMeta Part = iota
-	PartBody
+	PartFirst Part = iota
+	PartBody       // a body that is too large for the first
 	PartFailures
 	PartResult
-	partEnd
+	PartState
 )
 
 // List is one of the ordered lists of a queue.
@@ -65,7 +66,7 @@ func JobKey(dst []byte, q QueueID, id job.ID, part Part) []byte {
 }
 
 // JobsFrom appends the lowest key of the jobs of q from id on.
-func JobsFrom(dst []byte, q QueueID, id job.ID) []byte { return JobKey(dst, q, id, PartMeta) }
+func JobsFrom(dst []byte, q QueueID, id job.ID) []byte { return JobKey(dst, q, id, PartFirst) }
 
 // ParseJobKey splits a job's key.
 func ParseJobKey(key []byte) (q QueueID, id job.ID, part Part, ok bool) {

@@ -217,7 +217,7 @@ func TestKeysComeBack(t *testing.T) {
 	t.Parallel()
 	g := newGen(4)
 	for range 2000 {
-		q, id, part := QueueID(g.uint32()), job.ID(g.uint64()), Part(g.IntN(int(partEnd)))
+		q, id, part := QueueID(g.uint32()), job.ID(g.uint64()), Part(g.IntN(int(PartState)))
 		if q2, id2, part2, ok := ParseJobKey(JobKey(nil, q, id, part)); q2 != q || id2 != id || part2 != part || !ok {
 			t.Fatalf("job key of %d, %d, %d comes back as %d, %d, %d, %v", q, id, part, q2, id2, part2, ok)
 		}

@@ -172,6 +172,7 @@ func (m *Model) sweep() {
 		id := m.swept[0]
 		m.swept = m.swept[1:]
 		m.unwait(id)
+		m.follow()
 		m.strike(id)
 	}
 }

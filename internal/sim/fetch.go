@@ -105,14 +105,7 @@ func (m *Model) serve() {
 			m.complete(w, r)
 		}
 	}
-	for progress := true; progress; {
-		progress = false
-		for _, w := range slices.Clone(m.waits) {
-			if id, ok := m.oracle.Picked(w.token, 0); ok && m.jobs[id] != nil && m.serveTo(w, m.jobs[id]) {
-				progress = true
-			}
-		}
-	}
+	m.follow()
 	// Whoever still waits for something that is there is served by the plain
 	// rule; that the machine did not shows when the answers are compared.
 	for _, w := range slices.Clone(m.waits) {
@@ -124,14 +117,17 @@ func (m *Model) serve() {
 	}
 }
 
-// offer gives a job that has just become ready to a waiting caller, if that is
-// what the machine did. Several jobs that become ready in one step may be handed
-// out one by one or at its end, and a caller that waits on several queues be
-// served from any: the document leaves that open.
-func (m *Model) offer(j *entry) {
-	for _, w := range m.waits {
-		if id, ok := m.oracle.Picked(w.token, 0); ok && id == j.ID && m.serveTo(w, j) {
-			return
+// follow hands out what the machine handed out, as far as that is possible by now.
+// Where a command makes several jobs fetchable they may be handed out one by one
+// or at its end, and a caller that waits on several queues be served from any: the
+// document leaves that open.
+func (m *Model) follow() {
+	for progress := true; progress; {
+		progress = false
+		for _, w := range slices.Clone(m.waits) {
+			if id, ok := m.oracle.Picked(w.token, 0); ok && m.jobs[id] != nil && m.serveTo(w, m.jobs[id]) {
+				progress = true
+			}
 		}
 	}
 }

@@ -352,9 +352,18 @@ func (g *generator) touch() job.Command {
 	return c
 }
 
+// atomic makes an Atomic. It names a job by its key once at most: which of several
+// is meant after the first has ended is left open.
 func (g *generator) atomic() job.Command {
 	c := &job.Atomic{}
 	pushes := 0
+	named := false
+	byID := func(ref *job.Ref) {
+		if ref.Kind == job.RefKey && named {
+			*ref = job.ByID(ref.Namespace, "", g.id(job.Leased))
+		}
+		named = named || ref.Kind == job.RefKey
+	}
 	for range 1 + g.rng.IntN(4) {
 		switch n := g.rng.IntN(100); {
 		case n < 60:
@@ -365,9 +374,13 @@ func (g *generator) atomic() job.Command {
 			pushes++
 			c.Ops = append(c.Ops, p)
 		case n < 85:
-			c.Ops = append(c.Ops, g.ack())
+			ack := g.ack()
+			byID(&ack.Ref)
+			c.Ops = append(c.Ops, ack)
 		default:
-			c.Ops = append(c.Ops, g.remove())
+			del := g.remove()
+			byID(&del.Ref)
+			c.Ops = append(c.Ops, del)
 		}
 	}
 	return c

@@ -57,5 +57,4 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 			t.Errorf("no command was refused with kind %d", k)
 		}
 	}
-	t.Log(states, kinds)
 }

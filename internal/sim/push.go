@@ -150,6 +150,7 @@ func (m *Model) applyAtomic(c *job.Atomic) {
 			ids = append(ids, r.ID)
 		default: // refused above
 		}
+		m.follow()
 	}
 	m.answer(job.Result{IDs: ids})
 }

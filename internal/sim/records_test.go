@@ -49,13 +49,21 @@ func readStored(src records) (s stored, err error) {
 // job reads one job with all its parts.
 func (s stored) job(name queueName, id job.ID) (job.Job, bool) {
 	q := s.ids[name]
-	b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartMeta))
+	b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartFirst))
 	if !ok {
 		return job.Job{}, false
 	}
 	var j job.Job
-	if err := record.DecodeMeta(b, &j); err != nil {
+	if err := record.DecodeFirst(b, &j); err != nil {
 		panic(err)
+	}
+	if b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartState)); ok {
+		if err := record.DecodeMeta(b, &j); err != nil {
+			panic(err)
+		}
+	}
+	if j.Flags.Has(job.FlagTombstone) {
+		j.Type, j.Body, j.BodyKind, j.Extra, j.Origin = "", nil, 0, nil, 0
 	}
 	j.ID, j.Namespace, j.Queue = id, name.ns, name.name
 	if b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartBody)); ok {

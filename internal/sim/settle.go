@@ -161,8 +161,12 @@ func (m *Model) applyTouch(c *job.Touch) {
 			if l.Until != 0 {
 				until = l.Until.Add(c.Add)
 			}
-			l.Length += c.Add
-			j.Policy.Lease += c.Add
+			if l.Length > 0 { // none stays none
+				l.Length += c.Add
+			}
+			if j.Policy.Lease > 0 {
+				j.Policy.Lease += c.Add
+			}
 			if j.expires() {
 				j.Policy.ExpireAt = j.Policy.ExpireAt.Add(c.Add)
 			}

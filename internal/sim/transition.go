@@ -46,9 +46,7 @@ func (m *Model) toReady(j *entry, p job.Place) {
 	m.enter(j, job.Ready)
 	j.Order = o
 	m.unleased(j, left)
-	if m.jobs[j.ID] == j {
-		m.offer(j)
-	}
+	m.follow()
 }
 
 func (m *Model) nextSequence() uint64 {

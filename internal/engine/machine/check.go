@@ -81,15 +81,18 @@ func (m *Machine) stored(q *queue) []*entry {
 	var es []*entry
 	m.store.Scan(record.JobsFrom(nil, q.ID, 0), record.JobsFrom(nil, q.ID+1, 0), false, func(key, value []byte) bool {
 		_, id, part, _ := record.ParseJobKey(key)
-		if part != record.PartMeta {
-			return true
-		}
-		if e := m.decode(q, id, value, false); e != nil {
+		switch part {
+		case record.PartFirst:
+			e := m.stand(q, id, false)
+			m.decodeFirst(e, append([]byte(nil), value...))
 			es = append(es, e)
+		case record.PartState:
+			corrupt("job", record.DecodeMeta(value, &es[len(es)-1].Job))
+		case record.PartBody, record.PartFailures, record.PartResult:
 		}
 		return true
 	})
-	return es
+	return slices.DeleteFunc(es, func(e *entry) bool { return q.Gone(&e.Job) })
 }
 
 func (m *Machine) checkJob(e *entry) error {
@@ -163,7 +166,7 @@ func (m *Machine) checkLinks(e *entry) error {
 		}
 	}
 	_, _, body := m.store.Get(nil, record.JobKey(nil, e.q.ID, e.ID, record.PartBody))
-	if body == e.Flags.Has(job.FlagTombstone) {
+	if body == (e.Flags&(job.FlagTombstone|job.FlagInline) != 0) {
 		return broken(1, "body %v, flags %b", body, e.Flags)
 	}
 	return nil

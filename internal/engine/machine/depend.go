@@ -18,7 +18,7 @@ func (m *Machine) block(e *entry) {
 			b.q.Linked = true
 			m.changed(b.q)
 			b.Flags |= job.FlagDependants
-			m.putMeta(b)
+			m.put(b)
 		}
 	}
 }

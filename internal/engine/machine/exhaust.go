@@ -9,7 +9,6 @@ import (
 )
 
 const (
-	recordMeta     = record.PartMeta
 	recordFailures = record.PartFailures
 	recordResult   = record.PartResult
 )
@@ -35,6 +34,10 @@ func (m *Machine) exhaust(e *entry, result []byte) {
 // or through others, in order of their ids.
 func (m *Machine) fall(e *entry, end func()) {
 	dependants := m.allDependants(e)
+	if len(dependants) > 0 && !m.inAtomic {
+		m.inAtomic = true // a push let in meanwhile could wait for one that is about to fall
+		defer func() { m.inAtomic = false }()
+	}
 	end()
 	m.serveWakes()
 	for _, ref := range dependants {

@@ -13,7 +13,8 @@ type entry struct {
 	job.Job
 	q *queue
 	// born is the step of its push, as far as that may not be durable yet.
-	born uint64
+	born   uint64
+	stored bool // its first record has been written
 	// loaded tells that body, type and extra are there; held that they count in
 	// Machine.bodyBytes.
 	loaded bool
@@ -28,27 +29,42 @@ func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 		}
 		return e
 	}
-	m.kb = record.JobKey(m.kb[:0], q.ID, id, record.PartMeta)
+	m.kb = record.JobKey(m.kb[:0], q.ID, id, record.PartState)
 	b, pending, ok := m.store.Get(m.rb[:0], m.kb)
 	m.rb = b[:0]
-	if !ok {
-		return nil
+	e := m.stand(q, id, pending)
+	if ok {
+		corrupt("job", record.DecodeMeta(b, &e.Job))
+	} else {
+		m.kb = record.JobKey(m.kb[:0], q.ID, id, record.PartFirst)
+		if b, pending, ok = m.store.Get(nil, m.kb); !ok {
+			return nil
+		}
+		m.decodeFirst(e, b)
+		if pending {
+			e.born = m.step
+		}
 	}
-	return m.decode(q, id, b, pending)
-}
-
-// decode makes an entry of a stored job, or nil if it has been purged.
-func (m *Machine) decode(q *queue, id job.ID, meta []byte, pending bool) *entry {
-	e := &entry{q: q}
-	corrupt("job", record.DecodeMeta(meta, &e.Job))
 	if q.Gone(&e.Job) {
 		return nil
 	}
+	return e
+}
+
+// stand makes the entry of a stored job, whose records are to be decoded into it.
+func (m *Machine) stand(q *queue, id job.ID, pending bool) *entry {
+	e := &entry{q: q, stored: true}
 	e.ID, e.Namespace, e.Queue = id, q.namespace, q.name
 	if pending {
 		e.born = m.step
 	}
 	return e
+}
+
+// decodeFirst decodes the first record of a job, which the entry takes over.
+func (m *Machine) decodeFirst(e *entry, b []byte) {
+	corrupt("job", record.DecodeFirst(b, &e.Job))
+	e.loaded = e.Flags.Has(job.FlagInline)
 }
 
 var errDangling = errors.New("an entry leads to no job")
@@ -76,8 +92,12 @@ func (m *Machine) loadBody(e *entry) {
 	if e.loaded {
 		return
 	}
-	key := record.JobKey(nil, e.q.ID, e.ID, record.PartBody)
-	b, pending, ok := m.store.Get(nil, key)
+	part, decode := record.PartBody, record.DecodeBody
+	if e.Flags.Has(job.FlagInline) {
+		part, decode = record.PartFirst, record.DecodeInline
+	}
+	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, part)
+	b, pending, ok := m.store.Get(nil, m.kb)
 	if !ok {
 		if e.Flags.Has(job.FlagTombstone) {
 			return
@@ -87,7 +107,7 @@ func (m *Machine) loadBody(e *entry) {
 	if pending {
 		e.born = m.step
 	}
-	corrupt("body", record.DecodeBody(b, &e.Job))
+	corrupt("body", decode(b, &e.Job))
 	e.loaded = true
 }
 
@@ -146,7 +166,7 @@ func (m *Machine) save(e *entry) {
 		e.Timer = t
 		m.setTimer(e)
 	}
-	m.putMeta(e)
+	m.put(e)
 }
 
 // leave takes the job out of the list of the state it is in (INV-1). What follows
@@ -193,10 +213,7 @@ func (m *Machine) remove(e *entry) {
 func (m *Machine) erase(e *entry) {
 	m.unsetTimer(e)
 	e.Timer = 0
-	m.delPart(e, record.PartMeta)
-	if !e.Flags.Has(job.FlagTombstone) {
-		m.delBody(e)
-	}
+	m.unput(e)
 	if e.Flags.Has(job.FlagFailures) {
 		m.delPart(e, record.PartFailures)
 	}

@@ -86,7 +86,7 @@ type Machine struct {
 	wakes      []*queue // queues that may have become fetchable in this transition
 	freed      []freedGroup
 	rooms      []*queue // queues that may have room for waiting pushes
-	inAtomic   bool     // an Atomic is being applied
+	inAtomic   bool     // pushes that wait for room must wait on: several jobs are being changed as one
 	changedAt  uint64   // the last step that changed counters which Seal has to write
 
 	jobs      map[job.ID]*entry // those in windows and leased ones

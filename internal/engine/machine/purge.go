@@ -299,32 +299,38 @@ type swept struct {
 func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, done bool) {
 	lo := record.JobsFrom(nil, s.id, s.next)
 	hi := record.JobsFrom(nil, s.id+1, 0)
-	n, alone := 0, true
+	var all []*swept
 	done = true
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
 		_, id, part, ok := record.ParseJobKey(key)
 		if !ok {
 			corrupt("job key", record.ErrFormat)
 		}
-		if part != record.PartMeta {
-			return true
+		switch part {
+		case record.PartFirst:
+			if len(all) == m.opt.SweepStep {
+				next, done = id, false
+				return false
+			}
+			j := &swept{}
+			corrupt("job", record.DecodeFirst(value, &j.Job))
+			j.ID, j.Body, j.Extra = id, nil, nil
+			all = append(all, j)
+		case record.PartState:
+			corrupt("job", record.DecodeMeta(value, &all[len(all)-1].Job))
+		case record.PartBody, record.PartFailures, record.PartResult:
 		}
-		if n == m.opt.SweepStep {
-			next, done = id, false
-			return false
-		}
-		n++
-		j := &swept{alone: alone}
-		corrupt("job", record.DecodeMeta(value, &j.Job))
-		j.ID = id
-		if q != nil && !q.Gone(&j.Job) {
-			alone = true
-			return true
-		}
-		alone = false
-		dead = append(dead, j)
 		return true
 	})
+	alone := true
+	for _, j := range all {
+		if q != nil && !q.Gone(&j.Job) {
+			alone = true
+			continue
+		}
+		j.alone, alone = alone, false
+		dead = append(dead, j)
+	}
 	return dead, next, done
 }
 
@@ -354,6 +360,12 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 	e := &entry{Job: j.Job, q: &queue{Queue: record.Queue{ID: s.id}, namespace: namespace}}
 	if e.Flags.Has(job.FlagSerial) && s.dropped != "" {
 		e.Flags &^= job.FlagSerial // went with the queue
+	}
+	if e.Flags.Has(job.FlagNumbered) {
+		// The number may belong to a newer job by now.
+		if r, ok := m.getNumber(e.ID.Number()); !ok || r.ID != e.ID {
+			e.Flags &^= job.FlagNumbered
+		}
 	}
 	m.unlink(e)
 	if e.State == job.Blocked {

@@ -151,7 +151,7 @@ func (m *Machine) schedule(e *entry, s *job.Spec) {
 
 // admit writes a new job and lets it enter its first state.
 func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
-	m.putBody(e)
+	m.storeBody(e)
 	blockers := m.blockers(s, earlier)
 	switch {
 	case len(blockers) > 0:

@@ -183,7 +183,7 @@ func (m *Machine) loadMany(q *queue, ids []job.ID) []*entry {
 	return es
 }
 
-// scanJobs reads the ready jobs between two ids with their bodies, as far as the
+// scanJobs reads the jobs between two ids with their bodies, as far as the
 // budget for bodies goes.
 func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) {
 	lo := record.JobsFrom(nil, q.ID, low)
@@ -195,12 +195,17 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 			corrupt("job key", record.ErrFormat)
 		}
 		switch part {
-		case record.PartMeta:
-			if e := m.decode(q, id, value, true); e != nil && e.State == job.Ready {
-				found[id] = e
+		case record.PartFirst:
+			e := m.stand(q, id, true)
+			m.decodeFirst(e, append([]byte(nil), value...))
+			if budget -= len(e.Body); budget < 0 {
+				m.dropBody(e)
 			}
+			found[id] = e
+		case record.PartState:
+			corrupt("job", record.DecodeMeta(value, &found[id].Job))
 		case record.PartBody:
-			if e := found[id]; e != nil && len(value) <= budget {
+			if e := found[id]; len(value) <= budget {
 				budget -= len(value)
 				corrupt("body", record.DecodeBody(append([]byte(nil), value...), &e.Job))
 				e.loaded = true

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 func (m *Machine) ack(c *job.Ack, res *job.Result) {
@@ -33,9 +34,7 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 	m.leave(e)
 	if c.NewBody {
 		m.loadBody(e)
-		e.Body, e.BodyKind = bytes.Clone(c.Body), c.BodyKind
-		e.Flags |= job.FlagRewritten
-		m.putBody(e)
+		m.replaceBody(e, bytes.Clone(c.Body), c.BodyKind)
 	}
 	m.finish(e, job.Done, c.Result)
 	if c.Want {
@@ -284,7 +283,12 @@ func (m *Machine) discard(e *entry) {
 func (m *Machine) entomb(e *entry) {
 	m.unsetTimer(e)
 	e.Timer = 0
-	m.delBody(e)
+	if e.Flags.Has(job.FlagInline) {
+		m.outline(e)
+	} else {
+		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
+		m.clear(m.kb, e.Flags.Has(job.FlagRewritten))
+	}
 	if e.Flags.Has(job.FlagFailures) {
 		m.delPart(e, recordFailures)
 	}
@@ -293,7 +297,7 @@ func (m *Machine) entomb(e *entry) {
 	}
 	m.unlink(e)
 	e.Key = ""
-	e.Flags = job.FlagTombstone
+	e.Flags = job.FlagTombstone | e.Flags&(job.FlagRewritten|job.FlagState|job.FlagStateAgain)
 	m.save(e)
 	m.tellGone(e)
 }
@@ -390,9 +394,7 @@ func (m *Machine) transfer(e *entry, name string) {
 	m.dropResident(e)
 	m.unsetTimer(e)
 	e.Timer = 0
-	m.delPart(e, recordMeta)
-	m.delBody(e)
-	e.Flags &^= job.FlagRewritten
+	m.unput(e)
 	if e.Flags.Has(job.FlagFailures) {
 		m.delPart(e, recordFailures)
 	}
@@ -409,7 +411,9 @@ func (m *Machine) transfer(e *entry, name string) {
 		e.Serial = e.q.NextSerial
 		e.q.NextSerial++
 	}
-	m.putBody(e)
+	e.Flags &^= job.FlagInline | job.FlagRewritten | job.FlagState | job.FlagStateAgain
+	e.stored = false
+	m.storeBody(e)
 	if e.Flags.Has(job.FlagFailures) {
 		m.putFailures(e)
 	}

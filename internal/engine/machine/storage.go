@@ -46,9 +46,77 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 func (m *Machine) set(key, value []byte) { m.store.Set(key, value) }
 func (m *Machine) del(key []byte)        { m.store.Delete(key) }
 
-func (m *Machine) putMeta(e *entry) {
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartMeta)
-	m.vb = record.AppendMeta(m.vb[:0], &e.Job)
+// put writes how the job stands: the first time with its body, if that is small, and
+// from then on in a record of its own.
+func (m *Machine) put(e *entry) {
+	switch {
+	case !e.stored:
+		e.stored = true
+		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFirst)
+		m.vb = record.AppendFirst(m.vb[:0], &e.Job)
+		m.store.Insert(m.kb, m.vb)
+	case !e.Flags.Has(job.FlagState):
+		e.Flags |= job.FlagState
+		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartState)
+		m.vb = record.AppendMeta(m.vb[:0], &e.Job)
+		m.store.Insert(m.kb, m.vb)
+	default:
+		e.Flags |= job.FlagStateAgain
+		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartState)
+		m.vb = record.AppendMeta(m.vb[:0], &e.Job)
+		m.set(m.kb, m.vb)
+	}
+}
+
+// unput deletes the records of a job that say how it stands, and its body.
+func (m *Machine) unput(e *entry) {
+	rewritten := e.Flags.Has(job.FlagRewritten)
+	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFirst)
+	m.clear(m.kb, rewritten)
+	if e.Flags.Has(job.FlagState) {
+		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartState)
+		m.clear(m.kb, e.Flags.Has(job.FlagStateAgain))
+	}
+	if e.Flags&(job.FlagInline|job.FlagTombstone) == 0 {
+		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
+		m.clear(m.kb, rewritten)
+	}
+}
+
+// clear deletes a key that was inserted, and perhaps set again.
+func (m *Machine) clear(key []byte, again bool) {
+	if again {
+		m.del(key)
+	} else {
+		m.store.Remove(key)
+	}
+}
+
+// storeBody decides where the body of a job that is not stored yet goes.
+func (m *Machine) storeBody(e *entry) {
+	if record.Inline(&e.Job) {
+		e.Flags |= job.FlagInline
+		return
+	}
+	m.putBody(e)
+}
+
+// replaceBody gives the job another body, in a record of its own.
+func (m *Machine) replaceBody(e *entry, body []byte, kind job.BodyKind) {
+	e.Body, e.BodyKind = body, kind
+	e.Flags |= job.FlagRewritten
+	m.outline(e)
+	m.putBody(e)
+}
+
+// outline takes the body out of the first record.
+func (m *Machine) outline(e *entry) {
+	if !e.Flags.Has(job.FlagInline) {
+		return
+	}
+	e.Flags = e.Flags&^job.FlagInline | job.FlagRewritten
+	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFirst)
+	m.vb = record.AppendFirst(m.vb[:0], &e.Job)
 	m.set(m.kb, m.vb)
 }
 
@@ -61,15 +129,6 @@ func (m *Machine) putBody(e *entry) {
 		m.store.Insert(m.kb, m.vb)
 	}
 	m.vb = trim(m.vb)
-}
-
-func (m *Machine) delBody(e *entry) {
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
-	if e.Flags.Has(job.FlagRewritten) {
-		m.del(m.kb)
-	} else {
-		m.store.Remove(m.kb)
-	}
 }
 
 // trim keeps a scratch buffer that one large body has grown from staying large.
