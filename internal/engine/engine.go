@@ -391,7 +391,7 @@ func (e *Engine) arm(timer *time.Timer) {
 func (e *Engine) holdFor() time.Duration { return e.opt.SyncInterval / 2 }
 
 // holdMax is how many changes it gathers at most.
-const holdMax = 8192
+const holdMax = 4096
 
 // recoverFault turns an unreadable store into a failure of the engine. Any other
 // panic is a broken invariant: the process must not go on.

@@ -62,12 +62,17 @@ func BenchmarkPush(b *testing.B) {
 func BenchmarkFetch(b *testing.B) {
 	c := newBenchCore(b)
 	f := &job.Fetch{Namespace: "default", Queues: []string{"q"}, Max: 1}
+	a := &job.Ack{Need: job.NeedLeased}
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
 		c.do(benchPush)
 		b.StartTimer()
 		c.do(f)
+		b.StopTimer()
+		a.Ref = job.ByID("default", "q", c.res.Jobs[0].ID)
+		c.do(a)
+		b.StartTimer()
 	}
 }
 

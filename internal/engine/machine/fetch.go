@@ -122,8 +122,10 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	m.save(e)
 	m.answer(e, res)
 	m.dropBody(e)
-	if len(m.jobs) < m.opt.Resident {
+	if m.leasedHere < m.opt.Resident {
 		m.stay(e)
+		e.leased = true
+		m.leasedHere++
 	}
 	return e.born
 }

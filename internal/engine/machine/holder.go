@@ -50,6 +50,7 @@ func (m *Machine) endLease(e *entry) {
 		}
 	}
 	e.Lease = job.Lease{}
+	m.uncountLease(e)
 	m.vacate(e)
 }
 

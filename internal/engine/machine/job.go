@@ -15,6 +15,7 @@ type entry struct {
 	// born is the step of its push, as far as that may not be durable yet.
 	born   uint64
 	stored bool // its first record has been written
+	leased bool // counts in Machine.leasedHere
 	// loaded tells that body, type and extra are there; held that they count in
 	// Machine.bodyBytes.
 	loaded bool
@@ -283,8 +284,19 @@ func (m *Machine) dropResident(e *entry) {
 	if r := m.jobs[e.ID]; r != nil {
 		delete(m.jobs, e.ID)
 		m.unhold(r)
+		m.uncountLease(r)
 	}
 	m.unhold(e)
+}
+
+// windowed returns how many jobs are in memory because they are first in a list.
+func (m *Machine) windowed() int { return len(m.jobs) - m.leasedHere }
+
+func (m *Machine) uncountLease(e *entry) {
+	if e.leased {
+		e.leased = false
+		m.leasedHere--
+	}
 }
 
 func (m *Machine) unhold(e *entry) {

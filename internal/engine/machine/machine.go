@@ -10,7 +10,7 @@ import (
 // Options bound what the machine keeps in memory.
 type Options struct {
 	Window    int           // jobs of one ready list in memory
-	Resident  int           // jobs in memory over all lists and leases
+	Resident  int           // jobs in memory over all lists, and as many leased ones
 	BodyBytes int           // bytes of their bodies
 	Horizon   time.Duration // how far ahead timers are in memory
 
@@ -89,8 +89,9 @@ type Machine struct {
 	inAtomic   bool     // pushes that wait for room must wait on: several jobs are being changed as one
 	changedAt  uint64   // the last step that changed counters which Seal has to write
 
-	jobs      map[job.ID]*entry // those in windows and leased ones
-	bodyBytes int
+	jobs       map[job.ID]*entry // those in windows and leased ones
+	leasedHere int               // leased ones among them
+	bodyBytes  int
 
 	timers  timerHeap
 	horizon timerItem // all timers before it are in the heap

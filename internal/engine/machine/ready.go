@@ -117,7 +117,7 @@ func (m *Machine) intoWindow(q *queue, w *window, list record.List, e *entry) {
 	w.insert(e)
 	m.stay(e)
 	m.keepBody(e)
-	if w.len() > m.opt.Window || len(m.jobs) > m.opt.Resident {
+	if w.len() > m.opt.Window || m.windowed() > m.opt.Resident {
 		m.dropResident(w.dropLast())
 	}
 }
@@ -242,7 +242,7 @@ func (m *Machine) better(q *queue) *entry {
 }
 
 func (m *Machine) refillSize() int {
-	if len(m.jobs) > m.opt.Resident {
+	if m.windowed() > m.opt.Resident {
 		return max(min(m.opt.Window/2, 64), 1)
 	}
 	return max(m.opt.Window/2, 1)
