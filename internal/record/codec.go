@@ -368,7 +368,7 @@ func AppendFirst(dst []byte, j *job.Job) []byte {
 		dst[at], dst[at+1] = byte(n)|0x80, byte(n>>7) //nolint:gosec // fourteen bits
 	} else {
 		meta := append([]byte(nil), dst[at+2:]...)
-		dst = append(binary.AppendUvarint(dst[:at], uint64(n)), meta...) //nolint:gosec // not negative
+		dst = append(binary.AppendUvarint(dst[:at], uint64(n)), meta...)
 	}
 	if j.Flags.Has(job.FlagInline) {
 		dst = AppendBody(dst, j)

@@ -54,6 +54,27 @@ func FuzzDecodeBody(f *testing.F) {
 	})
 }
 
+func FuzzDecodeFirst(f *testing.F) {
+	for seed := range uint64(20) {
+		j := newGen(seed).meta()
+		j.Flags |= job.FlagInline
+		j.BodyKind, j.Body = job.BodyBytes, []byte("body")
+		f.Add(AppendFirst(nil, &j))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var whole, body job.Job
+		if DecodeFirst(b, &whole) != nil || !whole.Flags.Has(job.FlagInline) {
+			return
+		}
+		if err := DecodeInline(b, &body); err != nil || string(body.Body) != string(whole.Body) || body.Type != whole.Type {
+			t.Fatalf("alone the body is %+v, %v, with the rest %+v", body, err, whole)
+		}
+		if len(whole.Type)+len(whole.Extra)+len(whole.Body) > len(b) {
+			t.Fatalf("%d bytes make %d", len(b), len(whole.Type)+len(whole.Extra)+len(whole.Body))
+		}
+	})
+}
+
 func FuzzDecodeFailures(f *testing.F) {
 	for seed := range uint64(5) {
 		f.Add(AppendFailures(nil, newGen(seed).failures()))

@@ -99,6 +99,15 @@ func TestGoldenRecords(t *testing.T) {
 		err := DecodeBody(golden(t, name), &got)
 		same(name, got, want, err, AppendBody(nil, &want))
 	}
+	first := goldenJobs()["job_ready"]
+	first.Flags |= job.FlagInline
+	first.BodyKind, first.Origin, first.Type, first.Body = job.BodyJSON, 4, "type", []byte(`{"a":1}`)
+	var gotFirst, inline job.Job
+	err := DecodeFirst(golden(t, "first"), &gotFirst)
+	same("first", gotFirst, first, err, AppendFirst(nil, &first))
+	if err := DecodeInline(golden(t, "first"), &inline); err != nil || string(inline.Body) != `{"a":1}` || inline.State != 0 {
+		t.Errorf("the body of the first record is %+v, %v", inline, err)
+	}
 	failures := []job.Failure{
 		{At: goldenTime, Type: "Type", Message: "message", Backtrace: []string{"line 1", "line 2"}},
 		{At: goldenTime + 1, Kind: job.FailedByBlocker},

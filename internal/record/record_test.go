@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -133,6 +134,19 @@ func TestRoundTrips(t *testing.T) {
 		g := newGen(seed)
 		j := g.meta()
 		check(t, seed, "meta", AppendMeta(nil, &j), j, func(b []byte) (j job.Job, err error) { return j, DecodeMeta(b, &j) })
+		first := j
+		first.Flags |= job.FlagInline
+		first.BodyKind, first.Type, first.Body = job.BodyBytes, "type", []byte("body")
+		whole := AppendFirst(nil, &first)
+		var back job.Job
+		if err := DecodeFirst(whole, &back); err != nil || !reflect.DeepEqual(back, first) {
+			t.Fatalf("seed %d: first record comes back as %+v, %v, want %+v", seed, back, err, first)
+		}
+		for n := range len(whole) - len("body") {
+			if err := DecodeFirst(whole[:n], &back); err == nil {
+				t.Fatalf("seed %d: %d of %d bytes of a first record are accepted", seed, n, len(whole))
+			}
+		}
 		fs := g.failures()
 		check(t, seed, "failures", AppendFailures(nil, fs), fs, DecodeFailures)
 		q := g.queue()
