@@ -92,6 +92,7 @@ type Engine struct {
 	busy      bool      // a batch is with the committer
 	lazy      bool      // answers do not wait for the commit: not DurabilityFsync
 	held      time.Time // since when a lazy engine holds changes; zero: it has none
+	last      int       // how many answers waited for the last batch
 	flush     bool      // commit what is there although it could be held longer
 	sealed    uint64    // its last step
 	durable   uint64    // the last step that is committed
@@ -317,15 +318,11 @@ func (e *Engine) loop() {
 	defer timer.Stop()
 	for {
 		stopping := false
-		for turn := 0; turn == 0 || turn < yields && !e.busy && !stopping; turn++ {
+		for turn := 0; turn == 0 || turn < yields && !e.busy && !stopping && e.few(); turn++ {
 			if turn > 0 {
 				runtime.Gosched()
 			}
-			e.todo = e.take()
-			if len(e.todo) == 0 {
-				break
-			}
-			for ; len(e.todo) > 0; e.todo = e.todo[1:] {
+			for e.todo = e.take(); len(e.todo) > 0; e.todo = e.todo[1:] {
 				if e.Err() != nil {
 					return
 				}
@@ -368,9 +365,14 @@ func (e *Engine) loop() {
 	}
 }
 
-// yields is how often the loop steps back before it seals a batch, so that callers
-// that are ready to run get into it. On an idle machine that takes no time.
-const yields = 4
+// yields is how often the loop steps back before it seals a batch that is small
+// compared to the one before, so that callers that are ready to run get into it. On
+// an idle machine that takes no time.
+const yields = 8
+
+// few reports whether there are much fewer answers to wait for the open batch than for
+// the last one.
+func (e *Engine) few() bool { return len(e.open.reqs) > 0 && 2*len(e.open.reqs) < e.last }
 
 // arm sets the timer for the next thing that is due.
 func (e *Engine) arm(timer *time.Timer) {
@@ -541,6 +543,7 @@ func (e *Engine) commitIfFree() (inPlace bool) {
 	} else {
 		e.open = &replies{}
 	}
+	e.last = len(out.reqs)
 	e.stats.commits.Add(1)
 	e.stats.batched.Add(uint64(len(out.reqs)))
 	c := &commit{b, b.Size(), out}
