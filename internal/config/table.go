@@ -79,7 +79,7 @@ func generalKeys() []Key {
 				"none leaves it to the operating system.",
 			func(c *Config) *string { return &c.Store.Durability }),
 		durationKey("store.sync_interval", "100ms", limits[time.Duration]{time.Millisecond, time.Hour},
-			"Time between two syncs with store.durability = interval.",
+			"How much a crash may lose unless store.durability is fsync: changes are gathered for half of it, and synced within the other half.",
 			func(c *Config) *time.Duration { return &c.Store.SyncInterval }),
 		sizeKey("store.free_floor", "256MiB", limits[uint64]{0, 1 << 50},
 			"Pushes are refused while the disk has less free space than this; acknowledgements still work. 0 turns it off.",
