@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -97,6 +98,19 @@ func TestCommands(t *testing.T) {
 		},
 		{name: "serve with a bad variable", args: []string{}, environ: []string{"MILLRACE_DATA=1"}, status: 2, stderr: []string{"MILLRACE_DATA"}},
 		{name: "serve with a bad original", args: []string{"serve"}, environ: []string{"MASENKO_HEARTBEAT=x"}, status: 2, stderr: []string{"MASENKO_HEARTBEAT: masenko.heartbeat"}},
+		{name: "workq-server help", args: []string{"workq-server", "-help"}, stdout: []string{"-cmdlog-sync always|interval|os", "Examples:"}},
+		{
+			name: "workq-server with an unknown flag", args: []string{"workq-server", "-cmdlog", "x"}, status: 2,
+			stderr: []string{"flag provided but not defined: -cmdlog", `Run "millrace workq-server --help" for help.`},
+		},
+		{name: "workq-server with an argument", args: []string{"workq-server", "x"}, status: 2, stderr: []string{`takes no arguments, but got "x"`}},
+		{
+			name: "workq-server with a bad sync", args: []string{"workq-server", "-cmdlog-sync", "never"}, status: 2,
+			stderr: []string{`invalid value "never" for flag -cmdlog-sync: choose always, interval or os`},
+		},
+		{name: "workq-server with a bad size", args: []string{"workq-server", "--cmdlog-seg-size=1k"}, status: 2, stderr: []string{"-cmdlog-seg-size: write a whole number"}},
+		{name: "workq-server with a bad interval", args: []string{"workq-server", "--cmdlog-sync-int=-1"}, status: 2, stderr: []string{"-cmdlog-sync-int: write a whole number"}},
+		{name: "workq-server beyond loopback", args: []string{"workq-server", "-listen", "0.0.0.0:0"}, status: 2, stderr: []string{"without authentication", "--listen-insecure"}},
 		{name: "serve beyond loopback", args: []string{"--masenko-addr", ":0"}, status: 2, stderr: []string{"without authentication", "--listen-insecure"}},
 		{
 			name: "serve on a taken port", args: []string{"serve", "--masenko-addr", taken.Addr().String()}, status: 1,
@@ -201,7 +215,7 @@ func TestServe(t *testing.T) {
 	logged, log := io.Pipe()
 	go func() {
 		status <- Main(
-			[]string{"--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-addr=127.0.0.1:0"},
+			[]string{"--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-addr=127.0.0.1:0", "--workq-addr=off"},
 			Process{Stdout: out, Stderr: log, Signals: signals})
 		_ = log.Close()
 	}()
@@ -226,6 +240,67 @@ func TestServe(t *testing.T) {
 	}
 	if messages == 0 {
 		t.Error("nothing was logged")
+	}
+}
+
+// The flags of the original Workq server, with one dash or two.
+func TestWorkqServer(t *testing.T) {
+	t.Parallel()
+	signals := make(chan os.Signal, 1)
+	out := &banner{lines: make(chan string, 1)}
+	var log bytes.Buffer
+	status := make(chan int, 1)
+	dir := filepath.Join(t.TempDir(), "log")
+	go func() {
+		status <- Main([]string{
+			"workq-server", "-listen", "127.0.0.1:0", "--cmdlog-path=" + dir, "-cmdlog-sync", "interval", "-cmdlog-sync-int=250",
+			"--cmdlog-seg-size", "67108864", "-cmdlog-clean-int", "300000",
+		}, Process{Stdout: out, Stderr: &log, Signals: signals})
+		close(status)
+	}()
+	var got string
+	select {
+	case got = <-out.lines:
+	case code := <-status:
+		t.Fatalf("exit status %d: %s", code, log.String())
+	}
+	for _, part := range []string{"data       " + dir + "\n", "durability interval", "\nworkq      127.0.0.1:"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("the banner lacks %q:\n%s", part, got)
+		}
+	}
+	if strings.Contains(got, "masenko") {
+		t.Errorf("another protocol is served:\n%s", got)
+	}
+	signals <- syscall.SIGTERM
+	if code := <-status; code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if n := strings.Count(log.String(), "flag of the original server ignored"); n != 2 {
+		t.Errorf("%d warnings about flags:\n%s", n, log.String())
+	}
+}
+
+func TestWorkqFlags(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		want map[string]string
+	}{
+		{"", map[string]string{}},
+		{"-cmdlog-sync always -cmdlog-sync-int 0", map[string]string{"store.durability": "fsync"}},
+		{"-cmdlog-sync os --listen=:1", map[string]string{"store.durability": "none", "workq.addr": ":1"}},
+		{"-cmdlog-sync-int=1000", map[string]string{"store.sync_interval": "1000ms"}},
+	} {
+		for _, k := range config.Keys() {
+			if k.Kind == config.KindAddresses && k.Name != "workq.addr" {
+				c.want[k.Name] = config.AddressOff
+			}
+		}
+		got, err := parseWorkqFlags(strings.Fields(c.args))
+		if err != nil || !maps.Equal(got.settings, c.want) {
+			t.Errorf("%q: %v, %v, want %v", c.args, got, err, c.want)
+		}
 	}
 }
 

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"millrace/internal/config"
 	"millrace/internal/server"
 )
 
@@ -33,19 +36,24 @@ second signal ends the process at once with status 1. SIGQUIT prints all gorouti
 		if err != nil {
 			return err
 		}
-		signals := p.Signals
-		if signals == nil {
-			own := make(chan os.Signal, 2)
-			signal.Notify(own, syscall.SIGINT, syscall.SIGTERM)
-			defer signal.Stop(own)
-			signals = own
-		}
-		return fail(server.Run(cmd.Context(), cfg, server.Options{
-			Version: buildVersion().number,
-			Logger:  newLogger(p.Stderr, cfg.Log),
-			Out:     p.Stdout,
-			Signals: signals,
-		}))
+		return p.serve(cmd.Context(), cfg, newLogger(p.Stderr, cfg.Log))
 	}
 	return cmd
+}
+
+// serve runs the server until a signal ends it.
+func (p Process) serve(ctx context.Context, cfg *config.Config, logger *slog.Logger) error {
+	signals := p.Signals
+	if signals == nil {
+		own := make(chan os.Signal, 2)
+		signal.Notify(own, syscall.SIGINT, syscall.SIGTERM)
+		defer signal.Stop(own)
+		signals = own
+	}
+	return fail(server.Run(ctx, cfg, server.Options{
+		Version: buildVersion().number,
+		Logger:  logger,
+		Out:     p.Stdout,
+		Signals: signals,
+	}))
 }

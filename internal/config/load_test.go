@@ -59,13 +59,17 @@ func TestDefaults(t *testing.T) {
 		Data: Data{Dir: "./millrace-data"},
 		Store: Store{
 			Durability: "fsync", SyncInterval: 100 * time.Millisecond,
-			FreeFloor: 256 << 20, CacheBytes: 32 << 20, MemtableBytes: 16 << 20,
+			FreeFloor: 256 << 20, CacheBytes: 32 << 20, MemtableBytes: 32 << 20,
 		},
 		Log:    Log{Level: "info", Format: "auto"},
 		Server: Server{DrainTimeout: 1500 * time.Millisecond},
 		Masenko: Masenko{
 			Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", Heartbeat: 45 * time.Second,
 			MaxConnections: 10000, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20, WriteTimeout: 30 * time.Second,
+		},
+		Workq: Workq{
+			Addr: Addresses{{HostPort: "127.0.0.1:9922"}}, Namespace: "default",
+			MaxConnections: 10000, MaxLine: 1 << 20, MaxPayload: 1 << 20, DefaultTTR: 30 * time.Minute, WriteTimeout: 30 * time.Second,
 		},
 	}
 	got := *c
@@ -357,6 +361,8 @@ func TestListeners(t *testing.T) {
 		namespace = "main"
 		metrics_addr = "127.0.0.1:3"
 		tls = {cert = "c", key = "k", client_ca = "a"}
+		[workq]
+		addr = "127.0.0.1:4, 127.0.0.1:5=tenant-b"
 	`)
 	var got []Listener
 	for _, l := range mustLoad(t, Input{File: path}).Listeners() {
@@ -371,11 +377,13 @@ func TestListeners(t *testing.T) {
 		{Protocol: "masenko", Key: Key{Name: "masenko.addr"}, Addr: "127.0.0.1:1", Namespace: "main", TLS: tls, Authenticated: true},
 		{Protocol: "masenko", Key: Key{Name: "masenko.addr"}, Addr: "127.0.0.1:2", Namespace: "tenant-b", TLS: tls, Authenticated: true},
 		{Protocol: "masenko", Role: "metrics", Key: Key{Name: "masenko.metrics_addr"}, Addr: "127.0.0.1:3", Namespace: "main"},
+		{Protocol: "workq", Key: Key{Name: "workq.addr"}, Addr: "127.0.0.1:4", Namespace: "default"},
+		{Protocol: "workq", Key: Key{Name: "workq.addr"}, Addr: "127.0.0.1:5", Namespace: "tenant-b"},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Key{})); diff != "" {
 		t.Errorf("listeners (-want +got):\n%s", diff)
 	}
-	if off := mustLoad(t, Input{Flags: map[string]string{"masenko.addr": "off"}}); len(off.Listeners()) != 0 {
+	if off := mustLoad(t, Input{Flags: map[string]string{"masenko.addr": "off", "workq.addr": "off"}}); len(off.Listeners()) != 0 {
 		t.Errorf("listeners of a server that is off: %v", off.Listeners())
 	}
 }

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"cmp"
 	"encoding/hex"
 	"fmt"
-	"slices"
 
 	"millrace/internal/job"
 	"millrace/internal/record"
@@ -259,11 +257,11 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 	return q.inQueues(ref, want)
 }
 
-// inQueues finds the queues of the jobs wanted, or without any tries every queue of
-// the namespace for the id.
+// inQueues finds where the jobs wanted are; an id alone may be in any queue of the
+// namespace.
 func (q Query) inQueues(ref job.Ref, want []record.JobRef) ([]found, error) {
-	if ref.Kind != job.RefID && len(want) == 0 {
-		return nil, nil
+	if ref.Kind != job.RefID {
+		return q.named(ref, want)
 	}
 	var out []found
 	var inner error
@@ -275,25 +273,42 @@ func (q Query) inQueues(ref job.Ref, want []record.JobRef) ([]found, error) {
 			return false
 		}
 		_, name, _ := record.ParseQueueKey(key)
-		if ref.Queue != "" && name != ref.Queue {
-			return true
-		}
-		if ref.Kind == job.RefID {
-			out = append(out, found{name, rec, ref.ID})
-			return true
-		}
-		for _, w := range want {
-			if w.Queue == rec.ID {
-				out = append(out, found{name, rec, w.ID})
-			}
-		}
+		out = append(out, found{name, rec, ref.ID})
 		return true
 	})
 	if err == nil {
 		err = inner
 	}
-	slices.SortFunc(out, func(a, b found) int { return cmp.Compare(a.id, b.id) }) // the oldest first, whatever its queue
 	return out, err
+}
+
+// named returns where the wanted jobs are, as far as their queues are there.
+func (q Query) named(ref job.Ref, want []record.JobRef) ([]found, error) {
+	var out []found
+	for _, w := range want {
+		key, ok, err := q.r.Get(nil, record.QueueNameKey(nil, w.Queue))
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue // the queue was removed, and the entry has not been swept yet
+		}
+		namespace, name, ok := record.ParseQueueKey(key)
+		if !ok {
+			return nil, fmt.Errorf("name of queue %d: %w", w.Queue, record.ErrFormat)
+		}
+		if namespace != ref.Namespace || (ref.Queue != "" && name != ref.Queue) {
+			continue
+		}
+		rec, ok, err := q.record(namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, found{name, rec, w.ID})
+		}
+	}
+	return out, nil
 }
 
 func (q Query) serial(rec *record.Queue, serial uint64) (job.ID, error) {

@@ -14,6 +14,7 @@ const (
 	spaceEphemeral = 'e' // queue, id: jobs that do not survive a restart
 	spaceGroup     = 'g' // queue, group: the leased job of a busy group
 	spaceJob       = 'j' // queue, id, part
+	spaceName      = 'i' // queue: its namespace and name
 	spaceKey       = 'k' // namespace, client-given key
 	spaceList      = 'l' // queue, list, sort key, id
 	spaceMeta      = 'm' // the shard's counters
@@ -255,6 +256,10 @@ func ParseEphemeralKey(key []byte) JobRef {
 func QueueKey(dst []byte, namespace, name string) []byte {
 	return append(appendText(append(dst, spaceQueue), namespace), name...)
 }
+
+// QueueNameKey appends the key under which the name of a queue is found by its number.
+// Its value is the QueueKey.
+func QueueNameKey(dst []byte, q QueueID) []byte { return queueSpace(dst, spaceName, q) }
 
 // QueuesSpan returns the range of the queues of a namespace in order of their
 // names, or of all queues if it is empty.

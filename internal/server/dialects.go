@@ -10,11 +10,13 @@ import (
 	"millrace/internal/auth"
 	"millrace/internal/config"
 	"millrace/internal/dialect/masenko"
+	"millrace/internal/dialect/workq"
 )
 
 // protocols is the one list of the protocols that are compiled in.
 var protocols = []protocol{
 	{name: "masenko", build: buildMasenko},
+	{name: "workq", build: buildWorkq},
 }
 
 // protocol is a wire protocol and how to make what serves its listeners.
@@ -112,6 +114,33 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 			g.limit = httpConnectionMax
 			serve = append(serve, s.serveHTTP(d.MetricsHandler()))
 			continue
+		}
+		serve = append(serve, d.Serve)
+	}
+	return serve, nil
+}
+
+// buildWorkq makes one dialect per namespace, which its listeners share.
+func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	c := &s.cfg.Workq
+	dialects := make(map[string]*workq.Dialect)
+	serve := make([]serveFunc, 0, len(gates))
+	for _, g := range gates {
+		namespace := g.config.Namespace
+		d := dialects[namespace]
+		if d == nil {
+			d = workq.New(workq.Options{
+				Engine:       s.engine,
+				Logger:       s.log,
+				Namespace:    namespace,
+				MaxConns:     c.MaxConnections,
+				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it
+				MaxPayload:   int(c.MaxPayload), //nolint:gosec // the configuration bounds it
+				DefaultTTR:   c.DefaultTTR,
+				WriteTimeout: c.WriteTimeout,
+				TLS:          secure,
+			})
+			dialects[namespace] = d
 		}
 		serve = append(serve, d.Serve)
 	}

@@ -72,10 +72,11 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// load makes a configuration for a test: a directory of its own, a free port.
+// load makes a configuration for a test: a directory of its own, and one protocol
+// on a free port.
 func load(t *testing.T, flags map[string]string) *config.Config {
 	t.Helper()
-	all := map[string]string{"data.dir": filepath.Join(t.TempDir(), "data"), "masenko.addr": "127.0.0.1:0"}
+	all := map[string]string{"data.dir": filepath.Join(t.TempDir(), "data"), "masenko.addr": "127.0.0.1:0", "workq.addr": "off"}
 	maps.Copy(all, flags)
 	cfg, err := config.Load(config.Input{Flags: all})
 	if err != nil {
@@ -502,10 +503,25 @@ func TestNothingTouched(t *testing.T) {
 	}
 }
 
+// Two protocols on one engine: what one takes in the other gives out.
+func TestTwoProtocols(t *testing.T) {
+	t.Parallel()
+	r := start(t, load(t, map[string]string{"workq.addr": "127.0.0.1:0, 127.0.0.1:0=tenant-b"}), Options{})
+	if want := fmt.Sprintf("workq      %s (namespace default)\nworkq      %s (namespace tenant-b)\n", r.addr(1), r.addr(2)); !strings.HasSuffix(r.banner, want) {
+		t.Errorf("banner:\n%s\nwant at its end:\n%s", r.banner, want)
+	}
+	masenko, workq, other := dial(t, r.addr(0)), dial(t, r.addr(1)), dial(t, r.addr(2))
+	workq.expect(t, "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 q 1000 60000 4\r\n1234\r", "+OK")
+	other.expect(t, "lease q 0\r", "-TIMEOUT")
+	masenko.expect(t, `FETCH {"queues":["q"],"timeout":"1s"}`, `OK {"id":1,"queue":"q","name":"job","payload":1234}`)
+	masenko.expect(t, `ACK {"id":1}`, "OK {}")
+	workq.expect(t, "inspect queue q\r", "+OK 1")
+}
+
 // Every protocol that has listeners in the configuration is compiled in.
 func TestProtocols(t *testing.T) {
 	t.Parallel()
-	for _, l := range load(t, nil).Listeners() {
+	for _, l := range load(t, map[string]string{"workq.addr": "127.0.0.1:0"}).Listeners() {
 		found := false
 		for _, p := range protocols {
 			found = found || p.name == l.Protocol
@@ -520,7 +536,7 @@ func TestNotices(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(config.Input{
 		Environ: []string{"MASENKO_LISTEN_TCP=127.0.0.1:0", "MASENKO_MAX_WAL_SIZE=1"},
-		Flags:   map[string]string{"data.dir": t.TempDir()},
+		Flags:   map[string]string{"data.dir": t.TempDir(), "workq.addr": "off"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		o.Patience = 30 * time.Second
 	}
 	s := &Server{cmd: exec.CommandContext(ctx, o.Bin, o.Args...), done: make(chan struct{})} //nolint:gosec // the binary under test
-	s.cmd.Env = append(os.Environ(), o.Env...)
+	// Servers run side by side, so nothing listens on a fixed port unless asked to.
+	s.cmd.Env = append(append(os.Environ(), "MILLRACE_WORKQ_ADDR=off"), o.Env...)
 	s.cmd.Dir = o.Dir
 	s.cmd.Stderr = lockedWriter{s}
 	stdout, err := s.cmd.StdoutPipe()

@@ -55,13 +55,20 @@ type Driver struct {
 	Fetch func(queue string, wait time.Duration) []byte
 	// ReadReply reads one whole reply and reports whether it tells success.
 	ReadReply func(r *bufio.Reader) (ok bool, err error)
+	// AnyBytes says that Push takes any bytes for a body, not only JSON.
+	AnyBytes bool
+	// Show returns what the body of a fetched Task is if plain bytes were pushed
+	// through another protocol; nil: the bytes.
+	Show func(body string) string
+	// Keeps says that a settled job is kept as done until its time to live ends.
+	Keeps bool
 	// ReturnsUnwritten says that a delivery that could not be written is taken
 	// back, which a protocol behind net/http may not be able to do.
 	ReturnsUnwritten bool
 }
 
 // Drivers returns the drivers of all protocols.
-func Drivers() []Driver { return []Driver{Masenko()} }
+func Drivers() []Driver { return []Driver{Masenko(), Workq()} }
 
 func (d *Driver) hello(conn net.Conn) (*bufio.Reader, error) {
 	if d.Hello == nil {

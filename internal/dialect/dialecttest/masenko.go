@@ -2,6 +2,9 @@ package dialecttest
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -34,8 +37,18 @@ func Masenko() Driver {
 			line, err := r.ReadString('\n')
 			return strings.HasPrefix(line, "OK "), err
 		},
+		Show:             showJSON,
 		ReturnsUnwritten: true,
 	}
+}
+
+// showJSON renders plain bytes as the JSON they are, or else as a base64 string.
+func showJSON(body string) string {
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(body)) == nil {
+		return b.String()
+	}
+	return strconv.Quote(base64.StdEncoding.EncodeToString([]byte(body)))
 }
 
 type masenkoClient struct{ *masenkotest.Client }

@@ -2,6 +2,7 @@ package dialecttest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,19 +31,20 @@ func pass(t *testing.T, in, out Driver) {
 	s := Start(t)
 	defer s.Stop(t)
 	listen := func(d Driver) *testkit.Listener {
-		return s.Serve(d.New(Settings{Engine: s.Engine, Namespace: namespace, MaxCommand: maxCommand, WriteTimeout: writing}), 0)
+		return s.Serve(d.New(Settings{Engine: s.Engine, Namespace: namespace, MaxCommand: 4 * large, WriteTimeout: writing}), 0)
 	}
 	b := &bench{Server: s, t: t, d: in, l: listen(in)}
 	producer := b.client()
-	b = &bench{Server: s, t: t, d: out, l: listen(out)}
+	b = &bench{Server: s, t: t, d: out, l: listen(out), keeps: in.Keeps}
 	worker := b.client()
 
-	for _, body := range []string{`"text"`, `{"a":[1,2,{"b":null}]}`, `[1,2,3]`, `12.50`} {
-		b.push(producer, body)
+	jobs := bodies(in, out)
+	for _, body := range jobs {
+		b.push(producer, body.pushed)
 		b.counts(1, 0)
 		task, err := worker.Fetch(queue, time.Second)
-		if err != nil || task.Body != body {
-			t.Fatalf("fetch: %+v, %v, want body %s", task, err, body)
+		if err != nil || task.Body != body.fetched {
+			t.Fatalf("fetch: %.100q, %v, want body %.100q", task.Body, err, body.fetched)
 		}
 		b.counts(0, 1)
 		if err := worker.Ack(task.Handle); err != nil {
@@ -69,7 +71,38 @@ func pass(t *testing.T, in, out Driver) {
 	if _, err := worker.Fetch(queue, time.Millisecond); !errors.Is(err, ErrEmpty) {
 		t.Errorf("fetch from the empty queue: %v", err)
 	}
-	if q := s.Queue(t, namespace, queue); q.Totals[job.CountPushed] != 5 || q.Totals[job.CountAcked] != 5 {
+	all := uint64(len(jobs) + 1)
+	q := s.Queue(t, namespace, queue)
+	if q.Totals[job.CountPushed] != all || q.Totals[job.CountAcked] != all {
 		t.Errorf("lifetime counts %v", q.Totals)
 	}
+	if in.Keeps && q.Counts[job.Done] != all {
+		t.Errorf("%d jobs are kept, want %d", q.Counts[job.Done], all)
+	}
+}
+
+// large is the length of the largest bodies, which every protocol must carry.
+const large = 1 << 20
+
+// body is what is pushed through one protocol, and how it is fetched through
+// another.
+type body struct{ pushed, fetched string }
+
+// bodies returns JSON of all sorts, and any bytes if the first protocol takes them.
+func bodies(in, out Driver) []body {
+	var all []body
+	for _, s := range []string{`"text"`, `{"a":[1,2,{"b":null}]}`, `[1,2,3]`, `12.50`, `""`, `"` + strings.Repeat("x", large-2) + `"`} {
+		all = append(all, body{s, s})
+	}
+	if !in.AnyBytes {
+		return all
+	}
+	for _, s := range []string{"", "\r\n", "\x00\xff\r\n\x80 ", " { \"a\" : 1 }\r\n", strings.Repeat("\x00\r\n\xfe", large/4)} {
+		shown := s
+		if out.Show != nil {
+			shown = out.Show(s)
+		}
+		all = append(all, body{s, shown})
+	}
+	return all
 }

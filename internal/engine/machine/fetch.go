@@ -24,27 +24,17 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 	}
 	w := &waiter{token: token, holder: c.Holder, fetch: c}
 	w.nodes = make([]waitNode, 0, len(c.Queues))
+	m.mark++
 	for _, name := range c.Queues {
-		q := m.named(c.Namespace, name)
-		if w.waitsOn(q) {
-			continue
+		if q := m.named(c.Namespace, name); !m.met(q) {
+			w.nodes = append(w.nodes, waitNode{w: w, q: q})
 		}
-		w.nodes = append(w.nodes, waitNode{w: w, q: q})
 	}
 	for i := range w.nodes {
 		w.nodes[i].q.waiters.push(&w.nodes[i])
 	}
 	m.enqueue(w, m.deadline(c.Wait))
 	return false, 0
-}
-
-func (w *waiter) waitsOn(q *queue) bool {
-	for i := range w.nodes {
-		if w.nodes[i].q == q {
-			return true
-		}
-	}
-	return false
 }
 
 // pick returns the job that a fetch gets next, or nil.
@@ -78,21 +68,18 @@ func (m *Machine) pick(c *job.Fetch) *entry {
 
 // heads returns the first fetchable job of each queue that has one, each queue once.
 func (m *Machine) heads(c *job.Fetch) []*entry {
-	es := make([]*entry, 0, len(c.Queues))
-	seen := make(map[*queue]struct{}, len(c.Queues))
+	es := m.found[:0]
+	m.mark++
 	for _, name := range c.Queues {
 		q := m.find(c.Namespace, name)
-		if q == nil {
+		if q == nil || m.met(q) {
 			continue
 		}
-		if _, twice := seen[q]; twice {
-			continue
-		}
-		seen[q] = struct{}{}
 		if e := m.head(q); e != nil {
 			es = append(es, e)
 		}
 	}
+	m.found = es
 	return es
 }
 

@@ -7,20 +7,34 @@ import (
 	"millrace/internal/record"
 )
 
+// keyMemo is the last key that was read: a push looks once whether it is in use and
+// once more to enter it.
+type keyMemo struct {
+	namespace, key string
+	ref            record.KeyRef
+	there, valid   bool
+}
+
 // getKey reads the entry of a client-given key.
 func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
+	if o := &m.memo; o.valid && o.key == key && o.namespace == namespace {
+		return o.ref, o.there
+	}
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
 	b, _, ok := m.store.Get(m.rb[:0], m.kb)
 	m.rb = b[:0]
-	if !ok {
-		return record.KeyRef{}, false
+	var r record.KeyRef
+	if ok {
+		var err error
+		r, err = record.DecodeKeyRef(b)
+		corrupt("key", err)
 	}
-	r, err := record.DecodeKeyRef(b)
-	corrupt("key", err)
-	return r, true
+	m.memo = keyMemo{namespace, key, r, ok, true}
+	return r, ok
 }
 
 func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
+	m.memo.valid = false
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
 	m.vb = record.AppendKeyRef(m.vb[:0], r)
 	m.set(m.kb, m.vb)
@@ -63,6 +77,7 @@ func (m *Machine) dropKey(namespace, key string, id job.ID) {
 			return
 		}
 	}
+	m.memo.valid = false
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
 	m.del(m.kb)
 }

@@ -103,6 +103,9 @@ type Machine struct {
 	awaiting map[job.ID][]*waiter
 	runs     map[job.ID]*waiter
 	arrivals uint64
+	mark     uint64 // of the walk over queues that is in progress
+	memo     keyMemo
+	found    []*entry // scratch of heads
 
 	sweeps []*sweep
 	out    []Completion

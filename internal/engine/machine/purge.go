@@ -183,6 +183,7 @@ func (m *Machine) drop(q *queue, keep bool) {
 		m.store.DeleteRange(span[0], span[1])
 	}
 	m.del(record.QueueKey(nil, q.namespace, q.name))
+	m.del(record.QueueNameKey(nil, old))
 	rec := q.Queue
 	q.Queue = record.Queue{}
 	q.plain, q.firsts, q.groups = window{whole: true}, nil, nil

@@ -13,8 +13,9 @@ type queue struct {
 	record.Queue
 	namespace, name string
 	dirty           bool
-	waking          bool // is in Machine.wakes
-	rooming         bool // is in Machine.rooms
+	waking          bool   // is in Machine.wakes
+	mark            uint64 // of the last walk over queues that has met it
+	rooming         bool   // is in Machine.rooms
 
 	plain  window  // ready jobs without a group
 	firsts *window // first ready jobs of free groups; nil: not looked at yet
@@ -71,8 +72,18 @@ func (m *Machine) makeQueue(namespace, name string) *queue {
 		q.firsts = noFirsts
 		m.byID[q.ID] = q
 		m.changed(q)
+		m.set(record.QueueNameKey(nil, q.ID), record.QueueKey(nil, namespace, name))
 	}
 	return q
+}
+
+// met reports whether the walk in progress has met the queue before.
+func (m *Machine) met(q *queue) bool {
+	if q.mark == m.mark {
+		return true
+	}
+	q.mark = m.mark
+	return false
 }
 
 // forget drops a queue that is not stored and that nobody waits on.
