@@ -35,32 +35,9 @@ type unit struct {
 	req     engine.Request
 	replies []reply
 	parsed  pushRequest
-	pushes  freelist[job.Push]
-	acks    freelist[job.Ack]
-	fails   freelist[job.Fail]
-}
-
-// freelist hands out values of T and takes them all back at once.
-type freelist[T any] struct {
-	all  []*T
-	used int
-}
-
-func (f *freelist[T]) get() *T {
-	if f.used == len(f.all) {
-		f.all = append(f.all, new(T))
-	}
-	f.used++
-	return f.all[f.used-1]
-}
-
-// release empties what was handed out, so that no body is kept alive.
-func (f *freelist[T]) release() {
-	var zero T
-	for _, p := range f.all[:f.used] {
-		*p = zero
-	}
-	f.used = 0
+	pushes  dialect.Freelist[job.Push]
+	acks    dialect.Freelist[job.Ack]
+	fails   dialect.Freelist[job.Fail]
 }
 
 var units = sync.Pool{New: func() any { return new(unit) }}
@@ -79,9 +56,9 @@ func (u *unit) release() {
 	clear(u.replies)
 	u.replies = u.replies[:0]
 	u.parsed = pushRequest{blockedBy: u.parsed.blockedBy[:0]}
-	u.pushes.release()
-	u.acks.release()
-	u.fails.release()
+	u.pushes.Release()
+	u.acks.Release()
+	u.fails.Release()
 	units.Put(u)
 }
 
@@ -127,7 +104,7 @@ func (c *conn) command(u *unit, line []byte) after {
 
 // push adds a PUSH.
 func (c *conn) push(u *unit, body []byte) {
-	cmd := u.pushes.get()
+	cmd := u.pushes.Get()
 	if text := c.buildPush(cmd, body, &u.parsed, -1); text != "" {
 		u.refuse(text)
 		return
@@ -163,10 +140,10 @@ func (c *conn) buildPush(cmd *job.Push, body []byte, p *pushRequest, pushes int)
 	s := &cmd.Spec
 	s.Namespace = c.d.opts.Namespace
 	s.Numbered = true
-	s.Type = c.names.intern(p.name)
+	s.Type = c.names.String(p.name)
 	s.Queue = defaultQueue
 	if len(p.queue) > 0 {
-		s.Queue = c.names.intern(p.queue)
+		s.Queue = c.names.String(p.queue)
 	}
 	s.Origin = dialect.DoorMasenko
 	if p.payload != nil {
@@ -183,7 +160,7 @@ func (c *conn) buildPush(cmd *job.Push, body []byte, p *pushRequest, pushes int)
 		Exhaust:  job.ExhaustMove,
 	}
 	if len(p.deadqueue) > 0 {
-		s.Policy.DeadQueue = c.names.intern(p.deadqueue)
+		s.Policy.DeadQueue = c.names.String(p.deadqueue)
 	}
 	return ""
 }
@@ -221,12 +198,12 @@ func (c *conn) settle(u *unit, v verb, body []byte) {
 		return
 	}
 	if v == verbAck {
-		cmd := u.acks.get()
+		cmd := u.acks.Get()
 		cmd.Ref, cmd.By, cmd.Need = c.ref(number), c.holder, job.NeedHeld
 		u.add(reply{verb: v, number: number}, cmd)
 		return
 	}
-	cmd := u.fails.get()
+	cmd := u.fails.Get()
 	cmd.Ref, cmd.By, cmd.Need = c.ref(number), c.holder, job.NeedHeld
 	u.add(reply{verb: v, number: number}, cmd)
 }
@@ -250,7 +227,7 @@ func settleID(body []byte) (uint32, string) {
 // prepareFetch fills in c.fetch, which runs after the unit.
 func (c *conn) prepareFetch(u *unit, body []byte) after {
 	f := fetchRequest{queues: append(c.queues[:0], defaultQueue), timeout: c.d.opts.Heartbeat / 2}
-	err := parseFetch(body, &f, c.names.intern)
+	err := parseFetch(body, &f, c.names.String)
 	c.queues = f.queues
 	switch {
 	case errors.Is(err, errQueues):

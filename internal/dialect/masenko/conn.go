@@ -18,7 +18,7 @@ type conn struct {
 	holder job.Holder
 	held   bool         // a fetch was made, so jobs may be held
 	tx     *transaction // between ATOMIC and DONE
-	names  names
+	names  dialect.Names
 
 	// A fetch has its own request, so that a waiting connection needs no unit.
 	fetch    job.Fetch
@@ -222,25 +222,4 @@ func (c *conn) ref(number uint32) job.Ref {
 		return job.ByID(c.d.opts.Namespace, "", id)
 	}
 	return job.ByNumber(c.d.opts.Namespace, number)
-}
-
-// names makes strings of names. A connection uses few different ones, so the
-// last ones are kept and cost nothing.
-type names struct {
-	kept [8]string
-	next uint8
-}
-
-func (n *names) intern(b []byte) string {
-	for _, s := range n.kept {
-		if s == string(b) {
-			return s
-		}
-	}
-	s := string(b)
-	if len(s) <= nameMax {
-		n.kept[n.next%uint8(len(n.kept))] = s
-		n.next++
-	}
-	return s
 }

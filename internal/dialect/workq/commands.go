@@ -32,34 +32,11 @@ type reply struct {
 type unit struct {
 	req     engine.Request
 	replies []reply
-	pushes  freelist[job.Push]
-	acks    freelist[job.Ack]
-	fails   freelist[job.Fail]
-	deletes freelist[job.Delete]
+	pushes  dialect.Freelist[job.Push]
+	acks    dialect.Freelist[job.Ack]
+	fails   dialect.Freelist[job.Fail]
+	deletes dialect.Freelist[job.Delete]
 	extras  []byte // what the pushes keep about their jobs
-}
-
-// freelist hands out values of T and takes them all back at once.
-type freelist[T any] struct {
-	all  []*T
-	used int
-}
-
-func (f *freelist[T]) get() *T {
-	if f.used == len(f.all) {
-		f.all = append(f.all, new(T))
-	}
-	f.used++
-	return f.all[f.used-1]
-}
-
-// release empties what was handed out, so that no body is kept alive.
-func (f *freelist[T]) release() {
-	var zero T
-	for _, p := range f.all[:f.used] {
-		*p = zero
-	}
-	f.used = 0
 }
 
 var units = sync.Pool{New: func() any { return new(unit) }}
@@ -77,10 +54,10 @@ func (u *unit) release() {
 	u.req.Commands = u.req.Commands[:0]
 	clear(u.replies)
 	u.replies = u.replies[:0]
-	u.pushes.release()
-	u.acks.release()
-	u.fails.release()
-	u.deletes.release()
+	u.pushes.Release()
+	u.acks.Release()
+	u.fails.Release()
+	u.deletes.Release()
 	u.extras = u.extras[:0]
 	units.Put(u)
 }
@@ -117,23 +94,23 @@ func (c *conn) command(u *unit, body []byte) after {
 	}
 	switch r.verb {
 	case verbAdd, verbSchedule:
-		cmd := u.pushes.get()
+		cmd := u.pushes.Get()
 		if text := c.buildPush(u, &cmd.Spec, body); text != "" {
 			u.refuse(text)
 			return afterNothing
 		}
 		u.add(cmd)
 	case verbComplete:
-		cmd := u.acks.get()
+		cmd := u.acks.Get()
 		cmd.Ref, cmd.By, cmd.Need, cmd.Result = c.ref(r.id), c.holder, job.NeedUnfinished, body
 		u.add(cmd)
 	case verbFail:
-		cmd := u.fails.get()
+		cmd := u.fails.Get()
 		cmd.Ref, cmd.By, cmd.Need, cmd.Result = c.ref(r.id), c.holder, job.NeedUnfinished, body
 		cmd.Failure.Message = strings.ToValidUTF8(string(body[:min(len(body), failureShown)]), "\ufffd")
 		u.add(cmd)
 	case verbDelete:
-		cmd := u.deletes.get()
+		cmd := u.deletes.Get()
 		cmd.Ref, cmd.By, cmd.Need = c.ref(r.id), c.holder, job.NeedAny
 		u.add(cmd)
 	case verbLease:

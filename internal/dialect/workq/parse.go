@@ -84,7 +84,7 @@ type flag struct{ key, value []byte }
 
 // parser splits lines. It is reused, so that a command costs no memory.
 type parser struct {
-	names names
+	names dialect.Names
 	// maxBlock is the largest block that is taken.
 	maxBlock int
 
@@ -387,7 +387,7 @@ func (p *parser) ranges(r *request) string {
 	case r.ttl == 0:
 		return textTTL
 	default:
-		r.name = p.names.intern(name)
+		r.name = p.names.String(name)
 	}
 	return ""
 }
@@ -427,7 +427,7 @@ func (p *parser) parseLease(r *request, line []byte) string {
 		var word []byte
 		word, rest = nextWord(rest)
 		if valid = valid && validName(word); valid {
-			r.names = append(r.names, p.names.intern(word))
+			r.names = append(r.names, p.names.String(word))
 		}
 	}
 	wait, _ := nextWord(rest)
@@ -475,7 +475,7 @@ func (p *parser) parseInspect(r *request) string {
 		if !validName(p.args[1]) {
 			return textName
 		}
-		r.name = p.names.intern(p.args[1])
+		r.name = p.names.String(p.args[1])
 	case objectServer, objectQueues:
 	}
 	if args < 3 {
@@ -577,23 +577,4 @@ func validName[T string | []byte](name T) bool {
 
 func nameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '.' || c == '-'
-}
-
-// names makes strings of names. A connection uses few different ones, so the
-// last ones are kept and cost nothing.
-type names struct {
-	kept [8]string
-	next uint8
-}
-
-func (n *names) intern(b []byte) string {
-	for _, s := range n.kept {
-		if s == string(b) {
-			return s
-		}
-	}
-	s := string(b)
-	n.kept[n.next%uint8(len(n.kept))] = s
-	n.next++
-	return s
 }
