@@ -373,7 +373,9 @@ func testFailure(t *testing.T, inj *injector, step int, harmless bool) {
 	for n := 1; n <= 900 || harmless && !inj.hasFailed() && n <= 50_000; n++ {
 		var b store.Batch
 		historyBatch(&b, n)
-		late := inj.hasFailed() && !harmless
+		mu.Lock()
+		late := len(fatal) > 0 // the store knows; a failure in the background takes a moment to get there
+		mu.Unlock()
 		err := s.Commit(&b, n%10 == 0)
 		switch {
 		case err == nil && (late || failure != nil):
