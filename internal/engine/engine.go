@@ -68,6 +68,9 @@ type Engine struct {
 	// reader that may have seen a part of it waits for that.
 	inflight atomic.Pointer[chan struct{}]
 
+	readers  sync.RWMutex // read-locked by every query; Close waits for them
+	stopping atomic.Bool  // queries end
+
 	tokens  atomic.Uint64
 	holders atomic.Uint64
 	stats   counters
@@ -225,12 +228,15 @@ func (e *Engine) Cancel(r *Request) { e.send(message{token: r.token, kind: cance
 // Drain answers everybody who waits, and makes later commands not wait.
 func (e *Engine) Drain() { e.send(message{kind: drain}, true) }
 
-// Close stops the engine once everything submitted before has been committed. It
-// does not close the store.
+// Close stops the engine once everything submitted before has been committed, and
+// waits for queries in progress, which it ends. It does not close the store.
 func (e *Engine) Close() error {
+	e.stopping.Store(true)
 	e.send(message{kind: stop}, true)
 	<-e.done
 	e.syncs.Wait()
+	e.readers.Lock() // none is left, and later ones find the engine stopping
+	defer e.readers.Unlock()
 	if e.err != nil {
 		return e.err
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/hex"
 	"fmt"
+	"sync/atomic"
 
 	"millrace/internal/job"
 	"millrace/internal/record"
@@ -20,7 +21,12 @@ func NewQuery(r store.Reader) Query { return Query{r} }
 // view runs f on a snapshot that has everything that was answered before. A store may show a batch before it is on stable
 // storage: what the snapshot may have seen of one is waited for (INV-11).
 func (e *Engine) view(f func(Query) error) error {
+	e.readers.RLock()
+	defer e.readers.RUnlock()
 	e.barrier()
+	if e.stopping.Load() {
+		return job.ErrDraining
+	}
 	s, err := e.opt.Store.Snapshot()
 	if err != nil {
 		return fmt.Errorf("take a snapshot: %w", err)
@@ -28,9 +34,27 @@ func (e *Engine) view(f func(Query) error) error {
 	if done := e.inflight.Load(); done != nil {
 		<-*done
 	}
-	err = f(Query{s})
+	err = f(Query{stoppable{s, &e.stopping}})
 	if cerr := s.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("close a snapshot: %w", cerr)
+	}
+	return err
+}
+
+// stoppable ends long scans when the engine is closed.
+type stoppable struct {
+	store.Reader
+	stop *atomic.Bool
+}
+
+func (s stoppable) Scan(r store.Range, visit func(key, value []byte) bool) error {
+	stopped := false
+	err := s.Reader.Scan(r, func(key, value []byte) bool {
+		stopped = s.stop.Load()
+		return !stopped && visit(key, value)
+	})
+	if err == nil && stopped {
+		return job.ErrDraining
 	}
 	return err
 }
@@ -45,7 +69,8 @@ func (e *Engine) Queue(namespace, name string) (info job.QueueInfo, ok bool, err
 }
 
 // Queues returns up to limit queues of a namespace after a name, in byte order of
-// their names; a limit of zero or less is all, an empty namespace every one.
+// their names; a limit of zero or less is all, an empty namespace every one. Only Queue
+// knows OldestReady.
 func (e *Engine) Queues(namespace, after string, limit int) (infos []job.QueueInfo, err error) {
 	err = e.view(func(q Query) error {
 		infos, err = q.Queues(namespace, after, limit)
@@ -78,8 +103,21 @@ func (q Query) Queue(namespace, name string) (job.QueueInfo, bool, error) {
 	if err != nil || !ok {
 		return job.QueueInfo{}, false, err
 	}
-	info, err := q.info(namespace, name, &rec)
-	return info, true, err
+	info := queueInfo(namespace, name, &rec)
+	if rec.Counts[job.Ready] > 0 {
+		first, err := q.readyIDs(&rec, nil, 0, 1, false)
+		if err != nil || len(first) == 0 {
+			return info, true, err
+		}
+		j, ok, err := q.meta(&rec, first[0].id)
+		if err != nil {
+			return info, true, err
+		}
+		if ok {
+			info.OldestReady = j.Since
+		}
+	}
+	return info, true, nil
 }
 
 func (q Query) record(namespace, name string) (rec record.Queue, ok bool, err error) {
@@ -91,24 +129,12 @@ func (q Query) record(namespace, name string) (rec record.Queue, ok bool, err er
 	return rec, err == nil, err
 }
 
-func (q Query) info(namespace, name string, rec *record.Queue) (job.QueueInfo, error) {
-	info := job.QueueInfo{
+func queueInfo(namespace, name string, rec *record.Queue) job.QueueInfo {
+	return job.QueueInfo{
 		Namespace: namespace, Name: name, Counts: rec.Counts, Totals: rec.Totals, Paused: rec.Paused,
 		PausedUntil: rec.PausedTill, Configured: rec.Configured, Hidden: rec.Hidden, Settings: rec.Settings,
 		Created: rec.Created,
 	}
-	if rec.Counts[job.Ready] == 0 {
-		return info, nil
-	}
-	first, err := q.readyIDs(rec, nil, 0, 1, false)
-	if err != nil || len(first) == 0 {
-		return info, err
-	}
-	j, ok, err := q.meta(rec, first[0].id)
-	if ok {
-		info.OldestReady = j.Since
-	}
-	return info, err
 }
 
 // Queues returns queues in byte order of their names.
@@ -129,12 +155,7 @@ func (q Query) Queues(namespace, after string, limit int) (infos []job.QueueInfo
 			inner = err
 			return false
 		}
-		info, err := q.info(ns, name, &rec)
-		if err != nil {
-			inner = err
-			return false
-		}
-		infos = append(infos, info)
+		infos = append(infos, queueInfo(ns, name, &rec))
 		return limit <= 0 || len(infos) < limit
 	})
 	if err == nil {

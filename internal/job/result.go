@@ -64,7 +64,7 @@ type QueueInfo struct {
 	Hidden      bool // removed with ReadyOnly and not pushed to since
 	Settings    Settings
 	Created     Time
-	OldestReady Time // when the ready job that is first in order became ready; zero if none
+	OldestReady Time // when the ready job that is first in order became ready; zero if none, or not asked for
 }
 
 // Total returns the number of jobs in whatever state.

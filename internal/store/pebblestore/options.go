@@ -10,7 +10,7 @@ import (
 
 const (
 	defaultCacheBytes    = 32 << 20
-	defaultMemTableBytes = 32 << 20
+	defaultMemTableBytes = 16 << 20
 	memTablesMax         = 4
 )
 
@@ -28,7 +28,7 @@ type Options struct {
 	// zero means 32 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size at which recent writes are sorted out to a table;
-	// zero means 32 MiB. Up to four times as much may wait in memory.
+	// zero means 16 MiB. Up to four times as much may wait in memory.
 	MemTableBytes int64
 	// ReadOnly refuses commits and leaves the files as they are.
 	ReadOnly bool
