@@ -19,6 +19,14 @@ func (r *run) compareQuery() error {
 	if err != nil {
 		return err
 	}
+	for i, listed := range infos { // the list does not know the oldest ready job
+		info, ok, err := q.Queue(listed.Namespace, listed.Name)
+		if err != nil || !ok {
+			return fmt.Errorf("queue %q of %q is listed, and then %v, %w", listed.Name, listed.Namespace, ok, err)
+		}
+		infos[i] = info
+	}
+
 	var failed error
 	text := Dump(infos, func(ns, queue string, s job.State) []job.Job {
 		jobs, err := pages(q, engine.ListOptions{Namespace: ns, Queue: queue, State: s, Limit: 1 + r.step%3, Bodies: true})
