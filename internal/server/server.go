@@ -54,7 +54,6 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	if o.openStore == nil {
 		o.openStore = openStore
 	}
-	tuneMemory()
 	for _, n := range cfg.Notices() {
 		o.Logger.Warn("environment variable of another server found",
 			slog.String("variable", n.Variable), slog.String("effect", n.Text()))
