@@ -11,7 +11,7 @@ import (
 const (
 	defaultCacheBytes    = 32 << 20
 	defaultMemTableBytes = 16 << 20
-	memTablesMax         = 4
+	memTablesMax         = 2
 )
 
 // Options says where the data lives and how much memory it may use.
@@ -24,11 +24,11 @@ type Options struct {
 	// nil discards it.
 	Logger *slog.Logger
 	// CacheBytes is the room for table blocks that is left when all memtables are
-	// full, and CacheBytes plus four times MemTableBytes what all take together;
+	// full, and CacheBytes plus twice MemTableBytes what all take together;
 	// zero means 32 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size at which recent writes are sorted out to a table;
-	// zero means 16 MiB. Up to four times as much may wait in memory.
+	// zero means 16 MiB. Up to twice as much may wait in memory.
 	MemTableBytes int64
 	// ReadOnly refuses commits and leaves the files as they are.
 	ReadOnly bool
@@ -54,7 +54,8 @@ func pebbleOptions(o Options) *pebble.Options {
 		// them, two of them leave no cache at all.
 		CacheSize:    o.CacheBytes + memTablesMax*o.MemTableBytes,
 		MemTableSize: uint64(o.MemTableBytes), //nolint:gosec // Open has replaced what is not positive
-		// Room for a burst while a flush waits for the disk, before writers stall.
+		// While one is flushed the other takes writes. More of them would only make
+		// the log longer that a restart after a crash has to read.
 		MemTableStopWritesThreshold: memTablesMax,
 
 		// Most of what is flushed is deleted soon: rewriting it early is wasted work,
