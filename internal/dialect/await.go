@@ -5,7 +5,6 @@ import (
 	"runtime"
 
 	"millrace/internal/engine"
-	"millrace/internal/job"
 )
 
 // Engine is what connections need of the engine to run requests.
@@ -37,15 +36,6 @@ func (c *Conn) submit(e Engine, req *engine.Request) {
 	c.mu.Unlock()
 	req.Done = c.onDone
 	e.Submit(req)
-}
-
-// Barrier waits until everything that the engine has applied so far is
-// committed. A read of the engine after it sees what this connection was told
-// before: a delivery, alone of all answers, may leave before its commit.
-func (c *Conn) Barrier(e Engine) {
-	// To cancel a wait that does not exist changes nothing, and its answer, like
-	// any but a delivery's, leaves after the commit of all that came before it.
-	c.Do(e, &engine.Request{Commands: []job.Command{&job.Cancel{}}})
 }
 
 // Await submits a request that may wait for long and waits for its end, while

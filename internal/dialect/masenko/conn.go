@@ -186,7 +186,6 @@ func (c *conn) giveBack(res *job.Result) {
 }
 
 func (c *conn) runInfo() {
-	c.Barrier(c.d.opts.Engine)
 	queues, err := c.d.opts.Engine.Queues(c.d.opts.Namespace, "", 0)
 	if err != nil {
 		c.d.opts.Logger.Error("cannot list the queues", slog.String("dialect", c.d.Name()), slog.Any("error", err))

@@ -44,7 +44,6 @@ const pageBytes = 1 << 20
 // runInspect reads committed data. What this connection was told before is
 // committed first.
 func (c *conn) runInspect() error {
-	c.Barrier(c.d.opts.Engine)
 	var err error
 	switch c.req.object {
 	case objectServer:
