@@ -9,7 +9,10 @@
 // open and the sealed batch before the store.
 //
 //	request.go   what callers submit and how they wait
-//	engine.go    the loop, the committer, the clock, draining and failing
+//	engine.go    the engine, its options and what callers may ask of it
+//	loop.go      the goroutine that owns the machine
+//	commit.go    when a batch is committed, and who is answered then
+//	space.go     refusing pushes while the disk is nearly full
 //	core.go      machine + pending batches + store without any goroutine; the
 //	             simulation drives this
 //	pending.go   a batch that can be read before it is committed
