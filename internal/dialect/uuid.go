@@ -18,9 +18,9 @@ const UUIDLen = 36
 
 // A job without a UUID of its own is shown as one that holds its id:
 //
-//	6d696c6c-7261-8365-8XXX-XXXXXXXXXXXX
+//	6d696c6c-7261-8365-8hhh-hhhhhhhhhhhh
 //
-// The X are the id in hexadecimal, 60 bits. The rest is a fixed marker, the
+// The h are the id in hexadecimal, 60 bits. The rest is a fixed marker, the
 // letters "millrace" with a version of 8, which RFC 9562 leaves to vendors, and
 // the RFC's variant: no generator of UUIDs makes it by chance.
 const (

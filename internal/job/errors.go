@@ -35,7 +35,7 @@ type Error struct {
 // Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
-// Errorf-free constructors: the texts are for logs and operators, dialects have their own.
+// The refusals. Their texts are for logs and operators; dialects have their own.
 var (
 	ErrNotFound  = &Error{Kind: NotFound, Text: "no such job"}
 	ErrNoQueue   = &Error{Kind: NotFound, Text: "no such queue"}

@@ -49,23 +49,23 @@ func (m *Machine) del(key []byte)        { m.store.Delete(key) }
 // put writes how the job stands: the first time with its body, if that is small, and
 // from then on in a record of its own.
 func (m *Machine) put(e *entry) {
-	switch {
-	case !e.stored:
+	if !e.stored {
 		e.stored = true
 		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFirst)
 		m.vb = record.AppendFirst(m.vb[:0], &e.Job)
 		m.store.Insert(m.kb, m.vb)
-	case !e.Flags.Has(job.FlagState):
-		e.Flags |= job.FlagState
-		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartState)
-		m.vb = record.AppendMeta(m.vb[:0], &e.Job)
-		m.store.Insert(m.kb, m.vb)
-	default:
-		e.Flags |= job.FlagStateAgain
-		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartState)
-		m.vb = record.AppendMeta(m.vb[:0], &e.Job)
-		m.set(m.kb, m.vb)
+		return
 	}
+	write := m.store.Set
+	if e.Flags.Has(job.FlagState) {
+		e.Flags |= job.FlagStateAgain
+	} else {
+		e.Flags |= job.FlagState
+		write = m.store.Insert
+	}
+	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartState)
+	m.vb = record.AppendMeta(m.vb[:0], &e.Job)
+	write(m.kb, m.vb)
 }
 
 // unput deletes the records of a job that say how it stands, and its body.
