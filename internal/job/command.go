@@ -36,7 +36,27 @@ type Spec struct {
 	// BlockedBy lists the jobs that must succeed first. Jobs that do not exist
 	// or are finished do not block.
 	BlockedBy []Blocker
+
+	// Lock, if set, is a name that at most one job of the namespace holds: the push
+	// is refused with Locked while another holds it. The lock lasts LockFor from the
+	// push, or from the time the job is scheduled for, or until LockUntil.
+	Lock      string
+	LockFor   time.Duration
+	LockUntil LockEnd
+	// Tracked jobs take progress reports, and how they ended is known for a while.
+	Tracked bool
+	// Batch is the batch that the job joins; one that is unknown is no batch.
+	Batch BatchID
 }
+
+// LockEnd says what ends a lock before its time.
+type LockEnd uint8
+
+// The ends of a lock.
+const (
+	LockUntilAck   LockEnd = iota // the success of the job
+	LockUntilFetch                // its first delivery
+)
 
 // Blocker names a job that another one waits for: by id, by 32-bit number, or
 // within an Atomic by how many pushes before this one (1 is the previous).
@@ -162,6 +182,7 @@ type Return struct {
 // Bury sets a job aside.
 type Bury struct {
 	Ref  Ref
+	In   States // refuse with BadState in any other state
 	By   Holder
 	Need Need
 	Want bool
@@ -181,6 +202,7 @@ type Kick struct {
 // Delete removes a job, whatever its state.
 type Delete struct {
 	Ref  Ref
+	In   States // refuse with BadState in any other state
 	By   Holder
 	Need Need
 	Want bool
@@ -204,6 +226,7 @@ type Touch struct {
 // Promote makes a waiting, buried, failed or dead job ready now.
 type Promote struct {
 	Ref   Ref
+	In    States // refuse with BadState in any other state
 	Place Place
 	Want  bool
 }
@@ -211,6 +234,7 @@ type Promote struct {
 // Kill moves an unfinished job to its queue's dead list.
 type Kill struct {
 	Ref  Ref
+	In   States        // refuse with BadState in any other state
 	For  time.Duration // how long it is kept; zero: by its policy
 	Want bool
 }
@@ -228,6 +252,7 @@ type Respawn struct {
 // Move puts a job into another queue, in the state it has. A leased job cannot be moved.
 type Move struct {
 	Ref   Ref
+	In    States // refuse with BadState in any other state
 	Queue string
 }
 
@@ -310,8 +335,66 @@ type Remove struct {
 	KeepQueue bool
 }
 
-// Flush removes all queues of a namespace.
+// Flush removes all queues of a namespace, its locks, progress and batches.
 type Flush struct{ Namespace string }
+
+// Report tells how far a tracked job is: the one that Get by key would settle, or one
+// that ended lately. It may also move the end of its lease, never to an earlier time.
+// A job that is not tracked has only its lease moved; without a job nothing happens.
+type Report struct {
+	Namespace  string
+	Key        string
+	Percent    int64
+	SetPercent bool
+	Text       string
+	SetText    bool
+	Until      Time // zero: leave the lease
+}
+
+// NewBatch opens a batch, to which jobs are pushed. It answers its id.
+type NewBatch struct {
+	Namespace string
+	Parent    BatchID // a parent that is unknown is none
+	Text      string  // what it is, for people
+	// Complete is pushed once every job has been tried and every child is complete,
+	// Success once every job and child has succeeded, after Complete has been acked.
+	// Either may be nil.
+	Complete *Spec
+	Success  *Spec
+	// OpenFor is how long a batch waits for its first commit, KeepFor how long it is
+	// kept after its last, KeepDone how long after it has succeeded.
+	OpenFor  time.Duration
+	KeepFor  time.Duration
+	KeepDone time.Duration
+}
+
+// OpenBatch opens a batch again, so that more can join; nothing is pushed for it
+// until it is committed.
+type OpenBatch struct {
+	Namespace string
+	Batch     BatchID
+}
+
+// CommitBatch says that everything has joined for now.
+type CommitBatch struct {
+	Namespace string
+	Batch     BatchID
+}
+
+// SetValue keeps a small value under a name, for whoever owns the space. With IfAbsent
+// a name that is taken is refused with Exists.
+type SetValue struct {
+	Space    string
+	Name     string
+	Value    []byte
+	IfAbsent bool
+}
+
+// DropValue forgets a value. It answers a count of one if there was one.
+type DropValue struct {
+	Space string
+	Name  string
+}
 
 func (*Push) command()         {}
 func (*Run) command()          {}
@@ -340,3 +423,9 @@ func (*Resume) command()       {}
 func (*Purge) command()        {}
 func (*Remove) command()       {}
 func (*Flush) command()        {}
+func (*Report) command()       {}
+func (*NewBatch) command()     {}
+func (*OpenBatch) command()    {}
+func (*CommitBatch) command()  {}
+func (*SetValue) command()     {}
+func (*DropValue) command()    {}

@@ -22,6 +22,7 @@ const (
 	NoSpace                   // free disk is under the floor
 	Draining                  // the server is stopping
 	Internal                  // the server is at fault; the log says why
+	Locked                    // another job holds the lock
 )
 
 // Error is an expected refusal.
@@ -52,5 +53,8 @@ var (
 	ErrCanceled  = &Error{Kind: Canceled, Text: "the caller has gone"}
 	ErrNoSpace   = &Error{Kind: NoSpace, Text: "the disk is nearly full: no new jobs until space is free"}
 	ErrDraining  = &Error{Kind: Draining, Text: "the server is stopping"}
+	ErrLocked    = &Error{Kind: Locked, Text: "another job holds the lock"}
+	ErrNoBatch   = &Error{Kind: NotFound, Text: "no such batch"}
+	ErrHasValue  = &Error{Kind: Exists, Text: "the name is taken"}
 	ErrInternal  = &Error{Kind: Internal, Text: "internal error"}
 )

@@ -31,6 +31,13 @@ type Job struct {
 	Lease    Lease
 	Blockers []ID // the live jobs it waits for, ascending
 
+	// ReadyAt is when a fetched job had become ready. Only the answer of the fetch has it.
+	ReadyAt Time
+
+	Lock      string // the lock it took with its push, if it may still hold it
+	LockUntil LockEnd
+	Batch     BatchID // the batch it counts in, or whose callback it is
+
 	// Timer is when the machine must look at the job next; zero is never.
 	Timer Time
 
@@ -43,7 +50,7 @@ type Job struct {
 const FailuresKept = 10
 
 // Flags are the yes-or-no facts about a job.
-type Flags uint16
+type Flags uint32
 
 // The flags.
 const (
@@ -59,6 +66,10 @@ const (
 	FlagState                        // has a state record
 	FlagStateAgain                   // which was written again
 	FlagOldPlace                     // was released for a while: back to its old place when due
+	FlagTracked                      // takes progress reports
+	FlagTried                        // counts as failed in its batch
+	FlagOnComplete                   // is the callback of its batch for completion
+	FlagOnSuccess                    // is the callback of its batch for success
 )
 
 // Has reports whether all of f is set.

@@ -4,10 +4,11 @@ package job
 // and appends to Jobs[:0] and IDs[:0].
 type Result struct {
 	Err    *Error
-	ID     ID     // Push, Run
-	Serial uint64 // Push
-	State  State  // Push: the state the job is in now
-	IDs    []ID   // Atomic: of its pushes, in order
+	ID     ID      // Push, Run
+	Serial uint64  // Push
+	State  State   // Push: the state the job is in now
+	Batch  BatchID // NewBatch
+	IDs    []ID    // Atomic: of its pushes, in order
 	Count  int
 	Jobs   []Job // Fetch: the leased jobs; others with Want, and Await: the one job
 }

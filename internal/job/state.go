@@ -45,6 +45,21 @@ func ParseState(name string) (State, bool) {
 // Finished reports whether the job has run its course.
 func (s State) Finished() bool { return s == Done || s == Failed }
 
+// States is a set of states. The empty set stands for all of them.
+type States uint16
+
+// StatesOf returns the set of the states given.
+func StatesOf(states ...State) States {
+	var set States
+	for _, s := range states {
+		set |= 1 << s
+	}
+	return set
+}
+
+// Allow reports whether s is in the set.
+func (set States) Allow(s State) bool { return set == 0 || set&(1<<s) != 0 }
+
 // BodyKind says what the bytes of a body are, so that a protocol can show a
 // body that another one pushed.
 type BodyKind uint8

@@ -10,7 +10,7 @@ import (
 )
 
 // Check reads everything and returns the first invariant that does not hold
-// (section 10 of the semantics). It is for tests and for the offline check.
+// (section 11 of the semantics). It is for tests and for the offline check.
 func (m *Machine) Check() error {
 	for _, q := range m.queuesInOrder() {
 		if err := m.checkQueue(q); err != nil {
