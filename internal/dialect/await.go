@@ -2,14 +2,13 @@ package dialect
 
 import (
 	"errors"
-	"runtime"
 
 	"millrace/internal/engine"
 )
 
 // Engine is what connections need of the engine to run requests.
 type Engine interface {
-	Submit(r *engine.Request)
+	Submit(r *engine.Request) (waits bool)
 	Cancel(r *engine.Request)
 }
 
@@ -30,12 +29,12 @@ func (c *Conn) Do(e Engine, req *engine.Request) {
 	<-c.done
 }
 
-func (c *Conn) submit(e Engine, req *engine.Request) {
+func (c *Conn) submit(e Engine, req *engine.Request) (waits bool) {
 	c.mu.Lock()
 	c.finished = false
 	c.mu.Unlock()
-	req.Done = c.onDone
-	e.Submit(req)
+	req.Done, req.Stays = c.onDone, true
+	return e.Submit(req)
 }
 
 // Await submits a request that may wait for long and waits for its end, while
@@ -46,10 +45,10 @@ func (c *Conn) submit(e Engine, req *engine.Request) {
 // still returns only when the request is done, and a job may have been delivered
 // before the cancel: the caller must give it back with job.Return.
 func (c *Conn) Await(e Engine, req *engine.Request) (gone bool) {
-	c.submit(e, req)
-	// Most fetches from a queue that has jobs are answered while the engine has
-	// the processor: those pay for no deadline and no system call.
-	runtime.Gosched()
+	if !c.submit(e, req) {
+		<-c.done // with the commit at the latest
+		return false
+	}
 	for {
 		select {
 		case <-c.done:

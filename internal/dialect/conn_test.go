@@ -317,11 +317,12 @@ func newScripted() *scripted {
 	return &scripted{submitted: make(chan *engine.Request, 8), canceled: make(chan *engine.Request, 8)}
 }
 
-func (s *scripted) Submit(r *engine.Request) {
+func (s *scripted) Submit(r *engine.Request) (waits bool) {
 	s.submitted <- r
 	if s.onSubmit != nil {
 		s.onSubmit(r)
 	}
+	return true
 }
 
 func (s *scripted) Cancel(r *engine.Request) {

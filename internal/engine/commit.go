@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"millrace/internal/job"
@@ -12,10 +13,9 @@ import (
 // replies are requests to be answered together.
 type replies struct{ reqs []*Request }
 
-// commit is a sealed batch on its way to the store.
-type commit struct {
+// sealedBatch is a batch on its way to the store, with the answers that wait for it.
+type sealedBatch struct {
 	batch   *store.Batch
-	size    int // of the batch: after the commit it is in use again
 	replies *replies
 }
 
@@ -27,139 +27,119 @@ func (e *Engine) holdFor() time.Duration { return e.opt.SyncInterval / 2 }
 // holdMax is how many changes it gathers at most.
 const holdMax = 4096
 
-// answer lets a request go once what it was told is committed (INV-11), or at once if
-// the operator has chosen that a crash may lose something.
-func (e *Engine) answer(r *Request) {
-	if e.lazy {
-		r.Done(r)
-		return
-	}
-	e.answerCommitted(r)
-}
-
-func (e *Engine) answerCommitted(r *Request) {
-	needs := min(r.needs, max(e.core.Dirty(), e.sealed)) // steps after that have changed nothing
-	switch {
-	case needs <= e.durable:
-		r.Done(r)
-	case e.busy && needs <= e.sealed:
-		e.late.reqs = append(e.late.reqs, r)
-	default:
-		e.open.reqs = append(e.open.reqs, r)
-	}
-}
-
-// commitIfFree hands the open batch to the committer unless it is busy, or commits it
-// in place where that is quicker.
-func (e *Engine) commitIfFree() (inPlace bool) {
-	if e.busy || e.hold() {
+// commitDue reports whether the open batch should be committed now. While another is
+// being committed, whoever does that looks again.
+func (e *Engine) commitDue() bool {
+	if e.busy {
 		return false
 	}
+	if e.core.Dirty() == 0 {
+		e.flush = false
+		return false
+	}
+	if !e.lazy || e.flush || e.core.Changes() >= holdMax {
+		return true
+	}
+	now := e.Now()
+	if e.held == 0 {
+		e.held = now
+	}
+	return now.Sub(e.held) >= e.holdFor()
+}
+
+// summon has the open batch committed if it is time.
+func (e *Engine) summon() {
+	if e.commitDue() {
+		select {
+		case e.work <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// leadMax is the largest batch after which a caller that has nothing else to do commits
+// on its own goroutine. With more callers the committer gathers more of them.
+const leadMax = 2
+
+// lead seals the open batch for the caller to commit, if it may and it is time.
+func (e *Engine) lead(may bool) *sealedBatch {
+	if !may || e.lazy || e.last > leadMax || !e.commitDue() {
+		return nil
+	}
+	return e.seal()
+}
+
+// seal closes the open batch. Only one is being committed at a time.
+func (e *Engine) seal() *sealedBatch {
 	b, step := e.core.Seal()
-	if b == nil {
-		return false
-	}
-	e.busy, e.sealed = true, step
-	e.setPatient(true)
-	out := e.open
+	e.busy, e.sealed, e.held, e.flush = true, step, 0, false
+	c := &sealedBatch{b, e.open}
 	if n := len(e.spare); n > 0 {
 		e.open, e.spare = e.spare[n-1], e.spare[:n-1]
 	} else {
 		e.open = &replies{}
 	}
-	e.last = len(out.reqs)
+	e.last = len(c.replies.reqs)
 	e.stats.commits.Add(1)
-	e.stats.batched.Add(uint64(len(out.reqs)))
-	c := &commit{b, b.Size(), out}
-	if e.quick.Load() < quickEnough || e.lazy {
-		e.commits <- c
-		return false
-	}
-	e.write(c)
-	e.wasCommitted(c.replies)
-	return true
+	e.stats.batched.Add(uint64(e.last)) //nolint:gosec // a length
+	return c
 }
 
-// On a quick disk handing a batch over and back takes longer than the commit itself,
-// so the loop does it: after so many commits in a row that were quick, until one is
-// not. On a slow disk fetches must not wait for the commits of others.
-const (
-	quickEnough = 64
-	quickTime   = time.Millisecond
-)
-
-// hold reports whether a lazy engine should gather more changes before it commits.
-func (e *Engine) hold() bool {
-	if !e.lazy {
-		return false
-	}
-	if e.core.Dirty() == 0 {
-		e.flush = false
-		return true
-	}
-	if e.held.IsZero() {
-		e.held = time.Now()
-	}
-	if !e.flush && e.core.Changes() < holdMax && time.Since(e.held) < e.holdFor() {
-		return true
-	}
-	e.held, e.flush = time.Time{}, false
-	return false
-}
-
-func (e *Engine) setPatient(p bool) {
-	if e.lazy {
-		return
-	}
-	e.mu.Lock()
-	e.patient = p
-	e.mu.Unlock()
-}
-
-// wasCommitted takes the batch back from the committer, which has sent its answers.
-func (e *Engine) wasCommitted(r *replies) {
-	if e.Err() != nil {
-		return // it was not
-	}
-	e.core.Committed()
-	e.busy, e.durable = false, e.sealed
-	e.setPatient(false)
-	e.spare = append(e.spare, r)
-	for _, q := range e.late.reqs {
-		q.Done(q)
-	}
-	clear(e.late.reqs)
-	e.late.reqs = e.late.reqs[:0]
-}
-
-// commitLoop writes batches to the store and sends the answers that waited for it.
+// commitLoop commits as long as there is something to commit.
 func (e *Engine) commitLoop() {
-	defer close(e.committed)
-	for c := range e.commits {
-		e.write(c)
-		e.committed <- c.replies
+	for stopping := false; !stopping; {
+		select {
+		case <-e.work:
+		case <-e.stop:
+			stopping = true
+		case <-e.failed:
+			return
+		}
+		for c := e.next(); c != nil; c = e.next() {
+			e.commit(c)
+		}
 	}
 }
 
-// write commits a batch and sends the answers that waited for it. Only one batch is
-// on its way at a time, with the committer or with the loop.
-func (e *Engine) write(c *commit) {
-	start := time.Now()
+// yields is how often the committer steps back before it seals a batch that is small
+// compared to the one before, so that callers that are ready to run get into it. On
+// an idle machine that takes no time.
+const yields = 8
+
+// next seals the open batch if it is time, or returns nil.
+func (e *Engine) next() *sealedBatch {
+	for turn := 0; ; turn++ {
+		e.mu.Lock()
+		for e.busy && e.closed && e.Err() == nil {
+			e.room.Wait() // for the last commit of a caller
+		}
+		if e.Err() != nil || !e.commitDue() {
+			e.mu.Unlock()
+			return nil
+		}
+		if n := len(e.open.reqs); turn == yields || e.closed || n == 0 || 2*n >= e.last {
+			break
+		}
+		e.mu.Unlock()
+		runtime.Gosched()
+	}
+	defer e.mu.Unlock()
+	return e.seal()
+}
+
+// commit commits a batch and tells those who waited for it.
+func (e *Engine) commit(c *sealedBatch) {
+	size, start := c.batch.Size(), c.batch.Len()
 	done := make(chan struct{})
 	e.inflight.Store(&done)
 	err := e.opt.Store.Commit(c.batch, e.opt.Durability == DurabilityFsync)
 	e.inflight.Store(nil)
 	close(done)
-	if time.Since(start) < quickTime {
-		e.quick.Add(1)
-	} else {
-		e.quick.Store(0)
-	}
 	if err != nil {
 		for _, r := range c.replies.reqs {
 			answerAll(r, job.ErrInternal)
 		}
-		e.fail(fmt.Errorf("commit batch of %d changes: %w", c.batch.Len(), err))
+		e.fail(fmt.Errorf("commit batch of %d changes: %w", start, err))
 	} else if e.opt.Durability == DurabilityInterval {
 		e.scheduleSync()
 	}
@@ -168,8 +148,28 @@ func (e *Engine) write(c *commit) {
 	}
 	clear(c.replies.reqs)
 	c.replies.reqs = c.replies.reqs[:0]
-	e.sinceSpace += c.size
+	e.sinceSpace += size
 	e.checkSpace()
+	e.mu.Lock()
+	e.committed(c)
+	e.unlock()
+}
+
+// committed takes the batch back and answers those who came after it was sealed and
+// need no more than that.
+func (e *Engine) committed(c *sealedBatch) {
+	e.room.Broadcast()
+	if e.Err() != nil {
+		e.busy = false
+		return // it was not
+	}
+	e.core.Committed()
+	e.busy, e.durable = false, e.sealed
+	e.spare = append(e.spare, c.replies)
+	e.answered = append(e.answered, e.late.reqs...)
+	clear(e.late.reqs)
+	e.late.reqs = e.late.reqs[:0]
+	e.look()
 }
 
 // scheduleSync has the store synced within the interval.

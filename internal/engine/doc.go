@@ -1,16 +1,18 @@
 // Package engine is the host of the machine: it makes the semantics durable and
 // fast, and it is what every edge of the server calls.
 //
-// One goroutine owns the machine and applies commands as they come. Their changes
-// gather in an open batch. A second goroutine commits: whenever it is free it is
-// handed the open batch, so that while one fsync runs the next batch fills, and a
+// A command is applied on the goroutine of its caller, under the engine's lock, so that it
+// costs no hand-over; a goroutine of the engine applies what time brings. The changes
+// gather in an open batch. Another goroutine commits, or, when there is hardly any other traffic, the
+// caller itself: while one fsync runs the next batch fills, and a
 // caller is answered when the batch with its changes is committed (group commit
 // without any delay of its own). What the machine reads back meanwhile consults the
 // open and the sealed batch before the store.
 //
 //	request.go   what callers submit and how they wait
 //	engine.go    the engine, its options and what callers may ask of it
-//	loop.go      the goroutine that owns the machine
+//	apply.go     from a request to the machine and back
+//	clock.go     what time brings, and the end after a storage failure
 //	commit.go    when a batch is committed, and who is answered then
 //	space.go     refusing pushes while the disk is nearly full
 //	core.go      machine + pending batches + store without any goroutine; the
@@ -18,5 +20,6 @@
 //	pending.go   a batch that can be read before it is committed
 //	query.go     reads, on the caller's goroutine, of committed data only
 //
-// The inbox has its own mutex; no other lock is held together with it.
+// Nothing blocks while the lock is held but reads of the store; callers are told after
+// it has been given up.
 package engine

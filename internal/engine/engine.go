@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,15 +50,14 @@ type Options struct {
 }
 
 // Engine applies commands one at a time, commits them in groups and answers. All
-// its methods may be called from any goroutine.
+// its methods may be called from any goroutine. A command is applied on the goroutine
+// that submits it, under the engine's lock; one more goroutine applies what time brings,
+// and one commits.
 type Engine struct {
 	opt   Options
-	core  *Core
 	log   *slog.Logger
 	start time.Time // with its monotonic reading: wall clock jumps do not reach the machine
 	base  job.Time
-
-	quick atomic.Uint32 // commits in a row that were quick
 
 	// inflight is closed when the commit in progress is durable; nil if none is. A
 	// reader that may have seen a part of it waits for that.
@@ -73,46 +71,40 @@ type Engine struct {
 	stats   counters
 	noSpace atomic.Bool
 
-	mu    sync.Mutex // guards inbox, patient and closed
-	inbox []message
-	// patient is set while a batch is with the committer: what comes in then could
-	// not be answered before the next batch anyway, and the loop takes it all at once
-	// when the committer is free. Only fetches are looked at immediately.
-	patient bool
-	// closed is set when nothing is taken any more: stopped or failed.
-	closed bool
-	wake   chan struct{} // capacity 1; Submit sends, the loop receives
-
-	// Owned by the loop.
-	taken     []message
-	todo      []message // of those, what has not been done; the first is being done
+	mu        sync.Mutex // guards everything up to the next blank line
+	room      sync.Cond  // on mu: the commit that was in progress has ended
+	core      *Core
 	waiting   map[uint64]*Request
+	answered  []*Request // to be told as soon as the lock is given up
 	rnd       uint64
+	closed    bool // nothing is taken any more: stopped or failed
 	draining  bool
-	busy      bool      // a batch is with the committer
-	lazy      bool      // answers do not wait for the commit: not DurabilityFsync
-	held      time.Time // since when a lazy engine holds changes; zero: it has none
-	last      int       // how many answers waited for the last batch
-	flush     bool      // commit what is there although it could be held longer
-	sealed    uint64    // its last step
-	durable   uint64    // the last step that is committed
-	open      *replies  // answers that wait for the open batch
-	late      *replies  // answers that wait for the sealed batch and came after it
+	busy      bool     // a batch is being committed
+	lazy      bool     // answers do not wait for the commit: not DurabilityFsync
+	held      job.Time // since when a lazy engine holds changes; zero: it has none
+	last      int      // how many answers waited for the last batch
+	flush     bool     // commit what is there although it could be held longer
+	sealed    uint64   // the last step of the batch being committed
+	durable   uint64   // the last step that is committed
+	open      *replies // answers that wait for the open batch
+	late      *replies // answers that wait for the sealed batch and came after it
 	spare     []*replies
+	wakeAt    job.Time // when the clock looks next
 	lastRetry time.Time
-
 	reclaimed time.Time // when the store was last asked for space
 
 	lastSpace  time.Time // owned by whoever commits, like the next
 	sinceSpace int       // bytes committed since then
 
-	commits   chan *commit  // loop sends, committer receives; closed by the loop
-	committed chan *replies // committer sends, loop receives
-	done      chan struct{} // closed when loop and committer have ended
+	alarm chan struct{}  // capacity 1: the clock should look earlier
+	work  chan struct{}  // capacity 1: there is something to commit
+	stop  chan struct{}  // closed by Close
+	ended sync.WaitGroup // the clock and the committer
 
-	failOnce sync.Once
-	failed   chan struct{} // closed on a storage failure
-	err      error         // set before failed is closed
+	closeOnce sync.Once
+	failOnce  sync.Once
+	failed    chan struct{} // closed on a storage failure
+	err       error         // set before failed is closed
 
 	syncMu  sync.Mutex // guards syncing
 	syncing bool       // a sync is scheduled
@@ -122,7 +114,6 @@ type Engine struct {
 // counters are the engine's own figures; read by Stats.
 type counters struct {
 	commands, commits, batched atomic.Uint64
-	waiters                    atomic.Int64
 	refused                    atomic.Uint64
 }
 
@@ -156,16 +147,17 @@ func Open(o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		opt: o, core: core, log: o.Logger, start: now, base: job.TimeOf(now),
-		wake: make(chan struct{}, 1), waiting: map[uint64]*Request{}, rnd: o.Seed,
-		commits: make(chan *commit, 1), committed: make(chan *replies, 1),
-		done: make(chan struct{}), failed: make(chan struct{}),
+		waiting: map[uint64]*Request{}, rnd: o.Seed,
+		alarm: make(chan struct{}, 1), work: make(chan struct{}, 1),
+		stop: make(chan struct{}), failed: make(chan struct{}),
 		open: &replies{}, late: &replies{}, lazy: o.Durability != DurabilityFsync,
 	}
+	e.room.L = &e.mu
 	// Holders of an earlier run must not be mistaken for those of this one.
 	e.holders.Store(uint64(now.UnixNano()) &^ 0xffffff)
 	e.checkSpace()
-	go e.commitLoop()
-	go e.loop()
+	e.ended.Go(e.commitLoop)
+	e.ended.Go(e.clockLoop)
 	return e, nil
 }
 
@@ -176,40 +168,26 @@ func (e *Engine) Now() job.Time { return e.base.Add(time.Since(e.start)) }
 // NewHolder returns a holder that nobody else has.
 func (e *Engine) NewHolder() job.Holder { return job.Holder{Node: 1, Num: e.holders.Add(1)} }
 
-// Submit hands a request to the engine. Done is called when it has been answered.
-func (e *Engine) Submit(r *Request) {
-	r.token, r.needs = e.tokens.Add(1), 0
-	if r.flush {
-		r.needs = math.MaxUint64
-	}
-	if n := len(r.Commands); cap(r.Results) < n {
-		r.Results = append(r.Results[:cap(r.Results)], make([]job.Result, n-cap(r.Results))...)
-	}
-	r.Results = r.Results[:len(r.Commands)]
-	if !e.send(message{req: r, kind: submit}, mayBeQuick(r)) {
-		answerAll(r, e.closedError())
-		r.Done(r)
-	}
-}
-
-// Cancel ends the wait of a request, if it waits. The request is answered either
-// way, exactly once.
-func (e *Engine) Cancel(r *Request) { e.send(message{token: r.token, kind: cancel}, true) }
-
-// Drain answers everybody who waits, and makes later commands not wait.
-func (e *Engine) Drain() { e.send(message{kind: drain}, true) }
-
 // Close stops the engine once everything submitted before has been committed, and
 // waits for queries in progress, which it ends. It does not close the store.
 func (e *Engine) Close() error {
 	e.stopping.Store(true)
-	e.send(message{kind: stop}, true)
-	<-e.done
+	e.closeOnce.Do(func() {
+		e.mu.Lock()
+		e.endWaits()
+		e.closed, e.flush = true, true
+		e.unlock()
+		close(e.stop)
+	})
+	e.ended.Wait()
 	e.syncs.Wait()
+	if e.Err() != nil {
+		e.giveUp()
+	}
 	e.readers.Lock() // none is left, and later ones find the engine stopping
 	defer e.readers.Unlock()
-	if e.err != nil {
-		return e.err
+	if err := e.Err(); err != nil {
+		return err
 	}
 	if err := e.opt.Store.Sync(); err != nil {
 		return fmt.Errorf("sync at the end: %w", err)
@@ -232,9 +210,12 @@ func (e *Engine) Err() error {
 
 // Stats returns the engine's figures.
 func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	waiters := len(e.waiting)
+	e.mu.Unlock()
 	return Stats{
 		Commands: e.stats.commands.Load(), Commits: e.stats.commits.Load(), Batched: e.stats.batched.Load(),
-		Waiters: int(e.stats.waiters.Load()), NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
+		Waiters: waiters, NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
 	}
 }
 

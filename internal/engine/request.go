@@ -13,9 +13,12 @@ type Request struct {
 	Commands []job.Command
 	// Results has one entry per command once the request is done.
 	Results []job.Result
-	// Done is called exactly once when the request is done, on a goroutine of
-	// the engine: it must not block and must not submit from within.
+	// Done is called exactly once when the request is done, on whatever goroutine made
+	// it so, perhaps that of Submit: it must not block and must not submit from within.
 	Done func(*Request)
+	// Stays tells that the caller does nothing else until the request is done, so
+	// that Submit may commit on its goroutine.
+	Stays bool
 
 	token uint64 // names its wait; new with every Submit
 	needs uint64 // the step that must be durable before Done
@@ -41,6 +44,7 @@ type Caller struct {
 // NewCaller returns a Caller.
 func (e *Engine) NewCaller() *Caller {
 	c := &Caller{engine: e, done: make(chan struct{}, 1)}
+	c.req.Stays = true
 	c.req.Done = func(*Request) { c.done <- struct{}{} }
 	return c
 }

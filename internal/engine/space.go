@@ -7,10 +7,10 @@ import (
 	"millrace/internal/job"
 )
 
-// needsSpace reports whether a command stores new jobs.
+// needsSpace reports whether a command stores something new: jobs, a batch, a value.
 func needsSpace(cmd job.Command) bool {
 	switch c := cmd.(type) {
-	case *job.Push, *job.Run:
+	case *job.Push, *job.Run, *job.NewBatch, *job.SetValue:
 		return true
 	case *job.Atomic:
 		for _, op := range c.Ops {
@@ -45,7 +45,7 @@ func (e *Engine) checkSpace() {
 	}
 }
 
-// spaceAgain reports whether there is space again. Only the loop calls it, while
+// spaceAgain reports whether there is space again. It is called under the lock, while
 // pushes are refused.
 func (e *Engine) spaceAgain() bool {
 	if time.Since(e.lastRetry) < spaceRetry {

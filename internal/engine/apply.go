@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+
+	"millrace/internal/engine/machine"
+	"millrace/internal/job"
+	"millrace/internal/store"
+)
+
+// Submit applies the commands of a request. Done is called when they have been
+// answered, perhaps before Submit returns. It reports whether the last command waits for
+// something to happen: otherwise the answer comes with the next commit.
+func (e *Engine) Submit(r *Request) (waits bool) {
+	r.token, r.needs = e.tokens.Add(1), 0
+	if r.flush {
+		r.needs = math.MaxUint64
+	}
+	if n := len(r.Commands); cap(r.Results) < n {
+		r.Results = append(r.Results[:cap(r.Results)], make([]job.Result, n-cap(r.Results))...)
+	}
+	r.Results = r.Results[:len(r.Commands)]
+	if !e.enter() {
+		answerAll(r, e.closedError())
+		r.Done(r)
+		return false
+	}
+	waits = e.apply(r)
+	c := e.lead(r.Stays && !waits)
+	e.look()
+	e.unlock()
+	if c != nil {
+		e.commit(c)
+	}
+	return waits
+}
+
+// enter takes the lock for a command. It reports false, without the lock, if nothing is
+// taken any more.
+func (e *Engine) enter() bool {
+	e.mu.Lock()
+	for e.lazy && e.busy && e.core.Changes() >= roomMax {
+		e.room.Wait()
+	}
+	if e.closed || e.Err() != nil {
+		e.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// roomMax is how many changes a lazy engine takes while the store is busy with those
+// before. Then the callers wait for the store.
+const roomMax = 64 << 10
+
+// unlock gives up the lock and then tells those who have been answered: what they do
+// about it must not hold up others.
+func (e *Engine) unlock() {
+	switch len(e.answered) {
+	case 0:
+		e.mu.Unlock()
+	case 1:
+		r := e.answered[0]
+		e.answered[0] = nil
+		e.answered = e.answered[:0]
+		e.mu.Unlock()
+		r.Done(r)
+	default:
+		list := e.answered
+		e.answered = nil
+		e.mu.Unlock()
+		for _, r := range list {
+			r.Done(r)
+		}
+	}
+}
+
+// Cancel ends the wait of a request, if it waits. The request is answered either
+// way, exactly once.
+func (e *Engine) Cancel(r *Request) {
+	token := r.token // the request may be in use again once the lock is held
+	e.mu.Lock()
+	if e.waiting[token] != nil && !e.closed {
+		e.guarded(func() {
+			var res job.Result
+			e.core.Apply(e.Now(), e.draw(), 0, &job.Cancel{Token: token}, &res)
+			e.collect()
+		})
+		e.look()
+	}
+	e.unlock()
+}
+
+// Drain answers everybody who waits, and makes later commands not wait.
+func (e *Engine) Drain() {
+	e.mu.Lock()
+	if !e.closed {
+		e.draining = true
+		e.endWaits()
+		e.look()
+	}
+	e.unlock()
+}
+
+func (e *Engine) endWaits() {
+	e.guarded(func() {
+		e.core.EndWaits(e.Now())
+		e.collect()
+	})
+}
+
+// guarded runs f under the lock and turns an unreadable store into a failure of the
+// engine. Any other panic is a broken invariant: the process must not go on, whoever
+// submitted the command.
+func (e *Engine) guarded(f func()) {
+	defer e.recoverFault()
+	f()
+}
+
+func (e *Engine) recoverFault() {
+	switch p := recover().(type) {
+	case nil:
+	case *StoreError:
+		e.fail(p)
+	case *machine.CorruptError:
+		e.fail(fmt.Errorf("%w: %w", store.ErrCorrupt, p))
+	default:
+		crash := fmt.Sprintf("%v\n\n%s", p, debug.Stack())
+		go func() { panic(crash) }() // no caller's recover can stop this one
+		select {}
+	}
+}
+
+// apply applies the commands of a request and reports whether it waits. If it meets a
+// fault it is answered with that.
+func (e *Engine) apply(r *Request) (waits bool) {
+	if r.flush {
+		e.flush = true
+		e.answerCommitted(r)
+		return false
+	}
+	done := false
+	defer func() {
+		if !done && e.waiting[r.token] == nil {
+			answerAll(r, job.ErrInternal)
+			e.answered = append(e.answered, r)
+		}
+	}()
+	defer e.recoverFault()
+	waits = e.applyAll(r)
+	e.collect()
+	if !waits {
+		e.answer(r)
+	}
+	done = true
+	return waits
+}
+
+func (e *Engine) applyAll(r *Request) (waits bool) {
+	now := e.Now()
+	e.stats.commands.Add(uint64(len(r.Commands)))
+	for i, cmd := range r.Commands {
+		res := &r.Results[i]
+		if e.noSpace.Load() && needsSpace(cmd) && !e.spaceAgain() {
+			res.Reset()
+			res.Err = job.ErrNoSpace
+			e.stats.refused.Add(1)
+			continue
+		}
+		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
+		r.needs = max(r.needs, needs)
+		switch {
+		case answered:
+		case i == len(r.Commands)-1 && !e.draining:
+			e.waiting[r.token] = r // collect, now or later, answers it
+			waits = true
+		default:
+			e.mayNotWait(r, res, now)
+		}
+	}
+	return waits
+}
+
+// mayNotWait takes back a wait: only the last command may, and none while draining.
+func (e *Engine) mayNotWait(r *Request, res *job.Result, now job.Time) {
+	var ignored job.Result
+	e.core.Apply(now, 0, 0, &job.Cancel{Token: r.token}, &ignored)
+	for _, c := range e.core.Completed() {
+		if c.Token == r.token {
+			*res = c.Result
+			res.Err = job.ErrTimeout
+		} else {
+			e.completed(c)
+		}
+	}
+}
+
+func (e *Engine) draw() uint64 {
+	e.rnd += 0x9e3779b97f4a7c15
+	return e.rnd
+}
+
+// collect passes on the answers of commands that had waited.
+func (e *Engine) collect() {
+	for _, c := range e.core.Completed() {
+		e.completed(c)
+	}
+}
+
+func (e *Engine) completed(c machine.Completion) {
+	r := e.waiting[c.Token]
+	if r == nil {
+		return
+	}
+	delete(e.waiting, c.Token)
+	r.Results[len(r.Results)-1] = c.Result
+	r.needs = max(r.needs, c.Needs)
+	e.answer(r)
+}
+
+// answer lets a request go once what it was told is committed (INV-11), or at once if
+// the operator has chosen that a crash may lose something.
+func (e *Engine) answer(r *Request) {
+	if e.lazy {
+		e.answered = append(e.answered, r)
+		return
+	}
+	e.answerCommitted(r)
+}
+
+func (e *Engine) answerCommitted(r *Request) {
+	needs := min(r.needs, max(e.core.Dirty(), e.sealed)) // steps after that have changed nothing
+	switch {
+	case needs <= e.durable:
+		e.answered = append(e.answered, r)
+	case e.busy && needs <= e.sealed:
+		e.late.reqs = append(e.late.reqs, r)
+	default:
+		e.open.reqs = append(e.open.reqs, r)
+	}
+}
+
+func answerAll(r *Request, err *job.Error) {
+	for i := range r.Results {
+		r.Results[i].Reset()
+		r.Results[i].Err = err
+	}
+}

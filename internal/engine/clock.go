@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"math"
+	"runtime"
+	"time"
+
+	"millrace/internal/job"
+)
+
+// clockLoop applies what time brings, and ends the engine after a storage failure.
+func (e *Engine) clockLoop() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wait, stopped := e.tick()
+		if stopped {
+			return
+		}
+		if wait <= 0 {
+			runtime.Gosched() // a large pile is worked off between the commands
+			continue
+		}
+		if wait < math.MaxInt64 {
+			timer.Reset(wait)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-timer.C:
+		case <-e.alarm:
+		case <-e.failed:
+			e.giveUp()
+			return
+		case <-e.stop:
+			return
+		}
+	}
+}
+
+// tick applies a bounded piece of what is due and returns how long there is nothing
+// more to do.
+func (e *Engine) tick() (wait time.Duration, stopped bool) {
+	e.mu.Lock()
+	defer e.unlock()
+	if e.closed {
+		return 0, true
+	}
+	now, more := e.Now(), false
+	if e.core.NextWake() <= now && e.Err() == nil {
+		e.guarded(func() {
+			more = e.core.Tick(now, e.draw())
+			e.collect()
+		})
+	}
+	e.summon()
+	e.wakeAt = e.nextLook()
+	if e.Err() != nil {
+		return time.Hour, false // failed says so too
+	}
+	if more {
+		return 0, false
+	}
+	return e.wakeAt.Sub(e.Now()), false
+}
+
+// look follows every step: it has the open batch committed if it is time, and the clock
+// look at what the step has set.
+func (e *Engine) look() {
+	e.summon()
+	if next := e.nextLook(); next < e.wakeAt {
+		e.wakeAt = next
+		select {
+		case e.alarm <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// nextLook returns when the clock has something to do.
+func (e *Engine) nextLook() job.Time {
+	next := e.core.NextWake()
+	if e.held != 0 && !e.busy {
+		next = min(next, e.held.Add(e.holdFor()))
+	}
+	return next
+}
+
+// giveUp answers whatever is left after a storage failure.
+func (e *Engine) giveUp() {
+	e.mu.Lock()
+	defer e.unlock()
+	e.closed = true
+	e.room.Broadcast()
+	err := e.closedError()
+	for token, r := range e.waiting {
+		delete(e.waiting, token)
+		answerAll(r, err)
+		e.answered = append(e.answered, r)
+	}
+	for _, l := range []*replies{e.open, e.late} {
+		for _, r := range l.reqs {
+			answerAll(r, err)
+			e.answered = append(e.answered, r)
+		}
+		l.reqs = nil
+	}
+}
