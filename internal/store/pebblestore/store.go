@@ -88,6 +88,7 @@ func (s *Store) Commit(b *store.Batch, durable bool) error {
 // change is one entry of a batch.
 type change struct {
 	op         store.Op
+	index      int32 // in the batch
 	key, value []byte
 }
 
@@ -97,12 +98,17 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) error {
 	cs := s.changes[:0]
 	ordered := false
 	b.Each(func(op store.Op, key, value []byte) bool {
-		cs = append(cs, change{op, key, value})
+		cs = append(cs, change{op, int32(len(cs)), key, value}) //nolint:gosec // a batch is smaller
 		ordered = ordered || op == store.OpDeleteRange
 		return true
 	})
 	if !ordered {
-		slices.SortStableFunc(cs, func(a, b change) int { return bytes.Compare(a.key, b.key) })
+		slices.SortFunc(cs, func(a, b change) int {
+			if c := bytes.Compare(a.key, b.key); c != 0 {
+				return c
+			}
+			return int(a.index) - int(b.index)
+		})
 	}
 	var err error
 	for i := range cs {
