@@ -171,6 +171,11 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		}
 		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
 		r.needs = max(r.needs, needs)
+		switch cmd.(type) {
+		case *job.Configure, *job.Remove, *job.Flush:
+			e.queues.Add(1)
+		default: // leaves the settings of queues alone
+		}
 		switch {
 		case answered:
 		case i == len(r.Commands)-1 && !e.draining:

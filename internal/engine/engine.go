@@ -70,6 +70,7 @@ type Engine struct {
 	holders atomic.Uint64
 	stats   counters
 	noSpace atomic.Bool
+	queues  atomic.Uint64 // see QueuesVersion
 
 	mu        sync.Mutex // guards everything up to the next blank line
 	room      sync.Cond  // on mu: the commit that was in progress has ended
@@ -194,6 +195,11 @@ func (e *Engine) Close() error {
 	}
 	return nil
 }
+
+// QueuesVersion changes whenever the settings of a queue may have changed or a queue may
+// have gone, before the command that did it is answered: whoever keeps settings
+// compares it.
+func (e *Engine) QueuesVersion() uint64 { return e.queues.Load() }
 
 // Failed is closed when a storage failure has stopped the engine.
 func (e *Engine) Failed() <-chan struct{} { return e.failed }

@@ -124,3 +124,29 @@ func live(b *testing.B, e *engine.Engine, queue string, left *atomic.Int64) {
 		}
 	}
 }
+
+// Whoever keeps the settings of queues learns when they may have changed.
+func TestQueuesVersion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memstore.New(), engine.DurabilityFsync)
+		last := e.QueuesVersion()
+		for _, c := range []struct {
+			cmd     job.Command
+			changes bool
+		}{
+			{push("q", ""), false},
+			{&job.Configure{Namespace: "ns", Queue: "q", Replace: true}, true},
+			{fetch("q", 0), false},
+			{&job.Remove{Namespace: "ns", Queue: "q"}, true},
+			{&job.Flush{Namespace: "ns"}, true},
+		} {
+			do(t, e, c.cmd)
+			now := e.QueuesVersion()
+			if (now != last) != c.changes {
+				t.Errorf("%T: version %d after %d", c.cmd, now, last)
+			}
+			last = now
+		}
+	})
+}
