@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"encoding/hex"
 	"fmt"
-	"sync/atomic"
 
 	"millrace/internal/job"
 	"millrace/internal/record"
@@ -18,85 +16,6 @@ type Query struct{ r store.Reader }
 // reader should be a snapshot.
 func NewQuery(r store.Reader) Query { return Query{r} }
 
-// view runs f on a snapshot that has everything that was answered before. A store may show a batch before it is on stable
-// storage: what the snapshot may have seen of one is waited for (INV-11).
-func (e *Engine) view(f func(Query) error) error {
-	e.readers.RLock()
-	defer e.readers.RUnlock()
-	e.barrier()
-	if e.stopping.Load() {
-		return job.ErrDraining
-	}
-	s, err := e.opt.Store.Snapshot()
-	if err != nil {
-		return fmt.Errorf("take a snapshot: %w", err)
-	}
-	if done := e.inflight.Load(); done != nil {
-		<-*done
-	}
-	err = f(Query{stoppable{s, &e.stopping}})
-	if cerr := s.Close(); err == nil && cerr != nil {
-		err = fmt.Errorf("close a snapshot: %w", cerr)
-	}
-	return err
-}
-
-// stoppable ends long scans when the engine is closed.
-type stoppable struct {
-	store.Reader
-	stop *atomic.Bool
-}
-
-func (s stoppable) Scan(r store.Range, visit func(key, value []byte) bool) error {
-	stopped := false
-	err := s.Reader.Scan(r, func(key, value []byte) bool {
-		stopped = s.stop.Load()
-		return !stopped && visit(key, value)
-	})
-	if err == nil && stopped {
-		return job.ErrDraining
-	}
-	return err
-}
-
-// Queue returns what is known about a queue.
-func (e *Engine) Queue(namespace, name string) (info job.QueueInfo, ok bool, err error) {
-	err = e.view(func(q Query) error {
-		info, ok, err = q.Queue(namespace, name)
-		return err
-	})
-	return info, ok, err
-}
-
-// Queues returns up to limit queues of a namespace after a name, in byte order of
-// their names; a limit of zero or less is all, an empty namespace every one. Only Queue
-// knows OldestReady.
-func (e *Engine) Queues(namespace, after string, limit int) (infos []job.QueueInfo, err error) {
-	err = e.view(func(q Query) error {
-		infos, err = q.Queues(namespace, after, limit)
-		return err
-	})
-	return infos, err
-}
-
-// Get returns a job with everything that belongs to it.
-func (e *Engine) Get(ref job.Ref) (j job.Job, err error) {
-	err = e.view(func(q Query) error {
-		j, err = q.Get(ref)
-		return err
-	})
-	return j, err
-}
-
-// List returns a page of one state of a queue, in the order of its list.
-func (e *Engine) List(o ListOptions) (p Page, err error) {
-	err = e.view(func(q Query) error {
-		p, err = q.List(o)
-		return err
-	})
-	return p, err
-}
-
 // Queue returns what is known about a queue.
 func (q Query) Queue(namespace, name string) (job.QueueInfo, bool, error) {
 	rec, ok, err := q.record(namespace, name)
@@ -105,7 +24,7 @@ func (q Query) Queue(namespace, name string) (job.QueueInfo, bool, error) {
 	}
 	info := queueInfo(namespace, name, &rec)
 	if rec.Counts[job.Ready] > 0 {
-		first, err := q.readyIDs(&rec, nil, 0, 1, false)
+		first, err := q.part(&rec, nil, &ListOptions{State: job.Ready, Limit: 1})
 		if err != nil || len(first) == 0 {
 			return info, true, err
 		}
@@ -137,14 +56,26 @@ func queueInfo(namespace, name string, rec *record.Queue) job.QueueInfo {
 	}
 }
 
-// Queues returns queues in byte order of their names.
+// Queues returns up to limit queues of a namespace after a name, in byte order of
+// their names; a limit of zero or less is all, an empty namespace every one. Only Queue
+// knows OldestReady.
 func (q Query) Queues(namespace, after string, limit int) (infos []job.QueueInfo, err error) {
+	err = q.EachQueue(namespace, after, func(info *job.QueueInfo) bool {
+		infos = append(infos, *info)
+		return limit <= 0 || len(infos) < limit
+	})
+	return infos, err
+}
+
+// EachQueue visits the queues that Queues would return, until visit returns false: one
+// pass over a namespace of whatever size that collects nothing.
+func (q Query) EachQueue(namespace, after string, visit func(*job.QueueInfo) bool) error {
 	lo, hi := record.QueuesSpan(namespace)
 	if after != "" && namespace != "" {
 		lo = append(record.QueueKey(nil, namespace, after), 0)
 	}
 	var inner error
-	err = q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, value []byte) bool {
+	err := q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, value []byte) bool {
 		ns, name, ok := record.ParseQueueKey(key)
 		if !ok {
 			inner = fmt.Errorf("queue key %x: %w", key, record.ErrFormat)
@@ -155,13 +86,13 @@ func (q Query) Queues(namespace, after string, limit int) (infos []job.QueueInfo
 			inner = err
 			return false
 		}
-		infos = append(infos, queueInfo(ns, name, &rec))
-		return limit <= 0 || len(infos) < limit
+		info := queueInfo(ns, name, &rec)
+		return visit(&info)
 	})
 	if err == nil {
 		err = inner
 	}
-	return infos, err
+	return err
 }
 
 // meta reads how a job stands; not ok if there is none or it was purged.
@@ -371,122 +302,4 @@ func (q Query) byKey(namespace, key string) ([]record.JobRef, error) {
 		return true
 	})
 	return refs, err
-}
-
-// ListOptions say which part of a list to read.
-type ListOptions struct {
-	Namespace string
-	Queue     string
-	State     job.State
-	After     string // the Next of the page before
-	Skip      int    // entries to pass over; they are not loaded
-	Limit     int    // at most so many jobs; default 100
-	Reverse   bool
-	Bodies    bool // with body, failures and result
-}
-
-// Page is a part of a list. Next continues it; empty at the end.
-type Page struct {
-	Jobs []job.Job
-	Next string
-}
-
-// List returns a page of one state of a queue.
-func (q Query) List(o ListOptions) (Page, error) {
-	rec, ok, err := q.record(o.Namespace, o.Queue)
-	if err != nil {
-		return Page{}, err
-	}
-	if !ok {
-		return Page{}, job.ErrNoQueue
-	}
-	if o.Limit <= 0 {
-		o.Limit = 100
-	}
-	after, err := hex.DecodeString(o.After)
-	if err != nil {
-		return Page{}, &job.Error{Kind: job.Invalid, Text: "malformed cursor"}
-	}
-	var ids []listed
-	if o.State == job.Ready {
-		ids, err = q.readyIDs(&rec, after, o.Skip, o.Limit, o.Reverse)
-	} else {
-		ids, err = q.listIDs(&rec, record.List(o.State), after, o.Skip, o.Limit, o.Reverse)
-	}
-	if err != nil {
-		return Page{}, err
-	}
-	p := Page{Jobs: make([]job.Job, 0, len(ids))}
-	for _, l := range ids {
-		j, ok, err := q.meta(&rec, l.id)
-		if err == nil && !ok {
-			err = fmt.Errorf("list of %q names job %d: %w", o.Queue, l.id, store.ErrCorrupt)
-		}
-		if o.Bodies && err == nil {
-			err = q.rest(&rec, &j)
-		} else {
-			j.Type, j.Body, j.BodyKind, j.Extra, j.Origin = "", nil, 0, nil, 0
-		}
-		if err != nil {
-			return Page{}, err
-		}
-		j.Namespace, j.Queue = o.Namespace, o.Queue
-		p.Jobs = append(p.Jobs, j)
-	}
-	if len(ids) == o.Limit {
-		p.Next = hex.EncodeToString(ids[len(ids)-1].sort)
-	}
-	return p, nil
-}
-
-// listed is an entry of a list; sort is what follows the list's own prefix.
-type listed struct {
-	sort []byte
-	id   job.ID
-}
-
-func (q Query) listIDs(rec *record.Queue, list record.List, after []byte, skip, limit int, reverse bool) ([]listed, error) {
-	lo, hi := record.ListStart(nil, rec.ID, list), record.ListEnd(nil, rec.ID, list)
-	prefix := len(lo)
-	if len(after) > 0 {
-		if reverse {
-			hi = append(lo[:prefix:prefix], after...)
-		} else {
-			lo = append(append(lo[:prefix:prefix], after...), 0)
-		}
-	}
-	var out []listed
-	err := q.r.Scan(store.Range{Lo: lo, Hi: hi, Reverse: reverse}, func(key, _ []byte) bool {
-		if skip > 0 {
-			skip--
-			return true
-		}
-		out = append(out, listed{append([]byte(nil), key[prefix:]...), record.EntryID(key)})
-		return len(out) < limit
-	})
-	return out, err
-}
-
-// readyIDs merges the ready jobs without a group and those with one.
-func (q Query) readyIDs(rec *record.Queue, after []byte, skip, limit int, reverse bool) ([]listed, error) {
-	grouped, err := q.listIDs(rec, record.ListGrouped, after, 0, skip+limit, reverse)
-	if err != nil {
-		return nil, err
-	}
-	if len(grouped) == 0 {
-		return q.listIDs(rec, record.ListReady, after, skip, limit, reverse)
-	}
-	plain, err := q.listIDs(rec, record.ListReady, after, 0, skip+limit, reverse)
-	if err != nil {
-		return nil, err
-	}
-	var out []listed
-	for len(out) < skip+limit && (len(plain) > 0 || len(grouped) > 0) {
-		if len(grouped) == 0 || (len(plain) > 0 && (string(plain[0].sort) < string(grouped[0].sort)) != reverse) {
-			out, plain = append(out, plain[0]), plain[1:]
-		} else {
-			out, grouped = append(out, grouped[0]), grouped[1:]
-		}
-	}
-	return out[min(skip, len(out)):], nil
 }

@@ -43,7 +43,7 @@ type Job struct {
 
 	Flags    Flags
 	Result   []byte
-	Failures []Failure // the newest last, at most FailuresKept
+	Failures []Failure // the first, then the newest, the last one last; at most FailuresKept
 }
 
 // FailuresKept is how many failures a job remembers.

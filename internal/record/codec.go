@@ -16,6 +16,9 @@ const (
 	failuresVersion = 1
 	queueVersion    = 1
 	shardVersion    = 1
+	progressVersion = 1
+	batchVersion    = 1
+	defVersion      = 1
 )
 
 // ErrFormat means that a record is not what this release writes or reads.
@@ -127,10 +130,24 @@ func (d *decoder) since(base job.Time) job.Time {
 	return job.Time(v + int64(base))
 }
 
+// What is in the same byte as the state: which of the rarer fields follow.
+const (
+	metaBatch = 1 << (iota + 6)
+	metaLock
+	metaState = metaBatch - 1
+)
+
 // AppendMeta appends how a job stands: what changes with its state, and what is needed
 // along with that.
 func AppendMeta(dst []byte, j *job.Job) []byte {
-	dst = append(dst, metaVersion, byte(j.State))
+	state := byte(j.State)
+	if j.Batch != 0 {
+		state |= metaBatch
+	}
+	if j.Lock != "" {
+		state |= metaLock
+	}
+	dst = append(dst, metaVersion, state)
 	dst = binary.AppendUvarint(dst, uint64(j.Flags))
 	dst = binary.AppendVarint(dst, int64(j.Created))
 	dst = appendSince(dst, j.Since, j.Created)
@@ -151,6 +168,12 @@ func AppendMeta(dst []byte, j *job.Job) []byte {
 	dst = appendPolicy(dst, &j.Policy, j.Created)
 	dst = appendString(dst, j.Key)
 	dst = appendString(dst, j.Group)
+	if j.Batch != 0 {
+		dst = binary.AppendUvarint(dst, uint64(j.Batch))
+	}
+	if j.Lock != "" {
+		dst = append(appendString(dst, j.Lock), byte(j.LockUntil))
+	}
 	switch j.State {
 	case job.Leased:
 		dst = appendLease(dst, &j.Lease, j.Created)
@@ -170,7 +193,8 @@ func DecodeMeta(b []byte, j *job.Job) error {
 	if err := d.version("job", metaVersion); err != nil {
 		return err
 	}
-	j.State = job.State(d.byte())
+	state := d.byte()
+	j.State = job.State(state & metaState)
 	if j.State == 0 || int(j.State) >= job.StateCount {
 		return fmt.Errorf("%w: job state %d", ErrFormat, j.State)
 	}
@@ -194,6 +218,17 @@ func DecodeMeta(b []byte, j *job.Job) error {
 	d.policy(&j.Policy, j.Created)
 	j.Key = d.text()
 	j.Group = d.text()
+	j.Batch, j.Lock, j.LockUntil = 0, "", 0
+	if state&metaBatch != 0 {
+		if j.Batch = job.BatchID(d.uvarint()); j.Batch == 0 {
+			d.fail()
+		}
+	}
+	if state&metaLock != 0 {
+		if j.Lock, j.LockUntil = d.text(), job.LockEnd(d.byte()); j.Lock == "" {
+			d.fail()
+		}
+	}
 	j.Lease, j.Blockers = job.Lease{}, nil
 	switch j.State {
 	case job.Leased:

@@ -27,16 +27,81 @@ func FuzzDecodeMeta(f *testing.F) {
 	decode := func(b []byte) (j job.Job, err error) { return j, DecodeMeta(b, &j) }
 	f.Fuzz(func(t *testing.T, b []byte) {
 		j, err := decode(b)
-		if cap(j.Blockers) > len(b) || len(j.Key)+len(j.Group) > len(b) {
-			t.Fatalf("%d bytes make %d blockers and texts of %d bytes", len(b), cap(j.Blockers), len(j.Key)+len(j.Group))
+		if texts := len(j.Key) + len(j.Group) + len(j.Lock); cap(j.Blockers) > len(b) || texts > len(b) {
+			t.Fatalf("%d bytes make %d blockers and texts of %d bytes", len(b), cap(j.Blockers), texts)
 		}
 		if err != nil || j.Created <= 0 {
 			return // times are relative to a creation after 1970
 		}
-		if j.Policy.Backoff.Unit == 0 { // with the rest of a back-off it is read, but never written
-			j.Policy.Backoff = job.Backoff{Floor: j.Policy.Backoff.Floor}
-		}
+		mend(&j.Policy)
 		again(t, j, func(j job.Job) []byte { return AppendMeta(nil, &j) }, decode)
+	})
+}
+
+// mend makes a policy that was read one that could have been written: without a unit
+// there is no back-off.
+func mend(p *job.Policy) {
+	if p.Backoff.Unit == 0 {
+		p.Backoff = job.Backoff{Floor: p.Backoff.Floor}
+	}
+}
+
+func FuzzDecodeProgress(f *testing.F) {
+	for seed := range uint64(5) {
+		p := newGen(seed).progress()
+		f.Add(AppendProgress(nil, &p))
+		f.Add(AppendOutcome(nil, &Outcome{Progress: p, How: job.Died, ID: 1, Until: 2}))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, err := DecodeProgress(b); err == nil {
+			again(t, p, func(p Progress) []byte { return AppendProgress(nil, &p) }, DecodeProgress)
+		}
+		o, err := DecodeOutcome(b)
+		if len(o.Text) > len(b) {
+			t.Fatalf("%d bytes make %d", len(b), len(o.Text))
+		}
+		if err == nil {
+			again(t, o, func(o Outcome) []byte { return AppendOutcome(nil, &o) }, DecodeOutcome)
+		}
+	})
+}
+
+func FuzzDecodeBatch(f *testing.F) {
+	for seed := range uint64(5) {
+		b := newGen(seed).batch()
+		f.Add(AppendBatch(nil, &b))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		b, err := DecodeBatch(p)
+		if len(b.Namespace) > len(p) {
+			t.Fatalf("%d bytes make %d", len(p), len(b.Namespace))
+		}
+		if err == nil && b.Created > 0 {
+			again(t, b, func(b Batch) []byte { return AppendBatch(nil, &b) }, DecodeBatch)
+		}
+	})
+}
+
+func FuzzDecodeBatchDef(f *testing.F) {
+	for seed := range uint64(10) {
+		b := newGen(seed).batchDef()
+		f.Add(AppendBatchDef(nil, &b))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		b, err := DecodeBatchDef(p)
+		size := len(b.Text)
+		for _, s := range []*job.Spec{b.Complete, b.Success} {
+			if s != nil {
+				size += len(s.Body) + len(s.Extra) + len(s.Queue) + len(s.BlockedBy)
+				mend(&s.Policy)
+			}
+		}
+		if size > len(p) {
+			t.Fatalf("%d bytes make %d", len(p), size)
+		}
+		if err == nil {
+			again(t, b, func(b BatchDef) []byte { return AppendBatchDef(nil, &b) }, DecodeBatchDef)
+		}
 	})
 }
 
@@ -125,6 +190,7 @@ func FuzzDecodeSmall(f *testing.F) {
 	f.Add(AppendKeyRef(nil, KeyRef{JobRef{1, 2}, true}))
 	f.Add(AppendSweep(nil, Sweep{5, "namespace"}))
 	f.Add(AppendUint(nil, 1<<60))
+	f.Add(AppendLock(nil, Lock{5, 1e15}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := DecodeRef(b); err == nil {
 			again(t, r, func(r JobRef) []byte { return AppendRef(nil, r) }, DecodeRef)
@@ -134,6 +200,9 @@ func FuzzDecodeSmall(f *testing.F) {
 		}
 		if s, err := DecodeSweep(b); err == nil {
 			again(t, s, func(s Sweep) []byte { return AppendSweep(nil, s) }, DecodeSweep)
+		}
+		if l, err := DecodeLock(b); err == nil {
+			again(t, l, func(l Lock) []byte { return AppendLock(nil, l) }, DecodeLock)
 		}
 		if n, err := DecodeUint(b); err == nil {
 			again(t, n, func(n uint64) []byte { return AppendUint(nil, n) }, DecodeUint)
@@ -149,6 +218,11 @@ func FuzzParseKeys(f *testing.F) {
 	f.Add(EphemeralKey(nil, 1, 2))
 	f.Add(QueueKey(nil, "a\x00b", "q"))
 	f.Add(SweepKey(nil, 1))
+	f.Add(ValueKey(nil, "space", "name"))
+	f.Add(LockKey(nil, "a\x00b", "lock"))
+	f.Add(OutcomeKey(nil, "ns", "key"))
+	f.Add(BatchKey(nil, 5, BatchFixed))
+	f.Add(ForgetKey(nil, 1e15, 5, LockKey(nil, "ns", "lock")))
 	f.Fuzz(func(t *testing.T, key []byte) {
 		EntryID(key)
 		same := func(k []byte) {
@@ -175,6 +249,25 @@ func FuzzParseKeys(f *testing.F) {
 		}
 		if namespace, name, ok := ParseQueueKey(key); ok {
 			same(QueueKey(nil, namespace, name))
+		}
+		if space, name, ok := ParseValueKey(key); ok {
+			same(ValueKey(nil, space, name))
+		}
+		if namespace, lock, ok := ParseLockKey(key); ok {
+			same(LockKey(nil, namespace, lock))
+		}
+		if namespace, k, ok := ParseOutcomeKey(key); ok {
+			same(OutcomeKey(nil, namespace, k))
+		}
+		if id, part, ok := ParseBatchKey(key); ok {
+			same(BatchKey(nil, id, part))
+		}
+		if at, id, lock, ok := ParseForgetKey(key); ok {
+			about := OutcomeKey(nil, "", "")
+			if lock {
+				about = LockKey(nil, "", "")
+			}
+			same(ForgetKey(nil, at, id, about))
 		}
 	})
 }

@@ -47,8 +47,11 @@ func goldenJobs() map[string]job.Job {
 	tombstone.Flags = job.FlagTombstone
 	blocked.Blockers = []job.ID{5, 1<<53 - 1}
 	scheduled.RunAt, scheduled.Since = job.Never, goldenTime-1
+	locked := plainJob(job.Ready)
+	locked.Batch, locked.Lock, locked.LockUntil, locked.Flags = 300, "lock", job.LockUntilFetch, job.FlagTracked|job.FlagTried
 	return map[string]job.Job{
-		"job_ready": plainJob(job.Ready), "job_tombstone": tombstone, "job_blocked": blocked, "job_scheduled": scheduled,
+		"job_locked": locked,
+		"job_ready":  plainJob(job.Ready), "job_tombstone": tombstone, "job_blocked": blocked, "job_scheduled": scheduled,
 		"job_leased": {
 			State: job.Leased, Flags: job.FlagNumbered | job.FlagSerial | job.FlagDependants | job.FlagFailures,
 			Created: goldenTime, Since: goldenTime + 5e6, Entered: 300,
@@ -66,6 +69,20 @@ func goldenJobs() map[string]job.Job {
 				Exclusive: true, OnEnd: job.EndFail, Door: 3,
 			},
 		},
+	}
+}
+
+// goldenDef is a batch with one callback that has everything and one that has nothing.
+func goldenDef() BatchDef {
+	return BatchDef{
+		Text: "text", OpenFor: 2 * time.Second, KeepFor: 3 * time.Second, KeepDone: time.Second,
+		Complete: &job.Spec{
+			Namespace: "ns", Queue: "queue", Key: "key", Numbered: true, Type: "type", Group: "group", Body: []byte(`[1]`),
+			BodyKind: job.BodyArgs, Extra: []byte("extra"), Origin: 4, Policy: job.Policy{Priority: 7, MaxFails: 25, Exhaust: job.ExhaustDead},
+			RunAt: specBase + 1, Delay: time.Second, TTL: 2 * time.Second, TTLFromRun: true, At: job.PlaceHead, Tracked: true,
+			BlockedBy: []job.Blocker{{ID: 300}, {Number: 5}},
+		},
+		Success: &job.Spec{Namespace: "ns", Queue: "queue"},
 	}
 }
 
@@ -141,6 +158,25 @@ func TestGoldenRecords(t *testing.T) {
 	same("sweep", w, sweep, err, AppendSweep(nil, sweep))
 	n, err := DecodeUint(golden(t, "number"))
 	same("number", n, uint64(300), err, AppendUint(nil, 300))
+	lock := Lock{Taker: 12344, Until: goldenTime}
+	l, err := DecodeLock(golden(t, "lock"))
+	same("lock", l, lock, err, AppendLock(nil, lock))
+	progress := Progress{Percent: -5, HasPercent: true, Text: "text", At: goldenTime}
+	p, err := DecodeProgress(golden(t, "progress"))
+	same("progress", p, progress, err, AppendProgress(nil, &progress))
+	outcome := Outcome{Progress: Progress{Text: "text", At: goldenTime}, How: job.Died, ID: 12344, Until: goldenTime + 1}
+	o, err := DecodeOutcome(golden(t, "outcome"))
+	same("outcome", o, outcome, err, AppendOutcome(nil, &outcome))
+	batch := Batch{
+		Namespace: "ns", Parent: 200, Created: goldenTime, Open: true, Committed: goldenTime + 1e6, Succeeded: goldenTime + 2e6,
+		ForgetAt: goldenTime + 3600e6, Complete: job.CallbackAcked, Success: job.CallbackPushed,
+		Total: 9, Pending: 8, Failed: 7, Incomplete: 4, Unsuccessful: 6, Children: 5,
+	}
+	b, err := DecodeBatch(golden(t, "batch"))
+	same("batch", b, batch, err, AppendBatch(nil, &batch))
+	def := goldenDef()
+	bd, err := DecodeBatchDef(golden(t, "batch_definition"))
+	same("batch_definition", bd, def, err, AppendBatchDef(nil, &def))
 
 	files, err := filepath.Glob("testdata/v1/*.hex")
 	if err != nil {
@@ -184,7 +220,12 @@ func TestGoldenKeys(t *testing.T) {
 		"group":          GroupKey(nil, 7, j.Group), "serial": SerialKey(nil, 7, 41), "timer": TimerKey(nil, goldenTime, 7, j.ID),
 		"dependant": DependantKey(nil, 5, 7, j.ID), "ephemeral": EphemeralKey(nil, 7, j.ID), "key": KeyKey(nil, ns, "key"),
 		"more": MoreKey(nil, ns, "key", j.ID), "number": NumberKey(nil, 12344), "queue": QueueKey(nil, ns, "name"),
-		"shard": MetaKey(), "sweep": SweepKey(nil, 7),
+		"shard": MetaKey(), "sweep": SweepKey(nil, 7), "job progress": JobKey(nil, 7, j.ID, PartProgress),
+		"value": ValueKey(nil, "sp\x00ce", "name"), "lock": LockKey(nil, ns, "lock"), "outcome": OutcomeKey(nil, ns, "key"),
+		"batch state": BatchKey(nil, 12344, BatchState), "batch definition": BatchKey(nil, 12344, BatchFixed),
+		"batches": BatchesKey(nil, ns, 12344), "timer of a batch": TimerKey(nil, goldenTime, 0, 12344),
+		"forget lock":    ForgetKey(nil, goldenTime, j.ID, LockKey(nil, ns, "lock")),
+		"forget outcome": ForgetKey(nil, goldenTime, j.ID, OutcomeKey(nil, ns, "key")), "job state": JobKey(nil, 7, j.ID, PartState),
 	}
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
 		got["list "+s.String()] = ListKey(nil, 7, List(s), j)

@@ -10,19 +10,25 @@ import (
 // The key spaces. Everything that belongs to one queue and can be dropped with it
 // has the queue's number right behind the first byte.
 const (
+	spaceBatch     = 'b' // batch, part
+	spaceBatches   = 'B' // namespace, batch
 	spaceDependant = 'd' // blocker id, dependant's queue and id
 	spaceEphemeral = 'e' // queue, id: jobs that do not survive a restart
+	spaceForget    = 'f' // time, id, space: what is to be forgotten then
 	spaceGroup     = 'g' // queue, group: the leased job of a busy group
 	spaceJob       = 'j' // queue, id, part
 	spaceName      = 'i' // queue: its namespace and name
 	spaceKey       = 'k' // namespace, client-given key
 	spaceList      = 'l' // queue, list, sort key, id
+	spaceLock      = 'L' // namespace, lock
 	spaceMeta      = 'm' // the shard's counters
 	spaceMore      = 'M' // namespace, client-given key that repeats, id
 	spaceNumber    = 'n' // 32-bit number
+	spaceOutcome   = 'p' // namespace, client-given key of a tracked job that has ended
 	spaceQueue     = 'q' // namespace, name
 	spaceSerial    = 's' // queue, serial number
 	spaceTimer     = 't' // time, queue, id
+	spaceValue     = 'v' // space, name: a named value
 	spaceSweep     = 'w' // queue: records left to clean up
 )
 
@@ -34,13 +40,14 @@ type QueueID uint32
 type Part byte
 
 // The parts of a job. The first is written once, by the push, with a small body in it; a
-// state change writes only the last, which then says how the job stands.
+// state change writes only PartState, which then says how the job stands.
 const (
 	PartFirst Part = iota
 	PartBody       // a body that is too large for the first
 	PartFailures
 	PartResult
 	PartState
+	PartProgress // what has been reported of a tracked job
 )
 
 // List is one of the ordered lists of a queue.
@@ -267,10 +274,7 @@ func QueuesSpan(namespace string) (lo, hi []byte) {
 	if namespace == "" {
 		return []byte{spaceQueue}, []byte{spaceQueue + 1}
 	}
-	lo = appendText([]byte{spaceQueue}, namespace)
-	hi = append([]byte(nil), lo...)
-	hi[len(hi)-1]++
-	return lo, hi
+	return textSpan(spaceQueue, namespace)
 }
 
 // MetaKey is the key of the shard's counters.
@@ -288,6 +292,14 @@ func ParseSweepKey(key []byte) QueueID {
 		return 0
 	}
 	return QueueID(binary.BigEndian.Uint32(key[1:]))
+}
+
+// textSpan returns the range of the keys of a space that go on with a text.
+func textSpan(space byte, s string) (lo, hi []byte) {
+	lo = appendText([]byte{space}, s)
+	hi = append([]byte(nil), lo...)
+	hi[len(hi)-1]++ // the terminator of the text
+	return lo, hi
 }
 
 // appendText appends s so that texts sort as their bytes and none is the prefix
@@ -330,12 +342,15 @@ func parseText(b []byte) (s string, rest []byte, ok bool) {
 }
 
 // ParseQueueKey splits the key of a queue's record.
-func ParseQueueKey(key []byte) (namespace, name string, ok bool) {
-	if len(key) < 1 || key[0] != spaceQueue {
+func ParseQueueKey(key []byte) (namespace, name string, ok bool) { return parseNamed(key, spaceQueue) }
+
+// parseNamed splits a key that is a text and what follows it.
+func parseNamed(key []byte, space byte) (text, name string, ok bool) {
+	if len(key) < 1 || key[0] != space {
 		return "", "", false
 	}
-	namespace, rest, ok := parseText(key[1:])
-	return namespace, string(rest), ok
+	text, rest, ok := parseText(key[1:])
+	return text, string(rest), ok
 }
 
 func appendOrder(dst []byte, o *job.Order) []byte {

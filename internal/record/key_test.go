@@ -166,6 +166,19 @@ func TestSpans(t *testing.T) {
 			if got := within(QueueKey(nil, other, "q"), lo, hi); got != (want || owner == "") {
 				t.Errorf("queues of %q, namespace %q: %v", owner, other, got)
 			}
+			for what, k := range map[string]struct {
+				span func(string) (lo, hi []byte)
+				key  []byte
+			}{
+				"values": {ValuesSpan, ValueKey(nil, other, "\xff")}, "locks": {LocksSpan, LockKey(nil, other, "\xff")},
+				"outcomes": {OutcomesSpan, OutcomeKey(nil, other, "\xff")},
+				"batches":  {BatchesSpan, BatchesKey(nil, other, math.MaxUint64)},
+			} {
+				lo, hi := k.span(owner)
+				if got := within(k.key, lo, hi); got != want {
+					t.Errorf("%s of %q, namespace %q: %v", what, owner, other, got)
+				}
+			}
 		}
 	}
 	for q := QueueID(1); q < 5; q++ {
@@ -201,8 +214,19 @@ func TestSpans(t *testing.T) {
 	}
 	for name, key := range map[string][]byte{
 		"ephemeral": EphemeralKey(nil, math.MaxUint32, math.MaxUint64), "sweep": SweepKey(nil, math.MaxUint32),
-		"timer": TimerKey(nil, job.Never, math.MaxUint32, math.MaxUint64),
+		"timer":  TimerKey(nil, job.Never, math.MaxUint32, math.MaxUint64),
+		"forget": ForgetKey(nil, job.Never, math.MaxUint64, LockKey(nil, "", "")),
+		"lock":   LockKey(nil, "\xff", "\xff"), "outcome": OutcomeKey(nil, "\xff", "\xff"),
+		"batch": BatchKey(nil, math.MaxUint64, BatchFixed), "batches": BatchesKey(nil, "\xff", math.MaxUint64), "value": ValueKey(nil, "\xff", "\xff"),
 	} {
+		for what, span := range map[string]func() (lo, hi []byte){"lock": AllLocks, "outcome": AllOutcomes, "batch": AllBatches} {
+			if lo, hi := span(); within(key, lo, hi) != (name == what) {
+				t.Errorf("the key of a %s and the span of a %s", name, what)
+			}
+		}
+		if within(key, ForgetFrom(nil, 0), ForgetEnd()) != (name == "forget") {
+			t.Errorf("the key of a %s and the span of what is to be forgotten", name)
+		}
 		elo, ehi := EphemeralSpan()
 		slo, shi := SweepSpan()
 		if within(key, elo, ehi) != (name == "ephemeral") || within(key, slo, shi) != (name == "sweep") ||
@@ -217,7 +241,7 @@ func TestKeysComeBack(t *testing.T) {
 	t.Parallel()
 	g := newGen(4)
 	for range 2000 {
-		q, id, part := QueueID(g.uint32()), job.ID(g.uint64()), Part(g.IntN(int(PartState)))
+		q, id, part := QueueID(g.uint32()), job.ID(g.uint64()), Part(g.IntN(int(PartProgress)+1))
 		if q2, id2, part2, ok := ParseJobKey(JobKey(nil, q, id, part)); q2 != q || id2 != id || part2 != part || !ok {
 			t.Fatalf("job key of %d, %d, %d comes back as %d, %d, %d, %v", q, id, part, q2, id2, part2, ok)
 		}
@@ -237,6 +261,28 @@ func TestKeysComeBack(t *testing.T) {
 		namespace, name := g.text(), g.text()
 		if ns2, name2, ok := ParseQueueKey(QueueKey(nil, namespace, name)); ns2 != namespace || name2 != name || !ok {
 			t.Fatalf("queue key of %q, %q comes back as %q, %q, %v", namespace, name, ns2, name2, ok)
+		}
+		if s2, name2, ok := ParseValueKey(ValueKey(nil, namespace, name)); s2 != namespace || name2 != name || !ok {
+			t.Fatalf("value key of %q, %q comes back as %q, %q, %v", namespace, name, s2, name2, ok)
+		}
+		if ns2, lock2, ok := ParseLockKey(LockKey(nil, namespace, name)); ns2 != namespace || lock2 != name || !ok {
+			t.Fatalf("lock key of %q, %q comes back as %q, %q, %v", namespace, name, ns2, lock2, ok)
+		}
+		if ns2, key2, ok := ParseOutcomeKey(OutcomeKey(nil, namespace, name)); ns2 != namespace || key2 != name || !ok {
+			t.Fatalf("outcome key of %q, %q comes back as %q, %q, %v", namespace, name, ns2, key2, ok)
+		}
+		if id2, part2, ok := ParseBatchKey(BatchKey(nil, job.BatchID(id), BatchFixed)); job.ID(id2) != id || part2 != BatchFixed || !ok {
+			t.Fatalf("batch key of %d comes back as %d, %d, %v", id, id2, part2, ok)
+		}
+		if id2 := EntryID(BatchesKey(nil, namespace, job.BatchID(id))); id2 != id {
+			t.Fatalf("batch %d is listed as %d", id, id2)
+		}
+		at2, id2, lock, ok := ParseForgetKey(ForgetKey(nil, at, id, LockKey(nil, namespace, name)))
+		if at2 != at || id2 != id || !lock || !ok {
+			t.Fatalf("entry of lock %d, %d comes back as %d, %d, %v, %v", at, id, at2, id2, lock, ok)
+		}
+		if _, _, lock, ok := ParseForgetKey(ForgetKey(nil, at, id, OutcomeKey(nil, namespace, name))); lock || !ok {
+			t.Fatalf("entry of an outcome is %v, that of a lock %v", ok, lock)
 		}
 		at3, q3, id3 := max(job.Time(g.int64()), 0), QueueID(g.uint32()), job.ID(g.uint64())
 		want := cmp.Or(cmp.Compare(at, at3), cmp.Compare(q, q3), cmp.Compare(id, id3))

@@ -85,6 +85,12 @@ func (g gen) meta() job.Job {
 	if j.Flags.Has(job.FlagSerial) {
 		j.Serial = g.uint64()
 	}
+	if g.bool() {
+		j.Batch = 1 + job.BatchID(g.uint64()>>1)
+	}
+	if g.bool() {
+		j.Lock, j.LockUntil = "lock"+g.text(), job.LockEnd(g.IntN(2))
+	}
 	if j.State == job.Leased {
 		j.Lease = job.Lease{
 			Holder: job.Holder{Node: g.uint32(), Num: g.uint64()}, Until: g.time(), Length: time.Duration(g.int64()),
@@ -98,6 +104,49 @@ func (g gen) meta() job.Job {
 		}
 	}
 	return j
+}
+
+func (g gen) progress() Progress {
+	p := Progress{Text: g.text(), At: job.Time(g.int64()), HasPercent: g.bool()}
+	if p.HasPercent {
+		p.Percent = g.int64()
+	}
+	return p
+}
+
+func (g gen) batch() Batch {
+	return Batch{
+		Namespace: g.text(), Parent: job.BatchID(g.uint64()), Created: g.created(), Open: g.bool(),
+		Committed: g.time(), Succeeded: g.time(), ForgetAt: g.time(),
+		Complete: job.Callback(g.IntN(3)), Success: job.Callback(g.IntN(3)), Total: g.uint64(), Pending: g.uint64(),
+		Failed: g.uint64(), Incomplete: g.uint64(), Unsuccessful: g.uint64(), Children: g.uint64(),
+	}
+}
+
+func (g gen) batchDef() BatchDef {
+	return BatchDef{
+		Text: g.text(), OpenFor: time.Duration(g.int64()), KeepFor: time.Duration(g.int64()), KeepDone: time.Duration(g.int64()),
+		Complete: g.spec(), Success: g.spec(),
+	}
+}
+
+// spec is one of a callback, or nil.
+func (g gen) spec() *job.Spec {
+	if g.IntN(3) == 0 {
+		return nil
+	}
+	s := &job.Spec{
+		Namespace: g.text(), Queue: g.text(), Key: g.text(), Numbered: g.bool(), Type: g.text(), Group: g.text(),
+		BodyKind: job.BodyKind(g.IntN(5)), Extra: g.bytes(), Origin: job.Door(g.byte()), Policy: g.policy(), RunAt: g.time(),
+		Delay: time.Duration(g.int64()), TTL: time.Duration(g.int64()), TTLFromRun: g.bool(), At: job.Place(g.IntN(6)), Tracked: g.bool(),
+	}
+	if s.BodyKind != job.BodyNone {
+		s.Body = append([]byte{}, g.bytes()...) // an empty body differs from none
+	}
+	for range g.IntN(3) {
+		s.BlockedBy = append(s.BlockedBy, job.Blocker{ID: job.ID(g.uint64()), Number: g.uint32()})
+	}
+	return s
 }
 
 func (g gen) failures() []job.Failure {
@@ -161,6 +210,16 @@ func TestRoundTrips(t *testing.T) {
 		check(t, seed, "sweep", AppendSweep(nil, w), w, DecodeSweep)
 		n := g.uint64()
 		check(t, seed, "number", AppendUint(nil, n), n, DecodeUint)
+		l := Lock{job.ID(g.uint64()), g.time()}
+		check(t, seed, "lock", AppendLock(nil, l), l, DecodeLock)
+		p := g.progress()
+		check(t, seed, "progress", AppendProgress(nil, &p), p, DecodeProgress)
+		o := Outcome{g.progress(), job.Outcome(g.IntN(3)), job.ID(g.uint64()), g.time()}
+		check(t, seed, "outcome", AppendOutcome(nil, &o), o, DecodeOutcome)
+		b := g.batch()
+		check(t, seed, "batch", AppendBatch(nil, &b), b, DecodeBatch)
+		def := g.batchDef()
+		check(t, seed, "batch definition", AppendBatchDef(nil, &def), def, DecodeBatchDef)
 		checkBody(t, g)
 	}
 }
@@ -212,6 +271,7 @@ func TestVersions(t *testing.T) {
 	g := newGen(1)
 	j, q := g.meta(), g.queue()
 	var s Shard
+	p, o, batch, def := g.progress(), Outcome{}, g.batch(), g.batchDef()
 	for what, test := range map[string]struct {
 		b      []byte
 		decode func([]byte) error
@@ -221,6 +281,12 @@ func TestVersions(t *testing.T) {
 		"failures": {AppendFailures(nil, nil), func(b []byte) error { _, err := DecodeFailures(b); return err }},
 		"queue":    {AppendQueue(nil, &q), func(b []byte) error { _, err := DecodeQueue(b); return err }},
 		"shard":    {AppendShard(nil, &s), func(b []byte) error { _, err := DecodeShard(b); return err }},
+		"progress": {AppendProgress(nil, &p), func(b []byte) error { _, err := DecodeProgress(b); return err }},
+		"outcome":  {AppendOutcome(nil, &o), func(b []byte) error { _, err := DecodeOutcome(b); return err }},
+		"batch":    {AppendBatch(nil, &batch), func(b []byte) error { _, err := DecodeBatch(b); return err }},
+		"batch definition": {
+			AppendBatchDef(nil, &def), func(b []byte) error { _, err := DecodeBatchDef(b); return err },
+		},
 	} {
 		if err := test.decode(test.b); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -236,6 +302,14 @@ func TestVersions(t *testing.T) {
 	j.State = job.State(job.StateCount)
 	if err := DecodeMeta(AppendMeta(nil, &j), &job.Job{}); err == nil {
 		t.Error("an unknown state is read")
+	}
+	plain := plainJob(job.Ready)
+	for _, bit := range []byte{metaBatch, metaLock} {
+		b := AppendMeta(nil, &plain)
+		b[1] |= bit
+		if err := DecodeMeta(append(b, 0, 0), &job.Job{}); err == nil {
+			t.Error("batch zero, or a lock without a name, is read")
+		}
 	}
 }
 

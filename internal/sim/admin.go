@@ -12,7 +12,7 @@ func (m *Model) applyPromote(c *job.Promote) {
 	promotable := func(j *entry) bool {
 		switch j.State {
 		case job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead:
-			return true
+			return c.In.Allow(j.State)
 		case job.Blocked, job.Ready, job.Leased, job.Done:
 		}
 		return false
@@ -32,11 +32,15 @@ func (m *Model) applyPromote(c *job.Promote) {
 }
 
 func (m *Model) applyKill(c *job.Kill) {
-	j := m.find(c.Ref, false, func(j *entry) bool { return !j.State.Finished() && j.State != job.Dead })
+	j := m.find(c.Ref, false, func(j *entry) bool {
+		return c.In.Allow(j.State) && !j.State.Finished() && j.State != job.Dead
+	})
 	var err *job.Error
 	switch {
 	case j == nil:
 		err = job.ErrNotFound
+	case !c.In.Allow(j.State):
+		err = job.ErrBadState
 	case j.State.Finished():
 		err = job.ErrFinished
 	case j.State == job.Dead:
@@ -74,11 +78,11 @@ func (m *Model) applyRespawn(c *job.Respawn) {
 }
 
 func (m *Model) applyMove(c *job.Move) {
-	j := m.find(c.Ref, false, func(j *entry) bool { return j.State != job.Leased })
+	j := m.find(c.Ref, false, func(j *entry) bool { return c.In.Allow(j.State) && j.State != job.Leased })
 	switch {
 	case j == nil:
 		m.refuse(job.ErrNotFound)
-	case j.State == job.Leased:
+	case j.State == job.Leased || !c.In.Allow(j.State):
 		m.refuse(job.ErrBadState)
 	default:
 		if j.Queue != c.Queue {
@@ -162,18 +166,20 @@ func (m *Model) deleteAll(jobs []*entry) {
 	}
 	m.swept = append(m.swept, ids...)
 	if !later {
-		m.sweep()
+		m.sweep(func() {}) // batches go on when the command is over
 	}
 }
 
-// sweep tells those who waited for purged jobs.
-func (m *Model) sweep() {
+// sweep tells those who waited for purged jobs, one after the other.
+func (m *Model) sweep(then func()) {
 	for len(m.swept) > 0 {
 		id := m.swept[0]
 		m.swept = m.swept[1:]
 		m.unwait(id)
 		m.follow()
+		m.tried(id)
 		m.strike(id)
+		then()
 	}
 }
 
@@ -226,6 +232,9 @@ func (m *Model) inQueue(name queueName) []*entry {
 }
 
 func (m *Model) applyFlush(c *job.Flush) {
+	maps.DeleteFunc(m.batches, func(_ job.BatchID, b *batch) bool { return b.ns == c.Namespace })
+	maps.DeleteFunc(m.locks, func(name lockName, _ lock) bool { return name.ns == c.Namespace })
+	maps.DeleteFunc(m.outcomes, func(name keyName, _ outcome) bool { return name.ns == c.Namespace })
 	for _, q := range m.inOrder() {
 		if q.ns == c.Namespace {
 			m.dropQueue(q.queueName)

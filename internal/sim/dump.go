@@ -11,13 +11,53 @@ import (
 	"millrace/internal/job"
 )
 
-// ListFunc returns one state of a queue in the order of its list.
-type ListFunc func(namespace, queue string, s job.State) []job.Job
+// View is a whole state as far as it can be observed. Two states that no sequence of
+// commands can tell apart have the same text, apart from callers that wait.
+type View struct {
+	Queues []job.QueueInfo
+	// List returns one state of a queue in the order of its list.
+	List     func(namespace, queue string, s job.State) []job.Job
+	Batches  []job.BatchInfo
+	Locks    []Lock
+	Outcomes []Outcome
+	Progress []Progress
+	Values   []Value
+}
 
-// Dump returns the whole state as text. Two states that no sequence of commands
-// can tell apart have the same text, apart from callers that wait.
-func (m *Model) Dump() string {
-	infos := make([]job.QueueInfo, 0, len(m.queues))
+// Lock is a lock, who took it and until when.
+type Lock struct {
+	Namespace string
+	Name      string
+	Taker     job.ID
+	Until     job.Time
+}
+
+// Outcome says until when the outcome of a tracked job is known.
+type Outcome struct {
+	Namespace string
+	Key       string
+	How       job.Outcome
+	Until     job.Time
+}
+
+// Progress is what is known under a key.
+type Progress struct {
+	job.Progress
+
+	Namespace string
+	Key       string
+}
+
+// Value is a named value.
+type Value struct {
+	Space string
+	Name  string
+	Value []byte
+}
+
+// View returns the state of the model.
+func (m *Model) View() View {
+	v := m.Bonds()
 	for name, q := range m.queues {
 		info := job.QueueInfo{
 			Namespace: name.ns, Name: name.name, Totals: q.totals, Paused: q.paused, PausedUntil: q.pausedUntil,
@@ -29,45 +69,121 @@ func (m *Model) Dump() string {
 		if ready := m.list(name, job.Ready); len(ready) > 0 {
 			info.OldestReady = ready[0].Since
 		}
-		infos = append(infos, info)
+		v.Queues = append(v.Queues, info)
 	}
-	return Dump(infos, func(ns, name string, s job.State) []job.Job {
+	v.List = func(ns, name string, s job.State) []job.Job {
 		var out []job.Job
 		for _, j := range m.list(queueName{ns, name}, s) {
 			out = append(out, j.Job)
 		}
 		return out
-	})
-}
-
-// Dump returns queues and their jobs as text.
-func Dump(queues []job.QueueInfo, list ListFunc) string {
-	slices.SortFunc(queues, func(a, b job.QueueInfo) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
-	var b strings.Builder
-	for _, q := range queues {
-		fmt.Fprintf(&b, "queue %s/%s created=%d configured=%t hidden=%t capacity=%d serials=%t attrs=%q oldest=%d\n",
-			q.Namespace, q.Name, q.Created, q.Configured, q.Hidden, q.Settings.Capacity, q.Settings.Serials, q.Settings.Attrs, q.OldestReady)
-		if q.Paused {
-			fmt.Fprintf(&b, "  paused until %d\n", q.PausedUntil)
-		}
-		for c, n := range q.Totals {
-			if n > 0 {
-				fmt.Fprintf(&b, "  total %s %d\n", job.Counter(c), n)
-			}
-		}
-		for s := job.Scheduled; int(s) < job.StateCount; s++ {
-			jobs := list(q.Namespace, q.Name, s)
-			if len(jobs) > 0 || q.Counts[s] > 0 {
-				fmt.Fprintf(&b, "  %s %d\n", s, q.Counts[s])
-			}
-			for i := range jobs {
-				fmt.Fprintf(&b, "    %s\n", Describe(&jobs[i]))
-			}
+	}
+	for name, o := range m.outcomes {
+		if m.now < o.until {
+			v.Outcomes = append(v.Outcomes, Outcome{name.ns, name.key, o.how, o.until})
 		}
 	}
+	for name := range m.keys {
+		if p, ok := m.Progress(name.ns, name.key); ok {
+			v.Progress = append(v.Progress, Progress{p, name.ns, name.key})
+		}
+	}
+	for name, value := range m.values {
+		v.Values = append(v.Values, Value{name.space, name.name, value})
+	}
+	return v
+}
+
+// Bonds returns the part of the state that the jobs are tied to.
+func (m *Model) Bonds() View {
+	v := View{Batches: m.BatchInfos()}
+	for name, l := range m.locks {
+		if m.now < l.until {
+			v.Locks = append(v.Locks, Lock{name.ns, name.name, l.taker, l.until})
+		}
+	}
+	return v
+}
+
+// Dump returns the state of the model as text.
+func (m *Model) Dump() string { return m.View().Dump() }
+
+// Dump returns a state as text.
+func (v View) Dump() string {
+	var b strings.Builder
+	slices.SortFunc(v.Queues, func(a, b job.QueueInfo) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	for i := range v.Queues {
+		v.dumpQueue(&b, &v.Queues[i])
+	}
+	var lines []string
+	for i := range v.Batches {
+		info := v.Batches[i]
+		if !v.hasBatch(info.Parent) {
+			info.Parent = 0 // forgotten: whether it is still named means nothing
+		}
+		lines = append(lines, fmt.Sprintf("batch %d %s", info.ID, Text(info)))
+	}
+	for _, l := range v.Locks {
+		lines = append(lines, "lock "+Text(l))
+	}
+	for _, o := range v.Outcomes {
+		lines = append(lines, "outcome "+Text(o))
+	}
+	for _, p := range v.Progress {
+		lines = append(lines, fmt.Sprintf("progress %s/%s %s", p.Namespace, p.Key, Text(p.Progress)))
+	}
+	for _, s := range v.Values {
+		lines = append(lines, fmt.Sprintf("value %s/%s %q", s.Space, s.Name, s.Value))
+	}
+	slices.Sort(lines)
+	b.WriteString(strings.Join(lines, "\n"))
 	return b.String()
+}
+
+func (v View) dumpQueue(b *strings.Builder, q *job.QueueInfo) {
+	fmt.Fprintf(b, "queue %s/%s created=%d configured=%t hidden=%t capacity=%d serials=%t attrs=%q oldest=%d\n",
+		q.Namespace, q.Name, q.Created, q.Configured, q.Hidden, q.Settings.Capacity, q.Settings.Serials, q.Settings.Attrs, q.OldestReady)
+	if q.Paused {
+		fmt.Fprintf(b, "  paused until %d\n", q.PausedUntil)
+	}
+	for c, n := range q.Totals {
+		if n > 0 {
+			fmt.Fprintf(b, "  total %s %d\n", job.Counter(c), n)
+		}
+	}
+	for s := job.Scheduled; int(s) < job.StateCount; s++ {
+		jobs := v.List(q.Namespace, q.Name, s)
+		if len(jobs) > 0 || q.Counts[s] > 0 {
+			fmt.Fprintf(b, "  %s %d\n", s, q.Counts[s])
+		}
+		for i := range jobs {
+			v.Forget(&jobs[i])
+			fmt.Fprintf(b, "    %s\n", Describe(&jobs[i]))
+		}
+	}
+}
+
+// Forget takes from a job the batch that is forgotten and the lock that it has lost:
+// whether it still names them means nothing.
+func (v View) Forget(j *job.Job) {
+	if !v.hasBatch(j.Batch) {
+		j.Batch = 0
+		j.Flags &^= job.FlagOnComplete | job.FlagOnSuccess
+	}
+	if j.Batch == 0 {
+		j.Flags &^= job.FlagTried
+	}
+	if !slices.ContainsFunc(v.Locks, func(l Lock) bool {
+		return l.Taker == j.ID && l.Namespace == j.Namespace && l.Name == j.Lock
+	}) {
+		j.Lock, j.LockUntil = "", 0
+	}
+}
+
+func (v View) hasBatch(id job.BatchID) bool {
+	return slices.ContainsFunc(v.Batches, func(b job.BatchInfo) bool { return b.ID == id })
 }
 
 // Describe returns one line with everything about a job that can be observed.
@@ -82,6 +198,13 @@ func Describe(j *job.Job) string {
 		j.Since, j.RunAt, j.Attempts, j.Fails, j.Buries)
 	if j.State == job.Ready || j.State == job.Buried {
 		fmt.Fprintf(&b, " order=%d/%d/%d", j.Order.Rank, j.Order.Priority, j.Order.At)
+	}
+	if j.Lock != "" {
+		fmt.Fprintf(&b, " lock=%s/%d", j.Lock, j.LockUntil)
+	}
+	if j.Batch != 0 {
+		fmt.Fprintf(&b, " batch=%d tried=%t on-complete=%t on-success=%t", j.Batch, j.Flags.Has(job.FlagTried),
+			j.Flags.Has(job.FlagOnComplete), j.Flags.Has(job.FlagOnSuccess))
 	}
 	if j.State == job.Dead {
 		fmt.Fprintf(&b, " timer=%d", j.Timer)
@@ -142,7 +265,11 @@ func Identity(j *job.Job) string {
 	for _, f := range []struct {
 		flag job.Flags
 		name string
-	}{{job.FlagNumbered, "numbered"}, {job.FlagEphemeral, "ephemeral"}} {
+	}{
+		{job.FlagNumbered, "numbered"},
+		{job.FlagEphemeral, "ephemeral"},
+		{job.FlagTracked, "tracked"},
+	} {
 		if j.Flags.Has(f.flag) {
 			b.WriteString(" " + f.name)
 		}
@@ -169,6 +296,24 @@ func (m *Model) Waiting() []uint64 {
 		out = append(out, w.token)
 	}
 	return out
+}
+
+// namespaces returns the namespaces that have anything.
+func (m *Model) namespaces() []string {
+	set := map[string]bool{}
+	for name := range m.queues {
+		set[name.ns] = true
+	}
+	for _, b := range m.batches {
+		set[b.ns] = true
+	}
+	for name := range m.locks {
+		set[name.ns] = true
+	}
+	for name := range m.outcomes {
+		set[name.ns] = true
+	}
+	return slices.Sorted(maps.Keys(set))
 }
 
 // ids returns the ids of all jobs, ascending.

@@ -85,9 +85,16 @@ func (m *Model) pick(c *job.Fetch, token uint64, n int) *entry {
 
 func (m *Model) lease(j *entry, c *job.Fetch) {
 	m.count(j, job.CountFetched)
+	j.ReadyAt = j.Since
 	m.enter(j, job.Leased)
 	j.Attempts++
+	if j.LockUntil == job.LockUntilFetch {
+		m.unlock(j)
+	}
 	l := job.Lease{Holder: c.Holder, Length: j.Policy.Lease, Exclusive: c.Exclusive, OnEnd: c.OnEnd, Door: c.Door}
+	if l.Length == 0 {
+		l.Length = c.DefaultLease
+	}
 	if c.LeaseSet {
 		l.Length = c.Lease
 	}
@@ -99,11 +106,14 @@ func (m *Model) lease(j *entry, c *job.Fetch) {
 
 // serve hands out what has become possible to those who wait.
 func (m *Model) serve() {
-	for _, w := range slices.Clone(m.waits) {
-		if c, ok := w.cmd.(*job.Push); ok && !m.full(queueName{c.Spec.Namespace, c.Spec.Queue}) {
-			r, _ := m.push(&c.Spec, nil, nil)
-			m.complete(w, r)
+	for {
+		w, c := m.nextPush()
+		if w == nil {
+			break
 		}
+		r, _ := m.push(&c.Spec, nil, nil)
+		m.complete(w, r)
+		m.advance()
 	}
 	m.follow()
 	// Whoever still waits for something that is there is served by the plain
@@ -115,6 +125,36 @@ func (m *Model) serve() {
 			}
 		}
 	}
+}
+
+// nextPush returns the next push that waited and has room. Those of a queue come in as
+// they arrived; which queue comes first, if several have room, is left open.
+func (m *Model) nextPush() (*wait, *job.Push) {
+	var next *wait
+	seen := map[queueName]bool{}
+	for _, w := range m.waits {
+		c, ok := w.cmd.(*job.Push)
+		if !ok || seen[queueName{c.Spec.Namespace, c.Spec.Queue}] {
+			continue
+		}
+		name := queueName{c.Spec.Namespace, c.Spec.Queue}
+		seen[name] = true
+		if m.full(name) {
+			continue
+		}
+		id, told := m.oracle.Pushed(w.token)
+		if told && id == m.peekID(&c.Spec) {
+			return w, c
+		}
+		if next == nil || told && id == 0 { // a refusal must be for what is there already
+			next = w
+		}
+	}
+	if next == nil {
+		return nil, nil
+	}
+	c, _ := next.cmd.(*job.Push)
+	return next, c
 }
 
 // follow hands out what the machine handed out, as far as that is possible by now.

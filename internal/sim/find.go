@@ -46,10 +46,12 @@ func matches(j *entry, ref job.Ref) bool {
 
 // settle finds the job of a settling verb and asks of it what the verb needs.
 // With free, a verb that needs nothing is not bound by an exclusive lease.
-func (m *Model) settle(ref job.Ref, by job.Holder, need job.Need, free bool) (*entry, *job.Error) {
+func (m *Model) settle(ref job.Ref, by job.Holder, need job.Need, free bool, in job.States) (*entry, *job.Error) {
 	check := func(j *entry) *job.Error {
 		leased := j.State == job.Leased
 		switch {
+		case !in.Allow(j.State):
+			return job.ErrBadState
 		case (need == job.NeedHeld || need == job.NeedLeased) && !leased:
 			return job.ErrNotLeased
 		case need == job.NeedHeld && j.Lease.Holder != by:

@@ -17,6 +17,9 @@ type generator struct {
 	total   int
 	queues  []string
 	bodies  int
+
+	// How many percent of the pushes join a batch, take a lock, are tracked.
+	joins, locks, tracks int
 }
 
 // verb is one kind of command and how often it comes in the mean.
@@ -37,7 +40,7 @@ var verbs = []verb{
 	{3, func(g *generator) job.Command { return g.giveBack() }},
 	{4, func(g *generator) job.Command {
 		ref, by, need := g.settling()
-		return &job.Bury{Ref: ref, By: by, Need: need, Want: g.chance(30)}
+		return &job.Bury{Ref: ref, In: g.in(ref), By: by, Need: need, Want: g.chance(30)}
 	}},
 	{4, func(g *generator) job.Command {
 		if g.chance(50) {
@@ -49,16 +52,21 @@ var verbs = []verb{
 	{4, func(g *generator) job.Command { return g.remove() }},
 	{4, func(g *generator) job.Command { return g.touch() }},
 	{4, func(g *generator) job.Command {
-		return &job.Promote{Ref: g.ref(job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead), Place: g.place(), Want: g.chance(30)}
+		ref := g.ref(job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead)
+		return &job.Promote{Ref: ref, In: g.in(ref), Place: g.place(), Want: g.chance(30)}
 	}},
 	{3, func(g *generator) job.Command {
-		return &job.Kill{Ref: g.ref(job.Ready, job.Leased, job.Scheduled), For: g.length(), Want: g.chance(30)}
+		ref := g.ref(job.Ready, job.Leased, job.Scheduled)
+		return &job.Kill{Ref: ref, In: g.in(ref), For: g.length(), Want: g.chance(30)}
 	}},
 	{2, func(g *generator) job.Command {
 		ns, queue, _ := g.list(job.Dead)
 		return &job.Respawn{Namespace: ns, Queue: queue, Limit: g.rng.IntN(5), Attempts: uint32(g.rng.IntN(3)), TTL: g.length()}
 	}},
-	{4, func(g *generator) job.Command { return &job.Move{Ref: g.ref(), Queue: g.queue()} }},
+	{4, func(g *generator) job.Command {
+		ref := g.ref()
+		return &job.Move{Ref: ref, In: g.in(ref), Queue: g.queue()}
+	}},
 	{4, func(g *generator) job.Command { return &job.Await{Ref: g.ref(), Wait: g.patience()} }},
 	{5, func(g *generator) job.Command { return &job.Run{Spec: g.spec(), Wait: g.patience()} }},
 	{5, func(g *generator) job.Command { return g.atomic() }},
@@ -98,7 +106,23 @@ var verbs = []verb{
 		}
 	}},
 	{1, func(g *generator) job.Command { return &job.Flush{Namespace: g.namespace()} }},
+	{6, func(g *generator) job.Command { return g.report() }},
+	{5, func(g *generator) job.Command { return g.newBatch() }},
+	{7, func(g *generator) job.Command { return g.commit() }},
+	{2, func(g *generator) job.Command {
+		ns, id := g.batch(func(b *batch) bool { return !b.open })
+		return &job.OpenBatch{Namespace: ns, Batch: id}
+	}},
+	{3, func(g *generator) job.Command {
+		return &job.SetValue{Space: choose(g, spaces...), Name: choose(g, "n1", "n2", ""), Value: g.bytes(), IfAbsent: g.chance(40)}
+	}},
+	{2, func(g *generator) job.Command {
+		return &job.DropValue{Space: choose(g, spaces...), Name: choose(g, "n1", "n2", "")}
+	}},
 }
+
+// spaces are where values are kept.
+var spaces = []string{"v1", "v2"}
 
 // holders are few, so that they meet. The first is nobody.
 var holders = []job.Holder{{}, {Node: 1, Num: 1}, {Node: 1, Num: 2}, {Node: 2, Num: 1}}
@@ -107,11 +131,17 @@ var holders = []job.Holder{{}, {Node: 1, Num: 1}, {Node: 1, Num: 2}, {Node: 2, N
 // often and some not at all, so that runs differ more than uniform chance would
 // make them.
 func newGenerator(rng *rand.Rand, m *Model) *generator {
-	g := &generator{rng: rng, model: m, queues: []string{"q", "r", "s", "t"}[:1+rng.IntN(4)]}
+	g := &generator{
+		rng: rng, model: m, queues: []string{"q", "r", "s", "t"}[:1+rng.IntN(4)],
+		joins: []int{0, 10, 30, 80}[rng.IntN(4)], locks: []int{0, 10, 30}[rng.IntN(3)], tracks: []int{0, 20, 80}[rng.IntN(3)],
+	}
 	for i, v := range verbs {
 		w := v.weight * []int{0, 2, 4, 4, 4, 8, 16}[rng.IntN(7)]
 		if i < 2 {
 			w = max(w, v.weight*2)
+		}
+		if i == 2 && g.joins > 50 {
+			w = max(w, v.weight*12) // or batches would never succeed
 		}
 		g.weights = append(g.weights, w)
 		g.total += w
@@ -139,10 +169,11 @@ func (g *generator) pass(now job.Time) time.Duration {
 	case n < 75:
 		return time.Duration(1+g.rng.IntN(3000)) * time.Millisecond
 	case n < 85:
-		if t := g.model.NextTimer(); t != 0 && t != job.Never {
-			return max(t.Sub(now), 0)
+		t := g.model.NextTimer()
+		if far := t.Sub(now) > 2*time.Minute; t == 0 || t == job.Never || far && !g.chance(10) {
+			return time.Microsecond
 		}
-		return time.Microsecond
+		return max(t.Sub(now), 0)
 	case n < 98:
 		return time.Duration(1+g.rng.IntN(5)) * time.Second
 	case n < 99:
@@ -156,11 +187,14 @@ func (g *generator) chance(percent int) bool { return g.rng.IntN(100) < percent 
 
 func choose[T any](g *generator, from ...T) T { return from[g.rng.IntN(len(from))] }
 
+// namespaces are where jobs and batches are.
+var namespaces = []string{"a", "b"}
+
 func (g *generator) namespace() string {
 	if g.chance(12) {
-		return "b"
+		return namespaces[1]
 	}
-	return "a"
+	return namespaces[0]
 }
 
 func (g *generator) queue() string {
@@ -232,6 +266,7 @@ func (g *generator) spec() job.Spec {
 			s.BlockedBy = append(s.BlockedBy, g.blocker())
 		}
 	}
+	g.bonds(&s)
 	return s
 }
 
@@ -294,11 +329,18 @@ func (g *generator) fetch() job.Command {
 	if g.chance(30) {
 		f.LeaseSet, f.Lease = true, g.length()
 	}
+	if g.chance(30) {
+		f.DefaultLease = g.length()
+	}
 	return f
 }
 
 func (g *generator) ack() *job.Ack {
 	ref, by, need := g.settling()
+	if in := g.inBatch(); len(in) > 0 && g.chance(max(g.joins, 30)) {
+		j := choose(g, in...)
+		ref, by, need = job.ByID(j.Namespace, "", j.ID), j.Lease.Holder, choose(g, job.NeedUnfinished, job.NeedAny)
+	}
 	c := &job.Ack{Ref: ref, By: by, Need: need, Result: g.bytes(), Keep: g.chance(30), Want: g.chance(30)}
 	if c.Keep && g.chance(30) {
 		c.NewBody, c.Body, c.BodyKind = true, g.bytes(), job.BodyJSON
@@ -308,7 +350,10 @@ func (g *generator) ack() *job.Ack {
 
 func (g *generator) remove() *job.Delete {
 	ref, by, need := g.settling()
-	return &job.Delete{Ref: ref, By: by, Need: need, Want: g.chance(30)}
+	if g.chance(15) {
+		ref, need = g.ref(job.Dead), job.NeedAny
+	}
+	return &job.Delete{Ref: ref, In: g.in(ref), By: by, Need: need, Want: g.chance(30)}
 }
 
 func (g *generator) release() job.Command {
@@ -366,6 +411,9 @@ func (g *generator) atomic() job.Command {
 	}
 	for range 1 + g.rng.IntN(4) {
 		switch n := g.rng.IntN(100); {
+		case n < 10 && len(g.model.locks) > 0:
+			pushes++
+			c.Ops = append(c.Ops, g.relock()...)
 		case n < 60:
 			p := &job.Push{Spec: g.spec()}
 			if pushes > 0 && g.chance(40) {

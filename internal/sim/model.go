@@ -23,8 +23,14 @@ type Completion struct {
 type Oracle interface {
 	// Picked returns the n-th job that the fetch with this token was given.
 	Picked(token uint64, n int) (job.ID, bool)
+	// Pushed returns the job that the push with this token was given, zero if it was
+	// refused.
+	Pushed(token uint64) (job.ID, bool)
 	// RunAt returns the due time that a job has after the step.
 	RunAt(id job.ID) (job.Time, bool)
+	// Callback reports whether the job with this id is the callback of a batch that
+	// the flag stands for.
+	Callback(id job.ID, of job.BatchID, flag job.Flags) bool
 	// Sweeping reports whether the command has left something to clean up: those
 	// that waited for what it removed are released by the next Tick.
 	Sweeping() bool
@@ -33,9 +39,11 @@ type Oracle interface {
 // silence is the oracle when nothing is left to chance.
 type silence struct{}
 
-func (silence) Picked(uint64, int) (job.ID, bool) { return 0, false }
-func (silence) RunAt(job.ID) (job.Time, bool)     { return 0, false }
-func (silence) Sweeping() bool                    { return false }
+func (silence) Picked(uint64, int) (job.ID, bool)            { return 0, false }
+func (silence) Pushed(uint64) (job.ID, bool)                 { return 0, false }
+func (silence) RunAt(job.ID) (job.Time, bool)                { return 0, false }
+func (silence) Callback(job.ID, job.BatchID, job.Flags) bool { return false }
+func (silence) Sweeping() bool                               { return false }
 
 // entry is one job of the model. Of the embedded Job, Timer is the end of a dead
 // job's keeping and unused otherwise, Entered and Order.Seq count the model's own
@@ -45,6 +53,8 @@ type entry struct {
 
 	// toOld makes a release with a delay come back to its old place.
 	toOld bool
+	// reported is what is known of a tracked job's progress.
+	reported progress
 }
 
 type queueName struct{ ns, name string }
@@ -91,6 +101,12 @@ type Model struct {
 	endings []ending // in order of arrival
 	swept   []job.ID // purged, while those that waited for them do not know yet
 
+	locks    map[lockName]lock
+	batches  map[job.BatchID]*batch
+	outcomes map[keyName]outcome
+	values   map[valueName][]byte
+	keys     map[keyName]bool // every key that a job ever had
+
 	lastID    job.ID
 	sequence  uint64 // places in the order of ready jobs
 	entered   uint64 // entries into a state
@@ -108,7 +124,10 @@ type Model struct {
 
 // NewModel returns an empty model.
 func NewModel(now job.Time) *Model {
-	return &Model{now: now, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}}
+	return &Model{
+		now: now, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}, locks: map[lockName]lock{},
+		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{}, keys: map[keyName]bool{},
+	}
 }
 
 // Apply fires the timers that are due and applies one command. A command that
@@ -120,6 +139,7 @@ func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]
 	m.fireDue()
 	m.token = token
 	m.command(cmd)
+	m.advance()
 	m.serve()
 	return m.end()
 }
@@ -129,7 +149,7 @@ func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]
 func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 	m.begin(now, o)
 	m.fireDue()
-	m.sweep()
+	m.sweep(m.advance)
 	m.serve()
 	m.fireDue()
 	return m.end()
@@ -140,6 +160,7 @@ func (m *Model) EndWaits(now job.Time) []Completion {
 	m.begin(now, silence{})
 	for len(m.waits) > 0 {
 		m.giveUp(m.waits[0], job.ErrTimeout)
+		m.advance()
 		m.serve() // what one gives up may be what another waits for
 	}
 	out, _ := m.end() // nothing is left to chance
@@ -168,6 +189,7 @@ func (m *Model) Restart(now job.Time) {
 	for _, j := range m.sorted(func(j *entry) bool { return j.Flags.Has(job.FlagEphemeral) }) {
 		m.withdraw(j)
 	}
+	m.advance()
 	_, _ = m.end() // nobody is there to be answered
 }
 
@@ -184,6 +206,16 @@ func (m *Model) Clone() *Model {
 		e := *q
 		c.queues[name] = &e
 	}
+	c.batches = make(map[job.BatchID]*batch, len(m.batches))
+	for id, b := range m.batches {
+		e := *b
+		e.members = maps.Clone(b.members)
+		c.batches[id] = &e
+	}
+	c.locks = maps.Clone(m.locks)
+	c.outcomes = maps.Clone(m.outcomes)
+	c.values = maps.Clone(m.values)
+	c.keys = maps.Clone(m.keys)
 	c.waits = slices.Clone(m.waits)
 	c.endings = slices.Clone(m.endings)
 	c.swept = slices.Clone(m.swept)
@@ -220,7 +252,10 @@ func (m *Model) Check() error {
 			return errors.New("a fetch waits and a job is there")
 		}
 	}
-	return nil
+	if err := m.checkLocks(); err != nil {
+		return err
+	}
+	return m.checkBatches()
 }
 
 // command applies one verb.
@@ -280,6 +315,18 @@ func (m *Model) command(cmd job.Command) {
 		m.applyRemove(c)
 	case *job.Flush:
 		m.applyFlush(c)
+	case *job.Report:
+		m.applyReport(c)
+	case *job.NewBatch:
+		m.applyNewBatch(c)
+	case *job.OpenBatch:
+		m.applyOpenBatch(c)
+	case *job.CommitBatch:
+		m.applyCommitBatch(c)
+	case *job.SetValue:
+		m.applySetValue(c)
+	case *job.DropValue:
+		m.applyDropValue(c)
 	}
 }
 

@@ -13,6 +13,7 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 	t.Parallel()
 	states := map[job.State]int{}
 	kinds := map[job.Kind]int{}
+	var seen sights
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		m := NewModel(startTime)
@@ -33,6 +34,7 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 			if c.Dump() != before {
 				t.Fatalf("seed %d: %s reached into a copy", seed, show(cmd))
 			}
+			seen.look(m)
 			for _, c := range comps {
 				if c.Result.Err != nil {
 					kinds[c.Result.Err.Kind]++
@@ -52,9 +54,44 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 			t.Errorf("no run ended with a job that is %s", s)
 		}
 	}
-	for k := job.NotFound; k <= job.Canceled; k++ {
-		if kinds[k] == 0 {
+	for k := job.NotFound; k <= job.Locked; k++ {
+		if kinds[k] == 0 && (k <= job.Canceled || k == job.Locked) {
 			t.Errorf("no command was refused with kind %d", k)
+		}
+	}
+	if seen.ended < 100 || seen.reopened < 100 || seen.failed < 100 || seen.nested < 100 || seen.orphaned < 100 || seen.late < 100 {
+		t.Errorf("too little was seen of batches and progress: %+v", seen)
+	}
+}
+
+// sights counts what the generator must bring about to be worth anything: steps after
+// which such a thing was there.
+type sights struct {
+	ended    int // the outcome of a tracked job, with a percentage
+	reopened int // a batch that was complete and is open
+	failed   int // a batch that is complete and has jobs that failed
+	nested   int // a batch that has succeeded, and a child that has called back
+	orphaned int // a batch whose parent is forgotten
+	late     int // a batch that has succeeded and that a job joined since
+}
+
+func (s *sights) look(m *Model) {
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
+	for _, o := range m.outcomes {
+		count(&s.ended, o.hasPercent)
+	}
+	for _, b := range m.batches {
+		complete, success := b.complete.state != job.CallbackWaiting, b.success.state != job.CallbackWaiting
+		count(&s.reopened, complete && b.open)
+		count(&s.failed, complete && b.failed() > 0)
+		count(&s.orphaned, b.parent != 0 && m.batches[b.parent] == nil)
+		count(&s.late, success && b.pending() > 0)
+		if p := m.batches[b.parent]; p != nil {
+			count(&s.nested, p.success.state != job.CallbackWaiting && b.success.pushes > 0)
 		}
 	}
 }

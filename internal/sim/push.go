@@ -25,11 +25,18 @@ func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r jo
 	})) > 0 {
 		return job.Result{Err: job.ErrDuplicate}, false
 	}
-	name := queueName{s.Namespace, s.Queue}
-	if m.full(name) {
+	if m.locked(s) {
+		return job.Result{Err: job.ErrLocked}, false
+	}
+	if m.full(queueName{s.Namespace, s.Queue}) {
 		return job.Result{Err: job.ErrFull}, true
 	}
-	q := m.queue(name)
+	return m.admit(s, earlier, admitted), false
+}
+
+// admit adds a job that nothing stands against.
+func (m *Model) admit(s *job.Spec, earlier []job.ID, admitted func(*entry)) job.Result {
+	q := m.queue(queueName{s.Namespace, s.Queue})
 	q.hidden = false
 	q.totals[job.CountPushed]++
 	j := &entry{Job: job.Job{
@@ -41,6 +48,10 @@ func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r jo
 	if s.Numbered {
 		j.Flags |= job.FlagNumbered
 	}
+	if s.Tracked {
+		j.Flags |= job.FlagTracked
+	}
+	m.keys[keyName{s.Namespace, s.Key}] = true
 	m.number(j, q)
 	j.RunAt = s.RunAt
 	if s.Delay > 0 {
@@ -56,6 +67,8 @@ func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r jo
 	blockers := m.blockers(s, earlier)
 	m.born++
 	m.jobs[j.ID] = j
+	m.lock(j, s)
+	m.join(j, s.Batch)
 	if admitted != nil {
 		admitted(j)
 	}
@@ -72,13 +85,14 @@ func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r jo
 	default:
 		m.toReady(j, job.PlaceOld) // the sequence it has just been given
 	}
-	if r = (job.Result{ID: j.ID, Serial: j.Serial, State: j.State}); r.State == job.Leased {
+	r := job.Result{ID: j.ID, Serial: j.Serial, State: j.State}
+	if r.State == job.Leased {
 		r.State = job.Ready // it was, before a waiting caller had it
 	}
 	if m.jobs[j.ID] == j && m.expired(j) && !m.trial {
 		m.fireJob(j)
 	}
-	return r, false
+	return r
 }
 
 // full reports whether a queue is at its capacity.
@@ -98,6 +112,12 @@ func (m *Model) nextID(s *job.Spec) job.ID {
 			return m.lastID
 		}
 	}
+}
+
+// peekID returns the id that a push would be given.
+func (m *Model) peekID(s *job.Spec) job.ID {
+	peek := *m // of which only the last id changes
+	return peek.nextID(s)
 }
 
 // blockers returns the ids of the jobs that a new one must wait for. Earlier are

@@ -28,11 +28,17 @@ func (r *run) compareQuery() error {
 	}
 
 	var failed error
-	text := Dump(infos, func(ns, queue string, s job.State) []job.Job {
+	view := View{Queues: infos, List: func(ns, queue string, s job.State) []job.Job {
 		jobs, err := pages(q, engine.ListOptions{Namespace: ns, Queue: queue, State: s, Limit: 1 + r.step%3, Bodies: true})
 		failed = errors.Join(failed, err)
 		return jobs
-	})
+	}}
+	known := r.model.View()
+	view.Locks, view.Outcomes = known.Locks, known.Outcomes // which nobody reads but the machine
+	if err := readMore(&view, q, r.now, r.model.keys); err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	text := view.Dump()
 	if failed != nil {
 		return fmt.Errorf("query: %w", failed)
 	}

@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/record"
+	"millrace/internal/store"
 )
 
 // records reads the records of a machine, those not committed yet included.
@@ -123,12 +126,108 @@ func (s stored) list(ns, queue string, st job.State) []job.Job {
 	return out
 }
 
-func (s stored) dump() string {
-	for i := range s.infos {
-		q := &s.infos[i]
-		if ready := s.list(q.Namespace, q.Name, job.Ready); len(ready) > 0 {
+// view returns the state as of now, with what is known under these keys.
+func (s stored) view(now job.Time, keys map[keyName]bool) (View, error) {
+	type list struct {
+		queueName
+
+		state job.State
+	}
+	read := map[list][]job.Job{}
+	v := View{Queues: s.infos, List: func(ns, queue string, st job.State) []job.Job {
+		l := list{queueName{ns, queue}, st}
+		jobs, ok := read[l]
+		if !ok {
+			jobs = s.list(ns, queue, st)
+			read[l] = jobs
+		}
+		return jobs
+	}}
+	for i := range v.Queues {
+		q := &v.Queues[i]
+		if ready := v.List(q.Namespace, q.Name, job.Ready); len(ready) > 0 {
 			q.OldestReady = ready[0].Since
 		}
 	}
-	return Dump(s.infos, s.list)
+	err := errors.Join(s.locks(&v, now), s.outcomes(&v, now))
+	return v, errors.Join(err, readMore(&v, engine.NewQuery(reader{s.source}), now, keys))
+}
+
+// locks reads the locks that have not lapsed.
+func (s stored) locks(v *View, now job.Time) (err error) {
+	lo, hi := record.AllLocks()
+	s.source.Scan(lo, hi, false, func(key, value []byte) bool {
+		ns, name, ok := record.ParseLockKey(key)
+		l, derr := record.DecodeLock(value)
+		if !ok || derr != nil {
+			err = fmt.Errorf("lock %q: %w", key, derr)
+			return false
+		}
+		if now < l.Until {
+			v.Locks = append(v.Locks, Lock{ns, name, l.Taker, l.Until})
+		}
+		return true
+	})
+	return err
+}
+
+// outcomes reads the outcomes that are known.
+func (s stored) outcomes(v *View, now job.Time) (err error) {
+	lo, hi := record.AllOutcomes()
+	s.source.Scan(lo, hi, false, func(k, value []byte) bool {
+		ns, key, ok := record.ParseOutcomeKey(k)
+		o, derr := record.DecodeOutcome(value)
+		if !ok || derr != nil {
+			err = fmt.Errorf("outcome %q: %w", k, derr)
+			return false
+		}
+		if now < o.Until {
+			v.Outcomes = append(v.Outcomes, Outcome{ns, key, o.How, o.Until})
+		}
+		return true
+	})
+	return err
+}
+
+// reader lets a Query read what is not committed yet.
+type reader struct{ records }
+
+func (r reader) Get(dst, key []byte) ([]byte, bool, error) {
+	value, _, ok := r.records.Get(dst, key)
+	return value, ok, nil
+}
+
+func (r reader) Scan(span store.Range, visit func(key, value []byte) bool) error {
+	r.records.Scan(span.Lo, span.Hi, span.Reverse, visit)
+	return nil
+}
+
+// readMore reads what belongs to no queue.
+func readMore(v *View, q engine.Query, now job.Time, keys map[keyName]bool) error {
+	for _, space := range spaces {
+		values, err := q.Values(space, "", 0)
+		if err != nil {
+			return err
+		}
+		for _, n := range values {
+			v.Values = append(v.Values, Value{space, n.Name, n.Value})
+		}
+	}
+	for name := range keys {
+		p, ok, err := q.Progress(name.ns, name.key, now)
+		if err != nil {
+			return err
+		}
+		if ok {
+			v.Progress = append(v.Progress, Progress{p, name.ns, name.key})
+		}
+	}
+	for _, ns := range namespaces {
+		infos, err := q.Batches(ns, 0, 0)
+		if err != nil {
+			return err
+		}
+		v.Batches = append(v.Batches, infos...)
+	}
+	return nil
 }

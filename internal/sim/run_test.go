@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -79,11 +78,12 @@ type source func(r *run) (action, bool)
 type run struct {
 	settings
 
-	world *world
-	model *Model
-	now   job.Time
-	step  int
-	cmds  map[uint64]job.Command
+	world  *world
+	model  *Model
+	now    job.Time
+	step   int
+	cmds   map[uint64]job.Command
+	ledger ledger
 	// pushed has for each job the step that its push needs to be in the store.
 	pushed map[job.ID]uint64
 
@@ -98,7 +98,7 @@ type run struct {
 func execute(s settings, next source) (trace []action, err error) {
 	r := &run{
 		settings: s, model: NewModel(startTime), now: startTime,
-		cmds: map[uint64]job.Command{}, pushed: map[job.ID]uint64{},
+		cmds: map[uint64]job.Command{}, pushed: map[job.ID]uint64{}, ledger: ledger{},
 	}
 	r.boundaries = [][]*Model{{r.model.Clone()}}
 	if r.world, err = newWorld(s); err != nil {
@@ -172,7 +172,7 @@ func (r *run) do(a action) error {
 		if w.committed == 0 || r.model.lastID >= farID {
 			return nil
 		}
-		if err := w.jump(); err != nil {
+		if jumped, err := w.jump(); err != nil || !jumped {
 			return err
 		}
 		for _, m := range r.boundaries[len(r.boundaries)-1] {
@@ -257,7 +257,11 @@ func (r *run) recover() error {
 	if err != nil {
 		return err
 	}
-	got := s.dump()
+	view, err := s.view(r.now, r.model.keys)
+	if err != nil {
+		return err
+	}
+	got := view.Dump()
 	var same []*Model
 	var differ []string
 	candidates := slices.Concat(r.boundaries...)
@@ -279,6 +283,7 @@ func (r *run) recover() error {
 		return errors.New("after a restart the state is that of no batch boundary:\n" + strings.Join(differ, "\n"))
 	}
 	r.boundaries = [][]*Model{same}
+	r.ledger.restarted(view)
 	clear(r.pushed)
 	// A clean-up that was cut short goes on.
 	return r.compareStep(r.world.tick(r.now, 0), r.tick)
@@ -311,6 +316,35 @@ func (h hints) Picked(token uint64, n int) (job.ID, bool) {
 		}
 	}
 	return 0, false
+}
+
+func (h hints) Pushed(token uint64) (job.ID, bool) {
+	for _, a := range h.got {
+		if a.Token == token {
+			return a.Result.ID, true
+		}
+	}
+	return 0, false
+}
+
+// Callback looks for the job among what is stored, and among what was handed out and
+// went at once.
+func (h hints) Callback(id job.ID, of job.BatchID, flag job.Flags) bool {
+	is := func(j *job.Job) bool { return j.ID == id && j.Batch == of && j.Flags.Has(flag) }
+	s := h.stored()
+	for name := range s.ids {
+		if j, ok := s.job(name, id); ok {
+			return is(&j)
+		}
+	}
+	for _, a := range h.got {
+		for i := range a.Result.Jobs {
+			if is(&a.Result.Jobs[i]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (h hints) RunAt(id job.ID) (job.Time, bool) {
@@ -369,6 +403,7 @@ func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)
 			}
 		}
 	}
+	bonds := r.model.Bonds()
 	for _, c := range want {
 		cmd := r.cmds[c.Token]
 		a, ok := byToken[c.Token]
@@ -376,7 +411,7 @@ func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)
 			return fmt.Errorf("#%d %s: no answer, want %s", c.Token, show(cmd), showResult(c.Result))
 		}
 		delete(byToken, c.Token)
-		if d := compare(cmd, a.Completion, c, delivered); d != "" {
+		if d := compare(cmd, a.Completion, c, delivered, bonds); d != "" {
 			return fmt.Errorf("#%d %s: %s", c.Token, show(cmd), d)
 		}
 	}
@@ -437,22 +472,27 @@ func (r *run) compareState() error {
 	if err != nil {
 		return err
 	}
-	if d := diff(s.dump(), r.model.Dump()); d != "" {
+	view, err := s.view(r.now, r.model.keys)
+	if err != nil {
+		return err
+	}
+	if d := diff(view.Dump(), r.model.Dump()); d != "" {
 		return errors.New("the states differ:\n" + d)
 	}
-	return nil
+	return r.ledger.audit(view, r.world.sweeping())
 }
 
-// compareNothing removes every queue and asserts that no record is left behind.
+// compareNothing removes everything and asserts that no record is left behind.
 func (r *run) compareNothing() error {
-	spaces := map[string]bool{}
-	for name := range r.model.queues {
-		spaces[name.ns] = true
+	var cmds []job.Command
+	for _, ns := range r.model.namespaces() {
+		cmds = append(cmds, &job.Flush{Namespace: ns})
 	}
-	token := uint64(1) << 40
-	for _, ns := range slices.Sorted(maps.Keys(spaces)) {
-		token++
-		if err := r.command(action{token: token, cmd: &job.Flush{Namespace: ns}}); err != nil {
+	for _, v := range r.model.View().Values {
+		cmds = append(cmds, &job.DropValue{Space: v.Space, Name: v.Name})
+	}
+	for i, c := range cmds {
+		if err := r.command(action{token: 1<<40 + uint64(i), cmd: c}); err != nil {
 			return err
 		}
 	}
@@ -469,7 +509,7 @@ func (r *run) compareNothing() error {
 		return true
 	})
 	if left > 0 && len(r.model.queues) == 0 {
-		return fmt.Errorf("all queues are removed, but %d records are left", left)
+		return fmt.Errorf("everything is removed, but %d records are left", left)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 )
 
 func (m *Model) ack(c *job.Ack) settled {
-	j, err := m.settle(c.Ref, c.By, c.Need, false)
+	j, err := m.settle(c.Ref, c.By, c.Need, false, 0)
 	if err != nil {
 		return settled{err: err}
 	}
@@ -15,6 +15,11 @@ func (m *Model) ack(c *job.Ack) settled {
 
 func (m *Model) ackJob(j *entry, c *job.Ack) {
 	m.count(j, job.CountAcked)
+	if j.LockUntil == job.LockUntilAck {
+		m.unlock(j)
+	}
+	m.succeeded(j)
+	m.outcome(j, job.Succeeded)
 	switch {
 	case j.Policy.Keep || c.Keep || j.Flags.Has(job.FlagEphemeral):
 		if c.Keep && c.NewBody && !j.Flags.Has(job.FlagEphemeral) {
@@ -28,7 +33,7 @@ func (m *Model) ackJob(j *entry, c *job.Ack) {
 }
 
 func (m *Model) applyFail(c *job.Fail) {
-	j, err := m.settle(c.Ref, c.By, c.Need, false)
+	j, err := m.settle(c.Ref, c.By, c.Need, false, 0)
 	if err == nil {
 		m.fail(j, c.Failure, c.Result)
 	}
@@ -36,7 +41,7 @@ func (m *Model) applyFail(c *job.Fail) {
 }
 
 func (m *Model) applyRelease(c *job.Release) {
-	j, err := m.settle(c.Ref, c.By, c.Need, false)
+	j, err := m.settle(c.Ref, c.By, c.Need, false, 0)
 	if err == nil && j.State != job.Leased {
 		err = job.ErrNotLeased
 	}
@@ -77,7 +82,7 @@ func (m *Model) applyReturn(c *job.Return) {
 }
 
 func (m *Model) applyBury(c *job.Bury) {
-	j, err := m.settle(c.Ref, c.By, c.Need, true)
+	j, err := m.settle(c.Ref, c.By, c.Need, true, c.In)
 	switch {
 	case err != nil:
 	case j.State.Finished() || j.State == job.Dead:
@@ -122,7 +127,7 @@ func (m *Model) applyKick(c *job.Kick) {
 }
 
 func (m *Model) delete(c *job.Delete) settled {
-	j, err := m.settle(c.Ref, c.By, c.Need, true)
+	j, err := m.settle(c.Ref, c.By, c.Need, true, c.In)
 	if err != nil {
 		return settled{err: err}
 	}
@@ -142,7 +147,7 @@ func (m *Model) deleteJob(j *entry) {
 }
 
 func (m *Model) applyTouch(c *job.Touch) {
-	j, err := m.settle(c.Ref, c.By, c.Need, false)
+	j, err := m.settle(c.Ref, c.By, c.Need, false, 0)
 	if err == nil && j.State != job.Leased {
 		err = job.ErrNotLeased
 	}

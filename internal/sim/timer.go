@@ -9,7 +9,7 @@ import (
 // event is something that time brings about.
 type event struct {
 	at    job.Time
-	class int // among equals jobs come before pauses, holders and waits
+	class int // among equals batches and jobs come before pauses, holders and waits
 	major uint64
 	minor uint64
 	fire  func()
@@ -29,6 +29,7 @@ func (m *Model) fireDue() {
 			return
 		}
 		next.fire()
+		m.advance()
 		m.serve()
 	}
 }
@@ -52,6 +53,9 @@ func (m *Model) nextEvent() (event, bool) {
 			at: j.timer(), major: m.queues[queueName{j.Namespace, j.Queue}].num, minor: uint64(id),
 			fire: func() { m.fireJob(j) },
 		})
+	}
+	for id, b := range m.batches {
+		offer(event{at: b.forgetAt(), minor: uint64(id), fire: func() { delete(m.batches, id) }})
 	}
 	for _, q := range m.queues {
 		offer(event{at: q.pausedUntil, class: 1, major: q.pauseArmed, fire: func() { q.paused, q.pausedUntil = false, 0 }})

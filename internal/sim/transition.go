@@ -97,6 +97,7 @@ func (m *Model) runOf(j *entry) *wait {
 func (m *Model) drop(j *entry) {
 	delete(m.jobs, j.ID)
 	m.gone++
+	m.tried(j.ID)
 	m.unwait(j.ID)
 }
 
@@ -162,8 +163,8 @@ func (m *Model) fall(id job.ID) {
 // remember appends a failure.
 func (j *entry) remember(f job.Failure) {
 	j.Failures = append(slices.Clone(j.Failures), f)
-	if n := len(j.Failures); n > job.FailuresKept {
-		j.Failures = j.Failures[n-job.FailuresKept:]
+	if n := len(j.Failures); n > job.FailuresKept { // the first and the newest
+		j.Failures = append(j.Failures[:1], j.Failures[n-job.FailuresKept+1:]...)
 	}
 }
 
@@ -171,11 +172,13 @@ func (j *entry) remember(f job.Failure) {
 func (m *Model) fail(j *entry, f job.Failure, result []byte) {
 	f.At = m.now
 	j.Fails++
+	m.tried(j.ID)
 	j.remember(f)
 	m.count(j, job.CountFailed)
 	p := j.Policy
 	switch {
 	case j.Flags.Has(job.FlagEphemeral):
+		m.outcome(j, job.Died)
 		m.finish(j, job.Failed, result)
 		m.fall(j.ID)
 	case p.MaxFails > 0 && j.Fails >= p.MaxFails, p.MaxAttempts > 0 && j.Attempts >= p.MaxAttempts:
@@ -226,12 +229,15 @@ func (m *Model) exhaust(j *entry, result []byte) {
 
 func (m *Model) exhaustOne(j *entry, result []byte) {
 	m.count(j, job.CountDied)
+	m.tried(j.ID)
 	if j.Flags.Has(job.FlagEphemeral) {
+		m.outcome(j, job.Died)
 		m.finish(j, job.Failed, result)
 		return
 	}
 	switch j.Policy.Exhaust {
 	case job.ExhaustDrop:
+		m.outcome(j, job.Died)
 		m.drop(j)
 	case job.ExhaustDead:
 		m.toDead(j)
@@ -239,6 +245,7 @@ func (m *Model) exhaustOne(j *entry, result []byte) {
 		m.finish(j, job.Failed, result)
 	case job.ExhaustMove:
 		if j.Policy.DeadQueue == "" {
+			m.outcome(j, job.Died)
 			m.drop(j)
 			return
 		}
@@ -252,6 +259,7 @@ func (m *Model) exhaustOne(j *entry, result []byte) {
 // toDead puts a job into its queue's dead list.
 func (m *Model) toDead(j *entry) {
 	m.enter(j, job.Dead)
+	m.tried(j.ID)
 	j.Policy.ExpireAt = 0
 	if j.Policy.DeadFor > 0 {
 		j.Timer = m.now.Add(j.Policy.DeadFor)

@@ -171,20 +171,20 @@ func (w *world) sweeping() (left bool) {
 }
 
 // jump makes the next job be numbered from 2^32 on, as if so many had been pushed.
-// The core must be opened anew afterwards.
-func (w *world) jump() error {
+// The core must be opened anew afterwards. It reports whether any number had been given.
+func (w *world) jump() (bool, error) {
 	b, ok, err := w.store.Get(nil, record.MetaKey())
 	if err != nil || !ok {
-		return err
+		return false, err
 	}
 	shard, err := record.DecodeShard(b)
 	if err != nil {
-		return err
+		return false, err
 	}
 	shard.NextID = farID
 	var batch store.Batch
 	batch.Set(record.MetaKey(), record.AppendShard(nil, &shard))
-	return w.store.Commit(&batch, true)
+	return true, w.store.Commit(&batch, true)
 }
 
 // farID is the first id whose 32-bit number is not the id itself.

@@ -20,6 +20,9 @@ func (m *Machine) Check() error {
 	if err := m.checkTimers(); err != nil {
 		return err
 	}
+	if err := m.checkShared(); err != nil {
+		return err
+	}
 	return m.checkWaits()
 }
 
@@ -88,7 +91,7 @@ func (m *Machine) stored(q *queue) []*entry {
 			es = append(es, e)
 		case record.PartState:
 			corrupt("job", record.DecodeMeta(value, &es[len(es)-1].Job))
-		case record.PartBody, record.PartFailures, record.PartResult:
+		case record.PartBody, record.PartFailures, record.PartResult, record.PartProgress:
 		}
 		return true
 	})
@@ -117,12 +120,8 @@ func (m *Machine) checkJob(e *entry) error {
 		if _, _, ok := m.store.Get(nil, record.TimerKey(nil, e.Timer, e.q.ID, e.ID)); !ok {
 			return broken(7, "timer %d is not stored", e.Timer)
 		}
-		t := timerItem{e.Timer, e.q.ID, e.ID}
-		if t.before(m.horizon) && !slices.Contains(m.timers, t) {
-			return broken(7, "timer %d is before the horizon and not in memory", e.Timer)
-		}
-		if !t.before(m.horizon) && e.Timer < m.beyond {
-			return broken(7, "timer %d is beyond the horizon, where nothing is thought to be before %d", e.Timer, m.beyond)
+		if err := m.checkTimerLoaded(timerItem{e.Timer, e.q.ID, e.ID}); err != nil {
+			return err
 		}
 	}
 	if (e.State == job.Blocked) != (len(e.Blockers) > 0) {
@@ -141,6 +140,17 @@ func (m *Machine) checkJob(e *entry) error {
 		}
 	}
 	return m.checkLinks(e)
+}
+
+// checkTimerLoaded asserts that a timer will fire.
+func (m *Machine) checkTimerLoaded(t timerItem) error {
+	if t.before(m.horizon) && !slices.Contains(m.timers, t) {
+		return broken(7, "timer %d is before the horizon and not in memory", t.at)
+	}
+	if !t.before(m.horizon) && t.at < m.beyond {
+		return broken(7, "timer %d is beyond the horizon, where nothing is thought to be before %d", t.at, m.beyond)
+	}
+	return nil
 }
 
 func (m *Machine) checkLinks(e *entry) error {
@@ -263,6 +273,12 @@ func (m *Machine) checkTimers() error {
 		if !ok {
 			err = broken(7, "malformed timer %x", key)
 			return false
+		}
+		if qid == 0 {
+			if b := m.getBatch(job.BatchID(id)); b == nil || b.ForgetAt != at {
+				err = broken(7, "timer %d of batch %d, which does not have it", at, id)
+			}
+			return err == nil
 		}
 		q := m.byID[qid]
 		if q == nil || q.Purged != [job.StateCount]uint64{} {

@@ -4,8 +4,8 @@
 // and changes go through the Storage it is given. The engine, its only owner,
 // applies one step at a time.
 //
-// docs/semantics.md states every rule and the invariants INV-1 to INV-12; code
-// that upholds one names it, check.go asserts them.
+// docs/semantics.md states every rule and the invariants INV-1 to INV-15; code
+// that upholds one names it, check.go and check_batch.go assert them.
 //
 //	machine.go   the machine, its steps, how a command is dispatched
 //	storage.go   the seam to the store, records in and out
@@ -16,8 +16,11 @@
 //	group.go     one job in flight per group
 //	timer.go     what happens at a time
 //	wait.go      callers that wait
+//	batch.go     batches of jobs and their callbacks
+//	lock.go      locks, forget.go what lapses by itself
+//	progress.go  what is reported of jobs, and how they ended
 //	one file per family of verbs: push, fetch, settle, exhaust, depend, result,
-//	holder, admin, purge
+//	holder, admin, purge, value
 //
 // What is in memory: all queues (some hundred bytes each), the head of each ready
 // list, leased jobs up to a bound, timers of the next seconds, and who waits. All

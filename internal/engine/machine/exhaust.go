@@ -34,10 +34,6 @@ func (m *Machine) exhaust(e *entry, result []byte) {
 // or through others, in order of their ids.
 func (m *Machine) fall(e *entry, end func()) {
 	dependants := m.allDependants(e)
-	if len(dependants) > 0 && !m.inAtomic {
-		m.inAtomic = true // a push let in meanwhile could wait for one that is about to fall
-		defer func() { m.inAtomic = false }()
-	}
 	end()
 	m.serveWakes()
 	for _, ref := range dependants {
@@ -53,12 +49,15 @@ func (m *Machine) fall(e *entry, end func()) {
 
 func (m *Machine) exhaustOne(e *entry, result []byte) {
 	m.count(e.q, job.CountDied)
+	m.tried(e)
 	if e.Flags.Has(job.FlagEphemeral) {
+		m.ended(e, job.Died)
 		m.finishRun(e, job.Failed, result)
 		return
 	}
 	switch e.Policy.Exhaust {
 	case job.ExhaustDrop:
+		m.ended(e, job.Died)
 		m.remove(e)
 	case job.ExhaustDead:
 		m.die(e)
@@ -67,6 +66,7 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 		m.finish(e, job.Failed, result)
 	case job.ExhaustMove:
 		if e.Policy.DeadQueue == "" {
+			m.ended(e, job.Died)
 			m.remove(e)
 			return
 		}
@@ -76,6 +76,7 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 
 // die puts the job into the dead list of its queue and trims the list.
 func (m *Machine) die(e *entry) {
+	m.tried(e)
 	m.leave(e)
 	e.Policy.ExpireAt = 0
 	m.enter(e, job.Dead)
@@ -123,8 +124,8 @@ func (m *Machine) expire(e *entry) {
 }
 
 func (m *Machine) kill(c *job.Kill, res *job.Result) {
-	e, err := m.lookupIn(&c.Ref, job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
-	if err != nil && e != nil && e.State.Finished() {
+	e, err := m.lookupIn(&c.Ref, c.In, killable)
+	if err != nil && e != nil && c.In.Allow(e.State) && e.State.Finished() {
 		err = job.ErrFinished
 	}
 	if err != nil {

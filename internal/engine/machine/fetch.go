@@ -101,13 +101,18 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	if length > 0 || c.LeaseSet {
 		e.Lease.Until = m.now.Add(length)
 	}
+	readyAt := e.Since
 	m.become(e, job.Leased)
 	m.setList(q, record.ListLeased, &e.Job)
 	m.occupy(e)
 	m.hold(e)
 	m.count(q, job.CountFetched)
+	if e.Lock != "" && e.LockUntil == job.LockUntilFetch {
+		m.unlock(e)
+	}
 	m.save(e)
 	m.answer(e, res)
+	res.Jobs[len(res.Jobs)-1].ReadyAt = readyAt
 	m.dropBody(e)
 	if m.leasedHere < m.opt.Resident {
 		m.stay(e)

@@ -221,6 +221,7 @@ func (m *Machine) erase(e *entry) {
 	if e.Flags.Has(job.FlagResult) {
 		m.delPart(e, record.PartResult)
 	}
+	m.lost(e)
 	m.unlink(e)
 	m.dropResident(e)
 	m.tellGone(e)
@@ -228,6 +229,17 @@ func (m *Machine) erase(e *entry) {
 		e.q.Linked = false
 	}
 	m.wakeRoom(e.q)
+}
+
+// lost ends what a job that goes has elsewhere: its batch counts it as failed unless it
+// was acked, and its progress is gone.
+func (m *Machine) lost(e *entry) {
+	if e.Batch != 0 {
+		m.tried(e)
+	}
+	if e.Flags.Has(job.FlagTracked) {
+		m.delPart(e, record.PartProgress)
+	}
 }
 
 // link lists a new job under its key, number and serial (INV-9).
@@ -250,7 +262,7 @@ func (m *Machine) link(e *entry) {
 		m.kb = record.EphemeralKey(m.kb[:0], q.ID, e.ID)
 		m.set(m.kb, nil)
 	}
-	if e.Key != "" || e.Flags&(job.FlagNumbered|job.FlagEphemeral|job.FlagDependants) != 0 {
+	if e.Key != "" || e.Batch != 0 || e.Flags&(job.FlagNumbered|job.FlagEphemeral|job.FlagDependants) != 0 {
 		q.Linked = true
 	}
 }

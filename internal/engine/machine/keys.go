@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"slices"
-
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
@@ -128,10 +126,15 @@ func (m *Machine) keyInUse(namespace, key string) (used bool) {
 	return used
 }
 
-// lookup finds the job that a reference names and that fits the need, or says why
-// there is none.
-func (m *Machine) lookup(ref *job.Ref, need job.Need, by job.Holder) (*entry, *job.Error) {
-	return m.lookupBy(ref, by, need, func(e *entry) *job.Error { return fits(e, need, by) })
+// lookup finds the job that a reference names and that fits the states meant and the
+// need, or says why there is none.
+func (m *Machine) lookup(ref *job.Ref, in job.States, need job.Need, by job.Holder) (*entry, *job.Error) {
+	return m.lookupBy(ref, by, need, func(e *entry) *job.Error {
+		if !in.Allow(e.State) {
+			return job.ErrBadState
+		}
+		return fits(e, need, by)
+	})
 }
 
 // lookupSettle does the same for the verbs that settle a job: an exclusive lease
@@ -140,10 +143,11 @@ func (m *Machine) lookupSettle(ref *job.Ref, need job.Need, by job.Holder) (*ent
 	return m.lookupBy(ref, by, need, func(e *entry) *job.Error { return settles(e, need, by) })
 }
 
-// lookupIn finds a job in one of some states, for verbs that are not bound by leases.
-func (m *Machine) lookupIn(ref *job.Ref, states ...job.State) (*entry, *job.Error) {
+// lookupIn finds a job in one of the states meant and allowed, for verbs that are not
+// bound by leases.
+func (m *Machine) lookupIn(ref *job.Ref, in, allowed job.States) (*entry, *job.Error) {
 	return m.lookupBy(ref, job.Holder{}, job.NeedAny, func(e *entry) *job.Error {
-		if !slices.Contains(states, e.State) {
+		if !in.Allow(e.State) || !allowed.Allow(e.State) {
 			return job.ErrBadState
 		}
 		return nil

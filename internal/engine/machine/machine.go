@@ -85,9 +85,10 @@ type Machine struct {
 	dirty      []*queue
 	wakes      []*queue // queues that may have become fetchable in this transition
 	freed      []freedGroup
-	rooms      []*queue // queues that may have room for waiting pushes
-	inAtomic   bool     // pushes that wait for room must wait on: several jobs are being changed as one
-	changedAt  uint64   // the last step that changed counters which Seal has to write
+	rooms      []*queue      // queues that may have room for waiting pushes
+	ripe       []job.BatchID // batches that may have reached a stage
+	inside     bool          // a command or a timer is being applied: rooms and ripe wait for its end
+	changedAt  uint64        // the last step that changed counters which Seal has to write
 
 	jobs       map[job.ID]*entry // those in windows and leased ones
 	leasedHere int               // leased ones among them
@@ -96,6 +97,8 @@ type Machine struct {
 	timers  timerHeap
 	horizon timerItem // all timers before it are in the heap
 	beyond  job.Time  // no timer at or after the horizon is earlier than this
+
+	forgetAt job.Time // nothing in the list of what is to be forgotten is earlier
 
 	alarms   alarmHeap
 	holders  map[job.Holder]*holder
@@ -110,7 +113,7 @@ type Machine struct {
 	sweeps []*sweep
 	out    []Completion
 
-	kb, vb, rb []byte // scratch: key, value, read
+	kb, vb, rb, fb []byte // scratch: key, value, read, entry of what is to be forgotten
 }
 
 // New returns a machine on what the storage holds, with the rules of a restart
@@ -135,6 +138,7 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 	m.fire(m.opt.TimersPerStep)
 	res.Reset()
 	answered, needs = true, m.step
+	m.inside = true
 	switch c := cmd.(type) {
 	case *job.Push:
 		answered = m.push(token, c, res)
@@ -190,8 +194,20 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 		m.removeQueue(c, res)
 	case *job.Flush:
 		m.flush(c, res)
+	case *job.Report:
+		m.report(c, res)
+	case *job.NewBatch:
+		m.newBatch(c, res)
+	case *job.OpenBatch:
+		m.openBatch(c, res)
+	case *job.CommitBatch:
+		m.commitBatch(c, res)
+	case *job.SetValue:
+		m.setValue(c, res)
+	case *job.DropValue:
+		m.dropValue(c, res)
 	}
-	m.serveWakes()
+	m.outside()
 	return answered, needs
 }
 
@@ -200,7 +216,8 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 	m.begin(now, rnd)
 	more = m.fire(m.opt.TimersPerStep)
-	return m.sweepSome() || more
+	more = m.sweepSome() || more
+	return m.forgetSome() || more
 }
 
 func (m *Machine) begin(now job.Time, rnd uint64) {
@@ -234,7 +251,7 @@ func (m *Machine) NextWake() job.Time {
 	if len(m.alarms) > 0 {
 		next = min(next, m.alarms[0].at)
 	}
-	return next
+	return min(next, m.forgetAt.Add(forgetSlack))
 }
 
 // Seal writes the counters that have changed. The owner calls it before it closes
@@ -270,8 +287,9 @@ func (m *Machine) EndWaits(now job.Time) {
 	m.begin(now, 0)
 	for _, w := range m.waitersInOrder() {
 		if m.waiting[w.token] == w { // the end of another wait may have ended it
+			m.inside = true
 			m.endWait(w, job.ErrTimeout)
-			m.serveWakes()
+			m.outside()
 		}
 	}
 }
@@ -315,6 +333,9 @@ func (m *Machine) load() {
 		m.loadSweep(key, value)
 		return true
 	})
+	m.loadForget()
 	m.begin(m.now, 0)
+	m.inside = true
 	m.restart()
+	m.outside()
 }

@@ -204,11 +204,26 @@ func (m *Machine) drop(q *queue, keep bool) {
 }
 
 func (m *Machine) flush(c *job.Flush, res *job.Result) {
+	m.dropBatches(c.Namespace)
+	m.dropSpan(record.LocksSpan(c.Namespace))
+	m.dropSpan(record.OutcomesSpan(c.Namespace))
 	for _, q := range m.queuesInOrder() {
 		if q.namespace == c.Namespace {
 			m.drop(q, false)
 			res.Count++
 		}
+	}
+}
+
+// dropSpan deletes a range of keys, if it has any.
+func (m *Machine) dropSpan(lo, hi []byte) {
+	some := false
+	m.store.Scan(lo, hi, false, func(_, _ []byte) bool {
+		some = true
+		return false
+	})
+	if some {
+		m.store.DeleteRange(lo, hi)
 	}
 }
 
@@ -278,8 +293,9 @@ func (m *Machine) sweepSome() bool {
 		m.store.DeleteRange(record.JobsFrom(nil, s.id, run[0]), record.JobsFrom(nil, s.id, run[1]+1))
 	}
 	for _, e := range dead {
+		m.inside = true
 		m.sweepJob(s, e)
-		m.serveWakes()
+		m.outside()
 	}
 	s.next = next
 	if done {
@@ -319,7 +335,7 @@ func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, don
 			all = append(all, j)
 		case record.PartState:
 			corrupt("job", record.DecodeMeta(value, &all[len(all)-1].Job))
-		case record.PartBody, record.PartFailures, record.PartResult:
+		case record.PartBody, record.PartFailures, record.PartResult, record.PartProgress:
 		}
 		return true
 	})
@@ -368,6 +384,7 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 			e.Flags &^= job.FlagNumbered
 		}
 	}
+	m.tried(e)
 	m.unlink(e)
 	if e.State == job.Blocked {
 		m.unblock(e)

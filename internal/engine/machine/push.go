@@ -34,6 +34,9 @@ func (m *Machine) checkPush(s *job.Spec) *job.Error {
 	if s.Unique && s.Key != "" && m.keyInUse(s.Namespace, s.Key) {
 		return job.ErrDuplicate
 	}
+	if s.Lock != "" && m.locked(s.Namespace, s.Lock) {
+		return job.ErrLocked
+	}
 	if q := m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 && q.total() >= q.Settings.Capacity {
 		return job.ErrFull
 	}
@@ -56,20 +59,23 @@ func (m *Machine) wakeRoom(q *queue) {
 	}
 }
 
-// fillRoom lets waiting pushes into a queue as far as it has room.
-func (m *Machine) fillRoom(q *queue) {
-	for !q.room.empty() && (q.Settings.Capacity == 0 || q.total() < q.Settings.Capacity) {
-		w := q.room.first()
-		if err := m.checkPush(&w.push.Spec); err != nil {
-			m.refuse(w, err)
-			continue
-		}
-		c := w.push
-		m.dequeue(w)
-		var res job.Result
-		m.accept(m.create(&c.Spec, nil), &res)
-		m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: m.step})
+// letIn lets the push that has waited longest into a queue, if there is room. It
+// reports whether there may be more.
+func (m *Machine) letIn(q *queue) bool {
+	if q.room.empty() || (q.Settings.Capacity > 0 && q.total() >= q.Settings.Capacity) {
+		return false
 	}
+	w := q.room.first()
+	if err := m.checkPush(&w.push.Spec); err != nil {
+		m.refuse(w, err)
+		return true
+	}
+	c := w.push
+	m.dequeue(w)
+	var res job.Result
+	m.accept(m.create(&c.Spec, nil), &res)
+	m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: m.step})
+	return true
 }
 
 // nextID takes a number for a job; one that is used by 32-bit clients as well must
@@ -104,8 +110,19 @@ func (m *Machine) nextID(numbered bool) job.ID {
 // the same Atomic.
 func (m *Machine) create(s *job.Spec, earlier []*entry) *entry {
 	e := m.prepare(s)
+	m.enlist(e, s)
 	m.admit(e, s, earlier)
 	return e
+}
+
+// enlist gives a new job the lock and the batch that its spec names.
+func (m *Machine) enlist(e *entry, s *job.Spec) {
+	if s.Lock != "" {
+		m.lock(e, s)
+	}
+	if s.Batch != 0 {
+		m.join(e, s.Batch)
+	}
 }
 
 // prepare makes the entry of a new job. The caller's buffers are copied: the job
@@ -130,6 +147,9 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	e.Order.Seq = e.Order.First
 	e.Order.Priority = max(e.Policy.Priority, -math.MaxInt64)
 	m.schedule(e, s)
+	if s.Tracked {
+		e.Flags |= job.FlagTracked
+	}
 	m.count(q, job.CountPushed)
 	return e
 }
@@ -190,8 +210,6 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 		res.Err = err
 		return
 	}
-	m.inAtomic = true
-	defer func() { m.inAtomic = false }()
 	var pushed []*entry
 	for i, op := range c.Ops {
 		var r job.Result
@@ -201,9 +219,7 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 			ack.Ref = refs[i] // what a key named when it was checked
 			m.ack(&ack, &r)
 		case *job.Delete:
-			del := *o
-			del.Ref = refs[i]
-			m.delete(&del, &r)
+			m.delete(&job.Delete{Ref: refs[i], Need: job.NeedAny}, &r)
 		case *job.Push:
 			e := m.create(&o.Spec, pushed)
 			pushed = append(pushed, e)
@@ -214,19 +230,23 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 	}
 }
 
-// rehearsal is what an Atomic would have done so far.
+// rehearsal is what an Atomic would have done so far, if nobody waited.
 type rehearsal struct {
 	m      *Machine
 	ended  map[job.ID]bool // acked or deleted; true: kept as done
 	left   map[*queue]uint64
 	into   map[[2]string]uint64
 	keys   map[[2]string]struct{}
+	locks  map[[2]string]bool // those it has taken (true) or ended
 	pushes int
 }
 
 // checkAtomic returns which jobs the acks and deletes are about, or the first refusal.
 func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
-	r := rehearsal{m, map[job.ID]bool{}, map[*queue]uint64{}, map[[2]string]uint64{}, map[[2]string]struct{}{}, 0}
+	r := rehearsal{
+		m: m, ended: map[job.ID]bool{}, left: map[*queue]uint64{}, into: map[[2]string]uint64{},
+		keys: map[[2]string]struct{}{}, locks: map[[2]string]bool{},
+	}
 	refs := make([]job.Ref, len(c.Ops))
 	for i, op := range c.Ops {
 		var err *job.Error
@@ -272,7 +292,31 @@ func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
 	if !kept {
 		r.left[e.q]++
 	}
+	if e.Lock != "" && e.LockUntil == job.LockUntilAck {
+		if l, ok := r.m.getLock(e.Namespace, e.Lock); ok && l.Taker == e.ID {
+			r.locks[[2]string{e.Namespace, e.Lock}] = false
+		}
+	}
 	return e, nil
+}
+
+// state returns the state that a job would be in.
+func (r *rehearsal) state(e *entry) job.State {
+	if r.ended[e.ID] {
+		return job.Done
+	}
+	if e.State != job.Blocked {
+		return e.State
+	}
+	for _, id := range e.Blockers {
+		if _, ended := r.ended[id]; !ended {
+			return job.Blocked
+		}
+	}
+	if e.RunAt > r.m.now {
+		return job.Scheduled
+	}
+	return job.Ready
 }
 
 func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
@@ -281,6 +325,8 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 		switch {
 		case ended && !kept:
 			return job.ErrNotFound
+		case !o.In.Allow(r.state(e)):
+			return job.ErrBadState
 		case ended && o.Need == job.NeedUnfinished:
 			return job.ErrFinished
 		case ended && o.Need != job.NeedAny:
@@ -311,6 +357,9 @@ func (r *rehearsal) push(s *job.Spec) *job.Error {
 		}
 		r.keys[k] = struct{}{}
 	}
+	if err := r.lock(s); err != nil {
+		return err
+	}
 	name := [2]string{s.Namespace, s.Queue}
 	if q := r.m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 &&
 		q.total()-r.left[q]+r.into[name] >= q.Settings.Capacity {
@@ -318,6 +367,23 @@ func (r *rehearsal) push(s *job.Spec) *job.Error {
 	}
 	r.into[name]++
 	r.pushes++
+	return nil
+}
+
+func (r *rehearsal) lock(s *job.Spec) *job.Error {
+	if s.Lock == "" {
+		return nil
+	}
+	k := [2]string{s.Namespace, s.Lock}
+	taken, known := r.locks[k]
+	if taken || (!known && r.m.locked(s.Namespace, s.Lock)) {
+		return job.ErrLocked
+	}
+	at := s.RunAt
+	if s.Delay > 0 {
+		at = r.m.now.Add(s.Delay)
+	}
+	r.locks[k] = max(r.m.now, at).Add(s.LockFor) > r.m.now
 	return nil
 }
 

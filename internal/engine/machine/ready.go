@@ -210,7 +210,7 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 				corrupt("body", record.DecodeBody(append([]byte(nil), value...), &e.Job))
 				e.loaded = true
 			}
-		case record.PartFailures, record.PartResult: // are read when they are asked for
+		case record.PartFailures, record.PartResult, record.PartProgress: // are read when they are asked for
 		}
 		return true
 	})

@@ -3,7 +3,7 @@ package machine
 import "millrace/internal/job"
 
 func (m *Machine) await(token uint64, c *job.Await, res *job.Result) (answered bool) {
-	e, err := m.lookup(&c.Ref, job.NeedAny, job.Holder{})
+	e, err := m.lookup(&c.Ref, 0, job.NeedAny, job.Holder{})
 	switch {
 	case err != nil:
 		res.Err = err
@@ -47,6 +47,7 @@ func (m *Machine) run(token uint64, c *job.Run, res *job.Result) (answered bool)
 		return true
 	}
 	e := m.prepare(&c.Spec)
+	m.enlist(e, &c.Spec)
 	e.Flags |= job.FlagEphemeral
 	w := &waiter{token: token, awaits: e.ID, run: true, at: e.q}
 	m.runs[e.ID] = w

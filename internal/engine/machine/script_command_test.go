@@ -213,6 +213,8 @@ func (a *args) spec() job.Spec {
 		Body: []byte(body), BodyKind: kind, Extra: []byte(a.text("extra")),
 		RunAt: a.moment("runat"), Delay: a.duration("delay"),
 		TTL: a.duration("ttl"), TTLFromRun: a.flag("ttlfromrun"), At: a.place("at"),
+		Lock: a.text("lock"), LockFor: a.duration("lockfor"), LockUntil: job.LockEnd(a.enum("lockuntil", "ack", "fetch")),
+		Tracked: a.flag("tracked"), Batch: job.BatchID(a.number("batch")),
 		Policy: job.Policy{
 			Priority: a.number("pri"), Lease: a.duration("ttr"), ExpireAt: a.moment("expireat"),
 			Expiry:      job.Expiry(a.enum("expiry", "always", "waiting")),
@@ -263,7 +265,7 @@ var commands = map[string]func(a *args) job.Command{
 		return &job.Return{Namespace: a.namespace(), IDs: a.ids("ids"), By: a.holder("by")}
 	},
 	"bury": func(a *args) job.Command {
-		return &job.Bury{Ref: a.ref(), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
+		return &job.Bury{Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
 	},
 	"kick": func(a *args) job.Command {
 		n, q := int(a.number("count")), a.vals["q"]
@@ -276,10 +278,10 @@ var commands = map[string]func(a *args) job.Command{
 		}
 	},
 	"promote": func(a *args) job.Command {
-		return &job.Promote{Ref: a.ref(), Place: a.place("place"), Want: a.flag("want")}
+		return &job.Promote{Ref: a.ref(), In: a.states("in"), Place: a.place("place"), Want: a.flag("want")}
 	},
 	"kill": func(a *args) job.Command {
-		return &job.Kill{Ref: a.ref(), For: a.duration("for"), Want: a.flag("want")}
+		return &job.Kill{Ref: a.ref(), In: a.states("in"), For: a.duration("for"), Want: a.flag("want")}
 	},
 	"respawn": func(a *args) job.Command {
 		return &job.Respawn{
@@ -287,7 +289,9 @@ var commands = map[string]func(a *args) job.Command{
 			Attempts: uint32(a.number("attempts")), TTL: a.duration("ttl"),
 		}
 	},
-	"move":   func(a *args) job.Command { return &job.Move{Queue: a.text("to"), Ref: a.ref()} },
+	"move": func(a *args) job.Command {
+		return &job.Move{Queue: a.text("to"), Ref: a.ref(), In: a.states("in")}
+	},
 	"await":  func(a *args) job.Command { return &job.Await{Wait: a.duration("wait"), Ref: a.ref()} },
 	"cancel": func(a *args) job.Command { return &job.Cancel{Token: a.waiter("who")} },
 	"end": func(a *args) job.Command {
@@ -314,7 +318,15 @@ var commands = map[string]func(a *args) job.Command{
 			IfIdle: a.flag("ifidle"), KeepQueue: a.flag("keepqueue"),
 		}
 	},
-	"flush": func(a *args) job.Command { return &job.Flush{Namespace: a.namespace()} },
+	"flush":        func(a *args) job.Command { return &job.Flush{Namespace: a.namespace()} },
+	"report":       reportCommand,
+	"new-batch":    newBatchCommand,
+	"open-batch":   func(a *args) job.Command { return &job.OpenBatch{Namespace: a.namespace(), Batch: a.batch()} },
+	"commit-batch": func(a *args) job.Command { return &job.CommitBatch{Namespace: a.namespace(), Batch: a.batch()} },
+	"set-value": func(a *args) job.Command {
+		return &job.SetValue{Space: a.text("space"), Name: a.text("name"), Value: []byte(a.text("value")), IfAbsent: a.flag("ifabsent")}
+	},
+	"drop-value": func(a *args) job.Command { return &job.DropValue{Space: a.text("space"), Name: a.text("name")} },
 	"atomic": func(a *args) job.Command {
 		c := &job.Atomic{}
 		_, rest, _ := strings.Cut(a.line, " ")
@@ -358,7 +370,7 @@ func ackCommand(a *args) job.Command {
 }
 
 func deleteCommand(a *args) job.Command {
-	return &job.Delete{Ref: a.ref(), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
+	return &job.Delete{Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
 }
 
 // waiter is the token of somebody who waits, by name; zero is nobody.

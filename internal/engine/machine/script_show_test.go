@@ -60,6 +60,26 @@ var actions = map[string]func(s *script, a *args){
 	"queue":  showQueue,
 	"queues": showQueues,
 	"totals": showTotals,
+	"value":  showValue,
+	"values": showValues,
+
+	"readyat": func(s *script, a *args) { // of the job that was answered last
+		a.end()
+		s.printf("%s", s.at(s.readyAt))
+	},
+	"records": func(s *script, a *args) { // how many there are in a key space
+		space := a.text("space")
+		a.end()
+		n := 0
+		s.core.Storage().Scan([]byte(space), []byte{space[0] + 1}, false, func(_, _ []byte) bool {
+			n++
+			return true
+		})
+		s.printf("%d", n)
+	},
+	"progress": showProgress,
+	"batch":    showBatch,
+	"batches":  showBatches,
 }
 
 var kindNames = [...]string{
@@ -67,10 +87,11 @@ var kindNames = [...]string{
 	job.NotLeased: "NotLeased", job.NotOwner: "NotOwner", job.Finished: "Finished", job.BadState: "BadState",
 	job.Full: "Full", job.Busy: "Busy", job.Waiting: "Waiting", job.Timeout: "Timeout", job.Canceled: "Canceled",
 	job.TooLarge: "TooLarge", job.NoSpace: "NoSpace", job.Draining: "Draining", job.Internal: "Internal",
+	job.Locked: "Locked",
 }
 
 // counting are the verbs that answer a count, even of zero.
-var counting = []string{"kick", "respawn", "cancel", "return-holder", "release-all", "purge", "remove", "flush", "return"}
+var counting = []string{"kick", "respawn", "cancel", "return-holder", "release-all", "purge", "remove", "flush", "return", "drop-value", "report"}
 
 // show prints an answer.
 func (s *script) show(prefix, verb string, r *job.Result) {
@@ -87,6 +108,8 @@ func (s *script) show(prefix, verb string, r *job.Result) {
 			serial = fmt.Sprintf(" serial=%d", r.Serial)
 		}
 		s.printf("%s#%d %v%s", prefix, r.ID, r.State, serial)
+	case r.Batch != 0:
+		s.printf("%sbatch %d", prefix, r.Batch)
 	case len(r.IDs) > 0:
 		s.printf("%spushed %v", prefix, r.IDs)
 	case slices.Contains(counting, verb):
@@ -95,6 +118,7 @@ func (s *script) show(prefix, verb string, r *job.Result) {
 		s.printf("%sok", prefix)
 	}
 	for i := range r.Jobs {
+		s.readyAt = r.Jobs[i].ReadyAt
 		s.printf("%s%s", prefix, s.describe(&r.Jobs[i]))
 	}
 }
@@ -148,6 +172,12 @@ func (s *script) describe(j *job.Job) string {
 		add(j.Lease.Exclusive, "exclusive")
 		add(j.Lease.OnEnd != job.EndKeep, "end=%s", endNames[j.Lease.OnEnd])
 	}
+	add(j.Lock != "", "lock=%s", j.Lock)
+	add(j.Batch != 0, "batch=%d", j.Batch)
+	add(j.Flags.Has(job.FlagTried), "tried")
+	add(j.Flags.Has(job.FlagOnComplete), "on-complete")
+	add(j.Flags.Has(job.FlagOnSuccess), "on-success")
+	add(j.Flags.Has(job.FlagTracked), "tracked")
 	add(len(j.Blockers) > 0, "after=%v", j.Blockers)
 	add(j.Timer != 0, "timer=%s", s.at(j.Timer))
 	add(len(j.Result) > 0, "result=%s", j.Result)

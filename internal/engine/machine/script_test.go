@@ -120,6 +120,7 @@ type script struct {
 	now      job.Time
 	token    uint64
 	waits    map[uint64]string // the names of those who wait, by token
+	readyAt  job.Time          // of the job that was answered last
 	grace    bool              // a holder may be in its grace, which a restart would end
 }
 

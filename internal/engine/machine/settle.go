@@ -19,6 +19,7 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 		if c.Want {
 			m.answer(e, res)
 		}
+		m.delist(e)
 		m.finishRun(e, job.Done, c.Result)
 		m.succeeded(e)
 		return
@@ -27,10 +28,12 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 		if c.Want {
 			m.answer(e, res)
 		}
+		m.delist(e)
 		m.remove(e)
 		m.succeeded(e)
 		return
 	}
+	m.delist(e)
 	m.leave(e)
 	if c.NewBody {
 		m.loadBody(e)
@@ -41,6 +44,20 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 		m.answer(e, res)
 	}
 	m.succeeded(e)
+}
+
+// delist ends what a job with success ends elsewhere: its lock, its part in a batch,
+// its progress.
+func (m *Machine) delist(e *entry) {
+	if e.Lock != "" && e.LockUntil == job.LockUntilAck {
+		m.unlock(e)
+	}
+	if e.Batch != 0 {
+		m.acked(e)
+	}
+	if e.Flags.Has(job.FlagTracked) {
+		m.ended(e, job.Succeeded)
+	}
 }
 
 // finish keeps a job that has left its list as done or failed, with its result.
@@ -89,8 +106,10 @@ func (m *Machine) wanted(want bool, e *entry, res *job.Result) {
 func (m *Machine) failed(e *entry, f job.Failure, result []byte) {
 	m.count(e.q, job.CountFailed)
 	e.Fails++
+	m.tried(e)
 	m.remember(e, f)
 	if e.Flags.Has(job.FlagEphemeral) {
+		m.ended(e, job.Died)
 		m.fall(e, func() { m.finishRun(e, job.Failed, result) })
 		return
 	}
@@ -121,7 +140,7 @@ func (m *Machine) remember(e *entry, f job.Failure) {
 	f.At = m.now
 	fs := append(slices.Clip(e.Failures), f)
 	if len(fs) > job.FailuresKept {
-		fs = fs[len(fs)-job.FailuresKept:]
+		fs = slices.Delete(fs, 1, 2)
 	}
 	e.Failures = fs
 	m.putFailures(e)
@@ -188,7 +207,7 @@ func (m *Machine) release(c *job.Release, res *job.Result) {
 func (m *Machine) giveBack(c *job.Return, res *job.Result) {
 	for _, id := range c.IDs {
 		ref := job.ByID(c.Namespace, "", id)
-		e, err := m.lookup(&ref, job.NeedHeld, c.By)
+		e, err := m.lookup(&ref, 0, job.NeedHeld, c.By)
 		if err != nil {
 			continue // settled, lapsed or gone meanwhile
 		}
@@ -202,7 +221,7 @@ func (m *Machine) giveBack(c *job.Return, res *job.Result) {
 }
 
 func (m *Machine) bury(c *job.Bury, res *job.Result) {
-	e, err := m.lookup(&c.Ref, c.Need, c.By)
+	e, err := m.lookup(&c.Ref, c.In, c.Need, c.By)
 	if err == nil && (e.State.Finished() || e.State == job.Dead) {
 		err = job.ErrBadState
 	}
@@ -226,7 +245,7 @@ func (m *Machine) bury(c *job.Bury, res *job.Result) {
 
 func (m *Machine) kick(c *job.Kick, res *job.Result) {
 	if c.One {
-		e, err := m.lookupIn(&c.Ref, job.Buried)
+		e, err := m.lookupIn(&c.Ref, 0, job.StatesOf(job.Buried))
 		if err != nil {
 			res.Err = err
 			return
@@ -254,7 +273,7 @@ func (m *Machine) unbury(e *entry) {
 }
 
 func (m *Machine) delete(c *job.Delete, res *job.Result) {
-	e, err := m.lookup(&c.Ref, c.Need, c.By)
+	e, err := m.lookup(&c.Ref, c.In, c.Need, c.By)
 	if err != nil {
 		res.Err = err
 		return
@@ -295,8 +314,9 @@ func (m *Machine) entomb(e *entry) {
 	if e.Flags.Has(job.FlagResult) {
 		m.delPart(e, recordResult)
 	}
+	m.lost(e)
 	m.unlink(e)
-	e.Key = ""
+	e.Key, e.Lock, e.LockUntil, e.Batch = "", "", 0, 0
 	e.Flags = job.FlagTombstone | e.Flags&(job.FlagRewritten|job.FlagState|job.FlagStateAgain)
 	m.save(e)
 	m.tellGone(e)
@@ -339,8 +359,14 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 	m.wanted(c.Want, e, res)
 }
 
+var (
+	promotable = job.StatesOf(job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead)
+	movable    = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
+	killable   = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
+)
+
 func (m *Machine) promote(c *job.Promote, res *job.Result) {
-	e, err := m.lookupIn(&c.Ref, job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead)
+	e, err := m.lookupIn(&c.Ref, c.In, promotable)
 	if err != nil {
 		res.Err = err
 		return
@@ -355,8 +381,7 @@ func (m *Machine) promote(c *job.Promote, res *job.Result) {
 
 // moveJob puts a job into another queue.
 func (m *Machine) moveJob(c *job.Move, res *job.Result) {
-	e, err := m.lookupIn(&c.Ref, job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried,
-		job.Done, job.Failed, job.Dead)
+	e, err := m.lookupIn(&c.Ref, c.In, movable)
 	if err != nil {
 		res.Err = err
 		return
@@ -391,6 +416,11 @@ func (m *Machine) transfer(e *entry, name string) {
 	m.loadFailures(e)
 	m.loadResult(e)
 	old := e.q
+	var told record.Progress
+	if e.Flags.Has(job.FlagTracked) {
+		told = m.getProgress(e)
+		m.delPart(e, record.PartProgress)
+	}
 	m.dropResident(e)
 	m.unsetTimer(e)
 	e.Timer = 0
@@ -414,6 +444,9 @@ func (m *Machine) transfer(e *entry, name string) {
 	e.Flags &^= job.FlagInline | job.FlagRewritten | job.FlagState | job.FlagStateAgain
 	e.stored = false
 	m.storeBody(e)
+	if told != (record.Progress{}) {
+		m.putProgress(e, &told)
+	}
 	if e.Flags.Has(job.FlagFailures) {
 		m.putFailures(e)
 	}

@@ -5,7 +5,8 @@ import (
 	"millrace/internal/record"
 )
 
-// timerItem is one timer. Timers sort by time, then queue, then id.
+// timerItem is one timer, of a job, or of a batch: that has the queue number zero. Timers
+// sort by time, then queue, then id.
 type timerItem struct {
 	at job.Time
 	q  record.QueueID
@@ -112,22 +113,26 @@ func timerOf(e *entry) job.Time {
 	return at
 }
 
-func (m *Machine) setTimer(e *entry) {
-	if e.Timer == 0 {
+func (m *Machine) setTimer(e *entry)   { m.setTimerAt(timerItem{e.Timer, e.q.ID, e.ID}) }
+func (m *Machine) unsetTimer(e *entry) { m.unsetTimerAt(timerItem{e.Timer, e.q.ID, e.ID}) }
+
+// setTimerAt sets a timer; a time of zero is none.
+func (m *Machine) setTimerAt(t timerItem) {
+	if t.at == 0 {
 		return
 	}
-	m.kb = record.TimerKey(m.kb[:0], e.Timer, e.q.ID, e.ID)
+	m.kb = record.TimerKey(m.kb[:0], t.at, t.q, t.id)
 	m.store.Insert(m.kb, nil)
-	if t := (timerItem{e.Timer, e.q.ID, e.ID}); t.before(m.horizon) {
+	if t.before(m.horizon) {
 		m.timers.push(t)
 	} else {
-		m.beyond = min(m.beyond, e.Timer)
+		m.beyond = min(m.beyond, t.at)
 	}
 }
 
-func (m *Machine) unsetTimer(e *entry) {
-	if e.Timer != 0 {
-		m.kb = record.TimerKey(m.kb[:0], e.Timer, e.q.ID, e.ID)
+func (m *Machine) unsetTimerAt(t timerItem) {
+	if t.at != 0 {
+		m.kb = record.TimerKey(m.kb[:0], t.at, t.q, t.id)
 		m.store.Remove(m.kb)
 	}
 }
@@ -139,15 +144,17 @@ func (m *Machine) fire(limit int) bool {
 		m.lookAhead()
 		due := len(m.timers) > 0 && m.timers[0].at <= m.now
 		ring := len(m.alarms) > 0 && m.alarms[0].at <= m.now
+		m.inside = true
 		switch {
 		case ring && (!due || m.alarms[0].at < m.timers[0].at):
 			m.ring(m.alarms.pop())
 		case due:
 			m.fireTimer(m.timers.pop())
 		default:
+			m.inside = false
 			return false
 		}
-		m.serveWakes()
+		m.outside()
 	}
 	return true
 }
@@ -191,6 +198,10 @@ func (m *Machine) readTimers(target timerItem) timerItem {
 }
 
 func (m *Machine) fireTimer(t timerItem) {
+	if t.q == 0 {
+		m.forgetBatch(t)
+		return
+	}
 	e := m.loadRef(record.JobRef{Queue: t.q, ID: t.id})
 	if e == nil {
 		// Of a job that was purged or whose queue was removed.

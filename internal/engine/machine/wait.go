@@ -277,24 +277,33 @@ func (m *Machine) wake(q *queue) {
 	}
 }
 
-// serveWakes ends a transition: groups that became free show their first job, pushes
-// that waited for room come in (not amidst an Atomic: it has been checked against the
-// room there is), and what has become fetchable goes to those who
-// wait, first come first served (INV-5).
+// outside ends a command or a timer, once it has done everything else: batches reach
+// what they can, and pushes that waited for room come in.
+func (m *Machine) outside() {
+	m.inside = false
+	m.serveWakes()
+}
+
+// serveWakes ends a transition: groups that became free show their first job, and what
+// has become fetchable goes to those who wait, first come first served (INV-5). New jobs
+// come only from outside: what is being done may have been checked against those there are.
 func (m *Machine) serveWakes() {
 	for {
 		m.showFreed()
-		if len(m.rooms) > 0 && !m.inAtomic {
-			q := m.rooms[0]
-			m.rooms = slices.Delete(m.rooms, 0, 1)
-			q.rooming = false
-			m.fillRoom(q)
-		} else if len(m.wakes) > 0 {
+		switch {
+		case len(m.ripe) > 0 && !m.inside:
+			m.advance()
+		case len(m.rooms) > 0 && !m.inside:
+			if q := m.rooms[0]; !m.letIn(q) {
+				m.rooms = slices.Delete(m.rooms, 0, 1)
+				q.rooming = false
+			}
+		case len(m.wakes) > 0:
 			q := m.wakes[0]
 			m.wakes = slices.Delete(m.wakes, 0, 1)
 			q.waking = false
 			m.serve(q)
-		} else {
+		default:
 			return
 		}
 	}

@@ -1,0 +1,299 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// A batch is read, changed and written back each time: only which ones may have
+// reached a stage is in memory, until the end of the command that let them.
+
+// batch is a batch as it stands.
+type batch struct {
+	record.Batch
+	id job.BatchID
+}
+
+// callbacks are the flags of a job that is a callback and does not count in its batch.
+const callbacks = job.FlagOnComplete | job.FlagOnSuccess
+
+// getBatch returns a batch, nil if there is none or it is forgotten.
+func (m *Machine) getBatch(id job.BatchID) *batch {
+	m.kb = record.BatchKey(m.kb[:0], id, record.BatchState)
+	p, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = p[:0]
+	if !ok {
+		return nil
+	}
+	b, err := record.DecodeBatch(p)
+	corrupt("batch", err)
+	return &batch{b, id}
+}
+
+// batchIn returns a batch of a namespace.
+func (m *Machine) batchIn(namespace string, id job.BatchID) *batch {
+	if id == 0 {
+		return nil
+	}
+	if b := m.getBatch(id); b != nil && b.Namespace == namespace {
+		return b
+	}
+	return nil
+}
+
+func (m *Machine) putBatch(b *batch) {
+	m.kb = record.BatchKey(m.kb[:0], b.id, record.BatchState)
+	m.vb = record.AppendBatch(m.vb[:0], &b.Batch)
+	m.set(m.kb, m.vb)
+}
+
+func (m *Machine) batchDef(id job.BatchID) record.BatchDef {
+	p, _, ok := m.store.Get(nil, record.BatchKey(nil, id, record.BatchFixed))
+	if !ok {
+		corrupt("batch definition", errDangling)
+	}
+	def, err := record.DecodeBatchDef(p)
+	corrupt("batch definition", err)
+	return def
+}
+
+func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
+	b := &batch{id: job.BatchID(m.nextID(false))}
+	b.Namespace, b.Created, b.Open = c.Namespace, m.now, true
+	if p := m.batchIn(c.Namespace, c.Parent); p != nil {
+		b.Parent = p.id
+		p.Incomplete++
+		p.Unsuccessful++
+		p.Children++
+		m.putBatch(p)
+	}
+	def := record.BatchDef{
+		Text: c.Text, OpenFor: c.OpenFor, KeepFor: c.KeepFor, KeepDone: c.KeepDone, Complete: c.Complete, Success: c.Success,
+	}
+	m.store.Insert(record.BatchKey(nil, b.id, record.BatchFixed), record.AppendBatchDef(nil, &def))
+	m.store.Insert(record.BatchesKey(nil, b.Namespace, b.id), nil)
+	m.keepBatch(b, &def)
+	res.Batch = b.id
+}
+
+// keepBatch writes a batch, and sets when it is to be forgotten (INV-15).
+func (m *Machine) keepBatch(b *batch, def *record.BatchDef) {
+	at := b.Created.Add(def.OpenFor)
+	if b.Committed != 0 {
+		at = b.Committed.Add(def.KeepFor)
+	}
+	if b.Succeeded != 0 {
+		at = min(at, b.Succeeded.Add(def.KeepDone))
+	}
+	if at = max(at, 1); at != b.ForgetAt {
+		m.unsetTimerAt(b.timer())
+		b.ForgetAt = at
+		m.setTimerAt(b.timer())
+	}
+	m.putBatch(b)
+}
+
+// timer is when the batch is forgotten: that of a job of no queue.
+func (b *batch) timer() timerItem {
+	at := b.ForgetAt
+	if at == job.Never {
+		at = 0
+	}
+	return timerItem{at: at, id: job.ID(b.id)}
+}
+
+func (m *Machine) openBatch(c *job.OpenBatch, res *job.Result) {
+	b := m.batchIn(c.Namespace, c.Batch)
+	if b == nil {
+		res.Err = job.ErrNoBatch
+		return
+	}
+	b.Open = true
+	m.putBatch(b)
+}
+
+func (m *Machine) commitBatch(c *job.CommitBatch, res *job.Result) {
+	b := m.batchIn(c.Namespace, c.Batch)
+	if b == nil {
+		res.Err = job.ErrNoBatch
+		return
+	}
+	b.Open, b.Committed = false, m.now
+	def := m.batchDef(b.id)
+	m.keepBatch(b, &def)
+	m.ripen(b.id)
+}
+
+// join makes a new job one of the batch that its spec names.
+func (m *Machine) join(e *entry, id job.BatchID) {
+	if b := m.batchIn(e.Namespace, id); b != nil {
+		e.Batch = id
+		b.Total++
+		b.Pending++
+		m.putBatch(b)
+	}
+}
+
+// tried counts a job of a batch as failed, once. Whoever calls it saves the job, or
+// erases it.
+func (m *Machine) tried(e *entry) {
+	if e.Batch == 0 || e.Flags&(callbacks|job.FlagTried) != 0 {
+		return
+	}
+	e.Flags |= job.FlagTried
+	if b := m.getBatch(e.Batch); b != nil {
+		b.Failed++
+		m.putBatch(b)
+		m.ripen(b.id)
+	}
+}
+
+// acked takes a job that is acked out of its batch. The ack of a callback is the end of
+// a stage.
+func (m *Machine) acked(e *entry) {
+	b := m.getBatch(e.Batch)
+	switch {
+	case e.Flags&callbacks != 0:
+		if b != nil {
+			m.stageEnds(b, e.Flags&callbacks)
+		}
+		return
+	case b != nil:
+		b.Pending--
+		if e.Flags.Has(job.FlagTried) {
+			b.Failed--
+		}
+		m.putBatch(b)
+		m.ripen(b.id)
+	}
+	e.Batch = 0
+	e.Flags &^= job.FlagTried
+}
+
+// ripen has a batch looked at when the command or the timer has done everything else.
+func (m *Machine) ripen(id job.BatchID) {
+	if n := len(m.ripe); n == 0 || m.ripe[n-1] != id {
+		m.ripe = append(m.ripe, id)
+	}
+}
+
+// advance lets the batch that has been ripe longest reach what it can (INV-14).
+func (m *Machine) advance() {
+	id := m.ripe[0]
+	if m.ripe = m.ripe[1:]; len(m.ripe) == 0 {
+		m.ripe = nil
+	}
+	b := m.getBatch(id)
+	switch {
+	case b == nil:
+	case b.completes():
+		m.reach(b, job.FlagOnComplete)
+	case b.succeeds():
+		m.reach(b, job.FlagOnSuccess)
+	}
+}
+
+// completes reports whether the batch can reach its first stage.
+func (b *batch) completes() bool {
+	return !b.Open && b.Complete == job.CallbackWaiting && b.Failed == b.Pending && b.Incomplete == 0
+}
+
+// succeeds reports whether the batch can reach its second stage.
+func (b *batch) succeeds() bool {
+	return !b.Open && b.Complete == job.CallbackAcked && b.Success == job.CallbackWaiting && b.Pending == 0 && b.Unsuccessful == 0
+}
+
+// reach makes a batch reach a stage and pushes its callback.
+func (m *Machine) reach(b *batch, stage job.Flags) {
+	def := m.batchDef(b.id)
+	callback := def.Complete
+	if stage == job.FlagOnComplete {
+		b.Complete = job.CallbackPushed
+		m.putBatch(b)
+	} else {
+		callback = def.Success
+		b.Success, b.Succeeded = job.CallbackPushed, m.now
+		m.keepBatch(b, &def)
+		m.parentOf(b, func(p *batch) { p.Children-- })
+	}
+	if callback == nil {
+		m.stageEnds(b, stage)
+		return
+	}
+	e := m.prepare(callback)
+	e.Batch = b.id
+	e.Flags |= stage
+	m.admit(e, callback, nil)
+}
+
+// stageEnds notes that the callback of a stage has been acked, or that there is none.
+func (m *Machine) stageEnds(b *batch, stage job.Flags) {
+	switch {
+	case stage == job.FlagOnComplete && b.Complete == job.CallbackPushed:
+		b.Complete = job.CallbackAcked
+		m.parentOf(b, func(p *batch) { p.Incomplete-- })
+	case stage == job.FlagOnSuccess && b.Success == job.CallbackPushed:
+		b.Success = job.CallbackAcked
+		m.parentOf(b, func(p *batch) { p.Unsuccessful-- })
+	default:
+		return // acked before
+	}
+	m.putBatch(b)
+	m.ripen(b.id)
+}
+
+// parentOf changes the parent of a batch, if there is one.
+func (m *Machine) parentOf(b *batch, change func(*batch)) {
+	if b.Parent == 0 {
+		return
+	}
+	if p := m.getBatch(b.Parent); p != nil {
+		change(p)
+		m.putBatch(p)
+		m.ripen(p.id)
+	}
+}
+
+// forgetBatch ends a batch at its time. Its jobs go on naming it, which means nothing.
+func (m *Machine) forgetBatch(t timerItem) {
+	b := m.getBatch(job.BatchID(t.id))
+	if b == nil || b.timer() != t {
+		return // the timer was moved, or called off
+	}
+	m.dropBatch(b)
+	m.parentOf(b, func(p *batch) { // which does not wait for it any more
+		if b.Complete != job.CallbackAcked {
+			p.Incomplete--
+		}
+		if b.Success != job.CallbackAcked {
+			p.Unsuccessful--
+		}
+		if b.Success == job.CallbackWaiting {
+			p.Children--
+		}
+	})
+}
+
+func (m *Machine) dropBatch(b *batch) {
+	m.unsetTimerAt(b.timer())
+	m.del(record.BatchKey(nil, b.id, record.BatchState))
+	m.store.Remove(record.BatchKey(nil, b.id, record.BatchFixed))
+	m.store.Remove(record.BatchesKey(nil, b.Namespace, b.id))
+}
+
+// dropBatches drops the batches of a namespace.
+func (m *Machine) dropBatches(namespace string) {
+	var ids []job.BatchID
+	lo, hi := record.BatchesSpan(namespace)
+	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
+		ids = append(ids, job.BatchID(record.EntryID(key)))
+		return true
+	})
+	for _, id := range ids {
+		b := m.getBatch(id)
+		if b == nil {
+			corrupt("list of batches", errDangling)
+		}
+		m.dropBatch(b)
+	}
+}

@@ -1,0 +1,105 @@
+package machine
+
+import (
+	"time"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// Locks and the outcomes of jobs that have ended carry the time until which they
+// count. That they are still there afterwards is invisible, so nothing is in memory of
+// them: a list by time in the store says which records can go, and now and then a piece
+// of it is worked off (INV-15).
+
+// forgetSlack is for how long records that no longer count are left to gather.
+const forgetSlack = 10 * time.Second
+
+// forgetLater lists a lock or an outcome of a job, whose key is given.
+func (m *Machine) forgetLater(at job.Time, id job.ID, key []byte) {
+	if at == job.Never {
+		return
+	}
+	m.fb = record.ForgetKey(m.fb[:0], at, id, key)
+	m.store.Insert(m.fb, key)
+	m.forgetAt = min(m.forgetAt, at)
+}
+
+// neverMind takes one off the list.
+func (m *Machine) neverMind(at job.Time, id job.ID, key []byte) {
+	if at != job.Never {
+		m.fb = record.ForgetKey(m.fb[:0], at, id, key)
+		m.store.Remove(m.fb)
+	}
+}
+
+// loadForget finds out when there is something to forget.
+func (m *Machine) loadForget() {
+	m.forgetAt = job.Never
+	m.store.Scan(record.ForgetFrom(nil, 0), record.ForgetEnd(), false, func(key, _ []byte) bool {
+		m.forgetAt = parseForget(key).at
+		return false
+	})
+}
+
+type forgettable struct {
+	at   job.Time
+	id   job.ID
+	lock bool
+	key  []byte
+}
+
+func parseForget(key []byte) forgettable {
+	at, id, lock, ok := record.ParseForgetKey(key)
+	if !ok {
+		corrupt("entry of what is to be forgotten", record.ErrFormat)
+	}
+	return forgettable{at: at, id: id, lock: lock}
+}
+
+// forgetSome does one step of the forgetting, if it is time for it, and reports
+// whether there is more.
+func (m *Machine) forgetSome() bool {
+	if m.forgetAt.Add(forgetSlack) > m.now {
+		return false
+	}
+	var due []forgettable
+	m.forgetAt = job.Never
+	m.store.Scan(record.ForgetFrom(nil, 0), record.ForgetEnd(), false, func(key, value []byte) bool {
+		f := parseForget(key)
+		if f.at > m.now || len(due) == m.opt.SweepStep {
+			m.forgetAt = f.at
+			return false
+		}
+		f.key = append([]byte(nil), value...)
+		due = append(due, f)
+		return true
+	})
+	for _, f := range due {
+		m.forgetOne(f)
+	}
+	return m.forgetAt.Add(forgetSlack) <= m.now
+}
+
+// forgetOne deletes a record, unless it was dropped with its namespace and belongs to
+// another job by now.
+func (m *Machine) forgetOne(f forgettable) {
+	m.neverMind(f.at, f.id, f.key)
+	b, _, ok := m.store.Get(m.rb[:0], f.key)
+	m.rb = trim(b[:0])
+	switch {
+	case !ok:
+	case f.lock:
+		l, err := record.DecodeLock(b)
+		corrupt("lock", err)
+		if l.Taker == f.id && l.Until == f.at {
+			m.store.Remove(f.key)
+		}
+	default:
+		o, err := record.DecodeOutcome(b)
+		corrupt("outcome", err)
+		if o.ID == f.id && o.Until == f.at {
+			m.del(f.key)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// getLock reads who has taken a lock. Whether that still counts is told by its time.
+func (m *Machine) getLock(namespace, lock string) (record.Lock, bool) {
+	m.kb = record.LockKey(m.kb[:0], namespace, lock)
+	b, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = b[:0]
+	if !ok {
+		return record.Lock{}, false
+	}
+	l, err := record.DecodeLock(b)
+	corrupt("lock", err)
+	return l, true
+}
+
+// locked reports whether somebody has a lock (INV-13).
+func (m *Machine) locked(namespace, lock string) bool {
+	l, ok := m.getLock(namespace, lock)
+	return ok && m.now < l.Until
+}
+
+// lock gives a new job the lock that its spec asks for, which is free.
+func (m *Machine) lock(e *entry, s *job.Spec) {
+	if old, ok := m.getLock(e.Namespace, s.Lock); ok {
+		m.dropLock(e.Namespace, s.Lock, old) // it has lapsed
+	}
+	e.Lock, e.LockUntil = s.Lock, s.LockUntil
+	l := record.Lock{Taker: e.ID, Until: max(m.now, e.RunAt).Add(s.LockFor)}
+	m.kb = record.LockKey(m.kb[:0], e.Namespace, e.Lock)
+	m.vb = record.AppendLock(m.vb[:0], l)
+	m.store.Insert(m.kb, m.vb)
+	m.forgetLater(l.Until, l.Taker, m.kb)
+}
+
+// unlock ends the lock that a job took, unless another has taken it since.
+func (m *Machine) unlock(e *entry) {
+	if l, ok := m.getLock(e.Namespace, e.Lock); ok && l.Taker == e.ID {
+		m.dropLock(e.Namespace, e.Lock, l)
+	}
+	e.Lock, e.LockUntil = "", 0
+}
+
+func (m *Machine) dropLock(namespace, lock string, l record.Lock) {
+	m.kb = record.LockKey(m.kb[:0], namespace, lock)
+	m.store.Remove(m.kb)
+	m.neverMind(l.Until, l.Taker, m.kb)
+}

@@ -1,0 +1,119 @@
+package machine
+
+import (
+	"time"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// outcomeKept is how long the outcome of a tracked job is known.
+const outcomeKept = 30 * time.Minute
+
+// report takes what somebody tells about a tracked job, alive or ended lately.
+func (m *Machine) report(c *job.Report, res *job.Result) {
+	e, tracked := m.reportable(c.Namespace, c.Key)
+	if e != nil && e.State == job.Leased && e.Lease.Until != 0 && c.Until > e.Lease.Until {
+		e.Lease.Until = c.Until
+		m.save(e)
+	}
+	switch {
+	case e != nil && e.Flags.Has(job.FlagTracked):
+		p := m.getProgress(e)
+		told(&p, c, m.now)
+		m.putProgress(e, &p)
+		res.Count = 1
+	case !tracked:
+		if o, ok := m.getOutcome(c.Namespace, c.Key); ok && m.now < o.Until {
+			told(&o.Progress, c, m.now)
+			m.putOutcome(c.Namespace, c.Key, &o)
+			res.Count = 1
+		}
+	}
+}
+
+func told(p *record.Progress, c *job.Report, now job.Time) {
+	if c.SetPercent {
+		p.Percent, p.HasPercent = c.Percent, true
+	}
+	if c.SetText {
+		p.Text = c.Text
+	}
+	p.At = now
+}
+
+// reportable returns the job that a report by key is about, nil if there is none, and
+// whether any job with that key is alive and tracked.
+func (m *Machine) reportable(namespace, key string) (named *entry, tracked bool) {
+	m.withKey(namespace, key, func(e *entry) bool {
+		if e.State.Finished() {
+			return true // that counts as ended
+		}
+		tracked = tracked || e.Flags.Has(job.FlagTracked)
+		if named == nil || (e.State == job.Leased && (named.State != job.Leased || e.Entered < named.Entered)) {
+			named = e
+		}
+		return true
+	})
+	return named, tracked
+}
+
+func (m *Machine) getProgress(e *entry) (p record.Progress) {
+	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartProgress)
+	b, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = trim(b[:0])
+	if ok {
+		var err error
+		p, err = record.DecodeProgress(b)
+		corrupt("progress", err)
+	}
+	return p
+}
+
+func (m *Machine) putProgress(e *entry, p *record.Progress) {
+	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartProgress)
+	m.vb = record.AppendProgress(m.vb[:0], p)
+	m.set(m.kb, m.vb)
+	m.vb = trim(m.vb)
+}
+
+// ended keeps how a tracked job has ended, under its key.
+func (m *Machine) ended(e *entry, how job.Outcome) {
+	if !e.Flags.Has(job.FlagTracked) || e.Key == "" || e.State == job.Done { // a job that is done has ended before
+		return
+	}
+	if old, ok := m.getOutcome(e.Namespace, e.Key); ok {
+		m.neverMind(old.Until, old.ID, m.kb)
+	}
+	o := record.Outcome{Progress: m.getProgress(e), How: how, ID: e.ID}
+	o.At = m.now
+	m.putOutcome(e.Namespace, e.Key, &o)
+	m.delPart(e, record.PartProgress)
+}
+
+func (m *Machine) getOutcome(namespace, key string) (o record.Outcome, ok bool) {
+	m.kb = record.OutcomeKey(m.kb[:0], namespace, key)
+	b, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = trim(b[:0])
+	if ok {
+		var err error
+		o, err = record.DecodeOutcome(b)
+		corrupt("outcome", err)
+	}
+	return o, ok
+}
+
+// putOutcome writes an outcome, which is known for a while from now on.
+func (m *Machine) putOutcome(namespace, key string, o *record.Outcome) {
+	m.kb = record.OutcomeKey(m.kb[:0], namespace, key)
+	if until := m.now.Add(outcomeKept); until != o.Until {
+		if o.Until != 0 {
+			m.neverMind(o.Until, o.ID, m.kb)
+		}
+		o.Until = until
+		m.forgetLater(until, o.ID, m.kb)
+	}
+	m.vb = record.AppendOutcome(m.vb[:0], o)
+	m.set(m.kb, m.vb)
+	m.vb = trim(m.vb)
+}

@@ -1,0 +1,30 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+func (m *Machine) setValue(c *job.SetValue, res *job.Result) {
+	m.kb = record.ValueKey(m.kb[:0], c.Space, c.Name)
+	if c.IfAbsent && m.there(m.kb) {
+		res.Err = job.ErrHasValue
+		return
+	}
+	m.set(m.kb, c.Value)
+}
+
+func (m *Machine) dropValue(c *job.DropValue, res *job.Result) {
+	m.kb = record.ValueKey(m.kb[:0], c.Space, c.Name)
+	if m.there(m.kb) {
+		m.del(m.kb)
+		res.Count = 1
+	}
+}
+
+// there reports whether the store has a key.
+func (m *Machine) there(key []byte) bool {
+	b, _, ok := m.store.Get(m.rb[:0], key)
+	m.rb = trim(b[:0])
+	return ok
+}

@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/internal/job"
+)
+
+// bonds ties a new job to a lock, a batch and its progress.
+func (g *generator) bonds(s *job.Spec) {
+	if g.chance(g.locks) {
+		s.Lock, s.LockFor, s.LockUntil = choose(g, "l1", "l2"), g.length(), choose(g, job.LockUntilAck, job.LockUntilFetch)
+	}
+	s.Tracked = g.chance(g.tracks)
+	if g.chance(g.joins) {
+		var ns string
+		if ns, s.Batch = g.batch(func(b *batch) bool { return b.complete.state == job.CallbackWaiting }); g.chance(95) {
+			s.Namespace = ns
+		}
+		if g.chance(50) {
+			s.TTL, s.Policy.ExpireAt, s.BlockedBy = 0, 0, nil
+		}
+	}
+}
+
+// relock ends a lock and takes it again.
+func (g *generator) relock() []job.Command {
+	name := choose(g, slices.SortedFunc(maps.Keys(g.model.locks), func(a, b lockName) int {
+		return cmp.Or(strings.Compare(a.ns, b.ns), strings.Compare(a.name, b.name))
+	})...)
+	p := &job.Push{Spec: g.spec()}
+	p.Spec.Namespace, p.Spec.Lock, p.Spec.LockFor = name.ns, name.name, time.Minute
+	id := g.model.locks[name].taker
+	ack := &job.Ack{Ref: job.ByID(name.ns, "", id), Need: job.NeedUnfinished}
+	if j := g.model.jobs[id]; j != nil {
+		ack.By = j.Lease.Holder
+	}
+	return []job.Command{ack, p}
+}
+
+// batch returns a batch and its namespace, mostly one that fits.
+func (g *generator) batch(fits func(*batch) bool) (string, job.BatchID) {
+	all := slices.Sorted(maps.Keys(g.model.batches))
+	fit := slices.DeleteFunc(slices.Clone(all), func(id job.BatchID) bool { return !fits(g.model.batches[id]) })
+	var id job.BatchID
+	switch {
+	case len(all) == 0 || g.chance(4):
+		return g.namespace(), job.BatchID(g.rng.IntN(int(g.model.lastID) + 3))
+	case len(fit) > 0 && g.chance(85):
+		id = choose(g, fit...)
+	default:
+		id = choose(g, all...)
+	}
+	if g.chance(3) {
+		return g.namespace(), id
+	}
+	return g.model.batches[id].ns, id
+}
+
+func (g *generator) commit() job.Command {
+	ns, id := g.batch(func(b *batch) bool { return b.open })
+	return &job.CommitBatch{Namespace: ns, Batch: id}
+}
+
+// newBatch makes a batch, unless there are some already: few batches go further.
+func (g *generator) newBatch() job.Command {
+	if g.rng.IntN(4) < len(g.model.batches) {
+		return g.commit()
+	}
+	c := &job.NewBatch{
+		Namespace: g.namespace(), Text: choose(g, "", "text"),
+		OpenFor: g.keeping(), KeepFor: g.keeping(), KeepDone: g.keeping(),
+	}
+	if g.chance(50) {
+		c.Namespace, c.Parent = g.batch(func(b *batch) bool { return b.success.state == job.CallbackWaiting })
+	}
+	c.Complete, c.Success = g.callback(c.Namespace), g.callback(c.Namespace)
+	return c
+}
+
+// keeping is how long a batch is kept: mostly longer than the run takes.
+func (g *generator) keeping() time.Duration {
+	switch n := g.rng.IntN(10); {
+	case n < 7:
+		return 30 * 24 * time.Hour
+	case n < 9:
+		return time.Duration(1+g.rng.IntN(60)) * time.Second
+	default:
+		return g.length()
+	}
+}
+
+// callback returns what a batch pushes, mostly something that can be fetched at once.
+func (g *generator) callback(ns string) *job.Spec {
+	if g.chance(35) {
+		return nil
+	}
+	s := g.spec()
+	s.Namespace = ns
+	if g.chance(70) {
+		s.RunAt, s.Delay, s.TTL, s.BlockedBy, s.Policy.ExpireAt = 0, 0, 0, nil, 0
+	}
+	return &s
+}
+
+// inBatch returns the jobs that a batch waits for: its callbacks, else its members.
+func (g *generator) inBatch() []*entry {
+	callback := func(j *entry) bool { return g.model.batches[j.Batch] != nil && !j.counts() && !j.State.Finished() }
+	if jobs := g.model.sorted(callback); len(jobs) > 0 && g.chance(75) {
+		return jobs
+	}
+	return g.model.sorted(func(j *entry) bool { return g.model.batches[j.Batch] != nil && j.counts() })
+}
+
+// report makes a report about a job that takes them, or took them when it was there.
+func (g *generator) report() job.Command {
+	c := &job.Report{Namespace: g.namespace(), Key: g.key(), SetPercent: g.chance(60), SetText: g.chance(60)}
+	tracked := g.model.sorted(func(j *entry) bool { return j.Flags.Has(job.FlagTracked) && j.Key != "" })
+	ended := slices.SortedFunc(maps.Keys(g.model.outcomes), func(a, b keyName) int {
+		return cmp.Or(strings.Compare(a.ns, b.ns), strings.Compare(a.key, b.key))
+	})
+	switch n := g.rng.IntN(10); {
+	case n < 6 && len(tracked) > 0:
+		j := choose(g, tracked...)
+		c.Namespace, c.Key = j.Namespace, j.Key
+	case n < 9 && len(ended) > 0:
+		name := choose(g, ended...)
+		c.Namespace, c.Key = name.ns, name.key
+	}
+	if c.SetPercent {
+		c.Percent = int64(g.rng.IntN(102))
+	}
+	if c.SetText {
+		c.Text = fmt.Sprintf("m%d", g.rng.IntN(100))
+	}
+	if g.chance(40) {
+		c.Until = g.model.now.Add(time.Duration(g.rng.IntN(9)-1) * time.Second)
+	}
+	return c
+}
+
+// in returns the states that a verb means: mostly all of them, else a few that tend to
+// have the one that the job is in.
+func (g *generator) in(ref job.Ref) job.States {
+	if !g.chance(25) {
+		return 0
+	}
+	var set job.States
+	for range 1 + g.rng.IntN(3) {
+		set |= job.StatesOf(job.State(1 + g.rng.IntN(job.StateCount-1)))
+	}
+	if j := g.model.find(ref, false, func(*entry) bool { return true }); j != nil && g.chance(50) {
+		set |= job.StatesOf(j.State)
+	}
+	return set
+}
