@@ -335,8 +335,12 @@ type Remove struct {
 	KeepQueue bool
 }
 
-// Flush removes all queues of a namespace, its locks, progress and batches.
-type Flush struct{ Namespace string }
+// Flush removes all queues of a namespace, its locks, progress and batches. With a Door
+// only those queues go that jobs have been pushed to through it.
+type Flush struct {
+	Namespace string
+	Door      Door
+}
 
 // Report tells how far a tracked job is: the one that Get by key would settle, or one
 // that ended lately. It may also move the end of its lease, never to an earlier time.

@@ -19,6 +19,15 @@ type Holder struct {
 // numbers are given out by the dialects; the engine only keeps them.
 type Door uint8
 
+// Doors is a set of doors.
+type Doors uint32
+
+// With returns the set with one door more. Doors beyond the 31st are not told apart.
+func (ds Doors) With(d Door) Doors { return ds | 1<<min(d, 31) }
+
+// Has reports whether a door is in the set.
+func (ds Doors) Has(d Door) bool { return ds&(1<<min(d, 31)) != 0 }
+
 // RefKind says which field of a Ref names the job.
 type RefKind uint8
 

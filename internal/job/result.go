@@ -3,14 +3,15 @@ package job
 // Result is what a command answers. It may be reused: the machine overwrites it
 // and appends to Jobs[:0] and IDs[:0].
 type Result struct {
-	Err    *Error
-	ID     ID      // Push, Run
-	Serial uint64  // Push
-	State  State   // Push: the state the job is in now
-	Batch  BatchID // NewBatch
-	IDs    []ID    // Atomic: of its pushes, in order
-	Count  int
-	Jobs   []Job // Fetch: the leased jobs; others with Want, and Await: the one job
+	Err       *Error
+	ID        ID      // Push, Run
+	Serial    uint64  // Push, if HasSerial
+	HasSerial bool    // Push: the queue counts
+	State     State   // Push: the state the job is in now
+	Batch     BatchID // NewBatch
+	IDs       []ID    // Atomic: of its pushes, in order
+	Count     int
+	Jobs      []Job // Fetch: the leased jobs; others with Want, and Await: the one job
 }
 
 // Reset empties r for another use.
@@ -40,14 +41,15 @@ const (
 	CountDue     // schedules and back-offs that ended
 	CountTouched
 	CountMoved
+	CountRestarted // released by a start of the server; counted as ended too
 
 	// CounterCount is the number of counters.
-	CounterCount = int(CountMoved) + 1
+	CounterCount = int(CountRestarted) + 1
 )
 
 var counterNames = [CounterCount]string{
 	"pushed", "fetched", "acked", "failed", "lapsed", "released", "returned", "ended",
-	"buried", "kicked", "deleted", "expired", "died", "due", "touched", "moved",
+	"buried", "kicked", "deleted", "expired", "died", "due", "touched", "moved", "restarted",
 }
 
 // String returns the counter's name.
@@ -59,6 +61,8 @@ type QueueInfo struct {
 	Name        string
 	Counts      [StateCount]uint64
 	Totals      [CounterCount]uint64
+	Expired     [StateCount]uint64 // lifetime: jobs that ended by their expiry, by the state they were in
+	Doors       Doors              // through which jobs have been pushed to it
 	Paused      bool
 	PausedUntil Time
 	Configured  bool // made by Configure

@@ -603,6 +603,8 @@ type Queue struct {
 	Linked     bool // some job may be listed outside the queue's own key ranges
 	Counts     [job.StateCount]uint64
 	Totals     [job.CounterCount]uint64
+	Expired    [job.StateCount]uint64
+	Doors      job.Doors
 	// Purged has for each state the sequence up to which jobs that entered it
 	// are gone, although their records may still be there.
 	Purged [job.StateCount]uint64
@@ -634,7 +636,9 @@ func AppendQueue(dst []byte, q *Queue) []byte {
 	dst = binary.AppendUvarint(dst, q.NextSerial)
 	dst = appendUints(dst, q.Counts[:])
 	dst = appendUints(dst, q.Totals[:])
-	return appendUints(dst, q.Purged[:])
+	dst = appendUints(dst, q.Purged[:])
+	dst = appendUints(dst, q.Expired[:])
+	return binary.AppendUvarint(dst, uint64(q.Doors))
 }
 
 func appendUints(dst []byte, vs []uint64) []byte {
@@ -680,6 +684,8 @@ func DecodeQueue(b []byte) (Queue, error) {
 	d.uints(q.Counts[:])
 	d.uints(q.Totals[:])
 	d.uints(q.Purged[:])
+	d.uints(q.Expired[:])
+	q.Doors = job.Doors(d.uint32())
 	return q, d.end("queue")
 }
 

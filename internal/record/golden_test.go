@@ -142,6 +142,7 @@ func TestGoldenRecords(t *testing.T) {
 		queue.Totals[i] = uint64(100 + i)
 	}
 	queue.Purged[job.Ready], queue.Purged[job.Dead] = 50, 70
+	queue.Expired[job.Ready], queue.Expired[job.Leased], queue.Doors = 9, 8, job.Doors(0).With(1).With(3)
 	q, err := DecodeQueue(golden(t, "queue"))
 	same("queue", q, queue, err, AppendQueue(nil, &queue))
 	shard := Shard{NextID: 12345, NextSeq: 67890, NextQueue: 8}

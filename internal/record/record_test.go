@@ -319,19 +319,20 @@ func TestQueueWithOtherCounters(t *testing.T) {
 	t.Parallel()
 	q := Queue{ID: 1, Created: 5}
 	b := AppendQueue(nil, &q)
-	head := len(b) - 3 - len(q.Counts) - len(q.Totals) - len(q.Purged)
-	b = append(b[:head:head], 2, 7, 8, 1, 9, 0)
+	head := len(b) - 5 - len(q.Counts) - len(q.Totals) - len(q.Purged) - len(q.Expired)
+	b = append(b[:head:head], 2, 7, 8, 1, 9, 0, 0, 0)
 	got, err := DecodeQueue(b)
 	if err != nil || got.Counts[0] != 7 || got.Counts[1] != 8 || got.Counts[2] != 0 || got.Totals[0] != 9 {
 		t.Errorf("fewer: %+v, %v", got, err)
 	}
 	b = b[:head:head]
-	for range 3 {
+	for range 4 {
 		b = append(b, 40)
 		for i := range byte(40) {
 			b = append(b, i)
 		}
 	}
+	b = append(b, 1)
 	got, err = DecodeQueue(b)
 	if err != nil || got.Counts[job.StateCount-1] != uint64(job.StateCount-1) || got.Purged[1] != 1 {
 		t.Errorf("more: %+v, %v", got, err)

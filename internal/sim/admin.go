@@ -236,7 +236,7 @@ func (m *Model) applyFlush(c *job.Flush) {
 	maps.DeleteFunc(m.locks, func(name lockName, _ lock) bool { return name.ns == c.Namespace })
 	maps.DeleteFunc(m.outcomes, func(name keyName, _ outcome) bool { return name.ns == c.Namespace })
 	for _, q := range m.inOrder() {
-		if q.ns == c.Namespace {
+		if q.ns == c.Namespace && (c.Door == 0 || q.doors.Has(c.Door)) {
 			m.dropQueue(q.queueName)
 			delete(m.queues, q.queueName)
 		}

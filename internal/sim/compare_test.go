@@ -38,7 +38,7 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 		if delivered[g.ID] && state == job.Leased {
 			state = job.Ready
 		}
-		return differ("push", []any{g.ID, g.Serial, state}, []any{w.ID, w.Serial, w.State})
+		return differ("push", []any{g.ID, g.Serial, g.HasSerial, state}, []any{w.ID, w.Serial, w.HasSerial, w.State})
 	case *job.Atomic:
 		return differ("ids", g.IDs, w.IDs)
 	case *job.NewBatch:

@@ -60,7 +60,7 @@ func (m *Model) View() View {
 	v := m.Bonds()
 	for name, q := range m.queues {
 		info := job.QueueInfo{
-			Namespace: name.ns, Name: name.name, Totals: q.totals, Paused: q.paused, PausedUntil: q.pausedUntil,
+			Namespace: name.ns, Name: name.name, Totals: q.totals, Expired: q.expired, Doors: q.doors, Paused: q.paused, PausedUntil: q.pausedUntil,
 			Configured: q.configured, Hidden: q.hidden, Settings: q.settings, Created: q.created,
 		}
 		for _, j := range m.inQueue(name) {

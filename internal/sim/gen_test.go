@@ -105,7 +105,7 @@ var verbs = []verb{
 			Namespace: g.namespace(), Queue: g.queue(), ReadyOnly: g.chance(40), IfIdle: g.chance(50), KeepQueue: g.chance(30),
 		}
 	}},
-	{1, func(g *generator) job.Command { return &job.Flush{Namespace: g.namespace()} }},
+	{1, func(g *generator) job.Command { return &job.Flush{Namespace: g.namespace(), Door: job.Door(g.rng.IntN(3))} }},
 	{6, func(g *generator) job.Command { return g.report() }},
 	{5, func(g *generator) job.Command { return g.newBatch() }},
 	{7, func(g *generator) job.Command { return g.commit() }},

@@ -73,6 +73,8 @@ type queue struct {
 	created     job.Time
 	nextSerial  uint64
 	totals      [job.CounterCount]uint64
+	expired     [job.StateCount]uint64
+	doors       job.Doors
 }
 
 // wait is a caller that has not been answered: a *job.Fetch, *job.Push, *job.Run
@@ -184,6 +186,7 @@ func (m *Model) Restart(now job.Time) {
 	m.waits, m.endings = nil, nil
 	for _, j := range m.sorted(func(j *entry) bool { return j.State == job.Leased && j.Lease.OnEnd != job.EndKeep }) {
 		m.count(j, job.CountEnded)
+		m.count(j, job.CountRestarted)
 		m.toReady(j, job.PlaceOld)
 	}
 	for _, j := range m.sorted(func(j *entry) bool { return j.Flags.Has(job.FlagEphemeral) }) {

@@ -39,6 +39,7 @@ func (m *Model) admit(s *job.Spec, earlier []job.ID, admitted func(*entry)) job.
 	q := m.queue(queueName{s.Namespace, s.Queue})
 	q.hidden = false
 	q.totals[job.CountPushed]++
+	q.doors = q.doors.With(s.Origin)
 	j := &entry{Job: job.Job{
 		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, Key: s.Key, Type: s.Type, Group: s.Group,
 		Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Origin: s.Origin, Created: m.now, Policy: s.Policy,
@@ -85,7 +86,7 @@ func (m *Model) admit(s *job.Spec, earlier []job.ID, admitted func(*entry)) job.
 	default:
 		m.toReady(j, job.PlaceOld) // the sequence it has just been given
 	}
-	r := job.Result{ID: j.ID, Serial: j.Serial, State: j.State}
+	r := job.Result{ID: j.ID, Serial: j.Serial, HasSerial: j.Flags.Has(job.FlagSerial), State: j.State}
 	if r.State == job.Leased {
 		r.State = job.Ready // it was, before a waiting caller had it
 	}

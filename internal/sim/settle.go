@@ -27,7 +27,7 @@ func (m *Model) ackJob(j *entry, c *job.Ack) {
 		}
 		m.finish(j, job.Done, c.Result)
 	default:
-		m.drop(j)
+		m.vacate(j)
 	}
 	m.strike(j.ID)
 }
@@ -137,13 +137,18 @@ func (m *Model) delete(c *job.Delete) settled {
 
 func (m *Model) deleteJob(j *entry) {
 	m.count(j, job.CountDeleted)
+	m.vacate(j)
+	m.strike(j.ID)
+}
+
+// vacate removes a job; a dead one may leave its slot.
+func (m *Model) vacate(j *entry) {
 	if j.State == job.Dead && j.Policy.DeadSlots {
 		j.Flags |= job.FlagTombstone
 		m.unwait(j.ID)
 	} else {
 		m.drop(j)
 	}
-	m.strike(j.ID)
 }
 
 func (m *Model) applyTouch(c *job.Touch) {

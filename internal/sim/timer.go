@@ -107,6 +107,7 @@ func (m *Model) expired(j *entry) bool { return j.expiry() != 0 && j.expiry() <=
 func (m *Model) fireJob(j *entry) {
 	switch {
 	case m.expired(j):
+		m.queue(queueName{j.Namespace, j.Queue}).expired[j.State]++
 		unfinished := !j.State.Finished()
 		if unfinished {
 			m.count(j, job.CountExpired)

@@ -10,11 +10,14 @@ import (
 // checkShared checks what jobs of whatever queue share: locks (INV-13), batches (INV-14),
 // and what is to be forgotten (INV-15).
 func (m *Machine) checkShared() error {
-	jobs := m.everyJob()
-	if err := m.checkLocks(jobs); err != nil {
+	if err := m.checkOutcomes(); err != nil {
 		return err
 	}
-	if err := m.checkOutcomes(); err != nil {
+	if !m.some(record.AllLocks()) && !m.some(record.AllBatches()) {
+		return nil
+	}
+	jobs := m.everyJob()
+	if err := m.checkLocks(jobs); err != nil {
 		return err
 	}
 	return m.checkBatches(jobs)

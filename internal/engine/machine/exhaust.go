@@ -115,6 +115,8 @@ func (m *Machine) moveDead(e *entry) {
 
 // expire ends a job whose time has run out.
 func (m *Machine) expire(e *entry) {
+	e.q.Expired[e.State]++
+	m.changed(e.q)
 	if e.State.Finished() {
 		m.remove(e)
 		return

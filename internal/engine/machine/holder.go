@@ -133,6 +133,7 @@ func (m *Machine) restart() {
 		for _, id := range m.idsOf(lo, hi, 0) {
 			e := m.mustLoad(q, id)
 			m.count(q, job.CountEnded)
+			m.count(q, job.CountRestarted)
 			m.leave(e)
 			m.makeReady(e, job.PlaceOld)
 			m.serveWakes()

@@ -208,7 +208,7 @@ func (m *Machine) flush(c *job.Flush, res *job.Result) {
 	m.dropSpan(record.LocksSpan(c.Namespace))
 	m.dropSpan(record.OutcomesSpan(c.Namespace))
 	for _, q := range m.queuesInOrder() {
-		if q.namespace == c.Namespace {
+		if q.namespace == c.Namespace && (c.Door == 0 || q.Doors.Has(c.Door)) {
 			m.drop(q, false)
 			res.Count++
 		}
@@ -217,12 +217,7 @@ func (m *Machine) flush(c *job.Flush, res *job.Result) {
 
 // dropSpan deletes a range of keys, if it has any.
 func (m *Machine) dropSpan(lo, hi []byte) {
-	some := false
-	m.store.Scan(lo, hi, false, func(_, _ []byte) bool {
-		some = true
-		return false
-	})
-	if some {
+	if m.some(lo, hi) {
 		m.store.DeleteRange(lo, hi)
 	}
 }

@@ -23,7 +23,8 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 }
 
 func (m *Machine) accept(e *entry, res *job.Result) {
-	res.ID, res.Serial, res.State = e.ID, e.Serial, e.State
+	res.ID, res.State = e.ID, e.State
+	res.Serial, res.HasSerial = e.Serial, e.Flags.Has(job.FlagSerial)
 	if res.State == job.Leased {
 		res.State = job.Ready // it became ready; that somebody was waiting is not the pusher's business
 	}
@@ -150,6 +151,7 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	if s.Tracked {
 		e.Flags |= job.FlagTracked
 	}
+	q.Doors = q.Doors.With(s.Origin)
 	m.count(q, job.CountPushed)
 	return e
 }
@@ -289,7 +291,7 @@ func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
 	}
 	kept := (o.Keep || e.Policy.Keep) && !e.Flags.Has(job.FlagEphemeral)
 	r.ended[e.ID] = kept
-	if !kept {
+	if !kept && !leavesSlot(e) {
 		r.left[e.q]++
 	}
 	if e.Lock != "" && e.LockUntil == job.LockUntilAck {
@@ -338,7 +340,7 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 		return nil, err
 	}
 	r.ended[e.ID] = false
-	if e.State != job.Dead || !e.Policy.DeadSlots {
+	if !leavesSlot(e) {
 		r.left[e.q]++
 	}
 	return e, nil

@@ -29,7 +29,7 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 			m.answer(e, res)
 		}
 		m.delist(e)
-		m.remove(e)
+		m.removeButSlot(e)
 		m.succeeded(e)
 		return
 	}
@@ -288,14 +288,23 @@ func (m *Machine) delete(c *job.Delete, res *job.Result) {
 func (m *Machine) discard(e *entry) {
 	m.count(e.q, job.CountDeleted)
 	awaited := e.Flags.Has(job.FlagDependants)
-	if e.State == job.Dead && e.Policy.DeadSlots && !e.Flags.Has(job.FlagTombstone) {
+	m.removeButSlot(e)
+	if awaited {
+		m.strike(e.ID)
+	}
+}
+
+// removeButSlot removes a job, but for the slot that a dead one may leave.
+func (m *Machine) removeButSlot(e *entry) {
+	if leavesSlot(e) {
 		m.entomb(e)
 	} else {
 		m.remove(e)
 	}
-	if awaited {
-		m.strike(e.ID)
-	}
+}
+
+func leavesSlot(e *entry) bool {
+	return e.State == job.Dead && e.Policy.DeadSlots && !e.Flags.Has(job.FlagTombstone)
 }
 
 // entomb leaves the slot of a deleted dead job in the dead list.

@@ -166,6 +166,15 @@ func (m *Machine) delList(q *queue, list record.List, j *job.Job) {
 	m.store.Remove(m.kb)
 }
 
+// some reports whether there is a key in a range.
+func (m *Machine) some(lo, hi []byte) (found bool) {
+	m.store.Scan(lo, hi, false, func(_, _ []byte) bool {
+		found = true
+		return false
+	})
+	return found
+}
+
 // firstOf returns the first (or last) job of a list, or nil.
 func (m *Machine) firstOf(q *queue, list record.List, reverse bool) *entry {
 	var id job.ID
