@@ -1,5 +1,6 @@
 # Everything here is a shorthand: with nothing but Go, `go run ./cmd/millrace`
-# starts the server and `go test ./...` runs all tests.
+# starts the server and `go test ./...` runs all tests but those of other people's
+# clients, which are a module of their own and need what those clients need.
 
 GO       ?= go
 BIN      := $(CURDIR)/bin
@@ -19,7 +20,7 @@ KILLS ?= 200
 JOBS  ?= 10000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt sim fuzz system bench scale cover tools check clean
+.PHONY: help build test clients race lint fmt sim fuzz system bench scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,14 +28,20 @@ help: ## print this list
 build: ## the static binary, bin/millrace
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/millrace ./cmd/millrace
 
-test: ## all tests: units, simulation, transcripts, the real binary under kill -9
+test: ## all tests: units, simulation, transcripts, the real binary under kill -9, clients
 	$(GO) test ./...
+	$(MAKE) clients
+
+clients: ## other people's client libraries against the real binary; installs what they need
+	test/clients/install.sh
+	cd test/clients && $(GO) test -count=1 -parallel 8 ./...
 
 race: ## the same under the race detector, without the tests of the binary
 	$(GO) test -race -timeout 30m $(RACE)
 
 lint: $(LINT) ## golangci-lint with .golangci.yml
 	$(LINT) run ./...
+	cd test/clients && $(LINT) run ./...
 
 fmt: $(LINT) ## format every file
 	$(LINT) fmt ./...
@@ -53,9 +60,9 @@ fuzz: ## every fuzz target for T=30s each
 system: ## the black-box tests with KILLS=200 crashes
 	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)
 
-bench: ## figures as ratios to a server that does nothing, in one run
+bench: ## figures of all protocols as ratios to a server that does nothing, in one run of a quarter of an hour
 	$(GO) test ./internal/engine/machine -run '^$$' -bench . -benchmem
-	$(GO) run ./test/bench all
+	$(GO) run ./test/bench all -duration 500ms
 
 scale: ## JOBS=10000000 jobs, 100,000 queues, 10,000 connections: memory, order, restart, disk
 	$(GO) run ./test/bench scale -jobs=$(JOBS)
@@ -74,6 +81,7 @@ $(BIN)/.golangci-lint-$(LINT_VER):
 
 check: fmt lint race sim ## what must be green before a commit lands
 	$(GO) test ./internal/tidy ./test/...
+	$(MAKE) clients
 
 clean: ## remove what these targets made
-	rm -rf $(BIN) coverage.out
+	rm -rf $(BIN) coverage.out test/clients/node/node_modules

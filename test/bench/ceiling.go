@@ -4,56 +4,63 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
-	"strings"
 )
 
-// runCeiling serves until ctx ends: a server that reads lines and answers each
-// with a constant. What it reaches is the limit that loopback, scheduler and load
-// generator set to any server.
-func runCeiling(ctx context.Context) error {
+// runCeiling serves a protocol until ctx ends with a server that does nothing: what it
+// reaches is the limit that loopback, scheduler and load generator set to any server.
+func runCeiling(ctx context.Context, p *protocol) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(ctx, func() { _ = l.Close() }) // ends the loop below
-	report{os.Stdout}.printf("masenko %s", l.Addr())
-	for ctx.Err() == nil {
-		c, err := l.Accept()
-		if err == nil {
-			go answer(c)
-		} else if !errors.Is(err, net.ErrClosed) {
-			return err
-		}
+	context.AfterFunc(ctx, func() { _ = l.Close() }) // ends serve
+	report{os.Stdout}.printf("%s %s", p.name, l.Addr())
+	if err := p.serve(l); err != nil && ctx.Err() == nil {
+		return err
 	}
 	return nil
 }
 
-// answer serves one connection. Replies leave when there is nothing left to read,
-// as a good server does.
-func answer(c net.Conn) {
-	defer c.Close() //nolint:errcheck // the client has gone
-	r := bufio.NewReaderSize(c, 64<<10)
-	w := bufio.NewWriterSize(c, 64<<10)
-	job := fmt.Sprintf("OK {\"id\":1,\"queue\":\"q\",\"name\":\"t\",\"payload\":%q}\n", strings.Repeat("x", payloadSize-2))
+// answerFunc reads a request and appends its answer.
+type answerFunc func(in *bufio.Reader, out []byte) ([]byte, error)
+
+// serveTCP serves connections until l is closed. Each has its own answerFunc.
+func serveTCP(l net.Listener, greeting string, each func() answerFunc) error {
 	for {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			go serveConn(c, greeting, each())
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		default:
+			return err
 		}
-		reply := "OK {\"id\":1}\n"
-		if line[0] == 'F' {
-			reply = job
-		}
-		// A write error shows in the flush, and that in the next read.
-		_, _ = w.WriteString(reply)
-		if r.Buffered() == 0 {
-			if err := w.Flush(); err != nil {
+	}
+}
+
+// ceilingBuffer holds the largest request, a bulk in one line.
+const ceilingBuffer = 64 << 10
+
+// serveConn serves one connection. Answers leave when there is nothing left to read, as those of a
+// good server do.
+func serveConn(c net.Conn, greeting string, answer answerFunc) {
+	defer c.Close() //nolint:errcheck // the client has gone
+	in := bufio.NewReaderSize(c, ceilingBuffer)
+	out := []byte(greeting)
+	for {
+		if in.Buffered() == 0 && len(out) > 0 {
+			if _, err := c.Write(out); err != nil {
 				return
 			}
+			out = out[:0]
+		}
+		var err error
+		if out, err = answer(in, out); err != nil {
+			return
 		}
 	}
 }

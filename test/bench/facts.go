@@ -14,9 +14,19 @@ func (r report) facts(dir string) error {
 	if err != nil {
 		return err
 	}
-	r.printf("machine: %d cores (%s), %s, %s/%s, fsync %v (median) in %s",
-		runtime.NumCPU(), cpuModel(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sync.Round(time.Microsecond), dir)
+	r.printf("Machine: %d cores (%s), %s, %s/%s, fsync %v (median) in %s, load average before the run %s.",
+		runtime.NumCPU(), cpuModel(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sync.Round(time.Microsecond), dir, loadAverage())
 	return nil
+}
+
+// loadAverage tells how busy the machine is with other things.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	minute, _, _ := strings.Cut(string(text), " ")
+	return minute
 }
 
 func cpuModel() string {

@@ -4,8 +4,13 @@
 //
 //	go run ./test/bench all       the engine in this process, then the wire
 //	go run ./test/bench engine    whole job lives per second through the engine
-//	go run ./test/bench wire      pushes and round trips per second over a socket
+//	go run ./test/bench wire      pushes, round trips and bulks over the sockets of all protocols
 //	go run ./test/bench scale     memory, order, restart and disk with a large backlog
+//
+// Flags choose protocols, connections, durabilities and the length of a run; each subcommand prints
+// them with -h. A quick look at one protocol:
+//
+//	go run ./test/bench wire -protocols workq -conns 32 -modes fsync -rounds 1
 //
 // Server, ceiling and load generator are processes of their own, as they are in
 // life. The subcommands ceiling and load are what it starts itself as.
@@ -15,7 +20,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -39,11 +43,17 @@ func dispatch(ctx context.Context, args []string) error {
 	out := report{os.Stdout}
 	switch args[0] {
 	case "ceiling":
-		return runCeiling(ctx)
+		name := flags.String("protocol", masenko.name, "protocol")
+		_ = flags.Parse(args[1:]) // ends the process itself
+		p, err := findProtocol(*name)
+		if err != nil {
+			return err
+		}
+		return runCeiling(ctx, p)
 	case "load":
 		l := loadFlags(flags)
 		_ = flags.Parse(args[1:]) // ends the process itself
-		return runLoad(ctx, l)
+		return runLoad(l)
 	case "engine", "wire", "all":
 		b := benchFlags(flags)
 		_ = flags.Parse(args[1:]) // ends the process itself
@@ -70,9 +80,3 @@ func dispatch(ctx context.Context, args []string) error {
 		return fmt.Errorf("unknown subcommand %q: want all, engine, wire or scale", args[0])
 	}
 }
-
-// report is where the figures go.
-type report struct{ w io.Writer }
-
-// printf prints a line. Nobody can be told that standard output is gone.
-func (r report) printf(format string, args ...any) { _, _ = fmt.Fprintf(r.w, format+"\n", args...) }

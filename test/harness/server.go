@@ -59,19 +59,20 @@ func freePorts(example string) ([]string, error) {
 	return env, nil
 }
 
-// moduleRoot looks for go.mod from the working directory upwards.
+// moduleRoot looks for the server's source from the working directory upwards,
+// past the modules that the tests of other people's clients are in.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "cmd", "millrace")); err == nil {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("no go.mod here or above")
+			return "", errors.New("no cmd/millrace here or above")
 		}
 		dir = parent
 	}
@@ -86,14 +87,18 @@ type Options struct {
 	// Listener is the listener whose line on stdout means that the server is up;
 	// empty means masenko.
 	Listener string
+	// Also are more listeners to wait for.
+	Also []string
 	// Patience bounds the start; zero means 30 seconds.
 	Patience time.Duration
 }
 
 // Server is a running server process.
 type Server struct {
-	// Addr is the address of the listener that was waited for.
-	Addr string
+	// Addr is the address of the listener that was waited for, and Addrs those of
+	// all that were, by name.
+	Addr  string
+	Addrs map[string]string
 	// Ready is how long the start took, from the fork to the listener's line.
 	Ready time.Duration
 
@@ -140,10 +145,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	up := make(chan string, 1)
-	go s.watch(stdout, o.Listener, up)
+	up := make(chan map[string]string, 1)
+	go s.watch(stdout, append([]string{o.Listener}, o.Also...), up)
 	select {
-	case s.Addr = <-up:
+	case s.Addrs = <-up:
+		s.Addr = s.Addrs[o.Listener]
 		s.Ready = time.Since(started)
 		return s, nil
 	case <-s.done:
@@ -154,20 +160,25 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 }
 
-// watch collects stdout until it ends, announces the listener, and then waits
-// for the process, because Wait may not be called before the reading is done.
-func (s *Server) watch(stdout io.Reader, listener string, up chan<- string) {
+// watch collects stdout until it ends, announces the listeners once all of them
+// are there, and then waits for the process, because Wait may not be called
+// before the reading is done.
+func (s *Server) watch(stdout io.Reader, listeners []string, up chan<- map[string]string) {
 	defer close(s.done)
+	addrs := make(map[string]string)
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		line := lines.Text()
 		s.mu.Lock()
 		s.stdout = append(s.stdout, line)
 		s.mu.Unlock()
-		if addr, ok := listenerAddr(line, listener); ok {
-			select {
-			case up <- addr:
-			default: // announced before
+		for _, l := range listeners {
+			addr, ok := listenerAddr(line, l)
+			if _, known := addrs[l]; !ok || known {
+				continue
+			}
+			if addrs[l] = addr; len(addrs) == len(listeners) {
+				up <- addrs
 			}
 		}
 	}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// step is a request that a client must send and the answer to it.
+type step struct {
+	request matcher
+	answer  string
+}
+
+// matcher tells whether a request is what it should be.
+type matcher func(request []byte) bool
+
+// is matches a text.
+func is(text string) matcher { return func(request []byte) bool { return string(request) == text } }
+
+// like matches a regular expression.
+func like(pattern string) matcher { return regexp.MustCompile("^(?s:" + pattern + ")$").Match }
+
+// play is a server with a script. It returns an error if the client does not follow it.
+func play(l net.Listener, greeting string, script []step) error {
+	c, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // the client looks at what it gets
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := c.Write([]byte(greeting)); err != nil {
+		return err
+	}
+	buf := make([]byte, 64<<10)
+	for i, s := range script {
+		got := 0
+		for !s.request(buf[:got]) {
+			n, err := c.Read(buf[got:])
+			if err != nil {
+				return fmt.Errorf("step %d: %w; received %q", i, err, buf[:got])
+			}
+			got += n
+		}
+		if _, err := c.Write([]byte(s.answer)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}`
+
+// iproto is an IPROTO frame.
+func iproto(content string) string {
+	return string(binary.BigEndian.AppendUint32([]byte{0xce}, uint32(len(content)))) + content
+}
+
+// replied is a reply to a request with a sync.
+func replied(sync byte, status, body string) string {
+	return iproto("\x83\x00\xce\x00\x00" + status + "\x01\xcf\x00\x00\x00\x00\x00\x00\x00" + string([]byte{sync}) + "\x05\xce\x00\x00\x00\x01" + body)
+}
+
+// data is a good reply.
+func data(sync byte, values string) string { return replied(sync, "\x00\x00", "\x81\x30"+values) }
+
+// called is a request.
+func called(sync byte, function, args string) string {
+	return iproto("\x82\x00\x0a\x01\xcf\x00\x00\x00\x00\x00\x00\x00" + string([]byte{sync}) +
+		"\x82\x22\xd9" + string([]byte{byte(len(function))}) + function + "\x21" + args)
+}
+
+// response is an HTTP response with a body.
+func response(status, body string) string {
+	return fmt.Sprintf("HTTP/1.1 %s\r\nX-Request-ID: 1\r\ncontent-length: %d\r\n\r\n%s", status, len(body), body)
+}
+
+// What the clients send more than once.
+var (
+	masenkoPush  = `PUSH {"name":"t","queue":"q","payload":` + payload + "}\n"
+	masenkoFetch = `FETCH {"queues":["q"],"timeout":"1s"}` + "\n"
+	workqAdd     = "add " + uuidPattern + " q 60000 3600000 100\r\n" + payload + "\r\n"
+	faktoryPush  = `\{"jid":"` + uuidPattern + `","jobtype":"t","queue":"q","args":\[` + payload + `\]\}`
+	iprotoText   = "\xd9\x64" + payload
+	iprotoSecond = "\x91\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00"
+	lmstfyGet    = "GET /api/bench/q?ttr=60&timeout=1 HTTP/1.1\r\nHost: bench\r\n\r\n"
+)
+
+// scripts are by protocol the greeting and then what doAll causes.
+var scripts = map[string]struct {
+	greeting string
+	steps    []step
+}{
+	"masenko": {"", []step{
+		{is(masenkoPush), "OK {\"id\":1}\n"},
+		{is("ATOMIC\n" + masenkoPush + masenkoPush + "DONE\n"), "OK {\"ids\":[2,3]}\n"},
+		{is(masenkoFetch), "EMPTY {}\n"},
+		{is(masenkoFetch), `OK {"id":4711,"queue":"q","name":"t","payload":` + payload + "}\n"},
+		{is(`ACK {"id":4711}` + "\n"), "OK {}\n"},
+		{is(masenkoPush), "ERR {\"msg\":\"no\"}\n"},
+	}},
+	"workq": {"", []step{
+		{like(workqAdd), "+OK\r\n"},
+		{like(workqAdd + workqAdd), "+OK\r\n+OK\r\n"},
+		{is("lease q 1000\r\n"), "-TIMEOUT\r\n"},
+		{is("lease q 1000\r\n"), "+OK 1\r\n0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11 q 60000 4\r\npi\r\n\r\n"},
+		{is("complete 0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11 0\r\n\r\n"), "+OK\r\n"},
+		{like(workqAdd), "-CLIENT-ERROR Duplicate job\r\n"},
+	}},
+	"faktory": {"+HI {\"v\":2}\r\n", []step{
+		{like(`HELLO \{"hostname":"bench","pid":1,"labels":\[\],"v":2,"wid":"` + uuidPattern + `"\}` + "\r\n"), "+OK\r\n"},
+		{like("PUSH " + faktoryPush + "\r\n"), "+OK\r\n"},
+		{like(`PUSHB \[` + faktoryPush + "," + faktoryPush + `\]` + "\r\n"), "$2\r\n{}\r\n"},
+		{is("FETCH q\r\n"), "$-1\r\n"},
+		{is("FETCH q\r\n"), "$32\r\n{\"jid\":\"12345678\",\"jobtype\":\"t\"}\r\n"},
+		{is(`ACK {"jid":"12345678"}` + "\r\n"), "+OK\r\n"},
+		{like("PUSH .*\r\n"), "-ERR no\r\n"},
+	}},
+	"tarantool": {strings.Repeat(" ", 127) + "\n", []step{
+		{is(called(1, "queue.create_tube", "\x93\xd9\x01q\xd9\x04fifo\x81\xd9\x0dif_not_exists\xc3")), data(1, "\x90")},
+		{is(called(2, "queue.tube.q:put", "\x91"+iprotoText)), data(2, "\xdd\x00\x00\x00\x01\x93\x00\xa1r"+iprotoText)},
+		{is(called(3, "queue.tube.q:put", "\x91"+iprotoText) + called(4, "queue.tube.q:put", "\x91"+iprotoText)), data(4, "\x90") + data(3, "\x90")},
+		{is(called(5, "queue.tube.q:take", iprotoSecond)), data(5, "\xdd\x00\x00\x00\x00")},
+		{is(called(6, "queue.tube.q:take", iprotoSecond)), data(6, "\xdd\x00\x00\x00\x01\x93\xcd\x01\x02\xa1t"+iprotoText)},
+		{is(called(7, "queue.tube.q:ack", "\x91\xcd\x01\x02")), data(7, "\x91\x93\xcd\x01\x02\xa1-"+iprotoText)},
+		{is(called(8, "queue.tube.q:put", "\x91"+iprotoText)), replied(8, "\x80\x20", "\x81\x31\xa2no")},
+	}},
+	"lmstfy": {"", []step{
+		{is("PUT /api/bench/q?tries=3 HTTP/1.1\r\nHost: bench\r\nContent-Length: 100\r\n\r\n" + payload), response("201 Created", `{"msg":"published","job_id":"01"}`)},
+		{
+			is("PUT /api/bench/q/bulk?tries=3 HTTP/1.1\r\nHost: bench\r\nContent-Length: 203\r\n\r\n[" + payload + "," + payload + "]"),
+			"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1f\r\n{\"msg\":\"published\",\"job_ids\":[]\r\n1\r\n}\r\n0\r\n\r\n",
+		},
+		{is(lmstfyGet), response("404 Not Found", `{"msg":"no job available"}`)},
+		{is(lmstfyGet), response("200 OK", `{"msg":"new job","namespace":"bench","queue":"q","job_id":"01","data":"aGk="}`)},
+		{is("DELETE /api/bench/q/job/01 HTTP/1.1\r\nHost: bench\r\n\r\n"), "HTTP/1.1 204 No Content\r\nX-Request-ID: 1\r\n\r\n"},
+		{like("PUT .*"), response("500 Internal Server Error", `{"error":"internal error"}`)},
+	}},
+}
+
+// TestWire has every client do everything once and compares what goes over the wire with what the
+// protocols say.
+func TestWire(t *testing.T) {
+	t.Parallel()
+	for _, p := range protocols {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			script, ok := scripts[p.name]
+			if !ok {
+				t.Fatal("there is no script")
+			}
+			l := listen(t)
+			defer l.Close() //nolint:errcheck // nobody else connects
+			played := make(chan error, 1)
+			go func() { played <- play(l, script.greeting, script.steps) }()
+			if err := doAll(p, l.Addr().String()); err != nil {
+				t.Error(err)
+			}
+			if err := <-played; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// doAll pushes, pushes two at once, fetches nothing, fetches a job and acks it, and is refused.
+func doAll(p *protocol, addr string) error {
+	c, err := p.dial(addr, "q")
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // nothing is in flight
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return err
+	}
+	if err := c.push(); err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	if err := c.pushMany(2); err != nil {
+		return fmt.Errorf("push two: %w", err)
+	}
+	for _, want := range []bool{false, true} {
+		if ok, err := c.fetch(); err != nil || ok != want {
+			return fmt.Errorf("fetch: %v, want %v, %w", ok, want, err)
+		}
+	}
+	if err := c.ack(); err != nil {
+		return fmt.Errorf("ack: %w", err)
+	}
+	if c.push() == nil {
+		return errors.New("a refused push is no error")
+	}
+	return nil
+}
+
+// TestScenarios runs every scenario against every server that does nothing.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	for _, p := range protocols {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			l := listen(t)
+			served := make(chan error, 1)
+			go func() { served <- p.serve(l) }()
+			for _, scenario := range []string{"push", "bulk", "roundtrip"} {
+				load := &load{protocol: p.name, addr: l.Addr().String(), scenario: scenario, queue: "q", conns: 3, duration: 100 * time.Millisecond}
+				f, err := load.run(p)
+				if err != nil || f.Jobs == 0 || f.Rate <= 0 || f.P50 <= 0 || f.P99 < f.P50 || f.P999 < f.P99 {
+					t.Errorf("%s: %+v, %v", scenario, f, err)
+				}
+				if scenario == "bulk" && f.Jobs%bulkSize != 0 {
+					t.Errorf("%d jobs in bulks of %d", f.Jobs, bulkSize)
+				}
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestSubqueues puts tasks into sub-queues, and drains what the server that does nothing delivers.
+func TestSubqueues(t *testing.T) {
+	t.Parallel()
+	l := listen(t)
+	served := make(chan error, 1)
+	go func() {
+		served <- play(l, strings.Repeat(" ", 127)+"\n", []step{
+			{is(called(1, "queue.create_tube", "\x93\xd9\x01q\xd9\x05utube\x81\xd9\x0dif_not_exists\xc3")), data(1, "\x90")},
+			{is(called(2, "queue.tube.q:put", "\x92"+iprotoText+"\x81\xd9\x05utube\xd9\x04key0")), data(2, "\x90")},
+			{is(called(3, "queue.tube.q:put", "\x92"+iprotoText+"\x81\xd9\x05utube\xd9\x04key1")), data(3, "\x90")},
+		})
+	}()
+	ld := &load{protocol: "tarantool", addr: l.Addr().String(), scenario: "fill", queue: "q", conns: 1, duration: 10 * time.Second, keys: 2, tasks: 2}
+	if f, err := ld.run(&tarantool); err != nil || f.Jobs != 2 {
+		t.Errorf("fill: %+v, %v", f, err)
+	}
+	if err := errors.Join(<-served, l.Close()); err != nil {
+		t.Error(err)
+	}
+
+	l = listen(t)
+	go func() { served <- tarantool.serve(l) }()
+	ld.addr, ld.conns, ld.keys, ld.tasks = l.Addr().String(), 2, 3, 600
+	if f, err := ld.run(&tarantool); err != nil || f.Jobs != 600 {
+		t.Errorf("fill in bulks: %+v, %v", f, err)
+	}
+	ld.scenario, ld.duration = "drain", 50*time.Millisecond
+	if f, err := ld.run(&tarantool); err != nil || f.Jobs == 0 {
+		t.Errorf("drain: %+v, %v", f, err)
+	}
+	if err := errors.Join(l.Close(), <-served); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestShort shows durations with about three digits.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{1234 * time.Nanosecond, "1.2 µs"},
+		{99940 * time.Nanosecond, "99.9 µs"},
+		{123456 * time.Nanosecond, "123 µs"},
+		{4567 * time.Microsecond, "4.57 ms"},
+		{45678 * time.Microsecond, "45.7 ms"},
+	} {
+		if got := short(test.d); got != test.want {
+			t.Errorf("%v is %q, want %q", test.d, got, test.want)
+		}
+	}
+}
