@@ -54,7 +54,7 @@ func refusal(kind job.Kind) string {
 		return textDraining
 	case job.Internal:
 		return textInternal
-	case job.Invalid, job.Duplicate, job.Exists, job.Busy, job.Waiting:
+	case job.Invalid, job.Duplicate, job.Exists, job.Busy, job.Waiting, job.Locked:
 		return textInvalid
 	}
 	return textInternal

@@ -92,7 +92,12 @@ func (d *Dialect) Name() string { return "workq" }
 
 // Serve serves connections of l until ctx ends; see dialect.Dialect.
 func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
-	d.begin.Do(func() { d.base, d.baseErr = d.expired() })
+	d.begin.Do(func() {
+		d.baseErr = d.view(func(v *engine.View) (err error) {
+			d.base, err = d.expired(v)
+			return err
+		})
+	})
 	if d.baseErr != nil {
 		return errors.Join(fmt.Errorf("count expired jobs: %w", d.baseErr), l.Close())
 	}
@@ -101,41 +106,3 @@ func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
 
 // Stats returns the counters of connections.
 func (d *Dialect) Stats() dialect.ServerStats { return d.server.Stats() }
-
-// queuesAtOnce is how many queues are read with one call.
-const queuesAtOnce = 256
-
-// eachQueue visits the queues behind a name, in byte order, until visit is false.
-func (d *Dialect) eachQueue(after string, visit func(*job.QueueInfo) bool) error {
-	for {
-		queues, err := d.opts.Engine.Queues(d.opts.Namespace, after, queuesAtOnce)
-		if err != nil {
-			return err
-		}
-		for i := range queues {
-			if !visit(&queues[i]) {
-				return nil
-			}
-		}
-		if len(queues) < queuesAtOnce {
-			return nil
-		}
-		after = queues[len(queues)-1].Name
-	}
-}
-
-// expired returns how many jobs of the namespace have expired unfinished, ever.
-func (d *Dialect) expired() (n uint64, err error) {
-	err = d.eachQueue("", func(q *job.QueueInfo) bool {
-		n += q.Totals[job.CountExpired]
-		return true
-	})
-	return n, err
-}
-
-// evicted returns how many have since this server started. Queues that were removed
-// take their part of the count with them.
-func (d *Dialect) evicted() (uint64, error) {
-	n, err := d.expired()
-	return max(n, d.base) - d.base, err
-}

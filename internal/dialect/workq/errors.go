@@ -60,7 +60,7 @@ func refusal(kind job.Kind) string {
 		return textDraining
 	case job.Internal:
 		return textInternal
-	case job.Invalid, job.Exists, job.NotLeased, job.BadState, job.Busy, job.Waiting:
+	case job.Invalid, job.Exists, job.NotLeased, job.BadState, job.Busy, job.Waiting, job.Locked:
 		return textRefused
 	}
 	return textInternal

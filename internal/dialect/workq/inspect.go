@@ -2,7 +2,9 @@ package workq
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"time"
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -38,32 +40,53 @@ func (w *walk) remember(r *request, count int, cursor string) {
 	}
 }
 
-// pageBytes is how much of a page is collected before it is sent in pieces.
-const pageBytes = 1 << 20
+const (
+	// pageBytes is how much of a page is collected before it is sent in pieces.
+	pageBytes = 1 << 20
+	// pageTime is how long a client may take to read a page that is sent in pieces:
+	// meanwhile the space of every job that is deleted is kept for it.
+	pageTime = 5 * time.Minute
+)
 
-// runInspect reads committed data. What this connection was told before is
-// committed first.
-func (c *conn) runInspect() error {
-	var err error
-	switch c.req.object {
-	case objectServer:
-		err = c.inspectServer()
-	case objectQueues:
-		err = c.inspectQueues()
-	case objectQueue:
-		err = c.inspectQueue()
-	case objectJobs:
-		err = c.inspectJobs(job.Ready)
-	case objectScheduled:
-		err = c.inspectJobs(job.Scheduled)
-	case objectJob:
-		err = c.inspectJob()
+// view runs f on the committed data of one moment.
+func (d *Dialect) view(f func(*engine.View) error) (err error) {
+	v, err := d.opts.Engine.View()
+	if err != nil {
+		return err
 	}
+	defer func() { // also after a panic
+		if cerr := v.Close(); err == nil && cerr != nil {
+			err = &lateError{cerr}
+		}
+	}()
+	return f(v)
+}
+
+// runInspect reads committed data, all of a reply from the same moment. What this
+// connection was told before is committed first.
+func (c *conn) runInspect() error {
+	err := c.d.view(func(v *engine.View) error {
+		switch c.req.object {
+		case objectServer:
+			return c.inspectServer(v)
+		case objectQueues:
+			return c.inspectQueues(v)
+		case objectQueue:
+			return c.inspectQueue(v)
+		case objectJobs:
+			return c.inspectJobs(v, job.Ready)
+		case objectScheduled:
+			return c.inspectJobs(v, job.Scheduled)
+		case objectJob:
+			return c.inspectJob(v)
+		}
+		return nil
+	})
 	if err == nil {
 		return nil
 	}
-	if written, ok := errors.AsType[*writeError](err); ok {
-		return written.err
+	if late, ok := errors.AsType[*lateError](err); ok {
+		return late.err
 	}
 	if refused, ok := errors.AsType[*job.Error](err); ok {
 		c.fail(refusal(refused.Kind))
@@ -74,29 +97,41 @@ func (c *conn) runInspect() error {
 	return nil
 }
 
-// writeError is an error of the connection in the middle of a long reply.
-type writeError struct{ err error }
+// lateError comes when a reply, or a part of it, has been made: it cannot be answered
+// any more and ends the connection.
+type lateError struct{ err error }
 
-func (e *writeError) Error() string { return e.err.Error() }
+func (e *lateError) Error() string { return e.err.Error() }
 
-func (c *conn) inspectServer() error {
-	evicted, err := c.d.evicted()
+func (c *conn) inspectServer(v *engine.View) error {
+	expired, err := c.d.expired(v)
 	if err != nil {
 		return err
 	}
+	// Queues that were removed have taken their part of the count with them.
+	evicted := max(expired, c.d.base) - c.d.base
 	c.SetOut(appendServer(c.Out(), c.d.Stats().Open, evicted, c.d.started))
 	return nil
+}
+
+// expired returns how many jobs of the namespace have expired unfinished, ever.
+func (d *Dialect) expired(v *engine.View) (n uint64, err error) {
+	err = v.EachQueue(d.opts.Namespace, "", func(q *job.QueueInfo) bool {
+		n += q.Totals[job.CountExpired]
+		return true
+	})
+	return n, err
 }
 
 // shown reports whether clients can see a queue: other protocols allow names that
 // cannot be named here.
 func shown(q *job.QueueInfo) bool { return !q.Hidden && validName(q.Name) }
 
-func (c *conn) inspectQueues() error {
+func (c *conn) inspectQueues(v *engine.View) error {
 	r := &c.req
 	after, skip := c.walk.at(r)
 	page := make([]job.QueueInfo, 0, r.limit)
-	err := c.d.eachQueue(after, func(q *job.QueueInfo) bool {
+	err := v.EachQueue(c.d.opts.Namespace, after, func(q *job.QueueInfo) bool {
 		switch {
 		case !shown(q):
 		case skip > 0:
@@ -121,16 +156,16 @@ func (c *conn) inspectQueues() error {
 }
 
 // queue returns the queue that c.req names.
-func (c *conn) queue() (job.QueueInfo, error) {
-	q, ok, err := c.d.opts.Engine.Queue(c.d.opts.Namespace, c.req.name)
+func (c *conn) queue(v *engine.View) (job.QueueInfo, error) {
+	q, ok, err := v.Queue(c.d.opts.Namespace, c.req.name)
 	if err == nil && (!ok || q.Hidden) {
 		err = job.ErrNoQueue
 	}
 	return q, err
 }
 
-func (c *conn) inspectQueue() error {
-	q, err := c.queue()
+func (c *conn) inspectQueue(v *engine.View) error {
+	q, err := c.queue(v)
 	if err != nil {
 		return err
 	}
@@ -138,8 +173,8 @@ func (c *conn) inspectQueue() error {
 	return nil
 }
 
-func (c *conn) inspectJob() error {
-	j, err := c.d.opts.Engine.Get(c.ref(c.req.id))
+func (c *conn) inspectJob(v *engine.View) error {
+	j, err := v.Get(c.ref(c.req.id))
 	if err != nil {
 		return err
 	}
@@ -147,9 +182,9 @@ func (c *conn) inspectJob() error {
 	return nil
 }
 
-func (c *conn) inspectJobs(state job.State) error {
+func (c *conn) inspectJobs(v *engine.View, state job.State) error {
 	r := &c.req
-	q, err := c.queue()
+	q, err := c.queue(v)
 	if err != nil {
 		return err
 	}
@@ -158,58 +193,46 @@ func (c *conn) inspectJobs(state job.State) error {
 		return nil
 	}
 	cursor, skip := c.walk.at(r)
-	page, err := c.d.opts.Engine.List(engine.ListOptions{
+	page, err := v.List(engine.ListOptions{
 		Namespace: c.d.opts.Namespace, Queue: r.name, State: state, After: cursor, Skip: skip, Limit: r.limit,
 	})
 	if err != nil {
 		return err
 	}
 	c.walk.remember(r, len(page.Jobs), page.Next)
-	return c.sendJobs(page.Jobs)
+	return c.sendJobs(v, page.Jobs)
 }
 
 // sendJobs renders a page of jobs. Its payloads are read one by one: a page could
 // have a hundred of a megabyte each.
-func (c *conn) sendJobs(jobs []job.Job) error {
-	// A page of ordinary size is one write, and jobs that go meanwhile are not in it.
-	items, count, rest := []byte(nil), 0, jobs
-	for len(rest) > 0 && len(items) < pageBytes {
-		j, err := c.whole(&rest[0])
+func (c *conn) sendJobs(v *engine.View, jobs []job.Job) error {
+	began, sent := time.Now(), false
+	out := appendCount(c.Out(), len(jobs))
+	for i := range jobs {
+		j, err := v.Get(job.ByID(jobs[i].Namespace, jobs[i].Queue, jobs[i].ID))
 		switch {
 		case err == nil:
-			items = appendJob(items, &j)
-			count++
-		case !isGone(err):
+		case sent:
+			return &lateError{fmt.Errorf("read job %d of a page: %w", i, err)}
+		default:
 			return err
 		}
-		rest = rest[1:]
-	}
-	out := appendCount(c.Out(), count+len(rest))
-	c.SetOut(append(out, items...))
-	// The rest of a larger one has been announced: a job that goes now is shown
-	// without its payload.
-	for i := range rest {
+		out = appendJob(out, &j)
+		if len(out) < pageBytes {
+			continue
+		}
+		c.SetOut(out)
 		if err := c.Flush(); err != nil {
-			return &writeError{err}
+			return &lateError{err}
 		}
-		j, err := c.whole(&rest[i])
-		if isGone(err) {
-			j, err = rest[i], nil
+		if time.Since(began) > pageTime {
+			return &lateError{errSlowPage}
 		}
-		if err != nil {
-			return &writeError{err} // half a reply cannot be taken back
-		}
-		c.SetOut(appendJob(c.Out(), &j))
+		out, sent = c.Out(), true
 	}
+	c.SetOut(out)
 	return nil
 }
 
-// whole reads a listed job with its payload.
-func (c *conn) whole(j *job.Job) (job.Job, error) {
-	return c.d.opts.Engine.Get(job.ByID(j.Namespace, j.Queue, j.ID))
-}
-
-func isGone(err error) bool {
-	refused, ok := errors.AsType[*job.Error](err)
-	return ok && refused.Kind == job.NotFound
-}
+// errSlowPage ends a connection that keeps a page waiting.
+var errSlowPage = errors.New("page not read in time")

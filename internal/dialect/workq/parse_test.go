@@ -6,11 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
-	"millrace/internal/testkit"
 )
 
 func TestNumbers(t *testing.T) {
@@ -86,13 +84,13 @@ func TestExtra(t *testing.T) {
 
 func TestRefusalCoversEveryKind(t *testing.T) {
 	t.Parallel()
-	for k := job.Invalid; k <= job.Internal; k++ {
+	for k := job.Invalid; k <= job.Locked; k++ {
 		text := refusal(k)
 		if text == "" || strings.HasSuffix(text, " ") || strings.ContainsAny(text, "\r\n") {
 			t.Errorf("kind %d has the text %q", k, text)
 		}
 	}
-	if refusal(job.Internal+1) != textInternal {
+	if refusal(job.Locked+1) != textInternal {
 		t.Error("an unknown kind has no text")
 	}
 }
@@ -107,45 +105,6 @@ func TestShownState(t *testing.T) {
 		}[s]
 		if fresh != want[0] || used != want[1] {
 			t.Errorf("%s is shown as %d, after an attempt as %d", s, fresh, used)
-		}
-	}
-}
-
-// TestVanishedJobs sends pages with jobs that are gone when their payload is read.
-func TestVanishedJobs(t *testing.T) {
-	t.Parallel()
-	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = e.Close() }()
-	client, server := testkit.Pipe(8 << 20)
-	c := &conn{Conn: dialect.NewConn(server, dialect.Limits{}), d: New(Options{Engine: e})}
-	push := func(body string) job.Job {
-		res := e.NewCaller().Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "default", Queue: "q", Body: []byte(body), BodyKind: job.BodyBytes}})
-		return job.Job{ID: res[0].ID, Namespace: "default", Queue: "q", State: job.Ready}
-	}
-	small, large := push("small"), push(strings.Repeat("x", pageBytes))
-	gone := job.Job{ID: 999, Namespace: "default", Queue: "q", State: job.Ready}
-	for _, test := range []struct {
-		jobs  []job.Job
-		count string
-		empty int
-	}{
-		{[]job.Job{gone, small, gone}, "+OK 1\r\n", 0},
-		{[]job.Job{gone}, "+OK 0\r\n", 0},
-		{[]job.Job{gone, large, gone, small}, "+OK 3\r\n", 1},
-	} {
-		if err := c.sendJobs(test.jobs); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		data, _ := client.TryRead()
-		got := string(data)
-		if !strings.HasPrefix(got, test.count) || strings.Count(got, "\r\npayload-size 0\r\n") != test.empty {
-			t.Errorf("page of %d jobs begins with %.60q", len(test.jobs), got)
 		}
 	}
 }
