@@ -14,7 +14,7 @@ type BatchInfo struct {
 	Open      bool   // not committed, or opened again since
 	Total     uint64 // jobs that ever joined
 	Pending   uint64 // of those, not yet succeeded
-	Failed    uint64 // of those pending, whose last execution failed, or that are dead or gone
+	Failed    uint64 // of those pending, that have failed, or that are dead or gone
 	Children  uint64 // child batches that have not succeeded
 	Complete  Callback
 	Success   Callback
