@@ -214,9 +214,13 @@ func TestServe(t *testing.T) {
 	status := make(chan int, 1)
 	logged, log := io.Pipe()
 	go func() {
-		status <- Main(
-			[]string{"--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-addr=127.0.0.1:0", "--workq-addr=off"},
-			Process{Stdout: out, Stderr: log, Signals: signals})
+		args := []string{"--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-addr=127.0.0.1:0"}
+		for _, k := range config.Keys() {
+			if k.Kind == config.KindAddresses && k.Name != "masenko.addr" {
+				args = append(args, "--"+k.Flag()+"=off")
+			}
+		}
+		status <- Main(args, Process{Stdout: out, Stderr: log, Signals: signals})
 		_ = log.Close()
 	}()
 	lines := make(chan []byte, 1)

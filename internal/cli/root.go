@@ -45,7 +45,7 @@ func newRoot(p Process) *cobra.Command {
 	root.SetVersionTemplate("millrace {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	serve := newServeCommand(p)
-	root.AddCommand(serve, newWorkqServerCommand(p), newConfigCommand(p), newVersionCommand())
+	root.AddCommand(serve, newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newConfigCommand(p), newVersionCommand())
 	return root
 }
 

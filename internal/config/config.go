@@ -4,13 +4,16 @@ import "time"
 
 // Config is the effective configuration: every key of the table, parsed.
 type Config struct {
-	Data    Data
-	Store   Store
-	Log     Log
-	Listen  Listen
-	Server  Server
-	Masenko Masenko
-	Workq   Workq
+	Data      Data
+	Store     Store
+	Log       Log
+	Listen    Listen
+	Server    Server
+	Masenko   Masenko
+	Workq     Workq
+	Lmstfy    Lmstfy
+	Tarantool Tarantool
+	Faktory   Faktory
 
 	listeners []Listener
 	settings  []Setting

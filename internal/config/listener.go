@@ -25,6 +25,8 @@ type Listener struct {
 	TLS       TLS
 	// Authenticated tells that clients must prove who they are.
 	Authenticated bool
+	// Remedy says how else than with certificates to make them do so; it may be empty.
+	Remedy string
 }
 
 // Name returns what the listener is called in messages.
@@ -76,6 +78,9 @@ func (l *loader) checkReach(at Listener, from Source) {
 	remedy := "listen on 127.0.0.1 with " + at.Key.howToSet()
 	if at.Role == "" {
 		remedy += fmt.Sprintf(", or require client certificates with %s.tls.client_ca", at.Protocol)
+	}
+	if at.Remedy != "" {
+		remedy += ", or " + at.Remedy
 	}
 	l.problem("%s: %s: %q %s without authentication: %s, or accept the risk with listen.insecure = true (MILLRACE_LISTEN_INSECURE=true, --listen-insecure)",
 		from, at.Key.Name, at.Addr, where, remedy)

@@ -51,6 +51,11 @@ func (t table) load(in Input) (*Config, error) {
 	if path != "" {
 		l.file(path)
 	}
+	for _, b := range t.blocks {
+		if b.original != nil {
+			b.original(&l, env, in.Flags)
+		}
+	}
 	l.originals(env, in.Flags)
 	l.environ(env)
 	for _, name := range sortedKeys(in.Flags) {
@@ -172,6 +177,9 @@ func (l *loader) secrets() {
 func (l *loader) check() {
 	checked := make(map[string]bool) // protocols whose TLS keys have been looked at
 	for _, b := range l.table.blocks {
+		if b.check != nil {
+			b.check(l)
+		}
 		for _, at := range b.listeners(l.config) {
 			setting := l.settings[at.Key.Name]
 			at.Key = setting.Key

@@ -15,6 +15,10 @@ type block struct {
 	listeners func(*Config) []Listener
 	// originals are the variables of the server that the protocol comes from.
 	originals []original
+	// original applies what comes from elsewhere than variables; it may be nil.
+	original func(l *loader, env, flags map[string]string)
+	// check looks at what all layers together say, before the listeners; it may be nil.
+	check func(l *loader)
 }
 
 // original is an environment variable of another server.
@@ -28,7 +32,7 @@ type original struct {
 
 // standard is the table of the keys that this build has.
 func standard() table {
-	return newTable(generalKeys(), masenkoBlock(), workqBlock())
+	return newTable(generalKeys(), masenkoBlock(), workqBlock(), lmstfyBlock(), tarantoolBlock(), faktoryBlock())
 }
 
 func newTable(keys []Key, blocks ...block) table {

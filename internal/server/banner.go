@@ -42,12 +42,26 @@ func (g *gate) line() string {
 	if g.config.Role == config.RoleMetrics {
 		return fmt.Sprintf("%-10s http://%s/ (%s, namespace %s)\n", g.config.Role, g.Addr(), g.config.Protocol, g.config.Namespace)
 	}
+	if g.config.Role == config.RoleAdmin {
+		return fmt.Sprintf("%-10s http://%s/ (%s)\n", g.config.Role, g.Addr(), g.config.Protocol)
+	}
 	extra := ""
 	if g.config.TLS.Enabled() {
 		extra = ", TLS"
 	}
-	if g.config.Authenticated {
+	switch {
+	case g.config.TLS.ClientCA != "":
 		extra = ", TLS with client certificates"
+	case g.config.Authenticated:
+		extra += ", authentication"
 	}
-	return fmt.Sprintf("%-10s %s (namespace %s%s)\n", g.config.Protocol, g.Addr(), g.config.Namespace, extra)
+	namespace := g.config.Namespace
+	if namespace == "" {
+		namespace = "in the request"
+	}
+	name := g.config.Protocol
+	if g.config.Role == config.RoleTarantool15 {
+		name = g.config.Role
+	}
+	return fmt.Sprintf("%-10s %s (namespace %s%s)\n", name, g.Addr(), namespace, extra)
 }

@@ -3,13 +3,18 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"millrace/internal/auth"
 	"millrace/internal/config"
+	"millrace/internal/dialect/faktory"
+	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/dialect/masenko"
+	"millrace/internal/dialect/tarantool"
 	"millrace/internal/dialect/workq"
 )
 
@@ -17,6 +22,9 @@ import (
 var protocols = []protocol{
 	{name: "masenko", build: buildMasenko},
 	{name: "workq", build: buildWorkq},
+	{name: "lmstfy", build: buildLmstfy},
+	{name: "tarantool", build: buildTarantool},
+	{name: "faktory", build: buildFaktory},
 }
 
 // protocol is a wire protocol and how to make what serves its listeners.
@@ -137,6 +145,117 @@ func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, erro
 				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it
 				MaxPayload:   int(c.MaxPayload), //nolint:gosec // the configuration bounds it
 				DefaultTTR:   c.DefaultTTR,
+				WriteTimeout: c.WriteTimeout,
+				TLS:          secure,
+			})
+			dialects[namespace] = d
+		}
+		serve = append(serve, d.Serve)
+	}
+	return serve, nil
+}
+
+// buildLmstfy makes one dialect, which all its listeners share: namespaces are in the
+// requests.
+func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	c := &s.cfg.Lmstfy
+	for _, name := range c.Ignored {
+		s.log.Warn("setting of the original server ignored", slog.String("file", c.Original), slog.String("key", name))
+	}
+	d := lmstfy.New(lmstfy.Options{
+		Engine:   s.engine,
+		Logger:   s.log,
+		Auth:     c.Auth == "token",
+		Pools:    c.Pools,
+		Accounts: c.Accounts,
+		Defaults: lmstfy.Defaults{
+			TTL:     uint32(c.DefaultTTL / time.Second),     //nolint:gosec // the configuration bounds it
+			Delay:   uint32(c.DefaultDelay / time.Second),   //nolint:gosec // the configuration bounds it
+			TTR:     uint32(c.DefaultTTR / time.Second),     //nolint:gosec // the configuration bounds it
+			Timeout: uint32(c.DefaultTimeout / time.Second), //nolint:gosec // the configuration bounds it
+			Tries:   uint16(c.DefaultTries),                 //nolint:gosec // the configuration bounds it
+		},
+		AccessLog:    c.AccessLog,
+		MaxConns:     c.MaxConnections,
+		MaxBody:      int(c.MaxBody),   //nolint:gosec // the configuration bounds it
+		MaxHeader:    int(c.MaxHeader), //nolint:gosec // the configuration bounds it
+		ReadTimeout:  c.ReadTimeout,
+		WriteTimeout: c.WriteTimeout,
+		IdleTimeout:  c.IdleTimeout,
+		TLS:          secure,
+		Version:      s.opts.Version,
+	})
+	serve := make([]serveFunc, 0, len(gates))
+	for _, g := range gates {
+		if g.config.Role == config.RoleAdmin {
+			g.limit = httpConnectionMax
+			serve = append(serve, s.serveHTTP(d.AdminHandler()))
+			continue
+		}
+		serve = append(serve, d.Serve)
+	}
+	return serve, nil
+}
+
+// buildTarantool makes one dialect per namespace, which its listeners of both wire
+// protocols share.
+func buildTarantool(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	c := &s.cfg.Tarantool
+	if c.LoginRequired() && len(c.Users) == 0 {
+		return nil, errors.New("tarantool.auth is login, but tarantool.users is empty: nobody could log in")
+	}
+	dialects := make(map[string]*tarantool.Dialect)
+	serve := make([]serveFunc, 0, len(gates))
+	for _, g := range gates {
+		namespace := g.config.Namespace
+		d := dialects[namespace]
+		if d == nil {
+			d = tarantool.New(tarantool.Options{
+				Engine:       s.engine,
+				Logger:       s.log,
+				Namespace:    namespace,
+				Users:        c.Users,
+				RequireLogin: c.LoginRequired(),
+				SessionTTR:   c.SessionTTR,
+				MaxConns:     c.MaxConnections,
+				MaxPacket:    int(c.MaxPacket), //nolint:gosec // the configuration bounds it
+				MaxInFlight:  c.MaxInFlight,
+				MaxWaiting:   c.MaxWaiting,
+				WriteTimeout: c.WriteTimeout,
+				TLS:          secure,
+			})
+			dialects[namespace] = d
+		}
+		if g.config.Role == config.RoleTarantool15 {
+			serve = append(serve, d.Serve15)
+			continue
+		}
+		serve = append(serve, d.Serve)
+	}
+	return serve, nil
+}
+
+// buildFaktory makes one dialect per namespace, which its listeners share.
+func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	c := &s.cfg.Faktory
+	for _, name := range c.Ignored {
+		s.log.Warn("setting of the original server ignored", slog.String("dialect", "faktory"), slog.String("key", name))
+	}
+	dialects := make(map[string]*faktory.Dialect)
+	serve := make([]serveFunc, 0, len(gates))
+	for _, g := range gates {
+		namespace := g.config.Namespace
+		d := dialects[namespace]
+		if d == nil {
+			d = faktory.New(faktory.Options{
+				Engine:       s.engine,
+				Logger:       s.log,
+				Namespace:    namespace,
+				Password:     c.Password,
+				Version:      s.opts.Version,
+				MaxConns:     c.MaxConnections,
+				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it
+				DeadMax:      uint32(c.DeadMax), //nolint:gosec // the configuration bounds it
 				WriteTimeout: c.WriteTimeout,
 				TLS:          secure,
 			})

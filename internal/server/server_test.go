@@ -76,7 +76,13 @@ func (l lines) Write(p []byte) (int, error) {
 // on a free port.
 func load(t *testing.T, flags map[string]string) *config.Config {
 	t.Helper()
-	all := map[string]string{"data.dir": filepath.Join(t.TempDir(), "data"), "masenko.addr": "127.0.0.1:0", "workq.addr": "off"}
+	all := map[string]string{"data.dir": filepath.Join(t.TempDir(), "data")}
+	for _, k := range config.Keys() {
+		if k.Kind == config.KindAddresses {
+			all[k.Name] = config.AddressOff
+		}
+	}
+	all["masenko.addr"] = "127.0.0.1:0"
 	maps.Copy(all, flags)
 	cfg, err := config.Load(config.Input{Flags: all})
 	if err != nil {

@@ -60,8 +60,9 @@ func (m *Model) View() View {
 	v := m.Bonds()
 	for name, q := range m.queues {
 		info := job.QueueInfo{
-			Namespace: name.ns, Name: name.name, Totals: q.totals, Expired: q.expired, Doors: q.doors, Paused: q.paused, PausedUntil: q.pausedUntil,
-			Configured: q.configured, Hidden: q.hidden, Settings: q.settings, Created: q.created,
+			Namespace: name.ns, Name: name.name, Totals: q.totals, Expired: q.expired, Doors: q.doors,
+			Paused: q.paused, PausedUntil: q.pausedUntil, Configured: q.configured, Hidden: q.hidden,
+			Settings: q.settings, Created: q.created,
 		}
 		for _, j := range m.inQueue(name) {
 			info.Counts[j.State]++
@@ -148,6 +149,7 @@ func (v View) dumpQueue(b *strings.Builder, q *job.QueueInfo) {
 	if q.Paused {
 		fmt.Fprintf(b, "  paused until %d\n", q.PausedUntil)
 	}
+	fmt.Fprintf(b, "  doors %b, expired %v\n", q.Doors, q.Expired)
 	for c, n := range q.Totals {
 		if n > 0 {
 			fmt.Fprintf(b, "  total %s %d\n", job.Counter(c), n)

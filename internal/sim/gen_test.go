@@ -101,11 +101,19 @@ var verbs = []verb{
 		return &job.Purge{Namespace: ns, Queue: queue, State: state, Limit: max(0, g.rng.IntN(6)-2)}
 	}},
 	{2, func(g *generator) job.Command {
-		return &job.Remove{
+		c := &job.Remove{
 			Namespace: g.namespace(), Queue: g.queue(), ReadyOnly: g.chance(40), IfIdle: g.chance(50), KeepQueue: g.chance(30),
 		}
+		if n := len(g.model.waits); n > 0 && g.chance(20) {
+			if f, ok := g.model.waits[g.rng.IntN(n)].cmd.(*job.Fetch); ok {
+				c.Namespace, c.Queue = f.Namespace, choose(g, f.Queues...)
+			}
+		}
+		return c
 	}},
-	{1, func(g *generator) job.Command { return &job.Flush{Namespace: g.namespace(), Door: job.Door(g.rng.IntN(3))} }},
+	{1, func(g *generator) job.Command {
+		return &job.Flush{Namespace: g.namespace(), Door: job.Door(g.rng.IntN(3))}
+	}},
 	{6, func(g *generator) job.Command { return g.report() }},
 	{5, func(g *generator) job.Command { return g.newBatch() }},
 	{7, func(g *generator) job.Command { return g.commit() }},

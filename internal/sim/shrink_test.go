@@ -21,7 +21,7 @@ type shrinker struct {
 }
 
 func shrink(s settings, failed []action, err error) ([]action, error) {
-	s.every = 1
+	s.every, s.checks = 1, 1
 	k := &shrinker{settings: s, best: failed, err: err}
 	k.drop()
 	k.simplify()

@@ -58,7 +58,7 @@ func randomSettings(rng *rand.Rand) settings {
 			Horizon: time.Duration(1+rng.IntN(4)) * time.Second, TimersPerLoad: 1 + rng.IntN(4), TimersPerStep: 1 + rng.IntN(4),
 			Few: 1 + rng.IntN(4), SweepStep: 1 + rng.IntN(4), GroupWindow: 1 + rng.IntN(3), Groups: 1 + rng.IntN(3),
 		},
-		every: 5,
+		every: 5, checks: 3,
 	}
 }
 

@@ -60,6 +60,9 @@ type Driver struct {
 	// Show returns what the body of a fetched Task is if plain bytes were pushed
 	// through another protocol; nil: the bytes.
 	Show func(body string) string
+	// Seen returns what another protocol is shown of a body that was pushed through this
+	// one; nil: the body.
+	Seen func(body string) string
 	// Keeps says that a settled job is kept as done until its time to live ends.
 	Keeps bool
 	// ReturnsUnwritten says that a delivery that could not be written is taken
@@ -68,7 +71,9 @@ type Driver struct {
 }
 
 // Drivers returns the drivers of all protocols.
-func Drivers() []Driver { return []Driver{Masenko(), Workq()} }
+func Drivers() []Driver {
+	return []Driver{Masenko(), Workq(), Lmstfy(), Faktory(), Tarantool(), Tarantool15()}
+}
 
 func (d *Driver) hello(conn net.Conn) (*bufio.Reader, error) {
 	if d.Hello == nil {

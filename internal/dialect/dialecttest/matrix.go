@@ -92,7 +92,11 @@ type body struct{ pushed, fetched string }
 func bodies(in, out Driver) []body {
 	var all []body
 	for _, s := range []string{`"text"`, `{"a":[1,2,{"b":null}]}`, `[1,2,3]`, `12.50`, `""`, `"` + strings.Repeat("x", large-2) + `"`} {
-		all = append(all, body{s, s})
+		seen := s
+		if in.Seen != nil && in.Name != out.Name {
+			seen = in.Seen(s)
+		}
+		all = append(all, body{s, seen})
 	}
 	if !in.AnyBytes {
 		return all

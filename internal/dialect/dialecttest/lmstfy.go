@@ -1,0 +1,66 @@
+package dialecttest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/dialect/lmstfy"
+	"millrace/internal/dialect/lmstfy/lmstfytest"
+)
+
+// Lmstfy drives the LMSTFY protocol.
+func Lmstfy() Driver {
+	return Driver{
+		Name: "lmstfy",
+		New: func(s Settings) dialect.Dialect {
+			return lmstfy.New(lmstfy.Options{
+				Engine: s.Engine, MaxBody: s.MaxCommand, MaxHeader: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+			})
+		},
+		Client: func(conn net.Conn) (Client, error) { return lmstfyClient{lmstfytest.New(conn, namespace)}, nil },
+		Push: func(queue, body string) []byte {
+			return lmstfytest.Append(nil, http.MethodPut, "/api/"+namespace+"/"+queue, "", []byte(body))
+		},
+		Fetch: func(queue string, wait time.Duration) []byte {
+			target := fmt.Sprintf("/api/%s/%s?timeout=%d", namespace, queue, int(wait.Seconds()))
+			return lmstfytest.Append(nil, http.MethodGet, target, "", nil)
+		},
+		ReadReply: func(r *bufio.Reader) (bool, error) {
+			code, _, err := lmstfytest.ReadAnswer(r, http.MethodGet)
+			return code < http.StatusMultipleChoices, err
+		},
+		AnyBytes:         true,
+		ReturnsUnwritten: true,
+	}
+}
+
+// lmstfyClient names a job by its queue and its id.
+type lmstfyClient struct{ *lmstfytest.Client }
+
+func (c lmstfyClient) Push(queue, body string) error {
+	_, err := c.Publish(queue, "", []byte(body))
+	return err
+}
+
+func (c lmstfyClient) Fetch(queue string, wait time.Duration) (Task, error) {
+	j, err := c.Consume(queue, 2*time.Minute, wait)
+	if errors.Is(err, lmstfytest.ErrEmpty) {
+		return Task{}, ErrEmpty
+	}
+	if err != nil {
+		return Task{}, err
+	}
+	body, err := j.Body()
+	return Task{Handle: j.Queue + "/" + j.ID, Body: string(body)}, err
+}
+
+func (c lmstfyClient) Ack(handle string) error {
+	queue, id, _ := strings.Cut(handle, "/")
+	return c.Delete(queue, id)
+}

@@ -1,0 +1,74 @@
+package dialecttest
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool"
+	"millrace/internal/dialect/tarantool/tarantooltest"
+)
+
+// Tarantool15 drives the legacy queue API over the protocol of Tarantool 1.5.
+func Tarantool15() Driver {
+	return Driver{
+		Name: "tarantool15",
+		New: func(s Settings) dialect.Dialect {
+			return tarantool15{tarantool.New(tarantool.Options{
+				Engine: s.Engine, Namespace: s.Namespace, MaxPacket: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+			})}
+		},
+		Client: func(conn net.Conn) (Client, error) { return tarantool15Client{tarantooltest.NewBox15(conn)}, nil },
+		Push: func(queue, body string) []byte {
+			return tarantooltest.Box15CallPacket(1, "queue.put", "0", queue, "0", "0", "0", "127", body)
+		},
+		Fetch: func(queue string, wait time.Duration) []byte {
+			return tarantooltest.Box15CallPacket(2, "queue.take", "0", queue, strconv.FormatFloat(wait.Seconds(), 'f', -1, 64))
+		},
+		ReadReply:        readTarantool15Reply,
+		AnyBytes:         true,
+		ReturnsUnwritten: true,
+	}
+}
+
+// tarantool15 serves the 1.5 side of the dialect.
+type tarantool15 struct{ *tarantool.Dialect }
+
+func (d tarantool15) Serve(ctx context.Context, l net.Listener) error { return d.Serve15(ctx, l) }
+
+// readTarantool15Reply reads a packet; one without a row is no success.
+func readTarantool15Reply(r *bufio.Reader) (bool, error) {
+	reply, err := tarantooltest.ReadBox15(r)
+	if err != nil {
+		return false, err
+	}
+	rows, err := reply.Rows()
+	return err == nil && len(rows) > 0, nil
+}
+
+type tarantool15Client struct{ *tarantooltest.Box15 }
+
+func (c tarantool15Client) Push(queue, body string) error {
+	_, err := c.Put(queue, body)
+	return err
+}
+
+func (c tarantool15Client) Fetch(queue string, wait time.Duration) (Task, error) {
+	row, ok, err := c.Take(queue, wait.Seconds())
+	if err != nil {
+		return Task{}, err
+	}
+	if !ok {
+		return Task{}, ErrEmpty
+	}
+	task := Task{Handle: string(row[0])}
+	if len(row) > 3 {
+		task.Body = string(row[3])
+	}
+	return task, nil
+}
+
+func (c tarantool15Client) Ack(handle string) error { return c.Box15.Ack(handle) }

@@ -1,0 +1,156 @@
+package faktory_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/internal/dialect/dialecttest"
+	"millrace/internal/dialect/faktory"
+	"millrace/internal/dialect/faktory/faktorytest"
+	"millrace/internal/testkit"
+)
+
+// TestPassword shakes hands with and without the right password, as clients of today's
+// version and of old ones.
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	inBubble(t, faktory.Options{Password: "s3cret ö"}, func(t *testing.T, b *bench) {
+		t.Helper()
+		for _, test := range []struct {
+			name, password string
+			version        int
+			ok             bool
+		}{
+			{"right", "s3cret ö", 2, true},
+			{"right, newer version", "s3cret ö", 3, true},
+			{"right, no version, one round", "s3cret ö", 0, true},
+			{"right, version 1, one round", "s3cret ö", 1, true},
+			{"wrong", "secret", 2, false},
+			{"wrong, no version", "secret", 0, false},
+			{"none", "", 2, false},
+			{"none, no version", "", 0, false},
+		} {
+			conn := b.dial()
+			c, err := faktorytest.NewWith(conn, faktorytest.Hello{Version: test.version, WID: "w"}, test.password)
+			if test.ok {
+				if err != nil {
+					t.Errorf("%s: %v", test.name, err)
+					continue
+				}
+				must(t, c.Push(newJob("q")))
+				continue
+			}
+			if err == nil || err.Error() != "ERR Invalid password" {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("%s: the connection is open, %v", test.name, err)
+			}
+			_ = conn.Close()
+		}
+		if workers := b.d.Workers(); len(workers) != 1 || workers[0].Connections != 4 {
+			t.Errorf("workers %+v", workers)
+		}
+	})
+}
+
+// TestChallenge looks at what is asked: rounds within the bounds, and another salt each
+// time. The hash for one round is that of today's with the version left out.
+func TestChallenge(t *testing.T) {
+	t.Parallel()
+	inBubble(t, faktory.Options{Password: "x"}, func(t *testing.T, b *bench) {
+		t.Helper()
+		salts := map[string]bool{}
+		for range 200 {
+			conn := b.dial()
+			testkit.Advance(t, 0)
+			data, _ := conn.TryRead()
+			_ = conn.Close()
+			text, ok := strings.CutPrefix(string(data), `+HI {"v":2,"i":`)
+			rounds, rest, cut := strings.Cut(text, `,"s":"`)
+			salt, end, closed := strings.Cut(rest, `"`)
+			if !ok || !cut || !closed || end != "}\r\n" || len(rounds) != 4 || rounds < "4000" || rounds > "8095" ||
+				salt == "" || len(salt) > 16 || strings.Trim(salt, "0123456789abcdef") != "" || salts[salt] {
+				t.Fatalf("greeting %q", data)
+			}
+			salts[salt] = true
+		}
+	})
+}
+
+// TestPasswordNotAsked lets a client in that would know one.
+func TestPasswordNotAsked(t *testing.T) {
+	t.Parallel()
+	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
+		t.Helper()
+		if _, err := faktorytest.NewWith(b.dial(), faktorytest.Hello{Version: 2, PwdHash: "abc"}, "anything"); err != nil {
+			t.Errorf("handshake: %v", err)
+		}
+	})
+}
+
+// TestHelloTooLong gives up a first line before it costs memory.
+func TestHelloTooLong(t *testing.T) {
+	t.Parallel()
+	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
+		t.Helper()
+		conn := b.dial()
+		_, err := io.WriteString(conn, "HELLO {"+strings.Repeat(" ", 64<<10))
+		must(t, err)
+		testkit.Advance(t, 0)
+		if data, ended := conn.TryRead(); string(data) != "+HI {\"v\":2}\r\n-ERR command too long\r\n" || !ended {
+			t.Errorf("received %q, ended %t", data, ended)
+		}
+		_ = conn.Close()
+	})
+}
+
+// TestTLS speaks TLS over real sockets, and drops a client that does not.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewTLSServer(nil) // it has a certificate for 127.0.0.1
+	defer web.Close()
+	s := dialecttest.Start(t)
+	defer s.Stop(t)
+	d := faktory.New(faktory.Options{
+		Engine: s.Engine, Password: "pw",
+		TLS: &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12},
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s.ServeOn(d, l)
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version})
+		must(t, err)
+		c, err := faktorytest.NewWith(conn, faktorytest.Hello{Version: 2, WID: "w"}, "pw")
+		must(t, err)
+		j := newJob("q")
+		must(t, c.Push(j))
+		got, err := c.Fetch("q")
+		if err != nil || got.JID != j.JID {
+			t.Errorf("fetched %+v, %v", got, err)
+		}
+		must(t, c.Ack(j.JID))
+		must(t, c.OK("END"))
+		_ = conn.Close()
+	}
+	// The original's handshake limit holds for TLS, too: this client says nothing.
+	conn, err := net.Dial("tcp", l.Addr().String())
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "HELLO {\"v\":2}\r\n")
+	must(t, err)
+	must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	if data, err := io.ReadAll(conn); err != nil && !errors.Is(err, net.ErrClosed) && strings.Contains(err.Error(), "timeout") || strings.Contains(string(data), "HI") {
+		t.Errorf("a plain client got %q, %v", data, err)
+	}
+}

@@ -1,0 +1,208 @@
+package faktory
+
+import (
+	"errors"
+	"log/slog"
+	"runtime/metrics"
+	"strconv"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// compatVersion is the version of the original whose behaviour this is. Clients parse
+// it, so it is not ours.
+const compatVersion = "1.10.0"
+
+// sums are the counts of all queues together.
+type sums struct {
+	queues uint64
+	counts [job.StateCount]uint64
+	totals [job.CounterCount]uint64
+}
+
+// count adds up the queues of the namespace in one pass over their records, however many
+// there are. A queue that was removed is not shown, but what it did counts.
+func (d *Dialect) count(show func(*job.QueueInfo)) (s sums, err error) {
+	err = d.view(func(v *engine.View) error {
+		return v.EachQueue(d.opts.Namespace, "", func(q *job.QueueInfo) bool {
+			for i, n := range q.Counts {
+				s.counts[i] += n
+			}
+			for i, n := range q.Totals {
+				s.totals[i] += n
+			}
+			if !q.Hidden {
+				s.queues++
+				if show != nil {
+					show(q)
+				}
+			}
+			return true
+		})
+	})
+	return s, err
+}
+
+// view runs f on the committed data of one moment.
+func (d *Dialect) view(f func(*engine.View) error) (err error) {
+	v, err := d.opts.Engine.View()
+	if err != nil {
+		return err
+	}
+	defer func() { // also after a panic
+		if cerr := v.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return f(v)
+}
+
+// object writes JSON objects member by member.
+type object struct {
+	out   []byte
+	comma bool // a member has been written in the object that is open
+}
+
+func (o *object) key(name string) {
+	if o.comma {
+		o.out = append(o.out, ',')
+	}
+	o.comma = true
+	o.out = append(dialect.AppendQuoted(o.out, name), ':')
+}
+
+// open begins a member that is an object; without a name it is no member.
+func (o *object) open(name string) {
+	if name != "" {
+		o.key(name)
+	}
+	o.out = append(o.out, '{')
+	o.comma = false
+}
+
+func (o *object) close() {
+	o.out = append(o.out, '}')
+	o.comma = true
+}
+
+func (o *object) number(name string, n uint64) {
+	o.key(name)
+	o.out = strconv.AppendUint(o.out, n, 10)
+}
+
+func (o *object) text(name, text string) {
+	o.key(name)
+	o.out = dialect.AppendQuoted(o.out, text)
+}
+
+// runInfo answers INFO (protocol section 7). What this connection was told before is
+// committed first.
+func (c *conn) runInfo() error {
+	start := len(c.Out())
+	out, m := beginBulk(c.Out(), 1000)
+	o := &object{out: out}
+	o.open("")
+	o.open("faktory")
+	o.open("queues")
+	s, err := c.d.count(func(q *job.QueueInfo) { o.number(q.Name, q.Counts[job.Ready]) })
+	if err != nil {
+		c.SetOut(o.out[:start])
+		c.readFailed(err)
+		return nil
+	}
+	o.close()
+	c.d.writeSets(o, &s)
+	o.close()
+	c.d.writeServer(o)
+	o.close()
+	c.SetOut(m.end(o.out))
+	return nil
+}
+
+// readFailed answers a read of the engine that failed.
+func (c *conn) readFailed(err error) {
+	if refused, ok := errors.AsType[*job.Error](err); ok {
+		c.SetOut(appendError(c.Out(), refusal(refused.Kind)))
+		return
+	}
+	c.d.opts.Logger.Error("cannot read jobs", slog.String("dialect", c.d.Name()), slog.Any("error", err))
+	c.fail(textInternal)
+}
+
+// writeSets writes what INFO says about jobs besides the queues.
+func (d *Dialect) writeSets(o *object, s *sums) {
+	working, failed := s.counts[job.Leased], s.totals[job.CountFailed]
+	sets := []struct {
+		name, task string
+		size       uint64
+	}{
+		{"dead", "Dead", s.counts[job.Dead]},
+		{"retries", "Retries", s.counts[job.Retrying]},
+		{"scheduled", "Scheduled", s.counts[job.Scheduled]},
+	}
+	o.open("sets")
+	for _, set := range sets {
+		o.number(set.name, set.size)
+	}
+	o.number("working", working)
+	o.close()
+	o.open("tasks")
+	o.open("Busy")
+	o.number("reaped", max(s.totals[job.CountLapsed], d.lapsed)-d.lapsed)
+	o.number("size", working)
+	o.close()
+	// The original's tasks look at a set now and then. Here nothing is looked at before
+	// its time, so there are no cycles to count.
+	for _, set := range sets {
+		o.open(set.task)
+		o.number("cycles", 0)
+		o.number("enqueued", 0)
+		o.number("size", set.size)
+		o.number("wall_time_sec", 0)
+		o.close()
+	}
+	o.open("Workers")
+	o.number("reaped", d.workers.reaped.Load())
+	o.number("size", uint64(d.workers.count())) //nolint:gosec // a length
+	o.close()
+	o.close()
+	o.number("total_failures", failed)
+	o.number("total_processed", s.totals[job.CountAcked]+failed)
+	o.number("total_enqueued", s.counts[job.Ready])
+	o.number("total_queues", s.queues)
+}
+
+// writeServer writes what INFO says about the server, and the time.
+func (d *Dialect) writeServer(o *object) {
+	now := time.Now().UTC()
+	o.text("now", now.Format(time.RFC3339Nano))
+	o.text("server_utc_time", now.Format("15:04:05 UTC"))
+	o.open("server")
+	o.text("description", d.description())
+	o.text("faktory_version", compatVersion)
+	o.number("uptime", uint64(max(0, now.Sub(d.started)/time.Second)))
+	o.number("connections", uint64(max(0, d.Stats().Open)))
+	o.number("command_count", d.commands.Load())
+	o.number("used_memory_mb", usedMemory()>>20)
+	o.close()
+}
+
+func (d *Dialect) description() string {
+	if d.opts.Version == "" {
+		return "Faktory (Millrace)"
+	}
+	return "Faktory (Millrace " + d.opts.Version + ")"
+}
+
+// usedMemory returns how many bytes the process has from the system and uses.
+func usedMemory() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 || sample[1].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64() - sample[1].Value.Uint64()
+}

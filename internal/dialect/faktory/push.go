@@ -1,0 +1,250 @@
+package faktory
+
+import (
+	"math"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/job"
+)
+
+// What a job has unless it says otherwise (protocol sections 3 and 5).
+const (
+	defaultQueue    = "default"
+	defaultRetry    = 25
+	defaultReserve  = 1800 * time.Second
+	defaultPriority = 5
+	reserveMin      = 60
+	reserveMax      = 86400
+	queueNameMax    = 255
+	deadFor         = 180 * 24 * time.Hour
+)
+
+// backoff is n^4 + 15 + rand(0..29)*(n+1) seconds, where n is 0 for the first failure.
+var backoff = job.Backoff{Unit: time.Second, Power: 4, Skip: 1, Base: 15 * time.Second, Jitter: 30}
+
+// push adds a PUSH.
+func (c *conn) push(u *unit, arg []byte) {
+	cmd := u.push()
+	if reason := c.parsePush(u, &cmd.Spec, validUTF8(arg)); reason != "" {
+		u.spare = cmd
+		u.refuse(textJSON + reason)
+		return
+	}
+	if text := c.finishPush(u, &cmd.Spec); text != "" {
+		u.spare = cmd
+		u.refuse(text)
+		return
+	}
+	u.add(reply{kind: replyPlain}, cmd)
+}
+
+// parsePush reads a job into u.parsed and its extra into the spec. It returns why the
+// text is not a job; no reason if it is.
+func (c *conn) parsePush(u *unit, s *job.Spec, text []byte) (reason string) {
+	start := len(u.extras)
+	u.extras, reason = u.parsed.parse(text, append(u.extras, 0))
+	if reason != "" {
+		u.extras = u.extras[:start]
+		return reason
+	}
+	u.extras = u.parsed.appendExtra(u.extras, start)
+	if end := len(u.extras); end > start+1 {
+		s.Extra = u.extras[start:end:end]
+	}
+	return ""
+}
+
+// finishPush makes a spec of u.parsed. It returns the text of the first rule that the
+// job breaks, in the order of the protocol.
+func (c *conn) finishPush(u *unit, s *job.Spec) (text string) {
+	j := &u.parsed
+	switch _, number := parseNumber(j.jid); {
+	case len(j.jid) < jidMin, len(j.jid) > jidMax, number:
+		return textJID
+	case len(j.jobtype) == 0:
+		return textJobtype
+	case j.args == nil:
+		return textArgs
+	case j.reserve > reserveMax:
+		return textReserve
+	}
+	if len(j.at) > 0 {
+		var reason string
+		if s.RunAt, reason = parseTime(j.at); reason != "" {
+			return badTime("at", j.at, reason)
+		}
+	}
+	switch {
+	case len(j.queue) == 0:
+		s.Queue = defaultQueue
+	case !validQueue(j.queue):
+		return queueRefusal(j.queue, textQueueName)
+	case len(j.queue) > queueNameMax:
+		return queueRefusal(j.queue, textQueueNameLong)
+	default:
+		s.Queue = c.names.String(j.queue)
+	}
+	s.Namespace = c.d.opts.Namespace
+	s.Key = string(j.jid)
+	s.Type = c.names.String(j.jobtype)
+	s.Body, s.BodyKind = dialect.CompactJSON(j.args[:0], j.args), job.BodyArgs
+	s.Origin = dialect.DoorFaktory
+	c.d.policy(&s.Policy, j)
+	if j.custom != nil {
+		f := readFeatures(j.custom)
+		f.apply(s)
+	}
+	return ""
+}
+
+// policy fills in what the push fixes about a job's life.
+func (d *Dialect) policy(p *job.Policy, j *jobText) {
+	p.Priority = priority(j.priority)
+	p.Lease = reservation(j.reserve)
+	p.Backoff = backoff
+	p.Lapse = job.LapseFail
+	p.Due = job.PlaceTail
+	p.Exhaust = job.ExhaustDead
+	p.DeadFor, p.DeadMax = deadFor, d.opts.DeadMax
+	retry := j.retry
+	if j.retryText == nil {
+		retry = defaultRetry
+	}
+	if retry == 0 {
+		p.Exhaust = job.ExhaustDrop
+	}
+	p.MaxFails = uint32(min(max(retry, 0), math.MaxUint32-1)) + 1
+}
+
+// priority is that of the engine, where jobs that say nothing have zero in every
+// protocol.
+func priority(given int64) int64 {
+	if given < 1 || given > 9 {
+		given = defaultPriority
+	}
+	return given - defaultPriority
+}
+
+// reservation is how long a fetch holds the job.
+func reservation(seconds int64) time.Duration {
+	if seconds == 0 {
+		return defaultReserve
+	}
+	return time.Duration(min(max(seconds, reserveMin), reserveMax)) * time.Second
+}
+
+// validQueue reports whether a name has only letters, digits, dots, underscores and
+// hyphens.
+func validQueue(name []byte) bool {
+	for _, c := range name {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+func queueRefusal(name []byte, why string) string {
+	return `cannot get "` + echo(name) + `" queue: ` + why
+}
+
+func badTime(member string, value []byte, reason string) string {
+	return textTimestamp + member + `': "` + echo(value) + `": ` + reason
+}
+
+// pushb adds a PUSHB. One that is too long for a unit is run after it.
+func (c *conn) pushb(u *unit, arg []byte) after {
+	arg = validUTF8(arg)
+	r := reply{kind: replyPushB, first: len(u.req.Commands), bad: len(u.bad)}
+	elements := dialect.ReadArray(arg)
+	n := 0
+	reason := ""
+	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
+		if n++; n > pushbMax {
+			break
+		}
+		if reason = c.pushElement(u, text); reason != "" {
+			break
+		}
+	}
+	if elements.Err() != nil && reason == "" {
+		reason = textNotArray
+	}
+	if reason == "" && n <= pushbMax {
+		r.count, r.bads = len(u.req.Commands)-r.first, len(u.bad)-r.bad
+		u.replies = append(u.replies, r)
+		return nil
+	}
+	u.req.Commands, u.bad = u.req.Commands[:r.first], u.bad[:r.bad]
+	if reason != "" {
+		u.refuse(textJSON + reason)
+		return nil
+	}
+	c.arg = arg
+	return (*conn).runPushB
+}
+
+// pushElement adds one job of a PUSHB to the unit, as a push or as a bad job. It
+// returns a reason if it is not a job at all.
+func (c *conn) pushElement(u *unit, text []byte) (reason string) {
+	cmd := u.push()
+	if reason := c.parsePush(u, &cmd.Spec, text); reason != "" {
+		return reason
+	}
+	if why := c.finishPush(u, &cmd.Spec); why != "" {
+		u.spare = cmd
+		u.bad = append(u.bad, badJob{string(u.parsed.jid), why})
+		return ""
+	}
+	u.req.Commands = append(u.req.Commands, cmd)
+	return ""
+}
+
+// runPushB runs a PUSHB of many jobs, piece by piece. Before the first is stored all are
+// looked at, because one that is not a job refuses them all.
+func (c *conn) runPushB() error {
+	u := getUnit()
+	defer u.release()
+	if reason := c.checkPushB(u); reason != "" {
+		c.fail(textJSON + reason)
+		return nil
+	}
+	var bad []badJob
+	store := func() {
+		if len(u.req.Commands) > 0 {
+			c.Do(c.d.opts.Engine, &u.req)
+		}
+		bad = u.refused(append(bad, u.bad...), 0, len(u.req.Commands))
+		u.reset()
+	}
+	elements := dialect.ReadArray(c.arg)
+	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
+		if reason := c.pushElement(u, text); reason != "" {
+			break // it has been looked at: this does not happen
+		}
+		if len(u.req.Commands) >= pushbMax || len(u.bad) >= pushbMax {
+			store()
+		}
+	}
+	store()
+	c.SetOut(appendBad(c.Out(), bad))
+	return nil
+}
+
+// checkPushB returns why the elements of c.arg are not all jobs.
+func (c *conn) checkPushB(u *unit) (reason string) {
+	elements := dialect.ReadArray(c.arg)
+	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
+		if u.extras, reason = u.parsed.parse(text, u.extras[:0]); reason != "" {
+			return reason
+		}
+	}
+	if elements.Err() != nil {
+		return textNotArray
+	}
+	u.extras = u.extras[:0]
+	return ""
+}

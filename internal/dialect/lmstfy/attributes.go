@@ -1,0 +1,68 @@
+package lmstfy
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"millrace/internal/dialect"
+)
+
+// The headers of job attributes, in the form that net/http gives to names.
+const (
+	headerVersion   = "Enable-Job-Version"
+	attributePrefix = "Job-Attr-"
+
+	attributesMax     = 16
+	attributeNameMax  = 32
+	attributeValueMax = 128
+)
+
+// hasAttributes reports whether a request enables attributes.
+func hasAttributes(h http.Header) bool {
+	v := h[headerVersion]
+	return len(v) > 0 && strings.EqualFold(v[0], "yes")
+}
+
+// attribute is one pair of a job's attributes.
+type attribute struct{ name, value string }
+
+// appendAttributes renders the attributes in a request's headers as a JSON object,
+// or as nothing if there are none. It is not ok if there are too many.
+func appendAttributes(b []byte, h http.Header) (object []byte, ok bool) {
+	var list []attribute
+	for key, values := range h {
+		name, isAttribute := strings.CutPrefix(key, attributePrefix)
+		if !isAttribute || name == "" || len(values) == 0 || values[0] == "" {
+			continue
+		}
+		list = append(list, attribute{strings.ToLower(cut(name, attributeNameMax)), cut(values[0], attributeValueMax)})
+	}
+	if len(list) == 0 {
+		return b, true
+	}
+	// Names that are the same once cut are one attribute; which of them wins must not
+	// depend on the order of a map.
+	slices.SortFunc(list, func(a, b attribute) int {
+		if c := strings.Compare(a.name, b.name); c != 0 {
+			return c
+		}
+		return strings.Compare(a.value, b.value)
+	})
+	list = slices.CompactFunc(list, func(a, b attribute) bool { return a.name == b.name })
+	if len(list) > attributesMax {
+		return b, false
+	}
+	for i, a := range list {
+		sep := byte(',')
+		if i == 0 {
+			sep = '{'
+		}
+		b = dialect.AppendQuoted(append(b, sep), a.name)
+		b = dialect.AppendQuoted(append(b, ':'), a.value)
+	}
+	return append(b, '}'), true
+}
+
+// cut returns the first n bytes of a text.
+func cut(text string, n int) string { return text[:min(len(text), n)] }

@@ -1,0 +1,154 @@
+package lmstfy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/job"
+)
+
+// queuesMax is how many queues one call may consume from.
+const queuesMax = 1024
+
+// consumption reads the query and the list of queues into x.fetch. It has answered if
+// it is not ok.
+func (x *exchange) consumption() (ok bool) {
+	def := &x.d.opts.Defaults
+	ttr, ok := x.query.uint(paramTTR, uint64(def.TTR), secondsMax)
+	if !ok {
+		x.fail(http.StatusBadRequest, textTTR)
+		return false
+	}
+	timeout, ok := x.query.uint(paramTimeout, uint64(def.Timeout), secondsMax)
+	if !ok {
+		x.fail(http.StatusBadRequest, textTimeout)
+		return false
+	}
+	count, ok := x.query.uint(paramCount, 1, countMax)
+	if !ok || count == 0 {
+		x.fail(http.StatusBadRequest, textCount)
+		return false
+	}
+	x.queues = appendQueues(x.queues[:0], x.queue)
+	if len(x.queues) == 0 || len(x.queues) > queuesMax {
+		x.fail(http.StatusBadRequest, textQueues)
+		return false
+	}
+	x.fetch = job.Fetch{
+		Namespace: x.home, Queues: x.queues, Pick: job.PickInOrder, Max: int(count), Wait: seconds(timeout), //nolint:gosec // at most countMax
+		Holder: x.d.opts.Engine.NewHolder(), OnEnd: job.EndKeep, Door: dialect.DoorLmstfy,
+		Lease: seconds(ttr), LeaseSet: true,
+	}
+	return true
+}
+
+// consume takes jobs, or waits for one.
+func (x *exchange) consume() {
+	if !x.consumption() {
+		return
+	}
+	// Whoever does not wait cannot be missed either.
+	ctx := context.Background()
+	if x.fetch.Wait > 0 {
+		if !x.prepareWait() {
+			return
+		}
+		ctx = x.r.Context()
+	}
+	res := &x.caller.Do(ctx, &x.fetch)[0]
+	defer res.Reset() // a pooled exchange keeps no bodies
+	if x.fetch.Wait > 0 {
+		// The deadline that net/http has set may have passed meanwhile. An error means that the
+		// connection is gone, which the write finds.
+		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(x.d.opts.WriteTimeout))
+	}
+	switch {
+	case len(res.Jobs) > 0 && ctx.Err() == nil:
+		x.deliver(res.Jobs)
+	case len(res.Jobs) > 0:
+		x.giveBack(res.Jobs)
+		x.reply(http.StatusNotFound, []byte(answerEmpty)) // to nobody
+	case res.Err == nil || isEmpty(res.Err.Kind):
+		x.reply(http.StatusNotFound, []byte(answerEmpty))
+	default:
+		x.refuse(res.Err)
+	}
+}
+
+// isEmpty reports whether a fetch has ended without a job in an orderly way: its time
+// is up, its caller has gone or the server is stopping.
+func isEmpty(kind job.Kind) bool {
+	return kind == job.Timeout || kind == job.Canceled || kind == job.Draining
+}
+
+// prepareWait makes the connection fit for a long silence: nothing is left to read, no
+// deadline of the request ends it, and the engine may keep the names. It has
+// answered if it is not ok.
+func (x *exchange) prepareWait() (ok bool) {
+	if !x.dropBody() {
+		return false
+	}
+	// An error means that the connection is gone, which ends the wait.
+	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
+	for i, name := range x.queues {
+		x.queues[i] = x.queueName(name)
+	}
+	return true
+}
+
+// deliver answers with jobs. Those that cannot be written go back as if they had not
+// been taken.
+func (x *exchange) deliver(jobs []job.Job) {
+	b := getBuffer()
+	defer putBuffer(b)
+	now := x.d.opts.Engine.Now()
+	list := x.fetch.Max > 1
+	for i := range jobs {
+		switch {
+		case list && i == 0:
+			b.out = append(b.out, '[')
+		case list:
+			b.out = append(b.out, ',')
+		}
+		b.out = appendJob(b.out, x.namespace, &jobs[i], now, true)
+	}
+	if list {
+		b.out = append(b.out, ']')
+	}
+	x.reply(http.StatusOK, b.out)
+	if err := http.NewResponseController(x.w).Flush(); err != nil {
+		x.giveBack(jobs)
+		x.ticket.giveBack()
+		x.ticket = ticket{}
+		return
+	}
+	x.countConsumed(jobs, now)
+}
+
+// giveBack returns jobs that did not reach the client.
+func (x *exchange) giveBack(jobs []job.Job) {
+	ret := &job.Return{Namespace: x.home, By: x.fetch.Holder}
+	for i := range jobs {
+		ret.IDs = append(ret.IDs, jobs[i].ID)
+	}
+	// A caller of its own: the jobs are in the results of the exchange's.
+	x.d.opts.Engine.NewCaller().Do(context.Background(), ret)
+}
+
+func (x *exchange) countConsumed(jobs []job.Job, now job.Time) {
+	n := uint64(len(jobs))
+	x.pool.consumed.Add(n)
+	x.pool.read.Add(n)
+	x.pool.timed.Add(n)
+	if x.space == nil {
+		return
+	}
+	for i := range jobs {
+		if q := x.space.queue(jobs[i].Queue); q != nil {
+			q.consumed.Add(1)
+			q.waited.observe(uint64(elapsed(&jobs[i], now).Milliseconds())) //nolint:gosec // not negative
+		}
+	}
+}

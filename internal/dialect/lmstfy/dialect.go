@@ -1,0 +1,168 @@
+package lmstfy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/engine"
+)
+
+// The defaults of Options.
+const (
+	DefaultMaxBody      = 65535
+	DefaultMaxHeader    = 32 << 10
+	DefaultReadTimeout  = 30 * time.Second
+	DefaultWriteTimeout = 30 * time.Second
+	DefaultIdleTimeout  = 5 * time.Minute
+)
+
+// Defaults are what a request means that does not say otherwise; times in seconds.
+type Defaults struct {
+	TTL, Delay, TTR, Timeout uint32
+	Tries                    uint16
+}
+
+// StandardDefaults are those of the protocol.
+var StandardDefaults = Defaults{TTL: 86400, TTR: 120, Tries: 1}
+
+// Options configures the protocol. Zero values get defaults.
+type Options struct {
+	Engine *engine.Engine
+	// Auth asks for tokens. Without it any namespace is open to everybody.
+	Auth bool
+	// Pools are the key spaces besides the one called "default".
+	Pools []string
+	// Accounts are the passwords of those who may use the guarded part of the admin API; without any it
+	// is open.
+	Accounts map[string]string
+	Defaults Defaults
+	// MaxConns bounds the connections; zero is no bound.
+	MaxConns int
+	// MaxBody bounds a job, MaxHeader the head of a request, in bytes.
+	MaxBody   int
+	MaxHeader int
+	// ReadTimeout bounds the arrival of a request, WriteTimeout an answer to a client
+	// that does not read, IdleTimeout the time between two requests.
+	ReadTimeout  time.Duration
+	WriteTimeout time.Duration
+	IdleTimeout  time.Duration
+	// AccessLog logs every request, until somebody turns it off.
+	AccessLog bool
+	Logger    *slog.Logger
+	TLS       *tls.Config
+	Version   string
+}
+
+// Dialect serves the protocol.
+type Dialect struct {
+	opts      Options
+	pools     map[string]*pool
+	registry  *registry
+	ids       idSource
+	exchanges sync.Pool
+	accessLog atomic.Bool
+	conns     atomic.Int64 // open now, over all listeners
+	sizes     sizes
+	load      func() error // reads the tokens, once
+}
+
+var _ dialect.Dialect = (*Dialect)(nil)
+
+// New returns the protocol on an engine.
+func New(o Options) *Dialect {
+	o.setDefaults()
+	d := &Dialect{opts: o, pools: map[string]*pool{poolDefault: newPool(poolDefault)}, registry: newRegistry(o.Engine)}
+	for _, name := range o.Pools {
+		if d.pools[name] == nil {
+			d.pools[name] = newPool(name)
+		}
+	}
+	d.exchanges.New = d.newExchange
+	d.accessLog.Store(o.AccessLog)
+	d.load = sync.OnceValue(d.registry.load)
+	return d
+}
+
+func (o *Options) setDefaults() {
+	if o.Defaults == (Defaults{}) {
+		o.Defaults = StandardDefaults
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	if o.MaxHeader <= 0 {
+		o.MaxHeader = DefaultMaxHeader
+	}
+	if o.ReadTimeout <= 0 {
+		o.ReadTimeout = DefaultReadTimeout
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = DefaultWriteTimeout
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = DefaultIdleTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Name returns "lmstfy".
+func (d *Dialect) Name() string { return "lmstfy" }
+
+// Serve serves the public API on l until ctx ends; see dialect.Dialect.
+func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
+	if err := d.load(); err != nil {
+		return errors.Join(fmt.Errorf("load tokens: %w", err), l.Close())
+	}
+	g := &gate{Listener: l, d: d, conns: make(map[*conn]struct{})}
+	var nl net.Listener = g
+	if d.opts.TLS != nil {
+		nl = tls.NewListener(g, d.opts.TLS)
+	}
+	hs := d.httpServer()
+	drained := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		g.dropUnused()
+		// It closes the listener and what is idle, and waits for the rest. Those who wait for a
+		// job are answered by the engine's own Drain.
+		drained <- hs.Shutdown(context.WithoutCancel(ctx))
+	})
+	err := hs.Serve(nl)
+	if stop() {
+		return errors.Join(fmt.Errorf("serve %s: %w", d.Name(), err), hs.Close())
+	}
+	if err := <-drained; err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("drain %s: %w", d.Name(), err)
+	}
+	return nil
+}
+
+// httpServer returns the server of the public API. The time of a whole request is
+// bounded, because that of a head and of a body are then one deadline; a consumer that
+// waits lifts it.
+func (d *Dialect) httpServer() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:                      http.HandlerFunc(d.serveHTTP),
+		DisableGeneralOptionsHandler: true,
+		ReadTimeout:                  d.opts.ReadTimeout,
+		WriteTimeout:                 d.opts.WriteTimeout,
+		IdleTimeout:                  d.opts.IdleTimeout,
+		MaxHeaderBytes:               d.opts.MaxHeader,
+		ConnState:                    noteState,
+		// Whatever a peer does is not worth more than a debug line.
+		ErrorLog:  slog.NewLogLogger(d.opts.Logger.With(slog.String("dialect", d.Name())).Handler(), slog.LevelDebug),
+		Protocols: protocols,
+	}
+}

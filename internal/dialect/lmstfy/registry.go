@@ -1,0 +1,254 @@
+package lmstfy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// tokenKey names a token: it is good for one namespace of one pool.
+type tokenKey struct{ pool, namespace, token string }
+
+// Where tokens and limits are kept in the engine.
+const (
+	tokenSpace = "lmstfy.token" //nolint:gosec // a name, not a secret
+	limitSpace = "lmstfy.limit"
+)
+
+// name is the key as the name of a value in the engine. Only the token may contain
+// the separator.
+func (k tokenKey) name() string { return k.pool + "/" + k.namespace + "/" + k.token }
+
+func parseTokenKey(name string) (tokenKey, bool) {
+	parts := strings.SplitN(name, "/", 3)
+	if len(parts) != 3 {
+		return tokenKey{}, false
+	}
+	return tokenKey{parts[0], parts[1], parts[2]}, true
+}
+
+func (k tokenKey) compare(o tokenKey) int {
+	return cmp.Or(cmp.Compare(k.pool, o.pool), cmp.Compare(k.namespace, o.namespace), cmp.Compare(k.token, o.token))
+}
+
+// shown is the token as clients must write it.
+func (k tokenKey) shown() string {
+	if k.pool == poolDefault {
+		return k.token
+	}
+	return k.pool + ":" + k.token
+}
+
+// registry holds the tokens and their limits: durable in the engine, and in memory
+// for requests, which neither wait nor lock to look at them.
+type registry struct {
+	engine *engine.Engine
+
+	mu sync.Mutex // held by changes; the maps are replaced, never changed
+	// tokens has the descriptions.
+	tokens   atomic.Pointer[map[tokenKey]string]
+	limiters atomic.Pointer[map[tokenKey]*limiter]
+}
+
+func newRegistry(e *engine.Engine) *registry {
+	r := &registry{engine: e}
+	r.tokens.Store(&map[tokenKey]string{})
+	r.limiters.Store(&map[tokenKey]*limiter{})
+	return r
+}
+
+// load reads everything from the engine.
+func (r *registry) load() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tokens := make(map[tokenKey]string)
+	err := r.each(tokenSpace, func(k tokenKey, value []byte) error {
+		tokens[k] = string(value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	limiters := make(map[tokenKey]*limiter)
+	err = r.each(limitSpace, func(k tokenKey, value []byte) error {
+		var l limits
+		if err := json.Unmarshal(value, &l); err != nil {
+			return fmt.Errorf("limits of a token: %w", err)
+		}
+		// One that is there goes on counting.
+		if limiters[k] = (*r.limiters.Load())[k]; limiters[k] == nil {
+			limiters[k] = new(limiter)
+		}
+		limiters[k].set(l)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.tokens.Store(&tokens)
+	r.limiters.Store(&limiters)
+	return nil
+}
+
+// each visits the values of a space.
+func (r *registry) each(space string, visit func(k tokenKey, value []byte) error) error {
+	const atOnce = 1000
+	for after := ""; ; {
+		values, err := r.engine.Values(space, after, atOnce)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", space, err)
+		}
+		for _, v := range values {
+			k, ok := parseTokenKey(v.Name)
+			if !ok {
+				return fmt.Errorf("read %s: malformed name %q", space, v.Name)
+			}
+			if err := visit(k, v.Value); err != nil {
+				return err
+			}
+			after = v.Name
+		}
+		if len(values) < atOnce {
+			return nil
+		}
+	}
+}
+
+// do applies a command.
+func (r *registry) do(cmd job.Command) error {
+	if err := r.engine.NewCaller().Do(context.Background(), cmd)[0].Err; err != nil {
+		return err
+	}
+	return nil
+}
+
+// valid reports whether a token exists.
+func (r *registry) valid(k tokenKey) bool {
+	_, ok := (*r.tokens.Load())[k]
+	return ok
+}
+
+// limiter returns the limiter of a token; nil if it has none.
+func (r *registry) limiter(k tokenKey) *limiter { return (*r.limiters.Load())[k] }
+
+var (
+	errTokenExists   = errors.New("the token has already existed")
+	errLimiterExists = errors.New("has already exists")
+)
+
+// addToken makes a token.
+func (r *registry) addToken(k tokenKey, description string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.do(&job.SetValue{Space: tokenSpace, Name: k.name(), Value: []byte(description), IfAbsent: true})
+	if isExists(err) {
+		return errTokenExists
+	}
+	if err != nil {
+		return err
+	}
+	tokens := maps.Clone(*r.tokens.Load())
+	tokens[k] = description
+	r.tokens.Store(&tokens)
+	return nil
+}
+
+func isExists(err error) bool {
+	refused, ok := errors.AsType[*job.Error](err)
+	return ok && refused.Kind == job.Exists
+}
+
+// dropToken removes a token and its limits, whether they are there or not. It is
+// refused from now on.
+func (r *registry) dropToken(k tokenKey) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.do(&job.DropValue{Space: tokenSpace, Name: k.name()}); err != nil {
+		return err
+	}
+	tokens := maps.Clone(*r.tokens.Load())
+	delete(tokens, k)
+	r.tokens.Store(&tokens)
+	return r.dropLimits(k)
+}
+
+// listTokens returns the tokens of a namespace with their descriptions.
+func (r *registry) listTokens(pool, namespace string) map[string]string {
+	list := make(map[string]string)
+	for k, description := range *r.tokens.Load() {
+		if k.pool == pool && k.namespace == namespace {
+			list[k.token] = description
+		}
+	}
+	return list
+}
+
+// setLimits gives a token limits; without replace only if it has none.
+func (r *registry) setLimits(k tokenKey, to limits, replace bool) error {
+	value, err := json.Marshal(to)
+	if err != nil {
+		return fmt.Errorf("render limits: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err = r.do(&job.SetValue{Space: limitSpace, Name: k.name(), Value: value, IfAbsent: !replace})
+	if isExists(err) {
+		return errLimiterExists
+	}
+	if err != nil {
+		return err
+	}
+	if l := r.limiter(k); l != nil {
+		l.set(to)
+		return nil
+	}
+	limiters := maps.Clone(*r.limiters.Load())
+	limiters[k] = &limiter{limits: to}
+	r.limiters.Store(&limiters)
+	return nil
+}
+
+// removeLimits takes the limits from a token, if it has any.
+func (r *registry) removeLimits(k tokenKey) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dropLimits(k)
+}
+
+// dropLimits does what removeLimits says. The caller holds mu.
+func (r *registry) dropLimits(k tokenKey) error {
+	if err := r.do(&job.DropValue{Space: limitSpace, Name: k.name()}); err != nil {
+		return err
+	}
+	limiters := maps.Clone(*r.limiters.Load())
+	delete(limiters, k)
+	r.limiters.Store(&limiters)
+	return nil
+}
+
+// limitedToken is a token with its limiter.
+type limitedToken struct {
+	tokenKey
+	limiter *limiter
+}
+
+// listLimiters returns all limiters in order of their tokens.
+func (r *registry) listLimiters() []limitedToken {
+	limiters := *r.limiters.Load()
+	list := make([]limitedToken, 0, len(limiters))
+	for k, l := range limiters {
+		list = append(list, limitedToken{k, l})
+	}
+	slices.SortFunc(list, func(a, b limitedToken) int { return a.compare(b.tokenKey) })
+	return list
+}

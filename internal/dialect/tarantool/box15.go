@@ -1,0 +1,115 @@
+package tarantool
+
+import (
+	"context"
+	"errors"
+	"net"
+	"unicode/utf8"
+
+	"github.com/tinylib/msgp/msgp"
+)
+
+// name15 is the name of the 1.5 protocol in the log and in the configuration.
+const name15 = "tarantool15"
+
+// scratchMax is the largest memory that a unit keeps for the arguments of its calls.
+const scratchMax = 1 << 20
+
+// Serve15 serves connections of l that speak the protocol of Tarantool 1.5, until
+// ctx ends; see dialect.Dialect. That protocol knows no users: whoever connects may
+// call every legacy procedure.
+func (d *Dialect) Serve15(ctx context.Context, l net.Listener) error {
+	if err := d.legacy.start(d.opts.Engine); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return d.server15.Serve(ctx, l)
+}
+
+// box15 is the wire protocol of Tarantool 1.5. It has no state: the client speaks
+// first, and every packet stands for itself.
+type box15 struct{}
+
+// greeting is empty.
+func (box15) greeting() []byte { return nil }
+
+// frame reads the size in the header of a packet.
+func (box15) frame(in []byte) (uint64, error) {
+	if len(in) < box15HeaderSize {
+		return 0, nil
+	}
+	return box15HeaderSize + uint64(parseBox15Header(in).size), nil
+}
+
+// The error texts of the 1.5 protocol (protocol section A2).
+const (
+	box15TextBody    = "Illegal parameters, malformed packet body"
+	box15TextLong    = "Illegal parameters, the packet is too large"
+	box15TextCommand = "Unsupported command"
+)
+
+// refuse answers a packet that is too long; frame itself refuses none.
+func (box15) refuse(c *conn, err error) {
+	if errors.Is(err, errTooLong) {
+		box15Fail(c, parseBox15Header(c.Peek()), box15BadParams, box15TextLong)
+	}
+}
+
+// goodbye has no words for a server that stops.
+func (box15) goodbye(*conn) {}
+
+func (box15) packet(c *conn, p []byte) {
+	h, body := parseBox15Header(p), p[box15HeaderSize:]
+	switch h.kind {
+	case box15Ping:
+		c.SetOut(beginBox15(c.Out(), h))
+	case box15Call:
+		box15Run(c, h, body)
+	default: // there are no tuples here to select or change
+		box15Fail(c, h, box15Unsupported, box15TextCommand)
+	}
+}
+
+func box15Fail(c *conn, h box15Header, code uint32, text string) {
+	c.SetOut(appendBox15Error(c.Out(), h, code, text))
+}
+
+// box15Run calls a legacy procedure: others are not to be had from here.
+func box15Run(c *conn, h box15Header, body []byte) {
+	name, fields, err := parseBox15Call(body)
+	if err != nil {
+		box15Fail(c, h, box15BadParams, box15TextBody)
+		return
+	}
+	run, ok := legacyProcedures[string(name)]
+	if !ok {
+		box15Fail(c, h, box15NoProcedure, "Procedure '"+string(name)+"' is not defined")
+		return
+	}
+	call := c.newCall(uint64(h.sync))
+	call.shape = shapeBox15
+	call.name = name
+	call.args.setFields(c.unit(), fields)
+	run(call)
+}
+
+// setFields makes MessagePack of the arguments of a 1.5 call: strings, or binary
+// data if they are no text. It stays with the unit until that is answered.
+func (a *args) setFields(u *unit, fields box15Fields) {
+	*a = args{n: fields.left}
+	start := len(u.scratch)
+	for i := 0; ; i++ {
+		field, ok := fields.next()
+		if !ok {
+			break
+		}
+		if utf8.Valid(field) {
+			u.scratch = msgp.AppendStringFromBytes(u.scratch, field)
+		} else {
+			u.scratch = msgp.AppendBytes(u.scratch, field)
+		}
+		if i < argsIndexed {
+			a.ends[i] = int32(len(u.scratch) - start) //nolint:gosec // packets are far smaller
+		}
+	}
+	a.raw = u.scratch[start:len(u.scratch):len(u.scratch)]
+}

@@ -1,0 +1,189 @@
+package tarantool
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"millrace/internal/dialect/tarantool/tarantooltest"
+	"millrace/internal/engine"
+	"millrace/internal/store/memstore"
+	"millrace/internal/testkit"
+)
+
+// FuzzPacket sends bytes to a server and hangs up. Whatever they are, all it answers
+// are well-formed packets, and then it closes.
+func FuzzPacket(f *testing.F) {
+	for _, packets := range [][][]byte{
+		{tarantooltest.Packet(tarantooltest.TypePing, 1, nil)},
+		{
+			fuzzCall(tarantooltest.TypeCall, "queue.create_tube", `"t", "utubettl", {"ttl": 5, "if_not_exists": true}`),
+			fuzzCall(tarantooltest.TypeCall, "queue.tube.t:put", `{"a": [1, nil]}, {"utube": "x", "delay": 0.5, "pri": 3}`),
+			fuzzCall(tarantooltest.TypeCall16, "queue.tube.t:take", ``),
+			fuzzCall(tarantooltest.TypeCall, "queue.tube.t:ack", `0`),
+		},
+		{
+			fuzzCall(tarantooltest.TypeCall, "queue.identify", `"0123456789abcdef"`),
+			fuzzCall(tarantooltest.TypeCall, "queue.cfg", `{"ttr": 1}`),
+			fuzzCall(tarantooltest.TypeCall, "queue.stats", ``),
+		},
+		{
+			fuzzCall(tarantooltest.TypeCall, "queue.put", `0, "t", 0, 60, 10, 5, "x"`),
+			fuzzCall(tarantooltest.TypeCall16, "queue.take", `0, "t", 1`),
+			fuzzCall(tarantooltest.TypeCall, "queue.statistics", ``),
+		},
+		{tarantooltest.Packet(tarantooltest.TypeEval, 1, tarantooltest.MustEncode(`{39: "return queue.tube.t:take(0)", 33: []}`))},
+		{tarantooltest.Packet(tarantooltest.TypeAuth, 1, tarantooltest.MustEncode(`{35: "bob", 33: ["chap-sha1", "01234567890123456789"]}`))},
+		{tarantooltest.Packet(tarantooltest.TypeWatch, 1, tarantooltest.MustEncode(`{87: "box.shutdown"}`))},
+		{tarantooltest.Packet(tarantooltest.TypeSelect, 1, tarantooltest.MustEncode(`{16: 281}`))},
+		{[]byte("\xa5hello"), []byte("\xcf\xff\xff\xff\xff\xff\xff\xff\xff"), bytes.Repeat([]byte{0x91}, 300)},
+	} {
+		f.Add(bytes.Join(packets, nil))
+	}
+	e, err := engine.Open(engine.Options{Store: memstore.New()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			f.Error(err)
+		}
+	})
+	l := testkit.Listen(1 << 20)
+	d := New(Options{Engine: e, MaxPacket: 1 << 16, Users: map[string]string{"bob": "secret"}})
+	served, ctx := make(chan error, 1), f.Context()
+	go func() { served <- d.Serve(ctx, l) }()
+	f.Cleanup(func() {
+		if err := <-served; err != nil {
+			f.Error(err)
+		}
+	})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := l.Dial()
+		if err != nil {
+			t.Fatalf("dial: %v", err)
+		}
+		defer func() { _ = c.Close() }() // it cannot fail
+		go func() {
+			_, _ = c.Write(data) // the server may have closed
+			_ = c.CloseWrite()   // it cannot fail
+		}()
+		r := bufio.NewReader(c)
+		if _, err := r.Discard(tarantooltest.GreetingSize); err != nil {
+			t.Fatalf("greeting: %v", err)
+		}
+		for {
+			p, err := tarantooltest.ReadReply(r)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Err(); err != nil {
+				if _, ok := errors.AsType[*tarantooltest.Error](err); !ok {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+func fuzzCall(kind uint64, name, args string) []byte {
+	raw := tarantooltest.MustEncode(args)
+	return tarantooltest.CallPacket(kind, 1, name, countValues(raw), raw)
+}
+
+// FuzzBody takes packets apart: what is accepted is within the packet, and well-formed.
+func FuzzBody(f *testing.F) {
+	for _, text := range []string{
+		`{0: 10, 1: 5}, {34: "f", 33: [1, "a", {"b": nil}]}`, `{0: 8, 1: 5}, {39: "return 1", 33: []}`,
+		`{0: 7}, {35: "bob", 33: ["chap-sha1", bin"x"]}`, `{1: 1, 0: 1, 99: [[[1]]]}, {16: 281, 17: 0, 20: 2, 32: [], 18: 10000}`,
+		`{0: 74}, {87: "key"}`, `{}`, `{0: -1}`, `{0: 10}, {34: 5}`, `hex(81c1)`, `hex(8100)`, `{0: 10}, hex(8221dd00ffffff)`,
+	} {
+		f.Add(tarantooltest.MustEncode(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 {
+			return
+		}
+		var r request
+		if r.parse(data) != nil {
+			return
+		}
+		rest, err := msgp.Skip(data) // the header
+		if err == nil && len(rest) > 0 {
+			rest, err = msgp.Skip(rest)
+		}
+		if err != nil || len(rest) > 0 {
+			t.Fatalf("accepted %x: %v", data, err)
+		}
+		var a args
+		a.set(r.tuple)
+		if got := countValues(a.raw); got != a.n {
+			t.Errorf("%d arguments in %x, not %d", got, r.tuple, a.n)
+		}
+		for i := range min(a.n, 20) {
+			if v := a.at(i); len(v) == 0 {
+				t.Errorf("no argument %d in %x", i, r.tuple)
+			}
+		}
+	})
+}
+
+// FuzzSkip compares skip with another implementation.
+func FuzzSkip(f *testing.F) {
+	for _, text := range []string{
+		`1`, `-1`, `1.5`, `"text"`, `bin"x"`, `nil`, `true`, `[1, [2], {}]`, `{"a": {"b": [1]}}`,
+		`hex(c1)`, `hex(c70305010203)`, `hex(d80500112233445566778899aabbccddeeff)`, `hex(ddffffffff)`, `hex(dfffffffff01)`, `hex(9191919191)`,
+	} {
+		f.Add(tarantooltest.MustEncode(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := skip(data)
+		if errors.Is(err, errDeep) {
+			return // the other one goes deeper
+		}
+		rest, other := msgp.Skip(data)
+		if (err == nil) != (other == nil) || err == nil && n != len(data)-len(rest) {
+			t.Errorf("%x: %d, %v; another says %d, %v", data, n, err, len(data)-len(rest), other)
+		}
+	})
+}
+
+// FuzzEval parses Lua: what is understood has well-formed arguments.
+func FuzzEval(f *testing.F) {
+	for _, text := range []string{
+		"local name, type, cfg = ... ; queue.create_tube(name, type, cfg)",
+		"local name = ... ; return queue.tube[name] ~= nil",
+		"return queue.tube['t']:put('x', {}, nil, true, -1.5e3, ...)",
+		"return box.info()", "return 1, 2", "return ...", "queue.tube.t:ack(1);", "return 'a", "local a, a = ... return a",
+	} {
+		f.Add(text, tarantooltest.MustEncode(`"t", 5, [1]`))
+	}
+	f.Fuzz(func(t *testing.T, text string, values []byte) {
+		for at := 0; at < len(values); {
+			n, err := skip(values[at:])
+			if err != nil {
+				return
+			}
+			at += n
+		}
+		var a args
+		a.index(countValues(values), values)
+		e := chunk{lexer: lexer{rest: []byte(text)}, args: &a}
+		if !e.parse() {
+			return
+		}
+		if got := countValues(e.out.raw); got != e.out.n {
+			t.Errorf("%q: %d values, not %d", text, got, e.out.n)
+		}
+		if e.isCall && e.isTest || (e.isCall || e.isTest) != (len(e.name) > 0) {
+			t.Errorf("%q: a call %v, a test %v of %q", text, e.isCall, e.isTest, e.name)
+		}
+	})
+}

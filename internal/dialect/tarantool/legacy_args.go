@@ -1,0 +1,154 @@
+package tarantool
+
+import (
+	"encoding/hex"
+	"math"
+	"strconv"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/job"
+)
+
+// What the legacy procedures take for an argument that was not given.
+const (
+	legacyTTL      = 25 * 24 * time.Hour
+	legacyTTR      = time.Minute
+	legacyPriority = 127
+)
+
+// The limits of arguments.
+const (
+	legacyPriorityMin = -127
+	legacyPriorityMax = 255
+	legacySpaceMax    = 1<<53 - 1
+	legacyTubeMax     = 255 // bytes of a name
+)
+
+// legacyNumber reads an argument that is a number: of whatever width, a float, or
+// decimal text. An empty text, which is all that a client of Tarantool 1.5 can send
+// for nil, was not given.
+func legacyNumber(v value) (f float64, given, ok bool) {
+	if v.isNil() {
+		return 0, false, true
+	}
+	if text, isText := v.bytes(); isText && len(text) == 0 {
+		return 0, false, true
+	}
+	f, ok = v.numberOrText()
+	return f, ok, ok
+}
+
+// legacySpace reads the number of a space.
+func legacySpace(v value) (space uint64, ok bool) {
+	if space, ok = v.uint(); ok {
+		return space, space <= legacySpaceMax
+	}
+	f, given, _ := legacyNumber(v)
+	if !given || f < 0 || f > legacySpaceMax || f != math.Trunc(f) {
+		return 0, false
+	}
+	return uint64(f), true
+}
+
+// legacySeconds reads a time in seconds. One that is not positive was not given.
+func legacySeconds(v value, def time.Duration) (d time.Duration, ok bool) {
+	f, given, ok := legacyNumber(v)
+	if !given || f <= 0 {
+		return def, ok
+	}
+	return max(seconds(f).Round(time.Microsecond), time.Microsecond), true
+}
+
+// legacyPri reads a priority.
+func legacyPri(v value) (pri int64, ok bool) {
+	f, given, ok := legacyNumber(v)
+	if !given {
+		return legacyPriority, ok
+	}
+	return int64(math.Floor(min(max(f, legacyPriorityMin), legacyPriorityMax))), true
+}
+
+// legacyCount reads how many tasks something is to be done to; one if it does not say.
+func legacyCount(v value) (n int, ok bool) {
+	f, given, ok := legacyNumber(v)
+	if !given {
+		return 1, ok
+	}
+	return int(min(max(f, 0), math.MaxInt32)), true
+}
+
+// legacyData returns the arguments from the i-th on, one after the other, and how
+// many they are. Nils at the end were not given.
+func legacyData(a *args, i int) (raw []byte, n int) {
+	raw, n = a.from(i), max(a.count()-i, 0)
+	if n == 0 || raw[len(raw)-1] != mpNil {
+		return raw, n
+	}
+	end, last := 0, 0 // behind the last that is not nil
+	for rest, k := raw, 1; len(rest) > 0; k++ {
+		var v value
+		if v, rest = cut(rest); !v.isNil() {
+			end, last = len(raw)-len(rest), k
+		}
+	}
+	return raw[:end], last
+}
+
+// A task's id is 32 hexadecimal digits: the UUID that holds the number of a job,
+// without its hyphens. The id of a job that the engine finds by its 32-bit number
+// has another digit where the number begins, so that naming it costs one look-up.
+const (
+	legacyIDLen    = 2 * len(dialect.UUID{})
+	legacyNumbered = 0x10 // in byte legacyDigit
+	legacyDigit    = 8
+)
+
+// appendLegacyID appends the id of a job.
+func appendLegacyID(b []byte, id job.ID, numbered bool) []byte {
+	u := dialect.UUIDOf(id)
+	if numbered {
+		u[legacyDigit] |= legacyNumbered
+	}
+	return hex.AppendEncode(b, u[:])
+}
+
+// legacyRef names the job that has an id; not ok if none can have it.
+func legacyRef(namespace string, v value) (ref job.Ref, ok bool) {
+	text, ok := v.bytes()
+	if !ok || len(text) != legacyIDLen {
+		return job.Ref{}, false
+	}
+	var u dialect.UUID
+	if _, err := hex.Decode(u[:], text); err != nil {
+		return job.Ref{}, false
+	}
+	numbered := u[legacyDigit]&legacyNumbered != 0
+	u[legacyDigit] &^= legacyNumbered
+	id, ok := u.JobID()
+	if !numbered {
+		return job.ByID(namespace, "", id), ok
+	}
+	ref = job.ByNumber(namespace, id.Number())
+	ref.ID = id
+	return ref, ok
+}
+
+// legacyNamespace returns where the tubes of a space are: space 0 is the listener's
+// own namespace, others have one each.
+func (c *conn) legacyNamespace(space uint64) string {
+	own := c.d.opts.Namespace
+	if space == 0 {
+		return own
+	}
+	var buf [64]byte
+	b := buf[:0]
+	if own != defaultNamespace {
+		b = append(append(b, own...), '-')
+	}
+	b = strconv.AppendUint(append(b, "space-"...), space, 10)
+	return c.names.String(b)
+}
+
+// defaultNamespace is the namespace of a listener that is not told another.
+const defaultNamespace = "default"

@@ -1,0 +1,114 @@
+package tarantool
+
+import (
+	"millrace/internal/dialect"
+	"millrace/internal/job"
+)
+
+// legacyPutData is the position of the first field of data in the arguments of put.
+const legacyPutData = 6
+
+// legacyPut puts a task. An urgent one goes ahead of everything that is ready.
+func (c *call) legacyPut(urgent bool) {
+	cmd := c.newPush()
+	if !c.legacySpec(&cmd.Spec) {
+		return
+	}
+	c.option = urgent
+	if urgent && cmd.Spec.Delay == 0 {
+		cmd.Spec.At = job.PlaceHead
+	}
+	c.submit(cmd, legacyPutDone)
+}
+
+// legacySpec describes the task that the arguments tell. It answers if they are wrong.
+func (c *call) legacySpec(s *job.Spec) bool {
+	namespace, ok := c.legacyTarget()
+	if !ok {
+		return false
+	}
+	delay, okDelay := legacySeconds(c.args.at(2), 0)
+	ttl, okTTL := legacySeconds(c.args.at(3), legacyTTL)
+	ttr, okTTR := legacySeconds(c.args.at(4), legacyTTR)
+	pri, okPri := legacyPri(c.args.at(5))
+	if !okDelay || !okTTL || !okTTR || !okPri {
+		c.raise(textInvalid)
+		return false
+	}
+	s.Namespace, s.Queue = namespace, c.text
+	s.Numbered = true // an id tells no tube
+	s.Origin = dialect.DoorTarantool
+	s.Delay, s.TTL, s.TTLFromRun = delay, ttl, true
+	s.Policy = job.Policy{
+		// The default of every protocol is the same rank.
+		Priority: pri - legacyPriority,
+		Lease:    ttr,
+		Lapse:    job.LapseRequeue,
+		Requeue:  job.PlaceOld,
+		Due:      job.PlaceOld,
+		Expiry:   job.ExpireAlways,
+	}
+	s.Body, s.BodyKind = storedBody(legacyData(&c.args, legacyPutData))
+	return true
+}
+
+// legacyPutDone answers the new task. Its data are still where they came from.
+func legacyPutDone(c *call, res *job.Result) {
+	if res.Err != nil {
+		c.refuse(res.Err)
+		return
+	}
+	counter := legacyCountPut
+	if c.option {
+		counter = legacyCountUrgent
+	}
+	c.tally(c.text, counter, 1)
+	r := c.begin()
+	data, n := legacyData(&c.args, legacyPutData)
+	r.tuple(3 + n)
+	r.legacyID(res.ID, true)
+	r.str(c.text)
+	r.str(legacyStatus(res.State))
+	r.list(data)
+	c.end(&r)
+}
+
+// legacyTake takes the first ready task of a tube, or waits for one.
+func (c *call) legacyTake() {
+	namespace, ok := c.legacyTarget()
+	if !ok {
+		return
+	}
+	wait, given, ok := legacyNumber(c.args.at(2))
+	switch {
+	case !ok:
+		c.raise(textInvalid)
+		return
+	case wait < 0:
+		c.raise(legacyTextTimeout)
+		return
+	}
+	f := job.Fetch{
+		Namespace: namespace, Max: 1, Wait: job.WaitForever,
+		Holder: c.conn.holder(), Exclusive: true, OnEnd: job.EndRelease, Door: dialect.DoorTarantool,
+	}
+	if given && wait < century.Seconds() {
+		f.Wait = seconds(wait)
+	}
+	c.fetch(&f, c.text, legacyTakeDone)
+}
+
+func legacyTakeDone(c *call, res *job.Result) {
+	switch {
+	case res.Err == nil && len(res.Jobs) > 0:
+		c.tally(c.text, legacyCountTake, 1)
+		c.legacyTask(&res.Jobs[0], legacyTaken)
+	case res.Err == nil, res.Err.Kind == job.Canceled, res.Err.Kind == job.Draining:
+		c.nothing()
+	case res.Err.Kind == job.Timeout:
+		c.tally(c.text, legacyCountTakeTimeout, 1)
+		c.nothing()
+	default:
+		c.refuse(res.Err)
+	}
+}

@@ -1,0 +1,78 @@
+package tarantool
+
+import (
+	"errors"
+	"strconv"
+)
+
+// legacyStatistics answers the counters of the tubes that have been used since the
+// start: of one, of those of a space, or of all.
+func (c *call) legacyStatistics() {
+	want, ok := c.legacyWanted()
+	if !ok {
+		c.raise(textInvalid)
+		return
+	}
+	rows := c.conn.d.legacy.rows(want)
+	c.settle()
+	if err := c.legacyFill(rows); err != nil {
+		c.legacyReadFailed(err)
+		return
+	}
+	n := 0
+	for i := range rows {
+		for k := range legacyShown {
+			if rows[i].shows(k) {
+				n += 2
+			}
+		}
+	}
+	r := c.begin()
+	r.tuple(n)
+	var name []byte
+	for i := range rows {
+		row := &rows[i]
+		name = strconv.AppendUint(append(name[:0], "space"...), row.space, 10)
+		name = append(append(append(name, '.'), row.name...), '.')
+		for k, counter := range legacyShown {
+			if row.shows(k) {
+				r.text(append(name, counter...))
+				r.text(strconv.AppendUint(nil, row.values[k], 10))
+			}
+		}
+	}
+	c.end(&r)
+}
+
+// legacyWanted reads which tubes are asked for.
+func (c *call) legacyWanted() (want func(legacyTube) bool, ok bool) {
+	if c.args.at(0).isNil() {
+		return func(legacyTube) bool { return true }, true
+	}
+	space, ok := legacySpace(c.args.at(0))
+	if !ok || c.args.at(1).isNil() {
+		return func(t legacyTube) bool { return t.space == space }, ok
+	}
+	name, ok := c.args.at(1).bytes()
+	return func(t legacyTube) bool { return t.space == space && t.name == string(name) }, ok
+}
+
+// legacyFill reads what the engine knows about the tubes.
+func (c *call) legacyFill(rows []legacyRow) error {
+	v, err := c.engine().View()
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		namespace := c.conn.legacyNamespace(rows[i].space)
+		q, there, err := v.Queue(namespace, rows[i].name)
+		if err != nil {
+			return errors.Join(err, v.Close())
+		}
+		if there {
+			base := c.conn.d.legacy.base[legacyQueue{namespace, rows[i].name}]
+			rows[i].fill(&q, &base)
+		}
+	}
+	return v.Close()
+}

@@ -1,0 +1,174 @@
+package tarantool
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"millrace/internal/job"
+)
+
+// The statuses of a task.
+const (
+	legacyReady   = "ready"
+	legacyDelayed = "delayed"
+	legacyTaken   = "taken"
+	legacyBuried  = "buried"
+	legacyDone    = "done"
+)
+
+// legacyStatus returns the status of a job. States that only other protocols have
+// are shown as what they mean for a worker.
+func legacyStatus(s job.State) string {
+	switch s {
+	case job.Scheduled, job.Blocked, job.Retrying:
+		return legacyDelayed
+	case job.Ready:
+		return legacyReady
+	case job.Leased:
+		return legacyTaken
+	case job.Buried, job.Dead:
+		return legacyBuried
+	case job.Done, job.Failed:
+		return legacyDone
+	}
+	return legacyReady
+}
+
+// legacyTask answers a task: id, tube, status and its data, flat.
+func (c *call) legacyTask(j *job.Job, status string) {
+	n := legacyFieldCount(j)
+	r := c.begin()
+	r.tuple(3 + n)
+	r.legacyID(j.ID, j.Flags.Has(job.FlagNumbered))
+	r.str(j.Queue)
+	r.str(status)
+	switch {
+	case n == 0:
+	case j.BodyKind == job.BodyMsgpack:
+		r.list(j.Body)
+	case r.shape == shapeBox15:
+		r.text(j.Body)
+	default:
+		r.out = appendBody(r.out, j)
+	}
+	c.end(&r)
+}
+
+// legacyFieldCount returns how many fields the data of a job have. A body of another
+// protocol is one.
+func legacyFieldCount(j *job.Job) int {
+	switch j.BodyKind {
+	case job.BodyNone:
+		return 0
+	case job.BodyMsgpack:
+		return countValues(j.Body)
+	case job.BodyBytes, job.BodyJSON, job.BodyArgs:
+	}
+	return 1
+}
+
+// storedBody returns how n values, which follow one another, are kept as a body. A
+// lone string is kept as plain bytes, which every other protocol understands, if it
+// is shown from them exactly as it was sent.
+func storedBody(raw []byte, n int) ([]byte, job.BodyKind) {
+	switch n {
+	case 0:
+		return nil, job.BodyNone
+	case 1:
+		if b, ok := value(raw).bytes(); ok && isShortest(raw, b) {
+			return b, job.BodyBytes
+		}
+	}
+	return raw, job.BodyMsgpack
+}
+
+// isShortest reports whether v is what appendBody makes of the bytes b: text if they
+// are text, else binary data, with as short a length as there is.
+func isShortest(v value, b []byte) bool {
+	text, n := utf8.Valid(b), len(b)
+	switch {
+	case n < 1<<5 && text:
+		return v[0] == 0xa0|byte(n)
+	case n < 1<<8:
+		return v[0] == 0xd9 && text || v[0] == 0xc4 && !text
+	case n < 1<<16:
+		return v[0] == 0xda && text || v[0] == 0xc5 && !text
+	default:
+		return v[0] == 0xdb && text || v[0] == 0xc6 && !text
+	}
+}
+
+// legacyID adds the id of a job.
+func (r *reply) legacyID(id job.ID, numbered bool) {
+	var b [legacyIDLen]byte
+	r.text(appendLegacyID(b[:0], id, numbered))
+}
+
+// list adds values that follow one another.
+func (r *reply) list(raw []byte) {
+	if r.shape != shapeBox15 {
+		r.data(raw)
+		return
+	}
+	for len(raw) > 0 {
+		var v value
+		v, raw = cut(raw)
+		r.data(v)
+	}
+}
+
+// legacyMeta answers what is known about a task, without its data.
+func (c *call) legacyMeta(j *job.Job, now job.Time) {
+	r := c.begin()
+	r.tuple(13)
+	r.legacyID(j.ID, j.Flags.Has(job.FlagNumbered))
+	r.str(j.Queue)
+	r.str(legacyStatus(j.State))
+	r.u64(microseconds(legacyEvent(j)))
+	r.decimal(legacyPriority + j.Order.Rank)
+	r.decimal(legacyPriority + j.Policy.Priority)
+	r.u32(legacyConsumer(j))
+	r.u64(microseconds(j.Created))
+	r.u64(uint64(legacyLife(j) / time.Microsecond)) //nolint:gosec // not negative
+	r.u64(uint64(max(j.Policy.Lease, 0) / time.Microsecond))
+	r.u64(uint64(j.Buries))
+	r.u64(uint64(j.Attempts))
+	r.u64(microseconds(now))
+	c.end(&r)
+}
+
+func microseconds(t job.Time) uint64 { return uint64(max(t, 0)) }
+
+// legacyEvent returns when something happens to the task by itself; zero if nothing
+// ever does.
+func legacyEvent(j *job.Job) job.Time {
+	at := j.Policy.ExpireAt
+	switch j.State {
+	case job.Scheduled, job.Retrying:
+		at = job.Earlier(at, j.RunAt)
+	case job.Leased:
+		at = job.Earlier(at, j.Lease.Until)
+	case job.Blocked, job.Ready, job.Buried, job.Done, job.Failed, job.Dead:
+	}
+	if at == job.Never {
+		return 0
+	}
+	return at
+}
+
+// legacyLife returns how long the task lives from its creation on; zero if for ever.
+func legacyLife(j *job.Job) time.Duration {
+	at := j.Policy.ExpireAt
+	if at == 0 || at == job.Never {
+		return 0
+	}
+	return max(at.Sub(j.Created), 0)
+}
+
+// legacyConsumer returns the number of the connection that has taken the task.
+func legacyConsumer(j *job.Job) uint32 {
+	if j.State != job.Leased {
+		return 0
+	}
+	return uint32(holderNumber(j.Lease.Holder)) //nolint:gosec // it fits
+}

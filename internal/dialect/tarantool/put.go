@@ -1,0 +1,155 @@
+package tarantool
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/job"
+)
+
+// putOptions are what put is told besides the data.
+type putOptions struct {
+	pri     uint64
+	ttl     time.Duration
+	ttr     time.Duration
+	delay   time.Duration
+	group   string
+	timeout time.Duration
+}
+
+func put(c *call) {
+	if c.args.count() == 0 {
+		c.fail(codeFieldMissing, "Tuple field 3 required by space format is missing")
+		return
+	}
+	o := putOptions{pri: c.tube.pri, ttl: c.tube.ttl, ttr: c.tube.ttr}
+	if c.tube.kind.grouped() {
+		o.group = commonGroup
+	}
+	if !c.putOptions(&o) {
+		return
+	}
+	cmd := c.newPush()
+	s := &cmd.Spec
+	s.Namespace, s.Queue = c.conn.d.opts.Namespace, c.tube.name
+	s.Body, s.BodyKind = storedBody(c.args.at(0), 1)
+	s.Group = o.group
+	s.Origin = dialect.DoorTarantool
+	s.Policy.Requeue, s.Policy.Due = job.PlaceOld, job.PlaceOld
+	if c.tube.kind.timed() {
+		o.times(s)
+	}
+	cmd.RoomWait = max(o.timeout, 0)
+	c.pushWait(cmd, pushed)
+}
+
+// times fills in what only tasks of some types of tubes have.
+func (o *putOptions) times(s *job.Spec) {
+	s.Policy.Priority = -int64(min(o.pri, math.MaxInt64))
+	if o.ttr < century {
+		s.Policy.Lease = max(o.ttr, time.Microsecond) // none at all would be for ever
+	}
+	s.Delay = max(o.delay, 0)
+	if o.ttl >= century {
+		return
+	}
+	if s.TTL = o.ttl + s.Delay; s.TTL <= 0 {
+		s.TTL, s.Policy.ExpireAt = 0, longAgo
+	}
+}
+
+// longAgo is the expiry of a task that has no time to live at all.
+const longAgo job.Time = 1
+
+// putOptions reads the options that the type of the tube has. If they are wrong it
+// answers that.
+func (c *call) putOptions(o *putOptions) bool {
+	opts, ok := c.args.at(1).fields()
+	if !ok {
+		c.raise(textInvalid)
+		return false
+	}
+	kind := c.tube.kind
+	for key, val, more := opts.next(); more; key, val, more = opts.next() {
+		name, _ := key.bytes()
+		ok := true
+		switch {
+		case val.isNil():
+		case string(name) == "utube" && kind.grouped():
+			o.group = c.group(val)
+		case !kind.timed():
+		case string(name) == "pri":
+			if o.pri, ok = val.uint(); !ok {
+				c.fail(codeFieldType, "Tuple field 6 type does not match one required by operation: expected unsigned")
+				return false
+			}
+		case string(name) == "ttl":
+			o.ttl, ok = secondsOf(val)
+		case string(name) == "ttr":
+			o.ttr, ok = secondsOf(val)
+		case string(name) == "delay":
+			o.delay, ok = secondsOf(val)
+		case string(name) == "timeout" && kind == kindLimFIFOTTL:
+			o.timeout, ok = secondsOf(val)
+		}
+		if !ok {
+			c.raise(textInvalid)
+			return false
+		}
+	}
+	return true
+}
+
+// commonGroup is the sub-queue of tasks that name none.
+const commonGroup = "nil"
+
+// noName is the group of a sub-queue whose name is empty: a job without a group
+// would be held up by nothing.
+const noName = "\x00"
+
+// group is the name of a sub-queue; a number is its text.
+func (c *call) group(v value) string {
+	if b, ok := v.bytes(); ok && len(b) > 0 {
+		return c.conn.names.String(b)
+	}
+	if n, ok := v.int(); ok {
+		return strconv.FormatInt(n, 10)
+	}
+	if text := show(v); text != "" {
+		return text
+	}
+	return noName
+}
+
+func pushed(c *call, res *job.Result) {
+	if res.Err != nil {
+		c.pushRefused(res.Err)
+		return
+	}
+	cmd, _ := c.cmd.(*job.Push)
+	r := c.begin()
+	r.tuple(3)
+	if res.HasSerial {
+		r.u64(res.Serial)
+	} else {
+		r.u64(uint64(res.ID) + foreign)
+	}
+	r.str(taskState(res.State))
+	r.out = appendValue(r.out, cmd.Spec.BodyKind, cmd.Spec.Body)
+	c.end(&r)
+}
+
+// pushRefused answers a put that did not take place: nil if the tube was full, and
+// stayed so as long as the client wanted to wait.
+func (c *call) pushRefused(err *job.Error) {
+	if err.Kind != job.Full && err.Kind != job.Timeout && err.Kind != job.Canceled {
+		c.refuse(err)
+		return
+	}
+	r := c.begin()
+	r.lone()
+	r.null()
+	c.end(&r)
+}

@@ -1,0 +1,206 @@
+package tarantool
+
+import (
+	"sync"
+	"time"
+
+	"millrace/internal/dialect"
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// session is a queue session: who owns the tasks that its connections have taken.
+type session struct {
+	id     dialect.UUID
+	holder job.Holder
+	// Guarded by sessions.mu.
+	conns  int
+	until  time.Time // when its grace ends; zero while it has connections
+	listed bool      // in sessions.left
+}
+
+// sessions are the queue sessions of a dialect.
+type sessions struct {
+	// mu guards what follows. It is held while the end or the resumption of a
+	// session is submitted, so that the engine sees them in the order in which
+	// they happened.
+	mu   sync.Mutex
+	byID map[dialect.UUID]*session
+	left []*session // those that lost their last connection, in that order, until they are over
+	ttr  time.Duration
+}
+
+func (s *sessions) init(ttr time.Duration) {
+	s.byID = make(map[dialect.UUID]*session)
+	s.ttr = ttr
+}
+
+// owner returns the session's holder and makes a session if there is none yet.
+func (c *conn) owner() job.Holder {
+	if c.session == nil {
+		s := &session{id: newUUID(), holder: c.d.opts.Engine.NewHolder(), conns: 1}
+		all := &c.d.sessions
+		all.mu.Lock()
+		all.byID[s.id] = s
+		all.mu.Unlock()
+		c.session = s
+	}
+	return c.session.holder
+}
+
+// leaveSession ends the connection's part in its session.
+func (c *conn) leaveSession() {
+	if c.session == nil {
+		return
+	}
+	s := c.session
+	c.session = nil
+	c.cancelTakes(s.holder)
+	all := &c.d.sessions
+	done := make(chan struct{})
+	req := &engine.Request{Done: func(*engine.Request) { close(done) }}
+	all.mu.Lock()
+	s.conns--
+	ends := s.conns == 0
+	if ends {
+		all.end(s)
+		req.Commands = []job.Command{&job.EndHolder{Holder: s.holder, Grace: all.ttr}}
+		c.d.opts.Engine.Submit(req)
+	}
+	all.mu.Unlock()
+	if ends {
+		<-done
+	}
+}
+
+// end notes that a session has lost its last connection. The caller holds mu.
+func (s *sessions) end(last *session) {
+	now := time.Now()
+	for len(s.left) > 0 && (s.left[0].conns > 0 || s.left[0].over(now)) {
+		if s.left[0].conns == 0 {
+			delete(s.byID, s.left[0].id)
+		}
+		s.left[0].listed = false
+		s.left[0] = nil
+		s.left = s.left[1:]
+	}
+	last.until = now.Add(s.ttr)
+	switch {
+	case last.over(now):
+		delete(s.byID, last.id)
+	case !last.listed:
+		last.listed = true
+		s.left = append(s.left, last)
+	}
+}
+
+// over reports whether nobody can join the session any more.
+func (s *session) over(now time.Time) bool { return !s.until.IsZero() && !now.Before(s.until) }
+
+// join makes the connection one of another session. It reports false if there is no
+// such session.
+func (c *conn) join(id dialect.UUID) bool {
+	if c.session != nil && c.session.id == id {
+		return true
+	}
+	all := &c.d.sessions
+	done := make(chan struct{})
+	req := &engine.Request{Done: func(*engine.Request) { close(done) }}
+	all.mu.Lock()
+	s := all.byID[id]
+	if s == nil || s.over(time.Now()) {
+		all.mu.Unlock()
+		return false
+	}
+	s.conns++
+	resumed := !s.until.IsZero()
+	if resumed {
+		s.until = time.Time{}
+		req.Commands = []job.Command{&job.ResumeHolder{Holder: s.holder}}
+		c.d.opts.Engine.Submit(req)
+	}
+	all.mu.Unlock()
+	if resumed {
+		<-done
+	}
+	c.leaveSession()
+	c.session = s
+	return true
+}
+
+// cancelTakes ends the waits of a holder that the connection is about to leave: what
+// they would get could not be acknowledged through it.
+func (c *conn) cancelTakes(h job.Holder) {
+	for _, w := range c.waits {
+		if w.fetch.Holder == h {
+			c.d.opts.Engine.Cancel(&w.req)
+		}
+	}
+}
+
+// identify is queue.identify.
+func identify(c *call) {
+	arg := c.args.at(0)
+	if !arg.isNil() {
+		id, ok := arg.bytes()
+		if !ok || len(id) != len(dialect.UUID{}) {
+			c.raise("Invalid UUID format.")
+			return
+		}
+		c.settle()
+		if u := dialect.UUID(id); !c.conn.join(u) {
+			c.raise("The UUID " + u.String() + " is unknown.")
+			return
+		}
+	}
+	c.conn.owner()
+	r := c.begin()
+	r.lone()
+	r.text(c.conn.session.id[:])
+	c.end(&r)
+}
+
+// configure is queue.cfg. Everything is checked before anything is set.
+func configure(c *call) {
+	opts, ok := c.args.at(0).fields()
+	if !ok {
+		c.raise(textInvalid)
+		return
+	}
+	ttr, set := time.Duration(0), false
+	for key, val, more := opts.next(); more; key, val, more = opts.next() {
+		name, _ := key.bytes()
+		switch string(name) {
+		case "ttr":
+			f, ok := val.number()
+			if !ok || f < 0 {
+				c.raise("Invalid value of ttr: " + show(val))
+				return
+			}
+			ttr, set = seconds(f), true
+		case "in_replicaset":
+			if _, ok := val.bool(); !ok {
+				c.raise("Invalid value of in_replicaset: " + show(val))
+				return
+			}
+		default:
+			c.raise("Unknown option " + show(key))
+			return
+		}
+	}
+	if set {
+		all := &c.conn.d.sessions
+		all.mu.Lock()
+		all.ttr = ttr
+		all.mu.Unlock()
+	}
+	c.nothing()
+}
+
+// state is queue.state.
+func state(c *call) {
+	r := c.begin()
+	r.lone()
+	r.str("RUNNING")
+	c.end(&r)
+}

@@ -1,0 +1,264 @@
+package tarantool_test
+
+import (
+	"errors"
+	"net"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"millrace/internal/dialect/dialecttest"
+	"millrace/internal/dialect/tarantool"
+	"millrace/internal/dialect/tarantool/tarantooltest"
+	"millrace/internal/testkit"
+)
+
+// site is a server in a bubble.
+type site struct {
+	*dialecttest.Server
+	t *testing.T
+	l *testkit.Listener
+}
+
+// inBubble runs f with a server that has the tube "t".
+func inBubble(t *testing.T, o tarantool.Options, f func(s *site)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &site{Server: dialecttest.Start(t), t: t}
+		defer func() { s.Stop(t) }()
+		o.Engine = s.Engine
+		s.l = s.Serve(tarantool.New(o), 1<<20)
+		s.client().want("queue.create_tube", `"t", "fifottl"`, `[]`)
+		f(s)
+	})
+}
+
+// visitor is a client that fails the test by itself.
+type visitor struct {
+	*tarantooltest.Client
+	s    *site
+	conn net.Conn
+}
+
+func (s *site) client() *visitor {
+	s.t.Helper()
+	conn, err := s.l.Dial()
+	if err != nil {
+		s.t.Fatalf("dial: %v", err)
+	}
+	c, err := tarantooltest.New(conn)
+	if err != nil {
+		s.t.Fatalf("greeting: %v", err)
+	}
+	return &visitor{c, s, conn}
+}
+
+// want calls a procedure that must return what is given, or fail with that error.
+func (v *visitor) want(procedure, args, want string) {
+	v.s.t.Helper()
+	got, err := v.Call(procedure, args)
+	if refused, ok := errors.AsType[*tarantooltest.Error](err); ok {
+		got, err = refused.Error(), nil
+	}
+	if err != nil || got != want {
+		v.s.t.Fatalf("%s(%s): %s, %v, want %s", procedure, args, got, err, want)
+	}
+}
+
+// leave closes the connection.
+func (v *visitor) leave() {
+	v.s.t.Helper()
+	if err := v.Close(); err != nil {
+		v.s.t.Fatalf("close: %v", err)
+	}
+	synctest.Wait()
+}
+
+// identify returns the id of the session in notation.
+func (v *visitor) identify(args string) string {
+	v.s.t.Helper()
+	data, err := v.Call("queue.identify", args)
+	if err != nil {
+		v.s.t.Fatalf("identify: %v", err)
+	}
+	id := data[1 : len(data)-1]
+	if text, err := strconv.Unquote(id); err != nil || len(text) != 16 {
+		v.s.t.Fatalf("identify: %s is no string of 16 bytes", data)
+	}
+	return id
+}
+
+func TestSessionIsSharedByItsConnections(t *testing.T) {
+	t.Parallel()
+	inBubble(t, tarantool.Options{}, func(s *site) {
+		a, b, c := s.client(), s.client(), s.client()
+		id := a.identify("")
+		if again := a.identify(""); again != id {
+			t.Errorf("the session is %s, then %s", id, again)
+		}
+		if joined := b.identify(id); joined != id {
+			t.Errorf("joined %s, not %s", joined, id)
+		}
+		if other := c.identify(""); other == id {
+			t.Error("two connections have one session without asking for it")
+		}
+		if again := a.identify(id); again != id {
+			t.Errorf("joining one's own session: %s", again)
+		}
+		a.want("queue.tube.t:put", `"x"`, `[[0, "r", "x"]]`)
+		a.want("queue.tube.t:take", ``, `[[0, "t", "x"]]`)
+		c.want("queue.tube.t:ack", `0`, `32: Task was not taken`)
+		b.want("queue.tube.t:release", `0`, `[[0, "r", "x"]]`)
+		b.want("queue.tube.t:take", ``, `[[0, "t", "x"]]`)
+
+		// As long as one of them is there the task is taken.
+		b.leave()
+		c.want("queue.tube.t:peek", `0`, `[[0, "t", "x"]]`)
+		a.want("queue.tube.t:touch", `0, 1`, `[[0, "t", "x"]]`)
+		a.leave()
+		c.want("queue.tube.t:peek", `0`, `[[0, "r", "x"]]`)
+
+		// Without a grace nobody can come back to it.
+		text, err := c.Call("queue.identify", id)
+		if refused, ok := errors.AsType[*tarantooltest.Error](err); !ok || refused.Code != 32 {
+			t.Errorf("joining a session that is over: %s, %v", text, err)
+		}
+	})
+}
+
+func TestSessionIDMayBeBinary(t *testing.T) {
+	t.Parallel()
+	inBubble(t, tarantool.Options{}, func(s *site) {
+		a, b := s.client(), s.client()
+		id := a.identify("")
+		if joined := b.identify("bin" + id); joined != id {
+			t.Errorf("joined %s, not %s", joined, id)
+		}
+	})
+}
+
+func TestSessionOutlivesItsConnectionsForItsGrace(t *testing.T) {
+	t.Parallel()
+	inBubble(t, tarantool.Options{}, func(s *site) {
+		watcher := s.client()
+		watcher.want("queue.cfg", `{"ttr": 5}`, `[]`)
+		a := s.client()
+		id := a.identify("")
+		a.want("queue.tube.t:put", `"x"`, `[[0, "r", "x"]]`)
+		a.want("queue.tube.t:take", ``, `[[0, "t", "x"]]`)
+		a.leave()
+		testkit.Advance(t, 4999*time.Millisecond)
+		watcher.want("queue.tube.t:peek", `0`, `[[0, "t", "x"]]`)
+
+		// Back in time: the grace begins anew when it is left again.
+		b := s.client()
+		b.identify(id)
+		testkit.Advance(t, time.Hour)
+		b.want("queue.tube.t:touch", `0, 1`, `[[0, "t", "x"]]`)
+		b.leave()
+		testkit.Advance(t, 4999*time.Millisecond)
+		c := s.client()
+		c.identify(id)
+		c.want("queue.tube.t:release", `0`, `[[0, "r", "x"]]`)
+		c.want("queue.tube.t:take", ``, `[[0, "t", "x"]]`)
+		c.leave()
+
+		// Too late.
+		testkit.Advance(t, 5*time.Second)
+		watcher.want("queue.tube.t:peek", `0`, `[[0, "r", "x"]]`)
+		d := s.client()
+		if text, err := d.Call("queue.identify", id); err == nil {
+			t.Errorf("a session that is over was joined: %s", text)
+		}
+	})
+}
+
+// A session that holds nothing can be joined within its grace as well.
+func TestEmptySessionHasItsGrace(t *testing.T) {
+	t.Parallel()
+	inBubble(t, tarantool.Options{SessionTTR: time.Second}, func(s *site) {
+		a := s.client()
+		id := a.identify("")
+		a.leave()
+		testkit.Advance(t, 999*time.Millisecond)
+		b := s.client()
+		if joined := b.identify(id); joined != id {
+			t.Errorf("joined %s, not %s", joined, id)
+		}
+		// Several that end one after the other.
+		c, d := s.client(), s.client()
+		c.identify("")
+		other := d.identify("")
+		c.leave()
+		testkit.Advance(t, 500*time.Millisecond)
+		d.leave()
+		testkit.Advance(t, 500*time.Millisecond)
+		b.leave()
+		if joined := s.client().identify(other); joined != other {
+			t.Errorf("joined %s, not %s", joined, other)
+		}
+	})
+}
+
+// Joining another session is as leaving the old one.
+func TestJoiningLeavesTheOldSession(t *testing.T) {
+	t.Parallel()
+	inBubble(t, tarantool.Options{}, func(s *site) {
+		a, b := s.client(), s.client()
+		other := b.identify("")
+		a.want("queue.tube.t:put", `"x"`, `[[0, "r", "x"]]`)
+		a.want("queue.tube.t:take", ``, `[[0, "t", "x"]]`)
+		// A take that waits for the old session would get what could not be acknowledged.
+		waiting, err := a.Queue(tarantooltest.TypeCall, "queue.tube.t:take", nil)
+		if err != nil || a.Send() != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		joining, err := a.Queue(tarantooltest.TypeCall, "queue.identify", tarantooltest.MustEncode(other))
+		if err != nil || a.Send() != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			p, err := a.Receive()
+			if err != nil || p.Err() != nil {
+				t.Fatal(err, p.Err())
+			}
+			if text, _ := tarantooltest.Format(p.Data()); p.Sync == waiting && text != "[]" || p.Sync == joining && text != "["+other+"]" {
+				t.Errorf("#%d: %s", p.Sync, text)
+			}
+		}
+		b.want("queue.tube.t:take", `0`, `[[0, "t", "x"]]`)
+		a.want("queue.tube.t:ack", `0`, `[[0, "-", "x"]]`)
+
+		// What is no session leaves everything as it is.
+		a.want("queue.identify", `"0123456789abcdef"`, `32: The UUID 30313233-3435-3637-3839-616263646566 is unknown.`)
+		if id := a.identify(""); id != other {
+			t.Errorf("the session is %s, not %s", id, other)
+		}
+	})
+}
+
+// One number tells the connection and, in the legacy calls, who has taken a task.
+func TestSessionNumber(t *testing.T) {
+	t.Parallel()
+	inBubble(t, tarantool.Options{}, func(s *site) {
+		numbers := make(map[string]bool)
+		for range 3 {
+			data, err := s.client().CallRaw("box.session.id", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, rest, _ := msgp.ReadArrayHeaderBytes(data)
+			if n, _, err := msgp.ReadUint64Bytes(rest); err != nil || n == 0 || n > 1<<32-1 {
+				t.Errorf("session number %d, %v", n, err)
+			}
+			numbers[string(data)] = true
+		}
+		if len(numbers) != 3 {
+			t.Errorf("%d numbers for 3 connections", len(numbers))
+		}
+	})
+}

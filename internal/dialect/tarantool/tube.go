@@ -1,0 +1,339 @@
+package tarantool
+
+import (
+	"bytes"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"millrace/internal/job"
+)
+
+// tubeKind is the type of a tube.
+type tubeKind uint8
+
+const (
+	kindFIFO tubeKind = iota
+	kindFIFOTTL
+	kindUTube
+	kindUTubeTTL
+	kindLimFIFOTTL
+)
+
+var kindNames = [...]string{"fifo", "fifottl", "utube", "utubettl", "limfifottl"}
+
+func parseKind(name []byte) (tubeKind, bool) {
+	for i, n := range kindNames {
+		if n == string(name) {
+			return tubeKind(i), true
+		}
+	}
+	return 0, false
+}
+
+// timed reports whether tasks have a priority, a delay, a time to live and a time
+// to run.
+func (k tubeKind) timed() bool { return k != kindFIFO && k != kindUTube }
+
+// grouped reports whether at most one task of a sub-queue is taken at a time.
+func (k tubeKind) grouped() bool { return k == kindUTube || k == kindUTubeTTL }
+
+// tube is what calls need to know of a queue. It does not change: a queue whose
+// settings change gets another one.
+type tube struct {
+	name string
+	kind tubeKind
+	ttl  time.Duration // century: for ever; so with ttr
+	ttr  time.Duration
+	pri  uint64
+}
+
+// newTube returns the tube of a queue. Queues that were never created as tubes serve
+// as fifottl without any defaults.
+func newTube(name string, settings *job.Settings) *tube {
+	t := &tube{name: name, kind: kindFIFOTTL, ttl: century, ttr: century}
+	if n, err := skip(settings.Attrs); err != nil || n != len(settings.Attrs) {
+		return t
+	}
+	attrs, ok := value(settings.Attrs).fields()
+	if !ok {
+		return t
+	}
+	for key, val, more := attrs.next(); more; key, val, more = attrs.next() {
+		name, _ := key.bytes()
+		switch string(name) {
+		case "type":
+			b, _ := val.bytes()
+			if kind, ok := parseKind(b); ok {
+				t.kind = kind
+			}
+		case "ttl":
+			t.ttl = durationOf(val)
+		case "ttr":
+			t.ttr = durationOf(val)
+		case "pri":
+			t.pri, _ = val.uint()
+		}
+	}
+	return t
+}
+
+func durationOf(v value) time.Duration {
+	f, _ := v.number()
+	return seconds(f)
+}
+
+// attrs are what newTube reads back from the settings of the queue, which are stored:
+// a name keeps its meaning for good. Names that it does not know are ignored, so others
+// can be added.
+func (t *tube) attrs(temporary bool) []byte {
+	b := msgp.AppendMapHeader(nil, 5)
+	b = msgp.AppendString(b, "type")
+	b = msgp.AppendString(b, kindNames[t.kind])
+	b = msgp.AppendString(b, "ttl")
+	b = msgp.AppendFloat64(b, t.ttl.Seconds())
+	b = msgp.AppendString(b, "ttr")
+	b = msgp.AppendFloat64(b, t.ttr.Seconds())
+	b = msgp.AppendString(b, "pri")
+	b = msgp.AppendUint64(b, t.pri)
+	b = msgp.AppendString(b, "temporary")
+	return msgp.AppendBool(b, temporary)
+}
+
+// tubes are the tubes that have been used, by name. They hold for one version of the
+// engine's queues.
+type tubes struct {
+	mu      sync.RWMutex // guards what follows
+	version uint64
+	byName  map[string]*tube
+}
+
+// tubesKept is how many are kept.
+const tubesKept = 1 << 16
+
+func (t *tubes) get(version uint64, name []byte) *tube {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.version != version {
+		return nil
+	}
+	return t.byName[string(name)]
+}
+
+// put keeps a tube that was read when the queues had this version, or a later one.
+func (t *tubes) put(version uint64, found *tube) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byName == nil || t.version != version || len(t.byName) >= tubesKept {
+		t.byName, t.version = make(map[string]*tube), version
+	}
+	t.byName[found.name] = found
+}
+
+// findTube returns the tube of that name; nil if there is no such queue.
+func (c *call) findTube(name []byte) *tube {
+	d := c.conn.d
+	version := d.opts.Engine.QueuesVersion()
+	if t := d.tubes.get(version, name); t != nil {
+		return t
+	}
+	c.settle()
+	q, ok, err := d.opts.Engine.Queue(d.opts.Namespace, string(name))
+	if err != nil {
+		d.opts.Logger.Error("cannot read a queue", slog.String("dialect", d.Name()), slog.Any("error", err))
+	}
+	if err != nil || !ok || q.Hidden {
+		return nil
+	}
+	t := newTube(q.Name, &q.Settings)
+	d.tubes.put(version, t)
+	return t
+}
+
+// tubeNameMax is the length of the longest name of a tube.
+const tubeNameMax = 64
+
+func validTubeName(name []byte) bool {
+	for _, c := range name {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '.':
+		default:
+			return false
+		}
+	}
+	return len(name) > 0 && len(name) <= tubeNameMax
+}
+
+// creation is what create_tube asks for.
+type creation struct {
+	tube        tube
+	temporary   bool
+	ifNotExists bool
+	capacity    uint64
+}
+
+// createTube is queue.create_tube. A queue that others have pushed into before
+// becomes a tube by it.
+func createTube(c *call) {
+	name, ok := c.args.at(0).bytes()
+	if !ok || !validTubeName(name) {
+		c.raise("Invalid tube name '" + show(c.args.at(0)) + "'")
+		return
+	}
+	var n creation
+	n.tube = tube{name: string(name), ttl: century, ttr: century}
+	if text := n.options(c.args.at(2)); text != "" {
+		c.raise(text)
+		return
+	}
+	kind, ok := c.args.at(1).bytes()
+	if ok {
+		n.tube.kind, ok = parseKind(kind)
+	}
+	if !ok {
+		if n.ifNotExists && c.isConfigured(n.tube.name) {
+			c.nothing()
+			return
+		}
+		c.raise("Unknown tube type " + show(c.args.at(1)))
+		return
+	}
+	if n.tube.kind != kindLimFIFOTTL {
+		n.capacity = 0
+	}
+	res := c.do(&job.Configure{
+		Namespace: c.conn.d.opts.Namespace, Queue: n.tube.name,
+		Settings: job.Settings{Capacity: n.capacity, Serials: true, Attrs: n.tube.attrs(n.temporary)},
+	})
+	switch err := res[0].Err; {
+	case err == nil, err.Kind == job.Exists && n.ifNotExists:
+		c.nothing()
+	case err.Kind == job.Exists:
+		c.raise("Space '" + n.tube.name + "' already exists")
+	default:
+		c.refuse(err)
+	}
+}
+
+// options reads the options of a new tube. It returns the error text.
+func (n *creation) options(v value) string {
+	opts, ok := v.fields()
+	if !ok {
+		return textInvalid
+	}
+	hasTTR := false
+	for key, val, more := opts.next(); more; key, val, more = opts.next() {
+		if val.isNil() {
+			continue
+		}
+		name, _ := key.bytes()
+		ok := true
+		switch string(name) {
+		case "if_not_exists":
+			n.ifNotExists, ok = val.bool()
+		case "temporary":
+			n.temporary, ok = val.bool()
+		case "ttl":
+			n.tube.ttl, ok = secondsOf(val)
+		case "ttr":
+			n.tube.ttr, ok = secondsOf(val)
+			hasTTR = true
+		case "pri":
+			n.tube.pri, ok = val.uint()
+		case "capacity":
+			n.capacity, ok = val.uint()
+		}
+		if !ok {
+			return "Invalid value of " + string(name) + ": " + show(val)
+		}
+	}
+	if !hasTTR {
+		n.tube.ttr = n.tube.ttl
+	}
+	return ""
+}
+
+func secondsOf(v value) (time.Duration, bool) {
+	f, ok := v.number()
+	return seconds(f), ok
+}
+
+// isConfigured reports whether a queue was made by create_tube.
+func (c *call) isConfigured(name string) bool {
+	c.settle()
+	q, ok, err := c.engine().Queue(c.conn.d.opts.Namespace, name)
+	return err == nil && ok && q.Configured
+}
+
+// tubeExists answers whether there is a tube at a path.
+func (c *call) tubeExists() {
+	name, ok := bytes.CutPrefix(c.name, []byte(methodPrefix))
+	exists := ok && c.findTube(name) != nil
+	r := c.begin()
+	r.lone()
+	r.boolean(exists)
+	c.end(&r)
+}
+
+// listTubes is queue.tube: the names of all tubes, or whether there is one of a name.
+func listTubes(c *call) {
+	if arg := c.args.at(0); !arg.isNil() {
+		name, ok := arg.bytes()
+		exists := ok && c.findTube(name) != nil // before begin: nothing may be answered in between
+		r := c.begin()
+		r.lone()
+		r.boolean(exists)
+		c.end(&r)
+		return
+	}
+	c.settle()
+	queues, err := c.engine().Queues(c.conn.d.opts.Namespace, "", 0)
+	if err != nil {
+		c.readFailed(err)
+		return
+	}
+	shown := queues[:0]
+	for i := range queues {
+		if !queues[i].Hidden {
+			shown = append(shown, queues[i])
+		}
+	}
+	r := c.begin()
+	r.tuple(len(shown))
+	for i := range shown {
+		r.str(shown[i].Name)
+	}
+	c.end(&r)
+}
+
+// readFailed answers that the engine could not be read.
+func (c *call) readFailed(err error) {
+	c.conn.d.opts.Logger.Error("cannot read the queues", slog.String("dialect", c.conn.d.Name()), slog.Any("error", err))
+	c.raise(textInternal)
+}
+
+// show returns a value as text, as messages quote it.
+func show(v value) string {
+	if b, ok := v.bytes(); ok {
+		return string(b[:min(len(b), shownMax)])
+	}
+	if n, ok := v.uint(); ok {
+		return strconv.FormatUint(n, 10)
+	}
+	if f, ok := v.number(); ok {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	if b, ok := v.bool(); ok {
+		return strconv.FormatBool(b)
+	}
+	if v.isNil() {
+		return "nil"
+	}
+	return "table"
+}
+
+// shownMax is how much of a string is quoted.
+const shownMax = 256
