@@ -16,34 +16,38 @@ type UUID [16]byte
 // UUIDLen is the length of a UUID's canonical text.
 const UUIDLen = 36
 
-// A job without a UUID of its own is shown as one that holds its id:
+// A job without a UUID of its own is shown as one that tells where it is:
 //
-//	6d696c6c-7261-8365-8hhh-hhhhhhhhhhhh
+//	6d696c6c-qqqq-8qqq-8qhh-hhhhhhhhhhhh
 //
-// The h are the id in hexadecimal, 60 bits. The rest is a fixed marker, the
-// letters "millrace" with a version of 8, which RFC 9562 leaves to vendors, and
-// the RFC's variant: no generator of UUIDs makes it by chance.
+// The q are the number of its queue in hexadecimal, the h its id, 56 bits. The rest is
+// a fixed marker, the letters "mill", a version of 8, which RFC 9562 leaves to
+// vendors, and the RFC's variant: no generator of UUIDs makes it by chance.
 const (
-	uuidMarkHigh = 0x6d696c6c72618365
-	uuidMarkLow  = 0x8 << uuidIDBits
-	uuidIDBits   = 60
+	uuidMark    = 0x6d696c6c
+	uuidVersion = 0x8
+	uuidVariant = 0x8
+	uuidIDBits  = 56
 )
 
-// UUIDOf returns the UUID under which a job without one of its own is shown.
-func UUIDOf(id job.ID) UUID {
+// UUIDOf returns the UUID under which the job of a queue is shown that has none of its
+// own.
+func UUIDOf(queueNum uint32, id job.ID) UUID {
+	q := uint64(queueNum)
 	var u UUID
-	binary.BigEndian.PutUint64(u[:8], uuidMarkHigh)
-	binary.BigEndian.PutUint64(u[8:], uuidMarkLow|uint64(id)&(1<<uuidIDBits-1))
+	binary.BigEndian.PutUint64(u[:8], uuidMark<<32|q>>16<<16|uuidVersion<<12|q>>4&0xfff)
+	binary.BigEndian.PutUint64(u[8:], uuidVariant<<60|q&0xf<<uuidIDBits|uint64(id)&(1<<uuidIDBits-1))
 	return u
 }
 
-// JobID is the inverse of UUIDOf; not ok for any other UUID.
-func (u UUID) JobID() (id job.ID, ok bool) {
-	low := binary.BigEndian.Uint64(u[8:])
-	if binary.BigEndian.Uint64(u[:8]) != uuidMarkHigh || low>>uuidIDBits != uuidMarkLow>>uuidIDBits {
-		return 0, false
+// Job is the inverse of UUIDOf; not ok for any other UUID.
+func (u UUID) Job() (queueNum uint32, id job.ID, ok bool) {
+	high, low := binary.BigEndian.Uint64(u[:8]), binary.BigEndian.Uint64(u[8:])
+	if high>>32 != uuidMark || high>>12&0xf != uuidVersion || low>>60 != uuidVariant {
+		return 0, 0, false
 	}
-	return job.ID(low & (1<<uuidIDBits - 1)), true
+	q := high>>16&0xffff<<16 | high&0xfff<<4 | low>>uuidIDBits&0xf
+	return uint32(q), job.ID(low & (1<<uuidIDBits - 1)), true //nolint:gosec // put together from 32 bits
 }
 
 // unhex holds the value of each hexadecimal digit, and notHex for other bytes.

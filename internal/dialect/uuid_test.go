@@ -31,27 +31,31 @@ func TestUUIDText(t *testing.T) {
 
 func TestUUIDOfJob(t *testing.T) {
 	t.Parallel()
-	for id, want := range map[job.ID]string{
-		1:         "6d696c6c-7261-8365-8000-000000000001",
-		0xabcdef:  "6d696c6c-7261-8365-8000-000000abcdef",
-		1<<53 - 1: "6d696c6c-7261-8365-801f-ffffffffffff",
+	for want, job := range map[string]struct {
+		queue uint32
+		id    job.ID
+	}{
+		"6d696c6c-0000-8000-8100-000000000001": {1, 1},
+		"6d696c6c-1234-8567-8800-000000abcdef": {0x12345678, 0xabcdef},
+		"6d696c6c-ffff-8fff-8f1f-ffffffffffff": {1<<32 - 1, 1<<53 - 1},
 	} {
-		u := UUIDOf(id)
+		u := UUIDOf(job.queue, job.id)
 		if u.String() != want {
-			t.Errorf("job %d is shown as %s, want %s", id, u, want)
+			t.Errorf("job %d of queue %d is shown as %s, want %s", job.id, job.queue, u, want)
 		}
-		if back, ok := u.JobID(); !ok || back != id {
-			t.Errorf("%s is job %d, %v", u, back, ok)
+		if queue, id, ok := u.Job(); !ok || queue != job.queue || id != job.id {
+			t.Errorf("%s is job %d of queue %d, %v", u, id, queue, ok)
 		}
 	}
 	for _, s := range []string{
-		"00000000-0000-0000-0000-000000000000", "6d696c6c-7261-8365-9000-000000000001", "6d696c6c-7261-8364-8000-000000000001",
+		"00000000-0000-0000-0000-000000000000", "6d696c6c-0000-8000-9000-000000000001", "6d696c6c-0000-4000-8000-000000000001",
+		"6d696c6d-0000-8000-8000-000000000001",
 	} {
 		u, ok := ParseUUID(s)
 		if !ok {
 			t.Fatalf("%q is not a UUID", s)
 		}
-		if id, ok := u.JobID(); ok {
+		if _, id, ok := u.Job(); ok {
 			t.Errorf("%s is taken for job %d", s, id)
 		}
 	}

@@ -68,6 +68,9 @@ func (e *Engine) tick() (wait time.Duration, stopped bool) {
 // look at what the step has set.
 func (e *Engine) look() {
 	e.summon()
+	if e.core.filter.worn() {
+		e.renewFilter()
+	}
 	if next := e.nextLook(); next < e.wakeAt {
 		e.wakeAt = next
 		select {

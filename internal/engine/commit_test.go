@@ -31,7 +31,7 @@ func openGated(t *testing.T) (*engine.Engine, *gated) {
 // something.
 func TestAnswerFollowsCommit(t *testing.T) {
 	t.Parallel()
-	ref := func(id job.ID) job.Ref { return job.ByID("ns", "", id) }
+	ref := func(id job.ID) job.Ref { return job.ByPlace("ns", 1, id) }
 	for name, test := range map[string]struct {
 		before []job.Command // committed
 		cmd    job.Command
@@ -41,7 +41,7 @@ func TestAnswerFollowsCommit(t *testing.T) {
 		"ack":       {[]job.Command{push("q", ""), fetch("q", 0)}, ack(1)},
 		"fail":      {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Fail{Ref: ref(1), Need: job.NeedLeased}},
 		"release":   {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Release{Ref: ref(1), Need: job.NeedLeased}},
-		"return":    {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Return{Namespace: "ns", IDs: []job.ID{1}}},
+		"return":    {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Return{Refs: []job.Ref{job.ByID("ns", "q", 1)}}},
 		"touch":     {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Touch{Ref: ref(1), Need: job.NeedLeased, Until: job.Never - 1}},
 		"bury":      {[]job.Command{push("q", "")}, &job.Bury{Ref: ref(1), Need: job.NeedAny}},
 		"kick":      {[]job.Command{push("q", ""), &job.Bury{Ref: ref(1), Need: job.NeedAny}}, &job.Kick{Ref: ref(1), One: true}},
@@ -166,7 +166,7 @@ func TestAnswersWithoutChanges(t *testing.T) {
 	for name, cmd := range map[string]job.Command{
 		"ack":    ack(99),
 		"fetch":  fetch("nowhere", 0),
-		"await":  &job.Await{Ref: job.ByID("ns", "", 99)},
+		"await":  &job.Await{Ref: job.ByPlace("ns", 1, 99)},
 		"pause":  &job.Pause{Namespace: "ns", Queue: "nowhere"},
 		"purge":  &job.Purge{Namespace: "ns", Queue: "nowhere", State: job.Ready},
 		"cancel": &job.Cancel{Token: 99},
@@ -200,7 +200,7 @@ func TestRefusalFollowsWhatItTells(t *testing.T) {
 		e, g := openGated(t)
 		do(t, e, push("q", ""))
 		g.let(1)
-		deleted := do(t, e, &job.Delete{Ref: job.ByID("ns", "", 1), Need: job.NeedAny})
+		deleted := do(t, e, &job.Delete{Ref: job.ByPlace("ns", 1, 1), Need: job.NeedAny})
 		refused := do(t, e, ack(1))
 		deleted.wantsNothing(t)
 		refused.wantsNothing(t)
@@ -280,7 +280,7 @@ func TestDrain(t *testing.T) {
 		room.RoomWait = time.Hour
 		waits := map[string]job.Command{
 			"fetch": fetch("empty", time.Hour), "run": run, "push": room,
-			"await": &job.Await{Ref: job.ByID("ns", "", 2), Wait: job.WaitForever},
+			"await": &job.Await{Ref: job.ByID("ns", "q", 2), Wait: job.WaitForever},
 		}
 		var calls []*call
 		for _, cmd := range waits {
@@ -307,7 +307,7 @@ func TestDrain(t *testing.T) {
 		do(t, e, push("q", "")).wants(t)
 		got := do(t, e, fetch("q", time.Hour))
 		got.wantsJobs(t, 2)
-		do(t, e, ack(2)).wants(t)
+		do(t, e, &job.Ack{Ref: job.ByID("ns", "q", 2), Need: job.NeedLeased}).wants(t)
 		if n := counts(t, e, "runs", job.Ready)[0]; n != 0 {
 			t.Errorf("%d withdrawn runs are still there", n)
 		}

@@ -17,6 +17,7 @@ type Core struct {
 	open    *pending // takes the changes
 	sealed  *pending // is being committed; nil if none
 	spare   *pending
+	filter  filter
 }
 
 // CoreOptions bound what the machine keeps in memory; zero values are defaults.
@@ -108,6 +109,9 @@ func (c *Core) Committed() {
 type coreStorage struct{ c *Core }
 
 func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
+	if s.c.filter.absent(key) {
+		return dst, false, false
+	}
 	if v, there, known := s.c.open.get(key); known {
 		return append(dst, v...), true, there
 	}
@@ -123,8 +127,16 @@ func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 	return value, false, ok
 }
 
-func (s coreStorage) Set(key, value []byte)     { s.dirty().set(key, value) }
-func (s coreStorage) Insert(key, value []byte)  { s.dirty().insert(key, value) }
+func (s coreStorage) Set(key, value []byte) {
+	s.c.filter.note(key)
+	s.dirty().set(key, value)
+}
+
+func (s coreStorage) Insert(key, value []byte) {
+	s.c.filter.note(key)
+	s.dirty().insert(key, value)
+}
+
 func (s coreStorage) Remove(key []byte)         { s.dirty().remove(key) }
 func (s coreStorage) Delete(key []byte)         { s.dirty().delete(key) }
 func (s coreStorage) DeleteRange(lo, hi []byte) { s.dirty().deleteRange(lo, hi) }
@@ -171,10 +183,8 @@ func (s coreStorage) Scan(lo, hi []byte, reverse bool, visit func(key, value []b
 			return !ch.there || emit(ch.key, ch.value)
 		}
 		for _, p := range batches {
-			for i := range p.ranges {
-				if p.ranges[i].has(key) {
-					return true
-				}
+			if p.covered(key, 0) {
+				return true
 			}
 		}
 		return emit(key, value)

@@ -91,6 +91,7 @@ type Engine struct {
 	late      *replies // answers that wait for the sealed batch and came after it
 	spare     []*replies
 	wakeAt    job.Time // when the clock looks next
+	making    bool     // a filter is being made
 	lastRetry time.Time
 	reclaimed time.Time // when the store was last asked for space
 

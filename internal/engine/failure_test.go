@@ -59,7 +59,7 @@ func TestFailingCommit(t *testing.T) {
 				"of the open one":  do(t, e, fetch("q", 0)),
 				"changes nothing":  do(t, e, ack(99)),
 				"waits for a job":  do(t, e, fetch("empty", time.Hour)),
-				"waits for result": do(t, e, &job.Await{Ref: job.ByID("ns", "", 1), Wait: time.Hour}),
+				"waits for result": do(t, e, &job.Await{Ref: job.ByPlace("ns", 1, 1), Wait: time.Hour}),
 			}
 			for name, c := range calls {
 				if c.answers.Load() != 0 {

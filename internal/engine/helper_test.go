@@ -101,7 +101,8 @@ func fetch(queue string, wait time.Duration) *job.Fetch {
 	return &job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1, Wait: wait}
 }
 
-func ack(id job.ID) *job.Ack { return &job.Ack{Ref: job.ByID("ns", "", id), Need: job.NeedLeased} }
+// ack acks a leased job of the queue that was made first.
+func ack(id job.ID) *job.Ack { return &job.Ack{Ref: job.ByPlace("ns", 1, id), Need: job.NeedLeased} }
 
 // do submits one command in a bubble and waits until all is quiet.
 func do(t *testing.T, e *engine.Engine, cmds ...job.Command) *call {

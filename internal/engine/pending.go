@@ -13,7 +13,7 @@ type pending struct {
 	store.Batch
 	slots  []slot // open addressing, a power of two long
 	used   int
-	ranges []span
+	ranges spans
 	step   uint64 // of its last change
 }
 
@@ -33,12 +33,6 @@ const (
 	unchanged                  // it is as it is below
 	absent                     // it is as it is below: not there
 )
-
-// span is a range delete of the batch.
-type span struct {
-	lo, hi []byte
-	offset uint32
-}
 
 var hashSeed = maphash.MakeSeed()
 
@@ -127,12 +121,7 @@ func (p *pending) delete(key []byte) {
 
 // covered reports whether a range delete behind offset has the key.
 func (p *pending) covered(key []byte, offset uint32) bool {
-	for i := range p.ranges {
-		if p.ranges[i].offset > offset && p.ranges[i].has(key) {
-			return true
-		}
-	}
-	return false
+	return p.ranges.last(key) > offset
 }
 
 func (p *pending) opAt(offset uint32) store.Op {
@@ -141,7 +130,7 @@ func (p *pending) opAt(offset uint32) store.Op {
 }
 
 func (p *pending) deleteRange(lo, hi []byte) {
-	p.ranges = append(p.ranges, span{bytes.Clone(lo), bytes.Clone(hi), p.Offset()})
+	p.ranges.add(lo, hi, p.Offset())
 	p.DeleteRange(lo, hi)
 }
 
@@ -196,10 +185,6 @@ func (p *pending) get(key []byte) (value []byte, there, known bool) {
 	return value, op == store.OpSet, true
 }
 
-func (s *span) has(key []byte) bool {
-	return bytes.Compare(s.lo, key) <= 0 && bytes.Compare(key, s.hi) < 0
-}
-
 // reset empties the batch for another use; what one huge batch took is given back.
 func (p *pending) reset() {
 	if len(p.slots) > 1<<16 {
@@ -208,7 +193,7 @@ func (p *pending) reset() {
 	}
 	p.Reset()
 	clear(p.slots)
-	p.ranges, p.used, p.step = nil, 0, 0
+	p.ranges, p.used, p.step = spans{}, 0, 0
 }
 
 // change is one key of a pending batch within a scanned range.

@@ -200,7 +200,7 @@ func TestPendingReset(t *testing.T) {
 			t.Fatal("a key is lost")
 		}
 		p.reset()
-		if p.Len() != 0 || p.step != 0 || len(p.ranges) != 0 || len(p.slots) > 1<<16 {
+		if p.Len() != 0 || p.step != 0 || len(p.ranges.runs) != 0 || len(p.slots) > 1<<16 {
 			t.Fatalf("not empty: %d changes, step %d, %d slots", p.Len(), p.step, len(p.slots))
 		}
 		if _, _, known := p.get([]byte("key 5 of round 0")); known {

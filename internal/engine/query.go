@@ -109,7 +109,7 @@ func (q Query) meta(rec *record.Queue, id job.ID) (j job.Job, ok bool, err error
 	if err := decode(b, &j); err != nil {
 		return j, false, err
 	}
-	j.ID = id
+	j.ID, j.QueueNum = id, uint32(rec.ID)
 	return j, !rec.Gone(&j), nil
 }
 
@@ -199,7 +199,9 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 	case job.RefKey:
 		want, err = q.byKey(ref.Namespace, ref.Key)
 	case job.RefNumber:
-		want, err = q.byNumber(ref.Number)
+		want, err = q.byNumber(ref.Number, ref.ID)
+	case job.RefPlace:
+		want = []record.JobRef{{Queue: record.QueueID(ref.QueueNum), ID: ref.ID}}
 	case job.RefID: // in whatever queue of the namespace
 	case job.RefSerial: // done above
 	}
@@ -272,12 +274,16 @@ func (q Query) serial(rec *record.Queue, serial uint64) (job.ID, error) {
 	return job.ID(id), err
 }
 
-func (q Query) byNumber(number uint32) ([]record.JobRef, error) {
+// byNumber returns the job that has a number, and the id if that is not zero.
+func (q Query) byNumber(number uint32, id job.ID) ([]record.JobRef, error) {
 	b, ok, err := q.r.Get(nil, record.NumberKey(nil, number))
 	if err != nil || !ok {
 		return nil, err
 	}
 	r, err := record.DecodeRef(b)
+	if id != 0 && r.ID != id {
+		return nil, err
+	}
 	return []record.JobRef{r}, err
 }
 

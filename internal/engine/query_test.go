@@ -72,12 +72,14 @@ func TestListPages(t *testing.T) {
 		}
 	}
 	const n = 12
-	ref := func(id job.ID) job.Ref { return job.ByID("ns", "", id) }
+	var queue string
+	ref := func(id job.ID) job.Ref { return job.ByID("ns", queue, id) }
 	id := job.ID(0)
 	each := func(s job.State, p *job.Push, then func(id job.ID) job.Command) {
+		queue = s.String()
 		for i := range n {
 			q := *p
-			q.Spec.Namespace, q.Spec.Queue = "ns", s.String()
+			q.Spec.Namespace, q.Spec.Queue = "ns", queue
 			q.Spec.Policy.Priority = int64(i % 3)
 			id++
 			must(&q)
@@ -90,7 +92,7 @@ func TestListPages(t *testing.T) {
 	must(push("blocker", ""))
 	id++
 	blocker := id
-	each(job.Blocked, &job.Push{Spec: job.Spec{BlockedBy: []job.Blocker{{ID: blocker}}}}, nil)
+	each(job.Blocked, &job.Push{Spec: job.Spec{BlockedBy: []job.Blocker{{QueueNum: 2, ID: blocker}}}}, nil)
 	each(job.Leased, &job.Push{}, func(job.ID) job.Command {
 		return &job.Fetch{Namespace: "ns", Queues: []string{"leased"}, Max: 1, OnEnd: job.OnEnd(id % 2), Holder: job.Holder{Num: 1}}
 	})
@@ -135,6 +137,7 @@ func TestListPages(t *testing.T) {
 		}
 	}
 	// The order of ready jobs is that in which they are fetched.
+	queue = "ready"
 	want := pages(t, e, engine.ListOptions{Namespace: "ns", Queue: "ready", State: job.Ready, Limit: 5})
 	priority := int64(2)
 	for _, id := range want {
@@ -195,6 +198,8 @@ func TestGet(t *testing.T) {
 	for name, ref := range map[string]job.Ref{
 		"id":               job.ByID("ns", "q", 2),
 		"id alone":         job.ByID("ns", "", 2),
+		"place":            job.ByPlace("ns", 1, 2),
+		"place and queue":  {Kind: job.RefPlace, Namespace: "ns", Queue: "q", QueueNum: 1, ID: 2},
 		"key, the oldest":  job.ByKey("ns", "k"),
 		"serial":           job.BySerial("ns", "q", 0),
 		"number":           job.ByNumber("ns", 2),
@@ -206,7 +211,7 @@ func TestGet(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if j.ID != 2 || j.Namespace != "ns" || j.Queue != "q" || j.Key != "k" || j.State != job.Failed || string(j.Body) != "body" ||
+		if j.ID != 2 || j.Namespace != "ns" || j.Queue != "q" || j.QueueNum != 1 || j.Key != "k" || j.State != job.Failed || string(j.Body) != "body" ||
 			j.BodyKind != job.BodyJSON || string(j.Extra) != "extra" || j.Type != "type" || j.Origin != 3 ||
 			string(j.Result) != "result" || len(j.Failures) != 2 || j.Failures[0].Backtrace[1] != "b" || j.Fails != 2 {
 			t.Errorf("%s: %+v", name, j)
@@ -214,6 +219,10 @@ func TestGet(t *testing.T) {
 	}
 	for name, ref := range map[string]job.Ref{
 		"unknown id":        job.ByID("ns", "", 99),
+		"other place":       job.ByPlace("ns", 2, 2),
+		"no place":          job.ByPlace("ns", 99, 2),
+		"place elsewhere":   job.ByPlace("elsewhere", 1, 2),
+		"place, other name": {Kind: job.RefPlace, Namespace: "ns", Queue: "other", QueueNum: 1, ID: 2},
 		"id in a queue":     job.ByID("ns", "other", 2),
 		"unknown queue":     job.ByID("ns", "nowhere", 2),
 		"other namespace":   job.ByID("elsewhere", "", 2),

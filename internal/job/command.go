@@ -58,12 +58,14 @@ const (
 	LockUntilFetch                // its first delivery
 )
 
-// Blocker names a job that another one waits for: by id, by 32-bit number, or
-// within an Atomic by how many pushes before this one (1 is the previous).
+// Blocker names a job that another one waits for: by the number of its queue and its
+// id, by 32-bit number, or within an Atomic by how many pushes before this one (1 is
+// the previous).
 type Blocker struct {
-	ID     ID
-	Number uint32
-	Back   int
+	QueueNum uint32
+	ID       ID
+	Number   uint32
+	Back     int
 }
 
 // Push adds a job. It answers the id, serial and state.
@@ -174,9 +176,8 @@ type Release struct {
 // Return takes back a delivery that never reached its caller: the job is ready
 // at its old place as if it had not been fetched.
 type Return struct {
-	Namespace string
-	IDs       []ID
-	By        Holder
+	Refs []Ref
+	By   Holder
 }
 
 // Bury sets a job aside.
@@ -301,7 +302,7 @@ type Configure struct {
 }
 
 // Pause stops fetches from a queue, until a time or until Resume. Pausing a queue
-// that does not exist does nothing.
+// that does not exist or is hidden does nothing.
 type Pause struct {
 	Namespace string
 	Queue     string

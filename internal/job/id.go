@@ -33,10 +33,11 @@ type RefKind uint8
 
 // The ways to name a job.
 const (
-	RefID     RefKind = iota // by its id
+	RefID     RefKind = iota // by its id, within Queue; see ByID for none
 	RefKey                   // by the client-given key; of several jobs the oldest that fits the verb
 	RefSerial                // by its serial number within Queue
-	RefNumber                // by the 32-bit number
+	RefNumber                // by the 32-bit number; of a job that has ID, if that is not zero
+	RefPlace                 // by the number of its queue and its id
 )
 
 // Ref names one job of a namespace. A non-empty Queue restricts it: a job that
@@ -49,11 +50,20 @@ type Ref struct {
 	Key       string
 	Serial    uint64
 	Number    uint32
+	QueueNum  uint32
 }
 
-// ByID names a job by its id. The queue may be empty where it is not known.
+// ByID names a job by its queue and id. Without a queue a command finds a job only if
+// it was pushed with a number or the caller holds it with a lease that ends with it: an
+// id alone does not tell where the job is. Reads look into every queue.
 func ByID(namespace, queue string, id ID) Ref {
 	return Ref{Kind: RefID, Namespace: namespace, Queue: queue, ID: id}
+}
+
+// ByPlace names a job by the number of its queue and its id. A job that has been moved
+// since is not found.
+func ByPlace(namespace string, queueNum uint32, id ID) Ref {
+	return Ref{Kind: RefPlace, Namespace: namespace, QueueNum: queueNum, ID: id}
 }
 
 // ByKey names a job by its client-given key.

@@ -8,6 +8,7 @@ type Job struct {
 	ID        ID
 	Namespace string
 	Queue     string // changes only when the job is moved
+	QueueNum  uint32 // the queue's number: one that is removed and made again has another
 	Key       string // client-given
 	Type      string
 	Group     string // at most one job of a group is leased at a time
@@ -45,6 +46,9 @@ type Job struct {
 	Result   []byte
 	Failures []Failure // the first, then the newest, the last one last; at most FailuresKept
 }
+
+// Ref names the job where it is now; see ByPlace.
+func (j *Job) Ref() Ref { return ByPlace(j.Namespace, j.QueueNum, j.ID) }
 
 // FailuresKept is how many failures a job remembers.
 const FailuresKept = 10

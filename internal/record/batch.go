@@ -188,7 +188,7 @@ func appendSpec(dst []byte, s *job.Spec) []byte {
 	return appendBlockers(dst, s.BlockedBy)
 }
 
-// appendBlockers appends the jobs that a callback waits for, by id and by number.
+// appendBlockers appends the jobs that a callback waits for, by place and by number.
 func appendBlockers(dst []byte, bs []job.Blocker) []byte {
 	n := uint64(0)
 	for i := range bs {
@@ -199,6 +199,7 @@ func appendBlockers(dst []byte, bs []job.Blocker) []byte {
 	dst = binary.AppendUvarint(dst, n)
 	for i := range bs {
 		if bs[i].Back == 0 {
+			dst = binary.AppendUvarint(dst, uint64(bs[i].QueueNum))
 			dst = binary.AppendUvarint(dst, uint64(bs[i].ID))
 			dst = binary.AppendUvarint(dst, uint64(bs[i].Number))
 		}
@@ -231,7 +232,7 @@ func (d *decoder) spec() *job.Spec {
 		n = 0
 	}
 	for range n {
-		s.BlockedBy = append(s.BlockedBy, job.Blocker{ID: job.ID(d.uvarint()), Number: d.uint32()})
+		s.BlockedBy = append(s.BlockedBy, job.Blocker{QueueNum: d.uint32(), ID: job.ID(d.uvarint()), Number: d.uint32()})
 	}
 	return s
 }

@@ -80,7 +80,7 @@ func goldenDef() BatchDef {
 			Namespace: "ns", Queue: "queue", Key: "key", Numbered: true, Type: "type", Group: "group", Body: []byte(`[1]`),
 			BodyKind: job.BodyArgs, Extra: []byte("extra"), Origin: 4, Policy: job.Policy{Priority: 7, MaxFails: 25, Exhaust: job.ExhaustDead},
 			RunAt: specBase + 1, Delay: time.Second, TTL: 2 * time.Second, TTLFromRun: true, At: job.PlaceHead, Tracked: true,
-			BlockedBy: []job.Blocker{{ID: 300}, {Number: 5}},
+			BlockedBy: []job.Blocker{{QueueNum: 7, ID: 300}, {Number: 5}},
 		},
 		Success: &job.Spec{Namespace: "ns", Queue: "queue"},
 	}

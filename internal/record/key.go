@@ -196,6 +196,12 @@ func KeyKey(dst []byte, namespace, key string) []byte {
 	return append(dst, key...)
 }
 
+// IsKeyKey reports whether a key of the store is the entry of a client-given key.
+func IsKeyKey(key []byte) bool { return len(key) > 0 && key[0] == spaceKey }
+
+// KeysSpan returns the range of the entries of all client-given keys.
+func KeysSpan() (lo, hi []byte) { return []byte{spaceKey}, []byte{spaceKey + 1} }
+
 // MoreKey appends the entry of a further job with a key that repeats. Its value
 // is the number of its queue.
 func MoreKey(dst []byte, namespace, key string, id job.ID) []byte {

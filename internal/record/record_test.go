@@ -144,7 +144,7 @@ func (g gen) spec() *job.Spec {
 		s.Body = append([]byte{}, g.bytes()...) // an empty body differs from none
 	}
 	for range g.IntN(3) {
-		s.BlockedBy = append(s.BlockedBy, job.Blocker{ID: job.ID(g.uint64()), Number: g.uint32()})
+		s.BlockedBy = append(s.BlockedBy, job.Blocker{QueueNum: g.uint32(), ID: job.ID(g.uint64()), Number: g.uint32()})
 	}
 	return s
 }

@@ -125,7 +125,7 @@ func (m *Model) applyConfigure(c *job.Configure) {
 }
 
 func (m *Model) applyPause(c *job.Pause) {
-	if q := m.queues[queueName{c.Namespace, c.Queue}]; q != nil {
+	if q := m.queues[queueName{c.Namespace, c.Queue}]; q != nil && !q.hidden {
 		q.paused, q.pausedUntil, q.pauseArmed = true, 0, m.arm()
 		if c.For > 0 {
 			q.pausedUntil = m.now.Add(c.For)

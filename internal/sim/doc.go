@@ -6,8 +6,9 @@
 // The model is written from the document alone and shares no code with the
 // machine but the vocabulary of package job. It favours clarity over speed: maps,
 // linear scans and sorting, no index of any kind. Where chance decides (a random
-// queue, a jitter) it asks an Oracle what the machine chose, refuses a choice that
-// the document does not allow, and follows it otherwise.
+// queue, a jitter) or the document leaves an order open (callbacks of several batches)
+// it asks an Oracle what the machine chose, refuses a choice that the document does not
+// allow, and follows it otherwise.
 //
 // Only tests import this package.
 package sim

@@ -7,11 +7,13 @@ import (
 	"millrace/internal/job"
 )
 
-// find returns the job that a reference names, nil if there is none. Of several
-// with one key it is the oldest that fits, else the oldest; among those that fit a
+// find returns the job that a reference names, nil if there is none. An id alone names
+// only jobs with a number. Of several with one key it is the oldest that fits, else the oldest; among those that fit a
 // verb about leases the one leased longest counts as the oldest.
 func (m *Model) find(ref job.Ref, leases bool, fits func(*entry) bool) *entry {
-	named := m.sorted(func(j *entry) bool { return matches(j, ref) })
+	named := m.sorted(func(j *entry) bool {
+		return matches(j, ref) && (!alone(ref) || j.Flags.Has(job.FlagNumbered))
+	})
 	if leases { // only leased ones fit
 		slices.SortStableFunc(named, func(a, b *entry) int { return cmp.Compare(a.Entered, b.Entered) })
 	}
@@ -39,10 +41,15 @@ func matches(j *entry, ref job.Ref) bool {
 	case job.RefSerial:
 		return j.Flags.Has(job.FlagSerial) && j.Serial == ref.Serial
 	case job.RefNumber:
-		return j.Flags.Has(job.FlagNumbered) && j.ID.Number() == ref.Number
+		return j.Flags.Has(job.FlagNumbered) && j.ID.Number() == ref.Number && (ref.ID == 0 || j.ID == ref.ID)
+	case job.RefPlace:
+		return j.QueueNum == ref.QueueNum && j.ID == ref.ID
 	}
 	return false
 }
+
+// alone reports whether a reference is an id without a queue.
+func alone(ref job.Ref) bool { return ref.Kind == job.RefID && ref.Queue == "" }
 
 // settle finds the job of a settling verb and asks of it what the verb needs.
 // With free, a verb that needs nothing is not bound by an exclusive lease.
@@ -63,7 +70,7 @@ func (m *Model) settle(ref job.Ref, by job.Holder, need job.Need, free bool, in 
 		}
 		return nil
 	}
-	j := m.heldNumber(ref, by)
+	j := m.heldAlone(ref, by)
 	if j == nil {
 		j = m.find(ref, need == job.NeedHeld || need == job.NeedLeased, func(j *entry) bool { return check(j) == nil })
 	}
@@ -73,14 +80,18 @@ func (m *Model) settle(ref job.Ref, by job.Holder, need job.Need, free bool, in 
 	return j, check(j)
 }
 
-// heldNumber returns the job that a reference by number names although it was not
-// pushed as one with a number: a holder may name so what it holds.
-func (m *Model) heldNumber(ref job.Ref, by job.Holder) *entry {
-	if ref.Kind != job.RefNumber || by == (job.Holder{}) {
+// heldAlone returns the job that a reference by number or by id alone names although it
+// was not pushed as one with a number: a holder may name so what it holds.
+func (m *Model) heldAlone(ref job.Ref, by job.Holder) *entry {
+	if ref.Kind != job.RefNumber && !alone(ref) || by == (job.Holder{}) {
 		return nil
 	}
 	for _, j := range m.boundTo(by) {
-		if j.ID.Number() == ref.Number && matches(j, job.ByID(ref.Namespace, ref.Queue, j.ID)) {
+		named := j.ID.Number() == ref.Number
+		if ref.ID != 0 || alone(ref) {
+			named = j.ID == ref.ID
+		}
+		if named && matches(j, job.ByID(ref.Namespace, ref.Queue, j.ID)) {
 			return j
 		}
 	}

@@ -68,7 +68,7 @@ var verbs = []verb{
 		return &job.Move{Ref: ref, In: g.in(ref), Queue: g.queue()}
 	}},
 	{4, func(g *generator) job.Command { return &job.Await{Ref: g.ref(), Wait: g.patience()} }},
-	{5, func(g *generator) job.Command { return &job.Run{Spec: g.spec(), Wait: g.patience()} }},
+	{5, func(g *generator) job.Command { return g.run() }},
 	{5, func(g *generator) job.Command { return g.atomic() }},
 	{3, func(g *generator) job.Command { return &job.Cancel{Token: g.token()} }},
 	{3, func(g *generator) job.Command {
@@ -177,7 +177,7 @@ func (g *generator) pass(now job.Time) time.Duration {
 	case n < 75:
 		return time.Duration(1+g.rng.IntN(3000)) * time.Millisecond
 	case n < 85:
-		t := g.model.NextTimer()
+		t := g.moment(now)
 		if far := t.Sub(now) > 2*time.Minute; t == 0 || t == job.Never || far && !g.chance(10) {
 			return time.Microsecond
 		}
@@ -283,7 +283,8 @@ func (g *generator) blocker() job.Blocker {
 	if g.chance(30) {
 		return job.Blocker{Number: id.Number()}
 	}
-	return job.Blocker{ID: id}
+	ref := g.placeOf(id)
+	return job.Blocker{QueueNum: ref.QueueNum, ID: id}
 }
 
 func (g *generator) policy() job.Policy {
@@ -317,6 +318,7 @@ func (g *generator) push() job.Command {
 	if g.chance(50) {
 		c.RoomWait = g.patience()
 	}
+	g.compete(c)
 	return c
 }
 
@@ -347,7 +349,11 @@ func (g *generator) ack() *job.Ack {
 	ref, by, need := g.settling()
 	if in := g.inBatch(); len(in) > 0 && g.chance(max(g.joins, 30)) {
 		j := choose(g, in...)
-		ref, by, need = job.ByID(j.Namespace, "", j.ID), j.Lease.Holder, choose(g, job.NeedUnfinished, job.NeedAny)
+		ref, by, need = j.Ref(), j.Lease.Holder, choose(g, job.NeedUnfinished, job.NeedAny)
+	}
+	if lost := g.lostLock(); len(lost) > 0 && g.chance(30) {
+		j := choose(g, lost...)
+		ref, by, need = j.Ref(), j.Lease.Holder, job.NeedAny
 	}
 	c := &job.Ack{Ref: ref, By: by, Need: need, Result: g.bytes(), Keep: g.chance(30), Want: g.chance(30)}
 	if c.Keep && g.chance(30) {
@@ -358,7 +364,7 @@ func (g *generator) ack() *job.Ack {
 
 func (g *generator) remove() *job.Delete {
 	ref, by, need := g.settling()
-	if g.chance(15) {
+	if g.chance(30) {
 		ref, need = g.ref(job.Dead), job.NeedAny
 	}
 	return &job.Delete{Ref: ref, In: g.in(ref), By: by, Need: need, Want: g.chance(30)}
@@ -381,12 +387,12 @@ func (g *generator) release() job.Command {
 
 func (g *generator) giveBack() job.Command {
 	id := g.id(job.Leased)
-	c := &job.Return{Namespace: g.namespace(), IDs: []job.ID{id}, By: g.holder()}
+	c := &job.Return{Refs: []job.Ref{g.placeOf(id)}, By: g.holder()}
 	if j := g.model.jobs[id]; j != nil && g.chance(80) {
-		c.Namespace, c.By = j.Namespace, j.Lease.Holder
+		c.By = j.Lease.Holder
 	}
 	if g.chance(30) {
-		c.IDs = append(c.IDs, g.id(job.Leased))
+		c.Refs = append(c.Refs, g.ref(job.Leased))
 	}
 	return c
 }
@@ -413,7 +419,7 @@ func (g *generator) atomic() job.Command {
 	named := false
 	byID := func(ref *job.Ref) {
 		if ref.Kind == job.RefKey && named {
-			*ref = job.ByID(ref.Namespace, "", g.id(job.Leased))
+			*ref = g.placeOf(g.id(job.Leased))
 		}
 		named = named || ref.Kind == job.RefKey
 	}
@@ -422,6 +428,9 @@ func (g *generator) atomic() job.Command {
 		case n < 10 && len(g.model.locks) > 0:
 			pushes++
 			c.Ops = append(c.Ops, g.relock()...)
+		case n < 20 && g.chance(g.joins):
+			pushes++
+			c.Ops = append(c.Ops, g.rejoin()...)
 		case n < 60:
 			p := &job.Push{Spec: g.spec()}
 			if pushes > 0 && g.chance(40) {
@@ -450,79 +459,4 @@ func (g *generator) configure() job.Command {
 	}
 	c.Settings.Attrs = choose(g, nil, []byte("attrs"))
 	return c
-}
-
-func (g *generator) token() uint64 {
-	if n := len(g.model.waits); n > 0 && g.chance(90) {
-		return g.model.waits[g.rng.IntN(n)].token
-	}
-	return uint64(g.rng.IntN(200))
-}
-
-// id returns the id of a job, mostly of one in these states.
-func (g *generator) id(states ...job.State) job.ID {
-	if g.chance(4) {
-		return job.ID(g.rng.IntN(int(g.model.lastID) + 3))
-	}
-	var fit, all []job.ID
-	for _, id := range g.model.ids() {
-		all = append(all, id)
-		for _, s := range states {
-			if g.model.jobs[id].State == s {
-				fit = append(fit, id)
-			}
-		}
-	}
-	if len(fit) > 0 && g.chance(85) {
-		return choose(g, fit...)
-	}
-	if len(all) > 0 {
-		return choose(g, all...)
-	}
-	return 1
-}
-
-// list returns a list of a queue, mostly one with a job in one of these states.
-func (g *generator) list(states ...job.State) (namespace, queue string, s job.State) {
-	if j := g.model.jobs[g.id(states...)]; j != nil && g.chance(80) {
-		return j.Namespace, j.Queue, j.State
-	}
-	return g.namespace(), g.queue(), job.State(1 + g.rng.IntN(job.StateCount-1))
-}
-
-// ref names a job in one of the ways in which it can be named.
-func (g *generator) ref(states ...job.State) job.Ref {
-	id := g.id(states...)
-	ref := job.ByID(g.namespace(), "", id)
-	j := g.model.jobs[id]
-	if j == nil {
-		return ref
-	}
-	if g.chance(97) {
-		ref.Namespace = j.Namespace
-	}
-	switch n := g.rng.IntN(10); {
-	case n < 3 && j.Key != "":
-		ref = job.ByKey(ref.Namespace, j.Key)
-	case n == 4 && j.Flags.Has(job.FlagNumbered):
-		ref = job.ByNumber(ref.Namespace, id.Number())
-	case n >= 5 && n < 8 && j.Flags.Has(job.FlagSerial):
-		return job.BySerial(ref.Namespace, j.Queue, j.Serial)
-	}
-	if g.chance(25) {
-		ref.Queue = j.Queue
-	} else if g.chance(3) {
-		ref.Queue = g.queue()
-	}
-	return ref
-}
-
-// settling returns whom a settling verb is about, who asks and what it needs.
-func (g *generator) settling() (job.Ref, job.Holder, job.Need) {
-	ref := g.ref(job.Leased)
-	by := g.holder()
-	if j := g.model.find(ref, true, func(*entry) bool { return true }); j != nil && g.chance(75) {
-		by = j.Lease.Holder
-	}
-	return ref, by, choose(g, job.NeedHeld, job.NeedLeased, job.NeedLeased, job.NeedUnfinished, job.NeedAny)
 }

@@ -63,7 +63,7 @@ type queueName struct{ ns, name string }
 type queue struct {
 	queueName
 
-	num         uint64 // order of creation
+	num         uint32 // order of creation
 	settings    job.Settings
 	configured  bool
 	hidden      bool
@@ -112,7 +112,7 @@ type Model struct {
 	lastID    job.ID
 	sequence  uint64 // places in the order of ready jobs
 	entered   uint64 // entries into a state
-	lastQueue uint64
+	lastQueue uint32
 	armed     uint64 // alarms set
 	born      uint64 // jobs that ever were
 	gone      uint64 // jobs that are no more

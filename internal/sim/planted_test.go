@@ -31,6 +31,9 @@ type pair struct{ key, value []byte }
 var (
 	listSpace  = record.ListStart(nil, 0, record.ListReady)[0]
 	timerSpace = record.TimerFrom(nil, 0)[0]
+	lockSpace  = record.LockKey(nil, "", "")[0]
+	batchSpace = record.BatchKey(nil, 0, record.BatchState)[0]
+	valueSpace = record.ValueKey(nil, "", "")[0]
 )
 
 // faults is what the simulation must be able to find.
@@ -84,6 +87,20 @@ var faults = []fault{
 	{
 		name: "ranges are not deleted",
 		keep: func(op store.Op, _ []byte) bool { return op != store.OpDeleteRange },
+	},
+	{
+		name: "locks are not stored",
+		keep: func(op store.Op, key []byte) bool { return op != store.OpSet || key[0] != lockSpace },
+	},
+	{
+		name: "batches are not deleted",
+		keep: func(op store.Op, key []byte) bool {
+			return key[0] != batchSpace || op != store.OpDelete && op != store.OpRemove
+		},
+	},
+	{
+		name: "values are not stored",
+		keep: func(op store.Op, key []byte) bool { return op != store.OpSet || key[0] != valueSpace },
 	},
 	{name: "batches are torn", torn: true},
 	{name: "commits are not durable", lazy: true, onDisk: true},

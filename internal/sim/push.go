@@ -41,7 +41,7 @@ func (m *Model) admit(s *job.Spec, earlier []job.ID, admitted func(*entry)) job.
 	q.totals[job.CountPushed]++
 	q.doors = q.doors.With(s.Origin)
 	j := &entry{Job: job.Job{
-		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, Key: s.Key, Type: s.Type, Group: s.Group,
+		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, QueueNum: q.num, Key: s.Key, Type: s.Type, Group: s.Group,
 		Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Origin: s.Origin, Created: m.now, Policy: s.Policy,
 	}}
 	seq := m.nextSequence()
@@ -126,13 +126,12 @@ func (m *Model) peekID(s *job.Spec) job.ID {
 func (m *Model) blockers(s *job.Spec, earlier []job.ID) []job.ID {
 	set := map[job.ID]bool{}
 	for _, b := range s.BlockedBy {
-		ref := job.ByID(s.Namespace, "", b.ID)
+		ref := job.ByPlace(s.Namespace, b.QueueNum, b.ID)
 		switch {
-		case b.ID != 0:
 		case b.Number != 0:
 			ref = job.ByNumber(s.Namespace, b.Number)
 		case b.Back > 0 && b.Back <= len(earlier):
-			ref.ID = earlier[len(earlier)-b.Back]
+			ref = job.ByID(s.Namespace, "", earlier[len(earlier)-b.Back])
 		}
 		for _, j := range m.jobs {
 			if matches(j, ref) && !j.State.Finished() {

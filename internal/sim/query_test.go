@@ -80,6 +80,7 @@ func pages(q engine.Query, o engine.ListOptions) ([]job.Job, error) {
 // compareGet looks a job up in all the ways in which it can be named.
 func (r *run) compareGet(q engine.Query, e *entry) error {
 	refs := []job.Ref{job.ByID(e.Namespace, "", e.ID), job.ByID(e.Namespace, e.Queue, e.ID), job.ByID("none", "", e.ID)}
+	refs = append(refs, e.Ref(), job.ByPlace(e.Namespace, e.QueueNum+1, e.ID), job.ByPlace("none", e.QueueNum, e.ID))
 	if e.Key != "" {
 		refs = append(refs, job.ByKey(e.Namespace, e.Key))
 	}
@@ -89,7 +90,10 @@ func (r *run) compareGet(q engine.Query, e *entry) error {
 	refs = append(refs, job.ByNumber(e.Namespace, e.ID.Number()))
 	for _, ref := range refs {
 		got, err := q.Get(ref)
-		want := r.model.find(ref, false, func(*entry) bool { return true })
+		var want *entry // unlike commands, reads look for an id alone wherever it may be
+		if all := r.model.sorted(func(j *entry) bool { return matches(j, ref) }); len(all) > 0 {
+			want = all[0]
+		}
 		var refused *job.Error
 		switch {
 		case want == nil && errors.As(err, &refused) && refused.Kind == job.NotFound:

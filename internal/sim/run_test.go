@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -85,8 +84,11 @@ type run struct {
 	step   int
 	cmds   map[uint64]job.Command
 	ledger ledger
-	// pushed has for each job the step that its push needs to be in the store.
+	// pushed has for each job the step that its push needs to be in the store, or an
+	// earlier one if nobody was told: of callbacks only what came before is known.
 	pushed map[job.ID]uint64
+	lastID job.ID // of those
+	before uint64 // the last step that left changes before this one
 
 	sealed *Model // as it was when the sealed batch was closed
 	// boundaries are the states that the store may be in after a crash: as of the
@@ -286,6 +288,7 @@ func (r *run) recover() error {
 	r.boundaries = [][]*Model{same}
 	r.ledger.restarted(view)
 	clear(r.pushed)
+	r.lastID, r.before = r.model.lastID, 0
 	// A clean-up that was cut short goes on.
 	return r.compareStep(r.world.tick(r.now, 0), r.tick)
 }
@@ -302,67 +305,6 @@ func (r *run) check() error {
 		return fmt.Errorf("model: %w", err)
 	}
 	return nil
-}
-
-// hints is the oracle: it looks at what the core answered and at its records.
-type hints struct {
-	got      []answer
-	stored   func() stored
-	sweeping bool
-}
-
-func (h hints) Sweeping() bool { return h.sweeping }
-
-func (h hints) Picked(token uint64, n int) (job.ID, bool) {
-	for _, a := range h.got {
-		if a.Token == token && a.Result.Err == nil && n < len(a.Result.Jobs) {
-			return a.Result.Jobs[n].ID, true
-		}
-	}
-	return 0, false
-}
-
-func (h hints) Pushed(token uint64) (job.ID, bool) {
-	for _, a := range h.got {
-		if a.Token == token {
-			return a.Result.ID, true
-		}
-	}
-	return 0, false
-}
-
-// Callback looks for the job among what is stored, and among what was handed out and
-// went at once.
-func (h hints) Callback(id job.ID, of job.BatchID, flag job.Flags) bool {
-	is := func(j *job.Job) bool { return j.ID == id && j.Batch == of && j.Flags.Has(flag) }
-	s := h.stored()
-	for name := range s.ids {
-		if j, ok := s.job(name, id); ok {
-			return is(&j)
-		}
-	}
-	for _, a := range h.got {
-		for i := range a.Result.Jobs {
-			if is(&a.Result.Jobs[i]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (h hints) RunAt(id job.ID) (job.Time, bool) {
-	if at, ok := h.stored().runAt(id); ok {
-		return at, true
-	}
-	for _, a := range h.got { // it went at once, but was seen
-		for i := range a.Result.Jobs {
-			if j := &a.Result.Jobs[i]; j.ID == id {
-				return j.RunAt, true
-			}
-		}
-	}
-	return 0, false
 }
 
 // compareStep lets the model do what the core did, and compares the answers and
@@ -394,6 +336,10 @@ func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)
 	if err != nil {
 		return err
 	}
+	for ; r.lastID < r.model.lastID; r.lastID++ {
+		r.pushed[r.lastID+1] = r.before + 1
+	}
+	defer func() { r.before = max(r.world.committed, r.world.last, r.world.core.Dirty()) }()
 	byToken := map[uint64]answer{}
 	delivered := map[job.ID]bool{}
 	for _, a := range got {
@@ -516,78 +462,4 @@ func (r *run) compareNothing() error {
 		return fmt.Errorf("everything is removed, but %d records are left", left)
 	}
 	return nil
-}
-
-// random returns a source of random actions: mostly commands, with batches sealed,
-// committed and lost in between.
-func random(rng *rand.Rand, steps int, crashes bool) source {
-	var g *generator
-	rough := rng.IntN(4) // how often the process ends
-	return func(r *run) (action, bool) {
-		if r.step >= steps {
-			return action{}, false
-		}
-		if g == nil {
-			g = newGenerator(rng, nil)
-		}
-		g.model = r.model
-		a := action{rnd: rng.Uint64(), token: uint64(r.step + 1)}
-		switch n := rng.IntN(200); {
-		case n < 24:
-			a.deed = deedSeal
-		case n < 40:
-			a.deed = deedCommit
-		case n < 52:
-			a.deed = deedCommitDurable
-		case n < 60:
-			a.deed, a.pass = deedTick, g.pass(r.now)
-		case n < 61:
-			a.deed = deedEndWaits
-		case n < 62 && rng.IntN(4) == 0:
-			a.deed, a.pass = deedJump, g.pass(r.now)
-		case n < 62+rough && crashes && rng.IntN(3) > 0:
-			a.deed, a.pass, a.keep = deedCrash, g.pass(r.now), [...]int{0, rng.IntN(101), 100}[rng.IntN(3)]
-		case n < 62+rough:
-			a.deed, a.pass = deedReopen, g.pass(r.now)
-		default:
-			a.pass, a.cmd, a.seal, a.later = g.pass(r.now), g.next(), rng.IntN(8) == 0, rng.IntN(2) == 0
-		}
-		return a, true
-	}
-}
-
-// crashing returns a source like random that ends the process at every batch
-// boundary: each time before or after the commit.
-func crashing(rng *rand.Rand, steps int) source {
-	plain := random(rng, steps, false)
-	var queue []action
-	return func(r *run) (action, bool) {
-		if len(queue) > 0 {
-			a := queue[0]
-			queue = queue[1:]
-			return a, true
-		}
-		a, ok := plain(r)
-		if ok && rng.IntN(6) == 0 {
-			crash := action{deed: deedCrash, rnd: rng.Uint64(), keep: [...]int{0, rng.IntN(101), 100}[rng.IntN(3)]}
-			commit := action{deed: [...]deed{deedCommit, deedCommitDurable}[rng.IntN(2)]}
-			queue = append(queue, action{deed: deedSeal})
-			if rng.IntN(3) == 0 {
-				queue = append(queue, crash)
-			} else {
-				queue = append(queue, commit, crash)
-			}
-		}
-		return a, ok
-	}
-}
-
-// replay returns a source of given actions.
-func replay(actions []action) source {
-	return func(r *run) (action, bool) {
-		if r.step >= len(actions) {
-			return action{}, false
-		}
-		return actions[r.step], true
-	}
 }

@@ -69,9 +69,9 @@ func (m *Model) applyRelease(c *job.Release) {
 func (j *entry) expires() bool { return j.Policy.ExpireAt != 0 && j.Policy.ExpireAt != job.Never }
 
 func (m *Model) applyReturn(c *job.Return) {
-	for _, id := range c.IDs {
-		j := m.find(job.ByID(c.Namespace, "", id), false, func(*entry) bool { return true })
-		if j == nil || j.State != job.Leased || j.Lease.Holder != c.By {
+	for _, ref := range c.Refs {
+		j, err := m.settle(ref, c.By, job.NeedHeld, true, 0)
+		if err != nil {
 			continue
 		}
 		m.count(j, job.CountReturned)

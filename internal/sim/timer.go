@@ -50,7 +50,7 @@ func (m *Model) nextEvent() (event, bool) {
 	}
 	for id, j := range m.jobs {
 		offer(event{
-			at: j.timer(), major: m.queues[queueName{j.Namespace, j.Queue}].num, minor: uint64(id),
+			at: j.timer(), major: uint64(j.QueueNum), minor: uint64(id),
 			fire: func() { m.fireJob(j) },
 		})
 	}

@@ -125,9 +125,10 @@ func (m *Model) finish(j *entry, s job.State, result []byte) {
 	}
 }
 
-// strike takes a job off the lists of those that wait for it; who waits for
-// nothing more enters its queue.
+// strike takes a job off the lists of those that wait for it, once what its own end set
+// free has been given out; who waits for nothing more enters its queue.
 func (m *Model) strike(id job.ID) {
+	m.follow()
 	for _, j := range m.sorted(func(j *entry) bool { return slices.Contains(j.Blockers, id) }) {
 		j.Blockers = slices.DeleteFunc(slices.Clone(j.Blockers), func(b job.ID) bool { return b == id })
 		if len(j.Blockers) > 0 {
@@ -277,8 +278,8 @@ func (m *Model) changeQueue(j *entry, to string) {
 	if j.Queue == to {
 		return
 	}
-	j.Queue = to
 	q := m.queue(queueName{j.Namespace, to})
+	j.Queue, j.QueueNum = to, q.num
 	q.hidden = false
 	m.number(j, q)
 }

@@ -29,7 +29,7 @@ func (c *conn) command(u *unit, line []byte) after {
 	case verbBeat:
 		c.beat(u, arg)
 	case verbFlush:
-		u.add(reply{kind: replyPlain}, &job.Flush{Namespace: c.d.opts.Namespace})
+		u.add(reply{kind: replyPlain}, &job.Flush{Namespace: c.d.opts.Namespace, Door: dialect.DoorFaktory})
 	case verbTrack:
 		return c.track(u, arg)
 	case verbBatch:
@@ -57,8 +57,8 @@ func (c *conn) runEnd() error {
 
 // ref names the job that the client calls by a jid.
 func (c *conn) ref(jid []byte) job.Ref {
-	if id, ok := parseNumber(jid); ok {
-		return job.ByID(c.d.opts.Namespace, "", id)
+	if queue, id, ok := parseNumbers(jid); ok {
+		return job.ByPlace(c.d.opts.Namespace, queue, id)
 	}
 	return job.ByKey(c.d.opts.Namespace, c.jids.String(jid))
 }

@@ -1,11 +1,11 @@
 package faktory_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,229 +100,6 @@ func same(t *testing.T, what string, got, want any) {
 	}
 }
 
-// TestFailure follows one job through its retries to its death.
-func TestFailure(t *testing.T) {
-	t.Parallel()
-	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
-		t.Helper()
-		c := b.client("")
-		j := newJob("q")
-		retry := 2
-		j.Retry = &retry
-		must(t, c.Push(j))
-		testkit.Advance(t, time.Second)
-		first := time.Now().UTC().Format(time.RFC3339Nano)
-		for n := range 3 {
-			got, err := c.Fetch("q")
-			must(t, err)
-			if n == 0 && got.Failure != nil {
-				t.Errorf("failure before the first: %+v", got.Failure)
-			}
-			if f := got.Failure; n > 0 {
-				if f == nil {
-					t.Fatal("no failure")
-				}
-				want := faktorytest.Failure{
-					RetryCount: n - 1, Remaining: retry - n + 1, FailedAt: first, NextAt: got.EnqueuedAt,
-					ErrType: "Boom", Message: fmt.Sprint("number ", n-1), Backtrace: []string{"one", "two"},
-				}
-				same(t, "failure", f, want)
-			}
-			must(t, c.OK(fmt.Sprintf(`FAIL {"jid":%q,"errtype":" Boom ","message":"number %d\n","backtrace":["one","two"]}`, j.JID, n)))
-			if n < retry {
-				due := b.retrying("q")[0].RunAt.Std()
-				low := time.Duration(n*n*n*n+15) * time.Second
-				if wait := time.Until(due); wait < low || wait > low+time.Duration(29*(n+1))*time.Second {
-					t.Errorf("failure %d: retried after %v", n, wait)
-				}
-				testkit.Advance(t, time.Until(due)-time.Microsecond)
-				same(t, "sets", b.sets(c), map[string]uint64{"dead": 0, "retries": 1, "scheduled": 0, "working": 0})
-				testkit.Advance(t, time.Microsecond)
-			}
-		}
-		same(t, "sets", b.sets(c), map[string]uint64{"dead": 1, "retries": 0, "scheduled": 0, "working": 0})
-		// It is kept for 180 days, and shows its failure when it is requeued.
-		testkit.Advance(t, 180*24*time.Hour-time.Second)
-		c = b.client("")
-		must(t, c.OK(`MUTATE {"cmd":"requeue","target":"dead"}`))
-		got, err := c.Fetch("q")
-		must(t, err)
-		same(t, "retry_count and remaining", []int{got.Failure.RetryCount, got.Failure.Remaining}, []int{2, 0})
-		if got.Failure.FailedAt != first || got.Failure.NextAt != "" {
-			t.Errorf("failure %+v", got.Failure)
-		}
-		must(t, c.Fail(j.JID, "", ""))
-		testkit.Advance(t, 180*24*time.Hour)
-		same(t, "sets", b.sets(b.client("")), map[string]uint64{"dead": 0, "retries": 0, "scheduled": 0, "working": 0})
-	})
-}
-
-// TestFailureTexts cuts and trims what a worker says.
-func TestFailureTexts(t *testing.T) {
-	t.Parallel()
-	lines := make([]string, 60)
-	for i := range lines {
-		lines[i] = fmt.Sprint("line ", i)
-	}
-	lines[3] = strings.Repeat("ä", 600)
-	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
-		t.Helper()
-		c := b.client("")
-		for _, test := range []struct {
-			fail string
-			want faktorytest.Failure
-		}{
-			{`{"jid":"00000001"}`, faktorytest.Failure{ErrType: "unknown", Message: "unknown"}},
-			{`{"jid":"00000001","errtype":"  ","message":"\t\n","backtrace":null}`, faktorytest.Failure{ErrType: "unknown", Message: "unknown"}},
-			{
-				// Cut at a character: the hundredth byte is the middle of one.
-				`{"jid":"00000001","errtype":" x` + strings.Repeat("ä", 60) + `","message":"` + strings.Repeat("m", 1001) + `"}`,
-				faktorytest.Failure{ErrType: "x" + strings.Repeat("ä", 49), Message: strings.Repeat("m", 1000)},
-			},
-			{
-				`{"jid":"00000001","backtrace":["` + strings.Join(lines, `","`) + `"]}`,
-				faktorytest.Failure{ErrType: "unknown", Message: "unknown", Backtrace: slices.Concat(lines[:3], []string{strings.Repeat("ä", 500)}, lines[4:50])},
-			},
-		} {
-			must(t, c.Push(faktorytest.Job{JID: "00000001", Type: "task", Args: json.RawMessage(`[]`)}))
-			_, err := c.Fetch("default")
-			must(t, err)
-			must(t, c.OK("FAIL "+test.fail))
-			must(t, c.OK(`MUTATE {"cmd":"requeue","target":"retries"}`))
-			got, err := c.Fetch("default")
-			must(t, err)
-			same(t, "failure", faktorytest.Failure{ErrType: got.Failure.ErrType, Message: got.Failure.Message, Backtrace: got.Failure.Backtrace}, test.want)
-			must(t, c.Ack("00000001"))
-		}
-	})
-}
-
-// TestLapse lets a reservation end and looks at the failure that it is.
-func TestLapse(t *testing.T) {
-	t.Parallel()
-	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
-		t.Helper()
-		c := b.client("")
-		j := newJob("q")
-		j.ReserveFor = 61
-		must(t, c.Push(j))
-		_, err := c.Fetch("q")
-		must(t, err)
-		testkit.Advance(t, 61*time.Second-time.Microsecond)
-		same(t, "sets", b.sets(c), map[string]uint64{"dead": 0, "retries": 0, "scheduled": 0, "working": 1})
-		testkit.Advance(t, 15*time.Second)
-		same(t, "sets", b.sets(c), map[string]uint64{"dead": 0, "retries": 1, "scheduled": 0, "working": 0})
-		info, err := c.Info()
-		must(t, err)
-		same(t, "totals", []uint64{info.Faktory.TotalFailures, info.Faktory.TotalProcessed}, []uint64{1, 1})
-		same(t, "busy", info.Faktory.Tasks["Busy"], map[string]float64{"reaped": 1, "size": 0})
-		testkit.Advance(t, 44*time.Second)
-		got, err := c.Fetch("q")
-		must(t, err)
-		if f := got.Failure; f == nil || f.ErrType != "ReservationExpired" || f.Message != "Faktory job reservation expired" || f.Backtrace != nil || f.Remaining != 25 {
-			t.Errorf("failure %+v", f)
-		}
-	})
-}
-
-// TestRetryOutcomes has jobs fail for the first time with all sorts of retry, pushed in
-// between by others that say nothing or something else.
-func TestRetryOutcomes(t *testing.T) {
-	t.Parallel()
-	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
-		t.Helper()
-		c, other := b.client(""), b.client("")
-		for retry, want := range map[int]string{0: "", -1: "dead", -7: "dead", 1: "retries", 25: "retries", 1 << 40: "retries"} {
-			must(t, c.OK("FLUSH"))
-			j := newJob("q")
-			j.Retry = &retry
-			must(t, c.Push(j))
-			// What another producer says must not leak into a job that says nothing.
-			silent := newJob("silent")
-			must(t, other.Push(silent))
-			for _, jid := range []string{j.JID, silent.JID} {
-				got, err := c.Fetch("q", "silent")
-				must(t, err)
-				if got.JID == silent.JID && *got.Retry != 25 {
-					t.Errorf("retry leaks: %d", *got.Retry)
-				}
-				must(t, c.Fail(jid, "E", "m"))
-			}
-			sets := map[string]uint64{"dead": 0, "retries": 1, "scheduled": 0, "working": 0}
-			if want != "" {
-				sets[want]++
-			}
-			same(t, fmt.Sprintf("sets with retry %d", retry), b.sets(c), sets)
-		}
-	})
-}
-
-// TestRetryBounds fails many jobs and looks at the spread of their back-offs.
-func TestRetryBounds(t *testing.T) {
-	t.Parallel()
-	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
-		t.Helper()
-		const jobs = 600
-		c := b.client("")
-		for range jobs {
-			must(t, c.Push(newJob("q")))
-		}
-		for n := range 4 {
-			for range jobs {
-				j, err := c.Fetch("q")
-				must(t, err)
-				must(t, c.Fail(j.JID, "E", "m"))
-			}
-			seen := map[int]int{}
-			base := n*n*n*n + 15
-			for _, j := range b.retrying("q") {
-				wait := j.RunAt.Std().Sub(j.Since.Std())
-				k := int(wait/time.Second) - base
-				if wait%time.Second != 0 || k%(n+1) != 0 || k < 0 || k > 29*(n+1) {
-					t.Fatalf("failure %d: a back-off of %v", n, wait)
-				}
-				seen[k/(n+1)]++
-			}
-			// With 600 draws of 30, one that never comes, or comes 50 times, is no chance.
-			for k := range 30 {
-				if seen[k] == 0 || seen[k] > 50 {
-					t.Errorf("failure %d: the jitter %d came %d times", n, k, seen[k])
-				}
-			}
-			testkit.Advance(t, time.Duration(base+29*(n+1))*time.Second)
-		}
-	})
-}
-
-// TestDeadMax keeps the newest dead jobs only.
-func TestDeadMax(t *testing.T) {
-	t.Parallel()
-	inBubble(t, faktory.Options{DeadMax: 3}, func(t *testing.T, b *bench) {
-		t.Helper()
-		c := b.client("")
-		retry := -1
-		var jids []string
-		for range 5 {
-			j := newJob("q")
-			j.Retry = &retry
-			jids = append(jids, j.JID)
-			must(t, c.Push(j))
-			_, err := c.Fetch("q")
-			must(t, err)
-			must(t, c.Fail(j.JID, "E", "m"))
-		}
-		same(t, "sets", b.sets(c), map[string]uint64{"dead": 3, "retries": 0, "scheduled": 0, "working": 0})
-		must(t, c.OK(`MUTATE {"cmd":"requeue","target":"dead"}`))
-		for _, jid := range jids[2:] {
-			got, err := c.Fetch("q")
-			must(t, err)
-			if got.JID != jid {
-				t.Errorf("got %s, want %s", got.JID, jid)
-			}
-		}
-	})
-}
-
 // TestForeignJobs shows and settles jobs that came through other doors.
 func TestForeignJobs(t *testing.T) {
 	t.Parallel()
@@ -343,10 +120,11 @@ func TestForeignJobs(t *testing.T) {
 		plain := push(job.Spec{Body: []byte(" {\"a\":\r\n1}"), BodyKind: job.BodyJSON, Policy: policy, Extra: []byte("\xff{opaque")})
 		push(job.Spec{Key: uuid, Type: "t", Body: []byte(`[1,2]`), BodyKind: job.BodyArgs, Policy: job.Policy{MaxAttempts: 4}})
 		short := push(job.Spec{Key: "short", Body: []byte("\x00raw"), BodyKind: job.BodyBytes})
-		posing := push(job.Spec{Key: "millrace-1", Body: []byte("12"), BodyKind: job.BodyBytes})
+		posing := push(job.Spec{Key: "millrace-1-1", Body: []byte("12"), BodyKind: job.BodyBytes})
 		pack := push(job.Spec{Body: []byte{0x91, 0x01}, BodyKind: job.BodyMsgpack})
 		none := push(job.Spec{})
-		number := func(id job.ID) string { return fmt.Sprint("millrace-", id) }
+		// The queue is the first of the store.
+		number := func(id job.ID) string { return fmt.Sprint("millrace-1-", id) }
 		at := `"created_at":"2000-01-01T00:00:00Z","enqueued_at":"2000-01-01T00:00:00Z"`
 		c := b.client("")
 		for _, want := range []string{
@@ -369,7 +147,7 @@ func TestForeignJobs(t *testing.T) {
 			t.Errorf("a job that is gone: %v", err)
 		}
 		// A jid that means a number cannot be pushed.
-		if err := c.Push(faktorytest.Job{JID: "millrace-7", Type: "t", Args: json.RawMessage(`[]`)}); err == nil || err.Error() != "ERR jobs must have a reasonable jid parameter" {
+		if err := c.Push(faktorytest.Job{JID: "millrace-7-7", Type: "t", Args: json.RawMessage(`[]`)}); err == nil || err.Error() != "ERR jobs must have a reasonable jid parameter" {
 			t.Errorf("push of a number: %v", err)
 		}
 		// What a connection of another protocol holds for itself is that one's.
@@ -503,6 +281,62 @@ func TestLargeBulk(t *testing.T) {
 			t.Errorf("broken bulk: %v", err)
 		}
 		same(t, "ready", b.Queue(t, "default", "default").Counts[job.Ready], 0)
+	})
+}
+
+// TestFlushSparesOthers removes the queues that clients of this protocol have pushed to,
+// with whatever is in them, and no others.
+func TestFlushSparesOthers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
+		t.Helper()
+		caller := b.Engine.NewCaller()
+		for _, queue := range []string{"shared", "theirs"} {
+			spec := job.Spec{Namespace: "default", Queue: queue, Origin: dialect.DoorMasenko}
+			if res := caller.Do(t.Context(), &job.Push{Spec: spec}); res[0].Err != nil {
+				t.Fatal(res[0].Err)
+			}
+		}
+		c := b.client("")
+		must(t, c.Push(newJob("shared")))
+		must(t, c.Push(newJob("ours")))
+		must(t, c.OK("FLUSH"))
+		info, err := c.Info()
+		must(t, err)
+		same(t, "queues", info.Faktory.Queues, map[string]uint64{"theirs": 1})
+	})
+}
+
+// TestShutdown refuses the command behind a FETCH that waits when the server stops.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
+		t.Helper()
+		ctx, stop := context.WithCancel(t.Context())
+		l := testkit.Listen(0)
+		ended := make(chan error, 1)
+		go func() { ended <- b.d.Serve(ctx, l) }()
+		conn, err := l.Dial()
+		must(t, err)
+		c, err := faktorytest.New(conn, "")
+		must(t, err)
+		must(t, c.Send("FETCH q\r\nPUSH {\"jid\":\"12345678\",\"jobtype\":\"x\",\"args\":[]}"))
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		b.Engine.Drain()
+		if _, err := c.Receive(); !errors.Is(err, faktorytest.ErrEmpty) {
+			t.Errorf("the waiting FETCH got %v", err)
+		}
+		if _, err := c.Receive(); err == nil || err.Error() != "ERR shutdown in progress" {
+			t.Errorf("the next command got %v", err)
+		}
+		if _, err := c.Receive(); !errors.Is(err, io.EOF) {
+			t.Errorf("the connection is open, %v", err)
+		}
+		_ = conn.Close()
+		must(t, <-ended)
+		same(t, "pushed", b.Queue(t, "default", "default").Totals[job.CountPushed], 0)
 	})
 }
 

@@ -98,9 +98,9 @@ func (c *conn) giveBack(res *job.Result) {
 	if res.Err != nil || len(res.Jobs) == 0 {
 		return
 	}
-	ret := &job.Return{Namespace: c.d.opts.Namespace, By: c.holder}
+	ret := &job.Return{By: c.holder}
 	for i := range res.Jobs {
-		ret.IDs = append(ret.IDs, res.Jobs[i].ID)
+		ret.Refs = append(ret.Refs, res.Jobs[i].Ref())
 	}
 	c.do(ret)
 }

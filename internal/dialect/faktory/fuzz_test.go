@@ -187,7 +187,7 @@ var lineSeeds = []string{
 	"FAIL {\"jid\":\"12345678\",\"errtype\":\" x \",\"message\":\"m\",\"backtrace\":[\"a\",null]}", "FAIL null", "BEAT {\"wid\":\"w\",\"current_state\":\"quiet\",\"rss_kb\":1}", "INFO", "INFO x", "FLUSH", "END",
 	"QUEUE", "QUEUE pause *", "QUEUE REMOVE a b", "QUEUE LATENCY a a b", "QUEUE LATENCY *", "QUEUE RESUME", "QUEUE x y", "MUTATE {\"cmd\":\"discard\",\"target\":\"dead\",\"filter\":{\"jids\":[\"12345678\"]}}",
 	"MUTATE {\"cmd\":\"kill\",\"target\":\"scheduled\",\"filter\":{\"regexp\":\"*[a-\\\\]*\",\"jobtype\":\"x\"}}", "MUTATE {}", "MUTATE", "TRACK GET 12345678", "TRACK GET", "TRACK SET {\"jid\":\"12345678\",\"percent\":1,\"reserve_until\":\"2030-01-01T00:00:00Z\"}",
-	"BATCH NEW {\"success\":{\"jobtype\":\"x\",\"args\":[]}}", "BATCH OPEN b-1", "BATCH COMMIT b-1", "BATCH STATUS b-1", "BATCH STATUS b-01", "what ever", "push {}", "\x00\xff", "ACK {\"jid\":\"millrace-1\"}",
+	"BATCH NEW {\"success\":{\"jobtype\":\"x\",\"args\":[]}}", "BATCH OPEN b-1", "BATCH COMMIT b-1", "BATCH STATUS b-1", "BATCH STATUS b-01", "what ever", "push {}", "\x00\xff", "ACK {\"jid\":\"millrace-1-1\"}",
 }
 
 // FuzzCommand runs one command line on a real engine: nothing panics, and there is

@@ -3,6 +3,7 @@ package faktory
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,27 +16,35 @@ const (
 	jidMax = 1024 // ours: a jid is a key of the store
 )
 
-// idPrefix begins the jid of a job that has none: its number follows. No client can
-// push a jid of this form, so that it always means that job.
+// idPrefix begins the jid of a job that has none: the number of its queue and its own
+// follow, with a hyphen between them. No client can push a jid of this form, so that it
+// always means that job.
 const idPrefix = "millrace-"
 
-// shownJID returns the jid of a job: its key if that can be one, else its number.
+// shownJID returns the jid of a job: its key if that can be one, else its numbers.
 func shownJID(j *job.Job) string {
 	if len(j.Key) >= jidMin && len(j.Key) <= jidMax && utf8.ValidString(j.Key) {
-		if _, number := parseNumber(j.Key); !number {
+		if _, _, numbers := parseNumbers(j.Key); !numbers {
 			return j.Key
 		}
 	}
-	return idPrefix + strconv.FormatUint(uint64(j.ID), 10)
+	b := append(make([]byte, 0, len(idPrefix)+31), idPrefix...)
+	b = append(strconv.AppendUint(b, uint64(j.QueueNum), 10), '-')
+	return string(strconv.AppendUint(b, uint64(j.ID), 10))
 }
 
-// parseNumber returns the job that a jid names by its number.
-func parseNumber[T string | []byte](jid T) (job.ID, bool) {
+// parseNumbers returns the job that a jid names by its numbers.
+func parseNumbers[T string | []byte](jid T) (queueNum uint32, id job.ID, ok bool) {
 	if len(jid) <= len(idPrefix) || string(jid[:len(idPrefix)]) != idPrefix {
-		return 0, false
+		return 0, 0, false
 	}
-	n, ok := parseID(string(jid[len(idPrefix):]))
-	return job.ID(n), ok
+	first, second, _ := strings.Cut(string(jid[len(idPrefix):]), "-")
+	queue, okQueue := parseID(first)
+	number, okID := parseID(second)
+	if !okQueue || !okID || queue > math.MaxUint32 {
+		return 0, 0, false
+	}
+	return uint32(queue), job.ID(number), true
 }
 
 // batchPrefix begins the id of a batch; clients recognise it by that.

@@ -59,8 +59,8 @@ func (c *conn) parsePush(u *unit, s *job.Spec, text []byte) (reason string) {
 // job breaks, in the order of the protocol.
 func (c *conn) finishPush(u *unit, s *job.Spec) (text string) {
 	j := &u.parsed
-	switch _, number := parseNumber(j.jid); {
-	case len(j.jid) < jidMin, len(j.jid) > jidMax, number:
+	switch _, _, numbers := parseNumbers(j.jid); {
+	case len(j.jid) < jidMin, len(j.jid) > jidMax, numbers:
 		return textJID
 	case len(j.jobtype) == 0:
 		return textJobtype

@@ -129,9 +129,9 @@ func (x *exchange) deliver(jobs []job.Job) {
 
 // giveBack returns jobs that did not reach the client.
 func (x *exchange) giveBack(jobs []job.Job) {
-	ret := &job.Return{Namespace: x.home, By: x.fetch.Holder}
+	ret := &job.Return{By: x.fetch.Holder}
 	for i := range jobs {
-		ret.IDs = append(ret.IDs, jobs[i].ID)
+		ret.Refs = append(ret.Refs, jobs[i].Ref())
 	}
 	// A caller of its own: the jobs are in the results of the exchange's.
 	x.d.opts.Engine.NewCaller().Do(context.Background(), ret)

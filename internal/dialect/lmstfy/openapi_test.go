@@ -13,109 +13,8 @@ import (
 
 	"millrace/internal/engine"
 	"millrace/internal/store/memstore"
+	"millrace/internal/testkit"
 )
-
-// document is an OpenAPI document, as far as the tests look at it.
-type document struct {
-	OpenAPI    string                                `json:"openapi"`
-	Paths      map[string]map[string]json.RawMessage `json:"paths"`
-	Components struct {
-		Schemas    map[string]schema            `json:"schemas"`
-		Responses  map[string]response          `json:"responses"`
-		Parameters map[string]parameter         `json:"parameters"`
-		Headers    map[string]json.RawMessage   `json:"headers"`
-		Security   map[string]map[string]string `json:"securitySchemes"`
-	} `json:"components"`
-}
-
-type schema map[string]any
-
-type response struct {
-	Ref     string `json:"$ref"`
-	Content map[string]struct {
-		Schema schema `json:"schema"`
-	} `json:"content"`
-}
-
-type parameter struct {
-	Ref  string `json:"$ref"`
-	Name string `json:"name"`
-	In   string `json:"in"`
-}
-
-type operation struct {
-	Summary    string              `json:"summary"`
-	Parameters []parameter         `json:"parameters"`
-	Responses  map[string]response `json:"responses"`
-}
-
-func loadDocument(t *testing.T, text []byte) *document {
-	t.Helper()
-	var d document
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
-	if d.OpenAPI != "3.1.0" {
-		t.Errorf("version %q", d.OpenAPI)
-	}
-	return &d
-}
-
-// operation returns the operation of a method and a path; nil if there is none.
-func (d *document) operation(t *testing.T, method, path string) *operation {
-	t.Helper()
-	text := d.Paths[path][strings.ToLower(method)]
-	if text == nil {
-		return nil
-	}
-	var o operation
-	if err := json.Unmarshal(text, &o); err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return &o
-}
-
-// operations returns all of them, as "METHOD path".
-func (d *document) operations() []string {
-	var list []string
-	for path, item := range d.Paths {
-		for method := range item {
-			if method != "parameters" {
-				list = append(list, strings.ToUpper(method)+" "+path)
-			}
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-// fits checks an answer against what the document says about its call.
-func (d *document) fits(t *testing.T, o *operation, what string, w *httptest.ResponseRecorder) {
-	t.Helper()
-	listed, ok := o.Responses[fmt.Sprint(w.Code)]
-	if !ok {
-		t.Errorf("%s: %d is not in the document (%s)", what, w.Code, w.Body)
-		return
-	}
-	if name, isRef := strings.CutPrefix(listed.Ref, "#/components/responses/"); isRef {
-		if listed, ok = d.Components.Responses[name]; !ok {
-			t.Errorf("%s: no response %q", what, name)
-		}
-	}
-	content, isJSON := listed.Content["application/json"]
-	switch {
-	case !isJSON && len(listed.Content) == 0 && w.Body.Len() > 0:
-		t.Errorf("%s: %d has a body: %s", what, w.Code, w.Body)
-	case !isJSON || w.Body.Len() == 0 && strings.Contains(what, "pool=unknown"):
-	default:
-		var value any
-		if err := json.Unmarshal(w.Body.Bytes(), &value); err != nil {
-			t.Errorf("%s: %d %s: %v", what, w.Code, w.Body, err)
-		} else if problem := d.check(content.Schema, value); problem != "" {
-			t.Errorf("%s: %d %s: %s", what, w.Code, w.Body, problem)
-		}
-	}
-}
 
 // template turns a pattern of the code into one of the documents.
 func template(path string) string {
@@ -142,14 +41,14 @@ func TestDocumentsComplete(t *testing.T) {
 		text []byte
 		code []string
 	}{"public": {openapiPublic, public}, "admin": {openapiAdmin, admin}} {
-		d := loadDocument(t, c.text)
+		d := testkit.LoadOpenAPI(t, c.text)
 		slices.Sort(c.code)
-		if got := d.operations(); !slices.Equal(got, c.code) {
+		if got := d.Operations(); !slices.Equal(got, c.code) {
 			t.Errorf("%s: the document has\n%s\nthe code has\n%s", name, strings.Join(got, "\n"), strings.Join(c.code, "\n"))
 		}
-		for _, op := range d.operations() {
+		for _, op := range d.Operations() {
 			method, path, _ := strings.Cut(op, " ")
-			if o := d.operation(t, method, path); o.Summary == "" || len(o.Responses) == 0 {
+			if o := d.Operation(t, method, path); o.Summary == "" || len(o.Responses) == 0 {
 				t.Errorf("%s: says too little", op)
 			}
 		}
@@ -181,7 +80,7 @@ func newTestEngine(t *testing.T) *engine.Engine {
 // document lists, and checks the answers.
 func TestPublicDocument(t *testing.T) {
 	t.Parallel()
-	doc := loadDocument(t, openapiPublic)
+	doc := testkit.LoadOpenAPI(t, openapiPublic)
 	d := New(Options{Engine: newTestEngine(t), Auth: true, MaxBody: 100})
 	stopped := newTestEngine(t)
 	broken := New(Options{Engine: stopped})
@@ -272,7 +171,7 @@ func TestPublicDocument(t *testing.T) {
 		if found := parsePath(a.method, path); found.route != routeNone {
 			key = template(routes[found.route].path)
 		}
-		o := doc.operation(t, a.method, key)
+		o := doc.Operation(t, a.method, key)
 		if o == nil {
 			t.Errorf("%s %s is not in the document", a.method, key)
 			continue
@@ -280,7 +179,7 @@ func TestPublicDocument(t *testing.T) {
 		if w.Code != a.code {
 			t.Errorf("%s %s: %d %s, want %d", a.method, a.target, w.Code, w.Body, a.code)
 		}
-		doc.fits(t, o, a.method+" "+a.target, w)
+		doc.Fits(t, o, a.method+" "+a.target, w)
 		if !slices.Contains(slices.Collect(maps.Keys(w.Header())), headerRequestID) {
 			t.Errorf("%s %s: no %s", a.method, a.target, headerRequestID)
 		}
@@ -290,9 +189,9 @@ func TestPublicDocument(t *testing.T) {
 		}
 		seen[name][fmt.Sprint(w.Code)] = true
 	}
-	for _, op := range doc.operations() {
+	for _, op := range doc.Operations() {
 		method, path, _ := strings.Cut(op, " ")
-		for _, code := range slices.Sorted(maps.Keys(doc.operation(t, method, path).Responses)) {
+		for _, code := range slices.Sorted(maps.Keys(doc.Operation(t, method, path).Responses)) {
 			// A failing disk is not for this test, and whoever only takes cannot find the server without space.
 			spared := code == "500" || op == "GET /api/{namespace}/{queue}" && code == "503"
 			if !spared && !seen[op][code] {
@@ -305,7 +204,7 @@ func TestPublicDocument(t *testing.T) {
 // TestAdminDocument calls every operation of the admin API.
 func TestAdminDocument(t *testing.T) {
 	t.Parallel()
-	doc := loadDocument(t, openapiAdmin)
+	doc := testkit.LoadOpenAPI(t, openapiAdmin)
 	d := New(Options{Engine: newTestEngine(t), Version: "1"})
 	guarded := New(Options{Engine: newTestEngine(t), Accounts: map[string]string{"ann": "x"}}).AdminHandler()
 	h := d.AdminHandler()
@@ -357,7 +256,7 @@ func TestAdminDocument(t *testing.T) {
 		if r == nil {
 			t.Fatalf("no route for %s", a.target)
 		}
-		o := doc.operation(t, a.method, template(r.path))
+		o := doc.Operation(t, a.method, template(r.path))
 		if o == nil {
 			t.Errorf("%s %s is not in the document", a.method, r.path)
 			continue
@@ -365,7 +264,9 @@ func TestAdminDocument(t *testing.T) {
 		if w.Code != a.code {
 			t.Errorf("%s %s: %d %s, want %d", a.method, a.target, w.Code, w.Body, a.code)
 		}
-		doc.fits(t, o, a.method+" "+a.target, w)
+		if w.Body.Len() > 0 || !strings.Contains(a.target, "pool=unknown") { // which is answered with nothing
+			doc.Fits(t, o, a.method+" "+a.target, w)
+		}
 		if !slices.Contains(slices.Collect(maps.Keys(w.Header())), headerRequestID) {
 			t.Errorf("%s %s: no %s", a.method, a.target, headerRequestID)
 		}
@@ -377,7 +278,7 @@ func TestAdminDocument(t *testing.T) {
 			t.Errorf("%s %s without an account: %d", a.method, a.target, w.Code)
 		}
 	}
-	for _, op := range doc.operations() {
+	for _, op := range doc.Operations() {
 		if !called[op] {
 			t.Errorf("%s was never called", op)
 		}

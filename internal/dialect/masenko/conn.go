@@ -28,7 +28,7 @@ type conn struct {
 
 	// aliases are the jobs without a number of their own that this connection
 	// has fetched, by the number it was told. Numbers repeat only 2^32 jobs apart.
-	aliases map[uint32]job.ID
+	aliases map[uint32]job.Ref
 }
 
 // after says what follows a unit: a request that cannot be part of one.
@@ -178,9 +178,9 @@ func (c *conn) giveBack(res *job.Result) {
 	if res.Err != nil || len(res.Jobs) == 0 {
 		return
 	}
-	ret := &job.Return{Namespace: c.d.opts.Namespace, By: c.holder}
+	ret := &job.Return{By: c.holder}
 	for i := range res.Jobs {
-		ret.IDs = append(ret.IDs, res.Jobs[i].ID)
+		ret.Refs = append(ret.Refs, res.Jobs[i].Ref())
 	}
 	c.Do(c.d.opts.Engine, &engine.Request{Commands: []job.Command{ret}})
 }
@@ -204,11 +204,11 @@ func (c *conn) number(j *job.Job) uint32 {
 		return n
 	}
 	if c.aliases == nil {
-		c.aliases = make(map[uint32]job.ID)
+		c.aliases = make(map[uint32]job.Ref)
 	}
 	for {
-		if id, taken := c.aliases[n]; n != 0 && (!taken || id == j.ID) {
-			c.aliases[n] = j.ID
+		if old, taken := c.aliases[n]; n != 0 && (!taken || old.ID == j.ID) {
+			c.aliases[n] = j.Ref()
 			return n
 		}
 		n--
@@ -217,8 +217,8 @@ func (c *conn) number(j *job.Job) uint32 {
 
 // ref names the task that the client calls by number.
 func (c *conn) ref(number uint32) job.Ref {
-	if id, ok := c.aliases[number]; ok {
-		return job.ByID(c.d.opts.Namespace, "", id)
+	if ref, ok := c.aliases[number]; ok {
+		return ref
 	}
 	return job.ByNumber(c.d.opts.Namespace, number)
 }

@@ -242,13 +242,14 @@ func TestAliases(t *testing.T) {
 	}
 	seen := make(map[uint32]bool)
 	for _, id := range []job.ID{9, 9 + 1<<32, 1 << 32, 9 + 2<<32} {
-		n := c.number(&job.Job{ID: id})
-		if n == 0 || seen[n] || c.ref(n) != job.ByID("n", "", id) {
+		n := c.number(&job.Job{ID: id, Namespace: "n", QueueNum: 5})
+		if n == 0 || seen[n] || c.ref(n) != job.ByPlace("n", 5, id) {
 			t.Errorf("job %d is number %d, %+v", id, n, c.ref(n))
 		}
 		seen[n] = true
-		if again := c.number(&job.Job{ID: id}); again != n {
-			t.Errorf("job %d is %d and then %d", id, n, again)
+		moved := &job.Job{ID: id, Namespace: "n", QueueNum: 6}
+		if again := c.number(moved); again != n || c.ref(n) != moved.Ref() {
+			t.Errorf("job %d is %d and then %d, %+v", id, n, again, c.ref(again))
 		}
 	}
 }

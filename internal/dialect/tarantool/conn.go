@@ -62,9 +62,8 @@ type conn struct {
 
 // delivery is a task on its way to the client.
 type delivery struct {
-	namespace string
-	holder    job.Holder
-	id        job.ID
+	ref    job.Ref
+	holder job.Holder
 }
 
 // handle serves one connection until it ends.
@@ -311,7 +310,7 @@ func (c *conn) deliver(call *call, res *job.Result) {
 		return
 	}
 	for i := range res.Jobs {
-		c.unsent = append(c.unsent, delivery{namespace: f.Namespace, holder: f.Holder, id: res.Jobs[i].ID})
+		c.unsent = append(c.unsent, delivery{ref: res.Jobs[i].Ref(), holder: f.Holder})
 	}
 }
 
@@ -361,7 +360,7 @@ func (c *conn) end(reason error) {
 	draining := errors.Is(reason, dialect.ErrDraining)
 	var cmds []job.Command
 	for _, d := range c.unsent {
-		cmds = append(cmds, &job.Return{Namespace: d.namespace, IDs: []job.ID{d.id}, By: d.holder})
+		cmds = append(cmds, &job.Return{Refs: []job.Ref{d.ref}, By: d.holder})
 	}
 	// A server that is stopping leaves the leases to the rules of a restart.
 	if c.held && !draining {

@@ -95,18 +95,21 @@ func legacyData(a *args, i int) (raw []byte, n int) {
 	return raw[:end], last
 }
 
-// A task's id is 32 hexadecimal digits: the UUID that holds the number of a job,
-// without its hyphens. The id of a job that the engine finds by its 32-bit number
-// has another digit where the number begins, so that naming it costs one look-up.
+// A task's id is 32 hexadecimal digits: the UUID that tells where a job is, without its
+// hyphens. The id of a job that the engine finds by its 32-bit number has another digit
+// and names no queue, so that it stays the same when the job is moved.
 const (
 	legacyIDLen    = 2 * len(dialect.UUID{})
 	legacyNumbered = 0x10 // in byte legacyDigit
 	legacyDigit    = 8
 )
 
-// appendLegacyID appends the id of a job.
-func appendLegacyID(b []byte, id job.ID, numbered bool) []byte {
-	u := dialect.UUIDOf(id)
+// appendLegacyID appends the id of a job of a queue.
+func appendLegacyID(b []byte, queueNum uint32, id job.ID, numbered bool) []byte {
+	if numbered {
+		queueNum = 0 // it is found wherever it is
+	}
+	u := dialect.UUIDOf(queueNum, id)
 	if numbered {
 		u[legacyDigit] |= legacyNumbered
 	}
@@ -125,9 +128,9 @@ func legacyRef(namespace string, v value) (ref job.Ref, ok bool) {
 	}
 	numbered := u[legacyDigit]&legacyNumbered != 0
 	u[legacyDigit] &^= legacyNumbered
-	id, ok := u.JobID()
+	queue, id, ok := u.Job()
 	if !numbered {
-		return job.ByID(namespace, "", id), ok
+		return job.ByPlace(namespace, queue, id), ok
 	}
 	ref = job.ByNumber(namespace, id.Number())
 	ref.ID = id

@@ -30,7 +30,7 @@ func benchmarkLegacy(b *testing.B, w wire, packet []byte, res job.Result) {
 	}
 }
 
-const benchID = "6d696c6c726183659000000000000001"
+const benchID = "6d696c6c000080009000000000000001"
 
 // legacyCase is a call and what the engine would answer.
 type legacyCase struct {

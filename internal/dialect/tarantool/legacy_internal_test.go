@@ -18,12 +18,12 @@ func TestLegacyID(t *testing.T) {
 	seen := map[string]bool{}
 	for _, id := range []job.ID{1, 2, 255, 1 << 32, 1<<53 - 1} {
 		for _, numbered := range []bool{false, true} {
-			text := string(appendLegacyID(nil, id, numbered))
+			text := string(appendLegacyID(nil, 7, id, numbered))
 			if !pattern.MatchString(text) || seen[text] {
 				t.Errorf("id %d, %v is %q", id, numbered, text)
 			}
 			seen[text] = true
-			want := job.ByID("ns", "", id)
+			want := job.ByPlace("ns", 7, id)
 			if numbered {
 				want = job.ByNumber("ns", id.Number())
 				want.ID = id
@@ -36,8 +36,8 @@ func TestLegacyID(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "1", strings.Repeat("0", 32), strings.Repeat("f", 32), "6d696c6c72618365a000000000000001", "6d696c6c726183657000000000000001",
-		"6d696c6c7261836580000000000000g1", "6d696c6c-7261-8365-8000-000000000001", "6d696c6c7261836580000000000000010",
+		"", "1", strings.Repeat("0", 32), strings.Repeat("f", 32), "6d696c6c00008000a700000000000001", "6d696c6c000080007700000000000001",
+		"6d696c6c0000800087000000000000g1", "6d696c6c-0000-8000-8700-000000000001", "6d696c6c00008000870000000000000010",
 	} {
 		if ref, ok := legacyRef("ns", msgp.AppendString(nil, text)); ok {
 			t.Errorf("%q names %+v", text, ref)

@@ -66,7 +66,7 @@ func legacyPutDone(c *call, res *job.Result) {
 	r := c.begin()
 	data, n := legacyData(&c.args, legacyPutData)
 	r.tuple(3 + n)
-	r.legacyID(res.ID, true)
+	r.legacyID(0, res.ID, true)
 	r.str(c.text)
 	r.str(legacyStatus(res.State))
 	r.list(data)

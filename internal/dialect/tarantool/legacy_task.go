@@ -39,7 +39,7 @@ func (c *call) legacyTask(j *job.Job, status string) {
 	n := legacyFieldCount(j)
 	r := c.begin()
 	r.tuple(3 + n)
-	r.legacyID(j.ID, j.Flags.Has(job.FlagNumbered))
+	r.legacyID(j.QueueNum, j.ID, j.Flags.Has(job.FlagNumbered))
 	r.str(j.Queue)
 	r.str(status)
 	switch {
@@ -98,10 +98,10 @@ func isShortest(v value, b []byte) bool {
 	}
 }
 
-// legacyID adds the id of a job.
-func (r *reply) legacyID(id job.ID, numbered bool) {
+// legacyID adds the id of a job of a queue.
+func (r *reply) legacyID(queueNum uint32, id job.ID, numbered bool) {
 	var b [legacyIDLen]byte
-	r.text(appendLegacyID(b[:0], id, numbered))
+	r.text(appendLegacyID(b[:0], queueNum, id, numbered))
 }
 
 // list adds values that follow one another.
@@ -121,7 +121,7 @@ func (r *reply) list(raw []byte) {
 func (c *call) legacyMeta(j *job.Job, now job.Time) {
 	r := c.begin()
 	r.tuple(13)
-	r.legacyID(j.ID, j.Flags.Has(job.FlagNumbered))
+	r.legacyID(j.QueueNum, j.ID, j.Flags.Has(job.FlagNumbered))
 	r.str(j.Queue)
 	r.str(legacyStatus(j.State))
 	r.u64(microseconds(legacyEvent(j)))

@@ -94,9 +94,9 @@ func TestLegacyForeignJobs(t *testing.T) {
 	inLegacyBubble(t, func(t *testing.T, b *legacyBench) {
 		t.Helper()
 		c := b.client()
-		// The id of a job that is found by its number begins with another digit.
-		id := func(id job.ID) string { return fmt.Sprintf("6d696c6c726183658%015x", uint64(id)) }
-		numbered := func(id job.ID) string { return fmt.Sprintf("6d696c6c726183659%015x", uint64(id)) }
+		// The id of a job that is found by its number has another digit, and no queue.
+		id := func(queue int, id job.ID) string { return fmt.Sprintf("6d696c6c000080008%x%014x", queue, uint64(id)) }
+		numbered := func(id job.ID) string { return fmt.Sprintf("6d696c6c0000800090%014x", uint64(id)) }
 		for _, j := range []struct {
 			spec job.Spec
 			data string
@@ -111,7 +111,7 @@ func TestLegacyForeignJobs(t *testing.T) {
 			{job.Spec{Key: "given by the client", Type: "kind", BodyKind: job.BodyNone}, ""},
 		} {
 			j.spec.Queue = "q"
-			text := id(b.push(j.spec))
+			text := id(1, b.push(j.spec))
 			b.call(c, "queue.peek", `0, "`+text+`"`, `[["`+text+`", "q", "ready"`+j.data+`]]`)
 			b.call(c, "queue.take", `0, "q", 0`, `[["`+text+`", "q", "taken"`+j.data+`]]`)
 			b.call(c, "queue.release", `0, "`+text+`"`, `[["`+text+`", "q", "ready"`+j.data+`]]`)
@@ -131,20 +131,20 @@ func TestLegacyForeignJobs(t *testing.T) {
 		b.call(c, "queue.kick", `0, "n"`, `[1]`)
 
 		// One that is kept when it has succeeded answers as any other.
-		kept := id(b.push(job.Spec{Queue: "k", Policy: job.Policy{Keep: true}}))
+		kept := id(3, b.push(job.Spec{Queue: "k", Policy: job.Policy{Keep: true}}))
 		b.call(c, "queue.take", `0, "k"`, `[["`+kept+`", "k", "taken"]]`)
 		b.call(c, "queue.ack", `0, "`+kept+`"`, `[["`+kept+`", "k", "taken"]]`)
 		b.call(c, "queue.peek", `0, "`+kept+`"`, `[["`+kept+`", "k", "done"]]`)
 
 		// A lease of another door that anybody may settle is still somebody else's.
-		held := id(b.push(job.Spec{Queue: "h"}))
+		held := id(4, b.push(job.Spec{Queue: "h"}))
 		caller := b.Engine.NewCaller()
 		caller.Do(t.Context(), &job.Fetch{Namespace: "default", Queues: []string{"h"}, Max: 1, Holder: b.Engine.NewHolder(), DefaultLease: time.Hour})
 		b.call(c, "queue.ack", `0, "`+held+`"`, "error 32: Only consumer that took the task can it ack")
 		b.call(c, "queue.delete", `0, "`+held+`"`, `[["`+held+`", "h", "taken"]]`)
 
 		// A dead job looks buried, but is not dug up.
-		dead := id(b.push(job.Spec{Queue: "d"}))
+		dead := id(5, b.push(job.Spec{Queue: "d"}))
 		caller.Do(t.Context(), &job.Kill{Ref: job.ByID("default", "d", mustParse(t, dead))})
 		b.call(c, "queue.peek", `0, "`+dead+`"`, `[["`+dead+`", "d", "buried"]]`)
 		b.call(c, "queue.dig", `0, "`+dead+`"`, "error 32: Task is not buried")
@@ -163,7 +163,7 @@ func TestLegacyForeignJobs(t *testing.T) {
 func mustParse(t *testing.T, id string) job.ID {
 	t.Helper()
 	var n job.ID
-	if _, err := fmt.Sscanf(id[17:], "%x", &n); err != nil {
+	if _, err := fmt.Sscanf(id[18:], "%x", &n); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -134,8 +134,8 @@ func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Milli
 
 // ref names the job that the client calls by a UUID.
 func (c *conn) ref(u dialect.UUID) job.Ref {
-	if id, ok := u.JobID(); ok {
-		return job.ByID(c.d.opts.Namespace, "", id)
+	if queue, id, ok := u.Job(); ok {
+		return job.ByPlace(c.d.opts.Namespace, queue, id)
 	}
 	return job.ByKey(c.d.opts.Namespace, c.keyOf(u))
 }

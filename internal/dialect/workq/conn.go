@@ -216,9 +216,9 @@ func (c *conn) giveBack(res *job.Result) {
 	if c.req.verb != verbLease || res.Err != nil || len(res.Jobs) == 0 {
 		return
 	}
-	ret := &job.Return{Namespace: c.d.opts.Namespace, By: c.holder}
+	ret := &job.Return{By: c.holder}
 	for i := range res.Jobs {
-		ret.IDs = append(ret.IDs, res.Jobs[i].ID)
+		ret.Refs = append(ret.Refs, res.Jobs[i].Ref())
 	}
 	c.Do(c.d.opts.Engine, &engine.Request{Commands: []job.Command{ret}})
 }

@@ -167,7 +167,7 @@ func TestForeignJobs(t *testing.T) {
 		for _, item := range items {
 			shown = append(shown, item.Label)
 		}
-		want := []string{dialect.UUIDOf(numbered).String(), uuid, dialect.UUIDOf(upper).String()}
+		want := []string{dialect.UUIDOf(1, numbered).String(), uuid, dialect.UUIDOf(1, upper).String()}
 		if strings.Join(shown, " ") != strings.Join(want, " ") {
 			t.Errorf("shown as %q, want %q", shown, want)
 		}
@@ -179,7 +179,7 @@ func TestForeignJobs(t *testing.T) {
 		if queues, err := c.Inspect("queues 0 10"); err != nil || len(queues) != 1 || queues[0].Label != "q" {
 			t.Errorf("queues %v, %v", queues, err)
 		}
-		if items, err := c.Inspect("job " + dialect.UUIDOf(odd).String()); err != nil || items[0].Keys["name"] != "odd__name" {
+		if items, err := c.Inspect("job " + dialect.UUIDOf(2, odd).String()); err != nil || items[0].Keys["name"] != "odd__name" {
 			t.Errorf("job of an odd queue: %v, %v", items, err)
 		}
 

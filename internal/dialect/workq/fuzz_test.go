@@ -47,8 +47,9 @@ func naive(line string) (size int, text string) {
 }
 
 var (
-	naiveUUID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-	naiveName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
+	naiveUUID  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	naiveName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
+	naivePlace = regexp.MustCompile(`(?i)6d696c6c-[0-9a-f]{4}-8[0-9a-f]{3}-8`)
 )
 
 func naiveID(s string) bool {
@@ -98,7 +99,7 @@ func naiveBlock(verb string, args []string, flags map[string]string) string {
 		{!settles && verb != "run" && given("max-fails", byteWrong), textMaxFails},
 		{!settles && given("priority", badInt), textPriority},
 		{verb == "run" && over(args[min(3, len(args)-1)], 0, waitMax), textWait},
-		{!settles && (naiveZero(args[0]) || strings.Contains(strings.ToLower(args[0]), "6d696c6c-7261-8365-8")), textID},
+		{!settles && (naiveZero(args[0]) || naivePlace.MatchString(args[0])), textID},
 		{!settles && !naiveName.MatchString(args[1]), textName},
 		{!settles && over(args[min(2, len(args)-1)], 1, ttrMax), textTTR},
 		{!settles && verb != "run" && args[min(3, len(args)-1)] != "" && strings.Trim(args[min(3, len(args)-1)], "0") == "", textTTL},
@@ -171,7 +172,7 @@ var lineSeeds = []string{
 	"add {6BA7B810-9dad-11d1-80b4-00c04fd430c4}  ping 1 18446744073709551615 +4 -priority=-2147483648",
 	"add urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c4 p.i_n-g 86400000 18446744073709551616 1048576",
 	"add -a=b=c 00000000-0000-0000-0000-000000000000 ping 0 0 1048577", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 0 -0", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 1 -1",
-	"add 6d696c6c-7261-8365-8000-000000000001 ping 1 1 1", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 1 1 -a=1 -b=1 -c=1 -d=1", "add x x x x 1 -a=1 -b=1 -c=1 -d=1 -e=1 -d=1",
+	"add 6d696c6c-0000-8000-8100-000000000001 ping 1 1 1", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 1 1 -a=1 -b=1 -c=1 -d=1", "add x x x x 1 -a=1 -b=1 -c=1 -d=1 -e=1 -d=1",
 	"schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46Z 4", "schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46.5Z 4",
 	"schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46+01:00 4", "schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 00 2016-06-14T06:46:46Z 4 -max-fails=256",
 	"run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4", "run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 p!ng 86400001 86400001 4 -priority=+1", "run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 0 4 -a=1 -b=2",

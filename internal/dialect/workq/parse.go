@@ -376,7 +376,7 @@ func (p *parser) ranges(r *request) string {
 	}
 	// Deviation: ids in the form under which jobs of other protocols are shown
 	// name those jobs, so no new job can have one.
-	if _, taken := r.id.JobID(); taken {
+	if _, _, taken := r.id.Job(); taken {
 		return textID
 	}
 	switch name := p.args[1]; {

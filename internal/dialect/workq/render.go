@@ -55,17 +55,17 @@ func appendBlock(b, block []byte) []byte {
 }
 
 // appendID renders the id of a job: its key if that is a UUID in canonical form,
-// else the UUID that stands for its number.
+// else the UUID that tells where it is.
 func appendID(b []byte, j *job.Job) []byte {
 	if u, ok := dialect.ParseUUID(j.Key); ok && usable(u) {
 		start := len(b)
 		b = u.Append(b)
-		if _, number := u.JobID(); !number && string(b[start:]) == j.Key {
+		if _, _, number := u.Job(); !number && string(b[start:]) == j.Key {
 			return b
 		}
 		b = b[:start]
 	}
-	return dialect.UUIDOf(j.ID).Append(b)
+	return dialect.UUIDOf(j.QueueNum, j.ID).Append(b)
 }
 
 // appendName renders the name of a queue. Other protocols allow bytes in it that

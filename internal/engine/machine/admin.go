@@ -22,7 +22,7 @@ func (m *Machine) configure(c *job.Configure, res *job.Result) {
 
 func (m *Machine) pause(c *job.Pause) {
 	q := m.find(c.Namespace, c.Queue)
-	if q == nil {
+	if q == nil || q.Hidden { // which for callers is not there
 		return
 	}
 	q.Paused, q.PausedTill = true, 0

@@ -23,6 +23,9 @@ func (m *Machine) Check() error {
 	if err := m.checkShared(); err != nil {
 		return err
 	}
+	if err := m.checkSweeps(); err != nil {
+		return err
+	}
 	return m.checkWaits()
 }
 
@@ -128,7 +131,7 @@ func (m *Machine) checkJob(e *entry) error {
 		return broken(8, "%v with blockers %v", e.State, e.Blockers)
 	}
 	for _, id := range e.Blockers {
-		b := m.anyJob(e.q.namespace, id)
+		b := m.anyJob(id)
 		if b == nil && len(m.sweeps) > 0 {
 			continue
 		}
@@ -140,6 +143,16 @@ func (m *Machine) checkJob(e *entry) error {
 		}
 	}
 	return m.checkLinks(e)
+}
+
+// anyJob loads a job whose queue is not known.
+func (m *Machine) anyJob(id job.ID) *entry {
+	for _, q := range m.byID { // at most one of them has it
+		if e := m.loadJob(q, id); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // checkTimerLoaded asserts that a timer will fire.
@@ -303,8 +316,29 @@ func (m *Machine) checkWaits() error {
 				}
 			}
 		}
-		if w.awaits != 0 && m.awaiting[w.awaits] == nil {
+		if w.awaits == 0 {
+			continue
+		}
+		if m.awaiting[w.awaits] == nil {
 			return broken(10, "a caller waits for job %d and is not listed", w.awaits)
+		}
+		if q := w.nodes[0].q; m.loadJob(q, w.awaits) == nil && q.sweep == nil {
+			return broken(10, "a caller waits in queue %q for job %d, which is not there", q.name, w.awaits)
+		}
+	}
+	return nil
+}
+
+// checkSweeps asserts that queues and the clean-ups after their purges know each other.
+func (m *Machine) checkSweeps() error {
+	for _, s := range m.sweeps {
+		if q := m.byID[s.id]; q != nil && q.sweep != s {
+			return broken(12, "queue %q does not know its clean-up", q.name)
+		}
+	}
+	for _, q := range m.byID {
+		if q.sweep != nil && !slices.Contains(m.sweeps, q.sweep) {
+			return broken(12, "queue %q has a clean-up that is not under way", q.name)
 		}
 	}
 	return nil

@@ -7,20 +7,28 @@ import (
 	"millrace/internal/record"
 )
 
-// block writes that a job waits for its blockers (INV-8).
-func (m *Machine) block(e *entry) {
-	for _, id := range e.Blockers {
-		m.kb = record.DependantKey(m.kb[:0], id, e.q.ID, e.ID)
-		m.set(m.kb, nil)
-		e.q.Linked = true
-		b := m.anyJob(e.q.namespace, id)
-		if b != nil && !b.Flags.Has(job.FlagDependants) {
+// block makes a new job wait for its blockers, each of which learns that it has
+// dependants (INV-8).
+func (m *Machine) block(e *entry, blockers []*entry) {
+	for _, b := range blockers {
+		e.Blockers = append(e.Blockers, b.ID)
+		if !b.Flags.Has(job.FlagDependants) {
 			b.q.Linked = true
 			m.changed(b.q)
 			b.Flags |= job.FlagDependants
 			m.put(b)
 		}
 	}
+	m.listBlocked(e)
+}
+
+// listBlocked lists a blocked job with each of its blockers.
+func (m *Machine) listBlocked(e *entry) {
+	for _, id := range e.Blockers {
+		m.kb = record.DependantKey(m.kb[:0], id, e.q.ID, e.ID)
+		m.set(m.kb, nil)
+	}
+	e.q.Linked = true
 }
 
 // unblock strikes a job that is no longer blocked off the lists of its blockers.
@@ -30,11 +38,6 @@ func (m *Machine) unblock(e *entry) {
 		m.del(m.kb)
 	}
 	e.Blockers = nil
-}
-
-// anyJob loads a job of a namespace whose queue is not known.
-func (m *Machine) anyJob(namespace string, id job.ID) *entry {
-	return m.byJobID(&job.Ref{Namespace: namespace, ID: id})
 }
 
 // dependants returns the jobs that wait for this one directly.

@@ -27,11 +27,11 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 	m.mark++
 	for _, name := range c.Queues {
 		if q := m.named(c.Namespace, name); !m.met(q) {
-			w.nodes = append(w.nodes, waitNode{w: w, q: q})
+			w.nodes = append(w.nodes, waitNode{w: w, q: q, in: &q.waiters})
 		}
 	}
 	for i := range w.nodes {
-		w.nodes[i].q.waiters.push(&w.nodes[i])
+		w.nodes[i].in.push(&w.nodes[i])
 	}
 	m.enqueue(w, m.deadline(c.Wait))
 	return false, 0

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"slices"
-
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
@@ -21,7 +19,7 @@ func (m *Machine) group(q *queue, name string) *group {
 	if g := q.groups[name]; g != nil {
 		return g
 	}
-	if q.groups == nil || (len(q.groups) >= m.opt.Groups && len(m.freed) == 0) {
+	if q.groups == nil || (len(q.groups) >= m.opt.Groups && m.freed.empty()) {
 		m.forgetGroups(q) // not while a group waits to be shown: the store is behind then
 	}
 	g := &group{}
@@ -113,7 +111,7 @@ func (m *Machine) unlistGrouped(e *entry) {
 			g.ready.floor = record.ListKey(g.ready.floor[:0], q.ID, record.ListPerGroup, &e.Job)
 		}
 	}
-	m.freed = append(m.freed, freedGroup{q, e.Group}) // the next of its group may be fetchable now
+	m.freed.add(freedGroup{q, e.Group}) // the next of its group may be fetchable now
 	m.wake(q)
 }
 
@@ -204,7 +202,7 @@ func (m *Machine) vacate(e *entry) {
 	g.busy = 0
 	m.kb = record.GroupKey(m.kb[:0], e.q.ID, e.Group)
 	m.del(m.kb)
-	m.freed = append(m.freed, freedGroup{e.q, e.Group})
+	m.freed.add(freedGroup{e.q, e.Group})
 	m.wake(e.q)
 }
 
@@ -215,9 +213,8 @@ type freedGroup struct {
 }
 
 func (m *Machine) showFreed() {
-	for len(m.freed) > 0 {
-		f := m.freed[0]
-		m.freed = slices.Delete(m.freed, 0, 1)
+	for !m.freed.empty() {
+		f := m.freed.take()
 		if m.byID[f.q.ID] == f.q {
 			m.showFirst(f.q, f.name, m.group(f.q, f.name))
 		}

@@ -55,7 +55,7 @@ func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 // stand makes the entry of a stored job, whose records are to be decoded into it.
 func (m *Machine) stand(q *queue, id job.ID, pending bool) *entry {
 	e := &entry{q: q, stored: true}
-	e.ID, e.Namespace, e.Queue = id, q.namespace, q.name
+	e.ID, e.Namespace, e.Queue, e.QueueNum = id, q.namespace, q.name, uint32(q.ID)
 	if pending {
 		e.born = m.step
 	}

@@ -161,13 +161,19 @@ func (m *Machine) lookupBy(ref *job.Ref, by job.Holder, need job.Need, fit func(
 	var e *entry
 	switch ref.Kind {
 	case job.RefID:
-		e = m.byJobID(ref)
+		e = m.byJobID(ref, by)
 	case job.RefKey:
 		e = m.byKey(ref, need, fit)
 	case job.RefSerial:
 		e = m.bySerial(ref)
 	case job.RefNumber:
-		e = m.byNumber(ref.Namespace, ref.Number, by)
+		if ref.ID == 0 {
+			e = m.byNumber(ref.Namespace, ref.Number, by)
+		} else {
+			e = m.byIDAlone(ref.ID, by)
+		}
+	case job.RefPlace:
+		e = m.loadRef(record.JobRef{Queue: record.QueueID(ref.QueueNum), ID: ref.ID})
 	}
 	if e == nil || e.Flags.Has(job.FlagTombstone) || e.q.namespace != ref.Namespace ||
 		(ref.Queue != "" && e.q.name != ref.Queue) {
@@ -202,28 +208,35 @@ func settles(e *entry, need job.Need, by job.Holder) *job.Error {
 	return fits(e, need, by)
 }
 
-func (m *Machine) byJobID(ref *job.Ref) *entry {
-	if e := m.jobs[ref.ID]; e != nil {
-		return e
-	}
+// byJobID finds a job by queue and id. Without a queue it finds what the caller holds,
+// and what has a number: whether a job is in memory must not decide whether it is found.
+func (m *Machine) byJobID(ref *job.Ref, by job.Holder) *entry {
 	if ref.Queue != "" {
 		if q := m.find(ref.Namespace, ref.Queue); q != nil {
 			return m.loadJob(q, ref.ID)
 		}
 		return nil
 	}
-	if r, ok := m.getNumber(ref.ID.Number()); ok && r.ID == ref.ID {
+	return m.byIDAlone(ref.ID, by)
+}
+
+func (m *Machine) byIDAlone(id job.ID, by job.Holder) *entry {
+	if q := m.heldIn(by, id); q != nil {
+		return m.loadJob(q, id)
+	}
+	if r, ok := m.getNumber(id.Number()); ok && r.ID == id {
 		return m.loadRef(r)
 	}
-	for _, q := range m.spaces[ref.Namespace] { // at most one of them has it
-		if q.ID == 0 {
-			continue
-		}
-		if e := m.loadJob(q, ref.ID); e != nil {
-			return e
-		}
-	}
 	return nil
+}
+
+// heldIn returns the queue of a job that somebody holds with a lease that ends with it;
+// nil if it does not.
+func (m *Machine) heldIn(by job.Holder, id job.ID) *queue {
+	if by == (job.Holder{}) || m.holders[by] == nil {
+		return nil
+	}
+	return m.byID[m.holders[by].jobs[id]]
 }
 
 // byKey prefers, among jobs with the same key, the one leased longest if the need
@@ -287,10 +300,10 @@ func (m *Machine) getNumber(number uint32) (record.JobRef, bool) {
 // byNumber finds what the caller holds under this number, whoever pushed it, else
 // the live job that was pushed with a number.
 func (m *Machine) byNumber(namespace string, number uint32, by job.Holder) *entry {
-	if h := m.holders[by]; h != nil && by != (job.Holder{}) {
+	if m.holders[by] != nil {
 		for high := (uint64(m.shard.NextID) >> 32) + 1; high > 0; high-- {
 			id := job.ID((high-1)<<32 | uint64(number))
-			if q := m.byID[h.jobs[id]]; q != nil && q.namespace == namespace {
+			if q := m.heldIn(by, id); q != nil && q.namespace == namespace {
 				return m.loadJob(q, id)
 			}
 		}

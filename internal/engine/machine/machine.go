@@ -83,9 +83,9 @@ type Machine struct {
 	spaces     map[string]map[string]*queue
 	byID       map[record.QueueID]*queue
 	dirty      []*queue
-	wakes      []*queue // queues that may have become fetchable in this transition
-	freed      []freedGroup
-	rooms      []*queue      // queues that may have room for waiting pushes
+	wakes      line[*queue] // queues that may have become fetchable in this transition
+	freed      line[freedGroup]
+	rooms      line[*queue]  // queues that may have room for waiting pushes
 	ripe       []job.BatchID // batches that may have reached a stage
 	inside     bool          // a command or a timer is being applied: rooms and ripe wait for its end
 	changedAt  uint64        // the last step that changed counters which Seal has to write
@@ -110,7 +110,7 @@ type Machine struct {
 	memo     keyMemo
 	found    []*entry // scratch of heads
 
-	sweeps []*sweep
+	sweeps []*sweep // in the order in which they began
 	out    []Completion
 
 	kb, vb, rb, fb []byte // scratch: key, value, read, entry of what is to be forgotten

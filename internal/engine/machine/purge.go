@@ -2,6 +2,7 @@ package machine
 
 import (
 	"math"
+	"slices"
 
 	"millrace/internal/job"
 	"millrace/internal/record"
@@ -147,41 +148,51 @@ func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
 		return
 	}
 	res.Count = int(min(q.total(), math.MaxInt32))
+	m.forgetLeases(q)
 	m.drop(q, c.KeepQueue)
 }
 
-// drop removes a queue with all its jobs. With keep a new, empty queue takes over
-// its settings and counters.
-func (m *Machine) drop(q *queue, keep bool) {
-	total := q.total()
-	m.endJobWaits(q)
-	old := q.ID
-	m.forgetReady(q)
-	for id, e := range m.jobs { // leased ones: each is dropped the same, in whatever order
-		if e.q == q {
-			m.dropResident(e)
-			delete(m.jobs, id)
+// forgetLeases lets the leased jobs of queues that are removed go from memory, in one
+// pass over all leases. Each is dropped the same, in whatever order.
+func (m *Machine) forgetLeases(qs ...*queue) {
+	m.mark++
+	some := false
+	for _, q := range qs {
+		if q.Counts[job.Leased] > 0 {
+			q.mark, some = m.mark, true
 		}
 	}
-	for _, h := range m.holders { // each the same, in whatever order
+	if !some {
+		return
+	}
+	for _, e := range m.jobs {
+		if e.q.mark == m.mark {
+			m.dropResident(e)
+		}
+	}
+	for _, h := range m.holders {
 		for id, at := range h.jobs {
-			if at == old {
+			if q := m.byID[at]; q != nil && q.mark == m.mark {
 				delete(h.jobs, id)
 			}
 		}
 		m.forgetHolder(h)
 	}
-	linked := q.Linked
+}
+
+// drop removes a queue with all its jobs, the leased ones of which are out of memory.
+// With keep a new, empty queue takes over its settings and counters. It reads nothing: a
+// flush of many queues makes a batch that is slow to read.
+func (m *Machine) drop(q *queue, keep bool) {
+	total := q.total()
+	m.endJobWaits(q)
+	old := q.ID
+	m.forgetReady(q)
+	if total > 0 || q.sweep != nil {
+		m.dropJobs(q)
+	}
 	delete(m.byID, old)
-	if linked {
-		m.sweepAfter(old, q.namespace)
-	}
-	for _, span := range record.QueueSpan(old) {
-		if linked && span[0][0] == record.JobsFrom(nil, old, 0)[0] {
-			continue // the sweep reads the jobs before it drops them
-		}
-		m.store.DeleteRange(span[0], span[1])
-	}
+	q.sweep = nil
 	m.del(record.QueueKey(nil, q.namespace, q.name))
 	m.del(record.QueueNameKey(nil, old))
 	rec := q.Queue
@@ -203,16 +214,31 @@ func (m *Machine) drop(q *queue, keep bool) {
 	m.forget(q)
 }
 
+// dropJobs deletes the records of a queue that is removed.
+func (m *Machine) dropJobs(q *queue) {
+	if q.Linked {
+		m.sweepAfter(q)
+	}
+	for _, span := range record.QueueSpan(q.ID) {
+		if q.Linked && span[0][0] == record.JobsFrom(nil, q.ID, 0)[0] {
+			continue // the sweep reads the jobs before it drops them
+		}
+		m.store.DeleteRange(span[0], span[1])
+	}
+}
+
 func (m *Machine) flush(c *job.Flush, res *job.Result) {
 	m.dropBatches(c.Namespace)
 	m.dropSpan(record.LocksSpan(c.Namespace))
 	m.dropSpan(record.OutcomesSpan(c.Namespace))
-	for _, q := range m.queuesInOrder() {
-		if q.namespace == c.Namespace && (c.Door == 0 || q.Doors.Has(c.Door)) {
-			m.drop(q, false)
-			res.Count++
-		}
+	doomed := slices.DeleteFunc(m.queuesInOrder(), func(q *queue) bool {
+		return q.namespace != c.Namespace || (c.Door != 0 && !q.Doors.Has(c.Door))
+	})
+	m.forgetLeases(doomed...)
+	for _, q := range doomed {
+		m.drop(q, false)
 	}
+	res.Count = len(doomed)
 }
 
 // dropSpan deletes a range of keys, if it has any.
@@ -224,41 +250,34 @@ func (m *Machine) dropSpan(lo, hi []byte) {
 
 // endJobWaits tells those who wait for results of jobs of a queue that is removed.
 func (m *Machine) endJobWaits(q *queue) {
-	for _, w := range m.waitersInOrder() {
-		if w.awaits == 0 || m.waiting[w.token] != w {
-			continue
-		}
-		if e := m.loadJob(q, w.awaits); e != nil {
-			m.refuse(w, job.ErrNotFound)
-		}
+	var ws []*waiter
+	for n := q.awaited.head; n != nil; n = n.next {
+		ws = append(ws, n.w)
+	}
+	sortWaiters(ws) // those for jobs that were moved came to the list late
+	for _, w := range ws {
+		m.refuse(w, job.ErrNotFound)
 	}
 }
 
-func (m *Machine) startSweep(q *queue) {
-	for _, s := range m.sweeps {
-		if s.id == q.ID {
-			s.next = 0
-			m.saveSweep(s)
-			return
-		}
-	}
-	s := &sweep{id: q.ID}
-	m.sweeps = append(m.sweeps, s)
+// startSweep begins the sweep of a queue, anew if it is under way.
+func (m *Machine) startSweep(q *queue) { m.saveSweep(m.sweepOf(q)) }
+
+// sweepAfter begins the sweep of a queue that is removed.
+func (m *Machine) sweepAfter(q *queue) {
+	s := m.sweepOf(q)
+	s.dropped = q.namespace
 	m.saveSweep(s)
 }
 
-// sweepAfter begins the sweep of a queue that has been removed.
-func (m *Machine) sweepAfter(id record.QueueID, namespace string) {
-	for _, s := range m.sweeps {
-		if s.id == id {
-			s.next, s.dropped = 0, namespace
-			m.saveSweep(s)
-			return
-		}
+// sweepOf returns the sweep of a queue, which is to begin anew.
+func (m *Machine) sweepOf(q *queue) *sweep {
+	if q.sweep == nil {
+		q.sweep = &sweep{id: q.ID}
+		m.sweeps = append(m.sweeps, q.sweep)
 	}
-	s := &sweep{id: id, dropped: namespace}
-	m.sweeps = append(m.sweeps, s)
-	m.saveSweep(s)
+	q.sweep.next = 0
+	return q.sweep
 }
 
 func (m *Machine) saveSweep(s *sweep) {
@@ -269,7 +288,11 @@ func (m *Machine) saveSweep(s *sweep) {
 func (m *Machine) loadSweep(key, value []byte) {
 	rec, err := record.DecodeSweep(value)
 	corrupt("sweep", err)
-	m.sweeps = append(m.sweeps, &sweep{id: record.ParseSweepKey(key), next: rec.Next, dropped: rec.Dropped})
+	s := &sweep{id: record.ParseSweepKey(key), next: rec.Next, dropped: rec.Dropped}
+	m.sweeps = append(m.sweeps, s)
+	if q := m.byID[s.id]; q != nil {
+		q.sweep = s
+	}
 }
 
 // sweepSome does one step of the clean-up and reports whether there is more.
@@ -392,4 +415,7 @@ func (m *Machine) endSweep(s *sweep) {
 	m.kb = record.SweepKey(m.kb[:0], s.id)
 	m.del(m.kb)
 	m.sweeps = m.sweeps[1:]
+	if q := m.byID[s.id]; q != nil {
+		q.sweep = nil
+	}
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 
@@ -47,8 +48,7 @@ func (m *Machine) checkPush(s *job.Spec) *job.Error {
 func (m *Machine) waitForRoom(token uint64, c *job.Push) {
 	q := m.find(c.Spec.Namespace, c.Spec.Queue)
 	w := &waiter{token: token, push: c}
-	w.nodes = []waitNode{{w: w, q: q}}
-	q.room.push(&w.nodes[0])
+	w.standIn(q, &q.room)
 	m.enqueue(w, m.deadline(c.RoomWait))
 }
 
@@ -56,7 +56,7 @@ func (m *Machine) waitForRoom(token uint64, c *job.Push) {
 func (m *Machine) wakeRoom(q *queue) {
 	if !q.rooming && !q.room.empty() {
 		q.rooming = true
-		m.rooms = append(m.rooms, q)
+		m.rooms.add(q)
 	}
 }
 
@@ -133,7 +133,7 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	q.Hidden = false
 	e := &entry{q: q, born: m.step, loaded: true}
 	e.Job = job.Job{
-		ID: m.nextID(s.Numbered), Namespace: q.namespace, Queue: q.name, Key: s.Key, Type: s.Type, Group: s.Group,
+		ID: m.nextID(s.Numbered), Namespace: q.namespace, Queue: q.name, QueueNum: uint32(q.ID), Key: s.Key, Type: s.Type, Group: s.Group,
 		Body: bytes.Clone(s.Body), BodyKind: s.BodyKind, Extra: bytes.Clone(s.Extra), Origin: s.Origin, Created: m.now, Policy: s.Policy,
 	}
 	if s.Numbered {
@@ -177,9 +177,8 @@ func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
 	blockers := m.blockers(s, earlier)
 	switch {
 	case len(blockers) > 0:
-		e.Blockers = blockers
 		m.enter(e, job.Blocked)
-		m.block(e)
+		m.block(e, blockers)
 		m.link(e)
 		m.save(e)
 	case e.RunAt > m.now:
@@ -399,11 +398,11 @@ func (r *rehearsal) keyInUse(s *job.Spec) (used bool) {
 }
 
 // blockers returns the live jobs among those that a spec names, ascending.
-func (m *Machine) blockers(s *job.Spec, earlier []*entry) []job.ID {
+func (m *Machine) blockers(s *job.Spec, earlier []*entry) []*entry {
 	if len(s.BlockedBy) == 0 {
 		return nil
 	}
-	var ids []job.ID
+	var es []*entry
 	for _, b := range s.BlockedBy {
 		var e *entry
 		switch {
@@ -414,14 +413,14 @@ func (m *Machine) blockers(s *job.Spec, earlier []*entry) []job.ID {
 		case b.Number != 0:
 			e = m.byNumber(s.Namespace, b.Number, job.Holder{})
 		default:
-			e = m.byJobID(&job.Ref{Namespace: s.Namespace, ID: b.ID})
+			e = m.loadRef(record.JobRef{Queue: record.QueueID(b.QueueNum), ID: b.ID})
 		}
 		if e != nil && e.q.namespace == s.Namespace && !e.State.Finished() && !e.Flags.Has(job.FlagTombstone) {
-			ids = append(ids, e.ID)
+			es = append(es, e)
 		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
+	slices.SortFunc(es, func(a, b *entry) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(es, func(a, b *entry) bool { return a.ID == b.ID })
 }
 
 // again returns the job as it is now; nil if it is gone.

@@ -23,7 +23,9 @@ type queue struct {
 
 	waiters waitList // fetches, in order of arrival
 	room    waitList // pushes that wait for room
+	awaited waitList // those who wait for results of its jobs
 	alarm   *alarm   // the end of a pause
+	sweep   *sweep   // the clean-up after a purge; nil if there is none
 }
 
 // noFirsts is the window of all queues that are known to have no groups.

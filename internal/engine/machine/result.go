@@ -15,13 +15,23 @@ func (m *Machine) await(token uint64, c *job.Await, res *job.Result) (answered b
 		res.Err = job.ErrTimeout
 		return true
 	}
-	m.waitFor(&waiter{token: token, awaits: e.ID}, m.deadline(c.Wait))
+	m.waitFor(&waiter{token: token, awaits: e.ID}, e.q, m.deadline(c.Wait))
 	return false
 }
 
-func (m *Machine) waitFor(w *waiter, until job.Time) {
+// waitFor has a caller wait for the result of a job of a queue.
+func (m *Machine) waitFor(w *waiter, q *queue, until job.Time) {
 	m.awaiting[w.awaits] = append(m.awaiting[w.awaits], w)
+	w.standIn(q, &q.awaited)
 	m.enqueue(w, until)
+}
+
+// moveWaits has those who wait for the result of a job wait in the queue that it is in now.
+func (m *Machine) moveWaits(e *entry) {
+	for _, w := range m.awaiting[e.ID] {
+		w.nodes[0].in.remove(&w.nodes[0])
+		w.standIn(e.q, &e.q.awaited)
+	}
 }
 
 // tellResult answers everybody who waits for a job that has finished.
@@ -49,16 +59,16 @@ func (m *Machine) run(token uint64, c *job.Run, res *job.Result) (answered bool)
 	e := m.prepare(&c.Spec)
 	m.enlist(e, &c.Spec)
 	e.Flags |= job.FlagEphemeral
-	w := &waiter{token: token, awaits: e.ID, run: true, at: e.q}
+	w := &waiter{token: token, awaits: e.ID, run: true}
 	m.runs[e.ID] = w
-	m.waitFor(w, m.deadline(c.Wait))
+	m.waitFor(w, e.q, m.deadline(c.Wait))
 	m.admit(e, &c.Spec, nil)
 	return false
 }
 
 // runJob returns the job of a run that waits; nil if it was purged and the clean-up
 // has not come to tell the caller yet.
-func (m *Machine) runJob(w *waiter) *entry { return m.loadJob(w.at, w.awaits) }
+func (m *Machine) runJob(w *waiter) *entry { return m.loadJob(w.nodes[0].q, w.awaits) }
 
 // finishRun answers the caller of a run, and with it everybody else who waits, and
 // the job is gone.

@@ -181,21 +181,36 @@ func (a *args) options() engine.CoreOptions {
 	return engine.CoreOptions{Few: int(a.number("few")), SweepStep: int(a.number("sweepstep"))}
 }
 
+// ref names a job. An id without a queue is that of a job wherever it is, unless it is
+// to stand alone.
 func (a *args) ref() job.Ref {
 	ns, q := a.namespace(), a.text("q")
 	r := job.ByID(ns, q, 0)
 	switch {
+	case a.vals["queuenum"] != "":
+		r = job.ByPlace(ns, uint32(a.number("queuenum")), job.ID(a.number("id")))
 	case a.vals["key"] != "":
 		r = job.ByKey(ns, a.text("key"))
 	case a.vals["serial"] != "":
 		r = job.BySerial(ns, q, uint64(a.number("serial")))
 	case a.vals["num"] != "":
 		r = job.ByNumber(ns, uint32(a.number("num")))
-	default:
+	case q != "" || a.flag("alone"):
 		r.ID = job.ID(a.number("id"))
+	default:
+		return a.s.placeOf(ns, job.ID(a.number("id")))
 	}
 	r.Queue = q
 	return r
+}
+
+// placeOf names a job by where it is.
+func (s *script) placeOf(ns string, id job.ID) job.Ref {
+	j, err := s.query().Get(job.ByID(ns, "", id))
+	if err != nil {
+		return job.ByPlace(ns, 0, id)
+	}
+	return j.Ref()
 }
 
 func (a *args) need() job.Need {
@@ -230,7 +245,7 @@ func (a *args) spec() job.Spec {
 		},
 	}
 	for _, id := range a.ids("after") {
-		s.BlockedBy = append(s.BlockedBy, job.Blocker{ID: id})
+		s.BlockedBy = append(s.BlockedBy, job.Blocker{QueueNum: a.s.placeOf(s.Namespace, id).QueueNum, ID: id})
 	}
 	for _, id := range a.ids("afternum") {
 		s.BlockedBy = append(s.BlockedBy, job.Blocker{Number: uint32(id)})
@@ -262,7 +277,11 @@ var commands = map[string]func(a *args) job.Command{
 		}
 	},
 	"return": func(a *args) job.Command {
-		return &job.Return{Namespace: a.namespace(), IDs: a.ids("ids"), By: a.holder("by")}
+		c, ns := &job.Return{By: a.holder("by")}, a.namespace()
+		for _, id := range a.ids("ids") {
+			c.Refs = append(c.Refs, a.s.placeOf(ns, id))
+		}
+		return c
 	},
 	"bury": func(a *args) job.Command {
 		return &job.Bury{Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}

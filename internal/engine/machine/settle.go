@@ -29,8 +29,7 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 			m.answer(e, res)
 		}
 		m.delist(e)
-		m.removeButSlot(e)
-		m.succeeded(e)
+		m.removeAwaited(e)
 		return
 	}
 	m.delist(e)
@@ -205,9 +204,8 @@ func (m *Machine) release(c *job.Release, res *job.Result) {
 
 // giveBack undoes deliveries that never reached their caller.
 func (m *Machine) giveBack(c *job.Return, res *job.Result) {
-	for _, id := range c.IDs {
-		ref := job.ByID(c.Namespace, "", id)
-		e, err := m.lookup(&ref, 0, job.NeedHeld, c.By)
+	for i := range c.Refs {
+		e, err := m.lookup(&c.Refs[i], 0, job.NeedHeld, c.By)
 		if err != nil {
 			continue // settled, lapsed or gone meanwhile
 		}
@@ -287,19 +285,20 @@ func (m *Machine) delete(c *job.Delete, res *job.Result) {
 // discard removes a job by somebody's will: what waits for it is released.
 func (m *Machine) discard(e *entry) {
 	m.count(e.q, job.CountDeleted)
-	awaited := e.Flags.Has(job.FlagDependants)
-	m.removeButSlot(e)
-	if awaited {
-		m.strike(e.ID)
-	}
+	m.removeAwaited(e)
 }
 
-// removeButSlot removes a job, but for the slot that a dead one may leave.
-func (m *Machine) removeButSlot(e *entry) {
+// removeAwaited removes a job, but for the slot that a dead one may leave, and releases
+// those that wait for it.
+func (m *Machine) removeAwaited(e *entry) {
+	awaited := e.Flags.Has(job.FlagDependants) // which a slot has not
 	if leavesSlot(e) {
 		m.entomb(e)
 	} else {
 		m.remove(e)
+	}
+	if awaited {
+		m.strike(e.ID)
 	}
 }
 
@@ -412,7 +411,7 @@ func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	e.Since = since
 	e.Flags |= back
 	if s == job.Blocked {
-		m.block(e)
+		m.listBlocked(e)
 	}
 	m.save(e)
 	m.wakeRoom(e.q)
@@ -443,7 +442,7 @@ func (m *Machine) transfer(e *entry, name string) {
 	m.unlink(e)
 	e.q = m.makeQueue(e.Namespace, name)
 	e.q.Hidden = false
-	e.Queue = e.q.name
+	e.Queue, e.QueueNum = e.q.name, uint32(e.q.ID)
 	e.Flags &^= job.FlagSerial
 	if e.q.Settings.Serials {
 		e.Flags |= job.FlagSerial
@@ -463,8 +462,6 @@ func (m *Machine) transfer(e *entry, name string) {
 		m.putResult(e)
 	}
 	m.link(e)
-	if w := m.runs[e.ID]; w != nil {
-		w.at = e.q
-	}
+	m.moveWaits(e)
 	m.wakeRoom(old)
 }

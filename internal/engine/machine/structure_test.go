@@ -197,6 +197,34 @@ func TestAlarmHeap(t *testing.T) {
 	}
 }
 
+// A line gives out what was added in that order, and keeps nothing of what it gave out.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 4))
+	var l line[*int]
+	var model []*int
+	for i := range 5000 {
+		if rnd.IntN(2) == 0 {
+			l.add(&i)
+			model = append(model, &i)
+		}
+		if l.empty() != (len(model) == 0) {
+			t.Fatalf("empty is %v with %d in it", l.empty(), len(model))
+		}
+		if len(model) > 0 && rnd.IntN(2) == 0 {
+			if first, got := l.first(), l.take(); got != model[0] || first != got {
+				t.Fatalf("took %d after seeing %d, want %d", *got, *first, *model[0])
+			}
+			model = model[1:]
+		}
+		for _, p := range l.items[:l.head] {
+			if p != nil {
+				t.Fatal("what was taken is still held")
+			}
+		}
+	}
+}
+
 // The waiting callers of a queue keep their order whoever goes.
 func TestWaitList(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,17 +20,23 @@ type waiter struct {
 
 	push *job.Push // waits for room
 
-	awaits job.ID // waits for the result of this job
+	awaits job.ID // waits for the result of this job, in the list of the queue that it is in
 	run    bool   // and that job is its own
-	at     *queue // where that job is
 	late   bool   // its time is up, but a worker has the job
 }
 
-// waitNode is a place in a waitList.
+// waitNode is a place in a list of a queue.
 type waitNode struct {
 	w          *waiter
 	q          *queue
+	in         *waitList
 	prev, next *waitNode
+}
+
+// standIn gives a caller that waits for one queue its place in a list of it.
+func (w *waiter) standIn(q *queue, in *waitList) {
+	w.nodes = []waitNode{{w: w, q: q, in: in}}
+	in.push(&w.nodes[0])
 }
 
 // waitList is a queue of callers in order of arrival. The zero value is empty.
@@ -200,11 +207,7 @@ func (m *Machine) dequeue(w *waiter) {
 	m.clearAlarm(&w.alarm)
 	for i := range w.nodes {
 		n := &w.nodes[i]
-		if w.push != nil {
-			n.q.room.remove(n)
-		} else {
-			n.q.waiters.remove(n)
-		}
+		n.in.remove(n)
 		m.forget(n.q)
 	}
 	w.nodes = nil
@@ -273,7 +276,7 @@ func (m *Machine) cancel(c *job.Cancel, res *job.Result) {
 func (m *Machine) wake(q *queue) {
 	if !q.waking && !q.waiters.empty() {
 		q.waking = true
-		m.wakes = append(m.wakes, q)
+		m.wakes.add(q)
 	}
 }
 
@@ -293,14 +296,13 @@ func (m *Machine) serveWakes() {
 		switch {
 		case len(m.ripe) > 0 && !m.inside:
 			m.advance()
-		case len(m.rooms) > 0 && !m.inside:
-			if q := m.rooms[0]; !m.letIn(q) {
-				m.rooms = slices.Delete(m.rooms, 0, 1)
+		case !m.rooms.empty() && !m.inside:
+			if q := m.rooms.first(); !m.letIn(q) {
+				m.rooms.take()
 				q.rooming = false
 			}
-		case len(m.wakes) > 0:
-			q := m.wakes[0]
-			m.wakes = slices.Delete(m.wakes, 0, 1)
+		case !m.wakes.empty():
+			q := m.wakes.take()
 			q.waking = false
 			m.serve(q)
 		default:
@@ -338,11 +340,11 @@ func (m *Machine) waitersInOrder() []*waiter {
 	for _, w := range m.waiting {
 		ws = append(ws, w)
 	}
-	slices.SortFunc(ws, func(a, b *waiter) int {
-		if a.arrival < b.arrival {
-			return -1
-		}
-		return 1
-	})
+	sortWaiters(ws)
 	return ws
+}
+
+// sortWaiters sorts callers in the order in which they came.
+func sortWaiters(ws []*waiter) {
+	slices.SortFunc(ws, func(a, b *waiter) int { return cmp.Compare(a.arrival, b.arrival) })
 }

@@ -30,17 +30,76 @@ func (g *generator) bonds(s *job.Spec) {
 
 // relock ends a lock and takes it again.
 func (g *generator) relock() []job.Command {
-	name := choose(g, slices.SortedFunc(maps.Keys(g.model.locks), func(a, b lockName) int {
-		return cmp.Or(strings.Compare(a.ns, b.ns), strings.Compare(a.name, b.name))
-	})...)
 	p := &job.Push{Spec: g.spec()}
-	p.Spec.Namespace, p.Spec.Lock, p.Spec.LockFor = name.ns, name.name, time.Minute
-	id := g.model.locks[name].taker
-	ack := &job.Ack{Ref: job.ByID(name.ns, "", id), Need: job.NeedUnfinished}
-	if j := g.model.jobs[id]; j != nil {
-		ack.By = j.Lease.Holder
+	locking := g.model.sorted(func(j *entry) bool {
+		return g.model.locks[lockName{j.Namespace, j.Lock}].taker == j.ID && j.LockUntil == job.LockUntilAck
+	})
+	if len(locking) == 0 {
+		return []job.Command{p}
 	}
-	return []job.Command{ack, p}
+	j := choose(g, locking...)
+	p.Spec.Namespace, p.Spec.Lock, p.Spec.LockFor, p.Spec.Unique = j.Namespace, j.Lock, time.Minute, false
+	return []job.Command{&job.Ack{Ref: g.placeOf(j.ID), By: j.Lease.Holder, Need: job.NeedUnfinished}, p}
+}
+
+// lostLock returns the jobs that have lost their lock to another one.
+func (g *generator) lostLock() []*entry {
+	return g.model.sorted(func(j *entry) bool {
+		l, there := g.model.locks[lockName{j.Namespace, j.Lock}]
+		return j.Lock != "" && there && l.taker != j.ID && g.model.now < l.until
+	})
+}
+
+// rejoin acks a job of a batch and pushes another one into it.
+func (g *generator) rejoin() []job.Command {
+	p := &job.Push{Spec: g.spec()}
+	in := g.inBatch()
+	if len(in) == 0 {
+		return []job.Command{p}
+	}
+	j := choose(g, in...)
+	p.Spec.Namespace, p.Spec.Batch = j.Namespace, j.Batch
+	return []job.Command{&job.Ack{Ref: g.placeOf(j.ID), By: j.Lease.Holder, Need: job.NeedUnfinished}, p}
+}
+
+// compete makes a push ask for the lock that one that waits for room will ask for, or
+// wait for room itself.
+func (g *generator) compete(c *job.Push) {
+	if !g.chance(g.locks) {
+		return
+	}
+	for _, w := range g.model.waits {
+		if p, ok := w.cmd.(*job.Push); ok && p.Spec.Lock != "" {
+			c.Spec.Namespace, c.Spec.Lock, c.Spec.LockFor = p.Spec.Namespace, p.Spec.Lock, time.Hour
+			return
+		}
+	}
+	for _, q := range g.model.inOrder() {
+		if g.model.full(q.queueName) {
+			c.Spec.Namespace, c.Spec.Queue, c.Spec.Lock, c.RoomWait = q.ns, q.name, choose(g, "l1", "l2"), time.Hour
+			return
+		}
+	}
+}
+
+// moment returns a time at which something happens: a timer, or the end of a lock or of
+// an outcome, which no timer tells.
+func (g *generator) moment(now job.Time) job.Time {
+	if g.chance(60) {
+		return g.model.NextTimer()
+	}
+	next := job.Never
+	for _, l := range g.model.locks {
+		if l.until > now {
+			next = min(next, l.until)
+		}
+	}
+	for _, o := range g.model.outcomes {
+		if o.until > now {
+			next = min(next, o.until)
+		}
+	}
+	return next
 }
 
 // batch returns a batch and its namespace, mostly one that fits.
@@ -101,20 +160,58 @@ func (g *generator) callback(ns string) *job.Spec {
 		return nil
 	}
 	s := g.spec()
-	s.Namespace = ns
+	if g.chance(95) {
+		s.Namespace = ns
+	}
 	if g.chance(70) {
 		s.RunAt, s.Delay, s.TTL, s.BlockedBy, s.Policy.ExpireAt = 0, 0, 0, nil, 0
 	}
 	return &s
 }
 
-// inBatch returns the jobs that a batch waits for: its callbacks, else its members.
+// inBatch returns the jobs that a batch waits for: its callbacks, else its members, at
+// first those of batches that can still succeed.
 func (g *generator) inBatch() []*entry {
 	callback := func(j *entry) bool { return g.model.batches[j.Batch] != nil && !j.counts() && !j.State.Finished() }
 	if jobs := g.model.sorted(callback); len(jobs) > 0 && g.chance(75) {
 		return jobs
 	}
+	hopeful := func(j *entry) bool {
+		b := g.model.batches[j.Batch]
+		if b == nil || !j.counts() {
+			return false
+		}
+		for id, who := range b.members {
+			if !who.acked && g.model.jobs[id] == nil {
+				return false
+			}
+		}
+		return true
+	}
+	if jobs := g.model.sorted(hopeful); len(jobs) > 0 {
+		return jobs
+	}
 	return g.model.sorted(func(j *entry) bool { return g.model.batches[j.Batch] != nil && j.counts() })
+}
+
+// run makes a Run, which may be all that a batch waits for.
+func (g *generator) run() job.Command {
+	c := &job.Run{Spec: g.spec(), Wait: g.patience()}
+	for _, id := range slices.Sorted(maps.Keys(g.model.batches)) {
+		if b := g.model.batches[id]; b.complete.state == job.CallbackWaiting && b.failed() == b.pending() && g.chance(40) {
+			c.Spec.Namespace, c.Spec.Batch, c.Wait = b.ns, id, time.Hour
+		}
+	}
+	return c
+}
+
+// fragile reports whether a batch waits for a job that a restart ends: a good moment
+// for one.
+func (g *generator) fragile() bool {
+	return len(g.model.sorted(func(j *entry) bool {
+		b := g.model.batches[j.Batch]
+		return b != nil && j.counts() && j.Flags.Has(job.FlagEphemeral) && !b.open && b.complete.state == job.CallbackWaiting
+	})) > 0
 }
 
 // report makes a report about a job that takes them, or took them when it was there.

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+
+	"millrace/internal/job"
+	"millrace/internal/store/memstore"
+)
+
+// What was added is found, and of what was not nearly nothing.
+func TestBloom(t *testing.T) {
+	t.Parallel()
+	const keys = 20000
+	b := newBloom(keys)
+	for i := range keys {
+		b.add(fmt.Appendf(nil, "key %d", i))
+	}
+	wrong := 0
+	for i := range keys {
+		if !b.has(fmt.Appendf(nil, "key %d", i)) {
+			t.Fatalf("key %d was added and is not found", i)
+		}
+		if b.has(fmt.Appendf(nil, "other %d", i)) {
+			wrong++
+		}
+	}
+	if wrong > keys/50 {
+		t.Errorf("%d of %d keys that were not added are found", wrong, keys)
+	}
+}
+
+// The filter is made while keys come and go, several times over: a key in use is always
+// refused, and one that is not is always taken.
+func TestFilterUnderChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		inUse := map[string]bool{}
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 3 { // after the first the store has keys to begin with
+			e, err := Open(Options{Store: s, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := e.NewCaller()
+			made := 0
+			for range 3000 {
+				key := fmt.Sprint(rng.IntN(300))
+				var err *job.Error
+				if rng.IntN(2) == 0 {
+					err = c.Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Key: key, Unique: true}})[0].Err
+					if (err != nil) != inUse[key] {
+						t.Fatalf("push of key %s, in use: %v: %v", key, inUse[key], err)
+					}
+					inUse[key] = true
+				} else {
+					err = c.Do(t.Context(), &job.Delete{Ref: job.ByKey("ns", key), Need: job.NeedAny})[0].Err
+					if (err == nil) != inUse[key] {
+						t.Fatalf("delete of key %s, in use: %v: %v", key, inUse[key], err)
+					}
+					inUse[key] = false
+				}
+				e.mu.Lock()
+				if f := &e.core.filter; f.now != nil && f.next == nil && f.now.added > 200 {
+					f.now.room = 0 // worn out
+					made++
+				}
+				e.mu.Unlock()
+			}
+			synctest.Wait()
+			if made < 3 {
+				t.Errorf("the filter was made %d times", made)
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A key that is not in use is not asked of the store.
+func TestFilterSparesReads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, err := Open(Options{Store: memstore.New(), Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Close() }()
+		c := e.NewCaller()
+		push := func(key string) {
+			c.Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Key: key, Unique: true}})
+		}
+		push("first")
+		synctest.Wait()
+		e.mu.Lock()
+		made := e.core.filter.now
+		e.mu.Unlock()
+		if made == nil {
+			t.Fatal("no filter was made")
+		}
+		push("second")
+		if made.added != 1 {
+			t.Errorf("the filter knows of %d keys set since it was made", made.added)
+		}
+	})
+}
