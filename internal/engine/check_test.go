@@ -25,7 +25,7 @@ func aged(t *testing.T) *memstore.Store {
 		later := push("q", "later")
 		later.Spec.Delay = time.Hour
 		waiting := push("q", "waiting")
-		waiting.Spec.Blockers = []job.Blocker{{Ref: job.ByID("ns", "", 1)}}
+		waiting.Spec.BlockedBy = []job.Blocker{{QueueNum: 1, ID: 1}}
 		do(t, e, push("q", "first"), push("q", "second"), later, waiting)
 		held := fetch("q", 0)
 		held.OnEnd, held.Holder = job.EndRelease, e.NewHolder()
@@ -45,7 +45,7 @@ func TestCheckSound(t *testing.T) {
 		t.Error(err)
 	}
 	info, _, err := engine.NewQuery(s).Queue("ns", "q")
-	if err != nil || info.Counts[job.Leased] != 1 {
+	if err != nil || info.Counts[job.Leased] != 1 || info.Counts[job.Blocked] != 1 {
 		t.Errorf("the check has changed the store: %v, %v", info.Counts, err)
 	}
 }

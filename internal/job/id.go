@@ -15,6 +15,10 @@ type Holder struct {
 	Num  uint64
 }
 
+// Digest stands for what a job is about: equal for equal things, and made so that no two
+// others are. Zero is none.
+type Digest [16]byte
+
 // Door says through which kind of listener a job came or was fetched. The
 // numbers are given out by the dialects; the engine only keeps them.
 type Door uint8

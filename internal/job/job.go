@@ -17,6 +17,7 @@ type Job struct {
 	BodyKind  BodyKind
 	Extra     []byte // what the pushing dialect wants back, opaque
 	Origin    Door
+	Like      Digest // what it is about
 	Created   Time
 
 	// Where it stands.

@@ -4,14 +4,16 @@ package job
 // and appends to Jobs[:0] and IDs[:0].
 type Result struct {
 	Err       *Error
-	ID        ID      // Push, Run
+	ID        ID      // Push
 	Serial    uint64  // Push, if HasSerial
 	HasSerial bool    // Push: the queue counts
 	State     State   // Push: the state the job is in now
 	Batch     BatchID // NewBatch
 	IDs       []ID    // Atomic: of its pushes, in order
 	Count     int
-	Jobs      []Job // Fetch: the leased jobs; others with Want, and Await: the one job
+	// Jobs has what a Fetch has leased, the one job of an Await, a Run and of others with
+	// Want, and for a Push the one that was there, if that is why nothing was pushed.
+	Jobs []Job
 }
 
 // Reset empties r for another use.

@@ -161,6 +161,7 @@ const (
 	specNumbered = 1 << iota
 	specTTLFromRun
 	specTracked
+	specLike
 )
 
 // specBase is what the times of a spec are relative to: any instant after 1970 does.
@@ -168,7 +169,7 @@ const specBase job.Time = 1 << 50
 
 func appendSpec(dst []byte, s *job.Spec) []byte {
 	var bits byte
-	for i, on := range [...]bool{s.Numbered, s.TTLFromRun, s.Tracked} {
+	for i, on := range [...]bool{s.Numbered, s.TTLFromRun, s.Tracked, s.Like != (job.Digest{})} {
 		if on {
 			bits |= 1 << i
 		}
@@ -185,6 +186,9 @@ func appendSpec(dst []byte, s *job.Spec) []byte {
 	dst = appendSince(dst, s.RunAt, specBase)
 	dst = binary.AppendVarint(dst, int64(s.Delay))
 	dst = binary.AppendVarint(dst, int64(s.TTL))
+	if bits&specLike != 0 {
+		dst = append(dst, s.Like[:]...)
+	}
 	return appendBlockers(dst, s.BlockedBy)
 }
 
@@ -226,6 +230,9 @@ func (d *decoder) spec() *job.Spec {
 	s.RunAt = d.since(specBase)
 	s.Delay = time.Duration(d.varint())
 	s.TTL = time.Duration(d.varint())
+	if bits&specLike != 0 {
+		s.Like = d.digest()
+	}
 	n := d.uvarint()
 	if n > uint64(len(d.b)) {
 		d.fail()

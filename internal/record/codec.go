@@ -83,6 +83,15 @@ func (d *decoder) bytes() []byte {
 
 func (d *decoder) text() string { return string(d.bytes()) }
 
+// digest returns one that is there: not zero.
+func (d *decoder) digest() (v job.Digest) {
+	n := copy(v[:], d.b)
+	if d.b = d.b[n:]; v == (job.Digest{}) || n < len(v) {
+		d.fail()
+	}
+	return v
+}
+
 func (d *decoder) fail() { d.b, d.bad = nil, true }
 
 func (d *decoder) version(what string, newest byte) error { //nolint:unparam // all records are at their first version
@@ -132,9 +141,10 @@ func (d *decoder) since(base job.Time) job.Time {
 
 // What is in the same byte as the state: which of the rarer fields follow.
 const (
-	metaBatch = 1 << (iota + 6)
+	metaLike = 1 << (iota + 5)
+	metaBatch
 	metaLock
-	metaState = metaBatch - 1
+	metaState = metaLike - 1
 )
 
 // AppendMeta appends how a job stands: what changes with its state, and what is needed
@@ -146,6 +156,9 @@ func AppendMeta(dst []byte, j *job.Job) []byte {
 	}
 	if j.Lock != "" {
 		state |= metaLock
+	}
+	if j.Like != (job.Digest{}) {
+		state |= metaLike
 	}
 	dst = append(dst, metaVersion, state)
 	dst = binary.AppendUvarint(dst, uint64(j.Flags))
@@ -173,6 +186,9 @@ func AppendMeta(dst []byte, j *job.Job) []byte {
 	}
 	if j.Lock != "" {
 		dst = append(appendString(dst, j.Lock), byte(j.LockUntil))
+	}
+	if state&metaLike != 0 {
+		dst = append(dst, j.Like[:]...)
 	}
 	switch j.State {
 	case job.Leased:
@@ -228,6 +244,10 @@ func DecodeMeta(b []byte, j *job.Job) error {
 		if j.Lock, j.LockUntil = d.text(), job.LockEnd(d.byte()); j.Lock == "" {
 			d.fail()
 		}
+	}
+	j.Like = job.Digest{}
+	if state&metaLike != 0 {
+		j.Like = d.digest()
 	}
 	j.Lease, j.Blockers = job.Lease{}, nil
 	switch j.State {

@@ -49,9 +49,11 @@ func goldenJobs() map[string]job.Job {
 	scheduled.RunAt, scheduled.Since = job.Never, goldenTime-1
 	locked := plainJob(job.Ready)
 	locked.Batch, locked.Lock, locked.LockUntil, locked.Flags = 300, "lock", job.LockUntilFetch, job.FlagTracked|job.FlagTried
+	alike := plainJob(job.Ready)
+	alike.Like = job.Digest{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 	return map[string]job.Job{
-		"job_locked": locked,
-		"job_ready":  plainJob(job.Ready), "job_tombstone": tombstone, "job_blocked": blocked, "job_scheduled": scheduled,
+		"job_locked": locked, "job_alike": alike,
+		"job_ready": plainJob(job.Ready), "job_tombstone": tombstone, "job_blocked": blocked, "job_scheduled": scheduled,
 		"job_leased": {
 			State: job.Leased, Flags: job.FlagNumbered | job.FlagSerial | job.FlagDependants | job.FlagFailures,
 			Created: goldenTime, Since: goldenTime + 5e6, Entered: 300,
@@ -82,7 +84,7 @@ func goldenDef() BatchDef {
 			RunAt: specBase + 1, Delay: time.Second, TTL: 2 * time.Second, TTLFromRun: true, At: job.PlaceHead, Tracked: true,
 			BlockedBy: []job.Blocker{{QueueNum: 7, ID: 300}, {Number: 5}},
 		},
-		Success: &job.Spec{Namespace: "ns", Queue: "queue"},
+		Success: &job.Spec{Namespace: "ns", Queue: "queue", Like: job.Digest{15: 1}},
 	}
 }
 
@@ -218,6 +220,7 @@ func TestGoldenKeys(t *testing.T) {
 		"list leased bound": ListKey(nil, 7, ListLeased, &bound),
 		"list grouped":      ListKey(nil, 7, ListGrouped, j), "list first": ListKey(nil, 7, ListFirst, j),
 		"list per group": ListKey(nil, 7, ListPerGroup, j),
+		"alike":          AlikeKey(nil, 7, job.Digest{1, 15: 16}, j.ID),
 		"group":          GroupKey(nil, 7, j.Group), "serial": SerialKey(nil, 7, 41), "timer": TimerKey(nil, goldenTime, 7, j.ID),
 		"dependant": DependantKey(nil, 5, 7, j.ID), "ephemeral": EphemeralKey(nil, 7, j.ID), "key": KeyKey(nil, ns, "key"),
 		"more": MoreKey(nil, ns, "key", j.ID), "number": NumberKey(nil, 12344), "queue": QueueKey(nil, ns, "name"),

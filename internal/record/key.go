@@ -10,6 +10,7 @@ import (
 // The key spaces. Everything that belongs to one queue and can be dropped with it
 // has the queue's number right behind the first byte.
 const (
+	spaceAlike     = 'a' // queue, digest, id
 	spaceBatch     = 'b' // batch, part
 	spaceBatches   = 'B' // namespace, batch
 	spaceDependant = 'd' // blocker id, dependant's queue and id
@@ -84,11 +85,11 @@ func ParseJobKey(key []byte) (q QueueID, id job.ID, part Part, ok bool) {
 	return QueueID(binary.BigEndian.Uint32(key[1:])), job.ID(binary.BigEndian.Uint64(key[5:])), Part(key[13]), true
 }
 
-// QueueSpan returns the range of all jobs, lists, groups or serials of q, one
+// QueueSpan returns the range of all jobs, lists, groups, serials or likenesses of q, one
 // range per key space.
 func QueueSpan(q QueueID) [][2][]byte {
-	spans := make([][2][]byte, 0, 4)
-	for _, space := range []byte{spaceJob, spaceList, spaceGroup, spaceSerial} {
+	spans := make([][2][]byte, 0, 5)
+	for _, space := range []byte{spaceJob, spaceList, spaceGroup, spaceSerial, spaceAlike} {
 		spans = append(spans, [2][]byte{queueSpace(nil, space, q), queueSpace(nil, space, q+1)})
 	}
 	return spans
@@ -227,6 +228,27 @@ func NumberKey(dst []byte, number uint32) []byte {
 func SerialKey(dst []byte, q QueueID, serial uint64) []byte {
 	return binary.BigEndian.AppendUint64(queueSpace(dst, spaceSerial, q), serial)
 }
+
+// AlikeKey appends the entry of a job under what it is about.
+func AlikeKey(dst []byte, q QueueID, like job.Digest, id job.ID) []byte {
+	return binary.BigEndian.AppendUint64(append(queueSpace(dst, spaceAlike, q), like[:]...), uint64(id))
+}
+
+// AlikeFrom returns the range of the jobs of q that are about the same, from an id on.
+func AlikeFrom(q QueueID, like job.Digest, id job.ID) (lo, hi []byte) {
+	return AlikeKey(nil, q, like, id), append(AlikeKey(nil, q, like, math.MaxUint64), 0)
+}
+
+// ParseAlikeKey splits the entry of a job under what it is about.
+func ParseAlikeKey(key []byte) (q QueueID, like job.Digest, id job.ID, ok bool) {
+	if len(key) != 29 || key[0] != spaceAlike {
+		return 0, job.Digest{}, 0, false
+	}
+	return QueueID(binary.BigEndian.Uint32(key[1:])), job.Digest(key[5:21]), EntryID(key), true
+}
+
+// AllAlike returns the range of all such entries.
+func AllAlike() (lo, hi []byte) { return []byte{spaceAlike}, []byte{spaceAlike + 1} }
 
 // DependantKey appends the entry that says that job id of queue q waits for blocker.
 func DependantKey(dst []byte, blocker job.ID, q QueueID, id job.ID) []byte {

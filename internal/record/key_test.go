@@ -184,6 +184,7 @@ func TestSpans(t *testing.T) {
 	for q := QueueID(1); q < 5; q++ {
 		keys := [][]byte{
 			JobKey(nil, q, 1<<53-1, PartResult), ListKey(nil, q, ListPerGroup, j), GroupKey(nil, q, "\xff\xff"), SerialKey(nil, q, math.MaxUint64),
+			AlikeKey(nil, q, job.Digest{255, 15: 255}, math.MaxUint64),
 		}
 		for p := QueueID(1); p < 5; p++ {
 			n := 0
@@ -205,6 +206,14 @@ func TestSpans(t *testing.T) {
 			t.Errorf("dependants of 2, blocker %d: %v", id, got)
 		}
 	}
+	for _, like := range []job.Digest{{15: 1}, {15: 2}, {14: 1}} {
+		for id := job.ID(1); id < 4; id++ {
+			lo, hi := AlikeFrom(7, job.Digest{15: 1}, 2)
+			if got := within(AlikeKey(nil, 7, like, id), lo, hi); got != (like == job.Digest{15: 1} && id >= 2) {
+				t.Errorf("alike from 2 on, job %d about %x: %v", id, like, got)
+			}
+		}
+	}
 	lo, hi := BoundLeases(3)
 	for end := job.EndKeep; end <= job.EndFail; end++ {
 		j := &job.Job{ID: 1, Entered: math.MaxUint64, Lease: job.Lease{OnEnd: end}}
@@ -217,9 +226,10 @@ func TestSpans(t *testing.T) {
 		"timer":  TimerKey(nil, job.Never, math.MaxUint32, math.MaxUint64),
 		"forget": ForgetKey(nil, job.Never, math.MaxUint64, LockKey(nil, "", "")),
 		"lock":   LockKey(nil, "\xff", "\xff"), "outcome": OutcomeKey(nil, "\xff", "\xff"),
+		"alike": AlikeKey(nil, math.MaxUint32, job.Digest{255}, math.MaxUint64),
 		"batch": BatchKey(nil, math.MaxUint64, BatchFixed), "batches": BatchesKey(nil, "\xff", math.MaxUint64), "value": ValueKey(nil, "\xff", "\xff"),
 	} {
-		for what, span := range map[string]func() (lo, hi []byte){"lock": AllLocks, "outcome": AllOutcomes, "batch": AllBatches} {
+		for what, span := range map[string]func() (lo, hi []byte){"lock": AllLocks, "outcome": AllOutcomes, "batch": AllBatches, "alike": AllAlike} {
 			if lo, hi := span(); within(key, lo, hi) != (name == what) {
 				t.Errorf("the key of a %s and the span of a %s", name, what)
 			}
@@ -251,6 +261,10 @@ func TestKeysComeBack(t *testing.T) {
 		}
 		if q2, id2, ok := ParseDependantKey(DependantKey(nil, 9, q, id)); q2 != q || id2 != id || !ok {
 			t.Fatalf("dependant key of %d, %d comes back as %d, %d, %v", q, id, q2, id2, ok)
+		}
+		like := g.digest()
+		if q2, like2, id2, ok := ParseAlikeKey(AlikeKey(nil, q, like, id)); q2 != q || like2 != like || id2 != id || !ok {
+			t.Fatalf("entry of %d, %x, %d comes back as %d, %x, %d, %v", q, like, id, q2, like2, id2, ok)
 		}
 		if r := ParseEphemeralKey(EphemeralKey(nil, q, id)); r != (JobRef{q, id}) {
 			t.Fatalf("ephemeral key of %d, %d comes back as %v", q, id, r)

@@ -86,6 +86,9 @@ func (g gen) meta() job.Job {
 		j.Serial = g.uint64()
 	}
 	if g.bool() {
+		j.Like = g.digest()
+	}
+	if g.bool() {
 		j.Batch = 1 + job.BatchID(g.uint64()>>1)
 	}
 	if g.bool() {
@@ -104,6 +107,10 @@ func (g gen) meta() job.Job {
 		}
 	}
 	return j
+}
+
+func (g gen) digest() job.Digest {
+	return job.Digest{0: g.byte(), 7: g.byte(), 15: 1 | g.byte()}
 }
 
 func (g gen) progress() Progress {
@@ -139,6 +146,9 @@ func (g gen) spec() *job.Spec {
 		Namespace: g.text(), Queue: g.text(), Key: g.text(), Numbered: g.bool(), Type: g.text(), Group: g.text(),
 		BodyKind: job.BodyKind(g.IntN(5)), Extra: g.bytes(), Origin: job.Door(g.byte()), Policy: g.policy(), RunAt: g.time(),
 		Delay: time.Duration(g.int64()), TTL: time.Duration(g.int64()), TTLFromRun: g.bool(), At: job.Place(g.IntN(6)), Tracked: g.bool(),
+	}
+	if g.bool() {
+		s.Like = g.digest()
 	}
 	if s.BodyKind != job.BodyNone {
 		s.Body = append([]byte{}, g.bytes()...) // an empty body differs from none

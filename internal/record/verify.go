@@ -40,7 +40,7 @@ func verify(key, value []byte) (ok bool, err error) {
 	case spaceJob:
 		return verifyPart(key, value)
 	case spaceList:
-		return size > 5+1+8 && empty, nil
+		return size >= 5+1+8 && empty, nil
 	case spaceGroup:
 		_, err = DecodeUint(value)
 		return size > 5, err
@@ -62,6 +62,9 @@ func verify(key, value []byte) (ok bool, err error) {
 	case spaceSerial:
 		_, err = DecodeUint(value)
 		return size == 13, err
+	case spaceAlike:
+		_, _, _, ok = ParseAlikeKey(key)
+		return ok && empty, nil
 	case spaceDependant:
 		_, _, ok = ParseDependantKey(key)
 		return ok && empty, nil

@@ -38,7 +38,9 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 		if delivered[g.ID] && state == job.Leased {
 			state = job.Ready
 		}
-		return differ("push", []any{g.ID, g.Serial, g.HasSerial, state}, []any{w.ID, w.Serial, w.HasSerial, w.State})
+		if d := differ("push", []any{g.ID, g.Serial, g.HasSerial, state}, []any{w.ID, w.Serial, w.HasSerial, w.State}); d != "" {
+			return d
+		}
 	case *job.Atomic:
 		return differ("ids", g.IDs, w.IDs)
 	case *job.NewBatch:

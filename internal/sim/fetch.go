@@ -111,7 +111,12 @@ func (m *Model) serve() {
 		if w == nil {
 			break
 		}
-		r, _ := m.push(&c.Spec, nil, nil)
+		var r job.Result
+		if j := m.alike(c); j != nil {
+			r = instead(j)
+		} else {
+			r, _ = m.push(&c.Spec, nil, nil)
+		}
 		m.complete(w, r)
 		m.advance()
 	}
@@ -146,7 +151,7 @@ func (m *Model) nextPush() (*wait, *job.Push) {
 		if told && id == m.peekID(&c.Spec) {
 			return w, c
 		}
-		if next == nil || told && id == 0 { // a refusal must be for what is there already
+		if next == nil || told && (id == 0 || m.jobs[id] != nil) { // refused, or given way, for what is there already
 			next = w
 		}
 	}

@@ -18,8 +18,9 @@ type generator struct {
 	queues  []string
 	bodies  int
 
-	// How many percent of the pushes join a batch, take a lock, are tracked.
-	joins, locks, tracks int
+	// How many percent of the pushes join a batch, take a lock, are tracked, are about
+	// something.
+	joins, locks, tracks, likes int
 }
 
 // verb is one kind of command and how often it comes in the mean.
@@ -142,6 +143,7 @@ func newGenerator(rng *rand.Rand, m *Model) *generator {
 	g := &generator{
 		rng: rng, model: m, queues: []string{"q", "r", "s", "t"}[:1+rng.IntN(4)],
 		joins: []int{0, 10, 30, 80}[rng.IntN(4)], locks: []int{0, 10, 30}[rng.IntN(3)], tracks: []int{0, 20, 80}[rng.IntN(3)],
+		likes: []int{0, 0, 60}[rng.IntN(3)],
 	}
 	for i, v := range verbs {
 		w := v.weight * []int{0, 2, 4, 4, 4, 8, 16}[rng.IntN(7)]
@@ -257,6 +259,9 @@ func (g *generator) spec() job.Spec {
 		Origin: job.Door(g.rng.IntN(3)), Policy: g.policy(), TTLFromRun: g.chance(50), At: choose(g, job.PlaceTail, job.PlaceTail, job.PlaceHead),
 	}
 	s.Unique = s.Key != "" && g.chance(50)
+	if g.chance(g.likes) {
+		s.Like = job.Digest{0: byte(1 + g.rng.IntN(2)), 15: 7}
+	}
 	if s.Body != nil {
 		s.BodyKind = choose(g, job.BodyBytes, job.BodyJSON)
 	}
@@ -293,7 +298,7 @@ func (g *generator) policy() job.Policy {
 		MaxAttempts: choose[uint32](g, 0, 0, 1, 2, 3), MaxFails: choose[uint32](g, 0, 0, 1, 2),
 		Lapse: job.Lapse(g.rng.IntN(2)), Requeue: g.place(), Due: g.place(),
 		Exhaust: job.Exhaust(g.rng.IntN(int(job.ExhaustMove) + 1)), DeadFor: g.length(), DeadMax: choose[uint32](g, 0, 0, 2, 3),
-		DeadSlots: g.chance(30), Keep: g.chance(25),
+		DeadSlots: g.chance(50), Keep: g.chance(25),
 	}
 	if g.chance(15) {
 		p.ExpireAt = choose(g, job.Never, g.model.now, g.model.now.Add(g.length()), g.model.now.Add(-time.Second))
@@ -319,6 +324,9 @@ func (g *generator) push() job.Command {
 		c.RoomWait = g.patience()
 	}
 	g.compete(c)
+	if g.chance(g.likes) {
+		c.Unless = job.StatesOf(job.State(1+g.rng.IntN(job.StateCount-1)), choose(g, job.Ready, job.Leased, job.Scheduled))
+	}
 	return c
 }
 
@@ -433,6 +441,9 @@ func (g *generator) atomic() job.Command {
 			c.Ops = append(c.Ops, g.rejoin()...)
 		case n < 60:
 			p := &job.Push{Spec: g.spec()}
+			if g.chance(g.likes / 20) {
+				p.Unless = job.StatesOf(job.Ready)
+			}
 			if pushes > 0 && g.chance(40) {
 				p.Spec.BlockedBy = append(p.Spec.BlockedBy, job.Blocker{Back: 1 + g.rng.IntN(pushes)})
 			}

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"millrace/internal/job"
@@ -34,6 +35,7 @@ var (
 	lockSpace  = record.LockKey(nil, "", "")[0]
 	batchSpace = record.BatchKey(nil, 0, record.BatchState)[0]
 	valueSpace = record.ValueKey(nil, "", "")[0]
+	alikeSpace = record.AlikeKey(nil, 0, job.Digest{}, 0)[0]
 )
 
 // faults is what the simulation must be able to find.
@@ -101,6 +103,15 @@ var faults = []fault{
 	{
 		name: "values are not stored",
 		keep: func(op store.Op, key []byte) bool { return op != store.OpSet || key[0] != valueSpace },
+	},
+	{
+		name: "who is alike is found in the wrong order",
+		scan: func(r store.Range, found []pair) []pair {
+			if r.Lo[0] == alikeSpace && len(r.Lo) > 1 {
+				slices.Reverse(found)
+			}
+			return found
+		},
 	},
 	{name: "batches are torn", torn: true},
 	{name: "commits are not durable", lazy: true, onDisk: true},

@@ -8,12 +8,36 @@ import (
 )
 
 func (m *Model) applyPush(c *job.Push) {
+	if j := m.alike(c); j != nil {
+		m.answer(instead(j))
+		return
+	}
 	r, full := m.push(&c.Spec, nil, nil)
 	if full && c.RoomWait > 0 {
 		m.wait(c, c.RoomWait, 0)
 		return
 	}
 	m.answer(r)
+}
+
+// alike returns the oldest job that a push gives way to.
+func (m *Model) alike(c *job.Push) *entry {
+	if c.Unless == 0 || c.Spec.Like == (job.Digest{}) {
+		return nil
+	}
+	for _, j := range m.inQueue(queueName{c.Spec.Namespace, c.Spec.Queue}) {
+		if j.Like == c.Spec.Like && c.Unless.Allow(j.State) && !j.Flags.Has(job.FlagTombstone) {
+			return j
+		}
+	}
+	return nil
+}
+
+// instead answers a push with the job that it gave way to.
+func instead(j *entry) job.Result {
+	return job.Result{
+		ID: j.ID, Serial: j.Serial, HasSerial: j.Flags.Has(job.FlagSerial), State: j.State, Jobs: []job.Job{j.Job},
+	}
 }
 
 // push adds a job. Full says that it was refused for want of room. Earlier are the
@@ -42,7 +66,8 @@ func (m *Model) admit(s *job.Spec, earlier []job.ID, admitted func(*entry)) job.
 	q.doors = q.doors.With(s.Origin)
 	j := &entry{Job: job.Job{
 		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, QueueNum: q.num, Key: s.Key, Type: s.Type, Group: s.Group,
-		Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Origin: s.Origin, Created: m.now, Policy: s.Policy,
+		Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Origin: s.Origin, Like: s.Like,
+		Created: m.now, Policy: s.Policy,
 	}}
 	seq := m.nextSequence()
 	j.Order = job.Order{Priority: s.Policy.Priority, Seq: seq, First: seq}
@@ -238,6 +263,9 @@ func (j *entry) blockersLeft() []job.ID {
 }
 
 func (m *Model) tryPush(c *job.Push, pushed *[]job.ID) *job.Error {
+	if c.Unless != 0 {
+		return &job.Error{Kind: job.Invalid, Text: "not in an atomic"}
+	}
 	for _, b := range c.Spec.BlockedBy {
 		if b.Back < 0 || b.Back > len(*pushed) {
 			return &job.Error{Kind: job.Invalid, Text: "no such push"}

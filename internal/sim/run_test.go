@@ -275,6 +275,9 @@ func (r *run) recover() error {
 		if next := max(s.shard.NextID, 1); next != m.lastID+1 {
 			d += fmt.Sprintf("\n  machine: next id %d\n  model:   next id %d", next, m.lastID+1)
 		}
+		if next := max(s.shard.NextQueue, 1); next != record.QueueID(m.lastQueue+1) {
+			d += fmt.Sprintf("\n  machine: next queue %d\n  model:   next queue %d", next, m.lastQueue+1)
+		}
 		if d != "" {
 			differ = append(differ, fmt.Sprintf(" not boundary %d of %d:\n%s", i+1, len(candidates), d))
 			continue
@@ -380,7 +383,9 @@ func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)
 func (r *run) compareNeeds(a answer) error {
 	switch r.cmds[a.Token].(type) {
 	case *job.Push:
-		r.pushed[a.Result.ID] = a.needs
+		if len(a.Result.Jobs) == 0 { // else it was there before
+			r.pushed[a.Result.ID] = a.needs
+		}
 	case *job.Atomic:
 		for _, id := range a.Result.IDs {
 			r.pushed[id] = a.needs

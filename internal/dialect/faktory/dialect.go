@@ -92,15 +92,22 @@ func (d *Dialect) Name() string { return "faktory" }
 
 // Serve serves connections of l until ctx ends; see dialect.Dialect.
 func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
-	d.begin.Do(func() {
-		var s sums
-		s, d.lapsedErr = d.count(nil)
-		d.lapsed = s.totals[job.CountLapsed]
-	})
-	if d.lapsedErr != nil {
-		return errors.Join(fmt.Errorf("count lapsed jobs: %w", d.lapsedErr), l.Close())
+	if err := d.start(); err != nil {
+		return errors.Join(err, l.Close())
 	}
 	return d.server.Serve(ctx, l)
+}
+
+// start counts once how many jobs had lapsed before.
+func (d *Dialect) start() error {
+	d.begin.Do(func() {
+		s, err := d.count(nil)
+		if err != nil {
+			d.lapsedErr = fmt.Errorf("count lapsed jobs: %w", err)
+		}
+		d.lapsed = s.totals[job.CountLapsed]
+	})
+	return d.lapsedErr
 }
 
 // Stats returns the counters of connections.

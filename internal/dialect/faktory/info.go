@@ -104,21 +104,29 @@ func (c *conn) runInfo() error {
 	start := len(c.Out())
 	out, m := beginBulk(c.Out(), 1000)
 	o := &object{out: out}
-	o.open("")
-	o.open("faktory")
-	o.open("queues")
-	s, err := c.d.count(func(q *job.QueueInfo) { o.number(q.Name, q.Counts[job.Ready]) })
-	if err != nil {
+	if err := c.d.writeInfo(o); err != nil {
 		c.SetOut(o.out[:start])
 		c.readFailed(err)
 		return nil
 	}
-	o.close()
-	c.d.writeSets(o, &s)
-	o.close()
-	c.d.writeServer(o)
-	o.close()
 	c.SetOut(m.end(o.out))
+	return nil
+}
+
+// writeInfo writes the object that INFO answers.
+func (d *Dialect) writeInfo(o *object) error {
+	o.open("")
+	o.open("faktory")
+	o.open("queues")
+	s, err := d.count(func(q *job.QueueInfo) { o.number(q.Name, q.Counts[job.Ready]) })
+	if err != nil {
+		return err
+	}
+	o.close()
+	d.writeSets(o, &s)
+	o.close()
+	d.writeServer(o)
+	o.close()
 	return nil
 }
 

@@ -21,9 +21,8 @@
 //	legacy*.go              the legacy procedures
 //	box15*.go               the protocol of Tarantool 1.5
 //
-// The order of the mutexes: legacyStats.unique, which a unique put holds while it reads
-// and pushes, then conn.mu or legacyStats.mu; otherwise none is held together with another.
-// Dialect.sessions.mu is held while requests are submitted, never while one is waited for.
+// No mutex is held together with another. Dialect.sessions.mu is held while requests are
+// submitted, never while one is waited for.
 //
 // docs/protocols/tarantool.md lists the procedures, limits, error texts and
 // deliberate deviations.

@@ -49,6 +49,9 @@ func (c *call) legacySpec(s *job.Spec) bool {
 		Expiry:   job.ExpireAlways,
 	}
 	s.Body, s.BodyKind = storedBody(legacyData(&c.args, legacyPutData))
+	if s.BodyKind != job.BodyNone {
+		s.Like = legacyLike(c.args.at(legacyPutData)) // for unique puts to find
+	}
 	return true
 }
 

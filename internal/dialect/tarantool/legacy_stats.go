@@ -88,8 +88,6 @@ type legacyStats struct {
 	// of which it had counted anything. Only start writes it.
 	base map[legacyQueue]legacyBase
 
-	unique sync.Mutex // held from the search of a unique put to its end
-
 	mu    sync.RWMutex // guards tubes; the counters themselves are atomic
 	tubes map[legacyTube]*legacyCounts
 	limit int // of tubes, if not legacyTubesMax

@@ -1,10 +1,8 @@
 package tarantool
 
 import (
-	"bytes"
-	"errors"
+	"crypto/sha256"
 
-	"millrace/internal/engine"
 	"millrace/internal/job"
 )
 
@@ -19,73 +17,34 @@ func (c *call) legacyPutUnique() {
 		c.raise(legacyTextNoData)
 		return
 	}
-	state := job.Ready
+	cmd.Unless = job.StatesOf(job.Ready)
 	if cmd.Spec.Delay > 0 {
-		state = job.Scheduled
+		cmd.Unless = job.StatesOf(job.Scheduled)
 	}
-	// What others put meanwhile may be the same; what is put by this procedure not.
-	unique := &c.conn.d.legacy.unique
-	unique.Lock()
-	defer unique.Unlock()
-	c.settle()
-	j, found, err := c.legacyTwin(&cmd.Spec, state)
-	switch {
-	case err != nil:
-		c.legacyReadFailed(err)
-	case found:
-		c.legacyTask(&j, legacyStatus(state))
-	default:
-		legacyPutDone(c, &c.do(cmd)[0])
-	}
+	c.submit(cmd, legacyUniqueDone)
 }
 
-// legacyPage is how many jobs are read at once.
-const legacyPage = 256
-
-// legacyTwin finds the first task of a state that has the same first field of data.
-func (c *call) legacyTwin(s *job.Spec, state job.State) (j job.Job, found bool, err error) {
-	v, err := c.engine().View()
-	if err != nil {
-		return j, false, err
+// legacyUniqueDone answers the task that is there, or the new one.
+func legacyUniqueDone(c *call, res *job.Result) {
+	if res.Err == nil && len(res.Jobs) > 0 {
+		c.legacyTask(&res.Jobs[0], legacyStatus(res.State))
+		return
 	}
-	defer func() { err = errors.Join(err, v.Close()) }()
-	want := c.args.at(legacyPutData)
-	o := engine.ListOptions{Namespace: s.Namespace, Queue: s.Queue, State: state, Limit: legacyPage, Bodies: true}
-	for {
-		page, err := v.List(o)
-		if isNotFound(err) {
-			return j, false, nil // the tube has not been used yet
-		}
-		if err != nil {
-			return j, false, err
-		}
-		for i := range page.Jobs {
-			if j := &page.Jobs[i]; legacyFieldCount(j) > 0 && legacySame(legacyFirst(j), want) {
-				return *j, true, nil
-			}
-		}
-		if o.After = page.Next; o.After == "" {
-			return j, false, nil
-		}
-	}
+	legacyPutDone(c, res)
 }
 
-// legacyFirst returns the first field of the data of a job that has any.
-func legacyFirst(j *job.Job) value {
-	if j.BodyKind != job.BodyMsgpack {
-		return appendBody(nil, j)
+// legacyLike stands for a first field of data. Two are the same if they are strings of
+// the same content, however they were sent, or else were sent as the same bytes.
+func legacyLike(first value) job.Digest {
+	content, text := first.bytes()
+	if !text {
+		content = first
 	}
-	first, _ := cut(j.Body)
-	return first
-}
-
-// legacySame reports whether two fields are the same: strings by their content,
-// however they were sent, others as they were sent.
-func legacySame(a, b value) bool {
-	x, okA := a.bytes()
-	y, okB := b.bytes()
-	if okA && okB {
-		return bytes.Equal(x, y)
+	sum := sha256.Sum256(content)
+	like := job.Digest(sum[:])
+	like[0] &^= 1
+	if text {
+		like[0] |= 1 // a string differs from what is sent as the same bytes
 	}
-	return okA == okB && bytes.Equal(a, b)
+	return like
 }

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"fmt"
 	"testing"
 
 	"millrace/internal/engine"
@@ -86,5 +87,48 @@ func BenchmarkLife(b *testing.B) {
 		c.do(f)
 		a.Ref = job.ByID("default", "q", c.res.Jobs[0].ID)
 		c.do(a)
+	}
+}
+
+// benchKeys returns client-given keys, made before they are needed.
+func benchKeys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%024x", uint64(i)*0x9e3779b97f4a7c15)
+	}
+	return keys
+}
+
+// BenchmarkLifeByKey lets jobs with keys live while some thousands of others are held:
+// push, fetch, and an ack of one that was fetched a while ago, by its key.
+func BenchmarkLifeByKey(b *testing.B) {
+	const held = 4096
+	for _, unique := range []bool{false, true} {
+		b.Run(map[bool]string{false: "plain", true: "unique"}[unique], func(b *testing.B) {
+			c := newBenchCore(b)
+			keys := benchKeys(1 << 20)
+			p := &job.Push{Spec: benchPush.Spec}
+			p.Spec.Unique = unique
+			f := &job.Fetch{Namespace: "default", Queues: []string{"q"}, Max: 1}
+			a := &job.Ack{Need: job.NeedLeased}
+			i := 0
+			live := func() {
+				p.Spec.Key = keys[i%len(keys)]
+				c.do(p)
+				c.do(f)
+				if i >= held {
+					a.Ref = job.ByKey("default", keys[(i-held)%len(keys)])
+					c.do(a)
+				}
+				i++
+			}
+			for range held {
+				live()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				live()
+			}
+		})
 	}
 }

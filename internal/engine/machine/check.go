@@ -26,6 +26,12 @@ func (m *Machine) Check() error {
 	if err := m.checkSweeps(); err != nil {
 		return err
 	}
+	if err := m.checkAlike(); err != nil {
+		return err
+	}
+	if err := m.checkKeys(); err != nil {
+		return err
+	}
 	return m.checkWaits()
 }
 
@@ -188,6 +194,11 @@ func (m *Machine) checkLinks(e *entry) error {
 			return broken(9, "not found under its serial %d", e.Serial)
 		}
 	}
+	if e.Like != (job.Digest{}) {
+		if _, _, ok := m.store.Get(nil, record.AlikeKey(nil, e.q.ID, e.Like, e.ID)); !ok {
+			return broken(9, "not found under what it is about")
+		}
+	}
 	_, _, body := m.store.Get(nil, record.JobKey(nil, e.q.ID, e.ID, record.PartBody))
 	if body == (e.Flags&(job.FlagTombstone|job.FlagInline) != 0) {
 		return broken(1, "body %v, flags %b", body, e.Flags)
@@ -327,6 +338,39 @@ func (m *Machine) checkWaits() error {
 		}
 	}
 	return nil
+}
+
+// checkKeys compares the client-given keys that are in memory with the store.
+func (m *Machine) checkKeys() error {
+	for _, generation := range []map[keyName]record.KeyRef{m.keys.old, m.keys.young} {
+		for k := range generation {
+			r, _ := m.keys.get(k)
+			b, _, ok := m.store.Get(nil, record.KeyKey(nil, k.namespace, k.key))
+			if !ok || !bytes.Equal(b, record.AppendKeyRef(nil, r)) {
+				return broken(12, "memory says that key %q of %q leads to %+v, the store %x", k.key, k.namespace, r, b)
+			}
+		}
+	}
+	return nil
+}
+
+// checkAlike looks for jobs listed under what they are not about (INV-9).
+func (m *Machine) checkAlike() error {
+	var err error
+	lo, hi := record.AllAlike()
+	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
+		qid, like, id, ok := record.ParseAlikeKey(key)
+		q := m.byID[qid]
+		if !ok || q == nil {
+			err = broken(9, "entry %x belongs to no queue", key)
+			return false
+		}
+		if e := m.loadJob(q, id); (e == nil && q.sweep == nil) || (e != nil && e.Like != like) {
+			err = broken(9, "job %d is listed under what it is not about", id)
+		}
+		return err == nil
+	})
+	return err
 }
 
 // checkSweeps asserts that queues and the clean-ups after their purges know each other.

@@ -43,3 +43,51 @@ func TestPlainJobWritesNoMore(t *testing.T) {
 		t.Errorf("an ack makes %d changes, want the ends of its record and its list entry", got)
 	}
 }
+
+// Whoever names a job by its key soon after the push, or has just found that the key is
+// free, needs no read.
+func TestKeysAreRemembered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	push := &job.Push{Spec: job.Spec{Namespace: namespace, Queue: "q"}}
+	b.do(push) // makes the queue, and has the timers looked at
+	b.do(&job.Remove{Namespace: namespace, Queue: "q", ReadyOnly: true})
+	push.Spec.Key, push.Spec.Unique = "k1", true
+	if reads := b.do(push); reads != 1 {
+		t.Errorf("a push with a key that must be free makes %d reads, want one", reads)
+	}
+	push.Spec.Key = "k2"
+	b.do(push)
+	again := &job.Push{Spec: job.Spec{Namespace: namespace, Queue: "q", Key: "k1"}}
+	if reads := b.do(again); reads != 0 {
+		t.Errorf("another job with the key makes %d reads", reads)
+	}
+	for _, key := range []string{"k2", "k1"} { // of which the second has two jobs
+		b.do(&job.Fetch{Namespace: namespace, Queues: []string{"q"}, Max: 2})
+		want := map[string]int{"k2": 0, "k1": 2}[key] // the others with the key are looked for, once to find and once to go on
+		if reads := b.do(&job.Ack{Ref: job.ByKey(namespace, key), Need: job.NeedLeased}); reads != want {
+			t.Errorf("an ack by key %s makes %d reads, want %d", key, reads, want)
+		}
+	}
+}
+
+// To say what a job is about costs one entry, and nothing is read for it.
+func TestLikeReadsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	push := &job.Push{Spec: job.Spec{Namespace: namespace, Queue: "q"}}
+	b.do(push) // makes the queue
+	cost := func(cmd job.Command) (reads, changes int) {
+		before := b.storage.changes
+		reads = b.do(cmd)
+		return reads, b.storage.changes - before
+	}
+	_, plain := cost(push)
+	push.Spec.Like = job.Digest{1}
+	if reads, changes := cost(push); reads != 0 || changes != plain+1 {
+		t.Errorf("a push makes %d reads and %d changes, one without %d", reads, changes, plain)
+	}
+	if reads, _ := cost(&job.Ack{Ref: job.ByID(namespace, "q", b.res.ID), Need: job.NeedAny}); reads != 0 {
+		t.Errorf("its ack makes %d reads", reads)
+	}
+}

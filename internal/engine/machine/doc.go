@@ -17,12 +17,15 @@
 //	timer.go     what happens at a time
 //	wait.go      callers that wait
 //	batch.go     batches of jobs and their callbacks
+//	keys.go      how jobs are named; key_cache.go has the keys that are in memory
+//	alike.go     jobs that are about the same
 //	lock.go      locks, forget.go what lapses by itself
 //	progress.go  what is reported of jobs, and how they ended
 //	one file per family of verbs: push, fetch, settle, exhaust, depend, result,
 //	holder, admin, purge, value
 //
 // What is in memory: all queues (some hundred bytes each), the head of each ready
-// list, leased jobs up to a bound, timers of the next seconds, and who waits. All
-// of it but the waiting callers can be rebuilt from the store at any time (INV-12).
+// list, leased jobs up to a bound, timers of the next seconds, some thousand keys, and
+// who waits. All of it but the waiting callers can be rebuilt from the store at any
+// time (INV-12).
 package machine

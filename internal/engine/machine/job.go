@@ -242,9 +242,10 @@ func (m *Machine) lost(e *entry) {
 	}
 }
 
-// link lists a new job under its key, number and serial (INV-9).
+// link lists a new job under its key, number, serial and likeness (INV-9).
 func (m *Machine) link(e *entry) {
 	q := e.q
+	m.listAlike(e)
 	if e.Key != "" {
 		m.addKey(e)
 	}
@@ -268,6 +269,7 @@ func (m *Machine) link(e *entry) {
 }
 
 func (m *Machine) unlink(e *entry) {
+	m.unlistAlike(e)
 	if e.Key != "" {
 		m.dropKey(e.q.namespace, e.Key, e.ID)
 	}

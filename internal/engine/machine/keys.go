@@ -5,34 +5,38 @@ import (
 	"millrace/internal/record"
 )
 
-// keyMemo is the last key that was read: a push looks once whether it is in use and
-// once more to enter it.
+// keyMemo is the last key that was not there: a push looks once whether it is in use
+// and once more to enter it.
 type keyMemo struct {
-	namespace, key string
-	ref            record.KeyRef
-	there, valid   bool
+	keyName
+	valid bool
 }
 
 // getKey reads the entry of a client-given key.
 func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
-	if o := &m.memo; o.valid && o.key == key && o.namespace == namespace {
-		return o.ref, o.there
+	k := keyName{namespace, key}
+	if m.memo.valid && m.memo.keyName == k {
+		return record.KeyRef{}, false
+	}
+	if r, ok := m.keys.get(k); ok {
+		return r, true
 	}
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
 	b, _, ok := m.store.Get(m.rb[:0], m.kb)
 	m.rb = b[:0]
-	var r record.KeyRef
-	if ok {
-		var err error
-		r, err = record.DecodeKeyRef(b)
-		corrupt("key", err)
+	if !ok {
+		m.memo = keyMemo{k, true}
+		return record.KeyRef{}, false
 	}
-	m.memo = keyMemo{namespace, key, r, ok, true}
-	return r, ok
+	r, err := record.DecodeKeyRef(b)
+	corrupt("key", err)
+	m.keys.put(k, r)
+	return r, true
 }
 
 func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
 	m.memo.valid = false
+	m.keys.put(keyName{namespace, key}, r)
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
 	m.vb = record.AppendKeyRef(m.vb[:0], r)
 	m.set(m.kb, m.vb)
@@ -75,7 +79,7 @@ func (m *Machine) dropKey(namespace, key string, id job.ID) {
 			return
 		}
 	}
-	m.memo.valid = false
+	m.keys.drop(keyName{namespace, key})
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
 	m.del(m.kb)
 }

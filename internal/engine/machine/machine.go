@@ -23,6 +23,8 @@ type Options struct {
 	// one step of the clean-up after a larger purge looks at.
 	Few       int
 	SweepStep int
+	// Keys is how many client-given keys are in memory.
+	Keys int
 	// GroupWindow is how many jobs of one group, Groups how many groups of one
 	// queue are in memory.
 	GroupWindow int
@@ -50,6 +52,7 @@ func (o Options) withDefaults() Options {
 		{&o.TimersPerStep, 256},
 		{&o.Few, 256},
 		{&o.SweepStep, 1024},
+		{&o.Keys, 32 << 10},
 		{&o.GroupWindow, 32},
 		{&o.Groups, 1024},
 	} {
@@ -108,6 +111,7 @@ type Machine struct {
 	arrivals uint64
 	mark     uint64 // of the walk over queues that is in progress
 	memo     keyMemo
+	keys     keyCache
 	found    []*entry // scratch of heads
 
 	sweeps []*sweep // in the order in which they began
@@ -126,6 +130,7 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 		waiting: map[uint64]*waiter{}, awaiting: map[job.ID][]*waiter{}, runs: map[job.ID]*waiter{},
 		shard: record.Shard{NextID: 1, NextSeq: 1, NextQueue: 1},
 	}
+	m.keys = newKeyCache(max(m.opt.Keys/2, 1))
 	m.load()
 	return m
 }

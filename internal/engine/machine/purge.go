@@ -393,8 +393,9 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 		m.del(m.kb) // it may have fired meanwhile
 	}
 	e := &entry{Job: j.Job, q: &queue{Queue: record.Queue{ID: s.id}, namespace: namespace}}
-	if e.Flags.Has(job.FlagSerial) && s.dropped != "" {
-		e.Flags &^= job.FlagSerial // went with the queue
+	if s.dropped != "" { // these went with the queue
+		e.Flags &^= job.FlagSerial
+		e.Like = job.Digest{}
 	}
 	if e.Flags.Has(job.FlagNumbered) {
 		// The number may belong to a newer job by now.

@@ -11,6 +11,10 @@ import (
 )
 
 func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered bool) {
+	if e := m.alike(c); e != nil {
+		m.acceptAlike(e, res)
+		return true
+	}
 	if err := m.checkPush(&c.Spec); err != nil {
 		if err == job.ErrFull && c.RoomWait > 0 {
 			m.waitForRoom(token, c)
@@ -67,13 +71,18 @@ func (m *Machine) letIn(q *queue) bool {
 		return false
 	}
 	w := q.room.first()
-	if err := m.checkPush(&w.push.Spec); err != nil {
+	c := w.push
+	var res job.Result
+	if e := m.alike(c); e != nil {
+		m.acceptAlike(e, &res)
+		m.complete(w, res, m.step)
+		return true
+	}
+	if err := m.checkPush(&c.Spec); err != nil {
 		m.refuse(w, err)
 		return true
 	}
-	c := w.push
 	m.dequeue(w)
-	var res job.Result
 	m.accept(m.create(&c.Spec, nil), &res)
 	m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: m.step})
 	return true
@@ -134,7 +143,8 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	e := &entry{q: q, born: m.step, loaded: true}
 	e.Job = job.Job{
 		ID: m.nextID(s.Numbered), Namespace: q.namespace, Queue: q.name, QueueNum: uint32(q.ID), Key: s.Key, Type: s.Type, Group: s.Group,
-		Body: bytes.Clone(s.Body), BodyKind: s.BodyKind, Extra: bytes.Clone(s.Extra), Origin: s.Origin, Created: m.now, Policy: s.Policy,
+		Body: bytes.Clone(s.Body), BodyKind: s.BodyKind, Extra: bytes.Clone(s.Extra), Origin: s.Origin, Like: s.Like,
+		Created: m.now, Policy: s.Policy,
 	}
 	if s.Numbered {
 		e.Flags |= job.FlagNumbered
@@ -259,6 +269,9 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 			e, err = r.delete(o)
 		case *job.Push:
 			err = r.push(&o.Spec)
+			if o.Unless != 0 {
+				err = &job.Error{Kind: job.Invalid, Text: "a push that depends on others is not allowed in an atomic command"}
+			}
 		default:
 			err = &job.Error{Kind: job.Invalid, Text: "not allowed in an atomic command"}
 		}

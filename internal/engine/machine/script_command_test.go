@@ -229,7 +229,7 @@ func (a *args) spec() job.Spec {
 		RunAt: a.moment("runat"), Delay: a.duration("delay"),
 		TTL: a.duration("ttl"), TTLFromRun: a.flag("ttlfromrun"), At: a.place("at"),
 		Lock: a.text("lock"), LockFor: a.duration("lockfor"), LockUntil: job.LockEnd(a.enum("lockuntil", "ack", "fetch")),
-		Tracked: a.flag("tracked"), Batch: job.BatchID(a.number("batch")),
+		Tracked: a.flag("tracked"), Batch: job.BatchID(a.number("batch")), Like: a.digest("like"),
 		Policy: job.Policy{
 			Priority: a.number("pri"), Lease: a.duration("ttr"), ExpireAt: a.moment("expireat"),
 			Expiry:      job.Expiry(a.enum("expiry", "always", "waiting")),
@@ -258,7 +258,9 @@ func (a *args) spec() job.Spec {
 
 // commands are the verbs of the machine.
 var commands = map[string]func(a *args) job.Command{
-	"push":   func(a *args) job.Command { return &job.Push{Spec: a.spec(), RoomWait: a.duration("room")} },
+	"push": func(a *args) job.Command {
+		return &job.Push{Spec: a.spec(), RoomWait: a.duration("room"), Unless: a.states("unless")}
+	},
 	"run":    func(a *args) job.Command { return &job.Run{Spec: a.spec(), Wait: a.duration("wait")} },
 	"fetch":  fetchCommand,
 	"ack":    ackCommand,
@@ -364,7 +366,7 @@ var commands = map[string]func(a *args) job.Command{
 
 // atomicOps are what may stand in an atomic line; fetch is there to be refused.
 var atomicOps = map[string]func(a *args) job.Command{
-	"push":   func(a *args) job.Command { return &job.Push{Spec: a.spec()} },
+	"push":   func(a *args) job.Command { return &job.Push{Spec: a.spec(), Unless: a.states("unless")} },
 	"ack":    ackCommand,
 	"delete": deleteCommand,
 	"fetch":  fetchCommand,

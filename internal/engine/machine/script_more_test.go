@@ -21,6 +21,12 @@ func (a *args) states(name string) job.States {
 	return set
 }
 
+// digest is a short text as one.
+func (a *args) digest(name string) (d job.Digest) {
+	copy(d[:], a.text(name))
+	return d
+}
+
 func (a *args) batch() job.BatchID { return job.BatchID(a.number("id")) }
 
 // callback is the spec of a callback: its words are joined by slashes, so that it is

@@ -169,7 +169,7 @@ func (s *script) open() {
 	o := s.options
 	if s.tiny {
 		o.Window, o.Resident, o.BodyBytes, o.Horizon = 2, 3, 4, time.Second
-		o.TimersPerLoad, o.TimersPerStep, o.GroupWindow, o.Groups = 1, 1, 1, 1
+		o.TimersPerLoad, o.TimersPerStep, o.GroupWindow, o.Groups, o.Keys = 1, 1, 1, 1, 2
 	}
 	core, err := engine.OpenCore(s.store, s.now, o)
 	if err != nil {

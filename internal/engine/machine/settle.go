@@ -324,7 +324,7 @@ func (m *Machine) entomb(e *entry) {
 	}
 	m.lost(e)
 	m.unlink(e)
-	e.Key, e.Lock, e.LockUntil, e.Batch = "", "", 0, 0
+	e.Key, e.Lock, e.LockUntil, e.Batch, e.Like = "", "", 0, 0, job.Digest{}
 	e.Flags = job.FlagTombstone | e.Flags&(job.FlagRewritten|job.FlagState|job.FlagStateAgain)
 	m.save(e)
 	m.tellGone(e)

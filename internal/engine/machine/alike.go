@@ -1,0 +1,58 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// alike returns the oldest job that a push gives way to; nil if there is none.
+func (m *Machine) alike(c *job.Push) *entry {
+	if c.Unless == 0 || c.Spec.Like == (job.Digest{}) {
+		return nil
+	}
+	q := m.find(c.Spec.Namespace, c.Spec.Queue)
+	if q == nil {
+		return nil
+	}
+	var from job.ID
+	for n := 4; ; n *= 2 { // mostly one of the first will do
+		lo, hi := record.AlikeFrom(q.ID, c.Spec.Like, from)
+		ids := m.idsOf(lo, hi, n)
+		for _, id := range ids {
+			e := m.loadJob(q, id) // nil if it was purged and is not swept yet
+			if e != nil && c.Unless.Allow(e.State) && !expired(e, m.now) {
+				return e
+			}
+		}
+		if len(ids) < n {
+			return nil
+		}
+		from = ids[len(ids)-1] + 1
+	}
+}
+
+// acceptAlike answers a push with the job that it gave way to.
+func (m *Machine) acceptAlike(e *entry, res *job.Result) {
+	m.accept(e, res)
+	res.State = e.State
+	m.answer(e, res)
+	if m.jobs[e.ID] == e {
+		m.keepBody(e) // or not, as before
+	}
+}
+
+// listAlike lists a job under what it is about, unlistAlike takes it off (INV-9). Nobody
+// else's entry is looked at.
+func (m *Machine) listAlike(e *entry) {
+	if e.Like != (job.Digest{}) {
+		m.kb = record.AlikeKey(m.kb[:0], e.q.ID, e.Like, e.ID)
+		m.store.Insert(m.kb, nil)
+	}
+}
+
+func (m *Machine) unlistAlike(e *entry) {
+	if e.Like != (job.Digest{}) {
+		m.kb = record.AlikeKey(m.kb[:0], e.q.ID, e.Like, e.ID)
+		m.store.Remove(m.kb)
+	}
+}
