@@ -20,13 +20,16 @@ KILLS ?= 200
 JOBS  ?= 10000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build test clients race lint fmt sim fuzz system bench scale cover tools check clean
+.PHONY: help build deb test clients race lint fmt sim fuzz system bench scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the static binary, bin/millrace
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/millrace ./cmd/millrace
+
+deb: ## the Debian package, into dist; needs dpkg-deb
+	packaging/debian/build.sh dist
 
 test: ## all tests: units, simulation, transcripts, the real binary under kill -9, clients
 	$(GO) test ./...
@@ -84,4 +87,4 @@ check: fmt lint race sim ## what must be green before a commit lands
 	$(MAKE) clients
 
 clean: ## remove what these targets made
-	rm -rf $(BIN) coverage.out test/clients/node/node_modules
+	rm -rf $(BIN) dist coverage.out test/clients/node/node_modules

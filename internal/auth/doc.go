@@ -1,4 +1,4 @@
-// Package auth owns what proves who somebody is: today the TLS material of the
-// listeners. It reads the files it is told to and hands out tls.Config values; it
+// Package auth owns what proves who somebody is: the TLS material of the
+// listeners, and the roles that passwords and tokens give on HTTP listeners. It reads the files it is told to and hands out tls.Config values; it
 // opens no socket and knows no protocol. The server package calls it.
 package auth

@@ -16,6 +16,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // something went wrong while running
 	exitUsage   = 2 // the command line or the configuration is wrong
+	exitDamaged = 3 // the data that was looked at is damaged
 )
 
 // Process is what a command sees of the operating system.
@@ -40,8 +41,8 @@ func Main(args []string, p Process) int {
 	}
 	// Whether stderr takes the message or not, the status tells.
 	_, _ = fmt.Fprintf(p.Stderr, "millrace: %s\n", err)
-	if _, failed := errors.AsType[*failure](err); failed {
-		return exitFailure
+	if f, failed := errors.AsType[*failure](err); failed {
+		return f.status
 	}
 	if _, explained := errors.AsType[*config.Error](err); !explained {
 		_, _ = fmt.Fprintf(p.Stderr, "Run %q for help.\n", cmd.CommandPath()+" --help")
@@ -51,7 +52,10 @@ func Main(args []string, p Process) int {
 
 // failure marks an error that came up while running: neither the command line nor
 // the configuration is to blame.
-type failure struct{ err error }
+type failure struct {
+	err    error
+	status int
+}
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
@@ -61,11 +65,11 @@ func fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &failure{err: err}
+	return &failure{err: err, status: exitFailure}
 }
 
-// noArgs is the Args of every command: none takes any, so one that is there is a
-// mistyped command or has lost its flag.
+// noArgs is the Args of commands that take none: one that is there is a mistyped
+// command or has lost its flag.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -18,7 +18,8 @@ Every setting can be given as a flag, as an environment variable and in a TOML f
 environment, the environment over the file. "millrace config example" explains all.
 
 Exit status: 0 after an orderly stop, 1 if something went wrong while running, 2 if
-the command line or the configuration is wrong.`
+the command line or the configuration is wrong; 3 if "check" or "restore" finds
+damaged data.`
 
 const rootExample = `  # start with the defaults
   millrace
@@ -44,8 +45,10 @@ func newRoot(p Process) *cobra.Command {
 	root.Version = buildVersion().String()
 	root.SetVersionTemplate("millrace {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.DisableDefaultCmd = true // ours has examples
 	serve := newServeCommand(p)
-	root.AddCommand(serve, newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newConfigCommand(p), newVersionCommand())
+	root.AddCommand(serve, newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newConfigCommand(p),
+		newCheckCommand(p), newRestoreCommand(p), newHealthCommand(p), newCompletionCommand(), newVersionCommand())
 	return root
 }
 

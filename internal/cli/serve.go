@@ -55,5 +55,6 @@ func (p Process) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 		Logger:  logger,
 		Out:     p.Stdout,
 		Signals: signals,
+		Environ: p.Environ,
 	}))
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -60,14 +62,43 @@ func (b build) String() string {
 }
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: `  millrace version`,
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "millrace", buildVersion())
-			return fail(err)
-		},
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Example: `  millrace version
+  millrace version --json`,
+		Args: noArgs,
 	}
+	asJSON := cmd.Flags().Bool("json", false, "print a JSON object")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		b := buildVersion()
+		if *asJSON {
+			return fail(printJSON(cmd.OutOrStdout(), b.facts()))
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "millrace", b)
+		return fail(err)
+	}
+	return cmd
+}
+
+// buildFacts is the build as JSON shows it.
+type buildFacts struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Date    string `json:"date,omitempty"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func (b build) facts() buildFacts {
+	return buildFacts{b.number, b.commit, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH}
+}
+
+// printJSON prints a value for programs to read.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }

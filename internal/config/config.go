@@ -14,6 +14,7 @@ type Config struct {
 	Lmstfy    Lmstfy
 	Tarantool Tarantool
 	Faktory   Faktory
+	Web       Web
 
 	listeners []Listener
 	settings  []Setting

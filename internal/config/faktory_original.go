@@ -70,6 +70,12 @@ var faktoryUnsupported = map[string]string{
 	"throttles": "queues would not be throttled",
 }
 
+// faktorySections are the sections that are understood: our keys by those of the original.
+var faktorySections = map[string]map[string]string{
+	"faktory": {"password": faktoryPassword, "binding": "faktory.addr"},
+	"web":     {"password": webPassword, "binding": "web.addr"},
+}
+
 // file applies one file.
 func (o faktoryReader) file(path string) {
 	data, err := readBounded(path, fileSizeMax)
@@ -89,9 +95,8 @@ func (o faktoryReader) file(path string) {
 	slices.Sort(names)
 	for _, name := range names {
 		switch {
-		case name == "faktory":
-			o.section(path, root[name])
-		case name == "web": // the web UI has settings of its own
+		case faktorySections[name] != nil:
+			o.section(path, name, root[name])
 		case faktoryUnsupported[name] != "":
 			o.problem("%s: section %s is not supported by this version, so %s: take it out of the file", path, name, faktoryUnsupported[name])
 		default:
@@ -106,21 +111,21 @@ func (o faktoryReader) ignore(path, name string) {
 	}
 }
 
-// section applies the section of the server itself.
-func (o faktoryReader) section(path string, value any) {
+// section applies the section of the server itself, or of its web UI.
+func (o faktoryReader) section(path, section string, value any) {
 	entries, ok := value.(map[string]any)
 	if !ok {
-		o.problem("%s: faktory is a section with keys of its own, not a value: write [faktory]", path)
+		o.problem("%s: %[2]s is a section with keys of its own, not a value: write [%[2]s]", path, section)
 		return
 	}
-	keys := map[string]string{"password": faktoryPassword, "binding": "faktory.addr"}
+	keys := faktorySections[section]
 	names := make([]string, 0, len(entries))
 	for name := range entries {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		original := "faktory." + name
+		original := section + "." + name
 		if keys[name] == "" {
 			o.ignore(path, original)
 			continue

@@ -68,22 +68,32 @@ func (l *loader) checkTLS(protocol string, t TLS) {
 // authentication owns every job, so another address must be asked for in so many
 // words.
 func (l *loader) checkReach(at Listener, from Source) {
-	if l.config.Listen.Insecure || at.Authenticated || isLoopback(at.Addr) {
+	if l.config.Listen.Insecure {
 		return
 	}
+	if err := at.CheckReach(); err != nil {
+		l.problem("%s: %v", from, err)
+	}
+}
+
+// CheckReach returns why the listener's address needs listen.insecure, or nil.
+func (l Listener) CheckReach() error {
+	if l.Authenticated || isLoopback(l.Addr) {
+		return nil
+	}
 	where := "can be reached from other machines"
-	if isEverywhere(at.Addr) {
+	if isEverywhere(l.Addr) {
 		where = "listens on every network interface"
 	}
-	remedy := "listen on 127.0.0.1 with " + at.Key.howToSet()
-	if at.Role == "" {
-		remedy += fmt.Sprintf(", or require client certificates with %s.tls.client_ca", at.Protocol)
+	remedy := "listen on 127.0.0.1 with " + l.Key.howToSet()
+	if l.Role == "" {
+		remedy += fmt.Sprintf(", or require client certificates with %s.tls.client_ca", l.Protocol)
 	}
-	if at.Remedy != "" {
-		remedy += ", or " + at.Remedy
+	if l.Remedy != "" {
+		remedy += ", or " + l.Remedy
 	}
-	l.problem("%s: %s: %q %s without authentication: %s, or accept the risk with listen.insecure = true (MILLRACE_LISTEN_INSECURE=true, --listen-insecure)",
-		from, at.Key.Name, at.Addr, where, remedy)
+	return fmt.Errorf("%s: %q %s without authentication: %s, or accept the risk with listen.insecure = true (MILLRACE_LISTEN_INSECURE=true, --listen-insecure)",
+		l.Key.Name, l.Addr, where, remedy)
 }
 
 // checkClash reports two listeners on one address. Port 0 is a new port each time.

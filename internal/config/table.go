@@ -32,7 +32,7 @@ type original struct {
 
 // standard is the table of the keys that this build has.
 func standard() table {
-	return newTable(generalKeys(), masenkoBlock(), workqBlock(), lmstfyBlock(), tarantoolBlock(), faktoryBlock())
+	return newTable(generalKeys(), masenkoBlock(), workqBlock(), lmstfyBlock(), tarantoolBlock(), faktoryBlock(), webBlock())
 }
 
 func newTable(keys []Key, blocks ...block) table {

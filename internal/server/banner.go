@@ -45,6 +45,9 @@ func (g *gate) line() string {
 	if g.config.Role == config.RoleAdmin {
 		return fmt.Sprintf("%-10s http://%s/ (%s)\n", g.config.Role, g.Addr(), g.config.Protocol)
 	}
+	if g.config.Protocol == config.ProtocolWeb {
+		return g.webLine()
+	}
 	extra := ""
 	if g.config.TLS.Enabled() {
 		extra = ", TLS"
@@ -64,4 +67,16 @@ func (g *gate) line() string {
 		name = g.config.Role
 	}
 	return fmt.Sprintf("%-10s %s (namespace %s%s)\n", name, g.Addr(), namespace, extra)
+}
+
+// webLine announces a listener of the operator's side.
+func (g *gate) webLine() string {
+	scheme, who := "http", "open to everybody on it"
+	if g.config.TLS.Enabled() {
+		scheme = "https"
+	}
+	if g.config.Authenticated {
+		who = "login"
+	}
+	return fmt.Sprintf("%-10s %s://%s/ (operator API, metrics, health; %s)\n", g.config.Protocol, scheme, g.Addr(), who)
 }

@@ -25,6 +25,7 @@ var protocols = []protocol{
 	{name: "lmstfy", build: buildLmstfy},
 	{name: "tarantool", build: buildTarantool},
 	{name: "faktory", build: buildFaktory},
+	{name: config.ProtocolWeb, build: buildWeb}, // last: it tells about all others
 }
 
 // protocol is a wire protocol and how to make what serves its listeners.
@@ -117,6 +118,7 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 				TLS:          secure,
 			})
 			dialects[namespace] = d
+			s.built(g, d.Stats)
 		}
 		if g.config.Role == config.RoleMetrics {
 			g.limit = httpConnectionMax
@@ -149,6 +151,7 @@ func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, erro
 				TLS:          secure,
 			})
 			dialects[namespace] = d
+			s.built(g, d.Stats)
 		}
 		serve = append(serve, d.Serve)
 	}
@@ -225,6 +228,7 @@ func buildTarantool(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, 
 				TLS:          secure,
 			})
 			dialects[namespace] = d
+			s.built(g, d.Stats)
 		}
 		if g.config.Role == config.RoleTarantool15 {
 			serve = append(serve, d.Serve15)
@@ -260,6 +264,8 @@ func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 				TLS:          secure,
 			})
 			dialects[namespace] = d
+			s.built(g, d.Stats)
+			s.faktory = append(s.faktory, d)
 		}
 		serve = append(serve, d.Serve)
 	}

@@ -18,10 +18,14 @@ type gate struct {
 	*net.TCPListener
 	config config.Listener
 	limit  int // of open connections; zero leaves it to whoever serves
+	// activated tells that systemd has opened the socket.
+	activated bool
 
 	mu    sync.Mutex // guards what follows
 	conns map[*gateConn]struct{}
 	shut  bool
+
+	total, refused int64 // connections so far that were let in, and that were not
 }
 
 // keepAlive finds out about peers that have gone without a word.
@@ -66,6 +70,9 @@ func (g *gate) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		if g.activated {
+			_ = tc.SetKeepAliveConfig(keepAlive) // it fails for a connection that has gone already
+		}
 		c := &gateConn{TCPConn: tc, gate: g}
 		if g.admit(c) {
 			return c, nil
@@ -79,10 +86,19 @@ func (g *gate) admit(c *gateConn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.shut || g.limit > 0 && len(g.conns) >= g.limit {
+		g.refused++
 		return false
 	}
 	g.conns[c] = struct{}{}
+	g.total++
 	return true
+}
+
+// counts returns how many connections are open, and how many so far were let in and were not.
+func (g *gate) counts() (open, total, refused int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return int64(len(g.conns)), g.total, g.refused
 }
 
 // cut closes all connections and returns how many there were.

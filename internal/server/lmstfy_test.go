@@ -22,6 +22,12 @@ func httpDo(t *testing.T, method, url, body string) (int, string) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return httpSend(t, req)
+}
+
+// httpSend does the same with a request of one's own.
+func httpSend(t *testing.T, req *http.Request) (int, string) {
+	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

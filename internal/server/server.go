@@ -10,10 +10,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"millrace/internal/admin"
 	"millrace/internal/config"
+	"millrace/internal/dialect/faktory"
 	"millrace/internal/engine"
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
+	"millrace/internal/systemd"
 )
 
 // ErrInterrupted means that a second signal cut the drain short.
@@ -35,6 +38,9 @@ type Options struct {
 	Out io.Writer
 	// Signals stop the server: the first drains it, the second ends it at once.
 	Signals <-chan os.Signal
+	// Environ tells, in the form of os.Environ, whether systemd wants to be notified
+	// and has opened sockets.
+	Environ []string
 
 	// openStore and opened are for tests: the one replaces the opening of the
 	// store, the other is told when all is open and nothing served yet.
@@ -58,7 +64,12 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 		o.Logger.Warn("environment variable of another server found",
 			slog.String("variable", n.Variable), slog.String("effect", n.Text()))
 	}
-	s := &server{cfg: cfg, opts: o, log: o.Logger, storageFailed: make(chan error, 1)}
+	service, err := systemd.Attach(o.Environ)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = service.Close() }() // the process ends anyway
+	s := &server{cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1)}
 	if err := s.open(ctx); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -84,9 +95,14 @@ type server struct {
 	opts Options
 	log  *slog.Logger
 
+	systemd  *systemd.Service
 	gates    []*gate
 	store    store.Store
 	engine   *engine.Engine
+	recovery time.Duration      // how long the opening of the store and the engine took
+	dialects []dialectStats     // of the protocols that count their connections
+	faktory  []*faktory.Dialect // one for each namespace
+	web      *admin.Service     // nil if the operator's side is off
 	services []service
 
 	storageFailed chan error // what the store reports as fatal; it sends once
@@ -97,17 +113,15 @@ func (s *server) open(ctx context.Context) error {
 	if len(s.cfg.Listeners()) == 0 {
 		return errors.New("nothing to serve, because every listener is off: set an address, for example masenko.addr")
 	}
-	for _, l := range s.cfg.Listeners() {
-		g, err := listen(ctx, l)
-		if err != nil {
-			return err
-		}
-		s.gates = append(s.gates, g)
+	if err := s.bind(ctx); err != nil {
+		return err
 	}
+	s.tell(systemd.Status("opening " + s.dataDir()))
 	durability, err := engine.ParseDurability(s.cfg.Store.Durability)
 	if err != nil {
 		return fmt.Errorf("store.durability: %w", err)
 	}
+	begun := time.Now()
 	opened, err := s.opts.openStore(pebblestore.Options{
 		Dir: s.cfg.Data.Dir, Logger: s.log,
 		CacheBytes:    int64(s.cfg.Store.CacheBytes),    //nolint:gosec // the configuration bounds it
@@ -125,6 +139,7 @@ func (s *server) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open engine on %s: %w", s.cfg.Data.Dir, err)
 	}
+	s.recovery = time.Since(begun)
 	s.services, err = s.build()
 	return err
 }
@@ -139,6 +154,8 @@ func (s *server) run(ctx context.Context) error {
 	}
 	group := startAll(runs)
 	s.announce()
+	s.tell(systemd.Ready, systemd.Status(fmt.Sprintf("serving %d listeners from %s", len(s.gates), s.dataDir())))
+	defer s.watchdog()()
 
 	var cause error
 	select {
@@ -155,6 +172,7 @@ func (s *server) run(ctx context.Context) error {
 		s.log.Error("a listener ended; stopping", slog.Any("error", err))
 	}
 
+	s.tell(systemd.Stopping, systemd.Status("stopping"))
 	begun, stopped := time.Now(), make(chan error, 1)
 	go func() {
 		stopServing()
@@ -226,6 +244,9 @@ func (s *server) close() error {
 		if err := g.Close(); err != nil && !isClosed(err) {
 			errs = append(errs, fmt.Errorf("close %s: %w", g.config.Addr, err))
 		}
+	}
+	if s.web != nil {
+		s.web.Close()
 	}
 	if s.engine != nil {
 		if err := s.engine.Close(); err != nil {

@@ -39,8 +39,11 @@ var mayImport = map[string][]string{
 	"web":     {"job", "engine", "auth", "metrics"},
 	"metrics": {"job", "engine", "auth"},
 
+	"systemd": {},
+	"offline": {"job", "engine", "store", "store/pebblestore"},
+
 	"server":       {anything},
-	"cli":          {"server", "config", "job"},
+	"cli":          {"server", "config", "job", "offline"},
 	"cmd/millrace": {"cli"},
 
 	"tidy":         {},
@@ -48,6 +51,10 @@ var mayImport = map[string][]string{
 	"testkit":      {anything},
 	"test/harness": {},
 	"test/system":  {"test/harness"},
+
+	"test/packaging":     {},
+	"test/packaging/deb": {"test/harness"},
+
 	"test/bench":   {"test/harness", "job", "engine", "store/pebblestore"},
 }
 

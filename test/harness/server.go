@@ -84,6 +84,8 @@ type Options struct {
 	Args []string
 	Env  []string // added to the environment
 	Dir  string   // working directory
+	// Files are inherited, as descriptors from 3 on.
+	Files []*os.File
 	// Listener is the listener whose line on stdout means that the server is up;
 	// empty means masenko.
 	Listener string
@@ -136,6 +138,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	// Servers run side by side, so nothing listens on a fixed port unless asked to.
 	s.cmd.Env = append(append(os.Environ(), "MILLRACE_WORKQ_ADDR=off"), o.Env...)
 	s.cmd.Dir = o.Dir
+	s.cmd.ExtraFiles = o.Files
 	s.cmd.Stderr = lockedWriter{s}
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {

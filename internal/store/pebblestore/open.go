@@ -112,13 +112,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	}
 	f := &fuse{onFatal: o.OnFatal}
 	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, events: &events{fuse: f, created: time.Now()}}
-	po := pebbleOptions(o)
-	po.Lock = lock
-	po.FS = &fuseFS{FS: o.FS, fuse: f, dir: o.Dir}
-	po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: f}
-	po.EventListener = s.events.listener()
-	po.ErrorIfNotExists = !fresh
-	if s.db, err = openPebble(o.Dir, po); err != nil {
+	if s.db, err = s.openDB(o, fresh); err != nil {
 		return nil, classify(o.Dir, err)
 	}
 	s.reader = reader{source: s.db, closed: &s.closed}
@@ -139,6 +133,33 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		return nil, classify(o.Dir, err)
 	}
 	return s, nil
+}
+
+// openDB opens the database, or makes one and opens that: the first log of a new one does not
+// tell yet how far it was synced, so that damage to it could pass for its end. Of logs that do it is
+// checked first, because Pebble does not look behind the damage within a block.
+func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
+	options := func(fresh bool) *pebble.Options {
+		po := pebbleOptions(o)
+		po.Lock = s.lock
+		po.FS = &fuseFS{FS: o.FS, fuse: s.fuse, dir: o.Dir}
+		po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}
+		po.EventListener = s.events.listener()
+		po.ErrorIfNotExists = !fresh
+		return po
+	}
+	if fresh {
+		db, err := openPebble(o.Dir, options(true))
+		if err == nil {
+			err = db.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+	} else if err := verifyLogs(o.FS, o.Dir); err != nil {
+		return nil, err
+	}
+	return openPebble(o.Dir, options(false))
 }
 
 // openPebble opens the database and returns, as an error, what Pebble panics with

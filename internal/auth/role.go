@@ -1,0 +1,100 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+)
+
+// Role is what somebody may do.
+type Role uint8
+
+// The roles. A higher one includes the lower ones.
+const (
+	RoleNone     Role = iota // nothing
+	RoleRead                 // see everything
+	RoleOperator             // change everything
+)
+
+var roleNames = [...]string{"none", "read", "operator"}
+
+// String returns the role's name.
+func (r Role) String() string { return roleNames[r] }
+
+// LoginOptions are the secrets that open an HTTP listener. Empty ones open nothing; without
+// any the listener is open to everybody.
+type LoginOptions struct {
+	Password     string // of operators, with whatever user name
+	ReadPassword string // of those who only look
+	Token        string // as the passwords, for programs
+	ReadToken    string
+}
+
+// Login tells who may do what on an HTTP listener.
+type Login struct {
+	passwords []secret
+	tokens    []secret
+	sessions  sessions
+}
+
+// secret is what proves a role. Only its hash is kept, which makes all of one length.
+type secret struct {
+	sum  [sha256.Size]byte
+	role Role
+}
+
+// NewLogin returns the login for some secrets.
+func NewLogin(o LoginOptions) *Login {
+	var l Login
+	add := func(to *[]secret, text string, role Role) {
+		if text != "" {
+			*to = append(*to, secret{sha256.Sum256([]byte(text)), role})
+		}
+	}
+	add(&l.passwords, o.Password, RoleOperator)
+	add(&l.passwords, o.ReadPassword, RoleRead)
+	add(&l.tokens, o.Token, RoleOperator)
+	add(&l.tokens, o.ReadToken, RoleRead)
+	return &l
+}
+
+// Required reports whether anything is asked for at all.
+func (l *Login) Required() bool { return len(l.passwords)+len(l.tokens) > 0 }
+
+// Password returns the role of who knows a password; RoleNone if it is none.
+func (l *Login) Password(text string) Role { return find(l.passwords, text) }
+
+// Token returns the role of who has a token; RoleNone if it is none.
+func (l *Login) Token(text string) Role { return find(l.tokens, text) }
+
+// find looks at every secret for as long, so that the time tells nothing.
+func find(secrets []secret, text string) Role {
+	sum := sha256.Sum256([]byte(text))
+	role := 0
+	for i := range secrets {
+		same := subtle.ConstantTimeCompare(sum[:], secrets[i].sum[:])
+		role = subtle.ConstantTimeSelect(same, max(role, int(secrets[i].role)), role)
+	}
+	return Role(role)
+}
+
+// Of returns the role of who sent a request, by its Authorization header, or without one by the
+// session that its cookie names.
+func (l *Login) Of(r *http.Request) Role {
+	if !l.Required() {
+		return RoleOperator
+	}
+	if _, password, ok := r.BasicAuth(); ok {
+		return l.Password(password)
+	}
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return l.sessions.of(r)
+	}
+	scheme, token, ok := strings.Cut(header, " ")
+	if ok && strings.EqualFold(scheme, "Bearer") {
+		return l.Token(strings.TrimSpace(token))
+	}
+	return RoleNone
+}

@@ -1,0 +1,76 @@
+package config
+
+// Web is the configuration of the operator's side: web UI, operator API, metrics and health.
+type Web struct {
+	Addr          Addresses
+	Password      string
+	ReadPassword  string
+	Token         string
+	ReadToken     string
+	MetricsQueues int
+	TLS           TLS
+}
+
+// ProtocolWeb is what stands for a protocol in the listeners of the operator's side.
+const ProtocolWeb = "web"
+
+const webPassword = "web.password"
+
+func webBlock() block {
+	keys := []Key{
+		withoutNamespace(addressesKey("web.addr", "127.0.0.1:7420",
+			`Address of the web UI, the operator API, metrics and health; "off" disables it, port 0 picks a free one. Several are separated by commas.`,
+			func(c *Config) *Addresses { return &c.Web.Addr })),
+	}
+	keys = append(keys, secretKeys(webPassword,
+		"Password of operators, for HTTP basic authentication with any user name. Without it, without a token and without faktory.password everybody may do everything, "+
+			"which is allowed on loopback only.",
+		func(c *Config) *string { return &c.Web.Password })...)
+	keys = append(keys, secretKeys("web.read_password",
+		"Password of those who may look at everything and change nothing.",
+		func(c *Config) *string { return &c.Web.ReadPassword })...)
+	keys = append(keys, secretKeys("web.token",
+		"Bearer token of programs that may do what operators may.",
+		func(c *Config) *string { return &c.Web.Token })...)
+	keys = append(keys, secretKeys("web.read_token",
+		"Bearer token of programs that may only look, such as Prometheus.",
+		func(c *Config) *string { return &c.Web.ReadToken })...)
+	keys = append(keys, intKey("web.metrics_queues", 500, limits[int]{1, 100000},
+		"Queues that have metrics of their own, those made first; all others are counted together.",
+		func(c *Config) *int { return &c.Web.MetricsQueues }))
+	keys = append(keys, tlsKeys(ProtocolWeb, func(c *Config) *TLS { return &c.Web.TLS })...)
+	return block{keys: keys, listeners: webListeners, check: checkWeb}
+}
+
+// Protected reports whether the operator's side asks for a password or token.
+func (w *Web) Protected() bool {
+	return w.Password != "" || w.ReadPassword != "" || w.Token != "" || w.ReadToken != ""
+}
+
+func webListeners(c *Config) []Listener {
+	w := &c.Web
+	var out []Listener
+	for _, a := range w.Addr {
+		out = append(out, Listener{
+			Protocol: ProtocolWeb, Key: Key{Name: "web.addr"}, Addr: a.HostPort, TLS: w.TLS,
+			Authenticated: w.TLS.ClientCA != "" || w.Protected(),
+			Remedy:        "set a password with " + webPassword,
+		})
+	}
+	return out
+}
+
+// checkWeb takes the password of Faktory's clients for that of operators if there is no other, as the
+// original does.
+func checkWeb(l *loader) {
+	w, f := &l.config.Web, &l.config.Faktory
+	if w.Protected() || f.Password == "" {
+		return
+	}
+	k, ok := l.table.byName(webPassword)
+	if !ok {
+		return
+	}
+	w.Password = f.Password
+	l.settings[webPassword] = Setting{Key: k, Source: l.settings[faktoryPassword].Source, text: secretMask}
+}

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"millrace/internal/admin"
+	"millrace/internal/auth"
+	"millrace/internal/config"
+	"millrace/internal/dialect"
+	"millrace/internal/dialect/faktory"
+	"millrace/internal/job"
+	"millrace/internal/metrics"
+)
+
+// webConnectionMax bounds the connections of the operator's side. Each stream of events takes one.
+const webConnectionMax = 500
+
+// dialectStats are the counters of the dialect that serves a protocol in a namespace.
+type dialectStats struct {
+	protocol, namespace string
+	stats               func() dialect.ServerStats
+}
+
+// built notes a dialect, so that the operator's side can tell about it.
+func (s *server) built(g *gate, stats func() dialect.ServerStats) {
+	s.dialects = append(s.dialects, dialectStats{g.config.Protocol, g.config.Namespace, stats})
+}
+
+// buildWeb makes the operator's side, which all its listeners share. It comes last, because it tells about
+// all others.
+func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	w := &s.cfg.Web
+	service, err := admin.New(admin.Options{
+		Engine:      s.engine,
+		Logger:      s.log,
+		Version:     s.opts.Version,
+		Durability:  s.cfg.Store.Durability,
+		DoorName:    dialect.DoorName,
+		FindID:      findID,
+		Workers:     s.workers(),
+		Connections: s.connections,
+		Settings:    func() []admin.Setting { return settings(s.cfg) },
+		FreeBytes:   s.store.FreeBytes,
+		DataDir:     s.dataDir(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.web = service
+	login := auth.NewLogin(auth.LoginOptions{
+		Password: w.Password, ReadPassword: w.ReadPassword, Token: w.Token, ReadToken: w.ReadToken,
+	})
+	ready := func() bool { ok, _ := service.Health(); return ok }
+	o := admin.HandlerOptions{
+		Login: login,
+		Metrics: metrics.Handler(metrics.Options{
+			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
+			Connections: s.protocolConnections, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
+		}),
+	}
+	if len(s.faktory) > 0 {
+		o.Stats, o.Health = s.faktory[0].StatsHandler(), s.faktory[0].HealthHandler()
+	}
+	handler := service.Handler(o)
+	serve := make([]serveFunc, 0, len(gates))
+	for _, g := range gates {
+		g.limit = webConnectionMax
+		serve = append(serve, s.serveWeb(handler, secure))
+	}
+	return serve, nil
+}
+
+// serveWeb serves the operator's side on a listener. Streams end as soon as the server drains.
+func (s *server) serveWeb(h http.Handler, secure *tls.Config) serveFunc {
+	serve := s.serveHTTP(h)
+	return func(ctx context.Context, l net.Listener) error {
+		stop := context.AfterFunc(ctx, s.web.Drain)
+		defer stop()
+		if secure != nil {
+			l = tls.NewListener(l, secure)
+		}
+		return serve(ctx, l)
+	}
+}
+
+// findID reads an id as the protocols show those of each other's jobs.
+func findID(text string) (job.ID, bool) {
+	if u, ok := dialect.ParseUUID(text); ok {
+		if _, id, ok := u.Job(); ok {
+			return id, true
+		}
+	}
+	if u, ok := dialect.ParseULID(text); ok {
+		return u.JobID()
+	}
+	return 0, false
+}
+
+// settings shows the effective configuration, secrets masked.
+func settings(c *config.Config) []admin.Setting {
+	out := make([]admin.Setting, 0, len(c.Settings()))
+	for _, set := range c.Settings() {
+		out = append(out, admin.Setting{
+			Key: set.Key.Name, Value: set.Text(), Source: set.Source.String(), Default: set.Key.Default, Secret: set.Key.Secret, Help: set.Key.Doc,
+		})
+	}
+	return out
+}
+
+// connections tells about the connections of each protocol in each namespace.
+func (s *server) connections() []admin.Connections {
+	out := []admin.Connections{}
+	for _, g := range s.gates {
+		name := g.config.Name()
+		i := slices.IndexFunc(out, func(c admin.Connections) bool { return c.Protocol == name && c.Namespace == g.config.Namespace })
+		if i < 0 {
+			i = len(out)
+			out = append(out, admin.Connections{Protocol: name, Namespace: g.config.Namespace, TLS: g.config.TLS.Enabled()})
+			for _, d := range s.dialects {
+				if g.config.Role == "" && d.protocol == g.config.Protocol && d.namespace == g.config.Namespace {
+					out[i].Rejected += d.stats().Rejected
+				}
+			}
+		}
+		open, total, refused := g.counts()
+		out[i].Addresses = append(out[i].Addresses, g.Addr().String())
+		out[i].Open += open
+		out[i].Total += total
+		out[i].Rejected += refused
+	}
+	return out
+}
+
+// protocolConnections tells the same by protocol, for metrics.
+func (s *server) protocolConnections() []metrics.Connections {
+	var out []metrics.Connections
+	for _, c := range s.connections() {
+		i := slices.IndexFunc(out, func(m metrics.Connections) bool { return m.Protocol == c.Protocol })
+		if i < 0 {
+			i = len(out)
+			out = append(out, metrics.Connections{Protocol: c.Protocol})
+		}
+		out[i].Open += c.Open
+		out[i].Total += c.Total
+		out[i].Rejected += c.Rejected
+	}
+	return out
+}
+
+// workers returns the registries of worker processes.
+func (s *server) workers() []admin.WorkerRegistry {
+	out := make([]admin.WorkerRegistry, 0, len(s.faktory))
+	for _, d := range s.faktory {
+		out = append(out, faktoryWorkers{d})
+	}
+	return out
+}
+
+// faktoryWorkers shows the workers of one namespace of the Faktory protocol.
+type faktoryWorkers struct{ d *faktory.Dialect }
+
+// Namespace returns where the workers fetch jobs.
+func (f faktoryWorkers) Namespace() string { return f.d.Namespace() }
+
+// Workers returns the worker processes that are connected.
+func (f faktoryWorkers) Workers() []admin.Worker {
+	list := f.d.Workers()
+	out := make([]admin.Worker, 0, len(list))
+	at := func(t time.Time) *time.Time {
+		t = t.UTC()
+		return &t
+	}
+	for _, w := range list {
+		out = append(out, admin.Worker{
+			ID: w.WID, Hostname: w.Hostname, PID: w.PID, Labels: w.Labels, State: w.State.String(), Started: at(w.Started), LastBeat: at(w.LastBeat),
+			MemoryBytes: w.RSS << 10, Connections: w.Connections, Leases: w.Holder,
+		})
+	}
+	return out
+}
+
+// Signal tells workers to be quiet or to stop.
+func (f faktoryWorkers) Signal(id string, sig admin.Signal) int {
+	to := faktory.Quiet
+	if sig == admin.SignalStop {
+		to = faktory.Terminate
+	}
+	return f.d.Signal(id, to)
+}
