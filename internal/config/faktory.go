@@ -41,7 +41,7 @@ func faktoryBlock() block {
 			`Address to listen on; "off" disables it, port 0 picks a free one. Several are separated by commas, `+
 				`and "=name" behind one binds it to another namespace: "127.0.0.1:7419, 127.0.0.1:7421=tenant-b".`,
 			func(c *Config) *Addresses { return &c.Faktory.Addr }),
-		namespaceKey("faktory.namespace", "default",
+		namespaceKey("faktory.namespace",
 			"Namespace of the addresses that do not name one.",
 			func(c *Config) *string { return &c.Faktory.Namespace }),
 	}

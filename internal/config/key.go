@@ -90,8 +90,11 @@ func pathKey(name, def, doc string, at func(*Config) *string) Key {
 	return k
 }
 
-func namespaceKey(name, def, doc string, at func(*Config) *string) Key {
-	k := stringKey(name, def, doc, at)
+// defaultNamespace is where a listener's jobs are unless told otherwise.
+const defaultNamespace = "default"
+
+func namespaceKey(name, doc string, at func(*Config) *string) Key {
+	k := stringKey(name, defaultNamespace, doc, at)
 	set := k.set
 	k.set = func(c *Config, text string) error {
 		if err := checkNamespace(text); err != nil {

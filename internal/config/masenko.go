@@ -29,7 +29,7 @@ func masenkoBlock() block {
 			`Address to listen on; "off" disables it, port 0 picks a free one. Several are separated by commas, `+
 				`and "=name" behind one binds it to another namespace: "127.0.0.1:12345, 127.0.0.1:12346=tenant-b".`,
 			func(c *Config) *Addresses { return &c.Masenko.Addr }),
-		namespaceKey("masenko.namespace", "default",
+		namespaceKey("masenko.namespace",
 			"Namespace of the addresses that do not name one.",
 			func(c *Config) *string { return &c.Masenko.Namespace }),
 		durationKey("masenko.heartbeat", "45s", limits[time.Duration]{time.Millisecond, 24 * time.Hour},

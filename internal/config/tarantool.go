@@ -36,7 +36,7 @@ func tarantoolBlock() block {
 			`Address to listen on; "off" disables it, port 0 picks a free one. Several are separated by commas, `+
 				`and "=name" behind one binds it to another namespace: "127.0.0.1:3301, 127.0.0.1:3302=tenant-b".`,
 			func(c *Config) *Addresses { return &c.Tarantool.Addr }),
-		namespaceKey("tarantool.namespace", "default",
+		namespaceKey("tarantool.namespace",
 			"Namespace of the addresses that do not name one. Legacy calls with a space number N other than 0 go to the namespace space-N.",
 			func(c *Config) *string { return &c.Tarantool.Namespace }),
 		choiceKey("tarantool.auth", authGuest, []string{authGuest, authLogin},

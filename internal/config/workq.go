@@ -20,7 +20,7 @@ func workqBlock() block {
 			`Address to listen on; "off" disables it, port 0 picks a free one. Several are separated by commas, `+
 				`and "=name" behind one binds it to another namespace: "127.0.0.1:9922, 127.0.0.1:9923=tenant-b".`,
 			func(c *Config) *Addresses { return &c.Workq.Addr }),
-		namespaceKey("workq.namespace", "default",
+		namespaceKey("workq.namespace",
 			"Namespace of the addresses that do not name one.",
 			func(c *Config) *string { return &c.Workq.Namespace }),
 		intKey("workq.max_connections", 10000, limits[int]{1, 1 << 20},

@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"dialect/*": {"job", "engine", "dialect", "auth"},
 
 	"admin":   {"job", "engine", "auth", "metrics"},
-	"web":     {"job", "engine", "auth", "metrics"},
+	"web":     {"job", "engine", "auth", "metrics", "admin"},
 	"metrics": {"job", "engine", "auth"},
 
 	"systemd": {},

@@ -1,0 +1,241 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// Action is something that can be done to a job.
+type Action string
+
+// The actions.
+const (
+	ActionRetry  Action = "retry"  // a failed job is ready now
+	ActionRun    Action = "run"    // a scheduled job is ready now
+	ActionKill   Action = "kill"   // to the dead jobs
+	ActionCancel Action = "cancel" // an unfinished job is gone
+	ActionDelete Action = "delete" // a job is gone, whatever its state
+	ActionMove   Action = "move"   // to another queue
+	ActionBury   Action = "bury"   // set aside
+	ActionKick   Action = "kick"   // a buried job is ready again
+)
+
+// alive are the states of jobs that have not come to an end.
+var alive = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
+
+// everyState is the set that allows every state by naming it.
+var everyState = alive | job.StatesOf(job.Done, job.Failed, job.Dead)
+
+// actions are all of them: the states that they apply to, and the command that they are.
+var actions = map[Action]struct {
+	states  job.States
+	command func(ref job.Ref, in job.States, to string) job.Command
+}{
+	ActionRetry: {job.StatesOf(job.Retrying, job.Failed, job.Dead), func(ref job.Ref, in job.States, _ string) job.Command {
+		return &job.Promote{Ref: ref, In: in, Place: job.PlaceTail}
+	}},
+	ActionRun: {job.StatesOf(job.Scheduled), func(ref job.Ref, in job.States, _ string) job.Command {
+		return &job.Promote{Ref: ref, In: in, Place: job.PlaceTail}
+	}},
+	ActionKill: {alive, func(ref job.Ref, in job.States, _ string) job.Command {
+		return &job.Kill{Ref: ref, In: in}
+	}},
+	ActionCancel: {alive, func(ref job.Ref, in job.States, _ string) job.Command {
+		return &job.Delete{Ref: ref, In: in, Need: job.NeedAny}
+	}},
+	ActionDelete: {everyState, func(ref job.Ref, in job.States, _ string) job.Command {
+		return &job.Delete{Ref: ref, In: in, Need: job.NeedAny}
+	}},
+	ActionMove: {everyState &^ job.StatesOf(job.Leased), func(ref job.Ref, in job.States, to string) job.Command {
+		return &job.Move{Ref: ref, In: in, Queue: to}
+	}},
+	ActionBury: {alive &^ job.StatesOf(job.Buried), func(ref job.Ref, in job.States, _ string) job.Command {
+		return &job.Bury{Ref: ref, In: in, Need: job.NeedAny}
+	}},
+	ActionKick: {job.StatesOf(job.Buried), func(ref job.Ref, _ job.States, _ string) job.Command {
+		return &job.Kick{Ref: ref, One: true}
+	}},
+}
+
+// Actions returns the names of all actions, in order.
+func Actions() []Action {
+	names := make([]Action, 0, len(actions))
+	for name := range actions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Applies reports whether an action can be done to a job in a state.
+func (a Action) Applies(state string) bool {
+	s, ok := job.ParseState(state)
+	act, known := actions[a]
+	return ok && known && act.states.Allow(s)
+}
+
+// check refuses an action that is none, and one that lacks the queue to move to.
+func (a Action) check(to string) error {
+	if _, ok := actions[a]; !ok {
+		names := make([]string, 0, len(actions))
+		for _, name := range Actions() {
+			names = append(names, string(name))
+		}
+		return invalid("action: %q is none of %s", a, strings.Join(names, ", "))
+	}
+	if (a == ActionMove) != (to != "") {
+		return invalid("to: the action move, and no other, needs the name of a queue")
+	}
+	return checkName("to", to)
+}
+
+// nameMax bounds the name of a queue.
+const nameMax = 255
+
+func checkName(what, name string) error {
+	if len(name) > nameMax {
+		return invalid("%s is longer than %d bytes", what, nameMax)
+	}
+	return nil
+}
+
+// Target is a job that is acted on, and the state in which the operator has seen it: in
+// any other nothing is done.
+type Target struct {
+	Namespace string `json:"namespace"`
+	Queue     string `json:"queue,omitempty"` // may be left out where it is not known
+	ID        job.ID `json:"id"`
+	State     string `json:"state,omitempty"` // without it every state will do to which the action applies
+}
+
+// command makes the command of an action.
+func (a Action) command(t Target, to string) (job.Command, error) {
+	act := actions[a]
+	in := act.states
+	if t.State != "" {
+		s, ok := job.ParseState(t.State)
+		if !ok {
+			return nil, invalid("state: %q is none of %s", t.State, stateNames())
+		}
+		if !act.states.Allow(s) {
+			return nil, invalid("state: %s does not apply to a job that is %s", a, s)
+		}
+		in = job.StatesOf(s)
+	}
+	if t.ID == 0 {
+		return nil, invalid("id: it is missing")
+	}
+	return act.command(job.ByID(t.Namespace, t.Queue, t.ID), in, to), nil
+}
+
+// Act does something to one job.
+func (s *Service) Act(ctx context.Context, a Action, t Target, to string) error {
+	if err := a.check(to); err != nil {
+		return err
+	}
+	if t.Queue == "" {
+		found := []Target{t}
+		if err := s.locate(found); err != nil {
+			return err
+		}
+		t = found[0]
+	}
+	cmd, err := a.command(t, to)
+	if err != nil {
+		return err
+	}
+	results := s.engine.NewCaller().Do(ctx, cmd)
+	if err := results[0].Err; err != nil {
+		return s.refused(a, t, err)
+	}
+	return nil
+}
+
+// locate finds the queues of the jobs that came without: a command must name it.
+func (s *Service) locate(targets []Target) error {
+	return s.view(func(v *engine.View) error {
+		for i := range targets {
+			t := &targets[i]
+			if t.Queue != "" {
+				continue
+			}
+			j, err := v.Get(job.ByID(t.Namespace, "", t.ID))
+			if err != nil && !isNotFound(err) {
+				return err
+			}
+			t.Queue = j.Queue
+		}
+		return nil
+	})
+}
+
+// refused explains why nothing was done to a job.
+func (s *Service) refused(a Action, t Target, err *job.Error) *Problem {
+	switch kind := kindOf(err.Kind); kind {
+	case problemNotFound:
+		return notFound("job %d is not there: it may have been acknowledged, deleted, moved or have expired", t.ID)
+	case problemStale:
+		p := kind.problem("%s: nothing was done", err.Text)
+		if now, err := s.engine.Get(job.ByID(t.Namespace, t.Queue, t.ID)); err == nil {
+			p.State = now.State.String()
+			p.Detail = "the job is " + p.State + " now, and not a job to " + string(a) + ": nothing was done"
+			if t.State != "" {
+				p.Detail = "the job is " + p.State + " now, not " + t.State + ": nothing was done"
+			}
+		}
+		return p
+	default:
+		return kind.problem("%s", err.Text)
+	}
+}
+
+// targetMax bounds the jobs of one request. For more there are bulk actions.
+const targetMax = 1000
+
+// Outcome is what became of one of several jobs.
+type Outcome struct {
+	Namespace string   `json:"namespace"`
+	ID        job.ID   `json:"id"`
+	Done      bool     `json:"done"`
+	Problem   *Problem `json:"problem,omitempty"`
+}
+
+// ActAll does the same to several jobs, and tells of each what became of it. If the request
+// itself is wrong, nothing is done to any of them.
+func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, to string) ([]Outcome, error) {
+	if err := a.check(to); err != nil {
+		return nil, err
+	}
+	if len(targets) == 0 || len(targets) > targetMax {
+		return nil, invalid("jobs: name 1 to %d, not %d", targetMax, len(targets))
+	}
+	targets = slices.Clone(targets)
+	if err := s.locate(targets); err != nil {
+		return nil, err
+	}
+	cmds := make([]job.Command, 0, len(targets))
+	for i, t := range targets {
+		cmd, err := a.command(t, to)
+		if err != nil {
+			if p, ok := errors.AsType[*Problem](err); ok {
+				return nil, invalid("jobs: number %d: %s", i+1, p.Detail)
+			}
+			return nil, err
+		}
+		cmds = append(cmds, cmd)
+	}
+	out := make([]Outcome, 0, len(targets))
+	for i, r := range s.engine.NewCaller().Do(ctx, cmds...) {
+		o := Outcome{Namespace: targets[i].Namespace, ID: targets[i].ID, Done: r.Err == nil}
+		if r.Err != nil {
+			o.Problem = s.refused(a, targets[i], r.Err)
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}

@@ -1,0 +1,16 @@
+// Package admin is the operator's side of the server: what an operator sees and does,
+// as methods of Service, and the same as JSON over HTTP under /api/v1.
+//
+// Service is the one layer: the handlers here and the pages of the web UI call the same
+// methods, and every change is a command of the engine. A method does a bounded amount of
+// work. Lists stop early rather than late and hand out a cursor; what concerns more jobs
+// than one request may touch is a bulk action, which runs in small steps of its own.
+//
+// The package knows no protocol and opens no socket. What it shows of them (workers,
+// connections, settings) comes through the functions of Options, which the server package
+// wires.
+//
+// Three goroutines belong to a Service, all ended by Close: the sampler, which reads the
+// counters of all queues for everybody who watches, the one that writes the history, which is the same,
+// and the runner of bulk actions. Locks: Bulk's and the sampler's are never held together.
+package admin

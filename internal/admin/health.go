@@ -1,0 +1,30 @@
+package admin
+
+// Check is one of the things that must be right for the server to be ready.
+type Check struct {
+	Name  string `json:"name"`
+	OK    bool   `json:"ok"`
+	About string `json:"about,omitempty"`
+}
+
+// Health tells whether the server can take work, and what was looked at.
+func (s *Service) Health() (ready bool, checks []Check) {
+	draining := Check{Name: "accepting", OK: !s.draining.Load()}
+	if !draining.OK {
+		draining.About = "the server is stopping"
+	}
+	store := Check{Name: "store", OK: s.engine.Err() == nil}
+	if !store.OK {
+		store.About = "the store has failed, nothing is acknowledged"
+	}
+	space := Check{Name: "space", OK: !s.engine.Stats().NoSpace}
+	if !space.OK {
+		space.About = "free disk space is under store.free_floor, pushes are refused"
+	}
+	checks = []Check{draining, store, space}
+	ready = true
+	for _, c := range checks {
+		ready = ready && c.OK
+	}
+	return ready, checks
+}

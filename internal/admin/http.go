@@ -1,0 +1,341 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/internal/auth"
+	"millrace/internal/job"
+)
+
+// HandlerOptions are what is served besides the operator API. What is nil is not there.
+type HandlerOptions struct {
+	Login *auth.Login
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	// Stats and Health serve /stats and /health as another server's users know them.
+	Stats  http.Handler
+	Health http.Handler
+	// UI serves every other path. It looks after its own logins.
+	UI http.Handler
+}
+
+// route is one call of the API.
+type route struct {
+	method string
+	path   string
+	role   auth.Role
+	params []string // of the query
+	handle func(*call) error
+}
+
+// listParams are the parameters of every list.
+var listParams = []string{"cursor", "limit"}
+
+// The parts of paths.
+const (
+	pathAPI   = "/api/v1"
+	pathQueue = pathAPI + "/namespaces/{namespace}/queues/{queue}"
+	pathJob   = pathAPI + "/namespaces/{namespace}/jobs/{id}"
+)
+
+// routes are all calls of the API, in the order of its document.
+var routes = []route{
+	{http.MethodGet, pathAPI + "/server", auth.RoleRead, nil, (*call).getServer},
+	{http.MethodGet, pathAPI + "/namespaces", auth.RoleRead, listParams, (*call).listNamespaces},
+	{http.MethodGet, pathAPI + "/queues", auth.RoleRead, append([]string{"namespace", "name"}, listParams...), (*call).listQueues},
+	{http.MethodGet, pathQueue, auth.RoleRead, nil, (*call).getQueue},
+	{http.MethodDelete, pathQueue, auth.RoleOperator, []string{"if_idle", "keep"}, (*call).removeQueue},
+	{http.MethodPost, pathQueue + "/pause", auth.RoleOperator, nil, (*call).pauseQueue},
+	{http.MethodPost, pathQueue + "/resume", auth.RoleOperator, nil, (*call).resumeQueue},
+	{http.MethodPost, pathQueue + "/purge", auth.RoleOperator, nil, (*call).purgeQueue},
+	{http.MethodPost, pathQueue + "/respawn", auth.RoleOperator, nil, (*call).respawnQueue},
+	{http.MethodGet, pathAPI + "/jobs", auth.RoleRead, append(slices.Clone(filterNames), listParams...), (*call).listJobs},
+	{http.MethodGet, pathJob, auth.RoleRead, []string{"queue"}, (*call).getJob},
+	{http.MethodGet, pathJob + "/body", auth.RoleRead, []string{"queue"}, (*call).getBody},
+	{http.MethodPost, pathJob + "/actions", auth.RoleOperator, nil, (*call).actOnJob},
+	{http.MethodPost, pathAPI + "/actions", auth.RoleOperator, nil, (*call).actOnJobs},
+	{http.MethodGet, pathAPI + "/bulk", auth.RoleRead, listParams, (*call).listBulk},
+	{http.MethodPost, pathAPI + "/bulk", auth.RoleOperator, nil, (*call).startBulk},
+	{http.MethodGet, pathAPI + "/bulk/{bulk}", auth.RoleRead, nil, (*call).getBulk},
+	{http.MethodPost, pathAPI + "/bulk/{bulk}/cancel", auth.RoleOperator, nil, (*call).cancelBulk},
+	{http.MethodDelete, pathAPI + "/bulk/{bulk}", auth.RoleOperator, nil, (*call).forgetBulk},
+	{http.MethodGet, pathAPI + "/workers", auth.RoleRead, listParams, (*call).listWorkers},
+	{http.MethodPost, pathAPI + "/workers/signal", auth.RoleOperator, nil, (*call).signalWorkers},
+	{http.MethodGet, pathAPI + "/connections", auth.RoleRead, nil, (*call).listConnections},
+	{http.MethodGet, pathAPI + "/batches", auth.RoleRead, append([]string{"namespace"}, listParams...), (*call).listBatches},
+	{http.MethodGet, pathAPI + "/namespaces/{namespace}/batches/{batch}", auth.RoleRead, nil, (*call).getBatch},
+	{http.MethodGet, pathAPI + "/storage", auth.RoleRead, nil, (*call).getStorage},
+	{http.MethodGet, pathAPI + "/settings", auth.RoleRead, nil, (*call).getSettings},
+	{http.MethodGet, pathAPI + "/live", auth.RoleRead, nil, (*call).getLive},
+	{http.MethodGet, pathAPI + "/events", auth.RoleRead, nil, (*call).streamEvents},
+	{http.MethodGet, pathAPI + "/history", auth.RoleRead, []string{"resolution"}, (*call).getHistory},
+	{http.MethodGet, "/openapi.json", auth.RoleNone, nil, (*call).getDocument},
+	{http.MethodGet, "/livez", auth.RoleNone, nil, (*call).getLivez},
+	{http.MethodGet, "/readyz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
+	{http.MethodGet, "/healthz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
+}
+
+// call is one request.
+type call struct {
+	*Service
+	w    http.ResponseWriter
+	r    *http.Request
+	role auth.Role
+}
+
+// bodyMax bounds what a request may carry.
+const bodyMax = 1 << 20
+
+// Handler returns what serves the API.
+func (s *Service) Handler(o HandlerOptions) http.Handler {
+	if o.Login == nil {
+		o.Login = auth.NewLogin(auth.LoginOptions{})
+	}
+	mux := http.NewServeMux()
+	for i := range routes {
+		rt := &routes[i]
+		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, o.Login, w, r) })
+	}
+	s.more(mux, &o)
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.dispatch(mux, o.UI, w, r) })
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, problemCrossSite.problem("%s of %q", r.Method, r.Header.Get("Origin")))
+	}))
+	return underPrefix(protection.Handler(h))
+}
+
+// dispatch finds the handler, and answers itself where there is none.
+func (s *Service) dispatch(mux *http.ServeMux, ui http.Handler, w http.ResponseWriter, r *http.Request) {
+	h, pattern := mux.Handler(r)
+	if pattern != "" {
+		mux.ServeHTTP(w, r)
+		return
+	}
+	if ui != nil && !strings.HasPrefix(r.URL.Path, "/api/") {
+		ui.ServeHTTP(w, r)
+		return
+	}
+	var verdict verdict
+	h.ServeHTTP(&verdict, r)
+	if verdict.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", verdict.Header().Get("Allow"))
+		writeProblem(w, problemMethod.problem("%s: use %s", r.Method, verdict.Header().Get("Allow")))
+		return
+	}
+	writeProblem(w, notFound("nothing is served at %s: /openapi.json lists what is", r.URL.Path))
+}
+
+// verdict notes how the router refuses a request.
+type verdict struct {
+	header http.Header
+	status int
+}
+
+// Header returns the header.
+func (v *verdict) Header() http.Header {
+	if v.header == nil {
+		v.header = make(http.Header)
+	}
+	return v.header
+}
+
+// WriteHeader notes the status.
+func (v *verdict) WriteHeader(status int) { v.status = status }
+
+// Write throws the text away.
+func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
+
+// serve answers one call of the API.
+func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *http.Request) {
+	c := &call{Service: s, w: w, r: r, role: login.Of(r)}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if p := allow(c.role, rt.role); p != nil {
+		refuse(w, p)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, bodyMax)
+	err := c.checkParams(rt)
+	if err == nil {
+		err = rt.handle(c)
+	}
+	if err != nil {
+		c.fail(err)
+	}
+	if rt.role == auth.RoleOperator {
+		s.log.Info("operator request", slog.String("method", rt.method), slog.String("path", r.URL.Path),
+			slog.String("remote", r.RemoteAddr), slog.Bool("accepted", err == nil))
+	}
+}
+
+// allow compares a role with what is needed.
+func allow(has, needs auth.Role) *Problem {
+	switch {
+	case has >= needs:
+		return nil
+	case has == auth.RoleNone:
+		return problemLogin.problem("send a password with basic authentication, or a bearer token")
+	default:
+		return problemForbidden.problem("the role is %s", has)
+	}
+}
+
+// refuse answers who has not proved enough.
+func refuse(w http.ResponseWriter, p *Problem) {
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="Millrace", charset="UTF-8"`)
+	}
+	writeProblem(w, p)
+}
+
+// Guard lets only those through to h who have a role.
+func Guard(login *auth.Login, needs auth.Role, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := allow(login.Of(r), needs); p != nil {
+			refuse(w, p)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// fail answers with a problem. A fault of the server is logged.
+func (c *call) fail(err error) {
+	p, fault := asProblem(err)
+	if fault {
+		c.log.Error("operator request failed", slog.String("method", c.r.Method), slog.String("path", c.r.URL.Path), slog.Any("error", err))
+	}
+	writeProblem(c.w, p)
+}
+
+func writeProblem(w http.ResponseWriter, p *Problem) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic("admin: a problem cannot be written: " + err.Error()) // it holds texts and a number
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(text) // nobody to tell
+}
+
+// answer answers with a value as JSON.
+func (c *call) answer(status int, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write an answer: %w", err)
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(text) // nobody to tell
+	return nil
+}
+
+// result answers with a value, unless there is an error.
+func (c *call) result(value any, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, value)
+}
+
+// checkParams refuses a query with parameters that mean nothing here.
+func (c *call) checkParams(rt *route) error {
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return invalid("the query cannot be read: %s", err)
+	}
+	for name := range query {
+		if !slices.Contains(rt.params, name) {
+			return invalid("there is no parameter %q here", name)
+		}
+	}
+	return nil
+}
+
+func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
+
+// flag reads a parameter that is there or not, or true or false.
+func (c *call) flag(name string) (bool, error) {
+	if !c.r.URL.Query().Has(name) {
+		return false, nil
+	}
+	switch text := c.query(name); text {
+	case "", "true", "1":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	default:
+		return false, invalid("%s: %q is neither true nor false", name, text)
+	}
+}
+
+func (c *call) page() (PageOf, error) {
+	p := PageOf{Cursor: c.query("cursor")}
+	if text := c.query("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return p, invalid("limit: %q: choose 1 to %d", text, PageMax)
+		}
+		p.Limit = n
+	}
+	return p, nil
+}
+
+func (c *call) id() (job.ID, error) {
+	text := c.r.PathValue("id")
+	n, err := strconv.ParseUint(text, 10, 53)
+	if err != nil || n == 0 {
+		return 0, notFound("%q is no id of a job: ids are numbers; search with ref= for a key", text)
+	}
+	return job.ID(n), nil
+}
+
+// decode reads the JSON of a request. An empty request leaves the value alone.
+func (c *call) decode(value any) error {
+	body, err := io.ReadAll(c.r.Body)
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return problemTooLarge.problem("at most %d bytes are read", bodyMax)
+		}
+		return invalid("the request was cut short")
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return problemMedia.problem("send Content-Type: application/json")
+	}
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(value); err != nil {
+		return invalid("the JSON cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return invalid("the JSON is followed by something else")
+	}
+	return nil
+}
+
+// secondsMax is the longest time that a request may name.
+const secondsMax = float64(pauseMax / time.Second)
+
+// seconds reads a time in seconds.
+func seconds(name string, n float64) (time.Duration, error) {
+	if n < 0 || n > secondsMax {
+		return 0, invalid("%s: choose 0 to %.0f", name, secondsMax)
+	}
+	return time.Duration(n * float64(time.Second)), nil
+}

@@ -1,0 +1,264 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// Rates are how much happens in a second.
+type Rates struct {
+	Pushed  float64 `json:"pushed"`
+	Fetched float64 `json:"fetched"`
+	Acked   float64 `json:"acked"`
+	Failed  float64 `json:"failed"`
+}
+
+func (r Rates) sum() float64 { return r.Pushed + r.Fetched + r.Acked + r.Failed }
+
+// Sample is what happened in the last moments.
+type Sample struct {
+	At      time.Time         `json:"at"`
+	Seconds float64           `json:"seconds"` // that the rates are of
+	Rates   Rates             `json:"rates"`
+	Counts  map[string]uint64 `json:"counts"`  // jobs by state
+	Queues  int               `json:"queues"`  // how many there are
+	Waiting int               `json:"waiting"` // callers that wait for something
+	// Busiest are the queues where most happened, at most busiestMax, the busiest first.
+	Busiest []QueueSample `json:"busiest"`
+}
+
+// QueueSample is what happened in a queue.
+type QueueSample struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Rates     Rates  `json:"rates"`
+	Ready     uint64 `json:"ready"`
+	Leased    uint64 `json:"leased"`
+}
+
+const (
+	busiestMax = 100
+	// sampleShare keeps the reading of counters to a twentieth of the time, however many queues there are.
+	sampleShare = 20
+	streamMax   = 64
+)
+
+// counted are the counters that samples and history are made of.
+var counted = [...]job.Counter{job.CountPushed, job.CountFetched, job.CountAcked, job.CountFailed, job.CountDied, job.CountExpired}
+
+// tally are the values of the counted counters.
+type tally [len(counted)]uint64
+
+func tallyOf(q *job.QueueInfo) (t tally) {
+	for i, c := range counted {
+		t[i] = q.Totals[c]
+	}
+	return t
+}
+
+// since returns what was added. Counters that have begun anew count from zero.
+func (t tally) since(before tally) (d tally) {
+	for i := range t {
+		if t[i] >= before[i] {
+			d[i] = t[i] - before[i]
+		} else {
+			d[i] = t[i]
+		}
+	}
+	return d
+}
+
+func (t tally) rates(seconds float64) Rates {
+	return Rates{
+		Pushed: float64(t[0]) / seconds, Fetched: float64(t[1]) / seconds, Acked: float64(t[2]) / seconds, Failed: float64(t[3]) / seconds,
+	}
+}
+
+type queueName struct{ namespace, name string }
+
+// sampler reads the counters of all queues now and then, for everybody who watches and for the
+// history.
+type sampler struct {
+	s       *Service
+	history history
+
+	// Owned by the goroutine of run.
+	before map[queueName]tally
+	at     time.Time
+
+	mu      sync.Mutex // guards what follows
+	queues  map[queueName]Rates
+	latest  *Sample
+	text    []byte        // latest as JSON
+	changed chan struct{} // closed with the next sample
+	streams int
+}
+
+func (sm *sampler) init(s *Service) {
+	sm.s, sm.changed = s, make(chan struct{})
+	sm.history.engine = s.engine
+}
+
+// run takes samples until ctx ends. The first only tells where the counters stand.
+func (sm *sampler) run(ctx context.Context) {
+	if err := sm.history.load(time.Now()); err != nil {
+		sm.s.log.Warn("cannot read the history", slog.Any("error", err))
+	}
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if err := sm.history.flush(context.WithoutCancel(ctx)); err != nil {
+				sm.s.log.Warn("cannot keep the history", slog.Any("error", err))
+			}
+			return
+		case <-wait.C:
+		}
+		began := time.Now()
+		if err := sm.take(ctx, began); err != nil {
+			if p, _ := asProblem(err); p.Type != problemDraining.problem("").Type {
+				sm.s.log.Warn("cannot read the counters of queues", slog.Any("error", err))
+			}
+		}
+		wait.Reset(max(sm.s.opts.SampleEvery, sampleShare*time.Since(began)))
+	}
+}
+
+// take takes one sample.
+func (sm *sampler) take(ctx context.Context, now time.Time) error {
+	var counts [job.StateCount]uint64
+	var all tally
+	seconds := now.Sub(sm.at).Seconds()
+	first := sm.before == nil
+	after := make(map[queueName]tally, len(sm.before))
+	rates := make(map[queueName]Rates)
+	var busy []QueueSample
+	err := sm.s.view(func(v *engine.View) error {
+		return v.EachQueue("", "", func(q *job.QueueInfo) bool {
+			for i, n := range q.Counts {
+				counts[i] += n
+			}
+			name := queueName{q.Namespace, q.Name}
+			t := tallyOf(q)
+			after[name] = t
+			d := t.since(sm.before[name])
+			if first || d == (tally{}) {
+				return true
+			}
+			for i := range d {
+				all[i] += d[i]
+			}
+			r := d.rates(seconds)
+			rates[name] = r
+			busy = append(busy, QueueSample{Namespace: q.Namespace, Name: q.Name, Rates: r, Ready: q.Counts[job.Ready], Leased: q.Counts[job.Leased]})
+			return true
+		})
+	})
+	if err != nil {
+		return err
+	}
+	sm.before, sm.at = after, now
+	if first {
+		seconds = 0
+	}
+	sm.publish(&Sample{
+		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: countsOf(&counts), Queues: len(after),
+		Waiting: sm.s.engine.Stats().Waiters, Busiest: busiest(busy),
+	}, rates)
+	return sm.history.add(ctx, now, all, &counts)
+}
+
+func rateOf(t tally, seconds float64) Rates {
+	if seconds <= 0 {
+		return Rates{}
+	}
+	return t.rates(seconds)
+}
+
+func busiest(all []QueueSample) []QueueSample {
+	slices.SortFunc(all, func(a, b QueueSample) int {
+		return cmp.Or(cmp.Compare(b.Rates.sum(), a.Rates.sum()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	out := make([]QueueSample, min(len(all), busiestMax))
+	copy(out, all)
+	return out
+}
+
+// publish hands a sample to everybody.
+func (sm *sampler) publish(sample *Sample, rates map[queueName]Rates) {
+	text, err := json.Marshal(sample)
+	if err != nil {
+		panic("admin: a sample cannot be written: " + err.Error()) // it holds texts and finite numbers only
+	}
+	sm.mu.Lock()
+	defer sm.mu.Unlock()
+	sm.latest, sm.text, sm.queues = sample, text, rates
+	close(sm.changed)
+	sm.changed = make(chan struct{})
+}
+
+// rates returns what happens in a queue.
+func (sm *sampler) rates(namespace, name string) Rates {
+	sm.mu.Lock()
+	defer sm.mu.Unlock()
+	return sm.queues[queueName{namespace, name}]
+}
+
+// Live returns the latest sample; zero before the first.
+func (s *Service) Live() Sample {
+	s.sampler.mu.Lock()
+	defer s.sampler.mu.Unlock()
+	if s.sampler.latest == nil {
+		return Sample{Counts: countsOf(new([job.StateCount]uint64)), Busiest: []QueueSample{}}
+	}
+	out := *s.sampler.latest
+	out.Counts, out.Busiest = maps.Clone(out.Counts), slices.Clone(out.Busiest)
+	return out
+}
+
+// Watch calls send with each sample as JSON, the latest one first, until ctx ends, the server
+// stops or send fails.
+func (s *Service) Watch(ctx context.Context, send func(sample []byte) error) error {
+	sm := &s.sampler
+	sm.mu.Lock()
+	full := sm.streams >= streamMax
+	if !full {
+		sm.streams++
+	}
+	sm.mu.Unlock()
+	if full {
+		return problemTooMany.problem("%d streams are open: close one", streamMax)
+	}
+	defer func() {
+		sm.mu.Lock()
+		sm.streams--
+		sm.mu.Unlock()
+	}()
+	for {
+		sm.mu.Lock()
+		text, changed := sm.text, sm.changed
+		sm.mu.Unlock()
+		if text != nil {
+			if err := send(text); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-changed:
+		case <-s.drained:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

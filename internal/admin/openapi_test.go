@@ -1,0 +1,283 @@
+package admin
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/internal/auth"
+	"millrace/internal/job"
+	"millrace/internal/testkit"
+)
+
+// TestDocumentComplete holds the document and the routes together: each has what the other has, parameters
+// included.
+func TestDocumentComplete(t *testing.T) {
+	t.Parallel()
+	doc := testkit.LoadOpenAPI(t, document)
+	var code []string
+	for _, r := range routes {
+		code = append(code, r.method+" "+r.path)
+		o := doc.Operation(t, r.method, r.path)
+		if o == nil {
+			continue // the lists below tell
+		}
+		var query []string
+		for _, p := range o.Parameters {
+			if p.In == "query" {
+				query = append(query, p.Name)
+			} else if !strings.Contains(r.path, "{"+p.Name+"}") {
+				t.Errorf("%s %s has no %q", r.method, r.path, p.Name)
+			}
+		}
+		slices.Sort(query)
+		if want := slices.Sorted(slices.Values(r.params)); !slices.Equal(query, want) {
+			t.Errorf("%s %s: parameters %v in the document, %v in the code", r.method, r.path, query, want)
+		}
+		if o.Summary == "" {
+			t.Errorf("%s %s says too little", r.method, r.path)
+		}
+		_, login := o.Responses["401"]
+		_, role := o.Responses["403"]
+		if login != (r.role > auth.RoleNone) || role != (r.role == auth.RoleOperator) {
+			t.Errorf("%s %s: the document does not tell its role", r.method, r.path)
+		}
+	}
+	slices.Sort(code)
+	if got := doc.Operations(); !slices.Equal(got, code) {
+		t.Errorf("the document has\n%s\nthe code has\n%s", strings.Join(got, "\n"), strings.Join(code, "\n"))
+	}
+}
+
+// ask is a request and the code that answers it.
+type ask struct {
+	method, target, body string
+	code                 int
+	of                   string // which fixture answers; empty is the one with jobs
+}
+
+// TestDocument calls every operation so that it answers with every code that the document lists, and
+// checks every answer.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, testDocument)
+}
+
+func testDocument(t *testing.T) {
+	doc := testkit.LoadOpenAPI(t, document)
+	registry := &fakeWorkers{workers: []Worker{{ID: "w1", Hostname: "h", PID: 7, State: "running", Leases: job.Holder{Node: 1, Num: 77}}, {ID: "w2", State: "quiet"}}}
+	f := newFixture(t, Options{
+		Version: "1.2.3", Durability: "fsync", DataDir: "/data", Workers: []WorkerRegistry{registry},
+		Connections: func() []Connections {
+			return []Connections{{Protocol: "p", Namespace: "ns", Addresses: []string{"a:1"}, Open: 1}}
+		},
+		Settings:    func() []Setting { return []Setting{{Key: "k", Value: "v", Source: "default", Help: "Help."}} },
+		FreeBytes:   func() (uint64, error) { return 1 << 40, nil },
+		SampleEvery: time.Second,
+	}, HandlerOptions{})
+	ids := f.allStates("q")
+	f.allStates("other")
+	batch := f.do(&job.NewBatch{Namespace: "ns", Text: "all of them", OpenFor: time.Hour})[0].Batch
+	second := f.do(&job.NewBatch{Namespace: "ns", Parent: batch, OpenFor: time.Hour})[0].Batch
+	f.push(job.Spec{Queue: "q", Key: "tracked", Tracked: true, Batch: batch, Group: "g", TTL: time.Hour})
+	tracked := f.push(job.Spec{Queue: "t", Key: "told", Tracked: true, Body: []byte{0xff, 0}, Policy: job.Policy{Lease: time.Minute}})
+	f.do(&job.Report{Namespace: "ns", Key: "told", Percent: 50, SetPercent: true, Text: "half", SetText: true})
+	testkit.Advance(t, 25*time.Second)
+
+	guarded := newFixture(t, Options{}, HandlerOptions{Login: auth.NewLogin(auth.LoginOptions{Password: "op", ReadPassword: "look"})})
+	full := newFixture(t, Options{}, HandlerOptions{})
+	full.fill(1000, "a")
+	for range bulkOpenMax {
+		full.want(202, "POST", "/api/v1/bulk", `{"action":"kill"}`, nil)
+	}
+	full.service.sampler.streams = streamMax
+	stopped := newFixture(t, Options{}, HandlerOptions{})
+	stopped.close()
+	fixtures := map[string]*fixture{"": f, "guarded": guarded, "full": full, "stopped": stopped}
+
+	var bulk, running Bulk
+	f.want(202, "POST", "/api/v1/bulk", `{"action":"kick","filter":{"queue":"none"}}`, &bulk)
+	f.until(bulk.ID)
+	list, err := full.service.Bulks(PageOf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running = list.Bulk[0]
+
+	large := `{"action":"` + strings.Repeat("x", bodyMax) + `"}`
+	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)))
+	var asks []ask
+	for _, r := range routes {
+		target := at.Replace(r.path)
+		o := doc.Operation(t, r.method, r.path)
+		has := func(code string) bool { _, ok := o.Responses[code]; return ok }
+		asks = append(asks, ask{r.method, target + "?colour=red", "", 400, ""})
+		if has("401") {
+			asks = append(asks, ask{r.method, target, "", 401, "guarded"})
+		}
+		if has("403") {
+			asks = append(asks, ask{r.method, target, "", 403, "guarded"})
+		}
+		if has("413") {
+			asks = append(asks, ask{r.method, target, large, 413, ""}, ask{r.method, target, "text", 415, ""})
+		}
+	}
+	asks = append(asks, []ask{
+		{"GET", "/api/v1/server", "", 200, ""},
+		{"GET", "/api/v1/namespaces", "", 200, ""},
+		{"GET", "/api/v1/namespaces", "", 503, "stopped"},
+		{"GET", "/api/v1/queues", "", 200, ""},
+		{"GET", "/api/v1/queues?namespace=ns&name=othe&limit=1", "", 200, ""},
+		{"GET", "/api/v1/queues", "", 503, "stopped"},
+		{"GET", "/api/v1/namespaces/ns/queues/q", "", 200, ""},
+		{"GET", "/api/v1/namespaces/ns/queues/none", "", 404, ""},
+		{"GET", "/api/v1/namespaces/ns/queues/q", "", 503, "stopped"},
+		{"POST", "/api/v1/namespaces/ns/queues/q/pause", `{"for_seconds":60}`, 200, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/q/pause", "", 200, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/none/pause", "", 404, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/q/pause", "", 503, "stopped"},
+		{"POST", "/api/v1/namespaces/ns/queues/q/resume", "", 200, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/none/resume", "", 404, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/q/resume", "", 503, "stopped"},
+		{"GET", "/api/v1/jobs", "", 200, ""},
+		{"GET", "/api/v1/jobs?limit=2", "", 200, ""},
+		{"GET", "/api/v1/jobs", "", 503, "stopped"},
+		{"GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d?queue=t", tracked), "", 200, ""},
+		{"GET", "/api/v1/namespaces/ns/jobs/4711", "", 404, ""},
+		{"GET", "/api/v1/namespaces/ns/jobs/1", "", 503, "stopped"},
+		{"GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/body", ids["ready"]), "", 200, ""},
+		{"GET", "/api/v1/namespaces/ns/jobs/4711/body", "", 404, ""},
+		{"GET", "/api/v1/namespaces/ns/jobs/1/body", "", 503, "stopped"},
+		{"POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", ids["buried"]), `{"action":"kick","state":"buried"}`, 200, ""},
+		{"POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", ids["ready"]), `{"action":"kick","state":"buried"}`, 409, ""},
+		{"POST", "/api/v1/namespaces/ns/jobs/4711/actions", `{"action":"kill"}`, 404, ""},
+		{"POST", "/api/v1/namespaces/ns/jobs/1/actions", `{"action":"kill","queue":"q"}`, 503, "stopped"},
+		{"POST", "/api/v1/actions", fmt.Sprintf(`{"action":"kill","jobs":[{"namespace":"ns","id":%d,"state":"retrying"},{"namespace":"ns","id":9999}]}`, ids["retrying"]), 200, ""},
+		{"POST", "/api/v1/actions", `{"action":"kill","jobs":[{"namespace":"ns","id":1}]}`, 503, "stopped"},
+		{"POST", "/api/v1/namespaces/ns/queues/q/respawn", `{"limit":1}`, 200, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/none/respawn", "", 404, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/q/respawn", "", 503, "stopped"},
+		{"POST", "/api/v1/namespaces/ns/queues/q/purge", `{"state":"done"}`, 200, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/none/purge", `{"state":"done"}`, 404, ""},
+		{"POST", "/api/v1/namespaces/ns/queues/q/purge", `{"state":"done"}`, 503, "stopped"},
+		{"DELETE", "/api/v1/namespaces/ns/queues/q?if_idle", "", 409, ""},
+		{"DELETE", "/api/v1/namespaces/ns/queues/t?keep=true", "", 200, ""},
+		{"DELETE", "/api/v1/namespaces/ns/queues/none", "", 404, ""},
+		{"DELETE", "/api/v1/namespaces/ns/queues/q", "", 503, "stopped"},
+		{"GET", "/api/v1/bulk", "", 200, ""},
+		{"POST", "/api/v1/bulk", `{"action":"retry","filter":{"states":["failed"],"after":"2000-01-01T00:00:00Z"}}`, 202, ""},
+		{"POST", "/api/v1/bulk", `{"action":"kill"}`, 429, "full"},
+		{"POST", "/api/v1/bulk", `{"action":"kill"}`, 503, "stopped"},
+		{"GET", "/api/v1/bulk/" + bulk.ID, "", 200, ""},
+		{"GET", "/api/v1/bulk/none", "", 404, ""},
+		{"POST", "/api/v1/bulk/" + bulk.ID + "/cancel", "", 200, ""},
+		{"POST", "/api/v1/bulk/none/cancel", "", 404, ""},
+		{"DELETE", "/api/v1/bulk/" + running.ID, "", 409, "full"},
+		{"DELETE", "/api/v1/bulk/" + bulk.ID, "", 204, ""},
+		{"DELETE", "/api/v1/bulk/none", "", 404, ""},
+		{"GET", "/api/v1/workers", "", 200, ""},
+		{"GET", "/api/v1/workers?limit=1", "", 200, ""},
+		{"POST", "/api/v1/workers/signal", `{"signal":"quiet","id":"w1"}`, 200, ""},
+		{"POST", "/api/v1/workers/signal", `{"signal":"stop"}`, 200, ""},
+		{"POST", "/api/v1/workers/signal", `{"signal":"stop","id":"w9"}`, 404, ""},
+		{"GET", "/api/v1/connections", "", 200, ""},
+		{"GET", "/api/v1/batches?namespace=ns&limit=1", "", 200, ""},
+		{"GET", "/api/v1/batches?namespace=ns", "", 503, "stopped"},
+		{"GET", fmt.Sprintf("/api/v1/namespaces/ns/batches/%d", second), "", 200, ""},
+		{"GET", "/api/v1/namespaces/ns/batches/4711", "", 404, ""},
+		{"GET", "/api/v1/namespaces/ns/batches/1", "", 503, "stopped"},
+		{"GET", "/api/v1/storage", "", 200, ""},
+		{"GET", "/api/v1/settings", "", 200, ""},
+		{"GET", "/api/v1/live", "", 200, ""},
+		{"GET", "/api/v1/events", "", 429, "full"},
+		{"GET", "/api/v1/history?resolution=10s", "", 200, ""},
+		{"GET", "/api/v1/history", "", 503, "stopped"},
+		{"GET", "/openapi.json", "", 200, ""},
+		{"GET", "/livez", "", 200, ""},
+		{"GET", "/readyz?verbose", "", 200, ""},
+		{"GET", "/readyz?verbose", "", 503, "stopped"},
+		{"GET", "/healthz", "", 200, ""},
+		{"GET", "/healthz", "", 503, "stopped"},
+	}...)
+	for _, state := range slices.Sorted(maps.Keys(ids)) {
+		asks = slices.Insert(asks, 0, ask{"GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", ids[state]), "", 200, ""})
+	}
+	seen := make(map[string]map[string]bool)
+	for _, a := range asks {
+		called := fixtures[a.of]
+		r := request(t, a.method, a.target, a.body)
+		if a.code == 415 {
+			r.Header.Set("Content-Type", "text/plain")
+		}
+		if a.code == 403 {
+			r.SetBasicAuth("", "look")
+		}
+		w := called.send(r)
+		path := patternOf(t, a.method, a.target)
+		o := doc.Operation(t, a.method, path)
+		if o == nil {
+			t.Fatalf("%s %s is not in the document", a.method, path)
+		}
+		what := fmt.Sprintf("%s %s %.100s", a.method, a.target, a.body)
+		if w.Code != a.code {
+			t.Errorf("%s: %d %s, want %d", what, w.Code, w.Body, a.code)
+		}
+		doc.Fits(t, o, what, w)
+		name := a.method + " " + path
+		if seen[name] == nil {
+			seen[name] = make(map[string]bool)
+		}
+		seen[name][fmt.Sprint(w.Code)] = true
+	}
+	for _, op := range doc.Operations() {
+		method, path, _ := strings.Cut(op, " ")
+		for code := range doc.Operation(t, method, path).Responses {
+			// A failing disk is not for this test, and a stream has one of its own.
+			if !seen[op][code] && code != "500" && op+code != "GET /api/v1/events200" {
+				t.Errorf("%s: %s was never answered", op, code)
+			}
+		}
+	}
+	full.service.sampler.streams = 0
+	for _, each := range fixtures {
+		each.close()
+	}
+}
+
+// patternOf returns the path of the route that a request goes to.
+func patternOf(t *testing.T, method, target string) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	for _, r := range routes {
+		mux.HandleFunc(r.method+" "+r.path, func(http.ResponseWriter, *http.Request) {})
+	}
+	_, pattern := mux.Handler(httptest.NewRequestWithContext(t.Context(), method, target, nil))
+	_, path, _ := strings.Cut(pattern, " ")
+	return path
+}
+
+// fakeWorkers is a registry as a protocol has one.
+type fakeWorkers struct {
+	workers []Worker
+	told    []string
+}
+
+func (f *fakeWorkers) Namespace() string { return "ns" }
+func (f *fakeWorkers) Workers() []Worker { return f.workers }
+
+func (f *fakeWorkers) Signal(id string, s Signal) int {
+	n := 0
+	for _, w := range f.workers {
+		if id == "" || id == w.ID {
+			n++
+		}
+	}
+	f.told = append(f.told, fmt.Sprintf("%s %s %d", s, id, n))
+	return n
+}

@@ -1,0 +1,239 @@
+package admin
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/internal/job"
+)
+
+// collect follows a list to its end, and checks that each page is bounded and progress grows.
+func collect(t *testing.T, s *Service, f Filter, limit int) (ids []job.ID, pages int) {
+	t.Helper()
+	var cursor string
+	var examined uint64
+	for {
+		p, err := s.Jobs(f, PageOf{Cursor: cursor, Limit: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages++
+		for _, j := range p.Jobs {
+			ids = append(ids, j.ID)
+		}
+		if len(p.Jobs) > limit || p.Progress.Examined < examined || p.Progress.Complete != (p.Next == "") {
+			t.Fatalf("page %d: %d jobs, progress %+v after %d, next %q", pages, len(p.Jobs), p.Progress, examined, p.Next)
+		}
+		examined = p.Progress.Examined
+		if p.Next == "" {
+			if f.Ref == "" && p.Progress.Examined != p.Progress.Total {
+				t.Errorf("%+v: progress ends with %+v", f, p.Progress)
+			}
+			return ids, pages
+		}
+		cursor = p.Next
+	}
+}
+
+func TestSearchFilters(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{FindID: func(text string) (job.ID, bool) { return 6, text == "six" }}, HandlerOptions{})
+	a, b := f.allStates("a"), f.allStates("b")
+	other := f.push(job.Spec{Namespace: "other", Queue: "a", Body: []byte("failed"), Batch: 0})
+	batch := f.do(&job.NewBatch{Namespace: "ns", OpenFor: time.Hour})[0].Batch
+	inBatch := f.push(job.Spec{Queue: "c", Batch: batch})
+	now := time.Now()
+	hour := now.Add(30 * time.Minute)
+	all := slices.Concat(ids(a), ids(b), []job.ID{other, inBatch})
+	tests := []struct {
+		name   string
+		filter Filter
+		want   []job.ID
+	}{
+		{"everything", Filter{}, all},
+		{"namespace", Filter{Namespace: "other"}, []job.ID{other}},
+		{"unknown namespace", Filter{Namespace: "none"}, nil},
+		{"queue", Filter{Namespace: "ns", Queue: "a"}, ids(a)},
+		{"queue in whatever namespace", Filter{Queue: "a"}, append(ids(a), other)},
+		{"unknown queue", Filter{Namespace: "ns", Queue: "none"}, nil},
+		{"state", Filter{States: []string{"dead"}}, []job.ID{a["dead"], b["dead"]}},
+		{"states", Filter{Queue: "b", States: []string{"leased", "buried"}}, []job.ID{b["leased"], b["buried"]}},
+		{"type", Filter{Type: "Mail"}, []job.ID{a["ready"], b["ready"]}},
+		{"type is whole", Filter{Type: "Mai"}, nil},
+		{"error message", Filter{Error: "it BROKE"}, []job.ID{a["retrying"], a["failed"], a["dead"], b["retrying"], b["failed"], b["dead"]}},
+		{"error type", Filter{Queue: "a", Error: "boom", States: []string{"dead"}}, []job.ID{a["dead"]}},
+		{"body", Filter{Body: `"ann"`}, []job.ID{a["ready"], b["ready"]}},
+		{"body is exact", Filter{Body: `"Ann"`}, nil},
+		{"body in another namespace", Filter{Body: "failed"}, []job.ID{a["failed"], b["failed"], other}},
+		{"id", Filter{Ref: fmt.Sprint(a["dead"])}, []job.ID{a["dead"]}},
+		{"id of a protocol", Filter{Ref: "six"}, []job.ID{6}},
+		{"id in another queue", Filter{Ref: fmt.Sprint(a["dead"]), Queue: "b"}, nil},
+		{"id in another state", Filter{Ref: fmt.Sprint(a["dead"]), States: []string{"ready"}}, nil},
+		{"key", Filter{Ref: "key-a"}, []job.ID{a["ready"]}},
+		{"unknown key", Filter{Ref: "key-z"}, nil},
+		{"batch", Filter{Batch: uint64(batch)}, []job.ID{inBatch}},
+		{"created later", Filter{After: &hour}, nil},
+		{"created before", Filter{Before: &hour, Namespace: "other"}, []job.ID{other}},
+		{"due later", Filter{After: &hour, Time: "run_at"}, []job.ID{a["scheduled"], b["scheduled"], a["retrying"], b["retrying"]}},
+		{"since", Filter{After: &hour, Time: "since"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, limit := range []int{1, 3, PageMax} {
+				got, _ := collect(t, f.service, tt.filter, limit)
+				slices.Sort(got)
+				want := slices.Sorted(slices.Values(tt.want))
+				if !slices.Equal(got, want) {
+					t.Errorf("pages of %d: %v, want %v", limit, got, want)
+				}
+			}
+			again, err := FilterOf(tt.filter.Query())
+			if err != nil || fingerprint(again) != fingerprint(tt.filter) {
+				t.Errorf("the filter becomes %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func ids(m map[string]job.ID) []job.ID {
+	var out []job.ID
+	for _, id := range m {
+		out = append(out, id)
+	}
+	return out
+}
+
+// TestSearchBounds has a search look for what is not there among many jobs and queues: no request reads
+// more than it may, and the last one has seen everything.
+func TestSearchBounds(t *testing.T) {
+	t.Parallel()
+	const jobs, queues, large = 12_000, 40, 8
+	var seen []Reads
+	f := newFixture(t, Options{Reads: func(r Reads) { seen = append(seen, r) }}, HandlerOptions{})
+	var cmds []job.Command
+	for i := range jobs {
+		cmds = append(cmds, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: fmt.Sprint("q", i%queues), Body: []byte("x"), BodyKind: job.BodyBytes}})
+	}
+	f.do(cmds...)
+	for range large {
+		f.push(job.Spec{Queue: "large", Body: make([]byte, loadBytesMax/4)})
+	}
+	tests := []struct {
+		name     string
+		filter   Filter
+		requests int // at least
+	}{
+		{"by body", Filter{Body: "nowhere"}, jobs / loadMax},
+		{"by body in a namespace", Filter{Namespace: "ns", Body: "nowhere"}, jobs / loadMax},
+		{"by batch", Filter{Batch: 1 << 40}, jobs / examineMax},
+		{"large bodies", Filter{Namespace: "ns", Queue: "large", Body: "nowhere"}, 2},
+		{"large bodies shown", Filter{Namespace: "ns", Queue: "large"}, 2},
+	}
+	for _, tt := range tests { // one after the other: they share what is counted
+		seen = nil
+		got, pages := collect(t, f.service, tt.filter, PageMax)
+		if tt.filter.Body+fmt.Sprint(tt.filter.Batch) != "0" && len(got) > 0 {
+			t.Errorf("%s: found %d", tt.name, len(got))
+		}
+		if pages < tt.requests || len(seen) != pages {
+			t.Errorf("%s: %d requests, %d counted, want at least %d", tt.name, pages, len(seen), tt.requests)
+		}
+		total := 0
+		for _, r := range seen {
+			total += r.Jobs
+			if r.Jobs > examineMax || r.Loads > loadMax || r.Bytes > loadBytesMax+loadBytesMax/4 || r.Queues > 2*queues {
+				t.Errorf("%s: one request reads %+v", tt.name, r)
+			}
+		}
+		if total < large {
+			t.Errorf("%s: only %d jobs were looked at", tt.name, total)
+		}
+	}
+}
+
+// What changes between two pages neither hides nor doubles what stays.
+func TestSearchWhileJobsGo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{}, HandlerOptions{})
+	var want []job.ID
+	for i := range 100 {
+		id := f.push(job.Spec{})
+		if i%3 != 0 {
+			want = append(want, id)
+		}
+	}
+	var got []job.ID
+	cursor := ""
+	for {
+		p, err := f.service.Jobs(Filter{Namespace: "ns"}, PageOf{Cursor: cursor, Limit: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range p.Jobs {
+			if j.ID%3 != 1 {
+				got = append(got, j.ID)
+			} else {
+				f.do(&job.Delete{Ref: job.ByID("ns", "q", j.ID), Need: job.NeedAny})
+			}
+		}
+		if cursor = p.Next; cursor == "" {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+func TestRefusedSearches(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{}, HandlerOptions{})
+	for range 3 {
+		f.push(job.Spec{})
+	}
+	p, err := f.service.Jobs(Filter{}, PageOf{Limit: 1})
+	if err != nil || p.Next == "" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	queues, err := f.service.Queues(QueueFilter{}, PageOf{Limit: 1})
+	if err != nil || queues.Next != "" {
+		t.Fatalf("%+v, %v", queues, err)
+	}
+	foreign := position{List: "queues", Filter: fingerprint(Filter{})}.cursor()
+	wrongState := position{List: "jobs", Filter: fingerprint(Filter{}), Namespace: "ns", Queue: "q", State: 200}.cursor()
+	wrongPlace := position{List: "jobs", Filter: fingerprint(Filter{}), Namespace: "ns", Queue: "q", State: job.Ready, After: "xyz", Total: 1}.cursor()
+	for query, code := range map[string]string{
+		"cursor=" + p.Next:             "",
+		"state=ready&cursor=" + p.Next: "cursor",
+		"cursor=" + foreign:            "cursor",
+		"cursor=" + wrongState:         "cursor",
+		"cursor=" + wrongPlace:         "invalid",
+		"cursor=!":                     "cursor",
+		"cursor=eyJ9":                  "cursor",
+		"cursor=" + strings.Repeat("A", 2*cursorSizeMax): "cursor",
+		"limit=0":                                "invalid",
+		"limit=201":                              "invalid",
+		"limit=-1":                               "invalid",
+		"limit=many":                             "invalid",
+		"state=tired":                            "invalid",
+		"time=lunch":                             "invalid",
+		"after=yesterday":                        "invalid",
+		"before=1":                               "invalid",
+		"batch=x":                                "invalid",
+		"type=" + strings.Repeat("x", textMax+1): "invalid",
+		"colour=red":                             "invalid",
+		"body=" + url.QueryEscape("\x00\xff"):    "",
+		"ref=99999999999999999999999&namespace=ns":     "",
+		"state=ready,dead&state=leased&after=&before=": "",
+	} {
+		w := f.call("GET", "/api/v1/jobs?"+query, "")
+		if code == "" && w.Code != 200 || code != "" && (w.Code != 400 || !strings.Contains(w.Body.String(), "urn:millrace:problem:"+code)) {
+			t.Errorf("%.80s: %d %s, want %q", query, w.Code, w.Body, code)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// Options are what a Service needs. Only the engine is required: what a function that is
+// not given would tell is shown as empty.
+type Options struct {
+	Engine  *engine.Engine
+	Logger  *slog.Logger
+	Version string
+	// Durability is the name of what an acknowledgement promises.
+	Durability string
+
+	// DoorName names the door that a job came or went through.
+	DoorName func(job.Door) string
+	// FindID reads an id in the form in which a protocol shows one; not ok for any other text.
+	FindID func(text string) (id job.ID, ok bool)
+	// Workers are the registries of worker processes.
+	Workers []WorkerRegistry
+	// Connections tells how many connections there are, by protocol and namespace.
+	Connections func() []Connections
+	// Settings are the effective configuration, with secrets masked.
+	Settings func() []Setting
+	// FreeBytes tells how much space is left on the disk.
+	FreeBytes func() (uint64, error)
+	// DataDir is where the data is.
+	DataDir string
+
+	// SampleEvery is how often the counters are read; default one second.
+	SampleEvery time.Duration
+	// Reads, if set, counts the jobs that lists and searches look at: for tests.
+	Reads func(Reads)
+}
+
+// Reads tells how much one request has read.
+type Reads struct {
+	Queues int // queue records
+	Jobs   int // entries of lists
+	Loads  int // jobs read whole
+	Bytes  int // of those
+}
+
+// Service is what an operator can see and do. All its methods may be called from any
+// goroutine.
+type Service struct {
+	opts    Options
+	engine  *engine.Engine
+	log     *slog.Logger
+	started time.Time
+
+	sampler sampler
+	bulk    bulkRunner
+
+	draining atomic.Bool
+	drained  chan struct{} // closed when streams must end
+	once     sync.Once
+	cancel   context.CancelFunc // ends the goroutines
+	ended    sync.WaitGroup     // the goroutines
+}
+
+// New returns a Service, which is at work until Close. It reads the bulk actions that an
+// earlier run has left, and goes on with them.
+func New(o Options) (*Service, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.DoorName == nil {
+		o.DoorName = func(job.Door) string { return "unknown" }
+	}
+	if o.FindID == nil {
+		o.FindID = func(string) (job.ID, bool) { return 0, false }
+	}
+	if o.SampleEvery <= 0 {
+		o.SampleEvery = time.Second
+	}
+	s := &Service{opts: o, engine: o.Engine, log: o.Logger, started: time.Now(), drained: make(chan struct{})}
+	s.sampler.init(s)
+	if err := s.bulk.init(s); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.ended.Go(func() { s.sampler.run(ctx) })
+	s.ended.Go(func() { s.bulk.run(ctx) })
+	return s, nil
+}
+
+// Drain says that the server is stopping: streams end, and it is not ready any more.
+func (s *Service) Drain() {
+	s.once.Do(func() {
+		s.draining.Store(true)
+		close(s.drained)
+	})
+}
+
+// Close ends what runs in the background and waits for it. A bulk action that is not done
+// goes on with the next start. The engine must still be open.
+func (s *Service) Close() {
+	s.Drain()
+	s.cancel()
+	s.ended.Wait()
+}
+
+// view runs f on the data of one moment.
+func (s *Service) view(f func(*engine.View) error) (err error) {
+	v, err := s.engine.View()
+	if err != nil {
+		return refusal(err)
+	}
+	defer func() { // also after a panic
+		if cerr := v.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return refusal(f(v))
+}
+
+// do submits one command that does not wait.
+func (s *Service) do(ctx context.Context, cmd job.Command) (job.Result, error) {
+	results := s.engine.NewCaller().Do(ctx, cmd)
+	if err := results[0].Err; err != nil {
+		return results[0], refusal(err)
+	}
+	return results[0], nil
+}
+
+// yearMax is the last year that JSON has a form for. What lies behind it never comes.
+const yearMax = 9999
+
+// instant shows an instant; nil if there is none, or if it never comes.
+func instant(t job.Time) *time.Time {
+	if t == 0 || t == job.Never {
+		return nil
+	}
+	std := t.Std()
+	if std.Year() > yearMax || std.Year() < 0 {
+		return nil
+	}
+	return &std
+}

@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/internal/job"
+)
+
+// WorkerRegistry knows worker processes that introduce themselves.
+type WorkerRegistry interface {
+	// Namespace is where the workers fetch jobs.
+	Namespace() string
+	// Workers returns the worker processes that are connected, in the order in which they came.
+	Workers() []Worker
+	// Signal tells a worker, or with an empty id all of them, to be quiet or to stop. It returns
+	// how many there are.
+	Signal(id string, s Signal) int
+}
+
+// Worker is a worker process.
+type Worker struct {
+	Namespace   string     `json:"namespace"`
+	ID          string     `json:"id"`
+	Hostname    string     `json:"hostname,omitempty"`
+	PID         int64      `json:"pid,omitempty"`
+	Labels      []string   `json:"labels"`
+	State       string     `json:"state"` // running, quiet or terminate
+	Started     *time.Time `json:"started,omitempty"`
+	LastBeat    *time.Time `json:"last_beat,omitempty"`
+	MemoryBytes int64      `json:"memory_bytes"`
+	Connections int        `json:"connections"`
+	Holder      string     `json:"holder"` // as jobs that are leased show it
+
+	// Leases is whose leases are the worker's. Holder is made of it.
+	Leases job.Holder `json:"-"`
+}
+
+// Signal is what a worker process is told.
+type Signal string
+
+// The signals.
+const (
+	SignalQuiet Signal = "quiet" // take no more jobs
+	SignalStop  Signal = "stop"  // finish or fail what is held, and end
+)
+
+// holderText shows a holder.
+func holderText(h job.Holder) string {
+	if h == (job.Holder{}) {
+		return ""
+	}
+	return strconv.FormatUint(uint64(h.Node), 36) + "-" + strconv.FormatUint(h.Num, 36)
+}
+
+// WorkerPage is a part of the list of workers.
+type WorkerPage struct {
+	Workers []Worker `json:"workers"`
+	Next    string   `json:"next,omitempty"`
+}
+
+// Workers lists the worker processes that are connected, by namespace and id.
+func (s *Service) Workers(page PageOf) (WorkerPage, error) {
+	out := WorkerPage{Workers: []Worker{}}
+	limit, err := page.size()
+	if err != nil {
+		return out, err
+	}
+	at, err := parseCursor(page.Cursor, "workers", "")
+	if err != nil {
+		return out, err
+	}
+	for _, w := range s.workers() {
+		if at.Namespace != "" && compareWorkers(w, Worker{Namespace: at.Namespace, ID: at.After}) <= 0 {
+			continue
+		}
+		if len(out.Workers) == limit {
+			last := out.Workers[limit-1]
+			at.Namespace, at.After = last.Namespace, last.ID
+			out.Next = at.cursor()
+			break
+		}
+		out.Workers = append(out.Workers, w)
+	}
+	return out, nil
+}
+
+func compareWorkers(a, b Worker) int {
+	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
+		return n
+	}
+	return strings.Compare(a.ID, b.ID)
+}
+
+// workers returns all of them in order.
+func (s *Service) workers() []Worker {
+	var all []Worker
+	for _, r := range s.opts.Workers {
+		for _, w := range r.Workers() {
+			w.Namespace, w.Holder = r.Namespace(), holderText(w.Leases)
+			if w.Labels == nil {
+				w.Labels = []string{}
+			}
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, compareWorkers)
+	return all
+}
+
+// holders tells which worker a holder is.
+func (s *Service) holders() map[job.Holder]string {
+	names := make(map[job.Holder]string)
+	for _, w := range s.workers() {
+		names[w.Leases] = w.ID
+	}
+	return names
+}
+
+// SignalWorkers tells a worker of a namespace, or with an empty id all workers, to be quiet or to stop. With
+// an empty namespace it is for all namespaces. It returns how many there are.
+func (s *Service) SignalWorkers(namespace, id string, sig Signal) (int, error) {
+	if sig != SignalQuiet && sig != SignalStop {
+		return 0, invalid("signal: %q is neither quiet nor stop", sig)
+	}
+	count := 0
+	for _, r := range s.opts.Workers {
+		if namespace == "" || namespace == r.Namespace() {
+			count += r.Signal(id, sig)
+		}
+	}
+	if id != "" && count == 0 {
+		return 0, notFound("there is no worker %q in namespace %q", id, namespace)
+	}
+	return count, nil
+}
+
+// Connections are the connections of one protocol in one namespace.
+type Connections struct {
+	Protocol  string   `json:"protocol"`
+	Namespace string   `json:"namespace,omitempty"` // empty: it is in the requests
+	Addresses []string `json:"addresses"`
+	TLS       bool     `json:"tls"`
+	Open      int64    `json:"open"`
+	Total     int64    `json:"total"`    // since the server started
+	Rejected  int64    `json:"rejected"` // because there were too many
+}
+
+// Connections lists the connections by protocol.
+func (s *Service) Connections() []Connections {
+	if s.opts.Connections == nil {
+		return []Connections{}
+	}
+	return s.opts.Connections()
+}

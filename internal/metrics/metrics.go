@@ -1,0 +1,172 @@
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"millrace/internal/engine"
+)
+
+// QueuesMax is how many queues have series of their own unless Options say otherwise.
+const QueuesMax = 500
+
+// Other is the label of all queues together that have no series of their own.
+const Other = "__other__"
+
+// Connections are the counters of one protocol.
+type Connections struct {
+	Protocol string
+	Open     int64
+	Total    int64
+	Rejected int64 // because there were too many
+}
+
+// Options are what the collector reads. Only the engine is required.
+type Options struct {
+	Engine     *engine.Engine
+	Version    string
+	Durability string
+	// QueuesMax caps the queues with series of their own; zero is QueuesMax.
+	QueuesMax int
+	// Connections returns the counters of each protocol, once.
+	Connections func() []Connections
+	// FreeBytes tells how much space is left on the disk.
+	FreeBytes func() (uint64, error)
+	// Recovery is how long it took to open the data.
+	Recovery time.Duration
+	// Ready tells whether the server can take work.
+	Ready func() bool
+}
+
+// Handler returns what serves the metrics of the server, of its process and of its runtime.
+func Handler(o Options) http.Handler {
+	if o.QueuesMax <= 0 {
+		o.QueuesMax = QueuesMax
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{o},
+	)
+	// Clients choose the names of queues. If two of them make the same series, the rest is still of use.
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError})
+}
+
+// collector reads everything when it is asked.
+type collector struct{ Options }
+
+// Describe tells the names that do not depend on what there is.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range jobTotals {
+		ch <- d.desc
+	}
+	for _, d := range []*prometheus.Desc{
+		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descRejected,
+		descCommands, descWaiters, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
+		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
+		descCacheHits, descCacheMisses, descRecovery,
+	} {
+		ch <- d
+	}
+}
+
+// desc describes a metric of the server.
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("millrace_"+name, help, labels, nil)
+}
+
+var (
+	descBuild = desc("build_info", "Always 1, labelled by what runs.", "version", "go", "durability")
+	descReady = desc("ready", "Whether the server can take work.")
+
+	descConnections      = desc("connections", "Open connections.", "protocol")
+	descConnectionsTotal = desc("connections_total", "Connections accepted since the start.", "protocol")
+	descRejected         = desc("connections_rejected_total", "Connections closed because there were too many.", "protocol", "reason")
+
+	descCommands  = desc("engine_commands_total", "Commands applied since the start.")
+	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
+	descRefused   = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
+	descCommits   = desc("store_commits_total", "Batches committed since the start.")
+	descCommitted = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
+
+	descCommitBytes = desc("store_committed_bytes_total", "Bytes committed since the start.")
+	descFsync       = desc("store_fsync_seconds", "Syncs of the log: how many, and how long they took together.")
+	descFsyncMax    = desc("store_fsync_max_seconds", "The slowest sync since the start.")
+	descBytes       = desc("store_bytes", "Bytes by where they are.", "kind")
+	descFree        = desc("store_disk_free_bytes", "Space left on the disk that holds the data.")
+	descStalls      = desc("store_write_stalls_total", "How often writers had to wait for compaction.")
+	descStallTime   = desc("store_write_stall_seconds_total", "How long writers had to wait for compaction.")
+	descCompactions = desc("store_compactions_total", "Compactions since the start.")
+	descFlushes     = desc("store_flushes_total", "Flushes since the start.")
+	descDebt        = desc("store_compaction_debt_bytes", "Bytes that compaction still has to rewrite.")
+	descReadAmp     = desc("store_read_amplification", "Sorted runs that a scan has to merge.")
+	descTables      = desc("store_tables", "Files of sorted data.")
+	descTombstones  = desc("store_tombstones", "Deletions that still occupy space.")
+	descErrors      = desc("store_background_errors_total", "Flushes and compactions that went wrong and are retried.")
+	descCacheHits   = desc("store_cache_hits_total", "Blocks found in the cache.")
+	descCacheMisses = desc("store_cache_misses_total", "Blocks read from the disk.")
+	descRecovery    = desc("store_recovery_seconds", "How long it took to open the data.")
+)
+
+// Collect reads everything.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	gauge(descBuild, 1, c.Version, runtime.Version(), c.Durability)
+	if c.Ready != nil {
+		gauge(descReady, boolean(c.Ready()))
+	}
+	if c.Connections != nil {
+		for _, n := range c.Connections() {
+			gauge(descConnections, float64(n.Open), n.Protocol)
+			counter(descConnectionsTotal, float64(n.Total), n.Protocol)
+			counter(descRejected, float64(n.Rejected), n.Protocol, "limit")
+		}
+	}
+	en, st := c.Engine.Stats(), c.Engine.StoreStats()
+	counter(descCommands, float64(en.Commands))
+	gauge(descWaiters, float64(en.Waiters))
+	counter(descRefused, float64(en.Refused), "no_space")
+	counter(descCommits, float64(en.Commits))
+	counter(descCommitted, float64(en.Batched))
+	counter(descCommitBytes, float64(st.CommittedBytes))
+	ch <- prometheus.MustNewConstSummary(descFsync, st.SyncCount, st.SyncDuration.Seconds(), nil)
+	gauge(descFsyncMax, st.SyncMax.Seconds())
+	gauge(descBytes, float64(st.DiskBytes), "disk")
+	gauge(descBytes, float64(st.WALBytes), "log")
+	gauge(descBytes, float64(st.MemTableBytes), "memtable")
+	gauge(descBytes, float64(st.CacheBytes), "cache")
+	counter(descStalls, float64(st.WriteStalls))
+	counter(descStallTime, st.WriteStallTime.Seconds())
+	counter(descCompactions, float64(st.Compactions))
+	counter(descFlushes, float64(st.Flushes))
+	gauge(descDebt, float64(st.CompactionDebt))
+	gauge(descReadAmp, float64(st.ReadAmp))
+	gauge(descTables, float64(st.Tables))
+	gauge(descTombstones, float64(st.Tombstones))
+	counter(descErrors, float64(st.BackgroundErrors))
+	counter(descCacheHits, float64(st.CacheHits))
+	counter(descCacheMisses, float64(st.CacheMisses))
+	gauge(descRecovery, c.Recovery.Seconds())
+	if c.FreeBytes != nil {
+		if free, err := c.FreeBytes(); err == nil {
+			gauge(descFree, float64(free))
+		}
+	}
+	c.queues(ch)
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

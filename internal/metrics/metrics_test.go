@@ -1,0 +1,174 @@
+package metrics
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+	"millrace/internal/store/memstore"
+	"millrace/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func open(t *testing.T) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+func do(t *testing.T, e *engine.Engine, cmds ...job.Command) {
+	t.Helper()
+	for _, r := range e.NewCaller().Do(t.Context(), cmds...) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// scrape returns the text of the metrics, which must be well-formed.
+func scrape(t *testing.T, o Options) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	Handler(o).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	line := regexp.MustCompile(`^(# (HELP|TYPE) .*|[a-z_]+(\{([a-z_]+="([^"\\]|\\.)*",?)*\})? (NaN|[-+]?[0-9.e+-]+|\+Inf))$`)
+	for text := range strings.SplitSeq(strings.TrimSuffix(w.Body.String(), "\n"), "\n") {
+		if !line.MatchString(text) {
+			t.Errorf("malformed: %q", text)
+		}
+	}
+	return w.Body.String()
+}
+
+// series returns the lines of some metrics, sorted.
+func series(text, pattern string) []string {
+	lines := regexp.MustCompile(`(?m)^`+pattern+`[ {].*$`).FindAllString(text, -1)
+	slices.Sort(lines)
+	return lines
+}
+
+func push(queue string) *job.Push {
+	return &job.Push{Spec: job.Spec{Namespace: "ns", Queue: queue}}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t)
+		do(t, e, push("a"), push("a"), push("b"), &job.Pause{Namespace: "ns", Queue: "b"},
+			&job.Fetch{Namespace: "ns", Queues: []string{"a"}, Max: 1, DefaultLease: time.Hour})
+		testkit.Advance(t, 90*time.Second)
+		text := scrape(t, Options{
+			Engine: e, Version: "1.2.3", Durability: "fsync", Recovery: 1500 * time.Millisecond,
+			Connections: func() []Connections { return []Connections{{"one", 2, 3, 4}} },
+			FreeBytes:   func() (uint64, error) { return 12345, nil },
+			Ready:       func() bool { return true },
+		})
+		for _, want := range []string{
+			`millrace_jobs_enqueued_total{namespace="ns",queue="a"} 2`,
+			`millrace_jobs_fetched_total{namespace="ns",queue="a"} 1`,
+			`millrace_jobs_acked_total{namespace="ns",queue="a"} 0`,
+			`millrace_jobs_failed_total{namespace="ns",queue="b"} 0`,
+			`millrace_jobs_dead_total{namespace="ns",queue="b"} 0`,
+			`millrace_jobs_expired_total{namespace="ns",queue="b"} 0`,
+			`millrace_queue_jobs{namespace="ns",queue="a",state="ready"} 1`,
+			`millrace_queue_jobs{namespace="ns",queue="a",state="leased"} 1`,
+			`millrace_queue_jobs{namespace="ns",queue="b",state="dead"} 0`,
+			`millrace_queue_oldest_ready_seconds{namespace="ns",queue="a"} 90`,
+			`millrace_queue_paused{namespace="ns",queue="a"} 0`,
+			`millrace_queue_paused{namespace="ns",queue="b"} 1`,
+			`millrace_queues 2`,
+			`millrace_connections{protocol="one"} 2`,
+			`millrace_connections_total{protocol="one"} 3`,
+			`millrace_connections_rejected_total{protocol="one",reason="limit"} 4`,
+			`millrace_store_disk_free_bytes 12345`,
+			`millrace_store_recovery_seconds 1.5`,
+			`millrace_ready 1`,
+		} {
+			if !strings.Contains(text, want+"\n") {
+				t.Errorf("%s is missing", want)
+			}
+		}
+		for _, name := range []string{
+			`millrace_build_info`, `millrace_store_fsync_seconds_sum`, `millrace_store_fsync_seconds_count`, `millrace_store_bytes`,
+			`millrace_store_write_stalls_total`, `millrace_store_commits_total`, `millrace_engine_commands_total`, `go_goroutines`,
+			`process_cpu_seconds_total`,
+		} {
+			if len(series(text, name)) == 0 {
+				t.Errorf("%s is missing", name)
+			}
+		}
+		if !strings.Contains(text, `durability="fsync"`) || !strings.Contains(text, `version="1.2.3"`) {
+			t.Error("what runs is not told")
+		}
+	})
+}
+
+// The queues made first keep their series, and the sums stay right.
+func TestQueuesAreCapped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t)
+		for i := range 10 {
+			do(t, e, push(fmt.Sprint("q", 9-i)))
+			testkit.Advance(t, time.Second)
+		}
+		text := scrape(t, Options{Engine: e, QueuesMax: 3})
+		want := []string{
+			`millrace_jobs_enqueued_total{namespace="__other__",queue="__other__"} 7`,
+			`millrace_jobs_enqueued_total{namespace="ns",queue="q7"} 1`,
+			`millrace_jobs_enqueued_total{namespace="ns",queue="q8"} 1`,
+			`millrace_jobs_enqueued_total{namespace="ns",queue="q9"} 1`,
+		}
+		if got := series(text, "millrace_jobs_enqueued_total"); !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+		if got := series(text, "millrace_queue_paused"); len(got) != 3 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// Names that clients choose break nothing.
+func TestNamesOfQueues(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	do(t, e, push("bad\xff"), push("line\nend\"quote"), push("ünï"),
+		&job.Push{Spec: job.Spec{Namespace: Other, Queue: Other}}, push("last"))
+	text := scrape(t, Options{Engine: e})
+	for _, want := range []string{`queue="\"bad\\xff\""`, `queue="line\nend\"quote"`, `queue="ünï"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	// One has taken the name that stands for all the others.
+	if text := scrape(t, Options{Engine: e, QueuesMax: 4}); len(series(text, "millrace_queues")) != 1 {
+		t.Error("there are no metrics any more")
+	}
+}
+
+func TestStoppedEngine(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text := scrape(t, Options{Engine: e}); len(series(text, "millrace_queues")) != 0 || len(series(text, "go_goroutines")) == 0 {
+		t.Error("what is still known is not told")
+	}
+}

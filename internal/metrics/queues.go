@@ -1,0 +1,162 @@
+package metrics
+
+import (
+	"cmp"
+	"container/heap"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+)
+
+// jobTotal is a lifetime counter of queues and its name.
+type jobTotal struct {
+	counter job.Counter
+	desc    *prometheus.Desc
+}
+
+func total(c job.Counter, name, help string) jobTotal {
+	return jobTotal{c, desc("jobs_"+name+"_total", help, "namespace", "queue")}
+}
+
+// jobTotals are the counters of a queue, from when it was made.
+var jobTotals = []jobTotal{
+	total(job.CountPushed, "enqueued", "Jobs accepted."),
+	total(job.CountFetched, "fetched", "Deliveries of jobs."),
+	total(job.CountAcked, "acked", "Jobs that succeeded."),
+	total(job.CountFailed, "failed", "Failures of jobs, lapses that count as one included."),
+	total(job.CountDied, "dead", "Jobs that have used up their tries or were killed."),
+	total(job.CountExpired, "expired", "Jobs that ended unserved by their expiry."),
+	total(job.CountLapsed, "lapsed", "Leases that lapsed."),
+	total(job.CountReleased, "released", "Jobs given back by their holder."),
+	total(job.CountReturned, "returned", "Deliveries that did not reach their caller."),
+	total(job.CountEnded, "ended", "Jobs released or failed by the end of their holder."),
+	total(job.CountRestarted, "restarted", "Jobs released by a start of the server; they count as ended, too."),
+	total(job.CountBuried, "buried", "Jobs set aside."),
+	total(job.CountKicked, "kicked", "Buried jobs made ready again."),
+	total(job.CountDeleted, "deleted", "Jobs removed by a command, cancelled and purged ones included."),
+	total(job.CountDue, "due", "Schedules and back-offs that ended."),
+	total(job.CountTouched, "touched", "Leases made longer."),
+	total(job.CountMoved, "moved", "Jobs moved to another queue."),
+}
+
+var (
+	descQueueJobs = desc("queue_jobs", "Jobs by state.", "namespace", "queue", "state")
+	descOldest    = desc("queue_oldest_ready_seconds", "How long the first ready job has been ready; 0 if none is.", "namespace", "queue")
+	descPaused    = desc("queue_paused", "Whether fetches from the queue are stopped.", "namespace", "queue")
+	descQueues    = desc("queues", "Queues there are.")
+)
+
+// first keeps the queues that were made first, as a heap with the youngest on top: what is pushed
+// out stays out, so that a series does not come and go.
+type first []job.QueueInfo
+
+func (f first) Len() int      { return len(f) }
+func (f first) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+
+func (f first) Less(i, j int) bool { return compare(&f[i], &f[j]) > 0 }
+
+func compare(a, b *job.QueueInfo) int {
+	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// Push adds a queue; heap calls it.
+func (f *first) Push(x any) { *f = append(*f, x.(job.QueueInfo)) } //nolint:forcetypeassert // nobody else calls it
+
+// Pop takes the last queue away; heap calls it.
+func (f *first) Pop() any {
+	last := (*f)[len(*f)-1]
+	*f = (*f)[:len(*f)-1]
+	return last
+}
+
+// queues reads the counters of all queues in one pass that keeps only those with series of their own.
+func (c *collector) queues(ch chan<- prometheus.Metric) {
+	var own first
+	var other job.QueueInfo
+	count := 0
+	err := c.view(func(v *engine.View) error {
+		err := v.EachQueue("", "", func(q *job.QueueInfo) bool {
+			count++
+			heap.Push(&own, *q)
+			if len(own) > c.QueuesMax {
+				add(&other, heap.Pop(&own).(job.QueueInfo)) //nolint:forcetypeassert // it holds nothing else
+			}
+			return true
+		})
+		for i := range own {
+			if err != nil {
+				return err
+			}
+			if own[i].Counts[job.Ready] > 0 {
+				var whole job.QueueInfo
+				whole, _, err = v.Queue(own[i].Namespace, own[i].Name)
+				own[i].OldestReady = whole.OldestReady
+			}
+		}
+		return err
+	})
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(descQueues, err)
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(descQueues, prometheus.GaugeValue, float64(count))
+	for i := range own {
+		c.queue(ch, &own[i])
+	}
+	if count > len(own) {
+		other.Namespace, other.Name = Other, Other
+		c.queue(ch, &other)
+	}
+}
+
+// add adds the counts of a queue to those of others.
+func add(to *job.QueueInfo, q job.QueueInfo) {
+	for i, n := range q.Counts {
+		to.Counts[i] += n
+	}
+	for i, n := range q.Totals {
+		to.Totals[i] += n
+	}
+}
+
+// label makes a label of a name, which may be any bytes: labels are UTF-8.
+func label(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return strconv.QuoteToASCII(name)
+}
+
+// queue tells everything about one queue.
+func (c *collector) queue(ch chan<- prometheus.Metric, q *job.QueueInfo) {
+	namespace, name := label(q.Namespace), label(q.Name)
+	for s := job.Scheduled; int(s) < job.StateCount; s++ {
+		ch <- prometheus.MustNewConstMetric(descQueueJobs, prometheus.GaugeValue, float64(q.Counts[s]), namespace, name, s.String())
+	}
+	for _, t := range jobTotals {
+		ch <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(q.Totals[t.counter]), namespace, name)
+	}
+	if q.Name == Other && q.Namespace == Other {
+		return // an age or a pause of several queues means nothing
+	}
+	age := 0.0
+	if q.OldestReady != 0 {
+		age = max(0, c.Engine.Now().Sub(q.OldestReady).Seconds())
+	}
+	ch <- prometheus.MustNewConstMetric(descOldest, prometheus.GaugeValue, age, namespace, name)
+	ch <- prometheus.MustNewConstMetric(descPaused, prometheus.GaugeValue, boolean(q.Paused), namespace, name)
+}
+
+// view runs f on the data of one moment.
+func (c *collector) view(f func(*engine.View) error) error {
+	v, err := c.Engine.View()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(v), v.Close())
+}

@@ -1,0 +1,188 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"millrace/internal/admin"
+	"millrace/internal/job"
+)
+
+// actionText is how an action is called.
+type actionText struct {
+	label  string // of its button
+	past   string // of what it has done
+	danger bool   // it is asked for twice
+	about  string
+}
+
+var actionTexts = map[admin.Action]actionText{
+	admin.ActionRetry:  {label: "Retry now", past: "Retried"},
+	admin.ActionRun:    {label: "Run now", past: "Made ready"},
+	admin.ActionKick:   {label: "Kick", past: "Kicked"},
+	admin.ActionMove:   {label: "Move to another queue", past: "Moved"},
+	admin.ActionBury:   {label: "Bury", past: "Buried"},
+	admin.ActionKill:   {label: "Kill", past: "Killed", danger: true, about: "Killed jobs become dead jobs, and jobs that wait for them fail with them."},
+	admin.ActionCancel: {label: "Cancel", past: "Cancelled", danger: true, about: "Cancelled jobs are gone, also if a worker has them at the moment. This cannot be undone."},
+	admin.ActionDelete: {label: "Delete", past: "Deleted", danger: true, about: "Deleted jobs are gone, whatever their state. This cannot be undone."},
+}
+
+// actionOrder is the order in which actions are offered. Those that are not named come last.
+var actionOrder = []admin.Action{
+	admin.ActionRetry, admin.ActionRun, admin.ActionKick, admin.ActionBury, admin.ActionMove, admin.ActionKill, admin.ActionCancel, admin.ActionDelete,
+}
+
+func textOf(a admin.Action) actionText {
+	t, ok := actionTexts[a]
+	if !ok {
+		name := string(a)
+		t = actionText{label: strings.ToUpper(name[:1]) + name[1:], past: "Done (" + name + "):", danger: true}
+	}
+	return t
+}
+
+func actionLabel(a admin.Action) string { return textOf(a).label }
+
+// actionsFor returns the actions that apply to some of the states; without states all of them.
+func actionsFor(names []string) []admin.Action {
+	all := admin.Actions()
+	slices.SortStableFunc(all, func(a, b admin.Action) int { return place(a) - place(b) })
+	return slices.DeleteFunc(all, func(a admin.Action) bool {
+		return len(names) > 0 && !slices.ContainsFunc(names, a.Applies)
+	})
+}
+
+func place(a admin.Action) int {
+	if i := slices.Index(actionOrder, a); i >= 0 {
+		return i
+	}
+	return len(actionOrder)
+}
+
+// targetText is a job in the value of a form's field: where it is, and the state that it was seen in.
+func targetText(r *admin.JobRow) string {
+	return url.Values{
+		"n": {r.Namespace}, "q": {r.Queue}, "i": {strconv.FormatUint(uint64(r.ID), 10)}, "s": {r.State},
+	}.Encode()
+}
+
+func parseTarget(text string) (admin.Target, error) {
+	q, err := url.ParseQuery(text)
+	if err == nil {
+		var id uint64
+		if id, err = strconv.ParseUint(q.Get("i"), 10, 64); err == nil {
+			return admin.Target{Namespace: q.Get("n"), Queue: q.Get("q"), ID: job.ID(id), State: q.Get("s")}, nil
+		}
+	}
+	return admin.Target{}, refuse(http.StatusBadRequest, "The form cannot be read", "Nothing was done: a job is not named as it should be.")
+}
+
+// outcomePage tells what became of several jobs if some were refused.
+type outcomePage struct {
+	Action   admin.Action
+	Done     int
+	Outcomes []admin.Outcome // that were refused
+	Back     string
+}
+
+// actOnJobs does something to the jobs that were chosen, or to all that fit a filter.
+func (h *handler) actOnJobs(v *visit) error {
+	if err := v.form(); err != nil {
+		return err
+	}
+	form := v.r.PostForm
+	action, to := admin.Action(form.Get("action")), form.Get("to")
+	if !slices.Contains(admin.Actions(), action) {
+		return refuse(http.StatusBadRequest, "There is no such action", "Nothing was done. Choose one of the list.")
+	}
+	if action != admin.ActionMove {
+		to = "" // the field is always sent, and only moving needs it
+	}
+	if form.Get("scope") == "all" {
+		return h.actOnAll(v, action, to)
+	}
+	targets := make([]admin.Target, 0, len(form["job"]))
+	for _, text := range form["job"] {
+		t, err := parseTarget(text)
+		if err != nil {
+			return err
+		}
+		targets = append(targets, t)
+	}
+	if len(targets) == 0 {
+		return refuse(http.StatusBadRequest, "No job was chosen", "Nothing was done. Tick the jobs that are meant, or choose all that match.")
+	}
+	text := textOf(action)
+	if text.danger && !v.confirmed() {
+		return v.confirm(confirmPage{
+			Question: text.label + " " + plural(len(targets), "job", "jobs") + "?", Button: text.label, About: text.about,
+		})
+	}
+	outcomes, err := h.service.ActAll(v.r.Context(), action, targets, to)
+	if err != nil {
+		return err
+	}
+	return v.outcome(action, outcomes, localPath(form.Get("back")))
+}
+
+// outcome tells what has become of the jobs. What was refused is shown one by one.
+func (v *visit) outcome(action admin.Action, outcomes []admin.Outcome, back string) error {
+	p := outcomePage{Action: action, Back: back}
+	for _, o := range outcomes {
+		if o.Done {
+			p.Done++
+		} else {
+			p.Outcomes = append(p.Outcomes, o)
+		}
+	}
+	if len(p.Outcomes) > 0 {
+		return v.show(http.StatusConflict, "outcome", "Not everything was done", p)
+	}
+	return v.done(textOf(action).past+" "+plural(p.Done, "job", "jobs")+".", back)
+}
+
+// actOnAll begins a bulk action.
+func (h *handler) actOnAll(v *visit, action admin.Action, to string) error {
+	f, err := filterOf(jobList{}, v.r.PostForm)
+	if err != nil {
+		return err
+	}
+	text := textOf(action)
+	if !v.confirmed() {
+		about := text.about
+		if to != "" {
+			about = "They are moved to the queue " + to + "."
+		}
+		return v.confirm(confirmPage{
+			Question: text.label + ": all jobs that match?", Button: text.label + ": all that match",
+			About: "Filter: " + filterText(&f) + ". It concerns the jobs that fit when it begins, and can be stopped at any time. " + about,
+		})
+	}
+	b, err := h.service.StartBulk(v.r.Context(), action, f, to)
+	if err != nil {
+		return err
+	}
+	return v.redirect("/bulk/" + url.PathEscape(b.ID))
+}
+
+// filterText shows a filter in words.
+func filterText(f *admin.Filter) string {
+	q := f.Query()
+	if len(q) == 0 {
+		return "every job"
+	}
+	names := make([]string, 0, len(q))
+	for name := range q {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	parts := make([]string, 0, len(q))
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%s %q", strings.ReplaceAll(name, "_", " "), q.Get(name)))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,89 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+
+	"millrace/internal/admin"
+)
+
+// bulkPage is what a bulk action shows.
+type bulkPage struct {
+	admin.Bulk
+	About   string
+	Jobs    string // the address of the list of what it concerns
+	Running bool
+}
+
+// Percent is how far it is.
+func (p *bulkPage) Percent() int {
+	switch {
+	case !p.Running:
+		return 100
+	case p.Total == 0:
+		return 0
+	}
+	return int(min(100, p.Examined*100/p.Total))
+}
+
+func bulkOf(b admin.Bulk) *bulkPage {
+	return &bulkPage{
+		Bulk: b, About: filterText(&b.Filter), Jobs: address("/jobs", b.Filter.Query()),
+		Running: b.State == admin.BulkWaiting || b.State == admin.BulkRunning,
+	}
+}
+
+func (h *handler) bulk(v *visit) error {
+	b, err := h.service.Bulk(v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.show(http.StatusOK, "bulk", actionLabel(b.Action)+": all that match", bulkOf(b))
+}
+
+// bulksPage is what the list of bulk actions shows.
+type bulksPage struct {
+	Bulks []*bulkPage
+	Next  string
+	First string
+}
+
+func (h *handler) bulks(v *visit) error {
+	cursor := v.r.URL.Query().Get("cursor")
+	found, err := h.service.Bulks(admin.PageOf{Cursor: cursor})
+	if err != nil {
+		return err
+	}
+	var p bulksPage
+	for _, b := range found.Bulk {
+		p.Bulks = append(p.Bulks, bulkOf(b))
+	}
+	p.First, p.Next = paging("/bulk", nil, cursor, found.Next)
+	return v.show(http.StatusOK, "bulks", "Bulk actions", p)
+}
+
+// paging returns the addresses of the first and the next part of a list; empty where there is none to go to.
+func paging(path string, query url.Values, cursor, next string) (first, following string) {
+	if cursor != "" {
+		first = address(path, query)
+	}
+	if next != "" {
+		q := cloneOf(query)
+		q.Set("cursor", next)
+		following = address(path, q)
+	}
+	return first, following
+}
+
+func (h *handler) stopBulk(v *visit) error {
+	id := v.r.PathValue("id")
+	b, err := h.service.CancelBulk(v.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	notice := "Stopped. What was done before stays."
+	if b.State != admin.BulkCancelled {
+		notice = "It had ended already."
+	}
+	return v.done(notice, "/bulk/"+url.PathEscape(id))
+}

@@ -1,0 +1,111 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"millrace/internal/admin"
+)
+
+// workersPage is what the list of workers shows.
+type workersPage struct {
+	Workers []admin.Worker
+	First   string
+	Next    string
+	Self    string
+}
+
+func (h *handler) workers(v *visit) error {
+	cursor := v.r.URL.Query().Get("cursor")
+	found, err := h.service.Workers(admin.PageOf{Cursor: cursor})
+	if err != nil {
+		return err
+	}
+	p := workersPage{Workers: found.Workers, Self: link("/workers", "cursor", cursor)}
+	p.First, p.Next = paging("/workers", nil, cursor, found.Next)
+	return v.show(http.StatusOK, "workers", "Workers", p)
+}
+
+// signalWorkers tells one worker, or all, to be quiet or to stop.
+func (h *handler) signalWorkers(v *visit) error {
+	if err := v.form(); err != nil {
+		return err
+	}
+	form := v.r.PostForm
+	signal := admin.Signal(form.Get("signal"))
+	id := form.Get("id")
+	if id == "" && form.Get("all") != "yes" {
+		return refuse(http.StatusBadRequest, "No worker was chosen", "Nothing was done.")
+	}
+	if !v.confirmed() && (id == "" || signal == admin.SignalStop) {
+		who := "all workers"
+		if id != "" {
+			who = "worker " + id
+		}
+		about := "They are asked to take no more jobs, and to finish those they have."
+		if signal == admin.SignalStop {
+			about = "They are asked to end: they finish the jobs they have, or fail them, and do not come back by themselves."
+		}
+		return v.confirm(confirmPage{Question: "Tell " + who + " to " + signalText(signal) + "?", Button: "Tell them", About: about})
+	}
+	n, err := h.service.SignalWorkers(form.Get("namespace"), id, signal)
+	if err != nil {
+		return err
+	}
+	return v.done("Told "+plural(n, "worker", "workers")+" to "+signalText(signal)+". They hear it with their next heartbeat.", localPath(form.Get("back")))
+}
+
+func signalText(s admin.Signal) string {
+	if s == admin.SignalQuiet {
+		return "be quiet"
+	}
+	return "stop"
+}
+
+func (h *handler) connections(v *visit) error {
+	return v.show(http.StatusOK, "connections", "Connections", h.service.Connections())
+}
+
+// batchesPage is what the list of batches shows.
+type batchesPage struct {
+	Namespace  string
+	Namespaces []admin.Namespace
+	Batches    []admin.Batch
+	First      string
+	Next       string
+}
+
+func (h *handler) batches(v *visit) error {
+	q := v.r.URL.Query()
+	names, err := h.service.Namespaces(admin.PageOf{Limit: admin.PageMax})
+	if err != nil {
+		return err
+	}
+	p := batchesPage{Namespace: q.Get("namespace"), Namespaces: names.Namespaces}
+	if p.Namespace == "" && len(p.Namespaces) > 0 {
+		p.Namespace = p.Namespaces[0].Name
+	}
+	if p.Namespace != "" {
+		found, err := h.service.Batches(p.Namespace, admin.PageOf{Cursor: q.Get("cursor")})
+		if err != nil {
+			return err
+		}
+		p.Batches = found.Batches
+		p.First, p.Next = paging("/batches", url.Values{"namespace": {p.Namespace}}, q.Get("cursor"), found.Next)
+	}
+	return v.show(http.StatusOK, "batches", "Batches", p)
+}
+
+func (h *handler) batch(v *visit) error {
+	q := v.r.URL.Query()
+	id, err := strconv.ParseUint(q.Get("id"), 10, 64)
+	if err != nil {
+		return refuse(http.StatusNotFound, "There is no such batch", "Numbers of batches are digits only.")
+	}
+	b, err := h.service.Batch(q.Get("namespace"), id)
+	if err != nil {
+		return err
+	}
+	return v.show(http.StatusOK, "batch", "Batch "+strconv.FormatUint(id, 10), b)
+}

@@ -1,0 +1,268 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"millrace/internal/admin"
+	"millrace/internal/auth"
+	"millrace/internal/job"
+)
+
+func (s *site) counts(queue string) map[string]uint64 {
+	s.t.Helper()
+	q, err := s.service.Queue("ns", queue)
+	if err != nil {
+		return nil
+	}
+	return q.Counts
+}
+
+// TestQueueForms uses every form of a queue as a browser without scripts does.
+func TestQueueForms(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	s.allStates("q")
+	const self = "/queue?namespace=ns&queue=q"
+	button := func(name string) form { return s.page(self).form(t, `value="`+name+`"`).with("action", name) }
+
+	steps := []struct {
+		form func() form
+		says string
+		ok   func() bool
+	}{
+		{func() form { return button("pause").with("for", "5m") }, "Queue q is paused for 5 min.", func() bool { return strings.Contains(s.page(self).text, "in 4 min 59 s") }},
+		{func() form { return button("resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "paused") }},
+		{func() form { return s.page("/queues").form(t, `value="pause"`).with("action", "pause") }, "Queue q is paused.", func() bool { return strings.Contains(s.page(self).text, "it is resumed") }},
+		{func() form { return s.page("/queues").form(t, `value="resume"`).with("action", "resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "paused") }},
+		{func() form { return button("respawn").with("limit", "10").with("attempts", "3") }, "1 dead job is ready again", func() bool { c := s.counts("q"); return c["dead"] == 0 && c["ready"] == 2 }},
+		{func() form { return button("purge").with("state", "ready") }, "Deleted 2 jobs (ready) of queue q.", func() bool { c := s.counts("q"); return c["ready"] == 1 && c["blocked"] == 0 }},
+		{func() form { return button("empty") }, "of queue q.", func() bool { c := s.counts("q"); return c != nil && c["leased"] == 0 && c["done"] == 0 }},
+		{func() form { return button("remove") }, "Removed queue q with 0 jobs.", func() bool { return s.counts("q") == nil }},
+	}
+	for _, step := range steps {
+		a := s.submit(step.form())
+		if a.Code != http.StatusOK || !strings.Contains(a.text, step.says) {
+			t.Fatalf("%d, want %q: %s", a.Code, step.says, a.text)
+		}
+		checkPage(t, step.says, "", a)
+		if !step.ok() {
+			t.Fatalf("%s, but: %v", step.says, s.counts("q"))
+		}
+	}
+	if a := s.page("/queues"); strings.Contains(a.text, `role="status">Removed`) {
+		t.Error("a notice is shown twice")
+	}
+}
+
+// TestNothingWithoutConfirmation sends what destroys something, and does not answer the question.
+func TestNothingWithoutConfirmation(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	ids := s.allStates("q")
+	for _, form := range []url.Values{
+		{"action": {"purge"}, "state": {"dead"}}, {"action": {"empty"}}, {"action": {"remove"}},
+	} {
+		form.Set("namespace", "ns")
+		form.Set("queue", "q")
+		a := s.post("/queues/act", form)
+		checkPage(t, form.Encode(), "", a)
+		if a.Code != http.StatusOK || !strings.Contains(a.text, "cannot be undone") {
+			t.Errorf("%v: %d %s", form, a.Code, a.text)
+		}
+	}
+	target := "n=ns&q=q&s=ready&i=" + fmt.Sprint(uint64(ids["ready"]))
+	for _, action := range []string{"kill", "cancel", "delete"} {
+		a := s.post("/jobs/act", url.Values{"action": {action}, "job": {target}})
+		if a.Code != http.StatusOK || !strings.Contains(a.text, "1 job?") {
+			t.Errorf("%s: %d %s", action, a.Code, a.text)
+		}
+	}
+	a := s.post("/jobs/act", url.Values{"action": {"bury"}, "scope": {"all"}, "queue": {"q"}})
+	if a.Code != http.StatusOK || !strings.Contains(a.text, "queue &#34;q&#34;") {
+		t.Errorf("%d %s", a.Code, a.text)
+	}
+	for _, signal := range []string{"quiet", "stop"} {
+		if a := s.post("/workers/act", url.Values{"signal": {signal}, "all": {"yes"}}); a.Code != http.StatusOK {
+			t.Errorf("%d %s", a.Code, a.text)
+		}
+	}
+	for state, id := range ids {
+		if got := s.state(id); got != state {
+			t.Errorf("the job that was %s is %s", state, got)
+		}
+	}
+	if len(s.workers.told) > 0 {
+		t.Errorf("told %v", s.workers.told)
+	}
+}
+
+// TestJobForms presses every button of a job in every state, on its page and in the list.
+func TestJobForms(t *testing.T) {
+	t.Parallel()
+	after := map[admin.Action]string{
+		admin.ActionRetry: "ready", admin.ActionRun: "ready", admin.ActionKick: "ready", admin.ActionBury: "buried", admin.ActionKill: "dead",
+		admin.ActionCancel: "gone", admin.ActionDelete: "gone", admin.ActionMove: "as it was",
+	}
+	s := newSite(t, auth.LoginOptions{})
+	pressed := 0
+	for _, action := range admin.Actions() {
+		for _, state := range states() {
+			if !action.Applies(state) {
+				continue
+			}
+			want := after[action]
+			if action == admin.ActionMove {
+				want = state
+			}
+			queue := fmt.Sprint(action, state)
+			ids := s.allStates(queue)
+			f := s.page(jobLink("ns", queue, ids[state]))
+			if action == admin.ActionDelete && admin.ActionCancel.Applies(state) {
+				if strings.Contains(f.text, `value="delete"`) {
+					t.Errorf("a job that is %s can be cancelled, and deleted", state)
+				}
+				list := s.page(link("/jobs", "queue", queue, "state", state))
+				f := list.form(t, `name="scope"`).with("action", string(action)).with("job", targetText(&admin.JobRow{Namespace: "ns", Queue: queue, ID: ids[state], State: state}))
+				s.wantDone(s.submit(f))
+			} else {
+				b := f.form(t, `name="action" value="`+string(action)+`"`)
+				if action == admin.ActionMove {
+					b = b.with("to", "elsewhere")
+				}
+				s.wantDone(s.submit(b))
+			}
+			pressed++
+			if got := s.state(ids[state]); got != want {
+				t.Errorf("%s makes a job that is %s %s, want %s", action, state, got, want)
+			}
+		}
+	}
+	if pressed < 20 {
+		t.Errorf("%d buttons", pressed)
+	}
+}
+
+func (s *site) wantDone(a answer) {
+	s.t.Helper()
+	if a.Code != http.StatusOK || !strings.Contains(a.text, `role="status">`) {
+		s.t.Fatalf("%d %s", a.Code, a.text)
+	}
+}
+
+// TestStaleActions acts on jobs that have moved on meanwhile: nothing is done to them, and it is said.
+func TestStaleActions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	moved, gone, stays := s.push(job.Spec{}), s.push(job.Spec{}), s.push(job.Spec{})
+	list := s.page("/jobs?state=ready").form(t, `name="scope"`).with("action", "bury")
+	for _, id := range []job.ID{moved, gone, stays} {
+		list.values.Add("job", targetText(&admin.JobRow{Namespace: "ns", Queue: "q", ID: id, State: "ready"}))
+	}
+	s.do(&job.Kill{Ref: job.ByID("ns", "q", moved)}, &job.Delete{Ref: job.ByID("ns", "q", gone), Need: job.NeedAny})
+	a := s.post(list.action, list.values)
+	if a.Code != http.StatusConflict || !strings.Contains(a.text, "done to 1, refused for 2") || !strings.Contains(a.text, "the job is dead now, not ready: nothing was done") ||
+		!strings.Contains(a.text, "is not there") {
+		t.Errorf("%d %s", a.Code, a.text)
+	}
+	checkPage(t, "outcome", "", a)
+	if s.state(moved) != "dead" || s.state(stays) != "buried" {
+		t.Errorf("%s %s", s.state(moved), s.state(stays))
+	}
+}
+
+// TestWrongForms sends forms that no page has.
+func TestWrongForms(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	id := s.push(job.Spec{})
+	target := "n=ns&q=q&s=ready&i=" + fmt.Sprint(uint64(id))
+	tests := []struct {
+		path string
+		form url.Values
+		code int
+		says string
+	}{
+		{"/jobs/act", url.Values{"action": {"explode"}, "job": {target}}, 400, "no such action"},
+		{"/jobs/act", url.Values{"action": {"bury"}}, 400, "No job was chosen"},
+		{"/jobs/act", url.Values{"action": {"bury"}, "job": {"i=x"}}, 400, "cannot be read"},
+		{"/jobs/act", url.Values{"action": {"bury"}, "job": {"%zz"}}, 400, "cannot be read"},
+		{"/jobs/act", url.Values{"action": {"move"}, "job": {target}}, 400, "needs the name of a queue"},
+		{"/jobs/act", url.Values{"action": {"kick"}, "job": {target}}, 400, "does not apply to a job that is ready"},
+		{"/jobs/act", url.Values{"action": {"bury"}, "scope": {"all"}, "state": {"asleep"}, "confirm": {"yes"}}, 400, "is none of"},
+		{"/jobs/act", url.Values{"action": {"kick"}, "scope": {"all"}, "state": {"ready"}, "confirm": {"yes"}}, 400, "applies to no job"},
+		{"/queues/act", url.Values{"action": {"explode"}, "namespace": {"ns"}, "queue": {"q"}}, 400, "no such action"},
+		{"/queues/act", url.Values{"action": {"pause"}, "namespace": {"ns"}, "queue": {"none"}}, 404, "there is no queue"},
+		{"/queues/act", url.Values{"action": {"pause"}, "namespace": {"ns"}, "queue": {"q"}, "for": {"long"}}, 400, "no length of time"},
+		{"/queues/act", url.Values{"action": {"remove"}, "namespace": {"ns"}, "queue": {"none"}}, 404, "there is no queue"},
+		{"/queues/act", url.Values{"action": {"purge"}, "namespace": {"ns"}, "queue": {"q"}, "state": {"asleep"}, "confirm": {"yes"}}, 400, "is none of"},
+		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"x"}}, 400, "no number of jobs"},
+		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"9999999"}, "attempts": {"1"}}, 400, "choose 1 to"},
+		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"1"}, "attempts": {"-1"}}, 400, "no number of attempts"},
+		{"/workers/act", url.Values{"signal": {"quiet"}}, 400, "No worker was chosen"},
+		{"/workers/act", url.Values{"signal": {"quiet"}, "id": {"nobody"}}, 404, "there is no worker"},
+		{"/workers/act", url.Values{"signal": {"dance"}, "id": {"worker-1"}}, 400, "neither quiet nor stop"},
+		{"/bulk/none/stop", nil, 404, "there is no bulk action"},
+		{"/jobs/act", url.Values{"action": {strings.Repeat("x", formSizeMax)}}, 413, "too large"},
+		{"/queues", nil, 404, "no such page"},
+	}
+	for _, test := range tests {
+		a := s.post(test.path, test.form)
+		if a.Code != test.code || !strings.Contains(a.text, test.says) {
+			t.Errorf("%s %.100v: %d, want %d %q: %s", test.path, test.form, a.Code, test.code, test.says, a.text)
+		}
+		checkPage(t, test.path, "", a)
+	}
+	if s.state(id) != "ready" {
+		t.Errorf("the job is %s", s.state(id))
+	}
+}
+
+func TestWorkerForms(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	row := s.page("/workers").form(t, `value="worker-1"`)
+	all := s.page("/workers").form(t, "Quiet all")
+	s.wantDone(s.submit(row.with("signal", "quiet")))
+	s.wantDone(s.submit(row.with("signal", "stop")))
+	s.wantDone(s.submit(all.with("signal", "quiet")))
+	if got := fmt.Sprint(s.workers.told); got != "[worker-1 quiet worker-1 stop worker-1 quiet]" {
+		t.Error(got)
+	}
+}
+
+// TestBulkForms acts on all jobs that match, from the list to the end, and stops another one.
+func TestBulkForms(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	var ids []job.ID
+	for range 300 {
+		ids = append(ids, s.push(job.Spec{}))
+	}
+	other := s.push(job.Spec{Queue: "other"})
+	list := s.page("/jobs?namespace=ns&queue=q&state=ready")
+	if !strings.Contains(list.text, "all 300 that match") {
+		t.Error(list.text)
+	}
+	a := s.submit(list.form(t, `name="scope"`).with("scope", "all").with("action", "bury"))
+	checkPage(t, "bulk", "", a)
+	id := a.form(t, `id="stop"`).action
+	path := strings.TrimSuffix(id, "/stop")
+	s.sampled(func(*admin.Sample) bool { return !strings.Contains(s.page(path).text, `id="stop"`) })
+	a = s.page(path)
+	if !strings.Contains(a.text, `value="100"`) || !strings.Contains(a.text, "done</span>") || !strings.Contains(a.text, `<dd class="n">300</dd>`) {
+		t.Error(a.text)
+	}
+	if s.counts("q")["buried"] != 300 || s.state(other) != "ready" || s.state(ids[0]) != "buried" {
+		t.Errorf("%v %s", s.counts("q"), s.state(other))
+	}
+	if a := s.submit(form{action: id}); !strings.Contains(a.text, "It had ended already.") {
+		t.Error(a.text)
+	}
+	if a := s.page("/bulk"); !strings.Contains(a.text, "state &#34;ready&#34;") {
+		t.Error(a.text)
+	}
+}

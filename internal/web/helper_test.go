@@ -1,0 +1,310 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/internal/admin"
+	"millrace/internal/auth"
+	"millrace/internal/engine"
+	"millrace/internal/job"
+	"millrace/internal/store/memstore"
+)
+
+// site is the pages on a real engine, and a visitor who keeps cookies.
+type site struct {
+	t       *testing.T
+	engine  *engine.Engine
+	service *admin.Service
+	handler http.Handler
+	workers *registry
+	cookies map[string]string
+	headers map[string]string
+}
+
+// registry is a registry of worker processes.
+type registry struct {
+	workers []admin.Worker
+	told    []string
+}
+
+func (r *registry) Namespace() string       { return "ns" }
+func (r *registry) Workers() []admin.Worker { return slices.Clone(r.workers) }
+func (r *registry) Signal(id string, s admin.Signal) int {
+	n := 0
+	for _, w := range r.workers {
+		if id == "" || id == w.ID {
+			r.told = append(r.told, w.ID+" "+string(s))
+			n++
+		}
+	}
+	return n
+}
+
+var holder = job.Holder{Node: 1, Num: 77}
+
+// newSite opens an engine and everything on it, which are closed with the test.
+func newSite(t *testing.T, login auth.LoginOptions) *site {
+	t.Helper()
+	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now().Add(-time.Minute)
+	s := &site{t: t, engine: e, cookies: map[string]string{}, headers: map[string]string{}, workers: &registry{workers: []admin.Worker{{
+		ID: "worker-1", Hostname: "host", PID: 42, Labels: []string{"blue"}, State: "running", Started: &begun, LastBeat: &begun,
+		MemoryBytes: 5 << 20, Connections: 2, Leases: holder,
+	}}}}
+	s.service, err = admin.New(admin.Options{
+		Engine: e, Version: "test", Durability: "none", DataDir: "somewhere", FreeBytes: func() (uint64, error) { return 3 << 30, nil }, SampleEvery: 5 * time.Millisecond,
+		DoorName: func(d job.Door) string { return fmt.Sprintf("door%d", d) }, Workers: []admin.WorkerRegistry{s.workers},
+		Connections: func() []admin.Connections {
+			return []admin.Connections{{Protocol: "wire", Namespace: "ns", Addresses: []string{"127.0.0.1:1"}, Open: 3, Total: 7}}
+		},
+		Settings: func() []admin.Setting {
+			return []admin.Setting{
+				{Key: "data.dir", Value: "somewhere", Source: "flag", Default: "data", Help: "Where the data is."},
+				{Key: "web.password", Value: "***", Source: "file", Secret: true, Help: "Of operators."},
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := auth.NewLogin(login)
+	s.handler = s.service.Handler(admin.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Login: l})})
+	t.Cleanup(func() {
+		s.service.Close()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// do runs commands, all of which must succeed.
+func (s *site) do(cmds ...job.Command) []job.Result {
+	s.t.Helper()
+	results := s.engine.NewCaller().Do(s.t.Context(), cmds...)
+	for i := range results {
+		if results[i].Err != nil {
+			s.t.Fatalf("%T: %v", cmds[i], results[i].Err)
+		}
+	}
+	return results
+}
+
+func (s *site) push(spec job.Spec) job.ID {
+	s.t.Helper()
+	if spec.Namespace == "" {
+		spec.Namespace = "ns"
+	}
+	if spec.Queue == "" {
+		spec.Queue = "q"
+	}
+	return s.do(&job.Push{Spec: spec})[0].ID
+}
+
+func (s *site) fetch(queue string) job.ID {
+	s.t.Helper()
+	jobs := s.do(&job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1, Lease: time.Hour, LeaseSet: true, Door: 2, Holder: holder})[0].Jobs
+	if len(jobs) != 1 {
+		s.t.Fatal("nothing to fetch")
+	}
+	return jobs[0].ID
+}
+
+// allStates makes a job in each state of a queue, and returns them. The blocked one waits for the ready one.
+func (s *site) allStates(queue string) map[string]job.ID {
+	s.t.Helper()
+	ids := make(map[string]job.ID)
+	failing := func(state string, p job.Policy) {
+		ids[state] = s.push(job.Spec{Queue: queue, Policy: p, Body: []byte(state), BodyKind: job.BodyBytes})
+		s.fetch(queue)
+		s.do(&job.Fail{
+			Ref: job.ByID("ns", queue, ids[state]), Need: job.NeedLeased, Result: []byte("why"),
+			Failure: job.Failure{Type: "Boom", Message: "It broke", Backtrace: []string{"a.rb:1", "b.rb:2"}},
+		})
+	}
+	failing("retrying", job.Policy{MaxFails: 5, Backoff: job.Backoff{Unit: time.Hour, Power: 4, Base: time.Second, Jitter: 3}})
+	failing("failed", job.Policy{MaxFails: 1, Exhaust: job.ExhaustKeep})
+	failing("dead", job.Policy{MaxFails: 1, Exhaust: job.ExhaustDead})
+	ids["done"] = s.push(job.Spec{Queue: queue, Policy: job.Policy{Keep: true}})
+	s.fetch(queue)
+	s.do(&job.Ack{Ref: job.ByID("ns", queue, ids["done"]), Need: job.NeedLeased, Result: []byte(`{"answer":42}`)})
+	ids["leased"] = s.push(job.Spec{Queue: queue, Type: "Held"})
+	s.fetch(queue)
+	ids["buried"] = s.push(job.Spec{Queue: queue, Body: []byte{0, 1, 255}, BodyKind: job.BodyMsgpack})
+	s.do(&job.Bury{Ref: job.ByID("ns", queue, ids["buried"]), Need: job.NeedAny})
+	ids["scheduled"] = s.push(job.Spec{Queue: queue, Delay: time.Hour})
+	ids["ready"] = s.push(job.Spec{Queue: queue, Key: "key-" + queue, Type: "Mail", Body: []byte(`{"to":"ann"}`), BodyKind: job.BodyJSON, Origin: 3})
+	ready, err := s.engine.Get(job.ByID("ns", queue, ids["ready"]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ids["blocked"] = s.push(job.Spec{Queue: queue, BlockedBy: []job.Blocker{{QueueNum: ready.QueueNum, ID: ready.ID}}})
+	for state, id := range ids {
+		if got := s.state(id); got != state {
+			s.t.Fatalf("job %d is %s, not %s", id, got, state)
+		}
+	}
+	return ids
+}
+
+// state returns where a job stands; gone if it is not there.
+func (s *site) state(id job.ID) string {
+	j, err := s.engine.Get(job.ByID("ns", "", id))
+	if err != nil {
+		return "gone"
+	}
+	return j.State.String()
+}
+
+// sampled waits for a sample of the live figures.
+func (s *site) sampled(fits func(*admin.Sample) bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	found := errors.New("found")
+	err := s.service.Watch(ctx, func(text []byte) error {
+		var sample admin.Sample
+		if err := json.Unmarshal(text, &sample); err != nil {
+			return err
+		}
+		if fits(&sample) {
+			return found
+		}
+		return nil
+	})
+	if !errors.Is(err, found) {
+		s.t.Fatalf("no such sample: %v", err)
+	}
+}
+
+// answer is what a page has answered.
+type answer struct {
+	*httptest.ResponseRecorder
+	text string
+}
+
+func (s *site) send(r *http.Request) answer {
+	s.t.Helper()
+	for name, value := range s.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	for name, value := range s.headers {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if c.MaxAge < 0 {
+			delete(s.cookies, c.Name)
+		} else {
+			s.cookies[c.Name] = c.Value
+		}
+	}
+	return answer{w, w.Body.String()}
+}
+
+func (s *site) get(target string) answer {
+	s.t.Helper()
+	return s.send(httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, target, http.NoBody))
+}
+
+// page asks for a page that must be there.
+func (s *site) page(target string) answer {
+	s.t.Helper()
+	a := s.get(target)
+	if a.Code != http.StatusOK {
+		s.t.Fatalf("GET %s: %d %s", target, a.Code, a.text)
+	}
+	return a
+}
+
+func (s *site) post(target string, form url.Values) answer {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, target, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return s.send(r)
+}
+
+var (
+	formPattern   = regexp.MustCompile(`(?s)<form [^>]*?action="([^"]*)" method="post"[^>]*>(.*?)</form>`)
+	inputPattern  = regexp.MustCompile(`<(input|button)[^>]*?>`)
+	selectPattern = regexp.MustCompile(`(?s)<select name="([^"]*)">(.*?)</select>`)
+	attrPattern   = regexp.MustCompile(`([a-z-]+)="([^"]*)"`)
+)
+
+// form is a form as a browser without scripts sees it.
+type form struct {
+	action string
+	values url.Values
+	text   string
+}
+
+// forms returns the forms of a page that do something.
+func (a answer) forms() []form {
+	var out []form
+	for _, m := range formPattern.FindAllStringSubmatch(a.text, -1) {
+		f := form{action: html.UnescapeString(m[1]), values: url.Values{}, text: m[2]}
+		for _, tag := range inputPattern.FindAllString(m[2], -1) {
+			attrs := map[string]string{}
+			for _, pair := range attrPattern.FindAllStringSubmatch(tag, -1) {
+				attrs[pair[1]] = html.UnescapeString(pair[2])
+			}
+			if attrs["name"] != "" && strings.HasPrefix(tag, "<input") && attrs["type"] != "checkbox" {
+				f.values.Add(attrs["name"], attrs["value"])
+			}
+		}
+		for _, list := range selectPattern.FindAllStringSubmatch(m[2], -1) {
+			first := attrPattern.FindStringSubmatch(list[2])
+			f.values.Set(list[1], html.UnescapeString(first[2]))
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// form returns the form whose text contains something.
+func (a answer) form(t *testing.T, contains string) form {
+	t.Helper()
+	for _, f := range a.forms() {
+		if strings.Contains(f.text, contains) {
+			return f
+		}
+	}
+	t.Fatalf("no form with %q in %s", contains, a.text)
+	return form{}
+}
+
+// with returns the form with a field filled in, or a button pressed.
+func (f form) with(name, value string) form {
+	values := cloneOf(f.values)
+	values.Set(name, value)
+	return form{f.action, values, f.text}
+}
+
+// submit sends a form and follows the redirect, as a browser does. What asks first is answered with yes.
+func (s *site) submit(f form) answer {
+	s.t.Helper()
+	a := s.post(f.action, f.values)
+	if a.Code == http.StatusOK {
+		a = s.post(f.action, a.form(s.t, `name="confirm" value="yes"`).values)
+	}
+	if a.Code != http.StatusSeeOther {
+		return a
+	}
+	return s.get(a.Header().Get("Location"))
+}

@@ -1,0 +1,189 @@
+package web
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/internal/admin"
+	"millrace/internal/job"
+)
+
+// jobList is one of the pages that list jobs.
+type jobList struct {
+	Path  string
+	Title string
+	State string // that it is about; empty is every one
+	// Empty is what is said when there is nothing.
+	Empty string
+}
+
+// The lists.
+var (
+	listAll = jobList{
+		"/jobs", "Jobs", "",
+		"There are no jobs here. Jobs appear as soon as a client pushes one, through any protocol.",
+	}
+	listScheduled = jobList{
+		"/scheduled", "Scheduled", job.Scheduled.String(),
+		"No job waits for its time. Jobs that are pushed with a delay or a date wait here until they are due.",
+	}
+	listRetries = jobList{
+		"/retries", "Retries", job.Retrying.String(),
+		"No job waits for another try. Jobs that have failed wait here until their back-off is over.",
+	}
+	listDead = jobList{
+		"/dead", "Dead", job.Dead.String(),
+		"There are no dead jobs. Jobs that have used up their tries are kept here for you to look at.",
+	}
+	listRunning = jobList{
+		"/running", "Running", job.Leased.String(),
+		"No job is running. A job is here from when a worker fetches it until it is acknowledged.",
+	}
+)
+
+// pageRows is how many jobs a page shows.
+const pageRows = 50
+
+// jobsPage is what a list of jobs shows.
+type jobsPage struct {
+	List     jobList
+	Filter   admin.Filter
+	Query    url.Values // the filter
+	States   []stateChoice
+	After    string
+	Before   string
+	Filtered bool
+	Rows     []admin.JobRow
+	Progress admin.Progress
+	// All is how the jobs that fit are called in the choice of what an action concerns.
+	All     string
+	First   string // the address of the first part; empty on it
+	Next    string // of the next; empty at the end
+	More    string // of what continues this page, if the search has stopped early
+	Self    string
+	Have    int // rows shown so far
+	Actions []admin.Action
+}
+
+// Percent is how far the search is.
+func (p *jobsPage) Percent() int {
+	if p.Progress.Total == 0 {
+		return 0
+	}
+	return int(min(100, p.Progress.Examined*100/p.Progress.Total))
+}
+
+type stateChoice struct {
+	Name    string
+	Checked bool
+}
+
+// inputTime is how a browser sends a time of a form; seconds are left out if they are zero.
+const (
+	inputTime        = "2006-01-02T15:04"
+	inputTimeSeconds = "2006-01-02T15:04:05"
+)
+
+// filterOf reads the filter of a list, from an address or a form.
+func filterOf(l jobList, q url.Values) (admin.Filter, error) {
+	q = cloneOf(q)
+	for _, name := range []string{"after", "before"} {
+		for _, layout := range []string{inputTime, inputTimeSeconds} {
+			if t, err := time.Parse(layout, q.Get(name)); err == nil {
+				q.Set(name, t.Format(time.RFC3339))
+			}
+		}
+	}
+	if l.State != "" {
+		q.Set("state", l.State)
+	}
+	return admin.FilterOf(q)
+}
+
+func cloneOf(q url.Values) url.Values {
+	out := make(url.Values, len(q))
+	maps.Copy(out, q)
+	return out
+}
+
+// jobs returns the page of a list.
+func (h *handler) jobs(l jobList) page {
+	return func(v *visit) error {
+		q := v.r.URL.Query()
+		f, err := filterOf(l, q)
+		if err != nil {
+			return err
+		}
+		have, err := strconv.Atoi(q.Get("have"))
+		if err != nil || have < 0 || have >= pageRows {
+			have = 0
+		}
+		found, err := h.service.Jobs(f, admin.PageOf{Cursor: q.Get("cursor"), Limit: pageRows - have})
+		if err != nil {
+			return err
+		}
+		p := listOf(l, f, q, &found, have)
+		if have > 0 || q.Has("have") {
+			return v.part("jobs", "found", p)
+		}
+		return v.show(http.StatusOK, "jobs", l.Title, p)
+	}
+}
+
+func listOf(l jobList, f admin.Filter, q url.Values, found *admin.JobPage, have int) *jobsPage {
+	query := f.Query()
+	if l.State != "" {
+		query.Del("state")
+	}
+	p := &jobsPage{
+		List: l, Filter: f, Query: query, Rows: found.Jobs, Progress: found.Progress, Filtered: len(query) > 0, Have: have + len(found.Jobs),
+		After: inputOf(f.After), Before: inputOf(f.Before), Actions: actionsFor(f.States), All: allOf(&f, found),
+	}
+	for _, name := range states() {
+		p.States = append(p.States, stateChoice{name, strings.Contains(","+strings.Join(f.States, ",")+",", ","+name+",")})
+	}
+	if q.Get("cursor") != "" {
+		p.First = address(l.Path, query)
+	}
+	self := cloneOf(query)
+	if c := q.Get("cursor"); c != "" {
+		self.Set("cursor", c)
+	}
+	p.Self = address(l.Path, self)
+	if found.Next != "" {
+		next := cloneOf(query)
+		next.Set("cursor", found.Next)
+		p.Next = address(l.Path, next)
+		if p.Have < pageRows {
+			next.Set("have", strconv.Itoa(p.Have))
+			p.More = address(l.Path, next)
+		}
+	}
+	return p
+}
+
+// inputOf shows a time in a form.
+func inputOf(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Format(inputTimeSeconds)
+}
+
+// allOf tells how many jobs fit, as far as that is known.
+func allOf(f *admin.Filter, found *admin.JobPage) string {
+	exact := f.Type == "" && f.Ref == "" && f.Error == "" && f.Body == "" && f.Batch == 0 && f.After == nil && f.Before == nil
+	if exact {
+		return "all " + number(found.Progress.Total) + " that match"
+	}
+	return "all that match"
+}
+
+// jobLink is the address of the page of a job.
+func jobLink(namespace, queue string, id job.ID) string {
+	return link("/job", "namespace", namespace, "queue", queue, "id", strconv.FormatUint(uint64(id), 10))
+}

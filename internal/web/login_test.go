@@ -1,0 +1,148 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/internal/auth"
+	"millrace/internal/job"
+)
+
+var secrets = auth.LoginOptions{Password: "operate", ReadPassword: "look", Token: "token"}
+
+func TestLoginIsNeeded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, secrets)
+	id := s.push(job.Spec{})
+	for route := range new(handler).readers() {
+		target := strings.NewReplacer("{$}", "", "{id}", "x").Replace(route)
+		a := s.get(target)
+		if a.Code != http.StatusSeeOther || a.Header().Get("Location") != link("/login", "to", target) {
+			t.Errorf("%s: %d %v", target, a.Code, a.Header())
+		}
+	}
+	for route := range new(handler).changers() {
+		a := s.post(strings.ReplaceAll(route, "{id}", "x"), url.Values{"action": {"bury"}, "job": {fmt.Sprintf("n=ns&i=%d", id)}})
+		if a.Code != http.StatusUnauthorized || !strings.Contains(a.text, "not logged in") {
+			t.Errorf("%s: %d %s", route, a.Code, a.text)
+		}
+		checkPage(t, route, "", a)
+	}
+	if s.state(id) != "ready" {
+		t.Error(s.state(id))
+	}
+	s.headers["Hx-Request"] = "true"
+	if a := s.get("/queues"); a.Code != http.StatusUnauthorized {
+		t.Errorf("a part of a page without login: %d", a.Code)
+	}
+	delete(s.headers, "Hx-Request")
+	s.headers["Authorization"] = "Bearer token"
+	if a := s.page("/jobs"); !strings.Contains(a.text, `id="act"`) {
+		t.Error("a token does not open the pages")
+	}
+}
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		password string
+		code     int
+		operator bool
+	}{{"operate", 200, true}, {"look", 200, false}, {"token", 200, true}, {"wrong", 401, false}, {"", 401, false}}
+	for _, test := range tests {
+		s := newSite(t, secrets)
+		id := s.push(job.Spec{})
+		s.headers["X-Script-Name"] = "/mill"
+		first := s.get("/jobs?queue=q")
+		if got := first.Header().Get("Location"); got != "/mill/login?to=%2Fjobs%3Fqueue%3Dq" {
+			t.Fatal(got)
+		}
+		page := s.page("/login?to=%2Fjobs%3Fqueue%3Dq")
+		checkPage(t, "login", "/mill", page)
+		a := s.post("/mill/login", page.form(t, "password").with("password", test.password).values)
+		if test.code != http.StatusOK {
+			if a.Code != test.code || !strings.Contains(a.text, "not right") || len(s.cookies) > 0 {
+				t.Errorf("%q: %d %s", test.password, a.Code, a.text)
+			}
+			continue
+		}
+		if got := a.Header().Get("Location"); got != "/mill/jobs?queue=q" {
+			t.Errorf("goes on to %s", got)
+		}
+		cookie := a.Header().Get("Set-Cookie")
+		for _, want := range []string{"HttpOnly", "SameSite=Lax", "Path=/mill/"} {
+			if !strings.Contains(cookie, want) {
+				t.Errorf("cookie %q lacks %s", cookie, want)
+			}
+		}
+		list := s.page("/jobs?queue=q")
+		if strings.Contains(list.text, `id="act"`) != test.operator {
+			t.Errorf("%q: %s", test.password, list.text)
+		}
+		checkPage(t, "/jobs", "/mill", list)
+		act := s.post("/jobs/act", url.Values{"action": {"bury"}, "job": {fmt.Sprintf("n=ns&i=%d&s=ready", id)}})
+		if test.operator != (act.Code == http.StatusSeeOther) || test.operator != (s.state(id) == "buried") {
+			t.Errorf("%q: %d, the job is %s", test.password, act.Code, s.state(id))
+		}
+		if !test.operator && (act.Code != http.StatusForbidden || !strings.Contains(act.text, "operator role")) {
+			t.Errorf("%d %s", act.Code, act.text)
+		}
+		old := s.cookies[sessionCookie]
+		s.submit(list.form(t, "Log out"))
+		s.cookies[sessionCookie] = old
+		if a := s.get("/jobs"); a.Code != http.StatusSeeOther {
+			t.Errorf("a session that was ended opens the pages: %d", a.Code)
+		}
+	}
+}
+
+// TestLoginLeadsNowhereElse tries to make the login form lead to another site.
+func TestLoginLeadsNowhereElse(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, secrets)
+	for _, to := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "evil", "/%5cevil", "http:/x", "\x00"} {
+		a := s.post("/login", url.Values{"password": {"operate"}, "to": {to}})
+		if got := a.Header().Get("Location"); a.Code != http.StatusSeeOther || got != "/" {
+			t.Errorf("%q leads to %q", to, got)
+		}
+	}
+}
+
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	var s sessions
+	now := time.Now()
+	first := s.begin(auth.RoleRead, now)
+	if s.role(first, now.Add(sessionFor-1)) != auth.RoleRead || s.role(first, now.Add(sessionFor)) != auth.RoleNone || s.role("none", now) != auth.RoleNone {
+		t.Error("a session does not end when it should")
+	}
+	second := s.begin(auth.RoleOperator, now)
+	for range sessionMax {
+		s.begin(auth.RoleRead, now.Add(time.Second))
+	}
+	if len(s.all) != sessionMax || s.role(second, now) != auth.RoleNone {
+		t.Errorf("%d sessions", len(s.all))
+	}
+}
+
+// TestOtherSites sends forms as a page of another site would.
+func TestOtherSites(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	id := s.push(job.Spec{})
+	form := url.Values{"action": {"bury"}, "job": {fmt.Sprintf("n=ns&i=%d", id)}}
+	for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+		s.headers = map[string]string{name: value}
+		if a := s.post("/jobs/act", form); a.Code != http.StatusForbidden || s.state(id) != "ready" {
+			t.Errorf("%s: %d, the job is %s", name, a.Code, s.state(id))
+		}
+	}
+	s.headers = map[string]string{"Sec-Fetch-Site": "same-origin"}
+	if a := s.post("/jobs/act", form); a.Code != http.StatusSeeOther || s.state(id) != "buried" {
+		t.Errorf("%d, the job is %s", a.Code, s.state(id))
+	}
+}

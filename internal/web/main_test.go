@@ -1,0 +1,9 @@
+package web
+
+import (
+	"testing"
+
+	"millrace/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -1,0 +1,221 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"millrace/internal/admin"
+	"millrace/internal/job"
+)
+
+// states are the names of all states, those that are looked at most first.
+func states() []string {
+	return []string{
+		job.Ready.String(), job.Leased.String(), job.Scheduled.String(), job.Retrying.String(), job.Blocked.String(), job.Buried.String(),
+		job.Dead.String(), job.Failed.String(), job.Done.String(),
+	}
+}
+
+// stateLabel is how a state is called in headings.
+func stateLabel(state string) string {
+	if state == job.Leased.String() {
+		return "running"
+	}
+	return state
+}
+
+// queuesPage is what the list of queues shows.
+type queuesPage struct {
+	Filter admin.QueueFilter
+	Queues []admin.Queue
+	States []string
+	First  string // the address of the first part; empty on it
+	Next   string
+	Self   string // this page, to come back to
+}
+
+func (h *handler) queues(v *visit) error {
+	q := v.r.URL.Query()
+	f := admin.QueueFilter{Namespace: q.Get("namespace"), Name: q.Get("name")}
+	found, err := h.service.Queues(f, admin.PageOf{Cursor: q.Get("cursor")})
+	if err != nil {
+		return err
+	}
+	p := queuesPage{Filter: f, Queues: found.Queues, States: states(), Self: address("/queues", q)}
+	if q.Get("cursor") != "" {
+		p.First = link("/queues", "namespace", f.Namespace, "name", f.Name)
+	}
+	if found.Next != "" {
+		p.Next = link("/queues", "namespace", f.Namespace, "name", f.Name, "cursor", found.Next)
+	}
+	return v.show(http.StatusOK, "queues", "Queues", p)
+}
+
+// queuePage is what the page of one queue shows.
+type queuePage struct {
+	Queue  admin.Queue
+	States []string
+	Totals []string
+	Self   string
+}
+
+func (h *handler) queue(v *visit) error {
+	q := v.r.URL.Query()
+	found, err := h.service.Queue(q.Get("namespace"), q.Get("queue"))
+	if err != nil {
+		return err
+	}
+	p := queuePage{Queue: found, States: states(), Self: queueLink(found.Namespace, found.Name)}
+	for c := range job.CounterCount {
+		p.Totals = append(p.Totals, job.Counter(c).String())
+	}
+	return v.show(http.StatusOK, "queue", "Queue "+found.Name, p)
+}
+
+func queueLink(namespace, name string) string {
+	return link("/queue", "namespace", namespace, "queue", name)
+}
+
+// confirmPage asks whether something is really meant.
+type confirmPage struct {
+	Question string
+	About    string
+	Button   string
+	Path     string // of the form
+	Fields   []field
+	Back     string
+}
+
+type field struct{ Name, Value string }
+
+// fieldsOf returns what a form has sent, so that it can be sent again.
+func fieldsOf(form url.Values) []field {
+	var out []field
+	for name, values := range form {
+		for _, value := range values {
+			out = append(out, field{name, value})
+		}
+	}
+	return out
+}
+
+// confirm asks first, unless it has been.
+func (v *visit) confirm(p confirmPage) error {
+	p.Path, p.Fields, p.Back = v.r.URL.Path, fieldsOf(v.r.PostForm), localPath(v.r.PostForm.Get("back"))
+	return v.show(http.StatusOK, "confirm", p.Question, p)
+}
+
+func (v *visit) confirmed() bool { return v.r.PostForm.Get("confirm") == "yes" }
+
+// queueAction is what a form does to a queue: it returns what it has done, and where to go then if not back.
+type queueAction struct {
+	question string // asked first; empty asks nothing
+	about    string
+	button   string
+	do       func(h *handler, v *visit, namespace, name string) (notice, to string, err error)
+}
+
+// queueActions are all of them by name.
+var queueActions = map[string]queueAction{
+	"pause":  {do: (*handler).pauseQueue},
+	"resume": {do: (*handler).resumeQueue},
+	"purge": {
+		question: "Delete the jobs of one state?", button: "Delete them", do: (*handler).purgeQueue,
+		about: "All jobs of the queue that are in this state are deleted at once. This cannot be undone.",
+	},
+	"empty": {
+		question: "Delete all jobs of the queue?", button: "Delete all jobs", do: (*handler).emptyQueue,
+		about: "All its jobs are deleted, in whatever state, also those that run. The queue, its settings and counters stay. This cannot be undone.",
+	},
+	"remove": {
+		question: "Remove the queue?", button: "Remove the queue", do: (*handler).removeQueue,
+		about: "The queue is removed with all its jobs, in whatever state, its settings and counters. This cannot be undone.",
+	},
+	"respawn": {do: (*handler).respawnQueue},
+}
+
+func (h *handler) actOnQueue(v *visit) error {
+	if err := v.form(); err != nil {
+		return err
+	}
+	form := v.r.PostForm
+	namespace, name := form.Get("namespace"), form.Get("queue")
+	act, ok := queueActions[form.Get("action")]
+	if !ok {
+		return refuse(http.StatusBadRequest, "There is no such action", "Nothing was done.")
+	}
+	if act.question != "" && !v.confirmed() {
+		found, err := h.service.Queue(namespace, name)
+		if err != nil {
+			return err
+		}
+		about, concerned := act.about, found.Jobs
+		if state := form.Get("state"); state != "" {
+			about, concerned = "State: "+stateLabel(state)+". "+about, found.Counts[state]
+		}
+		return v.confirm(confirmPage{
+			Question: act.question, Button: act.button,
+			About: "Queue " + name + " in namespace " + namespace + ", " + number(concerned) + " jobs now. " + about,
+		})
+	}
+	notice, to, err := act.do(h, v, namespace, name)
+	if err != nil {
+		return err
+	}
+	if to == "" {
+		to = localPath(form.Get("back"))
+	}
+	return v.done(notice, to)
+}
+
+func (h *handler) pauseQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	var limit time.Duration
+	if text := v.r.PostForm.Get("for"); text != "" {
+		if limit, err = time.ParseDuration(text); err != nil || limit <= 0 {
+			return "", "", refuse(http.StatusBadRequest, "This is no length of time", "Nothing was done. Choose one of the list.")
+		}
+	}
+	if _, err = h.service.Pause(v.r.Context(), namespace, name, limit); err != nil {
+		return "", "", err
+	}
+	if limit > 0 {
+		return "Queue " + name + " is paused for " + span(limit.Seconds()) + ".", "", nil
+	}
+	return "Queue " + name + " is paused.", "", nil
+}
+
+func (h *handler) resumeQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	_, err = h.service.Resume(v.r.Context(), namespace, name)
+	return "Queue " + name + " goes on.", "", err
+}
+
+func (h *handler) purgeQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	state := v.r.PostForm.Get("state")
+	n, err := h.service.Purge(v.r.Context(), namespace, name, state)
+	return "Deleted " + plural(n.Jobs, "job", "jobs") + " (" + stateLabel(state) + ") of queue " + name + ".", "", err
+}
+
+func (h *handler) emptyQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	n, err := h.service.RemoveQueue(v.r.Context(), namespace, name, admin.RemoveOptions{Keep: true})
+	return "Deleted " + plural(n.Jobs, "job", "jobs") + " of queue " + name + ".", "", err
+}
+
+func (h *handler) removeQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	n, err := h.service.RemoveQueue(v.r.Context(), namespace, name, admin.RemoveOptions{})
+	return "Removed queue " + name + " with " + plural(n.Jobs, "job", "jobs") + ".", "/queues", err
+}
+
+func (h *handler) respawnQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	limit, err := strconv.Atoi(v.r.PostForm.Get("limit"))
+	if err != nil {
+		return "", "", refuse(http.StatusBadRequest, "This is no number of jobs", "Nothing was done.")
+	}
+	attempts, err := strconv.ParseUint(v.r.PostForm.Get("attempts"), 10, 32)
+	if err != nil {
+		return "", "", refuse(http.StatusBadRequest, "This is no number of attempts", "Nothing was done.")
+	}
+	n, err := h.service.Respawn(v.r.Context(), namespace, name, admin.RespawnOptions{Limit: limit, Attempts: uint32(attempts)})
+	return plural(n.Jobs, "dead job is", "dead jobs are") + " ready again in queue " + name + ".", "", err
+}

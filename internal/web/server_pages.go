@@ -1,0 +1,67 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"millrace/internal/admin"
+)
+
+// storagePage is what the page about the store shows.
+type storagePage struct {
+	admin.Storage
+	Server admin.ServerInfo
+	Ready  bool
+	Checks []admin.Check
+}
+
+// SyncMean is how long a sync has taken on average, in seconds.
+func (p *storagePage) SyncMean() float64 {
+	if p.Syncs == 0 {
+		return 0
+	}
+	return p.SyncSeconds / float64(p.Syncs)
+}
+
+// HitPercent is how often the cache had what was wanted.
+func (p *storagePage) HitPercent() float64 {
+	if all := p.CacheHits + p.CacheMisses; all > 0 {
+		return 100 * float64(p.CacheHits) / float64(all)
+	}
+	return 0
+}
+
+func (h *handler) storage(v *visit) error {
+	p := &storagePage{Storage: h.service.Storage(), Server: h.service.Server()}
+	p.Ready, p.Checks = h.service.Health()
+	return v.show(http.StatusOK, "storage", "Storage", p)
+}
+
+// settingsPage is what the effective configuration shows.
+type settingsPage struct {
+	Find   string
+	Groups []settingGroup
+}
+
+// settingGroup are the settings whose keys begin alike.
+type settingGroup struct {
+	Name     string
+	Settings []admin.Setting
+}
+
+func (h *handler) settings(v *visit) error {
+	p := settingsPage{Find: v.r.URL.Query().Get("find")}
+	for _, s := range h.service.Settings() {
+		text := strings.ToLower(s.Key + " " + s.Value + " " + s.Help)
+		if !strings.Contains(text, strings.ToLower(p.Find)) {
+			continue
+		}
+		name, _, _ := strings.Cut(s.Key, ".")
+		if n := len(p.Groups); n == 0 || p.Groups[n-1].Name != name {
+			p.Groups = append(p.Groups, settingGroup{Name: name})
+		}
+		last := &p.Groups[len(p.Groups)-1]
+		last.Settings = append(last.Settings, s)
+	}
+	return v.show(http.StatusOK, "settings", "Settings", p)
+}

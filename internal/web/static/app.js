@@ -1,0 +1,101 @@
+// Keys, the choice of rows and the pause of updates. Every page works without this.
+(() => {
+  "use strict";
+  const $ = (selector) => document.querySelector(selector);
+  const base = new URL($(".brand").href).pathname;
+  const typing = (e) => e.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
+
+  // Updates: htmx asks for what moves by itself, unless the user has paused that.
+  const updates = $("#updates");
+  let paused = false;
+  try { paused = localStorage.getItem("millrace.paused") === "yes"; } catch { /* storage may be forbidden */ }
+  const showPause = () => {
+    if (!updates) return;
+    updates.textContent = paused ? "Updates are paused" : "Pause updates";
+    updates.setAttribute("aria-pressed", String(paused));
+    document.dispatchEvent(new CustomEvent("millrace:paused", { detail: paused }));
+  };
+  const togglePause = () => {
+    paused = !paused;
+    try { localStorage.setItem("millrace.paused", paused ? "yes" : "no"); } catch { /* as above */ }
+    showPause();
+  };
+  if (updates) {
+    updates.hidden = !$("[data-updates], [data-live]");
+    updates.addEventListener("click", togglePause);
+  }
+  document.addEventListener("htmx:beforeRequest", (e) => {
+    if (e.target.closest("[data-updates]") && (paused || document.hidden)) e.preventDefault();
+  });
+  window.millrace = { get paused() { return paused; } };
+
+  // Choice of rows.
+  const act = $("#act");
+  const boxes = () => [...document.querySelectorAll("input[name=job]")];
+  const showChosen = () => {
+    if (!act) return;
+    const n = boxes().filter((b) => b.checked).length;
+    act.querySelector(".chosen").textContent = n ? n + " chosen" : "";
+    const all = $("#all");
+    all.checked = n > 0 && n === boxes().length;
+    all.indeterminate = n > 0 && n < boxes().length;
+  };
+  if (act) {
+    act.querySelector("[data-all]").hidden = false;
+    $("#all").addEventListener("change", (e) => { boxes().forEach((b) => { b.checked = e.target.checked; }); showChosen(); });
+    document.addEventListener("change", (e) => { if (e.target.name === "job") showChosen(); });
+    const to = act.querySelector("[data-to]"), action = act.querySelector("[name=action]");
+    const showTo = () => { to.hidden = action.value !== "move"; to.querySelector("input").required = action.value === "move"; };
+    action.addEventListener("change", showTo);
+    showTo();
+    showChosen();
+  }
+
+  // Keys.
+  const rows = () => [...document.querySelectorAll("tr[data-row]")];
+  const current = () => rows().indexOf(document.activeElement.closest("tr[data-row]"));
+  const move = (by) => {
+    const all = rows();
+    if (!all.length) return;
+    const row = all[Math.min(all.length - 1, Math.max(0, current() + by))];
+    row.tabIndex = -1;
+    row.focus();
+    row.scrollIntoView({ block: "nearest" });
+  };
+  const dialog = $("#keys"), button = $("#keys-button");
+  if (button) {
+    button.hidden = false;
+    button.addEventListener("click", () => dialog.showModal());
+  }
+  const places = { o: "", q: "queues", j: "jobs", d: "dead" };
+  let going = 0;
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || typing(e) || dialog.open) return;
+    const at = current();
+    const row = at >= 0 ? rows()[at] : null;
+    if (Date.now() - going < 1500 && e.key in places) {
+      going = 0;
+      location.href = base + places[e.key];
+      return;
+    }
+    switch (e.key) {
+      case "/": if ($("#find")) { e.preventDefault(); $("#find").focus(); } break;
+      case "j": move(1); break;
+      case "k": move(-1); break;
+      case "g": going = Date.now(); break;
+      case "p": if (updates && !updates.hidden) togglePause(); break;
+      case "?": if (button) dialog.showModal(); break;
+      case "x": {
+        const box = row && row.querySelector("input[name=job]");
+        if (box) { box.checked = !box.checked; showChosen(); }
+        break;
+      }
+      case "Enter": {
+        const link = row && e.target === row && row.querySelector("a");
+        if (link) link.click();
+        break;
+      }
+    }
+  });
+  showPause();
+})();

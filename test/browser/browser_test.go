@@ -1,0 +1,141 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"millrace/test/harness"
+)
+
+var screenshots = flag.String("screenshots", "", "directory to write screenshots of the main pages to")
+
+// binary is the server under test, and ports the environment in which it takes free ports.
+var (
+	binary string
+	ports  []string
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "millrace-browser-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing to be done about it
+	ctx := context.Background()
+	if binary, err = harness.Build(ctx, dir); err == nil {
+		ports, err = harness.FreePorts(ctx, binary)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// stopPatience is how long a server may take to end after the test.
+const stopPatience = 10 * time.Second
+
+// start starts a server, and stops it with the test.
+func start(t *testing.T, args ...string) map[string]string {
+	t.Helper()
+	// The context of a test ends before its cleanup, and would kill the server.
+	s, err := harness.Start(context.WithoutCancel(t.Context()), harness.Options{
+		Bin: binary, Args: append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data")}, args...), Env: ports,
+		Listener: "web", Also: []string{"masenko", "faktory", "workq", "lmstfy"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(stopPatience); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the server's log:\n%s", s.Stderr())
+		}
+	})
+	return s.Addrs
+}
+
+// install is the command that brings what the tests need.
+const install = "make browser, as root where Debian packages are missing, installs it"
+
+// tool finds a program of the machine.
+func tool(t *testing.T, name, debianPackage string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is not installed (Debian package %s): %s", name, debianPackage, install)
+	}
+	return path
+}
+
+// passed tells how many tests of a script passed.
+var passed = regexp.MustCompile(`(?m)^# pass (\d+)$`)
+
+// scriptPatience bounds the run of one script.
+const scriptPatience = 5 * time.Minute
+
+// script runs a script of tests in the browser.
+func script(t *testing.T, name string, env ...string) {
+	t.Helper()
+	node := tool(t, "node", "nodejs")
+	env = append(env, "CHROMIUM="+tool(t, "chromium", "chromium"))
+	for _, module := range []string{"playwright-core", "axe-core"} {
+		if _, err := os.Stat(filepath.Join("node_modules", module)); errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("the npm module %s is not installed (npm ci in test/browser): %s", module, install)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), scriptPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", name) //nolint:gosec // our own script
+	cmd.Env = append(os.Environ(), env...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = time.Second // what a script leaves running must not keep its output open
+	err := cmd.Run()
+	if m := passed.FindSubmatch(out.Bytes()); err != nil || m == nil || string(m[1]) == "0" {
+		t.Errorf("%s: %v\n%s", name, err, out.String())
+	}
+}
+
+// TestUI visits every page of a server that has jobs of several protocols, and uses it.
+func TestUI(t *testing.T) {
+	addrs := start(t)
+	worker := seedFaktory(t, addrs["faktory"])
+	seedWorkq(t, addrs["workq"])
+	seedLMSTFY(t, addrs["lmstfy"])
+	seedMasenko(t, addrs["masenko"])
+	keepBusy(t, addrs["masenko"], worker)
+	dir := *screenshots
+	if dir != "" {
+		var err error
+		if dir, err = filepath.Abs(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script(t, "pages.test.mjs", "BASE=http://"+addrs["web"], "SCREENSHOTS="+dir)
+	script(t, "actions.test.mjs", "BASE=http://"+addrs["web"])
+}
+
+// TestLogin uses a server that asks for a password.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	addrs := start(t, "--web-password", "p&ss wörd", "--web-read-password", "just look")
+	seedLMSTFY(t, addrs["lmstfy"])
+	script(t, "login.test.mjs", "BASE=http://"+addrs["web"], "PASSWORD=p&ss wörd", "READ_PASSWORD=just look")
+}

@@ -1,0 +1,116 @@
+// Every page, light and dark, wide and narrow.
+import assert from "node:assert/strict";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { check, launch, open } from "./kit.mjs";
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+const pages = {
+  overview: "/", "overview-hour": "/?period=hour", "overview-day": "/?period=day", "overview-month": "/?period=month", queues: "/queues", "queues-none": "/queues?name=nowhere",
+  queue: "/queue?namespace=default&queue=mailers",
+  jobs: "/jobs?state=ready&state=retrying&state=dead", "jobs-body": "/jobs?body=template&queue=mailers", "jobs-none": "/jobs?queue=none",
+  running: "/running", scheduled: "/scheduled", retries: "/retries", dead: "/dead",
+  workers: "/workers", connections: "/connections", batches: "/batches?namespace=default", bulk: "/bulk",
+  storage: "/storage", settings: "/settings", "no-job": "/job?namespace=default&id=9999999", "no-page": "/nowhere",
+};
+const shown = ["overview", "queues", "queue", "jobs", "job", "running", "retries", "dead", "workers", "batches", "storage", "settings"];
+const shots = process.env.SCREENSHOTS;
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const [size, width] of [["wide", 1360], ["narrow", 390]]) {
+    test(`every page, ${colorScheme}, ${size}`, async () => {
+      const page = await open(browser, { colorScheme, viewport: { width, height: 900 } });
+      const visit = async (name, address) => {
+        await page.goto(address);
+        if (name.startsWith("overview")) await page.waitForFunction(() => document.querySelector("#chart .uplot"));
+        if (name === "overview" && shots) await page.waitForFunction(() => Number(document.querySelector("#chart").dataset.points) > 8);
+        await check(page, name);
+        if (shots && shown.includes(name) && (size === "wide" || ["overview", "queues", "jobs"].includes(name))) {
+          await page.screenshot({ path: path.join(shots, `${name}-${colorScheme}${size === "wide" ? "" : "-narrow"}.png`) });
+        }
+      };
+      for (const [name, address] of Object.entries(pages)) await visit(name, address);
+      for (const [name, list] of [["job", "/dead"], ["job-running", "/running"], ["job-scheduled", "/scheduled"], ["job-done", "/jobs?state=done"]]) {
+        await page.goto(list);
+        await visit(name, await page.locator("tr[data-row] a.id").first().getAttribute("href"));
+      }
+      await page.goto("/batches?namespace=default");
+      await visit("batch", await page.locator("tr[data-row] a.id").first().getAttribute("href"));
+      await page.context().close();
+    });
+  }
+}
+
+test("the overview moves by itself", async () => {
+  const page = await open(browser);
+  await page.goto("/");
+  await page.waitForFunction(() => document.querySelector("#chart .uplot canvas"));
+  const points = () => page.evaluate(() => Number(document.querySelector("#chart").dataset.points));
+  const first = await points();
+  await page.waitForFunction((n) => Number(document.querySelector("#chart").dataset.points) > n + 1, first);
+  await page.waitForFunction(() => document.querySelector("[data-rate=pushed]").textContent !== "0");
+  await page.waitForFunction(() => /default/.test(document.querySelector("#live").textContent));
+  await page.keyboard.press("p");
+  assert.equal(await page.locator("#updates").getAttribute("aria-pressed"), "true");
+  const paused = await points();
+  await page.reload();
+  assert.equal(await page.locator("#updates").textContent(), "Updates are paused");
+  await page.keyboard.press("p");
+  await page.waitForFunction((n) => Number(document.querySelector("#chart").dataset.points) > n - 5, paused);
+  await check(page, "overview");
+});
+
+test("the keyboard is enough", async () => {
+  const page = await open(browser);
+  await page.goto("/jobs?queue=thumbnails");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("k");
+  const rows = await page.locator("tr[data-row]").all();
+  assert.ok(await rows[0].evaluate((row) => row === document.activeElement), "the first row has the focus");
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  assert.equal(await page.locator(".chosen").textContent(), "1 chosen");
+  assert.ok(await rows[1].locator("input").isChecked());
+  await page.keyboard.press("?");
+  await page.locator("dialog[open]").waitFor();
+  await check(page, "keys");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/job?*");
+  await page.keyboard.press("/");
+  await page.keyboard.type("mail-0003");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/jobs?ref=mail-0003");
+  assert.equal(await page.locator("tr[data-row]").count(), 1);
+  await page.keyboard.press("g");
+  await page.keyboard.press("q");
+  await page.waitForURL("**/queues");
+  await page.context().close();
+});
+
+test("what jobs hold is shown and never runs", async () => {
+  const page = await open(browser);
+  await page.goto("/jobs?queue=reports");
+  assert.equal(await page.locator("tr[data-row]").count(), 4);
+  const jobs = await page.locator("tr[data-row] a.id").evaluateAll((links) => links.map((a) => a.getAttribute("href")));
+  let hostile = 0;
+  for (const job of jobs) {
+    for (const as of ["", "&as=text", "&as=hex"]) {
+      await page.goto(job + as);
+      const body = await page.locator("pre.body").textContent();
+      if (body.includes("<script>document.title=")) hostile++;
+      assert.notEqual(await page.title(), "owned");
+      await check(page, job + as);
+    }
+  }
+  assert.ok(hostile >= 2, "the hostile body is shown as text");
+  await page.context().close();
+});
