@@ -20,7 +20,7 @@ KILLS ?= 200
 JOBS  ?= 10000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb test clients race lint fmt sim fuzz system bench scale cover tools check clean
+.PHONY: help build deb test clients browser screenshots race lint fmt sim fuzz system bench scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,11 +33,20 @@ deb: ## the Debian package, into dist; needs dpkg-deb
 
 test: ## all tests: units, simulation, transcripts, the real binary under kill -9, clients
 	$(GO) test ./...
-	$(MAKE) clients
+	$(MAKE) clients browser
 
 clients: ## other people's client libraries against the real binary; installs what they need
 	test/clients/install.sh
 	cd test/clients && $(GO) test -count=1 -parallel 8 ./...
+
+browser: ## the web UI in a real browser against the real binary; installs what that needs
+	test/browser/install.sh
+	cd test/browser && $(GO) test -count=1 ./...
+
+screenshots: ## the same, and screenshots of the main pages into docs/screenshots
+	test/browser/install.sh
+	mkdir -p docs/screenshots
+	cd test/browser && $(GO) test -count=1 -run TestPages ./... -args -screenshots=../../docs/screenshots
 
 race: ## the same under the race detector, without the tests of the binary
 	$(GO) test -race -timeout 30m $(RACE)
@@ -45,6 +54,7 @@ race: ## the same under the race detector, without the tests of the binary
 lint: $(LINT) ## golangci-lint with .golangci.yml
 	$(LINT) run ./...
 	cd test/clients && $(LINT) run ./...
+	cd test/browser && $(LINT) run ./...
 
 fmt: $(LINT) ## format every file
 	$(LINT) fmt ./...
@@ -87,4 +97,4 @@ check: fmt lint race sim ## what must be green before a commit lands
 	$(MAKE) clients
 
 clean: ## remove what these targets made
-	rm -rf $(BIN) dist coverage.out test/clients/node/node_modules
+	rm -rf $(BIN) dist coverage.out test/clients/node/node_modules test/browser/node_modules

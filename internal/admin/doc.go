@@ -10,7 +10,7 @@
 // connections, settings) comes through the functions of Options, which the server package
 // wires.
 //
-// Three goroutines belong to a Service, all ended by Close: the sampler, which reads the
-// counters of all queues for everybody who watches, the one that writes the history, which is the same,
-// and the runner of bulk actions. Locks: Bulk's and the sampler's are never held together.
+// Two goroutines belong to a Service, both ended by Close: the sampler, which reads the counters of
+// all queues for everybody who watches and for the history, and the runner of bulk actions. The locks of the two are
+// never held together; the runner's step is locked before its mu.
 package admin

@@ -111,7 +111,7 @@ func (s *Service) Handler(o HandlerOptions) http.Handler {
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.dispatch(mux, o.UI, w, r) })
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, problemCrossSite.problem("%s of %q", r.Method, r.Header.Get("Origin")))
+		writeProblem(w, problemCrossSite.problem("the browser says that this %s comes from another site than ours", r.Method))
 	}))
 	return underPrefix(protection.Handler(h))
 }

@@ -96,12 +96,6 @@ func kindOf(k job.Kind) problemKind {
 	return problemInternal
 }
 
-// AsProblem returns the problem to show for an error of a method of Service.
-func AsProblem(err error) *Problem {
-	p, _ := asProblem(err)
-	return p
-}
-
 // asProblem returns the problem to show for an error, and whether it is a fault of the
 // server that belongs into the log.
 func asProblem(err error) (p *Problem, fault bool) {

@@ -35,7 +35,6 @@ type LoginOptions struct {
 type Login struct {
 	passwords []secret
 	tokens    []secret
-	sessions  sessions
 }
 
 // secret is what proves a role. Only its hash is kept, which makes all of one length.
@@ -79,8 +78,7 @@ func find(secrets []secret, text string) Role {
 	return Role(role)
 }
 
-// Of returns the role of who sent a request, by its Authorization header, or without one by the
-// session that its cookie names.
+// Of returns the role of who sent a request, by its Authorization header.
 func (l *Login) Of(r *http.Request) Role {
 	if !l.Required() {
 		return RoleOperator
@@ -88,11 +86,7 @@ func (l *Login) Of(r *http.Request) Role {
 	if _, password, ok := r.BasicAuth(); ok {
 		return l.Password(password)
 	}
-	header := r.Header.Get("Authorization")
-	if header == "" {
-		return l.sessions.of(r)
-	}
-	scheme, token, ok := strings.Cut(header, " ")
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if ok && strings.EqualFold(scheme, "Bearer") {
 		return l.Token(strings.TrimSpace(token))
 	}

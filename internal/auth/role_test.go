@@ -4,10 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 
 	"millrace/internal/auth"
-	"millrace/internal/testkit"
 )
 
 func TestLogin(t *testing.T) {
@@ -53,56 +51,4 @@ func TestLogin(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSessions(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := auth.NewLogin(auth.LoginOptions{Password: "op", ReadToken: "look"})
-		with := func(value string) auth.Role {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-			r.AddCookie(&http.Cookie{Name: auth.SessionCookie, Value: value})
-			return l.Of(r)
-		}
-		if _, _, ok := l.Begin("wrong"); ok {
-			t.Error("a session for a wrong password")
-		}
-		op, role, ok := l.Begin("op")
-		if !ok || role != auth.RoleOperator || with(op) != auth.RoleOperator {
-			t.Errorf("operator: %s, %v, %s", role, ok, with(op))
-		}
-		look, role, ok := l.Begin("look")
-		if !ok || role != auth.RoleRead || with(look) != auth.RoleRead || look == op {
-			t.Errorf("reader: %s, %v, %s", role, ok, with(look))
-		}
-		if with("") != auth.RoleNone || with(op+"x") != auth.RoleNone {
-			t.Error("a session that nobody began")
-		}
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		r.AddCookie(&http.Cookie{Name: auth.SessionCookie, Value: op})
-		r.SetBasicAuth("", "wrong")
-		if l.Of(r) != auth.RoleNone {
-			t.Error("a wrong password is outdone by a cookie")
-		}
-		l.End(look)
-		if with(look) != auth.RoleNone || with(op) != auth.RoleOperator {
-			t.Error("the wrong session has ended")
-		}
-		testkit.Advance(t, auth.SessionTime-1)
-		if with(op) != auth.RoleOperator {
-			t.Error("it ended early")
-		}
-		for range 1001 { // makes room for itself
-			if look, _, ok = l.Begin("look"); !ok {
-				t.Fatal("no session")
-			}
-		}
-		if with(op) != auth.RoleNone || with(look) != auth.RoleRead {
-			t.Error("the oldest session is open, or the newest is not")
-		}
-		testkit.Advance(t, auth.SessionTime)
-		if with(look) != auth.RoleNone {
-			t.Error("it lasts too long")
-		}
-	})
 }

@@ -78,5 +78,5 @@ func (g *gate) webLine() string {
 	if g.config.Authenticated {
 		who = "login"
 	}
-	return fmt.Sprintf("%-10s %s://%s/ (operator API, metrics, health; %s)\n", g.config.Protocol, scheme, g.Addr(), who)
+	return fmt.Sprintf("%-10s %s://%s/ (web UI, operator API, metrics; %s)\n", g.config.Protocol, scheme, g.Addr(), who)
 }

@@ -15,6 +15,7 @@ import (
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/job"
 	"millrace/internal/metrics"
+	"millrace/internal/web"
 )
 
 // webConnectionMax bounds the connections of the operator's side. Each stream of events takes one.
@@ -63,6 +64,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 			Connections: s.protocolConnections, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 		}),
 	}
+	o.UI = web.New(web.Options{Service: service, Login: login, Logger: s.log})
 	if len(s.faktory) > 0 {
 		o.Stats, o.Health = s.faktory[0].StatsHandler(), s.faktory[0].HealthHandler()
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -25,7 +26,7 @@ func TestWeb(t *testing.T) {
 	})
 	r := start(t, cfg, Options{})
 	masenko, faktory, web := r.addr(0), r.addr(1), r.addr(2)
-	if want := fmt.Sprintf("web        http://%s/ (operator API, metrics, health; login)\n", web); !strings.Contains(r.banner, want) {
+	if want := fmt.Sprintf("web        http://%s/ (web UI, operator API, metrics; login)\n", web); !strings.Contains(r.banner, want) {
 		t.Errorf("the banner lacks %q:\n%s", want, r.banner)
 	}
 	client := &http.Client{Transport: &http.Transport{}}
@@ -160,4 +161,29 @@ func TestWebAlone(t *testing.T) {
 		t.Errorf("%s, %v", body, err)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestWebTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	r := start(t, load(t, map[string]string{"web.addr": "127.0.0.1:0", "web.tls.cert": cert, "web.tls.key": key}), Options{})
+	if !strings.Contains(r.banner, "web        https://"+r.addr(1)+"/") {
+		t.Errorf("banner:\n%s", r.banner)
+	}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+r.addr(1)+"/livez", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK || resp.TLS == nil {
+		t.Errorf("%s, %v", resp.Status, resp.TLS)
+	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 
 	"millrace/internal/job"
 )
@@ -17,18 +18,10 @@ type stageName struct {
 // counts is what its jobs say.
 type ledger map[stageName]job.ID
 
-// restarted forgets the callbacks that a crash has undone.
-func (l ledger) restarted(v View) {
-	reached := map[stageName]bool{}
-	for _, b := range v.Batches {
-		reached[stageName{b.ID, job.FlagOnComplete}] = b.Complete != job.CallbackWaiting
-		reached[stageName{b.ID, job.FlagOnSuccess}] = b.Success != job.CallbackWaiting
-	}
-	for name := range l {
-		if !reached[name] {
-			delete(l, name)
-		}
-	}
+// restarted forgets the callbacks that a crash has undone: those beyond the last id that
+// had been given out at the boundary. The restart itself may have pushed others since.
+func (l ledger) restarted(lastID job.ID) {
+	maps.DeleteFunc(l, func(_ stageName, id job.ID) bool { return id > lastID })
 }
 
 // members is what the jobs of a batch say about it.

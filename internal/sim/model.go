@@ -181,8 +181,8 @@ func (m *Model) end() ([]Completion, error) {
 
 // Restart is the end of the process and the start of another one: no caller
 // waits, no holder exists, ephemeral jobs are gone.
-func (m *Model) Restart(now job.Time) {
-	m.begin(now, silence{})
+func (m *Model) Restart(now job.Time, o Oracle) {
+	m.begin(now, o)
 	m.waits, m.endings = nil, nil
 	for _, j := range m.sorted(func(j *entry) bool { return j.State == job.Leased && j.Lease.OnEnd != job.EndKeep }) {
 		m.count(j, job.CountEnded)

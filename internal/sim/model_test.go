@@ -44,7 +44,7 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 		for _, j := range m.jobs {
 			states[j.State]++
 		}
-		m.Restart(now)
+		m.Restart(now, silence{})
 		if err := m.Check(); err != nil {
 			t.Fatalf("seed %d: after a restart: %v", seed, err)
 		}

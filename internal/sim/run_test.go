@@ -260,18 +260,17 @@ func (r *run) recover() error {
 	if err != nil {
 		return err
 	}
-	view, err := s.view(r.now, r.model.keys)
-	if err != nil {
-		return err
-	}
-	got := view.Dump()
 	var same []*Model
 	var differ []string
 	candidates := slices.Concat(r.boundaries...)
 	for i, c := range candidates {
 		m := c.Clone()
-		m.Restart(r.now)
-		d := diff(got, m.Dump())
+		m.Restart(r.now, hints{stored: func() stored { return s }})
+		view, err := s.view(r.now, m.keys)
+		if err != nil {
+			return err
+		}
+		d := diff(view.Dump(), m.Dump())
 		if next := max(s.shard.NextID, 1); next != m.lastID+1 {
 			d += fmt.Sprintf("\n  machine: next id %d\n  model:   next id %d", next, m.lastID+1)
 		}
@@ -289,7 +288,9 @@ func (r *run) recover() error {
 		return errors.New("after a restart the state is that of no batch boundary:\n" + strings.Join(differ, "\n"))
 	}
 	r.boundaries = [][]*Model{same}
-	r.ledger.restarted(view)
+	for _, c := range same {
+		r.ledger.restarted(c.lastID)
+	}
 	clear(r.pushed)
 	r.lastID, r.before = r.model.lastID, 0
 	// A clean-up that was cut short goes on.

@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	"test/packaging":     {},
 	"test/packaging/deb": {"test/harness"},
 
-	"test/bench":   {"test/harness", "job", "engine", "store/pebblestore"},
+	"test/bench": {"test/harness", "job", "engine", "store/pebblestore"},
 }
 
 // forTests reports whether only tests, and others of its kind, may import a

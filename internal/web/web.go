@@ -129,7 +129,12 @@ func (h *handler) allowed(needs auth.Role, f page) http.HandlerFunc {
 	return h.open(func(v *visit) error {
 		switch {
 		case v.role >= needs:
-			return f(v)
+			err := f(v)
+			if needs == auth.RoleOperator {
+				h.log.Info("operator request", slog.String("method", v.r.Method), slog.String("path", v.r.URL.Path),
+					slog.String("remote", v.r.RemoteAddr), slog.Bool("accepted", err == nil))
+			}
+			return err
 		case v.role == auth.RoleNone && v.r.Method == http.MethodGet && v.r.Header.Get("Hx-Request") == "":
 			return v.redirect(link("/login", "to", v.r.URL.RequestURI()))
 		case v.role == auth.RoleNone:

@@ -102,7 +102,7 @@ func script(t *testing.T, name string, env ...string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), scriptPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", name) //nolint:gosec // our own script
+	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", name)
 	cmd.Env = append(os.Environ(), env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -113,14 +113,21 @@ func script(t *testing.T, name string, env ...string) {
 	}
 }
 
-// TestUI visits every page of a server that has jobs of several protocols, and uses it.
-func TestUI(t *testing.T) {
+// seeded starts a server with jobs of several protocols, and returns the address of its pages.
+func seeded(t *testing.T) string {
+	t.Helper()
 	addrs := start(t)
 	worker := seedFaktory(t, addrs["faktory"])
 	seedWorkq(t, addrs["workq"])
 	seedLMSTFY(t, addrs["lmstfy"])
 	seedMasenko(t, addrs["masenko"])
 	keepBusy(t, addrs["masenko"], worker)
+	return "http://" + addrs["web"]
+}
+
+// TestPages visits every page.
+func TestPages(t *testing.T) {
+	t.Parallel()
 	dir := *screenshots
 	if dir != "" {
 		var err error
@@ -128,8 +135,13 @@ func TestUI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script(t, "pages.test.mjs", "BASE=http://"+addrs["web"], "SCREENSHOTS="+dir)
-	script(t, "actions.test.mjs", "BASE=http://"+addrs["web"])
+	script(t, "pages.test.mjs", "BASE="+seeded(t), "SCREENSHOTS="+dir)
+}
+
+// TestActions presses every button.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	script(t, "actions.test.mjs", "BASE="+seeded(t))
 }
 
 // TestLogin uses a server that asks for a password.

@@ -306,9 +306,11 @@ func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
 	if !kept && !leavesSlot(e) {
 		r.left[e.q]++
 	}
-	if e.Lock != "" && e.LockUntil == job.LockUntilAck {
+	k := [2]string{e.Namespace, e.Lock}
+	if _, known := r.locks[k]; !known && e.Lock != "" && e.LockUntil == job.LockUntilAck {
+		// Unless a push before has taken it: then it had lapsed.
 		if l, ok := r.m.getLock(e.Namespace, e.Lock); ok && l.Taker == e.ID {
-			r.locks[[2]string{e.Namespace, e.Lock}] = false
+			r.locks[k] = false
 		}
 	}
 	return e, nil
