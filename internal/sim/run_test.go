@@ -179,6 +179,7 @@ func (r *run) do(a action) error {
 			return err
 		}
 		for _, m := range r.boundaries[len(r.boundaries)-1] {
+			r.ledger.restarted(m.lastID)
 			m.lastID = farID - 1
 		}
 		return r.do(action{deed: deedReopen})
