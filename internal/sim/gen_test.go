@@ -419,25 +419,28 @@ func (g *generator) touch() job.Command {
 	return c
 }
 
-// atomic makes an Atomic. It names a job by its key once at most: which of several
-// is meant after the first has ended is left open.
+// atomic makes an Atomic. Only the first job that it names is named by its key or as one
+// that the caller holds: which one is meant after another has ended is left open.
 func (g *generator) atomic() job.Command {
 	c := &job.Atomic{}
 	pushes := 0
 	named := false
 	byID := func(ref *job.Ref) {
-		if ref.Kind == job.RefKey && named {
+		loose := ref.Kind == job.RefKey || ref.Kind == job.RefNumber || alone(*ref)
+		if loose && named {
 			*ref = g.placeOf(g.id(job.Leased))
 		}
-		named = named || ref.Kind == job.RefKey
+		named = true
 	}
 	for range 1 + g.rng.IntN(4) {
 		switch n := g.rng.IntN(100); {
 		case n < 10 && len(g.model.locks) > 0:
 			pushes++
+			named = true
 			c.Ops = append(c.Ops, g.relock()...)
 		case n < 20 && g.chance(g.joins):
 			pushes++
+			named = true
 			c.Ops = append(c.Ops, g.rejoin()...)
 		case n < 60:
 			p := &job.Push{Spec: g.spec()}

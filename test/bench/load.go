@@ -199,6 +199,9 @@ func (l *load) drive(dial func() (client, error), actors []actor) (figures, erro
 	return summary(start, counts)
 }
 
+// errNothingDone means that the time was too short for a single job.
+var errNothingDone = errors.New("nothing was done")
+
 // summary makes the figures of what was done since start.
 func summary(start time.Time, counts []count) (figures, error) {
 	var f figures
@@ -218,7 +221,7 @@ func summary(start time.Time, counts []count) (figures, error) {
 		return figures{}, err
 	}
 	if f.Jobs == 0 {
-		return figures{}, errors.New("nothing was done")
+		return figures{}, errNothingDone
 	}
 	slices.Sort(all)
 	f.Rate = float64(f.Jobs) / last.Sub(start).Seconds()

@@ -339,7 +339,7 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 	e, err := r.m.lookupBy(&o.Ref, o.By, o.Need, func(e *entry) *job.Error {
 		kept, ended := r.ended[e.ID]
 		switch {
-		case ended && !kept:
+		case ended && (!kept || byHold(&o.Ref, e)):
 			return job.ErrNotFound
 		case !o.In.Allow(r.state(e)):
 			return job.ErrBadState
@@ -358,6 +358,12 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 		r.left[e.q]++
 	}
 	return e, nil
+}
+
+// byHold reports whether a reference names a job only as long as the caller holds it.
+func byHold(ref *job.Ref, e *entry) bool {
+	alone := ref.Kind == job.RefNumber || (ref.Kind == job.RefID && ref.Queue == "")
+	return alone && !e.Flags.Has(job.FlagNumbered)
 }
 
 func (r *rehearsal) push(s *job.Spec) *job.Error {
