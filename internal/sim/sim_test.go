@@ -59,7 +59,7 @@ func randomSettings(rng *rand.Rand) settings {
 			Few: 1 + rng.IntN(4), SweepStep: 1 + rng.IntN(4), GroupWindow: 1 + rng.IntN(3), Groups: 1 + rng.IntN(3),
 			Keys: 2 + rng.IntN(8),
 		},
-		every: 5, checks: 3,
+		every: 5, checks: 2,
 	}
 }
 

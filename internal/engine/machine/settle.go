@@ -444,6 +444,7 @@ func (m *Machine) transfer(e *entry, name string) {
 	e.q.Hidden = false
 	e.Queue, e.QueueNum = e.q.name, uint32(e.q.ID)
 	e.Flags &^= job.FlagSerial
+	e.Serial = 0
 	if e.q.Settings.Serials {
 		e.Flags |= job.FlagSerial
 		e.Serial = e.q.NextSerial
