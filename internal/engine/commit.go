@@ -101,14 +101,14 @@ func (e *Engine) commitLoop() {
 	}
 }
 
-// yields is how often the committer steps back before it seals a batch that is small
-// compared to the one before, so that callers that are ready to run get into it. On
-// an idle machine that takes no time.
-const yields = 8
+// yields is how often the committer steps back at most before it seals a batch that
+// still grows, or is small compared to the one before, so that callers that are ready
+// to run get into it. On an idle machine that takes no time.
+const yields = 24
 
 // next seals the open batch if it is time, or returns nil.
 func (e *Engine) next() *sealedBatch {
-	for turn := 0; ; turn++ {
+	for turn, before := 0, 0; ; turn++ {
 		e.mu.Lock()
 		for e.busy && e.closed && e.Err() == nil {
 			e.room.Wait() // for the last commit of a caller
@@ -117,9 +117,11 @@ func (e *Engine) next() *sealedBatch {
 			e.mu.Unlock()
 			return nil
 		}
-		if n := len(e.open.reqs); turn == yields || e.closed || n == 0 || 2*n >= e.last {
+		n := len(e.open.reqs)
+		if turn == yields || e.closed || n == 0 || n == before && 2*n >= e.last {
 			break
 		}
+		before = n
 		e.mu.Unlock()
 		runtime.Gosched()
 	}

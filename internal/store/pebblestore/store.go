@@ -8,6 +8,7 @@ package pebblestore
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -87,56 +88,98 @@ func (s *Store) Commit(b *store.Batch, durable bool) error {
 
 // change is one entry of a batch.
 type change struct {
-	op         store.Op
-	index      int32 // in the batch
-	key, value []byte
+	key    []byte
+	offset uint32 // in the batch
 }
 
 // fill copies the changes of b. They go in by key where their order allows it: Pebble
 // finds the place of a key much quicker next to the one before it.
 func (s *Store) fill(pb *pebble.Batch, b *store.Batch) error {
-	cs := s.changes[:0]
-	ordered := false
-	b.Each(func(op store.Op, key, value []byte) bool {
-		cs = append(cs, change{op, int32(len(cs)), key, value}) //nolint:gosec // a batch is smaller
-		ordered = ordered || op == store.OpDeleteRange
-		return true
-	})
-	if !ordered {
-		slices.SortFunc(cs, func(a, b change) int {
-			if c := bytes.Compare(a.key, b.key); c != 0 {
-				return c
-			}
-			return int(a.index) - int(b.index)
-		})
-	}
+	cs := s.sorted(b)
 	var err error
 	for i := range cs {
-		c := &cs[i]
-		switch c.op {
+		op, key, value, _ := b.At(cs[i].offset)
+		switch op {
 		case store.OpSet:
-			err = pb.Set(c.key, c.value, nil)
+			err = pb.Set(key, value, nil)
 		case store.OpDelete:
-			err = pb.Delete(c.key, nil)
+			err = pb.Delete(key, nil)
 		case store.OpRemove:
-			err = pb.SingleDelete(c.key, nil)
+			err = pb.SingleDelete(key, nil)
 		case store.OpDeleteRange:
-			if bytes.Compare(c.key, c.value) < 0 {
-				err = pb.DeleteRange(c.key, c.value, nil)
+			if bytes.Compare(key, value) < 0 {
+				err = pb.DeleteRange(key, value, nil)
 			}
-		case store.OpVoidSet, store.OpVoidDelete: // are not visited
+		case store.OpVoidSet, store.OpVoidDelete: // sorted leaves them out
 		}
 		if err != nil {
 			return err
 		}
 	}
-	clear(cs)
-	if cap(cs) <= changesKept {
-		s.changes = cs[:0]
-	} else {
+	clear(s.changes)
+	if cap(s.changes) > changesKept {
 		s.changes = nil
 	}
 	return nil
+}
+
+// sorted returns the changes of b that have an effect: by key, or as they are if one
+// of them deletes a range. Keys that begin with the same byte mostly come in order
+// already, so that it pays to part them by that first.
+func (s *Store) sorted(b *store.Batch) []change {
+	var begin [257]int
+	n, ordered := 0, false
+	for at := b.First(); at < b.Offset(); {
+		op, key, _, next := b.At(at)
+		if at = next; op.Void() {
+			continue
+		}
+		n++
+		begin[int(first(key))+1]++
+		ordered = ordered || op == store.OpDeleteRange
+	}
+	for i := range begin[1:] {
+		begin[i+1] += begin[i]
+	}
+	cs := slices.Grow(s.changes[:0], n)[:n]
+	s.changes = cs
+	free, i := begin, 0
+	for at := b.First(); at < b.Offset(); {
+		op, key, _, next := b.At(at)
+		switch {
+		case op.Void():
+		case ordered:
+			cs[i] = change{key, at}
+			i++
+		default:
+			cs[free[first(key)]] = change{key, at}
+			free[first(key)]++
+		}
+		at = next
+	}
+	if ordered {
+		return cs
+	}
+	for i, lo := range begin[:256] {
+		if hi := begin[i+1]; hi-lo > 1 {
+			slices.SortFunc(cs[lo:hi], func(a, b change) int {
+				if c := bytes.Compare(a.key, b.key); c != 0 {
+					return c
+				}
+				return cmp.Compare(a.offset, b.offset)
+			})
+		}
+	}
+	return cs
+}
+
+// first returns the first byte of a key; an empty one comes with those that begin
+// with zero.
+func first(key []byte) byte {
+	if len(key) == 0 {
+		return 0
+	}
+	return key[0]
 }
 
 // changesKept is the longest scratch list that is kept between commits.
