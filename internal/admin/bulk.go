@@ -65,10 +65,10 @@ const (
 
 	// A bulk action looks at so many jobs at a time, and finds so many at most. A step acts on a few of them,
 	// because that holds up everybody else. Between steps it rests, some times as long as the step took.
-	bulkExamine = 1000
-	bulkLoad    = 200
-	bulkFind    = 200
-	bulkAct     = 20
+	bulkExamine = 200
+	bulkLoad    = 40
+	bulkFind    = 40
+	bulkAct     = 10
 	bulkRest    = 2
 	bulkRestMin = time.Millisecond
 )

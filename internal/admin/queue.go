@@ -142,15 +142,8 @@ func (s *Service) Queues(f QueueFilter, page PageOf) (QueuePage, error) {
 			return err
 		}
 		for i := range infos {
-			// Only the single read knows how old the oldest ready job is.
-			if q := &infos[i]; q.Counts[job.Ready] > 0 {
-				whole, ok, err := v.Queue(q.Namespace, q.Name)
-				if err != nil {
-					return err
-				}
-				if ok {
-					q.OldestReady = whole.OldestReady
-				}
+			if err := v.OldestReady(&infos[i]); err != nil {
+				return err
 			}
 			out.Queues = append(out.Queues, s.queue(&infos[i]))
 		}
@@ -191,6 +184,9 @@ func (s *Service) Queue(namespace, name string) (Queue, error) {
 		q, ok, err := v.Queue(namespace, name)
 		if err == nil && !ok {
 			err = noQueue(namespace, name)
+		}
+		if err == nil {
+			err = v.OldestReady(&q)
 		}
 		out = s.queue(&q)
 		return err

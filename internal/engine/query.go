@@ -22,21 +22,25 @@ func (q Query) Queue(namespace, name string) (job.QueueInfo, bool, error) {
 	if err != nil || !ok {
 		return job.QueueInfo{}, false, err
 	}
-	info := queueInfo(namespace, name, &rec)
-	if rec.Counts[job.Ready] > 0 {
-		first, err := q.part(&rec, nil, &ListOptions{State: job.Ready, Limit: 1})
-		if err != nil || len(first) == 0 {
-			return info, true, err
-		}
-		j, ok, err := q.meta(&rec, first[0].id)
-		if err != nil {
-			return info, true, err
-		}
-		if ok {
-			info.OldestReady = j.Since
-		}
+	return queueInfo(namespace, name, &rec), true, nil
+}
+
+// OldestReady finds out when the ready job of a queue that is first in order became ready, and
+// tells it in info.
+func (q Query) OldestReady(info *job.QueueInfo) error {
+	rec, ok, err := q.record(info.Namespace, info.Name)
+	if err != nil || !ok || rec.Counts[job.Ready] == 0 {
+		return err
 	}
-	return info, true, nil
+	first, err := q.part(&rec, nil, &ListOptions{State: job.Ready, Limit: 1})
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	j, ok, err := q.meta(&rec, first[0].id)
+	if ok {
+		info.OldestReady = j.Since
+	}
+	return err
 }
 
 func (q Query) record(namespace, name string) (rec record.Queue, ok bool, err error) {
@@ -57,8 +61,7 @@ func queueInfo(namespace, name string, rec *record.Queue) job.QueueInfo {
 }
 
 // Queues returns up to limit queues of a namespace after a name, in byte order of
-// their names; a limit of zero or less is all, an empty namespace every one. Only Queue
-// knows OldestReady.
+// their names; a limit of zero or less is all, an empty namespace every one.
 func (q Query) Queues(namespace, after string, limit int) (infos []job.QueueInfo, err error) {
 	err = q.EachQueue(namespace, after, func(info *job.QueueInfo) bool {
 		infos = append(infos, *info)

@@ -147,7 +147,12 @@ func TestListPages(t *testing.T) {
 		}
 		priority = j.Policy.Priority
 	}
-	if info, _, err := e.Queue("ns", "ready"); err != nil || info.Counts[job.Ready] != n || info.OldestReady == 0 {
+	v, err := e.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, _, err := v.Queue("ns", "ready")
+	if err := errors.Join(err, v.OldestReady(&info), v.Close()); err != nil || info.Counts[job.Ready] != n || info.OldestReady == 0 {
 		t.Errorf("queue is %+v, %v", info, err)
 	}
 }

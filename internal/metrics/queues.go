@@ -92,11 +92,7 @@ func (c *collector) queues(ch chan<- prometheus.Metric) {
 			if err != nil {
 				return err
 			}
-			if own[i].Counts[job.Ready] > 0 {
-				var whole job.QueueInfo
-				whole, _, err = v.Queue(own[i].Namespace, own[i].Name)
-				own[i].OldestReady = whole.OldestReady
-			}
+			err = v.OldestReady(&own[i])
 		}
 		return err
 	})
