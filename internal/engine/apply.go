@@ -15,6 +15,7 @@ import (
 // something to happen: otherwise the answer comes with the next commit.
 func (e *Engine) Submit(r *Request) (waits bool) {
 	r.token, r.needs = e.tokens.Add(1), 0
+	r.waited, r.atOnce = false, false
 	if r.flush {
 		r.needs = math.MaxUint64
 	}
@@ -30,6 +31,9 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 	waits = e.apply(r)
 	c := e.lead(r.Stays && !waits)
 	e.look()
+	if r.atOnce {
+		e.noteAtOnce(r)
+	}
 	e.unlock()
 	if c != nil {
 		e.commit(c)
@@ -161,6 +165,8 @@ func (e *Engine) apply(r *Request) (waits bool) {
 func (e *Engine) applyAll(r *Request) (waits bool) {
 	now := e.Now()
 	e.stats.commands.Add(uint64(len(r.Commands)))
+	e.gathered += uint64(len(r.Commands))
+	r.applied = now
 	for i, cmd := range r.Commands {
 		res := &r.Results[i]
 		if e.noSpace.Load() && needsSpace(cmd) && !e.spaceAgain() {
@@ -180,6 +186,7 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		case answered:
 		case i == len(r.Commands)-1 && !e.draining:
 			e.waiting[r.token] = r // collect, now or later, answers it
+			r.waited = true
 			waits = true
 		default:
 			e.mayNotWait(r, res, now)
@@ -229,17 +236,27 @@ func (e *Engine) completed(c machine.Completion) {
 // the operator has chosen that a crash may lose something.
 func (e *Engine) answer(r *Request) {
 	if e.lazy {
-		e.answered = append(e.answered, r)
+		e.answerNow(r)
 		return
 	}
 	e.answerCommitted(r)
+}
+
+// answerNow lets a request go with the lock. Submit counts it then, unless it has waited.
+func (e *Engine) answerNow(r *Request) {
+	e.answered = append(e.answered, r)
+	if r.waited {
+		e.atOnce.note(r, untimed)
+	} else {
+		r.atOnce = true
+	}
 }
 
 func (e *Engine) answerCommitted(r *Request) {
 	needs := min(r.needs, max(e.core.Dirty(), e.sealed)) // steps after that have changed nothing
 	switch {
 	case needs <= e.durable:
-		e.answered = append(e.answered, r)
+		e.answerNow(r)
 	case e.busy && needs <= e.sealed:
 		e.late.reqs = append(e.late.reqs, r)
 	default:

@@ -15,8 +15,10 @@ type replies struct{ reqs []*Request }
 
 // sealedBatch is a batch on its way to the store, with the answers that wait for it.
 type sealedBatch struct {
-	batch   *store.Batch
-	replies *replies
+	batch    *store.Batch
+	replies  *replies
+	commands uint64   // how many were applied for it
+	at       job.Time // when it was committed
 }
 
 // holdFor is how long a lazy engine gathers changes: with what the sync takes, a
@@ -41,6 +43,7 @@ func (e *Engine) commitDue() bool {
 		return true
 	}
 	now := e.Now()
+	e.looked = now
 	if e.held == 0 {
 		e.held = now
 	}
@@ -73,7 +76,8 @@ func (e *Engine) lead(may bool) *sealedBatch {
 func (e *Engine) seal() *sealedBatch {
 	b, step := e.core.Seal()
 	e.busy, e.sealed, e.held, e.flush = true, step, 0, false
-	c := &sealedBatch{b, e.open}
+	c := &sealedBatch{batch: b, replies: e.open, commands: e.gathered}
+	e.gathered = 0
 	if n := len(e.spare); n > 0 {
 		e.open, e.spare = e.spare[n-1], e.spare[:n-1]
 	} else {
@@ -134,7 +138,9 @@ func (e *Engine) commit(c *sealedBatch) {
 	size, start := c.batch.Size(), c.batch.Len()
 	done := make(chan struct{})
 	e.inflight.Store(&done)
+	begun := e.Now()
 	err := e.opt.Store.Commit(c.batch, e.opt.Durability == DurabilityFsync)
+	c.at = e.Now()
 	e.inflight.Store(nil)
 	close(done)
 	if err != nil {
@@ -145,6 +151,7 @@ func (e *Engine) commit(c *sealedBatch) {
 	} else if e.opt.Durability == DurabilityInterval {
 		e.scheduleSync()
 	}
+	e.meter.noteCommit(c, c.at.Sub(begun))
 	for _, r := range c.replies.reqs {
 		r.Done(r)
 	}
@@ -169,6 +176,9 @@ func (e *Engine) committed(c *sealedBatch) {
 	e.busy, e.durable = false, e.sealed
 	e.spare = append(e.spare, c.replies)
 	e.answered = append(e.answered, e.late.reqs...)
+	for _, r := range e.late.reqs {
+		e.atOnce.note(r, r.took(c.at))
+	}
 	clear(e.late.reqs)
 	e.late.reqs = e.late.reqs[:0]
 	e.look()

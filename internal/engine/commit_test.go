@@ -38,6 +38,7 @@ func TestAnswerFollowsCommit(t *testing.T) {
 	}{
 		"push":      {nil, push("q", "")},
 		"atomic":    {nil, &job.Atomic{Ops: []job.Command{push("q", "")}}},
+		"firm":      {[]job.Command{push("q", "")}, firm("q", 0)},
 		"ack":       {[]job.Command{push("q", ""), fetch("q", 0)}, ack(1)},
 		"fail":      {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Fail{Ref: ref(1), Need: job.NeedLeased}},
 		"release":   {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Release{Ref: ref(1), Need: job.NeedLeased}},
@@ -49,6 +50,7 @@ func TestAnswerFollowsCommit(t *testing.T) {
 		"kill":      {[]job.Command{push("q", "")}, &job.Kill{Ref: ref(1)}},
 		"promote":   {[]job.Command{push("q", ""), &job.Kill{Ref: ref(1)}}, &job.Promote{Ref: ref(1)}},
 		"respawn":   {[]job.Command{push("q", ""), &job.Kill{Ref: ref(1)}}, &job.Respawn{Namespace: "ns", Queue: "q", Limit: 1}},
+		"respawned": {[]job.Command{push("q", ""), &job.Kill{Ref: ref(1)}}, &job.Respawn{Ref: ref(1), One: true}},
 		"move":      {[]job.Command{push("q", "")}, &job.Move{Ref: ref(1), Queue: "r"}},
 		"configure": {nil, &job.Configure{Namespace: "ns", Queue: "q"}},
 		"pause":     {[]job.Command{push("q", "")}, &job.Pause{Namespace: "ns", Queue: "q"}},
@@ -156,6 +158,26 @@ func TestWaiterGetsDurableJobs(t *testing.T) {
 		g.let(1)
 		pushed.wants(t)
 		waiter.wantsJobs(t, pushed.Results[0].ID)
+	})
+}
+
+// A firm lease is durable before it is told, also to somebody who waited.
+func TestFirmLeaseIsDurable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, g := openGated(t)
+		paused := do(t, e, push("q", ""), &job.Pause{Namespace: "ns", Queue: "q"})
+		g.let(1)
+		paused.wants(t)
+		waiter := do(t, e, firm("q", time.Hour))
+		blocker := do(t, e, push("other", ""))
+		resumed := do(t, e, &job.Resume{Namespace: "ns", Queue: "q"})
+		g.let(1)
+		blocker.wants(t)
+		waiter.wantsNothing(t) // its job was pushed long ago, but is leased in the commit that runs now
+		g.let(1)
+		resumed.wants(t)
+		waiter.wantsJobs(t, paused.Results[0].ID)
 	})
 }
 

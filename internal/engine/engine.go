@@ -46,6 +46,7 @@ type Options struct {
 	FreeFloor    uint64        // below so many free bytes pushes are refused; zero is off
 	Logger       *slog.Logger
 	Seed         uint64 // of all randomness; zero draws one
+	TimedQueues  int    // how many queues have times of their own; zero is 500
 	Core         CoreOptions
 }
 
@@ -71,10 +72,12 @@ type Engine struct {
 	stats   counters
 	noSpace atomic.Bool
 	queues  atomic.Uint64 // see QueuesVersion
+	meter   meter
 
 	mu        sync.Mutex // guards everything up to the next blank line
 	room      sync.Cond  // on mu: the commit that was in progress has ended
 	core      *Core
+	watch     *watch
 	waiting   map[uint64]*Request
 	answered  []*Request // to be told as soon as the lock is given up
 	rnd       uint64
@@ -84,6 +87,9 @@ type Engine struct {
 	lazy      bool     // answers do not wait for the commit: not DurabilityFsync
 	held      job.Time // since when a lazy engine holds changes; zero: it has none
 	last      int      // how many answers waited for the last batch
+	gathered  uint64   // how many commands were applied since the last batch was sealed
+	looked    job.Time // what the clock said when it was last read with the lock held
+	atOnce    tally    // requests that were answered without a commit
 	flush     bool     // commit what is there although it could be held longer
 	sealed    uint64   // the last step of the batch being committed
 	durable   uint64   // the last step that is committed
@@ -143,12 +149,14 @@ func Open(o Options) (*Engine, error) {
 		o.Seed = binary.LittleEndian.Uint64(b[:])
 	}
 	now := time.Now()
+	watch := newWatch(o.TimedQueues)
+	o.Core.Observer = watch
 	core, err := OpenCore(o.Store, job.TimeOf(now), o.Core)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		opt: o, core: core, log: o.Logger, start: now, base: job.TimeOf(now),
+		opt: o, core: core, watch: watch, log: o.Logger, start: now, base: job.TimeOf(now),
 		waiting: map[uint64]*Request{}, rnd: o.Seed,
 		alarm: make(chan struct{}, 1), work: make(chan struct{}, 1),
 		stop: make(chan struct{}), failed: make(chan struct{}),

@@ -101,6 +101,13 @@ func fetch(queue string, wait time.Duration) *job.Fetch {
 	return &job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1, Wait: wait}
 }
 
+// firm is a fetch whose lease no crash takes back.
+func firm(queue string, wait time.Duration) *job.Fetch {
+	f := fetch(queue, wait)
+	f.Firm = true
+	return f
+}
+
 // ack acks a leased job of the queue that was made first.
 func ack(id job.ID) *job.Ack { return &job.Ack{Ref: job.ByPlace("ns", 1, id), Need: job.NeedLeased} }
 

@@ -77,6 +77,21 @@ func (q Query) EachQueue(namespace, after string, visit func(*job.QueueInfo) boo
 	if after != "" && namespace != "" {
 		lo = append(record.QueueKey(nil, namespace, after), 0)
 	}
+	return q.queues(lo, hi, visit)
+}
+
+// EachQueueFrom visits the queues of all namespaces, in order of namespace and name, from the one that is named on,
+// until visit returns false. Without names it begins at the beginning.
+func (q Query) EachQueueFrom(namespace, name string, visit func(*job.QueueInfo) bool) error {
+	lo, hi := record.QueuesSpan("")
+	if namespace != "" || name != "" {
+		lo = record.QueueKey(nil, namespace, name)
+	}
+	return q.queues(lo, hi, visit)
+}
+
+// queues visits the queues of a range of keys.
+func (q Query) queues(lo, hi []byte, visit func(*job.QueueInfo) bool) error {
 	var inner error
 	err := q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, value []byte) bool {
 		ns, name, ok := record.ParseQueueKey(key)

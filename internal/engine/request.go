@@ -19,10 +19,16 @@ type Request struct {
 	// Stays tells that the caller does nothing else until the request is done, so
 	// that Submit may commit on its goroutine.
 	Stays bool
+	// Door is through which the request came; it is counted there.
+	Door job.Door
 
 	token uint64 // names its wait; new with every Submit
 	needs uint64 // the step that must be durable before Done
 	flush bool   // has no commands: it is done when all before it is committed
+
+	applied job.Time // when its commands were applied
+	waited  bool     // its last command had to wait
+	atOnce  bool     // it needs no commit
 }
 
 // barrier waits until everything that has been applied so far is committed.
@@ -42,8 +48,12 @@ type Caller struct {
 }
 
 // NewCaller returns a Caller.
-func (e *Engine) NewCaller() *Caller {
+func (e *Engine) NewCaller() *Caller { return e.NewCallerAt(0) }
+
+// NewCallerAt returns a Caller whose requests count as having come through a door.
+func (e *Engine) NewCallerAt(door job.Door) *Caller {
 	c := &Caller{engine: e, done: make(chan struct{}, 1)}
+	c.req.Door = door
 	c.req.Stays = true
 	c.req.Done = func(*Request) { c.done <- struct{}{} }
 	return c

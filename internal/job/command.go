@@ -122,6 +122,9 @@ type Fetch struct {
 	Lease        time.Duration
 	LeaseSet     bool
 	DefaultLease time.Duration
+	// Firm has the answer wait until the lease is durable. Otherwise a crash right after
+	// it may take the lease back, and the job is delivered again.
+	Firm bool
 }
 
 // WaitForever is a wait without a limit.
@@ -247,14 +250,22 @@ type Kill struct {
 	Want bool
 }
 
-// Respawn makes up to Limit dead jobs of a queue ready again, the first to have
-// died first, with Attempts tries from now on. It answers the count.
+// Respawn makes dead jobs ready again as if they were new: the one of Ref, which may
+// also have failed, or up to Limit of a queue, the first to have died first. They have
+// Attempts tries from now on. It answers the count.
 type Respawn struct {
+	Ref       Ref
+	One       bool   // only Ref, which must be dead or failed
+	In        States // of One: refuse with BadState in any other state
 	Namespace string
 	Queue     string
 	Limit     int
 	Attempts  uint32
 	TTL       time.Duration // zero: no expiry
+	// OwnAttempts and OwnExpiry leave what a job has instead of Attempts and TTL.
+	OwnAttempts bool
+	OwnExpiry   bool
+	Want        bool // of One
 }
 
 // Move puts a job into another queue, in the state it has. A leased job cannot be moved.

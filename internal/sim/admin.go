@@ -61,6 +61,10 @@ func (m *Model) applyKill(c *job.Kill) {
 }
 
 func (m *Model) applyRespawn(c *job.Respawn) {
+	if c.One {
+		m.applyRespawnOne(c)
+		return
+	}
 	dead := m.list(queueName{c.Namespace, c.Queue}, job.Dead)
 	n := min(max(c.Limit, 0), len(dead))
 	for _, j := range dead[:n] {
@@ -68,13 +72,43 @@ func (m *Model) applyRespawn(c *job.Respawn) {
 			m.drop(j)
 			continue
 		}
-		j.Attempts, j.Fails, j.Policy.MaxAttempts, j.Policy.ExpireAt = 0, 0, c.Attempts, 0
-		if c.TTL > 0 {
-			j.Policy.ExpireAt = m.now.Add(c.TTL)
-		}
-		m.toReady(j, job.PlaceTail)
+		m.renew(j, c)
 	}
 	m.answerCount(n)
+}
+
+func (m *Model) applyRespawnOne(c *job.Respawn) {
+	fits := func(j *entry) bool { return c.In.Allow(j.State) && (j.State == job.Dead || j.State == job.Failed) }
+	j := m.find(c.Ref, false, fits)
+	switch {
+	case j == nil:
+		m.refuse(job.ErrNotFound)
+	case !fits(j):
+		m.refuse(job.ErrBadState)
+	default:
+		m.renew(j, c)
+		r := job.Result{Count: 1}
+		if c.Want {
+			r.Jobs = []job.Job{j.Job}
+		}
+		m.answer(r)
+	}
+}
+
+// renew makes a job ready as if it were new.
+func (m *Model) renew(j *entry, c *job.Respawn) {
+	j.Attempts, j.Fails, j.Result = 0, 0, nil
+	if !c.OwnAttempts {
+		j.Policy.MaxAttempts = c.Attempts
+	}
+	switch {
+	case c.OwnExpiry:
+	case c.TTL > 0:
+		j.Policy.ExpireAt = m.now.Add(c.TTL)
+	default:
+		j.Policy.ExpireAt = 0
+	}
+	m.toReady(j, job.PlaceTail)
 }
 
 func (m *Model) applyMove(c *job.Move) {

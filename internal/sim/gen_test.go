@@ -61,8 +61,15 @@ var verbs = []verb{
 		return &job.Kill{Ref: ref, In: g.in(ref), For: g.length(), Want: g.chance(30)}
 	}},
 	{2, func(g *generator) job.Command {
-		ns, queue, _ := g.list(job.Dead)
-		return &job.Respawn{Namespace: ns, Queue: queue, Limit: g.rng.IntN(5), Attempts: uint32(g.rng.IntN(3)), TTL: g.length()}
+		c := &job.Respawn{Attempts: uint32(g.rng.IntN(3)), TTL: g.length(), OwnAttempts: g.chance(30), OwnExpiry: g.chance(30)}
+		if g.chance(50) {
+			c.Namespace, c.Queue, _ = g.list(job.Dead)
+			c.Limit = g.rng.IntN(5)
+			return c
+		}
+		c.Ref, c.One, c.Want = g.ref(job.Dead, job.Failed), true, g.chance(30)
+		c.In = g.in(c.Ref)
+		return c
 	}},
 	{4, func(g *generator) job.Command {
 		ref := g.ref()

@@ -19,10 +19,13 @@ func (r *run) compareQuery() error {
 	if err != nil {
 		return err
 	}
-	for i, listed := range infos { // the list does not know the oldest ready job
+	for i, listed := range infos { // each alone is the same, and its oldest ready job is known only if asked for
 		info, ok, err := q.Queue(listed.Namespace, listed.Name)
 		if err != nil || !ok {
 			return fmt.Errorf("queue %q of %q is listed, and then %v, %w", listed.Name, listed.Namespace, ok, err)
+		}
+		if err := q.OldestReady(&info); err != nil {
+			return err
 		}
 		infos[i] = info
 	}

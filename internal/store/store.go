@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"millrace/internal/timing"
+)
 
 // Range is a span of keys, Lo included and Hi excluded. An empty bound is open:
 // the zero Range is the whole store.
@@ -77,6 +81,7 @@ type Stats struct {
 	SyncCount    uint64        // fsyncs of the log
 	SyncDuration time.Duration // time spent in them
 	SyncMax      time.Duration // the slowest of them
+	Syncs        timing.Histogram
 
 	Flushes          int64
 	Compactions      int64
@@ -87,4 +92,5 @@ type Stats struct {
 	WriteStalls      uint64 // times that writers had to wait for compaction
 	WriteStallTime   time.Duration
 	BackgroundErrors uint64 // flushes or compactions that went wrong and are retried
+	Corruptions      uint64 // reads that met damaged data
 }

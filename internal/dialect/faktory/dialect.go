@@ -77,6 +77,7 @@ func New(o Options) *Dialect {
 	d := &Dialect{opts: o, started: time.Now(), workers: registry{engine: o.Engine}}
 	d.server = dialect.NewServer(dialect.ServerOptions{
 		Name:     d.Name(),
+		Door:     dialect.DoorFaktory,
 		Logger:   o.Logger,
 		Handler:  d.handle,
 		MaxConns: o.MaxConns,

@@ -35,7 +35,7 @@ func (c *conn) prepareFetch(u *unit, arg []byte) after {
 	}
 	c.fetch = job.Fetch{
 		Namespace: c.d.opts.Namespace, Queues: queues, Pick: job.PickInOrder, Max: 1, Wait: fetchWait,
-		Holder: c.holder, OnEnd: job.EndKeep, Door: dialect.DoorFaktory, DefaultLease: defaultReserve,
+		Holder: c.holder, OnEnd: job.EndKeep, Door: dialect.DoorFaktory, DefaultLease: defaultReserve, Firm: true,
 	}
 	return (*conn).runFetch
 }

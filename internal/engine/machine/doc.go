@@ -21,6 +21,7 @@
 //	alike.go     jobs that are about the same
 //	lock.go      locks, forget.go what lapses by itself
 //	progress.go  what is reported of jobs, and how they ended
+//	observe.go   who is told how long jobs waited and ran
 //	one file per family of verbs: push, fetch, settle, exhaust, depend, result,
 //	holder, admin, purge, value
 //

@@ -146,7 +146,21 @@ func (m *Machine) kill(c *job.Kill, res *job.Result) {
 	m.wanted(c.Want, e, res)
 }
 
+// respawnable are the states of a job that can be respawned by name.
+var respawnable = job.StatesOf(job.Failed, job.Dead)
+
 func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
+	if c.One {
+		e, err := m.lookupIn(&c.Ref, c.In, respawnable)
+		if err != nil {
+			res.Err = err
+			return
+		}
+		m.renew(e, c)
+		res.Count = 1
+		m.wanted(c.Want, e, res)
+		return
+	}
 	q := m.find(c.Namespace, c.Queue)
 	if q == nil || c.Limit <= 0 {
 		return
@@ -157,16 +171,28 @@ func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
 			m.remove(e)
 			continue
 		}
-		m.leave(e)
-		e.Attempts, e.Fails = 0, 0
+		m.renew(e, c)
+		m.serveWakes()
+	}
+}
+
+// renew makes a dead or failed job ready as if it were new.
+func (m *Machine) renew(e *entry, c *job.Respawn) {
+	m.leave(e)
+	if e.Flags.Has(job.FlagResult) {
+		m.dropResult(e)
+	}
+	e.Attempts, e.Fails = 0, 0
+	if !c.OwnAttempts {
 		e.Policy.MaxAttempts = c.Attempts
+	}
+	if !c.OwnExpiry {
 		e.Policy.ExpireAt = 0
 		if c.TTL > 0 {
 			e.Policy.ExpireAt = m.now.Add(c.TTL)
 		}
-		m.makeReady(e, job.PlaceTail)
-		m.serveWakes()
 	}
+	m.makeReady(e, job.PlaceTail)
 }
 
 // firstFew returns the first n jobs of a state's list.

@@ -85,8 +85,8 @@ func (m *Machine) heads(c *job.Fetch) []*entry {
 
 // lease gives a ready job that has left its list to a caller and adds it to the
 // answer. It returns the step that must be durable before the caller may have it:
-// that of the push, not of the lease. A lease that is lost in a crash only means
-// that the job is delivered again.
+// that of the push, not of the lease unless it is to be firm. A lease that is lost in
+// a crash only means that the job is delivered again.
 func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) {
 	q := e.q
 	e.Attempts++
@@ -107,6 +107,7 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	m.occupy(e)
 	m.hold(e)
 	m.count(q, job.CountFetched)
+	m.noteFetched(e, readyAt)
 	if e.Lock != "" && e.LockUntil == job.LockUntilFetch {
 		m.unlock(e)
 	}
@@ -118,6 +119,9 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 		m.stay(e)
 		e.leased = true
 		m.leasedHere++
+	}
+	if c.Firm {
+		return m.step
 	}
 	return e.born
 }

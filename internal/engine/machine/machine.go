@@ -29,6 +29,9 @@ type Options struct {
 	// queue are in memory.
 	GroupWindow int
 	Groups      int
+
+	// Observer, if there is one, is told how long jobs waited and ran.
+	Observer Observer
 }
 
 func (o Options) withDefaults() Options {

@@ -209,6 +209,8 @@ func (m *Machine) drop(q *queue, keep bool) {
 		q.Purged = [job.StateCount]uint64{}
 		q.Totals[job.CountDeleted] += total
 		m.armPause(q)
+	} else {
+		m.noteGone(q)
 	}
 	m.wakeRoom(q)
 	m.forget(q)

@@ -26,6 +26,8 @@ type queue struct {
 	awaited waitList // those who wait for results of its jobs
 	alarm   *alarm   // the end of a pause
 	sweep   *sweep   // the clean-up after a purge; nil if there is none
+
+	observer QueueObserver // nil if there is none yet
 }
 
 // noFirsts is the window of all queues that are known to have no groups.

@@ -305,10 +305,16 @@ var commands = map[string]func(a *args) job.Command{
 		return &job.Kill{Ref: a.ref(), In: a.states("in"), For: a.duration("for"), Want: a.flag("want")}
 	},
 	"respawn": func(a *args) job.Command {
-		return &job.Respawn{
-			Namespace: a.namespace(), Queue: a.text("q"), Limit: int(a.number("limit")),
-			Attempts: uint32(a.number("attempts")), TTL: a.duration("ttl"),
+		limited := a.vals["limit"] != ""
+		c := &job.Respawn{
+			One: !limited, In: a.states("in"), Namespace: a.namespace(), Queue: a.text("q"), Limit: int(a.number("limit")),
+			Attempts: uint32(a.number("attempts")), TTL: a.duration("ttl"), OwnAttempts: a.flag("ownattempts"),
+			OwnExpiry: a.flag("ownexpiry"), Want: a.flag("want"),
 		}
+		if c.One {
+			c.Ref = a.ref()
+		}
+		return c
 	},
 	"move": func(a *args) job.Command {
 		return &job.Move{Queue: a.text("to"), Ref: a.ref(), In: a.states("in")}

@@ -234,6 +234,9 @@ func showQueue(s *script, a *args) {
 	ns, name := a.namespace(), a.text("q")
 	a.end()
 	q, ok, err := s.query().Queue(ns, name)
+	if err == nil && ok {
+		err = s.query().OldestReady(&q)
+	}
 	if err != nil {
 		s.fatalf("queue: %v", err)
 	}

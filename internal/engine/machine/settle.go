@@ -15,6 +15,7 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 		return
 	}
 	m.count(e.q, job.CountAcked)
+	m.noteSettled(e)
 	if e.Flags.Has(job.FlagEphemeral) {
 		if c.Want {
 			m.answer(e, res)
@@ -86,6 +87,7 @@ func (m *Machine) fail(c *job.Fail, res *job.Result) {
 		res.Err = err
 		return
 	}
+	m.noteSettled(e)
 	f := c.Failure
 	f.Kind = job.FailedByWorker
 	m.failed(e, f, c.Result)

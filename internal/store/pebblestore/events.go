@@ -57,6 +57,7 @@ type events struct {
 	stallNanos       atomic.Int64
 	stallBegan       atomic.Int64 // nanoseconds since created, plus one; 0 outside a stall
 	backgroundErrors atomic.Uint64
+	corruptions      atomic.Uint64
 	created          time.Time
 }
 
@@ -67,6 +68,7 @@ func (e *events) listener() *pebble.EventListener {
 			e.fuse.blow(fmt.Errorf("storage engine, in the background: %w", withCorrupt(err)))
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			e.corruptions.Add(1)
 			e.fuse.blow(fmt.Errorf("read %s: %w: %w: restore the data directory from a backup",
 				info.Path, store.ErrCorrupt, info.Details))
 		},

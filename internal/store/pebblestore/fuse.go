@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/timing"
 )
 
 // fuse remembers the first error after which nothing more may be acknowledged.
@@ -29,7 +31,9 @@ type fuse struct {
 	armed   bool
 	onFatal func(error)
 
-	syncCount, syncNanos, syncMaxNanos atomic.Int64 // syncs of the log
+	syncMu  sync.Mutex // guards syncs and slowest: how long the syncs of the log took
+	syncs   timing.Histogram
+	slowest time.Duration
 }
 
 // blown reports whether there was such an error. Pebble must not hear of it, so that
@@ -66,14 +70,17 @@ func (f *fuse) arm() error {
 }
 
 func (f *fuse) countSync(d time.Duration) {
-	f.syncCount.Add(1)
-	f.syncNanos.Add(int64(d))
-	for {
-		slowest := f.syncMaxNanos.Load()
-		if int64(d) <= slowest || f.syncMaxNanos.CompareAndSwap(slowest, int64(d)) {
-			return
-		}
-	}
+	f.syncMu.Lock()
+	defer f.syncMu.Unlock()
+	f.syncs.Observe(d)
+	f.slowest = max(f.slowest, d)
+}
+
+// syncTimes returns how long the syncs of the log took, and the slowest of them.
+func (f *fuse) syncTimes() (syncs timing.Histogram, slowest time.Duration) {
+	f.syncMu.Lock()
+	defer f.syncMu.Unlock()
+	return f.syncs, f.slowest
 }
 
 // fuseFS guards the changes below one directory with a fuse. Reads and everything

@@ -6,33 +6,42 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
 	"millrace/internal/store"
 )
 
-// The log as Pebble writes it: blocks with chunks in them, none of which crosses a block. A chunk is
-// a checksum (4 bytes) of what comes behind the length, the length of its content (2), its kind (1),
+// The log and the manifest as Pebble writes them: blocks with chunks in them, none of which crosses a block. A chunk is
+// a checksum (4 bytes) of what comes behind the length, the length of its content (2), its kind (1), in a log
 // the number of the log (4), with newer kinds up to where the log had been synced when it was written (8), and
 // content. What is left of a block and too small for a newer chunk is zero.
 const (
-	logBlockSize      = 32 << 10
-	logHeaderSize     = 11 // of the older kinds, which the first log of a new directory has
-	logSyncHeaderSize = 19
-	logKindMin        = 5
-	logKindSyncMin    = 9
-	logKindMax        = 12
+	logBlockSize           = 32 << 10
+	logSectorSize          = 512 // what a disk writes whole or not at all
+	manifestHeaderSize     = 7
+	logHeaderSize          = 11 // of the older kinds, which the first log of a new directory has
+	logSyncHeaderSize      = 19
+	manifestKindFull       = 1
+	manifestKindFirst      = 2
+	manifestKindMax        = 4
+	logKindMin             = 5
+	logKindSyncMin         = 9
+	logKindMax             = 12
+	chunkLength, chunkKind = 4, 6 // where they are
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // verifyLogs looks for damage that Open takes for the end of a log: a chunk that is
-// broken although one behind it tells that it had been synced. Open itself finds only what newer chunks of
-// a later block tell.
+// broken although one behind it tells that it had been synced, or broken by one bit as no
+// crash does it. Open itself finds only what newer chunks of a later block tell.
 func verifyLogs(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -45,29 +54,41 @@ func verifyLogs(fsys vfs.FS, dir string) error {
 		if !isLog || err != nil {
 			continue
 		}
-		path := fsys.PathJoin(dir, name)
-		if err := verifyLog(fsys, path, uint32(n)); err != nil { //nolint:gosec // chunks have the low half
-			return fmt.Errorf("verify %s: %w", path, err)
+		if err := verifyChunks(fsys, fsys.PathJoin(dir, name), logFile(uint32(n))); err != nil { //nolint:gosec // chunks have the low half
+			return err
 		}
 	}
 	return nil
 }
 
-func verifyLog(fsys vfs.FS, path string, number uint32) (err error) {
+// verifyManifest does the same for the manifest in use, the list of the tables: Open takes whatever
+// damage for its end, and all tables that came later for not being there.
+func verifyManifest(fsys vfs.FS, dir string) error {
+	name, err := atomicfs.ReadMarker(fsys, dir, "manifest")
+	if err != nil || name == "" {
+		return nil //nolint:nilerr // Open has an error of its own for this
+	}
+	return verifyChunks(fsys, fsys.PathJoin(dir, name), manifestFile{})
+}
+
+func verifyChunks(fsys vfs.FS, path string, kind chunkedFile) (err error) {
 	f, err := fsys.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
-		return err
+		return fmt.Errorf("verify %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	block := make([]byte, logBlockSize)
-	v := logVerifier{number: number, broken: -1}
+	v := verifier{file: kind, broken: -1}
 	for start := int64(0); ; start += logBlockSize {
 		n, err := io.ReadFull(f, block)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = nil
 		}
-		if err := v.block(block[:n], start); err != nil {
-			return err
+		if err == nil {
+			err = v.block(block[:n], start)
+		}
+		if err != nil {
+			return fmt.Errorf("verify %s: %w", path, err)
 		}
 		if n < logBlockSize {
 			return nil
@@ -75,9 +96,22 @@ func verifyLog(fsys vfs.FS, path string, number uint32) (err error) {
 	}
 }
 
-// logVerifier walks the chunks of one log.
-type logVerifier struct {
-	number uint32
+// chunkedFile is a kind of file that consists of chunks.
+type chunkedFile interface {
+	// header returns the size of the smallest header.
+	header() int
+	// extent returns how long the chunk is that b begins with, judged by its header alone: zero if that is none of this file, or
+	// it does not fit.
+	extent(b []byte) int
+	// reused tells that the file may hold what it did when it had another name.
+	reused() bool
+	// synced returns up to where such a chunk says that the file had been synced: negative if it does not say.
+	synced(b []byte) int64
+}
+
+// verifier walks the chunks of one file.
+type verifier struct {
+	file   chunkedFile
 	broken int64 // where the first chunk that is not whole begins; negative: none
 	// hole tells that there is nothing at all where that chunk should be: writes that no sync had asked for yet
 	// may reach the disk in any order, and a crash then leaves one.
@@ -85,24 +119,27 @@ type logVerifier struct {
 }
 
 // block walks a block. Behind a broken chunk it looks for whole ones at every byte.
-func (v *logVerifier) block(block []byte, start int64) error {
-	for at := 0; at+logHeaderSize <= len(block); {
+func (v *verifier) block(block []byte, start int64) error {
+	for at := 0; at+v.file.header() <= len(block); {
 		rest := block[at:]
-		size, synced, ok := logChunk(rest, v.number)
+		whole := v.whole(rest)
 		switch {
-		case !ok && v.broken < 0:
-			hole := isZero(rest[:logHeaderSize])
+		case !whole && v.broken < 0:
+			hole := isZero(rest[:v.file.header()])
 			if hole && len(rest) < logSyncHeaderSize && isZero(rest) {
 				return nil // no chunk has had room here
 			}
 			v.broken, v.hole = start+int64(at), hole
+			if v.flipped(rest) {
+				return fmt.Errorf("%w: one bit of the record at byte %d is wrong", store.ErrCorrupt, v.broken)
+			}
 			at++
-		case !ok:
+		case !whole:
 			at++
-		case v.broken >= 0 && (synced > v.broken || synced < 0 && !v.hole):
+		case v.broken >= 0 && (v.file.synced(rest) > v.broken || v.file.synced(rest) < 0 && !v.hole):
 			return fmt.Errorf("%w: the record at byte %d does not match its checksum, and later ones do", store.ErrCorrupt, v.broken)
 		default:
-			at += size
+			at += v.file.extent(rest)
 		}
 	}
 	return nil
@@ -112,27 +149,118 @@ func isZero(p []byte) bool {
 	return !slices.ContainsFunc(p, func(b byte) bool { return b != 0 })
 }
 
-// logChunk reports whether b begins with a whole chunk of the log, how long that is, and
-// up to where it says that the log had been synced: negative if it does not say.
-func logChunk(b []byte, number uint32) (size int, synced int64, ok bool) {
-	kind := b[6]
-	if kind < logKindMin || kind > logKindMax || binary.LittleEndian.Uint32(b[7:]) != number {
-		return 0, 0, false
+// whole reports whether b begins with a chunk that matches its checksum.
+func (v *verifier) whole(b []byte) bool {
+	size := v.file.extent(b)
+	return size > 0 && binary.LittleEndian.Uint32(b) == masked(crc32.Checksum(b[chunkKind:size], castagnoli))
+}
+
+// A checksum is stored rotated and moved, so that one of data with checksums in it is no weaker.
+func masked(sum uint32) uint32 { return bits.RotateLeft32(sum, 17) + maskDelta }
+
+func unmasked(sum uint32) uint32 { return bits.RotateLeft32(sum-maskDelta, -17) }
+
+const maskDelta = 0xa282ead8
+
+// flipped reports whether the broken chunk that b begins with has one wrong bit, which no crash leaves: that tears a chunk
+// where a sector ends, and puts what the file held before behind that. By chance the two look the same once in 2^32 for each bit.
+func (v *verifier) flipped(b []byte) bool {
+	at, size := v.wrongBit(b)
+	if size == 0 {
+		return false
 	}
-	size = int(binary.LittleEndian.Uint16(b[4:])) + logHeaderSize
+	sector := int(-v.broken & (logSectorSize - 1)) // the first that begins in the chunk
+	if sector == 0 {
+		sector = logSectorSize
+	}
+	if at < sector {
+		return true
+	}
+	sector += (at - sector) &^ (logSectorSize - 1) // the one that the bit is in
+	return !v.file.reused() && !isZero(b[sector:size])
+}
+
+// wrongBit looks for a bit with which a broken chunk would be whole if it were another. It returns its byte and
+// the size of that chunk, which is zero if there is none.
+func (v *verifier) wrongBit(b []byte) (at, size int) {
+	for i := range min(logHeaderSize, len(b)) * 8 {
+		b[i/8] ^= 1 << (i % 8)
+		whole, size := v.whole(b), v.file.extent(b)
+		b[i/8] ^= 1 << (i % 8)
+		if whole {
+			return i / 8, size
+		}
+	}
+	size = v.file.extent(b)
+	if size == 0 {
+		return 0, 0
+	}
+	// A bit makes the same difference to the checksum whatever else there is: one that depends on how many
+	// bytes come behind it. So all bits are tried by going from the last byte to the first.
+	wrong := unmasked(binary.LittleEndian.Uint32(b)) ^ crc32.Checksum(b[chunkKind:size], castagnoli)
+	var differences [8]uint32
+	for i := range differences {
+		differences[i] = castagnoli[1<<i]
+	}
+	for at := size - 1; at >= chunkKind; at-- {
+		for i, d := range differences {
+			if d == wrong {
+				return at, size
+			}
+			differences[i] = castagnoli[d&0xff] ^ d>>8
+		}
+	}
+	return 0, 0
+}
+
+// logFile is a log by its number.
+type logFile uint32
+
+func (logFile) header() int { return logHeaderSize }
+
+func (logFile) reused() bool { return true }
+
+func (l logFile) extent(b []byte) int {
+	kind := b[chunkKind]
+	if kind < logKindMin || kind > logKindMax || binary.LittleEndian.Uint32(b[chunkKind+1:]) != uint32(l) {
+		return 0
+	}
+	size := int(binary.LittleEndian.Uint16(b[chunkLength:])) + logHeaderSize
 	if kind >= logKindSyncMin {
 		size += logSyncHeaderSize - logHeaderSize
 	}
 	if size > len(b) {
-		return 0, 0, false
+		return 0
 	}
-	// The checksum is stored rotated and moved, so that one of data with checksums in it is no weaker.
-	sum := crc32.Checksum(b[6:size], castagnoli)
-	if sum = (sum>>15 | sum<<17) + 0xa282ead8; binary.LittleEndian.Uint32(b) != sum {
-		return 0, 0, false
+	return size
+}
+
+func (logFile) synced(b []byte) int64 {
+	if b[chunkKind] < logKindSyncMin {
+		return -1
 	}
-	if kind < logKindSyncMin {
-		return size, -1, true
+	return int64(binary.LittleEndian.Uint64(b[logHeaderSize:]) &^ (1 << 63)) //nolint:gosec // the sign is taken off
+}
+
+// manifestFile is a manifest.
+type manifestFile struct{}
+
+func (manifestFile) header() int { return manifestHeaderSize }
+
+func (manifestFile) reused() bool { return false }
+
+func (manifestFile) extent(b []byte) int {
+	size := int(binary.LittleEndian.Uint16(b[chunkLength:])) + manifestHeaderSize
+	if kind := b[chunkKind]; kind < manifestKindFull || kind > manifestKindMax || size > len(b) {
+		return 0
 	}
-	return size, int64(binary.LittleEndian.Uint64(b[logHeaderSize:]) &^ (1 << 63)), true //nolint:gosec // the sign is taken off
+	return size
+}
+
+// A record is written when all before it is synced, so that its first chunk tells of them.
+func (manifestFile) synced(b []byte) int64 {
+	if kind := b[chunkKind]; kind == manifestKindFull || kind == manifestKindFirst {
+		return math.MaxInt64
+	}
+	return -1
 }

@@ -136,8 +136,8 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 }
 
 // openDB opens the database, or makes one and opens that: the first log of a new one does not
-// tell yet how far it was synced, so that damage to it could pass for its end. Of logs that do it is
-// checked first, because Pebble does not look behind the damage within a block.
+// tell yet how far it was synced, so that damage to it could pass for its end. Logs that do, and the
+// manifest, are checked first, because Pebble hardly looks behind the damage.
 func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	options := func(fresh bool) *pebble.Options {
 		po := pebbleOptions(o)
@@ -156,8 +156,12 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 		if err != nil {
 			return nil, err
 		}
-	} else if err := verifyLogs(o.FS, o.Dir); err != nil {
-		return nil, err
+	} else {
+		for _, verify := range []func(vfs.FS, string) error{verifyManifest, verifyLogs} {
+			if err := verify(o.FS, o.Dir); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return openPebble(o.Dir, options(false))
 }

@@ -259,6 +259,7 @@ func (s *Store) Stats() store.Stats {
 	}
 	m := s.db.Metrics()
 	total := m.Total()
+	syncs, slowest := s.fuse.syncTimes()
 	return store.Stats{
 		DiskBytes:        m.DiskSpaceUsage(),
 		WALBytes:         m.WAL.PhysicalSize + m.WAL.ObsoletePhysicalSize,
@@ -268,9 +269,10 @@ func (s *Store) Stats() store.Stats {
 		CacheMisses:      m.BlockCache.Misses,
 		Commits:          s.commits.Load(),
 		CommittedBytes:   s.committedBytes.Load(),
-		SyncCount:        uint64(s.fuse.syncCount.Load()), //nolint:gosec // counts up from zero
-		SyncDuration:     time.Duration(s.fuse.syncNanos.Load()),
-		SyncMax:          time.Duration(s.fuse.syncMaxNanos.Load()),
+		SyncCount:        syncs.Count,
+		SyncDuration:     syncs.Sum,
+		SyncMax:          slowest,
+		Syncs:            syncs,
 		Flushes:          m.Flush.Count,
 		Compactions:      m.Compact.Count,
 		CompactionDebt:   m.Compact.EstimatedDebt,
@@ -280,6 +282,7 @@ func (s *Store) Stats() store.Stats {
 		WriteStalls:      s.events.stalls.Load(),
 		WriteStallTime:   time.Duration(s.events.stallNanos.Load()),
 		BackgroundErrors: s.events.backgroundErrors.Load(),
+		Corruptions:      s.events.corruptions.Load(),
 	}
 }
 

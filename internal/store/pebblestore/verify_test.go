@@ -103,7 +103,7 @@ func TestVerifyClosed(t *testing.T) {
 }
 
 // A wrong bit in a record of the log is told from the end of the log by the records behind
-// it, whatever block they are in. A log that merely ends early is sound: that is what a crash leaves. The first log of
+// it, whatever block they are in. In the last record only its first sector tells, since a crash tears nothing within that. A log that merely ends early is sound: that is what a crash leaves. The first log of
 // a directory and those of later openings have records of different kinds.
 func TestVerifyLog(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func testLog(t *testing.T, dir, log string) {
 		return err
 	}
 	const steps = 40
-	for i := range steps - 1 { // with the last there is nothing behind to tell
+	for i := range steps - 1 {
 		damaged := append([]byte(nil), whole...)
 		damaged[len(whole)*i/steps] ^= 0x10
 		if err := with(damaged); !errors.Is(err, store.ErrCorrupt) {
@@ -158,5 +158,32 @@ func testLog(t *testing.T, dir, log string) {
 	}
 	if err := with(append(whole, make([]byte, 100)...)); err != nil {
 		t.Errorf("with zeros at the end: %v", err)
+	}
+}
+
+// A wrong bit in the manifest, wherever it is, is told from its end: otherwise all tables would be forgotten
+// that were made since. A manifest that ends early gives what there was then, or is refused for what
+// is missing; it never passes for the whole one with another content.
+func TestVerifyManifest(t *testing.T) {
+	t.Parallel()
+	mem := damaged(t)
+	path := find(t, mem, "MANIFEST-", "")
+	whole := readFile(t, mem, path)
+	for at := range whole {
+		p := append([]byte(nil), whole...)
+		p[at] ^= 1 << (at % 8)
+		writeFile(t, mem, path, p)
+		if s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: mem, ReadOnly: true}); !errors.Is(err, store.ErrCorrupt) {
+			if err == nil {
+				mustClose(t, s)
+			}
+			t.Errorf("byte %d of %d changed: %v", at, len(whole), err)
+		}
+	}
+	for _, p := range [][]byte{whole, append(append([]byte(nil), whole...), make([]byte, 100)...)} {
+		writeFile(t, mem, path, p)
+		s := open(t, pebblestore.Options{Dir: memDir, FS: mem, ReadOnly: true})
+		checkHistory(t, s, 400, 400)
+		mustClose(t, s)
 	}
 }

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"millrace/internal/job"
+	"millrace/internal/timing"
+)
+
+// Outcome is how a command ended, as far as it is counted.
+type Outcome uint8
+
+// The outcomes.
+const (
+	OutcomeOK      Outcome = iota
+	OutcomeEmpty           // nothing came within the time given
+	OutcomeRefused         // it did not fit what there is
+	OutcomeError           // the server could not: it is stopping, has no space, or its storage has failed
+
+	// OutcomeCount is the number of outcomes.
+	OutcomeCount = int(OutcomeError) + 1
+)
+
+var outcomeNames = [OutcomeCount]string{"ok", "empty", "refused", "error"}
+
+// String returns the outcome's name.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+func outcomeOf(err *job.Error) Outcome {
+	if err == nil {
+		return OutcomeOK
+	}
+	switch err.Kind {
+	case job.Timeout, job.Canceled:
+		return OutcomeEmpty
+	case job.NoSpace, job.Draining, job.Internal:
+		return OutcomeError
+	case job.Invalid, job.NotFound, job.Duplicate, job.Exists, job.NotLeased, job.NotOwner, job.Finished, job.BadState,
+		job.Full, job.Busy, job.Waiting, job.TooLarge, job.Locked:
+	}
+	return OutcomeRefused
+}
+
+// CommandFigures are the commands of one verb that came through one door since the engine was opened.
+type CommandFigures struct {
+	Door     job.Door
+	Verb     job.Verb
+	Outcomes [OutcomeCount]uint64
+	// Times are from when a command was applied until its answer could leave. Commands that waited for a job, a
+	// result or room are not in it, nor all of those that an engine that is not DurabilityFsync answers at once.
+	Times timing.Histogram
+}
+
+// CommitFigures are about the batches that were committed since the engine was opened.
+type CommitFigures struct {
+	Times    timing.Histogram // how long the store took
+	Commands timing.Sizes     // how many commands were in them
+}
+
+// tally counts commands by door and verb.
+type tally [doorMax][job.VerbCount]*CommandFigures
+
+// note counts the commands of a request, and how long they took unless that is negative.
+func (t *tally) note(r *Request, took time.Duration) {
+	door := min(r.Door, doorMax-1)
+	for i, cmd := range r.Commands {
+		f := t.at(door, job.VerbOf(cmd))
+		f.Outcomes[outcomeOf(r.Results[i].Err)]++
+		if took >= 0 {
+			f.Times.Observe(took)
+		}
+	}
+}
+
+func (t *tally) at(door job.Door, v job.Verb) *CommandFigures {
+	f := t[door][v]
+	if f == nil {
+		f = &CommandFigures{Door: door, Verb: v}
+		t[door][v] = f
+	}
+	return f
+}
+
+// addTo adds what was counted to another tally.
+func (t *tally) addTo(sum *tally) {
+	for door := range t {
+		for _, f := range t[door] {
+			if f == nil {
+				continue
+			}
+			s := sum.at(f.Door, f.Verb)
+			s.Times.Add(&f.Times)
+			for i, n := range f.Outcomes {
+				s.Outcomes[i] += n
+			}
+		}
+	}
+}
+
+// untimed tells that nobody has looked at the clock, or that the time would be that of something else.
+const untimed = -1
+
+// meter counts commits, and the requests that they answer. Its lock is taken once for each commit. Requests that
+// are answered otherwise are counted in a tally of the engine, under its own lock.
+type meter struct {
+	mu       sync.Mutex // guards what follows; may be taken with the engine's lock held, not the other way round
+	commits  CommitFigures
+	commands tally
+}
+
+// noteCommit counts a batch and the requests that it answers.
+func (m *meter) noteCommit(c *sealedBatch, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commits.Times.Observe(took)
+	m.commits.Commands.Observe(c.commands)
+	for _, r := range c.replies.reqs {
+		m.commands.note(r, r.took(c.at))
+	}
+}
+
+// took returns how long a request took that is answered at a time. One may come after the commit that it needs.
+func (r *Request) took(answered job.Time) time.Duration {
+	if r.waited {
+		return untimed
+	}
+	return max(answered.Sub(r.applied), 0)
+}
+
+// noteAtOnce counts a request that is answered without a commit. A lazy engine times those after which it has
+// looked at the clock anyway.
+func (e *Engine) noteAtOnce(r *Request) {
+	took := time.Duration(untimed)
+	if e.looked < r.applied && !e.lazy {
+		e.looked = e.Now()
+	}
+	if e.looked >= r.applied {
+		took = e.looked.Sub(r.applied)
+	}
+	e.atOnce.note(r, took)
+}
+
+// Commands returns what was asked of the engine, by door and verb, as far as there was any.
+func (e *Engine) Commands() []CommandFigures {
+	var sum tally
+	e.mu.Lock()
+	e.atOnce.addTo(&sum)
+	e.mu.Unlock()
+	e.meter.mu.Lock()
+	e.meter.commands.addTo(&sum)
+	e.meter.mu.Unlock()
+	var list []CommandFigures
+	for door := range sum {
+		for _, f := range sum[door] {
+			if f != nil {
+				list = append(list, *f)
+			}
+		}
+	}
+	return list
+}
+
+// CommitFigures returns the figures of the batches that were committed.
+func (e *Engine) CommitFigures() CommitFigures {
+	e.meter.mu.Lock()
+	defer e.meter.mu.Unlock()
+	return e.meter.commits
+}
