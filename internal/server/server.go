@@ -8,11 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"millrace/internal/admin"
 	"millrace/internal/config"
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory"
+	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/engine"
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
@@ -102,10 +105,12 @@ type server struct {
 	recovery time.Duration      // how long the opening of the store and the engine took
 	dialects []dialectStats     // of the protocols that count their connections
 	faktory  []*faktory.Dialect // one for each namespace
+	lmstfy   *lmstfy.Dialect    // nil if it is not served
 	web      *admin.Service     // nil if the operator's side is off
 	services []service
 
 	storageFailed chan error // what the store reports as fatal; it sends once
+	storageLogged sync.Once
 }
 
 // open does everything that can go wrong before something is served.
@@ -116,6 +121,7 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.bind(ctx); err != nil {
 		return err
 	}
+	dialect.LimitInput(int64(s.cfg.Listen.MaxUnfinished)) //nolint:gosec // the configuration bounds it
 	s.tell(systemd.Status("opening " + s.dataDir()))
 	durability, err := engine.ParseDurability(s.cfg.Store.Durability)
 	if err != nil {
@@ -126,7 +132,10 @@ func (s *server) open(ctx context.Context) error {
 		Dir: s.cfg.Data.Dir, Logger: s.log,
 		CacheBytes:    int64(s.cfg.Store.CacheBytes),    //nolint:gosec // the configuration bounds it
 		MemTableBytes: int64(s.cfg.Store.MemtableBytes), //nolint:gosec // the configuration bounds it
-		OnFatal:       func(err error) { s.storageFailed <- err },
+		OnFatal: func(err error) {
+			s.logStorage(err) // at once: what has met the error may end the process
+			s.storageFailed <- err
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("data.dir: %w", err)
@@ -134,7 +143,7 @@ func (s *server) open(ctx context.Context) error {
 	s.store = opened
 	s.engine, err = engine.Open(engine.Options{
 		Store: s.store, Durability: durability, SyncInterval: s.cfg.Store.SyncInterval,
-		FreeFloor: s.cfg.Store.FreeFloor, Logger: s.log,
+		FreeFloor: s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues,
 	})
 	if err != nil {
 		return fmt.Errorf("open engine on %s: %w", s.cfg.Data.Dir, err)
@@ -193,9 +202,16 @@ func (s *server) run(ctx context.Context) error {
 // storageFailure is loud about a storage error: from here on nothing can be
 // promised, so nothing is.
 func (s *server) storageFailure(err error) error {
-	s.log.Error("storage failed; stopping, nothing more is acknowledged",
-		slog.String("dir", s.cfg.Data.Dir), slog.Any("error", err))
+	s.logStorage(err)
 	return fmt.Errorf("storage failed in %s: %w", s.cfg.Data.Dir, err)
+}
+
+// logStorage logs the first storage error: others follow from it.
+func (s *server) logStorage(err error) {
+	s.storageLogged.Do(func() {
+		s.log.Error("storage failed; stopping, nothing more is acknowledged",
+			slog.String("dir", s.cfg.Data.Dir), slog.Any("error", err))
+	})
 }
 
 // stop closes everything after the listeners have been told to stop. With a cause
