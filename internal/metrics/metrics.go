@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"millrace/internal/engine"
+	"millrace/internal/job"
 )
 
 // QueuesMax is how many queues have series of their own unless Options say otherwise.
@@ -41,6 +42,8 @@ type Options struct {
 	Recovery time.Duration
 	// Ready tells whether the server can take work.
 	Ready func() bool
+	// DoorName names a protocol.
+	DoorName func(job.Door) string
 }
 
 // Handler returns what serves the metrics of the server, of its process and of its runtime.
@@ -68,7 +71,8 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descRejected,
 		descCommands, descWaiters, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
-		descCacheHits, descCacheMisses, descRecovery,
+		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
+		descWait, descRun, descCommandsTotal, descCommandTime, descCommitTime, descCommitBatch,
 	} {
 		ch <- d
 	}
@@ -94,7 +98,7 @@ var (
 	descCommitted = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
 
 	descCommitBytes = desc("store_committed_bytes_total", "Bytes committed since the start.")
-	descFsync       = desc("store_fsync_seconds", "Syncs of the log: how many, and how long they took together.")
+	descFsync       = desc("store_fsync_seconds", "How long syncs of the log took.")
 	descFsyncMax    = desc("store_fsync_max_seconds", "The slowest sync since the start.")
 	descBytes       = desc("store_bytes", "Bytes by where they are.", "kind")
 	descFree        = desc("store_disk_free_bytes", "Space left on the disk that holds the data.")
@@ -110,6 +114,7 @@ var (
 	descCacheHits   = desc("store_cache_hits_total", "Blocks found in the cache.")
 	descCacheMisses = desc("store_cache_misses_total", "Blocks read from the disk.")
 	descRecovery    = desc("store_recovery_seconds", "How long it took to open the data.")
+	descCorruptions = desc("store_corruptions_total", "Reads that met damaged data. The server stops after the first.")
 )
 
 // Collect reads everything.
@@ -138,7 +143,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(descCommits, float64(en.Commits))
 	counter(descCommitted, float64(en.Batched))
 	counter(descCommitBytes, float64(st.CommittedBytes))
-	ch <- prometheus.MustNewConstSummary(descFsync, st.SyncCount, st.SyncDuration.Seconds(), nil)
+	ch <- durations(descFsync, &st.Syncs, commandPowers)
 	gauge(descFsyncMax, st.SyncMax.Seconds())
 	gauge(descBytes, float64(st.DiskBytes), "disk")
 	gauge(descBytes, float64(st.WALBytes), "log")
@@ -153,6 +158,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descTables, float64(st.Tables))
 	gauge(descTombstones, float64(st.Tombstones))
 	counter(descErrors, float64(st.BackgroundErrors))
+	counter(descCorruptions, float64(st.Corruptions))
 	counter(descCacheHits, float64(st.CacheHits))
 	counter(descCacheMisses, float64(st.CacheMisses))
 	gauge(descRecovery, c.Recovery.Seconds())
@@ -161,6 +167,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(descFree, float64(free))
 		}
 	}
+	c.times(ch)
 	c.queues(ch)
 }
 

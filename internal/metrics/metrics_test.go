@@ -71,13 +71,14 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t)
 		do(t, e, push("a"), push("a"), push("b"), &job.Pause{Namespace: "ns", Queue: "b"},
-			&job.Fetch{Namespace: "ns", Queues: []string{"a"}, Max: 1, DefaultLease: time.Hour})
+			&job.Fetch{Namespace: "ns", Queues: []string{"a"}, Max: 1, DefaultLease: time.Hour, Door: 4})
 		testkit.Advance(t, 90*time.Second)
 		text := scrape(t, Options{
 			Engine: e, Version: "1.2.3", Durability: "fsync", Recovery: 1500 * time.Millisecond,
 			Connections: func() []Connections { return []Connections{{"one", 2, 3, 4}} },
 			FreeBytes:   func() (uint64, error) { return 12345, nil },
 			Ready:       func() bool { return true },
+			DoorName:    func(d job.Door) string { return fmt.Sprint("door", d) },
 		})
 		for _, want := range []string{
 			`millrace_jobs_enqueued_total{namespace="ns",queue="a"} 2`,
@@ -99,6 +100,12 @@ func TestMetrics(t *testing.T) {
 			`millrace_store_disk_free_bytes 12345`,
 			`millrace_store_recovery_seconds 1.5`,
 			`millrace_ready 1`,
+			`millrace_job_wait_seconds_bucket{namespace="ns",protocol="door4",queue="a",le="0.0009765625"} 1`,
+			`millrace_job_wait_seconds_count{namespace="ns",protocol="door4",queue="a"} 1`,
+			`millrace_job_run_seconds_count{namespace="ns",protocol="door4",queue="a"} 0`,
+			`millrace_commands_total{command="push",protocol="internal",result="ok"} 3`,
+			`millrace_commands_total{command="fetch",protocol="internal",result="refused"} 0`,
+			`millrace_store_corruptions_total 0`,
 		} {
 			if !strings.Contains(text, want+"\n") {
 				t.Errorf("%s is missing", want)
@@ -106,7 +113,8 @@ func TestMetrics(t *testing.T) {
 		}
 		for _, name := range []string{
 			`millrace_build_info`, `millrace_store_fsync_seconds_sum`, `millrace_store_fsync_seconds_count`, `millrace_store_bytes`,
-			`millrace_store_write_stalls_total`, `millrace_store_commits_total`, `millrace_engine_commands_total`, `go_goroutines`,
+			`millrace_store_write_stalls_total`, `millrace_store_commits_total`, `millrace_store_commit_seconds_bucket`,
+			`millrace_store_commit_batch_jobs_bucket`, `millrace_store_fsync_seconds_bucket`, `millrace_command_seconds_bucket`, `millrace_engine_commands_total`, `go_goroutines`,
 			`process_cpu_seconds_total`,
 		} {
 			if len(series(text, name)) == 0 {

@@ -61,7 +61,7 @@ func bucketOf(d time.Duration) int {
 	}
 	b := math.Float64bits(float64(d)/float64(time.Second)) - 1 // so that a bound is in the bucket that it ends
 	m := b & mantissaMask
-	i := (int(b>>mantissaBits) - exponentBias - firstPower) * perOctave //nolint:gosec // the exponent of a positive number
+	i := (int(b>>mantissaBits) - exponentBias - firstPower) * perOctave
 	switch {
 	case m < quarter:
 		i++
