@@ -23,7 +23,15 @@ const (
 	ActionMove   Action = "move"   // to another queue
 	ActionBury   Action = "bury"   // set aside
 	ActionKick   Action = "kick"   // a buried job is ready again
+	// ActionRespawn makes a dead or failed job ready as if it were new.
+	ActionRespawn Action = "respawn"
 )
+
+// With is what some actions need besides the jobs.
+type With struct {
+	To       string `json:"to,omitempty"`       // move: the queue to move to
+	Attempts uint32 `json:"attempts,omitempty"` // respawn: how many tries it has from now on; zero: as it had
+}
 
 // alive are the states of jobs that have not come to an end.
 var alive = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
@@ -34,31 +42,36 @@ var everyState = alive | job.StatesOf(job.Done, job.Failed, job.Dead)
 // actions are all of them: the states that they apply to, and the command that they are.
 var actions = map[Action]struct {
 	states  job.States
-	command func(ref job.Ref, in job.States, to string) job.Command
+	command func(ref job.Ref, in job.States, with With) job.Command
 }{
-	ActionRetry: {job.StatesOf(job.Retrying, job.Failed, job.Dead), func(ref job.Ref, in job.States, _ string) job.Command {
+	ActionRetry: {job.StatesOf(job.Retrying, job.Failed, job.Dead), func(ref job.Ref, in job.States, _ With) job.Command {
 		return &job.Promote{Ref: ref, In: in, Place: job.PlaceTail}
 	}},
-	ActionRun: {job.StatesOf(job.Scheduled), func(ref job.Ref, in job.States, _ string) job.Command {
+	ActionRun: {job.StatesOf(job.Scheduled), func(ref job.Ref, in job.States, _ With) job.Command {
 		return &job.Promote{Ref: ref, In: in, Place: job.PlaceTail}
 	}},
-	ActionKill: {alive, func(ref job.Ref, in job.States, _ string) job.Command {
+	ActionKill: {alive, func(ref job.Ref, in job.States, _ With) job.Command {
 		return &job.Kill{Ref: ref, In: in}
 	}},
-	ActionCancel: {alive, func(ref job.Ref, in job.States, _ string) job.Command {
+	ActionCancel: {alive, func(ref job.Ref, in job.States, _ With) job.Command {
 		return &job.Delete{Ref: ref, In: in, Need: job.NeedAny}
 	}},
-	ActionDelete: {everyState, func(ref job.Ref, in job.States, _ string) job.Command {
+	ActionDelete: {everyState, func(ref job.Ref, in job.States, _ With) job.Command {
 		return &job.Delete{Ref: ref, In: in, Need: job.NeedAny}
 	}},
-	ActionMove: {everyState &^ job.StatesOf(job.Leased), func(ref job.Ref, in job.States, to string) job.Command {
-		return &job.Move{Ref: ref, In: in, Queue: to}
+	ActionMove: {everyState &^ job.StatesOf(job.Leased), func(ref job.Ref, in job.States, with With) job.Command {
+		return &job.Move{Ref: ref, In: in, Queue: with.To}
 	}},
-	ActionBury: {alive &^ job.StatesOf(job.Buried), func(ref job.Ref, in job.States, _ string) job.Command {
+	ActionBury: {alive &^ job.StatesOf(job.Buried), func(ref job.Ref, in job.States, _ With) job.Command {
 		return &job.Bury{Ref: ref, In: in, Need: job.NeedAny}
 	}},
-	ActionKick: {job.StatesOf(job.Buried), func(ref job.Ref, _ job.States, _ string) job.Command {
+	ActionKick: {job.StatesOf(job.Buried), func(ref job.Ref, _ job.States, _ With) job.Command {
 		return &job.Kick{Ref: ref, One: true}
+	}},
+	ActionRespawn: {job.StatesOf(job.Failed, job.Dead), func(ref job.Ref, in job.States, with With) job.Command {
+		return &job.Respawn{
+			Ref: ref, One: true, In: in, Attempts: with.Attempts, OwnAttempts: with.Attempts == 0, OwnExpiry: true,
+		}
 	}},
 }
 
@@ -79,8 +92,8 @@ func (a Action) Applies(state string) bool {
 	return ok && known && act.states.Allow(s)
 }
 
-// check refuses an action that is none, and one that lacks the queue to move to.
-func (a Action) check(to string) error {
+// check refuses an action that is none, and one that lacks what it needs or has what another one needs.
+func (a Action) check(with With) error {
 	if _, ok := actions[a]; !ok {
 		names := make([]string, 0, len(actions))
 		for _, name := range Actions() {
@@ -88,10 +101,13 @@ func (a Action) check(to string) error {
 		}
 		return invalid("action: %q is none of %s", a, strings.Join(names, ", "))
 	}
-	if (a == ActionMove) != (to != "") {
+	if (a == ActionMove) != (with.To != "") {
 		return invalid("to: the action move, and no other, needs the name of a queue")
 	}
-	return checkName("to", to)
+	if a != ActionRespawn && with.Attempts != 0 {
+		return invalid("attempts: only the action respawn gives jobs new tries")
+	}
+	return checkName("to", with.To)
 }
 
 // nameMax bounds the name of a queue.
@@ -114,7 +130,7 @@ type Target struct {
 }
 
 // command makes the command of an action.
-func (a Action) command(t Target, to string) (job.Command, error) {
+func (a Action) command(t Target, with With) (job.Command, error) {
 	act := actions[a]
 	in := act.states
 	if t.State != "" {
@@ -130,12 +146,12 @@ func (a Action) command(t Target, to string) (job.Command, error) {
 	if t.ID == 0 {
 		return nil, invalid("id: it is missing")
 	}
-	return act.command(job.ByID(t.Namespace, t.Queue, t.ID), in, to), nil
+	return act.command(job.ByID(t.Namespace, t.Queue, t.ID), in, with), nil
 }
 
 // Act does something to one job.
-func (s *Service) Act(ctx context.Context, a Action, t Target, to string) error {
-	if err := a.check(to); err != nil {
+func (s *Service) Act(ctx context.Context, a Action, t Target, with With) error {
+	if err := a.check(with); err != nil {
 		return err
 	}
 	if t.Queue == "" {
@@ -145,7 +161,7 @@ func (s *Service) Act(ctx context.Context, a Action, t Target, to string) error 
 		}
 		t = found[0]
 	}
-	cmd, err := a.command(t, to)
+	cmd, err := a.command(t, with)
 	if err != nil {
 		return err
 	}
@@ -207,8 +223,8 @@ type Outcome struct {
 
 // ActAll does the same to several jobs, and tells of each what became of it. If the request
 // itself is wrong, nothing is done to any of them.
-func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, to string) ([]Outcome, error) {
-	if err := a.check(to); err != nil {
+func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, with With) ([]Outcome, error) {
+	if err := a.check(with); err != nil {
 		return nil, err
 	}
 	if len(targets) == 0 || len(targets) > targetMax {
@@ -220,7 +236,7 @@ func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, to str
 	}
 	cmds := make([]job.Command, 0, len(targets))
 	for i, t := range targets {
-		cmd, err := a.command(t, to)
+		cmd, err := a.command(t, with)
 		if err != nil {
 			if p, ok := errors.AsType[*Problem](err); ok {
 				return nil, invalid("jobs: number %d: %s", i+1, p.Detail)

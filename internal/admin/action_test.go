@@ -25,6 +25,8 @@ var outcomes = map[Action]map[string]string{
 	},
 	ActionBury: {"scheduled": "buried", "blocked": "buried", "ready": "buried", "leased": "buried", "retrying": "buried"},
 	ActionKick: {"buried": "ready"},
+
+	ActionRespawn: {"failed": "ready", "dead": "ready"},
 }
 
 // TestActions tries every action on a job in every state: with the state that it is in, without one, and with
@@ -106,6 +108,28 @@ func TestMoveGoesThere(t *testing.T) {
 	}
 }
 
+// A respawned job has no tries counted, and as many of them as are given, or as it had.
+func TestRespawnGivesTries(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{}, HandlerOptions{})
+	for _, tt := range []struct {
+		with string
+		max  uint32
+	}{{"", 3}, {`,"attempts":0`, 3}, {`,"attempts":7`, 7}} {
+		id := f.push(job.Spec{Policy: job.Policy{MaxAttempts: 3, MaxFails: 1, Exhaust: job.ExhaustDead}})
+		f.fetch("q")
+		f.do(&job.Fail{Ref: job.ByID("ns", "q", id), Need: job.NeedLeased})
+		target := fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", id)
+		f.want(200, "POST", target+"/actions", `{"action":"respawn","state":"dead"`+tt.with+`}`, nil)
+		var d JobDetail
+		f.want(200, "GET", target+"?queue=q", "", &d)
+		if d.State != "ready" || d.Attempts != 0 || d.Fails != 0 || d.Policy.MaxAttempts != tt.max {
+			t.Errorf("%s: %s, %d tries of %d, %d failures", tt.with, d.State, d.Attempts, d.Policy.MaxAttempts, d.Fails)
+		}
+		f.do(&job.Delete{Ref: job.ByID("ns", "q", id), Need: job.NeedAny})
+	}
+}
+
 func TestRefusedActions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{}, HandlerOptions{})
@@ -123,6 +147,9 @@ func TestRefusedActions(t *testing.T) {
 		{"unknown state", one, `{"action":"kill","state":"tired"}`, 400, "tired"},
 		{"move nowhere", one, `{"action":"move"}`, 400, "to:"},
 		{"kill to somewhere", one, `{"action":"kill","to":"x"}`, 400, "to:"},
+		{"kill with tries", one, `{"action":"kill","attempts":2}`, 400, "attempts:"},
+		{"respawn with fewer than no tries", one, `{"action":"respawn","attempts":-1}`, 400, "cannot be read"},
+		{"respawn what is ready", one, `{"action":"respawn"}`, 409, "nothing was done"},
 		{"move to a long name", one, `{"action":"move","to":"` + strings.Repeat("x", 256) + `"}`, 400, "longer"},
 		{"unknown field", one, `{"action":"kill","colour":1}`, 400, "colour"},
 		{"not JSON", one, `kill`, 400, "cannot be read"},

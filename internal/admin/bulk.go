@@ -30,9 +30,9 @@ const (
 // Bulk is an action on all jobs that fit a filter. It concerns the jobs that are in a state to which
 // the action applies when it begins, as far as they still are when their turn comes.
 type Bulk struct {
-	ID      string     `json:"id"`
-	Action  Action     `json:"action"`
-	To      string     `json:"to,omitempty"`
+	ID     string `json:"id"`
+	Action Action `json:"action"`
+	With
 	Filter  Filter     `json:"filter"`
 	State   BulkState  `json:"state"`
 	Created time.Time  `json:"created"`
@@ -63,14 +63,9 @@ const (
 	bulkKeptMax = 100            // that have
 	bulkKeptFor = 24 * time.Hour // after their end
 
-	// A bulk action looks at so many jobs at a time, and finds so many at most. A step acts on a few of them,
-	// because that holds up everybody else. Between steps it rests, some times as long as the step took.
-	bulkExamine = 200
-	bulkLoad    = 40
-	bulkFind    = 40
-	bulkAct     = 10
-	bulkRest    = 2
-	bulkRestMin = time.Millisecond
+	// A bulk action finds the jobs of so many steps at a time, and looks at so many for each of those.
+	bulkFind    = 4
+	bulkExamine = 5
 )
 
 // bulkRunner runs the bulk actions, one at a time, the oldest first.
@@ -80,6 +75,7 @@ type bulkRunner struct {
 
 	step sync.Mutex // held while a step is made; locked before mu
 	todo bulkTodo   // guarded by step
+	pace pace       // guarded by step
 
 	mu       sync.Mutex // guards what follows
 	all      map[string]*bulkRecord
@@ -118,8 +114,8 @@ func (r *bulkRunner) init(s *Service) error {
 }
 
 // StartBulk begins an action on all jobs that fit a filter.
-func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, to string) (Bulk, error) {
-	if err := a.check(to); err != nil {
+func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, with With) (Bulk, error) {
+	if err := a.check(with); err != nil {
 		return Bulk{}, err
 	}
 	m, err := bulkMatcher(a, f)
@@ -128,11 +124,11 @@ func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, to string) 
 	}
 	r := &s.bulk
 	b := &bulkRecord{
-		Bulk:  Bulk{Action: a, To: to, Filter: f, State: BulkWaiting, Created: time.Now().UTC()},
+		Bulk:  Bulk{Action: a, With: with, Filter: f, State: BulkWaiting, Created: time.Now().UTC()},
 		Begun: s.engine.Now(), At: position{List: "bulk"},
 	}
 	if err := s.view(func(v *engine.View) error {
-		sc := &scan{view: v, match: m, skip: to}
+		sc := &scan{view: v, match: m, skip: with.To}
 		err := sc.count()
 		b.At.Total, b.Total = sc.at.Total, sc.at.Total
 		return err

@@ -26,7 +26,7 @@ func (r *bulkRunner) run(ctx context.Context) {
 			<-ctx.Done() // the engine takes nothing more: the server stops
 			return
 		}
-		if !rest(ctx, max(bulkRestMin, bulkRest*time.Since(began))) {
+		if !rest(ctx, restAfter(time.Since(began))) {
 			return
 		}
 	}
@@ -103,10 +103,11 @@ func (r *bulkRunner) find(b *bulkRecord) error {
 		return err
 	}
 	todo := bulkTodo{of: b.ID, fresh: true}
+	most := bulkFind * max(r.pace.jobs(), paceBusy)
 	err = r.s.view(func(v *engine.View) error {
 		sc := &scan{
 			view: v, match: m, at: b.At, skip: b.To, find: r.s.opts.FindID, bodies: m.whole(),
-			limits: scanLimits{hits: bulkFind, examine: bulkExamine, load: bulkLoad},
+			limits: scanLimits{hits: most, examine: bulkExamine * most, load: most},
 		}
 		sc.found = func(j *job.Job) {
 			// A job that entered its state later was not there when the action began, or has been acted on.
@@ -127,7 +128,7 @@ func (r *bulkRunner) find(b *bulkRecord) error {
 // has stopped. The first few also keep how far the action was before: after a crash it goes on from
 // there, and passes over what it has done, because that is in another state or place.
 func (r *bulkRunner) act(ctx context.Context, b *bulkRecord) bool {
-	few := r.todo.jobs[:min(len(r.todo.jobs), bulkAct)]
+	few := r.todo.jobs[:min(len(r.todo.jobs), r.pace.jobs())]
 	r.todo.jobs = r.todo.jobs[len(few):]
 	var cmds []job.Command
 	if r.todo.fresh && len(few) > 0 {
@@ -135,14 +136,17 @@ func (r *bulkRunner) act(ctx context.Context, b *bulkRecord) bool {
 	}
 	kept := len(cmds)
 	for _, t := range few {
-		cmd, err := b.Action.command(t, b.To)
+		cmd, err := b.Action.command(t, b.With)
 		if err != nil {
 			panic("admin: a job that was found cannot be acted on: " + err.Error()) // the matcher allows no other state
 		}
 		cmds = append(cmds, cmd)
 	}
 	if len(few) > 0 {
-		for _, res := range r.s.engine.NewCaller().Do(context.WithoutCancel(ctx), cmds...)[kept:] {
+		began := time.Now()
+		results := r.s.engine.NewCaller().Do(context.WithoutCancel(ctx), cmds...)
+		r.pace.done(time.Since(began), len(cmds), r.s.engine.Stats().Commands)
+		for _, res := range results[kept:] {
 			switch {
 			case res.Err == nil:
 				b.Done++

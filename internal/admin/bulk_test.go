@@ -56,7 +56,7 @@ func (f *fixture) until(id string) Bulk {
 		if b.ended() {
 			return b
 		}
-		testkit.Advance(f.t, bulkRestMin)
+		testkit.Advance(f.t, paceRestMin)
 	}
 	f.t.Fatal("the bulk action does not end")
 	return Bulk{}
@@ -67,17 +67,17 @@ func TestBulk(t *testing.T) {
 	tests := []struct {
 		name   string
 		action Action
-		to     string
+		with   With
 		filter Filter
 		done   uint64
 		total  uint64
 		a, b   [3]uint64 // ready, scheduled and dead afterwards
 	}{
-		{"kill everything of a queue", ActionKill, "", Filter{Namespace: "ns", Queue: "a"}, n, n, [3]uint64{0, 0, n}, [3]uint64{n * 3 / 4, n / 4, 0}},
-		{"delete what is ready, everywhere", ActionDelete, "", Filter{States: []string{"ready"}}, n * 3 / 2, n * 3 / 2, [3]uint64{0, n / 4, 0}, [3]uint64{0, n / 4, 0}},
-		{"run what is scheduled", ActionRun, "", Filter{Queue: "b"}, n / 4, n / 4, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n, 0, 0}},
-		{"move by body", ActionMove, "b", Filter{Body: "odd"}, n / 2, n, [3]uint64{n / 4, n / 4, 0}, [3]uint64{n * 5 / 4, n / 4, 0}},
-		{"nothing fits", ActionKick, "", Filter{}, 0, 0, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n * 3 / 4, n / 4, 0}},
+		{"kill everything of a queue", ActionKill, With{}, Filter{Namespace: "ns", Queue: "a"}, n, n, [3]uint64{0, 0, n}, [3]uint64{n * 3 / 4, n / 4, 0}},
+		{"delete what is ready, everywhere", ActionDelete, With{}, Filter{States: []string{"ready"}}, n * 3 / 2, n * 3 / 2, [3]uint64{0, n / 4, 0}, [3]uint64{0, n / 4, 0}},
+		{"run what is scheduled", ActionRun, With{}, Filter{Queue: "b"}, n / 4, n / 4, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n, 0, 0}},
+		{"move by body", ActionMove, With{To: "b"}, Filter{Body: "odd"}, n / 2, n, [3]uint64{n / 4, n / 4, 0}, [3]uint64{n * 5 / 4, n / 4, 0}},
+		{"nothing fits", ActionKick, With{}, Filter{}, 0, 0, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n * 3 / 4, n / 4, 0}},
 	}
 	t.Parallel()
 	for _, tt := range tests {
@@ -86,7 +86,7 @@ func TestBulk(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, Options{}, HandlerOptions{})
 				f.fill(n, "a", "b")
-				started, err := f.service.StartBulk(t.Context(), tt.action, tt.filter, tt.to)
+				started, err := f.service.StartBulk(t.Context(), tt.action, tt.filter, tt.with)
 				if err != nil || started.ended() || started.Total != tt.total {
 					t.Fatalf("%+v, %v", started, err)
 				}
@@ -109,11 +109,11 @@ func TestBulkLeavesWhatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, HandlerOptions{})
 		f.fill(1000, "a")
-		b, err := f.service.StartBulk(t.Context(), ActionDelete, Filter{}, "")
+		b, err := f.service.StartBulk(t.Context(), ActionDelete, Filter{}, With{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		testkit.Advance(t, 2*bulkRestMin)
+		testkit.Advance(t, 2*paceRestMin)
 		late := f.push(job.Spec{Queue: "a"})
 		f.push(job.Spec{Queue: "b"})
 		if end := f.until(b.ID); end.Done != 1000 {
@@ -135,7 +135,7 @@ func TestBulkCancel(t *testing.T) {
 		var b, second Bulk
 		f.want(202, "POST", "/api/v1/bulk", `{"action":"kill","filter":{"queue":"a"}}`, &b)
 		f.want(202, "POST", "/api/v1/bulk", `{"action":"delete","filter":{"queue":"a"}}`, &second)
-		testkit.Advance(t, 30*bulkRestMin)
+		testkit.Advance(t, 30*paceRestMin)
 		var running Bulk
 		f.want(200, "GET", "/api/v1/bulk/"+b.ID, "", &running)
 		if running.State != BulkRunning || running.Done == 0 || running.Done >= 10_000 || running.Total != 10_000 {
@@ -174,15 +174,15 @@ func TestBulkRestart(t *testing.T) {
 		st := memstore.New()
 		f := openFixture(t, st, Options{}, HandlerOptions{})
 		f.fill(10_000, "a")
-		b, err := f.service.StartBulk(t.Context(), ActionMove, Filter{Namespace: "ns", States: []string{"ready", "scheduled"}}, "z")
+		b, err := f.service.StartBulk(t.Context(), ActionMove, Filter{Namespace: "ns", States: []string{"ready", "scheduled"}}, With{To: "z"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended, err := f.service.StartBulk(t.Context(), ActionKick, Filter{}, "")
+		ended, err := f.service.StartBulk(t.Context(), ActionKick, Filter{}, With{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		testkit.Advance(t, 55*bulkRestMin)
+		testkit.Advance(t, 55*paceRestMin)
 		f.close()
 		e, err := engine.Open(engine.Options{Store: st, Durability: engine.DurabilityNone})
 		if err != nil {
@@ -197,7 +197,7 @@ func TestBulkRestart(t *testing.T) {
 		}
 		again := openFixture(t, st, Options{}, HandlerOptions{})
 		end := again.until(b.ID)
-		if end.State != BulkDone || end.Total != 10_000 || end.Done > 10_000 || end.Done < 10_000-bulkFind || end.Examined < end.Total {
+		if end.State != BulkDone || end.Total != 10_000 || end.Done > 10_000 || end.Done < 10_000-bulkFind*paceIdle || end.Examined < end.Total {
 			t.Errorf("%+v", end)
 		}
 		if again.counts("a") != [3]uint64{} || again.counts("z") != [3]uint64{7500, 2500, 0} {
@@ -207,7 +207,7 @@ func TestBulkRestart(t *testing.T) {
 			t.Errorf("moved %d times, %v", z.Totals[job.CountMoved], err)
 		}
 		again.until(ended.ID)
-		next, err := again.service.StartBulk(t.Context(), ActionKick, Filter{}, "")
+		next, err := again.service.StartBulk(t.Context(), ActionKick, Filter{}, With{})
 		if err != nil || compareIDs(next.ID, ended.ID) <= 0 {
 			t.Errorf("the next id is %s after %s, %v", next.ID, ended.ID, err)
 		}
@@ -229,7 +229,7 @@ func TestBulkKeepsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, HandlerOptions{})
 		for i := range bulkKeptMax + 20 {
-			b, err := f.service.StartBulk(t.Context(), ActionKick, Filter{Queue: fmt.Sprint(i)}, "")
+			b, err := f.service.StartBulk(t.Context(), ActionKick, Filter{Queue: fmt.Sprint(i)}, With{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +253,7 @@ func TestBulkKeepsRest(t *testing.T) {
 			t.Errorf("%d are kept: %v", len(all), all)
 		}
 		testkit.Advance(t, bulkKeptFor+time.Hour)
-		b, err := f.service.StartBulk(t.Context(), ActionKick, Filter{}, "")
+		b, err := f.service.StartBulk(t.Context(), ActionKick, Filter{}, With{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,6 +295,36 @@ func TestRefusedBulk(t *testing.T) {
 			f.want(202, "POST", "/api/v1/bulk", `{"action":"kill"}`, nil)
 		}
 		f.want(429, "POST", "/api/v1/bulk", `{"action":"kill"}`, nil)
+		f.close()
+	})
+}
+
+// Dead jobs come back as if they were new.
+func TestBulkRespawn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{}, HandlerOptions{})
+		f.fill(100, "a")
+		for _, step := range []struct {
+			action Action
+			with   With
+		}{{ActionKill, With{}}, {ActionRespawn, With{Attempts: 4}}} {
+			b, err := f.service.StartBulk(t.Context(), step.action, Filter{Queue: "a"}, step.with)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b = f.until(b.ID); b.State != BulkDone || b.Done != 100 || b.With != step.with {
+				t.Errorf("%+v", b)
+			}
+		}
+		page, err := f.service.Jobs(Filter{Queue: "a", States: []string{"ready"}}, PageOf{Limit: PageMax})
+		if err != nil || len(page.Jobs) != 100 {
+			t.Fatalf("%d jobs, %v", len(page.Jobs), err)
+		}
+		d, err := f.service.Job("ns", "a", page.Jobs[0].ID)
+		if err != nil || d.Policy.MaxAttempts != 4 {
+			t.Errorf("%+v, %v", d.Policy, err)
+		}
 		f.close()
 	})
 }

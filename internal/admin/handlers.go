@@ -141,15 +141,15 @@ func (c *call) actOnJob() error {
 	}
 	var in struct {
 		Action Action `json:"action"`
-		To     string `json:"to"`
-		Queue  string `json:"queue"`
-		State  string `json:"state"`
+		With
+		Queue string `json:"queue"`
+		State string `json:"state"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
 	t := Target{Namespace: c.r.PathValue("namespace"), Queue: in.Queue, ID: id, State: in.State}
-	if err := c.Act(c.r.Context(), in.Action, t, in.To); err != nil {
+	if err := c.Act(c.r.Context(), in.Action, t, in.With); err != nil {
 		return err
 	}
 	return c.answer(http.StatusOK, Outcome{Namespace: t.Namespace, ID: id, Done: true})
@@ -157,14 +157,14 @@ func (c *call) actOnJob() error {
 
 func (c *call) actOnJobs() error {
 	var in struct {
-		Action Action   `json:"action"`
-		To     string   `json:"to"`
-		Jobs   []Target `json:"jobs"`
+		Action Action `json:"action"`
+		With
+		Jobs []Target `json:"jobs"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	outcomes, err := c.ActAll(c.r.Context(), in.Action, in.Jobs, in.To)
+	outcomes, err := c.ActAll(c.r.Context(), in.Action, in.Jobs, in.With)
 	return c.result(struct {
 		Jobs []Outcome `json:"jobs"`
 	}{outcomes}, err)
@@ -181,13 +181,13 @@ func (c *call) listBulk() error {
 func (c *call) startBulk() error {
 	var in struct {
 		Action Action `json:"action"`
-		To     string `json:"to"`
+		With
 		Filter Filter `json:"filter"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	b, err := c.StartBulk(c.r.Context(), in.Action, in.Filter, in.To)
+	b, err := c.StartBulk(c.r.Context(), in.Action, in.Filter, in.With)
 	if err != nil {
 		return err
 	}

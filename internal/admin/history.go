@@ -11,6 +11,7 @@ import (
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/timing"
 )
 
 // resolution is one of the rings of the history: so many slots of so long.
@@ -39,14 +40,21 @@ type Point struct {
 	Failed  uint64            `json:"failed"`
 	Died    uint64            `json:"died"`
 	Expired uint64            `json:"expired"`
+	Wait    *Wait             `json:"wait,omitempty"`
 	Counts  map[string]uint64 `json:"counts"` // jobs by state
+
+	wait timing.Histogram // Wait while the slot is not over
 }
 
-func (p *Point) add(t *tally, counts map[string]uint64) {
+func (p *Point) add(t *tally, counts map[string]uint64, wait *timing.Histogram) {
 	for i, at := range []*uint64{&p.Pushed, &p.Fetched, &p.Acked, &p.Failed, &p.Died, &p.Expired} {
 		*at += t[i]
 	}
 	p.Counts = counts
+	if wait.Count > 0 {
+		p.wait.Add(wait)
+		p.Wait = waitOf(&p.wait)
+	}
 }
 
 // history collects the slots that are not over yet. It is owned by the sampler's goroutine.
@@ -78,8 +86,8 @@ func (h *history) load(now time.Time) error {
 	return nil
 }
 
-// add counts a sample, and writes the slots that are over.
-func (h *history) add(ctx context.Context, now time.Time, t tally, counts *[job.StateCount]uint64) error {
+// add counts a sample, and returns the commands that keep the slots that are over.
+func (h *history) add(now time.Time, t tally, counts *[job.StateCount]uint64, wait *timing.Histogram) []job.Command {
 	var over []job.Command
 	names := countsOf(counts)
 	for i := range resolutions {
@@ -92,20 +100,21 @@ func (h *history) add(ctx context.Context, now time.Time, t tally, counts *[job.
 		if h.open[i] == nil {
 			h.open[i] = &Point{At: begin}
 		}
-		h.open[i].add(&t, names)
+		h.open[i].add(&t, names, wait)
 	}
-	return h.keep(ctx, over)
+	return over
 }
 
-// flush writes the slots that are not over, so that a restart can take them up.
-func (h *history) flush(ctx context.Context) error {
+// flush returns the commands that keep the slots that are not over, so that a restart can take them up. How long jobs
+// waited in them begins anew.
+func (h *history) flush() []job.Command {
 	var all []job.Command
 	for i := range resolutions {
 		if p := h.open[i]; p != nil {
 			all = append(all, resolutions[i].write(p))
 		}
 	}
-	return h.keep(ctx, all)
+	return all
 }
 
 func (r *resolution) write(p *Point) job.Command {

@@ -47,10 +47,11 @@ const (
 	pathAPI   = "/api/v1"
 	pathQueue = pathAPI + "/namespaces/{namespace}/queues/{queue}"
 	pathJob   = pathAPI + "/namespaces/{namespace}/jobs/{id}"
+	pathToken = pathAPI + "/tokens/{token}"
 )
 
 // routes are all calls of the API, in the order of its document.
-var routes = []route{
+var routes = append([]route{
 	{http.MethodGet, pathAPI + "/server", auth.RoleRead, nil, (*call).getServer},
 	{http.MethodGet, pathAPI + "/namespaces", auth.RoleRead, listParams, (*call).listNamespaces},
 	{http.MethodGet, pathAPI + "/queues", auth.RoleRead, append([]string{"namespace", "name"}, listParams...), (*call).listQueues},
@@ -75,16 +76,23 @@ var routes = []route{
 	{http.MethodGet, pathAPI + "/connections", auth.RoleRead, nil, (*call).listConnections},
 	{http.MethodGet, pathAPI + "/batches", auth.RoleRead, append([]string{"namespace"}, listParams...), (*call).listBatches},
 	{http.MethodGet, pathAPI + "/namespaces/{namespace}/batches/{batch}", auth.RoleRead, nil, (*call).getBatch},
+	{http.MethodGet, pathAPI + "/tokens", auth.RoleRead, append([]string{"namespace", "pool"}, listParams...), (*call).listTokens},
+	{http.MethodPost, pathAPI + "/tokens", auth.RoleOperator, nil, (*call).addToken},
+	{http.MethodGet, pathToken, auth.RoleRead, nil, (*call).getToken},
+	{http.MethodDelete, pathToken, auth.RoleOperator, nil, (*call).dropToken},
+	{http.MethodPut, pathToken + "/limits", auth.RoleOperator, nil, (*call).setTokenLimits},
+	{http.MethodDelete, pathToken + "/limits", auth.RoleOperator, nil, (*call).dropTokenLimits},
 	{http.MethodGet, pathAPI + "/storage", auth.RoleRead, nil, (*call).getStorage},
 	{http.MethodGet, pathAPI + "/settings", auth.RoleRead, nil, (*call).getSettings},
 	{http.MethodGet, pathAPI + "/live", auth.RoleRead, nil, (*call).getLive},
 	{http.MethodGet, pathAPI + "/events", auth.RoleRead, nil, (*call).streamEvents},
 	{http.MethodGet, pathAPI + "/history", auth.RoleRead, []string{"resolution"}, (*call).getHistory},
+	{http.MethodGet, pathAPI + "/history/parts", auth.RoleRead, []string{"period"}, (*call).getParts},
 	{http.MethodGet, "/openapi.json", auth.RoleNone, nil, (*call).getDocument},
 	{http.MethodGet, "/livez", auth.RoleNone, nil, (*call).getLivez},
 	{http.MethodGet, "/readyz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
 	{http.MethodGet, "/healthz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
-}
+}, workRoutes...)
 
 // call is one request.
 type call struct {
@@ -167,7 +175,7 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 		refuse(w, p)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, bodyMax)
+	r.Body = http.MaxBytesReader(w, r.Body, rt.sizeMax())
 	err := c.checkParams(rt)
 	if err == nil {
 		err = rt.handle(c)
@@ -175,7 +183,7 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 	if err != nil {
 		c.fail(err)
 	}
-	if rt.role == auth.RoleOperator {
+	if rt.role == auth.RoleOperator && !rt.routine() {
 		s.log.Info("operator request", slog.String("method", rt.method), slog.String("path", r.URL.Path),
 			slog.String("remote", r.RemoteAddr), slog.Bool("accepted", err == nil))
 	}
@@ -216,7 +224,7 @@ func Guard(login *auth.Login, needs auth.Role, h http.Handler) http.Handler {
 func (c *call) fail(err error) {
 	p, fault := asProblem(err)
 	if fault {
-		c.log.Error("operator request failed", slog.String("method", c.r.Method), slog.String("path", c.r.URL.Path), slog.Any("error", err))
+		c.logFault(err)
 	}
 	writeProblem(c.w, p)
 }
@@ -307,10 +315,7 @@ func (c *call) id() (job.ID, error) {
 func (c *call) decode(value any) error {
 	body, err := io.ReadAll(c.r.Body)
 	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return problemTooLarge.problem("at most %d bytes are read", bodyMax)
-		}
-		return invalid("the request was cut short")
+		return c.cutShort(err)
 	}
 	if len(body) == 0 {
 		return nil

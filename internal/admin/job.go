@@ -63,6 +63,8 @@ type Content struct {
 	Base64 []byte          `json:"base64"`
 	JSON   json.RawMessage `json:"json,omitempty"`
 	Text   *string         `json:"text,omitempty"`
+	// Decoded shows MessagePack as text that is like JSON. If it is too long, an ellipsis ends it.
+	Decoded *string `json:"decoded,omitempty"`
 	// Truncated tells that only the beginning is here.
 	Truncated bool `json:"truncated"`
 }
@@ -120,6 +122,7 @@ type Backoff struct {
 const (
 	previewMax = 200     // bytes of a body that a list shows
 	contentMax = 1 << 20 // bytes of a body or result that a job shows
+	decodedMax = 256 << 10
 )
 
 var (
@@ -225,6 +228,16 @@ func (s *Service) lease(l *job.Lease, workers map[job.Holder]string) *Lease {
 // preview returns the beginning of a body that is text.
 func preview(j *job.Job) string {
 	b := j.Body
+	if j.BodyKind == job.BodyMsgpack {
+		text, cut, ok := unpack(b, previewMax, false)
+		switch {
+		case !ok:
+			return ""
+		case cut:
+			return text + "…"
+		}
+		return text
+	}
 	cut := len(b) > previewMax
 	if cut {
 		b = b[:previewMax]
@@ -232,7 +245,7 @@ func preview(j *job.Job) string {
 			b = b[:len(b)-1]
 		}
 	}
-	if j.BodyKind == job.BodyMsgpack || !printable(b) {
+	if !printable(b) {
 		return ""
 	}
 	if cut {
@@ -312,6 +325,12 @@ func content(b []byte, kind job.BodyKind) *Content {
 	}
 	switch {
 	case kind == job.BodyMsgpack:
+		if text, cut, ok := unpack(c.Base64, decodedMax, true); ok {
+			if cut {
+				text += "\n…"
+			}
+			c.Decoded = &text
+		}
 	case !c.Truncated && isJSON(b):
 		c.JSON = json.RawMessage(b)
 	case printable(c.Base64):

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -32,6 +33,9 @@ type Sample struct {
 	Counts  map[string]uint64 `json:"counts"`  // jobs by state
 	Queues  int               `json:"queues"`  // how many there are
 	Waiting int               `json:"waiting"` // callers that wait for something
+	Wait    *Wait             `json:"wait,omitempty"`
+	// Protocols are those through which something happened.
+	Protocols []ProtocolSample `json:"protocols"`
 	// Busiest are the queues where most happened, at most busiestMax, the busiest first.
 	Busiest []QueueSample `json:"busiest"`
 }
@@ -43,6 +47,7 @@ type QueueSample struct {
 	Rates     Rates  `json:"rates"`
 	Ready     uint64 `json:"ready"`
 	Leased    uint64 `json:"leased"`
+	Wait      *Wait  `json:"wait,omitempty"`
 }
 
 const (
@@ -54,6 +59,14 @@ const (
 
 // counted are the counters that samples and history are made of.
 var counted = [...]job.Counter{job.CountPushed, job.CountFetched, job.CountAcked, job.CountFailed, job.CountDied, job.CountExpired}
+
+// The places of some of them.
+const (
+	tallyPushed = iota
+	tallyFetched
+	tallyAcked
+	tallyFailed
+)
 
 // tally are the values of the counted counters.
 type tally [len(counted)]uint64
@@ -79,7 +92,8 @@ func (t tally) since(before tally) (d tally) {
 
 func (t tally) rates(seconds float64) Rates {
 	return Rates{
-		Pushed: float64(t[0]) / seconds, Fetched: float64(t[1]) / seconds, Acked: float64(t[2]) / seconds, Failed: float64(t[3]) / seconds,
+		Pushed: float64(t[tallyPushed]) / seconds, Fetched: float64(t[tallyFetched]) / seconds, Acked: float64(t[tallyAcked]) / seconds,
+		Failed: float64(t[tallyFailed]) / seconds,
 	}
 }
 
@@ -94,6 +108,8 @@ type sampler struct {
 	// Owned by the goroutine of run.
 	before map[queueName]tally
 	at     time.Time
+	meter  meter
+	parts  partsHistory
 
 	mu      sync.Mutex // guards what follows
 	queues  map[queueName]Rates
@@ -105,12 +121,12 @@ type sampler struct {
 
 func (sm *sampler) init(s *Service) {
 	sm.s, sm.changed = s, make(chan struct{})
-	sm.history.engine = s.engine
+	sm.history.engine, sm.parts.engine, sm.meter.engine = s.engine, s.engine, s.engine
 }
 
 // run takes samples until ctx ends. The first only tells where the counters stand.
 func (sm *sampler) run(ctx context.Context) {
-	if err := sm.history.load(time.Now()); err != nil {
+	if err := errors.Join(sm.history.load(time.Now()), sm.parts.load(time.Now())); err != nil {
 		sm.s.log.Warn("cannot read the history", slog.Any("error", err))
 	}
 	wait := time.NewTimer(0)
@@ -118,7 +134,7 @@ func (sm *sampler) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			if err := sm.history.flush(context.WithoutCancel(ctx)); err != nil {
+			if err := sm.history.keep(context.WithoutCancel(ctx), append(sm.history.flush(), sm.parts.flush()...)); err != nil {
 				sm.s.log.Warn("cannot keep the history", slog.Any("error", err))
 			}
 			return
@@ -143,6 +159,11 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 	after := make(map[queueName]tally, len(sm.before))
 	rates := make(map[queueName]Rates)
 	var busy []QueueSample
+	added := make(map[queueName]tally)
+	times := sm.meter.read()
+	if first {
+		times = &metered{}
+	}
 	err := sm.s.view(func(v *engine.View) error {
 		return v.EachQueue("", "", func(q *job.QueueInfo) bool {
 			for i, n := range q.Counts {
@@ -159,8 +180,10 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 				all[i] += d[i]
 			}
 			r := d.rates(seconds)
-			rates[name] = r
-			busy = append(busy, QueueSample{Namespace: q.Namespace, Name: q.Name, Rates: r, Ready: q.Counts[job.Ready], Leased: q.Counts[job.Leased]})
+			rates[name], added[name] = r, d
+			busy = append(busy, QueueSample{
+				Namespace: q.Namespace, Name: q.Name, Rates: r, Ready: q.Counts[job.Ready], Leased: q.Counts[job.Leased], Wait: waitOf(times.queues[name]),
+			})
 			return true
 		})
 	})
@@ -173,9 +196,25 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 	}
 	sm.publish(&Sample{
 		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: countsOf(&counts), Queues: len(after),
-		Waiting: sm.s.engine.Stats().Waiters, Busiest: busiest(busy),
+		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(&times.all), Protocols: sm.s.protocols(times, seconds), Busiest: busiest(busy),
 	}, rates)
-	return sm.history.add(ctx, now, all, &counts)
+	over := sm.history.add(now, all, &counts, &times.all)
+	over = append(over, sm.parts.add(now, func(slot *partsSlot) { sm.s.countParts(slot, times, added) })...)
+	return sm.history.keep(ctx, over)
+}
+
+// countParts adds what happened to protocols and queues to a slot of the history.
+func (s *Service) countParts(slot *partsSlot, times *metered, added map[queueName]tally) {
+	for door, d := range times.doors {
+		if p := slot.of(partName{protocol: s.opts.DoorName(door)}); p != nil {
+			p.add(&d.tally, &d.wait)
+		}
+	}
+	for name, t := range added {
+		if p := slot.of(partName{namespace: name.namespace, queue: name.name}); p != nil {
+			p.add(&t, times.queues[name])
+		}
+	}
 }
 
 func rateOf(t tally, seconds float64) Rates {
@@ -219,10 +258,10 @@ func (s *Service) Live() Sample {
 	s.sampler.mu.Lock()
 	defer s.sampler.mu.Unlock()
 	if s.sampler.latest == nil {
-		return Sample{Counts: countsOf(new([job.StateCount]uint64)), Busiest: []QueueSample{}}
+		return Sample{Counts: countsOf(new([job.StateCount]uint64)), Busiest: []QueueSample{}, Protocols: []ProtocolSample{}}
 	}
 	out := *s.sampler.latest
-	out.Counts, out.Busiest = maps.Clone(out.Counts), slices.Clone(out.Busiest)
+	out.Counts, out.Busiest, out.Protocols = maps.Clone(out.Counts), slices.Clone(out.Busiest), slices.Clone(out.Protocols)
 	return out
 }
 

@@ -72,8 +72,9 @@ func TestDocument(t *testing.T) {
 func testDocument(t *testing.T) {
 	doc := testkit.LoadOpenAPI(t, document)
 	registry := &fakeWorkers{workers: []Worker{{ID: "w1", Hostname: "h", PID: 7, State: "running", Leases: job.Holder{Node: 1, Num: 77}}, {ID: "w2", State: "quiet"}}}
+	tokens := &fakeTokens{tokens: []Token{{Namespace: "ns", Pool: "fast", Secret: "a-token-that-is-long", Exists: true, Limits: &TokenLimits{Reads: 1, Interval: 1}}}}
 	f := newFixture(t, Options{
-		Version: "1.2.3", Durability: "fsync", DataDir: "/data", Workers: []WorkerRegistry{registry},
+		Tokens: tokens, Version: "1.2.3", Durability: "fsync", DataDir: "/data", Workers: []WorkerRegistry{registry},
 		Connections: func() []Connections {
 			return []Connections{{Protocol: "p", Namespace: "ns", Addresses: []string{"a:1"}, Open: 1}}
 		},
@@ -97,7 +98,8 @@ func testDocument(t *testing.T) {
 		full.want(202, "POST", "/api/v1/bulk", `{"action":"kill"}`, nil)
 	}
 	full.service.sampler.streams = streamMax
-	stopped := newFixture(t, Options{}, HandlerOptions{})
+	token := f.service.tokenID(&tokens.tokens[0])
+	stopped := newFixture(t, Options{Tokens: &fakeTokens{err: job.ErrDraining}}, HandlerOptions{})
 	stopped.close()
 	fixtures := map[string]*fixture{"": f, "guarded": guarded, "full": full, "stopped": stopped}
 
@@ -110,8 +112,8 @@ func testDocument(t *testing.T) {
 	}
 	running = list.Bulk[0]
 
-	large := `{"action":"` + strings.Repeat("x", bodyMax) + `"}`
-	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)))
+	large := `{"action":"` + strings.Repeat("x", importBodyMax) + `"}`
+	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token")
 	var asks []ask
 	for _, r := range routes {
 		target := at.Replace(r.path)
@@ -192,12 +194,31 @@ func testDocument(t *testing.T) {
 		{"GET", fmt.Sprintf("/api/v1/namespaces/ns/batches/%d", second), "", 200, ""},
 		{"GET", "/api/v1/namespaces/ns/batches/4711", "", 404, ""},
 		{"GET", "/api/v1/namespaces/ns/batches/1", "", 503, "stopped"},
+		{"GET", "/api/v1/tokens?limit=1", "", 200, ""},
+		{"GET", "/api/v1/tokens", "", 503, "stopped"},
+		{"POST", "/api/v1/tokens", `{"namespace":"ns","description":"d"}`, 201, ""},
+		{"POST", "/api/v1/tokens", `{"namespace":"ns","pool":"fast","description":"d","token":"a-token-that-is-long"}`, 409, ""},
+		{"POST", "/api/v1/tokens", `{"namespace":"ns","description":"d"}`, 503, "stopped"},
+		{"GET", "/api/v1/tokens/" + token, "", 200, ""},
+		{"GET", "/api/v1/tokens/none", "", 404, ""},
+		{"GET", "/api/v1/tokens/none", "", 503, "stopped"},
+		{"PUT", "/api/v1/tokens/" + token + "/limits", `{"reads":1,"writes":2,"interval_seconds":3}`, 200, ""},
+		{"PUT", "/api/v1/tokens/none/limits", `{"reads":1,"writes":2,"interval_seconds":3}`, 404, ""},
+		{"PUT", "/api/v1/tokens/none/limits", `{"reads":1,"writes":2,"interval_seconds":3}`, 503, "stopped"},
+		{"DELETE", "/api/v1/tokens/" + token + "/limits", "", 200, ""},
+		{"DELETE", "/api/v1/tokens/none/limits", "", 404, ""},
+		{"DELETE", "/api/v1/tokens/none/limits", "", 503, "stopped"},
+		{"DELETE", "/api/v1/tokens/" + token, "", 204, ""},
+		{"DELETE", "/api/v1/tokens/none", "", 404, ""},
+		{"DELETE", "/api/v1/tokens/none", "", 503, "stopped"},
 		{"GET", "/api/v1/storage", "", 200, ""},
 		{"GET", "/api/v1/settings", "", 200, ""},
 		{"GET", "/api/v1/live", "", 200, ""},
 		{"GET", "/api/v1/events", "", 429, "full"},
 		{"GET", "/api/v1/history?resolution=10s", "", 200, ""},
 		{"GET", "/api/v1/history", "", 503, "stopped"},
+		{"GET", "/api/v1/history/parts?period=hour", "", 200, ""},
+		{"GET", "/api/v1/history/parts", "", 503, "stopped"},
 		{"GET", "/openapi.json", "", 200, ""},
 		{"GET", "/livez", "", 200, ""},
 		{"GET", "/readyz?verbose", "", 200, ""},
@@ -205,6 +226,7 @@ func testDocument(t *testing.T) {
 		{"GET", "/healthz", "", 200, ""},
 		{"GET", "/healthz", "", 503, "stopped"},
 	}...)
+	asks = append(asks, workAsks(t, f, full)...)
 	for _, state := range slices.Sorted(maps.Keys(ids)) {
 		asks = slices.Insert(asks, 0, ask{"GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", ids[state]), "", 200, ""})
 	}
@@ -214,6 +236,9 @@ func testDocument(t *testing.T) {
 		r := request(t, a.method, a.target, a.body)
 		if a.code == 415 {
 			r.Header.Set("Content-Type", "text/plain")
+		}
+		if a.of != "guarded" && a.code != 415 && a.method == "POST" && strings.HasPrefix(a.target, "/api/v1/imports/") {
+			r.Header.Set("Content-Type", mediaLines)
 		}
 		if a.code == 403 {
 			r.SetBasicAuth("", "look")

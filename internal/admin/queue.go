@@ -159,11 +159,7 @@ func (s *Service) Queues(f QueueFilter, page PageOf) (QueuePage, error) {
 
 // queuesFrom returns up to limit queues behind a position, and whether there are more.
 func queuesFrom(v *engine.View, f QueueFilter, at position, limit int) (infos []job.QueueInfo, more bool, err error) {
-	after := ""
-	if f.Namespace != "" {
-		after = at.Queue
-	}
-	err = v.EachQueue(f.Namespace, after, func(q *job.QueueInfo) bool {
+	visit := func(q *job.QueueInfo) bool {
 		switch {
 		case at.Namespace != "" && compareQueues(q, at.Namespace, at.Queue) <= 0, !strings.Contains(q.Name, f.Name):
 		case len(infos) == limit:
@@ -173,7 +169,12 @@ func queuesFrom(v *engine.View, f QueueFilter, at position, limit int) (infos []
 			infos = append(infos, *q)
 		}
 		return true
-	})
+	}
+	if f.Namespace != "" {
+		err = v.EachQueue(f.Namespace, at.Queue, visit)
+	} else {
+		err = v.EachQueueFrom(at.Namespace, at.Queue, visit)
+	}
 	return infos, more, err
 }
 

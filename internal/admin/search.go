@@ -155,11 +155,11 @@ func (sc *scan) namespace(inside bool) error {
 // everywhere looks through the queues of all namespaces from the position on.
 func (sc *scan) everywhere() error {
 	from := sc.at
-	return sc.view.EachQueue("", "", func(q *job.QueueInfo) bool {
-		switch order := compareQueues(q, from.Namespace, from.Queue); {
-		case order < 0, order == 0 && from.State == 0:
+	return sc.view.EachQueueFrom(from.Namespace, from.Queue, func(q *job.QueueInfo) bool {
+		switch here := compareQueues(q, from.Namespace, from.Queue) == 0; {
+		case here && from.State == 0:
 			return true
-		case order == 0:
+		case here:
 			sc.reads.Queues++
 			return sc.queue(q, from.State)
 		default:

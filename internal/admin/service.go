@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -26,12 +28,16 @@ type Options struct {
 	FindID func(text string) (id job.ID, ok bool)
 	// Workers are the registries of worker processes.
 	Workers []WorkerRegistry
+	// Tokens are those of the protocol that has some.
+	Tokens TokenRegistry
 	// Connections tells how many connections there are, by protocol and namespace.
 	Connections func() []Connections
 	// Settings are the effective configuration, with secrets masked.
 	Settings func() []Setting
 	// FreeBytes tells how much space is left on the disk.
 	FreeBytes func() (uint64, error)
+	// Door is the door of jobs that are pushed and fetched here.
+	Door job.Door
 	// DataDir is where the data is.
 	DataDir string
 
@@ -60,6 +66,9 @@ type Service struct {
 	sampler sampler
 	bulk    bulkRunner
 
+	tokenKey [sha256.Size]byte // makes ids of tokens
+	work     workState
+
 	draining atomic.Bool
 	drained  chan struct{} // closed when streams must end
 	once     sync.Once
@@ -83,6 +92,8 @@ func New(o Options) (*Service, error) {
 		o.SampleEvery = time.Second
 	}
 	s := &Service{opts: o, engine: o.Engine, log: o.Logger, started: time.Now(), drained: make(chan struct{})}
+	s.work.imports = make(chan struct{}, importAtOnce)
+	_, _ = rand.Read(s.tokenKey[:]) // never fails
 	s.sampler.init(s)
 	if err := s.bulk.init(s); err != nil {
 		return nil, err

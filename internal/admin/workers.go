@@ -113,6 +113,7 @@ func (s *Service) workers() []Worker {
 // holders tells which worker a holder is.
 func (s *Service) holders() map[job.Holder]string {
 	names := make(map[job.Holder]string)
+	s.work.sessions.add(names)
 	for _, w := range s.workers() {
 		names[w.Leases] = w.ID
 	}

@@ -17,10 +17,14 @@ const (
 	exitFailure = 1 // something went wrong while running
 	exitUsage   = 2 // the command line or the configuration is wrong
 	exitDamaged = 3 // the data that was looked at is damaged
+
+	exitNotFound    = 4 // there is no such queue or job, or nothing to fetch
+	exitUnreachable = 5 // the server does not answer
 )
 
 // Process is what a command sees of the operating system.
 type Process struct {
+	Stdin   io.Reader // without it the process's own
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Environ []string
@@ -33,6 +37,9 @@ type Process struct {
 func Main(args []string, p Process) int {
 	root := newRoot(p)
 	root.SetArgs(args)
+	if p.Stdin != nil {
+		root.SetIn(p.Stdin)
+	}
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
 	cmd, err := root.ExecuteC()
@@ -53,8 +60,8 @@ func Main(args []string, p Process) int {
 // failure marks an error that came up while running: neither the command line nor
 // the configuration is to blame.
 type failure struct {
-	err    error
 	status int
+	err    error
 }
 
 func (f *failure) Error() string { return f.err.Error() }

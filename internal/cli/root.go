@@ -19,7 +19,8 @@ environment, the environment over the file. "millrace config example" explains a
 
 Exit status: 0 after an orderly stop, 1 if something went wrong while running, 2 if
 the command line or the configuration is wrong; 3 if "check" or "restore" finds
-damaged data.`
+damaged data; 4 if there is no such queue or job, or nothing to fetch; 5 if a server
+that is asked does not answer.`
 
 const rootExample = `  # start with the defaults
   millrace
@@ -47,8 +48,10 @@ func newRoot(p Process) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true // ours has examples
 	serve := newServeCommand(p)
+	root.AddCommand(newQueueCommand(p), newJobCommand(p), newPushCommand(p), newFetchCommand(p), newBackupCommand(p), newExportCommand(p),
+		newImportCommand(p), newTopCommand(p))
 	root.AddCommand(serve, newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newConfigCommand(p),
-		newCheckCommand(p), newRestoreCommand(p), newHealthCommand(p), newCompletionCommand(), newVersionCommand())
+		newCheckCommand(p), newRestoreCommand(p), newHealthCommand(p), newBenchCommand(p), newCompletionCommand(), newVersionCommand())
 	return root
 }
 

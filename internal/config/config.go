@@ -46,6 +46,9 @@ type Listen struct {
 	// Insecure allows a listener without authentication on an address that
 	// other machines can reach.
 	Insecure bool
+	// MaxUnfinished bounds the memory of commands that have not arrived as a whole, all
+	// connections together.
+	MaxUnfinished uint64
 }
 
 // Server holds what concerns the process as a whole.

@@ -63,6 +63,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Log:    Log{Level: "info", Format: "auto"},
 		Server: Server{DrainTimeout: 1500 * time.Millisecond},
+		Listen: Listen{MaxUnfinished: 256 << 20},
 		Masenko: Masenko{
 			Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", Heartbeat: 45 * time.Second,
 			MaxConnections: 10000, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20, WriteTimeout: 30 * time.Second,

@@ -106,6 +106,9 @@ func generalKeys() []Key {
 			"Allow listeners without authentication on addresses that other machines can reach. "+
 				"Whoever reaches one can read and delete every job.",
 			func(c *Config) *bool { return &c.Listen.Insecure }),
+		sizeKey("listen.max_unfinished", "256MiB", limits[uint64]{16 << 20, 1 << 40},
+			"Memory for commands that have not arrived as a whole, all connections together; beyond it those with long ones are closed.",
+			func(c *Config) *uint64 { return &c.Listen.MaxUnfinished }),
 
 		durationKey("server.drain_timeout", "1.5s", limits[time.Duration]{0, time.Hour},
 			"How long a stopping server lets connections finish what they are doing before it closes them.",

@@ -188,6 +188,7 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 		TLS:          secure,
 		Version:      s.opts.Version,
 	})
+	s.lmstfy = d
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
 		if g.config.Role == config.RoleAdmin {

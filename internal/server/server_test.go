@@ -542,7 +542,10 @@ func TestNotices(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(config.Input{
 		Environ: []string{"MASENKO_LISTEN_TCP=127.0.0.1:0", "MASENKO_MAX_WAL_SIZE=1"},
-		Flags:   map[string]string{"data.dir": t.TempDir(), "workq.addr": "off"},
+		Flags: map[string]string{
+			"data.dir": t.TempDir(), "workq.addr": "off", "lmstfy.addr": "off", "lmstfy.admin_addr": "off", "tarantool.addr": "off",
+			"faktory.addr": "off", "web.addr": "off",
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

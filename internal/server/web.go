@@ -42,8 +42,10 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Version:     s.opts.Version,
 		Durability:  s.cfg.Store.Durability,
 		DoorName:    dialect.DoorName,
+		Door:        dialect.DoorAdmin,
 		FindID:      findID,
 		Workers:     s.workers(),
+		Tokens:      s.tokens(),
 		Connections: s.connections,
 		Settings:    func() []admin.Setting { return settings(s.cfg) },
 		FreeBytes:   s.store.FreeBytes,
@@ -62,6 +64,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
+			DoorName: dialect.DoorName,
 		}),
 	}
 	o.UI = web.New(web.Options{Service: service, Login: login, Logger: s.log})

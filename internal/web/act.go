@@ -21,19 +21,20 @@ type actionText struct {
 }
 
 var actionTexts = map[admin.Action]actionText{
-	admin.ActionRetry:  {label: "Retry now", past: "Retried"},
-	admin.ActionRun:    {label: "Run now", past: "Made ready"},
-	admin.ActionKick:   {label: "Kick", past: "Kicked"},
-	admin.ActionMove:   {label: "Move to another queue", past: "Moved"},
-	admin.ActionBury:   {label: "Bury", past: "Buried"},
-	admin.ActionKill:   {label: "Kill", past: "Killed", danger: true, about: "Killed jobs become dead jobs, and jobs that wait for them fail with them."},
-	admin.ActionCancel: {label: "Cancel", past: "Cancelled", danger: true, about: "Cancelled jobs are gone, also if a worker has them at the moment. This cannot be undone."},
-	admin.ActionDelete: {label: "Delete", past: "Deleted", danger: true, about: "Deleted jobs are gone, whatever their state. This cannot be undone."},
+	admin.ActionRetry:   {label: "Retry now", past: "Retried"},
+	admin.ActionRun:     {label: "Run now", past: "Made ready"},
+	admin.ActionKick:    {label: "Kick", past: "Kicked"},
+	admin.ActionRespawn: {label: "Respawn", past: "Respawned"},
+	admin.ActionMove:    {label: "Move to another queue", past: "Moved"},
+	admin.ActionBury:    {label: "Bury", past: "Buried"},
+	admin.ActionKill:    {label: "Kill", past: "Killed", danger: true, about: "Killed jobs become dead jobs, and jobs that wait for them fail with them."},
+	admin.ActionCancel:  {label: "Cancel", past: "Cancelled", danger: true, about: "Cancelled jobs are gone, also if a worker has them at the moment. This cannot be undone."},
+	admin.ActionDelete:  {label: "Delete", past: "Deleted", danger: true, about: "Deleted jobs are gone, whatever their state. This cannot be undone."},
 }
 
 // actionOrder is the order in which actions are offered. Those that are not named come last.
 var actionOrder = []admin.Action{
-	admin.ActionRetry, admin.ActionRun, admin.ActionKick, admin.ActionBury, admin.ActionMove, admin.ActionKill, admin.ActionCancel, admin.ActionDelete,
+	admin.ActionRetry, admin.ActionRespawn, admin.ActionRun, admin.ActionKick, admin.ActionBury, admin.ActionMove, admin.ActionKill, admin.ActionCancel, admin.ActionDelete,
 }
 
 func textOf(a admin.Action) actionText {
@@ -95,15 +96,16 @@ func (h *handler) actOnJobs(v *visit) error {
 		return err
 	}
 	form := v.r.PostForm
-	action, to := admin.Action(form.Get("action")), form.Get("to")
+	action := admin.Action(form.Get("action"))
 	if !slices.Contains(admin.Actions(), action) {
 		return refuse(http.StatusBadRequest, "There is no such action", "Nothing was done. Choose one of the list.")
 	}
-	if action != admin.ActionMove {
-		to = "" // the field is always sent, and only moving needs it
+	with, err := withOf(action, form)
+	if err != nil {
+		return err
 	}
 	if form.Get("scope") == "all" {
-		return h.actOnAll(v, action, to)
+		return h.actOnAll(v, action, with)
 	}
 	targets := make([]admin.Target, 0, len(form["job"]))
 	for _, text := range form["job"] {
@@ -122,7 +124,7 @@ func (h *handler) actOnJobs(v *visit) error {
 			Question: text.label + " " + plural(len(targets), "job", "jobs") + "?", Button: text.label, About: text.about,
 		})
 	}
-	outcomes, err := h.service.ActAll(v.r.Context(), action, targets, to)
+	outcomes, err := h.service.ActAll(v.r.Context(), action, targets, with)
 	if err != nil {
 		return err
 	}
@@ -145,24 +147,48 @@ func (v *visit) outcome(action admin.Action, outcomes []admin.Outcome, back stri
 	return v.done(textOf(action).past+" "+plural(p.Done, "job", "jobs")+".", back)
 }
 
+// withOf reads what an action needs besides the jobs. The fields are always sent, and most actions need none.
+func withOf(action admin.Action, form url.Values) (admin.With, error) {
+	var with admin.With
+	if action == admin.ActionMove {
+		with.To = form.Get("to")
+	}
+	if text := form.Get("attempts"); text != "" && action == admin.ActionRespawn {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return with, refuse(http.StatusBadRequest, "This is no number of tries", "Nothing was done. Leave it empty for as many tries as the jobs had.")
+		}
+		with.Attempts = uint32(n)
+	}
+	return with, nil
+}
+
+// withText tells what an action on all jobs does with them.
+func withText(with admin.With, about string) string {
+	switch {
+	case with.To != "":
+		return "They are moved to the queue " + with.To + "."
+	case with.Attempts > 0:
+		return "They are ready as if they were new, with " + plural(int(with.Attempts), "try", "tries") + " each."
+	}
+	return about
+}
+
 // actOnAll begins a bulk action.
-func (h *handler) actOnAll(v *visit, action admin.Action, to string) error {
+func (h *handler) actOnAll(v *visit, action admin.Action, with admin.With) error {
 	f, err := filterOf(jobList{}, v.r.PostForm)
 	if err != nil {
 		return err
 	}
 	text := textOf(action)
 	if !v.confirmed() {
-		about := text.about
-		if to != "" {
-			about = "They are moved to the queue " + to + "."
-		}
+		about := withText(with, text.about)
 		return v.confirm(confirmPage{
 			Question: text.label + ": all jobs that match?", Button: text.label + ": all that match",
 			About: "Filter: " + filterText(&f) + ". It concerns the jobs that fit when it begins, and can be stopped at any time. " + about,
 		})
 	}
-	b, err := h.service.StartBulk(v.r.Context(), action, f, to)
+	b, err := h.service.StartBulk(v.r.Context(), action, f, with)
 	if err != nil {
 		return err
 	}

@@ -43,14 +43,13 @@ func (h *handler) bulk(v *visit) error {
 
 // bulksPage is what the list of bulk actions shows.
 type bulksPage struct {
+	links
 	Bulks []*bulkPage
-	Next  string
-	First string
 }
 
 func (h *handler) bulks(v *visit) error {
-	cursor := v.r.URL.Query().Get("cursor")
-	found, err := h.service.Bulks(admin.PageOf{Cursor: cursor})
+	q := v.r.URL.Query()
+	found, err := h.service.Bulks(admin.PageOf{Cursor: q.Get("cursor")})
 	if err != nil {
 		return err
 	}
@@ -58,21 +57,8 @@ func (h *handler) bulks(v *visit) error {
 	for _, b := range found.Bulk {
 		p.Bulks = append(p.Bulks, bulkOf(b))
 	}
-	p.First, p.Next = paging("/bulk", nil, cursor, found.Next)
+	p.links = paging("/bulk", nil, q, found.Next)
 	return v.show(http.StatusOK, "bulks", "Bulk actions", p)
-}
-
-// paging returns the addresses of the first and the next part of a list; empty where there is none to go to.
-func paging(path string, query url.Values, cursor, next string) (first, following string) {
-	if cursor != "" {
-		first = address(path, query)
-	}
-	if next != "" {
-		q := cloneOf(query)
-		q.Set("cursor", next)
-		following = address(path, q)
-	}
-	return first, following
 }
 
 func (h *handler) stopBulk(v *visit) error {

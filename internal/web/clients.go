@@ -10,20 +10,17 @@ import (
 
 // workersPage is what the list of workers shows.
 type workersPage struct {
+	links
 	Workers []admin.Worker
-	First   string
-	Next    string
-	Self    string
 }
 
 func (h *handler) workers(v *visit) error {
-	cursor := v.r.URL.Query().Get("cursor")
-	found, err := h.service.Workers(admin.PageOf{Cursor: cursor})
+	q := v.r.URL.Query()
+	found, err := h.service.Workers(admin.PageOf{Cursor: q.Get("cursor")})
 	if err != nil {
 		return err
 	}
-	p := workersPage{Workers: found.Workers, Self: link("/workers", "cursor", cursor)}
-	p.First, p.Next = paging("/workers", nil, cursor, found.Next)
+	p := workersPage{Workers: found.Workers, links: paging("/workers", nil, q, found.Next)}
 	return v.show(http.StatusOK, "workers", "Workers", p)
 }
 
@@ -72,8 +69,7 @@ type batchesPage struct {
 	Namespace  string
 	Namespaces []admin.Namespace
 	Batches    []admin.Batch
-	First      string
-	Next       string
+	links
 }
 
 func (h *handler) batches(v *visit) error {
@@ -92,7 +88,7 @@ func (h *handler) batches(v *visit) error {
 			return err
 		}
 		p.Batches = found.Batches
-		p.First, p.Next = paging("/batches", url.Values{"namespace": {p.Namespace}}, q.Get("cursor"), found.Next)
+		p.links = paging("/batches", url.Values{"namespace": {p.Namespace}}, q, found.Next)
 	}
 	return v.show(http.StatusOK, "batches", "Batches", p)
 }

@@ -9,7 +9,7 @@ import (
 // contentView is a body or result in one of the forms that fit it.
 type contentView struct {
 	Size  int
-	As    string // json, text or hex
+	As    string // json, decoded, text or hex
 	Forms []string
 	Text  string
 	Cut   bool // only the beginning is here
@@ -29,6 +29,9 @@ func viewOf(c *admin.Content, as string) *contentView {
 	if c.JSON != nil {
 		v.Forms = append(v.Forms, "json")
 	}
+	if c.Decoded != nil {
+		v.Forms = append(v.Forms, "decoded")
+	}
 	if c.JSON != nil || c.Text != nil {
 		v.Forms = append(v.Forms, "text")
 	}
@@ -43,6 +46,9 @@ func viewOf(c *admin.Content, as string) *contentView {
 	switch v.As {
 	case "json":
 		v.Text, cut = indent(c.JSON)
+	case "decoded":
+		v.Text = *c.Decoded
+		cut = strings.HasSuffix(v.Text, "\n…")
 	case "text":
 		v.Text, cut = cutText(c.Base64)
 	default:

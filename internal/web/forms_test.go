@@ -6,10 +6,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"millrace/internal/admin"
 	"millrace/internal/auth"
 	"millrace/internal/job"
+	"millrace/internal/testkit"
 )
 
 func (s *site) counts(queue string) map[string]uint64 {
@@ -105,7 +108,7 @@ func TestJobForms(t *testing.T) {
 	t.Parallel()
 	after := map[admin.Action]string{
 		admin.ActionRetry: "ready", admin.ActionRun: "ready", admin.ActionKick: "ready", admin.ActionBury: "buried", admin.ActionKill: "dead",
-		admin.ActionCancel: "gone", admin.ActionDelete: "gone", admin.ActionMove: "as it was",
+		admin.ActionCancel: "gone", admin.ActionDelete: "gone", admin.ActionMove: "as it was", admin.ActionRespawn: "ready",
 	}
 	s := newSite(t, auth.LoginOptions{})
 	pressed := 0
@@ -205,6 +208,13 @@ func TestWrongForms(t *testing.T) {
 		{"/workers/act", url.Values{"signal": {"quiet"}}, 400, "No worker was chosen"},
 		{"/workers/act", url.Values{"signal": {"quiet"}, "id": {"nobody"}}, 404, "there is no worker"},
 		{"/workers/act", url.Values{"signal": {"dance"}, "id": {"worker-1"}}, 400, "neither quiet nor stop"},
+		{"/tokens/act", url.Values{"action": {"explode"}}, 400, "no such action"},
+		{"/tokens/act", url.Values{"action": {"add"}, "namespace": {"ns"}}, 400, "invalid description"},
+		{"/tokens/act", url.Values{"action": {"remove"}, "token": {"none"}}, 404, "there is no token"},
+		{"/tokens/act", url.Values{"action": {"limit"}, "token": {"none"}, "reads": {"many"}}, 400, "no number of calls"},
+		{"/tokens/act", url.Values{"action": {"limit"}, "token": {"none"}, "reads": {"1"}, "interval": {"1"}}, 404, "there is no token"},
+		{"/tokens/act", url.Values{"action": {"unlimit"}, "token": {"none"}}, 404, "there is no token"},
+		{"/jobs/act", url.Values{"action": {"respawn"}, "job": {target}, "attempts": {"some"}}, 400, "no number of tries"},
 		{"/bulk/none/stop", nil, 404, "there is no bulk action"},
 		{"/jobs/act", url.Values{"action": {strings.Repeat("x", formSizeMax)}}, 413, "too large"},
 		{"/queues", nil, 404, "no such page"},
@@ -234,35 +244,105 @@ func TestWorkerForms(t *testing.T) {
 	}
 }
 
-// TestBulkForms acts on all jobs that match, from the list to the end, and stops another one.
+// TestBulkForms acts on all jobs that match, from the list to the end.
 func TestBulkForms(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // in which nothing goes on but while the test waits
+		s := newSite(t, auth.LoginOptions{})
+		var ids []job.ID
+		for range 300 {
+			ids = append(ids, s.push(job.Spec{}))
+		}
+		other := s.push(job.Spec{Queue: "other"})
+		list := s.page("/jobs?namespace=ns&queue=q&state=ready")
+		if !strings.Contains(list.text, "all 300 that match") {
+			t.Error(list.text)
+		}
+		a := s.submit(list.form(t, `name="scope"`).with("scope", "all").with("action", "bury"))
+		checkPage(t, "bulk", "", a)
+		id := a.form(t, `id="stop"`).action
+		path := strings.TrimSuffix(id, "/stop")
+		testkit.Advance(t, time.Second)
+		a = s.page(path)
+		if !strings.Contains(a.text, `value="100"`) || !strings.Contains(a.text, "done</span>") || !strings.Contains(a.text, `<dd class="n">300</dd>`) {
+			t.Error(a.text)
+		}
+		if s.counts("q")["buried"] != 300 || s.state(other) != "ready" || s.state(ids[0]) != "buried" {
+			t.Errorf("%v %s", s.counts("q"), s.state(other))
+		}
+		if a := s.submit(form{action: id}); !strings.Contains(a.text, "It had ended already.") {
+			t.Error(a.text)
+		}
+		if a := s.page("/bulk"); !strings.Contains(a.text, "state &#34;ready&#34;") {
+			t.Error(a.text)
+		}
+		s.close()
+	})
+}
+
+// TestBulkStop stops a bulk action that runs: what was done stays, and nothing more is done.
+func TestBulkStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, auth.LoginOptions{})
+		for range 1000 {
+			s.push(job.Spec{})
+		}
+		a := s.submit(s.page("/jobs?queue=q").form(t, `name="scope"`).with("scope", "all").with("action", "bury"))
+		stop := a.form(t, `id="stop"`)
+		path := strings.TrimSuffix(stop.action, "/stop")
+		testkit.Advance(t, 5*time.Millisecond)
+		if a := s.page(path); !strings.Contains(a.text, `id="stop"`) || !strings.Contains(a.text, "of 1,000") {
+			t.Fatalf("it does not run: %s", a.text)
+		}
+		if a := s.submit(stop); !strings.Contains(a.text, "Stopped. What was done before stays.") || strings.Contains(a.text, `id="stop"`) {
+			t.Error(a.text)
+		}
+		done := s.counts("q")["buried"]
+		if done == 0 || done == 1000 {
+			t.Errorf("stopped after %d", done)
+		}
+		testkit.Advance(t, time.Second)
+		if now := s.counts("q")["buried"]; now != done {
+			t.Errorf("%d were done before, %d are now", done, now)
+		}
+		if a := s.page("/bulk"); !strings.Contains(a.text, "<td>stopped</td>") {
+			t.Error(a.text)
+		}
+		s.close()
+	})
+}
+
+// TestTokenForms makes a token, limits it, takes the limits away and removes it.
+func TestTokenForms(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
-	var ids []job.ID
-	for range 300 {
-		ids = append(ids, s.push(job.Spec{}))
+	f := s.page("/tokens").form(t, `value="add"`).with("action", "add").with("namespace", "ns").with("pool", "fast").with("description", "<b>reports</b>")
+	a := s.post(f.action, f.values)
+	checkPage(t, "made", "", a)
+	if a.Code != http.StatusOK || !strings.Contains(a.text, `id="made">a-token-that-is-long-0000<`) || !strings.Contains(a.text, "&lt;b&gt;reports") {
+		t.Fatalf("%d %s", a.Code, a.text)
 	}
-	other := s.push(job.Spec{Queue: "other"})
-	list := s.page("/jobs?namespace=ns&queue=q&state=ready")
-	if !strings.Contains(list.text, "all 300 that match") {
-		t.Error(list.text)
+	again := s.page("/tokens")
+	if strings.Contains(again.text, "that-is-long") || !strings.Contains(again.text, "<code>…0000</code>") || strings.Contains(s.cookies[noticeCookie], "that") {
+		t.Error("the token is told twice")
 	}
-	a := s.submit(list.form(t, `name="scope"`).with("scope", "all").with("action", "bury"))
-	checkPage(t, "bulk", "", a)
-	id := a.form(t, `id="stop"`).action
-	path := strings.TrimSuffix(id, "/stop")
-	s.sampled(func(*admin.Sample) bool { return !strings.Contains(s.page(path).text, `id="stop"`) })
-	a = s.page(path)
-	if !strings.Contains(a.text, `value="100"`) || !strings.Contains(a.text, "done</span>") || !strings.Contains(a.text, `<dd class="n">300</dd>`) {
+	s.wantDone(s.submit(again.form(t, `value="limit"`).with("action", "limit").with("reads", "10").with("interval", "60")))
+	if l := s.tokens.tokens[0].Limits; l == nil || *l != (admin.TokenLimits{Reads: 10, Interval: 60}) {
+		t.Errorf("%+v", l)
+	}
+	if a = s.page("/tokens?namespace=ns"); !strings.Contains(a.text, "10 reads, any writes") {
 		t.Error(a.text)
 	}
-	if s.counts("q")["buried"] != 300 || s.state(other) != "ready" || s.state(ids[0]) != "buried" {
-		t.Errorf("%v %s", s.counts("q"), s.state(other))
+	s.wantDone(s.submit(a.form(t, `value="unlimit"`).with("action", "unlimit")))
+	if s.tokens.tokens[0].Limits != nil {
+		t.Error("it still has limits")
 	}
-	if a := s.submit(form{action: id}); !strings.Contains(a.text, "It had ended already.") {
-		t.Error(a.text)
+	s.wantDone(s.submit(a.form(t, `value="remove"`).with("action", "remove")))
+	if len(s.tokens.tokens) != 0 {
+		t.Errorf("%+v", s.tokens.tokens)
 	}
-	if a := s.page("/bulk"); !strings.Contains(a.text, "state &#34;ready&#34;") {
+	if a = s.page("/tokens"); !strings.Contains(a.text, "There are no tokens. Make one below.") {
 		t.Error(a.text)
 	}
 }

@@ -29,6 +29,7 @@ type site struct {
 	service *admin.Service
 	handler http.Handler
 	workers *registry
+	tokens  *tokenRegistry
 	cookies map[string]string
 	headers map[string]string
 }
@@ -52,6 +53,40 @@ func (r *registry) Signal(id string, s admin.Signal) int {
 	return n
 }
 
+// tokenRegistry is a registry of tokens.
+type tokenRegistry struct{ tokens []admin.Token }
+
+func (r *tokenRegistry) Required() bool                 { return false }
+func (r *tokenRegistry) Pools() []string                { return []string{"default", "fast"} }
+func (r *tokenRegistry) Tokens() ([]admin.Token, error) { return slices.Clone(r.tokens), nil }
+
+func (r *tokenRegistry) Add(t admin.Token) (string, error) {
+	if t.Description == "" {
+		return "", &job.Error{Kind: job.Invalid, Text: "invalid description"}
+	}
+	if t.Secret == "" {
+		t.Secret = fmt.Sprintf("a-token-that-is-long-%04d", len(r.tokens))
+	}
+	t.Exists = true
+	r.tokens = append(r.tokens, t)
+	return t.Secret, nil
+}
+
+func (r *tokenRegistry) find(t admin.Token) int {
+	return slices.IndexFunc(r.tokens, func(o admin.Token) bool { return o.Secret == t.Secret })
+}
+
+func (r *tokenRegistry) Drop(t admin.Token) error {
+	i := r.find(t)
+	r.tokens = slices.Delete(r.tokens, i, i+1)
+	return nil
+}
+
+func (r *tokenRegistry) SetLimits(t admin.Token, l *admin.TokenLimits) error {
+	r.tokens[r.find(t)].Limits = l
+	return nil
+}
+
 var holder = job.Holder{Node: 1, Num: 77}
 
 // newSite opens an engine and everything on it, which are closed with the test.
@@ -66,8 +101,10 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 		ID: "worker-1", Hostname: "host", PID: 42, Labels: []string{"blue"}, State: "running", Started: &begun, LastBeat: &begun,
 		MemoryBytes: 5 << 20, Connections: 2, Leases: holder,
 	}}}}
+	s.tokens = new(tokenRegistry)
 	s.service, err = admin.New(admin.Options{
 		Engine: e, Version: "test", Durability: "none", DataDir: "somewhere", FreeBytes: func() (uint64, error) { return 3 << 30, nil }, SampleEvery: 5 * time.Millisecond,
+		Tokens:   s.tokens,
 		DoorName: func(d job.Door) string { return fmt.Sprintf("door%d", d) }, Workers: []admin.WorkerRegistry{s.workers},
 		Connections: func() []admin.Connections {
 			return []admin.Connections{{Protocol: "wire", Namespace: "ns", Addresses: []string{"127.0.0.1:1"}, Open: 3, Total: 7}}
@@ -84,13 +121,16 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 	}
 	l := auth.NewLogin(login)
 	s.handler = s.service.Handler(admin.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Login: l})})
-	t.Cleanup(func() {
-		s.service.Close()
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(s.close)
 	return s
+}
+
+// close stops everything. Closing twice is harmless.
+func (s *site) close() {
+	s.service.Close()
+	if err := s.engine.Close(); err != nil {
+		s.t.Error(err)
+	}
 }
 
 // do runs commands, all of which must succeed.

@@ -60,12 +60,10 @@ type jobsPage struct {
 	Rows     []admin.JobRow
 	Progress admin.Progress
 	// All is how the jobs that fit are called in the choice of what an action concerns.
-	All     string
-	First   string // the address of the first part; empty on it
-	Next    string // of the next; empty at the end
+	All string
+	links
 	More    string // of what continues this page, if the search has stopped early
-	Self    string
-	Have    int // rows shown so far
+	Have    int    // rows shown so far
 	Actions []admin.Action
 }
 
@@ -146,22 +144,17 @@ func listOf(l jobList, f admin.Filter, q url.Values, found *admin.JobPage, have 
 	for _, name := range states() {
 		p.States = append(p.States, stateChoice{name, strings.Contains(","+strings.Join(f.States, ",")+",", ","+name+",")})
 	}
-	if q.Get("cursor") != "" {
-		p.First = address(l.Path, query)
-	}
-	self := cloneOf(query)
-	if c := q.Get("cursor"); c != "" {
-		self.Set("cursor", c)
-	}
-	p.Self = address(l.Path, self)
-	if found.Next != "" {
-		next := cloneOf(query)
-		next.Set("cursor", found.Next)
-		p.Next = address(l.Path, next)
-		if p.Have < pageRows {
-			next.Set("have", strconv.Itoa(p.Have))
-			p.More = address(l.Path, next)
+	p.links = paging(l.Path, query, q, found.Next)
+	if found.Next != "" && p.Have < pageRows {
+		more := cloneOf(query)
+		more.Set("cursor", found.Next)
+		more.Set("have", strconv.Itoa(p.Have))
+		more.Set("from", q.Get("cursor"))
+		if q.Has("from") {
+			more.Set("from", q.Get("from"))
 		}
+		more["trail"] = q["trail"]
+		p.More = address(l.Path, more)
 	}
 	return p
 }

@@ -7,13 +7,18 @@ import (
 
 // link makes the address of a page from a path and pairs of names and texts; empty texts are left out.
 func link(path string, pairs ...string) string {
+	return address(path, filled(pairs...))
+}
+
+// filled makes a query from pairs of names and texts; empty texts are left out.
+func filled(pairs ...string) url.Values {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			q.Set(pairs[i], pairs[i+1])
 		}
 	}
-	return address(path, q)
+	return q
 }
 
 func address(path string, q url.Values) string {

@@ -9,11 +9,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"millrace/internal/admin"
 	"millrace/internal/auth"
 	"millrace/internal/job"
+	"millrace/internal/testkit"
 )
 
 // stream is a browser that reads a stream and goes after some events.
@@ -63,7 +65,7 @@ func TestHistory(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.page("/history?resolution=1h").text), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.At) != 1 || got.At[0] != at.Unix() || got.Pushed[0] != 2 || got.Acked[0] != 1 || got.Failed[0] != 0.01 || got.Ready[0] != 5 || got.Seconds != 3600 {
+	if len(got.At) != 1 || got.P50[0] != nil || got.At[0] != at.Unix() || got.Pushed[0] != 2 || got.Acked[0] != 1 || got.Failed[0] != 0.01 || got.Ready[0] != 5 || got.Seconds != 3600 {
 		t.Errorf("%+v", got)
 	}
 	if a := s.page("/?period=month"); !strings.Contains(a.text, `<td class="n">7,200</td>`) {
@@ -134,4 +136,41 @@ func TestSearchGoesOn(t *testing.T) {
 	if found != 6 || parts == 0 {
 		t.Errorf("%d found in %d parts", found, parts)
 	}
+}
+
+// TestOverviewByProtocol shows rates and waiting times by protocol and by queue, live and of the last hour.
+func TestOverviewByProtocol(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, auth.LoginOptions{})
+		testkit.Advance(t, 12*time.Millisecond)
+		c := s.engine.NewCallerAt(3)
+		c.Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q"}})
+		s.fetch("q")
+		testkit.Advance(t, 5*time.Millisecond)
+		a := s.page("/")
+		checkPage(t, "/", "", a)
+		for _, want := range []string{
+			`<th scope="row">door3</th>`, `<th scope="row">door2</th>`, `<th scope="row">wire</th><td class="n">3</td>`, `<td class="n">200</td>`,
+			`data-wait="p95_seconds">0 s<`,
+		} {
+			if !strings.Contains(a.text, want) {
+				t.Errorf("no %s in %s", want, a.text)
+			}
+		}
+		at := time.Now().UTC().Truncate(time.Minute).Add(-10 * time.Minute)
+		slot := fmt.Sprintf(`{"at":%q,"parts":[{"d":"door3","p":7000,"f":6,"a":5,"x":4},{"n":"ns","q":"old","p":3,"f":2,"w":[80,2],"s":2000000000}]}`, at.Format(time.RFC3339))
+		s.do(&job.SetValue{Space: "admin.parts", Name: fmt.Sprintf("hour/%04d", at.Unix()/60%60), Value: []byte(slot)})
+		a = s.page("/?period=hour")
+		checkPage(t, "/?period=hour", "", a)
+		for _, want := range []string{
+			`<th scope="row">door3</th><td class="n">7,000</td><td class="n">6</td><td class="n">5</td><td class="n">4</td>`,
+			`>old</a><span class="sub">ns</span></th><td class="n">3</td><td class="n">2</td><td class="n">0</td><td class="n">0</td><td class="n">1 s<span class="sub">1 s</span>`,
+		} {
+			if !strings.Contains(a.text, want) {
+				t.Errorf("no %s in %s", want, a.text)
+			}
+		}
+		s.close()
+	})
 }

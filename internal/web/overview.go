@@ -16,26 +16,27 @@ type period struct {
 	Name       string
 	Title      string
 	Resolution string // of the history
+	Parts      string // the period of what is told about protocols and queues; empty: the latest sample
 }
 
 var periods = []period{
-	{"live", "Live", "10s"},
-	{"hour", "Last hour", "10s"},
-	{"day", "Last day", "1m"},
-	{"month", "Last month", "1h"},
+	{"live", "Live", "10s", ""},
+	{"hour", "Last hour", "10s", "hour"},
+	{"day", "Last day", "1m", "day"},
+	{"month", "Last month", "1h", "month"},
 }
 
 // overviewPage is what the overview shows.
 type overviewPage struct {
-	Sample      admin.Sample
-	Busiest     []admin.QueueSample
-	Connections []admin.Connections
-	Ready       bool
-	Checks      []admin.Check
-	Server      admin.ServerInfo
-	Periods     []period
-	Period      period
-	History     []historyRow
+	Sample    admin.Sample
+	Queues    []workRow
+	Protocols []workRow
+	Ready     bool
+	Checks    []admin.Check
+	Server    admin.ServerInfo
+	Periods   []period
+	Period    period
+	History   []historyRow
 	// States are the tiles: how many jobs there are in each state.
 	States []string
 }
@@ -51,18 +52,33 @@ type historyRow struct {
 	From, To                                   time.Time
 	Pushed, Fetched, Acked, Failed, Died, Gone uint64
 	Ready                                      uint64
+	Wait                                       *admin.Wait // of the slowest of its slots
+}
+
+// workRow is what happened to a protocol or a queue: in a second, or with Sums all in all.
+type workRow struct {
+	Name, Sub   string
+	Link        string
+	Sums        bool
+	Rates       admin.Rates
+	Wait        *admin.Wait
+	Ready       uint64
+	Leased      uint64
+	Connections int64
 }
 
 func (h *handler) overview(v *visit) error {
 	p := overviewPage{
-		Sample: h.service.Live(), Connections: h.service.Connections(), Server: h.service.Server(), Periods: periods, Period: periods[0], States: states(),
+		Sample: h.service.Live(), Server: h.service.Server(), Periods: periods, Period: periods[0], States: states(),
 	}
 	for _, other := range periods {
 		if other.Name == v.r.URL.Query().Get("period") {
 			p.Period = other
 		}
 	}
-	p.Busiest = p.Sample.Busiest[:min(len(p.Sample.Busiest), busiestShown)]
+	if err := h.work(&p); err != nil {
+		return err
+	}
 	p.Ready, p.Checks = h.service.Health()
 	if !v.partial() {
 		past, err := h.service.History(p.Period.Resolution)
@@ -72,6 +88,65 @@ func (h *handler) overview(v *visit) error {
 		p.History = summary(&past)
 	}
 	return v.show(http.StatusOK, "overview", "Overview", p)
+}
+
+// work tells what happened to protocols and queues: just now, or in a period.
+func (h *handler) work(p *overviewPage) error {
+	if p.Period.Parts == "" {
+		for _, q := range p.Sample.Busiest[:min(len(p.Sample.Busiest), busiestShown)] {
+			p.Queues = append(p.Queues, workRow{
+				Name: q.Name, Sub: q.Namespace, Link: queueLink(q.Namespace, q.Name), Rates: q.Rates, Wait: q.Wait, Ready: q.Ready, Leased: q.Leased,
+			})
+		}
+		for _, s := range p.Sample.Protocols {
+			p.Protocols = append(p.Protocols, workRow{Name: s.Protocol, Rates: s.Rates, Wait: s.Wait})
+		}
+		p.Protocols = withConnections(p.Protocols, h.service.Connections())
+		return nil
+	}
+	past, err := h.service.Parts(p.Period.Parts)
+	if err != nil {
+		return err
+	}
+	row := func(part *admin.Part) workRow {
+		return workRow{
+			Sums: true, Wait: part.Wait,
+			Rates: admin.Rates{Pushed: float64(part.Pushed), Fetched: float64(part.Fetched), Acked: float64(part.Acked), Failed: float64(part.Failed)},
+		}
+	}
+	for i := range past.Queues[:min(len(past.Queues), busiestShown)] {
+		q := &past.Queues[i]
+		r := row(q)
+		r.Name, r.Sub, r.Link = q.Name, q.Namespace, queueLink(q.Namespace, q.Name)
+		p.Queues = append(p.Queues, r)
+	}
+	for i := range past.Protocols {
+		r := row(&past.Protocols[i])
+		r.Name = past.Protocols[i].Protocol
+		p.Protocols = append(p.Protocols, r)
+	}
+	return nil
+}
+
+// withConnections adds the connections of protocols, also of those through which nothing has happened.
+func withConnections(rows []workRow, all []admin.Connections) []workRow {
+	for _, c := range all {
+		i := slices.IndexFunc(rows, func(r workRow) bool { return r.Name == c.Protocol })
+		if i < 0 {
+			i = len(rows)
+			rows = append(rows, workRow{Name: c.Protocol})
+		}
+		rows[i].Connections += c.Open
+	}
+	return rows
+}
+
+// Figure shows a rate, or a sum.
+func (r workRow) Figure(n float64) string {
+	if r.Sums {
+		return number(uint64(n))
+	}
+	return rate(n)
 }
 
 // summary puts the history into a few lines, the newest first.
@@ -90,6 +165,9 @@ func summary(past *admin.History) []historyRow {
 			row.Failed += p.Failed
 			row.Died += p.Died
 			row.Gone += p.Expired
+			if p.Wait != nil && (row.Wait == nil || p.Wait.P95 > row.Wait.P95) {
+				row.Wait = p.Wait
+			}
 		}
 		rows = append(rows, row)
 	}
@@ -105,6 +183,9 @@ type series struct {
 	Acked   []float64 `json:"acked"`
 	Failed  []float64 `json:"failed"`
 	Ready   []uint64  `json:"ready"`
+	// How long jobs waited, in seconds; null where none was fetched.
+	P50 []*float64 `json:"p50"`
+	P95 []*float64 `json:"p95"`
 }
 
 func (h *handler) history(v *visit) error {
@@ -113,7 +194,7 @@ func (h *handler) history(v *visit) error {
 	if err != nil {
 		return err
 	}
-	s := series{Seconds: past.Seconds, At: []int64{}, Pushed: []float64{}, Acked: []float64{}, Failed: []float64{}, Ready: []uint64{}}
+	s := series{Seconds: past.Seconds, At: []int64{}, Pushed: []float64{}, Acked: []float64{}, Failed: []float64{}, Ready: []uint64{}, P50: []*float64{}, P95: []*float64{}}
 	for i := range past.Points {
 		p := &past.Points[i]
 		s.At = append(s.At, p.At.Unix())
@@ -121,6 +202,11 @@ func (h *handler) history(v *visit) error {
 		s.Acked = append(s.Acked, float64(p.Acked)/past.Seconds)
 		s.Failed = append(s.Failed, float64(p.Failed)/past.Seconds)
 		s.Ready = append(s.Ready, p.Counts["ready"])
+		if p.Wait == nil {
+			s.P50, s.P95 = append(s.P50, nil), append(s.P95, nil)
+			continue
+		}
+		s.P50, s.P95 = append(s.P50, &p.Wait.P50), append(s.P95, &p.Wait.P95)
 	}
 	text, err := json.Marshal(s)
 	if err != nil {

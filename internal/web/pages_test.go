@@ -38,7 +38,7 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 		"/scheduled": {"/scheduled"}, "/retries": {"/retries"}, "/dead": {"/dead", "/dead?queue=none"}, "/running": {"/running"},
 		"/job": jobs, "/bulk": {"/bulk"}, "/bulk/{id}": {bulk.Header().Get("Location")},
 		"/workers": {"/workers"}, "/connections": {"/connections"}, "/batches": {"/batches", "/batches?namespace=ns"},
-		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/settings": {"/settings", "/settings?find=password"},
+		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/tokens": {"/tokens", "/tokens?namespace=ns&pool=fast"}, "/settings": {"/settings", "/settings?find=password"},
 	}
 }
 
@@ -150,7 +150,8 @@ func TestPagesSay(t *testing.T) {
 		{"/retries", []string{"Boom: It broke", "1 failed"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["ready"]), []string{"&#34;to&#34;: &#34;ann&#34;", "through door3", "key-q", "wait for this job"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["dead"]), []string{"a.rb:1\nb.rb:2", "Without tries left</dt><dd>dead"}},
-		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["buried"]), []string{"00000000  00 01 ff"}},
+		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["buried"]), []string{`aria-label="Body">0` + "\n1\n-1</pre>", "<strong>decoded</strong>"}},
+		{fmt.Sprintf("/job?namespace=ns&id=%d&as=hex", ids["buried"]), []string{"00000000  00 01 ff"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["done"]), []string{"&#34;answer&#34;: 42", "pushed without a body"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["leased"]), []string{"held by worker-1", "Its lease ends"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["blocked"]), []string{fmt.Sprintf(`>%d</a>`, ids["ready"])}},

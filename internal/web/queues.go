@@ -31,9 +31,7 @@ type queuesPage struct {
 	Filter admin.QueueFilter
 	Queues []admin.Queue
 	States []string
-	First  string // the address of the first part; empty on it
-	Next   string
-	Self   string // this page, to come back to
+	links
 }
 
 func (h *handler) queues(v *visit) error {
@@ -43,13 +41,8 @@ func (h *handler) queues(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := queuesPage{Filter: f, Queues: found.Queues, States: states(), Self: address("/queues", q)}
-	if q.Get("cursor") != "" {
-		p.First = link("/queues", "namespace", f.Namespace, "name", f.Name)
-	}
-	if found.Next != "" {
-		p.Next = link("/queues", "namespace", f.Namespace, "name", f.Name, "cursor", found.Next)
-	}
+	p := queuesPage{Filter: f, Queues: found.Queues, States: states()}
+	p.links = paging("/queues", filled("namespace", f.Namespace, "name", f.Name), q, found.Next)
 	return v.show(http.StatusOK, "queues", "Queues", p)
 }
 

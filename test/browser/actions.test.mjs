@@ -147,3 +147,94 @@ test("queues follow what happens elsewhere", async () => {
   await page.locator(".badge").waitFor({ state: "detached" });
   await check(page, "queues");
 });
+
+test("respawn a dead job with new tries", async () => {
+  const page = await open(browser);
+  await page.goto("/dead");
+  await page.locator("tr[data-row] a.id").last().click();
+  await page.getByLabel("Tries").fill("7");
+  await page.getByRole("button", { name: "Respawn" }).click();
+  assert.equal(await notice(page), "Respawned 1 job.");
+  assert.equal(await page.locator("h1 .state").textContent(), "ready");
+  assert.match(await page.locator(".facts").first().textContent(), /Tries\s*0 of 7/);
+  await page.getByRole("button", { name: "Kill" }).click();
+  await page.getByRole("button", { name: "Kill" }).click();
+  await page.goto("/dead");
+  assert.equal(await page.locator("[data-attempts]").isVisible(), false);
+  await page.locator("input[name=job]").last().check();
+  await page.locator("[name=action]").selectOption("respawn");
+  await page.getByLabel("tries", { exact: true }).fill("3");
+  await check(page, "jobs");
+  await page.getByRole("button", { name: "Do it" }).click();
+  assert.equal(await notice(page), "Respawned 1 job.");
+  await page.context().close();
+});
+
+test("stop an action on all jobs that match", async () => {
+  const page = await open(browser);
+  await page.goto("/jobs?queue=mass&state=ready");
+  await page.locator("[name=scope]").selectOption({ label: "all 60,000 that match" });
+  await page.locator("[name=action]").selectOption("bury");
+  await page.getByRole("button", { name: "Do it" }).click();
+  await page.getByRole("button", { name: "all that match" }).click();
+  await page.waitForURL("**/bulk/*");
+  await page.getByRole("button", { name: "Stop" }).click();
+  assert.equal(await notice(page), "Stopped. What was done before stays.");
+  assert.equal(await page.getByRole("button", { name: "Stop" }).count(), 0);
+  const done = () => page.locator(".facts dd").first().textContent();
+  const before = await done();
+  await page.reload();
+  assert.equal(await done(), before);
+  assert.ok(Number(before.replaceAll(",", "")) < 60000, before);
+  await check(page, "bulk");
+  await page.context().close();
+});
+
+test("make, limit and remove a token", async () => {
+  const page = await open(browser);
+  await page.goto("/tokens");
+  await page.getByLabel("For namespace").fill("shop");
+  await page.getByLabel("What for").fill("orders <b>");
+  await page.getByRole("button", { name: "Make a token" }).click();
+  const token = await page.locator("#made").textContent();
+  assert.match(token, /^[0-9A-Z]{26}$/);
+  await check(page, "token");
+  await page.goto("/tokens?namespace=shop");
+  assert.equal(await rows(page), 1);
+  assert.equal(await page.locator("tbody th code").textContent(), "…" + token.slice(-4));
+  await page.getByText("Change").click();
+  await page.getByLabel("Reads").fill("100");
+  await check(page, "limits");
+  await page.getByRole("button", { name: "Set limits" }).click();
+  assert.match(await notice(page), /is limited/);
+  assert.match(await page.locator("tbody").textContent(), /100 reads, any writes/);
+  await page.getByText("Change").click();
+  await page.getByRole("button", { name: "Take the limits away" }).click();
+  assert.match(await notice(page), /has no limits/);
+  await page.getByText("Change").click();
+  await page.getByRole("button", { name: "Remove the token" }).click();
+  assert.equal(await page.locator("h1").textContent(), "Remove the token?");
+  await page.getByRole("button", { name: "Remove the token" }).click();
+  assert.match(await notice(page), /^Removed token/);
+  assert.match(await page.locator(".empty").textContent(), /No token matches/);
+  await page.context().close();
+});
+
+test("go on in a list and back again", async () => {
+  const page = await open(browser);
+  await page.goto("/jobs?queue=mass");
+  const first = () => page.locator("tr[data-row] a.id").first().textContent();
+  const seen = [await first()];
+  for (let i = 0; i < 2; i++) {
+    await page.getByRole("link", { name: "Next page" }).click();
+    await page.waitForURL(/trail=/);
+    await page.waitForFunction((was) => document.querySelector("tr[data-row] a.id").textContent !== was, seen[i]);
+    seen.push(await first());
+  }
+  await page.getByRole("link", { name: "Previous page" }).click();
+  await page.waitForFunction((was) => document.querySelector("tr[data-row] a.id").textContent === was, seen[1]);
+  await page.getByRole("link", { name: "Previous page" }).click();
+  await page.waitForFunction((was) => document.querySelector("tr[data-row] a.id").textContent === was, seen[0]);
+  assert.equal(await page.getByRole("link", { name: "Previous page" }).count(), 0);
+  await page.context().close();
+});

@@ -114,13 +114,14 @@ func script(t *testing.T, name string, env ...string) {
 }
 
 // seeded starts a server with jobs of several protocols, and returns the address of its pages.
-func seeded(t *testing.T) string {
+func seeded(t *testing.T, batches ...batch) string {
 	t.Helper()
 	addrs := start(t)
 	worker := seedFaktory(t, addrs["faktory"])
 	seedWorkq(t, addrs["workq"])
 	seedLMSTFY(t, addrs["lmstfy"])
-	seedMasenko(t, addrs["masenko"])
+	seedMasenko(t, addrs["masenko"], batches)
+	seedTokens(t, addrs["web"])
 	keepBusy(t, addrs["masenko"], worker)
 	return "http://" + addrs["web"]
 }
@@ -135,13 +136,13 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script(t, "pages.test.mjs", "BASE="+seeded(t), "SCREENSHOTS="+dir)
+	script(t, "pages.test.mjs", "BASE="+seeded(t, batch{"bulk", 500}), "SCREENSHOTS="+dir)
 }
 
 // TestActions presses every button.
 func TestActions(t *testing.T) {
 	t.Parallel()
-	script(t, "actions.test.mjs", "BASE="+seeded(t))
+	script(t, "actions.test.mjs", "BASE="+seeded(t, batch{"bulk", 500}, batch{"mass", 60_000}))
 }
 
 // TestLogin uses a server that asks for a password.

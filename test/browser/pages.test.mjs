@@ -13,11 +13,11 @@ const pages = {
   queue: "/queue?namespace=default&queue=mailers",
   jobs: "/jobs?state=ready&state=retrying&state=dead", "jobs-body": "/jobs?body=template&queue=mailers", "jobs-none": "/jobs?queue=none",
   running: "/running", scheduled: "/scheduled", retries: "/retries", dead: "/dead",
-  workers: "/workers", connections: "/connections", batches: "/batches?namespace=default", bulk: "/bulk",
+  workers: "/workers", connections: "/connections", batches: "/batches?namespace=default", tokens: "/tokens", "tokens-none": "/tokens?namespace=nowhere", bulk: "/bulk",
   storage: "/storage", settings: "/settings", "no-job": "/job?namespace=default&id=9999999", "no-page": "/nowhere",
 };
 // What screenshots are of: in both schemes, in light only, and narrow as well.
-const shown = { overview: "both", queues: "both", jobs: "both", job: "both", queue: "light", running: "light", dead: "light", workers: "light", batches: "light" };
+const shown = { overview: "both", queues: "both", jobs: "both", job: "both", queue: "light", running: "light", dead: "light", workers: "light", batches: "light", tokens: "both", storage: "light" };
 const small = ["overview", "jobs"];
 const shots = process.env.SCREENSHOTS;
 

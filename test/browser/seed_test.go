@@ -3,6 +3,8 @@ package browser
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -143,8 +145,14 @@ func seedLMSTFY(t *testing.T, addr string) {
 	}
 }
 
-// seedMasenko pushes jobs as a Masenko client, many of them into one queue.
-func seedMasenko(t *testing.T, addr string) {
+// batch is a queue with many jobs that are alike.
+type batch struct {
+	queue string
+	jobs  int
+}
+
+// seedMasenko pushes jobs as a Masenko client, many of them into a few queues.
+func seedMasenko(t *testing.T, addr string, batches []batch) {
 	t.Helper()
 	c := dialMasenko(t, addr)
 	for i := range 120 {
@@ -152,15 +160,54 @@ func seedMasenko(t *testing.T, addr string) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 500 {
-		c.QueuePush("bulk", fmt.Sprintf("row %d", i))
+	const atOnce = 500
+	for _, b := range batches {
+		for sent := 0; sent < b.jobs; sent += atOnce {
+			for i := range atOnce {
+				c.QueuePush(b.queue, fmt.Sprintf("row %d", sent+i))
+			}
+			if err := c.Send(0); err != nil {
+				t.Fatal(err)
+			}
+			for range atOnce {
+				if _, err := c.ReplyID(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
-	if err := c.Send(0); err != nil {
-		t.Fatal(err)
-	}
-	for range 500 {
-		if _, err := c.ReplyID(); err != nil {
+}
+
+// seedTokens makes tokens as an operator, and limits one of them.
+func seedTokens(t *testing.T, web string) {
+	t.Helper()
+	call := func(method, path, body string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+web+"/api/v1/tokens"+path, strings.NewReader(body))
+		if err != nil {
 			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var made struct {
+			ID string `json:"id"`
+		}
+		err = json.NewDecoder(answer.Body).Decode(&made)
+		if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode >= http.StatusBadRequest {
+			t.Fatalf("%s %s: %s, %v", method, path, answer.Status, err)
+		}
+		return made.ID
+	}
+	for _, body := range []string{
+		`{"namespace":"default","description":"nightly reports"}`, `{"namespace":"default","description":"image resizer"}`,
+		`{"namespace":"billing","description":"invoices"}`,
+	} {
+		id := call(http.MethodPost, "", body)
+		if strings.Contains(body, "nightly") {
+			call(http.MethodPut, "/"+id+"/limits", `{"reads":600,"writes":0,"interval_seconds":60}`)
 		}
 	}
 }

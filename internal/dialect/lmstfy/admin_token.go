@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
-	"time"
+
+	"millrace/internal/job"
 )
 
 // The error texts of the admin API, byte for byte as the protocol has them.
@@ -29,32 +29,12 @@ func (c *adminCall) addToken() {
 		c.fail(http.StatusBadRequest, textBody)
 		return
 	}
-	description, chosen := c.r.Form.Get("description"), c.r.Form.Get("token")
+	key, err := c.d.addToken(c.poolParam(), c.namespace(), c.r.Form.Get("token"), c.r.Form.Get("description"))
+	if refused, ok := errors.AsType[*job.Error](err); ok && refused.Kind == job.Invalid {
+		c.fail(http.StatusBadRequest, refused.Text)
+		return
+	}
 	switch {
-	case description == "":
-		c.fail(http.StatusBadRequest, textDescription)
-		return
-	case chosen != "" && len(chosen) < userTokenMin:
-		c.fail(http.StatusBadRequest, textTokenShort)
-		return
-	case len(c.namespace()) > nameMax:
-		c.fail(http.StatusBadRequest, textNamespaceLong)
-		return
-	case !validName(c.namespace(), false):
-		c.fail(http.StatusBadRequest, textNamespace)
-		return
-	}
-	key := tokenKey{pool: c.poolParam(), namespace: c.namespace(), token: chosen}
-	if chosen == "" {
-		key.token = newToken(time.Now())
-	} else if strings.Count(chosen, ":") == 1 {
-		key.pool, key.token = splitToken(chosen)
-	}
-	if c.d.pools[key.pool] == nil {
-		c.fail(http.StatusBadRequest, textNoPool)
-		return
-	}
-	switch err := c.d.registry.addToken(key, description); {
 	case errors.Is(err, errTokenExists):
 		c.fail(http.StatusBadRequest, err.Error())
 	case err != nil:

@@ -5,10 +5,15 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"millrace/internal/dialect"
 )
 
 // buffer is a piece of memory for what comes in and what goes out.
-type buffer struct{ in, out []byte }
+type buffer struct {
+	in, out []byte
+	claim   dialect.Claim // what in has of the memory of all connections
+}
 
 // bufferKept is how large a buffer may have grown to be used again.
 const bufferKept = 256 << 10
@@ -31,18 +36,24 @@ func putBuffer(b *buffer) {
 		b.out = nil
 	}
 	b.in, b.out = b.in[:0], b.out[:0]
+	b.claim.Drop()
 	bufferPool.Put(b)
 }
 
-var errTooLarge = errors.New("body too large")
+// errTooLarge means that a body is longer than its limit, errBusy that all that are
+// being received are too long together.
+var (
+	errTooLarge = errors.New("body too large")
+	errBusy     = errors.New("too many long bodies")
+)
 
 // bodyFirst is what is made room for before anything has arrived: the announced
 // length is only believed up to this.
 const bodyFirst = 64 << 10
 
 // readBody reads the body of a request behind b, up to a limit. What is known to be
-// larger is not read at all.
-func readBody(r *http.Request, b []byte, limit int) ([]byte, error) {
+// larger is not read at all. What is more than usual is taken from the claim.
+func readBody(r *http.Request, b []byte, limit int, claim *dialect.Claim) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return b, errTooLarge
 	}
@@ -56,7 +67,10 @@ func readBody(r *http.Request, b []byte, limit int) ([]byte, error) {
 	}
 	for {
 		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+			if !claim.Set(2 * cap(b)) {
+				return b, errBusy
+			}
+			b = append(make([]byte, 0, 2*cap(b)), b...)
 		}
 		n, err := r.Body.Read(b[len(b):min(cap(b), start+limit+1)])
 		b = b[:len(b)+n]
@@ -74,12 +88,14 @@ func readBody(r *http.Request, b []byte, limit int) ([]byte, error) {
 // body reads the body of a request that publishes. It has answered if it is not ok.
 func (x *exchange) body(b *buffer, limit int) (ok bool) {
 	var err error
-	b.in, err = readBody(x.r, b.in, limit)
+	b.in, err = readBody(x.r, b.in, limit, &b.claim)
 	switch {
 	case err == nil:
 		return true
 	case errors.Is(err, errTooLarge):
 		x.fail(http.StatusRequestEntityTooLarge, textBodyLarge)
+	case errors.Is(err, errBusy):
+		x.fail(http.StatusServiceUnavailable, textBusy)
 	default:
 		x.fail(http.StatusBadRequest, textBody)
 	}

@@ -134,7 +134,7 @@ func (x *exchange) giveBack(jobs []job.Job) {
 		ret.Refs = append(ret.Refs, jobs[i].Ref())
 	}
 	// A caller of its own: the jobs are in the results of the exchange's.
-	x.d.opts.Engine.NewCaller().Do(context.Background(), ret)
+	x.d.opts.Engine.NewCallerAt(dialect.DoorLmstfy).Do(context.Background(), ret)
 }
 
 func (x *exchange) countConsumed(jobs []job.Job, now job.Time) {

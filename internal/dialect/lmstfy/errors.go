@@ -22,6 +22,7 @@ const (
 	textZeroTries   = "tries shouldn't be zero"
 	textBody        = "failed to read body"
 	textBodyLarge   = "body too large"
+	textBusy        = "too many long bodies at a time"
 	textAttributes  = "too many attributes, cannot exceed 16"
 	textNotArray    = "request body should be an array of objects"
 	textNoJobs      = "no jobs"

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -46,7 +47,7 @@ type exchange struct {
 const queuesKept = 64
 
 func (d *Dialect) newExchange() any {
-	return &exchange{d: d, caller: d.opts.Engine.NewCaller()}
+	return &exchange{d: d, caller: d.opts.Engine.NewCallerAt(dialect.DoorLmstfy)}
 }
 
 // serveHTTP answers one request of the public API.

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"millrace/internal/dialect"
+	"millrace/internal/testkit"
 )
 
 // The naive reader below works as the protocol's document says, with the standard
@@ -95,7 +98,13 @@ func FuzzRequest(f *testing.F) {
 		f.Add(s.method, s.path, s.query, s.token)
 	}
 	f.Fuzz(func(t *testing.T, method, path, rawQuery, token string) {
-		got, want := parsePath(method, path), naivePath(method, path)
+		var got target
+		var q query
+		testkit.Bounded(t, len(method)+len(path)+len(rawQuery), func() {
+			got = parsePath(method, path)
+			q.parse(rawQuery)
+		})
+		want := naivePath(method, path)
 		if got.route != want.route || got.route != routeNone && got != want {
 			t.Fatalf("%s %q is %+v, want %+v", method, path, got, want)
 		}
@@ -104,8 +113,6 @@ func FuzzRequest(f *testing.F) {
 				t.Fatalf("names of %q: %q, want %q", path, g, w)
 			}
 		}
-		var q query
-		q.parse(rawQuery)
 		values, _ := url.ParseQuery(rawQuery) // it leaves out what is malformed
 		for p, name := range paramNames {
 			first, given := "", len(values[name]) > 0
@@ -162,7 +169,9 @@ func FuzzBulk(f *testing.F) {
 	const elementMax = 20
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var k bulk
-		status, text := k.parse(body, elementMax)
+		var status int
+		var text string
+		testkit.Bounded(t, len(body), func() { status, text = k.parse(body, elementMax) })
 		var want []json.RawMessage
 		err := json.Unmarshal(body, &want)
 		large := false
@@ -196,7 +205,9 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		r := &http.Request{ContentLength: length, Body: io.NopCloser(&pieces{body, piece})}
-		got, err := readBody(r, []byte("kept"), limit)
+		var got []byte
+		var err error
+		testkit.Bounded(t, len(body), func() { got, err = readBody(r, []byte("kept"), limit, new(dialect.Claim)) })
 		if !bytes.HasPrefix(got, []byte("kept")) {
 			t.Fatalf("what was there before is gone: %q", got)
 		}

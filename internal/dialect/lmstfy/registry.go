@@ -142,7 +142,7 @@ func (r *registry) valid(k tokenKey) bool {
 func (r *registry) limiter(k tokenKey) *limiter { return (*r.limiters.Load())[k] }
 
 var (
-	errTokenExists   = errors.New("the token has already existed")
+	errTokenExists   = &job.Error{Kind: job.Exists, Text: "the token has already existed"}
 	errLimiterExists = errors.New("has already exists")
 )
 

@@ -44,10 +44,14 @@
     act.querySelector("[data-all]").hidden = false;
     $("#all").addEventListener("change", (e) => { boxes().forEach((b) => { b.checked = e.target.checked; }); showChosen(); });
     document.addEventListener("change", (e) => { if (e.target.name === "job") showChosen(); });
-    const to = act.querySelector("[data-to]"), action = act.querySelector("[name=action]");
-    const showTo = () => { to.hidden = action.value !== "move"; to.querySelector("input").required = action.value === "move"; };
-    action.addEventListener("change", showTo);
-    showTo();
+    const to = act.querySelector("[data-to]"), attempts = act.querySelector("[data-attempts]"), action = act.querySelector("[name=action]");
+    const showFields = () => {
+      to.hidden = action.value !== "move";
+      to.querySelector("input").required = action.value === "move";
+      attempts.hidden = action.value !== "respawn";
+    };
+    action.addEventListener("change", showFields);
+    showFields();
     showChosen();
   }
 

@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Backup is a copy of the data that was made while the server ran.
+type Backup struct {
+	Dir     string  `json:"dir"` // on the server's machine
+	Bytes   uint64  `json:"bytes"`
+	Files   int     `json:"files"`
+	Seconds float64 `json:"seconds"` // that it took
+}
+
+// backupTimeout bounds how long the answer of a backup may take.
+const backupTimeout = 6 * time.Hour
+
+// MakeBackup writes a copy of the data to a directory of the server's machine, which must not exist yet.
+// It has everything that was answered before. One is made at a time.
+func (s *Service) MakeBackup(dir string) (Backup, error) {
+	if !filepath.IsAbs(dir) {
+		return Backup{}, invalid("dir: %q is not absolute: name a directory of the server's machine, such as /backup/monday", dir)
+	}
+	dir = filepath.Clean(dir)
+	if !s.work.backup.TryLock() {
+		return Backup{}, problemConflict.problem("a backup is being made: wait for it")
+	}
+	defer s.work.backup.Unlock()
+	if _, err := os.Lstat(dir); err == nil {
+		return Backup{}, problemConflict.problem("%s exists: name a directory that does not", dir)
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
+		return Backup{}, problemConflict.problem("the directory cannot be made: %s", err)
+	}
+	began := time.Now()
+	if err := s.engine.Backup(dir); err != nil {
+		if p := refusal(err); p != err { //nolint:errorlint // whether it is the same
+			return Backup{}, p
+		}
+		s.log.Error("backup failed", slog.Any("error", err), slog.String("dir", dir))
+		return Backup{}, problemConflict.problem("the backup was not made: %s", err)
+	}
+	b := Backup{Dir: dir, Seconds: time.Since(began).Seconds()}
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			b.Files++
+			b.Bytes += uint64(info.Size()) //nolint:gosec // not negative
+		}
+		return err
+	})
+	if err != nil {
+		return b, fmt.Errorf("look at the backup: %w", err)
+	}
+	s.log.Info("backup made", slog.String("dir", dir), slog.Uint64("bytes", b.Bytes))
+	return b, nil
+}
+
+func (c *call) makeBackup() error {
+	var in struct {
+		Dir string `json:"dir"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	c.allowTime(backupTimeout)
+	return c.result(c.MakeBackup(in.Dir))
+}

@@ -1,0 +1,290 @@
+package admin
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/internal/engine"
+	"millrace/internal/job"
+	"millrace/internal/timing"
+)
+
+// The history of protocols and queues is kept apart from that of the whole, in fewer and longer slots, because each
+// slot holds much more. Its size is bounded: a slot has the busiest queues only.
+
+// period is one of the rings of that history.
+type period struct {
+	name  string
+	step  time.Duration
+	slots int64
+}
+
+// periods are all of them.
+var periods = [...]period{
+	{"hour", time.Minute, 60},
+	{"day", 15 * time.Minute, 96},
+	{"month", 6 * time.Hour, 120},
+}
+
+const (
+	// partsSpace is where the slots are kept, under the period and their place in the ring.
+	partsSpace = "admin.parts"
+
+	partsKept = 20   // queues of a slot
+	partsOpen = 2000 // queues of a slot that is not over
+)
+
+// part is what happened to a protocol or a queue in a slot, as it is kept. Its form is JSON, so that fields may be
+// added.
+type part struct {
+	Protocol  string `json:"d,omitempty"` // of a protocol
+	Namespace string `json:"n,omitempty"` // of a queue
+	Queue     string `json:"q,omitempty"`
+	Pushed    uint64 `json:"p,omitempty"`
+	Fetched   uint64 `json:"f,omitempty"`
+	Acked     uint64 `json:"a,omitempty"`
+	Failed    uint64 `json:"x,omitempty"`
+	// Waits are how long jobs waited: the number of a bucket and its count, one after the other; WaitSum is their sum.
+	Waits   []uint64      `json:"w,omitempty"`
+	WaitSum time.Duration `json:"s,omitempty"`
+
+	wait *timing.Histogram // Waits while it is added to
+}
+
+func (p *part) sum() uint64 { return p.Pushed + p.Fetched + p.Acked + p.Failed }
+
+func (p *part) add(t *tally, wait *timing.Histogram) {
+	p.Pushed += t[tallyPushed]
+	p.Fetched += t[tallyFetched]
+	p.Acked += t[tallyAcked]
+	p.Failed += t[tallyFailed]
+	if wait == nil || wait.Count == 0 {
+		return
+	}
+	if p.wait == nil {
+		p.wait = new(timing.Histogram)
+	}
+	p.wait.Add(wait)
+}
+
+// pack makes Waits of the histogram.
+func (p *part) pack() {
+	p.Waits, p.WaitSum = nil, 0
+	if p.wait == nil {
+		return
+	}
+	p.WaitSum = p.wait.Sum
+	for i, n := range p.wait.Buckets {
+		if n > 0 {
+			p.Waits = append(p.Waits, uint64(i), n)
+		}
+	}
+}
+
+// unpack makes a histogram of Waits. What is not one of ours is left out.
+func (p *part) unpack() {
+	if len(p.Waits) == 0 {
+		return
+	}
+	p.wait = &timing.Histogram{Sum: p.WaitSum}
+	for i := 0; i+1 < len(p.Waits); i += 2 {
+		if bucket, n := p.Waits[i], p.Waits[i+1]; bucket < timing.Buckets {
+			p.wait.Buckets[bucket] += n
+			p.wait.Count += n
+		}
+	}
+}
+
+// partName names a protocol or a queue.
+type partName struct{ protocol, namespace, queue string }
+
+// partsSlot is a slot.
+type partsSlot struct {
+	At    time.Time `json:"at"` // when it began
+	Parts []*part   `json:"parts"`
+
+	index map[partName]*part
+}
+
+// of returns the part with a name, which is made if it is not there; nil if there are too many.
+func (s *partsSlot) of(name partName) *part {
+	if p := s.index[name]; p != nil {
+		return p
+	}
+	if len(s.index) >= partsOpen {
+		return nil
+	}
+	if s.index == nil {
+		s.index = make(map[partName]*part)
+	}
+	p := &part{Protocol: name.protocol, Namespace: name.namespace, Queue: name.queue}
+	s.index[name] = p
+	s.Parts = append(s.Parts, p)
+	return p
+}
+
+// merge adds the parts of another slot.
+func (s *partsSlot) merge(o *partsSlot) {
+	for _, p := range o.Parts {
+		p.unpack()
+		if to := s.of(partName{p.Protocol, p.Namespace, p.Queue}); to != nil {
+			to.add(&tally{tallyPushed: p.Pushed, tallyFetched: p.Fetched, tallyAcked: p.Acked, tallyFailed: p.Failed}, p.wait)
+		}
+	}
+}
+
+// busiest returns the protocols, and so many of the queues, those with most first.
+func (s *partsSlot) busiest(most int) (protocols, queues []*part) {
+	for _, p := range s.Parts {
+		if p.Protocol != "" {
+			protocols = append(protocols, p)
+		} else {
+			queues = append(queues, p)
+		}
+	}
+	byWork := func(a, b *part) int {
+		return cmp.Or(cmp.Compare(b.sum(), a.sum()), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Queue, b.Queue))
+	}
+	slices.SortFunc(protocols, byWork)
+	slices.SortFunc(queues, byWork)
+	return protocols, queues[:min(len(queues), most)]
+}
+
+// partsHistory collects the slots that are not over yet. It is owned by the sampler's goroutine.
+type partsHistory struct {
+	engine *engine.Engine
+	open   [len(periods)]*partsSlot
+}
+
+func (p *period) begin(at time.Time) time.Time { return at.UTC().Truncate(p.step) }
+
+// slot is the name of the slot that a time falls into.
+func (p *period) slot(at time.Time) string {
+	return fmt.Sprintf("%s/%04d", p.name, (at.Unix()/int64(p.step/time.Second))%p.slots)
+}
+
+// write is the command that keeps a slot.
+func (p *period) write(s *partsSlot) job.Command {
+	protocols, queues := s.busiest(partsKept)
+	kept := partsSlot{At: s.At, Parts: append(protocols, queues...)}
+	for _, part := range kept.Parts {
+		part.pack()
+	}
+	value, err := json.Marshal(kept)
+	if err != nil {
+		panic("admin: a slot of the history cannot be written: " + err.Error()) // it holds texts, a time and numbers
+	}
+	return &job.SetValue{Space: partsSpace, Name: p.slot(s.At), Value: value}
+}
+
+// load takes up the slots that a server that stopped a moment ago has left.
+func (h *partsHistory) load(now time.Time) error {
+	for i := range periods {
+		value, ok, err := h.engine.Value(partsSpace, periods[i].slot(now))
+		if err != nil {
+			return err
+		}
+		var s partsSlot
+		if ok && json.Unmarshal(value, &s) == nil && s.At.Equal(periods[i].begin(now)) {
+			h.open[i] = &partsSlot{At: s.At}
+			h.open[i].merge(&s)
+		}
+	}
+	return nil
+}
+
+// add counts a sample, and returns the commands that keep the slots that are over.
+func (h *partsHistory) add(now time.Time, count func(*partsSlot)) []job.Command {
+	var over []job.Command
+	for i := range periods {
+		begin := periods[i].begin(now)
+		if s := h.open[i]; s != nil && !s.At.Equal(begin) {
+			over = append(over, periods[i].write(s))
+			h.open[i] = nil
+		}
+		if h.open[i] == nil {
+			h.open[i] = &partsSlot{At: begin}
+		}
+		count(h.open[i])
+	}
+	return over
+}
+
+// flush returns the commands that keep the slots that are not over.
+func (h *partsHistory) flush() []job.Command {
+	var all []job.Command
+	for i := range periods {
+		if h.open[i] != nil {
+			all = append(all, periods[i].write(h.open[i]))
+		}
+	}
+	return all
+}
+
+// Parts is what happened lately, by protocol and by queue, the busiest first.
+type Parts struct {
+	Period    string  `json:"period"`
+	Seconds   float64 `json:"seconds"` // that are told about, as far as the server ran
+	Protocols []Part  `json:"protocols"`
+	Queues    []Part  `json:"queues"`
+}
+
+// Part is what happened to a protocol or a queue. Through a protocol, a command that pushes several jobs at once counts
+// as one.
+type Part struct {
+	Protocol  string `json:"protocol,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"` // of a queue
+	Pushed    uint64 `json:"pushed"`
+	Fetched   uint64 `json:"fetched"`
+	Acked     uint64 `json:"acked"`
+	Failed    uint64 `json:"failed"`
+	Wait      *Wait  `json:"wait,omitempty"`
+}
+
+// Parts returns what happened in the last "hour", "day" or "month". The slot that is not over is not in it. A queue is in
+// it as far as it was among the busiest of a slot.
+func (s *Service) Parts(name string) (Parts, error) {
+	i := slices.IndexFunc(periods[:], func(p period) bool { return p.name == name })
+	if i < 0 {
+		return Parts{}, invalid("period: %q is none of hour, day and month", name)
+	}
+	p := &periods[i]
+	out := Parts{Period: name, Protocols: []Part{}, Queues: []Part{}}
+	values, err := s.engine.Values(partsSpace, name+"/", int(p.slots))
+	if err != nil {
+		return out, refusal(err)
+	}
+	now := time.Now()
+	oldest := now.Add(-p.step * time.Duration(p.slots))
+	var sum partsSlot
+	for _, v := range values {
+		var slot partsSlot
+		if !strings.HasPrefix(v.Name, name+"/") || json.Unmarshal(v.Value, &slot) != nil || !slot.At.After(oldest) || !slot.At.Before(p.begin(now)) {
+			continue
+		}
+		out.Seconds += p.step.Seconds()
+		sum.merge(&slot)
+	}
+	protocols, queues := sum.busiest(partsKept)
+	for _, p := range protocols {
+		out.Protocols = append(out.Protocols, p.shown())
+	}
+	for _, p := range queues {
+		out.Queues = append(out.Queues, p.shown())
+	}
+	return out, nil
+}
+
+func (p *part) shown() Part {
+	return Part{
+		Protocol: p.Protocol, Namespace: p.Namespace, Name: p.Queue, Pushed: p.Pushed, Fetched: p.Fetched, Acked: p.Acked, Failed: p.Failed,
+		Wait: waitOf(p.wait),
+	}
+}
+
+func (c *call) getParts() error { return c.result(c.Parts(cmp.Or(c.query("period"), periods[0].name))) }

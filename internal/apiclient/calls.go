@@ -1,0 +1,247 @@
+package apiclient
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"millrace/internal/admin"
+	"millrace/internal/job"
+)
+
+const api = "/api/v1"
+
+func queuePath(namespace, queue string) string {
+	return namespacePath(namespace) + "/queues/" + url.PathEscape(queue)
+}
+
+func namespacePath(namespace string) string { return api + "/namespaces/" + url.PathEscape(namespace) }
+
+func jobPath(namespace string, id job.ID) string {
+	return namespacePath(namespace) + "/jobs/" + strconv.FormatUint(uint64(id), 10)
+}
+
+// pageQuery adds which part of a list is wanted.
+func pageQuery(q url.Values, p admin.PageOf) url.Values {
+	if q == nil {
+		q = url.Values{}
+	}
+	if p.Cursor != "" {
+		q.Set("cursor", p.Cursor)
+	}
+	if p.Limit > 0 {
+		q.Set("limit", strconv.Itoa(p.Limit))
+	}
+	return q
+}
+
+// Server returns what is known about the server itself.
+func (c *Client) Server(ctx context.Context) (admin.ServerInfo, error) {
+	return get[admin.ServerInfo](ctx, c, api+"/server", nil)
+}
+
+// Live returns the latest sample of what happens.
+func (c *Client) Live(ctx context.Context) (admin.Sample, error) {
+	return get[admin.Sample](ctx, c, api+"/live", nil)
+}
+
+// Queues lists queues.
+func (c *Client) Queues(ctx context.Context, f admin.QueueFilter, page admin.PageOf) (admin.QueuePage, error) {
+	q := url.Values{}
+	if f.Namespace != "" {
+		q.Set("namespace", f.Namespace)
+	}
+	if f.Name != "" {
+		q.Set("name", f.Name)
+	}
+	return get[admin.QueuePage](ctx, c, api+"/queues", pageQuery(q, page))
+}
+
+// Queue returns what is known about a queue.
+func (c *Client) Queue(ctx context.Context, namespace, queue string) (admin.Queue, error) {
+	return get[admin.Queue](ctx, c, queuePath(namespace, queue), nil)
+}
+
+// Pause stops fetches from a queue, for some time or with zero until it is resumed.
+func (c *Client) Pause(ctx context.Context, namespace, queue string, limit time.Duration) (admin.Queue, error) {
+	return post[admin.Queue](ctx, c, queuePath(namespace, queue)+"/pause", map[string]any{"for_seconds": limit.Seconds()})
+}
+
+// Resume lets fetches from a queue go on.
+func (c *Client) Resume(ctx context.Context, namespace, queue string) (admin.Queue, error) {
+	return post[admin.Queue](ctx, c, queuePath(namespace, queue)+"/resume", nil)
+}
+
+// Purge removes all jobs of a queue that are in a state.
+func (c *Client) Purge(ctx context.Context, namespace, queue, state string) (admin.Count, error) {
+	return post[admin.Count](ctx, c, queuePath(namespace, queue)+"/purge", map[string]any{"state": state})
+}
+
+// RemoveQueue removes a queue with all its jobs.
+func (c *Client) RemoveQueue(ctx context.Context, namespace, queue string, o admin.RemoveOptions) (admin.Count, error) {
+	q := url.Values{}
+	if o.IfIdle {
+		q.Set("if_idle", "true")
+	}
+	if o.Keep {
+		q.Set("keep", "true")
+	}
+	var out admin.Count
+	err := c.call(ctx, request{method: http.MethodDelete, path: queuePath(namespace, queue), query: q}, &out)
+	return out, err
+}
+
+// Jobs lists the jobs that fit a filter.
+func (c *Client) Jobs(ctx context.Context, f admin.Filter, page admin.PageOf) (admin.JobPage, error) {
+	return get[admin.JobPage](ctx, c, api+"/jobs", pageQuery(f.Query(), page))
+}
+
+// Job returns everything about a job. The queue may be empty.
+func (c *Client) Job(ctx context.Context, namespace, queue string, id job.ID) (admin.JobDetail, error) {
+	return get[admin.JobDetail](ctx, c, jobPath(namespace, id), inQueue(queue))
+}
+
+// Body opens the body of a job as it was pushed. Whoever opens it closes it.
+func (c *Client) Body(ctx context.Context, namespace, queue string, id job.ID) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: jobPath(namespace, id) + "/body", query: inQueue(queue)})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+func inQueue(queue string) url.Values {
+	if queue == "" {
+		return nil
+	}
+	return url.Values{"queue": {queue}}
+}
+
+// ActAll does the same to several jobs and tells of each what became of it.
+func (c *Client) ActAll(ctx context.Context, a admin.Action, targets []admin.Target, with admin.With) ([]admin.Outcome, error) {
+	in := struct {
+		Action admin.Action `json:"action"`
+		admin.With
+		Jobs []admin.Target `json:"jobs"`
+	}{a, with, targets}
+	out, err := post[struct {
+		Jobs []admin.Outcome `json:"jobs"`
+	}](ctx, c, api+"/actions", in)
+	return out.Jobs, err
+}
+
+// StartBulk begins an action on all jobs that fit a filter.
+func (c *Client) StartBulk(ctx context.Context, a admin.Action, f admin.Filter, with admin.With) (admin.Bulk, error) {
+	return post[admin.Bulk](ctx, c, api+"/bulk", struct {
+		Action admin.Action `json:"action"`
+		admin.With
+		Filter admin.Filter `json:"filter"`
+	}{a, with, f})
+}
+
+// Bulk returns how far a bulk action is.
+func (c *Client) Bulk(ctx context.Context, id string) (admin.Bulk, error) {
+	return get[admin.Bulk](ctx, c, api+"/bulk/"+url.PathEscape(id), nil)
+}
+
+// CancelBulk stops a bulk action.
+func (c *Client) CancelBulk(ctx context.Context, id string) (admin.Bulk, error) {
+	return post[admin.Bulk](ctx, c, api+"/bulk/"+url.PathEscape(id)+"/cancel", nil)
+}
+
+// Push pushes jobs to a queue and tells of each what became of it.
+func (c *Client) Push(ctx context.Context, namespace, queue string, jobs []admin.NewJob) (admin.PushResult, error) {
+	return post[admin.PushResult](ctx, c, queuePath(namespace, queue)+"/jobs", map[string]any{"jobs": jobs})
+}
+
+// Fetch leases jobs, or waits for one.
+func (c *Client) Fetch(ctx context.Context, o admin.FetchOptions) (admin.Work, error) {
+	in := struct {
+		Queues []string `json:"queues"`
+		Max    int      `json:"max,omitempty"`
+		Wait   float64  `json:"wait_seconds,omitempty"`
+		Lease  float64  `json:"lease_seconds,omitempty"`
+		Holder string   `json:"holder,omitempty"`
+		Worker string   `json:"worker,omitempty"`
+	}{o.Queues, o.Max, o.Wait.Seconds(), o.Lease.Seconds(), o.Holder, o.Worker}
+	return post[admin.Work](ctx, c, namespacePath(o.Namespace)+"/fetch", in)
+}
+
+// held names a job in a worker's hands.
+type held struct {
+	Queue  string `json:"queue"`
+	Holder string `json:"holder"`
+}
+
+func (c *Client) settle(ctx context.Context, at admin.Held, verb string, in any) (admin.Settled, error) {
+	return post[admin.Settled](ctx, c, jobPath(at.Namespace, at.ID)+"/"+verb, in)
+}
+
+// Ack ends a job with success. The result is kept if the job is; nil is none.
+func (c *Client) Ack(ctx context.Context, at admin.Held, result []byte) (admin.Settled, error) {
+	return c.settle(ctx, at, "ack", struct {
+		held
+		Result []byte `json:"result_base64,omitempty"`
+	}{held{at.Queue, at.Holder}, result})
+}
+
+// Fail ends a job's execution without success.
+func (c *Client) Fail(ctx context.Context, at admin.Held, f admin.Failed) (admin.Settled, error) {
+	return c.settle(ctx, at, "fail", struct {
+		held
+		admin.Failed
+	}{held{at.Queue, at.Holder}, f})
+}
+
+// Extend lets a lease end so long from now.
+func (c *Client) Extend(ctx context.Context, at admin.Held, lease time.Duration) (admin.Settled, error) {
+	return c.settle(ctx, at, "extend", struct {
+		held
+		Lease float64 `json:"lease_seconds"`
+	}{held{at.Queue, at.Holder}, lease.Seconds()})
+}
+
+// Release gives a job back without counting a failure.
+func (c *Client) Release(ctx context.Context, at admin.Held, delay time.Duration) (admin.Settled, error) {
+	return c.settle(ctx, at, "release", struct {
+		held
+		Delay float64 `json:"delay_seconds,omitempty"`
+	}{held{at.Queue, at.Holder}, delay.Seconds()})
+}
+
+// Backup has the server write a copy of its data to a directory of its machine.
+func (c *Client) Backup(ctx context.Context, dir string) (admin.Backup, error) {
+	return post[admin.Backup](ctx, c, api+"/backups", map[string]any{"dir": dir})
+}
+
+// Export opens a stream of JSON lines, from a cursor on. Whoever opens it closes it.
+func (c *Client) Export(ctx context.Context, f admin.Filter, cursor string) (io.ReadCloser, error) {
+	q := pageQuery(f.Query(), admin.PageOf{Cursor: cursor})
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: api + "/export", query: q})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Import imports lines of an export.
+func (c *Client) Import(ctx context.Context, o admin.ImportOptions, lines []byte) (admin.ImportResult, error) {
+	q := url.Values{"line": {strconv.FormatUint(o.Line, 10)}}
+	if o.Duplicates {
+		q.Set("duplicates", "true")
+	}
+	var out admin.ImportResult
+	r := request{method: http.MethodPost, path: importPath(o.Token), query: q, body: lines, media: "application/x-ndjson"}
+	err := c.call(ctx, r, &out)
+	return out, err
+}
+
+// ImportMark returns how far an import is; line 0 for one that is not known.
+func (c *Client) ImportMark(ctx context.Context, token string) (admin.ImportMark, error) {
+	return get[admin.ImportMark](ctx, c, importPath(token), nil)
+}
+
+func importPath(token string) string { return api + "/imports/" + url.PathEscape(token) }

@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+	"millrace/internal/apiclient"
+	"millrace/internal/config"
+)
+
+// apiFlags are the flags of the commands that ask a running server.
+type apiFlags struct {
+	p        Process
+	file     string
+	url      string
+	token    string
+	password string
+	ca       string
+	cert     string
+	key      string
+	insecure bool
+	asJSON   bool
+}
+
+// apiHelp ends the long help of those commands.
+const apiHelp = `
+
+The server is found in the configuration (--config, MILLRACE_CONFIG and the other variables of
+the server), which is enough on its own machine; elsewhere name it with --api or MILLRACE_API.
+If it asks for a login, give MILLRACE_API_TOKEN or MILLRACE_API_PASSWORD.
+
+Exit status: 0 if it is done, 1 if the server refused, 2 if the command line is wrong,
+4 if there is no such thing, 5 if the server does not answer.`
+
+// addAPI gives a command the flags that say which server is meant.
+func addAPI(cmd *cobra.Command, p Process) *apiFlags {
+	f := &apiFlags{p: p}
+	cmd.Long += apiHelp
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
+	flags.StringVar(&f.url, "api", "", "address of the server, such as http://127.0.0.1:7420 ("+config.ClientURLVariable+")")
+	flags.StringVar(&f.token, "token", "", "bearer token; better in "+config.ClientTokenVariable+", where others do not see it")
+	flags.StringVar(&f.password, "password", "", "password; better in "+config.ClientPasswordVariable)
+	flags.StringVar(&f.ca, "tls-ca", "", "PEM file with the authorities to trust ("+config.ClientCAVariable+")")
+	flags.StringVar(&f.cert, "tls-cert", "", "PEM file with a client certificate")
+	flags.StringVar(&f.key, "tls-key", "", "PEM file with its private key")
+	flags.BoolVar(&f.insecure, "tls-insecure", false, "do not verify the server's certificate")
+	flags.StringVarP(&f.file, "config", "c", "", "TOML file of the server, to find its address ("+config.FileVariable+")")
+	must(cmd.MarkFlagFilename("config", "toml"))
+	for _, name := range []string{"tls-ca", "tls-cert", "tls-key"} {
+		must(cmd.MarkFlagFilename(name, "pem", "crt", "key"))
+	}
+	return f
+}
+
+// env returns a variable of the environment.
+func (p Process) env(name string) string {
+	for _, entry := range slices.Backward(p.Environ) {
+		if key, value, _ := strings.Cut(entry, "="); key == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// client returns what asks the server.
+func (f *apiFlags) client() (*apiclient.Client, error) {
+	o := apiclient.Options{
+		URL: orElse(f.url, f.p.env(config.ClientURLVariable)), Token: f.token, Password: f.password, Agent: "millrace/" + buildVersion().number,
+	}
+	if o.Token == "" && o.Password == "" {
+		o.Token, o.Password = f.p.env(config.ClientTokenVariable), f.p.env(config.ClientPasswordVariable)
+	}
+	var err error
+	if o.TLS, err = f.tls(); err != nil {
+		return nil, err
+	}
+	if o.URL == "" {
+		if err := f.local(&o); err != nil {
+			return nil, err
+		}
+	}
+	c, err := apiclient.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("--api: %w", err)
+	}
+	return c, nil
+}
+
+func orElse(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// local finds the server of this machine in its configuration, and how to log in there.
+func (f *apiFlags) local(o *apiclient.Options) error {
+	cfg, err := config.Load(config.Input{File: f.file, Environ: f.p.Environ})
+	if err != nil {
+		return fmt.Errorf(elsewhereHelp, err, config.ClientURLVariable)
+	}
+	if o.URL, err = webURL(cfg.Listeners()); err != nil {
+		return fmt.Errorf("%s, or with --api or %s", strings.TrimSuffix(strings.ReplaceAll(err.Error(), "--url", "--api"), " with --api"), config.ClientURLVariable)
+	}
+	if o.Token == "" && o.Password == "" {
+		o.Token, o.Password = cfg.Web.Token, cfg.Web.Password
+	}
+	if cfg.Web.TLS.Enabled() && f.ca == "" && f.p.env(config.ClientCAVariable) == "" {
+		return pin(o.TLS, cfg.Web.TLS.Cert)
+	}
+	return nil
+}
+
+// pin trusts the certificate in a file and no other. The server of this machine is asked by an address that its
+// certificate need not name.
+func pin(t *tls.Config, file string) error {
+	text, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+	if err != nil {
+		return fail(fmt.Errorf("web.tls.cert: %w: name an authority to trust with --tls-ca", err))
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return fail(fmt.Errorf("web.tls.cert: %s holds no certificate", file))
+	}
+	t.InsecureSkipVerify = true
+	t.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 || string(s.PeerCertificates[0].Raw) != string(block.Bytes) {
+			return fmt.Errorf("the server has another certificate than %s", file)
+		}
+		return nil
+	}
+	return nil
+}
+
+// tls reads the TLS material of the flags.
+func (f *apiFlags) tls() (*tls.Config, error) {
+	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: f.insecure} //nolint:gosec // only if asked for
+	if ca := orElse(f.ca, f.p.env(config.ClientCAVariable)); ca != "" {
+		text, err := os.ReadFile(ca) //nolint:gosec // the operator names the file
+		if err != nil {
+			return nil, fail(fmt.Errorf("--tls-ca: %w", err))
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fail(fmt.Errorf("--tls-ca: %s holds no certificate", ca))
+		}
+	}
+	if (f.cert == "") != (f.key == "") {
+		return nil, errors.New("--tls-cert and --tls-key: give both or none")
+	}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, fail(fmt.Errorf("--tls-cert: %w", err))
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	return t, nil
+}
+
+// apiError says what to do about an error of the client. Any other is one of usage, unless it is marked already.
+func apiError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return fail(errors.New("interrupted"))
+	}
+	if _, failed := errors.AsType[*failure](err); failed {
+		return err
+	}
+	if _, ok := errors.AsType[*apiclient.Unreachable](err); ok {
+		return &failure{exitUnreachable, fmt.Errorf(unreachableHelp, err, config.ClientURLVariable)}
+	}
+	p, ok := errors.AsType[*admin.Problem](err)
+	if !ok {
+		return err
+	}
+	text := orElse(p.Detail, p.Title)
+	switch p.Status {
+	case http.StatusUnauthorized:
+		return fail(fmt.Errorf("the server asks for a login: give %s or %s", config.ClientTokenVariable, config.ClientPasswordVariable))
+	case http.StatusForbidden:
+		return fail(fmt.Errorf("%s: log in with the operator's password or token (web.password, web.token)", text))
+	case http.StatusNotFound:
+		return &failure{exitNotFound, &refusal{text, err}}
+	default:
+		return fail(&refusal{text, err})
+	}
+}
+
+const unreachableHelp = `%w
+Is the server running, and does it listen there? Start it with "millrace", or name its address with --api or %s`
+
+const elsewhereHelp = `%w
+To ask a server elsewhere, name its address with --api or %s`
+
+// refusal shows the part of a problem that people want to read.
+type refusal struct {
+	text string
+	err  error
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.err }
+
+// interrupted returns a context that ends with the first signal.
+func (p Process) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.Signals == nil {
+		return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-p.Signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// completeTimeout bounds how long a shell waits for names.
+const completeTimeout = 2 * time.Second
+
+// completeQueues lets the shell complete names of queues. Without a server there are none.
+func (f *apiFlags) completeQueues(namespace *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+		defer cancel()
+		c, err := f.client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		page, err := c.Queues(ctx, admin.QueueFilter{Namespace: *namespace, Name: begun}, admin.PageOf{Limit: admin.PageMax})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, q := range page.Queues {
+			if strings.HasPrefix(q.Name, begun) && !slices.Contains(args, q.Name) {
+				names = append(names, q.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

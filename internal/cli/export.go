@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+	"millrace/internal/apiclient"
+)
+
+// exportLineMax bounds a line of an export.
+const exportLineMax = 512 << 20
+
+func newExportCommand(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export [FILE]",
+		Short: "Write jobs of a running server as JSON lines",
+		Long: `Write all jobs, or those that fit a filter, as JSON lines to FILE or standard output: one job on each line, and
+now and then a line that marks where an export that was interrupted goes on. "millrace import" reads them.
+
+It shows all jobs as they were at one moment, unless it takes more than two minutes or is resumed. For an exact
+copy of everything use "millrace backup".
+
+With --resume an export to FILE that was cut off goes on behind its last mark. The filter must be the same.`,
+		Example: `  millrace export jobs.jsonl
+  millrace export --queue mails --state dead | jq .body
+  millrace export jobs.jsonl --resume
+  millrace export | ssh other millrace import`,
+		Args: atMostOne("a file"),
+	}
+	filters := addFilter(cmd)
+	resume := cmd.Flags().Bool("resume", false, "go on with FILE where an interrupted export has ended")
+	force := cmd.Flags().Bool("force", false, "overwrite FILE")
+	f := addAPI(cmd, p)
+	must(cmd.Flags().MarkHidden("json")) // it is nothing else
+	must(cmd.RegisterFlagCompletionFunc("queue", f.completeQueues(&filters.Namespace)))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		filter, err := filters.filter()
+		if err != nil {
+			return err
+		}
+		if *resume && len(args) == 0 {
+			return errors.New("--resume: name the file to go on with")
+		}
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, stop := p.interruptible(cmd.Context())
+		defer stop()
+		e := &exporter{client: c, filter: filter, out: cmd.OutOrStdout(), bar: newProgress(cmd.ErrOrStderr())}
+		if len(args) == 0 || args[0] == "-" {
+			err = e.run(ctx)
+		} else {
+			err = e.toFile(ctx, args[0], *resume, *force)
+		}
+		e.bar.stop()
+		if err != nil {
+			return apiError(err)
+		}
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s exported\n", plural(e.jobs, "job"))
+		return fail(err)
+	}
+	return cmd
+}
+
+// exporter copies an export.
+type exporter struct {
+	client *apiclient.Client
+	filter admin.Filter
+	out    io.Writer
+	bar    *progress
+	cursor string
+	jobs   uint64
+}
+
+// toFile writes to a file, or goes on with one.
+func (e *exporter) toFile(ctx context.Context, path string, resume, force bool) (err error) {
+	flags := os.O_RDWR | os.O_CREATE
+	if !resume && !force {
+		flags |= os.O_EXCL
+	}
+	file, err := os.OpenFile(path, flags, 0o600) //nolint:gosec // the operator names the file
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists: add --resume to go on with it, or --force to overwrite it", path)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	defer func() {
+		if cerr := file.Close(); err == nil {
+			err = fail(cerr)
+		}
+	}()
+	end := int64(0)
+	if resume {
+		var complete bool
+		if end, complete, err = e.lastMark(file); err != nil || complete {
+			return err
+		}
+	}
+	if err := file.Truncate(end); err != nil {
+		return fail(err)
+	}
+	if _, err := file.Seek(end, io.SeekStart); err != nil {
+		return fail(err)
+	}
+	e.out = file
+	if err := e.run(ctx); err != nil {
+		return fmt.Errorf("%w\nTo go on later: millrace export %s --resume, with the same filter", apiError(err), path)
+	}
+	return fail(file.Sync())
+}
+
+// lastMark finds the last mark of a file: where it ends, and whether it is the end of the export.
+func (e *exporter) lastMark(file io.Reader) (end int64, complete bool, err error) {
+	in := bufio.NewReaderSize(file, 1<<20)
+	var at int64
+	var jobs uint64
+	for {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return end, complete, nil
+		}
+		if err != nil {
+			return 0, false, fail(err)
+		}
+		at += int64(len(line))
+		m, ok := markOf(line)
+		if !ok {
+			jobs++
+			continue
+		}
+		end, e.cursor, complete, e.jobs = at, m.Cursor, m.Mark == admin.MarkEnd, jobs
+	}
+}
+
+// markOf reads a line that is a mark.
+func markOf(line []byte) (m admin.ExportMark, ok bool) {
+	ok = bytes.HasPrefix(line, []byte(`{"mark"`)) && json.Unmarshal(line, &m) == nil
+	return m, ok
+}
+
+// run copies from the cursor to the end, with as many requests as it takes.
+func (e *exporter) run(ctx context.Context) error {
+	for {
+		before := e.cursor
+		done, err := e.request(ctx)
+		if err != nil || done {
+			return err
+		}
+		if e.cursor == before {
+			return fail(errors.New("the export was cut off: is the server stopping?"))
+		}
+	}
+}
+
+// request copies one answer, as far as it is whole: up to its last mark. It reports whether that is the end.
+func (e *exporter) request(ctx context.Context) (done bool, err error) {
+	stream, err := e.client.Export(ctx, e.filter, e.cursor)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = stream.Close() }()
+	in := bufio.NewReaderSize(stream, 1<<20)
+	var part bytes.Buffer
+	jobs := uint64(0)
+	for {
+		line, err := in.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil:
+			return false, &apiclient.Unreachable{URL: e.client.URL(), Err: err}
+		case part.Len()+len(line) > exportLineMax:
+			return false, fail(errors.New("the answer has no marks: it is none of a Millrace server"))
+		}
+		part.Write(line)
+		m, ok := markOf(line)
+		if !ok {
+			jobs++
+			continue
+		}
+		if _, err := part.WriteTo(e.out); err != nil {
+			return false, fail(err)
+		}
+		e.cursor, e.jobs, jobs = m.Cursor, e.jobs+jobs, 0
+		e.bar.update("exporting", m.Examined, max(m.Total, m.Examined+1))
+		if m.Mark == admin.MarkEnd {
+			return true, nil
+		}
+	}
+}

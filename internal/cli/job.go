@@ -1,0 +1,348 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+	"millrace/internal/apiclient"
+)
+
+func newJobCommand(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "job",
+		Short: "Find, show, retry, move and delete jobs of a running server",
+		Example: `  millrace job ls --state dead --error timeout
+  millrace job get 17
+  millrace job retry 17
+  millrace job retry --all-matching --queue mails --state dead`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newJobList(p), newJobGet(p))
+	for _, a := range jobActions {
+		cmd.AddCommand(newJobAction(p, a))
+	}
+	return cmd
+}
+
+// filterFlags are the flags that say which jobs are meant.
+type filterFlags struct {
+	admin.Filter
+	after, before string
+}
+
+// addFilter gives a command flags for a filter.
+func addFilter(cmd *cobra.Command) *filterFlags {
+	f := new(filterFlags)
+	flags := cmd.Flags()
+	flags.StringVarP(&f.Namespace, "namespace", "n", "", "only this namespace")
+	flags.StringVarP(&f.Queue, "queue", "q", "", "only this queue")
+	flags.StringSliceVarP(&f.States, "state", "s", nil, "only these states: "+stateList())
+	flags.StringVar(&f.Type, "type", "", "only this type")
+	flags.StringVar(&f.Error, "error", "", "a part of the error, in whatever case")
+	flags.StringVar(&f.Body, "body", "", "a part of the body, exactly")
+	flags.Uint64Var(&f.Batch, "batch", 0, "only this batch")
+	flags.StringVar(&f.after, "after", "", "not before this time: 2006-01-02T15:04:05Z, or 2h for two hours ago")
+	flags.StringVar(&f.before, "before", "", "before this time")
+	flags.StringVar(&f.Time, "time", "", "the time that --after and --before mean: created, since (when it entered its state) or run_at")
+	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("time", cobra.FixedCompletions([]string{"created", "since", "run_at"}, cobra.ShellCompDirectiveNoFileComp)))
+	return f
+}
+
+// filter checks the times.
+func (f *filterFlags) filter() (admin.Filter, error) {
+	var err error
+	if f.After, err = moment("--after", f.after, false); err != nil {
+		return f.Filter, err
+	}
+	f.Before, err = moment("--before", f.before, false)
+	return f.Filter, err
+}
+
+// moment reads a time, or how far it is ahead of now or behind. An empty text is none.
+func moment(flag, text string, ahead bool) (*time.Time, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		if !ahead {
+			d = -d
+		}
+		t := time.Now().Add(d).UTC()
+		return &t, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %q is no time: write for example 2006-01-02T15:04:05Z or 2h", flag, text)
+	}
+	t = t.UTC()
+	return &t, nil
+}
+
+// empty reports whether every job is meant.
+func (f *filterFlags) empty() bool { return len(f.Query()) == 0 }
+
+func newJobList(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls [REF]",
+		Aliases: []string{"list"},
+		Short:   "List the jobs that fit a filter",
+		Long: `List jobs of every state, by namespace, queue and state. Everything that is given must fit. REF is the id of
+a job, in our own form or in that of a protocol, or its key. With --json each job is one line.`,
+		Example: `  millrace job ls --state retrying,dead --error timeout
+  millrace job ls --queue mails --body ann@example.org
+  millrace job ls --state leased
+  millrace job ls --state dead --time since --after 1h --limit 0 --json > dead.jsonl`,
+		Args: atMostOne("the id or key of a job"),
+	}
+	filters := addFilter(cmd)
+	limit := cmd.Flags().Int("limit", 50, "jobs at most; 0 is all")
+	f := addAPI(cmd, p)
+	must(cmd.RegisterFlagCompletionFunc("queue", f.completeQueues(&filters.Namespace)))
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		filter, err := filters.filter()
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			filter.Ref = args[0]
+		}
+		if *limit < 0 {
+			return errors.New("--limit: choose how many jobs, or 0 for all")
+		}
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, stop := p.interruptible(cmd.Context())
+		defer stop()
+		l := jobLister{cmd: cmd, asJSON: f.asJSON, limit: *limit}
+		return apiError(l.run(ctx, c, filter))
+	}
+	return cmd
+}
+
+// jobLister prints the jobs that a search finds.
+type jobLister struct {
+	cmd    *cobra.Command
+	asJSON bool
+	limit  int
+	table  *table
+	count  int
+}
+
+func (l *jobLister) run(ctx context.Context, c *apiclient.Client, f admin.Filter) error {
+	bar := newProgress(l.cmd.ErrOrStderr())
+	page := admin.PageOf{}
+	for {
+		page.Limit = admin.PageMax
+		if l.limit > 0 {
+			page.Limit = min(page.Limit, l.limit-l.count)
+		}
+		got, err := c.Jobs(ctx, f, page)
+		if err != nil {
+			bar.stop()
+			return err
+		}
+		for i := range got.Jobs {
+			if err := l.add(&got.Jobs[i]); err != nil {
+				return fail(err)
+			}
+		}
+		page.Cursor = got.Next
+		if page.Cursor == "" || l.limit > 0 && l.count >= l.limit {
+			bar.stop()
+			return fail(l.end(page.Cursor != ""))
+		}
+		bar.update("searching", got.Progress.Examined, max(got.Progress.Total, got.Progress.Examined+1))
+	}
+}
+
+// whatWidth is how much a list shows of an error or a body.
+const whatWidth = 60
+
+func (l *jobLister) add(j *admin.JobRow) error {
+	l.count++
+	if l.asJSON {
+		return printLine(l.cmd.OutOrStdout(), j)
+	}
+	if l.table == nil {
+		l.table = newTable(l.cmd.OutOrStdout(), "ID", "NAMESPACE", "QUEUE", "STATE", "SINCE", "DUE", "TRIES", "FAILS", "TYPE", "WHAT")
+	}
+	what, due := j.Preview, ""
+	if j.LastError != nil {
+		what = j.LastError.Type + ": " + j.LastError.Message
+	}
+	if j.State == "scheduled" || j.State == "retrying" {
+		due = since(j.RunAt)
+	}
+	l.table.row(strconv.FormatUint(uint64(j.ID), 10), j.Namespace, j.Queue, j.State, since(j.Since), due,
+		strconv.FormatUint(uint64(j.Attempts), 10), strconv.FormatUint(uint64(j.Fails), 10), j.Type, shorten(what, whatWidth))
+	return nil
+}
+
+func (l *jobLister) end(more bool) error {
+	if l.table != nil {
+		if err := l.table.flush(); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch {
+	case l.asJSON:
+	case more:
+		_, err = fmt.Fprintf(l.cmd.ErrOrStderr(), "There may be more than %s: add --limit 0 for all.\n", plural(l.count, "job"))
+	case l.count == 0:
+		_, err = fmt.Fprintln(l.cmd.ErrOrStderr(), "No job fits.")
+	}
+	return err
+}
+
+// locate finds the one job that a reference names.
+func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (admin.JobRow, error) {
+	page, err := c.Jobs(ctx, admin.Filter{Namespace: namespace, Ref: ref}, admin.PageOf{})
+	if err != nil {
+		return admin.JobRow{}, err
+	}
+	switch len(page.Jobs) {
+	case 0:
+		return admin.JobRow{}, &failure{exitNotFound, fmt.Errorf("there is no job %q: it may have been acknowledged, deleted or have expired", ref)}
+	case 1:
+		return page.Jobs[0], nil
+	}
+	names := make([]string, 0, len(page.Jobs))
+	for i := range page.Jobs {
+		names = append(names, page.Jobs[i].Namespace)
+	}
+	return admin.JobRow{}, fmt.Errorf("several jobs are called %q: name the namespace, one of %s, with --namespace", ref, strings.Join(names, ", "))
+}
+
+func newJobGet(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "get REF",
+		Aliases: []string{"show"},
+		Short:   "Show everything about a job",
+		Long:    `Show everything about a job. REF is its id, in our own form or in that of a protocol, or its key.`,
+		Example: `  millrace job get 17
+  millrace job get 17 --body | jq .
+  millrace job get 17 --json | jq .failures`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%q takes the id or key of one job, but got %d arguments", cmd.CommandPath(), len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	namespace := addNamespace(cmd, "", "namespace of the job, if there are several of that name")
+	body := cmd.Flags().Bool("body", false, "print only its body, as it was pushed")
+	f := addAPI(cmd, p)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		row, err := locate(cmd.Context(), c, *namespace, args[0])
+		if err != nil {
+			return apiError(err)
+		}
+		if *body {
+			r, err := c.Body(cmd.Context(), row.Namespace, row.Queue, row.ID)
+			if err != nil {
+				return apiError(err)
+			}
+			defer func() { _ = r.Close() }()
+			_, err = io.Copy(cmd.OutOrStdout(), r)
+			return fail(err)
+		}
+		d, err := c.Job(cmd.Context(), row.Namespace, row.Queue, row.ID)
+		if err != nil {
+			return apiError(err)
+		}
+		if f.asJSON {
+			return fail(printJSON(cmd.OutOrStdout(), d))
+		}
+		return fail(printJob(cmd.OutOrStdout(), &d))
+	}
+	return cmd
+}
+
+// bodyShown is how much of a body "job get" shows.
+const bodyShown = 2000
+
+func printJob(w io.Writer, d *admin.JobDetail) error {
+	t := newTable(w)
+	show := func(name, text string) {
+		if text != "" {
+			t.row(name, text)
+		}
+	}
+	at := func(when *time.Time) string {
+		if when == nil {
+			return ""
+		}
+		return when.Format(time.RFC3339) + " (" + since(when) + ")"
+	}
+	count := func(n uint32) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatUint(uint64(n), 10)
+	}
+	show("id", strconv.FormatUint(uint64(d.ID), 10))
+	show("queue", d.Queue+" in namespace "+d.Namespace)
+	show("state", d.State)
+	show("since", at(d.Since))
+	show("type", d.Type)
+	show("key", d.Key)
+	show("group", d.Group)
+	show("pushed by", d.PushedBy)
+	show("created", at(d.Created))
+	show("run at", at(d.RunAt))
+	show("expires", at(d.ExpireAt))
+	show("priority", strconv.FormatInt(d.Priority, 10))
+	show("tries", count(d.Attempts))
+	show("fails", count(d.Fails))
+	if d.Lease != nil {
+		show("held by", d.Lease.Holder+" "+d.Lease.Worker+" through "+d.Lease.FetchedBy)
+		show("lease ends", at(d.Lease.Until))
+	}
+	if len(d.BlockedBy) > 0 {
+		show("waits for", strings.Trim(fmt.Sprint(d.BlockedBy), "[]"))
+	}
+	for i := range d.Failures {
+		e := &d.Failures[i]
+		show("failure", at(e.At)+" "+e.Type+": "+e.Message)
+		for _, line := range e.Backtrace {
+			show(" ", "  "+line)
+		}
+	}
+	content := func(name string, c *admin.Content) {
+		if c == nil {
+			return
+		}
+		text := string(c.JSON)
+		if c.Text != nil {
+			text = *c.Text
+		}
+		if text == "" && c.Size > 0 {
+			text = "not text: --body prints it"
+		}
+		show(name, fmt.Sprintf("%s (%s)", shorten(text, bodyShown), plural(c.Size, "byte")))
+	}
+	content("body", d.Body)
+	content("result", d.Result)
+	return t.flush()
+}

@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+	"millrace/internal/apiclient"
+	"millrace/internal/job"
+)
+
+// namespaceDefault is where the protocols put jobs unless they are told otherwise.
+const namespaceDefault = "default"
+
+func newQueueCommand(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "List, pause, resume, empty and remove queues of a running server",
+		Example: `  millrace queue ls
+  millrace queue pause mails --for 10m
+  millrace queue purge mails --state dead --yes`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newQueueList(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
+	return cmd
+}
+
+// addNamespace gives a command the flag for a namespace.
+func addNamespace(cmd *cobra.Command, def, usage string) *string {
+	return cmd.Flags().StringP("namespace", "n", def, usage)
+}
+
+func newQueueList(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls [PART]",
+		Aliases: []string{"list"},
+		Short:   "List queues and how many jobs they have",
+		Long:    `List the queues of all namespaces, or those whose name has PART in it. With --json each is one line.`,
+		Example: `  millrace queue ls
+  millrace queue ls mail --namespace default
+  millrace queue ls --json | jq -r 'select(.paused) | .name'`,
+		Args: atMostOne("a part of a name"),
+	}
+	namespace := addNamespace(cmd, "", "only this namespace")
+	f := addAPI(cmd, p)
+	cmd.ValidArgsFunction = f.completeQueues(namespace)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		filter := admin.QueueFilter{Namespace: *namespace}
+		if len(args) > 0 {
+			filter.Name = args[0]
+		}
+		show := newQueueTable(cmd, f.asJSON)
+		page := admin.PageOf{Limit: admin.PageMax}
+		for {
+			got, err := c.Queues(cmd.Context(), filter, page)
+			if err != nil {
+				return apiError(err)
+			}
+			for i := range got.Queues {
+				if err := show.add(&got.Queues[i]); err != nil {
+					return fail(err)
+				}
+			}
+			if page.Cursor = got.Next; page.Cursor == "" {
+				return fail(show.end())
+			}
+		}
+	}
+	return cmd
+}
+
+// queueTable prints queues.
+type queueTable struct {
+	cmd    *cobra.Command
+	asJSON bool
+	table  *table
+	count  int
+}
+
+func newQueueTable(cmd *cobra.Command, asJSON bool) *queueTable {
+	return &queueTable{cmd: cmd, asJSON: asJSON}
+}
+
+func (t *queueTable) add(q *admin.Queue) error {
+	t.count++
+	if t.asJSON {
+		return printLine(t.cmd.OutOrStdout(), q)
+	}
+	if t.table == nil {
+		t.table = newTable(t.cmd.OutOrStdout(), "NAMESPACE", "QUEUE", "READY", "LEASED", "SCHEDULED", "RETRYING", "BLOCKED", "BURIED", "DEAD", "FINISHED", "OLDEST", "PAUSED")
+	}
+	n := func(states ...job.State) string {
+		var sum uint64
+		for _, s := range states {
+			sum += q.Counts[s.String()]
+		}
+		return strconv.FormatUint(sum, 10)
+	}
+	oldest, paused := "", ""
+	if q.OldestReadySeconds != nil {
+		oldest = span(time.Duration(*q.OldestReadySeconds * float64(time.Second)))
+	}
+	if q.Paused {
+		paused = "yes"
+		if q.PausedUntil != nil {
+			paused = "for " + span(time.Until(*q.PausedUntil))
+		}
+	}
+	t.table.row(q.Namespace, q.Name, n(job.Ready), n(job.Leased), n(job.Scheduled), n(job.Retrying), n(job.Blocked), n(job.Buried), n(job.Dead),
+		n(job.Done, job.Failed), oldest, paused)
+	return nil
+}
+
+func (t *queueTable) end() error {
+	if t.table != nil {
+		return t.table.flush()
+	}
+	if !t.asJSON && t.count == 0 {
+		_, err := fmt.Fprintln(t.cmd.ErrOrStderr(), "There are no queues: one comes into being with its first job.")
+		return err
+	}
+	return nil
+}
+
+// atMostOne is the Args of a command that takes one argument or none.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return fmt.Errorf("%q takes %s, but got %q too", cmd.CommandPath(), what, args[1])
+		}
+		return nil
+	}
+}
+
+// atLeastOne is the Args of a command that needs something to work on.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%q needs %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// queueCommand is a command that does something to some queues.
+type queueCommand struct {
+	cobra.Command
+	api       *apiFlags
+	namespace *string
+}
+
+func newOnQueues(use, short, long, example string) *queueCommand {
+	q := &queueCommand{Command: cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: atLeastOne("the name of a queue")}}
+	q.namespace = addNamespace(&q.Command, namespaceDefault, "namespace of the queues")
+	return q
+}
+
+// do runs f for each queue.
+func (q *queueCommand) do(p Process, f func(ctx context.Context, c *apiclient.Client, name string) (any, string, error)) *cobra.Command {
+	q.api = addAPI(&q.Command, p)
+	q.ValidArgsFunction = q.api.completeQueues(q.namespace)
+	q.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := q.api.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for _, name := range args {
+			value, text, err := f(cmd.Context(), c, name)
+			if err != nil {
+				return apiError(elsewhere(cmd.Context(), c, *q.namespace, name, err))
+			}
+			if q.api.asJSON {
+				err = printLine(cmd.OutOrStdout(), value)
+			} else {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(text))
+			}
+			if err != nil {
+				return fail(err)
+			}
+		}
+		return nil
+	}
+	return &q.Command
+}
+
+// elsewhere adds to the error about a queue that is not there in which namespaces one of that name is.
+func elsewhere(ctx context.Context, c *apiclient.Client, namespace, name string, err error) error {
+	p, ok := errors.AsType[*admin.Problem](err)
+	if !ok || p.Status != http.StatusNotFound {
+		return err
+	}
+	told := *p
+	told.Detail = fmt.Sprintf("there is no queue %q in namespace %q", name, namespace)
+	page, lerr := c.Queues(ctx, admin.QueueFilter{Name: name}, admin.PageOf{Limit: admin.PageMax})
+	if lerr != nil {
+		return &told
+	}
+	var found []string
+	for _, q := range page.Queues {
+		if q.Name == name {
+			found = append(found, "--namespace "+q.Namespace)
+		}
+	}
+	if len(found) > 0 {
+		told.Detail += ", but elsewhere: add " + strings.Join(found, ", or ")
+	} else {
+		told.Detail += `: "millrace queue ls" lists all queues`
+	}
+	return &told
+}
+
+func newQueuePause(p Process) *cobra.Command {
+	q := newOnQueues("pause QUEUE...", "Let no worker fetch from queues",
+		"Let no worker fetch from queues, until they are resumed or for some time. Jobs can still be pushed.",
+		`  millrace queue pause mails
+  millrace queue pause mails reports --for 10m`)
+	limit := q.Flags().Duration("for", 0, "resume by itself after this time")
+	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
+		if *limit < 0 {
+			return nil, "", fmt.Errorf("--for: %s is no time to wait: choose for example 10m", *limit)
+		}
+		info, err := c.Pause(ctx, *q.namespace, name, *limit)
+		text := name + " is paused"
+		if *limit > 0 {
+			text += " for " + span(*limit)
+		}
+		return info, text + ".", err
+	})
+}
+
+func newQueueResume(p Process) *cobra.Command {
+	q := newOnQueues("resume QUEUE...", "Let workers fetch from queues again", "Let workers fetch again from queues that are paused.",
+		`  millrace queue resume mails
+  millrace queue resume $(millrace queue ls --json | jq -r 'select(.paused) | .name')`)
+	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
+		info, err := c.Resume(ctx, *q.namespace, name)
+		return info, name + " is not paused.", err
+	})
+}
+
+// removed is what "queue purge" and "queue rm" print as JSON.
+type removed struct {
+	Namespace string `json:"namespace"`
+	Queue     string `json:"queue"`
+	Jobs      int    `json:"jobs"`
+}
+
+func newQueuePurge(p Process) *cobra.Command {
+	q := newOnQueues("purge QUEUE...", "Delete jobs of queues",
+		"Delete the jobs of queues that are in a state, or all of them, those in workers' hands too. The queues stay.",
+		`  millrace queue purge mails --state dead
+  millrace queue purge mails --yes`)
+	state := q.Flags().String("state", "", "only jobs in this state: "+stateList())
+	must(q.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
+	yes := addYes(&q.Command)
+	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
+		info, err := c.Queue(ctx, *q.namespace, name)
+		if err != nil {
+			return nil, "", err
+		}
+		what, n := "job", info.Jobs
+		if *state != "" {
+			if _, ok := job.ParseState(*state); !ok {
+				return nil, "", fmt.Errorf("--state: %q is none of %s", *state, stateList())
+			}
+			what, n = *state+" job", info.Counts[*state]
+		}
+		if err := confirm(&q.Command, *yes, fmt.Sprintf("Delete %s of queue %s?", plural(n, what), name)); err != nil {
+			return nil, "", err
+		}
+		var count admin.Count
+		if *state != "" {
+			count, err = c.Purge(ctx, *q.namespace, name, *state)
+		} else {
+			count, err = c.RemoveQueue(ctx, *q.namespace, name, admin.RemoveOptions{Keep: true})
+		}
+		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s of %s deleted.", plural(count.Jobs, what), name), err
+	})
+}
+
+func newQueueRemove(p Process) *cobra.Command {
+	q := newOnQueues("rm QUEUE...", "Remove queues with all their jobs",
+		"Remove queues with all their jobs, settings and counters. A queue comes back empty when a job is pushed to it.",
+		`  millrace queue rm mails
+  millrace queue rm mails --if-idle --yes`)
+	q.Aliases = []string{"remove"}
+	idle := q.Flags().Bool("if-idle", false, "only if no worker holds a job of it or waits for one")
+	yes := addYes(&q.Command)
+	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
+		info, err := c.Queue(ctx, *q.namespace, name)
+		if err != nil {
+			return nil, "", err
+		}
+		if err := confirm(&q.Command, *yes, fmt.Sprintf("Remove queue %s with %s?", name, plural(info.Jobs, "job"))); err != nil {
+			return nil, "", err
+		}
+		count, err := c.RemoveQueue(ctx, *q.namespace, name, admin.RemoveOptions{IfIdle: *idle})
+		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s removed with %s.", name, plural(count.Jobs, "job")), err
+	})
+}
+
+func stateNames() []string {
+	names := make([]string, 0, job.StateCount)
+	for _, s := range states() {
+		names = append(names, s.String())
+	}
+	return names
+}
+
+func stateList() string { return strings.Join(stateNames(), ", ") }

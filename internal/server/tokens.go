@@ -1,0 +1,61 @@
+package server
+
+import (
+	"millrace/internal/admin"
+	"millrace/internal/dialect/lmstfy"
+)
+
+// lmstfyTokens shows the tokens of the LMSTFY protocol to operators.
+type lmstfyTokens struct{ d *lmstfy.Dialect }
+
+// tokens returns the registry of tokens; nil if no protocol that has some is served.
+func (s *server) tokens() admin.TokenRegistry {
+	if s.lmstfy == nil {
+		return nil
+	}
+	return lmstfyTokens{s.lmstfy}
+}
+
+// Required reports whether clients need a token.
+func (l lmstfyTokens) Required() bool { return l.d.AsksForTokens() }
+
+// Pools returns the names of the pools.
+func (l lmstfyTokens) Pools() []string { return l.d.Pools() }
+
+// Tokens returns all tokens and limits.
+func (l lmstfyTokens) Tokens() ([]admin.Token, error) {
+	list, err := l.d.Tokens()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]admin.Token, 0, len(list))
+	for _, t := range list {
+		shown := admin.Token{
+			Namespace: t.Namespace, Pool: t.Pool, Secret: t.Token, Exists: t.Exists, Description: t.Description,
+			RefusedReads: t.RefusedReads, RefusedWrites: t.RefusedWrites,
+		}
+		if t.Limits != nil {
+			shown.Limits = &admin.TokenLimits{Reads: t.Limits.Read, Writes: t.Limits.Write, Interval: t.Limits.IntervalSeconds}
+		}
+		out = append(out, shown)
+	}
+	return out, nil
+}
+
+// Add makes a token.
+func (l lmstfyTokens) Add(t admin.Token) (string, error) { return l.d.AddToken(lmstfyToken(t)) }
+
+// Drop removes a token with its limits.
+func (l lmstfyTokens) Drop(t admin.Token) error { return l.d.DropToken(lmstfyToken(t)) }
+
+// SetLimits gives a token limits, or takes them away.
+func (l lmstfyTokens) SetLimits(t admin.Token, to *admin.TokenLimits) error {
+	if to == nil {
+		return l.d.SetLimits(lmstfyToken(t), nil)
+	}
+	return l.d.SetLimits(lmstfyToken(t), &lmstfy.Limits{Read: to.Reads, Write: to.Writes, IntervalSeconds: to.Interval})
+}
+
+func lmstfyToken(t admin.Token) lmstfy.Token {
+	return lmstfy.Token{Pool: t.Pool, Namespace: t.Namespace, Token: t.Secret, Description: t.Description}
+}

@@ -1,0 +1,119 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"millrace/internal/admin"
+	"millrace/internal/job"
+)
+
+// API is what is asked of a server. A client of the operator API is one.
+type API interface {
+	Server(ctx context.Context) (admin.ServerInfo, error)
+	Live(ctx context.Context) (admin.Sample, error)
+	Queues(ctx context.Context, f admin.QueueFilter, page admin.PageOf) (admin.QueuePage, error)
+	Jobs(ctx context.Context, f admin.Filter, page admin.PageOf) (admin.JobPage, error)
+	Pause(ctx context.Context, namespace, queue string, limit time.Duration) (admin.Queue, error)
+	Resume(ctx context.Context, namespace, queue string) (admin.Queue, error)
+	ActAll(ctx context.Context, a admin.Action, targets []admin.Target, with admin.With) ([]admin.Outcome, error)
+}
+
+// page is one of the lists that can be looked at.
+type page uint8
+
+const (
+	pageQueues page = iota
+	pageRunning
+	pageRetrying
+	pageDead
+	pageCount = int(pageDead) + 1
+)
+
+var pageTitles = [pageCount]string{"Queues", "Running", "Retrying", "Dead"}
+
+// pageStates are the states of the jobs of a page.
+var pageStates = [pageCount][]string{
+	pageRunning:  {job.Leased.String()},
+	pageRetrying: {job.Retrying.String()},
+	pageDead:     {job.Dead.String(), job.Failed.String(), job.Buried.String()},
+}
+
+// queueRef names a queue; the zero value is every one.
+type queueRef struct{ namespace, name string }
+
+// query says what is looked at.
+type query struct {
+	page   page
+	filter string   // a part of a name
+	queue  queueRef // whose jobs
+}
+
+// Snapshot is what the server has answered.
+type Snapshot struct {
+	Server admin.ServerInfo `json:"server"`
+	Live   admin.Sample     `json:"live"`
+	Queues []admin.Queue    `json:"queues,omitempty"`
+	Jobs   []admin.JobRow   `json:"jobs,omitempty"`
+	// More tells that there are more queues or jobs than were asked for.
+	More bool `json:"more"`
+
+	of query
+}
+
+// askTimeout bounds how long the server may take to answer everything.
+const askTimeout = 10 * time.Second
+
+// load asks the server for what a page shows.
+func load(ctx context.Context, api API, q query) (s Snapshot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	s.of = q
+	if s.Server, err = api.Server(ctx); err != nil {
+		return s, err
+	}
+	if s.Live, err = api.Live(ctx); err != nil {
+		return s, err
+	}
+	if q.page == pageQueues {
+		p, err := api.Queues(ctx, admin.QueueFilter{Name: q.filter}, admin.PageOf{Limit: admin.PageMax})
+		s.Queues, s.More = p.Queues, p.Next != ""
+		return s, err
+	}
+	f := admin.Filter{Namespace: q.queue.namespace, Queue: q.queue.name, States: pageStates[q.page]}
+	p, err := api.Jobs(ctx, f, admin.PageOf{Limit: admin.PageMax})
+	s.Jobs, s.More = p.Jobs, p.Next != ""
+	return s, err
+}
+
+// order is something to be done to a queue or to a job.
+type order struct {
+	text   string // what was done, for people
+	queue  queueRef
+	paused bool // of a queue: it is to be paused, else resumed
+	action admin.Action
+	target admin.Target
+}
+
+// carryOut does what was ordered.
+func carryOut(ctx context.Context, api API, o order) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var err error
+	switch {
+	case o.action != "":
+		var outcomes []admin.Outcome
+		outcomes, err = api.ActAll(ctx, o.action, []admin.Target{o.target}, admin.With{})
+		for _, out := range outcomes {
+			if out.Problem != nil {
+				return fmt.Errorf("job %d: %w", out.ID, out.Problem)
+			}
+		}
+	case o.paused:
+		_, err = api.Pause(ctx, o.queue.namespace, o.queue.name, 0)
+	default:
+		_, err = api.Resume(ctx, o.queue.namespace, o.queue.name)
+	}
+	return err
+}
