@@ -18,12 +18,14 @@ RUNS  ?=
 T     ?= 30s
 KILLS ?= 200
 JOBS  ?= 10000000
+BENCH ?=
+PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb test clients browser screenshots race lint fmt sim fuzz system bench scale cover tools check clean
+.PHONY: help build deb test clients browser examples docs screenshots race lint fmt sim fuzz system torture soak bench bench-peers scale cover tools check clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the static binary, bin/millrace
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/millrace ./cmd/millrace
@@ -32,8 +34,9 @@ deb: ## the Debian package, into dist; needs dpkg-deb
 	packaging/debian/build.sh dist
 
 test: ## all tests: units, simulation, transcripts, the real binary under kill -9, clients
+	test/monitoring/install.sh
 	$(GO) test ./...
-	$(MAKE) clients browser
+	$(MAKE) clients browser examples
 
 clients: ## other people's client libraries against the real binary; installs what they need
 	test/clients/install.sh
@@ -42,6 +45,13 @@ clients: ## other people's client libraries against the real binary; installs wh
 browser: ## the web UI in a real browser against the real binary; installs what that needs
 	test/browser/install.sh
 	cd test/browser && $(GO) test -count=1 ./...
+
+examples: ## every shell example of the documents against the real binary; installs what they need
+	test/docs/install.sh
+	cd test/docs && $(GO) test -count=1 ./...
+
+docs: ## write the generated references again: configuration, example file, commands
+	$(GO) test ./internal/config ./internal/cli -count=1 -run '^(TestExampleFile|TestReference)$$' -args -update
 
 screenshots: ## the same, and screenshots of the main pages into docs/screenshots
 	test/browser/install.sh
@@ -55,6 +65,7 @@ lint: $(LINT) ## golangci-lint with .golangci.yml
 	$(LINT) run ./...
 	cd test/clients && $(LINT) run ./...
 	cd test/browser && $(LINT) run ./...
+	cd test/docs && $(LINT) run ./...
 
 fmt: $(LINT) ## format every file
 	$(LINT) fmt ./...
@@ -73,9 +84,22 @@ fuzz: ## every fuzz target for T=30s each
 system: ## the black-box tests with KILLS=200 crashes
 	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)
 
-bench: ## figures of all protocols as ratios to a server that does nothing, in one run of a quarter of an hour
+torture: KILLS = 1000
+torture: build ## KILLS=1000 crashes under clients of all protocols, histories, batches; writes docs/reliability.md
+	$(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestKill|TestLinearizable|TestBonds' -args \
+		-bin=$(BIN)/millrace -kills=$(KILLS) -after=5s -rounds=$(or $(ROUNDS),100) -bondkills=$(or $(BONDKILLS),200) -report=$(CURDIR)/docs/reliability.md $(if $(SEED),-seed=$(SEED))
+
+soak: T = 1h
+soak: build ## T=1h of mixed load with a kill every minute: memory, latency and disk stay flat; writes docs/reliability.md
+	$(GO) test ./test/torture -count=1 -timeout 0 -v -run TestSoak -args -bin=$(BIN)/millrace -soak=$(T) -report=$(CURDIR)/docs/reliability.md
+
+bench: ## figures of all protocols as ratios to a server that does nothing, in one run of half an hour; BENCH='-protocols workq' does a part
 	$(GO) test ./internal/engine/machine -run '^$$' -bench . -benchmem
-	$(GO) run ./test/bench all -duration 500ms
+	$(GO) run ./test/bench all -duration 500ms $(BENCH)
+
+bench-peers: ## the same work on Faktory, LMSTFY and beanstalkd, next to Millrace; installs what that needs; PEERS='-peers faktory' does a part
+	test/peers/install.sh $(BIN)/peers
+	$(GO) run ./test/bench peers -bin $(BIN)/peers $(PEERS)
 
 scale: ## JOBS=10000000 jobs, 100,000 queues, 10,000 connections: memory, order, restart, disk
 	$(GO) run ./test/bench scale -jobs=$(JOBS)

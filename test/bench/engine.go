@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/internal/bench"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/pebblestore"
@@ -18,7 +19,7 @@ import (
 
 // benchEngine measures whole job lives, a push, a fetch and an ack, through the
 // engine in this process: what the server could do if the wire cost nothing.
-func benchEngine(ctx context.Context, out report, b *bench) error {
+func benchEngine(ctx context.Context, out report, b *wire) error {
 	out.printf("\nin one process, %d callers, body of %d bytes, %d runs of %v each, medians:", b.callers, payloadSize, b.rounds, b.duration)
 	modes := []engine.Durability{engine.DurabilityFsync, engine.DurabilityInterval, engine.DurabilityNone}
 	rates := make([][]float64, len(modes))
@@ -33,10 +34,10 @@ func benchEngine(ctx context.Context, out report, b *bench) error {
 			batches[i] = batch
 		}
 	}
-	unsynced := median(rates[len(modes)-1])
+	unsynced := bench.Median(rates[len(modes)-1])
 	out.printf("  %-10s %10s %8s %18s", "", "lives/s", "ratio", "commands/commit")
 	for i, mode := range modes {
-		rate := median(rates[i])
+		rate := bench.Median(rates[i])
 		out.printf("  %-10s %10.0f %8.2f %18.1f", mode, rate, rate/unsynced, batches[i])
 	}
 	return nil
@@ -44,7 +45,7 @@ func benchEngine(ctx context.Context, out report, b *bench) error {
 
 // lives runs one engine on a fresh store and returns job lives per second and how
 // many commands shared a commit.
-func (b *bench) lives(ctx context.Context, mode engine.Durability) (rate, batch float64, err error) {
+func (b *wire) lives(ctx context.Context, mode engine.Durability) (rate, batch float64, err error) {
 	tmp, err := os.MkdirTemp(b.dir, "millrace-engine-")
 	if err != nil {
 		return 0, 0, err

@@ -1,22 +1,43 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
+
+	"millrace/internal/bench"
 )
 
 // settle is how long a fetch is given to reach the server and wait there.
 const settle = 2 * time.Millisecond
 
+// runSpecial runs a scenario that is no plain load.
+func (l *load) runSpecial(p *bench.Protocol) (figures, error) {
+	switch l.scenario {
+	case "wakeup":
+		return l.wakeup(p)
+	case "fill":
+		return l.subqueues(l.fill)
+	case "drain":
+		return l.subqueues(drain)
+	}
+	return figures{}, fmt.Errorf("unknown scenario %q", l.scenario)
+}
+
+func (l *load) dialOptions() bench.DialOptions {
+	return bench.DialOptions{Addr: l.addr, Queue: l.queue, BodyMax: payloadSize, Batch: bulkSize}
+}
+
 // wakeup measures how long it takes from before a push until a fetch that has been waiting has
 // the job.
-func (l *load) wakeup(dial func() (client, error)) (figures, error) {
-	var clients [2]client
+func (l *load) wakeup(p *bench.Protocol) (figures, error) {
+	var clients [2]bench.Client
 	for i := range clients {
-		c, err := dial()
+		c, err := p.Dial(l.dialOptions())
 		if err != nil {
 			return figures{}, err
 		}
@@ -28,76 +49,111 @@ func (l *load) wakeup(dial func() (client, error)) (figures, error) {
 		at  time.Time
 		err error
 	}
-	start := time.Now()
-	var n count
-	for time.Since(start) < l.duration {
+	n := tally{start: time.Now()}
+	for time.Since(n.start) < l.duration {
 		arrived := make(chan arrival, 1)
 		go func() {
-			ok, err := worker.fetch()
+			_, ok, err := worker.Fetch()
 			if err == nil && !ok {
-				err = fmt.Errorf("no job within %v", fetchWait)
+				err = fmt.Errorf("no job within %v", bench.FetchWait)
 			}
 			arrived <- arrival{time.Now(), err}
 		}()
 		<-time.After(settle)
 		began := time.Now()
-		if err := producer.push(); err != nil {
+		if err := producer.Push(payload); err != nil {
 			return figures{}, err
 		}
 		got := <-arrived
 		if got.err != nil {
 			return figures{}, got.err
 		}
-		if err := worker.ack(); err != nil {
+		if err := worker.Ack(); err != nil {
 			return figures{}, err
 		}
 		n.jobs++
 		n.last = time.Now()
-		n.latencies = append(n.latencies, got.at.Sub(began))
+		n.latencies.Add(got.at.Sub(began))
 	}
-	return summary(start, []count{n})
+	return n.figures()
 }
 
-// subqueues fills or drains a tube, which has sub-queues if there are keys.
-func (l *load) subqueues(do actor) (figures, error) {
+// subqueues fills or drains a tube, which has sub-queues if there are keys, over all connections until
+// the time is up.
+func (l *load) subqueues(do func(c *bench.TarantoolClient, n *tally) error) (figures, error) {
 	kind := "fifo"
 	if l.keys > 0 {
 		kind = "utube"
 	}
-	dial := func() (client, error) { return dialTarantool(l.addr, l.queue, kind) }
-	return l.drive(dial, slices.Repeat([]actor{do}, l.conns))
+	clients := make([]*bench.TarantoolClient, l.conns)
+	for i := range clients {
+		c, err := bench.DialTarantool(l.dialOptions(), kind)
+		if err != nil {
+			return figures{}, err
+		}
+		defer c.Close() //nolint:errcheck // nothing that counts is in flight
+		clients[i] = c
+	}
+	start := time.Now()
+	tallies, errs := make([]tally, l.conns), make([]error, l.conns)
+	var running sync.WaitGroup
+	for i, c := range clients {
+		if err := c.SetDeadline(start.Add(l.duration)); err != nil {
+			return figures{}, err
+		}
+		running.Go(func() {
+			if err := do(c, &tallies[i]); !errors.Is(err, os.ErrDeadlineExceeded) {
+				errs[i] = err
+			}
+		})
+	}
+	running.Wait()
+	all := tally{start: start}
+	for i := range tallies {
+		n := &tallies[i]
+		all.jobs += n.jobs
+		all.latencies.Merge(&n.latencies)
+		if n.last.After(all.last) {
+			all.last = n.last
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return figures{}, err
+	}
+	return all.figures()
 }
 
 // fill puts one connection's share of the tasks: those of one key after those of another, so that
 // takers find long stretches of tasks that are not for them.
-func (l *load) fill(_ context.Context, c client, done func(int, time.Time)) error {
+func (l *load) fill(c *bench.TarantoolClient, n *tally) error {
+	bulk := slices.Repeat([][]byte{payload}, bulkSize)
 	keys := max(1, l.keys)
 	for key := range keys {
-		if t, ok := c.(*tarantoolClient); ok && l.keys > 0 {
-			t.putInto("key" + strconv.Itoa(key))
+		if l.keys > 0 {
+			c.PutInto("key" + strconv.Itoa(key))
 		}
 		for left := l.tasks / keys / l.conns; left > 0; left -= bulkSize {
-			began, n := time.Now(), min(left, bulkSize)
-			if err := c.pushMany(n); err != nil {
+			began, count := time.Now(), min(left, bulkSize)
+			if err := c.PushMany(bulk[:count]); err != nil {
 				return err
 			}
-			done(n, began)
+			n.done(count, began)
 		}
 	}
 	return nil
 }
 
 // drain takes and acks tasks until there are none.
-func drain(_ context.Context, c client, done func(int, time.Time)) error {
+func drain(c *bench.TarantoolClient, n *tally) error {
 	for {
 		began := time.Now()
-		ok, err := c.fetch()
+		_, ok, err := c.Fetch()
 		if err != nil || !ok {
 			return err
 		}
-		if err := c.ack(); err != nil {
+		if err := c.Ack(); err != nil {
 			return err
 		}
-		done(1, began)
+		n.done(1, began)
 	}
 }

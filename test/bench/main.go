@@ -5,6 +5,7 @@
 //	go run ./test/bench all       the engine in this process, then the wire
 //	go run ./test/bench engine    whole job lives per second through the engine
 //	go run ./test/bench wire      pushes, round trips and bulks over the sockets of all protocols
+//	go run ./test/bench peers     Millrace, synced, next to Faktory, LMSTFY and beanstalkd
 //	go run ./test/bench scale     memory, order, restart and disk with a large backlog
 //
 // Flags choose protocols, connections, durabilities and the length of a run; each subcommand prints
@@ -23,6 +24,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"millrace/internal/bench"
 )
 
 func main() {
@@ -43,9 +46,9 @@ func dispatch(ctx context.Context, args []string) error {
 	out := report{os.Stdout}
 	switch args[0] {
 	case "ceiling":
-		name := flags.String("protocol", masenko.name, "protocol")
+		name := flags.String("protocol", bench.Masenko.Name, "protocol")
 		_ = flags.Parse(args[1:]) // ends the process itself
-		p, err := findProtocol(*name)
+		p, err := bench.Find(*name)
 		if err != nil {
 			return err
 		}
@@ -53,9 +56,9 @@ func dispatch(ctx context.Context, args []string) error {
 	case "load":
 		l := loadFlags(flags)
 		_ = flags.Parse(args[1:]) // ends the process itself
-		return runLoad(l)
+		return runLoad(ctx, l)
 	case "engine", "wire", "all":
-		b := benchFlags(flags)
+		b := wireFlags(flags)
 		_ = flags.Parse(args[1:]) // ends the process itself
 		if err := out.facts(b.dir); err != nil {
 			return err
@@ -69,6 +72,13 @@ func dispatch(ctx context.Context, args []string) error {
 			return benchWire(ctx, out, b)
 		}
 		return nil
+	case "peers":
+		b := peersFlags(flags)
+		_ = flags.Parse(args[1:]) // ends the process itself
+		if err := out.facts(b.dir); err != nil {
+			return err
+		}
+		return benchPeers(ctx, out, b)
 	case "scale":
 		s := scaleFlags(flags)
 		_ = flags.Parse(args[1:]) // ends the process itself
@@ -77,6 +87,6 @@ func dispatch(ctx context.Context, args []string) error {
 		}
 		return benchScale(ctx, out, s)
 	default:
-		return fmt.Errorf("unknown subcommand %q: want all, engine, wire or scale", args[0])
+		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers or scale", args[0])
 	}
 }

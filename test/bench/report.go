@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"millrace/internal/bench"
 )
 
 // report is where the figures go, as Markdown.
@@ -12,6 +14,16 @@ type report struct{ w io.Writer }
 
 // printf prints a line. Nobody can be told that standard output is gone.
 func (r report) printf(format string, args ...any) { _, _ = fmt.Fprintf(r.w, format+"\n", args...) }
+
+// facts prints what the figures depend on.
+func (r report) facts(dir string) error {
+	m, err := bench.ReadMachine(dir)
+	if err != nil {
+		return err
+	}
+	r.printf("Machine: %s.", m)
+	return nil
+}
 
 // heading begins a part.
 func (r report) heading(format string, args ...any) { r.printf("\n### "+format+"\n", args...) }
@@ -30,26 +42,20 @@ func (t table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
 		if d, ok := c.(time.Duration); ok {
-			c = short(d)
+			c = bench.Seconds(d)
 		}
 		texts[i] = fmt.Sprint(c)
 	}
 	t.printf("| %s |", strings.Join(texts, " | "))
 }
 
-// short prints a duration with three digits.
-func short(d time.Duration) string {
-	switch {
-	case d < 100*time.Microsecond:
-		return fmt.Sprintf("%.1f µs", float64(d)/float64(time.Microsecond))
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.0f µs", float64(d)/float64(time.Microsecond))
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
-	}
-	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
-}
-
-// rate prints jobs per second, ratio a part of something.
+// rate prints jobs per second, ratio a part of something, allocs allocations per job.
 func rate(v float64) string  { return fmt.Sprintf("%.0f", v) }
 func ratio(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+func allocs(v float64) string {
+	if v < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", v)
+}

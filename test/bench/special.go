@@ -5,17 +5,24 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"millrace/internal/bench"
 )
 
 // specials measures what is asked of single protocols besides their rates.
-func (b *bench) specials(ctx context.Context) error {
+func (b *wire) specials(ctx context.Context) error {
 	special, wanted := list(b.special), list(b.protocols)
+	if slices.Contains(special, scenarioPaced) {
+		if err := b.pacedTrips(ctx, wanted); err != nil {
+			return fmt.Errorf("paced: %w", err)
+		}
+	}
 	if slices.Contains(special, "wakeup") {
 		if err := b.wakeups(ctx, wanted); err != nil {
 			return fmt.Errorf("wakeup: %w", err)
 		}
 	}
-	if !slices.Contains(wanted, tarantool.name) {
+	if !slices.Contains(wanted, bench.Tarantool.Name) {
 		return nil
 	}
 	if slices.Contains(special, "pipelined") {
@@ -31,13 +38,27 @@ func (b *bench) specials(ctx context.Context) error {
 	return nil
 }
 
-// wakeups measures how soon a waiting fetch has a job that is pushed. The server that does nothing
-// lets no fetch wait.
-func (b *bench) wakeups(ctx context.Context, wanted []string) error {
-	b.out.heading("from a push to a fetch that waits for it")
-	t := b.out.table("protocol", "server", "wake-ups", "p50", "p99", "p99.9")
+// pacedTrips measures how long a job is on its way at half of the highest rate, which it looks for first.
+func (b *wire) pacedTrips(ctx context.Context, wanted []string) error {
+	b.out.heading("from push to fetch at half of the maximum rate")
+	b.out.printf("%d producers and as many workers. The maximum is that of round trips; at half of it pushes are due at fixed times, from which the latencies count.\n", b.paced)
+	t := b.out.table("protocol", "server", "maximum jobs/s", "jobs/s", "p50", "p99", "p99.9")
+	return b.eachProtocol(ctx, wanted, func(name string, targets []*target) error {
+		most, found, err := b.halfRate(ctx, targets)
+		if err != nil {
+			return err
+		}
+		for i, f := range found {
+			t.row(name, targets[i].name, rate(most[i].Rate), rate(f.Rate), f.P50, f.P99, f.P999)
+		}
+		return nil
+	})
+}
+
+// eachProtocol starts servers of each protocol in all durabilities and does something to them.
+func (b *wire) eachProtocol(ctx context.Context, wanted []string, do func(name string, targets []*target) error) error {
 	for _, name := range wanted {
-		p, err := findProtocol(name)
+		p, err := bench.Find(name)
 		if err != nil {
 			return err
 		}
@@ -45,33 +66,61 @@ func (b *bench) wakeups(ctx context.Context, wanted []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		found, err := b.rotate(ctx, targets, load{protocol: name, scenario: "wakeup", duration: b.duration})
+		err = do(name, targets)
 		stopAll(targets)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// halfRate measures the highest rates, and then what half of them gives.
+func (b *wire) halfRate(ctx context.Context, targets []*target) (most, half []figures, err error) {
+	l := load{scenario: scenarioRoundTrip, conns: b.paced, duration: b.duration}
+	if most, err = b.rotate(ctx, targets, l); err != nil {
+		return nil, nil, err
+	}
+	l.scenario = scenarioPaced
+	half, err = b.rotateEach(ctx, targets, func(i int) load {
+		l.rate = most[i].Rate / 2
+		return l
+	})
+	return most, half, err
+}
+
+// wakeups measures how soon a waiting fetch has a job that is pushed. The server that does nothing
+// lets no fetch wait.
+func (b *wire) wakeups(ctx context.Context, wanted []string) error {
+	b.out.heading("from a push to a fetch that waits for it")
+	t := b.out.table("protocol", "server", "wake-ups", "p50", "p99", "p99.9")
+	return b.eachProtocol(ctx, wanted, func(name string, targets []*target) error {
+		found, err := b.rotate(ctx, targets, load{scenario: "wakeup", duration: b.duration})
+		if err != nil {
+			return err
+		}
 		for i, f := range found {
 			t.row(name, targets[i].name, fmt.Sprint(f.Jobs), f.P50, f.P99, f.P999)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // fewConns is how many connections the figures of Tarantool want.
 const fewConns = 8
 
 // pipelined measures bulks over few connections.
-func (b *bench) pipelined(ctx context.Context) error {
-	targets, err := b.start(ctx, &tarantool, append([]string{ceiling}, list(b.modes)...))
+func (b *wire) pipelined(ctx context.Context) error {
+	targets, err := b.start(ctx, bench.Tarantool, append([]string{ceiling}, list(b.modes)...))
 	if err != nil {
 		return err
 	}
 	defer stopAll(targets)
-	found, err := b.rotate(ctx, targets, load{protocol: tarantool.name, scenario: "bulk", conns: fewConns, duration: b.duration})
+	found, err := b.rotate(ctx, targets, load{scenario: "bulk", conns: fewConns, duration: b.duration})
 	if err != nil {
 		return err
 	}
-	b.out.heading("%s: %s on each of %d connections", tarantool.name, tarantool.bulk, fewConns)
+	b.out.heading("%s: %d %s on each of %d connections", bench.Tarantool.Name, bulkSize, bench.Tarantool.Bulk, fewConns)
 	t := b.out.table("server", "tasks/s", "of ceiling", "p50", "p99", "p99.9", "CPU per task")
 	for i, f := range found {
 		t.row(targets[i].name, rate(f.Rate), ratio(f.Rate/found[0].Rate), f.P50, f.P99, f.P999, f.CPU)
@@ -85,12 +134,12 @@ const (
 )
 
 // subqueues compares how a tube with busy sub-queues drains with how a plain one does.
-func (b *bench) subqueues(ctx context.Context) error {
+func (b *wire) subqueues(ctx context.Context) error {
 	modes := list(b.modes)
 	if len(modes) == 0 {
 		return nil
 	}
-	b.out.heading("%s: %d sub-queues of %d tasks each, drained for at most %v over %d connections, %s", tarantool.name, busyKeys, b.tasks, b.drain, fewConns, modes[0])
+	b.out.heading("%s: %d sub-queues of %d tasks each, drained for at most %v over %d connections, %s", bench.Tarantool.Name, busyKeys, b.tasks, b.drain, fewConns, modes[0])
 	t := b.out.table("tube", "filled/s", "drained/s", "of plain", "p50", "p99", "p99.9", "tasks taken")
 	var plain float64
 	for _, keys := range []int{0, busyKeys} {
@@ -109,13 +158,13 @@ func (b *bench) subqueues(ctx context.Context) error {
 
 // fillAndDrain fills a tube, lets the server come to rest and drains it, with one task at a time per
 // connection.
-func (b *bench) fillAndDrain(ctx context.Context, mode string, keys int) (filled, drained figures, err error) {
-	targets, err := b.start(ctx, &tarantool, []string{mode})
+func (b *wire) fillAndDrain(ctx context.Context, mode string, keys int) (filled, drained figures, err error) {
+	targets, err := b.start(ctx, bench.Tarantool, []string{mode})
 	if err != nil {
 		return filled, drained, err
 	}
 	defer stopAll(targets)
-	l := load{protocol: tarantool.name, queue: "busy", conns: fewConns, keys: keys, tasks: busyKeys * b.tasks}
+	l := load{queue: "busy", conns: fewConns, keys: keys, tasks: busyKeys * b.tasks}
 	l.scenario, l.duration = "fill", fillTime
 	if filled, err = b.measure(ctx, targets[0], l); err != nil {
 		return filled, drained, fmt.Errorf("fill: %w", err)

@@ -2,23 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"millrace/internal/bench"
 	"millrace/test/harness"
 )
 
-// bench says what is measured.
-type bench struct {
+// wire says what is measured.
+type wire struct {
 	dir       string
 	callers   int
 	rounds    int
@@ -30,6 +26,7 @@ type bench struct {
 	special   string
 	tasks     int
 	drain     time.Duration
+	paced     int
 
 	out   report
 	tmp   string
@@ -38,19 +35,24 @@ type bench struct {
 	ports []string
 }
 
-func benchFlags(f *flag.FlagSet) *bench {
-	b := &bench{}
+func wireFlags(f *flag.FlagSet) *wire {
+	b := &wire{}
+	var names []string
+	for _, p := range bench.Protocols() {
+		names = append(names, p.Name)
+	}
 	f.StringVar(&b.dir, "dir", os.TempDir(), "where the data goes: name a directory on the disk to be measured")
 	f.IntVar(&b.callers, "callers", 256, "callers of the engine in this process")
 	f.IntVar(&b.rounds, "rounds", 3, "alternating runs, of which the median counts")
 	f.DurationVar(&b.duration, "duration", time.Second, "length of one run")
-	f.StringVar(&b.protocols, "protocols", "masenko,workq,faktory,tarantool,lmstfy", "which protocols, separated by commas")
+	f.StringVar(&b.protocols, "protocols", strings.Join(names, ","), "which protocols, separated by commas")
 	f.StringVar(&b.scenarios, "scenarios", "push,roundtrip,bulk", "what is done over them")
 	f.StringVar(&b.conns, "conns", "1,32,128", "over how many connections, for round trips of each side")
 	f.StringVar(&b.modes, "modes", "fsync,interval,none", "in which durabilities")
-	f.StringVar(&b.special, "special", "wakeup,pipelined,subqueues", "which special figures")
-	f.IntVar(&b.tasks, "tasks", 150_000, "tasks in each of the busy sub-queues")
-	f.DurationVar(&b.drain, "drain", 10*time.Second, "how long they are drained")
+	f.StringVar(&b.special, "special", "paced,wakeup,pipelined,subqueues", "which special figures")
+	f.IntVar(&b.tasks, "tasks", 150_000, "subqueues: tasks in each of them")
+	f.DurationVar(&b.drain, "drain", 10*time.Second, "subqueues: how long they are drained")
+	f.IntVar(&b.paced, "paced", 32, "paced: producers, and as many workers")
 	return b
 }
 
@@ -59,34 +61,39 @@ func list(names string) []string {
 	return strings.FieldsFunc(names, func(r rune) bool { return r == ',' })
 }
 
-// prepare builds the server.
-func (b *bench) prepare(ctx context.Context) (err error) {
-	if b.self, err = os.Executable(); err != nil {
-		return err
+// prepare makes a directory and builds the server. The directory is to be removed.
+func (b *wire) prepare(ctx context.Context, out report) (remove func(), err error) {
+	b.out = out
+	if b.tmp, err = os.MkdirTemp(b.dir, "millrace-bench-"); err != nil {
+		return nil, err
 	}
-	if b.bin, err = harness.Build(ctx, b.tmp); err != nil {
-		return err
+	remove = func() { _ = os.RemoveAll(b.tmp) } // a temporary directory
+	if b.self, err = os.Executable(); err == nil {
+		b.bin, err = harness.Build(ctx, b.tmp)
 	}
-	b.ports, err = harness.FreePorts(ctx, b.bin)
-	return err
+	if err == nil {
+		b.ports, err = harness.FreePorts(ctx, b.bin)
+	}
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
 }
 
 // benchWire measures the server over its sockets, in its durabilities, against a server that does
 // nothing.
-func benchWire(ctx context.Context, out report, b *bench) (err error) {
-	b.out = out
-	if b.tmp, err = os.MkdirTemp(b.dir, "millrace-bench-"); err != nil {
+func benchWire(ctx context.Context, out report, b *wire) error {
+	remove, err := b.prepare(ctx, out)
+	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(b.tmp) //nolint:errcheck // a temporary directory
-	if err := b.prepare(ctx); err != nil {
-		return err
-	}
+	defer remove()
 	out.printf("\nOver a socket: payloads of %d bytes, one request at a time per connection; round trips have as many workers as producers and at most %d jobs in flight per producer; "+
 		"a bulk is %d jobs. Each figure is the median of %d runs of %v, the servers taking turns. The ceiling is a server that answers with constants. Latencies are of one request, in round trips of fetch and ack; "+
-		"processor time is that of the server process until it is at rest again.", payloadSize, perProducer, bulkSize, b.rounds, b.duration)
+		"processor time and allocations are those of the server process until it is at rest again.", payloadSize, perProducer, bulkSize, b.rounds, b.duration)
 	for _, name := range list(b.protocols) {
-		p, err := findProtocol(name)
+		p, err := bench.Find(name)
 		if err != nil {
 			return err
 		}
@@ -98,7 +105,7 @@ func benchWire(ctx context.Context, out report, b *bench) (err error) {
 }
 
 // measureProtocol measures all scenarios of one protocol and prints its table.
-func (b *bench) measureProtocol(ctx context.Context, p *protocol) error {
+func (b *wire) measureProtocol(ctx context.Context, p *bench.Protocol) error {
 	if len(list(b.scenarios)) == 0 {
 		return nil
 	}
@@ -107,186 +114,52 @@ func (b *bench) measureProtocol(ctx context.Context, p *protocol) error {
 		return err
 	}
 	defer stopAll(targets)
-	b.out.heading("%s", p.name)
-	b.out.printf("A bulk is %s.\n", p.bulk)
-	t := b.out.table("", "connections", "server", "jobs/s", "of ceiling", "p50", "p99", "p99.9", "CPU per job")
+	b.out.heading("%s", p.Name)
+	b.out.printf("A bulk of %d jobs is %s.\n", bulkSize, p.Bulk)
+	t := b.out.table("", "connections", "server", "jobs/s", "of ceiling", "p50", "p99", "p99.9", "CPU per job", "allocations per job")
+	err = b.sweep(ctx, targets, func(scenario, conns string, found []figures) {
+		for i, f := range found {
+			t.row(scenario, conns, targets[i].name, rate(f.Rate), ratio(f.Rate/found[0].Rate), f.P50, f.P99, f.P999, f.CPU, allocs(f.Allocs))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return b.memory(targets)
+}
+
+// sweep measures all scenarios over all numbers of connections.
+func (b *wire) sweep(ctx context.Context, targets []*target, done func(scenario, conns string, found []figures)) error {
 	for _, scenario := range list(b.scenarios) {
 		for _, text := range list(b.conns) {
 			conns, err := strconv.Atoi(text)
 			if err != nil {
 				return fmt.Errorf("connections: %w", err)
 			}
-			found, err := b.rotate(ctx, targets, load{protocol: p.name, scenario: scenario, conns: conns, duration: b.duration})
+			found, err := b.rotate(ctx, targets, load{scenario: scenario, conns: conns, duration: b.duration})
 			if err != nil {
 				return err
 			}
-			for i, f := range found {
-				t.row(scenario, text, targets[i].name, rate(f.Rate), ratio(f.Rate/found[0].Rate), f.P50, f.P99, f.P999, f.CPU)
-			}
+			done(scenario, text, found)
 		}
 	}
-	return b.memory(targets)
-}
-
-// memory prints the most memory that the servers have had.
-func (b *bench) memory(targets []*target) error {
-	var parts []string
-	for _, t := range targets {
-		m, err := harness.ReadMemory(t.server.Pid())
-		if err != nil {
-			return err
-		}
-		parts = append(parts, fmt.Sprintf("%s %d MiB", t.name, m.Peak>>20))
-	}
-	b.out.printf("\nMemory at most: %s.", strings.Join(parts, ", "))
 	return nil
 }
 
-// ceiling is the name of the server that does nothing.
-const ceiling = "ceiling"
-
-// target is a server to be measured: the ceiling, or ours in one durability.
-type target struct {
-	name   string
-	dir    string
-	server *harness.Server
-	runs   int
-}
-
-// start starts servers for one protocol.
-func (b *bench) start(ctx context.Context, p *protocol, names []string) (targets []*target, err error) {
-	if env := "MILLRACE_" + strings.ToUpper(p.name) + "_ADDR=127.0.0.1:0"; !slices.Contains(b.ports, env) {
-		return nil, errors.New("the server has no such listener")
-	}
-	for _, name := range names {
-		t := &target{name: name}
-		o := harness.Options{Bin: b.self, Args: []string{"ceiling", "-protocol", p.name}, Listener: p.name}
-		if name != ceiling {
-			if t.dir, err = os.MkdirTemp(b.tmp, p.name+"-"+name+"-"); err != nil {
-				return nil, err
-			}
-			o.Bin, o.Env = b.bin, b.ports
-			o.Args = serveArgs(filepath.Join(t.dir, "data"), "--store-durability", name)
-		}
-		if t.server, err = harness.Start(ctx, o); err != nil {
-			stopAll(targets)
-			return nil, err
-		}
-		targets = append(targets, t)
-	}
-	return targets, nil
-}
-
-// stopAll ends servers, whose data nobody needs.
-func stopAll(targets []*target) {
+// memory prints the most memory that the servers have had.
+func (b *wire) memory(targets []*target) error {
+	var parts []string
 	for _, t := range targets {
-		t.server.Kill()
-		if t.dir != "" {
-			_ = os.RemoveAll(t.dir) // the directory around it goes, too
-		}
-	}
-}
-
-func serveArgs(dir string, args ...string) []string {
-	return append([]string{"serve", "--data-dir", dir, "--log-level", "warn"}, args...)
-}
-
-// rotate runs a load against all targets, taking turns, and returns the medians in the order of the
-// targets.
-func (b *bench) rotate(ctx context.Context, targets []*target, l load) ([]figures, error) {
-	runs := make([][]figures, len(targets))
-	for range b.rounds {
-		for i, t := range targets {
-			f, err := b.measure(ctx, t, l)
+		var peak uint64
+		for _, pid := range t.pids {
+			m, err := harness.ReadMemory(pid)
 			if err != nil {
-				return nil, fmt.Errorf("%s, %d connections, %s: %w\n%s", l.scenario, l.conns, t.name, err, t.server.Stderr())
+				return err
 			}
-			runs[i] = append(runs[i], f)
+			peak += m.Peak
 		}
+		parts = append(parts, fmt.Sprintf("%s %d MiB", t.name, peak>>20))
 	}
-	out := make([]figures, len(targets))
-	for i := range runs {
-		out[i] = medians(runs[i])
-	}
-	return out, nil
-}
-
-// measure runs a load against one target as a process of its own, on a queue of its own unless it
-// names one.
-func (b *bench) measure(ctx context.Context, t *target, l load) (figures, error) {
-	t.runs++
-	l.addr = t.server.Addr
-	if l.queue == "" {
-		l.queue = "q" + strconv.Itoa(t.runs)
-	}
-	before, err := harness.CPUTime(t.server.Pid())
-	if err != nil {
-		return figures{}, err
-	}
-	cmd := exec.CommandContext(ctx, b.self, l.args()...) //nolint:gosec // this very program
-	cmd.Stderr = os.Stderr
-	text, err := cmd.Output()
-	if err != nil {
-		return figures{}, err
-	}
-	var f figures
-	if err := json.Unmarshal(text, &f); err != nil {
-		return figures{}, err
-	}
-	// What a server still has to compact belongs to its jobs, and must not disturb the next.
-	if err := idle(ctx, t.server.Pid()); err != nil {
-		return figures{}, err
-	}
-	after, err := harness.CPUTime(t.server.Pid())
-	f.CPU = (after - before) / time.Duration(f.Jobs)
-	return f, err
-}
-
-// medians returns the median of each figure.
-func medians(runs []figures) figures {
-	return figures{
-		Jobs: median(each(runs, func(f figures) int { return f.Jobs })),
-		Rate: median(each(runs, func(f figures) float64 { return f.Rate })),
-		P50:  median(each(runs, func(f figures) time.Duration { return f.P50 })),
-		P99:  median(each(runs, func(f figures) time.Duration { return f.P99 })),
-		P999: median(each(runs, func(f figures) time.Duration { return f.P999 })),
-		CPU:  median(each(runs, func(f figures) time.Duration { return f.CPU })),
-	}
-}
-
-func each[T any](runs []figures, f func(figures) T) []T {
-	out := make([]T, 0, len(runs))
-	for _, v := range runs {
-		out = append(out, f(v))
-	}
-	return out
-}
-
-// idle returns when the process has used next to no processor time for a while,
-// or after a minute.
-func idle(ctx context.Context, pid int) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	const window = 200 * time.Millisecond
-	tick := time.NewTicker(window)
-	defer tick.Stop()
-	last, err := harness.CPUTime(pid)
-	if err != nil {
-		return err
-	}
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-		now, err := harness.CPUTime(pid)
-		if err != nil {
-			return err
-		}
-		if now-last <= window/10 {
-			return nil
-		}
-		last = now
-	}
+	b.out.printf("\nMemory at most: %s.", strings.Join(parts, ", "))
+	return nil
 }

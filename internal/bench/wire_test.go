@@ -1,6 +1,7 @@
-package main
+package bench
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,11 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"millrace/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+// text is a body.
+var text = `"` + strings.Repeat("x", 98) + `"`
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
@@ -35,7 +35,7 @@ type step struct {
 type matcher func(request []byte) bool
 
 // is matches a text.
-func is(text string) matcher { return func(request []byte) bool { return string(request) == text } }
+func is(want string) matcher { return func(request []byte) bool { return string(request) == want } }
 
 // like matches a regular expression.
 func like(pattern string) matcher { return regexp.MustCompile("^(?s:" + pattern + ")$").Match }
@@ -98,13 +98,14 @@ func response(status, body string) string {
 
 // What the clients send more than once.
 var (
-	masenkoPush  = `PUSH {"name":"t","queue":"q","payload":` + payload + "}\n"
-	masenkoFetch = `FETCH {"queues":["q"],"timeout":"1s"}` + "\n"
-	workqAdd     = "add " + uuidPattern + " q 60000 3600000 100\r\n" + payload + "\r\n"
-	faktoryPush  = `\{"jid":"` + uuidPattern + `","jobtype":"t","queue":"q","args":\[` + payload + `\]\}`
-	iprotoText   = "\xd9\x64" + payload
-	iprotoSecond = "\x91\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00"
-	lmstfyGet    = "GET /api/bench/q?ttr=60&timeout=1 HTTP/1.1\r\nHost: bench\r\n\r\n"
+	masenkoPush   = `PUSH {"name":"t","queue":"q","payload":` + text + "}\n"
+	masenkoFetch  = `FETCH {"queues":["q"],"timeout":"1s"}` + "\n"
+	workqAdd      = "add " + uuidPattern + " q 60000 3600000 100\r\n" + text + "\r\n"
+	faktoryPush   = `\{"jid":"` + uuidPattern + `","jobtype":"t","queue":"q","args":\[` + text + `\]\}`
+	beanstalkdPut = "put 1024 0 60 100\r\n" + text + "\r\n"
+	iprotoText    = "\xd9\x64" + text
+	iprotoSecond  = "\x91\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00"
+	lmstfyGet     = "GET /api/bench/q?ttr=60&timeout=1 HTTP/1.1\r\nHost: bench\r\n\r\n"
 )
 
 // scripts are by protocol the greeting and then what doAll causes.
@@ -116,7 +117,7 @@ var scripts = map[string]struct {
 		{is(masenkoPush), "OK {\"id\":1}\n"},
 		{is("ATOMIC\n" + masenkoPush + masenkoPush + "DONE\n"), "OK {\"ids\":[2,3]}\n"},
 		{is(masenkoFetch), "EMPTY {}\n"},
-		{is(masenkoFetch), `OK {"id":4711,"queue":"q","name":"t","payload":` + payload + "}\n"},
+		{is(masenkoFetch), `OK {"id":4711,"queue":"q","name":"t","payload":` + text + "}\n"},
 		{is(`ACK {"id":4711}` + "\n"), "OK {}\n"},
 		{is(masenkoPush), "ERR {\"msg\":\"no\"}\n"},
 	}},
@@ -124,8 +125,9 @@ var scripts = map[string]struct {
 		{like(workqAdd), "+OK\r\n"},
 		{like(workqAdd + workqAdd), "+OK\r\n+OK\r\n"},
 		{is("lease q 1000\r\n"), "-TIMEOUT\r\n"},
-		{is("lease q 1000\r\n"), "+OK 1\r\n0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11 q 60000 4\r\npi\r\n\r\n"},
+		{is("lease q 1000\r\n"), "+OK 1\r\n0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11 q 60000 100\r\n" + text + "\r\n"},
 		{is("complete 0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11 0\r\n\r\n"), "+OK\r\n"},
+		{is("delete 0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11\r\n"), "+OK\r\n"},
 		{like(workqAdd), "-CLIENT-ERROR Duplicate job\r\n"},
 	}},
 	"faktory": {"+HI {\"v\":2}\r\n", []step{
@@ -133,9 +135,19 @@ var scripts = map[string]struct {
 		{like("PUSH " + faktoryPush + "\r\n"), "+OK\r\n"},
 		{like(`PUSHB \[` + faktoryPush + "," + faktoryPush + `\]` + "\r\n"), "$2\r\n{}\r\n"},
 		{is("FETCH q\r\n"), "$-1\r\n"},
-		{is("FETCH q\r\n"), "$32\r\n{\"jid\":\"12345678\",\"jobtype\":\"t\"}\r\n"},
+		{is("FETCH q\r\n"), "$154\r\n{\"jid\":\"12345678\",\"queue\":\"q\",\"jobtype\":\"t\",\"args\":[" + text + "]}\r\n"},
 		{is(`ACK {"jid":"12345678"}` + "\r\n"), "+OK\r\n"},
 		{like("PUSH .*\r\n"), "-ERR no\r\n"},
+	}},
+	"beanstalkd": {"", []step{
+		{is("use q\r\n"), "USING q\r\n"},
+		{is("watch q\r\n"), "WATCHING 2\r\n"},
+		{is(beanstalkdPut), "INSERTED 1\r\n"},
+		{is(beanstalkdPut + beanstalkdPut), "INSERTED 2\r\nINSERTED 3\r\n"},
+		{is("reserve-with-timeout 1\r\n"), "TIMED_OUT\r\n"},
+		{is("reserve-with-timeout 1\r\n"), "RESERVED 2 100\r\n" + text + "\r\n"},
+		{is("delete 2\r\n"), "DELETED\r\n"},
+		{is(beanstalkdPut), "DRAINING\r\n"},
 	}},
 	"tarantool": {strings.Repeat(" ", 127) + "\n", []step{
 		{is(called(1, "queue.create_tube", "\x93\xd9\x01q\xd9\x04fifo\x81\xd9\x0dif_not_exists\xc3")), data(1, "\x90")},
@@ -147,13 +159,13 @@ var scripts = map[string]struct {
 		{is(called(8, "queue.tube.q:put", "\x91"+iprotoText)), replied(8, "\x80\x20", "\x81\x31\xa2no")},
 	}},
 	"lmstfy": {"", []step{
-		{is("PUT /api/bench/q?tries=3 HTTP/1.1\r\nHost: bench\r\nContent-Length: 100\r\n\r\n" + payload), response("201 Created", `{"msg":"published","job_id":"01"}`)},
+		{is("PUT /api/bench/q?tries=3 HTTP/1.1\r\nHost: bench\r\nContent-Length: 100\r\n\r\n" + text), response("201 Created", `{"msg":"published","job_id":"01"}`)},
 		{
-			is("PUT /api/bench/q/bulk?tries=3 HTTP/1.1\r\nHost: bench\r\nContent-Length: 203\r\n\r\n[" + payload + "," + payload + "]"),
+			is("PUT /api/bench/q/bulk?tries=3 HTTP/1.1\r\nHost: bench\r\nContent-Length: 203\r\n\r\n[" + text + "," + text + "]"),
 			"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1f\r\n{\"msg\":\"published\",\"job_ids\":[]\r\n1\r\n}\r\n0\r\n\r\n",
 		},
 		{is(lmstfyGet), response("404 Not Found", `{"msg":"no job available"}`)},
-		{is(lmstfyGet), response("200 OK", `{"msg":"new job","namespace":"bench","queue":"q","job_id":"01","data":"aGk="}`)},
+		{is(lmstfyGet), response("200 OK", `{"msg":"new job","namespace":"bench","queue":"q","job_id":"01","data":"`+base64.StdEncoding.EncodeToString([]byte(text))+`"}`)},
 		{is("DELETE /api/bench/q/job/01 HTTP/1.1\r\nHost: bench\r\n\r\n"), "HTTP/1.1 204 No Content\r\nX-Request-ID: 1\r\n\r\n"},
 		{like("PUT .*"), response("500 Internal Server Error", `{"error":"internal error"}`)},
 	}},
@@ -163,10 +175,10 @@ var scripts = map[string]struct {
 // protocols say.
 func TestWire(t *testing.T) {
 	t.Parallel()
-	for _, p := range protocols {
-		t.Run(p.name, func(t *testing.T) {
+	for _, p := range all() {
+		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			script, ok := scripts[p.name]
+			script, ok := scripts[p.Name]
 			if !ok {
 				t.Fatal("there is no script")
 			}
@@ -185,8 +197,8 @@ func TestWire(t *testing.T) {
 }
 
 // doAll pushes, pushes two at once, fetches nothing, fetches a job and acks it, and is refused.
-func doAll(p *protocol, addr string) error {
-	c, err := p.dial(addr, "q")
+func doAll(p *Protocol, addr string) error {
+	c, err := p.Dial(DialOptions{Addr: addr, Queue: "q", BodyMax: len(text), Batch: 2})
 	if err != nil {
 		return err
 	}
@@ -194,108 +206,51 @@ func doAll(p *protocol, addr string) error {
 	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return err
 	}
-	if err := c.push(); err != nil {
+	body := []byte(text)
+	if err := c.Push(body); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
-	if err := c.pushMany(2); err != nil {
+	if err := c.PushMany([][]byte{body, body}); err != nil {
 		return fmt.Errorf("push two: %w", err)
 	}
 	for _, want := range []bool{false, true} {
-		if ok, err := c.fetch(); err != nil || ok != want {
-			return fmt.Errorf("fetch: %v, want %v, %w", ok, want, err)
+		got, ok, err := c.Fetch()
+		if err != nil || ok != want || ok && string(got) != text {
+			return fmt.Errorf("fetch: %q, %v, want %v, %w", got, ok, want, err)
 		}
 	}
-	if err := c.ack(); err != nil {
+	if err := c.Ack(); err != nil {
 		return fmt.Errorf("ack: %w", err)
 	}
-	if c.push() == nil {
+	if c.Push(body) == nil {
 		return errors.New("a refused push is no error")
 	}
 	return nil
 }
 
-// TestScenarios runs every scenario against every server that does nothing.
-func TestScenarios(t *testing.T) {
-	t.Parallel()
-	for _, p := range protocols {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			l := listen(t)
-			served := make(chan error, 1)
-			go func() { served <- p.serve(l) }()
-			for _, scenario := range []string{"push", "bulk", "roundtrip"} {
-				load := &load{protocol: p.name, addr: l.Addr().String(), scenario: scenario, queue: "q", conns: 3, duration: 100 * time.Millisecond}
-				f, err := load.run(p)
-				for ; errors.Is(err, errNothingDone) && load.duration < time.Minute; f, err = load.run(p) {
-					load.duration *= 2 // on a busy machine even one job may take a while
-				}
-				if err != nil || f.Jobs == 0 || f.Rate <= 0 || f.P50 <= 0 || f.P99 < f.P50 || f.P999 < f.P99 {
-					t.Errorf("%s: %+v, %v", scenario, f, err)
-				}
-				if scenario == "bulk" && f.Jobs%bulkSize != 0 {
-					t.Errorf("%d jobs in bulks of %d", f.Jobs, bulkSize)
-				}
-			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-			if err := <-served; err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// TestSubqueues puts tasks into sub-queues, and drains what the server that does nothing delivers.
+// TestSubqueues puts tasks into sub-queues.
 func TestSubqueues(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
-	served := make(chan error, 1)
+	played := make(chan error, 1)
 	go func() {
-		served <- play(l, strings.Repeat(" ", 127)+"\n", []step{
+		played <- play(l, strings.Repeat(" ", 127)+"\n", []step{
 			{is(called(1, "queue.create_tube", "\x93\xd9\x01q\xd9\x05utube\x81\xd9\x0dif_not_exists\xc3")), data(1, "\x90")},
 			{is(called(2, "queue.tube.q:put", "\x92"+iprotoText+"\x81\xd9\x05utube\xd9\x04key0")), data(2, "\x90")},
 			{is(called(3, "queue.tube.q:put", "\x92"+iprotoText+"\x81\xd9\x05utube\xd9\x04key1")), data(3, "\x90")},
 		})
 	}()
-	ld := &load{protocol: "tarantool", addr: l.Addr().String(), scenario: "fill", queue: "q", conns: 1, duration: 10 * time.Second, keys: 2, tasks: 2}
-	if f, err := ld.run(&tarantool); err != nil || f.Jobs != 2 {
-		t.Errorf("fill: %+v, %v", f, err)
+	c, err := DialTarantool(DialOptions{Addr: l.Addr().String(), Queue: "q", BodyMax: len(text)}, "utube")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := errors.Join(<-served, l.Close()); err != nil {
-		t.Error(err)
-	}
-
-	l = listen(t)
-	go func() { served <- tarantool.serve(l) }()
-	ld.addr, ld.conns, ld.keys, ld.tasks = l.Addr().String(), 2, 3, 600
-	if f, err := ld.run(&tarantool); err != nil || f.Jobs != 600 {
-		t.Errorf("fill in bulks: %+v, %v", f, err)
-	}
-	ld.scenario, ld.duration = "drain", 50*time.Millisecond
-	if f, err := ld.run(&tarantool); err != nil || f.Jobs == 0 {
-		t.Errorf("drain: %+v, %v", f, err)
-	}
-	if err := errors.Join(l.Close(), <-served); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestShort shows durations with about three digits.
-func TestShort(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		d    time.Duration
-		want string
-	}{
-		{1234 * time.Nanosecond, "1.2 µs"},
-		{99940 * time.Nanosecond, "99.9 µs"},
-		{123456 * time.Nanosecond, "123 µs"},
-		{4567 * time.Microsecond, "4.57 ms"},
-		{45678 * time.Microsecond, "45.7 ms"},
-	} {
-		if got := short(test.d); got != test.want {
-			t.Errorf("%v is %q, want %q", test.d, got, test.want)
+	for _, key := range []string{"key0", "key1"} {
+		c.PutInto(key)
+		if err := c.Push([]byte(text)); err != nil {
+			t.Error(err)
 		}
+	}
+	if err := errors.Join(<-played, c.Close(), l.Close()); err != nil {
+		t.Error(err)
 	}
 }

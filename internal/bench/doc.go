@@ -1,0 +1,7 @@
+// Package bench puts load on a job server and measures it over its wire. It owns the project's one
+// set of wire drivers for measuring, a server of each protocol that does nothing, the numbering of
+// jobs by which loss and duplicates are found, and the arithmetic of latencies.
+//
+// It shares no code with the server: a mistake in a parser must not hide itself. It prints nothing;
+// the command line and test/bench call it.
+package bench
