@@ -33,7 +33,7 @@ func (c *Conn) submit(e Engine, req *engine.Request) (waits bool) {
 	c.mu.Lock()
 	c.finished = false
 	c.mu.Unlock()
-	req.Done, req.Stays = c.onDone, true
+	req.Done, req.Stays, req.Door = c.onDone, true, c.door
 	return e.Submit(req)
 }
 

@@ -28,6 +28,15 @@ func bufferKind(n int) int {
 	return (bits.Len(uint(n-1)) - bits.Len(bufferMin-1) + 1) / 2
 }
 
+// bufferSize returns how large the buffer is that getBuffer(n) returns.
+func bufferSize(n int) int {
+	k := bufferKind(n)
+	if k >= bufferKinds {
+		return n
+	}
+	return bufferMin << (2 * k)
+}
+
 // getBuffer returns a buffer of length zero with room for at least n bytes.
 func getBuffer(n int) []byte {
 	k := bufferKind(n)
@@ -40,7 +49,7 @@ func getBuffer(n int) []byte {
 		headers.Put(h)
 		return b[:0]
 	}
-	return make([]byte, 0, bufferMin<<(2*k))
+	return make([]byte, 0, bufferSize(n))
 }
 
 // putBuffer gives a buffer back for reuse; nobody may use it any more. Buffers

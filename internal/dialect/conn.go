@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/engine"
+	"millrace/internal/job"
 )
 
 // Limits bounds what one connection may cost. Zero values get defaults.
@@ -67,8 +68,9 @@ type Conn struct {
 	// in[r:w] has been received and not consumed, in[r:scanned] holds no LF.
 	in            []byte
 	r, w, scanned int
-	pooled        bool // in comes from the pool rather than from inline
-	busy          bool // the last read filled all its room: more is likely to come
+	claim         Claim // what in has of the memory of all connections
+	pooled        bool  // in comes from the pool rather than from inline
+	busy          bool  // the last read filled all its room: more is likely to come
 	readErr       error
 	deadline      time.Time // when reads give up; zero: never
 
@@ -77,6 +79,7 @@ type Conn struct {
 	writeArmed time.Time // the write deadline that is set; written with mu held
 
 	accepted time.Time
+	door     job.Door
 
 	done   chan struct{} // capacity one: a request of Do or Await is done
 	onDone func(*engine.Request)

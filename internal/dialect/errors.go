@@ -9,6 +9,9 @@ var (
 	ErrLineTooLong = errors.New("line too long")
 	// ErrBlockTooLong means that a block longer than the limit was asked for.
 	ErrBlockTooLong = errors.New("block too long")
+	// ErrBusy means that all connections together have received more that is not whole
+	// yet than they may (LimitInput).
+	ErrBusy = errors.New("too much unfinished input on all connections")
 	// ErrTimeout means that the connection's read deadline has passed.
 	ErrTimeout = errors.New("nothing received in time")
 	// ErrDraining means that the server is stopping and nothing complete is buffered.

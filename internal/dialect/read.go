@@ -108,8 +108,8 @@ func (c *Conn) fill(limit int, await bool) error {
 	if c.readErr != nil {
 		return c.readErr
 	}
-	if !c.makeRoom(limit) {
-		return errFull
+	if err := c.makeRoom(limit); err != nil {
+		return err
 	}
 	for {
 		deadline := c.deadline
@@ -140,7 +140,9 @@ func (c *Conn) fill(limit int, await bool) error {
 			}
 			if tick {
 				c.busy = false
-				c.makeRoom(limit)
+				if err := c.makeRoom(limit); err != nil {
+					return err
+				}
 			}
 			continue // a deadline that was set for less, or a wake that came and went
 		case errors.Is(err, errFinished), errors.Is(err, ErrWoken), errors.Is(err, ErrDraining):
@@ -210,12 +212,12 @@ func (c *Conn) interruption(await bool) error {
 }
 
 // makeRoom makes sure that at least one byte can be read, moving what is
-// unconsumed to the front or to a larger buffer. It reports whether it could:
-// limit bounds what may be unconsumed.
-func (c *Conn) makeRoom(limit int) bool {
+// unconsumed to the front or to a larger buffer. limit bounds what may be
+// unconsumed (errFull).
+func (c *Conn) makeRoom(limit int) error {
 	held := c.w - c.r
 	if held >= limit {
-		return false
+		return errFull
 	}
 	if held == 0 {
 		c.r, c.w, c.scanned = 0, 0, 0
@@ -226,18 +228,22 @@ func (c *Conn) makeRoom(limit int) bool {
 		case !c.busy || len(c.in) > bufferMin:
 			c.releaseInput()
 		}
-		return true
+		return nil
 	}
 	if c.w < len(c.in) {
-		return true
+		return nil
 	}
 	if c.r > 0 && held <= len(c.in)/2 && (c.pooled || !c.busy) {
 		c.moveTo(c.in)
-		return true
+		return nil
 	}
-	b := getBuffer(max(bufferMin, min(2*held, limit)))
+	size := max(bufferMin, min(2*held, limit))
+	if !c.claim.Set(bufferSize(size)) {
+		return ErrBusy
+	}
+	b := getBuffer(size)
 	c.moveInput(b[:cap(b)])
-	return true
+	return nil
 }
 
 // moveTo moves what is unconsumed to the front of b, which becomes the buffer.
@@ -267,5 +273,6 @@ func (c *Conn) releaseInput() {
 	old := c.in
 	c.moveTo(c.inline[:])
 	c.pooled = false
+	c.claim.Drop()
 	putBuffer(old)
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"millrace/internal/job"
 )
 
 // Handler serves one connection until it ends and returns why it ended; nil
@@ -20,8 +22,9 @@ type Handler func(c *Conn) error
 
 // ServerOptions configures a Server.
 type ServerOptions struct {
-	// Name is the protocol's, for the log.
+	// Name is the protocol's, for the log, and Door its number, under which requests are counted.
 	Name    string
+	Door    job.Door
 	Logger  *slog.Logger
 	Handler Handler
 	// MaxConns bounds the open connections; zero is no bound. Reject, if set,
@@ -38,6 +41,7 @@ type ServerOptions struct {
 type Server struct {
 	opts  ServerOptions
 	stats struct{ open, total, rejected atomic.Int64 }
+	told  atomic.Int64 // when the operator was last told of too much input, in seconds since 1970
 }
 
 // NewServer returns a Server.
@@ -71,6 +75,8 @@ const (
 	rejectTimeout = time.Second
 	backoffMin    = 5 * time.Millisecond
 	backoffMax    = time.Second
+	// tellSeconds is how often the operator is told the same thing at most.
+	tellSeconds = 60
 )
 
 // Serve accepts connections on l until ctx ends, then drains: see Dialect.Serve.
@@ -212,7 +218,7 @@ func (r *run) serve(ctx context.Context, nc net.Conn) {
 		nc = tc
 	}
 	c := NewConn(nc, s.opts.Limits)
-	c.accepted = accepted
+	c.accepted, c.door = accepted, s.opts.Door
 	defer c.close()
 	if !r.add(c) {
 		return
@@ -229,13 +235,24 @@ func (r *run) serve(ctx context.Context, nc net.Conn) {
 }
 
 // ended logs the end of a connection. Whatever a peer does is not worth more
-// than a debug line: probes and scanners would fill the log.
+// than a debug line: probes and scanners would fill the log. Only too much input on all
+// connections together is told, once a minute, because it may concern others.
 func (r *run) ended(nc net.Conn, err error) {
+	if errors.Is(err, ErrBusy) && r.server.tell(time.Now()) {
+		r.server.opts.Logger.Warn("connection closed: too much unfinished input on all connections",
+			slog.String("dialect", r.server.opts.Name), slog.Any("remote", nc.RemoteAddr()))
+	}
 	if err == nil || !r.server.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	r.server.opts.Logger.Debug("connection ended",
 		slog.String("dialect", r.server.opts.Name), slog.Any("remote", nc.RemoteAddr()), slog.Any("reason", err))
+}
+
+// tell reports whether the operator should be told of too much input now.
+func (s *Server) tell(now time.Time) bool {
+	last := s.told.Load()
+	return now.Unix()-last >= tellSeconds && s.told.CompareAndSwap(last, now.Unix())
 }
 
 func handshake(ctx context.Context, tc *tls.Conn, timeout time.Duration) error {

@@ -10,8 +10,12 @@ import (
 	"millrace/internal/engine"
 )
 
-// ErrEmpty is what Client.Fetch returns when there was no job in time.
-var ErrEmpty = errors.New("no job")
+// ErrEmpty is what Client.Fetch returns when there was no job in time, and
+// ErrUnable what a client returns that has no call for what is asked of it.
+var (
+	ErrEmpty  = errors.New("no job")
+	ErrUnable = errors.New("the protocol has no such call")
+)
 
 // Settings are what the tests ask of a dialect.
 type Settings struct {
@@ -27,10 +31,53 @@ type Task struct {
 	Body   string // as JSON
 }
 
+// Wishes are what a push may ask for beyond its body. A protocol leaves out what
+// it cannot say: Driver.Abilities tells what it can.
+type Wishes struct {
+	Level int           // priority: below zero is low, zero says nothing, above is high
+	Delay time.Duration // whole seconds
+	TTL   time.Duration // whole seconds
+	Last  bool          // the first failure, or lapse of a lease, is the last
+}
+
+// Abilities are which wishes a protocol can tell the server, and whether its workers
+// can have a job fail.
+type Abilities struct{ High, Low, Delay, TTL, Fail bool }
+
+// End is what becomes of a job that has used up its tries.
+type End string
+
+// The ends. EndNone is that of a protocol whose jobs have any number of tries.
+const (
+	EndNone   End = ""
+	EndDead   End = "dead"
+	EndFailed End = "failed"
+	EndMoved  End = "moved" // into the queue that DeadQueue names
+)
+
+// DeadQueue returns where a protocol's last failure moves a job, if it does.
+func DeadQueue(queue string) string { return queue + "-dead" }
+
+// Untold stands in a Sight for what the protocol does not tell.
+const Untold = -1
+
+// Sight is how many jobs a protocol says there are.
+type Sight struct{ Ready, Delayed, Held, Dead int }
+
 // Client is a well-behaved client on one connection.
 type Client interface {
 	// Push pushes a job whose body is the given JSON.
 	Push(queue, body string) error
+	// PushWith is Push with wishes.
+	PushWith(queue, body string, w Wishes) error
+	// FetchFail fetches a job, which must be there, and has it fail: by saying so, or
+	// by letting its lease lapse where the protocol has no other way; or ErrUnable.
+	FetchFail(queue string) error
+	// Inspect returns the body of a job that this client has fetched, by looking and
+	// not by fetching; or ErrUnable.
+	Inspect(handle string) (string, error)
+	// Look tells about a queue.
+	Look(queue string) (Sight, error)
 	// Fetch fetches a job, or returns ErrEmpty.
 	Fetch(queue string, wait time.Duration) (Task, error)
 	// Ack settles a fetched job.
@@ -63,6 +110,16 @@ type Driver struct {
 	// Seen returns what another protocol is shown of a body that was pushed through this
 	// one; nil: the body.
 	Seen func(body string) string
+	// ShowPacked returns what the body of a fetched Task is if one MessagePack value that is
+	// no string was put through another protocol; nil: its bytes.
+	ShowPacked func(raw string) string
+	// Abilities are what its clients can say, End where its exhausted jobs are.
+	Abilities Abilities
+	End       End
+	// Alone says that nobody else can settle what its workers hold.
+	Alone bool
+	// SumsUp says that a Sight's delayed, held and dead are those of the whole namespace.
+	SumsUp bool
 	// Keeps says that a settled job is kept as done until its time to live ends.
 	Keeps bool
 	// ReturnsUnwritten says that a delivery that could not be written is taken
@@ -72,7 +129,7 @@ type Driver struct {
 
 // Drivers returns the drivers of all protocols.
 func Drivers() []Driver {
-	return []Driver{Masenko(), Workq(), Lmstfy(), Faktory(), Tarantool(), Tarantool15()}
+	return []Driver{Masenko(), Workq(), Lmstfy(), Faktory(), Tarantool(), TarantoolLegacy(), Tarantool15()}
 }
 
 func (d *Driver) hello(conn net.Conn) (*bufio.Reader, error) {

@@ -43,6 +43,10 @@ func Faktory() Driver {
 			return fmt.Appendf(nil, "FETCH %s\r\n", queue) // how long it waits is not the client's to say
 		},
 		ReadReply:        readFaktoryReply,
+		ShowPacked:       showBase64,
+		Abilities:        Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true},
+		End:              EndDead,
+		SumsUp:           true,
 		Show:             showJSON,
 		Seen:             func(body string) string { return "[" + body + "]" },
 		ReturnsUnwritten: true,
@@ -65,8 +69,43 @@ func readFaktoryReply(r *bufio.Reader) (bool, error) {
 
 type faktoryClient struct{ *faktorytest.Client }
 
-func (c faktoryClient) Push(queue, body string) error {
-	return c.Client.Push(faktorytest.Job{JID: faktorytest.NewJID(), Type: "task", Queue: queue, Args: json.RawMessage("[" + body + "]")})
+func (c faktoryClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
+
+func (c faktoryClient) PushWith(queue, body string, w Wishes) error {
+	j := faktorytest.Job{JID: faktorytest.NewJID(), Type: "task", Queue: queue, Args: json.RawMessage("[" + body + "]")}
+	if w.Level != 0 {
+		j.Priority = 5 + w.Level
+	}
+	if w.Delay > 0 {
+		j.At = time.Now().Add(w.Delay).UTC().Format(time.RFC3339Nano)
+	}
+	if w.TTL > 0 {
+		j.Custom = fmt.Appendf(nil, `{"expires_in":%d}`, int(w.TTL.Seconds()))
+	}
+	if w.Last {
+		dies := -1
+		j.Retry = &dies
+	}
+	return c.Client.Push(j)
+}
+
+func (c faktoryClient) FetchFail(queue string) error {
+	j, err := c.Client.Fetch(queue)
+	if err != nil {
+		return err
+	}
+	return c.Fail(j.JID, "TestError", "on purpose")
+}
+
+func (faktoryClient) Inspect(string) (string, error) { return "", ErrUnable }
+
+func (c faktoryClient) Look(queue string) (Sight, error) {
+	info, err := c.Info()
+	size := func(set string) int { return int(info.Faktory.Tasks[set]["size"]) }
+	return Sight{
+		Ready:   int(info.Faktory.Queues[queue]), //nolint:gosec // a small number of jobs
+		Delayed: size("Scheduled") + size("Retries"), Held: size("Busy"), Dead: size("Dead"),
+	}, err
 }
 
 // Fetch asks again until the time is over: the protocol has one of its own.

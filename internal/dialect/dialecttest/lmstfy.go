@@ -36,6 +36,8 @@ func Lmstfy() Driver {
 			return code < http.StatusMultipleChoices, err
 		},
 		AnyBytes:         true,
+		Abilities:        Abilities{Delay: true, TTL: true, Fail: true},
+		End:              EndDead,
 		ReturnsUnwritten: true,
 	}
 }
@@ -43,9 +45,44 @@ func Lmstfy() Driver {
 // lmstfyClient names a job by its queue and its id.
 type lmstfyClient struct{ *lmstfytest.Client }
 
-func (c lmstfyClient) Push(queue, body string) error {
-	_, err := c.Publish(queue, "", []byte(body))
+func (c lmstfyClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
+
+func (c lmstfyClient) PushWith(queue, body string, w Wishes) error {
+	tries := 10
+	if w.Last {
+		tries = 1
+	}
+	query := fmt.Sprintf("tries=%d&delay=%d", tries, int(w.Delay.Seconds()))
+	if w.TTL > 0 {
+		query += fmt.Sprintf("&ttl=%d", int(w.TTL.Seconds()))
+	}
+	_, err := c.Publish(queue, query, []byte(body))
 	return err
+}
+
+// FetchFail takes a job for no time at all.
+func (c lmstfyClient) FetchFail(queue string) error {
+	_, err := c.Consume(queue, 0, 0)
+	return err
+}
+
+func (c lmstfyClient) Inspect(handle string) (string, error) {
+	queue, id, _ := strings.Cut(handle, "/")
+	j, err := c.PeekJob(queue, id)
+	if err != nil {
+		return "", err
+	}
+	body, err := j.Body()
+	return string(body), err
+}
+
+func (c lmstfyClient) Look(queue string) (Sight, error) {
+	ready, err := c.Size(queue)
+	if err != nil {
+		return Sight{}, err
+	}
+	dead, _, err := c.DeadLetter(queue)
+	return Sight{Ready: ready, Delayed: Untold, Held: Untold, Dead: dead}, err
 }
 
 func (c lmstfyClient) Fetch(queue string, wait time.Duration) (Task, error) {

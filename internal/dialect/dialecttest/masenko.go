@@ -38,6 +38,10 @@ func Masenko() Driver {
 			return strings.HasPrefix(line, "OK "), err
 		},
 		Show:             showJSON,
+		ShowPacked:       showBase64,
+		Abilities:        Abilities{Delay: true, Fail: true},
+		End:              EndMoved,
+		Alone:            true,
 		ReturnsUnwritten: true,
 	}
 }
@@ -48,14 +52,50 @@ func showJSON(body string) string {
 	if json.Compact(&b, []byte(body)) == nil {
 		return b.String()
 	}
+	return showBase64(body)
+}
+
+// showBase64 renders bytes as a base64 string.
+func showBase64(body string) string {
 	return strconv.Quote(base64.StdEncoding.EncodeToString([]byte(body)))
 }
 
 type masenkoClient struct{ *masenkotest.Client }
 
-func (c masenkoClient) Push(queue, body string) error {
-	_, err := c.Client.Push(masenkotest.Task{Name: "task", Queue: queue, Payload: []byte(body)})
+func (c masenkoClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
+
+func (c masenkoClient) PushWith(queue, body string, w Wishes) error {
+	task := masenkotest.Task{Name: "task", Queue: queue, Payload: []byte(body)}
+	if w.Delay > 0 {
+		at := time.Now().Add(w.Delay)
+		task.ExecuteAt = &at
+	}
+	if w.Last {
+		task.Retry, task.DeadQueue = new(uint8), DeadQueue(queue)
+	}
+	_, err := c.Client.Push(task)
 	return err
+}
+
+func (c masenkoClient) FetchFail(queue string) error {
+	t, err := c.Client.Fetch(time.Second, queue)
+	if err != nil {
+		return err
+	}
+	return c.Nack(t.ID)
+}
+
+func (masenkoClient) Inspect(string) (string, error) { return "", ErrUnable }
+
+func (c masenkoClient) Look(queue string) (Sight, error) {
+	info, err := c.Info()
+	s := Sight{Dead: Untold}
+	for _, q := range info.Queues {
+		if q.Name == queue {
+			s.Ready, s.Delayed, s.Held = int(q.Ready), int(q.Delayed), int(q.ToAck) //nolint:gosec // small numbers of jobs
+		}
+	}
+	return s, err
 }
 
 func (c masenkoClient) Fetch(queue string, wait time.Duration) (Task, error) {

@@ -38,13 +38,13 @@ func pass(t *testing.T, in, out Driver) {
 	b = &bench{Server: s, t: t, d: out, l: listen(out), keeps: in.Keeps}
 	worker := b.client()
 
-	jobs := bodies(in, out)
+	jobs := Bodies(in, out)
 	for _, body := range jobs {
-		b.push(producer, body.pushed)
+		b.push(producer, body.Pushed)
 		b.counts(1, 0)
 		task, err := worker.Fetch(queue, time.Second)
-		if err != nil || task.Body != body.fetched {
-			t.Fatalf("fetch: %.100q, %v, want body %.100q", task.Body, err, body.fetched)
+		if err != nil || task.Body != body.Fetched {
+			t.Fatalf("fetch: %.100q, %v, want body %.100q", task.Body, err, body.Fetched)
 		}
 		b.counts(0, 1)
 		if err := worker.Ack(task.Handle); err != nil {
@@ -84,19 +84,24 @@ func pass(t *testing.T, in, out Driver) {
 // large is the length of the largest bodies, which every protocol must carry.
 const large = 1 << 20
 
-// body is what is pushed through one protocol, and how it is fetched through
+// Body is what is pushed through one protocol, and how it is fetched through
 // another.
-type body struct{ pushed, fetched string }
+type Body struct{ Pushed, Fetched string }
 
-// bodies returns JSON of all sorts, and any bytes if the first protocol takes them.
-func bodies(in, out Driver) []body {
-	var all []body
-	for _, s := range []string{`"text"`, `{"a":[1,2,{"b":null}]}`, `[1,2,3]`, `12.50`, `""`, `"` + strings.Repeat("x", large-2) + `"`} {
+// Bodies returns JSON of all sorts, and any bytes if the first protocol takes them,
+// as the second shows them.
+func Bodies(in, out Driver) []Body {
+	var all []Body
+	for _, s := range []string{
+		`"text"`, `{"a":[1,2,{"b":null}]}`, `[1,2,3]`, `12.50`, `""`, `null`, `true`,
+		`123456789012345678901234567890`, `[9007199254740993,-0.0,1e400]`, `"\u00e9\ud83d\ude00é"`,
+		`"` + strings.Repeat("x", large-2) + `"`,
+	} {
 		seen := s
 		if in.Seen != nil && in.Name != out.Name {
 			seen = in.Seen(s)
 		}
-		all = append(all, body{s, seen})
+		all = append(all, Body{s, seen})
 	}
 	if !in.AnyBytes {
 		return all
@@ -106,7 +111,7 @@ func bodies(in, out Driver) []body {
 		if out.Show != nil {
 			shown = out.Show(s)
 		}
-		all = append(all, body{s, shown})
+		all = append(all, Body{s, shown})
 	}
 	return all
 }

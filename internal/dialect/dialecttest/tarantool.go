@@ -30,7 +30,7 @@ func Tarantool() Driver {
 		},
 		Client: func(conn net.Conn) (Client, error) {
 			c, err := newTarantool(conn)
-			return tarantoolClient{c}, err
+			return tarantoolClient{c, map[string]bool{}}, err
 		},
 		Hello: func(conn net.Conn) (*bufio.Reader, error) {
 			c, err := newTarantool(conn)
@@ -52,6 +52,8 @@ func Tarantool() Driver {
 			return ok, err
 		},
 		AnyBytes:         true,
+		Abilities:        Abilities{Low: true, Delay: true, TTL: true},
+		Alone:            true,
 		ReturnsUnwritten: true,
 	}
 }
@@ -78,14 +80,43 @@ func newTarantool(conn net.Conn) (*tarantooltest.Client, error) {
 	return c, nil
 }
 
-type tarantoolClient struct{ *tarantooltest.Client }
+// tarantoolClient creates the tubes that it is asked for.
+type tarantoolClient struct {
+	*tarantooltest.Client
+	tubes map[string]bool
+}
 
-func (c tarantoolClient) Push(queue, body string) error {
-	_, err := c.Put(queue, tarantoolData(body))
+func (c tarantoolClient) tube(name string) error {
+	if c.tubes[name] {
+		return nil
+	}
+	c.tubes[name] = true
+	return c.CreateTube(name, "fifottl")
+}
+
+func (c tarantoolClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
+
+func (c tarantoolClient) PushWith(queue, body string, w Wishes) error {
+	if err := c.tube(queue); err != nil {
+		return err
+	}
+	options := msgp.AppendMapHeader(tarantoolData(body), 3)
+	options = msgp.AppendInt(msgp.AppendString(options, "pri"), max(0, -w.Level))
+	options = msgp.AppendFloat64(msgp.AppendString(options, "delay"), w.Delay.Seconds())
+	options = msgp.AppendString(options, "ttl")
+	if w.TTL > 0 {
+		options = msgp.AppendFloat64(options, w.TTL.Seconds())
+	} else {
+		options = msgp.AppendNil(options)
+	}
+	_, err := c.CallRaw("queue.tube."+queue+":put", options)
 	return err
 }
 
 func (c tarantoolClient) Fetch(queue string, wait time.Duration) (Task, error) {
+	if err := c.tube(queue); err != nil {
+		return Task{}, err
+	}
 	t, ok, err := c.Take(queue, wait.Seconds())
 	if err != nil {
 		return Task{}, err
@@ -93,14 +124,70 @@ func (c tarantoolClient) Fetch(queue string, wait time.Duration) (Task, error) {
 	if !ok {
 		return Task{}, ErrEmpty
 	}
-	task := Task{Handle: queue + " " + strconv.FormatUint(t.ID, 10)}
-	if msgp.NextType(t.Data) == msgp.BinType { // what is no text
-		body, _, err := msgp.ReadBytesZC(t.Data)
-		task.Body = string(body)
-		return task, err
+	body, err := tarantoolBody(t.Data)
+	return Task{Handle: queue + " " + strconv.FormatUint(t.ID, 10), Body: body}, err
+}
+
+// tarantoolBody is the content of a string or of binary data, and the MessagePack of
+// anything else.
+func tarantoolBody(data msgp.Raw) (string, error) {
+	switch msgp.NextType(data) { //nolint:exhaustive // all others are shown as they are
+	case msgp.BinType:
+		body, _, err := msgp.ReadBytesZC(data)
+		return string(body), err
+	case msgp.StrType:
+		body, _, err := msgp.ReadStringBytes(data)
+		return body, err
 	}
-	task.Body, _, err = msgp.ReadStringBytes(t.Data)
-	return task, err
+	return string(data), nil
+}
+
+func (tarantoolClient) FetchFail(string) error { return ErrUnable }
+
+func (c tarantoolClient) Inspect(handle string) (string, error) {
+	name, text, _ := strings.Cut(handle, " ")
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("handle: %w", err)
+	}
+	raw, err := c.CallRaw("queue.tube."+name+":peek", msgp.AppendUint64(nil, id))
+	if err != nil {
+		return "", err
+	}
+	t, ok, err := tarantooltest.ParseTask(raw)
+	if err != nil || !ok || t.State != "t" {
+		return "", fmt.Errorf("peek shows %+v: %w", t, err)
+	}
+	return tarantoolBody(t.Data)
+}
+
+// Look reads the tasks of the statistics, [{"tasks": {...}, "calls": {...}}].
+func (c tarantoolClient) Look(queue string) (Sight, error) {
+	if err := c.tube(queue); err != nil {
+		return Sight{}, err
+	}
+	raw, err := c.CallRaw("queue.statistics", msgp.AppendString(nil, queue))
+	if err != nil {
+		return Sight{}, err
+	}
+	value, _, err := msgp.ReadIntfBytes(raw)
+	if err != nil {
+		return Sight{}, fmt.Errorf("statistics: %w", err)
+	}
+	list, _ := value.([]any)
+	if len(list) != 1 {
+		return Sight{}, fmt.Errorf("statistics of %d values", len(list))
+	}
+	all, _ := list[0].(map[string]any)
+	tasks, _ := all["tasks"].(map[string]any)
+	number := func(name string) int {
+		n, err := strconv.Atoi(fmt.Sprint(tasks[name]))
+		if err != nil {
+			return Untold
+		}
+		return n
+	}
+	return Sight{Ready: number("ready"), Delayed: number("delayed"), Held: number("taken"), Dead: number("buried")}, nil
 }
 
 func (c tarantoolClient) Ack(handle string) error {

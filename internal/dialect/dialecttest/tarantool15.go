@@ -3,6 +3,7 @@ package dialecttest
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -30,6 +31,8 @@ func Tarantool15() Driver {
 		},
 		ReadReply:        readTarantool15Reply,
 		AnyBytes:         true,
+		Abilities:        Abilities{High: true, Low: true, Delay: true, TTL: true},
+		Alone:            true,
 		ReturnsUnwritten: true,
 	}
 }
@@ -54,6 +57,36 @@ type tarantool15Client struct{ *tarantooltest.Box15 }
 func (c tarantool15Client) Push(queue, body string) error {
 	_, err := c.Put(queue, body)
 	return err
+}
+
+func (c tarantool15Client) PushWith(queue, body string, w Wishes) error {
+	ttl := ""
+	if w.TTL > 0 {
+		ttl = decimal(w.TTL)
+	}
+	_, err := c.Call("queue.put", "0", queue, decimal(w.Delay), ttl, "", strconv.Itoa(legacyLevel+w.Level), body)
+	return err
+}
+
+func (tarantool15Client) FetchFail(string) error { return ErrUnable }
+
+func (c tarantool15Client) Inspect(handle string) (string, error) {
+	rows, err := c.Call("queue.peek", "0", handle)
+	if err != nil {
+		return "", err
+	}
+	if len(rows) != 1 || len(rows[0]) != 4 || string(rows[0][2]) != "taken" {
+		return "", fmt.Errorf("peek shows %q", rows)
+	}
+	return string(rows[0][3]), nil
+}
+
+func (c tarantool15Client) Look(queue string) (Sight, error) {
+	rows, err := c.Call("queue.statistics", "0", queue)
+	if err != nil || len(rows) != 1 {
+		return Sight{}, fmt.Errorf("statistics have %d rows: %w", len(rows), err)
+	}
+	return legacySight(queue, rows[0].Strings())
 }
 
 func (c tarantool15Client) Fetch(queue string, wait time.Duration) (Task, error) {

@@ -33,6 +33,8 @@ func Workq() Driver {
 		},
 		ReadReply:        readWorkqReply,
 		AnyBytes:         true,
+		Abilities:        Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true},
+		End:              EndFailed,
 		Keeps:            true,
 		ReturnsUnwritten: true,
 	}
@@ -58,8 +60,65 @@ func readWorkqReply(r *bufio.Reader) (bool, error) {
 
 type workqClient struct{ *workqtest.Client }
 
-func (c workqClient) Push(queue, body string) error {
-	return c.Add(workqtest.Job{ID: workqtest.NewID(), Name: queue, TTR: time.Minute, TTL: 10 * time.Minute, Payload: []byte(body)})
+func (c workqClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
+
+func (c workqClient) PushWith(queue, body string, w Wishes) error {
+	j := workqtest.Job{
+		ID: workqtest.NewID(), Name: queue, TTR: time.Minute, TTL: 10 * time.Minute, Payload: []byte(body),
+		Flags: fmt.Sprintf("-priority=%d", w.Level),
+	}
+	if w.Last {
+		j.Flags += " -max-attempts=1 -max-fails=1"
+	}
+	if w.TTL > 0 {
+		j.TTL = w.TTL
+	}
+	if w.Delay > 0 {
+		j.Time = time.Now().Add(w.Delay)
+		return c.Schedule(j)
+	}
+	return c.Add(j)
+}
+
+func (c workqClient) FetchFail(queue string) error {
+	j, err := c.Lease(time.Second, queue)
+	if err != nil {
+		return err
+	}
+	return c.Fail(j.ID, []byte("on purpose"))
+}
+
+// leasedState is how the protocol shows a job that somebody has.
+const leasedState = "4"
+
+func (c workqClient) Inspect(handle string) (string, error) {
+	items, err := c.Client.Inspect("job " + handle)
+	if err != nil {
+		return "", err
+	}
+	if len(items) != 1 || items[0].Keys["state"] != leasedState {
+		return "", fmt.Errorf("inspect %s shows %+v", handle, items)
+	}
+	return items[0].Keys["payload"], nil
+}
+
+func (c workqClient) Look(queue string) (Sight, error) {
+	s := Sight{Held: Untold, Dead: Untold}
+	items, err := c.Client.Inspect("queue " + queue)
+	if errors.Is(err, workqtest.ErrNotFound) {
+		return s, nil
+	}
+	if err != nil || len(items) != 1 {
+		return s, fmt.Errorf("inspect queue shows %d items: %w", len(items), err)
+	}
+	keys := items[0].Keys
+	ready, err := strconv.Atoi(keys["ready-len"])
+	if err != nil {
+		return s, fmt.Errorf("ready-len: %w", err)
+	}
+	delayed, err := strconv.Atoi(keys["scheduled-len"])
+	s.Ready, s.Delayed = ready, delayed
+	return s, err
 }
 
 func (c workqClient) Fetch(queue string, wait time.Duration) (Task, error) {

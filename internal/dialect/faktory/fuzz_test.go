@@ -100,7 +100,9 @@ func FuzzJob(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input string) {
 		text := validUTF8([]byte(input))
 		var j jobText
-		extra, reason := j.parse(text, []byte{0})
+		var extra []byte
+		var reason string
+		testkit.Bounded(t, len(text), func() { extra, reason = j.parse(text, []byte{0}) })
 		want, ok := readReference(text)
 		if ok != (reason == "") {
 			t.Fatalf("%q: reason %q, the Go decoder takes it: %t", input, reason, ok)
@@ -211,7 +213,8 @@ func FuzzCommand(f *testing.F) {
 		}
 		_, server := testkit.Pipe(0)
 		c := &conn{Conn: dialect.NewConn(server, dialect.Limits{}), d: d, holder: e.NewHolder()}
-		next := c.unit([]byte(line))
+		var next after
+		testkit.Bounded(t, len(line), func() { next = c.unit([]byte(line)) })
 		if word, arg := splitLine([]byte(line)); string(word) == "FETCH" {
 			if arg == nil != (next == nil) || len(c.queues) > len(arg) {
 				t.Fatalf("%q names %q", line, c.queues)
@@ -288,7 +291,9 @@ func FuzzHello(f *testing.F) {
 		if strings.ContainsAny(arg, "\n\r") {
 			return
 		}
-		h, text := parseHello([]byte("HELLO " + arg))
+		var h hello
+		var text string
+		testkit.Bounded(t, len(arg), func() { h, text = parseHello([]byte("HELLO " + arg)) })
 		var all map[string]json.RawMessage
 		var want hello
 		ok := strings.HasPrefix(arg, "{") && json.Unmarshal([]byte(arg), &all) == nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
 
@@ -14,8 +15,10 @@ const atomicMax = 65535
 // as they are and looked at only at DONE (protocol section 5).
 type transaction struct {
 	text []byte // the lines, one after the other
-	ends []int  // where each line ends in text
-	over bool   // beyond a limit: the rest is dropped, DONE refuses
+	// claim is what text has of the memory of all connections.
+	claim dialect.Claim
+	ends  []int // where each line ends in text
+	over  bool  // beyond a limit: the rest is dropped, DONE refuses
 
 	ops      []job.Command
 	messages []int // the line that each op came from
@@ -37,14 +40,30 @@ func (c *conn) collect(u *unit, v verb, line []byte) {
 	if v == verbDone {
 		c.tx = nil
 		c.finish(u, tx)
+		tx.claim.Drop()
 		return
 	}
-	if tx.over || len(tx.ends) == atomicMax || len(tx.text)+len(line) > c.d.opts.MaxAtomic {
+	if tx.over || len(tx.ends) == atomicMax || len(tx.text)+len(line) > c.d.opts.MaxAtomic || !tx.grow(len(line)) {
 		tx.over, tx.text, tx.ends = true, nil, nil
+		tx.claim.Drop()
 		return
 	}
 	tx.text = append(tx.text, line...)
 	tx.ends = append(tx.ends, len(tx.text))
+}
+
+// grow makes room for n more bytes; not ok if all connections together have too many.
+func (tx *transaction) grow(n int) (ok bool) {
+	need := len(tx.text) + n
+	if need <= cap(tx.text) {
+		return true
+	}
+	size := max(need, 2*cap(tx.text))
+	if !tx.claim.Set(size) {
+		return false
+	}
+	tx.text = append(make([]byte, 0, size), tx.text...)
+	return true
 }
 
 // finish adds the transaction to the unit.

@@ -56,6 +56,9 @@ var errPanic = errors.New("panic")
 // end fails the tasks that the connection holds. Only then does it wait for a
 // client that may still be sending.
 func (c *conn) end(reason error) {
+	if c.tx != nil {
+		c.tx.claim.Drop()
+	}
 	// A draining server leaves the leases: the client has done nothing wrong,
 	// and the restart releases them without counting a failure.
 	if c.held && !errors.Is(reason, dialect.ErrDraining) {

@@ -71,6 +71,7 @@ func New(o Options) *Dialect {
 	d := &Dialect{opts: o}
 	d.server = dialect.NewServer(dialect.ServerOptions{
 		Name:     d.Name(),
+		Door:     dialect.DoorMasenko,
 		Logger:   o.Logger,
 		Handler:  d.handle,
 		MaxConns: o.MaxConns,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"millrace/internal/job"
+	"millrace/internal/testkit"
 )
 
 // FuzzParse feeds one request line to the parsers: whatever it is, nothing
@@ -24,13 +25,15 @@ func FuzzParse(f *testing.F) {
 		for _, inside := range []bool{false, true} {
 			c := &conn{d: New(Options{MaxPayload: 64})}
 			u := new(unit)
-			if inside {
-				c.command(u, []byte("ATOMIC"))
-			}
-			c.command(u, []byte(line))
-			if inside && c.tx != nil {
-				c.command(u, []byte("DONE"))
-			}
+			testkit.Bounded(t, len(line), func() {
+				if inside {
+					c.command(u, []byte("ATOMIC"))
+				}
+				c.command(u, []byte(line))
+				if inside && c.tx != nil {
+					c.command(u, []byte("DONE"))
+				}
+			})
 			if len(u.replies) > 2 || len(u.req.Commands) > 1 {
 				t.Fatalf("%q gives %d replies, %d commands", line, len(u.replies), len(u.req.Commands))
 			}

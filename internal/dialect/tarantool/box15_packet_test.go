@@ -7,6 +7,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"millrace/internal/testkit"
 )
 
 // boxBytes reads hexadecimal digits with spaces between them; what is in quotes is taken as it is.
@@ -187,7 +189,12 @@ func FuzzBox15(f *testing.F) {
 		if again := beginBox15(nil, h); parseBox15Header(again).kind != h.kind || parseBox15Header(again).sync != h.sync {
 			t.Fatalf("header %+v is written as %x", h, again)
 		}
-		name, args, err := parseBox15Call(packet[box15HeaderSize:])
+		var (
+			name []byte
+			args box15Fields
+			err  error
+		)
+		testkit.Bounded(t, len(packet), func() { name, args, err = parseBox15Call(packet[box15HeaderSize:]) })
 		if err != nil {
 			return
 		}

@@ -185,7 +185,7 @@ func (c *conn) submitUnit(last bool) {
 	c.mu.Lock()
 	c.left++
 	c.mu.Unlock()
-	u.req.Done, u.req.Stays = c.onUnit, last
+	u.req.Done, u.req.Stays, u.req.Door = c.onUnit, last, dialect.DoorTarantool
 	c.d.opts.Engine.Submit(&u.req)
 }
 

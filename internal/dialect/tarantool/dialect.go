@@ -90,6 +90,7 @@ func New(o Options) *Dialect {
 func (d *Dialect) newServer(name string, secure *tls.Config, newWire func() wire) *dialect.Server {
 	return dialect.NewServer(dialect.ServerOptions{
 		Name:     name,
+		Door:     dialect.DoorTarantool,
 		Logger:   d.opts.Logger,
 		Handler:  func(c *dialect.Conn) error { return d.handle(c, newWire()) },
 		MaxConns: d.opts.MaxConns,

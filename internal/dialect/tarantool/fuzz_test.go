@@ -112,7 +112,9 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		var r request
-		if r.parse(data) != nil {
+		var err error
+		testkit.Bounded(t, len(data), func() { err = r.parse(data) })
+		if err != nil {
 			return
 		}
 		rest, err := msgp.Skip(data) // the header
@@ -144,7 +146,9 @@ func FuzzSkip(f *testing.F) {
 		f.Add(tarantooltest.MustEncode(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := skip(data)
+		var n int
+		var err error
+		testkit.Bounded(t, len(data), func() { n, err = skip(data) })
 		if errors.Is(err, errDeep) {
 			return // the other one goes deeper
 		}
@@ -176,7 +180,9 @@ func FuzzEval(f *testing.F) {
 		var a args
 		a.index(countValues(values), values)
 		e := chunk{lexer: lexer{rest: []byte(text)}, args: &a}
-		if !e.parse() {
+		var ok bool
+		testkit.Bounded(t, len(text)+len(values), func() { ok = e.parse() })
+		if !ok {
 			return
 		}
 		if got := countValues(e.out.raw); got != e.out.n {

@@ -113,7 +113,7 @@ func (w *waiting) submit(cmd job.Command) {
 	c.submitUnit(false)
 	w.call.cmd, w.cmd[0] = cmd, cmd
 	w.req.Commands = w.cmd[:]
-	w.req.Done = w.onDone
+	w.req.Done, w.req.Door = w.onDone, dialect.DoorTarantool
 	w.at = len(c.waits)
 	c.waits = append(c.waits, w)
 	if !c.d.opts.Engine.Submit(&w.req) {

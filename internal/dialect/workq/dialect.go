@@ -75,6 +75,7 @@ func New(o Options) *Dialect {
 	d := &Dialect{opts: o, started: job.TimeOf(time.Now())}
 	d.server = dialect.NewServer(dialect.ServerOptions{
 		Name:     d.Name(),
+		Door:     dialect.DoorWorkq,
 		Logger:   o.Logger,
 		Handler:  d.handle,
 		MaxConns: o.MaxConns,

@@ -1,0 +1,12 @@
+// Package hostile tests that clients which do not behave harm nobody but themselves.
+//
+// On every listener of the built binary at once it does what no client should do:
+// sends byte by byte, never reads, hangs up half way, connects ten thousand times a
+// second, announces giant lengths, pipelines a hundred thousand commands, nests
+// without end, sends random bytes. Meanwhile well-behaved clients of several protocols
+// work on and are measured: they are served all the time, nearly as fast as before.
+// Afterwards the server's connections, goroutines and memory are back where they were,
+// and its log has not been flooded.
+//
+// The default takes under a minute. -hostile.time lets every attack last longer.
+package hostile
