@@ -261,3 +261,39 @@ func TestEachQueue(t *testing.T) {
 		t.Errorf("visited %q", got)
 	}
 }
+
+// EachQueueFrom goes through all namespaces, from any queue on, whether that is there or not.
+func TestEachQueueFrom(t *testing.T) {
+	t.Parallel()
+	e := openSmall(t)
+	c := e.NewCaller()
+	var all []string
+	for _, ns := range []string{"a", "a\x00b", "b"} {
+		for _, name := range []string{"1", "2"} {
+			if r := c.Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: ns, Queue: name}}); r[0].Err != nil {
+				t.Fatal(r[0].Err)
+			}
+			all = append(all, ns+"/"+name)
+		}
+	}
+	v, err := e.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close() //nolint:errcheck // a snapshot in memory
+	for _, tt := range []struct {
+		namespace, name string
+		want            []string
+	}{
+		{"", "", all}, {"a", "1", all}, {"a", "2", all[1:]}, {"a", "3", all[2:]}, {"a\x00b", "", all[2:]}, {"b", "2", all[5:]}, {"c", "", nil},
+	} {
+		var got []string
+		err := v.EachQueueFrom(tt.namespace, tt.name, func(q *job.QueueInfo) bool {
+			got = append(got, q.Namespace+"/"+q.Name)
+			return len(got) < 4
+		})
+		if err != nil || !slices.Equal(got, tt.want[:min(4, len(tt.want))]) {
+			t.Errorf("from %q %q: %q, %v", tt.namespace, tt.name, got, err)
+		}
+	}
+}

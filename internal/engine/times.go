@@ -113,7 +113,7 @@ func (q *queueWatch) Gone() {
 	delete(q.watch.queues, q.key)
 	for door, t := range q.times {
 		if t != nil {
-			q.watch.gone.at(job.Door(door)).add(t) //nolint:gosec // an index
+			q.watch.gone.at(job.Door(door)).add(t)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (e *Engine) EachQueueTimes(visit func(*QueueTimes)) {
 			e.mu.Lock() // for each anew, so that nobody waits for the copies of all
 			by := q.times[door]
 			if by != nil {
-				t = QueueTimes{q.key.namespace, q.key.name, q == e.watch.other, job.Door(door), *by} //nolint:gosec // an index
+				t = QueueTimes{q.key.namespace, q.key.name, q == e.watch.other, job.Door(door), *by}
 			}
 			e.mu.Unlock()
 			if by != nil {
@@ -166,7 +166,7 @@ func (e *Engine) DoorTimes() []DoorTimes {
 	for _, times := range append(e.watch.all(), &queueWatch{times: e.watch.gone}) {
 		for door, t := range times.times {
 			if t != nil {
-				sum.at(job.Door(door)).add(t) //nolint:gosec // an index
+				sum.at(job.Door(door)).add(t)
 			}
 		}
 	}

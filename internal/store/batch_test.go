@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"millrace/internal/store"
+	"millrace/internal/testkit"
 )
 
 type entry struct {
@@ -181,7 +182,9 @@ func FuzzDecodeBatch(f *testing.F) {
 	f.Add([]byte{1, 1, 0, 0, 0, 2, 1, 'k'})
 	f.Add([]byte{1, 1, 0, 0, 0, 2, 0x81, 0x00, 'k'})
 	f.Fuzz(func(t *testing.T, p []byte) {
-		b, err := store.DecodeBatch(p)
+		var b store.Batch
+		var err error
+		testkit.Bounded(t, len(p), func() { b, err = store.DecodeBatch(p) })
 		if err != nil {
 			return
 		}

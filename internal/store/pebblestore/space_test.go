@@ -56,3 +56,51 @@ func TestSpaceComesBack(t *testing.T) {
 		})
 	}
 }
+
+// TestReclaim deletes large values one by one: the deletions are so small that they would be left where they are for long.
+func TestReclaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const count = 600
+		mem := vfs.NewMem()
+		mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 2 << 30})
+		s := open(t, pebblestore.Options{Dir: memDir, FS: mem, MemTableBytes: 1 << 20})
+		value := make([]byte, 16<<10)
+		rng := rand.NewChaCha8([32]byte{})
+		for i := range count {
+			_, _ = rng.Read(value)
+			storetest.Commit(t, s, false, func(b *store.Batch) { b.Set(historyKey(i), value) })
+		}
+		if err := s.Reclaim(); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute) // all of it is in the last level
+		before := s.Stats()
+		for i := range count - 10 {
+			storetest.Commit(t, s, false, func(b *store.Batch) { b.Remove(historyKey(i)) })
+		}
+		for range 3 { // while one runs the others do nothing
+			if err := s.Reclaim(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		after := s.Stats()
+		if after.DiskBytes-after.WALBytes > (before.DiskBytes-before.WALBytes)/4 {
+			t.Errorf("of %d bytes %d are still there", before.DiskBytes, after.DiskBytes)
+		}
+		if got := len(storetest.Dump(t, s, store.Range{})); got != 10 {
+			t.Errorf("%d keys are left, want 10", got)
+		}
+		if err := s.Reclaim(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil { // which ends what the last one began
+			t.Error(err)
+		}
+		if err := s.Reclaim(); err == nil {
+			t.Error("a closed store reclaims")
+		}
+	})
+}

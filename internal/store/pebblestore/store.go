@@ -37,6 +37,8 @@ type Store struct {
 	commits, committedBytes atomic.Uint64
 
 	changes []change // scratch of Commit, which one goroutine at a time calls
+
+	reclaimer reclaimer
 }
 
 var _ store.Store = (*Store)(nil)
@@ -201,18 +203,6 @@ func (s *Store) Sync() error {
 	return nil
 }
 
-// Reclaim implements store.Store. Deletions that are only in memory free nothing, and
-// the log goes with the memtable: both are flushed, and compactions do the rest.
-func (s *Store) Reclaim() error {
-	if err := s.refusal(); err != nil {
-		return fmt.Errorf("reclaim: %w", err)
-	}
-	if _, err := s.db.AsyncFlush(); err != nil {
-		return fmt.Errorf("reclaim: %w", err)
-	}
-	return nil
-}
-
 // Snapshot implements store.Store.
 func (s *Store) Snapshot() (store.Snapshot, error) {
 	if s.closed.Load() {
@@ -301,6 +291,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return fmt.Errorf("close: %w", store.ErrClosed)
 	}
+	s.reclaimer.stop()
 	closeErr := s.db.Close()
 	lockErr := s.lock.Close()
 	if err := errors.Join(s.fuse.err(), closeErr, lockErr); err != nil {

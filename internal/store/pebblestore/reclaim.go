@@ -1,0 +1,98 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// reclaimer compacts in the background, once at a time. Close stops it.
+type reclaimer struct {
+	mu     sync.Mutex // guards what follows
+	cancel func()     // ends the run in progress; nil: there is none
+	closed bool
+	done   sync.WaitGroup
+}
+
+// start runs do unless a run is in progress.
+func (r *reclaimer) start(do func(ctx context.Context)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.cancel != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	r.done.Go(func() {
+		do(ctx)
+		cancel()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.cancel = nil
+	})
+}
+
+// stop ends the run in progress and lets none begin any more.
+func (r *reclaimer) stop() {
+	r.mu.Lock()
+	r.closed = true
+	if r.cancel != nil {
+		r.cancel()
+	}
+	r.mu.Unlock()
+	r.done.Wait()
+}
+
+// Reclaim implements store.Store. Deletions that are only in memory free nothing, and
+// the log goes with the memtable: both are flushed. Then what has been deleted has to meet what it deletes. Pebble
+// leaves that for later as long as the deletions alone are small, however large what they delete: so
+// they are compacted here.
+func (s *Store) Reclaim() error {
+	if err := s.refusal(); err != nil {
+		return fmt.Errorf("reclaim: %w", err)
+	}
+	flushed, err := s.db.AsyncFlush()
+	if err != nil {
+		return fmt.Errorf("reclaim: %w", err)
+	}
+	s.reclaimer.start(func(ctx context.Context) {
+		select {
+		case <-flushed:
+			s.compactNewest(ctx)
+		case <-ctx.Done():
+		}
+	})
+	return nil
+}
+
+// compactNewest compacts the newest tables, if they delete something and there is room for the outcome. What goes wrong
+// with it blows the fuse, or is no worse than not having begun.
+func (s *Store) compactNewest(ctx context.Context) {
+	levels, err := s.db.SSTables()
+	if err != nil || len(levels[0]) == 0 || s.refusal() != nil {
+		return
+	}
+	m := s.db.Metrics()
+	var size uint64 // of what is rewritten: the newest level, and the next that has any
+	for i := range levels {
+		for _, table := range levels[i] {
+			size += table.Size
+		}
+		if i > 0 && len(levels[i]) > 0 {
+			break
+		}
+	}
+	free, err := s.FreeBytes()
+	// Half of what is free is left for those who settle their jobs meanwhile.
+	if err != nil || m.Keys.TombstoneCount == 0 || size > free/2+m.Table.Garbage.PointDeletionsBytesEstimate {
+		return
+	}
+	// A compaction takes whole tables: one key of each is enough.
+	for _, table := range levels[0] {
+		key := table.Smallest.UserKey
+		if err := s.db.Compact(ctx, key, append(slices.Clip(key), 0), false); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package faults
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/offline"
+	"millrace/internal/store"
+)
+
+// subject is a data directory that is to be spoilt, and what it held before.
+type subject struct {
+	name     string
+	files    image
+	contents map[string]string // by the store
+	jobs     []string          // by queries, after an engine was opened on it
+
+	log  string   // the newest
+	tail int      // from where on its last record is in a sector that a crash may have torn off
+	torn *subject // the directory without that record
+}
+
+func newSubject(t *testing.T, name string, files image) *subject {
+	t.Helper()
+	s := &subject{name: name, files: files}
+	var err error
+	if s.contents, err = contentsOf(files.mem(t), memDir); err != nil {
+		t.Fatal(err)
+	}
+	if s.jobs, err = served(files.mem(t)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// withTail adds what is left if the last record of the newest log is lost.
+func (s *subject) withTail(t *testing.T) *subject {
+	t.Helper()
+	logs := s.files.ofKind("log")
+	s.log = logs[len(logs)-1]
+	begin, _ := logEnd(t, s.log, s.files[s.log])
+	const sector = 512
+	s.tail = (begin/sector + 1) * sector
+	s.torn = newSubject(t, s.name, s.files.with(s.log, s.files[s.log][:begin]))
+	return s
+}
+
+// subjects returns a directory that a server has left in order, and one as it was in the middle of its
+// work.
+func subjects(t *testing.T) []*subject {
+	t.Helper()
+	fsys := vfs.NewCrashableMem()
+	n := open(t, fsys, memDir)
+	rng := rand.New(rand.NewPCG(*seedFlag, 1))
+	populate(t, n.Engine, rng, 30)
+	n.mustClose(t)
+	n = open(t, fsys, memDir)
+	populate(t, n.Engine, rng, 7)
+	running := imageNow(t, fsys)
+	n.mustClose(t)
+	return []*subject{newSubject(t, "running", running).withTail(t), newSubject(t, "closed", imageNow(t, fsys)).withTail(t)}
+}
+
+// served opens an engine on a directory and returns what there is to read.
+func served(fsys vfs.FS) (jobs []string, err error) {
+	n, err := openNode(fsys, memDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.Close(); err != nil {
+		return nil, errors.Join(err, n.store.Close())
+	}
+	jobs, err = jobsOf(n.store)
+	if closed := n.store.Close(); err == nil {
+		err = closed
+	}
+	return jobs, err
+}
+
+// flip is one bit of a file, or of its name.
+type flip struct {
+	kind, name string
+	at         int
+	bit        byte
+}
+
+func (f flip) String() string { return fmt.Sprintf("%s, byte %d, bit %d", f.name, f.at, f.bit) }
+
+// drawFlip draws a bit. All kinds of files are as likely, and all bits of a kind.
+func drawFlip(rng *rand.Rand, files image) flip {
+	kind := fileKinds[rng.IntN(len(fileKinds))].kind
+	names := files.ofKind(kind)
+	total := 0
+	size := func(name string) int {
+		if kind == "marker" {
+			return len(name)
+		}
+		return len(files[name])
+	}
+	for _, name := range names {
+		total += size(name)
+	}
+	at := rng.IntN(total)
+	for _, name := range names {
+		if at < size(name) {
+			return flip{kind, name, at, byte(rng.IntN(8))}
+		}
+		at -= size(name)
+	}
+	panic("a bit beyond the last")
+}
+
+// apply returns the files with the bit flipped. A name that no file can have is none.
+func (f flip) apply(files image) (image, bool) {
+	out := maps.Clone(files)
+	if f.kind != "marker" {
+		p := bytes.Clone(files[f.name])
+		p[f.at] ^= 1 << f.bit
+		out[f.name] = p
+		return out, true
+	}
+	name := []byte(f.name)
+	name[f.at] ^= 1 << f.bit
+	if bytes.ContainsAny(name, "/\x00") {
+		return nil, false
+	}
+	delete(out, f.name)
+	out[string(name)] = files[f.name]
+	return out, true
+}
+
+// tally counts what became of the flips of a kind.
+type tally struct{ flipped, told, unused, torn int }
+
+// TestFlips flips one bit at a time. It must be told, by whoever opens the directory or reads what is
+// in it, or make no difference at all. With one exception: what is left of the last record of the log then cannot be told
+// from what a loss of power leaves of one that was never acknowledged, if that has torn it at the end of a sector. Then
+// everything before it is there.
+func TestFlips(t *testing.T) {
+	t.Parallel()
+	all := subjects(t)
+	var mu sync.Mutex
+	tallies := map[string]*tally{}
+	for _, k := range fileKinds {
+		tallies[k.kind] = &tally{}
+	}
+	t.Run("flips", func(t *testing.T) {
+		for lane := range lanes {
+			t.Run(fmt.Sprint(lane), func(t *testing.T) {
+				t.Parallel()
+				dirs := []string{all[0].files.dir(t), all[1].files.dir(t)}
+				for i := lane; i < *flipsFlag; i += lanes {
+					rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)+100))
+					s, dir := all[i/lanes%2], dirs[i/lanes%2]
+					f := drawFlip(rng, s.files)
+					damaged, possible := f.apply(s.files)
+					if !possible {
+						continue
+					}
+					told, torn := f.judge(t, s, damaged, dir)
+					mu.Lock()
+					tally := tallies[f.kind]
+					tally.flipped++
+					switch {
+					case told:
+						tally.told++
+					case torn:
+						tally.torn++
+					default:
+						tally.unused++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	for _, k := range fileKinds {
+		t.Logf("%s: %+v", k.kind, *tallies[k.kind])
+	}
+}
+
+// judge flips the bit in a directory, looks at it in each way there is, and flips it back. It reports whether
+// anybody has told of the damage, or taken it for what a crash leaves.
+func (f flip) judge(t *testing.T, s *subject, damaged image, dir string) (told, torn bool) {
+	t.Helper()
+	f.write(t, s.files, damaged, dir)
+	defer f.write(t, damaged, s.files, dir)
+
+	_, checked := offline.Check(t.Context(), dir, func(offline.Phase, uint64, uint64) {})
+	jobs, err := served(damaged.mem(t))
+	switch {
+	case checked != nil && !refusal(checked):
+		t.Errorf("%s, %s: the check says %v", s.name, f, checked)
+	case err != nil && !refusal(err):
+		t.Errorf("%s, %s: the server says %v", s.name, f, err)
+	case err != nil && checked == nil:
+		t.Errorf("%s, %s: the check finds nothing, but the server says %v", s.name, f, err)
+	}
+	want := s
+	if f.name == s.log && f.at >= s.tail && checked == nil && !slices.Equal(jobs, s.jobs) {
+		want, torn = s.torn, true
+	}
+	if err == nil && !slices.Equal(jobs, want.jobs) {
+		t.Errorf("%s, %s: nobody is told, and the jobs are others: %s", s.name, f, difference(want.jobs, jobs))
+	}
+	if checked == nil {
+		got, err := contentsOf(vfs.Default, dir)
+		if err != nil || !maps.Equal(got, want.contents) {
+			t.Errorf("%s, %s: the check finds nothing, but of %d records %d are there, or others: %v", s.name, f, len(want.contents), len(got), err)
+		}
+	}
+	return checked != nil || err != nil, torn
+}
+
+// write makes the directory hold one image instead of another that differs in this flip.
+func (f flip) write(t *testing.T, from, to image, dir string) {
+	t.Helper()
+	var err error
+	for name := range from {
+		if _, ok := to[name]; !ok {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
+		}
+	}
+	for name, p := range to {
+		if old, ok := from[name]; !ok || !bytes.Equal(old, p) {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), p, 0o600))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refusal reports whether an error tells an operator what is wrong with the data.
+func refusal(err error) bool {
+	return errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrNewerFormat) || errors.Is(err, store.ErrForeign)
+}
+
+// difference tells how one list of jobs differs from another.
+func difference(want, got []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d lines, want %d", len(got), len(want))
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			fmt.Fprintf(&b, "; line %d is %.120s, want %.120s", i, got[i], want[i])
+			break
+		}
+	}
+	return b.String()
+}

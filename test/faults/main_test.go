@@ -1,0 +1,99 @@
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	// Some tests run the server as a process, which the go tool cannot see: without
+	// this import it would call a test result of an older server current.
+	_ "millrace/internal/cli"
+	"millrace/test/harness"
+)
+
+var (
+	seedFlag  = flag.Uint64("faults.seed", 1, "seed of everything that is drawn")
+	flipsFlag = flag.Int("faults.flips", 360, "bits that are flipped, one at a time")
+	tearsFlag = flag.Int("faults.tears", 150, "ways in which the ends of files are torn")
+	errsFlag  = flag.Int("faults.errors", 8, "operations of each kind that fail, one at a time")
+	powerFlag = flag.Int("faults.power", 30, "losses of power")
+
+	backupsFlag = flag.Int("faults.backups", 3, "backups under load")
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		_, _ = os.Stderr.WriteString("goroutines left after the tests: " + err.Error() + "\n") // nobody to tell
+		code = 1
+	}
+	if buildDir != "" {
+		_ = os.RemoveAll(buildDir) // nothing to be done about it
+	}
+	os.Exit(code)
+}
+
+// server returns how to start a server with arguments, on ports of its own.
+func server(t *testing.T, args ...string) harness.Options {
+	t.Helper()
+	b := build()
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return harness.Options{Bin: b.bin, Args: append([]string{"serve"}, args...), Env: b.ports}
+}
+
+// built is a server that was built.
+type built struct {
+	bin   string
+	ports []string
+	err   error
+}
+
+// buildDir is where the server was built, if it was.
+var buildDir string
+
+// build builds the server the first time that a test needs it.
+var build = sync.OnceValue(func() (b built) {
+	if buildDir, b.err = os.MkdirTemp("", "millrace-faults-"); b.err != nil {
+		return b
+	}
+	if b.bin, b.err = harness.Build(context.Background(), buildDir); b.err == nil {
+		b.ports, b.err = harness.FreePorts(context.Background(), b.bin)
+	}
+	return b
+})
+
+// start starts a server that is killed at the end of the test, if it still runs.
+func start(t *testing.T, o harness.Options) *harness.Server {
+	t.Helper()
+	s, err := harness.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// lanes is how many parts a suite is dealt out to, so that it uses all cores.
+const lanes = 4
+
+// deal runs do for 0 to n-1, some at a time, until the test has failed.
+func deal(t *testing.T, n int, do func(t *testing.T, i int)) {
+	t.Helper()
+	t.Run("runs", func(t *testing.T) {
+		for lane := range min(lanes, n) {
+			t.Run(fmt.Sprint(lane), func(t *testing.T) {
+				t.Parallel()
+				for i := lane; i < n && !t.Failed(); i += lanes {
+					do(t, i)
+				}
+			})
+		}
+	})
+}

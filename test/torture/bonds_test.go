@@ -1,0 +1,218 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	bondWorkers  = 10
+	bondBatchers = 3
+	bondChainers = 3
+	bondLockers  = 4 // half of them through Faktory, half through Workq
+
+	memberQueue   = "members"
+	callbackQueue = "callbacks"
+	chainQueue    = "chains"
+)
+
+// TestBonds kills the server under what ties jobs together: batches of Faktory with
+// their callbacks, chains of tasks of Masenko that wait for each other, and unique
+// keys of Faktory and Workq. Workers of all protocols serve them.
+func TestBonds(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	dir := dataDir(t)
+	y := newYard(memberQueue, callbackQueue, chainQueue)
+	b := &bonds{yard: y, jobs: map[string]*bond{}}
+	y.watch = b
+	var lockers []*locker
+	var clients sync.WaitGroup
+	y.employ(&clients, bondWorkers)
+	b.settled.Add(bondBatchers)
+	for i := range bondBatchers {
+		m := &batcher{bonds: b, number: i, rnd: random("batcher", strconv.Itoa(i))}
+		clients.Go(func() {
+			defer b.settled.Done()
+			eachLife(y.stage, faktory, y.book.complain, m.run)
+		})
+	}
+	for i := range bondChainers {
+		c := &chainer{bonds: b, number: i, rnd: random("chainer", strconv.Itoa(i))}
+		clients.Go(func() { eachLife(y.stage, masenko, y.book.complain, c.run) })
+	}
+	for i := range bondLockers {
+		k := newLocker(i, y.book.complain)
+		lockers = append(lockers, k)
+		clients.Go(func() { eachLife(y.stage, k.proto, y.book.complain, k.run) })
+	}
+	rnd := random("bonds")
+	var ready []time.Duration
+	for number := 1; number <= *bondKills; number++ {
+		s := start(t, options(dir))
+		ready = append(ready, s.Ready)
+		if number == 1 {
+			y.prepare(t, s)
+		}
+		l := newLife(number, s)
+		y.stage.set(l)
+		<-time.After(100*time.Millisecond + time.Duration(rnd.Int64N(int64(*killAfter))))
+		close(l.ending)
+		s.Kill()
+	}
+	s := start(t, options(dir))
+	ready = append(ready, s.Ready)
+	last := newLife(*bondKills+1, s)
+	last.last = true
+	y.stage.set(last)
+	b.settled.Wait()
+	y.drain(t, s)
+	clients.Wait()
+	b.judge(connect[*faktoryClient](t, faktory, s))
+	if err := s.Stop(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	taken, refused := 0, 0
+	for _, k := range lockers {
+		taken, refused = taken+k.taken, refused+k.refused
+	}
+	figures := y.figures(ready, time.Since(began))
+	writeReport(t, "bonds", append([][2]string{
+		{"Kills", strconv.Itoa(*bondKills)},
+		{"Batches committed, with callbacks each once", fmt.Sprintf("%d, of them %d with a parent", b.committed, b.children)},
+		{"Batches never committed, without callbacks", strconv.Itoa(b.orphans)},
+		{"Transactions of tasks that wait for each other", fmt.Sprintf("%d with %d tasks", b.chains, b.links)},
+		{"Unique keys taken, refused while held", fmt.Sprintf("%d, %d", taken, refused)},
+	}, figures...))
+	for _, v := range y.book.violations {
+		t.Error(v)
+	}
+	if b.committed == 0 || b.chains == 0 || taken == 0 || refused == 0 {
+		t.Errorf("%d batches, %d chains, %d keys: this was no load", b.committed, b.chains, taken)
+	}
+}
+
+// bond is a job that is tied to others.
+type bond struct {
+	// after are jobs that must have been acked before this one may come, tried such
+	// that must have been acked or failed.
+	after, tried []string
+	// barred, if not empty, says why the job may not come at all yet.
+	barred string
+	acking bool // an ack has been sent at least once
+	doomed bool // an ack or a failure has
+	// with are jobs that were pushed with it whole or not at all.
+	with []string
+}
+
+// bonds watches over the bonds of all jobs.
+type bonds struct {
+	*yard
+	settled sync.WaitGroup // batchers that have not finished their last batch
+
+	mu   sync.Mutex // guards what follows; taken before that of the ledger
+	jobs map[string]*bond
+
+	batches                                     []*batch
+	committed, children, orphans, chains, links int
+}
+
+// seen is called when a job has been delivered: everything that it waits for must
+// have been at least tried.
+func (b *bonds) seen(token string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.jobs[token]
+	if j == nil {
+		return
+	}
+	if j.barred != "" {
+		b.book.complain(fmt.Sprintf("%s has come although %s", token, j.barred))
+	}
+	for _, other := range j.after {
+		if !b.jobs[other].acking {
+			b.book.complain(fmt.Sprintf("%s has come although nobody has acked %s", token, other))
+		}
+	}
+	for _, other := range j.tried {
+		if !b.jobs[other].doomed && b.book.sure(other) {
+			b.book.complain(fmt.Sprintf("%s has come although nobody has tried %s", token, other))
+		}
+	}
+	b.book.certain(j.with...)
+}
+
+// settling is called before a job is acked or failed.
+func (b *bonds) settling(token string, acking bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if j := b.jobs[token]; j != nil {
+		j.doomed, j.acking = true, j.acking || acking
+	}
+}
+
+// tie adds jobs that are about to be pushed.
+func (b *bonds) tie(token string, j *bond) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.jobs[token] = j
+}
+
+// chainer pushes transactions of tasks, each of which waits for some before it.
+type chainer struct {
+	*bonds
+	number int
+	rnd    *rand.Rand
+}
+
+func (c *chainer) run(l *life, conn client) error {
+	if l.last {
+		return errNoMore
+	}
+	m := conn.(*masenkoClient)
+	for i := 0; ; i++ {
+		tokens := make([]string, 2+c.rnd.IntN(4))
+		for k := range tokens {
+			select {
+			case c.room <- struct{}{}:
+			case <-l.ending:
+				return errLifeOver
+			}
+			tokens[k] = tokenOf(masenko, fmt.Sprintf("c%d.%d.%d.%d", c.number, l.number, i, k))
+		}
+		m.printf("ATOMIC\n")
+		for k, t := range tokens {
+			j := &bond{with: tokens}
+			blocked := ""
+			for back := 1; back <= k; back++ {
+				if back == 1 || c.rnd.IntN(2) == 0 {
+					j.after = append(j.after, tokens[k-back])
+					blocked += fmt.Sprintf(",-%d", back)
+				}
+			}
+			if blocked != "" {
+				blocked = `,"blocked_by":[` + blocked[1:] + "]"
+			}
+			c.tie(t, j)
+			m.printf("PUSH {\"name\":\"t\",\"queue\":%q,\"retry\":%d,\"payload\":%q%s}\n", chainQueue, masenkoTries, bodyOf(t), blocked)
+		}
+		m.printf("DONE\n")
+		c.book.pushing(tokens...)
+		began := time.Now()
+		if _, err := m.reply(0); err != nil {
+			for range tokens {
+				c.leave()
+			}
+			return err
+		}
+		c.book.pushed(l.number, began, tokens...)
+		c.mu.Lock()
+		c.chains++
+		c.links += len(tokens)
+		c.mu.Unlock()
+	}
+}

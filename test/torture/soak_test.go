@@ -1,0 +1,228 @@
+package torture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/test/harness"
+)
+
+// sample is what the soak measures at one moment.
+type sample struct {
+	at       time.Duration
+	resident uint64        // of the server
+	disk     int64         // all files of its directory
+	push     time.Duration // 99 of 100 pushes since the last sample took no longer
+	fetch    time.Duration // the same for fetches that brought a job
+	jobs     int           // pushed since the last sample
+}
+
+// The limits of the verdict: how much the last third of the samples may be above the
+// first third, by the medians of both, the first tenth left out because caches fill
+// in it. What is small may differ by the slack without meaning anything.
+const (
+	soakGrowth        = 1.25
+	soakResidentSlack = 24 << 20
+	soakDiskSlack     = 64 << 20
+	soakLatencyGrowth = 2
+	soakLatencySlack  = 10 * time.Millisecond
+)
+
+// verdict says what is not flat, nothing if everything is.
+func verdict(samples []sample) []string {
+	samples = samples[len(samples)/10:]
+	third := len(samples) / 3
+	if third == 0 {
+		return []string{"there are too few samples"}
+	}
+	first, last := samples[:third], samples[len(samples)-third:]
+	var out []string
+	judge := func(what string, of func(sample) float64, growth, slack float64, show func(float64) string) {
+		from, to := median(first, of), median(last, of)
+		if to > from*growth+slack {
+			out = append(out, fmt.Sprintf("%s grew from %s to %s", what, show(from), show(to)))
+		}
+	}
+	mebibytes := func(f float64) string { return fmt.Sprintf("%.1f MiB", f/(1<<20)) }
+	duration := func(f float64) string { return time.Duration(f).Round(10 * time.Microsecond).String() }
+	judge("memory", func(s sample) float64 { return float64(s.resident) }, soakGrowth, soakResidentSlack, mebibytes)
+	judge("disk", func(s sample) float64 { return float64(s.disk) }, soakGrowth, soakDiskSlack, mebibytes)
+	judge("p99 of pushes", func(s sample) float64 { return float64(s.push) }, soakLatencyGrowth, float64(soakLatencySlack), duration)
+	judge("p99 of fetches", func(s sample) float64 { return float64(s.fetch) }, soakLatencyGrowth, float64(soakLatencySlack), duration)
+	return out
+}
+
+func median(samples []sample, of func(sample) float64) float64 {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = of(s)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// TestVerdict gives the verdict samples that are known to be flat or not.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	flat := func(i int) sample {
+		s := sample{resident: 100 << 20, disk: 200 << 20, push: 5 * time.Millisecond, fetch: 6 * time.Millisecond}
+		if i < 6 {
+			s.resident, s.disk = s.resident/4, s.disk/4 // it has just begun
+		}
+		s.resident += uint64(i%7) << 20
+		s.disk += int64(i%11) << 21
+		if i%9 == 0 {
+			s.push *= 20 // a spike is no trend
+		}
+		return s
+	}
+	tests := []struct {
+		name   string
+		change func(i int, s *sample)
+		want   []string
+	}{
+		{"flat", func(int, *sample) {}, nil},
+		{"memory", func(i int, s *sample) { s.resident += uint64(i) << 21 }, []string{"memory"}},
+		{"disk", func(i int, s *sample) { s.disk += int64(i) << 22 }, []string{"disk"}},
+		{"pushes", func(i int, s *sample) { s.push += time.Duration(i) * time.Millisecond }, []string{"p99 of pushes"}},
+		{"fetches", func(i int, s *sample) { s.fetch += time.Duration(i) * time.Millisecond }, []string{"p99 of fetches"}},
+		{"shrinking", func(i int, s *sample) { s.disk -= int64(i) << 20 }, nil},
+		{"memory and disk", func(i int, s *sample) { s.resident *= uint64(1 + i/20); s.disk *= int64(1 + i/20) }, []string{"memory", "disk"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			samples := make([]sample, 60)
+			for i := range samples {
+				samples[i] = flat(i)
+				tt.change(i, &samples[i])
+			}
+			got := verdict(samples)
+			same := slices.EqualFunc(got, tt.want, func(g, w string) bool { return strings.HasPrefix(g, w+" grew") })
+			if !same {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	if got := verdict([]sample{{}, {}}); len(got) != 1 {
+		t.Errorf("of two samples: %q", got)
+	}
+}
+
+func TestLatency(t *testing.T) {
+	t.Parallel()
+	var l latency
+	for i := range 1000 {
+		l.add(time.Duration(i+1) * time.Millisecond)
+	}
+	got, n := l.quantile(0.99)
+	if n != 1000 || got < 990*time.Millisecond || got > 1120*time.Millisecond {
+		t.Errorf("p99 of 1 to 1000 ms: %v of %d", got, n)
+	}
+	if got, n := l.quantile(0.99); got != 0 || n != 0 {
+		t.Errorf("afterwards there are %d left, %v", n, got)
+	}
+}
+
+// TestSoak runs the load of the kill loop for as long as it is told, kills the
+// server every minute, and asks whether memory, latency and disk stay flat.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	// Short of ten minutes there is no trend to speak of, and in a test run there is
+	// a moment only, to see that all parts work.
+	length, judged := *soakTime, *soakTime >= 10*time.Minute
+	if length == 0 {
+		length = 4 * time.Second
+	}
+	every := min(10*time.Second, length/8)
+	killEvery := max(min(time.Minute, length/5), 2*time.Second)
+	began := time.Now()
+	dir := dataDir(t)
+	y := killYard()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.run()
+	}()
+	var ready []time.Duration
+	var samples []sample
+	number := 0
+	for time.Since(began) < length {
+		number++
+		s := start(t, options(dir))
+		ready = append(ready, s.Ready)
+		if number == 1 {
+			y.prepare(t, s)
+		}
+		l := newLife(number, s)
+		y.stage.set(l)
+		until := time.Now().Add(killEvery)
+		for time.Now().Before(until) {
+			<-time.After(every)
+			samples = append(samples, y.sample(t, s, dir, time.Since(began)))
+		}
+		close(l.ending)
+		s.Kill()
+	}
+	s := start(t, options(dir))
+	ready = append(ready, s.Ready)
+	last := newLife(number+1, s)
+	last.last = true
+	y.stage.set(last)
+	y.drain(t, s)
+	<-done
+	if err := s.Stop(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	tellSamples(t, samples)
+	says := "too short for one"
+	if judged {
+		says = "flat"
+		if trends := verdict(samples); len(trends) > 0 {
+			says = strings.Join(trends, "; ")
+			t.Errorf("not flat: %s", says)
+		}
+	}
+	from, to := samples[len(samples)/10], samples[len(samples)-1]
+	y.report(t, "soak", number, 0, ready, time.Since(began),
+		[2]string{"Samples", fmt.Sprintf("%d, one every %v", len(samples), every)},
+		[2]string{"Memory", fmt.Sprintf("%.1f MiB, at the end %.1f MiB", float64(from.resident)/(1<<20), float64(to.resident)/(1<<20))},
+		[2]string{"Disk", fmt.Sprintf("%.1f MiB, at the end %.1f MiB", float64(from.disk)/(1<<20), float64(to.disk)/(1<<20))},
+		[2]string{"p99 of pushes, fetches", fmt.Sprintf("%v, %v, at the end %v, %v", millis(from.push), millis(from.fetch), millis(to.push), millis(to.fetch))},
+		[2]string{"Limits", fmt.Sprintf("medians of the last third against the first: memory and disk %v times, latency %v times", soakGrowth, soakLatencyGrowth)},
+		[2]string{"Verdict", says})
+}
+
+func millis(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+
+// sample measures.
+func (y *yard) sample(t *testing.T, s *harness.Server, dir string, at time.Duration) sample {
+	t.Helper()
+	m, err := harness.ReadMemory(s.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk, err := harness.DirSize(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := sample{at: at, resident: m.Resident, disk: disk}
+	out.push, out.jobs = y.push.quantile(0.99)
+	out.fetch, _ = y.fetch.quantile(0.99)
+	return out
+}
+
+// tellSamples logs about twenty of the samples.
+func tellSamples(t *testing.T, samples []sample) {
+	t.Helper()
+	var b strings.Builder
+	for i := 0; i < len(samples); i += max(1, len(samples)/20) {
+		s := samples[i]
+		fmt.Fprintf(&b, "%8v %8.1f MiB %8.1f MiB on disk, p99 of pushes %10v, of fetches %10v, %d pushes\n",
+			s.at.Round(time.Second), float64(s.resident)/(1<<20), float64(s.disk)/(1<<20), millis(s.push), millis(s.fetch), s.jobs)
+	}
+	t.Logf("samples:\n%s", &b)
+}

@@ -1,0 +1,128 @@
+package torture
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// worker fetches jobs and mostly acknowledges them; it fails some, and now and then
+// it keeps one and lets the crash decide.
+type worker struct {
+	*yard
+	proto  proto
+	number int
+	rnd    *rand.Rand
+	// kept are jobs that it still holds from an earlier life, which it can where a
+	// lease belongs to no connection, and with them those whose ack was cut off.
+	kept []*held
+}
+
+func (w *worker) work(l *life, c client) error {
+	for {
+		select {
+		case <-w.empty:
+			return errNoMore
+		default:
+		}
+		if err := w.once(l, c); err != nil {
+			return err
+		}
+	}
+}
+
+// once fetches a job and decides what becomes of it.
+func (w *worker) once(l *life, c client) error {
+	w.busy.RLock()
+	defer w.busy.RUnlock()
+	if err := w.resume(l, c); err != nil {
+		return err
+	}
+	h, err := w.next(l, c)
+	if err != nil || h == nil {
+		return err
+	}
+	if w.watch != nil {
+		w.watch.seen(h.token)
+	}
+	switch p := w.rnd.IntN(100); {
+	case p < 2 && !l.last:
+		if !w.proto.connected() {
+			h.kept = l.number
+			w.kept = append(w.kept, h)
+		}
+		return nil
+	case p < 4 && !l.last:
+		w.book.letGo(h)
+		if w.watch != nil {
+			w.watch.settling(h.token, false)
+		}
+		if err := c.fail(h.queue, h.id); err != nil && !isRefused(err) {
+			return err
+		}
+		return nil
+	}
+	return w.settle(l, c, h)
+}
+
+// next fetches a job from one of the queues.
+func (w *worker) next(l *life, c client) (*held, error) {
+	queue := w.queues[w.rnd.IntN(len(w.queues))]
+	if w.proto == faktory {
+		queue += " " + strings.Join(w.queues, " ") // it waits long, so let it wait for all of them
+	}
+	sent := time.Now()
+	d, ok, err := c.fetch(queue, 50*time.Millisecond)
+	if err != nil || !ok {
+		return nil, err
+	}
+	now := time.Now()
+	w.fetch.add(now.Sub(sent))
+	return w.book.delivered(d, w.proto, queue, l.number, w.number, sent, now), nil
+}
+
+// resume settles what the worker has had in its hands when the server was killed.
+func (w *worker) resume(l *life, c client) error {
+	for len(w.kept) > 0 && w.kept[0].kept < l.number {
+		h := w.kept[0]
+		if !time.Now().Before(h.until) || !w.book.lasting(h, l.number) {
+			w.book.letGo(h) // somebody else may have it by now
+		} else if err := w.settle(l, c, h); err != nil {
+			return err
+		}
+		w.kept = w.kept[1:]
+	}
+	return nil
+}
+
+// settle acks a job. If the answer is cut off, the job stays among those that the
+// worker has in its hands, if it can have any.
+func (w *worker) settle(l *life, c client, h *held) error {
+	if w.watch != nil {
+		w.watch.settling(h.token, true)
+	}
+	w.book.acking(h, l.number)
+	err := c.ack(h.queue, h.id)
+	now := time.Now()
+	switch {
+	case err == nil:
+		w.book.acked(h, w.proto, now)
+	case isRefused(err):
+		w.book.refused(h, now, err.Error())
+	default:
+		h.unsure, h.kept = true, l.number
+		if !w.proto.connected() && !slices.Contains(w.kept, h) {
+			w.kept = append(w.kept, h)
+		}
+		return err
+	}
+	w.leave()
+	if pushedBy(h.token) == workq && w.book.sweep(h.token) {
+		select {
+		case w.swept <- h.token:
+		default: // it is kept, then
+		}
+	}
+	return nil
+}

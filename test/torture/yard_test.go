@@ -1,0 +1,222 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"millrace/test/harness"
+)
+
+// yard is the load of the kill loop and of the soak: clients of all protocols that
+// push to the same queues and fetch from them.
+type yard struct {
+	book   *ledger
+	stage  *stage
+	queues []string
+	room   chan struct{} // one place for each job that waits
+	swept  chan string   // acked jobs of Workq, which keeps them until they are deleted
+	empty  chan struct{} // closed when everything has been drained
+	// busy is held for reading by a worker that has jobs in its hands, or may get
+	// one, and in the last life for writing by who takes all leases away.
+	busy  sync.RWMutex
+	push  *latency
+	fetch *latency
+	watch watcher // may be nil
+}
+
+// watcher is told more than the ledger: which job has come, and which is about to be
+// acked or failed.
+type watcher interface {
+	seen(token string)
+	settling(token string, acking bool)
+}
+
+func newYard(queues ...string) *yard {
+	return &yard{
+		book: newLedger(), stage: newStage(), queues: queues, room: make(chan struct{}, killBacklog), swept: make(chan string, 1<<16),
+		empty: make(chan struct{}), push: &latency{}, fetch: &latency{},
+	}
+}
+
+// killYard is the yard of the kill loop and of the soak.
+func killYard() *yard {
+	queues := make([]string, killQueues)
+	for i := range queues {
+		queues[i] = fmt.Sprintf("k%d", i)
+	}
+	return newYard(queues...)
+}
+
+// run starts the clients and returns when all have ended.
+func (y *yard) run() {
+	var clients sync.WaitGroup
+	for i := range killProducers {
+		p := proto(i % int(protoCount))
+		rnd := random("producer", strconv.Itoa(i))
+		clients.Go(func() {
+			eachLife(y.stage, p, y.book.complain, func(l *life, c client) error { return y.produce(l, c, p, i, rnd) })
+		})
+	}
+	y.employ(&clients, killWorkers)
+	clients.Wait()
+}
+
+// employ starts workers.
+func (y *yard) employ(clients *sync.WaitGroup, workers int) {
+	for i := range workers {
+		p := proto(i % int(protoCount))
+		w := &worker{yard: y, proto: p, number: i + 1, rnd: random("worker", strconv.Itoa(i))}
+		clients.Go(func() { eachLife(y.stage, p, y.book.complain, w.work) })
+	}
+}
+
+// produce pushes jobs, each with a token of its own, one or several at a time.
+func (y *yard) produce(l *life, c client, p proto, producer int, rnd *rand.Rand) error {
+	if l.last {
+		return errNoMore
+	}
+	for i := 0; ; i++ {
+		tokens := make([]string, 1)
+		if rnd.IntN(8) == 0 {
+			tokens = make([]string, 2+rnd.IntN(7))
+		}
+		for k := range tokens {
+			select {
+			case y.room <- struct{}{}:
+			case <-l.ending:
+				return errLifeOver
+			}
+			tokens[k] = tokenOf(p, fmt.Sprintf("%d.%d.%d.%d", producer, l.number, i, k))
+		}
+		y.book.pushing(tokens...)
+		began := time.Now()
+		if err := c.push(y.queues[rnd.IntN(len(y.queues))], tokens...); err != nil {
+			for range tokens {
+				y.leave()
+			}
+			return err
+		}
+		y.push.add(time.Since(began))
+		y.book.pushed(l.number, began, tokens...)
+		if w, ok := c.(*workqClient); ok {
+			if err := y.sweep(w); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// leave gives the place of a job back. One too many does no harm.
+func (y *yard) leave() {
+	select {
+	case <-y.room:
+	default:
+	}
+}
+
+// sweep deletes some of the finished jobs of Workq.
+func (y *yard) sweep(c *workqClient) error {
+	for range 8 {
+		select {
+		case token := <-y.swept:
+			if err := c.remove(uuidOf(token)); err != nil {
+				if isRefused(err) {
+					y.book.complain(fmt.Sprintf("%s is done and cannot be deleted: %v", token, err))
+				}
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// drain makes everything ready that waits or is held, until nothing is left, and
+// tells the workers to end. It reports what is left if that takes too long.
+func (y *yard) drain(t *testing.T, s *harness.Server) {
+	t.Helper()
+	defer close(y.empty)
+	tube, mutator, info := connect[*tarantoolClient](t, tarantool, s), connect[*faktoryClient](t, faktory, s), connect[*masenkoClient](t, masenko, s)
+	until := time.Now().Add(2 * time.Minute)
+	for {
+		left, waiting := "", 0
+		for _, q := range y.queues {
+			ready, delayed, held, err := info.info(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waiting += ready
+			if ready+delayed+held > 0 {
+				left += fmt.Sprintf(" %s has %d ready, %d delayed, %d held;", q, ready, delayed, held)
+			}
+		}
+		if left == "" {
+			return
+		}
+		if time.Now().After(until) {
+			t.Errorf("after the drain%s", left)
+			return
+		}
+		if waiting == 0 {
+			y.busy.Lock()
+			for _, q := range y.queues {
+				if err := tube.releaseAll(q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := mutator.requeue(); err != nil {
+				t.Fatal(err)
+			}
+			y.busy.Unlock()
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// prepare makes the queues known to those who do not make them by pushing.
+func (y *yard) prepare(t *testing.T, s *harness.Server) {
+	t.Helper()
+	tube := connect[*tarantoolClient](t, tarantool, s)
+	for _, q := range y.queues {
+		if err := tube.create(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// report tells the figures and the verdict.
+func (y *yard) report(t *testing.T, name string, kills, interrupted int, ready []time.Duration, took time.Duration, more ...[2]string) {
+	t.Helper()
+	writeReport(t, name, append(append([][2]string{
+		{"Kills", fmt.Sprintf("%d, of them %d during recovery", kills, interrupted)},
+		{"Clients", fmt.Sprintf("%d producers, %d workers, five protocols on %d shared queues", killProducers, killWorkers, killQueues)},
+	}, y.figures(ready, took)...), more...))
+	for _, v := range y.book.violations {
+		t.Error(v)
+	}
+}
+
+// figures are the rows of a report that every suite with a ledger has. They include
+// the verdict.
+func (y *yard) figures(ready []time.Duration, took time.Duration) [][2]string {
+	lost, unknown := y.book.verdict()
+	b := y.book
+	slices.Sort(ready)
+	return [][2]string{
+		{"Pushes attempted", strconv.Itoa(b.attempted)},
+		{"Pushes acknowledged", strconv.Itoa(b.acknowledged)},
+		{"Deliveries", fmt.Sprintf("%d, of them %d again after a crash, lapse or failure, %d through another protocol than the push", b.deliveries, b.redeliveries, b.crossed)},
+		{"Lost", strconv.Itoa(lost)},
+		{"Duplicated (delivered after the reply to the ack)", strconv.Itoa(b.duplicated)},
+		{"Wrong bodies", strconv.Itoa(b.wrong)},
+		{"Ambiguous (a push or ack without a reply)", strconv.Itoa(unknown)},
+		{"Restart to ready", fmt.Sprintf("median %v, worst %v", ready[len(ready)/2].Round(time.Millisecond), ready[len(ready)-1].Round(time.Millisecond))},
+		{"Took", took.Round(time.Second).String()},
+	}
+}
