@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"millrace/internal/job"
+	"millrace/internal/testkit"
 )
 
 // again asserts that what was decoded is encoded to something that decodes to the same.
@@ -19,6 +20,13 @@ func again[T any](t *testing.T, v T, encode func(T) []byte, decode func([]byte) 
 	}
 }
 
+// bounded decodes b, and asserts that no length in it was believed.
+func bounded[T any](t *testing.T, b []byte, decode func([]byte) (T, error)) (v T, err error) {
+	t.Helper()
+	testkit.Bounded(t, len(b), func() { v, err = decode(b) })
+	return v, err
+}
+
 func FuzzDecodeMeta(f *testing.F) {
 	for seed := range uint64(20) {
 		j := newGen(seed).meta()
@@ -26,7 +34,7 @@ func FuzzDecodeMeta(f *testing.F) {
 	}
 	decode := func(b []byte) (j job.Job, err error) { return j, DecodeMeta(b, &j) }
 	f.Fuzz(func(t *testing.T, b []byte) {
-		j, err := decode(b)
+		j, err := bounded(t, b, decode)
 		if texts := len(j.Key) + len(j.Group) + len(j.Lock); cap(j.Blockers) > len(b) || texts > len(b) {
 			t.Fatalf("%d bytes make %d blockers and texts of %d bytes", len(b), cap(j.Blockers), texts)
 		}
@@ -53,10 +61,10 @@ func FuzzDecodeProgress(f *testing.F) {
 		f.Add(AppendOutcome(nil, &Outcome{Progress: p, How: job.Died, ID: 1, Until: 2}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if p, err := DecodeProgress(b); err == nil {
+		if p, err := bounded(t, b, DecodeProgress); err == nil {
 			again(t, p, func(p Progress) []byte { return AppendProgress(nil, &p) }, DecodeProgress)
 		}
-		o, err := DecodeOutcome(b)
+		o, err := bounded(t, b, DecodeOutcome)
 		if len(o.Text) > len(b) {
 			t.Fatalf("%d bytes make %d", len(b), len(o.Text))
 		}
@@ -72,7 +80,7 @@ func FuzzDecodeBatch(f *testing.F) {
 		f.Add(AppendBatch(nil, &b))
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
-		b, err := DecodeBatch(p)
+		b, err := bounded(t, p, DecodeBatch)
 		if len(b.Namespace) > len(p) {
 			t.Fatalf("%d bytes make %d", len(p), len(b.Namespace))
 		}
@@ -88,7 +96,7 @@ func FuzzDecodeBatchDef(f *testing.F) {
 		f.Add(AppendBatchDef(nil, &b))
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
-		b, err := DecodeBatchDef(p)
+		b, err := bounded(t, p, DecodeBatchDef)
 		size := len(b.Text)
 		for _, s := range []*job.Spec{b.Complete, b.Success} {
 			if s != nil {
@@ -109,7 +117,7 @@ func FuzzDecodeBody(f *testing.F) {
 	f.Add(AppendBody(nil, &job.Job{BodyKind: job.BodyBytes, Type: "t", Extra: []byte("x"), Body: []byte("body")}))
 	decode := func(b []byte) (j job.Job, err error) { return j, DecodeBody(b, &j) }
 	f.Fuzz(func(t *testing.T, b []byte) {
-		j, err := decode(b)
+		j, err := bounded(t, b, decode)
 		if len(j.Type)+len(j.Extra)+len(j.Body) > len(b) {
 			t.Fatalf("%d bytes make %d", len(b), len(j.Type)+len(j.Extra)+len(j.Body))
 		}
@@ -146,7 +154,7 @@ func FuzzDecodeFailures(f *testing.F) {
 	}
 	f.Add([]byte{1, 0xff, 0xff, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		fs, err := DecodeFailures(b)
+		fs, err := bounded(t, b, DecodeFailures)
 		size := len(fs)
 		for i := range fs {
 			size += len(fs[i].Type) + len(fs[i].Message) + len(fs[i].Backtrace)
@@ -166,7 +174,7 @@ func FuzzDecodeQueue(f *testing.F) {
 		f.Add(AppendQueue(nil, &q))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		q, err := DecodeQueue(b)
+		q, err := bounded(t, b, DecodeQueue)
 		if len(q.Settings.Attrs) > len(b) {
 			t.Fatalf("%d bytes make %d", len(b), len(q.Settings.Attrs))
 		}
@@ -179,7 +187,7 @@ func FuzzDecodeQueue(f *testing.F) {
 func FuzzDecodeShard(f *testing.F) {
 	f.Add(AppendShard(nil, &Shard{1, 2, 3}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := DecodeShard(b); err == nil {
+		if s, err := bounded(t, b, DecodeShard); err == nil {
 			again(t, s, func(s Shard) []byte { return AppendShard(nil, &s) }, DecodeShard)
 		}
 	})
@@ -192,19 +200,19 @@ func FuzzDecodeSmall(f *testing.F) {
 	f.Add(AppendUint(nil, 1<<60))
 	f.Add(AppendLock(nil, Lock{5, 1e15}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := DecodeRef(b); err == nil {
+		if r, err := bounded(t, b, DecodeRef); err == nil {
 			again(t, r, func(r JobRef) []byte { return AppendRef(nil, r) }, DecodeRef)
 		}
-		if r, err := DecodeKeyRef(b); err == nil {
+		if r, err := bounded(t, b, DecodeKeyRef); err == nil {
 			again(t, r, func(r KeyRef) []byte { return AppendKeyRef(nil, r) }, DecodeKeyRef)
 		}
-		if s, err := DecodeSweep(b); err == nil {
+		if s, err := bounded(t, b, DecodeSweep); err == nil {
 			again(t, s, func(s Sweep) []byte { return AppendSweep(nil, s) }, DecodeSweep)
 		}
-		if l, err := DecodeLock(b); err == nil {
+		if l, err := bounded(t, b, DecodeLock); err == nil {
 			again(t, l, func(l Lock) []byte { return AppendLock(nil, l) }, DecodeLock)
 		}
-		if n, err := DecodeUint(b); err == nil {
+		if n, err := bounded(t, b, DecodeUint); err == nil {
 			again(t, n, func(n uint64) []byte { return AppendUint(nil, n) }, DecodeUint)
 		}
 	})

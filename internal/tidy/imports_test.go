@@ -23,27 +23,31 @@ var mayImport = map[string][]string{
 	"config": {},
 	"auth":   {},
 	"record": {"job"},
-	"store":  {},
+	"store":  {"timing"},
+	"timing": {},
 
 	"store/memstore":    {"job", "store"},
-	"store/pebblestore": {"job", "store"},
+	"store/pebblestore": {"job", "store", "timing"},
 	"store/replstore":   {"job", "store"},
 
 	"engine/machine": {"job", "record"},
-	"engine":         {"job", "record", "store", "engine/machine"},
+	"engine":         {"job", "record", "store", "timing", "engine/machine"},
 
 	"dialect":   {"job", "engine"},
 	"dialect/*": {"job", "engine", "dialect", "auth"},
 
-	"admin":   {"job", "engine", "auth", "metrics"},
-	"web":     {"job", "engine", "auth", "metrics", "admin"},
-	"metrics": {"job", "engine", "auth"},
+	"admin":   {"job", "engine", "auth", "metrics", "timing"},
+	"web":     {"job", "engine", "auth", "metrics", "timing", "admin"},
+	"metrics": {"job", "engine", "auth", "timing"},
 
 	"systemd": {},
+	"bench":   {},
 	"offline": {"job", "engine", "store", "store/pebblestore"},
 
+	"apiclient":    {"job", "admin"},
 	"server":       {anything},
-	"cli":          {"server", "config", "job", "offline"},
+	"top":          {"job", "admin"},
+	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "top", "bench"},
 	"cmd/millrace": {"cli"},
 
 	"tidy":         {},
@@ -51,11 +55,17 @@ var mayImport = map[string][]string{
 	"testkit":      {anything},
 	"test/harness": {},
 	"test/system":  {"test/harness"},
+	"test/faults":  {},
+	"test/torture": {"test/harness"},
+	"test/plants":  {},
 
 	"test/packaging":     {},
 	"test/packaging/deb": {"test/harness"},
 
-	"test/bench": {"test/harness", "job", "engine", "store/pebblestore"},
+	"test/monitoring":          {"test/harness"},
+	"test/monitoring/promtool": {"test/monitoring"},
+
+	"test/bench": {"test/harness", "bench", "job", "engine", "store/pebblestore"},
 }
 
 // forTests reports whether only tests, and others of its kind, may import a

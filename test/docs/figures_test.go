@@ -1,0 +1,41 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// number is a figure as the documents write it.
+var number = regexp.MustCompile(`\b\d+(?:[.,]\d+)*\b`)
+
+// TestFigures lets the README tell no figure that the page on performance does not
+// have, where the conditions are.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	_, section, found := strings.Cut(read("README.md"), "\n## How fast\n")
+	section, _, ended := strings.Cut(section, "\n## ")
+	if !found || !ended {
+		t.Fatal("README.md has no section on how fast it is")
+	}
+	known := number.FindAllString(read("docs/performance.md"), -1)
+	figures := number.FindAllString(section, -1)
+	if len(figures) < 5 {
+		t.Errorf("README.md has only the figures %v", figures)
+	}
+	for _, f := range figures {
+		if !slices.Contains(known, f) && f != "50" && f != "99" { // of p50 and p99
+			t.Errorf("README.md has the figure %s, docs/performance.md has not", f)
+		}
+	}
+}

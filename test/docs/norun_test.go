@@ -1,0 +1,59 @@
+package docs
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// norun lists every block that is not run, by its document and its whole text, with
+// the reason. A new one has to be added here, where a reviewer sees it.
+var norun = []struct{ document, text, why string }{
+	{"README.md", "make test", "it runs this test"},
+	{"README.md", `make build && export PATH="$PWD/bin:$PATH"`, "the test has built it into a directory of its own"},
+	{
+		"docs/operating.md", "docker build -t millrace .\n" +
+			"docker run --read-only -p 127.0.0.1:7419:7419 -p 127.0.0.1:7420:7420 -v millrace:/data millrace",
+		"needs a container engine; test/packaging looks at the Dockerfile",
+	},
+	{
+		"docs/operating.md", "make deb\napt-get install ./dist/millrace_*.deb",
+		"changes the machine; test/packaging/deb builds, installs and starts the package",
+	},
+}
+
+// TestNorun holds the list and the documents together.
+func TestNorun(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	documents, err := documentsOf(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := slices.Clone(norun)
+	for _, document := range documents {
+		p, err := planFor(root, document)
+		if err != nil {
+			t.Errorf("%s: %v", document, err)
+		}
+		for _, f := range p.norun {
+			i := slices.IndexFunc(missing, func(n struct{ document, text, why string }) bool {
+				return n.document == document && n.text == strings.TrimSuffix(f.text, "\n")
+			})
+			if i < 0 {
+				t.Errorf("%s:%d: a block is not run and not listed in norun_test.go with the reason:\n%s", document, f.line, f.text)
+				continue
+			}
+			missing = slices.Delete(missing, i, i+1)
+		}
+	}
+	for _, n := range missing {
+		t.Errorf("norun_test.go lists a block that %s does not have:\n%s", n.document, n.text)
+	}
+	for _, n := range norun {
+		if n.why == "" {
+			t.Errorf("no reason is given for the block of %s:\n%s", n.document, n.text)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+// Command plants asks the test suites whether they are any good: it plants one bug
+// after the other in a copy of a source file that only the compiler sees (an
+// overlay; the tree is not touched), runs the suites on it, and tells which of them
+// fail.
+//
+// It knows the bugs as replacements of text, so a change of the code near one asks
+// for a new replacement here, and it says so.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func main() {
+	only := flag.String("only", "", "plant only bugs whose name contains this")
+	out := flag.String("report", "", "document to write the table into, between the marks for plants")
+	check := flag.Bool("check", false, "only see whether every bug can still be planted")
+	flag.Parse()
+	if err := run(log.New(os.Stdout, "", 0), *only, *out, *check); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// suite is a set of tests that may find a bug.
+type suite struct {
+	name    string
+	args    []string // of go test
+	timeout time.Duration
+}
+
+var suites = []suite{
+	{"unit tests and scripts", []string{"./internal/engine/..."}, 5 * time.Minute},
+	{"simulation", []string{"./internal/sim", "-run", "^TestSim", "-args", "-sim.runs=40"}, 5 * time.Minute},
+	{"torture", []string{
+		"./test/torture", "-run", "TestKill|TestLinearizable|TestBonds", "-timeout", "150s", "-args", "-kills=8", "-rounds=3", "-bondkills=6",
+	}, 5 * time.Minute},
+}
+
+func run(say *log.Logger, only, report string, check bool) error {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "millrace-plants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing to be done about it
+	var table strings.Builder
+	table.WriteString("| bug | found by | not by |\n| --- | --- | --- |\n")
+	missed := 0
+	for _, p := range plants {
+		if !strings.Contains(p.name, only) {
+			continue
+		}
+		overlay, err := p.plant(root, dir)
+		if err != nil {
+			return err
+		}
+		if check {
+			continue
+		}
+		found, not := p.try(say, root, overlay)
+		if len(found) == 0 {
+			missed++
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", p.name, strings.Join(found, ", "), strings.Join(not, ", "))
+	}
+	if check {
+		return nil
+	}
+	say.Printf("\n%s", &table)
+	if report != "" {
+		if err := publish(report, table.String()); err != nil {
+			return err
+		}
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d bugs were found by no suite", missed)
+	}
+	return nil
+}
+
+// plant writes the source with the bug, and the overlay that names it.
+func (p plant) plant(root, dir string) (string, error) {
+	path := filepath.Join(root, p.file)
+	text, err := os.ReadFile(path) //nolint:gosec // our own source
+	if err != nil {
+		return "", err
+	}
+	if n := bytes.Count(text, []byte(p.old)); n != 1 {
+		return "", fmt.Errorf("%s: %s has %d places for it; give it a new one", p.name, p.file, n)
+	}
+	changed := filepath.Join(dir, "changed.go")
+	if err := os.WriteFile(changed, bytes.Replace(text, []byte(p.old), []byte(p.new), 1), 0o600); err != nil { //nolint:gosec // a directory of our own
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "overlay.json")
+	return name, os.WriteFile(name, overlay, 0o600)
+}
+
+// try runs all suites and returns the names of those that fail and of those that do not.
+func (p plant) try(say *log.Logger, root, overlay string) (found, not []string) {
+	for _, s := range suites {
+		began := time.Now()
+		text, failed := s.run(root, overlay)
+		verdict := "does not find"
+		if failed {
+			found = append(found, s.name)
+			verdict = "finds"
+		} else {
+			not = append(not, s.name)
+		}
+		say.Printf("%s %s: %s (%v) %s", s.name, verdict, p.name, time.Since(began).Round(time.Second), text)
+	}
+	return found, not
+}
+
+// run runs a suite with an overlay, and returns the first complaint if it fails.
+func (s suite) run(root, overlay string) (string, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1"}, s.args...)...) //nolint:gosec // our own tests
+	cmd.Dir = root
+	cmd.WaitDelay = time.Second
+	// The suites build the server themselves, and must build it with the bug.
+	cmd.Env = append(os.Environ(), "GOFLAGS=-overlay="+overlay)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return "", false
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "it hangs", true
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") || strings.Contains(line, "[build failed]") {
+			return fmt.Sprintf("%.200s", strings.TrimSpace(line)), true
+		}
+	}
+	return fmt.Sprintf("%.200s", out), true
+}
+
+// publish writes the table into a document.
+func publish(path, table string) error {
+	text, err := os.ReadFile(path) //nolint:gosec // the document that was asked for
+	if err != nil {
+		return err
+	}
+	const from, to = "<!-- plants -->\n", "<!-- /plants -->"
+	head, rest, ok := strings.Cut(string(text), from)
+	_, tail, found := strings.Cut(rest, to)
+	if !ok || !found {
+		return errors.New("the document has no place for plants")
+	}
+	return os.WriteFile(path, []byte(head+from+table+to+tail), 0o644) //nolint:gosec // a document that everybody may read
+}
