@@ -15,14 +15,15 @@ RACE := ./internal/... ./cmd/...
 
 SEED  ?=
 RUNS  ?=
-T     ?= 30s
+T     ?= 10m
+HOLD  ?= 20s
 KILLS ?= 200
 JOBS  ?= 10000000
 BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb test clients browser examples docs screenshots race lint fmt sim fuzz system torture soak bench bench-peers scale cover tools check clean
+.PHONY: help build deb test clients browser examples docs screenshots race lint fmt sim fuzz hostile system torture soak bench bench-peers scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,13 +74,14 @@ fmt: $(LINT) ## format every file
 sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUNS= says how many
 	$(GO) test ./internal/sim -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-sim.seed=$(SEED) -sim.runs=$(or $(RUNS),1),$(if $(RUNS),-sim.runs=$(RUNS)))
 
-fuzz: ## every fuzz target for T=30s each
-	@grep -rl --include='*_test.go' '^func Fuzz' internal | sort | while read -r file; do \
-		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
-			echo "$$(dirname "$$file") $$name"; \
-			$(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(T) || exit 1; \
-		done; \
+fuzz: ## every fuzz target for T=10m
+	@grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' internal | sed 's|/[^/]*:func | |' | sort | while read -r package name; do \
+		echo "$$package $$name"; \
+		$(GO) test "./$$package" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(T) -fuzzminimizetime 50x || exit 1; \
 	done
+
+hostile: ## hostile clients on every listener, HOLD=20s for each kind of attack
+	$(GO) test ./test/hostile -count=1 -timeout 0 -v -args -hostile.time=$(HOLD)
 
 system: ## the black-box tests with KILLS=200 crashes
 	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)

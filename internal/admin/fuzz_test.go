@@ -78,7 +78,7 @@ func FuzzImportLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		im := &importer{s: s, out: ImportResult{Line: 1}}
 		testkit.Bounded(t, len(line), func() { im.line([]byte(line)) })
-		if len(im.cmds)+len(im.out.Refused)+int(im.out.Marks) != 1 || len(im.cmds) != len(im.recs) || len(im.cmds) != len(im.at) {
+		if len(im.cmds)+len(im.out.Refused)+im.out.Marks != 1 || len(im.cmds) != len(im.recs) || len(im.cmds) != len(im.at) {
 			t.Fatalf("%q makes %d jobs, %d refusals and %d marks", line, len(im.cmds), len(im.out.Refused), im.out.Marks)
 		}
 		for _, c := range im.cmds {

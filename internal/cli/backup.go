@@ -56,7 +56,7 @@ directory, which the server must be allowed to make. On the same disk it takes l
 		if f.asJSON {
 			return fail(printJSON(cmd.OutOrStdout(), b))
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s in %s, %.1f s\n", b.Dir, plural(b.Bytes, "byte"), plural(b.Files, "file"), b.Seconds)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s in %s, %.1f s\n", b.Dir, sizeText(b.Bytes), plural(b.Files, "file"), b.Seconds)
 		return fail(err)
 	}
 	return cmd

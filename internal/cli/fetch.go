@@ -23,6 +23,7 @@ const (
 	fetchWait       = 30 * time.Second // of one request; then the next asks
 	fetchRetryFirst = time.Second      // after an error, doubled each time
 	fetchRetryMax   = 30 * time.Second
+	failPause       = time.Second // after a failure that is to be tried again at once
 )
 
 // worker fetches jobs and runs a command for each.
@@ -235,7 +236,9 @@ func (w *worker) hand(fetching, running context.Context) error {
 			continue
 		}
 		for i := range work.Jobs {
-			w.work(running, holder, &work.Jobs[i])
+			if again := w.work(running, holder, &work.Jobs[i]); again && !sleep(fetching, failPause) {
+				return nil
+			}
 		}
 	}
 	return nil

@@ -37,8 +37,9 @@ type workOutcome struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// work runs the command for a job and settles it.
-func (w *worker) work(ctx context.Context, holder string, j *admin.WorkJob) {
+// work runs the command for a job and settles it. It reports whether the job has failed and is ready again, as those of
+// protocols that know no delays are: what always fails should not keep us busy.
+func (w *worker) work(ctx context.Context, holder string, j *admin.WorkJob) (again bool) {
 	t := &task{
 		w: w, job: j, at: admin.Held{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, Holder: holder},
 		until: time.Now().Add(w.lease), tail: tail{max: tailMax},
@@ -71,6 +72,7 @@ func (w *worker) work(ctx context.Context, holder string, j *admin.WorkJob) {
 		w.failed.Add(1)
 	}
 	w.tell(&out)
+	return out.Outcome == "failed" && out.State == "ready"
 }
 
 // tell prints how the work on a job has ended.

@@ -203,6 +203,24 @@ func TestFetchServerAway(t *testing.T) {
 	}
 }
 
+// A job that fails and is to be tried again at once does not keep a worker busy.
+func TestFetchFailPause(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	line := `{"id":1,"namespace":"default","queue":"mails","state":"ready","pushed_by":"x",` +
+		`"policy":{"expiry":"always","lapse":"fail","exhaust":"drop","requeue":"tail","due":"tail"}}`
+	if got := s.with(strings.NewReader(line), "import"); got.status != 0 {
+		t.Fatal(got.stderr)
+	}
+	began := time.Now()
+	if got := s.run("fetch mails --count 2 --exec false"); got.status != 1 || strings.Count(got.stderr, "it is ready now") != 2 {
+		t.Errorf("%+v", got)
+	}
+	if took := time.Since(began); took < failPause {
+		t.Errorf("it took %s", took)
+	}
+}
+
 func TestTail(t *testing.T) {
 	t.Parallel()
 	tl := tail{max: 4}

@@ -133,3 +133,16 @@ func parsePositive(flag, text string) (time.Duration, error) {
 	}
 	return d, nil
 }
+
+// sizeText shows bytes in the largest unit that leaves something before the point.
+func sizeText(n uint64) string {
+	if n < 1<<10 {
+		return plural(n, "byte")
+	}
+	value, unit := float64(n), -1
+	for value >= 1<<10 && unit < 3 {
+		value /= 1 << 10
+		unit++
+	}
+	return fmt.Sprintf("%.1f %s", value, [...]string{"KiB", "MiB", "GiB", "TiB"}[unit])
+}

@@ -173,7 +173,7 @@ func (e *Engine) DoorTimes() []DoorTimes {
 	var list []DoorTimes
 	for door, t := range sum {
 		if t != nil {
-			list = append(list, DoorTimes{job.Door(door), *t}) //nolint:gosec // an index
+			list = append(list, DoorTimes{job.Door(door), *t})
 		}
 	}
 	return list

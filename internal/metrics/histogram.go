@@ -74,7 +74,7 @@ func native(buckets []uint64, index int32) (spans []*dto.BucketSpan, deltas []in
 		if n == 0 {
 			continue
 		}
-		at := index + int32(i) //nolint:gosec // an index
+		at := index + int32(i)
 		if len(spans) == 0 || at != next {
 			spans = append(spans, &dto.BucketSpan{Offset: new(at - next), Length: new(uint32(0))})
 		}

@@ -13,12 +13,12 @@ const boundedSlack = 256 << 10
 // than four times that and a constant: no length in the input may be believed. It counts
 // the allocations of the whole process, so nothing else may run at the same time; fuzz
 // targets run alone.
-func Bounded(t testing.TB, size int, f func()) {
-	t.Helper()
+func Bounded(tb testing.TB, size int, f func()) {
+	tb.Helper()
 	before := allocated()
 	f()
 	if got := allocated() - before; got > 4*uint64(size)+boundedSlack { //nolint:gosec // a length
-		t.Fatalf("%d bytes of input made %d bytes of memory", size, got)
+		tb.Fatalf("%d bytes of input made %d bytes of memory", size, got)
 	}
 }
 

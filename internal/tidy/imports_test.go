@@ -56,6 +56,8 @@ var mayImport = map[string][]string{
 	"test/harness": {},
 	"test/system":  {"test/harness"},
 	"test/faults":  {},
+	"test/hostile": {},
+	"test/interop": {},
 	"test/torture": {"test/harness"},
 	"test/plants":  {},
 

@@ -43,36 +43,33 @@ func (h *Histogram) ObserveN(d time.Duration, n uint64) {
 	h.Buckets[bucketOf(d)] += n
 }
 
-// The mantissas, as bits of a float64, at which the second, third and fourth bucket of an octave begin.
-const (
-	quarter       = 0x306fe0a31b715 // of 2^(1/4)
-	half          = 0x6a09e667f3bcd // of 2^(2/4)
-	threeQuarters = 0xae89f995ad3ad // of 2^(3/4)
+// bounds are where the buckets end, in nanoseconds, and starts is where the search for a duration begins, by the
+// number of its bits: an octave has four buckets, so there are at most five to look at.
+var bounds, starts = func() (bounds [Buckets]time.Duration, starts [65]uint8) {
+	for i := range bounds {
+		bounds[i] = time.Duration(Bound(i) * float64(time.Second))
+	}
+	for n := 1; n < len(starts); n++ {
+		first := time.Duration(math.MaxInt64)
+		if n < 64 {
+			first = 1 << (n - 1)
+		}
+		at := starts[n-1]
+		for int(at) < Buckets-1 && bounds[at] < first {
+			at++
+		}
+		starts[n] = at
+	}
+	return bounds, starts
+}()
 
-	mantissaBits = 52
-	mantissaMask = 1<<mantissaBits - 1
-	exponentBias = 1023
-)
-
-// bucketOf returns the bucket of a duration, without a logarithm: a float64 has its octave in its exponent.
+// bucketOf returns the bucket of a duration that is not negative, without a logarithm.
 func bucketOf(d time.Duration) int {
-	if d <= time.Second>>-firstPower {
-		return 0
-	}
-	b := math.Float64bits(float64(d)/float64(time.Second)) - 1 // so that a bound is in the bucket that it ends
-	m := b & mantissaMask
-	i := (int(b>>mantissaBits) - exponentBias - firstPower) * perOctave
-	switch {
-	case m < quarter:
+	i := int(starts[bits.Len64(uint64(d))]) //nolint:gosec // not negative
+	for i < Buckets-1 && d > bounds[i] {
 		i++
-	case m < half:
-		i += 2
-	case m < threeQuarters:
-		i += 3
-	default:
-		i += 4
 	}
-	return min(max(i, 0), Buckets-1)
+	return i
 }
 
 // Bound returns where a bucket ends, in seconds.

@@ -490,8 +490,15 @@ func TestNumbers(t *testing.T) {
 		d    time.Duration
 		want string
 	}{
-		{-time.Second, "0.0s"}, {0, "0.0s"}, {1250 * time.Millisecond, "1.2s"}, {99 * time.Second, "99s"}, {100 * time.Second, "1m40s"},
-		{3725 * time.Second, "62m05s"}, {26 * time.Hour, "26h00m"}, {3 * 24 * time.Hour, "3d00h"}, {400 * 24 * time.Hour, "400d"},
+		{-time.Second, "0.0s"},
+		{0, "0.0s"},
+		{1250 * time.Millisecond, "1.2s"},
+		{99 * time.Second, "99s"},
+		{100 * time.Second, "1m40s"},
+		{3725 * time.Second, "62m05s"},
+		{26 * time.Hour, "26h00m"},
+		{3 * 24 * time.Hour, "3d00h"},
+		{400 * 24 * time.Hour, "400d"},
 	} {
 		if got := span(c.d); got != c.want || len(got) > 6 {
 			t.Errorf("%v is shown as %s, not %s", c.d, got, c.want)

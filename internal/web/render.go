@@ -96,7 +96,7 @@ type menuItem struct{ Path, Title string }
 var menu = []menuGroup{
 	{"Work", []menuItem{{"/", "Overview"}, {"/queues", "Queues"}, {"/jobs", "Jobs"}}},
 	{"Jobs by state", []menuItem{{"/running", "Running"}, {"/scheduled", "Scheduled"}, {"/retries", "Retries"}, {"/dead", "Dead"}}},
-	{"Clients", []menuItem{{"/workers", "Workers"}, {"/connections", "Connections"}, {"/batches", "Batches"}, {"/tokens", "Tokens and limits"}}},
+	{"Clients", []menuItem{{"/workers", "Workers"}, {"/connections", "Connections"}, {"/batches", "Batches"}, {"/tokens", "Tokens"}}},
 	{"Server", []menuItem{{"/bulk", "Bulk actions"}, {"/storage", "Storage"}, {"/settings", "Settings"}}},
 }
 

@@ -88,7 +88,7 @@ func tool(t *testing.T, name, debianPackage string) string {
 var passed = regexp.MustCompile(`(?m)^# pass (\d+)$`)
 
 // scriptPatience bounds the run of one script.
-const scriptPatience = 5 * time.Minute
+const scriptPatience = 10 * time.Minute
 
 // script runs a script of tests in the browser.
 func script(t *testing.T, name string, env ...string) {

@@ -48,7 +48,7 @@ func newChronicle(t *testing.T) *chronicle {
 			clear(ch.ends)
 			ch.log = newest
 		}
-		_, end := logEnd(t, ch.log, data)
+		_, end, _ := logRecords(t, ch.log, data)
 		ch.ends = append(ch.ends, end)
 	}
 	ch.files = imageNow(t, fsys)
@@ -74,32 +74,34 @@ func newestLog(t *testing.T, fsys vfs.FS) (name string, data []byte) {
 	return name, readFile(t, fsys, fsys.PathJoin(memDir, name))
 }
 
-// logEnd returns where the last record of a log begins and ends: behind that a file may hold those of the log that it was before.
-func logEnd(t *testing.T, name string, data []byte) (last, at int) {
+// logRecords returns where the records of a log begin and where the last ends: behind that a file may hold those of the log that it
+// was before. Up to synced it tells itself that it had been synced.
+func logRecords(t *testing.T, name string, data []byte) (begins []int, end, synced int) {
 	t.Helper()
 	const block, header, syncHeader = 32 << 10, 11, 19 // as internal/store/pebblestore/log.go has it
 	number, err := strconv.ParseUint(strings.TrimSuffix(name, ".log"), 10, 32)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at+syncHeader <= len(data) {
-		if left := block - at%block; left < syncHeader {
-			at += left
+	for end+syncHeader <= len(data) {
+		if left := block - end%block; left < syncHeader {
+			end += left
 			continue
 		}
-		kind := data[at+6]
-		if kind < 5 || kind > 12 || uint64(binary.LittleEndian.Uint32(data[at+7:])) != number {
-			return last, at
+		chunk := data[end:]
+		kind := chunk[6]
+		if kind < 5 || kind > 12 || uint64(binary.LittleEndian.Uint32(chunk[7:])) != number {
+			break
 		}
 		if kind == 5 || kind == 6 || kind == 9 || kind == 10 { // whole, or the first part
-			last = at
+			begins = append(begins, end)
 		}
-		size := int(binary.LittleEndian.Uint16(data[at+4:]))
-		if at += size + header; kind > 8 {
-			at += syncHeader - header
+		if end += header + int(binary.LittleEndian.Uint16(chunk[4:])); kind > 8 {
+			end += syncHeader - header
+			synced = max(synced, int(binary.LittleEndian.Uint64(chunk[header:])&^(1<<63)))
 		}
 	}
-	return last, at
+	return begins, end, synced
 }
 
 // safe returns how many jobs are there whatever happens to the newest log from a byte on.

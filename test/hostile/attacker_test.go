@@ -40,7 +40,7 @@ const echoName = "echo"
 // startEcho starts a process that does next to nothing, for the length of the test. How long
 // it takes to answer is what the machine itself takes, with all that goes on.
 func startEcho(ctx context.Context) (addr string, err error) {
-	cmd := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // ourselves
+	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), orderVariable+`={"Attack":"`+echoName+`"}`)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -60,7 +60,9 @@ func echo() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stdout, l.Addr())
+	if _, err := fmt.Fprintln(os.Stdout, l.Addr()); err != nil {
+		return err
+	}
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -76,7 +78,7 @@ func send(ctx context.Context, o order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // ourselves
+	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), orderVariable+"="+string(text))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -88,11 +90,13 @@ func send(ctx context.Context, o order) (string, error) {
 // obey is the main function of an attacker. It returns its exit status.
 func obey(text string) int {
 	report, err := carryOut(text)
+	if err == nil {
+		_, err = fmt.Fprintln(os.Stdout, report)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Fprintln(os.Stdout, report)
 	return 0
 }
 

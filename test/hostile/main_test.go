@@ -16,7 +16,7 @@ import (
 
 var (
 	attackTime = flag.Duration("hostile.time", 1500*time.Millisecond, "how long each attack lasts")
-	floorTime  = flag.Duration("hostile.floor", 50*time.Millisecond, "a p99 below this is good, whatever it was before")
+	floorTime  = flag.Duration("hostile.floor", 250*time.Millisecond, "a p99 below this is good, whatever it was before")
 	onlyAttack = flag.String("hostile.attack", "", "a part of the names of the attacks to run; empty for all")
 	onlyAt     = flag.String("hostile.listener", "", "the one listener to attack; empty for all")
 )

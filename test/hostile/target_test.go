@@ -134,7 +134,7 @@ func tarantool15Target() target {
 	return target{
 		name: "tarantool15",
 		whole: func(n int) string {
-			return string(tarantooltest.Box15CallPacket(uint32(n), "queue.put", "0", "hostile", "", "", "", "", "body")) //nolint:gosec // counts up from zero
+			return string(tarantooltest.Box15CallPacket(uint32(n), "queue.put", "0", "hostile", "", "", "", "", "body"))
 		},
 		cheap:   string(tarantooltest.Box15Packet(tarantooltest.Box15TypePing, 1, nil)),
 		answers: func(r *bufio.Reader) error { _, err := tarantooltest.ReadBox15(r); return err },

@@ -91,6 +91,8 @@ func door(d dialecttest.Driver) string {
 	switch d.Name {
 	case "tarantool-legacy", "tarantool15":
 		return "tarantool"
+	case "operator":
+		return "admin"
 	}
 	return d.Name
 }

