@@ -165,7 +165,7 @@ func (s *Service) Act(ctx context.Context, a Action, t Target, with With) error 
 	if err != nil {
 		return err
 	}
-	results := s.engine.NewCaller().Do(ctx, cmd)
+	results := s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmd)
 	if err := results[0].Err; err != nil {
 		return s.refused(a, t, err)
 	}
@@ -246,7 +246,7 @@ func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, with W
 		cmds = append(cmds, cmd)
 	}
 	out := make([]Outcome, 0, len(targets))
-	for i, r := range s.engine.NewCaller().Do(ctx, cmds...) {
+	for i, r := range s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmds...) {
 		o := Outcome{Namespace: targets[i].Namespace, ID: targets[i].ID, Done: r.Err == nil}
 		if r.Err != nil {
 			o.Problem = s.refused(a, targets[i], r.Err)

@@ -144,7 +144,7 @@ func (r *bulkRunner) act(ctx context.Context, b *bulkRecord) bool {
 	}
 	if len(few) > 0 {
 		began := time.Now()
-		results := r.s.engine.NewCaller().Do(context.WithoutCancel(ctx), cmds...)
+		results := r.s.engine.NewCallerAt(r.s.opts.Door).Do(context.WithoutCancel(ctx), cmds...)
 		r.pace.done(time.Since(began), len(cmds), r.s.engine.Stats().Commands)
 		for _, res := range results[kept:] {
 			switch {
@@ -193,7 +193,7 @@ func (r *bulkRunner) keepAndForget(ctx context.Context, b *bulkRecord) {
 			r.mu.Unlock()
 		}
 	}
-	for _, res := range r.s.engine.NewCaller().Do(context.WithoutCancel(ctx), cmds...) {
+	for _, res := range r.s.engine.NewCallerAt(r.s.opts.Door).Do(context.WithoutCancel(ctx), cmds...) {
 		if res.Err != nil {
 			r.s.log.Warn("a bulk action cannot be kept", slog.String("id", b.ID), slog.Any("error", res.Err))
 			return

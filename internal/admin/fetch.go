@@ -61,7 +61,7 @@ type delivery struct {
 // giveBack makes the jobs ready again as if they had not been fetched: the worker has not got them.
 func (d *delivery) giveBack() {
 	if len(d.refs) > 0 {
-		d.service.engine.NewCaller().Do(context.Background(), &job.Return{Refs: d.refs, By: d.holder})
+		d.service.engine.NewCallerAt(d.service.opts.Door).Do(context.Background(), &job.Return{Refs: d.refs, By: d.holder})
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *Service) fetch(ctx context.Context, o FetchOptions) (*delivery, error) 
 	}
 	d := &delivery{Work: Work{Holder: holderText(cmd.Holder), Jobs: []WorkJob{}}, service: s, holder: cmd.Holder}
 	s.work.sessions.note(cmd.Holder, o.Worker)
-	result := s.engine.NewCaller().Do(ctx, cmd)[0]
+	result := s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmd)[0]
 	if err := result.Err; err != nil && err.Kind != job.Timeout && err.Kind != job.Canceled {
 		return nil, refusal(err)
 	}

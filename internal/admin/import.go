@@ -207,7 +207,7 @@ func parked(r *Record, spec *job.Spec) error {
 
 // run pushes the jobs, together with how far the import is then, and brings them into their states.
 func (im *importer) run(ctx context.Context) error {
-	caller := im.s.engine.NewCaller()
+	caller := im.s.engine.NewCallerAt(im.s.opts.Door)
 	for from := 0; from < len(im.cmds) || from == 0; from += pushStep {
 		to := min(from+pushStep, len(im.cmds))
 		line := im.out.Line

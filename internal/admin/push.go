@@ -120,7 +120,7 @@ func checkQueue(namespace, queue string) error {
 // pushAll submits pushes in units of a bounded size.
 func (s *Service) pushAll(ctx context.Context, cmds []job.Command) (PushResult, error) {
 	out := PushResult{Jobs: make([]Pushed, 0, len(cmds))}
-	caller := s.engine.NewCaller()
+	caller := s.engine.NewCallerAt(s.opts.Door)
 	var first *Problem
 	for unit := range slices.Chunk(cmds, pushStep) {
 		for i, r := range caller.Do(ctx, unit...) {

@@ -137,7 +137,7 @@ func (s *Service) view(f func(*engine.View) error) (err error) {
 
 // do submits one command that does not wait.
 func (s *Service) do(ctx context.Context, cmd job.Command) (job.Result, error) {
-	results := s.engine.NewCaller().Do(ctx, cmd)
+	results := s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmd)
 	if err := results[0].Err; err != nil {
 		return results[0], refusal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 // limitInput bounds unfinished input for the length of a test. It concerns the whole
@@ -63,5 +64,15 @@ func TestUnfinishedInput(t *testing.T) {
 	b.close()
 	if now := input.taken.Load(); now != before {
 		t.Errorf("%d bytes are left of connections that have ended", now-before)
+	}
+}
+
+// TestTell tells of too much input once a minute.
+func TestTell(t *testing.T) {
+	t.Parallel()
+	s := NewServer(ServerOptions{})
+	now := time.Unix(1_000_000, 0)
+	if !s.tell(now) || s.tell(now) || s.tell(now.Add(59*time.Second)) || !s.tell(now.Add(time.Minute)) {
+		t.Error("not once a minute")
 	}
 }

@@ -33,12 +33,10 @@ const (
 
 // verdict says what is not flat, nothing if everything is.
 func verdict(samples []sample) []string {
-	samples = samples[len(samples)/10:]
-	third := len(samples) / 3
-	if third == 0 {
+	first, last := thirds(samples)
+	if len(first) == 0 {
 		return []string{"there are too few samples"}
 	}
-	first, last := samples[:third], samples[len(samples)-third:]
 	var out []string
 	judge := func(what string, of func(sample) float64, growth, slack float64, show func(float64) string) {
 		from, to := median(first, of), median(last, of)
@@ -53,6 +51,13 @@ func verdict(samples []sample) []string {
 	judge("p99 of pushes", func(s sample) float64 { return float64(s.push) }, soakLatencyGrowth, float64(soakLatencySlack), duration)
 	judge("p99 of fetches", func(s sample) float64 { return float64(s.fetch) }, soakLatencyGrowth, float64(soakLatencySlack), duration)
 	return out
+}
+
+// thirds returns the first and the last third of the samples, without the first tenth.
+func thirds(samples []sample) (first, last []sample) {
+	samples = samples[len(samples)/10:]
+	third := len(samples) / 3
+	return samples[:third], samples[len(samples)-third:]
 }
 
 func median(samples []sample, of func(sample) float64) float64 {
@@ -186,12 +191,18 @@ func TestSoak(t *testing.T) {
 			t.Errorf("not flat: %s", says)
 		}
 	}
-	from, to := samples[len(samples)/10], samples[len(samples)-1]
+	early, late := thirds(samples)
+	both := func(of func(sample) float64, show func(float64) string) string {
+		return fmt.Sprintf("%s in the first third, %s in the last", show(median(early, of)), show(median(late, of)))
+	}
+	mebibytes := func(f float64) string { return fmt.Sprintf("%.1f MiB", f/(1<<20)) }
+	duration := func(f float64) string { return millis(time.Duration(f)).String() }
 	y.report(t, "soak", number, 0, ready, time.Since(began),
 		[2]string{"Samples", fmt.Sprintf("%d, one every %v", len(samples), every)},
-		[2]string{"Memory", fmt.Sprintf("%.1f MiB, at the end %.1f MiB", float64(from.resident)/(1<<20), float64(to.resident)/(1<<20))},
-		[2]string{"Disk", fmt.Sprintf("%.1f MiB, at the end %.1f MiB", float64(from.disk)/(1<<20), float64(to.disk)/(1<<20))},
-		[2]string{"p99 of pushes, fetches", fmt.Sprintf("%v, %v, at the end %v, %v", millis(from.push), millis(from.fetch), millis(to.push), millis(to.fetch))},
+		[2]string{"Memory, median", both(func(s sample) float64 { return float64(s.resident) }, mebibytes)},
+		[2]string{"Disk, median", both(func(s sample) float64 { return float64(s.disk) }, mebibytes)},
+		[2]string{"p99 of pushes, median", both(func(s sample) float64 { return float64(s.push) }, duration)},
+		[2]string{"p99 of fetches, median", both(func(s sample) float64 { return float64(s.fetch) }, duration)},
 		[2]string{"Limits", fmt.Sprintf("medians of the last third against the first: memory and disk %v times, latency %v times", soakGrowth, soakLatencyGrowth)},
 		[2]string{"Verdict", says})
 }

@@ -1,0 +1,34 @@
+package masenko
+
+import (
+	"strings"
+	"testing"
+
+	"millrace/internal/dialect"
+)
+
+// TestAtomicBudget is not parallel, because the memory of unfinished input is bounded for
+// the whole process: a transaction that would have more than is left of it is too big.
+func TestAtomicBudget(t *testing.T) {
+	dialect.LimitInput(100 << 10)
+	t.Cleanup(func() { dialect.LimitInput(0) })
+	push := []byte(`PUSH {"name":"n","payload":"` + strings.Repeat("x", 40<<10) + `"}`)
+	for range 3 { // what one has taken is given back
+		c := &conn{d: New(Options{})}
+		u := new(unit)
+		c.command(u, []byte("ATOMIC"))
+		c.command(u, push)
+		if c.tx.over || c.tx.claim == (dialect.Claim{}) {
+			t.Fatal("the first line is refused, or has claimed nothing")
+		}
+		c.command(u, push)
+		c.command(u, push)
+		if !c.tx.over || c.tx.claim != (dialect.Claim{}) {
+			t.Fatal("the third line is taken, or the claim was not dropped")
+		}
+		c.command(u, []byte("DONE"))
+		if len(u.replies) != 1 || u.replies[0].text != textAtomicBig {
+			t.Errorf("replies %+v", u.replies)
+		}
+	}
+}
