@@ -33,7 +33,17 @@ type node struct {
 
 // openNode opens a data directory as a server does.
 func openNode(fsys vfs.FS, dir string) (*node, error) {
-	s, err := pebblestore.Open(pebblestore.Options{Dir: dir, FS: fsys, MemTableBytes: memTableBytes, CacheBytes: 1 << 20})
+	return openWith(pebblestore.Options{Dir: dir, FS: fsys})
+}
+
+// openBroken does it where tables cannot be read: there a compaction would end the process.
+func openBroken(fsys vfs.FS, dir string) (*node, error) {
+	return openWith(pebblestore.Options{Dir: dir, FS: fsys, NoCompactions: true})
+}
+
+func openWith(o pebblestore.Options) (*node, error) {
+	o.MemTableBytes, o.CacheBytes = memTableBytes, 1<<20
+	s, err := pebblestore.Open(o)
 	if err != nil {
 		return nil, err
 	}

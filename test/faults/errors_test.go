@@ -118,7 +118,7 @@ func breakDown(t *testing.T, name string, b *breaker, fatal bool) (failed bool) 
 	load(t.Context(), n.Engine, l, "before", 2, 60)
 	n.mustClose(t)
 
-	n, err := openNode(hooked(mem, b), memDir)
+	n, err := openBroken(hooked(mem, b), memDir)
 	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
 	if err == nil {
 		load(t.Context(), n.Engine, l, "after", 3, 250)

@@ -295,7 +295,10 @@ func TestReserveUsedUp(t *testing.T) {
 	t.Parallel()
 	disk := newQuotaFS(quotaBytes)
 	l := newLedger()
-	n := open(t, disk, memDir)
+	n, err := openBroken(disk, memDir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	load(t.Context(), n.Engine, l, "before", 4, 100)
 	disk.mu.Lock()
 	disk.size -= disk.free() - 100<<10

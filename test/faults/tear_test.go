@@ -115,17 +115,13 @@ func (ch *chronicle) safe(from int) int {
 
 // recovered returns how many jobs a directory has. They must be the first ones, whole and in order, and
 // all that belongs to them must fit.
-func (ch *chronicle) recovered(t *testing.T, fsys vfs.FS) (int, error) {
+func (ch *chronicle) recovered(t *testing.T, fsys vfs.FS) (n int, err error) {
 	t.Helper()
-	s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys})
+	s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, NoCompactions: true})
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := engine.CheckInvariants(s, job.TimeOf(time.Now()), nil); err != nil {
 		return 0, err
 	}

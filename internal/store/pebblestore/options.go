@@ -32,6 +32,9 @@ type Options struct {
 	MemTableBytes int64
 	// ReadOnly refuses commits and leaves the files as they are.
 	ReadOnly bool
+	// NoCompactions leaves tables as they are flushed. It is for tests that damage what is read: a compaction
+	// that cannot read makes Pebble end the process.
+	NoCompactions bool
 	// OnFatal is called once, after a write error or damage that the store cannot
 	// go on from, with the error that all later commits return. It runs on
 	// whatever goroutine met the error, perhaps with locks held: it must return
@@ -49,7 +52,8 @@ func pebbleOptions(o Options) *pebble.Options {
 		// never downgraded: raise it only in a release whose notes say so.
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
-		ReadOnly: o.ReadOnly,
+		ReadOnly:                    o.ReadOnly,
+		DisableAutomaticCompactions: o.NoCompactions,
 		// Pebble takes the memtables out of the cache's share: without room for
 		// them, two of them leave no cache at all.
 		CacheSize:    o.CacheBytes + memTablesMax*o.MemTableBytes,
