@@ -326,7 +326,7 @@ func TestScroll(t *testing.T) {
 		}
 	}
 	s.send(tea.WindowSizeMsg{Width: 80, Height: 10})
-	if !strings.Contains(s.screen(), "q99") {
+	if !strings.Contains(s.screen(), s.chosen.queue.name) {
 		t.Error("the choice is not on the smaller screen")
 	}
 }
