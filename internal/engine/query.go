@@ -26,10 +26,13 @@ func (q Query) Queue(namespace, name string) (job.QueueInfo, bool, error) {
 }
 
 // OldestReady finds out when the ready job of a queue that is first in order became ready, and
-// tells it in info.
+// tells it in info, which Queue or EachQueue have made: of a queue without ready jobs nothing is read.
 func (q Query) OldestReady(info *job.QueueInfo) error {
+	if info.Counts[job.Ready] == 0 {
+		return nil
+	}
 	rec, ok, err := q.record(info.Namespace, info.Name)
-	if err != nil || !ok || rec.Counts[job.Ready] == 0 {
+	if err != nil || !ok {
 		return err
 	}
 	first, err := q.part(&rec, nil, &ListOptions{State: job.Ready, Limit: 1})

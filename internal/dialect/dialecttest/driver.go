@@ -122,9 +122,6 @@ type Driver struct {
 	SumsUp bool
 	// Keeps says that a settled job is kept as done until its time to live ends.
 	Keeps bool
-	// ReturnsUnwritten says that a delivery that could not be written is taken
-	// back, which a protocol behind net/http may not be able to do.
-	ReturnsUnwritten bool
 }
 
 // Drivers returns the drivers of all protocols.

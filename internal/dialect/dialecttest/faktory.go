@@ -42,14 +42,13 @@ func Faktory() Driver {
 		Fetch: func(queue string, _ time.Duration) []byte {
 			return fmt.Appendf(nil, "FETCH %s\r\n", queue) // how long it waits is not the client's to say
 		},
-		ReadReply:        readFaktoryReply,
-		ShowPacked:       showBase64,
-		Abilities:        Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true},
-		End:              EndDead,
-		SumsUp:           true,
-		Show:             showJSON,
-		Seen:             func(body string) string { return "[" + body + "]" },
-		ReturnsUnwritten: true,
+		ReadReply:  readFaktoryReply,
+		ShowPacked: showBase64,
+		Abilities:  Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true},
+		End:        EndDead,
+		SumsUp:     true,
+		Show:       showJSON,
+		Seen:       func(body string) string { return "[" + body + "]" },
 	}
 }
 

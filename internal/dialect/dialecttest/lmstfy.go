@@ -35,10 +35,9 @@ func Lmstfy() Driver {
 			code, _, err := lmstfytest.ReadAnswer(r, http.MethodGet)
 			return code < http.StatusMultipleChoices, err
 		},
-		AnyBytes:         true,
-		Abilities:        Abilities{Delay: true, TTL: true, Fail: true},
-		End:              EndDead,
-		ReturnsUnwritten: true,
+		AnyBytes:  true,
+		Abilities: Abilities{Delay: true, TTL: true, Fail: true},
+		End:       EndDead,
 	}
 }
 

@@ -37,12 +37,11 @@ func Masenko() Driver {
 			line, err := r.ReadString('\n')
 			return strings.HasPrefix(line, "OK "), err
 		},
-		Show:             showJSON,
-		ShowPacked:       showBase64,
-		Abilities:        Abilities{Delay: true, Fail: true},
-		End:              EndMoved,
-		Alone:            true,
-		ReturnsUnwritten: true,
+		Show:       showJSON,
+		ShowPacked: showBase64,
+		Abilities:  Abilities{Delay: true, Fail: true},
+		End:        EndMoved,
+		Alone:      true,
 	}
 }
 

@@ -311,9 +311,6 @@ func slowReader(b *bench) {
 
 // unwritten closes the connection while the server writes a job to it.
 func unwritten(b *bench) {
-	if !b.d.ReturnsUnwritten {
-		return
-	}
 	b.push(b.client(), `"`+strings.Repeat("x", 1000)+`"`)
 	c, _ := b.raw()
 	b.write(c, b.d.Fetch(queue, time.Second))

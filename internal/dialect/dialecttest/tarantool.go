@@ -51,10 +51,9 @@ func Tarantool() Driver {
 			_, ok, err := tarantooltest.ParseTask(p.Data())
 			return ok, err
 		},
-		AnyBytes:         true,
-		Abilities:        Abilities{Low: true, Delay: true, TTL: true},
-		Alone:            true,
-		ReturnsUnwritten: true,
+		AnyBytes:  true,
+		Abilities: Abilities{Low: true, Delay: true, TTL: true},
+		Alone:     true,
 	}
 }
 

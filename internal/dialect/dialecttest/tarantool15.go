@@ -29,11 +29,10 @@ func Tarantool15() Driver {
 		Fetch: func(queue string, wait time.Duration) []byte {
 			return tarantooltest.Box15CallPacket(2, "queue.take", "0", queue, strconv.FormatFloat(wait.Seconds(), 'f', -1, 64))
 		},
-		ReadReply:        readTarantool15Reply,
-		AnyBytes:         true,
-		Abilities:        Abilities{High: true, Low: true, Delay: true, TTL: true},
-		Alone:            true,
-		ReturnsUnwritten: true,
+		ReadReply: readTarantool15Reply,
+		AnyBytes:  true,
+		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true},
+		Alone:     true,
 	}
 }
 

@@ -53,10 +53,9 @@ func TarantoolLegacy() Driver {
 			rows, err := legacyRows(p.Data())
 			return len(rows) > 0, err
 		},
-		AnyBytes:         true,
-		Abilities:        Abilities{High: true, Low: true, Delay: true, TTL: true},
-		Alone:            true,
-		ReturnsUnwritten: true,
+		AnyBytes:  true,
+		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true},
+		Alone:     true,
 	}
 }
 

@@ -31,12 +31,11 @@ func Workq() Driver {
 		Fetch: func(queue string, wait time.Duration) []byte {
 			return fmt.Appendf(nil, "lease %s %d\r\n", queue, wait.Milliseconds())
 		},
-		ReadReply:        readWorkqReply,
-		AnyBytes:         true,
-		Abilities:        Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true},
-		End:              EndFailed,
-		Keeps:            true,
-		ReturnsUnwritten: true,
+		ReadReply: readWorkqReply,
+		AnyBytes:  true,
+		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true},
+		End:       EndFailed,
+		Keeps:     true,
 	}
 }
 

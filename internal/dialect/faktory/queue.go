@@ -144,8 +144,11 @@ func (c *conn) latency(list []byte) {
 	err := c.d.view(func(v *engine.View) error {
 		now := c.d.opts.Engine.Now()
 		for _, name := range names {
-			q := job.QueueInfo{Namespace: c.d.opts.Namespace, Name: name}
-			if err := v.OldestReady(&q); err != nil {
+			q, _, err := v.Queue(c.d.opts.Namespace, name)
+			if err == nil {
+				err = v.OldestReady(&q)
+			}
+			if err != nil {
 				return err
 			}
 			var waited time.Duration
