@@ -5,29 +5,13 @@
 set -u
 cd "$(dirname "$0")" || exit 1
 
-packages=
-need() { # the Debian package that brings what the command looks for
-	package=$1
-	shift
-	"$@" >/dev/null 2>&1 || packages="$packages $package"
-}
+. ../debian.sh
 need curl command -v curl
 need nodejs command -v node
 need npm command -v npm
 need perl command -v perl
 need libmr-tarantool-perl perl -MMR::Tarantool::Box -e 1
-
-if [ -n "$packages" ]; then
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-		export DEBIAN_FRONTEND=noninteractive
-		# shellcheck disable=SC2086 # a list of names
-		apt-get install -qq -y --no-install-recommends $packages </dev/null >/dev/null 2>&1 || {
-			apt-get update -qq </dev/null && apt-get install -qq -y --no-install-recommends $packages </dev/null >/dev/null
-		} || echo "$0: could not install the Debian packages$packages" >&2
-	else
-		echo "$0: please install the Debian packages$packages, or what they bring" >&2
-	fi
-fi
+install_missing
 
 # npm notes what it has installed in a copy of the lock file.
 if [ ! node/node_modules/.package-lock.json -nt node/package-lock.json ]; then
