@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"millrace/internal/job"
 	"millrace/internal/store"
 	"millrace/internal/store/memstore"
+	"millrace/internal/testkit"
 )
 
 // fixture is a service on a real engine.
@@ -24,25 +23,7 @@ type fixture struct {
 	engine  *engine.Engine
 	service *Service
 	handler http.Handler
-	log     *lockedBuffer
-}
-
-// lockedBuffer collects the log while the service writes it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log     *testkit.Buffer
 }
 
 // newFixture opens an engine and a service on it, which are closed with the test.
@@ -57,7 +38,7 @@ func openFixture(t *testing.T, st store.Store, o Options, ho HandlerOptions) *fi
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, engine: e, log: new(lockedBuffer)}
+	f := &fixture{t: t, engine: e, log: new(testkit.Buffer)}
 	o.Engine, o.Logger = e, slog.New(slog.NewTextHandler(f.log, nil))
 	if o.DoorName == nil {
 		o.DoorName = func(d job.Door) string { return fmt.Sprintf("door%d", d) }

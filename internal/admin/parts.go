@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,15 +15,8 @@ import (
 // The history of protocols and queues is kept apart from that of the whole, in fewer and longer slots, because each
 // slot holds much more. Its size is bounded: a slot has the busiest queues only.
 
-// period is one of the rings of that history.
-type period struct {
-	name  string
-	step  time.Duration
-	slots int64
-}
-
-// periods are all of them.
-var periods = [...]period{
+// periods are the rings of that history.
+var periods = [...]resolution{
 	{"hour", time.Minute, 60},
 	{"day", 15 * time.Minute, 96},
 	{"month", 6 * time.Hour, 120},
@@ -160,15 +152,8 @@ type partsHistory struct {
 	open   [len(periods)]*partsSlot
 }
 
-func (p *period) begin(at time.Time) time.Time { return at.UTC().Truncate(p.step) }
-
-// slot is the name of the slot that a time falls into.
-func (p *period) slot(at time.Time) string {
-	return fmt.Sprintf("%s/%04d", p.name, (at.Unix()/int64(p.step/time.Second))%p.slots)
-}
-
 // write is the command that keeps a slot.
-func (p *period) write(s *partsSlot) job.Command {
+func (s *partsSlot) write(p *resolution) job.Command {
 	protocols, queues := s.busiest(partsKept)
 	kept := partsSlot{At: s.At, Parts: append(protocols, queues...)}
 	for _, part := range kept.Parts {
@@ -203,7 +188,7 @@ func (h *partsHistory) add(now time.Time, count func(*partsSlot)) []job.Command 
 	for i := range periods {
 		begin := periods[i].begin(now)
 		if s := h.open[i]; s != nil && !s.At.Equal(begin) {
-			over = append(over, periods[i].write(s))
+			over = append(over, s.write(&periods[i]))
 			h.open[i] = nil
 		}
 		if h.open[i] == nil {
@@ -219,7 +204,7 @@ func (h *partsHistory) flush() []job.Command {
 	var all []job.Command
 	for i := range periods {
 		if h.open[i] != nil {
-			all = append(all, periods[i].write(h.open[i]))
+			all = append(all, h.open[i].write(&periods[i]))
 		}
 	}
 	return all
@@ -249,7 +234,7 @@ type Part struct {
 // Parts returns what happened in the last "hour", "day" or "month". The slot that is not over is not in it. A queue is in
 // it as far as it was among the busiest of a slot.
 func (s *Service) Parts(name string) (Parts, error) {
-	i := slices.IndexFunc(periods[:], func(p period) bool { return p.name == name })
+	i := slices.IndexFunc(periods[:], func(p resolution) bool { return p.name == name })
 	if i < 0 {
 		return Parts{}, invalid("period: %q is none of hour, day and month", name)
 	}

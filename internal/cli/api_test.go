@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,6 +22,7 @@ import (
 	"unsafe"
 
 	"millrace/internal/config"
+	"millrace/internal/testkit"
 )
 
 // asked is a server under test, asked over its operator API.
@@ -51,7 +51,7 @@ func startServerIn(t *testing.T, data string, more ...string) *asked {
 	}
 	signals, status := make(chan os.Signal, 1), make(chan int, 1)
 	out := &banner{lines: make(chan string, 1)}
-	log := new(lockedBuffer)
+	log := new(testkit.Buffer)
 	go func() { status <- Main(append(args, more...), Process{Stdout: out, Stderr: log, Signals: signals}) }()
 	select {
 	case text := <-out.lines:
@@ -70,28 +70,10 @@ func startServerIn(t *testing.T, data string, more ...string) *asked {
 	return s
 }
 
-// lockedBuffer collects what several goroutines write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // with runs a command with some standard input.
 func (s *asked) with(stdin io.Reader, args ...string) outcome {
 	s.t.Helper()
-	var stdout, stderr lockedBuffer
+	var stdout, stderr testkit.Buffer
 	status := Main(args, Process{Stdin: stdin, Stdout: &stdout, Stderr: &stderr, Environ: s.environ})
 	return outcome{status, stdout.String(), stderr.String()}
 }

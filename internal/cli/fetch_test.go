@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"millrace/internal/testkit"
 )
 
 func TestFetchCommand(t *testing.T) {
@@ -71,14 +73,14 @@ type running struct {
 	t       *testing.T
 	signals chan os.Signal
 	lines   *bufio.Scanner // of its standard output
-	stderr  *lockedBuffer
+	stderr  *testkit.Buffer
 	status  chan int
 }
 
 func (s *asked) start(args ...string) *running {
 	s.t.Helper()
 	stdout, out := io.Pipe()
-	r := &running{t: s.t, signals: make(chan os.Signal, 2), lines: bufio.NewScanner(stdout), stderr: new(lockedBuffer), status: make(chan int, 1)}
+	r := &running{t: s.t, signals: make(chan os.Signal, 2), lines: bufio.NewScanner(stdout), stderr: new(testkit.Buffer), status: make(chan int, 1)}
 	go func() {
 		r.status <- Main(args, Process{Stdout: out, Stderr: r.stderr, Environ: s.environ, Signals: r.signals})
 		_ = out.Close()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,9 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/internal/config"
+	"millrace/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "rewrite the generated documents")
 
 const (
 	referenceFile  = "../../docs/cli.md"
@@ -52,7 +50,7 @@ func TestReference(t *testing.T) {
 		t.Fatalf("%s lacks the marks around the commands", referenceFile)
 	}
 	want := reference()
-	if *update {
+	if testkit.Updating() {
 		if err := os.WriteFile(referenceFile, []byte(head+referenceBegin+want+referenceEnd+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"millrace/internal/testkit"
 )
 
 func TestTopOnce(t *testing.T) {
@@ -106,7 +108,7 @@ func TestTop(t *testing.T) {
 	seen := &screen{changed: make(chan struct{})}
 	go seen.read(person)
 	status := make(chan int, 1)
-	var stderr lockedBuffer
+	var stderr testkit.Buffer
 	environ := append(s.environ, "TERM=xterm-256color")
 	go func() {
 		status <- Main([]string{"top", "--every", "50ms"}, Process{Stdin: program, Stdout: program, Stderr: &stderr, Environ: environ})

@@ -3,16 +3,15 @@ package config
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "rewrite the generated documents")
+	"millrace/internal/testkit"
+)
 
 const (
 	exampleFile   = "../../docs/millrace.example.toml"
@@ -65,7 +64,7 @@ func example(t *testing.T) string {
 func TestExampleFile(t *testing.T) {
 	t.Parallel()
 	got := example(t)
-	if *update {
+	if testkit.Updating() {
 		if err := os.WriteFile(exampleFile, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +109,7 @@ func TestReference(t *testing.T) {
 		t.Fatalf("%s lacks the marks around its table", referenceFile)
 	}
 	want := referenceTable()
-	if *update {
+	if testkit.Updating() {
 		if err := os.WriteFile(referenceFile, []byte(head+tableBegin+want+tableEnd+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,6 +31,7 @@ import (
 	"millrace/internal/store/memstore"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
+	"millrace/internal/testkit"
 )
 
 // patience bounds what should happen at once, on a machine that is busy.
@@ -43,25 +43,7 @@ type running struct {
 	server  *server
 	signals chan os.Signal
 	done    chan error // the outcome of Run
-	log     *lockedBuffer
-}
-
-// lockedBuffer collects the log while the server writes it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log     *testkit.Buffer
 }
 
 // lines hands on what is written to it, write by write.
@@ -94,7 +76,7 @@ func load(t *testing.T, flags map[string]string) *config.Config {
 // start runs a server until the end of the test and returns once it is ready.
 func start(t *testing.T, cfg *config.Config, o Options) *running {
 	t.Helper()
-	r := &running{signals: make(chan os.Signal, 2), done: make(chan error, 1), log: new(lockedBuffer)}
+	r := &running{signals: make(chan os.Signal, 2), done: make(chan error, 1), log: new(testkit.Buffer)}
 	banner, opened := make(lines, 1), make(chan *server, 1)
 	o.Version, o.Out, o.Signals = "1.2.3", banner, r.signals
 	o.Logger = slog.New(slog.NewTextHandler(r.log, nil))

@@ -13,7 +13,10 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected lines of transcripts")
+var update = flag.Bool("update", false, "rewrite the files that answers, screens and documents are compared with")
+
+// Updating reports whether the test is to rewrite the files that it compares with.
+func Updating() bool { return *update }
 
 // Transcript is a wire session in a text file. Each line is one of
 //
@@ -56,7 +59,7 @@ func (tr *Transcript) Run(t *testing.T) {
 	if eol == "" {
 		eol = "\n"
 	}
-	p := &player{Transcript: tr, t: t, eol: []byte(eol), clients: make(map[string]*client), update: *update}
+	p := &player{Transcript: tr, t: t, eol: []byte(eol), clients: make(map[string]*client), update: Updating()}
 	defer p.closeAll()
 	for i, line := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
 		p.line = i + 1

@@ -3,7 +3,6 @@ package top
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,9 +15,8 @@ import (
 
 	"millrace/internal/admin"
 	"millrace/internal/job"
+	"millrace/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "rewrite the files that screens are compared with")
 
 var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
@@ -204,7 +202,7 @@ func compare(t *testing.T, name, got string) {
 	for line := range strings.Lines(got) {
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	if *update {
+	if testkit.Updating() {
 		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
