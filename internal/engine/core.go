@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"fmt"
 
 	"millrace/internal/engine/machine"
@@ -18,6 +17,12 @@ type Core struct {
 	sealed  *pending // is being committed; nil if none
 	spare   *pending
 	filter  filter
+}
+
+// pending is a batch that is not committed yet.
+type pending struct {
+	store.Overlay
+	step uint64 // of its last change
 }
 
 // CoreOptions bound what the machine keeps in memory; zero values are defaults.
@@ -101,7 +106,8 @@ func (c *Core) Storage() machine.Storage { return coreStorage{c} }
 
 // Committed tells that the sealed batch is in the store.
 func (c *Core) Committed() {
-	c.sealed.reset()
+	c.sealed.Reset()
+	c.sealed.step = 0
 	c.spare, c.sealed = c.sealed, nil
 }
 
@@ -112,11 +118,11 @@ func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 	if s.c.filter.absent(key) {
 		return dst, false, false
 	}
-	if v, there, known := s.c.open.get(key); known {
+	if v, there, known := s.c.open.Lookup(key); known {
 		return append(dst, v...), true, there
 	}
 	if s.c.sealed != nil {
-		if v, there, known := s.c.sealed.get(key); known {
+		if v, there, known := s.c.sealed.Lookup(key); known {
 			return append(dst, v...), true, there
 		}
 	}
@@ -129,17 +135,17 @@ func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 
 func (s coreStorage) Set(key, value []byte) {
 	s.c.filter.note(key)
-	s.dirty().set(key, value)
+	s.dirty().Set(key, value)
 }
 
 func (s coreStorage) Insert(key, value []byte) {
 	s.c.filter.note(key)
-	s.dirty().insert(key, value)
+	s.dirty().Insert(key, value)
 }
 
-func (s coreStorage) Remove(key []byte)         { s.dirty().remove(key) }
-func (s coreStorage) Delete(key []byte)         { s.dirty().delete(key) }
-func (s coreStorage) DeleteRange(lo, hi []byte) { s.dirty().deleteRange(lo, hi) }
+func (s coreStorage) Remove(key []byte)         { s.dirty().Remove(key) }
+func (s coreStorage) Delete(key []byte)         { s.dirty().Delete(key) }
+func (s coreStorage) DeleteRange(lo, hi []byte) { s.dirty().DeleteRange(lo, hi) }
 
 func (s coreStorage) dirty() *pending {
 	if s.c.machine != nil { // nil while it is being made: step 1
@@ -152,49 +158,13 @@ func (s coreStorage) dirty() *pending {
 
 // Scan merges the pending batches into what the store has.
 func (s coreStorage) Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool) {
-	batches := make([]*pending, 0, 2)
+	r := store.Range{Lo: lo, Hi: hi, Reverse: reverse}
+	var sealed *store.Overlay
 	if s.c.sealed != nil {
-		batches = append(batches, s.c.sealed)
+		sealed = &s.c.sealed.Overlay
 	}
-	batches = append(batches, s.c.open)
-	changes := changesIn(lo, hi, reverse, batches...)
-	before := func(a, b []byte) bool {
-		if reverse {
-			a, b = b, a
-		}
-		return bytes.Compare(a, b) < 0
-	}
-	stopped := false
-	emit := func(key, value []byte) bool {
-		stopped = !visit(key, value)
-		return !stopped
-	}
-	err := s.c.store.Scan(store.Range{Lo: lo, Hi: hi, Reverse: reverse}, func(key, value []byte) bool {
-		for len(changes) > 0 && before(changes[0].key, key) {
-			ch := changes[0]
-			changes = changes[1:]
-			if ch.there && !emit(ch.key, ch.value) {
-				return false
-			}
-		}
-		if len(changes) > 0 && bytes.Equal(changes[0].key, key) {
-			ch := changes[0]
-			changes = changes[1:]
-			return !ch.there || emit(ch.key, ch.value)
-		}
-		for _, p := range batches {
-			if p.covered(key, 0) {
-				return true
-			}
-		}
-		return emit(key, value)
-	})
-	if err != nil {
+	below := func(visit func(key, value []byte) bool) error { return s.c.store.Scan(r, visit) }
+	if err := store.LayerOf(r, sealed, &s.c.open.Overlay).Over(below, reverse, visit); err != nil {
 		panic(&StoreError{err})
-	}
-	for ; !stopped && len(changes) > 0; changes = changes[1:] {
-		if changes[0].there && !emit(changes[0].key, changes[0].value) {
-			return
-		}
 	}
 }

@@ -17,7 +17,6 @@
 //	space.go     refusing pushes while the disk is nearly full
 //	core.go      machine + pending batches + store without any goroutine; the
 //	             simulation drives this
-//	pending.go   a batch that can be read before it is committed
 //	query.go     reads, on the caller's goroutine, of committed data only
 //
 // Nothing blocks while the lock is held but reads of the store; callers are told after

@@ -78,7 +78,7 @@ var faults = []fault{
 	},
 	{
 		name: "timers are not stored",
-		keep: func(op store.Op, key []byte) bool { return op != store.OpSet || key[0] != timerSpace },
+		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != timerSpace },
 	},
 	{
 		name: "list entries are not deleted",
@@ -92,7 +92,7 @@ var faults = []fault{
 	},
 	{
 		name: "locks are not stored",
-		keep: func(op store.Op, key []byte) bool { return op != store.OpSet || key[0] != lockSpace },
+		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != lockSpace },
 	},
 	{
 		name: "batches are not deleted",
@@ -102,7 +102,7 @@ var faults = []fault{
 	},
 	{
 		name: "values are not stored",
-		keep: func(op store.Op, key []byte) bool { return op != store.OpSet || key[0] != valueSpace },
+		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != valueSpace },
 	},
 	{
 		name: "who is alike is found in the wrong order",
@@ -197,6 +197,8 @@ func (s *faultyStore) Commit(b *store.Batch, durable bool) error {
 		switch op {
 		case store.OpSet:
 			kept.Set(key, value)
+		case store.OpInsert:
+			kept.Insert(key, value)
 		case store.OpDelete:
 			kept.Delete(key)
 		case store.OpRemove:

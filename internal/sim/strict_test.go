@@ -19,7 +19,7 @@ type strictStore struct {
 func (s *strictStore) Commit(b *store.Batch, durable bool) (err error) {
 	b.Each(func(op store.Op, key, value []byte) bool {
 		switch op {
-		case store.OpSet:
+		case store.OpSet, store.OpInsert:
 			s.sets[string(key)]++
 		case store.OpDelete:
 			delete(s.sets, string(key))

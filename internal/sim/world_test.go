@@ -45,7 +45,7 @@ func (w *world) open(now job.Time) (err error) {
 	w.store = w.memory
 	if w.disk != nil {
 		w.store, err = pebblestore.Open(pebblestore.Options{
-			Dir: "data", FS: w.disk, CacheBytes: 1 << 20, MemTableBytes: 256 << 10,
+			Dir: "data", FS: w.disk, CacheBytes: 1 << 20, MemTableBytes: 256 << 10, JournalBytes: 4 << 10,
 		})
 		if err != nil {
 			return err

@@ -25,6 +25,8 @@ const (
 	// OpRemove removes a key that has been set exactly once since it was last
 	// removed or deleted.
 	OpRemove Op = 6
+	// OpInsert gives a value to a key that is not there.
+	OpInsert Op = 7
 )
 
 // batchVersion is the version of the encoded form of a Batch:
@@ -56,6 +58,14 @@ type Batch struct {
 // Set gives key a value. Both are copied.
 func (b *Batch) Set(key, value []byte) {
 	b.begin(OpSet, len(key)+len(value))
+	b.appendField(key)
+	b.appendField(value)
+}
+
+// Insert gives a value to a key that is not there: an Overlay that gets it knows so, and that a
+// removal leaves nothing of both. Both are copied.
+func (b *Batch) Insert(key, value []byte) {
+	b.begin(OpInsert, len(key)+len(value))
 	b.appendField(key)
 	b.appendField(value)
 }
@@ -148,7 +158,7 @@ func (b *Batch) At(offset uint32) (op Op, key, value []byte, next uint32) {
 // key makes it needless.
 func (b *Batch) Void(offset uint32) {
 	switch Op(b.buf[offset]) {
-	case OpSet:
+	case OpSet, OpInsert:
 		b.buf[offset] = byte(OpVoidSet)
 	case OpDelete, OpRemove:
 		b.buf[offset] = byte(OpVoidDelete)
@@ -156,7 +166,10 @@ func (b *Batch) Void(offset uint32) {
 	}
 }
 
-func (op Op) hasValue() bool { return op == OpSet || op == OpDeleteRange || op == OpVoidSet }
+func (op Op) hasValue() bool { return op.Sets() || op == OpDeleteRange || op == OpVoidSet }
+
+// Sets reports whether an operation gives a key a value.
+func (op Op) Sets() bool { return op == OpSet || op == OpInsert }
 
 // Void reports whether an operation has no effect.
 func (op Op) Void() bool { return op == OpVoidSet || op == OpVoidDelete }
@@ -216,7 +229,7 @@ func DecodeBatch(p []byte) (Batch, error) {
 // checkEntry returns where the entry after the one at i begins.
 func checkEntry(p []byte, i int) (next int, ok bool) {
 	op := Op(p[i])
-	if op < OpSet || op > OpRemove {
+	if op < OpSet || op > OpInsert {
 		return 0, false
 	}
 	fields := 2

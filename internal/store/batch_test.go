@@ -33,6 +33,7 @@ func sample() (*store.Batch, []entry) {
 		{store.OpSet, "a", "1"},
 		{store.OpSet, "", ""},
 		{store.OpDelete, "gone", ""},
+		{store.OpInsert, "new", "2"},
 		{store.OpSet, long, long},
 		{store.OpDeleteRange, "lo", "hi"},
 		{store.OpSet, string(bytes.Repeat([]byte("y"), 128)), "\x00\xff"},
@@ -42,6 +43,8 @@ func sample() (*store.Batch, []entry) {
 		switch e.Op {
 		case store.OpSet:
 			b.Set([]byte(e.Key), []byte(e.Value))
+		case store.OpInsert:
+			b.Insert([]byte(e.Key), []byte(e.Value))
 		case store.OpDelete:
 			b.Delete([]byte(e.Key))
 		case store.OpRemove:
@@ -195,6 +198,8 @@ func FuzzDecodeBatch(f *testing.F) {
 			switch op {
 			case store.OpSet:
 				again.Set(key, value)
+			case store.OpInsert:
+				again.Insert(key, value)
 			case store.OpDelete:
 				again.Delete(key)
 			case store.OpRemove:

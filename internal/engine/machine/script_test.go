@@ -316,7 +316,7 @@ type strict struct {
 func (s *strict) Commit(b *store.Batch, durable bool) (err error) {
 	b.Each(func(op store.Op, key, value []byte) bool {
 		switch op {
-		case store.OpSet:
+		case store.OpSet, store.OpInsert:
 			s.sets[string(key)]++
 		case store.OpRemove:
 			if n := s.sets[string(key)]; n != 1 {

@@ -77,7 +77,7 @@ func (s *Store) Commit(b *store.Batch, _ bool) error {
 	next := old.Copy()
 	b.Each(func(op store.Op, key, value []byte) bool {
 		switch op {
-		case store.OpSet:
+		case store.OpSet, store.OpInsert:
 			s.set(next, key, value)
 		case store.OpDelete, store.OpRemove:
 			s.remove(next, key)

@@ -118,7 +118,7 @@ func (f *fuseFS) create(op, name string, open func() (vfs.File, error)) vfs.File
 	if f.fuse.blown() && file == nil {
 		return hole()
 	}
-	return &fuseFile{File: file, fuse: f.fuse, name: name, isLog: strings.HasSuffix(name, ".log")}
+	return &fuseFile{File: file, fuse: f.fuse, name: name, isLog: strings.HasSuffix(name, ".log") || isJournal(name)}
 }
 
 func writeError(op, name string, err error) error {

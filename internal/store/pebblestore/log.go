@@ -217,20 +217,8 @@ func (v *verifier) wrongBit(b []byte) (at, size int) {
 	if size == 0 {
 		return 0, 0
 	}
-	// A bit makes the same difference to the checksum whatever else there is: one that depends on how many
-	// bytes come behind it. So all bits are tried by going from the last byte to the first.
-	wrong := unmasked(binary.LittleEndian.Uint32(b)) ^ crc32.Checksum(b[chunkKind:size], castagnoli)
-	var differences [8]uint32
-	for i := range differences {
-		differences[i] = castagnoli[1<<i]
-	}
-	for at := size - 1; at >= chunkKind; at-- {
-		for i, d := range differences {
-			if d == wrong {
-				return at, size
-			}
-			differences[i] = castagnoli[d&0xff] ^ d>>8
-		}
+	if at := wrongByte(b[chunkKind:size], unmasked(binary.LittleEndian.Uint32(b))); at >= 0 {
+		return chunkKind + at, size
 	}
 	return 0, 0
 }

@@ -16,7 +16,10 @@ import (
 // found in its FORMAT file. It covers what lies around the database; the records in
 // it have versions of their own. To change it: raise it, keep opening the version
 // before, convert on open, and add a golden directory of the old version to the tests.
-const FormatVersion = 1
+const FormatVersion = 2
+
+// journalVersion is the first with a journal, which a release before it would not read.
+const journalVersion = 2
 
 const (
 	markerMagic    = "millrace data directory"
@@ -31,48 +34,52 @@ const (
 func markerText() string { return markerMagic + "\nformat " + strconv.Itoa(FormatVersion) + "\n" }
 
 // readMarker checks that the directory is ours, or free to become so: fresh.
-func readMarker(fsys vfs.FS, dir string) (fresh bool, err error) {
+func readMarker(fsys vfs.FS, dir string) (fresh bool, version int, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
-		return false, unwritable(dir, err)
+		return false, 0, unwritable(dir, err)
 	}
 	path := fsys.PathJoin(dir, markerFinished)
 	if slices.Contains(names, markerFinished) {
-		return false, checkMarker(fsys, dir, path)
+		version, err = checkMarker(fsys, dir, path)
+		return false, version, err
 	}
 	// The root of a file system of its own is not empty.
 	names = slices.DeleteFunc(names, func(name string) bool { return name == lockFile || name == "lost+found" })
 	switch {
 	case len(names) == 0:
-		return true, nil
+		return true, FormatVersion, nil
 	case slices.Contains(names, markerUnfinished):
 		// Before anything else is created the marker is synced. So beside others
 		// it must be whole, and only alone may it be torn.
-		if len(names) == 1 || checkMarker(fsys, dir, fsys.PathJoin(dir, markerUnfinished)) == nil {
-			return true, nil
+		if len(names) == 1 {
+			return true, FormatVersion, nil
+		}
+		if _, err := checkMarker(fsys, dir, fsys.PathJoin(dir, markerUnfinished)); err == nil {
+			return true, FormatVersion, nil
 		}
 	}
 	slices.Sort(names)
-	return false, fmt.Errorf("%s: %w: it has no %s file but holds %s: name an empty directory, or one that this program made",
+	return false, 0, fmt.Errorf("%s: %w: it has no %s file but holds %s: name an empty directory, or one that this program made",
 		dir, store.ErrForeign, markerFinished, strings.Join(names[:min(len(names), 3)], ", "))
 }
 
-func checkMarker(fsys vfs.FS, dir, path string) error {
+func checkMarker(fsys vfs.FS, dir, path string) (version int, err error) {
 	p, err := readSmallFile(fsys, path, markerSizeMax)
 	if err != nil {
-		return fmt.Errorf("%s: read marker: %w: check the disk and the file's permissions", path, err)
+		return 0, fmt.Errorf("%s: read marker: %w: check the disk and the file's permissions", path, err)
 	}
 	first, rest, _ := strings.Cut(string(p), "\n")
 	number, ok := strings.CutPrefix(strings.TrimSuffix(rest, "\n"), "format ")
-	version, err := strconv.Atoi(number)
+	version, err = strconv.Atoi(number)
 	if first != markerMagic || !ok || err != nil || version < 1 {
-		return fmt.Errorf("%s: %w: it does not say %q and a format: restore the directory from a backup",
+		return 0, fmt.Errorf("%s: %w: it does not say %q and a format: restore the directory from a backup",
 			path, store.ErrCorrupt, markerMagic)
 	}
 	if version > FormatVersion {
-		return newerFormat(dir, fmt.Sprintf("format %d, this release knows %d", version, FormatVersion))
+		return 0, newerFormat(dir, fmt.Sprintf("format %d, this release knows %d", version, FormatVersion))
 	}
-	return nil
+	return version, nil
 }
 
 // prepareDir empties a directory whose creation did not finish, and marks it.

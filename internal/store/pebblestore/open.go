@@ -37,6 +37,9 @@ func Open(o Options) (*Store, error) {
 	if o.MemTableBytes <= 0 {
 		o.MemTableBytes = defaultMemTableBytes
 	}
+	if o.JournalBytes <= 0 {
+		o.JournalBytes = defaultJournalBytes
+	}
 	lock, err := lockDir(o)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -98,7 +101,7 @@ func unwritable(dir string, err error) error {
 }
 
 func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
-	fresh, err := readMarker(o.FS, o.Dir)
+	fresh, version, err := readMarker(o.FS, o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -116,23 +119,40 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		return nil, classify(o.Dir, err)
 	}
 	s.reader = reader{source: s.db, closed: &s.closed}
-	err = f.err()
-	if err == nil && fresh {
-		// Nothing was committed before this point, so that a directory without its
-		// final marker may be emptied and begun anew.
-		if err = finishMarker(o.FS, o.Dir); err != nil {
-			err = unwritable(o.Dir, err)
-		}
+	if err = s.start(o, !fresh && version >= journalVersion); err == nil {
+		err = f.err()
+	}
+	if err == nil {
+		err = completeMarker(o, fresh, version)
 	}
 	if err == nil {
 		err = f.arm()
 	}
 	if err != nil {
 		f.blow(err) // So that Close changes nothing any more.
+		_ = s.finish()
 		_ = s.db.Close()
 		return nil, classify(o.Dir, err)
 	}
 	return s, nil
+}
+
+// completeMarker makes the directory one of this version, which now has all that belongs to it and nothing yet that an
+// earlier release would overlook. Nothing was committed before this point, so that a directory without its
+// final marker may be emptied and begun anew.
+func completeMarker(o Options, fresh bool, version int) (err error) {
+	switch {
+	case fresh:
+		err = finishMarker(o.FS, o.Dir)
+	case version < FormatVersion && !o.ReadOnly:
+		if err = writeMarker(o.FS, o.Dir, markerUnfinished); err == nil {
+			err = finishMarker(o.FS, o.Dir)
+		}
+	}
+	if err != nil {
+		return unwritable(o.Dir, err)
+	}
+	return nil
 }
 
 // openDB opens the database, or makes one and opens that: the first log of a new one does not

@@ -30,6 +30,9 @@ type Options struct {
 	// MemTableBytes is the size at which recent writes are sorted out to a table;
 	// zero means 16 MiB. Up to twice as much may wait in memory.
 	MemTableBytes int64
+	// JournalBytes is where one of the two files of the journal is full; zero means
+	// 4 MiB.
+	JournalBytes int64
 	// ReadOnly refuses commits and leaves the files as they are.
 	ReadOnly bool
 	// NoCompactions leaves tables as they are flushed. It is for tests that damage what is read: a compaction

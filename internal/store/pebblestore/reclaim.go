@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // reclaimer compacts in the background, once at a time. Close stops it.
@@ -52,11 +54,14 @@ func (s *Store) Reclaim() error {
 	if err := s.refusal(); err != nil {
 		return fmt.Errorf("reclaim: %w", err)
 	}
-	flushed, err := s.db.AsyncFlush()
-	if err != nil {
-		return fmt.Errorf("reclaim: %w", err)
-	}
 	s.reclaimer.start(func(ctx context.Context) {
+		if s.move(pebble.NoSync) != nil {
+			return // the fuse is blown
+		}
+		flushed, err := s.db.AsyncFlush()
+		if err != nil {
+			return // as it is with a store that is only read
+		}
 		select {
 		case <-flushed:
 			s.compactNewest(ctx)

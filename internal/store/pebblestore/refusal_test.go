@@ -95,10 +95,10 @@ func TestRefusesNewerFormat(t *testing.T) {
 	t.Parallel()
 	dir := created(t)
 	marker := filepath.Join(dir, "FORMAT")
-	if err := os.WriteFile(marker, []byte("millrace data directory\nformat 2\n"), 0o600); err != nil {
+	if err := os.WriteFile(marker, []byte("millrace data directory\nformat 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantRefusal(t, pebblestore.Options{Dir: dir}, store.ErrNewerFormat, dir, "format 2", "knows 1", "run the release")
+	wantRefusal(t, pebblestore.Options{Dir: dir}, store.ErrNewerFormat, dir, "format 3", "knows 2", "run the release")
 
 	dir = created(t)
 	markers, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
@@ -215,8 +215,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// damaged returns a crashed store of 400 batches, in tables and a log of many
-// synced batches, for a test to damage.
+// damaged returns a crashed store of 400 batches, in tables, a log of many
+// synced batches and a journal, for a test to damage.
 func damaged(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
@@ -227,11 +227,12 @@ func damaged(t *testing.T) *vfs.MemFS {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// With room for all, what follows stays in the log.
+	// With room for all, what follows stays in the log, to which what is not durable goes at once and
+	// the next that is durable with it, and in the journal.
 	s = open(t, pebblestore.Options{Dir: memDir, FS: mem})
 	defer mustClose(t, s)
 	for n := 301; n <= 400; n++ {
-		storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, n) })
+		storetest.Commit(t, s, n%2 == 0 || n > 350, func(b *store.Batch) { historyBatch(b, n) })
 	}
 	return mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 }
@@ -273,6 +274,9 @@ func TestRefusesDamage(t *testing.T) {
 		{"table gone", "", ".sst", remove, []string{"0000"}},
 		{"table cut", "", ".sst", replaceWith("short"), []string{".sst"}},
 		{"log flipped", "", ".log", flipMiddle, []string{".log"}},
+		{"journal flipped", "journal-0", "", flipBeginning, []string{"journal-0"}},
+		{"journal gone", "journal-0", "", remove, []string{"journal-0"}},
+		{"second journal gone", "journal-1", "", remove, []string{"journal-1"}},
 		{"options flipped", "OPTIONS-", "", replaceWith("[Version\nx"), nil},
 	}
 	for _, test := range tests {
@@ -302,8 +306,18 @@ func replaceWith(text string) func(t *testing.T, mem *vfs.MemFS, path string) {
 
 func flipMiddle(t *testing.T, mem *vfs.MemFS, path string) {
 	t.Helper()
+	flip(t, mem, path, len(readFile(t, mem, path))/3)
+}
+
+func flipBeginning(t *testing.T, mem *vfs.MemFS, path string) {
+	t.Helper()
+	flip(t, mem, path, 100)
+}
+
+func flip(t *testing.T, mem *vfs.MemFS, path string, at int) {
+	t.Helper()
 	p := readFile(t, mem, path)
-	for i := len(p) / 3; i < len(p)/3+16; i++ {
+	for i := at; i < at+16; i++ {
 		p[i] ^= 0x55
 	}
 	writeFile(t, mem, path, p)

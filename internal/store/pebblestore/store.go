@@ -36,7 +36,7 @@ type Store struct {
 
 	commits, committedBytes atomic.Uint64
 
-	changes []change // scratch of Commit, which one goroutine at a time calls
+	recent recent
 
 	reclaimer reclaimer
 }
@@ -54,29 +54,16 @@ func (s *Store) refusal() error {
 	return nil
 }
 
-// Commit implements store.Store.
+// Commit implements store.Store. A durable batch goes to the journal, and to Pebble later, together with others.
 func (s *Store) Commit(b *store.Batch, durable bool) error {
-	if err := s.refusal(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	// The entries have nearly the same form in Pebble, after a longer header.
-	pb := s.db.NewBatchWithSize(b.Size() + 16)
-	defer func() { _ = pb.Close() }()
-	if err := s.fill(pb, b); err != nil {
-		return fmt.Errorf("commit batch of %d: %w", b.Len(), err)
-	}
-	if pb.Empty() {
-		// Pebble would skip the sync together with the batch.
-		if durable {
-			return s.Sync()
+	err := s.refusal()
+	if err == nil {
+		if durable && s.recent.journal != nil && !s.recent.bypassed.Load() {
+			err = s.commitRecent(b)
+		} else {
+			err = s.commitDirect(b, durable)
 		}
-		return nil
 	}
-	opts := pebble.NoSync
-	if durable {
-		opts = pebble.Sync
-	}
-	err := s.db.Apply(pb, opts)
 	if err == nil {
 		err = s.refusal()
 	}
@@ -94,6 +81,27 @@ type change struct {
 	offset uint32 // in the batch
 }
 
+// apply has Pebble apply the changes of a batch, and those that extra adds. The caller holds recent.applying.
+func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, extra func(*pebble.Batch) error) error {
+	// The entries have nearly the same form in Pebble, after a longer header.
+	pb := s.db.NewBatchWithSize(b.Size() + 16)
+	defer func() { _ = pb.Close() }()
+	err := s.fill(pb, b)
+	if err == nil {
+		err = extra(pb)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !pb.Empty():
+		return s.db.Apply(pb, opts)
+	case opts.Sync: // Pebble would skip the sync together with the batch
+		return s.db.LogData(nil, opts)
+	default:
+		return nil
+	}
+}
+
 // fill copies the changes of b. They go in by key where their order allows it: Pebble
 // finds the place of a key much quicker next to the one before it.
 func (s *Store) fill(pb *pebble.Batch, b *store.Batch) error {
@@ -102,7 +110,7 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) error {
 	for i := range cs {
 		op, key, value, _ := b.At(cs[i].offset)
 		switch op {
-		case store.OpSet:
+		case store.OpSet, store.OpInsert:
 			err = pb.Set(key, value, nil)
 		case store.OpDelete:
 			err = pb.Delete(key, nil)
@@ -118,9 +126,9 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) error {
 			return err
 		}
 	}
-	clear(s.changes)
-	if cap(s.changes) > changesKept {
-		s.changes = nil
+	clear(s.recent.changes)
+	if cap(s.recent.changes) > changesKept {
+		s.recent.changes = nil
 	}
 	return nil
 }
@@ -143,8 +151,8 @@ func (s *Store) sorted(b *store.Batch) []change {
 	for i := range begin[1:] {
 		begin[i+1] += begin[i]
 	}
-	cs := slices.Grow(s.changes[:0], n)[:n]
-	s.changes = cs
+	cs := slices.Grow(s.recent.changes[:0], n)[:n]
+	s.recent.changes = cs
 	free, i := begin, 0
 	for at := b.First(); at < b.Offset(); {
 		op, key, _, next := b.At(at)
@@ -208,6 +216,12 @@ func (s *Store) Snapshot() (store.Snapshot, error) {
 	if s.closed.Load() {
 		return nil, fmt.Errorf("snapshot: %w", store.ErrClosed)
 	}
+	if s.recent.journal == nil {
+		return &standing{s}, nil
+	}
+	if err := s.move(pebble.NoSync); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
 	snap := &snapshot{snap: s.db.NewSnapshot()}
 	snap.reader = reader{source: snap.snap, closed: &snap.closed}
 	return snap, nil
@@ -230,11 +244,19 @@ func (s *Store) checkpoint(dir string) error {
 	if dir == s.dir || strings.HasPrefix(dir, s.dir+string(filepath.Separator)) {
 		return fmt.Errorf("the copy must lie outside of the data directory %s", s.dir)
 	}
+	if err := s.move(pebble.Sync); err != nil {
+		return err
+	}
 	if err := s.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
 		return err
 	}
 	if err := s.refusal(); err != nil {
 		return err
+	}
+	for _, name := range journalNames() {
+		if err := makeJournalFile(s.fs, s.fs.PathJoin(dir, name), 0); err != nil {
+			return err
+		}
 	}
 	if err := writeMarker(s.fs, dir, markerUnfinished); err != nil {
 		return err
@@ -250,10 +272,14 @@ func (s *Store) Stats() store.Stats {
 	m := s.db.Metrics()
 	total := m.Total()
 	syncs, slowest := s.fuse.syncTimes()
+	var journal uint64
+	if s.recent.journal != nil {
+		journal = uint64(s.recent.journal.size.Load()) //nolint:gosec // sizes are not negative
+	}
 	return store.Stats{
-		DiskBytes:        m.DiskSpaceUsage(),
-		WALBytes:         m.WAL.PhysicalSize + m.WAL.ObsoletePhysicalSize,
-		MemTableBytes:    m.MemTable.Size + m.MemTable.ZombieSize,
+		DiskBytes:        m.DiskSpaceUsage() + journal,
+		WALBytes:         m.WAL.PhysicalSize + m.WAL.ObsoletePhysicalSize + journal,
+		MemTableBytes:    m.MemTable.Size + m.MemTable.ZombieSize + uint64(s.recent.bytes()), //nolint:gosec // as above
 		CacheBytes:       uint64(max(m.BlockCache.Size, 0)),
 		CacheHits:        m.BlockCache.Hits,
 		CacheMisses:      m.BlockCache.Misses,
@@ -292,13 +318,19 @@ func (s *Store) Close() error {
 		return fmt.Errorf("close: %w", store.ErrClosed)
 	}
 	s.reclaimer.stop()
+	finishErr := s.finish()
 	closeErr := s.db.Close()
 	lockErr := s.lock.Close()
-	if err := errors.Join(s.fuse.err(), closeErr, lockErr); err != nil {
+	if err := errors.Join(s.fuse.err(), finishErr, closeErr, lockErr); err != nil {
 		return fmt.Errorf("close store in %s: %w", s.dir, err)
 	}
 	return nil
 }
+
+// standing is a snapshot of a store that is only read.
+type standing struct{ store.Reader }
+
+func (standing) Close() error { return nil }
 
 type snapshot struct {
 	reader
@@ -356,27 +388,36 @@ func (r reader) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 	if r.closed.Load() {
 		return fmt.Errorf("scan: %w", store.ErrClosed)
 	}
-	opts := pebble.IterOptions{}
-	if len(rg.Lo) > 0 {
-		opts.LowerBound = rg.Lo
+	if emptyRange(rg) {
+		return nil
 	}
-	if len(rg.Hi) > 0 {
-		opts.UpperBound = rg.Hi
-		if bytes.Compare(rg.Lo, rg.Hi) >= 0 {
-			return nil
-		}
+	it, err := r.source.NewIter(iterOptions(rg))
+	if err == nil {
+		err = scan(it, rg.Reverse, visit)
 	}
-	if err := r.scan(&opts, rg.Reverse, visit); err != nil {
+	if err != nil {
 		return fmt.Errorf("scan: %w", withCorrupt(err))
 	}
 	return nil
 }
 
-func (r reader) scan(opts *pebble.IterOptions, reverse bool, visit func(key, value []byte) bool) (err error) {
-	it, err := r.source.NewIter(opts)
-	if err != nil {
-		return err
+func emptyRange(rg store.Range) bool {
+	return len(rg.Hi) > 0 && bytes.Compare(rg.Lo, rg.Hi) >= 0
+}
+
+func iterOptions(rg store.Range) *pebble.IterOptions {
+	opts := &pebble.IterOptions{}
+	if len(rg.Lo) > 0 {
+		opts.LowerBound = rg.Lo
 	}
+	if len(rg.Hi) > 0 {
+		opts.UpperBound = rg.Hi
+	}
+	return opts
+}
+
+// scan visits what an iterator finds and closes it.
+func scan(it *pebble.Iterator, reverse bool, visit func(key, value []byte) bool) (err error) {
 	// Close reports what ended the iteration early, besides its own errors.
 	defer func() { err = errors.Join(err, it.Close()) }()
 	first, next := it.First, it.Next
@@ -384,6 +425,9 @@ func (r reader) scan(opts *pebble.IterOptions, reverse bool, visit func(key, val
 		first, next = it.Last, it.Prev
 	}
 	for valid := first(); valid; valid = next() {
+		if bytes.Equal(it.Key(), markerKey) {
+			continue
+		}
 		value, err := it.ValueAndErr()
 		if err != nil {
 			return err

@@ -17,6 +17,9 @@ type disk struct {
 
 func open(tb testing.TB, o pebblestore.Options) *pebblestore.Store {
 	tb.Helper()
+	if o.FS != nil && o.JournalBytes == 0 {
+		o.JournalBytes = 64 << 10 // of memory, which crashes copy
+	}
 	s, err := pebblestore.Open(o)
 	if err != nil {
 		tb.Fatal(err)

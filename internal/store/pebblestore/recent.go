@@ -1,0 +1,304 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"millrace/internal/store"
+)
+
+// recent is what is durable by the journal and not in Pebble yet. Gathered batches cost Pebble much less than single ones, and what comes
+// and goes meanwhile, as most jobs do, costs it nothing.
+type recent struct {
+	journal *journal // nil in a store that is only read
+
+	mu      sync.Mutex // guards what follows
+	room    sync.Cond  // on mu: moving is nil again, or will never be
+	open    *generation
+	moving  *generation // is being applied; nil: none
+	spare   *generation
+	applied uint64 // the last record of the journal that Pebble has, perhaps not on stable storage
+
+	applying sync.Mutex // held while Pebble applies something; guards changes
+	changes  []change   // scratch of fill
+
+	// bypassed tells that Pebble has batches that are not durable, which came by themselves. A durable one that follows
+	// goes the same way, because it promises them too.
+	bypassed atomic.Bool
+
+	kick  chan struct{} // capacity 1: it is time to apply what was gathered
+	timer *time.Timer   // sends to kick
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+// generation is a part of what is recent.
+type generation struct {
+	store.Overlay
+	last  uint64 // the last record of the journal that is in it
+	scans int    // that point into it
+}
+
+const (
+	// What was gathered is applied after so long, with so many changes, or when a file of the journal is full.
+	recentTime    = time.Second
+	recentChanges = 64 << 10
+	// recentRoom is how many such files are gathered while Pebble is busy. Then commits wait for it.
+	recentRoom = 8
+)
+
+// markerKey is the key of our own in the database: the number of the last record of the journal that it has. Readers do not
+// see it.
+var markerKey = []byte("\x00journal")
+
+func isJournal(path string) bool {
+	names := journalNames()
+	return slices.Contains(names[:], filepath.Base(path))
+}
+
+// start reads the journal, which a journaled directory must have, and begins to move what is in it. A store that is
+// only read keeps it in memory.
+func (s *Store) start(o Options, journaled bool) error {
+	r := &s.recent
+	r.room.L = &r.mu
+	r.open, r.spare = &generation{}, &generation{}
+	r.kick, r.stop = make(chan struct{}, 1), make(chan struct{})
+	marker, ok, err := reader{source: s.db, closed: &s.closed}.Get(nil, markerKey)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if len(marker) != 8 {
+			return fmt.Errorf("%w: the marker of the journal has %d bytes", store.ErrCorrupt, len(marker))
+		}
+		r.applied = binary.BigEndian.Uint64(marker)
+	}
+	found, err := readJournal(s.fs, s.dir, r.applied, journaled)
+	if err != nil {
+		return err
+	}
+	for i := range found.batches {
+		r.open.Add(&found.batches[i])
+	}
+	r.open.last = found.next - 1
+	if o.ReadOnly {
+		return nil
+	}
+	if r.journal, err = openJournal(&fuseFS{FS: s.fs, fuse: s.fuse, dir: s.dir}, s.dir, found, r.applied, o.JournalBytes); err != nil {
+		return err
+	}
+	r.timer = time.AfterFunc(recentTime, s.due)
+	r.ended.Go(s.moveLoop)
+	return nil
+}
+
+// due has what was gathered applied.
+func (s *Store) due() {
+	select {
+	case s.recent.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Store) moveLoop() {
+	for {
+		select {
+		case <-s.recent.kick:
+		case <-s.recent.stop:
+			return
+		}
+		if err := s.move(pebble.Sync); err != nil {
+			s.fuse.blow(fmt.Errorf("apply the journal: %w", err))
+			return
+		}
+	}
+}
+
+// commitRecent makes a batch durable by the journal.
+func (s *Store) commitRecent(b *store.Batch) error {
+	r := &s.recent
+	if b.Len() == 0 {
+		return nil // all before it is durable
+	}
+	if err := r.journal.append(b); err != nil {
+		return err
+	}
+	if s.fuse.blown() {
+		return nil // which Commit reports
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := r.open.Len() == 0
+	r.open.Add(b)
+	r.open.last = r.journal.written()
+	switch {
+	case r.journal.end >= r.journal.limit || r.open.Len() >= recentChanges:
+		s.due()
+	case first:
+		r.timer.Reset(recentTime)
+	}
+	for r.moving != nil && int64(r.open.Size()) >= recentRoom*r.journal.limit && !s.fuse.blown() {
+		r.room.Wait()
+	}
+	return nil
+}
+
+// commitDirect has Pebble apply a batch behind all that is recent.
+func (s *Store) commitDirect(b *store.Batch, durable bool) error {
+	if err := s.move(pebble.NoSync); err != nil {
+		return err
+	}
+	r := &s.recent
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	opts := pebble.NoSync
+	if durable {
+		opts = pebble.Sync
+	}
+	r.bypassed.Store(!durable)
+	return s.apply(b, opts, func(*pebble.Batch) error { return nil })
+}
+
+// move has Pebble apply what was gathered until now.
+func (s *Store) move(opts *pebble.WriteOptions) error {
+	r := &s.recent
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	g := r.take()
+	if g == nil {
+		return nil
+	}
+	last := g.last
+	err := s.apply(&g.Batch, opts, func(pb *pebble.Batch) error {
+		return pb.Set(markerKey, binary.BigEndian.AppendUint64(nil, last), nil)
+	})
+	if err == nil {
+		err = s.fuse.err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.room.Broadcast()
+	if err != nil {
+		return err // it stays, for those who read
+	}
+	r.moving, r.applied = nil, last
+	if g.scans == 0 {
+		g.Reset()
+		r.spare = g
+	}
+	if opts.Sync {
+		r.journal.released.Store(last)
+	}
+	return nil
+}
+
+// take returns what was gathered and lets a new generation take what follows; nil if there is nothing.
+func (r *recent) take() *generation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open.Len() == 0 || r.moving != nil {
+		return nil
+	}
+	r.moving, r.open, r.spare = r.open, r.spare, nil
+	if r.open == nil {
+		r.open = &generation{}
+	}
+	return r.moving
+}
+
+// bytes returns how much memory it takes.
+func (r *recent) bytes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.open.Size()
+	if r.moving != nil {
+		n += r.moving.Size()
+	}
+	return n
+}
+
+// get looks a key up in what is recent. Known tells that it decides about it.
+func (r *recent) get(dst, key []byte) (value []byte, there, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range []*generation{r.open, r.moving} {
+		if g == nil {
+			continue
+		}
+		if v, there, known := g.Lookup(key); known {
+			return append(dst, v...), there, true
+		}
+	}
+	return dst, false, false
+}
+
+// Get implements store.Reader.
+func (s *Store) Get(dst, key []byte) ([]byte, bool, error) {
+	if !s.closed.Load() {
+		if value, there, known := s.recent.get(dst, key); known {
+			return value, there, nil
+		}
+	}
+	return s.reader.Get(dst, key)
+}
+
+// Scan implements store.Reader.
+func (s *Store) Scan(rg store.Range, visit func(key, value []byte) bool) error {
+	if s.closed.Load() || emptyRange(rg) {
+		return s.reader.Scan(rg, visit)
+	}
+	r := &s.recent
+	// Until the iterator is made nothing more is taken and nothing is forgotten: all of the scan sees one moment.
+	r.mu.Lock()
+	open, moving := r.open, r.moving
+	var below *store.Overlay
+	if moving != nil {
+		below = &moving.Overlay
+		moving.scans++
+	}
+	open.scans++
+	layer := store.LayerOf(rg, below, &open.Overlay)
+	it, err := s.db.NewIter(iterOptions(rg))
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		open.scans--
+		if moving != nil {
+			moving.scans--
+		}
+	}()
+	if err == nil {
+		err = layer.Over(func(visit func(key, value []byte) bool) error { return scan(it, rg.Reverse, visit) }, rg.Reverse, visit)
+	}
+	if err != nil {
+		return fmt.Errorf("scan: %w", withCorrupt(err))
+	}
+	return nil
+}
+
+// finish moves what is left and ends the journal.
+func (s *Store) finish() error {
+	r := &s.recent
+	if r.journal == nil {
+		return nil
+	}
+	close(r.stop)
+	r.timer.Stop()
+	r.ended.Wait()
+	var err error
+	if !s.fuse.blown() {
+		err = s.move(pebble.Sync)
+	}
+	if closeErr := r.journal.close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
