@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -66,13 +67,37 @@ func filled(t *testing.T) string {
 			t.Fatalf("command %d: %v", i, r.Err)
 		}
 	}
-	for range 50 { // each a record of the log
+	for range 50 {
 		if r := c.Do(t.Context(), push("b", "more")); r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
 	}
 	closeAll()
 	return dir
+}
+
+// running returns a copy of such a directory that was in use.
+func running(t *testing.T) string {
+	t.Helper()
+	dir := filled(t)
+	e, _, closeAll := openDir(t, dir)
+	defer closeAll()
+	c := e.NewCaller()
+	for range 50 { // each a record of the journal
+		if r := c.Do(t.Context(), push("b", "more")); r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+	}
+	for { // again, if a file goes that is not needed any more
+		target := filepath.Join(t.TempDir(), "copy")
+		err := os.CopyFS(target, os.DirFS(dir))
+		if err == nil {
+			return target
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // contents returns a digest of every file of a directory but for the lock.
@@ -158,8 +183,8 @@ func TestCheckRefusals(t *testing.T) {
 			ErrDamaged, true, "checksum",
 		},
 		{
-			"log", func(t *testing.T) string { t.Helper(); return spoil(t, filled(t), "*.log") },
-			ErrDamaged, true, "",
+			"journal", func(t *testing.T) string { t.Helper(); return spoil(t, running(t), "journal-0") },
+			ErrDamaged, true, "journal-0",
 		},
 		{
 			"record", func(t *testing.T) string {
@@ -212,7 +237,7 @@ func spoil(t *testing.T, dir, pattern string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p[len(p)/3] ^= 1
+	p[len(bytes.TrimRight(p, "\x00"))/3] ^= 1
 	if err := os.WriteFile(name, p, 0o600); err != nil {
 		t.Fatal(err)
 	}

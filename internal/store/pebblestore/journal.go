@@ -22,13 +22,17 @@ import (
 // A record is a checksum of what follows (4 bytes), the length of its content (4), its number (8) and its content, a batch,
 // and begins at a multiple of journalAlign. Records are numbered without gaps from 1 on, and each is synced before the next is
 // written. So a crash can tear the last one alone, and that one has not been acknowledged.
+//
+// The number is written with the secret of the directory mixed in: behind the last record lies what clients have sent earlier, and
+// none of them may be able to send what passes for a record.
 type journal struct {
-	files [2]journalFile
-	turn  int   // which one is in use
-	end   int64 // where its next record goes
-	next  uint64
-	limit int64
-	buf   []byte
+	secret uint64
+	files  [2]journalFile
+	turn   int   // which one is in use
+	end    int64 // where its next record goes
+	next   uint64
+	limit  int64
+	buf    []byte
 	// released is the last record that is not needed any more. Others than the writer set it.
 	released atomic.Uint64
 	size     atomic.Int64 // of both files
@@ -49,10 +53,10 @@ const (
 
 func journalNames() [2]string { return [2]string{"journal-0", "journal-1"} }
 
-// openJournal opens a journal for writing that was read, and makes its files if need be.
-func openJournal(fsys vfs.FS, dir string, found journalState, applied uint64, limit int64) (*journal, error) {
-	j := &journal{turn: found.turn, end: found.end, next: found.next, limit: limit}
-	j.released.Store(applied)
+// openJournal opens a journal for writing that was read, and makes its files if need be. It begins anew: before anything is
+// written, Pebble must have what was read, and released be set.
+func openJournal(fsys vfs.FS, dir string, found journalState, limit int64) (*journal, error) {
+	j := &journal{secret: found.secret, next: found.next, limit: limit}
 	made := false
 	for i, name := range journalNames() {
 		path := fsys.PathJoin(dir, name)
@@ -108,7 +112,7 @@ func (j *journal) append(b *store.Batch) error {
 	j.buf = append(append(j.buf[:0], make([]byte, journalHeader)...), content...)
 	j.buf = append(j.buf, make([]byte, int(size)-len(j.buf))...)
 	binary.LittleEndian.PutUint32(j.buf[4:], uint32(len(content))) //nolint:gosec // within recordMax
-	binary.LittleEndian.PutUint64(j.buf[8:], j.next)
+	binary.LittleEndian.PutUint64(j.buf[8:], j.next^j.secret)
 	binary.LittleEndian.PutUint32(j.buf, crc32.Checksum(j.buf[4:journalHeader+len(content)], castagnoli))
 	f := &j.files[j.turn]
 	if _, err := f.WriteAt(j.buf, j.end); err != nil {
@@ -153,9 +157,8 @@ func (j *journal) close() error {
 // journalState is what the files of a journal hold.
 type journalState struct {
 	batches []store.Batch
+	secret  uint64
 	next    uint64 // the number of the next record
-	turn    int    // the file that it goes to
-	end     int64  // and where: at the beginning, unless there is one before it that is needed
 	last    [2]uint64
 	size    [2]int64
 }
@@ -164,21 +167,22 @@ type journalState struct {
 // the file held before it was written over.
 type journalRun struct {
 	data        []byte
+	secret      uint64
 	first, last uint64 // zero: there are none
 	end         int
 }
 
 // readJournal reads the records behind the one that was applied last. Its files must be there if they are required. Whatever cannot be the work of a crash is
 // an error of the kind store.ErrCorrupt.
-func readJournal(fsys vfs.FS, dir string, applied uint64, required bool) (journalState, error) {
+func readJournal(fsys vfs.FS, dir string, m marker, required bool) (journalState, error) {
 	var runs [2]journalRun
-	state := journalState{next: applied + 1}
+	state := journalState{secret: m.secret, next: m.applied + 1}
 	for i, name := range journalNames() {
 		data, err := readWhole(fsys, fsys.PathJoin(dir, name))
 		if err != nil && (required || !errors.Is(err, fs.ErrNotExist)) {
 			return state, fmt.Errorf("read the journal: %w", err)
 		}
-		runs[i] = runOf(data)
+		runs[i] = runOf(data, m.secret)
 		state.last[i], state.size[i] = runs[i].last, int64(len(data))
 	}
 	order := [2]int{0, 1}
@@ -198,7 +202,7 @@ func readJournal(fsys vfs.FS, dir string, applied uint64, required bool) (journa
 			return state, fmt.Errorf("%s: %w", fsys.PathJoin(dir, journalNames()[i]), err)
 		}
 		state.batches = append(state.batches, batches...)
-		state.next, state.turn, state.end = r.last+1, i, int64(r.end)
+		state.next = r.last + 1
 	}
 	for i := range runs {
 		if err := runs[i].verify(state.next); err != nil {
@@ -218,7 +222,7 @@ func readWhole(fsys vfs.FS, path string) ([]byte, error) {
 }
 
 // recordAt returns the number and the content of the whole record that data begins with.
-func recordAt(data []byte) (number uint64, content []byte, ok bool) {
+func recordAt(data []byte, secret uint64) (number uint64, content []byte, ok bool) {
 	if len(data) < journalHeader {
 		return 0, nil, false
 	}
@@ -230,14 +234,14 @@ func recordAt(data []byte) (number uint64, content []byte, ok bool) {
 	if binary.LittleEndian.Uint32(data) != crc32.Checksum(data[4:end], castagnoli) {
 		return 0, nil, false
 	}
-	number = binary.LittleEndian.Uint64(data[8:])
+	number = binary.LittleEndian.Uint64(data[8:]) ^ secret
 	return number, data[journalHeader:end:end], number > 0
 }
 
-func runOf(data []byte) journalRun {
-	r := journalRun{data: data}
+func runOf(data []byte, secret uint64) journalRun {
+	r := journalRun{data: data, secret: secret}
 	for r.end < len(data) {
-		number, content, ok := recordAt(data[r.end:])
+		number, content, ok := recordAt(data[r.end:], secret)
 		if !ok || r.last != 0 && number != r.last+1 {
 			break
 		}
@@ -254,7 +258,7 @@ func runOf(data []byte) journalRun {
 func (r *journalRun) from(number uint64) ([]store.Batch, error) {
 	var batches []store.Batch
 	for at := 0; at < r.end; {
-		n, content, _ := recordAt(r.data[at:])
+		n, content, _ := recordAt(r.data[at:], r.secret)
 		at += alignedSize(len(content))
 		if n < number {
 			continue
@@ -275,11 +279,11 @@ func (r *journalRun) verify(next uint64) error {
 		return fmt.Errorf("%w: record %d is not in the journal, but %d is", store.ErrCorrupt, next, r.first)
 	}
 	for at := r.end; at+journalHeader <= len(r.data); at += journalAlign {
-		number := binary.LittleEndian.Uint64(r.data[at+8:])
+		number := binary.LittleEndian.Uint64(r.data[at+8:]) ^ r.secret
 		if number < next || number-next > journalAhead {
 			continue
 		}
-		if _, _, ok := recordAt(r.data[at:]); ok {
+		if _, _, ok := recordAt(r.data[at:], r.secret); ok {
 			return fmt.Errorf("%w: the record at byte %d does not match its checksum, and a later one does", store.ErrCorrupt, r.end)
 		}
 	}
@@ -303,14 +307,14 @@ func (r *journalRun) flipped(next uint64) bool {
 	defer copy(data, header[:])
 	for bit := range journalHeader * 8 {
 		data[bit/8] ^= 1 << (bit % 8)
-		number, _, ok := recordAt(data)
+		number, _, ok := recordAt(data, r.secret)
 		data[bit/8] ^= 1 << (bit % 8)
 		if ok && number == next {
 			return true
 		}
 	}
 	size := int64(binary.LittleEndian.Uint32(data[4:]))
-	if binary.LittleEndian.Uint64(data[8:]) != next || size > int64(len(data)-journalHeader) {
+	if binary.LittleEndian.Uint64(data[8:])^r.secret != next || size > int64(len(data)-journalHeader) {
 		return false
 	}
 	end := journalHeader + int(size)

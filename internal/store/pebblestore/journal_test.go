@@ -73,7 +73,7 @@ func TestJournalDamage(t *testing.T) {
 	}
 	checkHistory(t, s, count, count)
 	if v, ok, err := s.Get(nil, []byte("\x00journal")); ok || err != nil {
-		t.Errorf("a journal of which nothing was applied has a marker: %x, %v", v, err)
+		t.Errorf("the marker is read: %x, %v", v, err)
 	}
 	mustClose(t, s)
 }

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
@@ -19,14 +20,14 @@ import (
 type recent struct {
 	journal *journal // nil in a store that is only read
 
-	mu      sync.Mutex // guards what follows
-	room    sync.Cond  // on mu: moving is nil again, or will never be
-	open    *generation
-	moving  *generation // is being applied; nil: none
-	spare   *generation
-	applied uint64 // the last record of the journal that Pebble has, perhaps not on stable storage
+	mu     sync.Mutex // guards what follows
+	room   sync.Cond  // on mu: moving is nil again, or will never be
+	open   *generation
+	moving *generation // is being applied; nil: none
+	spare  *generation
+	marker marker // what Pebble has, perhaps not on stable storage
 
-	applying sync.Mutex // held while Pebble applies something; guards changes
+	applying sync.Mutex // held while Pebble applies something; guards changes, and marker is written with both held
 	changes  []change   // scratch of fill
 
 	// bypassed tells that Pebble has batches that are not durable, which came by themselves. A durable one that follows
@@ -35,6 +36,7 @@ type recent struct {
 
 	kick  chan struct{} // capacity 1: it is time to apply what was gathered
 	timer *time.Timer   // sends to kick
+	idle  *time.Timer   // reclaims space when nothing has been applied for a while
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
@@ -49,14 +51,48 @@ type generation struct {
 const (
 	// What was gathered is applied after so long, with so many changes, or when a file of the journal is full.
 	recentTime    = time.Second
-	recentChanges = 64 << 10
+	recentChanges = 32 << 10
+	// A batch of so many changes is applied at once.
+	directChanges = 512
+	// idleTime is how long nothing has been applied when the space of what was deleted is reclaimed: Pebble leaves that
+	// to the next compaction, which is far away if nothing comes any more.
+	idleTime = 10 * time.Second
 	// recentRoom is how many such files are gathered while Pebble is busy. Then commits wait for it.
-	recentRoom = 8
+	recentRoom = 4
 )
 
-// markerKey is the key of our own in the database: the number of the last record of the journal that it has. Readers do not
-// see it.
+// markerKey is the key of our own in the database, whose value is a marker. Readers do not see it.
 var markerKey = []byte("\x00journal")
+
+// marker says how the database and the journal go together.
+type marker struct {
+	applied uint64 // the last record of the journal that the database has
+	secret  uint64 // see journal
+}
+
+const markerSize = 16
+
+func (m marker) setIn(pb *pebble.Batch) error {
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, markerSize), m.applied)
+	return pb.Set(markerKey, binary.BigEndian.AppendUint64(value, m.secret), nil)
+}
+
+// readMarkerKey returns the marker of the database. A journaled directory must have one; another gets one when it is opened for
+// writing.
+func (s *Store) readMarkerKey(journaled bool) (m marker, err error) {
+	value, ok, err := s.get(nil, markerKey)
+	switch {
+	case err != nil:
+		return m, withCorrupt(err)
+	case ok && len(value) == markerSize:
+		return marker{applied: binary.BigEndian.Uint64(value), secret: binary.BigEndian.Uint64(value[8:])}, nil
+	case ok || journaled:
+		return m, fmt.Errorf("%w: the database does not say what it has of the journal", store.ErrCorrupt)
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return marker{secret: binary.BigEndian.Uint64(b[:])}, nil
+}
 
 func isJournal(path string) bool {
 	names := journalNames()
@@ -70,20 +106,15 @@ func (s *Store) start(o Options, journaled bool) error {
 	r.room.L = &r.mu
 	r.open, r.spare = &generation{}, &generation{}
 	r.kick, r.stop = make(chan struct{}, 1), make(chan struct{})
-	marker, ok, err := reader{source: s.db, closed: &s.closed}.Get(nil, markerKey)
+	m, err := s.readMarkerKey(journaled)
 	if err != nil {
 		return err
 	}
-	if ok {
-		if len(marker) != 8 {
-			return fmt.Errorf("%w: the marker of the journal has %d bytes", store.ErrCorrupt, len(marker))
-		}
-		r.applied = binary.BigEndian.Uint64(marker)
-	}
-	found, err := readJournal(s.fs, s.dir, r.applied, journaled)
+	found, err := readJournal(s.fs, s.dir, m, journaled)
 	if err != nil {
 		return err
 	}
+	r.marker = m
 	for i := range found.batches {
 		r.open.Add(&found.batches[i])
 	}
@@ -91,12 +122,15 @@ func (s *Store) start(o Options, journaled bool) error {
 	if o.ReadOnly {
 		return nil
 	}
-	if r.journal, err = openJournal(&fuseFS{FS: s.fs, fuse: s.fuse, dir: s.dir}, s.dir, found, r.applied, o.JournalBytes); err != nil {
+	if r.journal, err = openJournal(&fuseFS{FS: s.fs, fuse: s.fuse, dir: s.dir}, s.dir, found, o.JournalBytes); err != nil {
 		return err
 	}
 	r.timer = time.AfterFunc(recentTime, s.due)
+	r.idle = time.AfterFunc(idleTime, func() { _ = s.Reclaim() }) // it fails in a store that has ended
 	r.ended.Go(s.moveLoop)
-	return nil
+	// The last record may be with the operating system alone. It was not acknowledged, but who reads now is shown what it says. With
+	// all of them in Pebble the journal begins anew. A new directory gets its marker.
+	return s.commitDirect(&store.Batch{}, true)
 }
 
 // due has what was gathered applied.
@@ -119,6 +153,12 @@ func (s *Store) moveLoop() {
 			return
 		}
 	}
+}
+
+// takes reports whether a durable batch goes to the journal first. One with many changes gains nothing by that, since it
+// is written twice then; and a durable batch promises all before it, of which Pebble may have some that are not.
+func (r *recent) takes(b *store.Batch) bool {
+	return r.journal != nil && !r.bypassed.Load() && b.Len() < directChanges
 }
 
 // commitRecent makes a batch durable by the journal.
@@ -163,7 +203,24 @@ func (s *Store) commitDirect(b *store.Batch, durable bool) error {
 		opts = pebble.Sync
 	}
 	r.bypassed.Store(!durable)
-	return s.apply(b, opts, func(*pebble.Batch) error { return nil })
+	if err := s.apply(b, opts, r.marker); err != nil {
+		return err
+	}
+	r.idle.Reset(idleTime)
+	if durable && !s.fuse.blown() {
+		r.release()
+	}
+	return nil
+}
+
+// release has the journal forget what Pebble has. The caller holds applying, and has had Pebble sync since.
+func (r *recent) release() {
+	if r.journal == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.journal.released.Store(r.marker.applied)
 }
 
 // move has Pebble apply what was gathered until now.
@@ -173,12 +230,10 @@ func (s *Store) move(opts *pebble.WriteOptions) error {
 	defer r.applying.Unlock()
 	g := r.take()
 	if g == nil {
-		return nil
+		return s.fuse.err() // after which something may have been left
 	}
-	last := g.last
-	err := s.apply(&g.Batch, opts, func(pb *pebble.Batch) error {
-		return pb.Set(markerKey, binary.BigEndian.AppendUint64(nil, last), nil)
-	})
+	m := marker{applied: g.last, secret: r.marker.secret}
+	err := s.apply(&g.Batch, opts, m)
 	if err == nil {
 		err = s.fuse.err()
 	}
@@ -188,13 +243,14 @@ func (s *Store) move(opts *pebble.WriteOptions) error {
 	if err != nil {
 		return err // it stays, for those who read
 	}
-	r.moving, r.applied = nil, last
+	r.moving, r.marker = nil, m
+	r.idle.Reset(idleTime)
 	if g.scans == 0 {
 		g.Reset()
 		r.spare = g
 	}
 	if opts.Sync {
-		r.journal.released.Store(last)
+		r.journal.released.Store(m.applied)
 	}
 	return nil
 }
@@ -292,6 +348,7 @@ func (s *Store) finish() error {
 	}
 	close(r.stop)
 	r.timer.Stop()
+	r.idle.Stop()
 	r.ended.Wait()
 	var err error
 	if !s.fuse.blown() {

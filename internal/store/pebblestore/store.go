@@ -58,7 +58,7 @@ func (s *Store) refusal() error {
 func (s *Store) Commit(b *store.Batch, durable bool) error {
 	err := s.refusal()
 	if err == nil {
-		if durable && s.recent.journal != nil && !s.recent.bypassed.Load() {
+		if durable && s.recent.takes(b) {
 			err = s.commitRecent(b)
 		} else {
 			err = s.commitDirect(b, durable)
@@ -81,25 +81,20 @@ type change struct {
 	offset uint32 // in the batch
 }
 
-// apply has Pebble apply the changes of a batch, and those that extra adds. The caller holds recent.applying.
-func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, extra func(*pebble.Batch) error) error {
+// apply has Pebble apply the changes of a batch and sets the marker, which a deleted range may have taken along. The caller holds
+// recent.applying.
+func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, m marker) error {
 	// The entries have nearly the same form in Pebble, after a longer header.
-	pb := s.db.NewBatchWithSize(b.Size() + 16)
+	pb := s.db.NewBatchWithSize(b.Size() + 64)
 	defer func() { _ = pb.Close() }()
 	err := s.fill(pb, b)
 	if err == nil {
-		err = extra(pb)
+		err = m.setIn(pb)
 	}
-	switch {
-	case err != nil:
-		return err
-	case !pb.Empty():
-		return s.db.Apply(pb, opts)
-	case opts.Sync: // Pebble would skip the sync together with the batch
-		return s.db.LogData(nil, opts)
-	default:
-		return nil
+	if err == nil {
+		err = s.db.Apply(pb, opts)
 	}
+	return err
 }
 
 // fill copies the changes of b. They go in by key where their order allows it: Pebble
@@ -272,13 +267,14 @@ func (s *Store) Stats() store.Stats {
 	m := s.db.Metrics()
 	total := m.Total()
 	syncs, slowest := s.fuse.syncTimes()
+	log := max(m.WAL.PhysicalSize, m.WAL.Size) // the former lacks the one that is being written
 	var journal uint64
 	if s.recent.journal != nil {
 		journal = uint64(s.recent.journal.size.Load()) //nolint:gosec // sizes are not negative
 	}
 	return store.Stats{
-		DiskBytes:        m.DiskSpaceUsage() + journal,
-		WALBytes:         m.WAL.PhysicalSize + m.WAL.ObsoletePhysicalSize + journal,
+		DiskBytes:        m.DiskSpaceUsage() - m.WAL.PhysicalSize + log + journal,
+		WALBytes:         log + m.WAL.ObsoletePhysicalSize + journal,
 		MemTableBytes:    m.MemTable.Size + m.MemTable.ZombieSize + uint64(s.recent.bytes()), //nolint:gosec // as above
 		CacheBytes:       uint64(max(m.BlockCache.Size, 0)),
 		CacheHits:        m.BlockCache.Hits,
@@ -302,13 +298,13 @@ func (s *Store) Stats() store.Stats {
 	}
 }
 
-// FreeBytes implements store.Store.
+// FreeBytes implements store.Store. What Pebble has still to take counts as taken.
 func (s *Store) FreeBytes() (uint64, error) {
 	usage, err := s.fs.GetDiskUsage(s.dir)
 	if err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", s.dir, err)
 	}
-	return usage.AvailBytes, nil
+	return usage.AvailBytes - min(usage.AvailBytes, uint64(s.recent.bytes())), nil //nolint:gosec // a size
 }
 
 // Close implements store.Store. After a write error it returns that error, because
@@ -362,6 +358,9 @@ var getOptions = &pebble.IterOptions{UseL6Filters: true}
 func (r reader) Get(dst, key []byte) ([]byte, bool, error) {
 	if r.closed.Load() {
 		return dst, false, fmt.Errorf("get: %w", store.ErrClosed)
+	}
+	if bytes.Equal(key, markerKey) {
+		return dst, false, nil
 	}
 	value, ok, err := r.get(dst, key)
 	if err != nil {
