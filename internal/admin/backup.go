@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -20,21 +21,21 @@ type Backup struct {
 // backupTimeout bounds how long the answer of a backup may take.
 const backupTimeout = 6 * time.Hour
 
-// MakeBackup writes a copy of the data to a directory of the server's machine, which must not exist yet.
+// MakeBackup writes a copy of the data to a directory of the server's machine, which must not exist yet. If there is a
+// place of backups it is below that, and dir may be relative to it or left out.
 // It has everything that was answered before. One is made at a time.
 func (s *Service) MakeBackup(dir string) (Backup, error) {
-	if !filepath.IsAbs(dir) {
-		return Backup{}, invalid("dir: %q is not absolute: name a directory of the server's machine, such as /backup/monday", dir)
+	dir, err := s.backupPath(dir)
+	if err != nil {
+		return Backup{}, err
 	}
-	dir = filepath.Clean(dir)
 	if !s.work.backup.TryLock() {
 		return Backup{}, problemConflict.problem("a backup is being made: wait for it")
 	}
 	defer s.work.backup.Unlock()
-	if _, err := os.Lstat(dir); err == nil {
+	if err := s.makeParent(dir); errors.Is(err, fs.ErrExist) {
 		return Backup{}, problemConflict.problem("%s exists: name a directory that does not", dir)
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
+	} else if err != nil {
 		return Backup{}, problemConflict.problem("the directory cannot be made: %s", err)
 	}
 	began := time.Now()
@@ -46,7 +47,7 @@ func (s *Service) MakeBackup(dir string) (Backup, error) {
 		return Backup{}, problemConflict.problem("the backup was not made: %s", err)
 	}
 	b := Backup{Dir: dir, Seconds: time.Since(began).Seconds()}
-	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -62,6 +63,59 @@ func (s *Service) MakeBackup(dir string) (Backup, error) {
 	}
 	s.log.Info("backup made", slog.String("dir", dir), slog.Uint64("bytes", b.Bytes))
 	return b, nil
+}
+
+// backupName is how a backup is called that was given no name.
+const backupName = "20060102T150405.000Z"
+
+// backupPath returns where a backup goes.
+func (s *Service) backupPath(dir string) (string, error) {
+	place := s.opts.BackupDir
+	if place == "" {
+		if !filepath.IsAbs(dir) {
+			return "", invalid("dir: %q is not absolute: name a directory of the server's machine, such as /backup/monday", dir)
+		}
+		return filepath.Clean(dir), nil
+	}
+	if dir == "" {
+		dir = time.Now().UTC().Format(backupName)
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(place, dir)
+	}
+	below, err := filepath.Rel(place, dir)
+	if err != nil || below == "." || !filepath.IsLocal(below) {
+		return "", invalid("dir: %s is not below %s, where backups go (backup.dir)", dir, place)
+	}
+	return filepath.Join(place, below), nil
+}
+
+// makeParent makes what is missing of the path to a new directory. An error is ErrExist if that is there. No link leads
+// out of the place of backups.
+func (s *Service) makeParent(dir string) error {
+	place := s.opts.BackupDir
+	if place == "" {
+		if _, err := os.Lstat(dir); err == nil {
+			return fs.ErrExist
+		}
+		return os.MkdirAll(filepath.Dir(dir), 0o750)
+	}
+	if err := os.MkdirAll(place, 0o750); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(place)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written to it
+	below, err := filepath.Rel(place, dir)
+	if err != nil {
+		return err
+	}
+	if _, err := root.Lstat(below); err == nil {
+		return fs.ErrExist
+	}
+	return root.MkdirAll(filepath.Dir(below), 0o750)
 }
 
 func (c *call) makeBackup() error {

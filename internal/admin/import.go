@@ -50,13 +50,12 @@ type ImportMark struct {
 }
 
 const (
-	importSpace    = "admin.import"
-	importLineMax  = 2000
-	importBodyMax  = 32 << 20
-	importKeptFor  = 7 * 24 * time.Hour
-	importKeptMax  = 1000
-	importAtOnce   = 4
-	importParkedTo = 10 * 365 * 24 * time.Hour // where a job waits until it is in its state
+	importSpace   = "admin.import"
+	importLineMax = 2000
+	importBodyMax = 32 << 20
+	importKeptFor = 7 * 24 * time.Hour
+	importKeptMax = 1000
+	importAtOnce  = 4
 )
 
 var importToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -83,14 +82,13 @@ type importer struct {
 	o    ImportOptions
 	out  ImportResult
 	cmds []job.Command
-	recs []*Record // of the commands
-	at   []uint64  // their lines
+	at   []uint64 // their lines
 }
 
 // ImportLines imports the lines of an export. Each line is for itself; those that cannot be imported are told.
 //
-// What is waiting waits again and what was leased is ready; buried, dead and done jobs are what they were. A
-// job begins anew with its tries, is in no batch and holds no lock.
+// A job is what it was, in whatever state, with its tries, failures, times and result, but has another id, is in no
+// batch and holds no lock. What was leased is ready; what waits for other jobs is refused.
 func (s *Service) ImportLines(ctx context.Context, o ImportOptions, lines []byte) (ImportResult, error) {
 	if !importToken.MatchString(o.Token) {
 		return ImportResult{}, invalid("token: write letters, digits, - and _, at most 64")
@@ -159,24 +157,20 @@ func (im *importer) line(text []byte) {
 		im.out.Marks++
 		return
 	}
-	r := new(Record)
+	var r Record
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(r); err != nil {
+	if err := d.Decode(&r); err != nil {
 		im.refuse(im.out.Line, "it cannot be read: "+err.Error())
 		return
 	}
-	spec, err := im.s.importSpec(r)
-	if err == nil {
-		err = parked(r, &spec)
-	}
+	push, err := im.s.importPush(&r)
 	if err != nil {
 		im.refuse(im.out.Line, detailOf(err))
 		return
 	}
-	spec.Unique = spec.Key != "" && !im.o.Duplicates
-	im.cmds = append(im.cmds, &job.Push{Spec: spec})
-	im.recs = append(im.recs, r)
+	push.Spec.Unique = push.Spec.Key != "" && !im.o.Duplicates
+	im.cmds = append(im.cmds, push)
 	im.at = append(im.at, im.out.Line)
 }
 
@@ -187,25 +181,7 @@ func detailOf(err error) string {
 	return err.Error()
 }
 
-// parked has a job wait out of reach that is not ready in the end: a worker who waits must not get it.
-func parked(r *Record, spec *job.Spec) error {
-	s, ok := job.ParseState(r.State)
-	if !ok {
-		return invalid("state: %q is none of %s", r.State, stateNames())
-	}
-	switch s {
-	case job.Scheduled, job.Ready, job.Leased, job.Retrying:
-	case job.Buried, job.Dead, job.Done:
-		spec.Delay = importParkedTo
-	case job.Blocked:
-		return invalid("it waits for other jobs, which cannot be imported: to import it all the same write ready as its state")
-	case job.Failed:
-		return invalid("it has failed for good, and nothing would run it again: to import it all the same write dead as its state")
-	}
-	return nil
-}
-
-// run pushes the jobs, together with how far the import is then, and brings them into their states.
+// run pushes the jobs, together with how far the import is then.
 func (im *importer) run(ctx context.Context) error {
 	caller := im.s.engine.NewCallerAt(im.s.opts.Door)
 	for from := 0; from < len(im.cmds) || from == 0; from += pushStep {
@@ -223,69 +199,23 @@ func (im *importer) run(ctx context.Context) error {
 		if err := results[len(unit)-1].Err; err != nil { // so have been all others
 			return refusal(err)
 		}
-		var after []job.Command
-		var lines []uint64
 		for i := range to - from {
-			cmds := im.pushed(from+i, &results[i])
-			after = append(after, cmds...)
-			for range cmds {
-				lines = append(lines, im.at[from+i])
-			}
-		}
-		if len(after) == 0 {
-			continue
-		}
-		for i, r := range caller.Do(context.WithoutCancel(ctx), after...) {
-			if r.Err != nil && r.Err.Kind != job.BadState {
-				im.refuse(lines[i], "it was imported, but is still scheduled: "+r.Err.Text)
-			}
+			im.pushed(im.at[from+i], results[i].Err)
 		}
 	}
 	return nil
 }
 
-// pushed notes what became of a push, and returns what else is to be done.
-func (im *importer) pushed(i int, r *job.Result) []job.Command {
-	rec := im.recs[i]
+// pushed notes what became of the push of a line.
+func (im *importer) pushed(line uint64, err *job.Error) {
 	switch {
-	case r.Err != nil && r.Err.Kind == job.Duplicate:
+	case err == nil:
+		im.out.Imported++
+	case err.Kind == job.Duplicate:
 		im.out.Existed++
-		return nil
-	case r.Err != nil:
-		im.refuse(im.at[i], r.Err.Text)
-		return nil
+	default:
+		im.refuse(line, err.Text)
 	}
-	im.out.Imported++
-	ref := job.ByID(rec.Namespace, rec.Queue, r.ID)
-	s, _ := job.ParseState(rec.State)
-	switch s { //nolint:exhaustive // in all others the push was enough
-	case job.Buried:
-		return []job.Command{&job.Bury{Ref: ref, Need: job.NeedAny}}
-	case job.Done:
-		return []job.Command{&job.Ack{Ref: ref, Need: job.NeedUnfinished, Keep: true, Result: rec.Result}}
-	case job.Dead:
-		return append(rec.failed(ref), &job.Kill{Ref: ref})
-	}
-	return nil
-}
-
-// failed repeats the failures of a dead job, as far as that cannot make it ready in between or end it another way.
-func (r *Record) failed(ref job.Ref) []job.Command {
-	p := &r.Policy
-	if p.Backoff == nil && p.MaxFails != 1 || p.MaxFails > 0 && p.Exhaust != exhausts[job.ExhaustDead] {
-		return nil
-	}
-	var cmds []job.Command
-	for i := range r.Failures[:min(len(r.Failures), job.FailuresKept)] {
-		f := &r.Failures[i]
-		if p.MaxFails > 0 && uint32(i) >= p.MaxFails {
-			break
-		}
-		kind := max(0, slices.Index(failureKinds[:], f.Kind))
-		failure := job.Failure{Kind: job.FailureKind(kind), Type: f.Type, Message: f.Message, Backtrace: f.Backtrace} //nolint:gosec // an index
-		cmds = append(cmds, &job.Fail{Ref: ref, Need: job.NeedUnfinished, Failure: failure})
-	}
-	return cmds
 }
 
 func (c *call) getImport() error { return c.result(c.Import(c.r.PathValue("import"))) }

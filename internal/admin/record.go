@@ -21,19 +21,23 @@ type Record struct {
 	Key       string     `json:"key,omitempty"`
 	Type      string     `json:"type,omitempty"`
 	Group     string     `json:"group,omitempty"`
-	Created   *time.Time `json:"created,omitempty"` // for people: an import counts from now on
-	Since     *time.Time `json:"since,omitempty"`   // as Created
+	Created   *time.Time `json:"created,omitempty"`
+	Since     *time.Time `json:"since,omitempty"`
 	RunAt     *time.Time `json:"run_at,omitempty"`
+	Rank      int64      `json:"rank,omitempty"`      // with the next, its place among the ready jobs
+	OrderAt   *time.Time `json:"order_at,omitempty"`  // as Rank
+	OldPlace  bool       `json:"old_place,omitempty"` // that is where it goes when it is due
 	ExpireAt  *time.Time `json:"expire_at,omitempty"`
-	Attempts  uint32     `json:"attempts,omitempty"` // as Created
-	Fails     uint32     `json:"fails,omitempty"`    // as Created
+	Attempts  uint32     `json:"attempts,omitempty"`
+	Fails     uint32     `json:"fails,omitempty"`
+	Buries    uint32     `json:"buries,omitempty"`
 	Payload
 	Extra     []byte       `json:"extra_base64,omitempty"` // what its protocol keeps with it
 	PushedBy  string       `json:"pushed_by"`              // the protocol
 	Like      string       `json:"like,omitempty"`
 	Numbered  bool         `json:"numbered,omitempty"`
 	Tracked   bool         `json:"tracked,omitempty"`
-	Batch     uint64       `json:"batch,omitempty"` // as Created
+	Batch     uint64       `json:"batch,omitempty"` // for people: an imported job is in none
 	Policy    RecordPolicy `json:"policy"`
 	Failures  []Failure    `json:"failures,omitempty"`
 	Result    []byte       `json:"result_base64,omitempty"`
@@ -58,8 +62,9 @@ var places = [...]string{
 func (s *Service) record(j *job.Job) Record {
 	r := Record{
 		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, State: j.State.String(), Key: j.Key, Type: j.Type, Group: j.Group,
-		Created: instant(j.Created), Since: instant(j.Since), RunAt: instant(j.RunAt), ExpireAt: instant(j.Policy.ExpireAt),
-		Attempts: j.Attempts, Fails: j.Fails, Payload: payload(j.Body, j.BodyKind), Extra: j.Extra, PushedBy: s.opts.DoorName(j.Origin),
+		Created: instant(j.Created), Since: instant(j.Since), RunAt: instant(j.RunAt),
+		Rank: j.Order.Rank, OrderAt: instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), ExpireAt: instant(j.Policy.ExpireAt),
+		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Payload: payload(j.Body, j.BodyKind), Extra: j.Extra, PushedBy: s.opts.DoorName(j.Origin),
 		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: uint64(j.Batch),
 		Policy: RecordPolicy{
 			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: nameOf(places[:], j.Policy.Requeue), Due: nameOf(places[:], j.Policy.Due),
@@ -107,7 +112,56 @@ func isCompact(b []byte) bool {
 	return json.Compact(&compact, b) == nil && bytes.Equal(compact.Bytes(), b)
 }
 
-// spec makes the spec of an imported job.
+// importPush makes the push of an imported job.
+func (s *Service) importPush(r *Record) (*job.Push, error) {
+	past, err := r.past()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := s.importSpec(r)
+	if spec.RunAt == 0 && (past.State == job.Scheduled || past.State == job.Retrying) {
+		spec.RunAt = job.Never // later than can be written
+	}
+	return &job.Push{Spec: spec, Past: past}, err
+}
+
+// past reads how an imported job begins.
+func (r *Record) past() (*job.Past, error) {
+	p := &job.Past{
+		Created: moment(r.Created), Since: moment(r.Since), Rank: r.Rank, At: moment(r.OrderAt), OldPlace: r.OldPlace, Attempts: r.Attempts, Fails: r.Fails, Buries: r.Buries, Result: r.Result,
+	}
+	var ok bool
+	if p.State, ok = job.ParseState(r.State); !ok {
+		return nil, invalid("state: %q is none of %s", r.State, stateNames())
+	}
+	switch p.State { //nolint:exhaustive // in all others it begins as it was
+	case job.Leased:
+		p.State, p.Since = job.Ready, 0
+	case job.Blocked:
+		return nil, invalid("it waits for other jobs, which have other ids here: to import it all the same write ready as its state")
+	}
+	for i := range r.Failures {
+		f := &r.Failures[i]
+		kind := slices.Index(failureKinds[:], f.Kind)
+		if kind < 0 {
+			return nil, invalid("failures: kind: %q is not known", f.Kind)
+		}
+		p.Failures = append(p.Failures, job.Failure{
+			At: moment(f.At), Kind: job.FailureKind(kind), Type: f.Type, Message: f.Message, Backtrace: f.Backtrace, //nolint:gosec // an index
+		})
+	}
+	return p, nil
+}
+
+// moment is the inverse of instant.
+func moment(t *time.Time) job.Time {
+	if t == nil {
+		return 0
+	}
+	return job.TimeOf(*t)
+}
+
+// importSpec makes the spec of an imported job.
 func (s *Service) importSpec(r *Record) (job.Spec, error) {
 	spec := job.Spec{
 		Namespace: r.Namespace, Queue: r.Queue, Key: r.Key, Type: r.Type, Group: r.Group, Extra: r.Extra, Numbered: r.Numbered, Tracked: r.Tracked,
@@ -141,12 +195,7 @@ func (s *Service) importSpec(r *Record) (job.Spec, error) {
 	if spec.Policy, err = r.Policy.policy(); err != nil {
 		return spec, err
 	}
-	if r.ExpireAt != nil {
-		spec.Policy.ExpireAt = job.TimeOf(*r.ExpireAt)
-	}
-	if r.RunAt != nil && (r.State == job.Scheduled.String() || r.State == job.Retrying.String()) {
-		spec.RunAt = job.TimeOf(*r.RunAt)
-	}
+	spec.RunAt, spec.Policy.ExpireAt = moment(r.RunAt), moment(r.ExpireAt)
 	return spec, nil
 }
 

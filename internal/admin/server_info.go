@@ -29,6 +29,7 @@ func (s *Service) Settings() []Setting {
 // Storage are the figures of the store.
 type Storage struct {
 	Dir                 string  `json:"dir"`
+	BackupDir           string  `json:"backup_dir,omitempty"` // what backups are below
 	Durability          string  `json:"durability"`
 	DiskBytes           uint64  `json:"disk_bytes"`
 	LogBytes            uint64  `json:"log_bytes"` // of those, write-ahead log
@@ -63,7 +64,7 @@ type Storage struct {
 func (s *Service) Storage() Storage {
 	st, en := s.engine.StoreStats(), s.engine.Stats()
 	out := Storage{
-		Dir: s.opts.DataDir, Durability: s.opts.Durability, DiskBytes: st.DiskBytes, LogBytes: st.WALBytes, NoSpace: en.NoSpace,
+		Dir: s.opts.DataDir, BackupDir: s.opts.BackupDir, Durability: s.opts.Durability, DiskBytes: st.DiskBytes, LogBytes: st.WALBytes, NoSpace: en.NoSpace,
 		RefusedPushes: en.Refused, MemtableBytes: st.MemTableBytes, CacheBytes: st.CacheBytes, CacheHits: st.CacheHits,
 		CacheMisses: st.CacheMisses, Commits: st.Commits, CommittedBytes: st.CommittedBytes, Syncs: st.SyncCount,
 		SyncSeconds: st.SyncDuration.Seconds(), SyncMaxSeconds: st.SyncMax.Seconds(), Flushes: st.Flushes, Compactions: st.Compactions,

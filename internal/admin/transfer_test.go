@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,37 +31,15 @@ func (f *fixture) importLines(target, text string) ImportResult {
 	return out
 }
 
-// What is exported and imported is the same but for what begins anew.
+// What is exported and imported is the same, line by line, but for the id of a job; what was leased is ready.
 func TestTransfer(t *testing.T) {
 	t.Parallel()
 	from, to := newFixture(t, Options{}, HandlerOptions{}), newFixture(t, Options{}, HandlerOptions{})
-	from.allStates("q")
-	in := time.Now().Add(time.Hour).Truncate(time.Microsecond)
-	rich := job.Spec{
-		Queue: "rich", Key: "k", Type: "T", Group: "g", Body: []byte(`{"a":"<b>"}`), BodyKind: job.BodyJSON, Extra: []byte{0, 1}, Origin: 3,
-		Numbered: true, Tracked: true, Like: job.Digest{1, 2}, RunAt: job.TimeOf(in), Policy: job.Policy{
-			Priority: -3, Lease: 90 * time.Second, ExpireAt: job.TimeOf(in.Add(time.Hour)), Expiry: job.ExpireWaiting, MaxAttempts: 4, MaxFails: 7,
-			Backoff: job.Backoff{Unit: 100 * time.Millisecond, Power: 2, Skip: 1, Base: time.Second, Jitter: 5, Floor: true},
-			Lapse:   job.LapseFail, Requeue: job.PlaceOld, Due: job.PlaceSched, Exhaust: job.ExhaustMove, DeadQueue: "dead", DeadFor: time.Hour,
-			DeadMax: 9, DeadSlots: true, Keep: true,
-		},
-	}
-	from.push(rich)
-	for _, body := range []job.Spec{
-		{Body: []byte(" [1, 2]"), BodyKind: job.BodyArgs},
-		{Body: []byte{0xff, 0}},
-		{Body: []byte("text\n")},
-		{Body: []byte{}},
-		{},
-		{Body: []byte{0x91, 1}, BodyKind: job.BodyMsgpack},
-		{Body: []byte("[1]"), BodyKind: job.BodyArgs},
-	} {
-		body.Queue = "bodies"
-		from.push(body)
-	}
+	ids := from.allStates("q")
+	from.manyPasts()
 	text := from.call("GET", "/api/v1/export", "").Body.String()
 	before, marks := lines(t, text)
-	if len(before) != 17 || len(marks) != 1 || marks[0].Mark != MarkEnd || marks[0].Jobs != 17 || marks[0].Total != 17 {
+	if len(before) != 35 || len(marks) != 1 || marks[0].Mark != MarkEnd || marks[0].Jobs != 35 || marks[0].Total != 35 {
 		t.Fatalf("%d jobs, marks %+v", len(before), marks)
 	}
 	doc := testkit.LoadOpenAPI(t, document)
@@ -76,48 +55,100 @@ func TestTransfer(t *testing.T) {
 		}
 	}
 
+	began := time.Now()
 	out := to.importLines("/api/v1/imports/one", text)
-	if out.Line != 18 || out.Imported != 15 || out.Marks != 1 || len(out.Refused) != 2 {
+	if out.Line != 36 || out.Imported != 34 || out.Marks != 1 || len(out.Refused) != 1 ||
+		!strings.Contains(out.Refused[0].Problem, "to import it all the same") {
 		t.Fatalf("%+v", out)
 	}
-	for _, r := range out.Refused {
-		if !strings.Contains(r.Problem, "to import it all the same") {
-			t.Errorf("%+v", r)
-		}
-	}
+	before = slices.DeleteFunc(before, func(r Record) bool { return r.ID == ids["blocked"] })
 	after, _ := lines(t, to.call("GET", "/api/v1/export", "").Body.String())
-	got := make(map[string]int)
-	for _, r := range after {
-		got[fresh(t, r)]++
+	if len(after) != len(before) {
+		t.Fatalf("%d jobs, of %d", len(after), len(before))
 	}
-	for _, r := range before {
-		switch r.State {
-		case "blocked", "failed":
-			continue
-		case "leased":
-			r.State = "ready"
-		case "retrying":
-			r.State = "scheduled"
+	for i := range after {
+		if before[i].State == "leased" {
+			if after[i].Since.Before(began.Truncate(time.Microsecond)) {
+				t.Errorf("ready since %s", after[i].Since)
+			}
+			before[i].State, before[i].Since, after[i].Since = "ready", nil, nil
 		}
-		if r.State != "dead" {
-			r.Failures = nil
+		if got, want := fresh(t, after[i]), fresh(t, before[i]); got != want {
+			t.Errorf("imported as\n%s\nwant\n%s", got, want)
 		}
-		if got[fresh(t, r)]--; got[fresh(t, r)] < 0 {
-			t.Errorf("not imported as it was: %s", fresh(t, r))
-		}
+	}
+	// A copy of the copy has the same ids, too.
+	third := newFixture(t, Options{}, HandlerOptions{})
+	text = to.call("GET", "/api/v1/export", "").Body.String()
+	third.importLines("/api/v1/imports/one", text)
+	if got := third.call("GET", "/api/v1/export", "").Body.String(); got != text {
+		t.Errorf("imported once more:\n%s\nwant\n%s", got, text)
 	}
 }
 
-// fresh leaves out what begins anew, and where a job that does not wait had waited.
+// manyPasts pushes jobs that have all that a job can have, and all kinds of bodies.
+func (f *fixture) manyPasts() {
+	f.t.Helper()
+	now := time.Now().Truncate(time.Microsecond)
+	at := func(d time.Duration) job.Time { return job.TimeOf(now.Add(d)) }
+	rich := job.Spec{
+		Namespace: "ns", Queue: "rich", Type: "T", Group: "g", Body: []byte(`{"a":"<b>"}`), BodyKind: job.BodyJSON, Extra: []byte{0, 1}, Origin: 3,
+		Numbered: true, Tracked: true, Like: job.Digest{1, 2}, RunAt: at(time.Hour), Policy: job.Policy{
+			Priority: -3, Lease: 90 * time.Second, ExpireAt: at(2 * time.Hour), Expiry: job.ExpireWaiting, MaxAttempts: 4, MaxFails: 7,
+			Backoff: job.Backoff{Unit: 100 * time.Millisecond, Power: 2, Skip: 1, Base: time.Second, Jitter: 5, Floor: true},
+			Lapse:   job.LapseFail, Requeue: job.PlaceOld, Due: job.PlaceSched, Exhaust: job.ExhaustMove, DeadQueue: "dead", DeadFor: time.Hour,
+			DeadMax: 2, DeadSlots: true, Keep: true,
+		},
+	}
+	past := job.Past{
+		Created: at(-time.Hour), Since: at(-time.Minute), Attempts: 3, Fails: 2, Buries: 1,
+		Failures: []job.Failure{{At: at(-time.Hour), Kind: job.FailedByEnd}, {At: at(-time.Minute), Type: "T", Message: "m", Backtrace: []string{"a", "b"}}},
+	}
+	var cmds []job.Command
+	for _, state := range []job.State{job.Scheduled, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead, job.Dead} {
+		s, p := rich, past
+		s.Key, p.State = fmt.Sprintf("k%d", len(cmds)), state
+		if state.Finished() {
+			p.Result = []byte{0, 1}
+		}
+		cmds = append(cmds, &job.Push{Spec: s, Past: &p})
+	}
+	// The order of ready jobs, and where one goes that was released for a while.
+	for _, p := range []job.Past{
+		{State: job.Ready, Rank: -1, At: at(-time.Hour)},
+		{State: job.Ready, Rank: -2},
+		{State: job.Ready, Rank: 3},
+		{State: job.Buried, Rank: 2},
+		{State: job.Scheduled, Rank: -1, OldPlace: true},
+	} {
+		s := job.Spec{Namespace: "ns", Queue: "order", RunAt: at(2 * time.Hour)}
+		cmds = append(cmds, &job.Push{Spec: s}, &job.Push{Spec: s, Past: &p})
+	}
+	never := rich
+	never.RunAt = job.Never
+	cmds = append(cmds, &job.Push{Spec: never})
+	for _, body := range []job.Spec{
+		{Body: []byte(" [1, 2]"), BodyKind: job.BodyArgs},
+		{Body: []byte{0xff, 0}},
+		{Body: []byte("text\n")},
+		{Body: []byte{}},
+		{},
+		{Body: []byte{0x91, 1}, BodyKind: job.BodyMsgpack},
+		{Body: []byte("[1]"), BodyKind: job.BodyArgs},
+	} {
+		body.Namespace, body.Queue = "ns", "bodies"
+		if body.Body != nil && body.BodyKind == job.BodyNone {
+			body.BodyKind = job.BodyBytes
+		}
+		cmds = append(cmds, &job.Push{Spec: body})
+	}
+	f.do(cmds...)
+}
+
+// fresh leaves out what an imported job has another of.
 func fresh(t *testing.T, r Record) string {
 	t.Helper()
-	r.ID, r.Created, r.Since, r.Attempts, r.Fails = 0, nil, nil, 0, 0
-	if r.State != "scheduled" {
-		r.RunAt = nil
-	}
-	for i := range r.Failures {
-		r.Failures[i].At = nil
-	}
+	r.ID = 0
 	text, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +223,9 @@ func TestImportRefused(t *testing.T) {
 		{swap(`"drop"`, `"drop","lease_seconds":-1`), "must not be negative"},
 		{good + `,"body":1,"body_text":"x"}`, "name one"},
 		{good + `,"key":"` + strings.Repeat("x", textMax+1) + `"}`, "key is longer"},
+		{good + `,"failures":[{"kind":"what"}]}`, `failures: kind: "what"`},
+		{swap(`"ready"`, `"blocked"`), "it waits for other jobs"},
+		{good + `,"result_base64":"AA=="}`, "only a finished job has a result"}, // the engine says so
 	}
 	var text strings.Builder
 	for _, b := range bad {

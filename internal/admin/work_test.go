@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -331,6 +332,42 @@ func TestWorkIsQuiet(t *testing.T) {
 		if w := f.call("POST", "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, name)); w.Code != 400 && w.Code != 409 {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
+	}
+}
+
+// Where there is a place for backups none goes elsewhere, by whatever path.
+func TestBackupPlace(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	place := filepath.Join(top, "place")
+	f := newFixture(t, Options{BackupDir: place}, HandlerOptions{})
+	for in, want := range map[string]string{
+		`{"dir":"a/b"}`: place + "/a/b", `{"dir":"` + place + `/c"}`: place + "/c", `{"dir":"a/../d"}`: place + "/d", `{}`: "",
+	} {
+		var b Backup
+		f.want(200, "POST", "/api/v1/backups", in, &b)
+		if _, err := os.Stat(b.Dir); err != nil || want != "" && b.Dir != want || filepath.Dir(b.Dir) != place && want == "" {
+			t.Errorf("%s: %+v, %v", in, b, err)
+		}
+	}
+	if err := os.Symlink(top, filepath.Join(place, "out")); err != nil {
+		t.Fatal(err)
+	}
+	for in, code := range map[string]int{
+		"a/b": 409, "..": 400, "../e": 400, "a/../../e": 400, ".": 400, top + "/e": 400, place: 400, place + "2/e": 400,
+		"out/e": 409, "out/e/f": 409, "out": 409, "c/e\x00": 400,
+	} {
+		if w := f.call("POST", "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, in)); w.Code != code {
+			t.Errorf("%s: %d %s", in, w.Code, w.Body)
+		}
+	}
+	if found, err := os.ReadDir(top); err != nil || len(found) != 1 {
+		t.Errorf("beside the place: %v, %v", found, err)
+	}
+	var st Storage
+	f.want(200, "GET", "/api/v1/storage", "", &st)
+	if st.BackupDir != place {
+		t.Errorf("%+v", st)
 	}
 }
 

@@ -217,6 +217,11 @@ func (c *Client) Backup(ctx context.Context, dir string) (admin.Backup, error) {
 	return post[admin.Backup](ctx, c, api+"/backups", map[string]any{"dir": dir})
 }
 
+// Storage asks for the figures of the store.
+func (c *Client) Storage(ctx context.Context) (admin.Storage, error) {
+	return get[admin.Storage](ctx, c, api+"/storage", nil)
+}
+
 // Export opens a stream of JSON lines, from a cursor on. Whoever opens it closes it.
 func (c *Client) Export(ctx context.Context, f admin.Filter, cursor string) (io.ReadCloser, error) {
 	q := pageQuery(f.Query(), admin.PageOf{Cursor: cursor})

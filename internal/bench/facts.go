@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
@@ -107,7 +108,8 @@ const metricsMax = 16 << 20
 
 // Web is where a server can be asked, and what it wants to know first.
 type Web struct {
-	URL      string // of its web listener
+	URL      string      // of its web listener
+	TLS      *tls.Config // nil: whom the machine trusts
 	Token    string
 	Password string
 }
@@ -125,7 +127,7 @@ func ReadServer(ctx context.Context, w Web) (Server, error) {
 		req.SetBasicAuth("bench", w.Password)
 	}
 	// No proxy: it is a server of one's own. No keep-alive: it is one question.
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: w.TLS}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return Server{}, err

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -25,7 +26,14 @@ const (
 )
 
 func dialLink(o DialOptions) (*link, error) {
-	c, err := net.DialTimeout("tcp", o.Addr, dialTimeout)
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	var c net.Conn
+	var err error
+	if o.TLS != nil {
+		c, err = tls.DialWithDialer(dialer, "tcp", o.Addr, o.TLS)
+	} else {
+		c, err = dialer.Dial("tcp", o.Addr)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,8 @@ import (
 type Options struct {
 	Protocol *Protocol
 	Addr     string
-	Secret   string // see DialOptions
+	TLS      *tls.Config // see DialOptions
+	Secret   string      // see DialOptions
 	Queue    string
 
 	// Producers push and Workers fetch and ack, each on a connection of its own. Without producers the
@@ -97,7 +99,7 @@ func (o *Options) Check() error {
 
 func (o *Options) dial() (Client, error) {
 	c, err := o.Protocol.Dial(DialOptions{
-		Addr: o.Addr, Queue: o.Queue, Secret: o.Secret, BodyMax: slices.Max(o.Sizes), Batch: max(o.Batch, fillBatch),
+		Addr: o.Addr, TLS: o.TLS, Queue: o.Queue, Secret: o.Secret, BodyMax: slices.Max(o.Sizes), Batch: max(o.Batch, fillBatch),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", o.Protocol.Name, o.Addr, err)

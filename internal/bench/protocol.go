@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"slices"
@@ -59,6 +60,8 @@ func Find(name string) (*Protocol, error) {
 // DialOptions say how to connect.
 type DialOptions struct {
 	Addr string
+	// TLS is how to speak TLS; nil is not at all.
+	TLS *tls.Config
 	// Queue is the one queue to which a client does everything.
 	Queue string
 	// Secret is what the server asks of its clients: Faktory's password, LMSTFY's token, USER:PASSWORD

@@ -9,6 +9,7 @@ import (
 type Result struct {
 	Protocol  string  `json:"protocol"`
 	Addr      string  `json:"addr"`
+	TLS       bool    `json:"tls"`
 	Queue     string  `json:"queue"`
 	Producers int     `json:"producers"`
 	Workers   int     `json:"workers"`
@@ -43,7 +44,7 @@ var ErrNothingDone = errors.New("nothing was done: give it more time")
 // result sums up the phase that was measured, and what has been found since.
 func (r *run) result(p *phase) (*Result, error) {
 	out := &Result{
-		Protocol: r.Protocol.Name, Addr: r.Addr, Queue: r.Queue, Producers: r.Producers, Workers: r.Workers, Batch: r.Batch,
+		Protocol: r.Protocol.Name, Addr: r.Addr, TLS: r.TLS != nil, Queue: r.Queue, Producers: r.Producers, Workers: r.Workers, Batch: r.Batch,
 		Sizes: r.Sizes, Wanted: r.Rate, Checked: !r.Unchecked && (!r.Keep || r.Workers > 0),
 	}
 	var push, fetch, ack, whole, pushToFetch Histogram

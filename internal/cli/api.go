@@ -2,13 +2,9 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -29,10 +25,7 @@ type apiFlags struct {
 	url      string
 	token    string
 	password string
-	ca       string
-	cert     string
-	key      string
-	insecure bool
+	tls      tlsFlags
 	asJSON   bool
 }
 
@@ -56,15 +49,9 @@ func addAPI(cmd *cobra.Command, p Process) *apiFlags {
 	flags.StringVar(&f.url, "api", "", "address of the server, such as http://127.0.0.1:7420 ("+config.ClientURLVariable+")")
 	flags.StringVar(&f.token, "token", "", "bearer token; better in "+config.ClientTokenVariable+", where others do not see it")
 	flags.StringVar(&f.password, "password", "", "password; better in "+config.ClientPasswordVariable)
-	flags.StringVar(&f.ca, "tls-ca", "", "PEM file with the authorities to trust ("+config.ClientCAVariable+")")
-	flags.StringVar(&f.cert, "tls-cert", "", "PEM file with a client certificate")
-	flags.StringVar(&f.key, "tls-key", "", "PEM file with its private key")
-	flags.BoolVar(&f.insecure, "tls-insecure", false, "do not verify the server's certificate")
+	f.tls.add(cmd)
 	flags.StringVarP(&f.file, "config", "c", "", "TOML file of the server, to find its address ("+config.FileVariable+")")
 	must(cmd.MarkFlagFilename("config", "toml"))
-	for _, name := range []string{"tls-ca", "tls-cert", "tls-key"} {
-		must(cmd.MarkFlagFilename(name, "pem", "crt", "key"))
-	}
 	return f
 }
 
@@ -87,7 +74,7 @@ func (f *apiFlags) client() (*apiclient.Client, error) {
 		o.Token, o.Password = f.p.env(config.ClientTokenVariable), f.p.env(config.ClientPasswordVariable)
 	}
 	var err error
-	if o.TLS, err = f.tls(); err != nil {
+	if o.TLS, err = f.tls.config(f.p); err != nil {
 		return nil, err
 	}
 	if o.URL == "" {
@@ -121,57 +108,7 @@ func (f *apiFlags) local(o *apiclient.Options) error {
 	if o.Token == "" && o.Password == "" {
 		o.Token, o.Password = cfg.Web.Token, cfg.Web.Password
 	}
-	if cfg.Web.TLS.Enabled() && f.ca == "" && f.p.env(config.ClientCAVariable) == "" {
-		return pin(o.TLS, cfg.Web.TLS.Cert)
-	}
-	return nil
-}
-
-// pin trusts the certificate in a file and no other. The server of this machine is asked by an address that its
-// certificate need not name.
-func pin(t *tls.Config, file string) error {
-	text, err := os.ReadFile(file) //nolint:gosec // the operator names the file
-	if err != nil {
-		return fail(fmt.Errorf("web.tls.cert: %w: name an authority to trust with --tls-ca", err))
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return fail(fmt.Errorf("web.tls.cert: %s holds no certificate", file))
-	}
-	t.InsecureSkipVerify = true
-	t.VerifyConnection = func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 || string(s.PeerCertificates[0].Raw) != string(block.Bytes) {
-			return fmt.Errorf("the server has another certificate than %s", file)
-		}
-		return nil
-	}
-	return nil
-}
-
-// tls reads the TLS material of the flags.
-func (f *apiFlags) tls() (*tls.Config, error) {
-	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: f.insecure} //nolint:gosec // only if asked for
-	if ca := orElse(f.ca, f.p.env(config.ClientCAVariable)); ca != "" {
-		text, err := os.ReadFile(ca) //nolint:gosec // the operator names the file
-		if err != nil {
-			return nil, fail(fmt.Errorf("--tls-ca: %w", err))
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fail(fmt.Errorf("--tls-ca: %s holds no certificate", ca))
-		}
-	}
-	if (f.cert == "") != (f.key == "") {
-		return nil, errors.New("--tls-cert and --tls-key: give both or none")
-	}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, fail(fmt.Errorf("--tls-cert: %w", err))
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return t, nil
+	return pin(o.TLS, config.ProtocolWeb, cfg.Web.TLS)
 }
 
 // apiError says what to do about an error of the client. Any other is one of usage, unless it is marked already.

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,21 +18,20 @@ import (
 
 func newBackupCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "backup DIR",
+		Use:   "backup [DIR]",
 		Short: "Have a running server write a backup",
 		Long: `Have a running server write a copy of all its data to DIR, which must not exist yet. The server goes on working;
 the copy has everything that was acknowledged before. DIR is a directory of the server's machine, outside of the data
 directory, which the server must be allowed to make. On the same disk it takes little time and at first no space.
 
+A server with a place of backups (backup.dir) writes only below it: DIR is relative to that place, and left out it is
+called by the time. The path is printed. Without such a place DIR is needed.
+
 "millrace check DIR" verifies a backup, "millrace restore DIR DATA" makes a data directory of it.`,
 		Example: `  millrace backup /backup/monday
-  millrace backup "/backup/$(date +%F)" && millrace check "/backup/$(date +%F)"`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%q takes one new directory, but got %d arguments", cmd.CommandPath(), len(args))
-			}
-			return nil
-		},
+  millrace backup "/backup/$(date +%F)" && millrace check "/backup/$(date +%F)"
+  millrace backup --json | jq -r .dir`,
+		Args:              atMostOne("a new directory"),
 		ValidArgsFunction: completeDirs,
 	}
 	f := addAPI(cmd, p)
@@ -40,13 +41,16 @@ directory, which the server must be allowed to make. On the same disk it takes l
 			return err
 		}
 		defer c.Close()
-		dir := args[0]
+		dir := strings.Join(args, "")
 		if !filepath.IsAbs(dir) {
-			if !onThisMachine(c.URL()) {
-				return fmt.Errorf("%q is a directory of the server's machine, %s: write its whole path", dir, c.URL())
+			storage, err := c.Storage(cmd.Context())
+			if err != nil {
+				return apiError(err)
 			}
-			if dir, err = filepath.Abs(dir); err != nil {
-				return fail(err)
+			if storage.BackupDir == "" {
+				if dir, err = placeOf(dir, c.URL()); err != nil {
+					return err
+				}
 			}
 		}
 		b, err := waitForBackup(cmd, c, dir)
@@ -60,6 +64,18 @@ directory, which the server must be allowed to make. On the same disk it takes l
 		return fail(err)
 	}
 	return cmd
+}
+
+// placeOf returns the directory of the server's machine that is meant by one of this machine.
+func placeOf(dir, server string) (string, error) {
+	switch {
+	case dir == "":
+		return "", errors.New("name a new directory: the server has no place of its own for backups (backup.dir)")
+	case !onThisMachine(server):
+		return "", fmt.Errorf("%q is a directory of the server's machine, %s: write its whole path", dir, server)
+	}
+	dir, err := filepath.Abs(dir)
+	return dir, fail(err)
 }
 
 // onThisMachine reports whether an address is one of loopback.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,9 @@ The load should come from another machine than the server's, or the two share th
 processors. --ceiling first does the same to a server that does nothing, in a process of its
 own on this machine: the ratio to it says more than a figure of one machine.
 
+With --tls it speaks TLS, whatever the protocol; the other --tls flags also say whom to trust
+at the web address. The server that does nothing has no TLS.
+
 The server's durability is asked for at its web address; if that wants a login, give
 MILLRACE_API_TOKEN or MILLRACE_API_PASSWORD.
 
@@ -57,14 +61,16 @@ const benchExample = `  # as fast as it goes: 32 producers and 32 workers for te
   # how fast a backlog of 100,000 jobs is worked off, for a program to read
   millrace bench --protocol tarantool --producers 0 --workers 16 --count 100000 --json
 
-  # another machine
-  millrace bench --protocol workq --addr queue.internal:9922 --api http://queue.internal:7420`
+  # another machine, with TLS
+  millrace bench --protocol workq --addr queue.internal:9922 --tls --tls-ca ca.pem --api https://queue.internal:7420`
 
 // benchFlags are the flags of the command.
 type benchFlags struct {
 	bench.Options
 	protocol   string
 	secretFile string
+	speakTLS   bool
+	tls        tlsFlags
 	file       string
 	api        bench.Web
 	dir        string
@@ -87,6 +93,8 @@ func newBenchCommand(p Process) *cobra.Command {
 	flags.StringVar(&f.Addr, "addr", "", "address of the server's listener; without it that of the configuration")
 	flags.StringVar(&f.Queue, "queue", "", "queue, which should have no other jobs; without it a new one")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with Faktory's password, LMSTFY's token or Tarantool's USER:PASSWORD")
+	flags.BoolVar(&f.speakTLS, "tls", false, "speak TLS to --addr; without --addr as configured")
+	f.tls.add(cmd)
 	flags.IntVar(&f.Producers, "producers", 8, "connections that push")
 	flags.IntVar(&f.Workers, "workers", 8, "connections that fetch and acknowledge")
 	flags.IntVar(&f.Batch, "batch", 1, "jobs that are pushed at once")
@@ -154,6 +162,14 @@ func (f *benchFlags) complete(p Process) (err error) {
 		f.Queue = fmt.Sprintf("bench-%08x", rand.Uint32()) //nolint:gosec // no secret
 	}
 	f.api.Token, f.api.Password = p.env(config.ClientTokenVariable), p.env(config.ClientPasswordVariable)
+	trusting, err := f.tls.config(p)
+	if err != nil {
+		return err
+	}
+	f.api.TLS = trusting
+	if f.speakTLS {
+		f.TLS = trusting
+	}
 	if f.Addr != "" {
 		return nil
 	}
@@ -161,27 +177,44 @@ func (f *benchFlags) complete(p Process) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.api.URL == "" {
-		f.api.URL, _ = webURL(cfg.Listeners()) // without it the durability stays unknown
-	}
-	f.Addr, err = protocolAddr(cfg.Listeners(), f.protocol)
-	return err
+	return f.configured(cfg, trusting)
 }
 
-// protocolAddr returns where the first listener of a protocol can be reached from its own machine.
-func protocolAddr(listeners []config.Listener, protocol string) (string, error) {
+// configured finds the server of this machine in its configuration.
+func (f *benchFlags) configured(cfg *config.Config, trusting *tls.Config) error {
+	if f.api.URL == "" {
+		f.api.URL, _ = webURL(cfg.Listeners()) // without it the durability stays unknown,
+		f.api.TLS = trusting.Clone()
+		_ = pin(f.api.TLS, config.ProtocolWeb, cfg.Web.TLS) // and without this, too
+	}
+	l, err := protocolListener(cfg.Listeners(), f.protocol)
+	if err != nil {
+		return err
+	}
+	f.Addr = l.Addr
+	if l.TLS.Enabled() {
+		f.TLS = trusting.Clone()
+		return pin(f.TLS, f.protocol, l.TLS)
+	}
+	return nil
+}
+
+// protocolListener returns the first listener of a protocol, with the address by which its own machine reaches it.
+func protocolListener(listeners []config.Listener, protocol string) (config.Listener, error) {
 	i := slices.IndexFunc(listeners, func(l config.Listener) bool { return l.Key.Name == protocol+".addr" && l.Role == "" })
 	if i < 0 {
-		return "", fmt.Errorf("no listener of %s is configured: name the address with --addr", protocol)
+		return config.Listener{}, fmt.Errorf("no listener of %s is configured: name the address with --addr", protocol)
 	}
-	host, port, err := net.SplitHostPort(listeners[i].Addr)
+	l := listeners[i]
+	host, port, err := net.SplitHostPort(l.Addr)
 	if err != nil || port == "0" {
-		return "", fmt.Errorf("the listener of %s is %s: name the address with --addr", protocol, listeners[i].Addr)
+		return l, fmt.Errorf("the listener of %s is %s: name the address with --addr", protocol, l.Addr)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
-	return net.JoinHostPort(host, port), nil
+	l.Addr = net.JoinHostPort(host, port)
+	return l, nil
 }
 
 // serverPatience is how long the server may take to tell about itself.
@@ -253,7 +286,7 @@ func runCeiling(ctx context.Context, o bench.Options) (*bench.Result, error) {
 		return nil, err
 	}
 	_, o.Addr, _ = strings.Cut(strings.TrimSpace(line), " ")
-	o.Unchecked, o.Secret = true, ""
+	o.Unchecked, o.Secret, o.TLS = true, "", nil
 	return bench.Run(ctx, o)
 }
 

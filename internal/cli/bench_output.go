@@ -26,7 +26,11 @@ func (r *benchReport) print(w io.Writer) error {
 	if r.Server != nil {
 		server = fmt.Sprintf("millrace %s (%s), durability %s", r.Server.Version, r.Server.Go, r.Server.Durability)
 	}
-	fmt.Fprintf(&b, "server   %s at %s, %s\n", r.Protocol, r.Addr, server)
+	at := r.Addr
+	if r.TLS {
+		at += " with TLS"
+	}
+	fmt.Fprintf(&b, "server   %s at %s, %s\n", r.Protocol, at, server)
 	fmt.Fprintf(&b, "load     %s, %s, queue %s\n\n", plural(r.Producers, "producer"), plural(r.Workers, "worker"), r.Queue)
 	header := []string{"OPERATION", "JOBS", "JOBS/S"}
 	if r.Ceiling != nil {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +26,10 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // serveMasenko runs a server until the end of the test and returns the environment in which the
 // commands find it.
-func serveMasenko(t *testing.T) []string {
+func serveMasenko(t *testing.T, more map[string]string) []string {
 	t.Helper()
 	flags := map[string]string{"data.dir": filepath.Join(t.TempDir(), "data"), "store.durability": "interval"}
+	maps.Copy(flags, more)
 	for _, k := range config.Keys() {
 		if k.Kind == config.KindAddresses {
 			flags[k.Name] = config.AddressOff
@@ -57,7 +60,11 @@ func serveMasenko(t *testing.T) []string {
 	case text := <-banner:
 		for line := range strings.Lines(text) {
 			fields := strings.Fields(line)
-			switch addr := strings.Trim(strings.TrimPrefix(fields[1], "http:"), "/"); fields[0] {
+			_, addr, web := strings.Cut(fields[1], "//")
+			if !web {
+				addr = fields[1]
+			}
+			switch addr = strings.TrimSuffix(addr, "/"); fields[0] {
 			case "masenko":
 				environ = append(environ, "MILLRACE_MASENKO_ADDR="+addr)
 			case "web":
@@ -70,7 +77,7 @@ func serveMasenko(t *testing.T) []string {
 
 func TestBench(t *testing.T) {
 	t.Parallel()
-	environ := serveMasenko(t)
+	environ := serveMasenko(t, nil)
 	o := run(environ, "bench", "--count", "200", "--producers", "3", "--workers", "2", "--size", "50,500")
 	for _, want := range []string{
 		" cores (", "millrace 1.2.3 (go1.", "durability interval", "3 producers, 2 workers", "pushed ", "200", "push to fetch", "P99.9",
@@ -100,6 +107,37 @@ func TestBench(t *testing.T) {
 	if got.Protocol != "masenko" || got.Server.Durability != "interval" || got.Machine.CPUs == 0 || got.Machine.Fsync == 0 ||
 		got.Pushed == 0 || got.Push.Count != got.Pushed || got.Push.Max <= 0 || !got.Checked || got.Lost != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TLS is spoken as the configuration says, or the flags.
+func TestBenchTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t, "localhost")
+	environ := serveMasenko(t, map[string]string{
+		"masenko.tls.cert": cert, "masenko.tls.key": key, "web.tls.cert": cert, "web.tls.key": key,
+	})
+	configured := append(slices.Clone(environ), "MILLRACE_MASENKO_TLS_CERT="+cert, "MILLRACE_MASENKO_TLS_KEY="+key,
+		"MILLRACE_WEB_TLS_CERT="+cert, "MILLRACE_WEB_TLS_KEY="+key)
+	o := run(configured, "bench", "--count", "20")
+	if o.status != exitOK || !strings.Contains(o.stdout, " with TLS, millrace 1.2.3") || !strings.Contains(o.stdout, "0 lost, 0 duplicated.") {
+		t.Errorf("%+v", o)
+	}
+	_, port, _ := strings.Cut(environ[0], "=127.0.0.1:")
+	for _, tt := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"--tls --tls-ca " + cert, exitOK, "0 lost, 0 duplicated."},
+		{"--tls --tls-insecure", exitOK, "0 lost, 0 duplicated."},
+		{"--tls", exitFailure, "certificate"},
+		{"--tls --tls-cert " + cert, exitUsage, "give both or none"},
+	} {
+		o := run(nil, append([]string{"bench", "--count", "20", "--addr", "localhost:" + port}, strings.Fields(tt.args)...)...)
+		if o.status != tt.status || !strings.Contains(o.stdout+o.stderr, tt.want) {
+			t.Errorf("%s: %+v", tt.args, o)
+		}
 	}
 }
 

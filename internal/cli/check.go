@@ -23,7 +23,7 @@ all files, that every record can be read, and that every invariant of the engine
 print how many jobs each queue has in each state.
 
 Without DIR it looks at data.dir of the configuration. A server that has the directory
-open must be stopped first. The jobs of one queue must fit into memory.
+open must be stopped first. However many jobs there are, it takes little memory.
 
 Exit status: 0 if all is well, 3 if the data is damaged, 1 if it could not be looked at
 (not there, in use, not readable, of a newer release), 2 if the command line is wrong.`,

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,25 +45,19 @@ With --resume an export to FILE that was cut off goes on behind its last mark. T
 		if err != nil {
 			return err
 		}
-		if *resume && len(args) == 0 {
+		if *resume && fileOf(args) == "" {
 			return errors.New("--resume: name the file to go on with")
 		}
-		c, err := f.client()
+		e := &exporter{filter: filter, out: cmd.OutOrStdout()}
+		err = f.transfer(cmd, func(ctx context.Context, c *apiclient.Client, bar *progress) error {
+			e.client, e.bar = c, bar
+			if path := fileOf(args); path != "" {
+				return e.toFile(ctx, path, *resume, *force)
+			}
+			return e.run(ctx)
+		})
 		if err != nil {
 			return err
-		}
-		defer c.Close()
-		ctx, stop := p.interruptible(cmd.Context())
-		defer stop()
-		e := &exporter{client: c, filter: filter, out: cmd.OutOrStdout(), bar: newProgress(cmd.ErrOrStderr())}
-		if len(args) == 0 || args[0] == "-" {
-			err = e.run(ctx)
-		} else {
-			err = e.toFile(ctx, args[0], *resume, *force)
-		}
-		e.bar.stop()
-		if err != nil {
-			return apiError(err)
 		}
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s exported\n", plural(e.jobs, "job"))
 		return fail(err)
@@ -123,31 +115,23 @@ func (e *exporter) toFile(ctx context.Context, path string, resume, force bool) 
 
 // lastMark finds the last mark of a file: where it ends, and whether it is the end of the export.
 func (e *exporter) lastMark(file io.Reader) (end int64, complete bool, err error) {
-	in := bufio.NewReaderSize(file, 1<<20)
 	var at int64
 	var jobs uint64
-	for {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
+	for line, err := range exportLines(file) {
+		switch {
+		case err != nil:
+			return 0, false, fail(err)
+		case !line.whole():
 			return end, complete, nil
 		}
-		if err != nil {
-			return 0, false, fail(err)
-		}
-		at += int64(len(line))
-		m, ok := markOf(line)
-		if !ok {
+		at += int64(len(line.text))
+		if line.mark == nil {
 			jobs++
 			continue
 		}
-		end, e.cursor, complete, e.jobs = at, m.Cursor, m.Mark == admin.MarkEnd, jobs
+		end, e.cursor, complete, e.jobs = at, line.mark.Cursor, line.mark.Mark == admin.MarkEnd, jobs
 	}
-}
-
-// markOf reads a line that is a mark.
-func markOf(line []byte) (m admin.ExportMark, ok bool) {
-	ok = bytes.HasPrefix(line, []byte(`{"mark"`)) && json.Unmarshal(line, &m) == nil
-	return m, ok
+	return end, complete, nil
 }
 
 // run copies from the cursor to the end, with as many requests as it takes.
@@ -171,34 +155,33 @@ func (e *exporter) request(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	defer func() { _ = stream.Close() }()
-	in := bufio.NewReaderSize(stream, 1<<20)
 	var part bytes.Buffer
 	jobs := uint64(0)
-	for {
-		line, err := in.ReadBytes('\n')
+	for line, err := range exportLines(stream) {
 		switch {
-		case errors.Is(err, io.EOF):
-			return false, nil
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case err != nil:
 			return false, &apiclient.Unreachable{URL: e.client.URL(), Err: err}
-		case part.Len()+len(line) > exportLineMax:
+		case part.Len()+len(line.text) > exportLineMax:
 			return false, fail(errors.New("the answer has no marks: it is none of a Millrace server"))
+		case !line.whole():
+			return false, nil
 		}
-		part.Write(line)
-		m, ok := markOf(line)
-		if !ok {
+		part.Write(line.text)
+		if line.mark == nil {
 			jobs++
 			continue
 		}
 		if _, err := part.WriteTo(e.out); err != nil {
 			return false, fail(err)
 		}
+		m := line.mark
 		e.cursor, e.jobs, jobs = m.Cursor, e.jobs+jobs, 0
 		e.bar.update("exporting", m.Examined, max(m.Total, m.Examined+1))
 		if m.Mark == admin.MarkEnd {
 			return true, nil
 		}
 	}
+	return false, nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -28,10 +27,11 @@ func newImportCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [FILE]",
 		Short: "Read jobs that were exported into a running server",
-		Long: `Read the JSON lines of "millrace export" from FILE or standard input, and push their jobs: those that waited wait
-again, those that were in work are ready, buried, dead and done ones are that again. Each job gets a new id and begins
-anew with its tries. A job whose key another job of its namespace has is left out, unless --allow-duplicates. Lines that
-cannot be imported are told, and the others are imported.
+		Long: `Read the JSON lines of "millrace export" from FILE or standard input, and push their jobs: each is in the
+state that it was in, with its attempts, failures, times and result, but for those that were in work, which are ready.
+It gets a new id, and is in no batch. A job whose key another job of its namespace has is left out, unless
+--allow-duplicates. Lines that cannot be imported are told, and the others are imported: those of jobs that wait for
+other jobs are such lines.
 
 An import that was interrupted goes on with --resume and the token that it has printed, and imports nothing twice: the
 server remembers for a week how far it is.
@@ -48,8 +48,8 @@ Exit status 1 also tells that some lines were refused.`,
 	f := addAPI(cmd, p)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in := cmd.InOrStdin()
-		if len(args) > 0 && args[0] != "-" {
-			file, err := os.Open(args[0])
+		if path := fileOf(args); path != "" {
+			file, err := os.Open(path) //nolint:gosec // the operator names the file
 			if err != nil {
 				return fail(err)
 			}
@@ -61,22 +61,17 @@ Exit status 1 also tells that some lines were refused.`,
 		} else if w, ok := in.(io.Writer); ok && isTerminal(w) {
 			return errors.New("name the file to import, or pipe it in")
 		}
-		c, err := f.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, stop := p.interruptible(cmd.Context())
-		defer stop()
-		im.client, im.stderr, im.bar = c, cmd.ErrOrStderr(), newProgress(cmd.ErrOrStderr())
-		err = im.run(ctx, in)
-		im.bar.stop()
+		im.stderr = cmd.ErrOrStderr()
+		err := f.transfer(cmd, func(ctx context.Context, c *apiclient.Client, bar *progress) error {
+			im.client, im.bar = c, bar
+			return im.run(ctx, in)
+		})
 		if err == nil || im.out.Line > 0 {
 			if perr := im.print(cmd, f.asJSON); perr != nil {
 				return fail(perr)
 			}
 		}
-		return apiError(err)
+		return err
 	}
 	return cmd
 }
@@ -94,52 +89,37 @@ type importer struct {
 }
 
 func (im *importer) run(ctx context.Context, in io.Reader) error {
-	var done uint64
-	if im.o.Token == "" {
-		im.o.Token = strings.ToLower(rand.Text()[:16])
-		im.say("If this is interrupted, go on with --resume %s\n", im.o.Token)
-	} else {
-		mark, err := im.client.ImportMark(ctx, im.o.Token)
-		if err != nil {
-			return err
-		}
-		if mark.Line == 0 {
-			return fail(fmt.Errorf("the server knows no import %s: it has not begun, was more than a week ago, or was with another server", im.o.Token))
-		}
-		done = mark.Line
-		im.say("Going on behind line %d\n", done)
+	done, err := im.begin(ctx)
+	if err != nil {
+		return err
 	}
-	im.out.Token = im.o.Token
-	lines := bufio.NewReaderSize(in, 1<<20)
 	var part bytes.Buffer
-	var line, from uint64
-	for {
-		text, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fail(fmt.Errorf("read line %d: %w", line+1, err))
+	var number, from uint64
+	for line, err := range exportLines(in) {
+		if err != nil {
+			return fail(fmt.Errorf("read line %d: %w", number+1, err))
 		}
-		last := err != nil
-		if len(text) > 0 {
-			line++
-			im.read += uint64(len(text))
-			if m, ok := markOf(text); ok {
-				im.ended = m.Mark == admin.MarkEnd
-			}
-			if line > done {
-				if part.Len() == 0 {
-					from = line
-				}
-				part.Write(text)
+		number++
+		im.read += uint64(len(line.text))
+		if line.mark != nil {
+			im.ended = line.mark.Mark == admin.MarkEnd
+		}
+		if number <= done {
+			continue
+		}
+		if part.Len() == 0 {
+			from = number
+		}
+		part.Write(line.text)
+		if number-from+1 >= importLines || part.Len() >= importBytes {
+			if err := im.send(ctx, from, &part); err != nil {
+				return err
 			}
 		}
-		if part.Len() > 0 && (last || line-from+1 >= importLines || part.Len() >= importBytes) {
-			if err := im.send(ctx, from, part.Bytes()); err != nil {
-				return fmt.Errorf("%w\nTo go on: --resume %s", apiError(err), im.o.Token)
-			}
-			part.Reset()
-		}
-		if last {
-			break
+	}
+	if part.Len() > 0 {
+		if err := im.send(ctx, from, &part); err != nil {
+			return err
 		}
 	}
 	if !im.ended {
@@ -151,17 +131,39 @@ func (im *importer) run(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-// send imports some lines. An attempt of which nothing is known is repeated, which does no harm.
-func (im *importer) send(ctx context.Context, from uint64, lines []byte) error {
+// begin makes up a token, or asks how far the import of the one given is.
+func (im *importer) begin(ctx context.Context) (done uint64, err error) {
+	if im.o.Token == "" {
+		im.o.Token = strings.ToLower(rand.Text()[:16])
+		im.out.Token = im.o.Token
+		im.say("If this is interrupted, go on with --resume %s\n", im.o.Token)
+		return 0, nil
+	}
+	im.out.Token = im.o.Token
+	mark, err := im.client.ImportMark(ctx, im.o.Token)
+	if err != nil {
+		return 0, err
+	}
+	if mark.Line == 0 {
+		return 0, fail(fmt.Errorf("the server knows no import %s: it has not begun, was more than a week ago, or was with another server", im.o.Token))
+	}
+	im.say("Going on behind line %d\n", mark.Line)
+	return mark.Line, nil
+}
+
+// send imports some lines, and empties their buffer. An attempt of which nothing is known is repeated, which does no
+// harm.
+func (im *importer) send(ctx context.Context, from uint64, lines *bytes.Buffer) error {
 	im.o.Line = from
 	for try := 1; ; try++ {
-		r, err := im.client.Import(ctx, im.o, lines)
+		r, err := im.client.Import(ctx, im.o, lines.Bytes())
 		if err == nil {
 			im.add(&r)
+			lines.Reset()
 			return nil
 		}
 		if try == importTries || !passing(err) || !sleep(ctx, time.Second<<(try-1)) {
-			return err
+			return fmt.Errorf("%w\nTo go on: --resume %s", apiError(err), im.o.Token)
 		}
 	}
 }

@@ -31,12 +31,38 @@ func TestBackupCommand(t *testing.T) {
 	}
 	s.fails(1, "exists", "backup "+dir)
 	s.fails(1, "outside of the data directory", "backup "+filepath.Join(s.data, "x"))
-	s.fails(2, "takes one new directory", "backup")
-	s.fails(2, "write its whole path", "backup relative --api http://192.0.2.1:1")
+	s.fails(2, "name a new directory", "backup")
+	s.fails(2, "takes a new directory", "backup a b")
+	if _, err := placeOf("relative", "http://192.0.2.1:1"); err == nil || !strings.Contains(err.Error(), "write its whole path") {
+		t.Errorf("relative to here, of a server elsewhere: %v", err)
+	}
 	for address, want := range map[string]bool{"http://localhost:1": true, "http://[::1]:1": true, "http://10.0.0.1": false, "::": false} {
 		if onThisMachine(address) != want {
 			t.Errorf("%s: %t", address, !want)
 		}
+	}
+}
+
+// Where the server has a place for backups, they go there.
+func TestBackupPlace(t *testing.T) {
+	t.Parallel()
+	place := filepath.Join(t.TempDir(), "backups")
+	s := startServer(t, "--backup-dir="+place)
+	s.ok("push mails x")
+	if got := s.ok("backup"); !regexp.MustCompile("^" + regexp.QuoteMeta(place) + `/\d{8}T\d{6}\.\d{3}Z: `).MatchString(got) {
+		t.Errorf("of no name: %s", got)
+	}
+	monday := filepath.Join(place, "daily", "monday")
+	if got := s.ok("backup daily/monday"); !strings.HasPrefix(got, monday+": ") {
+		t.Errorf("of a relative name: %s", got)
+	}
+	if got := s.ok("check " + monday); !strings.Contains(got, "default/mails") {
+		t.Errorf("the copy:\n%s", got)
+	}
+	s.ok("backup " + place + "/tuesday")
+	s.fails(1, "exists", "backup daily/monday")
+	for _, dir := range []string{t.TempDir() + "/x", "../x", "daily/../../x", place, ".", place + "x"} {
+		s.fails(1, "where backups go", "backup "+dir)
 	}
 }
 
@@ -107,11 +133,50 @@ func TestExportImport(t *testing.T) {
 	}
 }
 
+// What is imported into an empty server is exported from it as the same lines.
+func TestExportImportExact(t *testing.T) {
+	t.Parallel()
+	from, to := startServer(t), startServer(t)
+	from.ok("push mails first")
+	for _, state := range []string{"ready", "buried", "dead", "failed", "done", "scheduled", "retrying"} {
+		from.ok("push mails --delay 1h --key " + state + " x")
+	}
+	from.ok("job run 2")
+	from.ok("job bury 3")
+	from.ok("job kill 4 --yes")
+	var lines []string
+	for line := range strings.Lines(from.ok("export")) {
+		for _, state := range []string{"failed", "done", "retrying"} { // no command brings a job there at once
+			if strings.Contains(line, `"key":"`+state+`"`) {
+				line = strings.Replace(line, `"state":"scheduled"`, `"state":"`+state+`","attempts":3,"fails":2,"failures":[{"kind":"worker","type":"T"}]`, 1)
+			}
+		}
+		lines = append(lines, line)
+	}
+	middle := startServer(t)
+	if got := middle.with(strings.NewReader(strings.Join(lines, "")), "import"); got.status != 0 || !strings.Contains(got.stdout, "8 jobs imported") {
+		t.Fatalf("%+v", got)
+	}
+	before := middle.ok("export")
+	for _, state := range []string{"ready", "buried", "dead", "failed", "done", "scheduled", "retrying"} {
+		if !strings.Contains(before, `"state":"`+state+`"`) {
+			t.Errorf("none is %s:\n%s", state, before)
+		}
+	}
+	if got := to.with(strings.NewReader(before), "import"); got.status != 0 || !strings.Contains(got.stdout, "8 jobs imported") {
+		t.Fatalf("%+v", got)
+	}
+	id := regexp.MustCompile(`"id":\d+,`)
+	if got, want := id.ReplaceAllString(to.ok("export"), ""), id.ReplaceAllString(before, ""); got != want {
+		t.Errorf("exported:\n%s\nand after the import:\n%s", want, got)
+	}
+}
+
 // jobLines leaves out the marks.
 func jobLines(text []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(text) {
-		if _, mark := markOf(line); !mark {
+		if markOf(line) == nil {
 			out = append(out, line...)
 		}
 	}

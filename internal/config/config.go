@@ -5,6 +5,7 @@ import "time"
 // Config is the effective configuration: every key of the table, parsed.
 type Config struct {
 	Data      Data
+	Backup    Backup
 	Store     Store
 	Log       Log
 	Listen    Listen
@@ -23,6 +24,12 @@ type Config struct {
 
 // Data says where the jobs are kept.
 type Data struct {
+	Dir string
+}
+
+// Backup says where backups go.
+type Backup struct {
+	// Dir is what all backups are below; empty is anywhere.
 	Dir string
 }
 

@@ -86,7 +86,7 @@ func TestDefaults(t *testing.T) {
 			Addr: Addresses{{HostPort: "127.0.0.1:7419"}}, Namespace: "default", Environment: "development",
 			MaxConnections: 10000, MaxLine: 64 << 20, DeadMax: 1000000, WriteTimeout: 30 * time.Second,
 		},
-		Web: Web{Addr: Addresses{{HostPort: "127.0.0.1:7420"}}, MetricsQueues: 500},
+		Web: Web{Addr: Addresses{{HostPort: "127.0.0.1:7420"}}, MetricsQueues: 500, MetricsTypes: 200},
 	}
 	got := *c
 	got.settings, got.listeners = nil, nil

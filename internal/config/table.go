@@ -78,6 +78,10 @@ func generalKeys() []Key {
 			"Directory that holds all jobs. It is made if it is not there; one server at a time can use it.",
 			func(c *Config) *string { return &c.Data.Dir }),
 
+		pathKey("backup.dir", "",
+			"Directory that backups are written below, which is outside of data.dir; it is made if it is not there. Without it a backup may name any directory.",
+			func(c *Config) *string { return &c.Backup.Dir }),
+
 		choiceKey("store.durability", "fsync", []string{"fsync", "interval", "none"},
 			"What an acknowledgement promises: fsync survives a power loss, interval loses at most store.sync_interval, "+
 				"none leaves it to the operating system.",

@@ -8,6 +8,7 @@ type Web struct {
 	Token         string
 	ReadToken     string
 	MetricsQueues int
+	MetricsTypes  int
 	TLS           TLS
 }
 
@@ -38,6 +39,9 @@ func webBlock() block {
 	keys = append(keys, intKey("web.metrics_queues", 500, limits[int]{1, 100000},
 		"Queues that have metrics of their own, those made first; all others are counted together.",
 		func(c *Config) *int { return &c.Web.MetricsQueues }))
+	keys = append(keys, intKey("web.metrics_types", 200, limits[int]{0, 10000},
+		"Types of jobs whose waiting and running times have metrics of their own, those fetched first; all others are counted together. 0 tells no types apart.",
+		func(c *Config) *int { return &c.Web.MetricsTypes }))
 	keys = append(keys, tlsKeys(ProtocolWeb, func(c *Config) *TLS { return &c.Web.TLS })...)
 	return block{keys: keys, listeners: webListeners, check: checkWeb}
 }

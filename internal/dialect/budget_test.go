@@ -2,9 +2,13 @@ package dialect
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/internal/testkit"
 )
 
 // limitInput bounds unfinished input for the length of a test. It concerns the whole
@@ -64,6 +68,19 @@ func TestUnfinishedInput(t *testing.T) {
 	b.close()
 	if now := input.taken.Load(); now != before {
 		t.Errorf("%d bytes are left of connections that have ended", now-before)
+	}
+}
+
+// A connection that ends because of too much input is counted.
+func TestUnfinishedIsCounted(t *testing.T) {
+	t.Parallel()
+	s := NewServer(ServerOptions{})
+	r := &run{server: s}
+	_, nc := testkit.Pipe(0)
+	r.ended(nc, fmt.Errorf("line: %w", ErrBusy))
+	r.ended(nc, io.EOF)
+	if got := s.Stats().Unfinished; got != 1 {
+		t.Errorf("%d connections", got)
 	}
 }
 

@@ -76,7 +76,8 @@ type Conn struct {
 
 	out        []byte
 	writeErr   error
-	writeArmed time.Time // the write deadline that is set; written with mu held
+	writeArmed time.Duration // the write deadline that is set, by Clock; written with mu held
+	looked     time.Duration // what Answering has seen; zero: nothing since the last write or read
 
 	accepted time.Time
 	door     job.Door
@@ -109,6 +110,16 @@ func NewConn(nc net.Conn, limits Limits) *Conn {
 // Accepted returns when the connection was accepted, before its TLS handshake:
 // what a protocol's own handshake timeout counts from.
 func (c *Conn) Accepted() time.Time { return c.accepted }
+
+// Clock returns how long ago the connection was accepted.
+func (c *Conn) Clock() time.Duration { return time.Since(c.accepted) }
+
+// Answering is Clock for whoever is about to write what has been collected, which then needs no look of its own at
+// the clock.
+func (c *Conn) Answering() time.Duration {
+	c.looked = c.Clock()
+	return c.looked
+}
 
 // RemoteAddr returns the peer's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }

@@ -288,6 +288,37 @@ func TestSlowReaderIsBounded(t *testing.T) {
 	})
 }
 
+// A look at the clock that a write has been spared is not used for one that comes much later.
+func TestOldLookAtTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, c := pair(t, Limits{WriteTimeout: 10 * time.Second})
+		say := func(text string) {
+			t.Helper()
+			c.SetOut(append(c.Out(), text...))
+			if err := c.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		testkit.Advance(t, time.Second)
+		if now := c.Answering(); now != time.Second {
+			t.Errorf("%v have passed", now)
+		}
+		say("one")
+		c.Answering()
+		c.SetDeadline(time.Now().Add(time.Hour))
+		if _, err := c.ReadLine(); !errors.Is(err, ErrTimeout) {
+			t.Errorf("nothing was read: %v", err)
+		}
+		say("two")
+		testkit.Advance(t, time.Hour)
+		say("three")
+		if got, _ := client.TryRead(); string(got) != "onetwothree" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 func TestLinger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -155,6 +155,7 @@ func (c *Conn) fill(limit int, await bool) error {
 
 // read does one Read, with other goroutines able to interrupt it.
 func (c *Conn) read(deadline time.Time, limit int, await bool) (int, error) {
+	c.looked = 0 // it may take long
 	c.mu.Lock()
 	if err := c.interruption(await); err != nil {
 		c.mu.Unlock()

@@ -40,7 +40,7 @@ type ServerOptions struct {
 // listeners, which then share the bound on connections.
 type Server struct {
 	opts  ServerOptions
-	stats struct{ open, total, rejected atomic.Int64 }
+	stats struct{ open, total, rejected, handshakes, unfinished atomic.Int64 }
 	told  atomic.Int64 // when the operator was last told of too much input, in seconds since 1970
 }
 
@@ -58,11 +58,18 @@ type ServerStats struct {
 	Open     int64 // connections open now
 	Total    int64 // connections accepted so far, rejected ones not included
 	Rejected int64 // connections closed because of the bound
+	// Handshakes are the connections that were closed because they did not come to speak TLS, Unfinished those
+	// because all together had sent too much of unfinished requests.
+	Handshakes int64
+	Unfinished int64
 }
 
 // Stats returns the counters.
 func (s *Server) Stats() ServerStats {
-	return ServerStats{Open: s.stats.open.Load(), Total: s.stats.total.Load(), Rejected: s.stats.rejected.Load()}
+	return ServerStats{
+		Open: s.stats.open.Load(), Total: s.stats.total.Load(), Rejected: s.stats.rejected.Load(),
+		Handshakes: s.stats.handshakes.Load(), Unfinished: s.stats.unfinished.Load(),
+	}
 }
 
 const (
@@ -211,6 +218,7 @@ func (r *run) serve(ctx context.Context, nc net.Conn) {
 	if s.opts.TLS != nil {
 		tc := tls.Server(nc, s.opts.TLS)
 		if err := handshake(ctx, tc, s.opts.Limits.HandshakeTimeout); err != nil {
+			s.stats.handshakes.Add(1)
 			r.ended(nc, err)
 			_ = nc.Close() // no TLS, so no close alert either
 			return
@@ -238,9 +246,12 @@ func (r *run) serve(ctx context.Context, nc net.Conn) {
 // than a debug line: probes and scanners would fill the log. Only too much input on all
 // connections together is told, once a minute, because it may concern others.
 func (r *run) ended(nc net.Conn, err error) {
-	if errors.Is(err, ErrBusy) && r.server.tell(time.Now()) {
-		r.server.opts.Logger.Warn("connection closed: too much unfinished input on all connections",
-			slog.String("dialect", r.server.opts.Name), slog.Any("remote", nc.RemoteAddr()))
+	if errors.Is(err, ErrBusy) {
+		r.server.stats.unfinished.Add(1)
+		if r.server.tell(time.Now()) {
+			r.server.opts.Logger.Warn("connection closed: too much unfinished input on all connections",
+				slog.String("dialect", r.server.opts.Name), slog.Any("remote", nc.RemoteAddr()))
+		}
 	}
 	if err == nil || !r.server.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
 		return

@@ -356,6 +356,9 @@ func TestServerHandshakeTimeout(t *testing.T) {
 		if _, ended := c.TryRead(); !ended {
 			t.Error("a silent handshake is still open")
 		}
+		if got := s.Stats(); got.Handshakes != 1 || got.Rejected != 0 {
+			t.Errorf("%+v", got)
+		}
 		s.finish(t)
 	})
 }

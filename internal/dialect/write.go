@@ -49,17 +49,20 @@ func (c *Conn) write() error {
 func (c *Conn) armWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := c.looked
+	if c.looked = 0; now == 0 {
+		now = c.Clock()
+	}
 	if c.draining {
-		return c.nc.SetWriteDeadline(now.Add(c.drainTime()))
+		return c.nc.SetWriteDeadline(c.accepted.Add(now + c.drainTime()))
 	}
 	// The deadline is set for twice the time and renewed when less than the
 	// time is left of it, which spares most calls.
-	if c.writeArmed.Sub(now) >= c.limits.WriteTimeout {
+	if c.writeArmed-now >= c.limits.WriteTimeout {
 		return nil
 	}
-	c.writeArmed = now.Add(2 * c.limits.WriteTimeout)
-	return c.nc.SetWriteDeadline(c.writeArmed)
+	c.writeArmed = now + 2*c.limits.WriteTimeout
+	return c.nc.SetWriteDeadline(c.accepted.Add(c.writeArmed))
 }
 
 // drainTime is how long a write may take while the server is stopping.

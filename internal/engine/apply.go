@@ -84,9 +84,10 @@ func (e *Engine) unlock() {
 // Cancel ends the wait of a request, if it waits. The request is answered either
 // way, exactly once.
 func (e *Engine) Cancel(r *Request) {
-	token := r.token // the request may be in use again once the lock is held
+	token, door := r.token, r.Door // the request may be in use again once the lock is held
 	e.mu.Lock()
 	if e.waiting[token] != nil && !e.closed {
+		e.watch.by = door
 		e.guarded(func() {
 			var res job.Result
 			e.core.Apply(e.Now(), e.draw(), 0, &job.Cancel{Token: token}, &res)
@@ -167,6 +168,7 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 	e.stats.commands.Add(uint64(len(r.Commands)))
 	e.gathered += uint64(len(r.Commands))
 	r.applied = now
+	e.watch.by = r.Door
 	for i, cmd := range r.Commands {
 		res := &r.Results[i]
 		if e.noSpace.Load() && needsSpace(cmd) && !e.spaceAgain() {

@@ -46,7 +46,8 @@ type Options struct {
 	FreeFloor    uint64        // below so many free bytes pushes are refused; zero is off
 	Logger       *slog.Logger
 	Seed         uint64 // of all randomness; zero draws one
-	TimedQueues  int    // how many queues have times of their own; zero is 500
+	TimedQueues  int    // how many queues have figures of their own; zero is 500
+	TimedTypes   int    // how many types of jobs have times of their own; zero is none
 	Core         CoreOptions
 }
 
@@ -149,7 +150,7 @@ func Open(o Options) (*Engine, error) {
 		o.Seed = binary.LittleEndian.Uint64(b[:])
 	}
 	now := time.Now()
-	watch := newWatch(o.TimedQueues)
+	watch := newWatch(o.TimedQueues, o.TimedTypes)
 	o.Core.Observer = watch
 	core, err := OpenCore(o.Store, job.TimeOf(now), o.Core)
 	if err != nil {

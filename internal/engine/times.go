@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"millrace/internal/engine/machine"
 	"millrace/internal/job"
 	"millrace/internal/timing"
@@ -18,12 +16,22 @@ func (t *Times) add(o *Times) {
 	t.Run.Add(&o.Run)
 }
 
+// sub takes away what a part of them were.
+func (t *Times) sub(o *Times) {
+	t.Wait.Sub(&o.Wait)
+	t.Run.Sub(&o.Run)
+}
+
 // QueueTimes are the times of the jobs of one queue that were fetched through one door, since the engine was
 // opened, or with Others those of all queues together that have none of their own.
 type QueueTimes struct {
 	Namespace, Queue string
 	Others           bool
 	Door             job.Door
+	// Type is that of the jobs if EachTypeTimes tells, and OtherTypes that they are of all types together that
+	// have no times of their own.
+	Type       string
+	OtherTypes bool
 	Times
 }
 
@@ -32,12 +40,6 @@ type DoorTimes struct {
 	Door job.Door
 	Times
 }
-
-// doorMax is the number of doors that are told apart.
-const doorMax = 16
-
-// timedQueuesMax is how many queues have times of their own unless Options say otherwise.
-const timedQueuesMax = 500
 
 // doorTimes are times by door; nil where there are none.
 type doorTimes [doorMax]*Times
@@ -50,74 +52,6 @@ func (d *doorTimes) at(door job.Door) *Times {
 	return d[door]
 }
 
-// watch is what the machine tells about times. It is called, and read, with the engine's lock held.
-type watch struct {
-	max    int
-	queues map[queueKey]*queueWatch
-	other  *queueWatch // of queues beyond the bound; nil: there is none
-	gone   doorTimes   // of queues that were removed
-}
-
-type queueKey struct{ namespace, name string }
-
-// queueWatch is told about the jobs of one queue, or of all those beyond the bound.
-type queueWatch struct {
-	key   queueKey
-	watch *watch
-	times doorTimes
-}
-
-func newWatch(maxQueues int) *watch {
-	if maxQueues <= 0 {
-		maxQueues = timedQueuesMax
-	}
-	return &watch{max: maxQueues, queues: map[queueKey]*queueWatch{}}
-}
-
-// Watch returns who is told about a queue. The queues that are used first have times of their own.
-func (w *watch) Watch(namespace, queue string) machine.QueueObserver {
-	if len(w.queues) < w.max {
-		q := &queueWatch{key: queueKey{namespace, queue}, watch: w}
-		w.queues[q.key] = q
-		return q
-	}
-	if w.other == nil {
-		w.other = &queueWatch{watch: w}
-	}
-	return w.other
-}
-
-// all returns everyone that is told about queues.
-func (w *watch) all() []*queueWatch {
-	list := make([]*queueWatch, 0, len(w.queues)+1)
-	for _, q := range w.queues {
-		list = append(list, q)
-	}
-	if w.other != nil {
-		list = append(list, w.other)
-	}
-	return list
-}
-
-// Fetched counts how long a job has waited.
-func (q *queueWatch) Fetched(by job.Door, waited time.Duration) { q.times.at(by).Wait.Observe(waited) }
-
-// Settled counts how long a job has run.
-func (q *queueWatch) Settled(by job.Door, ran time.Duration) { q.times.at(by).Run.Observe(ran) }
-
-// Gone makes room for another queue. One that comes back under the same name counts from zero.
-func (q *queueWatch) Gone() {
-	if q == q.watch.other {
-		return
-	}
-	delete(q.watch.queues, q.key)
-	for door, t := range q.times {
-		if t != nil {
-			q.watch.gone.at(job.Door(door)).add(t)
-		}
-	}
-}
-
 // QueueTimes returns the times of the jobs of a queue, through whatever door. It is false for a queue that has
 // none of its own: because nothing was fetched from it since the engine was opened, or because too many others
 // were first.
@@ -128,31 +62,59 @@ func (e *Engine) QueueTimes(namespace, queue string) (t Times, ok bool) {
 	if q == nil {
 		return t, false
 	}
-	for _, by := range q.times {
-		if by != nil {
-			t.add(by)
+	for _, d := range q.doors {
+		if d != nil && d.times != nil {
+			t.add(d.times)
+			ok = true
 		}
 	}
-	return t, true
+	return t, ok
 }
 
 // EachQueueTimes calls visit for every queue that has times of its own and every door that it was fetched from
 // through, in no order, and for all other queues together. The times are valid until visit returns.
 func (e *Engine) EachQueueTimes(visit func(*QueueTimes)) {
+	e.eachTimes(visit, func(list []QueueTimes, t QueueTimes, _ []*Times) []QueueTimes { return append(list, t) })
+}
+
+// EachTypeTimes does the same for every type of jobs on its own. Jobs without a type are one more, and with them
+// those whose type is not known any more: they were fetched before the engine was opened, or too many were leased.
+func (e *Engine) EachTypeTimes(visit func(*QueueTimes)) {
+	e.eachTimes(visit, func(list []QueueTimes, all QueueTimes, kinds []*Times) []QueueTimes {
+		rest := all
+		for kind, t := range kinds {
+			if t == nil {
+				continue
+			}
+			all.Type, all.OtherTypes, all.Times = e.watch.kinds.names[kind], machine.Kind(kind) == kindOther, *t
+			list = append(list, all)
+			rest.sub(t)
+		}
+		if rest.Wait.Count > 0 || rest.Run.Count > 0 {
+			list = append(list, rest)
+		}
+		return list
+	})
+}
+
+// eachTimes visits what add, with the lock held, makes of the times of each queue and door.
+func (e *Engine) eachTimes(visit func(*QueueTimes), add func(list []QueueTimes, all QueueTimes, kinds []*Times) []QueueTimes) {
 	e.mu.Lock()
-	list := e.watch.all()
+	queues := e.watch.all()
 	e.mu.Unlock()
-	var t QueueTimes
-	for _, q := range list {
-		for door := range q.times {
+	var list []QueueTimes
+	for _, q := range queues {
+		for door := range q.doors {
 			e.mu.Lock() // for each anew, so that nobody waits for the copies of all
-			by := q.times[door]
-			if by != nil {
-				t = QueueTimes{q.key.namespace, q.key.name, q == e.watch.other, job.Door(door), *by}
+			list = list[:0]
+			if d := q.doors[door]; d != nil && d.times != nil {
+				list = add(list, QueueTimes{
+					Namespace: q.key.namespace, Queue: q.key.name, Others: q == e.watch.other, Door: job.Door(door), Times: *d.times,
+				}, d.kinds)
 			}
 			e.mu.Unlock()
-			if by != nil {
-				visit(&t)
+			for i := range list {
+				visit(&list[i])
 			}
 		}
 	}
@@ -162,11 +124,16 @@ func (e *Engine) EachQueueTimes(visit func(*QueueTimes)) {
 func (e *Engine) DoorTimes() []DoorTimes {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	sum := doorTimes{}
-	for _, times := range append(e.watch.all(), &queueWatch{times: e.watch.gone}) {
-		for door, t := range times.times {
-			if t != nil {
-				sum.at(job.Door(door)).add(t)
+	var sum doorTimes
+	for door, t := range e.watch.gone {
+		if t != nil {
+			sum.at(job.Door(door)).add(t)
+		}
+	}
+	for _, q := range e.watch.all() {
+		for door, d := range q.doors {
+			if d != nil && d.times != nil {
+				sum.at(job.Door(door)).add(d.times)
 			}
 		}
 	}

@@ -74,6 +74,9 @@ type Blocker struct {
 // Push adds a job. It answers the id, serial and state.
 type Push struct {
 	Spec Spec
+	// Past, if there is one, says how the job begins. It cannot be brought along together
+	// with a Lock, a Batch or blockers.
+	Past *Past
 	// Unless, if it names any, says when nothing is pushed: the queue has a job of the
 	// same Like in one of these states. Then the oldest such job is answered instead, in
 	// Jobs. It is not allowed in an Atomic.

@@ -44,14 +44,17 @@ const (
 	CountTouched
 	CountMoved
 	CountRestarted // released by a start of the server; counted as ended too
+	CountRetried   // failures after which the job is to be tried again
+	CountCancelled // deleted or withdrawn before they were finished or dead
 
 	// CounterCount is the number of counters.
-	CounterCount = int(CountRestarted) + 1
+	CounterCount = int(CountCancelled) + 1
 )
 
 var counterNames = [CounterCount]string{
 	"pushed", "fetched", "acked", "failed", "lapsed", "released", "returned", "ended",
 	"buried", "kicked", "deleted", "expired", "died", "due", "touched", "moved", "restarted",
+	"retried", "cancelled",
 }
 
 // String returns the counter's name.

@@ -43,7 +43,7 @@ func TestNative(t *testing.T) {
 	h.ObserveN(1100*time.Millisecond, 2)
 	h.ObserveN(time.Hour, 5)
 	var m dto.Metric
-	if err := durations(descWait, &h, jobPowers, "a", "b", "c").Write(&m); err != nil {
+	if err := durations(descWait, &h, jobPowers, "a", "b", "c", "d").Write(&m); err != nil {
 		t.Fatal(err)
 	}
 	v := m.GetHistogram()

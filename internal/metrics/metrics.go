@@ -24,7 +24,8 @@ type Connections struct {
 	Protocol string
 	Open     int64
 	Total    int64
-	Rejected int64 // because there were too many
+	// Rejected is how many were closed by the server before they could ask for anything, or in the middle, by reason.
+	Rejected map[string]int64
 }
 
 // Options are what the collector reads. Only the engine is required.
@@ -36,6 +37,8 @@ type Options struct {
 	QueuesMax int
 	// Connections returns the counters of each protocol, once.
 	Connections func() []Connections
+	// Commands returns what was counted of each command of each protocol, once.
+	Commands func() []Command
 	// FreeBytes tells how much space is left on the disk.
 	FreeBytes func() (uint64, error)
 	// Recovery is how long it took to open the data.
@@ -69,10 +72,10 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descRejected,
-		descCommands, descWaiters, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
+		descWaiters, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
-		descWait, descRun, descCommandsTotal, descCommandTime, descCommitTime, descCommitBatch,
+		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
 	} {
 		ch <- d
 	}
@@ -89,9 +92,10 @@ var (
 
 	descConnections      = desc("connections", "Open connections.", "protocol")
 	descConnectionsTotal = desc("connections_total", "Connections accepted since the start.", "protocol")
-	descRejected         = desc("connections_rejected_total", "Connections closed because there were too many.", "protocol", "reason")
+	descRejected         = desc("connections_rejected_total",
+		"Connections that the server closed: limit: there were too many; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests.",
+		"protocol", "reason")
 
-	descCommands  = desc("engine_commands_total", "Commands applied since the start.")
 	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
 	descRefused   = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
 	descCommits   = desc("store_commits_total", "Batches committed since the start.")
@@ -133,11 +137,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for _, n := range c.Connections() {
 			gauge(descConnections, float64(n.Open), n.Protocol)
 			counter(descConnectionsTotal, float64(n.Total), n.Protocol)
-			counter(descRejected, float64(n.Rejected), n.Protocol, "limit")
+			for reason, rejected := range n.Rejected {
+				counter(descRejected, float64(rejected), n.Protocol, reason)
+			}
 		}
 	}
 	en, st := c.Engine.Stats(), c.Engine.StoreStats()
-	counter(descCommands, float64(en.Commands))
 	gauge(descWaiters, float64(en.Waiters))
 	counter(descRefused, float64(en.Refused), "no_space")
 	counter(descCommits, float64(en.Commits))

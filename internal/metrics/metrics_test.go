@@ -15,13 +15,20 @@ import (
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
+	"millrace/internal/timing"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 func open(t *testing.T) *engine.Engine {
 	t.Helper()
-	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
+	return openWith(t, engine.Options{})
+}
+
+func openWith(t *testing.T, o engine.Options) *engine.Engine {
+	t.Helper()
+	o.Store, o.Durability = memstore.New(), engine.DurabilityNone
+	e, err := engine.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +70,10 @@ func series(text, pattern string) []string {
 }
 
 func push(queue string) *job.Push {
-	return &job.Push{Spec: job.Spec{Namespace: "ns", Queue: queue}}
+	return &job.Push{Spec: job.Spec{Namespace: "ns", Queue: queue, Origin: 2}}
 }
+
+func doorName(d job.Door) string { return fmt.Sprint("door", d) }
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
@@ -73,20 +82,26 @@ func TestMetrics(t *testing.T) {
 		do(t, e, push("a"), push("a"), push("b"), &job.Pause{Namespace: "ns", Queue: "b"},
 			&job.Fetch{Namespace: "ns", Queues: []string{"a"}, Max: 1, DefaultLease: time.Hour, Door: 4})
 		testkit.Advance(t, 90*time.Second)
+		var took timing.Histogram
+		took.ObserveN(time.Second, 11)
 		text := scrape(t, Options{
 			Engine: e, Version: "1.2.3", Durability: "fsync", Recovery: 1500 * time.Millisecond,
-			Connections: func() []Connections { return []Connections{{"one", 2, 3, 4}} },
+			Connections: func() []Connections { return []Connections{{"one", 2, 3, map[string]int64{"limit": 4, "tls": 1}}} },
+			Commands:    func() []Command { return []Command{{"one", "PUSH", 5, 6, took}, {Protocol: "one", Command: "FETCH"}} },
 			FreeBytes:   func() (uint64, error) { return 12345, nil },
 			Ready:       func() bool { return true },
-			DoorName:    func(d job.Door) string { return fmt.Sprint("door", d) },
+			DoorName:    doorName,
 		})
 		for _, want := range []string{
-			`millrace_jobs_enqueued_total{namespace="ns",queue="a"} 2`,
-			`millrace_jobs_fetched_total{namespace="ns",queue="a"} 1`,
-			`millrace_jobs_acked_total{namespace="ns",queue="a"} 0`,
-			`millrace_jobs_failed_total{namespace="ns",queue="b"} 0`,
-			`millrace_jobs_dead_total{namespace="ns",queue="b"} 0`,
-			`millrace_jobs_expired_total{namespace="ns",queue="b"} 0`,
+			`millrace_jobs_enqueued_total{namespace="ns",protocol="door2",queue="a"} 2`,
+			`millrace_jobs_enqueued_total{namespace="ns",protocol="door4",queue="a"} 0`,
+			`millrace_jobs_fetched_total{namespace="ns",protocol="door4",queue="a"} 1`,
+			`millrace_jobs_acked_total{namespace="ns",protocol="door4",queue="a"} 0`,
+			`millrace_jobs_failed_total{namespace="ns",protocol="door2",queue="b"} 0`,
+			`millrace_jobs_retried_total{namespace="ns",protocol="door2",queue="b"} 0`,
+			`millrace_jobs_cancelled_total{namespace="ns",protocol="door2",queue="b"} 0`,
+			`millrace_jobs_dead_total{namespace="ns",protocol="internal",queue="b"} 0`,
+			`millrace_jobs_expired_total{namespace="ns",protocol="internal",queue="b"} 0`,
 			`millrace_queue_jobs{namespace="ns",queue="a",state="ready"} 1`,
 			`millrace_queue_jobs{namespace="ns",queue="a",state="leased"} 1`,
 			`millrace_queue_jobs{namespace="ns",queue="b",state="dead"} 0`,
@@ -97,14 +112,20 @@ func TestMetrics(t *testing.T) {
 			`millrace_connections{protocol="one"} 2`,
 			`millrace_connections_total{protocol="one"} 3`,
 			`millrace_connections_rejected_total{protocol="one",reason="limit"} 4`,
+			`millrace_connections_rejected_total{protocol="one",reason="tls"} 1`,
 			`millrace_store_disk_free_bytes 12345`,
 			`millrace_store_recovery_seconds 1.5`,
 			`millrace_ready 1`,
-			`millrace_job_wait_seconds_bucket{namespace="ns",protocol="door4",queue="a",le="0.0009765625"} 1`,
-			`millrace_job_wait_seconds_count{namespace="ns",protocol="door4",queue="a"} 1`,
-			`millrace_job_run_seconds_count{namespace="ns",protocol="door4",queue="a"} 0`,
-			`millrace_commands_total{command="push",protocol="internal",result="ok"} 3`,
-			`millrace_commands_total{command="fetch",protocol="internal",result="refused"} 0`,
+			`millrace_job_wait_seconds_bucket{namespace="ns",protocol="door4",queue="a",type="",le="0.0009765625"} 1`,
+			`millrace_job_wait_seconds_count{namespace="ns",protocol="door4",queue="a",type=""} 1`,
+			`millrace_job_run_seconds_count{namespace="ns",protocol="door4",queue="a",type=""} 0`,
+			`millrace_commands_total{command="PUSH",protocol="one",result="ok"} 5`,
+			`millrace_commands_total{command="PUSH",protocol="one",result="error"} 6`,
+			`millrace_commands_total{command="FETCH",protocol="one",result="ok"} 0`,
+			`millrace_command_seconds_count{command="PUSH",protocol="one"} 11`,
+			`millrace_command_seconds_sum{command="PUSH",protocol="one"} 11`,
+			`millrace_engine_commands_total{protocol="internal",result="ok",verb="push"} 3`,
+			`millrace_engine_commands_total{protocol="internal",result="refused",verb="fetch"} 0`,
 			`millrace_store_corruptions_total 0`,
 		} {
 			if !strings.Contains(text, want+"\n") {
@@ -114,7 +135,8 @@ func TestMetrics(t *testing.T) {
 		for _, name := range []string{
 			`millrace_build_info`, `millrace_store_fsync_seconds_sum`, `millrace_store_fsync_seconds_count`, `millrace_store_bytes`,
 			`millrace_store_write_stalls_total`, `millrace_store_commits_total`, `millrace_store_commit_seconds_bucket`,
-			`millrace_store_commit_batch_jobs_bucket`, `millrace_store_fsync_seconds_bucket`, `millrace_command_seconds_bucket`, `millrace_engine_commands_total`, `go_goroutines`,
+			`millrace_store_commit_batch_jobs_bucket`, `millrace_store_fsync_seconds_bucket`, `millrace_command_seconds_bucket`,
+			`millrace_engine_command_seconds_bucket`, `go_goroutines`,
 			`process_cpu_seconds_total`,
 		} {
 			if len(series(text, name)) == 0 {
@@ -131,25 +153,55 @@ func TestMetrics(t *testing.T) {
 func TestQueuesAreCapped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := open(t)
+		e := openWith(t, engine.Options{TimedQueues: 3})
 		for i := range 10 {
 			do(t, e, push(fmt.Sprint("q", 9-i)))
 			testkit.Advance(t, time.Second)
 		}
-		text := scrape(t, Options{Engine: e, QueuesMax: 3})
+		text := scrape(t, Options{Engine: e, QueuesMax: 3, DoorName: doorName})
 		want := []string{
-			`millrace_jobs_enqueued_total{namespace="__other__",queue="__other__"} 7`,
-			`millrace_jobs_enqueued_total{namespace="ns",queue="q7"} 1`,
-			`millrace_jobs_enqueued_total{namespace="ns",queue="q8"} 1`,
-			`millrace_jobs_enqueued_total{namespace="ns",queue="q9"} 1`,
+			`millrace_jobs_enqueued_total{namespace="__other__",protocol="door2",queue="__other__"} 7`,
+			`millrace_jobs_enqueued_total{namespace="ns",protocol="door2",queue="q7"} 1`,
+			`millrace_jobs_enqueued_total{namespace="ns",protocol="door2",queue="q8"} 1`,
+			`millrace_jobs_enqueued_total{namespace="ns",protocol="door2",queue="q9"} 1`,
 		}
 		if got := series(text, "millrace_jobs_enqueued_total"); !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+		want = []string{
+			`millrace_queue_jobs{namespace="__other__",queue="__other__",state="ready"} 7`,
+			`millrace_queue_jobs{namespace="ns",queue="q7",state="ready"} 1`,
+			`millrace_queue_jobs{namespace="ns",queue="q8",state="ready"} 1`,
+			`millrace_queue_jobs{namespace="ns",queue="q9",state="ready"} 1`,
+		}
+		got := slices.DeleteFunc(series(text, "millrace_queue_jobs"), func(line string) bool { return !strings.Contains(line, `"ready"`) })
+		if !slices.Equal(got, want) {
 			t.Errorf("%q", got)
 		}
 		if got := series(text, "millrace_queue_paused"); len(got) != 3 {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// Types of jobs have times of their own, up to a bound.
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	e := openWith(t, engine.Options{TimedTypes: 1})
+	for _, typ := range []string{"mail", "", "late", "later"} {
+		p := push("a")
+		p.Spec.Type = typ
+		do(t, e, p, &job.Fetch{Namespace: "ns", Queues: []string{"a"}, Max: 1, DefaultLease: time.Hour, Door: 4})
+	}
+	want := []string{
+		`millrace_job_wait_seconds_count{namespace="ns",protocol="door4",queue="a",type=""} 1`,
+		`millrace_job_wait_seconds_count{namespace="ns",protocol="door4",queue="a",type="__other__"} 2`,
+		`millrace_job_wait_seconds_count{namespace="ns",protocol="door4",queue="a",type="mail"} 1`,
+	}
+	text := scrape(t, Options{Engine: e, DoorName: doorName})
+	if got := series(text, "millrace_job_wait_seconds_count"); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
 }
 
 // Names that clients choose break nothing.

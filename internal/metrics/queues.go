@@ -13,23 +13,26 @@ import (
 	"millrace/internal/job"
 )
 
-// jobTotal is a lifetime counter of queues and its name.
+// jobTotal is a counter of queues and its name.
 type jobTotal struct {
 	counter job.Counter
 	desc    *prometheus.Desc
 }
 
 func total(c job.Counter, name, help string) jobTotal {
-	return jobTotal{c, desc("jobs_"+name+"_total", help, "namespace", "queue")}
+	help += " Since the start, by the protocol that did it: internal is what the server did by itself, such as lapses and expiries."
+	return jobTotal{c, desc("jobs_"+name+"_total", help, "protocol", "namespace", "queue")}
 }
 
-// jobTotals are the counters of a queue, from when it was made.
+// jobTotals are the counters of a queue, from when the server was started.
 var jobTotals = []jobTotal{
 	total(job.CountPushed, "enqueued", "Jobs accepted."),
 	total(job.CountFetched, "fetched", "Deliveries of jobs."),
 	total(job.CountAcked, "acked", "Jobs that succeeded."),
 	total(job.CountFailed, "failed", "Failures of jobs, lapses that count as one included."),
+	total(job.CountRetried, "retried", "Failures after which the job is to be tried again."),
 	total(job.CountDied, "dead", "Jobs that have used up their tries or were killed."),
+	total(job.CountCancelled, "cancelled", "Jobs deleted, purged or withdrawn before they were finished or dead."),
 	total(job.CountExpired, "expired", "Jobs that ended unserved by their expiry."),
 	total(job.CountLapsed, "lapsed", "Leases that lapsed."),
 	total(job.CountReleased, "released", "Jobs given back by their holder."),
@@ -38,7 +41,7 @@ var jobTotals = []jobTotal{
 	total(job.CountRestarted, "restarted", "Jobs released by a start of the server; they count as ended, too."),
 	total(job.CountBuried, "buried", "Jobs set aside."),
 	total(job.CountKicked, "kicked", "Buried jobs made ready again."),
-	total(job.CountDeleted, "deleted", "Jobs removed by a command, cancelled and purged ones included."),
+	total(job.CountDeleted, "deleted", "Jobs removed by a command, in whatever state."),
 	total(job.CountDue, "due", "Schedules and back-offs that ended."),
 	total(job.CountTouched, "touched", "Leases made longer."),
 	total(job.CountMoved, "moved", "Jobs moved to another queue."),
@@ -108,15 +111,49 @@ func (c *collector) queues(ch chan<- prometheus.Metric) {
 		other.Namespace, other.Name = Other, Other
 		c.queue(ch, &other)
 	}
+	c.counts(ch, own)
+}
+
+// doorMax is one more than the highest door that the engine tells apart.
+const doorMax = 16
+
+// counts tells what has happened to jobs. The engine decides which queues have counters of their own: those that
+// were used first since its start, of which there are as many. Known queues to which nothing has happened yet have
+// zeros, so that their first increase is seen.
+func (c *collector) counts(ch chan<- prometheus.Metric, known []job.QueueInfo) {
+	type place struct {
+		namespace, queue string
+		door             job.Door
+	}
+	told := map[place]bool{}
+	tell := func(q *engine.QueueCounts) {
+		namespace, queue := label(q.Namespace), label(q.Queue)
+		if q.Others {
+			namespace, queue = Other, Other
+		}
+		protocol := c.protocol(q.Door)
+		for _, t := range jobTotals {
+			ch <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(q.Counts[t.counter]), protocol, namespace, queue)
+		}
+	}
+	room := c.Engine.EachQueueCounts(func(q *engine.QueueCounts) {
+		told[place{q.Namespace, q.Queue, q.Door}] = true
+		tell(q)
+	})
+	for i := range known {
+		q := &known[i]
+		for door := range job.Door(doorMax) {
+			if room && (door == 0 || q.Doors.Has(door)) && !told[place{q.Namespace, q.Name, door}] {
+				tell(&engine.QueueCounts{Namespace: q.Namespace, Queue: q.Name, Door: door})
+			}
+		}
+	}
 }
 
 // add adds the counts of a queue to those of others.
 func add(to *job.QueueInfo, q job.QueueInfo) {
 	for i, n := range q.Counts {
 		to.Counts[i] += n
-	}
-	for i, n := range q.Totals {
-		to.Totals[i] += n
 	}
 }
 
@@ -133,9 +170,6 @@ func (c *collector) queue(ch chan<- prometheus.Metric, q *job.QueueInfo) {
 	namespace, name := label(q.Namespace), label(q.Name)
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
 		ch <- prometheus.MustNewConstMetric(descQueueJobs, prometheus.GaugeValue, float64(q.Counts[s]), namespace, name, s.String())
-	}
-	for _, t := range jobTotals {
-		ch <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(q.Totals[t.counter]), namespace, name)
 	}
 	if q.Name == Other && q.Namespace == Other {
 		return // an age or a pause of several queues means nothing

@@ -5,17 +5,35 @@ import (
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/timing"
 )
 
-// Internal is the protocol of commands that no client has asked for.
+// Internal is the protocol of what no client has asked for.
 const Internal = "internal"
 
-var (
-	descWait = desc("job_wait_seconds", "How long jobs were ready before they were fetched.", "namespace", "queue", "protocol")
-	descRun  = desc("job_run_seconds", "How long jobs that were acked or failed by a worker had been held.", "namespace", "queue", "protocol")
+// Command is what was counted of one command of a wire protocol.
+type Command struct {
+	Protocol, Command string
+	OK, Errors        uint64
+	Times             timing.Histogram
+}
 
-	descCommandsTotal = desc("commands_total", "Commands by how they ended.", "protocol", "command", "result")
-	descCommandTime   = desc("command_seconds", "How long commands took that did not have to wait.", "protocol", "command")
+var (
+	descWait = desc("job_wait_seconds", "How long jobs were ready before they were fetched, by the protocol that fetched them.",
+		"namespace", "queue", "type", "protocol")
+	descRun = desc("job_run_seconds", "How long jobs that were acked or failed by a worker had been held, by the protocol that fetched them.",
+		"namespace", "queue", "type", "protocol")
+
+	descCommandsTotal = desc("commands_total", "Commands of clients, as their protocols call them, by how they were answered.", "protocol", "command", "result")
+	descCommandTime   = desc("command_seconds",
+		"How long commands of clients took from when they were read until they were answered. What waits for a job, a result or room takes as long as it waits.",
+		"protocol", "command")
+
+	descVerbsTotal = desc("engine_commands_total", "What protocols, operators and the server itself have asked of the engine, by how it ended.",
+		"protocol", "verb", "result")
+	descVerbTime = desc("engine_command_seconds",
+		"How long the engine took from applying a command until it was committed. Commands that had to wait for a job, a result or room are not in it.",
+		"protocol", "verb")
 
 	descCommitTime  = desc("store_commit_seconds", "How long batches took to be committed, with the sync if there is one.")
 	descCommitBatch = desc("store_commit_batch_jobs", "Commands that were committed together.")
@@ -23,26 +41,47 @@ var (
 
 // times tells how long jobs, commands and commits took.
 func (c *collector) times(ch chan<- prometheus.Metric) {
-	c.Engine.EachQueueTimes(func(t *engine.QueueTimes) {
-		namespace, queue := label(t.Namespace), label(t.Queue)
+	c.Engine.EachTypeTimes(func(t *engine.QueueTimes) {
+		namespace, queue, typ := label(t.Namespace), label(t.Queue), label(t.Type)
 		if t.Others {
 			namespace, queue = Other, Other
 		}
-		protocol := c.protocol(t.Door)
-		ch <- durations(descWait, &t.Wait, jobPowers, namespace, queue, protocol)
-		ch <- durations(descRun, &t.Run, jobPowers, namespace, queue, protocol)
-	})
-	for _, f := range c.Engine.Commands() {
-		protocol, command := c.protocol(f.Door), f.Verb.String()
-		for o := range engine.Outcome(engine.OutcomeCount) {
-			n := float64(f.Outcomes[o])
-			ch <- prometheus.MustNewConstMetric(descCommandsTotal, prometheus.CounterValue, n, protocol, command, o.String())
+		if t.OtherTypes {
+			typ = Other
 		}
-		ch <- durations(descCommandTime, &f.Times, commandPowers, protocol, command)
-	}
+		protocol := c.protocol(t.Door)
+		ch <- durations(descWait, &t.Wait, jobPowers, namespace, queue, typ, protocol)
+		ch <- durations(descRun, &t.Run, jobPowers, namespace, queue, typ, protocol)
+	})
+	c.commands(ch)
 	commits := c.Engine.CommitFigures()
 	ch <- durations(descCommitTime, &commits.Times, commandPowers)
 	ch <- sizes(descCommitBatch, &commits.Commands, batchPowers)
+}
+
+// commands tells what was asked for, by clients and of the engine.
+func (c *collector) commands(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	if c.Commands != nil {
+		list := c.Commands()
+		for i := range list {
+			f := &list[i]
+			counter(descCommandsTotal, f.OK, f.Protocol, f.Command, "ok")
+			counter(descCommandsTotal, f.Errors, f.Protocol, f.Command, "error")
+			if f.Times.Count > 0 {
+				ch <- durations(descCommandTime, &f.Times, commandPowers, f.Protocol, f.Command)
+			}
+		}
+	}
+	for _, f := range c.Engine.Commands() {
+		protocol, verb := c.protocol(f.Door), f.Verb.String()
+		for o := range engine.Outcome(engine.OutcomeCount) {
+			counter(descVerbsTotal, f.Outcomes[o], protocol, verb, o.String())
+		}
+		ch <- durations(descVerbTime, &f.Times, commandPowers, protocol, verb)
+	}
 }
 
 // protocol names a door.

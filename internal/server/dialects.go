@@ -118,7 +118,7 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 				TLS:          secure,
 			})
 			dialects[namespace] = d
-			s.built(g, d.Stats)
+			s.built(g.config.Protocol, namespace, d)
 		}
 		if g.config.Role == config.RoleMetrics {
 			g.limit = httpConnectionMax
@@ -151,7 +151,7 @@ func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, erro
 				TLS:          secure,
 			})
 			dialects[namespace] = d
-			s.built(g, d.Stats)
+			s.built(g.config.Protocol, namespace, d)
 		}
 		serve = append(serve, d.Serve)
 	}
@@ -189,6 +189,7 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 		Version:      s.opts.Version,
 	})
 	s.lmstfy = d
+	s.built(d.Name(), "", d)
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
 		if g.config.Role == config.RoleAdmin {
@@ -229,7 +230,8 @@ func buildTarantool(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, 
 				TLS:          secure,
 			})
 			dialects[namespace] = d
-			s.built(g, d.Stats)
+			s.built(g.config.Protocol, namespace, d)
+			s.built(config.RoleTarantool15, namespace, d.Figures15())
 		}
 		if g.config.Role == config.RoleTarantool15 {
 			serve = append(serve, d.Serve15)
@@ -265,7 +267,7 @@ func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 				TLS:          secure,
 			})
 			dialects[namespace] = d
-			s.built(g, d.Stats)
+			s.built(g.config.Protocol, namespace, d)
 			s.faktory = append(s.faktory, d)
 		}
 		serve = append(serve, d.Serve)

@@ -103,7 +103,7 @@ type server struct {
 	store    store.Store
 	engine   *engine.Engine
 	recovery time.Duration      // how long the opening of the store and the engine took
-	dialects []dialectStats     // of the protocols that count their connections
+	dialects []builtDialect     // what counts connections and commands
 	faktory  []*faktory.Dialect // one for each namespace
 	lmstfy   *lmstfy.Dialect    // nil if it is not served
 	web      *admin.Service     // nil if the operator's side is off
@@ -143,7 +143,7 @@ func (s *server) open(ctx context.Context) error {
 	s.store = opened
 	s.engine, err = engine.Open(engine.Options{
 		Store: s.store, Durability: durability, SyncInterval: s.cfg.Store.SyncInterval,
-		FreeFloor: s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues,
+		FreeFloor: s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues, TimedTypes: s.cfg.Web.MetricsTypes,
 	})
 	if err != nil {
 		return fmt.Errorf("open engine on %s: %w", s.cfg.Data.Dir, err)
@@ -283,4 +283,16 @@ func (s *server) dataDir() string {
 		return abs
 	}
 	return s.cfg.Data.Dir
+}
+
+// backupDir returns what backups are below; nothing if they may be anywhere.
+func (s *server) backupDir() (string, error) {
+	if s.cfg.Backup.Dir == "" {
+		return "", nil
+	}
+	dir, err := filepath.Abs(s.cfg.Backup.Dir)
+	if err != nil {
+		return "", fmt.Errorf("backup.dir: %w", err)
+	}
+	return dir, nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"millrace/internal/admin"
@@ -21,21 +20,14 @@ import (
 // webConnectionMax bounds the connections of the operator's side. Each stream of events takes one.
 const webConnectionMax = 500
 
-// dialectStats are the counters of the dialect that serves a protocol in a namespace.
-type dialectStats struct {
-	protocol, namespace string
-	stats               func() dialect.ServerStats
-}
-
-// built notes a dialect, so that the operator's side can tell about it.
-func (s *server) built(g *gate, stats func() dialect.ServerStats) {
-	s.dialects = append(s.dialects, dialectStats{g.config.Protocol, g.config.Namespace, stats})
-}
-
 // buildWeb makes the operator's side, which all its listeners share. It comes last, because it tells about
 // all others.
 func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	w := &s.cfg.Web
+	backups, err := s.backupDir()
+	if err != nil {
+		return nil, err
+	}
 	service, err := admin.New(admin.Options{
 		Engine:      s.engine,
 		Logger:      s.log,
@@ -50,6 +42,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Settings:    func() []admin.Setting { return settings(s.cfg) },
 		FreeBytes:   s.store.FreeBytes,
 		DataDir:     s.dataDir(),
+		BackupDir:   backups,
 	})
 	if err != nil {
 		return nil, err
@@ -63,7 +56,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Login: login,
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
-			Connections: s.protocolConnections, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
+			Connections: s.protocolConnections, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName,
 		}),
 	}
@@ -113,46 +106,6 @@ func settings(c *config.Config) []admin.Setting {
 		out = append(out, admin.Setting{
 			Key: set.Key.Name, Value: set.Text(), Source: set.Source.String(), Default: set.Key.Default, Secret: set.Key.Secret, Help: set.Key.Doc,
 		})
-	}
-	return out
-}
-
-// connections tells about the connections of each protocol in each namespace.
-func (s *server) connections() []admin.Connections {
-	out := []admin.Connections{}
-	for _, g := range s.gates {
-		name := g.config.Name()
-		i := slices.IndexFunc(out, func(c admin.Connections) bool { return c.Protocol == name && c.Namespace == g.config.Namespace })
-		if i < 0 {
-			i = len(out)
-			out = append(out, admin.Connections{Protocol: name, Namespace: g.config.Namespace, TLS: g.config.TLS.Enabled()})
-			for _, d := range s.dialects {
-				if g.config.Role == "" && d.protocol == g.config.Protocol && d.namespace == g.config.Namespace {
-					out[i].Rejected += d.stats().Rejected
-				}
-			}
-		}
-		open, total, refused := g.counts()
-		out[i].Addresses = append(out[i].Addresses, g.Addr().String())
-		out[i].Open += open
-		out[i].Total += total
-		out[i].Rejected += refused
-	}
-	return out
-}
-
-// protocolConnections tells the same by protocol, for metrics.
-func (s *server) protocolConnections() []metrics.Connections {
-	var out []metrics.Connections
-	for _, c := range s.connections() {
-		i := slices.IndexFunc(out, func(m metrics.Connections) bool { return m.Protocol == c.Protocol })
-		if i < 0 {
-			i = len(out)
-			out = append(out, metrics.Connections{Protocol: c.Protocol})
-		}
-		out[i].Open += c.Open
-		out[i].Total += c.Total
-		out[i].Rejected += c.Rejected
 	}
 	return out
 }

@@ -74,7 +74,7 @@ func TestWeb(t *testing.T) {
 		"/api/v1/storage":             {`"dir":"` + cfg.Data.Dir + `"`, `"durability":"fsync"`, `"free_bytes":`},
 		"/api/v1/server":              {`"version":"1.2.3"`, `"ready":true`, `"role":"operator"`},
 		"/readyz?verbose":             {"[+]accepting ok\n[+]store ok\n[+]space ok\nok\n"},
-		"/metrics":                    {`millrace_jobs_enqueued_total{namespace="default",queue="mails"} 1`, `millrace_connections{protocol="faktory"} 1`, `millrace_build_info{durability="fsync"`},
+		"/metrics":                    {`millrace_jobs_enqueued_total{namespace="default",protocol="faktory",queue="mails"} 1`, `millrace_connections{protocol="faktory"} 1`, `millrace_build_info{durability="fsync"`},
 		"/stats":                      {`"faktory_version":"1.10.0"`, `"queues":{"default":1,"mails":0}`, `"total_queues":2`},
 		"/health":                     {`"description":"Faktory (Millrace 1.2.3)"`, `"command_count":`},
 		"/debug/pprof/":               {"goroutine"},

@@ -189,7 +189,7 @@ func (m *Model) applyPurge(c *job.Purge) {
 func (m *Model) deleteAll(jobs []*entry) {
 	var ids []job.ID
 	for _, j := range jobs {
-		m.count(j, job.CountDeleted)
+		m.countDeleted(j)
 		delete(m.jobs, j.ID)
 		m.gone++
 		ids = append(ids, j.ID)

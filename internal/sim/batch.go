@@ -228,7 +228,7 @@ func (m *Model) reach(s step) {
 	s.stage.pushes++
 	spec := *s.stage.callback
 	spec.Lock, spec.Batch = "", 0
-	m.admit(&spec, nil, func(j *entry) {
+	m.admit(&spec, nil, nil, func(j *entry) {
 		j.Batch = s.of.id
 		j.Flags |= s.flag
 	})

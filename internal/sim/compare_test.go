@@ -66,7 +66,7 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 	}
 	for i := range w.Jobs {
 		a, b := &g.Jobs[i], &w.Jobs[i]
-		if _, ok := cmd.(*job.Fetch); ok && a.ReadyAt != b.ReadyAt {
+		if _, ok := cmd.(*job.Fetch); ok && a.ID == b.ID && a.ReadyAt != b.ReadyAt {
 			return fmt.Sprintf("job %d: ready at %d, want %d", b.ID, a.ReadyAt, b.ReadyAt)
 		}
 		if want.Gone || (delivered[b.ID] && a.State != b.State) {

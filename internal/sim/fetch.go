@@ -115,7 +115,7 @@ func (m *Model) serve() {
 		if j := m.alike(c); j != nil {
 			r = instead(j)
 		} else {
-			r, _ = m.push(&c.Spec, nil, nil)
+			r, _ = m.push(c, nil, nil)
 		}
 		m.complete(w, r)
 		m.advance()

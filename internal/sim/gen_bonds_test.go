@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,40 @@ func (g *generator) bonds(s *job.Spec) {
 			s.TTL, s.Policy.ExpireAt, s.BlockedBy = 0, 0, nil
 		}
 	}
+}
+
+// live gives some jobs a past, mostly one that they can have.
+func (g *generator) live(c *job.Push) {
+	if !g.chance(g.pasts) {
+		return
+	}
+	p := &job.Past{State: job.State(1 + g.rng.IntN(job.StateCount-1))}
+	if g.chance(90) {
+		p.State = choose(g, job.Scheduled, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
+		c.Spec.Lock, c.Spec.Batch, c.Spec.BlockedBy = "", 0, nil
+	}
+	if p.State.Finished() || g.chance(4) {
+		p.Result = g.bytes()
+	}
+	if p.State == job.Retrying || g.chance(30) {
+		c.Spec.RunAt = g.model.now.Add(time.Duration(g.rng.IntN(8)-3) * time.Second)
+	}
+	moment := func() job.Time {
+		return choose(g, 0, g.model.now, g.model.now.Add(time.Duration(g.rng.IntN(12)-10)*time.Second))
+	}
+	p.Created, p.Since, p.At = moment(), moment(), moment()
+	p.Rank = choose[int64](g, 0, 0, 0, -1, 2, -2)
+	if g.chance(2) {
+		p.Rank = choose[int64](g, math.MinInt64+1, job.PastRankMax, job.PastRankMax+1)
+	}
+	p.OldPlace = p.State == job.Scheduled && g.chance(30) || g.chance(2)
+	p.Attempts, p.Fails, p.Buries = uint32(g.rng.IntN(4)), uint32(g.rng.IntN(3)), uint32(g.rng.IntN(2))
+	for range choose(g, 0, 0, 1, 2, job.FailuresKept, job.FailuresKept+3) {
+		f := g.failure()
+		f.At, f.Kind = moment(), job.FailureKind(g.rng.IntN(int(job.FailedByBlocker)+1))
+		p.Failures = append(p.Failures, f)
+	}
+	c.Past = p
 }
 
 // relock ends a lock and takes it again.

@@ -19,8 +19,8 @@ type generator struct {
 	bodies  int
 
 	// How many percent of the pushes join a batch, take a lock, are tracked, are about
-	// something.
-	joins, locks, tracks, likes int
+	// something, have a past.
+	joins, locks, tracks, likes, pasts int
 }
 
 // verb is one kind of command and how often it comes in the mean.
@@ -150,7 +150,7 @@ func newGenerator(rng *rand.Rand, m *Model) *generator {
 	g := &generator{
 		rng: rng, model: m, queues: []string{"q", "r", "s", "t"}[:1+rng.IntN(4)],
 		joins: []int{0, 10, 30, 80}[rng.IntN(4)], locks: []int{0, 10, 30}[rng.IntN(3)], tracks: []int{0, 20, 80}[rng.IntN(3)],
-		likes: []int{0, 0, 60}[rng.IntN(3)],
+		likes: []int{0, 0, 60}[rng.IntN(3)], pasts: []int{0, 10, 50}[rng.IntN(3)],
 	}
 	for i, v := range verbs {
 		w := v.weight * []int{0, 2, 4, 4, 4, 8, 16}[rng.IntN(7)]
@@ -331,6 +331,7 @@ func (g *generator) push() job.Command {
 		c.RoomWait = g.patience()
 	}
 	g.compete(c)
+	g.live(c)
 	if g.chance(g.likes) {
 		c.Unless = job.StatesOf(job.State(1+g.rng.IntN(job.StateCount-1)), choose(g, job.Ready, job.Leased, job.Scheduled))
 	}
@@ -341,6 +342,7 @@ func (g *generator) fetch() job.Command {
 	f := &job.Fetch{
 		Namespace: g.namespace(), Pick: job.Pick(g.rng.IntN(int(job.PickBest) + 1)), Max: 1 + g.rng.IntN(2),
 		Holder: g.holder(), Exclusive: g.chance(20), OnEnd: job.OnEnd(g.rng.IntN(int(job.EndFail) + 1)), Door: job.Door(g.rng.IntN(3)),
+		Firm: g.chance(30),
 	}
 	for range 1 + g.rng.IntN(len(g.queues)+1) {
 		f.Queues = append(f.Queues, g.queue())
@@ -451,6 +453,7 @@ func (g *generator) atomic() job.Command {
 			c.Ops = append(c.Ops, g.rejoin()...)
 		case n < 60:
 			p := &job.Push{Spec: g.spec()}
+			g.live(p)
 			if g.chance(g.likes / 20) {
 				p.Unless = job.StatesOf(job.Ready)
 			}

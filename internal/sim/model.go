@@ -116,6 +116,7 @@ type Model struct {
 	armed     uint64 // alarms set
 	born      uint64 // jobs that ever were
 	gone      uint64 // jobs that are no more
+	told      uint64 // answers given
 
 	oracle Oracle
 	token  uint64 // of the command being applied
@@ -175,6 +176,7 @@ func (m *Model) begin(now job.Time, o Oracle) {
 
 func (m *Model) end() ([]Completion, error) {
 	out, err := m.out, m.broken
+	m.told += uint64(len(out))
 	m.out, m.broken, m.oracle = nil, nil, nil
 	return out, err
 }

@@ -25,6 +25,10 @@ type fault struct {
 	lazy bool
 	// read changes what a key is read as.
 	read func(key, value []byte) []byte
+	// hears changes what the core is told to do.
+	hears func(job.Command) job.Command
+	// early lets every answer leave at once.
+	early bool
 }
 
 type pair struct{ key, value []byte }
@@ -113,6 +117,18 @@ var faults = []fault{
 			return found
 		},
 	},
+	{
+		name: "no lease is firm",
+		hears: func(cmd job.Command) job.Command {
+			if f, ok := cmd.(*job.Fetch); ok {
+				loose := *f
+				loose.Firm = false
+				return &loose
+			}
+			return cmd
+		},
+	},
+	{name: "answers leave before what they tell is stored", early: true},
 	{name: "batches are torn", torn: true},
 	{name: "commits are not durable", lazy: true, onDisk: true},
 	{

@@ -12,7 +12,7 @@ func (m *Model) applyPush(c *job.Push) {
 		m.answer(instead(j))
 		return
 	}
-	r, full := m.push(&c.Spec, nil, nil)
+	r, full := m.push(c, nil, nil)
 	if full && c.RoomWait > 0 {
 		m.wait(c, c.RoomWait, 0)
 		return
@@ -26,7 +26,7 @@ func (m *Model) alike(c *job.Push) *entry {
 		return nil
 	}
 	for _, j := range m.inQueue(queueName{c.Spec.Namespace, c.Spec.Queue}) {
-		if j.Like == c.Spec.Like && c.Unless.Allow(j.State) && !j.Flags.Has(job.FlagTombstone) {
+		if j.Like == c.Spec.Like && c.Unless.Allow(j.State) && !j.Flags.Has(job.FlagTombstone) && !m.expired(j) {
 			return j
 		}
 	}
@@ -43,7 +43,11 @@ func instead(j *entry) job.Result {
 // push adds a job. Full says that it was refused for want of room. Earlier are the
 // pushes of the same Atomic; admitted is called with the job before it is handed
 // out or expires.
-func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r job.Result, full bool) {
+func (m *Model) push(c *job.Push, earlier []job.ID, admitted func(*entry)) (r job.Result, full bool) {
+	s := &c.Spec
+	if c.Past != nil && !possible(c) {
+		return job.Result{Err: &job.Error{Kind: job.Invalid, Text: "no such past"}}, false
+	}
 	if s.Unique && len(m.sorted(func(j *entry) bool {
 		return matches(j, job.ByKey(s.Namespace, s.Key))
 	})) > 0 {
@@ -55,11 +59,30 @@ func (m *Model) push(s *job.Spec, earlier []job.ID, admitted func(*entry)) (r jo
 	if m.full(queueName{s.Namespace, s.Queue}) {
 		return job.Result{Err: job.ErrFull}, true
 	}
-	return m.admit(s, earlier, admitted), false
+	return m.admit(s, c.Past, earlier, admitted), false
 }
 
-// admit adds a job that nothing stands against.
-func (m *Model) admit(s *job.Spec, earlier []job.ID, admitted func(*entry)) job.Result {
+// possible reports whether a job can begin as a push says.
+func possible(c *job.Push) bool {
+	switch c.Past.State {
+	case job.Scheduled, job.Ready, job.Retrying, job.Buried, job.Dead:
+		if len(c.Past.Result) > 0 {
+			return false
+		}
+	case job.Done, job.Failed:
+	case job.Leased, job.Blocked:
+		return false
+	default:
+		return false
+	}
+	if c.Past.OldPlace && c.Past.State != job.Scheduled || max(c.Past.Rank, -c.Past.Rank) > job.PastRankMax {
+		return false
+	}
+	return c.Spec.Lock == "" && c.Spec.Batch == 0 && len(c.Spec.BlockedBy) == 0
+}
+
+// admit adds a job that nothing stands against; past may be nil.
+func (m *Model) admit(s *job.Spec, past *job.Past, earlier []job.ID, admitted func(*entry)) job.Result {
 	q := m.queue(queueName{s.Namespace, s.Queue})
 	q.hidden = false
 	q.totals[job.CountPushed]++
@@ -99,6 +122,8 @@ func (m *Model) admit(s *job.Spec, earlier []job.ID, admitted func(*entry)) job.
 		admitted(j)
 	}
 	switch {
+	case past != nil:
+		m.goOn(j, past)
 	case len(blockers) > 0:
 		m.enter(j, job.Blocked)
 		j.Blockers = blockers
@@ -119,6 +144,48 @@ func (m *Model) admit(s *job.Spec, earlier []job.ID, admitted func(*entry)) job.
 		m.fireJob(j)
 	}
 	return r
+}
+
+// goOn lets a new job begin where its past has left it.
+func (m *Model) goOn(j *entry, past *job.Past) {
+	ago := func(t job.Time) job.Time {
+		if t > 0 && t < m.now {
+			return t
+		}
+		return m.now
+	}
+	j.Order.Rank, j.Order.At = past.Rank, past.At
+	j.Created, j.Attempts, j.Fails, j.Buries, j.Result = ago(past.Created), past.Attempts, past.Fails, past.Buries, past.Result
+	for _, f := range past.Failures {
+		j.remember(f)
+	}
+	since := ago(past.Since)
+	switch past.State {
+	case job.Scheduled, job.Retrying:
+		switch {
+		case j.RunAt > m.now:
+			m.enter(j, past.State)
+			j.toOld = past.OldPlace
+		case past.OldPlace:
+			m.toReady(j, job.PlaceOld)
+		default:
+			m.toReady(j, j.Policy.Due)
+		}
+	case job.Ready:
+		m.toReadySince(j, job.PlaceOld, since)
+	case job.Dead:
+		m.enter(j, job.Dead)
+		j.Policy.ExpireAt = 0
+		if j.Policy.DeadFor > 0 {
+			j.Timer = since.Add(j.Policy.DeadFor)
+		}
+	case job.Buried, job.Done, job.Failed:
+		m.enter(j, past.State)
+	case job.Leased, job.Blocked: // which is not possible
+	}
+	if j.State == past.State {
+		j.Since = since
+	}
 }
 
 // full reports whether a queue is at its capacity.
@@ -168,7 +235,7 @@ func (m *Model) blockers(s *job.Spec, earlier []job.ID) []job.ID {
 }
 
 func (m *Model) applyRun(c *job.Run) {
-	r, _ := m.push(&c.Spec, nil, func(j *entry) {
+	r, _ := m.push(&job.Push{Spec: c.Spec}, nil, func(j *entry) {
 		j.Flags |= job.FlagEphemeral
 		m.wait(c, c.Wait, j.ID)
 	})
@@ -191,7 +258,7 @@ func (m *Model) applyAtomic(c *job.Atomic) {
 		case *job.Delete:
 			m.delete(op)
 		case *job.Push:
-			r, _ := m.push(&op.Spec, ids, nil)
+			r, _ := m.push(op, ids, nil)
 			ids = append(ids, r.ID)
 		default: // refused above
 		}
@@ -271,7 +338,7 @@ func (m *Model) tryPush(c *job.Push, pushed *[]job.ID) *job.Error {
 			return &job.Error{Kind: job.Invalid, Text: "no such push"}
 		}
 	}
-	r, _ := m.push(&c.Spec, *pushed, nil)
+	r, _ := m.push(c, *pushed, nil)
 	*pushed = append(*pushed, r.ID)
 	return r.Err
 }

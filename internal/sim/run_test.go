@@ -89,6 +89,10 @@ type run struct {
 	pushed map[job.ID]uint64
 	lastID job.ID // of those
 	before uint64 // the last step that left changes before this one
+	// promises are the answers since the last restart that tell of a change, durable the
+	// last step that no crash can undo.
+	promises []promise
+	durable  uint64
 
 	sealed *Model // as it was when the sealed batch was closed
 	// boundaries are the states that the store may be in after a crash: as of the
@@ -164,6 +168,7 @@ func (r *run) do(a action) error {
 		if done {
 			if a.deed == deedCommitDurable {
 				r.boundaries = r.boundaries[:0]
+				r.durable = w.committed
 			}
 			r.boundaries = append(r.boundaries, []*Model{r.sealed})
 			if err := r.check(); err != nil {
@@ -186,6 +191,7 @@ func (r *run) do(a action) error {
 	case deedReopen:
 		// What is committed is there, durable or not: the disk has not crashed.
 		r.boundaries = r.boundaries[len(r.boundaries)-1:]
+		r.durable = w.committed
 		if err := w.reopen(r.now); err != nil {
 			return err
 		}
@@ -289,6 +295,9 @@ func (r *run) recover() error {
 		return errors.New("after a restart the state is that of no batch boundary:\n" + strings.Join(differ, "\n"))
 	}
 	r.boundaries = [][]*Model{same}
+	if err := r.comparePromises(same); err != nil {
+		return err
+	}
 	for _, c := range same {
 		r.ledger.restarted(c.lastID)
 	}
@@ -359,7 +368,8 @@ func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)
 		}
 	}
 	bonds := r.model.Bonds()
-	for _, c := range want {
+	first := r.model.told - uint64(len(want)) + 1
+	for i, c := range want {
 		cmd := r.cmds[c.Token]
 		a, ok := byToken[c.Token]
 		if !ok {
@@ -368,6 +378,12 @@ func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)
 		delete(byToken, c.Token)
 		if d := compare(cmd, a.Completion, c, delivered, bonds); d != "" {
 			return fmt.Errorf("#%d %s: %s", c.Token, show(cmd), d)
+		}
+		if tells(cmd, &a.Result) {
+			if a.needs <= r.before {
+				return fmt.Errorf("INV-11: #%d %s may be answered after step %d, but has changed something after step %d", a.Token, show(cmd), a.needs, r.before)
+			}
+			r.promises = append(r.promises, promise{a.Token, first + uint64(i), a.needs})
 		}
 	}
 	for _, a := range got {

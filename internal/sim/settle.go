@@ -136,9 +136,19 @@ func (m *Model) delete(c *job.Delete) settled {
 }
 
 func (m *Model) deleteJob(j *entry) {
-	m.count(j, job.CountDeleted)
+	m.countDeleted(j)
 	m.vacate(j)
 	m.strike(j.ID)
+}
+
+// countDeleted counts a job that is deleted, and that it was still to be done, if it was.
+func (m *Model) countDeleted(j *entry) {
+	m.count(j, job.CountDeleted)
+	switch j.State {
+	case job.Done, job.Failed, job.Dead:
+	case job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried:
+		m.count(j, job.CountCancelled)
+	}
 }
 
 // vacate removes a job; a dead one may leave its slot.

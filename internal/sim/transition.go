@@ -18,7 +18,10 @@ func (m *Model) enter(j *entry, s job.State) {
 }
 
 // toReady makes a job ready at a place.
-func (m *Model) toReady(j *entry, p job.Place) {
+func (m *Model) toReady(j *entry, p job.Place) { m.toReadySince(j, p, m.now) }
+
+// toReadySince makes a job ready that counts as ready since a time.
+func (m *Model) toReadySince(j *entry, p job.Place, since job.Time) {
 	ready := m.list(queueName{j.Namespace, j.Queue}, job.Ready)
 	ready = slices.DeleteFunc(ready, func(o *entry) bool { return o == j })
 	o := job.Order{Priority: j.Policy.Priority, First: j.Order.First}
@@ -44,7 +47,7 @@ func (m *Model) toReady(j *entry, p job.Place) {
 	}
 	left := j.State == job.Leased
 	m.enter(j, job.Ready)
-	j.Order = o
+	j.Order, j.Since = o, since
 	m.unleased(j, left)
 	m.follow()
 }
@@ -79,6 +82,7 @@ func (m *Model) withdraw(j *entry) {
 	if w := m.runOf(j); w != nil {
 		m.complete(w, job.Result{Err: job.ErrTimeout})
 	}
+	m.count(j, job.CountCancelled)
 	m.drop(j)
 	m.strike(j.ID)
 }
@@ -142,7 +146,8 @@ func (m *Model) strike(id job.ID) {
 	}
 }
 
-// fall exhausts every job that waits for this one, directly or through others.
+// fall exhausts every job that waits for this one, directly or through others, once what
+// its own end set free has been given out.
 func (m *Model) fall(id job.ID) {
 	falling := map[job.ID]bool{id: true}
 	for grown := true; grown; {
@@ -155,6 +160,7 @@ func (m *Model) fall(id job.ID) {
 		}
 	}
 	delete(falling, id)
+	m.follow()
 	for _, j := range m.sorted(func(j *entry) bool { return falling[j.ID] }) {
 		j.remember(job.Failure{At: m.now, Kind: job.FailedByBlocker})
 		m.exhaustOne(j, nil)
@@ -185,8 +191,10 @@ func (m *Model) fail(j *entry, f job.Failure, result []byte) {
 	case p.MaxFails > 0 && j.Fails >= p.MaxFails, p.MaxAttempts > 0 && j.Attempts >= p.MaxAttempts:
 		m.exhaust(j, result)
 	case p.Backoff.Unit <= 0:
+		m.count(j, job.CountRetried)
 		m.toReady(j, p.Requeue)
 	default:
+		m.count(j, job.CountRetried)
 		j.RunAt = m.due(j)
 		if j.RunAt > m.now {
 			m.enter(j, job.Retrying)

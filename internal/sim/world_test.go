@@ -100,7 +100,7 @@ func (w *world) close() {
 	}
 }
 
-// answer is a completion with the step that must be durable before it may leave.
+// answer is a completion with the last step that must be durable before it may leave.
 type answer struct {
 	Completion
 
@@ -111,9 +111,12 @@ type answer struct {
 func (w *world) apply(now job.Time, rnd, token uint64, cmd job.Command) []answer {
 	var res job.Result
 	var out []answer
+	if w.fault != nil && w.fault.hears != nil {
+		cmd = w.fault.hears(cmd)
+	}
 	answered, needs := w.core.Apply(now, rnd, token, cmd, &res)
 	if answered {
-		out = append(out, answer{Completion{Token: token, Result: res}, needs})
+		out = append(out, answer{Completion{Token: token, Result: res}, w.needs(needs)})
 	}
 	return append(out, w.completed()...)
 }
@@ -131,9 +134,17 @@ func (w *world) tick(now job.Time, rnd uint64) []answer {
 func (w *world) completed() []answer {
 	var out []answer
 	for _, c := range w.core.Completed() {
-		out = append(out, answer{Completion{Token: c.Token, Result: c.Result}, c.Needs})
+		out = append(out, answer{Completion{Token: c.Token, Result: c.Result}, w.needs(c.Needs)})
 	}
 	return out
+}
+
+// needs returns the step that an answer waits for, which is one that has changed something.
+func (w *world) needs(step uint64) uint64 {
+	if w.fault != nil && w.fault.early {
+		return 0
+	}
+	return min(step, max(w.core.Dirty(), w.last))
 }
 
 // seal closes the open batch, unless one is sealed already. It reports whether

@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"engine/machine": {"job", "record"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},
 
-	"dialect":   {"job", "engine"},
+	"dialect":   {"job", "engine", "timing"},
 	"dialect/*": {"job", "engine", "dialect", "auth"},
 
 	"admin":   {"job", "engine", "auth", "metrics", "timing"},
@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"sim":          {anything},
 	"testkit":      {anything},
 	"test/harness": {},
+	"test/suite":   {"test/harness"},
 	"test/system":  {"test/harness"},
 	"test/faults":  {},
 	"test/hostile": {},

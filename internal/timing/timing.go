@@ -1,7 +1,7 @@
 // Package timing counts durations and sizes in buckets, so that their quantiles can be told later. The buckets
 // are those of Prometheus's native histograms, which any reader can add up and make coarser.
 //
-// Nothing here is safe for concurrent use: whoever counts has a lock already. The engine, the store and the
+// Only Shared is safe for concurrent use: whoever counts in others has a lock already. The engine, the store and the
 // protocols count, the metrics and the operator's side read copies.
 package timing
 

@@ -12,8 +12,9 @@ import (
 func (c *conn) command(u *unit, line []byte) after {
 	word, arg := splitLine(line)
 	v := parseVerb(word)
+	c.verb = v
 	if v != verbUnknown {
-		c.d.commands.Add(1)
+		c.d.known.Add(1)
 	}
 	switch v {
 	case verbPush:
@@ -44,7 +45,7 @@ func (c *conn) command(u *unit, line []byte) after {
 		return (*conn).runMutate
 	case verbEnd:
 		return (*conn).runEnd
-	case verbUnknown:
+	case verbUnknown, verbHello:
 		u.refuse(textUnknownCommand + echo(word))
 	}
 	return nil
@@ -52,6 +53,7 @@ func (c *conn) command(u *unit, line []byte) after {
 
 func (c *conn) runEnd() error {
 	c.SetOut(append(c.Out(), replyOK...))
+	c.tally.Ended(int(verbEnd), true)
 	return errEnd
 }
 

@@ -17,6 +17,9 @@ type conn struct {
 	holder job.Holder
 	names  dialect.Names
 	jids   recent
+	tally  dialect.Tally
+	verb   verb // of the last command
+	failed bool // the last reply is an error
 
 	arg []byte // the argument of the command that runs after the unit
 
@@ -42,7 +45,7 @@ var (
 // handle serves one connection until it ends. Leases belong to no connection, so there
 // is nothing to give back then.
 func (d *Dialect) handle(dc *dialect.Conn) error {
-	c := &conn{Conn: dc, d: d}
+	c := &conn{Conn: dc, d: d, tally: dialect.NewTally(d.commands, dc)}
 	err := c.handshake()
 	if err == nil {
 		defer c.leave()
@@ -76,10 +79,13 @@ func (c *conn) serve() error {
 			c.fail(textShutdown)
 			return errShutdown
 		}
+		c.tally.Begin()
 		if next := c.unit(line); next != nil {
+			c.failed = false
 			if err := next(c); err != nil {
 				return err
 			}
+			c.tally.Ended(int(c.verb), !c.failed)
 		}
 		// Replies to what has been received already leave together.
 		if c.OutFull() || !c.HasLine() {
@@ -91,30 +97,57 @@ func (c *conn) serve() error {
 }
 
 // fail answers an error with the usual code.
-func (c *conn) fail(text string) { c.SetOut(appendErr(c.Out(), text)) }
+func (c *conn) fail(text string) { c.refuse(codeErr + text) }
+
+// refuse answers an error with the code that it begins with.
+func (c *conn) refuse(line string) {
+	c.failed = true
+	c.SetOut(appendError(c.Out(), line))
+}
 
 // unit takes line and the lines behind it that have been received already, submits
 // their commands as one unit and renders the replies.
 func (c *conn) unit(line []byte) after {
 	u := getUnit()
 	defer u.release()
-	next := c.command(u, line)
+	next := c.take(u, line)
 	for next == nil && !u.full() && c.HasLine() {
 		var err error
 		if line, err = c.ReadLine(); err != nil {
 			break // too long; the next read says so again
 		}
-		next = c.command(u, line)
+		next = c.take(u, line)
 	}
 	if len(u.req.Commands) > 0 {
 		c.Do(c.d.opts.Engine, &u.req)
 	}
+	c.answer(u)
+	return next
+}
+
+// take takes one command line into the unit, with the verb that its reply counts for.
+func (c *conn) take(u *unit, line []byte) after {
+	n := len(u.replies)
+	next := c.command(u, line)
+	if len(u.replies) > n {
+		u.replies[n].verb = c.verb
+	}
+	return next
+}
+
+// answer renders the replies of a unit that is done and counts them.
+func (c *conn) answer(u *unit) {
+	if len(u.replies) == 0 {
+		return
+	}
+	took := c.tally.Took()
 	out := c.Out()
 	for i := range u.replies {
+		start := len(out)
 		out = u.render(out, &u.replies[i])
+		c.tally.Count(int(u.replies[i].verb), out[start] != '-', took)
 	}
 	c.SetOut(out)
-	return next
 }
 
 // do runs commands that are no part of a unit and do not wait.

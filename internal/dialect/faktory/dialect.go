@@ -50,7 +50,8 @@ type Dialect struct {
 	server   *dialect.Server
 	workers  registry
 	started  time.Time
-	commands atomic.Uint64 // of known verbs
+	known    atomic.Uint64 // commands of known verbs
+	commands *dialect.Commands
 
 	// lapsed is how many reservations had lapsed before this server started to serve.
 	begin     sync.Once
@@ -74,7 +75,7 @@ func New(o Options) *Dialect {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Dialect{opts: o, started: time.Now(), workers: registry{engine: o.Engine}}
+	d := &Dialect{opts: o, started: time.Now(), workers: registry{engine: o.Engine}, commands: dialect.NewCommands(verbNames[:]...)}
 	d.server = dialect.NewServer(dialect.ServerOptions{
 		Name:     d.Name(),
 		Door:     dialect.DoorFaktory,
@@ -110,6 +111,9 @@ func (d *Dialect) start() error {
 	})
 	return d.lapsedErr
 }
+
+// Commands returns what clients have asked for.
+func (d *Dialect) Commands() []dialect.CommandFigures { return d.commands.Figures() }
 
 // Stats returns the counters of connections.
 func (d *Dialect) Stats() dialect.ServerStats { return d.server.Stats() }

@@ -84,7 +84,7 @@ func (c *conn) runFetch() error {
 	case res.Err == nil, res.Err.Kind == job.Timeout, res.Err.Kind == job.Canceled, res.Err.Kind == job.Draining:
 		c.SetOut(append(c.Out(), replyNull...))
 	default:
-		c.SetOut(appendError(c.Out(), refusal(res.Err.Kind)))
+		c.refuse(refusal(res.Err.Kind))
 	}
 	if err := c.Flush(); err != nil {
 		c.giveBack(res)

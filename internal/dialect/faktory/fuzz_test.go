@@ -212,7 +212,8 @@ func FuzzCommand(f *testing.F) {
 			return // never part of a line
 		}
 		_, server := testkit.Pipe(0)
-		c := &conn{Conn: dialect.NewConn(server, dialect.Limits{}), d: d, holder: e.NewHolder()}
+		dc := dialect.NewConn(server, dialect.Limits{})
+		c := &conn{Conn: dc, d: d, holder: e.NewHolder(), tally: dialect.NewTally(d.commands, dc)}
 		next := c.unit([]byte(line))
 		if word, arg := splitLine([]byte(line)); string(word) == "FETCH" {
 			if arg == nil != (next == nil) || len(c.queues) > len(arg) {

@@ -150,11 +150,12 @@ func (c *conn) handshake() error {
 	if err != nil {
 		return err
 	}
+	c.tally.Begin()
 	h, text := parseHello(line)
 	if text == "" && c.d.opts.Password != "" && !c.knows(ch, &h) {
 		text = textPassword
 	}
-	if text != "" {
+	if c.tally.Ended(int(verbHello), text == ""); text != "" {
 		c.fail(text)
 		return errRefused
 	}

@@ -133,7 +133,7 @@ func (d *Dialect) writeInfo(o *object) error {
 // readFailed answers a read of the engine that failed.
 func (c *conn) readFailed(err error) {
 	if refused, ok := errors.AsType[*job.Error](err); ok {
-		c.SetOut(appendError(c.Out(), refusal(refused.Kind)))
+		c.refuse(refusal(refused.Kind))
 		return
 	}
 	c.d.opts.Logger.Error("cannot read jobs", slog.String("dialect", c.d.Name()), slog.Any("error", err))
@@ -193,7 +193,7 @@ func (d *Dialect) writeServer(o *object) {
 	o.text("faktory_version", compatVersion)
 	o.number("uptime", uint64(max(0, now.Sub(d.started)/time.Second)))
 	o.number("connections", uint64(max(0, d.Stats().Open)))
-	o.number("command_count", d.commands.Load())
+	o.number("command_count", d.known.Load())
 	o.number("used_memory_mb", usedMemory()>>20)
 	o.close()
 }

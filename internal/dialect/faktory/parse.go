@@ -25,7 +25,13 @@ const (
 	verbEnd
 	verbTrack
 	verbBatch
+	verbHello // only at the beginning
+	verbCount = int(verbHello) + 1
 )
+
+var verbNames = [verbCount]string{
+	"", "PUSH", "PUSHB", "FETCH", "ACK", "FAIL", "BEAT", "INFO", "QUEUE", "MUTATE", "FLUSH", "END", "TRACK", "BATCH", "HELLO",
+}
 
 // splitLine returns the verb of a line as sent, and what follows the first space; nil if
 // there is none. One CR at the end is dropped (protocol section 1).

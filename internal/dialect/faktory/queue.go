@@ -117,7 +117,7 @@ func harmless(kind job.Kind) bool {
 func (c *conn) finish(p *pieces) {
 	p.flush()
 	if p.err != nil {
-		c.SetOut(appendError(c.Out(), refusal(p.err.Kind)))
+		c.refuse(refusal(p.err.Kind))
 		return
 	}
 	c.SetOut(append(c.Out(), replyOK...))

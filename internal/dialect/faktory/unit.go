@@ -35,6 +35,7 @@ const (
 
 // reply is what one command of a unit will be answered with.
 type reply struct {
+	verb  verb
 	kind  replyKind
 	text  string // of replyText and replyBeat; what the client called the job or batch
 	first int    // the index of the first engine command that belongs to it

@@ -33,7 +33,7 @@ func (d *Dialect) HealthHandler() http.Handler {
 		o.text("description", d.description())
 		o.text("faktory_version", compatVersion)
 		o.number("connections", uint64(max(0, d.Stats().Open)))
-		o.number("command_count", d.commands.Load())
+		o.number("command_count", d.known.Load())
 		o.close()
 		o.close()
 		answerJSON(w, o)

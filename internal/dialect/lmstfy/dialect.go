@@ -71,6 +71,9 @@ type Dialect struct {
 	exchanges sync.Pool
 	accessLog atomic.Bool
 	conns     atomic.Int64 // open now, over all listeners
+	accepted  atomic.Int64 // connections so far, without those
+	rejected  atomic.Int64 // that were beyond the bound
+	commands  *dialect.Commands
 	sizes     sizes
 	load      func() error // reads the tokens, once
 }
@@ -80,7 +83,7 @@ var _ dialect.Dialect = (*Dialect)(nil)
 // New returns the protocol on an engine.
 func New(o Options) *Dialect {
 	o.setDefaults()
-	d := &Dialect{opts: o, pools: map[string]*pool{poolDefault: newPool(poolDefault)}, registry: newRegistry(o.Engine)}
+	d := &Dialect{opts: o, pools: map[string]*pool{poolDefault: newPool(poolDefault)}, registry: newRegistry(o.Engine), commands: newCommands()}
 	for _, name := range o.Pools {
 		if d.pools[name] == nil {
 			d.pools[name] = newPool(name)
@@ -118,6 +121,14 @@ func (o *Options) setDefaults() {
 
 // Name returns "lmstfy".
 func (d *Dialect) Name() string { return "lmstfy" }
+
+// Stats returns the counters of connections. Those that fail to speak TLS are not told apart.
+func (d *Dialect) Stats() dialect.ServerStats {
+	return dialect.ServerStats{Open: d.conns.Load(), Total: d.accepted.Load(), Rejected: d.rejected.Load()}
+}
+
+// Commands returns what clients have asked for.
+func (d *Dialect) Commands() []dialect.CommandFigures { return d.commands.Figures() }
 
 // Serve serves the public API on l until ctx ends; see dialect.Dialect.
 func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {

@@ -89,10 +89,8 @@ func (x *exchange) finish() {
 		x.ticket.giveBack()
 	}
 	logged := x.d.accessLog.Load()
-	if x.space == nil && !logged {
-		return
-	}
 	took := time.Since(x.began)
+	x.d.commands.Count(int(x.route), x.served(), took)
 	if x.space != nil {
 		x.space.routes[x.route].count(x.status, took)
 	}
@@ -106,6 +104,12 @@ func (x *exchange) finish() {
 			code: x.status, requestID: x.requestID,
 		})
 	}
+}
+
+// served reports whether the request was answered with what it asked for. That no job came in time is an answer,
+// too.
+func (x *exchange) served() bool {
+	return x.status < http.StatusBadRequest || x.route == routeConsume && x.status == http.StatusNotFound
 }
 
 // release lets go of everything that belongs to the request.

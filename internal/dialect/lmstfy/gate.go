@@ -29,8 +29,13 @@ func (g *gate) Accept() (net.Conn, error) {
 		}
 		open := g.d.conns.Add(1)
 		c := &conn{Conn: nc, gate: g}
-		if (g.d.opts.MaxConns <= 0 || open <= int64(g.d.opts.MaxConns)) && g.add(c) {
+		full := g.d.opts.MaxConns > 0 && open > int64(g.d.opts.MaxConns)
+		if !full && g.add(c) {
+			g.d.accepted.Add(1)
 			return c, nil
+		}
+		if full {
+			g.d.rejected.Add(1)
 		}
 		g.d.conns.Add(-1)
 		_ = nc.Close() // it was never ours

@@ -68,9 +68,9 @@ func publishedAt(id string) (ms uint64, ok bool) {
 }
 
 // appendID renders the id of a job: the one it was given here, or else the ULID
-// that stands for its number.
+// that stands for its number. Slots of deleted jobs are left only by those from here.
 func appendID(b []byte, j *job.Job) []byte {
-	if j.Origin == dialect.DoorLmstfy && j.Key != "" {
+	if j.Key != "" && (j.Origin == dialect.DoorLmstfy || j.Flags.Has(job.FlagTombstone)) {
 		return append(b, j.Key...)
 	}
 	return dialect.ULIDOf(j.ID).Append(b)

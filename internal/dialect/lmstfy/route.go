@@ -3,6 +3,8 @@ package lmstfy
 import (
 	"net/http"
 	"strings"
+
+	"millrace/internal/dialect"
 )
 
 // route is one of the calls of the public API.
@@ -29,6 +31,8 @@ const (
 
 // routeInfo is what is known about a route besides its handler.
 type routeInfo struct {
+	// name is what the route is called where commands are counted.
+	name   string
 	method string
 	// path is the pattern, which is also the route's name in the metrics.
 	path string
@@ -39,19 +43,28 @@ type routeInfo struct {
 }
 
 var routes = [routeCount]routeInfo{
-	routePublish:   {method: http.MethodPut, path: "/api/:namespace/:queue", side: sideWrite},
-	routeBulk:      {method: http.MethodPut, path: "/api/:namespace/:queue/bulk", side: sideWrite},
-	routeRepublish: {method: http.MethodPut, path: "/api/:namespace/:queue/job/:job_id"},
-	routeConsume:   {method: http.MethodGet, path: "/api/:namespace/:queue", side: sideRead},
-	routeDelete:    {method: http.MethodDelete, path: "/api/:namespace/:queue/job/:job_id"},
-	routePeek:      {method: http.MethodGet, path: "/api/:namespace/:queue/peek"},
-	routePeekJob:   {method: http.MethodGet, path: "/api/:namespace/:queue/job/:job_id"},
-	routeSize:      {method: http.MethodGet, path: "/api/:namespace/:queue/size", open: true},
-	routeDestroy:   {method: http.MethodDelete, path: "/api/:namespace/:queue"},
-	routeDead:      {method: http.MethodGet, path: "/api/:namespace/:queue/deadletter"},
-	routeRespawn:   {method: http.MethodPut, path: "/api/:namespace/:queue/deadletter"},
-	routeDropDead:  {method: http.MethodDelete, path: "/api/:namespace/:queue/deadletter"},
-	routeDeadSize:  {method: http.MethodGet, path: "/api/:namespace/:queue/deadletter/size", open: true},
+	routePublish:   {name: "publish", method: http.MethodPut, path: "/api/:namespace/:queue", side: sideWrite},
+	routeBulk:      {name: "publish_bulk", method: http.MethodPut, path: "/api/:namespace/:queue/bulk", side: sideWrite},
+	routeRepublish: {name: "republish", method: http.MethodPut, path: "/api/:namespace/:queue/job/:job_id"},
+	routeConsume:   {name: "consume", method: http.MethodGet, path: "/api/:namespace/:queue", side: sideRead},
+	routeDelete:    {name: "delete", method: http.MethodDelete, path: "/api/:namespace/:queue/job/:job_id"},
+	routePeek:      {name: "peek", method: http.MethodGet, path: "/api/:namespace/:queue/peek"},
+	routePeekJob:   {name: "peek_job", method: http.MethodGet, path: "/api/:namespace/:queue/job/:job_id"},
+	routeSize:      {name: "size", method: http.MethodGet, path: "/api/:namespace/:queue/size", open: true},
+	routeDestroy:   {name: "destroy", method: http.MethodDelete, path: "/api/:namespace/:queue"},
+	routeDead:      {name: "peek_deadletter", method: http.MethodGet, path: "/api/:namespace/:queue/deadletter"},
+	routeRespawn:   {name: "respawn_deadletter", method: http.MethodPut, path: "/api/:namespace/:queue/deadletter"},
+	routeDropDead:  {name: "delete_deadletter", method: http.MethodDelete, path: "/api/:namespace/:queue/deadletter"},
+	routeDeadSize:  {name: "deadletter_size", method: http.MethodGet, path: "/api/:namespace/:queue/deadletter/size", open: true},
+}
+
+// newCommands makes the table of the commands: the routes.
+func newCommands() *dialect.Commands {
+	var names [routeCount]string
+	for i := range routes {
+		names[i] = routes[i].name
+	}
+	return dialect.NewCommands(names[:]...)
 }
 
 // target is what the path of a request names. The texts are parts of the path.

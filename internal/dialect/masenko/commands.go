@@ -22,6 +22,7 @@ const (
 
 // reply is what one request of a unit will be answered with.
 type reply struct {
+	asked   verb         // what the client has asked for
 	verb    verb         // verbUnknown: an error, which text tells
 	text    string       // of an error found before the engine was asked
 	command int          // the index of its command in the unit
@@ -76,7 +77,9 @@ func (u *unit) add(r reply, cmd job.Command) {
 func (c *conn) command(u *unit, line []byte) after {
 	word, body := splitLine(line)
 	v := parseVerb(word)
+	c.verb = v
 	if c.tx != nil {
+		c.verb = verbAtomic
 		c.collect(u, v, line)
 		return afterNothing
 	}
@@ -97,6 +100,7 @@ func (c *conn) command(u *unit, line []byte) after {
 	case verbAtomic:
 		c.tx = new(transaction)
 	case verbUnknown, verbDone:
+		c.verb = verbUnknown
 		u.refuse(textUnknownVerb + string(word[:min(len(word), verbShown)]))
 	}
 	return afterNothing

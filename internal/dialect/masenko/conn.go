@@ -19,6 +19,9 @@ type conn struct {
 	held   bool         // a fetch was made, so jobs may be held
 	tx     *transaction // between ATOMIC and DONE
 	names  dialect.Names
+	tally  dialect.Tally
+	verb   verb // of the last command
+	failed bool // the last reply is an error
 
 	// A fetch has its own request, so that a waiting connection needs no unit.
 	fetch    job.Fetch
@@ -43,7 +46,7 @@ const (
 
 // handle serves one connection until it ends.
 func (d *Dialect) handle(dc *dialect.Conn) error {
-	c := &conn{Conn: dc, d: d, holder: d.opts.Engine.NewHolder()}
+	c := &conn{Conn: dc, d: d, holder: d.opts.Engine.NewHolder(), tally: dialect.NewTally(d.commands, dc)}
 	err := errPanic
 	defer func() { c.end(err) }()
 	err = c.serve()
@@ -76,7 +79,9 @@ func (c *conn) serve() error {
 		if err != nil {
 			return c.readFailed(err)
 		}
+		c.tally.Begin()
 		next := c.unit(line)
+		c.failed = false
 		switch next {
 		case afterNothing:
 		case afterFetch:
@@ -85,9 +90,11 @@ func (c *conn) serve() error {
 			}
 		case afterInfo:
 			c.runInfo()
+			c.tally.Ended(int(verbInfo), !c.failed)
 		case afterQuit:
 			c.SetOut(append(c.Out(), replyOK...))
 			c.d.counters.ok(verbQuit, responseOK)
+			c.tally.Ended(int(verbQuit), true)
 			return c.Flush()
 		}
 		// Replies to what has been received already leave together.
@@ -114,6 +121,7 @@ func (c *conn) readFailed(err error) error {
 
 // fail answers an error.
 func (c *conn) fail(text string) {
+	c.failed = true
 	c.SetOut(appendError(c.Out(), text))
 	c.d.counters.responses[responseErr].Add(1)
 }
@@ -123,23 +131,44 @@ func (c *conn) fail(text string) {
 func (c *conn) unit(line []byte) after {
 	u := getUnit()
 	defer u.release()
-	next := c.command(u, line)
+	next := c.take(u, line)
 	for next == afterNothing && len(u.replies) < unitMax && c.HasLine() {
 		var err error
 		if line, err = c.ReadLine(); err != nil {
 			break // too long; the next read says so again
 		}
-		next = c.command(u, line)
+		next = c.take(u, line)
 	}
 	if len(u.req.Commands) > 0 {
 		c.Do(c.d.opts.Engine, &u.req)
 	}
+	c.answer(u)
+	return next
+}
+
+// take takes one request line into the unit, with the verb that its reply counts for.
+func (c *conn) take(u *unit, line []byte) after {
+	n := len(u.replies)
+	next := c.command(u, line)
+	if len(u.replies) > n {
+		u.replies[n].asked = c.verb
+	}
+	return next
+}
+
+// answer renders the replies of a unit that is done and counts them.
+func (c *conn) answer(u *unit) {
+	if len(u.replies) == 0 {
+		return
+	}
+	took := c.tally.Took()
 	out := c.Out()
 	for i := range u.replies {
+		start := len(out)
 		out = c.render(out, u, &u.replies[i])
+		c.tally.Count(int(u.replies[i].asked), !isError(out[start:]), took)
 	}
 	c.SetOut(out)
-	return next
 }
 
 // runFetch runs the fetch that has been prepared in c.fetch. The replies before
@@ -169,6 +198,7 @@ func (c *conn) runFetch() error {
 	default:
 		c.fail(refusal(res.Err.Kind))
 	}
+	c.tally.Ended(int(verbFetch), dialect.Served(res.Err))
 	if err := c.Flush(); err != nil {
 		c.giveBack(res)
 		return err

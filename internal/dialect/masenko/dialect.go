@@ -44,6 +44,7 @@ type Dialect struct {
 	opts     Options
 	server   *dialect.Server
 	counters counters
+	commands *dialect.Commands
 }
 
 var _ dialect.Dialect = (*Dialect)(nil)
@@ -68,7 +69,7 @@ func New(o Options) *Dialect {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Dialect{opts: o}
+	d := &Dialect{opts: o, commands: newCommands()}
 	d.server = dialect.NewServer(dialect.ServerOptions{
 		Name:     d.Name(),
 		Door:     dialect.DoorMasenko,
@@ -93,6 +94,9 @@ func (d *Dialect) Name() string { return "masenko" }
 
 // Serve serves connections of l until ctx ends; see dialect.Dialect.
 func (d *Dialect) Serve(ctx context.Context, l net.Listener) error { return d.server.Serve(ctx, l) }
+
+// Commands returns what clients have asked for.
+func (d *Dialect) Commands() []dialect.CommandFigures { return d.commands.Figures() }
 
 // Stats returns the counters of connections.
 func (d *Dialect) Stats() dialect.ServerStats { return d.server.Stats() }

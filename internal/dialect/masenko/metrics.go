@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
 
@@ -34,6 +35,13 @@ type counters struct {
 func (c *counters) ok(v verb, r response) {
 	c.requests[v].Add(1)
 	c.responses[r].Add(1)
+}
+
+// newCommands makes the table of the commands. DONE is the end of ATOMIC, and else unknown.
+func newCommands() *dialect.Commands {
+	names := verbNames
+	names[verbDone] = ""
+	return dialect.NewCommands(names[:]...)
 }
 
 // taskCounts are the numbers of a queue in the protocol's terms.

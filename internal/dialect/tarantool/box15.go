@@ -62,6 +62,7 @@ func (box15) packet(c *conn, p []byte) {
 	switch h.kind {
 	case box15Ping:
 		c.SetOut(beginBox15(c.Out(), h))
+		c.count(commandPing, true)
 	case box15Call:
 		box15Run(c, h, body)
 	default: // there are no tuples here to select or change
@@ -69,8 +70,10 @@ func (box15) packet(c *conn, p []byte) {
 	}
 }
 
+// box15Fail answers a packet that leads to no procedure.
 func box15Fail(c *conn, h box15Header, code uint32, text string) {
 	c.SetOut(appendBox15Error(c.Out(), h, code, text))
+	c.count(commandUnknown, false)
 }
 
 // box15Run calls a legacy procedure: others are not to be had from here.
@@ -80,16 +83,16 @@ func box15Run(c *conn, h box15Header, body []byte) {
 		box15Fail(c, h, box15BadParams, box15TextBody)
 		return
 	}
-	run, ok := legacyProcedures[string(name)]
-	if !ok {
+	found := legacyProcedure(name)
+	if found == commandUnknown {
 		box15Fail(c, h, box15NoProcedure, "Procedure '"+string(name)+"' is not defined")
 		return
 	}
 	call := c.newCall(uint64(h.sync))
 	call.shape = shapeBox15
-	call.name = name
+	call.name, call.command = name, found
 	call.args.setFields(c.unit(), fields)
-	run(call)
+	commands[found].run(call)
 }
 
 // setFields makes MessagePack of the arguments of a 1.5 call: strings, or binary

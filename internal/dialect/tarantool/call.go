@@ -1,6 +1,8 @@
 package tarantool
 
 import (
+	"time"
+
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -22,9 +24,12 @@ type call struct {
 	conn  *conn
 	sync  uint64 // how the client names the call; in Tarantool 1.5 the request id
 	shape shape
-	quiet bool // whatever is returned, the client does not want it
-	name  []byte
-	args  args
+	began time.Duration // when it was read, by the clock of the connection
+	// command is what it counts as.
+	command command
+	quiet   bool // whatever is returned, the client does not want it
+	name    []byte
+	args    args
 
 	// What a procedure keeps for its end, however late that comes. The fields mean
 	// what the procedure wants them to mean.

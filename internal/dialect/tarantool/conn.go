@@ -3,6 +3,7 @@ package tarantool
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
@@ -38,6 +39,10 @@ type conn struct {
 	wire  wire
 	names dialect.Names
 
+	commands  *dialect.Commands
+	began     time.Duration // when the packets that are being done were received, by Clock
+	rendering time.Duration // since when calls that are done are answered; zero: none is
+
 	own     job.Holder // the connection as a holder, for the legacy procedures
 	held    bool       // own has been used
 	session *session   // whose tasks the connection has; nil: none needed so far
@@ -67,8 +72,8 @@ type delivery struct {
 }
 
 // handle serves one connection until it ends.
-func (d *Dialect) handle(dc *dialect.Conn, w wire) error {
-	c := &conn{Conn: dc, d: d, wire: w, own: d.opts.Engine.NewHolder(), signal: make(chan struct{}, 1)}
+func (d *Dialect) handle(dc *dialect.Conn, commands *dialect.Commands, w wire) error {
+	c := &conn{Conn: dc, d: d, commands: commands, wire: w, own: d.opts.Engine.NewHolder(), signal: make(chan struct{}, 1)}
 	c.onUnit = c.unitDone
 	err := errPanic
 	defer func() { c.end(err) }()
@@ -146,6 +151,7 @@ const fillMin = 64 << 10
 // gather does the packets that have been received, up to the bound. It reports
 // whether there may be more.
 func (c *conn) gather() (more bool, err error) {
+	c.began = c.Clock()
 	for range c.d.opts.MaxInFlight {
 		in := c.Peek()
 		size, err := c.wire.frame(in)
@@ -271,6 +277,9 @@ func (c *conn) answer() {
 
 // render answers the calls that are done.
 func (c *conn) render() {
+	if len(c.units) > 0 || len(c.ended) > 0 {
+		c.rendering = c.Answering()
+	}
 	for _, u := range c.units {
 		for i, call := range u.calls {
 			c.finish(call, &u.req.Results[i])
@@ -292,6 +301,7 @@ func (c *conn) render() {
 		c.ended[i] = nil
 	}
 	c.ended = emptied(c.ended)
+	c.rendering = 0
 }
 
 // finish answers one call.

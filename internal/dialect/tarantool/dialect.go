@@ -58,6 +58,9 @@ type Dialect struct {
 	legacy   legacyStats
 	tubes    tubes
 	sessions sessions
+
+	commands   *dialect.Commands
+	commands15 *dialect.Commands
 }
 
 var _ dialect.Dialect = (*Dialect)(nil)
@@ -80,19 +83,20 @@ func New(o Options) *Dialect {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	d := &Dialect{opts: o, instance: newUUID(), started: time.Now(), users: newUsers(o.Users)}
+	d.commands, d.commands15 = newCommands(false), newCommands(true)
 	d.sessions.init(o.SessionTTR)
-	d.server = d.newServer(d.Name(), o.TLS, func() wire { return newIProto(d) })
-	d.server15 = d.newServer(name15, nil, func() wire { return box15{} })
+	d.server = d.newServer(d.Name(), o.TLS, d.commands, func() wire { return newIProto(d) })
+	d.server15 = d.newServer(name15, nil, d.commands15, func() wire { return box15{} })
 	return d
 }
 
 // newServer returns what serves the connections of one of the wire protocols.
-func (d *Dialect) newServer(name string, secure *tls.Config, newWire func() wire) *dialect.Server {
+func (d *Dialect) newServer(name string, secure *tls.Config, commands *dialect.Commands, newWire func() wire) *dialect.Server {
 	return dialect.NewServer(dialect.ServerOptions{
 		Name:     name,
 		Door:     dialect.DoorTarantool,
 		Logger:   d.opts.Logger,
-		Handler:  func(c *dialect.Conn) error { return d.handle(c, newWire()) },
+		Handler:  func(c *dialect.Conn) error { return d.handle(c, commands, newWire()) },
 		MaxConns: d.opts.MaxConns,
 		Limits:   dialect.Limits{WriteTimeout: d.opts.WriteTimeout},
 		TLS:      secure,
@@ -116,6 +120,9 @@ func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
 	}
 	return d.server.Serve(ctx, l)
 }
+
+// Commands returns what clients have asked for.
+func (d *Dialect) Commands() []dialect.CommandFigures { return d.commands.Figures() }
 
 // Stats returns the counters of connections.
 func (d *Dialect) Stats() dialect.ServerStats { return d.server.Stats() }

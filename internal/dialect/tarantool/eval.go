@@ -13,6 +13,7 @@ func (p *iproto) eval(c *conn) {
 		return
 	}
 	call := c.newCall(r.sync)
+	call.command = commandEval
 	call.args.set(r.tuple)
 	e := chunk{lexer: lexer{rest: r.expression}, args: &call.args, scratch: c.unit().scratch}
 	ok := e.parse()

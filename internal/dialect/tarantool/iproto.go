@@ -20,6 +20,7 @@ type iproto struct {
 	salt    [32]byte
 	user    string // as whom the client has logged in
 	req     request
+	failed  bool            // the packet was answered with an error
 	broken  int             // malformed packets in a row
 	watched map[string]bool // the events that the client watches
 }
@@ -123,9 +124,49 @@ func (p *iproto) packet(c *conn, packet []byte) {
 	if err := r.parse(content); err != nil {
 		p.broken++
 		p.fail(c, codeMsgPack, textMsgPack+err.Error())
+		c.count(commandUnknown, false)
 		return
 	}
-	p.broken = 0
+	p.broken, p.failed = 0, false
+	p.do(c)
+	asked := packetCommand(r.kind)
+	if asked != commandCall && asked != commandEval || p.failed { // else there is a call, which counts itself
+		c.count(asked, !p.failed)
+	}
+}
+
+// packetCommand is what a packet counts as.
+func packetCommand(kind uint64) command {
+	switch kind {
+	case typeCall, typeCall16:
+		return commandCall
+	case typePing, typeNop:
+		return commandPing
+	case typeEval:
+		return commandEval
+	case typeSelect:
+		return commandSelect
+	case typeAuth:
+		return commandAuth
+	case typeID:
+		return commandID
+	case typeWatch:
+		return commandWatch
+	case typeUnwatch:
+		return commandUnwatch
+	case typeWatchOnce:
+		return commandWatchOnce
+	case typeInsert, typeReplace, typeUpdate, typeDelete, typeUpsert:
+		return commandChange
+	case typeExecute, typePrepare:
+		return commandSQL
+	}
+	return commandUnknown
+}
+
+// do does what the request asks for.
+func (p *iproto) do(c *conn) {
+	r := &p.req
 	switch r.kind {
 	case typeCall, typeCall16:
 		p.call(c)
@@ -156,6 +197,7 @@ func (p *iproto) packet(c *conn, packet []byte) {
 
 // fail answers the request with an error.
 func (p *iproto) fail(c *conn, code errorCode, text string) {
+	p.failed = true
 	c.SetOut(appendError(c.Out(), p.req.sync, code, text))
 }
 

@@ -21,34 +21,52 @@ const (
 	legacyTextOwnerRelease = legacyTextOwner + "release"
 )
 
-// legacyProcedures are the procedures that work on space and tube.
-var legacyProcedures = map[string]procedure{
-	"queue.put":           func(c *call) { c.legacyPut(false) },
-	"queue.urgent":        func(c *call) { c.legacyPut(true) },
-	"queue.put_unique":    (*call).legacyPutUnique,
-	"queue.take":          (*call).legacyTake,
-	"queue.ack":           (*call).legacyAck,
-	"queue.done":          (*call).legacyFinish,
-	"queue.release":       (*call).legacyRelease,
-	"queue.requeue":       (*call).legacyRequeue,
-	"queue.bury":          (*call).legacyBury,
-	"queue.touch":         (*call).legacyTouch,
-	"queue.dig":           (*call).legacyDig,
-	"queue.unbury":        (*call).legacyDig,
-	"queue.kick":          (*call).legacyKick,
-	"queue.delete":        (*call).legacyDelete,
-	"queue.peek":          (*call).legacyPeek,
-	"queue.meta":          (*call).legacyShowMeta,
-	"queue.truncate":      (*call).legacyTruncate,
-	"queue.restart_check": (*call).legacyRestartCheck,
-	"queue.statistics":    (*call).legacyStatistics,
-	"queue.statistic":     (*call).legacyStatistics,
-}
-
-// legacyProcedure returns a procedure of the legacy set by its name.
-func legacyProcedure(name string) (procedure, bool) {
-	p, ok := legacyProcedures[name]
-	return p, ok
+// legacyProcedure returns the command of a procedure of the legacy set, which works on space and tube, by its name;
+// unknown if there is none.
+func legacyProcedure(name []byte) command {
+	switch string(name) {
+	case "queue.put":
+		return commandLegacyPut
+	case "queue.urgent":
+		return commandLegacyUrgent
+	case "queue.put_unique":
+		return commandLegacyPutUnique
+	case "queue.take":
+		return commandLegacyTake
+	case "queue.ack":
+		return commandLegacyAck
+	case "queue.done":
+		return commandLegacyDone
+	case "queue.release":
+		return commandLegacyRelease
+	case "queue.requeue":
+		return commandLegacyRequeue
+	case "queue.bury":
+		return commandLegacyBury
+	case "queue.touch":
+		return commandLegacyTouch
+	case "queue.dig":
+		return commandLegacyDig
+	case "queue.unbury":
+		return commandLegacyUnbury
+	case "queue.kick":
+		return commandLegacyKick
+	case "queue.delete":
+		return commandLegacyDelete
+	case "queue.peek":
+		return commandLegacyPeek
+	case "queue.meta":
+		return commandLegacyMeta
+	case "queue.truncate":
+		return commandLegacyTruncate
+	case "queue.restart_check":
+		return commandLegacyRestartCheck
+	case "queue.statistics":
+		return commandLegacyStatistics
+	case "queue.statistic":
+		return commandLegacyStatistic
+	}
+	return commandUnknown
 }
 
 // legacyTarget reads space and tube, which the call then keeps. It answers if they

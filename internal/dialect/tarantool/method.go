@@ -8,37 +8,39 @@ import (
 	"millrace/internal/job"
 )
 
-// method returns a method of tubes by its name, nil if there is none.
-func method(name []byte) procedure {
+// method returns the command of a method of tubes by its name; unknown if there is none.
+func method(name []byte) command {
 	switch string(name) {
 	case "put":
-		return put
+		return commandPut
 	case "take":
-		return take
+		return commandTake
 	case "ack":
-		return ack
+		return commandAck
 	case "release":
-		return release
+		return commandRelease
 	case "peek":
-		return peek
+		return commandPeek
 	case "bury":
-		return bury
+		return commandBury
 	case "kick":
-		return kick
+		return commandKick
 	case "delete":
-		return remove
+		return commandDelete
 	case "touch":
-		return touch
+		return commandTouch
 	case "truncate":
-		return truncate
+		return commandTruncate
 	case "release_all":
-		return releaseAll
+		return commandReleaseAll
 	case "drop":
-		return drop
-	case "grant", "on_task_change":
-		return (*call).nothing
+		return commandDrop
+	case "grant":
+		return commandGrant
+	case "on_task_change":
+		return commandOnTaskChange
 	}
-	return nil
+	return commandUnknown
 }
 
 func take(c *call) {

@@ -11,66 +11,62 @@ import (
 // newCall returns an empty call.
 func (c *conn) newCall(sync uint64) *call {
 	call := c.unit().all.Get()
-	call.conn, call.sync = c, sync
+	call.conn, call.sync, call.began = c, sync, c.began
 	return call
 }
 
 // run finds the procedure by the call's name and runs it.
 func (c *call) run() {
-	if f := c.find(); f != nil {
-		f(c)
+	if c.command = c.find(); c.command == commandUnknown {
+		c.fail(codeNoProcedure, "Procedure '"+string(c.name)+"' is not defined")
 		return
 	}
-	c.fail(codeNoProcedure, "Procedure '"+string(c.name)+"' is not defined")
+	if c.command == commandLegacyStatistics && c.isModernStatistics() {
+		stats(c)
+		return
+	}
+	commands[c.command].run(c)
 }
 
 const methodPrefix = "queue.tube."
 
-// find returns the procedure of the call's name, nil if there is none. The methods
-// of a tube get the tube.
-func (c *call) find() procedure {
+// find returns the command of the call's name, unknown if there is none. The methods of a tube get the tube.
+func (c *call) find() command {
 	if rest, ok := bytes.CutPrefix(c.name, []byte(methodPrefix)); ok {
 		colon := bytes.LastIndexByte(rest, ':')
 		if colon <= 0 {
-			return nil
+			return commandUnknown
 		}
-		f := method(rest[colon+1:])
-		if f == nil {
-			return nil
+		found := method(rest[colon+1:])
+		if found == commandUnknown {
+			return commandUnknown
 		}
 		if c.tube = c.findTube(rest[:colon]); c.tube == nil {
-			return nil
+			return commandUnknown
 		}
-		return f
+		return found
 	}
 	switch string(c.name) {
 	case "queue.create_tube":
-		return createTube
+		return commandCreateTube
 	case "queue.tube":
-		return listTubes
+		return commandTube
 	case "queue.stats":
-		return stats
-	case "queue.statistics":
-		if c.isModernStatistics() {
-			return stats
-		}
+		return commandStats
 	case "queue.identify":
-		return identify
+		return commandIdentify
 	case "queue.cfg":
-		return configure
+		return commandConfigure
 	case "queue.state":
-		return state
+		return commandState
 	case "box.cfg":
-		return (*call).nothing
+		return commandBoxConfigure
 	case "box.info":
-		return info
+		return commandBoxInfo
 	case "box.session.id":
-		return sessionID
+		return commandSessionID
 	}
-	if f, ok := legacyProcedure(string(c.name)); ok {
-		return f
-	}
-	return nil
+	return legacyProcedure(c.name)
 }
 
 // sessionID is box.session.id.

@@ -188,6 +188,7 @@ func (c *call) end(r *reply) {
 		setSize(r.out, r.start)
 	}
 	c.conn.SetOut(r.out)
+	c.count(true)
 }
 
 // nothing answers an empty list.
@@ -198,6 +199,7 @@ func (c *call) nothing() {
 
 // fail answers an error.
 func (c *call) fail(code errorCode, text string) {
+	c.count(false)
 	if c.shape == shapeBox15 {
 		c.conn.SetOut(appendBox15Error(c.conn.Out(), c.box15(), box15Code(code), text))
 		return

@@ -23,6 +23,7 @@ const (
 
 // reply is what one command of a unit will be answered with.
 type reply struct {
+	verb    verb
 	text    string // of an error found before the engine was asked
 	command int    // the index of its command in the unit
 }
@@ -63,11 +64,11 @@ func (u *unit) release() {
 }
 
 // refuse adds an error reply.
-func (u *unit) refuse(text string) { u.replies = append(u.replies, reply{text: text}) }
+func (u *unit) refuse(v verb, text string) { u.replies = append(u.replies, reply{verb: v, text: text}) }
 
 // add adds a command and the reply that will tell its result.
-func (u *unit) add(cmd job.Command) {
-	u.replies = append(u.replies, reply{command: len(u.req.Commands)})
+func (u *unit) add(v verb, cmd job.Command) {
+	u.replies = append(u.replies, reply{verb: v, command: len(u.req.Commands)})
 	u.req.Commands = append(u.req.Commands, cmd)
 }
 
@@ -89,30 +90,30 @@ func (c *conn) command(u *unit, body []byte) after {
 		c.walk = walk{}
 	}
 	if r.text != "" {
-		u.refuse(r.text)
+		u.refuse(r.verb, r.text)
 		return afterNothing
 	}
 	switch r.verb {
 	case verbAdd, verbSchedule:
 		cmd := u.pushes.Get()
 		if text := c.buildPush(u, &cmd.Spec, body); text != "" {
-			u.refuse(text)
+			u.refuse(r.verb, text)
 			return afterNothing
 		}
-		u.add(cmd)
+		u.add(r.verb, cmd)
 	case verbComplete:
 		cmd := u.acks.Get()
 		cmd.Ref, cmd.By, cmd.Need, cmd.Result = c.ref(r.id), c.holder, job.NeedUnfinished, body
-		u.add(cmd)
+		u.add(r.verb, cmd)
 	case verbFail:
 		cmd := u.fails.Get()
 		cmd.Ref, cmd.By, cmd.Need, cmd.Result = c.ref(r.id), c.holder, job.NeedUnfinished, body
 		cmd.Failure.Message = strings.ToValidUTF8(string(body[:min(len(body), failureShown)]), "\ufffd")
-		u.add(cmd)
+		u.add(r.verb, cmd)
 	case verbDelete:
 		cmd := u.deletes.Get()
 		cmd.Ref, cmd.By, cmd.Need = c.ref(r.id), c.holder, job.NeedAny
-		u.add(cmd)
+		u.add(r.verb, cmd)
 	case verbLease:
 		c.prepareLease()
 		return afterWait

@@ -20,6 +20,8 @@ type conn struct {
 	req     request
 	pending bool
 	walk    walk
+	tally   dialect.Tally
+	failed  bool // the last reply is an error
 
 	// key is the last id that was made a string: a worker names a job several times.
 	key string
@@ -49,7 +51,7 @@ var errLineEnd = errors.New("line ended by LF alone")
 // handle serves one connection until it ends. Leases belong to no connection, so
 // there is nothing to give back then.
 func (d *Dialect) handle(dc *dialect.Conn) error {
-	c := &conn{Conn: dc, d: d, holder: d.opts.Engine.NewHolder()}
+	c := &conn{Conn: dc, d: d, holder: d.opts.Engine.NewHolder(), tally: dialect.NewTally(d.commands, dc)}
 	c.parser.maxBlock = d.opts.MaxPayload
 	err := c.serve()
 	if errors.Is(err, dialect.ErrLineTooLong) || errors.Is(err, errLineEnd) {
@@ -64,16 +66,19 @@ func (c *conn) serve() error {
 			_ = c.Flush() // err is the reason already
 			return err
 		}
+		c.tally.Begin()
 		next, err := c.unit()
 		if err != nil {
 			return err
 		}
+		c.failed = false
 		switch next {
 		case afterNothing:
 		case afterWait:
 			err = c.runWait()
 		case afterInspect:
 			err = c.runInspect()
+			c.tally.Ended(int(verbInspect), err == nil && !c.failed)
 		case afterEnd:
 			err = errLineEnd
 		}
@@ -135,12 +140,23 @@ func (c *conn) unit() (next after, err error) {
 	if len(u.req.Commands) > 0 {
 		c.Do(c.d.opts.Engine, &u.req)
 	}
+	c.answer(u)
+	return next, nil
+}
+
+// answer renders the replies of a unit that is done and counts them.
+func (c *conn) answer(u *unit) {
+	if len(u.replies) == 0 {
+		return
+	}
+	took := c.tally.Took()
 	out := c.Out()
 	for i := range u.replies {
+		start := len(out)
 		out = u.render(out, &u.replies[i])
+		c.tally.Count(int(u.replies[i].verb), out[start] != '-', took)
 	}
 	c.SetOut(out)
-	return next, nil
 }
 
 // block reads the block of c.req, if it has one.
@@ -198,6 +214,7 @@ func (c *conn) runWait() error {
 	default:
 		c.SetOut(c.appendResult(c.Out(), &res.Jobs[0]))
 	}
+	c.tally.Ended(int(c.req.verb), dialect.Served(res.Err))
 	if err := c.Flush(); err != nil {
 		c.giveBack(res)
 		return err
@@ -224,4 +241,7 @@ func (c *conn) giveBack(res *job.Result) {
 }
 
 // fail answers an error.
-func (c *conn) fail(text string) { c.SetOut(appendError(c.Out(), text)) }
+func (c *conn) fail(text string) {
+	c.failed = true
+	c.SetOut(appendError(c.Out(), text))
+}

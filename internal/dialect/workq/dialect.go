@@ -43,9 +43,10 @@ type Options struct {
 
 // Dialect serves the protocol.
 type Dialect struct {
-	opts    Options
-	server  *dialect.Server
-	started job.Time
+	opts     Options
+	server   *dialect.Server
+	started  job.Time
+	commands *dialect.Commands
 
 	// base is how many jobs had expired before this server started to serve.
 	begin   sync.Once
@@ -72,7 +73,7 @@ func New(o Options) *Dialect {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Dialect{opts: o, started: job.TimeOf(time.Now())}
+	d := &Dialect{opts: o, started: job.TimeOf(time.Now()), commands: dialect.NewCommands(verbNames[:]...)}
 	d.server = dialect.NewServer(dialect.ServerOptions{
 		Name:     d.Name(),
 		Door:     dialect.DoorWorkq,
@@ -104,6 +105,9 @@ func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
 	}
 	return d.server.Serve(ctx, l)
 }
+
+// Commands returns what clients have asked for.
+func (d *Dialect) Commands() []dialect.CommandFigures { return d.commands.Figures() }
 
 // Stats returns the counters of connections.
 func (d *Dialect) Stats() dialect.ServerStats { return d.server.Stats() }

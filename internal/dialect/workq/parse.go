@@ -22,7 +22,10 @@ const (
 	verbFail
 	verbDelete
 	verbInspect
+	verbCount = int(verbInspect) + 1
 )
+
+var verbNames = [verbCount]string{"", "add", "schedule", "run", "result", "lease", "complete", "fail", "delete", "inspect"}
 
 // object is what inspect looks at.
 type object uint8

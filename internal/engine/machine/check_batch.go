@@ -2,153 +2,251 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
+	"hash/fnv"
+	"slices"
 
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
 
-// checkShared checks what jobs of whatever queue share: locks (INV-13), batches (INV-14),
-// and what is to be forgotten (INV-15).
-func (m *Machine) checkShared() error {
-	if err := m.checkOutcomes(); err != nil {
-		return err
-	}
-	if !m.some(record.AllLocks()) && !m.some(record.AllBatches()) {
-		return nil
-	}
-	jobs := m.everyJob()
-	if err := m.checkLocks(jobs); err != nil {
-		return err
-	}
-	return m.checkBatches(jobs)
+// What jobs of whatever queue share is checked in portions of a size that fits into
+// memory, each against all jobs.
+const (
+	locksAtOnce   = 1 << 20
+	batchesAtOnce = 1 << 16
+)
+
+// taker is a job that has taken a lock, which is known by the hash of its key.
+type taker struct {
+	id   job.ID
+	lock uint64
 }
 
-// everyJob returns how the jobs of all queues stand, those purged and not swept yet
-// included: their batches still count them.
-func (m *Machine) everyJob() map[record.JobRef]*job.Job {
-	jobs := map[record.JobRef]*job.Job{}
-	lo, hi := record.JobsFrom(nil, 0, 0), record.JobsFrom(nil, 1<<32-1, 0)
-	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
-		q, id, part, _ := record.ParseJobKey(key)
-		ref := record.JobRef{Queue: q, ID: id}
-		switch part {
-		case record.PartFirst:
-			jobs[ref] = &job.Job{ID: id}
-			corrupt("job", record.DecodeFirst(append([]byte(nil), value...), jobs[ref]))
-		case record.PartState:
-			corrupt("job", record.DecodeMeta(value, jobs[ref]))
-		case record.PartBody, record.PartFailures, record.PartResult, record.PartProgress:
-		}
-		return true
-	})
-	return jobs
+func hashOf(key []byte) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(key) // it never fails
+	return h.Sum64()
 }
 
-func (m *Machine) checkLocks(jobs map[record.JobRef]*job.Job) error {
-	type name struct{ namespace, lock string }
-	named := map[job.ID]name{}
-	for ref, j := range jobs {
-		q := m.byID[ref.Queue]
-		if q == nil || q.Gone(j) || j.Flags.Has(job.FlagTombstone) {
-			continue
-		}
-		if j.Lock != "" && j.LockUntil == job.LockUntilFetch && j.State == job.Leased {
-			return broken(13, "job %d was delivered and names lock %q", j.ID, j.Lock)
-		}
-		named[j.ID] = name{q.namespace, j.Lock}
-	}
-	var err error
+// checkLocks asserts that who has taken a lock names it, as long as it is there (INV-13).
+func (c *checker) checkLocks() error {
 	lo, hi := record.AllLocks()
-	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
-		namespace, lock, ok := record.ParseLockKey(key)
-		l, derr := record.DecodeLock(value)
-		taker, alive := named[l.Taker]
-		switch {
-		case !ok || derr != nil:
-			err = broken(13, "malformed lock %x: %v", key, derr)
-		case alive && taker != name{namespace, lock}:
-			err = broken(13, "lock %q was taken by job %d, which names %q", lock, l.Taker, taker.lock)
-		default:
-			err = m.checkForget(l.Until, l.Taker, key)
+	for lo != nil {
+		takers, next, err := c.takers(lo, hi)
+		if err == nil && len(takers) > 0 {
+			err = c.checkTakers(takers)
 		}
+		if err != nil {
+			return err
+		}
+		lo = next
+	}
+	return nil
+}
+
+// takers reads a portion of the locks. It returns by id who has taken them, and where the
+// next portion begins, nil if this is the last.
+func (c *checker) takers(lo, hi []byte) (takers []taker, next []byte, err error) {
+	c.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		if len(takers) == c.locks {
+			next = bytes.Clone(key)
+			return false
+		}
+		_, _, ok := record.ParseLockKey(key)
+		l, derr := record.DecodeLock(value)
+		if !ok || derr != nil {
+			err = broken(13, "malformed lock %x: %v", key, derr)
+			return false
+		}
+		takers = append(takers, taker{l.Taker, hashOf(key)})
+		err = c.checkForget(l.Until, l.Taker, key)
 		return err == nil
 	})
-	return err
+	slices.SortFunc(takers, func(a, b taker) int { return cmp.Compare(a.id, b.id) })
+	return takers, next, err
 }
 
-func (m *Machine) checkOutcomes() error {
+// checkTakers compares what jobs name with the locks that they have taken.
+func (c *checker) checkTakers(takers []taker) error {
+	var key []byte
+	return c.walkAll(func(s *storedJob) error {
+		q := c.byID[s.queue]
+		if q == nil || q.Gone(&s.Job) || s.Flags.Has(job.FlagTombstone) {
+			return nil
+		}
+		i, found := slices.BinarySearchFunc(takers, s.ID, func(t taker, id job.ID) int { return cmp.Compare(t.id, id) })
+		if !found {
+			return nil
+		}
+		key = record.LockKey(key[:0], q.namespace, s.Lock)
+		for ; i < len(takers) && takers[i].id == s.ID; i++ {
+			if takers[i].lock != hashOf(key) {
+				return broken(13, "job %d has taken a lock other than %q, which it names", s.ID, s.Lock)
+			}
+		}
+		return nil
+	})
+}
+
+// checkOutcomes asserts that what became of jobs is to be forgotten (INV-15).
+func (c *checker) checkOutcomes() error {
 	var err error
 	lo, hi := record.AllOutcomes()
-	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
+	c.store.Scan(lo, hi, false, func(key, value []byte) bool {
 		o, derr := record.DecodeOutcome(value)
 		if _, _, ok := record.ParseOutcomeKey(key); !ok || derr != nil {
 			err = broken(15, "malformed outcome %x: %v", key, derr)
 			return false
 		}
-		err = m.checkForget(o.Until, o.ID, key)
+		err = c.checkForget(o.Until, o.ID, key)
 		return err == nil
 	})
 	return err
 }
 
 // checkForget asserts that a record stands in the list of what is to be forgotten.
-func (m *Machine) checkForget(at job.Time, id job.ID, key []byte) error {
+func (c *checker) checkForget(at job.Time, id job.ID, key []byte) error {
 	if at == job.Never {
 		return nil
 	}
-	listed, _, ok := m.store.Get(nil, record.ForgetKey(nil, at, id, key))
+	listed, _, ok := c.store.Get(nil, record.ForgetKey(nil, at, id, key))
 	switch {
 	case !ok || !bytes.Equal(listed, key):
 		return broken(15, "%q of job %d is not listed to be forgotten at %d", key, id, at)
-	case at < m.forgetAt:
-		return broken(15, "%q is to be forgotten at %d, and nothing is thought to be before %d", key, at, m.forgetAt)
+	case at < c.forgetAt:
+		return broken(15, "%q is to be forgotten at %d, and nothing is thought to be before %d", key, at, c.forgetAt)
 	}
 	return nil
 }
 
-// checkBatches compares the counters of batches with jobs and with other batches.
-func (m *Machine) checkBatches(jobs map[record.JobRef]*job.Job) error {
-	batches, err := m.everyBatch()
-	if err != nil {
-		return err
+// checkBatches compares the counters of batches with jobs and with other batches (INV-14).
+func (c *checker) checkBatches() error {
+	for from, more := job.BatchID(0), true; more; {
+		batches, next, err := c.someBatches(from)
+		if err == nil && len(batches) > 0 {
+			err = c.compareBatches(batches)
+		}
+		if err != nil {
+			return err
+		}
+		from, more = next, next != 0
 	}
-	want := map[job.BatchID]*record.Batch{}
+	return nil
+}
+
+// someBatches reads a portion of the batches. It returns where the next one begins, zero
+// if this is the last.
+func (c *checker) someBatches(from job.BatchID) (batches map[job.BatchID]*batch, next job.BatchID, err error) {
+	batches = map[job.BatchID]*batch{}
+	err = c.scanBatches(from, func(id job.BatchID, part record.BatchPart, value []byte) error {
+		switch {
+		case part == record.BatchState && len(batches) == c.batches:
+			next = id
+			return errStop
+		case part == record.BatchState:
+			b, err := record.DecodeBatch(value)
+			corrupt("batch", err)
+			batches[id] = &batch{b, id}
+		case batches[id] == nil:
+			return broken(14, "batch %d is defined and does not exist", id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	for id, b := range batches {
+		if _, _, ok := c.store.Get(nil, record.BatchesKey(nil, b.Namespace, id)); !ok {
+			return nil, 0, broken(14, "batch %d is not listed in its namespace", id)
+		}
+		c.batchDef(id)
+	}
+	return batches, next, nil
+}
+
+// errStop ends a scan that need not go on.
+var errStop = errors.New("no more")
+
+// scanBatches visits the records of batches from an id on until there is an error.
+func (c *checker) scanBatches(from job.BatchID, visit func(job.BatchID, record.BatchPart, []byte) error) (err error) {
+	_, hi := record.AllBatches()
+	c.store.Scan(record.BatchKey(nil, from, record.BatchState), hi, false, func(key, value []byte) bool {
+		id, part, ok := record.ParseBatchKey(key)
+		if !ok {
+			err = broken(14, "malformed key of a batch %x", key)
+			return false
+		}
+		err = visit(id, part, value)
+		return err == nil
+	})
+	if errors.Is(err, errStop) {
+		return nil
+	}
+	return err
+}
+
+// compareBatches compares some batches with all jobs and all other batches.
+func (c *checker) compareBatches(batches map[job.BatchID]*batch) error {
+	want := make(map[job.BatchID]*record.Batch, len(batches))
 	for id := range batches {
 		want[id] = &record.Batch{}
 	}
-	for _, j := range jobs {
-		if w := want[j.Batch]; w != nil && j.Flags&callbacks == 0 {
-			w.Pending++
-			if j.Flags.Has(job.FlagTried) {
-				w.Failed++
-			} else if j.Fails > 0 || j.State == job.Dead {
-				return broken(14, "job %d has failed and does not count as such in batch %d", j.ID, j.Batch)
-			}
+	// Those purged and not swept yet are included: their batches still count them.
+	err := c.walkAll(func(s *storedJob) error {
+		w := want[s.Batch]
+		if w == nil || s.Flags&callbacks != 0 {
+			return nil
 		}
+		w.Pending++
+		if s.Flags.Has(job.FlagTried) {
+			w.Failed++
+		} else if s.Fails > 0 || s.State == job.Dead {
+			return broken(14, "job %d has failed and does not count as such in batch %d", s.ID, s.Batch)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	for _, b := range batches {
-		if w := want[b.Parent]; w != nil {
-			if b.Complete != job.CallbackAcked {
-				w.Incomplete++
-			}
-			if b.Success != job.CallbackAcked {
-				w.Unsuccessful++
-			}
-			if b.Success == job.CallbackWaiting {
-				w.Children++
-			}
+	err = c.scanBatches(0, func(_ job.BatchID, part record.BatchPart, value []byte) error {
+		if part != record.BatchState {
+			return nil
 		}
+		b, err := record.DecodeBatch(value)
+		corrupt("batch", err)
+		if w := want[b.Parent]; w != nil {
+			countChild(w, &b)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for id, b := range batches {
-		if err := m.checkBatch(b, want[id]); err != nil {
+		if err := c.checkBatch(b, want[id]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// countChild counts a batch with its parent.
+func countChild(parent, b *record.Batch) {
+	if b.Complete != job.CallbackAcked {
+		parent.Incomplete++
+	}
+	if b.Success != job.CallbackAcked {
+		parent.Unsuccessful++
+	}
+	if b.Success == job.CallbackWaiting {
+		parent.Children++
+	}
+}
+
 // checkBatch compares a batch with what its jobs and children say.
-func (m *Machine) checkBatch(b *batch, want *record.Batch) error {
+func (c *checker) checkBatch(b *batch, want *record.Batch) error {
 	lost := b.Pending - want.Pending // pending ones that are gone have failed
 	if b.Pending < want.Pending || b.Failed != want.Failed+lost || b.Pending > b.Total {
 		return broken(14, "batch %d has %d jobs, %d pending, %d failed; its jobs make %d and %d",
@@ -162,38 +260,11 @@ func (m *Machine) checkBatch(b *batch, want *record.Batch) error {
 		return broken(14, "batch %d could reach a stage", b.id)
 	}
 	if t := b.timer(); t.at != 0 {
-		if _, _, ok := m.store.Get(nil, record.TimerKey(nil, t.at, t.q, t.id)); !ok {
+		c.timed++
+		if _, _, ok := c.store.Get(nil, record.TimerKey(nil, t.at, t.q, t.id)); !ok {
 			return broken(15, "batch %d is not listed to be forgotten at %d", b.id, t.at)
 		}
-		return m.checkTimerLoaded(t)
+		return c.checkTimerLoaded(t)
 	}
 	return nil
-}
-
-func (m *Machine) everyBatch() (map[job.BatchID]*batch, error) {
-	batches := map[job.BatchID]*batch{}
-	var err error
-	lo, hi := record.AllBatches()
-	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
-		id, part, ok := record.ParseBatchKey(key)
-		if !ok {
-			err = broken(14, "malformed key of a batch %x", key)
-			return false
-		}
-		if part == record.BatchState {
-			b, derr := record.DecodeBatch(value)
-			corrupt("batch", derr)
-			batches[id] = &batch{b, id}
-		} else if batches[id] == nil {
-			err = broken(14, "batch %d is defined and does not exist", id)
-		}
-		return err == nil
-	})
-	for id, b := range batches {
-		if _, _, ok := m.store.Get(nil, record.BatchesKey(nil, b.Namespace, id)); !ok {
-			return nil, broken(14, "batch %d is not listed in its namespace", id)
-		}
-		m.batchDef(id)
-	}
-	return batches, err
 }

@@ -106,13 +106,12 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	m.setList(q, record.ListLeased, &e.Job)
 	m.occupy(e)
 	m.hold(e)
-	m.count(q, job.CountFetched)
-	m.noteFetched(e, readyAt)
 	if e.Lock != "" && e.LockUntil == job.LockUntilFetch {
 		m.unlock(e)
 	}
 	m.save(e)
 	m.answer(e, res)
+	m.countFetched(e, readyAt)
 	res.Jobs[len(res.Jobs)-1].ReadyAt = readyAt
 	m.dropBody(e)
 	if m.leasedHere < m.opt.Resident {

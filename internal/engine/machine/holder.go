@@ -141,6 +141,7 @@ func (m *Machine) restart() {
 	}
 	for _, ref := range m.ephemerals() {
 		if e := m.loadRef(ref); e != nil {
+			m.count(e.q, job.CountCancelled)
 			m.remove(e)
 			m.succeeded(e)
 		}

@@ -20,6 +20,7 @@ type entry struct {
 	// Machine.bodyBytes.
 	loaded bool
 	held   bool
+	kind   Kind // its type as the observer knows it, while it is leased
 }
 
 // load returns a job of a queue, or nil if there is none.
@@ -270,7 +271,7 @@ func (m *Machine) link(e *entry) {
 
 func (m *Machine) unlink(e *entry) {
 	m.unlistAlike(e)
-	if e.Key != "" {
+	if e.Key != "" && !e.Flags.Has(job.FlagTombstone) {
 		m.dropKey(e.q.namespace, e.Key, e.ID)
 	}
 	if e.Flags.Has(job.FlagNumbered) {

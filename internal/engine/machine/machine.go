@@ -93,6 +93,7 @@ type Machine struct {
 	freed      line[freedGroup]
 	rooms      line[*queue]  // queues that may have room for waiting pushes
 	ripe       []job.BatchID // batches that may have reached a stage
+	asked      bool          // the command of a caller is being applied
 	inside     bool          // a command or a timer is being applied: rooms and ripe wait for its end
 	changedAt  uint64        // the last step that changed counters which Seal has to write
 
@@ -146,7 +147,7 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 	m.fire(m.opt.TimersPerStep)
 	res.Reset()
 	answered, needs = true, m.step
-	m.inside = true
+	m.inside, m.asked = true, true
 	switch c := cmd.(type) {
 	case *job.Push:
 		answered = m.push(token, c, res)
@@ -215,6 +216,7 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 	case *job.DropValue:
 		m.dropValue(c, res)
 	}
+	m.asked = false
 	m.outside()
 	return answered, needs
 }

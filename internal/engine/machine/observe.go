@@ -6,19 +6,28 @@ import (
 	"millrace/internal/job"
 )
 
-// Observer is told how long jobs waited and ran. It changes nothing: a machine without one does the same. It is
-// called within a step and must not call the machine.
+// Observer is told what happens to jobs, for whoever counts. It changes nothing: a machine without one does the
+// same. It is called within a step and must not call the machine.
 type Observer interface {
 	// Watch returns who is told about the jobs of a queue from now on.
 	Watch(namespace, queue string) QueueObserver
 }
 
+// Kind is the number that an observer gives to the type of a job. Zero is one that it was not told.
+type Kind uint16
+
 // QueueObserver is told about the jobs of one queue.
 type QueueObserver interface {
-	// Fetched tells that a job was leased through a door, and how long it had been ready.
-	Fetched(by job.Door, waited time.Duration)
-	// Settled tells that a job was acked or failed by a worker, how long that had it, and through which door.
-	Settled(by job.Door, ran time.Duration)
+	// Pushed tells that a job was accepted through a door.
+	Pushed(by job.Door)
+	// Fetched tells that a job of a type was leased through a door, and how long it had been ready.
+	Fetched(by job.Door, typ string, waited time.Duration) Kind
+	// Settled tells that a job was acked or failed by a worker, how long that had it, and through which door. The
+	// kind is what Fetched returned, or zero if that is forgotten.
+	Settled(by job.Door, kind Kind, ran time.Duration)
+	// Counted tells that one of the other lifetime counters has grown: by the command that is being applied, or
+	// else by what time brings.
+	Counted(c job.Counter, n uint64, asked bool)
 	// Gone tells that the queue was removed: nothing follows.
 	Gone()
 }
@@ -31,10 +40,44 @@ func (m *Machine) observer(q *queue) QueueObserver {
 	return q.observer
 }
 
-// noteFetched tells that a job is leased, and since when it was ready.
-func (m *Machine) noteFetched(e *entry, readyAt job.Time) {
+// count adds one to a lifetime counter of a queue.
+func (m *Machine) count(q *queue, c job.Counter) { m.countAll(q, c, 1) }
+
+// countAll adds several at once.
+func (m *Machine) countAll(q *queue, c job.Counter, n uint64) {
+	q.Totals[c] += n
+	m.changed(q)
+	if o := m.observer(q); o != nil {
+		o.Counted(c, n, m.asked)
+	}
+}
+
+// countPushed counts a job that was accepted, perhaps long after the command that pushes it has come.
+func (m *Machine) countPushed(q *queue, by job.Door) {
+	q.Totals[job.CountPushed]++
+	m.changed(q)
+	if o := m.observer(q); o != nil {
+		o.Pushed(by)
+	}
+}
+
+// countDeleted counts jobs that are removed from a state by somebody's will.
+func (m *Machine) countDeleted(q *queue, s job.State, n uint64) {
+	if n == 0 {
+		return
+	}
+	m.countAll(q, job.CountDeleted, n)
+	if !s.Finished() && s != job.Dead {
+		m.countAll(q, job.CountCancelled, n)
+	}
+}
+
+// countFetched counts a job that is leased, and tells since when it was ready. Its type is there.
+func (m *Machine) countFetched(e *entry, readyAt job.Time) {
+	e.q.Totals[job.CountFetched]++
+	m.changed(e.q)
 	if o := m.observer(e.q); o != nil {
-		o.Fetched(e.Lease.Door, m.now.Sub(readyAt))
+		e.kind = o.Fetched(e.Lease.Door, e.Type, m.now.Sub(readyAt))
 	}
 }
 
@@ -44,7 +87,7 @@ func (m *Machine) noteSettled(e *entry) {
 		return
 	}
 	if o := m.observer(e.q); o != nil {
-		o.Settled(e.Lease.Door, m.now.Sub(e.Since))
+		o.Settled(e.Lease.Door, e.kind, m.now.Sub(e.Since))
 	}
 }
 

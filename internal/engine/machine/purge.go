@@ -48,7 +48,7 @@ func (m *Machine) purgeFew(q *queue, s job.State, n int) {
 	gone := make([]*entry, 0, len(ids))
 	for _, id := range ids {
 		e := m.mustLoad(q, id)
-		m.count(q, job.CountDeleted)
+		m.countDeleted(q, s, 1)
 		m.remove(e)
 		gone = append(gone, e)
 	}
@@ -90,7 +90,7 @@ func (m *Machine) mergeReady(q *queue, a, b []job.ID, n int) []job.ID {
 
 // purgeAll drops the list of a state, and marks its jobs as gone.
 func (m *Machine) purgeAll(q *queue, s job.State) {
-	q.Totals[job.CountDeleted] += q.Counts[s]
+	m.countDeleted(q, s, q.Counts[s])
 	q.Counts[s] = 0
 	q.Purged[s] = m.nextSeq()
 	m.changed(q)
@@ -184,11 +184,10 @@ func (m *Machine) forgetLeases(qs ...*queue) {
 // With keep a new, empty queue takes over its settings and counters. It reads nothing: a
 // flush of many queues makes a batch that is slow to read.
 func (m *Machine) drop(q *queue, keep bool) {
-	total := q.total()
 	m.endJobWaits(q)
 	old := q.ID
 	m.forgetReady(q)
-	if total > 0 || q.sweep != nil {
+	if q.total() > 0 || q.sweep != nil {
 		m.dropJobs(q)
 	}
 	delete(m.byID, old)
@@ -207,7 +206,9 @@ func (m *Machine) drop(q *queue, keep bool) {
 		q.ID, q.Linked = id, false
 		q.Counts = [job.StateCount]uint64{}
 		q.Purged = [job.StateCount]uint64{}
-		q.Totals[job.CountDeleted] += total
+		for s, n := range rec.Counts {
+			m.countDeleted(q, job.State(s), n)
+		}
 		m.armPause(q)
 	} else {
 		m.noteGone(q)

@@ -15,6 +15,10 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 		m.acceptAlike(e, res)
 		return true
 	}
+	if err := checkPast(c); err != nil {
+		res.Err = err
+		return true
+	}
 	if err := m.checkPush(&c.Spec); err != nil {
 		if err == job.ErrFull && c.RoomWait > 0 {
 			m.waitForRoom(token, c)
@@ -23,7 +27,7 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 		res.Err = err
 		return true
 	}
-	m.accept(m.create(&c.Spec, nil), res)
+	m.accept(m.create(c, nil), res)
 	return true
 }
 
@@ -83,7 +87,7 @@ func (m *Machine) letIn(q *queue) bool {
 		return true
 	}
 	m.dequeue(w)
-	m.accept(m.create(&c.Spec, nil), &res)
+	m.accept(m.create(c, nil), &res)
 	m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: m.step})
 	return true
 }
@@ -116,10 +120,15 @@ func (m *Machine) nextID(numbered bool) job.ID {
 	}
 }
 
-// create makes a job of a checked spec. Earlier holds the jobs pushed before it in
+// create makes the job of a checked push. Earlier holds the jobs pushed before it in
 // the same Atomic.
-func (m *Machine) create(s *job.Spec, earlier []*entry) *entry {
+func (m *Machine) create(c *job.Push, earlier []*entry) *entry {
+	s := &c.Spec
 	e := m.prepare(s)
+	if c.Past != nil {
+		m.goOn(e, c.Past)
+		return e
+	}
 	m.enlist(e, s)
 	m.admit(e, s, earlier)
 	return e
@@ -162,7 +171,7 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 		e.Flags |= job.FlagTracked
 	}
 	q.Doors = q.Doors.With(s.Origin)
-	m.count(q, job.CountPushed)
+	m.countPushed(q, s.Origin)
 	return e
 }
 
@@ -206,6 +215,11 @@ func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
 		}
 		m.makeReady(e, p)
 	}
+	m.stillborn(e)
+}
+
+// stillborn ends a new job whose time has run out already.
+func (m *Machine) stillborn(e *entry) {
 	if e.State != job.Leased && expired(e, m.now) {
 		state := e.State
 		m.expire(e)
@@ -232,7 +246,7 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 		case *job.Delete:
 			m.delete(&job.Delete{Ref: refs[i], Need: job.NeedAny}, &r)
 		case *job.Push:
-			e := m.create(&o.Spec, pushed)
+			e := m.create(o, pushed)
 			pushed = append(pushed, e)
 			res.IDs = append(res.IDs, e.ID)
 		default: // refused by the rehearsal
@@ -268,7 +282,7 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 		case *job.Delete:
 			e, err = r.delete(o)
 		case *job.Push:
-			err = r.push(&o.Spec)
+			err = r.push(o)
 			if o.Unless != 0 {
 				err = &job.Error{Kind: job.Invalid, Text: "a push that depends on others is not allowed in an atomic command"}
 			}
@@ -366,7 +380,11 @@ func byHold(ref *job.Ref, e *entry) bool {
 	return alone && !e.Flags.Has(job.FlagNumbered)
 }
 
-func (r *rehearsal) push(s *job.Spec) *job.Error {
+func (r *rehearsal) push(c *job.Push) *job.Error {
+	if err := checkPast(c); err != nil {
+		return err
+	}
+	s := &c.Spec
 	for _, b := range s.BlockedBy {
 		if b.Back > r.pushes || b.Back < 0 {
 			return &job.Error{Kind: job.Invalid, Text: "blocked by a push that is not there"}

@@ -109,11 +109,6 @@ func (m *Machine) changed(q *queue) {
 	}
 }
 
-func (m *Machine) count(q *queue, c job.Counter) {
-	q.Totals[c]++
-	m.changed(q)
-}
-
 func (m *Machine) loadQueue(key, value []byte) {
 	namespace, name, ok := record.ParseQueueKey(key)
 	if !ok {

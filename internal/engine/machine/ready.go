@@ -51,12 +51,16 @@ func (m *Machine) edgeRank(q *queue, back bool) int64 {
 
 // makeReady makes a job that is in no list ready, and saves it. If a caller waits
 // for it, it goes straight to that caller.
-func (m *Machine) makeReady(e *entry, p job.Place) {
+func (m *Machine) makeReady(e *entry, p job.Place) { m.makeReadySince(e, p, m.now) }
+
+// makeReadySince is makeReady of a job that counts as ready since a time.
+func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 	if m.overdue(e) {
 		return
 	}
 	m.place(e, p)
 	m.become(e, job.Ready)
+	e.Since = since
 	if w := m.taker(e); w != nil {
 		e.q.Counts[job.Ready]--
 		m.deliver(w, e)

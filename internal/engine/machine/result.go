@@ -93,6 +93,7 @@ func (m *Machine) overdue(e *entry) bool {
 	if w != nil {
 		m.refuse(w, job.ErrTimeout)
 	}
+	m.count(e.q, job.CountCancelled)
 	m.erase(e)
 	m.succeeded(e)
 	return true

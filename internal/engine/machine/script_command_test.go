@@ -259,7 +259,7 @@ func (a *args) spec() job.Spec {
 // commands are the verbs of the machine.
 var commands = map[string]func(a *args) job.Command{
 	"push": func(a *args) job.Command {
-		return &job.Push{Spec: a.spec(), RoomWait: a.duration("room"), Unless: a.states("unless")}
+		return &job.Push{Past: a.past(), Spec: a.spec(), RoomWait: a.duration("room"), Unless: a.states("unless")}
 	},
 	"run":    func(a *args) job.Command { return &job.Run{Spec: a.spec(), Wait: a.duration("wait")} },
 	"fetch":  fetchCommand,
@@ -372,7 +372,9 @@ var commands = map[string]func(a *args) job.Command{
 
 // atomicOps are what may stand in an atomic line; fetch is there to be refused.
 var atomicOps = map[string]func(a *args) job.Command{
-	"push":   func(a *args) job.Command { return &job.Push{Spec: a.spec(), Unless: a.states("unless")} },
+	"push": func(a *args) job.Command {
+		return &job.Push{Past: a.past(), Spec: a.spec(), Unless: a.states("unless")}
+	},
 	"ack":    ackCommand,
 	"delete": deleteCommand,
 	"fetch":  fetchCommand,

@@ -27,6 +27,22 @@ func (a *args) digest(name string) (d job.Digest) {
 	return d
 }
 
+// past is what a pushed job has behind it; its failures are by their messages, a minute apart.
+func (a *args) past() *job.Past {
+	if _, ok := a.vals["past"]; !ok {
+		return nil
+	}
+	p := &job.Past{
+		State: a.state("past"), Created: a.moment("created"), Since: a.moment("since"),
+		Attempts: uint32(a.number("tried")), Fails: uint32(a.number("failed")), Buries: uint32(a.number("buries")),
+		Rank: a.number("rank"), At: a.moment("orderat"), OldPlace: a.flag("oldplace"), Result: []byte(a.text("result")),
+	}
+	for i, text := range a.list("failures") {
+		p.Failures = append(p.Failures, job.Failure{At: start.Add(time.Duration(i) * time.Minute), Kind: job.FailedByLapse, Message: text})
+	}
+	return p
+}
+
 func (a *args) batch() job.BatchID { return job.BatchID(a.number("id")) }
 
 // callback is the spec of a callback: its words are joined by slashes, so that it is

@@ -119,6 +119,7 @@ func (m *Machine) failed(e *entry, f job.Failure, result []byte) {
 		m.exhaust(e, result)
 		return
 	}
+	m.count(e.q, job.CountRetried)
 	if p.Backoff.Unit <= 0 {
 		m.leave(e)
 		m.makeReady(e, p.Requeue)
@@ -139,12 +140,17 @@ func (m *Machine) failed(e *entry, f job.Failure, result []byte) {
 func (m *Machine) remember(e *entry, f job.Failure) {
 	m.loadFailures(e)
 	f.At = m.now
-	fs := append(slices.Clip(e.Failures), f)
+	e.Failures = keepFailure(e.Failures, f)
+	m.putFailures(e)
+}
+
+// keepFailure adds a failure to others, of which the first and the newest are kept.
+func keepFailure(fs []job.Failure, f job.Failure) []job.Failure {
+	fs = append(slices.Clip(fs), f)
 	if len(fs) > job.FailuresKept {
 		fs = slices.Delete(fs, 1, 2)
 	}
-	e.Failures = fs
-	m.putFailures(e)
+	return fs
 }
 
 // lapse ends a lease whose time has run out.
@@ -286,7 +292,7 @@ func (m *Machine) delete(c *job.Delete, res *job.Result) {
 
 // discard removes a job by somebody's will: what waits for it is released.
 func (m *Machine) discard(e *entry) {
-	m.count(e.q, job.CountDeleted)
+	m.countDeleted(e.q, e.State, 1)
 	m.removeAwaited(e)
 }
 
@@ -308,7 +314,8 @@ func leavesSlot(e *entry) bool {
 	return e.State == job.Dead && e.Policy.DeadSlots && !e.Flags.Has(job.FlagTombstone)
 }
 
-// entomb leaves the slot of a deleted dead job in the dead list.
+// entomb leaves the slot of a deleted dead job in the dead list. It keeps the key, under
+// which it is not found any more, to be shown.
 func (m *Machine) entomb(e *entry) {
 	m.unsetTimer(e)
 	e.Timer = 0
@@ -326,7 +333,7 @@ func (m *Machine) entomb(e *entry) {
 	}
 	m.lost(e)
 	m.unlink(e)
-	e.Key, e.Lock, e.LockUntil, e.Batch, e.Like = "", "", 0, 0, job.Digest{}
+	e.Lock, e.LockUntil, e.Batch, e.Like = "", 0, 0, job.Digest{}
 	e.Flags = job.FlagTombstone | e.Flags&(job.FlagRewritten|job.FlagState|job.FlagStateAgain)
 	m.save(e)
 	m.tellGone(e)

@@ -257,6 +257,7 @@ func (m *Machine) endWait(w *waiter, err *job.Error) {
 		e := m.runJob(w)
 		m.refuse(w, err)
 		if e != nil && e.State != job.Leased {
+			m.count(e.q, job.CountCancelled)
 			m.remove(e)
 			m.succeeded(e)
 		}

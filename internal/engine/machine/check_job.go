@@ -1,0 +1,203 @@
+package machine
+
+import (
+	"bytes"
+	"slices"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// checkParts asserts that a job has the records that it says it has, and an id that has
+// been given out.
+func (c *checker) checkParts(s *storedJob) error {
+	for _, p := range [...]struct {
+		part record.Part
+		has  bool
+	}{
+		{record.PartBody, s.Flags&(job.FlagTombstone|job.FlagInline) == 0},
+		{record.PartFailures, s.Flags.Has(job.FlagFailures)},
+		{record.PartResult, s.Flags.Has(job.FlagResult)},
+	} {
+		if s.parts[p.part] != p.has {
+			return broken(1, "part %d is there: %v, flags %b", p.part, s.parts[p.part], s.Flags)
+		}
+	}
+	if s.ID >= c.shard.NextID {
+		return broken(12, "the next id is %d", c.shard.NextID)
+	}
+	return nil
+}
+
+// checkJob asserts what holds of one job, and that it is found where it must be.
+func (c *checker) checkJob(e *entry) error {
+	if r := c.jobs[e.ID]; r != nil {
+		a, b := record.AppendMeta(nil, &e.Job), record.AppendMeta(nil, &r.Job)
+		if !bytes.Equal(a, b) || r.q != e.q {
+			return broken(12, "memory says %+v, the store %+v", r.Job, e.Job)
+		}
+	}
+	if (e.State == job.Leased) != (e.Lease != job.Lease{}) && e.State != job.Leased {
+		return broken(2, "%v with lease %+v", e.State, e.Lease)
+	}
+	if e.State == job.Leased && e.Lease.OnEnd != job.EndKeep {
+		if h := c.holders[e.Lease.Holder]; h == nil || h.jobs[e.ID] != e.q.ID {
+			return broken(2, "its holder %v does not know", e.Lease.Holder)
+		}
+	}
+	if e.Timer != timerOf(e) {
+		return broken(7, "timer %d, should be %d", e.Timer, timerOf(e))
+	}
+	if e.Timer != 0 {
+		c.timed++
+		if _, _, ok := c.store.Get(nil, record.TimerKey(nil, e.Timer, e.q.ID, e.ID)); !ok {
+			return broken(7, "timer %d is not stored", e.Timer)
+		}
+		if err := c.checkTimerLoaded(timerItem{e.Timer, e.q.ID, e.ID}); err != nil {
+			return err
+		}
+	}
+	if !c.listed(e, listOf(e)) {
+		return broken(1, "not in list %d", listOf(e))
+	}
+	if e.Group != "" {
+		if err := c.checkGroup(e); err != nil {
+			return err
+		}
+	}
+	if (e.State == job.Blocked) != (len(e.Blockers) > 0) {
+		return broken(8, "%v with blockers %v", e.State, e.Blockers)
+	}
+	for _, id := range e.Blockers {
+		b := c.anyJob(e.q, id)
+		if b == nil && len(c.sweeps) > 0 {
+			continue
+		}
+		if b == nil || b.State.Finished() || !b.Flags.Has(job.FlagDependants) {
+			return broken(8, "blocker %d is gone, finished or does not know", id)
+		}
+		if _, _, ok := c.store.Get(nil, record.DependantKey(nil, id, e.q.ID, e.ID)); !ok {
+			return broken(8, "not listed as a dependant of %d", id)
+		}
+	}
+	return c.checkNamed(e)
+}
+
+// checkGroup asserts that a job that is ready is found under its group, and that a leased
+// one keeps it busy, as no other one can.
+func (c *checker) checkGroup(e *entry) error {
+	switch e.State {
+	case job.Ready:
+		if !c.listed(e, record.ListPerGroup) {
+			return broken(1, "not listed by its group %q", e.Group)
+		}
+	case job.Leased:
+		b, _, ok := c.store.Get(nil, record.GroupKey(nil, e.q.ID, e.Group))
+		if id, err := record.DecodeUint(b); !ok || err != nil || job.ID(id) != e.ID {
+			return broken(4, "leased, and its group %q is busy with job %d", e.Group, id)
+		}
+	case job.Scheduled, job.Blocked, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead:
+	}
+	return nil
+}
+
+// anyJob loads a job whose queue is not known but likely this one.
+func (c *checker) anyJob(likely *queue, id job.ID) *entry {
+	if e := c.loadJob(likely, id); e != nil {
+		return e
+	}
+	for _, q := range c.byID { // at most one of them has it
+		if e := c.loadJob(q, id); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// checkTimerLoaded asserts that a timer will fire.
+func (c *checker) checkTimerLoaded(t timerItem) error {
+	if t.before(c.horizon) {
+		if _, found := slices.BinarySearchFunc(c.inMemory, t, orderTimers); !found {
+			return broken(7, "timer %d is before the horizon and not in memory", t.at)
+		}
+	}
+	if !t.before(c.horizon) && t.at < c.beyond {
+		return broken(7, "timer %d is beyond the horizon, where nothing is thought to be before %d", t.at, c.beyond)
+	}
+	return nil
+}
+
+// checkNamed asserts that a job is found under what it can be named by.
+func (c *checker) checkNamed(e *entry) error {
+	for i, l := range links {
+		c.linked[i] += l.count(e)
+	}
+	if keyed(e) && !c.underKey(e) {
+		return broken(9, "not found under its key %q", e.Key)
+	}
+	if e.Flags.Has(job.FlagNumbered) {
+		if r, ok := c.getNumber(e.ID.Number()); !ok || r.ID != e.ID || r.Queue != e.q.ID {
+			return broken(9, "not found under its number")
+		}
+	}
+	if e.Flags.Has(job.FlagSerial) {
+		ref := job.BySerial(e.q.namespace, e.q.name, e.Serial)
+		if o := c.bySerial(&ref); o == nil || o.ID != e.ID {
+			return broken(9, "not found under its serial %d", e.Serial)
+		}
+	}
+	if e.Like != (job.Digest{}) {
+		if _, _, ok := c.store.Get(nil, record.AlikeKey(nil, e.q.ID, e.Like, e.ID)); !ok {
+			return broken(9, "not found under what it is about")
+		}
+	}
+	if e.Lock != "" && e.LockUntil == job.LockUntilFetch && e.State == job.Leased {
+		return broken(13, "delivered, and names lock %q", e.Lock)
+	}
+	return nil
+}
+
+// keyed reports whether a job must be found under its client-given key.
+func keyed(e *entry) bool { return e.Key != "" && !e.Flags.Has(job.FlagTombstone) }
+
+// underKey reports whether a job is found under its client-given key.
+func (c *checker) underKey(e *entry) bool {
+	r, ok := c.getKey(e.q.namespace, e.Key)
+	if !ok || r.ID == e.ID {
+		return ok && r.Queue == e.q.ID
+	}
+	b, _, ok := c.store.Get(nil, record.MoreKey(nil, e.q.namespace, e.Key, e.ID))
+	q, err := record.DecodeUint(b)
+	return ok && r.More && err == nil && record.QueueID(q) == e.q.ID //nolint:gosec // compared only
+}
+
+// checkTimers looks for timers that belong to nothing (INV-7), unless there are as many
+// as have been found.
+func (c *checker) checkTimers() error {
+	if c.size(record.TimerFrom(nil, 0)) == c.timed {
+		return nil
+	}
+	var err error
+	c.store.Scan(record.TimerFrom(nil, 0), record.TimerEnd(), false, func(key, _ []byte) bool {
+		at, qid, id, ok := record.ParseTimerKey(key)
+		if !ok {
+			err = broken(7, "malformed timer %x", key)
+			return false
+		}
+		if qid == 0 {
+			if b := c.getBatch(job.BatchID(id)); b == nil || b.ForgetAt != at {
+				err = broken(7, "timer %d of batch %d, which does not have it", at, id)
+			}
+			return err == nil
+		}
+		q := c.byID[qid]
+		if q == nil || q.Purged != [job.StateCount]uint64{} {
+			return true // left by a purge
+		}
+		if e := c.loadJob(q, id); e == nil || e.Timer != at {
+			err = broken(7, "timer %d of job %d, which does not have it", at, id)
+		}
+		return err == nil
+	})
+	return err
+}
