@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -14,61 +13,23 @@ import (
 	"testing"
 	"time"
 
-	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 var screenshots = flag.String("screenshots", "", "directory to write screenshots of the main pages to")
 
-// binary is the server under test, and ports the environment in which it takes free ports.
-var (
-	binary string
-	ports  []string
-)
+// program is the server under test.
+var program suite.Program
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
+func TestMain(m *testing.M) {
 	flag.Parse()
-	dir, err := os.MkdirTemp("", "millrace-browser-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // nothing to be done about it
-	ctx := context.Background()
-	if binary, err = harness.Build(ctx, dir); err == nil {
-		ports, err = harness.FreePorts(ctx, binary)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(suite.Main(m, &program))
 }
-
-// stopPatience is how long a server may take to end after the test.
-const stopPatience = 10 * time.Second
 
 // start starts a server, and stops it with the test.
 func start(t *testing.T, args ...string) map[string]string {
 	t.Helper()
-	// The context of a test ends before its cleanup, and would kill the server.
-	s, err := harness.Start(context.WithoutCancel(t.Context()), harness.Options{
-		Bin: binary, Args: append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data")}, args...), Env: ports,
-		Listener: "web", Also: []string{"masenko", "faktory", "workq", "lmstfy"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(stopPatience); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the server's log:\n%s", s.Stderr())
-		}
-	})
-	return s.Addrs
+	return program.Serve(t, []string{"web", "masenko", "faktory", "workq", "lmstfy"}, args...).Addrs
 }
 
 // install is the command that brings what the tests need.

@@ -25,6 +25,9 @@ const memDir = "/srv/data"
 // many edits of the manifest.
 const memTableBytes = 64 << 10
 
+// journalBytes is small, so that the files of the journal take turns often and Pebble has a part of everything.
+const journalBytes = 32 << 10
+
 // node is an engine on a store. Its own Close is that of the engine alone.
 type node struct {
 	*engine.Engine
@@ -42,7 +45,7 @@ func openBroken(fsys vfs.FS, dir string) (*node, error) {
 }
 
 func openWith(o pebblestore.Options) (*node, error) {
-	o.MemTableBytes, o.CacheBytes = memTableBytes, 1<<20
+	o.MemTableBytes, o.CacheBytes, o.JournalBytes = memTableBytes, 1<<20, journalBytes
 	s, err := pebblestore.Open(o)
 	if err != nil {
 		return nil, err
@@ -70,6 +73,18 @@ func open(t *testing.T, fsys vfs.FS, dir string) *node {
 func (n *node) mustClose(t *testing.T) {
 	t.Helper()
 	if err := n.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// apply has Pebble apply what is in the journal alone.
+func (n *node) apply(t *testing.T) {
+	t.Helper()
+	snap, err := n.store.Snapshot()
+	if err == nil {
+		err = snap.Close()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -163,6 +178,7 @@ func (img image) with(name string, p []byte) image {
 // fileKinds are what a data directory consists of, by how a name begins or ends. Markers have
 // no content: what they say is in their names.
 var fileKinds = []struct{ kind, prefix, suffix string }{
+	{"journal", "journal-", ""},
 	{"log", "", ".log"},
 	{"table", "", ".sst"},
 	{"manifest", "MANIFEST-", ""},

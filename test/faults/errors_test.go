@@ -3,6 +3,7 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ type breaker struct {
 
 	mu     sync.Mutex // guards what follows
 	left   int        // operations until the failure
-	broken bool
+	broken string     // the first file that it happened to
 }
 
 func (b *breaker) String() string { return "breaker" }
@@ -36,16 +37,19 @@ func (b *breaker) MaybeError(op errorfs.Op) error {
 		return nil // a compaction that cannot read a table ends the process, as a crash does: Pebble panics
 	}
 	if b.left--; b.left == 0 || b.left < 0 && b.ever {
-		b.broken = true
+		if b.broken == "" {
+			b.broken = op.Path
+		}
 		return syscall.EIO
 	}
 	return nil
 }
 
-func (b *breaker) hasBroken() bool {
+// hasBroken returns the file that it happened to first, if it did.
+func (b *breaker) hasBroken() (path string, broken bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.broken
+	return b.broken, b.broken != ""
 }
 
 var breakages = []struct {
@@ -77,14 +81,18 @@ func TestIOErrors(t *testing.T) {
 		for b := range breakages {
 			// The more there are of a kind, the further they are spread.
 			at := n
-			if k := breakages[b].name; k == "write" || k == "sync" || k == "read" {
+			switch breakages[b].name {
+			case "write", "sync", "read":
 				at = 1 + (n-1)*(n+5)/2
+			case "open":
+				at = 2*n - 1
 			}
 			runs = append(runs, run{b, at, false}, run{b, at, true})
 		}
 	}
 	var mu sync.Mutex
 	broken := map[string]int{}
+	journal := map[string]int{} // those of files of the journal
 	stopped := map[string]int{}
 	deal(t, len(runs), func(t *testing.T, i int) { //nolint:thelper // a part of the test
 		r := runs[i]
@@ -94,17 +102,24 @@ func TestIOErrors(t *testing.T) {
 		failed := breakDown(t, name, b, kind.fatal)
 		mu.Lock()
 		defer mu.Unlock()
-		if b.hasBroken() {
+		if path, ok := b.hasBroken(); ok {
 			broken[kind.name]++
+			if strings.HasPrefix(filepath.Base(path), "journal-") {
+				journal[kind.name]++
+			}
 		}
 		if failed {
 			stopped[kind.name]++
 		}
 	})
 	for _, k := range breakages {
-		t.Logf("%s: %d errors, of which %d stopped the engine or its opening", k.name, broken[k.name], stopped[k.name])
+		t.Logf("%s: %d errors, %d of them of the journal, of which %d stopped the engine or its opening",
+			k.name, broken[k.name], journal[k.name], stopped[k.name])
 		if broken[k.name] == 0 {
 			t.Errorf("no %s has failed", k.name)
+		}
+		if journal[k.name] == 0 && (k.name == "write" || k.name == "sync" || k.name == "open" || k.name == "read") {
+			t.Errorf("no %s of the journal has failed", k.name)
 		}
 	}
 }
@@ -128,7 +143,7 @@ func breakDown(t *testing.T, name string, b *breaker, fatal bool) (failed bool) 
 			t.Errorf("%s: %d commands were acknowledged that came after the failure", name, late)
 		}
 		err := n.close()
-		if (failed || fatal && b.hasBroken()) && !errors.Is(err, syscall.EIO) {
+		if _, broken := b.hasBroken(); (failed || fatal && broken) && !errors.Is(err, syscall.EIO) {
 			t.Errorf("%s: closed with %v, want what has failed", name, err)
 		}
 	} else {

@@ -87,6 +87,14 @@ func (q *quotaFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 	return &quotaFile{File: f, disk: q, name: name}, nil
 }
 
+func (q *quotaFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := q.FS.OpenReadWrite(name, c, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &quotaFile{File: f, disk: q, name: name}, nil
+}
+
 func (q *quotaFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := q.FS.ReuseForWrite(oldname, newname, c)
 	if err != nil {
@@ -128,7 +136,7 @@ func (q *quotaFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: free, TotalBytes: uint64(q.size), UsedBytes: uint64(q.size) - free}, nil
 }
 
-// quotaFile is a file that is written from its beginning to its end.
+// quotaFile is a file that is written from its beginning to its end, or at places that are named.
 type quotaFile struct {
 	vfs.File
 	disk *quotaFS
@@ -143,6 +151,13 @@ func (f *quotaFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	f.at += int64(n)
 	return n, err
+}
+
+func (f *quotaFile) WriteAt(p []byte, at int64) (int, error) {
+	if err := f.disk.take(f.name, at+int64(len(p))); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(p, at)
 }
 
 const (

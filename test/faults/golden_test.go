@@ -29,7 +29,7 @@ var goldenFlag = flag.String("faults.golden", "", "name of a golden data directo
 // goldenDir has a directory for each release that changed what is on disk, which stays as it is for good: data is the data
 // directory, jobs.txt what is in it. The next one is made with
 //
-//	go test ./test/faults -count=1 -run TestGolden -args -faults.golden=v2
+//	go test ./test/faults -count=1 -run TestGolden -args -faults.golden=v3
 const goldenDir = "testdata/golden"
 
 // TestGolden opens the data directories of all releases.
@@ -93,6 +93,10 @@ func checkGolden(t *testing.T, golden string) {
 	if _, err := offline.Check(t.Context(), dir, func(offline.Phase, uint64, uint64) {}); err != nil {
 		t.Errorf("after it was used: %v", err)
 	}
+	format, err := os.ReadFile(filepath.Join(dir, "FORMAT"))
+	if want := fmt.Sprintf("format %d\n", pebblestore.FormatVersion); err != nil || !strings.HasSuffix(string(format), want) {
+		t.Errorf("it was not upgraded: %q, %v", format, err)
+	}
 }
 
 // goldenLines tells all that is in a store: jobs, batches and values.
@@ -111,7 +115,8 @@ func goldenLines(r store.Reader) ([]string, error) {
 	return lines, errors.Join(err, batchErr, valueErr)
 }
 
-// makeGolden makes a golden data directory that is not there yet.
+// makeGolden makes a golden data directory that is not there yet: with tables, a log, and what is in the journal alone, as it is
+// when the process is killed.
 func makeGolden(t *testing.T, golden string) {
 	t.Helper()
 	if err := os.MkdirAll(goldenDir, 0o750); err != nil {
@@ -120,23 +125,29 @@ func makeGolden(t *testing.T, golden string) {
 	if err := os.Mkdir(golden, 0o750); err != nil {
 		t.Fatalf("a golden directory stays as it is: %v", err)
 	}
-	dir := filepath.Join(golden, "data")
-	n := open(t, vfs.Default, dir)
+	fsys := newJournalWatch()
+	n := open(t, fsys, memDir)
 	for _, d := range dialecttest.Drivers() {
 		pushThrough(t, n.Engine, d)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	populate(t, n.Engine, rng, 6)
 	n.mustClose(t)
-	// Once more, so that there are tables as well as a log.
-	n = open(t, vfs.Default, dir)
+	n = open(t, fsys, memDir)
 	must(t, n.NewCaller(), push("last", "in the log"))
-	lines, err := goldenLines(n.store)
+	s := newRunning(t, fsys, n, rng)
 	n.mustClose(t)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(golden, "jobs.txt"), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+	r, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: s.files.mem(t), ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := errors.Join(err, os.Remove(filepath.Join(dir, lockFile))); err != nil {
+	lines, err := goldenLines(r)
+	err = errors.Join(err, r.Close(), os.Mkdir(filepath.Join(golden, "data"), 0o750),
+		os.WriteFile(filepath.Join(golden, "jobs.txt"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	for name, p := range s.files {
+		err = errors.Join(err, os.WriteFile(filepath.Join(golden, "data", name), p, 0o600))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	// this import it would call a test result of an older server current.
 	_ "millrace/internal/cli"
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 var (
@@ -41,44 +41,23 @@ func TestMain(m *testing.M) {
 // server returns how to start a server with arguments, on ports of its own.
 func server(t *testing.T, args ...string) harness.Options {
 	t.Helper()
-	b := build()
-	if b.err != nil {
-		t.Fatal(b.err)
+	p, err := build()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return harness.Options{Bin: b.bin, Args: append([]string{"serve"}, args...), Env: b.ports}
-}
-
-// built is a server that was built.
-type built struct {
-	bin   string
-	ports []string
-	err   error
+	return harness.Options{Bin: p.Bin, Args: append([]string{"serve"}, args...), Env: p.Env}
 }
 
 // buildDir is where the server was built, if it was.
 var buildDir string
 
 // build builds the server the first time that a test needs it.
-var build = sync.OnceValue(func() (b built) {
-	if buildDir, b.err = os.MkdirTemp("", "millrace-faults-"); b.err != nil {
-		return b
+var build = sync.OnceValues(func() (p suite.Program, err error) {
+	if buildDir, err = os.MkdirTemp("", "millrace-faults-"); err == nil {
+		err = p.Build(buildDir)
 	}
-	if b.bin, b.err = harness.Build(context.Background(), buildDir); b.err == nil {
-		b.ports, b.err = harness.FreePorts(context.Background(), b.bin)
-	}
-	return b
+	return p, err
 })
-
-// start starts a server that is killed at the end of the test, if it still runs.
-func start(t *testing.T, o harness.Options) *harness.Server {
-	t.Helper()
-	s, err := harness.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Kill)
-	return s
-}
 
 // lanes is how many parts a suite is dealt out to, so that it uses all cores.
 const lanes = 4

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect/workq/workqtest"
+	"millrace/test/suite"
 )
 
 // TestSuspended stops the process of the server for longer than a lease, as a debugger or a
@@ -17,7 +18,7 @@ func TestSuspended(t *testing.T) {
 	o := server(t, "--data-dir", filepath.Join(t.TempDir(), "data"))
 	o.Env = append(o.Env, "TZ=Pacific/Auckland") // no zone makes a difference
 	o.Also = []string{"workq"}
-	s := start(t, o)
+	s := suite.Start(t, o)
 	dial := func() *workqtest.Client {
 		c, err := workqtest.Dial(s.Addrs["workq"])
 		if err != nil {

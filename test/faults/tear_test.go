@@ -22,68 +22,83 @@ import (
 
 // chronicle is a directory with what was written to it in order, and where.
 type chronicle struct {
-	files image
-	log   string // the newest
-	// ends has for each job where the newest log ended when its push was acknowledged, or zero
-	// if that was in an earlier log.
-	ends []int
+	files   image
+	count   int    // of jobs, of which some are in tables, some in the newest log and some in the journal alone
+	applied int    // the first ones, that are not in the journal alone
+	log     string // the newest
+	logEnd  int    // where its last record ends
+	// journal has the records of the others in order, all in one file.
+	journal []extent
 }
 
-// jobCount is how many jobs a chronicle has, of which some are in tables and some in the newest log only.
-const jobCount = 400
+// A chronicle has so many jobs at least, and so many in the journal alone.
+const (
+	jobsMin      = 400
+	jobsUnmerged = 30
+)
 
 // newChronicle pushes jobs one after the other, each numbered in its body.
 func newChronicle(t *testing.T) *chronicle {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(*seedFlag, 2))
-	fsys := vfs.NewCrashableMem()
+	fsys := newJournalWatch()
 	n := open(t, fsys, memDir)
 	c := n.NewCaller()
 	ch := &chronicle{}
-	for i := range jobCount {
-		body := append(fmt.Appendf(nil, "%d ", i), bytesOf(rng, rng.IntN(600))...)
-		must(t, c, push("q", string(body)))
-		newest, data := newestLog(t, fsys)
-		if newest != ch.log {
-			clear(ch.ends)
-			ch.log = newest
+	pushJobs := func(more int) {
+		for range more {
+			must(t, c, push("q", string(append(fmt.Appendf(nil, "%d ", ch.count), bytesOf(rng, rng.IntN(600))...))))
+			ch.count++
 		}
-		_, end, _ := logRecords(t, ch.log, data)
-		ch.ends = append(ch.ends, end)
 	}
-	ch.files = imageNow(t, fsys)
+	pushJobs(jobsMin)
+	for !ch.complete(t) {
+		n.apply(t)
+		ch.applied = ch.count
+		before := len(fsys.written())
+		pushJobs(jobsUnmerged)
+		ch.journal = fsys.written()[before:]
+		ch.files = imageNow(t, fsys.MemFS)
+		if ch.count > 20*jobsMin {
+			t.Fatalf("%d jobs, and there is never enough in tables, the log and the journal", ch.count)
+		}
+	}
 	n.mustClose(t)
-	if len(ch.files.ofKind("table")) == 0 || slices.Max(ch.ends) < 16<<10 {
-		t.Fatalf("tables %v and a log of %d bytes are too little", ch.files.ofKind("table"), slices.Max(ch.ends))
-	}
 	return ch
 }
 
-// newestLog returns the log that is being written.
-func newestLog(t *testing.T, fsys vfs.FS) (name string, data []byte) {
+// complete reports whether all of the last jobs are in one file of the journal alone, and others in tables and in the log. Pebble
+// has them applied by itself now and then.
+func (ch *chronicle) complete(t *testing.T) bool {
 	t.Helper()
-	names, err := fsys.List(memDir)
+	if len(ch.journal) != jobsUnmerged || ch.journal[0].begin > ch.journal[jobsUnmerged-1].begin {
+		return false
+	}
+	if ch.log, ch.logEnd = newestLog(t, ch.files); ch.logEnd < 8<<10 || len(ch.files.ofKind("table")) == 0 {
+		return false
+	}
+	name, from := ch.journal[0].name, ch.journal[0].begin
+	without := slices.Clone(ch.files[name])
+	clear(without[from:])
+	n, err := ch.recovered(t, ch.files.with(name, without).mem(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range names {
-		if strings.HasSuffix(n, ".log") {
-			name = max(name, n)
-		}
-	}
-	return name, readFile(t, fsys, fsys.PathJoin(memDir, name))
+	return n == ch.applied
 }
 
-// logRecords returns where the records of a log begin and where the last ends: behind that a file may hold those of the log that it
-// was before. Up to synced it tells itself that it had been synced.
-func logRecords(t *testing.T, name string, data []byte) (begins []int, end, synced int) {
+// newestLog returns the log that is being written, and where its last record ends: behind that a file may hold those of the log that it
+// was before.
+func newestLog(t *testing.T, files image) (name string, end int) {
 	t.Helper()
 	const block, header, syncHeader = 32 << 10, 11, 19 // as internal/store/pebblestore/log.go has it
+	names := files.ofKind("log")
+	name = names[len(names)-1]
 	number, err := strconv.ParseUint(strings.TrimSuffix(name, ".log"), 10, 32)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end+syncHeader <= len(data) {
+	for data := files[name]; end+syncHeader <= len(data); {
 		if left := block - end%block; left < syncHeader {
 			end += left
 			continue
@@ -93,31 +108,32 @@ func logRecords(t *testing.T, name string, data []byte) (begins []int, end, sync
 		if kind < 5 || kind > 12 || uint64(binary.LittleEndian.Uint32(chunk[7:])) != number {
 			break
 		}
-		if kind == 5 || kind == 6 || kind == 9 || kind == 10 { // whole, or the first part
-			begins = append(begins, end)
-		}
 		if end += header + int(binary.LittleEndian.Uint16(chunk[4:])); kind > 8 {
 			end += syncHeader - header
-			synced = max(synced, int(binary.LittleEndian.Uint64(chunk[header:])&^(1<<63)))
 		}
 	}
-	return begins, end, synced
+	return name, end
 }
 
-// safe returns how many jobs are there whatever happens to the newest log from a byte on.
+// safe returns how many jobs are there whatever happens to the file of the journal that is in use from a byte on.
 func (ch *chronicle) safe(from int) int {
-	n := 0
-	for n < len(ch.ends) && ch.ends[n] <= from {
-		n++
+	n := ch.applied
+	for _, w := range ch.journal {
+		if w.end <= from {
+			n++
+		}
 	}
 	return n
 }
+
+// behind reports whether a whole record that is needed lies behind a byte of that file.
+func (ch *chronicle) behind(to int) bool { return ch.journal[len(ch.journal)-1].begin >= to }
 
 // recovered returns how many jobs a directory has. They must be the first ones, whole and in order, and
 // all that belongs to them must fit.
 func (ch *chronicle) recovered(t *testing.T, fsys vfs.FS) (n int, err error) {
 	t.Helper()
-	s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, NoCompactions: true})
+	s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, NoCompactions: true, JournalBytes: journalBytes})
 	if err != nil {
 		return 0, err
 	}
@@ -138,11 +154,11 @@ func (ch *chronicle) recovered(t *testing.T, fsys vfs.FS) (n int, err error) {
 	return len(page.Jobs), nil
 }
 
-// tear is one way to spoil the end of a file: from is the first byte that may differ.
+// tear is one way to spoil the end of a file: from is the first byte that may differ, and to the first behind it that does not.
 type tear struct {
-	what string
-	from int
-	data []byte
+	what     string
+	from, to int
+	data     []byte
 }
 
 // tearsOf draws what may become of the end of a file, of which all is in use up to end.
@@ -153,53 +169,54 @@ func tearsOf(rng *rand.Rand, data []byte, end int) tear {
 	switch rng.IntN(5) {
 	case 0:
 		from := lastPage
-		return tear{"the last page is zero", from, append(slices.Clone(data[:from]), make([]byte, len(data)-from)...)}
+		return tear{"the last page is zero", from, len(data), append(slices.Clone(data[:from]), make([]byte, len(data)-from)...)}
 	case 1:
-		return tear{"the last page comes twice", end, append(slices.Clone(data[:end]), data[lastPage:end]...)}
+		return tear{"the last page comes twice", end, len(data), append(slices.Clone(data[:end]), data[lastPage:end]...)}
 	case 2:
 		from := max(0, end-sector*(1+rng.IntN(8))) / sector * sector
 		to := min(len(data), from+sector)
 		out := slices.Clone(data)
 		copy(out[from:to], bytesOf(rng, to-from))
-		return tear{"a sector is of something else", from, out}
+		return tear{"a sector is of something else", from, to, out}
 	case 3:
 		from := max(0, end-sector*(1+rng.IntN(8))) / sector * sector
+		to := min(len(data), from+sector)
 		out := slices.Clone(data)
-		clear(out[from:min(len(out), from+sector)])
-		return tear{"a sector is zero", from, out}
+		clear(out[from:to])
+		return tear{"a sector is zero", from, to, out}
 	default:
 		from := tail + rng.IntN(end-tail)
-		return tear{"the file ends early", from, data[:from]}
+		return tear{"the file ends early", from, len(data), data[:from]}
 	}
 }
 
-// TestTears spoils the ends of files as disks and crashes do. What is recovered begins with everything that lies
-// before the damage, and is a beginning of what was done, without a hole; or the damage is told.
+// TestTears spoils the ends of files as disks and crashes do. Of the journal a beginning of what was done is recovered, without a
+// hole, with everything that lies before the damage; if anything is left behind that, it is told. Whatever else is torn, nothing is lost,
+// because the journal still has it; or it is told.
 func TestTears(t *testing.T) {
 	t.Parallel()
 	ch := newChronicle(t)
 	type count struct{ torn, whole, prefix, told int }
 	var mu sync.Mutex
 	counts := map[string]*count{}
-	kinds := []string{"log", "log", "log", "table", "manifest", "options", "format"}
+	kinds := []string{"journal", "journal", "journal", "log", "log", "log", "table", "manifest", "options", "format"}
 	deal(t, *tearsFlag, func(t *testing.T, i int) { //nolint:thelper // a part of the test
 		rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)+1<<32))
 		kind := kinds[rng.IntN(len(kinds))]
-		names := ch.files.ofKind(kind)
+		names := slices.DeleteFunc(ch.files.ofKind(kind), func(name string) bool { return len(ch.files[name]) == 0 })
 		name := names[len(names)-1]
-		if kind == "table" {
+		if kind == "table" || kind == "journal" {
 			name = names[rng.IntN(len(names))]
 		}
-		end := len(ch.files[name])
-		if name == ch.log {
-			end = ch.ends[jobCount-1]
+		end, last := len(ch.files[name]), ch.journal[len(ch.journal)-1]
+		switch name {
+		case ch.log:
+			end = ch.logEnd
+		case last.name:
+			end = last.end
 		}
 		tr := tearsOf(rng, ch.files[name], end)
 		got, err := ch.recovered(t, ch.files.with(name, tr.data).mem(t))
-		safe := 0
-		if name == ch.log {
-			safe = ch.safe(tr.from)
-		}
 		mu.Lock()
 		defer mu.Unlock()
 		if counts[kind] == nil {
@@ -212,13 +229,13 @@ func TestTears(t *testing.T) {
 			if !refusal(err) {
 				t.Errorf("tear %d: %s: %s from byte %d: %v", i, name, tr.what, tr.from, err)
 			}
-		case got == jobCount:
+		case got == ch.count:
 			counts[kind].whole++
 		default:
 			counts[kind].prefix++
-			if got < safe || kind != "log" {
-				t.Errorf("tear %d: %s: %s from byte %d of %d: nobody is told, and %d jobs are left, want at least %d",
-					i, name, tr.what, tr.from, len(ch.files[name]), got, safe)
+			if name != last.name || got < ch.safe(tr.from) || ch.behind(tr.to) {
+				t.Errorf("tear %d: %s: %s from byte %d to %d of %d: nobody is told, and %d jobs are left of %d",
+					i, name, tr.what, tr.from, tr.to, len(ch.files[name]), got, ch.count)
 			}
 		}
 	})
@@ -227,41 +244,47 @@ func TestTears(t *testing.T) {
 	}
 }
 
-// TestTornLastWrite spoils nothing but the last record of the log, which a crash may do before it was synced: the
+// TestTornLastWrite spoils nothing but the last record of the journal, which a crash may do before it was synced: the
 // directory always opens, with everything that came before.
 func TestTornLastWrite(t *testing.T) {
 	t.Parallel()
 	ch := newChronicle(t)
-	data := ch.files[ch.log]
-	begin, end := ch.ends[jobCount-2], ch.ends[jobCount-1]
-	if begin == 0 || end > len(data) {
-		t.Fatalf("the last record is at %d to %d of %d", begin, end, len(data))
-	}
+	last := ch.journal[len(ch.journal)-1]
+	data, begin, end := ch.files[last.name], last.begin, last.end
 	rng := rand.New(rand.NewPCG(*seedFlag, 3))
 	wants := func(what string, from int, p []byte) {
-		got, err := ch.recovered(t, ch.files.with(ch.log, p).mem(t))
-		if err != nil || got != jobCount-1 {
-			t.Errorf("from byte %d on, %d into the record, the log %s: %d jobs, %v", from, from-begin, what, got, err)
+		got, err := ch.recovered(t, ch.files.with(last.name, p).mem(t))
+		if err != nil || got != ch.count-1 {
+			t.Errorf("from byte %d on, %d into the record, the journal %s: %d jobs of %d, %v", from, from-begin, what, got, ch.count, err)
 		}
 	}
+	// mixed returns the file with the last record of one kind up to a byte, and of another behind that.
+	mixed := func(from int, head, tail []byte) []byte {
+		return slices.Concat(data[:begin], head[begin:from], tail[from:end], data[end:])
+	}
 	const sector = 512
-	for from := begin; from < end; from++ {
+	padded := 15 // bytes at the end that may mean nothing
+	for from := begin; from < end-padded; from++ {
 		if from%7 == 0 {
 			wants("ends", from, data[:from])
 		}
 		if from != begin && from%sector != 0 {
 			continue
 		}
-		wants("is zero", from, append(slices.Clone(data[:from]), make([]byte, len(data)-from)...))
-		wants("is of something else", from, append(slices.Clone(data[:from]), bytesOf(rng, len(data)-from)...))
-		// What a log that is reused held before may look nearly the same.
-		if at := (from/sector + 1) * sector; at < end {
+		wants("is zero", from, mixed(from, data, make([]byte, end)))
+		wants("is of something else", from, mixed(from, data, bytesOf(rng, end)))
+		wants("is what it was", from, mixed(from, data, last.before))
+		if from > begin {
+			wants("was not written before", from, mixed(from, last.before, data))
+		}
+		// What was there before may look nearly the same.
+		if at := (from/sector + 1) * sector; at < end-padded {
 			similar := slices.Clone(data)
 			similar[at] ^= 4
 			wants("is nearly the same", from, similar)
 		}
 	}
-	if got, err := ch.recovered(t, ch.files.mem(t)); err != nil || got != jobCount {
-		t.Errorf("whole: %d jobs, %v", got, err)
+	if got, err := ch.recovered(t, ch.files.mem(t)); err != nil || got != ch.count {
+		t.Errorf("whole: %d jobs of %d, %v", got, ch.count, err)
 	}
 }

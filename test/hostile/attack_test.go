@@ -100,10 +100,24 @@ func many(ctx context.Context, n int, f func(i int) error) error {
 	return <-errs
 }
 
-// until waits for the end of the attack, and closes.
-func until(ctx context.Context, conn net.Conn) {
-	<-ctx.Done()
-	_ = conn.Close() // the server may have closed it first
+// each connects that often at the same time, does the handshake, and closes when f has
+// returned, which is at the end of the attack at the latest.
+func each(ctx context.Context, t target, n int, f func(i int, conn net.Conn, r *bufio.Reader) error) error {
+	return many(ctx, n, func(i int) error {
+		conn, r, err := shaken(ctx, t)
+		if conn != nil {
+			defer conn.Close() //nolint:errcheck // the server may have closed it first
+		}
+		if err != nil {
+			return err
+		}
+		if deadline, ok := ctx.Deadline(); ok {
+			if err := conn.SetWriteDeadline(deadline); err != nil {
+				return err
+			}
+		}
+		return f(i, conn, r)
+	})
 }
 
 // drip sends text in pieces of size, one every interval, until it is sent or ctx ends.
@@ -126,23 +140,15 @@ func drip(ctx context.Context, conn net.Conn, text string, size int, interval ti
 }
 
 func silent(ctx context.Context, t target) error {
-	return many(ctx, 100, func(int) error {
-		conn, err := dial(ctx, t)
-		if err != nil {
-			return err
-		}
-		until(ctx, conn)
+	t.shake = nil
+	return each(ctx, t, 100, func(int, net.Conn, *bufio.Reader) error {
+		<-ctx.Done()
 		return nil
 	})
 }
 
 func byteAtATime(ctx context.Context, t target) error {
-	return many(ctx, 20, func(i int) error {
-		conn, r, err := shaken(ctx, t)
-		if err != nil {
-			return err
-		}
-		defer conn.Close() //nolint:errcheck // the server may have closed it first
+	return each(ctx, t, 20, func(i int, conn net.Conn, r *bufio.Reader) error {
 		// A whole request sent so slowly is still a request.
 		if err := drip(ctx, conn, t.cheap, 1, 5*time.Millisecond); err != nil || ctx.Err() != nil {
 			return err
@@ -159,23 +165,13 @@ func byteAtATime(ctx context.Context, t target) error {
 }
 
 func slowHeaders(ctx context.Context, t target) error {
-	return many(ctx, 30, func(int) error {
-		conn, err := dial(ctx, t)
-		if err != nil {
-			return err
-		}
-		defer conn.Close() //nolint:errcheck // the server may have closed it first
+	return each(ctx, t, 30, func(_ int, conn net.Conn, _ *bufio.Reader) error {
 		return drip(ctx, conn, "GET / HTTP/1.1\r\n"+strings.Repeat("X-Slow: 1\r\n", 1000), 11, 50*time.Millisecond)
 	})
 }
 
 func slowBodies(ctx context.Context, t target) error {
-	return many(ctx, 30, func(int) error {
-		conn, err := dial(ctx, t)
-		if err != nil {
-			return err
-		}
-		defer conn.Close() //nolint:errcheck // the server may have closed it first
+	return each(ctx, t, 30, func(_ int, conn net.Conn, _ *bufio.Reader) error {
 		whole := request(http.MethodPut, "/api/default/hostile", strings.Repeat("x", 60000))
 		head := strings.Index(whole, "\r\n\r\n") + 4
 		if _, err := io.WriteString(conn, whole[:head]); err != nil {
@@ -189,19 +185,9 @@ func slowBodies(ctx context.Context, t target) error {
 // Until the buffers of a socket are full that is plain work for the server, so there are
 // few of them: on two processors each more makes everybody's turn come later.
 func neverReads(ctx context.Context, t target) error {
-	return many(ctx, 3, func(i int) error {
-		conn, _, err := shaken(ctx, t)
-		if err != nil {
-			return err
-		}
-		defer conn.Close() //nolint:errcheck // the server may have closed it first
+	return each(ctx, t, 3, func(_ int, conn net.Conn, _ *bufio.Reader) error {
 		if tc, ok := conn.(*net.TCPConn); ok {
 			_ = tc.SetReadBuffer(4 << 10) // the larger one would only take longer
-		}
-		if deadline, ok := ctx.Deadline(); ok {
-			if err := conn.SetWriteDeadline(deadline); err != nil {
-				return err
-			}
 		}
 		for n := 0; ; n++ {
 			if _, err := io.WriteString(conn, t.whole(n)+strings.Repeat(t.bulky, 10)); err != nil {
@@ -213,20 +199,15 @@ func neverReads(ctx context.Context, t target) error {
 }
 
 func halfOpen(ctx context.Context, t target) error {
-	return many(ctx, 50, func(i int) error {
-		conn, _, err := shaken(ctx, t)
-		if err != nil {
-			return err
-		}
+	return each(ctx, t, 50, func(i int, conn net.Conn, _ *bufio.Reader) error {
 		whole := t.whole(i)
 		if _, err := io.WriteString(conn, whole[:len(whole)/2]); err != nil {
-			_ = conn.Close() // the server has closed it
 			return err
 		}
 		if tc, ok := conn.(*net.TCPConn); ok {
 			_ = tc.CloseWrite() // the server may have closed it first
 		}
-		until(ctx, conn)
+		<-ctx.Done()
 		return nil
 	})
 }
@@ -275,20 +256,15 @@ func connectAndClose(ctx context.Context, t target) error {
 	return nil
 }
 
-func giantLengths(ctx context.Context, t target) error {
-	return many(ctx, 8*len(t.giants), func(i int) error {
-		conn, _, err := shaken(ctx, t)
-		if err != nil {
-			return err
-		}
-		defer conn.Close() //nolint:errcheck // the server may have closed it first
+func giantLengths(ctx context.Context, t target) error { return monstrous(ctx, t, 8, t.giants) }
+
+func deepNesting(ctx context.Context, t target) error { return monstrous(ctx, t, 2, t.nested) }
+
+// monstrous sends each of the texts over that many connections.
+func monstrous(ctx context.Context, t target, times int, texts []string) error {
+	return each(ctx, t, times*len(texts), func(i int, conn net.Conn, _ *bufio.Reader) error {
 		go swallow(conn)
-		if deadline, ok := ctx.Deadline(); ok {
-			if err := conn.SetWriteDeadline(deadline); err != nil {
-				return err
-			}
-		}
-		_, err = io.WriteString(conn, t.giants[i%len(t.giants)])
+		_, err := io.WriteString(conn, texts[i%len(texts)])
 		<-ctx.Done()
 		return err
 	})
@@ -324,25 +300,6 @@ func randomBytes(ctx context.Context, t target) error {
 			_ = conn.Close() // the same
 		}
 		return nil
-	})
-}
-
-func deepNesting(ctx context.Context, t target) error {
-	return many(ctx, 2*len(t.nested), func(i int) error {
-		conn, _, err := shaken(ctx, t)
-		if err != nil {
-			return err
-		}
-		defer conn.Close() //nolint:errcheck // the server may have closed it first
-		go swallow(conn)
-		if deadline, ok := ctx.Deadline(); ok {
-			if err := conn.SetWriteDeadline(deadline); err != nil {
-				return err
-			}
-		}
-		_, err = io.WriteString(conn, t.nested[i%len(t.nested)])
-		<-ctx.Done()
-		return err
 	})
 }
 

@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,34 +18,13 @@ import (
 	_ "millrace/internal/cli"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
-// binary is the server under test, and ports the environment in which it takes
-// free ports.
-var (
-	binary string
-	ports  []string
-)
+// program is the server under test.
+var program = suite.Program{Env: []string{"MILLRACE_TARANTOOL15_ADDR=127.0.0.1:0"}}
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "millrace-interop-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // nothing to be done about it
-	if binary, err = harness.Build(context.Background(), dir); err == nil {
-		ports, err = harness.FreePorts(context.Background(), binary)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	ports = append(ports, "MILLRACE_TARANTOOL15_ADDR=127.0.0.1:0")
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(suite.Main(m, &program)) }
 
 const (
 	namespace = "default"
@@ -85,15 +62,10 @@ func start(t *testing.T) *world {
 			listeners = append(listeners, l)
 		}
 	}
-	s, err := harness.Start(t.Context(), harness.Options{
-		Bin:  binary,
-		Args: []string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--store-durability=none", "--lmstfy-max-body=4MiB", "--workq-max-payload=4MiB"},
-		Env:  ports, Listener: listeners[0], Also: listeners[1:],
+	s := suite.Start(t, harness.Options{
+		Bin: program.Bin, Env: program.Env, Listener: listeners[0], Also: listeners[1:],
+		Args: []string{"serve", "--data-dir", suite.DataDir(t), "--store-durability=none", "--lmstfy-max-body=4MiB", "--workq-max-payload=4MiB"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Kill)
 	w.server, w.op = s, operator{t: t, base: "http://" + s.Addrs["web"] + "/api/v1"}
 	for _, d := range w.drivers {
 		w.clients[d.Name] = w.dial(d)

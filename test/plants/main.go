@@ -25,7 +25,7 @@ import (
 func main() {
 	only := flag.String("only", "", "plant only bugs whose name contains this")
 	out := flag.String("report", "", "document to write the table into, between the marks for plants")
-	check := flag.Bool("check", false, "only see whether every bug can still be planted")
+	check := flag.Bool("check", false, "only see whether every bug can still be planted, and compiles")
 	flag.Parse()
 	if err := run(log.New(os.Stdout, "", 0), *only, *out, *check); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -66,8 +66,11 @@ func run(say *log.Logger, only, report string, check bool) error {
 			continue
 		}
 		overlay, err := p.plant(root, dir)
+		if err == nil {
+			err = p.build(root, overlay)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		if check {
 			continue
@@ -100,11 +103,12 @@ func (p plant) plant(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if n := bytes.Count(text, []byte(p.old)); n != 1 {
-		return "", fmt.Errorf("%s: %s has %d places for it; give it a new one", p.name, p.file, n)
+	text, err = p.change(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", p.file, err)
 	}
 	changed := filepath.Join(dir, "changed.go")
-	if err := os.WriteFile(changed, bytes.Replace(text, []byte(p.old), []byte(p.new), 1), 0o600); err != nil { //nolint:gosec // a directory of our own
+	if err := os.WriteFile(changed, text, 0o600); err != nil { //nolint:gosec // a directory of our own
 		return "", err
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
@@ -113,6 +117,34 @@ func (p plant) plant(root, dir string) (string, error) {
 	}
 	name := filepath.Join(dir, "overlay.json")
 	return name, os.WriteFile(name, overlay, 0o600)
+}
+
+// change returns a source with the bug in it.
+func (p plant) change(text []byte) ([]byte, error) {
+	switch n := bytes.Count(text, []byte(p.old)); n {
+	case 0:
+		for line := range strings.Lines(p.old) {
+			if !bytes.Contains(text, []byte(line)) {
+				return nil, fmt.Errorf("it stood at a line that is no longer there: %q", strings.TrimSpace(line))
+			}
+		}
+		return nil, errors.New("the lines at which it stood no longer follow each other")
+	case 1:
+		return bytes.Replace(text, []byte(p.old), []byte(p.new), 1), nil
+	default:
+		return nil, fmt.Errorf("there are %d places for it, the text is too short", n)
+	}
+}
+
+// build compiles the server with the bug: a suite that fails because of the compiler has
+// found nothing.
+func (p plant) build(root, overlay string) error {
+	cmd := exec.Command("go", "build", "-overlay="+overlay, "./internal/...") //nolint:gosec // our own source
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("compile it: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // try runs all suites and returns the names of those that fail and of those that do not.
@@ -149,7 +181,7 @@ func (s suite) run(root, overlay string) (string, bool) {
 		return "it hangs", true
 	}
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") || strings.Contains(line, "[build failed]") {
+		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") {
 			return fmt.Sprintf("%.200s", strings.TrimSpace(line)), true
 		}
 	}

@@ -37,6 +37,18 @@ var plants = []plant{
 		"	if c.Firm && c.Max > 1 {\n",
 	},
 	{
+		"a reservation is told to one who waited before it is on disk",
+		machine + "wait.go",
+		"	needs := m.lease(e, w.fetch, &res)\n",
+		"	needs := m.lease(e, w.fetch, &res)\n	needs = min(needs, e.born)\n",
+	},
+	{
+		"an answer needs the step before its own",
+		machine + "machine.go",
+		"	answered, needs = true, m.step\n",
+		"	answered, needs = true, m.step-1\n",
+	},
+	{
 		"now and then a wake-up is dropped",
 		machine + "wait.go",
 		"	if !q.waking && !q.waiters.empty() {\n",

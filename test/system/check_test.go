@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 // command runs the binary as an operator would and returns what it prints.
 func command(t *testing.T, args ...string) []byte {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), binary, args...).Output()
+	out, err := exec.CommandContext(t.Context(), program.Bin, args...).Output()
 	if err != nil {
 		exit := &exec.ExitError{}
 		_ = errors.As(err, &exit)
@@ -26,10 +27,10 @@ func command(t *testing.T, args ...string) []byte {
 // job that was acknowledged, and a copy of it serves.
 func TestCheckAfterKill(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
+	dir := suite.DataDir(t)
 	acked := 0
 	for round := range 3 {
-		s := start(t, options(dir))
+		s := suite.Start(t, options(dir))
 		const producers = 4
 		pushed := make(chan int, producers)
 		reached := make(chan struct{}, producers)
@@ -66,9 +67,9 @@ func TestCheckAfterKill(t *testing.T) {
 			t.Fatalf("round %d: %+v, but %d pushes were acknowledged", round, report, acked)
 		}
 	}
-	restored := dataDir(t)
+	restored := suite.DataDir(t)
 	command(t, "restore", dir, restored)
-	s := start(t, options(restored))
+	s := suite.Start(t, options(restored))
 	if _, ok, err := dial(t, s.Addr).Fetch("q", harness.Patience); err != nil || !ok {
 		t.Errorf("fetch from the restored directory: %v, %v", ok, err)
 	}

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 // TestDiskFloor gives the server less free disk than it wants: it must refuse
 // new jobs and go on with all others.
 func TestDiskFloor(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
-	s := start(t, options(dir))
+	dir := suite.DataDir(t)
+	s := suite.Start(t, options(dir))
 	c := dial(t, s.Addr)
 	for _, payload := range []string{"first", "second", "third"} {
 		if _, err := c.Push("q", payload); err != nil {
@@ -22,7 +23,7 @@ func TestDiskFloor(t *testing.T) {
 	}
 	stop(t, s)
 
-	s = start(t, options(dir, "--store-free-floor", "1024TiB"))
+	s = suite.Start(t, options(dir, "--store-free-floor", "1024TiB"))
 	c = dial(t, s.Addr)
 	var no *harness.RefusedError
 	if _, err := c.Push("q", "more"); !errors.As(err, &no) {
@@ -55,7 +56,7 @@ func TestDiskFloor(t *testing.T) {
 	stop(t, s)
 
 	// With space again everything works, and what was acked is gone.
-	s = start(t, options(dir))
+	s = suite.Start(t, options(dir))
 	c = dial(t, s.Addr)
 	if _, err := c.Push("other", "more"); err != nil {
 		t.Errorf("a push with space again: %v", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 // delivery is what one waiting connection got.
@@ -22,7 +23,7 @@ type delivery struct {
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	conns := *connCount
-	s := start(t, options(dataDir(t),
+	s := suite.Start(t, options(suite.DataDir(t),
 		"--masenko-heartbeat", "10m", "--masenko-max-connections", "20000"))
 	control := dial(t, s.Addr)
 	deliveries := wait(t, s.Addr, conns)

@@ -2,6 +2,18 @@ package system
 
 import "testing"
 
+// taken has a job pushed, confirmed and delivered, and ended acknowledged.
+func (l *ledger) taken(job string, id uint64) {
+	l.pushing(job)
+	l.pushed(job, id)
+	l.delivered(job, 1, 1)
+}
+
+func (l *ledger) ended(job string) {
+	l.acking(job, "")
+	l.acked(job, "")
+}
+
 // TestLedger shows that the judge of TestKill would convict.
 func TestLedger(t *testing.T) {
 	t.Parallel()
@@ -31,21 +43,15 @@ func TestLedger(t *testing.T) {
 		{
 			name: "a whole life",
 			history: func(l *ledger) {
-				l.pushing("a")
-				l.pushed("a", 1)
-				l.delivered("a", 1, 1)
-				l.acking("a", "")
-				l.acked("a", "")
+				l.taken("a", 1)
+				l.ended("a")
 			},
 		},
 		{
 			name: "back after its acknowledgement",
 			history: func(l *ledger) {
-				l.pushing("a")
-				l.pushed("a", 1)
-				l.delivered("a", 1, 1)
-				l.acking("a", "")
-				l.acked("a", "")
+				l.taken("a", 1)
+				l.ended("a")
 				l.delivered("a", 2, 1)
 			},
 			violations: 1,
@@ -53,78 +59,59 @@ func TestLedger(t *testing.T) {
 		{
 			name: "back because the acknowledgement was cut off",
 			history: func(l *ledger) {
-				l.pushing("a")
-				l.pushed("a", 1)
-				l.delivered("a", 1, 1)
+				l.taken("a", 1)
 				l.acking("a", "")
 				l.delivered("a", 2, 1)
-				l.acking("a", "")
-				l.acked("a", "")
+				l.ended("a")
 			},
 		},
 		{
 			name: "in two hands",
 			history: func(l *ledger) {
-				l.pushing("a")
-				l.pushed("a", 1)
-				l.delivered("a", 1, 1)
+				l.taken("a", 1)
 				l.delivered("a", 1, 2)
-				l.acking("a", "")
-				l.acked("a", "")
+				l.ended("a")
 			},
 			violations: 1,
 		},
 		{
 			name: "half of a transaction: the ack is undone, the push is not",
 			history: func(l *ledger) {
-				l.pushing("a")
-				l.pushed("a", 1)
-				l.delivered("a", 1, 1)
+				l.taken("a", 1)
 				l.acking("a", "b")
 				l.delivered("a", 2, 1)
 				l.delivered("b", 2, 2)
-				l.acking("a", "")
-				l.acked("a", "")
-				l.acking("b", "")
-				l.acked("b", "")
+				l.ended("a")
+				l.ended("b")
 			},
 			violations: 1,
 		},
 		{
 			name: "half of a transaction: the push is there, the ack is undone",
 			history: func(l *ledger) {
-				l.pushing("a")
-				l.pushed("a", 1)
-				l.delivered("a", 1, 1)
+				l.taken("a", 1)
 				l.acking("a", "b")
 				l.delivered("b", 2, 2)
 				l.delivered("a", 2, 1)
-				l.acking("b", "")
-				l.acked("b", "")
+				l.ended("b")
 			},
 			violations: 1,
 		},
 		{
 			name: "a transaction lost whole",
 			history: func(l *ledger) {
-				l.pushing("a")
-				l.pushed("a", 1)
-				l.delivered("a", 1, 1)
+				l.taken("a", 1)
 				l.acking("a", "b")
 				l.delivered("a", 2, 1)
-				l.acking("a", "")
-				l.acked("a", "")
+				l.ended("a")
 			},
 		},
 		{
 			name: "one id twice",
 			history: func(l *ledger) {
 				for _, job := range []string{"a", "b"} {
-					l.pushing(job)
-					l.pushed(job, 1)
-					l.delivered(job, 1, 1)
-					l.acking(job, "")
-					l.acked(job, "")
+					l.taken(job, 1)
+					l.ended(job)
 				}
 			},
 			violations: 1,

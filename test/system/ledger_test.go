@@ -146,10 +146,10 @@ func (l *ledger) letGo(job string) {
 }
 
 // broken is called when a client met something that no crash explains.
-func (l *ledger) broken(format string, args ...any) {
+func (l *ledger) broken(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.violate(format, args...)
+	l.violate("%s", what)
 }
 
 // verdict counts, once everything has been drained, what is lost and what cannot

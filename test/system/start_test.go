@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 // TestStart starts the server as the README says, and as a unit file would.
@@ -28,7 +29,7 @@ func TestStart(t *testing.T) {
 			best := time.Hour
 			for range 3 {
 				dir := t.TempDir()
-				s := start(t, harness.Options{Bin: binary, Args: tt.args, Env: ports, Dir: dir})
+				s := suite.Start(t, harness.Options{Bin: program.Bin, Args: tt.args, Env: program.Env, Dir: dir})
 				best = min(best, s.Ready)
 				if reply, err := dial(t, s.Addr).Do("PING"); err != nil || reply != "PONG {}" {
 					t.Errorf("PING: %q, %v", reply, err)
@@ -78,16 +79,16 @@ func TestRefusedDirectory(t *testing.T) {
 			"newer format",
 			func(t *testing.T) string {
 				t.Helper()
-				dir := dataDir(t)
-				stop(t, start(t, options(dir)))
+				dir := suite.DataDir(t)
+				stop(t, suite.Start(t, options(dir)))
 				marker := filepath.Join(dir, "FORMAT")
 				text, err := os.ReadFile(marker)
 				if err != nil {
 					t.Fatal(err)
 				}
-				newer := strings.Replace(string(text), "format 1", "format 99", 1)
+				newer := strings.Replace(string(text), "format 2", "format 99", 1)
 				if newer == string(text) {
-					t.Fatalf("the marker does not say format 1: %q", text)
+					t.Fatalf("the marker does not say format 2: %q", text)
 				}
 				if err := os.WriteFile(marker, []byte(newer), 0o600); err != nil {
 					t.Fatal(err)
@@ -100,8 +101,8 @@ func TestRefusedDirectory(t *testing.T) {
 			"in use",
 			func(t *testing.T) string {
 				t.Helper()
-				dir := dataDir(t)
-				first = start(t, options(dir))
+				dir := suite.DataDir(t)
+				first = suite.Start(t, options(dir))
 				return dir
 			},
 			[]string{"in use by another process"},
@@ -166,7 +167,7 @@ func listing(t *testing.T, dir string) string {
 // TestBadConfiguration checks that a mistake is named and nothing is started.
 func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
+	dir := suite.DataDir(t)
 	exit := refused(t, options(dir, "--store-durability", "perhaps"))
 	if exit.Code != 2 {
 		t.Errorf("exit status %d, want 2", exit.Code)

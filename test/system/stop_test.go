@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 // TestStopWhileFetchesWait stops a server whose clients all wait: it must answer
 // them and end on its own, quickly.
 func TestStopWhileFetchesWait(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
-	s := start(t, options(dir))
+	dir := suite.DataDir(t)
+	s := suite.Start(t, options(dir))
 	holder := dial(t, s.Addr)
 	if _, err := holder.Push("held", "job"); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,7 @@ func TestStopWhileFetchesWait(t *testing.T) {
 	}
 
 	// The job that was held is not lost by the stop.
-	again := start(t, options(dir))
+	again := suite.Start(t, options(dir))
 	if j, ok, err := dial(t, again.Addr).Fetch("held", 3*time.Second); err != nil || !ok || j.Payload != "job" {
 		t.Errorf("after the restart: %+v, %v, %v", j, ok, err)
 	}
@@ -89,7 +90,7 @@ func hungUp(err error) bool {
 // its replies, and then no time to.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
-	s := start(t, options(dataDir(t), "--server-drain-timeout", "1m"))
+	s := suite.Start(t, options(suite.DataDir(t), "--server-drain-timeout", "1m"))
 	c := dial(t, s.Addr)
 	const jobs = 32
 	payload := strings.Repeat("x", 1<<20)
@@ -135,8 +136,8 @@ func TestSecondSignal(t *testing.T) {
 // refused or cut off, and what was answered is there afterwards.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
-	s := start(t, options(dir))
+	dir := suite.DataDir(t)
+	s := suite.Start(t, options(dir))
 	const producers = 8
 	type outcome struct {
 		acked []string
@@ -179,7 +180,7 @@ func TestStopUnderLoad(t *testing.T) {
 			want[p] = true
 		}
 	}
-	again := start(t, options(dir))
+	again := suite.Start(t, options(dir))
 	c := dial(t, again.Addr)
 	count := len(want)
 	for {

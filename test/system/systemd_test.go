@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 // activated returns how to start the server as systemd would: with open sockets under
@@ -70,11 +71,11 @@ func TestSystemd(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close() })
 	workqAddr, workq := socket(t, "127.0.0.1:0")
 	masenkoAddr, masenko := socket(t, "127.0.0.1:0")
-	dir := dataDir(t)
+	dir := suite.DataDir(t)
 	o := activated(dir, "workq.addr:masenko.addr", []*os.File{workq, masenko}, "NOTIFY_SOCKET="+name, "WATCHDOG_USEC=200000")
 	o.Also = []string{"workq"}
 
-	s := start(t, o)
+	s := suite.Start(t, o)
 	if s.Addr != masenkoAddr || s.Addrs["workq"] != workqAddr {
 		t.Errorf("serves %v, want %s and %s", s.Addrs, masenkoAddr, workqAddr)
 	}
@@ -94,7 +95,7 @@ func TestSystemd(t *testing.T) {
 	if err := between.Send(time.Second); err != nil {
 		t.Fatal(err)
 	}
-	again := start(t, o)
+	again := suite.Start(t, o)
 	if j, ok, err := between.ReplyJob(); err != nil || !ok || j.Payload != "kept" {
 		t.Errorf("the client that came between the two got %+v, %v, %v", j, ok, err)
 	}
@@ -122,7 +123,7 @@ func TestSystemdRefusals(t *testing.T) {
 				_, file := socket(t, c.addr)
 				files, names = append(files, file), append(names, c.key)
 			}
-			exit := refused(t, activated(dataDir(t), strings.Join(names, ":"), files))
+			exit := refused(t, activated(suite.DataDir(t), strings.Join(names, ":"), files))
 			if exit.Code != 1 {
 				t.Errorf("exit status %d, want 1", exit.Code)
 			}

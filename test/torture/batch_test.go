@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"millrace/test/suite"
 )
 
 // batch is a batch of Faktory on its way.
@@ -32,12 +34,12 @@ type batcher struct {
 
 const uncommitted = "its batch has not been committed"
 
-func (m *batcher) run(l *life, conn client) error {
+func (m *batcher) run(l *suite.Life, conn client) error {
 	c := conn.(*faktoryClient)
 	for {
 		if m.now == nil {
-			if l.last && m.parent == nil {
-				return errNoMore
+			if l.Last && m.parent == nil {
+				return suite.ErrNoMore
 			}
 			if err := m.next(l, c); err != nil {
 				return err
@@ -56,7 +58,7 @@ func (m *batcher) run(l *life, conn client) error {
 
 // next makes a batch; every fourth with a child, which is made, filled and committed
 // before its parent is.
-func (m *batcher) next(l *life, c *faktoryClient) error {
+func (m *batcher) next(l *suite.Life, c *faktoryClient) error {
 	if m.parent != nil {
 		m.now, m.parent = m.parent, nil // the child is committed
 		return nil
@@ -66,7 +68,7 @@ func (m *batcher) next(l *life, c *faktoryClient) error {
 		return err
 	}
 	m.now = b
-	if m.rnd.IntN(4) > 0 || l.last {
+	if m.rnd.IntN(4) > 0 || l.Last {
 		return nil
 	}
 	child, err := m.begin(l, c, b)
@@ -82,9 +84,9 @@ func (m *batcher) next(l *life, c *faktoryClient) error {
 
 // begin makes a batch. If the answer is cut off nobody will ever commit it, and its
 // callbacks may not come.
-func (m *batcher) begin(l *life, c *faktoryClient, parent *batch) (*batch, error) {
+func (m *batcher) begin(l *suite.Life, c *faktoryClient, parent *batch) (*batch, error) {
 	m.count++
-	b := &batch{name: fmt.Sprintf("b%d.%d.%d", m.number, l.number, m.count), want: 1 + m.rnd.IntN(6), parent: parent}
+	b := &batch{name: fmt.Sprintf("b%d.%d.%d", m.number, l.Number, m.count), want: 1 + m.rnd.IntN(6), parent: parent}
 	b.complete, b.success = tokenOf(faktory, b.name+".complete"), tokenOf(faktory, b.name+".success")
 	m.tie(b.complete, &bond{barred: uncommitted})
 	m.tie(b.success, &bond{barred: uncommitted, after: []string{b.complete}})
@@ -119,12 +121,12 @@ func (m *batcher) orphan() {
 
 // member pushes the next job of the batch. If the answer is cut off it may be in the
 // batch or not, and counts as one of those that were wanted.
-func (m *batcher) member(l *life, c *faktoryClient) error {
+func (m *batcher) member(l *suite.Life, c *faktoryClient) error {
 	b := m.now
 	select {
 	case m.room <- struct{}{}:
-	case <-l.ending:
-		return errLifeOver
+	case <-l.Ending:
+		return suite.ErrLifeOver
 	}
 	token := tokenOf(faktory, fmt.Sprintf("%s.m%d", b.name, len(b.members)))
 	m.tie(token, &bond{})
@@ -138,12 +140,12 @@ func (m *batcher) member(l *life, c *faktoryClient) error {
 		m.leave()
 		return err
 	}
-	m.book.pushed(l.number, began, token)
+	m.book.pushed(l.Number, began, token)
 	return nil
 }
 
 // commit commits the batch, again if the answer was cut off.
-func (m *batcher) commit(l *life, c *faktoryClient) error {
+func (m *batcher) commit(l *suite.Life, c *faktoryClient) error {
 	b := m.now
 	m.mu.Lock()
 	m.jobs[b.complete].barred, m.jobs[b.success].barred = "", ""
@@ -153,7 +155,7 @@ func (m *batcher) commit(l *life, c *faktoryClient) error {
 		return err
 	}
 	b.committed = true
-	m.book.pushed(l.number, began, b.complete, b.success) // they must come some time
+	m.book.pushed(l.Number, began, b.complete, b.success) // they must come some time
 	m.mu.Lock()
 	m.committed++
 	m.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"millrace/test/suite"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 func TestBonds(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	dir := dataDir(t)
+	dir := suite.DataDir(t)
 	y := newYard(memberQueue, callbackQueue, chainQueue)
 	b := &bonds{yard: y, jobs: map[string]*bond{}}
 	y.watch = b
@@ -51,36 +53,24 @@ func TestBonds(t *testing.T) {
 		clients.Go(func() { eachLife(y.stage, k.proto, y.book.complain, k.run) })
 	}
 	rnd := random("bonds")
-	var ready []time.Duration
 	for number := 1; number <= *bondKills; number++ {
-		s := start(t, options(dir))
-		ready = append(ready, s.Ready)
-		if number == 1 {
-			y.prepare(t, s)
-		}
-		l := newLife(number, s)
-		y.stage.set(l)
+		l := y.begin(t, dir, number, false)
 		<-time.After(100*time.Millisecond + time.Duration(rnd.Int64N(int64(*killAfter))))
-		close(l.ending)
-		s.Kill()
+		l.Kill()
 	}
-	s := start(t, options(dir))
-	ready = append(ready, s.Ready)
-	last := newLife(*bondKills+1, s)
-	last.last = true
-	y.stage.set(last)
+	last := y.begin(t, dir, *bondKills+1, true)
 	b.settled.Wait()
-	y.drain(t, s)
+	y.drain(t, last.Server)
 	clients.Wait()
-	b.judge(connect[*faktoryClient](t, faktory, s))
-	if err := s.Stop(10 * time.Second); err != nil {
+	b.judge(connect[*faktoryClient](t, faktory, last.Server))
+	if err := last.Server.Stop(10 * time.Second); err != nil {
 		t.Error(err)
 	}
 	taken, refused := 0, 0
 	for _, k := range lockers {
 		taken, refused = taken+k.taken, refused+k.refused
 	}
-	figures := y.figures(ready, time.Since(began))
+	figures := y.figures(time.Since(began))
 	writeReport(t, "bonds", append([][2]string{
 		{"Kills", strconv.Itoa(*bondKills)},
 		{"Batches committed, with callbacks each once", fmt.Sprintf("%d, of them %d with a parent", b.committed, b.children)},
@@ -169,9 +159,9 @@ type chainer struct {
 	rnd    *rand.Rand
 }
 
-func (c *chainer) run(l *life, conn client) error {
-	if l.last {
-		return errNoMore
+func (c *chainer) run(l *suite.Life, conn client) error {
+	if l.Last {
+		return suite.ErrNoMore
 	}
 	m := conn.(*masenkoClient)
 	for i := 0; ; i++ {
@@ -179,10 +169,10 @@ func (c *chainer) run(l *life, conn client) error {
 		for k := range tokens {
 			select {
 			case c.room <- struct{}{}:
-			case <-l.ending:
-				return errLifeOver
+			case <-l.Ending:
+				return suite.ErrLifeOver
 			}
-			tokens[k] = tokenOf(masenko, fmt.Sprintf("c%d.%d.%d.%d", c.number, l.number, i, k))
+			tokens[k] = tokenOf(masenko, fmt.Sprintf("c%d.%d.%d.%d", c.number, l.Number, i, k))
 		}
 		m.printf("ATOMIC\n")
 		for k, t := range tokens {
@@ -209,7 +199,7 @@ func (c *chainer) run(l *life, conn client) error {
 			}
 			return err
 		}
-		c.book.pushed(l.number, began, tokens...)
+		c.book.pushed(l.Number, began, tokens...)
 		c.mu.Lock()
 		c.chains++
 		c.links += len(tokens)

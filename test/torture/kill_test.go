@@ -1,12 +1,10 @@
 package torture
 
 import (
-	"errors"
-	"math/rand/v2"
 	"testing"
 	"time"
 
-	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 const (
@@ -27,7 +25,7 @@ const (
 func TestKill(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	dir := dataDir(t)
+	dir := suite.DataDir(t)
 	y := killYard()
 	rnd := random("killer")
 	done := make(chan struct{})
@@ -35,53 +33,24 @@ func TestKill(t *testing.T) {
 		defer close(done)
 		y.run()
 	}()
-	var ready []time.Duration
 	interrupted := 0
 	for number := 1; number <= *killCount; number++ {
-		if number%killCutShort == 0 && cutShort(t, dir, rnd) {
+		if number%killCutShort == 0 && suite.CutShort(t, options(dir), time.Millisecond+time.Duration(rnd.Int64N(int64(60*time.Millisecond)))) {
 			interrupted++
 			continue
 		}
-		s := start(t, options(dir))
-		ready = append(ready, s.Ready)
-		if number == 1 {
-			y.prepare(t, s)
-		}
-		l := newLife(number, s)
-		y.stage.set(l)
+		l := y.begin(t, dir, number, false)
 		<-time.After(50*time.Millisecond + time.Duration(rnd.Int64N(int64(*killAfter-50*time.Millisecond))))
-		close(l.ending)
-		s.Kill()
+		l.Kill()
 	}
-	s := start(t, options(dir))
-	ready = append(ready, s.Ready)
-	last := newLife(*killCount+1, s)
-	last.last = true
-	y.stage.set(last)
-	y.drain(t, s)
+	last := y.begin(t, dir, *killCount+1, true)
+	y.drain(t, last.Server)
 	<-done
-	if err := s.Stop(10 * time.Second); err != nil {
+	if err := last.Server.Stop(10 * time.Second); err != nil {
 		t.Error(err)
 	}
-	y.report(t, "kill", *killCount, interrupted, ready, time.Since(began))
+	y.report(t, "kill", *killCount, interrupted, time.Since(began))
 	if y.book.acknowledged < 20**killCount {
 		t.Errorf("only %d pushes were acknowledged in %d lives: this was no load", y.book.acknowledged, *killCount)
 	}
-}
-
-// cutShort starts the server and kills it a moment later, while it recovers, and
-// reports whether that came before the server was up.
-func cutShort(t *testing.T, dir string, rnd *rand.Rand) bool {
-	t.Helper()
-	o := options(dir)
-	o.Patience = time.Millisecond + time.Duration(rnd.Int64N(int64(60*time.Millisecond)))
-	s, err := harness.Start(t.Context(), o)
-	if err == nil {
-		s.Kill()
-		return false
-	}
-	if _, ended := errors.AsType[*harness.ExitError](err); ended {
-		t.Error(err)
-	}
-	return true
 }

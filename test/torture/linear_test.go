@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 const (
@@ -42,7 +43,7 @@ type linearRun struct {
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	r := &linearRun{t: t, dir: dataDir(t)}
+	r := &linearRun{t: t, dir: suite.DataDir(t)}
 	for p := range protoCount {
 		r.proxies[p] = newProxy(t, random("proxy", p.String()))
 	}
@@ -79,7 +80,7 @@ func TestLinearizable(t *testing.T) {
 // up starts the server and points the proxies to it.
 func (r *linearRun) up(faulty bool) {
 	r.t.Helper()
-	r.server = start(r.t, options(r.dir, "--workq-default-ttr", linearLease.String()))
+	r.server = suite.Start(r.t, options(r.dir, "--workq-default-ttr", linearLease.String()))
 	r.aim(faulty)
 }
 
@@ -105,8 +106,8 @@ func (r *linearRun) round(round int, cut, kill bool) {
 	if cut {
 		ops /= 2 // what is open is what makes the search long
 	}
-	st := newStage()
-	st.set(newLife(1, r.server))
+	st := suite.NewStage()
+	st.Begin(1, r.server, false)
 	var playing sync.WaitGroup
 	var actors []*actor
 	for i, h := range histories {
@@ -136,10 +137,9 @@ func (r *linearRun) round(round int, cut, kill bool) {
 }
 
 // kill kills the server and starts it again.
-func (r *linearRun) kill(st *stage, histories []*history, faulty bool) {
+func (r *linearRun) kill(st *suite.Stage, histories []*history, faulty bool) {
 	r.t.Helper()
-	close(st.after(0).ending)
-	r.server.Kill()
+	st.After(0).Kill()
 	dead := make([]int64, len(histories))
 	for i, h := range histories {
 		dead[i] = h.now()
@@ -150,13 +150,13 @@ func (r *linearRun) kill(st *stage, histories []*history, faulty bool) {
 		h.record(input{verb: doRestart}, output{ok: true}, dead[i])
 		h.died(dead[i])
 	}
-	st.set(newLife(2, r.server))
+	st.Begin(2, r.server, false)
 }
 
 // play lets an actor act. When its connection breaks it makes another; when the
 // server is gone it waits for the next one.
-func (r *linearRun) play(a *actor, st *stage, ops int) {
-	l := st.after(0)
+func (r *linearRun) play(a *actor, st *suite.Stage, ops int) {
+	l := st.After(0)
 	for done := 0; done < ops; {
 		if a.c == nil {
 			if err := a.join(r.proxies[a.proto].addr()); err != nil {
@@ -180,10 +180,10 @@ func (r *linearRun) play(a *actor, st *stage, ops int) {
 }
 
 // current returns the life that is on: the one given, or the next if that has ended.
-func (r *linearRun) current(l *life, st *stage) *life {
+func (r *linearRun) current(l *suite.Life, st *suite.Stage) *suite.Life {
 	select {
-	case <-l.ending:
-		return st.after(l.number)
+	case <-l.Ending:
+		return st.After(l.Number)
 	default:
 		return l
 	}

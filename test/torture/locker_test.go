@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"millrace/test/suite"
 )
 
 // locker takes a unique key again and again, tries to take it while it is held, and
@@ -29,8 +31,8 @@ func newLocker(number int, complain func(string)) *locker {
 	return k
 }
 
-func (k *locker) run(l *life, c client) error {
-	for !l.last {
+func (k *locker) run(l *suite.Life, c client) error {
+	for !l.Last {
 		if err := k.take(l, c); err != nil {
 			return err
 		}
@@ -40,20 +42,20 @@ func (k *locker) run(l *life, c client) error {
 		if err := k.free(l, c); err != nil {
 			return err
 		}
-		if err := l.wait(0); err != nil {
+		if err := l.Wait(0); err != nil {
 			return err
 		}
 	}
-	return errNoMore
+	return suite.ErrNoMore
 }
 
 // take pushes a job with the key.
-func (k *locker) take(l *life, c client) error {
+func (k *locker) take(l *suite.Life, c client) error {
 	var err error
 	switch c := c.(type) {
 	case *faktoryClient:
 		// Another id each time: the key is made of type, arguments and queue.
-		jid := uuidOf(fmt.Sprintf("%s.%d.%d", k.queue, l.number, k.count))
+		jid := uuidOf(fmt.Sprintf("%s.%d.%d", k.queue, l.Number, k.count))
 		err = c.settled(`PUSH {"jid":%q,"jobtype":"t","queue":%q,"args":[%q],"custom":{"unique_for":3600}}`, jid, k.queue, bodyOf(k.token))
 	case *workqClient:
 		err = c.push(k.queue, k.token)
@@ -61,12 +63,12 @@ func (k *locker) take(l *life, c client) error {
 	switch {
 	case err == nil:
 		if k.held == confirmed {
-			k.complain(fmt.Sprintf("%s was taken twice (life %d)", k.queue, l.number))
+			k.complain(fmt.Sprintf("%s was taken twice (life %d)", k.queue, l.Number))
 		}
 		k.taken++
 	case isRefused(err) && (strings.Contains(err.Error(), "NOTUNIQUE") || strings.Contains(err.Error(), "Duplicate")):
 		if k.held == nothing {
-			k.complain(fmt.Sprintf("%s cannot be taken although nobody has it (life %d): %v", k.queue, l.number, err))
+			k.complain(fmt.Sprintf("%s cannot be taken although nobody has it (life %d): %v", k.queue, l.Number, err))
 		}
 		k.refused++
 	case isRefused(err):
@@ -82,7 +84,7 @@ func (k *locker) take(l *life, c client) error {
 }
 
 // free ends the job that has the key: by its ack, or by its deletion.
-func (k *locker) free(l *life, c client) error {
+func (k *locker) free(l *suite.Life, c client) error {
 	k.held = ambiguous
 	err := errors.ErrUnsupported
 	switch c := c.(type) {
@@ -93,7 +95,7 @@ func (k *locker) free(l *life, c client) error {
 	}
 	if err != nil {
 		if isRefused(err) {
-			k.complain(fmt.Sprintf("%s is held and cannot be freed (life %d): %v", k.queue, l.number, err))
+			k.complain(fmt.Sprintf("%s is held and cannot be freed (life %d): %v", k.queue, l.Number, err))
 		}
 		return err
 	}
@@ -103,8 +105,8 @@ func (k *locker) free(l *life, c client) error {
 
 // serve fetches the job and acks it. If its fetch was cut off before, it is leased
 // to nobody, and that lease is ended first.
-func (k *locker) serve(l *life, c *faktoryClient) error {
-	t, err := l.dial(tarantool)
+func (k *locker) serve(l *suite.Life, c *faktoryClient) error {
+	t, err := dialLife(l, tarantool)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func between(text, name, with string) (string, error) {
 // version asks the server.
 func version(t *testing.T) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), server, "version").Output()
+	out, err := exec.CommandContext(t.Context(), program.Bin, "version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 // sample is what the soak measures at one moment.
@@ -145,41 +146,29 @@ func TestSoak(t *testing.T) {
 	every := min(10*time.Second, length/8)
 	killEvery := max(min(time.Minute, length/5), 2*time.Second)
 	began := time.Now()
-	dir := dataDir(t)
+	dir := suite.DataDir(t)
 	y := killYard()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		y.run()
 	}()
-	var ready []time.Duration
 	var samples []sample
 	number := 0
 	for time.Since(began) < length {
 		number++
-		s := start(t, options(dir))
-		ready = append(ready, s.Ready)
-		if number == 1 {
-			y.prepare(t, s)
-		}
-		l := newLife(number, s)
-		y.stage.set(l)
+		l := y.begin(t, dir, number, false)
 		until := time.Now().Add(killEvery)
 		for time.Now().Before(until) {
 			<-time.After(every)
-			samples = append(samples, y.sample(t, s, dir, time.Since(began)))
+			samples = append(samples, y.sample(t, l.Server, dir, time.Since(began)))
 		}
-		close(l.ending)
-		s.Kill()
+		l.Kill()
 	}
-	s := start(t, options(dir))
-	ready = append(ready, s.Ready)
-	last := newLife(number+1, s)
-	last.last = true
-	y.stage.set(last)
-	y.drain(t, s)
+	last := y.begin(t, dir, number+1, true)
+	y.drain(t, last.Server)
 	<-done
-	if err := s.Stop(10 * time.Second); err != nil {
+	if err := last.Server.Stop(10 * time.Second); err != nil {
 		t.Error(err)
 	}
 	tellSamples(t, samples)
@@ -197,7 +186,7 @@ func TestSoak(t *testing.T) {
 	}
 	mebibytes := func(f float64) string { return fmt.Sprintf("%.1f MiB", f/(1<<20)) }
 	duration := func(f float64) string { return millis(time.Duration(f)).String() }
-	y.report(t, "soak", number, 0, ready, time.Since(began),
+	y.report(t, "soak", number, 0, time.Since(began),
 		[2]string{"Samples", fmt.Sprintf("%d, one every %v", len(samples), every)},
 		[2]string{"Memory, median", both(func(s sample) float64 { return float64(s.resident) }, mebibytes)},
 		[2]string{"Disk, median", both(func(s sample) float64 { return float64(s.disk) }, mebibytes)},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/test/suite"
 )
 
 // worker fetches jobs and mostly acknowledges them; it fails some, and now and then
@@ -19,11 +21,11 @@ type worker struct {
 	kept []*held
 }
 
-func (w *worker) work(l *life, c client) error {
+func (w *worker) work(l *suite.Life, c client) error {
 	for {
 		select {
 		case <-w.empty:
-			return errNoMore
+			return suite.ErrNoMore
 		default:
 		}
 		if err := w.once(l, c); err != nil {
@@ -33,7 +35,7 @@ func (w *worker) work(l *life, c client) error {
 }
 
 // once fetches a job and decides what becomes of it.
-func (w *worker) once(l *life, c client) error {
+func (w *worker) once(l *suite.Life, c client) error {
 	w.busy.RLock()
 	defer w.busy.RUnlock()
 	if err := w.resume(l, c); err != nil {
@@ -47,13 +49,13 @@ func (w *worker) once(l *life, c client) error {
 		w.watch.seen(h.token)
 	}
 	switch p := w.rnd.IntN(100); {
-	case p < 2 && !l.last:
+	case p < 2 && !l.Last:
 		if !w.proto.connected() {
-			h.kept = l.number
+			h.kept = l.Number
 			w.kept = append(w.kept, h)
 		}
 		return nil
-	case p < 4 && !l.last:
+	case p < 4 && !l.Last:
 		w.book.letGo(h)
 		if w.watch != nil {
 			w.watch.settling(h.token, false)
@@ -67,7 +69,7 @@ func (w *worker) once(l *life, c client) error {
 }
 
 // next fetches a job from one of the queues.
-func (w *worker) next(l *life, c client) (*held, error) {
+func (w *worker) next(l *suite.Life, c client) (*held, error) {
 	queue := w.queues[w.rnd.IntN(len(w.queues))]
 	if w.proto == faktory {
 		queue += " " + strings.Join(w.queues, " ") // it waits long, so let it wait for all of them
@@ -79,14 +81,14 @@ func (w *worker) next(l *life, c client) (*held, error) {
 	}
 	now := time.Now()
 	w.fetch.add(now.Sub(sent))
-	return w.book.delivered(d, w.proto, queue, l.number, w.number, sent, now), nil
+	return w.book.delivered(d, w.proto, queue, l.Number, w.number, sent, now), nil
 }
 
 // resume settles what the worker has had in its hands when the server was killed.
-func (w *worker) resume(l *life, c client) error {
-	for len(w.kept) > 0 && w.kept[0].kept < l.number {
+func (w *worker) resume(l *suite.Life, c client) error {
+	for len(w.kept) > 0 && w.kept[0].kept < l.Number {
 		h := w.kept[0]
-		if !time.Now().Before(h.until) || !w.book.lasting(h, l.number) {
+		if !time.Now().Before(h.until) || !w.book.lasting(h, l.Number) {
 			w.book.letGo(h) // somebody else may have it by now
 		} else if err := w.settle(l, c, h); err != nil {
 			return err
@@ -98,11 +100,11 @@ func (w *worker) resume(l *life, c client) error {
 
 // settle acks a job. If the answer is cut off, the job stays among those that the
 // worker has in its hands, if it can have any.
-func (w *worker) settle(l *life, c client, h *held) error {
+func (w *worker) settle(l *suite.Life, c client, h *held) error {
 	if w.watch != nil {
 		w.watch.settling(h.token, true)
 	}
-	w.book.acking(h, l.number)
+	w.book.acking(h, l.Number)
 	err := c.ack(h.queue, h.id)
 	now := time.Now()
 	switch {
@@ -111,7 +113,7 @@ func (w *worker) settle(l *life, c client, h *held) error {
 	case isRefused(err):
 		w.book.refused(h, now, err.Error())
 	default:
-		h.unsure, h.kept = true, l.number
+		h.unsure, h.kept = true, l.Number
 		if !w.proto.connected() && !slices.Contains(w.kept, h) {
 			w.kept = append(w.kept, h)
 		}

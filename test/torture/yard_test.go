@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
 // yard is the load of the kill loop and of the soak: clients of all protocols that
 // push to the same queues and fetch from them.
 type yard struct {
 	book   *ledger
-	stage  *stage
+	stage  *suite.Stage
 	queues []string
 	room   chan struct{} // one place for each job that waits
 	swept  chan string   // acked jobs of Workq, which keeps them until they are deleted
@@ -38,7 +39,7 @@ type watcher interface {
 
 func newYard(queues ...string) *yard {
 	return &yard{
-		book: newLedger(), stage: newStage(), queues: queues, room: make(chan struct{}, killBacklog), swept: make(chan string, 1<<16),
+		book: newLedger(), stage: suite.NewStage(), queues: queues, room: make(chan struct{}, killBacklog), swept: make(chan string, 1<<16),
 		empty: make(chan struct{}), push: &latency{}, fetch: &latency{},
 	}
 }
@@ -59,7 +60,7 @@ func (y *yard) run() {
 		p := proto(i % int(protoCount))
 		rnd := random("producer", strconv.Itoa(i))
 		clients.Go(func() {
-			eachLife(y.stage, p, y.book.complain, func(l *life, c client) error { return y.produce(l, c, p, i, rnd) })
+			eachLife(y.stage, p, y.book.complain, func(l *suite.Life, c client) error { return y.produce(l, c, p, i, rnd) })
 		})
 	}
 	y.employ(&clients, killWorkers)
@@ -76,9 +77,9 @@ func (y *yard) employ(clients *sync.WaitGroup, workers int) {
 }
 
 // produce pushes jobs, each with a token of its own, one or several at a time.
-func (y *yard) produce(l *life, c client, p proto, producer int, rnd *rand.Rand) error {
-	if l.last {
-		return errNoMore
+func (y *yard) produce(l *suite.Life, c client, p proto, producer int, rnd *rand.Rand) error {
+	if l.Last {
+		return suite.ErrNoMore
 	}
 	for i := 0; ; i++ {
 		tokens := make([]string, 1)
@@ -88,10 +89,10 @@ func (y *yard) produce(l *life, c client, p proto, producer int, rnd *rand.Rand)
 		for k := range tokens {
 			select {
 			case y.room <- struct{}{}:
-			case <-l.ending:
-				return errLifeOver
+			case <-l.Ending:
+				return suite.ErrLifeOver
 			}
-			tokens[k] = tokenOf(p, fmt.Sprintf("%d.%d.%d.%d", producer, l.number, i, k))
+			tokens[k] = tokenOf(p, fmt.Sprintf("%d.%d.%d.%d", producer, l.Number, i, k))
 		}
 		y.book.pushing(tokens...)
 		began := time.Now()
@@ -102,7 +103,7 @@ func (y *yard) produce(l *life, c client, p proto, producer int, rnd *rand.Rand)
 			return err
 		}
 		y.push.add(time.Since(began))
-		y.book.pushed(l.number, began, tokens...)
+		y.book.pushed(l.Number, began, tokens...)
 		if w, ok := c.(*workqClient); ok {
 			if err := y.sweep(w); err != nil {
 				return err
@@ -135,6 +136,16 @@ func (y *yard) sweep(c *workqClient) error {
 		}
 	}
 	return nil
+}
+
+// begin starts the server for a life.
+func (y *yard) begin(t *testing.T, dir string, number int, last bool) *suite.Life {
+	t.Helper()
+	s := suite.Start(t, options(dir))
+	if number == 1 {
+		y.prepare(t, s)
+	}
+	return y.stage.Begin(number, s, last)
 }
 
 // drain makes everything ready that waits or is held, until nothing is left, and
@@ -191,12 +202,12 @@ func (y *yard) prepare(t *testing.T, s *harness.Server) {
 }
 
 // report tells the figures and the verdict.
-func (y *yard) report(t *testing.T, name string, kills, interrupted int, ready []time.Duration, took time.Duration, more ...[2]string) {
+func (y *yard) report(t *testing.T, name string, kills, interrupted int, took time.Duration, more ...[2]string) {
 	t.Helper()
 	writeReport(t, name, append(append([][2]string{
 		{"Kills", fmt.Sprintf("%d, of them %d during recovery", kills, interrupted)},
 		{"Clients", fmt.Sprintf("%d producers, %d workers, five protocols on %d shared queues", killProducers, killWorkers, killQueues)},
-	}, y.figures(ready, took)...), more...))
+	}, y.figures(took)...), more...))
 	for _, v := range y.book.violations {
 		t.Error(v)
 	}
@@ -204,9 +215,9 @@ func (y *yard) report(t *testing.T, name string, kills, interrupted int, ready [
 
 // figures are the rows of a report that every suite with a ledger has. They include
 // the verdict.
-func (y *yard) figures(ready []time.Duration, took time.Duration) [][2]string {
+func (y *yard) figures(took time.Duration) [][2]string {
 	lost, unknown := y.book.verdict()
-	b := y.book
+	b, ready := y.book, y.stage.Ready()
 	slices.Sort(ready)
 	return [][2]string{
 		{"Pushes attempted", strconv.Itoa(b.attempted)},

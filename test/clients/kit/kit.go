@@ -8,44 +8,19 @@
 package kit
 
 import (
-	"context"
-	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
-	"millrace/test/harness"
+	"millrace/test/suite"
 )
 
-// binary is the server under test, and ports the environment in which it takes
-// free ports.
-var (
-	binary string
-	ports  []string
-)
+// program is the server under test.
+var program suite.Program
 
 // Main builds the server, runs the tests of a package and returns the exit
 // status. It is what TestMain calls.
-func Main(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "millrace-clients-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // nothing to be done about it
-	ctx := context.Background()
-	if binary, err = harness.Build(ctx, dir); err == nil {
-		ports, err = harness.FreePorts(ctx, binary)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func Main(m *testing.M) int { return suite.Main(m, &program) }
 
 // Server is a server that runs for the length of a test.
 type Server struct {
@@ -68,30 +43,10 @@ func (s *Server) HostPort(t *testing.T, listener string) (host string, port int)
 	return host, port
 }
 
-// stopPatience is how long a server may take to end after the test, its clients
-// being gone.
-const stopPatience = 10 * time.Second
-
 // Start starts the server with the arguments, every listener on a free port, and
 // returns once the listeners that are named serve. The test fails if the server
 // does not end cleanly after it; its log is shown if the test has failed.
 func Start(t *testing.T, listeners []string, args ...string) *Server {
 	t.Helper()
-	args = append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data")}, args...)
-	// The context of a test ends before its cleanup, and would kill the server.
-	s, err := harness.Start(context.WithoutCancel(t.Context()), harness.Options{
-		Bin: binary, Args: args, Env: ports, Listener: listeners[0], Also: listeners[1:],
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(stopPatience); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the server's log:\n%s", s.Stderr())
-		}
-	})
-	return &Server{addrs: s.Addrs}
+	return &Server{addrs: program.Serve(t, listeners, args...).Addrs}
 }

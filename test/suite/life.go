@@ -1,0 +1,111 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"millrace/test/harness"
+)
+
+// Life is one run of the server, from its start to its kill.
+type Life struct {
+	Number int
+	Server *harness.Server
+	// Ending is closed before the kill: until then no connection may break.
+	Ending chan struct{}
+	// Last tells workers to drain and producers to stop.
+	Last bool
+}
+
+// ErrNoMore ends a client for good, ErrLifeOver until the next life.
+var (
+	ErrNoMore   = errors.New("nothing more to do")
+	ErrLifeOver = errors.New("the life is over")
+)
+
+// Wait lets d pass unless the life ends before.
+func (l *Life) Wait(d time.Duration) error {
+	select {
+	case <-l.Ending:
+		return ErrLifeOver
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Kill ends the life, and the server with it.
+func (l *Life) Kill() {
+	close(l.Ending)
+	l.Server.Kill()
+}
+
+// Stage tells clients which life is on.
+type Stage struct {
+	mu      sync.Mutex // guards what follows
+	changed sync.Cond  // signals under mu that current has changed
+	current *Life
+	ready   []time.Duration
+}
+
+// NewStage returns a stage on which no life has begun.
+func NewStage() *Stage {
+	s := &Stage{}
+	s.changed.L = &s.mu
+	return s
+}
+
+// Begin begins a life with a server that has come up.
+func (s *Stage) Begin(number int, server *harness.Server, last bool) *Life {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = &Life{Number: number, Server: server, Ending: make(chan struct{}), Last: last}
+	s.ready = append(s.ready, server.Ready)
+	s.changed.Broadcast()
+	return s.current
+}
+
+// Ready returns how long each of the starts took.
+func (s *Stage) Ready() []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]time.Duration(nil), s.ready...)
+}
+
+// After waits for a life later than the given one.
+func (s *Stage) After(number int) *Life {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.current == nil || s.current.Number <= number {
+		s.changed.Wait()
+	}
+	return s.current
+}
+
+// EachLife runs a client in every life of the server until it has nothing more to do. A
+// connection may only break when the life ends; complain hears of others.
+func EachLife[C io.Closer](s *Stage, dial func(*Life) (C, error), complain func(string), run func(*Life, C) error) {
+	seen := 0
+	for {
+		l := s.After(seen)
+		seen = l.Number
+		c, err := dial(l)
+		if err == nil {
+			err = run(l, c)
+			_ = c.Close() // the server is dead, or the client is done
+		}
+		if errors.Is(err, ErrNoMore) {
+			return
+		}
+		select {
+		case <-l.Ending:
+		default:
+			complain(fmt.Sprintf("life %d: a client failed while the server was alive: %v", l.Number, err))
+			if l.Last {
+				return
+			}
+		}
+	}
+}
