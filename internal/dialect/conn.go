@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -71,6 +72,7 @@ type Conn struct {
 	claim         Claim // what in has of the memory of all connections
 	pooled        bool  // in comes from the pool rather than from inline
 	busy          bool  // the last read filled all its room: more is likely to come
+	turned        bool  // a unit has begun since the last read
 	readErr       error
 	deadline      time.Time // when reads give up; zero: never
 
@@ -113,6 +115,16 @@ func (c *Conn) Accepted() time.Time { return c.accepted }
 
 // Clock returns how long ago the connection was accepted.
 func (c *Conn) Clock() time.Duration { return time.Since(c.accepted) }
+
+// Turn is Clock for whoever begins a unit of commands. It lets others run first if the unit before was received together
+// with this one: the many commands of one client must not keep the processor from the single one of another.
+func (c *Conn) Turn() time.Duration {
+	if c.turned {
+		runtime.Gosched()
+	}
+	c.turned = true
+	return c.Clock()
+}
 
 // Answering is Clock for whoever is about to write what has been collected, which then needs no look of its own at
 // the clock.

@@ -151,7 +151,7 @@ const fillMin = 64 << 10
 // gather does the packets that have been received, up to the bound. It reports
 // whether there may be more.
 func (c *conn) gather() (more bool, err error) {
-	c.began = c.Clock()
+	c.began = c.Turn()
 	for range c.d.opts.MaxInFlight {
 		in := c.Peek()
 		size, err := c.wire.frame(in)

@@ -89,6 +89,18 @@ type fuseFS struct {
 	vfs.FS
 	fuse *fuse
 	dir  string
+	// beforeLog is called before a log is read; nil: nothing is.
+	beforeLog func() error
+}
+
+// Open lets whoever reads a log wait until it is not written to.
+func (f *fuseFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if f.beforeLog != nil && strings.HasSuffix(name, ".log") {
+		if err := f.beforeLog(); err != nil {
+			return nil, err
+		}
+	}
+	return f.FS.Open(name, opts...)
 }
 
 // guards reports whether name is our data. Pebble builds every name from the

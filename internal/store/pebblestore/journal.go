@@ -141,6 +141,14 @@ func alignedSize(content int) int {
 	return (journalHeader + content + journalAlign - 1) &^ (journalAlign - 1)
 }
 
+// skip gives the number of the next record to a batch that Pebble has on stable storage, with all before it. What follows begins
+// the other file, so that those of one file have no gap: if Pebble loses that batch, the one in front of them is told.
+func (j *journal) skip() {
+	j.released.Store(j.next)
+	j.next++
+	j.turn, j.end = 1-j.turn, 0
+}
+
 // written returns the number of the last record.
 func (j *journal) written() uint64 { return j.next - 1 }
 

@@ -162,7 +162,7 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	options := func(fresh bool) *pebble.Options {
 		po := pebbleOptions(o)
 		po.Lock = s.lock
-		po.FS = &fuseFS{FS: o.FS, fuse: s.fuse, dir: o.Dir}
+		po.FS = &fuseFS{FS: o.FS, fuse: s.fuse, dir: o.Dir, beforeLog: s.holdLog}
 		po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}
 		po.EventListener = s.events.listener()
 		po.ErrorIfNotExists = !fresh

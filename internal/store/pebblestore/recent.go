@@ -190,7 +190,7 @@ func (s *Store) commitRecent(b *store.Batch) error {
 	return nil
 }
 
-// commitDirect has Pebble apply a batch behind all that is recent.
+// commitDirect has Pebble apply a batch behind all that is recent. A durable one takes a number of the journal, which then tells if it is missed.
 func (s *Store) commitDirect(b *store.Batch, durable bool) error {
 	if err := s.move(pebble.NoSync); err != nil {
 		return err
@@ -203,24 +203,21 @@ func (s *Store) commitDirect(b *store.Batch, durable bool) error {
 		opts = pebble.Sync
 	}
 	r.bypassed.Store(!durable)
-	if err := s.apply(b, opts, r.marker); err != nil {
+	m := r.marker
+	if durable && r.journal != nil {
+		m.applied = r.journal.next
+	}
+	if err := s.apply(b, opts, m); err != nil {
 		return err
 	}
 	r.idle.Reset(idleTime)
-	if durable && !s.fuse.blown() {
-		r.release()
+	if m != r.marker && !s.fuse.blown() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.marker = m
+		r.journal.skip()
 	}
 	return nil
-}
-
-// release has the journal forget what Pebble has. The caller holds applying, and has had Pebble sync since.
-func (r *recent) release() {
-	if r.journal == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.journal.released.Store(r.marker.applied)
 }
 
 // move has Pebble apply what was gathered until now.

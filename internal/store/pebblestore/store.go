@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,9 @@ type Store struct {
 	commits, committedBytes atomic.Uint64
 
 	recent recent
+
+	copying sync.Mutex  // held by a checkpoint
+	holding atomic.Bool // it is about to copy the logs, and nothing was held for it yet
 
 	reclaimer reclaimer
 }
@@ -242,7 +246,7 @@ func (s *Store) checkpoint(dir string) error {
 	if err := s.move(pebble.Sync); err != nil {
 		return err
 	}
-	if err := s.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+	if err := s.copyDB(dir); err != nil {
 		return err
 	}
 	if err := s.refusal(); err != nil {
@@ -257,6 +261,28 @@ func (s *Store) checkpoint(dir string) error {
 		return err
 	}
 	return finishMarker(s.fs, dir)
+}
+
+// copyDB copies the database. Its logs come last. While they are copied nothing is written to them: a copy that has one part from before a write and one
+// from after it would be damaged. What is committed meanwhile stays in the journal.
+func (s *Store) copyDB(dir string) error {
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	s.holding.Store(true)
+	err := s.db.Checkpoint(dir, pebble.WithFlushedWAL())
+	if !s.holding.Swap(false) {
+		s.recent.applying.Unlock()
+	}
+	return err
+}
+
+// holdLog lets nothing more be written to the log if a checkpoint is about to copy it, which then runs on this goroutine.
+func (s *Store) holdLog() error {
+	if !s.holding.CompareAndSwap(true, false) {
+		return nil
+	}
+	s.recent.applying.Lock()
+	return s.db.LogData(nil, pebble.Sync) // what was written without waiting for it
 }
 
 // Stats implements store.Store.
