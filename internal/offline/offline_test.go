@@ -183,8 +183,8 @@ func TestCheckRefusals(t *testing.T) {
 			ErrDamaged, true, "checksum",
 		},
 		{
-			"journal", func(t *testing.T) string { t.Helper(); return spoil(t, running(t), "journal-0") },
-			ErrDamaged, true, "journal-0",
+			"journal", func(t *testing.T) string { t.Helper(); return spoil(t, running(t), "journal-1") },
+			ErrDamaged, true, "journal-1",
 		},
 		{
 			"record", func(t *testing.T) string {
