@@ -77,12 +77,12 @@ func (n *node) mustClose(t *testing.T) {
 	}
 }
 
-// apply has Pebble apply what is in the journal alone.
+// apply has Pebble apply what is in the journal alone, and write it to its log.
 func (n *node) apply(t *testing.T) {
 	t.Helper()
 	snap, err := n.store.Snapshot()
 	if err == nil {
-		err = snap.Close()
+		err = errors.Join(snap.Close(), n.store.Sync())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -135,6 +135,7 @@ func makeGolden(t *testing.T, golden string) {
 	n.mustClose(t)
 	n = open(t, fsys, memDir)
 	must(t, n.NewCaller(), push("last", "in the log"))
+	n.apply(t)
 	s := newRunning(t, fsys, n, rng)
 	n.mustClose(t)
 	r, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: s.files.mem(t), ReadOnly: true})

@@ -42,10 +42,12 @@ type suite struct {
 
 var suites = []suite{
 	{"unit tests and scripts", []string{"./internal/engine/..."}, 5 * time.Minute},
+	{"store", []string{"./internal/store/..."}, 5 * time.Minute},
 	{"simulation", []string{"./internal/sim", "-run", "^TestSim", "-args", "-sim.runs=40"}, 5 * time.Minute},
 	{"torture", []string{
 		"./test/torture", "-run", "TestKill|TestLinearizable|TestBonds", "-timeout", "150s", "-args", "-kills=8", "-rounds=3", "-bondkills=6",
 	}, 5 * time.Minute},
+	{"faults", []string{"./test/faults", "-run", "TestFlips|TestTears|TestTornLastWrite|TestIOErrors|TestPowerLoss|TestBackups"}, 5 * time.Minute},
 }
 
 func run(say *log.Logger, only, report string, check bool) error {

@@ -8,7 +8,11 @@ type plant struct {
 	new  string
 }
 
-const machine = "internal/engine/machine/"
+const (
+	machine = "internal/engine/machine/"
+	journal = "internal/store/pebblestore/journal.go"
+	recent  = "internal/store/pebblestore/recent.go"
+)
 
 var plants = []plant{
 	{
@@ -107,5 +111,95 @@ var plants = []plant{
 		machine + "depend.go",
 		"		if len(d.Blockers) > 0 {\n			m.save(d)\n",
 		"		if len(d.Blockers) > 1 {\n			m.save(d)\n",
+	},
+	{
+		"the journal is not synced",
+		journal,
+		"	if err := f.SyncData(); err != nil {\n		return err\n	}\n",
+		"",
+	},
+	{
+		"records are released before Pebble has synced them",
+		recent,
+		"	if opts.Sync {\n		r.journal.released.Store(",
+		"	if opts != nil {\n		r.journal.released.Store(",
+	},
+	{
+		"the marker of the journal is not written",
+		recent,
+		"	err := s.apply(&g.Batch, opts, m)\n",
+		"	err := s.apply(&g.Batch, opts, r.marker)\n",
+	},
+	{
+		"the marker of the journal is one too high",
+		recent,
+		"	m := marker{applied: g.last, ",
+		"	m := marker{applied: g.last + 1, ",
+	},
+	{
+		"what was gathered is forgotten instead of applied",
+		recent,
+		"	err := s.apply(&g.Batch, opts, m)\n",
+		"	err := s.apply(&store.Batch{}, opts, m)\n",
+	},
+	{
+		"what is being applied is not read meanwhile",
+		recent,
+		"	return r.moving\n}",
+		"	g := r.moving\n	r.moving = nil\n	return g\n}",
+	},
+	{
+		"a get reads what is older first",
+		recent,
+		"[]*generation{r.open, r.moving}",
+		"[]*generation{r.moving, r.open}",
+	},
+	{
+		"a scan takes what is older for newer",
+		recent,
+		"store.LayerOf(rg, below, &open.Overlay)",
+		"store.LayerOf(rg, &open.Overlay, below)",
+	},
+	{
+		"the journal writes over the file that it is in",
+		journal,
+		"		j.turn, j.end = 1-j.turn, 0\n",
+		"		j.end = 0\n",
+	},
+	{
+		"the other file of the journal is written over too early",
+		journal,
+		" && j.files[1-j.turn].last <= j.released.Load() {",
+		" {",
+	},
+	{
+		"nobody looks behind a broken record of the journal",
+		journal,
+		"		if _, _, ok := recordAt(r.data[at:], r.secret); ok {\n",
+		"		if _, _, ok := recordAt(r.data[at:], r.secret); ok && at < 0 {\n",
+	},
+	{
+		"a gap in the journal is not told",
+		journal,
+		"	if r.first > next {\n",
+		"	if r.first > next && r.last == 0 {\n",
+	},
+	{
+		"a client may know the secret of the journal",
+		recent,
+		"	return marker{secret: binary.BigEndian.Uint64(b[:])}, nil\n",
+		"	return marker{}, nil\n",
+	},
+	{
+		"a batch that passes the journal by takes no number of it",
+		recent,
+		"		m.applied = r.journal.next\n",
+		"		m.applied = r.marker.applied\n",
+	},
+	{
+		"a log is copied while it is written",
+		"internal/store/pebblestore/open.go",
+		"dir: o.Dir, beforeLog: s.holdLog}",
+		"dir: o.Dir}",
 	},
 }

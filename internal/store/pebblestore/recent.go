@@ -52,8 +52,9 @@ const (
 	// What was gathered is applied after so long, with so many changes, or when a file of the journal is full.
 	recentTime    = time.Second
 	recentChanges = 32 << 10
-	// A batch of so many changes is applied at once.
+	// A batch of so many changes or bytes is applied at once.
 	directChanges = 512
+	directBytes   = 256 << 10
 	// idleTime is how long nothing has been applied when the space of what was deleted is reclaimed: Pebble leaves that
 	// to the next compaction, which is far away if nothing comes any more.
 	idleTime = 10 * time.Second
@@ -155,10 +156,10 @@ func (s *Store) moveLoop() {
 	}
 }
 
-// takes reports whether a durable batch goes to the journal first. One with many changes gains nothing by that, since it
+// takes reports whether a durable batch goes to the journal first. A large one gains nothing by that, since it
 // is written twice then; and a durable batch promises all before it, of which Pebble may have some that are not.
 func (r *recent) takes(b *store.Batch) bool {
-	return r.journal != nil && !r.bypassed.Load() && b.Len() < directChanges
+	return r.journal != nil && !r.bypassed.Load() && b.Len() < directChanges && b.Size() < directBytes
 }
 
 // commitRecent makes a batch durable by the journal.
