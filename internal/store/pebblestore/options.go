@@ -67,7 +67,7 @@ func pebbleOptions(o Options) *pebble.Options {
 
 		// Most of what is flushed is deleted soon: rewriting it early is wasted work,
 		// and a lookup has filters for each run. Stalling writers is the last resort.
-		L0CompactionThreshold: 8,
+		L0CompactionThreshold: 4,
 		L0StopWritesThreshold: 24,
 		LBaseMaxBytes:         256 << 20,
 		// The second compaction starts only when the first falls behind: the other
