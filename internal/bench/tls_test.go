@@ -3,42 +3,18 @@ package bench
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// certificate writes a certificate for 127.0.0.1 and its key, and returns their files and a client that trusts it.
-func certificate(t *testing.T) (cert, key string, trusting *tls.Config) {
-	t.Helper()
-	s := httptest.NewTLSServer(nil)
-	s.Close() // it is only about its certificate
-	pair := s.TLS.Certificates[0]
-	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{
-		cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: der},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	trusting = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
-	trusting.RootCAs.AddCert(s.Certificate())
-	return cert, key, trusting
-}
+	"millrace/internal/testkit"
+)
 
 // Every protocol can be measured with TLS. Whom the client does not trust it does not speak to.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	cert, key, trusting := certificate(t)
+	certificate := testkit.NewCertificate(t, "localhost")
+	cert, key := certificate.Files(t)
+	trusting := certificate.Client("")
 	more := make(map[string]string)
 	for _, p := range append(Protocols(), &Protocol{Name: "web"}) {
 		more[p.Name+".tls.cert"], more[p.Name+".tls.key"] = cert, key

@@ -1,15 +1,8 @@
 package cli
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"millrace/internal/config"
@@ -253,40 +245,10 @@ func TestUnreachable(t *testing.T) {
 	s.fails(1, "--tls-cert: open", "queue ls --tls-cert /none --tls-key /none")
 }
 
-// certificate writes a certificate for a name and its key.
-func certificate(t *testing.T, name string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(file, kind string, der []byte) string {
-		path := filepath.Join(dir, file)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "EC PRIVATE KEY", keyDER)
-}
-
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	cert, key := certificate(t, "localhost")
-	other, _ := certificate(t, "localhost")
+	cert, key := testkit.NewCertificate(t, "localhost").Files(t)
+	other, _ := testkit.NewCertificate(t, "localhost").Files(t)
 	s := startServer(t, "--web-tls-cert="+cert, "--web-tls-key="+key)
 	s.fails(5, "certificate", "queue ls")
 	s.ok("queue ls --tls-insecure")

@@ -17,6 +17,7 @@ import (
 	"millrace/internal/bench"
 	"millrace/internal/config"
 	"millrace/internal/server"
+	"millrace/internal/testkit"
 )
 
 // writerFunc is a function that is written to.
@@ -113,7 +114,7 @@ func TestBench(t *testing.T) {
 // TLS is spoken as the configuration says, or the flags.
 func TestBenchTLS(t *testing.T) {
 	t.Parallel()
-	cert, key := certificate(t, "localhost")
+	cert, key := testkit.NewCertificate(t, "localhost").Files(t)
 	environ := serveMasenko(t, map[string]string{
 		"masenko.tls.cert": cert, "masenko.tls.key": key, "web.tls.cert": cert, "web.tls.key": key,
 	})

@@ -4,18 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -322,49 +316,12 @@ func TestSecondSignal(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	cert, key := certificate(t)
+	certificate := testkit.NewCertificate(t, "localhost")
+	cert, key := certificate.Files(t)
 	r := start(t, load(t, map[string]string{"masenko.tls.cert": cert, "masenko.tls.key": key}), Options{})
-	pemData, err := os.ReadFile(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(pemData)
-	plain := dial(t, r.addr(0))
-	secure := tls.Client(plain, &tls.Config{RootCAs: pool, ServerName: "localhost"})
+	secure := tls.Client(dial(t, r.addr(0)), certificate.Client("localhost"))
 	c := &client{Conn: secure, r: bufio.NewReader(secure)}
 	c.expect(t, "PING", "PONG {}")
-}
-
-// certificate makes a certificate that signs itself and returns its files.
-func certificate(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "EC PRIVATE KEY", Bytes: keyDER},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
 }
 
 // A storage error stops the server, loudly; nothing is acknowledged after it.

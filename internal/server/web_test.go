@@ -16,6 +16,7 @@ import (
 	"millrace/internal/admin"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory/faktorytest"
+	"millrace/internal/testkit"
 )
 
 // The operator's side tells about every protocol, and its streams do not hold up a drain.
@@ -165,7 +166,7 @@ func TestWebAlone(t *testing.T) {
 
 func TestWebTLS(t *testing.T) {
 	t.Parallel()
-	cert, key := certificate(t)
+	cert, key := testkit.NewCertificate(t, "localhost").Files(t)
 	r := start(t, load(t, map[string]string{"web.addr": "127.0.0.1:0", "web.tls.cert": cert, "web.tls.key": key}), Options{})
 	if !strings.Contains(r.banner, "web        https://"+r.addr(1)+"/") {
 		t.Errorf("banner:\n%s", r.banner)

@@ -1,12 +1,7 @@
 package lmstfy_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,37 +9,20 @@ import (
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/dialect/lmstfy/lmstfytest"
+	"millrace/internal/testkit"
 )
-
-func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
-	must(t, err)
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
 
 // TestTLS serves over TLS, speaks HTTP/1.1 also to clients that could do better, and stops
 // at once although a connection has not even shaken hands.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cert, pool := selfSigned(t)
+		cert := testkit.NewCertificate(t, "test")
 		s := dialecttest.Start(t)
 		l := s.Serve(lmstfy.New(lmstfy.Options{
-			Engine: s.Engine, TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+			Engine: s.Engine, TLS: &tls.Config{Certificates: []tls.Certificate{cert.Pair}, MinVersion: tls.VersionTLS12},
 		}), 0)
-		conn := tls.Client(dial(t, l), &tls.Config{RootCAs: pool, ServerName: "test", NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+		conn := tls.Client(dial(t, l), &tls.Config{RootCAs: cert.Pool, ServerName: "test", NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
 		c := lmstfytest.New(conn, "default")
 		_, err := c.Publish("q", "", []byte("secret"))
 		must(t, err)
