@@ -64,17 +64,17 @@ func (o *Overlay) slot(key []byte) *slot {
 
 // list notes a key whose first change is about to be written.
 func (o *Overlay) list(key []byte) {
-	sp := o.spaces[firstByte(key)]
+	sp := o.spaces[FirstByte(key)]
 	if sp == nil {
 		sp = &space{}
-		o.spaces[firstByte(key)] = sp
+		o.spaces[FirstByte(key)] = sp
 	}
 	sp.added = append(sp.added, o.Offset())
 }
 
-// firstByte returns the first byte of a key; an empty one comes with those that begin
-// with zero.
-func firstByte(key []byte) byte {
+// FirstByte returns the first byte of a key, by which keys are parted before they are sorted; an empty one comes with
+// those that begin with zero.
+func FirstByte(key []byte) byte {
 	if len(key) == 0 {
 		return 0
 	}
@@ -235,12 +235,15 @@ func (o *Overlay) Lookup(key []byte) (value []byte, there, known bool) {
 	return value, op.Sets(), true
 }
 
-// slotsKept is the largest index that Reset keeps.
-const slotsKept = 1 << 16
+// slotsKept and bytesKept are the largest index and batch that Reset keeps.
+const (
+	slotsKept = 1 << 16
+	bytesKept = 16 << 20
+)
 
 // Reset empties the overlay for another use; what a huge one took is given back.
 func (o *Overlay) Reset() {
-	if len(o.slots) > slotsKept {
+	if len(o.slots) > slotsKept || cap(o.buf) > bytesKept {
 		*o = Overlay{}
 		return
 	}
@@ -288,7 +291,7 @@ func (o *Overlay) keyAt(offset uint32) []byte {
 // changesIn returns what the overlay says about the keys of a range: each key once, in order.
 func (o *Overlay) changesIn(rg Range) []change {
 	var cs []change
-	first, last := firstByte(rg.Lo), byte(255)
+	first, last := FirstByte(rg.Lo), byte(255)
 	if len(rg.Hi) > 0 {
 		last = rg.Hi[0]
 	}

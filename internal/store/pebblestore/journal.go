@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -20,7 +20,7 @@ import (
 // written over: a sync of what the file system need not allocate takes about half of the time.
 //
 // A record is a checksum of what follows (4 bytes), the length of its content (4), its number (8) and its content, a batch,
-// and begins at a multiple of journalAlign. Records are numbered without gaps from 1 on, and each is synced before the next is
+// and begins at a multiple of journalAlign. Those of one file are numbered without gaps, and each is synced before the next is
 // written. So a crash can tear the last one alone, and that one has not been acknowledged.
 //
 // The number is written with the secret of the directory mixed in: behind the last record lies what clients have sent earlier, and
@@ -96,22 +96,16 @@ func makeJournalFile(fsys vfs.FS, path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// append writes a batch to stable storage, as far as the file system says.
+// append writes a small batch to stable storage, as far as the file system says.
 func (j *journal) append(b *store.Batch) error {
 	content := b.Bytes()
-	if len(content) > recordMax {
-		return fmt.Errorf("a batch of %d bytes is too large for the journal", len(content))
-	}
 	size := int64(alignedSize(len(content)))
 	if j.end+size > j.limit && j.end > 0 && j.files[1-j.turn].last <= j.released.Load() {
 		j.turn, j.end = 1-j.turn, 0
 	}
-	if cap(j.buf) > journalBufferKept && size < journalBufferKept {
-		j.buf = nil
-	}
 	j.buf = append(append(j.buf[:0], make([]byte, journalHeader)...), content...)
 	j.buf = append(j.buf, make([]byte, int(size)-len(j.buf))...)
-	binary.LittleEndian.PutUint32(j.buf[4:], uint32(len(content))) //nolint:gosec // within recordMax
+	binary.LittleEndian.PutUint32(j.buf[4:], uint32(len(content))) //nolint:gosec // below directBytes
 	binary.LittleEndian.PutUint64(j.buf[8:], j.next^j.secret)
 	binary.LittleEndian.PutUint32(j.buf, crc32.Checksum(j.buf[4:journalHeader+len(content)], castagnoli))
 	f := &j.files[j.turn]
@@ -130,11 +124,6 @@ func (j *journal) append(b *store.Batch) error {
 	}
 	return nil
 }
-
-const (
-	recordMax         = 1<<32 - 1 - journalHeader
-	journalBufferKept = 1 << 20
-)
 
 // alignedSize returns how much room a record takes.
 func alignedSize(content int) int {
@@ -186,7 +175,7 @@ func readJournal(fsys vfs.FS, dir string, m marker, required bool) (journalState
 	var runs [2]journalRun
 	state := journalState{secret: m.secret, next: m.applied + 1}
 	for i, name := range journalNames() {
-		data, err := readWhole(fsys, fsys.PathJoin(dir, name))
+		data, err := readFile(fsys, fsys.PathJoin(dir, name), math.MaxInt64)
 		if err != nil && (required || !errors.Is(err, fs.ErrNotExist)) {
 			return state, fmt.Errorf("read the journal: %w", err)
 		}
@@ -218,15 +207,6 @@ func readJournal(fsys vfs.FS, dir string, m marker, required bool) (journalState
 		}
 	}
 	return state, nil
-}
-
-func readWhole(fsys vfs.FS, path string) ([]byte, error) {
-	f, err := fsys.Open(path, vfs.SequentialReadsOption)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(f)
-	return data, errors.Join(err, f.Close())
 }
 
 // recordAt returns the number and the content of the whole record that data begins with.

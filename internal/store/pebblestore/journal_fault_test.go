@@ -142,24 +142,30 @@ func TestRecordThatWasNotSynced(t *testing.T) {
 	}
 }
 
-// TestDeletedFromTheBeginning deletes everything by a batch that is not durable, the journal's own key with it if nothing is done about that: what was
+// TestDeletedToTheEnd deletes everything by a batch that is not durable, the journal's own key with it if nothing is done about that: what was
 // applied before must not come back.
-func TestDeletedFromTheBeginning(t *testing.T) {
+func TestDeletedToTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, durable := range []bool{false, true} {
 		mem := vfs.NewCrashableMem()
-		o := pebblestore.Options{Dir: memDir, FS: mem}
-		s := open(t, o)
-		storetest.Commit(t, s, true, func(b *store.Batch) { b.Set([]byte("gone"), []byte("1")) })
-		storetest.Commit(t, s, durable, func(b *store.Batch) { b.DeleteRange(nil, []byte("z")) })
-		storetest.Commit(t, s, true, func(b *store.Batch) { b.Set([]byte("kept"), []byte("2")) })
-		o.FS = mem.CrashClone(vfs.CrashCloneCfg{})
-		mustClose(t, s)
-		s, err := pebblestore.Open(o)
-		if err != nil {
-			t.Fatalf("durable %t: %v", durable, err)
+		s := open(t, pebblestore.Options{Dir: memDir, FS: mem})
+		holds := func(want map[string]string) {
+			t.Helper()
+			after, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: mem.CrashClone(vfs.CrashCloneCfg{})})
+			if err != nil {
+				t.Fatalf("durable %t: %v", durable, err)
+			}
+			sameAsMap(t, after, want)
+			mustClose(t, after)
 		}
-		sameAsMap(t, s, map[string]string{"kept": "2"})
+		storetest.Commit(t, s, true, func(b *store.Batch) { b.Set([]byte("gone"), []byte("1")) })
+		storetest.Commit(t, s, durable, func(b *store.Batch) { b.DeleteRange(nil, []byte("\xff\xff")) })
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		holds(map[string]string{})
+		storetest.Commit(t, s, true, func(b *store.Batch) { b.Set([]byte("kept"), []byte("2")) })
+		holds(map[string]string{"kept": "2"})
 		mustClose(t, s)
 	}
 }

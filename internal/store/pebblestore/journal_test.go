@@ -72,7 +72,7 @@ func TestJournalDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkHistory(t, s, count, count)
-	if v, ok, err := s.Get(nil, []byte("\x00journal")); ok || err != nil {
+	if v, ok, err := s.Get(nil, []byte("\xffjournal")); ok || err != nil {
 		t.Errorf("the marker is read: %x, %v", v, err)
 	}
 	mustClose(t, s)

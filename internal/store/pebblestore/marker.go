@@ -65,7 +65,7 @@ func readMarker(fsys vfs.FS, dir string) (fresh bool, version int, err error) {
 }
 
 func checkMarker(fsys vfs.FS, dir, path string) (version int, err error) {
-	p, err := readSmallFile(fsys, path, markerSizeMax)
+	p, err := readFile(fsys, path, markerSizeMax)
 	if err != nil {
 		return 0, fmt.Errorf("%s: read marker: %w: check the disk and the file's permissions", path, err)
 	}

@@ -234,7 +234,7 @@ func syncDir(fsys vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func readSmallFile(fsys vfs.FS, name string, sizeMax int64) ([]byte, error) {
+func readFile(fsys vfs.FS, name string, sizeMax int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,6 @@ type recent struct {
 
 	kick  chan struct{} // capacity 1: it is time to apply what was gathered
 	timer *time.Timer   // sends to kick
-	idle  *time.Timer   // reclaims space when nothing has been applied for a while
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
@@ -52,18 +51,16 @@ const (
 	// What was gathered is applied after so long, with so many changes, or when a file of the journal is full.
 	recentTime    = time.Second
 	recentChanges = 32 << 10
+	// recentRoom is how many such files are gathered while Pebble is busy. Then commits wait for it.
+	recentRoom = 4
 	// A batch of so many changes or bytes is applied at once.
 	directChanges = 512
 	directBytes   = 256 << 10
-	// idleTime is how long nothing has been applied when the space of what was deleted is reclaimed: Pebble leaves that
-	// to the next compaction, which is far away if nothing comes any more.
-	idleTime = 10 * time.Second
-	// recentRoom is how many such files are gathered while Pebble is busy. Then commits wait for it.
-	recentRoom = 4
 )
 
-// markerKey is the key of our own in the database, whose value is a marker. Readers do not see it.
-var markerKey = []byte("\x00journal")
+// markerKey is the key of our own in the database, whose value is a marker. Readers do not see it. It comes behind all others, because every
+// table that is flushed has it: in front of them it would make each overlap all before it.
+var markerKey = []byte("\xffjournal")
 
 // marker says how the database and the journal go together.
 type marker struct {
@@ -127,7 +124,6 @@ func (s *Store) start(o Options, journaled bool) error {
 		return err
 	}
 	r.timer = time.AfterFunc(recentTime, s.due)
-	r.idle = time.AfterFunc(idleTime, func() { _ = s.Reclaim() }) // it fails in a store that has ended
 	r.ended.Go(s.moveLoop)
 	// The last record may be with the operating system alone. It was not acknowledged, but who reads now is shown what it says. With
 	// all of them in Pebble the journal begins anew. A new directory gets its marker.
@@ -211,7 +207,6 @@ func (s *Store) commitDirect(b *store.Batch, durable bool) error {
 	if err := s.apply(b, opts, m); err != nil {
 		return err
 	}
-	r.idle.Reset(idleTime)
 	if m != r.marker && !s.fuse.blown() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -242,7 +237,6 @@ func (s *Store) move(opts *pebble.WriteOptions) error {
 		return err // it stays, for those who read
 	}
 	r.moving, r.marker = nil, m
-	r.idle.Reset(idleTime)
 	if g.scans == 0 {
 		g.Reset()
 		r.spare = g
@@ -346,7 +340,6 @@ func (s *Store) finish() error {
 	}
 	close(r.stop)
 	r.timer.Stop()
-	r.idle.Stop()
 	r.ended.Wait()
 	var err error
 	if !s.fuse.blown() {

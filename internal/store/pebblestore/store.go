@@ -85,27 +85,26 @@ type change struct {
 	offset uint32 // in the batch
 }
 
-// apply has Pebble apply the changes of a batch and sets the marker, which a deleted range may have taken along. The caller holds
+// apply has Pebble apply the changes of a batch, and sets the marker if it is another now or a deleted range takes it along. The caller holds
 // recent.applying.
 func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, m marker) error {
 	// The entries have nearly the same form in Pebble, after a longer header.
 	pb := s.db.NewBatchWithSize(b.Size() + 64)
 	defer func() { _ = pb.Close() }()
-	err := s.fill(pb, b)
-	if err == nil {
+	marked, err := s.fill(pb, b)
+	if err == nil && (marked || m != s.recent.marker) {
 		err = m.setIn(pb)
 	}
-	if err == nil {
+	if err == nil && !pb.Empty() {
 		err = s.db.Apply(pb, opts)
 	}
 	return err
 }
 
 // fill copies the changes of b. They go in by key where their order allows it: Pebble
-// finds the place of a key much quicker next to the one before it.
-func (s *Store) fill(pb *pebble.Batch, b *store.Batch) error {
+// finds the place of a key much quicker next to the one before it. Marked tells that they delete the marker.
+func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (marked bool, err error) {
 	cs := s.sorted(b)
-	var err error
 	for i := range cs {
 		op, key, value, _ := b.At(cs[i].offset)
 		switch op {
@@ -118,18 +117,19 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) error {
 		case store.OpDeleteRange:
 			if bytes.Compare(key, value) < 0 {
 				err = pb.DeleteRange(key, value, nil)
+				marked = marked || bytes.Compare(key, markerKey) <= 0 && bytes.Compare(markerKey, value) < 0
 			}
 		case store.OpVoidSet, store.OpVoidDelete: // sorted leaves them out
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 	clear(s.recent.changes)
 	if cap(s.recent.changes) > changesKept {
 		s.recent.changes = nil
 	}
-	return nil
+	return marked, nil
 }
 
 // sorted returns the changes of b that have an effect: by key, or as they are if one
@@ -144,7 +144,7 @@ func (s *Store) sorted(b *store.Batch) []change {
 			continue
 		}
 		n++
-		begin[int(first(key))+1]++
+		begin[int(store.FirstByte(key))+1]++
 		ordered = ordered || op == store.OpDeleteRange
 	}
 	for i := range begin[1:] {
@@ -161,8 +161,8 @@ func (s *Store) sorted(b *store.Batch) []change {
 			cs[i] = change{key, at}
 			i++
 		default:
-			cs[free[first(key)]] = change{key, at}
-			free[first(key)]++
+			cs[free[store.FirstByte(key)]] = change{key, at}
+			free[store.FirstByte(key)]++
 		}
 		at = next
 	}
@@ -180,15 +180,6 @@ func (s *Store) sorted(b *store.Batch) []change {
 		}
 	}
 	return cs
-}
-
-// first returns the first byte of a key; an empty one comes with those that begin
-// with zero.
-func first(key []byte) byte {
-	if len(key) == 0 {
-		return 0
-	}
-	return key[0]
 }
 
 // changesKept is the longest scratch list that is kept between commits.

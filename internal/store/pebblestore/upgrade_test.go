@@ -40,7 +40,7 @@ func oldDirectory(t *testing.T) *vfs.MemFS {
 		return err == nil
 	})
 	if err == nil {
-		err = pb.Delete([]byte("\x00journal"), nil)
+		err = pb.Delete([]byte("\xffjournal"), nil)
 	}
 	if err == nil {
 		err = db.Apply(pb, pebble.Sync)
