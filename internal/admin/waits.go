@@ -128,13 +128,10 @@ type ProtocolSample struct {
 // protocols turns the figures of doors into samples, in the order of doors.
 func (s *Service) protocols(m *metered, seconds float64) []ProtocolSample {
 	out := []ProtocolSample{}
-	for door := range doorMax {
+	for door := range engine.DoorCount {
 		if d := m.doors[job.Door(door)]; d != nil && seconds > 0 {
 			out = append(out, ProtocolSample{s.opts.DoorName(job.Door(door)), rateOf(d.tally, seconds), waitOf(&d.wait)})
 		}
 	}
 	return out
 }
-
-// doorMax is one more than the highest door that the engine tells apart.
-const doorMax = 16

@@ -59,11 +59,11 @@ type CommitFigures struct {
 }
 
 // tally counts commands by door and verb.
-type tally [doorMax][job.VerbCount]*CommandFigures
+type tally [DoorCount][job.VerbCount]*CommandFigures
 
 // note counts the commands of a request, and how long they took unless that is negative.
 func (t *tally) note(r *Request, took time.Duration) {
-	door := min(r.Door, doorMax-1)
+	door := min(r.Door, DoorCount-1)
 	for i, cmd := range r.Commands {
 		f := t.at(door, job.VerbOf(cmd))
 		f.Outcomes[outcomeOf(r.Results[i].Err)]++

@@ -42,10 +42,10 @@ type DoorTimes struct {
 }
 
 // doorTimes are times by door; nil where there are none.
-type doorTimes [doorMax]*Times
+type doorTimes [DoorCount]*Times
 
 func (d *doorTimes) at(door job.Door) *Times {
-	door = min(door, doorMax-1)
+	door = min(door, DoorCount-1)
 	if d[door] == nil {
 		d[door] = new(Times)
 	}

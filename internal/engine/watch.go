@@ -7,8 +7,8 @@ import (
 	"millrace/internal/job"
 )
 
-// doorMax is the number of doors that are told apart.
-const doorMax = 16
+// DoorCount is the number of doors that the engine tells apart; those behind count as the last.
+const DoorCount = 16
 
 // timedQueuesMax is how many queues have figures of their own unless Options say otherwise.
 const timedQueuesMax = 500
@@ -30,7 +30,7 @@ type queueKey struct{ namespace, name string }
 type queueWatch struct {
 	key   queueKey
 	watch *watch
-	doors [doorMax]*doorWatch // nil where there is nothing to tell
+	doors [DoorCount]*doorWatch // nil where there is nothing to tell
 }
 
 // doorWatch is what happened to the jobs of a queue through one door.
@@ -76,7 +76,7 @@ func (w *watch) all() []*queueWatch {
 }
 
 func (q *queueWatch) at(door job.Door) *doorWatch {
-	door = min(door, doorMax-1)
+	door = min(door, DoorCount-1)
 	if q.doors[door] == nil {
 		q.doors[door] = new(doorWatch)
 	}

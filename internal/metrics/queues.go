@@ -114,9 +114,6 @@ func (c *collector) queues(ch chan<- prometheus.Metric) {
 	c.counts(ch, own)
 }
 
-// doorMax is one more than the highest door that the engine tells apart.
-const doorMax = 16
-
 // counts tells what has happened to jobs. The engine decides which queues have counters of their own: those that
 // were used first since its start, of which there are as many. Known queues to which nothing has happened yet have
 // zeros, so that their first increase is seen.
@@ -142,7 +139,7 @@ func (c *collector) counts(ch chan<- prometheus.Metric, known []job.QueueInfo) {
 	})
 	for i := range known {
 		q := &known[i]
-		for door := range job.Door(doorMax) {
+		for door := range job.Door(engine.DoorCount) {
 			if room && (door == 0 || q.Doors.Has(door)) && !told[place{q.Namespace, q.Name, door}] {
 				tell(&engine.QueueCounts{Namespace: q.Namespace, Queue: q.Name, Door: door})
 			}
