@@ -118,6 +118,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	if s.db, err = s.openDB(o, fresh); err != nil {
 		return nil, classify(o.Dir, err)
 	}
+	s.compactions.begin()
 	s.reader = reader{source: s.db, closed: &s.closed}
 	if err = s.start(o, !fresh && version >= journalVersion); err == nil {
 		err = f.err()
@@ -166,6 +167,8 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 		po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}
 		po.EventListener = s.events.listener()
 		po.ErrorIfNotExists = !fresh
+		s.compactions = newCompactions()
+		po.Experimental.CompactionScheduler = s.compactions
 		return po
 	}
 	if fresh {

@@ -37,7 +37,8 @@ type Store struct {
 
 	commits, committedBytes atomic.Uint64
 
-	recent recent
+	recent      recent
+	compactions *compactions
 
 	copying sync.Mutex  // held by a checkpoint
 	holding atomic.Bool // it is about to copy the logs, and nothing was held for it yet
