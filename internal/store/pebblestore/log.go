@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -121,6 +122,8 @@ type chunkedFile interface {
 	// extent returns how long the chunk is that b begins with, judged by its header alone: zero if that is none of this file, or
 	// it does not fit.
 	extent(b []byte) int
+	// next returns how far into b a chunk may begin, judged by what is the same in all of them.
+	next(b []byte) int
 	// reused tells that the file may hold what it did when it had another name.
 	reused() bool
 	// synced returns up to where such a chunk says that the file had been synced: negative if it does not say.
@@ -137,7 +140,7 @@ type verifier struct {
 	hole bool
 }
 
-// block walks a block. Behind a broken chunk it looks for whole ones at every byte.
+// block walks a block. Behind a broken chunk it looks for whole ones wherever they may begin.
 func (v *verifier) block(block []byte, start int64) error {
 	for at := 0; at+v.file.header() <= len(block); {
 		rest := block[at:]
@@ -152,9 +155,9 @@ func (v *verifier) block(block []byte, start int64) error {
 			if v.flipped(rest) {
 				return fmt.Errorf("%w: one bit of the record at byte %d is wrong", store.ErrCorrupt, v.broken)
 			}
-			at++
+			at += 1 + v.file.next(rest[1:])
 		case !whole:
-			at++
+			at += 1 + v.file.next(rest[1:])
 		case v.broken >= 0 && (v.file.synced(rest) > v.broken || v.file.synced(rest) < 0 && !v.hole):
 			return fmt.Errorf("%w: the record at byte %d does not match its checksum, and later ones do", store.ErrCorrupt, v.broken)
 		default:
@@ -245,6 +248,17 @@ func (l logFile) extent(b []byte) int {
 	return size
 }
 
+func (l logFile) next(b []byte) int {
+	if len(b) < logHeaderSize {
+		return len(b)
+	}
+	at := bytes.Index(b[chunkKind+1:], binary.LittleEndian.AppendUint32(nil, uint32(l)))
+	if at < 0 {
+		return len(b)
+	}
+	return at
+}
+
 func (logFile) synced(b []byte) int64 {
 	if b[chunkKind] < logKindSyncMin {
 		return -1
@@ -266,6 +280,8 @@ func (manifestFile) extent(b []byte) int {
 	}
 	return size
 }
+
+func (manifestFile) next([]byte) int { return 0 }
 
 // A record is written when all before it is synced, so that its first chunk tells of them.
 func (manifestFile) synced(b []byte) int64 {
