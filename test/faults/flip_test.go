@@ -17,6 +17,7 @@ import (
 
 	"millrace/internal/offline"
 	"millrace/internal/store"
+	"millrace/internal/store/storetest"
 )
 
 // subject is a data directory that is to be spoilt, and what it held before.
@@ -26,9 +27,9 @@ type subject struct {
 	contents map[string]string // by the store
 	jobs     []string          // by queries, after an engine was opened on it
 
-	from int      // where the records begin that are in the journal alone
-	last extent   // the last of them, in the same file
-	rest *subject // the directory without it
+	from int                     // where the records begin that are in the journal alone
+	last storetest.JournalRecord // the last of them, in the same file
+	rest *subject                // the directory without it
 }
 
 func newSubject(t *testing.T, name string, files image) *subject {
@@ -47,7 +48,7 @@ func newSubject(t *testing.T, name string, files image) *subject {
 // without returns what a flip may leave besides the whole, if anything.
 func (s *subject) without(f flip) *subject {
 	const sector = 512
-	if f.name == s.last.name && f.at >= (s.last.begin/sector+1)*sector && f.at < s.last.end {
+	if f.name == s.last.Name() && f.at >= (s.last.Begin/sector+1)*sector && f.at < s.last.End {
 		return s.rest
 	}
 	return nil
@@ -57,7 +58,7 @@ func (s *subject) without(f flip) *subject {
 // work, with something in the journal alone.
 func subjects(t *testing.T) []*subject {
 	t.Helper()
-	fsys := newJournalWatch()
+	fsys := &storetest.JournalWatch{MemFS: vfs.NewCrashableMem()}
 	n := open(t, fsys, memDir)
 	rng := rand.New(rand.NewPCG(*seedFlag, 1))
 	populate(t, n.Engine, rng, 30)
@@ -71,21 +72,21 @@ func subjects(t *testing.T) []*subject {
 
 // newRunning returns a directory whose last records are in the journal alone. Pebble has them applied by itself now and
 // then: so that is tried again.
-func newRunning(t *testing.T, fsys *journalWatch, n *node, rng *rand.Rand) *subject {
+func newRunning(t *testing.T, fsys *storetest.JournalWatch, n *node, rng *rand.Rand) *subject {
 	t.Helper()
 	for range 20 {
 		n.apply(t)
-		before := len(fsys.written())
+		before := len(fsys.Written())
 		for range 8 {
 			must(t, n.NewCaller(), push("q0", string(bytesOf(rng, 700+rng.IntN(700)))))
 		}
-		files, writes := imageNow(t, fsys.MemFS), fsys.written()
+		files, writes := imageNow(t, fsys.MemFS), fsys.Written()
 		first, last := writes[before], writes[len(writes)-1]
-		without := slices.Clone(files[last.name])
-		copy(without[last.begin:last.end], last.before[last.begin:])
+		without := slices.Clone(files[last.Name()])
+		copy(without[last.Begin:last.End], last.Before[last.Begin:])
 		s := newSubject(t, "running", files)
-		s.from, s.last, s.rest = first.begin, last, newSubject(t, "running", files.with(last.name, without))
-		if first.begin < last.begin && !slices.Equal(s.jobs, s.rest.jobs) {
+		s.from, s.last, s.rest = first.Begin, last, newSubject(t, "running", files.with(last.Name(), without))
+		if first.Begin < last.Begin && !slices.Equal(s.jobs, s.rest.jobs) {
 			return s
 		}
 	}
@@ -124,7 +125,7 @@ func (s *subject) draw(rng *rand.Rand) flip {
 	files := s.files
 	kind := fileKinds[rng.IntN(len(fileKinds))].kind
 	if kind == "journal" && s.rest != nil && rng.IntN(2) == 0 {
-		return flip{kind, s.last.name, s.from + rng.IntN(s.last.end-s.from), byte(rng.IntN(8))}
+		return flip{kind, s.last.Name(), s.from + rng.IntN(s.last.End-s.from), byte(rng.IntN(8))}
 	}
 	names := files.ofKind(kind)
 	total := 0

@@ -21,6 +21,7 @@ import (
 	"millrace/internal/offline"
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
+	"millrace/internal/store/storetest"
 	"millrace/internal/testkit"
 )
 
@@ -125,7 +126,7 @@ func makeGolden(t *testing.T, golden string) {
 	if err := os.Mkdir(golden, 0o750); err != nil {
 		t.Fatalf("a golden directory stays as it is: %v", err)
 	}
-	fsys := newJournalWatch()
+	fsys := &storetest.JournalWatch{MemFS: vfs.NewCrashableMem()}
 	n := open(t, fsys, memDir)
 	for _, d := range dialecttest.Drivers() {
 		pushThrough(t, n.Engine, d)

@@ -18,6 +18,7 @@ import (
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/pebblestore"
+	"millrace/internal/store/storetest"
 )
 
 // chronicle is a directory with what was written to it in order, and where.
@@ -28,7 +29,7 @@ type chronicle struct {
 	log     string // the newest
 	logEnd  int    // where its last record ends
 	// journal has the records of the others in order, all in one file.
-	journal []extent
+	journal []storetest.JournalRecord
 }
 
 // A chronicle has so many jobs at least, and so many in the journal alone.
@@ -41,7 +42,7 @@ const (
 func newChronicle(t *testing.T) *chronicle {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(*seedFlag, 2))
-	fsys := newJournalWatch()
+	fsys := &storetest.JournalWatch{MemFS: vfs.NewCrashableMem()}
 	n := open(t, fsys, memDir)
 	c := n.NewCaller()
 	ch := &chronicle{}
@@ -55,9 +56,9 @@ func newChronicle(t *testing.T) *chronicle {
 	for !ch.complete(t) {
 		n.apply(t)
 		ch.applied = ch.count
-		before := len(fsys.written())
+		before := len(fsys.Written())
 		pushJobs(jobsUnmerged)
-		ch.journal = fsys.written()[before:]
+		ch.journal = fsys.Written()[before:]
 		ch.files = imageNow(t, fsys.MemFS)
 		if ch.count > 20*jobsMin {
 			t.Fatalf("%d jobs, and there is never enough in tables, the log and the journal", ch.count)
@@ -71,13 +72,13 @@ func newChronicle(t *testing.T) *chronicle {
 // has them applied by itself now and then.
 func (ch *chronicle) complete(t *testing.T) bool {
 	t.Helper()
-	if len(ch.journal) != jobsUnmerged || ch.journal[0].begin > ch.journal[jobsUnmerged-1].begin {
+	if len(ch.journal) != jobsUnmerged || ch.journal[0].Begin > ch.journal[jobsUnmerged-1].Begin {
 		return false
 	}
 	if ch.log, ch.logEnd = newestLog(t, ch.files); ch.logEnd < 8<<10 || len(ch.files.ofKind("table")) == 0 {
 		return false
 	}
-	name, from := ch.journal[0].name, ch.journal[0].begin
+	name, from := ch.journal[0].Name(), ch.journal[0].Begin
 	without := slices.Clone(ch.files[name])
 	clear(without[from:])
 	n, err := ch.recovered(t, ch.files.with(name, without).mem(t))
@@ -119,7 +120,7 @@ func newestLog(t *testing.T, files image) (name string, end int) {
 func (ch *chronicle) safe(from int) int {
 	n := ch.applied
 	for _, w := range ch.journal {
-		if w.end <= from {
+		if w.End <= from {
 			n++
 		}
 	}
@@ -127,7 +128,7 @@ func (ch *chronicle) safe(from int) int {
 }
 
 // behind reports whether a whole record that is needed lies behind a byte of that file.
-func (ch *chronicle) behind(to int) bool { return ch.journal[len(ch.journal)-1].begin >= to }
+func (ch *chronicle) behind(to int) bool { return ch.journal[len(ch.journal)-1].Begin >= to }
 
 // recovered returns how many jobs a directory has. They must be the first ones, whole and in order, and
 // all that belongs to them must fit.
@@ -212,8 +213,8 @@ func TestTears(t *testing.T) {
 		switch name {
 		case ch.log:
 			end = ch.logEnd
-		case last.name:
-			end = last.end
+		case last.Name():
+			end = last.End
 		}
 		tr := tearsOf(rng, ch.files[name], end)
 		got, err := ch.recovered(t, ch.files.with(name, tr.data).mem(t))
@@ -233,7 +234,7 @@ func TestTears(t *testing.T) {
 			counts[kind].whole++
 		default:
 			counts[kind].prefix++
-			if name != last.name || got < ch.safe(tr.from) || ch.behind(tr.to) {
+			if name != last.Name() || got < ch.safe(tr.from) || ch.behind(tr.to) {
 				t.Errorf("tear %d: %s: %s from byte %d to %d of %d: nobody is told, and %d jobs are left of %d",
 					i, name, tr.what, tr.from, tr.to, len(ch.files[name]), got, ch.count)
 			}
@@ -250,10 +251,10 @@ func TestTornLastWrite(t *testing.T) {
 	t.Parallel()
 	ch := newChronicle(t)
 	last := ch.journal[len(ch.journal)-1]
-	data, begin, end := ch.files[last.name], last.begin, last.end
+	data, begin, end := ch.files[last.Name()], last.Begin, last.End
 	rng := rand.New(rand.NewPCG(*seedFlag, 3))
 	wants := func(what string, from int, p []byte) {
-		got, err := ch.recovered(t, ch.files.with(last.name, p).mem(t))
+		got, err := ch.recovered(t, ch.files.with(last.Name(), p).mem(t))
 		if err != nil || got != ch.count-1 {
 			t.Errorf("from byte %d on, %d into the record, the journal %s: %d jobs of %d, %v", from, from-begin, what, got, ch.count, err)
 		}
@@ -273,9 +274,9 @@ func TestTornLastWrite(t *testing.T) {
 		}
 		wants("is zero", from, mixed(from, data, make([]byte, end)))
 		wants("is of something else", from, mixed(from, data, bytesOf(rng, end)))
-		wants("is what it was", from, mixed(from, data, last.before))
+		wants("is what it was", from, mixed(from, data, last.Before))
 		if from > begin {
-			wants("was not written before", from, mixed(from, last.before, data))
+			wants("was not written before", from, mixed(from, last.Before, data))
 		}
 		// What was there before may look nearly the same.
 		if at := (from/sector + 1) * sector; at < end-padded {

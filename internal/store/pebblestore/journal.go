@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -23,6 +24,9 @@ import (
 // and begins at a multiple of journalAlign. Those of one file are numbered without gaps, and each is synced before the next is
 // written. So a crash can tear the last one alone, and that one has not been acknowledged.
 //
+// Whole blocks are written, past the page cache where the file system lets us: that halves what a sync takes. The last block of a record is
+// written again with the next one, without a change to what was in it.
+//
 // The number is written with the secret of the directory mixed in: behind the last record lies what clients have sent earlier, and
 // none of them may be able to send what passes for a record.
 type journal struct {
@@ -32,7 +36,7 @@ type journal struct {
 	end    int64 // where its next record goes
 	next   uint64
 	limit  int64
-	buf    []byte
+	buf    []byte // begins with what the block that the next record begins in has already
 	// released is the last record that is not needed any more. Others than the writer set it.
 	released atomic.Uint64
 	size     atomic.Int64 // of both files
@@ -47,6 +51,7 @@ type journalFile struct {
 const (
 	journalHeader = 16
 	journalAlign  = 16
+	journalBlock  = 4 << 10 // at least what a disk wants to be given, in memory and in the file
 	// defaultJournalBytes is where a file of the journal is full.
 	defaultJournalBytes = 4 << 20
 )
@@ -70,6 +75,7 @@ func openJournal(fsys vfs.FS, dir string, found journalState, limit int64) (*jou
 		if err != nil {
 			return nil, errors.Join(err, j.close())
 		}
+		bypassCache(f)
 		j.files[i] = journalFile{File: f, last: found.last[i], size: max(limit, found.size[i])}
 		j.size.Add(j.files[i].size)
 	}
@@ -103,26 +109,48 @@ func (j *journal) append(b *store.Batch) error {
 	if j.end+size > j.limit && j.end > 0 && j.files[1-j.turn].last <= j.released.Load() {
 		j.turn, j.end = 1-j.turn, 0
 	}
-	j.buf = append(append(j.buf[:0], make([]byte, journalHeader)...), content...)
-	j.buf = append(j.buf, make([]byte, int(size)-len(j.buf))...)
-	binary.LittleEndian.PutUint32(j.buf[4:], uint32(len(content))) //nolint:gosec // below directBytes
-	binary.LittleEndian.PutUint64(j.buf[8:], j.next^j.secret)
-	binary.LittleEndian.PutUint32(j.buf, crc32.Checksum(j.buf[4:journalHeader+len(content)], castagnoli))
+	start := j.end &^ (journalBlock - 1)
+	at, end := int(j.end-start), int(j.end-start+size)
+	blocks := j.blocks(at, end)
+	record := blocks[at:end]
+	binary.LittleEndian.PutUint32(record[4:], uint32(len(content))) //nolint:gosec // below directBytes
+	binary.LittleEndian.PutUint64(record[8:], j.next^j.secret)
+	clear(blocks[at+journalHeader+copy(record[journalHeader:], content):])
+	binary.LittleEndian.PutUint32(record, crc32.Checksum(record[4:journalHeader+len(content)], castagnoli))
 	f := &j.files[j.turn]
-	if _, err := f.WriteAt(j.buf, j.end); err != nil {
+	if _, err := f.WriteAt(blocks, start); err != nil {
 		return err
 	}
 	if err := f.SyncData(); err != nil {
 		return err
 	}
+	copy(j.buf, blocks[end&^(journalBlock-1):end])
 	f.last = j.next
 	j.end += size
 	j.next++
-	if grown := j.end - f.size; grown > 0 {
-		f.size = j.end
+	if grown := start + int64(len(blocks)) - f.size; grown > 0 {
+		f.size += grown
 		j.size.Add(grown)
 	}
 	return nil
+}
+
+// blocks returns the buffer as whole blocks that hold at least so many bytes. So many of them are kept if it has to grow.
+func (j *journal) blocks(keep, size int) []byte {
+	size = (size + journalBlock - 1) &^ (journalBlock - 1)
+	if size > len(j.buf) {
+		grown := alignedBlocks(size)
+		copy(grown, j.buf[:keep])
+		j.buf = grown
+	}
+	return j.buf[:size]
+}
+
+// alignedBlocks makes a buffer that begins at a multiple of the size of a block.
+func alignedBlocks(size int) []byte {
+	b := make([]byte, size+journalBlock)
+	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (journalBlock - 1)) //nolint:gosec // looked at only
+	return b[at : at+size : at+size]
 }
 
 // alignedSize returns how much room a record takes.

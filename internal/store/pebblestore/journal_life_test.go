@@ -3,13 +3,11 @@ package pebblestore_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,73 +21,20 @@ import (
 	"millrace/internal/store/storetest"
 )
 
-// record is where a record of the journal was written, and what the file held before.
-type record struct {
-	path       string
-	begin, end int
-	before     []byte
-}
-
-// watchFS knows where the records of a journal lie, however they look.
-type watchFS struct {
-	*vfs.MemFS
-	mu      sync.Mutex // guards records
-	records []record
-}
-
-func (w *watchFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	f, err := w.MemFS.OpenReadWrite(name, c, opts...)
-	if err != nil || !strings.HasPrefix(path.Base(name), "journal-") {
-		return f, err
-	}
-	return &watchFile{f, name, w}, nil
-}
-
-func (w *watchFS) written() []record {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.records)
-}
-
-type watchFile struct {
-	vfs.File
-	name string
-	fs   *watchFS
-}
-
-func (f *watchFile) WriteAt(p []byte, at int64) (int, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	before := make([]byte, info.Size())
-	if _, err := f.ReadAt(before, 0); err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	f.fs.mu.Lock()
-	f.fs.records = append(f.fs.records, record{f.name, int(at), int(at) + len(p), before})
-	f.fs.mu.Unlock()
-	return f.File.WriteAt(p, at)
-}
-
-func (r record) overlaps(other record) bool {
-	return r.path == other.path && r.begin < other.end && other.begin < r.end
-}
-
 // torn returns what a crash may leave of the last record of a file: of each sector what was written, or what was there.
-func (r record) torn(rng *rand.Rand, whole []byte) []byte {
+func torn(rng *rand.Rand, r storetest.JournalRecord, whole []byte) []byte {
 	out := slices.Clone(whole)
 	const sector = 512
-	for at := r.begin; at < r.end; at = (at/sector + 1) * sector {
-		to := min(r.end, (at/sector+1)*sector)
+	for at := r.Begin; at < r.End; at = (at/sector + 1) * sector {
+		to := min(r.End, (at/sector+1)*sector)
 		switch rng.IntN(4) {
 		case 0:
 		case 1:
 			clear(out[at:to])
-			copy(out[at:to], r.before[min(at, len(r.before)):])
+			copy(out[at:to], r.Before[min(at, len(r.Before)):])
 		default: // nothing behind it has reached the disk
-			clear(out[at:r.end])
-			copy(out[at:r.end], r.before[min(at, len(r.before)):])
+			clear(out[at:r.End])
+			copy(out[at:r.End], r.Before[min(at, len(r.Before)):])
 			return out
 		}
 	}
@@ -107,7 +52,7 @@ func TestJournalLives(t *testing.T) {
 			mem := vfs.NewCrashableMem()
 			done, spoilt, told := 0, 0, 0
 			for range 25 {
-				fsys := &watchFS{MemFS: mem}
+				fsys := &storetest.JournalWatch{MemFS: mem}
 				o := pebblestore.Options{Dir: memDir, FS: fsys, JournalBytes: 8 << 10, MemTableBytes: memTableBytes}
 				s, err := pebblestore.Open(o)
 				if err != nil {
@@ -116,28 +61,28 @@ func TestJournalLives(t *testing.T) {
 				done = checkHistory(t, s, done, done+1)
 				live(t, rng, s, &done)
 				whole := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100 * rng.IntN(2), RNG: rng})
-				records := fsys.written()
+				records := fsys.Written()
 				mustClose(t, s)
 				if len(records) < 3 {
 					mem = whole
 					continue
 				}
 				last := records[len(records)-1]
-				files := map[string][]byte{last.path: last.torn(rng, readFile(t, whole, last.path))}
+				files := map[string][]byte{last.Path: torn(rng, last, readFile(t, whole, last.Path))}
 				// The last record may be lost now, as if it had not been acknowledged.
 				done--
 				mem = rewritten(t, whole, files)
 				for range 3 { // and one of the others spoilt, with a whole one behind it
 					r := records[rng.IntN(len(records)-2)]
-					if r.overlaps(last) || r.overlaps(records[len(records)-2]) {
+					if r.Overlaps(last) || r.Overlaps(records[len(records)-2]) {
 						continue
 					}
 					damaged := maps.Clone(files)
-					if damaged[r.path] == nil {
-						damaged[r.path] = readFile(t, whole, r.path)
+					if damaged[r.Path] == nil {
+						damaged[r.Path] = readFile(t, whole, r.Path)
 					}
-					damaged[r.path] = slices.Clone(damaged[r.path])
-					damaged[r.path][r.begin+rng.IntN(r.end-r.begin)] ^= 1 << rng.IntN(8)
+					damaged[r.Path] = slices.Clone(damaged[r.Path])
+					damaged[r.Path][r.Begin+rng.IntN(r.End-r.Begin)] ^= 1 << rng.IntN(8)
 					disk := rewritten(t, whole, damaged)
 					s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: disk, ReadOnly: true})
 					spoilt++
