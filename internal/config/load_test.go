@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 		Data: Data{Dir: "./millrace-data"},
 		Store: Store{
 			Durability: "fsync", SyncInterval: 100 * time.Millisecond,
-			FreeFloor: 256 << 20, CacheBytes: 32 << 20, MemtableBytes: 64 << 20,
+			FreeFloor: 256 << 20, CacheBytes: 32 << 20, MemtableBytes: 32 << 20,
 		},
 		Log:    Log{Level: "info", Format: "auto"},
 		Server: Server{DrainTimeout: 1500 * time.Millisecond},

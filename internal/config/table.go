@@ -95,7 +95,7 @@ func generalKeys() []Key {
 		sizeKey("store.cache", "32MiB", limits[uint64]{1 << 20, 1 << 40},
 			"Memory for blocks read from disk.",
 			func(c *Config) *uint64 { return &c.Store.CacheBytes }),
-		sizeKey("store.memtable", "64MiB", limits[uint64]{1 << 20, 1 << 30},
+		sizeKey("store.memtable", "32MiB", limits[uint64]{1 << 20, 1 << 30},
 			"Memory that collects writes before they become a file; in a burst up to twice as much is used, and a restart after a crash reads as much again.",
 			func(c *Config) *uint64 { return &c.Store.MemtableBytes }),
 

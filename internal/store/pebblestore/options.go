@@ -10,7 +10,7 @@ import (
 
 const (
 	defaultCacheBytes    = 32 << 20
-	defaultMemTableBytes = 64 << 20
+	defaultMemTableBytes = 32 << 20
 	memTablesMax         = 2
 )
 
@@ -28,7 +28,7 @@ type Options struct {
 	// zero means 32 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size at which recent writes are sorted out to a table;
-	// zero means 64 MiB. Up to twice as much may wait in memory.
+	// zero means 32 MiB. Up to twice as much may wait in memory.
 	MemTableBytes int64
 	// JournalBytes is where one of the two files of the journal is full; zero means
 	// 4 MiB.
