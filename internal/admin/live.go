@@ -99,6 +99,12 @@ func (t tally) rates(seconds float64) Rates {
 
 type queueName struct{ namespace, name string }
 
+// seenTally is how a queue stood in the sample of that number.
+type seenTally struct {
+	tally
+	sample uint64
+}
+
 // sampler reads the counters of all queues now and then, for everybody who watches and for the
 // history.
 type sampler struct {
@@ -106,13 +112,14 @@ type sampler struct {
 	history history
 
 	// Owned by the goroutine of run.
-	before map[queueName]tally
+	before map[queueName]seenTally
+	sample uint64 // its number
 	at     time.Time
 	meter  meter
 	parts  partsHistory
 
-	mu      sync.Mutex // guards what follows
-	queues  map[queueName]Rates
+	mu      sync.Mutex          // guards what follows
+	added   map[queueName]tally // in the latest
 	latest  *Sample
 	text    []byte        // latest as JSON
 	changed chan struct{} // closed with the next sample
@@ -156,8 +163,10 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 	var all tally
 	seconds := now.Sub(sm.at).Seconds()
 	first := sm.before == nil
-	after := make(map[queueName]tally, len(sm.before))
-	rates := make(map[queueName]Rates)
+	if first {
+		sm.before = make(map[queueName]seenTally)
+	}
+	sm.sample++
 	var busy []QueueSample
 	added := make(map[queueName]tally)
 	times := sm.meter.read()
@@ -171,33 +180,39 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 			}
 			name := queueName{q.Namespace, q.Name}
 			t := tallyOf(q)
-			after[name] = t
-			d := t.since(sm.before[name])
+			d := t.since(sm.before[name].tally)
+			sm.before[name] = seenTally{t, sm.sample}
 			if first || d == (tally{}) {
 				return true
 			}
 			for i := range d {
 				all[i] += d[i]
 			}
-			r := d.rates(seconds)
-			rates[name], added[name] = r, d
+			added[name] = d
+			if len(busy) == 8*busiestMax {
+				busy = append(busy[:0], busiest(busy)...)
+			}
 			busy = append(busy, QueueSample{
-				Namespace: q.Namespace, Name: q.Name, Rates: r, Ready: q.Counts[job.Ready], Leased: q.Counts[job.Leased], Wait: waitOf(times.queues[name]),
+				Namespace: q.Namespace, Name: q.Name, Rates: d.rates(seconds), Ready: q.Counts[job.Ready], Leased: q.Counts[job.Leased], Wait: waitOf(times.queues[name]),
 			})
 			return true
 		})
 	})
 	if err != nil {
+		if first {
+			sm.before = nil
+		}
 		return err
 	}
-	sm.before, sm.at = after, now
+	maps.DeleteFunc(sm.before, func(_ queueName, t seenTally) bool { return t.sample != sm.sample })
+	sm.at = now
 	if first {
 		seconds = 0
 	}
 	sm.publish(&Sample{
-		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: countsOf(&counts), Queues: len(after),
+		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: countsOf(&counts), Queues: len(sm.before),
 		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(&times.all), Protocols: sm.s.protocols(times, seconds), Busiest: busiest(busy),
-	}, rates)
+	}, added)
 	over := sm.history.add(now, all, &counts, &times.all)
 	over = append(over, sm.parts.add(now, func(slot *partsSlot) { sm.s.countParts(slot, times, added) })...)
 	return sm.history.keep(ctx, over)
@@ -234,14 +249,14 @@ func busiest(all []QueueSample) []QueueSample {
 }
 
 // publish hands a sample to everybody.
-func (sm *sampler) publish(sample *Sample, rates map[queueName]Rates) {
+func (sm *sampler) publish(sample *Sample, added map[queueName]tally) {
 	text, err := json.Marshal(sample)
 	if err != nil {
 		panic("admin: a sample cannot be written: " + err.Error()) // it holds texts and finite numbers only
 	}
 	sm.mu.Lock()
 	defer sm.mu.Unlock()
-	sm.latest, sm.text, sm.queues = sample, text, rates
+	sm.latest, sm.text, sm.added = sample, text, added
 	close(sm.changed)
 	sm.changed = make(chan struct{})
 }
@@ -250,7 +265,10 @@ func (sm *sampler) publish(sample *Sample, rates map[queueName]Rates) {
 func (sm *sampler) rates(namespace, name string) Rates {
 	sm.mu.Lock()
 	defer sm.mu.Unlock()
-	return sm.queues[queueName{namespace, name}]
+	if sm.latest == nil {
+		return Rates{}
+	}
+	return rateOf(sm.added[queueName{namespace, name}], sm.latest.Seconds)
 }
 
 // Live returns the latest sample; zero before the first.
