@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,5 +198,35 @@ func sameAsMap(t *testing.T, r store.Reader, model map[string]string) {
 		if got, ok, err := r.Get(nil, []byte(k)); !ok || err != nil || string(got) != v {
 			t.Fatalf("get %q: %q, %v, %v", k, got, ok, err)
 		}
+	}
+}
+
+// TestJournalOnDisk copies a directory on a real file system, where the journal is written past the page cache if that lets it, while
+// it is in use: what is in the files is what was acknowledged. Records of all sizes begin and end anywhere in their blocks.
+func TestJournalOnDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, pebblestore.Options{Dir: filepath.Join(dir, "data")})
+	defer mustClose(t, s)
+	rng := rand.New(rand.NewPCG(5, 5))
+	for n := 1; n <= 120; n++ {
+		storetest.Commit(t, s, true, func(b *store.Batch) {
+			historyBatch(b, n)
+			b.Set([]byte("noise"), make([]byte, rng.IntN(1<<rng.IntN(17))))
+		})
+		if n%10 != 0 {
+			continue
+		}
+		// Nothing is committed meanwhile. Pebble may be given what is in the journal, which stays there all the same.
+		clone := filepath.Join(dir, fmt.Sprint(n))
+		if err := os.CopyFS(clone, os.DirFS(filepath.Join(dir, "data"))); err != nil {
+			t.Fatal(err)
+		}
+		c, err := pebblestore.Open(pebblestore.Options{Dir: clone, ReadOnly: true})
+		if err != nil {
+			t.Fatalf("after %d batches: %v", n, err)
+		}
+		checkHistory(t, c, n, n)
+		mustClose(t, c)
 	}
 }
