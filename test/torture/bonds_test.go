@@ -93,8 +93,9 @@ type bond struct {
 	after, tried []string
 	// barred, if not empty, says why the job may not come at all yet.
 	barred string
-	acking bool // an ack has been sent at least once
-	doomed bool // an ack or a failure has
+	tied   time.Time // before it was pushed
+	acking bool      // an ack has been sent at least once
+	doomed bool      // an ack or a failure has
 	// with are jobs that were pushed with it whole or not at all.
 	with []string
 }
@@ -129,7 +130,8 @@ func (b *bonds) seen(token string) {
 		}
 	}
 	for _, other := range j.tried {
-		if !b.jobs[other].doomed && b.book.sure(other) {
+		// A delivery that a kill has cut off is a try too, when its lease has lapsed.
+		if o := b.jobs[other]; !o.doomed && b.book.sure(other) && time.Since(o.tied) < lmstfyLease {
 			b.book.complain(fmt.Sprintf("%s has come although nobody has tried %s", token, other))
 		}
 	}
@@ -149,6 +151,7 @@ func (b *bonds) settling(token string, acking bool) {
 func (b *bonds) tie(token string, j *bond) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	j.tied = time.Now()
 	b.jobs[token] = j
 }
 
