@@ -115,6 +115,7 @@ type Machine struct {
 	arrivals uint64
 	mark     uint64 // of the walk over queues that is in progress
 	memo     keyMemo
+	spare    *entry // of a push, whose job is not in memory any more
 	keys     keyCache
 	found    []*entry // scratch of heads
 

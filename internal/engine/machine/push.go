@@ -27,8 +27,19 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 		res.Err = err
 		return true
 	}
-	m.accept(m.create(c, nil), res)
+	e := m.create(c, nil)
+	m.accept(e, res)
+	m.reuse(e)
 	return true
+}
+
+// reuse takes the entry of a job that was pushed for the next one, unless it is in memory for longer: behind a backlog none is, and then
+// its push is all that it is for.
+func (m *Machine) reuse(e *entry) {
+	if m.jobs[e.ID] == nil && e.Group == "" {
+		m.unhold(e)
+		m.spare = e
+	}
 }
 
 func (m *Machine) accept(e *entry, res *job.Result) {
@@ -149,7 +160,11 @@ func (m *Machine) enlist(e *entry, s *job.Spec) {
 func (m *Machine) prepare(s *job.Spec) *entry {
 	q := m.makeQueue(s.Namespace, s.Queue)
 	q.Hidden = false
-	e := &entry{q: q, born: m.step, loaded: true}
+	e := m.spare
+	if m.spare = nil; e == nil {
+		e = &entry{}
+	}
+	*e = entry{q: q, born: m.step, loaded: true}
 	e.Job = job.Job{
 		ID: m.nextID(s.Numbered), Namespace: q.namespace, Queue: q.name, QueueNum: uint32(q.ID), Key: s.Key, Type: s.Type, Group: s.Group,
 		Body: bytes.Clone(s.Body), BodyKind: s.BodyKind, Extra: bytes.Clone(s.Extra), Origin: s.Origin, Like: s.Like,
