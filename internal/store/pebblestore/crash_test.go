@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -448,18 +449,22 @@ func TestOpenFailsCleanly(t *testing.T) {
 						}
 					}
 					inj := &injector{kinds: injection.kinds, ever: true, left: step}
+					var fatal atomic.Value
 					o := pebblestore.Options{
-						Dir: memDir, FS: hooked(mem, inj), MemTableBytes: memTableBytes,
-						OnFatal: func(err error) { t.Errorf("OnFatal during Open: %v", err) },
+						Dir: memDir, FS: hooked(mem, inj), MemTableBytes: memTableBytes, OnFatal: func(err error) { fatal.Store(err) },
 					}
 					s, err := pebblestore.Open(o)
 					failed := inj.hasFailed()
 					inj.start(-1)
+					if err != nil && fatal.Load() != nil {
+						t.Errorf("OnFatal: %v, and Open: %v", fatal.Load(), err)
+					}
 					if err == nil {
 						if failed && !injection.harmless {
 							t.Error("Open succeeds in spite of the failure")
 						}
-						if err := s.Close(); err != nil {
+						// What Pebble does once it is open may have met the failure, too.
+						if err := s.Close(); err != nil && fatal.Load() == nil {
 							t.Error(err)
 						}
 					}
