@@ -109,7 +109,7 @@ func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, m marker) error
 
 // deletedMax is how many deletions are kept in a memtable. Whoever reads a list has to pass over them: in tables they
 // meet what they delete, and are gone. A memtable that is full of them makes fetches many times slower.
-const deletedMax = 16 << 10
+const deletedMax = 48 << 10
 
 // fill copies the changes of b. They go in by key where their order allows it: Pebble
 // finds the place of a key much quicker next to the one before it. Marked tells that they delete the marker.
