@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"math/bits"
 	"strconv"
@@ -68,17 +67,6 @@ func skipBlank(b []byte, i int) int {
 // -1 if it is malformed.
 func scanString(b []byte, i int) int {
 	for i++; i < len(b); i++ {
-		for i+8 <= len(b) {
-			special := specialBytes(binary.LittleEndian.Uint64(b[i:]))
-			if special != 0 {
-				i += bits.TrailingZeros64(special) / 8
-				break
-			}
-			i += 8
-		}
-		if i == len(b) {
-			break
-		}
 		switch c := b[i]; {
 		case c == '"':
 			return i + 1
@@ -102,14 +90,6 @@ func scanString(b []byte, i int) int {
 		}
 	}
 	return -1
-}
-
-// specialBytes returns eight bytes of which the lowest that is not zero is where w has the first quote, backslash or control
-// character. It is zero if there is none.
-func specialBytes(w uint64) uint64 {
-	const each, high = 0x0101010101010101, 0x8080808080808080
-	quote, backslash := w^each*'"', w^each*'\\'
-	return ((w-each*' ')&^w | (quote-each)&^quote | (backslash-each)&^backslash) & high
 }
 
 // hex4 returns the value of the first four bytes as hexadecimal digits, or -1.

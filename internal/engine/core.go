@@ -133,8 +133,6 @@ func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 	return value, false, ok
 }
 
-func (s coreStorage) Absent(key []byte) bool { return s.c.filter.absent(key) }
-
 func (s coreStorage) Set(key, value []byte) {
 	s.c.filter.note(key)
 	s.dirty().Set(key, value)

@@ -34,19 +34,6 @@ func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
 	return r, true
 }
 
-// foresee prepares for getKey with a key that is likely new: that it is not in the cache takes longer to find out than that it
-// cannot be in the store.
-func (m *Machine) foresee(namespace, key string) {
-	k := keyName{namespace, key}
-	if m.memo.valid && m.memo.keyName == k {
-		return
-	}
-	m.kb = record.KeyKey(m.kb[:0], namespace, key)
-	if m.store.Absent(m.kb) {
-		m.memo = keyMemo{k, true}
-	}
-}
-
 func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
 	m.memo.valid = false
 	m.keys.put(keyName{namespace, key}, r)
@@ -57,7 +44,6 @@ func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
 
 func (m *Machine) addKey(e *entry) {
 	namespace := e.q.namespace
-	m.foresee(namespace, e.Key)
 	old, ok := m.getKey(namespace, e.Key)
 	if !ok {
 		m.putKey(namespace, e.Key, record.KeyRef{JobRef: record.JobRef{Queue: e.q.ID, ID: e.ID}})
@@ -137,7 +123,6 @@ func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) {
 
 // keyInUse reports whether any job has the key.
 func (m *Machine) keyInUse(namespace, key string) (used bool) {
-	m.foresee(namespace, key)
 	m.withKey(namespace, key, func(*entry) bool {
 		used = true
 		return false

@@ -11,8 +11,6 @@ import (
 type Storage interface {
 	// Get appends the value to dst. Pending tells that it is not committed yet.
 	Get(dst, key []byte) (value []byte, pending, ok bool)
-	// Absent reports whether it can tell, without looking for it, that there is no such key.
-	Absent(key []byte) bool
 	// Scan visits the keys from lo up to but excluding hi, in order or in reverse.
 	Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool)
 	Set(key, value []byte)
