@@ -429,6 +429,27 @@ func testFailure(t *testing.T, inj *injector, step int, harmless bool) {
 	}
 }
 
+// openFailing opens and closes a store while errors are injected. Open must report one that is not harmless, unless it is met by what Pebble does
+// in the background once it is open, which is told in the other way.
+func openFailing(t *testing.T, o pebblestore.Options, inj *injector, harmless bool) {
+	t.Helper()
+	var fatal atomic.Value
+	o.OnFatal = func(err error) { fatal.Store(err) }
+	s, err := pebblestore.Open(o)
+	failed := inj.hasFailed()
+	inj.start(-1)
+	if err != nil {
+		if fatal.Load() != nil {
+			t.Errorf("OnFatal: %v, and Open: %v", fatal.Load(), err)
+		}
+		return
+	}
+	err = s.Close()
+	if fatal.Load() == nil && (err != nil || failed && !harmless) {
+		t.Errorf("Open succeeds, something has failed: %t, and Close: %v", failed, err)
+	}
+}
+
 // TestOpenFailsCleanly injects errors while a store is created or recovered: Open
 // returns, with an error if it could not finish, and a later Open works.
 func TestOpenFailsCleanly(t *testing.T) {
@@ -449,27 +470,10 @@ func TestOpenFailsCleanly(t *testing.T) {
 						}
 					}
 					inj := &injector{kinds: injection.kinds, ever: true, left: step}
-					var fatal atomic.Value
-					o := pebblestore.Options{
-						Dir: memDir, FS: hooked(mem, inj), MemTableBytes: memTableBytes, OnFatal: func(err error) { fatal.Store(err) },
-					}
-					s, err := pebblestore.Open(o)
-					failed := inj.hasFailed()
-					inj.start(-1)
-					if err != nil && fatal.Load() != nil {
-						t.Errorf("OnFatal: %v, and Open: %v", fatal.Load(), err)
-					}
-					if err == nil {
-						if failed && !injection.harmless {
-							t.Error("Open succeeds in spite of the failure")
-						}
-						// What Pebble does once it is open may have met the failure, too.
-						if err := s.Close(); err != nil && fatal.Load() == nil {
-							t.Error(err)
-						}
-					}
+					o := pebblestore.Options{Dir: memDir, FS: hooked(mem, inj), MemTableBytes: memTableBytes}
+					openFailing(t, o, inj, injection.harmless)
 					o.FS = mem
-					s = open(t, o)
+					s := open(t, o)
 					checkHistory(t, s, history, history)
 					if err := s.Close(); err != nil {
 						t.Error(err)

@@ -103,15 +103,7 @@ func TestUpgradeFailsCleanly(t *testing.T) {
 				mem := oldDirectory(t)
 				inj := &injector{kinds: injection.kinds, ever: step%2 == 0, left: step}
 				o := pebblestore.Options{Dir: memDir, FS: hooked(mem, inj), JournalBytes: 64 << 10, MemTableBytes: memTableBytes}
-				s, err := pebblestore.Open(o)
-				failed := inj.hasFailed()
-				inj.start(-1)
-				if err == nil {
-					if failed && !injection.harmless {
-						t.Error("Open succeeds in spite of the failure")
-					}
-					mustClose(t, s)
-				}
+				openFailing(t, o, inj, injection.harmless)
 				for _, disk := range []*vfs.MemFS{mem.CrashClone(vfs.CrashCloneCfg{}), mem} {
 					o.FS = disk
 					s := open(t, o)
