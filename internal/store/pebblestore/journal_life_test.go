@@ -30,11 +30,9 @@ func torn(rng *rand.Rand, r storetest.JournalRecord, whole []byte) []byte {
 		switch rng.IntN(4) {
 		case 0:
 		case 1:
-			clear(out[at:to])
-			copy(out[at:to], r.Before[min(at, len(r.Before)):])
+			copy(out[at:to], r.Before[at:])
 		default: // nothing behind it has reached the disk
-			clear(out[at:r.End])
-			copy(out[at:r.End], r.Before[min(at, len(r.Before)):])
+			copy(out[at:r.End], r.Before[at:])
 			return out
 		}
 	}

@@ -16,7 +16,7 @@ import (
 type JournalRecord struct {
 	Path       string
 	Begin, End int
-	Before     []byte // the file as it was before; only of what was written last
+	Before     []byte // the file as it was before, zero where the record has made it longer; only of what was written last
 }
 
 // Name returns the name of its file in its directory.
@@ -64,13 +64,13 @@ func (f *watchedFile) WriteAt(p []byte, at int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	before := make([]byte, info.Size())
+	before := make([]byte, max(info.Size(), at+int64(len(p))))
 	if _, err := f.ReadAt(before, 0); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
 	const header = 16
 	same := 0
-	for old := before[min(int(at), len(before)):]; same < min(len(p), len(old)) && p[same] == old[same]; same++ {
+	for old := before[at:]; same < len(p) && p[same] == old[same]; same++ {
 	}
 	begin := same &^ (header - 1)
 	size := header + int(binary.LittleEndian.Uint32(p[begin+4:]))
