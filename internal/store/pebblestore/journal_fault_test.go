@@ -170,6 +170,32 @@ func TestDeletedToTheEnd(t *testing.T) {
 	}
 }
 
+// TestReadsAfterFailure lets nothing of a table be written that Pebble then believes to have: whoever reads it
+// is told what has failed, not that the data is damaged.
+func TestReadsAfterFailure(t *testing.T) {
+	t.Parallel()
+	failure := &fileFailure{kinds: []errorfs.OpKind{errorfs.OpFileWrite}}
+	s := open(t, pebblestore.Options{Dir: memDir, FS: hooked(vfs.NewMem(), failure)})
+	storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, 1) })
+	failure.set(true)
+	if err := s.Reclaim(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for err == nil { // until the table is there that is not
+		_, _, err = s.Get(nil, []byte("last"))
+	}
+	if !errors.Is(err, errInjected) || errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Get: %v", err)
+	}
+	if err := s.Scan(store.Range{}, func(_, _ []byte) bool { return true }); !errors.Is(err, errInjected) || errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Scan: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, errInjected) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 // TestSnapshotAfterFailure lets the sync of Pebble's log fail while commits go on: a snapshot that is taken then
 // has everything that was acknowledged, or is refused. So has whoever reads the store itself.
 func TestSnapshotAfterFailure(t *testing.T) {

@@ -119,7 +119,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		return nil, classify(o.Dir, err)
 	}
 	s.compactions.begin()
-	s.reader = reader{source: s.db, closed: &s.closed}
+	s.reader = reader{source: s.db, closed: &s.closed, fuse: f}
 	if err = s.start(o, !fresh && version >= journalVersion); err == nil {
 		err = f.err()
 	}

@@ -327,7 +327,7 @@ func (s *Store) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 		err = layer.Over(func(visit func(key, value []byte) bool) error { return scan(it, rg.Reverse, visit) }, rg.Reverse, visit)
 	}
 	if err != nil {
-		return fmt.Errorf("scan: %w", withCorrupt(err))
+		return s.failed("scan", err)
 	}
 	return nil
 }

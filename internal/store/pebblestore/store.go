@@ -225,7 +225,7 @@ func (s *Store) Snapshot() (store.Snapshot, error) {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	snap := &snapshot{snap: s.db.NewSnapshot()}
-	snap.reader = reader{source: snap.snap, closed: &snap.closed}
+	snap.reader = reader{source: snap.snap, closed: &snap.closed, fuse: s.fuse}
 	return snap, nil
 }
 
@@ -377,6 +377,16 @@ func (s *snapshot) Close() error {
 type reader struct {
 	source pebble.Reader
 	closed *atomic.Bool
+	fuse   *fuse
+}
+
+// failed returns the error of a read. Once the fuse is blown Pebble believes in tables that are not whole on disk:
+// those are not damaged, and what blew the fuse is the reason.
+func (r reader) failed(op string, err error) error {
+	if first := r.fuse.err(); first != nil {
+		return fmt.Errorf("%s: after %w", op, first)
+	}
+	return fmt.Errorf("%s: %w", op, withCorrupt(err))
 }
 
 // getOptions consults the filters of the last level too, which Pebble's own Get does
@@ -393,7 +403,7 @@ func (r reader) Get(dst, key []byte) ([]byte, bool, error) {
 	}
 	value, ok, err := r.get(dst, key)
 	if err != nil {
-		return dst, false, fmt.Errorf("get: %w", withCorrupt(err))
+		return dst, false, r.failed("get", err)
 	}
 	return value, ok, nil
 }
@@ -424,7 +434,7 @@ func (r reader) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 		err = scan(it, rg.Reverse, visit)
 	}
 	if err != nil {
-		return fmt.Errorf("scan: %w", withCorrupt(err))
+		return r.failed("scan", err)
 	}
 	return nil
 }
