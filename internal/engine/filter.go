@@ -2,6 +2,7 @@ package engine
 
 import (
 	"hash/maphash"
+	"math"
 	"sync/atomic"
 
 	"millrace/internal/record"
@@ -10,9 +11,9 @@ import (
 
 // Nearly every push with a client-given key asks the store for a key that is not there,
 // which costs more than the rest of the push. A filter in memory knows most of those
-// keys to be absent. It takes about three bytes for each key in use, forgets nothing that is
-// deleted, and is therefore made anew, from a snapshot and beside the engine, when as many
-// keys have come as it was made for.
+// keys to be absent. It takes about three bytes for each key in use and forgets nothing that is
+// deleted. When as many keys have come as it was made for, it grows by as much again if most of them are in use,
+// and else is made anew, from a snapshot and beside the engine.
 
 // bloom is a filter in blocks of 512 bits: a key has one bit in each word of one block.
 // It may be added to from two goroutines at once.
@@ -35,29 +36,30 @@ func newBloom(room int) *bloom {
 
 var filterSeed = maphash.MakeSeed()
 
+func filterHash(key []byte) uint64 { return maphash.Bytes(filterSeed, key) }
+
 // block returns the words of a key's block, and the hash whose bits say which bit of
 // each word is the key's.
-func (b *bloom) block(key []byte) (words []atomic.Uint64, h uint64) {
-	h = maphash.Bytes(filterSeed, key)
+func (b *bloom) block(h uint64) (words []atomic.Uint64, bits uint64) {
 	blocks := uint64(len(b.words) / blockWords)
 	at := ((h >> 32) * blocks) >> 32 * blockWords
 	return b.words[at : at+blockWords], h * 0x9e3779b97f4a7c15
 }
 
-func (b *bloom) add(key []byte) {
-	words, h := b.block(key)
+func (b *bloom) add(h uint64) {
+	words, bits := b.block(h)
 	for i := range words {
-		if bit := uint64(1) << (h >> (6 * i) & 63); words[i].Load()&bit == 0 {
+		if bit := uint64(1) << (bits >> (6 * i) & 63); words[i].Load()&bit == 0 {
 			words[i].Or(bit)
 		}
 	}
 }
 
 // has reports false for a key that was not added for certain.
-func (b *bloom) has(key []byte) bool {
-	words, h := b.block(key)
+func (b *bloom) has(h uint64) bool {
+	words, bits := b.block(h)
 	for i := range words {
-		if words[i].Load()&(1<<(h>>(6*i)&63)) == 0 {
+		if words[i].Load()&(1<<(bits>>(6*i)&63)) == 0 {
 			return false
 		}
 	}
@@ -66,9 +68,9 @@ func (b *bloom) has(key []byte) bool {
 
 // filter knows which client-given keys are not in use. The engine's lock guards it.
 type filter struct {
-	now   *bloom // answers; nil: not known yet
-	next  *bloom // is being made; nil: none is
-	asked bool   // it would have been of use
+	now   []*bloom // answer together, and the last of them is added to; none: not known yet
+	next  *bloom   // is being made; nil: none is
+	asked bool     // it would have been of use
 }
 
 // filtered reports whether the filter is about a key of the store.
@@ -80,56 +82,96 @@ func (f *filter) absent(key []byte) bool {
 		return false
 	}
 	f.asked = true
-	return f.now != nil && !f.now.has(key)
+	h := filterHash(key)
+	for _, b := range f.now {
+		if b.has(h) {
+			return false
+		}
+	}
+	return len(f.now) > 0
 }
 
 // note notes that a key is set.
 func (f *filter) note(key []byte) {
-	if (f.now == nil && f.next == nil) || !filtered(key) {
+	if (len(f.now) == 0 && f.next == nil) || !filtered(key) {
 		return
 	}
-	if f.now != nil {
-		f.now.add(key)
-		f.now.added++
+	h := filterHash(key)
+	if last := f.last(); last != nil {
+		last.add(h)
+		last.added++
 	}
 	if f.next != nil {
-		f.next.add(key)
+		f.next.add(h)
 		f.next.added++
 	}
 }
 
-// worn reports whether the filter should be made anew.
-func (f *filter) worn() bool {
-	return f.asked && f.next == nil && (f.now == nil || f.now.added >= f.now.room)
+// last returns the one that is added to, or nil.
+func (f *filter) last() *bloom {
+	if len(f.now) == 0 {
+		return nil
+	}
+	return f.now[len(f.now)-1]
 }
 
-// makeFilter makes a filter of what is in the store, and lets it answer. A failure to
+// worn reports whether the filter has to grow or be made anew.
+func (f *filter) worn() bool {
+	last := f.last()
+	return f.asked && f.next == nil && (last == nil || last.added >= last.room)
+}
+
+// room returns how many keys the filter is made for.
+func (f *filter) room() (room int) {
+	for _, b := range f.now {
+		room += b.room
+	}
+	return room
+}
+
+// makeFilter has the filter grow, or makes one of what is in the store and lets it answer. A failure to
 // read leaves things as they are: the store answers, and tells whoever asks it.
 func (e *Engine) makeFilter() {
 	defer e.syncs.Done()
+	e.mu.Lock()
+	room, enough := e.core.filter.room(), math.MaxInt
+	if room > 0 {
+		enough = room/2 + 1
+	}
+	e.mu.Unlock()
 	count := 0
-	if e.eachKey(func([]byte) { count++ }) == nil {
-		next := newBloom(max(filterLeast, 2*count))
+	err := e.eachKey(func([]byte) bool { count++; return count < enough })
+	switch {
+	case err != nil:
+	case count == enough:
 		e.mu.Lock()
-		e.core.filter.next = next // gets what is set from now on; the rest is in the view
+		e.core.filter.now = append(e.core.filter.now, newBloom(room))
 		e.mu.Unlock()
-		if e.eachKey(next.add) != nil {
-			next = nil
-		}
-		e.mu.Lock()
-		e.core.filter.next = nil
-		if next != nil {
-			e.core.filter.now = next
-		}
-		e.mu.Unlock()
+	default:
+		e.remakeFilter(max(filterLeast, 2*count))
 	}
 	e.mu.Lock()
 	e.making = false
 	e.mu.Unlock()
 }
 
-// eachKey visits the client-given keys of everything that was applied before.
-func (e *Engine) eachKey(visit func(key []byte)) (err error) {
+// remakeFilter makes a filter for so many keys.
+func (e *Engine) remakeFilter(room int) {
+	next := newBloom(room)
+	e.mu.Lock()
+	e.core.filter.next = next // gets what is set from now on; the rest is in the view
+	e.mu.Unlock()
+	err := e.eachKey(func(key []byte) bool { next.add(filterHash(key)); return true })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.core.filter.next = nil
+	if err == nil {
+		e.core.filter.now = []*bloom{next}
+	}
+}
+
+// eachKey visits the client-given keys of everything that was applied before, until visit returns false.
+func (e *Engine) eachKey(visit func(key []byte) bool) (err error) {
 	v, err := e.View()
 	if err != nil {
 		return err
@@ -140,10 +182,7 @@ func (e *Engine) eachKey(visit func(key []byte)) (err error) {
 		}
 	}()
 	lo, hi := record.KeysSpan()
-	return v.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, _ []byte) bool {
-		visit(key)
-		return true
-	})
+	return v.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, _ []byte) bool { return visit(key) })
 }
 
 // renewFilter has the filter made anew, beside the engine. It is called under the lock.

@@ -16,14 +16,14 @@ func TestBloom(t *testing.T) {
 	const keys = 20000
 	b := newBloom(keys)
 	for i := range keys {
-		b.add(fmt.Appendf(nil, "key %d", i))
+		b.add(filterHash(fmt.Appendf(nil, "key %d", i)))
 	}
 	wrong := 0
 	for i := range keys {
-		if !b.has(fmt.Appendf(nil, "key %d", i)) {
+		if !b.has(filterHash(fmt.Appendf(nil, "key %d", i))) {
 			t.Fatalf("key %d was added and is not found", i)
 		}
-		if b.has(fmt.Appendf(nil, "other %d", i)) {
+		if b.has(filterHash(fmt.Appendf(nil, "other %d", i))) {
 			wrong++
 		}
 	}
@@ -46,8 +46,9 @@ func TestFilterUnderChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := e.NewCaller()
-			made := 0
-			for i := range 3000 {
+			var made, grown int
+			var before []*bloom
+			for i := range 6000 {
 				if i%100 == 0 {
 					synctest.Wait() // the filter is made beside the commands: now and then it is done
 				}
@@ -67,15 +68,22 @@ func TestFilterUnderChange(t *testing.T) {
 					inUse[key] = false
 				}
 				e.mu.Lock()
-				if f := &e.core.filter; f.now != nil && f.next == nil && f.now.added > 200 {
-					f.now.room = 0 // worn out
+				f := &e.core.filter
+				switch {
+				case len(f.now) > len(before):
+					grown++
+				case len(f.now) > 0 && f.now[0] != before[0]:
 					made++
+				}
+				before = f.now
+				if last := f.last(); last != nil && last.added > 50 {
+					last.room = 50 // worn out; half of the keys are in use
 				}
 				e.mu.Unlock()
 			}
 			synctest.Wait()
-			if made < 3 {
-				t.Errorf("the filter was made %d times", made)
+			if made < 2 || grown < 4 {
+				t.Errorf("the filter was made anew %d times and has grown %d times", made, grown)
 			}
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
@@ -100,7 +108,7 @@ func TestFilterSparesReads(t *testing.T) {
 		push("first")
 		synctest.Wait()
 		e.mu.Lock()
-		made := e.core.filter.now
+		made := e.core.filter.last()
 		e.mu.Unlock()
 		if made == nil {
 			t.Fatal("no filter was made")

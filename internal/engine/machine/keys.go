@@ -34,9 +34,15 @@ func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
 	return r, true
 }
 
+// putKey enters what a key names, and keeps it in memory.
 func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
-	m.memo.valid = false
 	m.keys.put(keyName{namespace, key}, r)
+	m.setKey(namespace, key, r)
+}
+
+// setKey writes the entry of a key that is not in memory, or is the same there.
+func (m *Machine) setKey(namespace, key string, r record.KeyRef) {
+	m.memo.valid = false
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
 	m.vb = record.AppendKeyRef(m.vb[:0], r)
 	m.set(m.kb, m.vb)
@@ -46,7 +52,12 @@ func (m *Machine) addKey(e *entry) {
 	namespace := e.q.namespace
 	old, ok := m.getKey(namespace, e.Key)
 	if !ok {
-		m.putKey(namespace, e.Key, record.KeyRef{JobRef: record.JobRef{Queue: e.q.ID, ID: e.ID}})
+		r := record.KeyRef{JobRef: record.JobRef{Queue: e.q.ID, ID: e.ID}}
+		if e.q.plain.whole {
+			m.putKey(namespace, e.Key, r)
+		} else { // behind a backlog: until it is fetched, many other keys will be needed
+			m.setKey(namespace, e.Key, r)
+		}
 		return
 	}
 	first, later := old.JobRef, record.JobRef{Queue: e.q.ID, ID: e.ID}

@@ -65,9 +65,10 @@ func pebbleOptions(o Options) *pebble.Options {
 		// the log longer that a restart after a crash has to read.
 		MemTableStopWritesThreshold: memTablesMax,
 
-		// Most of what is flushed is deleted soon: rewriting it early is wasted work,
-		// and a lookup has filters for each run. Stalling writers is the last resort.
-		L0CompactionThreshold: 4,
+		// With this six runs of new tables are compacted at once. Most of what is flushed is deleted soon: rewriting it early is
+		// wasted work, the keys of clients are rewritten as a whole each time, and a lookup has filters for each run. Stalling
+		// writers is the last resort.
+		L0CompactionThreshold: 12,
 		L0StopWritesThreshold: 24,
 		LBaseMaxBytes:         256 << 20,
 		// The second compaction starts only when the first falls behind: the other
@@ -78,7 +79,7 @@ func pebbleOptions(o Options) *pebble.Options {
 		// written that the memtable is full.
 		FlushDelayDeleteRange: flushDelayDeleteRange,
 	}
-	po.Experimental.L0CompactionConcurrency = 4
+	po.Experimental.L0CompactionConcurrency = 12
 	po.Experimental.CompactionDebtConcurrency = 256 << 20
 	// A block counts as full of tombstones with a fifth of the usual number, and a
 	// table with a twentieth of such blocks is compacted for their sake alone.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -13,6 +14,7 @@ import (
 type reclaimer struct {
 	mu     sync.Mutex // guards what follows
 	cancel func()     // ends the run in progress; nil: there is none
+	timer  *time.Timer
 	closed bool
 	done   sync.WaitGroup
 }
@@ -35,12 +37,32 @@ func (r *reclaimer) start(do func(ctx context.Context)) {
 	})
 }
 
+// later calls do after a while, unless it is called again before.
+func (r *reclaimer) later(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+	case r.timer == nil:
+		r.timer = time.AfterFunc(reclaimDelay, do)
+	default:
+		r.timer.Reset(reclaimDelay)
+	}
+}
+
+// reclaimDelay is how long after the last deleted range its space is asked for, if what else is written has not brought it back.
+// Pebble compacts the newest tables only when there are several runs of them.
+const reclaimDelay = 30 * time.Second
+
 // stop ends the run in progress and lets none begin any more.
 func (r *reclaimer) stop() {
 	r.mu.Lock()
 	r.closed = true
 	if r.cancel != nil {
 		r.cancel()
+	}
+	if r.timer != nil {
+		r.timer.Stop()
 	}
 	r.mu.Unlock()
 	r.done.Wait()

@@ -29,7 +29,9 @@ func TestSpaceComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := open(t, pebblestore.Options{Dir: memDir, FS: vfs.NewMem(), MemTableBytes: 256 << 10})
+				mem := vfs.NewMem()
+				mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 2 << 30})
+				s := open(t, pebblestore.Options{Dir: memDir, FS: mem, MemTableBytes: 256 << 10})
 				value := make([]byte, 500)
 				rng := rand.NewChaCha8([32]byte{})
 				for i := range count {

@@ -129,6 +129,7 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (marked bool, err error) 
 		case store.OpDeleteRange:
 			if bytes.Compare(key, value) < 0 {
 				err = pb.DeleteRange(key, value, nil)
+				s.reclaimer.later(func() { _ = s.Reclaim() }) // refused only when there is nothing left to do
 				marked = marked || bytes.Compare(key, markerKey) <= 0 && bytes.Compare(markerKey, value) < 0
 			}
 		case store.OpVoidSet, store.OpVoidDelete: // sorted leaves them out
