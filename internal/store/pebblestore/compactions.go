@@ -8,8 +8,11 @@ import (
 
 // compactions is Pebble's scheduler of them, and its grant to run one. Unlike the one that Pebble has by itself it lets
 // none run before begin: opening a database that was not closed flushes what its log has, and then waits for the compactions that this
-// brings about, which may take seconds. Nor does it look ten times a second whether there is something to do.
+// brings about, which may take seconds. Nor does any run behind a blown fuse, where tables that it would read may be missing, or
+// look ten times a second whether there is something to do.
 type compactions struct {
+	fuse *fuse
+
 	mu      sync.Mutex // guards what follows; Pebble's own locks come before it
 	db      pebble.DBForCompaction
 	begun   bool
@@ -20,8 +23,8 @@ type compactions struct {
 	ended sync.WaitGroup
 }
 
-func newCompactions() *compactions {
-	return &compactions{poke: make(chan struct{}, 1), stop: make(chan struct{})}
+func newCompactions(f *fuse) *compactions {
+	return &compactions{fuse: f, poke: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
 // begin lets compactions run from now on. The database is open.
@@ -56,7 +59,7 @@ func (c *compactions) grantLoop() {
 func (c *compactions) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.begun || c.running >= c.db.GetAllowedWithoutPermission() {
+	if !c.begun || c.fuse.blown() || c.running >= c.db.GetAllowedWithoutPermission() {
 		return false
 	}
 	c.running++

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -53,7 +54,8 @@ func (w *wanting) check(t *testing.T, runs, wants int) {
 func TestCompactionsWaitForBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wanting{wants: 5, allowed: 2}
-		c := newCompactions()
+		f := &fuse{}
+		c := newCompactions(f)
 		c.Register(2, w)
 		if ok, _ := c.TrySchedule(); ok {
 			t.Error("a compaction was granted before begin")
@@ -77,6 +79,11 @@ func TestCompactionsWaitForBegin(t *testing.T) {
 		c.Done()
 		if ok, _ := c.TrySchedule(); !ok {
 			t.Error("a second compaction was refused, with two allowed")
+		}
+		c.Done()
+		f.blow(errors.New("disk on fire"))
+		if ok, _ := c.TrySchedule(); ok {
+			t.Error("a compaction was granted behind a blown fuse")
 		}
 
 		c.Unregister()
@@ -106,8 +113,8 @@ func TestCompactionsAfterCrash(t *testing.T) {
 		}
 	}
 	runs := s.db.Metrics().Levels[0].Sublevels
-	if runs < 5 {
-		t.Fatalf("%d runs of tables, want at least 5", runs)
+	if runs < 6 {
+		t.Fatalf("%d runs of tables, want at least 6", runs)
 	}
 
 	o.FS, o.NoCompactions = mem.CrashClone(vfs.CrashCloneCfg{}), false

@@ -167,7 +167,7 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 		po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}
 		po.EventListener = s.events.listener()
 		po.ErrorIfNotExists = !fresh
-		s.compactions = newCompactions()
+		s.compactions = newCompactions(s.fuse)
 		po.Experimental.CompactionScheduler = s.compactions
 		return po
 	}
