@@ -26,7 +26,17 @@ func (c *Conn) requestDone(*engine.Request) {
 // sets the request's Done.
 func (c *Conn) Do(e Engine, req *engine.Request) {
 	c.submit(e, req)
-	<-c.done
+	c.wait()
+}
+
+// wait waits for the end of the request.
+func (c *Conn) wait() {
+	select {
+	case <-c.done:
+	default:
+		c.rest()
+		<-c.done
+	}
 }
 
 func (c *Conn) submit(e Engine, req *engine.Request) (waits bool) {
@@ -46,7 +56,7 @@ func (c *Conn) submit(e Engine, req *engine.Request) (waits bool) {
 // before the cancel: the caller must give it back with job.Return.
 func (c *Conn) Await(e Engine, req *engine.Request) (gone bool) {
 	if !c.submit(e, req) {
-		<-c.done // with the commit at the latest
+		c.wait() // for the commit at the longest
 		return false
 	}
 	for {

@@ -73,6 +73,8 @@ type Conn struct {
 	pooled        bool  // in comes from the pool rather than from inline
 	busy          bool  // the last read filled all its room: more is likely to come
 	turned        bool  // a unit has begun since the last read
+	floods        bool  // the last read filled much room: more is there already
+	atWork        bool  // it has one of the turns
 	readErr       error
 	deadline      time.Time // when reads give up; zero: never
 
@@ -116,14 +118,33 @@ func (c *Conn) Accepted() time.Time { return c.accepted }
 // Clock returns how long ago the connection was accepted.
 func (c *Conn) Clock() time.Duration { return time.Since(c.accepted) }
 
-// Turn is Clock for whoever begins a unit of commands. It lets others run first if the unit before was received together
-// with this one: the many commands of one client must not keep the processor from the single one of another.
+// turns has room for as many connections as there are processors: so many of those that have received more than they can do
+// at once are at work at a time. All others need none, so that the many commands of some clients do not keep the processors
+// from the single one of another.
+var turns = make(chan struct{}, runtime.NumCPU())
+
+// floodSize is how much has to be read at once for more to be there already.
+const floodSize = 16 << 10
+
+// Turn is Clock for whoever begins a unit of commands. It waits for a turn if the unit before was received together
+// with this one, or more than this one.
 func (c *Conn) Turn() time.Duration {
-	if c.turned {
-		runtime.Gosched()
+	if c.turned || c.floods {
+		c.rest() // whoever waits longer is first
+		turns <- struct{}{}
+		c.atWork = true
 	}
 	c.turned = true
 	return c.Clock()
+}
+
+// rest ends the turn that the connection has, if it does. It is called before everything that may take long without
+// work: reads, writes and waiting for the engine.
+func (c *Conn) rest() {
+	if c.atWork {
+		c.atWork = false
+		<-turns
+	}
 }
 
 // Answering is Clock for whoever is about to write what has been collected, which then needs no look of its own at
@@ -180,6 +201,7 @@ func (c *Conn) interrupt() {
 
 // close ends the connection and gives its buffers back.
 func (c *Conn) close() {
+	c.rest()
 	_ = c.nc.Close() // the peer is gone or about to be; there is nobody to tell
 	c.r, c.w, c.scanned = 0, 0, 0
 	c.releaseInput()

@@ -626,3 +626,63 @@ func BenchmarkWait(b *testing.B) {
 		})
 	}
 }
+
+// Of the connections that have received more than one unit at once as many are at work as there are turns. One that reads, writes,
+// waits for the engine or ends gives its turn to the next, and one with a single unit needs none.
+func TestTurns(t *testing.T) { //nolint:paralleltest // it replaces what all connections share
+	synctest.Test(t, func(t *testing.T) {
+		defer func(was chan struct{}) { turns = was }(turns)
+		turns = make(chan struct{}, 1)
+		e := newScripted()
+		e.onSubmit = func(r *engine.Request) { time.AfterFunc(time.Second, func() { r.Done(r) }) }
+		for name, pause := range map[string]func(client *testkit.Conn, c *Conn){
+			"read": func(client *testkit.Conn, c *Conn) {
+				send(t, client, "three\n")
+				wantLine(t, c, "three")
+			},
+			"write": func(_ *testkit.Conn, c *Conn) {
+				c.SetOut(append(c.Out(), "answer\n"...))
+				if err := c.Flush(); err != nil {
+					t.Error(err)
+				}
+			},
+			"engine": func(_ *testkit.Conn, c *Conn) { c.Do(e, &engine.Request{}) },
+			"end":    func(_ *testkit.Conn, c *Conn) { c.close() },
+		} {
+			client, first := pair(t, Limits{})
+			second := much(t)
+			for range 2 {
+				first.Turn()
+			}
+			got := make(chan struct{})
+			go func() {
+				defer close(got)
+				second.Turn()
+			}()
+			_, single := pair(t, Limits{})
+			single.Turn()
+			synctest.Wait()
+			select {
+			case <-got:
+				t.Errorf("%s: two have a turn, of one", name)
+			default:
+			}
+			pause(client, first)
+			<-got
+			second.close()
+		}
+	})
+}
+
+// much returns a connection that has received more than it can do at once.
+func much(t *testing.T) *Conn {
+	t.Helper()
+	client, c := pair(t, Limits{})
+	go func() { _, _ = client.Write(bytes.Repeat([]byte("line\n"), floodSize)) }()
+	for !c.floods {
+		if err := c.Fill(bufferMax); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}

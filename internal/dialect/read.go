@@ -105,6 +105,7 @@ func (c *Conn) Discard(n int64) error {
 // await it serves Await: it returns errFinished as soon as the request is done,
 // heeds no deadline and reports a full buffer as errFull.
 func (c *Conn) fill(limit int, await bool) error {
+	c.rest()
 	if c.readErr != nil {
 		return c.readErr
 	}
@@ -177,7 +178,7 @@ func (c *Conn) read(deadline time.Time, limit int, await bool) (int, error) {
 	room := c.in[c.w:min(len(c.in), c.r+limit)]
 	n, err := c.nc.Read(room)
 	c.busy = n == len(room) || c.pooled && n > inlineSize
-	c.turned = false
+	c.turned, c.floods = false, n == len(room) && n >= floodSize
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,6 +38,7 @@ func (c *Conn) Flush() error {
 }
 
 func (c *Conn) write() error {
+	c.rest()
 	if err := c.armWrite(); err != nil {
 		return err
 	}
