@@ -73,7 +73,7 @@ type Conn struct {
 	pooled        bool  // in comes from the pool rather than from inline
 	busy          bool  // the last read filled all its room: more is likely to come
 	turned        bool  // a unit has begun since the last read
-	floods        bool  // the last read filled much room: more is there already
+	floods        bool  // the last read got much at once, or all that there was room for
 	atWork        bool  // it has one of the turns
 	readErr       error
 	deadline      time.Time // when reads give up; zero: never
@@ -123,11 +123,11 @@ func (c *Conn) Clock() time.Duration { return time.Since(c.accepted) }
 // from the single one of another.
 var turns = make(chan struct{}, runtime.NumCPU())
 
-// floodSize is how much has to be read at once for more to be there already.
+// floodSize is how much, read at once, is more than a unit.
 const floodSize = 16 << 10
 
 // Turn is Clock for whoever begins a unit of commands. It waits for a turn if the unit before was received together
-// with this one, or more than this one.
+// with this one, or much was received at once.
 func (c *Conn) Turn() time.Duration {
 	if c.turned || c.floods {
 		c.rest() // whoever waits longer is first

@@ -178,7 +178,7 @@ func (c *Conn) read(deadline time.Time, limit int, await bool) (int, error) {
 	room := c.in[c.w:min(len(c.in), c.r+limit)]
 	n, err := c.nc.Read(room)
 	c.busy = n == len(room) || c.pooled && n > inlineSize
-	c.turned, c.floods = false, n == len(room) && n >= floodSize
+	c.turned, c.floods = false, n >= floodSize || n == len(room) && n > bufferMin/4
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
