@@ -121,7 +121,7 @@ func (c *Conn) Clock() time.Duration { return time.Since(c.accepted) }
 // turns has room for as many connections as there are processors: so many of those that have received more than they can do
 // at once are at work at a time. All others need none, so that the many commands of some clients do not keep the processors
 // from the single one of another.
-var turns = make(chan struct{}, runtime.NumCPU())
+var turns = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // floodSize is how much, read at once, is more than a unit.
 const floodSize = 16 << 10
