@@ -115,9 +115,13 @@ func (s *Store) compactNewest(ctx context.Context) {
 	if err != nil || m.Keys.TombstoneCount == 0 || size > free+m.Table.Garbage.PointDeletionsBytesEstimate {
 		return
 	}
-	// A compaction takes whole tables: one key of each is enough.
-	for _, table := range levels[0] {
-		key := table.Smallest.UserKey
+	// A compaction takes whole tables, and with them what they overlap: one key of those that are left is enough.
+	for range levels[0] {
+		left, err := s.db.SSTables()
+		if err != nil || len(left[0]) == 0 {
+			return
+		}
+		key := left[0][0].Smallest.UserKey
 		if err := s.db.Compact(ctx, key, append(slices.Clip(key), 0), false); err != nil {
 			return
 		}
