@@ -18,7 +18,8 @@ type worker struct {
 	rnd    *rand.Rand
 	// kept are jobs that it still holds from an earlier life, which it can where a
 	// lease belongs to no connection, and with them those whose ack was cut off.
-	kept []*held
+	kept          []*held
+	life, keptNow int // how many jobs it has kept in this life
 }
 
 func (w *worker) work(l *suite.Life, c client) error {
@@ -49,13 +50,13 @@ func (w *worker) once(l *suite.Life, c client) error {
 		w.watch.seen(h.token)
 	}
 	switch p := w.rnd.IntN(100); {
-	case p < 2 && !l.Last:
+	case p < 2 && !l.Last && w.keeps(l):
 		if !w.proto.connected() {
 			h.kept = l.Number
 			w.kept = append(w.kept, h)
 		}
 		return nil
-	case p < 4 && !l.Last:
+	case p >= 2 && p < 4 && !l.Last:
 		w.book.letGo(h)
 		if w.watch != nil {
 			w.watch.settling(h.token, false)
@@ -66,6 +67,19 @@ func (w *worker) once(l *suite.Life, c client) error {
 		return nil
 	}
 	return w.settle(l, c, h)
+}
+
+// keptMax is how many jobs a worker keeps in one life. They take the places of others: without a bound a life of a minute
+// would end with nothing left to do.
+const keptMax = 10
+
+// keeps reports whether the worker keeps one more job.
+func (w *worker) keeps(l *suite.Life) bool {
+	if w.life != l.Number {
+		w.life, w.keptNow = l.Number, 0
+	}
+	w.keptNow++
+	return w.keptNow <= keptMax
 }
 
 // next fetches a job from one of the queues.

@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -129,27 +128,5 @@ func TestCompactionsAfterCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-flushed
-	}
-}
-
-// TestFlushOfDeletions looks for a memtable being flushed long before it is full, because of what was deleted in it.
-func TestFlushOfDeletions(t *testing.T) {
-	s, err := Open(Options{Dir: "data", FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	before := s.db.Metrics().Flush.Count
-	for n := 0; n < deletedMax; n += 1 << 10 {
-		var b store.Batch
-		for k := range 1 << 10 {
-			b.Delete(fmt.Appendf(nil, "key-%06d", n+k))
-		}
-		if err := s.Commit(&b, false); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for s.db.Metrics().Flush.Count == before { // until the test's time is up
-		runtime.Gosched()
 	}
 }

@@ -37,7 +37,6 @@ type Store struct {
 
 	commits, committedBytes atomic.Uint64
 
-	deleted     int // in the memtable at most; guarded by recent.applying
 	recent      recent
 	compactions *compactions
 
@@ -100,16 +99,8 @@ func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, m marker) error
 	if err == nil && !pb.Empty() {
 		err = s.db.Apply(pb, opts)
 	}
-	if err == nil && s.deleted >= deletedMax {
-		s.deleted = 0
-		_, err = s.db.AsyncFlush()
-	}
 	return err
 }
-
-// deletedMax is how many deletions are kept in a memtable. Whoever reads a list has to pass over them: in tables they
-// meet what they delete, and are gone. A memtable that is full of them makes fetches many times slower.
-const deletedMax = 48 << 10
 
 // fill copies the changes of b. They go in by key where their order allows it: Pebble
 // finds the place of a key much quicker next to the one before it. Marked tells that they delete the marker.
@@ -121,10 +112,8 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (marked bool, err error) 
 		case store.OpSet, store.OpInsert:
 			err = pb.Set(key, value, nil)
 		case store.OpDelete:
-			s.deleted++
 			err = pb.Delete(key, nil)
 		case store.OpRemove:
-			s.deleted++
 			err = pb.SingleDelete(key, nil)
 		case store.OpDeleteRange:
 			if bytes.Compare(key, value) < 0 {
