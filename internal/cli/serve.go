@@ -47,9 +47,9 @@ second signal ends the process at once with status 1. SIGQUIT prints all gorouti
 // cache, which are not garbage and are not looked into: the usual 100 would let what is garbage become several times as much as what is not.
 const gcPercent = 30
 
-// spareThreads is how many threads more than processors may run Go code. While all processors are busy somebody still waits for
-// the network then, and the system lets whoever has waited run before those that work all the time: a client with a single
-// command waits half as long beside others that never stop.
+// spareThreads is how many threads more than processors may run Go code while every commit is synced: the one that waits for the
+// disk keeps its place for a while. It also means that somebody still waits for the network while all processors are busy, and the system lets
+// whoever has waited run before those that work all the time. Without syncs they would only get into each other's way.
 const spareThreads = 2
 
 // serve runs the server until a signal ends it.
@@ -64,7 +64,7 @@ func (p Process) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(gcPercent)
 	}
-	if _, set := os.LookupEnv("GOMAXPROCS"); !set {
+	if _, set := os.LookupEnv("GOMAXPROCS"); !set && cfg.Store.Durability == "fsync" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareThreads)
 	}
 	return fail(server.Run(ctx, cfg, server.Options{
