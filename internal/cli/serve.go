@@ -65,6 +65,7 @@ func (p Process) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 		debug.SetGCPercent(gcPercent)
 	}
 	if _, set := os.LookupEnv("GOMAXPROCS"); !set && cfg.Store.Durability == "fsync" {
+		runtime.SetDefaultGOMAXPROCS() // so that a second server in one process adds nothing
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareThreads)
 	}
 	return fail(server.Run(ctx, cfg, server.Options{

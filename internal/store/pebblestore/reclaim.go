@@ -12,9 +12,9 @@ import (
 
 // reclaimer compacts in the background, once at a time. Close stops it.
 type reclaimer struct {
-	mu     sync.Mutex // guards what follows
-	cancel func()     // ends the run in progress; nil: there is none
-	timer  *time.Timer
+	mu     sync.Mutex  // guards what follows
+	cancel func()      // ends the run in progress; nil: there is none
+	timer  *time.Timer // of later; nil: it was never called
 	closed bool
 	done   sync.WaitGroup
 }
