@@ -45,7 +45,7 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 // taken any more.
 func (e *Engine) enter() bool {
 	e.mu.Lock()
-	for e.lazy && e.busy && e.core.Changes() >= roomMax {
+	for e.lazy && e.busy && (e.core.Changes() >= roomMax || e.core.Bytes() >= roomBytes) {
 		e.room.Wait()
 	}
 	if e.closed || e.Err() != nil {
@@ -55,9 +55,12 @@ func (e *Engine) enter() bool {
 	return true
 }
 
-// roomMax is how many changes a lazy engine takes while the store is busy with those
-// before. Then the callers wait for the store.
-const roomMax = 64 << 10
+// A lazy engine takes so many changes and bytes while the store is busy with those before. Then the callers wait for the
+// store.
+const (
+	roomMax   = 64 << 10
+	roomBytes = 32 << 20
+)
 
 // unlock gives up the lock and then tells those who have been answered: what they do
 // about it must not hold up others.

@@ -26,8 +26,11 @@ type sealedBatch struct {
 // the store.
 func (e *Engine) holdFor() time.Duration { return e.opt.SyncInterval / 2 }
 
-// holdMax is how many changes it gathers at most.
-const holdMax = 4096
+// It gathers no more changes or bytes than this. The more of them go to the store together, the closer their keys are to each other.
+const (
+	holdMax   = 16 << 10
+	holdBytes = 4 << 20
+)
 
 // commitDue reports whether the open batch should be committed now. While another is
 // being committed, whoever does that looks again.
@@ -39,7 +42,7 @@ func (e *Engine) commitDue() bool {
 		e.flush = false
 		return false
 	}
-	if !e.lazy || e.flush || e.core.Changes() >= holdMax {
+	if !e.lazy || e.flush || e.core.Changes() >= holdMax || e.core.Bytes() >= holdBytes {
 		return true
 	}
 	now := e.Now()

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,6 +261,44 @@ func TestQueriesSeeCommitted(t *testing.T) {
 			t.Errorf("%d ready", n)
 		}
 	})
+}
+
+// Callers whose answers do not wait for the commit wait when the store falls behind: what is gathered meanwhile has a bound,
+// however large the jobs are.
+func TestRoomWhileTheStoreIsBusy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ body, most int }{
+		"large jobs": {body: 1 << 20, most: 64},
+		"small jobs": {body: 1, most: 64 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := newGated()
+				e, err := engine.Open(engine.Options{Store: g, Durability: engine.DurabilityNone})
+				if err != nil {
+					t.Fatal(err)
+				}
+				taken := 0
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for body := strings.Repeat("x", c.body); taken < c.most; taken++ {
+						submit(e, push("q", body)).wants(t)
+					}
+				}()
+				synctest.Wait()
+				if taken == 0 || taken == c.most {
+					t.Errorf("%d jobs were taken while the store took none", taken)
+				}
+				g.openGate()
+				<-done
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // Close commits everything that was submitted before and answers it.

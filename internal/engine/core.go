@@ -87,6 +87,9 @@ func (c *Core) Dirty() uint64 {
 // Changes returns how many changes the open batch has.
 func (c *Core) Changes() int { return c.open.Len() }
 
+// Bytes returns how long the open batch is.
+func (c *Core) Bytes() int { return c.open.Size() }
+
 // Seal closes the open batch and returns it to be committed, with its last step; nil
 // if nothing has changed. Committed must follow before the next Seal.
 func (c *Core) Seal() (*store.Batch, uint64) {
