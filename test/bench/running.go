@@ -9,12 +9,13 @@ import (
 	"millrace/test/harness"
 )
 
-// running is a server with one client, which does everything in order.
+// running is a server with a client, which does everything in order but drain.
 type running struct {
 	*harness.Server
 	client *harness.Client
 	out    report
 	dir    string
+	body   int // the size of a job's payload in bytes
 }
 
 // start starts the server and connects.
@@ -29,7 +30,7 @@ func (s *scale) start(ctx context.Context, dir string) (*running, error) {
 		server.Kill()
 		return nil, err
 	}
-	return &running{Server: server, client: c, out: s.out, dir: dir}, nil
+	return &running{Server: server, client: c, out: s.out, dir: dir, body: s.body}, nil
 }
 
 // stop ends the server in order.
@@ -55,8 +56,6 @@ func (r *running) memory(phase string) error {
 const (
 	fillBatch    = 500 // jobs in one transaction
 	fillInFlight = 4   // transactions sent ahead of their answers
-	drainBatch   = 200 // jobs fetched, then acked, together
-	bodySize     = 200
 )
 
 // noise is text that does not compress, of which payloads are cut: a disk filled
@@ -77,9 +76,12 @@ func random(i, size int) string {
 	return noise[at : at+size]
 }
 
+// numberSize is how many digits a payload begins with.
+const numberSize = 12
+
 // numbered is the payload of the i-th job.
-func numbered(i int) string {
-	return fmt.Sprintf("%012d%s", i, random(i, bodySize-12))
+func (r *running) numbered(i int) string {
+	return fmt.Sprintf("%0*d%s", numberSize, i, random(i, r.body-numberSize))
 }
 
 // progress prints how far a long phase is, every ten seconds.
@@ -88,25 +90,28 @@ type progress struct {
 	verb  string
 	total int
 	began time.Time
-	next  time.Time
+	last  time.Time // of the last line
+	done  int       // until then
 }
 
 func (r *running) progress(verb string, total int) *progress {
 	now := time.Now()
-	return &progress{r: r, verb: verb, total: total, began: now, next: now.Add(10 * time.Second)}
+	return &progress{r: r, verb: verb, total: total, began: now, last: now}
 }
 
 func (p *progress) at(done int) error {
 	now := time.Now()
-	if now.Before(p.next) {
+	passed := now.Sub(p.last)
+	if passed < 10*time.Second {
 		return nil
 	}
-	p.next = now.Add(10 * time.Second)
+	rate := float64(done-p.done) / passed.Seconds()
+	p.last, p.done = now, done
 	m, err := harness.ReadMemory(p.r.Pid())
 	if err != nil {
 		return err
 	}
-	p.r.out.printf("    %s %d of %d, %.0f/s, %d MiB resident", p.verb, done, p.total, float64(done)/now.Sub(p.began).Seconds(), m.Resident>>20)
+	p.r.out.printf("    %s %d of %d, %.0f/s, %d MiB resident", p.verb, done, p.total, rate, m.Resident>>20)
 	return nil
 }
 
@@ -142,57 +147,5 @@ func (r *running) transactions(verb string, n int, request func(i int)) (rate fl
 
 // fill pushes n numbered jobs in order.
 func (r *running) fill(queue string, n int) (rate float64, err error) {
-	return r.transactions("fill", n, func(i int) { r.client.QueuePush(queue, numbered(i)) })
-}
-
-// drain fetches and acks n numbered jobs, from the one given, and checks that they
-// come in order.
-func (r *running) drain(queue string, from, n int) (rate float64, err error) {
-	began := time.Now()
-	p := r.progress("drain", n)
-	fetched := make([]uint64, 0, drainBatch)
-	for done := 0; done < n; {
-		batch := min(drainBatch, n-done)
-		for range batch {
-			r.client.QueueFetch(queue, time.Second)
-		}
-		if err := r.client.Send(time.Minute); err != nil {
-			return 0, err
-		}
-		if len(fetched) > 0 {
-			// The answer to the acks that went along with these fetches.
-			if _, err := r.client.Reply(); err != nil {
-				return 0, err
-			}
-		}
-		fetched = fetched[:0]
-		for range batch {
-			j, ok, err := r.client.ReplyJob()
-			if err != nil {
-				return 0, err
-			}
-			if want := numbered(from + done); !ok || j.Payload != want {
-				return 0, fmt.Errorf("out of order: wanted job %s, got %q (%v)", want[:12], j.Payload[:min(12, len(j.Payload))], ok)
-			}
-			fetched = append(fetched, j.ID)
-			done++
-		}
-		r.client.Queue("ATOMIC")
-		for _, id := range fetched {
-			r.client.QueueAck(id)
-		}
-		r.client.Queue("DONE")
-		if err := p.at(done); err != nil {
-			return 0, err
-		}
-	}
-	if len(fetched) > 0 {
-		if err := r.client.Send(time.Minute); err != nil {
-			return 0, err
-		}
-		if _, err := r.client.Reply(); err != nil {
-			return 0, err
-		}
-	}
-	return float64(n) / time.Since(began).Seconds(), nil
+	return r.transactions("fill", n, func(i int) { r.client.QueuePush(queue, r.numbered(i)) })
 }

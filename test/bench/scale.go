@@ -21,6 +21,7 @@ type scale struct {
 	dir       string
 	only      string
 	jobs      int
+	body      int
 	scheduled int
 	small     int
 	queues    int
@@ -37,6 +38,7 @@ func scaleFlags(f *flag.FlagSet) *scale {
 	f.StringVar(&s.dir, "dir", os.TempDir(), "where the data goes")
 	f.StringVar(&s.only, "only", "backlog,queues,cycles,disk", "which parts, separated by commas")
 	f.IntVar(&s.jobs, "jobs", 10_000_000, "ready jobs in one queue")
+	f.IntVar(&s.body, "body", 200, "size of a job's payload in bytes")
 	f.IntVar(&s.scheduled, "scheduled", -1, "scheduled jobs beside them; negative: a tenth of the jobs")
 	f.IntVar(&s.small, "small", 100_000, "jobs in the small queue that the rates are compared with")
 	f.IntVar(&s.queues, "queues", 100_000, "queues with one job each")
@@ -49,6 +51,9 @@ func scaleFlags(f *flag.FlagSet) *scale {
 func benchScale(ctx context.Context, out report, s *scale) error {
 	if s.scheduled < 0 {
 		s.scheduled = s.jobs / 10
+	}
+	if s.body < numberSize {
+		return fmt.Errorf("a payload of %d bytes has no room for its number: -body is at least %d", s.body, numberSize)
 	}
 	s.out = out
 	tmp, err := os.MkdirTemp(s.dir, "millrace-scale-")
@@ -112,7 +117,7 @@ func (s *scale) backlog(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	s.out.printf("  %d ready jobs of %d bytes: filled at %.0f/s, %.2f of the small queue's rate", s.jobs, bodySize, fill, fill/smallFill)
+	s.out.printf("  %d ready jobs of %d bytes: filled at %.0f/s, %.2f of the small queue's rate", s.jobs, s.body, fill, fill/smallFill)
 	if err := r.memory("after filling"); err != nil {
 		return err
 	}
@@ -151,7 +156,7 @@ func (s *scale) schedule(r *running) error {
 	tomorrow := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
 	rate, err := r.transactions("schedule", s.scheduled, func(i int) {
 		at := tomorrow.Add(time.Duration(i*7919%86400) * time.Second)
-		r.client.Queue(`PUSH {"name":"t","queue":"later","execute_at":"` + at.Format(time.RFC3339) + `","payload":"` + numbered(i) + `"}`)
+		r.client.Queue(`PUSH {"name":"t","queue":"later","execute_at":"` + at.Format(time.RFC3339) + `","payload":"` + r.numbered(i) + `"}`)
 	})
 	if err != nil {
 		return err
@@ -179,7 +184,7 @@ func (s *scale) restarts(ctx context.Context, r *running, dir string) (*running,
 			return r, err
 		}
 		took := time.Since(began)
-		if !ok || j.Payload != numbered(0) {
+		if !ok || j.Payload != r.numbered(0) {
 			return r, fmt.Errorf("the first job after %s is %q", after, j.Payload[:min(12, len(j.Payload))])
 		}
 		s.out.printf("  restart after %s: listening after %v, first job after %v", after, r.Ready.Round(time.Millisecond), took.Round(time.Millisecond))
@@ -205,7 +210,7 @@ func (s *scale) manyQueues(ctx context.Context, dir string) error {
 	if err := r.memory("empty"); err != nil {
 		return err
 	}
-	rate, err := r.transactions("make", s.queues, func(i int) { r.client.QueuePush("queue-"+strconv.Itoa(i), numbered(i)) })
+	rate, err := r.transactions("make", s.queues, func(i int) { r.client.QueuePush("queue-"+strconv.Itoa(i), r.numbered(i)) })
 	if err != nil {
 		return err
 	}
@@ -219,7 +224,7 @@ func (s *scale) manyQueues(ctx context.Context, dir string) error {
 	s.out.printf("  restart: listening after %v", r.Ready.Round(time.Millisecond))
 	for _, i := range []int{0, s.queues / 2, s.queues - 1} {
 		j, ok, err := r.client.Fetch("queue-"+strconv.Itoa(i), time.Second)
-		if err != nil || !ok || j.Payload != numbered(i) {
+		if err != nil || !ok || j.Payload != r.numbered(i) {
 			return fmt.Errorf("queue %d: %q, %v, %w", i, j.Payload, ok, err)
 		}
 	}
@@ -273,11 +278,11 @@ func (s *scale) manyCycles(ctx context.Context, dir string) error {
 // oldJobs leaves one ready job in a queue of its own and one scheduled job in the
 // queue that the cycles use.
 func oldJobs(r *running) error {
-	if _, err := r.client.Push("old", numbered(0)); err != nil {
+	if _, err := r.client.Push("old", r.numbered(0)); err != nil {
 		return err
 	}
 	at := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
-	_, err := r.client.Do(`PUSH {"name":"t","queue":"cycle","execute_at":"` + at + `","payload":"` + numbered(0) + `"}`)
+	_, err := r.client.Do(`PUSH {"name":"t","queue":"cycle","execute_at":"` + at + `","payload":"` + r.numbered(0) + `"}`)
 	return err
 }
 
