@@ -80,6 +80,7 @@ func send(ctx context.Context, o order) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), orderVariable+"="+string(text))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
@@ -108,7 +109,8 @@ func carryOut(text string) (string, error) {
 	if o.Attack == echoName {
 		return "", echo()
 	}
-	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, attackerNice); err != nil {
+	// All threads of the group, which is this process alone: PRIO_PROCESS would mean a single thread.
+	if err := syscall.Setpriority(syscall.PRIO_PGRP, 0, attackerNice); err != nil {
 		return "", fmt.Errorf("lower the priority: %w", err)
 	}
 	var files syscall.Rlimit
