@@ -23,7 +23,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb test clients browser examples docs screenshots race lint fmt sim fuzz hostile system torture soak bench bench-peers scale cover tools check clean
+.PHONY: help build deb test clients browser examples docs screenshots race lint fmt sim fuzz hostile system torture soak bench bench-peers profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,11 @@ bench: ## figures of all protocols as ratios to a server that does nothing, in o
 bench-peers: ## the same work on Faktory, LMSTFY and beanstalkd, next to Millrace; installs what that needs; PEERS='-peers faktory' does a part
 	test/peers/install.sh $(BIN)/peers
 	$(GO) run ./test/bench peers -bin $(BIN)/peers $(PEERS)
+
+profile: ## measure anew what the compiler optimises for, cmd/millrace/default.pgo: all protocols, three minutes
+	rm -rf $(BIN)/profiles
+	$(GO) run ./test/bench wire -modes fsync,interval -conns 32 -rounds 1 -duration 3s -special '' -profiles $(BIN)/profiles
+	$(GO) tool pprof -proto $(BIN)/profiles/*.prof > cmd/millrace/default.pgo
 
 scale: ## JOBS=10000000 jobs, 100,000 queues, 10,000 connections: memory, order, restart, disk
 	$(GO) run ./test/bench scale -jobs=$(JOBS)

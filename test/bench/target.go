@@ -130,10 +130,11 @@ func (b *wire) measure(ctx context.Context, t *target, l load) (figures, error) 
 	if err != nil {
 		return figures{}, err
 	}
+	profiled := b.profile(ctx, t, l)
 	cmd := exec.CommandContext(ctx, b.self, l.args()...) //nolint:gosec // this very program
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
-	if err != nil {
+	if err = errors.Join(err, <-profiled); err != nil {
 		return figures{}, err
 	}
 	var f figures

@@ -27,6 +27,7 @@ type wire struct {
 	tasks     int
 	drain     time.Duration
 	paced     int
+	profiles  string
 
 	out   report
 	tmp   string
@@ -53,6 +54,7 @@ func wireFlags(f *flag.FlagSet) *wire {
 	f.IntVar(&b.tasks, "tasks", 150_000, "subqueues: tasks in each of them")
 	f.DurationVar(&b.drain, "drain", 10*time.Second, "subqueues: how long they are drained")
 	f.IntVar(&b.paced, "paced", 32, "paced: producers, and as many workers")
+	f.StringVar(&b.profiles, "profiles", "", "a directory for a processor profile of each run of ours")
 	return b
 }
 
