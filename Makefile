@@ -75,10 +75,7 @@ sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUN
 	$(GO) test ./internal/sim -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-sim.seed=$(SEED) -sim.runs=$(or $(RUNS),1),$(if $(RUNS),-sim.runs=$(RUNS)))
 
 fuzz: ## every fuzz target for T=10m
-	@grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' internal | sed 's|/[^/]*:func | |' | sort | while read -r package name; do \
-		echo "$$package $$name"; \
-		$(GO) test "./$$package" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(T) -fuzzminimizetime 50x || exit 1; \
-	done
+	GO=$(GO) test/fuzz.sh $(T)
 
 hostile: ## hostile clients on every listener, HOLD=20s for each kind of attack
 	$(GO) test ./test/hostile -count=1 -timeout 0 -v -args -hostile.time=$(HOLD)
