@@ -185,7 +185,7 @@ func (s *scale) restarts(ctx context.Context, r *running, dir string) (*running,
 		}
 		took := time.Since(began)
 		if !ok || j.Payload != r.numbered(0) {
-			return r, fmt.Errorf("the first job after %s is %q", after, j.Payload[:min(12, len(j.Payload))])
+			return r, fmt.Errorf("the first job after %s is %q", after, j.Payload[:min(numberSize, len(j.Payload))])
 		}
 		s.out.printf("  restart after %s: listening after %v, first job after %v", after, r.Ready.Round(time.Millisecond), took.Round(time.Millisecond))
 		if err := r.memory("after the restart"); err != nil {
