@@ -47,10 +47,10 @@ second signal ends the process at once with status 1. SIGQUIT prints all gorouti
 // cache, which are not garbage and are not looked into: the usual 100 would let what is garbage become several times as much as what is not.
 const gcPercent = 30
 
-// spareThreads is how many threads more than processors may run Go code while every commit is synced: the one that waits for the
-// disk keeps its place for a while. It also means that somebody still waits for the network while all processors are busy, and the system lets
-// whoever has waited run before those that work all the time. Without syncs they would only get into each other's way.
-const spareThreads = 2
+// spareThreads is how many threads more than processors may run Go code while every commit is synced: Pebble's wait for the disk
+// in system calls, and keep their place for a while. It also means that somebody still waits for the network while all processors are busy. Without
+// syncs they would only get into each other's way.
+const spareThreads = 1
 
 // serve runs the server until a signal ends it.
 func (p Process) serve(ctx context.Context, cfg *config.Config, logger *slog.Logger) error {

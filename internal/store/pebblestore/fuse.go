@@ -228,23 +228,29 @@ func (f *fuseFile) WriteAt(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
+// WriteSynced implements syncedWriter.
+func (f *fuseFile) WriteSynced(p []byte, offset int64) error {
+	f.sync("write", func() error { return writeSynced(f.File, p, offset) })
+	return nil
+}
+
 func (f *fuseFile) Sync() error {
-	f.sync(f.File.Sync)
+	f.sync("sync", f.File.Sync)
 	return nil
 }
 
 func (f *fuseFile) SyncData() error {
-	f.sync(f.File.SyncData)
+	f.sync("sync", f.File.SyncData)
 	return nil
 }
 
-func (f *fuseFile) sync(do func() error) {
+func (f *fuseFile) sync(op string, do func() error) {
 	if f.fuse.blown() {
 		return
 	}
 	start := time.Now()
 	if err := do(); err != nil {
-		f.fuse.blow(writeError("sync", f.name, err))
+		f.fuse.blow(writeError(op, f.name, err))
 		return
 	}
 	if f.isLog {

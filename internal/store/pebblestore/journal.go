@@ -75,7 +75,6 @@ func openJournal(fsys vfs.FS, dir string, found journalState, limit int64) (*jou
 		if err != nil {
 			return nil, errors.Join(err, j.close())
 		}
-		bypassCache(f)
 		j.files[i] = journalFile{File: f, last: found.last[i], size: max(limit, found.size[i])}
 		j.size.Add(j.files[i].size)
 	}
@@ -102,7 +101,7 @@ func makeJournalFile(fsys vfs.FS, path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// append writes a small batch to stable storage, as far as the file system says.
+// append makes a small batch durable.
 func (j *journal) append(b *store.Batch) error {
 	content := b.Bytes()
 	size := int64(alignedSize(len(content)))
@@ -118,10 +117,7 @@ func (j *journal) append(b *store.Batch) error {
 	clear(blocks[at+journalHeader+copy(record[journalHeader:], content):])
 	binary.LittleEndian.PutUint32(record, crc32.Checksum(record[4:journalHeader+len(content)], castagnoli))
 	f := &j.files[j.turn]
-	if _, err := f.WriteAt(blocks, start); err != nil {
-		return err
-	}
-	if err := f.SyncData(); err != nil {
+	if err := writeSynced(f.File, blocks, start); err != nil {
 		return err
 	}
 	copy(j.buf, blocks[end&^(journalBlock-1):end])
@@ -133,6 +129,33 @@ func (j *journal) append(b *store.Batch) error {
 		j.size.Add(grown)
 	}
 	return nil
+}
+
+// syncedWriter is a file that can write and sync at once.
+type syncedWriter interface {
+	WriteSynced(p []byte, offset int64) error
+}
+
+// writeSynced writes to stable storage, as far as the file system says.
+func writeSynced(f vfs.File, p []byte, offset int64) error {
+	if w, ok := f.(syncedWriter); ok {
+		return w.WriteSynced(p, offset)
+	}
+	if _, err := f.WriteAt(p, offset); err != nil {
+		return err
+	}
+	return f.SyncData()
+}
+
+// directFS opens files for writing past the page cache.
+type directFS struct{ vfs.FS }
+
+func (d directFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := d.FS.OpenReadWrite(name, c, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return direct(f), nil
 }
 
 // blocks returns the buffer as whole blocks that hold at least so many bytes. So many of them are kept if it has to grow.
