@@ -115,8 +115,14 @@ var plants = []plant{
 	{
 		"the journal is not synced",
 		journal,
-		"	if err := f.SyncData(); err != nil {\n		return err\n	}\n",
-		"",
+		"	return f.SyncData()\n",
+		"	return nil\n",
+	},
+	{
+		"an asynchronous write of the journal is not synced",
+		"internal/store/pebblestore/direct_linux.go",
+		"		rwFlags: unix.RWF_DSYNC,\n",
+		"		rwFlags: unix.RWF_DSYNC &^ unix.RWF_DSYNC,\n",
 	},
 	{
 		"records are released before Pebble has synced them",

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
 )
 
 // TestDirect writes blocks to a file on a real file system and looks at them through another one. What cannot be written is an error, and
@@ -52,12 +52,15 @@ func TestDirect(t *testing.T) {
 	}
 	write()
 	if a, ok := f.(*asyncFile); ok {
+		if a.cb.rwFlags&unix.RWF_DSYNC == 0 {
+			t.Error("the kernel is not asked for a sync, which this test could not see")
+		}
 		a.pause = 3
 		for range 5 {
 			write() // both ways
 		}
 		// A queue that takes nothing any more: the other way does it.
-		if _, _, errno := syscall.Syscall(syscall.SYS_IO_DESTROY, a.queue, 0, 0); errno != 0 {
+		if _, _, errno := unix.Syscall(unix.SYS_IO_DESTROY, a.queue, 0, 0); errno != 0 {
 			t.Fatal(errno)
 		}
 		write()
