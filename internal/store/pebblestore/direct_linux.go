@@ -54,7 +54,8 @@ type asyncFile struct {
 	eventFD int // the same
 	conn    syscall.RawConn
 	poll    func(uintptr) bool
-	pause   int // so many writes do without
+	late    bool // the last request was
+	pause   int  // so many writes do without
 
 	// What follows belongs to the one request that is under way. The kernel reads and writes some of it.
 	cb      aioRequest
@@ -112,8 +113,8 @@ func newAsyncFile(f vfs.File) (*asyncFile, error) {
 }
 
 // Workers of the kernel finish a request, on the processor that the disk interrupts. Beside somebody who computes there they may have to wait for
-// their turn, which a thread that waits for the disk has at once: one busy neighbour made commits take ten times as long. So after a request that
-// took this long, so many writes do without.
+// their turn, which a thread that waits for the disk has at once: one busy neighbour made commits take ten times as long. So after two requests in a row
+// that took this long, so many writes do without, and then again if the next request takes as long.
 const (
 	asyncTime  = time.Millisecond
 	asyncPause = 256
@@ -126,9 +127,7 @@ func (a *asyncFile) WriteSynced(p []byte, offset int64) error {
 	} else {
 		start := time.Now()
 		n, taken, err := a.request(aioWrite, p, offset)
-		if time.Since(start) > asyncTime {
-			a.pause = asyncPause
-		}
+		a.note(time.Since(start))
 		if taken && (err != nil || n == len(p)) {
 			return err
 		}
@@ -139,6 +138,15 @@ func (a *asyncFile) WriteSynced(p []byte, offset int64) error {
 		return err
 	}
 	return a.SyncData()
+}
+
+// note takes down how long a request took.
+func (a *asyncFile) note(took time.Duration) {
+	late := took > asyncTime
+	if late && a.late {
+		a.pause = asyncPause
+	}
+	a.late = late
 }
 
 // request has the kernel read, or write and sync, and waits for it. Taken reports whether the kernel has begun.

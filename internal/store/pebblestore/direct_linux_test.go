@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
@@ -55,10 +56,24 @@ func TestDirect(t *testing.T) {
 		if a.cb.rwFlags&unix.RWF_DSYNC == 0 {
 			t.Error("the kernel is not asked for a sync, which this test could not see")
 		}
-		a.pause = 3
-		for range 5 {
-			write() // both ways
+		for _, took := range []time.Duration{2 * asyncTime, asyncTime, 2 * asyncTime, asyncTime} {
+			a.note(took)
 		}
+		if a.pause != 0 {
+			t.Error("single late requests make it do without")
+		}
+		a.note(2 * asyncTime)
+		a.note(2 * asyncTime)
+		if a.pause != asyncPause {
+			t.Error("two late requests in a row do not")
+		}
+		for range asyncPause {
+			write()
+		}
+		if a.pause != 0 {
+			t.Errorf("%d more writes are to do without", a.pause)
+		}
+		write()
 		// A queue that takes nothing any more: the other way does it.
 		if _, _, errno := unix.Syscall(unix.SYS_IO_DESTROY, a.queue, 0, 0); errno != 0 {
 			t.Fatal(errno)
