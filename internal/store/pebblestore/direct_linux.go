@@ -51,7 +51,7 @@ type asyncFile struct {
 	vfs.File
 	queue   uintptr // of requests, in the kernel
 	done    *os.File
-	eventFD int // the same
+	eventFD int // of done, whose own Fd would make reads of it block
 	conn    syscall.RawConn
 	poll    func(uintptr) bool
 	late    bool // the last request was
@@ -134,10 +134,7 @@ func (a *asyncFile) WriteSynced(p []byte, offset int64) error {
 	}
 	// Of what was not taken, or not written as a whole, this finds out why, or does it. An error is never tried again: a second sync may not
 	// know of it.
-	if _, err := a.WriteAt(p, offset); err != nil {
-		return err
-	}
-	return a.SyncData()
+	return writeSynced(a.File, p, offset)
 }
 
 // note takes down how long a request took.
