@@ -59,6 +59,7 @@ type events struct {
 	backgroundErrors atomic.Uint64
 	corruptions      atomic.Uint64
 	created          time.Time
+	sinker           *sinker
 }
 
 func (e *events) listener() *pebble.EventListener {
@@ -72,6 +73,7 @@ func (e *events) listener() *pebble.EventListener {
 			e.fuse.blow(fmt.Errorf("read %s: %w: %w: restore the data directory from a backup",
 				info.Path, store.ErrCorrupt, info.Details))
 		},
+		FlushEnd: func(info pebble.FlushInfo) { e.sinker.flushed(info.Output) },
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)
 			e.stallBegan.Store(int64(time.Since(e.created)) + 1)

@@ -115,10 +115,15 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	}
 	f := &fuse{onFatal: o.OnFatal}
 	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, events: &events{fuse: f, created: time.Now()}}
+	s.sinker.work = make(chan struct{}, 1)
+	s.events.sinker = &s.sinker
 	if s.db, err = s.openDB(o, fresh); err != nil {
 		return nil, classify(o.Dir, err)
 	}
 	s.compactions.begin()
+	if !o.ReadOnly && !o.NoCompactions {
+		s.sinker.begin(s.db)
+	}
 	s.reader = reader{source: s.db, closed: &s.closed, fuse: f}
 	if err = s.start(o, !fresh && version >= journalVersion); err == nil {
 		err = f.err()
@@ -132,6 +137,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	if err != nil {
 		f.blow(err) // So that Close changes nothing any more.
 		_ = s.finish()
+		s.sinker.end()
 		_ = s.db.Close()
 		return nil, classify(o.Dir, err)
 	}

@@ -104,6 +104,7 @@ func pebbleOptions(o Options) *pebble.Options {
 	for i := range po.TargetFileSizes {
 		po.TargetFileSizes[i] = min(int64(2<<20)<<i, 16<<20)
 	}
+	po.TargetFileSizes[0] = 8 << 20 // those that a sinker moves down stay as they were flushed
 	for i := range po.Levels {
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}

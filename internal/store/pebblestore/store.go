@@ -9,6 +9,7 @@ package pebblestore
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -39,6 +40,7 @@ type Store struct {
 
 	recent      recent
 	compactions *compactions
+	sinker      sinker
 
 	copying sync.Mutex  // held by a checkpoint
 	holding atomic.Bool // it is about to copy the logs, and nothing was held for it yet
@@ -82,7 +84,7 @@ func (s *Store) Commit(b *store.Batch, durable bool) error {
 
 // change is one entry of a batch.
 type change struct {
-	key    []byte
+	rank   uint64 // orders it among those that begin with the same byte, as far as it goes
 	offset uint32 // in the batch
 }
 
@@ -106,6 +108,7 @@ func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, m marker) error
 // finds the place of a key much quicker next to the one before it. Marked tells that they delete the marker.
 func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (marked bool, err error) {
 	cs := s.sorted(b)
+	removed, ranges := 0, false
 	for i := range cs {
 		op, key, value, _ := b.At(cs[i].offset)
 		switch op {
@@ -113,12 +116,14 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (marked bool, err error) 
 			err = pb.Set(key, value, nil)
 		case store.OpDelete:
 			err = pb.Delete(key, nil)
+			removed++
 		case store.OpRemove:
 			err = pb.SingleDelete(key, nil)
+			removed++
 		case store.OpDeleteRange:
 			if bytes.Compare(key, value) < 0 {
 				err = pb.DeleteRange(key, value, nil)
-				s.reclaimer.later(func() { _ = s.Reclaim() }) // refused only when there is nothing left to do
+				ranges = true
 				marked = marked || bytes.Compare(key, markerKey) <= 0 && bytes.Compare(markerKey, value) < 0
 			}
 		case store.OpVoidSet, store.OpVoidDelete: // sorted leaves them out
@@ -127,18 +132,27 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (marked bool, err error) 
 			return false, err
 		}
 	}
-	clear(s.recent.changes)
+	if removed > 0 || ranges {
+		s.reclaimer.later(removed, ranges, s.reclaim)
+	}
 	if cap(s.recent.changes) > changesKept {
 		s.recent.changes = nil
 	}
 	return marked, nil
 }
 
+// kind is the changes of a batch whose keys begin with the same byte.
+type kind struct {
+	end    int    // where they end among all
+	common []byte // what their keys begin with
+}
+
 // sorted returns the changes of b that have an effect: by key, or as they are if one
 // of them deletes a range. Keys that begin with the same byte mostly come in order
-// already, so that it pays to part them by that first.
+// already, so that it pays to part them by that first. The bytes behind what all of a kind have in common nearly always tell
+// two of them apart.
 func (s *Store) sorted(b *store.Batch) []change {
-	var begin [257]int
+	var kinds [256]kind
 	n, ordered := 0, false
 	for at := b.First(); at < b.Offset(); {
 		op, key, _, next := b.At(at)
@@ -146,42 +160,76 @@ func (s *Store) sorted(b *store.Batch) []change {
 			continue
 		}
 		n++
-		begin[int(store.FirstByte(key))+1]++
+		k := &kinds[store.FirstByte(key)]
+		if k.end++; k.end == 1 {
+			k.common = key
+		} else {
+			k.common = k.common[:commonPrefix(k.common, key)]
+		}
 		ordered = ordered || op == store.OpDeleteRange
 	}
-	for i := range begin[1:] {
-		begin[i+1] += begin[i]
+	begin := 0
+	for i := range kinds {
+		begin, kinds[i].end = begin+kinds[i].end, begin
 	}
 	cs := slices.Grow(s.recent.changes[:0], n)[:n]
 	s.recent.changes = cs
-	free, i := begin, 0
+	i := 0
 	for at := b.First(); at < b.Offset(); {
 		op, key, _, next := b.At(at)
 		switch {
 		case op.Void():
 		case ordered:
-			cs[i] = change{key, at}
+			cs[i] = change{offset: at}
 			i++
 		default:
-			cs[free[store.FirstByte(key)]] = change{key, at}
-			free[store.FirstByte(key)]++
+			k := &kinds[store.FirstByte(key)]
+			cs[k.end] = change{rank(key[len(k.common):]), at}
+			k.end++
 		}
 		at = next
 	}
 	if ordered {
 		return cs
 	}
-	for i, lo := range begin[:256] {
-		if hi := begin[i+1]; hi-lo > 1 {
-			slices.SortFunc(cs[lo:hi], func(a, b change) int {
-				if c := bytes.Compare(a.key, b.key); c != 0 {
+	begin = 0
+	for i := range kinds {
+		if end := kinds[i].end; end > begin {
+			slices.SortFunc(cs[begin:end], func(x, y change) int {
+				if c := cmp.Compare(x.rank, y.rank); c != 0 {
 					return c
 				}
-				return cmp.Compare(a.offset, b.offset)
+				return cmp.Or(bytes.Compare(keyAt(b, x.offset), keyAt(b, y.offset)), cmp.Compare(x.offset, y.offset))
 			})
+			begin = end
 		}
 	}
 	return cs
+}
+
+func keyAt(b *store.Batch, offset uint32) []byte {
+	_, key, _, _ := b.At(offset)
+	return key
+}
+
+// rank returns the first bytes of a key as a number.
+func rank(key []byte) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key)
+	}
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
 }
 
 // changesKept is the longest scratch list that is kept between commits.
@@ -334,6 +382,7 @@ func (s *Store) Close() error {
 	}
 	s.reclaimer.stop()
 	finishErr := s.finish()
+	s.sinker.end()
 	closeErr := s.db.Close()
 	lockErr := s.lock.Close()
 	if err := errors.Join(s.fuse.err(), finishErr, closeErr, lockErr); err != nil {
