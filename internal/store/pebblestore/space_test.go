@@ -106,3 +106,55 @@ func TestReclaim(t *testing.T) {
 		}
 	})
 }
+
+// TestSpaceNotWorthIt deletes so few of the keys that rewriting what is left would cost more than it brings.
+func TestSpaceNotWorthIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		every   int // is deleted
+		flushes int64
+	}{
+		"few":    {100, 0},
+		"spread": {10, 1}, // enough to look at them
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const count = 100_000
+				mem := vfs.NewMem()
+				mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 2 << 30})
+				s := open(t, pebblestore.Options{Dir: memDir, FS: mem})
+				value := make([]byte, 100)
+				rng := rand.NewChaCha8([32]byte{})
+				for _, part := range [][2]int{{0, 1}, {1, count}} { // what comes behind the first is moved down
+					storetest.Commit(t, s, false, func(b *store.Batch) {
+						for i := part[0]; i < part[1]; i++ {
+							_, _ = rng.Read(value)
+							b.Insert(historyKey(i), value)
+						}
+					})
+					if err := s.Reclaim(); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(time.Minute)
+				}
+				before := s.Stats()
+				storetest.Commit(t, s, false, func(b *store.Batch) {
+					for i := c.every; i < count; i += c.every {
+						b.Remove(historyKey(i))
+					}
+				})
+				<-time.After(time.Minute)
+				synctest.Wait()
+				after := s.Stats()
+				if after.Flushes-before.Flushes != c.flushes || after.Compactions != before.Compactions {
+					t.Errorf("%d flushes and %d compactions for a part that is small, want %d and 0",
+						after.Flushes-before.Flushes, after.Compactions-before.Compactions, c.flushes)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
