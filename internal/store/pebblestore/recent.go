@@ -27,8 +27,9 @@ type recent struct {
 	spare  *generation
 	marker marker // what Pebble has, perhaps not on stable storage
 
-	applying sync.Mutex // held while Pebble applies something; guards changes, and marker is written with both held
-	changes  []change   // scratch of fill
+	applying sync.Mutex    // held while Pebble applies something; guards changes and batch, and marker is written with both held
+	changes  []change      // scratch of fill
+	batch    *pebble.Batch // scratch of apply
 
 	// bypassed tells that Pebble has batches that are not durable, which came by themselves. A durable one that follows
 	// goes the same way, because it promises them too.

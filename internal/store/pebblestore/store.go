@@ -91,9 +91,12 @@ type change struct {
 // apply has Pebble apply the changes of a batch, and sets the marker if it is another now or a deleted range takes it along. The caller holds
 // recent.applying.
 func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, m marker) error {
-	// The entries have nearly the same form in Pebble, after a longer header.
-	pb := s.db.NewBatchWithSize(b.Size() + 64)
-	defer func() { _ = pb.Close() }()
+	pb := s.recent.batch
+	if pb == nil {
+		pb = s.db.NewBatchWithSize(b.Size()+64, pebble.WithMaxRetainedSizeBytes(batchKept))
+		s.recent.batch = pb
+	}
+	defer pb.Reset()
 	marked, err := s.fill(pb, b)
 	if err == nil && (marked || m != s.recent.marker) {
 		err = m.setIn(pb)
@@ -232,8 +235,11 @@ func commonPrefix(a, b []byte) int {
 	return n
 }
 
-// changesKept is the longest scratch list that is kept between commits.
-const changesKept = 64 << 10
+// changesKept and batchKept are the longest scratch list and the largest batch of Pebble's, in bytes, that are kept between commits.
+const (
+	changesKept = 64 << 10
+	batchKept   = 4 << 20
+)
 
 // Sync implements store.Store.
 func (s *Store) Sync() error {
