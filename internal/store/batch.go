@@ -154,6 +154,12 @@ func (b *Batch) At(offset uint32) (op Op, key, value []byte, next uint32) {
 	return op, key, value, i
 }
 
+// KeyAt returns the key of the change written at offset.
+func (b *Batch) KeyAt(offset uint32) []byte {
+	_, key, _, _ := b.At(offset)
+	return key
+}
+
 // Void takes the effect from the change of one key at offset: a later change of the same
 // key makes it needless.
 func (b *Batch) Void(offset uint32) {

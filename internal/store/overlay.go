@@ -262,7 +262,7 @@ func (o *Overlay) inOrder(sp *space) []uint32 {
 	if len(sp.added) == 0 {
 		return sp.sorted
 	}
-	compare := func(a, b uint32) int { return bytes.Compare(o.keyAt(a), o.keyAt(b)) }
+	compare := func(a, b uint32) int { return bytes.Compare(o.KeyAt(a), o.KeyAt(b)) }
 	if !slices.IsSortedFunc(sp.added, compare) {
 		slices.SortFunc(sp.added, compare)
 	}
@@ -283,11 +283,6 @@ func (o *Overlay) inOrder(sp *space) []uint32 {
 	return sp.sorted
 }
 
-func (o *Overlay) keyAt(offset uint32) []byte {
-	_, key, _, _ := o.At(offset)
-	return key
-}
-
 // changesIn returns what the overlay says about the keys of a range: each key once, in order.
 func (o *Overlay) changesIn(rg Range) []change {
 	var cs []change
@@ -300,9 +295,9 @@ func (o *Overlay) changesIn(rg Range) []change {
 			continue
 		}
 		keys := o.inOrder(o.spaces[i])
-		lo, _ := slices.BinarySearchFunc(keys, rg.Lo, func(at uint32, key []byte) int { return bytes.Compare(o.keyAt(at), key) })
+		lo, _ := slices.BinarySearchFunc(keys, rg.Lo, func(at uint32, key []byte) int { return bytes.Compare(o.KeyAt(at), key) })
 		for _, at := range keys[lo:] {
-			key := o.keyAt(at)
+			key := o.KeyAt(at)
 			if len(rg.Hi) > 0 && bytes.Compare(key, rg.Hi) >= 0 {
 				break
 			}

@@ -114,9 +114,8 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		}
 	}
 	f := &fuse{onFatal: o.OnFatal}
-	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, events: &events{fuse: f, created: time.Now()}}
-	s.sinker.work = make(chan struct{}, 1)
-	s.events.sinker = &s.sinker
+	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, sinker: newSinker()}
+	s.events = &events{fuse: f, created: time.Now(), sinker: s.sinker}
 	if s.db, err = s.openDB(o, fresh); err != nil {
 		return nil, classify(o.Dir, err)
 	}

@@ -29,7 +29,7 @@ type recent struct {
 
 	applying sync.Mutex    // held while Pebble applies something; guards changes and batch, and marker is written with both held
 	changes  []change      // scratch of fill
-	batch    *pebble.Batch // scratch of apply
+	batch    *pebble.Batch // scratch of apply, unless it is given more
 
 	// bypassed tells that Pebble has batches that are not durable, which came by themselves. A durable one that follows
 	// goes the same way, because it promises them too.
@@ -104,6 +104,7 @@ func (s *Store) start(o Options, journaled bool) error {
 	r := &s.recent
 	r.room.L = &r.mu
 	r.open, r.spare = &generation{}, &generation{}
+	r.batch = s.db.NewBatch(pebble.WithMaxRetainedSizeBytes(batchKept))
 	r.kick, r.stop = make(chan struct{}, 1), make(chan struct{})
 	m, err := s.readMarkerKey(journaled)
 	if err != nil {

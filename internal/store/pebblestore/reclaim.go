@@ -16,8 +16,8 @@ type reclaimer struct {
 	mu     sync.Mutex  // guards what follows
 	cancel func()      // ends the run in progress; nil: there is none
 	timer  *time.Timer // of later; nil: it was never called
-	keys   int         // that were removed since it last ran
-	ranges bool        // some were, too
+	keys   int         // how many were removed since later last called back
+	ranges bool        // ranges were, too
 	closed bool
 	done   sync.WaitGroup
 }

@@ -24,6 +24,8 @@ type sinker struct {
 	ended sync.WaitGroup
 }
 
+func newSinker() *sinker { return &sinker{work: make(chan struct{}, 1), stop: func() {}} }
+
 // sinkMax is how many tables wait to be moved. Those that are one too many stay where they are.
 const sinkMax = 256
 
@@ -83,8 +85,6 @@ func (k *sinker) begin(db *pebble.DB) {
 
 // end stops moving, before the database is closed.
 func (k *sinker) end() {
-	if k.stop != nil {
-		k.stop()
-		k.ended.Wait()
-	}
+	k.stop()
+	k.ended.Wait()
 }

@@ -40,7 +40,7 @@ type Store struct {
 
 	recent      recent
 	compactions *compactions
-	sinker      sinker
+	sinker      *sinker
 
 	copying sync.Mutex  // held by a checkpoint
 	holding atomic.Bool // it is about to copy the logs, and nothing was held for it yet
@@ -92,11 +92,13 @@ type change struct {
 // recent.applying.
 func (s *Store) apply(b *store.Batch, opts *pebble.WriteOptions, m marker) error {
 	pb := s.recent.batch
-	if pb == nil {
-		pb = s.db.NewBatchWithSize(b.Size()+64, pebble.WithMaxRetainedSizeBytes(batchKept))
-		s.recent.batch = pb
+	// The entries have nearly the same form in Pebble, after a longer header.
+	if size := b.Size() + 64; size > batchKept {
+		pb = s.db.NewBatchWithSize(size)
+		defer func() { _ = pb.Close() }()
+	} else {
+		defer pb.Reset()
 	}
-	defer pb.Reset()
 	marked, err := s.fill(pb, b)
 	if err == nil && (marked || m != s.recent.marker) {
 		err = m.setIn(pb)
@@ -202,17 +204,12 @@ func (s *Store) sorted(b *store.Batch) []change {
 				if c := cmp.Compare(x.rank, y.rank); c != 0 {
 					return c
 				}
-				return cmp.Or(bytes.Compare(keyAt(b, x.offset), keyAt(b, y.offset)), cmp.Compare(x.offset, y.offset))
+				return cmp.Or(bytes.Compare(b.KeyAt(x.offset), b.KeyAt(y.offset)), cmp.Compare(x.offset, y.offset))
 			})
 			begin = end
 		}
 	}
 	return cs
-}
-
-func keyAt(b *store.Batch, offset uint32) []byte {
-	_, key, _, _ := b.At(offset)
-	return key
 }
 
 // rank returns the first bytes of a key as a number.
