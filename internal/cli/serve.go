@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,10 +42,6 @@ second signal ends the process at once with status 1. SIGQUIT prints all gorouti
 	return cmd
 }
 
-// gcPercent is how much the heap may grow until garbage is collected. The larger part of it are memtables and the
-// cache, which are not garbage and are not looked into: the usual 100 would let what is garbage become several times as much as what is not.
-const gcPercent = 30
-
 // spareThreads is how many threads more than processors may run Go code while every commit is synced: Pebble's wait for the disk
 // in system calls, and keep their place for a while. It also means that somebody still waits for the network while all processors are busy. Without
 // syncs they would only get into each other's way.
@@ -62,7 +57,7 @@ func (p Process) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 		signals = own
 	}
 	if _, set := os.LookupEnv("GOGC"); !set {
-		debug.SetGCPercent(gcPercent)
+		paceGarbage()
 	}
 	if _, set := os.LookupEnv("GOMAXPROCS"); !set && cfg.Store.Durability == "fsync" {
 		runtime.SetDefaultGOMAXPROCS() // so that a second server in one process adds nothing
