@@ -33,11 +33,13 @@ const (
 	absent                     // it is as it is below: not there
 )
 
-// space lists the keys that begin with one byte, each by the offset of its first change. They are put in order
-// when they are first scanned.
+// space lists the keys that begin with one byte, each by the offset of its first change. They get their slots when one of
+// them is first looked up or changed otherwise than by an insertion, and are put in order when they are first scanned: most
+// of what is pushed leaves the overlay before either.
 type space struct {
-	sorted []uint32
-	added  []uint32 // since then
+	sorted  []uint32
+	added   []uint32 // since then
+	indexed bool     // they have slots; otherwise all of them were inserted
 }
 
 var hashSeed = maphash.MakeSeed()
@@ -49,6 +51,17 @@ func hashOf(key []byte) uint32 {
 
 // slot returns the slot of a key for a change that is about to be written.
 func (o *Overlay) slot(key []byte) *slot {
+	sp := o.space(key)
+	o.index(sp)
+	s := o.take(key)
+	if s.offset == 0 {
+		sp.added = append(sp.added, o.Offset())
+	}
+	return s
+}
+
+// take returns the slot of a key. Whoever finds it empty fills it.
+func (o *Overlay) take(key []byte) *slot {
 	if 2*(o.used+1) > len(o.slots) {
 		o.grow()
 	}
@@ -57,19 +70,37 @@ func (o *Overlay) slot(key []byte) *slot {
 	if s.offset == 0 {
 		o.used++
 		s.hash, s.state = h, unchanged
-		o.list(key)
 	}
 	return s
 }
 
-// list notes a key whose first change is about to be written.
-func (o *Overlay) list(key []byte) {
+// space returns the space of a key.
+func (o *Overlay) space(key []byte) *space {
 	sp := o.spaces[FirstByte(key)]
 	if sp == nil {
 		sp = &space{}
 		o.spaces[FirstByte(key)] = sp
 	}
-	sp.added = append(sp.added, o.Offset())
+	return sp
+}
+
+// index gives the keys of a space their slots.
+func (o *Overlay) index(sp *space) {
+	if sp.indexed {
+		return
+	}
+	sp.indexed = true
+	once := sp.added[:0]
+	for _, at := range sp.added {
+		s := o.take(o.KeyAt(at))
+		if s.offset != 0 { // inserted again behind a range delete
+			s.offset, s.state = at, changed
+			continue
+		}
+		s.offset, s.state = at, fresh
+		once = append(once, at)
+	}
+	sp.added = once
 }
 
 // FirstByte returns the first byte of a key, by which keys are parted before they are sorted; an empty one comes with
@@ -103,6 +134,11 @@ func (o *Overlay) Set(key, value []byte) {
 
 // Insert gives a value to a key that is not there.
 func (o *Overlay) Insert(key, value []byte) {
+	if sp := o.space(key); !sp.indexed {
+		sp.added = append(sp.added, o.Offset())
+		o.Batch.Insert(key, value)
+		return
+	}
 	s := o.slot(key)
 	switch {
 	case s.offset == 0 || s.state == absent:
@@ -220,7 +256,8 @@ func (o *Overlay) Lookup(key []byte) (value []byte, there, known bool) {
 		return nil, false, false
 	}
 	var at uint32
-	if o.used > 0 {
+	if sp := o.spaces[FirstByte(key)]; sp != nil && len(sp.sorted)+len(sp.added) > 0 {
+		o.index(sp)
 		if s := o.slots[o.slotOf(hashOf(key), key)]; s.offset != 0 && s.state <= fresh {
 			at = s.offset
 		}
@@ -251,7 +288,7 @@ func (o *Overlay) Reset() {
 	clear(o.slots)
 	for _, sp := range o.spaces {
 		if sp != nil {
-			sp.sorted, sp.added = sp.sorted[:0], sp.added[:0]
+			sp.sorted, sp.added, sp.indexed = sp.sorted[:0], sp.added[:0], false
 		}
 	}
 	o.ranges, o.used = spans{}, 0
@@ -294,6 +331,7 @@ func (o *Overlay) changesIn(rg Range) []change {
 		if o.spaces[i] == nil {
 			continue
 		}
+		o.index(o.spaces[i])
 		keys := o.inOrder(o.spaces[i])
 		lo, _ := slices.BinarySearchFunc(keys, rg.Lo, func(at uint32, key []byte) int { return bytes.Compare(o.KeyAt(at), key) })
 		for _, at := range keys[lo:] {

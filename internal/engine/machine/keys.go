@@ -34,30 +34,32 @@ func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
 	return r, true
 }
 
-// putKey enters what a key names, and keeps it in memory.
+// putKey changes what a key names.
 func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
 	m.keys.put(keyName{namespace, key}, r)
-	m.setKey(namespace, key, r)
-}
-
-// setKey writes the entry of a key that is not in memory, or is the same there.
-func (m *Machine) setKey(namespace, key string, r record.KeyRef) {
-	m.memo.valid = false
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
 	m.vb = record.AppendKeyRef(m.vb[:0], r)
 	m.set(m.kb, m.vb)
 }
 
+// insertKey enters a key that is not there.
+func (m *Machine) insertKey(e *entry) {
+	r := record.KeyRef{JobRef: record.JobRef{Queue: e.q.ID, ID: e.ID}}
+	if e.q.plain.whole { // otherwise it is behind a backlog: until it is fetched, many other keys will be needed
+		m.keys.put(keyName{e.q.namespace, e.Key}, r)
+	}
+	m.memo.valid = false
+	m.kb = record.KeyKey(m.kb[:0], e.q.namespace, e.Key)
+	m.vb = record.AppendKeyRef(m.vb[:0], r)
+	m.store.Insert(m.kb, m.vb)
+}
+
+// addKey puts a job on the list of its key.
 func (m *Machine) addKey(e *entry) {
 	namespace := e.q.namespace
 	old, ok := m.getKey(namespace, e.Key)
 	if !ok {
-		r := record.KeyRef{JobRef: record.JobRef{Queue: e.q.ID, ID: e.ID}}
-		if e.q.plain.whole {
-			m.putKey(namespace, e.Key, r)
-		} else { // behind a backlog: until it is fetched, many other keys will be needed
-			m.setKey(namespace, e.Key, r)
-		}
+		m.insertKey(e)
 		return
 	}
 	first, later := old.JobRef, record.JobRef{Queue: e.q.ID, ID: e.ID}
