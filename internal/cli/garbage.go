@@ -45,5 +45,5 @@ func pace() {
 // percentFor returns the percentage of growth that leaves live bytes in use their share and gcSpare.
 func percentFor(live uint64) int {
 	const least = 1 << 20
-	return gcPercent + int(100*gcSpare/max(live, least))
+	return gcPercent + int(100*gcSpare/max(live, least)) //nolint:gosec // at most 100*gcSpare/least
 }
