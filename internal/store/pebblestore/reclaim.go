@@ -111,12 +111,10 @@ func (s *Store) reclaim(all bool) {
 		case <-ctx.Done():
 			return
 		}
-		if !all {
-			select {
-			case <-time.After(statsDelay):
-			case <-ctx.Done():
-				return
-			}
+		select {
+		case <-time.After(statsDelay):
+		case <-ctx.Done():
+			return
 		}
 		s.compactNewest(ctx, all)
 	})
