@@ -149,6 +149,12 @@ var plants = []plant{
 		"	err := s.apply(&store.Batch{}, opts, m)\n",
 	},
 	{
+		"a removal does not meet what was inserted before it",
+		"internal/store/overlay.go",
+		"	o.index(sp)\n	s := o.take(key)\n",
+		"	s := o.take(key)\n",
+	},
+	{
 		"what is being applied is not read meanwhile",
 		recent,
 		"	return r.moving\n}",
