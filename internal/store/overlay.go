@@ -33,9 +33,9 @@ const (
 	absent                     // it is as it is below: not there
 )
 
-// space lists the keys that begin with one byte, each by the offset of its first change. They get their slots when one of
-// them is first looked up or changed otherwise than by an insertion, and are put in order when they are first scanned: most
-// of what is pushed leaves the overlay before either.
+// space lists the keys that begin with one byte, each by the offset of its first change. They get their slots when a key
+// with that byte is first looked up or changed otherwise than by an insertion, and are put in order when they are first
+// scanned: most of what is pushed leaves the overlay before either.
 type space struct {
 	sorted  []uint32
 	added   []uint32 // since then
