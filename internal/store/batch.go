@@ -107,6 +107,12 @@ func (b *Batch) begin(op Op, size int) {
 	binary.LittleEndian.PutUint32(b.buf[1:], b.count)
 }
 
+// appendEntry adds the entry of another batch that lies between two offsets, as it is.
+func (b *Batch) appendEntry(from *Batch, at, end uint32) {
+	b.begin(Op(from.buf[at]), int(end-at))
+	b.buf = append(b.buf, from.buf[at+1:end]...)
+}
+
 func (b *Batch) appendField(p []byte) {
 	b.buf = binary.AppendUvarint(b.buf, uint64(len(p)))
 	b.buf = append(b.buf, p...)

@@ -192,22 +192,28 @@ func (o *Overlay) DeleteRange(lo, hi []byte) {
 
 // Add adds the changes of a batch.
 func (o *Overlay) Add(b *Batch) {
-	b.Each(func(op Op, key, value []byte) bool {
+	for at := b.First(); at < b.Offset(); {
+		op, key, value, next := b.At(at)
 		switch op {
 		case OpSet:
 			o.Set(key, value)
 		case OpInsert:
-			o.Insert(key, value)
+			if sp := o.space(key); !sp.indexed {
+				sp.added = append(sp.added, o.Offset())
+				o.appendEntry(b, at, next)
+			} else {
+				o.Insert(key, value)
+			}
 		case OpDelete:
 			o.Delete(key)
 		case OpRemove:
 			o.Remove(key)
 		case OpDeleteRange:
 			o.DeleteRange(key, value)
-		case OpVoidSet, OpVoidDelete: // Each passes over them.
+		case OpVoidSet, OpVoidDelete: // have no effect
 		}
-		return true
-	})
+		at = next
+	}
 }
 
 // covered reports whether a range delete behind offset has the key.

@@ -155,6 +155,12 @@ var plants = []plant{
 		"	s := o.take(key)\n",
 	},
 	{
+		"a push overwrites the body of a job that was delivered",
+		machine + "fetch.go",
+		"	m.dropBody(e)\n",
+		"",
+	},
+	{
 		"what is being applied is not read meanwhile",
 		recent,
 		"	return r.moving\n}",

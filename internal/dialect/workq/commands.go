@@ -174,18 +174,17 @@ func (c *conn) spec(s *job.Spec, body []byte) {
 // buildPush fills in the spec of add and schedule. It returns the error text.
 func (c *conn) buildPush(u *unit, s *job.Spec, body []byte) string {
 	r := &c.req
-	now := c.d.opts.Engine.Now()
 	switch {
 	case r.verb == verbSchedule:
 		at := max(1, job.TimeOf(r.at)) // zero would be no time at all
 		s.RunAt, s.Policy.ExpireAt = at, expiry(at, r.ttl)
-		if s.Policy.ExpireAt <= now {
+		if s.Policy.ExpireAt <= c.d.opts.Engine.Now() {
 			return textTime
 		}
 	case r.ttl <= math.MaxInt64/uint64(time.Millisecond):
 		s.TTL = time.Duration(r.ttl) * time.Millisecond
 	default:
-		s.Policy.ExpireAt = expiry(now, r.ttl)
+		s.Policy.ExpireAt = expiry(c.d.opts.Engine.Now(), r.ttl)
 	}
 	expires := s.Policy.ExpireAt
 	c.spec(s, body)

@@ -33,14 +33,21 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 	return true
 }
 
-// reuse takes the entry of a job that was pushed for the next one, unless it is in memory for longer: behind a backlog none is, and then
-// its push is all that it is for.
+// reuse takes the entry of a job that was pushed for the next one, with its buffers, unless it is in memory for longer: behind a backlog none is,
+// and then its push is all that it is for. Of the buffers of one that was delivered lease has let go.
 func (m *Machine) reuse(e *entry) {
-	if m.jobs[e.ID] == nil && e.Group == "" {
-		m.unhold(e)
-		m.spare = e
+	if m.jobs[e.ID] != nil || e.Group != "" {
+		return
 	}
+	m.unhold(e)
+	if cap(e.Body)+cap(e.Extra) > spareBytes {
+		e.Body, e.Extra = nil, nil
+	}
+	m.spare = e
 }
+
+// spareBytes is how much the buffers of an entry that is used again may take.
+const spareBytes = 64 << 10
 
 func (m *Machine) accept(e *entry, res *job.Result) {
 	res.ID, res.State = e.ID, e.State
@@ -164,12 +171,13 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	if m.spare = nil; e == nil {
 		e = &entry{}
 	}
-	*e = entry{q: q, born: m.step, loaded: true}
-	e.Job = job.Job{
-		ID: m.nextID(s.Numbered), Namespace: q.namespace, Queue: q.name, QueueNum: uint32(q.ID), Key: s.Key, Type: s.Type, Group: s.Group,
-		Body: bytes.Clone(s.Body), BodyKind: s.BodyKind, Extra: bytes.Clone(s.Extra), Origin: s.Origin, Like: s.Like,
-		Created: m.now, Policy: s.Policy,
-	}
+	body, extra := refilled(e.Body, s.Body), refilled(e.Extra, s.Extra)
+	*e = entry{} // and then field by field, which spares a copy
+	e.q, e.born, e.loaded = q, m.step, true
+	e.ID, e.Namespace, e.Queue, e.QueueNum = m.nextID(s.Numbered), q.namespace, q.name, uint32(q.ID)
+	e.Key, e.Type, e.Group, e.Origin, e.Like = s.Key, s.Type, s.Group, s.Origin, s.Like
+	e.Body, e.BodyKind, e.Extra = body, s.BodyKind, extra
+	e.Created, e.Policy = m.now, s.Policy
 	if s.Numbered {
 		e.Flags |= job.FlagNumbered
 	}
@@ -188,6 +196,14 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	q.Doors = q.Doors.With(s.Origin)
 	m.countPushed(q, s.Origin)
 	return e
+}
+
+// refilled returns a copy of b, in a buffer that is free if there is one.
+func refilled(free, b []byte) []byte {
+	if len(b) == 0 {
+		return bytes.Clone(b)
+	}
+	return append(free[:0], b...)
 }
 
 // schedule sets when the job is due and when it expires.
