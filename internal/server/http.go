@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"millrace/internal/dialect"
 )
 
 // Limits of the HTTP side interfaces: their requests are small and quickly answered.
@@ -42,7 +44,7 @@ func (s *server) serveHTTP(h http.Handler) serveFunc {
 				s.log.Warn("HTTP listener did not close", slog.Any("error", err))
 			}
 		})
-		err := hs.Serve(l)
+		err := hs.Serve(dialect.Paced(hs, l))
 		if stop() {
 			return errors.Join(fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err), hs.Close())
 		}

@@ -135,12 +135,12 @@ func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
 	if err := d.load(); err != nil {
 		return errors.Join(fmt.Errorf("load tokens: %w", err), l.Close())
 	}
-	g := &gate{Listener: l, d: d, conns: make(map[*conn]struct{})}
+	hs := d.httpServer()
+	g := &gate{Listener: dialect.Paced(hs, l), d: d, conns: make(map[*conn]struct{})}
 	var nl net.Listener = g
 	if d.opts.TLS != nil {
 		nl = tls.NewListener(g, d.opts.TLS)
 	}
-	hs := d.httpServer()
 	drained := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		g.dropUnused()

@@ -87,6 +87,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// NetConn returns the connection that this one is around.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // CloseWrite ends the sending, which net/http does before it closes a connection
 // that may still have input under way.
 func (c *conn) CloseWrite() error {

@@ -1,0 +1,89 @@
+package dialect
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Clients of HTTP wait for an answer before they ask again. Of those who do not, net/http serves what it has received without a
+// pause, each on a processor of its own, and knows no turns (see Conn.Turn). Such a connection rests longer than it works.
+const (
+	restShare = 3 // times as long,
+	restMax   = 20 * time.Millisecond
+)
+
+// Paced makes an HTTP server pace connections that pipeline, and returns the listener that it has to serve instead of l.
+func Paced(hs *http.Server, l net.Listener) net.Listener {
+	handler := hs.Handler
+	hs.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(pacedKey{}).(*pacedConn); ok {
+			c.asked.Add(1)
+		}
+		handler.ServeHTTP(w, r)
+	})
+	hs.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		if c := pacedOf(nc); c != nil {
+			ctx = context.WithValue(ctx, pacedKey{}, c)
+		}
+		return ctx
+	}
+	return pacedListener{l}
+}
+
+type pacedKey struct{}
+
+// pacedOf returns the paced connection that others are around; nil if there is none.
+func pacedOf(nc net.Conn) *pacedConn {
+	for {
+		switch c := nc.(type) {
+		case *pacedConn:
+			return c
+		case interface{ NetConn() net.Conn }:
+			nc = c.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+type pacedListener struct{ net.Listener }
+
+// Accept waits for the next connection.
+func (l pacedListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &pacedConn{Conn: nc, read: time.Now()}, nil
+}
+
+// pacedConn is a connection of an HTTP server.
+type pacedConn struct {
+	net.Conn
+	asked atomic.Int32 // requests whose answer has begun since the last read
+	read  time.Time    // when that was
+}
+
+// Read reads. More than one request since the last read means that they were received together.
+func (c *pacedConn) Read(b []byte) (int, error) {
+	if len(b) == 1 { // while a request is answered, net/http looks for the end of the connection
+		return c.Conn.Read(b)
+	}
+	if c.asked.Swap(0) > 1 {
+		<-time.After(min(restShare*time.Since(c.read), restMax))
+	}
+	n, err := c.Conn.Read(b)
+	c.read = time.Now()
+	return n, err
+}
+
+// CloseWrite ends the sending, which net/http does before it closes a connection that may still have input under way.
+func (c *pacedConn) CloseWrite() error {
+	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return cw.CloseWrite()
+	}
+	return nil
+}

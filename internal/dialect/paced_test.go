@@ -1,0 +1,143 @@
+package dialect_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millrace/internal/dialect"
+)
+
+// pipes is a listener of connections within the process, whose time a test can stop.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	nc, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return nc, nil
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// around is a listener whose connections are around others, as those of a protocol may be.
+type around struct{ net.Listener }
+
+type aroundConn struct{ net.Conn }
+
+func (c aroundConn) NetConn() net.Conn { return c.Conn }
+
+func (l around) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return aroundConn{nc}, err
+}
+
+const pacedRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+// askPaced sends groups of requests to a server that works a millisecond for each, one group after the other is answered, and returns
+// when the last was.
+func askPaced(t *testing.T, groups ...int) (took time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		hs := &http.Server{
+			ReadHeaderTimeout: time.Minute,
+			Handler:           http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-time.After(time.Millisecond) }),
+		}
+		l := make(pipes, 1)
+		ended := make(chan error, 1)
+		go func() { ended <- hs.Serve(around{dialect.Paced(hs, l)}) }()
+		client, server := net.Pipe()
+		l <- server
+		r, began := bufio.NewReader(client), time.Now()
+		for _, n := range groups {
+			go func() { _, _ = io.WriteString(client, strings.Repeat(pacedRequest, n)) }() // the answers tell
+			for range n {
+				res, err := http.ReadResponse(r, nil)
+				if err != nil || res.StatusCode != http.StatusOK {
+					t.Fatalf("%v, %v", res, err)
+				}
+				if err := res.Body.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		took = time.Since(began)
+		close(l)
+		if err := hs.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		_ = client.Close() // the server has closed it already
+	})
+	return took
+}
+
+// Who waits for each answer is served at once; who does not waits for the next in proportion to what it has had, up to a bound.
+func TestPaced(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		groups []int
+		want   time.Duration
+	}{
+		{"one at a time", []int{1, 1, 1, 1}, 4 * time.Millisecond},
+		{"two, then one", []int{2, 1}, (2 + 6 + 1) * time.Millisecond},
+		{"two, then one at a time", []int{2, 1, 1}, (2 + 6 + 1 + 1) * time.Millisecond},
+		{"many, then one", []int{30, 1}, (30 + 20 + 1) * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if took := askPaced(t, test.groups...); took != test.want {
+				t.Errorf("took %v, want %v", took, test.want)
+			}
+		})
+	}
+}
+
+// A connection is found under what is around it, and can still end its sending alone.
+func TestPacedConn(t *testing.T) {
+	t.Parallel()
+	tl, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := &http.Server{ReadHeaderTimeout: time.Minute}
+	l := dialect.Paced(hs, tl)
+	defer l.Close() //nolint:errcheck // nothing depends on it
+	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", tl.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close() //nolint:errcheck // nothing depends on it
+	nc, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close() //nolint:errcheck // nothing depends on it
+	for name, c := range map[string]net.Conn{"alone": nc, "TLS": tls.Server(nc, &tls.Config{MinVersion: tls.VersionTLS13})} {
+		if hs.ConnContext(t.Context(), c) == t.Context() {
+			t.Errorf("%s: not found", name)
+		}
+	}
+	if hs.ConnContext(t.Context(), client) != t.Context() {
+		t.Error("found a connection that is not paced")
+	}
+	cw, ok := nc.(interface{ CloseWrite() error })
+	if !ok {
+		t.Fatal("no CloseWrite")
+	}
+	if err := cw.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(client); err != nil || len(rest) != 0 {
+		t.Errorf("the peer read %q, %v, want the end", rest, err)
+	}
+}
