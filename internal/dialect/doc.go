@@ -1,7 +1,7 @@
 // Package dialect holds what all wire protocols share: the Dialect interface,
 // the accept loop with its limits, the connection with its buffers, the wait for
-// an engine request that also notices a peer that hangs up, and a JSON scanner
-// that allocates nothing.
+// an engine request that also notices a peer that hangs up, the pace of HTTP
+// connections that pipeline, and a JSON scanner that allocates nothing.
 //
 // A dialect turns bytes into job.Command values and results into bytes. It must
 // decide nothing about jobs: no retries, no leases, no order. It never polls and
