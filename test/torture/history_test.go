@@ -183,6 +183,7 @@ type actor struct {
 	holds []grip
 	// unread: a fetch of the connection was not answered.
 	unread bool
+	began  int64 // when it acted last
 }
 
 // grip is a job that an actor has been given.
@@ -215,19 +216,19 @@ func (a *actor) join(addr string) error {
 	return nil
 }
 
-// leave gives a broken connection up; the server will notice some time.
+// leave gives a broken connection up. The server will notice some time, or has: it broke while the actor acted last.
 func (a *actor) leave() {
-	call := a.now()
 	_ = a.c.Close() // it is broken
 	a.c = nil
 	if !a.proto.connected() && !a.unread {
 		return // nothing can come of it
 	}
-	a.record(input{verb: doGone, proto: a.proto, conn: a.conn}, output{ok: true}, call)
+	a.record(input{verb: doGone, proto: a.proto, conn: a.conn}, output{ok: true}, a.began)
 }
 
 // act does one thing. An error means that the connection is broken.
 func (a *actor) act() error {
+	a.began = a.now()
 	a.mu.Lock()
 	waiting := a.waiting
 	a.mu.Unlock()
