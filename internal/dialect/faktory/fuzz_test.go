@@ -21,10 +21,12 @@ var jobSeeds = []string{
 	`{"jid":"12345678","jobtype":"x","args":[]}`, `null`, `{}`, `[]`, `{"jid":1}`, `{"args":null,"args":[1,2.50,"x"]}`, `{"retry":-1,"custom":{"unique_for":60,"track":1,"bid":"b-7"}}`,
 	` { "jid" : "a\u00e4\ud800\"" , "at":"2000-01-01T00:00:00Z","x":{ "y" : [ 1e400 , -0 ] } } `, `{"reserve_for":1.5}`, `{"reserve_for":1e3}`, `{"retry":9223372036854775808}`,
 	`{"custom":{ }}`, `{"custom":[]}`, `{"failure":{"a":1},"custom":{"b":2},"priority":9,"backtrace":0,"created_at":"","enqueued_at":"z","queue":null}`, `{"\u006aid":"escaped!","Jid":2}`,
-	"{\"jid\":\"\xff\xfe\",\"k\xff\":\"\x80\"}", `{"a":1,"a":2,"":3}`, `{"at":7}`, `{"jobtype":"x"`, `{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
+	"{\"jid\":\"\xff\xfe\",\"k\xff\":\"\x80\"}", `{"a":1,"a":2,"":3}`, `{"jid":1,"jid":"again"}`, `{"jid":"a","jid":null,"retry":7,"retry":null,"args":[1],"args":null,"custom":{"a":1},"custom":null}`,
+	`{"at":7}`, `{"jobtype":"x"`, `{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 }
 
-// reference is a job as the Go decoder reads it, member by member.
+// reference is a job as the Go decoder reads it, member by member. Each must be of the right type, and of one that is given again
+// the last counts, a null as well.
 type reference struct {
 	jid, jobtype, queue, at, created string
 	retry, reserve, priority, lines  int64
@@ -38,7 +40,13 @@ func readReference(text []byte) (r reference, ok bool) {
 		return r, false
 	}
 	r.rest = map[string]json.RawMessage{}
-	for name, value := range all {
+	d := json.NewDecoder(bytes.NewReader(text))
+	_, _ = d.Token() // the brace: the text was decoded above, so that nothing fails
+	for d.More() {
+		var value json.RawMessage
+		token, _ := d.Token()
+		name, _ := token.(string)
+		_ = d.Decode(&value)
 		var target any
 		var enqueued string
 		open := byte(0)
@@ -71,6 +79,9 @@ func readReference(text []byte) (r reference, ok bool) {
 			r.failure, open = value, '{'
 		default:
 			r.rest[name] = value
+		}
+		if target != nil {
+			reflect.ValueOf(target).Elem().SetZero()
 		}
 		if target != nil && json.Unmarshal(value, target) != nil || open != 0 && value[0] != open && string(value) != "null" {
 			return r, false
