@@ -11,8 +11,8 @@ import (
 // Clients of HTTP wait for an answer before they ask again. Of those who do not, net/http serves what it has received without a
 // pause, each on a processor of its own, and knows no turns (see Conn.Turn). Such a connection rests longer than it works.
 const (
-	restShare = 3 // times as long,
-	restMax   = 20 * time.Millisecond
+	restShare = 3                     // so many times as long,
+	restMax   = 20 * time.Millisecond // but no longer than this
 )
 
 // Paced makes an HTTP server pace connections that pipeline, and returns the listener that it has to serve instead of l.
@@ -81,9 +81,4 @@ func (c *pacedConn) Read(b []byte) (int, error) {
 }
 
 // CloseWrite ends the sending, which net/http does before it closes a connection that may still have input under way.
-func (c *pacedConn) CloseWrite() error {
-	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return cw.CloseWrite()
-	}
-	return nil
-}
+func (c *pacedConn) CloseWrite() error { return CloseWrite(c.Conn) }

@@ -1,6 +1,9 @@
 package dialect
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // flushSize is how much output is collected before it is written although more
 // may follow.
@@ -80,7 +83,7 @@ func (c *Conn) Linger() {
 	if c.Flush() != nil || c.readErr != nil {
 		return
 	}
-	if cw, ok := c.nc.(interface{ CloseWrite() error }); ok && cw.CloseWrite() != nil {
+	if CloseWrite(c.nc) != nil {
 		return
 	}
 	c.r, c.w, c.scanned = 0, 0, 0
@@ -88,4 +91,12 @@ func (c *Conn) Linger() {
 	for c.fill(bufferMin, false) == nil {
 		c.r, c.w, c.scanned = 0, 0, 0
 	}
+}
+
+// CloseWrite ends the sending on a connection, if it can do that alone.
+func CloseWrite(nc net.Conn) error {
+	if cw, ok := nc.(interface{ CloseWrite() error }); ok {
+		return cw.CloseWrite()
+	}
+	return nil
 }

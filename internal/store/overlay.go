@@ -132,10 +132,20 @@ func (o *Overlay) Set(key, value []byte) {
 	o.Batch.Set(key, value)
 }
 
+// noted notes the insertion of a key that is about to be written, if the keys of its space have no slots yet. It reports
+// whether that was all there is to do about it.
+func (o *Overlay) noted(key []byte) bool {
+	sp := o.space(key)
+	if sp.indexed {
+		return false
+	}
+	sp.added = append(sp.added, o.Offset())
+	return true
+}
+
 // Insert gives a value to a key that is not there.
 func (o *Overlay) Insert(key, value []byte) {
-	if sp := o.space(key); !sp.indexed {
-		sp.added = append(sp.added, o.Offset())
+	if o.noted(key) {
 		o.Batch.Insert(key, value)
 		return
 	}
@@ -198,8 +208,7 @@ func (o *Overlay) Add(b *Batch) {
 		case OpSet:
 			o.Set(key, value)
 		case OpInsert:
-			if sp := o.space(key); !sp.indexed {
-				sp.added = append(sp.added, o.Offset())
+			if o.noted(key) {
 				o.appendEntry(b, at, next)
 			} else {
 				o.Insert(key, value)

@@ -82,8 +82,11 @@ func readReference(text []byte) (r reference, ok bool) {
 		}
 		if target != nil {
 			reflect.ValueOf(target).Elem().SetZero()
+			if json.Unmarshal(value, target) != nil {
+				return r, false
+			}
 		}
-		if target != nil && json.Unmarshal(value, target) != nil || open != 0 && value[0] != open && string(value) != "null" {
+		if open != 0 && value[0] != open && string(value) != "null" {
 			return r, false
 		}
 	}

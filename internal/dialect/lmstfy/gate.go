@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"millrace/internal/dialect"
 )
 
 // gate is a listener that bounds the connections and knows those that have not sent
@@ -92,12 +94,7 @@ func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite ends the sending, which net/http does before it closes a connection
 // that may still have input under way.
-func (c *conn) CloseWrite() error {
-	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return cw.CloseWrite()
-	}
-	return nil
-}
+func (c *conn) CloseWrite() error { return dialect.CloseWrite(c.Conn) }
 
 // noteState remembers that a connection has been used. net/http calls it.
 func noteState(nc net.Conn, state http.ConnState) {
