@@ -14,6 +14,7 @@ import (
 	"millrace/internal/store"
 	"millrace/internal/store/memstore"
 	"millrace/internal/store/pebblestore"
+	"millrace/internal/store/storetest"
 )
 
 // world is the real thing: a core on a store, and the disk below it if it has one.
@@ -45,7 +46,7 @@ func (w *world) open(now job.Time) (err error) {
 	w.store = w.memory
 	if w.disk != nil {
 		w.store, err = pebblestore.Open(pebblestore.Options{
-			Dir: "data", FS: w.disk, CacheBytes: 1 << 20, MemTableBytes: 256 << 10, JournalBytes: 4 << 10,
+			Dir: "data", FS: storetest.Disk{FS: w.disk}, CacheBytes: 1 << 20, MemTableBytes: 256 << 10, JournalBytes: 4 << 10,
 		})
 		if err != nil {
 			return err

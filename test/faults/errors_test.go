@@ -12,6 +12,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"millrace/internal/store/storetest"
 )
 
 // breaker lets the n-th operation of some kinds fail, and maybe all that follow.
@@ -133,7 +135,7 @@ func breakDown(t *testing.T, name string, b *breaker, fatal bool) (failed bool) 
 	load(t.Context(), n.Engine, l, "before", 2, 60)
 	n.mustClose(t)
 
-	n, err := openBroken(hooked(mem, b), memDir)
+	n, err := openBroken(storetest.Hooked(mem, b), memDir)
 	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
 	if err == nil {
 		load(t.Context(), n.Engine, l, "after", 3, 250)

@@ -8,24 +8,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"millrace/internal/store/storetest"
 )
-
-// hooked calls the injector before every operation, unlike errorfs.Wrap also for
-// files that are reused, which most logs are.
-func hooked(fsys vfs.FS, inj errorfs.Injector) vfs.FS { return reuseFS{errorfs.Wrap(fsys, inj), inj} }
-
-type reuseFS struct {
-	vfs.FS
-	inj errorfs.Injector
-}
-
-func (f reuseFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := f.FS.ReuseForWrite(oldname, newname, c)
-	if err != nil {
-		return nil, err
-	}
-	return errorfs.WrapFile(file, f.inj), nil
-}
 
 // outage is a disk as a loss of power left it.
 type outage struct {
@@ -75,7 +60,7 @@ func TestPowerLoss(t *testing.T) {
 		l := newLedger()
 		rng := rand.New(rand.NewPCG(*seedFlag, uint64(life)+1<<33))
 		o := &outages{mem: mem, ledger: l, wanted: each, chance: 20 + rng.IntN(30), rng: rng}
-		n := open(t, hooked(mem, o), memDir)
+		n := open(t, storetest.Hooked(mem, o), memDir)
 		load(t.Context(), n.Engine, l, fmt.Sprint("life", life, "-"), 8, 400)
 		n.mustClose(t)
 		mu.Lock()

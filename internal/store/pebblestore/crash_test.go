@@ -135,7 +135,7 @@ func TestCrash(t *testing.T) {
 			c := &crashes{mem: mem, every: 1, config: func(seed uint64) vfs.CrashCloneCfg {
 				return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
 			}}
-			s := open(t, pebblestore.Options{Dir: memDir, FS: hooked(mem, c), MemTableBytes: memTableBytes})
+			s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, c), MemTableBytes: memTableBytes})
 			c.mu.Lock()
 			c.every = 23
 			c.mu.Unlock()
@@ -273,23 +273,6 @@ type injector struct {
 	failed bool
 }
 
-// hooked calls the injector before every operation, unlike errorfs.Wrap also for
-// files that are reused, which most logs are.
-func hooked(fsys vfs.FS, inj errorfs.Injector) vfs.FS { return reuseFS{errorfs.Wrap(fsys, inj), inj} }
-
-type reuseFS struct {
-	vfs.FS
-	inj errorfs.Injector
-}
-
-func (f reuseFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := f.FS.ReuseForWrite(oldname, newname, c)
-	if err != nil {
-		return nil, err
-	}
-	return errorfs.WrapFile(file, f.inj), nil
-}
-
 var errInjected = errors.New("injected")
 
 func (i *injector) String() string { return "injector" }
@@ -361,7 +344,7 @@ func testFailure(t *testing.T, inj *injector, step int, harmless bool) {
 	var mu sync.Mutex
 	var fatal []error
 	s := open(t, pebblestore.Options{
-		Dir: memDir, FS: hooked(mem, inj), MemTableBytes: memTableBytes,
+		Dir: memDir, FS: storetest.Hooked(mem, inj), MemTableBytes: memTableBytes,
 		OnFatal: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -470,7 +453,7 @@ func TestOpenFailsCleanly(t *testing.T) {
 						}
 					}
 					inj := &injector{kinds: injection.kinds, ever: true, left: step}
-					o := pebblestore.Options{Dir: memDir, FS: hooked(mem, inj), MemTableBytes: memTableBytes}
+					o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), MemTableBytes: memTableBytes}
 					openFailing(t, o, inj, injection.harmless)
 					o.FS = mem
 					s := open(t, o)

@@ -105,7 +105,7 @@ func TestRecordThatWasNotSynced(t *testing.T) {
 	for _, fill := range []int{0, 1, 2, 3, 4} {
 		mem := vfs.NewCrashableMem()
 		f := &fileFailure{prefix: "journal-", kinds: syncKinds}
-		o := pebblestore.Options{Dir: memDir, FS: hooked(mem, f), JournalBytes: 4 << 10}
+		o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, f), JournalBytes: 4 << 10}
 		s := open(t, o)
 		n := 0
 		for range fill {
@@ -175,7 +175,7 @@ func TestDeletedToTheEnd(t *testing.T) {
 func TestReadsAfterFailure(t *testing.T) {
 	t.Parallel()
 	failure := &fileFailure{kinds: []errorfs.OpKind{errorfs.OpFileWrite}}
-	s := open(t, pebblestore.Options{Dir: memDir, FS: hooked(vfs.NewMem(), failure)})
+	s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(vfs.NewMem(), failure)})
 	storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, 1) })
 	failure.set(true)
 	if err := s.Reclaim(); err != nil {
@@ -203,7 +203,7 @@ func TestSnapshotAfterFailure(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	begun, end := make(chan struct{}), make(chan struct{})
 	slow := &slowSync{begun: begun, end: end}
-	o := pebblestore.Options{Dir: memDir, FS: hooked(mem, slow), JournalBytes: 4 << 10}
+	o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, slow), JournalBytes: 4 << 10}
 	s := open(t, o)
 	slow.arm()
 	n := 0
@@ -247,7 +247,7 @@ func TestSnapshotAfterFailure(t *testing.T) {
 func TestReadWhileApplied(t *testing.T) {
 	t.Parallel()
 	slow := &slowSync{begun: make(chan struct{}), end: make(chan struct{}), harmless: true}
-	s := open(t, pebblestore.Options{Dir: memDir, FS: hooked(vfs.NewMem(), slow), JournalBytes: 4 << 10})
+	s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(vfs.NewMem(), slow), JournalBytes: 4 << 10})
 	model := map[string]string{}
 	commit := func(keys, value string) {
 		storetest.Commit(t, s, true, func(b *store.Batch) {

@@ -233,7 +233,7 @@ func TestCopyOfLogInUse(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewMem()
 	between := &betweenReads{}
-	s := open(t, pebblestore.Options{Dir: memDir, FS: hooked(mem, between), MemTableBytes: memTableBytes})
+	s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, between), MemTableBytes: memTableBytes})
 	n := 0
 	commit := func() error {
 		n++

@@ -73,7 +73,7 @@ func TestUpgrade(t *testing.T) {
 		c := &crashes{mem: mem, every: 1, durable: oldHistory, newest: oldHistory, config: func(seed uint64) vfs.CrashCloneCfg {
 			return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
 		}}
-		s := open(t, pebblestore.Options{Dir: memDir, FS: hooked(mem, c), MemTableBytes: memTableBytes})
+		s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, c), MemTableBytes: memTableBytes})
 		for n := oldHistory + 1; n <= oldHistory+20; n++ {
 			c.commit(t, s, n, true)
 		}
@@ -102,7 +102,7 @@ func TestUpgradeFailsCleanly(t *testing.T) {
 				t.Parallel()
 				mem := oldDirectory(t)
 				inj := &injector{kinds: injection.kinds, ever: step%2 == 0, left: step}
-				o := pebblestore.Options{Dir: memDir, FS: hooked(mem, inj), JournalBytes: 64 << 10, MemTableBytes: memTableBytes}
+				o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), JournalBytes: 64 << 10, MemTableBytes: memTableBytes}
 				openFailing(t, o, inj, injection.harmless)
 				for _, disk := range []*vfs.MemFS{mem.CrashClone(vfs.CrashCloneCfg{}), mem} {
 					o.FS = disk
