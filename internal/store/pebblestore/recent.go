@@ -126,7 +126,7 @@ func (s *Store) start(o Options, journaled bool) error {
 		return err
 	}
 	r.timer = time.AfterFunc(recentTime, s.due)
-	r.ended.Go(s.moveLoop)
+	r.ended.Go(func() { s.moveLoop(o.MemTableBytes) })
 	// The last record may be with the operating system alone. It was not acknowledged, but who reads now is shown what it says. With
 	// all of them in Pebble the journal begins anew. A new directory gets its marker.
 	return s.commitDirect(&store.Batch{}, true)
@@ -140,14 +140,20 @@ func (s *Store) due() {
 	}
 }
 
-func (s *Store) moveLoop() {
+// moveLoop has Pebble apply what was gathered whenever it is time to, and once, early on, makes its memtables whole.
+func (s *Store) moveLoop(memTableBytes int64) {
+	widen := time.After(widenDelay)
 	for {
+		var err error
 		select {
 		case <-s.recent.kick:
+			err = s.move(pebble.Sync)
+		case <-widen:
+			err = s.widen(memTableBytes)
 		case <-s.recent.stop:
 			return
 		}
-		if err := s.move(pebble.Sync); err != nil {
+		if err != nil {
 			s.fuse.blow(fmt.Errorf("apply the journal: %w", err))
 			return
 		}
