@@ -27,6 +27,9 @@ const memDir = "/srv/data"
 // memTableBytes is small, so that a short test flushes, compacts and rotates logs.
 const memTableBytes = 64 << 10
 
+// unwidened is the size of memtables that are not widened: nothing is flushed before there is more than in a test.
+const unwidened = 512 << 10
+
 // historyBatch fills the n-th batch of a history, counted from 1, of which a store
 // may lose an end but nothing in between. Each batch depends on those before it.
 func historyBatch(b *store.Batch, n int) {
@@ -239,7 +242,7 @@ func writeFile(tb testing.TB, fsys vfs.FS, path string, p []byte) {
 func TestTornTail(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
-	s := open(t, pebblestore.Options{Dir: memDir, FS: mem})
+	s := open(t, pebblestore.Options{Dir: memDir, FS: mem, MemTableBytes: unwidened})
 	defer mustClose(t, s)
 	for n := 1; n <= 100; n++ {
 		storetest.Commit(t, s, n == 100, func(b *store.Batch) { historyBatch(b, n) })

@@ -175,7 +175,7 @@ func TestDeletedToTheEnd(t *testing.T) {
 func TestReadsAfterFailure(t *testing.T) {
 	t.Parallel()
 	failure := &fileFailure{kinds: []errorfs.OpKind{errorfs.OpFileWrite}}
-	s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(vfs.NewMem(), failure)})
+	s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(vfs.NewMem(), failure), MemTableBytes: unwidened})
 	storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, 1) })
 	failure.set(true)
 	if err := s.Reclaim(); err != nil {

@@ -112,7 +112,7 @@ func TestVerifyLog(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			for range openings {
-				s := open(t, pebblestore.Options{Dir: dir})
+				s := open(t, pebblestore.Options{Dir: dir, MemTableBytes: unwidened})
 				for i := range 400 { // what is not durable goes there at once, and what follows it
 					storetest.Commit(t, s, i%2 == 1, func(b *store.Batch) { b.Set(fmt.Appendf(nil, "key-%d", i), make([]byte, 150)) })
 				}
