@@ -206,7 +206,7 @@ func sameAsMap(t *testing.T, r store.Reader, model map[string]string) {
 func TestJournalOnDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := open(t, pebblestore.Options{Dir: filepath.Join(dir, "data")})
+	s := open(t, pebblestore.Options{Dir: filepath.Join(dir, "data"), MemTableBytes: unwidened})
 	defer mustClose(t, s)
 	rng := rand.New(rand.NewPCG(5, 5))
 	for n := 1; n <= 120; n++ {
