@@ -29,7 +29,7 @@ func ignore(Phase, uint64, uint64) {}
 // openDir opens a directory as a server would, until the test ends or close is called.
 func openDir(t *testing.T, dir string) (e *engine.Engine, s *pebblestore.Store, closeAll func()) {
 	t.Helper()
-	s, err := pebblestore.Open(pebblestore.Options{Dir: dir, MemTableBytes: 1 << 20})
+	s, err := pebblestore.Open(pebblestore.Options{Dir: dir, MemTableBytes: 512 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
