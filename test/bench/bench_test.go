@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -136,11 +137,23 @@ func TestBinary(t *testing.T) {
 	if got.Server.Durability != "fsync" || !got.Checked || got.Lost != 0 || got.Fetched != 500 || got.Ceiling.Fetched < 500 || got.Ceiling.Addr == got.Addr {
 		t.Errorf("%s", text)
 	}
-	w, err := (&target{web: "http://" + s.Addrs["web"]}).mallocs(t.Context())
+	ours := &target{name: "ours", protocol: bench.Protocols()[0], web: "http://" + s.Addrs["web"]}
+	w, err := ours.mallocs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n, err := w(); err != nil || n < 0 || n > 100_000 {
 		t.Errorf("%v allocations of a server that has nothing to do, %v", n, err)
+	}
+	b := &wire{profiles: filepath.Join(dir, "profiles")}
+	if err := <-b.profile(t.Context(), ours, load{scenario: scenarioPush, conns: 1, duration: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	profiles, err := filepath.Glob(filepath.Join(b.profiles, "*-ours-"+scenarioPush+"-1-0.prof"))
+	if err != nil || len(profiles) != 1 {
+		t.Fatalf("profiles %q, %v", profiles, err)
+	}
+	if p, err := os.ReadFile(profiles[0]); err != nil || !bytes.HasPrefix(p, []byte("\x1f\x8b")) {
+		t.Errorf("a profile of %d bytes that is not compressed, %v", len(p), err)
 	}
 }
