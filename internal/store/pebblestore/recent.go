@@ -147,14 +147,18 @@ func (s *Store) moveLoop(memTableBytes int64) {
 		var err error
 		select {
 		case <-s.recent.kick:
-			err = s.move(pebble.Sync)
+			if err = s.move(pebble.Sync); err != nil {
+				err = fmt.Errorf("apply the journal: %w", err)
+			}
 		case <-widen:
-			err = s.widen(memTableBytes)
+			if err = s.widen(memTableBytes); err != nil {
+				err = fmt.Errorf("widen the memtables: %w", err)
+			}
 		case <-s.recent.stop:
 			return
 		}
 		if err != nil {
-			s.fuse.blow(fmt.Errorf("apply the journal: %w", err))
+			s.fuse.blow(err)
 			return
 		}
 	}
