@@ -16,7 +16,7 @@ RACE := ./internal/... ./cmd/...
 SEED  ?=
 RUNS  ?=
 T     ?= 10m
-HOLD  ?= 20s
+HOLD  ?= 4s
 KILLS ?= 200
 JOBS  ?= 10000000
 BENCH ?=
@@ -77,8 +77,9 @@ sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUN
 fuzz: ## every fuzz target for T=10m
 	GO=$(GO) test/fuzz.sh $(T)
 
-hostile: ## hostile clients on every listener, HOLD=20s for each kind of attack
-	$(GO) test ./test/hostile -count=1 -timeout 0 -v -args -hostile.time=$(HOLD)
+hostile: build ## hostile clients on every listener: ROUNDS=5 of HOLD=4s for each kind of attack; writes docs/reliability.md
+	$(GO) test ./test/hostile -count=1 -timeout 0 -v -args -hostile.bin=$(BIN)/millrace -hostile.time=$(HOLD) \
+		-hostile.rounds=$(or $(ROUNDS),5) -hostile.floor=0 -hostile.report=$(CURDIR)/docs/reliability.md
 
 system: ## the black-box tests with KILLS=200 crashes
 	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)

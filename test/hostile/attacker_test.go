@@ -34,6 +34,13 @@ type order struct {
 	Only   string // the one listener; empty for all
 }
 
+// result is what came of it.
+type result struct {
+	Connections int64
+	Answers     int64
+	Took        time.Duration
+}
+
 // echoName is the order of a process that sends back what it gets and prints its address.
 const echoName = "echo"
 
@@ -73,26 +80,26 @@ func echo() error {
 }
 
 // send has an attacker obey the order, and returns when it is done.
-func send(ctx context.Context, o order) (string, error) {
+func send(ctx context.Context, o order) (done result, err error) {
 	text, err := json.Marshal(o)
 	if err != nil {
-		return "", err
+		return result{}, err
 	}
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), orderVariable+"="+string(text))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
+		return result{}, fmt.Errorf("%w: %s", err, out)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return done, json.Unmarshal(out, &done)
 }
 
 // obey is the main function of an attacker. It returns its exit status.
 func obey(text string) int {
-	report, err := carryOut(text)
+	done, err := carryOut(text)
 	if err == nil {
-		_, err = fmt.Fprintln(os.Stdout, report)
+		err = json.NewEncoder(os.Stdout).Encode(done)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -101,21 +108,21 @@ func obey(text string) int {
 	return 0
 }
 
-func carryOut(text string) (string, error) {
+func carryOut(text string) (result, error) {
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return "", err
+		return result{}, err
 	}
 	if o.Attack == echoName {
-		return "", echo()
+		return result{}, echo()
 	}
 	// All threads of the group, which is this process alone: PRIO_PROCESS would mean a single thread.
 	if err := syscall.Setpriority(syscall.PRIO_PGRP, 0, attackerNice); err != nil {
-		return "", fmt.Errorf("lower the priority: %w", err)
+		return result{}, fmt.Errorf("lower the priority: %w", err)
 	}
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < attackerFiles {
-		return "", fmt.Errorf("%d files may be open, want %d: %w", files.Cur, attackerFiles, err)
+		return result{}, fmt.Errorf("%d files may be open, want %d: %w", files.Cur, attackerFiles, err)
 	}
 	for _, a := range attacks {
 		if a.name != o.Attack {
@@ -131,7 +138,7 @@ func carryOut(text string) (string, error) {
 		defer cancel()
 		began := time.Now()
 		err := many(context.Background(), len(chosen), func(i int) error { return a.run(ctx, chosen[i]) })
-		return fmt.Sprintf("%d connections, %d answers in %v", opened.Load(), answered.Load(), time.Since(began).Round(time.Millisecond)), err
+		return result{Connections: opened.Load(), Answers: answered.Load(), Took: time.Since(began)}, err
 	}
-	return "", fmt.Errorf("no attack %q", o.Attack)
+	return result{}, fmt.Errorf("no attack %q", o.Attack)
 }

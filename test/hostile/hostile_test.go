@@ -19,8 +19,8 @@ import (
 const (
 	// patience bounds everything that a test waits for.
 	patience = 30 * time.Second
-	// quiet is how long the probes are measured before each attack.
-	quiet = 700 * time.Millisecond
+	// quietLeast is how long the probes are measured before each attack at the least.
+	quietLeast = 700 * time.Millisecond
 	// factor is how much longer a probe's p99 may be under an attack than before it, or than
 	// that of a process that does nothing, if the machine has no time even for that.
 	factor = 3
@@ -43,8 +43,10 @@ const (
 type siege struct {
 	t      *testing.T
 	server *harness.Server
-	probes []*probe // the last is the echo, which tells what the machine does
-	first  state    // before the first attack
+	probes []*probe      // the last is the echo, which tells what the machine does
+	first  state         // before the first attack
+	quiet  time.Duration // how long the probes are measured before each attack
+	rounds map[string][]round
 }
 
 // state is what an attack must leave as it was.
@@ -61,14 +63,17 @@ func TestHostileClients(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := besiege(ctx, t)
-	s.pause(quiet) // so that the probes are warm
+	s.pause(s.quiet) // so that the probes are warm
 	s.measure()
 	s.first = s.state()
-	for _, a := range attacks {
-		if strings.Contains(a.name, *onlyAttack) {
-			s.attack(a)
+	for range *roundCount {
+		for _, a := range attacks {
+			if strings.Contains(a.name, *onlyAttack) {
+				s.rounds[a.name] = append(s.rounds[a.name], s.attack(a))
+			}
 		}
 	}
+	s.judge()
 	cancel()
 	if err := s.server.Stop(patience); err != nil {
 		t.Error(err)
@@ -93,7 +98,7 @@ func besiege(ctx context.Context, t *testing.T) *siege {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Kill)
-	s := &siege{t: t, server: server}
+	s := &siege{t: t, server: server, quiet: max(quietLeast, *attackTime/2), rounds: map[string][]round{}}
 	for _, d := range []dialecttest.Driver{dialecttest.Masenko(), dialecttest.Lmstfy(), dialecttest.TarantoolLegacy()} {
 		addr := server.Addrs[d.Name]
 		if addr == "" {
@@ -135,17 +140,17 @@ func (s *siege) measure() []window {
 }
 
 // attack has one attack done to all listeners at the same time.
-func (s *siege) attack(a attack) {
+func (s *siege) attack(a attack) round {
 	s.t.Helper()
 	s.measure()
-	s.pause(quiet)
+	s.pause(s.quiet)
 	before := s.measure()
 	lines := s.logLines()
 	if err := harness.ResetPeak(s.server.Pid()); err != nil {
 		s.t.Fatal(err)
 	}
 	began := time.Now()
-	report, err := send(s.t.Context(), order{Attack: a.name, Time: *attackTime, Addrs: s.server.Addrs, Only: *onlyAt})
+	done, err := send(s.t.Context(), order{Attack: a.name, Time: *attackTime, Addrs: s.server.Addrs, Only: *onlyAt})
 	if err != nil {
 		s.t.Errorf("%s: %v", a.name, err)
 	}
@@ -155,12 +160,8 @@ func (s *siege) attack(a attack) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	control := during[len(during)-1]
 	for i, w := range during {
 		s.t.Logf("%-34s %-17s before %v; during %v", a.name, s.probes[i].name, before[i], w)
-		if limit := max(factor*max(before[i].p99, control.p99), *floorTime); w.p99 > limit {
-			s.t.Errorf("%s: the p99 of %s is %v, want at most %v", a.name, s.probes[i].name, w.p99, limit)
-		}
 		if w.most > stall {
 			s.t.Errorf("%s: a call of %s took %v", a.name, s.probes[i].name, w.most)
 		}
@@ -173,8 +174,11 @@ func (s *siege) attack(a attack) {
 		s.t.Errorf("%s: %d more lines in the log, such as\n%s", a.name, more, log[max(0, len(log)-500):])
 	}
 	after := s.recover(a.name)
-	s.t.Logf("%-34s %v; %s; memory %d MiB before the first, at the most %d, afterwards %d; %d goroutines, %d connections",
-		a.name, took.Round(10*time.Millisecond), report, s.first.memory>>20, memory.Peak>>20, after.memory>>20, after.goroutines, after.connections)
+	s.t.Logf("%-34s %v; %d connections, %d answers in %v; memory %d MiB before the first, at the most %d, afterwards %d; %d goroutines, %d connections",
+		a.name, took.Round(10*time.Millisecond), done.Connections, done.Answers, done.Took.Round(time.Millisecond),
+		s.first.memory>>20, memory.Peak>>20, after.memory>>20, after.goroutines, after.connections)
+	last := len(during) - 1 // the echo
+	return round{connections: done.Connections, before: before[:last], during: during[:last], echo: during[last], peak: memory.Peak}
 }
 
 // logLines counts the lines of the log, but for those about what operators have done:

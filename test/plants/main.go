@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"millrace/test/harness"
 )
 
 func main() {
@@ -88,7 +90,7 @@ func run(say *log.Logger, only, report string, check bool) error {
 	}
 	say.Printf("\n%s", &table)
 	if report != "" {
-		if err := publish(report, table.String()); err != nil {
+		if err := harness.Publish(report, "plants", table.String()); err != nil {
 			return err
 		}
 	}
@@ -188,19 +190,4 @@ func (s suite) run(root, overlay string) (string, bool) {
 		}
 	}
 	return fmt.Sprintf("%.200s", out), true
-}
-
-// publish writes the table into a document.
-func publish(path, table string) error {
-	text, err := os.ReadFile(path) //nolint:gosec // the document that was asked for
-	if err != nil {
-		return err
-	}
-	const from, to = "<!-- plants -->\n", "<!-- /plants -->"
-	head, rest, ok := strings.Cut(string(text), from)
-	_, tail, found := strings.Cut(rest, to)
-	if !ok || !found {
-		return errors.New("the document has no place for plants")
-	}
-	return os.WriteFile(path, []byte(head+from+table+to+tail), 0o644) //nolint:gosec // a document that everybody may read
 }
