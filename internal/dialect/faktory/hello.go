@@ -99,7 +99,7 @@ func (h *hello) take(name string, value []byte) (good bool) {
 	switch name {
 	case "v":
 		h.version, good = parseInteger(value)
-		return good && h.version >= 0 && h.version <= versionMax
+		return good && value[0] != '-' && h.version <= versionMax // -0 is no version either
 	case "wid":
 		text, good = parseString(value)
 		h.wid = string(text)
