@@ -103,7 +103,7 @@ func (l *load) run(ctx context.Context, p *bench.Protocol) (figures, error) {
 	}
 	switch l.scenario {
 	case scenarioPush:
-		o.Keep = true
+		o.Keep, o.Rate = true, l.rate
 	case scenarioBulk:
 		o.Keep, o.Batch = true, bulkSize
 	case scenarioRoundTrip:

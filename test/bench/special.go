@@ -41,9 +41,11 @@ func (b *wire) specials(ctx context.Context) error {
 // pacedTrips measures how long a job is on its way at half of the highest rate, which it looks for first.
 func (b *wire) pacedTrips(ctx context.Context, wanted []string) error {
 	b.out.heading("from push to fetch at half of the maximum rate")
-	b.out.printf("%d producers and as many workers. The maximum is that of round trips; at half of it pushes are due at fixed times, from which the latencies count.\n", b.paced)
+	b.out.printf("%d producers and as many workers. The maximum is that of round trips; at half of it pushes are due at fixed times, from which the latencies count. "+
+		"What the machine itself makes of such a load shows the ceiling, with pushes and their answers alone: it does not deliver what was pushed.\n", b.paced)
 	t := b.out.table("protocol", "server", "maximum jobs/s", "jobs/s", "p50", "p99", "p99.9")
-	return b.eachProtocol(ctx, wanted, func(name string, targets []*target) error {
+	servers := append([]string{ceiling}, list(b.modes)...)
+	return b.eachProtocol(ctx, wanted, servers, func(name string, targets []*target) error {
 		most, found, err := b.halfRate(ctx, targets)
 		if err != nil {
 			return err
@@ -55,14 +57,14 @@ func (b *wire) pacedTrips(ctx context.Context, wanted []string) error {
 	})
 }
 
-// eachProtocol starts servers of each protocol in all durabilities and does something to them.
-func (b *wire) eachProtocol(ctx context.Context, wanted []string, do func(name string, targets []*target) error) error {
+// eachProtocol starts servers of each protocol, the ceiling or ours in some durability, and does something to them.
+func (b *wire) eachProtocol(ctx context.Context, wanted, servers []string, do func(name string, targets []*target) error) error {
 	for _, name := range wanted {
 		p, err := bench.Find(name)
 		if err != nil {
 			return err
 		}
-		targets, err := b.start(ctx, p, list(b.modes))
+		targets, err := b.start(ctx, p, servers)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -77,12 +79,18 @@ func (b *wire) eachProtocol(ctx context.Context, wanted []string, do func(name s
 
 // halfRate measures the highest rates, and then what half of them gives.
 func (b *wire) halfRate(ctx context.Context, targets []*target) (most, half []figures, err error) {
-	l := load{scenario: scenarioRoundTrip, conns: b.paced, duration: b.duration}
-	if most, err = b.rotate(ctx, targets, l); err != nil {
+	do := func(scenario string, i int) load {
+		if targets[i].nothing {
+			scenario = scenarioPush
+		}
+		return load{scenario: scenario, conns: b.paced, duration: b.duration}
+	}
+	most, err = b.rotateEach(ctx, targets, func(i int) load { return do(scenarioRoundTrip, i) })
+	if err != nil {
 		return nil, nil, err
 	}
-	l.scenario = scenarioPaced
 	half, err = b.rotateEach(ctx, targets, func(i int) load {
+		l := do(scenarioPaced, i)
 		l.rate = most[i].Rate / 2
 		return l
 	})
@@ -94,7 +102,7 @@ func (b *wire) halfRate(ctx context.Context, targets []*target) (most, half []fi
 func (b *wire) wakeups(ctx context.Context, wanted []string) error {
 	b.out.heading("from a push to a fetch that waits for it")
 	t := b.out.table("protocol", "server", "wake-ups", "p50", "p99", "p99.9")
-	return b.eachProtocol(ctx, wanted, func(name string, targets []*target) error {
+	return b.eachProtocol(ctx, wanted, list(b.modes), func(name string, targets []*target) error {
 		found, err := b.rotate(ctx, targets, load{scenario: "wakeup", duration: b.duration})
 		if err != nil {
 			return err
