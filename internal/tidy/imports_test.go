@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"test/hostile": {},
 	"test/interop": {},
 	"test/torture": {"test/harness"},
-	"test/plants":  {},
+	"test/plants":  {"test/harness"},
 
 	"test/packaging":     {},
 	"test/packaging/deb": {"test/harness"},

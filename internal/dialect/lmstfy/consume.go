@@ -59,11 +59,6 @@ func (x *exchange) consume() {
 	}
 	res := &x.caller.Do(ctx, &x.fetch)[0]
 	defer res.Reset() // a pooled exchange keeps no bodies
-	if x.fetch.Wait > 0 {
-		// The deadline that net/http has set may have passed meanwhile. An error means that the
-		// connection is gone, which the write finds.
-		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(x.d.opts.WriteTimeout))
-	}
 	switch {
 	case len(res.Jobs) > 0 && ctx.Err() == nil:
 		x.deliver(res.Jobs)

@@ -51,7 +51,8 @@ type Options struct {
 	MaxBody   int
 	MaxHeader int
 	// ReadTimeout bounds the arrival of a request, WriteTimeout an answer to a client
-	// that does not read, IdleTimeout the time between two requests.
+	// that does not read, which has at least this time and at most twice this time,
+	// IdleTimeout the time between two requests.
 	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
 	IdleTimeout  time.Duration
@@ -168,7 +169,7 @@ func (d *Dialect) httpServer() *http.Server {
 		Handler:                      http.HandlerFunc(d.serveHTTP),
 		DisableGeneralOptionsHandler: true,
 		ReadTimeout:                  d.opts.ReadTimeout,
-		WriteTimeout:                 d.opts.WriteTimeout,
+		WriteTimeout:                 2 * d.opts.WriteTimeout, // from the head of the request on: see answerTime
 		IdleTimeout:                  d.opts.IdleTimeout,
 		MaxHeaderBytes:               d.opts.MaxHeader,
 		ConnState:                    noteState,

@@ -275,6 +275,16 @@ func (x *exchange) failed(err error) {
 	x.fail(http.StatusInternalServerError, textInternal)
 }
 
+// answerTime gives the client its time to take the answer. The deadline that net/http has set
+// counts from the head of the request, and may have passed while its body came, while a job was
+// waited for, or while the disk was slow.
+func (x *exchange) answerTime() {
+	if time.Since(x.began) > x.d.opts.WriteTimeout {
+		// An error means that the connection is gone, which the write finds.
+		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(x.d.opts.WriteTimeout))
+	}
+}
+
 // lengths are the texts of small lengths.
 var lengths = func() (t [1024]string) {
 	for i := range t {
@@ -289,6 +299,7 @@ var lengths = func() (t [1024]string) {
 // net/http's form.
 func (x *exchange) reply(status int, body []byte) {
 	x.status = status
+	x.answerTime()
 	h := x.w.Header()
 	x.idValue[0] = x.requestID
 	h[headerRequestID] = x.idValue[:]

@@ -150,6 +150,22 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
+// TestLateAnswer sends a body that takes longer to come than the answer may take to go, which does not cut the answer off.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, lmstfy.Options{ReadTimeout: time.Minute, WriteTimeout: 5 * time.Second}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
+		t.Helper()
+		conn := dial(t, l)
+		if got, ended := sent(t, conn, "PUT /api/default/q HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n"); got != "" || ended {
+			t.Fatalf("answered %q, closed %v", got, ended)
+		}
+		testkit.Advance(t, 30*time.Second)
+		if got, ended := sent(t, conn, "x"); !strings.Contains(got, " 201 ") || ended {
+			t.Errorf("answered %q, closed %v", got, ended)
+		}
+	})
+}
+
 // TestConnectionLimit refuses the connection that is one too many, and takes the next when
 // one has gone.
 func TestConnectionLimit(t *testing.T) {
