@@ -43,9 +43,8 @@ const (
 type siege struct {
 	t      *testing.T
 	server *harness.Server
-	probes []*probe      // the last is the echo, which tells what the machine does
-	first  state         // before the first attack
-	quiet  time.Duration // how long the probes are measured before each attack
+	probes []*probe // the last is the echo, which tells what the machine does
+	first  state    // before the first attack
 	rounds map[string][]round
 }
 
@@ -63,7 +62,7 @@ func TestHostileClients(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := besiege(ctx, t)
-	s.pause(s.quiet) // so that the probes are warm
+	s.pause(quiet()) // so that the probes are warm
 	s.measure()
 	s.first = s.state()
 	for range *roundCount {
@@ -73,7 +72,7 @@ func TestHostileClients(t *testing.T) {
 			}
 		}
 	}
-	s.judge()
+	s.conclude()
 	cancel()
 	if err := s.server.Stop(patience); err != nil {
 		t.Error(err)
@@ -98,7 +97,7 @@ func besiege(ctx context.Context, t *testing.T) *siege {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Kill)
-	s := &siege{t: t, server: server, quiet: max(quietLeast, *attackTime/2), rounds: map[string][]round{}}
+	s := &siege{t: t, server: server, rounds: map[string][]round{}}
 	for _, d := range []dialecttest.Driver{dialecttest.Masenko(), dialecttest.Lmstfy(), dialecttest.TarantoolLegacy()} {
 		addr := server.Addrs[d.Name]
 		if addr == "" {
@@ -113,6 +112,9 @@ func besiege(ctx context.Context, t *testing.T) *siege {
 	s.probes = append(s.probes, startControl(ctx, t, addr))
 	return s
 }
+
+// quiet is how long the probes are measured before each attack.
+func quiet() time.Duration { return max(quietLeast, *attackTime/2) }
 
 // pause lets some time pass while the probes work.
 func (s *siege) pause(d time.Duration) {
@@ -143,7 +145,7 @@ func (s *siege) measure() []window {
 func (s *siege) attack(a attack) round {
 	s.t.Helper()
 	s.measure()
-	s.pause(s.quiet)
+	s.pause(quiet())
 	before := s.measure()
 	lines := s.logLines()
 	if err := harness.ResetPeak(s.server.Pid()); err != nil {

@@ -140,9 +140,10 @@ type window struct {
 
 // String shows the window in a table.
 func (w window) String() string {
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	return fmt.Sprintf("%5d calls, p50 %.1f ms, p99 %.1f ms, most %.1f ms", w.calls, ms(w.p50), ms(w.p99), ms(w.most))
 }
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // take returns what was measured since the last take.
 func (p *probe) take() (window, error) {
