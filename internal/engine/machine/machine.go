@@ -23,6 +23,9 @@ type Options struct {
 	// one step of the clean-up after a larger purge looks at.
 	Few       int
 	SweepStep int
+	// StepWork bounds how many jobs or callers one step changes besides those that its
+	// command names. The rest follows in later steps.
+	StepWork int
 	// Keys is how many client-given keys are in memory.
 	Keys int
 	// GroupWindow is how many jobs of one group, Groups how many groups of one
@@ -55,6 +58,7 @@ func (o Options) withDefaults() Options {
 		{&o.TimersPerStep, 256},
 		{&o.Few, 256},
 		{&o.SweepStep, 1024},
+		{&o.StepWork, 256},
 		{&o.Keys, 32 << 10},
 		{&o.GroupWindow, 32},
 		{&o.Groups, 1024},
@@ -83,6 +87,7 @@ type Machine struct {
 	now  job.Time
 	rnd  uint64 // the chance of this step; draw takes from it
 	step uint64
+	work int // how much more work this step may do; see Options.StepWork
 
 	shard      record.Shard
 	shardDirty bool
@@ -235,6 +240,17 @@ func (m *Machine) begin(now job.Time, rnd uint64) {
 	m.now = max(m.now, now)
 	m.rnd = rnd
 	m.step++
+	m.work = m.opt.StepWork
+}
+
+// spend takes one unit of the work that this step may do, and reports whether there was
+// one. A caller that gets none leaves the rest to a later step.
+func (m *Machine) spend() bool {
+	if m.work <= 0 {
+		return false
+	}
+	m.work--
+	return true
 }
 
 // Step returns the number of the last step.
