@@ -64,6 +64,9 @@ func (c *Core) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *job.
 // Tick applies what is due; it reports whether more is left to do at once.
 func (c *Core) Tick(now job.Time, rnd uint64) (more bool) { return c.machine.Tick(now, rnd) }
 
+// Unfinished reports whether earlier steps have left work over; see machine.Unfinished.
+func (c *Core) Unfinished() bool { return c.machine.Unfinished() }
+
 // Completed returns the answers of commands that had waited, since the last call.
 func (c *Core) Completed() []machine.Completion { return c.machine.Completed() }
 

@@ -300,10 +300,11 @@ type EndHolder struct {
 // count of one if there was one.
 type ResumeHolder struct{ Holder Holder }
 
-// ReleaseAll makes every leased job of a queue ready again and answers the count.
+// ReleaseAll makes the leased jobs of a queue ready again and answers the count.
 type ReleaseAll struct {
 	Namespace string
 	Queue     string
+	Limit     int // those leased longest; zero: all
 }
 
 // Settings are the durable settings of a queue.

@@ -55,6 +55,7 @@ var (
 	ErrDraining  = &Error{Kind: Draining, Text: "the server is stopping"}
 	ErrLocked    = &Error{Kind: Locked, Text: "another job holds the lock"}
 	ErrNoBatch   = &Error{Kind: NotFound, Text: "no such batch"}
+	ErrTooDeep   = &Error{Kind: Invalid, Text: "batches are nested too deep"}
 	ErrHasValue  = &Error{Kind: Exists, Text: "the name is taken"}
 	ErrInternal  = &Error{Kind: Internal, Text: "internal error"}
 )

@@ -11,6 +11,9 @@ type Result struct {
 	Batch     BatchID // NewBatch
 	IDs       []ID    // Atomic: of its pushes, in order
 	Count     int
+	// Left is how many more jobs a command means that deals with many. One step takes a
+	// part of them; Rest is the command for the others.
+	Left int
 	// Jobs has what a Fetch has leased, the one job of an Await, a Run and of others with
 	// Want, and for a Push the one that was there, if that is why nothing was pushed.
 	Jobs []Job

@@ -19,6 +19,8 @@ const (
 	progressVersion = 1
 	batchVersion    = 1
 	defVersion      = 1
+	endingVersion   = 1
+	flushVersion    = 1
 )
 
 // ErrFormat means that a record is not what this release writes or reads.

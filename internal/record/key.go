@@ -15,6 +15,7 @@ const (
 	spaceBatches   = 'B' // namespace, batch
 	spaceDependant = 'd' // blocker id, dependant's queue and id
 	spaceEphemeral = 'e' // queue, id: jobs that do not survive a restart
+	spaceFlush     = 'F' // the flush that is under way; queue: it is spared
 	spaceForget    = 'f' // time, id, space: what is to be forgotten then
 	spaceGroup     = 'g' // queue, group: the leased job of a busy group
 	spaceJob       = 'j' // queue, id, part
@@ -27,6 +28,7 @@ const (
 	spaceNumber    = 'n' // 32-bit number
 	spaceOutcome   = 'p' // namespace, client-given key of a tracked job that has ended
 	spaceQueue     = 'q' // namespace, name
+	spaceEnding    = 'r' // id, sequence: dependants still to be released or failed
 	spaceSerial    = 's' // queue, serial number
 	spaceTimer     = 't' // time, queue, id
 	spaceValue     = 'v' // space, name: a named value

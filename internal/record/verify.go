@@ -81,6 +81,16 @@ func verify(key, value []byte) (ok bool, err error) {
 // verifyShared is for the spaces of what jobs of several queues share.
 func verifyShared(key, value []byte) (ok bool, err error) {
 	switch key[0] {
+	case spaceEnding:
+		_, _, ok = ParseEndingKey(key)
+		_, err = DecodeEnding(value)
+	case spaceFlush:
+		if len(key) == 1 {
+			_, err = DecodeFlush(value)
+			return true, err
+		}
+		_, ok = ParseFlushKeptKey(key)
+		ok = ok && len(value) == 0
 	case spaceLock:
 		_, _, ok = ParseLockKey(key)
 		_, err = DecodeLock(value)

@@ -66,7 +66,7 @@ func (m *Model) applyRespawn(c *job.Respawn) {
 		return
 	}
 	dead := m.list(queueName{c.Namespace, c.Queue}, job.Dead)
-	n := min(max(c.Limit, 0), len(dead))
+	n := min(max(c.Limit, 0), len(dead), m.StepWork)
 	for _, j := range dead[:n] {
 		if j.Flags.Has(job.FlagTombstone) {
 			m.drop(j)
@@ -112,7 +112,12 @@ func (m *Model) renew(j *entry, c *job.Respawn) {
 }
 
 func (m *Model) applyMove(c *job.Move) {
-	j := m.find(c.Ref, false, func(j *entry) bool { return c.In.Allow(j.State) && j.State != job.Leased })
+	movable := func(j *entry) bool { return c.In.Allow(j.State) && j.State != job.Leased }
+	j := m.find(c.Ref, false, movable)
+	if j != nil && movable(j) {
+		m.settleBlockers(j)
+		j = m.find(c.Ref, false, movable)
+	}
 	switch {
 	case j == nil:
 		m.refuse(job.ErrNotFound)
@@ -130,6 +135,10 @@ func (m *Model) applyMove(c *job.Move) {
 // order of entering it comes last.
 func (m *Model) move(j *entry, to string) {
 	m.changeQueue(j, to)
+	if j.Flags.Has(job.FlagEphemeral) && m.runOf(j) == nil { // its caller was there before the restart
+		m.withdraw(j)
+		return
+	}
 	if j.State == job.Ready {
 		m.toReady(j, job.PlaceOld)
 		return
@@ -139,7 +148,7 @@ func (m *Model) move(j *entry, to string) {
 }
 
 func (m *Model) applyReleaseAll(c *job.ReleaseAll) {
-	leased := m.list(queueName{c.Namespace, c.Queue}, job.Leased)
+	leased := m.part(m.list(queueName{c.Namespace, c.Queue}, job.Leased), c.Limit)
 	for _, j := range leased {
 		m.count(j, job.CountReleased)
 		m.toReady(j, job.PlaceOld)
@@ -149,11 +158,11 @@ func (m *Model) applyReleaseAll(c *job.ReleaseAll) {
 
 func (m *Model) applyConfigure(c *job.Configure) {
 	name := queueName{c.Namespace, c.Queue}
-	if q := m.queues[name]; q != nil && q.configured && !c.Replace {
+	q := m.queue(name)
+	if q.configured && !c.Replace {
 		m.refuse(job.ErrExists)
 		return
 	}
-	q := m.queue(name)
 	q.configured, q.hidden, q.settings = true, false, c.Settings
 	m.answer(job.Result{})
 }
@@ -177,8 +186,8 @@ func (m *Model) applyResume(c *job.Resume) {
 
 func (m *Model) applyPurge(c *job.Purge) {
 	jobs := m.list(queueName{c.Namespace, c.Queue}, c.State)
-	if c.Limit > 0 && c.Limit < len(jobs) {
-		jobs = jobs[:c.Limit]
+	if c.Limit > 0 || c.State == job.Leased {
+		jobs = m.part(jobs, c.Limit)
 	}
 	m.deleteAll(jobs)
 	m.answerCount(len(jobs))
@@ -194,27 +203,35 @@ func (m *Model) deleteAll(jobs []*entry) {
 		m.gone++
 		ids = append(ids, j.ID)
 	}
-	later := m.oracle.Sweeping()
+	later := m.inPiece || m.oracle.Sweeping()
 	if later {
 		slices.Sort(ids) // the order in which a clean-up comes by
 	}
 	m.swept = append(m.swept, ids...)
 	if !later {
-		m.sweep(func() {}) // batches go on when the command is over
+		for len(m.swept) > 0 {
+			m.sweepOne(func() {}) // batches go on when the command is over
+		}
 	}
 }
 
-// sweep tells those who waited for purged jobs, one after the other.
-func (m *Model) sweep(then func()) {
-	for len(m.swept) > 0 {
-		id := m.swept[0]
-		m.swept = m.swept[1:]
-		m.unwait(id)
-		m.follow()
-		m.tried(id)
-		m.strike(id)
-		then()
+// part returns the first jobs of a list that one step deals with; no limit is zero.
+func (m *Model) part(jobs []*entry, limit int) []*entry {
+	if limit > 0 && limit < len(jobs) {
+		jobs = jobs[:limit]
 	}
+	return jobs[:min(m.StepWork, len(jobs))]
+}
+
+// sweepOne tells those who waited for the first of the purged jobs.
+func (m *Model) sweepOne(then func()) {
+	id := m.swept[0]
+	m.swept = m.swept[1:]
+	m.unwait(id)
+	m.follow()
+	m.tried(id)
+	m.strike(id)
+	then()
 }
 
 // dropQueue removes the jobs of a queue. Who waits for one of them knows at once.
@@ -235,7 +252,7 @@ func (m *Model) applyRemove(c *job.Remove) {
 	}
 	if c.IfIdle {
 		for _, w := range m.waits {
-			if f, ok := w.cmd.(*job.Fetch); ok && f.Namespace == c.Namespace && slices.Contains(f.Queues, c.Queue) {
+			if f, ok := w.cmd.(*job.Fetch); ok && f.Namespace == c.Namespace && slices.Contains(f.Queues, c.Queue) && !slices.Contains(m.canceled, w) {
 				m.refuse(job.ErrWaiting)
 				return
 			}
@@ -266,16 +283,15 @@ func (m *Model) inQueue(name queueName) []*entry {
 }
 
 func (m *Model) applyFlush(c *job.Flush) {
-	maps.DeleteFunc(m.batches, func(_ job.BatchID, b *batch) bool { return b.ns == c.Namespace })
-	maps.DeleteFunc(m.locks, func(name lockName, _ lock) bool { return name.ns == c.Namespace })
-	maps.DeleteFunc(m.outcomes, func(name keyName, _ outcome) bool { return name.ns == c.Namespace })
-	for _, q := range m.inOrder() {
-		if q.ns == c.Namespace && (c.Door == 0 || q.doors.Has(c.Door)) {
-			m.dropQueue(q.queueName)
-			delete(m.queues, q.queueName)
+	if m.flush == nil {
+		m.beginFlush(m.token, c)
+		if m.flushSome() {
+			m.flush = nil
+			m.answer(job.Result{})
+			return
 		}
 	}
-	m.answer(job.Result{})
+	m.wait(c, job.WaitForever, 0)
 }
 
 // inOrder returns the queues in the order of their creation.

@@ -124,7 +124,7 @@ func (m *Model) serve() {
 	// Whoever still waits for something that is there is served by the plain
 	// rule; that the machine did not shows when the answers are compared.
 	for _, w := range slices.Clone(m.waits) {
-		if c, ok := w.cmd.(*job.Fetch); ok {
+		if c, ok := w.cmd.(*job.Fetch); ok && !slices.Contains(m.canceled, w) {
 			if j := m.pick(c, w.token, 0); j != nil {
 				m.complete(w, job.Result{Jobs: []job.Job{j.Job}})
 			}
@@ -182,7 +182,7 @@ func (m *Model) follow() {
 func (m *Model) serveTo(w *wait, j *entry) bool {
 	waitsOn := func(w *wait) bool {
 		c, ok := w.cmd.(*job.Fetch)
-		return ok && c.Namespace == j.Namespace && slices.Contains(c.Queues, j.Queue)
+		return ok && c.Namespace == j.Namespace && slices.Contains(c.Queues, j.Queue) && !slices.Contains(m.canceled, w)
 	}
 	first := slices.IndexFunc(m.waits, waitsOn)
 	c, ok := w.cmd.(*job.Fetch)

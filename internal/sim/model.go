@@ -103,6 +103,23 @@ type Model struct {
 	endings []ending // in order of arrival
 	swept   []job.ID // purged, while those that waited for them do not know yet
 
+	// StepWork bounds the work of one step.
+	StepWork      int
+	links, leases int // what is left of it in this transition
+	inPiece       bool
+	ends          []unsettled
+	ending        bool
+	left          []unsettled // by job, and in the order of its ends
+	endsLeft      bool        // there may be some
+	lastEnd       job.ID
+	canceled      []*wait
+	orphans       []orphan
+	restarting    bool // what is from before these is stale
+	lastEntered   uint64
+	lastRun       job.ID
+	passed        []job.ID
+	flush         *flushing
+
 	locks    map[lockName]lock
 	batches  map[job.BatchID]*batch
 	outcomes map[keyName]outcome
@@ -128,7 +145,7 @@ type Model struct {
 // NewModel returns an empty model.
 func NewModel(now job.Time) *Model {
 	return &Model{
-		now: now, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}, locks: map[lockName]lock{},
+		now: now, StepWork: 256, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}, locks: map[lockName]lock{},
 		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{}, keys: map[keyName]bool{},
 	}
 }
@@ -141,18 +158,27 @@ func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]
 	m.begin(now, o)
 	m.fireDue()
 	m.token = token
+	m.transition()
 	m.command(cmd)
 	m.advance()
 	m.serve()
 	return m.end()
 }
 
-// Tick fires the timers that are due, and releases what waited for jobs that a
-// large purge has removed.
+// Tick fires the timers that are due, does what is left over, and releases what waited
+// for jobs that a large purge has removed.
 func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 	m.begin(now, o)
 	m.fireDue()
-	m.sweep(m.advance)
+	for m.unfinished() || len(m.swept) > 0 {
+		if m.unfinished() {
+			m.piece()
+			m.fireDue()
+			continue
+		}
+		m.transition()
+		m.sweepOne(m.advance)
+	}
 	m.serve()
 	m.fireDue()
 	return m.end()
@@ -162,6 +188,7 @@ func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 func (m *Model) EndWaits(now job.Time) []Completion {
 	m.begin(now, silence{})
 	for len(m.waits) > 0 {
+		m.transition()
 		m.giveUp(m.waits[0], job.ErrTimeout)
 		m.advance()
 		m.serve() // what one gives up may be what another waits for
@@ -185,15 +212,11 @@ func (m *Model) end() ([]Completion, error) {
 // waits, no holder exists, ephemeral jobs are gone.
 func (m *Model) Restart(now job.Time, o Oracle) {
 	m.begin(now, o)
-	m.waits, m.endings = nil, nil
-	for _, j := range m.sorted(func(j *entry) bool { return j.State == job.Leased && j.Lease.OnEnd != job.EndKeep }) {
-		m.count(j, job.CountEnded)
-		m.count(j, job.CountRestarted)
-		m.toReady(j, job.PlaceOld)
-	}
-	for _, j := range m.sorted(func(j *entry) bool { return j.Flags.Has(job.FlagEphemeral) }) {
-		m.withdraw(j)
-	}
+	m.waits, m.endings, m.canceled, m.orphans = nil, nil, nil, nil
+	m.endsLeft, m.lastEnd = len(m.left) > 0, 0
+	m.restarting, m.lastEntered, m.lastRun, m.passed = true, m.entered, m.lastID, nil
+	m.transition()
+	m.continueRestart()
 	m.advance()
 	_, _ = m.end() // nobody is there to be answered
 }
@@ -224,6 +247,13 @@ func (m *Model) Clone() *Model {
 	c.waits = slices.Clone(m.waits)
 	c.endings = slices.Clone(m.endings)
 	c.swept = slices.Clone(m.swept)
+	c.left, c.canceled, c.orphans = slices.Clone(m.left), slices.Clone(m.canceled), slices.Clone(m.orphans)
+	c.passed = slices.Clone(m.passed)
+	if m.flush != nil {
+		f := *m.flush
+		f.kept = maps.Clone(f.kept)
+		c.flush = &f
+	}
 	c.out = slices.Clone(m.out)
 	return &c
 }
@@ -253,7 +283,7 @@ func (m *Model) Check() error {
 		}
 	}
 	for _, w := range m.waits {
-		if f, ok := w.cmd.(*job.Fetch); ok && len(m.candidates(f)) > 0 {
+		if f, ok := w.cmd.(*job.Fetch); ok && !slices.Contains(m.canceled, w) && len(m.candidates(f)) > 0 {
 			return errors.New("a fetch waits and a job is there")
 		}
 	}
@@ -414,6 +444,7 @@ func (m *Model) list(name queueName, s job.State) []*entry {
 
 // queue returns a queue, which is made if need be.
 func (m *Model) queue(name queueName) *queue {
+	m.flushBefore(name)
 	q := m.queues[name]
 	if q == nil {
 		m.lastQueue++
@@ -429,4 +460,4 @@ func (m *Model) arm() uint64 {
 	return m.armed
 }
 
-func (m *Model) count(j *entry, c job.Counter) { m.queue(queueName{j.Namespace, j.Queue}).totals[c]++ }
+func (m *Model) count(j *entry, c job.Counter) { m.queues[queueName{j.Namespace, j.Queue}].totals[c]++ }

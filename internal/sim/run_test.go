@@ -26,11 +26,12 @@ const (
 	deedCrash         // and the disk loses what was not synced
 	deedJump          // as deedReopen, and ids go on beyond 32 bits
 	deedEndWaits      // nobody may wait any longer
+	deedPiece         // one piece of what is left over
 )
 
 var deedNames = [...]string{
 	deedCommand: "", deedTick: "tick", deedSeal: "seal", deedCommit: "commit", deedCommitDurable: "commit durably",
-	deedReopen: "reopen", deedCrash: "crash", deedJump: "jump", deedEndWaits: "end waits",
+	deedReopen: "reopen", deedCrash: "crash", deedJump: "jump", deedEndWaits: "end waits", deedPiece: "piece",
 }
 
 // action is one thing that happens in a run, after some time has passed.
@@ -107,6 +108,7 @@ func execute(s settings, next source) (trace []action, err error) {
 		settings: s, model: NewModel(startTime), now: startTime,
 		cmds: map[uint64]job.Command{}, pushed: map[job.ID]uint64{}, ledger: ledger{},
 	}
+	r.model.StepWork = s.options.StepWork
 	r.boundaries = [][]*Model{{r.model.Clone()}}
 	if r.world, err = newWorld(s); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -132,7 +134,7 @@ func execute(s settings, next source) (trace []action, err error) {
 // after lets time pass and then does something. A clean-up is over by then: what
 // it has to tell would compete with what is due.
 func (r *run) after(a action) error {
-	if a.pass > 0 && r.world.sweeping() {
+	if a.pass > 0 && r.world.busy() {
 		if err := r.compareAnswers(r.world.tick(r.now, a.rnd+3), r.tick); err != nil {
 			return err
 		}
@@ -156,6 +158,12 @@ func (r *run) do(a action) error {
 			out, err := r.tick(o)
 			return append(out, r.model.EndWaits(r.now)...), err
 		})
+	case deedPiece:
+		if due := r.model.NextTimer(); !w.core.Unfinished() || due != 0 && due <= r.now {
+			return nil
+		}
+		w.core.Tick(r.now, a.rnd)
+		return r.compareStep(w.completed(), func(o Oracle) ([]Completion, error) { return r.model.Piece(r.now, o) })
 	case deedSeal:
 		if w.seal() {
 			r.sealed = r.model.Clone()
@@ -214,11 +222,11 @@ func (r *run) command(a action) error {
 		return err
 	}
 	r.cmds[a.token] = a.cmd
-	before := w.sweeping()
+	before := w.busy()
 	got := w.apply(r.now, a.rnd, a.token, a.cmd)
 	sweeping := w.sweeping()
 	sealed := a.seal && w.seal()
-	later := a.later && sweeping || before
+	later := a.later && w.busy() || before
 	if !later {
 		got = append(got, w.tick(r.now, a.rnd+1)...)
 	}
@@ -253,7 +261,7 @@ func (r *run) catchUp(a action) error {
 		bulk = true
 	default:
 	}
-	if r.world.sweeping() && !bulk && (due == 0 || due > r.now) {
+	if r.world.busy() && !(bulk && r.world.sweeping()) && (due == 0 || due > r.now) {
 		return nil
 	}
 	return r.compareAnswers(r.world.tick(r.now, a.rnd+2), r.tick)
@@ -422,7 +430,7 @@ func (r *run) compareNeeds(a answer) error {
 
 // compareWake asserts that the core wants to be woken in time, and not for nothing.
 func (r *run) compareWake() error {
-	if r.world.sweeping() {
+	if r.world.busy() {
 		return nil
 	}
 	next := r.model.NextTimer()
@@ -452,7 +460,7 @@ func (r *run) compareState() error {
 	if d := diff(view.Dump(), r.model.Dump()); d != "" {
 		return errors.New("the states differ:\n" + d)
 	}
-	return r.ledger.audit(view, r.world.sweeping())
+	return r.ledger.audit(view, r.world.busy())
 }
 
 // compareNothing removes everything and asserts that no record is left behind.

@@ -101,7 +101,7 @@ func (m *Model) applyBury(c *job.Bury) {
 func (m *Model) applyKick(c *job.Kick) {
 	if !c.One {
 		buried := m.list(queueName{c.Namespace, c.Queue}, job.Buried)
-		n := min(max(c.Count, 0), len(buried))
+		n := min(max(c.Count, 0), len(buried), m.StepWork)
 		for _, j := range buried[:n] {
 			m.count(j, job.CountKicked)
 			m.toReady(j, job.PlaceOld)

@@ -24,7 +24,10 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 		}
 		g.model = r.model
 		a := action{rnd: rng.Uint64(), token: uint64(r.step + 1)}
+		left := r.model.unfinished() // what is left over goes on between commands
 		switch n := rng.IntN(200); {
+		case left && n%4 == 0:
+			a.deed = deedPiece
 		case n < 24:
 			a.deed = deedSeal
 		case n < 40:
@@ -45,6 +48,9 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 			a.deed, a.pass = deedReopen, g.pass(r.now)
 		default:
 			a.pass, a.cmd, a.seal, a.later = g.pass(r.now), g.next(), rng.IntN(8) == 0, rng.IntN(2) == 0
+			if left && n%4 < 3 {
+				a.pass = 0
+			}
 		}
 		return a, true
 	}

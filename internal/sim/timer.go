@@ -28,6 +28,7 @@ func (m *Model) fireDue() {
 		if !ok || next.at > m.now {
 			return
 		}
+		m.transition()
 		next.fire()
 		m.advance()
 		m.serve()
@@ -107,7 +108,7 @@ func (m *Model) expired(j *entry) bool { return j.expiry() != 0 && j.expiry() <=
 func (m *Model) fireJob(j *entry) {
 	switch {
 	case m.expired(j):
-		m.queue(queueName{j.Namespace, j.Queue}).expired[j.State]++
+		m.queues[queueName{j.Namespace, j.Queue}].expired[j.State]++
 		unfinished := !j.State.Finished()
 		if unfinished {
 			m.count(j, job.CountExpired)

@@ -129,43 +129,11 @@ func (m *Model) finish(j *entry, s job.State, result []byte) {
 	}
 }
 
-// strike takes a job off the lists of those that wait for it, once what its own end set
-// free has been given out; who waits for nothing more enters its queue.
-func (m *Model) strike(id job.ID) {
-	m.follow()
-	for _, j := range m.sorted(func(j *entry) bool { return slices.Contains(j.Blockers, id) }) {
-		j.Blockers = slices.DeleteFunc(slices.Clone(j.Blockers), func(b job.ID) bool { return b == id })
-		if len(j.Blockers) > 0 {
-			continue
-		}
-		if j.RunAt > m.now {
-			m.toScheduled(j)
-		} else {
-			m.toReady(j, job.PlaceTail)
-		}
-	}
-}
+// strike releases those that wait for a job.
+func (m *Model) strike(id job.ID) { m.endDependants(id, false) }
 
-// fall exhausts every job that waits for this one, directly or through others, once what
-// its own end set free has been given out.
-func (m *Model) fall(id job.ID) {
-	falling := map[job.ID]bool{id: true}
-	for grown := true; grown; {
-		grown = false
-		for _, j := range m.jobs {
-			if !falling[j.ID] && slices.ContainsFunc(j.Blockers, func(b job.ID) bool { return falling[b] }) {
-				falling[j.ID] = true
-				grown = true
-			}
-		}
-	}
-	delete(falling, id)
-	m.follow()
-	for _, j := range m.sorted(func(j *entry) bool { return falling[j.ID] }) {
-		j.remember(job.Failure{At: m.now, Kind: job.FailedByBlocker})
-		m.exhaustOne(j, nil)
-	}
-}
+// fall exhausts every job that waits for this one, directly or through others.
+func (m *Model) fall(id job.ID) { m.endDependants(id, true) }
 
 // remember appends a failure.
 func (j *entry) remember(f job.Failure) {
@@ -273,8 +241,11 @@ func (m *Model) toDead(j *entry) {
 	if j.Policy.DeadFor > 0 {
 		j.Timer = m.now.Add(j.Policy.DeadFor)
 	}
-	dead := m.list(queueName{j.Namespace, j.Queue}, job.Dead)
-	for limit := int(j.Policy.DeadMax); limit > 0 && len(dead) > limit; dead = dead[1:] {
+	for limit, n := int(j.Policy.DeadMax), m.StepWork; limit > 0 && n > 0; n-- {
+		dead := m.list(queueName{j.Namespace, j.Queue}, job.Dead)
+		if len(dead) <= limit {
+			break
+		}
 		m.drop(dead[0])
 		m.strike(dead[0].ID)
 	}

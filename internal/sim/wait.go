@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -53,11 +54,12 @@ func (m *Model) giveUp(w *wait, err *job.Error) {
 func (m *Model) isLeased(id job.ID) bool { return m.jobs[id] != nil && m.jobs[id].State == job.Leased }
 
 func (m *Model) applyEndHolder(c *job.EndHolder) {
-	for _, w := range slices.Clone(m.waits) {
-		if f, ok := w.cmd.(*job.Fetch); ok && f.Holder == c.Holder {
-			m.giveUp(w, job.ErrCanceled)
+	for _, w := range m.waits {
+		if f, ok := w.cmd.(*job.Fetch); ok && f.Holder == c.Holder && !slices.Contains(m.canceled, w) {
+			m.canceled = append(m.canceled, w)
 		}
 	}
+	m.endCanceled()
 	holds := len(m.boundTo(c.Holder)) > 0
 	inGrace := m.resume(c.Holder)
 	switch {
@@ -72,21 +74,19 @@ func (m *Model) applyEndHolder(c *job.EndHolder) {
 // boundTo returns the jobs whose leases end with a holder, by id.
 func (m *Model) boundTo(h job.Holder) []*entry {
 	return m.sorted(func(j *entry) bool {
-		return j.State == job.Leased && j.Lease.Holder == h && j.Lease.OnEnd != job.EndKeep
+		return j.State == job.Leased && j.Lease.Holder == h && j.Lease.OnEnd != job.EndKeep && !m.orphaned(j)
 	})
 }
 
 // endHolder ends the leases of a holder.
 func (m *Model) endHolder(h job.Holder) {
 	m.resume(h)
-	for _, j := range m.boundTo(h) {
-		m.count(j, job.CountEnded)
-		if j.Lease.OnEnd == job.EndFail {
-			m.fail(j, job.Failure{Kind: job.FailedByEnd}, nil)
-		} else {
-			m.toReady(j, job.PlaceOld)
-		}
+	bound := m.boundTo(h)
+	slices.SortFunc(bound, func(a, b *entry) int { return cmp.Compare(a.Entered, b.Entered) })
+	for _, j := range bound {
+		m.orphans = append(m.orphans, orphan{j.ID, j.Entered})
 	}
+	m.endOrphans()
 }
 
 // resume calls off the end of a holder and reports whether it was in its grace.

@@ -182,6 +182,9 @@ func (w *world) sweeping() (left bool) {
 	return left
 }
 
+// busy reports whether a step has left anything to later ones.
+func (w *world) busy() bool { return w.sweeping() || w.core.Unfinished() }
+
 // jump makes the next job be numbered from 2^32 on, as if so many had been pushed.
 // The core must be opened anew afterwards. It reports whether any number had been given.
 func (w *world) jump() (bool, error) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"millrace/internal/job"
-	"millrace/internal/record"
 )
 
 func (m *Machine) configure(c *job.Configure, res *job.Result) {
@@ -64,8 +63,7 @@ func (m *Machine) releaseAll(c *job.ReleaseAll, res *job.Result) {
 	if q == nil {
 		return
 	}
-	list := record.ListLeased
-	for _, id := range m.idsOf(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), 0) {
+	for _, id := range m.stateIDs(q, job.Leased, m.part(q, job.Leased, c.Limit, res)) {
 		e := m.mustLoad(q, id)
 		m.count(q, job.CountReleased)
 		m.leave(e)

@@ -17,8 +17,15 @@ type batch struct {
 // callbacks are the flags of a job that is a callback and does not count in its batch.
 const callbacks = job.FlagOnComplete | job.FlagOnSuccess
 
-// getBatch returns a batch, nil if there is none or it is forgotten.
+// getBatch returns a batch, nil if there is none, or it is forgotten or being flushed.
 func (m *Machine) getBatch(id job.BatchID) *batch {
+	if b := m.readBatch(id); b != nil && !m.flushedBatch(b) {
+		return b
+	}
+	return nil
+}
+
+func (m *Machine) readBatch(id job.BatchID) *batch {
 	m.kb = record.BatchKey(m.kb[:0], id, record.BatchState)
 	p, _, ok := m.store.Get(m.rb[:0], m.kb)
 	m.rb = p[:0]
@@ -58,6 +65,10 @@ func (m *Machine) batchDef(id job.BatchID) record.BatchDef {
 }
 
 func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
+	if m.nestedTooDeep(c) {
+		res.Err = job.ErrTooDeep
+		return
+	}
 	b := &batch{id: job.BatchID(m.nextID(false))}
 	b.Namespace, b.Created, b.Open = c.Namespace, m.now, true
 	if p := m.batchIn(c.Namespace, c.Parent); p != nil {
@@ -74,6 +85,22 @@ func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
 	m.store.Insert(record.BatchesKey(nil, b.Namespace, b.id), nil)
 	m.keepBatch(b, &def)
 	res.Batch = b.id
+}
+
+// batchDepth is how deep batches may be nested: one step may complete as many.
+const batchDepth = 64
+
+// nestedTooDeep reports whether a new batch would be nested too deep.
+func (m *Machine) nestedTooDeep(c *job.NewBatch) bool {
+	id := c.Parent
+	for range batchDepth - 1 {
+		b := m.batchIn(c.Namespace, id)
+		if b == nil {
+			return false
+		}
+		id = b.Parent
+	}
+	return m.batchIn(c.Namespace, id) != nil
 }
 
 // keepBatch writes a batch, and sets when it is to be forgotten (INV-15).
@@ -279,21 +306,4 @@ func (m *Machine) dropBatch(b *batch) {
 	m.del(record.BatchKey(nil, b.id, record.BatchState))
 	m.store.Remove(record.BatchKey(nil, b.id, record.BatchFixed))
 	m.store.Remove(record.BatchesKey(nil, b.Namespace, b.id))
-}
-
-// dropBatches drops the batches of a namespace.
-func (m *Machine) dropBatches(namespace string) {
-	var ids []job.BatchID
-	lo, hi := record.BatchesSpan(namespace)
-	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
-		ids = append(ids, job.BatchID(record.EntryID(key)))
-		return true
-	})
-	for _, id := range ids {
-		b := m.getBatch(id)
-		if b == nil {
-			corrupt("list of batches", errDangling)
-		}
-		m.dropBatch(b)
-	}
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"millrace/internal/job"
@@ -41,7 +42,8 @@ func (c *checker) checkJob(e *entry) error {
 		return broken(2, "%v with lease %+v", e.State, e.Lease)
 	}
 	if e.State == job.Leased && e.Lease.OnEnd != job.EndKeep {
-		if h := c.holders[e.Lease.Holder]; h == nil || h.jobs[e.ID] != e.q.ID {
+		h := c.holders[e.Lease.Holder]
+		if known := h != nil && h.jobs[e.ID] != nil && h.jobs[e.ID].entered == e.Entered; !known && !c.orphaned(e) {
 			return broken(2, "its holder %v does not know", e.Lease.Holder)
 		}
 	}
@@ -73,7 +75,7 @@ func (c *checker) checkJob(e *entry) error {
 		if b == nil && len(c.sweeps) > 0 {
 			continue
 		}
-		if b == nil || b.State.Finished() || !b.Flags.Has(job.FlagDependants) {
+		if (b == nil || b.State.Finished() || !b.Flags.Has(job.FlagDependants)) && !c.endingOf(id, e) {
 			return broken(8, "blocker %d is gone, finished or does not know", id)
 		}
 		if _, _, ok := c.store.Get(nil, record.DependantKey(nil, id, e.q.ID, e.ID)); !ok {
@@ -99,6 +101,26 @@ func (c *checker) checkGroup(e *entry) error {
 	case job.Scheduled, job.Blocked, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead:
 	}
 	return nil
+}
+
+// orphaned reports whether a lease is still to be ended because its holder has gone.
+func (c *checker) orphaned(e *entry) bool {
+	for _, l := range c.orphans.items[c.orphans.head:] {
+		for ; l != nil; l = l.next {
+			if l.ref.ID == e.ID && l.entered == e.Entered {
+				return true
+			}
+		}
+	}
+	return slices.Contains(c.restart.leads, e.q.ID) && e.Entered < c.restart.seq
+}
+
+// endingOf reports whether a blocked job is still to learn that a blocker has ended.
+func (c *checker) endingOf(blocker job.ID, e *entry) bool {
+	return slices.ContainsFunc(c.endingsOf(blocker, blocker, math.MaxInt), func(x *ending) bool {
+		passed := e.q.ID < x.Next.Queue || e.q.ID == x.Next.Queue && e.ID < x.Next.ID
+		return e.ID < x.Before && !passed
+	})
 }
 
 // anyJob loads a job whose queue is not known but likely this one.
@@ -185,7 +207,7 @@ func (c *checker) checkTimers() error {
 			return false
 		}
 		if qid == 0 {
-			if b := c.getBatch(job.BatchID(id)); b == nil || b.ForgetAt != at {
+			if b := c.readBatch(job.BatchID(id)); b == nil || b.ForgetAt != at {
 				err = broken(7, "timer %d of batch %d, which does not have it", at, id)
 			}
 			return err == nil

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"slices"
 
 	"millrace/internal/job"
@@ -40,82 +41,223 @@ func (m *Machine) unblock(e *entry) {
 	e.Blockers = nil
 }
 
-// dependants returns the jobs that wait for this one directly.
-func (m *Machine) dependants(id job.ID) []record.JobRef {
-	var refs []record.JobRef
-	lo, hi := record.DependantSpan(id)
+// A job that ends may have any number of dependants, and when it fails, these have
+// dependants of their own. One transition releases or fails at most Options.StepWork of
+// them. What is left over is stored with the batch as an ending, and continued by later
+// steps, between which commands get their turn. An ending moves on in the same batch as
+// the jobs that it has dealt with, so that a crash neither repeats nor skips one.
+
+// ending is what is to be done for the dependants of a job that has ended.
+type ending struct {
+	record.Ending
+	id  job.ID
+	seq uint64 // zero: not stored
+}
+
+// succeeded releases the jobs that wait for one that has left its list.
+func (m *Machine) succeeded(e *entry) {
+	if e.Flags.Has(job.FlagDependants) {
+		m.endDependants(e.ID, false)
+	}
+}
+
+// fall ends a job by end, and then fails every job that waits for it, directly or through
+// others.
+func (m *Machine) fall(e *entry, end func()) {
+	awaited := e.Flags.Has(job.FlagDependants)
+	end()
+	m.serveWakes()
+	if awaited {
+		m.endDependants(e.ID, true)
+	}
+}
+
+// endDependants releases or fails the jobs that wait for one that has ended, as many as
+// this transition may. First those that wait for it directly, in the order of their
+// queues and ids, then those that wait for these.
+func (m *Machine) endDependants(id job.ID, failed bool) {
+	m.serveWakes() // what its own end set free comes first
+	m.endings = append(m.endings, &ending{id: id, Ending: record.Ending{Failed: failed, Before: m.shard.NextID}})
+	if !m.ending {
+		m.ending = true
+		m.settleEndings()
+		m.ending = false
+	}
+}
+
+func (m *Machine) settleEndings() {
+	for len(m.endings) > 0 {
+		x := m.endings[0]
+		m.endings = m.endings[1:]
+		if x.seq == 0 && m.endingLeft(x.id) {
+			m.putEnding(x) // behind the one that is left from the last time the job ended
+			continue
+		}
+		refs, more := m.dependants(x)
+		for _, ref := range refs {
+			m.endDependant(x, ref)
+		}
+		switch {
+		case more:
+			m.putEnding(x)
+		case x.seq != 0:
+			m.del(record.EndingKey(nil, x.id, x.seq))
+		}
+	}
+	m.endings = nil
+}
+
+// dependants takes the next jobs of an ending, as many as this transition may deal with,
+// and reports whether there are more.
+func (m *Machine) dependants(x *ending) (refs []record.JobRef, more bool) {
+	lo, hi := record.DependantSpan(x.id)
+	if x.Next != (record.JobRef{}) {
+		lo = record.DependantKey(nil, x.id, x.Next.Queue, x.Next.ID)
+	}
+	var seen []record.JobRef
 	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
-		q, dep, ok := record.ParseDependantKey(key)
+		q, id, ok := record.ParseDependantKey(key)
 		if !ok {
 			corrupt("dependant", record.ErrFormat)
 		}
-		refs = append(refs, record.JobRef{Queue: q, ID: dep})
-		return true
+		seen = append(seen, record.JobRef{Queue: q, ID: id})
+		return len(seen) < m.opt.lookMax()
 	})
-	return refs
-}
-
-// allDependants returns the jobs that wait for this one, directly or through
-// others, by id.
-func (m *Machine) allDependants(e *entry) []record.JobRef {
-	if !e.Flags.Has(job.FlagDependants) {
-		return nil
-	}
-	seen := map[job.ID]struct{}{e.ID: {}}
-	var all []record.JobRef
-	for next := []job.ID{e.ID}; len(next) > 0; next = next[1:] {
-		for _, ref := range m.dependants(next[0]) {
-			if _, twice := seen[ref.ID]; twice {
-				continue
-			}
-			seen[ref.ID] = struct{}{}
-			if m.loadRef(ref) == nil {
-				continue // purged and not swept yet: it is deleted, and so blocks nothing
-			}
-			all = append(all, ref)
-			next = append(next, ref.ID)
+	for _, ref := range seen {
+		switch {
+		case ref.ID >= x.Before || m.isPurged(ref):
+		case len(refs) == m.follow:
+			x.Next = ref
+			m.follow = 0
+			return refs, true
+		default:
+			refs = append(refs, ref)
 		}
 	}
-	slices.SortFunc(all, func(a, b record.JobRef) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
-	return all
-}
-
-// succeeded strikes a job that has left its list off the lists of those that wait
-// for it.
-func (m *Machine) succeeded(e *entry) {
-	if e.Flags.Has(job.FlagDependants) {
-		m.strike(e.ID)
+	m.follow -= len(refs)
+	if len(seen) < m.opt.lookMax() {
+		return refs, false
 	}
+	x.Next = seen[len(seen)-1]
+	x.Next.ID++
+	return refs, true
 }
 
-// strike strikes a job off the lists of those that wait for it. Those that wait for
-// nothing else enter their queues.
-func (m *Machine) strike(id job.ID) {
-	m.serveWakes() // what its own end set free comes first
-	for _, ref := range m.dependants(id) {
-		m.kb = record.DependantKey(m.kb[:0], id, ref.Queue, ref.ID)
-		m.del(m.kb)
-		d := m.loadRef(ref)
-		if d == nil || d.State != job.Blocked {
-			continue
-		}
-		d.Blockers = slices.DeleteFunc(slices.Clone(d.Blockers), func(b job.ID) bool { return b == id })
-		if len(d.Blockers) > 0 {
-			m.save(d)
-			continue
-		}
-		m.leave(d)
-		if d.RunAt > m.now {
-			m.enter(d, job.Scheduled)
-			m.save(d)
-		} else {
-			m.makeReady(d, job.PlaceTail)
-		}
+// lookMax is how many entries a step looks at to find some that it has to deal with.
+func (o *Options) lookMax() int { return 16 + 2*o.StepWork }
+
+// isPurged reports whether a blocked job is gone and its records are still to be swept.
+func (m *Machine) isPurged(ref record.JobRef) bool {
+	q := m.byID[ref.Queue]
+	return q == nil || q.Purged[job.Blocked] != 0 && m.loadJob(q, ref.ID) == nil
+}
+
+// endDependant strikes an ended job off the list of one that waits for it, or fails that.
+func (m *Machine) endDependant(x *ending, ref record.JobRef) {
+	d := m.loadRef(ref)
+	if d == nil || d.State != job.Blocked || !slices.Contains(d.Blockers, x.id) {
+		return
+	}
+	if x.Failed {
+		awaited := d.Flags.Has(job.FlagDependants)
+		m.remember(d, job.Failure{Kind: job.FailedByBlocker})
+		m.exhaustOne(d, nil)
 		m.serveWakes()
+		if awaited {
+			m.endDependants(d.ID, true)
+		}
+		return
 	}
+	m.kb = record.DependantKey(m.kb[:0], x.id, ref.Queue, ref.ID)
+	m.del(m.kb)
+	d.Blockers = slices.DeleteFunc(slices.Clone(d.Blockers), func(b job.ID) bool { return b == x.id })
+	if len(d.Blockers) > 0 {
+		m.save(d)
+		return
+	}
+	m.leave(d)
+	if d.RunAt > m.now {
+		m.enter(d, job.Scheduled)
+		m.save(d)
+	} else {
+		m.makeReady(d, job.PlaceTail)
+	}
+	m.serveWakes()
+}
+
+// settleBlockers deals with a blocked job as the endings that are left for its blockers
+// will, and reports whether there was one. They would miss it in another queue.
+func (m *Machine) settleBlockers(e *entry) (settled bool) {
+	if !m.endingsLeft || e.State != job.Blocked {
+		return false
+	}
+	ref := record.JobRef{Queue: e.q.ID, ID: e.ID}
+	for _, id := range slices.Clone(e.Blockers) {
+		for _, x := range m.endingsOf(id, id, math.MaxInt) {
+			if e.ID < x.Before {
+				m.endDependant(x, ref)
+				settled = true
+			}
+		}
+	}
+	return settled
+}
+
+// putEnding stores what is left of an ending.
+func (m *Machine) putEnding(x *ending) {
+	if x.seq == 0 {
+		x.seq = m.nextSeq()
+	}
+	m.kb = record.EndingKey(m.kb[:0], x.id, x.seq)
+	m.vb = record.AppendEnding(m.vb[:0], x.Ending)
+	m.set(m.kb, m.vb)
+	if !m.endingsLeft || x.id < m.firstEnding {
+		m.firstEnding = x.id
+	}
+	m.endingsLeft = true
+}
+
+// endingLeft reports whether an earlier end of a job has left dependants over.
+func (m *Machine) endingLeft(id job.ID) bool {
+	return m.endingsLeft && len(m.endingsOf(id, id, 1)) > 0
+}
+
+// endingsOf returns the first stored endings of the jobs from one id to another.
+func (m *Machine) endingsOf(from, to job.ID, n int) (xs []*ending) {
+	lo, hi := record.EndingSpan(from, to)
+	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		id, seq, ok := record.ParseEndingKey(key)
+		if !ok {
+			corrupt("ending", record.ErrFormat)
+		}
+		rec, err := record.DecodeEnding(value)
+		corrupt("ending", err)
+		xs = append(xs, &ending{Ending: rec, id: id, seq: seq})
+		return len(xs) < n
+	})
+	return xs
+}
+
+// continueEnding deals with some more dependants of one job. Jobs take turns, so that
+// one with many dependants does not hold up the others.
+func (m *Machine) continueEnding() {
+	if !m.endingsLeft {
+		return
+	}
+	xs := m.endingsOf(m.lastEnding+1, math.MaxUint64, 1)
+	if len(xs) == 0 {
+		xs = m.endingsOf(m.firstEnding, math.MaxUint64, 1)
+		if len(xs) == 0 {
+			m.endingsLeft, m.lastEnding = false, 0
+			return
+		}
+		m.firstEnding = xs[0].id // those before it are done
+	}
+	m.lastEnding = xs[0].id
+	m.transition()
+	m.ending = true
+	m.endings = append(m.endings, xs[0])
+	m.settleEndings()
+	m.ending = false
+	m.outside()
 }

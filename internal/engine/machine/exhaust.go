@@ -30,23 +30,6 @@ func (m *Machine) exhaust(e *entry, result []byte) {
 	m.fall(e, func() { m.exhaustOne(e, result) })
 }
 
-// fall ends a job by end, and then exhausts every job that waits for it, directly
-// or through others, in order of their ids.
-func (m *Machine) fall(e *entry, end func()) {
-	dependants := m.allDependants(e)
-	end()
-	m.serveWakes()
-	for _, ref := range dependants {
-		d := m.loadRef(ref)
-		if d == nil || d.State != job.Blocked {
-			continue
-		}
-		m.remember(d, job.Failure{Kind: job.FailedByBlocker})
-		m.exhaustOne(d, nil)
-		m.serveWakes()
-	}
-}
-
 func (m *Machine) exhaustOne(e *entry, result []byte) {
 	m.count(e.q, job.CountDied)
 	m.tried(e)
@@ -74,7 +57,8 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 	}
 }
 
-// die puts the job into the dead list of its queue and trims the list.
+// die puts the job into the dead list of its queue and trims the list. If that is far too
+// long, a part of it goes with each job that dies.
 func (m *Machine) die(e *entry) {
 	m.tried(e)
 	m.leave(e)
@@ -82,10 +66,9 @@ func (m *Machine) die(e *entry) {
 	m.enter(e, job.Dead)
 	m.save(e)
 	m.dropResident(e)
-	if limit := uint64(e.Policy.DeadMax); limit > 0 {
-		for e.q.Counts[job.Dead] > limit {
-			m.discardDead(m.firstOf(e.q, record.List(job.Dead), false))
-		}
+	limit := uint64(e.Policy.DeadMax)
+	for n := m.opt.StepWork; n > 0 && limit > 0 && e.q.Counts[job.Dead] > limit; n-- {
+		m.discardDead(m.firstOf(e.q, record.List(job.Dead), false))
 	}
 }
 
@@ -165,7 +148,7 @@ func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
 	if q == nil || c.Limit <= 0 {
 		return
 	}
-	for _, e := range m.firstFew(q, job.Dead, c.Limit) {
+	for _, e := range m.firstFew(q, job.Dead, m.part(q, job.Dead, c.Limit, res)) {
 		res.Count++
 		if e.Flags.Has(job.FlagTombstone) {
 			m.remove(e)
@@ -193,6 +176,18 @@ func (m *Machine) renew(e *entry, c *job.Respawn) {
 		}
 	}
 	m.makeReady(e, job.PlaceTail)
+}
+
+// part returns how many of the first n jobs of a list one step deals with; no limit is
+// zero. The answer says how many that leaves.
+func (m *Machine) part(q *queue, s job.State, n int, res *job.Result) int {
+	all := int(min(q.Counts[s], math.MaxInt32)) //nolint:gosec // bounded
+	if n <= 0 || n > all {
+		n = all
+	}
+	now := min(n, m.opt.StepWork)
+	res.Left = n - now
+	return now
 }
 
 // firstFew returns the first n jobs of a state's list.

@@ -115,14 +115,25 @@ func TestFlushReadsNothing(t *testing.T) {
 		t.Errorf("%d callers are answered, want the one who waited for a result and the one who waited for room", got)
 	}
 	before = b.storage.changes
-	if got := b.do(&job.Flush{Namespace: namespace}); got > 2*queues+4 { // and of batches, locks and outcomes
-		t.Errorf("a flush of %d queues makes %d reads", queues, got)
+	reads := b.do(&job.Flush{Namespace: namespace})
+	for token := b.token; b.m.Waiting() > 0; {
+		reads -= b.storage.reads
+		b.m.Tick(start, 1)
+		reads += b.storage.reads
+		for _, c := range b.m.Completed() {
+			if c.Token == token {
+				b.res = c.Result
+			}
+		}
 	}
-	if got := b.storage.changes - before; got > one*queues {
+	if reads > 2*queues+6 { // and of batches, locks, outcomes and queues that are spared
+		t.Errorf("a flush of %d queues makes %d reads", queues, reads)
+	}
+	if got := b.storage.changes - before; got > one*queues+4 { // and how far it has got
 		t.Errorf("a flush of %d queues makes %d changes, the removal of one %d", queues, got, one)
 	}
-	if b.res.Count != queues || b.m.Waiting() != 0 {
-		t.Errorf("%d queues are gone and %d callers wait", b.res.Count, b.m.Waiting())
+	if b.res.Count != queues {
+		t.Errorf("%d queues are gone", b.res.Count)
 	}
 	for b.m.Tick(start, 1) {
 	}

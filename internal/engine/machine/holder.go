@@ -11,16 +11,50 @@ import (
 // who waits.
 type holder struct {
 	id    job.Holder
-	jobs  map[job.ID]record.QueueID
+	jobs  map[job.ID]*held
+	held  heldList // the same in the order of leasing
 	waits map[uint64]struct{}
 	alarm alarm // the end of its grace
 	grace bool
 }
 
+// held is a lease that ends with its holder.
+type held struct {
+	ref        record.JobRef
+	entered    uint64 // Job.Entered of the lease: another lease of the job is not meant
+	prev, next *held
+}
+
+// heldList is a list of leases, from which any can be taken out.
+type heldList struct{ first, last *held }
+
+func (l *heldList) add(h *held) {
+	h.prev = l.last
+	if l.last == nil {
+		l.first = h
+	} else {
+		l.last.next = h
+	}
+	l.last = h
+}
+
+func (l *heldList) remove(h *held) {
+	if h.prev == nil {
+		l.first = h.next
+	} else {
+		h.prev.next = h.next
+	}
+	if h.next == nil {
+		l.last = h.prev
+	} else {
+		h.next.prev = h.prev
+	}
+}
+
 func (m *Machine) holder(id job.Holder) *holder {
 	h := m.holders[id]
 	if h == nil {
-		h = &holder{id: id, jobs: map[job.ID]record.QueueID{}, waits: map[uint64]struct{}{}}
+		h = &holder{id: id, jobs: map[job.ID]*held{}, waits: map[uint64]struct{}{}}
 		h.alarm.holder = h
 		h.alarm.index = -1
 		m.holders[id] = h
@@ -34,21 +68,41 @@ func (m *Machine) forgetHolder(h *holder) {
 	}
 }
 
-// hold notes a lease that ends with its holder.
+// hold notes a lease that ends with its holder. It makes the queue one that is swept when
+// it is removed: the sweep has the holder forget the lease.
 func (m *Machine) hold(e *entry) {
-	if e.Lease.OnEnd != job.EndKeep {
-		m.holder(e.Lease.Holder).jobs[e.ID] = e.q.ID
+	if e.Lease.OnEnd == job.EndKeep {
+		return
+	}
+	h := m.holder(e.Lease.Holder)
+	l := &held{ref: record.JobRef{Queue: e.q.ID, ID: e.ID}, entered: e.Entered}
+	h.jobs[e.ID] = l
+	h.held.add(l)
+	if !e.q.Linked {
+		e.q.Linked = true
+		m.changed(e.q)
+	}
+}
+
+// letGo has the holder of a lease forget it.
+func (m *Machine) letGo(j *job.Job) {
+	if j.Lease.OnEnd == job.EndKeep {
+		return
+	}
+	h := m.holders[j.Lease.Holder]
+	if h == nil {
+		return
+	}
+	if l := h.jobs[j.ID]; l != nil && l.entered == j.Entered {
+		delete(h.jobs, j.ID)
+		h.held.remove(l)
+		m.forgetHolder(h)
 	}
 }
 
 // endLease forgets the lease of a job that leaves the leased state (INV-2).
 func (m *Machine) endLease(e *entry) {
-	if e.Lease.OnEnd != job.EndKeep {
-		if h := m.holders[e.Lease.Holder]; h != nil {
-			delete(h.jobs, e.ID)
-			m.forgetHolder(h)
-		}
-	}
+	m.letGo(&e.Job)
 	e.Lease = job.Lease{}
 	m.uncountLease(e)
 	m.vacate(e)
@@ -59,14 +113,9 @@ func (m *Machine) endHolder(c *job.EndHolder) {
 	if h == nil {
 		return
 	}
-	for _, token := range sortedTokens(h.waits) {
-		if w := m.waiting[token]; w != nil {
-			m.endWait(w, job.ErrCanceled)
-			m.serveWakes()
-		}
-	}
-	if m.holders[c.Holder] != h {
-		return // it held nothing
+	m.cancelWaits(sortedTokens(h.waits))
+	if !m.holds(h) && !h.grace {
+		return
 	}
 	m.clearAlarm(&h.alarm)
 	if c.Grace > 0 {
@@ -75,6 +124,46 @@ func (m *Machine) endHolder(c *job.EndHolder) {
 		return
 	}
 	m.holderGone(h)
+}
+
+// holds reports whether a holder has a lease. It forgets those that went with their queues
+// on the way, and stops looking after many.
+func (m *Machine) holds(h *holder) bool {
+	for range m.opt.lookMax() {
+		l := h.held.first
+		if l == nil {
+			break
+		}
+		if e := m.loadRef(l.ref); e != nil && e.State == job.Leased && e.Entered == l.entered {
+			break
+		}
+		delete(h.jobs, l.ref.ID)
+		h.held.remove(l)
+	}
+	m.forgetHolder(h)
+	return h.held.first != nil
+}
+
+// cancelWaits ends the waits of a holder that has gone: as many as this transition may,
+// the others later. From now on nothing is given to any of them (INV-10).
+func (m *Machine) cancelWaits(tokens []uint64) {
+	for _, token := range tokens {
+		if w := m.waiting[token]; w != nil {
+			m.leaveLists(w)
+			m.canceled.add(token)
+		}
+	}
+	m.endCanceled()
+}
+
+func (m *Machine) endCanceled() {
+	for !m.canceled.empty() && m.leases > 0 {
+		m.leases--
+		if w := m.waiting[m.canceled.take()]; w != nil {
+			m.endWait(w, job.ErrCanceled)
+			m.serveWakes()
+		}
+	}
 }
 
 func sortedTokens(set map[uint64]struct{}) []uint64 {
@@ -97,19 +186,29 @@ func (m *Machine) resumeHolder(c *job.ResumeHolder, res *job.Result) {
 	res.Count = 1
 }
 
-// holderGone ends the leases of a holder, oldest job first.
+// holderGone ends the leases of a holder, in the order of leasing: as many as this
+// transition may, the others later. From now on it holds none of them.
 func (m *Machine) holderGone(h *holder) {
 	h.grace = false
-	ids := make([]job.ID, 0, len(h.jobs))
-	for id := range h.jobs {
-		ids = append(ids, id)
+	if h.held.first != nil {
+		m.orphans.add(h.held.first)
 	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		e := m.loadRef(record.JobRef{Queue: h.jobs[id], ID: id})
-		delete(h.jobs, id) // it may come back as a new lease of a wait begun in the grace
-		if e == nil || e.State != job.Leased || e.Lease.Holder != h.id {
-			continue // removed with its queue
+	h.jobs, h.held = map[job.ID]*held{}, heldList{}
+	m.forgetHolder(h)
+	m.endLeases()
+}
+
+// endLeases ends leases of holders that have gone.
+func (m *Machine) endLeases() {
+	for !m.orphans.empty() && m.leases > 0 {
+		m.leases--
+		l := m.orphans.take()
+		if l.next != nil {
+			m.orphans.putBack(l.next)
+		}
+		e := m.loadRef(l.ref)
+		if e == nil || e.State != job.Leased || e.Entered != l.entered {
+			continue // settled or removed meanwhile
 		}
 		m.count(e.q, job.CountEnded)
 		if e.Lease.OnEnd == job.EndFail {
@@ -120,42 +219,15 @@ func (m *Machine) holderGone(h *holder) {
 		}
 		m.serveWakes()
 	}
-	m.forgetHolder(h)
 }
 
-// restart applies section 8: no holder has survived, nor has any ephemeral job.
-func (m *Machine) restart() {
-	for _, q := range m.queuesInOrder() {
-		if q.Counts[job.Leased] == 0 {
-			continue
-		}
-		lo, hi := record.BoundLeases(q.ID)
-		for _, id := range m.idsOf(lo, hi, 0) {
-			e := m.mustLoad(q, id)
-			m.count(q, job.CountEnded)
-			m.count(q, job.CountRestarted)
-			m.leave(e)
-			m.makeReady(e, job.PlaceOld)
-			m.serveWakes()
-		}
+// continueHolders ends some more waits and leases of holders that have gone.
+func (m *Machine) continueHolders() {
+	if m.canceled.empty() && m.orphans.empty() {
+		return
 	}
-	for _, ref := range m.ephemerals() {
-		if e := m.loadRef(ref); e != nil {
-			m.count(e.q, job.CountCancelled)
-			m.remove(e)
-			m.succeeded(e)
-		}
-	}
-	m.serveWakes()
-}
-
-// ephemerals returns the jobs that were pushed for one caller.
-func (m *Machine) ephemerals() []record.JobRef {
-	var refs []record.JobRef
-	lo, hi := record.EphemeralSpan()
-	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
-		refs = append(refs, record.ParseEphemeralKey(key))
-		return true
-	})
-	return refs
+	m.transition()
+	m.endCanceled()
+	m.endLeases()
+	m.outside()
 }

@@ -253,7 +253,10 @@ func (m *Machine) heldIn(by job.Holder, id job.ID) *queue {
 	if by == (job.Holder{}) || m.holders[by] == nil {
 		return nil
 	}
-	return m.byID[m.holders[by].jobs[id]]
+	if l := m.holders[by].jobs[id]; l != nil {
+		return m.byID[l.ref.Queue]
+	}
+	return nil
 }
 
 // byKey prefers, among jobs with the same key, the one leased longest if the need

@@ -13,6 +13,16 @@ func (l *line[T]) add(v T) { l.items = append(l.items, v) }
 
 func (l *line[T]) first() T { return l.items[l.head] }
 
+// putBack puts one back to the front, right after take.
+func (l *line[T]) putBack(v T) {
+	if l.head == 0 { // it was the only one
+		l.items = append(l.items, v)
+		return
+	}
+	l.head--
+	l.items[l.head] = v
+}
+
 // take takes the first out.
 func (l *line[T]) take() T {
 	v := l.items[l.head]

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"time"
 
 	"millrace/internal/job"
@@ -125,7 +126,22 @@ type Machine struct {
 	found    []*entry // scratch of heads
 
 	sweeps []*sweep // in the order in which they began
-	out    []Completion
+
+	// How many more jobs this transition may release or fail because what they wait for
+	// has ended, and how many leases and waits it may end with their holders.
+	follow, leases int
+	endings        []*ending // to be dealt with in this transition
+	ending         bool      // which is doing so
+	endingsLeft    bool      // there are stored ones
+	firstEnding    job.ID    // none of them is of an earlier job
+	lastEnding     job.ID    // the one whose turn it was last
+	canceled       line[uint64]
+	orphans        line[*held] // leases of holders that have gone: each with all that follow it
+	restart        restart
+	flush          *flush // nil: there is none
+	flushes        line[*waiter]
+
+	out []Completion
 
 	kb, vb, rb, fb []byte // scratch: key, value, read, entry of what is to be forgotten
 }
@@ -153,7 +169,8 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 	m.fire(m.opt.TimersPerStep)
 	res.Reset()
 	answered, needs = true, m.step
-	m.inside, m.asked = true, true
+	m.transition()
+	m.asked = true
 	switch c := cmd.(type) {
 	case *job.Push:
 		answered = m.push(token, c, res)
@@ -208,7 +225,7 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 	case *job.Remove:
 		m.removeQueue(c, res)
 	case *job.Flush:
-		m.flush(c, res)
+		answered = m.startFlush(token, c, res)
 	case *job.Report:
 		m.report(c, res)
 	case *job.NewBatch:
@@ -231,9 +248,31 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 // is any. It reports whether more is left to do at once.
 func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 	m.begin(now, rnd)
-	more = m.fire(m.opt.TimersPerStep)
-	more = m.sweepSome() || more
+	if m.fire(m.opt.TimersPerStep) {
+		return true
+	}
+	if m.Unfinished() {
+		m.continueEnding()
+		m.continueHolders()
+		m.continueRestart()
+		m.continueFlush()
+		return true
+	}
+	more = m.sweepSome()
 	return m.forgetSome() || more
+}
+
+// Unfinished reports whether earlier steps have left work over, other than the clean-up
+// after purges.
+func (m *Machine) Unfinished() bool {
+	return m.endingsLeft || !m.canceled.empty() || !m.orphans.empty() ||
+		len(m.restart.leads) > 0 || m.restart.next != nil || m.flush != nil
+}
+
+// transition begins a command, a timer or a piece of left-over work, which outside ends.
+func (m *Machine) transition() {
+	m.inside = true
+	m.follow, m.leases = m.opt.StepWork, m.opt.StepWork
 }
 
 func (m *Machine) begin(now job.Time, rnd uint64) {
@@ -268,7 +307,7 @@ func (m *Machine) Completed() []Completion {
 // Clean-up work is due at once.
 func (m *Machine) NextWake() job.Time {
 	next := job.Never
-	if len(m.sweeps) > 0 {
+	if len(m.sweeps) > 0 || m.Unfinished() {
 		return m.now
 	}
 	if len(m.timers) > 0 {
@@ -314,7 +353,7 @@ func (m *Machine) EndWaits(now job.Time) {
 	m.begin(now, 0)
 	for _, w := range m.waitersInOrder() {
 		if m.waiting[w.token] == w { // the end of another wait may have ended it
-			m.inside = true
+			m.transition()
 			m.endWait(w, job.ErrTimeout)
 			m.outside()
 		}
@@ -361,8 +400,8 @@ func (m *Machine) load() {
 		return true
 	})
 	m.loadForget()
+	m.loadFlush()
+	m.endingsLeft = m.some(record.EndingSpan(0, math.MaxUint64))
 	m.begin(m.now, 0)
-	m.inside = true
-	m.restart()
-	m.outside()
+	m.beginRestart()
 }

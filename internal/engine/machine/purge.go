@@ -2,7 +2,6 @@ package machine
 
 import (
 	"math"
-	"slices"
 
 	"millrace/internal/job"
 	"millrace/internal/record"
@@ -28,13 +27,14 @@ func (m *Machine) purge(c *job.Purge, res *job.Result) {
 	if q == nil || c.State == 0 || int(c.State) >= job.StateCount {
 		return
 	}
-	n := q.Counts[c.State]
-	if c.Limit > 0 {
-		n = min(n, uint64(c.Limit))
+	if c.Limit > 0 || c.State == job.Leased {
+		res.Count = m.part(q, c.State, c.Limit, res)
+		m.purgeFew(q, c.State, res.Count)
+		return
 	}
-	res.Count = int(min(n, math.MaxInt32)) //nolint:gosec // bounded
-	if n <= uint64(m.opt.Few) || c.Limit > 0 || c.State == job.Leased {
-		m.purgeFew(q, c.State, int(n)) //nolint:gosec // bounded by what a queue holds
+	res.Count = int(min(q.Counts[c.State], math.MaxInt32)) //nolint:gosec // bounded
+	if res.Count <= m.opt.Few {
+		m.purgeFew(q, c.State, res.Count)
 		return
 	}
 	m.purgeAll(q, c.State)
@@ -153,7 +153,7 @@ func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
 }
 
 // forgetLeases lets the leased jobs of queues that are removed go from memory, in one
-// pass over all leases. Each is dropped the same, in whatever order.
+// pass over the jobs that are there. The sweep has their holders forget them.
 func (m *Machine) forgetLeases(qs ...*queue) {
 	m.mark++
 	some := false
@@ -169,14 +169,6 @@ func (m *Machine) forgetLeases(qs ...*queue) {
 		if e.q.mark == m.mark {
 			m.dropResident(e)
 		}
-	}
-	for _, h := range m.holders {
-		for id, at := range h.jobs {
-			if q := m.byID[at]; q != nil && q.mark == m.mark {
-				delete(h.jobs, id)
-			}
-		}
-		m.forgetHolder(h)
 	}
 }
 
@@ -228,20 +220,6 @@ func (m *Machine) dropJobs(q *queue) {
 		}
 		m.store.DeleteRange(span[0], span[1])
 	}
-}
-
-func (m *Machine) flush(c *job.Flush, res *job.Result) {
-	m.dropBatches(c.Namespace)
-	m.dropSpan(record.LocksSpan(c.Namespace))
-	m.dropSpan(record.OutcomesSpan(c.Namespace))
-	doomed := slices.DeleteFunc(m.queuesInOrder(), func(q *queue) bool {
-		return q.namespace != c.Namespace || (c.Door != 0 && !q.Doors.Has(c.Door))
-	})
-	m.forgetLeases(doomed...)
-	for _, q := range doomed {
-		m.drop(q, false)
-	}
-	res.Count = len(doomed)
 }
 
 // dropSpan deletes a range of keys, if it has any.
@@ -310,13 +288,17 @@ func (m *Machine) sweepSome() bool {
 		return len(m.sweeps) > 0
 	}
 	dead, next, done := m.sweepRead(s, q)
-	for _, run := range runs(dead) {
-		m.store.DeleteRange(record.JobsFrom(nil, s.id, run[0]), record.JobsFrom(nil, s.id, run[1]+1))
-	}
-	for _, e := range dead {
-		m.inside = true
+	for i, e := range dead {
+		m.transition()
 		m.sweepJob(s, e)
 		m.outside()
+		if m.Unfinished() && i+1 < len(dead) { // that comes first
+			next, done, dead = dead[i+1].ID, false, dead[:i+1]
+			break
+		}
+	}
+	for _, run := range runs(dead) {
+		m.store.DeleteRange(record.JobsFrom(nil, s.id, run[0]), record.JobsFrom(nil, s.id, run[1]+1))
 	}
 	s.next = next
 	if done {
@@ -339,14 +321,16 @@ func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, don
 	hi := record.JobsFrom(nil, s.id+1, 0)
 	var all []*swept
 	done = true
+	size := 0
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
 		_, id, part, ok := record.ParseJobKey(key)
 		if !ok {
 			corrupt("job key", record.ErrFormat)
 		}
+		size += len(value)
 		switch part {
 		case record.PartFirst:
-			if len(all) == m.opt.SweepStep {
+			if len(all) == m.opt.SweepStep || size > scanBytes {
 				next, done = id, false
 				return false
 			}
@@ -405,6 +389,9 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 		if r, ok := m.getNumber(e.ID.Number()); !ok || r.ID != e.ID {
 			e.Flags &^= job.FlagNumbered
 		}
+	}
+	if e.State == job.Leased {
+		m.letGo(&e.Job)
 	}
 	m.tried(e)
 	m.unlink(e)

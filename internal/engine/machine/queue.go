@@ -16,6 +16,7 @@ type queue struct {
 	waking          bool   // is in Machine.wakes
 	mark            uint64 // of the last walk over queues that has met it
 	rooming         bool   // is in Machine.rooms
+	kept            bool   // is spared by the flush that is under way
 
 	plain  window  // ready jobs without a group
 	firsts *window // first ready jobs of free groups; nil: not looked at yet
@@ -68,7 +69,11 @@ func (m *Machine) named(namespace, name string) *queue {
 // make returns the stored queue of that name and creates it if need be.
 func (m *Machine) makeQueue(namespace, name string) *queue {
 	q := m.named(namespace, name)
+	if m.flush != nil && q.ID != 0 {
+		m.flushBefore(q)
+	}
 	if q.ID == 0 {
+		q = m.named(namespace, name)
 		q.ID = m.shard.NextQueue
 		m.shard.NextQueue++
 		m.shardChanged()

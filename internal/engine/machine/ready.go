@@ -187,13 +187,20 @@ func (m *Machine) loadMany(q *queue, ids []job.ID) []*entry {
 	return es
 }
 
+// scanBytes is how much one scan over jobs reads.
+const scanBytes = 4 << 20
+
 // scanJobs reads the jobs between two ids with their bodies, as far as the
 // budget for bodies goes.
 func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) {
 	lo := record.JobsFrom(nil, q.ID, low)
 	hi := record.JobsFrom(nil, q.ID, high+1)
 	budget := m.opt.BodyBytes - m.bodyBytes
+	size := 0
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		if size += len(value); size > scanBytes {
+			return false // the others are read one by one, without their bodies
+		}
 		_, id, part, ok := record.ParseJobKey(key)
 		if !ok {
 			corrupt("job key", record.ErrFormat)

@@ -265,7 +265,7 @@ func (m *Machine) kick(c *job.Kick, res *job.Result) {
 	if q == nil || c.Count <= 0 {
 		return
 	}
-	for _, e := range m.firstFew(q, job.Buried, c.Count) {
+	for _, e := range m.firstFew(q, job.Buried, m.part(q, job.Buried, c.Count, res)) {
 		m.unbury(e)
 		m.serveWakes()
 		res.Count++
@@ -306,7 +306,7 @@ func (m *Machine) removeAwaited(e *entry) {
 		m.remove(e)
 	}
 	if awaited {
-		m.strike(e.ID)
+		m.endDependants(e.ID, false)
 	}
 }
 
@@ -399,6 +399,9 @@ func (m *Machine) promote(c *job.Promote, res *job.Result) {
 // moveJob puts a job into another queue.
 func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	e, err := m.lookupIn(&c.Ref, c.In, movable)
+	if err == nil && m.settleBlockers(e) {
+		e, err = m.lookupIn(&c.Ref, c.In, movable)
+	}
 	if err != nil {
 		res.Err = err
 		return
@@ -412,6 +415,9 @@ func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	m.leave(e)
 	m.transfer(e, c.Queue)
 	e.Blockers = blockers
+	if m.overdue(e) {
+		return
+	}
 	if s == job.Ready {
 		m.makeReady(e, job.PlaceOld)
 		return

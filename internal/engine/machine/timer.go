@@ -140,11 +140,11 @@ func (m *Machine) unsetTimerAt(t timerItem) {
 // fire applies up to limit timers and alarms that are due, earliest first. It
 // reports whether it stopped at the limit.
 func (m *Machine) fire(limit int) bool {
-	for range limit {
+	for limit > 0 {
 		m.lookAhead()
 		due := len(m.timers) > 0 && m.timers[0].at <= m.now
 		ring := len(m.alarms) > 0 && m.alarms[0].at <= m.now
-		m.inside = true
+		m.transition()
 		switch {
 		case ring && (!due || m.alarms[0].at < m.timers[0].at):
 			m.ring(m.alarms.pop())
@@ -155,6 +155,7 @@ func (m *Machine) fire(limit int) bool {
 			return false
 		}
 		m.outside()
+		limit -= 1 + 2*m.opt.StepWork - m.follow - m.leases
 	}
 	return true
 }

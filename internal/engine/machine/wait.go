@@ -20,6 +20,8 @@ type waiter struct {
 
 	push *job.Push // waits for room
 
+	flush *job.Flush // waits for a flush to end
+
 	awaits job.ID // waits for the result of this job, in the list of the queue that it is in
 	run    bool   // and that job is its own
 	late   bool   // its time is up, but a worker has the job
@@ -205,12 +207,7 @@ func (m *Machine) enqueue(w *waiter, until job.Time) {
 func (m *Machine) dequeue(w *waiter) {
 	delete(m.waiting, w.token)
 	m.clearAlarm(&w.alarm)
-	for i := range w.nodes {
-		n := &w.nodes[i]
-		n.in.remove(n)
-		m.forget(n.q)
-	}
-	w.nodes = nil
+	m.leaveLists(w)
 	if w.holder != (job.Holder{}) {
 		if h := m.holders[w.holder]; h != nil {
 			delete(h.waits, w.token)
@@ -226,6 +223,16 @@ func (m *Machine) dequeue(w *waiter) {
 			delete(m.runs, w.awaits)
 		}
 	}
+}
+
+// leaveLists takes a caller off the lists of its queues.
+func (m *Machine) leaveLists(w *waiter) {
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		n.in.remove(n)
+		m.forget(n.q)
+	}
+	w.nodes = nil
 }
 
 // complete answers a waiting caller.

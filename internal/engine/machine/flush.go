@@ -1,0 +1,200 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// A flush removes the batches of a namespace and then its queues, a few in each step,
+// however many there are. What it means is fixed when it begins: batches and queues with
+// lower numbers than the next ones then. It is stored how far it has got, so that it goes
+// on after a crash. Its caller is answered when all is done.
+//
+// In between a queue that is still to be removed is used as before, except by what adds a
+// job to it: that removes it first, so that only jobs from before the flush are lost.
+
+// flush is the flush that is under way.
+type flush struct {
+	record.Flush
+	caller *waiter // nil after a restart
+	queues int     // removed so far
+	kept   []*queue
+}
+
+func (m *Machine) startFlush(token uint64, c *job.Flush, res *job.Result) (answered bool) {
+	w := &waiter{token: token, flush: c}
+	if m.flush != nil { // begins when that one has ended
+		m.enqueue(w, job.Never)
+		m.flushes.add(w)
+		return false
+	}
+	m.beginFlush(c)
+	if m.flushSome() {
+		res.Count = m.flush.queues
+		m.endFlush()
+		return true
+	}
+	m.enqueue(w, job.Never)
+	m.flush.caller = w
+	return false
+}
+
+func (m *Machine) beginFlush(c *job.Flush) {
+	m.dropSpan(record.LocksSpan(c.Namespace))
+	m.dropSpan(record.OutcomesSpan(c.Namespace))
+	m.flush = &flush{Flush: record.Flush{
+		Namespace: c.Namespace, Door: c.Door, Batches: job.BatchID(m.shard.NextID), Queues: m.shard.NextQueue,
+	}}
+}
+
+// continueFlush goes on with the flush that is under way.
+func (m *Machine) continueFlush() {
+	if m.flush == nil {
+		return
+	}
+	m.transition()
+	if m.flushSome() {
+		if w := m.flush.caller; w != nil && m.waiting[w.token] == w {
+			m.complete(w, job.Result{Count: m.flush.queues}, m.step)
+		}
+		m.endFlush()
+		m.nextFlush()
+	}
+	m.outside()
+}
+
+// nextFlush begins the next flush whose caller still waits.
+func (m *Machine) nextFlush() {
+	for m.flush == nil && !m.flushes.empty() {
+		if w := m.flushes.take(); m.waiting[w.token] == w {
+			m.beginFlush(w.flush)
+			m.flush.caller = w
+			m.putFlush()
+		}
+	}
+}
+
+func (m *Machine) putFlush() {
+	m.vb = record.AppendFlush(m.vb[:0], &m.flush.Flush)
+	m.set(record.FlushKey(), m.vb)
+}
+
+func (m *Machine) endFlush() {
+	m.del(record.FlushKey())
+	m.dropSpan(record.FlushKeptSpan())
+	for _, q := range m.flush.kept {
+		q.kept = false
+	}
+	m.flush = nil
+}
+
+// flushSome removes some batches, or else some queues, and reports whether that was all.
+func (m *Machine) flushSome() (done bool) {
+	n := m.flushBatches(m.opt.StepWork)
+	if n > 0 {
+		done = m.flushQueues(n)
+	}
+	if !done {
+		m.putFlush()
+	}
+	return done
+}
+
+// flushBatches removes up to n batches and returns how many fewer they were.
+func (m *Machine) flushBatches(n int) int {
+	f := m.flush
+	if f.NextBatch == f.Batches {
+		return n
+	}
+	var ids []job.BatchID
+	_, hi := record.BatchesSpan(f.Namespace)
+	m.store.Scan(record.BatchesKey(nil, f.Namespace, f.NextBatch), hi, false, func(key, _ []byte) bool {
+		id := job.BatchID(record.EntryID(key))
+		if id < f.Batches {
+			ids = append(ids, id)
+		}
+		return id < f.Batches && len(ids) < n
+	})
+	for _, id := range ids {
+		b := m.readBatch(id)
+		if b == nil {
+			corrupt("list of batches", errDangling)
+		}
+		m.dropBatch(b)
+	}
+	f.NextBatch = f.Batches
+	if len(ids) == n {
+		f.NextBatch = ids[n-1] + 1
+	}
+	return n - len(ids)
+}
+
+// flushQueues removes up to n queues, and reports whether that was all.
+func (m *Machine) flushQueues(n int) (done bool) {
+	f := m.flush
+	var doomed []*queue
+	looks := m.opt.lookMax()
+	for ; f.NextQueue < f.Queues && len(doomed) < n && looks > 0; f.NextQueue++ {
+		looks--
+		if q := m.byID[f.NextQueue]; q != nil && m.isFlushed(q) {
+			doomed = append(doomed, q)
+		}
+	}
+	m.forgetLeases(doomed...)
+	for _, q := range doomed {
+		m.drop(q, false)
+		f.queues++
+	}
+	return f.NextQueue >= f.Queues
+}
+
+// isFlushed reports whether the flush is to remove a queue.
+func (m *Machine) isFlushed(q *queue) bool {
+	f := m.flush
+	return q.namespace == f.Namespace && !q.kept && (f.Door == 0 || q.Doors.Has(f.Door))
+}
+
+// flushBefore deals with a queue that is about to take a job or settings, and that the
+// flush has still to come to: it is removed now, or never.
+func (m *Machine) flushBefore(q *queue) {
+	f := m.flush
+	switch {
+	case q.ID < f.NextQueue || q.ID >= f.Queues || q.namespace != f.Namespace || q.kept:
+	case m.isFlushed(q):
+		m.forgetLeases(q)
+		m.drop(q, false)
+		f.queues++
+	default:
+		q.kept = true
+		f.kept = append(f.kept, q)
+		m.set(record.FlushKeptKey(nil, q.ID), nil)
+	}
+}
+
+// flushedBatch reports whether the flush is to remove a batch.
+func (m *Machine) flushedBatch(b *batch) bool {
+	return m.flush != nil && b.id < m.flush.Batches && b.Namespace == m.flush.Namespace
+}
+
+// loadFlush goes on with a flush that a crash or a shutdown has interrupted.
+func (m *Machine) loadFlush() {
+	b, _, ok := m.store.Get(nil, record.FlushKey())
+	if !ok {
+		return
+	}
+	rec, err := record.DecodeFlush(b)
+	corrupt("flush", err)
+	m.flush = &flush{Flush: rec}
+	lo, hi := record.FlushKeptSpan()
+	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
+		id, ok := record.ParseFlushKeptKey(key)
+		if !ok {
+			corrupt("queue that a flush spares", record.ErrFormat)
+		}
+		if q := m.byID[id]; q != nil {
+			q.kept = true
+			m.flush.kept = append(m.flush.kept, q)
+		}
+		return true
+	})
+}

@@ -1,0 +1,99 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// After a restart no holder exists, and nobody waits for the result of a job that was
+// pushed for one caller. The leases and jobs concerned are those from before the restart:
+// they are told from newer ones by sequence and id, and dealt with in pieces.
+type restart struct {
+	seq   uint64 // leases from before it have lost their holder
+	id    job.ID // ephemeral jobs before it have lost their caller
+	leads []record.QueueID
+	next  []byte // where to go on among the ephemeral jobs; nil: all are done
+}
+
+// beginRestart finds out what a restart has to deal with, and deals with the first of it.
+func (m *Machine) beginRestart() {
+	m.restart = restart{seq: m.shard.NextSeq, id: m.shard.NextID}
+	for _, q := range m.queuesInOrder() {
+		if q.Counts[job.Leased] > 0 {
+			m.restart.leads = append(m.restart.leads, q.ID)
+		}
+	}
+	m.restart.next, _ = record.EphemeralSpan()
+	m.continueRestart()
+}
+
+// continueRestart releases some more leases whose holders are gone, and then withdraws
+// some more jobs whose callers are.
+func (m *Machine) continueRestart() {
+	r := &m.restart
+	if len(r.leads) == 0 && r.next == nil {
+		return
+	}
+	m.transition()
+	for len(r.leads) > 0 && m.leases > 0 {
+		if q := m.byID[r.leads[0]]; q == nil || m.releaseBound(q) {
+			r.leads = r.leads[1:]
+		}
+	}
+	if len(r.leads) == 0 && m.leases > 0 {
+		m.withdrawStale()
+	}
+	m.outside()
+}
+
+// releaseBound releases leases of a queue from before the restart that were to end with
+// their holders, and reports whether none is left.
+func (m *Machine) releaseBound(q *queue) (done bool) {
+	lo, hi := record.BoundLeases(q.ID)
+	ids := m.idsOf(lo, hi, m.leases)
+	for _, id := range ids {
+		e := m.mustLoad(q, id)
+		if e.Entered >= m.restart.seq { // so are all that follow
+			return true
+		}
+		m.leases--
+		m.count(q, job.CountEnded)
+		m.count(q, job.CountRestarted)
+		m.leave(e)
+		m.makeReady(e, job.PlaceOld)
+		m.serveWakes()
+	}
+	return m.leases > 0
+}
+
+// withdrawStale withdraws ephemeral jobs from before the restart. One that a worker has
+// got since then runs on, and goes when it ends.
+func (m *Machine) withdrawStale() {
+	_, hi := record.EphemeralSpan()
+	var refs []record.JobRef
+	m.store.Scan(m.restart.next, hi, false, func(key, _ []byte) bool {
+		refs = append(refs, record.ParseEphemeralKey(key))
+		return len(refs) < m.opt.lookMax()
+	})
+	for _, ref := range refs {
+		e := m.loadRef(ref)
+		if ref.ID >= m.restart.id || e == nil {
+			continue
+		}
+		if m.leases == 0 {
+			m.restart.next = record.EphemeralKey(nil, ref.Queue, ref.ID)
+			return
+		}
+		m.leases--
+		if e.State != job.Leased || e.Entered < m.restart.seq {
+			m.count(e.q, job.CountCancelled)
+			m.remove(e)
+			m.succeeded(e)
+			m.serveWakes()
+		}
+	}
+	m.restart.next = nil
+	if n := len(refs); n == m.opt.lookMax() {
+		m.restart.next = record.EphemeralKey(nil, refs[n-1].Queue, refs[n-1].ID+1)
+	}
+}
