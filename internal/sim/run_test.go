@@ -26,11 +26,14 @@ const (
 	deedCrash         // and the disk loses what was not synced
 	deedJump          // as deedReopen, and ids go on beyond 32 bits
 	deedEndWaits      // nobody may wait any longer
+	deedPiece         // one piece of what is left over
+	deedProceed       // a fetch from many queues goes on
 )
 
 var deedNames = [...]string{
 	deedCommand: "", deedTick: "tick", deedSeal: "seal", deedCommit: "commit", deedCommitDurable: "commit durably",
-	deedReopen: "reopen", deedCrash: "crash", deedJump: "jump", deedEndWaits: "end waits",
+	deedReopen: "reopen", deedCrash: "crash", deedJump: "jump", deedEndWaits: "end waits", deedPiece: "piece",
+	deedProceed: "proceed",
 }
 
 // action is one thing that happens in a run, after some time has passed.
@@ -107,6 +110,7 @@ func execute(s settings, next source) (trace []action, err error) {
 		settings: s, model: NewModel(startTime), now: startTime,
 		cmds: map[uint64]job.Command{}, pushed: map[job.ID]uint64{}, ledger: ledger{},
 	}
+	r.model.NamesPerStep = s.options.NamesPerStep
 	r.boundaries = [][]*Model{{r.model.Clone()}}
 	if r.world, err = newWorld(s); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -132,7 +136,7 @@ func execute(s settings, next source) (trace []action, err error) {
 // after lets time pass and then does something. A clean-up is over by then: what
 // it has to tell would compete with what is due.
 func (r *run) after(a action) error {
-	if a.pass > 0 && r.world.sweeping() {
+	if a.pass > 0 && r.world.busy() {
 		if err := r.compareAnswers(r.world.tick(r.now, a.rnd+3), r.tick); err != nil {
 			return err
 		}
@@ -156,6 +160,14 @@ func (r *run) do(a action) error {
 			out, err := r.tick(o)
 			return append(out, r.model.EndWaits(r.now)...), err
 		})
+	case deedPiece:
+		if due := r.model.NextTimer(); !w.core.Behind() || due != 0 && due <= r.now {
+			return nil
+		}
+		w.core.Tick(r.now, a.rnd)
+		return r.compareStep(w.completed(), r.tick)
+	case deedProceed:
+		return r.proceed(a)
 	case deedSeal:
 		if w.seal() {
 			r.sealed = r.model.Clone()
@@ -214,11 +226,11 @@ func (r *run) command(a action) error {
 		return err
 	}
 	r.cmds[a.token] = a.cmd
-	before := w.sweeping()
+	before := w.busy()
 	got := w.apply(r.now, a.rnd, a.token, a.cmd)
 	sweeping := w.sweeping()
 	sealed := a.seal && w.seal()
-	later := a.later && sweeping || before
+	later := a.later && w.busy() || before
 	if !later {
 		got = append(got, w.tick(r.now, a.rnd+1)...)
 	}
@@ -242,6 +254,31 @@ func (r *run) command(a action) error {
 	})
 }
 
+// proceed has a fetch go on that takes several steps, one that is due to before.
+func (r *run) proceed(a action) error {
+	if err := r.catchUp(a); err != nil {
+		return err
+	}
+	for _, token := range r.model.Waiting() {
+		if r.model.Walking(token) {
+			before := r.world.busy()
+			got := r.world.proceed(r.now, a.rnd, token)
+			if !before {
+				got = append(got, r.world.tick(r.now, a.rnd+1)...)
+			}
+			return r.compareStep(got, func(o Oracle) ([]Completion, error) {
+				out, err := r.model.Continue(r.now, token, o)
+				if err != nil || before {
+					return out, err
+				}
+				more, err := r.tick(o)
+				return append(out, more...), err
+			})
+		}
+	}
+	return nil
+}
+
 // catchUp does what must be done before a command: what is due, and a clean-up
 // that another one would join. It is compared on its own, because a job may fail
 // by its lapse now and by the command again.
@@ -253,7 +290,7 @@ func (r *run) catchUp(a action) error {
 		bulk = true
 	default:
 	}
-	if r.world.sweeping() && !bulk && (due == 0 || due > r.now) {
+	if r.world.busy() && !(bulk && r.world.sweeping()) && (due == 0 || due > r.now) {
 		return nil
 	}
 	return r.compareAnswers(r.world.tick(r.now, a.rnd+2), r.tick)
@@ -340,7 +377,7 @@ func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) e
 }
 
 func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)) error {
-	want, err := do(hints{got: got, stored: func() stored {
+	want, err := do(hints{got: got, behind: r.world.core.Behind(), stored: func() stored {
 		s, err := r.world.stored()
 		if err != nil {
 			panic(err)
@@ -422,7 +459,10 @@ func (r *run) compareNeeds(a answer) error {
 
 // compareWake asserts that the core wants to be woken in time, and not for nothing.
 func (r *run) compareWake() error {
-	if r.world.sweeping() {
+	if r.world.busy() {
+		if wake := r.world.core.NextWake(); wake > r.now {
+			return fmt.Errorf("something is left over, but the core wants to be woken at %d, now is %d", wake, r.now)
+		}
 		return nil
 	}
 	next := r.model.NextTimer()
@@ -452,7 +492,7 @@ func (r *run) compareState() error {
 	if d := diff(view.Dump(), r.model.Dump()); d != "" {
 		return errors.New("the states differ:\n" + d)
 	}
-	return r.ledger.audit(view, r.world.sweeping())
+	return r.ledger.audit(view, r.world.busy())
 }
 
 // compareNothing removes everything and asserts that no record is left behind.

@@ -57,10 +57,18 @@ func randomSettings(rng *rand.Rand) settings {
 			Window: window, Resident: 1 + rng.IntN(16), BodyBytes: 1 + rng.IntN(30),
 			Horizon: time.Duration(1+rng.IntN(4)) * time.Second, TimersPerLoad: 1 + rng.IntN(4), TimersPerStep: 1 + rng.IntN(4),
 			Few: 1 + rng.IntN(4), SweepStep: 1 + rng.IntN(4), GroupWindow: 1 + rng.IntN(3), Groups: 1 + rng.IntN(3),
-			Keys: 2 + rng.IntN(8),
+			Keys: 2 + rng.IntN(8), StepWork: stepWork(rng), NamesPerStep: 1 + rng.IntN(6),
 		},
 		every: 5, checks: 2,
 	}
+}
+
+// stepWork is mostly so little that steps leave work over.
+func stepWork(rng *rand.Rand) int {
+	if rng.IntN(4) == 0 {
+		return 256
+	}
+	return 1 + rng.IntN(3)
 }
 
 // simulate makes runs from consecutive seeds and reports the first that fails.

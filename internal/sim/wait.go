@@ -13,6 +13,9 @@ func (m *Model) wait(cmd job.Command, limit time.Duration, id job.ID) {
 	if limit != job.WaitForever {
 		w.deadline = m.now.Add(max(limit, 0))
 	}
+	if f, ok := cmd.(*job.Fetch); ok {
+		w = m.stand(w, f.Queues)
+	}
 	m.waits = append(m.waits, w)
 }
 
@@ -43,6 +46,10 @@ func (m *Model) applyCancel(c *job.Cancel) {
 
 // giveUp ends a wait. A job that nobody else wants and nobody works on goes with it.
 func (m *Model) giveUp(w *wait, err *job.Error) {
+	if w.told != nil {
+		m.complete(w, *w.told)
+		return
+	}
 	m.complete(w, job.Result{Err: err})
 	if _, ok := w.cmd.(*job.Run); ok && m.jobs[w.id] != nil && !m.isLeased(w.id) {
 		m.withdraw(m.jobs[w.id])
