@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
 
 	"millrace/internal/engine/machine"
@@ -29,8 +30,11 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 		return false
 	}
 	waits = e.apply(r)
-	c := e.lead(r.Stays && !waits)
-	e.look()
+	var c *sealedBatch
+	if !e.closed { // while a fetch went on
+		c = e.lead(r.Stays && !waits)
+		e.look()
+	}
 	if r.atOnce {
 		e.noteAtOnce(r)
 	}
@@ -45,14 +49,20 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 // taken any more.
 func (e *Engine) enter() bool {
 	e.mu.Lock()
-	for e.lazy && e.busy && (e.core.Changes() >= roomMax || e.core.Bytes() >= roomBytes) {
-		e.room.Wait()
-	}
-	if e.closed || e.Err() != nil {
+	if !e.admit() {
 		e.mu.Unlock()
 		return false
 	}
 	return true
+}
+
+// admit waits until there is room for another step. It reports false if nothing is taken
+// any more.
+func (e *Engine) admit() bool {
+	for e.lazy && e.busy && (e.core.Changes() >= roomMax || e.core.Bytes() >= roomBytes) {
+		e.room.Wait()
+	}
+	return !e.closed && e.Err() == nil
 }
 
 // A lazy engine takes so many changes and bytes while the store is busy with those before. Then the callers wait for the
@@ -159,7 +169,11 @@ func (e *Engine) apply(r *Request) (waits bool) {
 	defer e.recoverFault()
 	waits = e.applyAll(r)
 	e.collect()
-	if !waits {
+	switch {
+	case waits:
+	case e.closed || e.Err() != nil:
+		e.answerClosed(r)
+	default:
 		e.answer(r)
 	}
 	done = true
@@ -181,6 +195,16 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 			continue
 		}
 		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
+		if !answered && e.core.Walking(r.token) {
+			answered, needs = e.walk(r, res)
+			now = e.Now()
+			if e.closed || e.Err() != nil {
+				if i < len(r.Commands)-1 {
+					r.needs = math.MaxUint64 // the others will never be applied
+				}
+				return false
+			}
+		}
 		r.needs = max(r.needs, needs)
 		switch cmd.(type) {
 		case *job.Configure, *job.Remove, *job.Flush:
@@ -200,6 +224,35 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 	return waits
 }
 
+// walk has a fetch go on that takes more than one step. In between others get the lock, and
+// may answer it: Cancel, a job that arrives, the end of the engine.
+func (e *Engine) walk(r *Request, res *job.Result) (answered bool, needs uint64) {
+	for e.core.Walking(r.token) {
+		r.walking = true
+		e.waiting[r.token] = r
+		e.collect()
+		e.look()
+		e.unlock()
+		runtime.Gosched() // who waits for the lock gets it
+		e.mu.Lock()
+		open := e.admit()
+		delete(e.waiting, r.token)
+		if !r.walking { // it was answered
+			*res = r.walked
+			r.walked = job.Result{}
+			return true, 0
+		}
+		r.walking = false
+		if !open {
+			r.needs = math.MaxUint64
+			return true, 0
+		}
+		e.watch.by = r.Door
+		answered, needs = e.core.Continue(e.Now(), e.draw(), r.token, res)
+	}
+	return answered, needs
+}
+
 // mayNotWait takes back a wait: only the last command may, and none while draining.
 func (e *Engine) mayNotWait(r *Request, res *job.Result, now job.Time) {
 	var ignored job.Result
@@ -207,7 +260,10 @@ func (e *Engine) mayNotWait(r *Request, res *job.Result, now job.Time) {
 	for _, c := range e.core.Completed() {
 		if c.Token == r.token {
 			*res = c.Result
-			res.Err = job.ErrTimeout
+			r.needs = max(r.needs, c.Needs)
+			if res.Err != nil { // else it was given a job at the end of its own step
+				res.Err = job.ErrTimeout
+			}
 		} else {
 			e.completed(c)
 		}
@@ -232,6 +288,11 @@ func (e *Engine) completed(c machine.Completion) {
 		return
 	}
 	delete(e.waiting, c.Token)
+	if r.walking { // walk goes on with it
+		r.walking, r.walked = false, c.Result
+		r.needs = max(r.needs, c.Needs)
+		return
+	}
 	r.Results[len(r.Results)-1] = c.Result
 	r.needs = max(r.needs, c.Needs)
 	e.answer(r)
@@ -267,6 +328,15 @@ func (e *Engine) answerCommitted(r *Request) {
 	default:
 		e.open.reqs = append(e.open.reqs, r)
 	}
+}
+
+// answerClosed lets a request go whose fetch went on while the engine was closed. Nothing
+// is committed for it any more.
+func (e *Engine) answerClosed(r *Request) {
+	if r.needs > e.durable {
+		answerAll(r, e.closedError())
+	}
+	e.answered = append(e.answered, r)
 }
 
 func answerAll(r *Request, err *job.Error) {

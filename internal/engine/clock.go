@@ -98,6 +98,9 @@ func (e *Engine) giveUp() {
 	err := e.closedError()
 	for token, r := range e.waiting {
 		delete(e.waiting, token)
+		if r.walking {
+			continue // walk sees that the engine has ended
+		}
 		answerAll(r, err)
 		e.answered = append(e.answered, r)
 	}

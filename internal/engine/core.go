@@ -61,6 +61,15 @@ func (c *Core) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *job.
 	return c.machine.Apply(now, rnd, token, cmd, res)
 }
 
+// Continue goes on with a fetch that takes more than one step; see
+// machine.Machine.Continue.
+func (c *Core) Continue(now job.Time, rnd, token uint64, res *job.Result) (answered bool, needs uint64) {
+	return c.machine.Continue(now, rnd, token, res)
+}
+
+// Walking reports whether the last step was of a fetch that has to go on.
+func (c *Core) Walking(token uint64) bool { return c.machine.Walking(token) }
+
 // Tick applies what is due; it reports whether more is left to do at once.
 func (c *Core) Tick(now job.Time, rnd uint64) (more bool) { return c.machine.Tick(now, rnd) }
 
@@ -78,6 +87,12 @@ func (c *Core) EndWaits(now job.Time) { c.machine.EndWaits(now) }
 
 // Waiting returns how many callers wait.
 func (c *Core) Waiting() int { return c.machine.Waiting() }
+
+// Behind reports whether callers are still to be served, let in or told.
+func (c *Core) Behind() bool { return c.machine.Behind() }
+
+// WaitingNames returns how many names fetches wait on that name more than a few.
+func (c *Core) WaitingNames() int { return c.machine.WaitingNames() }
 
 // Check returns the first broken invariant, or nil. It reads everything.
 func (c *Core) Check() error { return c.machine.Check() }

@@ -62,6 +62,9 @@ func (e *Engine) Values(space, after string, limit int) (values []NamedValue, er
 
 // Batch returns what is known about a batch of a namespace.
 func (q Query) Batch(namespace string, id job.BatchID) (info job.BatchInfo, ok bool, err error) {
+	if flushed, err := q.flushedBatches(namespace); err != nil || id < flushed {
+		return info, false, err
+	}
 	p, ok, err := q.r.Get(nil, record.BatchKey(nil, id, record.BatchState))
 	if err != nil || !ok {
 		return info, false, err
@@ -85,12 +88,31 @@ func (q Query) Batch(namespace string, id job.BatchID) (info job.BatchInfo, ok b
 	}, err == nil, err
 }
 
+// flushedBatches returns the first id above the batches of a namespace that a flush under
+// way removes: they are not there any more.
+func (q Query) flushedBatches(namespace string) (job.BatchID, error) {
+	b, ok, err := q.r.Get(nil, record.FlushKey())
+	if err != nil || !ok {
+		return 0, err
+	}
+	f, err := record.DecodeFlush(b)
+	if err != nil || f.Namespace != namespace {
+		return 0, err
+	}
+	return f.Batches, nil
+}
+
 // Batches returns up to limit batches of a namespace after an id, in order of their
 // ids; a limit of zero or less is all.
 func (q Query) Batches(namespace string, after job.BatchID, limit int) (infos []job.BatchInfo, err error) {
+	flushed, err := q.flushedBatches(namespace)
+	if err != nil {
+		return nil, err
+	}
 	_, hi := record.BatchesSpan(namespace)
 	var ids []job.BatchID
-	err = q.r.Scan(store.Range{Lo: record.BatchesKey(nil, namespace, after+1), Hi: hi}, func(key, _ []byte) bool {
+	lo := record.BatchesKey(nil, namespace, max(after+1, flushed))
+	err = q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, _ []byte) bool {
 		ids = append(ids, job.BatchID(record.EntryID(key)))
 		return limit <= 0 || len(ids) < limit
 	})

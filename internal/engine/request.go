@@ -7,7 +7,8 @@ import (
 )
 
 // Request is a unit of commands that one caller submits: they are applied in
-// order without anything in between and answered together. Only the last command
+// order without anything in between and answered together. Only a fetch from very many
+// queues, which takes several steps, lets others come in between. Only the last command
 // of a unit may wait. A Request may be reused once it is done.
 type Request struct {
 	Commands []job.Command
@@ -25,6 +26,9 @@ type Request struct {
 	token uint64 // names its wait; new with every Submit
 	needs uint64 // the step that must be durable before Done
 	flush bool   // has no commands: it is done when all before it is committed
+
+	walking bool       // its fetch takes several steps and has not been answered
+	walked  job.Result // what that was answered by somebody else
 
 	applied job.Time // when its commands were applied
 	waited  bool     // its last command had to wait

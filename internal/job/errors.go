@@ -5,24 +5,25 @@ type Kind uint8
 
 // The kinds. Each dialect maps every one to its own text.
 const (
-	Invalid   Kind = iota + 1 // the command itself is wrong
-	NotFound                  // no such job or queue
-	Duplicate                 // the key is in use
-	Exists                    // the queue exists already
-	NotLeased                 // the job is not leased
-	NotOwner                  // somebody else holds the job
-	Finished                  // the job is done or failed already
-	BadState                  // the verb does not apply to the state the job is in
-	Full                      // the queue is at its capacity
-	Busy                      // the queue has leased jobs
-	Waiting                   // the queue has waiting callers
-	Timeout                   // the wait ended without an answer
-	Canceled                  // the caller went
-	TooLarge                  // beyond a configured limit
-	NoSpace                   // free disk is under the floor
-	Draining                  // the server is stopping
-	Internal                  // the server is at fault; the log says why
-	Locked                    // another job holds the lock
+	Invalid    Kind = iota + 1 // the command itself is wrong
+	NotFound                   // no such job or queue
+	Duplicate                  // the key is in use
+	Exists                     // the queue exists already
+	NotLeased                  // the job is not leased
+	NotOwner                   // somebody else holds the job
+	Finished                   // the job is done or failed already
+	BadState                   // the verb does not apply to the state the job is in
+	Full                       // the queue is at its capacity
+	Busy                       // the queue has leased jobs
+	Waiting                    // the queue has waiting callers
+	Timeout                    // the wait ended without an answer
+	Canceled                   // the caller went
+	TooLarge                   // beyond a configured limit
+	NoSpace                    // free disk is under the floor
+	Draining                   // the server is stopping
+	Internal                   // the server is at fault; the log says why
+	Locked                     // another job holds the lock
+	Overloaded                 // the server has too much to do for this at the moment
 )
 
 // Error is an expected refusal.
@@ -53,6 +54,7 @@ var (
 	ErrCanceled  = &Error{Kind: Canceled, Text: "the caller has gone"}
 	ErrNoSpace   = &Error{Kind: NoSpace, Text: "the disk is nearly full: no new jobs until space is free"}
 	ErrDraining  = &Error{Kind: Draining, Text: "the server is stopping"}
+	ErrManyNames = &Error{Kind: Overloaded, Text: "too many queues are waited on: wait for fewer, or raise limits.waiting_names"}
 	ErrLocked    = &Error{Kind: Locked, Text: "another job holds the lock"}
 	ErrNoBatch   = &Error{Kind: NotFound, Text: "no such batch"}
 	ErrTooDeep   = &Error{Kind: Invalid, Text: "batches are nested too deep"}

@@ -252,7 +252,7 @@ func (m *Model) applyRemove(c *job.Remove) {
 	}
 	if c.IfIdle {
 		for _, w := range m.waits {
-			if f, ok := w.cmd.(*job.Fetch); ok && f.Namespace == c.Namespace && slices.Contains(f.Queues, c.Queue) && !slices.Contains(m.canceled, w) {
+			if f, ok := w.cmd.(*job.Fetch); ok && f.Namespace == c.Namespace && w.stood[c.Queue] != 0 {
 				m.refuse(job.ErrWaiting)
 				return
 			}

@@ -7,6 +7,10 @@ import (
 )
 
 func (m *Model) applyFetch(c *job.Fetch) {
+	if m.NamesPerStep > 0 && len(c.Queues) > m.NamesPerStep {
+		m.beginWalk(c)
+		return
+	}
 	var got []job.Job
 	for len(got) < max(c.Max, 1) {
 		j := m.pick(c, m.token, len(got))
@@ -106,6 +110,8 @@ func (m *Model) lease(j *entry, c *job.Fetch) {
 
 // serve hands out what has become possible to those who wait.
 func (m *Model) serve() {
+	m.entrants = nil
+	m.tellRest()
 	for {
 		w, c := m.nextPush()
 		if w == nil {
@@ -121,11 +127,14 @@ func (m *Model) serve() {
 		m.advance()
 	}
 	m.follow()
+	if m.mayBeBehind() {
+		return
+	}
 	// Whoever still waits for something that is there is served by the plain
 	// rule; that the machine did not shows when the answers are compared.
 	for _, w := range slices.Clone(m.waits) {
-		if c, ok := w.cmd.(*job.Fetch); ok && !slices.Contains(m.canceled, w) {
-			if j := m.pick(c, w.token, 0); j != nil {
+		if c, ok := w.cmd.(*job.Fetch); ok {
+			if j := m.pick(w.part(c), w.token, 0); j != nil {
 				m.complete(w, job.Result{Jobs: []job.Job{j.Job}})
 			}
 		}
@@ -151,6 +160,9 @@ func (m *Model) nextPush() (*wait, *job.Push) {
 		if told && id == m.peekID(&c.Spec) {
 			return w, c
 		}
+		if m.mayBeBehind() && !told {
+			continue
+		}
 		if next == nil || told && (id == 0 || m.jobs[id] != nil) { // refused, or given way, for what is there already
 			next = w
 		}
@@ -169,8 +181,9 @@ func (m *Model) nextPush() (*wait, *job.Push) {
 func (m *Model) follow() {
 	for progress := true; progress; {
 		progress = false
-		for _, w := range slices.Clone(m.waits) {
-			if id, ok := m.oracle.Picked(w.token, 0); ok && m.jobs[id] != nil && m.serveTo(w, m.jobs[id]) {
+		for _, token := range m.oracle.Given() { // in that order the leases began
+			w := m.waitOf(token)
+			if id, ok := m.oracle.Picked(token, 0); ok && w != nil && m.jobs[id] != nil && m.serveTo(w, m.jobs[id]) {
 				progress = true
 			}
 		}
@@ -180,13 +193,8 @@ func (m *Model) follow() {
 // serveTo gives a job to a waiting caller, provided that the job is the first that
 // can be fetched from its queue and the caller the first that waits on it.
 func (m *Model) serveTo(w *wait, j *entry) bool {
-	waitsOn := func(w *wait) bool {
-		c, ok := w.cmd.(*job.Fetch)
-		return ok && c.Namespace == j.Namespace && slices.Contains(c.Queues, j.Queue) && !slices.Contains(m.canceled, w)
-	}
-	first := slices.IndexFunc(m.waits, waitsOn)
 	c, ok := w.cmd.(*job.Fetch)
-	if !ok || first < 0 || m.waits[first] != w || m.fetchable(queueName{j.Namespace, j.Queue}) != j {
+	if !ok || m.firstOn(queueName{j.Namespace, j.Queue}) != w || m.fetchable(queueName{j.Namespace, j.Queue}) != j {
 		return false
 	}
 	m.lease(j, c)

@@ -34,6 +34,11 @@ type Oracle interface {
 	// Sweeping reports whether the command has left something to clean up: those
 	// that waited for what it removed are released by the next Tick.
 	Sweeping() bool
+	// Behind reports whether the step has left callers over that are still to be served,
+	// let in or told.
+	Behind() bool
+	// Given returns the tokens of the commands that were answered, in that order.
+	Given() []uint64
 }
 
 // silence is the oracle when nothing is left to chance.
@@ -44,6 +49,8 @@ func (silence) Pushed(uint64) (job.ID, bool)                 { return 0, false }
 func (silence) RunAt(job.ID) (job.Time, bool)                { return 0, false }
 func (silence) Callback(job.ID, job.BatchID, job.Flags) bool { return false }
 func (silence) Sweeping() bool                               { return false }
+func (silence) Behind() bool                                 { return false }
+func (silence) Given() []uint64                              { return nil }
 
 // entry is one job of the model. Of the embedded Job, Timer is the end of a dead
 // job's keeping and unused otherwise, Entered and Order.Seq count the model's own
@@ -84,7 +91,10 @@ type wait struct {
 	cmd      job.Command
 	deadline job.Time // zero: none
 	armed    uint64
-	id       job.ID // Run, Await: the job
+	id       job.ID            // Run, Await: the job
+	told     *job.Result       // Run, Await: the answer that it is still to be told
+	stood    map[string]uint64 // Fetch: the queues it waits on, and when it came to each
+	walk     *walk             // Fetch: it has not looked at all its queues; nil if it has
 }
 
 // ending is a holder in its grace.
@@ -102,6 +112,11 @@ type Model struct {
 	waits   []*wait  // in order of arrival
 	endings []ending // in order of arrival
 	swept   []job.ID // purged, while those that waited for them do not know yet
+	behind  bool     // the last step has left callers over
+	came    uint64   // places taken in lists of those who wait
+
+	// NamesPerStep is how many queues one step of a fetch looks at; zero is all.
+	NamesPerStep int
 
 	// StepWork bounds the work of one step.
 	StepWork      int
@@ -112,7 +127,7 @@ type Model struct {
 	left          []unsettled // by job, and in the order of its ends
 	endsLeft      bool        // there may be some
 	lastEnd       job.ID
-	canceled      []*wait
+	canceled      []uint64 // waits of holders that have gone
 	orphans       []orphan
 	restarting    bool // what is from before these is stale
 	lastEntered   uint64
@@ -140,6 +155,8 @@ type Model struct {
 	trial  bool   // a copy that only finds out whether an Atomic is refused
 	out    []Completion
 	broken error
+
+	entrants map[queueName]uint64 // pushes that were still to be let in when the command came
 }
 
 // NewModel returns an empty model.
@@ -159,6 +176,7 @@ func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]
 	m.fireDue()
 	m.token = token
 	m.transition()
+	m.entrants = m.countEntrants()
 	m.command(cmd)
 	m.advance()
 	m.serve()
@@ -179,6 +197,7 @@ func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 		m.transition()
 		m.sweepOne(m.advance)
 	}
+	m.behind = m.behind && o.Behind() // what was left over has been done by now, or not
 	m.serve()
 	m.fireDue()
 	return m.end()
@@ -203,6 +222,7 @@ func (m *Model) begin(now job.Time, o Oracle) {
 
 func (m *Model) end() ([]Completion, error) {
 	out, err := m.out, m.broken
+	m.behind = m.oracle.Behind()
 	m.told += uint64(len(out))
 	m.out, m.broken, m.oracle = nil, nil, nil
 	return out, err
@@ -212,7 +232,7 @@ func (m *Model) end() ([]Completion, error) {
 // waits, no holder exists, ephemeral jobs are gone.
 func (m *Model) Restart(now job.Time, o Oracle) {
 	m.begin(now, o)
-	m.waits, m.endings, m.canceled, m.orphans = nil, nil, nil, nil
+	m.waits, m.endings, m.canceled, m.orphans, m.behind = nil, nil, nil, nil, false
 	m.endsLeft, m.lastEnd = len(m.left) > 0, 0
 	m.restarting, m.lastEntered, m.lastRun, m.passed = true, m.entered, m.lastID, nil
 	m.transition()
@@ -283,7 +303,7 @@ func (m *Model) Check() error {
 		}
 	}
 	for _, w := range m.waits {
-		if f, ok := w.cmd.(*job.Fetch); ok && !slices.Contains(m.canceled, w) && len(m.candidates(f)) > 0 {
+		if f, ok := w.cmd.(*job.Fetch); ok && !m.behind && len(m.candidates(w.part(f))) > 0 {
 			return errors.New("a fetch waits and a job is there")
 		}
 	}

@@ -9,6 +9,17 @@ type hints struct {
 	got      []answer
 	stored   func() stored
 	sweeping bool
+	behind   bool
+}
+
+func (h hints) Behind() bool { return h.behind }
+
+func (h hints) Given() []uint64 {
+	var tokens []uint64
+	for _, a := range h.got {
+		tokens = append(tokens, a.Token)
+	}
+	return tokens
 }
 
 func (h hints) Sweeping() bool { return h.sweeping }
@@ -24,11 +35,16 @@ func (h hints) Picked(token uint64, n int) (job.ID, bool) {
 
 func (h hints) Pushed(token uint64) (job.ID, bool) {
 	for _, a := range h.got {
-		if a.Token == token {
+		if a.Token == token && !endedWaiting(a.Result.Err) {
 			return a.Result.ID, true
 		}
 	}
 	return 0, false
+}
+
+// endedWaiting reports whether a push has ended without being let in.
+func endedWaiting(err *job.Error) bool {
+	return err != nil && (err.Kind == job.Timeout || err.Kind == job.Canceled)
 }
 
 // Callback looks for the job among what is stored, and among what was handed out and

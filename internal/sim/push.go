@@ -12,7 +12,14 @@ func (m *Model) applyPush(c *job.Push) {
 		m.answer(instead(j))
 		return
 	}
-	r, full := m.push(c, nil, nil)
+	r, full := job.Result{}, false
+	if c.RoomWait > 0 && m.letsIn(&c.Spec) {
+		// It does not overtake those that waited, if nothing else stands against it.
+		full = m.refusal(c) == nil
+	}
+	if !full {
+		r, full = m.push(c, nil, nil)
+	}
 	if full && c.RoomWait > 0 {
 		m.wait(c, c.RoomWait, 0)
 		return
@@ -45,21 +52,30 @@ func instead(j *entry) job.Result {
 // out or expires.
 func (m *Model) push(c *job.Push, earlier []job.ID, admitted func(*entry)) (r job.Result, full bool) {
 	s := &c.Spec
-	if c.Past != nil && !possible(c) {
-		return job.Result{Err: &job.Error{Kind: job.Invalid, Text: "no such past"}}, false
-	}
-	if s.Unique && len(m.sorted(func(j *entry) bool {
-		return matches(j, job.ByKey(s.Namespace, s.Key))
-	})) > 0 {
-		return job.Result{Err: job.ErrDuplicate}, false
-	}
-	if m.locked(s) {
-		return job.Result{Err: job.ErrLocked}, false
+	if err := m.refusal(c); err != nil {
+		return job.Result{Err: err}, false
 	}
 	if m.full(queueName{s.Namespace, s.Queue}) {
 		return job.Result{Err: job.ErrFull}, true
 	}
 	return m.admit(s, c.Past, earlier, admitted), false
+}
+
+// refusal says why a push is refused whatever room there is.
+func (m *Model) refusal(c *job.Push) *job.Error {
+	s := &c.Spec
+	if c.Past != nil && !possible(c) {
+		return &job.Error{Kind: job.Invalid, Text: "no such past"}
+	}
+	if s.Unique && len(m.sorted(func(j *entry) bool {
+		return matches(j, job.ByKey(s.Namespace, s.Key))
+	})) > 0 {
+		return job.ErrDuplicate
+	}
+	if m.locked(s) {
+		return job.ErrLocked
+	}
+	return nil
 }
 
 // possible reports whether a job can begin as a push says.
@@ -191,7 +207,7 @@ func (m *Model) goOn(j *entry, past *job.Past) {
 // full reports whether a queue is at its capacity.
 func (m *Model) full(name queueName) bool {
 	q := m.queues[name]
-	return q != nil && q.settings.Capacity > 0 && uint64(len(m.inQueue(name))) >= q.settings.Capacity
+	return q != nil && q.settings.Capacity > 0 && uint64(len(m.inQueue(name)))+m.entrants[name] >= q.settings.Capacity
 }
 
 func (m *Model) nextID(s *job.Spec) job.ID {

@@ -65,9 +65,11 @@ func (m *Model) piece() {
 func (m *Model) Piece(now job.Time, o Oracle) ([]Completion, error) {
 	m.begin(now, o)
 	m.fireDue()
+	m.behind = m.behind && o.Behind()
 	if m.unfinished() {
 		m.piece()
 	}
+	m.serve()
 	return m.end()
 }
 
@@ -180,9 +182,9 @@ func (m *Model) continueHolders() {
 func (m *Model) endCanceled() {
 	for len(m.canceled) > 0 && m.leases > 0 {
 		m.leases--
-		w := m.canceled[0]
+		w := m.waitOf(m.canceled[0])
 		m.canceled = m.canceled[1:]
-		if slices.Contains(m.waits, w) {
+		if w != nil {
 			m.giveUp(w, job.ErrCanceled)
 		}
 	}
@@ -295,8 +297,8 @@ func (m *Model) continueFlush() {
 	if m.flush == nil || !m.flushSome() {
 		return
 	}
-	if i := m.waitOf(m.flush.token); i >= 0 {
-		m.complete(m.waits[i], job.Result{})
+	if w := m.waitOf(m.flush.token); w != nil {
+		m.complete(w, job.Result{})
 	}
 	m.flush = nil
 	for _, w := range m.waits {
@@ -305,10 +307,6 @@ func (m *Model) continueFlush() {
 			return
 		}
 	}
-}
-
-func (m *Model) waitOf(token uint64) int {
-	return slices.IndexFunc(m.waits, func(w *wait) bool { return w.token == token })
 }
 
 // flushBefore removes or spares a queue that is about to change, if a flush is still to

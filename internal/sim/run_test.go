@@ -27,11 +27,13 @@ const (
 	deedJump          // as deedReopen, and ids go on beyond 32 bits
 	deedEndWaits      // nobody may wait any longer
 	deedPiece         // one piece of what is left over
+	deedProceed       // a fetch from many queues goes on
 )
 
 var deedNames = [...]string{
 	deedCommand: "", deedTick: "tick", deedSeal: "seal", deedCommit: "commit", deedCommitDurable: "commit durably",
 	deedReopen: "reopen", deedCrash: "crash", deedJump: "jump", deedEndWaits: "end waits", deedPiece: "piece",
+	deedProceed: "proceed",
 }
 
 // action is one thing that happens in a run, after some time has passed.
@@ -109,6 +111,7 @@ func execute(s settings, next source) (trace []action, err error) {
 		cmds: map[uint64]job.Command{}, pushed: map[job.ID]uint64{}, ledger: ledger{},
 	}
 	r.model.StepWork = s.options.StepWork
+	r.model.NamesPerStep = s.options.NamesPerStep
 	r.boundaries = [][]*Model{{r.model.Clone()}}
 	if r.world, err = newWorld(s); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -159,11 +162,17 @@ func (r *run) do(a action) error {
 			return append(out, r.model.EndWaits(r.now)...), err
 		})
 	case deedPiece:
-		if due := r.model.NextTimer(); !w.core.Unfinished() || due != 0 && due <= r.now {
+		if due := r.model.NextTimer(); !w.core.Unfinished() && !w.core.Behind() || due != 0 && due <= r.now {
 			return nil
+		}
+		if !w.core.Unfinished() {
+			w.core.Tick(r.now, a.rnd)
+			return r.compareStep(w.completed(), r.tick)
 		}
 		w.core.Tick(r.now, a.rnd)
 		return r.compareStep(w.completed(), func(o Oracle) ([]Completion, error) { return r.model.Piece(r.now, o) })
+	case deedProceed:
+		return r.proceed(a)
 	case deedSeal:
 		if w.seal() {
 			r.sealed = r.model.Clone()
@@ -248,6 +257,31 @@ func (r *run) command(a action) error {
 		more, err := r.tick(o)
 		return append(out, more...), err
 	})
+}
+
+// proceed has a fetch go on that takes several steps, one that is due to before.
+func (r *run) proceed(a action) error {
+	if err := r.catchUp(a); err != nil {
+		return err
+	}
+	for _, token := range r.model.Waiting() {
+		if r.model.Walking(token) {
+			before := r.world.busy()
+			got := r.world.proceed(r.now, a.rnd, token)
+			if !before {
+				got = append(got, r.world.tick(r.now, a.rnd+1)...)
+			}
+			return r.compareStep(got, func(o Oracle) ([]Completion, error) {
+				out, err := r.model.Continue(r.now, token, o)
+				if err != nil || before {
+					return out, err
+				}
+				more, err := r.tick(o)
+				return append(out, more...), err
+			})
+		}
+	}
+	return nil
 }
 
 // catchUp does what must be done before a command: what is due, and a clean-up
@@ -348,7 +382,7 @@ func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) e
 }
 
 func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)) error {
-	want, err := do(hints{got: got, stored: func() stored {
+	want, err := do(hints{got: got, behind: r.world.core.Behind(), stored: func() stored {
 		s, err := r.world.stored()
 		if err != nil {
 			panic(err)
@@ -431,6 +465,9 @@ func (r *run) compareNeeds(a answer) error {
 // compareWake asserts that the core wants to be woken in time, and not for nothing.
 func (r *run) compareWake() error {
 	if r.world.busy() {
+		if wake := r.world.core.NextWake(); wake > r.now {
+			return fmt.Errorf("something is left over, but the core wants to be woken at %d, now is %d", wake, r.now)
+		}
 		return nil
 	}
 	next := r.model.NextTimer()

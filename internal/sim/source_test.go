@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 )
 
 // random returns a source of random actions: mostly commands, with batches sealed,
@@ -38,6 +39,10 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 			a.deed, a.pass = deedTick, g.pass(r.now)
 		case n < 61:
 			a.deed = deedEndWaits
+		case n < 85 && r.world.busy() && rng.IntN(2) == 0:
+			a.deed = deedPiece
+		case n < 110 && slices.ContainsFunc(r.model.Waiting(), r.model.Walking):
+			a.deed, a.pass = deedProceed, g.pass(r.now)
 		case n < 62 && rng.IntN(4) == 0:
 			a.deed, a.pass = deedJump, g.pass(r.now)
 		case n < 62+rough && crashes && rng.IntN(3) > 0:

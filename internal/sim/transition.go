@@ -109,7 +109,7 @@ func (m *Model) drop(j *entry) {
 func (m *Model) unwait(id job.ID) {
 	for _, w := range slices.Clone(m.waits) {
 		if w.id == id {
-			m.complete(w, job.Result{Err: job.ErrNotFound})
+			m.tell(w, job.Result{Err: job.ErrNotFound})
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (m *Model) finish(j *entry, s job.State, result []byte) {
 	j.Result = result
 	for _, w := range slices.Clone(m.waits) {
 		if w.id == j.ID {
-			m.complete(w, job.Result{Jobs: []job.Job{j.Job}})
+			m.tell(w, job.Result{Jobs: []job.Job{j.Job}})
 		}
 	}
 	if j.Flags.Has(job.FlagEphemeral) {

@@ -14,6 +14,9 @@ func (m *Model) wait(cmd job.Command, limit time.Duration, id job.ID) {
 	if limit != job.WaitForever {
 		w.deadline = m.now.Add(max(limit, 0))
 	}
+	if f, ok := cmd.(*job.Fetch); ok {
+		w = m.stand(w, f.Queues)
+	}
 	m.waits = append(m.waits, w)
 }
 
@@ -44,6 +47,10 @@ func (m *Model) applyCancel(c *job.Cancel) {
 
 // giveUp ends a wait. A job that nobody else wants and nobody works on goes with it.
 func (m *Model) giveUp(w *wait, err *job.Error) {
+	if w.told != nil {
+		m.complete(w, *w.told)
+		return
+	}
 	m.complete(w, job.Result{Err: err})
 	if _, ok := w.cmd.(*job.Run); ok && m.jobs[w.id] != nil && !m.isLeased(w.id) {
 		m.withdraw(m.jobs[w.id])
@@ -54,9 +61,14 @@ func (m *Model) giveUp(w *wait, err *job.Error) {
 func (m *Model) isLeased(id job.ID) bool { return m.jobs[id] != nil && m.jobs[id].State == job.Leased }
 
 func (m *Model) applyEndHolder(c *job.EndHolder) {
-	for _, w := range m.waits {
-		if f, ok := w.cmd.(*job.Fetch); ok && f.Holder == c.Holder && !slices.Contains(m.canceled, w) {
-			m.canceled = append(m.canceled, w)
+	for _, w := range slices.Clone(m.waits) {
+		switch f, ok := w.cmd.(*job.Fetch); {
+		case !ok || f.Holder != c.Holder || slices.Contains(m.canceled, w.token):
+		case w.walk != nil:
+			m.giveUp(w, job.ErrCanceled)
+		default:
+			m.change(w, func(w *wait) { w.stood = nil }) // it is given nothing any more
+			m.canceled = append(m.canceled, w.token)
 		}
 	}
 	m.endCanceled()

@@ -183,7 +183,18 @@ func (w *world) sweeping() (left bool) {
 }
 
 // busy reports whether a step has left anything to later ones.
-func (w *world) busy() bool { return w.sweeping() || w.core.Unfinished() }
+func (w *world) busy() bool { return w.sweeping() || w.core.Unfinished() || w.core.Behind() }
+
+// proceed has a fetch go on that takes several steps.
+func (w *world) proceed(now job.Time, rnd, token uint64) []answer {
+	var res job.Result
+	var out []answer
+	answered, needs := w.core.Continue(now, rnd, token, &res)
+	if answered {
+		out = append(out, answer{Completion{Token: token, Result: res}, w.needs(needs)})
+	}
+	return append(out, w.completed()...)
+}
 
 // jump makes the next job be numbered from 2^32 on, as if so many had been pushed.
 // The core must be opened anew afterwards. It reports whether any number had been given.

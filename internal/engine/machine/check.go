@@ -291,22 +291,34 @@ func (c *checker) checkWindow(q *queue, w *window, list record.List) error {
 // checkWaits asserts that nobody waits for what is there (INV-5).
 func (c *checker) checkWaits() error {
 	for _, w := range c.waiting {
-		for i := range w.nodes {
-			q := w.nodes[i].q
-			if w.fetch != nil && !q.Paused && q.ID != 0 && q.Counts[job.Ready] > 0 {
-				if e := c.better(q); e != nil && !expired(e, c.now) {
-					return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)
-				}
-			}
+		if err := c.checkFetcher(w); err != nil {
+			return err
 		}
-		if w.awaits == 0 {
+		if w.awaits == 0 || w.isTold() {
 			continue
 		}
 		if c.awaiting[w.awaits] == nil {
 			return broken(10, "a caller waits for job %d and is not listed", w.awaits)
 		}
-		if q := w.nodes[0].q; c.loadJob(q, w.awaits) == nil && q.sweep == nil {
+		if q := w.vigil.in.q; c.loadJob(q, w.awaits) == nil && q.sweep == nil {
 			return broken(10, "a caller waits in queue %q for job %d, which is not there", q.name, w.awaits)
+		}
+	}
+	return nil
+}
+
+// checkFetcher asserts that what a caller waits for is not there, unless its queue is
+// still to be served.
+func (c *checker) checkFetcher(w *waiter) error {
+	for l := range w.fetchLists() {
+		q := l.q
+		if q != nil && !q.waking && !q.Paused && q.ID != 0 && q.Counts[job.Ready] > 0 {
+			if e := c.better(q); e != nil && !expired(e, c.now) {
+				return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)
+			}
+		}
+		if q == nil && c.stubs[l.namespace][l.name] != l {
+			return broken(10, "a caller waits for jobs of %q and nobody would find it", l.name)
 		}
 	}
 	return nil

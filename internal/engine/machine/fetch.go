@@ -5,82 +5,259 @@ import (
 	"millrace/internal/record"
 )
 
+// A fetch looks at a bounded number of queues in one step. If it names more, or meets a
+// pile of jobs whose time has run out, it stays unfinished: its caller has it go on in
+// further steps, between which other commands get their turn.
+
+// walk is how far an unfinished fetch has come.
+type walk struct {
+	next int // the first of its names that it has not looked at
+	// survey says that it only looks for now: it takes the best job of all, or one at
+	// random, when it has seen all its queues.
+	survey bool
+	found  uint64 // queues that had a job
+	queue  string // that of the job it has chosen
+	best   job.ID
+	rank   int64 // the priority of that job
+}
+
 func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered bool, needs uint64) {
-	for n := max(c.Max, 1); len(res.Jobs) < n; {
-		e := m.pick(c)
-		if e == nil {
-			break
-		}
-		m.leave(e)
-		needs = max(needs, m.lease(e, c, res))
-		m.serveWakes()
+	if len(c.Queues) > m.opt.NamesPerStep {
+		return m.walkOn(m.startWalk(token, c), res)
 	}
-	if len(res.Jobs) > 0 {
+	needs, looked := m.take(c, c.Queues, res)
+	switch {
+	case len(res.Jobs) > 0:
 		return true, needs
-	}
-	if c.Wait <= 0 {
+	case looked < len(c.Queues):
+		m.startWalk(token, c)
+		m.walking = true
+		return false, 0
+	case c.Wait <= 0:
 		res.Err = job.ErrTimeout
 		return true, m.step
 	}
 	w := &waiter{token: token, holder: c.Holder, fetch: c}
-	w.nodes = make([]waitNode, 0, len(c.Queues))
-	m.mark++
-	for _, name := range c.Queues {
-		if q := m.named(c.Namespace, name); !m.met(q) {
-			w.nodes = append(w.nodes, waitNode{w: w, q: q, in: &q.waiters})
+	m.enqueue(w, m.deadline(c.Wait))
+	return m.register(w, c.Queues, res), m.step
+}
+
+// register has a fetch wait for jobs of some queues, and reports whether it was refused.
+func (m *Machine) register(w *waiter, names []string, res *job.Result) (refused bool) {
+	if m.standAt(w, names) {
+		return false
+	}
+	m.dequeue(w)
+	res.Err = job.ErrManyNames
+	return true
+}
+
+// take leases jobs of some queues to a fetch. It returns how many of the queues it has
+// looked at: not all if their expired jobs are too many for this step.
+func (m *Machine) take(c *job.Fetch, names []string, res *job.Result) (needs uint64, looked int) {
+	if c.Pick == job.PickInOrder {
+		return m.takeInOrder(c, names, res)
+	}
+	for n := max(c.Max, 1); len(res.Jobs) < n; {
+		e, short := m.pick(c, names)
+		if short {
+			return needs, 0
+		}
+		if e == nil {
+			break
+		}
+		needs = max(needs, m.takeOne(e, c, res))
+	}
+	return needs, len(names)
+}
+
+func (m *Machine) takeInOrder(c *job.Fetch, names []string, res *job.Result) (needs uint64, looked int) {
+	n := max(c.Max, 1)
+	for i, name := range names {
+		q := m.find(c.Namespace, name)
+		if q == nil {
+			continue
+		}
+		for len(res.Jobs) < n {
+			e, short := m.head(q)
+			if short {
+				return needs, i
+			}
+			if e == nil {
+				break
+			}
+			needs = max(needs, m.takeOne(e, c, res))
+		}
+		if len(res.Jobs) == n {
+			break
 		}
 	}
-	for i := range w.nodes {
-		w.nodes[i].in.push(&w.nodes[i])
+	return needs, len(names)
+}
+
+func (m *Machine) takeOne(e *entry, c *job.Fetch, res *job.Result) (needs uint64) {
+	m.leave(e)
+	needs = m.lease(e, c, res)
+	m.serveWakes()
+	return needs
+}
+
+// startWalk registers a fetch that takes more than one step.
+func (m *Machine) startWalk(token uint64, c *job.Fetch) *waiter {
+	w := &waiter{token: token, holder: c.Holder, fetch: c, walk: &walk{survey: c.Pick != job.PickInOrder}}
+	until := job.Never
+	if c.Wait > 0 {
+		until = m.deadline(c.Wait)
 	}
-	m.enqueue(w, m.deadline(c.Wait))
+	m.enqueue(w, until)
+	return w
+}
+
+// Continue goes on with a fetch that was left unfinished. What it returns is as with Apply.
+func (m *Machine) Continue(now job.Time, rnd, token uint64, res *job.Result) (answered bool, needs uint64) {
+	m.begin(now, rnd)
+	res.Reset()
+	m.inside, m.asked = true, true
+	answered, needs = m.walkOn(m.waiting[token], res)
+	m.asked = false
+	m.outside()
+	return answered, needs
+}
+
+// Walking reports whether the fetch of a caller, to which the last step belongs, has to
+// go on.
+func (m *Machine) Walking(token uint64) bool {
+	if !m.walking {
+		return false
+	}
+	w := m.waiting[token] // it may have been given a job at the end of the step
+	return w != nil && w.walk != nil
+}
+
+// walkOn looks at the next queues of an unfinished fetch.
+func (m *Machine) walkOn(w *waiter, res *job.Result) (answered bool, needs uint64) {
+	c, k := w.fetch, w.walk
+	names := c.Queues[k.next:min(k.next+m.opt.NamesPerStep, len(c.Queues))]
+	if k.survey {
+		k.next += m.survey(c, k, names)
+	} else {
+		needs, looked := m.takeInOrder(c, names, res)
+		if len(res.Jobs) > 0 {
+			m.dequeue(w)
+			return true, needs
+		}
+		if c.Wait > 0 && m.register(w, names[:looked], res) {
+			return true, m.step
+		}
+		k.next += looked
+	}
+	if k.next < len(c.Queues) {
+		m.walking = true
+		return false, 0
+	}
+	if k.survey {
+		return m.endSurvey(w, res)
+	}
+	if c.Wait <= 0 {
+		m.dequeue(w)
+		res.Err = job.ErrTimeout
+		return true, m.step
+	}
+	w.walk = nil
 	return false, 0
 }
 
-// pick returns the job that a fetch gets next, or nil.
-func (m *Machine) pick(c *job.Fetch) *entry {
-	switch c.Pick {
-	case job.PickInOrder:
-		for _, name := range c.Queues {
-			if q := m.find(c.Namespace, name); q != nil {
-				if e := m.head(q); e != nil {
-					return e
-				}
+// survey looks for the best job in further queues, or for one at random. It returns how
+// many queues it has looked at.
+func (m *Machine) survey(c *job.Fetch, k *walk, names []string) int {
+	for i, name := range names {
+		q := m.find(c.Namespace, name)
+		if q == nil {
+			continue
+		}
+		e, short := m.head(q)
+		if short {
+			return i
+		}
+		if e == nil {
+			continue
+		}
+		k.found++
+		if c.Pick == job.PickBest {
+			if k.found == 1 || e.Policy.Priority > k.rank || (e.Policy.Priority == k.rank && e.ID < k.best) {
+				k.queue, k.best, k.rank = name, e.ID, e.Policy.Priority
 			}
+		} else if m.draw()%k.found == 0 {
+			k.queue = name
 		}
-	case job.PickRandom:
-		heads := m.heads(c)
-		if len(heads) > 0 {
-			return heads[m.draw()%uint64(len(heads))]
-		}
-	case job.PickBest:
-		var best *entry
-		for _, e := range m.heads(c) {
-			if best == nil || e.Policy.Priority > best.Policy.Priority ||
-				(e.Policy.Priority == best.Policy.Priority && e.ID < best.ID) {
-				best = e
-			}
-		}
-		return best
 	}
-	return nil
+	return len(names)
+}
+
+// endSurvey takes what is first by now in the queue of the job that was chosen. If nothing
+// is left there, or there was nothing at all, the queues are looked at once more, and the
+// first job there is will do.
+func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs uint64) {
+	c, k := w.fetch, w.walk
+	if q := m.find(c.Namespace, k.queue); k.found > 0 && q != nil {
+		e, short := m.head(q)
+		if short {
+			m.walking = true
+			return false, 0
+		}
+		if e != nil {
+			m.dequeue(w)
+			return true, m.takeOne(e, c, res)
+		}
+	}
+	if k.found == 0 && c.Wait <= 0 {
+		m.dequeue(w)
+		res.Err = job.ErrTimeout
+		return true, m.step
+	}
+	w.walk = &walk{}
+	m.walking = true
+	return false, 0
+}
+
+// pick returns the job that a fetch gets next, or nil. Short is as with head.
+func (m *Machine) pick(c *job.Fetch, names []string) (e *entry, short bool) {
+	heads, short := m.heads(c, names)
+	if short || len(heads) == 0 {
+		return nil, short
+	}
+	if c.Pick == job.PickRandom {
+		return heads[m.draw()%uint64(len(heads))], false
+	}
+	best := heads[0]
+	for _, e := range heads {
+		if e.Policy.Priority > best.Policy.Priority ||
+			(e.Policy.Priority == best.Policy.Priority && e.ID < best.ID) {
+			best = e
+		}
+	}
+	return best, false
 }
 
 // heads returns the first fetchable job of each queue that has one, each queue once.
-func (m *Machine) heads(c *job.Fetch) []*entry {
-	es := m.found[:0]
+func (m *Machine) heads(c *job.Fetch, names []string) (es []*entry, short bool) {
+	es = m.found[:0]
 	m.mark++
-	for _, name := range c.Queues {
+	for _, name := range names {
 		q := m.find(c.Namespace, name)
 		if q == nil || m.met(q) {
 			continue
 		}
-		if e := m.head(q); e != nil {
+		e, short := m.head(q)
+		if short {
+			return nil, true
+		}
+		if e != nil {
 			es = append(es, e)
 		}
 	}
 	m.found = es
-	return es
+	return es, false
 }
 
 // lease gives a ready job that has left its list to a caller and adds it to the

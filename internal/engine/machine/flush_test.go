@@ -132,10 +132,10 @@ func TestFlushReadsNothing(t *testing.T) {
 	if got := b.storage.changes - before; got > one*queues+4 { // and how far it has got
 		t.Errorf("a flush of %d queues makes %d changes, the removal of one %d", queues, got, one)
 	}
-	if b.res.Count != queues {
-		t.Errorf("%d queues are gone", b.res.Count)
+	for b.m.Tick(start, 1) { // which tells those who are too many for one step
 	}
-	for b.m.Tick(start, 1) {
+	if b.res.Count != queues || b.m.Waiting() != 0 {
+		t.Errorf("%d queues are gone and %d callers wait", b.res.Count, b.m.Waiting())
 	}
 	if err := b.m.Check(); err != nil {
 		t.Error(err)

@@ -148,7 +148,11 @@ func (m *Machine) holds(h *holder) bool {
 // the others later. From now on nothing is given to any of them (INV-10).
 func (m *Machine) cancelWaits(tokens []uint64) {
 	for _, token := range tokens {
-		if w := m.waiting[token]; w != nil {
+		switch w := m.waiting[token]; {
+		case w == nil:
+		case w.walk != nil:
+			m.endWait(w, job.ErrCanceled)
+		default:
 			m.leaveLists(w)
 			m.canceled.add(token)
 		}

@@ -27,6 +27,10 @@ type Options struct {
 	// StepWork bounds how many jobs or callers one step changes besides those that its
 	// command names. The rest follows in later steps.
 	StepWork int
+	// NamesPerStep is how many queues one step of a fetch looks at, WaitNames how many
+	// names are waited on at a time by fetches that name more than a few.
+	NamesPerStep int
+	WaitNames    int
 	// Keys is how many client-given keys are in memory.
 	Keys int
 	// GroupWindow is how many jobs of one group, Groups how many groups of one
@@ -60,6 +64,8 @@ func (o Options) withDefaults() Options {
 		{&o.Few, 256},
 		{&o.SweepStep, 1024},
 		{&o.StepWork, 256},
+		{&o.NamesPerStep, 256},
+		{&o.WaitNames, 1 << 20},
 		{&o.Keys, 32 << 10},
 		{&o.GroupWindow, 32},
 		{&o.Groups, 1024},
@@ -96,8 +102,10 @@ type Machine struct {
 	byID       map[record.QueueID]*queue
 	dirty      []*queue
 	wakes      line[*queue] // queues that may have become fetchable in this transition
+	left       line[*queue] // those of earlier steps with callers that are still to be served
 	freed      line[freedGroup]
 	rooms      line[*queue]  // queues that may have room for waiting pushes
+	leftRooms  line[*queue]  // those of earlier steps with pushes that are still to be let in
 	ripe       []job.BatchID // batches that may have reached a stage
 	asked      bool          // the command of a caller is being applied
 	inside     bool          // a command or a timer is being applied: rooms and ripe wait for its end
@@ -116,7 +124,13 @@ type Machine struct {
 	alarms   alarmHeap
 	holders  map[job.Holder]*holder
 	waiting  map[uint64]*waiter
-	awaiting map[job.ID][]*waiter
+	awaiting map[job.ID]*vigil
+	telling  line[*vigils]                   // those who are still to be told
+	leaving  line[*waiter]                   // those who have been answered and are still in lists
+	turn     int                             // see serveSome
+	stubs    map[string]map[string]*waitList // those who wait for jobs of queues that do not exist
+	names    int                             // how many names are waited on that are counted
+	walking  bool                            // the fetch of this step has not looked at all its queues
 	runs     map[job.ID]*waiter
 	arrivals uint64
 	mark     uint64 // of the walk over queues that is in progress
@@ -153,7 +167,8 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 		store: store, opt: opt.withDefaults(), now: now,
 		spaces: map[string]map[string]*queue{}, byID: map[record.QueueID]*queue{},
 		jobs: map[job.ID]*entry{}, holders: map[job.Holder]*holder{},
-		waiting: map[uint64]*waiter{}, awaiting: map[job.ID][]*waiter{}, runs: map[job.ID]*waiter{},
+		waiting: map[uint64]*waiter{}, awaiting: map[job.ID]*vigil{}, runs: map[job.ID]*waiter{},
+		stubs: map[string]map[string]*waitList{},
 		shard: record.Shard{NextID: 1, NextSeq: 1, NextQueue: 1},
 	}
 	m.keys = newKeyCache(max(m.opt.Keys/2, 1))
@@ -251,6 +266,7 @@ func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 	if m.fire(m.opt.TimersPerStep) {
 		return true
 	}
+	more = m.serveSome()
 	if m.Unfinished() {
 		m.continueEnding()
 		m.continueHolders()
@@ -258,7 +274,7 @@ func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 		m.continueFlush()
 		return true
 	}
-	more = m.sweepSome()
+	more = m.sweepSome() || more
 	return m.forgetSome() || more
 }
 
@@ -280,6 +296,7 @@ func (m *Machine) begin(now job.Time, rnd uint64) {
 	m.rnd = rnd
 	m.step++
 	m.work = m.opt.StepWork
+	m.walking = false
 }
 
 // spend takes one unit of the work that this step may do, and reports whether there was
@@ -307,7 +324,7 @@ func (m *Machine) Completed() []Completion {
 // Clean-up work is due at once.
 func (m *Machine) NextWake() job.Time {
 	next := job.Never
-	if len(m.sweeps) > 0 || m.Unfinished() {
+	if len(m.sweeps) > 0 || m.Unfinished() || m.Behind() {
 		return m.now
 	}
 	if len(m.timers) > 0 {
@@ -348,9 +365,13 @@ func (m *Machine) Unsealed() uint64 { return m.changedAt }
 // Waiting returns how many callers wait.
 func (m *Machine) Waiting() int { return len(m.waiting) }
 
+// WaitingNames returns how many names fetches wait on that name more than a few.
+func (m *Machine) WaitingNames() int { return m.names }
+
 // EndWaits answers every waiting caller: the server is stopping.
 func (m *Machine) EndWaits(now job.Time) {
 	m.begin(now, 0)
+	m.work = math.MaxInt // nothing comes after it that could be held up
 	for _, w := range m.waitersInOrder() {
 		if m.waiting[w.token] == w { // the end of another wait may have ended it
 			m.transition()

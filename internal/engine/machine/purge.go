@@ -229,18 +229,6 @@ func (m *Machine) dropSpan(lo, hi []byte) {
 	}
 }
 
-// endJobWaits tells those who wait for results of jobs of a queue that is removed.
-func (m *Machine) endJobWaits(q *queue) {
-	var ws []*waiter
-	for n := q.awaited.head; n != nil; n = n.next {
-		ws = append(ws, n.w)
-	}
-	sortWaiters(ws) // those for jobs that were moved came to the list late
-	for _, w := range ws {
-		m.refuse(w, job.ErrNotFound)
-	}
-}
-
 // startSweep begins the sweep of a queue, anew if it is under way.
 func (m *Machine) startSweep(q *queue) { m.saveSweep(m.sweepOf(q)) }
 

@@ -19,11 +19,12 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 		res.Err = err
 		return true
 	}
-	if err := m.checkPush(&c.Spec); err != nil {
-		if err == job.ErrFull && c.RoomWait > 0 {
-			m.waitForRoom(token, c)
-			return false
-		}
+	err := m.checkPush(&c.Spec)
+	switch {
+	case c.RoomWait > 0 && (err == job.ErrFull || err == nil && m.letsIn(&c.Spec)):
+		m.waitForRoom(token, c)
+		return false
+	case err != nil:
 		res.Err = err
 		return true
 	}
@@ -59,22 +60,50 @@ func (m *Machine) accept(e *entry, res *job.Result) {
 
 // checkPush says why a push is refused; nil if it is not.
 func (m *Machine) checkPush(s *job.Spec) *job.Error {
+	if err := m.checkNames(s); err != nil {
+		return err
+	}
+	if q := m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 && q.taken() >= q.Settings.Capacity {
+		return job.ErrFull
+	}
+	return nil
+}
+
+// checkNames says whether what a push names is taken.
+func (m *Machine) checkNames(s *job.Spec) *job.Error {
 	if s.Unique && s.Key != "" && m.keyInUse(s.Namespace, s.Key) {
 		return job.ErrDuplicate
 	}
 	if s.Lock != "" && m.locked(s.Namespace, s.Lock) {
 		return job.ErrLocked
 	}
-	if q := m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 && q.total() >= q.Settings.Capacity {
-		return job.ErrFull
-	}
 	return nil
 }
 
+// taken returns how much of its capacity a queue has used up. Pushes that are still to be
+// let in have their room already.
+func (q *queue) taken() uint64 {
+	if q.rooming {
+		return q.total() + q.entrants
+	}
+	return q.total()
+}
+
+// letsIn reports whether pushes that waited are still to be let into the queue of another,
+// which does not overtake them.
+func (m *Machine) letsIn(s *job.Spec) bool {
+	q := m.spaces[s.Namespace][s.Queue]
+	return q != nil && q.rooming && q.entrants > 0
+}
+
 func (m *Machine) waitForRoom(token uint64, c *job.Push) {
-	q := m.find(c.Spec.Namespace, c.Spec.Queue)
+	q := m.spaces[c.Spec.Namespace][c.Spec.Queue]
 	w := &waiter{token: token, push: c}
-	w.standIn(q, &q.room)
+	if q.room == nil {
+		q.room = &waitList{q: q}
+	}
+	q.entrants++
+	w.standIn(q.room)
 	m.enqueue(w, m.deadline(c.RoomWait))
 }
 
@@ -86,28 +115,28 @@ func (m *Machine) wakeRoom(q *queue) {
 	}
 }
 
-// letIn lets the push that has waited longest into a queue, if there is room. It
-// reports whether there may be more.
-func (m *Machine) letIn(q *queue) bool {
-	if q.room.empty() || (q.Settings.Capacity > 0 && q.total() >= q.Settings.Capacity) {
-		return false
-	}
+// hasEntrant reports whether a push waits for room and there is some.
+func (q *queue) hasEntrant() bool {
+	return !q.room.empty() && (q.Settings.Capacity == 0 || q.total() < q.Settings.Capacity)
+}
+
+// letIn lets the push that has waited longest into a queue that has room.
+func (m *Machine) letIn(q *queue) {
 	w := q.room.first()
 	c := w.push
 	var res job.Result
 	if e := m.alike(c); e != nil {
 		m.acceptAlike(e, &res)
 		m.complete(w, res, m.step)
-		return true
+		return
 	}
-	if err := m.checkPush(&c.Spec); err != nil {
+	if err := m.checkNames(&c.Spec); err != nil {
 		m.refuse(w, err)
-		return true
+		return
 	}
 	m.dequeue(w)
 	m.accept(m.create(c, nil), &res)
 	m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: m.step})
-	return true
 }
 
 // nextID takes a number for a job; one that is used by 32-bit clients as well must
@@ -433,7 +462,7 @@ func (r *rehearsal) push(c *job.Push) *job.Error {
 	}
 	name := [2]string{s.Namespace, s.Queue}
 	if q := r.m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 &&
-		q.total()-r.left[q]+r.into[name] >= q.Settings.Capacity {
+		q.taken()-r.left[q]+r.into[name] >= q.Settings.Capacity {
 		return job.ErrFull
 	}
 	r.into[name]++

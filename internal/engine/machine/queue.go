@@ -7,26 +7,27 @@ import (
 	"millrace/internal/record"
 )
 
-// queue is a queue in memory. A queue that only waiting callers have named has no
-// ID, is not stored and is forgotten with its last waiter.
+// queue is a queue in memory. One that has been removed, and that pushes still wait to
+// get into, has no ID, is not stored and is forgotten with the last of them.
 type queue struct {
 	record.Queue
 	namespace, name string
 	dirty           bool
-	waking          bool   // is in Machine.wakes
+	waking          bool   // is in Machine.wakes or Machine.left
 	mark            uint64 // of the last walk over queues that has met it
-	rooming         bool   // is in Machine.rooms
+	rooming         bool   // is in Machine.rooms or Machine.leftRooms
 	kept            bool   // is spared by the flush that is under way
 
 	plain  window  // ready jobs without a group
 	firsts *window // first ready jobs of free groups; nil: not looked at yet
 	groups map[string]*group
 
-	waiters waitList // fetches, in order of arrival
-	room    waitList // pushes that wait for room
-	awaited waitList // those who wait for results of its jobs
-	alarm   *alarm   // the end of a pause
-	sweep   *sweep   // the clean-up after a purge; nil if there is none
+	waiters  *waitList // fetches, in order of arrival; nil if there never was one
+	room     *waitList // pushes that wait for room; nil if there never was one
+	entrants uint64    // how many they are
+	awaited  *vigils   // those who wait for results of its jobs; nil if there never was one
+	alarm    *alarm    // the end of a pause
+	sweep    *sweep    // the clean-up after a purge; nil if there is none
 
 	observer QueueObserver // nil if there is none yet
 }
@@ -51,7 +52,7 @@ func (m *Machine) find(namespace, name string) *queue {
 	return q
 }
 
-// named returns the queue of that name, stored or not, for callers to wait on.
+// named returns the queue of that name, stored or not.
 func (m *Machine) named(namespace, name string) *queue {
 	space := m.spaces[namespace]
 	if space == nil {
@@ -62,6 +63,7 @@ func (m *Machine) named(namespace, name string) *queue {
 	if q == nil {
 		q = &queue{namespace: namespace, name: name, plain: window{whole: true}}
 		space[name] = q
+		m.adopt(q)
 	}
 	return q
 }
@@ -95,9 +97,10 @@ func (m *Machine) met(q *queue) bool {
 	return false
 }
 
-// forget drops a queue that is not stored and that nobody waits on.
+// forget drops a queue that is not stored and that no push waits to get into.
 func (m *Machine) forget(q *queue) {
-	if q.ID == 0 && q.waiters.empty() && q.room.empty() {
+	if q.ID == 0 && q.room.empty() && m.spaces[q.namespace][q.name] == q {
+		m.orphan(q)
 		delete(m.spaces[q.namespace], q.name)
 		if len(m.spaces[q.namespace]) == 0 {
 			delete(m.spaces, q.namespace)

@@ -228,19 +228,23 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 }
 
 // head returns the job that a fetch from this queue gets, or nil. Jobs whose time
-// has run out are ended on the way.
-func (m *Machine) head(q *queue) *entry {
+// has run out are ended on the way. If they are too many for this step, short says so:
+// there may be a job behind them.
+func (m *Machine) head(q *queue) (first *entry, short bool) {
 	if q.ID == 0 || q.Paused {
-		return nil
+		return nil, false
 	}
 	for q.Counts[job.Ready] > 0 {
 		e := m.better(q)
 		if e == nil || !expired(e, m.now) {
-			return e
+			return e, false
+		}
+		if !m.spend() {
+			return nil, true
 		}
 		m.expire(e)
 	}
-	return nil
+	return nil, false
 }
 
 func (m *Machine) better(q *queue) *entry {

@@ -13,68 +13,24 @@ type waiter struct {
 	token   uint64
 	arrival uint64
 	holder  job.Holder
+	owner   *holder // what is in memory of that holder; nil if it has none
 	alarm   alarm
 
+	one  waitNode     // its place in a list, if it is in one only
+	more [][]waitNode // its places if it is in several
+	left bool         // it has been answered, and is still to be taken out of the lists
+
 	fetch *job.Fetch // waits for a job
-	nodes []waitNode // its places in the lists of its queues
+	walk  *walk      // has not looked at all its queues yet; nil if it has
 
 	push *job.Push // waits for room
 
 	flush *job.Flush // waits for a flush to end
 
-	awaits job.ID // waits for the result of this job, in the list of the queue that it is in
+	awaits job.ID // waits for the result of this job
+	vigil  *vigil // with others
 	run    bool   // and that job is its own
 	late   bool   // its time is up, but a worker has the job
-}
-
-// waitNode is a place in a list of a queue.
-type waitNode struct {
-	w          *waiter
-	q          *queue
-	in         *waitList
-	prev, next *waitNode
-}
-
-// standIn gives a caller that waits for one queue its place in a list of it.
-func (w *waiter) standIn(q *queue, in *waitList) {
-	w.nodes = []waitNode{{w: w, q: q, in: in}}
-	in.push(&w.nodes[0])
-}
-
-// waitList is a queue of callers in order of arrival. The zero value is empty.
-type waitList struct{ head, tail *waitNode }
-
-func (l *waitList) empty() bool { return l.head == nil }
-
-func (l *waitList) first() *waiter {
-	if l.head == nil {
-		return nil
-	}
-	return l.head.w
-}
-
-func (l *waitList) push(n *waitNode) {
-	n.prev, n.next = l.tail, nil
-	if l.tail == nil {
-		l.head = n
-	} else {
-		l.tail.next = n
-	}
-	l.tail = n
-}
-
-func (l *waitList) remove(n *waitNode) {
-	if n.prev == nil {
-		l.head = n.next
-	} else {
-		n.prev.next = n.next
-	}
-	if n.next == nil {
-		l.tail = n.prev
-	} else {
-		n.next.prev = n.prev
-	}
-	n.prev, n.next = nil, nil
 }
 
 // alarm is a moment that concerns no stored job: the end of a wait, of a grace or
@@ -199,7 +155,8 @@ func (m *Machine) enqueue(w *waiter, until job.Time) {
 	m.waiting[w.token] = w
 	m.setAlarm(&w.alarm, until)
 	if w.holder != (job.Holder{}) {
-		m.holder(w.holder).waits[w.token] = struct{}{}
+		w.owner = m.holder(w.holder)
+		w.owner.waits[w.token] = struct{}{}
 	}
 }
 
@@ -208,31 +165,13 @@ func (m *Machine) dequeue(w *waiter) {
 	delete(m.waiting, w.token)
 	m.clearAlarm(&w.alarm)
 	m.leaveLists(w)
-	if w.holder != (job.Holder{}) {
-		if h := m.holders[w.holder]; h != nil {
-			delete(h.waits, w.token)
-			m.forgetHolder(h)
-		}
+	if w.owner != nil {
+		delete(w.owner.waits, w.token)
+		m.forgetHolder(w.owner)
 	}
-	if w.awaits != 0 {
-		m.awaiting[w.awaits] = slices.DeleteFunc(m.awaiting[w.awaits], func(o *waiter) bool { return o == w })
-		if len(m.awaiting[w.awaits]) == 0 {
-			delete(m.awaiting, w.awaits)
-		}
-		if w.run {
-			delete(m.runs, w.awaits)
-		}
+	if w.run {
+		delete(m.runs, w.awaits)
 	}
-}
-
-// leaveLists takes a caller off the lists of its queues.
-func (m *Machine) leaveLists(w *waiter) {
-	for i := range w.nodes {
-		n := &w.nodes[i]
-		n.in.remove(n)
-		m.forget(n.q)
-	}
-	w.nodes = nil
 }
 
 // complete answers a waiting caller.
@@ -248,7 +187,7 @@ func (m *Machine) refuse(w *waiter, err *job.Error) {
 // timeUp ends a wait whose time has come. A run that is leased waits on: the end of
 // the lease ends it.
 func (m *Machine) timeUp(w *waiter) {
-	if w.run {
+	if w.run && !w.isTold() {
 		if e := m.runJob(w); e != nil && e.State == job.Leased {
 			w.late = true
 			return
@@ -257,9 +196,13 @@ func (m *Machine) timeUp(w *waiter) {
 	m.endWait(w, job.ErrTimeout)
 }
 
-// endWait answers a caller with an error. A job that was pushed for it alone is
-// withdrawn unless a worker has it.
+// endWait answers a caller with an error, or with what it is about to be told. A job that
+// was pushed for it alone is withdrawn unless a worker has it.
 func (m *Machine) endWait(w *waiter, err *job.Error) {
+	if w.isTold() {
+		m.tell(w)
+		return
+	}
 	if w.run {
 		e := m.runJob(w)
 		m.refuse(w, err)
@@ -277,62 +220,6 @@ func (m *Machine) cancel(c *job.Cancel, res *job.Result) {
 	if w := m.waiting[c.Token]; w != nil {
 		m.endWait(w, job.ErrCanceled)
 		res.Count = 1
-	}
-}
-
-// wake has the queue served at the end of this transition.
-func (m *Machine) wake(q *queue) {
-	if !q.waking && !q.waiters.empty() {
-		q.waking = true
-		m.wakes.add(q)
-	}
-}
-
-// outside ends a command or a timer, once it has done everything else: batches reach
-// what they can, and pushes that waited for room come in.
-func (m *Machine) outside() {
-	m.inside = false
-	m.serveWakes()
-}
-
-// serveWakes ends a transition: groups that became free show their first job, and what
-// has become fetchable goes to those who wait, first come first served (INV-5). New jobs
-// come only from outside: what is being done may have been checked against those there are.
-func (m *Machine) serveWakes() {
-	for {
-		m.showFreed()
-		switch {
-		case len(m.ripe) > 0 && !m.inside:
-			m.advance()
-		case !m.rooms.empty() && !m.inside:
-			if q := m.rooms.first(); !m.letIn(q) {
-				m.rooms.take()
-				q.rooming = false
-			}
-		case !m.wakes.empty():
-			q := m.wakes.take()
-			q.waking = false
-			m.serve(q)
-		default:
-			return
-		}
-	}
-}
-
-// serve gives jobs of one queue to those who wait.
-func (m *Machine) serve(q *queue) {
-	for !q.waiters.empty() {
-		e := m.head(q)
-		if e == nil {
-			return
-		}
-		w := q.waiters.first()
-		if w == nil {
-			return // ending an expired job on the way may have ended its wait
-		}
-		m.leave(e)
-		m.deliver(w, e)
-		m.showFreed()
 	}
 }
 

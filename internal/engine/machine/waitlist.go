@@ -1,0 +1,245 @@
+package machine
+
+import (
+	"iter"
+	"strings"
+)
+
+// waitNode is a place in a list.
+type waitNode struct {
+	w          *waiter
+	in         *waitList
+	prev, next *waitNode // prev is the node itself once it is out of the list
+}
+
+// waitList is a list of callers in order of arrival. That of fetches belongs to a name:
+// there need not be a queue.
+type waitList struct {
+	head, tail      *waitNode
+	q               *queue // nil if there is none
+	namespace, name string // of fetches
+	mark            uint64 // of the last fetch that came to it
+}
+
+// empty reports whether nobody waits. No list is an empty one.
+func (l *waitList) empty() bool { return l.first() == nil }
+
+// first returns the caller that has waited longest, or nil. Those that were answered
+// elsewhere are taken out on the way.
+func (l *waitList) first() *waiter {
+	if l == nil {
+		return nil
+	}
+	for l.head != nil {
+		n := l.head
+		if !n.w.left {
+			return n.w
+		}
+		l.remove(n)
+	}
+	return nil
+}
+
+func (l *waitList) push(n *waitNode) {
+	n.in, n.prev, n.next = l, l.tail, nil
+	if l.tail == nil {
+		l.head = n
+	} else {
+		l.tail.next = n
+	}
+	l.tail = n
+}
+
+// remove takes a node out, unless it is out already.
+func (l *waitList) remove(n *waitNode) {
+	if n.prev == n {
+		return
+	}
+	if n.prev == nil {
+		l.head = n.next
+	} else {
+		n.prev.next = n.next
+	}
+	if n.next == nil {
+		l.tail = n.prev
+	} else {
+		n.next.prev = n.prev
+	}
+	n.prev, n.next = n, nil
+}
+
+// standIn gives a caller that waits in one list its place.
+func (w *waiter) standIn(l *waitList) {
+	w.one.w = w
+	l.push(&w.one)
+}
+
+// fetchLists returns the lists that a fetch is in.
+func (w *waiter) fetchLists() iter.Seq[*waitList] {
+	return func(yield func(*waitList) bool) {
+		if w.fetch == nil {
+			return
+		}
+		if w.one.in != nil && !yield(w.one.in) {
+			return
+		}
+		for _, nodes := range w.more {
+			for i := range nodes {
+				if !yield(nodes[i].in) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// freeNames is how many queues a fetch may name without being counted: those are bounded
+// by the number of callers.
+const freeNames = 16
+
+// standAt has a fetch wait for jobs of further queues. It reports false if too many names
+// are waited on already. A name that comes twice counts once, unless others have come to
+// its list in between.
+func (m *Machine) standAt(w *waiter, names []string) bool {
+	if len(w.fetch.Queues) > freeNames && m.names+len(names) > m.opt.WaitNames {
+		return false
+	}
+	mark := w.arrival // nobody else has it
+	if len(w.fetch.Queues) == 1 {
+		w.standIn(m.fetchers(w.fetch.Namespace, names[0]))
+		return true
+	}
+	nodes := make([]waitNode, 0, len(names))
+	for _, name := range names {
+		l := m.fetchers(w.fetch.Namespace, name)
+		if l.mark == mark {
+			continue
+		}
+		l.mark = mark
+		nodes = append(nodes, waitNode{w: w})
+		l.push(&nodes[len(nodes)-1])
+	}
+	if len(w.fetch.Queues) > freeNames {
+		m.names += len(nodes)
+	}
+	if len(nodes) > 0 {
+		w.more = append(w.more, nodes)
+	}
+	return true
+}
+
+// fetchers returns the list of those who wait for jobs of a queue, which need not exist.
+func (m *Machine) fetchers(namespace, name string) *waitList {
+	if q := m.spaces[namespace][name]; q != nil {
+		if q.waiters == nil {
+			q.waiters = &waitList{q: q, namespace: q.namespace, name: q.name}
+		}
+		return q.waiters
+	}
+	space := m.stubs[namespace]
+	if space == nil {
+		space = map[string]*waitList{}
+		m.stubs[namespace] = space
+	}
+	l := space[name]
+	if l == nil {
+		l = &waitList{namespace: namespace, name: strings.Clone(name)} // not a part of a long line
+		space[l.name] = l
+	}
+	return l
+}
+
+// adopt gives a new queue the list of those who wait for its jobs already.
+func (m *Machine) adopt(q *queue) {
+	if l := m.stubs[q.namespace][q.name]; l != nil {
+		l.q, q.waiters = q, l
+		m.dropStub(l)
+	}
+}
+
+// orphan keeps the list of those who wait for jobs of a queue that is forgotten.
+func (m *Machine) orphan(q *queue) {
+	l := q.waiters
+	q.waiters = nil
+	if l == nil {
+		return
+	}
+	l.q = nil
+	if l.head == nil { // not even callers that are still to leave it
+		return
+	}
+	if m.stubs[l.namespace] == nil {
+		m.stubs[l.namespace] = map[string]*waitList{}
+	}
+	m.stubs[l.namespace][l.name] = l
+}
+
+func (m *Machine) dropStub(l *waitList) {
+	space := m.stubs[l.namespace]
+	if space[l.name] == l {
+		delete(space, l.name)
+	}
+	if len(space) == 0 {
+		delete(m.stubs, l.namespace)
+	}
+}
+
+// leaveLists takes a caller out of the lists that it is in. One that is in very many
+// leaves them later, in pieces: until then they pass over it.
+func (m *Machine) leaveLists(w *waiter) {
+	switch {
+	case w.left: // it is about to
+	case w.vigil != nil:
+		m.leaveVigil(w)
+	case w.one.in != nil:
+		if w.push != nil {
+			w.one.in.q.entrants--
+		}
+		m.leaveNode(&w.one)
+	case len(w.more) > 1:
+		w.left = true
+		m.leaving.add(w)
+	case len(w.more) == 1:
+		m.leavePart(w)
+	}
+}
+
+func (m *Machine) leaveNode(n *waitNode) {
+	l := n.in
+	n.in = nil
+	l.remove(n)
+	switch {
+	case l.q != nil:
+		m.forget(l.q)
+	case l.head == nil:
+		m.dropStub(l)
+	}
+}
+
+// leavePart takes a caller out of as many lists as one step had it stand in.
+func (m *Machine) leavePart(w *waiter) {
+	last := len(w.more) - 1
+	nodes := w.more[last]
+	w.more[last] = nil
+	w.more = w.more[:last]
+	if len(w.fetch.Queues) > freeNames {
+		m.names -= len(nodes)
+	}
+	for i := range nodes {
+		m.leaveNode(&nodes[i])
+	}
+}
+
+// placesPerUnit is how many places in lists a caller leaves for one unit of work.
+const placesPerUnit = 16
+
+// leaveSome goes on with callers that are still to leave their lists.
+func (m *Machine) leaveSome() {
+	for !m.leaving.empty() && m.spend() {
+		w := m.leaving.first()
+		m.work -= len(w.more[len(w.more)-1]) / placesPerUnit
+		if m.leavePart(w); len(w.more) == 0 {
+			m.leaving.take()
+		}
+	}
+}
