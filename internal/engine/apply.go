@@ -195,8 +195,12 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 			continue
 		}
 		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
-		if !answered && e.core.Walking(r.token) {
-			answered, needs = e.walk(r, res)
+		if walks := !answered && e.core.Walking(r.token); walks || res.Left > 0 {
+			if walks {
+				answered, needs = e.walk(r, res)
+			} else {
+				needs = max(needs, e.doRest(r, cmd, res))
+			}
 			now = e.Now()
 			if e.closed || e.Err() != nil {
 				if i < len(r.Commands)-1 {
@@ -222,6 +226,28 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		}
 	}
 	return waits
+}
+
+// doRest has a command go on that one step has done a part of. In between others get the
+// lock.
+func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uint64) {
+	for res.Left > 0 {
+		left, done := res.Left, res.Count
+		e.collect()
+		e.look()
+		e.unlock()
+		runtime.Gosched() // who waits for the lock gets it
+		e.mu.Lock()
+		if !e.admit() {
+			r.needs = math.MaxUint64
+			return 0
+		}
+		e.watch.by = r.Door
+		_, n := e.core.Apply(e.Now(), e.draw(), r.token, job.Rest(cmd, left), res)
+		needs = max(needs, n)
+		res.Count += done
+	}
+	return needs
 }
 
 // walk has a fetch go on that takes more than one step. In between others get the lock, and

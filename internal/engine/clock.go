@@ -13,12 +13,16 @@ func (e *Engine) clockLoop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		began := time.Now()
 		wait, stopped := e.tick()
 		if stopped {
 			return
 		}
+		if wait <= 0 { // a large pile is worked off between the commands, in half of the time
+			wait = min(time.Since(began), pauseMax)
+		}
 		if wait <= 0 {
-			runtime.Gosched() // a large pile is worked off between the commands
+			runtime.Gosched()
 			continue
 		}
 		if wait < math.MaxInt64 {
@@ -37,6 +41,9 @@ func (e *Engine) clockLoop() {
 		}
 	}
 }
+
+// pauseMax is how long the clock pauses at most before it goes on with a pile.
+const pauseMax = 5 * time.Millisecond
 
 // tick applies a bounded piece of what is due and returns how long there is nothing
 // more to do.

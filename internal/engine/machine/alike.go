@@ -1,11 +1,14 @@
 package machine
 
 import (
+	"slices"
+
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
 
-// alike returns the oldest job that a push gives way to; nil if there is none.
+// alike returns the oldest job that a push gives way to; nil if there is none. Of very many
+// jobs that are about the same it looks at the oldest and the newest.
 func (m *Machine) alike(c *job.Push) *entry {
 	if c.Unless == 0 || c.Spec.Like == (job.Digest{}) {
 		return nil
@@ -14,22 +17,36 @@ func (m *Machine) alike(c *job.Push) *entry {
 	if q == nil {
 		return nil
 	}
-	var from job.ID
-	for n := 4; ; n *= 2 { // mostly one of the first will do
-		lo, hi := record.AlikeFrom(q.ID, c.Spec.Like, from)
-		ids := m.idsOf(lo, hi, n)
+	first := func(ids []job.ID) *entry {
 		for _, id := range ids {
 			e := m.loadJob(q, id) // nil if it was purged and is not swept yet
 			if e != nil && c.Unless.Allow(e.State) && !expired(e, m.now) {
 				return e
 			}
 		}
-		if len(ids) < n {
-			return nil
+		return nil
+	}
+	var from job.ID
+	for n := 4; n <= alikeMax; n *= 2 { // mostly one of the first will do
+		lo, hi := record.AlikeFrom(q.ID, c.Spec.Like, from)
+		ids := m.idsOf(lo, hi, n)
+		if e := first(ids); e != nil || len(ids) < n {
+			return e
 		}
 		from = ids[len(ids)-1] + 1
 	}
+	var newest []job.ID
+	lo, hi := record.AlikeFrom(q.ID, c.Spec.Like, from)
+	m.store.Scan(lo, hi, true, func(key, _ []byte) bool {
+		newest = append(newest, record.EntryID(key))
+		return len(newest) < alikeMax
+	})
+	slices.Reverse(newest)
+	return first(newest)
 }
+
+// alikeMax bounds how many jobs that are about the same one read brings in.
+const alikeMax = 512
 
 // acceptAlike answers a push with the job that it gave way to.
 func (m *Machine) acceptAlike(e *entry, res *job.Result) {

@@ -113,25 +113,33 @@ func (m *Machine) startWalk(token uint64, c *job.Fetch) *waiter {
 	return w
 }
 
-// Continue goes on with a fetch that was left unfinished. What it returns is as with Apply.
+// Continue goes on with a fetch or a flush that was left unfinished. What it returns is as
+// with Apply.
 func (m *Machine) Continue(now job.Time, rnd, token uint64, res *job.Result) (answered bool, needs uint64) {
 	m.begin(now, rnd)
 	res.Reset()
-	m.inside, m.asked = true, true
-	answered, needs = m.walkOn(m.waiting[token], res)
+	w := m.waiting[token]
+	if w.flush != nil {
+		m.walking = true
+		m.continueFlush()
+		return false, 0
+	}
+	m.transition()
+	m.asked = true
+	answered, needs = m.walkOn(w, res)
 	m.asked = false
 	m.outside()
 	return answered, needs
 }
 
-// Walking reports whether the fetch of a caller, to which the last step belongs, has to
-// go on.
+// Walking reports whether the fetch or flush of a caller, to which the last step belongs,
+// has to go on.
 func (m *Machine) Walking(token uint64) bool {
 	if !m.walking {
 		return false
 	}
 	w := m.waiting[token] // it may have been given a job at the end of the step
-	return w != nil && w.walk != nil
+	return w != nil && (w.walk != nil || w.flush != nil)
 }
 
 // walkOn looks at the next queues of an unfinished fetch.

@@ -8,7 +8,8 @@ import (
 // A flush removes the batches of a namespace and then its queues, a few in each step,
 // however many there are. What it means is fixed when it begins: batches and queues with
 // lower numbers than the next ones then. It is stored how far it has got, so that it goes
-// on after a crash. Its caller is answered when all is done.
+// on after a crash. Its caller has it go on (Continue), or else the clock, and is answered
+// when all is done.
 //
 // In between a queue that is still to be removed is used as before, except by what adds a
 // job to it: that removes it first, so that only jobs from before the flush are lost.
@@ -23,19 +24,19 @@ type flush struct {
 
 func (m *Machine) startFlush(token uint64, c *job.Flush, res *job.Result) (answered bool) {
 	w := &waiter{token: token, flush: c}
-	if m.flush != nil { // begins when that one has ended
-		m.enqueue(w, job.Never)
-		m.flushes.add(w)
-		return false
-	}
-	m.beginFlush(c)
-	if m.flushSome() {
-		res.Count = m.flush.queues
-		m.endFlush()
-		return true
+	if m.flush == nil {
+		m.beginFlush(c)
+		if m.flushSome() {
+			res.Count = m.flush.queues
+			m.endFlush()
+			return true
+		}
+		m.flush.caller = w
+	} else {
+		m.flushes.add(w) // begins when that one has ended
 	}
 	m.enqueue(w, job.Never)
-	m.flush.caller = w
+	m.walking = true
 	return false
 }
 

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"slices"
+
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
@@ -98,23 +100,34 @@ func (m *Machine) dropKey(namespace, key string, id job.ID) {
 }
 
 func (m *Machine) firstMore(namespace, key string) (r record.JobRef, ok bool) {
-	m.scanMore(namespace, key, func(n record.JobRef) bool {
-		r, ok = n, true
+	lo, hi := record.MoreSpan(namespace, key)
+	m.store.Scan(lo, hi, false, func(k, v []byte) bool {
+		r, ok = moreRef(k, v), true
 		return false
 	})
 	return r, ok
 }
 
-func (m *Machine) scanMore(namespace, key string, visit func(record.JobRef) bool) {
-	lo, hi := record.MoreSpan(namespace, key)
-	m.store.Scan(lo, hi, false, func(k, v []byte) bool {
-		q, err := record.DecodeUint(v)
-		corrupt("key", err)
-		return visit(record.JobRef{Queue: record.QueueID(q), ID: record.EntryID(k)}) //nolint:gosec // written from a QueueID
+// moreRefs returns the first or last jobs of a range of those with a key that repeats.
+func (m *Machine) moreRefs(lo, hi []byte, reverse bool) (refs []record.JobRef) {
+	m.store.Scan(lo, hi, reverse, func(k, v []byte) bool {
+		refs = append(refs, moreRef(k, v))
+		return len(refs) < sameKey/2
 	})
+	return refs
 }
 
-// withKey visits the live jobs that have the key, oldest first.
+func moreRef(k, v []byte) record.JobRef {
+	q, err := record.DecodeUint(v)
+	corrupt("key", err)
+	return record.JobRef{Queue: record.QueueID(q), ID: record.EntryID(k)} //nolint:gosec // written from a QueueID
+}
+
+// sameKey is how many jobs with one key are looked at: the oldest and the newest half.
+const sameKey = 1024
+
+// withKey visits the live jobs that have the key, oldest first. Of very many it passes over
+// those in the middle.
 func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) {
 	r, ok := m.getKey(namespace, key)
 	if !ok {
@@ -122,10 +135,14 @@ func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) {
 	}
 	refs := []record.JobRef{r.JobRef}
 	if r.More {
-		m.scanMore(namespace, key, func(n record.JobRef) bool {
-			refs = append(refs, n)
-			return true
-		})
+		lo, hi := record.MoreSpan(namespace, key)
+		refs = append(refs, m.moreRefs(lo, hi, false)...)
+		if len(refs) > sameKey/2 {
+			lo = record.MoreKey(nil, namespace, key, refs[len(refs)-1].ID+1)
+			newest := m.moreRefs(lo, hi, true)
+			slices.Reverse(newest)
+			refs = append(refs, newest...)
+		}
 	}
 	for _, ref := range refs {
 		if e := m.loadRef(ref); e != nil && !e.Flags.Has(job.FlagTombstone) && !visit(e) {
