@@ -275,7 +275,8 @@ func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 		return true
 	}
 	more = m.sweepSome() || more
-	return m.forgetSome() || more
+	more = m.forgetSome() || more
+	return more || m.Unfinished() || m.Behind()
 }
 
 // Unfinished reports whether earlier steps have left work over, other than the clean-up
