@@ -57,7 +57,10 @@ var (
 	ErrManyNames = &Error{Kind: Overloaded, Text: "too many queues are waited on: wait for fewer, or raise limits.waiting_names"}
 	ErrLocked    = &Error{Kind: Locked, Text: "another job holds the lock"}
 	ErrNoBatch   = &Error{Kind: NotFound, Text: "no such batch"}
-	ErrTooDeep   = &Error{Kind: Invalid, Text: "batches are nested too deep"}
-	ErrHasValue  = &Error{Kind: Exists, Text: "the name is taken"}
-	ErrInternal  = &Error{Kind: Internal, Text: "internal error"}
+	// ErrManyBlockers refuses a transaction that would take too long as one step.
+	ErrManyBlockers = &Error{Kind: Invalid, Text: "the jobs of one transaction wait for more than 16384 others"}
+
+	ErrTooDeep  = &Error{Kind: Invalid, Text: "batches are nested too deep"}
+	ErrHasValue = &Error{Kind: Exists, Text: "the name is taken"}
+	ErrInternal = &Error{Kind: Internal, Text: "internal error"}
 )

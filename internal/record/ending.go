@@ -51,7 +51,11 @@ func DecodeEnding(b []byte) (Ending, error) {
 	if err := d.version("ending", endingVersion); err != nil {
 		return Ending{}, err
 	}
-	e := Ending{Failed: d.byte() != 0, Before: job.ID(d.uvarint())}
+	failed := d.byte()
+	if failed > 1 {
+		d.fail()
+	}
+	e := Ending{Failed: failed == 1, Before: job.ID(d.uvarint())}
 	e.Next = JobRef{Queue: QueueID(d.uint32()), ID: job.ID(d.uvarint())}
 	return e, d.end("ending")
 }
@@ -87,8 +91,7 @@ func ParseFlushKeptKey(key []byte) (q QueueID, ok bool) {
 // AppendFlush appends a Flush.
 func AppendFlush(dst []byte, f *Flush) []byte {
 	dst = appendString(append(dst, flushVersion), f.Namespace)
-	dst = binary.AppendUvarint(dst, uint64(f.Door))
-	dst = binary.AppendUvarint(dst, uint64(f.Batches))
+	dst = binary.AppendUvarint(append(dst, byte(f.Door)), uint64(f.Batches))
 	dst = binary.AppendUvarint(dst, uint64(f.NextBatch))
 	dst = binary.AppendUvarint(dst, uint64(f.Queues))
 	return binary.AppendUvarint(dst, uint64(f.NextQueue))
@@ -100,7 +103,7 @@ func DecodeFlush(b []byte) (Flush, error) {
 	if err := d.version("flush", flushVersion); err != nil {
 		return Flush{}, err
 	}
-	f := Flush{Namespace: d.text(), Door: job.Door(d.uvarint())} //nolint:gosec // written from a Door
+	f := Flush{Namespace: d.text(), Door: job.Door(d.byte())}
 	f.Batches, f.NextBatch = job.BatchID(d.uvarint()), job.BatchID(d.uvarint())
 	f.Queues, f.NextQueue = QueueID(d.uint32()), QueueID(d.uint32())
 	return f, d.end("flush")

@@ -197,6 +197,8 @@ func FuzzDecodeSmall(f *testing.F) {
 	f.Add(AppendRef(nil, JobRef{1, 2}))
 	f.Add(AppendKeyRef(nil, KeyRef{JobRef{1, 2}, true}))
 	f.Add(AppendSweep(nil, Sweep{5, "namespace"}))
+	f.Add(AppendEnding(nil, Ending{true, 5, JobRef{1, 2}}))
+	f.Add(AppendFlush(nil, &Flush{Namespace: "namespace", Queues: 5}))
 	f.Add(AppendUint(nil, 1<<60))
 	f.Add(AppendLock(nil, Lock{5, 1e15}))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -208,6 +210,12 @@ func FuzzDecodeSmall(f *testing.F) {
 		}
 		if s, err := bounded(t, b, DecodeSweep); err == nil {
 			again(t, s, func(s Sweep) []byte { return AppendSweep(nil, s) }, DecodeSweep)
+		}
+		if e, err := bounded(t, b, DecodeEnding); err == nil {
+			again(t, e, func(e Ending) []byte { return AppendEnding(nil, e) }, DecodeEnding)
+		}
+		if f, err := bounded(t, b, DecodeFlush); err == nil {
+			again(t, f, func(f Flush) []byte { return AppendFlush(nil, &f) }, DecodeFlush)
 		}
 		if l, err := bounded(t, b, DecodeLock); err == nil {
 			again(t, l, func(l Lock) []byte { return AppendLock(nil, l) }, DecodeLock)
@@ -226,6 +234,8 @@ func FuzzParseKeys(f *testing.F) {
 	f.Add(EphemeralKey(nil, 1, 2))
 	f.Add(QueueKey(nil, "a\x00b", "q"))
 	f.Add(SweepKey(nil, 1))
+	f.Add(EndingKey(nil, 1, 2))
+	f.Add(FlushKeptKey(nil, 1))
 	f.Add(ValueKey(nil, "space", "name"))
 	f.Add(LockKey(nil, "a\x00b", "lock"))
 	f.Add(OutcomeKey(nil, "ns", "key"))
@@ -254,6 +264,12 @@ func FuzzParseKeys(f *testing.F) {
 		}
 		if q := ParseSweepKey(key); q != 0 && key[0] == spaceSweep {
 			same(SweepKey(nil, q))
+		}
+		if id, seq, ok := ParseEndingKey(key); ok {
+			same(EndingKey(nil, id, seq))
+		}
+		if q, ok := ParseFlushKeptKey(key); ok {
+			same(FlushKeptKey(nil, q))
 		}
 		if namespace, name, ok := ParseQueueKey(key); ok {
 			same(QueueKey(nil, namespace, name))

@@ -163,6 +163,12 @@ func TestGoldenRecords(t *testing.T) {
 	sweep := Sweep{Next: 500, Dropped: "ns"}
 	w, err := DecodeSweep(golden(t, "sweep"))
 	same("sweep", w, sweep, err, AppendSweep(nil, sweep))
+	ending := Ending{Failed: true, Before: 12345, Next: ref}
+	x, err := DecodeEnding(golden(t, "ending"))
+	same("ending", x, ending, err, AppendEnding(nil, ending))
+	flush := Flush{Namespace: "ns", Door: 3, Batches: 12345, NextBatch: 500, Queues: 8, NextQueue: 2}
+	f, err := DecodeFlush(golden(t, "flush"))
+	same("flush", f, flush, err, AppendFlush(nil, &flush))
 	n, err := DecodeUint(golden(t, "number"))
 	same("number", n, uint64(300), err, AppendUint(nil, 300))
 	lock := Lock{Taker: 12344, Until: goldenTime}
@@ -228,6 +234,7 @@ func TestGoldenKeys(t *testing.T) {
 		"group":          GroupKey(nil, 7, j.Group), "serial": SerialKey(nil, 7, 41), "timer": TimerKey(nil, goldenTime, 7, j.ID),
 		"dependant": DependantKey(nil, 5, 7, j.ID), "ephemeral": EphemeralKey(nil, 7, j.ID), "key": KeyKey(nil, ns, "key"),
 		"more": MoreKey(nil, ns, "key", j.ID), "number": NumberKey(nil, 12344), "queue": QueueKey(nil, ns, "name"),
+		"ending": EndingKey(nil, j.ID, 41), "flush": FlushKey(), "flush spares": FlushKeptKey(nil, 7),
 		"shard": MetaKey(), "sweep": SweepKey(nil, 7), "job progress": JobKey(nil, 7, j.ID, PartProgress),
 		"value": ValueKey(nil, "sp\x00ce", "name"), "lock": LockKey(nil, ns, "lock"), "outcome": OutcomeKey(nil, ns, "key"),
 		"batch state": BatchKey(nil, 12344, BatchState), "batch definition": BatchKey(nil, 12344, BatchFixed),

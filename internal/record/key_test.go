@@ -272,6 +272,12 @@ func TestKeysComeBack(t *testing.T) {
 		if q2 := ParseSweepKey(SweepKey(nil, q)); q2 != q {
 			t.Fatalf("sweep key of %d comes back as %d", q, q2)
 		}
+		if id2, seq2, ok := ParseEndingKey(EndingKey(nil, id, uint64(at))); id2 != id || seq2 != uint64(at) || !ok {
+			t.Fatalf("ending key of %d, %d comes back as %d, %d, %v", id, at, id2, seq2, ok)
+		}
+		if q2, ok := ParseFlushKeptKey(FlushKeptKey(nil, q)); q2 != q || !ok {
+			t.Fatalf("key of spared queue %d comes back as %d, %v", q, q2, ok)
+		}
 		namespace, name := g.text(), g.text()
 		if ns2, name2, ok := ParseQueueKey(QueueKey(nil, namespace, name)); ns2 != namespace || name2 != name || !ok {
 			t.Fatalf("queue key of %q, %q comes back as %q, %q, %v", namespace, name, ns2, name2, ok)

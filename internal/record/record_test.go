@@ -218,6 +218,13 @@ func TestRoundTrips(t *testing.T) {
 		check(t, seed, "key", AppendKeyRef(nil, k), k, DecodeKeyRef)
 		w := Sweep{job.ID(g.uint64()), g.text()}
 		check(t, seed, "sweep", AppendSweep(nil, w), w, DecodeSweep)
+		x := Ending{g.bool(), job.ID(g.uint64()), r}
+		check(t, seed, "ending", AppendEnding(nil, x), x, DecodeEnding)
+		f := Flush{
+			Namespace: g.text(), Door: job.Door(g.IntN(256)), Batches: job.BatchID(g.uint64()), NextBatch: job.BatchID(g.uint64()),
+			Queues: QueueID(g.uint32()), NextQueue: QueueID(g.uint32()),
+		}
+		check(t, seed, "flush", AppendFlush(nil, &f), f, DecodeFlush)
 		n := g.uint64()
 		check(t, seed, "number", AppendUint(nil, n), n, DecodeUint)
 		l := Lock{job.ID(g.uint64()), g.time()}

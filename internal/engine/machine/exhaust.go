@@ -66,9 +66,21 @@ func (m *Machine) die(e *entry) {
 	m.enter(e, job.Dead)
 	m.save(e)
 	m.dropResident(e)
-	limit := uint64(e.Policy.DeadMax)
-	for n := m.opt.StepWork; n > 0 && limit > 0 && e.q.Counts[job.Dead] > limit; n-- {
-		m.discardDead(m.firstOf(e.q, record.List(job.Dead), false))
+	if limit := uint64(e.Policy.DeadMax); limit > 0 {
+		m.trimDead(e.q, limit)
+	}
+}
+
+// trimDead drops the first dead jobs of a queue that has too many.
+func (m *Machine) trimDead(q *queue, limit uint64) {
+	for n := m.opt.StepWork; n > 0 && q.Counts[job.Dead] > limit; {
+		for _, id := range m.stateIDs(q, job.Dead, int(min(uint64(n), q.Counts[job.Dead]-limit))) { //nolint:gosec // bounded
+			// The end of one may have killed others, and so dropped this one.
+			if e := m.loadJob(q, id); e != nil && e.State == job.Dead && q.Counts[job.Dead] > limit {
+				m.discardDead(e)
+				n--
+			}
+		}
 	}
 }
 

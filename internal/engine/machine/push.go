@@ -324,7 +324,13 @@ type rehearsal struct {
 	keys   map[[2]string]struct{}
 	locks  map[[2]string]bool // those it has taken (true) or ended
 	pushes int
+
+	blockers int // that the pushes name
 }
+
+// atomicBlockers is how many blockers the pushes of an Atomic may name in all: it is one
+// step, and each of them is read and written.
+const atomicBlockers = 16 << 10
 
 // checkAtomic returns which jobs the acks and deletes are about, or the first refusal.
 func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
@@ -449,6 +455,9 @@ func (r *rehearsal) push(c *job.Push) *job.Error {
 		if b.Back > r.pushes || b.Back < 0 {
 			return &job.Error{Kind: job.Invalid, Text: "blocked by a push that is not there"}
 		}
+	}
+	if r.blockers += len(s.BlockedBy); r.blockers > atomicBlockers {
+		return job.ErrManyBlockers
 	}
 	if s.Key != "" {
 		k := [2]string{s.Namespace, s.Key}
