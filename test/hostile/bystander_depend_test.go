@@ -20,7 +20,7 @@ var dependTrials = []trial{
 		},
 	},
 	{
-		name: "depend delete", does: "an operator deletes a task that %d others wait for", size: 300_000, short: 60_000,
+		name: "depend delete", does: "an operator deletes a task that %d others wait for", size: 300_000,
 		run: func(f *field) {
 			_, id := f.blocker("")
 			f.measure(f.does, func() {
@@ -30,7 +30,7 @@ var dependTrials = []trial{
 		},
 	},
 	{
-		name: "depend fail", does: "the last NACK of a task that %d others wait for, which are deleted", size: 300_000, short: 60_000,
+		name: "depend fail", does: "the last NACK of a task that %d others wait for, which are deleted", size: 300_000, short: 30_000,
 		run: func(f *field) {
 			w, id := f.blocker("")
 			f.measure(f.does, func() {
@@ -40,7 +40,7 @@ var dependTrials = []trial{
 		},
 	},
 	{
-		name: "depend dead queue", does: "the last NACK of a task that %d others wait for, which have a dead queue", size: 300_000, short: 60_000,
+		name: "depend dead queue", does: "the last NACK of a task that %d others wait for, which have a dead queue", size: 300_000,
 		run: func(f *field) {
 			w, id := f.blocker(`,"deadqueue":"fallen"`)
 			f.measure(f.does, func() {
@@ -50,7 +50,7 @@ var dependTrials = []trial{
 		},
 	},
 	{
-		name: "depend kill", does: "an operator kills a task that %d others wait for", size: 300_000, short: 60_000,
+		name: "depend kill", does: "an operator kills a task that %d others wait for", size: 300_000,
 		run: func(f *field) {
 			_, id := f.blocker("")
 			f.measure(f.does, func() {
@@ -60,7 +60,7 @@ var dependTrials = []trial{
 		},
 	},
 	{
-		name: "depend expire", does: "the end of the time to live of a task that %d others wait for", size: 300_000, short: 60_000,
+		name: "depend expire", does: "the end of the time to live of a task that %d others wait for", size: 300_000, short: 30_000,
 		run: dependExpire,
 	},
 	{

@@ -15,11 +15,11 @@ import (
 
 // fetchTrials fetch from as many queues at once as a protocol lets them. Their size is that of connections.
 var fetchTrials = []trial{
-	{name: "fetch unknown", does: "queues that do not exist", size: 2500, short: 250, most: 9000, run: fetchUnknown},
-	{name: "fetch known", does: "queues that exist", size: 2500, short: 250, most: 9000, run: fetchKnown},
-	{name: "fetch same", does: "queues that others wait for, too", size: 2500, short: 250, most: 9000, run: fetchSame},
+	{name: "fetch unknown", does: "queues that do not exist", size: 2500, short: 150, most: 9000, run: fetchUnknown},
+	{name: "fetch known", does: "queues that exist", size: 2500, most: 9000, run: fetchKnown},
+	{name: "fetch same", does: "queues that others wait for, too", size: 2500, most: 9000, run: fetchSame},
 	{name: "fetch lmstfy", does: "queues that do not exist", size: 2500, short: 250, most: 9000, run: fetchLmstfy},
-	{name: "fetch loop", does: "8 connections that fetch from 4096 queues all the time and do not wait", size: 8, short: 8, run: fetchLoop},
+	{name: "fetch loop", does: "8 connections that fetch from 4096 queues all the time and do not wait", size: 8, run: fetchLoop},
 }
 
 const (

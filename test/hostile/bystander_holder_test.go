@@ -15,11 +15,11 @@ var holderTrials = []trial{
 		run: holderTarantool,
 	},
 	{
-		name: "holder legacy", does: "the end of a legacy Tarantool connection that has taken %d tasks", size: 200_000, short: 50_000,
+		name: "holder legacy", does: "the end of a legacy Tarantool connection that has taken %d tasks", size: 200_000,
 		run: holderLegacy,
 	},
 	{
-		name: "holder masenko", does: "the end of a Masenko connection that has fetched %d tasks", size: 200_000, short: 50_000,
+		name: "holder masenko", does: "the end of a Masenko connection that has fetched %d tasks", size: 200_000,
 		run: func(f *field) {
 			f.push("held", f.n, "")
 			w := f.wire("masenko")
@@ -31,7 +31,7 @@ var holderTrials = []trial{
 		},
 	},
 	{
-		name: "holder release all", does: "release_all of a tube of which %d tasks are taken", size: 200_000, short: 50_000,
+		name: "holder release all", does: "release_all of a tube of which %d tasks are taken", size: 200_000,
 		run: func(f *field) {
 			w := f.takeAll()
 			f.measure(f.does, func() {
@@ -59,7 +59,7 @@ var holderTrials = []trial{
 		},
 	},
 	{
-		name: "waiting cancel", does: "the end of a connection of which %d calls wait", size: 95_000, short: 65_000, most: 100_000,
+		name: "waiting cancel", does: "the end of a connection of which %d calls wait", size: 95_000, most: 100_000,
 		run: func(f *field) {
 			w := f.takers()
 			f.measure(f.does, func() {
@@ -150,7 +150,7 @@ func (f *field) takersOf() *wire {
 	f.t.Helper()
 	w := f.wire("tarantool")
 	take := callTube(1, "take", "600")
-	for sent := 0; sent < f.n; sent++ {
+	for range f.n {
 		w.send(take)
 	}
 	f.until("all of them wait", func() bool { return f.waiting() >= f.n })

@@ -33,19 +33,21 @@ const (
 	// long the whole took, which is as much longer on a slow machine. Below shortFloor nothing is said.
 	shortFloor = 400 * time.Millisecond
 	shortPart  = 3
-	// calm is how long bystanders are measured before, and bystanderPace how often one does a job.
-	calm          = 1500 * time.Millisecond
+	// calmLong and calmShort are how long bystanders are measured before, in either form, and bystanderPace how often one
+	// does a job.
+	calmLong      = 1500 * time.Millisecond
+	calmShort     = 600 * time.Millisecond
 	bystanderPace = time.Millisecond
 	// trialPatience bounds everything that a trial waits for.
-	trialPatience = 10 * time.Minute
+	trialPatience = 4 * time.Minute
 )
 
 // trial is something that is done to a server that has much stored.
 type trial struct {
 	name string
 	does string // for the report; %d is the size
-	// size is that of scale 1, short that of the short form, most the largest that limits allow
-	// (zero: none).
+	// size is that of scale 1, short that of the short form (zero: it is not in it), most the largest that limits
+	// allow (zero: any).
 	size, short, most int
 	args              []string // of the server
 	// without names protocols that have no bystander, because the trial concerns what they own.
@@ -54,7 +56,7 @@ type trial struct {
 }
 
 // trials are all trials.
-var trials = slices.Concat(dependTrials, fetchTrials, holderTrials)
+var trials = slices.Concat(dependTrials, fetchTrials, holderTrials, removeTrials, setTrials, listTrials, bulkTrials, timeTrials, waitTrials)
 
 // field is one trial on one server.
 type field struct {
@@ -64,9 +66,10 @@ type field struct {
 	scale      int
 	dir        string
 	server     *harness.Server
-	bystanders []*probe // the last is the echo; none until they are needed
-	stop       func()   // ends the bystanders
-	own        time.Duration
+	bystanders []*probe      // the last is the echo; none until they are needed
+	stop       func()        // ends the bystanders
+	began      time.Time     // when what is measured began
+	own, ended time.Duration // how long its commands took, and when its effect was there
 	rows       []row
 }
 
@@ -102,7 +105,7 @@ func TestBystanders(t *testing.T) {
 			t.Fatalf("-bystander.scale: %v", err)
 		}
 		for _, tr := range trials {
-			if !strings.Contains(tr.name, *onlyTrial) {
+			if scale == 0 && tr.short == 0 || !strings.Contains(tr.name, *onlyTrial) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s x%d", tr.name, scale), func(t *testing.T) {
@@ -215,9 +218,9 @@ func drivers() []dialecttest.Driver {
 func (f *field) measure(what string, do func()) {
 	f.t.Helper()
 	f.watch()
-	f.pass(calm / 3) // they warm up
+	f.pass(f.calm() / 3) // they warm up
 	f.longest()
-	f.pass(calm)
+	f.pass(f.calm())
 	r := row{what: what}
 	r.before, _, _ = f.longest()
 	memory, err := harness.ReadMemory(f.server.Pid())
@@ -228,9 +231,12 @@ func (f *field) measure(what string, do func()) {
 		f.t.Fatal(err)
 	}
 	f.own = 0
-	began := time.Now()
+	f.began, f.ended = time.Now(), 0
 	do()
-	r.took, r.own = time.Since(began), f.own
+	r.took, r.own = f.ended, f.own
+	if r.took == 0 {
+		r.took = time.Since(f.began)
+	}
 	f.turns(3)
 	r.during, r.worst, r.echo = f.longest()
 	r.memory = memory.Resident
@@ -253,6 +259,21 @@ func (f *field) command(do func()) {
 	began := time.Now()
 	do()
 	f.own = max(f.own, time.Since(began))
+}
+
+// linger watches for a while what is left to be done later, without an effect that can be waited for.
+func (f *field) linger() {
+	f.t.Helper()
+	f.ended = time.Since(f.began)
+	f.pass(f.calm())
+}
+
+// calm is how long bystanders are measured before.
+func (f *field) calm() time.Duration {
+	if f.scale > 0 {
+		return calmLong
+	}
+	return calmShort
 }
 
 // pass lets some time pass.

@@ -235,7 +235,7 @@ func (f *field) soon(n int, do func(few int)) time.Time {
 	began := time.Now()
 	do(few)
 	each := time.Since(began) / time.Duration(few)
-	return time.Now().Add(2*time.Duration(n)*each + 4*calm).Truncate(time.Second)
+	return time.Now().Add(2*time.Duration(n)*each + 4*f.calm()).Truncate(time.Second)
 }
 
 // repeat returns n texts joined by commas.
