@@ -105,7 +105,7 @@ func TestBystanders(t *testing.T) {
 			t.Fatalf("-bystander.scale: %v", err)
 		}
 		for _, tr := range trials {
-			if scale == 0 && tr.short == 0 || !strings.Contains(tr.name, *onlyTrial) {
+			if scale == 0 && tr.short == 0 && *onlyTrial == "" || !strings.Contains(tr.name, *onlyTrial) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s x%d", tr.name, scale), func(t *testing.T) {
@@ -134,8 +134,11 @@ func TestBystanders(t *testing.T) {
 func runTrial(t *testing.T, tr trial, scale int) []row {
 	t.Helper()
 	f := &field{trial: tr, t: t, n: tr.short, scale: scale, dir: filepath.Join(t.TempDir(), "data"), stop: func() {}}
-	if scale > 0 {
+	switch {
+	case scale > 0:
 		f.n = tr.size * scale
+	case tr.short == 0: // asked for by name
+		f.n = tr.size / 20
 	}
 	if tr.most > 0 {
 		f.n = min(f.n, tr.most)

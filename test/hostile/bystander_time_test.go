@@ -74,7 +74,7 @@ func timeLapse(f *field) {
 	f.push("other", 20*bulk, "")
 	take := func(queue string, n int, at time.Time) {
 		for left := n; left > 0; left -= min(left, 100) {
-			ttr := max(1, int(time.Until(at).Seconds()))
+			ttr := max(0, int(time.Until(at).Seconds())) + 1 // not before that time
 			path := fmt.Sprintf("/api/default/%s?count=%d&ttr=%d", queue, min(left, 100), ttr)
 			if code, text := f.http("lmstfy", http.MethodGet, path, ""); code != http.StatusOK {
 				f.t.Fatalf("consume: status %d: %.200s", code, text)
@@ -88,29 +88,33 @@ func timeLapse(f *field) {
 
 // timeForget makes the batches in an engine of its own: a client cannot say how long they are kept.
 func timeForget(f *field) {
+	var last job.BatchID
 	made := func(at time.Time) func(e *engine.Engine, n int) {
 		return func(e *engine.Engine, n int) {
 			cmds := []job.Command{}
 			for range n {
 				cmds = append(cmds, &job.NewBatch{Namespace: "default", OpenFor: time.Until(at)})
 			}
-			e.NewCaller().Do(f.t.Context(), cmds...)
+			results := e.NewCaller().Do(f.t.Context(), cmds...)
+			last = results[n-1].Batch
 		}
 	}
 	at := f.soon(f.n, func(few int) { f.offline(few, made(time.Now().Add(time.Hour))) })
 	f.offline(f.n, made(at))
 	w := f.wire("faktory")
-	last := min(f.n, 20*bulk) + f.n
-	f.atTime(at, func() {
-		f.until("the last is forgotten", func() bool {
-			w.send(fmt.Appendf(nil, "BATCH STATUS b-%d\r\n", last))
-			ok, err := w.read(w.r)
-			if err != nil {
-				f.t.Fatal(err)
-			}
-			return !ok
-		})
-	})
+	f.watch()
+	known := func() bool {
+		w.send(fmt.Appendf(nil, "BATCH STATUS b-%d\r\n", last))
+		ok, err := w.read(w.r)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return ok
+	}
+	if !known() {
+		f.t.Fatalf("there is no batch %d", last)
+	}
+	f.atTime(at, func() { f.until("the last is forgotten", func() bool { return !known() }) })
 }
 
 // offline stops the server, has an engine in this process do n things in pieces, and starts the server again.
