@@ -34,6 +34,21 @@ var removeTrials = []trial{
 		},
 	},
 	{
+		// Faktory has a namespace of its own, because it means the queues of all protocols.
+		name: "queue all", does: "with %d queues", size: 200_000,
+		args: []string{"--faktory-namespace=aside"}, without: []string{"faktory"},
+		run: func(f *field) {
+			f.queues(f.n)
+			w := f.wire("faktory")
+			for _, verb := range []string{"PAUSE", "RESUME", "REMOVE"} {
+				f.measure(fmt.Sprintf("QUEUE %s * %s", verb, f.does), func() {
+					f.command(func() { w.call("QUEUE %s *\r\n", verb) })
+					f.linger()
+				})
+			}
+		},
+	},
+	{
 		name: "remove keyed", does: "removing a queue of %d jobs with keys, for the last of which others wait", size: 2_000_000, short: 200_000,
 		run: func(f *field) {
 			f.keyed()
