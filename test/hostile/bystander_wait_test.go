@@ -11,7 +11,7 @@ import (
 // waitTrials answer many who wait for the same thing.
 var waitTrials = []trial{
 	{
-		name: "wait result", does: "completing a job whose result %d connections wait for", size: 9000, short: 2000, most: 9000,
+		name: "wait result", does: "completing a job whose result %d connections wait for", size: 9000, short: 9000, most: 9000,
 		run: func(f *field) {
 			w, id, _ := f.awaiters()
 			f.measure(f.does, func() {
