@@ -14,6 +14,7 @@
 //
 // TestBystanders is about commands that are well formed and concern much that was stored before: each trial
 // stores it, has clients of all protocols work on queues of their own, and sends the one command. The longest
-// call of those clients tells whether the server does its work in steps. make bystander does it at full size.
+// call of those clients tells whether the server does its work in steps. The short form takes about two minutes on
+// two busy processors; make bystander does it at full size.
 // A new trial is an entry in one of the lists of bystander_*_test.go.
 package hostile
