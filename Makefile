@@ -4,6 +4,7 @@
 
 GO       ?= go
 BIN      := $(CURDIR)/bin
+comma    := ,
 LINT     := $(BIN)/golangci-lint
 LINT_VER := v2.14.0
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -23,7 +24,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb test clients browser examples docs screenshots race lint fmt sim fuzz hostile system torture soak bench bench-peers profile scale cover tools check clean
+.PHONY: help build deb test clients browser examples docs screenshots race lint fmt sim fuzz hostile bystander system torture soak bench bench-peers profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +81,10 @@ fuzz: ## every fuzz target for T=10m
 hostile: build ## hostile clients on every listener: ROUNDS=5 of HOLD=4s for each kind of attack; writes docs/reliability.md
 	$(GO) test ./test/hostile -count=1 -timeout 0 -v -args -hostile.bin=$(BIN)/millrace -hostile.time=$(HOLD) \
 		-hostile.rounds=$(or $(ROUNDS),5) -hostile.floor=0 -hostile.report=$(CURDIR)/docs/reliability.md
+
+bystander: build ## what others feel of commands on much that is stored: SCALE=1,10 times the sizes; writes docs/reliability.md
+	$(GO) test ./test/hostile -count=1 -timeout 0 -v -run TestBystanders -args -hostile.bin=$(BIN)/millrace \
+		-bystander.scale=$(or $(SCALE),1$(comma)10) -bystander.report=$(CURDIR)/docs/reliability.md
 
 system: ## the black-box tests with KILLS=200 crashes
 	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)

@@ -11,4 +11,10 @@
 // The default takes under a minute, and a p99 of up to -hostile.floor passes, since a busy
 // machine says little. make hostile makes each attack longer and several times, demands
 // that the medians keep the limit, and writes them into docs/reliability.md.
+//
+// TestBystanders is about commands that are well formed and concern much that was stored before: each trial
+// stores it, has clients of all protocols work on queues of their own, and sends the one command. The longest
+// call of those clients tells whether the server does its work in steps. The short form takes about two minutes on
+// two busy processors; make bystander does it at full size.
+// A new trial is an entry in one of the lists of bystander_*_test.go.
 package hostile

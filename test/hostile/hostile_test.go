@@ -103,13 +103,13 @@ func besiege(ctx context.Context, t *testing.T) *siege {
 		if addr == "" {
 			addr = server.Addrs["tarantool"]
 		}
-		s.probes = append(s.probes, startProbe(ctx, t, d, addr))
+		s.probes = append(s.probes, startProbe(ctx, t, d, addr, pace))
 	}
 	addr, err := startEcho(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.probes = append(s.probes, startControl(ctx, t, addr))
+	s.probes = append(s.probes, startControl(ctx, t, addr, pace))
 	return s
 }
 

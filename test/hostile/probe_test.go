@@ -18,6 +18,7 @@ import (
 // how long each call takes.
 type probe struct {
 	name string
+	done chan struct{} // closed when it has stopped
 
 	mu    sync.Mutex // guards what follows
 	times []time.Duration
@@ -29,31 +30,31 @@ type probe struct {
 const pace = 4 * time.Millisecond
 
 // startProbe connects and works until ctx ends.
-func startProbe(ctx context.Context, t *testing.T, d dialecttest.Driver, addr string) *probe {
+func startProbe(ctx context.Context, t *testing.T, d dialecttest.Driver, addr string, every time.Duration) *probe {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &probe{name: d.Name}
+	p := &probe{name: d.Name, done: make(chan struct{})}
 	client, err := d.Client(conn)
 	if err != nil {
 		t.Fatalf("%s: %v", d.Name, err)
 	}
 	queue := "probe-" + d.Name
-	p.start(ctx, t, conn, func(n int) error { return p.job(client, queue, fmt.Sprint(n)) })
+	p.start(ctx, t, conn, every, func(n int) error { return p.job(client, queue, fmt.Sprint(n)) })
 	return p
 }
 
 // startControl measures the echo process instead of the server.
-func startControl(ctx context.Context, t *testing.T, addr string) *probe {
+func startControl(ctx context.Context, t *testing.T, addr string, every time.Duration) *probe {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &probe{name: echoName}
-	p.start(ctx, t, conn, func(int) error {
+	p := &probe{name: echoName, done: make(chan struct{})}
+	p.start(ctx, t, conn, every, func(int) error {
 		return p.note("echo", func() error {
 			b := []byte{1}
 			if _, err := conn.Write(b); err != nil {
@@ -67,21 +68,20 @@ func startControl(ctx context.Context, t *testing.T, addr string) *probe {
 }
 
 // start does one thing after the other until ctx ends, and then closes the connection.
-func (p *probe) start(ctx context.Context, t *testing.T, conn net.Conn, do func(n int) error) {
+func (p *probe) start(ctx context.Context, t *testing.T, conn net.Conn, every time.Duration, do func(n int) error) {
 	t.Helper()
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
-		p.work(ctx, do)
+		defer close(p.done)
+		p.work(ctx, every, do)
 	}()
 	t.Cleanup(func() {
-		<-done
+		<-p.done
 		_ = conn.Close() // the server may have closed it first
 	})
 }
 
-func (p *probe) work(ctx context.Context, do func(n int) error) {
-	tick := time.NewTicker(pace)
+func (p *probe) work(ctx context.Context, every time.Duration, do func(n int) error) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		select {
@@ -158,6 +158,20 @@ func (p *probe) take() (window, error) {
 	return window{
 		calls: len(times), p50: times[len(times)/2], p99: times[len(times)*99/100], most: times[len(times)-1],
 	}, nil
+}
+
+// count returns how many calls have been answered since the last take.
+func (p *probe) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.times)
+}
+
+// failure returns why the probe has stopped, if it has.
+func (p *probe) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
 }
 
 // errIdle means that a probe was not served at all.
