@@ -54,21 +54,63 @@ var plants = []plant{
 	},
 	{
 		"now and then a wake-up is dropped",
-		machine + "wait.go",
+		machine + "serve.go",
 		"	if !q.waking && !q.waiters.empty() {\n",
 		"	if !q.waking && !q.waiters.empty() && m.now%8 != 0 {\n",
 	},
 	{
 		"a restart forgets all leases",
-		machine + "holder.go",
+		machine + "restart.go",
 		"lo, hi := record.BoundLeases(q.ID)",
 		"lo, hi := record.ListStart(nil, q.ID, record.ListLeased), record.ListEnd(nil, q.ID, record.ListLeased)",
 	},
 	{
 		"a restart puts released jobs last",
+		machine + "restart.go",
+		"		m.count(q, job.CountRestarted)\n		m.leave(e)\n		m.makeReady(e, job.PlaceOld)\n",
+		"		m.count(q, job.CountRestarted)\n		m.leave(e)\n		m.makeReady(e, job.PlaceTail)\n",
+	},
+	{
+		"a restart takes leases back that are newer than itself",
+		machine + "restart.go",
+		"		if e.Entered >= m.restart.seq {",
+		"		if e.Entered > m.restart.seq+1 {",
+	},
+	{
+		"a dependant is skipped where an ending goes on",
+		machine + "depend.go",
+		"			x.Next = ref\n			m.follow = 0\n",
+		"			x.Next = ref\n			x.Next.ID++\n			m.follow = 0\n",
+	},
+	{
+		"dependants that are left over are forgotten by a restart",
+		machine + "machine.go",
+		"	m.endingsLeft = m.some(record.EndingSpan(0, math.MaxUint64))\n",
+		"	m.endingsLeft = false\n",
+	},
+	{
+		"the second end of a job overtakes what the first has left over",
+		machine + "depend.go",
+		"		if x.seq == 0 && m.endingLeft(x.id) {\n",
+		"		if x.seq == 0 && false {\n",
+	},
+	{
+		"the end of a holder ends a newer lease",
 		machine + "holder.go",
-		"			m.count(q, job.CountRestarted)\n			m.leave(e)\n			m.makeReady(e, job.PlaceOld)\n",
-		"			m.count(q, job.CountRestarted)\n			m.leave(e)\n			m.makeReady(e, job.PlaceTail)\n",
+		"		if e == nil || e.State != job.Leased || e.Entered != l.entered {\n			continue // settled",
+		"		if e == nil || e.State != job.Leased {\n			continue // settled",
+	},
+	{
+		"a flush removes what was pushed after it began",
+		machine + "queue.go",
+		"	if m.flush != nil && q.ID != 0 {\n",
+		"	if m.flush != nil && q.ID < 0 {\n",
+	},
+	{
+		"a flush is forgotten by a restart",
+		machine + "machine.go",
+		"	m.loadFlush()\n",
+		"",
 	},
 	{
 		"one attempt more than allowed",
@@ -109,8 +151,8 @@ var plants = []plant{
 	{
 		"a dependant does not wait for its last blocker",
 		machine + "depend.go",
-		"		if len(d.Blockers) > 0 {\n			m.save(d)\n",
-		"		if len(d.Blockers) > 1 {\n			m.save(d)\n",
+		"	if len(d.Blockers) > 0 {\n		m.save(d)\n",
+		"	if len(d.Blockers) > 1 {\n		m.save(d)\n",
 	},
 	{
 		"the journal is not synced",
