@@ -93,7 +93,8 @@ var (
 	descConnections      = desc("connections", "Open connections.", "protocol")
 	descConnectionsTotal = desc("connections_total", "Connections accepted since the start.", "protocol")
 	descRejected         = desc("connections_rejected_total",
-		"Connections that the server closed: limit: there were too many; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests.",
+		"Connections that the server closed: limit: there were too many; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests; "+
+			"foreign: the client spoke another protocol, as a browser does for a web page.",
 		"protocol", "reason")
 
 	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")

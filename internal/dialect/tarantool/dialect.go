@@ -86,7 +86,7 @@ func New(o Options) *Dialect {
 	d.commands, d.commands15 = newCommands(false), newCommands(true)
 	d.sessions.init(o.SessionTTR)
 	d.server = d.newServer(d.Name(), o.TLS, d.commands, func() wire { return newIProto(d) })
-	d.server15 = d.newServer(name15, nil, d.commands15, func() wire { return box15{} })
+	d.server15 = d.newServer(name15, nil, d.commands15, func() wire { return new(box15) })
 	return d
 }
 
