@@ -38,8 +38,8 @@ var adminRoutes = []adminRoute{
 	{http.MethodPost, "/accesslog", true, (*adminCall).setAccessLog},
 	{http.MethodGet, openapiPath, false, func(c *adminCall) { c.answer(http.StatusOK, openapiPublic) }},
 	{http.MethodGet, openapiAdminPath, false, func(c *adminCall) { c.answer(http.StatusOK, openapiAdmin) }},
-	{"", "/debug/pprof/:profile", false, (*adminCall).profile},
-	{"", "/debug/pprof/", false, (*adminCall).profile},
+	{"", "/debug/pprof/:profile", true, (*adminCall).profile},
+	{"", "/debug/pprof/", true, (*adminCall).profile},
 }
 
 // match reports whether a path is of the route's pattern, and what stands for the
