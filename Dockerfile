@@ -26,8 +26,10 @@ WORKDIR /data
 
 # Loopback would be that of the container, which nobody reaches. So it listens on
 # every interface, and what is published with -p, and to whom, is the border.
+# Other containers ask HTTP listeners by the name of this one, which is taken to be millrace.
 ENV MILLRACE_DATA_DIR=/data \
     MILLRACE_LISTEN_INSECURE=true \
+    MILLRACE_LISTEN_HOSTS=millrace \
     MILLRACE_FAKTORY_ADDR=:7419 \
     MILLRACE_WEB_ADDR=:7420 \
     MILLRACE_LMSTFY_ADDR=:7777 \

@@ -21,6 +21,8 @@ import (
 // HandlerOptions are what is served besides the operator API. What is nil is not there.
 type HandlerOptions struct {
 	Login *auth.Login
+	// Site refuses what web pages of other sites ask for; nil takes every name of a host.
+	Site *auth.Site
 	// Metrics serves /metrics.
 	Metrics http.Handler
 	// Stats and Health serve /stats and /health as another server's users know them.
@@ -117,11 +119,27 @@ func (s *Service) Handler(o HandlerOptions) http.Handler {
 	}
 	s.more(mux, &o)
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.dispatch(mux, o.UI, w, r) })
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, problemCrossSite.problem("the browser says that this %s comes from another site than ours", r.Method))
-	}))
-	return underPrefix(protection.Handler(h))
+	if o.Site == nil {
+		o.Site = auth.NewSite(auth.SiteOptions{AnyHost: true})
+	}
+	return underPrefix(ofSite(o.Site, h))
+}
+
+// ProbePaths are the paths of those who ask whether the server is there and can take work.
+func ProbePaths() []string { return []string{"/livez", "/readyz", "/healthz", "/health"} }
+
+// ofSite refuses what pages of other sites ask for.
+func ofSite(site *auth.Site, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch refused := site.Check(r); {
+		case refused == nil:
+			h.ServeHTTP(w, r)
+		case refused.Status == http.StatusForbidden:
+			writeProblem(w, problemCrossSite.problem("%s", refused.Text))
+		default:
+			writeProblem(w, problemHost.problem("%s", refused.Text))
+		}
+	})
 }
 
 // dispatch finds the handler, and answers itself where there is none.

@@ -110,6 +110,10 @@ func generalKeys() []Key {
 			"Allow listeners without authentication on addresses that other machines can reach. "+
 				"Whoever reaches one can read and delete every job.",
 			func(c *Config) *bool { return &c.Listen.Insecure }),
+		hostsKey("listen.hosts",
+			"Names by which HTTP listeners that need no login may be asked, separated by commas, besides localhost and the address itself: "+
+				`"jobs.internal, *.example.org". Web pages come by names of their own.`,
+			func(c *Config) *[]string { return &c.Listen.Hosts }),
 		sizeKey("listen.max_unfinished", "256MiB", limits[uint64]{16 << 20, 1 << 40},
 			"Memory for commands that have not arrived as a whole, all connections together; beyond it those with long ones are closed.",
 			func(c *Config) *uint64 { return &c.Listen.MaxUnfinished }),

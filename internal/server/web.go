@@ -54,6 +54,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 	ready := func() bool { ok, _ := service.Health(); return ok }
 	o := admin.HandlerOptions{
 		Login: login,
+		Site:  s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: admin.ProbePaths()}),
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,

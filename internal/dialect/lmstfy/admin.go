@@ -119,6 +119,10 @@ func maskPath(path string) string {
 }
 
 func (c *adminCall) route() {
+	if refused := c.d.opts.AdminSite.Check(c.r); refused != nil {
+		c.fail(refused.Status, refused.Text)
+		return
+	}
 	for i := range adminRoutes {
 		r := &adminRoutes[i]
 		params, ok := r.match(c.r.Method, c.r.URL.Path)

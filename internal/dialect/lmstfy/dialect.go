@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 )
@@ -44,7 +45,10 @@ type Options struct {
 	// Accounts are the passwords of those who may use the guarded part of the admin API; without any it
 	// is open.
 	Accounts map[string]string
-	Defaults Defaults
+	// Site and AdminSite refuse what web pages of other sites ask of the public and of the admin API; nil refuses nothing.
+	Site      *auth.Site
+	AdminSite *auth.Site
+	Defaults  Defaults
 	// MaxConns bounds the connections; zero is no bound.
 	MaxConns int
 	// MaxBody bounds a job, MaxHeader the head of a request, in bytes.

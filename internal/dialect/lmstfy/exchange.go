@@ -125,6 +125,10 @@ func (x *exchange) release() {
 // handle goes through the checks in the order of the protocol and then does what the
 // route says.
 func (x *exchange) handle() {
+	if refused := x.d.opts.Site.Check(x.r); refused != nil {
+		x.fail(refused.Status, refused.Text)
+		return
+	}
 	x.target = parsePath(x.r.Method, x.r.URL.Path)
 	if x.route == routeNone {
 		x.unknown()
