@@ -185,11 +185,12 @@ func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
 
 // serve answers one call of the API.
 func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *http.Request) {
-	c := &call{Service: s, w: w, r: r, role: login.Of(r)}
+	role, verdict := login.Of(r)
+	c := &call{Service: s, w: w, r: r, role: role}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if p := allow(c.role, rt.role); p != nil {
+	if p := allow(role, verdict, rt.role); p != nil {
 		refuse(w, p)
 		return
 	}
@@ -208,10 +209,12 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 }
 
 // allow compares a role with what is needed.
-func allow(has, needs auth.Role) *Problem {
+func allow(has auth.Role, verdict auth.Verdict, needs auth.Role) *Problem {
 	switch {
 	case has >= needs:
 		return nil
+	case verdict == auth.Limited:
+		return problemTooMany.problem("too many wrong passwords or tokens came from this address: wait %d seconds", retryAfter)
 	case has == auth.RoleNone:
 		return problemLogin.problem("send a password with basic authentication, or a bearer token")
 	default:
@@ -219,9 +222,15 @@ func allow(has, needs auth.Role) *Problem {
 	}
 }
 
+// retryAfter is when somebody who was wrong too often may try again, in seconds.
+const retryAfter = int(auth.RetryAfter / time.Second)
+
 // refuse answers who has not proved enough.
 func refuse(w http.ResponseWriter, p *Problem) {
-	if p.Status == http.StatusUnauthorized {
+	switch p.Status {
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Basic realm="Millrace", charset="UTF-8"`)
 	}
 	writeProblem(w, p)
@@ -230,7 +239,8 @@ func refuse(w http.ResponseWriter, p *Problem) {
 // Guard lets only those through to h who have a role.
 func Guard(login *auth.Login, needs auth.Role, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := allow(login.Of(r), needs); p != nil {
+		role, verdict := login.Of(r)
+		if p := allow(role, verdict, needs); p != nil {
 			refuse(w, p)
 			return
 		}

@@ -171,6 +171,7 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 		Auth:      c.Auth == "token",
 		Pools:     c.Pools,
 		Accounts:  c.Accounts,
+		Throttle:  s.logins,
 		Site:      s.site(auth.SiteOptions{AnyHost: c.Auth == "token" || c.TLS.ClientCA != "", Strict: true}),
 		AdminSite: s.site(auth.SiteOptions{AnyHost: len(c.Accounts) > 0, Strict: true}),
 		Defaults: lmstfy.Defaults{
@@ -223,6 +224,7 @@ func buildTarantool(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, 
 				Namespace:    namespace,
 				Users:        c.Users,
 				RequireLogin: c.LoginRequired(),
+				Throttle:     s.logins,
 				SessionTTR:   c.SessionTTR,
 				MaxConns:     c.MaxConnections,
 				MaxPacket:    int(c.MaxPacket), //nolint:gosec // the configuration bounds it
@@ -261,6 +263,7 @@ func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 				Logger:       s.log,
 				Namespace:    namespace,
 				Password:     c.Password,
+				Throttle:     s.logins,
 				Version:      s.opts.Version,
 				MaxConns:     c.MaxConnections,
 				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it

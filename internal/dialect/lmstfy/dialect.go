@@ -48,7 +48,9 @@ type Options struct {
 	// Site and AdminSite refuse what web pages of other sites ask of the public and of the admin API; nil refuses nothing.
 	Site      *auth.Site
 	AdminSite *auth.Site
-	Defaults  Defaults
+	// Throttle bounds how often a client may be wrong with its token or account; nil bounds nothing.
+	Throttle *auth.Throttle
+	Defaults Defaults
 	// MaxConns bounds the connections; zero is no bound.
 	MaxConns int
 	// MaxBody bounds a job, MaxHeader the head of a request, in bytes.

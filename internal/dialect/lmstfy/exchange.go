@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -197,8 +198,7 @@ func (x *exchange) admit() bool {
 		x.fail(http.StatusUnauthorized, textNoToken)
 		return false
 	}
-	if asked && !x.d.registry.valid(key) {
-		x.fail(http.StatusUnauthorized, textToken)
+	if asked && !x.proves(key) {
 		return false
 	}
 	x.enter(x.d.opts.Auth && info.open)
@@ -213,6 +213,20 @@ func (x *exchange) admit() bool {
 		}
 	}
 	return true
+}
+
+// proves checks the token. It has answered if it reports false.
+func (x *exchange) proves(key tokenKey) bool {
+	attempt := auth.AttemptOf(x.r, x.d.Name(), key.pool+":"+key.namespace, key.token)
+	switch x.d.opts.Throttle.Check(attempt, func() bool { return x.d.registry.valid(key) }) {
+	case auth.Right:
+		return true
+	case auth.Limited:
+		x.fail(http.StatusTooManyRequests, textTooMany)
+	case auth.Wrong:
+		x.fail(http.StatusUnauthorized, textToken)
+	}
+	return false
 }
 
 // enter finds the namespace. A stranger, who needs no token for a route, makes no

@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 )
@@ -27,7 +28,9 @@ type Options struct {
 	Namespace string
 	// Users are the passwords of those who may log in. RequireLogin refuses
 	// procedures to everybody else.
-	Users        map[string]string
+	Users map[string]string
+	// Throttle bounds how often a client may be wrong; nil bounds nothing.
+	Throttle     *auth.Throttle
 	RequireLogin bool
 	// MaxConns bounds the connections of a listener; zero is no bound.
 	MaxConns int
