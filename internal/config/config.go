@@ -29,7 +29,7 @@ type Data struct {
 
 // Backup says where backups go.
 type Backup struct {
-	// Dir is what all backups are below; empty is anywhere.
+	// Dir is what all backups are below; empty is beside the data.
 	Dir string
 }
 

@@ -79,7 +79,8 @@ func generalKeys() []Key {
 			func(c *Config) *string { return &c.Data.Dir }),
 
 		pathKey("backup.dir", "",
-			"Directory that backups are written below, which is outside of data.dir; it is made if it is not there. Without it a backup may name any directory.",
+			"Directory that backups are written below, and nowhere else; it is outside of data.dir, and made if it is not there. "+
+				`Without it the name is that of data.dir with "-backups" behind it.`,
 			func(c *Config) *string { return &c.Backup.Dir }),
 
 		choiceKey("store.durability", "fsync", []string{"fsync", "interval", "none"},

@@ -287,10 +287,13 @@ func (s *server) dataDir() string {
 	return s.cfg.Data.Dir
 }
 
-// backupDir returns what backups are below; nothing if they may be anywhere.
+// backupSuffix makes the name of the directory of backups of that of the data.
+const backupSuffix = "-backups"
+
+// backupDir returns what backups are below: unless it is set, a directory beside the data.
 func (s *server) backupDir() (string, error) {
 	if s.cfg.Backup.Dir == "" {
-		return "", nil
+		return s.dataDir() + backupSuffix, nil
 	}
 	dir, err := filepath.Abs(s.cfg.Backup.Dir)
 	if err != nil {
