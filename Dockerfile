@@ -13,12 +13,13 @@ COPY . .
 RUN CGO_ENABLED=0 go build -trimpath \
     -ldflags "-s -w -X millrace/internal/cli.version=$VERSION -X millrace/internal/cli.commit=$COMMIT" \
     -o /out/millrace ./cmd/millrace
-# A volume that is made for /data takes over the owner of the directory in the image.
-RUN mkdir -m 0750 /out/data
+# A volume that is made for /data or /backup takes over the owner of the directory in the image.
+RUN mkdir -m 0750 /out/data /out/backup
 
 # The binary is all there is: no shell, no libraries, no package to patch.
 FROM scratch
 COPY --from=build --chown=65532:65532 /out/data /data
+COPY --from=build --chown=65532:65532 /out/backup /backup
 COPY --from=build /out/millrace /millrace
 USER 65532:65532
 VOLUME /data
@@ -26,8 +27,11 @@ WORKDIR /data
 
 # Loopback would be that of the container, which nobody reaches. So it listens on
 # every interface, and what is published with -p, and to whom, is the border.
+# Other containers ask HTTP listeners by the name of this one, which is taken to be millrace.
 ENV MILLRACE_DATA_DIR=/data \
+    MILLRACE_BACKUP_DIR=/backup \
     MILLRACE_LISTEN_INSECURE=true \
+    MILLRACE_LISTEN_HOSTS=millrace \
     MILLRACE_FAKTORY_ADDR=:7419 \
     MILLRACE_WEB_ADDR=:7420 \
     MILLRACE_LMSTFY_ADDR=:7777 \

@@ -307,10 +307,43 @@ func TestCrossSite(t *testing.T) {
 			mustProblem(t, w)
 		}
 	}
-	r := request(t, "GET", "/api/v1/queues", "")
-	r.Header.Set("Sec-Fetch-Site", "cross-site")
-	if w := f.send(r); w.Code != 200 || w.Header().Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("%d %v", w.Code, w.Header())
+	for dest, code := range map[string]int{"document": 200, "iframe": 403, "script": 403} {
+		r := request(t, "GET", "/api/v1/queues", "")
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		r.Header.Set("Sec-Fetch-Mode", "navigate")
+		r.Header.Set("Sec-Fetch-Dest", dest)
+		if w := f.send(r); w.Code != code || w.Header().Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d %v", dest, w.Code, w.Header())
+		}
+	}
+}
+
+// A name that is none of the server's opens nothing but the probes.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{}, HandlerOptions{
+		Metrics: http.NotFoundHandler(), Health: http.NotFoundHandler(), UI: http.NotFoundHandler(),
+		Site: auth.NewSite(auth.SiteOptions{Setting: "listen.hosts", Open: ProbePaths()}),
+	})
+	for path, code := range map[string]int{
+		"/": 421, "/api/v1/jobs": 421, "/metrics": 421, "/openapi.json": 421, "/debug/pprof/": 421, "/none": 421,
+		"/livez": 200, "/readyz": 200, "/healthz": 200, "/health": 404, "/livez/": 421,
+	} {
+		r := request(t, "GET", path, "")
+		r.Host = "evil.example:7420"
+		w := f.send(r)
+		if w.Code != code {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		if code == 421 {
+			if p := mustProblem(t, w); !strings.Contains(p.Detail, "listen.hosts") {
+				t.Errorf("%s: %+v", path, p)
+			}
+		}
+		r.Host = "localhost:7420"
+		if w := f.send(r); w.Code == 421 {
+			t.Errorf("%s as localhost: %d %s", path, w.Code, w.Body)
+		}
 	}
 }
 

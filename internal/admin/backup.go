@@ -21,8 +21,8 @@ type Backup struct {
 // backupTimeout bounds how long the answer of a backup may take.
 const backupTimeout = 6 * time.Hour
 
-// MakeBackup writes a copy of the data to a directory of the server's machine, which must not exist yet. If there is a
-// place of backups it is below that, and dir may be relative to it or left out.
+// MakeBackup writes a copy of the data to a directory below the place of backups, which must not exist yet. It may be relative
+// to that place, or left out for a name made of the time.
 // It has everything that was answered before. One is made at a time.
 func (s *Service) MakeBackup(dir string) (Backup, error) {
 	dir, err := s.backupPath(dir)
@@ -72,10 +72,7 @@ const backupName = "20060102T150405.000Z"
 func (s *Service) backupPath(dir string) (string, error) {
 	place := s.opts.BackupDir
 	if place == "" {
-		if !filepath.IsAbs(dir) {
-			return "", invalid("dir: %q is not absolute: name a directory of the server's machine, such as /backup/monday", dir)
-		}
-		return filepath.Clean(dir), nil
+		return "", problemConflict.problem("there is no place for backups: set backup.dir")
 	}
 	if dir == "" {
 		dir = time.Now().UTC().Format(backupName)
@@ -85,7 +82,7 @@ func (s *Service) backupPath(dir string) (string, error) {
 	}
 	below, err := filepath.Rel(place, dir)
 	if err != nil || below == "." || !filepath.IsLocal(below) {
-		return "", invalid("dir: %s is not below %s, where backups go (backup.dir)", dir, place)
+		return "", invalid("dir: %s is not below %s, where backups go: name a directory below it, or set backup.dir of the server", dir, place)
 	}
 	return filepath.Join(place, below), nil
 }
@@ -94,12 +91,6 @@ func (s *Service) backupPath(dir string) (string, error) {
 // out of the place of backups.
 func (s *Service) makeParent(dir string) error {
 	place := s.opts.BackupDir
-	if place == "" {
-		if _, err := os.Lstat(dir); err == nil {
-			return fs.ErrExist
-		}
-		return os.MkdirAll(filepath.Dir(dir), 0o750)
-	}
 	if err := os.MkdirAll(place, 0o750); err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ import (
 // HandlerOptions are what is served besides the operator API. What is nil is not there.
 type HandlerOptions struct {
 	Login *auth.Login
+	// Site refuses what web pages of other sites ask for; nil takes every name of a host.
+	Site *auth.Site
 	// Metrics serves /metrics.
 	Metrics http.Handler
 	// Stats and Health serve /stats and /health as another server's users know them.
@@ -117,11 +119,27 @@ func (s *Service) Handler(o HandlerOptions) http.Handler {
 	}
 	s.more(mux, &o)
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.dispatch(mux, o.UI, w, r) })
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, problemCrossSite.problem("the browser says that this %s comes from another site than ours", r.Method))
-	}))
-	return underPrefix(protection.Handler(h))
+	if o.Site == nil {
+		o.Site = auth.NewSite(auth.SiteOptions{AnyHost: true})
+	}
+	return underPrefix(ofSite(o.Site, h))
+}
+
+// ProbePaths are the paths of those who ask whether the server is there and can take work.
+func ProbePaths() []string { return []string{"/livez", "/readyz", "/healthz", "/health"} }
+
+// ofSite refuses what pages of other sites ask for.
+func ofSite(site *auth.Site, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch refused := site.Check(r); {
+		case refused == nil:
+			h.ServeHTTP(w, r)
+		case refused.Status == http.StatusForbidden:
+			writeProblem(w, problemCrossSite.problem("%s", refused.Text))
+		default:
+			writeProblem(w, problemHost.problem("%s", refused.Text))
+		}
+	})
 }
 
 // dispatch finds the handler, and answers itself where there is none.
@@ -167,11 +185,12 @@ func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
 
 // serve answers one call of the API.
 func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *http.Request) {
-	c := &call{Service: s, w: w, r: r, role: login.Of(r)}
+	role, verdict := login.Of(r)
+	c := &call{Service: s, w: w, r: r, role: role}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if p := allow(c.role, rt.role); p != nil {
+	if p := allow(role, verdict, rt.role); p != nil {
 		refuse(w, p)
 		return
 	}
@@ -190,10 +209,12 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 }
 
 // allow compares a role with what is needed.
-func allow(has, needs auth.Role) *Problem {
+func allow(has auth.Role, verdict auth.Verdict, needs auth.Role) *Problem {
 	switch {
 	case has >= needs:
 		return nil
+	case verdict == auth.Limited:
+		return problemTooMany.problem("too many wrong passwords or tokens came from this address: wait %d seconds", retryAfter)
 	case has == auth.RoleNone:
 		return problemLogin.problem("send a password with basic authentication, or a bearer token")
 	default:
@@ -201,9 +222,15 @@ func allow(has, needs auth.Role) *Problem {
 	}
 }
 
+// retryAfter is when somebody who was wrong too often may try again, in seconds.
+const retryAfter = int(auth.RetryAfter / time.Second)
+
 // refuse answers who has not proved enough.
 func refuse(w http.ResponseWriter, p *Problem) {
-	if p.Status == http.StatusUnauthorized {
+	switch p.Status {
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Basic realm="Millrace", charset="UTF-8"`)
 	}
 	writeProblem(w, p)
@@ -212,7 +239,8 @@ func refuse(w http.ResponseWriter, p *Problem) {
 // Guard lets only those through to h who have a role.
 func Guard(login *auth.Login, needs auth.Role, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := allow(login.Of(r), needs); p != nil {
+		role, verdict := login.Of(r)
+		if p := allow(role, verdict, needs); p != nil {
 			refuse(w, p)
 			return
 		}

@@ -74,7 +74,7 @@ func testDocument(t *testing.T) {
 	registry := &fakeWorkers{workers: []Worker{{ID: "w1", Hostname: "h", PID: 7, State: "running", Leases: job.Holder{Node: 1, Num: 77}}, {ID: "w2", State: "quiet"}}}
 	tokens := &fakeTokens{tokens: []Token{{Namespace: "ns", Pool: "fast", Secret: "a-token-that-is-long", Exists: true, Limits: &TokenLimits{Reads: 1, Interval: 1}}}}
 	f := newFixture(t, Options{
-		Tokens: tokens, Version: "1.2.3", Durability: "fsync", DataDir: "/data", Workers: []WorkerRegistry{registry},
+		BackupDir: t.TempDir(), Tokens: tokens, Version: "1.2.3", Durability: "fsync", DataDir: "/data", Workers: []WorkerRegistry{registry},
 		Connections: func() []Connections {
 			return []Connections{{Protocol: "p", Namespace: "ns", Addresses: []string{"a:1"}, Open: 1}}
 		},
@@ -99,7 +99,7 @@ func testDocument(t *testing.T) {
 	}
 	full.service.sampler.streams = streamMax
 	token := f.service.tokenID(&tokens.tokens[0])
-	stopped := newFixture(t, Options{Tokens: &fakeTokens{err: job.ErrDraining}}, HandlerOptions{})
+	stopped := newFixture(t, Options{BackupDir: t.TempDir(), Tokens: &fakeTokens{err: job.ErrDraining}}, HandlerOptions{})
 	stopped.close()
 	fixtures := map[string]*fixture{"": f, "guarded": guarded, "full": full, "stopped": stopped}
 

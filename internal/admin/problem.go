@@ -41,6 +41,7 @@ var (
 	problemLogin        = problemKind{"login", http.StatusUnauthorized, "A password or token is needed"}
 	problemForbidden    = problemKind{"forbidden", http.StatusForbidden, "This needs the operator role"}
 	problemCrossSite    = problemKind{"cross-site", http.StatusForbidden, "Requests of other sites are refused"}
+	problemHost         = problemKind{"host", http.StatusMisdirectedRequest, "The request is for another host"}
 	problemLocalOnly    = problemKind{"local-only", http.StatusForbidden, "Only this machine may ask for this"}
 	problemNotFound     = problemKind{"not-found", http.StatusNotFound, "There is no such thing"}
 	problemMethod       = problemKind{"method", http.StatusMethodNotAllowed, "The method does not apply here"}

@@ -40,7 +40,7 @@ type Options struct {
 	Door job.Door
 	// DataDir is where the data is.
 	DataDir string
-	// BackupDir is what backups are below, an absolute path; empty is anywhere.
+	// BackupDir is what backups are below, an absolute path; without it none is made.
 	BackupDir string
 
 	// SampleEvery is how often the counters are read; default one second.

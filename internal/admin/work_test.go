@@ -39,7 +39,7 @@ func workAsks(t *testing.T, f, full *fixture) []ask {
 	for range importAtOnce {
 		full.service.work.imports <- struct{}{}
 	}
-	dir := filepath.Join(t.TempDir(), "copy")
+	dir := "copy"
 	return append(asks, []ask{
 		{"POST", "/api/v1/namespaces/ns/queues/pushed/jobs", `{"jobs":[{"body":{"x":1},"key":"k","unique":true},{"body_text":"x","key":"k","unique":true}]}`, 200, ""},
 		{"POST", "/api/v1/namespaces/ns/queues/small/jobs", `{"jobs":[{}]}`, 409, ""},
@@ -316,19 +316,20 @@ func TestDeliveryGivenBack(t *testing.T) {
 // Daily work leaves no line in the log, a backup does.
 func TestWorkIsQuiet(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, Options{}, HandlerOptions{})
+	place := t.TempDir()
+	f := newFixture(t, Options{BackupDir: place}, HandlerOptions{})
 	f.want(200, "POST", "/api/v1/namespaces/ns/queues/q/jobs", `{"jobs":[{}]}`, nil)
 	f.work(`{"queues":["q"]}`)
 	if text := f.log.String(); text != "" {
 		t.Errorf("log:\n%s", text)
 	}
-	dir := filepath.Join(t.TempDir(), "a", "b")
+	dir := filepath.Join(place, "a", "b")
 	var b Backup
 	f.want(200, "POST", "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, dir), &b)
 	if b.Dir != dir || b.Files == 0 || b.Bytes == 0 || !strings.Contains(f.log.String(), "backup made") {
 		t.Errorf("%+v\n%s", b, f.log)
 	}
-	for _, name := range []string{"relative", dir} {
+	for _, name := range []string{"../relative", dir} {
 		if w := f.call("POST", "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, name)); w.Code != 400 && w.Code != 409 {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
@@ -368,6 +369,10 @@ func TestBackupPlace(t *testing.T) {
 	f.want(200, "GET", "/api/v1/storage", "", &st)
 	if st.BackupDir != place {
 		t.Errorf("%+v", st)
+	}
+	nowhere := newFixture(t, Options{}, HandlerOptions{})
+	if w := nowhere.call("POST", "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, top+"/f")); w.Code != 409 || !strings.Contains(w.Body.String(), "backup.dir") {
+		t.Errorf("without a place: %d %s", w.Code, w.Body)
 	}
 }
 

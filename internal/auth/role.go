@@ -29,10 +29,13 @@ type LoginOptions struct {
 	ReadPassword string // of those who only look
 	Token        string // as the passwords, for programs
 	ReadToken    string
+	// Throttle bounds how often somebody may be wrong; nil bounds nothing.
+	Throttle *Throttle
 }
 
 // Login tells who may do what on an HTTP listener.
 type Login struct {
+	throttle  *Throttle
 	passwords []secret
 	tokens    []secret
 }
@@ -45,7 +48,7 @@ type secret struct {
 
 // NewLogin returns the login for some secrets.
 func NewLogin(o LoginOptions) *Login {
-	var l Login
+	l := Login{throttle: o.Throttle}
 	add := func(to *[]secret, text string, role Role) {
 		if text != "" {
 			*to = append(*to, secret{sha256.Sum256([]byte(text)), role})
@@ -78,17 +81,45 @@ func find(secrets []secret, text string) Role {
 	return Role(role)
 }
 
-// Of returns the role of who sent a request, by its Authorization header.
-func (l *Login) Of(r *http.Request) Role {
+// door is what a Login opens, and the accounts are those of its secrets: any user name will do.
+const (
+	door            = "web"
+	accountPassword = "password"
+	accountToken    = "token"
+)
+
+// Of returns the role of who sent a request, by its Authorization header, and whether what is there is right.
+func (l *Login) Of(r *http.Request) (Role, Verdict) {
 	if !l.Required() {
-		return RoleOperator
+		return RoleOperator, Right
 	}
 	if _, password, ok := r.BasicAuth(); ok {
-		return l.Password(password)
+		return l.check(r, accountPassword, password, l.Password)
 	}
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if ok && strings.EqualFold(scheme, "Bearer") {
-		return l.Token(strings.TrimSpace(token))
+		return l.check(r, accountToken, strings.TrimSpace(token), l.Token)
 	}
-	return RoleNone
+	return RoleNone, Wrong
+}
+
+// OfForm returns the role of who sent a password or token with a form.
+func (l *Login) OfForm(r *http.Request, text string) (Role, Verdict) {
+	if !l.Required() {
+		return RoleOperator, Right
+	}
+	return l.check(r, accountPassword, text, func(text string) Role { return max(l.Password(text), l.Token(text)) })
+}
+
+// check looks at a secret, unless there were too many wrong ones.
+func (l *Login) check(r *http.Request, account, secret string, role func(string) Role) (Role, Verdict) {
+	found := RoleNone
+	verdict := l.throttle.Check(AttemptOf(r, door, account, secret), func() bool {
+		found = role(secret)
+		return found != RoleNone
+	})
+	if verdict != Right {
+		return RoleNone, verdict
+	}
+	return found, Right
 }

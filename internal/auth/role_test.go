@@ -46,7 +46,7 @@ func TestLogin(t *testing.T) {
 			t.Parallel()
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			tt.with(r)
-			if got := auth.NewLogin(tt.options).Of(r); got != tt.want {
+			if got, verdict := auth.NewLogin(tt.options).Of(r); got != tt.want || (verdict == auth.Right) != (got != auth.RoleNone) {
 				t.Errorf("role %s, want %s", got, tt.want)
 			}
 		})

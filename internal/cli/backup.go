@@ -2,11 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/netip"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -21,16 +17,14 @@ func newBackupCommand(p Process) *cobra.Command {
 		Use:   "backup [DIR]",
 		Short: "Have a running server write a backup",
 		Long: `Have a running server write a copy of all its data to DIR, which must not exist yet. The server goes on working;
-the copy has everything that was acknowledged before. DIR is a directory of the server's machine, outside of the data
-directory, which the server must be allowed to make. On the same disk it takes little time and at first no space.
-
-A server with a place of backups (backup.dir) writes only below it: DIR is relative to that place, and left out it is
-called by the time. The path is printed. Without such a place DIR is needed.
+the copy has everything that was acknowledged before. DIR is a directory of the server's machine, below the place that the
+server has for backups: backup.dir of its configuration, or else the data directory's name with "-backups" behind it. It may be
+relative to that place, and left out it is called by the time. The path is printed. On the same disk a backup takes little
+time and at first no space.
 
 "millrace check DIR" verifies a backup, "millrace restore DIR DATA" makes a data directory of it.`,
-		Example: `  millrace backup /backup/monday
-  millrace backup "/backup/$(date +%F)" && millrace check "/backup/$(date +%F)"
-  millrace backup --json | jq -r .dir`,
+		Example: `  millrace backup monday
+  millrace check "$(millrace backup --json | jq -r .dir)"`,
 		Args:              atMostOne("a new directory"),
 		ValidArgsFunction: completeDirs,
 	}
@@ -42,17 +36,6 @@ called by the time. The path is printed. Without such a place DIR is needed.
 		}
 		defer c.Close()
 		dir := strings.Join(args, "")
-		if !filepath.IsAbs(dir) {
-			storage, err := c.Storage(cmd.Context())
-			if err != nil {
-				return apiError(err)
-			}
-			if storage.BackupDir == "" {
-				if dir, err = placeOf(dir, c.URL()); err != nil {
-					return err
-				}
-			}
-		}
 		b, err := waitForBackup(cmd, c, dir)
 		if err != nil {
 			return apiError(err)
@@ -64,28 +47,6 @@ called by the time. The path is printed. Without such a place DIR is needed.
 		return fail(err)
 	}
 	return cmd
-}
-
-// placeOf returns the directory of the server's machine that is meant by one of this machine.
-func placeOf(dir, server string) (string, error) {
-	switch {
-	case dir == "":
-		return "", errors.New("name a new directory: the server has no place of its own for backups (backup.dir)")
-	case !onThisMachine(server):
-		return "", fmt.Errorf("%q is a directory of the server's machine, %s: write its whole path", dir, server)
-	}
-	dir, err := filepath.Abs(dir)
-	return dir, fail(err)
-}
-
-// onThisMachine reports whether an address is one of loopback.
-func onThisMachine(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // waitForBackup has the backup made, and shows that it is being made.

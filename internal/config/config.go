@@ -29,7 +29,7 @@ type Data struct {
 
 // Backup says where backups go.
 type Backup struct {
-	// Dir is what all backups are below; empty is anywhere.
+	// Dir is what all backups are below; empty is beside the data.
 	Dir string
 }
 
@@ -53,6 +53,8 @@ type Listen struct {
 	// Insecure allows a listener without authentication on an address that
 	// other machines can reach.
 	Insecure bool
+	// Hosts are the names by which HTTP listeners that need no login may be asked.
+	Hosts []string
 	// MaxUnfinished bounds the memory of commands that have not arrived as a whole, all
 	// connections together.
 	MaxUnfinished uint64

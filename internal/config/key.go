@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,6 +104,38 @@ func namespaceKey(name, doc string, at func(*Config) *string) Key {
 		return set(c, text)
 	}
 	return k
+}
+
+// hostsKey is a list of host names, of which the first part may be a star.
+func hostsKey(name, doc string, at func(*Config) *[]string) Key {
+	return Key{Name: name, Doc: doc, Kind: KindString, set: func(c *Config, text string) error {
+		*at(c) = nil
+		for item := range strings.SplitSeq(text, ",") {
+			item = strings.TrimSpace(item)
+			if item == "" {
+				continue
+			}
+			if err := checkHostName(item); err != nil {
+				return err
+			}
+			*at(c) = append(*at(c), item)
+		}
+		return nil
+	}}
+}
+
+// checkHostName refuses what no browser would send as the name of a host.
+func checkHostName(name string) error {
+	rest := strings.TrimPrefix(name, "*.")
+	if _, err := netip.ParseAddr(name); err == nil {
+		return nil
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(rest, "."), ".") {
+		if label == "" || strings.Trim(strings.ToLower(label), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return fmt.Errorf(`%q is no name of a host: write names like jobs.internal or *.example.org, without a port`, name)
+		}
+	}
+	return nil
 }
 
 func boolKey(name string, def bool, doc string, at func(*Config) *bool) Key {

@@ -79,7 +79,8 @@ func generalKeys() []Key {
 			func(c *Config) *string { return &c.Data.Dir }),
 
 		pathKey("backup.dir", "",
-			"Directory that backups are written below, which is outside of data.dir; it is made if it is not there. Without it a backup may name any directory.",
+			"Directory that backups are written below, and nowhere else; it is outside of data.dir, and made if it is not there. "+
+				`Without it the name is that of data.dir with "-backups" behind it.`,
 			func(c *Config) *string { return &c.Backup.Dir }),
 
 		choiceKey("store.durability", "fsync", []string{"fsync", "interval", "none"},
@@ -110,6 +111,10 @@ func generalKeys() []Key {
 			"Allow listeners without authentication on addresses that other machines can reach. "+
 				"Whoever reaches one can read and delete every job.",
 			func(c *Config) *bool { return &c.Listen.Insecure }),
+		hostsKey("listen.hosts",
+			"Names by which HTTP listeners that need no login may be asked, separated by commas, besides localhost and the address itself: "+
+				`"jobs.internal, *.example.org". Web pages come by names of their own.`,
+			func(c *Config) *[]string { return &c.Listen.Hosts }),
 		sizeKey("listen.max_unfinished", "256MiB", limits[uint64]{16 << 20, 1 << 40},
 			"Memory for commands that have not arrived as a whole, all connections together; beyond it those with long ones are closed.",
 			func(c *Config) *uint64 { return &c.Listen.MaxUnfinished }),

@@ -73,6 +73,7 @@ type Conn struct {
 	pooled        bool  // in comes from the pool rather than from inline
 	busy          bool  // the last read filled all its room: more is likely to come
 	turned        bool  // a unit has begun since the last read
+	spoken        bool  // the first line has been read
 	floods        bool  // the last read got much at once, or all that there was room for
 	atWork        bool  // it has one of the turns
 	readErr       error

@@ -16,6 +16,9 @@ var (
 	ErrTimeout = errors.New("nothing received in time")
 	// ErrDraining means that the server is stopping and nothing complete is buffered.
 	ErrDraining = errors.New("the server is stopping")
+	// ErrForeign means that the peer speaks another protocol, such as HTTP: it may be a browser, and
+	// what it sends may be chosen by a web page.
+	ErrForeign = errors.New("the peer speaks another protocol, such as HTTP")
 	// ErrWoken means that Wake was called; the read may be repeated.
 	ErrWoken = errors.New("woken")
 )

@@ -34,7 +34,8 @@ func (c *Conn) findLine() int {
 // ReadLine returns the next line without its LF. The slice is valid, and may be
 // overwritten by the caller, until the next read that has to wait for input:
 // lines that HasLine has announced may be read and kept together. A line
-// beyond the limit gives ErrLineTooLong and is not buffered further.
+// beyond the limit gives ErrLineTooLong and is not buffered further. A first line that is foreign gives
+// ErrForeign, and so does every read after it.
 func (c *Conn) ReadLine() ([]byte, error) {
 	for {
 		i := c.findLine()
@@ -47,6 +48,11 @@ func (c *Conn) ReadLine() ([]byte, error) {
 		}
 		if i >= 0 {
 			line := c.in[c.r:i:i]
+			if !c.spoken && IsForeign(line) {
+				c.readErr = ErrForeign
+				return nil, ErrForeign
+			}
+			c.spoken = true
 			c.r, c.scanned = i+1, i+1
 			return line, nil
 		}

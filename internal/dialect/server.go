@@ -40,8 +40,9 @@ type ServerOptions struct {
 // listeners, which then share the bound on connections.
 type Server struct {
 	opts  ServerOptions
-	stats struct{ open, total, rejected, handshakes, unfinished atomic.Int64 }
-	told  atomic.Int64 // when the operator was last told of too much input, in seconds since 1970
+	stats struct{ open, total, rejected, handshakes, unfinished, foreign atomic.Int64 }
+	// When the operator was last told of too much input, and of peers that speak another protocol, in seconds since 1970.
+	toldInput, toldForeign atomic.Int64
 }
 
 // NewServer returns a Server.
@@ -59,9 +60,10 @@ type ServerStats struct {
 	Total    int64 // connections accepted so far, rejected ones not included
 	Rejected int64 // connections closed because of the bound
 	// Handshakes are the connections that were closed because they did not come to speak TLS, Unfinished those
-	// because all together had sent too much of unfinished requests.
+	// because all together had sent too much of unfinished requests, Foreign those whose peers spoke another protocol.
 	Handshakes int64
 	Unfinished int64
+	Foreign    int64
 }
 
 // Stats returns the counters.
@@ -69,6 +71,7 @@ func (s *Server) Stats() ServerStats {
 	return ServerStats{
 		Open: s.stats.open.Load(), Total: s.stats.total.Load(), Rejected: s.stats.rejected.Load(),
 		Handshakes: s.stats.handshakes.Load(), Unfinished: s.stats.unfinished.Load(),
+		Foreign: s.stats.foreign.Load(),
 	}
 }
 
@@ -243,27 +246,33 @@ func (r *run) serve(ctx context.Context, nc net.Conn) {
 }
 
 // ended logs the end of a connection. Whatever a peer does is not worth more
-// than a debug line: probes and scanners would fill the log. Only too much input on all
-// connections together is told, once a minute, because it may concern others.
+// than a debug line: probes and scanners would fill the log. Two things are told once a minute: too much input on all
+// connections together, because it may concern others, and peers that speak another protocol, because a web page may
+// be trying to reach the server.
 func (r *run) ended(nc net.Conn, err error) {
-	if errors.Is(err, ErrBusy) {
-		r.server.stats.unfinished.Add(1)
-		if r.server.tell(time.Now()) {
-			r.server.opts.Logger.Warn("connection closed: too much unfinished input on all connections",
-				slog.String("dialect", r.server.opts.Name), slog.Any("remote", nc.RemoteAddr()))
+	s := r.server
+	name, remote := slog.String("dialect", s.opts.Name), slog.Any("remote", nc.RemoteAddr())
+	switch {
+	case errors.Is(err, ErrBusy):
+		s.stats.unfinished.Add(1)
+		if tell(&s.toldInput, time.Now()) {
+			s.opts.Logger.Warn("connection closed: too much unfinished input on all connections", name, remote)
+		}
+	case errors.Is(err, ErrForeign):
+		s.stats.foreign.Add(1)
+		if tell(&s.toldForeign, time.Now()) {
+			s.opts.Logger.Warn("connection closed: the client speaks another protocol, as a browser does for a web page", name, remote)
 		}
 	}
-	if err == nil || !r.server.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
-		return
+	if err != nil && s.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		s.opts.Logger.Debug("connection ended", name, remote, slog.Any("reason", err))
 	}
-	r.server.opts.Logger.Debug("connection ended",
-		slog.String("dialect", r.server.opts.Name), slog.Any("remote", nc.RemoteAddr()), slog.Any("reason", err))
 }
 
-// tell reports whether the operator should be told of too much input now.
-func (s *Server) tell(now time.Time) bool {
-	last := s.told.Load()
-	return now.Unix()-last >= tellSeconds && s.told.CompareAndSwap(last, now.Unix())
+// tell reports whether the operator should be told now of what was last told at the given time.
+func tell(told *atomic.Int64, now time.Time) bool {
+	last := told.Load()
+	return now.Unix()-last >= tellSeconds && told.CompareAndSwap(last, now.Unix())
 }
 
 func handshake(ctx context.Context, tc *tls.Conn, timeout time.Duration) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"millrace/internal/auth"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -39,6 +40,8 @@ type Options struct {
 	Connections func() []Connections
 	// Commands returns what was counted of each command of each protocol, once.
 	Commands func() []Command
+	// Logins returns how many logins failed, by what they were to open.
+	Logins func() map[string]auth.LoginCounts
 	// FreeBytes tells how much space is left on the disk.
 	FreeBytes func() (uint64, error)
 	// Recovery is how long it took to open the data.
@@ -71,7 +74,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descRejected,
+		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descRejected, descLogins,
 		descWaiters, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
@@ -93,7 +96,12 @@ var (
 	descConnections      = desc("connections", "Open connections.", "protocol")
 	descConnectionsTotal = desc("connections_total", "Connections accepted since the start.", "protocol")
 	descRejected         = desc("connections_rejected_total",
-		"Connections that the server closed: limit: there were too many; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests.",
+		"Connections that the server closed: limit: there were too many; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests; "+
+			"foreign: the client spoke another protocol, as a browser does for a web page.",
+		"protocol", "reason")
+
+	descLogins = desc("logins_refused_total",
+		"Logins that failed: wrong: the password or token was wrong; limited: it was not looked at, because too many wrong ones had come from the same address.",
 		"protocol", "reason")
 
 	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
@@ -140,6 +148,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			for reason, rejected := range n.Rejected {
 				counter(descRejected, float64(rejected), n.Protocol, reason)
 			}
+		}
+	}
+	if c.Logins != nil {
+		for protocol, n := range c.Logins() {
+			counter(descLogins, float64(n.Wrong), protocol, "wrong")
+			counter(descLogins, float64(n.Limited), protocol, "limited")
 		}
 	}
 	en, st := c.Engine.Stats(), c.Engine.StoreStats()

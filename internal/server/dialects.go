@@ -122,7 +122,7 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 		}
 		if g.config.Role == config.RoleMetrics {
 			g.limit = httpConnectionMax
-			serve = append(serve, s.serveHTTP(d.MetricsHandler()))
+			serve = append(serve, s.serveHTTP(s.site(auth.SiteOptions{}).Handler(d.MetricsHandler())))
 			continue
 		}
 		serve = append(serve, d.Serve)
@@ -166,11 +166,14 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 		s.log.Warn("setting of the original server ignored", slog.String("file", c.Original), slog.String("key", name))
 	}
 	d := lmstfy.New(lmstfy.Options{
-		Engine:   s.engine,
-		Logger:   s.log,
-		Auth:     c.Auth == "token",
-		Pools:    c.Pools,
-		Accounts: c.Accounts,
+		Engine:    s.engine,
+		Logger:    s.log,
+		Auth:      c.Auth == "token",
+		Pools:     c.Pools,
+		Accounts:  c.Accounts,
+		Throttle:  s.logins,
+		Site:      s.site(auth.SiteOptions{AnyHost: c.Auth == "token" || c.TLS.ClientCA != "", Strict: true}),
+		AdminSite: s.site(auth.SiteOptions{AnyHost: len(c.Accounts) > 0, Strict: true}),
 		Defaults: lmstfy.Defaults{
 			TTL:     uint32(c.DefaultTTL / time.Second),     //nolint:gosec // the configuration bounds it
 			Delay:   uint32(c.DefaultDelay / time.Second),   //nolint:gosec // the configuration bounds it
@@ -221,6 +224,7 @@ func buildTarantool(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, 
 				Namespace:    namespace,
 				Users:        c.Users,
 				RequireLogin: c.LoginRequired(),
+				Throttle:     s.logins,
 				SessionTTR:   c.SessionTTR,
 				MaxConns:     c.MaxConnections,
 				MaxPacket:    int(c.MaxPacket), //nolint:gosec // the configuration bounds it
@@ -259,6 +263,7 @@ func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 				Logger:       s.log,
 				Namespace:    namespace,
 				Password:     c.Password,
+				Throttle:     s.logins,
 				Version:      s.opts.Version,
 				MaxConns:     c.MaxConnections,
 				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it

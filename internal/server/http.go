@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 )
 
@@ -21,6 +22,12 @@ const (
 	httpHeaderSizeMax = 16 << 10
 	httpConnectionMax = 100
 )
+
+// site returns what keeps web pages of other sites from an HTTP listener.
+func (s *server) site(o auth.SiteOptions) *auth.Site {
+	o.Hosts, o.Setting = s.cfg.Listen.Hosts, "listen.hosts (MILLRACE_LISTEN_HOSTS, --listen-hosts)"
+	return auth.NewSite(o)
+}
 
 // serveHTTP returns a function that serves the handler until its context ends and
 // the requests in progress have been answered.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/auth"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory"
@@ -72,7 +73,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 		return err
 	}
 	defer func() { _ = service.Close() }() // the process ends anyway
-	s := &server{cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1)}
+	s := &server{cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1), logins: auth.NewThrottle(o.Logger)}
 	if err := s.open(ctx); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -108,6 +109,7 @@ type server struct {
 	lmstfy   *lmstfy.Dialect    // nil if it is not served
 	web      *admin.Service     // nil if the operator's side is off
 	services []service
+	logins   *auth.Throttle // bounds how often secrets can be guessed, on all listeners
 
 	storageFailed chan error // what the store reports as fatal; it sends once
 	storageLogged sync.Once
@@ -285,10 +287,13 @@ func (s *server) dataDir() string {
 	return s.cfg.Data.Dir
 }
 
-// backupDir returns what backups are below; nothing if they may be anywhere.
+// backupSuffix makes the name of the directory of backups of that of the data.
+const backupSuffix = "-backups"
+
+// backupDir returns what backups are below: unless it is set, a directory beside the data.
 func (s *server) backupDir() (string, error) {
 	if s.cfg.Backup.Dir == "" {
-		return "", nil
+		return s.dataDir() + backupSuffix, nil
 	}
 	dir, err := filepath.Abs(s.cfg.Backup.Dir)
 	if err != nil {

@@ -50,14 +50,16 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 	s.web = service
 	login := auth.NewLogin(auth.LoginOptions{
 		Password: w.Password, ReadPassword: w.ReadPassword, Token: w.Token, ReadToken: w.ReadToken,
+		Throttle: s.logins,
 	})
 	ready := func() bool { ok, _ := service.Health(); return ok }
 	o := admin.HandlerOptions{
 		Login: login,
+		Site:  s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: admin.ProbePaths()}),
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
-			DoorName: dialect.DoorName,
+			DoorName: dialect.DoorName, Logins: s.logins.Counts,
 		}),
 	}
 	o.UI = web.New(web.Options{Service: service, Login: login, Logger: s.log})

@@ -2,7 +2,6 @@ package web
 
 import (
 	"crypto/rand"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -70,10 +69,10 @@ func (s *sessions) end(name string) {
 }
 
 // roleOf returns the role of who sent a request: by its session, or as for the API.
-func (h *handler) roleOf(r *http.Request) auth.Role {
+func (h *handler) roleOf(r *http.Request) (auth.Role, auth.Verdict) {
 	if cookie, err := r.Cookie(sessionCookie); err == nil {
 		if role := h.sessions.role(cookie.Value, time.Now()); role != auth.RoleNone {
-			return role
+			return role, auth.Right
 		}
 	}
 	return h.login.Of(r)
@@ -98,15 +97,23 @@ func (h *handler) logIn(v *visit) error {
 		return err
 	}
 	to, text := localPath(v.r.PostForm.Get("to")), v.r.PostForm.Get("password")
-	role := max(h.login.Password(text), h.login.Token(text))
-	if role == auth.RoleNone && h.login.Required() {
-		h.log.Warn("login refused", slog.String("remote", v.r.RemoteAddr))
+	role, verdict := h.login.OfForm(v.r, text)
+	switch verdict {
+	case auth.Right:
+	case auth.Limited:
+		return tooMany()
+	case auth.Wrong:
 		return v.show(http.StatusUnauthorized, "login", "Log in", loginPage{To: to, Wrong: true})
 	}
 	if h.login.Required() {
 		v.setCookie(sessionCookie, h.sessions.begin(role, v.now), sessionFor)
 	}
 	return v.redirect(to)
+}
+
+// tooMany refuses somebody who was wrong too often.
+func tooMany() error {
+	return refuse(http.StatusTooManyRequests, "There were too many wrong passwords", "They came from your address. Wait a few seconds and try again.")
 }
 
 func (h *handler) logOut(v *visit) error {

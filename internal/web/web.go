@@ -111,13 +111,16 @@ type visit struct {
 	r    *http.Request
 	base string // links begin with it
 	role auth.Role
-	now  time.Time
+	// verdict is what became of the login that came with the request, if one did.
+	verdict auth.Verdict
+	now     time.Time
 }
 
 // open is a page that everybody may ask for.
 func (h *handler) open(f page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{handler: h, w: w, r: r, base: admin.Prefix(r), role: h.roleOf(r), now: time.Now()}
+		v := &visit{handler: h, w: w, r: r, base: admin.Prefix(r), now: time.Now()}
+		v.role, v.verdict = h.roleOf(r)
 		if err := f(v); err != nil {
 			v.fail(err)
 		}
@@ -135,6 +138,8 @@ func (h *handler) allowed(needs auth.Role, f page) http.HandlerFunc {
 					slog.String("remote", v.r.RemoteAddr), slog.Bool("accepted", err == nil))
 			}
 			return err
+		case v.verdict == auth.Limited:
+			return tooMany()
 		case v.role == auth.RoleNone && v.r.Method == http.MethodGet && v.r.Header.Get("Hx-Request") == "":
 			return v.redirect(link("/login", "to", v.r.URL.RequestURI()))
 		case v.role == auth.RoleNone:

@@ -113,3 +113,10 @@ func TestLogin(t *testing.T) {
 	seedLMSTFY(t, addrs["lmstfy"])
 	script(t, "login.test.mjs", "BASE=http://"+addrs["web"], "PASSWORD=p&ss wörd", "READ_PASSWORD=just look")
 }
+
+// TestSites has web pages of other sites try to reach every port of a server without a login.
+func TestSites(t *testing.T) {
+	t.Parallel()
+	addrs := start(t, "--tarantool15-addr", "127.0.0.1:0")
+	script(t, "sites.test.mjs", "BASE=http://"+addrs["web"])
+}

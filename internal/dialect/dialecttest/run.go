@@ -45,6 +45,8 @@ func Run(t *testing.T, d Driver) {
 		test func(b *bench)
 	}{
 		{"garbage harms nobody", 0, garbage},
+		{"a web page runs no command", 0, webPage},
+		{"a job may be about HTTP", 0, aboutHTTP},
 		{"an oversized command ends the connection", 0, oversized},
 		{"a peer that goes while waiting gets no job", 0, goneWhileWaiting},
 		{"a peer that goes while another waits", 0, goneWhileOthersWait},

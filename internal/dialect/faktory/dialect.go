@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -30,6 +31,8 @@ type Options struct {
 	Namespace string
 	// Password is what clients must know; empty lets everybody in.
 	Password string
+	// Throttle bounds how often a client may be wrong; nil bounds nothing.
+	Throttle *auth.Throttle
 	// Version is that of the server, for INFO.
 	Version string
 	// MaxConns bounds the connections; zero is no bound.

@@ -42,6 +42,7 @@ const (
 	textFirstHello  = "the first command must be HELLO {...}"
 	textHello       = "invalid HELLO: "
 	textPassword    = "Invalid password"
+	textTooMany     = "Too many invalid passwords from this address, try again in a few seconds"
 	textManyClients = "too many connections: "
 	textTooLong     = "command too long"
 	textShutdown    = "shutdown in progress"

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 )
 
@@ -152,8 +153,8 @@ func (c *conn) handshake() error {
 	}
 	c.tally.Begin()
 	h, text := parseHello(line)
-	if text == "" && c.d.opts.Password != "" && !c.knows(ch, &h) {
-		text = textPassword
+	if text == "" && c.d.opts.Password != "" {
+		text = c.checkPassword(ch, &h)
 	}
 	if c.tally.Ended(int(verbHello), text == ""); text != "" {
 		c.fail(text)
@@ -182,14 +183,22 @@ func (c *conn) readHello() ([]byte, error) {
 	return c.ReadLine()
 }
 
-// knows reports whether the client knows the password. Old clients hash it once.
-func (c *conn) knows(ch challenge, h *hello) bool {
+// checkPassword returns what is wrong with the password of a client; nothing if it is right. Old clients hash it once.
+func (c *conn) checkPassword(ch challenge, h *hello) (text string) {
 	rounds := ch.rounds
 	if h.version < versionRounds {
 		rounds = 1
 	}
 	want := ch.answer(c.d.opts.Password, rounds)
-	return subtle.ConstantTimeCompare([]byte(want), h.pwdhash) == 1
+	attempt := auth.Attempt{Door: c.d.Name(), Peer: c.RemoteAddr().String()}
+	switch c.d.opts.Throttle.Check(attempt, func() bool { return subtle.ConstantTimeCompare([]byte(want), h.pwdhash) == 1 }) {
+	case auth.Right:
+		return ""
+	case auth.Limited:
+		return textTooMany
+	case auth.Wrong:
+	}
+	return textPassword
 }
 
 // enter registers the connection with its worker process, if it belongs to one.

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"millrace/internal/auth"
 )
 
 // adminRoute is one of the calls of the admin API.
@@ -38,8 +40,8 @@ var adminRoutes = []adminRoute{
 	{http.MethodPost, "/accesslog", true, (*adminCall).setAccessLog},
 	{http.MethodGet, openapiPath, false, func(c *adminCall) { c.answer(http.StatusOK, openapiPublic) }},
 	{http.MethodGet, openapiAdminPath, false, func(c *adminCall) { c.answer(http.StatusOK, openapiAdmin) }},
-	{"", "/debug/pprof/:profile", false, (*adminCall).profile},
-	{"", "/debug/pprof/", false, (*adminCall).profile},
+	{"", "/debug/pprof/:profile", true, (*adminCall).profile},
+	{"", "/debug/pprof/", true, (*adminCall).profile},
 }
 
 // match reports whether a path is of the route's pattern, and what stands for the
@@ -119,6 +121,10 @@ func maskPath(path string) string {
 }
 
 func (c *adminCall) route() {
+	if refused := c.d.opts.AdminSite.Check(c.r); refused != nil {
+		c.fail(refused.Status, refused.Text)
+		return
+	}
 	for i := range adminRoutes {
 		r := &adminRoutes[i]
 		params, ok := r.match(c.r.Method, c.r.URL.Path)
@@ -126,9 +132,7 @@ func (c *adminCall) route() {
 			continue
 		}
 		c.params = params
-		if r.guarded && !c.allowed() {
-			c.w.Header().Set("WWW-Authenticate", `Basic realm="Authorization Required"`)
-			c.empty(http.StatusUnauthorized)
+		if r.guarded && !c.admit() {
 			return
 		}
 		if err := c.d.load(); err != nil {
@@ -144,20 +148,42 @@ func (c *adminCall) route() {
 	_, _ = c.w.Write([]byte("404 page not found")) // nobody to tell
 }
 
-// allowed checks the account. Every account is looked at for as long, so that the
-// time tells nothing.
-func (c *adminCall) allowed() bool {
+// admit checks the account. It has answered if it reports false.
+func (c *adminCall) admit() bool {
 	if len(c.d.opts.Accounts) == 0 {
 		return true
 	}
-	user, password, ok := c.r.BasicAuth()
+	verdict := auth.Wrong
+	if user, password, ok := c.r.BasicAuth(); ok {
+		account := user
+		if _, known := c.d.opts.Accounts[user]; !known {
+			account = "" // one for all
+		}
+		attempt := auth.AttemptOf(c.r, c.d.Name()+" admin", account, user+":"+password)
+		verdict = c.d.opts.Throttle.Check(attempt, func() bool { return c.allowed(user, password) })
+	}
+	switch verdict {
+	case auth.Right:
+		return true
+	case auth.Limited:
+		c.fail(http.StatusTooManyRequests, textManyAccounts)
+	case auth.Wrong:
+		c.w.Header().Set("WWW-Authenticate", `Basic realm="Authorization Required"`)
+		c.empty(http.StatusUnauthorized)
+	}
+	return false
+}
+
+// allowed reports whether there is such an account. Every account is looked at for as long, so that the
+// time tells nothing.
+func (c *adminCall) allowed(user, password string) bool {
 	given := sha256.Sum256([]byte(user + ":" + password))
 	found := 0
 	for name, secret := range c.d.opts.Accounts {
 		want := sha256.Sum256([]byte(name + ":" + secret))
 		found |= subtle.ConstantTimeCompare(given[:], want[:])
 	}
-	return ok && found == 1
+	return found == 1
 }
 
 // answer answers with a JSON text.

@@ -17,6 +17,7 @@ const (
 	textLimitsJSON    = "the limits are not a JSON object with read, write and interval"
 	textNoInterval    = "interval should be > 0"
 	textBadInterval   = "limiter interval should be > 0"
+	textManyAccounts  = "too many invalid passwords from this address, please retry later" // not of the original
 	textBadLimits     = "the read and write of limiter can't be <= 0 at the same time"
 )
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 )
@@ -44,6 +45,11 @@ type Options struct {
 	// Accounts are the passwords of those who may use the guarded part of the admin API; without any it
 	// is open.
 	Accounts map[string]string
+	// Site and AdminSite refuse what web pages of other sites ask of the public and of the admin API; nil refuses nothing.
+	Site      *auth.Site
+	AdminSite *auth.Site
+	// Throttle bounds how often a client may be wrong with its token or account; nil bounds nothing.
+	Throttle *auth.Throttle
 	Defaults Defaults
 	// MaxConns bounds the connections; zero is no bound.
 	MaxConns int

@@ -15,6 +15,7 @@ const (
 	textPool        = "pool not found"
 	textNoToken     = "token not found"
 	textToken       = "invalid token"
+	textTooMany     = "too many invalid tokens from this address, please retry later" // not of the original
 	textDelay       = "invalid delay"
 	textTTL         = "invalid ttl"
 	textShortTTL    = "ttl is shorter than delay"

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -125,6 +126,10 @@ func (x *exchange) release() {
 // handle goes through the checks in the order of the protocol and then does what the
 // route says.
 func (x *exchange) handle() {
+	if refused := x.d.opts.Site.Check(x.r); refused != nil {
+		x.fail(refused.Status, refused.Text)
+		return
+	}
 	x.target = parsePath(x.r.Method, x.r.URL.Path)
 	if x.route == routeNone {
 		x.unknown()
@@ -193,8 +198,7 @@ func (x *exchange) admit() bool {
 		x.fail(http.StatusUnauthorized, textNoToken)
 		return false
 	}
-	if asked && !x.d.registry.valid(key) {
-		x.fail(http.StatusUnauthorized, textToken)
+	if asked && !x.proves(key) {
 		return false
 	}
 	x.enter(x.d.opts.Auth && info.open)
@@ -209,6 +213,20 @@ func (x *exchange) admit() bool {
 		}
 	}
 	return true
+}
+
+// proves checks the token. It has answered if it reports false.
+func (x *exchange) proves(key tokenKey) bool {
+	attempt := auth.AttemptOf(x.r, x.d.Name(), key.pool+":"+key.namespace, key.token)
+	switch x.d.opts.Throttle.Check(attempt, func() bool { return x.d.registry.valid(key) }) {
+	case auth.Right:
+		return true
+	case auth.Limited:
+		x.fail(http.StatusTooManyRequests, textTooMany)
+	case auth.Wrong:
+		x.fail(http.StatusUnauthorized, textToken)
+	}
+	return false
 }
 
 // enter finds the namespace. A stranger, who needs no token for a route, makes no

@@ -100,6 +100,9 @@ func (c *conn) command(u *unit, line []byte) after {
 	case verbAtomic:
 		c.tx = new(transaction)
 	case verbUnknown, verbDone:
+		if dialect.IsForeign(line) {
+			return afterForeign
+		}
 		c.verb = verbUnknown
 		u.refuse(textUnknownVerb + string(word[:min(len(word), verbShown)]))
 	}

@@ -42,6 +42,7 @@ const (
 	afterFetch
 	afterInfo
 	afterQuit
+	afterForeign // the line is one of another protocol
 )
 
 // handle serves one connection until it ends.
@@ -96,6 +97,9 @@ func (c *conn) serve() error {
 			c.d.counters.ok(verbQuit, responseOK)
 			c.tally.Ended(int(verbQuit), true)
 			return c.Flush()
+		case afterForeign:
+			_ = c.Flush() // the reason of the end is known
+			return dialect.ErrForeign
 		}
 		// Replies to what has been received already leave together.
 		if c.OutFull() || !c.HasLine() {

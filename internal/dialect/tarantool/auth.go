@@ -3,6 +3,8 @@ package tarantool
 import (
 	"crypto/sha1" //nolint:gosec // the protocol wants it
 	"crypto/subtle"
+
+	"millrace/internal/auth"
 )
 
 const (
@@ -73,12 +75,27 @@ func (p *iproto) auth(c *conn) {
 		p.fail(c, codeMsgPack, textMsgPack+"authentication scramble")
 	case len(answer) != sha1.Size:
 		p.fail(c, codeMsgPack, textMsgPack+"invalid scramble size")
-	case !p.d.users.check(r.user, p.salt[:sha1.Size], answer):
-		// The same words for an unknown user: strangers need not know who exists.
-		p.fail(c, codeCredentials, "Incorrect password supplied for user '"+string(r.user)+"'")
 	default:
-		p.user = string(r.user)
+		p.logIn(c, answer)
+	}
+}
+
+// logIn checks the answer of a user.
+func (p *iproto) logIn(c *conn, answer []byte) {
+	name := p.req.user
+	attempt := auth.Attempt{Door: p.d.Name(), Peer: c.RemoteAddr().String()}
+	if _, known := p.d.users[string(name)]; known {
+		attempt.Account = string(name)
+	}
+	switch p.d.opts.Throttle.Check(attempt, func() bool { return p.d.users.check(name, p.salt[:sha1.Size], answer) }) {
+	case auth.Right:
+		p.user = string(name)
 		p.ok(c)
+	case auth.Limited:
+		p.fail(c, codeCredentials, "Too many incorrect passwords supplied from this address, try again in a few seconds")
+	case auth.Wrong:
+		// The same words for an unknown user: strangers need not know who exists.
+		p.fail(c, codeCredentials, "Incorrect password supplied for user '"+string(name)+"'")
 	}
 }
 

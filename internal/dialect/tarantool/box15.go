@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tinylib/msgp/msgp"
+
+	"millrace/internal/dialect"
 )
 
 // name15 is the name of the 1.5 protocol in the log and in the configuration.
@@ -25,19 +27,26 @@ func (d *Dialect) Serve15(ctx context.Context, l net.Listener) error {
 	return d.server15.Serve(ctx, l)
 }
 
-// box15 is the wire protocol of Tarantool 1.5. It has no state: the client speaks
-// first, and every packet stands for itself.
-type box15 struct{}
+// box15 is the wire protocol of Tarantool 1.5: the client speaks first, and every packet stands for itself.
+type box15 struct {
+	proved bool // a packet was of a known type, so that the peer speaks this protocol
+}
 
 // greeting is empty.
-func (box15) greeting() []byte { return nil }
+func (*box15) greeting() []byte { return nil }
 
 // frame reads the size in the header of a packet.
-func (box15) frame(in []byte) (uint64, error) {
+// The first one must be of a type that the protocol has: the peer may be a browser, and a web page could choose where in its
+// request a packet begins.
+func (p *box15) frame(in []byte) (uint64, error) {
 	if len(in) < box15HeaderSize {
 		return 0, nil
 	}
-	return box15HeaderSize + uint64(parseBox15Header(in).size), nil
+	h := parseBox15Header(in)
+	if p.proved = p.proved || h.known(); !p.proved {
+		return 0, dialect.ErrForeign
+	}
+	return box15HeaderSize + uint64(h.size), nil
 }
 
 // The error texts of the 1.5 protocol (protocol section A2).
@@ -47,17 +56,20 @@ const (
 	box15TextCommand = "Unsupported command"
 )
 
-// refuse answers a packet that is too long; frame itself refuses none.
-func (box15) refuse(c *conn, err error) {
-	if errors.Is(err, errTooLong) {
+// refuse answers a packet that is too long, or that is none of this protocol.
+func (*box15) refuse(c *conn, err error) {
+	switch {
+	case errors.Is(err, errTooLong):
 		box15Fail(c, parseBox15Header(c.Peek()), box15BadParams, box15TextLong)
+	case errors.Is(err, dialect.ErrForeign):
+		box15Fail(c, parseBox15Header(c.Peek()), box15Unsupported, box15TextCommand)
 	}
 }
 
 // goodbye has no words for a server that stops.
-func (box15) goodbye(*conn) {}
+func (*box15) goodbye(*conn) {}
 
-func (box15) packet(c *conn, p []byte) {
+func (*box15) packet(c *conn, p []byte) {
 	h, body := parseBox15Header(p), p[box15HeaderSize:]
 	switch h.kind {
 	case box15Ping:

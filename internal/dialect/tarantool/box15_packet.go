@@ -10,10 +10,14 @@ import (
 // significant group first, and its bytes; a tuple is the number of its fields and
 // the fields.
 
-// The types of requests that mean something here. A reply repeats the type.
+// The types of requests. A reply repeats the type. Only a call and a ping mean something here.
 const (
-	box15Call = 22
-	box15Ping = 0xff00
+	box15Insert = 13
+	box15Select = 17
+	box15Update = 19
+	box15Delete = 21
+	box15Call   = 22
+	box15Ping   = 0xff00
 )
 
 // The return codes of replies: the number of an error shifted by eight, and in the
@@ -46,6 +50,15 @@ func parseBox15Header(b []byte) box15Header {
 		size: binary.LittleEndian.Uint32(b[4:]),
 		sync: binary.LittleEndian.Uint32(b[8:]),
 	}
+}
+
+// known reports whether the protocol has packets of this type.
+func (h box15Header) known() bool {
+	switch h.kind {
+	case box15Insert, box15Select, box15Update, box15Delete, box15Call, box15Ping:
+		return true
+	}
+	return false
 }
 
 // errBox15Body means that the body of a packet is not what its type wants.

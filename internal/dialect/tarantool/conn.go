@@ -382,7 +382,7 @@ func (c *conn) end(reason error) {
 	if !draining {
 		c.leaveSession()
 	}
-	if errors.Is(reason, errTooLong) || errors.Is(reason, errFrame) {
+	if errors.Is(reason, errTooLong) || errors.Is(reason, errFrame) || errors.Is(reason, dialect.ErrForeign) {
 		c.Linger()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 )
@@ -27,7 +28,9 @@ type Options struct {
 	Namespace string
 	// Users are the passwords of those who may log in. RequireLogin refuses
 	// procedures to everybody else.
-	Users        map[string]string
+	Users map[string]string
+	// Throttle bounds how often a client may be wrong; nil bounds nothing.
+	Throttle     *auth.Throttle
 	RequireLogin bool
 	// MaxConns bounds the connections of a listener; zero is no bound.
 	MaxConns int
@@ -86,7 +89,7 @@ func New(o Options) *Dialect {
 	d.commands, d.commands15 = newCommands(false), newCommands(true)
 	d.sessions.init(o.SessionTTR)
 	d.server = d.newServer(d.Name(), o.TLS, d.commands, func() wire { return newIProto(d) })
-	d.server15 = d.newServer(name15, nil, d.commands15, func() wire { return box15{} })
+	d.server15 = d.newServer(name15, nil, d.commands15, func() wire { return new(box15) })
 	return d
 }
 

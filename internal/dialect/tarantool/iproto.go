@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"github.com/tinylib/msgp/msgp"
+
+	"millrace/internal/dialect"
 )
 
 // version is what the greeting announces: connectors decide by it what to expect.
@@ -21,6 +23,7 @@ type iproto struct {
 	user    string // as whom the client has logged in
 	req     request
 	failed  bool            // the packet was answered with an error
+	proved  bool            // a packet was well-formed, so that the peer speaks this protocol
 	broken  int             // malformed packets in a row
 	watched map[string]bool // the events that the client watches
 }
@@ -55,6 +58,9 @@ func pad(b []byte, size int) []byte {
 
 // frame reads the length before a packet.
 func (p *iproto) frame(in []byte) (uint64, error) {
+	if p.broken > 0 && !p.proved {
+		return 0, dialect.ErrForeign
+	}
 	if len(in) == 0 {
 		return 0, nil
 	}
@@ -73,7 +79,8 @@ func (p *iproto) frame(in []byte) (uint64, error) {
 }
 
 // brokenMax is how many malformed packets in a row are answered. A client that sends
-// as many has lost track of where its packets begin.
+// as many has lost track of where its packets begin. Before the first well-formed packet none is allowed: the peer may be a
+// browser, and a web page could choose where in its request a packet begins.
 const brokenMax = 1000
 
 // sizeOfSize returns how many bytes the length of a packet has; zero if it is none.
@@ -105,6 +112,9 @@ func sizeAt(in []byte) uint64 {
 }
 
 func (p *iproto) refuse(c *conn, err error) {
+	if errors.Is(err, dialect.ErrForeign) {
+		return // the packet was answered
+	}
 	text := textMsgPack + "packet length"
 	if errors.Is(err, errTooLong) {
 		text = textMsgPack + "packet too long"
@@ -127,7 +137,7 @@ func (p *iproto) packet(c *conn, packet []byte) {
 		c.count(commandUnknown, false)
 		return
 	}
-	p.broken, p.failed = 0, false
+	p.proved, p.broken, p.failed = true, 0, false
 	p.do(c)
 	asked := packetCommand(r.kind)
 	if asked != commandCall && asked != commandEval || p.failed { // else there is a call, which counts itself

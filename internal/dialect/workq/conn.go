@@ -42,7 +42,8 @@ const (
 	afterNothing after = iota
 	afterWait
 	afterInspect
-	afterEnd // the line is not one of this protocol
+	afterEnd     // the line is not one of this protocol
+	afterForeign // it is one of another protocol
 )
 
 // errLineEnd means that a line ended without a CR.
@@ -81,6 +82,9 @@ func (c *conn) serve() error {
 			c.tally.Ended(int(verbInspect), err == nil && !c.failed)
 		case afterEnd:
 			err = errLineEnd
+		case afterForeign:
+			_ = c.Flush() // the reason of the end is known
+			err = dialect.ErrForeign
 		}
 		// Replies to what has been received already leave together.
 		if err == nil && (c.OutFull() || c.pending || !c.HasLine()) {
@@ -106,6 +110,9 @@ func (c *conn) read() error {
 		return errLineEnd
 	}
 	c.parser.parse(line, &c.req)
+	if c.req.verb == verbUnknown && dialect.IsForeign(line) {
+		return dialect.ErrForeign
+	}
 	return nil
 }
 
@@ -122,8 +129,11 @@ func (c *conn) unit() (next after, err error) {
 	next = c.command(u, body)
 	for next == afterNothing && len(u.replies) < unitMax && c.HasLine() {
 		if err := c.read(); err != nil {
-			if errors.Is(err, errLineEnd) {
+			switch {
+			case errors.Is(err, errLineEnd):
 				next = afterEnd
+			case errors.Is(err, dialect.ErrForeign):
+				next = afterForeign
 			}
 			break // too long; the next read says so again
 		}
