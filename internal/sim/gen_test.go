@@ -364,6 +364,11 @@ func (g *generator) fetch() job.Command {
 	if g.chance(30) {
 		f.LeaseSet, f.Lease = true, g.length()
 	}
+	if g.crowds > 0 && f.Wait > 0 {
+		// What lapses at once competes with callers that are left over, and with a clean-up:
+		// the model does not know in which order.
+		f.Lease = max(f.Lease, time.Second)
+	}
 	if g.chance(30) {
 		f.DefaultLease = g.length()
 	}
