@@ -63,6 +63,8 @@ type Listen struct {
 // Server holds what concerns the process as a whole.
 type Server struct {
 	DrainTimeout time.Duration
+	// MaxWaitingNames bounds the queues that fetches from many wait on.
+	MaxWaitingNames int
 }
 
 // Listeners returns the listeners that are on, in the order of the table.

@@ -122,5 +122,8 @@ func generalKeys() []Key {
 		durationKey("server.drain_timeout", "1.5s", limits[time.Duration]{0, time.Hour},
 			"How long a stopping server lets connections finish what they are doing before it closes them.",
 			func(c *Config) *time.Duration { return &c.Server.DrainTimeout }),
+		intKey("server.max_waiting_names", 1000000, limits[int]{1, 1 << 30},
+			"Queues that calls for a job which name more than 16 of them wait on at a time, each counted for each call; more are refused.",
+			func(c *Config) *int { return &c.Server.MaxWaitingNames }),
 	}
 }

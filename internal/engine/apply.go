@@ -313,12 +313,13 @@ func (e *Engine) completed(c machine.Completion) {
 	if r == nil {
 		return
 	}
-	delete(e.waiting, c.Token)
 	if r.walking { // walk goes on with it
+		delete(e.waiting, c.Token)
 		r.walking, r.walked = false, c.Result
 		r.needs = max(r.needs, c.Needs)
 		return
 	}
+	delete(e.waiting, c.Token)
 	r.Results[len(r.Results)-1] = c.Result
 	r.needs = max(r.needs, c.Needs)
 	e.answer(r)

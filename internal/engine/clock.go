@@ -104,10 +104,10 @@ func (e *Engine) giveUp() {
 	e.room.Broadcast()
 	err := e.closedError()
 	for token, r := range e.waiting {
-		delete(e.waiting, token)
 		if r.walking {
 			continue // walk sees that the engine has ended
 		}
+		delete(e.waiting, token)
 		answerAll(r, err)
 		e.answered = append(e.answered, r)
 	}

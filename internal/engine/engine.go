@@ -132,6 +132,7 @@ type Stats struct {
 	Commits  uint64 // batches committed
 	Batched  uint64 // commands in them
 	Waiters  int    // callers that wait now
+	Names    int    // queues that those of them wait on who name more than a few
 	NoSpace  bool   // pushes are refused for want of disk space
 	Refused  uint64 // pushes refused for that reason
 }
@@ -227,11 +228,11 @@ func (e *Engine) Err() error {
 // Stats returns the engine's figures.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
-	waiters := len(e.waiting)
+	waiters, names := len(e.waiting), e.core.WaitingNames()
 	e.mu.Unlock()
 	return Stats{
 		Commands: e.stats.commands.Load(), Commits: e.stats.commits.Load(), Batched: e.stats.batched.Load(),
-		Waiters: waiters, NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
+		Waiters: waiters, Names: names, NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
 	}
 }
 

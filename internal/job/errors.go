@@ -23,7 +23,7 @@ const (
 	Draining                   // the server is stopping
 	Internal                   // the server is at fault; the log says why
 	Locked                     // another job holds the lock
-	Overloaded                 // the server has too much to do for this at the moment
+	Overloaded                 // the server has as many waiting callers as it may
 )
 
 // Error is an expected refusal.
@@ -39,28 +39,26 @@ func (e *Error) Error() string { return e.Text }
 
 // The refusals. Their texts are for logs and operators; dialects have their own.
 var (
-	ErrNotFound  = &Error{Kind: NotFound, Text: "no such job"}
-	ErrNoQueue   = &Error{Kind: NotFound, Text: "no such queue"}
-	ErrDuplicate = &Error{Kind: Duplicate, Text: "a job with this key exists"}
-	ErrExists    = &Error{Kind: Exists, Text: "the queue exists already"}
-	ErrNotLeased = &Error{Kind: NotLeased, Text: "the job is not leased"}
-	ErrNotOwner  = &Error{Kind: NotOwner, Text: "the job is held by somebody else"}
-	ErrFinished  = &Error{Kind: Finished, Text: "the job is finished already"}
-	ErrBadState  = &Error{Kind: BadState, Text: "the job is not in a state for this"}
-	ErrFull      = &Error{Kind: Full, Text: "the queue is full"}
-	ErrBusy      = &Error{Kind: Busy, Text: "the queue has leased jobs"}
-	ErrWaiting   = &Error{Kind: Waiting, Text: "the queue has waiting callers"}
-	ErrTimeout   = &Error{Kind: Timeout, Text: "nothing within the time given"}
-	ErrCanceled  = &Error{Kind: Canceled, Text: "the caller has gone"}
-	ErrNoSpace   = &Error{Kind: NoSpace, Text: "the disk is nearly full: no new jobs until space is free"}
-	ErrDraining  = &Error{Kind: Draining, Text: "the server is stopping"}
-	ErrManyNames = &Error{Kind: Overloaded, Text: "too many queues are waited on: wait for fewer, or raise limits.waiting_names"}
-	ErrLocked    = &Error{Kind: Locked, Text: "another job holds the lock"}
-	ErrNoBatch   = &Error{Kind: NotFound, Text: "no such batch"}
-	// ErrManyBlockers refuses a transaction that would take too long as one step.
+	ErrNotFound     = &Error{Kind: NotFound, Text: "no such job"}
+	ErrNoQueue      = &Error{Kind: NotFound, Text: "no such queue"}
+	ErrDuplicate    = &Error{Kind: Duplicate, Text: "a job with this key exists"}
+	ErrExists       = &Error{Kind: Exists, Text: "the queue exists already"}
+	ErrNotLeased    = &Error{Kind: NotLeased, Text: "the job is not leased"}
+	ErrNotOwner     = &Error{Kind: NotOwner, Text: "the job is held by somebody else"}
+	ErrFinished     = &Error{Kind: Finished, Text: "the job is finished already"}
+	ErrBadState     = &Error{Kind: BadState, Text: "the job is not in a state for this"}
+	ErrFull         = &Error{Kind: Full, Text: "the queue is full"}
+	ErrBusy         = &Error{Kind: Busy, Text: "the queue has leased jobs"}
+	ErrWaiting      = &Error{Kind: Waiting, Text: "the queue has waiting callers"}
+	ErrTimeout      = &Error{Kind: Timeout, Text: "nothing within the time given"}
+	ErrCanceled     = &Error{Kind: Canceled, Text: "the caller has gone"}
+	ErrNoSpace      = &Error{Kind: NoSpace, Text: "the disk is nearly full: no new jobs until space is free"}
+	ErrDraining     = &Error{Kind: Draining, Text: "the server is stopping"}
+	ErrOverloaded   = &Error{Kind: Overloaded, Text: "the server has too many waiting callers"}
+	ErrLocked       = &Error{Kind: Locked, Text: "another job holds the lock"}
+	ErrNoBatch      = &Error{Kind: NotFound, Text: "no such batch"}
 	ErrManyBlockers = &Error{Kind: Invalid, Text: "the jobs of one transaction wait for more than 16384 others"}
-
-	ErrTooDeep  = &Error{Kind: Invalid, Text: "batches are nested too deep"}
-	ErrHasValue = &Error{Kind: Exists, Text: "the name is taken"}
-	ErrInternal = &Error{Kind: Internal, Text: "internal error"}
+	ErrTooDeep      = &Error{Kind: Invalid, Text: "batches are nested too deep"}
+	ErrHasValue     = &Error{Kind: Exists, Text: "the name is taken"}
+	ErrInternal     = &Error{Kind: Internal, Text: "internal error"}
 )

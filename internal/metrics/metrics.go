@@ -75,7 +75,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descRejected, descLogins,
-		descWaiters, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
+		descWaiters, descWaitNames, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
 		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
@@ -105,6 +105,7 @@ var (
 		"protocol", "reason")
 
 	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
+	descWaitNames = desc("engine_waiting_names", "Queues that calls for a job wait on which name more than 16, each counted for each call.")
 	descRefused   = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
 	descCommits   = desc("store_commits_total", "Batches committed since the start.")
 	descCommitted = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
@@ -158,6 +159,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	en, st := c.Engine.Stats(), c.Engine.StoreStats()
 	gauge(descWaiters, float64(en.Waiters))
+	gauge(descWaitNames, float64(en.Names))
 	counter(descRefused, float64(en.Refused), "no_space")
 	counter(descCommits, float64(en.Commits))
 	counter(descCommitted, float64(en.Batched))

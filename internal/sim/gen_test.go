@@ -21,6 +21,7 @@ type generator struct {
 	// How many percent of the pushes join a batch, take a lock, are tracked, are about
 	// something, have a past.
 	joins, locks, tracks, likes, pasts int
+	crowds                             int // how many percent of the commands make crowds
 }
 
 // verb is one kind of command and how often it comes in the mean.
@@ -151,6 +152,7 @@ func newGenerator(rng *rand.Rand, m *Model) *generator {
 		rng: rng, model: m, queues: []string{"q", "r", "s", "t"}[:1+rng.IntN(4)],
 		joins: []int{0, 10, 30, 80}[rng.IntN(4)], locks: []int{0, 10, 30}[rng.IntN(3)], tracks: []int{0, 20, 80}[rng.IntN(3)],
 		likes: []int{0, 0, 60}[rng.IntN(3)], pasts: []int{0, 10, 50}[rng.IntN(3)],
+		crowds: []int{0, 0, 30, 80}[rng.IntN(4)],
 	}
 	for i, v := range verbs {
 		w := v.weight * []int{0, 2, 4, 4, 4, 8, 16}[rng.IntN(7)]
@@ -168,6 +170,9 @@ func newGenerator(rng *rand.Rand, m *Model) *generator {
 
 // next returns a command.
 func (g *generator) next() job.Command {
+	if g.chance(g.crowds) {
+		return g.crowd()
+	}
 	n := g.rng.IntN(g.total)
 	for i, w := range g.weights {
 		if n -= w; n < 0 {
@@ -180,6 +185,9 @@ func (g *generator) next() job.Command {
 // pass returns how much time goes by before a step: mostly little, and often
 // exactly until the next timer.
 func (g *generator) pass(now job.Time) time.Duration {
+	if g.chance(g.crowds) {
+		return 0 // or what is left over would be done before the next command
+	}
 	switch n := g.rng.IntN(100); {
 	case n < 55:
 		return 0
@@ -355,6 +363,11 @@ func (g *generator) fetch() job.Command {
 	}
 	if g.chance(30) {
 		f.LeaseSet, f.Lease = true, g.length()
+	}
+	if g.crowds > 0 && f.Wait > 0 {
+		// What lapses at once competes with callers that are left over, and with a clean-up:
+		// the model does not know in which order.
+		f.Lease = max(f.Lease, time.Second)
 	}
 	if g.chance(30) {
 		f.DefaultLease = g.length()

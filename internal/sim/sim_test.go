@@ -52,12 +52,17 @@ func randomSettings(rng *rand.Rand) settings {
 	if rng.IntN(4) == 0 {
 		window += 20 // lists long enough to be read by one scan
 	}
+	work := stepWork(rng)
+	timers := 1 + rng.IntN(4)
+	if work < 256 {
+		timers = 1000 // all that are due go before those who are left over, in the model too
+	}
 	return settings{
 		options: engine.CoreOptions{
 			Window: window, Resident: 1 + rng.IntN(16), BodyBytes: 1 + rng.IntN(30),
-			Horizon: time.Duration(1+rng.IntN(4)) * time.Second, TimersPerLoad: 1 + rng.IntN(4), TimersPerStep: 1 + rng.IntN(4),
+			Horizon: time.Duration(1+rng.IntN(4)) * time.Second, TimersPerLoad: 1 + rng.IntN(4), TimersPerStep: timers,
 			Few: 1 + rng.IntN(4), SweepStep: 1 + rng.IntN(4), GroupWindow: 1 + rng.IntN(3), Groups: 1 + rng.IntN(3),
-			Keys: 2 + rng.IntN(8), StepWork: stepWork(rng), NamesPerStep: 1 + rng.IntN(6),
+			Keys: 2 + rng.IntN(8), StepWork: work, NamesPerStep: 1 + rng.IntN(6),
 		},
 		every: 5, checks: 2,
 	}

@@ -27,6 +27,7 @@ type world struct {
 	faulty *faultyStore // the store, if a fault is planted
 	core   *engine.Core
 
+	pieces    []piece      // the Ticks of the last tick, if callers were left over before
 	sealed    *store.Batch // handed out by the core and not committed yet
 	last      uint64       // its last step
 	committed uint64       // the last step that is in the store
@@ -125,11 +126,23 @@ func (w *world) apply(now job.Time, rnd, token uint64, cmd job.Command) []answer
 // tick lets the core do all that is due.
 func (w *world) tick(now job.Time, rnd uint64) []answer {
 	var out []answer
+	w.pieces = nil
+	whole := w.sweeping() || !w.core.Behind()
 	for more := true; more; rnd++ {
 		more = w.core.Tick(now, rnd)
-		out = append(out, w.completed()...)
+		got := w.completed()
+		out = append(out, got...)
+		if !whole {
+			w.pieces = append(w.pieces, piece{got, w.core.Behind()})
+		}
 	}
 	return out
+}
+
+// piece is what one Tick of several has answered, and whether it has left callers over.
+type piece struct {
+	got    []answer
+	behind bool
 }
 
 func (w *world) completed() []answer {

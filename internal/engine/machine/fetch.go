@@ -48,7 +48,7 @@ func (m *Machine) register(w *waiter, names []string, res *job.Result) (refused 
 		return false
 	}
 	m.dequeue(w)
-	res.Err = job.ErrManyNames
+	res.Err = job.ErrOverloaded
 	return true
 }
 

@@ -127,6 +127,7 @@ type Machine struct {
 	awaiting map[job.ID]*vigil
 	telling  line[*vigils]                   // those who are still to be told
 	leaving  line[*waiter]                   // those who have been answered and are still in lists
+	held     bool                            // timers went first in this Tick, and those who are left over wait for the next one
 	turn     int                             // see serveSome
 	stubs    map[string]map[string]*waitList // those who wait for jobs of queues that do not exist
 	names    int                             // how many names are waited on that are counted
@@ -263,10 +264,12 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 // is any. It reports whether more is left to do at once.
 func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 	m.begin(now, rnd)
-	if m.fire(m.opt.TimersPerStep) {
+	m.held = m.isDue() && !m.held
+	due := m.fire(m.opt.TimersPerStep)
+	more = m.serveSome()
+	if due {
 		return true
 	}
-	more = m.serveSome()
 	if m.Unfinished() {
 		m.continueEnding()
 		m.continueHolders()

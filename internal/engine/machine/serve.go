@@ -87,8 +87,8 @@ func (m *Machine) admitNext() {
 // serveSome goes on with what is left over of those who wait, and reports whether there
 // is more. Each kind comes first in its turn, so that none is held up by the others.
 func (m *Machine) serveSome() (more bool) {
-	if !m.Behind() {
-		return false
+	if m.held || !m.Behind() {
+		return m.Behind()
 	}
 	kinds := [...]func(){m.tellSome, m.leaveSome, m.admitRest, m.serveRest}
 	m.turn++
@@ -96,6 +96,11 @@ func (m *Machine) serveSome() (more bool) {
 		kinds[(m.turn+i)%len(kinds)]()
 	}
 	return m.Behind()
+}
+
+// isDue reports whether a timer or an alarm is due.
+func (m *Machine) isDue() bool {
+	return len(m.timers) > 0 && m.timers[0].at <= m.now || len(m.alarms) > 0 && m.alarms[0].at <= m.now || m.beyond <= m.now
 }
 
 func (m *Machine) admitRest() {
