@@ -127,7 +127,7 @@ func (w *world) apply(now job.Time, rnd, token uint64, cmd job.Command) []answer
 func (w *world) tick(now job.Time, rnd uint64) []answer {
 	var out []answer
 	w.pieces = nil
-	whole := w.sweeping() || !w.core.Behind()
+	whole := w.sweeping() || w.core.Unfinished() || !w.core.Behind()
 	for more := true; more; rnd++ {
 		more = w.core.Tick(now, rnd)
 		got := w.completed()
