@@ -69,7 +69,7 @@ func TestWebPagesWithLogin(t *testing.T) {
 		"lmstfy.auth": "token", "lmstfy.admin_accounts": "ann:x", "web.password": "p",
 	})
 	r := start(t, cfg, Options{})
-	for i, path := range map[int]string{1: "/api/ns/q", 2: "/token/ns", 3: "/api/v1/jobs"} {
+	for path, i := range map[string]int{"/api/ns/q": 1, "/token/ns": 2, "/debug/pprof/": 2, "/debug/pprof/heap": 2, "/api/v1/jobs": 3, "/metrics": 3} {
 		if code, text := visit(t, http.MethodGet, r.addr(i), path, "anything.example", nil); code != 401 {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
