@@ -76,6 +76,12 @@ func (c *Core) EndWaits(now job.Time) { c.machine.EndWaits(now) }
 // Waiting returns how many callers wait.
 func (c *Core) Waiting() int { return c.machine.Waiting() }
 
+// Sums returns the figures of the queues of a namespace together; see machine.Machine.Sums.
+func (c *Core) Sums(namespace string) job.Sums { return c.machine.Sums(namespace) }
+
+// Activity returns what has happened to queues since the last call.
+func (c *Core) Activity() machine.Activity { return c.machine.Activity() }
+
 // Check returns the first broken invariant, or nil. It reads everything.
 func (c *Core) Check() error { return c.machine.Check() }
 

@@ -16,6 +16,9 @@ type queue struct {
 	waking          bool   // is in Machine.wakes
 	mark            uint64 // of the last walk over queues that has met it
 	rooming         bool   // is in Machine.rooms
+	sums            *sums  // of its namespace
+	round           uint32 // of activity, in which it has the place
+	place           uint32 // among the active queues of that round
 
 	plain  window  // ready jobs without a group
 	firsts *window // first ready jobs of free groups; nil: not looked at yet
@@ -59,7 +62,7 @@ func (m *Machine) named(namespace, name string) *queue {
 	}
 	q := space[name]
 	if q == nil {
-		q = &queue{namespace: namespace, name: name, plain: window{whole: true}}
+		q = &queue{namespace: namespace, name: name, plain: window{whole: true}, sums: m.sumsOf(namespace)}
 		space[name] = q
 	}
 	return q
@@ -74,6 +77,7 @@ func (m *Machine) makeQueue(namespace, name string) *queue {
 		m.shardChanged()
 		q.Created = m.now
 		q.firsts = noFirsts
+		q.countIn()
 		m.byID[q.ID] = q
 		m.changed(q)
 		m.set(record.QueueNameKey(nil, q.ID), record.QueueKey(nil, namespace, name))
@@ -96,6 +100,7 @@ func (m *Machine) forget(q *queue) {
 		delete(m.spaces[q.namespace], q.name)
 		if len(m.spaces[q.namespace]) == 0 {
 			delete(m.spaces, q.namespace)
+			delete(m.sums, q.namespace)
 		}
 	}
 }
@@ -118,6 +123,7 @@ func (m *Machine) loadQueue(key, value []byte) {
 	corrupt("queue "+name, err)
 	q := m.named(namespace, name)
 	q.Queue = rec
+	q.countIn()
 	q.plain.whole = rec.Counts[job.Ready] == 0
 	if rec.Counts[job.Ready] == 0 {
 		q.firsts = noFirsts
