@@ -172,19 +172,34 @@ func (s *Service) Act(ctx context.Context, a Action, t Target, with With) error 
 	return nil
 }
 
-// locate finds the queues of the jobs that came without: a command must name it.
+// locate finds the queues of the jobs that came without: a command must name it. It asks one queue after the other, a
+// bounded number for all jobs together.
 func (s *Service) locate(targets []Target) error {
+	left := queueMax
 	return s.view(func(v *engine.View) error {
 		for i := range targets {
 			t := &targets[i]
 			if t.Queue != "" {
 				continue
 			}
-			j, err := v.Get(job.ByID(t.Namespace, "", t.ID))
+			var err error
+			serr := v.EachQueue(t.Namespace, "", func(q *job.QueueInfo) bool {
+				if left--; left < 0 {
+					err = invalid("queue: name that of job %d: there are too many queues to look for it", t.ID)
+					return false
+				}
+				if _, err = v.Get(job.ByID(t.Namespace, q.Name, t.ID)); err == nil {
+					t.Queue = q.Name
+					return false
+				}
+				return isNotFound(err)
+			})
+			if serr != nil {
+				return serr
+			}
 			if err != nil && !isNotFound(err) {
 				return err
 			}
-			t.Queue = j.Queue
 		}
 		return nil
 	})

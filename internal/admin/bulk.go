@@ -128,7 +128,7 @@ func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, with With) 
 		Begun: s.engine.Now(), At: position{List: "bulk"},
 	}
 	if err := s.view(func(v *engine.View) error {
-		sc := &scan{view: v, match: m, skip: with.To}
+		sc := &scan{view: v, match: m, skip: with.To, sums: s.engine.Sums}
 		err := sc.count()
 		b.At.Total, b.Total = sc.at.Total, sc.at.Total
 		return err

@@ -106,7 +106,7 @@ func (r *bulkRunner) find(b *bulkRecord) error {
 	most := bulkFind * max(r.pace.jobs(), paceBusy)
 	err = r.s.view(func(v *engine.View) error {
 		sc := &scan{
-			view: v, match: m, at: b.At, skip: b.To, find: r.s.opts.FindID, bodies: m.whole(),
+			view: v, match: m, at: b.At, skip: b.To, find: r.s.opts.FindID, sums: r.s.engine.Sums, bodies: m.whole(),
 			limits: scanLimits{hits: most, examine: bulkExamine * most, load: most},
 		}
 		sc.found = func(j *job.Job) {

@@ -89,6 +89,7 @@ func (e *export) chunk() (done bool, err error) {
 	enc.SetEscapeHTML(false)
 	sc := &scan{
 		view: e.view, match: e.match, at: e.at, limits: scanLimits{exportChunk, examineMax, loadMax}, bodies: true,
+		sums: e.s.engine.Sums,
 	}
 	sc.found = func(j *job.Job) {
 		if err := enc.Encode(e.s.record(j)); err != nil {

@@ -52,7 +52,7 @@ type QueueSample struct {
 
 const (
 	busiestMax = 100
-	// sampleShare keeps the reading of counters to a twentieth of the time, however many queues there are.
+	// sampleShare keeps the reading of counters to a twentieth of the time, however much happens.
 	sampleShare = 20
 	streamMax   = 64
 )
@@ -71,9 +71,16 @@ const (
 // tally are the values of the counted counters.
 type tally [len(counted)]uint64
 
-func tallyOf(q *job.QueueInfo) (t tally) {
+func tallyOf(totals *[job.CounterCount]uint64) (t tally) {
 	for i, c := range counted {
-		t[i] = q.Totals[c]
+		t[i] = totals[c]
+	}
+	return t
+}
+
+func (t tally) plus(u tally) tally {
+	for i := range t {
+		t[i] += u[i]
 	}
 	return t
 }
@@ -99,22 +106,14 @@ func (t tally) rates(seconds float64) Rates {
 
 type queueName struct{ namespace, name string }
 
-// seenTally is how a queue stood in the sample of that number.
-type seenTally struct {
-	tally
-	sample uint64
-}
-
-// sampler reads the counters of all queues now and then, for everybody who watches and for the
-// history.
+// sampler asks now and then what has happened, for everybody who watches and for the history.
 type sampler struct {
 	s       *Service
 	history history
 
 	// Owned by the goroutine of run.
-	before map[queueName]seenTally
-	sample uint64 // its number
-	at     time.Time
+	before tally     // what had happened by the sample before
+	at     time.Time // when that was; zero: there is none
 	meter  meter
 	parts  partsHistory
 
@@ -157,65 +156,67 @@ func (sm *sampler) run(ctx context.Context) {
 	}
 }
 
-// take takes one sample.
+// take takes one sample. The engine tells what has changed, so that the number of queues does not matter.
 func (sm *sampler) take(ctx context.Context, now time.Time) error {
-	var counts [job.StateCount]uint64
-	var all tally
 	seconds := now.Sub(sm.at).Seconds()
-	first := sm.before == nil
-	if first {
-		sm.before = make(map[queueName]seenTally)
-	}
-	sm.sample++
-	var busy []QueueSample
-	added := make(map[queueName]tally)
+	first := sm.at.IsZero()
 	times := sm.meter.read()
-	if first {
-		times = &metered{}
-	}
-	err := sm.s.view(func(v *engine.View) error {
-		return v.EachQueue("", "", func(q *job.QueueInfo) bool {
-			for i, n := range q.Counts {
-				counts[i] += n
-			}
-			name := queueName{q.Namespace, q.Name}
-			t := tallyOf(q)
-			d := t.since(sm.before[name].tally)
-			sm.before[name] = seenTally{t, sm.sample}
-			if first || d == (tally{}) {
-				return true
-			}
-			for i := range d {
-				all[i] += d[i]
-			}
-			added[name] = d
-			if len(busy) == 8*busiestMax {
-				busy = append(busy[:0], busiest(busy)...)
-			}
-			busy = append(busy, QueueSample{
-				Namespace: q.Namespace, Name: q.Name, Rates: d.rates(seconds), Ready: q.Counts[job.Ready], Leased: q.Counts[job.Leased], Wait: waitOf(times.queues[name]),
-			})
-			return true
-		})
-	})
+	a, err := sm.s.engine.Activity()
 	if err != nil {
-		if first {
-			sm.before = nil
-		}
+		return refusal(err)
+	}
+	done := tallyOf(&a.All)
+	all := done.since(sm.before)
+	if first {
+		times, a.Queues, all, seconds = &metered{}, nil, tally{}, 0
+	}
+	added := addedTo(a.Queues)
+	busy, err := sm.busy(added, times, seconds)
+	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(sm.before, func(_ queueName, t seenTally) bool { return t.sample != sm.sample })
-	sm.at = now
-	if first {
-		seconds = 0
-	}
+	sm.at, sm.before = now, done
 	sm.publish(&Sample{
-		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: countsOf(&counts), Queues: len(sm.before),
-		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(&times.all), Protocols: sm.s.protocols(times, seconds), Busiest: busiest(busy),
+		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: countsOf(&a.Sums.Counts), Queues: int(a.Sums.Queues), //nolint:gosec // a number of queues
+		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(&times.all), Protocols: sm.s.protocols(times, seconds), Busiest: busy,
 	}, added)
-	over := sm.history.add(now, all, &counts, &times.all)
+	over := sm.history.add(now, all, &a.Sums.Counts, &times.all)
 	over = append(over, sm.parts.add(now, func(slot *partsSlot) { sm.s.countParts(slot, times, added) })...)
 	return sm.history.keep(ctx, over)
+}
+
+// addedTo returns what has happened in each queue, as far as something that is sampled has.
+func addedTo(queues []engine.Active) map[queueName]tally {
+	added := make(map[queueName]tally, len(queues))
+	for i := range queues {
+		q := &queues[i]
+		if t := tallyOf(&q.Added); t != (tally{}) {
+			name := queueName{q.Namespace, q.Queue}
+			added[name] = added[name].plus(t)
+		}
+	}
+	return added
+}
+
+// busy returns the queues where most has happened, with how they stand now.
+func (sm *sampler) busy(added map[queueName]tally, times *metered, seconds float64) ([]QueueSample, error) {
+	all := make([]QueueSample, 0, len(added))
+	for name, t := range added {
+		all = append(all, QueueSample{Namespace: name.namespace, Name: name.name, Rates: rateOf(t, seconds)})
+	}
+	out := busiest(all)
+	err := sm.s.view(func(v *engine.View) error {
+		for i := range out {
+			q, _, err := v.Queue(out[i].Namespace, out[i].Name)
+			if err != nil {
+				return err
+			}
+			out[i].Ready, out[i].Leased = q.Counts[job.Ready], q.Counts[job.Leased]
+			out[i].Wait = waitOf(times.queues[queueName{out[i].Namespace, out[i].Name}])
+		}
+		return nil
+	})
+	return out, err
 }
 
 // countParts adds what happened to protocols and queues to a slot of the history.

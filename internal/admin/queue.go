@@ -40,7 +40,9 @@ type Queue struct {
 // QueuePage is a part of the list of queues.
 type QueuePage struct {
 	Queues []Queue `json:"queues"`
-	Next   string  `json:"next,omitempty"`
+	// Next continues the list; empty at its end. It may be there with few queues or none: a search for a part of a
+	// name has stopped early, and goes on with it.
+	Next string `json:"next,omitempty"`
 }
 
 // compareQueues tells whether a queue comes before, at or behind a name.
@@ -54,19 +56,6 @@ func countsOf(counts *[job.StateCount]uint64) map[string]uint64 {
 		out[s.String()] = counts[s]
 	}
 	return out
-}
-
-// namespacesOf lists the namespaces that have a queue.
-func namespacesOf(v *engine.View, reads *Reads) ([]string, error) {
-	var names []string
-	err := v.EachQueue("", "", func(q *job.QueueInfo) bool {
-		reads.Queues++
-		if len(names) == 0 || names[len(names)-1] != q.Namespace {
-			names = append(names, q.Namespace)
-		}
-		return true
-	})
-	return names, err
 }
 
 // NamespacePage is a part of the list of namespaces.
@@ -86,37 +75,22 @@ func (s *Service) Namespaces(page PageOf) (NamespacePage, error) {
 	if err != nil {
 		return out, err
 	}
-	err = s.view(func(v *engine.View) error {
-		var counts [job.StateCount]uint64
-		finish := func() {
-			if n := len(out.Namespaces); n > 0 {
-				out.Namespaces[n-1].Counts = countsOf(&counts)
-			}
-			counts = [job.StateCount]uint64{}
+	names, err := s.engine.Namespaces(at.Namespace, limit+1)
+	if err != nil {
+		return out, refusal(err)
+	}
+	if len(names) > limit {
+		names = names[:limit]
+		at.Namespace = names[limit-1]
+		out.Next = at.cursor()
+	}
+	sums, err := s.engine.SumsOf(names)
+	for i := range sums {
+		if sums[i].Queues > 0 { // else the last was removed just now
+			out.Namespaces = append(out.Namespaces, Namespace{Name: names[i], Queues: int(sums[i].Queues), Counts: countsOf(&sums[i].Counts)}) //nolint:gosec // a number of queues
 		}
-		err := v.EachQueue("", "", func(q *job.QueueInfo) bool {
-			if q.Namespace <= at.Namespace && at.Namespace != "" {
-				return true
-			}
-			if n := len(out.Namespaces); n == 0 || out.Namespaces[n-1].Name != q.Namespace {
-				if n == limit {
-					at.Namespace = out.Namespaces[n-1].Name
-					out.Next = at.cursor()
-					return false
-				}
-				finish()
-				out.Namespaces = append(out.Namespaces, Namespace{Name: q.Namespace})
-			}
-			out.Namespaces[len(out.Namespaces)-1].Queues++
-			for i, n := range q.Counts {
-				counts[i] += n
-			}
-			return true
-		})
-		finish()
-		return err
-	})
-	return out, err
+	}
+	return out, refusal(err)
 }
 
 // QueueFilter says which queues are meant.
@@ -137,7 +111,7 @@ func (s *Service) Queues(f QueueFilter, page PageOf) (QueuePage, error) {
 		return out, err
 	}
 	err = s.view(func(v *engine.View) error {
-		infos, more, err := queuesFrom(v, f, at, limit)
+		infos, more, err := queuesFrom(v, f, &at, limit)
 		if err != nil {
 			return err
 		}
@@ -148,8 +122,6 @@ func (s *Service) Queues(f QueueFilter, page PageOf) (QueuePage, error) {
 			out.Queues = append(out.Queues, s.queue(&infos[i]))
 		}
 		if more {
-			last := &infos[len(infos)-1]
-			at.Namespace, at.Queue = last.Namespace, last.Name
 			out.Next = at.cursor()
 		}
 		return nil
@@ -157,23 +129,29 @@ func (s *Service) Queues(f QueueFilter, page PageOf) (QueuePage, error) {
 	return out, err
 }
 
-// queuesFrom returns up to limit queues behind a position, and whether there are more.
-func queuesFrom(v *engine.View, f QueueFilter, at position, limit int) (infos []job.QueueInfo, more bool, err error) {
+// queuesFrom returns up to limit queues behind a position, which it moves, and whether there are more. It looks at no
+// more than queueMax.
+func queuesFrom(v *engine.View, f QueueFilter, at *position, limit int) (infos []job.QueueInfo, more bool, err error) {
+	from, read := *at, 0
 	visit := func(q *job.QueueInfo) bool {
-		switch {
-		case at.Namespace != "" && compareQueues(q, at.Namespace, at.Queue) <= 0, !strings.Contains(q.Name, f.Name):
-		case len(infos) == limit:
-			more = true
+		if from.Namespace != "" && compareQueues(q, from.Namespace, from.Queue) <= 0 {
+			return true
+		}
+		fits := strings.Contains(q.Name, f.Name)
+		if more = read == queueMax || fits && len(infos) == limit; more {
 			return false
-		default:
+		}
+		if fits {
 			infos = append(infos, *q)
 		}
+		read++
+		at.Namespace, at.Queue = q.Namespace, q.Name
 		return true
 	}
 	if f.Namespace != "" {
-		err = v.EachQueue(f.Namespace, at.Queue, visit)
+		err = v.EachQueue(f.Namespace, from.Queue, visit)
 	} else {
-		err = v.EachQueueFrom(at.Namespace, at.Queue, visit)
+		err = v.EachQueueFrom(from.Namespace, from.Queue, visit)
 	}
 	return infos, more, err
 }

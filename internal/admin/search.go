@@ -1,9 +1,6 @@
 package admin
 
 import (
-	"math"
-	"strconv"
-
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -55,7 +52,7 @@ func (s *Service) Jobs(f Filter, page PageOf) (JobPage, error) {
 	out := JobPage{Jobs: []JobRow{}}
 	workers := s.holders()
 	err = s.view(func(v *engine.View) error {
-		sc := &scan{view: v, match: m, at: at, limits: scanLimits{limit, examineMax, loadMax}, find: s.opts.FindID}
+		sc := &scan{view: v, match: m, at: at, limits: scanLimits{limit, examineMax, loadMax}, find: s.opts.FindID, sums: s.engine.Sums}
 		sc.bodies = m.whole() || !m.narrow()
 		sc.found = func(j *job.Job) {
 			if sc.bodies || m.Ref != "" || sc.load(j) {
@@ -96,6 +93,7 @@ type scan struct {
 	limits scanLimits
 	skip   string // a queue to leave out; empty is none
 	find   func(text string) (job.ID, bool)
+	sums   func(namespace string) (job.Sums, error) // of all queues
 	// bodies has every job read whole before it is judged; a matcher may need that.
 	bodies bool
 	// found is told each job, whole with bodies.
@@ -181,26 +179,67 @@ func (sc *scan) rest() bool {
 	return sc.queue(&q, sc.at.State)
 }
 
-// count finds out how many jobs there are to look at.
+// count finds out how many jobs there are to look at. Of all queues together the engine knows that.
 func (sc *scan) count() error {
-	add := func(q *job.QueueInfo) bool {
-		if sc.match.inQueue(q) && q.Name != sc.skip {
-			for s := job.Scheduled; int(s) < job.StateCount; s++ {
-				if sc.match.states.Allow(s) {
-					sc.at.Total += q.Counts[s]
-				}
+	if sc.match.Queue != "" {
+		if sc.match.Queue == sc.skip {
+			return nil
+		}
+		n, err := sc.countNamed(sc.match.Queue)
+		sc.at.Total = n
+		return err
+	}
+	sums, err := sc.sums(sc.match.Namespace)
+	if err != nil {
+		return err
+	}
+	sc.at.Total = sc.wanted(&sums.Counts)
+	if sc.skip != "" {
+		n, err := sc.countNamed(sc.skip)
+		sc.at.Total -= min(n, sc.at.Total)
+		return err
+	}
+	return nil
+}
+
+// countNamed counts the jobs to look at in the queues of a name.
+func (sc *scan) countNamed(name string) (n uint64, err error) {
+	err = sc.eachNamespace("", func(namespace string) error {
+		q, _, err := sc.view.Queue(namespace, name)
+		n += sc.wanted(&q.Counts)
+		return err
+	})
+	return n, err
+}
+
+// wanted adds up the states to look at.
+func (sc *scan) wanted(counts *[job.StateCount]uint64) (n uint64) {
+	for s := job.Scheduled; int(s) < job.StateCount; s++ {
+		if sc.match.states.Allow(s) {
+			n += counts[s]
+		}
+	}
+	return n
+}
+
+// eachNamespace visits the namespaces to look at behind one, until there is an error.
+func (sc *scan) eachNamespace(after string, visit func(namespace string) error) error {
+	if sc.match.Namespace != "" {
+		return visit(sc.match.Namespace)
+	}
+	for {
+		names, err := sc.view.Namespaces(after, PageMax)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		for _, name := range names {
+			sc.reads.Queues++ // one is read to find it
+			if err := visit(name); err != nil {
+				return err
 			}
 		}
-		return true
+		after = names[len(names)-1]
 	}
-	if sc.match.Namespace == "" || sc.match.Queue == "" {
-		return sc.view.EachQueue(sc.match.Namespace, "", add)
-	}
-	q, ok, err := sc.view.Queue(sc.match.Namespace, sc.match.Queue)
-	if ok {
-		add(&q)
-	}
-	return err
 }
 
 // queue looks through the lists of a queue from a state on. It reports whether to go on
@@ -332,50 +371,4 @@ func (sc *scan) load(j *job.Job) bool {
 	sc.reads.Bytes += len(whole.Body) + len(whole.Result)
 	*j = whole
 	return true
-}
-
-// byRef finds the jobs that an id or a key names, one in each namespace.
-func (sc *scan) byRef() error {
-	sc.complete = true
-	namespaces := []string{sc.match.Namespace}
-	if sc.match.Namespace == "" {
-		var err error
-		if namespaces, err = namespacesOf(sc.view, &sc.reads); err != nil {
-			return err
-		}
-	}
-	for _, ns := range namespaces {
-		for _, ref := range sc.refs(ns) {
-			j, err := sc.view.Get(ref)
-			if isNotFound(err) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			sc.reads.Loads++
-			sc.reads.Bytes += len(j.Body) + len(j.Result)
-			q := job.QueueInfo{Namespace: j.Namespace, Name: j.Queue}
-			if sc.match.inQueue(&q) && sc.match.outside(&j) && sc.match.inside(&j) && (sc.skip == "" || j.Queue != sc.skip) {
-				sc.found(&j)
-				sc.hits++
-			}
-			break
-		}
-		sc.at.Examined++
-		sc.at.Total++
-	}
-	return nil
-}
-
-// refs are what the text of the filter may name, the likeliest first.
-func (sc *scan) refs(namespace string) []job.Ref {
-	var refs []job.Ref
-	if n, err := strconv.ParseUint(sc.match.Ref, 10, 64); err == nil && n <= math.MaxInt64 {
-		refs = append(refs, job.ByID(namespace, "", job.ID(n)))
-	}
-	if id, ok := sc.find(sc.match.Ref); ok {
-		refs = append(refs, job.ByID(namespace, "", id))
-	}
-	return append(refs, job.ByKey(namespace, sc.match.Ref))
 }

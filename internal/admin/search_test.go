@@ -237,3 +237,47 @@ func TestRefusedSearches(t *testing.T) {
 		}
 	}
 }
+
+// A list of queues by a part of their names looks at a bounded number, and goes on with its cursor.
+func TestQueuesByNameAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{}, HandlerOptions{})
+	cmds := make([]job.Command, queueMax+10)
+	for i := range cmds {
+		cmds[i] = &job.Push{Spec: job.Spec{Namespace: "ns", Queue: fmt.Sprintf("q%05d", i)}}
+	}
+	f.do(cmds...)
+	last := fmt.Sprintf("%05d", len(cmds)-1)
+	page, err := f.service.Queues(QueueFilter{Name: last}, PageOf{})
+	if err != nil || len(page.Queues) != 0 || page.Next == "" {
+		t.Fatalf("%d queues, next %q, %v", len(page.Queues), page.Next, err)
+	}
+	page, err = f.service.Queues(QueueFilter{Name: last}, PageOf{Cursor: page.Next})
+	if err != nil || len(page.Queues) != 1 || page.Queues[0].Name != "q"+last || page.Next != "" {
+		t.Fatalf("then %d queues, next %q, %v", len(page.Queues), page.Next, err)
+	}
+}
+
+// A search for an id asks a bounded number of queues by each request, until it has found the job.
+func TestSearchByIDIsBounded(t *testing.T) {
+	t.Parallel()
+	most := 0
+	f := newFixture(t, Options{Reads: func(r Reads) { most = max(most, r.Queues) }}, HandlerOptions{})
+	cmds := make([]job.Command, queueMax+10)
+	for i := range cmds {
+		cmds[i] = &job.Push{Spec: job.Spec{Namespace: "ns", Queue: fmt.Sprintf("q%05d", i)}}
+	}
+	id := f.do(cmds...)[len(cmds)-1].ID
+	filter := Filter{Ref: fmt.Sprint(id)}
+	page, err := f.service.Jobs(filter, PageOf{})
+	if err != nil || len(page.Jobs) != 0 || page.Next == "" || page.Progress.Complete {
+		t.Fatalf("%d jobs, next %q, %+v, %v", len(page.Jobs), page.Next, page.Progress, err)
+	}
+	page, err = f.service.Jobs(filter, PageOf{Cursor: page.Next})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != id || page.Next != "" {
+		t.Fatalf("then %d jobs, next %q, %v", len(page.Jobs), page.Next, err)
+	}
+	if most > queueMax+1 {
+		t.Errorf("one request has read %d queues", most)
+	}
+}

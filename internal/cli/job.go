@@ -211,19 +211,23 @@ func (l *jobLister) end(more bool) error {
 
 // locate finds the one job that a reference names.
 func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (admin.JobRow, error) {
-	page, err := c.Jobs(ctx, admin.Filter{Namespace: namespace, Ref: ref}, admin.PageOf{})
-	if err != nil {
-		return admin.JobRow{}, err
+	var jobs []admin.JobRow
+	for at, more := (admin.PageOf{}), true; more; more = at.Cursor != "" { // a page may be empty, and not the last
+		page, err := c.Jobs(ctx, admin.Filter{Namespace: namespace, Ref: ref}, at)
+		if err != nil {
+			return admin.JobRow{}, err
+		}
+		jobs, at.Cursor = append(jobs, page.Jobs...), page.Next
 	}
-	switch len(page.Jobs) {
+	switch len(jobs) {
 	case 0:
 		return admin.JobRow{}, &failure{exitNotFound, fmt.Errorf("there is no job %q: it may have been acknowledged, deleted or have expired", ref)}
 	case 1:
-		return page.Jobs[0], nil
+		return jobs[0], nil
 	}
-	names := make([]string, 0, len(page.Jobs))
-	for i := range page.Jobs {
-		names = append(names, page.Jobs[i].Namespace)
+	names := make([]string, 0, len(jobs))
+	for i := range jobs {
+		names = append(names, jobs[i].Namespace)
 	}
 	return admin.JobRow{}, fmt.Errorf("several jobs are called %q: name the namespace, one of %s, with --namespace", ref, strings.Join(names, ", "))
 }

@@ -94,6 +94,12 @@ func (c *Core) Behind() bool { return c.machine.Behind() }
 // WaitingNames returns how many names fetches wait on that name more than a few.
 func (c *Core) WaitingNames() int { return c.machine.WaitingNames() }
 
+// Sums returns the figures of the queues of a namespace together; see machine.Machine.Sums.
+func (c *Core) Sums(namespace string) job.Sums { return c.machine.Sums(namespace) }
+
+// Activity returns what has happened to queues since the last call.
+func (c *Core) Activity() machine.Activity { return c.machine.Activity() }
+
 // Check returns the first broken invariant, or nil. It reads everything.
 func (c *Core) Check() error { return c.machine.Check() }
 

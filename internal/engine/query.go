@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"millrace/internal/engine/machine"
 	"millrace/internal/job"
 	"millrace/internal/record"
 	"millrace/internal/store"
@@ -175,6 +176,9 @@ func (q Query) rest(rec *record.Queue, j *job.Job) error {
 // Get returns a job with everything that belongs to it. Of several jobs with one
 // key it returns the oldest.
 func (q Query) Get(ref job.Ref) (job.Job, error) {
+	if ref.Kind == job.RefID && ref.Queue == "" {
+		return q.anywhere(ref)
+	}
 	refs, err := q.resolve(ref)
 	if err != nil {
 		return job.Job{}, err
@@ -223,38 +227,40 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 		want, err = q.byNumber(ref.Number, ref.ID)
 	case job.RefPlace:
 		want = []record.JobRef{{Queue: record.QueueID(ref.QueueNum), ID: ref.ID}}
-	case job.RefID: // in whatever queue of the namespace
-	case job.RefSerial: // done above
+	case job.RefID, job.RefSerial: // done above, and by anywhere
 	}
 	if err != nil {
 		return nil, err
 	}
-	return q.inQueues(ref, want)
+	return q.named(ref, want)
 }
 
-// inQueues finds where the jobs wanted are; an id alone may be in any queue of the
-// namespace.
-func (q Query) inQueues(ref job.Ref, want []record.JobRef) ([]found, error) {
-	if ref.Kind != job.RefID {
-		return q.named(ref, want)
-	}
-	var out []found
+// anywhere returns the job that an id alone names, in whatever queue of the namespace. It asks one queue after the
+// other and collects nothing.
+func (q Query) anywhere(ref job.Ref) (j job.Job, err error) {
 	var inner error
+	there := false
 	lo, hi := record.QueuesSpan(ref.Namespace)
-	err := q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, value []byte) bool {
-		rec, err := record.DecodeQueue(value)
-		if err != nil {
-			inner = err
+	err = q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, value []byte) bool {
+		var rec record.Queue
+		if rec, inner = record.DecodeQueue(value); inner != nil {
 			return false
 		}
-		_, name, _ := record.ParseQueueKey(key)
-		out = append(out, found{name, rec, ref.ID})
-		return true
+		j, there, inner = q.meta(&rec, ref.ID)
+		if there = there && !j.Flags.Has(job.FlagTombstone); there && inner == nil {
+			j.Namespace = ref.Namespace
+			_, j.Queue, _ = record.ParseQueueKey(key)
+			inner = q.rest(&rec, &j)
+		}
+		return !there && inner == nil
 	})
 	if err == nil {
 		err = inner
 	}
-	return out, err
+	if err == nil && !there {
+		err = job.ErrNotFound
+	}
+	return j, err
 }
 
 // named returns where the wanted jobs are, as far as their queues are there.
@@ -326,7 +332,7 @@ func (q Query) byKey(namespace, key string) ([]record.JobRef, error) {
 		if id, err := record.DecodeUint(v); err == nil {
 			refs = append(refs, record.JobRef{Queue: record.QueueID(id), ID: record.EntryID(k)}) //nolint:gosec // written from a QueueID
 		}
-		return true
+		return len(refs) < machine.KeyLook
 	})
 	return refs, err
 }

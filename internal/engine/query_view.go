@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -60,15 +61,22 @@ func (e *Engine) snapshot() (store.Snapshot, error) {
 	return s, nil
 }
 
-// stoppable ends long scans when the engine is closed.
+// yieldEvery is after how many entries a scan lets others run. A scan of a very long list would otherwise keep a
+// processor for as long as the scheduler allows, again and again, and callers that have been answered would wait for it.
+const yieldEvery = 64
+
+// stoppable ends long scans when the engine is closed, and has them step back now and then.
 type stoppable struct {
 	store.Reader
 	stop *atomic.Bool
 }
 
 func (s stoppable) Scan(r store.Range, visit func(key, value []byte) bool) error {
-	stopped := false
+	stopped, n := false, 0
 	err := s.Reader.Scan(r, func(key, value []byte) bool {
+		if n++; n%yieldEvery == 0 {
+			runtime.Gosched()
+		}
 		stopped = s.stop.Load()
 		return !stopped && visit(key, value)
 	})
@@ -109,6 +117,15 @@ func (e *Engine) Queues(namespace, after string, limit int) (infos []job.QueueIn
 		return err
 	})
 	return infos, err
+}
+
+// Namespaces returns namespaces in byte order; see Query.Namespaces.
+func (e *Engine) Namespaces(after string, limit int) (names []string, err error) {
+	err = e.read(func(q Query) error {
+		names, err = q.Namespaces(after, limit)
+		return err
+	})
+	return names, err
 }
 
 // Get returns a job with everything that belongs to it.

@@ -13,8 +13,8 @@ import (
 	"millrace/internal/testkit"
 )
 
-// manyQueues is a fetch that takes several steps.
-func manyQueues(wait time.Duration) *job.Fetch {
+// walkQueues is a fetch that takes several steps.
+func walkQueues(wait time.Duration) *job.Fetch {
 	f := fetch("q", wait)
 	for i := range 1000 {
 		f.Queues = append(f.Queues, fmt.Sprint("other", i))
@@ -29,7 +29,7 @@ func TestFetchFromManyQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, memstore.New(), engine.DurabilityFsync)
 		last := "other999"
-		unit := submit(e, manyQueues(0), push(last, ""), manyQueues(0), manyQueues(time.Minute))
+		unit := submit(e, walkQueues(0), push(last, ""), walkQueues(0), walkQueues(time.Minute))
 		synctest.Wait()
 		unit.wantsNothing(t)
 		e.Cancel(&unit.Request)
@@ -38,13 +38,13 @@ func TestFetchFromManyQueues(t *testing.T) {
 		if n := len(unit.Results[2].Jobs); n != 1 {
 			t.Errorf("%d jobs are found in the last queue", n)
 		}
-		waits := submit(e, manyQueues(time.Minute))
+		waits := submit(e, walkQueues(time.Minute))
 		synctest.Wait()
 		waits.wantsNothing(t)
 		submit(e, push(last, ""))
 		synctest.Wait()
 		waits.wantsJobs(t, 2)
-		late := submit(e, manyQueues(time.Minute))
+		late := submit(e, walkQueues(time.Minute))
 		testkit.Advance(t, time.Minute)
 		synctest.Wait()
 		late.wants(t, job.Timeout)
@@ -63,7 +63,7 @@ func TestStopWhileFetchesLook(t *testing.T) {
 			}
 			calls := make(chan *call)
 			for i := range 20 {
-				go func() { calls <- submit(e, push(fmt.Sprint("p", i), ""), manyQueues(time.Hour)) }()
+				go func() { calls <- submit(e, push(fmt.Sprint("p", i), ""), walkQueues(time.Hour)) }()
 			}
 			if fails {
 				g.gate <- errors.New("the disk is gone")

@@ -253,6 +253,20 @@ type Kill struct {
 	Want bool
 }
 
+// Each does to the jobs that have a client-given key what Do does to one: it is a Delete, a Promote or a Kill, whose
+// Ref and Want do not count. Jobs that are refused are passed over. It looks at no more than Limit jobs, those with the
+// lowest ids behind After, and answers to how many it was done, and the last id as long as there are others behind it.
+type Each struct {
+	Namespace string
+	Key       string
+	After     ID  // the ID of the answer before; zero is the beginning
+	Limit     int // at most EachMax, which zero stands for
+	Do        Command
+}
+
+// EachMax is how many jobs an Each looks at in one step.
+const EachMax = 256
+
 // Respawn makes dead jobs ready again as if they were new: the one of Ref, which may
 // also have failed, or up to Limit of a queue, the first to have died first. They have
 // Attempts tries from now on. It answers the count.
@@ -438,6 +452,7 @@ func (*Touch) command()        {}
 func (*Promote) command()      {}
 func (*Kill) command()         {}
 func (*Respawn) command()      {}
+func (*Each) command()         {}
 func (*Move) command()         {}
 func (*Await) command()        {}
 func (*Cancel) command()       {}

@@ -4,7 +4,7 @@ package job
 // and appends to Jobs[:0] and IDs[:0].
 type Result struct {
 	Err       *Error
-	ID        ID      // Push
+	ID        ID      // Push; Each: where to go on, zero at the end
 	Serial    uint64  // Push, if HasSerial
 	HasSerial bool    // Push: the queue counts
 	State     State   // Push: the state the job is in now
@@ -87,4 +87,40 @@ func (q *QueueInfo) Total() uint64 {
 		n += c
 	}
 	return n
+}
+
+// Sums are the figures of several queues together.
+type Sums struct {
+	Queues uint64 // how many there are, hidden ones included
+	Hidden uint64 // of those
+	Counts [StateCount]uint64
+	Totals [CounterCount]uint64
+}
+
+// Add adds the figures of a queue.
+func (s *Sums) Add(q *QueueInfo) {
+	s.Queues++
+	if q.Hidden {
+		s.Hidden++
+	}
+	for i, n := range q.Counts {
+		s.Counts[i] += n
+	}
+	for i, n := range q.Totals {
+		s.Totals[i] += n
+	}
+}
+
+// Sub takes the figures of a queue away.
+func (s *Sums) Sub(q *QueueInfo) {
+	s.Queues--
+	if q.Hidden {
+		s.Hidden--
+	}
+	for i, n := range q.Counts {
+		s.Counts[i] -= n
+	}
+	for i, n := range q.Totals {
+		s.Totals[i] -= n
+	}
 }

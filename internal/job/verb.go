@@ -55,7 +55,9 @@ func (v Verb) String() string { return verbNames[v] }
 
 // VerbOf returns the verb of a command.
 func VerbOf(c Command) Verb {
-	switch c.(type) {
+	switch c := c.(type) {
+	case *Each:
+		return VerbOf(c.Do)
 	case *Push:
 		return VerbPush
 	case *Run:

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"cmp"
-	"container/heap"
 	"errors"
 	"strconv"
 	"unicode/utf8"
@@ -54,43 +52,12 @@ var (
 	descQueues    = desc("queues", "Queues there are.")
 )
 
-// first keeps the queues that were made first, as a heap with the youngest on top: what is pushed
-// out stays out, so that a series does not come and go.
-type first []job.QueueInfo
-
-func (f first) Len() int      { return len(f) }
-func (f first) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
-
-func (f first) Less(i, j int) bool { return compare(&f[i], &f[j]) > 0 }
-
-func compare(a, b *job.QueueInfo) int {
-	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
-
-// Push adds a queue; heap calls it.
-func (f *first) Push(x any) { *f = append(*f, x.(job.QueueInfo)) } //nolint:forcetypeassert // nobody else calls it
-
-// Pop takes the last queue away; heap calls it.
-func (f *first) Pop() any {
-	last := (*f)[len(*f)-1]
-	*f = (*f)[:len(*f)-1]
-	return last
-}
-
-// queues reads the counters of all queues in one pass that keeps only those with series of their own.
+// queues tells about the queues that were made first, so that a series does not come and go, and about all others
+// together. The engine knows the sums: however many there are, no more than those are read.
 func (c *collector) queues(ch chan<- prometheus.Metric) {
-	var own first
-	var other job.QueueInfo
-	count := 0
-	err := c.view(func(v *engine.View) error {
-		err := v.EachQueue("", "", func(q *job.QueueInfo) bool {
-			count++
-			heap.Push(&own, *q)
-			if len(own) > c.QueuesMax {
-				add(&other, heap.Pop(&own).(job.QueueInfo)) //nolint:forcetypeassert // it holds nothing else
-			}
-			return true
-		})
+	var own []job.QueueInfo
+	err := c.view(func(v *engine.View) (err error) {
+		own, err = v.FirstQueues(c.QueuesMax)
 		for i := range own {
 			if err != nil {
 				return err
@@ -99,16 +66,21 @@ func (c *collector) queues(ch chan<- prometheus.Metric) {
 		}
 		return err
 	})
+	var all job.Sums
+	if err == nil {
+		all, err = c.Engine.Sums("")
+	}
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(descQueues, err)
 		return
 	}
-	ch <- prometheus.MustNewConstMetric(descQueues, prometheus.GaugeValue, float64(count))
+	ch <- prometheus.MustNewConstMetric(descQueues, prometheus.GaugeValue, float64(all.Queues))
+	other := job.QueueInfo{Namespace: Other, Name: Other, Counts: all.Counts}
 	for i := range own {
 		c.queue(ch, &own[i])
+		less(&other, &own[i])
 	}
-	if count > len(own) {
-		other.Namespace, other.Name = Other, Other
+	if len(own) >= c.QueuesMax && all.Queues > uint64(len(own)) {
 		c.queue(ch, &other)
 	}
 	c.counts(ch, own)
@@ -147,10 +119,11 @@ func (c *collector) counts(ch chan<- prometheus.Metric, known []job.QueueInfo) {
 	}
 }
 
-// add adds the counts of a queue to those of others.
-func add(to *job.QueueInfo, q job.QueueInfo) {
+// less takes the counts of a queue from those of all. They are read one after the other: what leaves a queue in
+// between must not make others have less than nothing.
+func less(from, q *job.QueueInfo) {
 	for i, n := range q.Counts {
-		to.Counts[i] += n
+		from.Counts[i] -= min(n, from.Counts[i])
 	}
 }
 

@@ -298,3 +298,47 @@ func (m *Model) applyFlush(c *job.Flush) {
 func (m *Model) inOrder() []*queue {
 	return slices.SortedFunc(maps.Values(m.queues), func(a, b *queue) int { return cmp.Compare(a.num, b.num) })
 }
+
+// applyEach does to every job with a key what a command does to one. The model knows no limit.
+func (m *Model) applyEach(c *job.Each) {
+	named := m.sorted(func(j *entry) bool { return j.ID > c.After && matches(j, job.ByKey(c.Namespace, c.Key)) })
+	type place struct {
+		queue string
+		id    job.ID
+	}
+	var at []place // before anything is done: what is done to one may move the next
+	for _, j := range named {
+		at = append(at, place{j.Queue, j.ID})
+	}
+	done := 0
+	for _, p := range at {
+		before := len(m.out)
+		switch do := c.Do.(type) {
+		case *job.Delete:
+			one := *do
+			one.Ref = job.ByID(c.Namespace, p.queue, p.id)
+			m.answerJob(m.delete(&one), false)
+		case *job.Promote:
+			one := *do
+			one.Ref = job.ByID(c.Namespace, p.queue, p.id)
+			one.Want = false
+			m.applyPromote(&one)
+		case *job.Kill:
+			one := *do
+			one.Ref = job.ByID(c.Namespace, p.queue, p.id)
+			one.Want = false
+			m.applyKill(&one)
+		}
+		// The answers of others, who waited, stay; its own is counted.
+		for i := before; i < len(m.out); i++ {
+			if m.out[i].Token == m.token {
+				if m.out[i].Result.Err == nil {
+					done++
+				}
+				m.out = slices.Delete(m.out, i, i+1)
+				break
+			}
+		}
+	}
+	m.answerCount(done)
+}

@@ -50,7 +50,7 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 			return fmt.Sprintf("run: %d jobs", len(g.Jobs))
 		}
 		return differ("run", Identity(&g.Jobs[0]), Identity(&w.Jobs[0]))
-	case *job.Kick, *job.Respawn, *job.Cancel, *job.ResumeHolder, *job.ReleaseAll, *job.Purge, *job.Report, *job.DropValue:
+	case *job.Kick, *job.Each, *job.Respawn, *job.Cancel, *job.ResumeHolder, *job.ReleaseAll, *job.Purge, *job.Report, *job.DropValue:
 		if d := differ("count", g.Count, w.Count); d != "" {
 			return d
 		}

@@ -95,3 +95,24 @@ func (g *generator) settling() (job.Ref, job.Holder, job.Need) {
 	}
 	return ref, by, choose(g, job.NeedHeld, job.NeedLeased, job.NeedLeased, job.NeedUnfinished, job.NeedAny)
 }
+
+// each does something to all jobs with a key.
+func (g *generator) each() job.Command {
+	c := &job.Each{Namespace: g.namespace(), Key: g.key()}
+	if j := g.model.jobs[g.id()]; j != nil && j.Key != "" {
+		c.Namespace, c.Key = j.Namespace, j.Key
+		if g.chance(20) {
+			c.After = j.ID
+		}
+	}
+	in := g.in(job.ByKey(c.Namespace, c.Key))
+	switch g.rng.IntN(3) {
+	case 0:
+		c.Do = &job.Delete{In: in, Need: job.NeedAny}
+	case 1:
+		c.Do = &job.Promote{In: in, Place: g.place()}
+	default:
+		c.Do = &job.Kill{In: in, For: g.length()}
+	}
+	return c
+}

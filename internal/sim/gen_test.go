@@ -61,6 +61,7 @@ var verbs = []verb{
 		ref := g.ref(job.Ready, job.Leased, job.Scheduled)
 		return &job.Kill{Ref: ref, In: g.in(ref), For: g.length(), Want: g.chance(30)}
 	}},
+	{4, func(g *generator) job.Command { return g.each() }},
 	{2, func(g *generator) job.Command {
 		c := &job.Respawn{Attempts: uint32(g.rng.IntN(3)), TTL: g.length(), OwnAttempts: g.chance(30), OwnExpiry: g.chance(30)}
 		if g.chance(50) {

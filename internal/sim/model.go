@@ -344,6 +344,8 @@ func (m *Model) command(cmd job.Command) {
 		m.applyPromote(c)
 	case *job.Kill:
 		m.applyKill(c)
+	case *job.Each:
+		m.applyEach(c)
 	case *job.Respawn:
 		m.applyRespawn(c)
 	case *job.Move:
@@ -405,7 +407,10 @@ func (m *Model) answerJob(s settled, want bool) {
 	gone := false
 	if s.err == nil && want {
 		r.Jobs = []job.Job{s.job.Job}
-		gone = m.jobs[s.job.ID] != s.job || s.job.Flags.Has(job.FlagTombstone)
+		// A ready job whose time has run out goes with the first look of a caller that waits for one, which may be in this
+		// very step.
+		late := s.job.State == job.Ready && s.job.expires() && s.job.Policy.ExpireAt <= m.now
+		gone = late || m.jobs[s.job.ID] != s.job || s.job.Flags.Has(job.FlagTombstone)
 	}
 	m.out = append(m.out, Completion{Token: m.token, Result: r, Gone: gone})
 }

@@ -106,11 +106,11 @@ func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
 // start counts once how many jobs had lapsed before.
 func (d *Dialect) start() error {
 	d.begin.Do(func() {
-		s, err := d.count(nil)
+		s, err := d.opts.Engine.Sums(d.opts.Namespace)
 		if err != nil {
 			d.lapsedErr = fmt.Errorf("count lapsed jobs: %w", err)
 		}
-		d.lapsed = s.totals[job.CountLapsed]
+		d.lapsed = s.Totals[job.CountLapsed]
 	})
 	return d.lapsedErr
 }

@@ -16,36 +16,6 @@ import (
 // it, so it is not ours.
 const compatVersion = "1.10.0"
 
-// sums are the counts of all queues together.
-type sums struct {
-	queues uint64
-	counts [job.StateCount]uint64
-	totals [job.CounterCount]uint64
-}
-
-// count adds up the queues of the namespace in one pass over their records, however many
-// there are. A queue that was removed is not shown, but what it did counts.
-func (d *Dialect) count(show func(*job.QueueInfo)) (s sums, err error) {
-	err = d.view(func(v *engine.View) error {
-		return v.EachQueue(d.opts.Namespace, "", func(q *job.QueueInfo) bool {
-			for i, n := range q.Counts {
-				s.counts[i] += n
-			}
-			for i, n := range q.Totals {
-				s.totals[i] += n
-			}
-			if !q.Hidden {
-				s.queues++
-				if show != nil {
-					show(q)
-				}
-			}
-			return true
-		})
-	})
-	return s, err
-}
-
 // view runs f on the committed data of one moment.
 func (d *Dialect) view(f func(*engine.View) error) (err error) {
 	v, err := d.opts.Engine.View()
@@ -118,16 +88,38 @@ func (d *Dialect) writeInfo(o *object) error {
 	o.open("")
 	o.open("faktory")
 	o.open("queues")
-	s, err := d.count(func(q *job.QueueInfo) { o.number(q.Name, q.Counts[job.Ready]) })
+	s, missing, err := d.writeQueues(o)
 	if err != nil {
 		return err
 	}
 	o.close()
 	d.writeSets(o, &s)
+	if missing > 0 {
+		o.number("queues_not_listed", missing)
+	}
 	o.close()
 	d.writeServer(o)
 	o.close()
 	return nil
+}
+
+// writeQueues lists the queues. It returns the sums of all, and how many are not listed because there are too many. A
+// queue that was removed is not shown, but what it did counts.
+func (d *Dialect) writeQueues(o *object) (sums job.Sums, missing uint64, err error) {
+	listed, all := uint64(0), false
+	err = d.view(func(v *engine.View) (err error) {
+		sums, all, err = dialect.EachShown(v, d.opts.Namespace, func(q *job.QueueInfo) {
+			o.number(q.Name, q.Counts[job.Ready])
+			listed++
+		})
+		return err
+	})
+	if err != nil || all {
+		return sums, 0, err
+	}
+	sums, err = d.opts.Engine.Sums(d.opts.Namespace)
+	there := sums.Queues - sums.Hidden
+	return sums, there - min(there, listed), err
 }
 
 // readFailed answers a read of the engine that failed.
@@ -141,15 +133,15 @@ func (c *conn) readFailed(err error) {
 }
 
 // writeSets writes what INFO says about jobs besides the queues.
-func (d *Dialect) writeSets(o *object, s *sums) {
-	working, failed := s.counts[job.Leased], s.totals[job.CountFailed]
+func (d *Dialect) writeSets(o *object, s *job.Sums) {
+	working, failed := s.Counts[job.Leased], s.Totals[job.CountFailed]
 	sets := []struct {
 		name, task string
 		size       uint64
 	}{
-		{"dead", "Dead", s.counts[job.Dead]},
-		{"retries", "Retries", s.counts[job.Retrying]},
-		{"scheduled", "Scheduled", s.counts[job.Scheduled]},
+		{"dead", "Dead", s.Counts[job.Dead]},
+		{"retries", "Retries", s.Counts[job.Retrying]},
+		{"scheduled", "Scheduled", s.Counts[job.Scheduled]},
 	}
 	o.open("sets")
 	for _, set := range sets {
@@ -159,7 +151,7 @@ func (d *Dialect) writeSets(o *object, s *sums) {
 	o.close()
 	o.open("tasks")
 	o.open("Busy")
-	o.number("reaped", max(s.totals[job.CountLapsed], d.lapsed)-d.lapsed)
+	o.number("reaped", max(s.Totals[job.CountLapsed], d.lapsed)-d.lapsed)
 	o.number("size", working)
 	o.close()
 	// The original's tasks look at a set now and then. Here nothing is looked at before
@@ -178,9 +170,9 @@ func (d *Dialect) writeSets(o *object, s *sums) {
 	o.close()
 	o.close()
 	o.number("total_failures", failed)
-	o.number("total_processed", s.totals[job.CountAcked]+failed)
-	o.number("total_enqueued", s.counts[job.Ready])
-	o.number("total_queues", s.queues)
+	o.number("total_processed", s.Totals[job.CountAcked]+failed)
+	o.number("total_enqueued", s.Counts[job.Ready])
+	o.number("total_queues", s.Queues-s.Hidden)
 }
 
 // writeServer writes what INFO says about the server, and the time.

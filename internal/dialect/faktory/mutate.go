@@ -147,74 +147,60 @@ func (c *conn) runMutate() error {
 
 // purge empties a set.
 func (c *conn) purge(p *pieces, state job.State) error {
-	queues, err := c.populated(state)
-	for _, name := range queues {
-		p.add(&job.Purge{Namespace: c.d.opts.Namespace, Queue: name, State: state})
-	}
-	return err
-}
-
-// populated returns the queues that have jobs in a state, hidden ones included.
-func (c *conn) populated(state job.State) (names []string, err error) {
-	err = c.d.view(func(v *engine.View) error {
-		return v.EachQueue(c.d.opts.Namespace, "", func(q *job.QueueInfo) bool {
-			if q.Counts[state] > 0 {
-				names = append(names, q.Name)
-			}
-			return true
-		})
+	return c.eachName(populated(state), func(name string, jobs uint64) bool {
+		p.addHeavy(&job.Purge{Namespace: c.d.opts.Namespace, Queue: name, State: state}, jobs)
+		return p.err == nil
 	})
-	return names, err
 }
 
-// mutateNamed does it to the jobs of some jids, by their keys. Several jobs may have one
-// jid, so each is named twice, and those of which there was a second one many times.
-// That is done in one request: in a later one the first could be there again, because
-// what is requeued may have failed meanwhile.
+// populated wants the queues that have jobs in a state, hidden ones included.
+func populated(state job.State) func(*job.QueueInfo) (uint64, bool) {
+	return func(q *job.QueueInfo) (uint64, bool) { return q.Counts[state], q.Counts[state] > 0 }
+}
+
+// fewJobs is how many jobs of a jid are looked at together with those of others. Hardly ever there is more than one.
+const fewJobs = 16
+
+// mutateNamed does it to the jobs of some jids, by their keys. Several jobs may have one jid: of those that have very
+// many the rest is done step by step. No job is met twice, although what was requeued may have failed meanwhile,
+// because each step goes on behind the last.
 func (c *conn) mutateNamed(p *pieces, mu *mutator) {
-	var again []job.Ref
-	second := false
-	p.done = func(cmd job.Command, err *job.Error) {
-		if second && err == nil {
-			again = append(again, refOf(cmd))
+	var rest []*job.Each
+	p.done = func(cmd job.Command, res *job.Result) {
+		if each, ok := cmd.(*job.Each); ok && res.Err == nil && res.ID != 0 {
+			rest = append(rest, &job.Each{Namespace: each.Namespace, Key: each.Key, After: res.ID, Do: each.Do})
 		}
-		second = !second
 	}
+	do := mu.build(job.Ref{})
 	r := dialect.ReadArray(mu.jids)
-	for _, text, ok := r.Next(); ok; _, text, ok = r.Next() {
+	for _, text, ok := r.Next(); ok && p.err == nil; _, text, ok = r.Next() {
 		jid, _ := parseString(text)
 		ref := c.ref(jid)
-		p.add(mu.build(ref))
-		p.add(mu.build(ref))
+		if ref.Kind != job.RefKey {
+			p.add(mu.build(ref))
+			continue
+		}
+		p.addHeavy(&job.Each{Namespace: ref.Namespace, Key: ref.Key, Limit: fewJobs, Do: do}, fewJobs)
+		p.finish(&rest)
 	}
 	p.flush()
-	p.done = nil
-	for _, ref := range again {
-		for range pieceMax {
-			p.add(mu.build(ref))
-		}
+	p.finish(&rest)
+}
+
+// finish submits commands that go on until there are none, each by itself.
+func (p *pieces) finish(rest *[]*job.Each) {
+	for len(*rest) > 0 && p.err == nil {
+		next := (*rest)[len(*rest)-1]
+		*rest = (*rest)[:len(*rest)-1]
+		p.addHeavy(next, pieceHeavy)
+		p.flush()
 	}
 }
 
-// refOf returns the job that a command of a mutator names.
-func refOf(cmd job.Command) job.Ref {
-	switch cmd := cmd.(type) {
-	case *job.Delete:
-		return cmd.Ref
-	case *job.Kill:
-		return cmd.Ref
-	case *job.Promote:
-		return cmd.Ref
-	default:
-		return job.Ref{}
-	}
-}
-
-// mutateListed does it to the jobs of the set that match the filter.
-func (c *conn) mutateListed(p *pieces, mu *mutator) error {
-	queues, err := c.populated(mu.state)
+// mutateListed does it to the jobs of the set that match the filter, page by page.
+func (c *conn) mutateListed(p *pieces, mu *mutator) (err error) {
 	began := c.d.opts.Engine.Now()
-	for _, name := range queues {
+	lerr := c.eachName(populated(mu.state), func(name string, _ uint64) bool {
 		for cursor, more := "", true; more && err == nil && p.err == nil; more = cursor != "" {
 			var ids []job.ID
 			ids, cursor, err = c.matching(mu, name, cursor, began)
@@ -223,8 +209,9 @@ func (c *conn) mutateListed(p *pieces, mu *mutator) error {
 			}
 			p.flush() // before the next view: it must not show again what has gone
 		}
-	}
-	return err
+		return err == nil && p.err == nil
+	})
+	return errors.Join(err, lerr)
 }
 
 // matching returns the jobs of one page of a list that match. Those that have come after

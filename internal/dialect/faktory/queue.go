@@ -47,26 +47,62 @@ func (c *conn) runQueue() error {
 		return nil
 	}
 	p := &pieces{c: c}
-	for name, rest := nextWord(names); len(name) > 0; name, rest = nextWord(rest) {
-		p.add(build(string(name)))
+	for name, rest := nextWord(names); len(name) > 0 && p.err == nil; name, rest = nextWord(rest) {
+		p.addHeavy(build(string(name)), pieceUnknown)
 	}
 	c.finish(p)
 	return nil
 }
 
-// eachQueue does something to every queue that there is now.
+// eachQueue does something to every queue, in pieces: those that are made meanwhile may be met or not.
 func (c *conn) eachQueue(build func(queue string) job.Command) {
-	var names []string
-	_, err := c.d.count(func(q *job.QueueInfo) { names = append(names, q.Name) })
+	p := &pieces{c: c}
+	err := c.eachName(func(q *job.QueueInfo) (uint64, bool) { return q.Counts[job.Ready], !q.Hidden }, func(name string, jobs uint64) bool {
+		p.addHeavy(build(name), jobs)
+		return p.err == nil
+	})
 	if err != nil {
 		c.readFailed(err)
 		return
 	}
-	p := &pieces{c: c}
-	for _, name := range names {
-		p.add(build(name))
-	}
 	c.finish(p)
+}
+
+// namesMax is how many queues are read at a time: a long list is never in memory as a whole, and no view of the data
+// stays open while something is done to the queues.
+const namesMax = 1000
+
+// eachName visits the names of the queues that are wanted, each with the number of jobs that want tells, until visit
+// returns false.
+func (c *conn) eachName(want func(*job.QueueInfo) (jobs uint64, ok bool), visit func(name string, jobs uint64) bool) error {
+	type wanted struct {
+		name string
+		jobs uint64
+	}
+	for after, more := "", true; more; {
+		var list []wanted
+		read := 0
+		err := c.d.view(func(v *engine.View) error {
+			return v.EachQueue(c.d.opts.Namespace, after, func(q *job.QueueInfo) bool {
+				after = q.Name
+				if n, ok := want(q); ok {
+					list = append(list, wanted{q.Name, n})
+				}
+				read++
+				return read < namesMax
+			})
+		})
+		if err != nil {
+			return err
+		}
+		for _, w := range list {
+			if !visit(w.name, w.jobs) {
+				return nil
+			}
+		}
+		more = read == namesMax
+	}
+	return nil
 }
 
 // pieces submits any number of commands in pieces. Refusals because a job or queue is
@@ -74,14 +110,29 @@ func (c *conn) eachQueue(build func(queue string) job.Command) {
 type pieces struct {
 	c    *conn
 	cmds []job.Command
+	jobs uint64 // that the commands may concern
 	// done, if set, is told of every result.
-	done func(cmd job.Command, err *job.Error)
+	done func(cmd job.Command, res *job.Result)
 	err  *job.Error // the first refusal that is an error
 }
 
-func (p *pieces) add(cmd job.Command) {
+// add adds a command that concerns one job or queue.
+func (p *pieces) add(cmd job.Command) { p.addHeavy(cmd, 0) }
+
+// pieceJobs is how many jobs the commands of a piece may concern, if those of one are never more than
+// pieceHeavy: beyond that many the engine goes through the jobs of a queue later. pieceUnknown stands for a number that
+// was not looked up.
+const (
+	pieceJobs    = 1024
+	pieceHeavy   = 256
+	pieceUnknown = 32
+)
+
+// addHeavy adds a command that concerns several jobs.
+func (p *pieces) addHeavy(cmd job.Command, jobs uint64) {
 	p.cmds = append(p.cmds, cmd)
-	if len(p.cmds) == pieceMax {
+	p.jobs += min(jobs, pieceHeavy)
+	if len(p.cmds) == pieceMax || p.jobs >= pieceJobs {
 		p.flush()
 	}
 }
@@ -91,10 +142,12 @@ func (p *pieces) flush() {
 		return
 	}
 	cmds := p.cmds
-	p.cmds = nil
-	for i, res := range p.c.do(cmds...) {
+	p.cmds, p.jobs = nil, 0
+	results := p.c.do(cmds...)
+	for i := range results {
+		res := &results[i]
 		if p.done != nil {
-			p.done(cmds[i], res.Err)
+			p.done(cmds[i], res)
 		}
 		if res.Err != nil && p.err == nil && !harmless(res.Err.Kind) {
 			p.err = res.Err

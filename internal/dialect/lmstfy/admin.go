@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"millrace/internal/auth"
+	"millrace/internal/dialect"
+	"millrace/internal/job"
 )
 
 // adminRoute is one of the calls of the admin API.
@@ -237,18 +239,32 @@ func (c *adminCall) info() {
 		c.empty(http.StatusOK)
 		return
 	}
-	queues, err := c.d.opts.Engine.Queues("", "", 0)
+	list, err := c.d.listQueues(name)
 	if err != nil {
 		c.internal(err)
 		return
 	}
-	list := make(map[string][]string)
-	for i := range queues {
-		if at, namespace, ok := c.d.place(queues[i].Namespace); ok && at == name && !queues[i].Hidden {
-			list[namespace] = append(list[namespace], queues[i].Name)
-		}
-	}
 	c.json(http.StatusOK, list)
+}
+
+// listQueues returns the queues of a pool by namespace, if they are very many the first of them.
+func (d *Dialect) listQueues(pool string) (list map[string][]string, err error) {
+	v, err := d.opts.Engine.View()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := v.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	list = make(map[string][]string)
+	err = dialect.EachShownBelow(v, d.pools[pool].prefix, func(q *job.QueueInfo) {
+		if at, namespace, ok := d.place(q.Namespace); ok && at == pool {
+			list[namespace] = append(list[namespace], q.Name)
+		}
+	})
+	return list, err
 }
 
 // version tells which server this is.

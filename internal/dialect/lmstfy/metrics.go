@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
 
@@ -177,28 +178,44 @@ func (s *sizes) get(d *Dialect) (sizeReport, error) {
 	return s.report, nil
 }
 
-// readSizes asks the engine for all queues.
+// readSizes asks the engine for the sums of all pools, and for the queues of which each has a size.
 func (d *Dialect) readSizes() (sizeReport, error) {
-	queues, err := d.opts.Engine.Queues("", "", 0)
+	queues, err := dialect.Shown(d.opts.Engine, "")
 	if err != nil {
 		return sizeReport{}, err
 	}
 	report := sizeReport{pools: make(map[string]poolSize)}
 	for i := range queues {
 		q := &queues[i]
-		name, namespace, ok := d.place(q.Namespace)
-		if !ok {
-			continue
-		}
-		at := report.pools[name]
-		at.timers += q.Counts[job.Scheduled] + q.Counts[job.Leased]
-		at.due += q.Totals[job.CountDue] + q.Totals[job.CountLapsed]
-		report.pools[name] = at
-		if !q.Hidden {
+		if name, namespace, ok := d.place(q.Namespace); ok {
 			report.queues = append(report.queues, queueSize{name, namespace, q.Name, q.Counts[job.Ready], q.Counts[job.Dead]})
 		}
 	}
-	return report, nil
+	return report, d.sumPools(report.pools)
+}
+
+// sumPools adds up the queues of each pool, by the sums of its namespaces.
+func (d *Dialect) sumPools(pools map[string]poolSize) error {
+	const atOnce = 1000
+	for after := ""; ; {
+		names, err := d.opts.Engine.Namespaces(after, atOnce)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		list, err := d.opts.Engine.SumsOf(names)
+		if err != nil {
+			return err
+		}
+		for i, s := range list {
+			if name, _, ok := d.place(names[i]); ok {
+				at := pools[name]
+				at.timers += s.Counts[job.Scheduled] + s.Counts[job.Leased]
+				at.due += s.Totals[job.CountDue] + s.Totals[job.CountLapsed]
+				pools[name] = at
+			}
+		}
+		after = names[len(names)-1]
+	}
 }
 
 // place tells the pool and namespace that a namespace of the engine is here.

@@ -223,7 +223,7 @@ func (c *conn) giveBack(res *job.Result) {
 }
 
 func (c *conn) runInfo() {
-	queues, err := c.d.opts.Engine.Queues(c.d.opts.Namespace, "", 0)
+	queues, err := dialect.Shown(c.d.opts.Engine, c.d.opts.Namespace)
 	if err != nil {
 		c.d.opts.Logger.Error("cannot list the queues", slog.String("dialect", c.d.Name()), slog.Any("error", err))
 		c.fail(textInternal)

@@ -89,15 +89,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		n := c.d.counters.responses[r].Load()
 		ch <- prometheus.MustNewConstMetric(descResponses, prometheus.CounterValue, float64(n), name)
 	}
-	queues, err := c.d.opts.Engine.Queues(c.d.opts.Namespace, "", 0)
+	queues, err := dialect.Shown(c.d.opts.Engine, c.d.opts.Namespace)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(descTasks, err)
 		return
 	}
 	for i := range queues {
-		if queues[i].Hidden {
-			continue
-		}
 		n := tasksOf(&queues[i])
 		gauge := func(kind string, value uint64) {
 			ch <- prometheus.MustNewConstMetric(descTasks, prometheus.GaugeValue, float64(value), queues[i].Name, kind) //nolint:promlinter // the original's name

@@ -105,16 +105,11 @@ func appendBase64(b, body []byte) []byte {
 // appendInfo renders the queues and counters.
 func appendInfo(b []byte, queues []job.QueueInfo, c *counters, clients int64) []byte {
 	b = append(b, `OK {"queues":[`...)
-	first := true
 	for i := range queues {
 		q := &queues[i]
-		if q.Hidden {
-			continue
-		}
-		if !first {
+		if i > 0 {
 			b = append(b, ',')
 		}
-		first = false
 		n := tasksOf(q)
 		b = append(b, `{"name":`...)
 		b = dialect.AppendQuoted(b, q.Name)

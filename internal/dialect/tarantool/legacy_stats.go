@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -64,8 +65,8 @@ var legacyShown = [legacyShownCount]string{
 }
 
 // legacyTubesMax is how many tubes are counted: a client that asks for ever more
-// names must not use up the memory.
-const legacyTubesMax = 1 << 20
+// names must not use up the memory, nor the time of those who ask for statistics.
+const legacyTubesMax = dialect.QueuesShown
 
 // legacyTube names a tube.
 type legacyTube struct {

@@ -3,6 +3,7 @@ package tarantool
 import (
 	"github.com/tinylib/msgp/msgp"
 
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
 
@@ -41,25 +42,17 @@ func stats(c *call) {
 		}
 		return
 	}
-	queues, err := c.engine().Queues(d.opts.Namespace, "", 0)
+	queues, err := dialect.Shown(c.engine(), d.opts.Namespace)
 	if err != nil {
 		c.readFailed(err)
 		return
 	}
-	n := uint32(0)
-	for i := range queues {
-		if !queues[i].Hidden {
-			n++
-		}
-	}
 	r := c.begin()
 	r.lone()
-	r.out = msgp.AppendMapHeader(r.out, n)
+	r.out = msgp.AppendMapHeader(r.out, uint32(len(queues))) //nolint:gosec // at most dialect.QueuesShown
 	for i := range queues {
-		if !queues[i].Hidden {
-			r.str(queues[i].Name)
-			r.statistics(&queues[i])
-		}
+		r.str(queues[i].Name)
+		r.statistics(&queues[i])
 	}
 	c.end(&r)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
 
@@ -290,16 +291,10 @@ func listTubes(c *call) {
 		return
 	}
 	c.settle()
-	queues, err := c.engine().Queues(c.conn.d.opts.Namespace, "", 0)
+	shown, err := dialect.Shown(c.engine(), c.conn.d.opts.Namespace)
 	if err != nil {
 		c.readFailed(err)
 		return
-	}
-	shown := queues[:0]
-	for i := range queues {
-		if !queues[i].Hidden {
-			shown = append(shown, queues[i])
-		}
 	}
 	r := c.begin()
 	r.tuple(len(shown))

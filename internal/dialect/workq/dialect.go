@@ -95,10 +95,7 @@ func (d *Dialect) Name() string { return "workq" }
 // Serve serves connections of l until ctx ends; see dialect.Dialect.
 func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
 	d.begin.Do(func() {
-		d.baseErr = d.view(func(v *engine.View) (err error) {
-			d.base, err = d.expired(v)
-			return err
-		})
+		d.base, d.baseErr = d.expired()
 	})
 	if d.baseErr != nil {
 		return errors.Join(fmt.Errorf("count expired jobs: %w", d.baseErr), l.Close())

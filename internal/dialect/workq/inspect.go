@@ -68,7 +68,7 @@ func (c *conn) runInspect() error {
 	err := c.d.view(func(v *engine.View) error {
 		switch c.req.object {
 		case objectServer:
-			return c.inspectServer(v)
+			return c.inspectServer()
 		case objectQueues:
 			return c.inspectQueues(v)
 		case objectQueue:
@@ -103,8 +103,8 @@ type lateError struct{ err error }
 
 func (e *lateError) Error() string { return e.err.Error() }
 
-func (c *conn) inspectServer(v *engine.View) error {
-	expired, err := c.d.expired(v)
+func (c *conn) inspectServer() error {
+	expired, err := c.d.expired()
 	if err != nil {
 		return err
 	}
@@ -115,12 +115,9 @@ func (c *conn) inspectServer(v *engine.View) error {
 }
 
 // expired returns how many jobs of the namespace have expired unfinished, ever.
-func (d *Dialect) expired(v *engine.View) (n uint64, err error) {
-	err = v.EachQueue(d.opts.Namespace, "", func(q *job.QueueInfo) bool {
-		n += q.Totals[job.CountExpired]
-		return true
-	})
-	return n, err
+func (d *Dialect) expired() (uint64, error) {
+	s, err := d.opts.Engine.Sums(d.opts.Namespace)
+	return s.Totals[job.CountExpired], err
 }
 
 // shown reports whether clients can see a queue: other protocols allow names that

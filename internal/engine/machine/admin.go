@@ -12,7 +12,8 @@ func (m *Machine) configure(c *job.Configure, res *job.Result) {
 		res.Err = job.ErrExists
 		return
 	}
-	q.Configured, q.Hidden = true, false
+	q.Configured = true
+	q.hide(false)
 	q.Settings = c.Settings
 	q.Settings.Attrs = bytes.Clone(c.Settings.Attrs)
 	m.changed(q)

@@ -25,7 +25,7 @@ func (m *Machine) check(locks, batches int) error {
 		}
 	}
 	for _, check := range []func() error{
-		c.checkOutcomes, c.checkLocks, c.checkBatches, c.checkTimers, c.checkLinks, c.checkNames, c.checkSweeps, c.checkKeys, c.checkWaits,
+		c.checkSums, c.checkOutcomes, c.checkLocks, c.checkBatches, c.checkTimers, c.checkLinks, c.checkNames, c.checkSweeps, c.checkKeys, c.checkWaits,
 	} {
 		if err := check(); err != nil {
 			return err

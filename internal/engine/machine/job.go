@@ -175,7 +175,7 @@ func (m *Machine) save(e *entry) {
 // enters it into another, or erases it.
 func (m *Machine) leave(e *entry) {
 	q := e.q
-	q.Counts[e.State]--
+	q.less(e.State)
 	m.changed(q)
 	switch e.State {
 	case job.Ready:
@@ -200,7 +200,7 @@ func (m *Machine) enter(e *entry, s job.State) {
 
 func (m *Machine) become(e *entry, s job.State) {
 	e.State, e.Since, e.Entered = s, m.now, m.nextSeq()
-	e.q.Counts[s]++
+	e.q.more(s)
 	m.changed(e.q)
 }
 

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"slices"
-
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
@@ -100,64 +98,82 @@ func (m *Machine) dropKey(namespace, key string, id job.ID) {
 }
 
 func (m *Machine) firstMore(namespace, key string) (r record.JobRef, ok bool) {
-	lo, hi := record.MoreSpan(namespace, key)
-	m.store.Scan(lo, hi, false, func(k, v []byte) bool {
-		r, ok = moreRef(k, v), true
+	m.scanMore(namespace, key, func(n record.JobRef) bool {
+		r, ok = n, true
 		return false
 	})
 	return r, ok
 }
 
-// moreRefs returns the first or last jobs of a range of those with a key that repeats.
-func (m *Machine) moreRefs(lo, hi []byte, reverse bool) (refs []record.JobRef) {
-	m.store.Scan(lo, hi, reverse, func(k, v []byte) bool {
-		refs = append(refs, moreRef(k, v))
-		return len(refs) < sameKey/2
+func (m *Machine) scanMore(namespace, key string, visit func(record.JobRef) bool) {
+	lo, hi := record.MoreSpan(namespace, key)
+	m.scanRefs(lo, hi, visit)
+}
+
+// scanRefs visits the entries of a part of the list of a key.
+func (m *Machine) scanRefs(lo, hi []byte, visit func(record.JobRef) bool) {
+	m.store.Scan(lo, hi, false, func(k, v []byte) bool {
+		q, err := record.DecodeUint(v)
+		corrupt("key", err)
+		return visit(record.JobRef{Queue: record.QueueID(q), ID: record.EntryID(k)}) //nolint:gosec // written from a QueueID
 	})
-	return refs
 }
 
-func moreRef(k, v []byte) record.JobRef {
-	q, err := record.DecodeUint(v)
-	corrupt("key", err)
-	return record.JobRef{Queue: record.QueueID(q), ID: record.EntryID(k)} //nolint:gosec // written from a QueueID
-}
-
-// sameKey is how many jobs with one key are looked at: the oldest and the newest half.
-const sameKey = 1024
-
-// withKey visits the live jobs that have the key, oldest first. Of very many it passes over
-// those in the middle.
-func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) {
+// keyed returns up to limit of the jobs that the list of a key has behind an id, those with the lowest ids, and whether
+// there are more.
+func (m *Machine) keyed(namespace, key string, after job.ID, limit int) (refs []record.JobRef, more bool) {
 	r, ok := m.getKey(namespace, key)
 	if !ok {
-		return
+		return nil, false
 	}
-	refs := []record.JobRef{r.JobRef}
-	if r.More {
-		lo, hi := record.MoreSpan(namespace, key)
-		refs = append(refs, m.moreRefs(lo, hi, false)...)
-		if len(refs) > sameKey/2 {
-			lo = record.MoreKey(nil, namespace, key, refs[len(refs)-1].ID+1)
-			newest := m.moreRefs(lo, hi, true)
-			slices.Reverse(newest)
-			refs = append(refs, newest...)
+	if r.ID > after {
+		refs = append(refs, r.JobRef)
+	}
+	if !r.More {
+		return refs, false
+	}
+	_, hi := record.MoreSpan(namespace, key)
+	m.scanRefs(record.MoreKey(nil, namespace, key, after+1), hi, func(n record.JobRef) bool {
+		if more = len(refs) == limit; !more {
+			refs = append(refs, n)
 		}
-	}
-	for _, ref := range refs {
-		if e := m.loadRef(ref); e != nil && !e.Flags.Has(job.FlagTombstone) && !visit(e) {
-			return
-		}
-	}
+		return !more
+	})
+	return refs, more
 }
 
-// keyInUse reports whether any job has the key.
+// KeyLook is how many jobs with one key a step looks at. Clients choose the keys: there may be a million jobs with the
+// same.
+const KeyLook = 1024
+
+// keyPage is how many of them are read at a time.
+const keyPage = 128
+
+// withKey visits the live jobs that have the key, oldest first. It reports false if it was not to look at all.
+func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) (all bool) {
+	after, more := job.ID(0), true
+	for looked := 0; more && looked < KeyLook; {
+		var refs []record.JobRef
+		refs, more = m.keyed(namespace, key, after, keyPage)
+		for _, ref := range refs {
+			if e := m.loadRef(ref); e != nil && !e.Flags.Has(job.FlagTombstone) && !visit(e) {
+				return true
+			}
+			after = ref.ID
+		}
+		looked += len(refs)
+	}
+	return !more
+}
+
+// keyInUse reports whether any job has the key. If it cannot tell, because the entries of a great many jobs that were
+// purged are still to be swept, it is in use.
 func (m *Machine) keyInUse(namespace, key string) (used bool) {
-	m.withKey(namespace, key, func(*entry) bool {
+	all := m.withKey(namespace, key, func(*entry) bool {
 		used = true
 		return false
 	})
-	return used
+	return used || !all
 }
 
 // lookup finds the job that a reference names and that fits the states meant and the

@@ -38,6 +38,9 @@ type Options struct {
 	GroupWindow int
 	Groups      int
 
+	// ActiveQueues is how many queues Activity tells apart.
+	ActiveQueues int
+
 	// Observer, if there is one, is told how long jobs waited and ran.
 	Observer Observer
 }
@@ -69,6 +72,7 @@ func (o Options) withDefaults() Options {
 		{&o.Keys, 32 << 10},
 		{&o.GroupWindow, 32},
 		{&o.Groups, 1024},
+		{&o.ActiveQueues, 10_000},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value
@@ -101,6 +105,9 @@ type Machine struct {
 	spaces     map[string]map[string]*queue
 	byID       map[record.QueueID]*queue
 	dirty      []*queue
+	sums       map[string]*sums // by namespace
+	all        job.Sums         // of all namespaces
+	activity   activity
 	wakes      line[*queue] // queues that may have become fetchable in this transition
 	left       line[*queue] // those of earlier steps with callers that are still to be served
 	freed      line[freedGroup]
@@ -166,7 +173,7 @@ type Machine struct {
 func New(store Storage, now job.Time, opt Options) *Machine {
 	m := &Machine{
 		store: store, opt: opt.withDefaults(), now: now,
-		spaces: map[string]map[string]*queue{}, byID: map[record.QueueID]*queue{},
+		spaces: map[string]map[string]*queue{}, sums: map[string]*sums{}, byID: map[record.QueueID]*queue{},
 		jobs: map[job.ID]*entry{}, holders: map[job.Holder]*holder{},
 		waiting: map[uint64]*waiter{}, awaiting: map[job.ID]*vigil{}, runs: map[job.ID]*waiter{},
 		stubs: map[string]map[string]*waitList{},
@@ -216,6 +223,8 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 		m.promote(c, res)
 	case *job.Kill:
 		m.kill(c, res)
+	case *job.Each:
+		m.each(c, res)
 	case *job.Respawn:
 		m.respawn(c, res)
 	case *job.Move:

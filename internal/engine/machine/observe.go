@@ -45,8 +45,7 @@ func (m *Machine) count(q *queue, c job.Counter) { m.countAll(q, c, 1) }
 
 // countAll adds several at once.
 func (m *Machine) countAll(q *queue, c job.Counter, n uint64) {
-	q.Totals[c] += n
-	m.changed(q)
+	m.addTotal(q, c, n)
 	if o := m.observer(q); o != nil {
 		o.Counted(c, n, m.asked)
 	}
@@ -54,8 +53,7 @@ func (m *Machine) countAll(q *queue, c job.Counter, n uint64) {
 
 // countPushed counts a job that was accepted, perhaps long after the command that pushes it has come.
 func (m *Machine) countPushed(q *queue, by job.Door) {
-	q.Totals[job.CountPushed]++
-	m.changed(q)
+	m.addTotal(q, job.CountPushed, 1)
 	if o := m.observer(q); o != nil {
 		o.Pushed(by)
 	}
@@ -74,8 +72,7 @@ func (m *Machine) countDeleted(q *queue, s job.State, n uint64) {
 
 // countFetched counts a job that is leased, and tells since when it was ready. Its type is there.
 func (m *Machine) countFetched(e *entry, readyAt job.Time) {
-	e.q.Totals[job.CountFetched]++
-	m.changed(e.q)
+	m.addTotal(e.q, job.CountFetched, 1)
 	if o := m.observer(e.q); o != nil {
 		e.kind = o.Fetched(e.Lease.Door, e.Type, m.now.Sub(readyAt))
 	}

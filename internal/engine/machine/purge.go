@@ -91,7 +91,7 @@ func (m *Machine) mergeReady(q *queue, a, b []job.ID, n int) []job.ID {
 // purgeAll drops the list of a state, and marks its jobs as gone.
 func (m *Machine) purgeAll(q *queue, s job.State) {
 	m.countDeleted(q, s, q.Counts[s])
-	q.Counts[s] = 0
+	q.none(s)
 	q.Purged[s] = m.nextSeq()
 	m.changed(q)
 	lists := []record.List{record.List(s)}
@@ -141,7 +141,7 @@ func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
 		}
 	}
 	if c.ReadyOnly {
-		q.Hidden = true
+		q.hide(true)
 		m.changed(q)
 		m.purge(&job.Purge{Namespace: c.Namespace, Queue: c.Queue, State: job.Ready}, res)
 		m.unpause(q)
@@ -183,6 +183,7 @@ func (m *Machine) drop(q *queue, keep bool) {
 		m.dropJobs(q)
 	}
 	delete(m.byID, old)
+	q.countOut()
 	q.sweep = nil
 	m.del(record.QueueKey(nil, q.namespace, q.name))
 	m.del(record.QueueNameKey(nil, old))
@@ -194,10 +195,12 @@ func (m *Machine) drop(q *queue, keep bool) {
 	if keep {
 		m.makeQueue(q.namespace, q.name)
 		id := q.ID
+		q.countOut()
 		q.Queue = rec
 		q.ID, q.Linked = id, false
 		q.Counts = [job.StateCount]uint64{}
 		q.Purged = [job.StateCount]uint64{}
+		q.countIn()
 		for s, n := range rec.Counts {
 			m.countDeleted(q, job.State(s), n)
 		}

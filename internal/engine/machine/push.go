@@ -195,7 +195,7 @@ func (m *Machine) enlist(e *entry, s *job.Spec) {
 // outlives the request.
 func (m *Machine) prepare(s *job.Spec) *entry {
 	q := m.makeQueue(s.Namespace, s.Queue)
-	q.Hidden = false
+	q.hide(false)
 	e := m.spare
 	if m.spare = nil; e == nil {
 		e = &entry{}

@@ -17,6 +17,9 @@ type queue struct {
 	mark            uint64 // of the last walk over queues that has met it
 	rooming         bool   // is in Machine.rooms or Machine.leftRooms
 	kept            bool   // is spared by the flush that is under way
+	sums            *sums  // of its namespace
+	round           uint32 // of activity, in which it has the place
+	place           uint32 // among the active queues of that round
 
 	plain  window  // ready jobs without a group
 	firsts *window // first ready jobs of free groups; nil: not looked at yet
@@ -61,7 +64,7 @@ func (m *Machine) named(namespace, name string) *queue {
 	}
 	q := space[name]
 	if q == nil {
-		q = &queue{namespace: namespace, name: name, plain: window{whole: true}}
+		q = &queue{namespace: namespace, name: name, plain: window{whole: true}, sums: m.sumsOf(namespace)}
 		space[name] = q
 		m.adopt(q)
 	}
@@ -81,6 +84,7 @@ func (m *Machine) makeQueue(namespace, name string) *queue {
 		m.shardChanged()
 		q.Created = m.now
 		q.firsts = noFirsts
+		q.countIn()
 		m.byID[q.ID] = q
 		m.changed(q)
 		m.set(record.QueueNameKey(nil, q.ID), record.QueueKey(nil, namespace, name))
@@ -104,6 +108,7 @@ func (m *Machine) forget(q *queue) {
 		delete(m.spaces[q.namespace], q.name)
 		if len(m.spaces[q.namespace]) == 0 {
 			delete(m.spaces, q.namespace)
+			delete(m.sums, q.namespace)
 		}
 	}
 }
@@ -126,6 +131,7 @@ func (m *Machine) loadQueue(key, value []byte) {
 	corrupt("queue "+name, err)
 	q := m.named(namespace, name)
 	q.Queue = rec
+	q.countIn()
 	q.plain.whole = rec.Counts[job.Ready] == 0
 	if rec.Counts[job.Ready] == 0 {
 		q.firsts = noFirsts

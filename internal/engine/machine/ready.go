@@ -62,7 +62,7 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 	m.become(e, job.Ready)
 	e.Since = since
 	if w := m.taker(e); w != nil {
-		e.q.Counts[job.Ready]--
+		e.q.less(job.Ready)
 		m.deliver(w, e)
 		return
 	}

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"millrace/internal/job"
@@ -396,6 +397,47 @@ func (m *Machine) promote(c *job.Promote, res *job.Result) {
 	m.wanted(c.Want, e, res)
 }
 
+// each does to the jobs with a key what a command does to one. They are named by their places: what is done to one
+// of them may move or remove the next.
+func (m *Machine) each(c *job.Each, res *job.Result) {
+	limit := c.Limit
+	if limit <= 0 || limit > job.EachMax {
+		limit = job.EachMax
+	}
+	refs, more := m.keyed(c.Namespace, c.Key, c.After, limit)
+	for _, ref := range refs {
+		var one job.Result
+		m.applyTo(job.ByPlace(c.Namespace, uint32(ref.Queue), ref.ID), c.Do, &one)
+		m.serveWakes()
+		if one.Err == nil {
+			res.Count++
+		}
+		if more {
+			res.ID = ref.ID
+		}
+	}
+}
+
+// applyTo applies one of the commands that Each knows to a job.
+func (m *Machine) applyTo(ref job.Ref, cmd job.Command, res *job.Result) {
+	switch c := cmd.(type) {
+	case *job.Delete:
+		one := *c
+		one.Ref, one.Want = ref, false
+		m.delete(&one, res)
+	case *job.Promote:
+		one := *c
+		one.Ref, one.Want = ref, false
+		m.promote(&one, res)
+	case *job.Kill:
+		one := *c
+		one.Ref, one.Want = ref, false
+		m.kill(&one, res)
+	default:
+		panic(fmt.Sprintf("machine: Each of a %T", cmd))
+	}
+}
+
 // moveJob puts a job into another queue.
 func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	e, err := m.lookupIn(&c.Ref, c.In, movable)
@@ -456,7 +498,7 @@ func (m *Machine) transfer(e *entry, name string) {
 	}
 	m.unlink(e)
 	e.q = m.makeQueue(e.Namespace, name)
-	e.q.Hidden = false
+	e.q.hide(false)
 	e.Queue, e.QueueNum = e.q.name, uint32(e.q.ID)
 	e.Flags &^= job.FlagSerial
 	e.Serial = 0
