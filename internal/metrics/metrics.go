@@ -37,6 +37,8 @@ type Options struct {
 	QueuesMax int
 	// Connections returns the counters of each protocol, once.
 	Connections func() []Connections
+	// ConnectionsMax is how many all of them together may have; zero is no limit.
+	ConnectionsMax int
 	// Commands returns what was counted of each command of each protocol, once.
 	Commands func() []Command
 	// FreeBytes tells how much space is left on the disk.
@@ -71,7 +73,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descRejected,
+		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descConnectionsMax, descRejected,
 		descWaiters, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
@@ -92,8 +94,9 @@ var (
 
 	descConnections      = desc("connections", "Open connections.", "protocol")
 	descConnectionsTotal = desc("connections_total", "Connections accepted since the start.", "protocol")
+	descConnectionsMax   = desc("connections_limit", "How many connections all listeners together may have, which follows from the limit of open files; none if there is no limit.")
 	descRejected         = desc("connections_rejected_total",
-		"Connections that the server closed: limit: there were too many; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests.",
+		"Connections that the server closed: limit: there were too many; files: all listeners together had as many as the limit of open files allows; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests.",
 		"protocol", "reason")
 
 	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
@@ -141,6 +144,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 				counter(descRejected, float64(rejected), n.Protocol, reason)
 			}
 		}
+	}
+	if c.ConnectionsMax > 0 {
+		gauge(descConnectionsMax, float64(c.ConnectionsMax))
 	}
 	en, st := c.Engine.Stats(), c.Engine.StoreStats()
 	gauge(descWaiters, float64(en.Waiters))

@@ -122,9 +122,11 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 		}
 		if g.config.Role == config.RoleMetrics {
 			g.limit = httpConnectionMax
+			g.tooMany = tooManyHTTP
 			serve = append(serve, s.serveHTTP(d.MetricsHandler()))
 			continue
 		}
+		g.tellPlain(secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -153,6 +155,7 @@ func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, erro
 			dialects[namespace] = d
 			s.built(g.config.Protocol, namespace, d)
 		}
+		g.tellPlain(secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -194,9 +197,11 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 	for _, g := range gates {
 		if g.config.Role == config.RoleAdmin {
 			g.limit = httpConnectionMax
+			g.tooMany = tooManyHTTP
 			serve = append(serve, s.serveHTTP(d.AdminHandler()))
 			continue
 		}
+		g.tellPlain(secure, tooManyHTTP)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -270,6 +275,7 @@ func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 			s.built(g.config.Protocol, namespace, d)
 			s.faktory = append(s.faktory, d)
 		}
+		g.tellPlain(secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil

@@ -49,6 +49,8 @@ type Options struct {
 	// store, the other is told when all is open and nothing served yet.
 	openStore func(pebblestore.Options) (store.Store, error)
 	opened    func(*server)
+	// openFiles replaces the limit of open files, for tests.
+	openFiles func() (uint64, error)
 }
 
 // Run serves until ctx ends or a signal comes, and returns nil after an orderly
@@ -62,6 +64,9 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	if o.openStore == nil {
 		o.openStore = openStore
+	}
+	if o.openFiles == nil {
+		o.openFiles = openFilesMax
 	}
 	for _, n := range cfg.Notices() {
 		o.Logger.Warn("environment variable of another server found",
@@ -99,6 +104,9 @@ type server struct {
 	log  *slog.Logger
 
 	systemd  *systemd.Service
+	files    fileShares
+	seats    *seats
+	portsBy  time.Time // until when an address in use is waited for
 	gates    []*gate
 	store    store.Store
 	engine   *engine.Engine
@@ -118,6 +126,10 @@ func (s *server) open(ctx context.Context) error {
 	if len(s.cfg.Listeners()) == 0 {
 		return errors.New("nothing to serve, because every listener is off: set an address, for example masenko.addr")
 	}
+	if err := s.shareFiles(); err != nil {
+		return err
+	}
+	s.portsBy = time.Now().Add(portPatience)
 	if err := s.bind(ctx); err != nil {
 		return err
 	}
@@ -132,6 +144,7 @@ func (s *server) open(ctx context.Context) error {
 		Dir: s.cfg.Data.Dir, Logger: s.log,
 		CacheBytes:    int64(s.cfg.Store.CacheBytes),    //nolint:gosec // the configuration bounds it
 		MemTableBytes: int64(s.cfg.Store.MemtableBytes), //nolint:gosec // the configuration bounds it
+		OpenTables:    s.files.tables,
 		OnFatal: func(err error) {
 			s.logStorage(err) // at once: what has met the error may end the process
 			s.storageFailed <- err
@@ -150,6 +163,16 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.recovery = time.Since(begun)
 	s.services, err = s.build()
+	return err
+}
+
+// shareFiles shares out the files that the process may have open.
+func (s *server) shareFiles() error {
+	limit, err := s.opts.openFiles()
+	if err == nil {
+		s.files, err = shareFiles(limit, len(s.cfg.Listeners()))
+	}
+	s.seats = newSeats(s.files)
 	return err
 }
 
@@ -255,6 +278,9 @@ func (s *server) stop(group *group, cause error) error {
 // close releases what open has opened, in the opposite order.
 func (s *server) close() error {
 	var errs []error
+	if s.seats != nil {
+		s.seats.cut()
+	}
 	for _, g := range s.gates {
 		// A dialect has closed its listener already; closing twice is harmless.
 		if err := g.Close(); err != nil && !isClosed(err) {

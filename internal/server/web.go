@@ -56,7 +56,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Login: login,
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
-			Connections: s.protocolConnections, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
+			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName,
 		}),
 	}
@@ -68,6 +68,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
 		g.limit = webConnectionMax
+		g.tellPlain(secure, tooManyHTTP)
 		serve = append(serve, s.serveWeb(handler, secure))
 	}
 	return serve, nil
