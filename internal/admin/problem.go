@@ -86,6 +86,8 @@ func kindOf(k job.Kind) problemKind {
 		return problemStale
 	case job.Duplicate, job.Exists, job.Full, job.Busy, job.Waiting, job.Locked:
 		return problemConflict
+	case job.Overloaded:
+		return problemTooMany
 	case job.NoSpace:
 		return problemInsufficient
 	case job.Draining, job.Canceled, job.Timeout:

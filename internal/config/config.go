@@ -61,6 +61,9 @@ type Listen struct {
 // Server holds what concerns the process as a whole.
 type Server struct {
 	DrainTimeout time.Duration
+	// MaxWaiting and MaxWaitingMemory bound the calls that wait, all connections together.
+	MaxWaiting       int
+	MaxWaitingMemory uint64
 }
 
 // Listeners returns the listeners that are on, in the order of the table.

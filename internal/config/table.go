@@ -117,5 +117,11 @@ func generalKeys() []Key {
 		durationKey("server.drain_timeout", "1.5s", limits[time.Duration]{0, time.Hour},
 			"How long a stopping server lets connections finish what they are doing before it closes them.",
 			func(c *Config) *time.Duration { return &c.Server.DrainTimeout }),
+		intKey("server.max_waiting", 100000, limits[int]{1, 1 << 24},
+			"Calls that wait for a job, a result or room at a time, all connections of all protocols together; more are refused.",
+			func(c *Config) *int { return &c.Server.MaxWaiting }),
+		sizeKey("server.max_waiting_memory", "256MiB", limits[uint64]{1 << 20, 1 << 40},
+			"Memory that those calls hold, about: the names of their queues, and the bodies of jobs that wait for room or for their result. More are refused.",
+			func(c *Config) *uint64 { return &c.Server.MaxWaitingMemory }),
 	}
 }

@@ -180,6 +180,11 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 			e.stats.refused.Add(1)
 			continue
 		}
+		if startsWait(cmd) && i == len(r.Commands)-1 && !e.draining && !e.roomToWait(waitCost(cmd)) {
+			res.Reset()
+			res.Err = job.ErrOverloaded
+			continue
+		}
 		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
 		r.needs = max(r.needs, needs)
 		switch cmd.(type) {
@@ -189,25 +194,25 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		}
 		switch {
 		case answered:
-		case i == len(r.Commands)-1 && !e.draining:
-			e.waiting[r.token] = r // collect, now or later, answers it
-			r.waited = true
+		case i < len(r.Commands)-1 || e.draining: // only the last command may wait, and none while draining
+			e.takeBack(r, res, now, job.ErrTimeout)
+		case e.wait(r, cmd):
 			waits = true
 		default:
-			e.mayNotWait(r, res, now)
+			e.takeBack(r, res, now, job.ErrOverloaded)
 		}
 	}
 	return waits
 }
 
-// mayNotWait takes back a wait: only the last command may, and none while draining.
-func (e *Engine) mayNotWait(r *Request, res *job.Result, now job.Time) {
+// takeBack ends the wait of a command that must not wait and answers it with an error.
+func (e *Engine) takeBack(r *Request, res *job.Result, now job.Time, err *job.Error) {
 	var ignored job.Result
 	e.core.Apply(now, 0, 0, &job.Cancel{Token: r.token}, &ignored)
 	for _, c := range e.core.Completed() {
 		if c.Token == r.token {
 			*res = c.Result
-			res.Err = job.ErrTimeout
+			res.Err = err
 		} else {
 			e.completed(c)
 		}
@@ -231,7 +236,7 @@ func (e *Engine) completed(c machine.Completion) {
 	if r == nil {
 		return
 	}
-	delete(e.waiting, c.Token)
+	e.endWait(r)
 	r.Results[len(r.Results)-1] = c.Result
 	r.needs = max(r.needs, c.Needs)
 	e.answer(r)

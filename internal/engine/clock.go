@@ -96,8 +96,8 @@ func (e *Engine) giveUp() {
 	e.closed = true
 	e.room.Broadcast()
 	err := e.closedError()
-	for token, r := range e.waiting {
-		delete(e.waiting, token)
+	for _, r := range e.waiting {
+		e.endWait(r)
 		answerAll(r, err)
 		e.answered = append(e.answered, r)
 	}

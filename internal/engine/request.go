@@ -26,6 +26,7 @@ type Request struct {
 	needs uint64 // the step that must be durable before Done
 	flush bool   // has no commands: it is done when all before it is committed
 
+	holds   int64    // about how many bytes while it waits
 	applied job.Time // when its commands were applied
 	waited  bool     // its last command had to wait
 	atOnce  bool     // it needs no commit

@@ -5,24 +5,25 @@ type Kind uint8
 
 // The kinds. Each dialect maps every one to its own text.
 const (
-	Invalid   Kind = iota + 1 // the command itself is wrong
-	NotFound                  // no such job or queue
-	Duplicate                 // the key is in use
-	Exists                    // the queue exists already
-	NotLeased                 // the job is not leased
-	NotOwner                  // somebody else holds the job
-	Finished                  // the job is done or failed already
-	BadState                  // the verb does not apply to the state the job is in
-	Full                      // the queue is at its capacity
-	Busy                      // the queue has leased jobs
-	Waiting                   // the queue has waiting callers
-	Timeout                   // the wait ended without an answer
-	Canceled                  // the caller went
-	TooLarge                  // beyond a configured limit
-	NoSpace                   // free disk is under the floor
-	Draining                  // the server is stopping
-	Internal                  // the server is at fault; the log says why
-	Locked                    // another job holds the lock
+	Invalid    Kind = iota + 1 // the command itself is wrong
+	NotFound                   // no such job or queue
+	Duplicate                  // the key is in use
+	Exists                     // the queue exists already
+	NotLeased                  // the job is not leased
+	NotOwner                   // somebody else holds the job
+	Finished                   // the job is done or failed already
+	BadState                   // the verb does not apply to the state the job is in
+	Full                       // the queue is at its capacity
+	Busy                       // the queue has leased jobs
+	Waiting                    // the queue has waiting callers
+	Timeout                    // the wait ended without an answer
+	Canceled                   // the caller went
+	TooLarge                   // beyond a configured limit
+	NoSpace                    // free disk is under the floor
+	Draining                   // the server is stopping
+	Internal                   // the server is at fault; the log says why
+	Locked                     // another job holds the lock
+	Overloaded                 // the server has as many waiting callers as it may
 )
 
 // Error is an expected refusal.
@@ -38,23 +39,24 @@ func (e *Error) Error() string { return e.Text }
 
 // The refusals. Their texts are for logs and operators; dialects have their own.
 var (
-	ErrNotFound  = &Error{Kind: NotFound, Text: "no such job"}
-	ErrNoQueue   = &Error{Kind: NotFound, Text: "no such queue"}
-	ErrDuplicate = &Error{Kind: Duplicate, Text: "a job with this key exists"}
-	ErrExists    = &Error{Kind: Exists, Text: "the queue exists already"}
-	ErrNotLeased = &Error{Kind: NotLeased, Text: "the job is not leased"}
-	ErrNotOwner  = &Error{Kind: NotOwner, Text: "the job is held by somebody else"}
-	ErrFinished  = &Error{Kind: Finished, Text: "the job is finished already"}
-	ErrBadState  = &Error{Kind: BadState, Text: "the job is not in a state for this"}
-	ErrFull      = &Error{Kind: Full, Text: "the queue is full"}
-	ErrBusy      = &Error{Kind: Busy, Text: "the queue has leased jobs"}
-	ErrWaiting   = &Error{Kind: Waiting, Text: "the queue has waiting callers"}
-	ErrTimeout   = &Error{Kind: Timeout, Text: "nothing within the time given"}
-	ErrCanceled  = &Error{Kind: Canceled, Text: "the caller has gone"}
-	ErrNoSpace   = &Error{Kind: NoSpace, Text: "the disk is nearly full: no new jobs until space is free"}
-	ErrDraining  = &Error{Kind: Draining, Text: "the server is stopping"}
-	ErrLocked    = &Error{Kind: Locked, Text: "another job holds the lock"}
-	ErrNoBatch   = &Error{Kind: NotFound, Text: "no such batch"}
-	ErrHasValue  = &Error{Kind: Exists, Text: "the name is taken"}
-	ErrInternal  = &Error{Kind: Internal, Text: "internal error"}
+	ErrNotFound   = &Error{Kind: NotFound, Text: "no such job"}
+	ErrNoQueue    = &Error{Kind: NotFound, Text: "no such queue"}
+	ErrDuplicate  = &Error{Kind: Duplicate, Text: "a job with this key exists"}
+	ErrExists     = &Error{Kind: Exists, Text: "the queue exists already"}
+	ErrNotLeased  = &Error{Kind: NotLeased, Text: "the job is not leased"}
+	ErrNotOwner   = &Error{Kind: NotOwner, Text: "the job is held by somebody else"}
+	ErrFinished   = &Error{Kind: Finished, Text: "the job is finished already"}
+	ErrBadState   = &Error{Kind: BadState, Text: "the job is not in a state for this"}
+	ErrFull       = &Error{Kind: Full, Text: "the queue is full"}
+	ErrBusy       = &Error{Kind: Busy, Text: "the queue has leased jobs"}
+	ErrWaiting    = &Error{Kind: Waiting, Text: "the queue has waiting callers"}
+	ErrTimeout    = &Error{Kind: Timeout, Text: "nothing within the time given"}
+	ErrCanceled   = &Error{Kind: Canceled, Text: "the caller has gone"}
+	ErrNoSpace    = &Error{Kind: NoSpace, Text: "the disk is nearly full: no new jobs until space is free"}
+	ErrDraining   = &Error{Kind: Draining, Text: "the server is stopping"}
+	ErrOverloaded = &Error{Kind: Overloaded, Text: "the server has too many waiting callers"}
+	ErrLocked     = &Error{Kind: Locked, Text: "another job holds the lock"}
+	ErrNoBatch    = &Error{Kind: NotFound, Text: "no such batch"}
+	ErrHasValue   = &Error{Kind: Exists, Text: "the name is taken"}
+	ErrInternal   = &Error{Kind: Internal, Text: "internal error"}
 )

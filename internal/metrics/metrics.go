@@ -74,7 +74,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descConnectionsMax, descRejected,
-		descWaiters, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
+		descWaiters, descWaiterBytes, descWaitersMax, descWaiterBytesMax, descWaitsRefused, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
 		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
@@ -99,10 +99,14 @@ var (
 		"Connections that the server closed: limit: there were too many; files: all listeners together had as many as the limit of open files allows; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests.",
 		"protocol", "reason")
 
-	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
-	descRefused   = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
-	descCommits   = desc("store_commits_total", "Batches committed since the start.")
-	descCommitted = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
+	descWaiters        = desc("engine_waiters", "Callers that wait for a job, a result or room.")
+	descWaiterBytes    = desc("engine_waiter_bytes", "Memory that callers hold while they wait, about.")
+	descWaitersMax     = desc("engine_waiters_limit", "How many callers may wait at a time.")
+	descWaiterBytesMax = desc("engine_waiter_bytes_limit", "How much memory they may hold.")
+	descWaitsRefused   = desc("engine_waits_refused_total", "Calls refused since the start because too many were waiting.")
+	descRefused        = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
+	descCommits        = desc("store_commits_total", "Batches committed since the start.")
+	descCommitted      = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
 
 	descCommitBytes = desc("store_committed_bytes_total", "Bytes committed since the start.")
 	descFsync       = desc("store_fsync_seconds", "How long syncs of the log took, those of the journal with the write.")
@@ -150,6 +154,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	en, st := c.Engine.Stats(), c.Engine.StoreStats()
 	gauge(descWaiters, float64(en.Waiters))
+	gauge(descWaiterBytes, float64(en.WaiterBytes))
+	gauge(descWaitersMax, float64(en.WaitersMax))
+	gauge(descWaiterBytesMax, float64(en.WaiterBytesMax))
+	counter(descWaitsRefused, float64(en.WaitsRefused))
 	counter(descRefused, float64(en.Refused), "no_space")
 	counter(descCommits, float64(en.Commits))
 	counter(descCommitted, float64(en.Batched))

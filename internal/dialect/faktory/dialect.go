@@ -90,7 +90,9 @@ func New(o Options) *Dialect {
 }
 
 // TooMany is the reply to a client that is refused because there are as many as the limit allows.
-func (d *Dialect) TooMany(limit int) []byte { return appendErr(nil, textManyClients+strconv.Itoa(limit)) }
+func (d *Dialect) TooMany(limit int) []byte {
+	return appendErr(nil, textManyClients+strconv.Itoa(limit))
+}
 
 // Name returns "faktory".
 func (d *Dialect) Name() string { return "faktory" }

@@ -51,6 +51,7 @@ const (
 	textNoSpace  = "no space left for new jobs"
 	textInternal = "internal error"
 	textRefused  = "command refused"
+	textWaiting  = "too many waiting clients"
 
 	// lineNotUnique is a line, and a text within PUSHB, with a code of its own.
 	lineNotUnique = "NOTUNIQUE Job not unique"
@@ -72,6 +73,8 @@ func refusal(kind job.Kind) string {
 		return codeErr + textNoSpace
 	case job.Draining, job.Timeout, job.Canceled:
 		return codeErr + textShutdown
+	case job.Overloaded:
+		return codeErr + textWaiting
 	case job.Internal:
 		return codeErr + textInternal
 	case job.TooLarge:

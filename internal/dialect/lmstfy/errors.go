@@ -40,6 +40,7 @@ const (
 	textNoSpace  = "no space left for new jobs"
 	textFull     = "the queue is full"
 	textDraining = "server is shutting down"
+	textWaiting  = "too many waiting consumers"
 )
 
 // refusal is the answer to a refusal of the engine that the route itself knows no
@@ -54,6 +55,8 @@ func refusal(kind job.Kind) (status int, text string) {
 		return http.StatusServiceUnavailable, textNoSpace
 	case job.Full:
 		return http.StatusServiceUnavailable, textFull
+	case job.Overloaded:
+		return http.StatusServiceUnavailable, textWaiting
 	case job.Draining, job.Canceled:
 		return http.StatusServiceUnavailable, textDraining
 	case job.Internal, job.Invalid, job.Duplicate, job.Exists, job.NotLeased, job.NotOwner, job.Finished, job.BadState,

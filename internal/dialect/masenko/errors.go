@@ -37,6 +37,7 @@ const (
 	textDraining       = "server is shutting down"
 	textInternal       = "internal server error"
 	textInvalid        = "invalid request"
+	textWaiting        = "too many waiting clients"
 )
 
 // refusal is the text for a refusal of the engine.
@@ -52,6 +53,8 @@ func refusal(kind job.Kind) string {
 		return textNoSpace
 	case job.Draining, job.Timeout, job.Canceled:
 		return textDraining
+	case job.Overloaded:
+		return textWaiting
 	case job.Internal:
 		return textInternal
 	case job.Invalid, job.Duplicate, job.Exists, job.Busy, job.Waiting, job.Locked:

@@ -36,6 +36,7 @@ const (
 	textFinished  = "Task is finished"
 	textConsumers = "There are consumers connected the tube"
 	textTaken     = "There are taken tasks in the tube"
+	textWaiting   = "too many calls are waiting"
 )
 
 // refusal is the text for a refusal of the engine that a procedure has no text of
@@ -64,6 +65,8 @@ func refusal(kind job.Kind) string {
 		return textStopping
 	case job.Invalid:
 		return textInvalid
+	case job.Overloaded:
+		return textWaiting
 	case job.Internal:
 		return textInternal
 	}

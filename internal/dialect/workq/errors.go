@@ -32,6 +32,7 @@ const (
 	textDraining    = serverError + "Server is shutting down"
 	textInternal    = serverError + "Internal error"
 	textRefused     = serverError + "Command refused"
+	textWaiting     = serverError + "Too many waiting clients"
 
 	clientError = "CLIENT-ERROR "
 	serverError = "SERVER-ERROR "
@@ -58,6 +59,8 @@ func refusal(kind job.Kind) string {
 		return textNoSpace
 	case job.Draining, job.Canceled:
 		return textDraining
+	case job.Overloaded:
+		return textWaiting
 	case job.Internal:
 		return textInternal
 	case job.Invalid, job.Exists, job.NotLeased, job.BadState, job.Busy, job.Waiting, job.Locked:
