@@ -2,10 +2,12 @@
 
 package server
 
-import (
-	"errors"
-	"syscall"
-)
+import "syscall"
 
-// addressInUse reports whether a socket cannot be bound because another one has its address.
-func addressInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }
+// Why a socket cannot be bound: another one has its address, this user may not have the port, this machine does not have
+// the address.
+const (
+	errAddressInUse     = syscall.EADDRINUSE
+	errAddressForbidden = syscall.EACCES
+	errAddressMissing   = syscall.EADDRNOTAVAIL
+)

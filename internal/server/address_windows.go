@@ -1,11 +1,11 @@
 package server
 
-import (
-	"errors"
+import "golang.org/x/sys/windows"
 
-	"golang.org/x/sys/windows"
+// Why a socket cannot be bound: another one has its address, this user may not have the port, this machine does not have
+// the address. Package syscall has other numbers under the names that these have elsewhere.
+const (
+	errAddressInUse     = windows.WSAEADDRINUSE
+	errAddressForbidden = windows.WSAEACCES
+	errAddressMissing   = windows.WSAEADDRNOTAVAIL
 )
-
-// addressInUse reports whether a socket cannot be bound because another one has its address. Windows answers with
-// numbers of its own, which package syscall has no names for.
-func addressInUse(err error) bool { return errors.Is(err, windows.WSAEADDRINUSE) }

@@ -69,7 +69,7 @@ func (s *server) listenTCP(ctx context.Context, l config.Listener) (net.Listener
 	for pause := portRetryMin; ; pause = min(2*pause, portRetryMax) {
 		nl, err := lc.Listen(ctx, "tcp", l.Addr)
 		left := time.Until(s.portsBy)
-		if err == nil || !addressInUse(err) || left <= 0 {
+		if err == nil || !errors.Is(err, errAddressInUse) || left <= 0 {
 			return nl, err
 		}
 		s.log.Debug("waiting for an address that is in use", slog.String("listener", l.Name()), slog.String("addr", l.Addr))
@@ -90,11 +90,11 @@ func listenError(l config.Listener, err error) error {
 		err = errno // what surrounds it repeats the address
 	}
 	switch {
-	case addressInUse(err):
+	case errors.Is(err, errAddressInUse):
 		advice = "stop the program that has it (perhaps another millrace), or choose another address (port 0 picks a free one)"
-	case errors.Is(err, syscall.EACCES):
+	case errors.Is(err, errAddressForbidden):
 		advice = "the system does not let this user have that port: choose one above 1023"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
+	case errors.Is(err, errAddressMissing):
 		advice = "this machine does not have that address: choose another"
 	}
 	return fmt.Errorf("%s: cannot listen on %s: %w: %s with %s (%s, --%s)",
