@@ -99,9 +99,9 @@ func generalKeys() []Key {
 			"Memory that collects writes before they become a file; in a burst up to twice as much is used, and a restart after a crash reads as much again.",
 			func(c *Config) *uint64 { return &c.Store.MemtableBytes }),
 
-		choiceKey("log.level", "info", []string{"debug", "info", "warn", "error"},
+		live(choiceKey("log.level", "info", []string{"debug", "info", "warn", "error"},
 			"Least important messages to log.",
-			func(c *Config) *string { return &c.Log.Level }),
+			func(c *Config) *string { return &c.Log.Level })),
 		choiceKey("log.format", "auto", []string{"auto", "json", "text"},
 			"Form of log lines; auto is text on a terminal and JSON elsewhere.",
 			func(c *Config) *string { return &c.Log.Format }),

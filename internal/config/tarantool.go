@@ -75,6 +75,7 @@ func tarantoolBlock() block {
 // usersKeys are a secret and its file, whose text is parsed.
 func usersKeys(name, doc string) []Key {
 	keys := secretKeys(name, doc, nil)
+	keys[0].value = func(c *Config) any { return c.Tarantool.Users }
 	keys[0].set = func(c *Config, text string) (err error) {
 		c.Tarantool.Users, err = parseAccounts(text)
 		return err

@@ -83,13 +83,20 @@ func (s *server) tls(gates []*gate) (*tls.Config, error) {
 		if !files.Enabled() {
 			continue
 		}
-		secure, err := auth.NewTLSConfig(auth.TLSOptions{
+		secure, reload, err := auth.NewTLS(auth.TLSOptions{
 			Files:  auth.TLSFiles{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA},
 			Logger: s.log.With(slog.String("listener", g.config.Protocol)),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s.tls: %w", g.config.Protocol, err)
 		}
+		s.reloaders = append(s.reloaders, func(*config.Config) (func(), error) {
+			apply, err := reload()
+			if err != nil {
+				return nil, fmt.Errorf("%s.tls: %w", g.config.Protocol, err)
+			}
+			return apply, nil
+		})
 		return secure, nil
 	}
 	return nil, nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/internal/admin"
@@ -41,6 +42,11 @@ type Options struct {
 	Out io.Writer
 	// Signals stop the server: the first drains it, the second ends it at once.
 	Signals <-chan os.Signal
+	// Reloads ask the server to read its configuration again with Reload, and to take over what can change while it
+	// runs. SetLogLevel sets the level of the log.
+	Reloads     <-chan os.Signal
+	Reload      func() (*config.Config, error)
+	SetLogLevel func(level string)
 	// Environ tells, in the form of os.Environ, whether systemd wants to be notified
 	// and has opened sockets.
 	Environ []string
@@ -78,6 +84,8 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	defer func() { _ = service.Close() }() // the process ends anyway
 	s := &server{cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1)}
+	s.current.Store(cfg)
+	s.reloaders = append(s.reloaders, s.reloadLevel)
 	if err := s.open(ctx); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -116,6 +124,9 @@ type server struct {
 	lmstfy   *lmstfy.Dialect    // nil if it is not served
 	web      *admin.Service     // nil if the operator's side is off
 	services []service
+
+	reloaders []reloader
+	current   atomic.Pointer[config.Config] // cfg, or the last one that was taken over
 
 	storageFailed chan error // what the store reports as fatal; it sends once
 	storageLogged sync.Once
@@ -190,21 +201,7 @@ func (s *server) run(ctx context.Context) error {
 	s.tell(systemd.Ready, systemd.Status(fmt.Sprintf("serving %d listeners from %s", len(s.gates), s.dataDir())))
 	defer s.watchdog()()
 
-	var cause error
-	select {
-	case <-ctx.Done():
-		s.log.Info("stopping", slog.String("reason", "asked to"))
-	case sig := <-s.opts.Signals:
-		s.log.Info("stopping", slog.String("reason", sig.String()))
-	case err := <-s.storageFailed:
-		cause = s.storageFailure(err)
-	case <-s.engine.Failed():
-		cause = s.storageFailure(s.engine.Err())
-	case err := <-group.failed:
-		cause = err
-		s.log.Error("a listener ended; stopping", slog.Any("error", err))
-	}
-
+	cause := s.untilEnd(ctx, group)
 	s.tell(systemd.Stopping, systemd.Status("stopping"))
 	begun, stopped := time.Now(), make(chan error, 1)
 	go func() {
@@ -219,6 +216,29 @@ func (s *server) run(ctx context.Context) error {
 			if time.Since(begun) > signalBounce {
 				return ErrInterrupted
 			}
+		}
+	}
+}
+
+// untilEnd returns when something ends the server; an error if that is not what was asked for.
+func (s *server) untilEnd(ctx context.Context, group *group) error {
+	for {
+		select {
+		case <-s.opts.Reloads:
+			s.reload()
+		case <-ctx.Done():
+			s.log.Info("stopping", slog.String("reason", "asked to"))
+			return nil
+		case sig := <-s.opts.Signals:
+			s.log.Info("stopping", slog.String("reason", sig.String()))
+			return nil
+		case err := <-s.storageFailed:
+			return s.storageFailure(err)
+		case <-s.engine.Failed():
+			return s.storageFailure(s.engine.Err())
+		case err := <-group.failed:
+			s.log.Error("a listener ended; stopping", slog.Any("error", err))
+			return err
 		}
 	}
 }

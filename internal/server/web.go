@@ -39,7 +39,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Workers:     s.workers(),
 		Tokens:      s.tokens(),
 		Connections: s.connections,
-		Settings:    func() []admin.Setting { return settings(s.cfg) },
+		Settings:    func() []admin.Setting { return settings(s.current.Load()) },
 		FreeBytes:   s.store.FreeBytes,
 		DataDir:     s.dataDir(),
 		BackupDir:   backups,
@@ -48,9 +48,8 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		return nil, err
 	}
 	s.web = service
-	login := auth.NewLogin(auth.LoginOptions{
-		Password: w.Password, ReadPassword: w.ReadPassword, Token: w.Token, ReadToken: w.ReadToken,
-	})
+	login := auth.NewLogin(loginOptions(w))
+	s.reloaders = append(s.reloaders, s.reloadLogin(login))
 	ready := func() bool { ok, _ := service.Health(); return ok }
 	o := admin.HandlerOptions{
 		Login: login,
