@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
 // Role is what somebody may do.
@@ -35,9 +36,15 @@ type LoginOptions struct {
 
 // Login tells who may do what on an HTTP listener.
 type Login struct {
-	throttle  *Throttle
+	throttle *Throttle
+	current  atomic.Pointer[secrets]
+}
+
+// secrets are what opens a listener at a time.
+type secrets struct {
 	passwords []secret
 	tokens    []secret
+	version   uint64
 }
 
 // secret is what proves a role. Only its hash is kept, which makes all of one length.
@@ -49,26 +56,42 @@ type secret struct {
 // NewLogin returns the login for some secrets.
 func NewLogin(o LoginOptions) *Login {
 	l := Login{throttle: o.Throttle}
+	l.Set(o)
+	return &l
+}
+
+// Set replaces the secrets.
+func (l *Login) Set(o LoginOptions) {
+	next := new(secrets)
+	if last := l.current.Load(); last != nil {
+		next.version = last.version + 1
+	}
 	add := func(to *[]secret, text string, role Role) {
 		if text != "" {
 			*to = append(*to, secret{sha256.Sum256([]byte(text)), role})
 		}
 	}
-	add(&l.passwords, o.Password, RoleOperator)
-	add(&l.passwords, o.ReadPassword, RoleRead)
-	add(&l.tokens, o.Token, RoleOperator)
-	add(&l.tokens, o.ReadToken, RoleRead)
-	return &l
+	add(&next.passwords, o.Password, RoleOperator)
+	add(&next.passwords, o.ReadPassword, RoleRead)
+	add(&next.tokens, o.Token, RoleOperator)
+	add(&next.tokens, o.ReadToken, RoleRead)
+	l.current.Store(next)
 }
 
+// Version changes with every Set: what was proved by the secrets of another version is not proved any more.
+func (l *Login) Version() uint64 { return l.current.Load().version }
+
 // Required reports whether anything is asked for at all.
-func (l *Login) Required() bool { return len(l.passwords)+len(l.tokens) > 0 }
+func (l *Login) Required() bool {
+	s := l.current.Load()
+	return len(s.passwords)+len(s.tokens) > 0
+}
 
 // Password returns the role of who knows a password; RoleNone if it is none.
-func (l *Login) Password(text string) Role { return find(l.passwords, text) }
+func (l *Login) Password(text string) Role { return find(l.current.Load().passwords, text) }
 
 // Token returns the role of who has a token; RoleNone if it is none.
-func (l *Login) Token(text string) Role { return find(l.tokens, text) }
+func (l *Login) Token(text string) Role { return find(l.current.Load().tokens, text) }
 
 // find looks at every secret for as long, so that the time tells nothing.
 func find(secrets []secret, text string) Role {

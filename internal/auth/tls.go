@@ -31,18 +31,26 @@ type TLSOptions struct {
 // effect without a restart. New files that cannot be used are logged once, and the
 // old ones stay in use.
 func NewTLSConfig(o TLSOptions) (*tls.Config, error) {
+	config, _, err := NewTLS(o)
+	return config, err
+}
+
+// NewTLS does as NewTLSConfig, and returns what reads the files again, changed or not: it returns what takes them over.
+func NewTLS(o TLSOptions) (config *tls.Config, reload func() (apply func(), err error), err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	m := &material{files: o.Files, log: o.Logger}
-	if err := m.load(m.stamp()); err != nil {
-		return nil, err
+	apply, err := m.reload()
+	if err != nil {
+		return nil, nil, err
 	}
+	apply()
 	// The certificates come from GetConfigForClient alone, which runs first.
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return m.config(), nil },
-	}, nil
+	}, m.reload, nil
 }
 
 // material is what the files held when they were last read.
@@ -84,50 +92,57 @@ func (m *material) config() *tls.Config {
 	if now == m.read {
 		return m.current
 	}
-	if err := m.loadLocked(now); err != nil {
+	m.read = now // also if they are bad, so that they are complained about once
+	if fresh, err := m.load(); err != nil {
 		m.log.Error("renewed TLS files cannot be used; the old ones stay in use", slog.Any("error", err))
 	} else {
+		m.current = fresh
 		m.log.Info("TLS files reloaded", slog.String("cert", m.files.Cert))
 	}
 	return m.current
 }
 
-func (m *material) load(now stamp) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.loadLocked(now)
+// reload reads the files and returns what takes them over.
+func (m *material) reload() (apply func(), err error) {
+	now := m.stamp()
+	fresh, err := m.load()
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.current, m.read = fresh, now
+	}, nil
 }
 
-// loadLocked reads the files. The stamp is kept even if they are bad, so that
-// they are complained about once.
-func (m *material) loadLocked(now stamp) error {
-	m.read = now
+// load reads the files.
+func (m *material) load() (*tls.Config, error) {
 	cert, err := readPEM(m.files.Cert)
 	if err != nil {
-		return fmt.Errorf("tls certificate: %w", err)
+		return nil, fmt.Errorf("tls certificate: %w", err)
 	}
 	key, err := readPEM(m.files.Key)
 	if err != nil {
-		return fmt.Errorf("tls key: %w", err)
+		return nil, fmt.Errorf("tls key: %w", err)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return fmt.Errorf("tls certificate %s with key %s: %w", m.files.Cert, m.files.Key, err)
+		return nil, fmt.Errorf("tls certificate %s with key %s: %w", m.files.Cert, m.files.Key, err)
 	}
 	fresh := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if m.files.ClientCA != "" {
 		authorities, err := readPEM(m.files.ClientCA)
 		if err != nil {
-			return fmt.Errorf("tls client authorities: %w", err)
+			return nil, fmt.Errorf("tls client authorities: %w", err)
 		}
 		fresh.ClientCAs = x509.NewCertPool()
 		if !fresh.ClientCAs.AppendCertsFromPEM(authorities) {
-			return fmt.Errorf("tls client authorities: %s holds no certificate", m.files.ClientCA)
+			return nil, fmt.Errorf("tls client authorities: %s holds no certificate", m.files.ClientCA)
 		}
 		fresh.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	m.current = fresh
-	return nil
+	return fresh, nil
 }
 
 // pemSizeMax bounds a PEM file: a bundle of all public authorities is a fifth.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"millrace/internal/config"
 	"millrace/internal/testkit"
@@ -154,51 +152,6 @@ func TestQueueCommands(t *testing.T) {
 	}
 	if got := s.ok("__complete queue pause ma"); !strings.HasPrefix(got, "mails\n:") {
 		t.Errorf("completion: %s", got)
-	}
-}
-
-// terminal is a pseudo-terminal: what is written to the one end is typed at the other.
-func terminal(t *testing.T) (person, program *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = person.Close() })
-	ioctl := func(request uintptr, arg *uint32) {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, person.Fd(), request, uintptr(unsafe.Pointer(arg))); errno != 0 {
-			t.Fatal(errno)
-		}
-	}
-	var unlock, number uint32
-	ioctl(syscall.TIOCSPTLCK, &unlock)
-	ioctl(syscall.TIOCGPTN, &number)
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = program.Close() })
-	return person, program
-}
-
-// On a terminal what takes something away asks first.
-func TestConfirm(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	s.ok("push mails x")
-	for _, c := range []struct {
-		answer string
-		status int
-		left   string
-	}{{"\n", 1, "1 0 0 0 0 0 0"}, {"no\n", 1, "1 0 0 0 0 0 0"}, {"Yes\n", 0, "0 0 0 0 0 0 0"}} {
-		person, program := terminal(t)
-		if _, err := io.WriteString(person, c.answer); err != nil {
-			t.Fatal(err)
-		}
-		got := s.with(program, "queue", "purge", "mails")
-		if got.status != c.status || !strings.HasPrefix(got.stderr, "Delete 1 job of queue mails? [y/N] ") || s.counts("mails") != c.left {
-			t.Errorf("%q: %+v, left %s", c.answer, got, s.counts("mails"))
-		}
 	}
 }
 

@@ -7,11 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -64,21 +62,22 @@ func newFaktoryServerCommand(p Process) *cobra.Command {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "Millrace %s (Faktory %s)\n", buildVersion().number, faktoryCompatible)
 				return fail(err)
 			}
-			cfg, err := config.Load(config.Input{Environ: p.Environ, Flags: f.settings})
+			load := func() (*config.Config, error) {
+				return config.Load(config.Input{Environ: p.Environ, Flags: f.settings})
+			}
+			cfg, err := load()
 			if err != nil {
 				return err
 			}
 			if p.Signals == nil {
-				// The original reads its files again, and prints its goroutines. There is
-				// nothing to read again, and to die or to stand still is not what is wanted.
-				signal.Ignore(syscall.SIGHUP, syscall.SIGTTIN)
+				ignoreTerminal()
 			}
 			logger := newLogger(p.Stderr, cfg.Log)
 			for _, name := range f.ignored {
 				logger.Warn("flag of the original server ignored", slog.String("flag", "-"+name),
 					slog.String("reason", "this version has no web UI"))
 			}
-			return p.serve(cmd.Context(), cfg, logger)
+			return p.serve(cmd.Context(), cfg, logger, load)
 		},
 	}
 }

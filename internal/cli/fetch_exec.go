@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"millrace/internal/admin"
@@ -133,7 +132,7 @@ func (t *task) environ() []string {
 
 // run runs the command and keeps the lease meanwhile. It returns how the command failed; nil if it did not.
 func (t *task) run(ctx context.Context) *admin.Failed {
-	cmd := exec.Command("/bin/sh", "-c", t.w.exec) //nolint:gosec,noctx // the operator's own command, ended by its group below
+	cmd := shellCommand(t.w.exec)
 	cmd.Env = t.environ()
 	cmd.Stdout, cmd.Stderr = t.w.stdout, io.MultiWriter(&lockedWriter{&t.w.mu, t.w.stderr}, &t.tail)
 	if t.w.result {
@@ -143,11 +142,17 @@ func (t *task) run(ctx context.Context) *admin.Failed {
 	if t.job.Body != nil {
 		cmd.Stdin = bytes.NewReader(t.job.Body.Base64)
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us, and all that it starts can be ended
 	cmd.WaitDelay = outputGrace
 	if err := cmd.Start(); err != nil {
 		return &admin.Failed{Type: "start", Message: err.Error()}
 	}
+	started, err := processesOf(cmd)
+	if err != nil {
+		_ = cmd.Process.Kill() // it could not be ended with all that it starts
+		_ = cmd.Wait()
+		return &admin.Failed{Type: "start", Message: err.Error()}
+	}
+	defer started.release()
 	ended := make(chan error, 1)
 	go func() {
 		err := cmd.Wait()
@@ -156,7 +161,7 @@ func (t *task) run(ctx context.Context) *admin.Failed {
 		}
 		ended <- err
 	}()
-	err, timedOut := t.guard(ctx, cmd, ended)
+	err, timedOut := t.guard(ctx, started, ended)
 	switch {
 	case timedOut:
 		f := t.failure("timeout")
@@ -172,7 +177,7 @@ func (t *task) run(ctx context.Context) *admin.Failed {
 }
 
 // guard extends the lease until the command has ended, and ends it if that is not possible any more.
-func (t *task) guard(ctx context.Context, cmd *exec.Cmd, ended <-chan error) (err error, timedOut bool) {
+func (t *task) guard(ctx context.Context, cmd processes, ended <-chan error) (err error, timedOut bool) {
 	tick := time.NewTicker(t.w.lease / 3)
 	defer tick.Stop()
 	var late <-chan time.Time
@@ -217,20 +222,19 @@ func (t *task) extend(ctx context.Context) error {
 }
 
 // end ends the command and all that it has started.
-func (t *task) end(cmd *exec.Cmd, ended <-chan error) error {
-	group := -cmd.Process.Pid
-	_ = syscall.Kill(group, syscall.SIGTERM) // it may have ended
+func (t *task) end(cmd processes, ended <-chan error) error {
+	cmd.ask()
 	grace := time.NewTimer(killGrace)
 	defer grace.Stop()
 	select {
 	case err := <-ended:
-		_ = syscall.Kill(group, syscall.SIGKILL) // what has not listened
+		cmd.kill() // what has not listened
 		if err == nil {
 			err = errors.New("ended")
 		}
 		return err
 	case <-grace.C:
-		_ = syscall.Kill(group, syscall.SIGKILL)
+		cmd.kill()
 		return <-ended
 	}
 }

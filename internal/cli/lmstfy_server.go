@@ -55,11 +55,14 @@ SIGHUP stops the server, too.`,
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "version: %s\nbuilt at: %s\ncommit: %s\n", b.number, b.date, b.commit)
 				return fail(err)
 			}
-			cfg, err := config.Load(config.Input{Environ: p.Environ, Flags: f.settings})
+			load := func() (*config.Config, error) {
+				return config.Load(config.Input{Environ: p.Environ, Flags: f.settings})
+			}
+			cfg, err := load()
 			if err != nil {
 				return err
 			}
-			return f.serve(cmd, p, cfg)
+			return f.serve(cmd, p, cfg, load)
 		},
 	}
 }
@@ -113,7 +116,7 @@ func parseLmstfyFlags(args []string) (*lmstfyFlags, error) {
 }
 
 // serve runs the server with a file that holds the process id, if one is asked for.
-func (f *lmstfyFlags) serve(cmd *cobra.Command, p Process, cfg *config.Config) error {
+func (f *lmstfyFlags) serve(cmd *cobra.Command, p Process, cfg *config.Config, load func() (*config.Config, error)) error {
 	logger := newLogger(p.Stderr, cfg.Log)
 	if f.pidFile != "" {
 		// Scripts of other users read it, too.
@@ -130,7 +133,7 @@ func (f *lmstfyFlags) serve(cmd *cobra.Command, p Process, cfg *config.Config) e
 		own := make(chan os.Signal, 2)
 		signal.Notify(own, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		defer signal.Stop(own)
-		p.Signals = own
+		p.Signals, p.HangupEnds = own, true // as with the original
 	}
-	return p.serve(cmd.Context(), cfg, logger)
+	return p.serve(cmd.Context(), cfg, logger, load)
 }

@@ -31,6 +31,10 @@ type Process struct {
 	// Signals stop the server: the first drains it, the second ends it at once.
 	// Without them the process's own SIGINT and SIGTERM are used.
 	Signals <-chan os.Signal
+	// Reloads have the server read its configuration again. Without them the process's own SIGHUP does.
+	Reloads <-chan os.Signal
+	// HangupEnds leaves SIGHUP to Signals.
+	HangupEnds bool
 }
 
 // Main runs the command that the arguments name and returns the exit status.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -25,7 +24,10 @@ standard output once it is ready; the log goes to standard error.
 
 The first signal drains: no new connections, waiting fetches are answered as empty,
 replies in progress are finished, everything is written to disk, exit status 0. A
-second signal ends the process at once with status 1. SIGQUIT prints all goroutines.`,
+second signal ends the process at once with status 1. SIGHUP reads the configuration
+again and takes over passwords and tokens of operators, TLS files and the level of the
+log; if anything else has changed, or is wrong, the log says so and nothing changes.
+SIGQUIT prints all goroutines.`,
 		Example: `  millrace serve
   millrace serve --config /etc/millrace.toml
   millrace serve --masenko-addr 127.0.0.1:0 --store-durability interval`,
@@ -33,11 +35,12 @@ second signal ends the process at once with status 1. SIGQUIT prints all gorouti
 	}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := s.load(p)
+		load := func() (*config.Config, error) { return s.load(p) }
+		cfg, err := load()
 		if err != nil {
 			return err
 		}
-		return p.serve(cmd.Context(), cfg, newLogger(p.Stderr, cfg.Log))
+		return p.serve(cmd.Context(), cfg, newLogger(p.Stderr, cfg.Log), load)
 	}
 	return cmd
 }
@@ -47,9 +50,15 @@ second signal ends the process at once with status 1. SIGQUIT prints all gorouti
 // syncs they would only get into each other's way.
 const spareThreads = 1
 
-// serve runs the server until a signal ends it.
-func (p Process) serve(ctx context.Context, cfg *config.Config, logger *slog.Logger) error {
-	signals := p.Signals
+// serve runs the server until a signal ends it. SIGHUP has it load its configuration again.
+func (p Process) serve(ctx context.Context, cfg *config.Config, logger serverLog, load func() (*config.Config, error)) error {
+	signals, reloads := p.Signals, p.Reloads
+	if reloads == nil && !p.HangupEnds {
+		// It is never given up: until the process has gone, a terminal that hangs up must not end it.
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		reloads = hangups
+	}
 	if signals == nil {
 		own := make(chan os.Signal, 2)
 		signal.Notify(own, syscall.SIGINT, syscall.SIGTERM)
@@ -65,9 +74,13 @@ func (p Process) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 	}
 	return fail(server.Run(ctx, cfg, server.Options{
 		Version: buildVersion().number,
-		Logger:  logger,
+		Logger:  logger.Logger,
 		Out:     p.Stdout,
 		Signals: signals,
 		Environ: p.Environ,
+
+		Reloads:     reloads,
+		Reload:      load,
+		SetLogLevel: logger.setLevel,
 	}))
 }

@@ -5,12 +5,8 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
-
-	"millrace/internal/testkit"
 )
 
 func TestTopOnce(t *testing.T) {
@@ -92,43 +88,5 @@ func (s *screen) await(t *testing.T, text string) {
 		case <-time.After(30 * time.Second):
 			t.Fatalf("%q does not come: %q", text, all)
 		}
-	}
-}
-
-// The whole program, on a terminal, with a real server.
-func TestTop(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	s.ok("push mails x")
-	person, program := terminal(t)
-	size := [4]uint16{24, 80}
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, person.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
-		t.Fatal(errno)
-	}
-	seen := &screen{changed: make(chan struct{})}
-	go seen.read(person)
-	status := make(chan int, 1)
-	var stderr testkit.Buffer
-	environ := append(s.environ, "TERM=xterm-256color")
-	go func() {
-		status <- Main([]string{"top", "--every", "50ms"}, Process{Stdin: program, Stdout: program, Stderr: &stderr, Environ: environ})
-	}()
-	press := func(keys string) {
-		t.Helper()
-		if _, err := io.WriteString(person, keys); err != nil {
-			t.Fatal(err)
-		}
-	}
-	seen.await(t, "mails")
-	press("p")
-	seen.await(t, "mails is paused")
-	if got := s.ok("queue ls --json"); !strings.Contains(got, `"paused":true`) {
-		t.Errorf("%s", got)
-	}
-	press("2")
-	seen.await(t, "WORKER")
-	press("q")
-	if got := <-status; got != exitOK {
-		t.Errorf("status %d: %s", got, stderr.String())
 	}
 }

@@ -45,7 +45,10 @@ MILLRACE_CONFIG names, and the defaults of "millrace serve": data is kept in
 			if err != nil {
 				return err
 			}
-			cfg, err := config.Load(config.Input{Environ: p.Environ, Flags: w.settings})
+			load := func() (*config.Config, error) {
+				return config.Load(config.Input{Environ: p.Environ, Flags: w.settings})
+			}
+			cfg, err := load()
 			if err != nil {
 				return err
 			}
@@ -54,7 +57,7 @@ MILLRACE_CONFIG names, and the defaults of "millrace serve": data is kept in
 				logger.Warn("flag of the original server ignored", slog.String("flag", "-"+name),
 					slog.String("reason", "the store looks after its files by itself"))
 			}
-			return p.serve(cmd.Context(), cfg, logger)
+			return p.serve(cmd.Context(), cfg, logger, load)
 		},
 	}
 }

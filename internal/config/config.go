@@ -65,6 +65,9 @@ type Server struct {
 	DrainTimeout time.Duration
 	// MaxWaitingNames bounds the queues that fetches from many wait on.
 	MaxWaitingNames int
+	// MaxWaiting and MaxWaitingMemory bound the calls that wait, all connections together.
+	MaxWaiting       int
+	MaxWaitingMemory uint64
 }
 
 // Listeners returns the listeners that are on, in the order of the table.

@@ -43,8 +43,10 @@ type Key struct {
 	Kind    Kind
 	Choices []string // KindChoice
 	Secret  bool     // masked wherever it is shown
+	Live    bool     // a running server takes it over when it reads its configuration again
 
-	set func(*Config, string) error
+	set   func(*Config, string) error
+	value func(*Config) any // what set has set; nil for a key that only says where another has its value from
 }
 
 // Env returns the name of the key's environment variable.
@@ -69,10 +71,15 @@ func (k Key) howToSet() string {
 }
 
 func stringKey(name, def, doc string, at func(*Config) *string) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindString, set: func(c *Config, text string) error {
+	return Key{Name: name, Default: def, Doc: doc, Kind: KindString, value: valueAt(at), set: func(c *Config, text string) error {
 		*at(c) = text
 		return nil
 	}}
+}
+
+// valueAt returns what reads a value.
+func valueAt[T any](at func(*Config) *T) func(*Config) any {
+	return func(c *Config) any { return *at(c) }
 }
 
 func pathKey(name, def, doc string, at func(*Config) *string) Key {
@@ -139,7 +146,7 @@ func checkHostName(name string) error {
 }
 
 func boolKey(name string, def bool, doc string, at func(*Config) *bool) Key {
-	return Key{Name: name, Default: strconv.FormatBool(def), Doc: doc, Kind: KindBool, set: func(c *Config, text string) error {
+	return Key{Name: name, Default: strconv.FormatBool(def), Doc: doc, Kind: KindBool, value: valueAt(at), set: func(c *Config, text string) error {
 		switch strings.ToLower(text) {
 		case "true", "1", "yes", "on":
 			*at(c) = true
@@ -156,7 +163,7 @@ func boolKey(name string, def bool, doc string, at func(*Config) *bool) Key {
 type limits[T int | uint64 | time.Duration] struct{ least, most T }
 
 func intKey(name string, def int, lim limits[int], doc string, at func(*Config) *int) Key {
-	return Key{Name: name, Default: strconv.Itoa(def), Doc: doc, Kind: KindInt, set: func(c *Config, text string) error {
+	return Key{Name: name, Default: strconv.Itoa(def), Doc: doc, Kind: KindInt, value: valueAt(at), set: func(c *Config, text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			return fmt.Errorf("%q is not a whole number", text)
@@ -170,7 +177,7 @@ func intKey(name string, def int, lim limits[int], doc string, at func(*Config) 
 }
 
 func durationKey(name, def string, lim limits[time.Duration], doc string, at func(*Config) *time.Duration) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindDuration, set: func(c *Config, text string) error {
+	return Key{Name: name, Default: def, Doc: doc, Kind: KindDuration, value: valueAt(at), set: func(c *Config, text string) error {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			return fmt.Errorf("%q is not a duration: write a number with a unit (ms, s, m, h), for example %q", text, def)
@@ -184,7 +191,7 @@ func durationKey(name, def string, lim limits[time.Duration], doc string, at fun
 }
 
 func sizeKey(name, def string, lim limits[uint64], doc string, at func(*Config) *uint64) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindSize, set: func(c *Config, text string) error {
+	return Key{Name: name, Default: def, Doc: doc, Kind: KindSize, value: valueAt(at), set: func(c *Config, text string) error {
 		n, err := parseSize(text)
 		if err != nil {
 			return err
@@ -198,7 +205,7 @@ func sizeKey(name, def string, lim limits[uint64], doc string, at func(*Config) 
 }
 
 func choiceKey(name, def string, choices []string, doc string, at func(*Config) *string) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindChoice, Choices: choices, set: func(c *Config, text string) error {
+	return Key{Name: name, Default: def, Doc: doc, Kind: KindChoice, Choices: choices, value: valueAt(at), set: func(c *Config, text string) error {
 		if !slices.Contains(choices, text) {
 			return fmt.Errorf("%q is not one of %s%s", text, strings.Join(choices, ", "), didYouMean(text, choices))
 		}
@@ -208,7 +215,7 @@ func choiceKey(name, def string, choices []string, doc string, at func(*Config) 
 }
 
 func addressesKey(name, def, doc string, at func(*Config) *Addresses) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindAddresses, set: func(c *Config, text string) error {
+	return Key{Name: name, Default: def, Doc: doc, Kind: KindAddresses, value: valueAt(at), set: func(c *Config, text string) error {
 		list, err := parseAddresses(text)
 		if err != nil {
 			return err

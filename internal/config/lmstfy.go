@@ -125,7 +125,8 @@ func secondsKey(name, def, doc string, at func(*Config) *time.Duration) Key {
 }
 
 func poolsKey(name, doc string) Key {
-	return Key{Name: name, Doc: doc, Kind: KindString, set: func(c *Config, text string) error {
+	value := func(c *Config) any { return c.Lmstfy.Pools }
+	return Key{Name: name, Doc: doc, Kind: KindString, value: value, set: func(c *Config, text string) error {
 		c.Lmstfy.Pools = nil
 		for item := range strings.SplitSeq(text, ",") {
 			item = strings.TrimSpace(item)
@@ -144,6 +145,7 @@ func poolsKey(name, doc string) Key {
 // accountsKeys are a secret and its file, whose text is parsed.
 func accountsKeys(name, doc string) []Key {
 	keys := secretKeys(name, doc, nil)
+	keys[0].value = func(c *Config) any { return c.Lmstfy.Accounts }
 	keys[0].set = func(c *Config, text string) (err error) {
 		c.Lmstfy.Accounts, err = parseAccounts(text)
 		return err

@@ -62,7 +62,7 @@ func TestDefaults(t *testing.T) {
 			FreeFloor: 256 << 20, CacheBytes: 32 << 20, MemtableBytes: 32 << 20,
 		},
 		Log:    Log{Level: "info", Format: "auto"},
-		Server: Server{DrainTimeout: 1500 * time.Millisecond, MaxWaitingNames: 1000000},
+		Server: Server{DrainTimeout: 1500 * time.Millisecond, MaxWaiting: 100000, MaxWaitingMemory: 256 << 20, MaxWaitingNames: 1000000},
 		Listen: Listen{MaxUnfinished: 256 << 20},
 		Masenko: Masenko{
 			Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", Heartbeat: 45 * time.Second,
@@ -80,7 +80,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Tarantool: Tarantool{
 			Addr: Addresses{{HostPort: "127.0.0.1:3301"}}, Namespace: "default", Auth: "guest",
-			MaxConnections: 20000, MaxPacket: 64 << 20, MaxInFlight: 768, MaxWaiting: 100000, WriteTimeout: 30 * time.Second,
+			MaxConnections: 20000, MaxPacket: 64 << 20, MaxInFlight: 768, MaxWaiting: 10000, WriteTimeout: 30 * time.Second,
 		},
 		Faktory: Faktory{
 			Addr: Addresses{{HostPort: "127.0.0.1:7419"}}, Namespace: "default", Environment: "development",

@@ -58,8 +58,8 @@ func tarantoolBlock() block {
 		intKey("tarantool.max_in_flight", 768, limits[int]{1, 1 << 16},
 			"Requests of one connection in work at a time; the next ones are read when these are answered.",
 			func(c *Config) *int { return &c.Tarantool.MaxInFlight }),
-		intKey("tarantool.max_waiting", 100000, limits[int]{1, 1 << 24},
-			"Calls of one connection that wait for a task or for room at a time, besides those in work; more are refused.",
+		intKey("tarantool.max_waiting", 10000, limits[int]{1, 1 << 24},
+			"Calls of one connection that wait for a task or for room at a time, besides those in work; more are refused. server.max_waiting bounds those of all connections.",
 			func(c *Config) *int { return &c.Tarantool.MaxWaiting }),
 		durationKey("tarantool.write_timeout", "30s", limits[time.Duration]{time.Second, time.Hour},
 			"A client that does not take its replies for this long is disconnected.",
@@ -75,6 +75,7 @@ func tarantoolBlock() block {
 // usersKeys are a secret and its file, whose text is parsed.
 func usersKeys(name, doc string) []Key {
 	keys := secretKeys(name, doc, nil)
+	keys[0].value = func(c *Config) any { return c.Tarantool.Users }
 	keys[0].set = func(c *Config, text string) (err error) {
 		c.Tarantool.Users, err = parseAccounts(text)
 		return err

@@ -23,19 +23,19 @@ func webBlock() block {
 			`Address of the web UI, the operator API, metrics and health; "off" disables it, port 0 picks a free one. Several are separated by commas.`,
 			func(c *Config) *Addresses { return &c.Web.Addr })),
 	}
-	keys = append(keys, secretKeys(webPassword,
+	keys = append(keys, liveSecret(secretKeys(webPassword,
 		"Password of operators, for HTTP basic authentication with any user name. Without it, without a token and without faktory.password everybody may do everything, "+
 			"which is allowed on loopback only.",
-		func(c *Config) *string { return &c.Web.Password })...)
-	keys = append(keys, secretKeys("web.read_password",
+		func(c *Config) *string { return &c.Web.Password }))...)
+	keys = append(keys, liveSecret(secretKeys("web.read_password",
 		"Password of those who may look at everything and change nothing.",
-		func(c *Config) *string { return &c.Web.ReadPassword })...)
-	keys = append(keys, secretKeys("web.token",
+		func(c *Config) *string { return &c.Web.ReadPassword }))...)
+	keys = append(keys, liveSecret(secretKeys("web.token",
 		"Bearer token of programs that may do what operators may.",
-		func(c *Config) *string { return &c.Web.Token })...)
-	keys = append(keys, secretKeys("web.read_token",
+		func(c *Config) *string { return &c.Web.Token }))...)
+	keys = append(keys, liveSecret(secretKeys("web.read_token",
 		"Bearer token of programs that may only look, such as Prometheus.",
-		func(c *Config) *string { return &c.Web.ReadToken })...)
+		func(c *Config) *string { return &c.Web.ReadToken }))...)
 	keys = append(keys, intKey("web.metrics_queues", 500, limits[int]{1, 100000},
 		"Queues that have metrics of their own, those made first; all others are counted together.",
 		func(c *Config) *int { return &c.Web.MetricsQueues }))

@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"millrace/internal/job"
@@ -156,10 +155,7 @@ func (r *run) accept(ctx context.Context, l net.Listener) error {
 
 // temporary reports whether an error of Accept may go away by itself.
 func temporary(err error) bool {
-	for _, e := range []error{
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED,
-		syscall.ECONNRESET, syscall.EINTR, syscall.EAGAIN, syscall.EPERM, syscall.EPROTO,
-	} {
+	for _, e := range passing {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -194,6 +194,11 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 			e.stats.refused.Add(1)
 			continue
 		}
+		if startsWait(cmd) && i == len(r.Commands)-1 && !e.draining && !e.roomToWait(waitCost(cmd)) {
+			res.Reset()
+			res.Err = job.ErrOverloaded
+			continue
+		}
 		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
 		if walks := !answered && e.core.Walking(r.token); walks || res.Left > 0 {
 			if walks {
@@ -217,12 +222,12 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		}
 		switch {
 		case answered:
-		case i == len(r.Commands)-1 && !e.draining:
-			e.waiting[r.token] = r // collect, now or later, answers it
-			r.waited = true
+		case i < len(r.Commands)-1 || e.draining: // only the last command may wait, and none while draining
+			e.takeBack(r, res, now, job.ErrTimeout)
+		case e.wait(r, cmd):
 			waits = true
 		default:
-			e.mayNotWait(r, res, now)
+			e.takeBack(r, res, now, job.ErrOverloaded)
 		}
 	}
 	return waits
@@ -279,8 +284,8 @@ func (e *Engine) walk(r *Request, res *job.Result) (answered bool, needs uint64)
 	return answered, needs
 }
 
-// mayNotWait takes back a wait: only the last command may, and none while draining.
-func (e *Engine) mayNotWait(r *Request, res *job.Result, now job.Time) {
+// takeBack ends the wait of a command that must not wait and answers it with an error.
+func (e *Engine) takeBack(r *Request, res *job.Result, now job.Time, err *job.Error) {
 	var ignored job.Result
 	e.core.Apply(now, 0, 0, &job.Cancel{Token: r.token}, &ignored)
 	for _, c := range e.core.Completed() {
@@ -288,7 +293,7 @@ func (e *Engine) mayNotWait(r *Request, res *job.Result, now job.Time) {
 			*res = c.Result
 			r.needs = max(r.needs, c.Needs)
 			if res.Err != nil { // else it was given a job at the end of its own step
-				res.Err = job.ErrTimeout
+				res.Err = err
 			}
 		} else {
 			e.completed(c)
@@ -319,7 +324,7 @@ func (e *Engine) completed(c machine.Completion) {
 		r.needs = max(r.needs, c.Needs)
 		return
 	}
-	delete(e.waiting, c.Token)
+	e.endWait(r)
 	r.Results[len(r.Results)-1] = c.Result
 	r.needs = max(r.needs, c.Needs)
 	e.answer(r)

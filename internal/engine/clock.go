@@ -103,11 +103,11 @@ func (e *Engine) giveUp() {
 	e.closed = true
 	e.room.Broadcast()
 	err := e.closedError()
-	for token, r := range e.waiting {
+	for _, r := range e.waiting {
 		if r.walking {
 			continue // walk sees that the engine has ended
 		}
-		delete(e.waiting, token)
+		e.endWait(r)
 		answerAll(r, err)
 		e.answered = append(e.answered, r)
 	}

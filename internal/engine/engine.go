@@ -48,7 +48,10 @@ type Options struct {
 	Seed         uint64 // of all randomness; zero draws one
 	TimedQueues  int    // how many queues have figures of their own; zero is 500
 	TimedTypes   int    // how many types of jobs have times of their own; zero is none
-	Core         CoreOptions
+	// MaxWaiters and MaxWaiterBytes bound the callers that wait, and about how much memory they hold; zero is a default.
+	MaxWaiters     int
+	MaxWaiterBytes int64
+	Core           CoreOptions
 }
 
 // Engine applies commands one at a time, commits them in groups and answers. All
@@ -80,6 +83,7 @@ type Engine struct {
 	core      *Core
 	watch     *watch
 	waiting   map[uint64]*Request
+	waits     waits
 	answered  []*Request // to be told as soon as the lock is given up
 	rnd       uint64
 	closed    bool // nothing is taken any more: stopped or failed
@@ -133,8 +137,14 @@ type Stats struct {
 	Batched  uint64 // commands in them
 	Waiters  int    // callers that wait now
 	Names    int    // queues that those of them wait on who name more than a few
-	NoSpace  bool   // pushes are refused for want of disk space
-	Refused  uint64 // pushes refused for that reason
+	// WaiterBytes is about how much memory they hold, WaitersMax and WaiterBytesMax are the limits, and WaitsRefused
+	// those who were beyond them.
+	WaiterBytes    int64
+	WaitersMax     int
+	WaiterBytesMax int64
+	WaitsRefused   uint64
+	NoSpace        bool   // pushes are refused for want of disk space
+	Refused        uint64 // pushes refused for that reason
 }
 
 // Open loads the state from the store and starts the engine.
@@ -165,6 +175,7 @@ func Open(o Options) (*Engine, error) {
 		open: &replies{}, late: &replies{}, lazy: o.Durability != DurabilityFsync,
 	}
 	e.room.L = &e.mu
+	e.waits.init(&o)
 	// Holders of an earlier run must not be mistaken for those of this one.
 	e.holders.Store(uint64(now.UnixNano()) &^ 0xffffff)
 	e.checkSpace()
@@ -228,11 +239,12 @@ func (e *Engine) Err() error {
 // Stats returns the engine's figures.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
-	waiters, names := len(e.waiting), e.core.WaitingNames()
+	waiters, held, names := len(e.waiting), e.waits.bytes, e.core.WaitingNames()
 	e.mu.Unlock()
 	return Stats{
 		Commands: e.stats.commands.Load(), Commits: e.stats.commits.Load(), Batched: e.stats.batched.Load(),
-		Waiters: waiters, Names: names, NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
+		Waiters: waiters, Names: names, WaiterBytes: held, WaitersMax: e.waits.most, WaiterBytesMax: e.waits.mostBytes,
+		WaitsRefused: e.waits.refused.Load(), NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
 	}
 }
 

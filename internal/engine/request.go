@@ -30,6 +30,7 @@ type Request struct {
 	walking bool       // its fetch takes several steps and has not been answered
 	walked  job.Result // what that was answered by somebody else
 
+	holds   int64    // about how many bytes while it waits
 	applied job.Time // when its commands were applied
 	waited  bool     // its last command had to wait
 	atOnce  bool     // it needs no commit

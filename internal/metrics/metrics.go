@@ -38,6 +38,8 @@ type Options struct {
 	QueuesMax int
 	// Connections returns the counters of each protocol, once.
 	Connections func() []Connections
+	// ConnectionsMax is how many all of them together may have; zero is no limit.
+	ConnectionsMax int
 	// Commands returns what was counted of each command of each protocol, once.
 	Commands func() []Command
 	// Logins returns how many logins failed, by what they were to open.
@@ -74,8 +76,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descRejected, descLogins,
-		descWaiters, descWaitNames, descRefused, descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
+		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descConnectionsMax, descRejected,
+		descLogins, descWaiters, descWaitNames, descWaiterBytes, descWaitersMax, descWaiterBytesMax, descWaitsRefused, descRefused,
+		descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
 		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
@@ -95,8 +98,10 @@ var (
 
 	descConnections      = desc("connections", "Open connections.", "protocol")
 	descConnectionsTotal = desc("connections_total", "Connections accepted since the start.", "protocol")
+	descConnectionsMax   = desc("connections_limit", "How many connections all listeners together may have, which follows from the limit of open files; none if there is no limit.")
 	descRejected         = desc("connections_rejected_total",
-		"Connections that the server closed: limit: there were too many; tls: no TLS session came about; input: all connections together had sent too much of unfinished requests; "+
+		"Connections that the server closed: limit: there were too many; files: all listeners together had as many as the limit of open files allows; "+
+			"tls: no TLS session came about; input: all connections together had sent too much of unfinished requests; "+
 			"foreign: the client spoke another protocol, as a browser does for a web page.",
 		"protocol", "reason")
 
@@ -104,11 +109,15 @@ var (
 		"Logins that failed: wrong: the password or token was wrong; limited: it was not looked at, because too many wrong ones had come from the same address.",
 		"protocol", "reason")
 
-	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
-	descWaitNames = desc("engine_waiting_names", "Queues that calls for a job wait on which name more than 16, each counted for each call.")
-	descRefused   = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
-	descCommits   = desc("store_commits_total", "Batches committed since the start.")
-	descCommitted = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
+	descWaiters        = desc("engine_waiters", "Callers that wait for a job, a result or room.")
+	descWaitNames      = desc("engine_waiting_names", "Queues that calls for a job wait on which name more than 16, each counted for each call.")
+	descWaiterBytes    = desc("engine_waiter_bytes", "Memory that callers hold while they wait, about.")
+	descWaitersMax     = desc("engine_waiters_limit", "How many callers may wait at a time.")
+	descWaiterBytesMax = desc("engine_waiter_bytes_limit", "How much memory they may hold.")
+	descWaitsRefused   = desc("engine_waits_refused_total", "Calls refused since the start because too many were waiting.")
+	descRefused        = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
+	descCommits        = desc("store_commits_total", "Batches committed since the start.")
+	descCommitted      = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
 
 	descCommitBytes = desc("store_committed_bytes_total", "Bytes committed since the start.")
 	descFsync       = desc("store_fsync_seconds", "How long syncs of the log took, those of the journal with the write.")
@@ -157,9 +166,16 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			counter(descLogins, float64(n.Limited), protocol, "limited")
 		}
 	}
+	if c.ConnectionsMax > 0 {
+		gauge(descConnectionsMax, float64(c.ConnectionsMax))
+	}
 	en, st := c.Engine.Stats(), c.Engine.StoreStats()
 	gauge(descWaiters, float64(en.Waiters))
 	gauge(descWaitNames, float64(en.Names))
+	gauge(descWaiterBytes, float64(en.WaiterBytes))
+	gauge(descWaitersMax, float64(en.WaitersMax))
+	gauge(descWaiterBytesMax, float64(en.WaiterBytesMax))
+	counter(descWaitsRefused, float64(en.WaitsRefused))
 	counter(descRefused, float64(en.Refused), "no_space")
 	counter(descCommits, float64(en.Commits))
 	counter(descCommitted, float64(en.Batched))

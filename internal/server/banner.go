@@ -34,6 +34,9 @@ func (s *server) announce() {
 	if _, err := io.WriteString(s.opts.Out, b.String()); err != nil {
 		s.log.Warn("cannot print the addresses", slog.Any("error", err))
 	}
+	if s.files.limit > 0 {
+		s.log.Info("open files", slog.Int("limit", s.files.limit), slog.Int("connections_max", s.files.conns), slog.Int("tables_max", s.files.tables))
+	}
 	s.log.Info("ready", slog.String("version", s.opts.Version), slog.String("dir", s.dataDir()), slog.String("durability", durability))
 }
 

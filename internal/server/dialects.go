@@ -83,13 +83,20 @@ func (s *server) tls(gates []*gate) (*tls.Config, error) {
 		if !files.Enabled() {
 			continue
 		}
-		secure, err := auth.NewTLSConfig(auth.TLSOptions{
+		secure, reload, err := auth.NewTLS(auth.TLSOptions{
 			Files:  auth.TLSFiles{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA},
 			Logger: s.log.With(slog.String("listener", g.config.Protocol)),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s.tls: %w", g.config.Protocol, err)
 		}
+		s.reloaders = append(s.reloaders, func(*config.Config) (func(), error) {
+			apply, err := reload()
+			if err != nil {
+				return nil, fmt.Errorf("%s.tls: %w", g.config.Protocol, err)
+			}
+			return apply, nil
+		})
 		return secure, nil
 	}
 	return nil, nil
@@ -122,9 +129,11 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 		}
 		if g.config.Role == config.RoleMetrics {
 			g.limit = httpConnectionMax
+			g.tooMany = tooManyHTTP
 			serve = append(serve, s.serveHTTP(s.site(auth.SiteOptions{}).Handler(d.MetricsHandler())))
 			continue
 		}
+		g.tellPlain(secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -153,6 +162,7 @@ func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, erro
 			dialects[namespace] = d
 			s.built(g.config.Protocol, namespace, d)
 		}
+		g.tellPlain(secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -197,9 +207,11 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 	for _, g := range gates {
 		if g.config.Role == config.RoleAdmin {
 			g.limit = httpConnectionMax
+			g.tooMany = tooManyHTTP
 			serve = append(serve, s.serveHTTP(d.AdminHandler()))
 			continue
 		}
+		g.tellPlain(secure, tooManyHTTP)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -275,6 +287,7 @@ func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 			s.built(g.config.Protocol, namespace, d)
 			s.faktory = append(s.faktory, d)
 		}
+		g.tellPlain(secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil

@@ -50,11 +50,11 @@ func (s *server) connections() []admin.Connections {
 				}
 			}
 		}
-		open, total, refused := g.counts()
+		open, total, refused, unseated := g.counts()
 		out[i].Addresses = append(out[i].Addresses, g.Addr().String())
 		out[i].Open += open
 		out[i].Total += total
-		out[i].Rejected += refused
+		out[i].Rejected += refused + unseated
 	}
 	return out
 }
@@ -79,6 +79,12 @@ func (s *server) protocolConnections() []metrics.Connections {
 		out[i].Open += c.Open
 		out[i].Total += c.Total
 		out[i].Rejected["limit"] += c.Rejected
+	}
+	for _, g := range s.gates {
+		_, _, _, unseated := g.counts()
+		i := slices.IndexFunc(out, func(m metrics.Connections) bool { return m.Protocol == protocolOf(g.config.Name()) })
+		out[i].Rejected["files"] += unseated
+		out[i].Rejected["limit"] -= unseated
 	}
 	return out
 }

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"syscall"
@@ -18,6 +20,10 @@ type gate struct {
 	*net.TCPListener
 	config config.Listener
 	limit  int // of open connections; zero leaves it to whoever serves
+	seats  *seats
+	log    *slog.Logger
+	// tooMany returns what a connection is told for which there is no seat; nil closes it without a word.
+	tooMany func(limit int) []byte
 	// activated tells that systemd has opened the socket.
 	activated bool
 
@@ -25,16 +31,16 @@ type gate struct {
 	conns map[*gateConn]struct{}
 	shut  bool
 
-	total, refused int64 // connections so far that were let in, and that were not
+	// Connections so far that were let in, that were beyond the limit, and for which there was no seat.
+	total, refused, unseated int64
 }
 
 // keepAlive finds out about peers that have gone without a word.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
 
 // listen binds the address of a listener.
-func listen(ctx context.Context, l config.Listener) (*gate, error) {
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
-	nl, err := lc.Listen(ctx, "tcp", l.Addr)
+func (s *server) listen(ctx context.Context, l config.Listener) (*gate, error) {
+	nl, err := s.listenTCP(ctx, l)
 	if err != nil {
 		return nil, listenError(l, err)
 	}
@@ -42,7 +48,39 @@ func listen(ctx context.Context, l config.Listener) (*gate, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%s: %s is not a TCP address", l.Key.Name, l.Addr), nl.Close())
 	}
-	return &gate{TCPListener: tl, config: l, conns: make(map[*gateConn]struct{})}, nil
+	return s.newGate(tl, l), nil
+}
+
+// newGate returns the gate of a socket.
+func (s *server) newGate(tl *net.TCPListener, l config.Listener) *gate {
+	return &gate{TCPListener: tl, config: l, seats: s.seats, log: s.log, conns: make(map[*gateConn]struct{})}
+}
+
+// A server that was killed may hold its ports for a moment after the next one has been started.
+const (
+	portPatience = 2 * time.Second
+	portRetryMin = 10 * time.Millisecond
+	portRetryMax = 200 * time.Millisecond
+)
+
+// listenTCP binds an address. It waits until the start is portPatience old for one that is in use.
+func (s *server) listenTCP(ctx context.Context, l config.Listener) (net.Listener, error) {
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	for pause := portRetryMin; ; pause = min(2*pause, portRetryMax) {
+		nl, err := lc.Listen(ctx, "tcp", l.Addr)
+		left := time.Until(s.portsBy)
+		if err == nil || !errors.Is(err, errAddressInUse) || left <= 0 {
+			return nl, err
+		}
+		s.log.Debug("waiting for an address that is in use", slog.String("listener", l.Name()), slog.String("addr", l.Addr))
+		t := time.NewTimer(min(pause, left))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, err
+		}
+	}
 }
 
 // listenError says which key to change.
@@ -52,11 +90,11 @@ func listenError(l config.Listener, err error) error {
 		err = errno // what surrounds it repeats the address
 	}
 	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
+	case errors.Is(err, errAddressInUse):
 		advice = "stop the program that has it (perhaps another millrace), or choose another address (port 0 picks a free one)"
-	case errors.Is(err, syscall.EACCES):
+	case errors.Is(err, errAddressForbidden):
 		advice = "the system does not let this user have that port: choose one above 1023"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
+	case errors.Is(err, errAddressMissing):
 		advice = "this machine does not have that address: choose another"
 	}
 	return fmt.Errorf("%s: cannot listen on %s: %w: %s with %s (%s, --%s)",
@@ -74,9 +112,32 @@ func (g *gate) Accept() (net.Conn, error) {
 			_ = tc.SetKeepAliveConfig(keepAlive) // it fails for a connection that has gone already
 		}
 		c := &gateConn{TCPConn: tc, gate: g}
+		if !g.seats.take() {
+			g.turnAway(tc)
+			continue
+		}
 		if g.admit(c) {
 			return c, nil
 		}
+		g.seats.leave()
+		_ = tc.Close() // it was never ours
+	}
+}
+
+// tellPlain says what connections are told for which there is no seat, unless they would have to speak TLS first.
+func (g *gate) tellPlain(secure *tls.Config, tooMany func(limit int) []byte) {
+	if secure == nil {
+		g.tooMany = tooMany
+	}
+}
+
+// turnAway closes a connection for which there is no seat.
+func (g *gate) turnAway(tc *net.TCPConn) {
+	g.mu.Lock()
+	g.unseated++
+	g.mu.Unlock()
+	g.seats.tell(g.log, g)
+	if g.tooMany == nil || !g.seats.dismiss(tc, g.tooMany(int(g.seats.max))) {
 		_ = tc.Close() // it was never ours
 	}
 }
@@ -94,11 +155,11 @@ func (g *gate) admit(c *gateConn) bool {
 	return true
 }
 
-// counts returns how many connections are open, and how many so far were let in and were not.
-func (g *gate) counts() (open, total, refused int64) {
+// counts returns how many connections are open, and how many so far were let in, were beyond the limit, and had no seat.
+func (g *gate) counts() (open, total, refused, unseated int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return int64(len(g.conns)), g.total, g.refused
+	return int64(len(g.conns)), g.total, g.refused, g.unseated
 }
 
 // cut closes all connections and returns how many there were.
@@ -125,9 +186,14 @@ type gateConn struct {
 // Close closes the connection.
 func (c *gateConn) Close() error {
 	c.gate.mu.Lock()
+	_, open := c.gate.conns[c]
 	delete(c.gate.conns, c)
 	c.gate.mu.Unlock()
-	return c.TCPConn.Close()
+	err := c.TCPConn.Close()
+	if open {
+		c.gate.seats.leave() // not before the file is closed
+	}
+	return err
 }
 
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }

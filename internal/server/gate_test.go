@@ -8,7 +8,7 @@ import (
 // A gate with a limit closes what is too much and takes more when one has gone.
 func TestGateLimit(t *testing.T) {
 	t.Parallel()
-	g, err := listen(t.Context(), load(t, nil).Listeners()[0])
+	g, err := (&server{seats: newSeats(fileShares{})}).listen(t.Context(), load(t, nil).Listeners()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

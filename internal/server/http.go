@@ -59,3 +59,10 @@ func (s *server) serveHTTP(h http.Handler) serveFunc {
 		return nil
 	}
 }
+
+// tooManyHTTP is what an HTTP client is told for which there is no seat.
+func tooManyHTTP(int) []byte {
+	const body = `{"error":"too many connections"}`
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+		len(body), body)
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/internal/admin"
@@ -42,6 +43,11 @@ type Options struct {
 	Out io.Writer
 	// Signals stop the server: the first drains it, the second ends it at once.
 	Signals <-chan os.Signal
+	// Reloads ask the server to read its configuration again with Reload, and to take over what can change while it
+	// runs. SetLogLevel sets the level of the log.
+	Reloads     <-chan os.Signal
+	Reload      func() (*config.Config, error)
+	SetLogLevel func(level string)
 	// Environ tells, in the form of os.Environ, whether systemd wants to be notified
 	// and has opened sockets.
 	Environ []string
@@ -50,6 +56,8 @@ type Options struct {
 	// store, the other is told when all is open and nothing served yet.
 	openStore func(pebblestore.Options) (store.Store, error)
 	opened    func(*server)
+	// openFiles replaces the limit of open files, for tests.
+	openFiles func() (uint64, error)
 }
 
 // Run serves until ctx ends or a signal comes, and returns nil after an orderly
@@ -64,6 +72,9 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	if o.openStore == nil {
 		o.openStore = openStore
 	}
+	if o.openFiles == nil {
+		o.openFiles = openFilesMax
+	}
 	for _, n := range cfg.Notices() {
 		o.Logger.Warn("environment variable of another server found",
 			slog.String("variable", n.Variable), slog.String("effect", n.Text()))
@@ -74,6 +85,8 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	defer func() { _ = service.Close() }() // the process ends anyway
 	s := &server{cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1), logins: auth.NewThrottle(o.Logger)}
+	s.current.Store(cfg)
+	s.reloaders = append(s.reloaders, s.reloadLevel)
 	if err := s.open(ctx); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -100,6 +113,9 @@ type server struct {
 	log  *slog.Logger
 
 	systemd  *systemd.Service
+	files    fileShares
+	seats    *seats
+	portsBy  time.Time // until when an address in use is waited for
 	gates    []*gate
 	store    store.Store
 	engine   *engine.Engine
@@ -111,6 +127,9 @@ type server struct {
 	services []service
 	logins   *auth.Throttle // bounds how often secrets can be guessed, on all listeners
 
+	reloaders []reloader
+	current   atomic.Pointer[config.Config] // cfg, or the last one that was taken over
+
 	storageFailed chan error // what the store reports as fatal; it sends once
 	storageLogged sync.Once
 }
@@ -120,6 +139,10 @@ func (s *server) open(ctx context.Context) error {
 	if len(s.cfg.Listeners()) == 0 {
 		return errors.New("nothing to serve, because every listener is off: set an address, for example masenko.addr")
 	}
+	if err := s.shareFiles(); err != nil {
+		return err
+	}
+	s.portsBy = time.Now().Add(portPatience)
 	if err := s.bind(ctx); err != nil {
 		return err
 	}
@@ -134,6 +157,7 @@ func (s *server) open(ctx context.Context) error {
 		Dir: s.cfg.Data.Dir, Logger: s.log,
 		CacheBytes:    int64(s.cfg.Store.CacheBytes),    //nolint:gosec // the configuration bounds it
 		MemTableBytes: int64(s.cfg.Store.MemtableBytes), //nolint:gosec // the configuration bounds it
+		OpenTables:    s.files.tables,
 		OnFatal: func(err error) {
 			s.logStorage(err) // at once: what has met the error may end the process
 			s.storageFailed <- err
@@ -146,13 +170,24 @@ func (s *server) open(ctx context.Context) error {
 	s.engine, err = engine.Open(engine.Options{
 		Store: s.store, Durability: durability, SyncInterval: s.cfg.Store.SyncInterval,
 		FreeFloor: s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues, TimedTypes: s.cfg.Web.MetricsTypes,
-		Core: engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames},
+		Core:       engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames},
+		MaxWaiters: s.cfg.Server.MaxWaiting, MaxWaiterBytes: int64(s.cfg.Server.MaxWaitingMemory), //nolint:gosec // the configuration bounds it
 	})
 	if err != nil {
 		return fmt.Errorf("open engine on %s: %w", s.cfg.Data.Dir, err)
 	}
 	s.recovery = time.Since(begun)
 	s.services, err = s.build()
+	return err
+}
+
+// shareFiles shares out the files that the process may have open.
+func (s *server) shareFiles() error {
+	limit, err := s.opts.openFiles()
+	if err == nil {
+		s.files, err = shareFiles(limit, len(s.cfg.Listeners()))
+	}
+	s.seats = newSeats(s.files)
 	return err
 }
 
@@ -169,21 +204,7 @@ func (s *server) run(ctx context.Context) error {
 	s.tell(systemd.Ready, systemd.Status(fmt.Sprintf("serving %d listeners from %s", len(s.gates), s.dataDir())))
 	defer s.watchdog()()
 
-	var cause error
-	select {
-	case <-ctx.Done():
-		s.log.Info("stopping", slog.String("reason", "asked to"))
-	case sig := <-s.opts.Signals:
-		s.log.Info("stopping", slog.String("reason", sig.String()))
-	case err := <-s.storageFailed:
-		cause = s.storageFailure(err)
-	case <-s.engine.Failed():
-		cause = s.storageFailure(s.engine.Err())
-	case err := <-group.failed:
-		cause = err
-		s.log.Error("a listener ended; stopping", slog.Any("error", err))
-	}
-
+	cause := s.untilEnd(ctx, group)
 	s.tell(systemd.Stopping, systemd.Status("stopping"))
 	begun, stopped := time.Now(), make(chan error, 1)
 	go func() {
@@ -198,6 +219,29 @@ func (s *server) run(ctx context.Context) error {
 			if time.Since(begun) > signalBounce {
 				return ErrInterrupted
 			}
+		}
+	}
+}
+
+// untilEnd returns when something ends the server; an error if that is not what was asked for.
+func (s *server) untilEnd(ctx context.Context, group *group) error {
+	for {
+		select {
+		case <-s.opts.Reloads:
+			s.reload()
+		case <-ctx.Done():
+			s.log.Info("stopping", slog.String("reason", "asked to"))
+			return nil
+		case sig := <-s.opts.Signals:
+			s.log.Info("stopping", slog.String("reason", sig.String()))
+			return nil
+		case err := <-s.storageFailed:
+			return s.storageFailure(err)
+		case <-s.engine.Failed():
+			return s.storageFailure(s.engine.Err())
+		case err := <-group.failed:
+			s.log.Error("a listener ended; stopping", slog.Any("error", err))
+			return err
 		}
 	}
 }
@@ -258,6 +302,9 @@ func (s *server) stop(group *group, cause error) error {
 // close releases what open has opened, in the opposite order.
 func (s *server) close() error {
 	var errs []error
+	if s.seats != nil {
+		s.seats.cut()
+	}
 	for _, g := range s.gates {
 		// A dialect has closed its listener already; closing twice is harmless.
 		if err := g.Close(); err != nil && !isClosed(err) {

@@ -45,7 +45,7 @@ func (s *server) bindKey(ctx context.Context, listeners []config.Listener) ([]*g
 	gates := make([]*gate, 0, len(listeners))
 	if len(sockets) == 0 {
 		for _, l := range listeners {
-			g, err := listen(ctx, l)
+			g, err := s.listen(ctx, l)
 			if err != nil {
 				return gates, err
 			}
@@ -63,7 +63,9 @@ func (s *server) bindKey(ctx context.Context, listeners []config.Listener) ([]*g
 	}
 	for i, l := range listeners {
 		l.Addr = sockets[i].Addr().String()
-		gates = append(gates, &gate{TCPListener: sockets[i], config: l, activated: true, conns: make(map[*gateConn]struct{})})
+		g := s.newGate(sockets[i], l)
+		g.activated = true
+		gates = append(gates, g)
 		if reach := l.CheckReach(); reach != nil && !s.cfg.Listen.Insecure {
 			err = errors.Join(err, fmt.Errorf("socket from systemd, whose ListenStream= counts: %w", reach))
 		}

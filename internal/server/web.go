@@ -39,7 +39,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Workers:     s.workers(),
 		Tokens:      s.tokens(),
 		Connections: s.connections,
-		Settings:    func() []admin.Setting { return settings(s.cfg) },
+		Settings:    func() []admin.Setting { return settings(s.current.Load()) },
 		FreeBytes:   s.store.FreeBytes,
 		DataDir:     s.dataDir(),
 		BackupDir:   backups,
@@ -48,17 +48,17 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		return nil, err
 	}
 	s.web = service
-	login := auth.NewLogin(auth.LoginOptions{
-		Password: w.Password, ReadPassword: w.ReadPassword, Token: w.Token, ReadToken: w.ReadToken,
-		Throttle: s.logins,
-	})
+	options := loginOptions(w)
+	options.Throttle = s.logins
+	login := auth.NewLogin(options)
+	s.reloaders = append(s.reloaders, s.reloadLogin(login))
 	ready := func() bool { ok, _ := service.Health(); return ok }
 	o := admin.HandlerOptions{
 		Login: login,
 		Site:  s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: admin.ProbePaths()}),
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
-			Connections: s.protocolConnections, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
+			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName, Logins: s.logins.Counts,
 		}),
 	}
@@ -70,6 +70,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
 		g.limit = webConnectionMax
+		g.tellPlain(secure, tooManyHTTP)
 		serve = append(serve, s.serveWeb(handler, secure))
 	}
 	return serve, nil

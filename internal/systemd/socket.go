@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 const (
@@ -49,8 +48,11 @@ func inherit(env map[string]string) ([]Socket, error) {
 		if names != nil {
 			name = names[i]
 		}
-		syscall.CloseOnExec(firstSocket + i)
-		sockets[i] = Socket{name: name, file: os.NewFile(uintptr(firstSocket+i), name)}
+		file, err := takeOver(firstSocket+i, name)
+		if err != nil {
+			return nil, err
+		}
+		sockets[i] = Socket{name: name, file: file}
 	}
 	return sockets, nil
 }

@@ -116,15 +116,15 @@ func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	var s sessions
 	now := time.Now()
-	first := s.begin(auth.RoleRead, now)
-	if s.role(first, now.Add(sessionFor-1)) != auth.RoleRead || s.role(first, now.Add(sessionFor)) != auth.RoleNone || s.role("none", now) != auth.RoleNone {
+	first := s.begin(auth.RoleRead, 0, now)
+	if s.role(first, 0, now.Add(sessionFor-1)) != auth.RoleRead || s.role(first, 0, now.Add(sessionFor)) != auth.RoleNone || s.role("none", 0, now) != auth.RoleNone {
 		t.Error("a session does not end when it should")
 	}
-	second := s.begin(auth.RoleOperator, now)
+	second := s.begin(auth.RoleOperator, 0, now)
 	for range sessionMax {
-		s.begin(auth.RoleRead, now.Add(time.Second))
+		s.begin(auth.RoleRead, 0, now.Add(time.Second))
 	}
-	if len(s.all) != sessionMax || s.role(second, now) != auth.RoleNone {
+	if len(s.all) != sessionMax || s.role(second, 0, now) != auth.RoleNone {
 		t.Errorf("%d sessions", len(s.all))
 	}
 }

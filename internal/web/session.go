@@ -24,12 +24,13 @@ type sessions struct {
 }
 
 type session struct {
-	role auth.Role
-	ends time.Time
+	role    auth.Role
+	ends    time.Time
+	version uint64 // of the secrets that were proved
 }
 
 // begin makes a session and returns its secret name.
-func (s *sessions) begin(role auth.Role, now time.Time) string {
+func (s *sessions) begin(role auth.Role, version uint64, now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -46,16 +47,16 @@ func (s *sessions) begin(role auth.Role, now time.Time) string {
 		delete(s.all, first)
 	}
 	name := rand.Text()
-	s.all[name] = session{role: role, ends: now.Add(sessionFor)}
+	s.all[name] = session{role: role, ends: now.Add(sessionFor), version: version}
 	return name
 }
 
-// role returns the role of a session; none if it is unknown or over.
-func (s *sessions) role(name string, now time.Time) auth.Role {
+// role returns the role of a session; none if it is unknown or over, or if the secrets have changed since.
+func (s *sessions) role(name string, version uint64, now time.Time) auth.Role {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.all[name]
-	if ok && !now.Before(found.ends) {
+	if ok && (!now.Before(found.ends) || found.version != version) {
 		delete(s.all, name)
 		return auth.RoleNone
 	}
@@ -71,7 +72,7 @@ func (s *sessions) end(name string) {
 // roleOf returns the role of who sent a request: by its session, or as for the API.
 func (h *handler) roleOf(r *http.Request) (auth.Role, auth.Verdict) {
 	if cookie, err := r.Cookie(sessionCookie); err == nil {
-		if role := h.sessions.role(cookie.Value, time.Now()); role != auth.RoleNone {
+		if role := h.sessions.role(cookie.Value, h.login.Version(), time.Now()); role != auth.RoleNone {
 			return role, auth.Right
 		}
 	}
@@ -97,6 +98,7 @@ func (h *handler) logIn(v *visit) error {
 		return err
 	}
 	to, text := localPath(v.r.PostForm.Get("to")), v.r.PostForm.Get("password")
+	version := h.login.Version() // before the look at the secrets
 	role, verdict := h.login.OfForm(v.r, text)
 	switch verdict {
 	case auth.Right:
@@ -106,7 +108,7 @@ func (h *handler) logIn(v *visit) error {
 		return v.show(http.StatusUnauthorized, "login", "Log in", loginPage{To: to, Wrong: true})
 	}
 	if h.login.Required() {
-		v.setCookie(sessionCookie, h.sessions.begin(role, v.now), sessionFor)
+		v.setCookie(sessionCookie, h.sessions.begin(role, version, v.now), sessionFor)
 	}
 	return v.redirect(to)
 }

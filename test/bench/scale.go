@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"millrace/test/harness"
@@ -292,12 +291,13 @@ func (s *scale) fullDisk(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512m"); err != nil {
+	unmount, err := mountSmall(dir)
+	if err != nil {
 		s.out.printf("  not measured: mounting a small file system is not permitted here: %v", err)
 		return nil
 	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH) //nolint:errcheck // the directory is removed next, which tells
-	r, err := s.start(ctx, dir)                    // with the default floor
+	defer unmount()
+	r, err := s.start(ctx, dir) // with the default floor
 	if err != nil {
 		return err
 	}

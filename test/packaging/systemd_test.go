@@ -41,7 +41,7 @@ func TestService(t *testing.T) {
 		"Type": "notify", "NotifyAccess": "main", "WatchdogSec": "30s", "Restart": "on-failure", "RestartPreventExitStatus": "2",
 		"User": "millrace", "StateDirectory": "millrace", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict",
 		"ProtectHome": "yes", "PrivateTmp": "yes", "PrivateDevices": "yes", "MemoryDenyWriteExecute": "yes", "RestrictNamespaces": "yes",
-		"RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "UMask": "0077",
+		"RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "UMask": "0077", "ExecReload": "/bin/kill -HUP $MAINPID",
 	} {
 		if got := u["Service"][name]; !slices.Equal(got, []string{want}) {
 			t.Errorf("%s=%q, want %q", name, got, want)

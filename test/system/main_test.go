@@ -23,6 +23,7 @@ var (
 var program suite.Program
 
 func TestMain(m *testing.M) {
+	flag.StringVar(&program.Bin, "bin", "", "server to test; without it one is built")
 	flag.Parse()
 	os.Exit(suite.Main(m, &program))
 }

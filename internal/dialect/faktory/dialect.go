@@ -85,11 +85,16 @@ func New(o Options) *Dialect {
 		Logger:   o.Logger,
 		Handler:  d.handle,
 		MaxConns: o.MaxConns,
-		Reject:   func() []byte { return appendErr(nil, textManyClients+strconv.Itoa(o.MaxConns)) },
+		Reject:   func() []byte { return d.TooMany(o.MaxConns) },
 		Limits:   dialect.Limits{MaxLine: o.MaxLine, WriteTimeout: o.WriteTimeout, HandshakeTimeout: helloTime},
 		TLS:      o.TLS,
 	})
 	return d
+}
+
+// TooMany is the reply to a client that is refused because there are as many as the limit allows.
+func (d *Dialect) TooMany(limit int) []byte {
+	return appendErr(nil, textManyClients+strconv.Itoa(limit))
 }
 
 // Name returns "faktory".

@@ -71,7 +71,7 @@ func (c *conn) runFetch() error {
 	c.fetchReq.Commands = c.fetchCmd[:]
 	gone := c.Await(c.d.opts.Engine, &c.fetchReq)
 	res := &c.fetchReq.Results[0]
-	defer res.Reset() // an idle connection keeps no body
+	defer c.forgetFetch(res)
 	if gone {
 		c.giveBack(res)
 		return io.EOF
@@ -91,6 +91,14 @@ func (c *conn) runFetch() error {
 		return err
 	}
 	return nil
+}
+
+// forgetFetch lets go of what an idle connection must not keep: the body, and a long list of queues.
+func (c *conn) forgetFetch(res *job.Result) {
+	res.Reset()
+	if len(c.fetchList) == 0 {
+		c.queues, c.fetch = nil, job.Fetch{}
+	}
 }
 
 // giveBack returns a delivery that did not reach the client.

@@ -26,6 +26,10 @@ const (
 	// versionRounds is the first version of the protocol that hashes more than once.
 	versionRounds = 2
 	versionMax    = 255
+	// What is remembered of a worker: its names, and all labels together.
+	workerNameMax = 255
+	labelsMax     = 100
+	labelBytesMax = 4 << 10
 )
 
 // errRefused means that a client has not introduced itself properly.
@@ -102,11 +106,9 @@ func (h *hello) take(name string, value []byte) (good bool) {
 		h.version, good = parseInteger(value)
 		return good && value[0] != '-' && h.version <= versionMax // -0 is no version either
 	case "wid":
-		text, good = parseString(value)
-		h.wid = string(text)
+		h.wid, good = parseWorkerName(value)
 	case "hostname":
-		text, good = parseString(value)
-		h.hostname = string(text)
+		h.hostname, good = parseWorkerName(value)
 	case "pid":
 		h.pid, good = parseInteger(value)
 	case "rss_kb":
@@ -124,11 +126,18 @@ func (h *hello) take(name string, value []byte) (good bool) {
 	return good
 }
 
+// parseWorkerName reads a name that is remembered as long as the worker is connected.
+func parseWorkerName(value []byte) (name string, ok bool) {
+	text, ok := parseString(value)
+	return string(text), ok && len(text) <= workerNameMax
+}
+
 func parseLabels(value []byte) (labels []string, ok bool) {
 	r := dialect.ReadArray(value)
+	size := 0
 	for _, text, more := r.Next(); more; _, text, more = r.Next() {
 		label, good := parseString(text)
-		if !good {
+		if size += len(label); !good || len(labels) == labelsMax || size > labelBytesMax {
 			return nil, false
 		}
 		labels = append(labels, string(label))

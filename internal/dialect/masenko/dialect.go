@@ -76,15 +76,15 @@ func New(o Options) *Dialect {
 		Logger:   o.Logger,
 		Handler:  d.handle,
 		MaxConns: o.MaxConns,
-		Reject:   d.reject,
+		Reject:   func() []byte { return d.TooMany(o.MaxConns) },
 		Limits:   dialect.Limits{MaxLine: o.MaxLine, WriteTimeout: o.WriteTimeout},
 		TLS:      o.TLS,
 	})
 	return d
 }
 
-// reject is the reply to a client beyond the bound.
-func (d *Dialect) reject() []byte {
+// TooMany is the reply to a client that is refused because there are too many.
+func (d *Dialect) TooMany(int) []byte {
 	d.counters.responses[responseErr].Add(1)
 	return appendError(nil, textTooManyClients)
 }

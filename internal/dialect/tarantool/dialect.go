@@ -18,7 +18,7 @@ import (
 const (
 	DefaultMaxPacket   = 64 << 20
 	DefaultMaxInFlight = 768
-	DefaultMaxWaiting  = 100_000
+	DefaultMaxWaiting  = 10_000
 )
 
 // Options configures the protocol. Zero values get defaults.

@@ -80,7 +80,7 @@ func New(o Options) *Dialect {
 		Logger:   o.Logger,
 		Handler:  d.handle,
 		MaxConns: o.MaxConns,
-		Reject:   func() []byte { return appendError(nil, textManyClients) },
+		Reject:   func() []byte { return d.TooMany(o.MaxConns) },
 		// A line is bounded without its LF, but its CR counts; a block is read with
 		// its CR LF.
 		Limits: dialect.Limits{MaxLine: o.MaxLine + 1, MaxBlock: o.MaxPayload + len(crlf), WriteTimeout: o.WriteTimeout},
@@ -88,6 +88,9 @@ func New(o Options) *Dialect {
 	})
 	return d
 }
+
+// TooMany is the reply to a client that is refused because there are too many.
+func (d *Dialect) TooMany(int) []byte { return appendError(nil, textManyClients) }
 
 // Name returns "workq".
 func (d *Dialect) Name() string { return "workq" }

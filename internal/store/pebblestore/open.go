@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -69,10 +70,7 @@ func lockDir(o Options) (*pebble.Lock, error) {
 	if err == nil {
 		return lock, nil
 	}
-	var pathErr *fs.PathError
-	held := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) && !errors.As(err, &pathErr) ||
-		strings.Contains(err.Error(), "lock held by current process")
-	if held {
+	if lockHeld(err) || strings.Contains(err.Error(), "lock held by current process") {
 		return nil, fmt.Errorf("%s: %w: stop that process, or give this one a directory of its own",
 			o.Dir, store.ErrLocked)
 	}
@@ -219,8 +217,7 @@ func classify(dir string, err error) error {
 		return err
 	case strings.Contains(text, "unknown format major version"):
 		return newerFormat(dir, text)
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS),
-		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case slices.ContainsFunc(refusedBySystem, func(refused error) bool { return errors.Is(err, refused) }):
 		return unwritable(dir, err)
 	case errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w: check the disk", dir, err)

@@ -33,6 +33,8 @@ type Options struct {
 	// JournalBytes is where one of the two files of the journal is full; zero means
 	// 4 MiB.
 	JournalBytes int64
+	// OpenTables is how many files may be kept open to be read; zero leaves it to Pebble.
+	OpenTables int
 	// ReadOnly refuses commits and leaves the files as they are.
 	ReadOnly bool
 	// NoCompactions leaves tables as they are flushed. It is for tests that damage what is read: a compaction
@@ -56,6 +58,7 @@ func pebbleOptions(o Options) *pebble.Options {
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
 		ReadOnly:                    o.ReadOnly,
+		MaxOpenFiles:                o.OpenTables,
 		DisableAutomaticCompactions: o.NoCompactions,
 		// Pebble takes the memtables out of the cache's share: without room for
 		// them, two of them leave no cache at all.

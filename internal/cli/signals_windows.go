@@ -1,0 +1,4 @@
+package cli
+
+// ignoreTerminal has nothing to ignore: Windows has no signals of terminals.
+func ignoreTerminal() {}
