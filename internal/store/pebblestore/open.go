@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -96,8 +97,48 @@ func makeDir(fsys vfs.FS, dir string) error {
 	return syncDir(fsys, parent)
 }
 
+// unwritable returns an error that was met where the directory is first looked at or written to.
 func unwritable(dir string, err error) error {
-	return fmt.Errorf("%s: %w: %w: give this user write access, or free some space", dir, store.ErrUnwritable, err)
+	return fmt.Errorf("%s: %w: %s", dir, &systemError{store.ErrUnwritable, err}, advice(err))
+}
+
+// systemError is an error of the operating system, and of which kind it is for those who use the store.
+type systemError struct{ kind, cause error }
+
+func (e *systemError) Error() string {
+	if isFull(e.cause) && !strings.Contains(e.cause.Error(), "the disk is full") {
+		return fmt.Sprintf("%v: the disk is full: %v", e.kind, e.cause)
+	}
+	return fmt.Sprintf("%v: %v", e.kind, e.cause)
+}
+
+func (e *systemError) Unwrap() []error { return []error{e.kind, e.cause} }
+
+// isFull reports whether an error tells of a disk, or of a share of one, that has no space left.
+func isFull(err error) bool {
+	return vfs.IsNoSpaceError(err) || isErrno(err, syscall.ENOSPC, syscall.EDQUOT)
+}
+
+func isErrno(err error, any ...syscall.Errno) bool {
+	return slices.ContainsFunc(any, func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// advice returns what to do about an error of the operating system.
+func advice(err error) string {
+	switch {
+	case isFull(err):
+		return "the data is as it was: free some space on that disk, or move the directory to a larger one, and start again"
+	case isErrno(err, syscall.EMFILE, syscall.ENFILE):
+		return "the data is as it was: raise the limit of open files, and start again"
+	case isErrno(err, syscall.EACCES, syscall.EPERM):
+		return "give this user write access"
+	case isErrno(err, syscall.EROFS):
+		return "mount that disk for writing, and give this user write access"
+	case isErrno(err, syscall.ENOTDIR):
+		return "a part of the path is a file: name a directory with write access"
+	default:
+		return "check the disk and the path"
+	}
 }
 
 func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
@@ -117,7 +158,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, sinker: newSinker()}
 	s.events = &events{fuse: f, created: time.Now(), sinker: s.sinker}
 	if s.db, err = s.openDB(o, fresh); err != nil {
-		return nil, classify(o.Dir, err)
+		return nil, classify(o.Dir, f.cause(err))
 	}
 	s.compactions.begin()
 	if !o.ReadOnly && !o.NoCompactions {
@@ -138,7 +179,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		_ = s.finish()
 		s.sinker.end()
 		_ = s.db.Close()
-		return nil, classify(o.Dir, err)
+		return nil, classify(o.Dir, f.cause(err))
 	}
 	return s, nil
 }
@@ -219,11 +260,10 @@ func classify(dir string, err error) error {
 		return err
 	case strings.Contains(text, "unknown format major version"):
 		return newerFormat(dir, text)
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS),
-		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case isFull(err), isErrno(err, syscall.EACCES, syscall.EPERM, syscall.EROFS):
 		return unwritable(dir, err)
 	case errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: %w: check the disk", dir, err)
+		return fmt.Errorf("%s: %w: %s", dir, err, advice(err))
 	default:
 		return fmt.Errorf("%s: %w: %s: restore the directory from a backup, or move it away to begin empty",
 			dir, store.ErrCorrupt, text)

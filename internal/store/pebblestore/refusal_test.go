@@ -178,7 +178,9 @@ func TestRefusesUnwritable(t *testing.T) {
 				return nil
 			})
 			o := pebblestore.Options{Dir: memDir, FS: errorfs.Wrap(vfs.NewMem(), refuse)}
-			wantRefusal(t, o, store.ErrUnwritable, memDir, errno.Error(), "write access")
+			wantRefusal(t, o, store.ErrUnwritable, memDir, errno.Error(), map[syscall.Errno]string{
+				syscall.EROFS: "write access", syscall.EACCES: "write access", syscall.ENOSPC: "free some space",
+			}[errno])
 		}
 	}
 }
