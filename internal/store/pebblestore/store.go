@@ -296,8 +296,9 @@ func (s *Store) checkpoint(dir string) error {
 	if err := s.refusal(); err != nil {
 		return err
 	}
-	for _, name := range journalNames() {
-		if err := makeJournalFile(s.fs, s.fs.PathJoin(dir, name), 0); err != nil {
+	sizes := s.recent.sizes() // at least those that the copy knows of, because they only grow
+	for i, name := range journalNames() {
+		if err := makeJournalFile(s.fs, s.fs.PathJoin(dir, name), sizes[i]); err != nil {
 			return err
 		}
 	}
@@ -340,7 +341,9 @@ func (s *Store) Stats() store.Stats {
 	log := max(m.WAL.PhysicalSize, m.WAL.Size) // the former lacks the one that is being written
 	var journal uint64
 	if s.recent.journal != nil {
-		journal = uint64(s.recent.journal.size.Load()) //nolint:gosec // sizes are not negative
+		for _, size := range s.recent.journal.sizes() {
+			journal += uint64(size) //nolint:gosec // sizes are not negative
+		}
 	}
 	return store.Stats{
 		DiskBytes:        m.DiskSpaceUsage() - m.WAL.PhysicalSize + log + journal,
