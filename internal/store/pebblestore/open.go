@@ -41,43 +41,51 @@ func Open(o Options) (*Store, error) {
 	if o.JournalBytes <= 0 {
 		o.JournalBytes = defaultJournalBytes
 	}
-	lock, err := lockDir(o)
+	lock, unlocked, err := lockDir(o)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s, err := openLocked(o, lock)
 	if err != nil {
+		if unlocked != nil {
+			err = fmt.Errorf("%w; %w", err, unlocked)
+		}
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), lock.Close())
 	}
+	s.unlocked = unlocked
 	return s, nil
 }
 
-// lockDir makes sure that the directory exists, is one, and is ours alone.
-func lockDir(o Options) (*pebble.Lock, error) {
+// lockDir makes sure that the directory exists, is one, and is ours alone. Unlocked tells why that could not be made sure of in
+// a directory that is only read.
+func lockDir(o Options) (lock *pebble.Lock, unlocked, err error) {
 	info, err := o.FS.Stat(o.Dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return nil, fmt.Errorf("%s: %w: it is a file: name a directory, or move the file away", o.Dir, store.ErrUnwritable)
+		return nil, nil, fmt.Errorf("%s: %w: it is a file: name a directory, or move the file away", o.Dir, store.ErrUnwritable)
 	case errors.Is(err, fs.ErrNotExist) && o.ReadOnly:
-		return nil, fmt.Errorf("%s: %w: there is nothing to read: check the path", o.Dir, err)
+		return nil, nil, fmt.Errorf("%s: %w: there is nothing to read: check the path", o.Dir, err)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, unwritable(o.Dir, err)
+		return nil, nil, unwritable(o.Dir, err)
 	}
 	if err := makeDir(o.FS, o.Dir); err != nil {
-		return nil, unwritable(o.Dir, err)
+		return nil, nil, unwritable(o.Dir, err)
 	}
-	lock, err := pebble.LockDirectory(o.Dir, o.FS)
-	if err == nil {
-		return lock, nil
+	lock, err = pebble.LockDirectory(o.Dir, o.FS)
+	if err != nil && !isHeld(err) && o.ReadOnly && cannotWrite(err) {
+		readers := &readLockFS{FS: o.FS, refused: err}
+		lock, err = pebble.LockDirectory(o.Dir, readers)
+		unlocked = readers.unlocked
 	}
-	var pathErr *fs.PathError
-	held := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) && !errors.As(err, &pathErr) ||
-		strings.Contains(err.Error(), "lock held by current process")
-	if held {
-		return nil, fmt.Errorf("%s: %w: stop that process, or give this one a directory of its own",
+	switch {
+	case err == nil:
+		return lock, unlocked, nil
+	case isHeld(err):
+		return nil, nil, fmt.Errorf("%s: %w: stop that process, or give this one a directory of its own",
 			o.Dir, store.ErrLocked)
+	default:
+		return nil, nil, unwritable(o.Dir, err)
 	}
-	return nil, unwritable(o.Dir, err)
 }
 
 // makeDir creates the directory and makes its entry durable.
@@ -119,8 +127,8 @@ func isFull(err error) bool {
 	return vfs.IsNoSpaceError(err) || isErrno(err, syscall.ENOSPC, syscall.EDQUOT)
 }
 
-func isErrno(err error, any ...syscall.Errno) bool {
-	return slices.ContainsFunc(any, func(e syscall.Errno) bool { return errors.Is(err, e) })
+func isErrno(err error, of ...syscall.Errno) bool {
+	return slices.ContainsFunc(of, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
 // advice returns what to do about an error of the operating system.

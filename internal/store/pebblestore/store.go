@@ -28,13 +28,15 @@ import (
 // Store is an open data directory. Open makes one.
 type Store struct {
 	reader
-	db     *pebble.DB
-	dir    string
-	fs     vfs.FS // unguarded
-	lock   *pebble.Lock
-	fuse   *fuse
-	events *events
-	closed atomic.Bool
+	db   *pebble.DB
+	dir  string
+	fs   vfs.FS // unguarded
+	lock *pebble.Lock
+	// unlocked tells why nobody is kept from writing to the directory meanwhile; nil: the lock does that
+	unlocked error
+	fuse     *fuse
+	events   *events
+	closed   atomic.Bool
 
 	commits, committedBytes atomic.Uint64
 
@@ -60,6 +62,9 @@ func (s *Store) refusal() error {
 	}
 	return nil
 }
+
+// Unlocked tells why the directory of a store that is only read could not be locked, and what that means; nil if it is locked.
+func (s *Store) Unlocked() error { return s.unlocked }
 
 // Commit implements store.Store. A durable batch goes to the journal, and to Pebble later, together with others.
 func (s *Store) Commit(b *store.Batch, durable bool) error {
