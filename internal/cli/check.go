@@ -24,6 +24,8 @@ print how many jobs each queue has in each state.
 
 Without DIR it looks at data.dir of the configuration. A server that has the directory
 open must be stopped first. However many jobs there are, it takes little memory.
+It also works on read-only media and without write access. A directory that cannot be
+locked then is checked all the same, and a warning says so.
 
 Exit status: 0 if all is well, 3 if the data is damaged, 1 if it could not be looked at
 (not there, in use, not readable, of a newer release), 2 if the command line is wrong.`,
@@ -50,6 +52,7 @@ Exit status: 0 if all is well, 3 if the data is damaged, 1 if it could not be lo
 		bar := newProgress(cmd.ErrOrStderr())
 		report, err := offline.Check(cmd.Context(), dir, bar.offline)
 		bar.stop()
+		warnUnlocked(cmd, &report, err)
 		if *asJSON && (err == nil || errors.Is(err, offline.ErrDamaged)) {
 			if err := printJSON(cmd.OutOrStdout(), checkFacts(dir, &report, err)); err != nil {
 				return fail(err)
@@ -69,6 +72,13 @@ Exit status: 0 if all is well, 3 if the data is damaged, 1 if it could not be lo
 // offline is an offline.ProgressFunc.
 func (p *progress) offline(phase offline.Phase, done, total uint64) {
 	p.update(string(phase), done, total)
+}
+
+// warnUnlocked tells that a directory could not be locked, which an error says itself.
+func warnUnlocked(cmd *cobra.Command, r *offline.Report, err error) {
+	if r.Unlocked != nil && err == nil {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %v\n", r.Unlocked) // nobody to tell
+	}
 }
 
 // verdict tells damage, with what to do about it, from other failures.
@@ -133,6 +143,7 @@ type checked struct {
 	Dir        string            `json:"dir"`
 	OK         bool              `json:"ok"`
 	Problem    string            `json:"problem,omitempty"`
+	Unlocked   string            `json:"unlocked,omitempty"` // why the directory could not be locked
 	Tables     int               `json:"tables"`
 	TableBytes int64             `json:"table_bytes"`
 	Records    uint64            `json:"records"`
@@ -160,6 +171,9 @@ func checkFacts(dir string, r *offline.Report, problem error) checked {
 	}
 	if problem != nil {
 		c.Problem = problem.Error()
+	}
+	if r.Unlocked != nil {
+		c.Unlocked = r.Unlocked.Error()
 	}
 	for i := range r.Queues {
 		q := &r.Queues[i]

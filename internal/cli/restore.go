@@ -13,7 +13,8 @@ func newRestoreCommand(_ Process) *cobra.Command {
 		Use:   "restore BACKUP DIR",
 		Short: "Make a new data directory of a backup",
 		Long: `Verify a backup as "millrace check" does, copy it to a new data directory, and verify the
-files of the copy. DIR must not exist yet, or be empty: nothing is ever overwritten. The backup is not changed.
+files of the copy. DIR must not exist yet, or be empty: nothing is ever overwritten. The backup is not changed, and may be on
+a read-only medium.
 
 Exit status: 0 if the directory is ready for a server, 3 if the backup is damaged, 1 if
 something else went wrong, 2 if the command line is wrong. Unless it is 0, nothing is left in DIR.`,
@@ -30,6 +31,7 @@ something else went wrong, 2 if the command line is wrong. Unless it is 0, nothi
 			bar := newProgress(cmd.ErrOrStderr())
 			report, err := offline.Restore(cmd.Context(), args[0], args[1], bar.offline)
 			bar.stop()
+			warnUnlocked(cmd, &report, err)
 			if err != nil {
 				return verdict(err)
 			}

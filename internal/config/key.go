@@ -115,7 +115,7 @@ func namespaceKey(name, doc string, at func(*Config) *string) Key {
 
 // hostsKey is a list of host names, of which the first part may be a star.
 func hostsKey(name, doc string, at func(*Config) *[]string) Key {
-	return Key{Name: name, Doc: doc, Kind: KindString, set: func(c *Config, text string) error {
+	return Key{Name: name, Doc: doc, Kind: KindString, value: valueAt(at), set: func(c *Config, text string) error {
 		*at(c) = nil
 		for item := range strings.SplitSeq(text, ",") {
 			item = strings.TrimSpace(item)

@@ -38,6 +38,9 @@ type Report struct {
 	TableBytes int64
 	Records    uint64
 	Queues     []job.QueueInfo // by namespace and name
+	// Unlocked tells why the directory could not be locked, as on a medium that is read-only, so that a server may have changed
+	// it meanwhile; nil: it was locked.
+	Unlocked error
 }
 
 // Jobs returns how many jobs there are, by state.
@@ -69,8 +72,12 @@ func withStore(dir string, do func(*pebblestore.Store) (Report, error)) (Report,
 		return Report{}, err
 	}
 	r, err := do(s)
+	r.Unlocked = s.Unlocked()
 	if err != nil {
 		err = fmt.Errorf("%s: %w", dir, err)
+		if r.Unlocked != nil {
+			err = fmt.Errorf("%w; %w", err, r.Unlocked)
+		}
 	}
 	return r, errors.Join(err, s.Close())
 }

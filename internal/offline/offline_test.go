@@ -188,6 +188,14 @@ func TestCheckRefusals(t *testing.T) {
 			ErrDamaged, true, "journal-1",
 		},
 		{
+			"journal cut", func(t *testing.T) string { t.Helper(); return empty(t, running(t), "journal-1") },
+			ErrDamaged, true, "journal-1",
+		},
+		{
+			"journal cut, of a server that was stopped", func(t *testing.T) string { t.Helper(); return empty(t, filled(t), "journal-0") },
+			ErrDamaged, true, "journal-0",
+		},
+		{
 			"record", func(t *testing.T) string {
 				t.Helper()
 				return change(t, filled(t), func(b *store.Batch) { b.Set(record.JobKey(nil, 1, 1, record.PartState), []byte("?")) })
@@ -240,6 +248,15 @@ func spoil(t *testing.T, dir, pattern string) string {
 	}
 	p[len(bytes.TrimRight(p, "\x00"))/3] ^= 1
 	if err := os.WriteFile(name, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// empty cuts a file to nothing.
+func empty(t *testing.T, dir, name string) string {
+	t.Helper()
+	if err := os.Truncate(filepath.Join(dir, name), 0); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -32,7 +32,7 @@ var goldenFlag = flag.String("faults.golden", "", "name of a golden data directo
 // goldenDir has a directory for each release that changed what is on disk, which stays as it is for good: data is the data
 // directory, jobs.txt what is in it. The next one is made with
 //
-//	go test ./test/faults -count=1 -run TestGolden -args -faults.golden=v3
+//	go test ./test/faults -count=1 -run TestGolden -args -faults.golden=v4
 const goldenDir = "testdata/golden"
 
 // TestGolden opens the data directories of all releases.

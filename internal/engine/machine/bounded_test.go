@@ -256,16 +256,16 @@ func TestStepsAreBounded(t *testing.T) {
 // nothing else of that queue is left.
 func TestFlushSparesWhatComesLater(t *testing.T) {
 	t.Parallel()
-	const faktory, other = 1, 2
+	const one, other = 1, 2
 	b := newBounded(t)
 	for i := range many {
-		b.push(job.Spec{Queue: fmt.Sprint("q", i), Origin: faktory})
+		b.push(job.Spec{Queue: fmt.Sprint("q", i), Origin: one})
 		b.push(job.Spec{Queue: fmt.Sprint("other", i), Origin: other})
 	}
-	b.do(&job.Flush{Namespace: namespace, Door: faktory})
+	b.do(&job.Flush{Namespace: namespace, Door: one})
 	late, last := "q1999", "other1999"
-	b.push(job.Spec{Queue: late, Origin: faktory})
-	b.push(job.Spec{Queue: last, Origin: faktory})
+	b.push(job.Spec{Queue: late, Origin: one})
+	b.push(job.Spec{Queue: last, Origin: one})
 	b.step(b.reopen)
 	b.rest()
 	b.counts(late, job.Ready, 1)

@@ -48,6 +48,15 @@ func (f *fuse) err() error {
 	return nil
 }
 
+// cause returns what is behind an error of opening: what blew the fuse, if something did. Pebble was not shown that, and then misses
+// what it believes to have written.
+func (f *fuse) cause(err error) error {
+	if first := f.err(); first != nil {
+		return first
+	}
+	return err
+}
+
 // blow makes err final unless there is one already.
 func (f *fuse) blow(err error) {
 	f.mu.Lock()
@@ -59,6 +68,16 @@ func (f *fuse) blow(err error) {
 	if f.armed && f.onFatal != nil {
 		f.onFatal(err)
 	}
+}
+
+// blowUnarmed does that only while Open has not returned. It reports whether it was so.
+func (f *fuse) blowUnarmed(err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.armed && !f.blown() {
+		f.first.Store(&err)
+	}
+	return !f.armed
 }
 
 // arm lets later errors reach onFatal; what Open itself runs into it returns.
@@ -103,6 +122,16 @@ func (f *fuseFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return f.FS.Open(name, opts...)
 }
 
+// List blows the fuse if it fails while the database is opened, and names no files then. Pebble would otherwise end the process: it
+// gives up what the statistics of its tables, which it collects beside the opening, are read with.
+func (f *fuseFS) List(name string) ([]string, error) {
+	names, err := f.FS.List(name)
+	if err != nil && f.guards(name) && f.fuse.blowUnarmed(writeError("list", name, err)) {
+		return nil, nil
+	}
+	return names, err
+}
+
 // guards reports whether name is our data. Pebble builds every name from the
 // directory that it was given, so a comparison of prefixes is enough.
 func (f *fuseFS) guards(name string) bool {
@@ -134,6 +163,9 @@ func (f *fuseFS) create(op, name string, open func() (vfs.File, error)) vfs.File
 }
 
 func writeError(op, name string, err error) error {
+	if isFull(err) {
+		return fmt.Errorf("%s %s: the disk is full: free some space, and start again: %w", op, name, err)
+	}
 	return fmt.Errorf("%s %s: %w", op, name, err)
 }
 

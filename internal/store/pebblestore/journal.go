@@ -39,13 +39,12 @@ type journal struct {
 	buf    []byte // begins with what the block that the next record begins in has already
 	// released is the last record that is not needed any more. Others than the writer set it.
 	released atomic.Uint64
-	size     atomic.Int64 // of both files
 }
 
 type journalFile struct {
 	vfs.File
-	last uint64 // its last record; zero: none
-	size int64
+	last uint64        // its last record; zero: none
+	size *atomic.Int64 // on stable storage. Others than the writer read it.
 }
 
 const (
@@ -58,8 +57,8 @@ const (
 
 func journalNames() [2]string { return [2]string{"journal-0", "journal-1"} }
 
-// openJournal opens a journal for writing that was read, and makes its files if need be. It begins anew: before anything is
-// written, Pebble must have what was read, and released be set.
+// openJournal opens a journal for writing that was read, and makes its files, or makes them of full size, if need be. It begins anew: before
+// anything is written, Pebble must have what was read and how long the files are, and released be set.
 func openJournal(fsys vfs.FS, dir string, found journalState, limit int64) (*journal, error) {
 	j := &journal{secret: found.secret, next: found.next, limit: limit}
 	made := false
@@ -70,13 +69,21 @@ func openJournal(fsys vfs.FS, dir string, found journalState, limit int64) (*jou
 				return nil, errors.Join(err, j.close())
 			}
 			made = true
+			found.size[i] = limit
 		}
 		f, err := fsys.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return nil, errors.Join(err, j.close())
 		}
-		j.files[i] = journalFile{File: f, last: found.last[i], size: max(limit, found.size[i])}
-		j.size.Add(j.files[i].size)
+		j.files[i] = journalFile{File: f, last: found.last[i], size: new(atomic.Int64)}
+		err = lengthen(f, found.size[i], limit)
+		if err == nil {
+			err = f.Sync() // what a process that was killed made longer may be with the operating system alone
+		}
+		if err != nil {
+			return nil, errors.Join(err, j.close())
+		}
+		j.files[i].size.Store(max(limit, found.size[i]))
 	}
 	if made {
 		if err := syncDir(fsys, dir); err != nil {
@@ -99,6 +106,31 @@ func makeJournalFile(fsys vfs.FS, path string, size int64) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// lengthen writes zeros behind the end of a file, by whole blocks, up to a size.
+func lengthen(f vfs.File, end, size int64) error {
+	if end >= size {
+		return nil
+	}
+	// What is left of the block that the file ends in becomes zero by itself.
+	start := (end + journalBlock - 1) &^ (journalBlock - 1)
+	zero := alignedBlocks(1 << 20)
+	for at := start; at < size; at += int64(len(zero)) {
+		n := min(int64(len(zero)), (size-at+journalBlock-1)&^(journalBlock-1))
+		if err := writeSynced(f, zero[:n], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizes returns how long the files are, on stable storage.
+func (j *journal) sizes() (sizes [2]int64) {
+	for i := range j.files {
+		sizes[i] = j.files[i].size.Load()
+	}
+	return sizes
 }
 
 // append makes a small batch durable.
@@ -124,9 +156,8 @@ func (j *journal) append(b *store.Batch) error {
 	f.last = j.next
 	j.end += size
 	j.next++
-	if grown := start + int64(len(blocks)) - f.size; grown > 0 {
-		f.size += grown
-		j.size.Add(grown)
+	if size := start + int64(len(blocks)); size > f.size.Load() {
+		f.size.Store(size)
 	}
 	return nil
 }
@@ -229,6 +260,10 @@ func readJournal(fsys vfs.FS, dir string, m marker, required bool) (journalState
 		data, err := readFile(fsys, fsys.PathJoin(dir, name), math.MaxInt64)
 		if err != nil && (required || !errors.Is(err, fs.ErrNotExist)) {
 			return state, fmt.Errorf("read the journal: %w", err)
+		}
+		if int64(len(data)) < m.sizes[i] {
+			return state, fmt.Errorf("%w: %s has %d bytes, but had at least %d: what it held may be lost",
+				store.ErrCorrupt, fsys.PathJoin(dir, name), len(data), m.sizes[i])
 		}
 		runs[i] = runOf(data, m.secret)
 		state.last[i], state.size[i] = runs[i].last, int64(len(data))

@@ -115,6 +115,7 @@ func TestRecordThatWasNotSynced(t *testing.T) {
 		f.set(true)
 		var b store.Batch
 		historyBatch(&b, n+1)
+		b.Set([]byte("noise"), make([]byte, 10<<10)) // which makes the file longer
 		if err := s.Commit(&b, true); !errors.Is(err, errInjected) {
 			t.Fatalf("the sync has failed, and the commit says %v", err)
 		}

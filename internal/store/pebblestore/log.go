@@ -82,7 +82,11 @@ func verifyManifest(fsys vfs.FS, dir string) error {
 		if !strings.HasPrefix(name, "MANIFEST-") || len(name) != len(current) || name <= current {
 			continue
 		}
-		if records, err := verifyChunks(fsys, fsys.PathJoin(dir, name), manifestFile{}); err == nil && records > 2 {
+		records, err := verifyChunks(fsys, fsys.PathJoin(dir, name), manifestFile{})
+		switch {
+		case err != nil && !errors.Is(err, store.ErrCorrupt):
+			return err
+		case err == nil && records > 2:
 			return fmt.Errorf("%w: %s is named as the list of tables, but %s was in use after it", store.ErrCorrupt, current, name)
 		}
 	}

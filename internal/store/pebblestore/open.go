@@ -41,40 +41,51 @@ func Open(o Options) (*Store, error) {
 	if o.JournalBytes <= 0 {
 		o.JournalBytes = defaultJournalBytes
 	}
-	lock, err := lockDir(o)
+	lock, unlocked, err := lockDir(o)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s, err := openLocked(o, lock)
 	if err != nil {
+		if unlocked != nil {
+			err = fmt.Errorf("%w; %w", err, unlocked)
+		}
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), lock.Close())
 	}
+	s.unlocked = unlocked
 	return s, nil
 }
 
-// lockDir makes sure that the directory exists, is one, and is ours alone.
-func lockDir(o Options) (*pebble.Lock, error) {
+// lockDir makes sure that the directory exists, is one, and is ours alone. Unlocked tells why that could not be made sure of in
+// a directory that is only read.
+func lockDir(o Options) (lock *pebble.Lock, unlocked, err error) {
 	info, err := o.FS.Stat(o.Dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return nil, fmt.Errorf("%s: %w: it is a file: name a directory, or move the file away", o.Dir, store.ErrUnwritable)
+		return nil, nil, fmt.Errorf("%s: %w: it is a file: name a directory, or move the file away", o.Dir, store.ErrUnwritable)
 	case errors.Is(err, fs.ErrNotExist) && o.ReadOnly:
-		return nil, fmt.Errorf("%s: %w: there is nothing to read: check the path", o.Dir, err)
+		return nil, nil, fmt.Errorf("%s: %w: there is nothing to read: check the path", o.Dir, err)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, unwritable(o.Dir, err)
+		return nil, nil, unwritable(o.Dir, err)
 	}
 	if err := makeDir(o.FS, o.Dir); err != nil {
-		return nil, unwritable(o.Dir, err)
+		return nil, nil, unwritable(o.Dir, err)
 	}
-	lock, err := pebble.LockDirectory(o.Dir, o.FS)
-	if err == nil {
-		return lock, nil
+	lock, err = pebble.LockDirectory(o.Dir, o.FS)
+	if err != nil && !isHeld(err) && o.ReadOnly && cannotWrite(err) {
+		readers := &readLockFS{FS: o.FS, refused: err}
+		lock, err = pebble.LockDirectory(o.Dir, readers)
+		unlocked = readers.unlocked
 	}
-	if lockHeld(err) || strings.Contains(err.Error(), "lock held by current process") {
-		return nil, fmt.Errorf("%s: %w: stop that process, or give this one a directory of its own",
+	switch {
+	case err == nil:
+		return lock, unlocked, nil
+	case isHeld(err):
+		return nil, nil, fmt.Errorf("%s: %w: stop that process, or give this one a directory of its own",
 			o.Dir, store.ErrLocked)
+	default:
+		return nil, nil, unwritable(o.Dir, err)
 	}
-	return nil, unwritable(o.Dir, err)
 }
 
 // makeDir creates the directory and makes its entry durable.
@@ -94,8 +105,48 @@ func makeDir(fsys vfs.FS, dir string) error {
 	return syncDir(fsys, parent)
 }
 
+// unwritable returns an error that was met where the directory is first looked at or written to.
 func unwritable(dir string, err error) error {
-	return fmt.Errorf("%s: %w: %w: give this user write access, or free some space", dir, store.ErrUnwritable, err)
+	return fmt.Errorf("%s: %w: %s", dir, &systemError{store.ErrUnwritable, err}, advice(err))
+}
+
+// systemError is an error of the operating system, and of which kind it is for those who use the store.
+type systemError struct{ kind, cause error }
+
+func (e *systemError) Error() string {
+	if isFull(e.cause) && !strings.Contains(e.cause.Error(), "the disk is full") {
+		return fmt.Sprintf("%v: the disk is full: %v", e.kind, e.cause)
+	}
+	return fmt.Sprintf("%v: %v", e.kind, e.cause)
+}
+
+func (e *systemError) Unwrap() []error { return []error{e.kind, e.cause} }
+
+// isFull reports whether an error tells of a disk, or of a share of one, that has no space left.
+func isFull(err error) bool {
+	return vfs.IsNoSpaceError(err) || isErrno(err, syscall.ENOSPC, syscall.EDQUOT)
+}
+
+func isErrno(err error, of ...syscall.Errno) bool {
+	return slices.ContainsFunc(of, func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// advice returns what to do about an error of the operating system.
+func advice(err error) string {
+	switch {
+	case isFull(err):
+		return "the data is as it was: free some space on that disk, or move the directory to a larger one, and start again"
+	case isErrno(err, syscall.EMFILE, syscall.ENFILE):
+		return "the data is as it was: raise the limit of open files, and start again"
+	case isErrno(err, syscall.EACCES, syscall.EPERM):
+		return "give this user write access"
+	case isErrno(err, syscall.EROFS):
+		return "mount that disk for writing, and give this user write access"
+	case isErrno(err, syscall.ENOTDIR):
+		return "a part of the path is a file: name a directory with write access"
+	default:
+		return "check the disk and the path"
+	}
 }
 
 func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
@@ -115,7 +166,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, sinker: newSinker()}
 	s.events = &events{fuse: f, created: time.Now(), sinker: s.sinker}
 	if s.db, err = s.openDB(o, fresh); err != nil {
-		return nil, classify(o.Dir, err)
+		return nil, classify(o.Dir, f.cause(err))
 	}
 	s.compactions.begin()
 	if !o.ReadOnly && !o.NoCompactions {
@@ -136,7 +187,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		_ = s.finish()
 		s.sinker.end()
 		_ = s.db.Close()
-		return nil, classify(o.Dir, err)
+		return nil, classify(o.Dir, f.cause(err))
 	}
 	return s, nil
 }
@@ -217,10 +268,10 @@ func classify(dir string, err error) error {
 		return err
 	case strings.Contains(text, "unknown format major version"):
 		return newerFormat(dir, text)
-	case slices.ContainsFunc(refusedBySystem, func(refused error) bool { return errors.Is(err, refused) }):
+	case isFull(err), slices.ContainsFunc(refusedBySystem, func(refused error) bool { return errors.Is(err, refused) }):
 		return unwritable(dir, err)
 	case errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: %w: check the disk", dir, err)
+		return fmt.Errorf("%s: %w: %s", dir, err, advice(err))
 	default:
 		return fmt.Errorf("%s: %w: %s: restore the directory from a backup, or move it away to begin empty",
 			dir, store.ErrCorrupt, text)

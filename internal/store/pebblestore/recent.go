@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -67,25 +68,53 @@ var markerKey = []byte("\xffjournal")
 type marker struct {
 	applied uint64 // the last record of the journal that the database has
 	secret  uint64 // see journal
+	// sizes is how long the files of the journal are at least, on stable storage: a shorter one was cut, whatever is left in it.
+	sizes [2]int64
 }
 
-const markerSize = 16
+const (
+	markerSize    = 32
+	markerSizeOld = 16 // of version 2, without sizes
+)
 
 func (m marker) setIn(pb *pebble.Batch) error {
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, markerSize), m.applied)
-	return pb.Set(markerKey, binary.BigEndian.AppendUint64(value, m.secret), nil)
+	value := make([]byte, 0, markerSize)
+	for _, n := range []uint64{m.applied, m.secret, uint64(m.sizes[0]), uint64(m.sizes[1])} { //nolint:gosec // sizes are not negative
+		value = binary.BigEndian.AppendUint64(value, n)
+	}
+	return pb.Set(markerKey, value, nil)
+}
+
+// markerOf reads a marker. Of an old one the sizes are zero, which every file has.
+func markerOf(value []byte) (m marker, ok bool) {
+	if len(value) != markerSize && len(value) != markerSizeOld {
+		return m, false
+	}
+	m = marker{applied: binary.BigEndian.Uint64(value), secret: binary.BigEndian.Uint64(value[8:])}
+	if len(value) == markerSize {
+		for i := range m.sizes {
+			size := binary.BigEndian.Uint64(value[markerSizeOld+8*i:])
+			if size > math.MaxInt64 {
+				return m, false
+			}
+			m.sizes[i] = int64(size)
+		}
+	}
+	return m, true
 }
 
 // readMarkerKey returns the marker of the database. A journaled directory must have one; another gets one when it is opened for
 // writing.
 func (s *Store) readMarkerKey(journaled bool) (m marker, err error) {
-	value, ok, err := s.get(nil, markerKey)
-	switch {
-	case err != nil:
+	value, there, err := s.get(nil, markerKey)
+	if err != nil {
 		return m, withCorrupt(err)
-	case ok && len(value) == markerSize:
-		return marker{applied: binary.BigEndian.Uint64(value), secret: binary.BigEndian.Uint64(value[8:])}, nil
-	case ok || journaled:
+	}
+	m, ok := markerOf(value)
+	switch {
+	case there && ok:
+		return m, nil
+	case there || journaled:
 		return m, fmt.Errorf("%w: the database does not say what it has of the journal", store.ErrCorrupt)
 	}
 	var b [8]byte
@@ -214,7 +243,7 @@ func (s *Store) commitDirect(b *store.Batch, durable bool) error {
 	r.bypassed.Store(!durable)
 	m := r.marker
 	if durable && r.journal != nil {
-		m.applied = r.journal.next
+		m.applied, m.sizes = r.journal.next, r.journal.sizes()
 	}
 	if err := s.apply(b, opts, m); err != nil {
 		return err
@@ -237,7 +266,7 @@ func (s *Store) move(opts *pebble.WriteOptions) error {
 	if g == nil {
 		return s.fuse.err() // after which something may have been left
 	}
-	m := marker{applied: g.last, secret: r.marker.secret}
+	m := marker{applied: g.last, secret: r.marker.secret, sizes: r.sizes()}
 	err := s.apply(&g.Batch, opts, m)
 	if err == nil {
 		err = s.fuse.err()
@@ -271,6 +300,14 @@ func (r *recent) take() *generation {
 		r.open = &generation{}
 	}
 	return r.moving
+}
+
+// sizes returns how long the files of the journal are.
+func (r *recent) sizes() [2]int64 {
+	if r.journal == nil {
+		return r.marker.sizes // that of a store which is only read does not change
+	}
+	return r.journal.sizes()
 }
 
 // bytes returns how much memory it takes.

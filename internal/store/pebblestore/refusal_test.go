@@ -95,10 +95,10 @@ func TestRefusesNewerFormat(t *testing.T) {
 	t.Parallel()
 	dir := created(t)
 	marker := filepath.Join(dir, "FORMAT")
-	if err := os.WriteFile(marker, []byte("millrace data directory\nformat 3\n"), 0o600); err != nil {
+	if err := os.WriteFile(marker, []byte("millrace data directory\nformat 4\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantRefusal(t, pebblestore.Options{Dir: dir}, store.ErrNewerFormat, dir, "format 3", "knows 2", "run the release")
+	wantRefusal(t, pebblestore.Options{Dir: dir}, store.ErrNewerFormat, dir, "format 4", "knows 3", "run the release")
 
 	dir = created(t)
 	markers, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
@@ -178,7 +178,11 @@ func TestRefusesUnwritable(t *testing.T) {
 				return nil
 			})
 			o := pebblestore.Options{Dir: memDir, FS: errorfs.Wrap(vfs.NewMem(), refuse)}
-			wantRefusal(t, o, store.ErrUnwritable, memDir, errno.Error(), "write access")
+			want := "write access"
+			if errno == syscall.ENOSPC {
+				want = "free some space"
+			}
+			wantRefusal(t, o, store.ErrUnwritable, memDir, errno.Error(), want)
 		}
 	}
 }
@@ -278,6 +282,11 @@ func TestRefusesDamage(t *testing.T) {
 		{"journal flipped", "journal-0", "", flipBeginning, []string{"journal-0"}},
 		{"journal gone", "journal-0", "", remove, []string{"journal-0"}},
 		{"second journal gone", "journal-1", "", remove, []string{"journal-1"}},
+		{"journal empty", "journal-0", "", replaceWith(""), []string{"journal-0", "had at least"}},
+		{"second journal empty", "journal-1", "", replaceWith(""), []string{"journal-1", "had at least"}},
+		{"journal cut", "journal-0", "", cutBlock, []string{"journal-0", "had at least"}},
+		{"log empty", "", ".log", replaceWith(""), []string{"is not in the journal"}},
+		{"log gone", "", ".log", remove, []string{"is not in the journal"}},
 		{"options flipped", "OPTIONS-", "", replaceWith("[Version\nx"), nil},
 	}
 	for _, test := range tests {
@@ -303,6 +312,11 @@ func replaceWith(text string) func(t *testing.T, mem *vfs.MemFS, path string) {
 		t.Helper()
 		writeFile(t, mem, path, []byte(text))
 	}
+}
+
+func cutBlock(t *testing.T, mem *vfs.MemFS, path string) {
+	t.Helper()
+	writeFile(t, mem, path, readFile(t, mem, path)[:4<<10])
 }
 
 func flipMiddle(t *testing.T, mem *vfs.MemFS, path string) {

@@ -28,13 +28,15 @@ import (
 // Store is an open data directory. Open makes one.
 type Store struct {
 	reader
-	db     *pebble.DB
-	dir    string
-	fs     vfs.FS // unguarded
-	lock   *pebble.Lock
-	fuse   *fuse
-	events *events
-	closed atomic.Bool
+	db   *pebble.DB
+	dir  string
+	fs   vfs.FS // unguarded
+	lock *pebble.Lock
+	// unlocked tells why nobody is kept from writing to the directory meanwhile; nil: the lock does that
+	unlocked error
+	fuse     *fuse
+	events   *events
+	closed   atomic.Bool
 
 	commits, committedBytes atomic.Uint64
 
@@ -60,6 +62,9 @@ func (s *Store) refusal() error {
 	}
 	return nil
 }
+
+// Unlocked tells why the directory of a store that is only read could not be locked, and what that means; nil if it is locked.
+func (s *Store) Unlocked() error { return s.unlocked }
 
 // Commit implements store.Store. A durable batch goes to the journal, and to Pebble later, together with others.
 func (s *Store) Commit(b *store.Batch, durable bool) error {
@@ -296,8 +301,9 @@ func (s *Store) checkpoint(dir string) error {
 	if err := s.refusal(); err != nil {
 		return err
 	}
-	for _, name := range journalNames() {
-		if err := makeJournalFile(s.fs, s.fs.PathJoin(dir, name), 0); err != nil {
+	sizes := s.recent.sizes() // at least those that the copy knows of, because they only grow
+	for i, name := range journalNames() {
+		if err := makeJournalFile(s.fs, s.fs.PathJoin(dir, name), sizes[i]); err != nil {
 			return err
 		}
 	}
@@ -340,7 +346,9 @@ func (s *Store) Stats() store.Stats {
 	log := max(m.WAL.PhysicalSize, m.WAL.Size) // the former lacks the one that is being written
 	var journal uint64
 	if s.recent.journal != nil {
-		journal = uint64(s.recent.journal.size.Load()) //nolint:gosec // sizes are not negative
+		for _, size := range s.recent.journal.sizes() {
+			journal += uint64(size) //nolint:gosec // sizes are not negative
+		}
 	}
 	return store.Stats{
 		DiskBytes:        m.DiskSpaceUsage() - m.WAL.PhysicalSize + log + journal,

@@ -1,0 +1,54 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// isHeld reports whether a lock was refused because another process, or this one, has it.
+func isHeld(err error) bool {
+	return lockHeld(err) || strings.Contains(err.Error(), "lock held by current process")
+}
+
+// cannotWrite reports whether a file could not be made or opened for writing, although it may well be read.
+func cannotWrite(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || isFull(err)
+}
+
+// readLockFS locks a directory that this process cannot write to, as far as that goes: a lock for readers keeps a server from opening it, and is refused
+// while a server has it open, perhaps by another path to the same disk. It needs the file of the lock, and leaves it as it is.
+type readLockFS struct {
+	vfs.FS
+	refused  error // why there is no lock for a writer
+	unlocked error // why there is none at all, if so
+}
+
+// Lock implements vfs.FS.
+func (r *readLockFS) Lock(name string) (io.Closer, error) {
+	cause := r.refused
+	if vfs.Root(r.FS) == vfs.Default {
+		lock, err := readLock(name)
+		if err == nil {
+			return lock, nil
+		}
+		if isHeld(err) {
+			return nil, err
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			cause = err
+		}
+	}
+	r.unlocked = fmt.Errorf("%s could not be locked: %w: if a server has it open, stop that first and try again", r.PathDir(name), cause)
+	return noLock{}, nil
+}
+
+// noLock stands in for a lock.
+type noLock struct{}
+
+func (noLock) Close() error { return nil }
