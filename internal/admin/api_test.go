@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,41 @@ func TestQueueActions(t *testing.T) {
 	f.want(200, "GET", "/api/v1/namespaces/ns/queues/a%2Fb%3Fc", "", &q)
 	if q.Jobs != 0 || n.Jobs != 1 {
 		t.Errorf("%+v, %+v", q, n)
+	}
+}
+
+// Names that a router would take out of a path are written with a mark, and each name in its own way.
+func TestPathSegment(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]string)
+	for name, want := range map[string]string{
+		".": "~.", "..": "~..", "~.": "~~.", "~~..": "~~~..", "...": "...", "~": "~", "~~": "~~", "~a": "~a", "a.": "a.", "~...": "~...",
+		"%2e": "%252e", "a/b": "a%2Fb", " ": "%20", "é": "%C3%A9", "?#": "%3F%23", "/..": "%2F..",
+		"/": "~%2F", "~/": "~~%2F", "//": "%2F%2F",
+	} {
+		got := PathSegment(name)
+		plain, err := url.PathUnescape(got)
+		if got != want || err != nil || nameIn(plain) != name || seen[got] != "" {
+			t.Errorf("%q is %q, want %q, and read as %q", name, got, want, nameIn(plain))
+		}
+		seen[got] = name
+	}
+	f := newFixture(t, Options{}, HandlerOptions{})
+	f.push(job.Spec{Namespace: "..", Queue: "."})
+	f.push(job.Spec{Namespace: "..", Queue: "~."})
+	for segment, name := range map[string]string{"~.": ".", "~~.": "~.", "%2e": ".", "%7e.": ".", "~%2E": "."} {
+		var q Queue
+		f.want(200, "GET", "/api/v1/namespaces/~../queues/"+segment, "", &q)
+		if q.Namespace != ".." || q.Name != name {
+			t.Errorf("%s leads to %+v", segment, q)
+		}
+	}
+	for _, path := range []string{"~../queues/.", "~../queues/./pause", "../queues", "~../queues/q/.."} {
+		for _, method := range []string{"GET", "POST", "DELETE"} {
+			if p := mustProblem(t, f.call(method, "/api/v1/namespaces/"+path, "")); p.Status != 404 || !strings.Contains(p.Detail, "~.") {
+				t.Errorf("%s %s: %+v", method, path, p)
+			}
+		}
 	}
 }
 

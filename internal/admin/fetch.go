@@ -166,7 +166,7 @@ func (c *call) fetchJobs() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	o := FetchOptions{Namespace: c.r.PathValue("namespace"), Queues: in.Queues, Max: in.Max, Holder: in.Holder, Worker: in.Worker}
+	o := FetchOptions{Namespace: c.name("namespace"), Queues: in.Queues, Max: in.Max, Holder: in.Holder, Worker: in.Worker}
 	var err error
 	if o.Wait, err = seconds("wait_seconds", in.Wait); err != nil {
 		return err

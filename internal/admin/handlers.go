@@ -29,7 +29,7 @@ func (c *call) listQueues() error {
 
 // queueName returns the queue that the path names.
 func (c *call) queueName() (namespace, name string) {
-	return c.r.PathValue("namespace"), c.r.PathValue("queue")
+	return c.name("namespace"), c.name("queue")
 }
 
 func (c *call) getQueue() error { return c.result(c.Queue(c.queueName())) }
@@ -112,7 +112,7 @@ func (c *call) getJob() error {
 	if err != nil {
 		return err
 	}
-	return c.result(c.Job(c.r.PathValue("namespace"), c.query("queue"), id))
+	return c.result(c.Job(c.name("namespace"), c.query("queue"), id))
 }
 
 // getBody answers the bytes as they were pushed. A browser must never take them for a page.
@@ -121,7 +121,7 @@ func (c *call) getBody() error {
 	if err != nil {
 		return err
 	}
-	body, err := c.JobBody(c.r.PathValue("namespace"), c.query("queue"), id)
+	body, err := c.JobBody(c.name("namespace"), c.query("queue"), id)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (c *call) actOnJob() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	t := Target{Namespace: c.r.PathValue("namespace"), Queue: in.Queue, ID: id, State: in.State}
+	t := Target{Namespace: c.name("namespace"), Queue: in.Queue, ID: id, State: in.State}
 	if err := c.Act(c.r.Context(), in.Action, t, in.With); err != nil {
 		return err
 	}
@@ -195,14 +195,14 @@ func (c *call) startBulk() error {
 	return c.answer(http.StatusAccepted, b)
 }
 
-func (c *call) getBulk() error { return c.result(c.Bulk(c.r.PathValue("bulk"))) }
+func (c *call) getBulk() error { return c.result(c.Bulk(c.name("bulk"))) }
 
 func (c *call) cancelBulk() error {
-	return c.result(c.CancelBulk(c.r.Context(), c.r.PathValue("bulk")))
+	return c.result(c.CancelBulk(c.r.Context(), c.name("bulk")))
 }
 
 func (c *call) forgetBulk() error {
-	if err := c.ForgetBulk(c.r.Context(), c.r.PathValue("bulk")); err != nil {
+	if err := c.ForgetBulk(c.r.Context(), c.name("bulk")); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -247,11 +247,11 @@ func (c *call) listBatches() error {
 }
 
 func (c *call) getBatch() error {
-	id, err := strconv.ParseUint(c.r.PathValue("batch"), 10, 64)
+	id, err := strconv.ParseUint(c.name("batch"), 10, 64)
 	if err != nil {
-		return notFound("%q is no id of a batch", c.r.PathValue("batch"))
+		return notFound("%q is no id of a batch", c.name("batch"))
 	}
-	return c.result(c.Batch(c.r.PathValue("namespace"), id))
+	return c.result(c.Batch(c.name("namespace"), id))
 }
 
 func (c *call) getStorage() error { return c.answer(http.StatusOK, c.Storage()) }

@@ -144,6 +144,10 @@ func ofSite(site *auth.Site, h http.Handler) http.Handler {
 
 // dispatch finds the handler, and answers itself where there is none.
 func (s *Service) dispatch(mux *http.ServeMux, ui http.Handler, w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/api/") && hasDots(r.URL.EscapedPath()) {
+		writeProblem(w, notFound("nothing is served at %s: in a path the names . and .. are written ~. and ~..", r.URL.Path))
+		return
+	}
 	h, pattern := mux.Handler(r)
 	if pattern != "" {
 		mux.ServeHTTP(w, r)

@@ -218,7 +218,7 @@ func (im *importer) pushed(line uint64, err *job.Error) {
 	}
 }
 
-func (c *call) getImport() error { return c.result(c.Import(c.r.PathValue("import"))) }
+func (c *call) getImport() error { return c.result(c.Import(c.name("import"))) }
 
 func (c *call) importJobs() error {
 	select {
@@ -235,7 +235,7 @@ func (c *call) importJobs() error {
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != mediaLines {
 		return problemMedia.problem("send Content-Type: %s", mediaLines)
 	}
-	o := ImportOptions{Token: c.r.PathValue("import"), Line: 1}
+	o := ImportOptions{Token: c.name("import"), Line: 1}
 	if text := c.query("line"); text != "" {
 		if o.Line, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return invalid("line: %q is no number", text)

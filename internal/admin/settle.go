@@ -129,7 +129,7 @@ type held struct {
 // of returns which job that is.
 func (h held) of(c *call) (Held, error) {
 	id, err := c.id()
-	return Held{Namespace: c.r.PathValue("namespace"), Queue: h.Queue, ID: id, Holder: h.Holder}, err
+	return Held{Namespace: c.name("namespace"), Queue: h.Queue, ID: id, Holder: h.Holder}, err
 }
 
 func (c *call) ackJob() error {

@@ -249,10 +249,10 @@ func (c *call) addToken() error {
 	return c.answer(http.StatusCreated, t)
 }
 
-func (c *call) getToken() error { return c.result(c.Token(c.r.PathValue("token"))) }
+func (c *call) getToken() error { return c.result(c.Token(c.name("token"))) }
 
 func (c *call) dropToken() error {
-	if err := c.DropToken(c.r.PathValue("token")); err != nil {
+	if err := c.DropToken(c.name("token")); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -264,9 +264,9 @@ func (c *call) setTokenLimits() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	return c.result(c.SetTokenLimits(c.r.PathValue("token"), &in))
+	return c.result(c.SetTokenLimits(c.name("token"), &in))
 }
 
 func (c *call) dropTokenLimits() error {
-	return c.result(c.SetTokenLimits(c.r.PathValue("token"), nil))
+	return c.result(c.SetTokenLimits(c.name("token"), nil))
 }

@@ -15,10 +15,12 @@ import (
 const api = "/api/v1"
 
 func queuePath(namespace, queue string) string {
-	return namespacePath(namespace) + "/queues/" + url.PathEscape(queue)
+	return namespacePath(namespace) + "/queues/" + admin.PathSegment(queue)
 }
 
-func namespacePath(namespace string) string { return api + "/namespaces/" + url.PathEscape(namespace) }
+func namespacePath(namespace string) string {
+	return api + "/namespaces/" + admin.PathSegment(namespace)
+}
 
 func jobPath(namespace string, id job.ID) string {
 	return namespacePath(namespace) + "/jobs/" + strconv.FormatUint(uint64(id), 10)
@@ -144,12 +146,12 @@ func (c *Client) StartBulk(ctx context.Context, a admin.Action, f admin.Filter, 
 
 // Bulk returns how far a bulk action is.
 func (c *Client) Bulk(ctx context.Context, id string) (admin.Bulk, error) {
-	return get[admin.Bulk](ctx, c, api+"/bulk/"+url.PathEscape(id), nil)
+	return get[admin.Bulk](ctx, c, api+"/bulk/"+admin.PathSegment(id), nil)
 }
 
 // CancelBulk stops a bulk action.
 func (c *Client) CancelBulk(ctx context.Context, id string) (admin.Bulk, error) {
-	return post[admin.Bulk](ctx, c, api+"/bulk/"+url.PathEscape(id)+"/cancel", nil)
+	return post[admin.Bulk](ctx, c, api+"/bulk/"+admin.PathSegment(id)+"/cancel", nil)
 }
 
 // Push pushes jobs to a queue and tells of each what became of it.
@@ -249,4 +251,4 @@ func (c *Client) ImportMark(ctx context.Context, token string) (admin.ImportMark
 	return get[admin.ImportMark](ctx, c, importPath(token), nil)
 }
 
-func importPath(token string) string { return api + "/imports/" + url.PathEscape(token) }
+func importPath(token string) string { return api + "/imports/" + admin.PathSegment(token) }

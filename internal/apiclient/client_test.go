@@ -68,10 +68,32 @@ func must[T any](t *testing.T) func(value T, err error) T {
 // Every call, with names that must be escaped.
 func TestCalls(t *testing.T) {
 	t.Parallel()
+	for _, name := range []struct{ namespace, queue string }{
+		{"a/b", "q?#%/é"},
+		{".", ".."},
+		{"..", "."},
+		{"~.", "~~.."},
+		{"~~..", "~."},
+		{"~", "~a"},
+		{"...", ". "},
+		{"%2e", "%2E%2e"},
+		{" ", "\t"},
+		{"a/../b", "./."},
+		{"//", "/"},
+		{"ns", "\u202e\x00\n"},
+	} {
+		t.Run(name.namespace+" "+name.queue, func(t *testing.T) {
+			t.Parallel()
+			testCalls(t, name.namespace, name.queue)
+		})
+	}
+}
+
+func testCalls(t *testing.T, ns, queue string) {
+	t.Helper()
 	srv, _ := serve(t, auth.LoginOptions{})
 	c := newClient(t, Options{URL: srv.URL + "/below/"})
 	ctx := t.Context()
-	const ns, queue = "a/b", "q?#%/é"
 	if info := must[admin.ServerInfo](t)(c.Server(ctx)); info.Version != "1.2.3" {
 		t.Errorf("%+v", info)
 	}
@@ -82,7 +104,7 @@ func TestCalls(t *testing.T) {
 		t.Fatalf("%+v", pushed)
 	}
 	id := pushed.Jobs[0].ID
-	if got := must[admin.QueuePage](t)(c.Queues(ctx, admin.QueueFilter{Namespace: ns, Name: "q?"}, admin.PageOf{Limit: 1})); len(got.Queues) != 1 {
+	if got := must[admin.QueuePage](t)(c.Queues(ctx, admin.QueueFilter{Namespace: ns, Name: queue}, admin.PageOf{Limit: 1})); len(got.Queues) != 1 {
 		t.Errorf("%+v", got)
 	}
 	if q := must[admin.Queue](t)(c.Queue(ctx, ns, queue)); q.Jobs != 3 {
