@@ -46,6 +46,7 @@ type conn struct {
 	own     job.Holder // the connection as a holder, for the legacy procedures
 	held    bool       // own has been used
 	session *session   // whose tasks the connection has; nil: none needed so far
+	uses    api        // the set of procedures of the last call
 
 	gathering *unit      // takes the commands of calls; nil: none yet
 	units     []*unit    // submitted and not answered

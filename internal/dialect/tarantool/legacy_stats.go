@@ -164,6 +164,13 @@ func (s *legacyStats) enter(t legacyTube) *legacyCounts {
 	return counts
 }
 
+// used reports whether any tube has been used since the start.
+func (s *legacyStats) used() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.tubes) > 0
+}
+
 // legacyRow is what statistics shows of a tube.
 type legacyRow struct {
 	legacyTube
@@ -171,13 +178,16 @@ type legacyRow struct {
 }
 
 // rows returns the tubes that have been used since the start and that want agrees
-// to, in order, with what has been counted here.
-func (s *legacyStats) rows(want func(legacyTube) bool) []legacyRow {
-	var rows []legacyRow
+// to, in order, with what has been counted here. If there are more than most, it is not ok.
+func (s *legacyStats) rows(most int, want func(legacyTube) bool) (rows []legacyRow, ok bool) {
 	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for t, counts := range s.tubes {
 		if !want(t) {
 			continue
+		}
+		if len(rows) == most {
+			return nil, false
 		}
 		row := legacyRow{legacyTube: t}
 		for i := range counts {
@@ -185,9 +195,8 @@ func (s *legacyStats) rows(want func(legacyTube) bool) []legacyRow {
 		}
 		rows = append(rows, row)
 	}
-	s.mu.RUnlock()
 	slices.SortFunc(rows, func(a, b legacyRow) int { return a.compare(b.legacyTube) })
-	return rows
+	return rows, true
 }
 
 // fill adds what the engine knows about the tube. The tasks that were released by

@@ -21,6 +21,9 @@ func (c *call) run() {
 		c.fail(codeNoProcedure, "Procedure '"+string(c.name)+"' is not defined")
 		return
 	}
+	if uses := apiOf(c.command); uses != apiNone {
+		c.conn.uses = uses
+	}
 	if c.command == commandLegacyStatistics && c.isModernStatistics() {
 		stats(c)
 		return

@@ -1,16 +1,46 @@
 package tarantool
 
 import (
+	"cmp"
+	"errors"
+
 	"github.com/tinylib/msgp/msgp"
 
 	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
 
+// api is one of the two sets of procedures.
+type api uint8
+
+const (
+	apiNone api = iota
+	apiLegacy
+	apiModern
+)
+
+// apiOf returns the set that a procedure belongs to.
+func apiOf(asked command) api {
+	switch {
+	case asked == commandLegacyStatistics: // of both
+		return apiNone
+	case asked >= legacyFirst:
+		return apiLegacy
+	case asked >= commandPut && asked <= commandState:
+		return apiModern
+	default:
+		return apiNone
+	}
+}
+
 // isModernStatistics decides which queue.statistics is meant: it is today's if the
-// first argument names a tube, else the legacy one.
+// first argument names a tube, else the legacy one. Without one it is that of the set
+// which the connection uses.
 func (c *call) isModernStatistics() bool {
 	arg := c.args.at(0)
+	if arg.isNil() && c.args.at(1).isNil() {
+		return c.conn.uses == apiModern || c.conn.uses == apiNone && !c.conn.d.legacy.used() && c.hasTube()
+	}
 	name, ok := arg.bytes()
 	if !ok {
 		return false
@@ -22,7 +52,21 @@ func (c *call) isModernStatistics() bool {
 	return !number
 }
 
-// stats is queue.stats, and queue.statistics of a tube.
+// hasTube reports whether any queue was made by create_tube.
+func (c *call) hasTube() (found bool) {
+	c.settle()
+	v, err := c.engine().View()
+	if err != nil {
+		return false
+	}
+	err = v.EachQueue(c.conn.d.opts.Namespace, "", func(q *job.QueueInfo) bool {
+		found = q.Configured && !q.Hidden
+		return !found
+	})
+	return errors.Join(err, v.Close()) == nil && found
+}
+
+// stats is queue.stats, and queue.statistics of today's procedures.
 func stats(c *call) {
 	c.settle()
 	d := c.conn.d
@@ -42,12 +86,35 @@ func stats(c *call) {
 		}
 		return
 	}
+<<<<<<< HEAD
 	queues, err := dialect.Shown(c.engine(), d.opts.Namespace)
+=======
+	c.all(mpMap32, func(r *reply, q *job.QueueInfo) {
+		r.str(q.Name)
+		r.statistics(q)
+	})
+}
+
+// listSizeMax bounds an answer that lists all tubes.
+const listSizeMax = 16 << 20
+
+const textTooMany = "Too many tubes to list: ask for each by its name"
+
+// listMax returns the bound in bytes.
+func (d *Dialect) listMax() int { return cmp.Or(d.listSize, listSizeMax) }
+
+// all answers one value, a map or an array, to which write adds something of every tube. One pass over a snapshot
+// collects nothing but the answer, however many tubes there are.
+func (c *call) all(kind byte, write func(r *reply, q *job.QueueInfo)) {
+	c.settle()
+	v, err := c.engine().View()
+>>>>>>> 3144a16 (tarantool: answer statistics() to users of today's procedures)
 	if err != nil {
 		c.readFailed(err)
 		return
 	}
 	r := c.begin()
+<<<<<<< HEAD
 	r.lone()
 	r.out = msgp.AppendMapHeader(r.out, uint32(len(queues))) //nolint:gosec // at most dialect.QueuesShown
 	for i := range queues {
@@ -55,6 +122,26 @@ func stats(c *call) {
 		r.statistics(&queues[i])
 	}
 	c.end(&r)
+=======
+	at, n, limit := r.long(kind), uint32(0), len(r.out)+c.conn.d.listMax()
+	err = v.EachQueue(c.conn.d.opts.Namespace, "", func(q *job.QueueInfo) bool {
+		if !q.Hidden {
+			write(&r, q)
+			n++
+		}
+		return len(r.out) <= limit
+	})
+	err = errors.Join(err, v.Close())
+	switch {
+	case err != nil: // what was written is not part of the output before end
+		c.readFailed(err)
+	case len(r.out) > limit:
+		c.raise(textTooMany)
+	default:
+		r.endLong(at, n)
+		c.end(&r)
+	}
+>>>>>>> 3144a16 (tarantool: answer statistics() to users of today's procedures)
 }
 
 // count is a named number.

@@ -174,7 +174,13 @@ type creation struct {
 	temporary   bool
 	ifNotExists bool
 	capacity    uint64
+	engine      string
 }
+
+const (
+	engineVinyl = "vinyl"
+	textVinyl   = "limfifottl queue does not support vinyl engine"
+)
 
 // createTube is queue.create_tube. A queue that others have pushed into before
 // becomes a tube by it.
@@ -204,6 +210,9 @@ func createTube(c *call) {
 	}
 	if n.tube.kind != kindLimFIFOTTL {
 		n.capacity = 0
+	} else if n.engine == engineVinyl && !c.isConfigured(n.tube.name) {
+		c.raise(textVinyl) // of one that exists it is not asked
+		return
 	}
 	res := c.do(&job.Configure{
 		Namespace: c.conn.d.opts.Namespace, Queue: n.tube.name,
@@ -246,6 +255,9 @@ func (n *creation) options(v value) string {
 			n.tube.pri, ok = val.uint()
 		case "capacity":
 			n.capacity, ok = val.uint()
+		case "engine": // all are kept alike, so others are not looked at
+			b, _ := val.bytes()
+			n.engine = string(b)
 		}
 		if !ok {
 			return "Invalid value of " + string(name) + ": " + show(val)
@@ -290,6 +302,7 @@ func listTubes(c *call) {
 		c.end(&r)
 		return
 	}
+<<<<<<< HEAD
 	c.settle()
 	shown, err := dialect.Shown(c.engine(), c.conn.d.opts.Namespace)
 	if err != nil {
@@ -302,6 +315,9 @@ func listTubes(c *call) {
 		r.str(shown[i].Name)
 	}
 	c.end(&r)
+=======
+	c.all(mpArray32, func(r *reply, q *job.QueueInfo) { r.str(q.Name) })
+>>>>>>> 3144a16 (tarantool: answer statistics() to users of today's procedures)
 }
 
 // readFailed answers that the engine could not be read.
