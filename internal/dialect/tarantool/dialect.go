@@ -61,7 +61,6 @@ type Dialect struct {
 	legacy   legacyStats
 	tubes    tubes
 	sessions sessions
-	listSize int // bounds answers that list all tubes, if it is not listSizeMax
 
 	commands   *dialect.Commands
 	commands15 *dialect.Commands

@@ -13,11 +13,7 @@ func (c *call) legacyStatistics() {
 		c.raise(textInvalid)
 		return
 	}
-	rows, ok := c.conn.d.legacy.rows(c.conn.d.listMax()/legacyRowSize, want)
-	if !ok {
-		c.raise(textTooMany)
-		return
-	}
+	rows := c.conn.d.legacy.rows(want)
 	c.settle()
 	if err := c.legacyFill(rows); err != nil {
 		c.legacyReadFailed(err)
@@ -47,9 +43,6 @@ func (c *call) legacyStatistics() {
 	}
 	c.end(&r)
 }
-
-// legacyRowSize is how long a tube is in an answer about many, which bounds how many there may be.
-const legacyRowSize = 256
 
 // legacyWanted reads which tubes are asked for.
 func (c *call) legacyWanted() (want func(legacyTube) bool, ok bool) {

@@ -178,16 +178,13 @@ type legacyRow struct {
 }
 
 // rows returns the tubes that have been used since the start and that want agrees
-// to, in order, with what has been counted here. If there are more than most, it is not ok.
-func (s *legacyStats) rows(most int, want func(legacyTube) bool) (rows []legacyRow, ok bool) {
+// to, in order, with what has been counted here.
+func (s *legacyStats) rows(want func(legacyTube) bool) (rows []legacyRow) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for t, counts := range s.tubes {
 		if !want(t) {
 			continue
-		}
-		if len(rows) == most {
-			return nil, false
 		}
 		row := legacyRow{legacyTube: t}
 		for i := range counts {
@@ -196,7 +193,7 @@ func (s *legacyStats) rows(most int, want func(legacyTube) bool) (rows []legacyR
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b legacyRow) int { return a.compare(b.legacyTube) })
-	return rows, true
+	return rows
 }
 
 // fill adds what the engine knows about the tube. The tasks that were released by

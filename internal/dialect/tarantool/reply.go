@@ -57,21 +57,6 @@ func (r *reply) lone() {
 	r.tuple(1)
 }
 
-// long begins a value of many fields, whose number endLong writes where long says. Only today's procedures have such
-// a value.
-func (r *reply) long(kind byte) (at int) {
-	if kind == mpMap32 {
-		r.lone()
-	} else {
-		r.count++
-	}
-	at = len(r.out)
-	r.out = append(r.out, kind, 0, 0, 0, 0)
-	return at
-}
-
-func (r *reply) endLong(at int, n uint32) { binary.BigEndian.PutUint32(r.out[at+1:], n) }
-
 // closeRow ends the row that is open.
 func (r *reply) closeRow() {
 	if r.row > 0 {

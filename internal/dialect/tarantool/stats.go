@@ -1,7 +1,6 @@
 package tarantool
 
 import (
-	"cmp"
 	"errors"
 
 	"github.com/tinylib/msgp/msgp"
@@ -86,35 +85,12 @@ func stats(c *call) {
 		}
 		return
 	}
-<<<<<<< HEAD
 	queues, err := dialect.Shown(c.engine(), d.opts.Namespace)
-=======
-	c.all(mpMap32, func(r *reply, q *job.QueueInfo) {
-		r.str(q.Name)
-		r.statistics(q)
-	})
-}
-
-// listSizeMax bounds an answer that lists all tubes.
-const listSizeMax = 16 << 20
-
-const textTooMany = "Too many tubes to list: ask for each by its name"
-
-// listMax returns the bound in bytes.
-func (d *Dialect) listMax() int { return cmp.Or(d.listSize, listSizeMax) }
-
-// all answers one value, a map or an array, to which write adds something of every tube. One pass over a snapshot
-// collects nothing but the answer, however many tubes there are.
-func (c *call) all(kind byte, write func(r *reply, q *job.QueueInfo)) {
-	c.settle()
-	v, err := c.engine().View()
->>>>>>> 3144a16 (tarantool: answer statistics() to users of today's procedures)
 	if err != nil {
 		c.readFailed(err)
 		return
 	}
 	r := c.begin()
-<<<<<<< HEAD
 	r.lone()
 	r.out = msgp.AppendMapHeader(r.out, uint32(len(queues))) //nolint:gosec // at most dialect.QueuesShown
 	for i := range queues {
@@ -122,26 +98,6 @@ func (c *call) all(kind byte, write func(r *reply, q *job.QueueInfo)) {
 		r.statistics(&queues[i])
 	}
 	c.end(&r)
-=======
-	at, n, limit := r.long(kind), uint32(0), len(r.out)+c.conn.d.listMax()
-	err = v.EachQueue(c.conn.d.opts.Namespace, "", func(q *job.QueueInfo) bool {
-		if !q.Hidden {
-			write(&r, q)
-			n++
-		}
-		return len(r.out) <= limit
-	})
-	err = errors.Join(err, v.Close())
-	switch {
-	case err != nil: // what was written is not part of the output before end
-		c.readFailed(err)
-	case len(r.out) > limit:
-		c.raise(textTooMany)
-	default:
-		r.endLong(at, n)
-		c.end(&r)
-	}
->>>>>>> 3144a16 (tarantool: answer statistics() to users of today's procedures)
 }
 
 // count is a named number.

@@ -302,7 +302,6 @@ func listTubes(c *call) {
 		c.end(&r)
 		return
 	}
-<<<<<<< HEAD
 	c.settle()
 	shown, err := dialect.Shown(c.engine(), c.conn.d.opts.Namespace)
 	if err != nil {
@@ -315,9 +314,6 @@ func listTubes(c *call) {
 		r.str(shown[i].Name)
 	}
 	c.end(&r)
-=======
-	c.all(mpArray32, func(r *reply, q *job.QueueInfo) { r.str(q.Name) })
->>>>>>> 3144a16 (tarantool: answer statistics() to users of today's procedures)
 }
 
 // readFailed answers that the engine could not be read.
