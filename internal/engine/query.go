@@ -197,6 +197,36 @@ func (q Query) Get(ref job.Ref) (job.Job, error) {
 	return job.Job{}, job.ErrNotFound
 }
 
+// Keyed returns the jobs of a namespace that have a key, the oldest first, without what is stored beside them: bodies, failures, results.
+func (q Query) Keyed(namespace, key string) ([]job.Job, error) {
+	refs, err := q.resolve(job.ByKey(namespace, key))
+	if err != nil {
+		return nil, err
+	}
+	var jobs []job.Job
+	for _, r := range refs {
+		j, ok, err := q.meta(&r.rec, r.id)
+		if err != nil {
+			return nil, err
+		}
+		if ok && !j.Flags.Has(job.FlagTombstone) {
+			j.Namespace, j.Queue = namespace, r.name
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
+
+// NextID returns the id that the next job gets: all that there are have lower ones.
+func (q Query) NextID() (job.ID, error) {
+	b, ok, err := q.r.Get(nil, record.MetaKey())
+	if err != nil || !ok {
+		return 1, err
+	}
+	s, err := record.DecodeShard(b)
+	return s.NextID, err
+}
+
 // found is where a job may be.
 type found struct {
 	name string

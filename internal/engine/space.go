@@ -14,8 +14,10 @@ func needsSpace(cmd job.Command) bool {
 		return true
 	case *job.Atomic:
 		for _, op := range c.Ops {
-			if _, ok := op.(*job.Push); ok {
+			switch op.(type) {
+			case *job.Push, *job.SetValue:
 				return true
+			default: // as below
 			}
 		}
 	default: // stores nothing new, or only counters

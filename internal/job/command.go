@@ -93,7 +93,7 @@ type Run struct {
 	Wait time.Duration
 }
 
-// Atomic applies pushes, acks and deletes (*Push, *Ack, *Delete) whole or not at
+// Atomic applies pushes, acks, deletes and values (*Push, *Ack, *Delete, *SetValue) whole or not at
 // all. It answers the ids of the pushes in order; an error carries the index of
 // the refused one.
 type Atomic struct{ Ops []Command }

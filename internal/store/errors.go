@@ -15,6 +15,8 @@ var (
 	ErrCorrupt = errors.New("data is damaged")
 	// ErrUnwritable means that the directory cannot be created or written.
 	ErrUnwritable = errors.New("data directory cannot be written")
+	// ErrGone means that the data directory, or a file of it, was taken away or replaced while it was in use.
+	ErrGone = errors.New("data is not there any more")
 	// ErrClosed means that the store or snapshot was used after its Close.
 	ErrClosed = errors.New("store is closed")
 )

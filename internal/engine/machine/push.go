@@ -309,6 +309,8 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 			e := m.create(o, pushed)
 			pushed = append(pushed, e)
 			res.IDs = append(res.IDs, e.ID)
+		case *job.SetValue:
+			m.setValue(o, &r)
 		default: // refused by the rehearsal
 		}
 		m.serveWakes()
@@ -351,6 +353,10 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 			err = r.push(o)
 			if o.Unless != 0 {
 				err = &job.Error{Kind: job.Invalid, Text: "a push that depends on others is not allowed in an atomic command"}
+			}
+		case *job.SetValue:
+			if o.IfAbsent {
+				err = &job.Error{Kind: job.Invalid, Text: "a value that depends on others is not allowed in an atomic command"}
 			}
 		default:
 			err = &job.Error{Kind: job.Invalid, Text: "not allowed in an atomic command"}

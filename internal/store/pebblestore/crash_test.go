@@ -405,7 +405,7 @@ func testFailure(t *testing.T, inj *injector, step int, harmless bool) {
 	}
 	mu.Unlock()
 	for name, fsys := range map[string]*vfs.MemFS{"closed": mem, "crashed": crashed} {
-		reopened, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, MemTableBytes: memTableBytes})
+		reopened, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, JournalBytes: 64 << 10, MemTableBytes: memTableBytes})
 		if err != nil {
 			t.Fatalf("%s: reopen: %v", name, err)
 		}

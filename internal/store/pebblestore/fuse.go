@@ -106,8 +106,9 @@ func (f *fuse) syncTimes() (syncs timing.Histogram, slowest time.Duration) {
 // outside, such as the files of a checkpoint, pass through.
 type fuseFS struct {
 	vfs.FS
-	fuse *fuse
-	dir  string
+	fuse  *fuse
+	dir   string
+	files *fileSet // those of dir
 	// beforeLog is called before a log is read; nil: nothing is.
 	beforeLog func() error
 }
@@ -153,7 +154,9 @@ func (f *fuseFS) change(op, name string, do func() error) {
 func (f *fuseFS) create(op, name string, open func() (vfs.File, error)) vfs.File {
 	var file vfs.File
 	f.change(op, name, func() (err error) {
-		file, err = open()
+		if file, err = open(); err == nil {
+			f.files.add(name)
+		}
 		return err
 	})
 	if f.fuse.blown() && file == nil {
@@ -187,7 +190,10 @@ func (f *fuseFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory)
 	if !f.guards(newname) {
 		return f.FS.ReuseForWrite(oldname, newname, c)
 	}
-	return f.create("reuse", newname, func() (vfs.File, error) { return f.FS.ReuseForWrite(oldname, newname, c) }), nil
+	return f.create("reuse", newname, func() (vfs.File, error) {
+		f.files.remove(oldname)
+		return f.FS.ReuseForWrite(oldname, newname, c)
+	}), nil
 }
 
 func (f *fuseFS) OpenDir(name string) (vfs.File, error) {
@@ -202,7 +208,13 @@ func (f *fuseFS) Link(oldname, newname string) error {
 	if !f.guards(newname) {
 		return f.FS.Link(oldname, newname)
 	}
-	f.change("link", newname, func() error { return f.FS.Link(oldname, newname) })
+	f.change("link", newname, func() error {
+		err := f.FS.Link(oldname, newname)
+		if err == nil {
+			f.files.add(newname)
+		}
+		return err
+	})
 	return nil
 }
 
@@ -210,22 +222,35 @@ func (f *fuseFS) Rename(oldname, newname string) error {
 	if !f.guards(newname) {
 		return f.FS.Rename(oldname, newname)
 	}
-	f.change("rename", newname, func() error { return f.FS.Rename(oldname, newname) })
+	f.change("rename", newname, func() error {
+		f.files.remove(oldname)
+		err := f.FS.Rename(oldname, newname)
+		if err == nil {
+			f.files.add(newname)
+		}
+		return err
+	})
 	return nil
 }
 
 // Remove reports its errors, because a file that stays costs only space; but after
 // the fuse is blown nothing is removed, since recovery may need it.
 func (f *fuseFS) Remove(name string) error {
-	if f.guards(name) && f.fuse.blown() {
-		return nil
+	if f.guards(name) {
+		if f.fuse.blown() {
+			return nil
+		}
+		f.files.remove(name)
 	}
 	return f.FS.Remove(name)
 }
 
 func (f *fuseFS) RemoveAll(name string) error {
-	if f.guards(name) && f.fuse.blown() {
-		return nil
+	if f.guards(name) {
+		if f.fuse.blown() {
+			return nil
+		}
+		f.files.remove(name)
 	}
 	return f.FS.RemoveAll(name)
 }

@@ -76,11 +76,7 @@ func openJournal(fsys vfs.FS, dir string, found journalState, limit int64) (*jou
 			return nil, errors.Join(err, j.close())
 		}
 		j.files[i] = journalFile{File: f, last: found.last[i], size: new(atomic.Int64)}
-		err = lengthen(f, found.size[i], limit)
-		if err == nil {
-			err = f.Sync() // what a process that was killed made longer may be with the operating system alone
-		}
-		if err != nil {
+		if err := lengthen(f, found.size[i], limit); err != nil {
 			return nil, errors.Join(err, j.close())
 		}
 		j.files[i].size.Store(max(limit, found.size[i]))
@@ -108,22 +104,20 @@ func makeJournalFile(fsys vfs.FS, path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// lengthen writes zeros behind the end of a file, by whole blocks, up to a size.
+// lengthen writes zeros behind the end of a file, by whole blocks, up to a size, and syncs it: what a process that was killed made longer may be
+// with the operating system alone.
 func lengthen(f vfs.File, end, size int64) error {
-	if end >= size {
-		return nil
-	}
 	// What is left of the block that the file ends in becomes zero by itself.
-	start := (end + journalBlock - 1) &^ (journalBlock - 1)
-	zero := alignedBlocks(1 << 20)
-	for at := start; at < size; at += int64(len(zero)) {
-		n := min(int64(len(zero)), (size-at+journalBlock-1)&^(journalBlock-1))
-		if err := writeSynced(f, zero[:n], at); err != nil {
+	at, size := wholeBlocks(end), wholeBlocks(size)
+	for zero := alignedBlocks(int(min(max(size-at, 0), 1<<20))); at < size; at += int64(len(zero)) {
+		if _, err := f.WriteAt(zero[:min(int64(len(zero)), size-at)], at); err != nil {
 			return err
 		}
 	}
-	return nil
+	return f.Sync()
 }
+
+func wholeBlocks(size int64) int64 { return (size + journalBlock - 1) &^ (journalBlock - 1) }
 
 // sizes returns how long the files are, on stable storage.
 func (j *journal) sizes() (sizes [2]int64) {

@@ -163,7 +163,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		}
 	}
 	f := &fuse{onFatal: o.OnFatal}
-	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, sinker: newSinker()}
+	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, files: &fileSet{}, sinker: newSinker()}
 	s.events = &events{fuse: f, created: time.Now(), sinker: s.sinker}
 	if s.db, err = s.openDB(o, fresh); err != nil {
 		return nil, classify(o.Dir, f.cause(err))
@@ -179,11 +179,16 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	if err == nil {
 		err = completeMarker(o, fresh, version)
 	}
+	if err == nil && !o.ReadOnly {
+		s.files.add(markerFinished)
+		err = s.watch()
+	}
 	if err == nil {
 		err = f.arm()
 	}
 	if err != nil {
 		f.blow(err) // So that Close changes nothing any more.
+		s.watcher.end()
 		_ = s.finish()
 		s.sinker.end()
 		_ = s.db.Close()
@@ -217,7 +222,7 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	options := func(fresh bool) *pebble.Options {
 		po := pebbleOptions(o)
 		po.Lock = s.lock
-		po.FS = &fuseFS{FS: o.FS, fuse: s.fuse, dir: o.Dir, beforeLog: s.holdLog}
+		po.FS = &fuseFS{FS: o.FS, fuse: s.fuse, dir: o.Dir, files: s.files, beforeLog: s.holdLog}
 		po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}
 		po.EventListener = s.events.listener()
 		po.ErrorIfNotExists = !fresh
@@ -225,6 +230,11 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 		po.Experimental.CompactionScheduler = s.compactions
 		return po
 	}
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s.files.begin(names)
 	if fresh {
 		db, err := openPebble(o.Dir, options(true))
 		if err == nil {
@@ -264,7 +274,7 @@ func classify(dir string, err error) error {
 		text += " (" + strings.ReplaceAll(detail, "\n", " ") + ")"
 	}
 	switch {
-	case errors.Is(err, store.ErrUnwritable):
+	case errors.Is(err, store.ErrUnwritable), errors.Is(err, store.ErrGone):
 		return err
 	case strings.Contains(text, "unknown format major version"):
 		return newerFormat(dir, text)

@@ -151,7 +151,7 @@ func (s *Store) start(o Options, journaled bool) error {
 	if o.ReadOnly {
 		return nil
 	}
-	if r.journal, err = openJournal(&fuseFS{FS: directFS{s.fs}, fuse: s.fuse, dir: s.dir}, s.dir, found, o.JournalBytes); err != nil {
+	if r.journal, err = openJournal(&fuseFS{FS: directFS{s.fs}, fuse: s.fuse, dir: s.dir, files: s.files}, s.dir, found, o.JournalBytes); err != nil {
 		return err
 	}
 	r.timer = time.AfterFunc(recentTime, s.due)

@@ -38,6 +38,9 @@ type Store struct {
 	events   *events
 	closed   atomic.Bool
 
+	files   *fileSet
+	watcher *watcher // nil in a store that is only read
+
 	commits, committedBytes atomic.Uint64
 
 	recent      recent
@@ -391,6 +394,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return fmt.Errorf("close: %w", store.ErrClosed)
 	}
+	s.watcher.end()
 	s.reclaimer.stop()
 	finishErr := s.finish()
 	s.sinker.end()

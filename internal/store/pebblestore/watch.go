@@ -1,0 +1,189 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/store"
+)
+
+// watchEvery is how often is looked whether the files are still there. Until then what is committed goes to files that nobody finds again.
+const watchEvery = time.Second
+
+// fileSet has the names of the files of the data directory, by what was done to them through a fuseFS.
+type fileSet struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// begin takes the files that are there before the database is opened, but not those that somebody else has put there.
+func (f *fileSet) begin(names []string) {
+	for _, name := range names {
+		switch {
+		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".blob"), strings.HasSuffix(name, ".log"), isJournal(name),
+			strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker."), name == lockFile:
+			f.add(name)
+		}
+	}
+}
+
+func (f *fileSet) add(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.names == nil {
+		f.names = map[string]bool{}
+	}
+	f.names[filepath.Base(path)] = true
+}
+
+func (f *fileSet) remove(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.names, filepath.Base(path))
+}
+
+func (f *fileSet) has(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.names[name]
+}
+
+func (f *fileSet) all() map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.names)
+}
+
+// watcher notices that the data directory, or a file of it, was deleted, moved, unmounted or replaced. What is open can still be written to then,
+// and every write succeeds.
+type watcher struct {
+	dir   string
+	fs    vfs.FS
+	files *fileSet
+	// first is what the directory, under an empty name, and the files that are written to were when they were first seen; nil
+	// for a file system that is not the system's own, which has no identities.
+	first map[string]os.FileInfo
+
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+// watch begins to watch. What is gone blows the fuse, with an error of the kind store.ErrGone.
+func (s *Store) watch() error {
+	w := &watcher{dir: s.dir, fs: s.fs, files: s.files, stop: make(chan struct{})}
+	if vfs.Root(s.fs) == vfs.Default {
+		w.first = map[string]os.FileInfo{}
+	}
+	if err := w.look(); err != nil {
+		return err
+	}
+	s.watcher = w
+	w.ended.Go(func() {
+		ticker := time.NewTicker(watchEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+			case <-w.stop:
+				return
+			}
+			if err := w.look(); err != nil {
+				s.fuse.blow(err)
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// end stops watching. A nil watcher has nothing to stop.
+func (w *watcher) end() {
+	if w != nil {
+		close(w.stop)
+		w.ended.Wait()
+	}
+}
+
+// look returns an error if something is gone.
+func (w *watcher) look() error {
+	if err := w.same(""); err != nil {
+		return w.gone("", err)
+	}
+	before := w.files.all()
+	names, err := w.fs.List(w.dir)
+	if err != nil {
+		return w.gone("", err)
+	}
+	for _, name := range names {
+		if before[name] && isWritten(name) {
+			if err := w.same(name); err != nil && w.files.has(name) {
+				return w.gone(name, err)
+			}
+		}
+		delete(before, name)
+	}
+	for name := range before {
+		if !w.files.has(name) {
+			continue // it was removed by the database itself
+		}
+		if _, err := w.fs.Stat(w.fs.PathJoin(w.dir, name)); err != nil && w.files.has(name) {
+			return w.gone(name, err)
+		}
+	}
+	maps.DeleteFunc(w.first, func(name string, _ os.FileInfo) bool { return name != "" && !w.files.has(name) })
+	return nil
+}
+
+// isWritten reports whether a file stays open for writing: somebody may put another one in its place, unnoticed.
+func isWritten(name string) bool {
+	return isJournal(name) || name == lockFile || strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-")
+}
+
+var errReplaced = errors.New("another one is in its place")
+
+// same reports as an error that a path does not lead to what it led to when it was first looked at.
+func (w *watcher) same(name string) error {
+	if w.first == nil {
+		return nil
+	}
+	info, err := os.Stat(filepath.Join(w.dir, name))
+	if err != nil {
+		return err
+	}
+	first := w.first[name]
+	if first == nil {
+		_ = os.SameFile(info, info) // some systems ask for the identity only now
+		w.first[name] = info
+		return nil
+	}
+	if !os.SameFile(first, info) {
+		return errReplaced
+	}
+	return nil
+}
+
+// gone makes the error about a file, or the directory if name is empty. There is none if it could only not be looked at.
+func (w *watcher) gone(name string, err error) error {
+	if isErrno(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR) {
+		return nil
+	}
+	path := filepath.Join(w.dir, name)
+	switch {
+	case errors.Is(err, errReplaced):
+		return fmt.Errorf("%s: %w: another one was put in its place: put the first one back, or restore a backup, and start again", path, store.ErrGone)
+	case errors.Is(err, fs.ErrNotExist), isErrno(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s: %w: it was deleted, moved or unmounted: put it back, or restore a backup, and start again", path, store.ErrGone)
+	default:
+		return fmt.Errorf("look whether %s is still there: %w: %s", path, err, advice(err))
+	}
+}
