@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func serve(t *testing.T, login auth.LoginOptions) (*httptest.Server, *engine.Eng
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := admin.New(admin.Options{Engine: e, Version: "1.2.3", SampleEvery: time.Hour})
+	service, err := admin.New(admin.Options{Engine: e, Version: "1.2.3", SampleEvery: time.Hour, BackupDir: os.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

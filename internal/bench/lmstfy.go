@@ -29,7 +29,7 @@ func dialLmstfy(o DialOptions) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	headers := " HTTP/1.1\r\nHost: bench\r\n"
+	headers := " HTTP/1.1\r\nHost: localhost\r\n"
 	if o.Secret != "" {
 		headers += "X-Token: " + o.Secret + "\r\n"
 	}

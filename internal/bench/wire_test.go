@@ -105,7 +105,7 @@ var (
 	beanstalkdPut = "put 1024 0 60 100\r\n" + text + "\r\n"
 	iprotoText    = "\xd9\x64" + text
 	iprotoSecond  = "\x91\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00"
-	lmstfyGet     = "GET /api/bench/q?ttr=60&timeout=1 HTTP/1.1\r\nHost: bench\r\n\r\n"
+	lmstfyGet     = "GET /api/bench/q?ttr=60&timeout=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
 // scripts are by protocol the greeting and then what doAll causes.
@@ -159,14 +159,14 @@ var scripts = map[string]struct {
 		{is(called(8, "queue.tube.q:put", "\x91"+iprotoText)), replied(8, "\x80\x20", "\x81\x31\xa2no")},
 	}},
 	"lmstfy": {"", []step{
-		{is("PUT /api/bench/q?tries=3 HTTP/1.1\r\nHost: bench\r\nContent-Length: 100\r\n\r\n" + text), response("201 Created", `{"msg":"published","job_id":"01"}`)},
+		{is("PUT /api/bench/q?tries=3 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n" + text), response("201 Created", `{"msg":"published","job_id":"01"}`)},
 		{
-			is("PUT /api/bench/q/bulk?tries=3 HTTP/1.1\r\nHost: bench\r\nContent-Length: 203\r\n\r\n[" + text + "," + text + "]"),
+			is("PUT /api/bench/q/bulk?tries=3 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 203\r\n\r\n[" + text + "," + text + "]"),
 			"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1f\r\n{\"msg\":\"published\",\"job_ids\":[]\r\n1\r\n}\r\n0\r\n\r\n",
 		},
 		{is(lmstfyGet), response("404 Not Found", `{"msg":"no job available"}`)},
 		{is(lmstfyGet), response("200 OK", `{"msg":"new job","namespace":"bench","queue":"q","job_id":"01","data":"`+base64.StdEncoding.EncodeToString([]byte(text))+`"}`)},
-		{is("DELETE /api/bench/q/job/01 HTTP/1.1\r\nHost: bench\r\n\r\n"), "HTTP/1.1 204 No Content\r\nX-Request-ID: 1\r\n\r\n"},
+		{is("DELETE /api/bench/q/job/01 HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 204 No Content\r\nX-Request-ID: 1\r\n\r\n"},
 		{like("PUT .*"), response("500 Internal Server Error", `{"error":"internal error"}`)},
 	}},
 }

@@ -49,7 +49,7 @@ func fetchKnown(f *field) {
 func fetchLmstfy(f *field) {
 	f.fetchAndHangUp("lmstfy", fetchNamesLmstfy, func(i int) []byte {
 		names := repeat(fetchNamesLmstfy, func(b *bytes.Buffer, k int) { fmt.Fprintf(b, "c%d-%d", i, k) })
-		return fmt.Appendf(nil, "GET /api/default/%s?timeout=600 HTTP/1.1\r\nHost: test\r\n\r\n", names)
+		return fmt.Appendf(nil, "GET /api/default/%s?timeout=600 HTTP/1.1\r\nHost: localhost\r\n\r\n", names)
 	})
 }
 

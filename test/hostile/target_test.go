@@ -148,12 +148,12 @@ func tarantool15Target() target {
 
 // request is an HTTP request with a body.
 func request(method, path, body string) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: hostile\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
 }
 
 func httpTarget(name, method, push, cheap, bulky, nest string) target {
-	head := method + " " + push + " HTTP/1.1\r\nHost: hostile\r\nContent-Type: application/json\r\n"
-	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: hostile\r\n\r\n" }
+	head := method + " " + push + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n" }
 	nestMethod := method
 	if name == "admin" {
 		nestMethod = "PUT"

@@ -20,7 +20,7 @@ const lmstfyLease = 5 * time.Second
 
 // do sends a request and returns the status and the body of the response.
 func (c *lmstfyClient) do(wait time.Duration, method, path, body string) (int, string, error) {
-	c.printf("%s /api/default/%s HTTP/1.1\r\nHost: torture\r\n", method, path)
+	c.printf("%s /api/default/%s HTTP/1.1\r\nHost: localhost\r\n", method, path)
 	if body != "" {
 		c.printf("Content-Length: %d\r\n", len(body))
 	}
