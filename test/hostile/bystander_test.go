@@ -31,7 +31,7 @@ const (
 	growth = 100 * time.Millisecond
 	// The short form also runs on busy and slow machines: what a bystander waits is compared with how
 	// long the whole took, which is as much longer on a slow machine. Below shortFloor nothing is said.
-	shortFloor = 400 * time.Millisecond
+	shortFloor = 3 * time.Second
 	shortPart  = 3
 	// calmLong and calmShort are how long bystanders are measured before, in either form, and bystanderPace how often one
 	// does a job.
