@@ -36,6 +36,7 @@ func spec(queue, body string) job.Spec {
 func TestWaitersMax(t *testing.T) {
 	t.Parallel()
 	inBubble(t, engine.Options{MaxWaiters: 2}, func(t *testing.T, e *engine.Engine) {
+		t.Helper()
 		do(t, e, &job.Configure{Namespace: "ns", Queue: "full", Settings: job.Settings{Capacity: 1}}).wants(t)
 		kept := do(t, e, &job.Push{Spec: spec("full", "")})
 		kept.wants(t)
@@ -67,6 +68,7 @@ func TestWaitersMax(t *testing.T) {
 func TestWaiterBytesMax(t *testing.T) {
 	t.Parallel()
 	inBubble(t, engine.Options{MaxWaiterBytes: 1 << 20}, func(t *testing.T, e *engine.Engine) {
+		t.Helper()
 		large := string(make([]byte, 600<<10))
 		many := &job.Fetch{Namespace: "ns", Max: 1, Wait: time.Minute}
 		for range 4096 {

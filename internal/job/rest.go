@@ -19,6 +19,7 @@ func Rest(cmd Command, left int) Command {
 		rest := *c
 		rest.Limit = left
 		return &rest
+	default: // deals with what it names
+		return cmd
 	}
-	return cmd
 }

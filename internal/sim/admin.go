@@ -328,6 +328,7 @@ func (m *Model) applyEach(c *job.Each) {
 			one.Ref = job.ByID(c.Namespace, p.queue, p.id)
 			one.Want = false
 			m.applyKill(&one)
+		default: // nothing else is done to each
 		}
 		// The answers of others, who waited, stay; its own is counted.
 		for i := before; i < len(m.out); i++ {

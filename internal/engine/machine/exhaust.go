@@ -193,7 +193,7 @@ func (m *Machine) renew(e *entry, c *job.Respawn) {
 // part returns how many of the first n jobs of a list one step deals with; no limit is
 // zero. The answer says how many that leaves.
 func (m *Machine) part(q *queue, s job.State, n int, res *job.Result) int {
-	all := int(min(q.Counts[s], math.MaxInt32)) //nolint:gosec // bounded
+	all := int(min(q.Counts[s], math.MaxInt32))
 	if n <= 0 || n > all {
 		n = all
 	}

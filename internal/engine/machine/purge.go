@@ -32,7 +32,7 @@ func (m *Machine) purge(c *job.Purge, res *job.Result) {
 		m.purgeFew(q, c.State, res.Count)
 		return
 	}
-	res.Count = int(min(q.Counts[c.State], math.MaxInt32)) //nolint:gosec // bounded
+	res.Count = int(min(q.Counts[c.State], math.MaxInt32))
 	if res.Count <= m.opt.Few {
 		m.purgeFew(q, c.State, res.Count)
 		return
