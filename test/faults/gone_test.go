@@ -26,7 +26,7 @@ func TestDataTakenAway(t *testing.T) {
 			}
 			return err
 		},
-		"moved":   func(t *testing.T, _, dir string) error { t.Helper(); return os.Rename(dir, dir+".away") },
+		"moved": func(t *testing.T, _, dir string) error { t.Helper(); return os.Rename(dir, dir+".away") },
 		"replaced": func(t *testing.T, _, dir string) error {
 			t.Helper()
 			if err := os.Rename(dir, dir+".away"); err != nil {
