@@ -77,8 +77,12 @@ func FuzzImportLine(f *testing.F) {
 	}
 	s := &Service{opts: Options{DoorName: func(job.Door) string { return "door" }}}
 	f.Fuzz(func(t *testing.T, line string) {
-		im := &importer{s: s, out: ImportResult{Line: 1}}
-		testkit.Bounded(t, len(line), func() { im.line([]byte(line)) })
+		im := &importer{s: s, o: ImportOptions{Duplicates: true}, out: ImportResult{Line: 1}}
+		testkit.Bounded(t, len(line), func() {
+			if err := im.line([]byte(line)); err != nil {
+				t.Error(err)
+			}
+		})
 		if len(im.cmds)+len(im.out.Refused)+im.out.Marks != 1 || len(im.cmds) != len(im.at) {
 			t.Fatalf("%q makes %d jobs, %d refusals and %d marks", line, len(im.cmds), len(im.out.Refused), im.out.Marks)
 		}

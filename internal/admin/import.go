@@ -219,26 +219,34 @@ func (im *importer) line(text []byte) error {
 		im.out.Marks++
 		return nil
 	}
-	var r Record
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
-		im.refuse(im.out.Line, "it cannot be read: "+err.Error())
-		return nil
-	}
-	push, err := im.s.importPush(&r)
-	if err != nil {
-		im.refuse(im.out.Line, detailOf(err))
+	r, push, problem := im.s.importLine(text)
+	if problem != "" {
+		im.refuse(im.out.Line, problem)
 		return nil
 	}
 	if push.Spec.Key != "" && !im.o.Duplicates {
-		if fits, err := im.fits(&r, &push.Spec); err != nil || !fits {
+		if fits, err := im.fits(r, &push.Spec); err != nil || !fits {
 			return refusal(err)
 		}
 	}
 	im.cmds = append(im.cmds, push)
 	im.at = append(im.at, im.out.Line)
 	return nil
+}
+
+// importLine reads the line of a job. It tells what is wrong with it, if something is.
+func (s *Service) importLine(text []byte) (r *Record, push *job.Push, problem string) {
+	r = new(Record)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(r); err != nil {
+		return nil, nil, "it cannot be read: " + err.Error()
+	}
+	push, err := s.importPush(r)
+	if err != nil {
+		return nil, nil, detailOf(err)
+	}
+	return r, push, ""
 }
 
 // fits decides whether a job with a key is imported. One that was pushed at the same time as one that has the key, and had it before the import

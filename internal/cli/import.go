@@ -29,12 +29,15 @@ func newImportCommand(p Process) *cobra.Command {
 		Short: "Read jobs that were exported into a running server",
 		Long: `Read the JSON lines of "millrace export" from FILE or standard input, and push their jobs: each is in the
 state that it was in, with its attempts, failures, times and result, but for those that were in work, which are ready.
-It gets a new id, and is in no batch. A job whose key another job of its namespace has is left out, unless
---allow-duplicates. Lines that cannot be imported are told, and the others are imported: those of jobs that wait for
-other jobs are such lines.
+It gets a new id, and is in no batch.
 
-An import that was interrupted goes on with --resume and the token that it has printed, and imports nothing twice: the
-server remembers for a week how far it is.
+A job that was there before, with the same key and pushed at the same time, is left out: a file that is imported twice
+changes nothing, but for jobs without a key. A line whose key belonged to another job before is refused, unless
+--allow-duplicates. Several jobs of the file may have one key. Lines that cannot be imported are told, and the others
+are imported: those of jobs that wait for other jobs are such lines.
+
+An import that was interrupted goes on with --resume and the token that it has printed, imports nothing twice and leaves
+nothing out: the server remembers for a week how far it is.
 
 Exit status 1 also tells that some lines were refused.`,
 		Example: `  millrace import jobs.jsonl
@@ -44,7 +47,7 @@ Exit status 1 also tells that some lines were refused.`,
 	}
 	im := &importer{}
 	cmd.Flags().StringVar(&im.o.Token, "resume", "", "go on with the import of this token")
-	cmd.Flags().BoolVar(&im.o.Duplicates, "allow-duplicates", false, "import jobs whose key another job has")
+	cmd.Flags().BoolVar(&im.o.Duplicates, "allow-duplicates", false, "import every job, whatever jobs there are with its key")
 	f := addAPI(cmd, p)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in := cmd.InOrStdin()
@@ -148,6 +151,7 @@ func (im *importer) begin(ctx context.Context) (done uint64, err error) {
 		return 0, fail(fmt.Errorf("the server knows no import %s: it has not begun, was more than a week ago, or was with another server", im.o.Token))
 	}
 	im.say("Going on behind line %d\n", mark.Line)
+	im.refused(mark.Refused) // whoever was interrupted may not have been told
 	return mark.Line, nil
 }
 
@@ -175,15 +179,20 @@ func (im *importer) add(r *admin.ImportResult) {
 	im.out.Existed += r.Existed
 	im.out.Repeated += r.Repeated
 	im.out.Marks += r.Marks
-	im.out.Refused = append(im.out.Refused, r.Refused...)
-	for _, refused := range r.Refused {
-		im.bar.stop()
-		im.say("line %d: %s\n", refused.Line, printable(refused.Problem))
-	}
+	im.refused(r.Refused)
 	if im.size > 0 {
 		im.bar.update("importing", min(im.read, im.size-1), im.size)
 	} else {
 		im.bar.update("importing", r.Line, 0)
+	}
+}
+
+// refused tells of lines that were refused.
+func (im *importer) refused(lines []admin.ImportRefusal) {
+	im.out.Refused = append(im.out.Refused, lines...)
+	for _, r := range lines {
+		im.bar.stop()
+		im.say("line %d: %s\n", r.Line, printable(r.Problem))
 	}
 }
 
@@ -200,7 +209,7 @@ func (im *importer) print(cmd *cobra.Command, asJSON bool) error {
 	}
 	text := plural(im.out.Imported, "job") + " imported"
 	if im.out.Existed > 0 {
-		text += fmt.Sprintf(", %d left out because their keys are taken", im.out.Existed)
+		text += fmt.Sprintf(", %d left out because they were there before", im.out.Existed)
 	}
 	if n := len(im.out.Refused); n > 0 {
 		text += fmt.Sprintf(", %s refused", plural(n, "line"))

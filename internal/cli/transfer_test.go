@@ -130,6 +130,37 @@ func TestExportImport(t *testing.T) {
 	}
 }
 
+// Jobs with one key are all exported and imported, and a line that is refused for its key makes the command fail.
+func TestExportImportRepeatedKeys(t *testing.T) {
+	t.Parallel()
+	from, to, taken := startServer(t), startServer(t), startServer(t)
+	for _, body := range []string{"a", "b", "c"} {
+		from.ok("push mails --key k " + body)
+	}
+	text := from.ok("export")
+	if got := to.with(strings.NewReader(text), "import"); got.status != 0 || !strings.Contains(got.stdout, "3 jobs imported\n") {
+		t.Errorf("%+v", got)
+	}
+	if got := to.with(strings.NewReader(text), "import"); got.status != 0 || !strings.Contains(got.stdout, "0 jobs imported, 3 left out because they were there before") {
+		t.Errorf("once more: %+v", got)
+	}
+	if got := to.counts("mails"); got != "3 0 0 0 0 0 0" {
+		t.Errorf("imported: %s", got)
+	}
+	taken.ok("push mails --key k x")
+	got := taken.with(strings.NewReader(text), "import")
+	if got.status != 1 || strings.Count(got.stderr, "another job has its key") != 3 || !strings.Contains(got.stderr, "3 lines refused") {
+		t.Errorf("with a key that is taken: %+v", got)
+	}
+	token := regexp.MustCompile(`--resume (\w+)`).FindStringSubmatch(got.stderr)
+	if again := taken.with(strings.NewReader(text), "import", "--resume", token[1]); again.status != 1 || strings.Count(again.stderr, "another job has its key") != 3 {
+		t.Errorf("resumed, as if the answer had been lost: %+v", again)
+	}
+	if got := taken.with(strings.NewReader(text), "import", "--allow-duplicates"); got.status != 0 || !strings.Contains(got.stdout, "3 jobs imported") {
+		t.Errorf("with duplicates: %+v", got)
+	}
+}
+
 // What is imported into an empty server is exported from it as the same lines.
 func TestExportImportExact(t *testing.T) {
 	t.Parallel()
