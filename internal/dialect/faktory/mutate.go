@@ -180,7 +180,9 @@ func (c *conn) mutateNamed(p *pieces, mu *mutator) {
 			p.add(mu.build(ref))
 			continue
 		}
-		p.addHeavy(&job.Each{Namespace: ref.Namespace, Key: ref.Key, Limit: fewJobs, Do: do}, fewJobs)
+		each := p.spare.Get()
+		*each = job.Each{Namespace: ref.Namespace, Key: ref.Key, Limit: fewJobs, Do: do}
+		p.addHeavy(each, fewJobs)
 		p.finish(&rest)
 	}
 	p.flush()

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -108,9 +109,10 @@ func (c *conn) eachName(want func(*job.QueueInfo) (jobs uint64, ok bool), visit 
 // pieces submits any number of commands in pieces. Refusals because a job or queue is
 // not there, or not in the state that was meant, are no errors.
 type pieces struct {
-	c    *conn
-	cmds []job.Command
-	jobs uint64 // that the commands may concern
+	c     *conn
+	req   engine.Request // used again for every piece, as are the next
+	spare dialect.Freelist[job.Each]
+	jobs  uint64 // that the commands may concern
 	// done, if set, is told of every result.
 	done func(cmd job.Command, res *job.Result)
 	err  *job.Error // the first refusal that is an error
@@ -130,29 +132,30 @@ const (
 
 // addHeavy adds a command that concerns several jobs.
 func (p *pieces) addHeavy(cmd job.Command, jobs uint64) {
-	p.cmds = append(p.cmds, cmd)
+	p.req.Commands = append(p.req.Commands, cmd)
 	p.jobs += min(jobs, pieceHeavy)
-	if len(p.cmds) == pieceMax || p.jobs >= pieceJobs {
+	if len(p.req.Commands) == pieceMax || p.jobs >= pieceJobs {
 		p.flush()
 	}
 }
 
 func (p *pieces) flush() {
-	if len(p.cmds) == 0 {
+	if len(p.req.Commands) == 0 {
 		return
 	}
-	cmds := p.cmds
-	p.cmds, p.jobs = nil, 0
-	results := p.c.do(cmds...)
-	for i := range results {
-		res := &results[i]
+	p.c.Do(p.c.d.opts.Engine, &p.req)
+	for i := range p.req.Results {
+		res := &p.req.Results[i]
 		if p.done != nil {
-			p.done(cmds[i], res)
+			p.done(p.req.Commands[i], res)
 		}
 		if res.Err != nil && p.err == nil && !harmless(res.Err.Kind) {
 			p.err = res.Err
 		}
 	}
+	clear(p.req.Commands)
+	p.req.Commands, p.jobs = p.req.Commands[:0], 0
+	p.spare.Release()
 }
 
 // harmless reports whether a refusal only tells that there was nothing to do.
