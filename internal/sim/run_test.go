@@ -241,7 +241,7 @@ func (r *run) command(a action) error {
 		if h, ok := o.(hints); ok {
 			h.sweeping = sweeping
 			o = h
-			if !later && behind && !sweeping { // else what the ticks have answered belongs to it
+			if !later && behind { // what the ticks have answered is none of its answers
 				h.got, h.behind = got[:own], true
 			}
 			first = h
