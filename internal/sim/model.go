@@ -170,6 +170,9 @@ func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]
 func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 	m.begin(now, o)
 	m.fireDue()
+	if m.behind {
+		m.serve() // before a clean-up
+	}
 	m.sweep(m.advance)
 	m.behind = m.behind && o.Behind() // what was left over has been done by now, or not
 	m.serve()
