@@ -297,7 +297,7 @@ func (r *run) catchUp(a action) error {
 		bulk = true
 	default:
 	}
-	if r.world.busy() && !(bulk && r.world.sweeping()) && (due == 0 || due > r.now) {
+	if r.world.busy() && (!bulk || !r.world.sweeping()) && (due == 0 || due > r.now) {
 		return nil
 	}
 	return r.compareAnswers(r.world.tick(r.now, a.rnd+2), r.tick)

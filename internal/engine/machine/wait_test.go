@@ -343,12 +343,12 @@ func TestManyListsAreLeftInPieces(t *testing.T) {
 	s := newStepper(t)
 	s.must(pushTo(names[5]))
 	s.must(&job.Fetch{Namespace: namespace, Queues: names[5:6]})
-	first, second := s.wait(waitFor(append(names, names...)...)), uint64(0)
+	first := s.wait(waitFor(append(names, names...)...))
 	s.proceed(first)
 	if n := s.WaitingNames(); n != len(names) {
 		t.Errorf("%d names are waited on, want each of %d once", n, len(names))
 	}
-	second = s.wait(waitFor(names[3:6]...))
+	second := s.wait(waitFor(names[3:6]...))
 	s.must(&job.Cancel{Token: first})
 	s.step()
 	if n := s.WaitingNames(); n == 0 {
