@@ -1,8 +1,12 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,5 +89,61 @@ func TestStopWhileFetchesLook(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Fetches from many queues come and go while jobs arrive in these queues: every job is
+// given to exactly one of them, and none is lost.
+func TestManyFetchesFromManyQueues(t *testing.T) {
+	t.Parallel()
+	const producers, workers, jobs, queues = 4, 16, 500, 64
+	e, err := engine.Open(engine.Options{Store: memstore.New(), Core: engine.CoreOptions{NamesPerStep: 4, StepWork: 2, WaitNames: 600}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(i int) string { return fmt.Sprint("q", i%queues) }
+	var left atomic.Int64
+	left.Store(producers * jobs)
+	seen := make([]atomic.Int32, producers*jobs+1)
+	var wg sync.WaitGroup
+	for p := range producers {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(p), 8))
+			c := e.NewCaller()
+			for range jobs {
+				if r := c.Do(t.Context(), push(name(rnd.IntN(queues)), "")); r[0].Err != nil {
+					t.Errorf("producer %d: %v", p, r[0].Err)
+				}
+			}
+		})
+	}
+	for w := range workers {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(w), 9))
+			c := e.NewCaller()
+			f := &job.Fetch{Namespace: "ns", Max: 1 + w%3, Pick: job.Pick(w % 3)}
+			first := rnd.IntN(queues)
+			for i := range queues {
+				f.Queues = append(f.Queues, name(first+i))
+			}
+			for left.Load() > 0 {
+				f.Wait = time.Duration(rnd.IntN(3)) * time.Millisecond
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(2000))*time.Microsecond)
+				for _, j := range c.Do(ctx, f)[0].Jobs {
+					seen[j.ID].Add(1)
+					left.Add(-1)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	for id := range seen[1:] {
+		if n := seen[id+1].Load(); n != 1 {
+			t.Errorf("job %d was given out %d times", id+1, n)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }

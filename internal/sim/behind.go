@@ -14,6 +14,12 @@ import (
 // the machine has served.
 func (m *Model) mayBeBehind() bool { return m.behind || m.oracle.Behind() }
 
+// tooLate reports whether the time of a caller was up before its turn came: many timers of
+// one step share its work.
+func (m *Model) tooLate(w *wait) bool {
+	return w.deadline != 0 && w.deadline <= m.now && m.oracle.TimedOut(w.token)
+}
+
 // waitOf returns the wait of a caller, or nil.
 func (m *Model) waitOf(token uint64) *wait {
 	if i := slices.IndexFunc(m.waits, func(w *wait) bool { return w.token == token }); i >= 0 {

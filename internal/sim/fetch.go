@@ -133,7 +133,7 @@ func (m *Model) serve() {
 	// Whoever still waits for something that is there is served by the plain
 	// rule; that the machine did not shows when the answers are compared.
 	for _, w := range slices.Clone(m.waits) {
-		if c, ok := w.cmd.(*job.Fetch); ok {
+		if c, ok := w.cmd.(*job.Fetch); ok && !m.tooLate(w) {
 			if j := m.pick(w.part(c), w.token, 0); j != nil {
 				m.complete(w, job.Result{Jobs: []job.Job{j.Job}})
 			}
@@ -153,7 +153,7 @@ func (m *Model) nextPush() (*wait, *job.Push) {
 		}
 		name := queueName{c.Spec.Namespace, c.Spec.Queue}
 		seen[name] = true
-		if m.full(name) {
+		if m.full(name) || m.tooLate(w) {
 			continue
 		}
 		id, told := m.oracle.Pushed(w.token)

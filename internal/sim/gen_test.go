@@ -153,7 +153,6 @@ func newGenerator(rng *rand.Rand, m *Model) *generator {
 		rng: rng, model: m, queues: []string{"q", "r", "s", "t"}[:1+rng.IntN(4)],
 		joins: []int{0, 10, 30, 80}[rng.IntN(4)], locks: []int{0, 10, 30}[rng.IntN(3)], tracks: []int{0, 20, 80}[rng.IntN(3)],
 		likes: []int{0, 0, 60}[rng.IntN(3)], pasts: []int{0, 10, 50}[rng.IntN(3)],
-		crowds: []int{0, 0, 30, 80}[rng.IntN(4)],
 	}
 	for i, v := range verbs {
 		w := v.weight * []int{0, 2, 4, 4, 4, 8, 16}[rng.IntN(7)]
@@ -171,7 +170,7 @@ func newGenerator(rng *rand.Rand, m *Model) *generator {
 
 // next returns a command.
 func (g *generator) next() job.Command {
-	if g.chance(g.crowds) {
+	if g.crowds > 0 && g.chance(g.crowds) {
 		return g.crowd()
 	}
 	n := g.rng.IntN(g.total)
@@ -186,7 +185,7 @@ func (g *generator) next() job.Command {
 // pass returns how much time goes by before a step: mostly little, and often
 // exactly until the next timer.
 func (g *generator) pass(now job.Time) time.Duration {
-	if g.chance(g.crowds) {
+	if g.crowds > 0 && g.chance(g.crowds) {
 		return 0 // or what is left over would be done before the next command
 	}
 	switch n := g.rng.IntN(100); {

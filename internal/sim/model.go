@@ -37,6 +37,9 @@ type Oracle interface {
 	// Behind reports whether the step has left callers over that are still to be served,
 	// let in or told.
 	Behind() bool
+	// TimedOut reports whether a caller that waited was left over, and so was answered
+	// with Timeout when its time was up.
+	TimedOut(token uint64) bool
 	// Given returns the tokens of the commands that were answered, in that order.
 	Given() []uint64
 }
@@ -50,6 +53,7 @@ func (silence) RunAt(job.ID) (job.Time, bool)                { return 0, false }
 func (silence) Callback(job.ID, job.BatchID, job.Flags) bool { return false }
 func (silence) Sweeping() bool                               { return false }
 func (silence) Behind() bool                                 { return false }
+func (silence) TimedOut(uint64) bool                         { return false }
 func (silence) Given() []uint64                              { return nil }
 
 // entry is one job of the model. Of the embedded Job, Timer is the end of a dead
@@ -193,6 +197,9 @@ func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 			m.piece()
 			m.fireDue()
 			continue
+		}
+		if m.behind {
+			m.serve() // before a clean-up
 		}
 		m.transition()
 		m.sweepOne(m.advance)

@@ -10,6 +10,16 @@ type hints struct {
 	stored   func() stored
 	sweeping bool
 	behind   bool
+	busy     bool // steps are so small that they leave callers over
+}
+
+func (h hints) TimedOut(token uint64) bool {
+	for _, a := range h.got {
+		if a.Token == token && a.Result.Err != nil && a.Result.Err.Kind == job.Timeout {
+			return h.busy
+		}
+	}
+	return false
 }
 
 func (h hints) Behind() bool { return h.behind }

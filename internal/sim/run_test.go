@@ -155,11 +155,15 @@ func (r *run) do(a action) error {
 		return r.compareStep(w.tick(r.now, a.rnd), r.tick)
 	case deedEndWaits:
 		got := w.tick(r.now, a.rnd)
+		if err := r.compareAnswers(got, r.tick); err != nil {
+			return err
+		}
 		w.core.EndWaits(r.now)
-		got = append(got, w.completed()...)
+		got = append(w.completed(), w.tick(r.now, a.rnd+1)...) // what comes of it may be due
 		return r.compareStep(got, func(o Oracle) ([]Completion, error) {
-			out, err := r.tick(o)
-			return append(out, r.model.EndWaits(r.now)...), err
+			out := r.model.EndWaits(r.now)
+			more, err := r.tick(o)
+			return append(out, more...), err
 		})
 	case deedPiece:
 		due := r.model.NextTimer()
@@ -247,7 +251,7 @@ func (r *run) command(a action) error {
 		if h, ok := o.(hints); ok {
 			h.sweeping = sweeping
 			o = h
-			if !later && behind && !sweeping { // else what the ticks have answered belongs to it
+			if !later && behind { // what the ticks have answered is none of its answers
 				h.got, h.behind = got[:own], true
 			}
 			first = h
@@ -407,7 +411,7 @@ func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) e
 }
 
 func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)) error {
-	want, err := do(hints{got: got, behind: r.world.core.Behind(), stored: func() stored {
+	want, err := do(hints{got: got, behind: r.world.core.Behind(), busy: r.options.StepWork < 256, stored: func() stored {
 		s, err := r.world.stored()
 		if err != nil {
 			panic(err)

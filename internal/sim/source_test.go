@@ -22,6 +22,7 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 		}
 		if g == nil {
 			g = newGenerator(rng, nil)
+			g.crowds = choose(g, 0, 0, 30, 80)
 		}
 		g.model = r.model
 		a := action{rnd: rng.Uint64(), token: uint64(r.step + 1)}

@@ -56,7 +56,7 @@ func (m *Machine) register(w *waiter, names []string, res *job.Result) (refused 
 // looked at: not all if their expired jobs are too many for this step.
 func (m *Machine) take(c *job.Fetch, names []string, res *job.Result) (needs uint64, looked int) {
 	if c.Pick == job.PickInOrder {
-		return m.takeInOrder(c, names, res)
+		return m.takeInOrder(nil, c, names, res)
 	}
 	for n := max(c.Max, 1); len(res.Jobs) < n; {
 		e, short := m.pick(c, names)
@@ -71,7 +71,9 @@ func (m *Machine) take(c *job.Fetch, names []string, res *job.Result) (needs uin
 	return needs, len(names)
 }
 
-func (m *Machine) takeInOrder(c *job.Fetch, names []string, res *job.Result) (needs uint64, looked int) {
+// takeInOrder is take from the first queues that have a job. W is the fetch if it is
+// registered; it stops if that is answered by what it sets off on the way.
+func (m *Machine) takeInOrder(w *waiter, c *job.Fetch, names []string, res *job.Result) (needs uint64, looked int) {
 	n := max(c.Max, 1)
 	for i, name := range names {
 		q := m.find(c.Namespace, name)
@@ -80,11 +82,17 @@ func (m *Machine) takeInOrder(c *job.Fetch, names []string, res *job.Result) (ne
 		}
 		for len(res.Jobs) < n {
 			e, short := m.head(q)
+			if w != nil && len(res.Jobs) == 0 && m.waiting[w.token] != w {
+				return 0, i
+			}
 			if short {
 				return needs, i
 			}
 			if e == nil {
 				break
+			}
+			if w != nil && len(res.Jobs) == 0 {
+				m.dequeue(w) // before anything else can be given to it
 			}
 			needs = max(needs, m.takeOne(e, c, res))
 		}
@@ -149,10 +157,12 @@ func (m *Machine) walkOn(w *waiter, res *job.Result) (answered bool, needs uint6
 	if k.survey {
 		k.next += m.survey(c, k, names)
 	} else {
-		needs, looked := m.takeInOrder(c, names, res)
+		needs, looked := m.takeInOrder(w, c, names, res)
 		if len(res.Jobs) > 0 {
-			m.dequeue(w)
 			return true, needs
+		}
+		if m.waiting[w.token] != w {
+			return false, 0 // Completed has its answer
 		}
 		if c.Wait > 0 && m.register(w, names[:looked], res) {
 			return true, m.step

@@ -128,24 +128,25 @@ type Machine struct {
 
 	forgetAt job.Time // nothing in the list of what is to be forgotten is earlier
 
-	alarms   alarmHeap
-	holders  map[job.Holder]*holder
-	waiting  map[uint64]*waiter
-	awaiting map[job.ID]*vigil
-	telling  line[*vigils]                   // those who are still to be told
-	leaving  line[*waiter]                   // those who have been answered and are still in lists
-	held     bool                            // timers went first in this Tick, and those who are left over wait for the next one
-	turn     int                             // see serveSome
-	stubs    map[string]map[string]*waitList // those who wait for jobs of queues that do not exist
-	names    int                             // how many names are waited on that are counted
-	walking  bool                            // the fetch of this step has not looked at all its queues
-	runs     map[job.ID]*waiter
-	arrivals uint64
-	mark     uint64 // of the walk over queues that is in progress
-	memo     keyMemo
-	spare    *entry // of a push, whose job is not in memory any more
-	keys     keyCache
-	found    []*entry // scratch of heads
+	alarms    alarmHeap
+	holders   map[job.Holder]*holder
+	waiting   map[uint64]*waiter
+	awaiting  map[job.ID]*vigil
+	telling   line[*vigils]                   // those who are still to be told
+	leaving   line[*waiter]                   // those who have been answered and are still in lists
+	held      bool                            // timers went first in this Tick, and those who are left over wait for the next one
+	postponed int                             // how many Ticks in a row have left a clean-up for later
+	turn      int                             // see serveSome
+	stubs     map[string]map[string]*waitList // those who wait for jobs of queues that do not exist
+	names     int                             // how many names are waited on that are counted
+	walking   bool                            // the fetch of this step has not looked at all its queues
+	runs      map[job.ID]*waiter
+	arrivals  uint64
+	mark      uint64 // of the walk over queues that is in progress
+	memo      keyMemo
+	spare     *entry // of a push, whose job is not in memory any more
+	keys      keyCache
+	found     []*entry // scratch of heads
 
 	sweeps []*sweep // in the order in which they began
 
@@ -284,6 +285,9 @@ func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 		m.continueHolders()
 		m.continueRestart()
 		m.continueFlush()
+		return true
+	}
+	if m.postpones() {
 		return true
 	}
 	more = m.sweepSome() || more

@@ -98,6 +98,20 @@ func (m *Machine) serveSome() (more bool) {
 	return m.Behind()
 }
 
+// postponedMax is how many Ticks in a row may leave a clean-up for later.
+const postponedMax = 64
+
+// postpones reports whether a clean-up after a purge waits until those who are left over
+// have been answered. It does not wait for ever.
+func (m *Machine) postpones() bool {
+	if m.left.empty() && m.leftRooms.empty() && m.telling.empty() || m.postponed == postponedMax {
+		m.postponed = 0
+		return false
+	}
+	m.postponed++
+	return true
+}
+
 // isDue reports whether a timer or an alarm is due.
 func (m *Machine) isDue() bool {
 	return len(m.timers) > 0 && m.timers[0].at <= m.now || len(m.alarms) > 0 && m.alarms[0].at <= m.now || m.beyond <= m.now

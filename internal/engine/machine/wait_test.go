@@ -405,3 +405,44 @@ func TestExpiredJobsEndInPieces(t *testing.T) {
 		t.Errorf("answered %v with %d jobs after %d steps, want job %d", answered, len(s.res.Jobs), steps, live)
 	}
 }
+
+// A fetch that goes on may be given a job by what it sets off itself: an expired job that it
+// meets takes others along, one of which is moved to a queue that it waits on already.
+func TestFetchIsServedByItself(t *testing.T) {
+	t.Parallel()
+	for _, pick := range []job.Pick{job.PickInOrder, job.PickBest} {
+		names := queueNames(2 * perStep)
+		s := newStepper(t)
+		old := pushTo(names[perStep])
+		old.Spec.TTL = time.Second
+		s.must(old)
+		blocker := job.Blocker{QueueNum: 1, ID: s.res.ID}
+		next := pushTo(names[perStep+1])
+		next.Spec.BlockedBy = []job.Blocker{blocker}
+		next.Spec.Policy.Exhaust, next.Spec.Policy.DeadQueue = job.ExhaustMove, names[0]
+		s.must(next)
+		moved := s.res.ID
+		s.must(pushTo(names[perStep]))
+		f := waitFor(names...)
+		f.Pick = pick
+		token := s.wait(f)
+		s.now = s.now.Add(time.Minute)
+		var got []job.ID
+		for s.Walking(token) {
+			answered, _ := s.Continue(s.now, 1, token, &s.res)
+			for i := range s.res.Jobs {
+				got = append(got, s.res.Jobs[i].ID)
+			}
+			for _, c := range s.step() {
+				got = append(got, c.Result.Jobs[0].ID)
+				if answered || c.Token != token {
+					t.Errorf("pick %d: %d is answered, and the fetch has been already: %v", pick, c.Token, answered)
+				}
+			}
+		}
+		if pick == job.PickInOrder && !slices.Equal(got, []job.ID{moved}) || len(got) != 1 {
+			t.Errorf("pick %d: got %v", pick, got)
+		}
+		s.rest()
+	}
+}
