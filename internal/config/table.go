@@ -123,5 +123,8 @@ func generalKeys() []Key {
 		sizeKey("server.max_waiting_memory", "256MiB", limits[uint64]{1 << 20, 1 << 40},
 			"Memory that those calls hold, about: the names of their queues, and the bodies of jobs that wait for room or for their result. More are refused.",
 			func(c *Config) *uint64 { return &c.Server.MaxWaitingMemory }),
+		intKey("server.max_queues", 250000, limits[int]{1, 1 << 24},
+			"Queues of all namespaces together. Each takes 1 to 2 KB of memory; commands that would make more are refused.",
+			func(c *Config) *int { return &c.Server.MaxQueues }),
 	}
 }

@@ -76,6 +76,12 @@ func (c *Core) EndWaits(now job.Time) { c.machine.EndWaits(now) }
 // Waiting returns how many callers wait.
 func (c *Core) Waiting() int { return c.machine.Waiting() }
 
+// Queues returns how many queues there are.
+func (c *Core) Queues() int { return c.machine.QueueCount() }
+
+// HasQueue reports whether there is a queue.
+func (c *Core) HasQueue(namespace, name string) bool { return c.machine.HasQueue(namespace, name) }
+
 // Check returns the first broken invariant, or nil. It reads everything.
 func (c *Core) Check() error { return c.machine.Check() }
 

@@ -65,7 +65,7 @@ var legacyShown = [legacyShownCount]string{
 
 // legacyTubesMax is how many tubes are counted: a client that asks for ever more
 // names must not use up the memory.
-const legacyTubesMax = 1 << 20
+const legacyTubesMax = 100_000
 
 // legacyTube names a tube.
 type legacyTube struct {
