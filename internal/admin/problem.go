@@ -87,7 +87,7 @@ func kindOf(k job.Kind) problemKind {
 		return problemStale
 	case job.Duplicate, job.Exists, job.Full, job.Busy, job.Waiting, job.Locked:
 		return problemConflict
-	case job.Overloaded:
+	case job.Overloaded, job.ManyQueues:
 		return problemTooMany
 	case job.NoSpace:
 		return problemInsufficient

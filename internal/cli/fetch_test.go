@@ -3,8 +3,6 @@
 package cli
 
 import (
-	"bufio"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"millrace/internal/testkit"
 )
 
 var failedLine = regexp.MustCompile(`(?m)^job 2 of mails failed after \d+\.\ds: exit status 3: second; it is dead now$`)
@@ -71,43 +67,6 @@ func TestFetchCommand(t *testing.T) {
 		s.fails(2, c.says, "fetch mails "+c.args)
 	}
 	s.fails(2, "needs the name of a queue", "fetch --exec cat")
-}
-
-// running is a command that runs beside the test.
-type running struct {
-	t       *testing.T
-	signals chan os.Signal
-	lines   *bufio.Scanner // of its standard output
-	stderr  *testkit.Buffer
-	status  chan int
-}
-
-func (s *asked) start(args ...string) *running {
-	s.t.Helper()
-	stdout, out := io.Pipe()
-	r := &running{t: s.t, signals: make(chan os.Signal, 2), lines: bufio.NewScanner(stdout), stderr: new(testkit.Buffer), status: make(chan int, 1)}
-	go func() {
-		r.status <- Main(args, Process{Stdout: out, Stderr: r.stderr, Environ: s.environ, Signals: r.signals})
-		_ = out.Close()
-	}()
-	return r
-}
-
-// line returns the next line that a command prints.
-func (r *running) line() string {
-	r.t.Helper()
-	if !r.lines.Scan() {
-		r.t.Fatalf("nothing more is printed:\n%s", r.stderr)
-	}
-	return r.lines.Text()
-}
-
-// end waits for the end.
-func (r *running) end() int {
-	r.t.Helper()
-	for r.lines.Scan() { // what is left
-	}
-	return <-r.status
 }
 
 // The first signal lets the job that runs come to its end, the second gives it back.

@@ -68,6 +68,8 @@ type Server struct {
 	// MaxWaiting and MaxWaitingMemory bound the calls that wait, all connections together.
 	MaxWaiting       int
 	MaxWaitingMemory uint64
+	// MaxQueues bounds the queues of all namespaces.
+	MaxQueues int
 }
 
 // Listeners returns the listeners that are on, in the order of the table.

@@ -62,7 +62,7 @@ func TestDefaults(t *testing.T) {
 			FreeFloor: 256 << 20, CacheBytes: 32 << 20, MemtableBytes: 32 << 20,
 		},
 		Log:    Log{Level: "info", Format: "auto"},
-		Server: Server{DrainTimeout: 1500 * time.Millisecond, MaxWaiting: 100000, MaxWaitingMemory: 256 << 20, MaxWaitingNames: 1000000},
+		Server: Server{DrainTimeout: 1500 * time.Millisecond, MaxWaiting: 100000, MaxWaitingMemory: 256 << 20, MaxWaitingNames: 1000000, MaxQueues: 250000},
 		Listen: Listen{MaxUnfinished: 256 << 20},
 		Masenko: Masenko{
 			Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", Heartbeat: 45 * time.Second,

@@ -131,5 +131,8 @@ func generalKeys() []Key {
 		intKey("server.max_waiting_names", 1000000, limits[int]{1, 1 << 30},
 			"Queues that calls for a job which name more than 16 of them wait on at a time, each counted for each call; more are refused.",
 			func(c *Config) *int { return &c.Server.MaxWaitingNames }),
+		intKey("server.max_queues", 250000, limits[int]{1, 1 << 24},
+			"Queues of all namespaces together. Each takes 1 to 2 KB of memory; commands that would make more are refused.",
+			func(c *Config) *int { return &c.Server.MaxQueues }),
 	}
 }

@@ -194,6 +194,11 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 			e.stats.refused.Add(1)
 			continue
 		}
+		if e.tooManyQueues(cmd) {
+			res.Reset()
+			res.Err = job.ErrManyQueues
+			continue
+		}
 		if startsWait(cmd) && i == len(r.Commands)-1 && !e.draining && !e.roomToWait(waitCost(cmd)) {
 			res.Reset()
 			res.Err = job.ErrOverloaded

@@ -100,6 +100,12 @@ func (c *Core) Sums(namespace string) job.Sums { return c.machine.Sums(namespace
 // Activity returns what has happened to queues since the last call.
 func (c *Core) Activity() machine.Activity { return c.machine.Activity() }
 
+// Queues returns how many queues there are.
+func (c *Core) Queues() int { return c.machine.QueueCount() }
+
+// HasQueue reports whether there is a queue.
+func (c *Core) HasQueue(namespace, name string) bool { return c.machine.HasQueue(namespace, name) }
+
 // Check returns the first broken invariant, or nil. It reads everything.
 func (c *Core) Check() error { return c.machine.Check() }
 

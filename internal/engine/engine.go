@@ -51,6 +51,7 @@ type Options struct {
 	// MaxWaiters and MaxWaiterBytes bound the callers that wait, and about how much memory they hold; zero is a default.
 	MaxWaiters     int
 	MaxWaiterBytes int64
+	MaxQueues      int // how many queues there may be; zero is a default
 	Core           CoreOptions
 }
 
@@ -84,6 +85,7 @@ type Engine struct {
 	watch     *watch
 	waiting   map[uint64]*Request
 	waits     waits
+	maxQueues int
 	answered  []*Request // to be told as soon as the lock is given up
 	rnd       uint64
 	closed    bool // nothing is taken any more: stopped or failed
@@ -127,7 +129,7 @@ type Engine struct {
 // counters are the engine's own figures; read by Stats.
 type counters struct {
 	commands, commits, batched atomic.Uint64
-	refused                    atomic.Uint64
+	refused, queuesRefused     atomic.Uint64
 }
 
 // Stats are figures about the engine since it was opened.
@@ -145,6 +147,9 @@ type Stats struct {
 	WaitsRefused   uint64
 	NoSpace        bool   // pushes are refused for want of disk space
 	Refused        uint64 // pushes refused for that reason
+	// QueuesMax is how many queues there may be, QueuesRefused the commands that would have made one more.
+	QueuesMax     int
+	QueuesRefused uint64
 }
 
 // Open loads the state from the store and starts the engine.
@@ -176,6 +181,9 @@ func Open(o Options) (*Engine, error) {
 	}
 	e.room.L = &e.mu
 	e.waits.init(&o)
+	if e.maxQueues = o.MaxQueues; e.maxQueues <= 0 {
+		e.maxQueues = DefaultMaxQueues
+	}
 	// Holders of an earlier run must not be mistaken for those of this one.
 	e.holders.Store(uint64(now.UnixNano()) &^ 0xffffff)
 	e.checkSpace()
@@ -245,6 +253,7 @@ func (e *Engine) Stats() Stats {
 		Commands: e.stats.commands.Load(), Commits: e.stats.commits.Load(), Batched: e.stats.batched.Load(),
 		Waiters: waiters, Names: names, WaiterBytes: held, WaitersMax: e.waits.most, WaiterBytesMax: e.waits.mostBytes,
 		WaitsRefused: e.waits.refused.Load(), NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
+		QueuesMax: e.maxQueues, QueuesRefused: e.stats.queuesRefused.Load(),
 	}
 }
 

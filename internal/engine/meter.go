@@ -37,7 +37,7 @@ func outcomeOf(err *job.Error) Outcome {
 	case job.NoSpace, job.Draining, job.Internal:
 		return OutcomeError
 	case job.Invalid, job.NotFound, job.Duplicate, job.Exists, job.NotLeased, job.NotOwner, job.Finished, job.BadState,
-		job.Full, job.Busy, job.Waiting, job.TooLarge, job.Locked, job.Overloaded:
+		job.Full, job.Busy, job.Waiting, job.TooLarge, job.Locked, job.Overloaded, job.ManyQueues:
 	}
 	return OutcomeRefused
 }

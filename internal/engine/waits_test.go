@@ -85,3 +85,27 @@ func TestWaiterBytesMax(t *testing.T) {
 		}
 	})
 }
+
+// Commands that would make one queue too many are refused, others are not.
+func TestQueuesMax(t *testing.T) {
+	t.Parallel()
+	inBubble(t, engine.Options{MaxQueues: 2}, func(t *testing.T, e *engine.Engine) {
+		do(t, e, &job.Push{Spec: spec("a", "")}).wants(t)
+		do(t, e, &job.Configure{Namespace: "ns", Queue: "b"}).wants(t)
+		failing := spec("a", "")
+		failing.Policy.DeadQueue = "c"
+		for _, cmd := range []job.Command{
+			&job.Push{Spec: spec("c", "")}, &job.Push{Spec: failing}, &job.Run{Spec: spec("c", ""), Wait: time.Minute}, &job.Configure{Namespace: "ns", Queue: "c"},
+			&job.Move{Ref: job.ByID("ns", "a", 1), Queue: "c"}, &job.Atomic{Ops: []job.Command{&job.Push{Spec: spec("a", "")}, &job.Push{Spec: spec("c", "")}}},
+		} {
+			do(t, e, cmd).wants(t, job.ManyQueues)
+		}
+		do(t, e, &job.Push{Spec: spec("a", "")}, &job.Move{Ref: job.ByID("ns", "a", 1), Queue: "b"}).wants(t)
+		do(t, e, fetch("c", 0)).wants(t, job.Timeout) // it only names the queue
+		if got := e.Stats(); got.QueuesRefused != 6 || got.QueuesMax != 2 {
+			t.Errorf("%+v", got)
+		}
+		do(t, e, &job.Remove{Namespace: "ns", Queue: "b"}).wants(t)
+		do(t, e, &job.Push{Spec: spec("c", "")}).wants(t)
+	})
+}

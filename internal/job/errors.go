@@ -23,6 +23,7 @@ const (
 	Draining                   // the server is stopping
 	Internal                   // the server is at fault; the log says why
 	Locked                     // another job holds the lock
+	ManyQueues                 // the server has as many queues as it may
 	Overloaded                 // the server has as many waiting callers as it may
 )
 
@@ -54,6 +55,7 @@ var (
 	ErrCanceled     = &Error{Kind: Canceled, Text: "the caller has gone"}
 	ErrNoSpace      = &Error{Kind: NoSpace, Text: "the disk is nearly full: no new jobs until space is free"}
 	ErrDraining     = &Error{Kind: Draining, Text: "the server is stopping"}
+	ErrManyQueues   = &Error{Kind: ManyQueues, Text: "the server has too many queues"}
 	ErrOverloaded   = &Error{Kind: Overloaded, Text: "the server has too many waiting callers"}
 	ErrLocked       = &Error{Kind: Locked, Text: "another job holds the lock"}
 	ErrNoBatch      = &Error{Kind: NotFound, Text: "no such batch"}

@@ -77,7 +77,8 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descConnectionsMax, descRejected,
-		descLogins, descWaiters, descWaitNames, descWaiterBytes, descWaitersMax, descWaiterBytesMax, descWaitsRefused, descRefused,
+		descLogins, descWaiters, descWaitNames, descWaiterBytes, descWaitersMax, descWaiterBytesMax, descWaitsRefused,
+		descQueuesMax, descQueuesRefused, descRefused,
 		descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
@@ -114,6 +115,8 @@ var (
 	descWaiterBytes    = desc("engine_waiter_bytes", "Memory that callers hold while they wait, about.")
 	descWaitersMax     = desc("engine_waiters_limit", "How many callers may wait at a time.")
 	descWaiterBytesMax = desc("engine_waiter_bytes_limit", "How much memory they may hold.")
+	descQueuesMax      = desc("queues_limit", "How many queues there may be.")
+	descQueuesRefused  = desc("queues_refused_total", "Commands refused since the start because they would have made one queue too many.")
 	descWaitsRefused   = desc("engine_waits_refused_total", "Calls refused since the start because too many were waiting.")
 	descRefused        = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
 	descCommits        = desc("store_commits_total", "Batches committed since the start.")
@@ -175,6 +178,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descWaiterBytes, float64(en.WaiterBytes))
 	gauge(descWaitersMax, float64(en.WaitersMax))
 	gauge(descWaiterBytesMax, float64(en.WaiterBytesMax))
+	gauge(descQueuesMax, float64(en.QueuesMax))
+	counter(descQueuesRefused, float64(en.QueuesRefused))
 	counter(descWaitsRefused, float64(en.WaitsRefused))
 	counter(descRefused, float64(en.Refused), "no_space")
 	counter(descCommits, float64(en.Commits))

@@ -170,7 +170,7 @@ func (s *server) open(ctx context.Context) error {
 	s.engine, err = engine.Open(engine.Options{
 		Store: s.store, Durability: durability, SyncInterval: s.cfg.Store.SyncInterval,
 		FreeFloor: s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues, TimedTypes: s.cfg.Web.MetricsTypes,
-		Core:       engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames},
+		Core: engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames}, MaxQueues: s.cfg.Server.MaxQueues,
 		MaxWaiters: s.cfg.Server.MaxWaiting, MaxWaiterBytes: int64(s.cfg.Server.MaxWaitingMemory), //nolint:gosec // the configuration bounds it
 	})
 	if err != nil {

@@ -74,6 +74,8 @@ func refusal(kind job.Kind) string {
 		return codeErr + textNoSpace
 	case job.Draining, job.Timeout, job.Canceled:
 		return codeErr + textShutdown
+	case job.ManyQueues:
+		return codeErr + textManyQueues
 	case job.Overloaded:
 		return codeErr + textWaiting
 	case job.Internal:

@@ -38,10 +38,11 @@ const (
 	textInternal    = "internal error"
 
 	// Not of the original, which has no such limits.
-	textNoSpace  = "no space left for new jobs"
-	textFull     = "the queue is full"
-	textDraining = "server is shutting down"
-	textWaiting  = "too many waiting consumers"
+	textNoSpace    = "no space left for new jobs"
+	textFull       = "the queue is full"
+	textDraining   = "server is shutting down"
+	textManyQueues = "too many queues"
+	textWaiting    = "too many waiting consumers"
 )
 
 // refusal is the answer to a refusal of the engine that the route itself knows no
@@ -56,6 +57,8 @@ func refusal(kind job.Kind) (status int, text string) {
 		return http.StatusServiceUnavailable, textNoSpace
 	case job.Full:
 		return http.StatusServiceUnavailable, textFull
+	case job.ManyQueues:
+		return http.StatusServiceUnavailable, textManyQueues
 	case job.Overloaded:
 		return http.StatusServiceUnavailable, textWaiting
 	case job.Draining, job.Canceled:

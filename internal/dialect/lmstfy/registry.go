@@ -141,15 +141,29 @@ func (r *registry) valid(k tokenKey) bool {
 // limiter returns the limiter of a token; nil if it has none.
 func (r *registry) limiter(k tokenKey) *limiter { return (*r.limiters.Load())[k] }
 
+// tokensMax bounds the tokens, which are all in memory, and descriptionMax what is said about one.
+const (
+	tokensMax      = 100_000
+	descriptionMax = 1 << 10
+)
+
 var (
-	errTokenExists   = &job.Error{Kind: job.Exists, Text: "the token has already existed"}
-	errLimiterExists = errors.New("has already exists")
+	errManyTokens      = &job.Error{Kind: job.Invalid, Text: "too many tokens"}
+	errLongDescription = &job.Error{Kind: job.Invalid, Text: "the description is longer than 1024 bytes"}
+	errTokenExists     = &job.Error{Kind: job.Exists, Text: "the token has already existed"}
+	errLimiterExists   = errors.New("has already exists")
 )
 
 // addToken makes a token.
 func (r *registry) addToken(k tokenKey, description string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	switch {
+	case len(*r.tokens.Load()) >= tokensMax:
+		return errManyTokens
+	case len(description) > descriptionMax:
+		return errLongDescription
+	}
 	err := r.do(&job.SetValue{Space: tokenSpace, Name: k.name(), Value: []byte(description), IfAbsent: true})
 	if isExists(err) {
 		return errTokenExists

@@ -53,6 +53,8 @@ func refusal(kind job.Kind) string {
 		return textNoSpace
 	case job.Draining, job.Timeout, job.Canceled:
 		return textDraining
+	case job.ManyQueues:
+		return textManyQueues
 	case job.Overloaded:
 		return textWaiting
 	case job.Internal:

@@ -36,6 +36,7 @@ const (
 	textFinished  = "Task is finished"
 	textConsumers = "There are consumers connected the tube"
 	textTaken     = "There are taken tasks in the tube"
+	textManyTubes = "too many tubes"
 	textWaiting   = "too many calls are waiting"
 )
 
@@ -65,6 +66,8 @@ func refusal(kind job.Kind) string {
 		return textStopping
 	case job.Invalid:
 		return textInvalid
+	case job.ManyQueues:
+		return textManyTubes
 	case job.Overloaded:
 		return textWaiting
 	case job.Internal:

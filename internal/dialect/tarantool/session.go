@@ -1,6 +1,7 @@
 package tarantool
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -28,7 +29,13 @@ type sessions struct {
 	byID map[dialect.UUID]*session
 	left []*session // those that lost their last connection, in that order, until they are over
 	ttr  time.Duration
+
+	leftMax int // of left, if not sessionsLeftMax
 }
+
+// sessionsLeftMax bounds the sessions without a connection that are remembered. One more ends at once, as without a grace:
+// who connects and identifies itself again and again must not use up the memory.
+const sessionsLeftMax = 100_000
 
 func (s *sessions) init(ttr time.Duration) {
 	s.byID = make(map[dialect.UUID]*session)
@@ -63,8 +70,7 @@ func (c *conn) leaveSession() {
 	s.conns--
 	ends := s.conns == 0
 	if ends {
-		all.end(s)
-		req.Commands = []job.Command{&job.EndHolder{Holder: s.holder, Grace: all.ttr}}
+		req.Commands = []job.Command{&job.EndHolder{Holder: s.holder, Grace: all.end(s)}}
 		c.d.opts.Engine.Submit(req)
 	}
 	all.mu.Unlock()
@@ -73,8 +79,8 @@ func (c *conn) leaveSession() {
 	}
 }
 
-// end notes that a session has lost its last connection. The caller holds mu.
-func (s *sessions) end(last *session) {
+// end notes that a session has lost its last connection, and returns how long it stays. The caller holds mu.
+func (s *sessions) end(last *session) (grace time.Duration) {
 	now := time.Now()
 	for len(s.left) > 0 && (s.left[0].conns > 0 || s.left[0].over(now)) {
 		if s.left[0].conns == 0 {
@@ -84,7 +90,10 @@ func (s *sessions) end(last *session) {
 		s.left[0] = nil
 		s.left = s.left[1:]
 	}
-	last.until = now.Add(s.ttr)
+	if last.listed || len(s.left) < cmp.Or(s.leftMax, sessionsLeftMax) {
+		grace = s.ttr
+	}
+	last.until = now.Add(grace)
 	switch {
 	case last.over(now):
 		delete(s.byID, last.id)
@@ -92,6 +101,7 @@ func (s *sessions) end(last *session) {
 		last.listed = true
 		s.left = append(s.left, last)
 	}
+	return grace
 }
 
 // over reports whether nobody can join the session any more.

@@ -32,6 +32,7 @@ const (
 	textDraining    = serverError + "Server is shutting down"
 	textInternal    = serverError + "Internal error"
 	textRefused     = serverError + "Command refused"
+	textManyQueues  = serverError + "Too many queues"
 	textWaiting     = serverError + "Too many waiting clients"
 
 	clientError = "CLIENT-ERROR "
@@ -59,6 +60,8 @@ func refusal(kind job.Kind) string {
 		return textNoSpace
 	case job.Draining, job.Canceled:
 		return textDraining
+	case job.ManyQueues:
+		return textManyQueues
 	case job.Overloaded:
 		return textWaiting
 	case job.Internal:

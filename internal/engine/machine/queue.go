@@ -55,6 +55,12 @@ func (m *Machine) find(namespace, name string) *queue {
 	return q
 }
 
+// QueueCount returns how many queues are stored.
+func (m *Machine) QueueCount() int { return len(m.byID) }
+
+// HasQueue reports whether a queue is stored.
+func (m *Machine) HasQueue(namespace, name string) bool { return m.find(namespace, name) != nil }
+
 // named returns the queue of that name, stored or not.
 func (m *Machine) named(namespace, name string) *queue {
 	space := m.spaces[namespace]
