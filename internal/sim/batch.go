@@ -215,6 +215,11 @@ func (m *Model) choose(steps []step) step {
 			return s
 		}
 	}
+	for _, s := range steps { // the one that was pushed is gone, so it was one that expires at once
+		if at := s.stage.callback.Policy.ExpireAt; at != 0 && at <= m.now {
+			return s
+		}
+	}
 	return steps[0]
 }
 
