@@ -204,10 +204,13 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 			res.Err = job.ErrOverloaded
 			continue
 		}
+		if e.core.Due(now) {
+			e.fire(now)
+		}
 		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
 		if walks := !answered && e.core.Walking(r.token); walks || res.Left > 0 {
 			if walks {
-				answered, needs = e.walk(r, res)
+				answered, needs = e.walk(r, cmd, res)
 			} else {
 				needs = max(needs, e.doRest(r, cmd, res))
 			}
@@ -234,6 +237,7 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		default:
 			e.takeBack(r, res, now, job.ErrOverloaded)
 		}
+		follow(cmd, res)
 	}
 	return waits
 }
@@ -262,9 +266,9 @@ func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uin
 
 // walk has a fetch go on that takes more than one step. In between others get the lock, and
 // may answer it: Cancel, a job that arrives, the end of the engine.
-func (e *Engine) walk(r *Request, res *job.Result) (answered bool, needs uint64) {
+func (e *Engine) walk(r *Request, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
 	for e.core.Walking(r.token) {
-		r.walking = true
+		r.walking = cmd
 		e.waiting[r.token] = r
 		e.collect()
 		e.look()
@@ -273,12 +277,12 @@ func (e *Engine) walk(r *Request, res *job.Result) (answered bool, needs uint64)
 		e.mu.Lock()
 		open := e.admit()
 		delete(e.waiting, r.token)
-		if !r.walking { // it was answered
+		if r.walking == nil { // it was answered
 			*res = r.walked
 			r.walked = job.Result{}
 			return true, 0
 		}
-		r.walking = false
+		r.walking = nil
 		if !open {
 			r.needs = math.MaxUint64
 			return true, 0
@@ -311,11 +315,12 @@ func (e *Engine) draw() uint64 {
 	return e.rnd
 }
 
-// collect passes on the answers of commands that had waited.
+// collect passes on the answers of commands that had waited, and what the machine has to know of deliveries.
 func (e *Engine) collect() {
 	for _, c := range e.core.Completed() {
 		e.completed(c)
 	}
+	e.askLate()
 }
 
 func (e *Engine) completed(c machine.Completion) {
@@ -323,14 +328,16 @@ func (e *Engine) completed(c machine.Completion) {
 	if r == nil {
 		return
 	}
-	if r.walking { // walk goes on with it
+	if r.walking != nil { // walk goes on with it
 		delete(e.waiting, c.Token)
-		r.walking, r.walked = false, c.Result
+		follow(r.walking, &c.Result)
+		r.walking, r.walked = nil, c.Result
 		r.needs = max(r.needs, c.Needs)
 		return
 	}
 	e.endWait(r)
 	r.Results[len(r.Results)-1] = c.Result
+	follow(r.Commands[len(r.Commands)-1], &c.Result)
 	r.needs = max(r.needs, c.Needs)
 	e.answer(r)
 }

@@ -104,7 +104,7 @@ func (e *Engine) giveUp() {
 	e.room.Broadcast()
 	err := e.closedError()
 	for _, r := range e.waiting {
-		if r.walking {
+		if r.walking != nil {
 			continue // walk sees that the engine has ended
 		}
 		e.endWait(r)

@@ -82,6 +82,18 @@ func (c *Core) Completed() []machine.Completion { return c.machine.Completed() }
 // NextWake returns when Tick has something to do.
 func (c *Core) NextWake() job.Time { return c.machine.NextWake() }
 
+// Due reports whether timers of jobs are due, which every command applies first.
+func (c *Core) Due(now job.Time) bool { return c.machine.Due(now) }
+
+// Fire applies them as a command does.
+func (c *Core) Fire(now job.Time, rnd uint64) { c.machine.Fire(now, rnd) }
+
+// Late returns the deliveries for which the machine waits, since the last call.
+func (c *Core) Late() []*job.Delivery { return c.machine.Late() }
+
+// Sent tells that a delivery has been handed over, or never will be.
+func (c *Core) Sent(now job.Time, d *job.Delivery) { c.machine.Sent(now, d) }
+
 // EndWaits answers everybody who waits.
 func (c *Core) EndWaits(now job.Time) { c.machine.EndWaits(now) }
 

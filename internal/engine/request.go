@@ -27,8 +27,8 @@ type Request struct {
 	needs uint64 // the step that must be durable before Done
 	flush bool   // has no commands: it is done when all before it is committed
 
-	walking bool       // its fetch takes several steps and has not been answered
-	walked  job.Result // what that was answered by somebody else
+	walking job.Command // its fetch that takes several steps and has not been answered
+	walked  job.Result  // what that was answered by somebody else
 
 	holds   int64    // about how many bytes while it waits
 	applied job.Time // when its commands were applied

@@ -128,6 +128,8 @@ type Fetch struct {
 	// Firm has the answer wait until the lease is durable. Otherwise a crash right after
 	// it may take the lease back, and the job is delivered again.
 	Firm bool
+	// Delivery, if there is one, follows the answer: the leases do not end by time before it has been handed over.
+	Delivery *Delivery
 }
 
 // WaitForever is a wait without a limit.

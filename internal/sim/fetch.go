@@ -106,6 +106,7 @@ func (m *Model) lease(j *entry, c *job.Fetch) {
 		l.Until = m.now.Add(l.Length)
 	}
 	j.Lease = l
+	j.delivery = c.Delivery
 }
 
 // serve hands out what has become possible to those who wait.

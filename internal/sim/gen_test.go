@@ -372,6 +372,9 @@ func (g *generator) fetch() job.Command {
 	if g.chance(30) {
 		f.DefaultLease = g.length()
 	}
+	if g.chance(40) {
+		f.Delivery = &deliveries[g.rng.IntN(len(deliveries))]
+	}
 	return f
 }
 

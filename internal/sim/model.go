@@ -66,6 +66,9 @@ type entry struct {
 	toOld bool
 	// reported is what is known of a tracked job's progress.
 	reported progress
+	// delivery is on its way with the job, postponed the time at which the lease should have ended meanwhile.
+	delivery  *job.Delivery
+	postponed job.Time
 }
 
 type queueName struct{ ns, name string }
@@ -210,6 +213,15 @@ func (m *Model) Tick(now job.Time, o Oracle) ([]Completion, error) {
 	return m.end()
 }
 
+// Sent tells that a delivery has been handed over. What has become due by that is left to the next step.
+func (m *Model) Sent(d *job.Delivery) {
+	for _, j := range m.jobs {
+		if j.delivery == d {
+			j.delivery, j.postponed = nil, 0
+		}
+	}
+}
+
 // EndWaits answers every waiting caller.
 func (m *Model) EndWaits(now job.Time) []Completion {
 	m.begin(now, silence{})
@@ -241,6 +253,9 @@ func (m *Model) Restart(now job.Time, o Oracle) {
 	m.begin(now, o)
 	m.waits, m.endings, m.canceled, m.orphans, m.behind = nil, nil, nil, nil, false
 	m.endsLeft, m.lastEnd = len(m.left) > 0, 0
+	for _, j := range m.jobs {
+		j.delivery, j.postponed = nil, 0
+	}
 	m.restarting, m.lastEntered, m.lastRun, m.passed = true, m.entered, m.lastID, nil
 	m.transition()
 	m.continueRestart()

@@ -128,6 +128,17 @@ var faults = []fault{
 			return cmd
 		},
 	},
+	{
+		name: "a lease lapses while its delivery is on its way",
+		hears: func(cmd job.Command) job.Command {
+			if f, ok := cmd.(*job.Fetch); ok {
+				unfollowed := *f
+				unfollowed.Delivery = nil
+				return &unfollowed
+			}
+			return cmd
+		},
+	},
 	{name: "answers leave before what they tell is stored", early: true},
 	{name: "batches are torn", torn: true},
 	{name: "commits are not durable", lazy: true, onDisk: true},

@@ -28,12 +28,13 @@ const (
 	deedEndWaits      // nobody may wait any longer
 	deedPiece         // one piece of what is left over
 	deedProceed       // a fetch from many queues goes on
+	deedSent          // a delivery has been handed over
 )
 
 var deedNames = [...]string{
 	deedCommand: "", deedTick: "tick", deedSeal: "seal", deedCommit: "commit", deedCommitDurable: "commit durably",
 	deedReopen: "reopen", deedCrash: "crash", deedJump: "jump", deedEndWaits: "end waits", deedPiece: "piece",
-	deedProceed: "proceed",
+	deedProceed: "proceed", deedSent: "sent",
 }
 
 // action is one thing that happens in a run, after some time has passed.
@@ -46,12 +47,16 @@ type action struct {
 	seal  bool // deedCommand: close the batch before what follows from the command
 	later bool // deedCommand: leave a clean-up for later
 	keep  int  // deedCrash: percent of the unsynced data that survives
+	which int  // deedSent: the delivery
 }
 
 func (a action) String() string {
 	what := deedNames[a.deed]
 	if a.deed == deedCrash {
 		what += fmt.Sprintf(", keeping %d%%", a.keep)
+	}
+	if a.deed == deedSent {
+		what += fmt.Sprintf(" %d", a.which)
 	}
 	if a.deed == deedCommand {
 		what = fmt.Sprintf("#%d %s", a.token, show(a.cmd))
@@ -179,6 +184,10 @@ func (r *run) do(a action) error {
 		return r.compareStep(w.completed(), func(o Oracle) ([]Completion, error) { return r.model.Piece(r.now, o) })
 	case deedProceed:
 		return r.proceed(a)
+	case deedSent:
+		w.sent(r.now, a.which)
+		r.model.Sent(&deliveries[a.which])
+		return r.compareStep(w.tick(r.now, a.rnd), r.tick)
 	case deedSeal:
 		if w.seal() {
 			r.sealed = r.model.Clone()
@@ -499,6 +508,11 @@ func (r *run) compareWake() error {
 		}
 		return nil
 	}
+	for id, j := range r.model.jobs {
+		if j.postponed != 0 && !r.world.late[deliveryOf(j.delivery)] {
+			return fmt.Errorf("INV-16: the lease of job %d waits for a delivery that the core does not ask for", id)
+		}
+	}
 	next := r.model.NextTimer()
 	if r.world.core.NextWake() <= r.now && len(r.world.tick(r.now, 0)) > 0 { // it may want to look ahead
 		return errors.New("something was due after all had been done")
@@ -546,10 +560,14 @@ func (r *run) compareNothing() error {
 			return err
 		}
 	}
+	// Timers may outlive their jobs, until their time and until their deliveries have been handed over.
+	for i := range deliveries {
+		r.world.sent(r.now, i)
+		r.model.Sent(&deliveries[i])
+	}
 	if err := r.compareStep(r.world.tick(r.now, 0), r.tick); err != nil { // what the flushes have left over
 		return err
 	}
-	// Timers may outlive their jobs, until their time.
 	r.now = r.now.Add(100 * 365 * 24 * time.Hour)
 	if err := r.compareStep(r.world.tick(r.now, 0), r.tick); err != nil {
 		return err

@@ -52,6 +52,8 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 			a.deed, soon = deedCommit, []deed{deedSeal, deedCommitDurable, deedReopen}
 		case n < 62+rough:
 			a.deed, a.pass = deedReopen, g.pass(r.now)
+		case n >= 190:
+			a.deed, a.pass, a.which = deedSent, g.pass(r.now), rng.IntN(len(deliveries))
 		default:
 			a.pass, a.cmd, a.seal, a.later = g.pass(r.now), g.next(), rng.IntN(8) == 0, rng.IntN(2) == 0
 			if left && n%4 < 3 {

@@ -50,6 +50,9 @@ func (m *Model) nextEvent() (event, bool) {
 		}
 	}
 	for id, j := range m.jobs {
+		if j.postponed != 0 && j.postponed == j.timer() {
+			continue // it waits for its delivery
+		}
 		offer(event{
 			at: j.timer(), major: uint64(j.QueueNum), minor: uint64(id),
 			fire: func() { m.fireJob(j) },
@@ -107,6 +110,8 @@ func (m *Model) expired(j *entry) bool { return j.expiry() != 0 && j.expiry() <=
 
 func (m *Model) fireJob(j *entry) {
 	switch {
+	case j.delivery != nil:
+		j.postponed = j.timer()
 	case m.expired(j):
 		m.queues[queueName{j.Namespace, j.Queue}].expired[j.State]++
 		unfinished := !j.State.Finished()

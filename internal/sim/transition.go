@@ -14,6 +14,7 @@ func (m *Model) enter(j *entry, s job.State) {
 	j.toOld = false
 	j.Timer = 0
 	j.Lease = job.Lease{}
+	j.delivery, j.postponed = nil, 0
 	j.Blockers = nil
 }
 

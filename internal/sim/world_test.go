@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -31,6 +32,10 @@ type world struct {
 	sealed    *store.Batch // handed out by the core and not committed yet
 	last      uint64       // its last step
 	committed uint64       // the last step that is in the store
+
+	// deliveries are what the core knows deliveries as, and late those that it has asked for.
+	deliveries [len(deliveries)]*job.Delivery
+	late       [len(deliveries)]bool
 }
 
 // newWorld returns an empty world.
@@ -58,6 +63,9 @@ func (w *world) open(now job.Time) (err error) {
 		w.store = w.faulty
 	}
 	w.sealed, w.last, w.committed = nil, 0, 0
+	for i := range w.deliveries {
+		w.deliveries[i], w.late[i] = new(job.Delivery), false
+	}
 	w.core, err = engine.OpenCore(w.store, now, w.options)
 	return err
 }
@@ -116,6 +124,11 @@ func (w *world) apply(now job.Time, rnd, token uint64, cmd job.Command) []answer
 	if w.fault != nil && w.fault.hears != nil {
 		cmd = w.fault.hears(cmd)
 	}
+	if f, ok := cmd.(*job.Fetch); ok && f.Delivery != nil {
+		own := *f
+		own.Delivery = w.deliveries[deliveryOf(f.Delivery)]
+		cmd = &own
+	}
 	answered, needs := w.core.Apply(now, rnd, token, cmd, &res)
 	if answered {
 		out = append(out, answer{Completion{Token: token, Result: res}, w.needs(needs)})
@@ -145,7 +158,29 @@ type piece struct {
 	behind bool
 }
 
+// deliveries are what fetches of all runs name. Each world has its own in their places, because the core writes to them.
+var deliveries [4]job.Delivery
+
+// deliveryOf returns the index of one of them.
+func deliveryOf(d *job.Delivery) int {
+	for i := range deliveries {
+		if d == &deliveries[i] {
+			return i
+		}
+	}
+	panic("a delivery of nobody")
+}
+
+// sent tells the core that a delivery has been handed over.
+func (w *world) sent(now job.Time, i int) {
+	w.core.Sent(now, w.deliveries[i])
+	w.late[i] = false
+}
+
 func (w *world) completed() []answer {
+	for _, d := range w.core.Late() {
+		w.late[slices.Index(w.deliveries[:], d)] = true
+	}
 	var out []answer
 	for _, c := range w.core.Completed() {
 		out = append(out, answer{Completion{Token: c.Token, Result: c.Result}, w.needs(c.Needs)})

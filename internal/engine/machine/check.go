@@ -18,6 +18,9 @@ func (m *Machine) Check() error { return m.check(locksAtOnce, batchesAtOnce) }
 // check does so with portions of a size.
 func (m *Machine) check(locks, batches int) error {
 	c := checker{Machine: m, locks: locks, batches: batches, inMemory: slices.Clone(m.timers), linked: make([]int, len(links))}
+	for _, a := range m.deliveries {
+		c.inMemory = append(c.inMemory, a.due...)
+	}
 	slices.SortFunc(c.inMemory, orderTimers)
 	for _, q := range m.queuesInOrder() {
 		if err := c.checkQueue(q); err != nil {
@@ -26,6 +29,7 @@ func (m *Machine) check(locks, batches int) error {
 	}
 	for _, check := range []func() error{
 		c.checkSums, c.checkOutcomes, c.checkLocks, c.checkBatches, c.checkTimers, c.checkLinks, c.checkNames, c.checkSweeps, c.checkKeys, c.checkWaits,
+		c.checkDeliveries,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -40,7 +44,7 @@ type checker struct {
 
 	locks    int         // how many of them are looked at in one go
 	batches  int         // the same
-	inMemory []timerItem // the timers of the machine, sorted
+	inMemory []timerItem // the timers of the machine, those that wait for a delivery included, sorted
 	timed    int         // how many jobs and batches have a timer
 	linked   []int       // how many entries jobs have in each of links
 }

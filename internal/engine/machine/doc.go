@@ -4,7 +4,7 @@
 // and changes go through the Storage it is given. The engine, its only owner,
 // applies one step at a time.
 //
-// docs/semantics.md states every rule and the invariants INV-1 to INV-15; code
+// docs/semantics.md states every rule and the invariants INV-1 to INV-16; code
 // that upholds one names it, check.go and check_batch.go assert them.
 //
 //	machine.go   the machine, its steps, how a command is dispatched
@@ -14,7 +14,7 @@
 //	window.go    the part of a list that is in memory
 //	ready.go     order, ready lists, refill
 //	group.go     one job in flight per group
-//	timer.go     what happens at a time
+//	timer.go     what happens at a time, delivery.go what is put off until an answer has left
 //	wait.go      callers that wait
 //	batch.go     batches of jobs and their callbacks
 //	keys.go      how jobs are named; key_cache.go has the keys that are in memory
@@ -27,6 +27,6 @@
 //
 // What is in memory: all queues (some hundred bytes each), the head of each ready
 // list, leased jobs up to a bound, timers of the next seconds, some thousand keys, and
-// who waits. All of it but the waiting callers can be rebuilt from the store at any
+// who waits. All of it but the waiting callers and the deliveries on their way can be rebuilt from the store at any
 // time (INV-12).
 package machine

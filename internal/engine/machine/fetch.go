@@ -314,6 +314,7 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 		e.leased = true
 		m.leasedHere++
 	}
+	m.track(e, c.Delivery)
 	if c.Firm {
 		return m.step
 	}

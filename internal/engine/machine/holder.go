@@ -104,6 +104,7 @@ func (m *Machine) letGo(j *job.Job) {
 func (m *Machine) endLease(e *entry) {
 	m.letGo(&e.Job)
 	e.Lease = job.Lease{}
+	m.untrack(e)
 	m.uncountLease(e)
 	m.vacate(e)
 }

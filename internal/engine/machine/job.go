@@ -21,6 +21,8 @@ type entry struct {
 	loaded bool
 	held   bool
 	kind   Kind // its type as the observer knows it, while it is leased
+	// delivery is that of its lease, if it has one.
+	delivery *job.Delivery
 }
 
 // load returns a job of a queue, or nil if there is none.

@@ -148,6 +148,10 @@ type Machine struct {
 	keys      keyCache
 	found     []*entry // scratch of heads
 
+	deliveries map[*job.Delivery]*awaited // on their way, and something waits for them
+	away       map[job.ID]*job.Delivery   // of leases that are not in memory
+	late       []*job.Delivery            // that Late has not told
+
 	sweeps []*sweep // in the order in which they began
 
 	// How many more jobs this transition may release or fail because what they wait for
@@ -177,7 +181,8 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 		spaces: map[string]map[string]*queue{}, sums: map[string]*sums{}, byID: map[record.QueueID]*queue{},
 		jobs: map[job.ID]*entry{}, holders: map[job.Holder]*holder{},
 		waiting: map[uint64]*waiter{}, awaiting: map[job.ID]*vigil{}, runs: map[job.ID]*waiter{},
-		stubs: map[string]map[string]*waitList{},
+		stubs:      map[string]map[string]*waitList{},
+		deliveries: map[*job.Delivery]*awaited{}, away: map[job.ID]*job.Delivery{},
 		shard: record.Shard{NextID: 1, NextSeq: 1, NextQueue: 1},
 	}
 	m.keys = newKeyCache(max(m.opt.Keys/2, 1))

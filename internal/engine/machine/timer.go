@@ -213,6 +213,9 @@ func (m *Machine) fireTimer(t timerItem) {
 	if e.Timer != t.at {
 		return
 	}
+	if e.State == job.Leased && m.postpone(e, t) {
+		return
+	}
 	m.unsetTimer(e) // whatever follows sets it anew, perhaps to the same time
 	e.Timer = 0
 	switch {

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"millrace/internal/job"
+)
+
+// Sent tells that a delivery has been handed over, or never will be: from now on time may end its leases again. Whoever
+// submits a fetch with a Delivery calls it once the answer has been written, the write has failed or nothing is going to
+// be written. Only if the end of a lease had to wait does it take the engine's lock.
+func (e *Engine) Sent(d *job.Delivery) {
+	if !d.End() {
+		return
+	}
+	e.mu.Lock()
+	if !e.closed {
+		e.guarded(func() { e.core.Sent(e.Now(), d) })
+		e.look()
+	}
+	e.unlock()
+}
+
+// follow begins the delivery of a fetch that has been given jobs.
+func follow(cmd job.Command, res *job.Result) {
+	if f, ok := cmd.(*job.Fetch); ok && f.Delivery != nil && len(res.Jobs) > 0 {
+		f.Delivery.Begin()
+	}
+}
+
+// askLate tells the machine which of the deliveries that it waits for have been handed over. Of the others Sent tells.
+func (e *Engine) askLate() {
+	for _, d := range e.core.Late() {
+		if !d.Await() {
+			e.core.Sent(e.Now(), d)
+		}
+	}
+}
+
+// fire applies what is due before a command. What waits for a delivery that has been handed over is then due again, and
+// the command finds it done.
+func (e *Engine) fire(now job.Time) {
+	e.core.Fire(now, e.draw())
+	e.collect()
+}
