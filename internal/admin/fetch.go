@@ -24,6 +24,8 @@ type FetchOptions struct {
 	Holder string
 	// Worker is what people see of who holds the jobs.
 	Worker string
+
+	way *job.Delivery // follows the answer; nil if nobody does
 }
 
 const (
@@ -124,7 +126,7 @@ func (s *Service) fetchCommand(o *FetchOptions) (*job.Fetch, error) {
 	}
 	return &job.Fetch{
 		Namespace: o.Namespace, Queues: o.Queues, Pick: job.PickInOrder, Max: o.Max, Wait: o.Wait, Holder: holder, Exclusive: true,
-		OnEnd: job.EndKeep, Door: s.opts.Door, Lease: o.Lease, LeaseSet: o.Lease != 0, DefaultLease: LeaseDefault,
+		OnEnd: job.EndKeep, Door: s.opts.Door, Lease: o.Lease, LeaseSet: o.Lease != 0, DefaultLease: LeaseDefault, Delivery: o.way,
 	}, nil
 }
 
@@ -175,6 +177,8 @@ func (c *call) fetchJobs() error {
 		return err
 	}
 	c.allowTime(o.Wait)
+	o.way = new(job.Delivery)
+	defer c.engine.Sent(o.way) // when it has been written or given back
 	d, err := c.fetch(c.r.Context(), o)
 	if err != nil {
 		return err

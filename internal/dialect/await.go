@@ -4,12 +4,14 @@ import (
 	"errors"
 
 	"millrace/internal/engine"
+	"millrace/internal/job"
 )
 
 // Engine is what connections need of the engine to run requests.
 type Engine interface {
 	Submit(r *engine.Request) (waits bool)
 	Cancel(r *engine.Request)
+	Sent(d *job.Delivery)
 }
 
 // requestDone is the Done of every request of this connection. The send comes
@@ -44,7 +46,27 @@ func (c *Conn) submit(e Engine, req *engine.Request) (waits bool) {
 	c.finished = false
 	c.mu.Unlock()
 	req.Done, req.Stays, req.Door = c.onDone, true, c.door
+	if n := len(req.Commands); n > 0 {
+		if f, ok := req.Commands[n-1].(*job.Fetch); ok {
+			c.follow(e, f)
+		}
+	}
 	return e.Submit(req)
+}
+
+// follow has a fetch, which is the last command of its request, tell the engine when its answer has been written.
+func (c *Conn) follow(e Engine, f *job.Fetch) {
+	if c.delivery == nil {
+		c.delivery = new(job.Delivery) // not a part of the connection, which a lease may outlive
+	}
+	c.engine, f.Delivery = e, c.delivery
+}
+
+// delivered tells the engine that the answer of the last fetch has been written, or never will be.
+func (c *Conn) delivered() {
+	if c.delivery != nil {
+		c.engine.Sent(c.delivery)
+	}
 }
 
 // Await submits a request that may wait for long and waits for its end, while

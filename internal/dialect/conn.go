@@ -87,6 +87,9 @@ type Conn struct {
 	accepted time.Time
 	door     job.Door
 
+	delivery *job.Delivery // of the last fetch; nil: there was none
+	engine   Engine        // that it was submitted to
+
 	done   chan struct{} // capacity one: a request of Do or Await is done
 	onDone func(*engine.Request)
 
@@ -204,6 +207,7 @@ func (c *Conn) interrupt() {
 func (c *Conn) close() {
 	c.rest()
 	_ = c.nc.Close() // the peer is gone or about to be; there is nobody to tell
+	c.delivered()
 	c.r, c.w, c.scanned = 0, 0, 0
 	c.releaseInput()
 	putBuffer(c.out)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"millrace/internal/engine"
+	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
 
@@ -337,6 +338,7 @@ type scripted struct {
 	canceled  chan *engine.Request
 	onSubmit  func(*engine.Request)
 	onCancel  func(*engine.Request)
+	sent      int // deliveries that the engine was told of
 }
 
 func newScripted() *scripted {
@@ -355,6 +357,38 @@ func (s *scripted) Cancel(r *engine.Request) {
 	s.canceled <- r
 	if s.onCancel != nil {
 		s.onCancel(r)
+	}
+}
+
+func (s *scripted) Sent(*job.Delivery) { s.sent++ }
+
+// The engine is told of a delivery when it has been written, and not before, or when the connection is closed.
+func TestDelivered(t *testing.T) {
+	t.Parallel()
+	client, c := pair(t, Limits{})
+	e := newScripted()
+	e.onSubmit = func(r *engine.Request) { r.Done(r) }
+	fetch := &job.Fetch{}
+	c.Do(e, &engine.Request{Commands: []job.Command{&job.Ack{}}})
+	c.SetOut(append(c.Out(), "acked"...))
+	if err := c.Flush(); err != nil || e.sent != 0 {
+		t.Fatalf("%d deliveries without a fetch, %v", e.sent, err)
+	}
+	c.Do(e, &engine.Request{Commands: []job.Command{&job.Ack{}, fetch}})
+	if fetch.Delivery == nil || c.Flush() != nil || e.sent != 0 {
+		t.Fatalf("%+v: %d deliveries before anything was written", fetch, e.sent)
+	}
+	c.SetOut(append(c.Out(), "fetched"...))
+	if err := c.Flush(); err != nil || e.sent != 1 {
+		t.Fatalf("%d deliveries, %v", e.sent, err)
+	}
+	_ = client.Close() // it cannot fail
+	c.SetOut(append(c.Out(), "lost"...))
+	if err := c.Flush(); err == nil || e.sent != 1 {
+		t.Fatalf("%d deliveries after a write that failed, %v", e.sent, err)
+	}
+	if c.close(); e.sent != 2 {
+		t.Fatalf("%d deliveries after the end", e.sent)
 	}
 }
 

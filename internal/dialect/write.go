@@ -33,7 +33,9 @@ func (c *Conn) OutFull() bool { return len(c.out) >= flushSize }
 // After an error everything collected later fails in the same way.
 func (c *Conn) Flush() error {
 	if len(c.out) > 0 && c.writeErr == nil {
-		c.writeErr = c.write()
+		if c.writeErr = c.write(); c.writeErr == nil {
+			c.delivered()
+		}
 	}
 	putBuffer(c.out)
 	c.out = nil

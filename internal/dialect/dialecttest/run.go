@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -55,6 +56,8 @@ func Run(t *testing.T, d Driver) {
 		{"commands in single bytes", 0, singleBytes},
 		{"a slow reader is cut off", 4 << 10, slowReader},
 		{"an unwritten delivery is taken back", 16, unwritten},
+		{"an unwritten delivery does not lapse", 16, unwrittenLapse},
+		{"a delivery that is never written is taken back, lapsed or not", 16, neverWritten},
 		{"draining answers those who wait", 0, draining},
 	}
 	for _, c := range cases {
@@ -325,6 +328,55 @@ func unwritten(b *bench) {
 	if q.Totals[job.CountReturned] != 1 || q.Totals[job.CountFailed] != 0 {
 		b.t.Errorf("returned %d, failed %d", q.Totals[job.CountReturned], q.Totals[job.CountFailed])
 	}
+}
+
+// overdue has a peer fetch a job that it does not read, and lets the time of its lease pass.
+func (b *bench) overdue() (net.Conn, *bufio.Reader) {
+	b.t.Helper()
+	b.push(b.client(), `"`+strings.Repeat("x", 1000)+`"`)
+	c, r := b.raw()
+	b.write(c, b.d.Fetch(queue, time.Second))
+	synctest.Wait()
+	b.counts(0, 1)
+	p, err := b.Engine.List(engine.ListOptions{Namespace: namespace, Queue: queue, State: job.Leased, Limit: 1})
+	if err != nil || len(p.Jobs) != 1 {
+		b.t.Fatalf("leased jobs: %+v, %v", p, err)
+	}
+	j := &p.Jobs[0]
+	touch := &job.Touch{Ref: j.Ref(), By: j.Lease.Holder, Need: job.NeedHeld, Until: b.Engine.Now().Add(time.Second)}
+	if res := b.Engine.NewCaller().Do(b.t.Context(), touch)[0]; res.Err != nil {
+		b.t.Fatalf("touch: %v", res.Err)
+	}
+	testkit.Advance(b.t, 3*time.Second)
+	return c, r
+}
+
+// unwrittenLapse lets a lease end while the server writes the job: nobody else may get it before the peer has.
+func unwrittenLapse(b *bench) {
+	_, r := b.overdue()
+	b.counts(0, 1)
+	fetch := &job.Fetch{Namespace: namespace, Queues: []string{queue}, Max: 1}
+	if res := b.Engine.NewCaller().Do(b.t.Context(), fetch)[0]; len(res.Jobs) > 0 {
+		b.t.Error("another one has got the job that is still being written")
+	}
+	if ok, err := b.d.ReadReply(r); !ok || err != nil {
+		b.t.Fatalf("the delivery: %v, %v", ok, err)
+	}
+	synctest.Wait() // the end of the lease is carried out now
+	if q := b.Queue(b.t, namespace, queue); q.Counts[job.Leased] != 0 || q.Totals[job.CountLapsed] != 1 || q.Totals[job.CountReturned] != 0 {
+		b.t.Errorf("leased %d, lapsed %d, returned %d", q.Counts[job.Leased], q.Totals[job.CountLapsed], q.Totals[job.CountReturned])
+	}
+}
+
+// neverWritten cuts off a peer that does not read: the write timeout bounds how long a lease outlasts its time.
+func neverWritten(b *bench) {
+	c, _ := b.overdue()
+	testkit.Advance(b.t, 2*writing)
+	b.counts(1, 0)
+	if q := b.Queue(b.t, namespace, queue); q.Totals[job.CountLapsed] != 0 || q.Totals[job.CountReturned] != 1 {
+		b.t.Errorf("lapsed %d, returned %d", q.Totals[job.CountLapsed], q.Totals[job.CountReturned])
+	}
+	_ = c.Close() // it cannot fail
 }
 
 func draining(b *bench) {

@@ -39,7 +39,7 @@ func (x *exchange) consumption() (ok bool) {
 	x.fetch = job.Fetch{
 		Namespace: x.home, Queues: x.queues, Pick: job.PickInOrder, Max: int(count), Wait: seconds(timeout), //nolint:gosec // at most countMax
 		Holder: x.d.opts.Engine.NewHolder(), OnEnd: job.EndKeep, Door: dialect.DoorLmstfy,
-		Lease: seconds(ttr), LeaseSet: true,
+		Lease: seconds(ttr), LeaseSet: true, Delivery: new(job.Delivery),
 	}
 	return true
 }
@@ -49,6 +49,7 @@ func (x *exchange) consume() {
 	if !x.consumption() {
 		return
 	}
+	defer x.d.opts.Engine.Sent(x.fetch.Delivery) // when it has been written or given back
 	// Whoever does not wait cannot be missed either.
 	ctx := context.Background()
 	if x.fetch.Wait > 0 {

@@ -70,6 +70,7 @@ func (c *call) submit(cmd job.Command, done doneFunc) {
 // fetch has a task fetched from one queue. If f says so it waits, without holding
 // up anything else. Deliveries that do not reach the client are given back.
 func (c *call) fetch(f *job.Fetch, queue string, done doneFunc) {
+	f.Delivery = c.conn.newDelivery()
 	if f.Wait <= 0 {
 		cmd := c.conn.unit().fetches.Get()
 		cmd.set(f, queue)

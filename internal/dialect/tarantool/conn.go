@@ -48,13 +48,14 @@ type conn struct {
 	session *session   // whose tasks the connection has; nil: none needed so far
 	uses    api        // the set of procedures of the last call
 
-	gathering *unit      // takes the commands of calls; nil: none yet
-	units     []*unit    // submitted and not answered
-	waits     []*waiting // submitted and may be waiting
-	soon      int        // how many of them do not wait
-	ended     []*waiting // done and not answered
-	need      uint64     // how long the packet is of which a part has been received
-	unsent    []delivery // in output that has not been written yet
+	gathering *unit           // takes the commands of calls; nil: none yet
+	units     []*unit         // submitted and not answered
+	waits     []*waiting      // submitted and may be waiting
+	soon      int             // how many of them do not wait
+	ended     []*waiting      // done and not answered
+	need      uint64          // how long the packet is of which a part has been received
+	unsent    []delivery      // in output that has not been written yet
+	spare     []*job.Delivery // that are over
 
 	onUnit func(*engine.Request) // unitDone
 	signal chan struct{}         // capacity 1: left or finished have changed
@@ -70,6 +71,7 @@ type conn struct {
 type delivery struct {
 	ref    job.Ref
 	holder job.Holder
+	way    *job.Delivery
 }
 
 // handle serves one connection until it ends.
@@ -320,8 +322,38 @@ func (c *conn) deliver(call *call, res *job.Result) {
 	if !ok {
 		return
 	}
+	if len(res.Jobs) == 0 {
+		c.recycle(f.Delivery)
+	}
 	for i := range res.Jobs {
-		c.unsent = append(c.unsent, delivery{ref: res.Jobs[i].Ref(), holder: f.Holder})
+		c.unsent = append(c.unsent, delivery{ref: res.Jobs[i].Ref(), holder: f.Holder, way: f.Delivery})
+	}
+}
+
+// newDelivery returns what follows the answer of a take. Several may be on their way at a time.
+func (c *conn) newDelivery() *job.Delivery {
+	n := len(c.spare)
+	if n == 0 {
+		return new(job.Delivery)
+	}
+	d := c.spare[n-1]
+	c.spare = c.spare[:n-1]
+	return d
+}
+
+// delivered tells the engine that what was on its way has been written, or never will be.
+func (c *conn) delivered() {
+	for _, d := range c.unsent {
+		c.d.opts.Engine.Sent(d.way)
+		c.recycle(d.way)
+	}
+	c.unsent = c.unsent[:0]
+}
+
+// recycle keeps a delivery that is over, for the next take.
+func (c *conn) recycle(d *job.Delivery) {
+	if len(c.spare) < listKept {
+		c.spare = append(c.spare, d)
 	}
 }
 
@@ -330,7 +362,7 @@ func (c *conn) deliver(call *call, res *job.Result) {
 func (c *conn) flush() error {
 	err := c.Flush()
 	if err == nil {
-		c.unsent = c.unsent[:0]
+		c.delivered()
 	}
 	return err
 }
@@ -380,6 +412,7 @@ func (c *conn) end(reason error) {
 	if len(cmds) > 0 {
 		c.Do(c.d.opts.Engine, &engine.Request{Commands: cmds})
 	}
+	c.delivered()
 	if !draining {
 		c.leaveSession()
 	}
