@@ -8,6 +8,7 @@ import (
 )
 
 func (m *Model) applyPush(c *job.Push) {
+	m.flushBefore(queueName{c.Spec.Namespace, c.Spec.Queue})
 	if j := m.alike(c); j != nil {
 		m.answer(instead(j))
 		return
@@ -251,6 +252,7 @@ func (m *Model) blockers(s *job.Spec, earlier []job.ID) []job.ID {
 }
 
 func (m *Model) applyRun(c *job.Run) {
+	m.flushBefore(queueName{c.Spec.Namespace, c.Spec.Queue})
 	r, _ := m.push(&job.Push{Spec: c.Spec}, nil, func(j *entry) {
 		j.Flags |= job.FlagEphemeral
 		m.wait(c, c.Wait, j.ID)
@@ -262,6 +264,11 @@ func (m *Model) applyRun(c *job.Run) {
 
 // applyAtomic applies the parts in order, once all of them have been tried.
 func (m *Model) applyAtomic(c *job.Atomic) {
+	for _, op := range c.Ops {
+		if p, ok := op.(*job.Push); ok {
+			m.flushBefore(queueName{p.Spec.Namespace, p.Spec.Queue})
+		}
+	}
 	if err := m.tryAtomic(c); err != nil {
 		m.refuse(err)
 		return

@@ -276,6 +276,29 @@ func TestFlushSparesWhatComesLater(t *testing.T) {
 	}
 }
 
+// What a flush has still to remove neither stands against a push nor is answered in its place.
+func TestFlushMakesRoom(t *testing.T) {
+	t.Parallel()
+	b := newBounded(t)
+	for i := range many {
+		b.push(job.Spec{Queue: fmt.Sprint("q", i), Key: fmt.Sprint("k", i), Like: job.Digest{1}})
+	}
+	b.do(&job.Flush{Namespace: namespace})
+	spec := func(i int) job.Spec {
+		return job.Spec{Namespace: namespace, Queue: fmt.Sprint("q", i), Key: fmt.Sprint("k", i), Unique: true, Like: job.Digest{1}}
+	}
+	b.do(&job.Push{Spec: spec(1997), Unless: job.StatesOf(job.Ready)})
+	if len(b.res.Jobs) > 0 {
+		t.Error("a push gave way to a job that is flushed")
+	}
+	b.do(&job.Atomic{Ops: []job.Command{&job.Push{Spec: job.Spec{Namespace: namespace, Queue: "q1998"}}, &job.Push{Spec: spec(1998)}}})
+	b.do(&job.Push{Spec: spec(1999)})
+	b.rest()
+	for i, n := range map[int]uint64{1997: 1, 1998: 2, 1999: 1} {
+		b.counts(fmt.Sprint("q", i), job.Ready, n)
+	}
+}
+
 // records returns how many records are stored.
 func (b *bench) records() (n int) {
 	b.m.Seal()

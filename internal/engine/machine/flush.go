@@ -172,6 +172,17 @@ func (m *Machine) flushBefore(q *queue) {
 	}
 }
 
+// flushFor does so before a push is checked, so that nothing which the flush removes stands
+// against it or is answered in its place.
+func (m *Machine) flushFor(s *job.Spec) {
+	if m.flush == nil {
+		return
+	}
+	if q := m.find(s.Namespace, s.Queue); q != nil {
+		m.flushBefore(q)
+	}
+}
+
 // flushedBatch reports whether the flush is to remove a batch.
 func (m *Machine) flushedBatch(b *batch) bool {
 	return m.flush != nil && b.id < m.flush.Batches && b.Namespace == m.flush.Namespace

@@ -11,6 +11,7 @@ import (
 )
 
 func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered bool) {
+	m.flushFor(&c.Spec)
 	if e := m.alike(c); e != nil {
 		m.acceptAlike(e, res)
 		return true
@@ -290,6 +291,11 @@ func (m *Machine) stillborn(e *entry) {
 // atomic checks every operation as if those before it had happened, and then
 // applies all, or none.
 func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
+	for _, op := range c.Ops {
+		if p, ok := op.(*job.Push); ok {
+			m.flushFor(&p.Spec)
+		}
+	}
 	refs, err := m.checkAtomic(c)
 	if err != nil {
 		res.Err = err

@@ -187,6 +187,7 @@ func (m *Machine) tell(w *waiter) {
 
 // run pushes a job for one caller, who waits for its result (section 7).
 func (m *Machine) run(token uint64, c *job.Run, res *job.Result) (answered bool) {
+	m.flushFor(&c.Spec)
 	if err := m.checkPush(&c.Spec); err != nil {
 		res.Err = err
 		return true
