@@ -167,8 +167,10 @@ func runTrial(t *testing.T, tr trial, scale int) []row {
 func (f *field) start(args ...string) {
 	f.t.Helper()
 	listeners := []string{"masenko", "workq", "faktory", "tarantool", "lmstfy", "admin", "web"}
+	// One connection waits where many would, and there are more queues than the default allows.
+	base := []string{"serve", "--data-dir", f.dir, "--masenko-heartbeat=20m", "--tarantool-max-waiting=100000", "--server-max-queues=16777216"}
 	server, err := harness.Start(context.WithoutCancel(f.t.Context()), harness.Options{
-		Bin: program.Bin, Args: slices.Concat([]string{"serve", "--data-dir", f.dir, "--masenko-heartbeat=20m"}, f.args, args),
+		Bin: program.Bin, Args: slices.Concat(base, f.args, args),
 		Env: program.Env, Listener: listeners[0], Also: listeners[1:], Patience: trialPatience,
 	})
 	if err != nil {

@@ -40,15 +40,18 @@ var timeTrials = []trial{
 		run: timeForget,
 	},
 	{
-		name: "time dead max", does: "a death in a queue that has %d dead jobs too many", size: 1_000_000, short: 2_000,
+		name: "time dead max", does: "deaths in a queue that has %d dead jobs too many", size: 1_000_000, short: 2_000,
 		run: func(f *field) {
 			f.bury()
 			f.restart("--faktory-dead-max=1")
-			f.pushNamed("set", 1, func(int) string { return `,"retry":-1` })
+			deaths := f.n/250 + 1 // each drops up to 256
+			f.pushNamed("set", deaths, func(int) string { return `,"retry":-1` })
 			w := f.wire("faktory")
-			w.call("FETCH set\r\n")
 			f.measure(f.does, func() {
-				f.command(func() { w.call("FAIL {\"jid\":%q,\"errtype\":\"e\",\"message\":\"m\"}\r\n", jid("set", 0)) })
+				for i := range deaths {
+					w.call("FETCH set\r\n")
+					f.command(func() { w.call("FAIL {\"jid\":%q,\"errtype\":\"e\",\"message\":\"m\"}\r\n", jid("set", i)) })
+				}
 				f.await("set", "dead", 1)
 			})
 		},

@@ -74,7 +74,7 @@ func (c *Client) Close() error { return c.conn.Close() }
 
 // Append appends a request as it goes over the wire.
 func Append(b []byte, method, target, token string, body []byte) []byte {
-	b = fmt.Appendf(b, "%s %s HTTP/1.1\r\nHost: test\r\n", method, target)
+	b = fmt.Appendf(b, "%s %s HTTP/1.1\r\nHost: localhost\r\n", method, target)
 	if token != "" {
 		b = fmt.Appendf(b, "X-Token: %s\r\n", token)
 	}
