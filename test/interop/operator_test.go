@@ -49,7 +49,7 @@ func (c *operatorClient) call(method, path string, in, out any) error {
 		}
 		body = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(context.Background(), method, "http://operator/api/v1/namespaces/"+namespace+path, body)
+	req, err := http.NewRequestWithContext(context.Background(), method, "http://localhost/api/v1/namespaces/"+namespace+path, body)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (c *operatorClient) Look(queue string) (dialecttest.Sight, error) {
 			Counts map[string]int `json:"counts"`
 		} `json:"queues"`
 	}
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://operator/api/v1/queues?namespace="+namespace+"&name="+queue, http.NoBody)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://localhost/api/v1/queues?namespace="+namespace+"&name="+queue, http.NoBody)
 	if err != nil {
 		return dialecttest.Sight{}, err
 	}

@@ -253,13 +253,13 @@ var plants = []plant{
 	{
 		"a batch that passes the journal by takes no number of it",
 		recent,
-		"		m.applied = r.journal.next\n",
-		"		m.applied = r.marker.applied\n",
+		"		m.applied, m.sizes = r.journal.next, r.journal.sizes()\n",
+		"		m.applied, m.sizes = r.marker.applied, r.journal.sizes()\n",
 	},
 	{
 		"a log is copied while it is written",
 		"internal/store/pebblestore/open.go",
-		"dir: o.Dir, beforeLog: s.holdLog}",
-		"dir: o.Dir}",
+		"files: s.files, beforeLog: s.holdLog}",
+		"files: s.files}",
 	},
 }
