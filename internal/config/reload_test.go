@@ -53,7 +53,8 @@ func TestChanges(t *testing.T) {
 		{"users", plain, read(map[string]string{"tarantool.users": "a:b"}), nil, []string{"tarantool.users"}},
 		{
 			"address", plain, read(map[string]string{"workq.addr": "127.0.0.1:1", "server.max_waiting": "7", "web.password": "x"}),
-			[]string{"web.password"}, []string{"server.max_waiting", "workq.addr"},
+			[]string{"web.password"},
+			[]string{"server.max_waiting", "workq.addr"},
 		},
 	}
 	for _, tt := range tests {

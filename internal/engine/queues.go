@@ -1,6 +1,10 @@
 package engine
 
-import "millrace/internal/job"
+import (
+	"slices"
+
+	"millrace/internal/job"
+)
 
 // DefaultMaxQueues is how many queues there may be unless Options say otherwise. Each is in memory, with its counts.
 const DefaultMaxQueues = 250_000
@@ -27,14 +31,10 @@ func (e *Engine) makesQueue(cmd job.Command) bool {
 	case *job.Move:
 		return !e.core.HasQueue(c.Ref.Namespace, c.Queue)
 	case *job.Atomic:
-		for _, op := range c.Ops {
-			if e.makesQueue(op) {
-				return true
-			}
-		}
-	default: // makes none
+		return slices.ContainsFunc(c.Ops, e.makesQueue)
+	default:
+		return false
 	}
-	return false
 }
 
 // lacksQueue reports whether the queue of a job, or the one that it goes to when it has failed, is not there.

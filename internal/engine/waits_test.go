@@ -90,6 +90,7 @@ func TestWaiterBytesMax(t *testing.T) {
 func TestQueuesMax(t *testing.T) {
 	t.Parallel()
 	inBubble(t, engine.Options{MaxQueues: 2}, func(t *testing.T, e *engine.Engine) {
+		t.Helper()
 		do(t, e, &job.Push{Spec: spec("a", "")}).wants(t)
 		do(t, e, &job.Configure{Namespace: "ns", Queue: "b"}).wants(t)
 		failing := spec("a", "")

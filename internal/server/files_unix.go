@@ -14,5 +14,5 @@ func openFilesMax() (uint64, error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return 0, fmt.Errorf("read the limit of open files: %w", err)
 	}
-	return uint64(files.Cur), nil //nolint:gosec,unconvert // signed on some systems, and never negative
+	return uint64(files.Cur), nil //nolint:unconvert // signed on some systems, and never negative
 }

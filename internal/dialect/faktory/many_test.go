@@ -15,6 +15,7 @@ import (
 func TestInfoOfVeryManyQueues(t *testing.T) {
 	t.Parallel()
 	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
+		t.Helper()
 		const more = 25
 		cmds := make([]job.Command, dialect.QueuesShown+more)
 		for i := range cmds {
@@ -56,6 +57,7 @@ func TestInfoOfVeryManyQueues(t *testing.T) {
 func TestMutateJidOfManyJobs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
+		t.Helper()
 		c := b.client("")
 		var jobs []faktorytest.Job
 		add := func(jid string, n int) {

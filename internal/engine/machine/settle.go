@@ -2,7 +2,6 @@ package machine
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 
 	"millrace/internal/job"
@@ -418,6 +417,8 @@ func (m *Machine) each(c *job.Each, res *job.Result) {
 	}
 }
 
+var errEach = &job.Error{Kind: job.Invalid, Text: "this cannot be done with all jobs of a key"}
+
 // applyTo applies one of the commands that Each knows to a job.
 func (m *Machine) applyTo(ref job.Ref, cmd job.Command, res *job.Result) {
 	switch c := cmd.(type) {
@@ -434,7 +435,7 @@ func (m *Machine) applyTo(ref job.Ref, cmd job.Command, res *job.Result) {
 		one.Ref, one.Want = ref, false
 		m.kill(&one, res)
 	default:
-		panic(fmt.Sprintf("machine: Each of a %T", cmd))
+		res.Err = errEach
 	}
 }
 
