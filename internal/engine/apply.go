@@ -24,6 +24,10 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 		r.Results = append(r.Results[:cap(r.Results)], make([]job.Result, n-cap(r.Results))...)
 	}
 	r.Results = r.Results[:len(r.Commands)]
+	if e.namesMany(r) {
+		e.walkTurn.Lock()
+		defer e.walkTurn.Unlock()
+	}
 	if !e.enter() {
 		answerAll(r, e.closedError())
 		r.Done(r)
@@ -43,6 +47,17 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 		e.commit(c)
 	}
 	return waits
+}
+
+// namesMany reports whether a fetch names more queues than one step looks at. Such requests
+// are applied one at a time: else all others would wait for the lock behind them.
+func (e *Engine) namesMany(r *Request) bool {
+	for _, cmd := range r.Commands {
+		if f, ok := cmd.(*job.Fetch); ok && len(f.Queues) > e.namesPerStep {
+			return true
+		}
+	}
+	return false
 }
 
 // enter takes the lock for a command. It reports false, without the lock, if nothing is

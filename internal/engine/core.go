@@ -103,6 +103,9 @@ func (c *Core) Waiting() int { return c.machine.Waiting() }
 // Behind reports whether callers are still to be served, let in or told.
 func (c *Core) Behind() bool { return c.machine.Behind() }
 
+// NamesPerStep returns how many queues one step of a fetch looks at.
+func (c *Core) NamesPerStep() int { return c.machine.NamesPerStep() }
+
 // WaitingNames returns how many names fetches wait on that name more than a few.
 func (c *Core) WaitingNames() int { return c.machine.WaitingNames() }
 

@@ -121,6 +121,9 @@ type Engine struct {
 	failed    chan struct{} // closed on a storage failure
 	err       error         // set before failed is closed
 
+	walkTurn     sync.Mutex // of the request that names many queues; taken before mu
+	namesPerStep int
+
 	syncMu  sync.Mutex // guards syncing
 	syncing bool       // a sync is scheduled
 	syncs   sync.WaitGroup
@@ -179,6 +182,7 @@ func Open(o Options) (*Engine, error) {
 		stop: make(chan struct{}), failed: make(chan struct{}),
 		open: &replies{}, late: &replies{}, lazy: o.Durability != DurabilityFsync,
 	}
+	e.namesPerStep = core.NamesPerStep()
 	e.room.L = &e.mu
 	e.waits.init(&o)
 	if e.maxQueues = o.MaxQueues; e.maxQueues <= 0 {

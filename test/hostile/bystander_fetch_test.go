@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/internal/dialect/tarantool/tarantooltest"
@@ -68,10 +69,18 @@ func (f *field) fetchAndHangUp(protocol string, names int, request func(i int) [
 	}
 	idle := f.waiting()
 	f.measure(fmt.Sprintf("%d %s connections that each wait for %d %s", f.n, protocol, names, f.does), func() {
+		var refused atomic.Int64 // the server has limits for what waits
 		for i, conn := range conns {
 			_, _ = conn.Write(requests[i]) // what is missing is found below
+			go func() {
+				if _, err := conn.Read(make([]byte, 1)); err == nil {
+					refused.Add(1)
+				}
+			}()
 		}
-		f.until("all of them wait", func() bool { return f.waiting() >= idle+f.n-len(f.bystanders) })
+		f.until("all of them wait or are refused", func() bool { return f.waiting()+int(refused.Load()) >= idle+f.n-len(f.bystanders) })
+		f.linger() // some may still be looking
+		f.t.Logf("%d of them are refused", refused.Load())
 	})
 	f.measure(fmt.Sprintf("these %d connections are closed at once", f.n), func() {
 		for _, conn := range conns {

@@ -390,6 +390,9 @@ func (m *Machine) Waiting() int { return len(m.waiting) }
 // WaitingNames returns how many names fetches wait on that name more than a few.
 func (m *Machine) WaitingNames() int { return m.names }
 
+// NamesPerStep returns how many queues one step of a fetch looks at.
+func (m *Machine) NamesPerStep() int { return m.opt.NamesPerStep }
+
 // EndWaits answers every waiting caller: the server is stopping.
 func (m *Machine) EndWaits(now job.Time) {
 	m.begin(now, 0)
