@@ -127,6 +127,12 @@ func (c *Conn) Clock() time.Duration { return time.Since(c.accepted) }
 // from the single one of another.
 var turns = make(chan struct{}, runtime.GOMAXPROCS(0))
 
+// TakeTurn waits for a turn for work that is long and does not wait. The caller calls end when it is done.
+func TakeTurn() (end func()) {
+	turns <- struct{}{}
+	return func() { <-turns }
+}
+
 // floodSize is how much, read at once, is more than a unit.
 const floodSize = 16 << 10
 

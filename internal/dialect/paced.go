@@ -10,6 +10,7 @@ import (
 
 // Clients of HTTP wait for an answer before they ask again. Of those who do not, net/http serves what it has received without a
 // pause, each on a processor of its own, and knows no turns (see Conn.Turn). Such a connection rests longer than it works.
+// A head that is long takes one of the turns while it is read.
 const (
 	restShare = 3                     // so many times as long,
 	restMax   = 20 * time.Millisecond // but no longer than this
@@ -21,6 +22,9 @@ func Paced(hs *http.Server, l net.Listener) net.Listener {
 	hs.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(pacedKey{}).(*pacedConn); ok {
 			c.asked.Add(1)
+			c.rest() // it may wait
+			c.answers = true
+			defer func() { c.answers, c.long = false, false }()
 		}
 		handler.ServeHTTP(w, r)
 	})
@@ -65,6 +69,32 @@ type pacedConn struct {
 	net.Conn
 	asked atomic.Int32 // requests whose answer has begun since the last read
 	read  time.Time    // when that was
+
+	answers bool        // a request is answered
+	long    bool        // the head of the next one is
+	atWork  atomic.Bool // it has one of the turns
+}
+
+// longHead is a read that is filled by a part of a head.
+const longHead = 4 << 10
+
+// rest ends the turn that the connection has, if it does.
+func (c *pacedConn) rest() {
+	if c.atWork.Swap(false) {
+		<-turns
+	}
+}
+
+// Write writes.
+func (c *pacedConn) Write(b []byte) (int, error) {
+	c.rest()
+	return c.Conn.Write(b)
+}
+
+// Close closes the connection.
+func (c *pacedConn) Close() error {
+	c.rest()
+	return c.Conn.Close()
 }
 
 // Read reads. More than one request since the last read means that they were received together.
@@ -72,11 +102,16 @@ func (c *pacedConn) Read(b []byte) (int, error) {
 	if len(b) == 1 { // while a request is answered, net/http looks for the end of the connection
 		return c.Conn.Read(b)
 	}
+	c.rest()
 	if c.asked.Swap(0) > 1 {
 		<-time.After(min(restShare*time.Since(c.read), restMax))
 	}
 	n, err := c.Conn.Read(b)
 	c.read = time.Now()
+	if c.long = c.long || n >= longHead; c.long && !c.answers {
+		turns <- struct{}{}
+		c.atWork.Store(true)
+	}
 	return n, err
 }
 

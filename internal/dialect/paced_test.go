@@ -141,3 +141,48 @@ func TestPacedConn(t *testing.T) {
 		t.Errorf("the peer read %q, %v, want the end", rest, err)
 	}
 }
+
+// Connections whose heads are long take turns only while these are read: neither those that wait in the handler nor those that
+// never send the rest keep others from being served.
+func TestPacedLongHeads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const many = 64 // more than there are turns
+		began, end := make(chan struct{}, 2*many), make(chan struct{})
+		hs := &http.Server{
+			ReadHeaderTimeout: time.Minute, MaxHeaderBytes: 1 << 20,
+			Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				began <- struct{}{}
+				<-end
+			}),
+		}
+		l := make(pipes, 1)
+		ended := make(chan error, 1)
+		go func() { ended <- hs.Serve(dialect.Paced(hs, l)) }()
+		head := "GET /" + strings.Repeat("x", 10<<10) + " HTTP/1.1\r\nHost: h\r\n\r\n"
+		var clients []net.Conn
+		send := func(text string) {
+			client, server := net.Pipe()
+			clients = append(clients, client)
+			l <- server
+			if _, err := io.WriteString(client, text); err != nil {
+				t.Error(err)
+			}
+		}
+		for range many {
+			send(head[:6<<10])
+		}
+		for range many {
+			send(head)
+		}
+		for range many {
+			<-began
+		}
+		close(end)
+		for _, c := range clients {
+			_ = c.Close() // it cannot fail
+		}
+		close(l)
+		<-ended
+	})
+}

@@ -9,8 +9,11 @@ import (
 	"millrace/internal/job"
 )
 
-// queuesMax is how many queues one call may consume from.
-const queuesMax = 1024
+// queuesMax is how many queues one call may consume from, and longList the length of a list that is long to read.
+const (
+	queuesMax = 1024
+	longList  = 4 << 10
+)
 
 // consumption reads the query and the list of queues into x.fetch. It has answered if
 // it is not ok.
@@ -30,6 +33,9 @@ func (x *exchange) consumption() (ok bool) {
 	if !ok || count == 0 {
 		x.fail(http.StatusBadRequest, textCount)
 		return false
+	}
+	if len(x.queue) > longList {
+		defer dialect.TakeTurn()()
 	}
 	x.queues = appendQueues(x.queues[:0], x.queue)
 	if len(x.queues) == 0 || len(x.queues) > queuesMax {
@@ -88,6 +94,9 @@ func (x *exchange) prepareWait() (ok bool) {
 	}
 	// An error means that the connection is gone, which ends the wait.
 	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
+	if len(x.queue) > longList {
+		defer dialect.TakeTurn()()
+	}
 	for i, name := range x.queues {
 		x.queues[i] = x.queueName(name)
 	}
