@@ -13,7 +13,7 @@ import (
 // bulkTrials send one command that is as large as it may be.
 var bulkTrials = []trial{
 	{
-		name: "bulk atomic push", does: "a transaction of %d pushes", size: atomicMax, short: atomicMax, most: atomicMax,
+		name: "bulk atomic push", does: "a transaction of %d pushes", size: atomicMax, most: atomicMax,
 		run: func(f *field) {
 			w := f.wire("masenko")
 			f.measure(f.does, func() { f.command(func() { w.call("%s", appendAtomic(nil, "bulk", f.n, "")) }) })
@@ -47,7 +47,7 @@ var bulkTrials = []trial{
 		},
 	},
 	{
-		name: "bulk pushb", does: "a PUSHB of %d jobs", size: 500_000, short: 50_000, most: 500_000,
+		name: "bulk pushb", does: "a PUSHB of %d jobs", size: 500_000, most: 500_000,
 		run: func(f *field) {
 			line := repeat(f.n, func(b *bytes.Buffer, i int) {
 				fmt.Fprintf(b, `{"jid":%q,"jobtype":"t","args":[],"queue":"bulk"}`, jid("bulk", i))

@@ -32,7 +32,7 @@ var dependTrials = []trial{
 		},
 	},
 	{
-		name: "depend fail", does: "the last NACK of a task that %d others wait for, which are deleted", size: 300_000, short: 30_000,
+		name: "depend fail", does: "the last NACK of a task that %d others wait for, which are deleted", size: 300_000,
 		run: func(f *field) {
 			w, id := f.blocker("")
 			f.measure(f.does, func() {
@@ -62,7 +62,7 @@ var dependTrials = []trial{
 		},
 	},
 	{
-		name: "depend expire", does: "the end of the time to live of a task that %d others wait for", size: 300_000, short: 30_000,
+		name: "depend expire", does: "the end of the time to live of a task that %d others wait for", size: 300_000,
 		run: dependExpire,
 	},
 	{

@@ -47,7 +47,7 @@ var holderTrials = []trial{
 		run: waitingResume,
 	},
 	{
-		name: "waiting push", does: "a transaction of 65535 pushes onto a queue for which %d calls wait", size: 95_000, short: 65_534, most: 100_000,
+		name: "waiting push", does: "a transaction of 65535 pushes onto a queue for which %d calls wait", size: 95_000, most: 100_000,
 		run: func(f *field) {
 			w := f.takers()
 			p := f.wire("masenko")

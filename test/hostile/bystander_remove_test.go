@@ -12,7 +12,7 @@ import (
 // removeTrials remove much at once.
 var removeTrials = []trial{
 	{
-		name: "flush batches", does: "FLUSH with %d batches", size: 150_000, short: 60_000, without: []string{"faktory"},
+		name: "flush batches", does: "FLUSH with %d batches", size: 150_000, without: []string{"faktory"},
 		run: func(f *field) {
 			w := f.wire("faktory")
 			w.flood(f.n, func(b []byte, _ int) []byte {
@@ -51,7 +51,7 @@ var removeTrials = []trial{
 		},
 	},
 	{
-		name: "remove keyed", does: "removing a queue of %d jobs with keys, for the last of which others wait", size: 2_000_000, short: 200_000,
+		name: "remove keyed", does: "removing a queue of %d jobs with keys, for the last of which others wait", size: 2_000_000,
 		run: func(f *field) {
 			f.keyed()
 			f.measure(f.does, func() {
@@ -153,7 +153,7 @@ var setTrials = []trial{
 		},
 	},
 	{
-		name: "mutate ids", does: "MUTATE kill with the jids of %d scheduled jobs", size: 1_000_000, short: 10_000, most: 3_000_000,
+		name: "mutate ids", does: "MUTATE kill with the jids of %d scheduled jobs", size: 1_000_000, most: 3_000_000,
 		run: func(f *field) {
 			f.schedule()
 			f.mutate(f.does, "kill", "scheduled", `{"jids":[`+f.jids("set")+`]}`, func() { f.await("set", "dead", f.n) })

@@ -40,7 +40,7 @@ var timeTrials = []trial{
 		run: timeForget,
 	},
 	{
-		name: "time dead max", does: "deaths in a queue that has %d dead jobs too many", size: 1_000_000, short: 2_000,
+		name: "time dead max", does: "deaths in a queue that has %d dead jobs too many", size: 1_000_000,
 		run: func(f *field) {
 			f.bury()
 			f.restart("--faktory-dead-max=1")

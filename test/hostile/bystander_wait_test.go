@@ -35,7 +35,7 @@ var waitTrials = []trial{
 		},
 	},
 	{
-		name: "wait room", does: "truncate of a full tube that %d puts wait for", size: 100_000, short: 30_000, most: 100_000,
+		name: "wait room", does: "truncate of a full tube that %d puts wait for", size: 100_000, most: 100_000,
 		run: waitRoom,
 	},
 }
