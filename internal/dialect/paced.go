@@ -23,8 +23,8 @@ func Paced(hs *http.Server, l net.Listener) net.Listener {
 		if c, ok := r.Context().Value(pacedKey{}).(*pacedConn); ok {
 			c.asked.Add(1)
 			c.rest() // it may wait
-			c.answers = true
-			defer func() { c.answers, c.long = false, false }()
+			c.answers.Add(1)
+			defer c.answers.Add(-1)
 		}
 		handler.ServeHTTP(w, r)
 	})
@@ -70,9 +70,9 @@ type pacedConn struct {
 	asked atomic.Int32 // requests whose answer has begun since the last read
 	read  time.Time    // when that was
 
-	answers bool        // a request is answered
-	long    bool        // the head of the next one is
-	atWork  atomic.Bool // it has one of the turns
+	answers atomic.Int32 // requests that are being answered
+	long    bool         // the head that is being read
+	atWork  atomic.Bool  // it has one of the turns
 }
 
 // longHead is a read that is filled by a part of a head.
@@ -103,12 +103,16 @@ func (c *pacedConn) Read(b []byte) (int, error) {
 		return c.Conn.Read(b)
 	}
 	c.rest()
-	if c.asked.Swap(0) > 1 {
+	asked := c.asked.Swap(0)
+	if asked > 0 {
+		c.long = false
+	}
+	if asked > 1 {
 		<-time.After(min(restShare*time.Since(c.read), restMax))
 	}
 	n, err := c.Conn.Read(b)
 	c.read = time.Now()
-	if c.long = c.long || n >= longHead; c.long && !c.answers {
+	if c.long = c.long || n >= longHead; c.long && c.answers.Load() == 0 {
 		turns <- struct{}{}
 		c.atWork.Store(true)
 	}
