@@ -32,7 +32,7 @@ state that it was in, with its attempts, failures, times and result, but for tho
 It gets a new id, and is in no batch.
 
 A job that was there before, with the same key and pushed at the same time, is left out: a file that is imported twice
-changes nothing, but for jobs without a key. A line whose key belonged to another job before is refused, unless
+changes nothing, except for jobs without a key. A line whose key belonged to another job before is refused, unless
 --allow-duplicates. Several jobs of the file may have one key. Lines that cannot be imported are told, and the others
 are imported: those of jobs that wait for other jobs are such lines.
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every key can be compared, but for those that say where another one has its value from.
+// Every key can be compared, except those that say where another one has its value from.
 func TestEveryKeyCanBeCompared(t *testing.T) {
 	t.Parallel()
 	for _, k := range Keys() {

@@ -1,12 +1,10 @@
 package engine
 
-import (
-	"millrace/internal/job"
-)
+import "millrace/internal/job"
 
-// Sent tells that a delivery has been handed over, or never will be: from now on time may end its leases again. Whoever
-// submits a fetch with a Delivery calls it once the answer has been written, the write has failed or nothing is going to
-// be written. Only if the end of a lease had to wait does it take the engine's lock.
+// Sent tells that a delivery has been handed over, or never will be: from now on time may end its leases again. The
+// submitter of a fetch with a Delivery calls it when the answer has been written, when the write has failed, or when
+// there is nothing to write. It takes the engine's lock only if the end of a lease had to wait.
 func (e *Engine) Sent(d *job.Delivery) {
 	if !d.End() {
 		return

@@ -265,7 +265,7 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 	return q.named(ref, want)
 }
 
-// anywhere returns the job that an id alone names, in whatever queue of the namespace. It asks one queue after the
+// anywhere returns the job that an id alone names, in any queue of the namespace. It asks one queue after the
 // other and collects nothing.
 func (q Query) anywhere(ref job.Ref) (j job.Job, err error) {
 	var inner error

@@ -20,7 +20,7 @@ const (
 )
 
 // waits counts the callers that wait. A client may have many of them on one connection, so the limit of connections
-// does not bound them. It is guarded by the engine's lock, but for refused.
+// does not bound them. The engine's lock guards it, except refused.
 type waits struct {
 	most      int
 	mostBytes int64
@@ -38,7 +38,7 @@ func (w *waits) init(o *Options) {
 	}
 }
 
-// roomToWait reports whether a caller may wait that would hold so many bytes, and counts it if not.
+// roomToWait reports whether a caller that holds that many bytes may wait. It counts those that may not.
 func (e *Engine) roomToWait(bytes int64) bool {
 	if len(e.waiting) < e.waits.most && e.waits.bytes+bytes <= e.waits.mostBytes {
 		return true

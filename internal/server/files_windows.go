@@ -1,4 +1,4 @@
 package server
 
-// openFilesMax returns how many files this process may have open: Windows knows no such limit, but for memory.
+// openFilesMax returns how many files this process may have open. Zero is no limit: on Windows memory alone bounds them.
 func openFilesMax() (uint64, error) { return 0, nil }

@@ -9,8 +9,8 @@ import (
 )
 
 // reloader takes over a part of a configuration that was read again. It returns what does so, or why it cannot be done:
-// then nothing changes. Whoever has settings that can change while the server runs adds one to server.reloaders, and marks
-// the keys as live in the table of the configuration.
+// then nothing changes. Code with settings that can change while the server runs adds one to server.reloaders,
+// and marks the keys as live in the table of the configuration.
 type reloader func(next *config.Config) (apply func(), err error)
 
 // reload reads the configuration again and takes over all of what has changed, or nothing.
