@@ -1,0 +1,525 @@
+package filelog
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/commitlog"
+	"millrace/internal/timing"
+)
+
+const (
+	defaultSegmentBytes = 8 << 20
+	// keptBytes is how much of what was trimmed stays, in segments, to be used again.
+	keptBytes = 64 << 20
+)
+
+// Options say where a log is and when its records count as written.
+type Options struct {
+	FS  vfs.FS
+	Dir string
+	ID  uint64 // of the log, so that segments of another one are told
+	// Mode is when a record counts as written, Every how long it takes with commitlog.Interval until it is synced.
+	Mode  commitlog.Mode
+	Every time.Duration
+	// SegmentBytes is the size of a segment; zero means 8 MiB.
+	SegmentBytes int64
+}
+
+// Log is a log that is open for writing. Open and Create make one.
+type Log struct {
+	o Options
+
+	// What follows belongs to whoever appends.
+	current *segment
+	at      int64  // where its next record goes
+	buf     []byte // begins with what the block that the next record begins in has already
+
+	written atomic.Uint64 // the last record
+	safe    atomic.Uint64 // the last one that is on stable storage
+
+	file   vfs.File   // of current; changed by whoever appends
+	fileMu sync.Mutex // held when file is changed and while another goroutine uses it
+
+	mu    sync.Mutex // guards what follows
+	used  []*segment // in the order of their records
+	free  []*segment
+	slots int   // the largest number of a segment
+	err   error // the first
+	timed bool  // a sync will come
+
+	spare   chan struct{} // capacity 1: a segment is to be made
+	stop    chan struct{}
+	ended   sync.WaitGroup
+	syncs   timing.Shared
+	slowest atomic.Int64
+}
+
+var _ commitlog.Log = (*Log)(nil)
+
+// Create makes a log whose first record will have the given number, and leaves it closed.
+func Create(o Options, first uint64) error {
+	l, err := start(o, nil, nil, first)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// Open opens a log for writing and visits its records from a number on. Up to the number safe they were on stable storage, or are not needed any
+// more: without them the log is damaged. What is appended goes into a segment that is begun anew, because what a crash has left behind the last record
+// must not come back.
+func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
+	c, err := readChain(o.FS, o.Dir, o.ID, from, safe, visit)
+	if err != nil {
+		return nil, err
+	}
+	l, err := start(o, c.used, c.free, max(c.tail.last+1, from))
+	if err != nil {
+		return nil, err
+	}
+	if err := l.endLast(c); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// start begins a segment behind those that were found.
+func start(o Options, used, free []*segment, next uint64) (*Log, error) {
+	if o.SegmentBytes <= 0 {
+		o.SegmentBytes = defaultSegmentBytes
+	}
+	o.SegmentBytes = wholeBlocks(max(o.SegmentBytes, 2*blockSize))
+	l := &Log{o: o, used: used, spare: make(chan struct{}, 1), stop: make(chan struct{})}
+	for _, s := range slices.Concat(used, free) {
+		slot, _ := slotOf(s.name)
+		l.slots = max(l.slots, slot)
+	}
+	for _, s := range free {
+		if s.size == o.SegmentBytes {
+			l.free = append(l.free, s)
+			continue
+		}
+		// It was never whole, or made when another size was wanted.
+		if err := o.FS.Remove(o.FS.PathJoin(o.Dir, s.name)); err != nil {
+			return nil, err
+		}
+	}
+	l.written.Store(next - 1)
+	s, f, err := l.begin(next, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.switchTo(s, f); err != nil {
+		return nil, err
+	}
+	l.safe.Store(next - 1)
+	l.ended.Go(l.makeSpares)
+	return l, nil
+}
+
+// endLast leaves the segment that was written to last when the log was read.
+func (l *Log) endLast(c chain) error {
+	path := l.o.FS.PathJoin(l.o.Dir, c.current.name)
+	f, err := l.o.FS.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	if c.tail.last+1 == c.current.first {
+		// It has no record, and the new one begins with the same number. Nobody may take it for that one.
+		clear(c.tail.data[:blockSize])
+		err = l.writeSynced(f, c.tail.data[:blockSize], 0)
+		l.mu.Lock()
+		l.used = slices.DeleteFunc(l.used, func(s *segment) bool { return s == c.current })
+		l.mu.Unlock()
+		err = errors.Join(err, f.Close(), l.o.FS.Remove(path))
+		return err
+	}
+	// What was read may be with the operating system alone.
+	if err = f.Sync(); err == nil && !c.tail.ended && c.tail.last+1 == l.current.first {
+		start := c.tail.at &^ (blockSize - 1)
+		blocks := alignedBlocks(2 * blockSize)
+		n := copy(blocks, c.tail.data[start:c.tail.at])
+		record{number: c.tail.last + 1, kind: kindEnd}.put(blocks[n:n+recordHeader], c.current.salt)
+		err = l.writeSynced(f, blocks[:min(int64(len(blocks)), c.current.size-start)], start)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Depth implements commitlog.Log: a record is written when the one before is.
+func (l *Log) Depth() int { return 1 }
+
+// Read implements commitlog.Log.
+func (l *Log) Read(from uint64, visit commitlog.Visit) error {
+	last := l.written.Load()
+	l.mu.Lock()
+	used := slices.Clone(l.used)
+	l.mu.Unlock()
+	for i, s := range used {
+		if i+1 < len(used) && used[i+1].first <= from {
+			continue
+		}
+		if i == 0 && from < s.first {
+			return fmt.Errorf("%w: it begins with record %d, and %d is needed", commitlog.ErrTrimmed, s.first, from)
+		}
+		_, err := s.scan(l.o.FS, l.o.Dir, from, func(number uint64, content []byte) error {
+			if number > last {
+				return nil
+			}
+			return visit(number, content)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Safe implements commitlog.Log.
+func (l *Log) Safe() uint64 { return l.safe.Load() }
+
+// Append implements commitlog.Log.
+func (l *Log) Append(content []byte, done func(number uint64, err error)) {
+	number := l.written.Load() + 1
+	err := l.append(number, content)
+	if err != nil {
+		err = l.fail(fmt.Errorf("append to the log: %w", err))
+	}
+	done(number, err)
+}
+
+func (l *Log) append(number uint64, content []byte) error {
+	if err := l.failed(); err != nil {
+		return err
+	}
+	if len(content) > math.MaxUint32 {
+		return fmt.Errorf("a record of %d bytes is too long", len(content))
+	}
+	if size := recordSize(len(content)); l.at+size+recordHeader > l.current.size {
+		if err := l.roll(size); err != nil {
+			return err
+		}
+	}
+	if err := l.write(record{number: number, kind: kindRecord, content: content}); err != nil {
+		return err
+	}
+	l.written.Store(number)
+	switch l.o.Mode {
+	case commitlog.Fsync:
+		l.safe.Store(number)
+	case commitlog.Interval:
+		l.syncLater()
+	case commitlog.None:
+	}
+	return nil
+}
+
+// write writes a record, and syncs it if the mode says so.
+func (l *Log) write(r record) error {
+	r.unsynced = uint32(min(r.number-l.safe.Load(), math.MaxUint32)) //nolint:gosec // bounded
+	start := l.at &^ (blockSize - 1)
+	from, to := int(l.at-start), int(l.at-start+recordSize(len(r.content)))
+	blocks := l.blocks(from, to)
+	r.put(blocks[from:to], l.current.salt)
+	clear(blocks[to:])
+	var err error
+	if l.o.Mode == commitlog.Fsync {
+		err = l.writeSynced(l.file, blocks, start)
+	} else {
+		_, err = l.file.WriteAt(blocks, start)
+	}
+	if err != nil {
+		return err
+	}
+	copy(l.buf, blocks[to&^(blockSize-1):to])
+	l.at = start + int64(to)
+	return nil
+}
+
+// roll leaves the current segment for another one that has room for a record.
+func (l *Log) roll(size int64) error {
+	if err := l.Sync(); err != nil {
+		return err
+	}
+	s, f, err := l.begin(l.written.Load()+1, size)
+	if err != nil {
+		return err
+	}
+	err = l.write(record{number: l.written.Load() + 1, kind: kindEnd})
+	if err == nil && l.o.Mode != commitlog.Fsync {
+		err = l.sync(l.file.SyncData)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return l.switchTo(s, f)
+}
+
+// begin makes a segment ready that begins with a number and has room for a record. It is not used yet.
+func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
+	s, err := l.take(wholeBlocks(max(l.o.SegmentBytes, blockSize+size+2*recordHeader)))
+	if err != nil {
+		return nil, nil, err
+	}
+	l.mu.Lock()
+	var begun uint64
+	for _, u := range l.used {
+		begun = max(begun, u.begun+1)
+	}
+	l.mu.Unlock()
+	*s = segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: random()}
+	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.o.Mode == commitlog.Fsync {
+		f = direct(f)
+	}
+	if err := l.writeSynced(f, s.header(), 0); err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return s, f, nil
+}
+
+// switchTo makes a segment the current one.
+func (l *Log) switchTo(s *segment, f vfs.File) error {
+	l.fileMu.Lock()
+	defer l.fileMu.Unlock()
+	var err error
+	if l.file != nil {
+		err = l.file.Close()
+	}
+	l.file, l.current, l.at = f, s, blockSize
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used = append(l.used, s)
+	if len(l.free) == 0 {
+		select {
+		case l.spare <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// take returns a segment of at least a size that may be used.
+func (l *Log) take(size int64) (*segment, error) {
+	l.mu.Lock()
+	if n := len(l.free); n > 0 && size <= l.free[n-1].size {
+		s := l.free[n-1]
+		l.free = l.free[:n-1]
+		l.mu.Unlock()
+		return s, nil
+	}
+	l.slots++
+	s := &segment{name: fmt.Sprintf("%s%d", namePrefix, l.slots), size: size}
+	l.mu.Unlock()
+	return s, makeFile(l.o.FS, l.o.Dir, s.name, size)
+}
+
+// makeSpares makes a segment whenever there is none to go on with, so that nobody who appends has to wait for that.
+func (l *Log) makeSpares() {
+	for {
+		select {
+		case <-l.spare:
+		case <-l.stop:
+			return
+		}
+		l.mu.Lock()
+		l.slots++
+		s := &segment{name: fmt.Sprintf("%s%d", namePrefix, l.slots), size: l.o.SegmentBytes}
+		l.mu.Unlock()
+		if err := makeFile(l.o.FS, l.o.Dir, s.name, s.size); err != nil {
+			_ = l.fail(fmt.Errorf("make a segment of the log: %w", err))
+			return
+		}
+		l.mu.Lock()
+		l.free = append(l.free, s)
+		l.mu.Unlock()
+	}
+}
+
+// makeFile makes a file of full size, on stable storage.
+func makeFile(fsys vfs.FS, dir, name string, size int64) error {
+	f, err := fsys.Create(fsys.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	for zero := make([]byte, min(size, 1<<20)); size > 0 && err == nil; size -= int64(len(zero)) {
+		_, err = f.Write(zero[:min(size, int64(len(zero)))])
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// syncLater has the log synced after the interval.
+func (l *Log) syncLater() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timed {
+		return
+	}
+	l.timed = true
+	l.ended.Add(1)
+	time.AfterFunc(l.o.Every, func() {
+		defer l.ended.Done()
+		l.mu.Lock()
+		l.timed = false
+		l.mu.Unlock()
+		_ = l.Sync() // which is remembered, and told to who appends next
+	})
+}
+
+// Sync implements commitlog.Log.
+func (l *Log) Sync() error {
+	l.fileMu.Lock()
+	defer l.fileMu.Unlock()
+	if err := l.failed(); err != nil {
+		return err
+	}
+	written := l.written.Load()
+	if written == l.safe.Load() {
+		return nil
+	}
+	if err := l.sync(l.file.SyncData); err != nil {
+		return l.fail(fmt.Errorf("sync the log: %w", err))
+	}
+	l.safe.Store(written)
+	return nil
+}
+
+// syncedWriter is a file that can write and sync at once.
+type syncedWriter interface {
+	WriteSynced(p []byte, offset int64) error
+}
+
+// writeSynced writes to stable storage, as far as the file system says.
+func (l *Log) writeSynced(f vfs.File, p []byte, offset int64) error {
+	return l.sync(func() error {
+		if w, ok := f.(syncedWriter); ok {
+			return w.WriteSynced(p, offset)
+		}
+		if _, err := f.WriteAt(p, offset); err != nil {
+			return err
+		}
+		return f.SyncData()
+	})
+}
+
+// sync counts how long a sync takes.
+func (l *Log) sync(do func() error) error {
+	began := time.Now()
+	err := do()
+	took := time.Since(began)
+	l.syncs.Observe(took)
+	l.slowest.Store(max(l.slowest.Load(), int64(took)))
+	return err
+}
+
+// Trim implements commitlog.Log.
+func (l *Log) Trim(number uint64) error {
+	var gone []*segment
+	l.mu.Lock()
+	room := keptBytes / l.o.SegmentBytes
+	for len(l.used) > 1 && l.used[1].first <= number+1 {
+		s := l.used[0]
+		l.used = slices.Delete(l.used, 0, 1)
+		if s.size == l.o.SegmentBytes && int64(len(l.free)) < room {
+			l.free = append(l.free, s)
+		} else {
+			gone = append(gone, s)
+		}
+	}
+	l.mu.Unlock()
+	for _, s := range gone {
+		if err := l.o.FS.Remove(l.o.FS.PathJoin(l.o.Dir, s.name)); err != nil {
+			return fmt.Errorf("trim the log: %w", err)
+		}
+	}
+	return nil
+}
+
+// Stats implements commitlog.Log.
+func (l *Log) Stats() commitlog.Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := commitlog.Stats{Syncs: l.syncs.Load(), SyncMax: time.Duration(l.slowest.Load())}
+	for _, s := range l.used {
+		st.Untrimmed += uint64(s.size) //nolint:gosec // sizes are not negative
+	}
+	st.Bytes = st.Untrimmed
+	for _, s := range l.free {
+		st.Bytes += uint64(s.size) //nolint:gosec // as above
+	}
+	return st
+}
+
+// failed returns the first error, or nil.
+func (l *Log) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// fail makes an error final, unless there is one already, and returns the first.
+func (l *Log) fail(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+	return l.err
+}
+
+// Close implements commitlog.Log.
+func (l *Log) Close() error {
+	close(l.stop)
+	err := l.Sync()
+	l.ended.Wait()
+	return errors.Join(err, l.file.Close())
+}
+
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func wholeBlocks(size int64) int64 { return (size + blockSize - 1) &^ (blockSize - 1) }
+
+// blocks returns the buffer as whole blocks that hold at least so many bytes. So many of them are kept if it has to grow.
+func (l *Log) blocks(keep, size int) []byte {
+	size = int(wholeBlocks(int64(size)))
+	if size > len(l.buf) {
+		grown := alignedBlocks(size)
+		copy(grown, l.buf[:keep])
+		l.buf = grown
+	}
+	return l.buf[:size]
+}
+
+// alignedBlocks makes a buffer that begins at a multiple of the size of a block.
+func alignedBlocks(size int) []byte {
+	b := make([]byte, size+blockSize)
+	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (blockSize - 1)) //nolint:gosec // looked at only
+	return b[at : at+size : at+size]
+}

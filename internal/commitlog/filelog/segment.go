@@ -1,0 +1,278 @@
+package filelog
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/commitlog"
+	"millrace/internal/store"
+)
+
+const (
+	// blockSize is what files are written in: at least what a disk wants to be given, in memory and in the file.
+	blockSize    = 4 << 10
+	recordHeader = 24
+	recordAlign  = 8
+	kindRecord   = 0
+	kindEnd      = 1
+	magic        = "millrace log 1\n\x00"
+	namePrefix   = "log-"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// IsSegment reports whether a file of that name is a segment.
+func IsSegment(name string) bool {
+	_, ok := slotOf(name)
+	return ok
+}
+
+func slotOf(name string) (slot int, ok bool) {
+	rest, ok := strings.CutPrefix(name, namePrefix)
+	slot, err := strconv.Atoi(rest)
+	return slot, ok && err == nil && slot > 0
+}
+
+// segment is one file of a log.
+type segment struct {
+	name  string
+	size  int64  // of the file, or what its header says
+	id    uint64 // of the log
+	first uint64 // number of its first record; zero: it has none and may be used
+	begun uint64 // how many segments were begun before it
+	salt  uint64
+}
+
+// header returns the first block of a segment.
+func (s *segment) header() []byte {
+	block := alignedBlocks(blockSize)
+	b := append(block[:0], magic...)
+	for _, n := range []uint64{s.id, s.first, s.begun, s.salt, uint64(s.size)} { //nolint:gosec // sizes are not negative
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return block
+}
+
+// parseHeader reads the first block of a segment. Without a whole header the segment is one that may be used.
+func (s *segment) parseHeader(block []byte) {
+	const size = len(magic) + 5*8
+	if len(block) < size+4 || string(block[:len(magic)]) != magic || binary.LittleEndian.Uint32(block[size:]) != crc32.Checksum(block[:size], castagnoli) {
+		return
+	}
+	at := len(magic)
+	for _, field := range []*uint64{&s.id, &s.first, &s.begun, &s.salt} {
+		*field = binary.LittleEndian.Uint64(block[at:])
+		at += 8
+	}
+	s.size = int64(binary.LittleEndian.Uint64(block[at:])) //nolint:gosec // it was written from one
+}
+
+// list returns the segments of a directory: those in use in the order of their records, and those that may be used.
+func list(fsys vfs.FS, dir string) (used, free []*segment, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		if !IsSegment(name) {
+			continue
+		}
+		path := fsys.PathJoin(dir, name)
+		info, err := fsys.Stat(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		block, err := read(fsys, path, blockSize)
+		if err != nil {
+			return nil, nil, err
+		}
+		s := &segment{name: name, size: info.Size()}
+		if s.parseHeader(block); s.first > 0 {
+			used = append(used, s)
+		} else {
+			free = append(free, s)
+		}
+	}
+	slices.SortFunc(used, func(a, b *segment) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.begun, b.begun)) })
+	return used, free, nil
+}
+
+func read(fsys vfs.FS, path string, sizeMax int64) ([]byte, error) {
+	f, err := fsys.Open(path, vfs.SequentialReadsOption)
+	if err != nil {
+		return nil, err
+	}
+	p := make([]byte, sizeMax)
+	n, err := f.ReadAt(p, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return p[:n], errors.Join(err, f.Close())
+}
+
+// record is one record as it lies in a file.
+type record struct {
+	number   uint64
+	unsynced uint32
+	kind     uint32
+	content  []byte
+}
+
+// recordAt returns the whole record that data begins with.
+func recordAt(data []byte, salt uint64) (r record, ok bool) {
+	if len(data) < recordHeader {
+		return r, false
+	}
+	size := int64(binary.LittleEndian.Uint32(data[4:]))
+	if size > int64(len(data)-recordHeader) || binary.LittleEndian.Uint32(data) != crc32.Checksum(data[4:recordHeader+size], castagnoli) {
+		return r, false
+	}
+	return record{
+		number:   binary.LittleEndian.Uint64(data[8:]) ^ salt,
+		unsynced: binary.LittleEndian.Uint32(data[16:]),
+		kind:     binary.LittleEndian.Uint32(data[20:]),
+		content:  data[recordHeader : recordHeader+size : recordHeader+size],
+	}, true
+}
+
+// put writes a record to p, which is as long as recordSize says.
+func (r record) put(p []byte, salt uint64) {
+	binary.LittleEndian.PutUint32(p[4:], uint32(len(r.content))) //nolint:gosec // Append has looked
+	binary.LittleEndian.PutUint64(p[8:], r.number^salt)
+	binary.LittleEndian.PutUint32(p[16:], r.unsynced)
+	binary.LittleEndian.PutUint32(p[20:], r.kind)
+	n := recordHeader + copy(p[recordHeader:], r.content)
+	clear(p[n:])
+	binary.LittleEndian.PutUint32(p, crc32.Checksum(p[4:n], castagnoli))
+}
+
+// recordSize returns how much room a record takes.
+func recordSize(content int) int64 {
+	return int64(recordHeader+content+recordAlign-1) &^ (recordAlign - 1)
+}
+
+// tail is where the records of a segment end.
+type tail struct {
+	last  uint64 // number of the last record; one less than the first if there is none
+	at    int64  // where it ends
+	ended bool   // the end is marked
+	data  []byte // all of the segment
+}
+
+// scan visits the records of a segment from a number on.
+func (s *segment) scan(fsys vfs.FS, dir string, from uint64, visit commitlog.Visit) (t tail, err error) {
+	path := fsys.PathJoin(dir, s.name)
+	t = tail{last: s.first - 1, at: blockSize}
+	if t.data, err = read(fsys, path, s.size); err != nil {
+		return t, err
+	}
+	if int64(len(t.data)) < s.size {
+		return t, fmt.Errorf("%w: %s has %d bytes, but had %d: what it held may be lost", store.ErrCorrupt, path, len(t.data), s.size)
+	}
+	for {
+		r, ok := recordAt(t.data[t.at:], s.salt)
+		if !ok || r.number != t.last+1 {
+			return t, nil
+		}
+		if t.ended = r.kind == kindEnd; t.ended {
+			return t, nil
+		}
+		t.last, t.at = r.number, t.at+recordSize(len(r.content))
+		if r.number >= from {
+			if err := visit(r.number, r.content); err != nil {
+				return t, fmt.Errorf("%s: record %d: %w", path, r.number, err)
+			}
+		}
+	}
+}
+
+// ahead is how far behind a broken record others are looked for.
+const ahead = 1 << 24
+
+// promised returns the last record of which a whole one behind the tail says that it was on stable storage.
+func (s *segment) promised(t tail) (number uint64) {
+	for at := t.at; at+recordHeader <= int64(len(t.data)); at += recordAlign {
+		n := binary.LittleEndian.Uint64(t.data[at+8:]) ^ s.salt
+		if n <= t.last || n-t.last > ahead {
+			continue
+		}
+		if r, ok := recordAt(t.data[at:], s.salt); ok {
+			number = max(number, r.number-min(r.number, uint64(r.unsynced)))
+		}
+	}
+	return number
+}
+
+// chain is what a directory has of a log from a number on.
+type chain struct {
+	used, free []*segment
+	current    *segment // the last one
+	tail       tail     // of it
+}
+
+// errMissing is what the error of a log that is not there at all wraps, beside store.ErrCorrupt.
+var errMissing = fs.ErrNotExist
+
+// readChain reads the records from a number on. Up to the number safe they were on stable storage, or are not needed any more.
+func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.Visit) (c chain, err error) {
+	if c.used, c.free, err = list(fsys, dir); err != nil {
+		return c, err
+	}
+	foreign := slices.IndexFunc(c.used, func(s *segment) bool { return s.id != id })
+	if foreign >= 0 {
+		return c, fmt.Errorf("%w: %s belongs to another log", store.ErrCorrupt, fsys.PathJoin(dir, c.used[foreign].name))
+	}
+	at := lastIndex(c.used, func(s *segment) bool { return s.first <= from })
+	if at < 0 {
+		return c, fmt.Errorf("%w: no segment of the log has record %d: %w", store.ErrCorrupt, from, errMissing)
+	}
+	for {
+		s := c.used[at]
+		t, err := s.scan(fsys, dir, from, visit)
+		if err != nil {
+			return c, err
+		}
+		c.current, c.tail = s, t
+		next := lastIndex(c.used, func(s *segment) bool { return s.first == t.last+1 })
+		if next > at {
+			at = next
+			continue
+		}
+		path := fsys.PathJoin(dir, s.name)
+		switch {
+		case t.ended:
+			return c, fmt.Errorf("%w: behind %s the segment of the log with record %d is missing", store.ErrCorrupt, path, t.last+1)
+		case slices.ContainsFunc(c.used, func(s *segment) bool { return s.first > t.last+1 }),
+			s.promised(t) > max(t.last, from-1), t.last < safe:
+			return c, fmt.Errorf("%w: record %d at byte %d of %s is not whole, but was on stable storage", store.ErrCorrupt, t.last+1, t.at, path)
+		}
+		return c, nil
+	}
+}
+
+func lastIndex(list []*segment, is func(*segment) bool) int {
+	for i, s := range slices.Backward(list) {
+		if is(s) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Read reads the records of a log that nobody writes to, from a number on. Up to the number safe they were on stable storage, or are not
+// needed any more: without them the log is damaged.
+func Read(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.Visit) error {
+	_, err := readChain(fsys, dir, id, from, safe, visit)
+	return err
+}
