@@ -66,8 +66,8 @@ func (s *Service) Storage() Storage {
 	out := Storage{
 		Dir: s.opts.DataDir, BackupDir: s.opts.BackupDir, Durability: s.opts.Durability, DiskBytes: st.DiskBytes, LogBytes: st.WALBytes, NoSpace: en.NoSpace,
 		RefusedPushes: en.Refused, MemtableBytes: st.MemTableBytes, CacheBytes: st.CacheBytes, CacheHits: st.CacheHits,
-		CacheMisses: st.CacheMisses, Commits: st.Commits, CommittedBytes: st.CommittedBytes, Syncs: st.SyncCount,
-		SyncSeconds: st.SyncDuration.Seconds(), SyncMaxSeconds: st.SyncMax.Seconds(), Flushes: st.Flushes, Compactions: st.Compactions,
+		CacheMisses: st.CacheMisses, Commits: st.Commits, CommittedBytes: st.CommittedBytes, Syncs: st.Syncs.Count,
+		SyncSeconds: st.Syncs.Sum.Seconds(), SyncMaxSeconds: st.SyncMax.Seconds(), Flushes: st.Flushes, Compactions: st.Compactions,
 		CompactionDebtBytes: st.CompactionDebt, ReadAmplification: st.ReadAmp, Tables: st.Tables, Tombstones: st.Tombstones,
 		WriteStalls: st.WriteStalls, WriteStallSeconds: st.WriteStallTime.Seconds(), BackgroundErrors: st.BackgroundErrors,
 		Commands: en.Commands, Waiting: en.Waiters,

@@ -34,7 +34,7 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 		return false
 	}
 	waits = e.apply(r)
-	var c *sealedBatch
+	var c *flight
 	if !e.closed { // while a fetch went on
 		c = e.lead(r.Stays && !waits)
 		e.look()
@@ -74,7 +74,7 @@ func (e *Engine) enter() bool {
 // admit waits until there is room for another step. It reports false if nothing is taken
 // any more.
 func (e *Engine) admit() bool {
-	for e.lazy && e.busy && (e.core.Changes() >= roomMax || e.core.Bytes() >= roomBytes) {
+	for e.lazy && len(e.flights) > 0 && (e.core.Changes() >= roomMax || e.core.Bytes() >= roomBytes) {
 		e.room.Wait()
 	}
 	return !e.closed && e.Err() == nil
@@ -378,15 +378,26 @@ func (e *Engine) answerNow(r *Request) {
 }
 
 func (e *Engine) answerCommitted(r *Request) {
-	needs := min(r.needs, max(e.core.Dirty(), e.sealed)) // steps after that have changed nothing
-	switch {
-	case needs <= e.durable:
+	needs := min(r.needs, max(e.core.Dirty(), e.sealed())) // steps after that have changed nothing
+	if needs <= e.durable {
 		e.answerNow(r)
-	case e.busy && needs <= e.sealed:
-		e.late.reqs = append(e.late.reqs, r)
-	default:
-		e.open.reqs = append(e.open.reqs, r)
+		return
 	}
+	for _, c := range e.flights {
+		if needs <= c.step {
+			c.late = append(c.late, r)
+			return
+		}
+	}
+	e.open.reqs = append(e.open.reqs, r)
+}
+
+// sealed returns the last step that is committed or on its way.
+func (e *Engine) sealed() uint64 {
+	if n := len(e.flights); n > 0 {
+		return e.flights[n-1].step
+	}
+	return e.durable
 }
 
 // answerClosed lets a request go whose fetch went on while the engine was closed. Nothing

@@ -72,7 +72,7 @@ func TestCheckFindsDamage(t *testing.T) {
 			s := aged(t)
 			var b store.Batch
 			c.damage(&b)
-			if err := s.Commit(&b, true); err != nil {
+			if err := store.CommitNow(s, &b); err != nil {
 				t.Fatal(err)
 			}
 			_, records := engine.CheckRecords(s, nil)
@@ -101,7 +101,7 @@ func TestCheckProgress(t *testing.T) {
 	for i := range count {
 		b.Set(record.ValueKey(nil, "space", fmt.Sprint(i)), nil)
 	}
-	if err := s.Commit(&b, true); err != nil {
+	if err := store.CommitNow(s, &b); err != nil {
 		t.Fatal(err)
 	}
 	var seen []uint64

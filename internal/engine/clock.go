@@ -90,7 +90,7 @@ func (e *Engine) look() {
 // nextLook returns when the clock has something to do.
 func (e *Engine) nextLook() job.Time {
 	next := e.core.NextWake()
-	if e.held != 0 && !e.busy {
+	if e.held != 0 && len(e.flights) < e.depth {
 		next = min(next, e.held.Add(e.holdFor()))
 	}
 	return next
@@ -111,11 +111,14 @@ func (e *Engine) giveUp() {
 		answerAll(r, err)
 		e.answered = append(e.answered, r)
 	}
-	for _, l := range []*replies{e.open, e.late} {
-		for _, r := range l.reqs {
-			answerAll(r, err)
-			e.answered = append(e.answered, r)
-		}
-		l.reqs = nil
+	left := e.open.reqs
+	e.open.reqs = nil
+	for _, c := range e.flights {
+		left = append(left, c.late...)
+		c.late = nil
+	}
+	for _, r := range left {
+		answerAll(r, err)
+		e.answered = append(e.answered, r)
 	}
 }

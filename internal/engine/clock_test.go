@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,9 +107,9 @@ func TestIdleWaitersCostNothing(t *testing.T) {
 			calls[i] = submit(e, fetch("q", job.WaitForever))
 		}
 		synctest.Wait()
-		before, _, _ := s.state()
+		before := len(s.committed())
 		testkit.Advance(t, 1000*time.Hour)
-		if after, _, _ := s.state(); after != before {
+		if after := len(s.committed()); after != before {
 			t.Errorf("%d commits while nothing happened", after-before)
 		}
 		if n := e.Stats().Waiters; n != len(calls) {
@@ -122,8 +123,8 @@ func TestIdleWaitersCostNothing(t *testing.T) {
 	})
 }
 
-// With DurabilityInterval everything is synced within the interval, and an idle store
-// is left alone; with fsync every commit is; with none it is left to the end.
+// With DurabilityFsync every push is committed before it is answered. The others hold what they have answered for at most half of the
+// interval, because the log takes the other half, and leave an idle store alone.
 func TestDurability(t *testing.T) {
 	t.Parallel()
 	const interval = 250 * time.Millisecond
@@ -136,39 +137,35 @@ func TestDurability(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				pushes := 0
+				var pushes []time.Time
 				for range 10 {
 					for range 20 {
 						do(t, e, push("q", "")).wants(t)
-						pushes++
+						pushes = append(pushes, time.Now())
 						testkit.Advance(t, interval/10)
 					}
 					testkit.Advance(t, 10*interval)
 				}
-				syncs, dirty, lag := s.state()
-				switch d {
-				case engine.DurabilityFsync:
-					if syncs != pushes || dirty {
-						t.Errorf("%d syncs for %d pushes, dirty %v", syncs, pushes, dirty)
+				commits := s.committed()
+				if d == engine.DurabilityFsync {
+					if len(commits) != len(pushes) {
+						t.Errorf("%d commits for %d pushes", len(commits), len(pushes))
 					}
-				case engine.DurabilityInterval:
-					if lag == 0 || lag > interval || dirty {
-						t.Errorf("data lay unsynced for %v, dirty %v", lag, dirty)
-					}
-					if syncs < 10 || syncs > 40 {
-						t.Errorf("%d syncs for ten bursts of two intervals each", syncs)
-					}
-				case engine.DurabilityNone:
-					if syncs != 0 || !dirty {
-						t.Errorf("%d syncs, dirty %v", syncs, dirty)
+				} else if len(commits) < 10 || len(commits) > 60 {
+					t.Errorf("%d commits for ten bursts of two intervals each", len(commits))
+				}
+				for _, pushed := range pushes {
+					at := slices.IndexFunc(commits, func(c time.Time) bool { return !c.Before(pushed) })
+					if at < 0 || commits[at].Sub(pushed) > interval/2 {
+						t.Fatalf("what was pushed at %v was held for too long: %v", pushed, commits)
 					}
 				}
 				do(t, e, push("q", "")).wants(t)
 				if err := e.Close(); err != nil {
 					t.Fatal(err)
 				}
-				if _, dirty, _ := s.state(); dirty {
-					t.Error("the end left something unsynced")
+				if n := len(s.committed()); n != len(commits)+1 {
+					t.Errorf("%d commits at the end", n-len(commits))
 				}
 			})
 		})

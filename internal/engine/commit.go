@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"millrace/internal/job"
@@ -13,12 +13,14 @@ import (
 // replies are requests to be answered together.
 type replies struct{ reqs []*Request }
 
-// sealedBatch is a batch on its way to the store, with the answers that wait for it.
-type sealedBatch struct {
+// flight is a batch on its way to the store, with the answers that wait for it.
+type flight struct {
 	batch    *store.Batch
+	step     uint64 // its last
 	replies  *replies
-	commands uint64   // how many were applied for it
-	at       job.Time // when it was committed
+	late     []*Request // came after it was sealed and need no more than it
+	commands uint64     // how many were applied for it
+	begun    job.Time   // when it was given to the store
 }
 
 // holdFor is how long a lazy engine gathers changes: with what the sync takes, a
@@ -32,18 +34,25 @@ const (
 	holdBytes = 4 << 20
 )
 
-// commitDue reports whether the open batch should be committed now. While another is
-// being committed, whoever does that looks again.
+// behindBytes is when a batch does not wait any longer for as many callers as the one before it has.
+const behindBytes = 256 << 10
+
+// commitDue reports whether the open batch should be committed now. Whoever ends a
+// commit looks again.
 func (e *Engine) commitDue() bool {
-	if e.busy {
+	if len(e.flights) >= e.depth {
 		return false
 	}
 	if e.core.Dirty() == 0 {
 		e.flush = false
 		return false
 	}
-	if !e.lazy || e.flush || e.core.Changes() >= holdMax || e.core.Bytes() >= holdBytes {
+	if e.flush || e.core.Changes() >= holdMax || e.core.Bytes() >= holdBytes {
 		return true
+	}
+	if !e.lazy {
+		// Behind another one it gathers as much as that has, because a batch costs about the same whatever is in it.
+		return len(e.flights) == 0 || len(e.open.reqs) >= e.last || e.core.Bytes() >= behindBytes
 	}
 	now := e.Now()
 	e.looked = now
@@ -67,19 +76,21 @@ func (e *Engine) summon() {
 // on its own goroutine. With more callers the committer gathers more of them.
 const leadMax = 2
 
-// lead seals the open batch for the caller to commit, if it may and it is time.
-func (e *Engine) lead(may bool) *sealedBatch {
-	if !may || e.lazy || e.last > leadMax || !e.commitDue() {
+// lead seals the open batch for the caller to commit, if it may and it is time. Where several batches may be on their way the
+// committer alone gives them to the store, in their order.
+func (e *Engine) lead(may bool) *flight {
+	if !may || e.lazy || e.depth > 1 || e.last > leadMax || !e.commitDue() {
 		return nil
 	}
 	return e.seal()
 }
 
-// seal closes the open batch. Only one is being committed at a time.
-func (e *Engine) seal() *sealedBatch {
+// seal closes the open batch.
+func (e *Engine) seal() *flight {
 	b, step := e.core.Seal()
-	e.busy, e.sealed, e.held, e.flush = true, step, 0, false
-	c := &sealedBatch{batch: b, replies: e.open, commands: e.gathered}
+	e.held, e.flush = 0, false
+	c := &flight{batch: b, step: step, replies: e.open, commands: e.gathered}
+	e.flights = append(e.flights, c)
 	e.gathered = 0
 	if n := len(e.spare); n > 0 {
 		e.open, e.spare = e.spare[n-1], e.spare[:n-1]
@@ -115,11 +126,11 @@ func (e *Engine) commitLoop() {
 const yields = 24
 
 // next seals the open batch if it is time, or returns nil.
-func (e *Engine) next() *sealedBatch {
+func (e *Engine) next() *flight {
 	for turn, before := 0, 0; ; turn++ {
 		e.mu.Lock()
-		for e.busy && e.closed && e.Err() == nil {
-			e.room.Wait() // for the last commit of a caller
+		for len(e.flights) > 0 && e.closed && e.Err() == nil {
+			e.room.Wait() // for what is on its way
 		}
 		if e.Err() != nil || !e.commitDue() {
 			e.mu.Unlock()
@@ -137,25 +148,22 @@ func (e *Engine) next() *sealedBatch {
 	return e.seal()
 }
 
-// commit commits a batch and tells those who waited for it.
-func (e *Engine) commit(c *sealedBatch) {
-	size, start := c.batch.Size(), c.batch.Len()
-	done := make(chan struct{})
-	e.inflight.Store(&done)
-	begun := e.Now()
-	err := e.opt.Store.Commit(c.batch, e.opt.Durability == DurabilityFsync)
-	c.at = e.Now()
-	e.inflight.Store(nil)
-	close(done)
+// commit gives a batch to the store. Batches are given in the order in which they were sealed.
+func (e *Engine) commit(c *flight) {
+	c.begun = e.Now()
+	e.opt.Store.Commit(c.batch, func(err error) { e.landed(c, err) })
+}
+
+// landed tells those who waited for a batch that it is committed, or that it failed.
+func (e *Engine) landed(c *flight, err error) {
+	size, now := c.batch.Size(), e.Now()
 	if err != nil {
 		for _, r := range c.replies.reqs {
 			answerAll(r, job.ErrInternal)
 		}
-		e.fail(fmt.Errorf("commit batch of %d changes: %w", start, err))
-	} else if e.opt.Durability == DurabilityInterval {
-		e.scheduleSync()
+		e.fail(fmt.Errorf("commit batch of %d changes: %w", c.batch.Len(), err))
 	}
-	e.meter.noteCommit(c, c.at.Sub(begun))
+	e.meter.noteCommit(c, now)
 	for _, r := range c.replies.reqs {
 		r.Done(r)
 	}
@@ -164,46 +172,24 @@ func (e *Engine) commit(c *sealedBatch) {
 	e.sinceSpace += size
 	e.checkSpace()
 	e.mu.Lock()
-	e.committed(c)
+	e.committed(c, now)
 	e.unlock()
 }
 
 // committed takes the batch back and answers those who came after it was sealed and
 // need no more than that.
-func (e *Engine) committed(c *sealedBatch) {
+func (e *Engine) committed(c *flight, now job.Time) {
 	e.room.Broadcast()
 	if e.Err() != nil {
-		e.busy = false
 		return // it was not
 	}
+	e.flights = slices.Delete(e.flights, 0, 1)
 	e.core.Committed()
-	e.busy, e.durable = false, e.sealed
+	e.durable = c.step
 	e.spare = append(e.spare, c.replies)
-	e.answered = append(e.answered, e.late.reqs...)
-	for _, r := range e.late.reqs {
-		e.atOnce.note(r, r.took(c.at))
+	e.answered = append(e.answered, c.late...)
+	for _, r := range c.late {
+		e.atOnce.note(r, r.took(now))
 	}
-	clear(e.late.reqs)
-	e.late.reqs = e.late.reqs[:0]
 	e.look()
-}
-
-// scheduleSync has the store synced within the interval.
-func (e *Engine) scheduleSync() {
-	e.syncMu.Lock()
-	defer e.syncMu.Unlock()
-	if e.syncing {
-		return
-	}
-	e.syncing = true
-	e.syncs.Add(1)
-	time.AfterFunc(e.opt.SyncInterval/2, func() {
-		defer e.syncs.Done()
-		e.syncMu.Lock()
-		e.syncing = false
-		e.syncMu.Unlock()
-		if err := e.opt.Store.Sync(); err != nil && !errors.Is(err, store.ErrClosed) {
-			e.fail(fmt.Errorf("sync: %w", err))
-		}
-	})
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"millrace/internal/engine/machine"
 	"millrace/internal/job"
@@ -13,9 +14,9 @@ import (
 type Core struct {
 	machine *machine.Machine
 	store   store.Store
-	open    *pending // takes the changes
-	sealed  *pending // is being committed; nil if none
-	spare   *pending
+	open    *pending   // takes the changes
+	sealed  []*pending // are being committed, the oldest first
+	spare   []*pending
 	filter  filter
 }
 
@@ -51,7 +52,7 @@ func OpenCore(s store.Store, now job.Time, o CoreOptions) (c *Core, err error) {
 			panic(p)
 		}
 	}()
-	c = &Core{store: s, open: &pending{}, spare: &pending{}}
+	c = &Core{store: s, open: &pending{}}
 	c.machine = machine.New(coreStorage{c}, now, o)
 	return c, nil
 }
@@ -136,14 +137,24 @@ func (c *Core) Changes() int { return c.open.Len() }
 func (c *Core) Bytes() int { return c.open.Size() }
 
 // Seal closes the open batch and returns it to be committed, with its last step; nil
-// if nothing has changed. Committed must follow before the next Seal.
+// if nothing has changed. Committed must follow for each, in the same order.
 func (c *Core) Seal() (*store.Batch, uint64) {
 	if c.Dirty() == 0 {
 		return nil, 0
 	}
 	c.machine.Seal()
-	c.sealed, c.open, c.spare = c.open, c.spare, nil
-	return &c.sealed.Batch, c.sealed.step
+	p := c.open
+	c.seal()
+	return &p.Batch, p.step
+}
+
+func (c *Core) seal() {
+	c.sealed = append(c.sealed, c.open)
+	if n := len(c.spare); n > 0 {
+		c.open, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		c.open = &pending{}
+	}
 }
 
 // Flush writes counters that have changed into the open batch without closing it.
@@ -152,11 +163,13 @@ func (c *Core) Flush() { c.machine.Seal() }
 // Storage returns what the machine sees: the store and what is pending on top.
 func (c *Core) Storage() machine.Storage { return coreStorage{c} }
 
-// Committed tells that the sealed batch is in the store.
+// Committed tells that the oldest sealed batch is in the store.
 func (c *Core) Committed() {
-	c.sealed.Reset()
-	c.sealed.step = 0
-	c.spare, c.sealed = c.sealed, nil
+	p := c.sealed[0]
+	c.sealed = slices.Delete(c.sealed, 0, 1)
+	p.Reset()
+	p.step = 0
+	c.spare = append(c.spare, p)
 }
 
 // coreStorage is the Storage that a Core gives its machine.
@@ -169,8 +182,8 @@ func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 	if v, there, known := s.c.open.Lookup(key); known {
 		return append(dst, v...), true, there
 	}
-	if s.c.sealed != nil {
-		if v, there, known := s.c.sealed.Lookup(key); known {
+	for _, p := range slices.Backward(s.c.sealed) {
+		if v, there, known := p.Lookup(key); known {
 			return append(dst, v...), true, there
 		}
 	}
@@ -207,12 +220,14 @@ func (s coreStorage) dirty() *pending {
 // Scan merges the pending batches into what the store has.
 func (s coreStorage) Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool) {
 	r := store.Range{Lo: lo, Hi: hi, Reverse: reverse}
-	var sealed *store.Overlay
-	if s.c.sealed != nil {
-		sealed = &s.c.sealed.Overlay
+	var room [8]*store.Overlay
+	overlays := room[:0]
+	for _, p := range s.c.sealed {
+		overlays = append(overlays, &p.Overlay)
 	}
+	overlays = append(overlays, &s.c.open.Overlay)
 	below := func(visit func(key, value []byte) bool) error { return s.c.store.Scan(r, visit) }
-	if err := store.LayerOf(r, sealed, &s.c.open.Overlay).Over(below, reverse, visit); err != nil {
+	if err := store.LayerOf(r, overlays...).Over(below, reverse, visit); err != nil {
 		panic(&StoreError{err})
 	}
 }

@@ -65,10 +65,6 @@ type Engine struct {
 	start time.Time // with its monotonic reading: wall clock jumps do not reach the machine
 	base  job.Time
 
-	// inflight is closed when the commit in progress is durable; nil if none is. A
-	// reader that may have seen a part of it waits for that.
-	inflight atomic.Pointer[chan struct{}]
-
 	readers  sync.RWMutex // read-locked by every query; Close waits for them
 	stopping atomic.Bool  // queries end
 
@@ -80,7 +76,7 @@ type Engine struct {
 	meter   meter
 
 	mu        sync.Mutex // guards everything up to the next blank line
-	room      sync.Cond  // on mu: the commit that was in progress has ended
+	room      sync.Cond  // on mu: a commit that was in progress has ended
 	core      *Core
 	watch     *watch
 	waiting   map[uint64]*Request
@@ -90,18 +86,17 @@ type Engine struct {
 	rnd       uint64
 	closed    bool // nothing is taken any more: stopped or failed
 	draining  bool
-	busy      bool     // a batch is being committed
-	lazy      bool     // answers do not wait for the commit: not DurabilityFsync
-	held      job.Time // since when a lazy engine holds changes; zero: it has none
-	last      int      // how many answers waited for the last batch
-	gathered  uint64   // how many commands were applied since the last batch was sealed
-	looked    job.Time // what the clock said when it was last read with the lock held
-	atOnce    tally    // requests that were answered without a commit
-	flush     bool     // commit what is there although it could be held longer
-	sealed    uint64   // the last step of the batch being committed
-	durable   uint64   // the last step that is committed
-	open      *replies // answers that wait for the open batch
-	late      *replies // answers that wait for the sealed batch and came after it
+	flights   []*flight // batches that are being committed, the oldest first
+	depth     int       // how many there may be
+	lazy      bool      // answers do not wait for the commit: not DurabilityFsync
+	held      job.Time  // since when a lazy engine holds changes; zero: it has none
+	last      int       // how many answers waited for the last batch
+	gathered  uint64    // how many commands were applied since the last batch was sealed
+	looked    job.Time  // what the clock said when it was last read with the lock held
+	atOnce    tally     // requests that were answered without a commit
+	flush     bool      // commit what is there although it could be held longer
+	durable   uint64    // the last step that is committed
+	open      *replies  // answers that wait for the open batch
 	spare     []*replies
 	wakeAt    job.Time // when the clock looks next
 	making    bool     // a filter is being made
@@ -124,9 +119,7 @@ type Engine struct {
 	walkTurn     sync.Mutex // of the request that names many queues; taken before mu
 	namesPerStep int
 
-	syncMu  sync.Mutex // guards syncing
-	syncing bool       // a sync is scheduled
-	syncs   sync.WaitGroup
+	background sync.WaitGroup // work beside the commands
 }
 
 // counters are the engine's own figures; read by Stats.
@@ -180,7 +173,7 @@ func Open(o Options) (*Engine, error) {
 		waiting: map[uint64]*Request{}, rnd: o.Seed,
 		alarm: make(chan struct{}, 1), work: make(chan struct{}, 1),
 		stop: make(chan struct{}), failed: make(chan struct{}),
-		open: &replies{}, late: &replies{}, lazy: o.Durability != DurabilityFsync,
+		open: &replies{}, depth: max(o.Store.Depth(), 1), lazy: o.Durability != DurabilityFsync,
 	}
 	e.namesPerStep = core.NamesPerStep()
 	e.room.L = &e.mu
@@ -215,19 +208,13 @@ func (e *Engine) Close() error {
 		close(e.stop)
 	})
 	e.ended.Wait()
-	e.syncs.Wait()
+	e.background.Wait()
 	if e.Err() != nil {
 		e.giveUp()
 	}
 	e.readers.Lock() // none is left, and later ones find the engine stopping
 	defer e.readers.Unlock()
-	if err := e.Err(); err != nil {
-		return err
-	}
-	if err := e.opt.Store.Sync(); err != nil {
-		return fmt.Errorf("sync at the end: %w", err)
-	}
-	return nil
+	return e.Err()
 }
 
 // QueuesVersion changes whenever the settings of a queue may have changed or a queue may

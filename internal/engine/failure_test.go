@@ -14,7 +14,6 @@ import (
 	"millrace/internal/store"
 	"millrace/internal/store/memstore"
 	"millrace/internal/store/storetest"
-	"millrace/internal/testkit"
 )
 
 var errDisk = errors.New("the disk is gone")
@@ -191,7 +190,7 @@ func TestUnreadableStore(t *testing.T) {
 					f.Fail(storetest.CallScan, 1, errDisk)
 				case "corrupt":
 					want = store.ErrCorrupt
-					storetest.Commit(t, f, true, func(b *store.Batch) {
+					storetest.Commit(t, f, func(b *store.Batch) {
 						b.Set(record.JobKey(nil, 1, 1, record.PartFirst), []byte("nonsense"))
 					})
 				}
@@ -215,24 +214,6 @@ func TestUnreadableStore(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A sync that fails stops the engine: what it acknowledged may be lost.
-func TestFailingSync(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &tracking{Store: memstore.New()}
-		e, err := engine.Open(engine.Options{Store: s, Durability: engine.DurabilityInterval, SyncInterval: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.failSyncs(errDisk)
-		do(t, e, push("q", "")).wants(t)
-		waiter := do(t, e, fetch("empty", time.Hour))
-		testkit.Advance(t, time.Second)
-		waiter.wants(t, job.Internal)
-		wantFailed(t, e, errDisk)
-	})
 }
 
 // A store that holds damaged records is not opened.
@@ -268,7 +249,7 @@ func TestOpenRefusesDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := healthy(t)
-			storetest.Commit(t, s, true, damage)
+			storetest.Commit(t, s, damage)
 			if e, err := engine.Open(engine.Options{Store: s}); !errors.Is(err, store.ErrCorrupt) {
 				if err == nil {
 					err = e.Close()
@@ -303,12 +284,12 @@ func TestQueriesReportDamage(t *testing.T) {
 		func(b *store.Batch) { b.Delete(record.JobKey(nil, 1, 1, record.PartFirst)) },
 		func(b *store.Batch) { b.Set(record.JobKey(nil, 1, 1, record.PartFirst), []byte{99}) },
 	} {
-		storetest.Commit(t, f, true, damage)
+		storetest.Commit(t, f, damage)
 		if p, err := e.List(list); err == nil {
 			t.Errorf("damage %d: listed %+v", i, p)
 		}
 	}
-	storetest.Commit(t, f, true, func(b *store.Batch) { b.Set(record.QueueKey(nil, "ns", "q"), []byte{99}) })
+	storetest.Commit(t, f, func(b *store.Batch) { b.Set(record.QueueKey(nil, "ns", "q"), []byte{99}) })
 	if _, _, err := e.Queue("ns", "q"); !errors.Is(err, record.ErrFormat) {
 		t.Errorf("a damaged queue: %v", err)
 	}
@@ -320,7 +301,7 @@ func TestQueriesReportDamage(t *testing.T) {
 		t.Errorf("an unreadable store: %v", err)
 	}
 	// The record that Close would rewrite must not hide the damage.
-	storetest.Commit(t, f, true, func(b *store.Batch) { b.Delete(record.QueueKey(nil, "ns", "q")) })
+	storetest.Commit(t, f, func(b *store.Batch) { b.Delete(record.QueueKey(nil, "ns", "q")) })
 }
 
 func TestParseDurability(t *testing.T) {

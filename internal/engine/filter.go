@@ -132,7 +132,7 @@ func (f *filter) room() (room int) {
 // makeFilter has the filter grow, or makes one of what is in the store and lets it answer. A failure to
 // read leaves things as they are: the store answers, and tells whoever asks it.
 func (e *Engine) makeFilter() {
-	defer e.syncs.Done()
+	defer e.background.Done()
 	e.mu.Lock()
 	room, enough := e.core.filter.room(), math.MaxInt
 	if room > 0 {
@@ -191,6 +191,6 @@ func (e *Engine) renewFilter() {
 		return
 	}
 	e.making = true
-	e.syncs.Add(1)
+	e.background.Add(1)
 	go e.makeFilter()
 }

@@ -23,12 +23,14 @@ type gated struct {
 
 func newGated() *gated { return &gated{Store: memstore.New(), gate: make(chan error)} }
 
-func (g *gated) Commit(b *store.Batch, durable bool) error {
+func (g *gated) Commit(b *store.Batch, done func(error)) { done(g.commit(b)) }
+
+func (g *gated) commit(b *store.Batch) (err error) {
 	g.commits.Add(1)
 	if err := <-g.gate; err != nil {
 		return err
 	}
-	return g.Store.Commit(b, durable)
+	return store.CommitNow(g.Store, b)
 }
 
 // let lets n commits through, one after the other, and waits until all is quiet.
@@ -133,44 +135,19 @@ func counts(t *testing.T, e *engine.Engine, queue string, states ...job.State) [
 	return out
 }
 
-// tracking is a store that notes when it was synced and how much lies unsynced.
+// tracking is a store that counts commits and has as much space as it is told.
 type tracking struct {
 	store.Store
-	mu    sync.Mutex // guards what follows
-	syncs []time.Time
-	dirty time.Time // of the first commit since the last sync
-	lag   time.Duration
-	free  uint64
-	err   error // of syncs
+	mu      sync.Mutex // guards what follows
+	commits []time.Time
+	free    uint64
 }
 
-func (s *tracking) Commit(b *store.Batch, durable bool) error {
+func (s *tracking) Commit(b *store.Batch, done func(error)) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if durable {
-		s.noteSync()
-	} else if s.dirty.IsZero() {
-		s.dirty = time.Now()
-	}
-	return s.Store.Commit(b, durable)
-}
-
-func (s *tracking) noteSync() {
-	s.syncs = append(s.syncs, time.Now())
-	if !s.dirty.IsZero() {
-		s.lag = max(s.lag, time.Since(s.dirty))
-		s.dirty = time.Time{}
-	}
-}
-
-func (s *tracking) Sync() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
-	s.noteSync()
-	return s.Store.Sync()
+	s.commits = append(s.commits, time.Now())
+	s.mu.Unlock()
+	s.Store.Commit(b, done)
 }
 
 func (s *tracking) FreeBytes() (uint64, error) {
@@ -185,14 +162,9 @@ func (s *tracking) setFree(n uint64) {
 	s.free = n
 }
 
-func (s *tracking) failSyncs(err error) {
+// committed returns when there were commits.
+func (s *tracking) committed() []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = err
-}
-
-func (s *tracking) state() (syncs int, dirty bool, lag time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.syncs), !s.dirty.IsZero(), s.lag
+	return slices.Clone(s.commits)
 }

@@ -110,13 +110,13 @@ type meter struct {
 }
 
 // noteCommit counts a batch and the requests that it answers.
-func (m *meter) noteCommit(c *sealedBatch, took time.Duration) {
+func (m *meter) noteCommit(c *flight, now job.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.commits.Times.Observe(took)
+	m.commits.Times.Observe(now.Sub(c.begun))
 	m.commits.Commands.Observe(c.commands)
 	for _, r := range c.replies.reqs {
-		m.commands.note(r, r.took(c.at))
+		m.commands.note(r, r.took(now))
 	}
 }
 

@@ -222,7 +222,7 @@ func TestDamagedRecords(t *testing.T) {
 	b.Set(record.QueueNameKey(nil, 1), record.QueueKey(nil, "ns", "q"))
 	b.Set(record.JobKey(nil, 1, 1, record.PartFirst), record.AppendFirst(nil, &live))
 	b.Set(record.JobKey(nil, 1, 1, record.PartProgress), damage)
-	if err := s.Commit(&b, true); err != nil {
+	if err := store.CommitNow(s, &b); err != nil {
 		t.Fatal(err)
 	}
 	q := engine.NewQuery(s)

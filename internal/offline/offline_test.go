@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,7 +85,7 @@ func running(t *testing.T) string {
 	e, _, closeAll := openDir(t, dir)
 	defer closeAll()
 	c := e.NewCaller()
-	for range 50 { // each a record of the journal
+	for range 50 { // each a record of the log
 		if r := c.Do(t.Context(), push("b", "more")); r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
@@ -184,16 +185,20 @@ func TestCheckRefusals(t *testing.T) {
 			ErrDamaged, true, "checksum",
 		},
 		{
-			"journal", func(t *testing.T) string { t.Helper(); return spoil(t, running(t), "journal-1") },
-			ErrDamaged, true, "journal-1",
+			"log", func(t *testing.T) string { t.Helper(); dir := running(t); return spoil(t, dir, newestLog(t, dir)) },
+			ErrDamaged, true, "log-",
 		},
 		{
-			"journal cut", func(t *testing.T) string { t.Helper(); return empty(t, running(t), "journal-1") },
-			ErrDamaged, true, "journal-1",
+			"log cut", func(t *testing.T) string { t.Helper(); dir := running(t); return empty(t, dir, newestLog(t, dir)) },
+			ErrDamaged, true, "log-",
 		},
 		{
-			"journal cut, of a server that was stopped", func(t *testing.T) string { t.Helper(); return empty(t, filled(t), "journal-0") },
-			ErrDamaged, true, "journal-0",
+			"log cut, of a server that was stopped", func(t *testing.T) string {
+				t.Helper()
+				dir := filled(t)
+				return empty(t, dir, newestLog(t, dir))
+			},
+			ErrDamaged, true, "segment",
 		},
 		{
 			"record", func(t *testing.T) string {
@@ -253,6 +258,26 @@ func spoil(t *testing.T, dir, pattern string) string {
 	return dir
 }
 
+// newestLog returns the name of the segment of the log that has the last records.
+func newestLog(t *testing.T, dir string) (name string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "log-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first uint64
+	for _, path := range names {
+		p, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := binary.LittleEndian.Uint64(p[24:]); n >= first { // the number of its first record
+			first, name = n, filepath.Base(path)
+		}
+	}
+	return name
+}
+
 // empty cuts a file to nothing.
 func empty(t *testing.T, dir, name string) string {
 	t.Helper()
@@ -271,7 +296,7 @@ func change(t *testing.T, dir string, fill func(*store.Batch)) string {
 	}
 	var b store.Batch
 	fill(&b)
-	if err := errors.Join(s.Commit(&b, true), s.Close()); err != nil {
+	if err := errors.Join(store.CommitNow(s, &b), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return dir

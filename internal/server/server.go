@@ -14,6 +14,7 @@ import (
 
 	"millrace/internal/admin"
 	"millrace/internal/auth"
+	"millrace/internal/commitlog"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory"
@@ -134,6 +135,11 @@ type server struct {
 	storageLogged sync.Once
 }
 
+// logMode is what the log does for an answer to mean what the engine says.
+var logMode = map[engine.Durability]commitlog.Mode{
+	engine.DurabilityFsync: commitlog.Fsync, engine.DurabilityInterval: commitlog.Interval, engine.DurabilityNone: commitlog.None,
+}
+
 // open does everything that can go wrong before something is served.
 func (s *server) open(ctx context.Context) error {
 	if len(s.cfg.Listeners()) == 0 {
@@ -158,6 +164,8 @@ func (s *server) open(ctx context.Context) error {
 		CacheBytes:    int64(s.cfg.Store.CacheBytes),    //nolint:gosec // the configuration bounds it
 		MemTableBytes: int64(s.cfg.Store.MemtableBytes), //nolint:gosec // the configuration bounds it
 		OpenTables:    s.files.tables,
+		// The engine gathers changes for half of the interval before it commits them.
+		Mode: logMode[durability], SyncEvery: s.cfg.Store.SyncInterval / 2,
 		OnFatal: func(err error) {
 			s.logStorage(err) // at once: what has met the error may end the process
 			s.storageFailed <- err

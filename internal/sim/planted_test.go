@@ -213,7 +213,9 @@ func (s *faultyStore) Get(dst, key []byte) ([]byte, bool, error) {
 	return value, ok, err
 }
 
-func (s *faultyStore) Commit(b *store.Batch, durable bool) error {
+func (s *faultyStore) Commit(b *store.Batch, done func(error)) { done(s.commit(b)) }
+
+func (s *faultyStore) commit(b *store.Batch) (err error) {
 	var kept store.Batch
 	n := 0
 	b.Each(func(op store.Op, key, value []byte) bool {
@@ -236,7 +238,7 @@ func (s *faultyStore) Commit(b *store.Batch, durable bool) error {
 		}
 		return true
 	})
-	return s.Store.Commit(&kept, durable && !s.fault.lazy)
+	return store.CommitNow(s.Store, &kept)
 }
 
 // TestOracleIsAsked asserts that the model does not follow a random choice that the

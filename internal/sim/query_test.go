@@ -11,7 +11,7 @@ import (
 // compareQuery compares what readers of committed data see, if everything is
 // committed, with the model.
 func (r *run) compareQuery() error {
-	if r.world.core.Dirty() != 0 || r.world.fault != nil {
+	if r.world.core.Dirty() != 0 || len(r.world.sealed) > 0 || r.world.fault != nil {
 		return nil
 	}
 	q := engine.NewQuery(r.world.store)

@@ -74,9 +74,11 @@ func (a action) String() string {
 type settings struct {
 	options engine.CoreOptions
 	onDisk  bool
-	every   int    // how many steps lie between two comparisons of the whole state
-	checks  int    // and between two checks of the invariants
-	fault   *fault // nil: all is well
+	// logInMemory keeps the log of a store on disk in memory: a crash then cuts the two off at different places.
+	logInMemory bool
+	every       int    // how many steps lie between two comparisons of the whole state
+	checks      int    // and between two checks of the invariants
+	fault       *fault // nil: all is well
 }
 
 // source yields the actions of a run until it says false.
@@ -102,7 +104,7 @@ type run struct {
 	promises []promise
 	durable  uint64
 
-	sealed *Model // as it was when the sealed batch was closed
+	sealed []*Model // as it was when each of the sealed batches was closed, the oldest first
 	// boundaries are the states that the store may be in after a crash: as of the
 	// last durable commit and of each commit since. After a restart several may
 	// look the same: then the first boundary is any of them.
@@ -190,7 +192,7 @@ func (r *run) do(a action) error {
 		return r.compareStep(w.tick(r.now, a.rnd), r.tick)
 	case deedSeal:
 		if w.seal() {
-			r.sealed = r.model.Clone()
+			r.sealed = append(r.sealed, r.model.Clone())
 		}
 	case deedCommit, deedCommitDurable:
 		done, err := w.commit(a.deed == deedCommitDurable)
@@ -202,7 +204,8 @@ func (r *run) do(a action) error {
 				r.boundaries = r.boundaries[:0]
 				r.durable = w.committed
 			}
-			r.boundaries = append(r.boundaries, []*Model{r.sealed})
+			r.boundaries = append(r.boundaries, []*Model{r.sealed[0]})
+			r.sealed = r.sealed[1:]
 			if err := r.check(); err != nil {
 				return err
 			}
@@ -270,7 +273,7 @@ func (r *run) command(a action) error {
 			return nil, err
 		}
 		if sealed {
-			r.sealed = r.model.Clone()
+			r.sealed = append(r.sealed, r.model.Clone())
 		}
 		if later {
 			return out, nil
@@ -343,6 +346,7 @@ func (r *run) tick(o Oracle) (out []Completion, err error) {
 
 // recover finds out which boundary the world has come back to, and goes on from it.
 func (r *run) recover() error {
+	r.sealed = nil
 	s, err := r.world.stored()
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func TestSimCrash(t *testing.T) {
 	simulate(t, 200, func(seed uint64) (settings, source) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		s := randomSettings(rng)
-		s.onDisk = true
+		s.onDisk, s.logInMemory = true, rng.IntN(2) == 0
 		if seed%2 == 0 {
 			return s, crashing(rng, *stepsFlag)
 		}

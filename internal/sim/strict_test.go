@@ -16,7 +16,9 @@ type strictStore struct {
 	sets map[string]int // how often a key was set since it was last gone
 }
 
-func (s *strictStore) Commit(b *store.Batch, durable bool) (err error) {
+func (s *strictStore) Commit(b *store.Batch, done func(error)) { done(s.commit(b)) }
+
+func (s *strictStore) commit(b *store.Batch) (err error) {
 	b.Each(func(op store.Op, key, value []byte) bool {
 		switch op {
 		case store.OpSet, store.OpInsert:
@@ -42,5 +44,5 @@ func (s *strictStore) Commit(b *store.Batch, durable bool) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.Store.Commit(b, durable)
+	return store.CommitNow(s.Store, b)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"millrace/internal/commitlog"
+	"millrace/internal/commitlog/memlog"
 	"millrace/internal/engine"
 	"millrace/internal/engine/machine"
 	"millrace/internal/job"
@@ -22,27 +24,40 @@ import (
 type world struct {
 	settings
 
-	disk   *vfs.MemFS // nil: the store is in memory
+	disk   *vfs.MemFS  // nil: the store is in memory
+	log    *memlog.Log // of a store on disk; nil: it is on the disk, too
 	memory store.Store
 	store  store.Store
 	faulty *faultyStore // the store, if a fault is planted
 	core   *engine.Core
 
-	pieces    []piece      // the Ticks of the last tick, if callers were left over before
-	sealed    *store.Batch // handed out by the core and not committed yet
-	last      uint64       // its last step
-	committed uint64       // the last step that is in the store
+	pieces    []piece  // the Ticks of the last tick, if callers were left over before
+	sealed    []sealed // handed out by the core and not committed yet, the oldest first
+	last      uint64   // the last step of the newest of them
+	committed uint64   // the last step that is in the store
 
 	// deliveries are what the core knows deliveries as, and late those that it has asked for.
 	deliveries [len(deliveries)]*job.Delivery
 	late       [len(deliveries)]bool
 }
 
+// sealed is a batch on its way to the store.
+type sealed struct {
+	batch *store.Batch
+	step  uint64 // its last
+}
+
+// sealedMax is how many batches are on their way at once, as with a log of such a depth.
+const sealedMax = 3
+
 // newWorld returns an empty world.
 func newWorld(s settings) (*world, error) {
 	w := &world{settings: s, memory: &strictStore{memstore.New(), map[string]int{}}}
 	if s.onDisk {
 		w.disk = vfs.NewCrashableMem()
+		if s.logInMemory {
+			w.log = memlog.New(commitlog.None, sealedMax)
+		}
 	}
 	return w, w.open(startTime)
 }
@@ -51,9 +66,15 @@ func newWorld(s settings) (*world, error) {
 func (w *world) open(now job.Time) (err error) {
 	w.store = w.memory
 	if w.disk != nil {
-		w.store, err = pebblestore.Open(pebblestore.Options{
-			Dir: "data", FS: storetest.Disk{FS: w.disk}, CacheBytes: 1 << 20, MemTableBytes: 256 << 10, JournalBytes: 4 << 10,
-		})
+		o := pebblestore.Options{
+			Dir: "data", FS: storetest.Disk{FS: w.disk}, CacheBytes: 1 << 20, MemTableBytes: 256 << 10, SegmentBytes: 8 << 10, Mode: commitlog.None,
+		}
+		if w.log != nil {
+			o.OpenLog = func(from, safe uint64, visit commitlog.Visit) (commitlog.Log, error) {
+				return w.log, w.log.Open(from, safe, visit)
+			}
+		}
+		w.store, err = pebblestore.Open(o)
 		if err != nil {
 			return err
 		}
@@ -101,6 +122,9 @@ func (w *world) crash(now job.Time, keepPercent int, seed uint64) error {
 		return fmt.Errorf("close: %w", err)
 	}
 	w.disk = after
+	if w.log != nil {
+		w.log.Crash(rand.New(rand.NewPCG(seed, 5)).IntN(3) * keepPercent / 100)
+	}
 	return w.open(now)
 }
 
@@ -196,28 +220,47 @@ func (w *world) needs(step uint64) uint64 {
 	return min(step, max(w.core.Dirty(), w.last))
 }
 
-// seal closes the open batch, unless one is sealed already. It reports whether
+// seal closes the open batch, unless too many are sealed already. It reports whether
 // there is a new one.
 func (w *world) seal() bool {
-	if w.sealed != nil {
+	if len(w.sealed) == sealedMax {
 		return false
 	}
-	w.sealed, w.last = w.core.Seal()
-	return w.sealed != nil
+	b, step := w.core.Seal()
+	if b == nil {
+		return false
+	}
+	w.sealed, w.last = append(w.sealed, sealed{b, step}), step
+	return true
 }
 
-// commit commits the sealed batch and reports whether there was one.
+// commit commits the oldest sealed batch and reports whether there was one.
 func (w *world) commit(durable bool) (bool, error) {
-	if w.sealed == nil {
+	if len(w.sealed) == 0 {
 		return false, nil
 	}
-	if err := w.store.Commit(w.sealed, durable); err != nil {
+	if err := store.CommitNow(w.store, w.sealed[0].batch); err != nil {
 		return false, err
 	}
+	if s, ok := w.onDiskStore(); ok && durable && (w.fault == nil || !w.fault.lazy) {
+		if err := s.Sync(); err != nil {
+			return false, err
+		}
+	}
 	w.core.Committed()
-	w.committed = w.last
-	w.sealed = nil
+	w.committed = w.sealed[0].step
+	w.sealed = w.sealed[1:]
 	return true, nil
+}
+
+// onDiskStore returns the store if it has a disk below it.
+func (w *world) onDiskStore() (*pebblestore.Store, bool) {
+	s := w.store
+	if w.faulty != nil {
+		s = w.faulty.Store
+	}
+	p, ok := s.(*pebblestore.Store)
+	return p, ok
 }
 
 // sweeping reports whether the clean-up after a purge is not over.
@@ -258,7 +301,7 @@ func (w *world) jump() (bool, error) {
 	shard.NextID = farID
 	var batch store.Batch
 	batch.Set(record.MetaKey(), record.AppendShard(nil, &shard))
-	return true, w.store.Commit(&batch, true)
+	return true, store.CommitNow(w.store, &batch)
 }
 
 // farID is the first id whose 32-bit number is not the id itself.

@@ -8,7 +8,6 @@
 // behaves the same.
 //
 // One goroutine commits; any number of goroutines read at the same time. A batch
-// becomes visible as a whole, never in part, and at the latest when its Commit
-// returns. During a durable Commit readers may see it before it is on stable
-// storage: whoever must not act on what a crash can undo waits for Commit.
+// becomes visible as a whole, never in part, and not before it is as safe as the
+// store's log promises: nobody acts on what a crash can undo.
 package store

@@ -35,19 +35,18 @@ type Snapshot interface {
 	Close() error
 }
 
-// Store is a durable ordered map. Commit and Sync may be called by one goroutine
-// at a time each; everything else by any number of goroutines.
+// Store is a durable ordered map. Commit may be called by one goroutine at a time;
+// everything else by any number of goroutines.
 type Store interface {
 	Reader
-	// Commit makes all changes of the batch visible, or none. If durable it
-	// returns once the batch, and every batch before it, is on stable storage;
-	// otherwise a crash may lose a suffix of the batches committed since the last
-	// durable one. The batch is not retained and not changed. After a write
-	// error no later Commit or Sync succeeds: reopen the store to learn what
-	// was kept.
-	Commit(b *Batch, durable bool) error
-	// Sync returns once all commits so far are on stable storage.
-	Sync() error
+	// Commit makes all changes of the batch visible, or none. Done is called once, in
+	// the order of the calls and perhaps before Commit returns: when the batch is
+	// visible and as safe as the log of the store promises, or with an error. After
+	// an error no later Commit succeeds: reopen the store to learn what was kept. The
+	// batch must not be changed before done is called, and is not retained after.
+	Commit(b *Batch, done func(error))
+	// Depth is how many batches may be on their way at once.
+	Depth() int
 	// Snapshot returns a consistent view for readers on other goroutines.
 	Snapshot() (Snapshot, error)
 	// Checkpoint writes a complete copy, which can be opened as a store of its
@@ -65,6 +64,13 @@ type Store interface {
 	Close() error
 }
 
+// CommitNow commits a batch and waits for it.
+func CommitNow(s Store, b *Batch) error {
+	result := make(chan error, 1)
+	s.Commit(b, func(err error) { result <- err })
+	return <-result
+}
+
 // Stats describes a store for metrics. Counters run from the opening of the store;
 // an implementation leaves at zero what it does not have.
 type Stats struct {
@@ -78,10 +84,8 @@ type Stats struct {
 	Commits        uint64
 	CommittedBytes uint64 // encoded size of all committed batches
 
-	SyncCount    uint64        // fsyncs of the log
-	SyncDuration time.Duration // time spent in them
-	SyncMax      time.Duration // the slowest of them
-	Syncs        timing.Histogram
+	Syncs   timing.Histogram // of the log
+	SyncMax time.Duration    // the slowest of them
 
 	Flushes          int64
 	Compactions      int64

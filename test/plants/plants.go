@@ -19,7 +19,7 @@ var plants = []plant{
 		"a commit is not synced",
 		"internal/engine/commit.go",
 		"e.opt.Store.Commit(c.batch, e.opt.Durability == DurabilityFsync)",
-		"e.opt.Store.Commit(c.batch, false)",
+		"store.CommitNow(e.opt.Store, c.batch)",
 	},
 	{
 		"an answer leaves one step before its commit",

@@ -69,11 +69,12 @@ var _ commitlog.Log = (*Log)(nil)
 
 // Create makes a log whose first record will have the given number, and leaves it closed.
 func Create(o Options, first uint64) error {
-	l, err := start(o, nil, nil, first)
+	l := newLog(o)
+	_, f, err := l.begin(first, 0)
 	if err != nil {
 		return err
 	}
-	return l.Close()
+	return f.Close()
 }
 
 // Open opens a log for writing and visits its records from a number on. Up to the number safe they were on stable storage, or are not needed any
@@ -84,48 +85,76 @@ func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := start(o, c.used, c.free, max(c.tail.last+1, from))
+	next := max(c.tail.last+1, from)
+	l := newLog(o)
+	l.used = c.used
+	if err := l.takeFree(c.free); err != nil {
+		return nil, err
+	}
+	l.written.Store(next - 1)
+	l.safe.Store(next - 1)
+	if next == c.current.first && c.current.size == l.o.SegmentBytes && isZero(c.tail.data[blockSize:]) {
+		l.used = slices.DeleteFunc(l.used, func(s *segment) bool { return s == c.current })
+		err = l.resume(c.current)
+	} else {
+		err = l.goOn(c, next)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := l.endLast(c); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
+	l.ended.Go(l.makeSpares)
 	return l, nil
 }
 
-// start begins a segment behind those that were found.
-func start(o Options, used, free []*segment, next uint64) (*Log, error) {
+// resume goes on with a segment that was begun and never written to.
+func (l *Log) resume(s *segment) error {
+	f, err := l.openSegment(s)
+	if err != nil {
+		return err
+	}
+	return l.switchTo(s, f)
+}
+
+// goOn begins a segment behind those that were read.
+func (l *Log) goOn(c chain, next uint64) error {
+	s, f, err := l.begin(next, 0)
+	if err != nil {
+		return err
+	}
+	if err := l.switchTo(s, f); err != nil {
+		return err
+	}
+	return l.endLast(c)
+}
+
+func isZero(p []byte) bool {
+	return !slices.ContainsFunc(p, func(b byte) bool { return b != 0 })
+}
+
+func newLog(o Options) *Log {
 	if o.SegmentBytes <= 0 {
 		o.SegmentBytes = defaultSegmentBytes
 	}
 	o.SegmentBytes = wholeBlocks(max(o.SegmentBytes, 2*blockSize))
-	l := &Log{o: o, used: used, spare: make(chan struct{}, 1), stop: make(chan struct{})}
-	for _, s := range slices.Concat(used, free) {
+	return &Log{o: o, spare: make(chan struct{}, 1), stop: make(chan struct{})}
+}
+
+// takeFree takes the segments that may be used, and removes those that were never whole, or made when another size was wanted.
+func (l *Log) takeFree(free []*segment) error {
+	for _, s := range slices.Concat(l.used, free) {
 		slot, _ := slotOf(s.name)
 		l.slots = max(l.slots, slot)
 	}
 	for _, s := range free {
-		if s.size == o.SegmentBytes {
+		if s.size == l.o.SegmentBytes {
 			l.free = append(l.free, s)
 			continue
 		}
-		// It was never whole, or made when another size was wanted.
-		if err := o.FS.Remove(o.FS.PathJoin(o.Dir, s.name)); err != nil {
-			return nil, err
+		if err := l.o.FS.Remove(l.o.FS.PathJoin(l.o.Dir, s.name)); err != nil {
+			return err
 		}
 	}
-	l.written.Store(next - 1)
-	s, f, err := l.begin(next, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.switchTo(s, f); err != nil {
-		return nil, err
-	}
-	l.safe.Store(next - 1)
-	l.ended.Go(l.makeSpares)
-	return l, nil
+	return nil
 }
 
 // endLast leaves the segment that was written to last when the log was read.
@@ -278,17 +307,23 @@ func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
 	}
 	l.mu.Unlock()
 	*s = segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: random()}
-	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
+	f, err := l.openSegment(s)
 	if err != nil {
 		return nil, nil, err
-	}
-	if l.o.Mode == commitlog.Fsync {
-		f = direct(f)
 	}
 	if err := l.writeSynced(f, s.header(), 0); err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
 	return s, f, nil
+}
+
+// openSegment opens a segment for writing.
+func (l *Log) openSegment(s *segment) (vfs.File, error) {
+	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
+	if err == nil && l.o.Mode == commitlog.Fsync {
+		f = direct(f)
+	}
+	return f, err
 }
 
 // switchTo makes a segment the current one.

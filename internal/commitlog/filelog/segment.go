@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -275,4 +276,19 @@ func lastIndex(list []*segment, is func(*segment) bool) int {
 func Read(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.Visit) error {
 	_, err := readChain(fsys, dir, id, from, safe, visit)
 	return err
+}
+
+// Begun reports whether a directory has a log that has records, or had some that were trimmed.
+func Begun(fsys vfs.FS, dir string) (bool, error) {
+	used, _, err := list(fsys, dir)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range used {
+		t, err := s.scan(fsys, dir, math.MaxUint64, nil)
+		if err != nil || s.first > 1 || t.last > 0 {
+			return true, err
+		}
+	}
+	return false, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/store"
 	"millrace/internal/store/memstore"
 )
 
@@ -38,7 +39,7 @@ func (c *benchCore) do(cmd job.Command) {
 	if c.n++; c.n%512 == 0 {
 		c.b.StopTimer()
 		if batch, _ := c.Seal(); batch != nil {
-			if err := c.store.Commit(batch, false); err != nil {
+			if err := store.CommitNow(c.store, batch); err != nil {
 				c.b.Fatal(err)
 			}
 			c.Committed()

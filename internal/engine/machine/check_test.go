@@ -90,7 +90,7 @@ func everything(t *testing.T) []pair {
 	do(&job.CommitBatch{Namespace: namespace, Batch: child})
 
 	b, _ := core.Seal()
-	if err := s.Commit(b, true); err != nil {
+	if err := store.CommitNow(s, b); err != nil {
 		t.Fatal(err)
 	}
 	var all []pair
@@ -112,7 +112,7 @@ func stored(t *testing.T, records []pair) store.Store {
 	for _, p := range records {
 		b.Set(p.key, p.value)
 	}
-	if err := s.Commit(&b, true); err != nil {
+	if err := store.CommitNow(s, &b); err != nil {
 		t.Fatal(err)
 	}
 	return s

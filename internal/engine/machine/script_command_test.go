@@ -174,7 +174,7 @@ func (a *args) options() engine.CoreOptions {
 		var b store.Batch
 		shard := record.Shard{NextID: job.ID(id), NextSeq: 1, NextQueue: 1}
 		b.Set(record.MetaKey(), record.AppendShard(nil, &shard))
-		if err := a.s.store.Commit(&b, true); err != nil {
+		if err := store.CommitNow(a.s.store, &b); err != nil {
 			a.s.fatalf("commit: %v", err)
 		}
 	}

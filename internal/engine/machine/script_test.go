@@ -208,7 +208,7 @@ func (s *script) commitInflight() {
 	if s.inflight == nil {
 		return
 	}
-	if err := s.store.Commit(s.inflight, true); err != nil {
+	if err := store.CommitNow(s.store, s.inflight); err != nil {
 		s.fatalf("commit: %v", err)
 	}
 	s.core.Committed()
@@ -313,7 +313,9 @@ type strict struct {
 	sets map[string]int
 }
 
-func (s *strict) Commit(b *store.Batch, durable bool) (err error) {
+func (s *strict) Commit(b *store.Batch, done func(error)) { done(s.commit(b)) }
+
+func (s *strict) commit(b *store.Batch) (err error) {
 	b.Each(func(op store.Op, key, value []byte) bool {
 		switch op {
 		case store.OpSet, store.OpInsert:
@@ -338,7 +340,7 @@ func (s *strict) Commit(b *store.Batch, durable bool) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.Store.Commit(b, durable)
+	return store.CommitNow(s.Store, b)
 }
 
 // reader shows queries what the machine sees.

@@ -59,15 +59,19 @@ func Load(dir string) (*Store, error) {
 		return nil, fmt.Errorf("load checkpoint %s: %w: %w", path, store.ErrCorrupt, err)
 	}
 	s := New()
-	if err := s.Commit(&b, false); err != nil {
+	if err := s.commit(&b); err != nil {
 		return nil, fmt.Errorf("load checkpoint %s: %w", path, err)
 	}
 	return s, nil
 }
 
-// Commit applies the batch. Memory is as stable as this store gets, so durable
-// makes no difference.
-func (s *Store) Commit(b *store.Batch, _ bool) error {
+// Commit applies the batch and calls done. Memory is as stable as this store gets.
+func (s *Store) Commit(b *store.Batch, done func(error)) { done(s.commit(b)) }
+
+// Depth implements store.Store.
+func (s *Store) Depth() int { return 1 }
+
+func (s *Store) commit(b *store.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.current.Load()
@@ -125,14 +129,6 @@ func (s *Store) removeRange(t *tree, lo, hi []byte) {
 }
 
 func (it item) size() uint64 { return uint64(len(it.key)) + uint64(len(it.value)) }
-
-// Sync returns at once.
-func (s *Store) Sync() error {
-	if s.current.Load() == nil {
-		return fmt.Errorf("sync: %w", store.ErrClosed)
-	}
-	return nil
-}
 
 // Get implements store.Reader.
 func (s *Store) Get(dst, key []byte) ([]byte, bool, error) {

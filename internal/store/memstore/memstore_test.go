@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 func TestLoadRefusesDamage(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
-	storetest.Commit(t, s, false, func(b *store.Batch) { b.Set([]byte("key"), []byte("value")) })
+	storetest.Commit(t, s, func(b *store.Batch) { b.Set([]byte("key"), []byte("value")) })
 	dir := filepath.Join(t.TempDir(), "copy")
 	if err := s.Checkpoint(dir); err != nil {
 		t.Fatal(err)

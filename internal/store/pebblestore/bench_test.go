@@ -32,7 +32,7 @@ func load(b *testing.B, s store.Store, prefix string, count int) {
 		}
 		batch.Set(numbered(prefix, i), value)
 		if batch.Len() == 1000 || i == count-1 {
-			if err := s.Commit(&batch, false); err != nil {
+			if err := store.CommitNow(s, &batch); err != nil {
 				b.Fatal(err)
 			}
 			batch.Reset()
@@ -76,7 +76,7 @@ func BenchmarkScan500AfterTombstones(b *testing.B) {
 	for i := range deleted {
 		batch.Delete(numbered("ready/", i))
 		if batch.Len() == 500 {
-			if err := s.Commit(&batch, false); err != nil {
+			if err := store.CommitNow(s, &batch); err != nil {
 				b.Fatal(err)
 			}
 			batch.Reset()

@@ -28,7 +28,7 @@ func (l logger) Infof(format string, args ...any) { l.print(slog.LevelDebug, for
 
 func (l logger) Errorf(format string, args ...any) { l.print(slog.LevelWarn, format, args) }
 
-// Fatalf returns, unlike what Pebble expects; see fuse for why that is safe.
+// Fatalf does not return, as Pebble expects.
 func (l logger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf("storage engine: %s", fmt.Sprintf(format, args...))
 	for _, arg := range args {
@@ -37,7 +37,7 @@ func (l logger) Fatalf(format string, args ...any) {
 			break
 		}
 	}
-	l.fuse.blow(err)
+	l.fuse.end(err)
 }
 
 func (l logger) print(level slog.Level, format string, args []any) {
@@ -62,7 +62,7 @@ type events struct {
 	sinker           *sinker
 }
 
-func (e *events) listener() *pebble.EventListener {
+func (e *events) listener(g *gathered) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			e.backgroundErrors.Add(1)
@@ -73,7 +73,12 @@ func (e *events) listener() *pebble.EventListener {
 			e.fuse.blow(fmt.Errorf("read %s: %w: %w: restore the data directory from a backup",
 				info.Path, store.ErrCorrupt, info.Details))
 		},
-		FlushEnd: func(info pebble.FlushInfo) { e.sinker.flushed(info.Output) },
+		FlushEnd: func(info pebble.FlushInfo) {
+			if info.Err == nil {
+				e.sinker.flushed(info.Output)
+				signal(g.flushed)
+			}
+		},
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)
 			e.stallBegan.Store(int64(time.Since(e.created)) + 1)

@@ -16,11 +16,7 @@ import (
 // found in its FORMAT file. It covers what lies around the database; the records in
 // it have versions of their own. To change it: raise it, keep opening the version
 // before, convert on open, and add a golden directory of the old version to the tests.
-const FormatVersion = 3
-
-// journalVersion is the first with a journal, which a release before it would not read. From version 3 on the database knows how long the
-// files of the journal are, which a release before that would call damage.
-const journalVersion = 2
+const FormatVersion = 4
 
 const (
 	markerMagic    = "millrace data directory"

@@ -16,6 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"millrace/internal/commitlog"
+	"millrace/internal/commitlog/filelog"
 	"millrace/internal/store"
 )
 
@@ -37,9 +39,6 @@ func Open(o Options) (*Store, error) {
 	}
 	if o.MemTableBytes <= 0 {
 		o.MemTableBytes = defaultMemTableBytes
-	}
-	if o.JournalBytes <= 0 {
-		o.JournalBytes = defaultJournalBytes
 	}
 	lock, unlocked, err := lockDir(o)
 	if err != nil {
@@ -150,7 +149,7 @@ func advice(err error) string {
 }
 
 func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
-	fresh, version, err := readMarker(o.FS, o.Dir)
+	fresh, format, err := readMarker(o.FS, o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -162,106 +161,135 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 			return nil, unwritable(o.Dir, err)
 		}
 	}
-	f := &fuse{onFatal: o.OnFatal}
-	s := &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, files: &fileSet{}, sinker: newSinker()}
+	var s *Store
+	f := newFuse(func(err error) {
+		go s.gathered.giveUp()
+		if o.OnFatal != nil {
+			o.OnFatal(err)
+		}
+	})
+	s = &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, files: &fileSet{}, sinker: newSinker(), segmentBytes: o.SegmentBytes}
 	s.events = &events{fuse: f, created: time.Now(), sinker: s.sinker}
+	s.guard = &guardFS{FS: o.FS, guard: guard{fuse: f}, dir: o.Dir, files: s.files}
 	if s.db, err = s.openDB(o, fresh); err != nil {
 		return nil, classify(o.Dir, f.cause(err))
 	}
-	s.compactions.begin()
-	if !o.ReadOnly && !o.NoCompactions {
-		s.sinker.begin(s.db)
-	}
 	s.reader = reader{source: s.db, closed: &s.closed, fuse: f}
-	if err = s.start(o, !fresh && version >= journalVersion); err == nil {
-		err = f.err()
-	}
-	if err == nil {
-		err = completeMarker(o, fresh, version)
-	}
-	if err == nil && !o.ReadOnly {
-		s.files.add(markerFinished)
-		err = s.watch()
-	}
-	if err == nil {
+	if err = s.start(o, fresh, format); err == nil {
 		err = f.arm()
 	}
 	if err != nil {
-		f.blow(err) // So that Close changes nothing any more.
-		s.watcher.end()
-		_ = s.finish()
-		s.sinker.end()
-		_ = s.db.Close()
+		f.blow(err) // So that closing changes nothing any more.
+		_ = s.release()
 		return nil, classify(o.Dir, f.cause(err))
 	}
 	return s, nil
 }
 
-// completeMarker makes the directory one of this version, which now has all that belongs to it and nothing yet that an
-// earlier release would overlook. Nothing was committed before this point, so that a directory without its
-// final marker may be emptied and begun anew.
-func completeMarker(o Options, fresh bool, version int) (err error) {
+// start reads the log behind the position of the database.
+func (s *Store) start(o Options, fresh bool, format int) error {
+	p, there, err := readPosition(s.db, false)
+	if err != nil {
+		return withCorrupt(err)
+	}
 	switch {
-	case fresh:
-		err = finishMarker(o.FS, o.Dir)
-	case version < FormatVersion && !o.ReadOnly:
-		if err = writeMarker(o.FS, o.Dir, markerUnfinished); err == nil {
-			err = finishMarker(o.FS, o.Dir)
+	case there:
+		s.gathered.init(s.db, p)
+	default:
+		if format == FormatVersion && !fresh && o.OpenLog == nil && !s.hasJournal() {
+			// That is an upgrade which was interrupted, and then the log has not begun.
+			if begun, err := filelog.Begun(o.FS, o.Dir); err != nil || begun {
+				return errors.Join(err, fmt.Errorf("%w: the database does not say what it has of the log", store.ErrCorrupt))
+			}
+		}
+		if p, err = s.takeOver(o, fresh, format); err != nil {
+			return err
 		}
 	}
-	if err != nil {
+	switch {
+	case o.ReadOnly && !there:
+		return nil
+	case o.ReadOnly:
+		return filelog.Read(o.FS, o.Dir, p.log, p.applied+1, p.safe, s.gathered.replay)
+	}
+	if s.log, err = s.openLog(o, p); err != nil {
+		return err
+	}
+	s.begin()
+	if fresh {
+		if err := finishMarker(o.FS, o.Dir); err != nil {
+			return unwritable(o.Dir, err)
+		}
+	}
+	if err := removeJournal(o.FS, o.Dir); err != nil {
 		return unwritable(o.Dir, err)
 	}
-	return nil
+	s.files.add(markerFinished)
+	if !o.NoCompactions {
+		s.sinker.begin(s.db)
+	}
+	signal(s.gathered.kick)
+	return s.watch()
 }
 
-// openDB opens the database, or makes one and opens that: the first log of a new one does not
-// tell yet how far it was synced, so that damage to it could pass for its end. Logs that do, and the
-// manifest, are checked first, because Pebble hardly looks behind the damage.
-func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
-	options := func(fresh bool) *pebble.Options {
-		po := pebbleOptions(o)
-		po.Lock = s.lock
-		po.FS = &fuseFS{FS: o.FS, fuse: s.fuse, dir: o.Dir, files: s.files, beforeLog: s.holdLog}
-		po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}
-		po.EventListener = s.events.listener()
-		po.ErrorIfNotExists = !fresh
-		s.compactions = newCompactions(s.fuse)
-		po.Experimental.CompactionScheduler = s.compactions
-		return po
+// openLog opens the log of a directory.
+func (s *Store) openLog(o Options, p position) (commitlog.Log, error) {
+	if o.OpenLog != nil {
+		return o.OpenLog(p.applied+1, p.safe, s.gathered.replay)
 	}
+	l, err := filelog.Open(s.logOptions(o, p), p.applied+1, p.safe, s.gathered.replay)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (s *Store) logOptions(o Options, p position) filelog.Options {
+	return filelog.Options{FS: s.guard, Dir: s.dir, ID: p.log, Mode: o.Mode, Every: o.SyncEvery, SegmentBytes: o.SegmentBytes}
+}
+
+// openDB opens the database, or makes one.
+func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	s.files.begin(names)
-	if fresh {
-		db, err := openPebble(o.Dir, options(true))
-		if err == nil {
-			err = db.Close()
-		}
-		if err != nil {
-			return nil, err
-		}
-	} else {
-		for _, verify := range []func(vfs.FS, string) error{verifyManifest, verifyLogs} {
-			if err := verify(o.FS, o.Dir); err != nil {
-				return nil, err
-			}
-		}
+	po := pebbleOptions(o)
+	// Its own lock is none: it is not given up if Pebble meets an error.
+	if po.Lock, err = pebble.LockDirectory(o.Dir, unlockedFS{o.FS}); err != nil {
+		return nil, err
 	}
-	return openPebble(o.Dir, options(false))
+	defer func() { _ = po.Lock.Close() }()
+	po.FS = &guardFS{FS: o.FS, guard: guard{fuse: s.fuse, ends: true}, dir: o.Dir, files: s.files}
+	po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}
+	po.EventListener = s.events.listener(&s.gathered)
+	po.ErrorIfNotExists = !fresh
+	return openPebble(o.Dir, po, s.fuse)
 }
 
-// openPebble opens the database and returns, as an error, what Pebble panics with
-// over some kinds of damage.
-func openPebble(dir string, po *pebble.Options) (db *pebble.DB, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", store.ErrCorrupt, r)
-		}
+// openPebble opens the database. It returns, as an error, what Pebble panics with over some kinds of damage, and what it demands the end of the process for.
+func openPebble(dir string, po *pebble.Options, f *fuse) (*pebble.DB, error) {
+	var db *pebble.DB
+	var err error
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("%w: %v", store.ErrCorrupt, r)
+			}
+		}()
+		db, err = pebble.Open(dir, po)
 	}()
-	return pebble.Open(dir, po)
+	select {
+	case <-opened:
+	case <-f.ended:
+	}
+	if f.hasEnded() {
+		return nil, f.err()
+	}
+	return db, err
 }
 
 // classify turns an error of opening the database into one for the operator. The

@@ -57,7 +57,7 @@ var openKinds = map[string][]errorfs.OpKind{
 	"lock":   {errorfs.OpLock},
 	"create": {errorfs.OpCreate, errorfs.OpReuseForWrite},
 	"write":  {errorfs.OpFileWrite, errorfs.OpFileWriteAt},
-	"sync":   syncKinds,
+	"sync":   {errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo},
 	"rename": {errorfs.OpRename, errorfs.OpLink},
 }
 
@@ -82,7 +82,7 @@ func TestErrorsOfOpening(t *testing.T) {
 					}
 					mem := rewritten(t, whole, nil)
 					inj := &nthError{kinds: kinds, errno: errnos[n%len(errnos)], left: n}
-					o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), ReadOnly: readOnly, MemTableBytes: unwidened}
+					o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), ReadOnly: readOnly, MemTableBytes: roomyMemTable}
 					s, err := pebblestore.Open(o)
 					if err == nil {
 						_ = s.Close() // which may have met it
@@ -117,7 +117,7 @@ func TestErrorsOfCreation(t *testing.T) {
 			for n := 1; n < 2000; n++ {
 				mem := vfs.NewCrashableMem()
 				inj := &nthError{kinds: kinds, errno: syscall.ENOSPC, left: n}
-				s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), MemTableBytes: unwidened, JournalBytes: 4 << 10})
+				s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), MemTableBytes: roomyMemTable, SegmentBytes: 4 << 10})
 				if err == nil {
 					_ = s.Close() // which may have met it
 				}

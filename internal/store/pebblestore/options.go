@@ -2,10 +2,13 @@ package pebblestore
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/commitlog"
 )
 
 const (
@@ -30,9 +33,13 @@ type Options struct {
 	// MemTableBytes is the size at which recent writes are sorted out to a table;
 	// zero means 32 MiB. Up to twice as much may wait in memory.
 	MemTableBytes int64
-	// JournalBytes is where one of the two files of the journal is full; zero means
-	// 4 MiB.
-	JournalBytes int64
+	// Mode is when a commit counts as written, SyncEvery how long it takes with commitlog.Interval until it is synced.
+	Mode      commitlog.Mode
+	SyncEvery time.Duration
+	// SegmentBytes is the size of the segments of the log; zero leaves it to the log.
+	SegmentBytes int64
+	// OpenLog opens another log than that of the directory, from a number on; see filelog.Open. It is for the simulation.
+	OpenLog func(from, safe uint64, visit commitlog.Visit) (commitlog.Log, error)
 	// OpenTables is how many files may be kept open to be read; zero leaves it to Pebble.
 	OpenTables int
 	// ReadOnly refuses commits and leaves the files as they are.
@@ -57,13 +64,15 @@ func pebbleOptions(o Options) *pebble.Options {
 		// never downgraded: raise it only in a release whose notes say so.
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
-		ReadOnly:                    o.ReadOnly,
+		ReadOnly: o.ReadOnly,
+		// The log of the store has everything.
+		DisableWAL:                  true,
 		MaxOpenFiles:                o.OpenTables,
 		DisableAutomaticCompactions: o.NoCompactions,
 		// Pebble takes the memtables out of the cache's share: without room for
 		// them, two of them leave no cache at all.
 		CacheSize:    o.CacheBytes + memTablesMax*o.MemTableBytes,
-		MemTableSize: memTableSize(o.MemTableBytes),
+		MemTableSize: uint64(o.MemTableBytes),
 		// While one is flushed the other takes writes. More of them would only make
 		// the log longer that a restart after a crash has to read.
 		MemTableStopWritesThreshold: memTablesMax,

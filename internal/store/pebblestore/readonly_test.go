@@ -65,8 +65,8 @@ func TestReadOnlyMedium(t *testing.T) {
 		o.ReadOnly = false
 		wantRefusal(t, o, store.ErrUnwritable, memDir, "write access")
 		// Damage is told, and that it might be the work of a server.
-		remove(t, mem, memDir+"/journal-0")
+		ofAll(remove)(t, mem, "")
 		o.ReadOnly = true
-		wantRefusal(t, o, store.ErrCorrupt, "journal-0", "could not be locked")
+		wantRefusal(t, o, store.ErrCorrupt, "no segment of the log", "could not be locked")
 	}
 }

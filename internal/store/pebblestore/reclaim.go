@@ -89,7 +89,9 @@ func (s *Store) Reclaim() error {
 	if err := s.refusal(); err != nil {
 		return fmt.Errorf("reclaim: %w", err)
 	}
-	s.reclaim(true)
+	if s.log != nil {
+		s.reclaim(true)
+	}
 	return nil
 }
 
@@ -99,16 +101,10 @@ func (s *Store) Reclaim() error {
 // they are compacted here; without all, only where that is worth it.
 func (s *Store) reclaim(all bool) {
 	s.reclaimer.start(func(ctx context.Context) {
-		if s.move(pebble.NoSync) != nil {
+		if s.moving(s.move) != nil {
 			return // the fuse is blown
 		}
-		flushed, err := s.db.AsyncFlush()
-		if err != nil {
-			return // as it is with a store that is only read
-		}
-		select {
-		case <-flushed:
-		case <-ctx.Done():
+		if s.flushTables() != nil {
 			return
 		}
 		select {

@@ -1,8 +1,10 @@
 package pebblestore_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -49,7 +51,7 @@ func created(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := open(t, pebblestore.Options{Dir: dir})
-	storetest.Commit(t, s, true, func(b *store.Batch) { b.Set([]byte("k"), []byte("v")) })
+	storetest.Commit(t, s, func(b *store.Batch) { b.Set([]byte("k"), []byte("v")) })
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +97,10 @@ func TestRefusesNewerFormat(t *testing.T) {
 	t.Parallel()
 	dir := created(t)
 	marker := filepath.Join(dir, "FORMAT")
-	if err := os.WriteFile(marker, []byte("millrace data directory\nformat 4\n"), 0o600); err != nil {
+	if err := os.WriteFile(marker, []byte("millrace data directory\nformat 5\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantRefusal(t, pebblestore.Options{Dir: dir}, store.ErrNewerFormat, dir, "format 4", "knows 3", "run the release")
+	wantRefusal(t, pebblestore.Options{Dir: dir}, store.ErrNewerFormat, dir, "format 5", "knows 4", "run the release")
 
 	dir = created(t)
 	markers, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
@@ -211,7 +213,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	var b store.Batch
 	b.Set([]byte("k"), nil)
-	if err := s.Commit(&b, true); err == nil {
+	if err := store.CommitNow(s, &b); err == nil {
 		t.Error("Commit to a read-only store succeeds")
 	}
 	if err := s.Close(); err != nil {
@@ -220,24 +222,22 @@ func TestReadOnly(t *testing.T) {
 }
 
 // damaged returns a crashed store of 400 batches, in tables, a log of many
-// synced batches and a journal, for a test to damage.
+// synced batches and a log, for a test to damage.
 func damaged(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
 	s := open(t, pebblestore.Options{Dir: memDir, FS: mem, MemTableBytes: memTableBytes})
 	for n := 1; n <= 300; n++ {
-		storetest.Commit(t, s, n%3 == 0, func(b *store.Batch) { historyBatch(b, n) })
+		storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, n) })
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// With room for all, what follows stays in the log, to which what is not durable goes at once and
-	// the next that is durable with it, and in the journal.
-	// Nor is there a table that a compaction has begun to write.
+	// With room for all, what follows stays in the log. Nor is there a table that a compaction has begun to write.
 	s = open(t, pebblestore.Options{Dir: memDir, FS: mem, NoCompactions: true})
 	defer mustClose(t, s)
 	for n := 301; n <= 400; n++ {
-		storetest.Commit(t, s, n%2 == 0 || n > 350, func(b *store.Batch) { historyBatch(b, n) })
+		storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, n) })
 	}
 	return mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 }
@@ -274,19 +274,14 @@ func TestRefusesDamage(t *testing.T) {
 		{"marker with format 0", "FORMAT", "FORMAT", replaceWith("millrace data directory\nformat 0\n"), []string{memDir + "/FORMAT"}},
 		{"manifest gone", "MANIFEST-", "", remove, []string{"MANIFEST-"}},
 		{"manifest marker gone", "marker.manifest", "", remove, nil},
-		{"manifest flipped", "MANIFEST-", "", flipMiddle, []string{"MANIFEST-"}},
 		{"manifest empty", "MANIFEST-", "", replaceWith(""), []string{"MANIFEST-"}},
 		{"table gone", "", ".sst", remove, []string{"0000"}},
 		{"table cut", "", ".sst", replaceWith("short"), []string{".sst"}},
-		{"log flipped", "", ".log", flipMiddle, []string{".log"}},
-		{"journal flipped", "journal-0", "", flipBeginning, []string{"journal-0"}},
-		{"journal gone", "journal-0", "", remove, []string{"journal-0"}},
-		{"second journal gone", "journal-1", "", remove, []string{"journal-1"}},
-		{"journal empty", "journal-0", "", replaceWith(""), []string{"journal-0", "had at least"}},
-		{"second journal empty", "journal-1", "", replaceWith(""), []string{"journal-1", "had at least"}},
-		{"journal cut", "journal-0", "", cutBlock, []string{"journal-0", "had at least"}},
-		{"log empty", "", ".log", replaceWith(""), []string{"is not in the journal"}},
-		{"log gone", "", ".log", remove, []string{"is not in the journal"}},
+		{"log flipped", "log-", "", ofAll(flipFirstRecord), []string{"log-"}},
+		{"log gone", "log-", "", ofAll(remove), []string{"no segment of the log"}},
+		{"log empty", "log-", "", ofAll(replaceWith("")), []string{"no segment of the log"}},
+		{"log cut", "log-", "", ofAll(cutBlock), []string{"log-", "but had"}},
+		{"log of another", "log-", "", ofAll(otherLog), []string{"belongs to another log"}},
 		{"options flipped", "OPTIONS-", "", replaceWith("[Version\nx"), nil},
 	}
 	for _, test := range tests {
@@ -324,9 +319,31 @@ func flipMiddle(t *testing.T, mem *vfs.MemFS, path string) {
 	flip(t, mem, path, len(readFile(t, mem, path))/3)
 }
 
-func flipBeginning(t *testing.T, mem *vfs.MemFS, path string) {
+// flipFirstRecord damages the record at the beginning of a segment. Those behind it tell.
+func flipFirstRecord(t *testing.T, mem *vfs.MemFS, path string) {
 	t.Helper()
-	flip(t, mem, path, 100)
+	flip(t, mem, path, 4<<10+100)
+}
+
+// otherLog has a segment name another log, with a checksum that fits.
+func otherLog(t *testing.T, mem *vfs.MemFS, path string) {
+	t.Helper()
+	p := readFile(t, mem, path)
+	p[16]++
+	binary.LittleEndian.PutUint32(p[56:], crc32.Checksum(p[:56], crc32.MakeTable(crc32.Castagnoli)))
+	writeFile(t, mem, path, p)
+}
+
+// ofAll does something to every segment of the log.
+func ofAll(damage func(t *testing.T, mem *vfs.MemFS, path string)) func(t *testing.T, mem *vfs.MemFS, path string) {
+	return func(t *testing.T, mem *vfs.MemFS, _ string) {
+		t.Helper()
+		for name := range contentOf(t, mem) {
+			if strings.HasPrefix(name, "log-") {
+				damage(t, mem, memDir+"/"+name)
+			}
+		}
+	}
 }
 
 func flip(t *testing.T, mem *vfs.MemFS, path string, at int) {
@@ -376,7 +393,7 @@ func TestDamagedTableStopsTheStore(t *testing.T) {
 	}
 	var b store.Batch
 	b.Set([]byte("k"), nil)
-	err = s.Commit(&b, true)
+	err = store.CommitNow(s, &b)
 	if !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), ".sst") {
 		t.Errorf("Commit: %v, want ErrCorrupt and the table's name", err)
 	}
@@ -415,11 +432,11 @@ func TestFailedCheckpointIsHarmless(t *testing.T) {
 		Dir: memDir, FS: errorfs.Wrap(mem, full),
 		OnFatal: func(err error) { t.Errorf("OnFatal: %v", err) },
 	})
-	storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, 1) })
+	storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, 1) })
 	if err := s.Checkpoint("/backup/copy"); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("Checkpoint: %v, want ENOSPC", err)
 	}
-	storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, 2) })
+	storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, 2) })
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

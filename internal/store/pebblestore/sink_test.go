@@ -29,10 +29,10 @@ func TestSinker(t *testing.T) {
 				b.Insert(keys[len(keys)-2], []byte("value"))
 				b.Insert(keys[len(keys)-1], []byte("value"))
 			}
-			if err := s.Commit(&b, false); err != nil {
+			if err := store.CommitNow(s, &b); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.db.Flush(); err != nil {
+			if err := s.moving(s.flush); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

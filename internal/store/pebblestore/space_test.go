@@ -36,10 +36,10 @@ func TestSpaceComesBack(t *testing.T) {
 				rng := rand.NewChaCha8([32]byte{})
 				for i := range count {
 					_, _ = rng.Read(value)
-					storetest.Commit(t, s, false, func(b *store.Batch) { b.Set(historyKey(i), value) })
+					storetest.Commit(t, s, func(b *store.Batch) { b.Set(historyKey(i), value) })
 				}
 				before := s.Stats()
-				storetest.Commit(t, s, true, erase)
+				storetest.Commit(t, s, erase)
 				<-time.After(time.Minute)
 				synctest.Wait()
 				after := s.Stats()
@@ -71,7 +71,7 @@ func TestReclaim(t *testing.T) {
 		rng := rand.NewChaCha8([32]byte{})
 		for i := range count {
 			_, _ = rng.Read(value)
-			storetest.Commit(t, s, false, func(b *store.Batch) { b.Set(historyKey(i), value) })
+			storetest.Commit(t, s, func(b *store.Batch) { b.Set(historyKey(i), value) })
 		}
 		if err := s.Reclaim(); err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestReclaim(t *testing.T) {
 		<-time.After(time.Minute) // all of it is in the last level
 		before := s.Stats()
 		for i := range count - 10 {
-			storetest.Commit(t, s, false, func(b *store.Batch) { b.Remove(historyKey(i)) })
+			storetest.Commit(t, s, func(b *store.Batch) { b.Remove(historyKey(i)) })
 		}
 		for range 3 { // while one runs the others do nothing
 			if err := s.Reclaim(); err != nil {
@@ -127,7 +127,7 @@ func TestSpaceNotWorthIt(t *testing.T) {
 				value := make([]byte, 100)
 				rng := rand.NewChaCha8([32]byte{})
 				for _, part := range [][2]int{{0, 1}, {1, count}} { // what comes behind the first is moved down
-					storetest.Commit(t, s, false, func(b *store.Batch) {
+					storetest.Commit(t, s, func(b *store.Batch) {
 						for i := part[0]; i < part[1]; i++ {
 							_, _ = rng.Read(value)
 							b.Insert(historyKey(i), value)
@@ -139,7 +139,7 @@ func TestSpaceNotWorthIt(t *testing.T) {
 					<-time.After(time.Minute)
 				}
 				before := s.Stats()
-				storetest.Commit(t, s, false, func(b *store.Batch) {
+				storetest.Commit(t, s, func(b *store.Batch) {
 					for i := c.every; i < count; i += c.every {
 						b.Remove(historyKey(i))
 					}

@@ -17,8 +17,8 @@ type disk struct {
 
 func open(tb testing.TB, o pebblestore.Options) *pebblestore.Store {
 	tb.Helper()
-	if o.FS != nil && o.JournalBytes == 0 {
-		o.JournalBytes = 64 << 10 // of memory, which crashes copy
+	if o.FS != nil && o.SegmentBytes == 0 {
+		o.SegmentBytes = 64 << 10 // of memory, which crashes copy
 	}
 	s, err := pebblestore.Open(o)
 	if err != nil {

@@ -1,7 +1,9 @@
 package pebblestore_test
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"testing"
 
@@ -15,51 +17,90 @@ import (
 
 const oldHistory = 301
 
-// oldDirectory returns a directory as a release without a journal has left it when it was killed: with tables, and a log.
-func oldDirectory(t *testing.T) *vfs.MemFS {
+// oldDirectory returns a directory as a release with an earlier format has left it when it was killed: with tables, a log of Pebble's, and from format 2 on
+// a journal that has the last batches.
+func oldDirectory(t *testing.T, format int) *vfs.MemFS {
 	t.Helper()
+	const secret = 0x1234567890abcdef
 	mem := vfs.NewCrashableMem()
-	s := open(t, pebblestore.Options{Dir: memDir, FS: mem, MemTableBytes: memTableBytes})
-	for n := 1; n < oldHistory; n++ {
-		storetest.Commit(t, s, false, func(b *store.Batch) { historyBatch(b, n) })
+	if err := mem.MkdirAll(memDir, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	mustClose(t, s)
-	db, err := pebble.Open(memDir, &pebble.Options{FS: mem, FormatMajorVersion: pebble.FormatValueSeparation, Logger: quiet{}})
+	db, err := pebble.Open(memDir, &pebble.Options{FS: mem, FormatMajorVersion: pebble.FormatValueSeparation, MemTableSize: memTableBytes, Logger: quiet{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pb := db.NewBatch()
-	var b store.Batch
-	historyBatch(&b, oldHistory)
-	b.Each(func(op store.Op, key, value []byte) bool {
-		if op.Sets() {
-			err = pb.Set(key, value, nil)
-		} else {
-			err = pb.Delete(key, nil)
+	inPebble := oldHistory
+	if format > 1 {
+		inPebble -= 40
+	}
+	for n := 1; n <= inPebble; n++ {
+		pb := db.NewBatch()
+		var b store.Batch
+		historyBatch(&b, n)
+		b.Each(func(op store.Op, key, value []byte) bool {
+			switch {
+			case op.Sets():
+				err = pb.Set(key, value, nil)
+			case op == store.OpDeleteRange:
+				err = pb.DeleteRange(key, value, nil)
+			default:
+				err = pb.Delete(key, nil)
+			}
+			return err == nil
+		})
+		if err == nil && format > 1 {
+			marker := binary.BigEndian.AppendUint64(nil, uint64(n))
+			marker = binary.BigEndian.AppendUint64(marker, secret)
+			if format > 2 {
+				marker = append(marker, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0x40, 0)
+			}
+			err = pb.Set([]byte("\xffjournal"), marker, nil)
 		}
-		return err == nil
-	})
-	if err == nil {
-		err = pb.Delete([]byte("\xffjournal"), nil)
-	}
-	if err == nil {
-		err = db.Apply(pb, pebble.Sync)
-	}
-	if err != nil {
-		t.Fatal(err)
+		if err == nil {
+			err = db.Apply(pb, pebble.Sync)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	mustClose(t, db)
-	remove(t, mem, memDir+"/journal-0")
-	remove(t, mem, memDir+"/journal-1")
-	writeFile(t, mem, memDir+"/FORMAT", []byte("millrace data directory\nformat 1\n"))
+	if format > 1 {
+		var files [2][]byte
+		for n := inPebble - 5; n <= oldHistory; n++ { // the first are left from before
+			var b store.Batch
+			historyBatch(&b, n)
+			r := binary.LittleEndian.AppendUint64(make([]byte, 8, 16+b.Size()), uint64(n)^secret)
+			r = append(r, b.Bytes()...)
+			binary.LittleEndian.PutUint32(r[4:], uint32(b.Size()))
+			binary.LittleEndian.PutUint32(r, crc32.Checksum(r[4:], crc32.MakeTable(crc32.Castagnoli)))
+			r = append(r, make([]byte, -len(r)&15)...)
+			turn := min(1, n/(oldHistory-19))
+			files[turn] = append(files[turn], r...)
+		}
+		for i, p := range files {
+			writeFile(t, mem, fmt.Sprint(memDir, "/journal-", i), append(p, make([]byte, 0x8000-len(p))...))
+		}
+	}
+	writeFile(t, mem, memDir+"/FORMAT", fmt.Appendf(nil, "millrace data directory\nformat %d\n", format))
 	return mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 }
 
-// TestUpgrade opens a directory of the first version: for reading, which leaves it as it is, and for writing, with a crash at every change
+// TestUpgrade opens directories of earlier formats: for reading, which leaves it as it is, and for writing, with a crash at every change
 // on the way. Whatever was reached, everything is there, and the next opening completes it.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	mem := oldDirectory(t)
+	for format := 1; format < pebblestore.FormatVersion; format++ {
+		t.Run(fmt.Sprint(format), func(t *testing.T) {
+			t.Parallel()
+			testUpgrade(t, format)
+		})
+	}
+}
+
+func testUpgrade(t *testing.T, format int) {
+	t.Helper()
+	mem := oldDirectory(t, format)
 	before := contentOf(t, mem)
 	s := open(t, pebblestore.Options{Dir: memDir, FS: mem, ReadOnly: true})
 	checkHistory(t, s, oldHistory, oldHistory)
@@ -69,7 +110,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	// Not a part of what was not synced: Pebble itself relies on a new manifest being there when its marker is.
 	for _, percent := range []int{0, 100} {
-		mem := oldDirectory(t)
+		mem := oldDirectory(t, format)
 		c := &crashes{mem: mem, every: 1, durable: oldHistory, newest: oldHistory, config: func(seed uint64) vfs.CrashCloneCfg {
 			return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
 		}}
@@ -82,12 +123,12 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("the marker says %q", p)
 		}
 		for i, crash := range c.all {
-			s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: crash.fs, JournalBytes: 64 << 10, MemTableBytes: memTableBytes})
+			s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: crash.fs, SegmentBytes: 64 << 10, MemTableBytes: memTableBytes})
 			if err != nil {
 				t.Fatalf("%d%% kept, crash %d: %v", percent, i, err)
 			}
 			n := checkHistory(t, s, crash.durable, crash.newest)
-			storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, n+1) })
+			storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, n+1) })
 			mustClose(t, s)
 		}
 	}
@@ -97,12 +138,13 @@ func TestUpgrade(t *testing.T) {
 func TestUpgradeFailsCleanly(t *testing.T) {
 	t.Parallel()
 	for _, injection := range injections {
-		for step := range 14 {
+		for step := range 16 {
+			format := 1 + step%3
 			t.Run(fmt.Sprintf("%s/%d", injection.name, step), func(t *testing.T) {
 				t.Parallel()
-				mem := oldDirectory(t)
+				mem := oldDirectory(t, format)
 				inj := &injector{kinds: injection.kinds, ever: step%2 == 0, left: step}
-				o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), JournalBytes: 64 << 10, MemTableBytes: memTableBytes}
+				o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), SegmentBytes: 64 << 10, MemTableBytes: memTableBytes}
 				openFailing(t, o, inj, injection.harmless)
 				for _, disk := range []*vfs.MemFS{mem.CrashClone(vfs.CrashCloneCfg{}), mem} {
 					o.FS = disk

@@ -22,7 +22,7 @@ func tabled(t *testing.T) string {
 	// Small values make small blocks: in a damaged one Pebble looks for the bit that is wrong.
 	value := make([]byte, 512)
 	for i := range 64 {
-		storetest.Commit(t, s, false, func(b *store.Batch) {
+		storetest.Commit(t, s, func(b *store.Batch) {
 			for k := range 128 {
 				_, _ = noise.Read(value) // never fails
 				b.Set(fmt.Appendf(nil, "key-%d-%d", i, k), value)
@@ -102,68 +102,8 @@ func TestVerifyClosed(t *testing.T) {
 	}
 }
 
-// A wrong bit in a record of the log is told from the end of the log by the records behind
-// it, whatever block they are in. In the last record only its first sector tells, since a crash tears nothing within that. A log that merely ends early is sound: that is what a crash leaves. The first log of
-// a directory and those of later openings have records of different kinds.
-func TestVerifyLog(t *testing.T) {
-	t.Parallel()
-	for _, openings := range []int{1, 2} {
-		t.Run(fmt.Sprint(openings), func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "data")
-			for range openings {
-				s := open(t, pebblestore.Options{Dir: dir, MemTableBytes: unwidened})
-				for i := range 400 { // what is not durable goes there at once, and what follows it
-					storetest.Commit(t, s, i%2 == 1, func(b *store.Batch) { b.Set(fmt.Appendf(nil, "key-%d", i), make([]byte, 150)) })
-				}
-				mustClose(t, s)
-			}
-			logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
-			if err != nil || len(logs) == 0 {
-				t.Fatalf("logs %q, %v", logs, err)
-			}
-			testLog(t, dir, logs[len(logs)-1])
-		})
-	}
-}
-
-func testLog(t *testing.T, dir, log string) {
-	t.Helper()
-	whole, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(whole) < 2*32<<10 {
-		t.Fatalf("the log has %d bytes, which are less than two blocks", len(whole))
-	}
-	with := func(p []byte) error {
-		if err := os.WriteFile(log, p, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, _, err := verify(t, dir)
-		return err
-	}
-	const steps = 40
-	for i := range steps - 1 {
-		damaged := append([]byte(nil), whole...)
-		damaged[len(whole)*i/steps] ^= 0x10
-		if err := with(damaged); !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("byte %d of %d changed: %v", len(whole)*i/steps, len(whole), err)
-		}
-	}
-	for i := 1; i < 10; i++ {
-		if err := with(whole[:len(whole)*i/10]); err != nil {
-			t.Errorf("%d of %d bytes: %v", len(whole)*i/10, len(whole), err)
-		}
-	}
-	if err := with(append(whole, make([]byte, 100)...)); err != nil {
-		t.Errorf("with zeros at the end: %v", err)
-	}
-}
-
-// A wrong bit in the manifest, wherever it is, is told from its end: otherwise all tables would be forgotten
-// that were made since. A manifest that ends early gives what there was then, or is refused for what
-// is missing; it never passes for the whole one with another content.
+// A wrong bit in the manifest, wherever it is, is damage, or makes Pebble go back to tables from which the log leads on: it never
+// passes for another content.
 func TestVerifyManifest(t *testing.T) {
 	t.Parallel()
 	mem := damaged(t)
@@ -173,10 +113,12 @@ func TestVerifyManifest(t *testing.T) {
 		p := append([]byte(nil), whole...)
 		p[at] ^= 1 << (at % 8)
 		writeFile(t, mem, path, p)
-		if s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: mem, ReadOnly: true}); !errors.Is(err, store.ErrCorrupt) {
-			if err == nil {
-				mustClose(t, s)
-			}
+		s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: mem, ReadOnly: true})
+		switch {
+		case err == nil:
+			checkHistory(t, s, 400, 400)
+			mustClose(t, s)
+		case !errors.Is(err, store.ErrCorrupt):
 			t.Errorf("byte %d of %d changed: %v", at, len(whole), err)
 		}
 	}

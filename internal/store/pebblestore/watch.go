@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"millrace/internal/commitlog/filelog"
 	"millrace/internal/store"
 )
 
@@ -30,7 +31,7 @@ type fileSet struct {
 func (f *fileSet) begin(names []string) {
 	for _, name := range names {
 		switch {
-		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".blob"), strings.HasSuffix(name, ".log"), isJournal(name),
+		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".blob"), filelog.IsSegment(name),
 			strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker."), name == lockFile:
 			f.add(name)
 		}
@@ -146,8 +147,10 @@ func (w *watcher) look() error {
 
 // isWritten reports whether a file stays open for writing: somebody may put another one in its place, unnoticed.
 func isWritten(name string) bool {
-	return isJournal(name) || name == lockFile || strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-")
+	return filelog.IsSegment(name) || name == lockFile || strings.HasPrefix(name, "MANIFEST-")
 }
+
+const putBack = "it was deleted, moved or unmounted: put it back, or restore a backup, and start again"
 
 var errReplaced = errors.New("another one is in its place")
 
@@ -182,7 +185,7 @@ func (w *watcher) gone(name string, err error) error {
 	case errors.Is(err, errReplaced):
 		return fmt.Errorf("%s: %w: another one was put in its place: put the first one back, or restore a backup, and start again", path, store.ErrGone)
 	case errors.Is(err, fs.ErrNotExist), isErrno(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s: %w: it was deleted, moved or unmounted: put it back, or restore a backup, and start again", path, store.ErrGone)
+		return fmt.Errorf("%s: %w: %s", path, store.ErrGone, putBack)
 	default:
 		return fmt.Errorf("look whether %s is still there: %w: %s", path, err, advice(err))
 	}

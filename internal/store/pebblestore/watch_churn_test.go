@@ -11,7 +11,7 @@ import (
 // TestWatchWhileFilesComeAndGo looks all the time while logs, tables and manifests come and go: nothing of that is taken for gone.
 func TestWatchWhileFilesComeAndGo(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Dir: t.TempDir(), JournalBytes: 16 << 10, MemTableBytes: 128 << 10})
+	s, err := Open(Options{Dir: t.TempDir(), SegmentBytes: 16 << 10, MemTableBytes: 128 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestWatchWhileFilesComeAndGo(t *testing.T) {
 	for n := range 1500 {
 		var b store.Batch
 		b.Set(fmt.Appendf(nil, "k%d", n%50), make([]byte, 2000))
-		if err := s.Commit(&b, n%3 > 0); err != nil {
+		if err := store.CommitNow(s, &b); err != nil {
 			t.Fatal(err)
 		}
 		for name := range s.files.all() {

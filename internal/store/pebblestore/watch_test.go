@@ -83,24 +83,22 @@ func TestTakenAway(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, []string{"another one was put in its place"}},
-		"journal deleted":   {one("journal-1"), []string{"journal-1", "deleted"}},
-		"log deleted":       {one("*.log"), []string{".log"}},
+		"log deleted":       {one("log-*"), []string{"log-", "deleted"}},
 		"table deleted":     {one("*.sst"), []string{".sst"}},
 		"manifest deleted":  {one("MANIFEST-*"), []string{"MANIFEST-"}},
 		"lock deleted":      {one("LOCK"), []string{"LOCK"}},
 		"marker deleted":    {one("FORMAT"), []string{"FORMAT"}},
-		"journal replaced":  {other("journal-0"), []string{"journal-0", "another one"}},
-		"log replaced":      {other("*.log"), []string{".log", "another one"}},
+		"log replaced":      {other("log-*"), []string{"log-", "another one"}},
 		"manifest replaced": {other("MANIFEST-*"), []string{"MANIFEST-", "another one"}},
 		"lock replaced":     {other("LOCK"), []string{"LOCK", "another one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
-			o := pebblestore.Options{Dir: dir, JournalBytes: 8 << 10, MemTableBytes: unwidened, NoCompactions: true}
+			o := pebblestore.Options{Dir: dir, SegmentBytes: 256 << 10, MemTableBytes: roomyMemTable, NoCompactions: true}
 			s := open(t, o)
 			for n := range 2000 { // until there is a table
-				storetest.Commit(t, s, false, func(b *store.Batch) { b.Set([]byte{'k', byte(n)}, make([]byte, 500)) })
+				storetest.Commit(t, s, func(b *store.Batch) { b.Set([]byte{'k', byte(n)}, make([]byte, 500)) })
 			}
 			mustClose(t, s)
 			fatal := make(chan error, 1)
@@ -118,10 +116,8 @@ func TestTakenAway(t *testing.T) {
 			}
 			var b store.Batch
 			b.Set([]byte("k"), nil)
-			for _, durable := range []bool{true, false} {
-				if err := s.Commit(&b, durable); !errors.Is(err, store.ErrGone) {
-					t.Errorf("a commit after that: %v", err)
-				}
+			if err := store.CommitNow(s, &b); !errors.Is(err, store.ErrGone) {
+				t.Errorf("a commit after that: %v", err)
 			}
 			if err := s.Close(); !errors.Is(err, store.ErrGone) {
 				t.Errorf("Close: %v", err)
@@ -139,7 +135,7 @@ func TestTakenAwaySoon(t *testing.T) {
 		s := open(t, pebblestore.Options{Dir: memDir, FS: mem, OnFatal: func(err error) { fatal <- err }})
 		<-time.After(time.Hour)
 		began := time.Now()
-		remove(t, mem, memDir+"/journal-0")
+		remove(t, mem, find(t, mem, "log-", ""))
 		if err := <-fatal; !errors.Is(err, store.ErrGone) || time.Since(began) > 2*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
@@ -159,7 +155,7 @@ func TestForeignFilesComeAndGo(t *testing.T) {
 		<-time.After(time.Minute)
 		remove(t, mem, memDir+"/notes.txt")
 		<-time.After(time.Minute)
-		storetest.Commit(t, s, true, func(b *store.Batch) { historyBatch(b, 1) })
+		storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, 1) })
 		mustClose(t, s)
 	})
 }

@@ -12,7 +12,6 @@ type Call int
 // The calls that can fail. Those of snapshots count as Get and Scan too.
 const (
 	CallCommit Call = iota
-	CallSync
 	CallGet
 	CallScan
 	CallSnapshot
@@ -73,19 +72,12 @@ func (f *Faulty) count(c Call) error {
 }
 
 // Commit implements store.Store.
-func (f *Faulty) Commit(b *store.Batch, durable bool) error {
+func (f *Faulty) Commit(b *store.Batch, done func(error)) {
 	if err := f.count(CallCommit); err != nil {
-		return err
+		done(err)
+		return
 	}
-	return f.Store.Commit(b, durable)
-}
-
-// Sync implements store.Store.
-func (f *Faulty) Sync() error {
-	if err := f.count(CallSync); err != nil {
-		return err
-	}
-	return f.Store.Sync()
+	f.Store.Commit(b, done)
 }
 
 // Get implements store.Reader.

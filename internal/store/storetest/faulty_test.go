@@ -24,7 +24,7 @@ func TestFaultyFailsWhenTold(t *testing.T) {
 	var b store.Batch
 	b.Set([]byte("k"), []byte("v"))
 	for i, want := range []error{nil, boom, nil} {
-		if err := f.Commit(&b, false); !errors.Is(err, want) {
+		if err := store.CommitNow(f, &b); !errors.Is(err, want) {
 			t.Errorf("commit %d: %v, want %v", i, err, want)
 		}
 	}
@@ -37,15 +37,15 @@ func TestFaultyFailsWhenTold(t *testing.T) {
 		t.Errorf("Get: %v, want %v", err, boom)
 	}
 	f.FailAll(boom)
-	if err := f.Sync(); !errors.Is(err, boom) {
-		t.Errorf("Sync: %v, want %v", err, boom)
+	if _, err := f.Snapshot(); !errors.Is(err, boom) {
+		t.Errorf("Snapshot: %v, want %v", err, boom)
 	}
 	f.FailAll(nil)
-	if err := f.Sync(); err != nil {
-		t.Errorf("Sync: %v", err)
+	if err := store.CommitNow(f, &b); err != nil {
+		t.Errorf("commit: %v", err)
 	}
 	for call, want := range map[storetest.Call]int{
-		storetest.CallCommit: 3, storetest.CallGet: 1, storetest.CallSync: 2, storetest.CallScan: 0, storetest.CallSnapshot: 1,
+		storetest.CallCommit: 4, storetest.CallGet: 1, storetest.CallScan: 0, storetest.CallSnapshot: 2,
 	} {
 		if got := f.Count(call); got != want {
 			t.Errorf("call %d was counted %d times, want %d", call, got, want)

@@ -86,18 +86,18 @@ func Dump(tb testing.TB, r store.Reader, rg store.Range) []KV {
 }
 
 // Commit commits a batch that fill has filled, and fails the test on error.
-func Commit(tb testing.TB, s store.Store, durable bool, fill func(b *store.Batch)) {
+func Commit(tb testing.TB, s store.Store, fill func(b *store.Batch)) {
 	tb.Helper()
 	var b store.Batch
 	fill(&b)
-	if err := s.Commit(&b, durable); err != nil {
+	if err := store.CommitNow(s, &b); err != nil {
 		tb.Fatalf("Commit: %v", err)
 	}
 }
 
 func set(tb testing.TB, s store.Store, pairs ...string) {
 	tb.Helper()
-	Commit(tb, s, false, func(b *store.Batch) {
+	Commit(tb, s, func(b *store.Batch) {
 		for i := 0; i < len(pairs); i += 2 {
 			b.Set([]byte(pairs[i]), []byte(pairs[i+1]))
 		}
@@ -147,7 +147,7 @@ func testGetSetDelete(t *testing.T, _ Harness, s store.Store) {
 	wantGet(t, s, "a", "1", true)
 	set(t, s, "a", "3")
 	wantGet(t, s, "a", "3", true)
-	Commit(t, s, true, func(b *store.Batch) {
+	Commit(t, s, func(b *store.Batch) {
 		b.Delete([]byte("a"))
 		b.Delete([]byte("absent"))
 	})
@@ -175,7 +175,7 @@ func testOrderWithinBatch(t *testing.T, _ Harness, s store.Store) {
 	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "a", "old", "b", "old", "c", "old")
-	Commit(t, s, false, func(b *store.Batch) {
+	Commit(t, s, func(b *store.Batch) {
 		b.Set([]byte("a"), []byte("1"))
 		b.Set([]byte("a"), []byte("2")) // The later wins.
 		b.Set([]byte("b"), []byte("1"))
@@ -197,7 +197,7 @@ func testDeleteRangeBounds(t *testing.T, _ Harness, s store.Store) {
 	t.Helper()
 	defer closeStore(t, s)
 	set(t, s, "a", "", "b", "", "c", "", "d", "", "e", "")
-	Commit(t, s, false, func(b *store.Batch) {
+	Commit(t, s, func(b *store.Batch) {
 		b.DeleteRange([]byte("d"), []byte("b"))     // Upside down: nothing.
 		b.DeleteRange([]byte("c"), []byte("c"))     // Empty: nothing.
 		b.DeleteRange([]byte("a"), nil)             // An empty upper bound is below every key.
@@ -205,7 +205,7 @@ func testDeleteRangeBounds(t *testing.T, _ Harness, s store.Store) {
 		b.DeleteRange([]byte("x"), []byte("y"))     // No keys there.
 	})
 	wantKeys(t, s, store.Range{}, "a", "d", "e")
-	Commit(t, s, false, func(b *store.Batch) { b.DeleteRange(nil, []byte("e")) })
+	Commit(t, s, func(b *store.Batch) { b.DeleteRange(nil, []byte("e")) })
 	wantKeys(t, s, store.Range{}, "e")
 }
 
@@ -264,7 +264,7 @@ func testSnapshot(t *testing.T, _ Harness, s store.Store) {
 	if err != nil {
 		t.Fatalf("Snapshot: %v", err)
 	}
-	Commit(t, s, true, func(b *store.Batch) {
+	Commit(t, s, func(b *store.Batch) {
 		b.Set([]byte("a"), []byte("new"))
 		b.Set([]byte("ab"), []byte("new"))
 		b.DeleteRange([]byte("b"), []byte("z"))
@@ -293,7 +293,7 @@ func testLargeAndOddValues(t *testing.T, h Harness, s store.Store) {
 		allBytes[i] = byte(i)
 	}
 	longKey := string(bytes.Repeat([]byte{0xfe}, 3000))
-	Commit(t, s, true, func(b *store.Batch) {
+	Commit(t, s, func(b *store.Batch) {
 		b.Set([]byte("large"), []byte(large))
 		b.Set([]byte("empty"), nil)
 		b.Set(allBytes, allBytes)
@@ -301,7 +301,7 @@ func testLargeAndOddValues(t *testing.T, h Harness, s store.Store) {
 		b.Set([]byte{0}, []byte{0})
 	})
 	// More than a memtable in one batch takes another path in some stores.
-	Commit(t, s, true, func(b *store.Batch) {
+	Commit(t, s, func(b *store.Batch) {
 		for i := range 24 {
 			b.Set(fmt.Appendf(nil, "many-%02d", i), []byte(large))
 		}
@@ -332,12 +332,9 @@ func testLargeAndOddValues(t *testing.T, h Harness, s store.Store) {
 func testEmptyBatch(t *testing.T, _ Harness, s store.Store) {
 	t.Helper()
 	defer closeStore(t, s)
-	Commit(t, s, false, func(*store.Batch) {})
-	Commit(t, s, true, func(*store.Batch) {})
-	Commit(t, s, true, func(b *store.Batch) { b.DeleteRange([]byte("b"), []byte("a")) })
-	if err := s.Sync(); err != nil {
-		t.Errorf("Sync: %v", err)
-	}
+	Commit(t, s, func(*store.Batch) {})
+	Commit(t, s, func(*store.Batch) {})
+	Commit(t, s, func(b *store.Batch) { b.DeleteRange([]byte("b"), []byte("a")) })
 	wantKeys(t, s, store.Range{})
 }
 
@@ -352,7 +349,7 @@ func testBatchIsNotRetained(t *testing.T, _ Harness, s store.Store) {
 		if err != nil {
 			t.Fatalf("DecodeBatch: %v", err)
 		}
-		if err := s.Commit(&decoded, false); err != nil {
+		if err := store.CommitNow(s, &decoded); err != nil {
 			t.Fatalf("Commit: %v", err)
 		}
 		clear(decoded.Bytes())
@@ -375,7 +372,7 @@ func testConcurrentReaders(t *testing.T, _ Harness, s store.Store) {
 		for k := range keys {
 			b.Set(fmt.Appendf(nil, "k%02d", k), fmt.Appendf(nil, "%d", round))
 		}
-		return s.Commit(&b, round%50 == 0)
+		return store.CommitNow(s, &b)
 	}
 	if err := write(0); err != nil {
 		t.Fatal(err)
@@ -449,7 +446,7 @@ func testRandomAgainstModel(t *testing.T, h Harness, s store.Store) {
 				model[k] = v
 			}
 		}
-		if err := s.Commit(&b, false); err != nil {
+		if err := store.CommitNow(s, &b); err != nil {
 			t.Fatalf("Commit: %v", err)
 		}
 		if round == 150 && h.Reopen != nil {
@@ -500,7 +497,7 @@ func testReopen(t *testing.T, h Harness, s store.Store) {
 	t.Helper()
 	for i := range 3 {
 		set(t, s, fmt.Sprintf("k%d", i), "v", "last", fmt.Sprint(i))
-		Commit(t, s, false, func(b *store.Batch) { b.DeleteRange([]byte("x"), []byte("y")) })
+		Commit(t, s, func(b *store.Batch) { b.DeleteRange([]byte("x"), []byte("y")) })
 		set(t, s, "x1", fmt.Sprint(i))
 		s = h.Reopen(t, s)
 	}
@@ -519,7 +516,7 @@ func testClosed(t *testing.T, _ Harness, s store.Store) {
 	_, _, getErr := s.Get(nil, []byte("a"))
 	_, snapErr := s.Snapshot()
 	wantIs(t, store.ErrClosed, map[string]error{
-		"Get": getErr, "Snapshot": snapErr, "Commit": s.Commit(&b, true), "Sync": s.Sync(),
+		"Get": getErr, "Snapshot": snapErr, "Commit": store.CommitNow(s, &b),
 		"Scan":       s.Scan(store.Range{}, func(_, _ []byte) bool { return true }),
 		"Checkpoint": s.Checkpoint(filepath.Join(t.TempDir(), "c")),
 		"Close":      s.Close(),

@@ -1,0 +1,253 @@
+package pebblestore
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"millrace/internal/commitlog"
+	"millrace/internal/store"
+)
+
+// gathered is what is in the log and not in Pebble yet.
+type gathered struct {
+	mu       sync.Mutex // guards what follows
+	room     sync.Cond  // on mu: moving is nil again, or will never be
+	open     *generation
+	moving   *generation // is being applied; nil: none
+	spare    *generation
+	position position // what Pebble has, perhaps not on stable storage
+
+	// What follows belongs to the one goroutine that has Pebble apply something, which others give tasks. Position is written by it alone.
+	changes []change      // scratch of fill
+	batch   *pebble.Batch // scratch of apply, unless it is given more
+
+	tasks   chan task
+	kick    chan struct{} // capacity 1: it is time to apply what was gathered
+	timer   *time.Timer   // sends to kick
+	flushed chan struct{} // capacity 1: Pebble has put more on stable storage
+	stop    chan struct{}
+	ended   sync.WaitGroup
+}
+
+// task is something to be done between what Pebble applies.
+type task struct {
+	do   func() error
+	done chan error // capacity 1
+}
+
+// generation is a part of what was gathered.
+type generation struct {
+	store.Overlay
+	last  uint64 // the last record of the log that is in it
+	scans int    // that point into it
+}
+
+const (
+	// What was gathered is applied after so long, with so many changes or so many bytes.
+	gatherTime    = time.Second
+	gatherChanges = 32 << 10
+	gatherBytes   = 4 << 20
+	// So much is gathered while Pebble is busy. Then commits wait for it.
+	gatherRoom = 4 * gatherBytes
+	// flushBytes is how much the log may hold that is not in tables. Most jobs come and go without filling a memtable; after so much
+	// of them it is flushed all the same, because a start has to read the log.
+	flushBytes = 32 << 20
+)
+
+func (g *gathered) init(db *pebble.DB, p position) {
+	g.room.L = &g.mu
+	g.open, g.spare = &generation{last: p.applied}, &generation{}
+	g.position = p
+	g.batch = db.NewBatch(pebble.WithMaxRetainedSizeBytes(batchKept))
+	g.tasks, g.kick, g.flushed, g.stop = make(chan task), make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+}
+
+// replay gathers a record of the log when the store is opened.
+func (g *gathered) replay(number uint64, content []byte) error {
+	b, err := store.DecodeBatch(content)
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	g.open.Add(&b)
+	g.open.last = number
+	return nil
+}
+
+// add gathers a batch that is in the log.
+func (s *Store) add(b *store.Batch, number uint64) {
+	g := &s.gathered
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := g.open.Len() == 0
+	g.open.Add(b)
+	g.open.last = number
+	switch {
+	case g.open.Len() >= gatherChanges || g.open.Size() >= gatherBytes:
+		signal(g.kick)
+	case first:
+		g.timer.Reset(gatherTime)
+	}
+	for g.moving != nil && g.open.Size() >= gatherRoom && !s.fuse.blown() {
+		g.room.Wait()
+	}
+}
+
+// giveUp lets nobody wait for room any more.
+func (g *gathered) giveUp() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.room.Broadcast()
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// moveLoop has Pebble apply what was gathered whenever it is time to, and the log trimmed when Pebble has flushed it.
+func (s *Store) moveLoop() {
+	for {
+		var err error
+		select {
+		case t := <-s.gathered.tasks:
+			t.done <- t.do()
+		case <-s.gathered.kick:
+			if err = s.move(); err == nil {
+				err = s.flushIfLong()
+			}
+		case <-s.gathered.flushed:
+			err = s.trim()
+		case <-s.gathered.stop:
+			return
+		}
+		if err != nil {
+			s.fuse.blow(fmt.Errorf("apply the log: %w", err))
+		}
+	}
+}
+
+// moving has something done between what Pebble applies, and waits for it. Pebble may never get to it if it has met an error.
+func (s *Store) moving(do func() error) error {
+	t := task{do, make(chan error, 1)}
+	select {
+	case s.gathered.tasks <- t:
+	case <-s.gathered.stop:
+		return store.ErrClosed
+	case <-s.fuse.ended:
+		return s.fuse.err()
+	}
+	select {
+	case err := <-t.done:
+		return err
+	case <-s.fuse.ended:
+		return s.fuse.err()
+	}
+}
+
+// flushIfLong has Pebble flush what it has when the log has become long.
+func (s *Store) flushIfLong() error {
+	if s.log.Stats().Untrimmed < flushBytes {
+		return nil
+	}
+	_, err := s.db.AsyncFlush()
+	return err
+}
+
+// trim gives back what the log has and Pebble, on stable storage, has as well.
+func (s *Store) trim() error {
+	p, there, err := readPosition(s.db, true)
+	if err != nil || !there {
+		return err
+	}
+	return s.log.Trim(p.applied)
+}
+
+// move has Pebble apply what was gathered until now.
+func (s *Store) move() error {
+	g := &s.gathered
+	gen := g.take()
+	if gen == nil {
+		return s.fuse.err() // after which something may have been left
+	}
+	p := position{applied: gen.last, safe: min(gen.last, s.log.Safe()), log: g.position.log}
+	err := s.apply(&gen.Batch, p)
+	if err == nil {
+		err = s.fuse.err()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.room.Broadcast()
+	if err != nil {
+		return err // it stays, for those who read
+	}
+	g.moving, g.position = nil, p
+	if gen.scans == 0 {
+		gen.Reset()
+		g.spare = gen
+	}
+	return nil
+}
+
+// take returns what was gathered and lets a new generation take what follows; nil if there is nothing.
+func (g *gathered) take() *generation {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open.Len() == 0 || g.moving != nil {
+		return nil
+	}
+	g.moving, g.open, g.spare = g.open, g.spare, nil
+	if g.open == nil {
+		g.open = &generation{}
+	}
+	return g.moving
+}
+
+// bytes returns how much memory it takes.
+func (g *gathered) bytes() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.open.Size()
+	if g.moving != nil {
+		n += g.moving.Size()
+	}
+	return n
+}
+
+// get looks a key up in what was gathered. Known tells that it decides about it.
+func (g *gathered) get(dst, key []byte) (value []byte, there, known bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, gen := range []*generation{g.open, g.moving} {
+		if gen == nil {
+			continue
+		}
+		if v, there, known := gen.Lookup(key); known {
+			return append(dst, v...), there, true
+		}
+	}
+	return dst, false, false
+}
+
+// begin starts to move what is gathered.
+func (s *Store) begin() {
+	s.gathered.timer = time.AfterFunc(gatherTime, func() { signal(s.gathered.kick) })
+	s.gathered.ended.Go(s.moveLoop)
+}
+
+// finish ends the moving. What is left is in the log.
+func (s *Store) finish() error {
+	if s.log == nil {
+		return nil
+	}
+	close(s.gathered.stop)
+	s.gathered.timer.Stop()
+	s.gathered.ended.Wait()
+	return s.log.Close()
+}
+
+var _ commitlog.Visit = (*gathered)(nil).replay

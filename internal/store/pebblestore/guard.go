@@ -1,0 +1,274 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"millrace/internal/store"
+)
+
+// fuse remembers the first error after which nothing more may be acknowledged. The disk keeps what it had then, which is a state that
+// opening knows: that of a crash. The process says why and ends.
+type fuse struct {
+	first atomic.Pointer[error] // nil while the fuse is whole
+
+	// ended is closed when Pebble itself has met an error. Nobody waits for it any more then, not even to close it.
+	ended     chan struct{}
+	endedOnce sync.Once
+
+	mu      sync.Mutex // guards what follows, and makes the first error the only one
+	armed   bool
+	onFatal func(error)
+}
+
+func newFuse(onFatal func(error)) *fuse { return &fuse{ended: make(chan struct{}), onFatal: onFatal} }
+
+// hasEnded reports whether Pebble has met an error.
+func (f *fuse) hasEnded() bool {
+	select {
+	case <-f.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// end blows the fuse with an error that Pebble has met, and never returns: Pebble would go on with what it knows to be wrong, try again
+// without end, or panic. It holds no lock of its own that others need while it writes.
+func (f *fuse) end(err error) {
+	f.blow(err)
+	f.endedOnce.Do(func() { close(f.ended) })
+	select {}
+}
+
+// opening reports whether Open has not returned.
+func (f *fuse) opening() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.armed
+}
+
+// blown reports whether there was such an error.
+func (f *fuse) blown() bool { return f.first.Load() != nil }
+
+// err returns the error that blew the fuse, or nil.
+func (f *fuse) err() error {
+	if p := f.first.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// cause returns what is behind an error of opening: what blew the fuse, if something did, because other errors only follow from that.
+func (f *fuse) cause(err error) error {
+	if first := f.err(); first != nil {
+		return first
+	}
+	return err
+}
+
+// blow makes err final unless there is one already.
+func (f *fuse) blow(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.blown() {
+		return
+	}
+	f.first.Store(&err)
+	if f.armed && f.onFatal != nil {
+		f.onFatal(err)
+	}
+}
+
+// arm lets later errors reach onFatal; what Open itself runs into it returns.
+func (f *fuse) arm() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.armed = true
+	return f.err()
+}
+
+// guardFS blows a fuse with the first error of a change below one directory, and makes no change after that. Reads and everything
+// outside, such as the files of a checkpoint, pass through.
+type guardFS struct {
+	vfs.FS
+	guard
+	dir   string
+	files *fileSet // those of dir
+}
+
+// guard is what is done about an error. Pebble is not shown one, because it would panic or try again without end: the goroutine that meets it stays where it is.
+type guard struct {
+	fuse *fuse
+	ends bool
+}
+
+// List is what Pebble must not be told has failed while it is being opened, as a change.
+func (g *guardFS) List(name string) ([]string, error) {
+	names, err := g.FS.List(name)
+	if err != nil && g.ends && g.guards(name) && g.fuse.opening() {
+		g.fuse.end(writeError("list", name, err))
+	}
+	return names, err
+}
+
+// guards reports whether name is our data. Pebble builds every name from the
+// directory that it was given, so a comparison of prefixes is enough.
+func (g *guardFS) guards(name string) bool {
+	rest, ok := strings.CutPrefix(name, g.dir)
+	return ok && (rest == "" || rest[0] == '/' || rest[0] == os.PathSeparator)
+}
+
+// do makes one change unless the fuse is blown.
+func (g guard) do(op, name string, change func() error) error {
+	err := g.fuse.err()
+	if err == nil {
+		if err = change(); err != nil {
+			err = writeError(op, name, err)
+			g.fuse.blow(err)
+		}
+	}
+	if err != nil && g.ends {
+		g.fuse.end(err)
+	}
+	return err
+}
+
+func writeError(op, name string, err error) error {
+	switch {
+	case isFull(err):
+		return fmt.Errorf("%s %s: the disk is full: free some space, and start again: %w", op, name, err)
+	case errors.Is(err, fs.ErrNotExist), isErrno(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s %s: %w: %s", op, name, store.ErrGone, putBack)
+	}
+	return fmt.Errorf("%s %s: %w", op, name, err)
+}
+
+// open opens a file for writing.
+func (g *guardFS) open(op, name string, do func() (vfs.File, error)) (file vfs.File, err error) {
+	if !g.guards(name) {
+		return do()
+	}
+	err = g.guard.do(op, name, func() (err error) {
+		file, err = do()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.files.add(name)
+	// Pebble makes a log of its own all the same, and only marks its end when it is closed. What goes wrong with that it can be told.
+	return &guardFile{File: file, guard: guard{fuse: g.fuse, ends: g.ends && !strings.HasSuffix(name, ".log")}, name: name}, nil
+}
+
+func (g *guardFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return g.open("create", name, func() (vfs.File, error) { return g.FS.Create(name, c) })
+}
+
+func (g *guardFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, opts...) })
+}
+
+func (g *guardFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	g.files.remove(oldname)
+	return g.open("reuse", newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, c) })
+}
+
+func (g *guardFS) OpenDir(name string) (vfs.File, error) {
+	file, err := g.FS.OpenDir(name)
+	if err != nil || !g.guards(name) {
+		return file, err
+	}
+	return &guardFile{File: file, guard: g.guard, name: name}, nil
+}
+
+// change makes a change that leads to a file of a name.
+func (g *guardFS) change(op, name string, do func() error) error {
+	if !g.guards(name) {
+		return do()
+	}
+	err := g.guard.do(op, name, do)
+	if err == nil {
+		g.files.add(name)
+	}
+	return err
+}
+
+func (g *guardFS) Link(oldname, newname string) error {
+	return g.change("link", newname, func() error { return g.FS.Link(oldname, newname) })
+}
+
+func (g *guardFS) Rename(oldname, newname string) error {
+	g.files.remove(oldname)
+	return g.change("rename", newname, func() error { return g.FS.Rename(oldname, newname) })
+}
+
+// Remove does not blow the fuse, because a file that stays costs only space; but after
+// the fuse is blown nothing is removed, since opening may need it.
+func (g *guardFS) Remove(name string) error { return g.remove(name, g.FS.Remove) }
+
+// RemoveAll does as Remove.
+func (g *guardFS) RemoveAll(name string) error { return g.remove(name, g.FS.RemoveAll) }
+
+func (g *guardFS) remove(name string, do func(string) error) error {
+	if g.guards(name) {
+		if err := g.fuse.err(); err != nil {
+			return err
+		}
+		g.files.remove(name)
+	}
+	return do(name)
+}
+
+func (g *guardFS) Unwrap() vfs.FS { return g.FS }
+
+// guardFile is a file that was opened for writing, or a directory opened for syncing.
+type guardFile struct {
+	vfs.File
+	guard
+	name string
+}
+
+func (f *guardFile) Write(p []byte) (n int, err error) {
+	err = f.do("write", f.name, func() (err error) {
+		n, err = f.File.Write(p)
+		return err
+	})
+	return n, err
+}
+
+func (f *guardFile) WriteAt(p []byte, offset int64) (n int, err error) {
+	err = f.do("write", f.name, func() (err error) {
+		n, err = f.File.WriteAt(p, offset)
+		return err
+	})
+	return n, err
+}
+
+func (f *guardFile) Sync() error { return f.do("sync", f.name, f.File.Sync) }
+
+func (f *guardFile) SyncData() error { return f.do("sync", f.name, f.File.SyncData) }
+
+func (f *guardFile) SyncTo(length int64) (fullSync bool, err error) {
+	err = f.do("sync", f.name, func() (err error) {
+		fullSync, err = f.File.SyncTo(length)
+		return err
+	})
+	return fullSync, err
+}
+
+func (f *guardFile) Close() error {
+	err := f.File.Close()
+	if err != nil {
+		f.fuse.blow(writeError("close", f.name, err))
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package pebblestore
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"millrace/internal/store"
+)
+
+// position says how the state and the log go together.
+type position struct {
+	applied uint64 // the last record of the log that the state has
+	safe    uint64 // the last one up to applied that was on stable storage in the log then
+	log     uint64 // the identity of the log
+}
+
+// positionKey is the key of our own in the database, and journalKey the one that earlier formats had. Readers do not see them. They come behind all
+// others, because every table that is flushed has the position: in front of them it would make each overlap all before it.
+var (
+	positionKey = []byte("\xffposition")
+	journalKey  = []byte("\xffjournal")
+)
+
+func isOwnKey(key []byte) bool {
+	return len(key) > 0 && key[0] == 0xff && (string(key) == string(positionKey) || string(key) == string(journalKey))
+}
+
+const (
+	positionVersion = 1
+	positionSize    = 1 + 3*8
+)
+
+func (p position) setIn(pb *pebble.Batch) error {
+	value := make([]byte, 0, positionSize)
+	value = append(value, positionVersion)
+	for _, n := range []uint64{p.applied, p.safe, p.log} {
+		value = binary.BigEndian.AppendUint64(value, n)
+	}
+	return pb.Set(positionKey, value, nil)
+}
+
+// readPosition returns the position of the database: of all that it has, or of what it has on stable storage.
+func readPosition(db *pebble.DB, durable bool) (p position, there bool, err error) {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: positionKey, UpperBound: append(positionKey[:len(positionKey):len(positionKey)], 0), OnlyReadGuaranteedDurable: durable})
+	if err != nil {
+		return p, false, err
+	}
+	var value []byte
+	if it.First() {
+		there = true
+		value, err = it.ValueAndErr()
+	}
+	if there && err == nil && (len(value) != positionSize || value[0] != positionVersion) {
+		err = fmt.Errorf("%w: the database does not say what it has of the log", store.ErrCorrupt)
+	}
+	if there && err == nil {
+		p = position{applied: binary.BigEndian.Uint64(value[1:]), safe: binary.BigEndian.Uint64(value[9:]), log: binary.BigEndian.Uint64(value[17:])}
+	}
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	return p, there, err
+}
+
+func newLogID() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.BigEndian.Uint64(b[:])
+}
