@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -50,27 +48,25 @@ func (k tokenKey) shown() string {
 }
 
 // registry holds the tokens and their limits: durable in the engine, and in memory
-// for requests, which neither wait nor lock to look at them.
+// for requests, which do not wait for the disk to look at them.
 type registry struct {
 	engine *engine.Engine
 
-	mu sync.Mutex // held by changes; the maps are replaced, never changed
-	// tokens has the descriptions.
-	tokens   atomic.Pointer[map[tokenKey]string]
-	limiters atomic.Pointer[map[tokenKey]*limiter]
+	changing sync.Mutex // held by changes until they are committed
+
+	mu       sync.RWMutex        // guards what follows, which is changed with changing held, too
+	tokens   map[tokenKey]string // their descriptions
+	limiters map[tokenKey]*limiter
 }
 
 func newRegistry(e *engine.Engine) *registry {
-	r := &registry{engine: e}
-	r.tokens.Store(&map[tokenKey]string{})
-	r.limiters.Store(&map[tokenKey]*limiter{})
-	return r
+	return &registry{engine: e, tokens: make(map[tokenKey]string), limiters: make(map[tokenKey]*limiter)}
 }
 
 // load reads everything from the engine.
 func (r *registry) load() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	tokens := make(map[tokenKey]string)
 	err := r.each(tokenSpace, func(k tokenKey, value []byte) error {
 		tokens[k] = string(value)
@@ -86,7 +82,7 @@ func (r *registry) load() error {
 			return fmt.Errorf("limits of a token: %w", err)
 		}
 		// One that is there goes on counting.
-		if limiters[k] = (*r.limiters.Load())[k]; limiters[k] == nil {
+		if limiters[k] = r.limiters[k]; limiters[k] == nil {
 			limiters[k] = new(limiter)
 		}
 		limiters[k].set(l)
@@ -95,8 +91,9 @@ func (r *registry) load() error {
 	if err != nil {
 		return err
 	}
-	r.tokens.Store(&tokens)
-	r.limiters.Store(&limiters)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens, r.limiters = tokens, limiters
 	return nil
 }
 
@@ -134,21 +131,31 @@ func (r *registry) do(cmd job.Command) error {
 
 // valid reports whether a token exists.
 func (r *registry) valid(k tokenKey) bool {
-	_, ok := (*r.tokens.Load())[k]
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.tokens[k]
 	return ok
 }
 
 // limiter returns the limiter of a token; nil if it has none.
-func (r *registry) limiter(k tokenKey) *limiter { return (*r.limiters.Load())[k] }
+func (r *registry) limiter(k tokenKey) *limiter {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.limiters[k]
+}
 
-// tokensMax bounds the tokens, which are all in memory, and descriptionMax what is said about one.
+// tokensMax bounds the tokens, which are all in memory, and so the limits, which a token may have before it exists; tokenMax
+// bounds the text of one, and descriptionMax what is said about it.
 const (
 	tokensMax      = 100_000
+	tokenMax       = 1 << 10
 	descriptionMax = 1 << 10
 )
 
 var (
 	errManyTokens      = &job.Error{Kind: job.Invalid, Text: "too many tokens"}
+	errManyLimits      = &job.Error{Kind: job.Invalid, Text: "too many limits"}
+	errLongToken       = &job.Error{Kind: job.Invalid, Text: "the token is longer than 1024 bytes"}
 	errLongDescription = &job.Error{Kind: job.Invalid, Text: "the description is longer than 1024 bytes"}
 	errTokenExists     = &job.Error{Kind: job.Exists, Text: "the token has already existed"}
 	errLimiterExists   = errors.New("has already exists")
@@ -156,11 +163,13 @@ var (
 
 // addToken makes a token.
 func (r *registry) addToken(k tokenKey, description string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	switch {
-	case len(*r.tokens.Load()) >= tokensMax:
+	case len(r.tokens) >= tokensMax:
 		return errManyTokens
+	case len(k.token) > tokenMax:
+		return errLongToken
 	case len(description) > descriptionMax:
 		return errLongDescription
 	}
@@ -171,9 +180,9 @@ func (r *registry) addToken(k tokenKey, description string) error {
 	if err != nil {
 		return err
 	}
-	tokens := maps.Clone(*r.tokens.Load())
-	tokens[k] = description
-	r.tokens.Store(&tokens)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens[k] = description
 	return nil
 }
 
@@ -185,21 +194,23 @@ func isExists(err error) bool {
 // dropToken removes a token and its limits, whether they are there or not. It is
 // refused from now on.
 func (r *registry) dropToken(k tokenKey) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	if err := r.do(&job.DropValue{Space: tokenSpace, Name: k.name()}); err != nil {
 		return err
 	}
-	tokens := maps.Clone(*r.tokens.Load())
-	delete(tokens, k)
-	r.tokens.Store(&tokens)
+	r.mu.Lock()
+	delete(r.tokens, k)
+	r.mu.Unlock()
 	return r.dropLimits(k)
 }
 
 // listTokens returns the tokens of a namespace with their descriptions.
 func (r *registry) listTokens(pool, namespace string) map[string]string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	list := make(map[string]string)
-	for k, description := range *r.tokens.Load() {
+	for k, description := range r.tokens {
 		if k.pool == pool && k.namespace == namespace {
 			list[k.token] = description
 		}
@@ -213,8 +224,15 @@ func (r *registry) setLimits(k tokenKey, to limits, replace bool) error {
 	if err != nil {
 		return fmt.Errorf("render limits: %w", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	l := r.limiter(k)
+	switch {
+	case l == nil && len(r.limiters) >= tokensMax:
+		return errManyLimits
+	case len(k.token) > tokenMax:
+		return errLongToken
+	}
 	err = r.do(&job.SetValue{Space: limitSpace, Name: k.name(), Value: value, IfAbsent: !replace})
 	if isExists(err) {
 		return errLimiterExists
@@ -222,31 +240,31 @@ func (r *registry) setLimits(k tokenKey, to limits, replace bool) error {
 	if err != nil {
 		return err
 	}
-	if l := r.limiter(k); l != nil {
+	if l != nil {
 		l.set(to)
 		return nil
 	}
-	limiters := maps.Clone(*r.limiters.Load())
-	limiters[k] = &limiter{limits: to}
-	r.limiters.Store(&limiters)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limiters[k] = &limiter{limits: to}
 	return nil
 }
 
 // removeLimits takes the limits from a token, if it has any.
 func (r *registry) removeLimits(k tokenKey) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	return r.dropLimits(k)
 }
 
-// dropLimits does what removeLimits says. The caller holds mu.
+// dropLimits does what removeLimits says. The caller holds changing.
 func (r *registry) dropLimits(k tokenKey) error {
 	if err := r.do(&job.DropValue{Space: limitSpace, Name: k.name()}); err != nil {
 		return err
 	}
-	limiters := maps.Clone(*r.limiters.Load())
-	delete(limiters, k)
-	r.limiters.Store(&limiters)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.limiters, k)
 	return nil
 }
 
@@ -258,11 +276,12 @@ type limitedToken struct {
 
 // listLimiters returns all limiters in order of their tokens.
 func (r *registry) listLimiters() []limitedToken {
-	limiters := *r.limiters.Load()
-	list := make([]limitedToken, 0, len(limiters))
-	for k, l := range limiters {
+	r.mu.RLock()
+	list := make([]limitedToken, 0, len(r.limiters))
+	for k, l := range r.limiters {
 		list = append(list, limitedToken{k, l})
 	}
+	r.mu.RUnlock()
 	slices.SortFunc(list, func(a, b limitedToken) int { return a.compare(b.tokenKey) })
 	return list
 }

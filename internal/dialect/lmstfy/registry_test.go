@@ -5,21 +5,52 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"millrace/internal/testkit"
 )
 
-// Tokens are all in memory, so their number and what is said about them is bounded.
+// Tokens and limits are all in memory, so their number and what is said about them is bounded.
 func TestTokensMax(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(nil) // a token that is refused does not reach the engine
+	r := newRegistry(nil) // what is refused does not reach the engine
+	long := tokenKey{"default", "ns", strings.Repeat("x", tokenMax+1)}
 	if err := r.addToken(tokenKey{"default", "ns", "t"}, strings.Repeat("x", descriptionMax+1)); !errors.Is(err, errLongDescription) {
 		t.Errorf("a long description: %v", err)
 	}
-	full := make(map[tokenKey]string, tokensMax)
-	for i := range tokensMax {
-		full[tokenKey{"default", "ns", strconv.Itoa(i)}] = ""
+	if err := r.addToken(long, ""); !errors.Is(err, errLongToken) {
+		t.Errorf("a long token: %v", err)
 	}
-	r.tokens.Store(&full)
+	if err := r.setLimits(long, limits{Read: 1, Interval: 1}, true); !errors.Is(err, errLongToken) {
+		t.Errorf("limits of a long token: %v", err)
+	}
+	for i := range tokensMax {
+		k := tokenKey{"default", "ns", strconv.Itoa(i)}
+		r.tokens[k], r.limiters[k] = "", new(limiter)
+	}
 	if err := r.addToken(tokenKey{"default", "ns", "t"}, ""); !errors.Is(err, errManyTokens) {
 		t.Errorf("one token too many: %v", err)
 	}
+	if err := r.setLimits(tokenKey{"default", "ns", "t"}, limits{Read: 1, Interval: 1}, true); !errors.Is(err, errManyLimits) {
+		t.Errorf("limits of one token too many: %v", err)
+	}
+	r.engine = newTestEngine(t)
+	if err := r.setLimits(tokenKey{"default", "ns", "7"}, limits{Read: 1, Interval: 1}, true); err != nil {
+		t.Errorf("other limits of a token that has some: %v", err)
+	}
+}
+
+// TestTokensCost is not parallel, because it counts all allocations: what a change costs does not depend on how many
+// tokens there are.
+func TestTokensCost(t *testing.T) { //nolint:paralleltest // as it says
+	r := newRegistry(newTestEngine(t))
+	for i := range tokensMax - 1000 {
+		k := tokenKey{"default", "ns", strconv.Itoa(i)}
+		r.tokens[k], r.limiters[k] = "", new(limiter)
+	}
+	k := tokenKey{"default", "ns", "t"}
+	testkit.Bounded(t, 0, func() {
+		if err := errors.Join(r.addToken(k, ""), r.setLimits(k, limits{Read: 1, Interval: 1}, false), r.dropToken(k)); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -51,11 +51,13 @@ func (d *Dialect) Tokens() ([]Token, error) {
 	if err := d.load(); err != nil {
 		return nil, err
 	}
-	all := make(map[tokenKey]*Token)
-	for k, description := range *d.registry.tokens.Load() {
+	r := d.registry
+	r.mu.RLock()
+	all := make(map[tokenKey]*Token, len(r.tokens))
+	for k, description := range r.tokens {
 		all[k] = &Token{Pool: k.pool, Namespace: k.namespace, Token: k.token, Exists: true, Description: description}
 	}
-	for k, l := range *d.registry.limiters.Load() {
+	for k, l := range r.limiters {
 		t := all[k]
 		if t == nil {
 			t = &Token{Pool: k.pool, Namespace: k.namespace, Token: k.token}
@@ -65,6 +67,7 @@ func (d *Dialect) Tokens() ([]Token, error) {
 		t.Limits = &Limits{now.Read, now.Write, now.Interval}
 		t.RefusedReads, t.RefusedWrites = l.refusals(sideRead), l.refusals(sideWrite)
 	}
+	r.mu.RUnlock()
 	list := make([]Token, 0, len(all))
 	for _, t := range all {
 		list = append(list, *t)
