@@ -71,18 +71,19 @@ type Options struct {
 
 // Dialect serves the protocol.
 type Dialect struct {
-	opts      Options
-	pools     map[string]*pool
-	registry  *registry
-	ids       idSource
-	exchanges sync.Pool
-	accessLog atomic.Bool
-	conns     atomic.Int64 // open now, over all listeners
-	accepted  atomic.Int64 // connections so far, without those
-	rejected  atomic.Int64 // that were beyond the bound
-	commands  *dialect.Commands
-	sizes     sizes
-	load      func() error // reads the tokens, once
+	opts       Options
+	pools      map[string]*pool
+	registry   *registry
+	ids        idSource
+	exchanges  sync.Pool
+	accessLog  atomic.Bool
+	conns      atomic.Int64 // open now, over all listeners
+	accepted   atomic.Int64 // connections so far, without those
+	rejected   atomic.Int64 // that were beyond the bound
+	handshakes atomic.Int64 // connections that did not come to speak TLS
+	commands   *dialect.Commands
+	sizes      sizes
+	load       func() error // reads the tokens, once
 }
 
 var _ dialect.Dialect = (*Dialect)(nil)
@@ -129,9 +130,9 @@ func (o *Options) setDefaults() {
 // Name returns "lmstfy".
 func (d *Dialect) Name() string { return "lmstfy" }
 
-// Stats returns the counters of connections. Those that fail to speak TLS are not told apart.
+// Stats returns the counters of connections.
 func (d *Dialect) Stats() dialect.ServerStats {
-	return dialect.ServerStats{Open: d.conns.Load(), Total: d.accepted.Load(), Rejected: d.rejected.Load()}
+	return dialect.ServerStats{Open: d.conns.Load(), Total: d.accepted.Load(), Rejected: d.rejected.Load(), Handshakes: d.handshakes.Load()}
 }
 
 // Commands returns what clients have asked for.
@@ -178,7 +179,7 @@ func (d *Dialect) httpServer() *http.Server {
 		WriteTimeout:                 2 * d.opts.WriteTimeout, // from the head of the request on: see answerTime
 		IdleTimeout:                  d.opts.IdleTimeout,
 		MaxHeaderBytes:               d.opts.MaxHeader,
-		ConnState:                    noteState,
+		ConnState:                    d.noteState,
 		// Whatever a peer does is not worth more than a debug line.
 		ErrorLog:  slog.NewLogLogger(d.opts.Logger.With(slog.String("dialect", d.Name())).Handler(), slog.LevelDebug),
 		Protocols: protocols,

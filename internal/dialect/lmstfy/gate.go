@@ -96,12 +96,16 @@ func (c *conn) NetConn() net.Conn { return c.Conn }
 // that may still have input under way.
 func (c *conn) CloseWrite() error { return dialect.CloseWrite(c.Conn) }
 
-// noteState remembers that a connection has been used. net/http calls it.
-func noteState(nc net.Conn, state http.ConnState) {
-	if state != http.StateActive {
+// noteState remembers that a connection has been used, and counts those that did not come to speak TLS. net/http calls it.
+func (d *Dialect) noteState(nc net.Conn, state http.ConnState) {
+	tc, secure := nc.(*tls.Conn)
+	switch {
+	case state == http.StateClosed && secure && !tc.ConnectionState().HandshakeComplete:
+		d.handshakes.Add(1)
 		return
-	}
-	if tc, ok := nc.(*tls.Conn); ok {
+	case state != http.StateActive:
+		return
+	case secure:
 		nc = tc.NetConn()
 	}
 	if c, ok := nc.(*conn); ok && !c.used.Load() {

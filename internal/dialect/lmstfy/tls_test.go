@@ -12,16 +12,17 @@ import (
 	"millrace/internal/testkit"
 )
 
-// TestTLS serves over TLS, speaks HTTP/1.1 also to clients that could do better, and stops
+// TestTLS serves over TLS and counts those who do not speak it, speaks HTTP/1.1 also to clients that could do better, and stops
 // at once although a connection has not even shaken hands.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cert := testkit.NewCertificate(t, "test")
 		s := dialecttest.Start(t)
-		l := s.Serve(lmstfy.New(lmstfy.Options{
+		d := lmstfy.New(lmstfy.Options{
 			Engine: s.Engine, TLS: &tls.Config{Certificates: []tls.Certificate{cert.Pair}, MinVersion: tls.VersionTLS12},
-		}), 0)
+		})
+		l := s.Serve(d, 0)
 		conn := tls.Client(dial(t, l), &tls.Config{RootCAs: cert.Pool, ServerName: "test", NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
 		c := lmstfytest.New(conn, "default")
 		_, err := c.Publish("q", "", []byte("secret"))
@@ -35,6 +36,10 @@ func TestTLS(t *testing.T) {
 		}
 		if _, err := client(t, l).Publish("q", "", nil); err == nil {
 			t.Error("plain text is served")
+		}
+		synctest.Wait()
+		if got := d.Stats().Handshakes; got != 1 {
+			t.Errorf("%d connections are counted that did not speak TLS", got)
 		}
 		silent := dial(t, l)
 		synctest.Wait()
