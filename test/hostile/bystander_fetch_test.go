@@ -4,6 +4,7 @@ package hostile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -73,8 +74,8 @@ func (f *field) fetchAndHangUp(protocol string, names int, request func(i int) [
 		for i, conn := range conns {
 			_, _ = conn.Write(requests[i]) // what is missing is found below
 			go func() {
-				if _, err := conn.Read(make([]byte, 1)); err == nil {
-					refused.Add(1)
+				if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+					refused.Add(1) // told so, or closed because of too much unfinished input
 				}
 			}()
 		}
