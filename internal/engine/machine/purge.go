@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"math"
 
 	"millrace/internal/job"
@@ -102,7 +103,7 @@ func (m *Machine) purgeAll(q *queue, s job.State) {
 		q.firsts = noFirsts
 	}
 	for _, list := range lists {
-		m.store.DeleteRange(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list))
+		m.dropSpan(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list))
 	}
 }
 
@@ -221,16 +222,28 @@ func (m *Machine) dropJobs(q *queue) {
 		if q.Linked && span[0][0] == record.JobsFrom(nil, q.ID, 0)[0] {
 			continue // the sweep reads the jobs before it drops them
 		}
-		m.store.DeleteRange(span[0], span[1])
+		m.dropSpan(span[0], span[1])
 	}
 }
 
-// dropSpan deletes a range of keys, if it has any.
+// dropSpan deletes a range of keys: one by one if there are few, because every deleted range costs whoever reads near it.
 func (m *Machine) dropSpan(lo, hi []byte) {
-	if m.some(lo, hi) {
+	var keys [][]byte
+	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
+		keys = append(keys, bytes.Clone(key))
+		return len(keys) <= spanKeys
+	})
+	if len(keys) > spanKeys {
 		m.store.DeleteRange(lo, hi)
+		return
+	}
+	for _, key := range keys {
+		m.store.Delete(key)
 	}
 }
+
+// spanKeys is how many keys are deleted one by one.
+const spanKeys = 16
 
 // startSweep begins the sweep of a queue, anew if it is under way.
 func (m *Machine) startSweep(q *queue) { m.saveSweep(m.sweepOf(q)) }
