@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/commitlog"
+	"millrace/internal/store"
 	"millrace/internal/timing"
 )
 
@@ -51,12 +52,13 @@ type Log struct {
 	file   vfs.File   // of current; changed by whoever appends
 	fileMu sync.Mutex // held when file is changed and while another goroutine uses it
 
-	mu    sync.Mutex // guards what follows
-	used  []*segment // in the order of their records
-	free  []*segment
-	slots int   // the largest number of a segment
-	err   error // the first
-	timed bool  // a sync will come
+	mu     sync.Mutex // guards what follows
+	used   []*segment // in the order of their records
+	free   []*segment
+	slots  int         // the largest number of a segment
+	err    error       // the first
+	timer  *time.Timer // of the sync that will come; nil: none
+	closed bool
 
 	spare   chan struct{} // capacity 1: a segment is to be made
 	stop    chan struct{}
@@ -375,15 +377,14 @@ func makeFile(fsys vfs.FS, dir, name string, size int64) error {
 func (l *Log) syncLater() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.timed {
+	if l.timer != nil {
 		return
 	}
-	l.timed = true
 	l.ended.Add(1)
-	time.AfterFunc(l.o.Every, func() {
+	l.timer = time.AfterFunc(l.o.Every, func() {
 		defer l.ended.Done()
 		l.mu.Lock()
-		l.timed = false
+		l.timer = nil
 		l.mu.Unlock()
 		_ = l.Sync() // which is remembered, and told to who appends next
 	})
@@ -490,11 +491,26 @@ func (l *Log) fail(err error) error {
 	return l.err
 }
 
+var errClosed = fmt.Errorf("log: %w", store.ErrClosed)
+
 // Close implements commitlog.Log.
 func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return errClosed
+	}
+	l.closed = true
+	if l.timer != nil && l.timer.Stop() {
+		l.ended.Done()
+	}
+	l.mu.Unlock()
 	close(l.stop)
 	err := l.Sync()
 	l.ended.Wait()
+	l.fileMu.Lock()
+	defer l.fileMu.Unlock()
+	_ = l.fail(errClosed)
 	return errors.Join(err, l.file.Close())
 }
 
