@@ -218,7 +218,7 @@ func (l *Log) append(number uint64, content []byte) error {
 	l.written.Store(number)
 	switch l.o.Mode {
 	case commitlog.Fsync:
-		l.safe.Store(number)
+		l.raiseSafe(number)
 	case commitlog.Interval:
 		l.syncLater()
 	case commitlog.None:
@@ -404,8 +404,18 @@ func (l *Log) Sync() error {
 	if err := l.sync(l.file.SyncData); err != nil {
 		return l.fail(fmt.Errorf("sync the log: %w", err))
 	}
-	l.safe.Store(written)
+	l.raiseSafe(written)
 	return nil
+}
+
+// raiseSafe notes that the records up to a number are on stable storage. Another goroutine may know more.
+func (l *Log) raiseSafe(number uint64) {
+	for {
+		known := l.safe.Load()
+		if number <= known || l.safe.CompareAndSwap(known, number) {
+			return
+		}
+	}
 }
 
 // syncedWriter is a file that can write and sync at once.
@@ -441,7 +451,7 @@ func (l *Log) Trim(number uint64) error {
 	var gone []*segment
 	l.mu.Lock()
 	room := keptBytes / l.o.SegmentBytes
-	for len(l.used) > 1 && l.used[1].first <= number+1 {
+	for len(l.used) > 1 && l.used[1].first-1 <= number {
 		s := l.used[0]
 		l.used = slices.Delete(l.used, 0, 1)
 		if s.size == l.o.SegmentBytes && int64(len(l.free)) < room {
