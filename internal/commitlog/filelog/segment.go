@@ -70,12 +70,16 @@ func (s *segment) parseHeader(block []byte) {
 	if len(block) < size+4 || string(block[:len(magic)]) != magic || binary.LittleEndian.Uint32(block[size:]) != crc32.Checksum(block[:size], castagnoli) {
 		return
 	}
+	length := int64(binary.LittleEndian.Uint64(block[size-8:])) //nolint:gosec // a negative one is refused
+	if length < 2*blockSize || length%blockSize != 0 {
+		return
+	}
+	s.size = length
 	at := len(magic)
 	for _, field := range []*uint64{&s.id, &s.first, &s.begun, &s.salt} {
 		*field = binary.LittleEndian.Uint64(block[at:])
 		at += 8
 	}
-	s.size = int64(binary.LittleEndian.Uint64(block[at:])) //nolint:gosec // it was written from one
 }
 
 // list returns the segments of a directory: those in use in the order of their records, and those that may be used.
@@ -108,12 +112,17 @@ func list(fsys vfs.FS, dir string) (used, free []*segment, err error) {
 	return used, free, nil
 }
 
+// read returns the beginning of a file. What a header says about its size is not believed.
 func read(fsys vfs.FS, path string, sizeMax int64) ([]byte, error) {
 	f, err := fsys.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
 		return nil, err
 	}
-	p := make([]byte, sizeMax)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	p := make([]byte, min(sizeMax, info.Size()))
 	n, err := f.ReadAt(p, 0)
 	if errors.Is(err, io.EOF) {
 		err = nil
