@@ -209,18 +209,22 @@ func (s *segment) scan(fsys vfs.FS, dir string, from uint64, visit commitlog.Vis
 // ahead is how far behind a broken record others are looked for.
 const ahead = 1 << 24
 
-// promised returns the last record of which a whole one behind the tail says that it was on stable storage.
-func (s *segment) promised(t tail) (number uint64) {
+// promised returns the last record of which a whole one behind the tail says that it was on stable storage, and the last one that was there.
+func (s *segment) promised(t tail) (synced, last uint64) {
 	for at := t.at; at+recordHeader <= int64(len(t.data)); at += recordAlign {
 		n := binary.LittleEndian.Uint64(t.data[at+8:]) ^ s.salt
 		if n <= t.last || n-t.last > ahead {
 			continue
 		}
 		if r, ok := recordAt(t.data[at:], s.salt); ok {
-			number = max(number, r.number-min(r.number, uint64(r.unsynced)))
+			synced = max(synced, r.number-min(r.number, uint64(r.unsynced)))
+			if r.kind == kindEnd {
+				r.number--
+			}
+			last = max(last, r.number)
 		}
 	}
-	return number
+	return synced, last
 }
 
 // chain is what a directory has of a log from a number on.
@@ -259,11 +263,12 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 			continue
 		}
 		path := fsys.PathJoin(dir, s.name)
+		synced, last := s.promised(t)
 		switch {
 		case t.ended:
 			return c, fmt.Errorf("%w: behind %s the segment of the log with record %d is missing", store.ErrCorrupt, path, t.last+1)
 		case slices.ContainsFunc(c.used, func(s *segment) bool { return s.first > t.last+1 }),
-			s.promised(t) > max(t.last, from-1), t.last < safe:
+			synced > t.last && last >= from, t.last < safe:
 			return c, fmt.Errorf("%w: record %d at byte %d of %s is not whole, but was on stable storage", store.ErrCorrupt, t.last+1, t.at, path)
 		}
 		return c, nil
