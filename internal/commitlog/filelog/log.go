@@ -39,7 +39,8 @@ type Options struct {
 
 // Log is a log that is open for writing. Open and Create make one.
 type Log struct {
-	o Options
+	o      Options
+	joined uint64 // first record of the segment from which on they follow each other without gaps
 
 	// What follows belongs to whoever appends.
 	current *segment
@@ -92,6 +93,9 @@ func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	}
 	if err := l.endLast(c); err != nil {
 		return nil, errors.Join(err, l.Close())
+	}
+	if l.joined = c.first; c.tail.last+1 < from {
+		l.joined = from
 	}
 	return l, nil
 }
@@ -164,27 +168,52 @@ func (l *Log) Depth() int { return 1 }
 // Read implements commitlog.Log.
 func (l *Log) Read(from uint64, visit commitlog.Visit) error {
 	last := l.written.Load()
+	if from > last {
+		return nil
+	}
 	l.mu.Lock()
 	used := slices.Clone(l.used)
 	l.mu.Unlock()
-	for i, s := range used {
-		if i+1 < len(used) && used[i+1].first <= from {
-			continue
-		}
-		if i == 0 && from < s.first {
-			return fmt.Errorf("%w: it begins with record %d, and %d is needed", commitlog.ErrTrimmed, s.first, from)
-		}
-		_, err := s.scan(l.o.FS, l.o.Dir, from, func(number uint64, content []byte) error {
-			if number > last {
-				return nil
+	at := lastIndex(used, func(s *segment) bool { return s.first <= from })
+	if at < 0 {
+		return trimmed(used[0].first, from)
+	}
+	for i, s := range used[at:] {
+		var visited error
+		t, err := s.scan(l.o.FS, l.o.Dir, from, func(number uint64, content []byte) error {
+			if number <= last {
+				visited = visit(number, content)
 			}
-			return visit(number, content)
+			return visited
 		})
-		if err != nil {
+		if visited != nil || err == nil && t.last >= last {
 			return err
 		}
+		next := last + 1
+		if at+i+1 < len(used) {
+			next = used[at+i+1].first
+		}
+		if err == nil && t.last+1 == next {
+			continue
+		}
+		l.mu.Lock()
+		first, gone := l.used[0].first, !slices.Contains(l.used, s)
+		l.mu.Unlock()
+		switch {
+		case gone: // it was trimmed meanwhile, and perhaps used again
+			return trimmed(first, from)
+		case next <= l.joined: // it was trimmed in an earlier life
+			return trimmed(next, from)
+		case err == nil:
+			err = fmt.Errorf("%w: record %d at byte %d of %s is not whole", store.ErrCorrupt, t.last+1, t.at, l.o.FS.PathJoin(l.o.Dir, s.name))
+		}
+		return err
 	}
 	return nil
+}
+
+func trimmed(first, from uint64) error {
+	return fmt.Errorf("%w: it begins with record %d, and %d is needed", commitlog.ErrTrimmed, first, from)
 }
 
 // Safe implements commitlog.Log.
@@ -279,7 +308,8 @@ func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
 		begun = max(begun, u.begun+1)
 	}
 	l.mu.Unlock()
-	*s = segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: random()}
+	// Somebody may still read what it was.
+	s = &segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: random()}
 	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, nil, err

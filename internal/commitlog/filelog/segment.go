@@ -230,6 +230,7 @@ func (s *segment) promised(t tail) (synced, last uint64) {
 // chain is what a directory has of a log from a number on.
 type chain struct {
 	used, free []*segment
+	first      uint64   // of the first one that was read
 	current    *segment // the last one
 	tail       tail     // of it
 }
@@ -250,6 +251,7 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 	if at < 0 {
 		return c, fmt.Errorf("%w: no segment of the log has record %d: %w", store.ErrCorrupt, from, errMissing)
 	}
+	c.first = c.used[at].first
 	for {
 		s := c.used[at]
 		t, err := s.scan(fsys, dir, from, visit)
