@@ -87,6 +87,10 @@ func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What was read may be with the operating system alone, and the header of the segment behind it says that it is not.
+	if err := syncFile(o.FS, o.FS.PathJoin(o.Dir, c.current.name)); err != nil {
+		return nil, err
+	}
 	l, err := start(o, c.used, c.free, max(c.tail.last+1, from))
 	if err != nil {
 		return nil, err
@@ -151,8 +155,7 @@ func (l *Log) endLast(c chain) error {
 		err = errors.Join(err, f.Close(), l.o.FS.Remove(path))
 		return err
 	}
-	// What was read may be with the operating system alone.
-	if err = f.Sync(); err == nil && !c.tail.ended && c.tail.last+1 == l.current.first {
+	if !c.tail.ended && c.tail.last+1 == l.current.first {
 		start := c.tail.at &^ (blockSize - 1)
 		blocks := alignedBlocks(2 * blockSize)
 		n := copy(blocks, c.tail.data[start:c.tail.at])
@@ -401,6 +404,14 @@ func makeFile(fsys vfs.FS, dir, name string, size int64) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+func syncFile(fsys vfs.FS, path string) error {
+	f, err := fsys.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // syncLater has the log synced after the interval.
