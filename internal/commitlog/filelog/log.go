@@ -95,7 +95,7 @@ func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.endLast(c); err != nil {
+	if err := l.endEarlier(c); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	if l.joined = c.first; c.tail.last+1 < from {
@@ -110,7 +110,7 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 		o.SegmentBytes = defaultSegmentBytes
 	}
 	o.SegmentBytes = wholeBlocks(max(o.SegmentBytes, 2*blockSize))
-	l := &Log{o: o, used: used, spare: make(chan struct{}, 1), stop: make(chan struct{})}
+	l := &Log{o: o, used: slices.Clone(used), spare: make(chan struct{}, 1), stop: make(chan struct{})}
 	for _, s := range slices.Concat(used, free) {
 		slot, _ := slotOf(s.name)
 		l.slots = max(l.slots, slot)
@@ -138,30 +138,65 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 	return l, nil
 }
 
-// endLast leaves the segment that was written to last when the log was read.
-func (l *Log) endLast(c chain) error {
-	path := l.o.FS.PathJoin(l.o.Dir, c.current.name)
+// endEarlier marks the ends of the segments that were there when the log was read. A crash may have left several without one: the last that has
+// records, and those that were begun behind it and have none. Without the mark nobody would miss the segment that is written to now, and what
+// begins like that one could be taken for it.
+func (l *Log) endEarlier(c chain) error {
+	for _, s := range slices.Backward(c.used) {
+		if s.first == l.current.first {
+			if err := l.discard(s); err != nil {
+				return err
+			}
+			continue
+		}
+		t := c.tail
+		if s != c.current {
+			var err error
+			t, err = s.scan(l.o.FS, l.o.Dir, math.MaxUint64, nil)
+			if errors.Is(err, store.ErrCorrupt) {
+				return nil // nobody needs it, and who would go on behind it is told
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if t.ended {
+			return nil
+		}
+		if err := l.end(s, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes a segment. It may come back after a crash, but nobody takes it for one that is used.
+func (l *Log) discard(s *segment) error {
+	path := l.o.FS.PathJoin(l.o.Dir, s.name)
 	f, err := l.o.FS.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	if c.tail.last+1 == c.current.first {
-		// It has no record, and the new one begins with the same number. Nobody may take it for that one.
-		clear(c.tail.data[:blockSize])
-		err = l.writeSynced(f, c.tail.data[:blockSize], 0)
-		l.mu.Lock()
-		l.used = slices.DeleteFunc(l.used, func(s *segment) bool { return s == c.current })
-		l.mu.Unlock()
-		err = errors.Join(err, f.Close(), l.o.FS.Remove(path))
+	if err := errors.Join(l.writeSynced(f, alignedBlocks(blockSize), 0), f.Close()); err != nil {
 		return err
 	}
-	if !c.tail.ended && c.tail.last+1 == l.current.first {
-		start := c.tail.at &^ (blockSize - 1)
-		blocks := alignedBlocks(2 * blockSize)
-		n := copy(blocks, c.tail.data[start:c.tail.at])
-		record{number: c.tail.last + 1, kind: kindEnd}.put(blocks[n:n+recordHeader], c.current.salt)
-		err = l.writeSynced(f, blocks[:min(int64(len(blocks)), c.current.size-start)], start)
+	l.mu.Lock()
+	l.used = slices.DeleteFunc(l.used, func(u *segment) bool { return u == s })
+	l.mu.Unlock()
+	return l.o.FS.Remove(path)
+}
+
+// end marks the end of a segment of which all records are on stable storage.
+func (l *Log) end(s *segment, t tail) error {
+	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
 	}
+	start := t.at &^ (blockSize - 1)
+	blocks := alignedBlocks(2 * blockSize)
+	n := copy(blocks, t.data[start:t.at])
+	record{number: t.last + 1, unsynced: 1, kind: kindEnd}.put(blocks[n:n+recordHeader], s.salt)
+	err = l.writeSynced(f, blocks[:min(int64(len(blocks)), s.size-start)], start)
 	return errors.Join(err, f.Close())
 }
 
