@@ -116,14 +116,22 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 		l.slots = max(l.slots, slot)
 	}
 	for _, s := range free {
+		path := o.FS.PathJoin(o.Dir, s.name)
 		if s.size == o.SegmentBytes {
+			// Who made it may have been killed before it was on stable storage.
+			if err := syncFile(o.FS, path); err != nil {
+				return nil, err
+			}
 			l.free = append(l.free, s)
 			continue
 		}
 		// It was never whole, or made when another size was wanted.
-		if err := o.FS.Remove(o.FS.PathJoin(o.Dir, s.name)); err != nil {
+		if err := o.FS.Remove(path); err != nil {
 			return nil, err
 		}
+	}
+	if err := syncDir(o.FS, o.Dir); err != nil {
+		return nil, err
 	}
 	l.written.Store(next - 1)
 	s, f, err := l.begin(next, 0)
@@ -434,6 +442,10 @@ func makeFile(fsys vfs.FS, dir, name string, size int64) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	return syncDir(fsys, dir)
+}
+
+func syncDir(fsys vfs.FS, dir string) error {
 	d, err := fsys.OpenDir(dir)
 	if err != nil {
 		return err
