@@ -303,7 +303,7 @@ func (l *Log) append(number uint64, content []byte) error {
 
 // write writes a record, and syncs it if the mode says so.
 func (l *Log) write(r record) error {
-	r.unsynced = uint32(min(r.number-l.safe.Load(), math.MaxUint32)) //nolint:gosec // bounded
+	r.unsynced = uint32(min(r.number-l.safe.Load(), math.MaxUint32))
 	start := l.at &^ (blockSize - 1)
 	from, to := int(l.at-start), int(l.at-start+recordSize(len(r.content)))
 	blocks := l.blocks(from, to)
@@ -344,7 +344,7 @@ func (l *Log) roll(size int64) error {
 
 // begin makes a segment ready that begins with a number and has room for a record. It is not used yet.
 func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
-	s, err := l.take(wholeBlocks(max(l.o.SegmentBytes, blockSize+size+2*recordHeader)))
+	s, err := l.take(wholeBlocks(max(l.o.SegmentBytes, blockSize+size+recordHeader)))
 	if err != nil {
 		return nil, nil, err
 	}
