@@ -254,6 +254,10 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 	c.first = c.used[at].first
 	for {
 		s := c.used[at]
+		copied := slices.IndexFunc(c.used, func(o *segment) bool { return o != s && o.first == s.first && o.begun == s.begun })
+		if copied >= 0 {
+			return c, fmt.Errorf("%w: %s and %s are copies of one segment of the log", store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[copied].name)
+		}
 		t, err := s.scan(fsys, dir, from, visit)
 		if err != nil {
 			return c, err
