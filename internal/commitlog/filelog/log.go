@@ -169,7 +169,8 @@ func (l *Log) endEarlier(c chain) error {
 			}
 		}
 		if t.ended {
-			return nil
+			// Who marked it may have been killed before the mark was on stable storage.
+			return syncFile(l.o.FS, l.o.FS.PathJoin(l.o.Dir, s.name))
 		}
 		if err := l.end(s, t); err != nil {
 			return err
