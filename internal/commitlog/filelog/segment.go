@@ -263,6 +263,9 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 			return c, err
 		}
 		c.current, c.tail = s, t
+		if over := slices.IndexFunc(c.used[at+1:], func(o *segment) bool { return o.first <= t.last }); over >= 0 {
+			return c, fmt.Errorf("%w: %s and %s hold the same records of the log", store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[at+1+over].name)
+		}
 		next := lastIndex(c.used, func(s *segment) bool { return s.first == t.last+1 })
 		if next > at {
 			at = next
