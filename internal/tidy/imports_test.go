@@ -27,8 +27,12 @@ var mayImport = map[string][]string{
 	"timing": {},
 
 	"store/memstore":    {"job", "store"},
-	"store/pebblestore": {"job", "store", "timing"},
+	"store/pebblestore": {"store", "commitlog", "commitlog/filelog"},
 	"store/replstore":   {"job", "store"},
+
+	"commitlog":         {"timing"},
+	"commitlog/filelog": {"commitlog", "store", "timing"},
+	"commitlog/memlog":  {"commitlog", "store"},
 
 	"engine/machine": {"job", "record"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},
@@ -84,7 +88,7 @@ var aboveServer = []string{"cli", "cmd/millrace"}
 // ownedBy says which third-party code is confined to which packages, so that it
 // can be replaced there.
 var ownedBy = map[string][]string{
-	"github.com/cockroachdb/pebble/": {"store/pebblestore", "store/storetest"},
+	"github.com/cockroachdb/pebble/": {"commitlog/filelog", "store/pebblestore", "store/storetest"},
 }
 
 // goPackage is what the go tool tells about one package.

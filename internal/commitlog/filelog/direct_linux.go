@@ -21,7 +21,7 @@ func direct(f vfs.File) vfs.File {
 	if _, err = unix.FcntlInt(fd, unix.F_SETFL, flags|unix.O_DIRECT); err != nil {
 		return f
 	}
-	if _, err = unix.Pread(int(fd), alignedBlocks(blockSize), 0); err != nil { //nolint:gosec // a descriptor
+	if _, err = unix.Pread(int(fd), alignedBlocks(blockSize), 0); err != nil {
 		_, _ = unix.FcntlInt(fd, unix.F_SETFL, flags)
 		return f
 	}
@@ -33,7 +33,7 @@ type directFile struct{ vfs.File }
 
 // WriteSynced implements syncedWriter with one system call instead of two.
 func (d directFile) WriteSynced(p []byte, offset int64) error {
-	n, err := unix.Pwritev2(int(d.Fd()), [][]byte{p}, offset, unix.RWF_DSYNC) //nolint:gosec // a descriptor
+	n, err := unix.Pwritev2(int(d.Fd()), [][]byte{p}, offset, unix.RWF_DSYNC)
 	if err == nil && n == len(p) {
 		return nil
 	}

@@ -15,11 +15,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/commitlog"
+	"millrace/internal/store"
 	"millrace/internal/timing"
 )
 
 const (
-	defaultSegmentBytes = 8 << 20
+	defaultSegmentBytes = 4 << 20
 	// keptBytes is how much of what was trimmed stays, in segments, to be used again.
 	keptBytes = 64 << 20
 )
@@ -32,13 +33,14 @@ type Options struct {
 	// Mode is when a record counts as written, Every how long it takes with commitlog.Interval until it is synced.
 	Mode  commitlog.Mode
 	Every time.Duration
-	// SegmentBytes is the size of a segment; zero means 8 MiB.
+	// SegmentBytes is the size of a segment; zero means 4 MiB.
 	SegmentBytes int64
 }
 
 // Log is a log that is open for writing. Open and Create make one.
 type Log struct {
-	o Options
+	o      Options
+	joined uint64 // first record of the segment from which on they follow each other without gaps
 
 	// What follows belongs to whoever appends.
 	current *segment
@@ -51,12 +53,13 @@ type Log struct {
 	file   vfs.File   // of current; changed by whoever appends
 	fileMu sync.Mutex // held when file is changed and while another goroutine uses it
 
-	mu    sync.Mutex // guards what follows
-	used  []*segment // in the order of their records
-	free  []*segment
-	slots int   // the largest number of a segment
-	err   error // the first
-	timed bool  // a sync will come
+	mu     sync.Mutex // guards what follows
+	used   []*segment // in the order of their records
+	free   []*segment
+	slots  int         // the largest number of a segment
+	err    error       // the first
+	timer  *time.Timer // of the sync that will come; nil: none
+	closed bool
 
 	spare   chan struct{} // capacity 1: a segment is to be made
 	stop    chan struct{}
@@ -67,10 +70,9 @@ type Log struct {
 
 var _ commitlog.Log = (*Log)(nil)
 
-// Create makes a log whose first record will have the given number, and leaves it closed.
+// Create makes a log whose first record will have the given number, in a directory that has none, and leaves it closed.
 func Create(o Options, first uint64) error {
-	l := newLog(o)
-	_, f, err := l.begin(first, 0)
+	_, f, err := newLog(o).begin(first, 0)
 	if err != nil {
 		return err
 	}
@@ -85,50 +87,21 @@ func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := max(c.tail.last+1, from)
-	l := newLog(o)
-	l.used = c.used
-	if err := l.takeFree(c.free); err != nil {
+	// What was read may be with the operating system alone, and the header of the segment behind it says that it is not.
+	if err := syncFile(o.FS, o.FS.PathJoin(o.Dir, c.current.name)); err != nil {
 		return nil, err
 	}
-	l.written.Store(next - 1)
-	l.safe.Store(next - 1)
-	if next == c.current.first && c.current.size == l.o.SegmentBytes && isZero(c.tail.data[blockSize:]) {
-		l.used = slices.DeleteFunc(l.used, func(s *segment) bool { return s == c.current })
-		err = l.resume(c.current)
-	} else {
-		err = l.goOn(c, next)
-	}
+	l, err := start(o, c.used, c.free, max(c.tail.last+1, from))
 	if err != nil {
 		return nil, err
 	}
-	l.ended.Go(l.makeSpares)
+	if err := l.endEarlier(c); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if l.joined = c.first; c.tail.last+1 < from {
+		l.joined = from
+	}
 	return l, nil
-}
-
-// resume goes on with a segment that was begun and never written to.
-func (l *Log) resume(s *segment) error {
-	f, err := l.openSegment(s)
-	if err != nil {
-		return err
-	}
-	return l.switchTo(s, f)
-}
-
-// goOn begins a segment behind those that were read.
-func (l *Log) goOn(c chain, next uint64) error {
-	s, f, err := l.begin(next, 0)
-	if err != nil {
-		return err
-	}
-	if err := l.switchTo(s, f); err != nil {
-		return err
-	}
-	return l.endLast(c)
-}
-
-func isZero(p []byte) bool {
-	return !slices.ContainsFunc(p, func(b byte) bool { return b != 0 })
 }
 
 func newLog(o Options) *Log {
@@ -139,49 +112,105 @@ func newLog(o Options) *Log {
 	return &Log{o: o, spare: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
-// takeFree takes the segments that may be used, and removes those that were never whole, or made when another size was wanted.
-func (l *Log) takeFree(free []*segment) error {
-	for _, s := range slices.Concat(l.used, free) {
+// start begins a segment behind those that were found.
+func start(o Options, used, free []*segment, next uint64) (*Log, error) {
+	l := newLog(o)
+	l.used = slices.Clone(used)
+	for _, s := range slices.Concat(used, free) {
 		slot, _ := slotOf(s.name)
 		l.slots = max(l.slots, slot)
 	}
 	for _, s := range free {
+		path := o.FS.PathJoin(o.Dir, s.name)
 		if s.size == l.o.SegmentBytes {
+			// Who made it may have been killed before it was on stable storage.
+			if err := syncFile(o.FS, path); err != nil {
+				return nil, err
+			}
 			l.free = append(l.free, s)
 			continue
 		}
-		if err := l.o.FS.Remove(l.o.FS.PathJoin(l.o.Dir, s.name)); err != nil {
+		// It was never whole, or made when another size was wanted.
+		if err := o.FS.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := syncDir(o.FS, o.Dir); err != nil {
+		return nil, err
+	}
+	l.written.Store(next - 1)
+	s, f, err := l.begin(next, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.switchTo(s, f); err != nil {
+		return nil, err
+	}
+	l.safe.Store(next - 1)
+	l.ended.Go(l.makeSpares)
+	return l, nil
+}
+
+// endEarlier marks the ends of the segments that were there when the log was read. A crash may have left several without one: the last that has
+// records, and those that were begun behind it and have none. Without the mark nobody would miss the segment that is written to now, and what
+// begins like that one could be taken for it.
+func (l *Log) endEarlier(c chain) error {
+	for _, s := range slices.Backward(c.used) {
+		if s.first == l.current.first {
+			if err := l.discard(s); err != nil {
+				return err
+			}
+			continue
+		}
+		t := c.tail
+		if s != c.current {
+			var err error
+			t, err = s.scan(l.o.FS, l.o.Dir, math.MaxUint64, nil)
+			if errors.Is(err, store.ErrCorrupt) {
+				return nil // nobody needs it, and who would go on behind it is told
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if t.ended {
+			// Who marked it may have been killed before the mark was on stable storage.
+			return syncFile(l.o.FS, l.o.FS.PathJoin(l.o.Dir, s.name))
+		}
+		if err := l.end(s, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endLast leaves the segment that was written to last when the log was read.
-func (l *Log) endLast(c chain) error {
-	path := l.o.FS.PathJoin(l.o.Dir, c.current.name)
+// discard removes a segment. It may come back after a crash, but nobody takes it for one that is used.
+func (l *Log) discard(s *segment) error {
+	path := l.o.FS.PathJoin(l.o.Dir, s.name)
 	f, err := l.o.FS.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	if c.tail.last+1 == c.current.first {
-		// It has no record, and the new one begins with the same number. Nobody may take it for that one.
-		clear(c.tail.data[:blockSize])
-		err = l.writeSynced(f, c.tail.data[:blockSize], 0)
-		l.mu.Lock()
-		l.used = slices.DeleteFunc(l.used, func(s *segment) bool { return s == c.current })
-		l.mu.Unlock()
-		err = errors.Join(err, f.Close(), l.o.FS.Remove(path))
+	if err := errors.Join(l.writeSynced(f, alignedBlocks(blockSize), 0), f.Close()); err != nil {
 		return err
 	}
-	// What was read may be with the operating system alone.
-	if err = f.Sync(); err == nil && !c.tail.ended && c.tail.last+1 == l.current.first {
-		start := c.tail.at &^ (blockSize - 1)
-		blocks := alignedBlocks(2 * blockSize)
-		n := copy(blocks, c.tail.data[start:c.tail.at])
-		record{number: c.tail.last + 1, kind: kindEnd}.put(blocks[n:n+recordHeader], c.current.salt)
-		err = l.writeSynced(f, blocks[:min(int64(len(blocks)), c.current.size-start)], start)
+	l.mu.Lock()
+	l.used = slices.DeleteFunc(l.used, func(u *segment) bool { return u == s })
+	l.mu.Unlock()
+	return l.o.FS.Remove(path)
+}
+
+// end marks the end of a segment of which all records are on stable storage.
+func (l *Log) end(s *segment, t tail) error {
+	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
 	}
+	start := t.at &^ (blockSize - 1)
+	blocks := alignedBlocks(2 * blockSize)
+	n := copy(blocks, t.data[start:t.at])
+	record{number: t.last + 1, unsynced: 1, kind: kindEnd}.put(blocks[n:n+recordHeader], s.salt)
+	err = l.writeSynced(f, blocks[:min(int64(len(blocks)), s.size-start)], start)
 	return errors.Join(err, f.Close())
 }
 
@@ -191,27 +220,52 @@ func (l *Log) Depth() int { return 1 }
 // Read implements commitlog.Log.
 func (l *Log) Read(from uint64, visit commitlog.Visit) error {
 	last := l.written.Load()
+	if from > last {
+		return nil
+	}
 	l.mu.Lock()
 	used := slices.Clone(l.used)
 	l.mu.Unlock()
-	for i, s := range used {
-		if i+1 < len(used) && used[i+1].first <= from {
-			continue
-		}
-		if i == 0 && from < s.first {
-			return fmt.Errorf("%w: it begins with record %d, and %d is needed", commitlog.ErrTrimmed, s.first, from)
-		}
-		_, err := s.scan(l.o.FS, l.o.Dir, from, func(number uint64, content []byte) error {
-			if number > last {
-				return nil
+	at := lastIndex(used, func(s *segment) bool { return s.first <= from })
+	if at < 0 {
+		return trimmed(used[0].first, from)
+	}
+	for i, s := range used[at:] {
+		var visited error
+		t, err := s.scan(l.o.FS, l.o.Dir, from, func(number uint64, content []byte) error {
+			if number <= last {
+				visited = visit(number, content)
 			}
-			return visit(number, content)
+			return visited
 		})
-		if err != nil {
+		if visited != nil || err == nil && t.last >= last {
 			return err
 		}
+		next := last + 1
+		if at+i+1 < len(used) {
+			next = used[at+i+1].first
+		}
+		if err == nil && t.last+1 == next {
+			continue
+		}
+		l.mu.Lock()
+		first, gone := l.used[0].first, !slices.Contains(l.used, s)
+		l.mu.Unlock()
+		switch {
+		case gone: // it was trimmed meanwhile, and perhaps used again
+			return trimmed(first, from)
+		case next <= l.joined: // it was trimmed in an earlier life
+			return trimmed(next, from)
+		case err == nil:
+			err = fmt.Errorf("%w: record %d at byte %d of %s is not whole", store.ErrCorrupt, t.last+1, t.at, l.o.FS.PathJoin(l.o.Dir, s.name))
+		}
+		return err
 	}
 	return nil
+}
+
+func trimmed(first, from uint64) error {
+	return fmt.Errorf("%w: it begins with record %d, and %d is needed", commitlog.ErrTrimmed, first, from)
 }
 
 // Safe implements commitlog.Log.
@@ -245,7 +299,7 @@ func (l *Log) append(number uint64, content []byte) error {
 	l.written.Store(number)
 	switch l.o.Mode {
 	case commitlog.Fsync:
-		l.safe.Store(number)
+		l.raiseSafe(number)
 	case commitlog.Interval:
 		l.syncLater()
 	case commitlog.None:
@@ -255,7 +309,7 @@ func (l *Log) append(number uint64, content []byte) error {
 
 // write writes a record, and syncs it if the mode says so.
 func (l *Log) write(r record) error {
-	r.unsynced = uint32(min(r.number-l.safe.Load(), math.MaxUint32)) //nolint:gosec // bounded
+	r.unsynced = uint32(min(r.number-l.safe.Load(), math.MaxUint32))
 	start := l.at &^ (blockSize - 1)
 	from, to := int(l.at-start), int(l.at-start+recordSize(len(r.content)))
 	blocks := l.blocks(from, to)
@@ -296,7 +350,7 @@ func (l *Log) roll(size int64) error {
 
 // begin makes a segment ready that begins with a number and has room for a record. It is not used yet.
 func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
-	s, err := l.take(wholeBlocks(max(l.o.SegmentBytes, blockSize+size+2*recordHeader)))
+	s, err := l.take(wholeBlocks(max(l.o.SegmentBytes, blockSize+size+recordHeader)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -306,24 +360,19 @@ func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
 		begun = max(begun, u.begun+1)
 	}
 	l.mu.Unlock()
-	*s = segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: random()}
-	f, err := l.openSegment(s)
+	// Somebody may still read what it was.
+	s = &segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: random()}
+	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, nil, err
+	}
+	if l.o.Mode == commitlog.Fsync {
+		f = direct(f)
 	}
 	if err := l.writeSynced(f, s.header(), 0); err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
 	return s, f, nil
-}
-
-// openSegment opens a segment for writing.
-func (l *Log) openSegment(s *segment) (vfs.File, error) {
-	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
-	if err == nil && l.o.Mode == commitlog.Fsync {
-		f = direct(f)
-	}
-	return f, err
 }
 
 // switchTo makes a segment the current one.
@@ -399,6 +448,10 @@ func makeFile(fsys vfs.FS, dir, name string, size int64) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	return syncDir(fsys, dir)
+}
+
+func syncDir(fsys vfs.FS, dir string) error {
 	d, err := fsys.OpenDir(dir)
 	if err != nil {
 		return err
@@ -406,19 +459,26 @@ func makeFile(fsys vfs.FS, dir, name string, size int64) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+func syncFile(fsys vfs.FS, path string) error {
+	f, err := fsys.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
 // syncLater has the log synced after the interval.
 func (l *Log) syncLater() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.timed {
+	if l.timer != nil {
 		return
 	}
-	l.timed = true
 	l.ended.Add(1)
-	time.AfterFunc(l.o.Every, func() {
+	l.timer = time.AfterFunc(l.o.Every, func() {
 		defer l.ended.Done()
 		l.mu.Lock()
-		l.timed = false
+		l.timer = nil
 		l.mu.Unlock()
 		_ = l.Sync() // which is remembered, and told to who appends next
 	})
@@ -438,8 +498,18 @@ func (l *Log) Sync() error {
 	if err := l.sync(l.file.SyncData); err != nil {
 		return l.fail(fmt.Errorf("sync the log: %w", err))
 	}
-	l.safe.Store(written)
+	l.raiseSafe(written)
 	return nil
+}
+
+// raiseSafe notes that the records up to a number are on stable storage. Another goroutine may know more.
+func (l *Log) raiseSafe(number uint64) {
+	for {
+		known := l.safe.Load()
+		if number <= known || l.safe.CompareAndSwap(known, number) {
+			return
+		}
+	}
 }
 
 // syncedWriter is a file that can write and sync at once.
@@ -475,7 +545,7 @@ func (l *Log) Trim(number uint64) error {
 	var gone []*segment
 	l.mu.Lock()
 	room := keptBytes / l.o.SegmentBytes
-	for len(l.used) > 1 && l.used[1].first <= number+1 {
+	for len(l.used) > 1 && l.used[1].first-1 <= number {
 		s := l.used[0]
 		l.used = slices.Delete(l.used, 0, 1)
 		if s.size == l.o.SegmentBytes && int64(len(l.free)) < room {
@@ -525,11 +595,26 @@ func (l *Log) fail(err error) error {
 	return l.err
 }
 
+var errClosed = fmt.Errorf("log: %w", store.ErrClosed)
+
 // Close implements commitlog.Log.
 func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return errClosed
+	}
+	l.closed = true
+	if l.timer != nil && l.timer.Stop() {
+		l.ended.Done()
+	}
+	l.mu.Unlock()
 	close(l.stop)
 	err := l.Sync()
 	l.ended.Wait()
+	l.fileMu.Lock()
+	defer l.fileMu.Unlock()
+	_ = l.fail(errClosed)
 	return errors.Join(err, l.file.Close())
 }
 

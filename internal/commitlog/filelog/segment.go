@@ -71,12 +71,16 @@ func (s *segment) parseHeader(block []byte) {
 	if len(block) < size+4 || string(block[:len(magic)]) != magic || binary.LittleEndian.Uint32(block[size:]) != crc32.Checksum(block[:size], castagnoli) {
 		return
 	}
+	length := int64(binary.LittleEndian.Uint64(block[size-8:])) //nolint:gosec // a negative one is refused
+	if length < 2*blockSize || length%blockSize != 0 {
+		return
+	}
+	s.size = length
 	at := len(magic)
 	for _, field := range []*uint64{&s.id, &s.first, &s.begun, &s.salt} {
 		*field = binary.LittleEndian.Uint64(block[at:])
 		at += 8
 	}
-	s.size = int64(binary.LittleEndian.Uint64(block[at:])) //nolint:gosec // it was written from one
 }
 
 // list returns the segments of a directory: those in use in the order of their records, and those that may be used.
@@ -109,12 +113,17 @@ func list(fsys vfs.FS, dir string) (used, free []*segment, err error) {
 	return used, free, nil
 }
 
+// read returns the beginning of a file. What a header says about its size is not believed.
 func read(fsys vfs.FS, path string, sizeMax int64) ([]byte, error) {
 	f, err := fsys.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
 		return nil, err
 	}
-	p := make([]byte, sizeMax)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	p := make([]byte, min(sizeMax, info.Size()))
 	n, err := f.ReadAt(p, 0)
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -201,23 +210,28 @@ func (s *segment) scan(fsys vfs.FS, dir string, from uint64, visit commitlog.Vis
 // ahead is how far behind a broken record others are looked for.
 const ahead = 1 << 24
 
-// promised returns the last record of which a whole one behind the tail says that it was on stable storage.
-func (s *segment) promised(t tail) (number uint64) {
+// promised returns the last record of which a whole one behind the tail says that it was on stable storage, and the last one that was there.
+func (s *segment) promised(t tail) (synced, last uint64) {
 	for at := t.at; at+recordHeader <= int64(len(t.data)); at += recordAlign {
 		n := binary.LittleEndian.Uint64(t.data[at+8:]) ^ s.salt
 		if n <= t.last || n-t.last > ahead {
 			continue
 		}
 		if r, ok := recordAt(t.data[at:], s.salt); ok {
-			number = max(number, r.number-min(r.number, uint64(r.unsynced)))
+			synced = max(synced, r.number-min(r.number, uint64(r.unsynced)))
+			if r.kind == kindEnd {
+				r.number--
+			}
+			last = max(last, r.number)
 		}
 	}
-	return number
+	return synced, last
 }
 
 // chain is what a directory has of a log from a number on.
 type chain struct {
 	used, free []*segment
+	first      uint64   // of the first one that was read
 	current    *segment // the last one
 	tail       tail     // of it
 }
@@ -238,24 +252,33 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 	if at < 0 {
 		return c, fmt.Errorf("%w: no segment of the log has record %d: %w", store.ErrCorrupt, from, errMissing)
 	}
+	c.first = c.used[at].first
 	for {
 		s := c.used[at]
+		copied := slices.IndexFunc(c.used, func(o *segment) bool { return o != s && o.first == s.first && o.begun == s.begun })
+		if copied >= 0 {
+			return c, fmt.Errorf("%w: %s and %s are copies of one segment of the log", store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[copied].name)
+		}
 		t, err := s.scan(fsys, dir, from, visit)
 		if err != nil {
 			return c, err
 		}
 		c.current, c.tail = s, t
+		if over := slices.IndexFunc(c.used[at+1:], func(o *segment) bool { return o.first <= t.last }); over >= 0 {
+			return c, fmt.Errorf("%w: %s and %s hold the same records of the log", store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[at+1+over].name)
+		}
 		next := lastIndex(c.used, func(s *segment) bool { return s.first == t.last+1 })
 		if next > at {
 			at = next
 			continue
 		}
 		path := fsys.PathJoin(dir, s.name)
+		synced, last := s.promised(t)
 		switch {
 		case t.ended:
 			return c, fmt.Errorf("%w: behind %s the segment of the log with record %d is missing", store.ErrCorrupt, path, t.last+1)
 		case slices.ContainsFunc(c.used, func(s *segment) bool { return s.first > t.last+1 }),
-			s.promised(t) > max(t.last, from-1), t.last < safe:
+			synced > t.last && last >= from, t.last < safe:
 			return c, fmt.Errorf("%w: record %d at byte %d of %s is not whole, but was on stable storage", store.ErrCorrupt, t.last+1, t.at, path)
 		}
 		return c, nil

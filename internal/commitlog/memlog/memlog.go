@@ -3,6 +3,7 @@
 package memlog
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,16 +35,20 @@ func New(mode commitlog.Mode, depth int) *Log {
 func (l *Log) Open(from, safe uint64, visit commitlog.Visit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = false
 	last := l.last()
 	if last < safe {
 		return fmt.Errorf("%w: the log ends with record %d, but %d was on stable storage", store.ErrCorrupt, last, safe)
 	}
-	if last < from { // what is behind the state is not needed
-		l.first, l.records, l.safe = from, nil, from-1
-		return nil
+	if last+1 < from { // there is a gap, and what is behind the state is not needed
+		l.first, l.records = from, nil
 	}
-	return l.read(from, visit)
+	if err := l.read(from, visit); errors.Is(err, commitlog.ErrTrimmed) {
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	} else if err != nil {
+		return err
+	}
+	l.safe, l.closed = l.last(), false
+	return nil
 }
 
 // Read implements commitlog.Log.
@@ -55,7 +60,7 @@ func (l *Log) Read(from uint64, visit commitlog.Visit) error {
 
 func (l *Log) read(from uint64, visit commitlog.Visit) error {
 	if from < l.first {
-		return fmt.Errorf("%w: %w: it begins with record %d, and %d is needed", store.ErrCorrupt, commitlog.ErrTrimmed, l.first, from)
+		return fmt.Errorf("%w: it begins with record %d, and %d is needed", commitlog.ErrTrimmed, l.first, from)
 	}
 	for n := from; n <= l.last(); n++ {
 		if err := visit(n, slices.Clone(l.records[n-l.first])); err != nil {
@@ -65,13 +70,13 @@ func (l *Log) read(from uint64, visit commitlog.Visit) error {
 	return nil
 }
 
-// Crash forgets what was not synced, but for so many records.
+// Crash forgets what was not synced, but for so many records, and leaves the log closed.
 func (l *Log) Crash(keep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := int(l.safe+1-l.first) + keep; n < len(l.records) { //nolint:gosec // a few records
-		l.records = l.records[:n]
-	}
+	l.closed = true
+	n := int(l.safe+1-l.first) + keep                      //nolint:gosec // a few records
+	l.records = l.records[:min(max(n, 0), len(l.records))] // more than what was synced may have been trimmed
 }
 
 func (l *Log) last() uint64 { return l.first + uint64(len(l.records)) - 1 }
@@ -111,8 +116,11 @@ func (l *Log) Safe() uint64 {
 func (l *Log) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.refusal(); err != nil {
+		return err
+	}
 	l.safe = l.last()
-	return l.refusal()
+	return nil
 }
 
 // Trim implements commitlog.Log.

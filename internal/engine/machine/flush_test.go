@@ -99,15 +99,15 @@ func (b *bench) fill(queues int) {
 	}
 }
 
-// Flush and Remove read nothing of the queues that go: each costs what it costs to delete
+// Flush and Remove read little of the queues that go, to see whether there is much: each costs what it costs to delete
 // it, however many there are, and however large the batch has become.
-func TestFlushReadsNothing(t *testing.T) {
+func TestFlushReadsLittle(t *testing.T) {
 	t.Parallel()
 	const queues = 300
 	b := newBench(t)
 	b.fill(queues)
 	before := b.storage.changes
-	if got := b.do(&job.Remove{Namespace: namespace, Queue: "q0"}); got > 2 { // of the key of the push that is let in
+	if got := b.do(&job.Remove{Namespace: namespace, Queue: "q0"}); got > 4 { // and of the key of the push that is let in
 		t.Errorf("removing a queue makes %d reads", got)
 	}
 	one := b.storage.changes - before
@@ -126,7 +126,7 @@ func TestFlushReadsNothing(t *testing.T) {
 			}
 		}
 	}
-	if reads > 2*queues+6 { // and of batches, locks, outcomes and queues that are spared
+	if reads > 5*queues+6 { // and of batches, locks, outcomes and queues that are spared
 		t.Errorf("a flush of %d queues makes %d reads", queues, reads)
 	}
 	if got := b.storage.changes - before; got > one*queues+4 { // and how far it has got

@@ -23,6 +23,7 @@ import (
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
+	"millrace/internal/testkit"
 )
 
 const memDir = "/srv/data"
@@ -189,8 +190,7 @@ func TestModes(t *testing.T) {
 				}
 				for n := 1; n <= 30; n++ {
 					if n == 21 {
-						time.Sleep(2 * interval)
-						synctest.Wait()
+						testkit.Advance(t, 2*interval)
 					}
 					storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, n) })
 				}

@@ -23,6 +23,7 @@ import (
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
+	"millrace/internal/testkit"
 )
 
 // fileFailure fails some operations on files whose names begin and end in some way, while it is on.
@@ -277,15 +278,13 @@ func TestPositionMovesWithState(t *testing.T) {
 				}
 				storetest.Commit(t, s, func(b *store.Batch) { b.Insert(name, make([]byte, rng.IntN(500))) })
 				if rng.IntN(4) == 0 {
-					time.Sleep(2 * time.Second) // Pebble is given what there is
-					synctest.Wait()
+					testkit.Advance(t, 2*time.Second) // Pebble is given what there is
 				}
 				if rng.IntN(8) == 0 {
 					if err := s.Reclaim(); err != nil { // and flushes it
 						t.Fatal(err)
 					}
-					time.Sleep(3 * time.Second)
-					synctest.Wait()
+					testkit.Advance(t, 3*time.Second)
 				}
 				storetest.Commit(t, s, func(b *store.Batch) { b.Remove(name) })
 			}
@@ -489,8 +488,7 @@ func TestFailedSync(t *testing.T) {
 		synctest.Wait()
 		failure.set(true)
 		storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, 1) })
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		testkit.Advance(t, 2*time.Second)
 		if err, _ := fatal.Load().(error); !errors.Is(err, errInjected) {
 			t.Errorf("OnFatal: %v", err)
 		}

@@ -1,18 +1,13 @@
 package pebblestore
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"millrace/internal/store"
 )
 
 // fuse remembers the first error after which nothing more may be acknowledged. The disk keeps what it had then, which is a state that
@@ -27,9 +22,12 @@ type fuse struct {
 	mu      sync.Mutex // guards what follows, and makes the first error the only one
 	armed   bool
 	onFatal func(error)
+	explain func(error) error // returns what is behind an error
 }
 
-func newFuse(onFatal func(error)) *fuse { return &fuse{ended: make(chan struct{}), onFatal: onFatal} }
+func newFuse(onFatal func(error), explain func(error) error) *fuse {
+	return &fuse{ended: make(chan struct{}), onFatal: onFatal, explain: explain}
+}
 
 // hasEnded reports whether Pebble has met an error.
 func (f *fuse) hasEnded() bool {
@@ -82,8 +80,11 @@ func (f *fuse) blow(err error) {
 	if f.blown() {
 		return
 	}
+	if f.armed {
+		err = f.explain(err)
+	}
 	f.first.Store(&err)
-	if f.armed && f.onFatal != nil {
+	if f.armed {
 		f.onFatal(err)
 	}
 }
@@ -143,11 +144,8 @@ func (g guard) do(op, name string, change func() error) error {
 }
 
 func writeError(op, name string, err error) error {
-	switch {
-	case isFull(err):
+	if isFull(err) {
 		return fmt.Errorf("%s %s: the disk is full: free some space, and start again: %w", op, name, err)
-	case errors.Is(err, fs.ErrNotExist), isErrno(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s %s: %w: %s", op, name, store.ErrGone, putBack)
 	}
 	return fmt.Errorf("%s %s: %w", op, name, err)
 }

@@ -167,7 +167,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		if o.OnFatal != nil {
 			o.OnFatal(err)
 		}
-	})
+	}, func(err error) error { return s.watcher.explain(err) })
 	s = &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, files: &fileSet{}, sinker: newSinker(), segmentBytes: o.SegmentBytes}
 	s.events = &events{fuse: f, created: time.Now(), sinker: s.sinker}
 	s.guard = &guardFS{FS: o.FS, guard: guard{fuse: f}, dir: o.Dir, files: s.files}

@@ -75,6 +75,8 @@ type watcher struct {
 	// for a file system that is not the system's own, which has no identities.
 	first map[string]os.FileInfo
 
+	looking sync.Mutex // one look at a time
+
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
@@ -117,6 +119,8 @@ func (w *watcher) end() {
 
 // look returns an error if something is gone.
 func (w *watcher) look() error {
+	w.looking.Lock()
+	defer w.looking.Unlock()
 	if err := w.same(""); err != nil {
 		return w.gone("", err)
 	}
@@ -148,6 +152,16 @@ func (w *watcher) look() error {
 // isWritten reports whether a file stays open for writing: somebody may put another one in its place, unnoticed.
 func isWritten(name string) bool {
 	return filelog.IsSegment(name) || name == lockFile || strings.HasPrefix(name, "MANIFEST-")
+}
+
+// explain returns what is behind an error that tells of a file which is not there. A nil watcher has no idea.
+func (w *watcher) explain(err error) error {
+	if w != nil && (errors.Is(err, fs.ErrNotExist) || isErrno(err, syscall.ENOTDIR)) {
+		if gone := w.look(); gone != nil {
+			return gone
+		}
+	}
+	return err
 }
 
 const putBack = "it was deleted, moved or unmounted: put it back, or restore a backup, and start again"
