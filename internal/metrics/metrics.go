@@ -123,7 +123,7 @@ var (
 	descCommitted      = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
 
 	descCommitBytes = desc("store_committed_bytes_total", "Bytes committed since the start.")
-	descFsync       = desc("store_fsync_seconds", "How long syncs of the log took, those of the journal with the write.")
+	descFsync       = desc("store_fsync_seconds", "How long syncs of the log took, with the write.")
 	descFsyncMax    = desc("store_fsync_max_seconds", "The slowest sync since the start.")
 	descBytes       = desc("store_bytes", "Bytes by where they are.", "kind")
 	descFree        = desc("store_disk_free_bytes", "Space left on the disk that holds the data.")

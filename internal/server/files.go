@@ -16,7 +16,7 @@ import (
 const (
 	// filesMin is the lowest limit with which the server starts.
 	filesMin = 128
-	// filesOwn are for everything but tables and connections: the journal, logs, TLS files, backups.
+	// filesOwn are for everything but tables and connections: the log, TLS files, backups.
 	filesOwn = 32
 	// tableFilesMin and tableFilesMax bound how many files the store keeps open. The store takes no fewer.
 	tableFilesMin = 74

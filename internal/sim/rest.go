@@ -272,7 +272,7 @@ func (m *Model) flushSome() bool {
 	}
 	looks := m.looks()
 	var doomed []*queue
-	for ; f.next < f.before && len(doomed) < m.StepWork-n && looks > 0; f.next++ {
+	for ; f.next < f.before && len(doomed) < 1+(m.StepWork-n-1)/16 && looks > 0; f.next++ {
 		looks--
 		for _, q := range m.queues {
 			if q.num == f.next && f.dooms(q) {

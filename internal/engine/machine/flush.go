@@ -130,8 +130,12 @@ func (m *Machine) flushBatches(n int) int {
 	return n - len(ids)
 }
 
-// flushQueues removes up to n queues, and reports whether that was all.
+// queueWork is how many units of work the removal of a queue is: every kind of its records is looked for.
+const queueWork = 16
+
+// flushQueues removes queues for up to n units of work, and reports whether that was all.
 func (m *Machine) flushQueues(n int) (done bool) {
+	n = 1 + (n-1)/queueWork
 	f := m.flush
 	var doomed []*queue
 	looks := m.opt.lookMax()
