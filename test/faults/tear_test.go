@@ -314,12 +314,7 @@ func TestCutAnywhere(t *testing.T) {
 		if ch.records[i].Ends {
 			return // what a crash leaves there has a next segment, which cut takes away
 		}
-		if got, err := ch.recovered(t, ch.files.cut(ch.records, i).mem(t)); i > 0 && ch.records[i-1].Ends {
-			// The segment was begun before the mark was written.
-			if err != nil || got != want {
-				t.Errorf("before record %d, the first of its segment: %d jobs, %v, want %d", i, got, err, want)
-			}
-		} else if err != nil || got != want {
+		if got, err := ch.recovered(t, ch.files.cut(ch.records, i).mem(t)); err != nil || got != want {
 			t.Errorf("before record %d: %d jobs, %v, want %d", i, got, err, want)
 		}
 	})
@@ -330,8 +325,17 @@ func TestSegments(t *testing.T) {
 	t.Parallel()
 	ch := newChronicle(t)
 	needed := segmentsOf(ch.records)
-	all := ch.files.ofKind("log")
-	foreign := newChronicle(t).files
+	// One may just be being made.
+	all := slices.DeleteFunc(ch.files.ofKind("log"), func(name string) bool { return len(ch.files[name]) < segmentBytes })
+	for i := 0; len(all) > len(needed)+2; { // of those that are not needed some are enough
+		if slices.Contains(needed, all[i]) {
+			i++
+		} else {
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	other := newChronicle(t)
+	foreign := other.files[other.last().Name()]
 	type damage struct {
 		what  string
 		files image
@@ -351,20 +355,18 @@ func TestSegments(t *testing.T) {
 		}
 		add("is zero", isNeeded, make([]byte, len(data)))
 		add("has no header", isNeeded, append(make([]byte, 4096), data[4096:]...))
-		add("has another header", isNeeded, append(slices.Clone(foreign[needed[0]][:4096]), data[4096:]...))
-		add("is of another log", true, foreign[needed[0]])
+		add("has another header", isNeeded, append(slices.Clone(foreign[:4096]), data[4096:]...))
+		add("is of another log", true, foreign)
 		if isNeeded && name != ch.last().Name() {
 			add("has nothing but its header", true, append(slices.Clone(data[:4096]), make([]byte, len(data)-4096)...))
 		}
-		if longer := append(slices.Clone(data), bytesOf(rand.New(rand.NewPCG(1, 1)), 5000)...); true {
-			add("is longer", false, longer)
-		}
-		for _, other := range all {
-			if other != name {
-				add("is "+other, isNeeded, ch.files[other])
-				swapped := ch.files.with(name, ch.files[other])
-				swapped[other] = data
-				damages = append(damages, damage{name + " and " + other + " have changed their names", swapped, false})
+		add("is longer", false, append(slices.Clone(data), bytesOf(rand.New(rand.NewPCG(1, 1)), 5000)...))
+		for _, twin := range all {
+			if twin != name {
+				add("is "+twin, isNeeded, ch.files[twin])
+				swapped := ch.files.with(name, ch.files[twin])
+				swapped[twin] = data
+				damages = append(damages, damage{name + " and " + twin + " have changed their names", swapped, false})
 			}
 		}
 	}
