@@ -23,12 +23,11 @@ import (
 // memDir is where the data lies on a file system in memory.
 const memDir = "/srv/data"
 
-// memTableBytes is small, so that little data makes tables, logs that are reused and
-// many edits of the manifest.
+// memTableBytes is small, so that little data makes tables and many edits of the manifest.
 const memTableBytes = 64 << 10
 
-// journalBytes is small, so that the files of the journal take turns often and Pebble has a part of everything.
-const journalBytes = 32 << 10
+// segmentBytes is small, so that the log has many segments and uses them again.
+const segmentBytes = 16 << 10
 
 // node is an engine on a store. Its own Close is that of the engine alone.
 type node struct {
@@ -47,7 +46,7 @@ func openBroken(fsys vfs.FS, dir string) (*node, error) {
 }
 
 func openWith(o pebblestore.Options) (*node, error) {
-	o.MemTableBytes, o.CacheBytes, o.JournalBytes = memTableBytes, 1<<20, journalBytes
+	o.MemTableBytes, o.CacheBytes, o.SegmentBytes = memTableBytes, 1<<20, segmentBytes
 	s, err := pebblestore.Open(o)
 	if err != nil {
 		return nil, err
@@ -79,14 +78,11 @@ func (n *node) mustClose(t *testing.T) {
 	}
 }
 
-// apply has Pebble apply what is in the journal alone, and write it to its log.
-func (n *node) apply(t *testing.T) {
+// flush has everything put into tables, so that what follows is in the log alone. A checkpoint does that.
+func (n *node) flush(t *testing.T, fsys vfs.FS) {
 	t.Helper()
-	snap, err := n.store.Snapshot()
-	if err == nil {
-		err = errors.Join(snap.Close(), n.store.Sync())
-	}
-	if err != nil {
+	const dir = "/srv/flushed"
+	if err := errors.Join(n.store.Checkpoint(dir), fsys.RemoveAll(dir)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -180,8 +176,8 @@ func (img image) with(name string, p []byte) image {
 // fileKinds are what a data directory consists of, by how a name begins or ends. Markers have
 // no content: what they say is in their names.
 var fileKinds = []struct{ kind, prefix, suffix string }{
-	{"journal", "journal-", ""},
-	{"log", "", ".log"},
+	{"log", "log-", ""},
+	{"log of Pebble", "", ".log"}, // with nothing but a mark of its end
 	{"table", "", ".sst"},
 	{"manifest", "MANIFEST-", ""},
 	{"options", "OPTIONS-", ""},

@@ -29,9 +29,8 @@ type subject struct {
 	contents map[string]string // by the store
 	jobs     []string          // by queries, after an engine was opened on it
 
-	from int                     // where the records begin that are in the journal alone
-	last storetest.JournalRecord // the last of them, in the same file
-	rest *subject                // the directory without it
+	needed []storetest.LogRecord // that are in the log alone
+	rest   *subject              // the directory without the last of them
 }
 
 func newSubject(t *testing.T, name string, files image) *subject {
@@ -49,18 +48,20 @@ func newSubject(t *testing.T, name string, files image) *subject {
 
 // without returns what a flip may leave besides the whole, if anything.
 func (s *subject) without(f flip) *subject {
-	const sector = 512
-	if f.name == s.last.Name() && f.at >= (s.last.Begin/sector+1)*sector && f.at < s.last.End {
+	if s.rest == nil {
+		return nil
+	}
+	if last := s.needed[len(s.needed)-1]; f.name == last.Name() && f.at >= last.Begin && f.at < last.End {
 		return s.rest
 	}
 	return nil
 }
 
 // subjects returns a directory that a server has left in order, and one as it was in the middle of its
-// work, with something in the journal alone.
+// work, with something in the log alone that lies in several segments.
 func subjects(t *testing.T) []*subject {
 	t.Helper()
-	fsys := &storetest.JournalWatch{MemFS: vfs.NewCrashableMem()}
+	fsys := &storetest.LogWatch{MemFS: vfs.NewCrashableMem()}
 	n := open(t, fsys, memDir)
 	rng := rand.New(rand.NewPCG(*seedFlag, 1))
 	populate(t, n.Engine, rng, 30)
@@ -69,31 +70,71 @@ func subjects(t *testing.T) []*subject {
 	populate(t, n.Engine, rng, 15)
 	running := newRunning(t, fsys, n, rng)
 	n.mustClose(t)
-	return []*subject{running, newSubject(t, "closed", imageNow(t, fsys.MemFS))}
+	closed := newSubject(t, "closed", imageNow(t, fsys.MemFS))
+	closed.needed = behind(fsys.Written(), running.needed[0])
+	// Nothing vouches for the last record of a log that was closed in order, either.
+	if n := len(closed.needed) - 1; !closed.needed[n].Ends {
+		closed.rest = newSubject(t, "closed", closed.files.cut(closed.needed, n))
+	}
+	return []*subject{running, closed}
 }
 
-// newRunning returns a directory whose last records are in the journal alone. Pebble has them applied by itself now and
-// then: so that is tried again.
-func newRunning(t *testing.T, fsys *storetest.JournalWatch, n *node, rng *rand.Rand) *subject {
+// newRunning returns a directory whose last records are in the log alone, in several segments, of which the last has more than one. Pebble may flush
+// them by itself: then that is tried again.
+func newRunning(t *testing.T, fsys *storetest.LogWatch, n *node, rng *rand.Rand) *subject {
 	t.Helper()
 	for range 20 {
-		n.apply(t)
-		before := len(fsys.Written())
-		for range 8 {
+		n.flush(t, fsys)
+		tables := len(imageNow(t, fsys.MemFS).ofKind("table"))
+		before := fsys.Written()
+		from := before[len(before)-1]
+		for range 20 {
 			must(t, n.NewCaller(), push("q0", string(bytesOf(rng, 700+rng.IntN(700)))))
 		}
-		files, writes := imageNow(t, fsys.MemFS), fsys.Written()
-		first, last := writes[before], writes[len(writes)-1]
-		without := slices.Clone(files[last.Name()])
-		copy(without[last.Begin:last.End], last.Before[last.Begin:])
+		files, needed := imageNow(t, fsys.MemFS), behind(fsys.Written(), from)
+		last := needed[len(needed)-1]
+		if last.Ends || needed[len(needed)-2].Ends || len(segmentsOf(needed)) < 2 || len(files.ofKind("table")) != tables {
+			continue
+		}
 		s := newSubject(t, "running", files)
-		s.from, s.last, s.rest = first.Begin, last, newSubject(t, "running", files.with(last.Name(), without))
-		if first.Begin < last.Begin && !slices.Equal(s.jobs, s.rest.jobs) {
+		s.needed, s.rest = needed, newSubject(t, "running", files.cut(needed, len(needed)-1))
+		if !slices.Equal(s.jobs, s.rest.jobs) {
 			return s
 		}
 	}
-	t.Fatal("Pebble never leaves anything in the journal")
+	t.Fatal("Pebble never leaves enough in the log")
 	return nil
+}
+
+// behind returns the records that were written after one of them.
+func behind(records []storetest.LogRecord, from storetest.LogRecord) []storetest.LogRecord {
+	at := slices.IndexFunc(records, func(r storetest.LogRecord) bool { return r.Path == from.Path && r.Begin == from.Begin })
+	return records[at+1:]
+}
+
+// segmentsOf returns the names of the files that records lie in.
+func segmentsOf(records []storetest.LogRecord) (names []string) {
+	for _, r := range records {
+		if !slices.Contains(names, r.Name()) {
+			names = append(names, r.Name())
+		}
+	}
+	return names
+}
+
+// cut returns the files as they were before the last records were written, from the n-th on.
+func (img image) cut(records []storetest.LogRecord, n int) image {
+	out := maps.Clone(img)
+	first := records[n]
+	for _, name := range segmentsOf(records[n:]) {
+		if name != first.Name() {
+			delete(out, name)
+		}
+	}
+	p := bytes.Clone(img[first.Name()])
+	clear(p[first.Begin:])
+	out[first.Name()] = p
+	return out
 }
 
 // served opens an engine on a directory and returns what there is to read.
@@ -121,15 +162,27 @@ type flip struct {
 
 func (f flip) String() string { return fmt.Sprintf("%s, byte %d, bit %d", f.name, f.at, f.bit) }
 
-// draw draws a bit. All kinds of files are as likely, and all bits of a kind; but most of a journal is not needed any more, so
-// that half of those are drawn from what is.
+// draw draws a bit. All kinds of files are as likely, but for the log, and all bits of a kind; but most of a log is not needed any more, so
+// that half of those are drawn from the records that are, and some from the beginnings of segments.
 func (s *subject) draw(rng *rand.Rand) flip {
 	files := s.files
 	kind := fileKinds[rng.IntN(len(fileKinds))].kind
-	if kind == "journal" && s.rest != nil && rng.IntN(2) == 0 {
-		return flip{kind, s.last.Name(), s.from + rng.IntN(s.last.End-s.from), byte(rng.IntN(8))}
+	if rng.IntN(3) == 0 {
+		kind = "log"
 	}
 	names := files.ofKind(kind)
+	switch {
+	case kind != "log":
+	case rng.IntN(8) == 0:
+		const header = 16 + 5*8 + 4
+		return flip{kind, names[rng.IntN(len(names))], rng.IntN(header), byte(rng.IntN(8))}
+	case rng.IntN(2) == 0:
+		r := s.needed[rng.IntN(len(s.needed))]
+		if rng.IntN(4) == 0 {
+			r = s.needed[len(s.needed)-1]
+		}
+		return flip{kind, r.Name(), r.Begin + rng.IntN(r.End-r.Begin), byte(rng.IntN(8))}
+	}
 	total := 0
 	size := func(name string) int {
 		if kind == "marker" {
@@ -139,6 +192,9 @@ func (s *subject) draw(rng *rand.Rand) flip {
 	}
 	for _, name := range names {
 		total += size(name)
+	}
+	if total == 0 {
+		return s.draw(rng)
 	}
 	at := rng.IntN(total)
 	for _, name := range names {
@@ -173,9 +229,8 @@ func (f flip) apply(files image) (image, bool) {
 type tally struct{ flipped, told, unused, torn int }
 
 // TestFlips flips one bit at a time. It must be told, by whoever opens the directory or reads what is
-// in it, or make no difference at all. With one exception: the last record of the journal
-// cannot be told from what a loss of power leaves of one that was never acknowledged, if that has torn it at the end of a sector. Then
-// everything before it is there.
+// in it, or make no difference at all. With one exception: the last record of the log
+// cannot be told from what a loss of power leaves of one that was never acknowledged. Then everything before it is there.
 func TestFlips(t *testing.T) {
 	t.Parallel()
 	all := subjects(t)

@@ -36,8 +36,8 @@ func TestDataTakenAway(t *testing.T) {
 			}
 			return os.Mkdir(dir, 0o750)
 		},
-		"journal deleted": func(t *testing.T, _, dir string) error { t.Helper(); return os.Remove(filepath.Join(dir, "journal-0")) },
-		"unmounted":       func(t *testing.T, disk, _ string) error { t.Helper(); return syscall.Unmount(disk, syscall.MNT_DETACH) },
+		"log deleted": func(t *testing.T, _, dir string) error { t.Helper(); return os.Remove(filepath.Join(dir, "log-1")) },
+		"unmounted":   func(t *testing.T, disk, _ string) error { t.Helper(); return syscall.Unmount(disk, syscall.MNT_DETACH) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -30,7 +31,7 @@ var (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if err := goleak.Find(); code == 0 && err != nil {
+	if err := leaked(); code == 0 && err != nil {
 		_, _ = os.Stderr.WriteString("goroutines left after the tests: " + err.Error() + "\n") // nobody to tell
 		code = 1
 	}
@@ -38,6 +39,31 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(buildDir) // nothing to be done about it
 	}
 	os.Exit(code)
+}
+
+// leaked returns what runs on that should not. A database that has met an error is left alone by design: the goroutine that met it waits for ever, and
+// so do others of the same database. The process ends soon then.
+func leaked() error {
+	err := goleak.Find()
+	if err == nil {
+		return nil
+	}
+	databases, ended := 0, 0
+	for left := range strings.SplitSeq(err.Error(), "Goroutine ") {
+		if strings.Contains(left, "pebble/v2.(*cleanupManager).mainLoop(") {
+			databases++
+		}
+		switch {
+		case strings.Contains(left, "pebblestore.(*fuse).end("):
+			ended++
+		case strings.Contains(left, " in state ") && !strings.Contains(left, "github.com/cockroachdb/pebble/v2"):
+			return err
+		}
+	}
+	if databases > ended {
+		return err
+	}
+	return nil
 }
 
 // server returns how to start a server with arguments, on ports of its own.

@@ -75,7 +75,7 @@ func wantFull(t *testing.T, what, text string) {
 // again every job is there.
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
-	disk, ok := mountSmall(t, 48<<20)
+	disk, ok := mountSmall(t, 112<<20) // each start takes a segment of the log, until they are flushed
 	if !ok {
 		return // TestOpenOnFullDisk does the same to a file system in memory
 	}

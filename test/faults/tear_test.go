@@ -4,13 +4,12 @@ package faults
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
 )
@@ -26,25 +26,23 @@ import (
 // chronicle is a directory with what was written to it in order, and where.
 type chronicle struct {
 	files   image
-	count   int    // of jobs, of which some are in tables, some in the newest log and some in the journal alone
-	applied int    // the first ones, that are not in the journal alone
-	log     string // the newest
-	logEnd  int    // where its last record ends
-	// journal has the records of the others in order, all in one file.
-	journal []storetest.JournalRecord
+	count   int // of jobs, of which some are in tables and some in the log alone
+	applied int // the first ones, that are in tables
+	// records are those of the others in order, in several segments, and the marks of their ends.
+	records []storetest.LogRecord
 }
 
-// A chronicle has so many jobs at least, and so many in the journal alone.
+// A chronicle has so many jobs at least, and so many in the log alone.
 const (
-	jobsMin      = 400
-	jobsUnmerged = 30
+	jobsMin   = 400
+	jobsInLog = 60
 )
 
 // newChronicle pushes jobs one after the other, each numbered in its body.
 func newChronicle(t *testing.T) *chronicle {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(*seedFlag, 2))
-	fsys := &storetest.JournalWatch{MemFS: vfs.NewCrashableMem()}
+	fsys := &storetest.LogWatch{MemFS: vfs.NewCrashableMem()}
 	n := open(t, fsys, memDir)
 	c := n.NewCaller()
 	ch := &chronicle{}
@@ -56,87 +54,71 @@ func newChronicle(t *testing.T) *chronicle {
 	}
 	pushJobs(jobsMin)
 	for !ch.complete(t) {
-		n.apply(t)
+		n.flush(t, fsys)
 		ch.applied = ch.count
-		before := len(fsys.Written())
-		pushJobs(jobsUnmerged)
-		ch.journal = fsys.Written()[before:]
+		before := fsys.Written()
+		pushJobs(jobsInLog)
+		ch.records = behind(fsys.Written(), before[len(before)-1])
 		ch.files = imageNow(t, fsys.MemFS)
 		if ch.count > 20*jobsMin {
-			t.Fatalf("%d jobs, and there is never enough in tables, the log and the journal", ch.count)
+			t.Fatalf("%d jobs, and there is never enough in tables and the log", ch.count)
 		}
 	}
 	n.mustClose(t)
 	return ch
 }
 
-// complete reports whether all of the last jobs are in one file of the journal alone, and others in tables and in the log. Pebble
-// has them applied by itself now and then.
+// complete reports whether all of the last jobs are in the log alone, each in a record of its own, in three segments at least, and the last one not
+// alone in its segment. Pebble flushes them by itself now and then.
 func (ch *chronicle) complete(t *testing.T) bool {
 	t.Helper()
-	if len(ch.journal) != jobsUnmerged || ch.journal[0].Begin > ch.journal[jobsUnmerged-1].Begin {
+	if ch.records == nil || len(ch.jobs()) != jobsInLog || len(segmentsOf(ch.records)) < 3 || ch.records[len(ch.records)-1].Ends || ch.records[len(ch.records)-2].Ends {
 		return false
 	}
-	if ch.log, ch.logEnd = newestLog(t, ch.files); ch.logEnd < 8<<10 || len(ch.files.ofKind("table")) == 0 {
-		return false
-	}
-	name, from := ch.journal[0].Name(), ch.journal[0].Begin
-	without := slices.Clone(ch.files[name])
-	clear(without[from:])
-	n, err := ch.recovered(t, ch.files.with(name, without).mem(t))
-	if err != nil {
+	n, err := ch.recovered(t, ch.files.cut(ch.records, 0).mem(t))
+	if err != nil && !refusal(err) {
 		t.Fatal(err)
 	}
-	return n == ch.applied
+	return err == nil && n == ch.applied
 }
 
-// newestLog returns the log that is being written, and where its last record ends: behind that a file may hold those of the log that it
-// was before.
-func newestLog(t *testing.T, files image) (name string, end int) {
-	t.Helper()
-	const block, header, syncHeader = 32 << 10, 11, 19 // as internal/store/pebblestore/log.go has it
-	names := files.ofKind("log")
-	name = names[len(names)-1]
-	number, err := strconv.ParseUint(strings.TrimSuffix(name, ".log"), 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for data := files[name]; end+syncHeader <= len(data); {
-		if left := block - end%block; left < syncHeader {
-			end += left
-			continue
-		}
-		chunk := data[end:]
-		kind := chunk[6]
-		if kind < 5 || kind > 12 || uint64(binary.LittleEndian.Uint32(chunk[7:])) != number {
-			break
-		}
-		if end += header + int(binary.LittleEndian.Uint16(chunk[4:])); kind > 8 {
-			end += syncHeader - header
-		}
-	}
-	return name, end
+// jobs returns the records that are jobs.
+func (ch *chronicle) jobs() []storetest.LogRecord {
+	return slices.DeleteFunc(slices.Clone(ch.records), func(r storetest.LogRecord) bool { return r.Ends })
 }
 
-// safe returns how many jobs are there whatever happens to the file of the journal that is in use from a byte on.
+// last returns the last record.
+func (ch *chronicle) last() storetest.LogRecord { return ch.records[len(ch.records)-1] }
+
+// end returns where what is in use of a file ends.
+func (ch *chronicle) end(name string) int {
+	for _, r := range slices.Backward(ch.records) {
+		if r.Name() == name {
+			return r.End
+		}
+	}
+	return len(ch.files[name])
+}
+
+// safe returns how many jobs are there whatever happens to the last segment from a byte on.
 func (ch *chronicle) safe(from int) int {
 	n := ch.applied
-	for _, w := range ch.journal {
-		if w.End <= from {
+	for _, r := range ch.jobs() {
+		if r.Name() != ch.last().Name() || r.End <= from {
 			n++
 		}
 	}
 	return n
 }
 
-// behind reports whether a whole record that is needed lies behind a byte of that file.
-func (ch *chronicle) behind(to int) bool { return ch.journal[len(ch.journal)-1].Begin >= to }
+// behind reports whether a whole record that is needed lies behind a byte of the last segment.
+func (ch *chronicle) behind(to int) bool { return ch.last().Begin >= to }
 
 // recovered returns how many jobs a directory has. They must be the first ones, whole and in order, and
 // all that belongs to them must fit.
 func (ch *chronicle) recovered(t *testing.T, fsys vfs.FS) (n int, err error) {
 	t.Helper()
-	s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, NoCompactions: true, JournalBytes: journalBytes})
+	s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, NoCompactions: true, SegmentBytes: segmentBytes})
 	if err != nil {
 		return 0, err
 	}
@@ -174,7 +156,11 @@ func tearsOf(rng *rand.Rand, data []byte, end int) tear {
 		from := lastPage
 		return tear{"the last page is zero", from, len(data), append(slices.Clone(data[:from]), make([]byte, len(data)-from)...)}
 	case 1:
-		return tear{"the last page comes twice", end, len(data), append(slices.Clone(data[:end]), data[lastPage:end]...)}
+		out := append(slices.Clone(data[:end]), data[lastPage:end]...)
+		if len(out) < len(data) { // a segment has its full length from the beginning
+			out = append(out, data[len(out):]...)
+		}
+		return tear{"the last page comes twice", end, len(data), out}
 	case 2:
 		from := max(0, end-sector*(1+rng.IntN(8))) / sector * sector
 		to := min(len(data), from+sector)
@@ -193,32 +179,30 @@ func tearsOf(rng *rand.Rand, data []byte, end int) tear {
 	}
 }
 
-// TestTears spoils the ends of files as disks and crashes do. Of the journal a beginning of what was done is recovered, without a
+// TestTears spoils the ends of files as disks and crashes do. Of the log a beginning of what was done is recovered, without a
 // hole, with everything that lies before the damage; if anything is left behind that, it is told. Whatever else is torn, nothing is lost,
-// because the journal still has it; or it is told.
+// because the log still has it; or it is told.
 func TestTears(t *testing.T) {
 	t.Parallel()
 	ch := newChronicle(t)
 	type count struct{ torn, whole, prefix, told int }
 	var mu sync.Mutex
 	counts := map[string]*count{}
-	kinds := []string{"journal", "journal", "journal", "log", "log", "log", "table", "manifest", "options", "format"}
+	kinds := []string{"log", "log", "log", "log", "log", "last", "last", "table", "manifest", "manifest", "options", "format"}
 	deal(t, *tearsFlag, func(t *testing.T, i int) { //nolint:thelper // a part of the test
 		rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)+1<<32))
 		kind := kinds[rng.IntN(len(kinds))]
-		names := slices.DeleteFunc(ch.files.ofKind(kind), func(name string) bool { return len(ch.files[name]) == 0 })
-		name := names[len(names)-1]
-		if kind == "table" || kind == "journal" {
-			name = names[rng.IntN(len(names))]
+		name := ch.last().Name()
+		if kind != "last" {
+			names := slices.DeleteFunc(ch.files.ofKind(kind), func(name string) bool { return len(ch.files[name]) == 0 })
+			if kind == "log" {
+				names = segmentsOf(ch.records)
+			}
+			if name = names[len(names)-1]; kind == "table" || kind == "log" {
+				name = names[rng.IntN(len(names))]
+			}
 		}
-		end, last := len(ch.files[name]), ch.journal[len(ch.journal)-1]
-		switch name {
-		case ch.log:
-			end = ch.logEnd
-		case last.Name():
-			end = last.End
-		}
-		tr := tearsOf(rng, ch.files[name], end)
+		tr := tearsOf(rng, ch.files[name], ch.end(name))
 		got, err := ch.recovered(t, ch.files.with(name, tr.data).mem(t))
 		mu.Lock()
 		defer mu.Unlock()
@@ -236,7 +220,7 @@ func TestTears(t *testing.T) {
 			counts[kind].whole++
 		default:
 			counts[kind].prefix++
-			if name != last.Name() || got < ch.safe(tr.from) || ch.behind(tr.to) {
+			if name != ch.last().Name() || got < ch.safe(tr.from) || ch.behind(tr.to) {
 				t.Errorf("tear %d: %s: %s from byte %d to %d of %d: nobody is told, and %d jobs are left of %d",
 					i, name, tr.what, tr.from, tr.to, len(ch.files[name]), got, ch.count)
 			}
@@ -247,18 +231,18 @@ func TestTears(t *testing.T) {
 	}
 }
 
-// TestTornLastWrite spoils nothing but the last record of the journal, which a crash may do before it was synced: the
+// TestTornLastWrite spoils nothing but the last record of the log, which a crash may do before it was synced: the
 // directory always opens, with everything that came before.
 func TestTornLastWrite(t *testing.T) {
 	t.Parallel()
 	ch := newChronicle(t)
-	last := ch.journal[len(ch.journal)-1]
+	last := ch.last()
 	data, begin, end := ch.files[last.Name()], last.Begin, last.End
 	rng := rand.New(rand.NewPCG(*seedFlag, 3))
 	wants := func(what string, from int, p []byte) {
 		got, err := ch.recovered(t, ch.files.with(last.Name(), p).mem(t))
 		if err != nil || got != ch.count-1 {
-			t.Errorf("from byte %d on, %d into the record, the journal %s: %d jobs of %d, %v", from, from-begin, what, got, ch.count, err)
+			t.Errorf("from byte %d on, %d into the record, the log %s: %d jobs of %d, %v", from, from-begin, what, got, ch.count, err)
 		}
 	}
 	// mixed returns the file with the last record of one kind up to a byte, and of another behind that.
@@ -266,11 +250,11 @@ func TestTornLastWrite(t *testing.T) {
 		return slices.Concat(data[:begin], head[begin:from], tail[from:end], data[end:])
 	}
 	const sector = 512
-	padded := 15 // bytes at the end that may mean nothing
+	padded := 7 // bytes at the end that may mean nothing
 	for from := begin; from < end-padded; from++ {
 		if from%7 == 0 { // which no crash does to a file that had its full length before
-			if _, err := ch.recovered(t, ch.files.with(last.Name(), data[:from]).mem(t)); !refusal(err) || from >= journalBytes {
-				t.Errorf("the journal ends at byte %d, %d into the last record: %v", from, from-begin, err)
+			if _, err := ch.recovered(t, ch.files.with(last.Name(), data[:from]).mem(t)); !refusal(err) {
+				t.Errorf("the log ends at byte %d, %d into the last record: %v", from, from-begin, err)
 			}
 		}
 		if from != begin && from%sector != 0 {
@@ -283,7 +267,7 @@ func TestTornLastWrite(t *testing.T) {
 			wants("was not written before", from, mixed(from, last.Before, data))
 		}
 		// What was there before may look nearly the same.
-		if at := (from/sector + 1) * sector; at < end-padded {
+		if at := from + rng.IntN(end-padded-from); at < end-padded {
 			similar := slices.Clone(data)
 			similar[at] ^= 4
 			wants("is nearly the same", from, similar)
@@ -292,4 +276,118 @@ func TestTornLastWrite(t *testing.T) {
 	if got, err := ch.recovered(t, ch.files.mem(t)); err != nil || got != ch.count {
 		t.Errorf("whole: %d jobs of %d, %v", got, ch.count, err)
 	}
+}
+
+// TestTornEarlier spoils one record after the other that is not the last, and the marks of the ends of segments. All records but the last were on
+// stable storage, as those behind them tell: it is damage, also at the borders of segments. A mark is only needed where the next segment is missing.
+func TestTornEarlier(t *testing.T) {
+	t.Parallel()
+	ch := newChronicle(t)
+	deal(t, len(ch.records)-1, func(t *testing.T, i int) { //nolint:thelper // a part of the test
+		r := ch.records[i]
+		rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)+1<<34))
+		data := ch.files[r.Name()]
+		zero, other, flipped := slices.Clone(data), slices.Clone(data), slices.Clone(data)
+		clear(zero[r.Begin:r.End])
+		copy(other[r.Begin:r.End], bytesOf(rng, r.End-r.Begin))
+		flipped[r.Begin+rng.IntN(r.End-7-r.Begin)] ^= 1 << rng.IntN(8)
+		for what, p := range map[string][]byte{"zero": zero, "something else": other, "flipped": flipped} {
+			got, err := ch.recovered(t, ch.files.with(r.Name(), p).mem(t))
+			if r.Ends && (err != nil || got != ch.count) || !r.Ends && !errors.Is(err, store.ErrCorrupt) {
+				t.Errorf("record %d of %d in the log alone, a mark: %t, is %s: %d jobs of %d, %v", i, len(ch.records), r.Ends, what, got, ch.count, err)
+			}
+		}
+	})
+}
+
+// TestCutAnywhere lets the log end before each of its records, as it did once: what was written by then is there.
+func TestCutAnywhere(t *testing.T) {
+	t.Parallel()
+	ch := newChronicle(t)
+	deal(t, len(ch.records), func(t *testing.T, i int) { //nolint:thelper // a part of the test
+		want := ch.applied
+		for _, r := range ch.records[:i] {
+			if !r.Ends {
+				want++
+			}
+		}
+		if ch.records[i].Ends {
+			return // what a crash leaves there has a next segment, which cut takes away
+		}
+		if got, err := ch.recovered(t, ch.files.cut(ch.records, i).mem(t)); err != nil || got != want {
+			t.Errorf("before record %d: %d jobs, %v, want %d", i, got, err, want)
+		}
+	})
+}
+
+// TestSegments takes segments away, cuts them off, and exchanges them for others. It is told, or makes no difference.
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	ch := newChronicle(t)
+	needed := segmentsOf(ch.records)
+	// One may just be being made.
+	all := slices.DeleteFunc(ch.files.ofKind("log"), func(name string) bool { return len(ch.files[name]) < segmentBytes })
+	for i := 0; len(all) > len(needed)+2; { // of those that are not needed some are enough
+		if slices.Contains(needed, all[i]) {
+			i++
+		} else {
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	other := newChronicle(t)
+	foreign := other.files[other.last().Name()]
+	type damage struct {
+		what  string
+		files image
+		must  bool // be told
+	}
+	var damages []damage
+	for _, name := range all {
+		data, isNeeded := ch.files[name], slices.Contains(needed, name)
+		add := func(what string, must bool, p []byte) {
+			damages = append(damages, damage{name + " " + what, ch.files.with(name, p), must})
+		}
+		gone := maps.Clone(ch.files)
+		delete(gone, name)
+		damages = append(damages, damage{name + " is missing", gone, isNeeded})
+		for _, size := range []int{0, 1, 63, 4095, 4096, 4097, 8192, len(data) / 2, len(data) - 4096, len(data) - 1} {
+			add(fmt.Sprint("has ", size, " bytes"), isNeeded, data[:size])
+		}
+		add("is zero", isNeeded, make([]byte, len(data)))
+		add("has no header", isNeeded, append(make([]byte, 4096), data[4096:]...))
+		add("has another header", isNeeded, append(slices.Clone(foreign[:4096]), data[4096:]...))
+		add("is of another log", true, foreign)
+		if isNeeded && name != ch.last().Name() {
+			add("has nothing but its header", true, append(slices.Clone(data[:4096]), make([]byte, len(data)-4096)...))
+		}
+		add("is longer", false, append(slices.Clone(data), bytesOf(rand.New(rand.NewPCG(1, 1)), 5000)...))
+		for _, twin := range all {
+			if twin != name {
+				add("is "+twin, isNeeded, ch.files[twin])
+				swapped := ch.files.with(name, ch.files[twin])
+				swapped[twin] = data
+				damages = append(damages, damage{name + " and " + twin + " have changed their names", swapped, false})
+			}
+		}
+	}
+	told := 0
+	var mu sync.Mutex
+	deal(t, len(damages), func(t *testing.T, i int) { //nolint:thelper // a part of the test
+		d := damages[i]
+		got, err := ch.recovered(t, d.files.mem(t))
+		switch {
+		case err != nil && !errors.Is(err, store.ErrCorrupt):
+			t.Errorf("%s: %v", d.what, err)
+		case err == nil && d.must:
+			t.Errorf("%s: nobody is told, and %d jobs are left of %d", d.what, got, ch.count)
+		case err == nil && got != ch.count:
+			t.Errorf("%s: %d jobs are left of %d", d.what, got, ch.count)
+		}
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			told++
+		}
+	})
+	t.Logf("%d segments, %d of them needed; %d of %d damages are told", len(all), len(needed), told, len(damages))
 }
