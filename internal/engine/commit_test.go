@@ -111,6 +111,51 @@ func TestCommandsShareACommit(t *testing.T) {
 	})
 }
 
+// INV-11: with several batches on their way each answer waits for the one that it tells of, and for none that came after it.
+func TestSeveralOnTheirWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const depth = 3
+		d := &deep{Store: memstore.New(), depth: depth}
+		e, err := engine.Open(engine.Options{Store: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := do(t, e, push("q", ""))
+		second := do(t, e, &job.Delete{Ref: job.ByPlace("ns", 1, 1), Need: job.NeedAny})
+		refused := do(t, e, ack(1)) // it tells of the second
+		third := do(t, e, push("q", ""))
+		fourth := do(t, e, push("q", "")) // has to wait for room
+		if n := d.underway(); n != depth {
+			t.Fatalf("%d batches are on their way, want %d", n, depth)
+		}
+		for _, c := range []*call{first, second, refused, third, fourth} {
+			c.wantsNothing(t)
+		}
+		d.land()
+		first.wants(t)
+		for _, c := range []*call{second, refused, third, fourth} {
+			c.wantsNothing(t)
+		}
+		d.land()
+		second.wants(t)
+		refused.wants(t, job.NotFound)
+		third.wantsNothing(t)
+		fourth.wantsNothing(t)
+		d.land()
+		third.wants(t)
+		fourth.wantsNothing(t)
+		d.land()
+		fourth.wants(t)
+		if n := d.underway(); n != 0 {
+			t.Errorf("%d batches are left", n)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // INV-11: a delivery waits for the push of the job and not for the lease.
 func TestDeliveryNeedsOnlyThePush(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,40 @@ func (g *gated) let(n int) {
 // openGate lets every commit through from now on.
 func (g *gated) openGate() { close(g.gate) }
 
+// deep is a store that takes several batches before the first of them is committed.
+type deep struct {
+	store.Store
+	depth int
+
+	mu      sync.Mutex // guards waiting
+	waiting []func()
+}
+
+func (d *deep) Depth() int { return d.depth }
+
+func (d *deep) Commit(b *store.Batch, done func(error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = append(d.waiting, func() { done(store.CommitNow(d.Store, b)) })
+}
+
+// underway returns how many batches wait.
+func (d *deep) underway() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waiting)
+}
+
+// land commits the oldest batch that waits, and waits until all is quiet.
+func (d *deep) land() {
+	d.mu.Lock()
+	first := d.waiting[0]
+	d.waiting = d.waiting[1:]
+	d.mu.Unlock()
+	first()
+	synctest.Wait()
+}
+
 // call is a request and whether it has been answered.
 type call struct {
 	engine.Request

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,8 +37,15 @@ func TestDataTakenAway(t *testing.T) {
 			}
 			return os.Mkdir(dir, 0o750)
 		},
-		"log deleted": func(t *testing.T, _, dir string) error { t.Helper(); return os.Remove(filepath.Join(dir, "log-1")) },
-		"unmounted":   func(t *testing.T, disk, _ string) error { t.Helper(); return syscall.Unmount(disk, syscall.MNT_DETACH) },
+		"log deleted": func(t *testing.T, _, dir string) error {
+			t.Helper()
+			names, err := filepath.Glob(filepath.Join(dir, "log-*"))
+			for _, name := range names {
+				err = errors.Join(err, os.Remove(name))
+			}
+			return err
+		},
+		"unmounted": func(t *testing.T, disk, _ string) error { t.Helper(); return syscall.Unmount(disk, syscall.MNT_DETACH) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -54,13 +54,14 @@ func (s *Store) copyState(dir string) (p position, err error) {
 	if err := s.flushTables(); err != nil {
 		return p, err
 	}
-	return p, s.moving(func() error {
+	err = s.moving(func() error {
 		if err := s.flush(); err != nil {
 			return err
 		}
 		p = s.gathered.position
 		return s.db.Checkpoint(dir)
 	})
+	return p, err
 }
 
 // flush has all that was gathered put into tables.
