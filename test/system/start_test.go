@@ -90,9 +90,9 @@ func TestRefusedDirectory(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				newer := strings.Replace(string(text), "format 3", "format 99", 1)
+				newer := strings.Replace(string(text), "format 4", "format 99", 1)
 				if newer == string(text) {
-					t.Fatalf("the marker does not say format 3: %q", text)
+					t.Fatalf("the marker does not say format 4: %q", text)
 				}
 				if err := os.WriteFile(marker, []byte(newer), 0o600); err != nil {
 					t.Fatal(err)

@@ -155,7 +155,7 @@ func (g *guardFS) open(op, name string, do func() (vfs.File, error)) (file vfs.F
 	if !g.guards(name) {
 		return do()
 	}
-	err = g.guard.do(op, name, func() (err error) {
+	err = g.do(op, name, func() (err error) {
 		file, err = do()
 		return err
 	})
@@ -193,7 +193,7 @@ func (g *guardFS) change(op, name string, do func() error) error {
 	if !g.guards(name) {
 		return do()
 	}
-	err := g.guard.do(op, name, do)
+	err := g.do(op, name, do)
 	if err == nil {
 		g.files.add(name)
 	}

@@ -72,7 +72,7 @@ func pebbleOptions(o Options) *pebble.Options {
 		// Pebble takes the memtables out of the cache's share: without room for
 		// them, two of them leave no cache at all.
 		CacheSize:    o.CacheBytes + memTablesMax*o.MemTableBytes,
-		MemTableSize: uint64(o.MemTableBytes),
+		MemTableSize: uint64(o.MemTableBytes), //nolint:gosec // Open has replaced what is not positive
 		// While one is flushed the other takes writes. More of them would only make
 		// the log longer that a restart after a crash has to read.
 		MemTableStopWritesThreshold: memTablesMax,

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -44,7 +45,7 @@ func (p position) setIn(pb *pebble.Batch) error {
 
 // readPosition returns the position of the database: of all that it has, or of what it has on stable storage.
 func readPosition(db *pebble.DB, durable bool) (p position, there bool, err error) {
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: positionKey, UpperBound: append(positionKey[:len(positionKey):len(positionKey)], 0), OnlyReadGuaranteedDurable: durable})
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: positionKey, UpperBound: append(slices.Clip(positionKey), 0), OnlyReadGuaranteedDurable: durable})
 	if err != nil {
 		return p, false, err
 	}

@@ -314,11 +314,6 @@ func cutBlock(t *testing.T, mem *vfs.MemFS, path string) {
 	writeFile(t, mem, path, readFile(t, mem, path)[:4<<10])
 }
 
-func flipMiddle(t *testing.T, mem *vfs.MemFS, path string) {
-	t.Helper()
-	flip(t, mem, path, len(readFile(t, mem, path))/3)
-}
-
 // flipFirstRecord damages the record at the beginning of a segment. Those behind it tell.
 func flipFirstRecord(t *testing.T, mem *vfs.MemFS, path string) {
 	t.Helper()

@@ -31,7 +31,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // readJournal returns the batches of an earlier format that the database does not have, and the number of the last record.
 func (s *Store) readJournal(format int) (batches []store.Batch, last uint64, err error) {
-	value, there, err := s.reader.get(nil, journalKey)
+	value, there, err := s.get(nil, journalKey)
 	if err != nil {
 		return nil, 0, withCorrupt(err)
 	}
@@ -73,7 +73,7 @@ func journalRecords(data []byte, secret, behind uint64, found map[uint64][]byte)
 	for at := 0; at+journalHeader <= len(data); at += journalHeader {
 		number := binary.LittleEndian.Uint64(data[at+8:]) ^ secret
 		size := uint64(binary.LittleEndian.Uint32(data[at+4:]))
-		if number <= behind || number-behind > 1<<24 || size > uint64(len(data)-at-journalHeader) {
+		if number <= behind || number-behind > 1<<24 || size > uint64(len(data)-at-journalHeader) { //nolint:gosec // not negative
 			continue
 		}
 		end := at + journalHeader + int(size) //nolint:gosec // it is within data
