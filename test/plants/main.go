@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +27,11 @@ import (
 
 func main() {
 	only := flag.String("only", "", "plant only bugs whose name contains this")
+	in := flag.String("suites", "", "run only suites whose name contains one of these, separated by commas")
 	out := flag.String("report", "", "document to write the table into, between the marks for plants")
 	check := flag.Bool("check", false, "only see whether every bug can still be planted, and compiles")
 	flag.Parse()
-	if err := run(log.New(os.Stdout, "", 0), *only, *out, *check); err != nil {
+	if err := run(log.New(os.Stdout, "", 0), *only, *in, *out, *check); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -44,15 +46,16 @@ type suite struct {
 
 var suites = []suite{
 	{"unit tests and scripts", []string{"./internal/engine/..."}, 5 * time.Minute},
+	{"log", []string{"./internal/commitlog/..."}, 5 * time.Minute},
 	{"store", []string{"./internal/store/..."}, 5 * time.Minute},
 	{"simulation", []string{"./internal/sim", "-run", "^TestSim", "-args", "-sim.runs=40"}, 5 * time.Minute},
 	{"torture", []string{
 		"./test/torture", "-run", "TestKill|TestLinearizable|TestBonds", "-timeout", "150s", "-args", "-kills=8", "-rounds=3", "-bondkills=6",
 	}, 5 * time.Minute},
-	{"faults", []string{"./test/faults", "-run", "TestFlips|TestTears|TestTornLastWrite|TestIOErrors|TestPowerLoss|TestBackups"}, 5 * time.Minute},
+	{"faults", []string{"./test/faults", "-run", "TestFlips|TestTears|TestTorn|TestCutAnywhere|TestSegments|TestIOErrors|TestPowerLoss|TestBackups|TestGolden"}, 5 * time.Minute},
 }
 
-func run(say *log.Logger, only, report string, check bool) error {
+func run(say *log.Logger, only, in, report string, check bool) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
@@ -79,7 +82,7 @@ func run(say *log.Logger, only, report string, check bool) error {
 		if check {
 			continue
 		}
-		found, not := p.try(say, root, overlay)
+		found, not := p.try(say, root, overlay, in)
 		if len(found) == 0 {
 			missed++
 		}
@@ -151,9 +154,12 @@ func (p plant) build(root, overlay string) error {
 	return nil
 }
 
-// try runs all suites and returns the names of those that fail and of those that do not.
-func (p plant) try(say *log.Logger, root, overlay string) (found, not []string) {
+// try runs suites and returns the names of those that fail and of those that do not.
+func (p plant) try(say *log.Logger, root, overlay, in string) (found, not []string) {
 	for _, s := range suites {
+		if !slices.ContainsFunc(strings.Split(in, ","), func(part string) bool { return strings.Contains(s.name, part) }) {
+			continue
+		}
 		began := time.Now()
 		text, failed := s.run(root, overlay)
 		verdict := "does not find"
@@ -168,7 +174,7 @@ func (p plant) try(say *log.Logger, root, overlay string) (found, not []string) 
 	return found, not
 }
 
-// run runs a suite with an overlay, and returns the first complaint if it fails.
+// run runs a suite with an overlay, and returns the first test that fails and the first complaint, if it does.
 func (s suite) run(root, overlay string) (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
@@ -184,9 +190,13 @@ func (s suite) run(root, overlay string) (string, bool) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "it hangs", true
 	}
+	test := ""
 	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: "); ok && test == "" {
+			test, _, _ = strings.Cut(name, " ")
+		}
 		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") {
-			return fmt.Sprintf("%.200s", strings.TrimSpace(line)), true
+			return fmt.Sprintf("%s: %.200s", test, strings.TrimSpace(line)), true
 		}
 	}
 	return fmt.Sprintf("%.200s", out), true

@@ -10,23 +10,11 @@ type plant struct {
 
 const (
 	machine = "internal/engine/machine/"
-	journal = "internal/store/pebblestore/journal.go"
-	recent  = "internal/store/pebblestore/recent.go"
+	filelog = "internal/commitlog/filelog/"
+	pebbles = "internal/store/pebblestore/"
 )
 
 var plants = []plant{
-	{
-		"a commit is not synced",
-		"internal/engine/commit.go",
-		"e.opt.Store.Commit(c.batch, e.opt.Durability == DurabilityFsync)",
-		"store.CommitNow(e.opt.Store, c.batch)",
-	},
-	{
-		"an answer leaves one step before its commit",
-		"internal/engine/apply.go",
-		"	case needs <= e.durable:\n",
-		"	case needs <= e.durable+1:\n",
-	},
 	{
 		"an ack is answered before it is on disk",
 		"internal/engine/apply.go",
@@ -155,42 +143,6 @@ var plants = []plant{
 		"	if len(d.Blockers) > 1 {\n		m.save(d)\n",
 	},
 	{
-		"the journal is not synced",
-		journal,
-		"	return f.SyncData()\n",
-		"	return nil\n",
-	},
-	{
-		"an asynchronous write of the journal is not synced",
-		"internal/store/pebblestore/direct_linux.go",
-		"		rwFlags: unix.RWF_DSYNC,\n",
-		"		rwFlags: unix.RWF_DSYNC &^ unix.RWF_DSYNC,\n",
-	},
-	{
-		"records are released before Pebble has synced them",
-		recent,
-		"	if opts.Sync {\n		r.journal.released.Store(",
-		"	if opts != nil {\n		r.journal.released.Store(",
-	},
-	{
-		"the marker of the journal is not written",
-		recent,
-		"	err := s.apply(&g.Batch, opts, m)\n",
-		"	err := s.apply(&g.Batch, opts, r.marker)\n",
-	},
-	{
-		"the marker of the journal is one too high",
-		recent,
-		"	m := marker{applied: g.last, ",
-		"	m := marker{applied: g.last + 1, ",
-	},
-	{
-		"what was gathered is forgotten instead of applied",
-		recent,
-		"	err := s.apply(&g.Batch, opts, m)\n",
-		"	err := s.apply(&store.Batch{}, opts, m)\n",
-	},
-	{
 		"a removal does not meet what was inserted before it",
 		"internal/store/overlay.go",
 		"	o.index(sp)\n	s := o.take(key)\n",
@@ -203,63 +155,240 @@ var plants = []plant{
 		"",
 	},
 	{
+		"an answer leaves one step before its commit",
+		"internal/engine/apply.go",
+		"	if needs <= e.durable {\n		e.answerNow(r)\n",
+		"	if needs <= e.durable+1 {\n		e.answerNow(r)\n",
+	},
+	{
+		"answers leave before their batch has landed",
+		"internal/engine/commit.go",
+		"	c.begun = e.Now()\n",
+		"	c.begun = e.Now()\n" +
+			"	for _, r := range c.replies.reqs {\n" +
+			"		r.Done(r)\n" +
+			"	}\n" +
+			"	clear(c.replies.reqs)\n" +
+			"	c.replies.reqs = c.replies.reqs[:0]\n",
+	},
+	{
+		"a batch that has landed vouches for those behind it",
+		"internal/engine/commit.go",
+		"	e.durable = c.step\n",
+		"	e.durable = max(c.step, e.sealed())\n",
+	},
+	{
+		"an answer leaves with an earlier batch than the one it tells of",
+		"internal/engine/apply.go",
+		"		if needs <= c.step {\n			c.late",
+		"		if needs <= c.step || len(e.flights) > 1 {\n			c.late",
+	},
+	{
+		"the batch that has landed is taken for the newest",
+		"internal/engine/commit.go",
+		"	e.flights = slices.Delete(e.flights, 0, 1)\n",
+		"	e.flights = slices.Delete(e.flights, len(e.flights)-1, len(e.flights))\n",
+	},
+	{
+		"a record of the log is not synced",
+		filelog + "log.go",
+		"	if l.o.Mode == commitlog.Fsync {\n		err = l.writeSynced(l.file, blocks, start)\n",
+		"	if l.o.Mode > commitlog.None {\n		err = l.writeSynced(l.file, blocks, start)\n",
+	},
+	{
+		"the store ignores the mode of the log",
+		pebbles + "open.go",
+		"Mode: o.Mode,",
+		"Mode: commitlog.None,",
+	},
+	{
+		"the log is not synced after the interval",
+		filelog + "log.go",
+		"	case commitlog.Interval:\n		l.syncLater()\n",
+		"	case commitlog.Interval:\n",
+	},
+	{
+		"a segment is left before it is synced",
+		filelog + "log.go",
+		"	if err := l.Sync(); err != nil {\n" +
+			"		return err\n" +
+			"	}\n" +
+			"	s, f, err := l.begin(",
+		"	s, f, err := l.begin(",
+	},
+	{
+		"the end of a segment is not marked",
+		filelog + "log.go",
+		"	err = l.write(record{number: l.written.Load() + 1, kind: kindEnd})\n	if err == nil && l.o.Mode",
+		"	if err == nil && l.o.Mode",
+	},
+	{
+		"all segments have the same salt",
+		filelog + "log.go",
+		"salt: random()}",
+		"salt: l.o.ID}",
+	},
+	{
+		"a segment too many is trimmed",
+		filelog + "log.go",
+		"	for len(l.used) > 1 && l.used[1].first-1 <= number {\n",
+		"	for n := 0; len(l.used) > 1 && (l.used[1].first-1 <= number || n == 0 && l.used[0].first <= number); n++ {\n",
+	},
+	{
+		"nobody looks behind a broken record of the log",
+		filelog + "segment.go",
+		"		if r, ok := recordAt(t.data[at:], s.salt); ok {\n			synced",
+		"		if r, ok := recordAt(t.data[at:], s.salt); ok && at < 0 {\n			synced",
+	},
+	{
+		"a segment that is missing is not told",
+		filelog + "segment.go",
+		"		case t.ended:\n",
+		"		case t.ended && t.last < from:\n",
+	},
+	{
+		"a log that ends too early is not told",
+		filelog + "segment.go",
+		"last >= from, t.last < safe:",
+		"last >= from, t.last < safe && s.first > safe:",
+	},
+	{
+		"the position is that of the batch before",
+		pebbles + "apply.go",
+		"		err = p.setIn(pb)\n",
+		"		err = s.gathered.position.setIn(pb)\n",
+	},
+	{
+		"the position goes to Pebble before the changes",
+		pebbles + "apply.go",
+		"	err := s.fill(pb, b)\n" +
+			"	if err == nil {\n" +
+			"		err = p.setIn(pb)\n" +
+			"	}\n",
+		"	first := s.db.NewBatch()\n" +
+			"	err := p.setIn(first)\n" +
+			"	if err == nil {\n" +
+			"		err = s.db.Apply(first, pebble.NoSync)\n" +
+			"	}\n" +
+			"	if err == nil {\n" +
+			"		err = s.fill(pb, b)\n" +
+			"	}\n",
+	},
+	{
+		"the position is one too high",
+		pebbles + "gather.go",
+		"	p := position{applied: gen.last, ",
+		"	p := position{applied: gen.last + 1, ",
+	},
+	{
+		"the position is one too low",
+		pebbles + "gather.go",
+		"	p := position{applied: gen.last, ",
+		"	p := position{applied: gen.last - 1, ",
+	},
+	{
+		"the log is trimmed by what Pebble has in memory",
+		pebbles + "gather.go",
+		"	p, there, err := readPosition(s.db, true)\n",
+		"	p, there, err := readPosition(s.db, false)\n",
+	},
+	{
+		"a record is replayed twice",
+		pebbles + "gather.go",
+		"	g.open.Add(&b)\n" +
+			"	g.open.last = number\n" +
+			"	return nil\n",
+		"	g.open.Add(&b)\n" +
+			"	g.open.Add(&b)\n" +
+			"	g.open.last = number\n" +
+			"	return nil\n",
+	},
+	{
+		"the last record that Pebble has is replayed again",
+		pebbles + "open.go",
+		"filelog.Open(s.logOptions(o, p), p.applied+1,",
+		"filelog.Open(s.logOptions(o, p), max(p.applied, 1),",
+	},
+	{
+		"what was gathered is forgotten instead of applied",
+		pebbles + "gather.go",
+		"	err := s.apply(&gen.Batch, p)\n",
+		"	err := s.apply(&store.Batch{}, p)\n",
+	},
+	{
 		"what is being applied is not read meanwhile",
-		recent,
-		"	return r.moving\n}",
-		"	g := r.moving\n	r.moving = nil\n	return g\n}",
+		pebbles + "gather.go",
+		"	return g.moving\n}",
+		"	gen := g.moving\n" +
+			"	g.moving = nil\n" +
+			"	return gen\n" +
+			"}",
 	},
 	{
 		"a get reads what is older first",
-		recent,
-		"[]*generation{r.open, r.moving}",
-		"[]*generation{r.moving, r.open}",
+		pebbles + "gather.go",
+		"[]*generation{g.open, g.moving}",
+		"[]*generation{g.moving, g.open}",
 	},
 	{
 		"a scan takes what is older for newer",
-		recent,
+		pebbles + "read.go",
 		"store.LayerOf(rg, below, &open.Overlay)",
 		"store.LayerOf(rg, &open.Overlay, below)",
 	},
 	{
-		"the journal writes over the file that it is in",
-		journal,
-		"		j.turn, j.end = 1-j.turn, 0\n",
-		"		j.end = 0\n",
+		"a checkpoint is not flushed first",
+		pebbles + "checkpoint.go",
+		"		if err := s.flush(); err != nil {\n" +
+			"			return err\n" +
+			"		}\n" +
+			"		p = s",
+		"		if err := s.move(); err != nil {\n" +
+			"			return err\n" +
+			"		}\n" +
+			"		p = s",
 	},
 	{
-		"the other file of the journal is written over too early",
-		journal,
-		" && j.files[1-j.turn].last <= j.released.Load() {",
-		" {",
+		"FORMAT is marked after the upgrade",
+		pebbles + "upgrade.go",
+		"	if !fresh && format < FormatVersion {\n" +
+			"		err := writeMarker(s.fs, s.dir, markerUnfinished)\n" +
+			"		if err == nil {\n" +
+			"			err = finishMarker(s.fs, s.dir)\n" +
+			"		}\n" +
+			"		if err != nil {\n" +
+			"			return p, unwritable(s.dir, err)\n" +
+			"		}\n" +
+			"	}\n" +
+			"	if err := s.beginLog(o, p); err != nil {\n" +
+			"		return p, err\n" +
+			"	}\n" +
+			"	gathered := s.gathered.open\n" +
+			"	s.gathered.open = &generation{}\n" +
+			"	s.gathered.position = p\n" +
+			"	return p, s.applyFirst(&gathered.Batch, p)\n",
+		"	if err := s.beginLog(o, p); err != nil {\n" +
+			"		return p, err\n" +
+			"	}\n" +
+			"	gathered := s.gathered.open\n" +
+			"	s.gathered.open = &generation{}\n" +
+			"	s.gathered.position = p\n" +
+			"	if err := s.applyFirst(&gathered.Batch, p); err != nil || fresh || format == FormatVersion {\n" +
+			"		return p, err\n" +
+			"	}\n" +
+			"	err := writeMarker(s.fs, s.dir, markerUnfinished)\n" +
+			"	if err == nil {\n" +
+			"		err = finishMarker(s.fs, s.dir)\n" +
+			"	}\n" +
+			"	return p, err\n",
 	},
 	{
-		"nobody looks behind a broken record of the journal",
-		journal,
-		"		if _, _, ok := recordAt(r.data[at:], r.secret); ok {\n",
-		"		if _, _, ok := recordAt(r.data[at:], r.secret); ok && at < 0 {\n",
-	},
-	{
-		"a gap in the journal is not told",
-		journal,
-		"	if r.first > next {\n",
-		"	if r.first > next && r.last == 0 {\n",
-	},
-	{
-		"a client may know the secret of the journal",
-		recent,
-		"	return marker{secret: binary.BigEndian.Uint64(b[:])}, nil\n",
-		"	return marker{}, nil\n",
-	},
-	{
-		"a batch that passes the journal by takes no number of it",
-		recent,
-		"		m.applied, m.sizes = r.journal.next, r.journal.sizes()\n",
-		"		m.applied, m.sizes = r.marker.applied, r.journal.sizes()\n",
-	},
-	{
-		"a log is copied while it is written",
-		"internal/store/pebblestore/open.go",
-		"files: s.files, beforeLog: s.holdLog}",
-		"files: s.files}",
+		"an upgrade removes the journal before its content is in tables",
+		pebbles + "upgrade.go",
+		"	if err == nil {\n" +
+			"		err = s.flushTables()\n" +
+			"	}\n" +
+			"	return err\n",
+		"	return err\n",
 	},
 }

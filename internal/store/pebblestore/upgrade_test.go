@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -123,6 +124,13 @@ func testUpgrade(t *testing.T, format int) {
 			t.Errorf("the marker says %q", p)
 		}
 		for i, crash := range c.all {
+			// An earlier release would take the journal for the newest there is.
+			files := contentOf(t, crash.fs)
+			for name := range files {
+				if strings.HasPrefix(name, "log-") && !strings.HasSuffix(string(files["FORMAT"]), fmt.Sprintf("format %d\n", pebblestore.FormatVersion)) {
+					t.Fatalf("%d%% kept, crash %d: there is %s, but the marker says %q", percent, i, name, files["FORMAT"])
+				}
+			}
 			s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: crash.fs, SegmentBytes: 64 << 10, MemTableBytes: memTableBytes})
 			if err != nil {
 				t.Fatalf("%d%% kept, crash %d: %v", percent, i, err)
