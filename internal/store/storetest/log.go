@@ -6,11 +6,10 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"millrace/internal/commitlog/filelog"
 )
 
 // LogRecord is where a record of a log was written.
@@ -35,7 +34,7 @@ type LogWatch struct {
 // OpenReadWrite is how a segment of a log is opened for writing.
 func (w *LogWatch) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := w.MemFS.OpenReadWrite(name, c, opts...)
-	if err != nil || !filelog.IsSegment(path.Base(name)) {
+	if err != nil || !strings.HasPrefix(path.Base(name), "log-") {
 		return f, err
 	}
 	return &watchedFile{f, name, w}, nil
