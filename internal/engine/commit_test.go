@@ -142,11 +142,15 @@ func TestSeveralOnTheirWay(t *testing.T) {
 		refused.wants(t, job.NotFound)
 		third.wantsNothing(t)
 		fourth.wantsNothing(t)
+		late := do(t, e, ack(1)) // nobody knows any more which batch it tells of: perhaps the last
+		late.wantsNothing(t)
 		d.land()
 		third.wants(t)
 		fourth.wantsNothing(t)
+		late.wantsNothing(t)
 		d.land()
 		fourth.wants(t)
+		late.wants(t, job.NotFound)
 		if n := d.underway(); n != 0 {
 			t.Errorf("%d batches are left", n)
 		}
