@@ -38,6 +38,10 @@ func TestSpaceComesBack(t *testing.T) {
 					_, _ = rng.Read(value)
 					storetest.Commit(t, s, func(b *store.Batch) { b.Set(historyKey(i), value) })
 				}
+				if err := s.Reclaim(); err != nil { // which has all of it put into tables
+					t.Fatal(err)
+				}
+				<-time.After(time.Minute)
 				before := s.Stats()
 				storetest.Commit(t, s, erase)
 				<-time.After(time.Minute)
