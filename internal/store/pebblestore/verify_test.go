@@ -29,6 +29,10 @@ func tabled(t *testing.T) string {
 			}
 		})
 	}
+	// Which has all of it put into tables.
+	if err := s.Checkpoint(filepath.Join(t.TempDir(), "copy")); err != nil {
+		t.Fatal(err)
+	}
 	mustClose(t, s)
 	return dir
 }
