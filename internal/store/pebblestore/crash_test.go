@@ -145,9 +145,9 @@ func TestCrash(t *testing.T) {
 			c := &crashes{mem: mem, every: 1, config: func(seed uint64) vfs.CrashCloneCfg {
 				return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
 			}}
-			s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, c), MemTableBytes: memTableBytes, Mode: commitlog.None})
+			s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, c), MemTableBytes: memTableBytes, SegmentBytes: 32 << 10, Mode: commitlog.None})
 			c.mu.Lock()
-			c.every = 23
+			c.every = 11
 			c.mu.Unlock()
 			for n := 1; n <= 1500; n++ {
 				c.commit(t, s, n, n%7 == 0)
@@ -157,7 +157,7 @@ func TestCrash(t *testing.T) {
 			}
 			kept := 0
 			for _, crash := range c.all {
-				s := open(t, pebblestore.Options{Dir: memDir, FS: crash.fs, MemTableBytes: memTableBytes})
+				s := open(t, pebblestore.Options{Dir: memDir, FS: crash.fs, MemTableBytes: memTableBytes, SegmentBytes: 32 << 10})
 				n := checkHistory(t, s, crash.durable, crash.newest)
 				kept += n - crash.durable
 				// What was recovered is a working store.
