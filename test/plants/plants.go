@@ -293,17 +293,6 @@ var plants = []plant{
 		"	p, there, err := readPosition(s.db, false)\n",
 	},
 	{
-		"a record is replayed twice",
-		pebbles + "gather.go",
-		"	g.open.Add(&b)\n" +
-			"	g.open.last = number\n" +
-			"	return nil\n",
-		"	g.open.Add(&b)\n" +
-			"	g.open.Add(&b)\n" +
-			"	g.open.last = number\n" +
-			"	return nil\n",
-	},
-	{
 		"the last record that Pebble has is replayed again",
 		pebbles + "open.go",
 		"filelog.Open(s.logOptions(o, p), p.applied+1,",
