@@ -53,6 +53,7 @@ var errBatchEncoding = errors.New("malformed batch")
 type Batch struct {
 	buf   []byte // empty, or the whole encoded form
 	count uint32
+	void  uint32 // how many of them Void has taken the effect from
 }
 
 // Set gives key a value. Both are copied.
@@ -127,7 +128,7 @@ func (b *Batch) Size() int { return max(len(b.buf), batchHeaderSize) }
 // Reset empties the batch and keeps its memory for reuse.
 func (b *Batch) Reset() {
 	b.buf = b.buf[:0]
-	b.count = 0
+	b.count, b.void = 0, 0
 }
 
 // Bytes returns the encoded form. It shares memory with the batch and is valid
@@ -175,7 +176,26 @@ func (b *Batch) Void(offset uint32) {
 	case OpDelete, OpRemove:
 		b.buf[offset] = byte(OpVoidDelete)
 	case OpDeleteRange, OpVoidSet, OpVoidDelete:
+		return
 	}
+	b.void++
+}
+
+// Effective returns the encoded form of the changes that have an effect: of the batch itself, or made in scratch,
+// if Void has taken the effect from some of them.
+func (b *Batch) Effective(scratch *Batch) []byte {
+	if b.void == 0 {
+		return b.Bytes()
+	}
+	scratch.Reset()
+	for at := b.First(); at < b.Offset(); {
+		op, _, _, next := b.At(at)
+		if !op.Void() {
+			scratch.appendEntry(b, at, next)
+		}
+		at = next
+	}
+	return scratch.Bytes()
 }
 
 func (op Op) hasValue() bool { return op.Sets() || op == OpDeleteRange || op == OpVoidSet }

@@ -229,3 +229,37 @@ func FuzzDecodeBatch(f *testing.F) {
 		}
 	})
 }
+
+func TestBatchEffective(t *testing.T) {
+	var scratch store.Batch
+	scratch.Set([]byte("of an earlier one"), nil)
+	b, want := sample()
+	if got := b.Effective(&scratch); &got[0] != &b.Bytes()[0] {
+		t.Error("a batch whose changes all have an effect was copied")
+	}
+	for _, voided := range [][]int{{0}, {0, 3}, {0, 3, 2}, {0, 3, 2, 1, 4, 6}} {
+		b, _ := sample()
+		left := slices.Clone(want)
+		at := b.First()
+		for i := range want {
+			_, _, _, next := b.At(at)
+			if slices.Contains(voided, i) {
+				b.Void(at)
+				b.Void(at)
+				left[i].Op = 0
+			}
+			at = next
+		}
+		left = slices.DeleteFunc(left, func(e entry) bool { return e.Op == 0 })
+		got, err := store.DecodeBatch(bytes.Clone(b.Effective(&scratch)))
+		if err != nil {
+			t.Fatalf("voided %v: %v", voided, err)
+		}
+		if diff := cmp.Diff(left, entries(&got)); diff != "" {
+			t.Errorf("voided %v: -want +got\n%s", voided, diff)
+		}
+		if got.Len() != len(left) {
+			t.Errorf("voided %v: %d changes, want %d", voided, got.Len(), len(left))
+		}
+	}
+}

@@ -33,6 +33,7 @@ type Store struct {
 
 	segmentBytes int64 // of the log
 
+	effective               store.Batch // scratch of Commit
 	commits, committedBytes atomic.Uint64
 
 	gathered  gathered
@@ -68,7 +69,11 @@ func (s *Store) Commit(b *store.Batch, done func(error)) {
 		done(fmt.Errorf("commit batch of %d: %w", b.Len(), err))
 		return
 	}
-	s.log.Append(b.Bytes(), func(number uint64, err error) {
+	content := b.Effective(&s.effective)
+	if s.effective.Size() > batchKept {
+		s.effective = store.Batch{}
+	}
+	s.log.Append(content, func(number uint64, err error) {
 		if err != nil {
 			s.fuse.blow(err)
 		}
