@@ -408,7 +408,7 @@ func (l *Log) take(size int64) (*segment, error) {
 	l.slots++
 	s := &segment{name: fmt.Sprintf("%s%d", namePrefix, l.slots), size: size}
 	l.mu.Unlock()
-	return s, makeFile(l.o.FS, l.o.Dir, s.name, size)
+	return s, l.makeFile(s.name, size)
 }
 
 // makeSpares makes a segment whenever there is none to go on with, so that nobody who appends has to wait for that.
@@ -423,7 +423,7 @@ func (l *Log) makeSpares() {
 		l.slots++
 		s := &segment{name: fmt.Sprintf("%s%d", namePrefix, l.slots), size: l.o.SegmentBytes}
 		l.mu.Unlock()
-		if err := makeFile(l.o.FS, l.o.Dir, s.name, s.size); err != nil {
+		if err := l.makeFile(s.name, s.size); err != nil {
 			_ = l.fail(fmt.Errorf("make a segment of the log: %w", err))
 			return
 		}
@@ -433,13 +433,18 @@ func (l *Log) makeSpares() {
 	}
 }
 
-// makeFile makes a file of full size, on stable storage.
-func makeFile(fsys vfs.FS, dir, name string, size int64) error {
+// makeFile makes a file of full size, on stable storage. It goes past the page cache as what is written to it later, which else would have to
+// take it out of there.
+func (l *Log) makeFile(name string, size int64) error {
+	fsys, dir := l.o.FS, l.o.Dir
 	f, err := fsys.Create(fsys.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	for zero := make([]byte, min(size, 1<<20)); size > 0 && err == nil; size -= int64(len(zero)) {
+	if l.o.Mode == commitlog.Fsync {
+		f = direct(f)
+	}
+	for zero := alignedBlocks(int(min(size, 1<<20))); size > 0 && err == nil; size -= int64(len(zero)) {
 		_, err = f.Write(zero[:min(size, int64(len(zero)))])
 	}
 	if err == nil {
