@@ -18,6 +18,8 @@ import (
 
 const oldHistory = 301
 
+var wantMarker = fmt.Sprintf("millrace data directory\nformat %d\n", pebblestore.FormatVersion)
+
 // oldDirectory returns a directory as a release with an earlier format has left it when it was killed: with tables, a log of Pebble's, and from format 2 on
 // a journal that has the last batches.
 func oldDirectory(t *testing.T, format int) *vfs.MemFS {
@@ -120,16 +122,17 @@ func testUpgrade(t *testing.T, format int) {
 			c.commit(t, s, n, true)
 		}
 		mustClose(t, s)
-		if p := readFile(t, mem, memDir+"/FORMAT"); string(p) != fmt.Sprintf("millrace data directory\nformat %d\n", pebblestore.FormatVersion) {
+		if p := readFile(t, mem, memDir+"/FORMAT"); string(p) != wantMarker {
 			t.Errorf("the marker says %q", p)
 		}
+		converted := 0
 		for i, crash := range c.all {
-			// An earlier release would take the journal for the newest there is.
-			files := contentOf(t, crash.fs)
-			for name := range files {
-				if strings.HasPrefix(name, "log-") && !strings.HasSuffix(string(files["FORMAT"]), fmt.Sprintf("format %d\n", pebblestore.FormatVersion)) {
-					t.Fatalf("%d%% kept, crash %d: there is %s, but the marker says %q", percent, i, name, files["FORMAT"])
+			if had := newFormat(t, crash.fs); had != "" {
+				marker := readFile(t, crash.fs, memDir+"/FORMAT")
+				if string(marker) != wantMarker {
+					t.Fatalf("%d%% kept, crash %d: there is %s, but the marker says %q", percent, i, had, marker)
 				}
+				converted++
 			}
 			s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: crash.fs, SegmentBytes: 64 << 10, MemTableBytes: memTableBytes})
 			if err != nil {
@@ -139,7 +142,35 @@ func testUpgrade(t *testing.T, format int) {
 			storetest.Commit(t, s, func(b *store.Batch) { historyBatch(b, n+1) })
 			mustClose(t, s)
 		}
+		if converted == 0 || converted == len(c.all) {
+			t.Errorf("%d%% kept: %d of %d crashes have something of the new format", percent, converted, len(c.all))
+		}
 	}
+}
+
+// newFormat names something that only the new format has and that is in a directory: a segment of the log, or the position in the database. An earlier
+// release knows neither and would take the journal for the newest there is, so the marker must keep it away by then.
+func newFormat(t *testing.T, mem *vfs.MemFS) string {
+	t.Helper()
+	for name := range contentOf(t, mem) {
+		if strings.HasPrefix(name, "log-") {
+			return name
+		}
+	}
+	db, err := pebble.Open(memDir, &pebble.Options{FS: mem, ReadOnly: true, Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, db)
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte("\xffposition")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, it)
+	if it.First() {
+		return string(it.Key())
+	}
+	return ""
 }
 
 // TestUpgradeFailsCleanly injects errors into the opening of such a directory: the next one works.
