@@ -168,7 +168,7 @@ func newFormat(t *testing.T, mem *vfs.MemFS) string {
 	}
 	defer mustClose(t, it)
 	if it.First() {
-		return string(it.Key())
+		return "a position"
 	}
 	return ""
 }
