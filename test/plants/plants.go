@@ -225,7 +225,7 @@ var plants = []plant{
 	{
 		"all segments have the same salt",
 		filelog + "log.go",
-		"salt: random()}",
+		"salt: NewID()}",
 		"salt: l.o.ID}",
 	},
 	{
@@ -328,56 +328,34 @@ var plants = []plant{
 	{
 		"a checkpoint is not flushed first",
 		pebbles + "checkpoint.go",
-		"		if err := s.flush(); err != nil {\n" +
+		"		if err := s.flushTables(); err != nil {\n" +
 			"			return err\n" +
 			"		}\n" +
 			"		p = s",
-		"		if err := s.move(); err != nil {\n" +
-			"			return err\n" +
-			"		}\n" +
-			"		p = s",
+		"		p = s",
 	},
 	{
 		"FORMAT is marked after the upgrade",
 		pebbles + "upgrade.go",
 		"	if !fresh && format < FormatVersion {\n" +
-			"		err := writeMarker(s.fs, s.dir, markerUnfinished)\n" +
-			"		if err == nil {\n" +
-			"			err = finishMarker(s.fs, s.dir)\n" +
-			"		}\n" +
-			"		if err != nil {\n" +
+			"		if err := mark(s.fs, s.dir); err != nil {\n" +
 			"			return p, unwritable(s.dir, err)\n" +
 			"		}\n" +
 			"	}\n" +
 			"	if err := s.beginLog(o, p); err != nil {\n" +
 			"		return p, err\n" +
-			"	}\n" +
-			"	gathered := s.gathered.open\n" +
-			"	s.gathered.open = &generation{}\n" +
-			"	s.gathered.position = p\n" +
-			"	return p, s.applyFirst(&gathered.Batch, p)\n",
+			"	}\n",
 		"	if err := s.beginLog(o, p); err != nil {\n" +
 			"		return p, err\n" +
 			"	}\n" +
-			"	gathered := s.gathered.open\n" +
-			"	s.gathered.open = &generation{}\n" +
-			"	s.gathered.position = p\n" +
-			"	if err := s.applyFirst(&gathered.Batch, p); err != nil || fresh || format == FormatVersion {\n" +
-			"		return p, err\n" +
-			"	}\n" +
-			"	err := writeMarker(s.fs, s.dir, markerUnfinished)\n" +
-			"	if err == nil {\n" +
-			"		err = finishMarker(s.fs, s.dir)\n" +
-			"	}\n" +
-			"	return p, err\n",
+			"	if !fresh && format < FormatVersion {\n" +
+			"		defer func() { _ = mark(s.fs, s.dir) }()\n" +
+			"	}\n",
 	},
 	{
 		"an upgrade removes the journal before its content is in tables",
 		pebbles + "upgrade.go",
-		"	if err == nil {\n" +
-			"		err = s.flushTables()\n" +
-			"	}\n" +
-			"	return err\n",
-		"	return err\n",
+		"	return p, s.flushTables()\n",
+		"	return p, nil\n",
 	},
 }

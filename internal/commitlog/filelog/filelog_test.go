@@ -30,7 +30,7 @@ func create(tb testing.TB, o Options) {
 	}
 	// A directory is synced by who makes it.
 	for _, dir := range []string{"/", "/srv", o.Dir} {
-		if err := syncDir(o.FS, dir); err != nil {
+		if err := SyncDir(o.FS, dir); err != nil {
 			tb.Fatal(err)
 		}
 	}

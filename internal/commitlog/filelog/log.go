@@ -135,7 +135,7 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 			return nil, err
 		}
 	}
-	if err := syncDir(o.FS, o.Dir); err != nil {
+	if err := SyncDir(o.FS, o.Dir); err != nil {
 		return nil, err
 	}
 	l.written.Store(next - 1)
@@ -361,7 +361,7 @@ func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
 	}
 	l.mu.Unlock()
 	// Somebody may still read what it was.
-	s = &segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: random()}
+	s = &segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: NewID()}
 	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, nil, err
@@ -405,10 +405,33 @@ func (l *Log) take(size int64) (*segment, error) {
 		l.mu.Unlock()
 		return s, nil
 	}
+	l.mu.Unlock()
+	return l.makeSegment(size)
+}
+
+// makeSegment makes a file of full size, on stable storage.
+func (l *Log) makeSegment(size int64) (*segment, error) {
+	l.mu.Lock()
 	l.slots++
 	s := &segment{name: fmt.Sprintf("%s%d", namePrefix, l.slots), size: size}
 	l.mu.Unlock()
-	return s, l.makeFile(s.name, size)
+	f, err := l.o.FS.Create(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	if l.o.Mode == commitlog.Fsync {
+		f = direct(f) // else what is written later would have to take it out of the page cache
+	}
+	for zero := alignedBlocks(int(min(size, 1<<20))); size > 0 && err == nil; size -= int64(len(zero)) {
+		_, err = f.Write(zero[:min(size, int64(len(zero)))])
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return s, SyncDir(l.o.FS, l.o.Dir)
 }
 
 // makeSpares makes a segment whenever there is none to go on with, so that nobody who appends has to wait for that.
@@ -419,11 +442,8 @@ func (l *Log) makeSpares() {
 		case <-l.stop:
 			return
 		}
-		l.mu.Lock()
-		l.slots++
-		s := &segment{name: fmt.Sprintf("%s%d", namePrefix, l.slots), size: l.o.SegmentBytes}
-		l.mu.Unlock()
-		if err := l.makeFile(s.name, s.size); err != nil {
+		s, err := l.makeSegment(l.o.SegmentBytes)
+		if err != nil {
 			_ = l.fail(fmt.Errorf("make a segment of the log: %w", err))
 			return
 		}
@@ -433,30 +453,8 @@ func (l *Log) makeSpares() {
 	}
 }
 
-// makeFile makes a file of full size, on stable storage. It goes past the page cache as what is written to it later, which else would have to
-// take it out of there.
-func (l *Log) makeFile(name string, size int64) error {
-	fsys, dir := l.o.FS, l.o.Dir
-	f, err := fsys.Create(fsys.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	if l.o.Mode == commitlog.Fsync {
-		f = direct(f)
-	}
-	for zero := alignedBlocks(int(min(size, 1<<20))); size > 0 && err == nil; size -= int64(len(zero)) {
-		_, err = f.Write(zero[:min(size, int64(len(zero)))])
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return syncDir(fsys, dir)
-}
-
-func syncDir(fsys vfs.FS, dir string) error {
+// SyncDir has the entries of a directory on stable storage.
+func SyncDir(fsys vfs.FS, dir string) error {
 	d, err := fsys.OpenDir(dir)
 	if err != nil {
 		return err
@@ -623,7 +621,8 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.file.Close())
 }
 
-func random() uint64 {
+// NewID returns a number that nobody can guess: the identity of a log, or the salt of a segment.
+func NewID() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return binary.LittleEndian.Uint64(b[:])

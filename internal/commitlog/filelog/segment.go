@@ -236,10 +236,8 @@ type chain struct {
 	tail       tail     // of it
 }
 
-// errMissing is what the error of a log that is not there at all wraps, beside store.ErrCorrupt.
-var errMissing = fs.ErrNotExist
-
-// readChain reads the records from a number on. Up to the number safe they were on stable storage, or are not needed any more.
+// readChain reads the records from a number on. Up to the number safe they were on stable storage, or are not needed any more. The error of a log that
+// is not there at all wraps fs.ErrNotExist.
 func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.Visit) (c chain, err error) {
 	if c.used, c.free, err = list(fsys, dir); err != nil {
 		return c, err
@@ -250,7 +248,7 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 	}
 	at := lastIndex(c.used, func(s *segment) bool { return s.first <= from })
 	if at < 0 {
-		return c, fmt.Errorf("%w: no segment of the log has record %d: %w", store.ErrCorrupt, from, errMissing)
+		return c, fmt.Errorf("%w: no segment of the log has record %d: %w", store.ErrCorrupt, from, fs.ErrNotExist)
 	}
 	c.first = c.used[at].first
 	for {

@@ -35,13 +35,10 @@ func (s *Store) checkpoint(dir string) error {
 	if err == nil {
 		err = filelog.Create(filelog.Options{FS: s.fs, Dir: dir, ID: p.log, SegmentBytes: s.segmentBytes}, p.applied+1)
 	}
-	if err == nil {
-		err = writeMarker(s.fs, dir, markerUnfinished)
-	}
 	if err != nil {
 		return err
 	}
-	return finishMarker(s.fs, dir)
+	return mark(s.fs, dir)
 }
 
 // copyState copies the database and returns its position. What is committed meanwhile stays in the log, and is not
@@ -55,21 +52,16 @@ func (s *Store) copyState(dir string) (p position, err error) {
 		return p, err
 	}
 	err = s.moving(func() error {
-		if err := s.flush(); err != nil {
+		if err := s.move(); err != nil {
+			return err
+		}
+		if err := s.flushTables(); err != nil {
 			return err
 		}
 		p = s.gathered.position
 		return s.db.Checkpoint(dir)
 	})
 	return p, err
-}
-
-// flush has all that was gathered put into tables.
-func (s *Store) flush() error {
-	if err := s.move(); err != nil {
-		return err
-	}
-	return s.flushTables()
 }
 
 // flushTables has Pebble flush its memtables.

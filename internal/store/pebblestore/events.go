@@ -55,10 +55,9 @@ type events struct {
 	fuse             *fuse
 	stalls           atomic.Uint64
 	stallNanos       atomic.Int64
-	stallBegan       atomic.Int64 // nanoseconds since created, plus one; 0 outside a stall
+	stallBegan       time.Time // belongs to the listener, which is called with a lock of Pebble's held
 	backgroundErrors atomic.Uint64
 	corruptions      atomic.Uint64
-	created          time.Time
 	sinker           *sinker
 }
 
@@ -81,12 +80,10 @@ func (e *events) listener(g *gathered) *pebble.EventListener {
 		},
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)
-			e.stallBegan.Store(int64(time.Since(e.created)) + 1)
+			e.stallBegan = time.Now()
 		},
 		WriteStallEnd: func() {
-			if began := e.stallBegan.Swap(0); began > 0 {
-				e.stallNanos.Add(int64(time.Since(e.created)) + 1 - began)
-			}
+			e.stallNanos.Add(int64(time.Since(e.stallBegan)))
 		},
 	}
 }

@@ -29,16 +29,6 @@ func newFuse(onFatal func(error), explain func(error) error) *fuse {
 	return &fuse{ended: make(chan struct{}), onFatal: onFatal, explain: explain}
 }
 
-// hasEnded reports whether Pebble has met an error.
-func (f *fuse) hasEnded() bool {
-	select {
-	case <-f.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 // end blows the fuse with an error that Pebble has met, and never returns: Pebble would go on with what it knows to be wrong, try again
 // without end, or panic. It holds no lock of its own that others need while it writes.
 func (f *fuse) end(err error) {
@@ -98,7 +88,8 @@ func (f *fuse) arm() error {
 }
 
 // guardFS blows a fuse with the first error of a change below one directory, and makes no change after that. Reads and everything
-// outside, such as the files of a checkpoint, pass through.
+// outside, such as the files of a checkpoint, pass through. So do changes of kinds that Pebble, without a log of its own and without tables from
+// elsewhere, makes only there: links, files that are used again, the removal of directories.
 type guardFS struct {
 	vfs.FS
 	guard
@@ -175,11 +166,6 @@ func (g *guardFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vf
 	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, opts...) })
 }
 
-func (g *guardFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	g.files.remove(oldname)
-	return g.open("reuse", newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, c) })
-}
-
 func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 	file, err := g.FS.OpenDir(name)
 	if err != nil || !g.guards(name) {
@@ -188,42 +174,28 @@ func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 	return &guardFile{File: file, guard: g.guard, name: name}, nil
 }
 
-// change makes a change that leads to a file of a name.
-func (g *guardFS) change(op, name string, do func() error) error {
-	if !g.guards(name) {
-		return do()
+func (g *guardFS) Rename(oldname, newname string) error {
+	if !g.guards(newname) {
+		return g.FS.Rename(oldname, newname)
 	}
-	err := g.do(op, name, do)
+	g.files.remove(oldname)
+	err := g.do("rename", newname, func() error { return g.FS.Rename(oldname, newname) })
 	if err == nil {
-		g.files.add(name)
+		g.files.add(newname)
 	}
 	return err
 }
 
-func (g *guardFS) Link(oldname, newname string) error {
-	return g.change("link", newname, func() error { return g.FS.Link(oldname, newname) })
-}
-
-func (g *guardFS) Rename(oldname, newname string) error {
-	g.files.remove(oldname)
-	return g.change("rename", newname, func() error { return g.FS.Rename(oldname, newname) })
-}
-
 // Remove does not blow the fuse, because a file that stays costs only space; but after
 // the fuse is blown nothing is removed, since opening may need it.
-func (g *guardFS) Remove(name string) error { return g.remove(name, g.FS.Remove) }
-
-// RemoveAll does as Remove.
-func (g *guardFS) RemoveAll(name string) error { return g.remove(name, g.FS.RemoveAll) }
-
-func (g *guardFS) remove(name string, do func(string) error) error {
+func (g *guardFS) Remove(name string) error {
 	if g.guards(name) {
 		if err := g.fuse.err(); err != nil {
 			return err
 		}
 		g.files.remove(name)
 	}
-	return do(name)
+	return g.FS.Remove(name)
 }
 
 func (g *guardFS) Unwrap() vfs.FS { return g.FS }

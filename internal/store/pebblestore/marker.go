@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"millrace/internal/commitlog/filelog"
 	"millrace/internal/store"
 )
 
@@ -94,14 +95,14 @@ func prepareDir(fsys vfs.FS, dir string) error {
 			return err
 		}
 	}
-	if err := syncDir(fsys, dir); err != nil {
+	if err := filelog.SyncDir(fsys, dir); err != nil {
 		return err
 	}
-	return writeMarker(fsys, dir, markerUnfinished)
+	return writeMarker(fsys, dir)
 }
 
-func writeMarker(fsys vfs.FS, dir, name string) error {
-	f, err := fsys.Create(fsys.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
+func writeMarker(fsys vfs.FS, dir string) error {
+	f, err := fsys.Create(fsys.PathJoin(dir, markerUnfinished), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func writeMarker(fsys vfs.FS, dir, name string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return syncDir(fsys, dir)
+	return filelog.SyncDir(fsys, dir)
 }
 
 // finishMarker makes the directory a store.
@@ -120,5 +121,13 @@ func finishMarker(fsys vfs.FS, dir string) error {
 	if err := fsys.Rename(fsys.PathJoin(dir, markerUnfinished), fsys.PathJoin(dir, markerFinished)); err != nil {
 		return err
 	}
-	return syncDir(fsys, dir)
+	return filelog.SyncDir(fsys, dir)
+}
+
+// mark marks a directory that is complete.
+func mark(fsys vfs.FS, dir string) error {
+	if err := writeMarker(fsys, dir); err != nil {
+		return err
+	}
+	return finishMarker(fsys, dir)
 }

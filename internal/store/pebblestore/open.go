@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	crdberrors "github.com/cockroachdb/errors"
 	"github.com/cockroachdb/pebble/v2"
@@ -101,7 +100,7 @@ func makeDir(fsys vfs.FS, dir string) error {
 	if err := fsys.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	return syncDir(fsys, parent)
+	return filelog.SyncDir(fsys, parent)
 }
 
 // unwritable returns an error that was met where the directory is first looked at or written to.
@@ -169,7 +168,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		}
 	}, func(err error) error { return s.watcher.explain(err) })
 	s = &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, files: &fileSet{}, sinker: newSinker(), segmentBytes: o.SegmentBytes}
-	s.events = &events{fuse: f, created: time.Now(), sinker: s.sinker}
+	s.events = &events{fuse: f, sinker: s.sinker}
 	s.guard = &guardFS{FS: o.FS, guard: guard{fuse: f}, dir: o.Dir, files: s.files}
 	if s.db, err = s.openDB(o, fresh); err != nil {
 		return nil, classify(o.Dir, f.cause(err))
@@ -284,12 +283,10 @@ func openPebble(dir string, po *pebble.Options, f *fuse) (*pebble.DB, error) {
 	}()
 	select {
 	case <-opened:
+		return db, err
 	case <-f.ended:
-	}
-	if f.hasEnded() {
 		return nil, f.err()
 	}
-	return db, err
 }
 
 // classify turns an error of opening the database into one for the operator. The
@@ -318,14 +315,6 @@ func classify(dir string, err error) error {
 
 func newerFormat(dir, detail string) error {
 	return fmt.Errorf("%s: %w: %s: run the release that wrote it, or a later one", dir, store.ErrNewerFormat, detail)
-}
-
-func syncDir(fsys vfs.FS, dir string) error {
-	d, err := fsys.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func readFile(fsys vfs.FS, name string, sizeMax int64) ([]byte, error) {

@@ -1,8 +1,8 @@
 package pebblestore
 
 import (
-	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -60,14 +60,5 @@ func readPosition(db *pebble.DB, durable bool) (p position, there bool, err erro
 	if there && err == nil {
 		p = position{applied: binary.BigEndian.Uint64(value[1:]), safe: binary.BigEndian.Uint64(value[9:]), log: binary.BigEndian.Uint64(value[17:])}
 	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
-	return p, there, err
-}
-
-func newLogID() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return binary.BigEndian.Uint64(b[:])
+	return p, there, errors.Join(err, it.Close())
 }

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -32,7 +33,7 @@ func TestSinker(t *testing.T) {
 			if err := store.CommitNow(s, &b); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.moving(s.flush); err != nil {
+			if err := errors.Join(s.moving(s.move), s.flushTables()); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

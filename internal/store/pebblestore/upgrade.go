@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/commitlog/filelog"
@@ -93,7 +92,7 @@ func (s *Store) hasJournal() bool {
 // together with the position, or nothing of it does; a start that finds no position begins anew. Before that the directory is marked as one of this
 // format, so that no earlier release opens it any more. A store that is only read has it all in memory.
 func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
-	p := position{log: newLogID()}
+	p := position{log: filelog.NewID()}
 	s.gathered.init(s.db, p)
 	if !fresh {
 		batches, last, err := s.readJournal(format)
@@ -109,11 +108,7 @@ func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 		return p, nil
 	}
 	if !fresh && format < FormatVersion {
-		err := writeMarker(s.fs, s.dir, markerUnfinished)
-		if err == nil {
-			err = finishMarker(s.fs, s.dir)
-		}
-		if err != nil {
+		if err := mark(s.fs, s.dir); err != nil {
 			return p, unwritable(s.dir, err)
 		}
 	}
@@ -121,9 +116,13 @@ func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 		return p, err
 	}
 	gathered := s.gathered.open
+	gathered.Delete(journalKey)
 	s.gathered.open = &generation{}
 	s.gathered.position = p
-	return p, s.applyFirst(&gathered.Batch, p)
+	if err := s.apply(&gathered.Batch, p); err != nil {
+		return p, err
+	}
+	return p, s.flushTables()
 }
 
 // beginLog makes an empty log behind a position. What an interrupted start has left of one goes first.
@@ -143,26 +142,6 @@ func (s *Store) beginLog(o Options, p position) error {
 		}
 	}
 	return filelog.Create(s.logOptions(o, p), p.applied+1)
-}
-
-// applyFirst has the first position on stable storage, with what goes with it.
-func (s *Store) applyFirst(b *store.Batch, p position) error {
-	pb := s.db.NewBatch()
-	defer func() { _ = pb.Close() }()
-	err := s.fill(pb, b)
-	if err == nil {
-		err = pb.Delete(journalKey, nil)
-	}
-	if err == nil {
-		err = p.setIn(pb)
-	}
-	if err == nil {
-		err = s.db.Apply(pb, pebble.NoSync)
-	}
-	if err == nil {
-		err = s.flushTables()
-	}
-	return err
 }
 
 // removeJournal removes the files of an earlier format, which a start that was interrupted may have left.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -51,17 +52,13 @@ func (s *Store) tables() ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	seen := make(map[string]bool)
 	for _, level := range levels {
 		for i := range level {
-			name := level[i].BackingSSTNum.String() + ".sst"
-			if !seen[name] {
-				seen[name] = true
-				names = append(names, name)
-			}
+			names = append(names, level[i].BackingSSTNum.String()+".sst")
 		}
 	}
-	return names, nil
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 func (s *Store) verifyTable(ctx context.Context, name string) (size int64, err error) {
