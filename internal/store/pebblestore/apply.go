@@ -65,7 +65,7 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (err error) {
 		}
 	}
 	if removed > 0 || ranges {
-		s.reclaimer.later(removed, ranges, s.reclaim)
+		s.reclaimer.removed(removed, ranges)
 	}
 	if cap(s.gathered.changes) > changesKept {
 		s.gathered.changes = nil

@@ -167,7 +167,10 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 			o.OnFatal(err)
 		}
 	}, func(err error) error { return s.watcher.explain(err) })
-	s = &Store{dir: o.Dir, fs: o.FS, lock: lock, fuse: f, files: &fileSet{}, sinker: newSinker(), segmentBytes: o.SegmentBytes}
+	s = &Store{
+		dir: o.Dir, fs: o.FS, lock: lock, fuse: f, files: &fileSet{}, segmentBytes: o.SegmentBytes,
+		sinker: &sinker{work: make(chan struct{}, 1)}, reclaimer: reclaimer{asked: make(chan bool, 1)},
+	}
 	s.events = &events{fuse: f, sinker: s.sinker}
 	s.guard = &guardFS{FS: o.FS, guard: guard{fuse: f}, dir: o.Dir, files: s.files}
 	if s.db, err = s.openDB(o, fresh); err != nil {
@@ -224,9 +227,7 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 		return unwritable(o.Dir, err)
 	}
 	s.files.add(markerFinished)
-	if !o.NoCompactions {
-		s.sinker.begin(s.db)
-	}
+	s.beginTidying(!o.NoCompactions)
 	signal(s.gathered.kick)
 	return s.watch()
 }

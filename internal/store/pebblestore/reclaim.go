@@ -11,49 +11,36 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// reclaimer compacts in the background, once at a time. Close stops it.
+// reclaimer notes what was removed, and asks for its space.
 type reclaimer struct {
+	asked chan bool // capacity 1; true: for all of it, also where that is not worth it
+
 	mu     sync.Mutex  // guards what follows
-	cancel func()      // ends the run in progress; nil: there is none
-	timer  *time.Timer // of later; nil: it was never called
-	keys   int         // how many were removed since later last called back
+	timer  *time.Timer // asks; nil: there was no reason to yet
+	keys   int         // how many were removed since it last did
 	ranges bool        // ranges were, too
-	closed bool
-	done   sync.WaitGroup
 }
 
-// start runs do unless a run is in progress.
-func (r *reclaimer) start(do func(ctx context.Context)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed || r.cancel != nil {
-		return
+func (r *reclaimer) ask(all bool) {
+	select {
+	case r.asked <- all:
+	default:
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r.cancel = cancel
-	r.done.Go(func() {
-		do(ctx)
-		cancel()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.cancel = nil
-	})
 }
 
-// later notes what was removed and calls do after a while, unless it is called again before. Few keys are not worth it.
-func (r *reclaimer) later(keys int, ranges bool, do func(all bool)) {
+// removed notes a removal, and has its space asked for after a while without another. Few keys are not worth it.
+func (r *reclaimer) removed(keys int, ranges bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keys, r.ranges = r.keys+keys, r.ranges || ranges
 	switch {
-	case r.closed || r.keys < reclaimKeys && !r.ranges:
+	case r.keys < reclaimKeys && !r.ranges:
 	case r.timer == nil:
 		r.timer = time.AfterFunc(reclaimDelay, func() {
 			r.mu.Lock()
-			all := r.ranges
+			defer r.mu.Unlock()
+			r.ask(r.ranges)
 			r.keys, r.ranges = 0, false
-			r.mu.Unlock()
-			do(all)
 		})
 	default:
 		r.timer.Reset(reclaimDelay)
@@ -70,42 +57,29 @@ const (
 	statsDelay = time.Second
 )
 
-// stop ends the run in progress and lets none begin any more.
-func (r *reclaimer) stop() {
-	r.mu.Lock()
-	r.closed = true
-	if r.cancel != nil {
-		r.cancel()
-	}
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-	r.mu.Unlock()
-	r.done.Wait()
-}
-
 // Reclaim implements store.Store.
 func (s *Store) Reclaim() error {
 	if err := s.refusal(); err != nil {
 		return fmt.Errorf("reclaim: %w", err)
 	}
-	if s.log != nil {
-		s.reclaim(true)
-	}
+	s.reclaimer.ask(true)
 	return nil
 }
 
-// reclaim brings space back in the background. Deletions that are only in memory free nothing, and
+// reclaim brings space back whenever it is asked for. Deletions that are only in memory free nothing, and
 // the log goes with the memtable: both are flushed. Then what has been deleted has to meet what it deletes. Pebble
 // leaves that for later as long as the deletions alone are small, however large what they delete: so
-// they are compacted here; without all, only where that is worth it.
-func (s *Store) reclaim(all bool) {
-	s.reclaimer.start(func(ctx context.Context) {
-		if s.moving(s.move) != nil {
-			return // the fuse is blown
-		}
-		if s.flushTables() != nil {
+// they are compacted here.
+func (s *Store) reclaim(ctx context.Context) {
+	for {
+		var all bool
+		select {
+		case all = <-s.reclaimer.asked:
+		case <-ctx.Done():
 			return
+		}
+		if s.moving(s.move) != nil || s.flushTables() != nil {
+			return // the store is closed, or the fuse blown
 		}
 		select {
 		case <-time.After(statsDelay):
@@ -113,10 +87,10 @@ func (s *Store) reclaim(all bool) {
 			return
 		}
 		s.compactNewest(ctx, all)
-	})
+	}
 }
 
-// compactNewest compacts the newest tables, if they delete something and there is room for the outcome. What goes wrong
+// compactNewest compacts the newest tables, without all only those of which it is worth it, if they delete something and there is room for the outcome. What goes wrong
 // with it blows the fuse, or is no worse than not having begun.
 func (s *Store) compactNewest(ctx context.Context, all bool) {
 	levels, err := s.db.SSTables()

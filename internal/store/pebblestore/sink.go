@@ -19,12 +19,8 @@ type sinker struct {
 	last [256][]byte // the greatest key of each first byte that was flushed
 	todo [][]byte    // the first keys of tables to move
 
-	work  chan struct{} // capacity 1: todo has something
-	stop  func()
-	ended sync.WaitGroup
+	work chan struct{} // capacity 1: todo has something
 }
-
-func newSinker() *sinker { return &sinker{work: make(chan struct{}, 1), stop: func() {}} }
 
 // sinkMax is how many tables wait to be moved. Those that are one too many stay where they are.
 const sinkMax = 256
@@ -44,10 +40,7 @@ func (k *sinker) flushed(tables []pebble.TableInfo) {
 		}
 	}
 	if len(k.todo) > 0 {
-		select {
-		case k.work <- struct{}{}:
-		default:
-		}
+		signal(k.work)
 	}
 }
 
@@ -62,29 +55,19 @@ func (k *sinker) next() []byte {
 	return key
 }
 
-// begin lets tables be moved from now on.
-func (k *sinker) begin(db *pebble.DB) {
-	ctx, cancel := context.WithCancel(context.Background())
-	k.stop = cancel
-	k.ended.Go(func() {
-		for {
-			select {
-			case <-k.work:
-			case <-ctx.Done():
-				return
-			}
-			for key := k.next(); key != nil; key = k.next() {
-				// A compaction of what lies between the first two keys of the table: it takes the table as a whole, and no memtable has
-				// to be flushed for it. It fails only when it is stopped.
-				from := append(key, 0)
-				_ = db.Compact(ctx, from, append(slices.Clip(from), 0), false)
-			}
+// sink moves tables until it is stopped.
+func (k *sinker) sink(ctx context.Context, db *pebble.DB) {
+	for {
+		select {
+		case <-k.work:
+		case <-ctx.Done():
+			return
 		}
-	})
-}
-
-// end stops moving, before the database is closed.
-func (k *sinker) end() {
-	k.stop()
-	k.ended.Wait()
+		for key := k.next(); key != nil; key = k.next() {
+			// A compaction of what lies between the first two keys of the table: it takes the table as a whole, and no memtable has
+			// to be flushed for it. It fails only when it is stopped.
+			from := append(key, 0)
+			_ = db.Compact(ctx, from, append(slices.Clip(from), 0), false)
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package pebblestore
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +41,9 @@ type Store struct {
 	gathered  gathered
 	sinker    *sinker
 	reclaimer reclaimer
+	// What looks after Pebble's tables in the background.
+	tidying sync.WaitGroup
+	untidy  context.CancelFunc // ends it; nil: it was not begun
 }
 
 var _ store.Store = (*Store)(nil)
@@ -176,14 +181,26 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// beginTidying begins to look after Pebble's tables. If they are not to be compacted, space is brought back all the same when somebody asks.
+func (s *Store) beginTidying(compacts bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.untidy = cancel
+	s.tidying.Go(func() { s.reclaim(ctx) })
+	if compacts {
+		s.tidying.Go(func() { s.sinker.sink(ctx, s.db) })
+	}
+}
+
 // release ends what runs in the background and closes the log and the database, unless that has met an error.
 func (s *Store) release() error {
 	s.watcher.end()
 	closed := make(chan error, 1)
 	go func() {
-		s.reclaimer.stop()
+		if s.untidy != nil {
+			s.untidy()
+		}
 		finishErr := s.finish()
-		s.sinker.end()
+		s.tidying.Wait()
 		closed <- errors.Join(finishErr, s.db.Close())
 	}()
 	select {
