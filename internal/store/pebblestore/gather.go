@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"millrace/internal/commitlog"
 	"millrace/internal/store"
 )
 
@@ -249,5 +248,3 @@ func (s *Store) finish() error {
 	s.gathered.ended.Wait()
 	return s.log.Close()
 }
-
-var _ commitlog.Visit = (*gathered)(nil).replay

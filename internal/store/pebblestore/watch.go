@@ -21,7 +21,7 @@ import (
 // watchEvery is how often is looked whether the files are still there. Until then what is committed goes to files that nobody finds again.
 const watchEvery = time.Second
 
-// fileSet has the names of the files of the data directory, by what was done to them through a fuseFS.
+// fileSet has the names of the files of the data directory, by what was done to them through a guardFS.
 type fileSet struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -138,9 +138,7 @@ func (w *watcher) look() error {
 		delete(before, name)
 	}
 	for name := range before {
-		if !w.files.has(name) {
-			continue // it was removed by the database itself
-		}
+		// Unless the database itself has removed it.
 		if _, err := w.fs.Stat(w.fs.PathJoin(w.dir, name)); err != nil && w.files.has(name) {
 			return w.gone(name, err)
 		}
@@ -163,8 +161,6 @@ func (w *watcher) explain(err error) error {
 	}
 	return err
 }
-
-const putBack = "it was deleted, moved or unmounted: put it back, or restore a backup, and start again"
 
 var errReplaced = errors.New("another one is in its place")
 
@@ -199,7 +195,7 @@ func (w *watcher) gone(name string, err error) error {
 	case errors.Is(err, errReplaced):
 		return fmt.Errorf("%s: %w: another one was put in its place: put the first one back, or restore a backup, and start again", path, store.ErrGone)
 	case errors.Is(err, fs.ErrNotExist), isErrno(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s: %w: %s", path, store.ErrGone, putBack)
+		return fmt.Errorf("%s: %w: it was deleted, moved or unmounted: put it back, or restore a backup, and start again", path, store.ErrGone)
 	default:
 		return fmt.Errorf("look whether %s is still there: %w: %s", path, err, advice(err))
 	}
