@@ -74,10 +74,12 @@ func (w *world) open(now job.Time) (err error) {
 				return w.log, w.log.Open(from, safe, visit)
 			}
 		}
-		w.store, err = pebblestore.Open(o)
+		w.store = nil // there is none to close if it cannot be opened
+		s, err := pebblestore.Open(o)
 		if err != nil {
 			return err
 		}
+		w.store = s
 	}
 	if w.fault != nil {
 		w.faulty = &faultyStore{Store: w.store, fault: w.fault}

@@ -214,9 +214,11 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 	case o.ReadOnly:
 		return filelog.Read(o.FS, o.Dir, p.log, p.applied+1, p.safe, s.gathered.replay)
 	}
-	if s.log, err = s.openLog(o, p); err != nil {
-		return err
+	log, err := s.openLog(o, p)
+	if err != nil {
+		return err // without a log there is none to close
 	}
+	s.log = log
 	s.begin()
 	if fresh {
 		if err := finishMarker(o.FS, o.Dir); err != nil {
@@ -237,11 +239,7 @@ func (s *Store) openLog(o Options, p position) (commitlog.Log, error) {
 	if o.OpenLog != nil {
 		return o.OpenLog(p.applied+1, p.safe, s.gathered.replay)
 	}
-	l, err := filelog.Open(s.logOptions(o, p), p.applied+1, p.safe, s.gathered.replay)
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
+	return filelog.Open(s.logOptions(o, p), p.applied+1, p.safe, s.gathered.replay)
 }
 
 func (s *Store) logOptions(o Options, p position) filelog.Options {
