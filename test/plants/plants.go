@@ -344,13 +344,34 @@ var plants = []plant{
 			"	}\n" +
 			"	if err := s.beginLog(o, p); err != nil {\n" +
 			"		return p, err\n" +
-			"	}\n",
+			"	}\n" +
+			"	gathered := s.gathered.open\n" +
+			"	gathered.Delete(journalKey)\n" +
+			"	s.gathered.open = &generation{}\n" +
+			"	s.gathered.position = p\n" +
+			"	if err := s.apply(&gathered.Batch, p); err != nil {\n" +
+			"		return p, err\n" +
+			"	}\n" +
+			"	return p, s.flushTables()\n",
 		"	if err := s.beginLog(o, p); err != nil {\n" +
 			"		return p, err\n" +
 			"	}\n" +
+			"	gathered := s.gathered.open\n" +
+			"	gathered.Delete(journalKey)\n" +
+			"	s.gathered.open = &generation{}\n" +
+			"	s.gathered.position = p\n" +
+			"	if err := s.apply(&gathered.Batch, p); err != nil {\n" +
+			"		return p, err\n" +
+			"	}\n" +
+			"	if err := s.flushTables(); err != nil {\n" +
+			"		return p, err\n" +
+			"	}\n" +
 			"	if !fresh && format < FormatVersion {\n" +
-			"		defer func() { _ = mark(s.fs, s.dir) }()\n" +
-			"	}\n",
+			"		if err := mark(s.fs, s.dir); err != nil {\n" +
+			"			return p, unwritable(s.dir, err)\n" +
+			"		}\n" +
+			"	}\n" +
+			"	return p, nil\n",
 	},
 	{
 		"an upgrade removes the journal before its content is in tables",
