@@ -47,6 +47,23 @@ func TestLoadRefusesDamage(t *testing.T) {
 	}
 }
 
+func TestForkIsIndependent(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	set := func(s *memstore.Store, value string) {
+		storetest.Commit(t, s, func(b *store.Batch) { b.Set([]byte("key"), []byte(value)) })
+	}
+	set(s, "before")
+	f, kept := s.Fork(), s.Fork()
+	set(s, "one")
+	set(f, "other")
+	for want, s := range map[string]*memstore.Store{"one": s, "other": f, "before": kept} {
+		if got, _, err := s.Get(nil, []byte("key")); err != nil || string(got) != want {
+			t.Errorf("key is %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
 // BenchmarkCommit is the cost of the store in the unit tests of others.
 func BenchmarkCommit(b *testing.B) {
 	storetest.BenchmarkCommit(b, func(testing.TB) store.Store { return memstore.New() })

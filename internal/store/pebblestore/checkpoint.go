@@ -1,9 +1,13 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"millrace/internal/commitlog/filelog"
 )
@@ -18,19 +22,22 @@ func (s *Store) Checkpoint(dir string) error {
 	return nil
 }
 
-func (s *Store) checkpoint(dir string) error {
-	if err := s.refusal(); err != nil {
-		return err
-	}
-	if s.log == nil {
-		return errReadOnly
-	}
-	if dir == s.dir || strings.HasPrefix(dir, s.dir+string(filepath.Separator)) {
-		return fmt.Errorf("the copy must lie outside of the data directory %s", s.dir)
-	}
-	p, err := s.copyState(dir)
+// Copy does as Checkpoint, for another node of the cluster: the copy has the state that Apply was given, and no log.
+func (s *Store) Copy(dir string) error {
+	_, err := s.copyState(filepath.Clean(dir))
 	if err == nil {
-		err = s.refusal()
+		err = mark(s.fs, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("copy to %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (s *Store) checkpoint(dir string) error {
+	p, err := s.copyState(dir)
+	if err == nil && p.log == logElsewhere {
+		p, err = s.detach(dir, p)
 	}
 	if err == nil {
 		err = filelog.Create(filelog.Options{FS: s.fs, Dir: dir, ID: p.log, SegmentBytes: s.segmentBytes}, p.applied+1)
@@ -41,9 +48,38 @@ func (s *Store) checkpoint(dir string) error {
 	return mark(s.fs, dir)
 }
 
+// detach makes a copy of the data of a node one that a server of its own can open.
+func (s *Store) detach(dir string, p position) (position, error) {
+	p = position{applied: p.applied, safe: p.applied, log: filelog.NewID()}
+	po := pebbleOptions(Options{FS: s.fs, CacheBytes: 1 << 20, MemTableBytes: 1 << 20, NoCompactions: true})
+	po.FS, po.Logger = s.fs, logger{log: slog.New(slog.DiscardHandler), fuse: s.fuse}
+	db, err := pebble.Open(dir, po)
+	if err != nil {
+		return p, err
+	}
+	b := db.NewBatch()
+	err = p.setIn(b)
+	if err == nil {
+		err = b.Commit(pebble.NoSync)
+	}
+	if err == nil {
+		err = db.Flush()
+	}
+	return p, errors.Join(err, b.Close(), db.Close())
+}
+
 // copyState copies the database and returns its position. What is committed meanwhile stays in the log, and is not
 // in the copy.
 func (s *Store) copyState(dir string) (p position, err error) {
+	if err := s.refusal(); err != nil {
+		return p, err
+	}
+	if s.log == nil {
+		return p, errReadOnly
+	}
+	if dir == s.dir || strings.HasPrefix(dir, s.dir+string(filepath.Separator)) {
+		return p, fmt.Errorf("the copy must lie outside of the data directory %s", s.dir)
+	}
 	// Most of it is flushed before, without holding up the moving.
 	if err := s.moving(s.move); err != nil {
 		return p, err
@@ -61,6 +97,9 @@ func (s *Store) copyState(dir string) (p position, err error) {
 		p = s.gathered.position
 		return s.db.Checkpoint(dir)
 	})
+	if err == nil {
+		err = s.refusal()
+	}
 	return p, err
 }
 

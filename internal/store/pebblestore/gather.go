@@ -41,6 +41,7 @@ type task struct {
 type generation struct {
 	store.Overlay
 	last  uint64 // the last record of the log that is in it
+	state []byte // that came with it
 	scans int    // that point into it
 }
 
@@ -76,13 +77,13 @@ func (g *gathered) replay(number uint64, content []byte) error {
 }
 
 // add gathers a batch that is in the log.
-func (s *Store) add(b *store.Batch, number uint64) {
+func (s *Store) add(b *store.Batch, number uint64, state []byte) {
 	g := &s.gathered
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	first := g.open.Len() == 0
 	g.open.Add(b)
-	g.open.last = number
+	g.open.last, g.open.state = number, state
 	switch {
 	case g.open.Len() >= gatherChanges || g.open.Size() >= gatherBytes:
 		signal(g.kick)
@@ -173,7 +174,7 @@ func (s *Store) move() error {
 	if gen == nil {
 		return s.fuse.err() // after which something may have been left
 	}
-	p := position{applied: gen.last, safe: min(gen.last, s.log.Safe()), log: g.position.log}
+	p := position{applied: gen.last, safe: min(gen.last, s.log.Safe()), log: g.position.log, state: gen.state}
 	err := s.apply(&gen.Batch, p)
 	if err == nil {
 		err = s.fuse.err()
@@ -196,7 +197,7 @@ func (s *Store) move() error {
 func (g *gathered) take() *generation {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.open.Len() == 0 || g.moving != nil {
+	if g.open.last <= g.position.applied || g.moving != nil {
 		return nil
 	}
 	g.moving, g.open, g.spare = g.open, g.spare, nil

@@ -208,8 +208,11 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 			return err
 		}
 	}
+	if there && !o.ReadOnly && (p.log == logElsewhere) != (o.OpenLog != nil) {
+		return wrongLog(s.dir, p)
+	}
 	switch {
-	case o.ReadOnly && !there:
+	case o.ReadOnly && (!there || p.log == logElsewhere):
 		return nil
 	case o.ReadOnly:
 		return filelog.Read(o.FS, o.Dir, p.log, p.applied+1, p.safe, s.gathered.replay)
@@ -232,6 +235,14 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 	s.beginTidying(!o.NoCompactions)
 	signal(s.gathered.kick)
 	return s.watch()
+}
+
+// wrongLog tells that a directory is used by a server of its own and is that of a node of a cluster, or the other way round.
+func wrongLog(dir string, p position) error {
+	if p.log == logElsewhere {
+		return fmt.Errorf("%s: %w: it is the data of a node of a cluster: set cluster.node", dir, store.ErrUnwritable)
+	}
+	return fmt.Errorf("%s: %w: it is the data of a server of its own, not of a node of a cluster: give the node another directory", dir, store.ErrUnwritable)
 }
 
 // openLog opens the log of a directory.

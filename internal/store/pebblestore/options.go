@@ -38,7 +38,7 @@ type Options struct {
 	SyncEvery time.Duration
 	// SegmentBytes is the size of the segments of the log; zero leaves it to the log.
 	SegmentBytes int64
-	// OpenLog opens another log than that of the directory, from a number on; see filelog.Open. It is for the simulation.
+	// OpenLog opens another log than that of the directory, from a number on; see filelog.Open.
 	OpenLog func(from, safe uint64, visit commitlog.Visit) (commitlog.Log, error)
 	// OpenTables is how many files may be kept open to be read; zero leaves it to Pebble.
 	OpenTables int

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,8 +16,13 @@ import (
 type position struct {
 	applied uint64 // the last record of the log that the state has
 	safe    uint64 // the last one up to applied that was on stable storage in the log then
-	log     uint64 // the identity of the log
+	log     uint64 // the identity of the log, or logElsewhere
+	// state is what goes with applied; see Store.Apply. Nil: nothing
+	state []byte
 }
+
+// logElsewhere is the identity of a log that is not in the directory: that of a cluster.
+const logElsewhere = 0
 
 // positionKey is the key of our own in the database, and journalKey the one that earlier formats had. Readers do not see them. They come behind all
 // others, because every table that is flushed has the position: in front of them it would make each overlap all before it.
@@ -35,12 +41,12 @@ const (
 )
 
 func (p position) setIn(pb *pebble.Batch) error {
-	value := make([]byte, 0, positionSize)
+	value := make([]byte, 0, positionSize+len(p.state))
 	value = append(value, positionVersion)
 	for _, n := range []uint64{p.applied, p.safe, p.log} {
 		value = binary.BigEndian.AppendUint64(value, n)
 	}
-	return pb.Set(positionKey, value, nil)
+	return pb.Set(positionKey, append(value, p.state...), nil)
 }
 
 // readPosition returns the position of the database: of all that it has, or of what it has on stable storage.
@@ -54,11 +60,12 @@ func readPosition(db *pebble.DB, durable bool) (p position, there bool, err erro
 		there = true
 		value, err = it.ValueAndErr()
 	}
-	if there && err == nil && (len(value) != positionSize || value[0] != positionVersion) {
+	if there && err == nil && (len(value) < positionSize || value[0] != positionVersion) {
 		err = fmt.Errorf("%w: the database does not say what it has of the log", store.ErrCorrupt)
 	}
 	if there && err == nil {
 		p = position{applied: binary.BigEndian.Uint64(value[1:]), safe: binary.BigEndian.Uint64(value[9:]), log: binary.BigEndian.Uint64(value[17:])}
+		p.state = bytes.Clone(value[positionSize:])
 	}
 	return p, there, errors.Join(err, it.Close())
 }

@@ -86,10 +86,48 @@ func (s *Store) Commit(b *store.Batch, done func(error)) {
 			done(fmt.Errorf("commit batch of %d: %w", b.Len(), err))
 			return
 		}
-		s.add(b, number)
+		s.add(b, number, nil)
 		s.commits.Add(1)
 		s.committedBytes.Add(uint64(b.Size())) //nolint:gosec // sizes are not negative
 		done(nil)
+	})
+}
+
+// Apply makes the changes of a batch visible that are in the log already, as the record of a number, together with a state: of whoever writes
+// the log, and as safe as the changes. It is for a log that has other writers than this store.
+func (s *Store) Apply(b *store.Batch, number uint64, state []byte) error {
+	if err := s.refusal(); err != nil {
+		return fmt.Errorf("apply record %d: %w", number, err)
+	}
+	s.add(b, number, state)
+	s.commits.Add(1)
+	s.committedBytes.Add(uint64(b.Size())) //nolint:gosec // sizes are not negative
+	return nil
+}
+
+// Applied returns the last record of the log that the store has, and the state that came with it.
+func (s *Store) Applied() (number uint64, state []byte) {
+	g := &s.gathered
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, gen := range []*generation{g.open, g.moving} {
+		if gen != nil && gen.last > g.position.applied {
+			return gen.last, gen.state
+		}
+	}
+	return g.position.applied, g.position.state
+}
+
+// Settle returns once everything that was applied before is on stable storage in the store itself, and not in the log alone.
+func (s *Store) Settle() error {
+	if err := s.refusal(); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	return s.moving(func() error {
+		if err := s.move(); err != nil {
+			return err
+		}
+		return s.flushTables()
 	})
 }
 

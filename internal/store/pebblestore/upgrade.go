@@ -93,6 +93,9 @@ func (s *Store) hasJournal() bool {
 // format, so that no earlier release opens it any more. A store that is only read has it all in memory.
 func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 	p := position{log: filelog.NewID()}
+	if o.OpenLog != nil {
+		p.log = logElsewhere
+	}
 	s.gathered.init(s.db, p)
 	if !fresh {
 		batches, last, err := s.readJournal(format)
