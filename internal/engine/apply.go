@@ -379,6 +379,11 @@ func (e *Engine) answerNow(r *Request) {
 
 func (e *Engine) answerCommitted(r *Request) {
 	needs := min(r.needs, max(e.core.Dirty(), e.sealed())) // steps after that have changed nothing
+	if e.proofs.confirm != nil && needs <= e.sealed() {
+		r.needs = needs
+		e.prove(r)
+		return
+	}
 	if needs <= e.durable {
 		e.answerNow(r)
 		return

@@ -111,8 +111,9 @@ func (e *Engine) giveUp() {
 		answerAll(r, err)
 		e.answered = append(e.answered, r)
 	}
-	left := e.open.reqs
-	e.open.reqs = nil
+	left := append(e.open.reqs, e.proofs.waiting...)
+	left = append(left, e.proofs.asked...) // a round that was asked for may never end
+	e.open.reqs, e.proofs.waiting, e.proofs.asked = nil, nil, nil
 	for _, c := range e.flights {
 		left = append(left, c.late...)
 		c.late = nil

@@ -158,10 +158,10 @@ func (e *Engine) commit(c *flight) {
 func (e *Engine) landed(c *flight, err error) {
 	size, now := c.batch.Size(), e.Now()
 	if err != nil {
+		e.fail(fmt.Errorf("commit batch of %d changes: %w", c.batch.Len(), err))
 		for _, r := range c.replies.reqs {
 			answerAll(r, job.ErrInternal)
 		}
-		e.fail(fmt.Errorf("commit batch of %d changes: %w", c.batch.Len(), err))
 	}
 	e.meter.noteCommit(c, now)
 	for _, r := range c.replies.reqs {

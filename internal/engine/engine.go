@@ -53,6 +53,14 @@ type Options struct {
 	MaxWaiterBytes int64
 	MaxQueues      int // how many queues there may be; zero is a default
 	Core           CoreOptions
+
+	// Now is the time; nil is the clock of the machine. It must not go back.
+	Now func() job.Time
+	// Node and Run make holders that no other run on the same data has had; zero takes the clock.
+	Node uint32
+	Run  uint64
+	// OnFailure is called once, before anybody is told that the engine has failed.
+	OnFailure func()
 }
 
 // Engine applies commands one at a time, commits them in groups and answers. All
@@ -98,6 +106,7 @@ type Engine struct {
 	durable   uint64    // the last step that is committed
 	open      *replies  // answers that wait for the open batch
 	spare     []*replies
+	proofs    proofs
 	wakeAt    job.Time // when the clock looks next
 	making    bool     // a filter is being made
 	lastRetry time.Time
@@ -150,6 +159,17 @@ type Stats struct {
 
 // Open loads the state from the store and starts the engine.
 func Open(o Options) (*Engine, error) {
+	e, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	e.ended.Go(e.commitLoop)
+	e.ended.Go(e.clockLoop)
+	return e, nil
+}
+
+// open loads the state from the store.
+func open(o Options) (*Engine, error) {
 	if o.SyncInterval <= 0 {
 		o.SyncInterval = 100 * time.Millisecond
 	}
@@ -162,14 +182,22 @@ func Open(o Options) (*Engine, error) {
 		o.Seed = binary.LittleEndian.Uint64(b[:])
 	}
 	now := time.Now()
+	base := job.TimeOf(now)
+	if o.Now != nil {
+		base = o.Now()
+	}
+	if o.Node == 0 {
+		// Holders of an earlier run must not be mistaken for those of this one.
+		o.Node, o.Run = 1, uint64(now.UnixNano())>>holderBits
+	}
 	watch := newWatch(o.TimedQueues, o.TimedTypes)
 	o.Core.Observer = watch
-	core, err := OpenCore(o.Store, job.TimeOf(now), o.Core)
+	core, err := OpenCore(o.Store, base, o.Core)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		opt: o, core: core, watch: watch, log: o.Logger, start: now, base: job.TimeOf(now),
+		opt: o, core: core, watch: watch, log: o.Logger, start: now, base: base,
 		waiting: map[uint64]*Request{}, rnd: o.Seed,
 		alarm: make(chan struct{}, 1), work: make(chan struct{}, 1),
 		stop: make(chan struct{}), failed: make(chan struct{}),
@@ -181,20 +209,28 @@ func Open(o Options) (*Engine, error) {
 	if e.maxQueues = o.MaxQueues; e.maxQueues <= 0 {
 		e.maxQueues = DefaultMaxQueues
 	}
-	// Holders of an earlier run must not be mistaken for those of this one.
-	e.holders.Store(uint64(now.UnixNano()) &^ 0xffffff)
+	e.holders.Store(o.Run << holderBits)
+	if c, ok := o.Store.(confirmer); ok {
+		e.proofs.confirm = c.Confirm
+	}
 	e.checkSpace()
-	e.ended.Go(e.commitLoop)
-	e.ended.Go(e.clockLoop)
 	return e, nil
 }
 
 // Now returns the engine's time: the wall clock at its start plus what has passed
 // since.
-func (e *Engine) Now() job.Time { return e.base.Add(time.Since(e.start)) }
+func (e *Engine) Now() job.Time {
+	if e.opt.Now != nil {
+		return e.opt.Now()
+	}
+	return e.base.Add(time.Since(e.start))
+}
+
+// holderBits is how many holders a run may have, as a power of two.
+const holderBits = 24
 
 // NewHolder returns a holder that nobody else has.
-func (e *Engine) NewHolder() job.Holder { return job.Holder{Node: 1, Num: e.holders.Add(1)} }
+func (e *Engine) NewHolder() job.Holder { return job.Holder{Node: e.opt.Node, Num: e.holders.Add(1)} }
 
 // Close stops the engine once everything submitted before has been committed, and
 // waits for queries in progress, which it ends. It does not close the store.
@@ -258,11 +294,18 @@ func (e *Engine) closedError() *job.Error {
 	return job.ErrDraining
 }
 
+// Abandon stops the engine as a failure of its store does: whatever is on its way may be committed or not.
+func (e *Engine) Abandon(err error) { e.fail(err) }
+
 // fail stops the engine: nothing is acknowledged after a storage failure.
 func (e *Engine) fail(err error) {
 	e.failOnce.Do(func() {
 		e.err = err
-		e.log.Error("storage failure, the engine stops", slog.Any("err", err))
+		if e.opt.OnFailure != nil {
+			e.opt.OnFailure()
+		} else {
+			e.log.Error("storage failure, the engine stops", slog.Any("err", err))
+		}
 		close(e.failed)
 	})
 }

@@ -48,6 +48,14 @@ func (v *View) Close() error { return v.close() }
 // show that (INV-11).
 func (e *Engine) snapshot() (store.Snapshot, error) {
 	e.barrier()
+	return e.committedSnapshot()
+}
+
+// committedSnapshot returns one of what is committed.
+func (e *Engine) committedSnapshot() (store.Snapshot, error) {
+	if e.proofs.confirm != nil && e.Err() != nil {
+		return nil, e.closedError() // nothing proves that this node knows what was answered last
+	}
 	if e.stopping.Load() {
 		return nil, job.ErrDraining
 	}

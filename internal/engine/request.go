@@ -39,8 +39,13 @@ type Request struct {
 // barrier waits until everything that has been applied so far is committed.
 func (e *Engine) barrier() {
 	done := make(chan struct{})
-	e.Submit(&Request{flush: true, Done: func(*Request) { close(done) }})
+	e.onceCommitted(func() { close(done) })
 	<-done
+}
+
+// onceCommitted calls done when everything that has been applied so far is committed, or when the engine has failed.
+func (e *Engine) onceCommitted(done func()) {
+	e.Submit(&Request{flush: true, Done: func(*Request) { done() }})
 }
 
 // Caller submits requests one at a time and waits for them: what a connection

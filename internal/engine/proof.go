@@ -1,0 +1,66 @@
+package engine
+
+import "slices"
+
+// confirmer is a store that several nodes have, of which one at a time may write. What was applied here may be out of date without
+// anybody having told.
+type confirmer interface {
+	// Confirm calls done(nil) if this node was the one that may write at some moment after the call. It does not call done before
+	// it returns.
+	Confirm(done func(error))
+}
+
+// proofs are answers that wait for a proof that this node was the one to give them: those that no batch which was sealed after
+// they were applied has to commit. A batch that is on its way already proves nothing, because the others may have had it before.
+type proofs struct {
+	confirm func(done func(error)) // nil: none is needed
+	waiting []*Request             // for the next round
+	asking  bool                   // a round is in progress
+	asked   []*Request             // wait for that one
+}
+
+// prove lets a request go once there is a proof, and what it needs is committed.
+func (e *Engine) prove(r *Request) {
+	e.proofs.waiting = append(e.proofs.waiting, r)
+	e.ask()
+}
+
+// ask begins a round. Those who come during it wait for the next one.
+func (e *Engine) ask() {
+	p := &e.proofs
+	if p.asking || len(p.waiting) == 0 {
+		return
+	}
+	p.asking = true
+	p.waiting, p.asked = p.asked[:0], p.waiting
+	p.confirm(e.proven)
+}
+
+// proven answers those who have waited for a round.
+func (e *Engine) proven(err error) {
+	if err != nil {
+		e.fail(err)
+	}
+	now := e.Now()
+	e.mu.Lock()
+	e.proofs.asking = false
+	for _, r := range e.proofs.asked { // none is left if the engine has been given up
+		switch {
+		case e.Err() != nil:
+			answerAll(r, e.closedError())
+			e.answered = append(e.answered, r)
+		case r.needs <= e.durable:
+			e.answered = append(e.answered, r)
+			e.atOnce.note(r, r.took(now))
+		default:
+			i := slices.IndexFunc(e.flights, func(c *flight) bool { return r.needs <= c.step })
+			e.flights[i].late = append(e.flights[i].late, r)
+		}
+	}
+	clear(e.proofs.asked)
+	e.proofs.asked = e.proofs.asked[:0]
+	if e.Err() == nil {
+		e.ask()
+	}
+	e.unlock()
+}
