@@ -28,11 +28,14 @@ var mayImport = map[string][]string{
 
 	"store/memstore":    {"job", "store"},
 	"store/pebblestore": {"store", "commitlog", "commitlog/filelog"},
-	"store/replstore":   {"job", "store"},
 
 	"commitlog":         {"timing"},
 	"commitlog/filelog": {"commitlog", "store", "timing"},
 	"commitlog/memlog":  {"commitlog", "store"},
+
+	"replica": {"job", "store", "commitlog"},
+	"raftlog": {"job", "replica", "commitlog", "commitlog/filelog"},
+	"cluster": {"job"},
 
 	"engine/machine": {"job", "record"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},
@@ -54,17 +57,18 @@ var mayImport = map[string][]string{
 	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "top", "bench"},
 	"cmd/millrace": {"cli"},
 
-	"tidy":         {},
-	"sim":          {anything},
-	"testkit":      {anything},
-	"test/harness": {},
-	"test/suite":   {"test/harness"},
-	"test/system":  {"test/harness"},
-	"test/faults":  {},
-	"test/hostile": {},
-	"test/interop": {},
-	"test/torture": {"test/harness"},
-	"test/plants":  {"test/harness"},
+	"tidy":           {},
+	"sim":            {anything},
+	"sim/clustersim": {},
+	"testkit":        {anything},
+	"test/harness":   {},
+	"test/suite":     {"test/harness"},
+	"test/system":    {"test/harness"},
+	"test/faults":    {},
+	"test/hostile":   {},
+	"test/interop":   {},
+	"test/torture":   {"test/harness"},
+	"test/plants":    {"test/harness"},
 
 	"test/packaging":     {},
 	"test/packaging/deb": {"test/harness"},
@@ -88,7 +92,8 @@ var aboveServer = []string{"cli", "cmd/millrace"}
 // ownedBy says which third-party code is confined to which packages, so that it
 // can be replaced there.
 var ownedBy = map[string][]string{
-	"github.com/cockroachdb/pebble/": {"commitlog/filelog", "store/pebblestore", "store/storetest"},
+	"github.com/cockroachdb/pebble/": {"commitlog/filelog", "raftlog", "store/pebblestore", "store/storetest"},
+	"github.com/hashicorp/":          {"raftlog", "cluster"},
 }
 
 // goPackage is what the go tool tells about one package.
