@@ -1,0 +1,274 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"millrace/internal/job"
+)
+
+// What a connection between nodes is for: its first byte.
+const (
+	forRaft    = 'R'
+	forPing    = 'P'
+	forForward = 'F'
+)
+
+const (
+	dialTimeout = time.Second
+	// helloTimeout is how long a connection may take to say what it is for, and a ping to be answered.
+	helloTimeout = 2 * time.Second
+	// headerMax is how long what comes before the bytes of a client may be, and a ping and its answer.
+	headerMax = 64 << 10
+)
+
+// Options are what a port needs.
+type Options struct {
+	Addr string
+	// Advertise is the address by which the other nodes know this one.
+	Advertise string
+	// TLS is for both sides; nil: none.
+	TLS    *tls.Config
+	Logger *slog.Logger
+	// Ping answers a ping.
+	Ping func() Pong
+	// Forwarded takes a connection of a client that came to another node.
+	Forwarded func(c net.Conn, listener string)
+}
+
+// Pong is what a node tells about itself.
+type Pong struct {
+	Node    string    `json:"node"`
+	ID      string    `json:"id"`
+	Version string    `json:"version"`
+	Member  bool      `json:"member"`            // it has been part of a cluster
+	Members []string  `json:"members,omitempty"` // the ids of all, as it knows
+	Leads   bool      `json:"leads"`             // and serves
+	Term    uint64    `json:"term"`
+	Applied uint64    `json:"applied"` // the last entry of the log
+	Log     uint64    `json:"log"`     // bytes
+	Time    job.Time  `json:"time"`    // of the term, if it leads
+	Clock   time.Time `json:"clock"`   // of the machine
+}
+
+// Port is where other nodes reach this one, and how it reaches them.
+type Port struct {
+	o        Options
+	listener net.Listener
+	raft     chan net.Conn
+	stop     chan struct{}
+	once     sync.Once
+}
+
+// Listen opens the port.
+func Listen(ctx context.Context, o Options) (*Port, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("cluster.addr: %w", err)
+	}
+	if o.TLS != nil {
+		l = tls.NewListener(l, o.TLS)
+	}
+	return &Port{o: o, listener: l, raft: make(chan net.Conn), stop: make(chan struct{})}, nil
+}
+
+// Serve takes connections until the port is closed.
+func (p *Port) Serve() error {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			select {
+			case <-p.stop:
+				return nil
+			default:
+				return fmt.Errorf("cluster.addr: %w", err)
+			}
+		}
+		go p.handle(c)
+	}
+}
+
+// handle finds out what a connection is for.
+func (p *Port) handle(c net.Conn) {
+	var kind [1]byte
+	err := c.SetDeadline(time.Now().Add(helloTimeout))
+	if err == nil {
+		_, err = io.ReadFull(c, kind[:])
+	}
+	if err == nil {
+		switch kind[0] {
+		case forRaft:
+			if err = c.SetDeadline(time.Time{}); err != nil {
+				break
+			}
+			select {
+			case p.raft <- c:
+				return
+			case <-p.stop:
+			}
+		case forPing:
+			err = writeFrame(c, p.o.Ping())
+		case forForward:
+			var h header
+			if err = readFrame(c, &h); err != nil {
+				break
+			}
+			if err = c.SetDeadline(time.Time{}); err != nil {
+				break
+			}
+			p.o.Forwarded(&forwarded{Conn: c, client: clientAddr(h.Client)}, h.Listener)
+			return
+		default:
+			err = fmt.Errorf("unknown kind of connection %q", kind[0])
+		}
+	}
+	if err != nil {
+		p.o.Logger.Debug("connection of a node ended", slog.String("from", c.RemoteAddr().String()), slog.Any("error", err))
+	}
+	_ = c.Close() // there is nobody to tell
+}
+
+func (p *Port) dial(addr string, kind byte, timeout time.Duration) (net.Conn, error) {
+	d := net.Dialer{Timeout: timeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 3}}
+	var c net.Conn
+	var err error
+	if p.o.TLS != nil {
+		c, err = tls.DialWithDialer(&d, "tcp", addr, p.o.TLS)
+	} else {
+		c, err = d.Dial("tcp", addr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Write([]byte{kind}); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Ping asks another node about itself.
+func (p *Port) Ping(addr string) (Pong, error) {
+	var pong Pong
+	c, err := p.dial(addr, forPing, dialTimeout)
+	if err != nil {
+		return pong, err
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return pong, err
+	}
+	return pong, readFrame(c, &pong)
+}
+
+// header comes before the bytes of a client.
+type header struct {
+	Listener string `json:"listener"`
+	Client   string `json:"client"`
+}
+
+// Forward returns a connection to a listener of another node, for a client.
+func (p *Port) Forward(addr, listener, client string) (net.Conn, error) {
+	c, err := p.dial(addr, forForward, dialTimeout)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFrame(c, header{listener, client}); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close closes the port. Connections that others have taken stay open.
+func (p *Port) Close() error {
+	p.once.Do(func() { close(p.stop) })
+	return p.listener.Close()
+}
+
+func writeFrame(w io.Writer, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)) //nolint:gosec // short
+	return err
+}
+
+func readFrame(r io.Reader, v any) error {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n > headerMax {
+		return fmt.Errorf("%d bytes are too many", n)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return err
+	}
+	return json.Unmarshal(body, v)
+}
+
+// forwarded is the connection of a client that came to another node: it has the client's address.
+type forwarded struct {
+	net.Conn
+	client net.Addr
+}
+
+// RemoteAddr returns the address of the client.
+func (f *forwarded) RemoteAddr() net.Addr { return f.client }
+
+func clientAddr(text string) net.Addr {
+	a, err := net.ResolveTCPAddr("tcp", text)
+	if err != nil {
+		return &net.TCPAddr{}
+	}
+	return a
+}
+
+// Transport returns what the log of this node uses to reach the others.
+func (p *Port) Transport() *raft.NetworkTransport {
+	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: stream{p}, MaxPool: 4, Timeout: 5 * time.Second, MaxRPCsInFlight: 2, Logger: hclog.NewNullLogger(),
+	})
+}
+
+// stream is the port as the library of the log sees it.
+type stream struct{ p *Port }
+
+var _ raft.StreamLayer = stream{}
+
+func (s stream) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.p.raft:
+		return c, nil
+	case <-s.p.stop:
+		return nil, net.ErrClosed
+	}
+}
+
+func (s stream) Close() error   { return s.p.Close() }
+func (s stream) Addr() net.Addr { return advertised(s.p.o.Advertise) }
+
+// advertised is an address as it is configured.
+type advertised string
+
+func (a advertised) Network() string { return "tcp" }
+func (a advertised) String() string  { return string(a) }
+
+func (s stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return s.p.dial(string(addr), forRaft, timeout)
+}

@@ -1,0 +1,117 @@
+package raftlog
+
+import (
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"millrace/internal/replica"
+)
+
+// leadership is a term of Raft in which this node leads.
+type leadership struct {
+	raft      *raft.Raft
+	term      uint64
+	lost      chan struct{}
+	ended     sync.WaitGroup
+	proposals chan proposed
+
+	mu      sync.Mutex
+	waiting []func(error) // for the next confirmation
+	asked   chan struct{} // capacity 1: somebody waits
+}
+
+var _ replica.Leadership = (*leadership)(nil)
+
+// proposalsMax is how many proposals wait for their outcome before the next one has to.
+const proposalsMax = 1024
+
+type proposed struct {
+	outcome raft.ApplyFuture
+	failed  func(error)
+}
+
+// end ends it before Raft goes on.
+func (l *leadership) end() {
+	close(l.lost)
+	l.ended.Wait()
+}
+
+// Propose implements replica.Leadership.
+func (l *leadership) Propose(content []byte, failed func(error)) {
+	p := proposed{l.raft.Apply(content, 0), failed}
+	select {
+	case l.proposals <- p:
+	case <-l.lost:
+		failed(raft.ErrLeadershipLost)
+	}
+}
+
+// await waits for the outcomes. What was committed the replica has told of already. Nobody waits for it, because Raft does not tell all of them when it is
+// shut down.
+func (l *leadership) await() {
+	for {
+		select {
+		case p := <-l.proposals:
+			if err := p.outcome.Error(); err != nil {
+				p.failed(err)
+			}
+		case <-l.lost:
+			for {
+				select {
+				case p := <-l.proposals:
+					p.failed(raft.ErrLeadershipLost)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// Confirm implements replica.Leadership. Those who ask during a round share the next one.
+func (l *leadership) Confirm(done func(error)) {
+	l.mu.Lock()
+	l.waiting = append(l.waiting, done)
+	l.mu.Unlock()
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+}
+
+// confirmLoop makes the rounds.
+func (l *leadership) confirmLoop() {
+	for {
+		select {
+		case <-l.asked:
+			l.round()
+		case <-l.lost:
+			l.round()
+			return
+		}
+	}
+}
+
+// round confirms the leadership for those who have asked before it.
+func (l *leadership) round() {
+	l.mu.Lock()
+	list := l.waiting
+	l.waiting = nil
+	l.mu.Unlock()
+	outcome := make(chan error, 1)
+	go func() { outcome <- l.raft.VerifyLeader().Error() }() // Raft does not answer it any more when it is shut down
+	var err error
+	select {
+	case err = <-outcome:
+	case <-l.lost:
+		err = raft.ErrLeadershipLost
+	}
+	// This node may have lost the leadership meanwhile and got it again, but not in the same term.
+	if err == nil && l.raft.CurrentTerm() != l.term {
+		err = raft.ErrLeadershipLost
+	}
+	for _, done := range list {
+		done(err)
+	}
+}

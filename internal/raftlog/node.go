@@ -1,0 +1,373 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/raft"
+
+	"millrace/internal/commitlog/filelog"
+	"millrace/internal/job"
+	"millrace/internal/replica"
+)
+
+// Options say who a node is and where it keeps its log.
+type Options struct {
+	Name string // of this node, for people
+	ID   string // which no other node has ever had
+	Dir  string // of the log
+	FS   vfs.FS // nil is the real disk
+	// Replica is what the entries are applied to, Restore makes another one of a checkpoint, and Checkpoint streams one.
+	Replica   *replica.Replica
+	Snapshots Snapshotter
+	Transport raft.Transport
+	Election  time.Duration // how long a leader may be silent; zero is 500 ms
+	KeepBytes uint64        // how much of the log is kept for nodes that are behind; zero is 256 MiB
+	Logger    *slog.Logger
+	OnFatal   func(error) // called when this node must stop; the process ends then
+}
+
+// Snapshotter gives the state of this node to another one, and takes that of another.
+type Snapshotter interface {
+	// Settle returns once everything that was applied is on stable storage without the log.
+	Settle() error
+	// Send returns the state as a stream, and how long it is.
+	Send() (io.ReadCloser, int64, error)
+	// Receive returns where a stream goes. It counts once it is closed and Restore is called.
+	Receive() (Receiver, error)
+	// Restore replaces the state by what was received last.
+	Restore() (*replica.Replica, error)
+}
+
+// Receiver takes a state.
+type Receiver interface {
+	io.WriteCloser
+	// Cancel throws away what was received.
+	Cancel() error
+}
+
+// Server is a member of a cluster.
+type Server struct{ ID, Addr string }
+
+const (
+	defaultElection  = 500 * time.Millisecond
+	defaultKeepBytes = 256 << 20
+	entriesPerSend   = 64
+	// cutEvery is how often the length of the log is looked at.
+	cutEvery = time.Second
+	// slackShare is how much longer than it has to be the log may become before it is cut: one part in so many.
+	slackShare = 4
+)
+
+// Node is this node's part of the log.
+type Node struct {
+	o     Options
+	log   *slog.Logger
+	raft  *raft.Raft
+	store *logStore
+	snaps *snapshots
+	terms chan *replica.Term
+
+	mu      sync.Mutex // guards what follows
+	replica *replica.Replica
+
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+// Open starts a node. If it has no log yet it waits to be made a member, by Bootstrap or by another node.
+func Open(o Options) (*Node, error) {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Election <= 0 {
+		o.Election = defaultElection
+	}
+	if o.KeepBytes == 0 {
+		o.KeepBytes = defaultKeepBytes
+	}
+	n := &Node{o: o, log: o.Logger, replica: o.Replica, terms: make(chan *replica.Term), stop: make(chan struct{})}
+	if err := makeDir(o.FS, o.Dir); err != nil {
+		return nil, err
+	}
+	kept, err := openValues(o.FS, o.Dir, o.OnFatal)
+	if err != nil {
+		return nil, err
+	}
+	if n.store, err = openLogStore(o.FS, o.Dir, kept, segmentBytes, o.OnFatal); err != nil {
+		return nil, err
+	}
+	n.snaps = &snapshots{kept: kept, node: n}
+	last, _ := n.store.LastIndex() // never fails
+	o.Replica.Restarted(last)
+	notify := make(chan bool)
+	n.raft, err = raft.NewRaft(n.config(notify), fsm{n}, n.store, kept, n.snaps, o.Transport)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start Raft: %w", err), n.store.close())
+	}
+	n.ended.Go(func() { n.watch(notify) })
+	n.ended.Go(n.cutLoop)
+	return n, nil
+}
+
+// makeDir makes a directory, on stable storage.
+func makeDir(fsys vfs.FS, dir string) error {
+	if err := fsys.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	return filelog.SyncDir(fsys, fsys.PathDir(dir))
+}
+
+func (n *Node) config(notify chan<- bool) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(n.o.ID)
+	c.HeartbeatTimeout, c.ElectionTimeout = n.o.Election, n.o.Election
+	c.LeaderLeaseTimeout = n.o.Election // it ends a term, and nothing depends on it for safety
+	c.CommitTimeout = 5 * time.Millisecond
+	c.MaxAppendEntries = entriesPerSend
+	c.BatchApplyCh = true
+	c.NotifyCh = notify // without a buffer: Raft waits until the end of a term is taken note of
+	c.NoSnapshotRestoreOnStart = true
+	// Only cutLoop makes snapshots.
+	c.SnapshotThreshold, c.SnapshotInterval = math.MaxUint64, time.Hour
+	c.NoLegacyTelemetry = true
+	c.Logger = newLogger(n.log)
+	return c
+}
+
+// Bootstrapped reports whether the node is or was a member of a cluster.
+func (n *Node) Bootstrapped() bool {
+	last, _ := n.store.LastIndex() // never fails
+	metas, _ := n.snaps.List()
+	return last > 0 || len(metas) > 0
+}
+
+// Bootstrap makes a cluster of servers, this node among them, none of which has a log.
+func (n *Node) Bootstrap(servers []Server) error {
+	var c raft.Configuration
+	for _, s := range servers {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(s.ID), Address: raft.ServerAddress(s.Addr)})
+	}
+	return n.raft.BootstrapCluster(c).Error()
+}
+
+// Terms delivers a term each time this node leads.
+func (n *Node) Terms() <-chan *replica.Term { return n.terms }
+
+// Leader returns the id and the address of the leader; empty: none is known.
+func (n *Node) Leader() (id, addr string) {
+	a, i := n.raft.LeaderWithID()
+	return string(i), string(a)
+}
+
+// Term returns the term of the replica that has begun last.
+func (n *Node) Term() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	state, _ := n.replica.State()
+	return state.Term
+}
+
+// Hear notes what time the leader says it is.
+func (n *Node) Hear(t job.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.replica.Hear(t)
+}
+
+// Leads reports whether this node leads.
+func (n *Node) Leads() bool { return n.raft.State() == raft.Leader }
+
+// Transfer gives the leadership to another node.
+func (n *Node) Transfer() error { return n.raft.LeadershipTransfer().Error() }
+
+// Servers returns the members.
+func (n *Node) Servers() ([]Server, error) {
+	f := n.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, err
+	}
+	var list []Server
+	for _, s := range f.Configuration().Servers {
+		list = append(list, Server{string(s.ID), string(s.Address)})
+	}
+	return list, nil
+}
+
+// Stats are figures of the log.
+type Stats struct {
+	First, Last, Commit, Applied uint64
+	Bytes                        uint64
+	Voids, Begun                 uint64    // entries that were void, and terms that have begun, since the start
+	LastContact                  time.Time // of the leader; zero for the leader itself
+}
+
+// Stats returns the figures.
+func (n *Node) Stats() Stats {
+	first, _ := n.store.FirstIndex() // never fails
+	_, bytes := n.store.size()
+	n.mu.Lock()
+	voids, begun := n.replica.Counts()
+	n.mu.Unlock()
+	return Stats{Voids: voids, Begun: begun, First: first, Last: n.raft.LastIndex(), Commit: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex(), Bytes: bytes, LastContact: n.raft.LastContact()}
+}
+
+// Close stops the node.
+func (n *Node) Close() error {
+	close(n.stop)
+	err := n.raft.Shutdown().Error()
+	n.ended.Wait()
+	return errors.Join(err, n.store.close())
+}
+
+// watch follows the leadership of this node.
+func (n *Node) watch(notify <-chan bool) {
+	var l *leadership
+	end := func() {
+		if l != nil {
+			l.end()
+			l = nil
+		}
+	}
+	defer end()
+	for {
+		select {
+		case leads := <-notify:
+			end()
+			if leads {
+				l = n.lead()
+			}
+		case <-n.stop:
+			return
+		}
+	}
+}
+
+// lead makes a term once everything before it was applied.
+func (n *Node) lead() *leadership {
+	l := &leadership{
+		raft: n.raft, term: n.raft.CurrentTerm(), lost: make(chan struct{}),
+		proposals: make(chan proposed, proposalsMax), asked: make(chan struct{}, 1),
+	}
+	go l.await()
+	l.ended.Go(l.confirmLoop)
+	l.ended.Go(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			select {
+			case <-l.lost:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		for {
+			t, err := n.begin(ctx, l)
+			if err == nil {
+				select {
+				case n.terms <- t:
+					<-l.lost
+				case <-l.lost:
+				case <-n.stop:
+				}
+				t.End(raft.ErrLeadershipLost)
+				return
+			}
+			n.log.Info("a term could not begin", slog.Any("error", err))
+			select {
+			case <-l.lost:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	})
+	return l
+}
+
+func (n *Node) begin(ctx context.Context, l *leadership) (*replica.Term, error) {
+	if err := n.raft.Barrier(0).Error(); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	r := n.replica
+	n.mu.Unlock()
+	return r.Begin(ctx, l, n.o.Name)
+}
+
+// cutLoop keeps the log from growing.
+func (n *Node) cutLoop() {
+	tick := time.NewTicker(cutEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-n.stop:
+			return
+		}
+		entries, bytes := n.store.size()
+		if bytes <= n.o.KeepBytes+n.o.KeepBytes/slackShare {
+			continue
+		}
+		rc := n.raft.ReloadableConfig()
+		rc.TrailingLogs = uint64(float64(entries) * float64(n.o.KeepBytes) / float64(bytes))
+		if err := n.raft.ReloadConfig(rc); err != nil {
+			n.log.Error("the length of the log could not be set", slog.Any("error", err))
+		}
+		if err := n.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) && !errors.Is(err, raft.ErrRaftShutdown) {
+			n.log.Warn("the log could not be cut", slog.Any("error", err))
+		}
+	}
+}
+
+// fsm gives the replica what Raft has committed.
+type fsm struct{ n *Node }
+
+var _ raft.FSM = fsm{}
+
+// Apply implements raft.FSM.
+func (f fsm) Apply(l *raft.Log) any {
+	f.n.mu.Lock()
+	r := f.n.replica
+	f.n.mu.Unlock()
+	if _, err := r.Apply(l.Index, l.Data); err != nil {
+		f.n.o.OnFatal(err)
+		select {} // nothing may follow
+	}
+	return nil
+}
+
+var errParts = errors.New("a batch has not come as a whole yet")
+
+// Snapshot implements raft.FSM. Everything is in the store already: it is only put on stable storage.
+func (f fsm) Snapshot() (raft.FSMSnapshot, error) {
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	if !f.n.replica.Whole() {
+		return nil, errParts
+	}
+	return mark(f), nil
+}
+
+// Restore implements raft.FSM: the receiver of the stream has it already.
+func (f fsm) Restore(r io.ReadCloser) error {
+	defer func() { _ = r.Close() }() // there is nothing in it
+	next, err := f.n.o.Snapshots.Restore()
+	if err != nil {
+		f.n.o.OnFatal(err)
+		return err
+	}
+	f.n.mu.Lock()
+	f.n.replica = next
+	f.n.mu.Unlock()
+	return nil
+}

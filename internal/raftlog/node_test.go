@@ -1,0 +1,220 @@
+package raftlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/raft"
+
+	"millrace/internal/replica"
+	"millrace/internal/store"
+	"millrace/internal/store/memstore"
+)
+
+// keeper is a store in memory that knows the entry and the state of its last change.
+type keeper struct {
+	store.Store
+	mu    sync.Mutex
+	index uint64
+	state []byte
+}
+
+func (k *keeper) Apply(b *store.Batch, index uint64, state []byte) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.index, k.state = index, bytes.Clone(state)
+	return store.CommitNow(k.Store, b)
+}
+
+func (k *keeper) Applied() (uint64, []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.index, k.state
+}
+
+// noSnapshots is for logs that are never cut.
+type noSnapshots struct{}
+
+func (noSnapshots) Settle() error                       { return nil }
+func (noSnapshots) Send() (io.ReadCloser, int64, error) { return nil, 0, errors.ErrUnsupported }
+func (noSnapshots) Receive() (Receiver, error)          { return nil, errors.ErrUnsupported }
+func (noSnapshots) Restore() (*replica.Replica, error)  { return nil, errors.ErrUnsupported }
+
+// member is a node of a cluster in this process.
+type member struct {
+	*Node
+	keeper    *keeper
+	fs        *vfs.MemFS
+	transport *raft.InmemTransport
+}
+
+// cluster returns nodes that can reach each other, and have been made a cluster.
+func cluster(t *testing.T, size int) []*member {
+	t.Helper()
+	members := make([]*member, size)
+	var servers []Server
+	for i := range members {
+		m := &member{keeper: &keeper{Store: memstore.New()}, fs: vfs.NewCrashableMem()}
+		var addr raft.ServerAddress
+		addr, m.transport = raft.NewInmemTransportWithTimeout(raft.ServerAddress(fmt.Sprintf("addr-%d", i)), time.Second)
+		servers = append(servers, Server{ID: fmt.Sprintf("n%d", i), Addr: string(addr)})
+		members[i] = m
+	}
+	for i, m := range members {
+		for j, other := range members {
+			if i != j {
+				m.transport.Connect(raft.ServerAddress(servers[j].Addr), other.transport)
+			}
+		}
+		r, err := replica.Open(m.keeper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Node, err = Open(Options{
+			Name: servers[i].ID, ID: servers[i].ID, Dir: "log", FS: m.fs, Replica: r, Snapshots: noSnapshots{}, Transport: m.transport,
+			Election: 500 * time.Millisecond, OnFatal: func(err error) { t.Errorf("node %d: %v", i, err) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Close() })
+	}
+	if err := members[0].Bootstrap(servers); err != nil {
+		t.Fatal(err)
+	}
+	return members
+}
+
+// leader returns the next term that begins, and whose it is.
+func leader(t *testing.T, members []*member) (*member, *replica.Term) {
+	t.Helper()
+	type begun struct {
+		m *member
+		t *replica.Term
+	}
+	found := make(chan begun)
+	stop := make(chan struct{})
+	defer close(stop)
+	for _, m := range members {
+		go func() {
+			select {
+			case term := <-m.Terms():
+				select {
+				case found <- begun{m, term}:
+				case <-stop:
+					term.End(errors.New("not wanted"))
+				}
+			case <-stop:
+			}
+		}()
+	}
+	select {
+	case b := <-found:
+		return b.m, b.t
+	case <-time.After(20 * time.Second):
+		t.Fatal("no node leads")
+		return nil, nil
+	}
+}
+
+func commit(t *testing.T, term *replica.Term, key, value string) error {
+	t.Helper()
+	b := &store.Batch{}
+	b.Set([]byte(key), []byte(value))
+	return store.CommitNow(term, b)
+}
+
+// What was committed under one leader is there under the next, on every node.
+func TestTermsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	members := cluster(t, 3)
+	first, term := leader(t, members)
+	for i := range 50 {
+		if err := commit(t, term, fmt.Sprintf("k%d", i), "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	confirmed := make(chan error, 1)
+	term.Confirm(func(err error) { confirmed <- err })
+	if err := <-confirmed; err != nil {
+		t.Errorf("the leader is not confirmed: %v", err)
+	}
+
+	// The leader is cut off: its term ends, and another node leads.
+	first.transport.DisconnectAll()
+	var others []*member
+	for _, m := range members {
+		if m != first {
+			m.transport.Disconnect(first.transport.LocalAddr())
+			others = append(others, m)
+		}
+	}
+	second, next := leader(t, others)
+	if next.Number() <= term.Number() {
+		t.Errorf("term %d follows term %d", next.Number(), term.Number())
+	}
+	if err := commit(t, next, "after", "v"); err != nil {
+		t.Fatal(err)
+	}
+	if err := commit(t, term, "stale", "v"); err == nil {
+		t.Error("a node that is cut off commits")
+	}
+	<-term.Lost()
+	for i := range 50 {
+		if _, ok, err := second.keeper.Get(nil, fmt.Appendf(nil, "k%d", i)); err != nil || !ok {
+			t.Fatalf("k%d is not there: %v", i, err)
+		}
+	}
+	if _, ok, _ := second.keeper.Get(nil, []byte("stale")); ok {
+		t.Error("what was never committed is there")
+	}
+}
+
+// A leader gives its part away, and the next one has everything.
+func TestTransfer(t *testing.T) {
+	t.Parallel()
+	members := cluster(t, 3)
+	first, term := leader(t, members)
+	if err := commit(t, term, "a", "1"); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() { result <- first.Transfer() }()
+	second, next := leader(t, members)
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if second == first {
+		t.Fatal("the same node leads again")
+	}
+	if err := commit(t, next, "b", "2"); err != nil {
+		t.Fatal(err)
+	}
+	if v, _, _ := second.keeper.Get(nil, []byte("a")); string(v) != "1" {
+		t.Errorf("a is %q", v)
+	}
+}
+
+// Confirmations that are asked for together share rounds, and all are answered.
+func TestConfirmations(t *testing.T) {
+	t.Parallel()
+	members := cluster(t, 3)
+	_, term := leader(t, members)
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Add(1)
+		term.Confirm(func(err error) {
+			defer wg.Done()
+			if err != nil {
+				t.Errorf("not confirmed: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
