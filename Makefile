@@ -73,7 +73,7 @@ fmt: $(LINT) ## format every file
 	$(LINT) fmt ./...
 
 sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUNS= says how many
-	$(GO) test ./internal/sim -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-sim.seed=$(SEED) -sim.runs=$(or $(RUNS),1),$(if $(RUNS),-sim.runs=$(RUNS)))
+	$(GO) test ./internal/sim/... -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-sim.seed=$(SEED) -sim.runs=$(or $(RUNS),1),$(if $(RUNS),-sim.runs=$(RUNS)))
 
 fuzz: ## every fuzz target for T=10m
 	GO=$(GO) test/fuzz.sh $(T)
