@@ -9,6 +9,9 @@ type Check struct {
 
 // Health tells whether the server can take work, and what was looked at.
 func (s *Service) Health() (ready bool, checks []Check) {
+	if s.engine == nil {
+		return s.clusterHealth()
+	}
 	draining := Check{Name: "accepting", OK: !s.draining.Load()}
 	if !draining.OK {
 		draining.About = "the server is stopping"
@@ -27,4 +30,13 @@ func (s *Service) Health() (ready bool, checks []Check) {
 		ready = ready && c.OK
 	}
 	return ready, checks
+}
+
+// clusterHealth is that of a node that does not lead.
+func (s *Service) clusterHealth() (ready bool, checks []Check) {
+	c := Check{Name: "leader", OK: true}
+	if err := s.opts.Cluster.Ready(); err != nil {
+		c.OK, c.About = false, err.Error()
+	}
+	return c.OK, []Check{c}
 }

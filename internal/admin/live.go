@@ -140,6 +140,9 @@ func (sm *sampler) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			if sm.s.engine.Err() != nil {
+				return // which has told why
+			}
 			if err := sm.history.keep(context.WithoutCancel(ctx), append(sm.history.flush(), sm.parts.flush()...)); err != nil {
 				sm.s.log.Warn("cannot keep the history", slog.Any("error", err))
 			}
@@ -147,7 +150,7 @@ func (sm *sampler) run(ctx context.Context) {
 		case <-wait.C:
 		}
 		began := time.Now()
-		if err := sm.take(ctx, began); err != nil {
+		if err := sm.take(ctx, began); err != nil && sm.s.engine.Err() == nil {
 			if p, _ := asProblem(err); p.Type != problemDraining.problem("").Type {
 				sm.s.log.Warn("cannot read the counters of queues", slog.Any("error", err))
 			}

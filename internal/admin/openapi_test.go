@@ -80,7 +80,7 @@ func testDocument(t *testing.T) {
 		},
 		Settings:    func() []Setting { return []Setting{{Key: "k", Value: "v", Source: "default", Help: "Help."}} },
 		FreeBytes:   func() (uint64, error) { return 1 << 40, nil },
-		SampleEvery: time.Second,
+		SampleEvery: time.Second, Cluster: &fakeCluster{},
 	}, HandlerOptions{})
 	ids := f.allStates("q")
 	f.allStates("other")
@@ -225,6 +225,11 @@ func testDocument(t *testing.T) {
 		{"GET", "/readyz?verbose", "", 503, "stopped"},
 		{"GET", "/healthz", "", 200, ""},
 		{"GET", "/healthz", "", 503, "stopped"},
+		{"GET", "/api/v1/cluster", "", 200, ""},
+		{"GET", "/api/v1/cluster", "", 404, "full"},
+		{"POST", "/api/v1/cluster/transfer", "", 202, ""},
+		{"POST", "/api/v1/cluster/transfer", "", 409, ""}, // the second time
+		{"POST", "/api/v1/cluster/transfer", "", 404, "full"},
 	}...)
 	asks = append(asks, workAsks(t, f, full)...)
 	for _, state := range slices.Sorted(maps.Keys(ids)) {

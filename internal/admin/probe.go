@@ -43,6 +43,9 @@ func (c *call) getReadyz() error {
 	status, text := http.StatusOK, "ok\n"
 	if !ready {
 		status, text = http.StatusServiceUnavailable, "not ready\n"
+		if c.engine == nil { // of a cluster the reason is what everybody needs
+			text = "not ready: " + checks[0].About + "\n"
+		}
 	}
 	if verbose {
 		var b strings.Builder

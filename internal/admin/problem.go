@@ -52,6 +52,7 @@ var (
 	problemTooMany      = problemKind{"too-many", http.StatusTooManyRequests, "There are too many of these at the moment"}
 	problemInternal     = problemKind{"internal", http.StatusInternalServerError, "The server is at fault; its log says why"}
 	problemDraining     = problemKind{"draining", http.StatusServiceUnavailable, "The server is stopping"}
+	problemNoLeader     = problemKind{"no-leader", http.StatusServiceUnavailable, "No node of the cluster leads"}
 	problemInsufficient = problemKind{"no-space", http.StatusInsufficientStorage, "The disk is nearly full"}
 )
 

@@ -36,6 +36,8 @@ type Options struct {
 	Settings func() []Setting
 	// FreeBytes tells how much space is left on the disk.
 	FreeBytes func() (uint64, error)
+	// Cluster is the cluster that the server is part of; nil: none.
+	Cluster Cluster
 	// Door is the door of jobs that are pushed and fetched here.
 	Door job.Door
 	// DataDir is where the data is.

@@ -50,6 +50,16 @@ func (c *Client) Live(ctx context.Context) (admin.Sample, error) {
 	return get[admin.Sample](ctx, c, api+"/live", nil)
 }
 
+// Cluster returns what the server knows about its cluster.
+func (c *Client) Cluster(ctx context.Context) (admin.ClusterStatus, error) {
+	return get[admin.ClusterStatus](ctx, c, api+"/cluster", nil)
+}
+
+// Transfer has another node lead.
+func (c *Client) Transfer(ctx context.Context) (admin.ClusterStatus, error) {
+	return post[admin.ClusterStatus](ctx, c, api+"/cluster/transfer", nil)
+}
+
 // Queues lists queues.
 func (c *Client) Queues(ctx context.Context, f admin.QueueFilter, page admin.PageOf) (admin.QueuePage, error) {
 	q := url.Values{}

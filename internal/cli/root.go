@@ -49,7 +49,7 @@ func newRoot(p Process) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true // ours has examples
 	serve := newServeCommand(p)
 	root.AddCommand(newQueueCommand(p), newJobCommand(p), newPushCommand(p), newFetchCommand(p), newBackupCommand(p), newExportCommand(p),
-		newImportCommand(p), newTopCommand(p))
+		newImportCommand(p), newTopCommand(p), newClusterCommand(p))
 	root.AddCommand(serve, newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newConfigCommand(p),
 		newCheckCommand(p), newRestoreCommand(p), newHealthCommand(p), newBenchCommand(p), newCompletionCommand(), newVersionCommand())
 	return root

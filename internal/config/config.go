@@ -10,6 +10,7 @@ type Config struct {
 	Log       Log
 	Listen    Listen
 	Server    Server
+	Cluster   Cluster
 	Masenko   Masenko
 	Workq     Workq
 	Lmstfy    Lmstfy

@@ -50,7 +50,7 @@ func faktoryBlock() block {
 		choiceKey("faktory.environment", faktoryOpen, []string{faktoryOpen, "staging", "production"},
 			"What the server is for. Staging and production need a password.",
 			func(c *Config) *string { return &c.Faktory.Environment }),
-		boolKey("faktory.skip_password", false,
+		boolKey("faktory.skip_password",
 			"Allow no password in staging and production.",
 			func(c *Config) *bool { return &c.Faktory.SkipPassword }),
 		pathKey("faktory.config_dir", "",

@@ -145,8 +145,8 @@ func checkHostName(name string) error {
 	return nil
 }
 
-func boolKey(name string, def bool, doc string, at func(*Config) *bool) Key {
-	return Key{Name: name, Default: strconv.FormatBool(def), Doc: doc, Kind: KindBool, value: valueAt(at), set: func(c *Config, text string) error {
+func boolKey(name, doc string, at func(*Config) *bool) Key {
+	return Key{Name: name, Default: "false", Doc: doc, Kind: KindBool, value: valueAt(at), set: func(c *Config, text string) error {
 		switch strings.ToLower(text) {
 		case "true", "1", "yes", "on":
 			*at(c) = true

@@ -76,7 +76,7 @@ func lmstfyBlock() block {
 			func(c *Config) *time.Duration { return &c.Lmstfy.DefaultTTR }),
 		secondsKey("lmstfy.default_timeout", "0s", "How long a consumer waits that does not say so.",
 			func(c *Config) *time.Duration { return &c.Lmstfy.DefaultTimeout }),
-		boolKey("lmstfy.access_log", false, "Log every request. The admin API turns it on and off, too.",
+		boolKey("lmstfy.access_log", "Log every request. The admin API turns it on and off, too.",
 			func(c *Config) *bool { return &c.Lmstfy.AccessLog }),
 		intKey("lmstfy.max_connections", 20000, limits[int]{1, 1 << 20}, "Open connections at a time; more are refused.",
 			func(c *Config) *int { return &c.Lmstfy.MaxConnections }),

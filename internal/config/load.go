@@ -192,6 +192,7 @@ func (l *loader) check() {
 		}
 	}
 	l.checkClash()
+	l.checkCluster()
 }
 
 // advice ends a message about an unknown name with what to do.

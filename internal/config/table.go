@@ -32,7 +32,7 @@ type original struct {
 
 // standard is the table of the keys that this build has.
 func standard() table {
-	return newTable(generalKeys(), masenkoBlock(), workqBlock(), lmstfyBlock(), tarantoolBlock(), faktoryBlock(), webBlock())
+	return newTable(append(generalKeys(), clusterKeys()...), masenkoBlock(), workqBlock(), lmstfyBlock(), tarantoolBlock(), faktoryBlock(), webBlock())
 }
 
 func newTable(keys []Key, blocks ...block) table {
@@ -107,7 +107,7 @@ func generalKeys() []Key {
 			"Form of log lines; auto is text on a terminal and JSON elsewhere.",
 			func(c *Config) *string { return &c.Log.Format }),
 
-		boolKey("listen.insecure", false,
+		boolKey("listen.insecure",
 			"Allow listeners without authentication on addresses that other machines can reach. "+
 				"Whoever reaches one can read and delete every job.",
 			func(c *Config) *bool { return &c.Listen.Insecure }),

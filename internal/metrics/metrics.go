@@ -52,6 +52,27 @@ type Options struct {
 	Ready func() bool
 	// DoorName names a protocol.
 	DoorName func(job.Door) string
+	// Cluster tells about the cluster that the server is part of; nil: none.
+	Cluster func() Cluster
+}
+
+// Cluster are the figures of this node of a cluster.
+type Cluster struct {
+	Leads, HasLeader     bool
+	Term                 uint64
+	Commit, Applied      uint64 // entries of the log
+	LogBytes             uint64
+	Voids, LeaderChanges uint64
+	Nodes                []ClusterNode
+}
+
+// ClusterNode is another node, as this one sees it.
+type ClusterNode struct {
+	Name      string
+	Reachable bool
+	Lag       uint64  // entries
+	LagTime   float64 // seconds
+	Skew      float64 // seconds
 }
 
 // Handler returns what serves the metrics of the server, of its process and of its runtime.
@@ -171,6 +192,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if c.ConnectionsMax > 0 {
 		gauge(descConnectionsMax, float64(c.ConnectionsMax))
+	}
+	if c.Cluster != nil {
+		c.collectCluster(ch)
+	}
+	if c.Engine == nil { // of a node that does not lead
+		return
 	}
 	en, st := c.Engine.Stats(), c.Engine.StoreStats()
 	gauge(descWaiters, float64(en.Waiters))

@@ -19,7 +19,8 @@ import (
 type gate struct {
 	*net.TCPListener
 	config config.Listener
-	limit  int // of open connections; zero leaves it to whoever serves
+	name   string // which no other gate has, and the same gate of another node
+	limit  int    // of open connections; zero leaves it to whoever serves
 	seats  *seats
 	log    *slog.Logger
 	// tooMany returns what a connection is told for which there is no seat; nil closes it without a word.
@@ -162,10 +163,17 @@ func (g *gate) counts() (open, total, refused, unseated int64) {
 	return int64(len(g.conns)), g.total, g.refused, g.unseated
 }
 
-// cut closes all connections and returns how many there were.
+// cut closes all connections for good and returns how many there were.
 func (g *gate) cut() int {
 	g.mu.Lock()
 	g.shut = true
+	g.mu.Unlock()
+	return g.cutOpen()
+}
+
+// cutOpen closes all connections that are open now and returns how many there were.
+func (g *gate) cutOpen() int {
+	g.mu.Lock()
 	open := make([]*gateConn, 0, len(g.conns))
 	for c := range g.conns {
 		open = append(open, c)

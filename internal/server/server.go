@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/engine"
+	"millrace/internal/metrics"
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/systemd"
@@ -118,6 +120,7 @@ type server struct {
 	seats    *seats
 	portsBy  time.Time // until when an address in use is waited for
 	gates    []*gate
+	node     *node // nil: this server is one of its own
 	store    store.Store
 	engine   *engine.Engine
 	recovery time.Duration      // how long the opening of the store and the engine took
@@ -126,7 +129,12 @@ type server struct {
 	lmstfy   *lmstfy.Dialect    // nil if it is not served
 	web      *admin.Service     // nil if the operator's side is off
 	services []service
-	logins   *auth.Throttle // bounds how often secrets can be guessed, on all listeners
+	cluster  admin.Cluster // nil: none
+	// clusterFigures are for metrics; nil: none.
+	clusterFigures func() metrics.Cluster
+	// webHandler is what the operator's side is served with.
+	webHandler http.Handler
+	logins     *auth.Throttle // bounds how often secrets can be guessed, on all listeners
 
 	reloaders []reloader
 	current   atomic.Pointer[config.Config] // cfg, or the last one that was taken over
@@ -158,6 +166,9 @@ func (s *server) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("store.durability: %w", err)
 	}
+	if s.cfg.Cluster.Enabled() {
+		return s.openNode(ctx)
+	}
 	begun := time.Now()
 	opened, err := s.opts.openStore(pebblestore.Options{
 		Dir: s.cfg.Data.Dir, Logger: s.log,
@@ -175,18 +186,25 @@ func (s *server) open(ctx context.Context) error {
 		return fmt.Errorf("data.dir: %w", err)
 	}
 	s.store = opened
-	s.engine, err = engine.Open(engine.Options{
-		Store: s.store, Durability: durability, SyncInterval: s.cfg.Store.SyncInterval,
-		FreeFloor: s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues, TimedTypes: s.cfg.Web.MetricsTypes,
-		Core: engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames}, MaxQueues: s.cfg.Server.MaxQueues,
-		MaxWaiters: s.cfg.Server.MaxWaiting, MaxWaiterBytes: int64(s.cfg.Server.MaxWaitingMemory), //nolint:gosec // the configuration bounds it
-	})
+	o := s.engineOptions()
+	o.Store, o.Durability = s.store, durability
+	s.engine, err = engine.Open(o)
 	if err != nil {
 		return fmt.Errorf("open engine on %s: %w", s.cfg.Data.Dir, err)
 	}
 	s.recovery = time.Since(begun)
 	s.services, err = s.build()
 	return err
+}
+
+// engineOptions are what the configuration says about an engine.
+func (s *server) engineOptions() engine.Options {
+	return engine.Options{
+		SyncInterval: s.cfg.Store.SyncInterval,
+		FreeFloor:    s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues, TimedTypes: s.cfg.Web.MetricsTypes,
+		Core: engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames}, MaxQueues: s.cfg.Server.MaxQueues,
+		MaxWaiters: s.cfg.Server.MaxWaiting, MaxWaiterBytes: int64(s.cfg.Server.MaxWaitingMemory), //nolint:gosec // the configuration bounds it
+	}
 }
 
 // shareFiles shares out the files that the process may have open.
@@ -201,6 +219,9 @@ func (s *server) shareFiles() error {
 
 // run serves until something ends it.
 func (s *server) run(ctx context.Context) error {
+	if s.node != nil {
+		return s.node.run(ctx)
+	}
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
 	runs := make([]func() error, 0, len(s.services))
@@ -309,6 +330,9 @@ func (s *server) stop(group *group, cause error) error {
 
 // close releases what open has opened, in the opposite order.
 func (s *server) close() error {
+	if s.node != nil {
+		return s.node.close()
+	}
 	var errs []error
 	if s.seats != nil {
 		s.seats.cut()

@@ -20,6 +20,9 @@ func (s *server) bind(ctx context.Context) error {
 			n++
 		}
 		gates, err := s.bindKey(ctx, rest[:n])
+		for i, g := range gates {
+			g.name = fmt.Sprintf("%s/%d", g.config.Key.Name, i)
+		}
 		s.gates = append(s.gates, gates...) // also with an error: close closes them
 		if err != nil {
 			return err

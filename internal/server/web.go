@@ -43,6 +43,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		FreeBytes:   s.store.FreeBytes,
 		DataDir:     s.dataDir(),
 		BackupDir:   backups,
+		Cluster:     s.cluster,
 	})
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
-			DoorName: dialect.DoorName, Logins: s.logins.Counts,
+			DoorName: dialect.DoorName, Logins: s.logins.Counts, Cluster: s.clusterFigures,
 		}),
 	}
 	o.UI = web.New(web.Options{Service: service, Login: login, Logger: s.log})
@@ -67,6 +68,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		o.Stats, o.Health = s.faktory[0].StatsHandler(), s.faktory[0].HealthHandler()
 	}
 	handler := service.Handler(o)
+	s.webHandler = handler
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
 		g.limit = webConnectionMax

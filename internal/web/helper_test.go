@@ -103,7 +103,8 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 	}}}}
 	s.tokens = new(tokenRegistry)
 	s.service, err = admin.New(admin.Options{
-		Engine: e, Version: "test", Durability: "none", DataDir: "somewhere", FreeBytes: func() (uint64, error) { return 3 << 30, nil }, SampleEvery: 5 * time.Millisecond,
+		Cluster: fakeCluster{},
+		Engine:  e, Version: "test", Durability: "none", DataDir: "somewhere", FreeBytes: func() (uint64, error) { return 3 << 30, nil }, SampleEvery: 5 * time.Millisecond,
 		Tokens:   s.tokens,
 		DoorName: func(d job.Door) string { return fmt.Sprintf("door%d", d) }, Workers: []admin.WorkerRegistry{s.workers},
 		Connections: func() []admin.Connections {
@@ -347,4 +348,17 @@ func (s *site) submit(f form) answer {
 		return a
 	}
 	return s.get(a.Header().Get("Location"))
+}
+
+// fakeCluster is a cluster of two, one of which cannot be reached.
+type fakeCluster struct{}
+
+func (fakeCluster) Ready() error    { return nil }
+func (fakeCluster) Transfer() error { return nil }
+
+func (fakeCluster) Status() admin.ClusterStatus {
+	return admin.ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []admin.ClusterNode{
+		{Name: "a", Addr: "127.0.0.1:1", Role: admin.RoleLeader, Reachable: true, Version: "1.2.3", LogBytes: 1 << 20},
+		{Name: "b", Addr: "127.0.0.1:2", Role: admin.RoleStandby, About: "connection <b>refused</b>", LagEntries: 7, LagSeconds: 1.5},
+	}}
 }

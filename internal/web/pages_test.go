@@ -38,7 +38,7 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 		"/scheduled": {"/scheduled"}, "/retries": {"/retries"}, "/dead": {"/dead", "/dead?queue=none"}, "/running": {"/running"},
 		"/job": jobs, "/bulk": {"/bulk"}, "/bulk/{id}": {bulk.Header().Get("Location")},
 		"/workers": {"/workers"}, "/connections": {"/connections"}, "/batches": {"/batches", "/batches?namespace=ns"},
-		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/tokens": {"/tokens", "/tokens?namespace=ns&pool=fast"}, "/settings": {"/settings", "/settings?find=password"},
+		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/cluster": {"/cluster"}, "/tokens": {"/tokens", "/tokens?namespace=ns&pool=fast"}, "/settings": {"/settings", "/settings?find=password"},
 	}
 }
 
@@ -157,6 +157,7 @@ func TestPagesSay(t *testing.T) {
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["blocked"]), []string{fmt.Sprintf(`>%d</a>`, ids["ready"])}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["retrying"]), []string{"n<sup>4</sup> × 1 h + 1 s + a random part", ">Due<"}},
 		{"/workers", []string{"host:42", "5.0 MiB", "blue"}},
+		{"/cluster", []string{"a leads, in term 3", "Node b cannot be reached", "connection &lt;b&gt;refused", "Have another node lead"}},
 		{"/connections", []string{"127.0.0.1:1", `<td class="n">7</td>`}},
 		{"/settings?find=operators", []string{"web.password", "***"}},
 		{"/storage", []string{"somewhere", "3.0 GiB"}},

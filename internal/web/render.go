@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,17 @@ var menu = []menuGroup{
 	{"Server", []menuItem{{"/bulk", "Bulk actions"}, {"/storage", "Storage"}, {"/settings", "Settings"}}},
 }
 
+// menuFor returns the menu of a server, which has one page more in a cluster.
+func menuFor(inCluster bool) []menuGroup {
+	if !inCluster {
+		return menu
+	}
+	groups := slices.Clone(menu)
+	last := &groups[len(groups)-1]
+	last.Items = append(slices.Clone(last.Items), menuItem{"/cluster", "Cluster"})
+	return groups
+}
+
 // zipMin is the size from which a page is worth compressing.
 const zipMin = 1 << 10
 
@@ -116,7 +128,7 @@ func (v *visit) part(name, part string, data any) error {
 func (v *visit) render(status int, name, part, title string, data any) error {
 	model := &view{
 		Base: v.base, Path: v.r.URL.Path, Title: title, Operator: v.role == auth.RoleOperator, Anonymous: v.role == auth.RoleNone,
-		LoggedIn: v.login.Required() && v.role != auth.RoleNone, Menu: menu, Now: v.now, Version: v.service.Server().Version, Data: data,
+		LoggedIn: v.login.Required() && v.role != auth.RoleNone, Menu: menuFor(v.service.InCluster()), Now: v.now, Version: v.service.Server().Version, Data: data,
 	}
 	if part == "layout" && v.r.Method == http.MethodGet {
 		model.Notice = v.takeNotice()

@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"net/http"
+
+	"millrace/internal/auth"
+)
+
+// Cluster is the part of this server in a cluster.
+type Cluster interface {
+	// Status tells about all nodes, as far as this one knows.
+	Status() ClusterStatus
+	// Ready returns why this node can have no client served, or nil.
+	Ready() error
+	// Transfer begins to give the leadership to another node. That cuts off everybody who is connected.
+	Transfer() error
+}
+
+// ClusterStatus is what a node knows about the cluster.
+type ClusterStatus struct {
+	Node   string        `json:"node"`             // that was asked
+	Leader string        `json:"leader,omitempty"` // empty: none is known
+	Term   uint64        `json:"term"`
+	Nodes  []ClusterNode `json:"nodes"`
+}
+
+// ClusterNode is a node as another one sees it.
+type ClusterNode struct {
+	Name       string  `json:"name"`
+	Addr       string  `json:"addr"`
+	Role       string  `json:"role"` // leader, standby or learner
+	Reachable  bool    `json:"reachable"`
+	About      string  `json:"about,omitempty"` // why it is not
+	Version    string  `json:"version,omitempty"`
+	LagEntries uint64  `json:"lag_entries"`
+	LagSeconds float64 `json:"lag_seconds"`
+	ClockSkew  float64 `json:"clock_skew_seconds"`
+	LogBytes   uint64  `json:"log_bytes"`
+}
+
+// The roles of nodes.
+const (
+	RoleLeader  = "leader"
+	RoleStandby = "standby"
+	RoleLearner = "learner"
+)
+
+const pathCluster = pathAPI + "/cluster"
+
+// clusterRoutes are what every node of a cluster answers itself.
+var clusterRoutes = []route{
+	{http.MethodGet, pathCluster, auth.RoleRead, nil, (*call).getCluster},
+	{http.MethodPost, pathCluster + "/transfer", auth.RoleOperator, nil, (*call).transferLeadership},
+}
+
+var errNoCluster = notFound("this server is not part of a cluster: cluster.node is not set")
+
+// InCluster reports whether the server is part of a cluster.
+func (s *Service) InCluster() bool { return s.opts.Cluster != nil }
+
+// Cluster tells about the cluster.
+func (s *Service) Cluster() (ClusterStatus, error) {
+	if s.opts.Cluster == nil {
+		return ClusterStatus{}, errNoCluster
+	}
+	return s.opts.Cluster.Status(), nil
+}
+
+// Transfer has another node lead in a moment. Whoever is connected is cut off then, also who has asked for it.
+func (s *Service) Transfer() (ClusterStatus, error) {
+	if s.opts.Cluster == nil {
+		return ClusterStatus{}, errNoCluster
+	}
+	if err := s.opts.Cluster.Transfer(); err != nil {
+		return ClusterStatus{}, problemConflict.problem("%s", err)
+	}
+	return s.opts.Cluster.Status(), nil
+}
+
+func (c *call) getCluster() error { return c.result(c.Cluster()) }
+
+func (c *call) transferLeadership() error {
+	st, err := c.Transfer()
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusAccepted, st)
+}
+
+// StandbyOptions are what a node serves that does not lead.
+type StandbyOptions struct {
+	Cluster Cluster
+	Login   *auth.Login
+	Site    *auth.Site
+	Metrics http.Handler
+	// Leader serves all that only the leader can.
+	Leader http.Handler
+}
+
+// Standby returns what a node serves that does not lead: it answers itself whether it is there, and what it knows about the cluster.
+func Standby(o Options, so StandbyOptions) http.Handler {
+	s := &Service{opts: o, log: o.Logger}
+	s.opts.Cluster = so.Cluster
+	mux := http.NewServeMux()
+	for _, rt := range standbyRoutes() {
+		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(&rt, so.Login, w, r) })
+	}
+	if so.Metrics != nil {
+		mux.Handle("GET /metrics", Guard(so.Login, auth.RoleRead, so.Metrics))
+	}
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		so.Leader.ServeHTTP(w, r)
+	})
+	return underPrefix(ofSite(so.Site, h))
+}
+
+// standbyRoutes are the routes that need no leader. The transfer does: only the leader can give its part away.
+func standbyRoutes() []route {
+	var list []route
+	for _, rt := range routes {
+		if rt.role == auth.RoleNone || rt.path == pathCluster {
+			list = append(list, rt)
+		}
+	}
+	return list
+}
+
+// NoLeader answers a request that only the leader could.
+func NoLeader(w http.ResponseWriter, about string) {
+	w.Header().Set("Retry-After", "1")
+	writeProblem(w, problemNoLeader.problem("%s", about))
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+)
+
+func newClusterCommand(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Look at a cluster of several nodes, and say which of them leads",
+		Example: `  millrace cluster status --api http://jobs-b.example.com:7420
+  millrace cluster transfer`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newClusterStatus(p), newClusterTransfer(p))
+	return cmd
+}
+
+func newClusterStatus(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the nodes, which of them leads, and how far the others are behind",
+		Long:  `Show the nodes of a cluster as one of them sees the others. Every node can be asked.`,
+		Example: `  millrace cluster status
+  millrace cluster status --json | jq -r .leader`,
+		Args: noArgs,
+	}
+	f := addAPI(cmd, p)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		st, err := c.Cluster(cmd.Context())
+		if err != nil {
+			return apiError(err)
+		}
+		return printCluster(cmd, st, f.asJSON)
+	}
+	return cmd
+}
+
+const (
+	transferPatience = 15 * time.Second
+	transferPoll     = 100 * time.Millisecond
+)
+
+func newClusterTransfer(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "transfer",
+		Short: "Have another node lead, for example before this one is stopped",
+		Long: `Have another node lead. Clients are cut off and find the new leader when they connect again, at any node.
+Every node can be asked.`,
+		Example: `  millrace cluster transfer`,
+		Args:    noArgs,
+	}
+	f := addAPI(cmd, p)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		before, err := c.Transfer(cmd.Context())
+		if err != nil {
+			return apiError(err)
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), transferPatience)
+		defer cancel()
+		for {
+			st, err := c.Cluster(ctx)
+			if err == nil && st.Leader != "" && st.Leader != before.Leader {
+				return printCluster(cmd, st, f.asJSON)
+			}
+			select {
+			case <-time.After(transferPoll):
+			case <-ctx.Done():
+				return fmt.Errorf("no other node leads after %s: look at the status, and at the log of node %s", transferPatience, before.Leader)
+			}
+		}
+	}
+	return cmd
+}
+
+// printCluster prints what a node knows about its cluster.
+func printCluster(cmd *cobra.Command, st admin.ClusterStatus, asJSON bool) error {
+	out := cmd.OutOrStdout()
+	if asJSON {
+		return printLine(out, st)
+	}
+	if _, err := fmt.Fprintf(out, "node %s, leader %s, term %d\n\n", st.Node, orElse(st.Leader, "none"), st.Term); err != nil {
+		return err
+	}
+	t := newTable(out, "NAME", "ROLE", "REACHABLE", "BEHIND", "VERSION", "ADDRESS", "ABOUT")
+	for _, n := range st.Nodes {
+		behind := "-"
+		if n.LagEntries > 0 {
+			behind = fmt.Sprintf("%d entries, %s", n.LagEntries, time.Duration(n.LagSeconds*float64(time.Second)).Round(time.Second))
+		}
+		t.row(n.Name, n.Role, strconv.FormatBool(n.Reachable), behind, n.Version, n.Addr, n.About)
+	}
+	return t.flush()
+}

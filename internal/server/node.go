@@ -1,0 +1,500 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"millrace/internal/cluster"
+	"millrace/internal/commitlog"
+	"millrace/internal/config"
+	"millrace/internal/engine"
+	"millrace/internal/raftlog"
+	"millrace/internal/replica"
+	"millrace/internal/store/pebblestore"
+	"millrace/internal/systemd"
+)
+
+// node is this server's part of a cluster. It lives as long as the process; what serves clients lives for a term in which it leads.
+type node struct {
+	*server // what the process has; its engine and services stay empty
+	id      string
+	store   atomic.Pointer[pebblestore.Store] // replaced when the data of another node was received
+	port    *cluster.Port
+	log     *raftlog.Node
+
+	term atomic.Pointer[leading] // nil: this node does not lead
+
+	mu      sync.Mutex    // guards what follows
+	changed chan struct{} // closed when term changes
+	pongs   map[string]heard
+	held    int // connections that wait for a leader
+	// stranger tells that the others do not know this node; nil: they do, or have not said anything yet.
+	stranger error
+}
+
+// leading is what serves clients while this node leads.
+type leading struct {
+	term     *replica.Term
+	sessions map[string]*session
+	web      http.Handler // nil: the operator's side is off
+}
+
+// heard is what another node said last.
+type heard struct {
+	pong cluster.Pong
+	at   time.Time // when it was asked
+	err  error
+	// lag is how many entries it had applied less than this node, and level when it was none.
+	lag   uint64
+	level time.Time
+}
+
+const (
+	pingEvery = time.Second
+	// acceptPause is how long a listener that cannot take a connection waits.
+	acceptPause = 10 * time.Millisecond
+	meetEvery   = 200 * time.Millisecond
+	// Connections are held for so long, and so many of them, while there is no leader.
+	holdPatience = 5 * time.Second
+	heldMax      = 10_000
+	// endPatience is how long what served a term may take to end. A restart is safer than one that has ended half.
+	endPatience = 2 * time.Second
+)
+
+// openNode opens what lives as long as the process.
+func (s *server) openNode(ctx context.Context) error {
+	c := &s.cfg.Cluster
+	n := &node{server: s, changed: make(chan struct{}), pongs: map[string]heard{}}
+	s.node = n
+	var err error
+	if n.id, err = nodeID(s.cfg.Data.Dir, c.Node); err != nil {
+		return fmt.Errorf("data.dir: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(s.cfg.Data.Dir, "FORMAT")); err == nil {
+		return fmt.Errorf("data.dir: %s has the data of a server of its own: give node %s a directory of its own, and move the jobs with export and import", s.cfg.Data.Dir, c.Node)
+	}
+	if err := errors.Join(takeReceived(s.cfg.Data.Dir), removeLeftovers(s.cfg.Data.Dir)); err != nil {
+		return fmt.Errorf("data.dir: %w", err)
+	}
+	r, err := n.openReplica()
+	if err != nil {
+		return fmt.Errorf("data.dir: %w", err)
+	}
+	i := slices.IndexFunc(c.Peers, func(p config.Peer) bool { return p.Name == c.Node })
+	secure, err := cluster.LoadTLS(c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA)
+	if err != nil {
+		return err
+	}
+	n.port, err = cluster.Listen(ctx, cluster.Options{
+		Addr: c.Addr, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong, Forwarded: n.forwarded,
+	})
+	if err != nil {
+		return err
+	}
+	n.log, err = raftlog.Open(raftlog.Options{
+		Name: c.Node, ID: n.id, Dir: filepath.Join(s.cfg.Data.Dir, logDir), Replica: r, Transport: n.port.Transport(),
+		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, Snapshots: snapshotter{n},
+	})
+	return err
+}
+
+// openReplica opens the store.
+func (n *node) openReplica() (*replica.Replica, error) {
+	s, err := pebblestore.Open(pebblestore.Options{
+		Dir: filepath.Join(n.cfg.Data.Dir, storeDir), Logger: n.server.log,
+		CacheBytes:    int64(n.cfg.Store.CacheBytes),    //nolint:gosec // the configuration bounds it
+		MemTableBytes: int64(n.cfg.Store.MemtableBytes), //nolint:gosec // the configuration bounds it
+		OpenTables:    n.files.tables,
+		OpenLog:       func(uint64, uint64, commitlog.Visit) (commitlog.Log, error) { return replica.NewLog(), nil },
+		OnFatal:       n.fatal,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.store.Store(s)
+	return replica.Open(s)
+}
+
+// fatal ends the process.
+func (n *node) fatal(err error) {
+	n.logStorage(err)
+	select {
+	case n.storageFailed <- err:
+	default:
+	}
+}
+
+// nodeID returns the identity of this node, which is made with its data: a node that has lost its data is another one.
+func nodeID(dir, name string) (string, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "NODE")
+	text, err := os.ReadFile(path) //nolint:gosec // in the data directory
+	if err == nil {
+		id := strings.TrimSpace(string(text))
+		if was, _, _ := strings.Cut(id, "/"); was != name {
+			return "", fmt.Errorf("%s: this is the data of node %s, and cluster.node is %s", dir, was, name)
+		}
+		return id, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	id := name + "/" + hex.EncodeToString(b[:])
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in the data directory
+	if err != nil {
+		return "", err
+	}
+	_, err = io.WriteString(f, id+"\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	return id, errors.Join(err, f.Close())
+}
+
+// meet makes a cluster once all nodes are there and none has data. The one whose name comes first does it.
+func (n *node) meet(ctx context.Context) {
+	c := &n.cfg.Cluster
+	peers := slices.Clone(c.Peers)
+	slices.SortFunc(peers, func(a, b config.Peer) int { return strings.Compare(a.Name, b.Name) })
+	for !n.log.Bootstrapped() {
+		servers := make([]raftlog.Server, 0, len(peers))
+		member, known := false, true
+		for _, p := range peers {
+			pong, err := n.port.Ping(p.Addr)
+			if err != nil || pong.Node != p.Name {
+				continue
+			}
+			member = member || pong.Member
+			known = known && (len(pong.Members) == 0 || slices.Contains(pong.Members, n.id))
+			servers = append(servers, raftlog.Server{ID: pong.ID, Addr: p.Addr})
+		}
+		n.noteStranger(!known)
+		if len(servers) == len(peers) && !member && peers[0].Name == c.Node {
+			if err := n.log.Bootstrap(servers); err != nil {
+				n.server.log.Error("the cluster could not be made", slog.Any("error", err))
+			} else {
+				n.server.log.Info("cluster made", slog.Int("nodes", len(servers)))
+			}
+		}
+		select {
+		case <-time.After(meetEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// noteStranger notes whether the others form a cluster that this node, as it is, is not part of.
+func (n *node) noteStranger(is bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case !is:
+		n.stranger = nil
+	case n.stranger == nil:
+		name := n.cfg.Cluster.Node
+		n.stranger = fmt.Errorf("the cluster has a node %s, but not with this data directory, which is new: it must not take part under its old name, because it does not know what it has promised. "+
+			"If the data is lost, take the old node out with \"millrace cluster remove %s\" and add this one with \"millrace cluster join\"; otherwise start it with the directory it had", name, name)
+		n.server.log.Error("this node is not part of the cluster", slog.Any("error", n.stranger))
+	}
+}
+
+// run serves until something ends the process.
+func (n *node) run(ctx context.Context) error {
+	serving, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan error, 1+len(n.gates))
+	go func() { ended <- n.port.Serve() }()
+	front, err := n.front()
+	if err != nil {
+		return errors.Join(err, n.close())
+	}
+	for _, g := range n.gates {
+		if g.config.Protocol == config.ProtocolWeb {
+			go func() { ended <- front(serving, g) }()
+		} else {
+			go n.accept(g)
+		}
+	}
+	go n.meet(serving)
+	go n.pingAll(serving)
+	n.announce()
+	n.tell(systemd.Ready, systemd.Status(fmt.Sprintf("node %s from %s", n.cfg.Cluster.Node, n.dataDir())))
+	defer n.watchdog()()
+	for {
+		select {
+		case t := <-n.log.Terms():
+			switch err := n.lead(serving, t); {
+			case errors.Is(err, errStopped):
+				return n.close()
+			case err != nil:
+				return err
+			}
+		case <-n.opts.Reloads:
+			n.reload()
+		case <-ctx.Done():
+			return n.close()
+		case sig := <-n.opts.Signals:
+			n.server.log.Info("stopping", slog.String("reason", sig.String()))
+			return n.close()
+		case err := <-n.storageFailed:
+			return n.storageFailure(err)
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// lead serves clients for a term.
+func (n *node) lead(ctx context.Context, t *replica.Term) error {
+	began := time.Now()
+	s := &server{
+		cfg: n.cfg, opts: n.opts, log: n.server.log, systemd: n.systemd, files: n.files, seats: n.seats, gates: n.gates, logins: n.logins, store: t,
+		cluster: n, clusterFigures: n.figures, storageFailed: make(chan error, 1),
+	}
+	s.current.Store(n.current.Load())
+	l := &leading{term: t, sessions: map[string]*session{}}
+	for _, g := range n.gates {
+		l.sessions[g.name] = newSession(g)
+	}
+	o := n.engineOptions(t)
+	o.OnFailure = func() { n.cut(l) }
+	var err error
+	if s.engine, err = engine.Open(o); err != nil {
+		// A term that ended meanwhile is no fault of the data.
+		if t.Err() == nil {
+			return fmt.Errorf("open engine on %s: %w", n.cfg.Data.Dir, err)
+		}
+		return nil
+	}
+	s.recovery = time.Since(began)
+	if s.services, err = s.build(); err != nil {
+		return err
+	}
+	l.web = s.webHandler
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	group := startAll(s.runs(serving, l))
+	n.setTerm(l)
+	n.server.log.Info("this node leads", slog.Uint64("term", t.Number()), slog.Duration("after", time.Since(began)))
+	cause := n.untilOver(ctx, t, s)
+	n.setTerm(nil)
+	if cause == nil || errors.Is(cause, errStopped) {
+		n.server.log.Info("this node does not lead any more", slog.Any("reason", t.Err()))
+	}
+	s.engine.Abandon(replica.ErrFenced) // which cuts the connections first
+	t.End(replica.ErrFenced)
+	stop()
+	if !group.wait(endPatience) {
+		return errors.New("what served clients did not end: stopping")
+	}
+	if s.web != nil {
+		s.web.Close()
+	}
+	_ = s.engine.Close() // it tells why it was abandoned
+	return cause
+}
+
+// runs returns what serves the listeners for a term. Those of the operator's side live as long as the process: here only what
+// comes from other nodes is served.
+func (s *server) runs(ctx context.Context, l *leading) []func() error {
+	runs := make([]func() error, 0, len(s.services))
+	for _, svc := range s.services {
+		serve := svc.serve
+		if svc.gate.config.Protocol == config.ProtocolWeb {
+			serve = s.serveHTTP(s.webHandler)
+		}
+		runs = append(runs, func() error { return serve(ctx, l.sessions[svc.gate.name]) })
+	}
+	return runs
+}
+
+// untilOver returns when a term is over. Asked to stop, it lets another node lead first.
+func (n *node) untilOver(ctx context.Context, t *replica.Term, s *server) error {
+	var cause error
+	for {
+		select {
+		case <-t.Lost():
+			return cause
+		case <-s.engine.Failed():
+			return cause
+		case <-ctx.Done():
+			return errStopped
+		case err := <-n.storageFailed:
+			return n.storageFailure(err)
+		case <-n.opts.Reloads:
+			n.reload()
+		case sig := <-n.opts.Signals:
+			n.server.log.Info("stopping", slog.String("reason", sig.String()))
+			if cause != nil {
+				return cause
+			}
+			cause = errStopped
+			s.engine.Drain()
+			go func() {
+				if err := n.log.Transfer(); err != nil {
+					n.server.log.Warn("no other node could take over", slog.Any("error", err))
+					t.End(errStopped)
+				}
+			}()
+		}
+	}
+}
+
+var errStopped = errors.New("stopped")
+
+func (n *node) engineOptions(t *replica.Term) engine.Options {
+	o := n.server.engineOptions()
+	o.Store, o.Now = t, t.Now
+	number := slices.IndexFunc(n.cfg.Cluster.Peers, func(p config.Peer) bool { return p.Name == n.cfg.Cluster.Node })
+	o.Node, o.Run = 1+uint32(number), t.Number()<<8 //nolint:gosec // one of a few
+	return o
+}
+
+func (n *node) setTerm(l *leading) {
+	n.term.Store(l)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// cut closes the connections of all clients that were served: of what is on its way nobody may be told anything.
+func (n *node) cut(l *leading) {
+	for _, s := range l.sessions {
+		s.cut()
+	}
+	for _, g := range n.gates {
+		if g.config.Protocol == config.ProtocolWeb {
+			g.cutOpen()
+		}
+	}
+}
+
+// accept takes the connections of a listener.
+func (n *node) accept(g *gate) {
+	for {
+		c, err := g.Accept()
+		if err != nil {
+			if isClosed(err) {
+				return
+			}
+			<-time.After(acceptPause) // for want of files, for example
+			continue
+		}
+		if !n.take(g.name, c) {
+			go n.pass(g.name, c)
+		}
+	}
+}
+
+// take gives a connection to what serves clients here, if something does.
+func (n *node) take(listener string, c net.Conn) bool {
+	l := n.term.Load()
+	return l != nil && l.sessions[listener] != nil && l.sessions[listener].take(c)
+}
+
+// forwarded takes the connection of a client that came to another node.
+func (n *node) forwarded(c net.Conn, listener string) {
+	deadline := time.Now().Add(holdPatience)
+	for !n.take(listener, c) {
+		if !n.hold(deadline) {
+			_ = c.Close() // it was never ours
+			return
+		}
+	}
+}
+
+// hold waits until something may have changed. It reports false if it is of no use to wait any longer.
+func (n *node) hold(deadline time.Time) bool {
+	n.mu.Lock()
+	if n.held >= heldMax {
+		n.mu.Unlock()
+		return false
+	}
+	n.held++
+	changed := n.changed
+	n.mu.Unlock()
+	select {
+	case <-changed:
+	case <-time.After(50 * time.Millisecond):
+	}
+	n.mu.Lock()
+	n.held--
+	n.mu.Unlock()
+	return time.Now().Before(deadline)
+}
+
+// pass passes a connection on to the leader.
+func (n *node) pass(listener string, c net.Conn) {
+	deadline := time.Now().Add(holdPatience)
+	for {
+		if n.take(listener, c) {
+			return
+		}
+		if id, addr := n.log.Leader(); id != "" && id != n.id {
+			if to, err := n.port.Forward(addr, listener, c.RemoteAddr().String()); err == nil {
+				join(c, to)
+				return
+			}
+		}
+		if !n.hold(deadline) {
+			_ = c.Close() // there is nobody who could serve it
+			return
+		}
+	}
+}
+
+// join passes bytes on both ways until one side ends.
+func join(a, b net.Conn) {
+	done := make(chan struct{}, 2)
+	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
+		go func() {
+			_, _ = io.Copy(way[0], way[1]) // whatever ends it, both are closed
+			done <- struct{}{}
+		}()
+	}
+	<-done
+	_ = a.Close() // the other direction ends with it
+	_ = b.Close()
+	<-done
+}
+
+// close releases what openNode has opened.
+func (n *node) close() error {
+	for _, g := range n.gates {
+		_ = g.Close() // closing twice is harmless
+		g.cut()
+	}
+	var errs []error
+	if n.log != nil {
+		errs = append(errs, n.log.Close())
+	}
+	if n.port != nil {
+		_ = n.port.Close() // the log may have closed it
+	}
+	if s := n.store.Load(); s != nil {
+		// So that the directory can be checked without the log.
+		errs = append(errs, s.Settle(), s.Close())
+	}
+	return errors.Join(errs...)
+}
