@@ -14,6 +14,8 @@ import (
 type Life struct {
 	Number int
 	Server *harness.Server
+	// Nodes are the servers of a cluster, any of which serves; nil: there is only Server.
+	Nodes []*harness.Server
 	// Ending is closed before the kill: until then no connection may break.
 	Ending chan struct{}
 	// Last tells workers to drain and producers to stop.
@@ -33,6 +35,16 @@ func (l *Life) Wait(d time.Duration) error {
 		return ErrLifeOver
 	case <-time.After(d):
 		return nil
+	}
+}
+
+// Over reports whether the life ends. Of a cluster some connections may outlive it.
+func (l *Life) Over() bool {
+	select {
+	case <-l.Ending:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -59,12 +71,22 @@ func NewStage() *Stage {
 
 // Begin begins a life with a server that has come up.
 func (s *Stage) Begin(number int, server *harness.Server, last bool) *Life {
+	return s.begin(&Life{Number: number, Server: server, Last: last}, server.Ready)
+}
+
+// BeginCluster begins a life with nodes that serve again, after some time.
+func (s *Stage) BeginCluster(number int, nodes []*harness.Server, after time.Duration, last bool) *Life {
+	return s.begin(&Life{Number: number, Server: nodes[0], Nodes: nodes, Last: last}, after)
+}
+
+func (s *Stage) begin(l *Life, ready time.Duration) *Life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = &Life{Number: number, Server: server, Ending: make(chan struct{}), Last: last}
-	s.ready = append(s.ready, server.Ready)
+	l.Ending = make(chan struct{})
+	s.current = l
+	s.ready = append(s.ready, ready)
 	s.changed.Broadcast()
-	return s.current
+	return l
 }
 
 // Ready returns how long each of the starts took.

@@ -21,7 +21,7 @@ func (p *play) push(token string) *play {
 // deliver delivers a job through a protocol.
 func (p *play) deliver(token string, by proto, life, worker int) *play {
 	p.now = p.now.Add(time.Millisecond)
-	p.h = p.delivered(delivery{id: "1", body: bodyOf(token)}, by, "q", life, worker, p.now, p.now)
+	p.h = p.delivered(delivery{id: "1", body: bodyOf(token)}, by, "q", life, worker, p.now, p.now, false)
 	return p
 }
 
@@ -80,7 +80,7 @@ func TestLedger(t *testing.T) {
 		{"refused to its holder", func(p *play) { p.push(l).deliver(l, workq, 1, 1).try(1); p.refused(p.h, p.now, "no") }, 0, 1},
 		{"another body", func(p *play) {
 			p.push(m).deliver(m, masenko, 1, 1).ack(1)
-			p.delivered(delivery{body: bodyOf(m) + "x"}, masenko, "q", 1, 1, p.now, p.now)
+			p.delivered(delivery{body: bodyOf(m) + "x"}, masenko, "q", 1, 1, p.now, p.now, false)
 		}, 0, 1},
 		{"out of nothing", func(p *play) { p.deliver(m, masenko, 1, 1) }, 0, 1},
 	}

@@ -156,7 +156,7 @@ const endless = 1000 * time.Hour
 
 // delivered is called when a worker has received something that it asked for at
 // sent. It returns what the worker then holds, nil if that is nothing.
-func (l *ledger) delivered(d delivery, p proto, queue string, life, worker int, sent, now time.Time) *held {
+func (l *ledger) delivered(d delivery, p proto, queue string, life, worker int, sent, now time.Time, loose bool) *held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deliveries++
@@ -188,7 +188,7 @@ func (l *ledger) delivered(d delivery, p proto, queue string, life, worker int, 
 	case e.ack == confirmed && sent.After(e.ackedAt):
 		l.duplicated++
 		l.violate("%s was delivered through %v after its acknowledgement: %q", token, p, e.trace)
-	case e.holder != 0 && now.Before(e.until) && now.Before(until) && (!e.mortal || e.life == life) && l.lasts(e.by, e.at, e.life, life):
+	case !loose && e.holder != 0 && now.Before(e.until) && now.Before(until) && (!e.mortal || e.life == life) && l.lasts(e.by, e.at, e.life, life):
 		l.violate("%s is in the hands of two workers: %q", token, e.trace)
 	}
 	// A job that was handed out is on disk (INV-11), whatever became of the answer to its push.

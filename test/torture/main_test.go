@@ -20,6 +20,7 @@ var (
 	killAfter  = flag.Duration("after", 500*time.Millisecond, "the longest life between two kills; the shortest is 50ms")
 	roundCount = flag.Int("rounds", 6, "rounds of the linearizability suite, of several histories each")
 	bondKills  = flag.Int("bondkills", 12, "how often the server is killed under batches, unique keys and dependencies")
+	faultCount = flag.Int("clusterfaults", 12, "how many faults the nodes of a cluster have")
 	soakTime   = flag.Duration("soak", 0, "how long the soak takes; without it only its verdict is tested")
 	seedFlag   = flag.Uint64("seed", 0, "seed of everything random in the tests; zero takes one from the clock")
 	binaryFlag = flag.String("bin", "", "the server to test; without it one is built")
@@ -76,7 +77,11 @@ func eachLife(st *suite.Stage, p proto, complain func(string), run func(*suite.L
 // patience, which does no harm: nothing has been asked yet.
 func dialLife(l *suite.Life, p proto) (client, error) {
 	for tries := 1; ; tries++ {
-		c, err := dial(p, l.Server.Addrs[p.String()])
+		s := l.Server
+		if n := len(l.Nodes); n > 0 {
+			s = l.Nodes[rand.IntN(n)]
+		}
+		c, err := dial(p, s.Addrs[p.String()])
 		if err == nil || tries == 3 {
 			return c, err
 		}

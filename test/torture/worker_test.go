@@ -29,6 +29,9 @@ func (w *worker) work(l *suite.Life, c client) error {
 			return suite.ErrNoMore
 		default:
 		}
+		if l.Nodes != nil && l.Over() {
+			return suite.ErrLifeOver
+		}
 		if err := w.once(l, c); err != nil {
 			return err
 		}
@@ -95,7 +98,8 @@ func (w *worker) next(l *suite.Life, c client) (*held, error) {
 	}
 	now := time.Now()
 	w.fetch.add(now.Sub(sent))
-	return w.book.delivered(d, w.proto, queue, l.Number, w.number, sent, now), nil
+	// While nodes fail, a lease ends with a connection that another one has, or with the leader, and the life goes on for others.
+	return w.book.delivered(d, w.proto, queue, l.Number, w.number, sent, now, l.Nodes != nil && l.Over()), nil
 }
 
 // resume settles what the worker has had in its hands when the server was killed.

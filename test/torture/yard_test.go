@@ -82,6 +82,9 @@ func (y *yard) produce(l *suite.Life, c client, p proto, producer int, rnd *rand
 		return suite.ErrNoMore
 	}
 	for i := 0; ; i++ {
+		if l.Nodes != nil && l.Over() {
+			return suite.ErrLifeOver
+		}
 		tokens := make([]string, 1)
 		if rnd.IntN(8) == 0 {
 			tokens = make([]string, 2+rnd.IntN(7))
