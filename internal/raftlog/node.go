@@ -222,12 +222,25 @@ func (n *Node) Stats() Stats {
 	return Stats{Voids: voids, Begun: begun, First: first, Last: n.raft.LastIndex(), Commit: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex(), Bytes: bytes, LastContact: n.raft.LastContact()}
 }
 
-// Close stops the node.
+// closePatience is how long Raft may take to stop: it waits for answers of other nodes.
+const closePatience = 3 * time.Second
+
+// Close stops the node. Everything that was promised is on stable storage already, so that nothing is lost if Raft does not stop in time.
 func (n *Node) Close() error {
 	close(n.stop)
-	err := n.raft.Shutdown().Error()
-	n.ended.Wait()
-	return errors.Join(err, n.store.close())
+	closed := make(chan error, 1)
+	go func() {
+		err := n.raft.Shutdown().Error()
+		n.ended.Wait()
+		closed <- errors.Join(err, n.store.close())
+	}()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(closePatience):
+		n.log.Warn("Raft did not stop in time: going on without it")
+		return nil
+	}
 }
 
 // watch follows the leadership of this node.

@@ -304,13 +304,18 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	s.engine.Abandon(replica.ErrFenced) // which cuts the connections first
 	t.End(replica.ErrFenced)
 	stop()
-	if !group.wait(endPatience) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		<-group.ended
+		if s.web != nil {
+			s.web.Close()
+		}
+		_ = s.engine.Close() // it tells why it was abandoned
+	}()
+	if !waitFor(closed, endPatience) {
 		return errors.New("what served clients did not end: stopping")
 	}
-	if s.web != nil {
-		s.web.Close()
-	}
-	_ = s.engine.Close() // it tells why it was abandoned
 	return cause
 }
 
