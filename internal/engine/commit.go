@@ -34,7 +34,7 @@ const (
 	holdBytes = 4 << 20
 )
 
-// behindBytes is when a batch does not wait any longer for as many callers as the one before it has.
+// behindBytes is when a batch does not wait any longer for twice as many callers as the one before it has.
 const behindBytes = 256 << 10
 
 // commitDue reports whether the open batch should be committed now. Whoever ends a
@@ -51,8 +51,8 @@ func (e *Engine) commitDue() bool {
 		return true
 	}
 	if !e.lazy {
-		// Behind another one it gathers as much as that has, because a batch costs about the same whatever is in it.
-		return len(e.flights) == 0 || len(e.open.reqs) >= e.last || e.core.Bytes() >= behindBytes
+		// Behind another one it gathers twice as much as that has, because a batch costs about the same whatever is in it.
+		return len(e.flights) == 0 || len(e.open.reqs) >= 2*e.last || e.core.Bytes() >= behindBytes
 	}
 	now := e.Now()
 	e.looked = now

@@ -122,9 +122,17 @@ func TestSeveralOnTheirWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := do(t, e, push("q", ""))
+		// Each batch gathers twice as many callers as the one before it.
+		more := func(n int) {
+			for range n {
+				do(t, e, push("other", ""))
+			}
+		}
 		second := do(t, e, &job.Delete{Ref: job.ByPlace("ns", 1, 1), Need: job.NeedAny})
+		more(1)
 		refused := do(t, e, ack(1)) // it tells of the second
 		third := do(t, e, push("q", ""))
+		more(3)
 		fourth := do(t, e, push("q", "")) // has to wait for room
 		if n := d.underway(); n != depth {
 			t.Fatalf("%d batches are on their way, want %d", n, depth)
