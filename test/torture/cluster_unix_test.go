@@ -205,6 +205,7 @@ func TestCluster(t *testing.T) {
 	c := newNodes(t)
 	c.start()
 	y := killYard()
+	y.book.slewed = true
 	rnd := random("cluster")
 	c.leader()
 	y.prepare(t, c.up[0])

@@ -71,10 +71,16 @@ type ledger struct {
 	// committed is committed in order, though, so that a lease given out before that
 	// push was sent has survived the life.
 	firm map[int]time.Time
+	// slewed tells that time may run faster by a twentieth, and jump a little when all nodes are started anew: so it is in a cluster after
+	// a change of leader.
+	slewed bool
 
 	attempted, acknowledged, deliveries, redeliveries, duplicated, wrong int
 	crossed                                                              int // deliveries through another protocol than the push
 }
+
+// slewSlack is how far the time of a cluster may be behind the clock of the machine.
+const slewSlack = 300 * time.Millisecond
 
 func newLedger() *ledger { return &ledger{jobs: map[string]*entry{}, firm: map[int]time.Time{}} }
 
@@ -181,6 +187,9 @@ func (l *ledger) delivered(d delivery, p proto, queue string, life, worker int, 
 	lease := leaseOf(pushedBy(token), p)
 	if lease == 0 {
 		lease = endless
+	}
+	if l.slewed {
+		lease -= lease/20 + slewSlack
 	}
 	until := sent.Add(lease)
 	e.note("life %d: delivered to worker %d through %v as %s", life, worker, p, d.id)
