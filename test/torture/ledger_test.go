@@ -79,8 +79,9 @@ type ledger struct {
 	crossed                                                              int // deliveries through another protocol than the push
 }
 
-// slewSlack is how far the time of a cluster may be behind the clock of the machine.
-const slewSlack = 300 * time.Millisecond
+// slewSlack is how far the time of a cluster may be behind the clock of the machine: a node that had to catch up before it leads takes the time of the
+// entries that it got late. When all are started anew the time jumps by that.
+const slewSlack = 3 * time.Second
 
 func newLedger() *ledger { return &ledger{jobs: map[string]*entry{}, firm: map[int]time.Time{}} }
 
