@@ -28,7 +28,7 @@ type ClusterStatus struct {
 type ClusterNode struct {
 	Name       string  `json:"name"`
 	Addr       string  `json:"addr"`
-	Role       string  `json:"role"` // leader, standby or learner
+	Role       string  `json:"role"`
 	Reachable  bool    `json:"reachable"`
 	About      string  `json:"about,omitempty"` // why it is not
 	Version    string  `json:"version,omitempty"`
@@ -42,12 +42,11 @@ type ClusterNode struct {
 const (
 	RoleLeader  = "leader"
 	RoleStandby = "standby"
-	RoleLearner = "learner"
 )
 
 const pathCluster = pathAPI + "/cluster"
 
-// clusterRoutes are what every node of a cluster answers itself.
+// clusterRoutes are the calls about the cluster.
 var clusterRoutes = []route{
 	{http.MethodGet, pathCluster, auth.RoleRead, nil, (*call).getCluster},
 	{http.MethodPost, pathCluster + "/transfer", auth.RoleOperator, nil, (*call).transferLeadership},

@@ -17,13 +17,10 @@ var (
 	descSkew      = desc("cluster_clock_skew_seconds", "How far the clock of another node is ahead of this one's.", "node")
 )
 
-func (c *collector) collectCluster(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	counter := func(d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
-	}
+// send sends a sample.
+type send func(d *prometheus.Desc, v float64, labels ...string)
+
+func (c *collector) collectCluster(gauge, counter send) {
 	cl := c.Cluster()
 	gauge(descLeads, boolean(cl.Leads))
 	gauge(descHasLeader, boolean(cl.HasLeader))

@@ -194,7 +194,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descConnectionsMax, float64(c.ConnectionsMax))
 	}
 	if c.Cluster != nil {
-		c.collectCluster(ch)
+		c.collectCluster(gauge, counter)
 	}
 	if c.Engine == nil { // of a node that does not lead
 		return

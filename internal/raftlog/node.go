@@ -24,9 +24,8 @@ type Options struct {
 	ID   string // which no other node has ever had
 	Dir  string // of the log
 	FS   vfs.FS // nil is the real disk
-	// Replica is what the entries are applied to, Restore makes another one of a checkpoint, and Checkpoint streams one.
-	Replica   *replica.Replica
-	Snapshots Snapshotter
+	Replica   *replica.Replica // what the entries are applied to
+	Snapshots Snapshotter      // of its store
 	Transport raft.Transport
 	Election  time.Duration // how long a leader may be silent; zero is 500 ms
 	KeepBytes uint64        // how much of the log is kept for nodes that are behind; zero is 256 MiB
@@ -185,9 +184,6 @@ func (n *Node) Hear(t job.Time) {
 	n.replica.Hear(t)
 }
 
-// Leads reports whether this node leads.
-func (n *Node) Leads() bool { return n.raft.State() == raft.Leader }
-
 // Transfer gives the leadership to another node.
 func (n *Node) Transfer() error { return n.raft.LeadershipTransfer().Error() }
 
@@ -206,20 +202,18 @@ func (n *Node) Servers() ([]Server, error) {
 
 // Stats are figures of the log.
 type Stats struct {
-	First, Last, Commit, Applied uint64
-	Bytes                        uint64
-	Voids, Begun                 uint64    // entries that were void, and terms that have begun, since the start
-	LastContact                  time.Time // of the leader; zero for the leader itself
+	Commit, Applied uint64 // the last entry that a majority has, and that this node has applied
+	Bytes           uint64
+	Voids, Begun    uint64 // entries that were void, and terms that have begun, since the start
 }
 
 // Stats returns the figures.
 func (n *Node) Stats() Stats {
-	first, _ := n.store.FirstIndex() // never fails
 	_, bytes := n.store.size()
 	n.mu.Lock()
 	voids, begun := n.replica.Counts()
 	n.mu.Unlock()
-	return Stats{Voids: voids, Begun: begun, First: first, Last: n.raft.LastIndex(), Commit: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex(), Bytes: bytes, LastContact: n.raft.LastContact()}
+	return Stats{Commit: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex(), Bytes: bytes, Voids: voids, Begun: begun}
 }
 
 // closePatience is how long Raft may take to stop: it waits for answers of other nodes.

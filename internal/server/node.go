@@ -69,7 +69,7 @@ const (
 	// acceptPause is how long a listener that cannot take a connection waits.
 	acceptPause = 10 * time.Millisecond
 	meetEvery   = 200 * time.Millisecond
-	// Connections are held for so long, and so many of them, while there is no leader.
+	// While there is no leader a new connection waits for so long, and so many may wait.
 	holdPatience = 5 * time.Second
 	heldMax      = 10_000
 	// endPatience is how long what served a term may take to end. A restart is safer than one that has ended half.
@@ -120,7 +120,7 @@ func (n *node) openReplica() (*replica.Replica, error) {
 		CacheBytes:    int64(n.cfg.Store.CacheBytes),    //nolint:gosec // the configuration bounds it
 		MemTableBytes: int64(n.cfg.Store.MemtableBytes), //nolint:gosec // the configuration bounds it
 		OpenTables:    n.files.tables,
-		OpenLog:       func(uint64, uint64, commitlog.Visit) (commitlog.Log, error) { return replica.NewLog(), nil },
+		OpenLog:       func(uint64, uint64, commitlog.Visit) (commitlog.Log, error) { return replica.Log{}, nil },
 		OnFatal:       n.fatal,
 	})
 	if err != nil {
