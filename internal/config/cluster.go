@@ -30,8 +30,8 @@ func clusterKeys() []Key {
 		nodeKey("cluster.node",
 			"Name of this node in a cluster of several. Without it the server is one of its own.",
 			func(c *Config) *string { return &at(c).Node }),
-		stringKey("cluster.addr", "127.0.0.1:7421",
-			"Address at which the other nodes reach this one.",
+		stringKey("cluster.addr", "",
+			"Address to listen at for other nodes: HOST:PORT. Empty: the one that cluster.peers has for this node.",
 			func(c *Config) *string { return &at(c).Addr }),
 		peersKey("cluster.peers",
 			"All nodes of the cluster, this one included, with the addresses at which they reach each other: a=HOST:PORT,b=HOST:PORT,c=HOST:PORT. The same on every node.",
@@ -112,14 +112,20 @@ func (l *loader) checkCluster() {
 		}
 		return
 	}
-	if !slices.ContainsFunc(c.Peers, func(p Peer) bool { return p.Name == c.Node }) {
+	self := slices.IndexFunc(c.Peers, func(p Peer) bool { return p.Name == c.Node })
+	switch {
+	case self < 0:
 		l.problem("cluster.peers does not name %s, which is cluster.node: list all nodes, this one included", c.Node)
+	case c.Addr == "":
+		c.Addr = c.Peers[self].Addr
 	}
 	if len(c.Peers)%2 == 0 {
 		l.problem("cluster.peers names %d nodes: use 3 or 5; with an even number no more of them may fail than with one less", len(c.Peers))
 	}
-	if err := checkHostPort(c.Addr); err != nil {
-		l.problem("cluster.addr: %s", err)
+	if c.Addr != "" {
+		if err := checkHostPort(c.Addr); err != nil {
+			l.problem("cluster.addr: %s", err)
+		}
 	}
 	if l.config.Store.Durability != "fsync" {
 		l.problem("store.durability is %s, but a cluster promises that what is acknowledged is on several disks: use fsync", l.config.Store.Durability)

@@ -49,7 +49,7 @@ func planFor(root, document string) (plan, error) {
 
 // The longest that the examples of one document may take, all together. They take
 // seconds, unless the server has to be compiled first.
-const patience = 5 * time.Minute
+const patience = 3 * time.Minute
 
 // TestExamples runs the examples of every document, each against its own server.
 func TestExamples(t *testing.T) {
@@ -182,6 +182,8 @@ func (s *stage) start(ctx context.Context, t *testing.T, dir string, server step
 	case s.ports = <-out.listening(len(s.free)):
 	case <-ended:
 		t.Fatalf("%s: the server ended (%v):\n%s%s", s.document, result, out.text(), log)
+	case <-ctx.Done():
+		t.Fatalf("%s: the server does not listen at %d addresses (%v):\n%s", s.document, len(s.free), ctx.Err(), out.text())
 	}
 	s.defaults = defaultPorts(t, s.env)
 	if len(s.defaults) != len(s.ports) {

@@ -73,7 +73,6 @@ func TestSockets(t *testing.T) {
 	for _, m := range regexp.MustCompile(`# MILLRACE_(\w+)_ADDR, .*\n# addr = "([^"]*:\d+)"`).FindAllStringSubmatch(example, -1) {
 		defaults[strings.ToLower(m[1])+".addr"] = m[2]
 	}
-	delete(defaults, "cluster.addr") // it is off unless there is a cluster, and then no client waits for it
 	if len(defaults) < 5 {
 		t.Fatalf("the example has only the listeners %v", defaults)
 	}
