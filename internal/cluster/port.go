@@ -59,7 +59,8 @@ type Pong struct {
 	Term    uint64    `json:"term"`
 	Applied uint64    `json:"applied"` // the last entry of the log
 	Log     uint64    `json:"log"`     // bytes
-	Time    job.Time  `json:"time"`    // of the term, if it leads
+	Time    job.Time  `json:"time"`    // in the term TimeOf
+	TimeOf  uint64    `json:"time_of"` // 0: it does not know the time
 	Clock   time.Time `json:"clock"`   // of the machine
 }
 

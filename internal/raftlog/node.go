@@ -20,10 +20,10 @@ import (
 
 // Options say who a node is and where it keeps its log.
 type Options struct {
-	Name string // of this node, for people
-	ID   string // which no other node has ever had
-	Dir  string // of the log
-	FS   vfs.FS // nil is the real disk
+	Name      string           // of this node, for people
+	ID        string           // which no other node has ever had
+	Dir       string           // of the log
+	FS        vfs.FS           // nil is the real disk
 	Replica   *replica.Replica // what the entries are applied to
 	Snapshots Snapshotter      // of its store
 	Transport raft.Transport
@@ -107,8 +107,6 @@ func Open(o Options) (*Node, error) {
 		return nil, err
 	}
 	n.snaps = &snapshots{kept: kept, node: n}
-	last, _ := n.store.LastIndex() // never fails
-	o.Replica.Restarted(last)
 	notify := make(chan bool)
 	n.raft, err = raft.NewRaft(n.config(notify), fsm{n}, n.store, kept, n.snaps, o.Transport)
 	if err != nil {
@@ -177,11 +175,18 @@ func (n *Node) Term() uint64 {
 	return state.Term
 }
 
-// Hear notes what time the leader says it is.
-func (n *Node) Hear(t job.Time) {
+// Time returns what time it is in the last term this node knows the time of; term 0: of none.
+func (n *Node) Time() (term uint64, t job.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.replica.Hear(t)
+	return n.replica.Time()
+}
+
+// Hear notes what time it is in a term, as another node says.
+func (n *Node) Hear(term uint64, t job.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.replica.Hear(term, t)
 }
 
 // Transfer gives the leadership to another node.

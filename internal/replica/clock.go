@@ -29,16 +29,44 @@ func (c Clock) Now() job.Time {
 	return c.base.Add(passed + min(max(c.off, -slew), slew))
 }
 
-// timeHeard is a time of the leader, and when this node heard of it.
-type timeHeard struct {
+// estimate is what a node that does not lead knows of the time. All it hears is late by as long as it was on its way, so it takes what is
+// latest. Between two of them it counts as slowly as the clock of a leader may go, so that it is never ahead of that.
+type estimate struct {
+	term  uint64 // 0: nobody has told this node the time since it was started; it knows entries only, which may be of long ago
 	at    time.Time
 	value job.Time
 }
 
-// base returns the time that a term which begins now begins with.
-func (h timeHeard) base(now time.Time, last job.Time) job.Time {
-	if h.at.IsZero() { // this node has just been started
-		return max(job.TimeOf(now), last)
+// now returns the time, at a time of the machine; 0: nothing is known.
+func (e estimate) now(at time.Time) job.Time {
+	if e.at.IsZero() {
+		return 0
 	}
-	return max(h.value.Add(now.Sub(h.at)), last)
+	passed := at.Sub(e.at)
+	return e.value.Add(passed - passed/slewShare)
+}
+
+// raise notes that the time has come to a value.
+func (e *estimate) raise(at time.Time, value job.Time) {
+	if value > e.now(at) {
+		e.at, e.value = at, value
+	}
+}
+
+// hear notes what time it is in a term. That of a later term counts alone, whatever the one before has come to.
+func (e *estimate) hear(at time.Time, term uint64, value job.Time) {
+	if term > e.term {
+		*e = estimate{term, at, value}
+	} else if term == e.term {
+		e.raise(at, value)
+	}
+}
+
+// base returns the time that a term begins with which begins after a batch of a time.
+func (e estimate) base(at time.Time, last job.Time) job.Time {
+	last = max(last, e.now(at))
+	if e.term == 0 {
+		last = max(last, job.TimeOf(at))
+	}
+	return last
 }

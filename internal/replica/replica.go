@@ -31,13 +31,12 @@ type Replica struct {
 	mu    sync.Mutex // guards what follows
 	state State
 	index uint64 // of the last entry
-	heard timeHeard
+	time  estimate
 	parts parts
 	term  *Term // in which this node leads; nil: none
 	begin *beginning
 	voids uint64
 	begun uint64 // terms
-	old   uint64 // the last entry that was in the log before this process; its time says nothing about now
 }
 
 // parts are those of a batch of which not all have come.
@@ -105,18 +104,21 @@ func (r *Replica) Whole() bool {
 	return r.parts.data == nil
 }
 
-// Restarted tells that the entries up to an index were in the log before this process: they may be of long ago.
-func (r *Replica) Restarted(index uint64) {
+// Time returns what time it is in the last term this node knows the time of; term 0: of none.
+func (r *Replica) Time() (term uint64, t job.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.old = index
+	if r.term != nil {
+		return r.term.number, r.term.Now()
+	}
+	return r.time.term, r.time.now(r.opt.Now())
 }
 
-// Hear notes what time the leader says it is.
-func (r *Replica) Hear(t job.Time) {
+// Hear notes what time it is in a term, as another node says.
+func (r *Replica) Hear(term uint64, t job.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heard = timeHeard{r.opt.Now(), t}
+	r.time.hear(r.opt.Now(), term, t)
 }
 
 // Apply applies an entry of the log. Entries come in order; those that the store has already are passed over. It
@@ -191,9 +193,9 @@ func (r *Replica) applyBegin(index uint64, e *entry) (accepted bool, tell []func
 		now := r.opt.Now()
 		r.term = &Term{
 			Store: r.store, replica: r, log: b.log, number: e.term, seq: r.state.Seq, chain: r.state.Chain,
-			clock: newClock(r.opt.Now, now, r.heard.base(now, r.state.Time)), lost: make(chan struct{}),
+			clock: newClock(r.opt.Now, now, r.time.base(now, r.state.Time)), lost: make(chan struct{}),
 		}
-		r.heard = timeHeard{now, r.term.clock.base}
+		r.time = estimate{e.term, now, r.term.clock.base}
 		t := r.term
 		tell = append(tell, func() { b.done(t) })
 	}
@@ -252,8 +254,8 @@ func (r *Replica) applyBatch(index uint64, e *entry) (accepted bool, tell []func
 		return false, nil, err
 	}
 	r.state, r.index = next, index
-	if index > r.old {
-		r.heard = timeHeard{r.opt.Now(), e.time}
+	if r.time.term <= e.term {
+		r.time.raise(r.opt.Now(), e.time)
 	}
 	if own != nil {
 		tell = append(tell, func() { own.done(nil) })

@@ -413,7 +413,7 @@ func TestTimeGoesOn(t *testing.T) {
 	l := newLog(t, 2)
 	term := l.begin(l.nodes[0])
 	ahead := job.TimeOf(time.Now().Add(time.Hour))
-	l.nodes[1].replica.Hear(ahead)
+	l.nodes[1].replica.Hear(2, ahead)
 	next := l.begin(l.nodes[1])
 	if got := next.Now(); got < ahead || got > ahead.Add(time.Minute) {
 		t.Errorf("the term begins %v after what its leader has heard", got.Sub(ahead))
@@ -512,7 +512,6 @@ func TestColdStart(t *testing.T) {
 	if n.replica, err = replica.OpenWith(n.keeper, replica.Options{Now: func() time.Time { return later }}); err != nil {
 		t.Fatal(err)
 	}
-	n.replica.Restarted(uint64(len(l.entries)))
 	l.nodes = []*node{n}
 	l.deliverAll()
 	if got := l.begin(n).Now(); got < job.TimeOf(later) {

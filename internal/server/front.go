@@ -20,6 +20,9 @@ import (
 	"millrace/internal/metrics"
 )
 
+// timeWithin is how long it may take another node to tell the time.
+const timeWithin = 250 * time.Millisecond
+
 // readyWithin is how long ago a leader may have answered for clients to be served.
 const readyWithin = 3 * pingEvery
 
@@ -224,8 +227,9 @@ func (n *node) pong() cluster.Pong {
 		}
 	}
 	if l := n.term.Load(); l != nil {
-		p.Leads, p.Term, p.Time = true, l.term.Number(), l.term.Now()
+		p.Leads, p.Term = true, l.term.Number()
 	}
+	p.TimeOf, p.Time = n.log.Time()
 	return p
 }
 
@@ -270,7 +274,8 @@ func (n *node) ping(p config.Peer) {
 		h.level = asked
 	}
 	n.pongs[p.Name] = h
-	if err == nil && pong.Leads {
-		n.log.Hear(pong.Time)
+	// A time that was long on its way is of no use.
+	if err == nil && pong.TimeOf > 0 && time.Since(asked) < timeWithin {
+		n.log.Hear(pong.TimeOf, pong.Time)
 	}
 }

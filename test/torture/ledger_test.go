@@ -79,9 +79,9 @@ type ledger struct {
 	crossed                                                              int // deliveries through another protocol than the push
 }
 
-// slewSlack is how far the time of a cluster may be behind the clock of the machine: a node that had to catch up before it leads takes the time of the
-// entries that it got late. When all are started anew the time jumps by that.
-const slewSlack = 3 * time.Second
+// slewSlack is how far the time of a cluster may be behind the clock of the machine: what a node hears of it is a little late, and while it hears nothing
+// it counts a twentieth slower. When all are started anew the time jumps by that.
+const slewSlack = 500 * time.Millisecond
 
 func newLedger() *ledger { return &ledger{jobs: map[string]*entry{}, firm: map[int]time.Time{}} }
 

@@ -169,6 +169,7 @@ func (r *run) enterPart(m *meaning) error {
 		return fmt.Errorf("R-8: batch %d of term %d was sealed at %d, the one before it at %d", e.seq, e.term, e.time, m.state.Time)
 	}
 	m.state.Seq, m.state.Chain, m.state.Time, m.at = e.seq, e.chain, e.time, job.Time(r.now.Microseconds())
+	r.noteTime(e.time)
 	r.batches[e.seq] = placed{e.term, r.end() + 1}
 	m.model = r.sealed[batchName{e.term, e.seq}]
 	if m.model == nil {

@@ -28,7 +28,7 @@ type node struct {
 
 	ahead time.Duration // its clock
 	rate  float64
-	warm  bool // it has heard the time since it was started
+	heard told // what time it was when this node was told last; zero: not since it was started
 
 	begun  []begun  // terms whose engine is still to be opened
 	reigns []*reign // engines that are not gone, most of them of terms that have ended
@@ -68,7 +68,7 @@ func (n *node) clock() time.Time {
 
 // open starts the process.
 func (n *node) open() (err error) {
-	n.up, n.warm, n.apart = true, false, false
+	n.up, n.heard, n.apart = true, told{}, false
 	n.life++
 	n.replica, err = replica.OpenWith(n.disk, replica.Options{Now: n.clock, PartBytes: n.run.partBytes})
 	if err != nil {
@@ -120,9 +120,6 @@ func (n *node) deliver() error {
 	r.tracef("%s applies entry %d: counts %v", n.name, i, accepted)
 	if i > had && accepted != m.accepted {
 		return fmt.Errorf("R-5: on node %s entry %d counts: %v, by the rules: %v", n.name, i, accepted, m.accepted)
-	}
-	if m.entry.kind == kindBatch && accepted && m.whole {
-		n.warm = true
 	}
 	return n.check()
 }
@@ -204,13 +201,18 @@ func (n *node) checkTime(m *meaning, now job.Time) error {
 	// What has passed since, as a clock shows it that goes too fast and approaches another one.
 	passed := job.Time(n.run.now.Microseconds()).Sub(m.at)
 	most := m.state.Time.Add(passed + passed/10 + time.Millisecond)
-	if !n.warm {
+	if n.heard == (told{}) {
 		most = max(most, job.TimeOf(n.clock()).Add(time.Millisecond))
 	}
 	most = max(most, n.run.told.most(n.run.now))
 	if now > most {
 		return fmt.Errorf("R-8: term %d begins at %d, %v behind the last batch, and %v have passed", m.state.Term, now, now.Sub(m.state.Time), passed)
 	}
+	if least := n.heard.least(n.run.now); n.heard != (told{}) && now < least {
+		return fmt.Errorf("R-8: term %d begins at %d, %v before the time that node %s was told", m.state.Term, now, least.Sub(now), n.name)
+	}
+	n.heard = told{m.state.Term, now, n.run.now} // it tells the others
+	n.run.noteTime(now)
 	return nil
 }
 

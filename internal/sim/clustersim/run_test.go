@@ -74,8 +74,9 @@ func (s *sights) add(o *sights) {
 	}
 }
 
-// told is the latest time that a leader has told the others.
+// told is a time that a leader has told others.
 type told struct {
+	term  uint64
 	value job.Time
 	at    time.Duration
 }
@@ -85,6 +86,15 @@ func (t told) most(now time.Duration) job.Time {
 	passed := now - t.at
 	return t.value.Add(passed + passed/10 + time.Millisecond)
 }
+
+// least is what it must have come to since.
+func (t told) least(now time.Duration) job.Time {
+	passed := now - t.at
+	return t.value.Add(passed - passed/10 - time.Millisecond)
+}
+
+// noteTime notes that a node may know of a time.
+func (r *run) noteTime(t job.Time) { r.told = told{0, max(t, r.told.most(r.now)), r.now} }
 
 // newRun makes a cluster.
 func newRun(seed uint64, f *fault) (*run, error) {
@@ -588,9 +598,11 @@ func (r *run) ping() error {
 		n := pick(r.rng, r.nodes)
 		if n.up && n != g.node && !n.apart && !g.node.apart {
 			t := g.term.Now()
-			n.replica.Hear(t)
-			n.warm = true
-			r.told = told{max(t, r.told.most(r.now)), r.now}
+			n.replica.Hear(g.number, t)
+			if g.number >= n.heard.term { // a leader may not know that it is none any more
+				n.heard = told{g.number, t, r.now}
+			}
+			r.noteTime(t)
 		}
 		return nil
 	})
