@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +35,10 @@ const (
 	helloTimeout = 2 * time.Second
 	// headerMax is how long what comes before the bytes of a client may be, and a ping and its answer.
 	headerMax = 64 << 10
+	// hellosMax is how many connections may not have said yet what they are for. More are closed.
+	hellosMax = 1024
+	// acceptPause is how long the port waits when it cannot take a connection, for want of files for example.
+	acceptPause = 10 * time.Millisecond
 )
 
 // Options are what a port needs.
@@ -69,8 +76,26 @@ type Port struct {
 	o        Options
 	listener net.Listener
 	raft     chan net.Conn
+	hellos   chan struct{} // has one for each connection that has not said what it is for
 	stop     chan struct{}
-	once     sync.Once
+
+	mu   sync.Mutex // guards what follows
+	open map[*conn]struct{}
+	shut bool
+}
+
+// conn is a connection that came to the port.
+type conn struct {
+	net.Conn
+	port *Port
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.port.mu.Lock()
+	delete(c.port.open, c)
+	c.port.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // Listen opens the port.
@@ -83,34 +108,63 @@ func Listen(ctx context.Context, o Options) (*Port, error) {
 	if o.TLS != nil {
 		l = tls.NewListener(l, o.TLS)
 	}
-	return &Port{o: o, listener: l, raft: make(chan net.Conn), stop: make(chan struct{})}, nil
+	return &Port{
+		o: o, listener: l, raft: make(chan net.Conn), hellos: make(chan struct{}, hellosMax), stop: make(chan struct{}), open: map[*conn]struct{}{},
+	}, nil
 }
 
 // Serve takes connections until the port is closed.
-func (p *Port) Serve() error {
+func (p *Port) Serve() {
 	for {
 		c, err := p.listener.Accept()
 		if err != nil {
 			select {
 			case <-p.stop:
-				return nil
-			default:
-				return fmt.Errorf("cluster.addr: %w", err)
+				return
+			case <-time.After(acceptPause):
+				continue
 			}
 		}
-		go p.handle(c)
+		select {
+		case p.hellos <- struct{}{}:
+			go p.handle(c)
+		default:
+			_ = c.Close() // it was never ours
+		}
 	}
 }
 
-// handle finds out what a connection is for.
-func (p *Port) handle(c net.Conn) {
+// admit notes a connection. It reports false if the port is closed.
+func (p *Port) admit(c *conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.shut {
+		p.open[c] = struct{}{}
+	}
+	return !p.shut
+}
+
+// hello finds out what a connection is for.
+func (p *Port) hello(c net.Conn) (byte, error) {
+	defer func() { <-p.hellos }()
+	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return 0, err
+	}
 	var kind [1]byte
-	err := c.SetDeadline(time.Now().Add(helloTimeout))
-	if err == nil {
-		_, err = io.ReadFull(c, kind[:])
+	_, err := io.ReadFull(c, kind[:])
+	return kind[0], err
+}
+
+// handle serves a connection, or gives it to who does.
+func (p *Port) handle(nc net.Conn) {
+	c := &conn{nc, p}
+	kind, err := p.hello(c)
+	if !p.admit(c) {
+		_ = nc.Close() // there is nobody to tell
+		return
 	}
 	if err == nil {
-		switch kind[0] {
+		switch kind {
 		case forRaft:
 			if err = c.SetDeadline(time.Time{}); err != nil {
 				break
@@ -133,7 +187,7 @@ func (p *Port) handle(c net.Conn) {
 			p.o.Forwarded(&forwarded{Conn: c, client: clientAddr(h.Client)}, h.Listener)
 			return
 		default:
-			err = fmt.Errorf("unknown kind of connection %q", kind[0])
+			err = fmt.Errorf("unknown kind of connection %q", kind)
 		}
 	}
 	if err != nil {
@@ -192,9 +246,20 @@ func (p *Port) Forward(addr, listener, client string) (net.Conn, error) {
 	return c, nil
 }
 
-// Close closes the port. Connections that others have taken stay open.
+// Close closes the port and all connections that came to it.
 func (p *Port) Close() error {
-	p.once.Do(func() { close(p.stop) })
+	p.mu.Lock()
+	if p.shut {
+		p.mu.Unlock()
+		return nil
+	}
+	p.shut = true
+	close(p.stop)
+	list := slices.Collect(maps.Keys(p.open))
+	p.mu.Unlock()
+	for _, c := range list {
+		_ = c.Close() // the other side sees it
+	}
 	return p.listener.Close()
 }
 
@@ -233,11 +298,11 @@ type forwarded struct {
 func (f *forwarded) RemoteAddr() net.Addr { return f.client }
 
 func clientAddr(text string) net.Addr {
-	a, err := net.ResolveTCPAddr("tcp", text)
+	a, err := netip.ParseAddrPort(text)
 	if err != nil {
 		return &net.TCPAddr{}
 	}
-	return a
+	return net.TCPAddrFromAddrPort(a)
 }
 
 // Transport returns what the log of this node uses to reach the others.

@@ -27,6 +27,7 @@ type Options struct {
 	Replica   *replica.Replica // what the entries are applied to
 	Snapshots Snapshotter      // of its store
 	Transport raft.Transport
+	OnLeader  func()        // is called when another node, or none, is known to lead; nil does nothing
 	Election  time.Duration // how long a leader may be silent; zero is 500 ms
 	KeepBytes uint64        // how much of the log is kept for nodes that are behind; zero is 256 MiB
 	Logger    *slog.Logger
@@ -59,6 +60,8 @@ const (
 	defaultElection  = 500 * time.Millisecond
 	defaultKeepBytes = 256 << 20
 	entriesPerSend   = 64
+	// beginAgain is how long a node that leads waits before it begins another term.
+	beginAgain = 50 * time.Millisecond
 	// cutEvery is how often the length of the log is looked at.
 	cutEvery = time.Second
 	// slackShare is how much longer than it has to be the log may become before it is cut: one part in so many.
@@ -114,7 +117,29 @@ func Open(o Options) (*Node, error) {
 	}
 	n.ended.Go(func() { n.watch(notify) })
 	n.ended.Go(n.cutLoop)
+	if o.OnLeader != nil {
+		n.ended.Go(n.observe)
+	}
 	return n, nil
+}
+
+// observe tells when another node leads.
+func (n *Node) observe() {
+	news := make(chan raft.Observation, 1) // if it is full, OnLeader is still to be called
+	o := raft.NewObserver(news, false, func(o *raft.Observation) bool {
+		_, is := o.Data.(raft.LeaderObservation)
+		return is
+	})
+	n.raft.RegisterObserver(o)
+	defer n.raft.DeregisterObserver(o)
+	for {
+		select {
+		case <-news:
+			n.o.OnLeader()
+		case <-n.stop:
+			return
+		}
+	}
 }
 
 // makeDir makes a directory, on stable storage.
@@ -265,7 +290,7 @@ func (n *Node) watch(notify <-chan bool) {
 	}
 }
 
-// lead makes a term once everything before it was applied.
+// lead makes a term once everything before it was applied. Should that end before Raft says so, it makes another one.
 func (n *Node) lead() *leadership {
 	l := &leadership{
 		raft: n.raft, term: n.raft.CurrentTerm(), lost: make(chan struct{}),
@@ -288,18 +313,23 @@ func (n *Node) lead() *leadership {
 			if err == nil {
 				select {
 				case n.terms <- t:
-					<-l.lost
+					select {
+					case <-t.Lost():
+					case <-l.lost:
+					}
 				case <-l.lost:
 				case <-n.stop:
 				}
 				t.End(raft.ErrLeadershipLost)
-				return
+			} else {
+				n.log.Info("a term could not begin", slog.Any("error", err))
 			}
-			n.log.Info("a term could not begin", slog.Any("error", err))
 			select {
 			case <-l.lost:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-n.stop:
+				return
+			case <-time.After(beginAgain):
 			}
 		}
 	})

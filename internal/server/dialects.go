@@ -90,7 +90,7 @@ func (s *server) tls(gates []*gate) (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s.tls: %w", g.config.Protocol, err)
 		}
-		s.reloaders = append(s.reloaders, func(*config.Config) (func(), error) {
+		s.settings.onReload(func(*config.Config) (func(), error) {
 			apply, err := reload()
 			if err != nil {
 				return nil, fmt.Errorf("%s.tls: %w", g.config.Protocol, err)
@@ -128,12 +128,11 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 			s.built(g.config.Protocol, namespace, d)
 		}
 		if g.config.Role == config.RoleMetrics {
-			g.limit = httpConnectionMax
-			g.tooMany = tooManyHTTP
+			g.bound(httpConnectionMax, nil, tooManyHTTP)
 			serve = append(serve, s.serveHTTP(s.site(auth.SiteOptions{}).Handler(d.MetricsHandler())))
 			continue
 		}
-		g.tellPlain(secure, d.TooMany)
+		g.bound(0, secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -162,7 +161,7 @@ func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, erro
 			dialects[namespace] = d
 			s.built(g.config.Protocol, namespace, d)
 		}
-		g.tellPlain(secure, d.TooMany)
+		g.bound(0, secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -206,12 +205,11 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
 		if g.config.Role == config.RoleAdmin {
-			g.limit = httpConnectionMax
-			g.tooMany = tooManyHTTP
+			g.bound(httpConnectionMax, nil, tooManyHTTP)
 			serve = append(serve, s.serveHTTP(d.AdminHandler()))
 			continue
 		}
-		g.tellPlain(secure, tooManyHTTP)
+		g.bound(0, secure, tooManyHTTP)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil
@@ -287,7 +285,7 @@ func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 			s.built(g.config.Protocol, namespace, d)
 			s.faktory = append(s.faktory, d)
 		}
-		g.tellPlain(secure, d.TooMany)
+		g.bound(0, secure, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
 	return serve, nil

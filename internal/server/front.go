@@ -36,10 +36,15 @@ func (n *node) front() (serveFunc, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, g := range n.gates {
+		if g.config.Protocol == config.ProtocolWeb {
+			g.bound(webConnectionMax, secure, tooManyHTTP)
+		}
+	}
 	options := loginOptions(&n.cfg.Web)
 	options.Throttle = n.logins
 	login := auth.NewLogin(options)
-	n.reloaders = append(n.reloaders, n.reloadLogin(login))
+	n.settings.onReload(n.reloadLogin(login))
 	standby := admin.Standby(admin.Options{Logger: n.server.log, Version: n.opts.Version}, admin.StandbyOptions{
 		Cluster: n, Login: login,
 		Site:   n.site(auth.SiteOptions{AnyHost: n.gates[i].config.Authenticated, Open: admin.ProbePaths()}),

@@ -20,17 +20,17 @@ type gate struct {
 	*net.TCPListener
 	config config.Listener
 	name   string // which no other gate has, and the same gate of another node
-	limit  int    // of open connections; zero leaves it to whoever serves
 	seats  *seats
 	log    *slog.Logger
-	// tooMany returns what a connection is told for which there is no seat; nil closes it without a word.
-	tooMany func(limit int) []byte
 	// activated tells that systemd has opened the socket.
 	activated bool
 
 	mu    sync.Mutex // guards what follows
 	conns map[*gateConn]struct{}
 	shut  bool
+	limit int // of open connections; zero leaves it to whoever serves
+	// tooMany returns what a connection is told for which there is no seat; nil closes it without a word.
+	tooMany func(limit int) []byte
 
 	// Connections so far that were let in, that were beyond the limit, and for which there was no seat.
 	total, refused, unseated int64
@@ -125,8 +125,12 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// tellPlain says what connections are told for which there is no seat, unless they would have to speak TLS first.
-func (g *gate) tellPlain(secure *tls.Config, tooMany func(limit int) []byte) {
+// bound sets how many connections may be open; zero leaves it to whoever serves. tooMany returns what one is told for which there is no seat,
+// unless it would have to speak TLS first.
+func (g *gate) bound(limit int, secure *tls.Config, tooMany func(limit int) []byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit = limit
 	if secure == nil {
 		g.tooMany = tooMany
 	}
@@ -136,9 +140,10 @@ func (g *gate) tellPlain(secure *tls.Config, tooMany func(limit int) []byte) {
 func (g *gate) turnAway(tc *net.TCPConn) {
 	g.mu.Lock()
 	g.unseated++
+	tooMany := g.tooMany
 	g.mu.Unlock()
 	g.seats.tell(g.log, g)
-	if g.tooMany == nil || !g.seats.dismiss(tc, g.tooMany(int(g.seats.max))) {
+	if tooMany == nil || !g.seats.dismiss(tc, tooMany(int(g.seats.max))) {
 		_ = tc.Close() // it was never ours
 	}
 }

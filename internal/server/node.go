@@ -40,7 +40,7 @@ type node struct {
 	term atomic.Pointer[leading] // nil: this node does not lead
 
 	mu      sync.Mutex    // guards what follows
-	changed chan struct{} // closed when term changes
+	changed chan struct{} // closed when another node may lead
 	pongs   map[string]heard
 	held    int // connections that wait for a leader
 	// stranger tells that the others do not know this node; nil: they do, or have not said anything yet.
@@ -71,6 +71,7 @@ const (
 	meetEvery   = 200 * time.Millisecond
 	// While there is no leader a new connection waits for so long, and so many may wait.
 	holdPatience = 5 * time.Second
+	tryEvery     = 500 * time.Millisecond // a leader that could not be reached
 	heldMax      = 10_000
 	// endPatience is how long what served a term may take to end. A restart is safer than one that has ended half.
 	endPatience = 2 * time.Second
@@ -88,7 +89,10 @@ func (s *server) openNode(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(s.cfg.Data.Dir, "FORMAT")); err == nil {
 		return fmt.Errorf("data.dir: %s has the data of a server of its own: give node %s a directory of its own, and move the jobs with export and import", s.cfg.Data.Dir, c.Node)
 	}
-	if err := errors.Join(takeReceived(s.cfg.Data.Dir), removeLeftovers(s.cfg.Data.Dir)); err != nil {
+	if err := takeReceived(s.cfg.Data.Dir); err != nil {
+		return fmt.Errorf("data.dir: %w", err)
+	}
+	if err := removeLeftovers(s.cfg.Data.Dir); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
 	}
 	r, err := n.openReplica()
@@ -108,7 +112,7 @@ func (s *server) openNode(ctx context.Context) error {
 	}
 	n.log, err = raftlog.Open(raftlog.Options{
 		Name: c.Node, ID: n.id, Dir: filepath.Join(s.cfg.Data.Dir, logDir), Replica: r, Transport: n.port.Transport(),
-		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, Snapshots: snapshotter{n},
+		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, OnLeader: n.wake, Snapshots: snapshotter{n},
 	})
 	return err
 }
@@ -167,7 +171,7 @@ func nodeID(dir, name string) (string, error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	return id, errors.Join(err, f.Close())
+	return id, errors.Join(err, f.Close(), syncPath(dir), syncPath(filepath.Dir(dir)))
 }
 
 // meet makes a cluster once all nodes are there and none has data. The one whose name comes first does it.
@@ -222,8 +226,8 @@ func (n *node) noteStranger(is bool) {
 func (n *node) run(ctx context.Context) error {
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
-	ended := make(chan error, 1+len(n.gates))
-	go func() { ended <- n.port.Serve() }()
+	ended := make(chan error, len(n.gates))
+	go n.port.Serve()
 	front, err := n.front()
 	if err != nil {
 		return errors.Join(err, n.close())
@@ -243,7 +247,7 @@ func (n *node) run(ctx context.Context) error {
 	for {
 		select {
 		case t := <-n.log.Terms():
-			switch err := n.lead(serving, t); {
+			switch err := n.lead(ctx, t); {
 			case errors.Is(err, errStopped):
 				return n.close()
 			case err != nil:
@@ -268,10 +272,12 @@ func (n *node) run(ctx context.Context) error {
 func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	began := time.Now()
 	s := &server{
-		cfg: n.cfg, opts: n.opts, log: n.server.log, systemd: n.systemd, files: n.files, seats: n.seats, gates: n.gates, logins: n.logins, store: t,
-		cluster: n, clusterFigures: n.figures, storageFailed: make(chan error, 1),
+		cfg: n.settings.current.Load(), opts: n.opts, log: n.server.log, systemd: n.systemd, files: n.files, seats: n.seats, gates: n.gates, logins: n.logins,
+		settings: n.settings, store: t, cluster: n, clusterFigures: n.figures, storageFailed: make(chan error, 1),
 	}
-	s.current.Store(n.current.Load())
+	// What serves this term also follows the configuration for as long.
+	reloaders := n.settings.reloaders
+	defer func() { n.settings.reloaders = reloaders }()
 	l := &leading{term: t, sessions: map[string]*session{}}
 	for _, g := range n.gates {
 		l.sessions[g.name] = newSession(g)
@@ -291,7 +297,7 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 		return err
 	}
 	l.web = s.webHandler
-	serving, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // connections are cut first
 	defer stop()
 	group := startAll(s.runs(serving, l))
 	n.setTerm(l)
@@ -377,6 +383,11 @@ func (n *node) engineOptions(t *replica.Term) engine.Options {
 
 func (n *node) setTerm(l *leading) {
 	n.term.Store(l)
+	n.wake()
+}
+
+// wake has the connections that are held look again who leads.
+func (n *node) wake() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	close(n.changed)
@@ -418,8 +429,25 @@ func (n *node) take(listener string, c net.Conn) bool {
 	return l != nil && l.sessions[listener] != nil && l.sessions[listener].take(c)
 }
 
+// seated is a connection of another node that has a seat here.
+type seated struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *seated) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
 // forwarded takes the connection of a client that came to another node.
-func (n *node) forwarded(c net.Conn, listener string) {
+func (n *node) forwarded(from net.Conn, listener string) {
+	if !n.seats.take() {
+		_ = from.Close() // it was never ours
+		return
+	}
+	c := &seated{from, sync.OnceFunc(n.seats.leave)}
 	deadline := time.Now().Add(holdPatience)
 	for !n.take(listener, c) {
 		if !n.hold(deadline) {
@@ -429,7 +457,7 @@ func (n *node) forwarded(c net.Conn, listener string) {
 	}
 }
 
-// hold waits until something may have changed. It reports false if it is of no use to wait any longer.
+// hold waits until another node may lead. It reports false if it is of no use to wait any longer.
 func (n *node) hold(deadline time.Time) bool {
 	n.mu.Lock()
 	if n.held >= heldMax {
@@ -441,7 +469,7 @@ func (n *node) hold(deadline time.Time) bool {
 	n.mu.Unlock()
 	select {
 	case <-changed:
-	case <-time.After(50 * time.Millisecond):
+	case <-time.After(min(tryEvery, time.Until(deadline))):
 	}
 	n.mu.Lock()
 	n.held--
@@ -457,8 +485,7 @@ func (n *node) pass(listener string, c net.Conn) {
 			return
 		}
 		if id, addr := n.log.Leader(); id != "" && id != n.id {
-			if to, err := n.port.Forward(addr, listener, c.RemoteAddr().String()); err == nil {
-				join(c, to)
+			if n.forward(addr, listener, c) {
 				return
 			}
 		}
@@ -467,6 +494,19 @@ func (n *node) pass(listener string, c net.Conn) {
 			return
 		}
 	}
+}
+
+// forward joins a connection with one to a listener of the leader, until one of them ends. It reports false if there is none.
+func (n *node) forward(addr, listener string, c net.Conn) bool {
+	if !n.seats.take() {
+		return false
+	}
+	defer n.seats.leave()
+	to, err := n.port.Forward(addr, listener, c.RemoteAddr().String())
+	if err == nil {
+		join(c, to)
+	}
+	return err == nil
 }
 
 // join passes bytes on both ways until one side ends.

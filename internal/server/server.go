@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"millrace/internal/admin"
@@ -87,9 +86,11 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 		return err
 	}
 	defer func() { _ = service.Close() }() // the process ends anyway
-	s := &server{cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1), logins: auth.NewThrottle(o.Logger)}
-	s.current.Store(cfg)
-	s.reloaders = append(s.reloaders, s.reloadLevel)
+	s := &server{
+		cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1), logins: auth.NewThrottle(o.Logger), settings: &settings{},
+	}
+	s.settings.current.Store(cfg)
+	s.settings.onReload(s.reloadLevel)
 	if err := s.open(ctx); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -136,8 +137,7 @@ type server struct {
 	webHandler http.Handler
 	logins     *auth.Throttle // bounds how often secrets can be guessed, on all listeners
 
-	reloaders []reloader
-	current   atomic.Pointer[config.Config] // cfg, or the last one that was taken over
+	settings *settings
 
 	storageFailed chan error // what the store reports as fatal; it sends once
 	storageLogged sync.Once

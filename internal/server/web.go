@@ -39,7 +39,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Workers:     s.workers(),
 		Tokens:      s.tokens(),
 		Connections: s.connections,
-		Settings:    func() []admin.Setting { return settings(s.current.Load()) },
+		Settings:    func() []admin.Setting { return settingList(s.settings.current.Load()) },
 		FreeBytes:   s.store.FreeBytes,
 		DataDir:     s.dataDir(),
 		BackupDir:   backups,
@@ -52,7 +52,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 	options := loginOptions(w)
 	options.Throttle = s.logins
 	login := auth.NewLogin(options)
-	s.reloaders = append(s.reloaders, s.reloadLogin(login))
+	s.settings.onReload(s.reloadLogin(login))
 	ready := func() bool { ok, _ := service.Health(); return ok }
 	o := admin.HandlerOptions{
 		Login: login,
@@ -71,8 +71,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 	s.webHandler = handler
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
-		g.limit = webConnectionMax
-		g.tellPlain(secure, tooManyHTTP)
+		g.bound(webConnectionMax, secure, tooManyHTTP)
 		serve = append(serve, s.serveWeb(handler, secure))
 	}
 	return serve, nil
@@ -104,8 +103,8 @@ func findID(text string) (job.ID, bool) {
 	return 0, false
 }
 
-// settings shows the effective configuration, secrets masked.
-func settings(c *config.Config) []admin.Setting {
+// settingList shows the effective configuration, secrets masked.
+func settingList(c *config.Config) []admin.Setting {
 	out := make([]admin.Setting, 0, len(c.Settings()))
 	for _, set := range c.Settings() {
 		out = append(out, admin.Setting{

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"millrace/internal/config"
+)
+
+// freeAddresses returns addresses at which nobody listens.
+func freeAddresses(t *testing.T, count int) []string {
+	t.Helper()
+	out := make([]string, count)
+	for i := range out {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		out[i] = l.Addr().String()
+	}
+	return out
+}
+
+// nodes are the settings of the nodes of a cluster.
+func nodes(t *testing.T, count int, more map[string]string) []map[string]string {
+	t.Helper()
+	names := []string{"a", "b", "c"}[:count]
+	peers := make([]string, count)
+	for i, addr := range freeAddresses(t, count) {
+		peers[i] = names[i] + "=" + addr
+	}
+	out := make([]map[string]string, count)
+	for i, name := range names {
+		out[i] = map[string]string{
+			"cluster.node": name, "cluster.peers": strings.Join(peers, ","), "cluster.election": "100ms", "web.addr": "127.0.0.1:0",
+		}
+		maps.Copy(out[i], more)
+	}
+	return out
+}
+
+// ask sends a request to the operator's side and returns the status and the body.
+func ask(t *testing.T, method, addr, path, password string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("o", password)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var b strings.Builder
+	if _, err := bufio.NewReader(resp.Body).WriteTo(&b); err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, b.String()
+}
+
+// leader returns the node that leads.
+func leader(t *testing.T, all []*running) (leads int) {
+	t.Helper()
+	until(t, "a node leads", func() bool {
+		for i, r := range all {
+			if r != nil && r.server.node.term.Load() != nil {
+				leads = i
+				return true
+			}
+		}
+		return false
+	})
+	return leads
+}
+
+// Every address serves every client, whoever leads, and what was acknowledged is there under the next leader.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	all := make([]*running, 3)
+	for i, flags := range nodes(t, len(all), nil) {
+		all[i] = start(t, load(t, flags), Options{})
+	}
+	first := leader(t, all)
+	for i, r := range all {
+		c := dial(t, r.addr(0))
+		c.expect(t, fmt.Sprintf(`PUSH {"name":"n%d","queue":"q%d"}`, i, i), fmt.Sprintf(`OK {"id":%d}`, i+1))
+		c.expect(t, "QUIT", "OK {}")
+		until(t, "the node is ready", func() bool { code, _ := ask(t, http.MethodGet, r.addr(1), "/readyz", ""); return code == http.StatusOK })
+		for _, path := range []string{"/api/v1/queues", "/api/v1/cluster", "/metrics", "/"} {
+			if code, body := ask(t, http.MethodGet, r.addr(1), path, ""); code != http.StatusOK {
+				t.Errorf("%s at node %d: %d %s", path, i, code, body)
+			}
+		}
+	}
+	all[first].signals <- syscall.SIGTERM
+	if err := all[first].stop(t); err != nil {
+		t.Errorf("the leader stops: %v", err)
+	}
+	all[first] = nil
+	leader(t, all)
+	for i := range all {
+		r := all[(first+1+i%2)%len(all)]
+		c := dial(t, r.addr(0))
+		c.expect(t, fmt.Sprintf(`FETCH {"queues":["q%d"],"timeout":"1s"}`, i), fmt.Sprintf(`OK {"id":%d,"queue":"q%d","name":"n%d"}`, i+1, i, i))
+		c.expect(t, fmt.Sprintf(`ACK {"id":%d}`, i+1), "OK {}")
+	}
+}
+
+// A leader takes over a new configuration, and keeps it when it leads again.
+func TestNodeReload(t *testing.T) {
+	t.Parallel()
+	flags := nodes(t, 1, map[string]string{"web.password": "old"})[0]
+	cfg := load(t, flags)
+	next := maps.Clone(flags)
+	next["web.password"], next["data.dir"] = "new", cfg.Data.Dir
+	reloads := make(chan os.Signal)
+	r := start(t, cfg, Options{Reloads: reloads, Reload: func() (*config.Config, error) { return load(t, next), nil }})
+	leader(t, []*running{r})
+	status := func(password string) int {
+		code, _ := ask(t, http.MethodGet, r.addr(1), "/api/v1/queues", password)
+		return code
+	}
+	if code := status("old"); code != http.StatusOK {
+		t.Fatalf("with the password: %d", code)
+	}
+	reloads <- syscall.SIGHUP
+	check := func() {
+		t.Helper()
+		until(t, "the new password is taken", func() bool { return status("new") == http.StatusOK })
+		if code := status("old"); code != http.StatusUnauthorized {
+			t.Errorf("with the old password: %d", code)
+		}
+	}
+	check()
+	before := r.server.node.term.Load()
+	before.term.End(errStopped)
+	until(t, "the node leads again", func() bool { l := r.server.node.term.Load(); return l != nil && l != before })
+	check()
+}
+
+// A node does not lead with the data of another one.
+func TestNodeIdentity(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	id, err := nodeID(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := nodeID(dir, "a"); err != nil || again != id {
+		t.Errorf("the same directory: %s and %s, %v", id, again, err)
+	}
+	if other, err := nodeID(t.TempDir(), "a"); err != nil || other == id {
+		t.Errorf("another directory: %s, %v", other, err)
+	}
+	if _, err := nodeID(dir, "b"); err == nil || !strings.Contains(err.Error(), "this is the data of node a") {
+		t.Errorf("another name: %v", err)
+	}
+}
+
+// Connections that wait for a leader are bounded, in time and number.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	n := &node{changed: make(chan struct{})}
+	if n.hold(time.Now().Add(10 * time.Millisecond)) {
+		t.Error("held beyond the time")
+	}
+	go n.wake()
+	if !n.hold(time.Now().Add(patience)) {
+		t.Error("given up although another node may lead")
+	}
+	n.held = heldMax
+	if n.hold(time.Now().Add(patience)) {
+		t.Error("held although too many are")
+	}
+}
