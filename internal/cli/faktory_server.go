@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,10 +72,6 @@ func newFaktoryServerCommand(p Process) *cobra.Command {
 				ignoreTerminal()
 			}
 			logger := newLogger(p.Stderr, cfg.Log)
-			for _, name := range f.ignored {
-				logger.Warn("flag of the original server ignored", slog.String("flag", "-"+name),
-					slog.String("reason", "this version has no web UI"))
-			}
 			return p.serve(cmd.Context(), cfg, logger, load)
 		},
 	}
@@ -91,15 +86,12 @@ var errEnvironment = errors.New("invalid environment: choose development, stagin
 // faktoryFlags are the flags of the original server in our own terms.
 type faktoryFlags struct {
 	settings map[string]string // by key
-	ignored  []string
 	version  bool
 }
 
 func parseFaktoryFlags(args, environ []string) (*faktoryFlags, error) {
 	f := &faktoryFlags{settings: make(map[string]string)}
-	web := false // whether this build has a web UI
 	for _, k := range config.Keys() {
-		web = web || k.Name == "web.addr"
 		// Whoever started the original expects that nothing else is served.
 		if k.Kind == config.KindAddresses && k.Name != "faktory.addr" && k.Name != "web.addr" {
 			f.settings[k.Name] = config.AddressOff
@@ -121,14 +113,10 @@ func parseFaktoryFlags(args, environ []string) (*faktoryFlags, error) {
 		return nil
 	})
 	flags.Func("w", "", func(addr string) error {
-		switch {
-		case !web:
-			f.ignored = append(f.ignored, "w")
-		case addr == ":0":
-			f.settings["web.addr"] = config.AddressOff
-		default:
-			f.settings["web.addr"] = addr
+		if addr == ":0" {
+			addr = config.AddressOff
 		}
+		f.settings["web.addr"] = addr
 		return nil
 	})
 	flags.BoolVar(&f.version, "v", false, "")

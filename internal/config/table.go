@@ -84,8 +84,8 @@ func generalKeys() []Key {
 			func(c *Config) *string { return &c.Backup.Dir }),
 
 		choiceKey("store.durability", "fsync", []string{"fsync", "interval", "none"},
-			"What an acknowledgement promises: fsync survives a power loss, interval loses at most store.sync_interval, "+
-				"none leaves it to the operating system.",
+			"What an acknowledgement promises: fsync survives a power loss. With interval any crash, also of the process alone, "+
+				"may lose the last store.sync_interval. With none a crash of the machine may lose much more.",
 			func(c *Config) *string { return &c.Store.Durability }),
 		durationKey("store.sync_interval", "100ms", limits[time.Duration]{time.Millisecond, time.Hour},
 			"How much a crash may lose unless store.durability is fsync: changes are gathered for half of it, and synced within the other half.",

@@ -5,23 +5,27 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"millrace/internal/config"
 )
 
-// durabilityTexts say what an acknowledgement is worth.
-var durabilityTexts = map[string]string{
-	"fsync": "fsync: what is acknowledged survives a power loss",
-	"none":  "none: a power loss may take what the system has not written",
+// durabilityText says what an acknowledgement is worth.
+func durabilityText(mode string, interval time.Duration) string {
+	switch mode {
+	case "fsync":
+		return "fsync: what is acknowledged survives a power loss"
+	case "interval":
+		return fmt.Sprintf("interval: any crash, also of the process alone, may lose the last %s", interval)
+	default:
+		return fmt.Sprintf("%s: a crash of the process may lose the last %s, a crash of the machine much more", mode, interval)
+	}
 }
 
 // announce prints what is served, one line per listener, and logs it.
 func (s *server) announce() {
 	durability := s.cfg.Store.Durability
-	text, ok := durabilityTexts[durability]
-	if !ok {
-		text = fmt.Sprintf("%s: a power loss may take the last %s", durability, s.cfg.Store.SyncInterval)
-	}
+	text := durabilityText(durability, s.cfg.Store.SyncInterval)
 	var b strings.Builder
 	fmt.Fprintf(&b, "millrace   %s\n", s.opts.Version)
 	fmt.Fprintf(&b, "data       %s\n", s.dataDir())

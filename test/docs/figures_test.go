@@ -1,8 +1,6 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,19 +14,12 @@ var number = regexp.MustCompile(`\b\d+(?:[.,]\d+)*\b`)
 // have, where the conditions are.
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	_, section, found := strings.Cut(read("README.md"), "\n## How fast\n")
+	_, section, found := strings.Cut(text(t, "README.md"), "\n## How fast\n")
 	section, _, ended := strings.Cut(section, "\n## ")
 	if !found || !ended {
 		t.Fatal("README.md has no section on how fast it is")
 	}
-	known := number.FindAllString(read("docs/performance.md"), -1)
+	known := number.FindAllString(text(t, "docs/performance.md"), -1)
 	figures := number.FindAllString(section, -1)
 	if len(figures) < 5 {
 		t.Errorf("README.md has only the figures %v", figures)

@@ -1,0 +1,59 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// claims are statements that a document makes about something which is defined elsewhere. Whoever changes one of the two is told of the other.
+var claims = []struct{ document, says, source, has string }{
+	{"docs/operating.md", "twice `store.memtable`", "internal/store/pebblestore/options.go", "memTablesMax         = 2"},
+	{"docs/operating.md", "a job with a key takes about three bytes", "internal/engine/filter.go", "bitsPerKey  = 12"},
+	{"README.md", "jobs that carry a key need three bytes each", "internal/engine/filter.go", "bitsPerKey  = 12"},
+	{"docs/operating.md", "beside the data directory and has its name with `-backups` behind it", "internal/config/table.go", `that of data.dir with "-backups" behind it`},
+	{"docs/operating.md", "The service of the Debian package, whose data is in `/var/lib/millrace/data`, may write there", "packaging/systemd/millrace.service", "StateDirectory=millrace\n"},
+	{"docs/guarantees.md", "for as long as `server.drain_timeout` (1.5 s)", "docs/millrace.example.toml", "# drain_timeout = \"1.5s\""},
+	{"docs/guarantees.md", "at most what was answered within the last `store.sync_interval` (100 ms)", "internal/server/banner.go", "any crash, also of the process alone, may lose the last %s"},
+	{"packaging/debian/millrace.1", "5 if the server does\nnot answer", "internal/cli/main.go", "exitUnreachable = 5"},
+}
+
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	for _, c := range claims {
+		if !strings.Contains(text(t, c.document), c.says) {
+			t.Errorf("%s does not say %q any more: take it off the list, or mend it", c.document, c.says)
+		}
+		if !strings.Contains(text(t, c.source), c.has) {
+			t.Errorf("%s has changed (it had %q): look whether %s is still right to say %q", c.source, c.has, c.document, c.says)
+		}
+	}
+}
+
+// What a page says is missing must not be among the settings.
+func TestMissingFeatures(t *testing.T) {
+	t.Parallel()
+	example := text(t, "docs/millrace.example.toml")
+	for _, document := range []string{"README.md", "docs/protocols/faktory.md"} {
+		page := text(t, document)
+		for _, feature := range []string{"cron", "throttles", "statsd"} {
+			missing := regexp.MustCompile(`(?:but for|paid features)[^.]*\b` + feature + `\b`).MatchString(page)
+			built := regexp.MustCompile(`(?m)^\[+` + feature).MatchString(example)
+			if missing == built {
+				t.Errorf("%s says that %s is missing: %v, and there are settings for it: %v", document, feature, missing, built)
+			}
+		}
+	}
+}
+
+// text returns a file of the repository.
+func text(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
