@@ -129,7 +129,7 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 		}
 		if g.config.Role == config.RoleMetrics {
 			g.bound(httpConnectionMax, nil, tooManyHTTP)
-			serve = append(serve, s.serveHTTP(s.site(auth.SiteOptions{}).Handler(d.MetricsHandler())))
+			serve = append(serve, s.serveHTTP(s.site(auth.SiteOptions{}).Handler(d.MetricsHandler()), nil))
 			continue
 		}
 		g.bound(0, secure, d.TooMany)
@@ -206,7 +206,7 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 	for _, g := range gates {
 		if g.config.Role == config.RoleAdmin {
 			g.bound(httpConnectionMax, nil, tooManyHTTP)
-			serve = append(serve, s.serveHTTP(d.AdminHandler()))
+			serve = append(serve, s.serveHTTP(d.AdminHandler(), nil))
 			continue
 		}
 		g.bound(0, secure, tooManyHTTP)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,19 +53,13 @@ func (n *node) front() (serveFunc, error) {
 			Ready: func() bool { return n.Ready() == nil }, Cluster: n.figures,
 		}),
 	})
-	serve := n.serveHTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return n.serveHTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l := n.term.Load(); l != nil && l.web != nil {
 			l.web.ServeHTTP(w, r)
 			return
 		}
 		standby.ServeHTTP(w, r)
-	}))
-	return func(ctx context.Context, l net.Listener) error {
-		if secure != nil {
-			l = tls.NewListener(l, secure)
-		}
-		return serve(ctx, l)
-	}, nil
+	}), secure), nil
 }
 
 // toLeader passes requests on to the leader. Each has a connection of its own, which carries the address of the client.
@@ -76,6 +69,13 @@ func (n *node) toLeader(listener string) http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: "leader"})
 			r.Out.Host = r.In.Host
+			// What a proxy before us says still holds.
+			for _, name := range []string{"X-Forwarded-For", forwardedProto} {
+				r.Out.Header[name] = r.In.Header[name]
+			}
+			if r.In.TLS != nil {
+				r.Out.Header.Set(forwardedProto, "https")
+			}
 			r.Out = r.Out.WithContext(context.WithValue(r.Out.Context(), clientKey{}, r.In.RemoteAddr))
 		},
 		FlushInterval: -1, // there are streams of events
@@ -96,6 +96,9 @@ func (n *node) toLeader(listener string) http.Handler {
 	}
 	return proxy
 }
+
+// forwardedProto is how a proxy says whether the browser speaks TLS.
+const forwardedProto = "X-Forwarded-Proto"
 
 var errNoLeader = errors.New("no leader is known")
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,8 +31,8 @@ func (s *server) site(o auth.SiteOptions) *auth.Site {
 }
 
 // serveHTTP returns a function that serves the handler until its context ends and
-// the requests in progress have been answered.
-func (s *server) serveHTTP(h http.Handler) serveFunc {
+// the requests in progress have been answered; with TLS if there is a configuration.
+func (s *server) serveHTTP(h http.Handler, secure *tls.Config) serveFunc {
 	return func(ctx context.Context, l net.Listener) error {
 		hs := &http.Server{
 			Handler:           h,
@@ -51,7 +52,11 @@ func (s *server) serveHTTP(h http.Handler) serveFunc {
 				s.log.Warn("HTTP listener did not close", slog.Any("error", err))
 			}
 		})
-		err := hs.Serve(dialect.Paced(hs, l))
+		nl := dialect.Paced(hs, l)
+		if secure != nil {
+			nl = tls.NewListener(nl, secure) // outermost, so that requests tell that they came by it
+		}
+		err := hs.Serve(nl)
 		if stop() {
 			return errors.Join(fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err), hs.Close())
 		}

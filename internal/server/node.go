@@ -332,7 +332,7 @@ func (s *server) runs(ctx context.Context, l *leading) []func() error {
 	for _, svc := range s.services {
 		serve := svc.serve
 		if svc.gate.config.Protocol == config.ProtocolWeb {
-			serve = s.serveHTTP(s.webHandler)
+			serve = s.serveHTTP(s.webHandler, nil)
 		}
 		runs = append(runs, func() error { return serve(ctx, l.sessions[svc.gate.name]) })
 	}

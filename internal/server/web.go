@@ -79,13 +79,10 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 
 // serveWeb serves the operator's side on a listener. Streams end as soon as the server drains.
 func (s *server) serveWeb(h http.Handler, secure *tls.Config) serveFunc {
-	serve := s.serveHTTP(h)
+	serve := s.serveHTTP(h, secure)
 	return func(ctx context.Context, l net.Listener) error {
 		stop := context.AfterFunc(ctx, s.web.Drain)
 		defer stop()
-		if secure != nil {
-			l = tls.NewListener(l, secure)
-		}
 		return serve(ctx, l)
 	}
 }

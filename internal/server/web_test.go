@@ -167,7 +167,7 @@ func TestWebAlone(t *testing.T) {
 func TestWebTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := testkit.NewCertificate(t, "localhost").Files(t)
-	r := start(t, load(t, map[string]string{"web.addr": "127.0.0.1:0", "web.tls.cert": cert, "web.tls.key": key}), Options{})
+	r := start(t, load(t, map[string]string{"web.addr": "127.0.0.1:0", "web.tls.cert": cert, "web.tls.key": key, "web.password": "op"}), Options{})
 	if !strings.Contains(r.banner, "web        https://"+r.addr(1)+"/") {
 		t.Errorf("banner:\n%s", r.banner)
 	}
@@ -186,5 +186,8 @@ func TestWebTLS(t *testing.T) {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK || resp.TLS == nil {
 		t.Errorf("%s, %v", resp.Status, resp.TLS)
+	}
+	if cookie := newBrowser(t, "https").logIn(r.addr(1), "op"); !cookie.Secure {
+		t.Errorf("a browser would send %s without TLS", cookie)
 	}
 }
