@@ -184,7 +184,7 @@ func (p *Port) handle(nc net.Conn) {
 			if err = c.SetDeadline(time.Time{}); err != nil {
 				break
 			}
-			p.o.Forwarded(&forwarded{Conn: c, client: clientAddr(h.Client)}, h.Listener)
+			p.o.Forwarded(&forwarded{Conn: c, client: tcpAddr(h.Client), local: tcpAddr(h.Local)}, h.Listener)
 			return
 		default:
 			err = fmt.Errorf("unknown kind of connection %q", kind)
@@ -232,15 +232,16 @@ func (p *Port) Ping(addr string) (Pong, error) {
 type header struct {
 	Listener string `json:"listener"`
 	Client   string `json:"client"`
+	Local    string `json:"local"`
 }
 
-// Forward returns a connection to a listener of another node, for a client.
-func (p *Port) Forward(addr, listener, client string) (net.Conn, error) {
+// Forward returns a connection to a listener of another node, for a client that has come to the address local here.
+func (p *Port) Forward(addr, listener, client, local string) (net.Conn, error) {
 	c, err := p.dial(addr, forForward, dialTimeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFrame(c, header{listener, client}); err != nil {
+	if err := writeFrame(c, header{listener, client, local}); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -288,16 +289,19 @@ func readFrame(r io.Reader, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// forwarded is the connection of a client that came to another node: it has the client's address.
+// forwarded is the connection of a client that came to another node: it has the addresses that it had there.
 type forwarded struct {
 	net.Conn
-	client net.Addr
+	client, local net.Addr
 }
 
 // RemoteAddr returns the address of the client.
 func (f *forwarded) RemoteAddr() net.Addr { return f.client }
 
-func clientAddr(text string) net.Addr {
+// LocalAddr returns the address that the client has come to.
+func (f *forwarded) LocalAddr() net.Addr { return f.local }
+
+func tcpAddr(text string) net.Addr {
 	a, err := netip.ParseAddrPort(text)
 	if err != nil {
 		return &net.TCPAddr{}

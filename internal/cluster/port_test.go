@@ -79,20 +79,20 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// What a client sends arrives with its address, and what it is answered comes back.
+// What a client sends arrives with the addresses of its connection, and what it is answered comes back.
 func TestForward(t *testing.T) {
 	for name, o := range pairs(t) {
 		t.Run(name, func(t *testing.T) {
 			p, conns := listen(t, o)
 			other, _ := listen(t, o)
-			c, err := other.Forward(p.addr(), "masenko", "192.0.2.1:99")
+			c, err := other.Forward(p.addr(), "masenko", "192.0.2.1:99", "192.0.2.2:1")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = c.Close() }()
 			got := <-conns
-			if got.listener != "masenko" || got.RemoteAddr().String() != "192.0.2.1:99" {
-				t.Errorf("for %s, from %s", got.listener, got.RemoteAddr())
+			if got.listener != "masenko" || got.RemoteAddr().String() != "192.0.2.1:99" || got.LocalAddr().String() != "192.0.2.2:1" {
+				t.Errorf("for %s, from %s to %s", got.listener, got.RemoteAddr(), got.LocalAddr())
 			}
 			go func() { _, _ = io.WriteString(c, "PING\n") }()
 			if _, err := io.CopyN(got, io.LimitReader(got, 5), 5); err != nil {
@@ -192,7 +192,7 @@ func TestLoadTLS(t *testing.T) {
 
 func TestFrames(t *testing.T) {
 	var b bytes.Buffer
-	if err := writeFrame(&b, header{"l", "c"}); err != nil {
+	if err := writeFrame(&b, header{"l", "c", "h"}); err != nil {
 		t.Fatal(err)
 	}
 	whole := b.Bytes()
@@ -203,7 +203,7 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	var h header
-	if err := readFrame(bytes.NewReader(whole), &h); err != nil || h != (header{"l", "c"}) {
+	if err := readFrame(bytes.NewReader(whole), &h); err != nil || h != (header{"l", "c", "h"}) {
 		t.Errorf("%+v, %v", h, err)
 	}
 }

@@ -87,7 +87,8 @@ func (n *node) toLeader(listener string) http.Handler {
 					return nil, errNoLeader
 				}
 				client, _ := ctx.Value(clientKey{}).(string)
-				return n.port.Forward(addr, listener, client)
+				local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
+				return n.port.Forward(addr, listener, client, fmt.Sprint(local))
 			},
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {

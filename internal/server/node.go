@@ -502,7 +502,7 @@ func (n *node) forward(addr, listener string, c net.Conn) bool {
 		return false
 	}
 	defer n.seats.leave()
-	to, err := n.port.Forward(addr, listener, c.RemoteAddr().String())
+	to, err := n.port.Forward(addr, listener, c.RemoteAddr().String(), c.LocalAddr().String())
 	if err == nil {
 		join(c, to)
 	}
