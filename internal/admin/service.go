@@ -2,13 +2,12 @@ package admin
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"millrace/internal/auth"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -70,7 +69,8 @@ type Service struct {
 	sampler sampler
 	bulk    bulkRunner
 
-	tokenKey [sha256.Size]byte // makes ids of tokens
+	tokenKey []byte // makes ids of tokens
+	logins   *auth.Sessions
 	work     workState
 
 	draining atomic.Bool
@@ -80,8 +80,8 @@ type Service struct {
 	ended    sync.WaitGroup     // the goroutines
 }
 
-// New returns a Service, which is at work until Close. It reads the bulk actions that an
-// earlier run has left, and goes on with them.
+// New returns a Service, which is at work until Close. It reads its keys and the bulk actions
+// that an earlier run has left, and goes on with them.
 func New(o Options) (*Service, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -97,7 +97,9 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{opts: o, engine: o.Engine, log: o.Logger, started: time.Now(), drained: make(chan struct{})}
 	s.work.imports = make(chan struct{}, importAtOnce)
-	_, _ = rand.Read(s.tokenKey[:]) // never fails
+	if err := s.initKeys(); err != nil {
+		return nil, err
+	}
 	s.sampler.init(s)
 	if err := s.bulk.init(s); err != nil {
 		return nil, err

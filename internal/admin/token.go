@@ -29,7 +29,7 @@ type TokenRegistry interface {
 
 // Token lets clients use a namespace.
 type Token struct {
-	// ID names it in requests as long as the server runs. The token itself is told only to who makes it.
+	// ID names it in requests as long as it is there. The token itself is told only to who makes it.
 	ID        string `json:"id"`
 	Namespace string `json:"namespace"`
 	Pool      string `json:"pool"`
@@ -126,7 +126,7 @@ const tokenIDBytes = 8
 
 // tokenID names a token without telling it: nobody without our key can try out whether a text is the token.
 func (s *Service) tokenID(t *Token) string {
-	h := hmac.New(sha256.New, s.tokenKey[:])
+	h := hmac.New(sha256.New, s.tokenKey)
 	for _, part := range []string{t.Namespace, t.Pool, t.Secret} {
 		_, _ = h.Write([]byte(part + "\x00")) // it cannot fail
 	}
@@ -159,7 +159,7 @@ func (s *Service) Token(id string) (Token, error) {
 			}
 		}
 	}
-	return Token{}, notFound("there is no token %q: ids of tokens are good until the server stops", id)
+	return Token{}, notFound("there is no token %q", id)
 }
 
 // NewToken is a token that has just been made.

@@ -44,8 +44,11 @@ type Login struct {
 type secrets struct {
 	passwords []secret
 	tokens    []secret
-	version   uint64
+	proof     Proof
 }
+
+// Proof stands for all secrets of a time without telling them: with the first that changes it is another one.
+type Proof [sha256.Size]byte
 
 // secret is what proves a role. Only its hash is kept, which makes all of one length.
 type secret struct {
@@ -63,23 +66,24 @@ func NewLogin(o LoginOptions) *Login {
 // Set replaces the secrets.
 func (l *Login) Set(o LoginOptions) {
 	next := new(secrets)
-	if last := l.current.Load(); last != nil {
-		next.version = last.version + 1
-	}
+	proof := sha256.New()
 	add := func(to *[]secret, text string, role Role) {
+		sum := sha256.Sum256([]byte(text))
+		_, _ = proof.Write(sum[:]) // it cannot fail
 		if text != "" {
-			*to = append(*to, secret{sha256.Sum256([]byte(text)), role})
+			*to = append(*to, secret{sum, role})
 		}
 	}
 	add(&next.passwords, o.Password, RoleOperator)
 	add(&next.passwords, o.ReadPassword, RoleRead)
 	add(&next.tokens, o.Token, RoleOperator)
 	add(&next.tokens, o.ReadToken, RoleRead)
+	next.proof = Proof(proof.Sum(nil))
 	l.current.Store(next)
 }
 
-// Version changes with every Set: what was proved by the secrets of another version is not proved any more.
-func (l *Login) Version() uint64 { return l.current.Load().version }
+// Proof returns the proof of the current secrets: what was proved under another one is not proved any more.
+func (l *Login) Proof() Proof { return l.current.Load().proof }
 
 // Required reports whether anything is asked for at all.
 func (l *Login) Required() bool {

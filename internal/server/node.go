@@ -294,7 +294,13 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	}
 	s.recovery = time.Since(began)
 	if s.services, err = s.build(); err != nil {
-		return err
+		if t.Err() == nil && s.engine.Err() == nil {
+			return err
+		}
+		s.engine.Abandon(replica.ErrFenced)
+		t.End(replica.ErrFenced)
+		_ = s.engine.Close() // it tells why it was abandoned
+		return nil
 	}
 	l.web = s.webHandler
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // connections are cut first

@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
+	"millrace/internal/admin"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 )
@@ -112,20 +112,44 @@ func TestLoginLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-func TestSessionsEnd(t *testing.T) {
+// TestLogoutIsKept has the pages served anew, as after a restart: who was logged in still is, who has logged out is not.
+func TestLogoutIsKept(t *testing.T) {
 	t.Parallel()
-	var s sessions
-	now := time.Now()
-	first := s.begin(auth.RoleRead, 0, now)
-	if s.role(first, 0, now.Add(sessionFor-1)) != auth.RoleRead || s.role(first, 0, now.Add(sessionFor)) != auth.RoleNone || s.role("none", 0, now) != auth.RoleNone {
-		t.Error("a session does not end when it should")
+	s := newSite(t, secrets)
+	log := func(password string) string {
+		s.post("/login", url.Values{"password": {password}})
+		cookie := s.cookies[sessionCookie]
+		delete(s.cookies, sessionCookie)
+		return cookie
 	}
-	second := s.begin(auth.RoleOperator, 0, now)
-	for range sessionMax {
-		s.begin(auth.RoleRead, 0, now.Add(time.Second))
+	stays, goes := log("operate"), log("look")
+	s.cookies[sessionCookie] = goes
+	s.post("/logout", nil)
+	if s.cookies[sessionCookie] != "" {
+		t.Error("the browser keeps the cookie")
 	}
-	if len(s.all) != sessionMax || s.role(second, 0, now) != auth.RoleNone {
-		t.Errorf("%d sessions", len(s.all))
+	again := func(o auth.LoginOptions) {
+		s.service.Close()
+		var err error
+		if s.service, err = admin.New(admin.Options{Engine: s.engine}); err != nil {
+			t.Fatal(err)
+		}
+		l := auth.NewLogin(o)
+		s.handler = s.service.Handler(admin.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Login: l})})
+	}
+	code := func(cookie string) int {
+		s.cookies[sessionCookie] = cookie
+		return s.get("/queues").Code
+	}
+	again(secrets)
+	if a, b := code(stays), code(goes); a != http.StatusOK || b != http.StatusSeeOther {
+		t.Errorf("after a restart: %d who is logged in, %d who has logged out", a, b)
+	}
+	changed := secrets
+	changed.ReadPassword = "another"
+	again(changed)
+	if got := code(stays); got != http.StatusSeeOther {
+		t.Errorf("with other secrets: %d", got)
 	}
 }
 

@@ -1,78 +1,19 @@
 package web
 
 import (
-	"crypto/rand"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"millrace/internal/auth"
 )
 
-const (
-	sessionCookie = "millrace_session"
-	sessionFor    = 12 * time.Hour
-	sessionMax    = 1000 // beyond it the one that ends first is ended
-)
-
-// sessions are those who have logged in. They are kept in memory: after a restart everybody
-// logs in again.
-type sessions struct {
-	mu  sync.Mutex // guards all
-	all map[string]session
-}
-
-type session struct {
-	role    auth.Role
-	ends    time.Time
-	version uint64 // of the secrets that were proved
-}
-
-// begin makes a session and returns its secret name.
-func (s *sessions) begin(role auth.Role, version uint64, now time.Time) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = make(map[string]session)
-	}
-	for len(s.all) >= sessionMax {
-		var ends time.Time
-		first := ""
-		for name, other := range s.all {
-			if first == "" || other.ends.Before(ends) {
-				first, ends = name, other.ends
-			}
-		}
-		delete(s.all, first)
-	}
-	name := rand.Text()
-	s.all[name] = session{role: role, ends: now.Add(sessionFor), version: version}
-	return name
-}
-
-// role returns the role of a session; none if it is unknown or over, or if the secrets have changed since.
-func (s *sessions) role(name string, version uint64, now time.Time) auth.Role {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, ok := s.all[name]
-	if ok && (!now.Before(found.ends) || found.version != version) {
-		delete(s.all, name)
-		return auth.RoleNone
-	}
-	return found.role
-}
-
-func (s *sessions) end(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, name)
-}
+const sessionCookie = "millrace_session"
 
 // roleOf returns the role of who sent a request: by its session, or as for the API.
 func (h *handler) roleOf(r *http.Request) (auth.Role, auth.Verdict) {
 	if cookie, err := r.Cookie(sessionCookie); err == nil {
-		if role := h.sessions.role(cookie.Value, h.login.Version(), time.Now()); role != auth.RoleNone {
+		if role := h.service.Sessions().Role(cookie.Value, h.login.Proof(), time.Now()); role != auth.RoleNone {
 			return role, auth.Right
 		}
 	}
@@ -98,7 +39,7 @@ func (h *handler) logIn(v *visit) error {
 		return err
 	}
 	to, text := localPath(v.r.PostForm.Get("to")), v.r.PostForm.Get("password")
-	version := h.login.Version() // before the look at the secrets
+	proof := h.login.Proof() // before the look at the secrets
 	role, verdict := h.login.OfForm(v.r, text)
 	switch verdict {
 	case auth.Right:
@@ -108,7 +49,7 @@ func (h *handler) logIn(v *visit) error {
 		return v.show(http.StatusUnauthorized, "login", "Log in", loginPage{To: to, Wrong: true})
 	}
 	if h.login.Required() {
-		v.setCookie(sessionCookie, h.sessions.begin(role, version, v.now), sessionFor)
+		v.setCookie(sessionCookie, h.service.Sessions().Begin(role, proof, v.now), auth.SessionFor)
 	}
 	return v.redirect(to)
 }
@@ -119,10 +60,12 @@ func tooMany() error {
 }
 
 func (h *handler) logOut(v *visit) error {
-	if cookie, err := v.r.Cookie(sessionCookie); err == nil {
-		h.sessions.end(cookie.Value)
-	}
 	v.setCookie(sessionCookie, "", -1)
+	if cookie, err := v.r.Cookie(sessionCookie); err == nil {
+		if err := h.service.Sessions().End(v.r.Context(), cookie.Value, h.login.Proof(), v.now); err != nil {
+			return err
+		}
+	}
 	return v.redirect("/login")
 }
 

@@ -20,12 +20,11 @@ type Options struct {
 
 // handler serves the pages.
 type handler struct {
-	service  *admin.Service
-	login    *auth.Login
-	log      *slog.Logger
-	sessions sessions
-	pages    pages
-	assets   assets
+	service *admin.Service
+	login   *auth.Login
+	log     *slog.Logger
+	pages   pages
+	assets  assets
 }
 
 // New returns the handler of all pages. The handler of the API is to be mounted around it: that one
