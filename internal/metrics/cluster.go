@@ -10,8 +10,14 @@ var (
 	descCommit    = desc("cluster_commit_index", "The last entry of the log that a majority has.")
 	descApplied   = desc("cluster_applied_index", "The last entry of the log that this node has applied.")
 	descLogBytes  = desc("cluster_log_bytes", "How long the log is.")
+	descLogKeep   = desc("cluster_log_keep_bytes", "How much of the log is kept for nodes that are behind. It is cut when it is a quarter longer.")
 	descVoids     = desc("cluster_fenced_total", "Entries that were void since the start, because another term had begun. There are some when the leader changes.")
 	descChanges   = desc("cluster_leader_changes_total", "Terms that have begun since the start, as this node knows.")
+	descForwarded = desc("cluster_forwarded_connections", "Connections of clients that this node passes on to the leader.")
+	descConfirm   = desc("cluster_confirm_seconds", "How long it took that a majority confirmed this node as the leader, which reads and empty answers wait for.")
+	descSnapshot  = desc("cluster_snapshot_seconds",
+		"How long it took to put data on stable storage before the log is cut (cut), to send all data to a node that was too far behind (sent), and to receive it (received).", "kind")
+	descReachable = desc("cluster_node_reachable", "1 if this node reaches another one.", "node")
 	descLag       = desc("cluster_lag_entries", "How many entries another node has applied less than this one.", "node")
 	descLagTime   = desc("cluster_lag_seconds", "For how long it has had less.", "node")
 	descSkew      = desc("cluster_clock_skew_seconds", "How far the clock of another node is ahead of this one's.", "node")
@@ -20,7 +26,7 @@ var (
 // send sends a sample.
 type send func(d *prometheus.Desc, v float64, labels ...string)
 
-func (c *collector) collectCluster(gauge, counter send) {
+func (c *collector) collectCluster(ch chan<- prometheus.Metric, gauge, counter send) {
 	cl := c.Cluster()
 	gauge(descLeads, boolean(cl.Leads))
 	gauge(descHasLeader, boolean(cl.HasLeader))
@@ -28,6 +34,12 @@ func (c *collector) collectCluster(gauge, counter send) {
 	gauge(descCommit, float64(cl.Commit))
 	gauge(descApplied, float64(cl.Applied))
 	gauge(descLogBytes, float64(cl.LogBytes))
+	gauge(descLogKeep, float64(cl.LogKeep))
+	gauge(descForwarded, float64(cl.Forwarded))
+	ch <- durations(descConfirm, &cl.Confirms, commandPowers)
+	ch <- durations(descSnapshot, &cl.Cuts, jobPowers, "cut")
+	ch <- durations(descSnapshot, &cl.Sent, jobPowers, "sent")
+	ch <- durations(descSnapshot, &cl.Received, jobPowers, "received")
 	counter(descVoids, float64(cl.Voids))
 	counter(descChanges, float64(cl.LeaderChanges))
 	reached := 1 // itself
@@ -35,6 +47,7 @@ func (c *collector) collectCluster(gauge, counter send) {
 		gauge(descLag, float64(n.Lag), n.Name)
 		gauge(descLagTime, n.LagTime, n.Name)
 		gauge(descSkew, n.Skew, n.Name)
+		gauge(descReachable, boolean(n.Reachable), n.Name)
 		if n.Reachable {
 			reached++
 		}

@@ -12,6 +12,7 @@ import (
 	"millrace/internal/auth"
 	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/timing"
 )
 
 // QueuesMax is how many queues have series of their own unless Options say otherwise.
@@ -61,9 +62,12 @@ type Cluster struct {
 	Leads, HasLeader     bool
 	Term                 uint64
 	Commit, Applied      uint64 // entries of the log
-	LogBytes             uint64
+	LogBytes, LogKeep    uint64 // how long the log is, and how long it is to be
 	Voids, LeaderChanges uint64
+	Forwarded            int64 // connections that this node passes on
 	Nodes                []ClusterNode
+	// How long it took that others confirmed this node as the leader, to cut the log, and to send and to receive all data.
+	Confirms, Cuts, Sent, Received timing.Histogram
 }
 
 // ClusterNode is another node, as this one sees it.
@@ -194,7 +198,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descConnectionsMax, float64(c.ConnectionsMax))
 	}
 	if c.Cluster != nil {
-		c.collectCluster(gauge, counter)
+		c.collectCluster(ch, gauge, counter)
 	}
 	if c.Engine == nil { // of a node that does not lead
 		return

@@ -149,6 +149,31 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
+// A node of a cluster tells about it, also if it does not lead and so has no engine.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	var took timing.Histogram
+	took.ObserveN(time.Second, 3)
+	text := scrape(t, Options{Cluster: func() Cluster {
+		return Cluster{
+			HasLeader: true, Term: 4, Commit: 9, Applied: 8, LogBytes: 100, LogKeep: 50, Voids: 1, LeaderChanges: 2, Forwarded: 7,
+			Nodes:    []ClusterNode{{Name: "b", Reachable: true, Lag: 3, LagTime: 1.5, Skew: -0.25}, {Name: "c", Lag: 5}},
+			Confirms: took, Sent: took,
+		}
+	}})
+	for _, want := range []string{
+		`is_leader 0`, `has_leader 1`, `term 4`, `commit_index 9`, `applied_index 8`, `log_bytes 100`, `log_keep_bytes 50`, `fenced_total 1`,
+		`leader_changes_total 2`, `forwarded_connections 7`, `members{reachable="yes"} 2`, `members{reachable="no"} 1`,
+		`node_reachable{node="b"} 1`, `node_reachable{node="c"} 0`, `lag_entries{node="c"} 5`, `lag_seconds{node="b"} 1.5`, `clock_skew_seconds{node="b"} -0.25`,
+		`confirm_seconds_count 3`, `confirm_seconds_bucket{le="0.5"} 0`, `confirm_seconds_bucket{le="1"} 3`,
+		`snapshot_seconds_count{kind="cut"} 0`, `snapshot_seconds_sum{kind="sent"} 3`, `snapshot_seconds_count{kind="received"} 0`,
+	} {
+		if !strings.Contains(text, "\nmillrace_cluster_"+want+"\n") {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
 // The queues made first keep their series, and the sums stay right.
 func TestQueuesAreCapped(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -12,6 +13,7 @@ import (
 type leadership struct {
 	raft      *raft.Raft
 	term      uint64
+	times     *times
 	lost      chan struct{}
 	ended     sync.WaitGroup
 	proposals chan proposed
@@ -99,7 +101,7 @@ func (l *leadership) round() {
 	list := l.waiting
 	l.waiting = nil
 	l.mu.Unlock()
-	outcome := make(chan error, 1)
+	began, outcome := time.Now(), make(chan error, 1)
 	go func() { outcome <- l.raft.VerifyLeader().Error() }() // Raft does not answer it any more when it is shut down
 	var err error
 	select {
@@ -110,6 +112,9 @@ func (l *leadership) round() {
 	// This node may have lost the leadership meanwhile and got it again, but not in the same term.
 	if err == nil && l.raft.CurrentTerm() != l.term {
 		err = raft.ErrLeadershipLost
+	}
+	if err == nil {
+		l.times.confirms.Observe(time.Since(began))
 	}
 	for _, done := range list {
 		done(err)

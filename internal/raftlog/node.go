@@ -16,6 +16,7 @@ import (
 	"millrace/internal/commitlog/filelog"
 	"millrace/internal/job"
 	"millrace/internal/replica"
+	"millrace/internal/timing"
 )
 
 // Options say who a node is and where it keeps its log.
@@ -76,6 +77,7 @@ type Node struct {
 	store *logStore
 	snaps *snapshots
 	terms chan *replica.Term
+	times times
 
 	mu      sync.Mutex // guards what follows
 	replica *replica.Replica
@@ -246,6 +248,22 @@ func (n *Node) Stats() Stats {
 	return Stats{Commit: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex(), Bytes: bytes, Voids: voids, Begun: begun}
 }
 
+// times are what takes long in a log.
+type times struct {
+	confirms             timing.Shared
+	cuts, sent, received timing.Shared
+}
+
+// Times tell how long it took that others confirmed this node as the leader, to cut the log, to send all data to a node that was too far
+// behind, and to receive it.
+type Times struct{ Confirms, Cuts, Sent, Received timing.Histogram }
+
+// Times returns them, since the start.
+func (n *Node) Times() Times {
+	t := &n.times
+	return Times{t.confirms.Load(), t.cuts.Load(), t.sent.Load(), t.received.Load()}
+}
+
 // closePatience is how long Raft may take to stop: it waits for answers of other nodes.
 const closePatience = 3 * time.Second
 
@@ -293,7 +311,7 @@ func (n *Node) watch(notify <-chan bool) {
 // lead makes a term once everything before it was applied. Should that end before Raft says so, it makes another one.
 func (n *Node) lead() *leadership {
 	l := &leadership{
-		raft: n.raft, term: n.raft.CurrentTerm(), lost: make(chan struct{}),
+		raft: n.raft, term: n.raft.CurrentTerm(), times: &n.times, lost: make(chan struct{}),
 		proposals: make(chan proposed, proposalsMax), asked: make(chan struct{}, 1),
 	}
 	go l.await()

@@ -145,6 +145,9 @@ func TestTermsFollowEachOther(t *testing.T) {
 	if err := <-confirmed; err != nil {
 		t.Errorf("the leader is not confirmed: %v", err)
 	}
+	if took := first.Times().Confirms; took.Count != 1 || took.Sum <= 0 {
+		t.Errorf("%d confirmations took %s", took.Count, took.Sum)
+	}
 
 	// The leader is cut off: its term ends, and another node leads.
 	first.transport.DisconnectAll()

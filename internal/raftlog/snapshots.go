@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -57,7 +58,20 @@ func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 		return nil, nil, err
 	}
 	metas[0].Size = size
-	return metas[0], r, nil
+	return metas[0], &sent{r, &s.node.times, time.Now()}, nil
+}
+
+// sent is the state on its way to another node.
+type sent struct {
+	io.ReadCloser
+	times *times
+	began time.Time
+}
+
+// Close ends it.
+func (s *sent) Close() error {
+	s.times.sent.Observe(time.Since(s.began))
+	return s.ReadCloser.Close()
 }
 
 // mark is a snapshot that this node makes of itself.
@@ -65,6 +79,8 @@ type mark struct{ n *Node }
 
 // Persist implements raft.FSMSnapshot.
 func (m mark) Persist(s raft.SnapshotSink) error {
+	began := time.Now()
+	defer func() { m.n.times.cuts.Observe(time.Since(began)) }()
 	if err := m.n.o.Snapshots.Settle(); err != nil {
 		return errors.Join(err, s.Cancel())
 	}
@@ -79,6 +95,7 @@ type sink struct {
 	*snapshots
 	meta     raft.SnapshotMeta
 	received Receiver
+	began    time.Time // the receipt
 	closed   bool
 }
 
@@ -94,7 +111,7 @@ func (s *sink) Write(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		s.received = r
+		s.received, s.began = r, time.Now()
 	}
 	return s.received.Write(p)
 }
@@ -109,6 +126,7 @@ func (s *sink) Close() error {
 		if err := s.received.Close(); err != nil {
 			return err
 		}
+		s.node.times.received.Observe(time.Since(s.began))
 	}
 	value, err := json.Marshal(&s.meta)
 	if err != nil {

@@ -16,13 +16,15 @@ type browser struct {
 }
 
 func newBrowser(t *testing.T, scheme string) *browser {
+	t.Helper()
 	return &browser{t, scheme, &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-func (b *browser) send(method, addr, path, cookie string, form url.Values) *http.Response {
+// send returns the status of the answer, 0 without one, and its cookies.
+func (b *browser) send(method, addr, path, cookie string, form url.Values) (int, []*http.Cookie) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, b.scheme+"://"+addr+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -36,19 +38,18 @@ func (b *browser) send(method, addr, path, cookie string, form url.Values) *http
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {
-		return &http.Response{Status: err.Error(), Header: http.Header{}}
+		return 0, nil
 	}
 	_ = resp.Body.Close() // it is not looked at
-	return resp
+	return resp.StatusCode, resp.Cookies()
 }
 
 // logIn returns the cookie of a session.
 func (b *browser) logIn(addr, password string) *http.Cookie {
 	b.t.Helper()
-	resp := b.send(http.MethodPost, addr, "/login", "", url.Values{"password": {password}})
-	for _, c := range resp.Cookies() {
-		return c
+	code, cookies := b.send(http.MethodPost, addr, "/login", "", url.Values{"password": {password}})
+	if len(cookies) != 1 {
+		b.t.Fatalf("logging in: %d %v", code, cookies)
 	}
-	b.t.Fatalf("logging in: %s", resp.Status)
-	return nil
+	return cookies[0]
 }

@@ -88,7 +88,7 @@ func (n *node) toLeader(listener string) http.Handler {
 				}
 				client, _ := ctx.Value(clientKey{}).(string)
 				local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
-				return n.port.Forward(addr, listener, client, fmt.Sprint(local))
+				return n.dialLeader(addr, listener, client, fmt.Sprint(local))
 			},
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -209,10 +209,11 @@ func (n *node) Status() admin.ClusterStatus {
 
 // figures are what metrics tell about the cluster.
 func (n *node) figures() metrics.Cluster {
-	st, own := n.Status(), n.log.Stats()
+	st, own, times := n.Status(), n.log.Stats(), n.log.Times()
 	f := metrics.Cluster{
 		Leads: n.term.Load() != nil, HasLeader: st.Leader != "", Term: st.Term, Commit: own.Commit, Applied: own.Applied, LogBytes: own.Bytes,
-		Voids: own.Voids, LeaderChanges: own.Begun,
+		Voids: own.Voids, LeaderChanges: own.Begun, LogKeep: n.cfg.Cluster.LogKeep, Forwarded: n.passed.Load(),
+		Confirms: times.Confirms, Cuts: times.Cuts, Sent: times.Sent, Received: times.Received,
 	}
 	for _, o := range st.Nodes {
 		if o.Name != st.Node {

@@ -21,12 +21,12 @@ import (
 // in reports whether a cookie opens the pages.
 func (b *browser) in(addr, cookie string) bool {
 	b.t.Helper()
-	var resp *http.Response
+	code := 0
 	until(b.t, "the node answers", func() bool {
-		resp = b.send(http.MethodGet, addr, "/queues", cookie, nil)
-		return resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusSeeOther
+		code, _ = b.send(http.MethodGet, addr, "/queues", cookie, nil)
+		return code == http.StatusOK || code == http.StatusSeeOther
 	})
-	return resp.StatusCode == http.StatusOK
+	return code == http.StatusOK
 }
 
 // Who has logged in at one node is logged in at all, also when another one leads, until the password changes. Who has logged out is not.
@@ -34,7 +34,9 @@ func TestLoginsOfNodes(t *testing.T) {
 	t.Parallel()
 	cert, key := testkit.NewCertificate(t, "localhost").Files(t)
 	all, reloads := make([]*running, 3), make([]chan os.Signal, 3)
-	settings := nodes(t, len(all), map[string]string{"web.password": "old", "web.tls.cert": cert, "web.tls.key": key})
+	settings := nodes(t, len(all), map[string]string{
+		"web.password": "old", "web.tls.cert": cert, "web.tls.key": key, "cluster.election": "1s",
+	})
 	for i, flags := range settings {
 		cfg := load(t, flags)
 		next := maps.Clone(flags)
@@ -45,7 +47,10 @@ func TestLoginsOfNodes(t *testing.T) {
 	b := newBrowser(t, "https")
 	first := leader(t, all)
 	standby := all[(first+1)%len(all)].addr(1)
-	until(t, "the standby is ready", func() bool { return b.send(http.MethodGet, standby, "/readyz", "", nil).StatusCode == http.StatusOK })
+	until(t, "the standby is ready", func() bool {
+		code, _ := b.send(http.MethodGet, standby, "/readyz", "", nil)
+		return code == http.StatusOK
+	})
 	stays, goes := b.logIn(standby, "old"), b.logIn(all[first].addr(1), "old").Value
 	if !stays.Secure {
 		t.Error("a browser would send the cookie of a listener with TLS without TLS")
@@ -137,6 +142,7 @@ func TestTokensOfNodes(t *testing.T) {
 	all := make([]*running, 3)
 	for i, flags := range nodes(t, len(all), map[string]string{
 		"masenko.addr": "off", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0", "lmstfy.auth": "token", "lmstfy.admin_accounts": "ann:secret",
+		"cluster.election": "1s",
 	}) {
 		all[i] = start(t, load(t, flags), Options{})
 	}

@@ -37,7 +37,8 @@ type node struct {
 	port    *cluster.Port
 	log     *raftlog.Node
 
-	term atomic.Pointer[leading] // nil: this node does not lead
+	term   atomic.Pointer[leading] // nil: this node does not lead
+	passed atomic.Int64            // connections that are passed on to the leader
 
 	mu      sync.Mutex    // guards what follows
 	changed chan struct{} // closed when another node may lead
@@ -435,14 +436,14 @@ func (n *node) take(listener string, c net.Conn) bool {
 	return l != nil && l.sessions[listener] != nil && l.sessions[listener].take(c)
 }
 
-// seated is a connection of another node that has a seat here.
-type seated struct {
+// counted is a connection that is counted until it is closed.
+type counted struct {
 	net.Conn
-	leave func()
+	leave func() // counts once
 }
 
 // Close closes the connection.
-func (c *seated) Close() error {
+func (c *counted) Close() error {
 	c.leave()
 	return c.Conn.Close()
 }
@@ -453,7 +454,7 @@ func (n *node) forwarded(from net.Conn, listener string) {
 		_ = from.Close() // it was never ours
 		return
 	}
-	c := &seated{from, sync.OnceFunc(n.seats.leave)}
+	c := &counted{from, sync.OnceFunc(n.seats.leave)}
 	deadline := time.Now().Add(holdPatience)
 	for !n.take(listener, c) {
 		if !n.hold(deadline) {
@@ -508,11 +509,21 @@ func (n *node) forward(addr, listener string, c net.Conn) bool {
 		return false
 	}
 	defer n.seats.leave()
-	to, err := n.port.Forward(addr, listener, c.RemoteAddr().String(), c.LocalAddr().String())
+	to, err := n.dialLeader(addr, listener, c.RemoteAddr().String(), c.LocalAddr().String())
 	if err == nil {
 		join(c, to)
 	}
 	return err == nil
+}
+
+// dialLeader returns a connection to a listener of the leader, for a client that has come to the address local.
+func (n *node) dialLeader(addr, listener, client, local string) (net.Conn, error) {
+	c, err := n.port.Forward(addr, listener, client, local)
+	if err != nil {
+		return nil, err
+	}
+	n.passed.Add(1)
+	return &counted{c, sync.OnceFunc(func() { n.passed.Add(-1) })}, nil
 }
 
 // join passes bytes on both ways until one side ends.

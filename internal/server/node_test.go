@@ -117,6 +117,46 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// A node that misses more than the log keeps is sent all data, and metrics tell.
+func TestNodeFallsBehind(t *testing.T) {
+	t.Parallel()
+	all, cfgs := make([]*running, 3), make([]*config.Config, 3)
+	for i, flags := range nodes(t, len(all), map[string]string{"cluster.log_keep": "1MiB", "cluster.election": "1s"}) {
+		cfgs[i] = load(t, flags)
+		all[i] = start(t, cfgs[i], Options{})
+	}
+	leads := leader(t, all)
+	behind := (leads + 1) % len(all)
+	metric := func(r *running, name string) string {
+		_, text := ask(t, http.MethodGet, r.addr(1), "/metrics", "")
+		_, rest, _ := strings.Cut(text, "\nmillrace_cluster_"+name+" ")
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
+	}
+	c := dial(t, all[(leads+2)%len(all)].addr(0))
+	c.expect(t, `PUSH {"name":"first"}`, `OK {"id":1}`)
+	if got := metric(all[(leads+2)%len(all)], "forwarded_connections"); got != "1" {
+		t.Errorf("%s connections are passed on", got)
+	}
+	all[behind].signals <- syscall.SIGTERM
+	if err := all[behind].stop(t); err != nil {
+		t.Errorf("the standby stops: %v", err)
+	}
+	for i := range 100 {
+		c.expect(t, fmt.Sprintf(`PUSH {"name":"n","payload":%q}`, strings.Repeat("x", 30_000)), fmt.Sprintf(`OK {"id":%d}`, i+2))
+	}
+	until(t, "the log is cut", func() bool { return metric(all[leads], `snapshot_seconds_count{kind="cut"}`) != "0" })
+	all[behind] = start(t, cfgs[behind], Options{})
+	until(t, "all data is received", func() bool { return metric(all[behind], `snapshot_seconds_count{kind="received"}`) == "1" })
+	until(t, "all data is sent", func() bool { return metric(all[leads], `snapshot_seconds_count{kind="sent"}`) == "1" })
+	until(t, "it has caught up", func() bool {
+		return metric(all[leads], fmt.Sprintf("lag_entries{node=%q}", cfgs[behind].Cluster.Node)) == "0"
+	})
+	if got := metric(all[leads], "confirm_seconds_count"); got == "" || got == "0" {
+		t.Errorf("%q confirmations", got)
+	}
+}
+
 // A leader takes over a new configuration, and keeps it when it leads again.
 func TestNodeReload(t *testing.T) {
 	t.Parallel()

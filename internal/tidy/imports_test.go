@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"commitlog/memlog":  {"commitlog", "store"},
 
 	"replica": {"job", "store", "commitlog"},
-	"raftlog": {"job", "replica", "commitlog", "commitlog/filelog"},
+	"raftlog": {"job", "replica", "commitlog", "commitlog/filelog", "timing"},
 	"cluster": {"job"},
 
 	"engine/machine": {"job", "record"},

@@ -1,6 +1,7 @@
 package monitoring
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,17 +16,19 @@ import (
 // metric is a name that a rule or a panel can read.
 var metric = regexp.MustCompile(`\b(millrace|process|go)_[a-z_]+\b`)
 
-// Whatever the dashboard and the rules read, a server that has done a little work exports.
+// Whatever the dashboard and the rules read, a server that has done a little work exports, or a node of a cluster.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	text, err := Scrape(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	exported := map[string]bool{}
-	for line := range strings.Lines(text) {
-		if name := metric.FindString(line); name != "" && !strings.HasPrefix(line, "#") {
-			exported[name] = true
+	for _, scrape := range []func(context.Context) (string, error){Scrape, ScrapeCluster} {
+		text, err := scrape(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text) {
+			if name := metric.FindString(line); name != "" && !strings.HasPrefix(line, "#") {
+				exported[name] = true
+			}
 		}
 	}
 	d, err := ReadDashboard(Dir())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,28 +20,81 @@ func Dir(up ...string) string {
 	return filepath.Join(append(up, "..", "..", "packaging", "monitoring")...)
 }
 
-// Scrape starts a server, has a job pushed, failed, fetched again and acked, and returns its metrics.
-func Scrape(ctx context.Context) (text string, err error) {
-	dir, err := os.MkdirTemp("", "millrace-monitoring-")
-	if err != nil {
+// yard is where servers run.
+type yard struct {
+	dir, bin string
+	ports    []string // what has them listen on free ones
+	servers  []*harness.Server
+}
+
+// open makes a yard, runs f there and ends what runs in it.
+func open(ctx context.Context, f func(*yard) (string, error)) (text string, err error) {
+	var y yard
+	if y.dir, err = os.MkdirTemp("", "millrace-monitoring-"); err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // nothing to be done about it
-	bin, err := harness.Build(ctx, dir)
-	if err != nil {
+	defer os.RemoveAll(y.dir) //nolint:errcheck // nothing to be done about it
+	if y.bin, err = harness.Build(ctx, y.dir); err != nil {
 		return "", err
 	}
-	ports, err := harness.FreePorts(ctx, bin)
-	if err != nil {
+	if y.ports, err = harness.FreePorts(ctx, y.bin); err != nil {
 		return "", err
 	}
+	defer func() {
+		for _, s := range y.servers {
+			err = errors.Join(err, s.Stop(30*time.Second))
+		}
+	}()
+	return f(&y)
+}
+
+func (y *yard) start(ctx context.Context, name string, args ...string) (*harness.Server, error) {
 	s, err := harness.Start(ctx, harness.Options{
-		Bin: bin, Args: []string{"serve", "--data-dir", filepath.Join(dir, "data")}, Env: ports, Also: []string{"web"},
+		Bin: y.bin, Args: append([]string{"serve", "--data-dir", filepath.Join(y.dir, name)}, args...), Env: y.ports, Also: []string{"web"},
 	})
-	if err != nil {
-		return "", err
+	if err == nil {
+		y.servers = append(y.servers, s)
 	}
-	defer func() { err = errors.Join(err, s.Stop(30*time.Second)) }()
+	return s, err
+}
+
+// Scrape starts a server, has a job pushed, failed, fetched again and acked, and returns its metrics.
+func Scrape(ctx context.Context) (string, error) {
+	return open(ctx, func(y *yard) (string, error) {
+		s, err := y.start(ctx, "data")
+		if err != nil {
+			return "", err
+		}
+		return y.scrape(ctx, s)
+	})
+}
+
+// ScrapeCluster does the same with a cluster, and returns the metrics of a node that sees the others.
+func ScrapeCluster(ctx context.Context) (string, error) {
+	names, peers := []string{"a", "b", "c"}, ""
+	for _, name := range names {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		defer l.Close() //nolint:errcheck // it is closed before
+		peers += "," + name + "=" + l.Addr().String()
+		if err := l.Close(); err != nil {
+			return "", err
+		}
+	}
+	return open(ctx, func(y *yard) (string, error) {
+		for _, name := range names {
+			if _, err := y.start(ctx, name, "--cluster-node", name, "--cluster-peers", peers[1:]); err != nil {
+				return "", err
+			}
+		}
+		return y.scrape(ctx, y.servers[0])
+	})
+}
+
+// scrape has a server do some work, and returns its metrics. A node has its connection served once there is a leader.
+func (y *yard) scrape(ctx context.Context, s *harness.Server) (string, error) {
 	if err := work(s.Addr); err != nil {
 		return "", err
 	}

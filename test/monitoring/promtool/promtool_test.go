@@ -1,6 +1,7 @@
 package promtool
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -78,9 +79,11 @@ func TestDashboard(t *testing.T) {
 
 func TestExposition(t *testing.T) {
 	t.Parallel()
-	text, err := monitoring.Scrape(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	for _, scrape := range []func(context.Context) (string, error){monitoring.Scrape, monitoring.ScrapeCluster} {
+		text, err := scrape(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, text, "check", "metrics")
 	}
-	check(t, text, "check", "metrics")
 }
