@@ -30,6 +30,12 @@ var norun = []struct{ document, text, why string }{
 done
 sleep 2
 millrace cluster status --api http://127.0.0.1:7430`, "leaves three servers behind; test/torture starts a cluster with the same settings"},
+	{
+		"docs/cluster.md", "docker build -t millrace .\n" +
+			"docker compose -f packaging/compose/cluster.yaml up --detach --wait\n" +
+			"docker compose -f packaging/compose/cluster.yaml exec a /millrace cluster status",
+		"needs a container engine; test/packaging compares the file with the configuration",
+	},
 }
 
 // TestNorun holds the list and the documents together.
