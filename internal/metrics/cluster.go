@@ -12,7 +12,7 @@ var (
 	descLogBytes  = desc("cluster_log_bytes", "How long the log is.")
 	descLogKeep   = desc("cluster_log_keep_bytes", "How much of the log is kept for nodes that are behind. It is cut when it is a quarter longer.")
 	descVoids     = desc("cluster_fenced_total", "Entries that were void since the start, because another term had begun. There are some when the leader changes.")
-	descChanges   = desc("cluster_leader_changes_total", "Terms that have begun since the start, as this node knows.")
+	descChanges   = desc("cluster_leader_changes_total", "Terms that have begun since the start, as this node knows. One that was killed counts those again that it reads from its log.")
 	descForwarded = desc("cluster_forwarded_connections", "Connections of clients that this node passes on to the leader.")
 	descConfirm   = desc("cluster_confirm_seconds", "How long it took that a majority confirmed this node as the leader, which reads and empty answers wait for.")
 	descSnapshot  = desc("cluster_snapshot_seconds",
