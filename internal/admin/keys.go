@@ -79,5 +79,5 @@ func (s *Service) keep(ctx context.Context, cmds ...job.Command) error {
 	return nil
 }
 
-// Sessions are those who have logged in with a browser.
-func (s *Service) Sessions() *auth.Sessions { return s.logins }
+// Logins are the sessions of those who have logged in with a browser.
+func (s *Service) Logins() *auth.Sessions { return s.logins }

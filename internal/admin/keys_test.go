@@ -30,15 +30,15 @@ func TestKeys(t *testing.T) {
 	registry := &fakeTokens{tokens: []Token{{Namespace: "ns", Pool: "default", Secret: "a-secret-that-is-long"}}}
 	f := newFixture(t, Options{Tokens: registry}, HandlerOptions{})
 	p, now := auth.NewLogin(auth.LoginOptions{Password: "op"}).Proof(), time.Now()
-	stays, goes := f.service.Sessions().Begin(auth.RoleRead, p, now), f.service.Sessions().Begin(auth.RoleRead, p, now)
-	if err := f.service.Sessions().End(t.Context(), goes, p, now); err != nil {
+	stays, goes := f.service.Logins().Begin(auth.RoleRead, p, now), f.service.Logins().Begin(auth.RoleRead, p, now)
+	if err := f.service.Logins().End(t.Context(), goes, p, now); err != nil {
 		t.Fatal(err)
 	}
 	next, other := again(t, f.engine, f.service.opts), newFixture(t, Options{Tokens: registry}, HandlerOptions{})
-	if a, b := next.Sessions().Role(stays, p, now), next.Sessions().Role(goes, p, now); a != auth.RoleRead || b != auth.RoleNone {
+	if a, b := next.Logins().Role(stays, p, now), next.Logins().Role(goes, p, now); a != auth.RoleRead || b != auth.RoleNone {
 		t.Errorf("who is logged in is %s, and who has logged out %s", a, b)
 	}
-	if got := other.service.Sessions().Role(stays, p, now); got != auth.RoleNone {
+	if got := other.service.Logins().Role(stays, p, now); got != auth.RoleNone {
 		t.Errorf("at another server: %s", got)
 	}
 	id := func(s *Service) string {
@@ -79,14 +79,14 @@ func TestKeysWithoutSpace(t *testing.T) {
 	s := again(t, e, Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	defer s.Close() // before the engine
 	p, now := auth.NewLogin(auth.LoginOptions{Password: "op"}).Proof(), time.Now()
-	cookie := s.Sessions().Begin(auth.RoleOperator, p, now)
-	if got := s.Sessions().Role(cookie, p, now); got != auth.RoleOperator {
+	cookie := s.Logins().Begin(auth.RoleOperator, p, now)
+	if got := s.Logins().Role(cookie, p, now); got != auth.RoleOperator {
 		t.Errorf("logged in: %s", got)
 	}
-	if err := s.Sessions().End(t.Context(), cookie, p, now); err != nil {
+	if err := s.Logins().End(t.Context(), cookie, p, now); err != nil {
 		t.Error(err)
 	}
-	if got := s.Sessions().Role(cookie, p, now); got != auth.RoleNone {
+	if got := s.Logins().Role(cookie, p, now); got != auth.RoleNone {
 		t.Errorf("logged out: %s", got)
 	}
 	if _, ok, err := e.Value(keySpace, keyName); ok || err != nil || !strings.Contains(log.String(), "nearly full") {

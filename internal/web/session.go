@@ -13,7 +13,7 @@ const sessionCookie = "millrace_session"
 // roleOf returns the role of who sent a request: by its session, or as for the API.
 func (h *handler) roleOf(r *http.Request) (auth.Role, auth.Verdict) {
 	if cookie, err := r.Cookie(sessionCookie); err == nil {
-		if role := h.service.Sessions().Role(cookie.Value, h.login.Proof(), time.Now()); role != auth.RoleNone {
+		if role := h.service.Logins().Role(cookie.Value, h.login.Proof(), time.Now()); role != auth.RoleNone {
 			return role, auth.Right
 		}
 	}
@@ -49,7 +49,7 @@ func (h *handler) logIn(v *visit) error {
 		return v.show(http.StatusUnauthorized, "login", "Log in", loginPage{To: to, Wrong: true})
 	}
 	if h.login.Required() {
-		v.setCookie(sessionCookie, h.service.Sessions().Begin(role, proof, v.now), auth.SessionFor)
+		v.setCookie(sessionCookie, h.service.Logins().Begin(role, proof, v.now), auth.SessionFor)
 	}
 	return v.redirect(to)
 }
@@ -62,7 +62,7 @@ func tooMany() error {
 func (h *handler) logOut(v *visit) error {
 	v.setCookie(sessionCookie, "", -1)
 	if cookie, err := v.r.Cookie(sessionCookie); err == nil {
-		if err := h.service.Sessions().End(v.r.Context(), cookie.Value, h.login.Proof(), v.now); err != nil {
+		if err := h.service.Logins().End(v.r.Context(), cookie.Value, h.login.Proof(), v.now); err != nil {
 			return err
 		}
 	}
