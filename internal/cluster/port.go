@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +45,8 @@ const (
 // Options are what a port needs.
 type Options struct {
 	Addr string
+	// ID is which node this is: what the log of another one sends to an id that this node does not have is not taken.
+	ID string
 	// Advertise is the address by which the other nodes know this one.
 	Advertise string
 	// TLS is for both sides; nil: none.
@@ -166,6 +169,14 @@ func (p *Port) handle(nc net.Conn) {
 	if err == nil {
 		switch kind {
 		case forRaft:
+			var h raftHeader
+			if err = readFrame(c, &h); err != nil {
+				break
+			}
+			if h.To != p.o.ID {
+				err = fmt.Errorf("it is meant for node %s, and this is %s", h.To, p.o.ID)
+				break
+			}
 			if err = c.SetDeadline(time.Time{}); err != nil {
 				break
 			}
@@ -309,11 +320,16 @@ func tcpAddr(text string) net.Addr {
 	return net.TCPAddrFromAddrPort(a)
 }
 
+// raftHeader comes first on a connection of the log.
+type raftHeader struct {
+	To string `json:"to"` // the id of the node that is meant
+}
+
 // Transport returns what the log of this node uses to reach the others.
-func (p *Port) Transport() *raft.NetworkTransport {
-	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+func (p *Port) Transport() raft.Transport {
+	return transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: stream{p}, MaxPool: 4, Timeout: 5 * time.Second, MaxRPCsInFlight: 2, Logger: hclog.NewNullLogger(),
-	})
+	})}
 }
 
 // stream is the port as the library of the log sees it.
@@ -340,5 +356,13 @@ func (a advertised) Network() string { return "tcp" }
 func (a advertised) String() string  { return string(a) }
 
 func (s stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return s.p.dial(string(addr), forRaft, timeout)
+	id, host, _ := strings.Cut(string(addr), idEnd)
+	c, err := s.p.dial(host, forRaft, timeout)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFrame(c, raftHeader{id}); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"millrace/internal/testkit"
@@ -206,4 +209,31 @@ func TestFrames(t *testing.T) {
 	if err := readFrame(bytes.NewReader(whole), &h); err != nil || h != (header{"l", "c", "h"}) {
 		t.Errorf("%+v, %v", h, err)
 	}
+}
+
+// What is meant for another id is not taken: at the address of a node there may be one that has lost the data of it.
+func TestRaftMeansAnID(t *testing.T) {
+	p, _ := listen(t, Options{ID: "a/1"})
+	other, _ := listen(t, Options{ID: "b/1"})
+	c, err := stream{other}.Dial(to("a/1", raft.ServerAddress(p.addr())), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := stream{p}.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = errors.Join(c.Close(), got.Close())
+
+	c, err = stream{other}.Dial(to("a/2", raft.ServerAddress(p.addr())), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection for another id is kept: %d bytes, %v", n, err)
+	}
+	_ = c.Close()
 }

@@ -106,7 +106,7 @@ func (s *server) openNode(ctx context.Context) error {
 		return err
 	}
 	n.port, err = cluster.Listen(ctx, cluster.Options{
-		Addr: c.Addr, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong, Forwarded: n.forwarded,
+		Addr: c.Addr, ID: n.id, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong, Forwarded: n.forwarded,
 	})
 	if err != nil {
 		return err

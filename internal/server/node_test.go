@@ -224,3 +224,43 @@ func TestHold(t *testing.T) {
 		t.Error("held although too many are")
 	}
 }
+
+// A node that has lost its data takes no part under its old address: it does not know what it has promised.
+func TestNodeWiped(t *testing.T) {
+	t.Parallel()
+	all := make([]*running, 3)
+	flags := nodes(t, len(all), nil)
+	configs := make([]*config.Config, len(all))
+	for i := range all {
+		configs[i] = load(t, flags[i])
+		all[i] = start(t, configs[i], Options{})
+	}
+	leads := leader(t, all)
+	wiped, other := (leads+1)%len(all), (leads+2)%len(all)
+	stop := func(i int) {
+		all[i].signals <- syscall.SIGTERM
+		if err := all[i].stop(t); err != nil {
+			t.Errorf("node %d stops: %v", i, err)
+		}
+	}
+	stop(wiped)
+	if err := os.RemoveAll(configs[wiped].Data.Dir); err != nil {
+		t.Fatal(err)
+	}
+	all[wiped] = start(t, configs[wiped], Options{})
+	n := all[wiped].server.node
+	until(t, "the node is told that it is another one", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.stranger != nil
+	})
+	c := dial(t, all[leads].addr(0))
+	c.expect(t, `PUSH {"name":"n","queue":"q"}`, `OK {"id":1}`)
+	if n.log.Bootstrapped() {
+		t.Error("it has a log")
+	}
+	// What it says must not count for a majority.
+	term := all[leads].server.node.term.Load()
+	stop(other)
+	until(t, "the leader steps down", func() bool { return term.term.Err() != nil })
+}
