@@ -326,8 +326,8 @@ type raftHeader struct {
 }
 
 // Transport returns what the log of this node uses to reach the others.
-func (p *Port) Transport() raft.Transport {
-	return transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+func (p *Port) Transport() Transport {
+	return Transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: stream{p}, MaxPool: 4, Timeout: 5 * time.Second, MaxRPCsInFlight: 2, Logger: hclog.NewNullLogger(),
 	})}
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport sends to ids. The library sends to addresses, and takes whoever answers there for the node that it means: one that has lost
+// Transport is what the log of a node uses to reach the others. It sends to ids. The library sends to addresses, and takes whoever answers there for the node that it means: one that has lost
 // its data would vote and count for a majority as the node that it was.
-type transport struct{ *raft.NetworkTransport }
+type Transport struct{ *raft.NetworkTransport }
 
 var (
-	_ raft.Transport   = transport{}
-	_ raft.WithPreVote = transport{}
-	_ raft.WithClose   = transport{}
+	_ raft.Transport   = Transport{}
+	_ raft.WithPreVote = Transport{}
+	_ raft.WithClose   = Transport{}
 )
 
 // idEnd is between the id and the address of a node.
@@ -25,33 +25,33 @@ func to(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
 }
 
 // AppendEntriesPipeline implements raft.Transport.
-func (t transport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) (raft.AppendPipeline, error) {
+func (t Transport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) (raft.AppendPipeline, error) {
 	return t.NetworkTransport.AppendEntriesPipeline(id, to(id, addr))
 }
 
 // AppendEntries implements raft.Transport.
-func (t transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+func (t Transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
 	return t.NetworkTransport.AppendEntries(id, to(id, addr), q, r)
 }
 
 // RequestVote implements raft.Transport.
-func (t transport) RequestVote(id raft.ServerID, addr raft.ServerAddress, q *raft.RequestVoteRequest, r *raft.RequestVoteResponse) error {
+func (t Transport) RequestVote(id raft.ServerID, addr raft.ServerAddress, q *raft.RequestVoteRequest, r *raft.RequestVoteResponse) error {
 	return t.NetworkTransport.RequestVote(id, to(id, addr), q, r)
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (t transport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, q *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse) error {
+func (t Transport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, q *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse) error {
 	return t.NetworkTransport.RequestPreVote(id, to(id, addr), q, r)
 }
 
 // InstallSnapshot implements raft.Transport.
-func (t transport) InstallSnapshot(
+func (t Transport) InstallSnapshot(
 	id raft.ServerID, addr raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
 	return t.NetworkTransport.InstallSnapshot(id, to(id, addr), q, r, data)
 }
 
 // TimeoutNow implements raft.Transport.
-func (t transport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
+func (t Transport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
 	return t.NetworkTransport.TimeoutNow(id, to(id, addr), q, r)
 }

@@ -27,7 +27,7 @@ type Options struct {
 	FS        vfs.FS           // nil is the real disk
 	Replica   *replica.Replica // what the entries are applied to
 	Snapshots Snapshotter      // of its store
-	Transport raft.Transport
+	Transport Transport
 	OnLeader  func()        // is called when another node, or none, is known to lead; nil does nothing
 	Election  time.Duration // how long a leader may be silent; zero is 500 ms
 	KeepBytes uint64        // how much of the log is kept for nodes that are behind; zero is 256 MiB
@@ -113,7 +113,7 @@ func Open(o Options) (*Node, error) {
 	}
 	n.snaps = &snapshots{kept: kept, node: n}
 	notify := make(chan bool)
-	n.raft, err = raft.NewRaft(n.config(notify), fsm{n}, n.store, kept, n.snaps, o.Transport)
+	n.raft, err = raft.NewRaft(n.config(notify), fsm{n}, n.store, kept, n.snaps, transport{o.Transport})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start Raft: %w", err), n.store.close())
 	}
