@@ -427,7 +427,11 @@ func (f fsm) Restore(r io.ReadCloser) error {
 		return err
 	}
 	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	// What it has heard of the time is not in the data.
+	if term, t := f.n.replica.Time(); term > 0 {
+		next.Hear(term, t)
+	}
 	f.n.replica = next
-	f.n.mu.Unlock()
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"millrace/internal/job"
 	"millrace/internal/replica"
 	"millrace/internal/store"
 	"millrace/internal/store/memstore"
@@ -220,4 +221,29 @@ func TestConfirmations(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// restored is a store that was received from another node.
+type restored struct{ noSnapshots }
+
+func (restored) Restore() (*replica.Replica, error) {
+	return replica.Open(&keeper{Store: memstore.New()})
+}
+
+// A node that was sent the data of another one still knows what time it is: its own clock may be far from it.
+func TestRestoreKeepsTheTime(t *testing.T) {
+	t.Parallel()
+	r, err := replica.Open(&keeper{Store: memstore.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{o: Options{Snapshots: restored{}}, replica: r}
+	const heard = job.Time(5_000_000)
+	n.Hear(7, heard)
+	if err := (fsm{n}).Restore(io.NopCloser(&bytes.Buffer{})); err != nil {
+		t.Fatal(err)
+	}
+	if term, now := n.Time(); term != 7 || now < heard {
+		t.Errorf("it is %d in term %d, and was %d in term 7", now, term, heard)
+	}
 }
