@@ -81,9 +81,6 @@ func openLogStore(fsys vfs.FS, dir string, v *values, segment int64, fail func(e
 	return s, nil
 }
 
-// segmentBytes is the size of the files of the log.
-const segmentBytes = 16 << 20
-
 // replay notes what a record has, and gives the entries to keep.
 func (s *logStore) replay(number uint64, content []byte, keep func(*raft.Log)) error {
 	if len(content) < 9 {

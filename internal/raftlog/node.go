@@ -33,6 +33,8 @@ type Options struct {
 	KeepBytes uint64        // how much of the log is kept for nodes that are behind; zero is 256 MiB
 	Logger    *slog.Logger
 	OnFatal   func(error) // called when this node must stop; the process ends then
+	// SegmentBytes is the size of the files of the log; zero is 16 MiB.
+	SegmentBytes int64
 }
 
 // Snapshotter gives the state of this node to another one, and takes that of another.
@@ -58,9 +60,10 @@ type Receiver interface {
 type Server struct{ ID, Addr string }
 
 const (
-	defaultElection  = 500 * time.Millisecond
-	defaultKeepBytes = 256 << 20
-	entriesPerSend   = 64
+	defaultElection     = 500 * time.Millisecond
+	defaultKeepBytes    = 256 << 20
+	defaultSegmentBytes = 16 << 20
+	entriesPerSend      = 64
 	// beginAgain is how long a node that leads waits before it begins another term.
 	beginAgain = 50 * time.Millisecond
 	// cutEvery is how often the length of the log is looked at.
@@ -100,6 +103,9 @@ func Open(o Options) (*Node, error) {
 	if o.KeepBytes == 0 {
 		o.KeepBytes = defaultKeepBytes
 	}
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = defaultSegmentBytes
+	}
 	n := &Node{o: o, log: o.Logger, replica: o.Replica, terms: make(chan *replica.Term), stop: make(chan struct{})}
 	if err := makeDir(o.FS, o.Dir); err != nil {
 		return nil, err
@@ -108,7 +114,7 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.store, err = openLogStore(o.FS, o.Dir, kept, segmentBytes, o.OnFatal); err != nil {
+	if n.store, err = openLogStore(o.FS, o.Dir, kept, o.SegmentBytes, o.OnFatal); err != nil {
 		return nil, err
 	}
 	n.snaps = &snapshots{kept: kept, node: n}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -16,6 +18,7 @@ import (
 	"millrace/internal/replica"
 	"millrace/internal/store"
 	"millrace/internal/store/memstore"
+	"millrace/internal/testkit"
 )
 
 // keeper is a store in memory that knows the entry and the state of its last change.
@@ -58,7 +61,13 @@ type member struct {
 // cluster returns nodes that can reach each other, and have been made a cluster.
 func cluster(t *testing.T, size int) []*member {
 	t.Helper()
-	members := make([]*member, size)
+	return clusterWith(t, slices.Repeat([]time.Duration{500 * time.Millisecond}, size)...)
+}
+
+// clusterWith returns a cluster of nodes for which a leader may be silent for so long.
+func clusterWith(t *testing.T, elections ...time.Duration) []*member {
+	t.Helper()
+	members := make([]*member, len(elections))
 	var servers []Server
 	for i := range members {
 		m := &member{keeper: &keeper{Store: memstore.New()}, fs: vfs.NewCrashableMem()}
@@ -79,7 +88,7 @@ func cluster(t *testing.T, size int) []*member {
 		}
 		m.Node, err = Open(Options{
 			Name: servers[i].ID, ID: servers[i].ID, Dir: "log", FS: m.fs, Replica: r, Snapshots: noSnapshots{}, Transport: m.transport,
-			Election: 500 * time.Millisecond, OnFatal: func(err error) { t.Errorf("node %d: %v", i, err) },
+			Election: elections[i], SegmentBytes: 1 << 20, OnFatal: func(err error) { t.Errorf("node %d: %v", i, err) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -246,4 +255,44 @@ func TestRestoreKeepsTheTime(t *testing.T) {
 	if term, now := n.Time(); term != 7 || now < heard {
 		t.Errorf("it is %d in term %d, and was %d in term 7", now, term, heard)
 	}
+}
+
+// A node does not lead again before everything that belongs to its last leadership has ended.
+func TestRaftWaitsForTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		members := clusterWith(t, 500*time.Millisecond, time.Hour, time.Hour) // nobody else wants to lead
+		n, term := leader(t, members)
+		connect := func(to bool) {
+			for _, m := range members[1:] {
+				if to {
+					n.transport.Connect(m.transport.LocalAddr(), m.transport)
+				} else {
+					n.transport.Disconnect(m.transport.LocalAddr())
+				}
+			}
+		}
+		// Somebody who has asked for a confirmation does not come to an end with it.
+		asked, goOn := make(chan struct{}), make(chan struct{})
+		term.Confirm(func(error) {
+			close(asked)
+			<-goOn
+		})
+		<-asked
+		connect(false)
+		<-term.Lost()
+		last := n.raft.LastIndex()
+		connect(true)
+		testkit.Advance(t, 10*time.Second)
+		if now := n.raft.LastIndex(); now != last {
+			t.Errorf("it leads again: the log was at %d, and is at %d", last, now)
+		}
+		close(goOn)
+		if _, next := leader(t, members); next.Number() != term.Number()+1 {
+			t.Errorf("term %d follows term %d", next.Number(), term.Number())
+		}
+		// Raft steps down first: it does not answer all who wait when it is shut down while it leads.
+		connect(false)
+		testkit.Advance(t, 10*time.Second)
+	})
 }
