@@ -60,6 +60,7 @@ var mayImport = map[string][]string{
 	"tidy":           {},
 	"sim":            {anything},
 	"sim/clustersim": {},
+	"sim/raftsim":    {},
 	"testkit":        {anything},
 	"test/harness":   {},
 	"test/suite":     {"test/harness"},
