@@ -53,6 +53,10 @@ var suites = []suite{
 		"./test/torture", "-run", "TestKill|TestLinearizable|TestBonds", "-timeout", "150s", "-args", "-kills=8", "-rounds=3", "-bondkills=6",
 	}, 5 * time.Minute},
 	{"faults", []string{"./test/faults", "-run", "TestFlips|TestTears|TestTorn|TestCutAnywhere|TestSegments|TestIOErrors|TestPowerLoss|TestBackups|TestGolden"}, 5 * time.Minute},
+	{"cluster parts", []string{"./internal/replica", "./internal/raftlog", "./internal/cluster"}, 5 * time.Minute},
+	{"cluster simulation", []string{"./internal/sim/clustersim", "-run", "^TestSimCluster", "-args", "-sim.runs=200"}, 5 * time.Minute},
+	{"library simulation", []string{"./internal/sim/raftsim", "-run", "^TestSim", "-timeout", "150s", "-args", "-sim.runs=24"}, 5 * time.Minute},
+	{"nodes", []string{"./internal/server", "-run", "^TestNode"}, 5 * time.Minute},
 }
 
 func run(say *log.Logger, only, in, report string, check bool) error {

@@ -12,6 +12,8 @@ const (
 	machine = "internal/engine/machine/"
 	filelog = "internal/commitlog/filelog/"
 	pebbles = "internal/store/pebblestore/"
+	replica = "internal/replica/"
+	raftlog = "internal/raftlog/"
 )
 
 var plants = []plant{
@@ -378,5 +380,126 @@ var plants = []plant{
 		pebbles + "upgrade.go",
 		"	return p, s.flushTables()\n",
 		"	return p, nil\n",
+	},
+	{
+		"a leader applies a batch before it is committed",
+		replica + "term.go",
+		"	t.pending = append(t.pending, &proposal{t.seq, b, done})\n",
+		"	t.pending = append(t.pending, &proposal{t.seq, b, done})\n" +
+			"	_ = t.Store.Apply(b, t.replica.index, t.replica.state.encode())\n",
+	},
+	{
+		"the number of a batch is not looked at",
+		replica + "replica.go",
+		"	if e.term != r.state.Term || e.seq != r.state.Seq+1 || ",
+		"	if e.term != r.state.Term || ",
+	},
+	{
+		"nothing is confirmed",
+		"internal/engine/engine.go",
+		"		e.proofs.confirm = c.Confirm\n",
+		"		_ = c\n",
+	},
+	{
+		"reads are not confirmed",
+		"internal/engine/apply.go",
+		"	if e.proofs.confirm != nil && needs <= e.sealed() {\n",
+		"	if e.proofs.confirm != nil && needs <= e.sealed() && !r.flush {\n",
+	},
+	{
+		"refusals are not confirmed",
+		"internal/engine/apply.go",
+		"	if e.proofs.confirm != nil && needs <= e.sealed() {\n",
+		"	if e.proofs.confirm != nil && needs <= e.sealed() && (len(r.Results) == 0 || r.Results[0].Err == nil) {\n",
+	},
+	{
+		"deliveries are not confirmed",
+		"internal/engine/apply.go",
+		"	if e.proofs.confirm != nil && needs <= e.sealed() {\n",
+		"	if e.proofs.confirm != nil && needs <= e.sealed() && (len(r.Results) == 0 || len(r.Results[0].Jobs) == 0) {\n",
+	},
+	{
+		"a leader asks nobody else whether it leads",
+		raftlog + "leadership.go",
+		"outcome <- l.raft.VerifyLeader().Error()",
+		"outcome <- nil",
+	},
+	{
+		"a term that has ended tells that all went well",
+		replica + "term.go",
+		"	for _, p := range pending {\n		p.done(t.err)\n",
+		"	for _, p := range pending {\n		p.done(nil)\n",
+	},
+	{
+		"an engine reads on when its term is over",
+		replica + "term.go",
+		"	if err == nil && t.over.Load() {\n		return dst, false, errOver\n",
+		"	if err == nil && t.over.Load() && dst == nil && key == nil {\n		return dst, false, errOver\n",
+	},
+	{
+		"a term begins with the clock of the machine",
+		replica + "clock.go",
+		"	if e.term == 0 {\n		last = max(last, job.TimeOf(at))\n	}\n	return last\n",
+		"	return max(last, job.TimeOf(at))\n",
+	},
+	{
+		"entries share their bytes",
+		replica + "entry.go",
+		"func (e *entry) encode() []byte {\n	p := make([]byte, 0, batchSize+len(e.data)+len(e.node))\n",
+		"var shared [1 << 20]byte\n\nfunc (e *entry) encode() []byte {\n	p := shared[:0]\n",
+	},
+	{
+		"a part of a batch counts as applied",
+		replica + "replica.go",
+		"		held.entry.data = nil\n		return true, nil, nil\n",
+		"		held.entry.data = nil\n		r.index = index\n		return true, nil, r.store.Apply(&store.Batch{}, index, r.state.encode())\n",
+	},
+	{
+		"the replicated log is cut at what is applied",
+		raftlog + "snapshots.go",
+		"	if err := m.n.o.Snapshots.Settle(); err != nil {\n",
+		"	if err := error(nil); err != nil {\n",
+	},
+	{
+		"a leadership ends by LeaderCh",
+		raftlog + "node.go",
+		"	n.ended.Go(func() { n.watch(notify) })\n",
+		"	go func() {\n		for range notify {\n		}\n	}()\n	n.ended.Go(func() { n.watch(n.raft.LeaderCh()) })\n",
+	},
+	{
+		"a node that was sent all data forgets the time",
+		raftlog + "node.go",
+		"		next.Hear(term, t)\n",
+		"		_ = t\n",
+	},
+	{
+		"a pipeline waits for who takes its answers",
+		raftlog + "transport.go",
+		"	return newPipeline(p), nil\n",
+		"	return p, nil\n",
+	},
+	{
+		"what another leader has replaced comes back",
+		raftlog + "logstore.go",
+		"		if _, err := s.append(binary.BigEndian.AppendUint64([]byte{recordCut}, lo)); err != nil {\n			return err\n		}\n",
+		"",
+	},
+	{
+		"a vote is not synced",
+		raftlog + "values.go",
+		"		err = f.Sync()\n",
+		"		err = nil\n",
+	},
+	{
+		"a node keeps its id when it loses its data",
+		"internal/server/node.go",
+		"	_, _ = rand.Read(b[:]) // never fails\n",
+		"	_, _ = rand.Read(b[:0])\n",
+	},
+	{
+		"whoever answers at an address is taken for the node",
+		"internal/cluster/port.go",
+		"			if h.To != p.o.ID {\n",
+		"			if h.To == \"\" {\n",
 	},
 }
