@@ -502,4 +502,10 @@ var plants = []plant{
 		"			if h.To != p.o.ID {\n",
 		"			if h.To == \"\" {\n",
 	},
+	{
+		"the store of a node settles in memory only",
+		pebbles + "store.go",
+		"			return err\n		}\n		return s.flushTables()\n	})\n",
+		"			return err\n		}\n		return nil\n	})\n",
+	},
 }

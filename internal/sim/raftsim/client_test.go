@@ -78,7 +78,7 @@ type client struct {
 	run    *run
 	number int
 	rng    *rand.Rand
-	reads  bool // it does nothing else
+	reads  bool // it does little else: reads wait for what was written before
 	count  int
 	held   []held
 }
@@ -108,9 +108,13 @@ func (c *client) step(s *session) {
 	own := fmt.Sprintf("%d-%d", c.number, c.count)
 	n := c.rng.IntN(100)
 	if c.reads {
-		n = 26 + c.rng.IntN(16)
+		n = 26 + c.rng.IntN(18)
 	}
 	switch {
+	case c.reads && n == 42: // is refused, and writes nothing
+		c.do(s, &op{kind: opAck, key: "nothing"}, &job.Ack{Ref: job.ByKey(namespace, "nothing"), Need: job.NeedUnfinished})
+	case c.reads && n == 43:
+		c.fetch(s, queue)
 	case n < 12:
 		c.do(s, &op{kind: opSet, key: value, value: own}, &job.SetValue{Space: space, Name: value, Value: []byte(own)})
 	case n < 22:
