@@ -219,26 +219,27 @@ func (p *process) lead(t *replica.Term) {
 }
 
 // pause has the main goroutine of Raft stop for a time, in which nothing reaches or leaves the node: it cannot notice that it leads no more. So
-// does a process that was stopped and goes on, until Raft gets its turn.
+// does a process that was stopped and goes on, until Raft gets its turn. What was written before comes to its end first, because reads wait for it.
 func (p *process) pause(d time.Duration) {
 	p.run.tracef("%s pauses for %v", p.name, d)
 	p.run.count(&p.run.seen.pauses)
-	p.run.isolate([]*node{p.node})
 	p.paused.Store(true)
 	answer := make(chan raft.RPCResponse) // Raft waits until somebody takes it
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
-	over := time.After(d)
 	p.run.reaped.Go(func() {
+		defer p.paused.Store(false)
+		<-time.After(100 * time.Millisecond)
 		select {
 		case p.end.rpcs <- raft.RPC{Command: &raft.AppendEntriesRequest{RPCHeader: header}, RespChan: answer}:
-			select {
-			case <-over:
-			case <-p.dead:
-			}
-			<-answer
+		case <-p.dead:
+			return
+		}
+		p.run.isolate([]*node{p.node})
+		select {
+		case <-time.After(d):
 		case <-p.dead:
 		}
-		p.paused.Store(false)
+		<-answer
 		p.run.net.heal()
 	})
 }

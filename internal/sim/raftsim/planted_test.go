@@ -38,7 +38,7 @@ func TestPlantedBugs(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			const runs = 60
+			const runs = 200
 			for seed := range uint64(runs) {
 				r := lifetime(t, seed, &f.fault, 15*time.Second)
 				if r.err == nil {

@@ -142,10 +142,10 @@ func (r *run) newHolder(h job.Holder) error {
 // live makes a cluster, has clients work while things go wrong, and brings it to rest. It must be called in a bubble.
 func (r *run) live(length time.Duration) {
 	plan := rand.New(rand.NewPCG(r.number, 1))
-	r.partBytes = []int{300, 1000, 4000}[plan.IntN(3)]
-	r.keepBytes = []uint64{12 << 10, 40 << 10, 1 << 20}[plan.IntN(3)]
+	r.partBytes = choose(plan, 300, 1000, 4000)
+	r.keepBytes = choose[uint64](plan, 12<<10, 40<<10, 1<<20)
 	defer r.endAll()
-	if err := r.form([]int{3, 3, 5}[plan.IntN(3)]); err != nil {
+	if err := r.form(choose(plan, 3, 3, 5)); err != nil {
 		r.fail(err)
 		return
 	}
@@ -204,7 +204,7 @@ func (r *run) nemesis(plan *rand.Rand, length time.Duration) {
 		if s := r.session(0, false); s != nil && plan.IntN(2) == 0 {
 			n = s.proc.node
 		}
-		d := time.Duration(plan.Int64N(int64([]time.Duration{200 * time.Millisecond, 2 * time.Second, 5 * time.Second}[plan.IntN(3)])))
+		d := time.Duration(plan.Int64N(int64(choose(plan, 200*time.Millisecond, 2*time.Second, 5*time.Second))))
 		switch k := plan.IntN(100); {
 		case k < 22:
 			n.kill()
@@ -219,11 +219,11 @@ func (r *run) nemesis(plan *rand.Rand, length time.Duration) {
 			r.net.heal()
 		case k < 64:
 			r.net.set(func() { r.net.slow, r.net.loss = time.Duration(1+plan.IntN(400))*time.Millisecond, plan.IntN(30) })
-		case k < 70:
+		case k < 69:
 			r.hang(n, d, plan.IntN(2) == 0)
-		case k < 76:
-			if p := n.up(); p != nil {
-				p.pause(d + time.Second)
+		case k < 77:
+			if s := r.session(0, true); s != nil {
+				s.proc.pause(d + time.Second)
 			}
 		case k < 79:
 			if p := n.up(); p != nil {

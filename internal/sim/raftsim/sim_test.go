@@ -26,7 +26,7 @@ const shards = 4
 // TestSimRaft simulates whole lifetimes of clusters.
 func TestSimRaft(t *testing.T) {
 	t.Parallel()
-	runs := 60 / slowdown
+	runs := 50 / slowdown
 	if *runsFlag > 0 {
 		runs = *runsFlag
 	}
@@ -50,7 +50,7 @@ func TestSimRaft(t *testing.T) {
 		}
 	})
 	t.Logf("%d lifetimes: %+v", runs, seen)
-	if runs >= 60 && !t.Failed() {
+	if runs >= 50 && !t.Failed() {
 		for what, n := range map[string]int{
 			"terms": seen.terms, "kills": seen.kills, "copies": seen.copies, "cuts": seen.cuts, "hangs": seen.hangs, "pauses": seen.pauses,
 			"transfers": seen.transfers, "unknown answers": seen.unknown, "pushes": seen.answered[opPush], "firm deliveries": seen.answered[opFirm],
