@@ -296,3 +296,19 @@ func TestRaftWaitsForTheEnd(t *testing.T) {
 		testkit.Advance(t, 10*time.Second)
 	})
 }
+
+// A leader that reaches nobody is not confirmed, also as long as it does not know that it leads no more.
+func TestConfirmAsksOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		members := clusterWith(t, 500*time.Millisecond, time.Hour, time.Hour) // nobody else wants to lead
+		n, term := leader(t, members)
+		n.transport.DisconnectAll()
+		confirmed := make(chan error, 1)
+		term.Confirm(func(err error) { confirmed <- err })
+		if err := <-confirmed; err == nil {
+			t.Error("it is confirmed")
+		}
+		testkit.Advance(t, 10*time.Second)
+	})
+}
