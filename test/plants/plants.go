@@ -464,7 +464,8 @@ var plants = []plant{
 		"a leadership ends by LeaderCh",
 		raftlog + "node.go",
 		"	n.ended.Go(func() { n.watch(notify) })\n",
-		"	go func() {\n		for range notify {\n		}\n	}()\n	n.ended.Go(func() { n.watch(n.raft.LeaderCh()) })\n",
+		"	n.ended.Go(func() { n.watch(n.raft.LeaderCh()) })\n" +
+			"	n.ended.Go(func() {\n		for {\n			select {\n			case <-notify:\n			case <-n.stop:\n				return\n			}\n		}\n	})\n",
 	},
 	{
 		"a node that was sent all data forgets the time",
