@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -12,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
+	"millrace/internal/cluster"
 	"millrace/internal/config"
 )
 
@@ -243,6 +247,7 @@ func TestNodeWiped(t *testing.T) {
 			t.Errorf("node %d stops: %v", i, err)
 		}
 	}
+	was := all[wiped].server.node.id
 	stop(wiped)
 	if err := os.RemoveAll(configs[wiped].Data.Dir); err != nil {
 		t.Fatal(err)
@@ -256,6 +261,20 @@ func TestNodeWiped(t *testing.T) {
 	})
 	c := dial(t, all[leads].addr(0))
 	c.expect(t, `PUSH {"name":"n","queue":"q"}`, `OK {"id":1}`)
+	caller, err := cluster.Listen(t.Context(), cluster.Options{Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := caller.Transport()
+	defer func() { _ = transport.Close() }()
+	q := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
+	addr := raft.ServerAddress(configs[wiped].Cluster.Addr)
+	if err := transport.AppendEntries(raft.ServerID(n.id), addr, q, &raft.AppendEntriesResponse{}); err != nil {
+		t.Errorf("under its id it is not reached: %v", err)
+	}
+	if err := transport.AppendEntries(raft.ServerID(was), addr, q, &raft.AppendEntriesResponse{}); err == nil {
+		t.Error("it answers to what is sent to the node that it was")
+	}
 	if n.log.Bootstrapped() {
 		t.Error("it has a log")
 	}
