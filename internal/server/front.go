@@ -82,13 +82,9 @@ func (n *node) toLeader(listener string) http.Handler {
 		Transport: &http.Transport{
 			DisableKeepAlives: true, DisableCompression: true,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				id, addr := n.log.Leader()
-				if id == "" || id == n.id {
-					return nil, errNoLeader
-				}
 				client, _ := ctx.Value(clientKey{}).(string)
 				local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
-				return n.dialLeader(addr, listener, client, fmt.Sprint(local))
+				return n.reach(listener, client, fmt.Sprint(local))
 			},
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -100,8 +96,6 @@ func (n *node) toLeader(listener string) http.Handler {
 
 // forwardedProto is how a proxy says whether the browser speaks TLS.
 const forwardedProto = "X-Forwarded-Proto"
-
-var errNoLeader = errors.New("no leader is known")
 
 var _ admin.Cluster = (*node)(nil)
 

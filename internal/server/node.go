@@ -36,6 +36,7 @@ type node struct {
 	store   atomic.Pointer[pebblestore.Store] // replaced when the data of another node was received
 	port    *cluster.Port
 	log     *raftlog.Node
+	leader  func() string // the id of the node that leads, as far as this one knows
 
 	term   atomic.Pointer[leading] // nil: this node does not lead
 	passed atomic.Int64            // connections that are passed on to the leader
@@ -115,6 +116,7 @@ func (s *server) openNode(ctx context.Context) error {
 		Name: c.Node, ID: n.id, Dir: filepath.Join(s.cfg.Data.Dir, logDir), Replica: r, Transport: n.port.Transport(),
 		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, OnLeader: n.wake, Snapshots: snapshotter{n},
 	})
+	n.leader = func() string { id, _ := n.log.Leader(); return id }
 	return err
 }
 
@@ -436,10 +438,10 @@ func (n *node) take(listener string, c net.Conn) bool {
 	return l != nil && l.sessions[listener] != nil && l.sessions[listener].take(c)
 }
 
-// counted is a connection that is counted until it is closed.
+// counted is a connection whose end somebody is told.
 type counted struct {
 	net.Conn
-	leave func() // counts once
+	leave func() // does it once
 }
 
 // Close closes the connection.
@@ -491,10 +493,8 @@ func (n *node) pass(listener string, c net.Conn) {
 		if n.take(listener, c) {
 			return
 		}
-		if id, addr := n.log.Leader(); id != "" && id != n.id {
-			if n.forward(addr, listener, c) {
-				return
-			}
+		if n.forward(listener, c) {
+			return
 		}
 		if !n.hold(deadline) {
 			_ = c.Close() // there is nobody who could serve it
@@ -504,26 +504,63 @@ func (n *node) pass(listener string, c net.Conn) {
 }
 
 // forward joins a connection with one to a listener of the leader, until one of them ends. It reports false if there is none.
-func (n *node) forward(addr, listener string, c net.Conn) bool {
+func (n *node) forward(listener string, c net.Conn) bool {
 	if !n.seats.take() {
 		return false
 	}
 	defer n.seats.leave()
-	to, err := n.dialLeader(addr, listener, c.RemoteAddr().String(), c.LocalAddr().String())
+	to, err := n.reach(listener, c.RemoteAddr().String(), c.LocalAddr().String())
 	if err == nil {
 		join(c, to)
 	}
 	return err == nil
 }
 
-// dialLeader returns a connection to a listener of the leader, for a client that has come to the address local.
-func (n *node) dialLeader(addr, listener, client, local string) (net.Conn, error) {
+var errNoLeader = errors.New("no leader is known")
+
+// reach returns a connection to a listener of the leader, for a client that has come to the address local. A leader that hangs or is cut off does not close it, and who waits for
+// an answer on it would wait for as long as TCP tries: so this node closes it once that one does not lead any more.
+func (n *node) reach(listener, client, local string) (net.Conn, error) {
+	id, addr := n.log.Leader()
+	if id == "" || id == n.id {
+		return nil, errNoLeader
+	}
 	c, err := n.port.Forward(addr, listener, client, local)
 	if err != nil {
 		return nil, err
 	}
 	n.passed.Add(1)
-	return &counted{c, sync.OnceFunc(func() { n.passed.Add(-1) })}, nil
+	over := make(chan struct{})
+	go func() {
+		n.follow(id, over)
+		_ = c.Close() // closing twice is harmless
+		n.passed.Add(-1)
+	}()
+	return &counted{c, sync.OnceFunc(func() { close(over) })}, nil
+}
+
+// follow returns when another node leads than the given one, when none has led for long, or when over is closed.
+func (n *node) follow(id string, over <-chan struct{}) {
+	for {
+		n.mu.Lock()
+		changed := n.changed
+		n.mu.Unlock()
+		var gone <-chan time.Time
+		switch leads := n.leader(); leads {
+		case id:
+		case "":
+			gone = time.After(holdPatience)
+		default:
+			return
+		}
+		select {
+		case <-changed:
+		case <-gone:
+			return
+		case <-over:
+			return
+		}
+	}
 }
 
 // join passes bytes on both ways until one side ends.

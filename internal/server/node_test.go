@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -282,4 +283,56 @@ func TestNodeWiped(t *testing.T) {
 	term := all[leads].server.node.term.Load()
 	stop(other)
 	until(t, "the leader steps down", func() bool { return term.term.Err() != nil })
+}
+
+// A connection to a leader ends once another node leads, or none has for long: one that hangs does not end it.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		leads := "a"
+		n := &node{changed: make(chan struct{})}
+		n.leader = func() string {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return leads
+		}
+		follow := func(over chan struct{}) chan time.Time {
+			ended := make(chan time.Time, 1)
+			go func() {
+				n.follow("a", over)
+				ended <- time.Now()
+			}()
+			return ended
+		}
+		change := func(to string) {
+			n.mu.Lock()
+			leads = to
+			n.mu.Unlock()
+			n.wake()
+			synctest.Wait()
+		}
+		over := make(chan struct{})
+		lasting, closed := follow(nil), follow(over)
+		close(over)
+		<-closed
+		change("")
+		<-time.After(holdPatience / 2)
+		change("a")
+		<-time.After(holdPatience)
+		synctest.Wait()
+		if len(lasting) > 0 {
+			t.Error("ended although the same node leads again")
+		}
+		change("b")
+		if len(lasting) == 0 {
+			t.Error("goes on although another node leads")
+		}
+		change("a")
+		lost := follow(nil)
+		change("")
+		began := time.Now()
+		if after := (<-lost).Sub(began); after != holdPatience {
+			t.Errorf("without a leader it ended after %v", after)
+		}
+	})
 }
