@@ -297,13 +297,7 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	}
 	s.recovery = time.Since(began)
 	if s.services, err = s.build(); err != nil {
-		if t.Err() == nil && s.engine.Err() == nil {
-			return err
-		}
-		s.engine.Abandon(replica.ErrFenced)
-		t.End(replica.ErrFenced)
-		_ = s.engine.Close() // it tells why it was abandoned
-		return nil
+		return s.unbuilt(t, err)
 	}
 	l.web = s.webHandler
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // connections are cut first
@@ -332,6 +326,21 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 		return errors.New("what served clients did not end: stopping")
 	}
 	return cause
+}
+
+// unbuilt ends what was made for a term whose listeners cannot be served. That is a fault, unless the term has ended meanwhile: then nothing
+// can be read any more, and another node may lead.
+func (s *server) unbuilt(t *replica.Term, err error) error {
+	if t.Err() != nil || s.engine.Err() != nil {
+		err = nil
+	}
+	s.engine.Abandon(replica.ErrFenced)
+	t.End(replica.ErrFenced)
+	if s.web != nil {
+		s.web.Close()
+	}
+	_ = s.engine.Close() // it tells why it was abandoned
+	return err
 }
 
 // runs returns what serves the listeners for a term. Those of the operator's side live as long as the process: here only what

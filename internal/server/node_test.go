@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,6 +19,8 @@ import (
 
 	"millrace/internal/cluster"
 	"millrace/internal/config"
+	"millrace/internal/engine"
+	"millrace/internal/store/memstore"
 )
 
 // freeAddresses returns addresses at which nobody listens.
@@ -335,4 +338,24 @@ func TestFollow(t *testing.T) {
 			t.Errorf("without a leader it ended after %v", after)
 		}
 	})
+}
+
+// What cannot be served is a fault while the term lasts, and none once it has ended: then nothing can be read any more.
+func TestUnbuilt(t *testing.T) {
+	t.Parallel()
+	r := start(t, load(t, nodes(t, 1, nil)[0]), Options{})
+	leader(t, []*running{r})
+	term, fault := r.server.node.term.Load().term, errors.New("a fault")
+	for _, want := range []error{fault, nil} { // the first of them ends the term
+		e, err := engine.Open(engine.Options{Store: memstore.New()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&server{engine: e}).unbuilt(term, fault); !errors.Is(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if term.Err() == nil || e.Err() == nil {
+			t.Errorf("the term goes on, or the engine: %v, %v", term.Err(), e.Err())
+		}
+	}
 }
