@@ -18,6 +18,8 @@ type Life struct {
 	Nodes []*harness.Server
 	// Ending is closed before the kill: until then no connection may break.
 	Ending chan struct{}
+	// Stormy tells that nodes fail during the life: connections may break at any time, and who has lost one makes another.
+	Stormy bool
 	// Last tells workers to drain and producers to stop.
 	Last bool
 }
@@ -37,6 +39,12 @@ func (l *Life) Wait(d time.Duration) error {
 		return nil
 	}
 }
+
+// stormPause is how long a client that has lost its connection in a storm waits for the next.
+const stormPause = 20 * time.Millisecond
+
+// Unsteady reports whether another node of a cluster may lead than at the beginning of the life.
+func (l *Life) Unsteady() bool { return l.Nodes != nil && (l.Stormy || l.Over()) }
 
 // Over reports whether the life ends. Of a cluster some connections may outlive it.
 func (l *Life) Over() bool {
@@ -74,6 +82,13 @@ func (s *Stage) Begin(number int, server *harness.Server, last bool) *Life {
 	return s.begin(&Life{Number: number, Server: server, Last: last}, server.Ready)
 }
 
+// BeginStorm begins a life in which nodes of a cluster fail.
+func (s *Stage) BeginStorm(number int, nodes []*harness.Server) *Life {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.set(&Life{Number: number, Server: nodes[0], Nodes: nodes, Stormy: true})
+}
+
 // BeginCluster begins a life with nodes that serve again, after some time.
 func (s *Stage) BeginCluster(number int, nodes []*harness.Server, after time.Duration, last bool) *Life {
 	return s.begin(&Life{Number: number, Server: nodes[0], Nodes: nodes, Last: last}, after)
@@ -82,9 +97,14 @@ func (s *Stage) BeginCluster(number int, nodes []*harness.Server, after time.Dur
 func (s *Stage) begin(l *Life, ready time.Duration) *Life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ready = append(s.ready, ready)
+	return s.set(l)
+}
+
+// set makes a life the current one.
+func (s *Stage) set(l *Life) *Life {
 	l.Ending = make(chan struct{})
 	s.current = l
-	s.ready = append(s.ready, ready)
 	s.changed.Broadcast()
 	return l
 }
@@ -113,10 +133,9 @@ func EachLife[C io.Closer](s *Stage, dial func(*Life) (C, error), complain func(
 	for {
 		l := s.After(seen)
 		seen = l.Number
-		c, err := dial(l)
-		if err == nil {
-			err = run(l, c)
-			_ = c.Close() // the server is dead, or the client is done
+		err := once(l, dial, run)
+		for l.Stormy && !errors.Is(err, ErrNoMore) && l.Wait(stormPause) == nil {
+			err = once(l, dial, run)
 		}
 		if errors.Is(err, ErrNoMore) {
 			return
@@ -130,4 +149,15 @@ func EachLife[C io.Closer](s *Stage, dial func(*Life) (C, error), complain func(
 			}
 		}
 	}
+}
+
+// once runs a client on one connection.
+func once[C io.Closer](l *Life, dial func(*Life) (C, error), run func(*Life, C) error) error {
+	c, err := dial(l)
+	if err != nil {
+		return err
+	}
+	err = run(l, c)
+	_ = c.Close() // the server is dead, or the client is done
+	return err
 }

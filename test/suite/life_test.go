@@ -69,3 +69,32 @@ func TestEachLifeEndsWithTheLast(t *testing.T) {
 		t.Errorf("%d complaints", complaints)
 	}
 }
+
+// In a storm a client that loses its connection makes another, and complains of nothing.
+func TestEachLifeInStorm(t *testing.T) {
+	t.Parallel()
+	s := NewStage()
+	storm := s.BeginStorm(1, []*harness.Server{{}})
+	var complaints []string
+	tries := 0
+	EachLife(s, func(*Life) (nothing, error) { return nothing{}, nil }, func(what string) { complaints = append(complaints, what) },
+		func(l *Life, _ nothing) error {
+			if !l.Stormy {
+				return ErrNoMore
+			}
+			if !l.Unsteady() {
+				t.Error("a storm is steady")
+			}
+			if tries++; tries == 3 {
+				close(storm.Ending)
+				s.BeginCluster(2, []*harness.Server{{}}, 0, true)
+			}
+			return io.ErrUnexpectedEOF
+		})
+	if tries != 3 || len(complaints) > 0 {
+		t.Errorf("%d tries in the storm, complaints: %q", tries, complaints)
+	}
+	if len(s.Ready()) != 1 {
+		t.Errorf("%d starts: a storm is none", len(s.Ready()))
+	}
+}
