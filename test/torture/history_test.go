@@ -35,6 +35,21 @@ type history struct {
 // tally counts operations by what became of them.
 type tally struct{ total, answered, refused, open int }
 
+func (t *tally) note(in input, out output) {
+	if in.verb == doRestart {
+		return // nobody has asked for it
+	}
+	t.total++
+	switch {
+	case in.open:
+		t.open++
+	case out.ok:
+		t.answered++
+	default:
+		t.refused++
+	}
+}
+
 func newHistory(queue string, kill bool) *history {
 	return &history{queue: queue, began: time.Now(), kill: kill, jobs: []string{""}}
 }
@@ -80,18 +95,10 @@ func (h *history) jobIn(body string) int {
 func (h *history) record(in input, out output, call int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.stats.total++
 	if in.open || in.verb == doGone {
 		h.opened = append(h.opened, len(h.ops))
 	}
-	switch {
-	case in.open:
-		h.stats.open++
-	case out.ok:
-		h.stats.answered++
-	default:
-		h.stats.refused++
-	}
+	h.stats.note(in, out)
 	switch {
 	case in.verb == doPush && !in.open:
 		h.waiting++
@@ -183,7 +190,7 @@ type actor struct {
 	holds []grip
 	// unread: a fetch of the connection was not answered.
 	unread bool
-	began  int64 // when it acted last
+	sound  int64 // when what was answered last was asked: until then the connection was there
 }
 
 // grip is a job that an actor has been given.
@@ -202,6 +209,7 @@ func (a *actor) heldMax() int {
 
 // join connects the actor. A connection that does not come about has done nothing.
 func (a *actor) join(addr string) error {
+	call := a.now()
 	c, err := dial(a.proto, addr)
 	if err != nil {
 		return err
@@ -209,26 +217,25 @@ func (a *actor) join(addr string) error {
 	if l, ok := c.(*lmstfyClient); ok {
 		l.lease = linearLease
 	}
-	a.c, a.conn, a.unread = c, a.newConn(), false
+	a.c, a.conn, a.unread, a.sound = c, a.newConn(), false, call
 	if a.proto.connected() {
 		a.holds = nil
 	}
 	return nil
 }
 
-// leave gives a broken connection up. The server will notice some time, or has: it broke while the actor acted last.
+// leave gives a broken connection up. The server will notice some time, or has, after the last answer.
 func (a *actor) leave() {
 	_ = a.c.Close() // it is broken
 	a.c = nil
 	if !a.proto.connected() && !a.unread {
 		return // nothing can come of it
 	}
-	a.record(input{verb: doGone, proto: a.proto, conn: a.conn}, output{ok: true}, a.began)
+	a.record(input{verb: doGone, proto: a.proto, conn: a.conn}, output{ok: true}, a.sound)
 }
 
 // act does one thing. An error means that the connection is broken.
 func (a *actor) act() error {
-	a.began = a.now()
 	a.mu.Lock()
 	waiting := a.waiting
 	a.mu.Unlock()
@@ -263,7 +270,9 @@ func (a *actor) done(in input, out output, call int64, err error) error {
 	if isRefused(err) {
 		err, out.ok = nil, false
 	}
-	in.open = err != nil
+	if in.open = err != nil; err == nil {
+		a.sound = call
+	}
 	a.record(in, out, call)
 	return err
 }

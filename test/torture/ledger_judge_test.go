@@ -78,6 +78,18 @@ func TestLedger(t *testing.T) {
 			p.push(w).deliver(w, workq, 1, 1).later(workqLease).ack(1).deliver(w, workq, 2, 2).ack(2)
 		}, 0, 1},
 		{"refused to its holder", func(p *play) { p.push(l).deliver(l, workq, 1, 1).try(1); p.refused(p.h, p.now, "no") }, 0, 1},
+		{"refused because an earlier ack came late", func(p *play) {
+			p.push(w).deliver(w, workq, 1, 1).try(1)
+			p.haunt(p.h, p.now)
+			p.later(workqLease).deliver(w, workq, 2, 2).try(2)
+			p.refused(p.h, p.now, "no")
+		}, 0, 0},
+		{"refused although nothing can come any more", func(p *play) {
+			p.push(w).deliver(w, workq, 1, 1).try(1)
+			p.haunt(p.h, p.now)
+			p.later(hauntedMax).deliver(w, workq, 2, 2).try(2)
+			p.refused(p.h, p.now, "no")
+		}, 0, 1},
 		{"another body", func(p *play) {
 			p.push(m).deliver(m, masenko, 1, 1).ack(1)
 			p.delivered(delivery{body: bodyOf(m) + "x"}, masenko, "q", 1, 1, p.now, p.now, false)

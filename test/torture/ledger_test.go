@@ -29,6 +29,9 @@ type entry struct {
 	by      proto     // through which it was delivered
 	at      time.Time // when it was delivered
 	until   time.Time // the lease is valid at least until then
+	acks    int       // are on their way
+	// haunted is until when a request of an earlier holder may still be carried out, which would end the lease of a later one.
+	haunted time.Time
 	// mortal tells that the lease ends with the life at the latest.
 	mortal bool
 	trace  []string // what happened to it, for whoever has to find out why
@@ -74,6 +77,7 @@ type ledger struct {
 	// slewed tells that time may run faster by a twentieth, and jump a little when all nodes are started anew: so it is in a cluster after
 	// a change of leader.
 	slewed bool
+	latest time.Time // when the last push was sent that was acknowledged
 
 	attempted, acknowledged, deliveries, redeliveries, duplicated, wrong int
 	crossed                                                              int // deliveries through another protocol than the push
@@ -117,6 +121,9 @@ func (l *ledger) pushed(life int, sent time.Time, tokens ...string) {
 	defer l.mu.Unlock()
 	if sent.After(l.firm[life]) {
 		l.firm[life] = sent
+	}
+	if sent.After(l.latest) {
+		l.latest = sent
 	}
 	for _, t := range tokens {
 		l.acknowledged++
@@ -198,7 +205,7 @@ func (l *ledger) delivered(d delivery, p proto, queue string, life, worker int, 
 	case e.ack == confirmed && sent.After(e.ackedAt):
 		l.duplicated++
 		l.violate("%s was delivered through %v after its acknowledgement: %q", token, p, e.trace)
-	case !loose && e.holder != 0 && now.Before(e.until) && now.Before(until) && (!e.mortal || e.life == life) && l.lasts(e.by, e.at, e.life, life):
+	case !loose && sent.After(e.haunted) && e.holder != 0 && now.Before(e.until) && now.Before(until) && (!e.mortal || e.life == life) && l.lasts(e.by, e.at, e.life, life):
 		l.violate("%s is in the hands of two workers: %q", token, e.trace)
 	}
 	// A job that was handed out is on disk (INV-11), whatever became of the answer to its push.
@@ -206,7 +213,7 @@ func (l *ledger) delivered(d delivery, p proto, queue string, life, worker int, 
 	if !now.Before(until) {
 		return nil // it took so long that the lease may have ended
 	}
-	if e.ack == ambiguous && e.ackLife < life {
+	if e.ack == ambiguous && e.ackLife < life && sent.After(e.haunted) {
 		e.ack = nothing // it has had no effect, and cannot have one any more
 	}
 	e.holder, e.life, e.by, e.at, e.until, e.mortal = worker, life, p, now, until, p.connected()
@@ -232,10 +239,22 @@ func (l *ledger) acking(h *held, life int) {
 	defer l.mu.Unlock()
 	e := l.jobs[h.token]
 	e.note("life %d: acking for worker %d", life, e.holder)
+	e.acks++
 	if e.ack != confirmed {
 		e.ack, e.ackLife, e.acker = ambiguous, life, h.sent
 	}
 	e.holder = 0
+}
+
+// heard is called when there is an answer to an ack, or will be none. If that took longer than the lease, somebody else may have had the job already
+// when the ack was carried out.
+func (l *ledger) heard(h *held, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.jobs[h.token]
+	if e.acks--; l.slewed && !now.Before(h.until) {
+		e.haunted = now.Add(hauntedMax)
+	}
 }
 
 // acked is called when an ack has been acknowledged. Faktory and LMSTFY say yes
@@ -265,11 +284,23 @@ func (l *ledger) refused(h *held, now time.Time, text string) {
 	case e.ack == confirmed:
 	case h.unsure:
 		e.ack, e.ackedAt = confirmed, now // it was the first time that counted
+	case now.Before(e.haunted) || l.slewed && e.acks > 0:
 	case now.Before(h.until):
 		l.violate("the ack of %s was refused although it is held: %q", h.token, e.trace)
 	case e.acker.Equal(h.sent):
 		e.ack = nothing // nobody else has tried since: if it is gone now, it is lost
 	}
+}
+
+// hauntedMax is how long a request may be on its way that nobody waits for any more: a node may have been paused with it, and while two cannot reach each
+// other TCP tries again after twice as long each time.
+const hauntedMax = time.Minute
+
+// haunt is called when a request about a job was not answered.
+func (l *ledger) haunt(h *held, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobs[h.token].haunted = now.Add(hauntedMax)
 }
 
 // letGo is called before a worker gives a job back.

@@ -90,6 +90,9 @@ func (s *script) size(ready int) *script {
 
 func (s *script) restart() *script { return s.add(input{verb: doRestart}, output{ok: true}) }
 
+// perhaps is a restart that may not have been one.
+func (s *script) perhaps() *script { return s.add(input{verb: doRestart}, output{}) }
+
 // until lets the last operation be open and return at the end.
 func (s *script) until() *script {
 	last := &(*s)[len(*s)-1]
@@ -139,6 +142,9 @@ func TestModel(t *testing.T) {
 		{"a reservation that was not on disk yet", new(script).push(faktory, 1).push(faktory, 2).fetch(faktory, 1, 1).restart().fetch(masenko, 2, 1), false},
 		{"a connection's lease ends with a restart", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).restart().fetch(masenko, 2, 1), true},
 		{"a connection's lease over a restart", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).restart().fetch(masenko, 2, 2), false},
+		{"a lease ended by what may have been a restart", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).perhaps().fetch(masenko, 2, 1), true},
+		{"a lease over what may have been none", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).perhaps().fetch(masenko, 2, 2), true},
+		{"lost by what may have been a restart", new(script).push(faktory, 1).perhaps().fetch(masenko, 2, 0), false},
 		{"lost by a restart", new(script).push(faktory, 1).restart().fetch(masenko, 2, 0), false},
 		{"open, and it was done", new(script).push(masenko, 1).until().fetch(workq, 1, 1), true},
 		{"open, and it was done later", new(script).push(masenko, 1).until().fetch(workq, 1, 0).fetch(workq, 1, 1), true},

@@ -241,6 +241,9 @@ func (s queueState) effect(in input, out output) []queueState {
 	case doGone:
 		return s.gone(in)
 	case doRestart:
+		if !out.ok { // perhaps
+			return append(s.restarted(), s)
+		}
 		return s.restarted()
 	}
 	return nil

@@ -65,6 +65,7 @@ func (w *worker) once(l *suite.Life, c client) error {
 			w.watch.settling(h.token, false)
 		}
 		if err := c.fail(h.queue, h.id); err != nil && !isRefused(err) {
+			w.unanswered(l, h)
 			return err
 		}
 		return nil
@@ -99,7 +100,7 @@ func (w *worker) next(l *suite.Life, c client) (*held, error) {
 	now := time.Now()
 	w.fetch.add(now.Sub(sent))
 	// While nodes fail, a lease ends with a connection that another one has, or with the leader, and the life goes on for others.
-	return w.book.delivered(d, w.proto, queue, l.Number, w.number, sent, now, l.Nodes != nil && l.Over()), nil
+	return w.book.delivered(d, w.proto, queue, l.Number, w.number, sent, now, l.Unsteady()), nil
 }
 
 // resume settles what the worker has had in its hands when the server was killed.
@@ -125,12 +126,14 @@ func (w *worker) settle(l *suite.Life, c client, h *held) error {
 	w.book.acking(h, l.Number)
 	err := c.ack(h.queue, h.id)
 	now := time.Now()
+	w.book.heard(h, now)
 	switch {
 	case err == nil:
 		w.book.acked(h, w.proto, now)
 	case isRefused(err):
 		w.book.refused(h, now, err.Error())
 	default:
+		w.unanswered(l, h)
 		h.unsure, h.kept = true, l.Number
 		if !w.proto.connected() && !slices.Contains(w.kept, h) {
 			w.kept = append(w.kept, h)
@@ -145,4 +148,12 @@ func (w *worker) settle(l *suite.Life, c client, h *held) error {
 		}
 	}
 	return nil
+}
+
+// unanswered notes that nobody has said what became of a request about a job. What was sent to a node that is paused or cut off may be carried out
+// when that ends.
+func (w *worker) unanswered(l *suite.Life, h *held) {
+	if l.Nodes != nil {
+		w.book.haunt(h, time.Now())
+	}
 }

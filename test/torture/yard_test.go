@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type yard struct {
 	push  *latency
 	fetch *latency
 	watch watcher // may be nil
+	// pushes numbers them: a producer may have several connections in a life.
+	pushes atomic.Uint64
 }
 
 // watcher is told more than the ledger: which job has come, and which is about to be
@@ -81,7 +84,8 @@ func (y *yard) produce(l *suite.Life, c client, p proto, producer int, rnd *rand
 	if l.Last {
 		return suite.ErrNoMore
 	}
-	for i := 0; ; i++ {
+	for {
+		number := y.pushes.Add(1)
 		if l.Nodes != nil && l.Over() {
 			return suite.ErrLifeOver
 		}
@@ -95,7 +99,7 @@ func (y *yard) produce(l *suite.Life, c client, p proto, producer int, rnd *rand
 			case <-l.Ending:
 				return suite.ErrLifeOver
 			}
-			tokens[k] = tokenOf(p, fmt.Sprintf("%d.%d.%d.%d", producer, l.Number, i, k))
+			tokens[k] = tokenOf(p, fmt.Sprintf("%d.%d.%d.%d", producer, l.Number, number, k))
 		}
 		y.book.pushing(tokens...)
 		began := time.Now()
@@ -107,7 +111,7 @@ func (y *yard) produce(l *suite.Life, c client, p proto, producer int, rnd *rand
 		}
 		y.push.add(time.Since(began))
 		life := l.Number
-		if l.Nodes != nil && l.Over() {
+		if l.Unsteady() {
 			life = 0 // perhaps another node leads already, which proves nothing about the leases of the one before
 		}
 		y.book.pushed(life, began, tokens...)

@@ -1,0 +1,128 @@
+package torture
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// diskBytes is how large the disks are that can be spoilt.
+const diskBytes = 1 << 30
+
+// furnish gives nodes disks that can be spoilt.
+func (c *nodes) furnish() {
+	c.t.Helper()
+	if err := c.smallDisks(); err != nil {
+		c.t.Logf("nothing can be mounted here (%v): only the writes of nodes can fail", err)
+	}
+}
+
+// smallDisks puts the data of two nodes on file systems of their own: of one the space can be taken away, of the other what lies below, so that
+// it takes writes and fails when they are to be made durable. That needs the rights of root.
+func (c *nodes) smallDisks() error {
+	const synced, full = 1, 2
+	below := filepath.Join(c.dir, "below")
+	image := filepath.Join(below, "image")
+	dir := c.data(synced)
+	mounted := func() error { return run("mount", "-o", "loop", image, dir) }
+	if err := errors.Join(c.mount(c.data(full)), c.mount(below), os.Mkdir(dir, 0o750), os.WriteFile(image, nil, 0o600), os.Truncate(image, diskBytes),
+		run("mkfs.ext4", "-q", image)); err != nil {
+		return err
+	}
+	if err := mounted(); err != nil {
+		return err
+	}
+	c.t.Cleanup(func() { c.unmount(dir) })
+	c.disks = []*disk{
+		{node: full, what: "disk full", spoil: func() { c.resize(c.data(full), 0) }, mend: func() { c.resize(c.data(full), diskBytes) }},
+		{
+			node: synced, what: "syncs fail", spoil: func() { c.resize(below, 0) },
+			// What the file system knows of its disk is not true any more: it is mounted anew, with what is really there.
+			mend: func() {
+				c.unmount(dir)
+				c.resize(below, diskBytes)
+				_ = run("e2fsck", "-f", "-y", image) // its status is not zero if there was something to mend
+				if err := mounted(); err != nil {
+					c.t.Error(err)
+				}
+			},
+		},
+	}
+	return nil
+}
+
+// mount makes a directory with a file system in memory.
+func (c *nodes) mount(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
+		return fmt.Errorf("mount tmpfs: %w", err)
+	}
+	c.t.Cleanup(func() { c.unmount(dir) })
+	return nil
+}
+
+func (c *nodes) unmount(dir string) {
+	c.t.Helper()
+	// Who has been killed may not have closed its files yet.
+	for until := time.Now().Add(patience); ; {
+		err := syscall.Unmount(dir, 0)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(until) {
+			c.t.Errorf("unmount %s: %v", dir, err)
+			return
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// resize sets the size of a file system in memory; zero: what is used of it, so that there is no space left.
+func (c *nodes) resize(dir string, size uint64) {
+	c.t.Helper()
+	for until := time.Now().Add(patience); ; {
+		to := size
+		var st syscall.Statfs_t
+		err := syscall.Statfs(dir, &st)
+		if to == 0 {
+			to = (st.Blocks - st.Bfree) * uint64(st.Bsize)
+		}
+		if err == nil {
+			err = syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", to))
+		}
+		if err == nil {
+			return
+		}
+		// More may have been written meanwhile.
+		if size > 0 || !errors.Is(err, syscall.EINVAL) || time.Now().After(until) {
+			c.t.Errorf("resize %s to %d: %v", dir, to, err)
+			return
+		}
+	}
+}
+
+// unwritable lets every write of a node to a file fail.
+func unwritable(i int) func(*nodes, int, *rand.Rand) func() {
+	return func(c *nodes, leader int, _ *rand.Rand) func() {
+		i := (leader + i) % 3
+		if err := unix.Prlimit(c.up[i].Pid(), unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil); err != nil {
+			c.t.Error(err)
+		}
+		c.ends(i)
+		return nil
+	}
+}
+
+// writeFaults need no rights.
+var writeFaults = []nodeFault{
+	{"writes of the leader fail", 0, 3 * time.Second, true, unwritable(0)},
+	{"writes of a standby fail", 0, 3 * time.Second, true, unwritable(1)},
+}
