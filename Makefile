@@ -90,9 +90,11 @@ system: ## the black-box tests with KILLS=200 crashes
 	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)
 
 torture: KILLS = 1000
-torture: build ## KILLS=1000 crashes under clients of all protocols, histories, batches (writes docs/reliability.md), then spoilt disks
+torture: build ## KILLS=1000 crashes under clients of all protocols, histories, batches, FAULTS=500 of a cluster (writes docs/reliability.md), then spoilt disks
 	$(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestKill|TestLinearizable|TestBonds' -args \
 		-bin=$(BIN)/millrace -kills=$(KILLS) -after=5s -rounds=$(or $(ROUNDS),100) -bondkills=$(or $(BONDKILLS),200) -report=$(CURDIR)/docs/reliability.md $(if $(SEED),-seed=$(SEED))
+	$(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestCluster' -args -bin=$(BIN)/millrace -clusterfaults=$(or $(FAULTS),500) \
+		-clusterrounds=$(or $(ROUNDS),100) -report=$(CURDIR)/docs/reliability.md $(if $(SEED),-seed=$(SEED))
 	$(GO) test ./test/faults -count=1 -timeout 0 -v -args -faults.seed=$(or $(SEED),1) \
 		-faults.flips=10000 -faults.tears=5000 -faults.errors=40 -faults.power=900 -faults.backups=10
 
