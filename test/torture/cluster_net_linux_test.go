@@ -125,12 +125,15 @@ func (w *namespaces) mend() {
 	w.cuts = nil
 }
 
-// remove removes everything. Wires go with the namespace that they end in.
+// remove removes everything. A namespace may live on for as long as a connection in it is not forgotten, and the wire into it with it, unless that is
+// removed by itself.
 func (w *namespaces) remove() {
 	w.t.Helper()
 	list, err := filepath.Glob("/run/netns/" + w.bridge() + "-*")
 	for _, path := range list {
-		err = errors.Join(err, run("ip", "netns", "del", filepath.Base(path)))
+		name := filepath.Base(path)
+		_ = run("ip", "link", "del", name) // it may not have been made
+		err = errors.Join(err, run("ip", "netns", "del", name))
 	}
 	if err := errors.Join(err, run("ip", "link", "del", w.bridge())); err != nil {
 		w.t.Error(err)
