@@ -107,7 +107,7 @@ func (w *worker) next(l *suite.Life, c client) (*held, error) {
 func (w *worker) resume(l *suite.Life, c client) error {
 	for len(w.kept) > 0 && w.kept[0].kept < l.Number {
 		h := w.kept[0]
-		if !time.Now().Before(h.until) || !w.book.lasting(h, l.Number) {
+		if w.taken || !time.Now().Before(h.until) || !w.book.lasting(h, l.Number) {
 			w.book.letGo(h) // somebody else may have it by now
 		} else if err := w.settle(l, c, h); err != nil {
 			return err
@@ -134,6 +134,7 @@ func (w *worker) settle(l *suite.Life, c client, h *held) error {
 		w.book.refused(h, now, err.Error())
 	default:
 		w.unanswered(l, h)
+		w.leave() // it may be done; if not, who does it gives the place back once more
 		h.unsure, h.kept = true, l.Number
 		if !w.proto.connected() && !slices.Contains(w.kept, h) {
 			w.kept = append(w.kept, h)

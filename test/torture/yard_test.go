@@ -26,6 +26,7 @@ type yard struct {
 	// busy is held for reading by a worker that has jobs in its hands, or may get
 	// one, and in the last life for writing by who takes all leases away.
 	busy  sync.RWMutex
+	taken bool // all leases have been taken away; guarded by busy
 	push  *latency
 	fetch *latency
 	watch watcher // may be nil
@@ -187,6 +188,7 @@ func (y *yard) drain(t *testing.T, s *harness.Server) {
 		}
 		if waiting == 0 {
 			y.busy.Lock()
+			y.taken = true
 			for _, q := range y.queues {
 				if err := tube.releaseAll(q); err != nil {
 					t.Fatal(err)
