@@ -75,6 +75,9 @@ type JobDetail struct {
 	Serial    *uint64   `json:"serial,omitempty"`
 	Number    uint32    `json:"number,omitempty"` // by which it can be named
 	Buries    uint32    `json:"buries"`
+	Lapses    uint32    `json:"lapses"`
+	Releases  uint32    `json:"releases"`
+	Kicks     uint32    `json:"kicks"`
 	Policy    Policy    `json:"policy"`
 	Body      *Content  `json:"body,omitempty"`
 	Result    *Content  `json:"result,omitempty"`
@@ -274,7 +277,7 @@ func failure(f *job.Failure) Failure {
 // detail shows everything about a job but its progress.
 func (s *Service) detail(j *job.Job) JobDetail {
 	d := JobDetail{
-		JobRow: s.row(j, s.holders()), Buries: j.Buries, Policy: policy(&j.Policy), Failures: []Failure{}, BlockedBy: []job.ID{},
+		JobRow: s.row(j, s.holders()), Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Policy: policy(&j.Policy), Failures: []Failure{}, BlockedBy: []job.ID{},
 		Blocks: j.Flags.Has(job.FlagDependants), Lock: j.Lock, Ephemeral: j.Flags.Has(job.FlagEphemeral),
 	}
 	if j.Flags.Has(job.FlagSerial) {

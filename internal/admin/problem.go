@@ -86,7 +86,7 @@ func kindOf(k job.Kind) problemKind {
 		return problemTooLarge
 	case job.BadState, job.Finished, job.NotLeased, job.NotOwner:
 		return problemStale
-	case job.Duplicate, job.Exists, job.Full, job.Busy, job.Waiting, job.Locked:
+	case job.Duplicate, job.Exists, job.Full, job.Busy, job.Waiting, job.Locked, job.Lapsing:
 		return problemConflict
 	case job.Overloaded, job.ManyQueues:
 		return problemTooMany

@@ -24,13 +24,18 @@ type Record struct {
 	Created   *time.Time `json:"created,omitempty"`
 	Since     *time.Time `json:"since,omitempty"`
 	RunAt     *time.Time `json:"run_at,omitempty"`
-	Rank      int64      `json:"rank,omitempty"`      // with the next, its place among the ready jobs
-	OrderAt   *time.Time `json:"order_at,omitempty"`  // as Rank
-	OldPlace  bool       `json:"old_place,omitempty"` // that is where it goes when it is due
+	Rank      int64      `json:"rank,omitempty"`        // with the next, its place among the ready jobs
+	OrderAt   *time.Time `json:"order_at,omitempty"`    // as Rank
+	OldPlace  bool       `json:"old_place,omitempty"`   // that is where it goes when it is due
+	Last      bool       `json:"buried_last,omitempty"` // it is behind those that were buried before it
 	ExpireAt  *time.Time `json:"expire_at,omitempty"`
 	Attempts  uint32     `json:"attempts,omitempty"`
 	Fails     uint32     `json:"fails,omitempty"`
 	Buries    uint32     `json:"buries,omitempty"`
+	Lapses    uint32     `json:"lapses,omitempty"`
+	Releases  uint32     `json:"releases,omitempty"`
+	Kicks     uint32     `json:"kicks,omitempty"`
+	Delay     float64    `json:"delay_seconds,omitempty"` // how long its push or the last release had it wait
 	Payload
 	Extra     []byte       `json:"extra_base64,omitempty"` // what its protocol keeps with it
 	PushedBy  string       `json:"pushed_by"`              // the protocol
@@ -63,8 +68,9 @@ func (s *Service) record(j *job.Job) Record {
 	r := Record{
 		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, State: j.State.String(), Key: j.Key, Type: j.Type, Group: j.Group,
 		Created: instant(j.Created), Since: instant(j.Since), RunAt: instant(j.RunAt),
-		Rank: j.Order.Rank, OrderAt: instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), ExpireAt: instant(j.Policy.ExpireAt),
-		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Payload: payload(j.Body, j.BodyKind), Extra: j.Extra, PushedBy: s.opts.DoorName(j.Origin),
+		Rank: j.Order.Rank, OrderAt: instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: instant(j.Policy.ExpireAt),
+		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Delay: j.Delay.Seconds(),
+		Payload: payload(j.Body, j.BodyKind), Extra: j.Extra, PushedBy: s.opts.DoorName(j.Origin),
 		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: uint64(j.Batch),
 		Policy: RecordPolicy{
 			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: nameOf(places[:], j.Policy.Requeue), Due: nameOf(places[:], j.Policy.Due),
@@ -128,7 +134,8 @@ func (s *Service) importPush(r *Record) (*job.Push, error) {
 // past reads how an imported job begins.
 func (r *Record) past() (*job.Past, error) {
 	p := &job.Past{
-		Created: moment(r.Created), Since: moment(r.Since), Rank: r.Rank, At: moment(r.OrderAt), OldPlace: r.OldPlace, Attempts: r.Attempts, Fails: r.Fails, Buries: r.Buries, Result: r.Result,
+		Created: moment(r.Created), Since: moment(r.Since), Rank: r.Rank, At: moment(r.OrderAt), OldPlace: r.OldPlace, BuriedLast: r.Last, Result: r.Result,
+		Attempts: r.Attempts, Fails: r.Fails, Buries: r.Buries, Lapses: r.Lapses, Releases: r.Releases, Kicks: r.Kicks, Delay: duration(r.Delay),
 	}
 	var ok bool
 	if p.State, ok = job.ParseState(r.State); !ok {

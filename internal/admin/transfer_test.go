@@ -39,7 +39,7 @@ func TestTransfer(t *testing.T) {
 	from.manyPasts()
 	text := from.call("GET", "/api/v1/export", "").Body.String()
 	before, marks := lines(t, text)
-	if len(before) != 35 || len(marks) != 1 || marks[0].Mark != MarkEnd || marks[0].Jobs != 35 || marks[0].Total != 35 {
+	if len(before) != 37 || len(marks) != 1 || marks[0].Mark != MarkEnd || marks[0].Jobs != 37 || marks[0].Total != 37 {
 		t.Fatalf("%d jobs, marks %+v", len(before), marks)
 	}
 	doc := testkit.LoadOpenAPI(t, document)
@@ -57,7 +57,7 @@ func TestTransfer(t *testing.T) {
 
 	began := time.Now()
 	out := to.importLines("/api/v1/imports/one", text)
-	if out.Line != 36 || out.Imported != 34 || out.Marks != 1 || len(out.Refused) != 1 ||
+	if out.Line != 38 || out.Imported != 36 || out.Marks != 1 || len(out.Refused) != 1 ||
 		!strings.Contains(out.Refused[0].Problem, "to import it all the same") {
 		t.Fatalf("%+v", out)
 	}
@@ -101,7 +101,7 @@ func (f *fixture) manyPasts() {
 		},
 	}
 	past := job.Past{
-		Created: at(-time.Hour), Since: at(-time.Minute), Attempts: 3, Fails: 2, Buries: 1,
+		Created: at(-time.Hour), Since: at(-time.Minute), Attempts: 3, Fails: 2, Buries: 1, Lapses: 4, Releases: 5, Kicks: 6, Delay: 90 * time.Second,
 		Failures: []job.Failure{{At: at(-time.Hour), Kind: job.FailedByEnd}, {At: at(-time.Minute), Type: "T", Message: "m", Backtrace: []string{"a", "b"}}},
 	}
 	var cmds []job.Command
@@ -119,6 +119,7 @@ func (f *fixture) manyPasts() {
 		{State: job.Ready, Rank: -2},
 		{State: job.Ready, Rank: 3},
 		{State: job.Buried, Rank: 2},
+		{State: job.Buried, BuriedLast: true},
 		{State: job.Scheduled, Rank: -1, OldPlace: true},
 	} {
 		s := job.Spec{Namespace: "ns", Queue: "order", RunAt: at(2 * time.Hour)}

@@ -261,7 +261,7 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 // lock.
 func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uint64) {
 	for res.Left > 0 {
-		left, done := res.Left, res.Count
+		done := res.Count
 		e.collect()
 		e.look()
 		e.unlock()
@@ -272,7 +272,7 @@ func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uin
 			return 0
 		}
 		e.watch.by = r.Door
-		_, n := e.core.Apply(e.Now(), e.draw(), r.token, job.Rest(cmd, left), res)
+		_, n := e.core.Apply(e.Now(), e.draw(), r.token, job.Rest(cmd, res), res)
 		needs = max(needs, n)
 		res.Count += done
 	}

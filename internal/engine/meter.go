@@ -32,7 +32,7 @@ func outcomeOf(err *job.Error) Outcome {
 		return OutcomeOK
 	}
 	switch err.Kind {
-	case job.Timeout, job.Canceled:
+	case job.Timeout, job.Canceled, job.Lapsing:
 		return OutcomeEmpty
 	case job.NoSpace, job.Draining, job.Internal:
 		return OutcomeError

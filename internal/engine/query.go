@@ -59,7 +59,7 @@ func (q Query) record(namespace, name string) (rec record.Queue, ok bool, err er
 func queueInfo(namespace, name string, rec *record.Queue) job.QueueInfo {
 	return job.QueueInfo{
 		Namespace: namespace, Name: name, Counts: rec.Counts, Totals: rec.Totals, Expired: rec.Expired, Doors: rec.Doors, Paused: rec.Paused,
-		PausedUntil: rec.PausedTill, Configured: rec.Configured, Hidden: rec.Hidden, Settings: rec.Settings,
+		PausedAt: rec.PausedAt, PausedUntil: rec.PausedTill, Configured: rec.Configured, Hidden: rec.Hidden, Settings: rec.Settings,
 		Created: rec.Created,
 	}
 }

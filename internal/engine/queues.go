@@ -28,6 +28,8 @@ func (e *Engine) makesQueue(cmd job.Command) bool {
 		return e.lacksQueue(&c.Spec)
 	case *job.Configure:
 		return !e.core.HasQueue(c.Namespace, c.Queue)
+	case *job.Pause:
+		return c.Make && !e.core.HasQueue(c.Namespace, c.Queue)
 	case *job.Move:
 		return !e.core.HasQueue(c.Ref.Namespace, c.Queue)
 	case *job.Atomic:

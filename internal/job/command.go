@@ -116,6 +116,12 @@ type Fetch struct {
 	Max       int           // at least 1
 	Wait      time.Duration // zero: do not wait; WaitForever: no limit
 
+	// One leases the job of Ref instead, and never waits: one that is ready, scheduled,
+	// retrying or buried, whether its queue is paused or not.
+	One bool
+	Ref Ref
+	In  States // of One: refuse with BadState in any other state
+
 	Holder    Holder
 	Exclusive bool // only the holder may settle
 	OnEnd     OnEnd
@@ -125,6 +131,9 @@ type Fetch struct {
 	Lease        time.Duration
 	LeaseSet     bool
 	DefaultLease time.Duration
+	// Margin, if positive, ends the wait with Lapsing that long before the first of the
+	// holder's leases does that end with it: a holder that waits cannot settle in time.
+	Margin time.Duration
 	// Firm has the answer wait until the lease is durable. Otherwise a crash right after
 	// it may take the lease back, and the job is delivered again.
 	Firm bool
@@ -144,6 +153,7 @@ const (
 	NeedLeased                 // leased by anybody
 	NeedUnfinished             // in any state but Done and Failed
 	NeedAny                    // in any state; not bound by an exclusive lease
+	NeedFree                   // in any state, but not leased by anybody else
 )
 
 // Ack ends a job with success: it is removed, or kept as Done.
@@ -201,19 +211,35 @@ type Bury struct {
 	In   States // refuse with BadState in any other state
 	By   Holder
 	Need Need
-	Want bool
+	// Last puts it behind the jobs that are buried already, instead of where it was
+	// among the ready ones.
+	Last        bool
+	SetPriority bool
+	Priority    int64
+	Want        bool
 }
 
-// Kick makes buried jobs ready again, at their old places: the one of Ref, or up
+// Kick makes jobs ready that were set aside, at their old places: the one of Ref, or up
 // to Count of a queue, first in order first. It answers the count.
 type Kick struct {
 	Ref       Ref
-	One       bool // only Ref, which must be buried
+	One       bool // only Ref, which must be in one of the states that From means
+	From      KickFrom
 	Namespace string
 	Queue     string
 	Count     int
 	Want      bool
 }
+
+// KickFrom says which jobs a Kick means.
+type KickFrom uint8
+
+// The sources of a kick.
+const (
+	KickBuried  KickFrom = iota // those that are buried
+	KickWaiting                 // those that are scheduled or retrying, the first to be due first
+	KickEither                  // those that are buried; if the queue has none, those that wait
+)
 
 // Delete removes a job, whatever its state.
 type Delete struct {
@@ -221,7 +247,9 @@ type Delete struct {
 	In   States // refuse with BadState in any other state
 	By   Holder
 	Need Need
-	Want bool
+	// AckHeld ends a job that By holds as an Ack does: it has succeeded.
+	AckHeld bool
+	Want    bool
 }
 
 // Touch moves the end of a lease.
@@ -340,11 +368,12 @@ type Configure struct {
 }
 
 // Pause stops fetches from a queue, until a time or until Resume. Pausing a queue
-// that does not exist or is hidden does nothing.
+// that does not exist or is hidden does nothing, unless it is to be made.
 type Pause struct {
 	Namespace string
 	Queue     string
 	For       time.Duration // zero: until resumed
+	Make      bool
 }
 
 // Resume lets fetches from a queue go on.

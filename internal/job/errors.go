@@ -25,6 +25,7 @@ const (
 	Locked                     // another job holds the lock
 	ManyQueues                 // the server has as many queues as it may
 	Overloaded                 // the server has as many waiting callers as it may
+	Lapsing                    // a lease of the caller is about to end
 )
 
 // Error is an expected refusal.
@@ -62,5 +63,6 @@ var (
 	ErrManyBlockers = &Error{Kind: Invalid, Text: "the jobs of one transaction wait for more than 16384 others"}
 	ErrTooDeep      = &Error{Kind: Invalid, Text: "batches are nested too deep"}
 	ErrHasValue     = &Error{Kind: Exists, Text: "the name is taken"}
+	ErrLapsing      = &Error{Kind: Lapsing, Text: "a lease of the caller is about to end"}
 	ErrInternal     = &Error{Kind: Internal, Text: "internal error"}
 )

@@ -30,6 +30,10 @@ type Job struct {
 	Attempts uint32 // deliveries that counted
 	Fails    uint32
 	Buries   uint32
+	Lapses   uint32        // leases that lapsed
+	Releases uint32        // times that it was given back
+	Kicks    uint32        // times that it was kicked
+	Delay    time.Duration // how long its push, or the last release, had it wait
 	Lease    Lease
 	Blockers []ID // the live jobs it waits for, ascending
 
@@ -75,6 +79,7 @@ const (
 	FlagTried                        // counts as failed in its batch
 	FlagOnComplete                   // is the callback of its batch for completion
 	FlagOnSuccess                    // is the callback of its batch for success
+	FlagBuriedLast                   // is behind those that were buried before it
 )
 
 // Has reports whether all of f is set.

@@ -1,5 +1,7 @@
 package job
 
+import "time"
+
 // Past is the life that a pushed job has behind it: one that comes from another server,
 // or from an earlier time of this one, begins where it stood. Spec.At means nothing to it.
 type Past struct {
@@ -16,10 +18,16 @@ type Past struct {
 	// OldPlace sends a scheduled job there when it is due, as one that was released for a
 	// while.
 	OldPlace bool
+	// BuriedLast puts a buried job behind those that are buried already.
+	BuriedLast bool
 
 	Attempts uint32
 	Fails    uint32
 	Buries   uint32
+	Lapses   uint32
+	Releases uint32
+	Kicks    uint32
+	Delay    time.Duration
 	Failures []Failure // as in Job
 	Result   []byte    // of a finished job
 }

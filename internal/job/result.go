@@ -7,7 +7,7 @@ type Result struct {
 	ID        ID      // Push; Each: where to go on, zero at the end
 	Serial    uint64  // Push, if HasSerial
 	HasSerial bool    // Push: the queue counts
-	State     State   // Push: the state the job is in now
+	State     State   // Push: the state the job is in now; Kick of a queue: Buried or Scheduled, whence the jobs come
 	Batch     BatchID // NewBatch
 	IDs       []ID    // Atomic: of its pushes, in order
 	Count     int
@@ -49,15 +49,16 @@ const (
 	CountRestarted // released by a start of the server; counted as ended too
 	CountRetried   // failures after which the job is to be tried again
 	CountCancelled // deleted or withdrawn before they were finished or dead
+	CountPaused    // times that the queue itself was paused
 
 	// CounterCount is the number of counters.
-	CounterCount = int(CountCancelled) + 1
+	CounterCount = int(CountPaused) + 1
 )
 
 var counterNames = [CounterCount]string{
 	"pushed", "fetched", "acked", "failed", "lapsed", "released", "returned", "ended",
 	"buried", "kicked", "deleted", "expired", "died", "due", "touched", "moved", "restarted",
-	"retried", "cancelled",
+	"retried", "cancelled", "paused",
 }
 
 // String returns the counter's name.
@@ -72,6 +73,7 @@ type QueueInfo struct {
 	Expired     [StateCount]uint64 // lifetime: jobs that ended by their expiry, by the state they were in
 	Doors       Doors              // through which jobs have been pushed to it
 	Paused      bool
+	PausedAt    Time // zero: before it was noted
 	PausedUntil Time
 	Configured  bool // made by Configure
 	Hidden      bool // removed with ReadyOnly and not pushed to since

@@ -9,12 +9,13 @@ import (
 	"millrace/internal/job"
 )
 
-// The versions of the records.
+// The versions of the records. A job or a queue that has nothing of what came with a later version is written as
+// one of the first.
 const (
-	metaVersion     = 1
+	metaVersion     = 2
 	bodyVersion     = 1
 	failuresVersion = 1
-	queueVersion    = 1
+	queueVersion    = 2
 	shardVersion    = 1
 	progressVersion = 1
 	batchVersion    = 1
@@ -96,11 +97,17 @@ func (d *decoder) digest() (v job.Digest) {
 
 func (d *decoder) fail() { d.b, d.bad = nil, true }
 
-func (d *decoder) version(what string, newest byte) error { //nolint:unparam // all records are at their first version
-	if v := d.byte(); d.bad || v == 0 || v > newest {
-		return fmt.Errorf("%w: %s has version %d, this release knows %d", ErrFormat, what, v, newest)
+func (d *decoder) version(what string, newest byte) error {
+	_, err := d.versions(what, newest)
+	return err
+}
+
+// versions returns the version of a record that has several.
+func (d *decoder) versions(what string, newest byte) (v byte, err error) {
+	if v = d.byte(); d.bad || v == 0 || v > newest {
+		return v, fmt.Errorf("%w: %s has version %d, this release knows %d", ErrFormat, what, v, newest)
 	}
-	return nil
+	return v, nil
 }
 
 func (d *decoder) end(what string) error {
@@ -162,7 +169,11 @@ func AppendMeta(dst []byte, j *job.Job) []byte {
 	if j.Like != (job.Digest{}) {
 		state |= metaLike
 	}
-	dst = append(dst, metaVersion, state)
+	version := byte(1)
+	if hasHistory(j) {
+		version = metaVersion
+	}
+	dst = append(dst, version, state)
 	dst = binary.AppendUvarint(dst, uint64(j.Flags))
 	dst = binary.AppendVarint(dst, int64(j.Created))
 	dst = appendSince(dst, j.Since, j.Created)
@@ -177,6 +188,12 @@ func AppendMeta(dst []byte, j *job.Job) []byte {
 	dst = binary.AppendUvarint(dst, uint64(j.Attempts))
 	dst = binary.AppendUvarint(dst, uint64(j.Fails))
 	dst = binary.AppendUvarint(dst, uint64(j.Buries))
+	if version > 1 {
+		dst = binary.AppendUvarint(dst, uint64(j.Lapses))
+		dst = binary.AppendUvarint(dst, uint64(j.Releases))
+		dst = binary.AppendUvarint(dst, uint64(j.Kicks))
+		dst = binary.AppendVarint(dst, int64(j.Delay))
+	}
 	if j.Flags.Has(job.FlagSerial) {
 		dst = binary.AppendUvarint(dst, j.Serial)
 	}
@@ -205,10 +222,16 @@ func AppendMeta(dst []byte, j *job.Job) []byte {
 	return dst
 }
 
+// hasHistory reports whether a job has something that records of the first version cannot tell.
+func hasHistory(j *job.Job) bool {
+	return j.Lapses|j.Releases|j.Kicks != 0 || j.Delay != 0 || j.Flags.Has(job.FlagBuriedLast)
+}
+
 // DecodeMeta is the inverse of AppendMeta. It leaves the other fields of j alone.
 func DecodeMeta(b []byte, j *job.Job) error {
 	d := decoder{b: b}
-	if err := d.version("job", metaVersion); err != nil {
+	version, err := d.versions("job", metaVersion)
+	if err != nil {
 		return err
 	}
 	state := d.byte()
@@ -230,6 +253,11 @@ func DecodeMeta(b []byte, j *job.Job) error {
 	j.Attempts = d.uint32()
 	j.Fails = d.uint32()
 	j.Buries = d.uint32()
+	j.Lapses, j.Releases, j.Kicks, j.Delay = 0, 0, 0, 0
+	if version > 1 {
+		j.Lapses, j.Releases, j.Kicks = d.uint32(), d.uint32(), d.uint32()
+		j.Delay = time.Duration(d.varint())
+	}
 	if j.Flags.Has(job.FlagSerial) {
 		j.Serial = d.uvarint()
 	}
@@ -617,6 +645,7 @@ type Queue struct {
 	ID         QueueID
 	Created    job.Time
 	Paused     bool
+	PausedAt   job.Time // zero: it is not, or was before that was noted
 	PausedTill job.Time
 	Configured bool
 	Hidden     bool
@@ -642,7 +671,11 @@ const (
 
 // AppendQueue appends the record of a queue.
 func AppendQueue(dst []byte, q *Queue) []byte {
-	dst = append(dst, queueVersion)
+	version := byte(1)
+	if q.PausedAt != 0 {
+		version = queueVersion
+	}
+	dst = append(dst, version)
 	var bits uint64
 	for i, on := range [...]bool{q.Paused, q.Configured, q.Hidden, q.Settings.Serials, q.Linked} {
 		if on {
@@ -660,7 +693,11 @@ func AppendQueue(dst []byte, q *Queue) []byte {
 	dst = appendUints(dst, q.Totals[:])
 	dst = appendUints(dst, q.Purged[:])
 	dst = appendUints(dst, q.Expired[:])
-	return binary.AppendUvarint(dst, uint64(q.Doors))
+	dst = binary.AppendUvarint(dst, uint64(q.Doors))
+	if version > 1 {
+		dst = appendSince(dst, q.PausedAt, q.Created)
+	}
+	return dst
 }
 
 func appendUints(dst []byte, vs []uint64) []byte {
@@ -685,7 +722,8 @@ func (d *decoder) uints(vs []uint64) {
 // DecodeQueue is the inverse of AppendQueue.
 func DecodeQueue(b []byte) (Queue, error) {
 	d := decoder{b: b}
-	if err := d.version("queue", queueVersion); err != nil {
+	version, err := d.versions("queue", queueVersion)
+	if err != nil {
 		return Queue{}, err
 	}
 	var q Queue
@@ -708,6 +746,9 @@ func DecodeQueue(b []byte) (Queue, error) {
 	d.uints(q.Purged[:])
 	d.uints(q.Expired[:])
 	q.Doors = job.Doors(d.uint32())
+	if version > 1 {
+		q.PausedAt = d.since(q.Created)
+	}
 	return q, d.end("queue")
 }
 

@@ -106,8 +106,10 @@ func ListKey(dst []byte, q QueueID, list List, j *job.Job) []byte {
 	case ListLeased:
 		dst = append(dst, leaseSegment(j))
 		dst = appendOrdUint(dst, j.Entered)
-	case ListReady, List(job.Buried), ListGrouped, ListFirst:
+	case ListReady, ListGrouped, ListFirst:
 		dst = appendOrder(dst, &j.Order)
+	case List(job.Buried):
+		dst = appendOrder(dst, buriedOrder(j))
 	case ListPerGroup:
 		dst = appendText(dst, j.Group)
 		dst = appendOrder(dst, &j.Order)
@@ -116,6 +118,15 @@ func ListKey(dst []byte, q QueueID, list List, j *job.Job) []byte {
 	case List(job.Blocked): // the id alone
 	}
 	return binary.BigEndian.AppendUint64(dst, uint64(j.ID))
+}
+
+// buriedOrder returns where a job is among those that are buried: as it was among the ready ones, or behind
+// all of these in the order of burying.
+func buriedOrder(j *job.Job) *job.Order {
+	if j.Flags.Has(job.FlagBuriedLast) {
+		return &job.Order{Rank: math.MaxInt64, Seq: j.Entered}
+	}
+	return &j.Order
 }
 
 // leaseSegment puts leases that end with their holder first, so that a restart

@@ -82,6 +82,9 @@ func (g gen) meta() job.Job {
 		Order:  job.Order{Rank: g.int64(), Priority: g.int64(), At: g.time(), Seq: g.uint64(), First: g.uint64()},
 		Policy: g.policy(), Key: g.text(), Group: g.text(),
 	}
+	if g.bool() {
+		j.Lapses, j.Releases, j.Kicks, j.Delay = g.uint32(), g.uint32(), g.uint32(), time.Duration(g.int64())
+	}
 	if j.Flags.Has(job.FlagSerial) {
 		j.Serial = g.uint64()
 	}
@@ -173,7 +176,7 @@ func (g gen) failures() []job.Failure {
 
 func (g gen) queue() Queue {
 	q := Queue{
-		ID: QueueID(g.uint32()), Created: g.created(), Paused: g.bool(), PausedTill: g.time(), Configured: g.bool(), Hidden: g.bool(),
+		ID: QueueID(g.uint32()), Created: g.created(), Paused: g.bool(), PausedAt: g.time(), PausedTill: g.time(), Configured: g.bool(), Hidden: g.bool(),
 		Settings:   job.Settings{Capacity: g.uint64(), Serials: g.bool(), Attrs: g.bytes()},
 		NextSerial: g.uint64(), Linked: g.bool(),
 	}

@@ -151,6 +151,8 @@ func (m *Model) applyReleaseAll(c *job.ReleaseAll) {
 	leased := m.part(m.list(queueName{c.Namespace, c.Queue}, job.Leased), c.Limit)
 	for _, j := range leased {
 		m.count(j, job.CountReleased)
+		j.Releases++
+		j.Delay = 0
 		m.toReady(j, job.PlaceOld)
 	}
 	m.answerCount(len(leased))
@@ -168,8 +170,13 @@ func (m *Model) applyConfigure(c *job.Configure) {
 }
 
 func (m *Model) applyPause(c *job.Pause) {
-	if q := m.queues[queueName{c.Namespace, c.Queue}]; q != nil && !q.hidden {
-		q.paused, q.pausedUntil, q.pauseArmed = true, 0, m.arm()
+	name := queueName{c.Namespace, c.Queue}
+	if q := m.queues[name]; c.Make && (q == nil || q.hidden) {
+		m.queue(name).hidden = false
+	}
+	if q := m.queues[name]; q != nil && !q.hidden {
+		q.totals[job.CountPaused]++
+		q.paused, q.pausedAt, q.pausedUntil, q.pauseArmed = true, m.now, 0, m.arm()
 		if c.For > 0 {
 			q.pausedUntil = m.now.Add(c.For)
 		}
@@ -177,9 +184,11 @@ func (m *Model) applyPause(c *job.Pause) {
 	m.answer(job.Result{})
 }
 
+func (q *queue) resume() { q.paused, q.pausedAt, q.pausedUntil = false, 0, 0 }
+
 func (m *Model) applyResume(c *job.Resume) {
 	if q := m.queues[queueName{c.Namespace, c.Queue}]; q != nil {
-		q.paused, q.pausedUntil = false, 0
+		q.resume()
 	}
 	m.answer(job.Result{})
 }
@@ -264,7 +273,8 @@ func (m *Model) applyRemove(c *job.Remove) {
 	}
 	switch {
 	case c.ReadyOnly:
-		q.paused, q.pausedUntil, q.hidden = false, 0, true
+		q.resume()
+		q.hidden = true
 		m.deleteAll(m.list(name, job.Ready))
 	case c.KeepQueue:
 		m.dropQueue(name)

@@ -17,7 +17,8 @@ func (m *Model) mayBeBehind() bool { return m.behind || m.oracle.Behind() }
 // tooLate reports whether the time of a caller was up before its turn came: many timers of
 // one step share its work.
 func (m *Model) tooLate(w *wait) bool {
-	return w.deadline != 0 && w.deadline <= m.now && m.oracle.TimedOut(w.token)
+	at := job.Earlier(w.wake, w.deadline)
+	return at != 0 && at <= m.now && m.oracle.TimedOut(w.token)
 }
 
 // waitOf returns the wait of a caller, or nil.
@@ -167,14 +168,25 @@ func (m *Model) lookOn(w *wait) {
 			return
 		}
 		k = walk{}
+	case m.lapsing(c):
+		m.complete(w, job.Result{Err: job.ErrLapsing})
+		return
 	case c.Wait > 0:
-		m.change(w, func(w *wait) { w.walk = nil })
+		m.change(w, func(w *wait) { w.walk, w.wake, w.armed = nil, m.wakeAt(c), m.rearm(w, c) })
 		return
 	default:
 		m.complete(w, job.Result{Err: job.ErrTimeout})
 		return
 	}
 	m.change(w, func(w *wait) { w.walk = &k })
+}
+
+// rearm returns the place of the alarm of a fetch that has looked at all its queues.
+func (m *Model) rearm(w *wait, c *job.Fetch) uint64 {
+	if c.Margin <= 0 {
+		return w.armed
+	}
+	return m.arm()
 }
 
 // look notes the jobs that are first in their queues.
@@ -194,10 +206,15 @@ func (k *walk) look(c *job.Fetch, from []*entry) {
 func (m *Model) endSurvey(w *wait, k walk) bool {
 	c, _ := w.cmd.(*job.Fetch)
 	if k.best == nil {
-		if c.Wait <= 0 {
+		switch {
+		case c.Wait > 0:
+			return false
+		case m.lapsing(c):
+			m.complete(w, job.Result{Err: job.ErrLapsing})
+		default:
 			m.complete(w, job.Result{Err: job.ErrTimeout})
 		}
-		return c.Wait <= 0
+		return true
 	}
 	part := *c
 	part.Max, part.Pick, part.Queues = 1, job.PickInOrder, []string{k.best.Queue}

@@ -61,7 +61,7 @@ func (m *Model) View() View {
 	for name, q := range m.queues {
 		info := job.QueueInfo{
 			Namespace: name.ns, Name: name.name, Totals: q.totals, Expired: q.expired, Doors: q.doors,
-			Paused: q.paused, PausedUntil: q.pausedUntil, Configured: q.configured, Hidden: q.hidden,
+			Paused: q.paused, PausedAt: q.pausedAt, PausedUntil: q.pausedUntil, Configured: q.configured, Hidden: q.hidden,
 			Settings: q.settings, Created: q.created,
 		}
 		for _, j := range m.inQueue(name) {
@@ -147,7 +147,7 @@ func (v View) dumpQueue(b *strings.Builder, q *job.QueueInfo) {
 	fmt.Fprintf(b, "queue %s/%s created=%d configured=%t hidden=%t capacity=%d serials=%t attrs=%q oldest=%d\n",
 		q.Namespace, q.Name, q.Created, q.Configured, q.Hidden, q.Settings.Capacity, q.Settings.Serials, q.Settings.Attrs, q.OldestReady)
 	if q.Paused {
-		fmt.Fprintf(b, "  paused until %d\n", q.PausedUntil)
+		fmt.Fprintf(b, "  paused at %d until %d\n", q.PausedAt, q.PausedUntil)
 	}
 	fmt.Fprintf(b, "  doors %b, expired %v\n", q.Doors, q.Expired)
 	for c, n := range q.Totals {
@@ -196,8 +196,8 @@ func Describe(j *job.Job) string {
 		return fmt.Sprintf("%d tombstone timer=%d", j.ID, j.Timer)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s since=%d run=%d attempts=%d fails=%d buries=%d", Identity(j),
-		j.Since, j.RunAt, j.Attempts, j.Fails, j.Buries)
+	fmt.Fprintf(&b, "%s since=%d run=%d delay=%v attempts=%d fails=%d buries=%d lapses=%d releases=%d kicks=%d", Identity(j),
+		j.Since, j.RunAt, j.Delay, j.Attempts, j.Fails, j.Buries, j.Lapses, j.Releases, j.Kicks)
 	if j.State == job.Ready || j.State == job.Buried {
 		fmt.Fprintf(&b, " order=%d/%d/%d", j.Order.Rank, j.Order.Priority, j.Order.At)
 	}

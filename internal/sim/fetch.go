@@ -7,6 +7,10 @@ import (
 )
 
 func (m *Model) applyFetch(c *job.Fetch) {
+	if c.One {
+		m.applyFetchOne(c)
+		return
+	}
 	if m.NamesPerStep > 0 && len(c.Queues) > m.NamesPerStep {
 		m.beginWalk(c)
 		return
@@ -22,10 +26,71 @@ func (m *Model) applyFetch(c *job.Fetch) {
 	switch {
 	case len(got) > 0:
 		m.answer(job.Result{Jobs: got})
+	case m.lapsing(c):
+		m.refuse(job.ErrLapsing)
 	case c.Wait > 0:
 		m.wait(c, c.Wait, 0)
 	default:
 		m.refuse(job.ErrTimeout)
+	}
+}
+
+// applyFetchOne is a fetch of one job that is named.
+func (m *Model) applyFetchOne(c *job.Fetch) {
+	takable := func(j *entry) bool {
+		switch j.State {
+		case job.Ready, job.Scheduled, job.Retrying, job.Buried:
+		case job.Blocked, job.Leased, job.Done, job.Failed, job.Dead:
+			return false
+		}
+		busy := slices.ContainsFunc(m.list(queueName{j.Namespace, j.Queue}, job.Leased), func(o *entry) bool { return o.Group == j.Group })
+		return c.In.Allow(j.State) && !m.expired(j) && (j.Group == "" || !busy)
+	}
+	j := m.heldAlone(c.Ref, c.Holder)
+	if j == nil {
+		j = m.find(c.Ref, false, takable)
+	}
+	switch {
+	case j == nil:
+		m.refuse(job.ErrNotFound)
+	case !takable(j):
+		m.refuse(job.ErrBadState)
+	default:
+		m.lease(j, c)
+		m.answer(job.Result{Jobs: []job.Job{j.Job}})
+	}
+}
+
+// lapsing reports whether a lease of its holder is too near its end for a fetch to wait.
+func (m *Model) lapsing(c *job.Fetch) bool {
+	at := m.wakeAt(c)
+	return at != 0 && at <= m.now
+}
+
+// wakeAt returns when a fetch is not to wait any longer because of the leases that its holder has; zero if they do
+// not matter.
+func (m *Model) wakeAt(c *job.Fetch) (at job.Time) {
+	if c.Margin <= 0 {
+		return 0
+	}
+	for _, j := range m.boundTo(c.Holder) {
+		if j.Lease.Until != 0 {
+			at = job.Earlier(at, j.Lease.Until.Add(-c.Margin))
+		}
+	}
+	return at
+}
+
+// timeUp ends a wait whose time is up. A fetch may only have been woken to look at the leases of its holder.
+func (m *Model) timeUp(w *wait) {
+	f, ok := w.cmd.(*job.Fetch)
+	switch {
+	case ok && w.walk == nil && m.lapsing(f):
+		m.giveUp(w, job.ErrLapsing)
+	case w.deadline != 0 && w.deadline <= m.now:
+		m.giveUp(w, job.ErrTimeout)
+	default:
+		m.change(w, func(w *wait) { w.wake, w.armed = m.wakeAt(f), m.arm() })
 	}
 }
 
@@ -89,7 +154,10 @@ func (m *Model) pick(c *job.Fetch, token uint64, n int) *entry {
 
 func (m *Model) lease(j *entry, c *job.Fetch) {
 	m.count(j, job.CountFetched)
-	j.ReadyAt = j.Since
+	j.ReadyAt = m.now
+	if j.State == job.Ready {
+		j.ReadyAt = j.Since
+	}
 	m.enter(j, job.Leased)
 	j.Attempts++
 	if j.LockUntil == job.LockUntilFetch {

@@ -65,6 +65,8 @@ func (m *Model) settle(ref job.Ref, by job.Holder, need job.Need, free bool, in 
 			return job.ErrNotOwner
 		case need == job.NeedUnfinished && j.State.Finished():
 			return job.ErrFinished
+		case need == job.NeedFree && leased && j.Lease.Holder != by:
+			return job.ErrNotOwner
 		case leased && j.Lease.Exclusive && j.Lease.Holder != by && (need != job.NeedAny || !free):
 			return job.ErrNotOwner
 		}

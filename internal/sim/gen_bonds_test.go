@@ -54,7 +54,9 @@ func (g *generator) live(c *job.Push) {
 		p.Rank = choose[int64](g, math.MinInt64+1, job.PastRankMax, job.PastRankMax+1)
 	}
 	p.OldPlace = p.State == job.Scheduled && g.chance(30) || g.chance(2)
+	p.BuriedLast = p.State == job.Buried && g.chance(30) || g.chance(2)
 	p.Attempts, p.Fails, p.Buries = uint32(g.rng.IntN(4)), uint32(g.rng.IntN(3)), uint32(g.rng.IntN(2))
+	p.Lapses, p.Releases, p.Kicks, p.Delay = uint32(g.rng.IntN(3)), uint32(g.rng.IntN(3)), uint32(g.rng.IntN(3)), g.length()
 	for range choose(g, 0, 0, 1, 2, job.FailuresKept, job.FailuresKept+3) {
 		f := g.failure()
 		f.At, f.Kind = moment(), job.FailureKind(g.rng.IntN(int(job.FailedByBlocker)+1))

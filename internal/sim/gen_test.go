@@ -42,14 +42,16 @@ var verbs = []verb{
 	{3, func(g *generator) job.Command { return g.giveBack() }},
 	{4, func(g *generator) job.Command {
 		ref, by, need := g.settling()
-		return &job.Bury{Ref: ref, In: g.in(ref), By: by, Need: need, Want: g.chance(30)}
+		return &job.Bury{
+			Ref: ref, In: g.in(ref), By: by, Need: need, Last: g.chance(40), SetPriority: g.chance(30), Priority: choose[int64](g, -2, 0, 7), Want: g.chance(30),
+		}
 	}},
 	{4, func(g *generator) job.Command {
 		if g.chance(50) {
-			ns, queue, _ := g.list(job.Buried)
-			return &job.Kick{Namespace: ns, Queue: queue, Count: g.rng.IntN(4)}
+			ns, queue, _ := g.list(job.Buried, job.Scheduled, job.Retrying)
+			return &job.Kick{Namespace: ns, Queue: queue, Count: g.rng.IntN(4), From: g.kickFrom()}
 		}
-		return &job.Kick{Ref: g.ref(job.Buried), One: true, Want: g.chance(30)}
+		return &job.Kick{Ref: g.ref(job.Buried, job.Scheduled), One: true, From: g.kickFrom(), Want: g.chance(30)}
 	}},
 	{4, func(g *generator) job.Command { return g.remove() }},
 	{4, func(g *generator) job.Command { return g.touch() }},
@@ -103,7 +105,7 @@ var verbs = []verb{
 	}},
 	{3, func(g *generator) job.Command { return g.configure() }},
 	{2, func(g *generator) job.Command {
-		return &job.Pause{Namespace: g.namespace(), Queue: g.queue(), For: g.length()}
+		return &job.Pause{Namespace: g.namespace(), Queue: g.queue(), For: g.length(), Make: g.chance(30)}
 	}},
 	{2, func(g *generator) job.Command { return &job.Resume{Namespace: g.namespace(), Queue: g.queue()} }},
 	{2, func(g *generator) job.Command {
@@ -251,6 +253,8 @@ func (g *generator) patience() time.Duration {
 	return g.length()
 }
 
+func (g *generator) kickFrom() job.KickFrom { return job.KickFrom(g.rng.IntN(int(job.KickEither) + 1)) }
+
 func (g *generator) place() job.Place { return job.Place(g.rng.IntN(int(job.PlaceSched) + 1)) }
 
 func (g *generator) bytes() []byte {
@@ -372,6 +376,13 @@ func (g *generator) fetch() job.Command {
 	if g.chance(30) {
 		f.DefaultLease = g.length()
 	}
+	if g.chance(10) {
+		f.One, f.Ref = true, g.ref(job.Ready, job.Scheduled, job.Retrying, job.Buried)
+		f.In = g.in(f.Ref)
+	}
+	if g.chance(30) {
+		f.Margin = choose(g, time.Second, time.Second, 3*time.Second, time.Hour)
+	}
 	if g.chance(40) {
 		f.Delivery = &deliveries[g.rng.IntN(len(deliveries))]
 	}
@@ -400,7 +411,7 @@ func (g *generator) remove() *job.Delete {
 	if g.chance(30) {
 		ref, need = g.ref(job.Dead), job.NeedAny
 	}
-	return &job.Delete{Ref: ref, In: g.in(ref), By: by, Need: need, Want: g.chance(30)}
+	return &job.Delete{Ref: ref, In: g.in(ref), By: by, Need: need, AckHeld: g.chance(20), Want: g.chance(30)}
 }
 
 func (g *generator) release() job.Command {

@@ -64,6 +64,8 @@ type entry struct {
 
 	// toOld makes a release with a delay come back to its old place.
 	toOld bool
+	// last is behind those that were buried before it.
+	last bool
 	// reported is what is known of a tracked job's progress.
 	reported progress
 	// delivery is on its way with the job, postponed the time at which the lease should have ended meanwhile.
@@ -82,6 +84,7 @@ type queue struct {
 	configured  bool
 	hidden      bool
 	paused      bool
+	pausedAt    job.Time
 	pausedUntil job.Time
 	pauseArmed  uint64
 	created     job.Time
@@ -97,6 +100,7 @@ type wait struct {
 	token    uint64
 	cmd      job.Command
 	deadline job.Time // zero: none
+	wake     job.Time // Fetch: when it looks at the leases of its holder; zero: never
 	armed    uint64
 	id       job.ID            // Run, Await: the job
 	told     *job.Result       // Run, Await: the answer that it is still to be told
@@ -464,6 +468,9 @@ func (m *Model) list(name queueName, s job.State) []*entry {
 		case job.Scheduled, job.Retrying:
 			return cmp.Compare(a.RunAt, b.RunAt)
 		case job.Ready, job.Buried:
+			if a.last || b.last { // only of buried ones
+				return cmp.Or(compareBools(a.last, b.last), cmp.Compare(a.Entered, b.Entered))
+			}
 			switch {
 			case a.Order.Before(b.Order):
 				return -1
@@ -473,13 +480,7 @@ func (m *Model) list(name queueName, s job.State) []*entry {
 				return 0
 			}
 		case job.Leased:
-			if ka, kb := a.Lease.OnEnd == job.EndKeep, b.Lease.OnEnd == job.EndKeep; ka != kb {
-				if kb {
-					return -1
-				}
-				return 1
-			}
-			return cmp.Compare(a.Entered, b.Entered)
+			return cmp.Or(compareBools(a.Lease.OnEnd == job.EndKeep, b.Lease.OnEnd == job.EndKeep), cmp.Compare(a.Entered, b.Entered))
 		case job.Done, job.Failed, job.Dead:
 			return cmp.Compare(a.Entered, b.Entered)
 		case job.Blocked: // by id, as they come
@@ -487,6 +488,18 @@ func (m *Model) list(name queueName, s job.State) []*entry {
 		return 0
 	})
 	return out
+}
+
+// compareBools puts what is not so first.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
 }
 
 // queue returns a queue, which is made if need be.

@@ -92,6 +92,9 @@ func possible(c *job.Push) bool {
 	default:
 		return false
 	}
+	if c.Past.BuriedLast && c.Past.State != job.Buried {
+		return false
+	}
 	if c.Past.OldPlace && c.Past.State != job.Scheduled || max(c.Past.Rank, -c.Past.Rank) > job.PastRankMax {
 		return false
 	}
@@ -121,7 +124,7 @@ func (m *Model) admit(s *job.Spec, past *job.Past, earlier []job.ID, admitted fu
 	m.number(j, q)
 	j.RunAt = s.RunAt
 	if s.Delay > 0 {
-		j.RunAt = m.now.Add(s.Delay)
+		j.RunAt, j.Delay = m.now.Add(s.Delay), s.Delay
 	}
 	if s.TTL > 0 {
 		from := m.now
@@ -173,6 +176,7 @@ func (m *Model) goOn(j *entry, past *job.Past) {
 	}
 	j.Order.Rank, j.Order.At = past.Rank, past.At
 	j.Created, j.Attempts, j.Fails, j.Buries, j.Result = ago(past.Created), past.Attempts, past.Fails, past.Buries, past.Result
+	j.Lapses, j.Releases, j.Kicks, j.Delay = past.Lapses, past.Releases, past.Kicks, past.Delay
 	for _, f := range past.Failures {
 		j.remember(f)
 	}
@@ -198,6 +202,7 @@ func (m *Model) goOn(j *entry, past *job.Past) {
 		}
 	case job.Buried, job.Done, job.Failed:
 		m.enter(j, past.State)
+		j.last = past.BuriedLast
 	case job.Leased, job.Blocked: // which is not possible
 	}
 	if j.State == past.State {
@@ -313,6 +318,9 @@ func (m *Model) tryAtomic(c *job.Atomic) *job.Error {
 			acked = append(acked, s.job)
 		case *job.Delete:
 			err = trial.without(pushed, func() settled { return trial.delete(op) }).err
+			if op.AckHeld {
+				err = &job.Error{Kind: job.Invalid}
+			}
 		default:
 			err = &job.Error{Kind: job.Invalid}
 		}

@@ -39,7 +39,7 @@ func readStored(src records) (s stored, err error) {
 		s.ids[queueName{ns, name}] = q.ID
 		s.infos = append(s.infos, job.QueueInfo{
 			Namespace: ns, Name: name, Counts: q.Counts, Totals: q.Totals, Expired: q.Expired, Doors: q.Doors,
-			Paused: q.Paused, PausedUntil: q.PausedTill, Configured: q.Configured, Hidden: q.Hidden,
+			Paused: q.Paused, PausedAt: q.PausedAt, PausedUntil: q.PausedTill, Configured: q.Configured, Hidden: q.Hidden,
 			Settings: q.Settings, Created: q.Created,
 		})
 		return true

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"cmp"
+	"slices"
+
 	"millrace/internal/job"
 )
 
@@ -47,6 +50,8 @@ func (m *Model) applyRelease(c *job.Release) {
 	}
 	if err == nil {
 		m.count(j, job.CountReleased)
+		j.Releases++
+		j.Delay = c.Delay
 		if c.SetPriority {
 			j.Policy.Priority = c.Priority
 		}
@@ -91,8 +96,12 @@ func (m *Model) applyBury(c *job.Bury) {
 	default:
 		m.count(j, job.CountBuried)
 		j.Buries++
+		if c.SetPriority {
+			j.Policy.Priority = c.Priority
+		}
 		left := j.State == job.Leased
 		m.enter(j, job.Buried)
+		j.last = c.Last
 		m.unleased(j, left)
 	}
 	m.answerJob(settled{j, err}, c.Want)
@@ -100,24 +109,26 @@ func (m *Model) applyBury(c *job.Bury) {
 
 func (m *Model) applyKick(c *job.Kick) {
 	if !c.One {
-		buried := m.list(queueName{c.Namespace, c.Queue}, job.Buried)
-		n := min(max(c.Count, 0), len(buried), m.StepWork)
-		for _, j := range buried[:n] {
-			m.count(j, job.CountKicked)
-			m.toReady(j, job.PlaceOld)
+		jobs := m.kickable(queueName{c.Namespace, c.Queue}, c.From)
+		n := min(max(c.Count, 0), len(jobs), m.StepWork)
+		for _, j := range jobs[:n] {
+			m.kick(j)
 		}
 		m.answerCount(n)
 		return
 	}
-	j := m.find(c.Ref, false, func(j *entry) bool { return j.State == job.Buried })
+	means := func(j *entry) bool {
+		waits := j.State == job.Scheduled || j.State == job.Retrying
+		return j.State == job.Buried && c.From != job.KickWaiting || waits && c.From != job.KickBuried
+	}
+	j := m.find(c.Ref, false, means)
 	switch {
 	case j == nil:
 		m.refuse(job.ErrNotFound)
-	case j.State != job.Buried:
+	case !means(j):
 		m.refuse(job.ErrBadState)
 	default:
-		m.count(j, job.CountKicked)
-		m.toReady(j, job.PlaceOld)
+		m.kick(j)
 		r := job.Result{Count: 1}
 		if c.Want {
 			r.Jobs = []job.Job{j.Job}
@@ -126,12 +137,33 @@ func (m *Model) applyKick(c *job.Kick) {
 	}
 }
 
+// kickable returns the jobs of a queue that a kick means, in its order.
+func (m *Model) kickable(name queueName, from job.KickFrom) []*entry {
+	buried := m.list(name, job.Buried)
+	if from == job.KickBuried || from == job.KickEither && len(buried) > 0 {
+		return buried
+	}
+	waiting := append(m.list(name, job.Scheduled), m.list(name, job.Retrying)...)
+	slices.SortFunc(waiting, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID)) })
+	return waiting
+}
+
+func (m *Model) kick(j *entry) {
+	m.count(j, job.CountKicked)
+	j.Kicks++
+	m.toReady(j, job.PlaceOld)
+}
+
 func (m *Model) delete(c *job.Delete) settled {
 	j, err := m.settle(c.Ref, c.By, c.Need, true, c.In)
 	if err != nil {
 		return settled{err: err}
 	}
-	m.deleteJob(j)
+	if c.AckHeld && j.State == job.Leased && j.Lease.Holder == c.By {
+		m.ackJob(j, &job.Ack{})
+	} else {
+		m.deleteJob(j)
+	}
 	return settled{job: j}
 }
 

@@ -62,7 +62,7 @@ func (m *Model) nextEvent() (event, bool) {
 		offer(event{at: b.forgetAt(), minor: uint64(id), fire: func() { delete(m.batches, id) }})
 	}
 	for _, q := range m.queues {
-		offer(event{at: q.pausedUntil, class: 1, major: q.pauseArmed, fire: func() { q.paused, q.pausedUntil = false, 0 }})
+		offer(event{at: q.pausedUntil, class: 1, major: q.pauseArmed, fire: func() { q.resume() }})
 	}
 	for _, e := range m.endings {
 		offer(event{at: e.at, class: 1, major: e.armed, fire: func() { m.endHolder(e.holder) }})
@@ -71,7 +71,7 @@ func (m *Model) nextEvent() (event, bool) {
 		if _, ok := w.cmd.(*job.Run); ok && m.isLeased(w.id) {
 			continue // it waits for the end of that lease
 		}
-		offer(event{at: w.deadline, class: 1, major: w.armed, fire: func() { m.giveUp(w, job.ErrTimeout) }})
+		offer(event{at: job.Earlier(w.wake, w.deadline), class: 1, major: w.armed, fire: func() { m.timeUp(w) }})
 	}
 	return best, found
 }
@@ -140,6 +140,7 @@ func (m *Model) fireJob(j *entry) {
 // lapse is the end of a lease without an answer.
 func (m *Model) lapse(j *entry) {
 	m.count(j, job.CountLapsed)
+	j.Lapses++
 	switch {
 	case j.Flags.Has(job.FlagEphemeral):
 		if w := m.runOf(j); w != nil {

@@ -11,7 +11,7 @@ import (
 func (m *Model) enter(j *entry, s job.State) {
 	m.entered++
 	j.State, j.Since, j.Entered = s, m.now, m.entered
-	j.toOld = false
+	j.toOld, j.last = false, false
 	j.Timer = 0
 	j.Lease = job.Lease{}
 	j.delivery, j.postponed = nil, 0

@@ -15,6 +15,7 @@ func (m *Model) wait(cmd job.Command, limit time.Duration, id job.ID) {
 		w.deadline = m.now.Add(max(limit, 0))
 	}
 	if f, ok := cmd.(*job.Fetch); ok {
+		w.wake = m.wakeAt(f)
 		w = m.stand(w, f.Queues)
 	}
 	m.waits = append(m.waits, w)

@@ -164,7 +164,7 @@ func harmless(kind job.Kind) bool {
 	case job.NotFound, job.BadState, job.Finished, job.NotLeased:
 		return true
 	case job.Invalid, job.Duplicate, job.Exists, job.NotOwner, job.Full, job.Busy, job.Waiting, job.Timeout, job.Canceled,
-		job.TooLarge, job.NoSpace, job.Draining, job.Internal, job.Locked, job.Overloaded, job.ManyQueues:
+		job.TooLarge, job.NoSpace, job.Draining, job.Internal, job.Locked, job.Overloaded, job.ManyQueues, job.Lapsing:
 	}
 	return false
 }

@@ -64,7 +64,7 @@ func refusal(kind job.Kind) (status int, text string) {
 	case job.Draining, job.Canceled:
 		return http.StatusServiceUnavailable, textDraining
 	case job.Internal, job.Invalid, job.Duplicate, job.Exists, job.NotLeased, job.NotOwner, job.Finished, job.BadState,
-		job.Locked, job.Busy, job.Waiting, job.Timeout:
+		job.Locked, job.Busy, job.Waiting, job.Timeout, job.Lapsing:
 	}
 	return http.StatusInternalServerError, textInternal
 }

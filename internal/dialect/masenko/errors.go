@@ -59,7 +59,7 @@ func refusal(kind job.Kind) string {
 		return textWaiting
 	case job.Internal:
 		return textInternal
-	case job.Invalid, job.Duplicate, job.Exists, job.Busy, job.Waiting, job.Locked:
+	case job.Invalid, job.Duplicate, job.Exists, job.Busy, job.Waiting, job.Locked, job.Lapsing:
 		return textInvalid
 	}
 	return textInternal

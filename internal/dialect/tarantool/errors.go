@@ -56,7 +56,7 @@ func refusal(kind job.Kind) string {
 		return textTaken
 	case job.Waiting:
 		return textConsumers
-	case job.Duplicate, job.Exists, job.Locked:
+	case job.Duplicate, job.Exists, job.Locked, job.Lapsing:
 		return textExists
 	case job.TooLarge:
 		return textTooLarge

@@ -112,7 +112,7 @@ func legacyRefusal(kind job.Kind, owner string) string {
 	case job.NotFound:
 		return textNotFound
 	case job.Invalid, job.Duplicate, job.Exists, job.Finished, job.BadState, job.Full, job.Busy, job.Waiting,
-		job.Timeout, job.Canceled, job.TooLarge, job.NoSpace, job.Draining, job.Internal, job.Locked, job.Overloaded, job.ManyQueues:
+		job.Timeout, job.Canceled, job.TooLarge, job.NoSpace, job.Draining, job.Internal, job.Locked, job.Overloaded, job.ManyQueues, job.Lapsing:
 	}
 	return refusal(kind)
 }

@@ -66,7 +66,7 @@ func refusal(kind job.Kind) string {
 		return textWaiting
 	case job.Internal:
 		return textInternal
-	case job.Invalid, job.Exists, job.NotLeased, job.BadState, job.Busy, job.Waiting, job.Locked:
+	case job.Invalid, job.Exists, job.NotLeased, job.BadState, job.Busy, job.Waiting, job.Locked, job.Lapsing:
 		return textRefused
 	}
 	return textInternal

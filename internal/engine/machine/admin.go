@@ -23,9 +23,14 @@ func (m *Machine) configure(c *job.Configure, res *job.Result) {
 func (m *Machine) pause(c *job.Pause) {
 	q := m.find(c.Namespace, c.Queue)
 	if q == nil || q.Hidden { // which for callers is not there
-		return
+		if !c.Make {
+			return
+		}
+		q = m.makeQueue(c.Namespace, c.Queue)
+		q.hide(false)
 	}
-	q.Paused, q.PausedTill = true, 0
+	m.count(q, job.CountPaused)
+	q.Paused, q.PausedAt, q.PausedTill = true, m.now, 0
 	if c.For > 0 {
 		q.PausedTill = m.now.Add(c.For)
 	}
@@ -53,7 +58,7 @@ func (m *Machine) unpause(q *queue) {
 	if !q.Paused {
 		return
 	}
-	q.Paused, q.PausedTill = false, 0
+	q.Paused, q.PausedAt, q.PausedTill = false, 0, 0
 	m.armPause(q)
 	m.changed(q)
 	m.wake(q)
@@ -64,9 +69,11 @@ func (m *Machine) releaseAll(c *job.ReleaseAll, res *job.Result) {
 	if q == nil {
 		return
 	}
-	for _, id := range m.stateIDs(q, job.Leased, m.part(q, job.Leased, c.Limit, res)) {
+	for _, id := range m.stateIDs(q, job.Leased, m.part(q.Counts[job.Leased], c.Limit, res)) {
 		e := m.mustLoad(q, id)
 		m.count(q, job.CountReleased)
+		e.Releases++
+		e.Delay = 0
 		m.leave(e)
 		m.makeReady(e, job.PlaceOld)
 		m.serveWakes()

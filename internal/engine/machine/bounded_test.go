@@ -52,7 +52,7 @@ func (b *bench) small(cmd job.Command) (total job.Result) {
 	}
 	for total.Left > 0 {
 		n := total.Count
-		b.step(func() { b.do(job.Rest(cmd, total.Left)) })
+		b.step(func() { b.do(job.Rest(cmd, &total)) })
 		total = b.res
 		total.Count += n
 	}
@@ -204,6 +204,20 @@ func TestStepsAreBounded(t *testing.T) {
 			}
 			if got := b.small(&job.Kick{Namespace: namespace, Queue: "q", Count: many - 1}).Count; got != many-1 {
 				b.tb.Errorf("%d are kicked", got)
+			}
+			b.counts("q", job.Buried, 1)
+		},
+		"waiting jobs are kicked, and none that is buried meanwhile": func(b *bench) {
+			for range many {
+				b.push(job.Spec{Queue: "q", Delay: time.Hour})
+			}
+			kick := &job.Kick{Namespace: namespace, Queue: "q", Count: many, From: job.KickEither}
+			b.do(kick)
+			first := b.res
+			b.do(&job.Bury{Ref: job.ByID(namespace, "q", 1), Need: job.NeedAny})
+			rest := b.small(job.Rest(kick, &first)).Count
+			if first.Count+rest != many {
+				b.tb.Errorf("%d are kicked, and then %d", first.Count, rest)
 			}
 			b.counts("q", job.Buried, 1)
 		},

@@ -45,7 +45,12 @@ func (c *checker) checkJob(e *entry) error {
 		h := c.holders[e.Lease.Holder]
 		if known := h != nil && h.jobs[e.ID] != nil && h.jobs[e.ID].entered == e.Entered; !known && !c.orphaned(e) {
 			return broken(2, "its holder %v does not know", e.Lease.Holder)
+		} else if known && !endsAt(h, h.jobs[e.ID], e.Lease.Until) {
+			return broken(2, "its holder %v knows another end", e.Lease.Holder)
 		}
+	}
+	if e.Flags.Has(job.FlagBuriedLast) && e.State != job.Buried {
+		return broken(1, "%v, and last of those that are buried", e.State)
 	}
 	if e.Timer != timerOf(e) {
 		return broken(7, "timer %d, should be %d", e.Timer, timerOf(e))
@@ -101,6 +106,14 @@ func (c *checker) checkGroup(e *entry) error {
 	case job.Scheduled, job.Blocked, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead:
 	}
 	return nil
+}
+
+// endsAt reports whether a holder knows when time ends a lease; zero is never.
+func endsAt(h *holder, l *held, at job.Time) bool {
+	if l.index < 0 {
+		return at == 0
+	}
+	return l.at == at && l.index < len(h.ends) && h.ends[l.index] == l
 }
 
 // orphaned reports whether a lease is still to be ended because its holder has gone.

@@ -160,7 +160,7 @@ func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
 	if q == nil || c.Limit <= 0 {
 		return
 	}
-	for _, e := range m.firstFew(q, job.Dead, m.part(q, job.Dead, c.Limit, res)) {
+	for _, e := range m.firstFew(q, job.Dead, m.part(q.Counts[job.Dead], c.Limit, res)) {
 		res.Count++
 		if e.Flags.Has(job.FlagTombstone) {
 			m.remove(e)
@@ -190,10 +190,10 @@ func (m *Machine) renew(e *entry, c *job.Respawn) {
 	m.makeReady(e, job.PlaceTail)
 }
 
-// part returns how many of the first n jobs of a list one step deals with; no limit is
-// zero. The answer says how many that leaves.
-func (m *Machine) part(q *queue, s job.State, n int, res *job.Result) int {
-	all := int(min(q.Counts[s], math.MaxInt32))
+// part returns how many of the first n jobs, of those there are, one step deals with; no
+// limit is zero. The answer says how many that leaves.
+func (m *Machine) part(jobs uint64, n int, res *job.Result) int {
+	all := int(min(jobs, math.MaxInt32))
 	if n <= 0 || n > all {
 		n = all
 	}

@@ -22,6 +22,9 @@ type walk struct {
 }
 
 func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered bool, needs uint64) {
+	if c.One {
+		return true, m.fetchOne(c, res)
+	}
 	if len(c.Queues) > m.opt.NamesPerStep {
 		return m.walkOn(m.startWalk(token, c), res)
 	}
@@ -33,13 +36,41 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 		m.startWalk(token, c)
 		m.walking = true
 		return false, 0
+	case m.lapsing(c):
+		res.Err = job.ErrLapsing
+		return true, m.step
 	case c.Wait <= 0:
 		res.Err = job.ErrTimeout
 		return true, m.step
 	}
-	w := &waiter{token: token, holder: c.Holder, fetch: c}
-	m.enqueue(w, m.deadline(c.Wait))
+	w := &waiter{token: token, holder: c.Holder, fetch: c, until: m.deadline(c.Wait)}
+	m.enqueue(w, w.until)
+	if c.Margin > 0 {
+		m.guard(w)
+	}
 	return m.register(w, c.Queues, res), m.step
+}
+
+// fetchOne leases the one job that a fetch names.
+func (m *Machine) fetchOne(c *job.Fetch, res *job.Result) (needs uint64) {
+	e, err := m.lookupBy(&c.Ref, c.Holder, job.NeedAny, func(e *entry) *job.Error { return m.takable(e, c.In) })
+	if err != nil {
+		res.Err = err
+		return m.step
+	}
+	return m.takeOne(e, c, res)
+}
+
+// namable are the states in which a job can be fetched by its name.
+var namable = job.StatesOf(job.Ready, job.Scheduled, job.Retrying, job.Buried)
+
+// takable says why a job cannot be fetched by its name; nil if it can.
+func (m *Machine) takable(e *entry, in job.States) *job.Error {
+	busy := e.Group != "" && m.group(e.q, e.Group).busy != 0
+	if !in.Allow(e.State) || !namable.Allow(e.State) || busy || expired(e, m.now) {
+		return job.ErrBadState
+	}
+	return nil
 }
 
 // register has a fetch wait for jobs of some queues, and reports whether it was refused.
@@ -112,12 +143,11 @@ func (m *Machine) takeOne(e *entry, c *job.Fetch, res *job.Result) (needs uint64
 
 // startWalk registers a fetch that takes more than one step.
 func (m *Machine) startWalk(token uint64, c *job.Fetch) *waiter {
-	w := &waiter{token: token, holder: c.Holder, fetch: c, walk: &walk{survey: c.Pick != job.PickInOrder}}
-	until := job.Never
+	w := &waiter{token: token, holder: c.Holder, fetch: c, walk: &walk{survey: c.Pick != job.PickInOrder}, until: job.Never}
 	if c.Wait > 0 {
-		until = m.deadline(c.Wait)
+		w.until = m.deadline(c.Wait)
 	}
-	m.enqueue(w, until)
+	m.enqueue(w, w.until)
 	return w
 }
 
@@ -176,13 +206,28 @@ func (m *Machine) walkOn(w *waiter, res *job.Result) (answered bool, needs uint6
 	if k.survey {
 		return m.endSurvey(w, res)
 	}
-	if c.Wait <= 0 {
-		m.dequeue(w)
-		res.Err = job.ErrTimeout
+	if m.vain(w, res) {
 		return true, m.step
 	}
 	w.walk = nil
+	if c.Margin > 0 {
+		m.guard(w)
+	}
 	return false, 0
+}
+
+// vain ends a fetch that has found nothing and must not wait, and reports whether it did.
+func (m *Machine) vain(w *waiter, res *job.Result) bool {
+	switch {
+	case m.lapsing(w.fetch):
+		res.Err = job.ErrLapsing
+	case w.fetch.Wait <= 0:
+		res.Err = job.ErrTimeout
+	default:
+		return false
+	}
+	m.dequeue(w)
+	return true
 }
 
 // survey looks for the best job in further queues, or for one at random. It returns how
@@ -228,9 +273,7 @@ func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs ui
 			return true, m.takeOne(e, c, res)
 		}
 	}
-	if k.found == 0 && c.Wait <= 0 {
-		m.dequeue(w)
-		res.Err = job.ErrTimeout
+	if k.found == 0 && c.Wait <= 0 && m.vain(w, res) {
 		return true, m.step
 	}
 	w.walk = &walk{}
@@ -296,7 +339,10 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	if length > 0 || c.LeaseSet {
 		e.Lease.Until = m.now.Add(length)
 	}
-	readyAt := e.Since
+	readyAt := m.now
+	if e.State == job.Ready {
+		readyAt = e.Since
+	}
 	m.become(e, job.Leased)
 	m.setList(q, record.ListLeased, &e.Job)
 	m.occupy(e)

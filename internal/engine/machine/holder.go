@@ -12,14 +12,17 @@ import (
 type holder struct {
 	id    job.Holder
 	jobs  map[job.ID]*held
-	held  heldList // the same in the order of leasing
+	held  heldList       // the same in the order of leasing
+	ends  moments[*held] // those of them that end by time
 	waits map[uint64]struct{}
 	alarm alarm // the end of its grace
 	grace bool
 }
 
-// held is a lease that ends with its holder.
+// held is a lease that ends with its holder. Its moment is when time ends it.
 type held struct {
+	moment
+
 	ref        record.JobRef
 	entered    uint64 // Job.Entered of the lease: another lease of the job is not meant
 	prev, next *held
@@ -78,26 +81,63 @@ func (m *Machine) hold(e *entry) {
 	l := &held{ref: record.JobRef{Queue: e.q.ID, ID: e.ID}, entered: e.Entered}
 	h.jobs[e.ID] = l
 	h.held.add(l)
+	l.index = -1
+	h.setEnd(l, e.Lease.Until)
 	if !e.q.Linked {
 		e.q.Linked = true
 		m.changed(e.q)
 	}
 }
 
-// letGo has the holder of a lease forget it.
-func (m *Machine) letGo(j *job.Job) {
-	if j.Lease.OnEnd == job.EndKeep {
-		return
+// setEnd notes when time ends a lease; zero is never.
+func (h *holder) setEnd(l *held, at job.Time) {
+	if l.index >= 0 {
+		h.ends.remove(l)
 	}
+	if at != 0 {
+		l.at, l.seq = at, l.entered
+		h.ends.push(l)
+	}
+}
+
+// drop forgets a lease.
+func (h *holder) drop(l *held) {
+	delete(h.jobs, l.ref.ID)
+	h.held.remove(l)
+	h.setEnd(l, 0)
+}
+
+// heldLease returns what a holder knows about a lease that ends with it; nil if there is no such holder.
+func (m *Machine) heldLease(j *job.Job) (*holder, *held) {
 	h := m.holders[j.Lease.Holder]
-	if h == nil {
-		return
+	if h == nil || j.Lease.OnEnd == job.EndKeep {
+		return nil, nil
 	}
 	if l := h.jobs[j.ID]; l != nil && l.entered == j.Entered {
-		delete(h.jobs, j.ID)
-		h.held.remove(l)
+		return h, l
+	}
+	return nil, nil
+}
+
+// letGo has the holder of a lease forget it.
+func (m *Machine) letGo(j *job.Job) {
+	if h, l := m.heldLease(j); l != nil {
+		h.drop(l)
 		m.forgetHolder(h)
 	}
+}
+
+// moveEnd tells the holder of a lease that time ends it earlier or later.
+func (m *Machine) moveEnd(j *job.Job) {
+	if h, l := m.heldLease(j); l != nil {
+		h.setEnd(l, j.Lease.Until)
+	}
+}
+
+// isHeld reports whether a lease is still there: its queue may have been removed.
+func (m *Machine) isHeld(l *held) bool {
+	e := m.loadRef(l.ref)
+	return e != nil && e.State == job.Leased && e.Entered == l.entered
 }
 
 // endLease forgets the lease of a job that leaves the leased state (INV-2).
@@ -135,11 +175,10 @@ func (m *Machine) holds(h *holder) bool {
 		if l == nil {
 			break
 		}
-		if e := m.loadRef(l.ref); e != nil && e.State == job.Leased && e.Entered == l.entered {
+		if m.isHeld(l) {
 			break
 		}
-		delete(h.jobs, l.ref.ID)
-		h.held.remove(l)
+		h.drop(l)
 	}
 	m.forgetHolder(h)
 	return h.held.first != nil
@@ -198,7 +237,7 @@ func (m *Machine) holderGone(h *holder) {
 	if h.held.first != nil {
 		m.orphans.add(h.held.first)
 	}
-	h.jobs, h.held = map[job.ID]*held{}, heldList{}
+	h.jobs, h.held, h.ends = map[job.ID]*held{}, heldList{}, nil
 	m.forgetHolder(h)
 	m.endLeases()
 }

@@ -191,7 +191,7 @@ func (m *Machine) leave(e *entry) {
 	case job.Scheduled, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead:
 		m.delList(q, record.List(e.State), &e.Job)
 	}
-	e.Flags &^= job.FlagOldPlace
+	e.Flags &^= job.FlagOldPlace | job.FlagBuriedLast
 }
 
 // enter puts the job into a state other than ready; makeReady does that.

@@ -239,6 +239,11 @@ func fits(e *entry, need job.Need, by job.Holder) *job.Error {
 	}
 	leased := e.State == job.Leased
 	switch {
+	case need == job.NeedFree:
+		if leased && e.Lease.Holder != by {
+			return job.ErrNotOwner
+		}
+		return nil
 	case need == job.NeedUnfinished && e.State.Finished():
 		return job.ErrFinished
 	case need != job.NeedUnfinished && !leased:

@@ -128,7 +128,7 @@ type Machine struct {
 
 	forgetAt job.Time // nothing in the list of what is to be forgotten is earlier
 
-	alarms    alarmHeap
+	alarms    moments[*alarm]
 	holders   map[job.Holder]*holder
 	waiting   map[uint64]*waiter
 	awaiting  map[job.ID]*vigil

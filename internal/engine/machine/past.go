@@ -17,6 +17,8 @@ func checkPast(c *job.Push) *job.Error {
 		return &job.Error{Kind: job.Invalid, Text: "a job with a past has no lock, no batch and waits for no other"}
 	case len(p.Result) > 0 && !p.State.Finished():
 		return &job.Error{Kind: job.Invalid, Text: "only a finished job has a result"}
+	case p.BuriedLast && p.State != job.Buried:
+		return &job.Error{Kind: job.Invalid, Text: "only a buried job is behind others that are buried"}
 	case p.OldPlace && p.State != job.Scheduled:
 		return &job.Error{Kind: job.Invalid, Text: "only a scheduled job has an old place to go to"}
 	case p.Rank > job.PastRankMax || p.Rank < -job.PastRankMax:
@@ -34,6 +36,7 @@ func (m *Machine) goOn(e *entry, p *job.Past) {
 	e.Created = m.bygone(p.Created)
 	e.Order.Rank, e.Order.At = p.Rank, p.At
 	e.Attempts, e.Fails, e.Buries = p.Attempts, p.Fails, p.Buries
+	e.Lapses, e.Releases, e.Kicks, e.Delay = p.Lapses, p.Releases, p.Kicks, p.Delay
 	m.storeBody(e)
 	if len(p.Failures) > 0 {
 		for i := range p.Failures {
@@ -55,6 +58,9 @@ func (m *Machine) goOn(e *entry, p *job.Past) {
 	case p.State == job.Ready:
 		m.makeReadySince(e, job.PlaceOld, m.bygone(p.Since))
 	default:
+		if p.BuriedLast {
+			e.Flags |= job.FlagBuriedLast
+		}
 		m.enter(e, p.State)
 		e.Since = m.bygone(p.Since)
 		if p.State == job.Dead {

@@ -15,6 +15,7 @@ func (m *Machine) report(c *job.Report, res *job.Result) {
 	e, tracked := m.reportable(c.Namespace, c.Key)
 	if e != nil && e.State == job.Leased && e.Lease.Until != 0 && c.Until > e.Lease.Until {
 		e.Lease.Until = c.Until
+		m.moveEnd(&e.Job)
 		m.save(e)
 	}
 	switch {

@@ -29,7 +29,7 @@ func (m *Machine) purge(c *job.Purge, res *job.Result) {
 		return
 	}
 	if c.Limit > 0 || c.State == job.Leased {
-		res.Count = m.part(q, c.State, c.Limit, res)
+		res.Count = m.part(q.Counts[c.State], c.Limit, res)
 		m.purgeFew(q, c.State, res.Count)
 		return
 	}

@@ -240,7 +240,7 @@ func refilled(free, b []byte) []byte {
 func (m *Machine) schedule(e *entry, s *job.Spec) {
 	e.RunAt = s.RunAt
 	if s.Delay > 0 {
-		e.RunAt = m.now.Add(s.Delay)
+		e.RunAt, e.Delay = m.now.Add(s.Delay), s.Delay
 	}
 	if s.TTL > 0 {
 		from := m.now
@@ -355,6 +355,9 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 			e, err = r.ack(o)
 		case *job.Delete:
 			e, err = r.delete(o)
+			if o.AckHeld {
+				err = &job.Error{Kind: job.Invalid, Text: "a delete that may be an ack is not allowed in an atomic command"}
+			}
 		case *job.Push:
 			err = r.push(o)
 			if o.Unless != 0 {
@@ -437,7 +440,9 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 			return job.ErrBadState
 		case ended && o.Need == job.NeedUnfinished:
 			return job.ErrFinished
-		case ended && o.Need != job.NeedAny:
+		case ended && (o.Need == job.NeedAny || o.Need == job.NeedFree): // nobody holds it
+			return nil
+		case ended:
 			return job.ErrNotLeased
 		}
 		return fits(e, o.Need, o.By)

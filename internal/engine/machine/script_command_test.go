@@ -214,7 +214,7 @@ func (s *script) placeOf(ns string, id job.ID) job.Ref {
 }
 
 func (a *args) need() job.Need {
-	return job.Need(a.enum("need", "held", "leased", "unfinished", "any"))
+	return job.Need(a.enum("need", "held", "leased", "unfinished", "any", "free"))
 }
 
 func (a *args) spec() job.Spec {
@@ -286,11 +286,18 @@ var commands = map[string]func(a *args) job.Command{
 		return c
 	},
 	"bury": func(a *args) job.Command {
-		return &job.Bury{Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
+		_, set := a.vals["pri"]
+		return &job.Bury{
+			Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), Last: a.flag("last"),
+			SetPriority: set, Priority: a.number("pri"), Want: a.flag("want"),
+		}
 	},
 	"kick": func(a *args) job.Command {
 		n, q := int(a.number("count")), a.vals["q"]
-		return &job.Kick{Queue: q, Ref: a.ref(), One: n == 0, Namespace: namespace, Count: n, Want: a.flag("want")}
+		return &job.Kick{
+			Queue: q, Ref: a.ref(), One: n == 0, Namespace: namespace, Count: n,
+			From: job.KickFrom(a.enum("from", "buried", "waiting", "either")), Want: a.flag("want"),
+		}
 	},
 	"touch": func(a *args) job.Command {
 		return &job.Touch{
@@ -333,7 +340,7 @@ var commands = map[string]func(a *args) job.Command{
 		}
 	},
 	"pause": func(a *args) job.Command {
-		return &job.Pause{Namespace: a.namespace(), Queue: a.text("q"), For: a.duration("for")}
+		return &job.Pause{Namespace: a.namespace(), Queue: a.text("q"), For: a.duration("for"), Make: a.flag("make")}
 	},
 	"resume": func(a *args) job.Command { return &job.Resume{Namespace: a.namespace(), Queue: a.text("q")} },
 	"purge": func(a *args) job.Command {
@@ -382,7 +389,13 @@ var atomicOps = map[string]func(a *args) job.Command{
 
 func fetchCommand(a *args) job.Command {
 	_, set := a.vals["lease"]
+	var one job.Ref
+	named := a.vals["id"] != "" || a.vals["key"] != ""
+	if named {
+		one = a.ref()
+	}
 	return &job.Fetch{
+		One: named, Ref: one, In: a.states("in"), Margin: a.duration("margin"),
 		Namespace: a.namespace(), Queues: a.list("q"), Pick: job.Pick(a.enum("pick", "inorder", "random", "best")),
 		Max: max(int(a.number("max")), 1), Wait: a.duration("wait"), Holder: a.holder("holder"), Exclusive: a.flag("exclusive"),
 		OnEnd: job.OnEnd(a.enum("end", "keep", "release", "fail")), Lease: a.duration("lease"), LeaseSet: set,
@@ -399,7 +412,9 @@ func ackCommand(a *args) job.Command {
 }
 
 func deleteCommand(a *args) job.Command {
-	return &job.Delete{Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), Want: a.flag("want")}
+	return &job.Delete{
+		Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), AckHeld: a.flag("ackheld"), Want: a.flag("want"),
+	}
 }
 
 // waiter is the token of somebody who waits, by name; zero is nobody.

@@ -35,6 +35,7 @@ func (a *args) past() *job.Past {
 	p := &job.Past{
 		State: a.state("past"), Created: a.moment("created"), Since: a.moment("since"),
 		Attempts: uint32(a.number("tried")), Fails: uint32(a.number("failed")), Buries: uint32(a.number("buries")),
+		Lapses: uint32(a.number("lapses")), Releases: uint32(a.number("releases")), Kicks: uint32(a.number("kicks")), BuriedLast: a.flag("last"),
 		Rank: a.number("rank"), At: a.moment("orderat"), OldPlace: a.flag("oldplace"), Result: []byte(a.text("result")),
 	}
 	for i, text := range a.list("failures") {

@@ -88,7 +88,7 @@ var kindNames = [...]string{
 	job.NotLeased: "NotLeased", job.NotOwner: "NotOwner", job.Finished: "Finished", job.BadState: "BadState",
 	job.Full: "Full", job.Busy: "Busy", job.Waiting: "Waiting", job.Timeout: "Timeout", job.Canceled: "Canceled",
 	job.TooLarge: "TooLarge", job.NoSpace: "NoSpace", job.Draining: "Draining", job.Internal: "Internal",
-	job.Locked: "Locked",
+	job.Locked: "Locked", job.ManyQueues: "ManyQueues", job.Overloaded: "Overloaded", job.Lapsing: "Lapsing",
 }
 
 // counting are the verbs that answer a count, even of zero.
@@ -163,6 +163,10 @@ func (s *script) describe(j *job.Job) string {
 	add(j.Attempts != 0, "attempts=%d", j.Attempts)
 	add(j.Fails != 0, "fails=%d", j.Fails)
 	add(j.Buries != 0, "buries=%d", j.Buries)
+	add(j.Lapses != 0, "lapses=%d", j.Lapses)
+	add(j.Releases != 0, "releases=%d", j.Releases)
+	add(j.Kicks != 0, "kicks=%d", j.Kicks)
+	add(j.Flags.Has(job.FlagBuriedLast), "last")
 	add(j.RunAt != 0, "runat=%s", s.at(j.RunAt))
 	add(j.Policy.ExpireAt != 0, "expires=%s", s.at(j.Policy.ExpireAt))
 	add(j.Policy.DeadFor != 0, "deadfor=%v", j.Policy.DeadFor)

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"millrace/internal/job"
@@ -14,6 +15,11 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 		res.Err = err
 		return
 	}
+	m.succeed(e, c, res)
+}
+
+// succeed ends a job as an Ack does.
+func (m *Machine) succeed(e *entry, c *job.Ack, res *job.Result) {
 	m.count(e.q, job.CountAcked)
 	m.noteSettled(e)
 	if e.Flags.Has(job.FlagEphemeral) {
@@ -156,6 +162,7 @@ func keepFailure(fs []job.Failure, f job.Failure) []job.Failure {
 // lapse ends a lease whose time has run out.
 func (m *Machine) lapse(e *entry) {
 	m.count(e.q, job.CountLapsed)
+	e.Lapses++
 	if e.Flags.Has(job.FlagEphemeral) {
 		if w := m.runs[e.ID]; w != nil {
 			m.refuse(w, job.ErrTimeout)
@@ -189,6 +196,8 @@ func (m *Machine) release(c *job.Release, res *job.Result) {
 	if m.overdue(e) {
 		return
 	}
+	e.Releases++
+	e.Delay = max(c.Delay, 0)
 	if c.SetPriority {
 		e.Policy.Priority = c.Priority
 	}
@@ -242,6 +251,12 @@ func (m *Machine) bury(c *job.Bury, res *job.Result) {
 			return
 		}
 		e.Buries++
+		if c.SetPriority {
+			e.Policy.Priority = c.Priority
+		}
+		if c.Last {
+			e.Flags |= job.FlagBuriedLast
+		}
 		m.enter(e, job.Buried)
 		m.save(e)
 		m.dropResident(e)
@@ -251,12 +266,12 @@ func (m *Machine) bury(c *job.Bury, res *job.Result) {
 
 func (m *Machine) kick(c *job.Kick, res *job.Result) {
 	if c.One {
-		e, err := m.lookupIn(&c.Ref, 0, job.StatesOf(job.Buried))
+		e, err := m.lookupIn(&c.Ref, 0, kickable[c.From])
 		if err != nil {
 			res.Err = err
 			return
 		}
-		m.unbury(e)
+		m.kickOne(e)
 		res.Count = 1
 		m.wanted(c.Want, e, res)
 		return
@@ -265,15 +280,37 @@ func (m *Machine) kick(c *job.Kick, res *job.Result) {
 	if q == nil || c.Count <= 0 {
 		return
 	}
-	for _, e := range m.firstFew(q, job.Buried, m.part(q, job.Buried, c.Count, res)) {
-		m.unbury(e)
+	for _, e := range m.kicked(q, c, res) {
+		m.kickOne(e)
 		m.serveWakes()
 		res.Count++
 	}
 }
 
-func (m *Machine) unbury(e *entry) {
+// kickable are the states that a kick of one job means.
+var kickable = [...]job.States{
+	job.KickBuried:  job.StatesOf(job.Buried),
+	job.KickWaiting: job.StatesOf(job.Scheduled, job.Retrying),
+	job.KickEither:  job.StatesOf(job.Buried, job.Scheduled, job.Retrying),
+}
+
+// kicked returns the jobs of a queue that this step of a kick means.
+func (m *Machine) kicked(q *queue, c *job.Kick, res *job.Result) []*entry {
+	buried := q.Counts[job.Buried]
+	if c.From == job.KickBuried || c.From == job.KickEither && buried > 0 {
+		res.State = job.Buried
+		return m.firstFew(q, job.Buried, m.part(buried, c.Count, res))
+	}
+	res.State = job.Scheduled
+	n := m.part(q.Counts[job.Scheduled]+q.Counts[job.Retrying], c.Count, res)
+	es := append(m.firstFew(q, job.Scheduled, n), m.firstFew(q, job.Retrying, n)...)
+	slices.SortFunc(es, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID)) })
+	return es[:n]
+}
+
+func (m *Machine) kickOne(e *entry) {
 	m.count(e.q, job.CountKicked)
+	e.Kicks++
 	m.leave(e)
 	m.makeReady(e, job.PlaceOld)
 }
@@ -282,6 +319,10 @@ func (m *Machine) delete(c *job.Delete, res *job.Result) {
 	e, err := m.lookup(&c.Ref, c.In, c.Need, c.By)
 	if err != nil {
 		res.Err = err
+		return
+	}
+	if c.AckHeld && e.State == job.Leased && e.Lease.Holder == c.By {
+		m.succeed(e, &job.Ack{Want: c.Want}, res)
 		return
 	}
 	if c.Want {
@@ -372,6 +413,7 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 	if c.NoEarlier && (old == 0 || (l.Until != 0 && l.Until < old)) {
 		l.Until = old
 	}
+	m.moveEnd(&e.Job)
 	m.save(e)
 	m.wanted(c.Want, e, res)
 }
@@ -452,7 +494,7 @@ func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	if e.q.name == c.Queue {
 		return
 	}
-	s, since, back := e.State, e.Since, e.Flags&job.FlagOldPlace
+	s, since, kept := e.State, e.Since, e.Flags&(job.FlagOldPlace|job.FlagBuriedLast)
 	blockers := e.Blockers
 	m.count(e.q, job.CountMoved)
 	m.leave(e)
@@ -465,9 +507,9 @@ func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 		m.makeReady(e, job.PlaceOld)
 		return
 	}
+	e.Flags |= kept
 	m.enter(e, s)
 	e.Since = since
-	e.Flags |= back
 	if s == job.Blocked {
 		m.listBlocked(e)
 	}

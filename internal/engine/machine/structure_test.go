@@ -158,14 +158,14 @@ func TestAlarmHeap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		var h alarmHeap
+		var h moments[*alarm]
 		var model []*alarm
 		var seq uint64
 		for range 2000 {
 			switch n := rnd.IntN(4); {
 			case n < 2 || len(model) == 0:
 				seq++
-				a := &alarm{at: job.Time(rnd.Int64N(20)), seq: seq}
+				a := &alarm{moment: moment{at: job.Time(rnd.Int64N(20)), seq: seq}}
 				h.push(a)
 				model = append(model, a)
 			case n == 2: // any, as when a wait ends early

@@ -21,6 +21,7 @@ type waiter struct {
 	left bool         // it has been answered, and is still to be taken out of the lists
 
 	fetch *job.Fetch // waits for a job
+	until job.Time   // of a fetch: its time is up then
 	walk  *walk      // has not looked at all its queues yet; nil if it has
 
 	push *job.Push // waits for room
@@ -36,79 +37,11 @@ type waiter struct {
 // alarm is a moment that concerns no stored job: the end of a wait, of a grace or
 // of a pause.
 type alarm struct {
-	at     job.Time
-	seq    uint64
-	index  int // in the heap; -1 if not set
+	moment
+
 	waiter *waiter
 	holder *holder
 	queue  *queue
-}
-
-// alarmHeap is a heap of alarms, from which any can be taken out.
-type alarmHeap []*alarm
-
-func (h alarmHeap) less(i, j int) bool {
-	if h[i].at != h[j].at {
-		return h[i].at < h[j].at
-	}
-	return h[i].seq < h[j].seq
-}
-
-func (h alarmHeap) swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h alarmHeap) up(i int) {
-	for i > 0 {
-		p := (i - 1) / 2
-		if !h.less(i, p) {
-			return
-		}
-		h.swap(i, p)
-		i = p
-	}
-}
-
-func (h alarmHeap) down(i int) {
-	for {
-		c := 2*i + 1
-		if c >= len(h) {
-			return
-		}
-		if c+1 < len(h) && h.less(c+1, c) {
-			c++
-		}
-		if !h.less(c, i) {
-			return
-		}
-		h.swap(i, c)
-		i = c
-	}
-}
-
-func (h *alarmHeap) push(a *alarm) {
-	a.index = len(*h)
-	*h = append(*h, a)
-	h.up(a.index)
-}
-
-func (h *alarmHeap) remove(a *alarm) {
-	i, last := a.index, len(*h)-1
-	h.swap(i, last)
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	if i < last {
-		h.down(i)
-		h.up(i)
-	}
-	a.index = -1
-}
-
-func (h *alarmHeap) pop() *alarm {
-	a := (*h)[0]
-	h.remove(a)
-	return a
 }
 
 // set arms an alarm; Never does not.
@@ -185,7 +118,7 @@ func (m *Machine) refuse(w *waiter, err *job.Error) {
 }
 
 // timeUp ends a wait whose time has come. A run that is leased waits on: the end of
-// the lease ends it.
+// the lease ends it. A fetch may have been woken for a lease that its holder has.
 func (m *Machine) timeUp(w *waiter) {
 	if w.run && !w.isTold() {
 		if e := m.runJob(w); e != nil && e.State == job.Leased {
@@ -193,7 +126,52 @@ func (m *Machine) timeUp(w *waiter) {
 			return
 		}
 	}
-	m.endWait(w, job.ErrTimeout)
+	switch {
+	case w.fetch != nil && w.walk == nil && m.lapsing(w.fetch):
+		m.endWait(w, job.ErrLapsing)
+	case w.fetch != nil && w.until > m.now:
+		m.guard(w)
+	default:
+		m.endWait(w, job.ErrTimeout)
+	}
+}
+
+// guard has a fetch that waits woken before the first lease of its holder ends. A lease that the holder gets, or moves, while it waits is looked at when it is
+// woken.
+func (m *Machine) guard(w *waiter) {
+	at := w.until
+	if end := m.firstEnd(w.fetch); end != job.Never {
+		at = min(at, end.Add(-w.fetch.Margin))
+	}
+	m.clearAlarm(&w.alarm)
+	m.setAlarm(&w.alarm, at)
+}
+
+// lapsing reports whether a lease of its holder is too near its end for a fetch to wait.
+func (m *Machine) lapsing(c *job.Fetch) bool {
+	end := m.firstEnd(c)
+	return end != job.Never && end.Add(-c.Margin) <= m.now
+}
+
+// firstEnd returns when the first of the leases ends that a fetch must not wait beyond;
+// Never if there is none.
+func (m *Machine) firstEnd(c *job.Fetch) job.Time {
+	h := m.holders[c.Holder]
+	if c.Margin <= 0 || h == nil {
+		return job.Never
+	}
+	for range m.opt.lookMax() {
+		if len(h.ends) == 0 {
+			break
+		}
+		l := h.ends[0]
+		if m.isHeld(l) {
+			return l.at
+		}
+		h.drop(l)
+	}
+	m.forgetHolder(h)
+	return job.Never
 }
 
 // endWait answers a caller with an error, or with what it is about to be told. A job that

@@ -1,0 +1,82 @@
+package machine
+
+import "millrace/internal/job"
+
+// moment is something that time brings about. It stands in a heap, from which it can be taken out.
+type moment struct {
+	at    job.Time
+	seq   uint64 // the order among those of the same time
+	index int    // in the heap; -1 if it is in none
+}
+
+func (m *moment) when() *moment { return m }
+
+// moments is a heap of what has a moment, the earliest first.
+type moments[T interface{ when() *moment }] []T
+
+func (h moments[T]) less(i, j int) bool {
+	a, b := h[i].when(), h[j].when()
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	return a.seq < b.seq
+}
+
+func (h moments[T]) swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].when().index, h[j].when().index = i, j
+}
+
+func (h moments[T]) up(i int) {
+	for i > 0 {
+		p := (i - 1) / 2
+		if !h.less(i, p) {
+			return
+		}
+		h.swap(i, p)
+		i = p
+	}
+}
+
+func (h moments[T]) down(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(h) {
+			return
+		}
+		if c+1 < len(h) && h.less(c+1, c) {
+			c++
+		}
+		if !h.less(c, i) {
+			return
+		}
+		h.swap(i, c)
+		i = c
+	}
+}
+
+func (h *moments[T]) push(v T) {
+	v.when().index = len(*h)
+	*h = append(*h, v)
+	h.up(v.when().index)
+}
+
+// remove takes out what is in the heap.
+func (h *moments[T]) remove(v T) {
+	var none T
+	i, last := v.when().index, len(*h)-1
+	h.swap(i, last)
+	(*h)[last] = none
+	*h = (*h)[:last]
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+	v.when().index = -1
+}
+
+func (h *moments[T]) pop() T {
+	v := (*h)[0]
+	h.remove(v)
+	return v
+}
