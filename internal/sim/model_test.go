@@ -15,7 +15,7 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 	kinds := map[job.Kind]int{}
 	var seen sights
 	for seed := range uint64(100) {
-		rng := rand.New(rand.NewPCG(seed, 1))
+		rng := rand.New(rand.NewPCG(seed, 2))
 		m := NewModel(startTime)
 		g := newGenerator(rng, m)
 		now := startTime

@@ -9,6 +9,7 @@ import (
 
 func (m *Model) applyPush(c *job.Push) {
 	m.flushBefore(queueName{c.Spec.Namespace, c.Spec.Queue})
+	m.entrants = m.countEntrants() // there may be room now
 	if j := m.alike(c); j != nil {
 		m.answer(instead(j))
 		return
@@ -258,6 +259,7 @@ func (m *Model) blockers(s *job.Spec, earlier []job.ID) []job.ID {
 
 func (m *Model) applyRun(c *job.Run) {
 	m.flushBefore(queueName{c.Spec.Namespace, c.Spec.Queue})
+	m.entrants = m.countEntrants()
 	r, _ := m.push(&job.Push{Spec: c.Spec}, nil, func(j *entry) {
 		j.Flags |= job.FlagEphemeral
 		m.wait(c, c.Wait, j.ID)
@@ -274,6 +276,7 @@ func (m *Model) applyAtomic(c *job.Atomic) {
 			m.flushBefore(queueName{p.Spec.Namespace, p.Spec.Queue})
 		}
 	}
+	m.entrants = m.countEntrants()
 	if err := m.tryAtomic(c); err != nil {
 		m.refuse(err)
 		return

@@ -49,7 +49,11 @@ func (m *Model) toReadySince(j *entry, p job.Place, since job.Time) {
 	left := j.State == job.Leased
 	m.enter(j, job.Ready)
 	j.Order, j.Since = o, since
-	m.unleased(j, left)
+	if !left && j.Flags.Has(job.FlagEphemeral) && m.runOf(j) == nil && !m.trial { // its caller was there before the restart
+		m.withdraw(j)
+	} else {
+		m.unleased(j, left)
+	}
 	m.follow()
 }
 
