@@ -21,18 +21,19 @@ type Dialect interface {
 // The doors through which jobs come and go. The numbers are stored with jobs:
 // they are never changed and never given to another door.
 const (
-	DoorNone      job.Door = iota // not known
-	DoorAdmin                     // web UI, admin API and command line
-	DoorFaktory                   // Faktory work protocol
-	DoorWorkq                     // Workq
-	DoorMasenko                   // Masenko
-	DoorTarantool                 // Tarantool Queue, both APIs
-	DoorLmstfy                    // LMSTFY over HTTP
+	DoorNone       job.Door = iota // not known
+	DoorAdmin                      // web UI, admin API and command line
+	DoorFaktory                    // Faktory work protocol
+	DoorWorkq                      // Workq
+	DoorMasenko                    // Masenko
+	DoorTarantool                  // Tarantool Queue, both APIs
+	DoorLmstfy                     // LMSTFY over HTTP
+	DoorBeanstalkd                 // beanstalkd
 )
 
 var doorNames = [...]string{
 	DoorNone: "unknown", DoorAdmin: "admin", DoorFaktory: "faktory", DoorWorkq: "workq",
-	DoorMasenko: "masenko", DoorTarantool: "tarantool", DoorLmstfy: "lmstfy",
+	DoorMasenko: "masenko", DoorTarantool: "tarantool", DoorLmstfy: "lmstfy", DoorBeanstalkd: "beanstalkd",
 }
 
 // DoorName returns the name of a door for display.

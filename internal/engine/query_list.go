@@ -143,3 +143,30 @@ func merged(a, b iter.Seq[[]byte], reverse bool) iter.Seq[[]byte] {
 		}
 	}
 }
+
+// ReadyAbove returns how many ready jobs of a queue, which Queue or EachQueue have told, have a priority above one. It
+// looks at the first jobs only, at most so many as limit says, and returns at how many it has looked.
+func (q Query) ReadyAbove(info *job.QueueInfo, priority int64, limit int) (n uint64, looked int, err error) {
+	if info.Counts[job.Ready] == 0 {
+		return 0, 0, nil
+	}
+	rec, ok, err := q.record(info.Namespace, info.Name)
+	if err != nil || !ok {
+		return 0, 0, err
+	}
+	for _, list := range []record.List{record.ListReady, record.ListGrouped} {
+		for entry := range q.entries(rec.ID, list, nil, false, &err) {
+			if looked == limit {
+				break
+			}
+			looked++
+			if record.EntryPriority(entry) > priority {
+				n++
+			}
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return n, looked, nil
+}

@@ -170,6 +170,38 @@ func EntryID(key []byte) job.ID {
 	return job.ID(binary.BigEndian.Uint64(key[len(key)-8:]))
 }
 
+// EntryPriority returns the priority in an entry of a list of ready jobs, without the list's own prefix. It is the
+// lowest if the entry is none.
+func EntryPriority(entry []byte) int64 {
+	_, n := ordInt(entry)
+	if v, m := ordInt(entry[n:]); m > 0 {
+		return -v
+	}
+	return math.MinInt64
+}
+
+// ordInt is the inverse of appendOrdInt. It returns how many bytes it has read; zero if it is malformed.
+func ordInt(b []byte) (v int64, read int) {
+	if len(b) == 0 {
+		return 0, 0
+	}
+	n, mask := int(b[0])-0x80, byte(0)
+	if n < 0 {
+		n, mask = -n, 0xff
+	}
+	if n > 8 || n >= len(b) {
+		return 0, 0
+	}
+	var u uint64
+	for _, c := range b[1 : 1+n] {
+		u = u<<8 | uint64(c^mask)
+	}
+	if mask != 0 {
+		return -int64(u) - 1, 1 + n //nolint:gosec // as it was written
+	}
+	return int64(u), 1 + n //nolint:gosec // as it was written
+}
+
 // GroupKey appends the key of a busy group. Its value is the id of the leased job.
 func GroupKey(dst []byte, q QueueID, group string) []byte {
 	return append(queueSpace(dst, spaceGroup, q), group...)

@@ -315,3 +315,21 @@ func TestKeysComeBack(t *testing.T) {
 		t.Error("a negative time is not the first")
 	}
 }
+
+func TestEntryPriority(t *testing.T) {
+	t.Parallel()
+	prefix := len(ListStart(nil, 7, ListReady))
+	for _, rank := range []int64{0, -1, 1, 300, -70000, math.MaxInt64, math.MinInt64} {
+		for _, p := range []int64{0, 1, -1, 255, -256, 1024, -1024, 1 << 32, -1 << 32, math.MaxInt64, -math.MaxInt64} {
+			j := &job.Job{ID: 1, Order: job.Order{Rank: rank, Priority: p, Seq: 5}}
+			if got := EntryPriority(ListKey(nil, 7, ListReady, j)[prefix:]); got != p {
+				t.Errorf("rank %d, priority %d is read as %d", rank, p, got)
+			}
+		}
+	}
+	for _, entry := range []string{"", "\x80", "\x88\x01", "\x80\xff"} {
+		if got := EntryPriority([]byte(entry)); got != math.MinInt64 {
+			t.Errorf("%q is read as %d", entry, got)
+		}
+	}
+}

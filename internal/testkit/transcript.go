@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 var update = flag.Bool("update", false, "rewrite the files that answers, screens and documents are compared with")
@@ -250,7 +252,7 @@ func (p *player) record() {
 				c.got = nil
 				break
 			}
-			fmt.Fprintf(&p.out, "%s< %s\n", c.name, c.got[:i])
+			p.recordLine(c.name, c.got[:i+len(p.eol)])
 			c.got = c.got[i+len(p.eol):]
 		}
 		if c.ended && !c.eofSeen {
@@ -258,6 +260,19 @@ func (p *player) record() {
 			fmt.Fprintf(&p.out, "%s eof\n", c.name)
 		}
 	}
+}
+
+// recordLine writes down a line, with its end. One that holds what would be lost in a line of text is written in
+// pieces.
+func (p *player) recordLine(name string, line []byte) {
+	text := line[:len(line)-len(p.eol)]
+	if !utf8.Valid(text) || bytes.ContainsFunc(text, unicode.IsControl) || len(text) != len(bytes.TrimSpace(text)) {
+		for piece := range bytes.Lines(line) {
+			fmt.Fprintf(&p.out, "%s recv %q\n", name, piece)
+		}
+		return
+	}
+	fmt.Fprintf(&p.out, "%s< %s\n", name, text)
 }
 
 // settled fails if something has been received that the transcript does not tell.

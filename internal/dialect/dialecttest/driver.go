@@ -126,7 +126,7 @@ type Driver struct {
 
 // Drivers returns the drivers of all protocols.
 func Drivers() []Driver {
-	return []Driver{Masenko(), Workq(), Lmstfy(), Faktory(), Tarantool(), TarantoolLegacy(), Tarantool15()}
+	return []Driver{Masenko(), Workq(), Lmstfy(), Faktory(), Tarantool(), TarantoolLegacy(), Tarantool15(), Beanstalkd()}
 }
 
 func (d *Driver) hello(conn net.Conn) (*bufio.Reader, error) {
