@@ -22,8 +22,7 @@ type Protocol struct {
 	nothing func(l net.Listener, o Nothing) error
 }
 
-// The protocols that can be measured. Millrace does not speak that of beanstalkd, which is here to be
-// compared with.
+// The protocols that can be measured.
 var (
 	Masenko    = &Protocol{Name: "masenko", Bulk: "a transaction of PUSH", dial: dialMasenko, nothing: serveMasenko}
 	Workq      = &Protocol{Name: "workq", Bulk: "pipelined add", dial: dialWorkq, nothing: serveWorkq}
@@ -33,23 +32,21 @@ var (
 	Beanstalkd = &Protocol{Name: "beanstalkd", Bulk: "pipelined put", dial: dialBeanstalkd, nothing: serveBeanstalkd}
 )
 
-// Protocols returns those that Millrace speaks.
-func Protocols() []*Protocol { return []*Protocol{Masenko, Workq, Faktory, Tarantool, Lmstfy} }
+// Protocols returns all of them.
+func Protocols() []*Protocol { return []*Protocol{Masenko, Workq, Faktory, Tarantool, Lmstfy, Beanstalkd} }
 
-// Names returns the names of all protocols that can be measured.
+// Names returns their names.
 func Names() []string {
 	var names []string
-	for _, p := range all() {
+	for _, p := range Protocols() {
 		names = append(names, p.Name)
 	}
 	return names
 }
 
-func all() []*Protocol { return append(Protocols(), Beanstalkd) }
-
 // Find returns the protocol with a name.
 func Find(name string) (*Protocol, error) {
-	protocols := all()
+	protocols := Protocols()
 	i := slices.IndexFunc(protocols, func(p *Protocol) bool { return p.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no protocol %q: choose one of %s", name, strings.Join(Names(), ", "))

@@ -197,7 +197,7 @@ func TestDuration(t *testing.T) {
 // TestNothing measures the servers that do nothing, which must be as easy as any.
 func TestNothing(t *testing.T) {
 	t.Parallel()
-	for _, p := range all() {
+	for _, p := range Protocols() {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			l := listen(t)

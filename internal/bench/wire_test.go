@@ -175,7 +175,7 @@ var scripts = map[string]struct {
 // protocols say.
 func TestWire(t *testing.T) {
 	t.Parallel()
-	for _, p := range all() {
+	for _, p := range Protocols() {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			script, ok := scripts[p.Name]

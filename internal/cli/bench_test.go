@@ -149,6 +149,9 @@ func TestBenchRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = free.Close()
+	if o := run([]string{"MILLRACE_WORKQ_ADDR=off"}, "bench", "-p", "workq"); o.status != exitUsage || !strings.Contains(o.stderr, "name the address with --addr") {
+		t.Errorf("no listener: %+v", o)
+	}
 	nowhere := []string{"--api", "http://" + free.Addr().String(), "--addr", free.Addr().String()}
 	for _, tt := range []struct {
 		name   string
@@ -159,7 +162,6 @@ func TestBenchRefused(t *testing.T) {
 		{"no such protocol", []string{"-p", "gopher"}, exitUsage, "choose one of masenko, workq"},
 		{"a rate of the ceiling", []string{"--ceiling", "--rate", "5"}, exitUsage, "leave --rate away"},
 		{"an endless ceiling", []string{"--ceiling", "--in-flight", "0"}, exitUsage, "without end"},
-		{"no listener", []string{"-p", "beanstalkd"}, exitUsage, "name the address with --addr"},
 		{"no secret", []string{"--secret-file", filepath.Join(t.TempDir(), "none")}, exitUsage, "--secret-file"},
 		{"no server", nowhere, exitFailure, "connect to masenko at 127.0.0.1:"},
 		{"nobody", []string{"--producers", "0", "--workers", "0"}, exitUsage, "producers or workers"},

@@ -50,7 +50,8 @@ func newRoot(p Process) *cobra.Command {
 	serve := newServeCommand(p)
 	root.AddCommand(newQueueCommand(p), newJobCommand(p), newPushCommand(p), newFetchCommand(p), newBackupCommand(p), newExportCommand(p),
 		newImportCommand(p), newTopCommand(p), newClusterCommand(p))
-	root.AddCommand(serve, newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newConfigCommand(p),
+	root.AddCommand(serve, newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newBeanstalkdServerCommand(p),
+		newConfigCommand(p),
 		newCheckCommand(p), newRestoreCommand(p), newHealthCommand(p), newBenchCommand(p), newCompletionCommand(), newVersionCommand())
 	return root
 }

@@ -124,7 +124,7 @@ func parseWorkqFlags(args []string) (*workqFlags, error) {
 // checkWhole reports a text that is not a whole number.
 func checkWhole(text string) error {
 	if _, err := strconv.ParseUint(text, 10, 63); err != nil {
-		return errors.New("write a whole number")
+		return errWhole
 	}
 	return nil
 }

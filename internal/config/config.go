@@ -4,19 +4,20 @@ import "time"
 
 // Config is the effective configuration: every key of the table, parsed.
 type Config struct {
-	Data      Data
-	Backup    Backup
-	Store     Store
-	Log       Log
-	Listen    Listen
-	Server    Server
-	Cluster   Cluster
-	Masenko   Masenko
-	Workq     Workq
-	Lmstfy    Lmstfy
-	Tarantool Tarantool
-	Faktory   Faktory
-	Web       Web
+	Data       Data
+	Backup     Backup
+	Store      Store
+	Log        Log
+	Listen     Listen
+	Server     Server
+	Cluster    Cluster
+	Masenko    Masenko
+	Workq      Workq
+	Lmstfy     Lmstfy
+	Tarantool  Tarantool
+	Faktory    Faktory
+	Beanstalkd Beanstalkd
+	Web        Web
 
 	listeners []Listener
 	settings  []Setting

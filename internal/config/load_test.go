@@ -69,6 +69,9 @@ func TestDefaults(t *testing.T) {
 			Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", Heartbeat: 45 * time.Second,
 			MaxConnections: 10000, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20, WriteTimeout: 30 * time.Second,
 		},
+		Beanstalkd: Beanstalkd{
+			Addr: Addresses{{HostPort: "127.0.0.1:11300"}}, Namespace: "default", MaxConnections: 10000, MaxJobSize: 65535, WriteTimeout: 30 * time.Second,
+		},
 		Workq: Workq{
 			Addr: Addresses{{HostPort: "127.0.0.1:9922"}}, Namespace: "default",
 			MaxConnections: 10000, MaxLine: 1 << 20, MaxPayload: 1 << 20, DefaultTTR: 30 * time.Minute, WriteTimeout: 30 * time.Second,

@@ -32,7 +32,8 @@ type original struct {
 
 // standard is the table of the keys that this build has.
 func standard() table {
-	return newTable(append(generalKeys(), clusterKeys()...), masenkoBlock(), workqBlock(), lmstfyBlock(), tarantoolBlock(), faktoryBlock(), webBlock())
+	return newTable(append(generalKeys(), clusterKeys()...), masenkoBlock(), workqBlock(), lmstfyBlock(), tarantoolBlock(), faktoryBlock(), beanstalkdBlock(),
+		webBlock())
 }
 
 func newTable(keys []Key, blocks ...block) table {

@@ -11,6 +11,7 @@ import (
 
 	"millrace/internal/auth"
 	"millrace/internal/config"
+	"millrace/internal/dialect/beanstalkd"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/dialect/masenko"
@@ -25,6 +26,7 @@ var protocols = []protocol{
 	{name: "lmstfy", build: buildLmstfy},
 	{name: "tarantool", build: buildTarantool},
 	{name: "faktory", build: buildFaktory},
+	{name: "beanstalkd", build: buildBeanstalkd},
 	{name: config.ProtocolWeb, build: buildWeb}, // last: it tells about all others
 }
 
@@ -155,6 +157,33 @@ func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, erro
 				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it
 				MaxPayload:   int(c.MaxPayload), //nolint:gosec // the configuration bounds it
 				DefaultTTR:   c.DefaultTTR,
+				WriteTimeout: c.WriteTimeout,
+				TLS:          secure,
+			})
+			dialects[namespace] = d
+			s.built(g.config.Protocol, namespace, d)
+		}
+		g.bound(0, secure, d.TooMany)
+		serve = append(serve, d.Serve)
+	}
+	return serve, nil
+}
+
+// buildBeanstalkd makes one dialect per namespace, which its listeners share.
+func buildBeanstalkd(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	c := &s.cfg.Beanstalkd
+	dialects := make(map[string]*beanstalkd.Dialect)
+	serve := make([]serveFunc, 0, len(gates))
+	for _, g := range gates {
+		namespace := g.config.Namespace
+		d := dialects[namespace]
+		if d == nil {
+			d = beanstalkd.New(beanstalkd.Options{
+				Engine:       s.engine,
+				Logger:       s.log,
+				Namespace:    namespace,
+				MaxConns:     c.MaxConnections,
+				MaxJob:       int(c.MaxJobSize), //nolint:gosec // the configuration bounds it
 				WriteTimeout: c.WriteTimeout,
 				TLS:          secure,
 			})

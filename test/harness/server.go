@@ -136,7 +136,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{cmd: exec.CommandContext(ctx, o.Bin, o.Args...), done: make(chan struct{})} //nolint:gosec // the binary under test
 	// Servers run side by side, so nothing listens on a fixed port unless asked to.
-	s.cmd.Env = append(append(os.Environ(), "MILLRACE_WORKQ_ADDR=off"), o.Env...)
+	s.cmd.Env = append(append(os.Environ(), "MILLRACE_WORKQ_ADDR=off", "MILLRACE_BEANSTALKD_ADDR=off"), o.Env...)
 	s.cmd.Dir = o.Dir
 	s.cmd.ExtraFiles = o.Files
 	s.cmd.Stderr = lockedWriter{s}
