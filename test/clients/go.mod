@@ -5,6 +5,7 @@ module millrace/test/clients
 go 1.26.0
 
 require (
+	github.com/beanstalkd/go-beanstalk v0.2.0
 	github.com/bitleak/lmstfy v1.0.15
 	github.com/contribsys/faktory v1.9.3
 	github.com/contribsys/faktory_worker_go v1.7.0
