@@ -166,7 +166,7 @@ func runTrial(t *testing.T, tr trial, scale int) []row {
 // start starts the server on what the trial has stored so far, which is nothing at first.
 func (f *field) start(args ...string) {
 	f.t.Helper()
-	listeners := []string{"masenko", "workq", "faktory", "tarantool", "lmstfy", "admin", "web"}
+	listeners := []string{"masenko", "workq", "beanstalkd", "faktory", "tarantool", "lmstfy", "admin", "web"}
 	// One connection waits where many would, and there are more queues than the default allows.
 	base := []string{"serve", "--data-dir", f.dir, "--masenko-heartbeat=20m", "--tarantool-max-waiting=100000", "--server-max-queues=16777216"}
 	server, err := harness.Start(context.WithoutCancel(f.t.Context()), harness.Options{
@@ -217,7 +217,9 @@ func (f *field) watch() {
 
 // drivers are the protocols that have a bystander.
 func drivers() []dialecttest.Driver {
-	return []dialecttest.Driver{dialecttest.Masenko(), dialecttest.Workq(), dialecttest.Faktory(), dialecttest.Lmstfy(), dialecttest.Tarantool()}
+	return []dialecttest.Driver{
+		dialecttest.Masenko(), dialecttest.Workq(), dialecttest.Faktory(), dialecttest.Lmstfy(), dialecttest.Tarantool(), dialecttest.Beanstalkd(),
+	}
 }
 
 // measure does one thing, which returns when all of its effect is there, and notes what the

@@ -85,11 +85,11 @@ func TestHostileClients(t *testing.T) {
 // longer than they.
 func besiege(ctx context.Context, t *testing.T) *siege {
 	t.Helper()
-	listeners := []string{"masenko", "workq", "faktory", "tarantool", "tarantool15", "lmstfy", "admin", "web"}
+	listeners := []string{"masenko", "workq", "beanstalkd", "faktory", "tarantool", "tarantool15", "lmstfy", "admin", "web"}
 	server, err := harness.Start(t.Context(), harness.Options{
 		Bin: program.Bin,
 		Args: []string{
-			"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-write-timeout=1s", "--workq-write-timeout=1s", "--faktory-write-timeout=1s",
+			"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-write-timeout=1s", "--workq-write-timeout=1s", "--beanstalkd-write-timeout=1s", "--faktory-write-timeout=1s",
 			"--tarantool-write-timeout=1s", "--lmstfy-write-timeout=1s", "--lmstfy-read-timeout=1s",
 			fmt.Sprintf("--listen-max-unfinished=%d", unfinished),
 		},

@@ -40,7 +40,7 @@ const levels = 1_000_000
 // targets are all listeners of the server.
 func targets(addrs map[string]string) []target {
 	all := []target{
-		masenkoTarget(), workqTarget(), faktoryTarget(), tarantoolTarget(), tarantool15Target(),
+		masenkoTarget(), workqTarget(), beanstalkdTarget(), faktoryTarget(), tarantoolTarget(), tarantool15Target(),
 		httpTarget("lmstfy", "PUT", "/api/default/hostile", "/api/default/hostile/size", "/openapi.json", "/api/default/hostile/bulk"),
 		httpTarget("admin", "POST", "/token/hostile?description=x", "/version", "/openapi-admin.json", "/token/hostile/none/limit"),
 		httpTarget("web", "POST", "/api/v1/namespaces/default/queues/hostile/pause", "/livez", "/openapi.json", "/api/v1/actions"),
@@ -79,6 +79,18 @@ func workqTarget() target {
 		bulky:  "inspect jobs hostile 0 100\r\n",
 		giants: []string{add("999999999999999999"), add("1048576") + strings.Repeat("x", 1<<19), strings.Repeat("x", 2<<20), add("-1"), add("1048577") + "x\r\n"},
 		nested: []string{"add " + strings.Repeat("-a=", levels) + "\r\n", "lease " + strings.Repeat("q ", levels/4) + "0\r\n"},
+	}
+}
+
+func beanstalkdTarget() target {
+	put := func(size string) string { return "put 0 0 60 " + size + "\r\n" }
+	return target{
+		name:  "beanstalkd",
+		whole: func(int) string { return put("4") + "body\r\n" },
+		cheap: "list-tube-used\r\n", answers: line,
+		bulky:  "stats\r\n",
+		giants: []string{put("4294967295") + strings.Repeat("x", 1<<20), put("65535") + strings.Repeat("x", 1<<15), strings.Repeat("x", 2<<20), put("-1"), put("65536") + "x\r\n"},
+		nested: []string{"use " + strings.Repeat("(", levels) + "\r\n", strings.Repeat("watch x\r\nignore x\r\n", levels/100)},
 	}
 }
 
