@@ -25,7 +25,7 @@ var norun = []struct{ document, text, why string }{
   node=$(echo a b c | cut -d' ' -f$((n+1)))
   millrace serve --data-dir ./node-$node --cluster-node $node \
     --cluster-peers a=127.0.0.1:7421,b=127.0.0.1:7422,c=127.0.0.1:7423 \
-    --web-addr 127.0.0.1:743$n --faktory-addr 127.0.0.1:741$n --masenko-addr off --workq-addr off \
+    --web-addr 127.0.0.1:743$n --faktory-addr 127.0.0.1:741$n --masenko-addr off --workq-addr off --beanstalkd-addr off \
     --tarantool-addr off --lmstfy-addr off --lmstfy-admin-addr off &
 done
 sleep 2
