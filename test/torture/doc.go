@@ -1,5 +1,5 @@
 // Package torture holds the server to its promises while it is killed, cut off
-// and pushed: the real binary on a real disk, clients of all five protocols on the
+// and pushed: the real binary on a real disk, clients of all protocols on the
 // same queues, and judges that know only what those clients were told.
 //
 // The suites share the clients and the life cycle. The kill loop keeps a ledger

@@ -287,6 +287,8 @@ func (a *actor) push() error {
 		_, err = c.reply(0)
 	case *workqClient:
 		err = c.add(a.queue, linearLease, token)
+	case *beanstalkdClient:
+		err = c.put(a.queue, linearLease, token)
 	case *faktoryClient:
 		err = c.settled("PUSH %s", faktoryJob(a.queue, token, `,"retry":0`))
 	default:
@@ -352,6 +354,8 @@ func (a *actor) size() error {
 		out.ready, err = c.ready(a.queue)
 	case *lmstfyClient:
 		out.ready, err = c.ready(a.queue)
+	case *beanstalkdClient:
+		out.ready, out.held, err = c.ready(a.queue)
 	default:
 		return nil // its protocol does not tell
 	}

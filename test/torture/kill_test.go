@@ -17,7 +17,7 @@ const (
 	killCutShort = 7
 )
 
-// TestKill kills the server again and again under the load of all five protocols
+// TestKill kills the server again and again under the load of all protocols
 // at full speed, sometimes while it is still recovering, and checks what
 // docs/semantics.md promises: what was acknowledged is not lost, what a worker has
 // acknowledged does not come back, nobody gets what another one holds, and every

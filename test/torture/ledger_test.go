@@ -155,6 +155,8 @@ func leaseOf(push, fetch proto) time.Duration {
 		return lmstfyLease
 	case push == workq:
 		return workqLease
+	case push == beanstalkd:
+		return beanstalkdLease
 	case push == faktory:
 		return faktoryLease
 	case fetch == workq:

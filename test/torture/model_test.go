@@ -148,8 +148,8 @@ func (s queueState) acked(i int) queueState {
 }
 
 // failed returns the state after a failure of the job at i, as its push wanted it:
-// jobs of Masenko and Faktory are pushed without retries here, those of Workq and
-// Tarantool keep their place, those of LMSTFY go to the end.
+// jobs of Masenko and Faktory are pushed without retries here, those of Workq,
+// Tarantool and beanstalkd keep their place, those of LMSTFY go to the end.
 func (s queueState) failed(i int) queueState {
 	switch s.places[i].origin {
 	case masenko, faktory:
@@ -159,7 +159,7 @@ func (s queueState) failed(i int) queueState {
 		p := s.places[i]
 		out.places = append(out.places, place{job: p.job, origin: p.origin})
 		return out
-	case workq, tarantool, protoCount:
+	case workq, tarantool, beanstalkd, protoCount:
 	}
 	out := s.clone()
 	out.free(i)
@@ -175,6 +175,8 @@ func (s queueState) settle(in input) (i int, may, yes bool) {
 	switch in.proto {
 	case masenko, tarantool:
 		may = leased && s.places[i].conn == in.conn
+	case beanstalkd: // it deletes also what nobody has
+		may = leased && s.places[i].conn == in.conn || i >= 0 && !leased && in.verb == doAck
 	case workq:
 		may = i >= 0 && !exclusive
 	case faktory:
@@ -231,7 +233,7 @@ func (s queueState) effect(in input, out output) []queueState {
 				ready++
 			}
 		}
-		return when(out.ready == ready && (in.proto != masenko || out.held == len(s.places)-ready), s)
+		return when(out.ready == ready && (in.proto != masenko && in.proto != beanstalkd || out.held == len(s.places)-ready), s)
 	case doReleaseAll:
 		after := s.clone()
 		for i := range after.places {
@@ -291,9 +293,12 @@ func (s queueState) settled(in input, out output) []queueState {
 		return []queueState{s}
 	}
 	after := s.acked
+	if in.proto == beanstalkd && s.places[i].conn == 0 {
+		after = s.without
+	}
 	if in.verb == doFail {
 		after = s.failed
-		if in.proto == tarantool {
+		if in.proto == tarantool || in.proto == beanstalkd {
 			after = func(i int) queueState { // it has no failure, only a release
 				out := s.clone()
 				out.free(i)
@@ -322,7 +327,7 @@ func (s queueState) deleted(in input, out output) []queueState {
 }
 
 // gone ends a connection. Its leases end with it in Masenko, as failures, and in
-// Tarantool; and what was given out in an answer that nobody has read may have been
+// Tarantool and beanstalkd; and what was given out in an answer that nobody has read may have been
 // taken back. A client of Masenko holds one job at a time here, so that the order of
 // failures does not matter.
 func (s queueState) gone(in input) []queueState {
@@ -336,7 +341,7 @@ func (s queueState) gone(in input) []queueState {
 			back := n.clone()
 			back.free(i)
 			switch {
-			case p.by == tarantool:
+			case p.by == tarantool, p.by == beanstalkd:
 				after = append(after, back)
 			case p.by == masenko && p.unread:
 				after = append(after, back, n.failed(i))

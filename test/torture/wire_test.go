@@ -56,16 +56,17 @@ const (
 	faktory
 	lmstfy
 	tarantool
+	beanstalkd
 	protoCount
 )
 
-var protoNames = [protoCount]string{"masenko", "workq", "faktory", "lmstfy", "tarantool"}
+var protoNames = [protoCount]string{"masenko", "workq", "faktory", "lmstfy", "tarantool", "beanstalkd"}
 
 func (p proto) String() string { return protoNames[p] }
 
 // connected reports whether a lease of the protocol ends with the connection, and
 // nobody else may settle it.
-func (p proto) connected() bool { return p == masenko || p == tarantool }
+func (p proto) connected() bool { return p == masenko || p == tarantool || p == beanstalkd }
 
 // dial connects through one of the protocols.
 func dial(p proto, addr string) (client, error) {
@@ -86,6 +87,8 @@ func dial(p proto, addr string) (client, error) {
 		out = &lmstfyClient{link: l}
 	case tarantool:
 		out, err = greetTarantool(l)
+	case beanstalkd:
+		out = &beanstalkdClient{link: l}
 	case protoCount:
 		err = errors.New("no such protocol")
 	}

@@ -219,7 +219,7 @@ func (y *yard) report(t *testing.T, name string, kills, interrupted int, took ti
 	t.Helper()
 	writeReport(t, name, append(append([][2]string{
 		{"Kills", fmt.Sprintf("%d, of them %d during recovery", kills, interrupted)},
-		{"Clients", fmt.Sprintf("%d producers, %d workers, five protocols on %d shared queues", killProducers, killWorkers, killQueues)},
+		{"Clients", fmt.Sprintf("%d producers, %d workers, six protocols on %d shared queues", killProducers, killWorkers, killQueues)},
 	}, y.figures(took)...), more...))
 	for _, v := range y.book.violations {
 		t.Error(v)
