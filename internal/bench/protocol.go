@@ -33,7 +33,9 @@ var (
 )
 
 // Protocols returns all of them.
-func Protocols() []*Protocol { return []*Protocol{Masenko, Workq, Faktory, Tarantool, Lmstfy, Beanstalkd} }
+func Protocols() []*Protocol {
+	return []*Protocol{Masenko, Workq, Faktory, Tarantool, Lmstfy, Beanstalkd}
+}
 
 // Names returns their names.
 func Names() []string {

@@ -97,7 +97,7 @@ func (d *decoder) digest() (v job.Digest) {
 
 func (d *decoder) fail() { d.b, d.bad = nil, true }
 
-func (d *decoder) version(what string, newest byte) error {
+func (d *decoder) version(what string, newest byte) error { //nolint:unparam // most records are at their first version
 	_, err := d.versions(what, newest)
 	return err
 }

@@ -197,9 +197,9 @@ func ordInt(b []byte) (v int64, read int) {
 		u = u<<8 | uint64(c^mask)
 	}
 	if mask != 0 {
-		return -int64(u) - 1, 1 + n //nolint:gosec // as it was written
+		return -int64(u) - 1, 1 + n
 	}
-	return int64(u), 1 + n //nolint:gosec // as it was written
+	return int64(u), 1 + n
 }
 
 // GroupKey appends the key of a busy group. Its value is the id of the leased job.

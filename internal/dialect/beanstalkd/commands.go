@@ -65,6 +65,7 @@ func (u *unit) release() {
 
 // tell adds a reply that is known, refuse one that is an error.
 func (u *unit) tell(v verb, text string) { u.replies = append(u.replies, reply{verb: v, text: text}) }
+
 func (u *unit) refuse(v verb, text string) {
 	u.replies = append(u.replies, reply{verb: v, text: text, failed: true})
 }
@@ -105,7 +106,6 @@ func (c *conn) command(u *unit, body []byte) after {
 		c.prepareReserve()
 		return afterReserve
 	case verbPauseTube:
-		c.names.String(r.tube)
 		return afterPause
 	case verbPeek, verbPeekReady, verbPeekDelayed, verbPeekBuried, verbStatsJob, verbStatsTube, verbStats, verbListTubes,
 		verbListTubesWatched:
@@ -166,7 +166,7 @@ func (c *conn) change(u *unit) {
 	case verbKick:
 		cmd := u.kicks.Get()
 		*cmd = job.Kick{
-			Namespace: c.d.opts.Namespace, Queue: c.used.name, From: job.KickEither, Count: int(min(r.bound, math.MaxInt32)), //nolint:gosec // bounded
+			Namespace: c.d.opts.Namespace, Queue: c.used.name, From: job.KickEither, Count: int(min(r.bound, math.MaxInt32)),
 		}
 		u.add(r.verb, cmd)
 	case verbKickJob:
@@ -228,10 +228,10 @@ func (c *conn) prepareReserve() {
 		Namespace: c.d.opts.Namespace, Queues: c.queues, Pick: job.PickBest, Max: 1,
 		Holder: c.holder, Exclusive: true, OnEnd: job.EndRelease, Door: dialect.DoorBeanstalkd, Margin: margin,
 	}
-	switch {
-	case r.verb == verbReserveJob:
+	switch r.verb { //nolint:exhaustive // command has chosen
+	case verbReserveJob:
 		c.fetch.One, c.fetch.Ref = true, refOf(c.d.opts.Namespace, r.id)
-	case r.verb == verbReserve:
+	case verbReserve:
 		c.fetch.Wait = job.WaitForever
 	default:
 		c.fetch.Wait = seconds(r.delay)

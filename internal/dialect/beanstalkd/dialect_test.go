@@ -28,13 +28,12 @@ type world struct {
 }
 
 // bubble runs a test against a server.
-func bubble(t *testing.T, o beanstalkd.Options, test func(t *testing.T, w *world)) {
+func bubble(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
 		defer s.Stop(t)
-		o.Engine = s.Engine
-		w := &world{Server: s, t: t, d: beanstalkd.New(o)}
+		w := &world{Server: s, t: t, d: beanstalkd.New(beanstalkd.Options{Engine: s.Engine})}
 		l := s.Serve(w.d, 1<<20)
 		w.dial = func() net.Conn {
 			c, err := l.Dial()
@@ -44,7 +43,7 @@ func bubble(t *testing.T, o beanstalkd.Options, test func(t *testing.T, w *world
 			t.Cleanup(func() { _ = c.Close() }) // it cannot fail
 			return c
 		}
-		test(t, w)
+		test(w)
 	})
 }
 
@@ -89,7 +88,8 @@ var keys = strings.Fields(`current-jobs-urgent current-jobs-ready current-jobs-r
 
 func TestStats(t *testing.T) {
 	t.Parallel()
-	bubble(t, beanstalkd.Options{}, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		p, worker, waiting := w.client(), w.client(), w.client()
 		for i, priority := range []uint32{0, 1023, 1024, 2000} {
 			_, err := p.Put("t", beanstalkdtest.Job{Priority: priority, TTR: time.Second, Body: []byte{byte(i)}})
@@ -134,7 +134,8 @@ func TestStats(t *testing.T) {
 // The keys of stats are all there, in the order of the original, and those with texts are quoted.
 func TestStatsForm(t *testing.T) {
 	t.Parallel()
-	bubble(t, beanstalkd.Options{}, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		c := w.client()
 		size, err := c.Call("OK", "stats")
 		w.must(err)
@@ -162,7 +163,8 @@ func TestStatsForm(t *testing.T) {
 // Jobs of other protocols have ids that tell where they are, and every command takes them.
 func TestForeignJobs(t *testing.T) {
 	t.Parallel()
-	bubble(t, beanstalkd.Options{}, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		foreign := func(s job.Spec) job.ID {
 			s.Namespace, s.Queue, s.Origin = "default", "q", dialect.DoorWorkq
 			return w.do(&job.Push{Spec: s})[0].ID
@@ -232,7 +234,8 @@ func TestForeignJobs(t *testing.T) {
 // Queues whose names are no names of tubes are not listed, and a pause without an end is as long as it can be.
 func TestForeignQueues(t *testing.T) {
 	t.Parallel()
-	bubble(t, beanstalkd.Options{}, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		for _, name := range []string{"plain", "two words", "-dash", "ü"} {
 			w.do(&job.Push{Spec: job.Spec{Namespace: "default", Queue: name}})
 		}
@@ -259,7 +262,8 @@ func TestForeignQueues(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	bubble(t, beanstalkd.Options{}, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		c := w.client()
 		for i := range 1023 {
 			w.expect(c, fmt.Sprintf("watch t%d", i), "WATCHING", strconv.Itoa(i+2))
@@ -287,7 +291,8 @@ func TestLimits(t *testing.T) {
 // Commands that arrive together are answered together, also around those that wait and read.
 func TestPipelining(t *testing.T) {
 	t.Parallel()
-	bubble(t, beanstalkd.Options{}, func(t *testing.T, w *world) {
+	bubble(t, func(w *world) {
+		t := w.t
 		conn := w.dial()
 		c := beanstalkdtest.New(conn)
 		var all strings.Builder

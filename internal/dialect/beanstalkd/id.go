@@ -24,7 +24,7 @@ func shownID(j *job.Job) uint64 {
 // refOf names the job that a client calls by an id.
 func refOf(namespace string, id uint64) job.Ref {
 	if id&^(placed-1) == placed {
-		return job.ByPlace(namespace, uint32(id>>placeBits)&(queueMax-1), job.ID(id&(idMax-1))) //nolint:gosec // 22 bits
+		return job.ByPlace(namespace, uint32(id>>placeBits)&(queueMax-1), job.ID(id&(idMax-1)))
 	}
 	ref := job.ByNumber(namespace, job.ID(id).Number())
 	ref.ID = job.ID(id)

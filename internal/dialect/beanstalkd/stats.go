@@ -152,7 +152,7 @@ func stateName(s job.State) string {
 }
 
 // shownPriority is the priority of a job that may come from elsewhere.
-func shownPriority(p int64) uint64 { return uint64(min(max(-p, 0), 1<<32-1)) } //nolint:gosec // not negative
+func shownPriority(p int64) uint64 { return uint64(min(max(-p, 0), 1<<32-1)) }
 
 func statsJob(j *job.Job, now job.Time) yaml {
 	var left time.Duration
@@ -189,7 +189,7 @@ func whole(d time.Duration) int64 { return int64(d / time.Second) }
 func there(q *job.QueueInfo) bool {
 	n := uint64(0)
 	for s, count := range q.Counts {
-		if s > 0 && visible.Allow(job.State(s)) { //nolint:gosec // an index
+		if s > 0 && visible.Allow(job.State(s)) {
 			n += count
 		}
 	}

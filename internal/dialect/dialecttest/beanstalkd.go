@@ -25,7 +25,7 @@ func Beanstalkd() Driver {
 			})
 		},
 		Client: func(conn net.Conn) (Client, error) { return beanstalkdClient{beanstalkdtest.New(conn)}, nil },
-		Hello: chooseTube,
+		Hello:  chooseTube,
 		Push: func(name, body string) []byte {
 			return fmt.Appendf(onlyOther(name, "use "+name+"\r\n"), "put 0 0 60 %d\r\n%s\r\n", len(body), body)
 		},
