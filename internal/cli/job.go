@@ -319,6 +319,10 @@ func printJob(w io.Writer, d *admin.JobDetail) error {
 	show("priority", strconv.FormatInt(d.Priority, 10))
 	show("tries", count(d.Attempts))
 	show("fails", count(d.Fails))
+	show("lapses", count(d.Lapses))
+	show("releases", count(d.Releases))
+	show("buries", count(d.Buries))
+	show("kicks", count(d.Kicks))
 	if d.Lease != nil {
 		show("held by", d.Lease.Holder+" "+d.Lease.Worker+" through "+d.Lease.FetchedBy)
 		show("lease ends", at(d.Lease.Until))

@@ -38,9 +38,9 @@ func TestQueueForms(t *testing.T) {
 		ok   func() bool
 	}{
 		{func() form { return button("pause").with("for", "5m") }, "Queue q is paused for 5 min.", func() bool { return strings.Contains(s.page(self).text, "in 4 min 59 s") }},
-		{func() form { return button("resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "paused") }},
+		{func() form { return button("resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "Paused until") }},
 		{func() form { return s.page("/queues").form(t, `value="pause"`).with("action", "pause") }, "Queue q is paused.", func() bool { return strings.Contains(s.page(self).text, "it is resumed") }},
-		{func() form { return s.page("/queues").form(t, `value="resume"`).with("action", "resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "paused") }},
+		{func() form { return s.page("/queues").form(t, `value="resume"`).with("action", "resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "Paused until") }},
 		{func() form { return button("respawn").with("limit", "10").with("attempts", "3") }, "1 dead job is ready again", func() bool { c := s.counts("q"); return c["dead"] == 0 && c["ready"] == 2 }},
 		{func() form { return button("purge").with("state", "ready") }, "Deleted 2 jobs (ready) of queue q.", func() bool { c := s.counts("q"); return c["ready"] == 1 && c["blocked"] == 0 }},
 		{func() form { return button("empty") }, "of queue q.", func() bool { c := s.counts("q"); return c != nil && c["leased"] == 0 && c["done"] == 0 }},

@@ -74,3 +74,15 @@ func TestIDs(t *testing.T) {
 		}
 	}
 }
+
+func TestRefusalCoversEveryKind(t *testing.T) {
+	t.Parallel()
+	for k := job.Invalid; k <= job.Lapsing; k++ {
+		if text := refusal(k); !strings.HasSuffix(text, crlf) || strings.ToUpper(text) != text {
+			t.Errorf("kind %d has the text %q", k, text)
+		}
+	}
+	if refusal(job.Lapsing+1) != replyInternal {
+		t.Error("an unknown kind has no text")
+	}
+}

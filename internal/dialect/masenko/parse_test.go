@@ -192,12 +192,12 @@ func TestValidName(t *testing.T) {
 
 func TestRefusalCoversEveryKind(t *testing.T) {
 	t.Parallel()
-	for k := job.Invalid; k <= job.Overloaded; k++ {
+	for k := job.Invalid; k <= job.Lapsing; k++ {
 		if refusal(k) == "" {
 			t.Errorf("kind %d has no text", k)
 		}
 	}
-	if refusal(job.Overloaded+1) != textInternal {
+	if refusal(job.Lapsing+1) != textInternal {
 		t.Error("an unknown kind has no text")
 	}
 }

@@ -84,13 +84,13 @@ func TestExtra(t *testing.T) {
 
 func TestRefusalCoversEveryKind(t *testing.T) {
 	t.Parallel()
-	for k := job.Invalid; k <= job.Overloaded; k++ {
+	for k := job.Invalid; k <= job.Lapsing; k++ {
 		text := refusal(k)
 		if text == "" || strings.HasSuffix(text, " ") || strings.ContainsAny(text, "\r\n") {
 			t.Errorf("kind %d has the text %q", k, text)
 		}
 	}
-	if refusal(job.Overloaded+1) != textInternal {
+	if refusal(job.Lapsing+1) != textInternal {
 		t.Error("an unknown kind has no text")
 	}
 }
