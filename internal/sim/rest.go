@@ -239,6 +239,9 @@ func (m *Model) continueRestart() {
 	})
 	slices.SortStableFunc(runs, func(a, b *entry) int { return cmp.Compare(a.QueueNum, b.QueueNum) })
 	for _, j := range runs {
+		if m.jobs[j.ID] != j {
+			continue // it went with one that it waited for
+		}
 		if m.leases == 0 {
 			return
 		}
