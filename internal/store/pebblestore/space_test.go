@@ -36,7 +36,11 @@ func TestSpaceComesBack(t *testing.T) {
 				rng := rand.NewChaCha8([32]byte{})
 				for i := range count {
 					_, _ = rng.Read(value)
-					storetest.Commit(t, s, func(b *store.Batch) { b.Set(historyKey(i), value) })
+					key := historyKey(i)
+					if i < 10 {
+						key[0]-- // of another space: the table that a deleted range is cut out of stays on disk as a whole for what is left in it
+					}
+					storetest.Commit(t, s, func(b *store.Batch) { b.Set(key, value) })
 				}
 				if err := s.Reclaim(); err != nil { // which has all of it put into tables
 					t.Fatal(err)
