@@ -42,6 +42,9 @@ func TestSilentConnections(t *testing.T) {
 	await(t, s, 0, `"msg":"open files","limit":255`)
 
 	pusher := dial(t, s.Addr)
+	if reply, err := pusher.Do("PING"); err != nil || reply != "PONG {}" { // now it has its seat
+		t.Fatalf("%q, %v", reply, err)
+	}
 	silent := flood(t, s, 2*hard)
 	payload := strings.Repeat("x", 32<<10)
 	for i := range pushes {
