@@ -76,26 +76,18 @@ func TestSeats(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var resp *http.Response
-	for resp == nil || resp.StatusCode != http.StatusOK { // until the server has noticed
-		var err error
-		if resp, err = http.Get("http://" + addrs["web"] + "/metrics"); err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			for _, want := range []string{
-				`millrace_connections_rejected_total{protocol="workq",reason="files"} 1`,
-				`millrace_connections_rejected_total{protocol="workq",reason="limit"} 0`, "millrace_connections_limit ",
-			} {
-				if !strings.Contains(string(text), want) {
-					t.Errorf("the metrics do not have %s", want)
-				}
-			}
+	var text string
+	until(t, "the server notices", func() bool { // a refusal may come before the request, which is an error to the client
+		var status int
+		status, text = ask(t, http.MethodGet, addrs["web"], "/metrics", "")
+		return status == http.StatusOK
+	})
+	for _, want := range []string{
+		`millrace_connections_rejected_total{protocol="workq",reason="files"} 1`,
+		`millrace_connections_rejected_total{protocol="workq",reason="limit"} 0`, "millrace_connections_limit ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics do not have %s", want)
 		}
 	}
 }
