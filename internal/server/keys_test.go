@@ -35,7 +35,7 @@ func TestLoginsOfNodes(t *testing.T) {
 	cert, key := testkit.NewCertificate(t, "localhost").Files(t)
 	all, reloads := make([]*running, 3), make([]chan os.Signal, 3)
 	settings := nodes(t, len(all), map[string]string{
-		"web.password": "old", "web.tls.cert": cert, "web.tls.key": key, "cluster.election": "1s",
+		"web.password": "old", "web.tls.cert": cert, "web.tls.key": key,
 	})
 	for i, flags := range settings {
 		cfg := load(t, flags)
@@ -142,7 +142,6 @@ func TestTokensOfNodes(t *testing.T) {
 	all := make([]*running, 3)
 	for i, flags := range nodes(t, len(all), map[string]string{
 		"masenko.addr": "off", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0", "lmstfy.auth": "token", "lmstfy.admin_accounts": "ann:secret",
-		"cluster.election": "1s",
 	}) {
 		all[i] = start(t, load(t, flags), Options{})
 	}
