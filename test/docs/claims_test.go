@@ -39,7 +39,7 @@ func TestMissingFeatures(t *testing.T) {
 	for _, document := range []string{"README.md", "docs/protocols/faktory.md"} {
 		page := text(t, document)
 		for _, feature := range []string{"cron", "throttles", "statsd"} {
-			missing := regexp.MustCompile(`(?:but for|paid features)[^.]*\b` + feature + `\b`).MatchString(page)
+			missing := regexp.MustCompile(`(?:except for|paid features)[^.]*\b` + feature + `\b`).MatchString(page)
 			built := regexp.MustCompile(`(?m)^\[+` + feature).MatchString(example)
 			if missing == built {
 				t.Errorf("%s says that %s is missing: %v, and there are settings for it: %v", document, feature, missing, built)

@@ -1,4 +1,4 @@
-// Package interop tests that five protocols are doors to one engine: over real
+// Package interop tests that all protocols are doors to one engine: over real
 // sockets, against the built binary, a job is pushed through each of them, fetched,
 // looked at and settled through each other one, and watched through all.
 //

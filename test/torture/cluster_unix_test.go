@@ -412,7 +412,7 @@ func TestCluster(t *testing.T) {
 	writeReport(t, "cluster", append([][2]string{
 		{"Faults", fmt.Sprintf("%d: %s", count, told(counts))},
 		{"Nodes", c.about()},
-		{"Clients", fmt.Sprintf("%d producers, %d workers, five protocols on %d shared queues, through all three nodes", killProducers, killWorkers, killQueues)},
+		{"Clients", fmt.Sprintf("%d producers, %d workers, six protocols on %d shared queues, through all three nodes", killProducers, killWorkers, killQueues)},
 	}, y.figures(time.Since(began))...))
 	for _, v := range y.book.violations {
 		t.Error(v)
