@@ -161,11 +161,11 @@ func (p *Port) hello(c net.Conn) (byte, error) {
 // handle serves a connection, or gives it to who does.
 func (p *Port) handle(nc net.Conn) {
 	c := &conn{nc, p}
-	kind, err := p.hello(c)
 	if !p.admit(c) {
 		_ = nc.Close() // there is nobody to tell
 		return
 	}
+	kind, err := p.hello(c)
 	if err == nil {
 		switch kind {
 		case forRaft:
