@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"millrace/internal/config"
 	"millrace/internal/engine"
 	"millrace/internal/store/memstore"
+	"millrace/test/harness"
 )
 
 // freeAddresses returns addresses at which nobody listens.
@@ -29,12 +29,10 @@ func freeAddresses(t *testing.T, count int) []string {
 	t.Helper()
 	out := make([]string, count)
 	for i := range out {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		var err error
+		if out[i], err = harness.FreeAddr(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = l.Close() }()
-		out[i] = l.Addr().String()
 	}
 	return out
 }

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"millrace/test/harness"
 )
 
 // processes are those of a peer.
@@ -112,14 +114,12 @@ func starting(s *processes, err error) (*processes, error) {
 // freeAddrs returns addresses on which nothing listens.
 func freeAddrs(ctx context.Context, n int) ([]string, error) {
 	var addrs []string
-	var lc net.ListenConfig
 	for range n {
-		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+		addr, err := harness.FreeAddr(ctx)
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() //nolint:errcheck // only held so that the next is another
-		addrs = append(addrs, l.Addr().String())
+		addrs = append(addrs, addr)
 	}
 	return addrs, nil
 }

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -61,6 +64,26 @@ func freePorts(example string) ([]string, error) {
 
 // moduleRoot looks for the server's source from the working directory upwards,
 // past the modules that the tests of other people's clients are in.
+// FreeAddr gives no address twice in one process, and begins elsewhere in another one.
+var (
+	begun = rand.Uint32N(1 << 30) //nolint:gosec // no secret
+	given atomic.Uint32
+)
+
+// FreeAddr returns an address of this machine at which nobody listens. Its port lies below those that systems hand out by
+// themselves, so that nobody gets it by chance before the caller listens there.
+func FreeAddr(ctx context.Context) (string, error) {
+	const first, count, tries = 10_000, 22_000, 100
+	var err error
+	for range tries {
+		var l net.Listener
+		if l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", first+(begun+given.Add(1))%count)); err == nil {
+			return l.Addr().String(), l.Close()
+		}
+	}
+	return "", fmt.Errorf("no free port in %d tries: %w", tries, err)
+}
+
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -73,15 +72,11 @@ func Scrape(ctx context.Context) (string, error) {
 func ScrapeCluster(ctx context.Context) (string, error) {
 	names, peers := []string{"a", "b", "c"}, ""
 	for _, name := range names {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		addr, err := harness.FreeAddr(ctx)
 		if err != nil {
 			return "", err
 		}
-		defer l.Close() //nolint:errcheck // it is closed before
-		peers += "," + name + "=" + l.Addr().String()
-		if err := l.Close(); err != nil {
-			return "", err
-		}
+		peers += "," + name + "=" + addr
 	}
 	return open(ctx, func(y *yard) (string, error) {
 		for _, name := range names {
