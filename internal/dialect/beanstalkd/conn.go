@@ -125,11 +125,8 @@ func (c *conn) serve() error {
 	}
 }
 
-// hasLine reports whether a whole line has been received, or so much of one that it is too long.
-func (c *conn) hasLine() bool {
-	in := c.Peek()
-	return len(in) >= lineMax || bytes.Contains(in, []byte(crlf))
-}
+// hasLine reports whether a whole line has been received, so that read will not wait.
+func (c *conn) hasLine() bool { return bytes.Contains(c.Peek(), []byte(crlf)) }
 
 // read reads the next command line into c.req, unless one is there. Only CR LF ends a line.
 func (c *conn) read() error {
