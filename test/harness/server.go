@@ -62,8 +62,6 @@ func freePorts(example string) ([]string, error) {
 	return env, nil
 }
 
-// moduleRoot looks for the server's source from the working directory upwards,
-// past the modules that the tests of other people's clients are in.
 // FreeAddr gives no address twice in one process, and begins elsewhere in another one.
 var (
 	begun = rand.Uint32N(1 << 30) //nolint:gosec // no secret
@@ -84,6 +82,8 @@ func FreeAddr(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("no free port in %d tries: %w", tries, err)
 }
 
+// moduleRoot looks for the server's source from the working directory upwards,
+// past the modules that the tests of other people's clients are in.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -114,7 +114,7 @@ type Options struct {
 	Listener string
 	// Also are more listeners to wait for.
 	Also []string
-	// Patience bounds the start; zero means 30 seconds.
+	// Patience bounds the start; zero means two minutes.
 	Patience time.Duration
 }
 
@@ -155,7 +155,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		o.Listener = "masenko"
 	}
 	if o.Patience == 0 {
-		o.Patience = 30 * time.Second
+		o.Patience = 2 * time.Minute
 	}
 	s := &Server{cmd: exec.CommandContext(ctx, o.Bin, o.Args...), done: make(chan struct{})} //nolint:gosec // the binary under test
 	// Servers run side by side, so nothing listens on a fixed port unless asked to.

@@ -65,7 +65,7 @@ func Start(t *testing.T, o harness.Options) *harness.Server {
 
 // stopPatience is how long a server may take to end after the test, its clients
 // being gone.
-const stopPatience = 10 * time.Second
+const stopPatience = 2 * time.Minute
 
 // Serve starts a server on a directory of its own and returns once the listeners that are
 // named serve. The test fails if the server does not end cleanly after it; its log is shown
