@@ -25,8 +25,11 @@ const (
 	// markerUnfinished is the marker's name until the database has been created. A
 	// directory with this one alone never held a commit.
 	markerUnfinished = "FORMAT.new"
-	markerSizeMax    = 4096
-	lockFile         = "LOCK"
+	// markerCopied is the marker's name where the rest is there already. A directory with this one alone is not free to
+	// become a store: it would be emptied for that.
+	markerCopied  = "FORMAT.copy"
+	markerSizeMax = 4096
+	lockFile      = "LOCK"
 )
 
 func markerText() string { return markerMagic + "\nformat " + strconv.Itoa(FormatVersion) + "\n" }
@@ -98,11 +101,11 @@ func prepareDir(fsys vfs.FS, dir string) error {
 	if err := filelog.SyncDir(fsys, dir); err != nil {
 		return err
 	}
-	return writeMarker(fsys, dir)
+	return writeMarker(fsys, dir, markerUnfinished)
 }
 
-func writeMarker(fsys vfs.FS, dir string) error {
-	f, err := fsys.Create(fsys.PathJoin(dir, markerUnfinished), vfs.WriteCategoryUnspecified)
+func writeMarker(fsys vfs.FS, dir, name string) error {
+	f, err := fsys.Create(fsys.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -116,18 +119,18 @@ func writeMarker(fsys vfs.FS, dir string) error {
 	return filelog.SyncDir(fsys, dir)
 }
 
-// finishMarker makes the directory a store.
-func finishMarker(fsys vfs.FS, dir string) error {
-	if err := fsys.Rename(fsys.PathJoin(dir, markerUnfinished), fsys.PathJoin(dir, markerFinished)); err != nil {
+// finishMarker makes the directory a store, of which the marker had another name so far.
+func finishMarker(fsys vfs.FS, dir, name string) error {
+	if err := fsys.Rename(fsys.PathJoin(dir, name), fsys.PathJoin(dir, markerFinished)); err != nil {
 		return err
 	}
 	return filelog.SyncDir(fsys, dir)
 }
 
-// mark marks a directory that is complete.
+// mark marks a directory that is complete, a copy or one of an older format.
 func mark(fsys vfs.FS, dir string) error {
-	if err := writeMarker(fsys, dir); err != nil {
+	if err := writeMarker(fsys, dir, markerCopied); err != nil {
 		return err
 	}
-	return finishMarker(fsys, dir)
+	return finishMarker(fsys, dir, markerCopied)
 }

@@ -224,7 +224,7 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 	s.log = log
 	s.begin()
 	if fresh {
-		if err := finishMarker(o.FS, o.Dir); err != nil {
+		if err := finishMarker(o.FS, o.Dir, markerUnfinished); err != nil {
 			return unwritable(o.Dir, err)
 		}
 	}
