@@ -66,14 +66,19 @@ func TestCheckpointCutShort(t *testing.T) {
 				if err != nil || len(names) == 0 {
 					continue // nothing that could be taken for something
 				}
+				slices.Sort(names)
+				moment := fmt.Sprintf("moment %d of %d: %s", i, len(all), strings.Join(names, " "))
+				finished := slices.Contains(names, "FORMAT")
 				cut, err := pebblestore.Open(pebblestore.Options{Dir: copyDir, FS: left, SegmentBytes: 64 << 10, MemTableBytes: memTableBytes})
+				if finished != (err == nil) {
+					t.Fatalf("%s: finished %t, and opened: %v", moment, finished, err)
+				}
 				if err != nil {
 					continue
 				}
 				whole++
 				if checkHistory(t, cut, batches, batches); t.Failed() {
-					slices.Sort(names)
-					t.Fatalf("the copy was cut at moment %d of %d: %s", i, len(all), strings.Join(names, " "))
+					t.Fatal(moment)
 				}
 				mustClose(t, cut)
 			}
