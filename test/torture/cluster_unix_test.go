@@ -245,13 +245,14 @@ var nodeFaults = []nodeFault{
 	{"standby paused", 100 * time.Millisecond, 20 * time.Second, true, paused(1)},
 	{"leadership given away", 0, 100 * time.Millisecond, false, func(c *nodes, leader int, _ *rand.Rand) func() {
 		args := append(slices.Clone(c.in[leader]), program.Bin, "cluster", "transfer", "--api", "http://"+c.webs[leader])
-		// It returns when another node leads. On a busy machine that one may not be ready in time, and then nothing is given away.
-		for tries := 1; ; tries++ {
+		// It returns when another node leads. That one may not be ready in time, or may not have been heard of since the fault before:
+		// then nothing is given away.
+		for give := time.Now().Add(time.Minute); ; {
 			out, err := exec.CommandContext(c.t.Context(), args[0], args[1:]...).CombinedOutput()
 			if err == nil {
 				return nil
 			}
-			if tries == 3 {
+			if time.Now().After(give) {
 				c.t.Errorf("cluster transfer: %v: %s", err, out)
 				return nil
 			}
