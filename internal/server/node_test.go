@@ -48,7 +48,7 @@ func nodes(t *testing.T, count int, more map[string]string) []map[string]string 
 	out := make([]map[string]string, count)
 	for i, name := range names {
 		out[i] = map[string]string{
-			"cluster.node": name, "cluster.peers": strings.Join(peers, ","), "cluster.election": "1s", "web.addr": "127.0.0.1:0",
+			"cluster.node": name, "cluster.peers": strings.Join(peers, ","), "cluster.election": "2s", "web.addr": "127.0.0.1:0",
 		}
 		maps.Copy(out[i], more)
 	}
