@@ -102,7 +102,7 @@ func generalKeys() []Key {
 			func(c *Config) *uint64 { return &c.Store.MemtableBytes }),
 
 		live(choiceKey("log.level", "info", []string{"debug", "info", "warn", "error"},
-			"Least important messages to log.",
+			"Minimum severity to log.",
 			func(c *Config) *string { return &c.Log.Level })),
 		choiceKey("log.format", "auto", []string{"auto", "json", "text"},
 			"Form of log lines; auto is text on a terminal and JSON elsewhere.",
