@@ -1,6 +1,6 @@
 # Everything here is a shorthand: with nothing but Go, `go run ./cmd/millrace`
-# starts the server and `go test ./...` runs all tests but those of other people's
-# clients, which are a module of their own and need what those clients need.
+# starts the server and `go test ./...` runs the quick tier of the tests. docs/testing.md
+# says what make test adds.
 
 GO       ?= go
 BIN      := $(CURDIR)/bin
@@ -14,6 +14,11 @@ LDFLAGS  := -s -w -X millrace/internal/cli.version=$(VERSION) -X millrace/intern
 # What the race detector watches: everything that starts goroutines.
 RACE := ./internal/... ./cmd/...
 
+# What the inner loop runs: all that is quick, without the simulation, the nodes of a cluster and real processes.
+QUICK := ./internal/auth ./internal/commitlog/... ./internal/config ./internal/dialect/... ./internal/engine/... \
+	./internal/job ./internal/metrics ./internal/record ./internal/replica ./internal/store ./internal/store/memstore \
+	./internal/tidy ./internal/web
+
 SEED  ?=
 RUNS  ?=
 T     ?= 10m
@@ -24,7 +29,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb test clients browser examples docs screenshots race lint fmt sim fuzz hostile bystander system torture soak bench bench-peers profile scale cover tools check clean
+.PHONY: help build deb quick test installed clients browser examples docs screenshots race lint fmt sim fuzz hostile bystander system torture soak bench bench-peers profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,10 +40,19 @@ build: ## the static binary, bin/millrace
 deb: ## the Debian package, into dist; needs dpkg-deb
 	packaging/debian/build.sh dist
 
-test: ## all tests: units, simulation, transcripts, the real binary under kill -9, clients
+quick: ## the tests of the inner loop, half a minute
+	$(GO) test $(QUICK)
+
+test: installed ## all tests, long ones whole: also the real binary under kill -9, clients, browser, documents
+	TEST_TIER=full $(GO) test ./...
+	$(MAKE) --jobs=2 --output-sync=target clients browser examples
+
+# One after the other, because only one can use apt-get. Called a second time, each finds everything there.
+installed:
 	test/monitoring/install.sh
-	$(GO) test ./...
-	$(MAKE) clients browser examples
+	test/clients/install.sh
+	test/browser/install.sh
+	test/docs/install.sh
 
 clients: ## other people's client libraries against the real binary; installs what they need
 	test/clients/install.sh
@@ -61,7 +75,7 @@ screenshots: ## the same, and screenshots of the main pages into docs/screenshot
 	cd test/browser && $(GO) test -count=1 -run TestPages ./... -args -screenshots=../../docs/screenshots
 
 race: ## the same under the race detector, without the tests of the binary
-	$(GO) test -race -timeout 30m $(RACE)
+	TEST_TIER=full $(GO) test -race -timeout 30m $(RACE)
 
 lint: $(LINT) ## golangci-lint with .golangci.yml
 	$(LINT) run ./...
@@ -73,34 +87,34 @@ fmt: $(LINT) ## format every file
 	$(LINT) fmt ./...
 
 sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUNS= says how many
-	$(GO) test ./internal/sim/... -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-sim.seed=$(SEED) -sim.runs=$(or $(RUNS),1),$(if $(RUNS),-sim.runs=$(RUNS)))
+	TEST_TIER=full $(GO) test ./internal/sim/... -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-sim.seed=$(SEED) -sim.runs=$(or $(RUNS),1),$(if $(RUNS),-sim.runs=$(RUNS)))
 
 fuzz: ## every fuzz target for T=10m
 	GO=$(GO) test/fuzz.sh $(T)
 
 hostile: build ## hostile clients on every listener: ROUNDS=5 of HOLD=4s for each kind of attack; writes docs/reliability.md
-	$(GO) test ./test/hostile -count=1 -timeout 0 -v -args -hostile.bin=$(BIN)/millrace -hostile.time=$(HOLD) \
+	TEST_TIER=full $(GO) test ./test/hostile -count=1 -timeout 0 -v -args -hostile.bin=$(BIN)/millrace -hostile.time=$(HOLD) \
 		-hostile.rounds=$(or $(ROUNDS),5) -hostile.floor=0 -hostile.report=$(CURDIR)/docs/reliability.md
 
 bystander: build ## what others feel of commands on much that is stored: SCALE=1,10 times the sizes; writes docs/reliability.md
-	$(GO) test ./test/hostile -count=1 -timeout 0 -v -run TestBystanders -args -hostile.bin=$(BIN)/millrace \
+	TEST_TIER=full $(GO) test ./test/hostile -count=1 -timeout 0 -v -run TestBystanders -args -hostile.bin=$(BIN)/millrace \
 		-bystander.scale=$(or $(SCALE),1$(comma)10) -bystander.report=$(CURDIR)/docs/reliability.md
 
 system: ## the black-box tests with KILLS=200 crashes
-	$(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)
+	TEST_TIER=full $(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)
 
 torture: KILLS = 1000
 torture: build ## KILLS=1000 crashes under clients of all protocols, histories, batches, FAULTS=500 of a cluster (writes docs/reliability.md), then spoilt disks
-	$(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestKill|TestLinearizable|TestBonds' -args \
+	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestKill|TestLinearizable|TestBonds' -args \
 		-bin=$(BIN)/millrace -kills=$(KILLS) -after=5s -rounds=$(or $(ROUNDS),100) -bondkills=$(or $(BONDKILLS),200) -report=$(CURDIR)/docs/reliability.md $(if $(SEED),-seed=$(SEED))
-	$(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestCluster' -args -bin=$(BIN)/millrace -clusterfaults=$(or $(FAULTS),500) \
+	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestCluster' -args -bin=$(BIN)/millrace -clusterfaults=$(or $(FAULTS),500) \
 		-clusterrounds=$(or $(ROUNDS),100) -report=$(CURDIR)/docs/reliability.md $(if $(SEED),-seed=$(SEED))
-	$(GO) test ./test/faults -count=1 -timeout 0 -v -args -faults.seed=$(or $(SEED),1) \
+	TEST_TIER=full $(GO) test ./test/faults -count=1 -timeout 0 -v -args -faults.seed=$(or $(SEED),1) \
 		-faults.flips=10000 -faults.tears=5000 -faults.errors=40 -faults.power=900 -faults.backups=10
 
 soak: T = 1h
 soak: build ## T=1h of mixed load with a kill every minute: memory, latency and disk stay flat; writes docs/reliability.md
-	$(GO) test ./test/torture -count=1 -timeout 0 -v -run TestSoak -args -bin=$(BIN)/millrace -soak=$(T) -report=$(CURDIR)/docs/reliability.md
+	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run TestSoak -args -bin=$(BIN)/millrace -soak=$(T) -report=$(CURDIR)/docs/reliability.md
 
 bench: ## figures of all protocols as ratios to a server that does nothing, in one run of half an hour; BENCH='-protocols workq' does a part
 	$(GO) test ./internal/engine/machine -run '^$$' -bench . -benchmem
@@ -117,10 +131,10 @@ profile: ## measure anew what the compiler optimises for, cmd/millrace/default.p
 
 scale: ## JOBS=10000000 jobs, 100,000 queues, 10,000 connections: memory, order, restart, disk
 	$(GO) run ./test/bench scale -jobs=$(JOBS)
-	$(GO) test ./test/system -count=1 -timeout 0 -v -run TestIdle -args -conns=10000
+	TEST_TIER=full $(GO) test ./test/system -count=1 -timeout 0 -v -run TestIdle -args -conns=10000
 
 cover: ## coverage by package and in total
-	$(GO) test -coverpkg=./internal/... -coverprofile=coverage.out ./internal/...
+	TEST_TIER=full $(GO) test -coverpkg=./internal/... -coverprofile=coverage.out ./internal/...
 	$(GO) tool cover -func=coverage.out | tail -1
 
 tools: $(LINT) ## the pinned tools, into bin
@@ -130,9 +144,7 @@ $(BIN)/.golangci-lint-$(LINT_VER):
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VER)
 	@touch $@
 
-check: fmt lint race sim ## what must be green before a commit lands
-	$(GO) test ./internal/tidy ./test/...
-	$(MAKE) clients
+check: fmt lint race test ## what must be green before a commit lands
 
 clean: ## remove what these targets made
 	rm -rf $(BIN) dist coverage.out test/clients/node/node_modules test/browser/node_modules

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/internal/engine"
+	"millrace/test/tier"
 )
 
 var (
@@ -25,7 +26,7 @@ const shards = 4
 // short lives.
 func TestSim(t *testing.T) {
 	t.Parallel()
-	simulate(t, 2000, func(seed uint64) (settings, source) {
+	simulate(t, tier.Pick(2000, 100), func(seed uint64) (settings, source) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		return randomSettings(rng), random(rng, *stepsFlag, false)
 	})
@@ -35,7 +36,7 @@ func TestSim(t *testing.T) {
 // batch boundary, what was not synced.
 func TestSimCrash(t *testing.T) {
 	t.Parallel()
-	simulate(t, 200, func(seed uint64) (settings, source) {
+	simulate(t, tier.Pick(200, 12), func(seed uint64) (settings, source) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		s := randomSettings(rng)
 		s.onDisk, s.logInMemory = true, rng.IntN(2) == 0
@@ -79,7 +80,7 @@ func stepWork(rng *rand.Rand) int {
 // simulate makes runs from consecutive seeds and reports the first that fails.
 func simulate(t *testing.T, runs int, setup func(seed uint64) (settings, source)) {
 	t.Helper()
-	runs /= slowdown
+	runs = max(1, runs/slowdown)
 	if *runsFlag > 0 {
 		runs = *runsFlag
 	}

@@ -14,6 +14,7 @@ import (
 	"millrace/internal/bench"
 	"millrace/internal/testkit"
 	"millrace/test/harness"
+	"millrace/test/tier"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -107,7 +108,7 @@ func TestTable(t *testing.T) {
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	bin, err := harness.Build(t.Context(), dir)
+	bin, err := tier.Pick(harness.Build, harness.BuildPlain)(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

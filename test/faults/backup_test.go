@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -11,27 +12,29 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/offline"
+	"millrace/test/tier"
 )
 
 // TestBackups makes backups while callers are at work at full speed. Each has everything that was acknowledged before its call,
 // nothing that was asked for after it, and is sound; so is what is restored of it, file for file.
 func TestBackups(t *testing.T) {
 	t.Parallel()
+	count := cmp.Or(*backupsFlag, tier.Pick(3, 1))
 	base := t.TempDir()
 	n := open(t, vfs.Default, filepath.Join(base, "data"))
 	l := newLedger()
 	const apart = 250 // jobs between two backups
 	loaded := make(chan struct{})
 	go func() {
-		load(t.Context(), n.Engine, l, "load", 8, apart/4*(*backupsFlag+1))
+		load(t.Context(), n.Engine, l, "load", 8, apart/4*(count+1))
 		close(loaded)
 	}()
 	type backup struct {
 		dir         string
 		told, asked map[string]fate
 	}
-	backups := make([]backup, 0, *backupsFlag)
-	for i := range *backupsFlag {
+	backups := make([]backup, 0, count)
+	for i := range count {
 		for len(l.now()) < apart*(i+1) {
 			select {
 			case <-loaded:

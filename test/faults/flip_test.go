@@ -4,6 +4,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,6 +21,7 @@ import (
 	"millrace/internal/offline"
 	"millrace/internal/store"
 	"millrace/internal/store/storetest"
+	"millrace/test/tier"
 )
 
 // subject is a data directory that is to be spoilt, and what it held before.
@@ -233,6 +235,7 @@ type tally struct{ flipped, told, unused, torn int }
 // cannot be told from what a loss of power leaves of one that was never acknowledged. Then everything before it is there.
 func TestFlips(t *testing.T) {
 	t.Parallel()
+	count := cmp.Or(*flipsFlag, tier.Pick(360, 40))
 	all := subjects(t)
 	var mu sync.Mutex
 	tallies := map[string]*tally{}
@@ -244,7 +247,7 @@ func TestFlips(t *testing.T) {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
 				t.Parallel()
 				dirs := []string{all[0].files.dir(t), all[1].files.dir(t)}
-				for i := lane; i < *flipsFlag; i += lanes {
+				for i := lane; i < count; i += lanes {
 					rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)+100))
 					s, dir := all[i/lanes%2], dirs[i/lanes%2]
 					f := s.draw(rng)

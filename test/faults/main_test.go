@@ -21,12 +21,12 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("faults.seed", 1, "seed of everything that is drawn")
-	flipsFlag = flag.Int("faults.flips", 360, "bits that are flipped, one at a time")
-	tearsFlag = flag.Int("faults.tears", 150, "ways in which the ends of files are torn")
+	flipsFlag = flag.Int("faults.flips", 0, "bits that are flipped, one at a time; zero: what the tier asks for")
+	tearsFlag = flag.Int("faults.tears", 0, "ways in which the ends of files are torn; zero: what the tier asks for")
 	errsFlag  = flag.Int("faults.errors", 8, "operations of each kind that fail, one at a time")
-	powerFlag = flag.Int("faults.power", 30, "losses of power")
+	powerFlag = flag.Int("faults.power", 0, "losses of power; zero: what the tier asks for")
 
-	backupsFlag = flag.Int("faults.backups", 3, "backups under load")
+	backupsFlag = flag.Int("faults.backups", 0, "backups under load; zero: what the tier asks for")
 )
 
 func TestMain(m *testing.M) {

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"millrace/internal/store/storetest"
+	"millrace/test/tier"
 )
 
 // outage is a disk as a loss of power left it.
@@ -57,7 +59,7 @@ func TestPowerLoss(t *testing.T) {
 	const each = 30 // outages of one life
 	var mu sync.Mutex
 	var cuts, jobs, ambiguous, told int
-	deal(t, (*powerFlag+each-1)/each, func(t *testing.T, life int) { //nolint:thelper // a part of the test
+	deal(t, (cmp.Or(*powerFlag, tier.Pick(30, 4))+each-1)/each, func(t *testing.T, life int) { //nolint:thelper // a part of the test
 		mem := vfs.NewCrashableMem()
 		l := newLedger()
 		rng := rand.New(rand.NewPCG(*seedFlag, uint64(life)+1<<33))

@@ -4,6 +4,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +22,7 @@ import (
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
+	"millrace/test/tier"
 )
 
 // chronicle is a directory with what was written to it in order, and where.
@@ -189,7 +191,7 @@ func TestTears(t *testing.T) {
 	var mu sync.Mutex
 	counts := map[string]*count{}
 	kinds := []string{"log", "log", "log", "log", "log", "last", "last", "table", "manifest", "manifest", "options", "format"}
-	deal(t, *tearsFlag, func(t *testing.T, i int) { //nolint:thelper // a part of the test
+	deal(t, cmp.Or(*tearsFlag, tier.Pick(150, 16)), func(t *testing.T, i int) { //nolint:thelper // a part of the test
 		rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)+1<<32))
 		kind := kinds[rng.IntN(len(kinds))]
 		name := ch.last().Name()

@@ -23,14 +23,24 @@ import (
 // Build compiles the server into dir, as a release would, and returns the path
 // of the binary.
 func Build(ctx context.Context, dir string) (string, error) {
+	return build(ctx, dir, []string{"CGO_ENABLED=0"}, "-trimpath")
+}
+
+// BuildPlain compiles the server without what makes a release fast, so that most of it is what
+// go test has compiled already.
+func BuildPlain(ctx context.Context, dir string) (string, error) {
+	return build(ctx, dir, nil, "-pgo=off")
+}
+
+func build(ctx context.Context, dir string, env []string, flags ...string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
 	bin := filepath.Join(dir, "millrace")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", bin, "./cmd/millrace") //nolint:gosec // our own build
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags...), "-o", bin, "./cmd/millrace")...) //nolint:gosec // our own build
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the server: %w\n%s", err, out)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"millrace/internal/dialect/dialecttest"
 	"millrace/test/harness"
+	"millrace/test/tier"
 )
 
 // No command does more than a bounded amount of work in one step, whatever was stored before. A
@@ -135,7 +136,7 @@ func TestBystanders(t *testing.T) {
 // runTrial does one trial on a server of its own and judges it.
 func runTrial(t *testing.T, tr trial, scale int) []row {
 	t.Helper()
-	f := &field{trial: tr, t: t, n: tr.short, scale: scale, dir: filepath.Join(t.TempDir(), "data"), stop: func() {}}
+	f := &field{trial: tr, t: t, n: tier.Pick(tr.short, tr.short/8), scale: scale, dir: filepath.Join(t.TempDir(), "data"), stop: func() {}}
 	switch {
 	case scale > 0:
 		f.n = tr.size * scale

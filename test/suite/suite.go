@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/test/harness"
+	"millrace/test/tier"
 )
 
 // Program is the server under test.
@@ -19,10 +20,11 @@ type Program struct {
 }
 
 // Build compiles the server into dir, unless the program has a binary already, and adds
-// to its environment that all ports are free ones.
+// to its environment that all ports are free ones. The full tier has it as a release would be.
 func (p *Program) Build(dir string) (err error) {
 	if p.Bin == "" {
-		if p.Bin, err = harness.Build(context.Background(), dir); err != nil {
+		build := tier.Pick(harness.Build, harness.BuildPlain)
+		if p.Bin, err = build(context.Background(), dir); err != nil {
 			return err
 		}
 	}

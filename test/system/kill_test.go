@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"millrace/test/harness"
 	"millrace/test/suite"
+	"millrace/test/tier"
 )
 
 const (
@@ -26,6 +28,7 @@ const (
 // was acknowledged is not lost, and what a worker has acknowledged does not come back.
 func TestKill(t *testing.T) {
 	t.Parallel()
+	kills := cmp.Or(*killCount, tier.Pick(20, 5))
 	dir := suite.DataDir(t)
 	book := newLedger()
 	st := suite.NewStage()
@@ -43,7 +46,7 @@ func TestKill(t *testing.T) {
 		})
 	}
 	interrupted := 0
-	for number := 1; number <= *killCount; number++ {
+	for number := 1; number <= kills; number++ {
 		if number%5 == 0 && suite.CutShort(t, options(dir), time.Millisecond+rand.N(60*time.Millisecond)) {
 			interrupted++
 			continue
@@ -53,7 +56,7 @@ func TestKill(t *testing.T) {
 		l.Kill()
 	}
 	s := suite.Start(t, options(dir))
-	st.Begin(*killCount+1, s, true)
+	st.Begin(kills+1, s, true)
 	clients.Wait()
 
 	if info, err := dial(t, s.Addr).Do("INFO"); err != nil || !drained(info) {
@@ -65,13 +68,13 @@ func TestKill(t *testing.T) {
 	slices.Sort(ready)
 	t.Logf("%d kills, %d of them during recovery: %d pushes attempted, %d acknowledged, %d lost, %d duplicated, %d ambiguous; "+
 		"%d deliveries, %d of them again; restart to ready: median %v, worst %v",
-		*killCount, interrupted, book.attempted, book.acknowledged, lost, book.duplicated, unknown, book.deliveries, book.redeliveries,
+		kills, interrupted, book.attempted, book.acknowledged, lost, book.duplicated, unknown, book.deliveries, book.redeliveries,
 		ready[len(ready)/2].Round(time.Millisecond), ready[len(ready)-1].Round(time.Millisecond))
 	for _, v := range book.violations {
 		t.Error(v)
 	}
-	if book.acknowledged < 10**killCount {
-		t.Errorf("only %d pushes were acknowledged in %d lives: this was no load", book.acknowledged, *killCount)
+	if book.acknowledged < 10*kills {
+		t.Errorf("only %d pushes were acknowledged in %d lives: this was no load", book.acknowledged, kills)
 	}
 }
 

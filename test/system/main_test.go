@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	killCount = flag.Int("kills", 20, "how often the server is killed under load")
+	killCount = flag.Int("kills", 0, "how often the server is killed under load; zero: what the tier asks for")
 	connCount = flag.Int("conns", 1000, "idle connections that wait in a fetch")
 )
 

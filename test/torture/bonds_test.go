@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"millrace/test/suite"
+	"millrace/test/tier"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 // keys of Faktory and Workq. Workers of all protocols serve them.
 func TestBonds(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
+	began, kills := time.Now(), cmp.Or(*bondKills, tier.Pick(12, 2))
 	dir := suite.DataDir(t)
 	y := newYard(memberQueue, callbackQueue, chainQueue)
 	b := &bonds{yard: y, jobs: map[string]*bond{}}
@@ -53,12 +55,12 @@ func TestBonds(t *testing.T) {
 		clients.Go(func() { eachLife(y.stage, k.proto, y.book.complain, k.run) })
 	}
 	rnd := random("bonds")
-	for number := 1; number <= *bondKills; number++ {
+	for number := 1; number <= kills; number++ {
 		l := y.begin(t, dir, number, false)
 		<-time.After(100*time.Millisecond + time.Duration(rnd.Int64N(int64(*killAfter))))
 		l.Kill()
 	}
-	last := y.begin(t, dir, *bondKills+1, true)
+	last := y.begin(t, dir, kills+1, true)
 	b.settled.Wait()
 	y.drain(t, last.Server)
 	clients.Wait()
@@ -72,7 +74,7 @@ func TestBonds(t *testing.T) {
 	}
 	figures := y.figures(time.Since(began))
 	writeReport(t, "bonds", append([][2]string{
-		{"Kills", strconv.Itoa(*bondKills)},
+		{"Kills", strconv.Itoa(kills)},
 		{"Batches committed, with callbacks each once", fmt.Sprintf("%d, of them %d with a parent", b.committed, b.children)},
 		{"Batches never committed, without callbacks", strconv.Itoa(b.orphans)},
 		{"Transactions of tasks that wait for each other", fmt.Sprintf("%d with %d tasks", b.chains, b.links)},

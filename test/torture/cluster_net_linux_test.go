@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"millrace/test/tier"
 )
 
 // wire gives the nodes a network that can be cut.
@@ -304,7 +306,11 @@ func holds(process, file string) bool {
 // TestClusterWires shows that what is cut is cut, nothing else is, and that it can be mended.
 func TestClusterWires(t *testing.T) {
 	t.Parallel()
-	for name, wire := range map[string]func(*nodes){"what there is": (*nodes).wire, "proxy": (*nodes).proxies} {
+	wires := map[string]func(*nodes){"what there is": (*nodes).wire}
+	if tier.Full() {
+		wires["proxy"] = (*nodes).proxies
+	}
+	for name, wire := range wires {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newNodes(t)

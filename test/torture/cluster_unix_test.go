@@ -22,6 +22,7 @@ import (
 
 	"millrace/test/harness"
 	"millrace/test/suite"
+	"millrace/test/tier"
 )
 
 // clusterElection is how long a leader may be silent. On a machine that is busy with other tests the usual time is too short
@@ -344,6 +345,7 @@ const (
 	longFault  = 20 * time.Second
 	shortFault = time.Second
 	shortTime  = 30 * time.Second
+	quickTime  = 5 * time.Second // in the quick tier
 )
 
 // TestCluster does bad things to the nodes of a cluster under the load of all protocols, through all addresses, which goes on meanwhile: what was
@@ -359,7 +361,7 @@ func TestCluster(t *testing.T) {
 	faults := c.faults()
 	count, most, enough := *faultCount, longFault, time.Duration(math.MaxInt64)
 	if count == 0 {
-		count, most, enough = len(faults), shortFault, shortTime
+		count, most, enough = len(faults), shortFault, tier.Pick(shortTime, quickTime)
 	}
 	y := killYard()
 	y.book.slewed = true

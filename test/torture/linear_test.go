@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"millrace/test/harness"
 	"millrace/test/suite"
+	"millrace/test/tier"
 )
 
 const (
@@ -48,7 +50,7 @@ func TestLinearizable(t *testing.T) {
 		r.proxies[p] = newProxy(t, random("proxy", p.String()))
 	}
 	r.up(false)
-	for round := range *roundCount {
+	for round := range cmp.Or(*roundCount, tier.Pick(6, 3)) {
 		r.round(round, round%2 == 1, round%3 == 2)
 	}
 	if err := r.server.Stop(10 * time.Second); err != nil {

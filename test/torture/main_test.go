@@ -16,10 +16,10 @@ import (
 )
 
 var (
-	killCount     = flag.Int("kills", 50, "how often the server is killed in the kill loop")
+	killCount     = flag.Int("kills", 0, "how often the server is killed in the kill loop; zero: what the tier asks for")
 	killAfter     = flag.Duration("after", 500*time.Millisecond, "the longest life between two kills; the shortest is 50ms")
-	roundCount    = flag.Int("rounds", 6, "rounds of the linearizability suite, of several histories each")
-	bondKills     = flag.Int("bondkills", 12, "how often the server is killed under batches, unique keys and dependencies")
+	roundCount    = flag.Int("rounds", 0, "rounds of the linearizability suite, of several histories each; zero: what the tier asks for")
+	bondKills     = flag.Int("bondkills", 0, "how often the server is killed under batches, unique keys and dependencies; zero: what the tier asks for")
 	faultCount    = flag.Int("clusterfaults", 0, "how many faults the nodes of a cluster have; zero: a short one of each kind, until there was enough")
 	faultKind     = flag.String("clusterfault", "", "only faults of a cluster whose name has this in it")
 	clusterRounds = flag.Int("clusterrounds", 0, "rounds of the linearizability suite with a cluster, of several histories each; zero: a few with short faults")

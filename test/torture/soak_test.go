@@ -9,6 +9,7 @@ import (
 
 	"millrace/test/harness"
 	"millrace/test/suite"
+	"millrace/test/tier"
 )
 
 // sample is what the soak measures at one moment.
@@ -141,7 +142,7 @@ func TestSoak(t *testing.T) {
 	// a moment only, to see that all parts work.
 	length, judged := *soakTime, *soakTime >= 10*time.Minute
 	if length == 0 {
-		length = 4 * time.Second
+		length = tier.Pick(4*time.Second, time.Second)
 	}
 	every := min(10*time.Second, length/8)
 	killEvery := max(min(time.Minute, length/5), 2*time.Second)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"millrace/test/tier"
 )
 
 var (
@@ -20,7 +22,7 @@ const shards = 4
 // TestSimCluster simulates whole lifetimes of clusters.
 func TestSimCluster(t *testing.T) {
 	t.Parallel()
-	runs := 2000 / slowdown
+	runs := tier.Pick(2000, 400) / slowdown
 	if *runsFlag > 0 {
 		runs = *runsFlag
 	}

@@ -12,6 +12,7 @@ import (
 
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
+	"millrace/test/tier"
 )
 
 var (
@@ -26,7 +27,7 @@ const shards = 4
 // TestSimRaft simulates whole lifetimes of clusters.
 func TestSimRaft(t *testing.T) {
 	t.Parallel()
-	runs := 50 / slowdown
+	runs := max(1, tier.Pick(50, 8)/slowdown)
 	if *runsFlag > 0 {
 		runs = *runsFlag
 	}

@@ -15,6 +15,7 @@ import (
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
+	"millrace/test/tier"
 )
 
 // nthError fails the n-th operation of some kinds below the data directory with an error of the operating system.
@@ -65,10 +66,7 @@ var openKinds = map[string][]errorfs.OpKind{
 // rights and a process with too many files meet. None of them passes for damage, and the next opening works.
 func TestErrorsOfOpening(t *testing.T) {
 	t.Parallel()
-	stride := 1
-	if testing.Short() {
-		stride = 7
-	}
+	stride := tier.Pick(1, 7)
 	errnos := []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EMFILE, syscall.EACCES}
 	whole := damaged(t)
 	for name, kinds := range openKinds {
