@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 
 	"millrace/internal/auth"
@@ -14,7 +15,14 @@ type Cluster interface {
 	Ready() error
 	// Transfer begins to give the leadership to another node. That cuts off everybody who is connected.
 	Transfer() error
+	// Join makes a node a member that runs at an address. Its data is sent to it, and from then on it counts.
+	Join(name, addr string) error
+	// Remove takes a node out. It returns ErrNoNode if there is none of that name.
+	Remove(name string) error
 }
+
+// ErrNoNode means that the cluster has no node of a name.
+var ErrNoNode = errors.New("not found")
 
 // ClusterStatus is what a node knows about the cluster.
 type ClusterStatus struct {
@@ -29,6 +37,7 @@ type ClusterNode struct {
 	Name       string  `json:"name"`
 	Addr       string  `json:"addr"`
 	Role       string  `json:"role"`
+	Member     bool    `json:"member"` // false: the cluster has not taken it in
 	Reachable  bool    `json:"reachable"`
 	About      string  `json:"about,omitempty"` // why it is not
 	Version    string  `json:"version,omitempty"`
@@ -38,10 +47,18 @@ type ClusterNode struct {
 	LogBytes   uint64  `json:"log_bytes"`
 }
 
+// ClusterMember is a node that is to become a member.
+type ClusterMember struct {
+	Name string `json:"name"`
+	Addr string `json:"addr"` // at which the other nodes reach it
+}
+
 // The roles of nodes.
 const (
 	RoleLeader  = "leader"
 	RoleStandby = "standby"
+	RoleLearner = "learner" // it gets all data, and does not count yet
+	RoleOutside = "outside" // it runs, but is no member
 )
 
 const pathCluster = pathAPI + "/cluster"
@@ -50,6 +67,8 @@ const pathCluster = pathAPI + "/cluster"
 var clusterRoutes = []route{
 	{http.MethodGet, pathCluster, auth.RoleRead, nil, (*call).getCluster},
 	{http.MethodPost, pathCluster + "/transfer", auth.RoleOperator, nil, (*call).transferLeadership},
+	{http.MethodPost, pathCluster + "/members", auth.RoleOperator, nil, (*call).joinCluster},
+	{http.MethodDelete, pathCluster + "/members/{node}", auth.RoleOperator, nil, (*call).leaveCluster},
 }
 
 var errNoCluster = notFound("this server is not part of a cluster: cluster.node is not set")
@@ -75,6 +94,48 @@ func (s *Service) Transfer() (ClusterStatus, error) {
 	}
 	return s.opts.Cluster.Status(), nil
 }
+
+// Join makes a node a member of the cluster.
+func (s *Service) Join(name, addr string) (ClusterStatus, error) {
+	if s.opts.Cluster == nil {
+		return ClusterStatus{}, errNoCluster
+	}
+	if name == "" || addr == "" {
+		return ClusterStatus{}, invalid("name and addr: which node is to become a member, and where the others reach it")
+	}
+	if err := s.opts.Cluster.Join(name, addr); err != nil {
+		return ClusterStatus{}, problemConflict.problem("%s", err)
+	}
+	return s.opts.Cluster.Status(), nil
+}
+
+// Remove takes a node out of the cluster.
+func (s *Service) Remove(name string) (ClusterStatus, error) {
+	if s.opts.Cluster == nil {
+		return ClusterStatus{}, errNoCluster
+	}
+	switch err := s.opts.Cluster.Remove(name); {
+	case errors.Is(err, ErrNoNode):
+		return ClusterStatus{}, notFound("the cluster has no node %s", name)
+	case err != nil:
+		return ClusterStatus{}, problemConflict.problem("%s", err)
+	}
+	return s.opts.Cluster.Status(), nil
+}
+
+func (c *call) joinCluster() error {
+	var in ClusterMember
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	st, err := c.Join(in.Name, in.Addr)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusAccepted, st)
+}
+
+func (c *call) leaveCluster() error { return c.result(c.Remove(c.name("node"))) }
 
 func (c *call) getCluster() error { return c.result(c.Cluster()) }
 

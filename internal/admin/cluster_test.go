@@ -25,6 +25,24 @@ func (f *fakeCluster) Status() ClusterStatus {
 
 func (f *fakeCluster) Ready() error { return f.err }
 
+func (f *fakeCluster) Join(name, _ string) error {
+	if name == "taken" {
+		return errors.New("the cluster has a node taken with other data")
+	}
+	return nil
+}
+
+func (f *fakeCluster) Remove(name string) error {
+	switch name {
+	case "a":
+		return errors.New("node a leads")
+	case "b":
+		return nil
+	default:
+		return ErrNoNode
+	}
+}
+
 func (f *fakeCluster) Transfer() error {
 	if f.given {
 		return errors.New("this node does not lead")

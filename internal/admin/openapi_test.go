@@ -230,6 +230,14 @@ func testDocument(t *testing.T) {
 		{"POST", "/api/v1/cluster/transfer", "", 202, ""},
 		{"POST", "/api/v1/cluster/transfer", "", 409, ""}, // the second time
 		{"POST", "/api/v1/cluster/transfer", "", 404, "full"},
+		{"POST", "/api/v1/cluster/members", `{"name":"d","addr":"127.0.0.1:4"}`, 202, ""},
+		{"POST", "/api/v1/cluster/members", `{"name":"taken","addr":"127.0.0.1:4"}`, 409, ""},
+		{"POST", "/api/v1/cluster/members", `{"name":"d"}`, 400, ""},
+		{"POST", "/api/v1/cluster/members", `{"name":"d","addr":"127.0.0.1:4"}`, 404, "full"},
+		{"DELETE", "/api/v1/cluster/members/b", "", 200, ""},
+		{"DELETE", "/api/v1/cluster/members/a", "", 409, ""},
+		{"DELETE", "/api/v1/cluster/members/z", "", 404, ""},
+		{"DELETE", "/api/v1/cluster/members/b", "", 404, "full"},
 	}...)
 	asks = append(asks, workAsks(t, f, full)...)
 	for _, state := range slices.Sorted(maps.Keys(ids)) {

@@ -60,6 +60,17 @@ func (c *Client) Transfer(ctx context.Context) (admin.ClusterStatus, error) {
 	return post[admin.ClusterStatus](ctx, c, api+"/cluster/transfer", nil)
 }
 
+// Join makes a node a member of the cluster.
+func (c *Client) Join(ctx context.Context, m admin.ClusterMember) (admin.ClusterStatus, error) {
+	return post[admin.ClusterStatus](ctx, c, api+"/cluster/members", m)
+}
+
+// RemoveNode takes a node out of the cluster.
+func (c *Client) RemoveNode(ctx context.Context, name string) (out admin.ClusterStatus, err error) {
+	err = c.call(ctx, request{method: http.MethodDelete, path: api + "/cluster/members/" + admin.PathSegment(name)}, &out)
+	return out, err
+}
+
 // Queues lists queues.
 func (c *Client) Queues(ctx context.Context, f admin.QueueFilter, page admin.PageOf) (admin.QueuePage, error) {
 	q := url.Values{}

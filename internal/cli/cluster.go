@@ -14,13 +14,15 @@ import (
 func newClusterCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Look at a cluster of several nodes, and say which of them leads",
+		Short: "Look at a cluster of several nodes, and say which of them leads and which belong to it",
 		Example: `  millrace cluster status --api http://jobs-b.example.com:7420
-  millrace cluster transfer`,
+  millrace cluster transfer
+  millrace cluster join d=jobs-d.example.com:7421
+  millrace cluster remove a`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newClusterStatus(p), newClusterTransfer(p))
+	cmd.AddCommand(newClusterStatus(p), newClusterTransfer(p), newClusterJoin(p), newClusterRemove(p))
 	return cmd
 }
 

@@ -52,6 +52,10 @@ type Options struct {
 	// TLS is for both sides; nil: none.
 	TLS    *tls.Config
 	Logger *slog.Logger
+	// Cluster returns the identity of the cluster that this node is part of; empty: none is known.
+	Cluster func() string
+	// Join is asked before what the log of another node sends is taken, with the identity of its cluster.
+	Join func(cluster string) error
 	// Ping answers a ping.
 	Ping func() Pong
 	// Forwarded takes a connection of a client that came to another node.
@@ -60,18 +64,22 @@ type Options struct {
 
 // Pong is what a node tells about itself.
 type Pong struct {
-	Node    string    `json:"node"`
-	ID      string    `json:"id"`
-	Version string    `json:"version"`
-	Member  bool      `json:"member"`            // it has been part of a cluster
-	Members []string  `json:"members,omitempty"` // the ids of all, as it knows
-	Leads   bool      `json:"leads"`             // and serves
-	Term    uint64    `json:"term"`
-	Applied uint64    `json:"applied"` // the last entry of the log
-	Log     uint64    `json:"log"`     // bytes
-	Time    job.Time  `json:"time"`    // in the term TimeOf
-	TimeOf  uint64    `json:"time_of"` // 0: it does not know the time
-	Clock   time.Time `json:"clock"`   // of the machine
+	Node    string   `json:"node"`
+	ID      string   `json:"id"`
+	Version string   `json:"version"`
+	Cluster string   `json:"cluster,omitempty"` // the identity of its cluster
+	Member  bool     `json:"member"`            // it has been part of a cluster
+	Members []string `json:"members,omitempty"` // the ids of all, as it knows
+	// Leader and LeaderAddr are the id and the address of the node that leads, as it knows.
+	Leader     string    `json:"leader,omitempty"`
+	LeaderAddr string    `json:"leader_addr,omitempty"`
+	Leads      bool      `json:"leads"` // and serves
+	Term       uint64    `json:"term"`
+	Applied    uint64    `json:"applied"` // the last entry of the log
+	Log        uint64    `json:"log"`     // bytes
+	Time       job.Time  `json:"time"`    // in the term TimeOf
+	TimeOf     uint64    `json:"time_of"` // 0: it does not know the time
+	Clock      time.Time `json:"clock"`   // of the machine
 }
 
 // Port is where other nodes reach this one, and how it reaches them.
@@ -176,6 +184,11 @@ func (p *Port) handle(nc net.Conn) {
 			if h.To != p.o.ID {
 				err = fmt.Errorf("it is meant for node %s, and this is %s", h.To, p.o.ID)
 				break
+			}
+			if p.o.Join != nil {
+				if err = p.o.Join(h.Cluster); err != nil {
+					break
+				}
 			}
 			if err = c.SetDeadline(time.Time{}); err != nil {
 				break
@@ -322,7 +335,8 @@ func tcpAddr(text string) net.Addr {
 
 // raftHeader comes first on a connection of the log.
 type raftHeader struct {
-	To string `json:"to"` // the id of the node that is meant
+	To      string `json:"to"`                // the id of the node that is meant
+	Cluster string `json:"cluster,omitempty"` // the identity of the cluster; empty: not known
 }
 
 // Transport returns what the log of this node uses to reach the others.
@@ -361,7 +375,11 @@ func (s stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFrame(c, raftHeader{id}); err != nil {
+	h := raftHeader{To: id}
+	if s.p.o.Cluster != nil {
+		h.Cluster = s.p.o.Cluster()
+	}
+	if err := writeFrame(c, h); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

@@ -34,7 +34,7 @@ func clusterKeys() []Key {
 			"Address to listen at for other nodes: HOST:PORT. Empty: the one that cluster.peers has for this node.",
 			func(c *Config) *string { return &at(c).Addr }),
 		peersKey("cluster.peers",
-			"All nodes of the cluster, this one included, with the addresses at which they reach each other: a=HOST:PORT,b=HOST:PORT,c=HOST:PORT. The same on every node.",
+			"Nodes with the addresses at which they reach each other, this one included: a=HOST:PORT,b=HOST:PORT,c=HOST:PORT. These make a new cluster, or are where this node looks for the one that it joins. From then on the cluster itself knows its nodes.",
 			func(c *Config) *[]Peer { return &at(c).Peers }),
 		boolKey("cluster.insecure",
 			"Let nodes on different machines talk to each other without certificates. Whoever reaches the address can read and change everything.",
@@ -77,6 +77,18 @@ func checkNode(name string) error {
 	return nil
 }
 
+// ParsePeer reads a node in the form NAME=HOST:PORT.
+func ParsePeer(text string) (Peer, error) {
+	node, addr, ok := strings.Cut(text, "=")
+	if !ok {
+		return Peer{}, fmt.Errorf("%q has no address: write NAME=HOST:PORT", text)
+	}
+	if err := checkNode(node); err != nil {
+		return Peer{}, err
+	}
+	return Peer{node, addr}, checkHostPort(addr)
+}
+
 func peersKey(name, doc string, at func(*Config) *[]Peer) Key {
 	return Key{Name: name, Doc: doc, Kind: KindString, value: valueAt(at), set: func(c *Config, text string) error {
 		*at(c) = nil
@@ -84,20 +96,14 @@ func peersKey(name, doc string, at func(*Config) *[]Peer) Key {
 			if item = strings.TrimSpace(item); item == "" {
 				continue
 			}
-			node, addr, ok := strings.Cut(item, "=")
-			if !ok {
-				return fmt.Errorf("%q has no address: write NAME=HOST:PORT", item)
-			}
-			if err := checkNode(node); err != nil {
+			peer, err := ParsePeer(item)
+			if err != nil {
 				return err
 			}
-			if err := checkHostPort(addr); err != nil {
-				return err
-			}
-			if slices.ContainsFunc(*at(c), func(p Peer) bool { return p.Name == node || p.Addr == addr }) {
+			if slices.ContainsFunc(*at(c), func(p Peer) bool { return p.Name == peer.Name || p.Addr == peer.Addr }) {
 				return fmt.Errorf("%s is there twice", item)
 			}
-			*at(c) = append(*at(c), Peer{node, addr})
+			*at(c) = append(*at(c), peer)
 		}
 		return nil
 	}}
@@ -118,9 +124,6 @@ func (l *loader) checkCluster() {
 		l.problem("cluster.peers does not name %s, which is cluster.node: list all nodes, this one included", c.Node)
 	case c.Addr == "":
 		c.Addr = c.Peers[self].Addr
-	}
-	if len(c.Peers)%2 == 0 {
-		l.problem("cluster.peers names %d nodes: use 3 or 5; with an even number no more of them may fail than with one less", len(c.Peers))
 	}
 	if c.Addr != "" {
 		if err := checkHostPort(c.Addr); err != nil {

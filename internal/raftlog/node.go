@@ -57,7 +57,10 @@ type Receiver interface {
 }
 
 // Server is a member of a cluster.
-type Server struct{ ID, Addr string }
+type Server struct {
+	ID, Addr string
+	Learner  bool // it gets all entries, but counts for no majority
+}
 
 const (
 	defaultElection     = 500 * time.Millisecond
@@ -224,19 +227,6 @@ func (n *Node) Hear(term uint64, t job.Time) {
 
 // Transfer gives the leadership to another node.
 func (n *Node) Transfer() error { return n.raft.LeadershipTransfer().Error() }
-
-// Servers returns the members.
-func (n *Node) Servers() ([]Server, error) {
-	f := n.raft.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return nil, err
-	}
-	var list []Server
-	for _, s := range f.Configuration().Servers {
-		list = append(list, Server{string(s.ID), string(s.Address)})
-	}
-	return list, nil
-}
 
 // Stats are figures of the log.
 type Stats struct {

@@ -14,7 +14,6 @@ import (
 
 	"millrace/internal/admin"
 	"millrace/internal/auth"
-	"millrace/internal/cluster"
 	"millrace/internal/config"
 	"millrace/internal/metrics"
 )
@@ -99,38 +98,6 @@ const forwardedProto = "X-Forwarded-Proto"
 
 var _ admin.Cluster = (*node)(nil)
 
-// Ready implements admin.Cluster.
-func (n *node) Ready() error {
-	if n.term.Load() != nil {
-		return nil
-	}
-	peers := n.cfg.Cluster.Peers
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.stranger != nil {
-		return n.stranger
-	}
-	reached := 1
-	for _, p := range peers {
-		h, ok := n.pongs[p.Name]
-		if !ok || h.err != nil || time.Since(h.at) > readyWithin {
-			continue
-		}
-		reached++
-		if h.pong.Leads {
-			return nil
-		}
-	}
-	switch id, _ := n.log.Leader(); {
-	case reached <= len(peers)/2:
-		return fmt.Errorf("no majority: %d of %d nodes can be reached", reached, len(peers))
-	case id == "":
-		return errors.New("the nodes have not agreed on a leader yet")
-	default:
-		return errors.New("the leader does not serve yet")
-	}
-}
-
 // Transfer implements admin.Cluster.
 func (n *node) Transfer() error {
 	if n.term.Load() == nil {
@@ -167,29 +134,31 @@ func (n *node) Status() admin.ClusterStatus {
 	st := admin.ClusterStatus{Node: own.Node, Term: own.Term}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, p := range n.cfg.Cluster.Peers {
-		h := n.pongs[p.Name]
-		if p.Name == own.Node {
+	for _, m := range n.members() {
+		h := n.pongs[m.name]
+		if m.name == own.Node {
 			h = heard{pong: own, at: time.Now()}
 		}
 		node := admin.ClusterNode{
-			Name: p.Name, Addr: p.Addr, Role: admin.RoleStandby, Reachable: true, Version: h.pong.Version, LogBytes: h.pong.Log, LagEntries: h.lag,
+			Name: m.name, Addr: m.addr, Role: m.role(), Member: m.member, Reachable: true, Version: h.pong.Version, LogBytes: h.pong.Log, LagEntries: h.lag,
 		}
 		switch {
 		case h.at.IsZero():
 			node.Reachable, node.About = false, "it has not been asked yet"
 		case h.err != nil:
 			node.Reachable, node.About = false, h.err.Error()
-		case len(own.Members) > 0 && !slices.Contains(own.Members, h.pong.ID):
+		case m.name == own.Node && n.outside != nil:
+			node.Role, node.Member, node.About = admin.RoleOutside, false, n.outside.Error()
+		case m.id != "" && m.id != h.pong.ID:
 			node.About = "it is not part of the cluster: its data directory is new"
-		case p.Name != own.Node:
+		case m.name != own.Node:
 			node.ClockSkew = h.pong.Clock.Sub(h.at).Seconds()
 		}
 		if h.lag > 0 {
 			node.LagSeconds = time.Since(h.level).Seconds()
 		}
 		if h.pong.Leads && h.err == nil && (st.Leader == "" || h.pong.Term > st.Term) {
-			st.Leader, st.Term = p.Name, h.pong.Term
+			st.Leader, st.Term = m.name, h.pong.Term
 		}
 		st.Nodes = append(st.Nodes, node)
 	}
@@ -215,71 +184,4 @@ func (n *node) figures() metrics.Cluster {
 		}
 	}
 	return f
-}
-
-// pong tells other nodes about this one.
-func (n *node) pong() cluster.Pong {
-	p := cluster.Pong{Node: n.cfg.Cluster.Node, ID: n.id, Version: n.opts.Version, Clock: time.Now()}
-	if n.log == nil {
-		return p
-	}
-	st := n.log.Stats()
-	p.Member, p.Applied, p.Log, p.Term = n.log.Bootstrapped(), st.Applied, st.Bytes, n.log.Term()
-	if servers, err := n.log.Servers(); err == nil {
-		for _, s := range servers {
-			p.Members = append(p.Members, s.ID)
-		}
-	}
-	if l := n.term.Load(); l != nil {
-		p.Leads, p.Term = true, l.term.Number()
-	}
-	p.TimeOf, p.Time = n.log.Time()
-	return p
-}
-
-// pingAll asks the other nodes about themselves, again and again.
-func (n *node) pingAll(ctx context.Context) {
-	for _, p := range n.cfg.Cluster.Peers {
-		if p.Name == n.cfg.Cluster.Node {
-			continue
-		}
-		go func() {
-			tick := time.NewTicker(pingEvery)
-			defer tick.Stop()
-			for {
-				n.ping(p)
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}()
-	}
-}
-
-func (n *node) ping(p config.Peer) {
-	asked, applied := time.Now(), n.log.Stats().Applied
-	pong, err := n.port.Ping(p.Addr)
-	if err == nil && pong.Node != p.Name {
-		err = fmt.Errorf("at %s is node %s, not %s: check cluster.peers", p.Addr, pong.Node, p.Name)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	h := n.pongs[p.Name]
-	h.at, h.err = asked, err
-	if err != nil {
-		h.pong.Leads = false
-	} else {
-		h.pong = pong
-	}
-	// While it was asked, others may have gone on.
-	if h.lag = applied - min(applied, h.pong.Applied); h.lag == 0 || h.level.IsZero() {
-		h.level = asked
-	}
-	n.pongs[p.Name] = h
-	// A time that was long on its way is of no use.
-	if err == nil && pong.TimeOf > 0 && time.Since(asked) < timeWithin {
-		n.log.Hear(pong.TimeOf, pong.Time)
-	}
 }

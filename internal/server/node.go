@@ -2,19 +2,15 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,11 +28,11 @@ import (
 // node is this server's part of a cluster. It lives as long as the process; what serves clients lives for a term in which it leads.
 type node struct {
 	*server // what the process has; its engine and services stay empty
-	id      string
-	store   atomic.Pointer[pebblestore.Store] // replaced when the data of another node was received
-	port    *cluster.Port
-	log     *raftlog.Node
-	leader  func() string // the id of the node that leads, as far as this one knows
+	identity
+	store  atomic.Pointer[pebblestore.Store] // replaced when the data of another node was received
+	port   *cluster.Port
+	log    *raftlog.Node
+	leader func() string // the id of the node that leads, as far as this one knows
 
 	term   atomic.Pointer[leading] // nil: this node does not lead
 	passed atomic.Int64            // connections that are passed on to the leader
@@ -44,9 +40,14 @@ type node struct {
 	mu      sync.Mutex    // guards what follows
 	changed chan struct{} // closed when another node may lead
 	pongs   map[string]heard
-	held    int // connections that wait for a leader
-	// stranger tells that the others do not know this node; nil: they do, or have not said anything yet.
-	stranger error
+	asked   map[string]bool // the nodes that have not answered yet
+	held    int             // connections that wait for a leader
+	// outside tells why this node is not part of a cluster that there is; nil: it is, or none has been heard of.
+	outside error
+	// far is the node that leads a cluster which this node is not part of.
+	far raftlog.Server
+
+	changes sync.Mutex // held while the members are changed
 }
 
 // leading is what serves clients while this node leads.
@@ -70,7 +71,6 @@ const (
 	pingEvery = time.Second
 	// acceptPause is how long a listener that cannot take a connection waits.
 	acceptPause = 10 * time.Millisecond
-	meetEvery   = 200 * time.Millisecond
 	// While there is no leader a new connection waits for so long, and so many may wait.
 	holdPatience = 5 * time.Second
 	tryEvery     = 500 * time.Millisecond // a leader that could not be reached
@@ -82,10 +82,9 @@ const (
 // openNode opens what lives as long as the process.
 func (s *server) openNode(ctx context.Context) error {
 	c := &s.cfg.Cluster
-	n := &node{server: s, changed: make(chan struct{}), pongs: map[string]heard{}}
+	n := &node{server: s, changed: make(chan struct{}), pongs: map[string]heard{}, asked: map[string]bool{}}
 	s.node = n
-	var err error
-	if n.id, err = nodeID(s.cfg.Data.Dir, c.Node); err != nil {
+	if err := n.openIdentity(s.cfg.Data.Dir, c.Node); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(s.cfg.Data.Dir, "FORMAT")); err == nil {
@@ -108,6 +107,7 @@ func (s *server) openNode(ctx context.Context) error {
 	}
 	n.port, err = cluster.Listen(ctx, cluster.Options{
 		Addr: c.Addr, ID: n.id, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong, Forwarded: n.forwarded,
+		Cluster: n.ofCluster, Join: n.joins,
 	})
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *server) openNode(ctx context.Context) error {
 		Name: c.Node, ID: n.id, Dir: filepath.Join(s.cfg.Data.Dir, logDir), Replica: r, Transport: n.port.Transport(),
 		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, OnLeader: n.wake, Snapshots: snapshotter{n},
 	})
-	n.leader = func() string { id, _ := n.log.Leader(); return id }
+	n.leader = func() string { return n.leads().ID }
 	return err
 }
 
@@ -143,85 +143,6 @@ func (n *node) fatal(err error) {
 	select {
 	case n.storageFailed <- err:
 	default:
-	}
-}
-
-// nodeID returns the identity of this node, which is made with its data: a node that has lost its data is another one.
-func nodeID(dir, name string) (string, error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "NODE")
-	text, err := os.ReadFile(path) //nolint:gosec // in the data directory
-	if err == nil {
-		id := strings.TrimSpace(string(text))
-		if was, _, _ := strings.Cut(id, "/"); was != name {
-			return "", fmt.Errorf("%s: this is the data of node %s, and cluster.node is %s", dir, was, name)
-		}
-		return id, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	id := name + "/" + hex.EncodeToString(b[:])
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in the data directory
-	if err != nil {
-		return "", err
-	}
-	_, err = io.WriteString(f, id+"\n")
-	if err == nil {
-		err = f.Sync()
-	}
-	return id, errors.Join(err, f.Close(), syncPath(dir), syncPath(filepath.Dir(dir)))
-}
-
-// meet makes a cluster once all nodes are there and none has data. The one whose name comes first does it.
-func (n *node) meet(ctx context.Context) {
-	c := &n.cfg.Cluster
-	peers := slices.Clone(c.Peers)
-	slices.SortFunc(peers, func(a, b config.Peer) int { return strings.Compare(a.Name, b.Name) })
-	for !n.log.Bootstrapped() {
-		servers := make([]raftlog.Server, 0, len(peers))
-		member, known := false, true
-		for _, p := range peers {
-			pong, err := n.port.Ping(p.Addr)
-			if err != nil || pong.Node != p.Name {
-				continue
-			}
-			member = member || pong.Member
-			known = known && (len(pong.Members) == 0 || slices.Contains(pong.Members, n.id))
-			servers = append(servers, raftlog.Server{ID: pong.ID, Addr: p.Addr})
-		}
-		n.noteStranger(!known)
-		if len(servers) == len(peers) && !member && peers[0].Name == c.Node {
-			if err := n.log.Bootstrap(servers); err != nil {
-				n.server.log.Error("the cluster could not be made", slog.Any("error", err))
-			} else {
-				n.server.log.Info("cluster made", slog.Int("nodes", len(servers)))
-			}
-		}
-		select {
-		case <-time.After(meetEvery):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// noteStranger notes whether the others form a cluster that this node, as it is, is not part of.
-func (n *node) noteStranger(is bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case !is:
-		n.stranger = nil
-	case n.stranger == nil:
-		name := n.cfg.Cluster.Node
-		n.stranger = fmt.Errorf("the cluster has a node %s, but not with this data directory, which is new: it must not take part under its old name, because it does not know what it has promised. "+
-			"If the data is lost, take the old node out with \"millrace cluster remove %s\" and add this one with \"millrace cluster join\"; otherwise start it with the directory it had", name, name)
-		n.server.log.Error("this node is not part of the cluster", slog.Any("error", n.stranger))
 	}
 }
 
@@ -394,8 +315,7 @@ var errStopped = errors.New("stopped")
 func (n *node) engineOptions(t *replica.Term) engine.Options {
 	o := n.server.engineOptions()
 	o.Store, o.Now = t, t.Now
-	number := slices.IndexFunc(n.cfg.Cluster.Peers, func(p config.Peer) bool { return p.Name == n.cfg.Cluster.Node })
-	o.Node, o.Run = 1+uint32(number), t.Number()<<8 //nolint:gosec // one of a few
+	o.Node, o.Run = 1, t.Number()<<8 // no two nodes lead in the same term
 	return o
 }
 
@@ -530,18 +450,18 @@ var errNoLeader = errors.New("no leader is known")
 // reach returns a connection to a listener of the leader, for a client that has come to the address local. A leader that hangs or is cut off does not close it, and who waits for
 // an answer on it would wait for as long as TCP tries: so this node closes it once that one does not lead any more.
 func (n *node) reach(listener, client, local string) (net.Conn, error) {
-	id, addr := n.log.Leader()
-	if id == "" || id == n.id {
+	to := n.leads()
+	if to.ID == "" || to.ID == n.id {
 		return nil, errNoLeader
 	}
-	c, err := n.port.Forward(addr, listener, client, local)
+	c, err := n.port.Forward(to.Addr, listener, client, local)
 	if err != nil {
 		return nil, err
 	}
 	n.passed.Add(1)
 	over := make(chan struct{})
 	go func() {
-		n.follow(id, over)
+		n.follow(to.ID, over)
 		_ = c.Close() // closing twice is harmless
 		n.passed.Add(-1)
 	}()

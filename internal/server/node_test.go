@@ -40,7 +40,7 @@ func freeAddresses(t *testing.T, count int) []string {
 // nodes are the settings of the nodes of a cluster.
 func nodes(t *testing.T, count int, more map[string]string) []map[string]string {
 	t.Helper()
-	names := []string{"a", "b", "c"}[:count]
+	names := []string{"a", "b", "c", "d", "e"}[:count]
 	peers := make([]string, count)
 	for i, addr := range freeAddresses(t, count) {
 		peers[i] = names[i] + "=" + addr
@@ -63,6 +63,11 @@ func ask(t *testing.T, method, addr, path, password string) (int, string) {
 		t.Fatal(err)
 	}
 	req.SetBasicAuth("o", password)
+	return fetch(req)
+}
+
+// fetch returns the status and the body of an answer; status 0: there is none.
+func fetch(req *http.Request) (int, string) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -209,17 +214,17 @@ func TestNodeReload(t *testing.T) {
 func TestNodeIdentity(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	id, err := nodeID(dir, "a")
-	if err != nil {
+	var first, again, other, renamed identity
+	if err := first.openIdentity(dir, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := nodeID(dir, "a"); err != nil || again != id {
-		t.Errorf("the same directory: %s and %s, %v", id, again, err)
+	if err := again.openIdentity(dir, "a"); err != nil || again.id != first.id {
+		t.Errorf("the same directory: %s and %s, %v", first.id, again.id, err)
 	}
-	if other, err := nodeID(t.TempDir(), "a"); err != nil || other == id {
-		t.Errorf("another directory: %s, %v", other, err)
+	if err := other.openIdentity(t.TempDir(), "a"); err != nil || other.id == first.id {
+		t.Errorf("another directory: %s, %v", other.id, err)
 	}
-	if _, err := nodeID(dir, "b"); err == nil || !strings.Contains(err.Error(), "this is the data of node a") {
+	if err := renamed.openIdentity(dir, "b"); err == nil || !strings.Contains(err.Error(), "this is the data of node a") {
 		t.Errorf("another name: %v", err)
 	}
 }
@@ -269,7 +274,7 @@ func TestNodeWiped(t *testing.T) {
 	until(t, "the node is told that it is another one", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return n.stranger != nil
+		return n.outside != nil
 	})
 	c := dial(t, all[leads].addr(0))
 	c.expect(t, `PUSH {"name":"n","queue":"q"}`, `OK {"id":1}`)

@@ -356,6 +356,9 @@ type fakeCluster struct{}
 func (fakeCluster) Ready() error    { return nil }
 func (fakeCluster) Transfer() error { return nil }
 
+func (fakeCluster) Join(string, string) error { return nil }
+func (fakeCluster) Remove(string) error       { return nil }
+
 func (fakeCluster) Status() admin.ClusterStatus {
 	return admin.ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []admin.ClusterNode{
 		{Name: "a", Addr: "127.0.0.1:1", Role: admin.RoleLeader, Reachable: true, Version: "1.2.3", LogBytes: 1 << 20},

@@ -1,0 +1,39 @@
+package raftlog
+
+import (
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Servers returns the members, as the log of this node has them.
+func (n *Node) Servers() ([]Server, error) {
+	f := n.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, err
+	}
+	var list []Server
+	for _, s := range f.Configuration().Servers {
+		list = append(list, Server{ID: string(s.ID), Addr: string(s.Address), Learner: s.Suffrage != raft.Voter})
+	}
+	return list, nil
+}
+
+// changePatience is how long a change of the members waits for its turn.
+const changePatience = 5 * time.Second
+
+// AddLearner makes a node a member that counts for no majority. Of one that is a member it changes the address. This node must lead, as it
+// must for the other changes.
+func (n *Node) AddLearner(id, addr string) error {
+	return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changePatience).Error()
+}
+
+// Promote has a learner count for majorities.
+func (n *Node) Promote(id, addr string) error {
+	return n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changePatience).Error()
+}
+
+// Remove takes a member out.
+func (n *Node) Remove(id string) error {
+	return n.raft.RemoveServer(raft.ServerID(id), 0, changePatience).Error()
+}
