@@ -30,7 +30,7 @@ const (
 // With is what some actions need besides the jobs.
 type With struct {
 	To       string `json:"to,omitempty"`       // move: the queue to move to
-	Attempts uint32 `json:"attempts,omitempty"` // respawn: how many tries it has from now on; zero: as it had
+	Attempts uint32 `json:"attempts,omitempty"` // respawn: how many attempts it has from now on; zero: as it had
 }
 
 // alive are the states of jobs that have not come to an end.
@@ -105,7 +105,7 @@ func (a Action) check(with With) error {
 		return invalid("to: the action move, and no other, needs the name of a queue")
 	}
 	if a != ActionRespawn && with.Attempts != 0 {
-		return invalid("attempts: only the action respawn gives jobs new tries")
+		return invalid("attempts: only the action respawn gives jobs new attempts")
 	}
 	return checkName("to", with.To)
 }
@@ -213,7 +213,7 @@ func (s *Service) refused(a Action, t Target, err *job.Error) *Problem {
 	case problemStale:
 		p := kind.problem("%s: nothing was done", err.Text)
 		if now, err := s.engine.Get(job.ByID(t.Namespace, t.Queue, t.ID)); err == nil {
-			p.State = now.State.String()
+			p.State = now.State.Name()
 			p.Detail = "the job is " + p.State + " now, and not a job to " + string(a) + ": nothing was done"
 			if t.State != "" {
 				p.Detail = "the job is " + p.State + " now, not " + t.State + ": nothing was done"

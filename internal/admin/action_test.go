@@ -13,17 +13,17 @@ import (
 var outcomes = map[Action]map[string]string{
 	ActionRetry:  {"retrying": "ready", "failed": "ready", "dead": "ready"},
 	ActionRun:    {"scheduled": "ready"},
-	ActionKill:   {"scheduled": "dead", "blocked": "dead", "ready": "dead", "leased": "dead", "retrying": "dead", "buried": "dead"},
-	ActionCancel: {"scheduled": "gone", "blocked": "gone", "ready": "gone", "leased": "gone", "retrying": "gone", "buried": "gone"},
+	ActionKill:   {"scheduled": "dead", "blocked": "dead", "ready": "dead", "running": "dead", "retrying": "dead", "buried": "dead"},
+	ActionCancel: {"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone", "retrying": "gone", "buried": "gone"},
 	ActionDelete: {
-		"scheduled": "gone", "blocked": "gone", "ready": "gone", "leased": "gone", "retrying": "gone", "buried": "gone",
+		"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone", "retrying": "gone", "buried": "gone",
 		"done": "gone", "failed": "gone", "dead": "gone",
 	},
 	ActionMove: {
 		"scheduled": "scheduled", "blocked": "blocked", "ready": "ready", "retrying": "retrying", "buried": "buried",
 		"done": "done", "failed": "failed", "dead": "dead",
 	},
-	ActionBury: {"scheduled": "buried", "blocked": "buried", "ready": "buried", "leased": "buried", "retrying": "buried"},
+	ActionBury: {"scheduled": "buried", "blocked": "buried", "ready": "buried", "running": "buried", "retrying": "buried"},
 	ActionKick: {"buried": "ready"},
 
 	ActionRespawn: {"failed": "ready", "dead": "ready"},
@@ -41,7 +41,7 @@ func TestActions(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, Options{}, HandlerOptions{})
 			for s := job.Scheduled; int(s) < job.StateCount; s++ {
-				state := s.String()
+				state := s.Name()
 				want, applies := outcomes[a][state]
 				if a.Applies(state) != applies {
 					t.Errorf("%s applies to a job that is %s: %v", a, state, !applies)

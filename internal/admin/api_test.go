@@ -93,7 +93,7 @@ func TestQueueActions(t *testing.T) {
 	if n.Jobs != 1 || err != nil || d.State != "ready" || d.Attempts != 0 || d.Policy.MaxAttempts != 3 || d.ExpireAt == nil {
 		t.Errorf("%+v, %+v, %v", n, d, err)
 	}
-	for state, want := range map[string]int{"ready": 2, "scheduled": 1, "leased": 1, "done": 1} {
+	for state, want := range map[string]int{"ready": 2, "scheduled": 1, "running": 1, "done": 1} {
 		f.want(200, "POST", "/api/v1/namespaces/ns/queues/q/purge", fmt.Sprintf(`{"state":%q}`, state), &n)
 		if n.Jobs != want {
 			t.Errorf("%d purged that were %s, want %d", n.Jobs, state, want)
@@ -176,7 +176,7 @@ func TestJob(t *testing.T) {
 	if blocked := get("blocked"); !slices.Equal(blocked.BlockedBy, []job.ID{ids["ready"]}) || blocked.Body != nil {
 		t.Errorf("%+v", blocked)
 	}
-	leased := get("leased")
+	leased := get("running")
 	if l := leased.Lease; l == nil || l.Worker != "w1" || l.Holder == "" || l.FetchedBy != "door2" || l.LeftSeconds == nil || *l.LeftSeconds > 3600 || *l.LeftSeconds < 3500 {
 		t.Errorf("%+v", leased.Lease)
 	}

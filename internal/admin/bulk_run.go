@@ -112,7 +112,7 @@ func (r *bulkRunner) find(b *bulkRecord) error {
 		sc.found = func(j *job.Job) {
 			// A job that entered its state later was not there when the action began, or has been acted on.
 			if j.Since <= b.Begun {
-				todo.jobs = append(todo.jobs, Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State.String()})
+				todo.jobs = append(todo.jobs, Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State.Name()})
 			}
 		}
 		err := sc.run()

@@ -39,7 +39,7 @@ func TestLeaseWaitsForAnswer(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			q, err := f.service.Queue("ns", "q")
-			if err != nil || q.Counts["leased"] != leased || q.Counts["ready"] != ready || q.Totals["lapsed"] != lapsed {
+			if err != nil || q.Counts["running"] != leased || q.Counts["ready"] != ready || q.Totals["lapsed"] != lapsed {
 				t.Errorf("%+v, %v", q, err)
 			}
 		}

@@ -162,7 +162,7 @@ func (f Filter) matcher() (*matcher, error) {
 func stateNames() string {
 	names := make([]string, 0, job.StateCount)
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		names = append(names, s.String())
+		names = append(names, s.Name())
 	}
 	return strings.Join(names, ", ")
 }

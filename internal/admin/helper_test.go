@@ -116,7 +116,7 @@ func (f *fixture) allStates(queue string) map[string]job.ID {
 	ids["done"] = f.push(job.Spec{Queue: queue, Policy: job.Policy{Keep: true}})
 	f.fetch(queue)
 	f.do(&job.Ack{Ref: job.ByID("ns", queue, ids["done"]), Need: job.NeedLeased, Result: []byte(`{"answer":42}`)})
-	ids["leased"] = f.push(job.Spec{Queue: queue, Type: "Held"})
+	ids["running"] = f.push(job.Spec{Queue: queue, Type: "Held"})
 	f.fetch(queue)
 	ids["buried"] = f.push(job.Spec{Queue: queue})
 	f.do(&job.Bury{Ref: job.ByID("ns", queue, ids["buried"]), Need: job.NeedAny})
@@ -145,7 +145,7 @@ func (f *fixture) state(id job.ID) string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return j.State.String()
+	return j.State.Name()
 }
 
 // request makes one; a body is JSON.

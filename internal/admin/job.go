@@ -200,7 +200,7 @@ func (s *Service) JobBody(namespace, queue string, id job.ID) (body []byte, err 
 // row shows a job that was read whole.
 func (s *Service) row(j *job.Job, workers map[job.Holder]string) JobRow {
 	r := JobRow{
-		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, Key: j.Key, Type: j.Type, Group: j.Group, State: j.State.String(),
+		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, Key: j.Key, Type: j.Type, Group: j.Group, State: j.State.Name(),
 		Since: instant(j.Since), Created: instant(j.Created), RunAt: instant(j.RunAt), ExpireAt: instant(j.Policy.ExpireAt),
 		Priority: j.Policy.Priority, Attempts: j.Attempts, Fails: j.Fails, PushedBy: s.opts.DoorName(j.Origin), Batch: uint64(j.Batch),
 		BodyKind: nameOf(bodyKinds[:], j.BodyKind), BodySize: len(j.Body), Preview: preview(j),

@@ -46,7 +46,7 @@ type QueueSample struct {
 	Name      string `json:"name"`
 	Rates     Rates  `json:"rates"`
 	Ready     uint64 `json:"ready"`
-	Leased    uint64 `json:"leased"`
+	Running   uint64 `json:"running"`
 	Wait      *Wait  `json:"wait,omitempty"`
 }
 
@@ -214,7 +214,7 @@ func (sm *sampler) busy(added map[queueName]tally, times *metered, seconds float
 			if err != nil {
 				return err
 			}
-			out[i].Ready, out[i].Leased = q.Counts[job.Ready], q.Counts[job.Leased]
+			out[i].Ready, out[i].Running = q.Counts[job.Ready], q.Counts[job.Leased]
 			out[i].Wait = waitOf(times.queues[queueName{out[i].Namespace, out[i].Name}])
 		}
 		return nil

@@ -159,7 +159,7 @@ func TestHistory(t *testing.T) {
 			t.Fatalf("%+v, %v", h, err)
 		}
 		p := h.Points[0]
-		if p.Pushed != 4 || p.Fetched != 1 || p.Counts["ready"] != 3 || p.Counts["leased"] != 1 || !p.At.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		if p.Pushed != 4 || p.Fetched != 1 || p.Counts["ready"] != 3 || p.Counts["running"] != 1 || !p.At.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) {
 			t.Errorf("%+v", p)
 		}
 		if p := h.Points[1]; p.Pushed != 0 || p.Counts["ready"] != 3 {

@@ -151,7 +151,7 @@ func (s *Service) pushAll(ctx context.Context, cmds []job.Command) (PushResult, 
 // pushed tells what became of one push.
 func (s *Service) pushed(cmd job.Command, r *job.Result) (Pushed, error) {
 	if r.Err == nil {
-		return Pushed{ID: r.ID, State: r.State.String()}, nil
+		return Pushed{ID: r.ID, State: r.State.Name()}, nil
 	}
 	push, isPush := cmd.(*job.Push)
 	if r.Err.Kind != job.Duplicate || !isPush {
@@ -163,7 +163,7 @@ func (s *Service) pushed(cmd job.Command, r *job.Result) (Pushed, error) {
 		if isNotFound(err) { // it has just gone
 			return nil
 		}
-		out.ID, out.State = j.ID, j.State.String()
+		out.ID, out.State = j.ID, j.State.Name()
 		return err
 	})
 	return out, err

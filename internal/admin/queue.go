@@ -53,7 +53,7 @@ func compareQueues(q *job.QueueInfo, namespace, name string) int {
 func countsOf(counts *[job.StateCount]uint64) map[string]uint64 {
 	out := make(map[string]uint64, job.StateCount)
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		out[s.String()] = counts[s]
+		out[s.Name()] = counts[s]
 	}
 	return out
 }

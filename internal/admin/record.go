@@ -66,7 +66,7 @@ var places = [...]string{
 // record makes the line of a job.
 func (s *Service) record(j *job.Job) Record {
 	r := Record{
-		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, State: j.State.String(), Key: j.Key, Type: j.Type, Group: j.Group,
+		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, State: j.State.Name(), Key: j.Key, Type: j.Type, Group: j.Group,
 		Created: instant(j.Created), Since: instant(j.Since), RunAt: instant(j.RunAt),
 		Rank: j.Order.Rank, OrderAt: instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: instant(j.Policy.ExpireAt),
 		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Delay: j.Delay.Seconds(),

@@ -61,7 +61,7 @@ func TestSearchFilters(t *testing.T) {
 		{"queue in whatever namespace", Filter{Queue: "a"}, append(ids(a), other)},
 		{"unknown queue", Filter{Namespace: "ns", Queue: "none"}, nil},
 		{"state", Filter{States: []string{"dead"}}, []job.ID{a["dead"], b["dead"]}},
-		{"states", Filter{Queue: "b", States: []string{"leased", "buried"}}, []job.ID{b["leased"], b["buried"]}},
+		{"states", Filter{Queue: "b", States: []string{"running", "buried"}}, []job.ID{b["running"], b["buried"]}},
 		{"type", Filter{Type: "Mail"}, []job.ID{a["ready"], b["ready"]}},
 		{"type is whole", Filter{Type: "Mai"}, nil},
 		{"error message", Filter{Error: "it BROKE"}, []job.ID{a["retrying"], a["failed"], a["dead"], b["retrying"], b["failed"], b["dead"]}},

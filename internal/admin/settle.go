@@ -51,7 +51,7 @@ func (s *Service) settle(ctx context.Context, at Held, cmd job.Command) (Settled
 		if isNotFound(err) {
 			return nil
 		}
-		out.State, out.Until = j.State.String(), instant(j.Lease.Until)
+		out.State, out.Until = j.State.Name(), instant(j.Lease.Until)
 		if j.State == job.Retrying || j.State == job.Scheduled {
 			out.RunAt = instant(j.RunAt)
 		}

@@ -67,7 +67,7 @@ func TestTransfer(t *testing.T) {
 		t.Fatalf("%d jobs, of %d", len(after), len(before))
 	}
 	for i := range after {
-		if before[i].State == "leased" {
+		if before[i].State == "running" {
 			if after[i].Since.Before(began.Truncate(time.Microsecond)) {
 				t.Errorf("ready since %s", after[i].Since)
 			}

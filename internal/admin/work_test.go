@@ -180,11 +180,11 @@ func TestWorker(t *testing.T) {
 		testkit.Advance(t, 50*time.Second)
 		var s Settled
 		f.want(200, "POST", path+"extend", named+`,"lease_seconds":120}`, &s)
-		if want := time.Now().Add(2 * time.Minute); s.State != "leased" || s.Until == nil || s.Until.Sub(want).Abs() > time.Millisecond {
+		if want := time.Now().Add(2 * time.Minute); s.State != "running" || s.Until == nil || s.Until.Sub(want).Abs() > time.Millisecond {
 			t.Errorf("extended: %+v, want until %s", s, want)
 		}
 		testkit.Advance(t, 110*time.Second)
-		if f.state(id) != "leased" {
+		if f.state(id) != "running" {
 			t.Errorf("it is %s", f.state(id))
 		}
 		f.want(409, "POST", path+"ack", `{"queue":"b","holder":"1-2"}`, nil)

@@ -273,3 +273,46 @@ func (c *Client) ImportMark(ctx context.Context, token string) (admin.ImportMark
 }
 
 func importPath(token string) string { return api + "/imports/" + admin.PathSegment(token) }
+
+// Workers lists worker processes.
+func (c *Client) Workers(ctx context.Context, page admin.PageOf) (admin.WorkerPage, error) {
+	return get[admin.WorkerPage](ctx, c, api+"/workers", pageQuery(url.Values{}, page))
+}
+
+// SignalWorkers tells a worker, or with an empty id all of them, to be quiet or to stop. It returns how many there are.
+func (c *Client) SignalWorkers(ctx context.Context, namespace, id string, s admin.Signal) (int, error) {
+	out, err := post[struct {
+		Workers int `json:"workers"`
+	}](ctx, c, api+"/workers/signal", map[string]any{"signal": s, "namespace": namespace, "id": id})
+	return out.Workers, err
+}
+
+// Tokens lists tokens.
+func (c *Client) Tokens(ctx context.Context, page admin.PageOf) (admin.TokenPage, error) {
+	return get[admin.TokenPage](ctx, c, api+"/tokens", pageQuery(url.Values{}, page))
+}
+
+// AddToken makes a token.
+func (c *Client) AddToken(ctx context.Context, o admin.TokenOptions) (admin.NewToken, error) {
+	return post[admin.NewToken](ctx, c, api+"/tokens", o)
+}
+
+// DropToken removes a token.
+func (c *Client) DropToken(ctx context.Context, id string) error {
+	return c.call(ctx, request{method: http.MethodDelete, path: api + "/tokens/" + admin.PathSegment(id)}, nil)
+}
+
+// Batches lists the batches of a namespace.
+func (c *Client) Batches(ctx context.Context, namespace string, page admin.PageOf) (admin.BatchPage, error) {
+	return get[admin.BatchPage](ctx, c, api+"/batches", pageQuery(url.Values{"namespace": {namespace}}, page))
+}
+
+// Batch returns what is known about a batch.
+func (c *Client) Batch(ctx context.Context, namespace string, id uint64) (admin.Batch, error) {
+	return get[admin.Batch](ctx, c, namespacePath(namespace)+"/batches/"+strconv.FormatUint(id, 10), nil)
+}
+
+// Bulks lists bulk actions.
+func (c *Client) Bulks(ctx context.Context, page admin.PageOf) (admin.BulkPage, error) {
+	return get[admin.BulkPage](ctx, c, api+"/bulk", pageQuery(url.Values{}, page))
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -32,8 +33,9 @@ type apiFlags struct {
 // apiHelp ends the long help of those commands.
 const apiHelp = `
 
-The server is found in the configuration (--config, MILLRACE_CONFIG and the other variables of
-the server), which is enough on its own machine; elsewhere name it with --api or MILLRACE_API.
+The server is found in its configuration: --config, MILLRACE_CONFIG, or else the file of the packages,
+/etc/millrace/millrace.toml, and the other variables of the server. That is enough on its own machine;
+elsewhere name it with --api or MILLRACE_API.
 If it asks for a login, give MILLRACE_API_TOKEN or MILLRACE_API_PASSWORD.
 
 Exit status: 0 if it is done, 1 if the server refused, 2 if the command line is wrong,
@@ -96,14 +98,27 @@ func orElse(a, b string) string {
 	return b
 }
 
+// serverConfig reads the configuration of the server of this machine: that of the packages unless another is named.
+func (p Process) serverConfig(file string) (*config.Config, error) {
+	in := config.Input{File: file, Environ: p.Environ}
+	if file == "" && p.env(config.FileVariable) == "" {
+		packaged := orElse(p.Packaged, config.PackagedFile)
+		if f, err := os.Open(packaged); err == nil { // somebody who may not read it can still ask
+			_ = f.Close()
+			in.File = packaged
+		}
+	}
+	return config.Load(in)
+}
+
 // local finds the server of this machine in its configuration, and how to log in there.
 func (f *apiFlags) local(o *apiclient.Options) error {
-	cfg, err := config.Load(config.Input{File: f.file, Environ: f.p.Environ})
+	cfg, err := f.p.serverConfig(f.file)
 	if err != nil {
 		return fmt.Errorf(elsewhereHelp, err, config.ClientURLVariable)
 	}
 	if o.URL, err = webURL(cfg.Listeners()); err != nil {
-		return fmt.Errorf("%s, or with --api or %s", strings.TrimSuffix(strings.ReplaceAll(err.Error(), "--url", "--api"), " with --api"), config.ClientURLVariable)
+		return fmt.Errorf("%w or %s", err, config.ClientURLVariable)
 	}
 	if o.Token == "" && o.Password == "" {
 		o.Token, o.Password = cfg.Web.Token, cfg.Web.Password
@@ -132,7 +147,8 @@ func apiError(err error) error {
 	text := orElse(p.Detail, p.Title)
 	switch p.Status {
 	case http.StatusUnauthorized:
-		return fail(fmt.Errorf("the server asks for a login: give %s or %s", config.ClientTokenVariable, config.ClientPasswordVariable))
+		return fail(fmt.Errorf("the server asks for a login: give %s or %s, or be a user who may read %s",
+			config.ClientTokenVariable, config.ClientPasswordVariable, config.PackagedFile))
 	case http.StatusForbidden:
 		return fail(fmt.Errorf("%s: log in with the operator's password or token (web.password, web.token)", text))
 	case http.StatusNotFound:

@@ -173,7 +173,7 @@ func (f *benchFlags) complete(p Process) (err error) {
 	if f.Addr != "" {
 		return nil
 	}
-	cfg, err := config.Load(config.Input{File: f.file, Environ: p.Environ})
+	cfg, err := p.serverConfig(f.file)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ Exit status: 0 if all is well, 3 if the data is damaged, 1 if it could not be lo
 		if len(args) == 1 {
 			dir = args[0]
 		} else {
-			cfg, err := config.Load(config.Input{File: *file, Environ: p.Environ})
+			cfg, err := p.serverConfig(*file)
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ func printReport(w io.Writer, dir string, r *offline.Report) error {
 		_, _ = fmt.Fprintf(table, "  %s\n", name)
 	}
 	for _, s := range states() {
-		_, _ = fmt.Fprintf(table, "%s\t", strings.ToUpper(s.String()))
+		_, _ = fmt.Fprintf(table, "%s\t", strings.ToUpper(s.Name()))
 	}
 	_, _ = fmt.Fprintln(table, "  QUEUE")
 	for i := range r.Queues {
@@ -161,7 +161,7 @@ func checkFacts(dir string, r *offline.Report, problem error) checked {
 	byState := func(counts [job.StateCount]uint64) map[string]uint64 {
 		m := make(map[string]uint64, len(counts))
 		for _, s := range states() {
-			m[s.String()] = counts[s]
+			m[s.Name()] = counts[s]
 		}
 		return m
 	}

@@ -15,7 +15,7 @@ func newConfigCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show, check and explain the configuration",
-		Example: `  millrace config print
+		Example: `  millrace config ls
   millrace config validate --config millrace.toml
   millrace config example > millrace.toml`,
 		Args: noArgs,
@@ -27,13 +27,17 @@ func newConfigCommand(p Process) *cobra.Command {
 
 func newConfigPrint(p Process) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "print",
-		Short: "Print every key, its value, and where that came from",
-		Example: `  millrace config print
-  MILLRACE_DATA_DIR=/data millrace config print --config millrace.toml --log-level debug`,
+		Use:     "ls",
+		Aliases: []string{"print", "list"},
+		Short:   "Print every key, its value, and where that came from",
+		Long: `Print every key, its value, and where that came from. It takes all flags of "millrace serve", and shows what a
+server that is started with the same ones would use.`,
+		Example: `  millrace config ls
+  MILLRACE_DATA_DIR=/data millrace config ls --config millrace.toml --log-level debug`,
 		Args: noArgs,
 	}
 	s := addSettings(cmd)
+	hideSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.load(p)
 		if err != nil {
@@ -70,11 +74,13 @@ func newConfigValidate(p Process) *cobra.Command {
 		Use:   "validate",
 		Short: "Check the configuration without starting the server",
 		Long: `Check the file, the environment and the flags that a server started in the same way would
-use. All problems are printed at once; the exit status is then 2.`,
+use. It takes all flags of "millrace serve". All problems are printed at once; the exit
+status is then 2.`,
 		Example: `  millrace config validate --config millrace.toml`,
 		Args:    noArgs,
 	}
 	s := addSettings(cmd)
+	hideSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.load(p)
 		if err != nil {

@@ -38,6 +38,13 @@ func addSettings(cmd *cobra.Command) *settings {
 	return s
 }
 
+// hideSettings leaves the settings out of the help of a command, which takes them all the same.
+func hideSettings(cmd *cobra.Command) {
+	for _, k := range config.Keys() {
+		cmd.Flags().Lookup(k.Flag()).Hidden = true
+	}
+}
+
 // must is for errors that a flag would cause which was not added just before.
 func must(err error) {
 	if err != nil {

@@ -26,28 +26,30 @@ func newHealthCommand(p Process) *cobra.Command {
 		Use:   "health",
 		Short: "Ask a running server whether it is ready",
 		Long: `Ask a running server whether it is ready to serve: GET /readyz on its web.addr, which is found
-in the configuration that the server has, or on the address that --url names.
+in the configuration that the server has, or on the address that --api names.
 
 Exit status: 0 if the server is ready, 1 if it is not or does not answer in time, 2 if the
 command line or the configuration is wrong. A container's health check can use it as it is.`,
 		Example: `  millrace health
   millrace health --config /etc/millrace/millrace.toml
-  millrace health --url http://127.0.0.1:7420 --verbose`,
+  millrace health --api http://127.0.0.1:7420 --verbose`,
 		Args: noArgs,
 	}
 	flags := cmd.Flags()
 	file := flags.StringP("config", "c", "", "TOML file of the server ("+config.FileVariable+")")
 	must(cmd.MarkFlagFilename("config", "toml"))
-	address := flags.String("url", "", "address of the server, such as http://127.0.0.1:7420")
+	address := flags.String("api", "", "address of the server, such as http://127.0.0.1:7420 ("+config.ClientURLVariable+")")
+	flags.StringVar(address, "url", "", "the same, its earlier name")
+	flags.Lookup("url").Hidden = true
 	timeout := flags.Duration("timeout", 5*time.Second, "how long to wait for the answer")
 	verbose := flags.Bool("verbose", false, "print each thing that the server looks at")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *timeout <= 0 {
 			return fmt.Errorf("--timeout: %s is no time to wait: choose for example 5s", *timeout)
 		}
-		base := *address
+		base := orElse(*address, p.env(config.ClientURLVariable))
 		if base == "" {
-			cfg, err := config.Load(config.Input{File: *file, Environ: p.Environ})
+			cfg, err := p.serverConfig(*file)
 			if err != nil {
 				return err
 			}
@@ -82,7 +84,7 @@ func webURL(listeners []config.Listener) (string, error) {
 		}
 		host, port, err := net.SplitHostPort(l.Addr)
 		if err != nil || port == "0" {
-			return "", fmt.Errorf("%s is %s, whose port is not known beforehand: name the address with --url", webKey, l.Addr)
+			return "", fmt.Errorf("%s is %s, whose port is not known beforehand: name the address with --api", webKey, l.Addr)
 		}
 		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 			host = "127.0.0.1"
@@ -96,14 +98,14 @@ func webURL(listeners []config.Listener) (string, error) {
 		}
 		return scheme + "://" + net.JoinHostPort(host, port), nil
 	}
-	return "", fmt.Errorf("%s is off, so that the server cannot be asked: set it, or name another address with --url", webKey)
+	return "", fmt.Errorf("%s is off, so that the server cannot be asked: set it, or name another address with --api", webKey)
 }
 
 // readyURL returns what to get.
 func readyURL(base string, verbose bool) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("--url: %q is no address: write for example http://127.0.0.1:7420", base)
+		return "", fmt.Errorf("--api: %q is no address: write for example http://127.0.0.1:7420", base)
 	}
 	u = u.JoinPath("readyz")
 	if verbose {

@@ -19,6 +19,17 @@ func newJobCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "job",
 		Short: "Find, show, retry, move and delete jobs of a running server",
+		Long: `Find, show, retry, move and delete jobs of a running server. Which of these do I want?
+
+  run it again     retry    it failed: retrying, failed or dead; its attempts go on counting
+                   respawn  it is dead or failed: as if it were new
+                   run      it is scheduled: now instead of later
+                   kick     it was buried
+  stop it          bury     set it aside until it is kicked
+                   kill     give up on it; it is dead, and kept
+                   cancel   delete it if it has not come to an end
+                   rm       delete it in any state
+  elsewhere        move     to another queue`,
 		Example: `  millrace job ls --state dead --error timeout
   millrace job get 17
   millrace job retry 17
@@ -100,7 +111,7 @@ func newJobList(p Process) *cobra.Command {
 a job, in our own form or in that of a protocol, or its key. With --json each job is one line.`,
 		Example: `  millrace job ls --state retrying,dead --error timeout
   millrace job ls --queue mails --body ann@example.org
-  millrace job ls --state leased
+  millrace job ls --state running
   millrace job ls --state dead --time since --after 1h --limit 0 --json > dead.jsonl`,
 		Args: atMostOne("the id or key of a job"),
 	}
@@ -178,7 +189,7 @@ func (l *jobLister) add(j *admin.JobRow) error {
 		return printLine(l.cmd.OutOrStdout(), j)
 	}
 	if l.table == nil {
-		l.table = newTable(l.cmd.OutOrStdout(), "ID", "NAMESPACE", "QUEUE", "STATE", "SINCE", "DUE", "TRIES", "FAILS", "TYPE", "WHAT")
+		l.table = newTable(l.cmd.OutOrStdout(), "ID", "NAMESPACE", "QUEUE", "STATE", "SINCE", "DUE", "ATTEMPTS", "FAILURES", "TYPE", "WHAT")
 	}
 	what, due := j.Preview, ""
 	if j.LastError != nil {
@@ -317,8 +328,8 @@ func printJob(w io.Writer, d *admin.JobDetail) error {
 	show("run at", at(d.RunAt))
 	show("expires", at(d.ExpireAt))
 	show("priority", strconv.FormatInt(d.Priority, 10))
-	show("tries", count(d.Attempts))
-	show("fails", count(d.Fails))
+	show("attempts", count(d.Attempts))
+	show("failures", count(d.Fails))
 	show("lapses", count(d.Lapses))
 	show("releases", count(d.Releases))
 	show("buries", count(d.Buries))

@@ -33,6 +33,14 @@ var jobActions = []jobAction{
 	{admin.ActionRespawn, "Make dead or failed jobs ready as if they were new", "respawned", false},
 }
 
+// name is that of the command.
+func (a *jobAction) name() string {
+	if a.action == admin.ActionDelete {
+		return "rm"
+	}
+	return string(a.action)
+}
+
 // onJobs are the flags of such a command.
 type onJobs struct {
 	jobAction
@@ -46,7 +54,7 @@ type onJobs struct {
 
 func newJobAction(p Process, a jobAction) *cobra.Command {
 	o := &onJobs{jobAction: a, p: p}
-	name := string(a.action)
+	name := a.name()
 	to, filter := "", "--state dead --error timeout"
 	switch a.action {
 	case admin.ActionMove:
@@ -71,13 +79,16 @@ goes on with it even if this command is killed. Ctrl-C stops it.`,
   millrace job %[1]s --all-matching --queue mails%[2]s --yes --json`, name, to, filter),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	if a.action == admin.ActionDelete {
+		cmd.Aliases = []string{"delete", "remove"}
+	}
 	o.all = cmd.Flags().Bool("all-matching", false, "do it to all jobs that fit the flags below")
 	o.filters = addFilter(cmd)
 	if a.action == admin.ActionMove {
 		cmd.Flags().StringVar(&o.with.To, "to", "", "the queue to move to")
 	}
 	if a.action == admin.ActionRespawn {
-		cmd.Flags().Uint32Var(&o.with.Attempts, "attempts", 0, "tries from now on; 0 is as many as it had")
+		cmd.Flags().Uint32Var(&o.with.Attempts, "attempts", 0, "attempts from now on; 0 is as many as it had")
 	}
 	o.yes = addYes(cmd)
 	o.api = addAPI(cmd, p)

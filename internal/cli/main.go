@@ -33,6 +33,8 @@ type Process struct {
 	Signals <-chan os.Signal
 	// Reloads have the server read its configuration again. Without them the process's own SIGHUP does.
 	Reloads <-chan os.Signal
+	// Packaged is where the packages put the configuration of the server. Without it it is config.PackagedFile.
+	Packaged string
 	// HangupEnds leaves SIGHUP to Signals.
 	HangupEnds bool
 }
@@ -91,7 +93,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
+			names = append(append(names, c.Name()), c.Aliases...)
 		}
 	}
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], "", names))

@@ -130,18 +130,18 @@ func TestHealthCommand(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	if got := run(nil, "health", "--url", server.URL); got.status != 0 || got.stdout != "ready\n" {
+	if got := run(nil, "health", "--api", server.URL); got.status != 0 || got.stdout != "ready\n" {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
-	if got := run(nil, "health", "--url", server.URL+"/", "--verbose"); got.status != 0 || got.stdout != "[+]store ok\n" {
+	if got := run(nil, "health", "--api", server.URL+"/", "--verbose"); got.status != 0 || got.stdout != "[+]store ok\n" {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	ready = false
-	if got := run(nil, "health", "--url", server.URL); got.status != 1 || !strings.Contains(got.stderr, "not ready: 503 Service Unavailable: draining") {
+	if got := run(nil, "health", "--api", server.URL); got.status != 1 || !strings.Contains(got.stderr, "not ready: 503 Service Unavailable: draining") {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	server.Close()
-	if got := run(nil, "health", "--url", server.URL); got.status != 1 || !strings.Contains(got.stderr, "is the server running") {
+	if got := run(nil, "health", "--api", server.URL); got.status != 1 || !strings.Contains(got.stderr, "is the server running") {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 }
@@ -154,7 +154,7 @@ func TestHealthTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	got := run(nil, "health", "--url", "http://"+l.Addr().String(), "--timeout", "50ms")
+	got := run(nil, "health", "--api", "http://"+l.Addr().String(), "--timeout", "50ms")
 	if got.status != 1 || !strings.Contains(got.stderr, "in time") {
 		t.Errorf("status %d: %s", got.status, got.stderr)
 	}
@@ -175,7 +175,7 @@ func TestHealthAddress(t *testing.T) {
 		{web("0.0.0.0:7420", "c.pem"), "https://127.0.0.1:7420", ""},
 		{web("[::]:7420", ""), "http://[::1]:7420", ""},
 		{web("example.org:80", ""), "http://example.org:80", ""},
-		{web("127.0.0.1:0", ""), "", "--url"},
+		{web("127.0.0.1:0", ""), "", "--api"},
 		{nil, "", "web.addr is off"},
 	} {
 		got, err := webURL(c.listeners)
@@ -197,7 +197,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"check", missing}, 1, "check the path"},
 		{[]string{"restore", "a"}, 2, "takes a backup and a new data directory"},
 		{[]string{"restore", missing, missing + "2"}, 1, "check the path"},
-		{[]string{"health", "--url", "7420"}, 2, "http://127.0.0.1:7420"},
+		{[]string{"health", "--api", "7420"}, 2, "http://127.0.0.1:7420"},
 		{[]string{"health", "--timeout", "0s"}, 2, "--timeout"},
 		{[]string{"completion", "tcsh"}, 2, `unknown command "tcsh" for "millrace completion"`},
 	} {

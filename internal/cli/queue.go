@@ -22,14 +22,15 @@ const namespaceDefault = "default"
 func newQueueCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "List, pause, resume, empty and remove queues of a running server",
+		Short: "List, show, pause, resume, empty and remove queues of a running server",
 		Example: `  millrace queue ls
+  millrace queue get mails
   millrace queue pause mails --for 10m
   millrace queue purge mails --state dead --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueList(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
+	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
 	return cmd
 }
 
@@ -100,28 +101,68 @@ func (t *queueTable) add(q *admin.Queue) error {
 		return printLine(t.cmd.OutOrStdout(), q)
 	}
 	if t.table == nil {
-		t.table = newTable(t.cmd.OutOrStdout(), "NAMESPACE", "QUEUE", "READY", "LEASED", "SCHEDULED", "RETRYING", "BLOCKED", "BURIED", "DEAD", "FINISHED", "OLDEST", "PAUSED")
+		t.table = newTable(t.cmd.OutOrStdout(), "NAMESPACE", "QUEUE", "READY", "RUNNING", "SCHEDULED", "RETRYING", "BLOCKED", "BURIED", "DEAD", "FAILED", "DONE", "OLDEST", "PAUSED")
 	}
-	n := func(states ...job.State) string {
-		var sum uint64
-		for _, s := range states {
-			sum += q.Counts[s.String()]
-		}
-		return strconv.FormatUint(sum, 10)
+	cells := []string{q.Namespace, q.Name}
+	for _, s := range shownStates {
+		cells = append(cells, strconv.FormatUint(q.Counts[s.Name()], 10))
 	}
-	oldest, paused := "", ""
-	if q.OldestReadySeconds != nil {
-		oldest = span(time.Duration(*q.OldestReadySeconds * float64(time.Second)))
-	}
-	if q.Paused {
-		paused = "yes"
-		if q.PausedUntil != nil {
-			paused = "for " + span(time.Until(*q.PausedUntil))
-		}
-	}
-	t.table.row(q.Namespace, q.Name, n(job.Ready), n(job.Leased), n(job.Scheduled), n(job.Retrying), n(job.Blocked), n(job.Buried), n(job.Dead),
-		n(job.Done, job.Failed), oldest, paused)
+	t.table.row(append(cells, oldest(q), pause(q))...)
 	return nil
+}
+
+// shownStates are the states in the order in which people look for them.
+var shownStates = []job.State{job.Ready, job.Leased, job.Scheduled, job.Retrying, job.Blocked, job.Buried, job.Dead, job.Failed, job.Done}
+
+// oldest tells how long the first ready job of a queue has waited.
+func oldest(q *admin.Queue) string {
+	if q.OldestReadySeconds == nil {
+		return ""
+	}
+	return span(seconds(*q.OldestReadySeconds))
+}
+
+// pause tells whether a queue is paused, and for how long.
+func pause(q *admin.Queue) string {
+	switch {
+	case !q.Paused:
+		return ""
+	case q.PausedUntil != nil:
+		return "for " + span(time.Until(*q.PausedUntil))
+	}
+	return "yes"
+}
+
+func newQueueGet(p Process) *cobra.Command {
+	q := newOnQueues("get QUEUE...", "Show everything about queues", "Show everything about queues. With --json each is one line.",
+		`  millrace queue get mails
+  millrace queue get mails --json | jq .totals.failed`)
+	q.Aliases = []string{"show"}
+	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
+		info, err := c.Queue(ctx, *q.namespace, name)
+		return info, queueText(&info), err
+	})
+}
+
+// queueText shows a queue, a fact to a line.
+func queueText(q *admin.Queue) string {
+	var b strings.Builder
+	t := newTable(&b)
+	t.row("queue", q.Name+" in namespace "+q.Namespace)
+	for _, s := range shownStates {
+		t.row(s.Name(), strconv.FormatUint(q.Counts[s.Name()], 10))
+	}
+	t.row("oldest ready", oldest(q))
+	t.row("paused", orElse(pause(q), "no"))
+	if q.Capacity > 0 {
+		t.row("capacity", plural(q.Capacity, "job"))
+	}
+	t.row("per second", fmt.Sprintf("%.1f pushed, %.1f fetched, %.1f acked, %.1f failed", q.Rates.Pushed, q.Rates.Fetched, q.Rates.Acked, q.Rates.Failed))
+	t.row("in all", fmt.Sprintf("%d pushed, %d fetched, %d acked, %d failed", q.Totals["pushed"], q.Totals["fetched"], q.Totals["acked"], q.Totals["failed"]))
+	t.row("protocols", strings.Join(q.Protocols, ", "))
+	t.row("created", since(q.Created))
+	_ = t.flush() // a Builder takes everything
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func (t *queueTable) end() error {
@@ -186,7 +227,7 @@ func (q *queueCommand) do(p Process, f func(ctx context.Context, c *apiclient.Cl
 			if q.api.asJSON {
 				err = printLine(cmd.OutOrStdout(), value)
 			} else {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(text))
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 			}
 			if err != nil {
 				return fail(err)
@@ -234,7 +275,7 @@ func newQueuePause(p Process) *cobra.Command {
 			return nil, "", fmt.Errorf("--for: %s is no time to wait: choose for example 10m", *limit)
 		}
 		info, err := c.Pause(ctx, *q.namespace, name, *limit)
-		text := name + " is paused"
+		text := printable(name) + " is paused"
 		if *limit > 0 {
 			text += " for " + span(*limit)
 		}
@@ -248,7 +289,7 @@ func newQueueResume(p Process) *cobra.Command {
   millrace queue resume $(millrace queue ls --json | jq -r 'select(.paused) | .name')`)
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
 		info, err := c.Resume(ctx, *q.namespace, name)
-		return info, name + " is not paused.", err
+		return info, printable(name) + " is not paused.", err
 	})
 }
 
@@ -264,7 +305,7 @@ func newQueuePurge(p Process) *cobra.Command {
 		"Delete the jobs of queues that are in a state, or all of them, those in workers' hands too. The queues stay.",
 		`  millrace queue purge mails --state dead
   millrace queue purge mails --yes`)
-	state := q.Flags().String("state", "", "only jobs in this state: "+stateList())
+	state := q.Flags().StringP("state", "s", "", "only jobs in this state: "+stateList())
 	must(q.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
 	yes := addYes(&q.Command)
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
@@ -274,9 +315,11 @@ func newQueuePurge(p Process) *cobra.Command {
 		}
 		what, n := "job", info.Jobs
 		if *state != "" {
-			if _, ok := job.ParseState(*state); !ok {
+			s, ok := job.ParseState(*state)
+			if !ok {
 				return nil, "", fmt.Errorf("--state: %q is none of %s", *state, stateList())
 			}
+			*state = s.Name()
 			what, n = *state+" job", info.Counts[*state]
 		}
 		if err := confirm(&q.Command, *yes, fmt.Sprintf("Delete %s of queue %s?", plural(n, what), name)); err != nil {
@@ -288,7 +331,7 @@ func newQueuePurge(p Process) *cobra.Command {
 		} else {
 			count, err = c.RemoveQueue(ctx, *q.namespace, name, admin.RemoveOptions{Keep: true})
 		}
-		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s of %s deleted.", plural(count.Jobs, what), name), err
+		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s of %s deleted.", plural(count.Jobs, what), printable(name)), err
 	})
 }
 
@@ -309,14 +352,14 @@ func newQueueRemove(p Process) *cobra.Command {
 			return nil, "", err
 		}
 		count, err := c.RemoveQueue(ctx, *q.namespace, name, admin.RemoveOptions{IfIdle: *idle})
-		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s removed with %s.", name, plural(count.Jobs, "job")), err
+		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s removed with %s.", printable(name), plural(count.Jobs, "job")), err
 	})
 }
 
 func stateNames() []string {
 	names := make([]string, 0, job.StateCount)
 	for _, s := range states() {
-		names = append(names, s.String())
+		names = append(names, s.Name())
 	}
 	return names
 }

@@ -15,7 +15,8 @@ Without a command it serves: on loopback, with its data in ./millrace-data.
 
 Every setting can be given as a flag, as an environment variable and in a TOML file
 (--config): --data-dir is MILLRACE_DATA_DIR and data.dir. A flag wins over the
-environment, the environment over the file. "millrace config example" explains all.
+environment, the environment over the file. "millrace serve --help" lists the flags,
+and "millrace config example" explains every setting.
 
 Exit status: 0 after an orderly stop, 1 if something went wrong while running, 2 if
 the command line or the configuration is wrong; 3 if "check" or "restore" finds
@@ -47,12 +48,30 @@ func newRoot(p Process) *cobra.Command {
 	root.SetVersionTemplate("millrace {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true // ours has examples
-	serve := newServeCommand(p)
-	root.AddCommand(newQueueCommand(p), newJobCommand(p), newPushCommand(p), newFetchCommand(p), newBackupCommand(p), newExportCommand(p),
-		newImportCommand(p), newTopCommand(p), newClusterCommand(p))
-	root.AddCommand(serve, newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newBeanstalkdServerCommand(p),
-		newConfigCommand(p),
-		newCheckCommand(p), newRestoreCommand(p), newHealthCommand(p), newBenchCommand(p), newCompletionCommand(), newVersionCommand())
+	hideSettings(root)
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"run", "Run the server:", []*cobra.Command{newServeCommand(p), newConfigCommand(p), newHealthCommand(p)}},
+		{"jobs", "Work with jobs:", []*cobra.Command{newPushCommand(p), newFetchCommand(p), newJobCommand(p), newQueueCommand(p), newBatchCommand(p)}},
+		{"operate", "Operate:", []*cobra.Command{
+			newStatusCommand(p), newTopCommand(p), newWorkerCommand(p), newBulkCommand(p), newTokenCommand(p), newClusterCommand(p),
+			newBackupCommand(p), newRestoreCommand(p), newCheckCommand(p),
+		}},
+		{"migrate", "Migrate:", []*cobra.Command{
+			newExportCommand(p), newImportCommand(p),
+			newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newBeanstalkdServerCommand(p),
+		}},
+		{"tools", "Tools:", []*cobra.Command{newBenchCommand(p), newCompletionCommand(), newManCommand(), newVersionCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+		}
+		root.AddCommand(g.commands...)
+	}
+	root.SetHelpCommandGroupID("tools")
 	return root
 }
 

@@ -10,6 +10,9 @@ import (
 // FileVariable is the environment variable that names the configuration file.
 const FileVariable = envPrefix + "CONFIG"
 
+// PackagedFile is where the packages put the configuration of the server.
+const PackagedFile = "/etc/millrace/millrace.toml"
+
 // Input is where the values come from.
 type Input struct {
 	// File is the path of the TOML file; empty means the one that FileVariable

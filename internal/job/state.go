@@ -32,8 +32,19 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// ParseState is the inverse of String.
+// Name returns what operators call the state. A leased job runs, as far as they are concerned.
+func (s State) Name() string {
+	if s == Leased {
+		return "running"
+	}
+	return s.String()
+}
+
+// ParseState is the inverse of String and of Name.
 func ParseState(name string) (State, bool) {
+	if name == Leased.Name() {
+		return Leased, true
+	}
 	for s, n := range stateNames {
 		if n != "" && n == name {
 			return State(s), true

@@ -93,8 +93,8 @@ func TestMetrics(t *testing.T) {
 			DoorName:    doorName,
 		})
 		for _, want := range []string{
-			`millrace_jobs_enqueued_total{namespace="ns",protocol="door2",queue="a"} 2`,
-			`millrace_jobs_enqueued_total{namespace="ns",protocol="door4",queue="a"} 0`,
+			`millrace_jobs_pushed_total{namespace="ns",protocol="door2",queue="a"} 2`,
+			`millrace_jobs_pushed_total{namespace="ns",protocol="door4",queue="a"} 0`,
 			`millrace_jobs_fetched_total{namespace="ns",protocol="door4",queue="a"} 1`,
 			`millrace_jobs_acked_total{namespace="ns",protocol="door4",queue="a"} 0`,
 			`millrace_jobs_failed_total{namespace="ns",protocol="door2",queue="b"} 0`,
@@ -103,7 +103,7 @@ func TestMetrics(t *testing.T) {
 			`millrace_jobs_dead_total{namespace="ns",protocol="internal",queue="b"} 0`,
 			`millrace_jobs_expired_total{namespace="ns",protocol="internal",queue="b"} 0`,
 			`millrace_queue_jobs{namespace="ns",queue="a",state="ready"} 1`,
-			`millrace_queue_jobs{namespace="ns",queue="a",state="leased"} 1`,
+			`millrace_queue_jobs{namespace="ns",queue="a",state="running"} 1`,
 			`millrace_queue_jobs{namespace="ns",queue="b",state="dead"} 0`,
 			`millrace_queue_oldest_ready_seconds{namespace="ns",queue="a"} 90`,
 			`millrace_queue_paused{namespace="ns",queue="a"} 0`,
@@ -185,12 +185,12 @@ func TestQueuesAreCapped(t *testing.T) {
 		}
 		text := scrape(t, Options{Engine: e, QueuesMax: 3, DoorName: doorName})
 		want := []string{
-			`millrace_jobs_enqueued_total{namespace="__other__",protocol="door2",queue="__other__"} 7`,
-			`millrace_jobs_enqueued_total{namespace="ns",protocol="door2",queue="q7"} 1`,
-			`millrace_jobs_enqueued_total{namespace="ns",protocol="door2",queue="q8"} 1`,
-			`millrace_jobs_enqueued_total{namespace="ns",protocol="door2",queue="q9"} 1`,
+			`millrace_jobs_pushed_total{namespace="__other__",protocol="door2",queue="__other__"} 7`,
+			`millrace_jobs_pushed_total{namespace="ns",protocol="door2",queue="q7"} 1`,
+			`millrace_jobs_pushed_total{namespace="ns",protocol="door2",queue="q8"} 1`,
+			`millrace_jobs_pushed_total{namespace="ns",protocol="door2",queue="q9"} 1`,
 		}
-		if got := series(text, "millrace_jobs_enqueued_total"); !slices.Equal(got, want) {
+		if got := series(text, "millrace_jobs_pushed_total"); !slices.Equal(got, want) {
 			t.Errorf("%q", got)
 		}
 		want = []string{

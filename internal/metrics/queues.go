@@ -24,12 +24,12 @@ func total(c job.Counter, name, help string) jobTotal {
 
 // jobTotals are the counters of a queue, from when the server was started.
 var jobTotals = []jobTotal{
-	total(job.CountPushed, "enqueued", "Jobs accepted."),
+	total(job.CountPushed, "pushed", "Jobs accepted."),
 	total(job.CountFetched, "fetched", "Deliveries of jobs."),
 	total(job.CountAcked, "acked", "Jobs that succeeded."),
 	total(job.CountFailed, "failed", "Failures of jobs, lapses that count as one included."),
 	total(job.CountRetried, "retried", "Failures after which the job is to be tried again."),
-	total(job.CountDied, "dead", "Jobs that have used up their tries or were killed."),
+	total(job.CountDied, "dead", "Jobs that have used up their attempts or were killed."),
 	total(job.CountCancelled, "cancelled", "Jobs deleted, purged or withdrawn before they were finished or dead."),
 	total(job.CountExpired, "expired", "Jobs that ended unserved by their expiry."),
 	total(job.CountLapsed, "lapsed", "Leases that lapsed."),
@@ -139,7 +139,7 @@ func label(name string) string {
 func (c *collector) queue(ch chan<- prometheus.Metric, q *job.QueueInfo) {
 	namespace, name := label(q.Namespace), label(q.Name)
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		ch <- prometheus.MustNewConstMetric(descQueueJobs, prometheus.GaugeValue, float64(q.Counts[s]), namespace, name, s.String())
+		ch <- prometheus.MustNewConstMetric(descQueueJobs, prometheus.GaugeValue, float64(q.Counts[s]), namespace, name, s.Name())
 	}
 	if q.Name == Other && q.Namespace == Other {
 		return // an age or a pause of several queues means nothing

@@ -67,7 +67,7 @@ func TestWeb(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, wants := range map[string][]string{
-		"/api/v1/jobs?ref=1234567890": {`"type":"Mail"`, `"pushed_by":"faktory"`, `"worker":"w1"`, `"fetched_by":"faktory"`, `"state":"leased"`},
+		"/api/v1/jobs?ref=1234567890": {`"type":"Mail"`, `"pushed_by":"faktory"`, `"worker":"w1"`, `"fetched_by":"faktory"`, `"state":"running"`},
 		"/api/v1/jobs?queue=default":  {`"pushed_by":"masenko"`, `"id":1,`},
 		"/api/v1/workers":             {`"id":"w1"`, `"state":"running"`, `"namespace":"default"`},
 		"/api/v1/connections":         {`{"protocol":"masenko","namespace":"default","addresses":["` + masenko + `"],"tls":false,"open":1,"total":1,"rejected":0}`},
@@ -75,7 +75,7 @@ func TestWeb(t *testing.T) {
 		"/api/v1/storage":             {`"dir":"` + cfg.Data.Dir + `"`, `"durability":"fsync"`, `"free_bytes":`},
 		"/api/v1/server":              {`"version":"1.2.3"`, `"ready":true`, `"role":"operator"`},
 		"/readyz?verbose":             {"[+]accepting ok\n[+]store ok\n[+]space ok\nok\n"},
-		"/metrics":                    {`millrace_jobs_enqueued_total{namespace="default",protocol="faktory",queue="mails"} 1`, `millrace_connections{protocol="faktory"} 1`, `millrace_build_info{durability="fsync"`},
+		"/metrics":                    {`millrace_jobs_pushed_total{namespace="default",protocol="faktory",queue="mails"} 1`, `millrace_connections{protocol="faktory"} 1`, `millrace_build_info{durability="fsync"`},
 		"/stats":                      {`"faktory_version":"1.10.0"`, `"queues":{"default":1,"mails":0}`, `"total_queues":2`},
 		"/health":                     {`"description":"Faktory (Millrace 1.2.3)"`, `"command_count":`},
 		"/debug/pprof/":               {"goroutine"},

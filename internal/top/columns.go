@@ -57,7 +57,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // count returns how many jobs of a queue are in one of some states.
 func count(q *admin.Queue, states ...job.State) (n uint64) {
 	for _, s := range states {
-		n += q.Counts[s.String()]
+		n += q.Counts[s.Name()]
 	}
 	return n
 }
@@ -104,7 +104,7 @@ func queueTable() table[admin.Queue] {
 		},
 		counted("READY", job.Ready),
 		counted("RUN", job.Leased),
-		counted("LATER", job.Scheduled, job.Blocked),
+		counted("SCHED", job.Scheduled, job.Blocked),
 		counted("RETRY", job.Retrying),
 		counted("DEAD", job.Dead, job.Failed, job.Buried),
 		rated("PUSH/S", 7, 0, func(r *admin.Rates) float64 { return r.Pushed }),

@@ -176,7 +176,7 @@ func (m *model) retry() tea.Cmd {
 		return m.say("r retries a job: choose one that waits for its retry, or a dead one")
 	case m.rows() == 0:
 		return m.say("there is no job to retry")
-	case m.data.Jobs[m.cursor].State == job.Buried.String():
+	case m.data.Jobs[m.cursor].State == job.Buried.Name():
 		return m.do(m.aimed(admin.ActionKick, "is ready"))
 	}
 	return m.do(m.aimed(admin.ActionRetry, "is ready"))

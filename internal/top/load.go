@@ -35,9 +35,9 @@ var pageTitles = [pageCount]string{"Queues", "Running", "Retrying", "Dead"}
 
 // pageStates are the states of the jobs of a page.
 var pageStates = [pageCount][]string{
-	pageRunning:  {job.Leased.String()},
-	pageRetrying: {job.Retrying.String()},
-	pageDead:     {job.Dead.String(), job.Failed.String(), job.Buried.String()},
+	pageRunning:  {job.Leased.Name()},
+	pageRetrying: {job.Retrying.Name()},
+	pageDead:     {job.Dead.Name(), job.Failed.Name(), job.Buried.Name()},
 }
 
 // queueRef names a queue; the zero value is every one.

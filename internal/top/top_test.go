@@ -36,7 +36,7 @@ func (f *fake) Server(context.Context) (admin.ServerInfo, error) {
 func (f *fake) Live(context.Context) (admin.Sample, error) {
 	return admin.Sample{
 		Rates: admin.Rates{Pushed: 1204, Fetched: 1199.4, Acked: 1190, Failed: 2.34}, Waiting: 17,
-		Counts: map[string]uint64{"ready": 1234567, "leased": 32, "scheduled": 5, "blocked": 1, "retrying": 4, "dead": 3},
+		Counts: map[string]uint64{"ready": 1234567, "running": 32, "scheduled": 5, "blocked": 1, "retrying": 4, "dead": 3},
 	}, f.err
 }
 
@@ -96,17 +96,17 @@ func busy() *fake {
 	return &fake{
 		queues: []admin.Queue{
 			queue("default", "empty", -1, nil, admin.Rates{}),
-			queue("default", "mails", 1.25, map[string]uint64{"ready": 123456, "leased": 31, "scheduled": 5, "retrying": 2}, admin.Rates{Pushed: 1200, Fetched: 1199.4, Acked: 1190, Failed: 2.3}),
+			queue("default", "mails", 1.25, map[string]uint64{"ready": 123456, "running": 31, "scheduled": 5, "retrying": 2}, admin.Rates{Pushed: 1200, Fetched: 1199.4, Acked: 1190, Failed: 2.3}),
 			paused,
 			queue("shop", "a queue of a very long name with a \x1b[31m trick", 0.04, map[string]uint64{"ready": 1, "dead": 2, "failed": 1}, admin.Rates{Pushed: 0.25}),
 			queue("default", "報告書", 86400*3, map[string]uint64{"ready": 1111111}, admin.Rates{}),
 		},
 		jobs: []admin.JobRow{
-			{ID: 7, Namespace: "default", Queue: "mails", Type: "Welcome", State: job.Leased.String(), Since: at(3 * time.Second), Lease: &admin.Lease{FetchedBy: "faktory", Worker: "web-1:4711", LeftSeconds: &left}},
-			{ID: 8, Namespace: "shop", Queue: "orders", Key: "01J8ZQ4Y0000000000000000", State: job.Leased.String(), Since: at(2 * time.Hour), Lease: &admin.Lease{FetchedBy: "workq"}},
-			{ID: 13, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Retrying.String(), RunAt: at(-90 * time.Second), Fails: 3, LastError: &admin.Failure{Kind: "worker", Type: "SMTPError", Message: "connection refused\nby mail.example.com"}},
-			{ID: 14, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Dead.String(), Since: at(26 * time.Hour), Fails: 25, LastError: &admin.Failure{Kind: "lapse"}},
-			{ID: 15, Namespace: "default", Queue: "mails", Type: "Odd", State: job.Buried.String(), Since: at(time.Minute)},
+			{ID: 7, Namespace: "default", Queue: "mails", Type: "Welcome", State: job.Leased.Name(), Since: at(3 * time.Second), Lease: &admin.Lease{FetchedBy: "faktory", Worker: "web-1:4711", LeftSeconds: &left}},
+			{ID: 8, Namespace: "shop", Queue: "orders", Key: "01J8ZQ4Y0000000000000000", State: job.Leased.Name(), Since: at(2 * time.Hour), Lease: &admin.Lease{FetchedBy: "workq"}},
+			{ID: 13, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Retrying.Name(), RunAt: at(-90 * time.Second), Fails: 3, LastError: &admin.Failure{Kind: "worker", Type: "SMTPError", Message: "connection refused\nby mail.example.com"}},
+			{ID: 14, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Dead.Name(), Since: at(26 * time.Hour), Fails: 25, LastError: &admin.Failure{Kind: "lapse"}},
+			{ID: 15, Namespace: "default", Queue: "mails", Type: "Odd", State: job.Buried.Name(), Since: at(time.Minute)},
 		},
 	}
 }
@@ -362,7 +362,7 @@ func TestJobsOfQueue(t *testing.T) {
 	t.Parallel()
 	s := start(t, busy(), 80, 24)
 	s.press("down", "down", "enter")
-	if got := s.api.asked[len(s.api.asked)-1]; got != "jobs default/mails [leased]" || s.rows() != 1 {
+	if got := s.api.asked[len(s.api.asked)-1]; got != "jobs default/mails [running]" || s.rows() != 1 {
 		t.Errorf("asked %q, %d rows", got, s.rows())
 	}
 	s.press("tab")
@@ -405,7 +405,7 @@ func TestKill(t *testing.T) {
 		t.Fatalf("%q without a yes", s.api.done)
 	}
 	s.press("k", "y")
-	if got := fmt.Sprint(s.api.done); got != "[kill [{default mails 7 leased}]]" || s.status() != "job 7 of mails is dead" {
+	if got := fmt.Sprint(s.api.done); got != "[kill [{default mails 7 running}]]" || s.status() != "job 7 of mails is dead" {
 		t.Errorf("%s, %q", got, s.status())
 	}
 	s.press("4", "k")

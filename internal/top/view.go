@@ -67,11 +67,11 @@ func (m *model) head(width int) []string {
 	n := func(states ...job.State) string {
 		var sum uint64
 		for _, st := range states {
-			sum += l.Counts[st.String()]
+			sum += l.Counts[st.Name()]
 		}
 		return number(float64(sum))
 	}
-	jobs := cells("Jobs", n(job.Ready), "ready", n(job.Leased), "running", n(job.Scheduled, job.Blocked), "later",
+	jobs := cells("Jobs", n(job.Ready), "ready", n(job.Leased), "running", n(job.Scheduled, job.Blocked), "scheduled",
 		n(job.Retrying), "retrying", n(job.Dead, job.Failed, job.Buried), "dead")
 	rates := cells("/s", number(l.Rates.Pushed), "pushed", number(l.Rates.Fetched), "fetched", number(l.Rates.Acked), "acked",
 		number(l.Rates.Failed), "failed")
@@ -83,7 +83,7 @@ func cells(title string, pairs ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-5s", title)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		fmt.Fprintf(&b, "%6s %-8s", pairs[i], pairs[i+1])
+		fmt.Fprintf(&b, "%6s %-9s", pairs[i], pairs[i+1])
 	}
 	return strings.TrimRight(b.String(), " ")
 }

@@ -156,7 +156,7 @@ func withOf(action admin.Action, form url.Values) (admin.With, error) {
 	if text := form.Get("attempts"); text != "" && action == admin.ActionRespawn {
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return with, refuse(http.StatusBadRequest, "This is no number of tries", "Nothing was done. Leave it empty for as many tries as the jobs had.")
+			return with, refuse(http.StatusBadRequest, "This is no number of attempts", "Nothing was done. Leave it empty for as many attempts as the jobs had.")
 		}
 		with.Attempts = uint32(n)
 	}
@@ -169,7 +169,7 @@ func withText(with admin.With, about string) string {
 	case with.To != "":
 		return "They are moved to the queue " + with.To + "."
 	case with.Attempts > 0:
-		return "They are ready as if they were new, with " + plural(int(with.Attempts), "try", "tries") + " each."
+		return "They are ready as if they were new, with " + plural(int(with.Attempts), "attempt", "attempts") + " each."
 	}
 	return about
 }

@@ -128,7 +128,7 @@ func TestStates(t *testing.T) {
 	slices.Sort(shown)
 	var all []string
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		all = append(all, s.String())
+		all = append(all, s.Name())
 	}
 	slices.Sort(all)
 	if !slices.Equal(shown, all) {

@@ -43,7 +43,7 @@ func TestQueueForms(t *testing.T) {
 		{func() form { return s.page("/queues").form(t, `value="resume"`).with("action", "resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "Paused until") }},
 		{func() form { return button("respawn").with("limit", "10").with("attempts", "3") }, "1 dead job is ready again", func() bool { c := s.counts("q"); return c["dead"] == 0 && c["ready"] == 2 }},
 		{func() form { return button("purge").with("state", "ready") }, "Deleted 2 jobs (ready) of queue q.", func() bool { c := s.counts("q"); return c["ready"] == 1 && c["blocked"] == 0 }},
-		{func() form { return button("empty") }, "of queue q.", func() bool { c := s.counts("q"); return c != nil && c["leased"] == 0 && c["done"] == 0 }},
+		{func() form { return button("empty") }, "of queue q.", func() bool { c := s.counts("q"); return c != nil && c["running"] == 0 && c["done"] == 0 }},
 		{func() form { return button("remove") }, "Removed queue q with 0 jobs.", func() bool { return s.counts("q") == nil }},
 	}
 	for _, step := range steps {
@@ -214,7 +214,7 @@ func TestWrongForms(t *testing.T) {
 		{"/tokens/act", url.Values{"action": {"limit"}, "token": {"none"}, "reads": {"many"}}, 400, "no number of calls"},
 		{"/tokens/act", url.Values{"action": {"limit"}, "token": {"none"}, "reads": {"1"}, "interval": {"1"}}, 404, "there is no token"},
 		{"/tokens/act", url.Values{"action": {"unlimit"}, "token": {"none"}}, 404, "there is no token"},
-		{"/jobs/act", url.Values{"action": {"respawn"}, "job": {target}, "attempts": {"some"}}, 400, "no number of tries"},
+		{"/jobs/act", url.Values{"action": {"respawn"}, "job": {target}, "attempts": {"some"}}, 400, "no number of attempts"},
 		{"/bulk/none/stop", nil, 404, "there is no bulk action"},
 		{"/jobs/act", url.Values{"action": {strings.Repeat("x", formSizeMax)}}, 413, "too large"},
 		{"/queues", nil, 404, "no such page"},

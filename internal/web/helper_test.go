@@ -184,7 +184,7 @@ func (s *site) allStates(queue string) map[string]job.ID {
 	ids["done"] = s.push(job.Spec{Queue: queue, Policy: job.Policy{Keep: true}})
 	s.fetch(queue)
 	s.do(&job.Ack{Ref: job.ByID("ns", queue, ids["done"]), Need: job.NeedLeased, Result: []byte(`{"answer":42}`)})
-	ids["leased"] = s.push(job.Spec{Queue: queue, Type: "Held"})
+	ids["running"] = s.push(job.Spec{Queue: queue, Type: "Held"})
 	s.fetch(queue)
 	ids["buried"] = s.push(job.Spec{Queue: queue, Body: []byte{0, 1, 255}, BodyKind: job.BodyMsgpack})
 	s.do(&job.Bury{Ref: job.ByID("ns", queue, ids["buried"]), Need: job.NeedAny})
@@ -209,7 +209,7 @@ func (s *site) state(id job.ID) string {
 	if err != nil {
 		return "gone"
 	}
-	return j.State.String()
+	return j.State.Name()
 }
 
 // sampled waits for a sample of the live figures.

@@ -87,8 +87,8 @@ func jobActions(d *admin.JobDetail) []jobAction {
 
 // stateTexts say what the state of a job means for it.
 var stateTexts = map[string]string{
-	"scheduled": "Waits for its time", "blocked": "Waits for other jobs", "ready": "Ready to be fetched", "leased": "Running",
-	"retrying": "Waits for another try", "buried": "Buried, until it is kicked", "done": "Done", "failed": "Failed for good", "dead": "Dead",
+	"scheduled": "Waits for its time", "blocked": "Waits for other jobs", "ready": "Ready to be fetched", "running": "Running",
+	"retrying": "Waits for its next attempt", "buried": "Buried, until it is kicked", "done": "Done", "failed": "Failed for good", "dead": "Dead",
 }
 
 // failureTexts say how a try failed.
@@ -120,7 +120,7 @@ func timeline(d *admin.JobDetail) []event {
 		add(d.Lease.Until, event{Title: "Its lease ends", Kind: "ahead"})
 	}
 	add(d.Since, current)
-	if d.State == job.Scheduled.String() || d.State == job.Retrying.String() {
+	if d.State == job.Scheduled.Name() || d.State == job.Retrying.Name() {
 		add(d.RunAt, event{Title: "Due", Kind: "ahead"})
 	}
 	add(d.ExpireAt, event{Title: "Expires", Kind: "ahead"})

@@ -28,19 +28,19 @@ var (
 		"There are no jobs here. Jobs appear as soon as a client pushes one, through any protocol.",
 	}
 	listScheduled = jobList{
-		"/scheduled", "Scheduled", job.Scheduled.String(),
+		"/scheduled", "Scheduled", job.Scheduled.Name(),
 		"No job waits for its time. Jobs that are pushed with a delay or a date wait here until they are due.",
 	}
 	listRetries = jobList{
-		"/retries", "Retries", job.Retrying.String(),
+		"/retries", "Retries", job.Retrying.Name(),
 		"No job waits for another try. Jobs that have failed wait here until their back-off is over.",
 	}
 	listDead = jobList{
-		"/dead", "Dead", job.Dead.String(),
-		"There are no dead jobs. Jobs that have used up their tries are kept here for you to look at.",
+		"/dead", "Dead", job.Dead.Name(),
+		"There are no dead jobs. Jobs that have used up their attempts are kept here for you to look at.",
 	}
 	listRunning = jobList{
-		"/running", "Running", job.Leased.String(),
+		"/running", "Running", job.Leased.Name(),
 		"No job is running. A job is here from when a worker fetches it until it is acknowledged.",
 	}
 )

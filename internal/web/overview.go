@@ -63,7 +63,7 @@ type workRow struct {
 	Rates       admin.Rates
 	Wait        *admin.Wait
 	Ready       uint64
-	Leased      uint64
+	Running     uint64
 	Connections int64
 }
 
@@ -95,7 +95,7 @@ func (h *handler) work(p *overviewPage) error {
 	if p.Period.Parts == "" {
 		for _, q := range p.Sample.Busiest[:min(len(p.Sample.Busiest), busiestShown)] {
 			p.Queues = append(p.Queues, workRow{
-				Name: q.Name, Sub: q.Namespace, Link: queueLink(q.Namespace, q.Name), Rates: q.Rates, Wait: q.Wait, Ready: q.Ready, Leased: q.Leased,
+				Name: q.Name, Sub: q.Namespace, Link: queueLink(q.Namespace, q.Name), Rates: q.Rates, Wait: q.Wait, Ready: q.Ready, Running: q.Running,
 			})
 		}
 		for _, s := range p.Sample.Protocols {

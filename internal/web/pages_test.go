@@ -137,7 +137,7 @@ func TestPagesSay(t *testing.T) {
 		target string
 		want   []string
 	}{
-		{"/queues", []string{`<span class="badge">paused</span>`, `name="action" value="resume"`, `state=leased">1</a>`}},
+		{"/queues", []string{`<span class="badge">paused</span>`, `name="action" value="resume"`, `state=running">1</a>`}},
 		{"/queue?namespace=ns&queue=q", []string{`<dt>pushed</dt><dd class="n">9</dd>`, "door3", "until", "Bring dead jobs back"}},
 		{"/jobs?state=dead", []string{fmt.Sprintf(`>%d</a>`, ids["dead"]), "Boom: It broke", `<span class="state dead">dead</span>`, "all 1 that match"}},
 		{"/jobs?ref=key-q", []string{fmt.Sprintf(`>%d</a>`, ids["ready"]), `{&#34;to&#34;:&#34;ann&#34;}`}},
@@ -149,11 +149,11 @@ func TestPagesSay(t *testing.T) {
 		{"/scheduled", []string{">in 59 min"}},
 		{"/retries", []string{"Boom: It broke", "1 failed"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["ready"]), []string{"&#34;to&#34;: &#34;ann&#34;", "through door3", "key-q", "wait for this job"}},
-		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["dead"]), []string{"a.rb:1\nb.rb:2", "Without tries left</dt><dd>dead"}},
+		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["dead"]), []string{"a.rb:1\nb.rb:2", "Without attempts left</dt><dd>dead"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["buried"]), []string{`aria-label="Body">0` + "\n1\n-1</pre>", "<strong>decoded</strong>"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d&as=hex", ids["buried"]), []string{"00000000  00 01 ff"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["done"]), []string{"&#34;answer&#34;: 42", "pushed without a body"}},
-		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["leased"]), []string{"held by worker-1", "Its lease ends"}},
+		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["running"]), []string{"held by worker-1", "Its lease ends"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["blocked"]), []string{fmt.Sprintf(`>%d</a>`, ids["ready"])}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["retrying"]), []string{"n<sup>4</sup> × 1 h + 1 s + a random part", ">Due<"}},
 		{"/workers", []string{"host:42", "5.0 MiB", "blue"}},
@@ -161,9 +161,9 @@ func TestPagesSay(t *testing.T) {
 		{"/connections", []string{"127.0.0.1:1", `<td class="n">7</td>`}},
 		{"/settings?find=operators", []string{"web.password", "***"}},
 		{"/storage", []string{"somewhere", "3.0 GiB"}},
-		{"/", []string{"in per second", `data-count="leased">1<`}},
+		{"/", []string{"pushed per second", `data-count="running">1<`}},
 	}
-	s.sampled(func(sample *admin.Sample) bool { return sample.Counts["leased"] == 1 })
+	s.sampled(func(sample *admin.Sample) bool { return sample.Counts["running"] == 1 })
 	for _, test := range tests {
 		a := s.page(test.target)
 		for _, want := range test.want {

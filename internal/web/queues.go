@@ -13,17 +13,9 @@ import (
 // states are the names of all states, those that are looked at most first.
 func states() []string {
 	return []string{
-		job.Ready.String(), job.Leased.String(), job.Scheduled.String(), job.Retrying.String(), job.Blocked.String(), job.Buried.String(),
-		job.Dead.String(), job.Failed.String(), job.Done.String(),
+		job.Ready.Name(), job.Leased.Name(), job.Scheduled.Name(), job.Retrying.Name(), job.Blocked.Name(), job.Buried.Name(),
+		job.Dead.Name(), job.Failed.Name(), job.Done.Name(),
 	}
-}
-
-// stateLabel is how a state is called in headings.
-func stateLabel(state string) string {
-	if state == job.Leased.String() {
-		return "running"
-	}
-	return state
 }
 
 // queuesPage is what the list of queues shows.
@@ -146,7 +138,7 @@ func (h *handler) actOnQueue(v *visit) error {
 		}
 		about, concerned := act.about, found.Jobs
 		if state := form.Get("state"); state != "" {
-			about, concerned = "State: "+stateLabel(state)+". "+about, found.Counts[state]
+			about, concerned = "State: "+state+". "+about, found.Counts[state]
 		}
 		return v.confirm(confirmPage{
 			Question: act.question, Button: act.button,
@@ -187,7 +179,7 @@ func (h *handler) resumeQueue(v *visit, namespace, name string) (notice, to stri
 func (h *handler) purgeQueue(v *visit, namespace, name string) (notice, to string, err error) {
 	state := v.r.PostForm.Get("state")
 	n, err := h.service.Purge(v.r.Context(), namespace, name, state)
-	return "Deleted " + plural(n.Jobs, "job", "jobs") + " (" + stateLabel(state) + ") of queue " + name + ".", "", err
+	return "Deleted " + plural(n.Jobs, "job", "jobs") + " (" + state + ") of queue " + name + ".", "", err
 }
 
 func (h *handler) emptyQueue(v *visit, namespace, name string) (notice, to string, err error) {

@@ -30,7 +30,7 @@ func parsePages(a assets) pages {
 	funcs := template.FuncMap{
 		"number": number, "rate": rate, "span": span, "size": anySize, "stamp": stamp, "clock": clock, "link": link, "asset": a.link,
 		"actionLabel": actionLabel, "target": targetText, "jobLink": jobLink, "queueLink": queueLink, "sub": func(v *view, data any) sub { return sub{v, data} },
-		"stateLabel": stateLabel, "join": strings.Join, "digits": func(n any) string { return fmt.Sprint(n) },
+		"join": strings.Join, "digits": func(n any) string { return fmt.Sprint(n) },
 	}
 	base := template.Must(template.New("layout").Funcs(funcs).ParseFS(templateFiles, shared...))
 	all := make(pages)

@@ -53,12 +53,16 @@ sed 's|^# dir = "./millrace-data"$|dir = "/var/lib/millrace/data"|' docs/millrac
 grep -q '^dir = ' "$root/etc/millrace/millrace.toml"
 install -m 644 packaging/debian/copyright "$root/usr/share/doc/millrace/copyright"
 gzip -9n <CHANGELOG.md >"$root/usr/share/doc/millrace/changelog.gz"
-gzip -9n <packaging/debian/millrace.1 >"$root/usr/share/man/man1/millrace.1.gz"
-if [ "$goarch" = "$($GO env GOHOSTARCH)" ]; then
-	"$root/usr/bin/millrace" completion bash
-else # for another machine: a binary for this one writes the same
-	env GOARCH= $GO run -buildvcs=false ./cmd/millrace completion bash
-fi >"$root/usr/share/bash-completion/completions/millrace"
+tool="$root/usr/bin/millrace"
+if [ "$goarch" != "$($GO env GOHOSTARCH)" ]; then # for another machine: a binary for this one writes the same
+	host=$(mktemp -d)
+	trap 'rm -rf "$root" "$host"' EXIT
+	tool="$host/millrace"
+	env GOARCH= $GO build -buildvcs=false -o "$tool" -ldflags "-X millrace/internal/cli.version=$version" ./cmd/millrace
+fi
+"$tool" completion bash >"$root/usr/share/bash-completion/completions/millrace"
+"$tool" man "$root/usr/share/man/man1"
+gzip -9n "$root"/usr/share/man/man1/*.1
 
 sed -e "s/@VERSION@/$version/" -e "s/@ARCH@/$arch/" -e "s/@SIZE@/$(du -sk "$root" | cut -f1)/" \
 	packaging/debian/control.in >"$root/DEBIAN/control"

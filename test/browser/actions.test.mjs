@@ -148,7 +148,7 @@ test("queues follow what happens elsewhere", async () => {
   await check(page, "queues");
 });
 
-test("respawn a dead job with new tries", async () => {
+test("respawn a dead job with new attempts", async () => {
   const page = await open(browser);
   await page.goto("/dead");
   await page.locator("tr[data-row] a.id").last().click();
@@ -163,7 +163,7 @@ test("respawn a dead job with new tries", async () => {
   assert.equal(await page.locator("[data-attempts]").isVisible(), false);
   await page.locator("input[name=job]").last().check();
   await page.locator("[name=action]").selectOption("respawn");
-  await page.getByLabel("tries", { exact: true }).fill("3");
+  await page.getByLabel("attempts", { exact: true }).fill("3");
   await check(page, "jobs");
   await page.getByRole("button", { name: "Do it" }).click();
   assert.equal(await notice(page), "Respawned 1 job.");

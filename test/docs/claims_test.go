@@ -19,7 +19,6 @@ var claims = []struct{ document, says, source, has string }{
 	{"docs/guarantees.md", "at most what was answered within the last `store.sync_interval` (100 ms)", "internal/server/banner.go", "any crash, also of the process alone, may lose the last %s"},
 	{"docs/protocols/faktory.md", "`-w` | `web.addr`; `:0` turns the web UI off", "internal/cli/faktory_server.go", `address of the web UI: web.addr (":0" turns it off)`},
 	{"docs/configuration.md", "Masenko, Workq and beanstalkd have none", "docs/protocols/beanstalkd.md", "no authentication"},
-	{"packaging/debian/millrace.1", "5 if the server does\nnot answer", "internal/cli/main.go", "exitUnreachable = 5"},
 }
 
 func TestClaims(t *testing.T) {

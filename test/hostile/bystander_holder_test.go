@@ -28,7 +28,7 @@ var holderTrials = []trial{
 			w.flood(f.n, func(b []byte, _ int) []byte { return append(b, "FETCH {\"queues\":[\"held\"]}\n"...) })
 			f.measure(f.does, func() {
 				w.close()
-				f.await("held", "leased", 0)
+				f.await("held", "running", 0)
 			})
 		},
 	},
@@ -102,7 +102,7 @@ func (f *field) takeAll() *wire {
 	w.read = readAnyTarantool
 	take := callTube(1, "take", "0")
 	w.flood(f.n, func(b []byte, _ int) []byte { return append(b, take...) })
-	f.await("tube-0", "leased", f.n)
+	f.await("tube-0", "running", f.n)
 	return w
 }
 
@@ -125,7 +125,7 @@ func (f *field) takeAllAgain() {
 	w.read = readAnyTarantool
 	take := callTube(1, "take", "0")
 	w.flood(f.n, func(b []byte, _ int) []byte { return append(b, take...) })
-	f.await("tube-0", "leased", f.n)
+	f.await("tube-0", "running", f.n)
 }
 
 func holderLegacy(f *field) {
@@ -134,7 +134,7 @@ func holderLegacy(f *field) {
 	w.read = readAnyTarantool
 	take := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, "queue.take", 3, tarantooltest.MustEncode(`0, "held", 0`))
 	w.flood(f.n, func(b []byte, _ int) []byte { return append(b, take...) })
-	f.await("held", "leased", f.n)
+	f.await("held", "running", f.n)
 	f.measure(f.does, func() {
 		w.close()
 		f.await("held", "ready", f.n)

@@ -78,9 +78,9 @@ var removeTrials = []trial{
 			f.takeAll()
 			f.measure(f.does, func() {
 				f.command(func() {
-					f.operate(http.MethodPost, "/api/v1/namespaces/default/queues/tube-0/purge", `{"state":"leased"}`)
+					f.operate(http.MethodPost, "/api/v1/namespaces/default/queues/tube-0/purge", `{"state":"running"}`)
 				})
-				f.await("tube-0", "leased", 0)
+				f.await("tube-0", "running", 0)
 			})
 		},
 	},

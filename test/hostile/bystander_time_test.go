@@ -88,7 +88,7 @@ func timeLapse(f *field) {
 	}
 	at := f.soon(f.n, func(few int) { take("other", few, time.Now().Add(time.Hour)) })
 	take("set", f.n, at)
-	f.atTime(at, func() { f.await("set", "leased", 0) })
+	f.atTime(at, func() { f.await("set", "running", 0) })
 }
 
 // timeForget makes the batches in an engine of its own: a client cannot say how long they are kept.

@@ -193,7 +193,7 @@ func (o operator) look(queue string) dialecttest.Sight {
 	o.t.Helper()
 	c := o.counts(queue)
 	return dialecttest.Sight{
-		Ready: c["ready"], Delayed: c["scheduled"] + c["retrying"], Held: c["leased"], Dead: c["dead"] + c["buried"],
+		Ready: c["ready"], Delayed: c["scheduled"] + c["retrying"], Held: c["running"], Dead: c["dead"] + c["buried"],
 	}
 }
 

@@ -53,7 +53,7 @@ func (w *world) pass(in, out dialecttest.Driver, queue string, body dialecttest.
 	look(held)
 	if watched {
 		j := w.op.only(queue)
-		if j.State != "leased" || j.PushedBy != door(in) || j.Lease == nil || j.Lease.FetchedBy != door(out) || j.Lease.Exclusive != out.Alone {
+		if j.State != "running" || j.PushedBy != door(in) || j.Lease == nil || j.Lease.FetchedBy != door(out) || j.Lease.Exclusive != out.Alone {
 			w.t.Errorf("%s to %s: the operator sees %+v, lease %+v", in.Name, out.Name, j, j.Lease)
 		}
 	}

@@ -136,7 +136,7 @@ func (c *operatorClient) Inspect(handle string) (string, error) {
 	if err := c.call(http.MethodGet, "/jobs/"+id+"?queue="+queue, nil, &j); err != nil {
 		return "", err
 	}
-	if j.State != "leased" {
+	if j.State != "running" {
 		return "", fmt.Errorf("job %s is %s", handle, j.State)
 	}
 	if j.Body.Truncated {
@@ -166,7 +166,7 @@ func (c *operatorClient) Look(queue string) (dialecttest.Sight, error) {
 	}
 	for _, q := range page.Queues {
 		if n := q.Counts; q.Name == queue {
-			return dialecttest.Sight{Ready: n["ready"], Delayed: n["scheduled"] + n["retrying"], Held: n["leased"], Dead: n["dead"] + n["buried"]}, nil
+			return dialecttest.Sight{Ready: n["ready"], Delayed: n["scheduled"] + n["retrying"], Held: n["running"], Dead: n["dead"] + n["buried"]}, nil
 		}
 	}
 	return dialecttest.Sight{}, nil

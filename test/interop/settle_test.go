@@ -82,7 +82,7 @@ func (w *world) settled(queue string) {
 	w.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); w.op.counts(queue)["leased"] > 0; <-tick.C {
+	for deadline := time.Now().Add(patience); w.op.counts(queue)["running"] > 0; <-tick.C {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("the job of %s is still held", queue)
 		}

@@ -15,7 +15,7 @@
   const charts = [
     {
       box, height: 260, show: rate, least: 1, ticks: (v) => (number.format(v) === "0" && v ? v.toFixed(1) : number.format(v)),
-      lines: [["pushed", (s) => s.rates.pushed, "in/s", "--in", []], ["acked", (s) => s.rates.acked, "out/s", "--out", [6, 3]], ["failed", (s) => s.rates.failed, "failed/s", "--bad", [2, 3]]],
+      lines: [["pushed", (s) => s.rates.pushed, "pushed/s", "--in", []], ["acked", (s) => s.rates.acked, "acked/s", "--out", [6, 3]], ["failed", (s) => s.rates.failed, "failed/s", "--bad", [2, 3]]],
     },
     {
       box: waitBox, height: 180, show: span, least: 0.001, ticks: span,

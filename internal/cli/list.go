@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+	"millrace/internal/apiclient"
+)
+
+// lister is a command that prints a list of the server, part by part.
+type lister[T any] struct {
+	short, long, example string
+	header               []string
+	empty                string // said if there is nothing
+	row                  func(*T) []string
+	fetch                func(ctx context.Context, c *apiclient.Client, page admin.PageOf) ([]T, string, error)
+}
+
+// newList makes the command. More flags may be added to it.
+func newList[T any](p Process, l *lister[T]) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: l.short, Long: l.long + " With --json each is one line.", Example: l.example, Args: noArgs,
+	}
+	f := addAPI(cmd, p)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return apiError(l.print(cmd, c, f.asJSON))
+	}
+	return cmd
+}
+
+func (l *lister[T]) print(cmd *cobra.Command, c *apiclient.Client, asJSON bool) error {
+	var t *table
+	for page := (admin.PageOf{Limit: admin.PageMax}); ; {
+		found, next, err := l.fetch(cmd.Context(), c, page)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			switch {
+			case asJSON:
+				err = printLine(cmd.OutOrStdout(), found[i])
+			case t == nil:
+				t = newTable(cmd.OutOrStdout(), l.header...)
+				fallthrough
+			default:
+				t.row(l.row(&found[i])...)
+			}
+			if err != nil {
+				return fail(err)
+			}
+		}
+		if page.Cursor = next; next == "" {
+			break
+		}
+	}
+	switch {
+	case t != nil:
+		return fail(t.flush())
+	case !asJSON:
+		_, err := fmt.Fprintln(cmd.ErrOrStderr(), l.empty)
+		return fail(err)
+	}
+	return nil
+}
+
+// asking makes a command of one that asks the server something.
+func asking(p Process, cmd *cobra.Command, ask func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error) *cobra.Command {
+	if cmd.Long == "" {
+		cmd.Long = cmd.Short + "."
+	}
+	f := addAPI(cmd, p)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return apiError(ask(cmd, c, f.asJSON, args))
+	}
+	return cmd
+}
+
+// group makes a command that only has others below it.
+func group(use, short, example string, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Example: example, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(below...)
+	return cmd
+}
+
+// say prints a value as JSON, or a text.
+func say(cmd *cobra.Command, asJSON bool, v any, format string, args ...any) error {
+	if asJSON {
+		return fail(printJSON(cmd.OutOrStdout(), v))
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
+	return fail(err)
+}
