@@ -78,7 +78,7 @@ type Tally struct {
 func NewTally(commands *Commands, c *Conn) Tally { return Tally{Commands: commands, conn: c} }
 
 // Begin is called when the first command of a unit has been read.
-func (t *Tally) Begin() { t.began = t.conn.Turn() }
+func (t *Tally) Begin() { t.began = t.conn.Clock() }
 
 // Took returns how long what has begun took, and is about to be answered. What follows begins now.
 func (t *Tally) Took() time.Duration {

@@ -136,16 +136,15 @@ func TakeTurn() (end func()) {
 // floodSize is how much, read at once, is more than a unit.
 const floodSize = 16 << 10
 
-// Turn is Clock for whoever begins a unit of commands. It waits for a turn if the unit before was received together
-// with this one, or much was received at once.
-func (c *Conn) Turn() time.Duration {
+// Turn is called when a unit of commands begins. It waits for a turn if the unit before was received together with this
+// one, or much was received at once.
+func (c *Conn) Turn() {
 	if c.turned || c.floods {
 		c.rest() // whoever waits longer is first
 		turns <- struct{}{}
 		c.atWork = true
 	}
 	c.turned = true
-	return c.Clock()
 }
 
 // rest ends the turn that the connection has, if it does. It is called before everything that may take long without

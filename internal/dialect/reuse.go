@@ -16,6 +16,13 @@ func (f *Freelist[T]) Get() *T {
 	return f.all[f.used-1]
 }
 
+// Undo takes back the last value that was handed out.
+func (f *Freelist[T]) Undo() {
+	f.used--
+	var zero T
+	*f.all[f.used] = zero
+}
+
 // Release takes back and empties what was handed out, so that no body is kept alive.
 func (f *Freelist[T]) Release() {
 	var zero T

@@ -260,7 +260,7 @@ func (r *run) ended(nc net.Conn, err error) {
 			s.opts.Logger.Warn("connection closed: the client speaks another protocol, as a browser does for a web page", name, remote)
 		}
 	}
-	if err != nil && s.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
+	if err != nil && !errors.Is(err, ErrQuit) && s.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
 		s.opts.Logger.Debug("connection ended", name, remote, slog.Any("reason", err))
 	}
 }

@@ -1,6 +1,10 @@
 package beanstalkd
 
-import "testing"
+import (
+	"testing"
+
+	"millrace/internal/dialect"
+)
 
 // The costs of the protocol itself, without engine and network: from a line to the engine's command. None of these
 // allocates.
@@ -13,12 +17,12 @@ func benchCommand(b *testing.B, line string) {
 	work := []byte(line)
 	b.ReportAllocs()
 	for b.Loop() {
-		u := getUnit()
+		u := dialect.GetUnit()
 		parse(work, &c.req)
-		if c.command(u, body); len(u.req.Commands) != 1 {
+		if c.command(u, body); len(u.Commands) != 1 {
 			b.Fatal("not one command")
 		}
-		u.release()
+		u.Release()
 	}
 }
 

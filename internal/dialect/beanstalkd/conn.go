@@ -6,23 +6,18 @@ import (
 	"io"
 
 	"millrace/internal/dialect"
-	"millrace/internal/engine"
 	"millrace/internal/job"
 )
 
 // conn is one connection. It is used by its own goroutine only.
 type conn struct {
-	*dialect.Conn
-	d      *Dialect
-	holder job.Holder
-	// req is the request being worked on. With pending its line has been consumed and its body has not arrived yet.
-	req     request
-	pending bool
-	spoken  bool // the first line has been read
-	skipped int  // bytes of a line that is too long and whose rest is still to come
-	failed  bool // the last reply is an error
+	dialect.Pipeline
+	d       *Dialect
+	holder  job.Holder
+	req     request // the one being worked on
+	spoken  bool    // the first line has been read
+	skipped int     // bytes of a line that is too long and whose rest is still to come
 	names   dialect.Names
-	tally   dialect.Tally
 
 	used     *tube
 	watched  []*tube
@@ -30,49 +25,36 @@ type conn struct {
 	producer bool
 	worker   bool
 
-	// A command that may wait has its own request, so that a waiting connection needs no unit.
-	fetch   job.Fetch
-	waitCmd [1]job.Command
-	waitReq engine.Request
+	fetch job.Fetch
 }
-
-// after says what follows a unit: a command that cannot be part of one.
-type after uint8
-
-const (
-	afterNothing after = iota
-	afterReserve
-	afterRead  // it reads what the commands before it have done
-	afterPause // so does this one, before it changes something
-	afterQuit
-	afterForeign // the line is one of another protocol
-)
 
 // readAhead is how much input is buffered at a time, bodies excepted.
 const readAhead = 64 << 10
 
 // handle serves one connection until it ends.
 func (d *Dialect) handle(dc *dialect.Conn) error {
-	c := &conn{Conn: dc, d: d, holder: d.opts.Engine.NewHolder(), tally: dialect.NewTally(d.commands, dc)}
-	c.used = d.tubes.use(defaultTube)
-	c.watch(defaultTube)
-	err := errPanic
+	c := d.newConn(dc)
+	err := dialect.ErrPanic
 	defer func() { c.end(err) }()
-	err = c.serve()
-	if errors.Is(err, dialect.ErrLineTooLong) {
+	if err = c.Serve(c); errors.Is(err, dialect.ErrLineTooLong) {
 		c.Linger()
 	}
+	_ = c.Flush() // err is the reason already
 	return err
 }
 
-// errPanic stands for the reason of an end that no code returned.
-var errPanic = errors.New("panic")
+func (d *Dialect) newConn(dc *dialect.Conn) *conn {
+	c := &conn{Pipeline: dialect.NewPipeline(dc, d.opts.Engine, d.commands), d: d, holder: d.opts.Engine.NewHolder()}
+	c.used = d.tubes.use(defaultTube)
+	c.watch(defaultTube)
+	return c
+}
 
 // end releases the jobs that the connection holds, and its tubes.
 func (c *conn) end(reason error) {
-	// A draining server leaves the leases: the restart releases them.
-	if c.worker && !errors.Is(reason, dialect.ErrDraining) {
-		c.Do(c.d.opts.Engine, &engine.Request{Commands: []job.Command{&job.EndHolder{Holder: c.holder}}})
+	if c.worker {
+		c.EndHolder(c.holder, reason)
+		c.d.workers.Add(-1)
 	}
 	c.d.tubes.change(c.used.name, -1, 0)
 	for _, t := range c.watched {
@@ -81,58 +63,13 @@ func (c *conn) end(reason error) {
 	if c.producer {
 		c.d.producers.Add(-1)
 	}
-	if c.worker {
-		c.d.workers.Add(-1)
-	}
 }
 
-func (c *conn) serve() error {
-	for {
-		if err := c.read(); err != nil {
-			_ = c.Flush() // err is the reason already
-			return err
-		}
-		c.tally.Begin()
-		next, err := c.unit()
-		if err != nil {
-			return err
-		}
-		c.failed = false
-		switch next {
-		case afterNothing:
-		case afterReserve:
-			err = c.runReserve()
-		case afterRead:
-			c.runRead()
-			c.tally.Ended(int(c.req.verb), !c.failed)
-		case afterPause:
-			c.runPause()
-			c.tally.Ended(int(c.req.verb), !c.failed)
-		case afterQuit:
-			c.tally.Ended(int(verbQuit), true)
-			return c.Flush()
-		case afterForeign:
-			_ = c.Flush() // the reason of the end is known
-			err = dialect.ErrForeign
-		}
-		// Replies to what has been received already leave together.
-		if err == nil && (c.OutFull() || c.pending || !c.hasLine()) {
-			err = c.Flush()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
+// HasLine reports whether a whole line has been received, so that Read will not wait.
+func (c *conn) HasLine() bool { return bytes.Contains(c.Peek(), []byte(crlf)) }
 
-// hasLine reports whether a whole line has been received, so that read will not wait.
-func (c *conn) hasLine() bool { return bytes.Contains(c.Peek(), []byte(crlf)) }
-
-// read reads the next command line into c.req, unless one is there. Only CR LF ends a line.
-func (c *conn) read() error {
-	if c.pending {
-		return nil
-	}
+// Read reads the next command line into c.req. Only CR LF ends a line.
+func (c *conn) Read(bool) (rest int64, err error) {
 	for {
 		in := c.Peek()
 		end := bytes.Index(in[:min(len(in), lineMax)], []byte(crlf))
@@ -143,29 +80,31 @@ func (c *conn) read() error {
 			return c.take(line)
 		case len(in) >= lineMax:
 			if err := c.skip(in); err != nil {
-				return err
+				return 0, err
 			}
 			continue
 		}
 		if err := c.Fill(readAhead); err != nil {
-			return err
+			return 0, err
 		}
 	}
 }
 
-// take makes a request of a line.
-func (c *conn) take(line []byte) error {
-	if c.skipped > 0 {
-		c.skipped = 0
-		c.req = request{size: -1, text: replyFormat}
-		return nil
+// take makes a request of a line. It returns the size of its body, with the CR LF.
+func (c *conn) take(line []byte) (rest int64, err error) {
+	c.req = request{size: -1, text: replyFormat}
+	if c.skipped == 0 {
+		parse(line, &c.req)
+		if (c.req.verb == verbUnknown || !c.spoken) && dialect.IsForeign(line) {
+			return 0, dialect.ErrForeign
+		}
+		c.spoken = true
 	}
-	parse(line, &c.req)
-	if (c.req.verb == verbUnknown || !c.spoken) && dialect.IsForeign(line) {
-		return dialect.ErrForeign
+	c.skipped, c.Verb = 0, int(c.req.verb)
+	if c.req.size < 0 {
+		return 0, nil
 	}
-	c.spoken = true
-	return nil
+	return c.req.size + int64(len(crlf)), nil
 }
 
 // skipMax is how much of a line is dropped before it ends the connection.
@@ -190,124 +129,70 @@ func (c *conn) skip(in []byte) error {
 	return nil
 }
 
-// unit takes c.req and the commands behind it that have been received already, submits them as one unit and renders
-// the replies.
-func (c *conn) unit() (next after, err error) {
-	u := getUnit()
-	defer u.release()
-	c.pending = false
-	body, err := c.body()
-	if err != nil {
-		return afterNothing, err
-	}
-	next = c.command(u, body)
-	for next == afterNothing && len(u.replies) < unitMax && c.hasLine() {
-		if err := c.read(); err != nil {
-			if errors.Is(err, dialect.ErrForeign) {
-				next = afterForeign
-			}
-			break // the next read says so again
-		}
-		// To wait for a body would invalidate the bodies before it.
-		if c.req.size >= 0 && int64(c.Buffered()) < c.req.size+int64(len(crlf)) {
-			c.pending = true
-			break
-		}
+// Take takes c.req into the unit. A body that is too long is dropped.
+func (c *conn) Take(u *dialect.Unit) (later bool, err error) {
+	r := &c.req
+	var body []byte
+	if r.size >= 0 {
 		if body, err = c.body(); err != nil {
-			return afterNothing, err
+			return false, err
 		}
-		next = c.command(u, body)
 	}
-	if len(u.req.Commands) > 0 {
-		c.Do(c.d.opts.Engine, &u.req)
-	}
-	c.answer(u)
-	return next, nil
+	return c.command(u, body), nil
 }
 
-// answer renders the replies of a unit that is done and counts them.
-func (c *conn) answer(u *unit) {
-	if len(u.replies) == 0 {
-		return
-	}
-	took := c.tally.Took()
-	out := c.Out()
-	for i := range u.replies {
-		var ok bool
-		out, ok = u.render(out, &u.replies[i])
-		c.tally.Count(int(u.replies[i].verb), ok, took)
-	}
-	c.SetOut(out)
-}
-
-// body reads the body of c.req, if it has one. One that is too long is dropped, and so is one that does not end where
-// it should: then c.req has a text.
+// body reads the body of c.req. One that is too long is dropped, and so is one that does not end where it should: then
+// c.req has a text.
 func (c *conn) body() ([]byte, error) {
 	r := &c.req
-	if r.size < 0 {
-		return nil, nil
-	}
-	n := r.size + int64(len(crlf))
-	if int64(c.Buffered()) < n {
-		// The client may wait for earlier replies before it sends the rest.
-		if err := c.Flush(); err != nil {
-			return nil, err
-		}
-	}
 	if r.size > int64(c.d.opts.MaxJob) {
 		r.text = replyTooBig
+		n := r.size + int64(len(crlf))
+		if err := c.FlushFor(n); err != nil {
+			return nil, err
+		}
 		return nil, c.Discard(n)
 	}
-	b, err := c.ReadBlock(int(n))
-	if err != nil {
-		return nil, err
-	}
-	if string(b[r.size:]) != crlf {
+	body, ended, err := c.ReadBody(int(r.size))
+	if err == nil && !ended {
 		r.text = replyExpectedCRLF
 	}
-	return b[:r.size:r.size], nil
+	return body, err
 }
 
-// runReserve runs the fetch that has been prepared in c.fetch. The replies before it leave first, because it may wait.
-func (c *conn) runReserve() error {
-	if err := c.Flush(); err != nil {
-		return err
-	}
-	c.waitCmd[0] = &c.fetch
-	c.waitReq.Commands = c.waitCmd[:]
-	gone := c.await()
-	res := &c.waitReq.Results[0]
-	defer res.Reset() // an idle connection keeps no body
-	switch {
-	case gone:
-		// Whoever has only ended its sending is told, as by the original.
-		c.giveBack(res)
-		c.SetOut(append(c.Out(), replyTimedOut...))
-		_ = c.Flush() // the reason of the end is known
-		return io.EOF
-	case res.Err == nil && len(res.Jobs) > 0:
-		c.SetOut(appendJob(append(c.Out(), "RESERVED "...), &res.Jobs[0]))
+// Later runs the commands that may wait, and those that read what the commands before them have done.
+func (c *conn) Later() error {
+	switch c.req.verb { //nolint:exhaustive // command has chosen
+	case verbReserve, verbReserveTimeout, verbReserveJob:
+		return c.runReserve()
+	case verbPauseTube:
+		c.runPause()
+	case verbQuit:
+		return dialect.ErrQuit
 	default:
-		c.fail(reserveRefusal(res.Err))
-	}
-	c.tally.Ended(int(c.req.verb), dialect.Served(res.Err))
-	if err := c.Flush(); err != nil {
-		c.giveBack(res)
-		return err
+		c.runRead()
 	}
 	return nil
 }
 
-// await runs the request, and counts the connection among those that wait if it may. It reports whether the client
-// has gone meanwhile.
-func (c *conn) await() (gone bool) {
-	if c.fetch.One || c.fetch.Wait == 0 {
-		c.Do(c.d.opts.Engine, &c.waitReq)
-		return false
+// runReserve runs the fetch that has been prepared in c.fetch. The connection counts among those that wait if it may.
+func (c *conn) runReserve() error {
+	if !c.fetch.One && c.fetch.Wait != 0 {
+		c.countWait(1)
+		defer c.countWait(-1)
 	}
-	c.countWait(1)
-	defer c.countWait(-1)
-	return c.Await(c.d.opts.Engine, &c.waitReq)
+	err := c.Wait(&c.fetch, func(res *job.Result) {
+		if res.Err == nil && len(res.Jobs) > 0 {
+			c.SetOut(appendJob(append(c.Out(), "RESERVED "...), &res.Jobs[0]))
+		} else {
+			c.fail(reserveRefusal(res.Err))
+		}
+	})
+	if errors.Is(err, io.EOF) {
+		// Whoever has only ended its sending is told, as by the original.
+		c.SetOut(append(c.Out(), replyTimedOut...))
+	}
+	return err
 }
 
 func (c *conn) countWait(n int64) {
@@ -325,20 +210,8 @@ func reserveRefusal(err *job.Error) string {
 	return refusal(err.Kind)
 }
 
-// giveBack returns a delivery that did not reach the client.
-func (c *conn) giveBack(res *job.Result) {
-	if res.Err != nil || len(res.Jobs) == 0 {
-		return
-	}
-	ret := &job.Return{By: c.holder}
-	for i := range res.Jobs {
-		ret.Refs = append(ret.Refs, res.Jobs[i].Ref())
-	}
-	c.Do(c.d.opts.Engine, &engine.Request{Commands: []job.Command{ret}})
-}
-
 // fail answers an error.
 func (c *conn) fail(text string) {
-	c.failed = true
+	c.Failed = true
 	c.SetOut(append(c.Out(), text...))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -25,30 +26,30 @@ func FuzzParse(f *testing.F) {
 		d := New(Options{})
 		c := &conn{d: d, used: d.tubes.use(defaultTube)}
 		c.watch(defaultTube)
-		u := new(unit)
-		var next after
+		u := new(dialect.Unit)
+		var later bool
 		testkit.Bounded(t, len(line)+len(body), func() {
 			parse(line, &c.req)
-			next = c.command(u, body)
+			later = c.command(u, body)
 		})
 		r := &c.req
 		if (r.text == "") == (r.verb == verbUnknown) {
 			t.Fatalf("%q is %+v", line, r)
 		}
-		if len(u.replies)+int(min(next, 1)) != 1 || len(u.req.Commands) > 1 {
-			t.Fatalf("%q gives %d replies, %d commands and %d", line, len(u.replies), len(u.req.Commands), next)
+		if (len(u.Replies) == 1) == later || len(u.Replies) > 1 || len(u.Commands) > 1 {
+			t.Fatalf("%q gives %d replies, %d commands, and is for later: %v", line, len(u.Replies), len(u.Commands), later)
 		}
 		if len(r.tube) > 0 && (!isTube(r.tube) || !bytes.Contains(line, r.tube)) {
 			t.Fatalf("%q names the tube %q", line, r.tube)
 		}
-		for _, cmd := range u.req.Commands {
+		for _, cmd := range u.Commands {
 			if p, ok := cmd.(*job.Push); ok && (!bytes.Equal(p.Spec.Body, body) || p.Spec.Queue != defaultTube || p.Spec.Policy.Lease <= 0) {
 				t.Fatalf("%q pushes %+v", line, p.Spec)
 			}
 		}
-		for _, r := range u.replies {
-			if r.text != "" && (!strings.HasSuffix(r.text, crlf) || strings.Count(r.text, crlf) != 1) {
-				t.Fatalf("%q is answered %q", line, r.text)
+		for _, r := range u.Replies {
+			if r.Text != "" && (!strings.HasSuffix(r.Text, crlf) || strings.Count(r.Text, crlf) != 1) {
+				t.Fatalf("%q is answered %q", line, r.Text)
 			}
 		}
 	})

@@ -3,21 +3,22 @@ package beanstalkd
 import (
 	"strconv"
 
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
 
 const crlf = "\r\n"
 
-// render appends the reply to one command of a unit that is done, and reports whether it tells success.
-func (u *unit) render(out []byte, r *reply) ([]byte, bool) {
-	if r.text != "" {
-		return append(out, r.text...), !r.failed
+// Render appends the reply to one command of a unit that is done, and reports whether it tells success.
+func (c *conn) Render(out []byte, u *dialect.Unit, r *dialect.Reply) ([]byte, bool) {
+	if r.Text != "" {
+		return append(out, r.Text...), !r.Failed
 	}
-	res := &u.req.Results[r.command]
+	res := u.Result(r)
 	if res.Err != nil {
 		return append(out, refusal(res.Err.Kind)...), false
 	}
-	switch r.verb { //nolint:exhaustive // the others have a text, or are in no unit
+	switch verb(r.Verb) { //nolint:exhaustive // the others have a text, or are in no unit
 	case verbPut:
 		return appendNumber(append(out, "INSERTED "...), uint64(res.ID)), true
 	case verbKick:

@@ -15,37 +15,37 @@ const (
 )
 
 // batch takes a BATCH (protocol section 13).
-func (c *conn) batch(u *unit, arg []byte) after {
+func (c *conn) batch(u *dialect.Unit, arg []byte) (later bool) {
 	sub, rest := words(arg)
 	if sub == "NEW" {
 		c.batchNew(u, rest)
-		return nil
+		return false
 	}
 	bid, _ := nextWord(rest)
 	id, ok := parseBatchID(bid)
 	namespace := c.d.opts.Namespace
-	r := reply{kind: replyBatch, text: echo(bid)}
+	r := dialect.Reply{Kind: replyBatch, Text: echo(bid)}
 	switch sub {
 	case "OPEN", "COMMIT", "STATUS":
 		if !ok {
-			u.refuse(textNoBatch + r.text)
-			return nil
+			u.Refuse(textNoBatch + r.Text)
+			return false
 		}
 	default:
-		u.refuse(textBatchSub + echo([]byte(sub)))
-		return nil
+		u.Refuse(textBatchSub + echo([]byte(sub)))
+		return false
 	}
 	switch sub {
 	case "OPEN":
-		u.add(r, &job.OpenBatch{Namespace: namespace, Batch: id})
+		u.AddReply(r, &job.OpenBatch{Namespace: namespace, Batch: id})
 	case "COMMIT":
-		r.kind = replyCommit
-		u.add(r, &job.CommitBatch{Namespace: namespace, Batch: id})
+		r.Kind = replyCommit
+		u.AddReply(r, &job.CommitBatch{Namespace: namespace, Batch: id})
 	case "STATUS":
 		c.arg = bid
-		return (*conn).runBatchStatus
+		return true
 	}
-	return nil
+	return false
 }
 
 // batchText is the argument of BATCH NEW.
@@ -76,14 +76,14 @@ func parseBatch(arg []byte) (b batchText, ok bool) {
 }
 
 // batchNew adds a BATCH NEW.
-func (c *conn) batchNew(u *unit, arg []byte) {
+func (c *conn) batchNew(u *dialect.Unit, arg []byte) {
 	b, ok := parseBatch(validUTF8(arg))
 	switch {
 	case !ok:
-		u.refuse(textInvalidBatch + echo(arg))
+		u.Refuse(textInvalidBatch + echo(arg))
 		return
 	case b.success == nil && b.complete == nil:
-		u.refuse(textNoCallback)
+		u.Refuse(textNoCallback)
 		return
 	}
 	cmd := &job.NewBatch{
@@ -96,26 +96,27 @@ func (c *conn) batchNew(u *unit, arg []byte) {
 		cmd.Success, text = c.callback(u, b.success)
 	}
 	if text != "" {
-		u.refuse(text)
+		u.Refuse(text)
 		return
 	}
-	u.add(reply{kind: replyBatch}, cmd)
+	u.AddReply(dialect.Reply{Kind: replyBatch}, cmd)
 }
 
 // callback makes a spec of a callback; nil if there is none. It returns the text of
 // what is wrong with it.
-func (c *conn) callback(u *unit, text []byte) (*job.Spec, string) {
+func (c *conn) callback(u *dialect.Unit, text []byte) (*job.Spec, string) {
 	if text == nil {
 		return nil, ""
 	}
-	cmd := u.push() // a push that is not submitted: only its spec is used
-	if reason := c.parsePush(u, &cmd.Spec, text); reason != "" {
+	cmd := u.Pushes.Get() // a push that is not submitted: only its spec is used
+	var parsed jobText
+	if reason := parsed.read(u, &cmd.Spec, text); reason != "" {
 		return nil, textJSON + reason
 	}
-	if len(u.parsed.jid) == 0 {
-		u.parsed.jid = []byte(newJID())
+	if len(parsed.jid) == 0 {
+		parsed.jid = []byte(newJID())
 	}
-	if refused := c.finishPush(u, &cmd.Spec); refused != "" {
+	if refused := c.finishPush(&parsed, &cmd.Spec); refused != "" {
 		return nil, refused
 	}
 	return &cmd.Spec, ""
@@ -123,9 +124,9 @@ func (c *conn) callback(u *unit, text []byte) (*job.Spec, string) {
 
 // appendBatchReply answers BATCH NEW with the id that the engine gave, OPEN with the one
 // that the client named.
-func appendBatchReply(out []byte, r *reply, results []job.Result) []byte {
-	if r.text != "" {
-		return appendBulk(out, r.text)
+func appendBatchReply(out []byte, r *dialect.Reply, results []job.Result) []byte {
+	if r.Text != "" {
+		return appendBulk(out, r.Text)
 	}
 	var b [32]byte
 	return appendBulk(out, appendBatchID(b[:0], results[0].Batch))
@@ -135,16 +136,16 @@ func appendBatchReply(out []byte, r *reply, results []job.Result) []byte {
 var stages = [...]string{job.CallbackWaiting: "", job.CallbackPushed: "1", job.CallbackAcked: "2"}
 
 // runBatchStatus answers BATCH STATUS for the bid in c.arg.
-func (c *conn) runBatchStatus() error {
+func (c *conn) runBatchStatus() {
 	id, _ := parseBatchID(c.arg)
 	info, ok, err := c.d.opts.Engine.Batch(c.d.opts.Namespace, id)
 	switch {
 	case err != nil:
 		c.readFailed(err)
-		return nil
+		return
 	case !ok:
 		c.fail(textNoBatch + echo(c.arg))
-		return nil
+		return
 	}
 	out, m := beginBulk(c.Out(), 200)
 	o := &object{out: out}
@@ -165,5 +166,4 @@ func (c *conn) runBatchStatus() error {
 	o.text("success_st", stages[info.Success])
 	o.close()
 	c.SetOut(m.end(o.out))
-	return nil
 }

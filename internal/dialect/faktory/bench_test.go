@@ -18,12 +18,12 @@ func benchCommand(b *testing.B, line string, commands int) {
 	work := make([]byte, len(line))
 	b.ReportAllocs()
 	for b.Loop() {
-		u := getUnit()
+		u := dialect.GetUnit()
 		copy(work, line)
-		if c.command(u, work); len(u.req.Commands) != commands {
+		if command(c, u, work); len(u.Commands) != commands {
 			b.Fatal("not that many commands")
 		}
-		u.release()
+		u.Release()
 	}
 }
 
@@ -62,12 +62,12 @@ func BenchmarkFail(b *testing.B) {
 func BenchmarkFetch(b *testing.B) {
 	c := &conn{d: New(Options{})}
 	line := []byte("FETCH critical mail default")
-	u := getUnit()
-	cmd := u.pushes.Get()
-	if c.parsePush(u, &cmd.Spec, []byte(benchJob)) != "" || c.finishPush(u, &cmd.Spec) != "" {
+	u := dialect.GetUnit()
+	s := &u.Pushes.Get().Spec
+	var parsed jobText
+	if parsed.read(u, s, []byte(benchJob)) != "" || c.finishPush(&parsed, s) != "" {
 		b.Fatal("not a job")
 	}
-	s := &cmd.Spec
 	j := &job.Job{
 		ID: 12345, Key: s.Key, Queue: s.Queue, Type: s.Type, Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra,
 		Origin: dialect.DoorFaktory, Created: 1e15, ReadyAt: 1e15 + 1, Policy: s.Policy,
@@ -75,11 +75,11 @@ func BenchmarkFetch(b *testing.B) {
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		u := getUnit()
-		if c.command(u, line) == nil {
+		u := dialect.GetUnit()
+		if !command(c, u, line) {
 			b.Fatal("not a fetch")
 		}
-		u.release()
+		u.Release()
 		out = appendFetched(out[:0], j)
 	}
 	if !bytes.Contains(out, []byte(`"retry":25,`)) {

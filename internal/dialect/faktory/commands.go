@@ -8,11 +8,12 @@ import (
 	"millrace/internal/job"
 )
 
-// command takes one command line into the unit. It returns what must run after it.
-func (c *conn) command(u *unit, line []byte) after {
-	word, arg := splitLine(line)
+// Take takes the command line into the unit.
+func (c *conn) Take(u *dialect.Unit) (later bool, err error) {
+	word, arg := splitLine(c.line)
+	c.line = nil // an idle connection keeps no input
 	v := parseVerb(word)
-	c.verb = v
+	c.Verb = int(v)
 	if v != verbUnknown {
 		c.d.known.Add(1)
 	}
@@ -20,41 +21,28 @@ func (c *conn) command(u *unit, line []byte) after {
 	case verbPush:
 		c.push(u, arg)
 	case verbPushB:
-		return c.pushb(u, arg)
+		return c.pushb(u, arg), nil
 	case verbAck:
 		c.ack(u, arg)
 	case verbFail:
 		c.failJob(u, arg)
 	case verbFetch:
-		return c.prepareFetch(u, arg)
+		return c.prepareFetch(u, arg), nil
 	case verbBeat:
 		c.beat(u, arg)
 	case verbFlush:
-		u.add(reply{kind: replyPlain}, &job.Flush{Namespace: c.d.opts.Namespace, Door: dialect.DoorFaktory})
+		u.Add(&job.Flush{Namespace: c.d.opts.Namespace, Door: dialect.DoorFaktory})
 	case verbTrack:
-		return c.track(u, arg)
+		return c.track(u, arg), nil
 	case verbBatch:
-		return c.batch(u, arg)
-	case verbInfo:
-		return (*conn).runInfo
-	case verbQueue:
+		return c.batch(u, arg), nil
+	case verbInfo, verbQueue, verbMutate, verbEnd:
 		c.arg = arg
-		return (*conn).runQueue
-	case verbMutate:
-		c.arg = arg
-		return (*conn).runMutate
-	case verbEnd:
-		return (*conn).runEnd
+		return true, nil
 	case verbUnknown, verbHello:
-		u.refuse(textUnknownCommand + echo(word))
+		u.Refuse(textUnknownCommand + echo(word))
 	}
-	return nil
-}
-
-func (c *conn) runEnd() error {
-	c.SetOut(append(c.Out(), replyOK...))
-	c.tally.Ended(int(verbEnd), true)
-	return errEnd
+	return false, nil
 }
 
 // ref names the job that the client calls by a jid.
@@ -66,7 +54,7 @@ func (c *conn) ref(jid []byte) job.Ref {
 }
 
 // ack adds an ACK.
-func (c *conn) ack(u *unit, arg []byte) {
+func (c *conn) ack(u *dialect.Unit, arg []byte) {
 	var jid []byte
 	r := dialect.ReadObject(arg)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
@@ -74,17 +62,17 @@ func (c *conn) ack(u *unit, arg []byte) {
 			continue
 		}
 		if jid, ok = parseString(value); !ok {
-			u.refuse(textInvalidAck + echo(arg))
+			u.Refuse(textInvalidAck + echo(arg))
 			return
 		}
 	}
 	if r.Err() != nil || len(jid) == 0 {
-		u.refuse(textInvalidAck + echo(arg))
+		u.Refuse(textInvalidAck + echo(arg))
 		return
 	}
-	cmd := u.acks.Get()
+	cmd := u.Acks.Get()
 	cmd.Ref, cmd.By, cmd.Need = c.ref(jid), c.holder, job.NeedLeased
-	u.add(reply{kind: replyAck}, cmd)
+	u.AddReply(dialect.Reply{Kind: replyAck}, cmd)
 }
 
 const (
@@ -148,22 +136,22 @@ func shorten(text []byte, size int) string {
 }
 
 // failJob adds a FAIL.
-func (c *conn) failJob(u *unit, arg []byte) {
+func (c *conn) failJob(u *dialect.Unit, arg []byte) {
 	f, ok := parseFailure(arg)
 	switch {
 	case !ok:
-		u.refuse(textInvalidFail + echo(arg))
+		u.Refuse(textInvalidFail + echo(arg))
 		return
 	case len(f.jid) == 0:
-		u.refuse(textMissingJID)
+		u.Refuse(textMissingJID)
 		return
 	}
-	cmd := u.fails.Get()
+	cmd := u.Fails.Get()
 	cmd.Ref, cmd.By, cmd.Need = c.ref(f.jid), c.holder, job.NeedLeased
 	cmd.Failure = job.Failure{
 		Type: shorten(f.errtype, errtypeMax), Message: shorten(f.message, messageMax), Backtrace: f.backtrace,
 	}
-	u.add(reply{kind: replyFail, text: echo(f.jid)}, cmd)
+	u.AddReply(dialect.Reply{Kind: replyFail, Text: echo(f.jid)}, cmd)
 }
 
 // beatText is the argument of BEAT.
@@ -192,27 +180,27 @@ func parseBeat(arg []byte) (b beatText, ok bool) {
 }
 
 // beat takes a BEAT. It is about the worker, not about jobs, so it takes effect here.
-func (c *conn) beat(u *unit, arg []byte) {
+func (c *conn) beat(u *dialect.Unit, arg []byte) {
 	b, ok := parseBeat(arg)
 	if !ok {
-		u.refuse(textInvalidBeat + echo(arg))
+		u.Refuse(textInvalidBeat + echo(arg))
 		return
 	}
 	w := c.d.workers.beat(string(b.wid), b.rss)
 	if w == nil {
-		u.refuse(textUnknownWorker + echo(b.wid))
+		u.Refuse(textUnknownWorker + echo(b.wid))
 		return
 	}
-	r := reply{kind: replyBeat, first: len(u.req.Commands)}
+	r := dialect.Reply{Kind: replyBeat, First: len(u.Commands)}
 	if w.advance(parseState(string(b.state))) {
 		// Its other connections must not be given a job that they wait for.
-		u.req.Commands = append(u.req.Commands, &job.EndHolder{Holder: w.holder})
-		r.count = 1
+		u.Commands = append(u.Commands, &job.EndHolder{Holder: w.holder})
+		r.Count = 1
 	}
 	if s := w.load(); s != Running {
-		r.text = `{"state":"` + s.String() + `"}`
+		r.Text = `{"state":"` + s.String() + `"}`
 	}
-	u.replies = append(u.replies, r)
+	u.Replies = append(u.Replies, r)
 }
 
 // words returns the words of an argument after its first, which is returned in upper

@@ -2,7 +2,6 @@ package faktory
 
 import (
 	"bytes"
-	"io"
 	"time"
 
 	"millrace/internal/dialect"
@@ -20,14 +19,14 @@ const (
 )
 
 // prepareFetch fills in c.fetch, which runs after the unit.
-func (c *conn) prepareFetch(u *unit, arg []byte) after {
+func (c *conn) prepareFetch(u *dialect.Unit, arg []byte) (later bool) {
 	if arg == nil { // an argument of blanks names queues that are empty
-		u.refuse(textNoQueues)
-		return nil
+		u.Refuse(textNoQueues)
+		return false
 	}
 	if !c.parseQueues(arg) {
-		u.refuse(textManyQueues)
-		return nil
+		u.Refuse(textManyQueues)
+		return false
 	}
 	queues := c.queues
 	if c.worker != nil && c.worker.load() != Running {
@@ -37,7 +36,7 @@ func (c *conn) prepareFetch(u *unit, arg []byte) after {
 		Namespace: c.d.opts.Namespace, Queues: queues, Pick: job.PickInOrder, Max: 1, Wait: fetchWait,
 		Holder: c.holder, OnEnd: job.EndKeep, Door: dialect.DoorFaktory, DefaultLease: defaultReserve, Firm: true,
 	}
-	return (*conn).runFetch
+	return true
 }
 
 // parseQueues makes names of the queues that a FETCH lists. A worker names the same
@@ -61,54 +60,27 @@ func (c *conn) parseQueues(arg []byte) bool {
 	return true
 }
 
-// runFetch runs the fetch that has been prepared. The replies before it leave first,
-// because it may wait.
+// runFetch runs the fetch that has been prepared.
 func (c *conn) runFetch() error {
-	if err := c.Flush(); err != nil {
-		return err
-	}
-	c.fetchCmd[0] = &c.fetch
-	c.fetchReq.Commands = c.fetchCmd[:]
-	gone := c.Await(c.d.opts.Engine, &c.fetchReq)
-	res := &c.fetchReq.Results[0]
-	defer c.forgetFetch(res)
-	if gone {
-		c.giveBack(res)
-		return io.EOF
-	}
-	switch {
-	case res.Err == nil && len(res.Jobs) > 0:
-		j := &res.Jobs[0]
-		c.jids.add(j.Key)
-		c.SetOut(appendFetched(c.Out(), j))
-	case res.Err == nil, res.Err.Kind == job.Timeout, res.Err.Kind == job.Canceled, res.Err.Kind == job.Draining:
-		c.SetOut(append(c.Out(), replyNull...))
-	default:
-		c.refuse(refusal(res.Err.Kind))
-	}
-	if err := c.Flush(); err != nil {
-		c.giveBack(res)
-		return err
-	}
-	return nil
+	err := c.Wait(&c.fetch, func(res *job.Result) {
+		switch {
+		case res.Err == nil && len(res.Jobs) > 0:
+			j := &res.Jobs[0]
+			c.jids.add(j.Key)
+			c.SetOut(appendFetched(c.Out(), j))
+		case dialect.Served(res.Err):
+			c.SetOut(append(c.Out(), replyNull...))
+		default:
+			c.refuse(refusal(res.Err.Kind))
+		}
+	})
+	c.forgetFetch()
+	return err
 }
 
-// forgetFetch lets go of what an idle connection must not keep: the body, and a long list of queues.
-func (c *conn) forgetFetch(res *job.Result) {
-	res.Reset()
+// forgetFetch lets go of a long list of queues, which an idle connection must not keep.
+func (c *conn) forgetFetch() {
 	if len(c.fetchList) == 0 {
 		c.queues, c.fetch = nil, job.Fetch{}
 	}
-}
-
-// giveBack returns a delivery that did not reach the client.
-func (c *conn) giveBack(res *job.Result) {
-	if res.Err != nil || len(res.Jobs) == 0 {
-		return
-	}
-	ret := &job.Return{By: c.holder}
-	for i := range res.Jobs {
-		ret.Refs = append(ret.Refs, res.Jobs[i].Ref())
-	}
-	c.do(ret)
 }

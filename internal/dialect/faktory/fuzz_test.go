@@ -227,19 +227,31 @@ func FuzzCommand(f *testing.F) {
 		}
 		_, server := testkit.Pipe(0)
 		dc := dialect.NewConn(server, dialect.Limits{})
-		c := &conn{Conn: dc, d: d, holder: e.NewHolder(), tally: dialect.NewTally(d.commands, dc)}
-		next := c.unit([]byte(line))
+		c := &conn{Pipeline: dialect.NewPipeline(dc, e, d.commands), d: d, holder: e.NewHolder()}
+		u := new(dialect.Unit)
+		later := command(c, u, []byte(line))
 		if word, arg := splitLine([]byte(line)); string(word) == "FETCH" {
-			if arg == nil != (next == nil) || len(c.queues) > len(arg) {
+			if arg == nil == later || len(c.queues) > len(arg) {
 				t.Fatalf("%q names %q", line, c.queues)
 			}
 			return // it would wait
 		}
-		if next != nil {
-			_ = next(c) // END is an error
+		if later {
+			_ = c.Later() // END is an error
+		} else {
+			c.Do(e, &u.Request)
+			out, _ := c.Render(c.Out(), u, &u.Replies[0])
+			c.SetOut(out)
 		}
 		checkReply(t, line, string(c.Out()))
 	})
+}
+
+// command takes a line into a unit.
+func command(c *conn, u *dialect.Unit, line []byte) (later bool) {
+	c.line = line
+	later, _ = c.Take(u) // there is no error
+	return later
 }
 
 func checkReply(t *testing.T, line, reply string) {
@@ -332,10 +344,10 @@ func FuzzHello(f *testing.F) {
 func specOf(t *testing.T, text string) (job.Spec, string) {
 	t.Helper()
 	c := &conn{d: New(Options{})}
-	u := new(unit)
 	var s job.Spec
-	if reason := c.parsePush(u, &s, []byte(text)); reason != "" {
+	var j jobText
+	if reason := j.read(new(dialect.Unit), &s, []byte(text)); reason != "" {
 		return s, textJSON + reason
 	}
-	return s, c.finishPush(u, &s)
+	return s, c.finishPush(&j, &s)
 }

@@ -160,12 +160,13 @@ func (c *conn) handshake() error {
 	if err != nil {
 		return err
 	}
-	c.tally.Begin()
+	c.Begin()
+	c.Verb = int(verbHello)
 	h, text := parseHello(line)
 	if text == "" && c.d.opts.Password != "" {
 		text = c.checkPassword(ch, &h)
 	}
-	if c.tally.Ended(int(verbHello), text == ""); text != "" {
+	if c.Ended(text == ""); text != "" {
 		c.fail(text)
 		return errRefused
 	}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"millrace/internal/job"
 )
 
 // What is remembered of a worker is bounded: its names, and the number and the size of its labels.
@@ -55,14 +53,14 @@ func TestLongFetchIsForgotten(t *testing.T) {
 		t.Fatalf("%d queues", len(c.queues))
 	}
 	c.fetch.Queues = c.queues
-	c.forgetFetch(new(job.Result))
+	c.forgetFetch()
 	if cap(c.queues) > 0 || c.fetch.Queues != nil {
 		t.Errorf("%d names are kept", cap(c.queues))
 	}
 	if !c.parseQueues([]byte("a b")) {
 		t.Fatal("two queues are too many")
 	}
-	if c.forgetFetch(new(job.Result)); len(c.queues) != 2 {
+	if c.forgetFetch(); len(c.queues) != 2 {
 		t.Errorf("a short list is forgotten: %q", c.queues)
 	}
 }

@@ -70,17 +70,16 @@ func (o *object) text(name, text string) {
 
 // runInfo answers INFO (protocol section 7). What this connection was told before is
 // committed first.
-func (c *conn) runInfo() error {
+func (c *conn) runInfo() {
 	start := len(c.Out())
 	out, m := beginBulk(c.Out(), 1000)
 	o := &object{out: out}
 	if err := c.d.writeInfo(o); err != nil {
 		c.SetOut(o.out[:start])
 		c.readFailed(err)
-		return nil
+		return
 	}
 	c.SetOut(m.end(o.out))
-	return nil
 }
 
 // writeInfo writes the object that INFO answers.

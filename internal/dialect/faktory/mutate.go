@@ -116,7 +116,7 @@ func newMutator(m mutation) (mu *mutator, text string) {
 // pieces. What it does to a job is one command that applies only as long as the job is
 // in the set, so a crash or somebody else can come between any two jobs, but not into
 // one.
-func (c *conn) runMutate() error {
+func (c *conn) runMutate() {
 	m, text := parseMutation(c.arg)
 	var mu *mutator
 	if text == "" {
@@ -124,7 +124,7 @@ func (c *conn) runMutate() error {
 	}
 	if text != "" {
 		c.fail(text)
-		return nil
+		return
 	}
 	p := &pieces{c: c}
 	var err error
@@ -139,10 +139,9 @@ func (c *conn) runMutate() error {
 	}
 	if err != nil {
 		c.readFailed(err)
-		return nil
+		return
 	}
 	c.finish(p)
-	return nil
 }
 
 // purge empties a set.

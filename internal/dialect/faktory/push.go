@@ -24,41 +24,41 @@ const (
 var backoff = job.Backoff{Unit: time.Second, Power: 4, Skip: 1, Base: 15 * time.Second, Jitter: 30}
 
 // push adds a PUSH.
-func (c *conn) push(u *unit, arg []byte) {
-	cmd := u.push()
-	if reason := c.parsePush(u, &cmd.Spec, validUTF8(arg)); reason != "" {
-		u.spare = cmd
-		u.refuse(textJSON + reason)
+func (c *conn) push(u *dialect.Unit, arg []byte) {
+	cmd := u.Pushes.Get()
+	var j jobText
+	text := ""
+	if reason := j.read(u, &cmd.Spec, validUTF8(arg)); reason != "" {
+		text = textJSON + reason
+	} else {
+		text = c.finishPush(&j, &cmd.Spec)
+	}
+	if text != "" {
+		u.Pushes.Undo()
+		u.Refuse(text)
 		return
 	}
-	if text := c.finishPush(u, &cmd.Spec); text != "" {
-		u.spare = cmd
-		u.refuse(text)
-		return
-	}
-	u.add(reply{kind: replyPlain}, cmd)
+	u.Add(cmd)
 }
 
-// parsePush reads a job into u.parsed and its extra into the spec. It returns why the
-// text is not a job; no reason if it is.
-func (c *conn) parsePush(u *unit, s *job.Spec, text []byte) (reason string) {
-	start := len(u.extras)
-	u.extras, reason = u.parsed.parse(text, append(u.extras, 0))
+// read reads a job, and its extra into the spec. It returns why the text is not a job; no reason if it is.
+func (j *jobText) read(u *dialect.Unit, s *job.Spec, text []byte) (reason string) {
+	start := len(u.Scratch)
+	u.Scratch, reason = j.parse(text, append(u.Scratch, 0))
 	if reason != "" {
-		u.extras = u.extras[:start]
+		u.Scratch = u.Scratch[:start]
 		return reason
 	}
-	u.extras = u.parsed.appendExtra(u.extras, start)
-	if end := len(u.extras); end > start+1 {
-		s.Extra = u.extras[start:end:end]
+	u.Scratch = j.appendExtra(u.Scratch, start)
+	if end := len(u.Scratch); end > start+1 {
+		s.Extra = u.Scratch[start:end:end]
 	}
 	return ""
 }
 
-// finishPush makes a spec of u.parsed. It returns the text of the first rule that the
+// finishPush makes a spec of a job. It returns the text of the first rule that the
 // job breaks, in the order of the protocol.
-func (c *conn) finishPush(u *unit, s *job.Spec) (text string) {
-	j := &u.parsed
+func (c *conn) finishPush(j *jobText, s *job.Spec) (text string) {
 	switch _, _, numbers := parseNumbers(j.jid); {
 	case len(j.jid) < jidMin, len(j.jid) > jidMax, numbers:
 		return textJID
@@ -156,17 +156,18 @@ func badTime(member string, value []byte, reason string) string {
 }
 
 // pushb adds a PUSHB. One that is too long for a unit is run after it.
-func (c *conn) pushb(u *unit, arg []byte) after {
-	arg = validUTF8(arg)
-	r := reply{kind: replyPushB, first: len(u.req.Commands), bad: len(u.bad)}
-	elements := dialect.ReadArray(arg)
+func (c *conn) pushb(u *dialect.Unit, arg []byte) (later bool) {
+	c.arg = validUTF8(arg)
+	r := dialect.Reply{Kind: replyPushB, First: len(u.Commands)}
+	var bad []badJob
+	elements := dialect.ReadArray(c.arg)
 	n := 0
 	reason := ""
 	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
 		if n++; n > pushbMax {
 			break
 		}
-		if reason = c.pushElement(u, text); reason != "" {
+		if bad, reason = c.pushElement(u, bad, text); reason != "" {
 			break
 		}
 	}
@@ -174,77 +175,74 @@ func (c *conn) pushb(u *unit, arg []byte) after {
 		reason = textNotArray
 	}
 	if reason == "" && n <= pushbMax {
-		r.count, r.bads = len(u.req.Commands)-r.first, len(u.bad)-r.bad
-		u.replies = append(u.replies, r)
-		return nil
+		if r.Count = len(u.Commands) - r.First; bad != nil {
+			r.More = bad
+		}
+		u.Replies = append(u.Replies, r)
+		return false
 	}
-	u.req.Commands, u.bad = u.req.Commands[:r.first], u.bad[:r.bad]
+	u.Commands = u.Commands[:r.First]
 	if reason != "" {
-		u.refuse(textJSON + reason)
-		return nil
+		u.Refuse(textJSON + reason)
+		return false
 	}
-	c.arg = arg
-	return (*conn).runPushB
+	return true
 }
 
-// pushElement adds one job of a PUSHB to the unit, as a push or as a bad job. It
-// returns a reason if it is not a job at all.
-func (c *conn) pushElement(u *unit, text []byte) (reason string) {
-	cmd := u.push()
-	if reason := c.parsePush(u, &cmd.Spec, text); reason != "" {
-		return reason
+// pushElement adds one job of a PUSHB to the unit, or to the bad jobs. It returns a reason if it is not a job at all.
+func (c *conn) pushElement(u *dialect.Unit, bad []badJob, text []byte) (_ []badJob, reason string) {
+	cmd := u.Pushes.Get()
+	var j jobText
+	if reason := j.read(u, &cmd.Spec, text); reason != "" {
+		return bad, reason
 	}
-	if why := c.finishPush(u, &cmd.Spec); why != "" {
-		u.spare = cmd
-		u.bad = append(u.bad, badJob{string(u.parsed.jid), why})
-		return ""
+	if why := c.finishPush(&j, &cmd.Spec); why != "" {
+		u.Pushes.Undo()
+		return append(bad, badJob{string(j.jid), why}), ""
 	}
-	u.req.Commands = append(u.req.Commands, cmd)
-	return ""
+	u.Commands = append(u.Commands, cmd)
+	return bad, ""
 }
 
 // runPushB runs a PUSHB of many jobs, piece by piece. Before the first is stored all are
 // looked at, because one that is not a job refuses them all.
-func (c *conn) runPushB() error {
-	u := getUnit()
-	defer u.release()
+func (c *conn) runPushB() {
+	u := dialect.GetUnit()
+	defer u.Release()
 	if reason := c.checkPushB(u); reason != "" {
 		c.fail(textJSON + reason)
-		return nil
+		return
 	}
 	var bad []badJob
 	store := func() {
-		if len(u.req.Commands) > 0 {
-			c.Do(c.d.opts.Engine, &u.req)
+		if len(u.Commands) > 0 {
+			c.Do(c.d.opts.Engine, &u.Request)
 		}
-		bad = u.refused(append(bad, u.bad...), 0, len(u.req.Commands))
-		u.reset()
+		bad = refused(u, bad, 0, len(u.Commands))
+		u.Reset()
 	}
 	elements := dialect.ReadArray(c.arg)
 	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
-		if reason := c.pushElement(u, text); reason != "" {
-			break // it has been looked at: this does not happen
-		}
-		if len(u.req.Commands) >= pushbMax || len(u.bad) >= pushbMax {
+		if bad, _ = c.pushElement(u, bad, text); len(u.Commands) >= pushbMax { // it has been looked at: it is a job
 			store()
 		}
 	}
 	store()
 	c.SetOut(appendBad(c.Out(), bad))
-	return nil
 }
 
 // checkPushB returns why the elements of c.arg are not all jobs.
-func (c *conn) checkPushB(u *unit) (reason string) {
+func (c *conn) checkPushB(u *dialect.Unit) (reason string) {
 	elements := dialect.ReadArray(c.arg)
+	var j jobText
 	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
-		if u.extras, reason = u.parsed.parse(text, u.extras[:0]); reason != "" {
+		if u.Scratch, reason = j.parse(text, u.Scratch[:0]); reason != "" {
 			return reason
 		}
 	}
 	if elements.Err() != nil {
 		return textNotArray
 	}
-	u.extras = u.extras[:0]
+	u.Scratch = u.Scratch[:0]
 	return ""
 }

@@ -14,7 +14,7 @@ import (
 const pieceMax = 256
 
 // runQueue answers QUEUE (protocol section 4).
-func (c *conn) runQueue() error {
+func (c *conn) runQueue() {
 	sub, names := words(c.arg)
 	var build func(queue string) job.Command
 	namespace := c.d.opts.Namespace
@@ -29,30 +29,29 @@ func (c *conn) runQueue() error {
 		}
 	case "LATENCY":
 		c.latency(names)
-		return nil
+		return
 	case "":
 		c.fail(textQueueUsage)
-		return nil
+		return
 	default:
 		c.fail(textQueueSub + echo([]byte(sub)))
-		return nil
+		return
 	}
 	first, rest := nextWord(names)
 	more, _ := nextWord(rest)
 	switch {
 	case len(first) == 0:
 		c.fail(textQueueUsage)
-		return nil
+		return
 	case string(first) == "*" && len(more) == 0:
 		c.eachQueue(build)
-		return nil
+		return
 	}
 	p := &pieces{c: c}
 	for name, rest := nextWord(names); len(name) > 0 && p.err == nil; name, rest = nextWord(rest) {
 		p.addHeavy(build(string(name)), pieceUnknown)
 	}
 	c.finish(p)
-	return nil
 }
 
 // eachQueue does something to every queue, in pieces: those that are made meanwhile may be met or not.

@@ -13,27 +13,27 @@ import (
 const reserveAhead = 24 * time.Hour
 
 // track takes a TRACK (protocol section 13).
-func (c *conn) track(u *unit, arg []byte) after {
+func (c *conn) track(u *dialect.Unit, arg []byte) (later bool) {
 	sub, rest := words(arg)
 	switch sub {
 	case "GET":
 		jid := bytes.TrimSpace(rest)
 		if len(jid) == 0 {
-			u.refuse(textMissingJID)
-			return nil
+			u.Refuse(textMissingJID)
+			return false
 		}
 		c.arg = jid
-		return (*conn).runTrackGet
+		return true
 	case "SET":
 		c.trackSet(u, rest)
 	default:
-		u.refuse(textTrackSub + echo([]byte(sub)))
+		u.Refuse(textTrackSub + echo([]byte(sub)))
 	}
-	return nil
+	return false
 }
 
 // trackSet adds a TRACK SET.
-func (c *conn) trackSet(u *unit, arg []byte) {
+func (c *conn) trackSet(u *dialect.Unit, arg []byte) {
 	cmd := &job.Report{Namespace: c.d.opts.Namespace}
 	r := dialect.ReadObject(arg)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
@@ -53,43 +53,43 @@ func (c *conn) trackSet(u *unit, arg []byte) {
 			if text, good = parseString(value); good && len(text) > 0 {
 				var reason string
 				if cmd.Until, reason = parseTime(text); reason != "" {
-					u.refuse(badTime("reserve_until", text, reason))
+					u.Refuse(badTime("reserve_until", text, reason))
 					return
 				}
 			}
 		}
 		if !good {
-			u.refuse(textInvalidTrack + echo(arg))
+			u.Refuse(textInvalidTrack + echo(arg))
 			return
 		}
 	}
 	switch {
 	case r.Err() != nil:
-		u.refuse(textInvalidTrack + echo(arg))
+		u.Refuse(textInvalidTrack + echo(arg))
 		return
 	case cmd.Key == "":
-		u.refuse(textMissingJID)
+		u.Refuse(textMissingJID)
 		return
 	}
 	if cmd.Until != 0 {
 		cmd.Until = min(cmd.Until, c.d.opts.Engine.Now().Add(reserveAhead))
 	}
-	u.add(reply{kind: replyPlain}, cmd)
+	u.Add(cmd)
 }
 
 // runTrackGet answers TRACK GET for the jid in c.arg.
-func (c *conn) runTrackGet() error {
+func (c *conn) runTrackGet() {
 	p, ok, err := c.d.opts.Engine.Progress(c.d.opts.Namespace, string(c.arg))
 	if err != nil {
 		c.readFailed(err)
-		return nil
+		return
 	}
 	out, m := beginBulk(c.Out(), 100)
 	out = append(out, `{"jid":`...)
 	out = dialect.AppendQuoted(out, c.arg)
 	if !ok {
 		c.SetOut(m.end(append(out, `,"state":"unknown","updated_at":""}`...)))
-		return nil
+		return
 	}
 	if p.HasPercent {
 		out = strconv.AppendInt(append(out, `,"percent":`...), p.Percent, 10)
@@ -99,7 +99,6 @@ func (c *conn) runTrackGet() error {
 	}
 	out = append(append(append(out, `,"state":"`...), shownState(&p)...), `","updated_at":`...)
 	c.SetOut(m.end(append(appendTime(out, p.Updated), '}')))
-	return nil
 }
 
 // shownState is the protocol's word for how a tracked job stands.

@@ -35,7 +35,7 @@ type txAck struct {
 }
 
 // collect takes a line between ATOMIC and DONE.
-func (c *conn) collect(u *unit, v verb, line []byte) {
+func (c *conn) collect(u *dialect.Unit, v verb, line []byte) {
 	tx := c.tx
 	if v == verbDone {
 		c.tx = nil
@@ -67,28 +67,28 @@ func (tx *transaction) grow(n int) (ok bool) {
 }
 
 // finish adds the transaction to the unit.
-func (c *conn) finish(u *unit, tx *transaction) {
+func (c *conn) finish(u *dialect.Unit, tx *transaction) {
 	if tx.over {
-		u.refuse(textAtomicBig)
+		u.Refuse(textAtomicBig)
 		return
 	}
-	c.buildOps(u, tx)
+	c.buildOps(tx)
 	switch {
 	case tx.failed == "":
-		u.add(reply{verb: verbAtomic, tx: tx}, &job.Atomic{Ops: tx.ops})
+		u.AddReply(dialect.Reply{More: tx}, &job.Atomic{Ops: tx.ops})
 	case len(tx.acks) == 0:
-		u.refuse(tx.failed)
+		u.Refuse(tx.failed)
 	default:
 		// The first error counts, and an ACK before the malformed line may be one.
 		// Only the engine can tell: it is asked with an op at the end that no
 		// engine accepts, so nothing takes effect either way.
 		tx.ops = append(tx.ops, &job.Ack{Ref: job.ByNumber(c.d.opts.Namespace, 0), By: c.holder, Need: job.NeedHeld})
-		u.add(reply{verb: verbAtomic, tx: tx}, &job.Atomic{Ops: tx.ops})
+		u.AddReply(dialect.Reply{More: tx}, &job.Atomic{Ops: tx.ops})
 	}
 }
 
 // buildOps makes an op of each line, up to the first that is malformed.
-func (c *conn) buildOps(u *unit, tx *transaction) {
+func (c *conn) buildOps(tx *transaction) {
 	pushes, start := 0, 0
 	for i, end := range tx.ends {
 		word, body := splitLine(tx.text[start:end:end])
@@ -97,7 +97,7 @@ func (c *conn) buildOps(u *unit, tx *transaction) {
 		switch v {
 		case verbPush:
 			cmd := new(job.Push)
-			if text := c.buildPush(cmd, body, &u.parsed, pushes); text != "" {
+			if text := c.buildPush(cmd, body, pushes); text != "" {
 				tx.failed = inMessage(i, v, text)
 				return
 			}

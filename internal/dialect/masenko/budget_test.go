@@ -15,20 +15,20 @@ func TestAtomicBudget(t *testing.T) {
 	push := []byte(`PUSH {"name":"n","payload":"` + strings.Repeat("x", 40<<10) + `"}`)
 	for range 3 { // what one has taken is given back
 		c := &conn{d: New(Options{})}
-		u := new(unit)
-		c.command(u, []byte("ATOMIC"))
-		c.command(u, push)
+		u := new(dialect.Unit)
+		command(c, u, []byte("ATOMIC"))
+		command(c, u, push)
 		if c.tx.over || c.tx.claim == (dialect.Claim{}) {
 			t.Fatal("the first line is refused, or has claimed nothing")
 		}
-		c.command(u, push)
-		c.command(u, push)
+		command(c, u, push)
+		command(c, u, push)
 		if !c.tx.over || c.tx.claim != (dialect.Claim{}) {
 			t.Fatal("the third line is taken, or the claim was not dropped")
 		}
-		c.command(u, []byte("DONE"))
-		if len(u.replies) != 1 || u.replies[0].text != textAtomicBig {
-			t.Errorf("replies %+v", u.replies)
+		command(c, u, []byte("DONE"))
+		if len(u.Replies) != 1 || u.Replies[0].Text != textAtomicBig {
+			t.Errorf("replies %+v", u.Replies)
 		}
 	}
 }

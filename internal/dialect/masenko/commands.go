@@ -3,126 +3,70 @@ package masenko
 import (
 	"bytes"
 	"errors"
-	"sync"
 	"time"
 
 	"millrace/internal/dialect"
-	"millrace/internal/engine"
 	"millrace/internal/job"
 )
 
 const (
-	// unitMax is how many requests are submitted as one unit.
-	unitMax = 128
 	// nameMax is the longest name of a queue or task in bytes.
 	nameMax = 255
 	// verbShown is how much of an unknown verb is echoed.
 	verbShown = 1024
 )
 
-// reply is what one request of a unit will be answered with.
-type reply struct {
-	asked   verb         // what the client has asked for
-	verb    verb         // verbUnknown: an error, which text tells
-	text    string       // of an error found before the engine was asked
-	command int          // the index of its command in the unit
-	number  uint32       // of the task that ACK and NACK name
-	tx      *transaction // of ATOMIC
-}
-
-// unit is a series of requests that are submitted together. Units are pooled:
-// their commands are used again.
-type unit struct {
-	req     engine.Request
-	replies []reply
-	parsed  pushRequest
-	pushes  dialect.Freelist[job.Push]
-	acks    dialect.Freelist[job.Ack]
-	fails   dialect.Freelist[job.Fail]
-}
-
-var units = sync.Pool{New: func() any { return new(unit) }}
-
-func getUnit() *unit {
-	u, ok := units.Get().(*unit)
-	if !ok {
-		return new(unit)
-	}
-	return u
-}
-
-func (u *unit) release() {
-	clear(u.req.Commands)
-	u.req.Commands = u.req.Commands[:0]
-	clear(u.replies)
-	u.replies = u.replies[:0]
-	u.parsed = pushRequest{blockedBy: u.parsed.blockedBy[:0]}
-	u.pushes.Release()
-	u.acks.Release()
-	u.fails.Release()
-	units.Put(u)
-}
-
-// refuse adds an error reply.
-func (u *unit) refuse(text string) { u.replies = append(u.replies, reply{text: text}) }
-
-// add adds a command and the reply that will tell its result.
-func (u *unit) add(r reply, cmd job.Command) {
-	r.command = len(u.req.Commands)
-	u.req.Commands = append(u.req.Commands, cmd)
-	u.replies = append(u.replies, r)
-}
-
-// command takes one request line into the unit.
-func (c *conn) command(u *unit, line []byte) after {
+// Take takes the request line into the unit.
+func (c *conn) Take(u *dialect.Unit) (later bool, err error) {
+	line := c.line
+	c.line = nil // an idle connection keeps no input
 	word, body := splitLine(line)
 	v := parseVerb(word)
-	c.verb = v
+	c.Verb = int(v)
 	if c.tx != nil {
-		c.verb = verbAtomic
+		c.Verb = int(verbAtomic)
 		c.collect(u, v, line)
-		return afterNothing
+		return false, nil
 	}
 	c.d.counters.received.Add(1)
 	switch v {
 	case verbPing:
-		u.replies = append(u.replies, reply{verb: verbPing})
+		u.Tell(replyPong)
 	case verbPush:
 		c.push(u, body)
 	case verbAck, verbNack:
 		c.settle(u, v, body)
 	case verbFetch:
-		return c.prepareFetch(u, body)
-	case verbInfo:
-		return afterInfo
-	case verbQuit:
-		return afterQuit
+		return c.prepareFetch(u, body), nil
+	case verbInfo, verbQuit:
+		return true, nil
 	case verbAtomic:
 		c.tx = new(transaction)
 	case verbUnknown, verbDone:
 		if dialect.IsForeign(line) {
-			return afterForeign
+			return false, dialect.ErrForeign
 		}
-		c.verb = verbUnknown
-		u.refuse(textUnknownVerb + string(word[:min(len(word), verbShown)]))
+		c.Verb = int(verbUnknown)
+		u.Refuse(textUnknownVerb + string(word[:min(len(word), verbShown)]))
 	}
-	return afterNothing
+	return false, nil
 }
 
 // push adds a PUSH.
-func (c *conn) push(u *unit, body []byte) {
-	cmd := u.pushes.Get()
-	if text := c.buildPush(cmd, body, &u.parsed, -1); text != "" {
-		u.refuse(text)
+func (c *conn) push(u *dialect.Unit, body []byte) {
+	cmd := u.Pushes.Get()
+	if text := c.buildPush(cmd, body, -1); text != "" {
+		u.Refuse(text)
 		return
 	}
-	u.add(reply{verb: verbPush}, cmd)
+	u.Add(cmd)
 }
 
 // buildPush fills in cmd from the body of PUSH. pushes is how many came before
 // it in its transaction, or negative outside of one. It returns the error text.
-func (c *conn) buildPush(cmd *job.Push, body []byte, p *pushRequest, pushes int) string {
-	if parsePush(body, p) != nil {
+func (c *conn) buildPush(cmd *job.Push, body []byte, pushes int) string {
+	var p pushRequest
+	if parsePush(body, &p) != nil {
 		return textPayload
 	}
 	switch {
@@ -198,21 +142,21 @@ func addBlockers(s *job.Spec, blockedBy []int64, pushes int) string {
 }
 
 // settle adds an ACK or NACK.
-func (c *conn) settle(u *unit, v verb, body []byte) {
+func (c *conn) settle(u *dialect.Unit, v verb, body []byte) {
 	number, text := settleID(body)
 	if text != "" {
-		u.refuse(text)
+		u.Refuse(text)
 		return
 	}
 	if v == verbAck {
-		cmd := u.acks.Get()
+		cmd := u.Acks.Get()
 		cmd.Ref, cmd.By, cmd.Need = c.ref(number), c.holder, job.NeedHeld
-		u.add(reply{verb: v, number: number}, cmd)
+		u.AddReply(dialect.Reply{Number: number}, cmd)
 		return
 	}
-	cmd := u.fails.Get()
+	cmd := u.Fails.Get()
 	cmd.Ref, cmd.By, cmd.Need = c.ref(number), c.holder, job.NeedHeld
-	u.add(reply{verb: v, number: number}, cmd)
+	u.AddReply(dialect.Reply{Number: number}, cmd)
 }
 
 // settleID returns the id in the body of ACK and NACK, or an error text.
@@ -232,71 +176,72 @@ func settleID(body []byte) (uint32, string) {
 }
 
 // prepareFetch fills in c.fetch, which runs after the unit.
-func (c *conn) prepareFetch(u *unit, body []byte) after {
+func (c *conn) prepareFetch(u *dialect.Unit, body []byte) (later bool) {
 	f := fetchRequest{queues: append(c.queues[:0], defaultQueue), timeout: c.d.opts.Heartbeat / 2}
 	err := parseFetch(body, &f, c.names.String)
 	c.queues = f.queues
 	switch {
 	case errors.Is(err, errQueues):
-		u.refuse(textManyQueues)
-		return afterNothing
+		u.Refuse(textManyQueues)
+		return false
 	case err != nil:
-		u.refuse(textPayload)
-		return afterNothing
+		u.Refuse(textPayload)
+		return false
 	case f.timeout <= 0:
-		u.refuse(textTimeoutZero)
-		return afterNothing
+		u.Refuse(textTimeoutZero)
+		return false
 	case f.timeout > c.d.opts.Heartbeat:
-		u.refuse(textTimeoutLarge + c.d.opts.Heartbeat.String())
-		return afterNothing
+		u.Refuse(textTimeoutLarge + c.d.opts.Heartbeat.String())
+		return false
 	case len(f.queues) == 0:
-		u.replies = append(u.replies, reply{verb: verbFetch})
-		return afterNothing
+		u.Tell(replyEmpty)
+		return false
 	}
 	c.fetch = job.Fetch{
 		Namespace: c.d.opts.Namespace, Queues: f.queues, Pick: job.PickInOrder, Max: 1, Wait: f.timeout,
 		Holder: c.holder, Exclusive: true, OnEnd: job.EndFail, Door: dialect.DoorMasenko,
 	}
-	return afterFetch
+	return true
 }
 
-// render appends the reply to one request of a unit that is done.
-func (c *conn) render(out []byte, u *unit, r *reply) []byte {
+// Render appends the reply to one request of a unit that is done.
+func (c *conn) Render(out []byte, u *dialect.Unit, r *dialect.Reply) ([]byte, bool) {
 	n := &c.d.counters
-	var res *job.Result
-	switch r.verb {
-	case verbPing:
-		n.ok(verbPing, responsePong)
-		return append(out, replyPong...)
-	case verbFetch: // from no queue at all
-		n.ok(verbFetch, responseEmpty)
-		return append(out, replyEmpty...)
-	case verbPush, verbAck, verbNack, verbAtomic:
-		res = &u.req.Results[r.command]
-	case verbUnknown, verbInfo, verbQuit, verbDone:
-		n.responses[responseErr].Add(1)
-		return appendError(out, r.text)
+	v := verb(r.Verb)
+	tx, _ := r.More.(*transaction)
+	var refused string
+	switch {
+	case r.Failed:
+		refused = r.Text
+	case v == verbPing:
+		n.ok(v, responsePong)
+		return append(out, r.Text...), true
+	case v == verbFetch: // from no queue at all
+		n.ok(v, responseEmpty)
+		return append(out, r.Text...), true
+	case u.Result(r).Err == nil:
+	case tx != nil:
+		refused = tx.refusal(u.Result(r).Err)
+	default:
+		refused = refusal(u.Result(r).Err.Kind)
 	}
-	if res.Err != nil {
+	if refused != "" {
 		n.responses[responseErr].Add(1)
-		if r.tx != nil {
-			return appendError(out, r.tx.refusal(res.Err))
-		}
-		return appendError(out, refusal(res.Err.Kind))
+		return appendError(out, refused), false
 	}
-	n.ok(r.verb, responseOK)
-	switch r.verb {
-	case verbPush:
-		return appendPushed(out, res.ID)
-	case verbAtomic:
+	n.ok(v, responseOK)
+	res := u.Result(r)
+	switch {
+	case v == verbPush:
+		return appendPushed(out, res.ID), true
+	case tx != nil:
 		n.requests[verbPush].Add(uint64(len(res.IDs)))
-		n.requests[verbAck].Add(uint64(len(r.tx.acks)))
-		for _, a := range r.tx.acks {
+		n.requests[verbAck].Add(uint64(len(tx.acks)))
+		for _, a := range tx.acks {
 			delete(c.aliases, a.number)
 		}
-		return appendAtomic(out, res.IDs)
-	case verbAck, verbNack, verbUnknown, verbPing, verbFetch, verbInfo, verbQuit, verbDone:
-		delete(c.aliases, r.number)
+		return appendAtomic(out, res.IDs), true
 	}
-	return append(out, replyOK...)
+	delete(c.aliases, r.Number)
+	return append(out, replyOK...), true
 }

@@ -4,9 +4,17 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
+
+// command takes a line into a unit.
+func command(c *conn, u *dialect.Unit, line []byte) (later bool) {
+	c.line = line
+	later, _ = c.Take(u) // an error is of a line of another protocol
+	return later
+}
 
 // FuzzParse feeds one request line to the parsers: whatever it is, nothing
 // panics, the body parsers agree with the Go decoder, and the line gives at most
@@ -24,25 +32,25 @@ func FuzzParse(f *testing.F) {
 
 		for _, inside := range []bool{false, true} {
 			c := &conn{d: New(Options{MaxPayload: 64})}
-			u := new(unit)
+			u := new(dialect.Unit)
 			testkit.Bounded(t, len(line), func() {
 				if inside {
-					c.command(u, []byte("ATOMIC"))
+					command(c, u, []byte("ATOMIC"))
 				}
-				c.command(u, []byte(line))
+				command(c, u, []byte(line))
 				if inside && c.tx != nil {
-					c.command(u, []byte("DONE"))
+					command(c, u, []byte("DONE"))
 				}
 			})
-			if len(u.replies) > 2 || len(u.req.Commands) > 1 {
-				t.Fatalf("%q gives %d replies, %d commands", line, len(u.replies), len(u.req.Commands))
+			if len(u.Replies) > 2 || len(u.Commands) > 1 {
+				t.Fatalf("%q gives %d replies, %d commands", line, len(u.Replies), len(u.Commands))
 			}
-			for _, cmd := range u.req.Commands {
+			for _, cmd := range u.Commands {
 				checkSize(t, cmd, len(line))
 			}
-			for _, r := range u.replies {
-				if strings.Contains(string(appendError(nil, r.text)[:len(appendError(nil, r.text))-1]), "\n") {
-					t.Fatalf("%q gives the reply %q", line, r.text)
+			for _, r := range u.Replies {
+				if strings.Contains(string(appendError(nil, r.Text)[:len(appendError(nil, r.Text))-1]), "\n") {
+					t.Fatalf("%q gives the reply %q", line, r.Text)
 				}
 			}
 		}

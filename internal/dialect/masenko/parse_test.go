@@ -261,13 +261,13 @@ func BenchmarkPushParse(b *testing.B) {
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		u := getUnit()
+		u := dialect.GetUnit()
 		copy(work, line)
-		if next := c.command(u, work); next != afterNothing || len(u.req.Commands) != 1 {
+		if command(c, u, work) || len(u.Commands) != 1 {
 			b.Fatal("not a push")
 		}
 		out = appendPushed(out[:0], 12345)
-		u.release()
+		u.Release()
 	}
 	_ = out
 }
@@ -279,12 +279,12 @@ func BenchmarkFetchParseAndRender(b *testing.B) {
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		u := getUnit()
-		if next := c.command(u, line); next != afterFetch {
+		u := dialect.GetUnit()
+		if !command(c, u, line) {
 			b.Fatal("not a fetch")
 		}
 		out = appendTask(out[:0], j, c.number(j))
-		u.release()
+		u.Release()
 	}
 	_ = out
 }
@@ -294,10 +294,10 @@ func BenchmarkAckParse(b *testing.B) {
 	line := []byte(`ACK {"id": 123456}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		u := getUnit()
-		if c.command(u, line); len(u.req.Commands) != 1 {
+		u := dialect.GetUnit()
+		if command(c, u, line); len(u.Commands) != 1 {
 			b.Fatal("not an ack")
 		}
-		u.release()
+		u.Release()
 	}
 }

@@ -21,9 +21,6 @@ func appendError(b []byte, text string) []byte {
 	return append(b, "}\n"...)
 }
 
-// isError reports whether a reply is an error.
-func isError(reply []byte) bool { return len(reply) > 1 && reply[1] == 'R' }
-
 func appendPushed(b []byte, id job.ID) []byte {
 	b = append(b, `OK {"id":`...)
 	b = strconv.AppendUint(b, uint64(id.Number()), 10)

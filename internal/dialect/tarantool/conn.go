@@ -154,7 +154,8 @@ const fillMin = 64 << 10
 // gather does the packets that have been received, up to the bound. It reports
 // whether there may be more.
 func (c *conn) gather() (more bool, err error) {
-	c.began = c.Turn()
+	c.Turn()
+	c.began = c.Clock()
 	for range c.d.opts.MaxInFlight {
 		in := c.Peek()
 		size, err := c.wire.frame(in)

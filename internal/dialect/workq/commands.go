@@ -5,130 +5,71 @@ import (
 	"encoding/binary"
 	"math"
 	"strings"
-	"sync"
 	"time"
 
 	"millrace/internal/dialect"
-	"millrace/internal/engine"
 	"millrace/internal/job"
 )
 
-const (
-	// unitMax is how many commands are submitted as one unit.
-	unitMax = 128
-	// failureShown is how much of a failed job's result is remembered as the
-	// message of the failure, for people.
-	failureShown = 1000
-)
+// failureShown is how much of a failed job's result is remembered as the message of the failure, for people.
+const failureShown = 1000
 
-// reply is what one command of a unit will be answered with.
-type reply struct {
-	verb    verb
-	text    string // of an error found before the engine was asked
-	command int    // the index of its command in the unit
-}
-
-// unit is a series of commands that are submitted together. Units are pooled:
-// their commands are used again.
-type unit struct {
-	req     engine.Request
-	replies []reply
-	pushes  dialect.Freelist[job.Push]
-	acks    dialect.Freelist[job.Ack]
-	fails   dialect.Freelist[job.Fail]
-	deletes dialect.Freelist[job.Delete]
-	extras  []byte // what the pushes keep about their jobs
-}
-
-var units = sync.Pool{New: func() any { return new(unit) }}
-
-func getUnit() *unit {
-	u, ok := units.Get().(*unit)
-	if !ok {
-		return new(unit)
+// Render appends the reply to one command of a unit that is done.
+func (c *conn) Render(out []byte, u *dialect.Unit, r *dialect.Reply) ([]byte, bool) {
+	if r.Failed {
+		return appendError(out, r.Text), false
 	}
-	return u
-}
-
-func (u *unit) release() {
-	clear(u.req.Commands)
-	u.req.Commands = u.req.Commands[:0]
-	clear(u.replies)
-	u.replies = u.replies[:0]
-	u.pushes.Release()
-	u.acks.Release()
-	u.fails.Release()
-	u.deletes.Release()
-	u.extras = u.extras[:0]
-	units.Put(u)
-}
-
-// refuse adds an error reply.
-func (u *unit) refuse(v verb, text string) { u.replies = append(u.replies, reply{verb: v, text: text}) }
-
-// add adds a command and the reply that will tell its result.
-func (u *unit) add(v verb, cmd job.Command) {
-	u.replies = append(u.replies, reply{verb: v, command: len(u.req.Commands)})
-	u.req.Commands = append(u.req.Commands, cmd)
-}
-
-// render appends the reply to one command of a unit that is done.
-func (u *unit) render(out []byte, r *reply) []byte {
-	if r.text != "" {
-		return appendError(out, r.text)
+	if err := u.Result(r).Err; err != nil {
+		return appendError(out, refusal(err.Kind)), false
 	}
-	if err := u.req.Results[r.command].Err; err != nil {
-		return appendError(out, refusal(err.Kind))
-	}
-	return append(out, replyOK...)
+	return append(out, replyOK...), true
 }
 
 // command takes c.req into the unit.
-func (c *conn) command(u *unit, body []byte) after {
+func (c *conn) command(u *dialect.Unit, body []byte) (later bool) {
 	r := &c.req
 	if r.verb != verbInspect {
 		c.walk = walk{}
 	}
 	if r.text != "" {
-		u.refuse(r.verb, r.text)
-		return afterNothing
+		u.Refuse(r.text)
+		return false
 	}
 	switch r.verb {
 	case verbAdd, verbSchedule:
-		cmd := u.pushes.Get()
+		cmd := u.Pushes.Get()
 		if text := c.buildPush(u, &cmd.Spec, body); text != "" {
-			u.refuse(r.verb, text)
-			return afterNothing
+			u.Refuse(text)
+			return false
 		}
-		u.add(r.verb, cmd)
+		u.Add(cmd)
 	case verbComplete:
-		cmd := u.acks.Get()
+		cmd := u.Acks.Get()
 		cmd.Ref, cmd.By, cmd.Need, cmd.Result = c.ref(r.id), c.holder, job.NeedUnfinished, body
-		u.add(r.verb, cmd)
+		u.Add(cmd)
 	case verbFail:
-		cmd := u.fails.Get()
+		cmd := u.Fails.Get()
 		cmd.Ref, cmd.By, cmd.Need, cmd.Result = c.ref(r.id), c.holder, job.NeedUnfinished, body
 		cmd.Failure.Message = strings.ToValidUTF8(string(body[:min(len(body), failureShown)]), "\ufffd")
-		u.add(r.verb, cmd)
+		u.Add(cmd)
 	case verbDelete:
-		cmd := u.deletes.Get()
+		cmd := u.Deletes.Get()
 		cmd.Ref, cmd.By, cmd.Need = c.ref(r.id), c.holder, job.NeedAny
-		u.add(r.verb, cmd)
+		u.Add(cmd)
 	case verbLease:
 		c.prepareLease()
-		return afterWait
+		return true
 	case verbRun:
 		c.prepareRun(body)
-		return afterWait
+		return true
 	case verbResult:
 		c.await = job.Await{Ref: c.ref(r.id), Wait: milliseconds(r.wait)}
-		c.waitCmd[0] = &c.await
-		return afterWait
+		return true
 	case verbInspect:
-		return afterInspect
+		return true
 	case verbUnknown: // it has a text
 	}
-	return afterNothing
+	return false
 }
 
 func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -172,7 +113,7 @@ func (c *conn) spec(s *job.Spec, body []byte) {
 }
 
 // buildPush fills in the spec of add and schedule. It returns the error text.
-func (c *conn) buildPush(u *unit, s *job.Spec, body []byte) string {
+func (c *conn) buildPush(u *dialect.Unit, s *job.Spec, body []byte) string {
 	r := &c.req
 	switch {
 	case r.verb == verbSchedule:
@@ -189,9 +130,9 @@ func (c *conn) buildPush(u *unit, s *job.Spec, body []byte) string {
 	expires := s.Policy.ExpireAt
 	c.spec(s, body)
 	s.Policy.ExpireAt = expires
-	start := len(u.extras)
-	u.extras = appendExtra(u.extras, r.ttl, r.maxFails)
-	s.Extra = u.extras[start:len(u.extras):len(u.extras)]
+	start := len(u.Scratch)
+	u.Scratch = appendExtra(u.Scratch, r.ttl, r.maxFails)
+	s.Extra = u.Scratch[start:len(u.Scratch):len(u.Scratch)]
 	return ""
 }
 
@@ -230,12 +171,10 @@ func (c *conn) prepareLease() {
 		Namespace: c.d.opts.Namespace, Queues: r.names, Pick: pick, Max: 1, Wait: milliseconds(r.wait),
 		Holder: c.holder, OnEnd: job.EndKeep, Door: dialect.DoorWorkq, DefaultLease: c.d.opts.DefaultTTR,
 	}
-	c.waitCmd[0] = &c.fetch
 }
 
 // prepareRun copies the payload: the input buffer is used while the run waits.
 func (c *conn) prepareRun(body []byte) {
 	c.run = job.Run{Wait: milliseconds(c.req.wait)}
 	c.spec(&c.run.Spec, bytes.Clone(body))
-	c.waitCmd[0] = &c.run
 }

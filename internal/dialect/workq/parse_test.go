@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -131,12 +132,12 @@ func benchmarkCommand(b *testing.B, line string) {
 		for k := range 8 {
 			work[at+k] = "0123456789abcdef"[i>>(4*k)&15]
 		}
-		u := getUnit()
+		u := dialect.GetUnit()
 		c.parser.parse(work, &c.req)
-		if next := c.command(u, body); next != afterNothing || len(u.req.Commands) != 1 {
+		if c.command(u, body) || len(u.Commands) != 1 {
 			b.Fatal("not a command of a unit")
 		}
-		u.release()
+		u.Release()
 	}
 }
 
@@ -160,13 +161,13 @@ func BenchmarkLease(b *testing.B) {
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		u := getUnit()
+		u := dialect.GetUnit()
 		c.parser.parse(line, &c.req)
-		if next := c.command(u, nil); next != afterWait {
+		if !c.command(u, nil) {
 			b.Fatal("not a lease")
 		}
 		out = c.appendLease(out[:0], j)
-		u.release()
+		u.Release()
 	}
 	_ = out
 }
