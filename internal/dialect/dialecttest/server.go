@@ -20,6 +20,7 @@ type Server struct {
 	ctx    context.Context //nolint:containedctx // the life of the server, ended by Stop
 	cancel context.CancelFunc
 	served []chan error
+	last   dialect.Dialect
 }
 
 // Start opens the engine.
@@ -52,9 +53,12 @@ func (s *Server) Serve(d dialect.Dialect, size int) *testkit.Listener {
 // ServeOn serves a dialect on a listener of the caller's.
 func (s *Server) ServeOn(d dialect.Dialect, l net.Listener) {
 	ended := make(chan error, 1)
-	s.served = append(s.served, ended)
+	s.served, s.last = append(s.served, ended), d
 	go func() { ended <- d.Serve(s.ctx, l) }()
 }
+
+// Last returns the dialect that was served last.
+func (s *Server) Last() dialect.Dialect { return s.last }
 
 // Stop drains and closes everything but the store.
 func (s *Server) Stop(t *testing.T) {

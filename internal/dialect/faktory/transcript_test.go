@@ -2,11 +2,8 @@ package faktory_test
 
 import (
 	"fmt"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/faktory"
@@ -15,87 +12,28 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// TestTranscripts plays every file in testdata against the real engine. Besides the
-// lines of testkit.Transcript it knows
+// TestTranscripts plays every file in testdata. They also know
 //
-//	server KEY=VALUE...   serves with other options from now on
-//	restart               stops the server and opens it again on the same store
 //	signal STATE [WID]    tells workers to be quiet or to terminate
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("transcripts: %v, %v", files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { playTranscript(t, file) })
-		})
-	}
-}
-
-func playTranscript(t *testing.T, file string) {
-	t.Helper()
-	s := dialecttest.Start(t)
-	var l *testkit.Listener
-	var opts faktory.Options
-	var d *faktory.Dialect
-	serve := func() {
-		opts.Engine = s.Engine
-		d = faktory.New(opts)
-		l = s.Serve(d, 1<<20)
-	}
-	serve()
-	tr := &testkit.Transcript{
-		Path: file,
-		EOL:  "\r\n",
-		Dial: func() (*testkit.Conn, error) { return l.Dial() },
-		Verbs: map[string]func(string) error{
-			"server": func(args string) error {
-				opts = faktory.Options{}
-				for arg := range strings.FieldsSeq(args) {
-					if err := setOption(&opts, arg); err != nil {
-						return err
-					}
-				}
-				serve()
-				return nil
-			},
-			"restart": func(string) error {
-				s.Restart(t)
-				serve()
-				return nil
-			},
-			"signal": func(args string) error {
-				state, wid, _ := strings.Cut(args, " ")
-				to := map[string]faktory.WorkerState{"quiet": faktory.Quiet, "terminate": faktory.Terminate}[state]
-				if d.Signal(wid, to) == 0 {
-					return fmt.Errorf("no worker %q", wid)
-				}
-				return nil
-			},
+	dialecttest.Transcripts[faktory.Options]{
+		EOL: "\r\n",
+		Serve: func(s *dialecttest.Server, o faktory.Options) *testkit.Listener {
+			o.Engine = s.Engine
+			return s.Serve(faktory.New(o), 1<<20)
 		},
-	}
-	defer s.Stop(t)
-	tr.Run(t)
+		Verbs: func(_ *testing.T, s *dialecttest.Server) map[string]func(string) error {
+			return map[string]func(string) error{"signal": func(args string) error { return signal(s, args) }}
+		},
+	}.Run(t)
 }
 
-func setOption(o *faktory.Options, arg string) error {
-	key, value, _ := strings.Cut(arg, "=")
-	n, err := strconv.Atoi(value)
-	if err != nil {
-		return err
-	}
-	switch key {
-	case "maxconns":
-		o.MaxConns = n
-	case "maxline":
-		o.MaxLine = n
-	case "deadmax":
-		o.DeadMax = uint32(n)
-	default:
-		return fmt.Errorf("unknown option %q", key)
+func signal(s *dialecttest.Server, args string) error {
+	state, wid, _ := strings.Cut(args, " ")
+	to := map[string]faktory.WorkerState{"quiet": faktory.Quiet, "terminate": faktory.Terminate}[state]
+	if d, ok := s.Last().(*faktory.Dialect); !ok || d.Signal(wid, to) == 0 {
+		return fmt.Errorf("no worker %q", wid)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -47,16 +46,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // in Go's notation. Every answer is also checked for what all answers have in common.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("transcripts: %v, %v", files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { play(t, file) })
-		})
-	}
+	dialecttest.EachFile(t, play, "*.txt")
 }
 
 // player runs one transcript.
@@ -405,15 +395,11 @@ func setOption(o *lmstfy.Options, arg string) error {
 	case "account":
 		user, password, _ := strings.Cut(value, ":")
 		o.Accounts = map[string]string{user: password}
-	case "maxbody":
-		n, err := strconv.Atoi(value)
-		o.MaxBody = n
-		return err
 	case "defaults":
 		_, err := fmt.Sscanf(value, "%d,%d,%d,%d,%d", &o.Defaults.TTL, &o.Defaults.Delay, &o.Defaults.Tries, &o.Defaults.TTR, &o.Defaults.Timeout)
 		return err
 	default:
-		return fmt.Errorf("unknown option %q", key)
+		return dialecttest.SetOption(o, key, value)
 	}
 	return nil
 }

@@ -5,14 +5,11 @@ import (
 	"context"
 	"io"
 	"net"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"millrace/internal/dialect/dialecttest"
@@ -35,18 +32,7 @@ import (
 //	restart                   stops the server and opens it again on the same store
 func TestLegacyTranscripts(t *testing.T) {
 	t.Parallel()
-	for _, pattern := range []string{"testdata/legacy_*.txt", "testdata/box15_*.txt"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) < 3 {
-			t.Fatalf("%s: %v, %v", pattern, files, err)
-		}
-		for _, file := range files {
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { playLegacy(t, file) })
-			})
-		}
-	}
+	dialecttest.EachFile(t, playLegacy, "legacy_*.txt", "box15_*.txt")
 }
 
 // serve15 makes a dialect of the 1.5 side of another.
