@@ -7,6 +7,7 @@ BIN      := $(CURDIR)/bin
 comma    := ,
 LINT     := $(BIN)/golangci-lint
 LINT_VER := v2.14.0
+SBOM     := $(BIN)/cyclonedx-gomod
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 LDFLAGS  := -s -w -X millrace/internal/cli.version=$(VERSION) -X millrace/internal/cli.commit=$(COMMIT)
@@ -29,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb quick test installed clients browser examples docs screenshots race lint fmt sim fuzz hostile bystander system torture soak bench bench-peers profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples docs screenshots race lint fmt sim fuzz hostile bystander system torture soak bench bench-peers profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +40,9 @@ build: ## the static binary, bin/millrace
 
 deb: ## the Debian package, into dist; needs dpkg-deb
 	packaging/debian/build.sh dist
+
+release: $(SBOM) ## archives and packages for all platforms, SBOMs and checksums, into dist/release; docs/releasing.md
+	GO=$(GO) SBOM=$(SBOM) packaging/release.sh dist/release
 
 quick: ## the tests of the inner loop, half a minute
 	$(GO) test $(QUICK)
@@ -143,6 +147,9 @@ $(LINT): $(BIN)/.golangci-lint-$(LINT_VER)
 $(BIN)/.golangci-lint-$(LINT_VER):
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VER)
 	@touch $@
+
+$(SBOM): packaging/sbom/go.mod packaging/sbom/go.sum
+	cd packaging/sbom && $(GO) build -o $@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 check: fmt lint race test ## what must be green before a commit lands
 
