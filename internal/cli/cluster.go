@@ -22,7 +22,8 @@ func newClusterCommand(p Process) *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newClusterStatus(p), newClusterTransfer(p), newClusterJoin(p), newClusterRemove(p))
+	cmd.AddCommand(newClusterStatus(p), newClusterTransfer(p), newClusterJoin(p), newClusterRemove(p),
+		newClusterInit(p), newClusterLeave(p), newClusterRecover(p))
 	return cmd
 }
 

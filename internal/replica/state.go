@@ -3,6 +3,7 @@ package replica
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"millrace/internal/job"
 	"millrace/internal/store"
@@ -43,4 +44,16 @@ func decodeState(p []byte) (s State, err error) {
 	s.Chain, s.Time = binary.BigEndian.Uint64(p[17:]), job.Time(binary.BigEndian.Uint64(p[25:])) //nolint:gosec // comes from encode
 	s.Node = string(p[stateSize:])
 	return s, nil
+}
+
+// NewCluster returns the state with which a cluster begins that is made of data: of a server of its own, which has none, or of a node of another cluster.
+// Terms go on with the seconds of the clock, so that none ever comes twice, whichever of the two the data was last of.
+func NewCluster(state []byte, now time.Time) ([]byte, error) {
+	s, err := decodeState(state)
+	if err != nil {
+		return nil, err
+	}
+	s.Term = max(s.Term, uint64(now.Unix())) //nolint:gosec // it is after 1970
+	s.Node = ""
+	return s.encode(), nil
 }

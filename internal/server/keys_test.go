@@ -196,7 +196,7 @@ func TestTokensOfNodes(t *testing.T) {
 // A leader knows by which address a client has come to another node: without a login it answers under no other name.
 func TestForwardedHost(t *testing.T) {
 	t.Parallel()
-	r := start(t, load(t, nodes(t, 1, nil)[0]), Options{})
+	r := start(t, lone(t, nil), Options{})
 	leader(t, []*running{r})
 	n := r.server.node
 	for host, want := range map[string]string{"192.0.2.7": "200", "192.0.2.8": "421"} {

@@ -89,9 +89,9 @@ func (n *node) meet(ctx context.Context) {
 	c := &n.cfg.Cluster
 	peers := slices.Clone(c.Peers)
 	slices.SortFunc(peers, func(a, b config.Peer) int { return strings.Compare(a.Name, b.Name) })
-	if len(peers)%2 == 0 && !n.log.Bootstrapped() {
-		n.server.log.Warn("this node waits until it is added to a cluster: a new one is made of 3 or 5 nodes, because with an even number no more of them may fail than with one less",
-			slog.Int("nodes", len(peers)))
+	founds := len(peers) > 1 && len(peers)%2 == 1 // with an even number no more of them may fail than with one less
+	if !founds && !n.log.Bootstrapped() {
+		n.server.log.Warn("this node waits until it is added to a cluster: a new one is made by 3 or 5 nodes that name each other in cluster.peers", slog.Int("nodes", len(peers)))
 	}
 	for !n.log.Bootstrapped() {
 		servers := make([]raftlog.Server, 0, len(peers))
@@ -105,7 +105,7 @@ func (n *node) meet(ctx context.Context) {
 			n.judge(&pong, p.Addr)
 			servers = append(servers, raftlog.Server{ID: pong.ID, Addr: p.Addr})
 		}
-		if len(servers) == len(peers) && len(peers)%2 == 1 && !made && peers[0].Name == c.Node {
+		if founds && len(servers) == len(peers) && !made && peers[0].Name == c.Node {
 			n.found(servers)
 		}
 		select {

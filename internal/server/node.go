@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -84,11 +83,15 @@ func (s *server) openNode(ctx context.Context) error {
 	c := &s.cfg.Cluster
 	n := &node{server: s, changed: make(chan struct{}), pongs: map[string]heard{}, asked: map[string]bool{}}
 	s.node = n
-	if err := n.openIdentity(s.cfg.Data.Dir, c.Node); err != nil {
+	if err := checkLayout(s.cfg.Data.Dir, true); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(s.cfg.Data.Dir, "FORMAT")); err == nil {
-		return fmt.Errorf("data.dir: %s has the data of a server of its own: give node %s a directory of its own, and move the jobs with export and import", s.cfg.Data.Dir, c.Node)
+	if len(c.Peers) == 1 && !exists(s.cfg.Data.Dir, nodeFile) {
+		return fmt.Errorf("data.dir: %s is empty, and cluster.peers names only this node. If it had data, it must not begin without that beside the nodes that it has led: "+
+			"name some of them in cluster.peers, and add it with \"millrace cluster join\". For a new cluster use \"millrace cluster init\"", s.cfg.Data.Dir)
+	}
+	if err := n.openIdentity(s.cfg.Data.Dir, c.Node); err != nil {
+		return fmt.Errorf("data.dir: %w", err)
 	}
 	if err := takeReceived(s.cfg.Data.Dir); err != nil {
 		return fmt.Errorf("data.dir: %w", err)

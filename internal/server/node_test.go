@@ -55,6 +55,19 @@ func nodes(t *testing.T, count int, more map[string]string) []map[string]string 
 	return out
 }
 
+// lone returns the configuration of a cluster of one node, whose directory is made.
+func lone(t *testing.T, flags map[string]string) *config.Config {
+	t.Helper()
+	if flags == nil {
+		flags = nodes(t, 1, nil)[0]
+	}
+	cfg := load(t, flags)
+	if _, err := InitCluster(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
 // ask sends a request to the operator's side and returns the status and the body.
 func ask(t *testing.T, method, addr, path, password string) (int, string) {
 	t.Helper()
@@ -182,7 +195,7 @@ func TestNodeFallsBehind(t *testing.T) {
 func TestNodeReload(t *testing.T) {
 	t.Parallel()
 	flags := nodes(t, 1, map[string]string{"web.password": "old"})[0]
-	cfg := load(t, flags)
+	cfg := lone(t, flags)
 	next := maps.Clone(flags)
 	next["web.password"], next["data.dir"] = "new", cfg.Data.Dir
 	reloads := make(chan os.Signal)
@@ -359,7 +372,7 @@ func TestFollow(t *testing.T) {
 // What cannot be served is a fault while the term lasts, and none once it has ended: then nothing can be read any more.
 func TestUnbuilt(t *testing.T) {
 	t.Parallel()
-	r := start(t, load(t, nodes(t, 1, nil)[0]), Options{})
+	r := start(t, lone(t, nil), Options{})
 	leader(t, []*running{r})
 	term, fault := r.server.node.term.Load().term, errors.New("a fault")
 	for _, want := range []error{fault, nil} { // the first of them ends the term

@@ -169,6 +169,9 @@ func (s *server) open(ctx context.Context) error {
 	if s.cfg.Cluster.Enabled() {
 		return s.openNode(ctx)
 	}
+	if err := checkLayout(s.cfg.Data.Dir, false); err != nil {
+		return fmt.Errorf("data.dir: %w", err)
+	}
 	begun := time.Now()
 	opened, err := s.opts.openStore(pebblestore.Options{
 		Dir: s.cfg.Data.Dir, Logger: s.log,

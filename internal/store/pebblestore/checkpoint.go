@@ -1,13 +1,9 @@
 package pebblestore
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"millrace/internal/commitlog/filelog"
 )
@@ -51,21 +47,7 @@ func (s *Store) checkpoint(dir string) error {
 // detach makes a copy of the data of a node one that a server of its own can open.
 func (s *Store) detach(dir string, p position) (position, error) {
 	p = position{applied: p.applied, safe: p.applied, log: filelog.NewID()}
-	po := pebbleOptions(Options{FS: s.fs, CacheBytes: 1 << 20, MemTableBytes: 1 << 20, NoCompactions: true})
-	po.FS, po.Logger = s.fs, logger{log: slog.New(slog.DiscardHandler), fuse: s.fuse}
-	db, err := pebble.Open(dir, po)
-	if err != nil {
-		return p, err
-	}
-	b := db.NewBatch()
-	err = p.setIn(b)
-	if err == nil {
-		err = b.Commit(pebble.NoSync)
-	}
-	if err == nil {
-		err = db.Flush()
-	}
-	return p, errors.Join(err, b.Close(), db.Close())
+	return p, setPosition(s.fs, dir, p, s.fuse)
 }
 
 // copyState copies the database and returns its position. What is committed meanwhile stays in the log, and is not
