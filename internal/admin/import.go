@@ -204,10 +204,15 @@ func (s *Service) forgetImports(ctx context.Context) error {
 }
 
 func (im *importer) refuse(line uint64, problem string) {
+	im.out.Refused = append(im.out.Refused, ImportRefusal{Line: line, Problem: short(problem)})
+}
+
+// short returns as much of a problem as is told.
+func short(problem string) string {
 	if len(problem) > problemMax {
 		problem = strings.ToValidUTF8(problem[:problemMax], "") + "..."
 	}
-	im.out.Refused = append(im.out.Refused, ImportRefusal{Line: line, Problem: problem})
+	return problem
 }
 
 // line reads one line and makes the push of its job.
@@ -355,7 +360,8 @@ func lineProblem(refused *job.Error) string {
 
 func (c *call) getImport() error { return c.result(c.Import(c.name("import"))) }
 
-func (c *call) importJobs() error {
+// lines reads the lines of a request, and has use make something of them.
+func (c *call) lines(use func(lines []byte) error) error {
 	select {
 	case c.work.imports <- struct{}{}:
 		defer func() { <-c.work.imports }()
@@ -370,6 +376,10 @@ func (c *call) importJobs() error {
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != mediaLines {
 		return problemMedia.problem("send Content-Type: %s", mediaLines)
 	}
+	return use(body)
+}
+
+func (c *call) importJobs() (err error) {
 	o := ImportOptions{Token: c.name("import"), Line: 1}
 	if text := c.query("line"); text != "" {
 		if o.Line, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -379,7 +389,7 @@ func (c *call) importJobs() error {
 	if o.Duplicates, err = c.flag("duplicates"); err != nil {
 		return err
 	}
-	return c.result(c.ImportLines(c.r.Context(), o, body))
+	return c.lines(func(lines []byte) error { return c.result(c.ImportLines(c.r.Context(), o, lines)) })
 }
 
 // errClientGone tells that nobody reads an answer any more.

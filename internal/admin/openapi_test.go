@@ -80,7 +80,7 @@ func testDocument(t *testing.T) {
 		},
 		Settings:    func() []Setting { return []Setting{{Key: "k", Value: "v", Source: "default", Help: "Help."}} },
 		FreeBytes:   func() (uint64, error) { return 1 << 40, nil },
-		SampleEvery: time.Second, Cluster: &fakeCluster{},
+		SampleEvery: time.Second, Cluster: &fakeCluster{}, Adopt: adoptWords,
 	}, HandlerOptions{})
 	ids := f.allStates("q")
 	f.allStates("other")
@@ -99,7 +99,7 @@ func testDocument(t *testing.T) {
 	}
 	full.service.sampler.streams = streamMax
 	token := f.service.tokenID(&tokens.tokens[0])
-	stopped := newFixture(t, Options{BackupDir: t.TempDir(), Tokens: &fakeTokens{err: job.ErrDraining}}, HandlerOptions{})
+	stopped := newFixture(t, Options{BackupDir: t.TempDir(), Adopt: adoptWords, Tokens: &fakeTokens{err: job.ErrDraining}}, HandlerOptions{})
 	stopped.close()
 	fixtures := map[string]*fixture{"": f, "guarded": guarded, "full": full, "stopped": stopped}
 
@@ -113,7 +113,7 @@ func testDocument(t *testing.T) {
 	running = list.Bulk[0]
 
 	large := `{"action":"` + strings.Repeat("x", importBodyMax) + `"}`
-	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token")
+	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token", "{source}", "old")
 	var asks []ask
 	for _, r := range routes {
 		target := at.Replace(r.path)
@@ -250,7 +250,7 @@ func testDocument(t *testing.T) {
 		if a.code == 415 {
 			r.Header.Set("Content-Type", "text/plain")
 		}
-		if a.of != "guarded" && a.code != 415 && a.method == "POST" && strings.HasPrefix(a.target, "/api/v1/imports/") {
+		if a.of != "guarded" && a.code != 415 && a.method == "POST" && isLines(a.target) {
 			r.Header.Set("Content-Type", mediaLines)
 		}
 		if a.code == 403 {
@@ -286,6 +286,11 @@ func testDocument(t *testing.T) {
 	for _, each := range fixtures {
 		each.close()
 	}
+}
+
+// isLines reports whether a request has JSON lines in it.
+func isLines(target string) bool {
+	return strings.HasPrefix(target, "/api/v1/imports/") || strings.HasPrefix(target, "/api/v1/migrations/")
 }
 
 // patternOf returns the path of the route that a request goes to.

@@ -27,6 +27,8 @@ type Options struct {
 	FindID func(text string) (id job.ID, ok bool)
 	// Workers are the registries of worker processes.
 	Workers []WorkerRegistry
+	// Adopt returns what reads the lines of a migration to a protocol and namespace.
+	Adopt func(protocol, namespace string) (func(line []byte) (Arrived, error), error)
 	// Tokens are those of the protocol that has some.
 	Tokens TokenRegistry
 	// Connections tells how many connections there are, by protocol and namespace.

@@ -21,15 +21,21 @@ var workRoutes = []route{
 	{http.MethodGet, pathAPI + "/export", auth.RoleRead, exportParams, (*call).exportJobs},
 	{http.MethodGet, pathImport, auth.RoleRead, nil, (*call).getImport},
 	{http.MethodPost, pathImport, auth.RoleOperator, []string{"line", "duplicates"}, (*call).importJobs},
+	{http.MethodGet, pathAPI + "/migrations", auth.RoleRead, nil, (*call).listMigrations},
+	{http.MethodPost, pathMigration, auth.RoleOperator, []string{"protocol", "namespace", "dry_run"}, (*call).migrateJobs},
+	{http.MethodDelete, pathMigration, auth.RoleOperator, nil, (*call).forgetMigration},
 }
 
-const pathImport = pathAPI + "/imports/{import}"
+const (
+	pathImport    = pathAPI + "/imports/{import}"
+	pathMigration = pathAPI + "/migrations/{source}"
+)
 
 // routine tells that a call belongs to the daily work: no log line for each.
 func (rt *route) routine() bool {
 	switch rt.path {
 	case pathQueue + "/jobs", pathAPI + "/namespaces/{namespace}/fetch", pathJob + "/ack", pathJob + "/fail", pathJob + "/extend",
-		pathJob + "/release", pathImport:
+		pathJob + "/release", pathImport, pathMigration:
 		return true
 	default:
 		return false
@@ -43,7 +49,7 @@ func (rt *route) sizeMax() int64 {
 		return bodyMax
 	case rt.path == pathQueue+"/jobs", rt.path == pathJob+"/ack":
 		return pushBodyMax
-	case rt.path == pathImport:
+	case rt.path == pathImport, rt.path == pathMigration:
 		return importBodyMax
 	default:
 		return bodyMax
@@ -54,7 +60,8 @@ func (rt *route) sizeMax() int64 {
 type workState struct {
 	backup   sync.Mutex // held while one is made
 	sessions sessions
-	imports  chan struct{} // has an entry for each request of an import that is at work
+	imports  chan struct{} // has an entry for each request of an import or a migration that is at work
+	migrate  sync.Mutex    // held while one of a migration looks for marks and makes them
 }
 
 // cutShort explains why a request could not be read.

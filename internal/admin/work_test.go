@@ -59,6 +59,15 @@ func workAsks(t *testing.T, f, full *fixture) []ask {
 		{"GET", "/api/v1/imports/token", "", 200, ""},
 		{"GET", "/api/v1/imports/a.b", "", 404, ""},
 		{"GET", "/api/v1/imports/token", "", 503, "stopped"},
+		{"POST", "/api/v1/migrations/old?protocol=words", "1 push q\n2 partly q\n3 refuse q\n", 200, ""},
+		{"POST", "/api/v1/migrations/old?protocol=other", "1 push q\n", 409, ""},
+		{"POST", "/api/v1/migrations/old?protocol=words", "1 push q\n", 429, "full"},
+		{"POST", "/api/v1/migrations/old?protocol=words", "1 push q\n", 503, "stopped"},
+		{"GET", "/api/v1/migrations", "", 200, ""},
+		{"GET", "/api/v1/migrations", "", 503, "stopped"},
+		{"DELETE", "/api/v1/migrations/old", "", 200, ""},
+		{"DELETE", "/api/v1/migrations/old", "", 404, ""},
+		{"DELETE", "/api/v1/migrations/old", "", 503, "stopped"},
 	}...)
 }
 

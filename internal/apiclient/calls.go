@@ -316,3 +316,29 @@ func (c *Client) Batch(ctx context.Context, namespace string, id uint64) (admin.
 func (c *Client) Bulks(ctx context.Context, page admin.PageOf) (admin.BulkPage, error) {
 	return get[admin.BulkPage](ctx, c, api+"/bulk", pageQuery(url.Values{}, page))
 }
+
+// Migrate has the server take over what another one had, one line of JSON each.
+func (c *Client) Migrate(ctx context.Context, o admin.MigrationOptions, lines []byte) (admin.MigrationResult, error) {
+	q := url.Values{"protocol": {o.Protocol}}
+	if o.Namespace != "" {
+		q.Set("namespace", o.Namespace)
+	}
+	if o.DryRun {
+		q.Set("dry_run", "true")
+	}
+	var out admin.MigrationResult
+	r := request{method: http.MethodPost, path: migrationPath(o.Source), query: q, body: lines, media: "application/x-ndjson"}
+	err := c.call(ctx, r, &out)
+	return out, err
+}
+
+// ForgetMigration has the server forget some of what has arrived from a source. It reports whether that was all.
+func (c *Client) ForgetMigration(ctx context.Context, source string) (bool, error) {
+	var out struct {
+		Done bool `json:"done"`
+	}
+	err := c.call(ctx, request{method: http.MethodDelete, path: migrationPath(source)}, &out)
+	return out.Done, err
+}
+
+func migrationPath(source string) string { return api + "/migrations/" + admin.PathSegment(source) }

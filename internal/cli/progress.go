@@ -20,6 +20,7 @@ type progress struct {
 	terminal bool
 	shown    time.Time
 	phase    string
+	note     string // what else to tell
 }
 
 func newProgress(w io.Writer) *progress { return &progress{w: w, terminal: isTerminal(w)} }
@@ -43,15 +44,15 @@ func (p *progress) update(phase string, done, total uint64) {
 	case !p.terminal && total == 0:
 		_, _ = fmt.Fprintf(p.w, "%s: %d so far\n", phase, done)
 	case !p.terminal:
-		_, _ = fmt.Fprintf(p.w, "%s: %d of %d\n", phase, done, total)
+		_, _ = fmt.Fprintf(p.w, "%s: %d of %d%s\n", phase, done, total, p.note)
 	case done == total:
 		_, _ = fmt.Fprintf(p.w, "\r\x1b[K%-10s %d done\n", phase, done)
 	case total == 0:
 		_, _ = fmt.Fprintf(p.w, "\r\x1b[K%-10s %d", phase, done)
 	default:
 		full := int(done * barWidth / total) //nolint:gosec // at most barWidth
-		_, _ = fmt.Fprintf(p.w, "\r\x1b[K%-10s [%s%s] %d %%", phase,
-			strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done*100/total)
+		_, _ = fmt.Fprintf(p.w, "\r\x1b[K%-10s [%s%s] %d %%%s", phase,
+			strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done*100/total, p.note)
 	}
 }
 

@@ -38,6 +38,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		FindID:      findID,
 		Workers:     s.workers(),
 		Tokens:      s.tokens(),
+		Adopt:       s.adopt,
 		Connections: s.connections,
 		Settings:    func() []admin.Setting { return settingList(s.settings.current.Load()) },
 		FreeBytes:   s.store.FreeBytes,

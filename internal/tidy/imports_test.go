@@ -53,8 +53,9 @@ var mayImport = map[string][]string{
 
 	"apiclient":    {"job", "admin"},
 	"server":       {anything},
+	"migrate":      {"job", "dialect", "admin"},
 	"top":          {"job", "admin"},
-	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "top", "bench"},
+	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "migrate", "top", "bench"},
 	"cmd/millrace": {"cli"},
 
 	"tidy":           {},
@@ -96,6 +97,7 @@ var aboveServer = []string{"cli", "cmd/millrace"}
 var ownedBy = map[string][]string{
 	"github.com/cockroachdb/pebble/": {"commitlog/filelog", "raftlog", "store/pebblestore", "store/storetest"},
 	"github.com/hashicorp/":          {"raftlog", "cluster"},
+	"github.com/redis/":              {"migrate"},
 }
 
 // goPackage is what the go tool tells about one package.

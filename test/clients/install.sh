@@ -10,6 +10,7 @@ need curl command -v curl
 need nodejs command -v node
 need npm command -v npm
 need perl command -v perl
+need redis-server command -v redis-server
 need libmr-tarantool-perl perl -MMR::Tarantool::Box -e 1
 install_missing
 

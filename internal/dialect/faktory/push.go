@@ -59,6 +59,11 @@ func (j *jobText) read(u *dialect.Unit, s *job.Spec, text []byte) (reason string
 // finishPush makes a spec of a job. It returns the text of the first rule that the
 // job breaks, in the order of the protocol.
 func (c *conn) finishPush(j *jobText, s *job.Spec) (text string) {
+	return c.d.spec(j, &c.names, s)
+}
+
+// spec makes a spec of a job; see finishPush.
+func (d *Dialect) spec(j *jobText, names *dialect.Names, s *job.Spec) (text string) {
 	switch _, _, numbers := parseNumbers(j.jid); {
 	case len(j.jid) < jidMin, len(j.jid) > jidMax, numbers:
 		return textJID
@@ -83,14 +88,14 @@ func (c *conn) finishPush(j *jobText, s *job.Spec) (text string) {
 	case len(j.queue) > queueNameMax:
 		return queueRefusal(j.queue, textQueueNameLong)
 	default:
-		s.Queue = c.names.String(j.queue)
+		s.Queue = names.String(j.queue)
 	}
-	s.Namespace = c.d.opts.Namespace
+	s.Namespace = d.opts.Namespace
 	s.Key = string(j.jid)
-	s.Type = c.names.String(j.jobtype)
+	s.Type = names.String(j.jobtype)
 	s.Body, s.BodyKind = dialect.CompactJSON(j.args[:0], j.args), job.BodyArgs
 	s.Origin = dialect.DoorFaktory
-	c.d.policy(&s.Policy, j)
+	d.policy(&s.Policy, j)
 	if j.custom != nil {
 		f := readFeatures(j.custom)
 		f.apply(s)

@@ -9,6 +9,7 @@ package kit
 
 import (
 	"net"
+	"os/exec"
 	"strconv"
 	"testing"
 
@@ -49,4 +50,10 @@ func (s *Server) HostPort(t *testing.T, listener string) (host string, port int)
 func Start(t *testing.T, listeners []string, args ...string) *Server {
 	t.Helper()
 	return &Server{addrs: program.Serve(t, listeners, args...).Addrs}
+}
+
+// Command is a command of the binary, to be run.
+func Command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return exec.CommandContext(t.Context(), program.Bin, args...)
 }

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+	"millrace/internal/apiclient"
+	"millrace/internal/migrate"
+)
+
+// migrateTries is how often a request is tried before the migration is given up; it waits a second longer each time.
+const migrateTries = 10
+
+func newMigrateCommand(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate KIND ADDRESS",
+		Short: "Bring over what an original server holds",
+		Long: `Read everything that another server holds, and push it to a running Millrace server: jobs in every state with their
+tries, failures and times, in their order, and which queues are paused. Jobs that workers hold arrive as ready. The other
+server is only read from.
+
+KIND is faktory; ADDRESS is that of its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N.
+
+The server here remembers which jobs have arrived, by their ids at the source, for 60 days after the last run. So the command
+can be interrupted and run again as often as you like: nothing arrives twice, also if it has been worked off in between.
+Jobs that come to the other server while it is read, or later, arrive with the next run.
+Sources are told apart by a name; --name changes it. --forget forgets what has arrived from a source.
+
+The report compares both sides by queue and state. What cannot be brought over is listed with its reason, and so is what was
+brought over without a part of it. Exit status 1 also tells that there was such a job.`,
+		Example: `  millrace migrate faktory redis://localhost:6379/0 --dry-run
+  millrace migrate faktory unix:///var/lib/faktory/db/redis.sock
+  millrace migrate faktory redis://localhost:6379/0 --forget`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 { //nolint:mnd // as Use says
+				return fmt.Errorf("name the kind of server (%s) and its address", strings.Join(migrate.Kinds(), ", "))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return migrate.Kinds(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+	}
+	m := &migrator{}
+	cmd.Flags().BoolVar(&m.o.DryRun, "dry-run", false, "read everything and tell what would arrive, but change nothing")
+	cmd.Flags().StringVar(&m.o.Name, "name", "", "a name of the source, instead of the one made of its kind and address")
+	cmd.Flags().StringVar(&m.o.Namespace, "namespace", "", "the namespace here, if the protocol is served in several")
+	cmd.Flags().BoolVar(&m.forget, "forget", false, "forget what has arrived from the source, and read nothing")
+	f := addAPI(cmd, p)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m.stderr = cmd.ErrOrStderr()
+		err := f.transfer(cmd, func(ctx context.Context, c *apiclient.Client, bar *progress) error {
+			return m.run(ctx, c, bar, args[0], args[1])
+		})
+		if m.report == nil {
+			return err
+		}
+		if perr := m.print(cmd.OutOrStdout(), f.asJSON, err == nil); perr != nil {
+			return fail(perr)
+		}
+		if err != nil {
+			return fmt.Errorf("%w\nNothing is lost: run it again to go on", err)
+		}
+		if sum := m.report.Sum(); sum.Refused > 0 {
+			return fail(fmt.Errorf("%s could not be brought over", plural(sum.Refused, "job")))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// migrator is a migration.
+type migrator struct {
+	o      migrate.Options
+	forget bool
+	stderr io.Writer
+	bar    *progress
+	began  time.Time
+	report *migrate.Report
+}
+
+func (m *migrator) run(ctx context.Context, c *apiclient.Client, bar *progress, kind, address string) error {
+	source, err := migrate.Open(ctx, kind, address)
+	if err != nil {
+		return fail(err)
+	}
+	defer source.Close() //nolint:errcheck // only read from
+	if m.forget {
+		return m.forgetSource(ctx, c, orElse(m.o.Name, source.Name()))
+	}
+	m.bar, m.began = bar, time.Now()
+	m.o.Server, m.o.Progress, m.o.Problem = c, m.progress, m.problem
+	m.o.Passing = func(ctx context.Context, err error, try int) bool {
+		return try < migrateTries && passing(err) && sleep(ctx, time.Duration(try)*time.Second)
+	}
+	m.report, err = migrate.Run(ctx, source, m.o)
+	if _, ok := errors.AsType[*admin.Problem](err); ok || err == nil {
+		return err
+	}
+	if _, ok := errors.AsType[*apiclient.Unreachable](err); ok || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fail(err)
+}
+
+// forgetSource forgets what has arrived from a source.
+func (m *migrator) forgetSource(ctx context.Context, c *apiclient.Client, name string) error {
+	for {
+		done, err := c.ForgetMigration(ctx, name)
+		if err != nil {
+			return err
+		}
+		if done {
+			_, err := fmt.Fprintf(m.stderr, "forgotten what has arrived from %s\n", name)
+			return fail(err)
+		}
+	}
+}
+
+// progress shows how far it is, how fast, and how long the rest takes.
+func (m *migrator) progress(done, total uint64) {
+	rate := float64(done) / time.Since(m.began).Seconds()
+	m.bar.note = fmt.Sprintf(", %.0f jobs/s", rate)
+	if total > done && rate > 0 {
+		left := time.Duration(float64(total-done) / rate * float64(time.Second))
+		m.bar.note += fmt.Sprintf(", %s left", left.Round(time.Second))
+	}
+	m.bar.update("migrating", done, max(total, done+1))
+}
+
+func (m *migrator) problem(p migrate.Problem) {
+	m.bar.stop()
+	what := "not brought over"
+	if p.Partly {
+		what = "brought over without"
+	}
+	_, _ = fmt.Fprintf(m.stderr, "%s, %s job %s: %s: %s\n", printable(p.Queue), p.State, printable(p.ID), what, printable(p.Problem)) // nobody to tell
+}
+
+// print prints the report.
+func (m *migrator) print(w io.Writer, asJSON, complete bool) error {
+	r := m.report
+	if asJSON {
+		return printJSON(w, r)
+	}
+	if complete {
+		arrived := "arrived"
+		if r.DryRun {
+			arrived = "would arrive"
+		}
+		t := newTable(w, "queue", "state", "at the source", arrived, "before", "left behind", "here now")
+		for _, row := range r.Rows {
+			queue := row.Queue
+			if row.Namespace != "" {
+				queue = row.Namespace + "/" + queue
+			}
+			cells := []string{queue, row.State}
+			for _, n := range []uint64{row.Read, row.Arrived, row.Repeated, row.Refused, row.Here} {
+				cells = append(cells, strconv.FormatUint(n, 10))
+			}
+			t.row(cells...)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+	sum := r.Sum()
+	text := fmt.Sprintf("%s read from %s: %d arrived, %d had arrived before, %d left behind", plural(sum.Read, "job"), r.Source, sum.Arrived, sum.Repeated, sum.Refused)
+	if r.DryRun {
+		text = strings.Replace(text, " arrived,", " would arrive,", 1)
+	}
+	if r.Seconds > 0 {
+		text += fmt.Sprintf(", in %.1f s (%.0f jobs/s)", r.Seconds, float64(sum.Read)/r.Seconds)
+	}
+	if complete && r.Left != sum.Read {
+		text += fmt.Sprintf("\nThe source has %s now: it is in use. Run this again to bring over the others.", plural(r.Left, "job"))
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}

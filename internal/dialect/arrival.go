@@ -1,0 +1,66 @@
+package dialect
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"millrace/internal/job"
+)
+
+// Arrival is a job that another server of a protocol had: one line of JSON of a migration.
+// A protocol reads the members that its own servers know.
+type Arrival struct {
+	// ID names the job among all that its server ever had, so that it arrives once.
+	ID        string `json:"id"`
+	Namespace string `json:"namespace,omitempty"` // of a protocol whose clients name it
+	Queue     string `json:"queue"`
+	// State is the one of ours that it was in. A leased job arrives as ready.
+	State string `json:"state"`
+	// Text is the whole job in JSON, of a protocol whose jobs are JSON.
+	Text     json.RawMessage `json:"text,omitempty"`
+	Type     string          `json:"type,omitempty"`
+	Body     []byte          `json:"body,omitempty"`
+	Priority int64           `json:"priority,omitempty"`
+	TTR      time.Duration   `json:"ttr,omitempty"` // in nanoseconds
+	Delay    time.Duration   `json:"delay,omitempty"`
+	Created  job.Time        `json:"created,omitempty"` // instants in microseconds since 1970
+	Since    job.Time        `json:"since,omitempty"`
+	RunAt    job.Time        `json:"run_at,omitempty"`
+	ExpireAt job.Time        `json:"expire_at,omitempty"`
+	Tries    uint32          `json:"tries,omitempty"` // that are left
+	Attempts uint32          `json:"attempts,omitempty"`
+	Lapses   uint32          `json:"lapses,omitempty"`
+	Releases uint32          `json:"releases,omitempty"`
+	Buries   uint32          `json:"buries,omitempty"`
+	Kicks    uint32          `json:"kicks,omitempty"`
+}
+
+// StatePaused is the state of an arrival that is no job: its queue was paused.
+const StatePaused = "paused"
+
+// Adopter takes over what arrives from another server of its protocol.
+type Adopter interface {
+	// Adopt returns the command that takes it over: a Push of a job, or what makes a queue as
+	// it was. It tells what of it stays behind, if something does, or why it cannot be taken.
+	Adopt(a *Arrival) (cmd job.Command, lost string, err error)
+}
+
+// errArrivalState tells that a state makes no sense for a job that arrives.
+var errArrivalState = errors.New("it is in a state that no job can arrive in")
+
+// Past returns how the job begins here.
+func (a *Arrival) Past() (*job.Past, error) {
+	p := &job.Past{
+		Created: a.Created, Since: a.Since, Delay: a.Delay,
+		Attempts: a.Attempts, Lapses: a.Lapses, Releases: a.Releases, Buries: a.Buries, Kicks: a.Kicks,
+	}
+	var ok bool
+	if p.State, ok = job.ParseState(a.State); !ok || p.State == job.Blocked {
+		return nil, errArrivalState
+	}
+	if p.State == job.Leased {
+		p.State, p.Since = job.Ready, 0
+	}
+	return p, nil
+}
