@@ -38,6 +38,8 @@ type Sample struct {
 	Protocols []ProtocolSample `json:"protocols"`
 	// Busiest are the queues where most happened, at most busiestMax, the busiest first.
 	Busiest []QueueSample `json:"busiest"`
+	// Concerns are what an operator should look at, the worst first.
+	Concerns []Concern `json:"concerns"`
 }
 
 // QueueSample is what happened in a queue.
@@ -66,6 +68,7 @@ const (
 	tallyFetched
 	tallyAcked
 	tallyFailed
+	tallyDied
 )
 
 // tally are the values of the counted counters.
@@ -116,6 +119,7 @@ type sampler struct {
 	at     time.Time // when that was; zero: there is none
 	meter  meter
 	parts  partsHistory
+	watch  watcher
 
 	mu      sync.Mutex          // guards what follows
 	added   map[queueName]tally // in the latest
@@ -128,11 +132,12 @@ type sampler struct {
 func (sm *sampler) init(s *Service) {
 	sm.s, sm.changed = s, make(chan struct{})
 	sm.history.engine, sm.parts.engine, sm.meter.engine = s.engine, s.engine, s.engine
+	sm.watch.init(s)
 }
 
 // run takes samples until ctx ends. The first only tells where the counters stand.
 func (sm *sampler) run(ctx context.Context) {
-	if err := errors.Join(sm.history.load(time.Now()), sm.parts.load(time.Now())); err != nil {
+	if err := errors.Join(sm.history.load(time.Now()), sm.parts.load(time.Now()), sm.watch.load()); err != nil {
 		sm.s.log.Warn("cannot read the history", slog.Any("error", err))
 	}
 	wait := time.NewTimer(0)
@@ -178,10 +183,14 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	concerns, err := sm.watch.concerns(now, all[tallyDied])
+	if err != nil {
+		return err
+	}
 	sm.at, sm.before = now, done
 	sm.publish(&Sample{
 		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: countsOf(&a.Sums.Counts), Queues: int(a.Sums.Queues), //nolint:gosec // a number of queues
-		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(&times.all), Protocols: sm.s.protocols(times, seconds), Busiest: busy,
+		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(&times.all), Protocols: sm.s.protocols(times, seconds), Busiest: busy, Concerns: concerns,
 	}, added)
 	over := sm.history.add(now, all, &a.Sums.Counts, &times.all)
 	over = append(over, sm.parts.add(now, func(slot *partsSlot) { sm.s.countParts(slot, times, added) })...)
@@ -280,10 +289,11 @@ func (s *Service) Live() Sample {
 	s.sampler.mu.Lock()
 	defer s.sampler.mu.Unlock()
 	if s.sampler.latest == nil {
-		return Sample{Counts: countsOf(new([job.StateCount]uint64)), Busiest: []QueueSample{}, Protocols: []ProtocolSample{}}
+		return Sample{Counts: countsOf(new([job.StateCount]uint64)), Busiest: []QueueSample{}, Protocols: []ProtocolSample{}, Concerns: []Concern{}}
 	}
 	out := *s.sampler.latest
 	out.Counts, out.Busiest, out.Protocols = maps.Clone(out.Counts), slices.Clone(out.Busiest), slices.Clone(out.Protocols)
+	out.Concerns = slices.Clone(out.Concerns)
 	return out
 }
 

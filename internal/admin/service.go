@@ -37,6 +37,8 @@ type Options struct {
 	Settings func() []Setting
 	// FreeBytes tells how much space is left on the disk.
 	FreeBytes func() (uint64, error)
+	// FreeFloor is how much must be left for pushes to be accepted; zero: pushes are always accepted.
+	FreeFloor uint64
 	// Cluster is the cluster that the server is part of; nil: none.
 	Cluster Cluster
 	// Door is the door of jobs that are pushed and fetched here.

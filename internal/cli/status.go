@@ -23,7 +23,7 @@ func newStatusCommand(p Process) *cobra.Command {
 	return asking(p, &cobra.Command{
 		Use:   "status",
 		Short: "Show on one screen how a running server is",
-		Long: `Show on one screen how a running server is: whether it is ready, how many jobs it has in each state, what
+		Long: `Show on one screen how a running server is: whether it is ready, what needs attention, how many jobs it has in each state, what
 happens in a second, the busiest queues, and the disk. "millrace top" shows the same moving.`,
 		Example: "  millrace status\n  millrace status --json | jq .live.counts.dead",
 		Args:    noArgs,
@@ -60,6 +60,9 @@ func printStatus(cmd *cobra.Command, url string, s *status) error {
 	}
 	t := newTable(cmd.OutOrStdout())
 	t.row("server", fmt.Sprintf("millrace %s at %s, up %s, %s", s.Server.Version, url, span(seconds(s.Server.UptimeSeconds)), ready))
+	for i := range s.Live.Concerns {
+		t.row("attention", s.Live.Concerns[i].About)
+	}
 	var jobs []string
 	for _, st := range shownStates {
 		jobs = append(jobs, strconv.FormatUint(s.Live.Counts[st.Name()], 10)+" "+st.Name())

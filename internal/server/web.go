@@ -42,6 +42,7 @@ func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
 		Connections: s.connections,
 		Settings:    func() []admin.Setting { return settingList(s.settings.current.Load()) },
 		FreeBytes:   s.store.FreeBytes,
+		FreeFloor:   s.cfg.Store.FreeFloor,
 		DataDir:     s.dataDir(),
 		BackupDir:   backups,
 		Cluster:     s.cluster,

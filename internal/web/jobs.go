@@ -32,7 +32,7 @@ var (
 		"No job waits for its time. Jobs that are pushed with a delay or a date wait here until they are due.",
 	}
 	listRetries = jobList{
-		"/retries", "Retries", job.Retrying.Name(),
+		"/retries", "Retrying", job.Retrying.Name(),
 		"No job waits for another try. Jobs that have failed wait here until their back-off is over.",
 	}
 	listDead = jobList{

@@ -88,7 +88,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-var morePattern = regexp.MustCompile(`hx-get="([^"]*)"`)
+var morePattern = regexp.MustCompile(`<tbody id="more" hx-get="([^"]*)"`)
 
 // TestSearchGoesOn follows a search that is longer than one request may be, as htmx does and as a
 // browser without scripts does.
@@ -173,4 +173,41 @@ func TestOverviewByProtocol(t *testing.T) {
 		}
 		s.close()
 	})
+}
+
+// Every page begins with how many jobs there are and what needs attention, and asks for it again by itself.
+func TestStrip(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	const hostile = `<b>"q"</b>`
+	s.do(
+		&job.Push{Spec: job.Spec{Namespace: "ns", Queue: hostile}}, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: hostile, Delay: time.Hour}},
+		&job.Pause{Namespace: "ns", Queue: hostile},
+	)
+	s.sampled(func(sample *admin.Sample) bool { return len(sample.Concerns) > 0 })
+	for target, states := range map[string]bool{"/queues": true, "/strip": true, "/": false, "/strip?overview": false} {
+		text := s.page(target).text
+		for part, want := range map[string]bool{
+			`Queue &lt;b&gt;&#34;q&#34;&lt;/b&gt; is paused.`:                   true,
+			`<span class="label">ready</span> <span class="value">1</span>`:     states,
+			`<span class="label">scheduled</span> <span class="value">1</span>`: states,
+			`id="nav-scheduled"`: true, `class="beside warn" id="nav-queues"`: true, hostile: false,
+		} {
+			if strings.Contains(text, part) != want {
+				t.Errorf("%s has %q: %t\n%s", target, part, !want, text)
+			}
+		}
+	}
+}
+
+// A theme that was chosen is set by the server; anything else in the cookie is not.
+func TestTheme(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	for value, want := range map[string]string{"dark": `<html lang="en" data-theme="dark">`, "light": `data-theme="light"`, `"><script>`: `<html lang="en">`} {
+		s.cookies["millrace_theme"] = value
+		if text := s.page("/queues").text; !strings.Contains(text, want) {
+			t.Errorf("%q: %.200s", value, text)
+		}
+	}
 }

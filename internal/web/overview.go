@@ -31,8 +31,6 @@ type overviewPage struct {
 	Sample    admin.Sample
 	Queues    []workRow
 	Protocols []workRow
-	Ready     bool
-	Checks    []admin.Check
 	Server    admin.ServerInfo
 	Periods   []period
 	Period    period
@@ -79,7 +77,6 @@ func (h *handler) overview(v *visit) error {
 	if err := h.work(&p); err != nil {
 		return err
 	}
-	p.Ready, p.Checks = h.service.Health()
 	if !v.partial() {
 		past, err := h.service.History(p.Period.Resolution)
 		if err != nil {

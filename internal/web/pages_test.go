@@ -43,7 +43,7 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 }
 
 // notPages are answers that are no HTML.
-var notPages = []string{"/live", "/history", "/job/body"}
+var notPages = []string{"/live", "/strip", "/history", "/job/body"}
 
 var (
 	scriptPattern = regexp.MustCompile(`(?s)<script([^>]*)>(.*?)</script>`)

@@ -70,6 +70,8 @@ type view struct {
 	Anonymous bool // must log in
 	Notice    string
 	Menu      []menuGroup
+	Strip     *strip
+	Theme     string // light or dark; empty: as the browser says
 	Now       time.Time
 	Data      any
 }
@@ -95,9 +97,9 @@ type menuItem struct{ Path, Title string }
 
 // menu are the pages that can be gone to from everywhere.
 var menu = []menuGroup{
-	{"Work", []menuItem{{"/", "Overview"}, {"/queues", "Queues"}, {"/jobs", "Jobs"}}},
-	{"Jobs by state", []menuItem{{"/running", "Running"}, {"/scheduled", "Scheduled"}, {"/retries", "Retries"}, {"/dead", "Dead"}}},
-	{"Clients", []menuItem{{"/workers", "Workers"}, {"/connections", "Connections"}, {"/batches", "Batches"}, {"/tokens", "Tokens"}}},
+	{"Work", []menuItem{{"/", "Overview"}, {"/queues", "Queues"}, {"/jobs", "Jobs"}, {"/batches", "Batches"}}},
+	{"Jobs by state", []menuItem{{"/running", "Running"}, {"/scheduled", "Scheduled"}, {"/retries", "Retrying"}, {"/dead", "Dead"}}},
+	{"Clients", []menuItem{{"/workers", "Workers"}, {"/connections", "Connections"}, {"/tokens", "Tokens"}}},
 	{"Server", []menuItem{{"/bulk", "Bulk actions"}, {"/storage", "Storage"}, {"/settings", "Settings"}}},
 }
 
@@ -128,7 +130,12 @@ func (v *visit) part(name, part string, data any) error {
 func (v *visit) render(status int, name, part, title string, data any) error {
 	model := &view{
 		Base: v.base, Path: v.r.URL.Path, Title: title, Operator: v.role == auth.RoleOperator, Anonymous: v.role == auth.RoleNone,
-		LoggedIn: v.login.Required() && v.role != auth.RoleNone, Menu: menuFor(v.service.InCluster()), Now: v.now, Version: v.service.Server().Version, Data: data,
+		LoggedIn: v.login.Required() && v.role != auth.RoleNone, Menu: menuFor(v.service.InCluster()), Now: v.now, Theme: v.theme(), Version: v.service.Server().Version, Data: data,
+	}
+	if part != "found" && !model.Anonymous {
+		if model.Strip = v.stripOf(); model.Strip != nil {
+			model.Strip.Overview = model.Path == "/" || v.r.URL.Query().Has("overview")
+		}
 	}
 	if part == "layout" && v.r.Method == http.MethodGet {
 		model.Notice = v.takeNotice()

@@ -69,6 +69,17 @@ func (h *handler) logOut(v *visit) error {
 	return v.redirect("/login")
 }
 
+// themeCookie is set by the button that switches the theme.
+const themeCookie = "millrace_theme"
+
+// theme is the theme that was chosen.
+func (v *visit) theme() string {
+	if cookie, err := v.r.Cookie(themeCookie); err == nil && (cookie.Value == "light" || cookie.Value == "dark") {
+		return cookie.Value
+	}
+	return ""
+}
+
 // setCookie sets a cookie of this site that no script can read, or with a negative time removes it.
 func (v *visit) setCookie(name, value string, lasts time.Duration) {
 	age := int(lasts / time.Second)

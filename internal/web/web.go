@@ -62,7 +62,7 @@ type page func(v *visit) error
 // readers are the pages that show something.
 func (h *handler) readers() map[string]page {
 	return map[string]page{
-		"/{$}": h.overview, "/live": h.live, "/history": h.history,
+		"/{$}": h.overview, "/strip": h.strip, "/live": h.live, "/history": h.history,
 		"/queues": h.queues, "/queue": h.queue,
 		"/jobs": h.jobs(listAll), "/scheduled": h.jobs(listScheduled), "/retries": h.jobs(listRetries),
 		"/dead": h.jobs(listDead), "/running": h.jobs(listRunning),

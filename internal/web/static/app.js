@@ -27,7 +27,60 @@
   document.addEventListener("htmx:beforeRequest", (e) => {
     if (e.target.closest("[data-updates]") && (paused || document.hidden)) e.preventDefault();
   });
-  window.millrace = { get paused() { return paused; } };
+  window.millrace = { get paused() { return paused; }, get local() { return local; } };
+
+  // The menu of narrow screens. Without this script its link leads there.
+  const menu = $(".menu"), pages = $("#pages");
+  if (menu && pages) {
+    menu.setAttribute("role", "button");
+    menu.addEventListener("click", (e) => {
+      e.preventDefault();
+      menu.setAttribute("aria-expanded", String(pages.classList.toggle("open")));
+    });
+    menu.addEventListener("keydown", (e) => { if (e.key === " ") { e.preventDefault(); menu.click(); } });
+  }
+
+  // The theme: as the browser says, light or dark. The server sets it from a cookie, so that no page flashes.
+  const theme = $("#theme"), themes = ["", "light", "dark"], root = document.documentElement;
+  if (theme) {
+    const show = () => { theme.textContent = { "": "Theme: auto", light: "Theme: light", dark: "Theme: dark" }[root.dataset.theme || ""]; };
+    theme.hidden = false;
+    theme.addEventListener("click", () => {
+      const next = themes[(themes.indexOf(root.dataset.theme || "") + 1) % themes.length];
+      if (next) root.dataset.theme = next; else delete root.dataset.theme;
+      document.cookie = "millrace_theme=" + next + "; path=" + base + "; max-age=" + (next ? 31536000 : 0) + "; samesite=lax";
+      show();
+      document.dispatchEvent(new CustomEvent("millrace:theme"));
+    });
+    show();
+  }
+
+  // Times: UTC as the server writes them, or those of this machine.
+  const zone = $("#zone");
+  let local = false;
+  try { local = localStorage.getItem("millrace.zone") === "local"; } catch { /* as above */ }
+  const two = (n) => String(n).padStart(2, "0");
+  const clock = (d) => (local
+    ? d.getFullYear() + "-" + two(d.getMonth() + 1) + "-" + two(d.getDate()) + " " + two(d.getHours()) + ":" + two(d.getMinutes()) + ":" + two(d.getSeconds()) + " here"
+    : d.toISOString().slice(0, 19).replace("T", " ") + " UTC");
+  const showTimes = () => {
+    document.querySelectorAll("time[datetime]").forEach((e) => {
+      const text = clock(new Date(e.dateTime));
+      if (e.title) e.title = text; else if (e.textContent !== text) e.textContent = text;
+    });
+    if (zone) zone.textContent = local ? "Times: local" : "Times: UTC";
+  };
+  if (zone) {
+    zone.hidden = false;
+    zone.addEventListener("click", () => {
+      local = !local;
+      try { localStorage.setItem("millrace.zone", local ? "local" : "utc"); } catch { /* as above */ }
+      showTimes();
+      document.dispatchEvent(new CustomEvent("millrace:theme")); // charts draw their axes again
+    });
+  }
+  document.addEventListener("htmx:afterSwap", showTimes);
+  if (local || zone) showTimes();
 
   // Choice of rows.
   const act = $("#act");

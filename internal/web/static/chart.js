@@ -11,14 +11,17 @@
   const span = (s) => (s < 0.0005 ? "0 s" : s < 1 ? (s * 1000).toFixed(0) + " ms" : s < 60 ? s.toFixed(s < 10 ? 1 : 0) + " s" : s < 3600 ? (s / 60).toFixed(0) + " min" : (s / 3600).toFixed(1) + " h");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  // A time as ISO 8601 writes it, of this machine if that was chosen.
+  const clockOf = (s) => new Date((window.millrace.local ? s - new Date(s * 1e3).getTimezoneOffset() * 60 : s) * 1e3).toISOString();
+
   // Each line is its name in the history, how to find it in a sample, its label, colour and dashes.
   const charts = [
     {
-      box, height: 260, show: rate, least: 1, ticks: (v) => (number.format(v) === "0" && v ? v.toFixed(1) : number.format(v)),
+      box, height: 190, show: rate, least: 1, ticks: (v) => (Number.isInteger(v) ? number.format(v) : v.toFixed(1)),
       lines: [["pushed", (s) => s.rates.pushed, "pushed/s", "--in", []], ["acked", (s) => s.rates.acked, "acked/s", "--out", [6, 3]], ["failed", (s) => s.rates.failed, "failed/s", "--bad", [2, 3]]],
     },
     {
-      box: waitBox, height: 180, show: span, least: 0.001, ticks: span,
+      box: waitBox, height: 190, show: span, least: 0.005, ticks: span,
       lines: [["p50", (s) => (s.wait ? s.wait.p50_seconds : null), "half", "--in", []], ["p95", (s) => (s.wait ? s.wait.p95_seconds : null), "95 of 100", "--out", [6, 3]]],
     },
   ].map((c) => ({ ...c, data: [[], ...c.lines.map(() => [])], plot: null }));
@@ -29,10 +32,10 @@
     c.box.textContent = "";
     const axis = { stroke: colour("--faint"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
     c.plot = new uPlot({
-      width: width(c), height: c.height, tzDate: (s) => uPlot.tzDate(new Date(s * 1e3), "UTC"),
+      width: width(c), height: c.height, tzDate: (s) => (window.millrace.local ? new Date(s * 1e3) : uPlot.tzDate(new Date(s * 1e3), "UTC")),
       scales: { x: { range: (u, low, high) => [Math.min(low, high - (live ? 60 : 600)), high] }, y: { range: (u, low, high) => [0, Math.max(c.least, (high || 0) * 1.1)] } },
-      axes: [{ ...axis, space: 80, values: (u, at, i, space, step) => at.map((s) => new Date(s * 1e3).toISOString().slice(...(step < 60 ? [11, 19] : step < 86400 ? [11, 16] : [5, 10]))) }, { ...axis, size: 60, values: (u, values) => values.map(c.ticks) }],
-      series: [{ label: "time (UTC)", value: (u, v) => (v == null ? "–" : new Date(v * 1e3).toISOString().slice(5, 19).replace("T", " ")) },
+      axes: [{ ...axis, space: 80, values: (u, at, i, space, step) => at.map((s) => clockOf(s).slice(...(step < 60 ? [11, 19] : step < 86400 ? [11, 16] : [5, 10]))) }, { ...axis, size: 60, values: (u, values) => values.map(c.ticks) }],
+      series: [{ label: window.millrace.local ? "time" : "time (UTC)", value: (u, v) => (v == null ? "–" : clockOf(v).slice(5, 19).replace("T", " ")) },
         ...c.lines.map(([, , label, stroke, dash]) => ({ label, stroke: colour(stroke), width: 2, dash, spanGaps: live, points: { show: false }, value: (u, v) => (v == null ? "–" : c.show(v)) }))],
     }, c.data, c.box);
   };
@@ -79,6 +82,7 @@
     listen();
   });
   addEventListener("resize", () => charts.forEach((c) => { if (c.plot) c.plot.setSize({ width: width(c), height: c.height }); }));
+  document.addEventListener("millrace:theme", () => charts.forEach((c) => { if (c.plot) draw(c); }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(draw));
   document.addEventListener("visibilitychange", listen);
   document.addEventListener("millrace:paused", listen);
