@@ -10,12 +10,18 @@ import (
 
 // claims are statements that a document makes about something which is defined elsewhere. Whoever changes one of the two is told of the other.
 var claims = []struct{ document, says, source, has string }{
-	{"docs/operating.md", "twice `store.memtable`", "internal/store/pebblestore/options.go", "memTablesMax         = 2"},
-	{"docs/operating.md", "a job with a key takes about three bytes", "internal/engine/filter.go", "bitsPerKey  = 12"},
-	{"README.md", "jobs that carry a key need three bytes each", "internal/engine/filter.go", "bitsPerKey  = 12"},
-	{"docs/operating.md", "beside the data directory and has its name with `-backups` behind it", "internal/config/table.go", `that of data.dir with "-backups" behind it`},
-	{"docs/operating.md", "The service of the Debian package, whose data is in `/var/lib/millrace/data`, may write there", "packaging/systemd/millrace.service", "StateDirectory=millrace\n"},
+	{"docs/sizing.md", "twice `store.memtable`", "internal/store/pebblestore/options.go", "memTablesMax         = 2"},
+	{"docs/sizing.md", "a job with a key takes about three bytes", "internal/engine/filter.go", "bitsPerKey  = 12"},
+	{"README.md", "take three bytes of memory each", "internal/engine/filter.go", "bitsPerKey  = 12"},
+	{"docs/backup.md", "it is beside the data directory and has its name with `-backups` behind\nit", "internal/config/table.go", `that of data.dir with "-backups" behind it`},
+	{"docs/backup.md", "The service of the Debian package, whose data is in `/var/lib/millrace/data`, may write there", "packaging/systemd/millrace.service", "StateDirectory=millrace\n"},
 	{"docs/guarantees.md", "for as long as `server.drain_timeout` (1.5 s)", "docs/millrace.example.toml", "# drain_timeout = \"1.5s\""},
+	{"README.md", "| `interval` | 67,100 | 23,100 | up to the last 100 ms | up to the last 100 ms |", "docs/millrace.example.toml", "# sync_interval = \"100ms\""},
+	{"docs/faq.md", "any crash, even of the process alone, can lose the last 100 ms", "docs/millrace.example.toml", "# sync_interval = \"100ms\""},
+	{"docs/faq.md", "64 MiB in Faktory, 8 MiB in Masenko, 1 MiB in Workq, 64 KiB in LMSTFY and beanstalkd", "docs/millrace.example.toml", "# max_job_size = \"65535\""},
+	{"docs/security.md", "| Masenko, Workq, beanstalkd | none | yes | yes |", "docs/configuration.md", "Masenko, Workq and beanstalkd have none"},
+	{"docs/security.md", "Faktory's password needs a restart", "docs/install.md", "`web.password`, `web.read_password`, `web.token`, `web.read_token`, and the files\n"},
+	{"docs/sizing.md", "`server.max_queues` (250,000)", "docs/millrace.example.toml", "# max_queues = 250000"},
 	{"docs/guarantees.md", "at most what was answered within the last `store.sync_interval` (100 ms)", "internal/server/banner.go", "any crash, also of the process alone, may lose the last %s"},
 	{"docs/protocols/faktory.md", "`-w` | `web.addr`; `:0` turns the web UI off", "internal/cli/faktory_server.go", `address of the web UI: web.addr (":0" turns it off)`},
 	{"docs/configuration.md", "Masenko, Workq and beanstalkd have none", "docs/protocols/beanstalkd.md", "no authentication"},

@@ -12,6 +12,9 @@
 //	                 without such a block "millrace" is started
 //	```sh norun      commands that cannot be run here; norun_test.go lists every one
 //	                 of them with the reason
+//	```ruby file=work.rb
+//	                 a program, written to that file for the commands that follow;
+//	                 the same for go, js, python and php
 //	<!-- setup ... --> commands that the reader does not see, run where they stand
 //
 // Output is compared up to ids, times and lengths; "..." stands for the rest of a
@@ -20,5 +23,5 @@
 // ports of the document's own server and directories of the test in their place, in
 // the commands and back in what they print. Blocks that have no "server" run in an
 // empty directory, those of a document that has one in the root of the repository.
-// curl fails on an HTTP error, which is an error of the example.
+// REPO is the root of the repository. curl fails on an HTTP error, which is an error of the example.
 package docs

@@ -76,7 +76,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := slices.Concat(os.Environ(), []string{"PATH=" + tools + string(os.PathListSeparator) + os.Getenv("PATH"), "CURL_HOME=" + tools})
+	env := slices.Concat(os.Environ(), []string{"PATH=" + tools + string(os.PathListSeparator) + os.Getenv("PATH"), "CURL_HOME=" + tools, "REPO=" + root})
 	for _, document := range documents {
 		t.Run(document, func(t *testing.T) {
 			t.Parallel()

@@ -24,7 +24,8 @@ var (
 
 // languages are what a fence may be labelled with. Whatever else is shown needs a
 // label too, so that no command escapes for want of one.
-var languages = []string{"sh", "console", "text", "toml", "ini", "json", "go", "yaml", "promql"}
+var languages = []string{"sh", "console", "text", "toml", "ini", "json", "go", "yaml", "promql", "nginx",
+	"js", "python", "ruby", "php"}
 
 // parse returns the fences and setup comments of a document in their order.
 func parse(document string) ([]fence, error) {
@@ -105,6 +106,15 @@ func planOf(fences []fence) (plan, error) {
 				return p, err
 			}
 			p.steps = append(p.steps, steps...)
+		case "go", "js", "python", "ruby", "php":
+			name, ok := strings.CutPrefix(strings.Join(f.flags, " "), "file=")
+			if f.lang == "go" && len(f.flags) == 0 {
+				continue // a fragment, for those who work on this repository
+			}
+			if !ok {
+				return p, fmt.Errorf("line %d: a program is labelled with its file (file=work.rb), so that it can be run", f.line)
+			}
+			p.steps = append(p.steps, step{line: f.line, script: write(name, f.text)})
 		case "sh":
 			switch strings.Join(f.flags, " ") {
 			case "norun":
@@ -122,6 +132,11 @@ func planOf(fences []fence) (plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// write is the command that makes a file of a program which a document shows.
+func write(name, program string) string {
+	return fmt.Sprintf("mkdir -p \"$(dirname %s)\"\ncat >%s <<'END OF FILE'\n%sEND OF FILE\n", name, name, program)
 }
 
 // session takes a console block apart. A command goes on behind a backslash at the
@@ -149,7 +164,8 @@ func session(f fence) ([]step, error) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	const document = "# A\n\n<!-- setup\nx=1\n-->\n```sh\necho $x\n```\n\nIt prints\n\n```text\n1\n```\n" +
-		"- in a list\n\n  ```console\n  $ echo a \\\n    b\n  a b\n  $ true\n  ```\n\n```toml\na = 1\n```\n```sh norun\nreboot\n```\n"
+		"- in a list\n\n  ```console\n  $ echo a \\\n    b\n  a b\n  $ true\n  ```\n\n```toml\na = 1\n```\n```sh norun\nreboot\n```\n" +
+		"```ruby file=a/b.rb\nputs 1\n```\n"
 	fences, err := parse(document)
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +179,7 @@ func TestParse(t *testing.T) {
 		{line: 6, script: "echo $x\n", want: "1\n", check: true},
 		{line: 18, script: "echo a \\\n  b\n", want: "a b\n", check: true},
 		{line: 21, script: "true\n", check: true},
+		{line: 30, script: write("a/b.rb", "puts 1\n")},
 	}
 	if !slices.Equal(p.steps, want) {
 		t.Errorf("steps: %+v", p.steps)
@@ -187,6 +204,7 @@ func TestParseRefuses(t *testing.T) {
 		"<!-- setup ls -->\n",
 		"```sh never\nls\n```\n",
 		"```console\nls\n```\n",
+		"```python\nprint(1)\n```\n",
 		"```sh\nls\n```\n```sh server\nmillrace\n```\n",
 	} {
 		fences, err := parse(document)

@@ -13,14 +13,19 @@ var norun = []struct{ document, text, why string }{
 	{"README.md", "make test", "it runs this test"},
 	{"README.md", `make build && export PATH="$PWD/bin:$PATH"`, "the test has built it into a directory of its own"},
 	{
-		"docs/operating.md", "docker build -t millrace .\n" +
+		"docs/install.md", "docker build -t millrace .\n" +
 			"docker run --read-only -p 127.0.0.1:7419:7419 -p 127.0.0.1:7420:7420 -v millrace:/data millrace",
 		"needs a container engine; test/packaging looks at the Dockerfile",
 	},
 	{
-		"docs/operating.md", "make deb\napt-get install ./dist/millrace_*.deb",
+		"docs/install.md", "make deb\napt-get install ./dist/millrace_*.deb",
 		"changes the machine; test/packaging/deb builds, installs and starts the package",
 	},
+	{
+		"docs/first-job.md", "go mod init first-job\ngo get github.com/contribsys/faktory_worker_go@v1.7.0",
+		"the test takes the modules of test/clients, which are there already",
+	},
+	{"docs/first-job.md", "npm install faktory-worker@4.7.1", "the test takes the modules of test/clients, which are there already"},
 	{"docs/cluster.md", `for n in 0 1 2; do
   node=$(echo a b c | cut -d' ' -f$((n+1)))
   millrace serve --data-dir ./node-$node --cluster-node $node \

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -38,7 +39,7 @@ func checkNames(tree fs.FS, document string) ([]string, error) {
 		if citation.MatchString(m[0]) {
 			continue
 		}
-		if _, err := fs.Stat(tree, strings.TrimSuffix(m[1], "/")); err != nil {
+		if _, err := fs.Stat(tree, strings.TrimRight(m[1], "/.")); err != nil {
 			out = append(out, fmt.Sprintf("there is no %s", m[1]))
 		}
 	}
@@ -68,7 +69,12 @@ func checkIndex(pages []string, index string) []string {
 	var out []string
 	for _, p := range pages {
 		below, isPage := strings.CutPrefix(p, "docs/")
-		if isPage && p != "docs/README.md" && !strings.HasPrefix(below, "decisions/") && !strings.Contains(index, "]("+below+")") {
+		listed := strings.Contains(index, "]("+below+")") || strings.HasPrefix(below, "decisions/")
+		// A folder with an index of its own is listed by that.
+		if own := path.Join(path.Dir(p), "README.md"); own != p && own != "docs/README.md" && slices.Contains(pages, own) {
+			listed = true
+		}
+		if isPage && p != "docs/README.md" && !listed {
 			out = append(out, fmt.Sprintf("%s is not in the index", p))
 		}
 	}
@@ -117,8 +123,8 @@ func TestNames(t *testing.T) {
 	if err != nil || len(names) != 2 {
 		t.Errorf("two things are not there, but these were missed: %q, %v", names, err)
 	}
-	if missing := checkIndex([]string{"README.md", "docs/a.md", "docs/b/c.md"}, "[a](a.md) [c](c.md)"); len(missing) != 1 {
-		t.Errorf("one page is not in the index, but these were missed: %q", missing)
+	if missing := checkIndex([]string{"README.md", "docs/a.md", "docs/b/c.md", "docs/d/README.md", "docs/d/e.md"}, "[a](a.md) [c](c.md)"); len(missing) != 2 {
+		t.Errorf("two pages are not in the index, but these were missed: %q", missing)
 	}
 	if missing, err := checkMap(bad, document); err != nil || len(missing) != 2 {
 		t.Errorf("two packages are not on the map, but these were missed: %q, %v", missing, err)
