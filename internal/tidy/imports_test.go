@@ -26,6 +26,8 @@ var mayImport = map[string][]string{
 	"store":  {"timing"},
 	"timing": {},
 
+	"schedule": {},
+
 	"store/memstore":    {"job", "store"},
 	"store/pebblestore": {"store", "commitlog", "commitlog/filelog"},
 
@@ -37,13 +39,13 @@ var mayImport = map[string][]string{
 	"raftlog": {"job", "replica", "commitlog", "commitlog/filelog", "timing"},
 	"cluster": {"job"},
 
-	"engine/machine": {"job", "record"},
+	"engine/machine": {"job", "record", "schedule"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},
 
 	"dialect":   {"job", "engine", "timing"},
 	"dialect/*": {"job", "engine", "dialect", "auth"},
 
-	"admin":   {"job", "engine", "auth", "metrics", "timing"},
+	"admin":   {"job", "engine", "auth", "metrics", "timing", "schedule"},
 	"web":     {"job", "engine", "auth", "metrics", "timing", "admin"},
 	"metrics": {"job", "engine", "auth", "timing"},
 
@@ -98,6 +100,7 @@ var ownedBy = map[string][]string{
 	"github.com/cockroachdb/pebble/": {"commitlog/filelog", "raftlog", "store/pebblestore", "store/storetest"},
 	"github.com/hashicorp/":          {"raftlog", "cluster"},
 	"github.com/redis/":              {"migrate"},
+	"github.com/robfig/cron":         {"schedule"},
 }
 
 // goPackage is what the go tool tells about one package.
