@@ -7,10 +7,10 @@ import (
 	"millrace/internal/job"
 )
 
-// needsSpace reports whether a command stores something new: jobs, a batch, a value.
+// needsSpace reports whether a command stores something new: jobs, a batch, a value, a schedule.
 func needsSpace(cmd job.Command) bool {
 	switch c := cmd.(type) {
-	case *job.Push, *job.Run, *job.NewBatch, *job.SetValue:
+	case *job.Push, *job.Run, *job.NewBatch, *job.SetValue, *job.SetSchedules, *job.RunSchedule:
 		return true
 	case *job.Atomic:
 		for _, op := range c.Ops {

@@ -39,6 +39,7 @@ const (
 	Alive     Outcome = iota // it has not ended
 	Succeeded                // acked
 	Died                     // exhausted, and not kept
+	Removed                  // gone in another way; only of the jobs of schedules
 )
 
 // Progress is what is known about a tracked job, alive or ended lately.

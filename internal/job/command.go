@@ -468,37 +468,70 @@ type DropValue struct {
 	Name  string
 }
 
-func (*Push) command()         {}
-func (*Run) command()          {}
-func (*Atomic) command()       {}
-func (*Fetch) command()        {}
-func (*Ack) command()          {}
-func (*Fail) command()         {}
-func (*Release) command()      {}
-func (*Return) command()       {}
-func (*Bury) command()         {}
-func (*Kick) command()         {}
-func (*Delete) command()       {}
-func (*Touch) command()        {}
-func (*Promote) command()      {}
-func (*Kill) command()         {}
-func (*Respawn) command()      {}
-func (*Each) command()         {}
-func (*Move) command()         {}
-func (*Await) command()        {}
-func (*Cancel) command()       {}
-func (*EndHolder) command()    {}
-func (*ResumeHolder) command() {}
-func (*ReleaseAll) command()   {}
-func (*Configure) command()    {}
-func (*Pause) command()        {}
-func (*Resume) command()       {}
-func (*Purge) command()        {}
-func (*Remove) command()       {}
-func (*Flush) command()        {}
-func (*Report) command()       {}
-func (*NewBatch) command()     {}
-func (*OpenBatch) command()    {}
-func (*CommitBatch) command()  {}
-func (*SetValue) command()     {}
-func (*DropValue) command()    {}
+// SetSchedules sets entries, whole or not at all: those that are there are changed and go on as they were. With Replace
+// it removes all others of the same Source. It answers how many entries it has changed; an error carries the index of
+// the refused one.
+type SetSchedules struct {
+	Entries []Schedule
+	Source  Source
+	Replace bool
+}
+
+// DropSchedule removes an entry. Its jobs stay.
+type DropSchedule struct {
+	Namespace string
+	Name      string
+	Source    Source
+}
+
+// PauseSchedule pauses an entry, or has it go on from now. It answers a count of one if that changes anything.
+type PauseSchedule struct {
+	Namespace string
+	Name      string
+	Paused    bool
+}
+
+// RunSchedule pushes the job of an entry now, paused or not, and leaves its ticks alone. It answers as a Push does.
+type RunSchedule struct {
+	Namespace string
+	Name      string
+}
+
+func (*Push) command()          {}
+func (*Run) command()           {}
+func (*Atomic) command()        {}
+func (*Fetch) command()         {}
+func (*Ack) command()           {}
+func (*Fail) command()          {}
+func (*Release) command()       {}
+func (*Return) command()        {}
+func (*Bury) command()          {}
+func (*Kick) command()          {}
+func (*Delete) command()        {}
+func (*Touch) command()         {}
+func (*Promote) command()       {}
+func (*Kill) command()          {}
+func (*Respawn) command()       {}
+func (*Each) command()          {}
+func (*Move) command()          {}
+func (*Await) command()         {}
+func (*Cancel) command()        {}
+func (*EndHolder) command()     {}
+func (*ResumeHolder) command()  {}
+func (*ReleaseAll) command()    {}
+func (*Configure) command()     {}
+func (*Pause) command()         {}
+func (*Resume) command()        {}
+func (*Purge) command()         {}
+func (*Remove) command()        {}
+func (*Flush) command()         {}
+func (*Report) command()        {}
+func (*NewBatch) command()      {}
+func (*OpenBatch) command()     {}
+func (*CommitBatch) command()   {}
+func (*SetValue) command()      {}
+func (*DropValue) command()     {}
+func (*SetSchedules) command()  {}
+func (*DropSchedule) command()  {}
+func (*PauseSchedule) command() {}
+func (*RunSchedule) command()   {}

@@ -64,5 +64,7 @@ var (
 	ErrTooDeep      = &Error{Kind: Invalid, Text: "batches are nested too deep"}
 	ErrHasValue     = &Error{Kind: Exists, Text: "the name is taken"}
 	ErrLapsing      = &Error{Kind: Lapsing, Text: "a lease of the caller is about to end"}
+	ErrNoSchedule   = &Error{Kind: NotFound, Text: "no such schedule"}
+	ErrOfFile       = &Error{Kind: Exists, Text: "a file sets this schedule: change it there"}
 	ErrInternal     = &Error{Kind: Internal, Text: "internal error"}
 )

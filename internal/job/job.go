@@ -42,7 +42,7 @@ type Job struct {
 
 	Lock      string // the lock it took with its push, if it may still hold it
 	LockUntil LockEnd
-	Batch     BatchID // the batch it counts in, or whose callback it is
+	Batch     BatchID // the batch it counts in, or whose callback it is; with FlagTick the schedule that pushed it
 
 	// Timer is when the machine must look at the job next; zero is never.
 	Timer Time
@@ -80,6 +80,7 @@ const (
 	FlagOnComplete                   // is the callback of its batch for completion
 	FlagOnSuccess                    // is the callback of its batch for success
 	FlagBuriedLast                   // is behind those that were buried before it
+	FlagTick                         // was pushed by a schedule
 )
 
 // Has reports whether all of f is set.

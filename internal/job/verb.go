@@ -38,9 +38,13 @@ const (
 	VerbCommitBatch
 	VerbSetValue
 	VerbDropValue
+	VerbSetSchedules
+	VerbDropSchedule
+	VerbPauseSchedule
+	VerbRunSchedule
 
 	// VerbCount is the number of verbs.
-	VerbCount = int(VerbDropValue) + 1
+	VerbCount = int(VerbRunSchedule) + 1
 )
 
 var verbNames = [VerbCount]string{
@@ -48,6 +52,7 @@ var verbNames = [VerbCount]string{
 	"touch", "promote", "kill", "respawn", "move", "await", "cancel", "end_holder", "resume_holder",
 	"release_all", "configure", "pause", "resume", "purge", "remove", "flush", "report", "new_batch",
 	"open_batch", "commit_batch", "set_value", "drop_value",
+	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule",
 }
 
 // String returns the verb's name.
@@ -124,6 +129,14 @@ func VerbOf(c Command) Verb {
 		return VerbSetValue
 	case *DropValue:
 		return VerbDropValue
+	case *SetSchedules:
+		return VerbSetSchedules
+	case *DropSchedule:
+		return VerbDropSchedule
+	case *PauseSchedule:
+		return VerbPauseSchedule
+	case *RunSchedule:
+		return VerbRunSchedule
 	}
 	panic("job: a command without a verb")
 }

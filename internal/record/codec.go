@@ -22,6 +22,7 @@ const (
 	defVersion      = 1
 	endingVersion   = 1
 	flushVersion    = 1
+	scheduleVersion = 1
 )
 
 // ErrFormat means that a record is not what this release writes or reads.

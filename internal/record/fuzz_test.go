@@ -113,6 +113,30 @@ func FuzzDecodeBatchDef(f *testing.F) {
 	})
 }
 
+func FuzzDecodeSchedule(f *testing.F) {
+	for seed := range uint64(5) {
+		s, def := newGen(seed).schedule(), newGen(seed).scheduleDef()
+		f.Add(AppendSchedule(nil, &s))
+		f.Add(AppendScheduleDef(nil, &def))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		s, err := bounded(t, p, DecodeSchedule)
+		if len(s.Name)+len(s.Namespace)+len(s.Runs) > len(p) {
+			t.Fatalf("%d bytes make %d", len(p), len(s.Name)+len(s.Namespace)+len(s.Runs))
+		}
+		if err == nil && s.Created > 0 {
+			again(t, s, func(s Schedule) []byte { return AppendSchedule(nil, &s) }, DecodeSchedule)
+		}
+		def, err := bounded(t, p, DecodeScheduleDef)
+		if n := len(def.Name) + len(def.When) + len(def.Job.Body) + len(def.Job.BlockedBy); n > len(p) {
+			t.Fatalf("%d bytes make %d", len(p), n)
+		}
+		if mend(&def.Job.Policy); err == nil {
+			again(t, def, func(s job.Schedule) []byte { return AppendScheduleDef(nil, &s) }, DecodeScheduleDef)
+		}
+	})
+}
+
 func FuzzDecodeBody(f *testing.F) {
 	f.Add(AppendBody(nil, &job.Job{BodyKind: job.BodyBytes, Type: "t", Extra: []byte("x"), Body: []byte("body")}))
 	decode := func(b []byte) (j job.Job, err error) { return j, DecodeBody(b, &j) }
@@ -240,6 +264,8 @@ func FuzzParseKeys(f *testing.F) {
 	f.Add(LockKey(nil, "a\x00b", "lock"))
 	f.Add(OutcomeKey(nil, "ns", "key"))
 	f.Add(BatchKey(nil, 5, BatchFixed))
+	f.Add(ScheduleKey(nil, 5, BatchFixed))
+	f.Add(ScheduleNameKey(nil, "a\x00b", "name"))
 	f.Add(ForgetKey(nil, 1e15, 5, LockKey(nil, "ns", "lock")))
 	f.Fuzz(func(t *testing.T, key []byte) {
 		EntryID(key)
@@ -282,6 +308,12 @@ func FuzzParseKeys(f *testing.F) {
 		}
 		if namespace, k, ok := ParseOutcomeKey(key); ok {
 			same(OutcomeKey(nil, namespace, k))
+		}
+		if id, part, ok := ParseScheduleKey(key); ok {
+			same(ScheduleKey(nil, id, part))
+		}
+		if namespace, name, ok := ParseScheduleNameKey(key); ok {
+			same(ScheduleNameKey(nil, namespace, name))
 		}
 		if id, part, ok := ParseBatchKey(key); ok {
 			same(BatchKey(nil, id, part))

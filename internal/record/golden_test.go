@@ -94,6 +94,24 @@ func goldenDef() BatchDef {
 	}
 }
 
+// goldenSchedule is a schedule that has everything.
+func goldenSchedule() (Schedule, job.Schedule) {
+	state := Schedule{
+		Namespace: "ns", Name: "name", Source: job.SourceFile, Created: goldenTime, Paused: true, Next: goldenTime + 60e6,
+		LastTick: goldenTime + 50e6, LastAt: goldenTime + 51e6, Pushed: 300, Missed: 7, Skipped: 8, Behind: 3, Running: 12344,
+		Runs: []job.ScheduleRun{
+			{Kind: job.RunPushed, Tick: goldenTime + 1e6, At: goldenTime + 2e6, Count: 1, Job: 12343, Outcome: job.Died, Ended: goldenTime + 3e6},
+			{Kind: job.RunRefused, Tick: goldenTime + 4e6, At: goldenTime + 5e6, Count: 2, Refused: job.Full},
+		},
+	}
+	set := job.Schedule{
+		Namespace: "ns", Name: "name", When: "@daily", Zone: "Asia/Tokyo", Job: *goldenDef().Complete, Missed: job.MissedAll, MissedMax: 300,
+		Overlap: job.OverlapSkip, Source: job.SourceFile, Paused: true,
+	}
+	set.Job.Unique, set.Job.Lock, set.Job.LockFor, set.Job.LockUntil = true, "lock", time.Second, job.LockUntilFetch
+	return state, set
+}
+
 // Records of version 1 are read for ever, and as long as it is the version that is
 // written they are what is written.
 func TestGoldenRecords(t *testing.T) {
@@ -197,6 +215,11 @@ func TestGoldenRecords(t *testing.T) {
 	def := goldenDef()
 	bd, err := DecodeBatchDef(golden(t, "batch_definition"))
 	same("batch_definition", bd, def, err, AppendBatchDef(nil, &def))
+	state, set := goldenSchedule()
+	sc, err := DecodeSchedule(golden(t, "schedule"))
+	same("schedule", sc, state, err, AppendSchedule(nil, &state))
+	sd, err := DecodeScheduleDef(golden(t, "schedule_definition"))
+	same("schedule_definition", sd, set, err, AppendScheduleDef(nil, &set))
 
 	files, err := filepath.Glob("testdata/v1/*.hex")
 	if err != nil {
@@ -283,6 +306,8 @@ func TestGoldenKeys(t *testing.T) {
 		"value": ValueKey(nil, "sp\x00ce", "name"), "lock": LockKey(nil, ns, "lock"), "outcome": OutcomeKey(nil, ns, "key"),
 		"batch state": BatchKey(nil, 12344, BatchState), "batch definition": BatchKey(nil, 12344, BatchFixed),
 		"batches": BatchesKey(nil, ns, 12344), "timer of a batch": TimerKey(nil, goldenTime, 0, 12344),
+		"schedule state": ScheduleKey(nil, 12344, BatchState), "schedule definition": ScheduleKey(nil, 12344, BatchFixed),
+		"schedule name":  ScheduleNameKey(nil, ns, "name"),
 		"forget lock":    ForgetKey(nil, goldenTime, j.ID, LockKey(nil, ns, "lock")),
 		"forget outcome": ForgetKey(nil, goldenTime, j.ID, OutcomeKey(nil, ns, "key")), "job state": JobKey(nil, 7, j.ID, PartState),
 	}

@@ -13,6 +13,8 @@ const (
 	spaceAlike     = 'a' // queue, digest, id
 	spaceBatch     = 'b' // batch, part
 	spaceBatches   = 'B' // namespace, batch
+	spaceSchedule  = 'c' // schedule, part
+	spaceSchedules = 'C' // namespace, name
 	spaceDependant = 'd' // blocker id, dependant's queue and id
 	spaceEphemeral = 'e' // queue, id: jobs that do not survive a restart
 	spaceFlush     = 'F' // the flush that is under way; queue: it is spared

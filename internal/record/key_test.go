@@ -226,10 +226,11 @@ func TestSpans(t *testing.T) {
 		"timer":  TimerKey(nil, job.Never, math.MaxUint32, math.MaxUint64),
 		"forget": ForgetKey(nil, job.Never, math.MaxUint64, LockKey(nil, "", "")),
 		"lock":   LockKey(nil, "\xff", "\xff"), "outcome": OutcomeKey(nil, "\xff", "\xff"),
-		"alike": AlikeKey(nil, math.MaxUint32, job.Digest{255}, math.MaxUint64),
+		"alike":    AlikeKey(nil, math.MaxUint32, job.Digest{255}, math.MaxUint64),
+		"schedule": ScheduleKey(nil, math.MaxUint64, BatchFixed), "schedules": ScheduleNameKey(nil, "\xff", "\xff"),
 		"batch": BatchKey(nil, math.MaxUint64, BatchFixed), "batches": BatchesKey(nil, "\xff", math.MaxUint64), "value": ValueKey(nil, "\xff", "\xff"),
 	} {
-		for what, span := range map[string]func() (lo, hi []byte){"lock": AllLocks, "outcome": AllOutcomes, "batch": AllBatches, "alike": AllAlike} {
+		for what, span := range map[string]func() (lo, hi []byte){"lock": AllLocks, "outcome": AllOutcomes, "batch": AllBatches, "alike": AllAlike, "schedule": AllSchedules} {
 			if lo, hi := span(); within(key, lo, hi) != (name == what) {
 				t.Errorf("the key of a %s and the span of a %s", name, what)
 			}

@@ -140,6 +140,33 @@ func (g gen) batchDef() BatchDef {
 	}
 }
 
+func (g gen) schedule() Schedule {
+	s := Schedule{
+		Namespace: g.text(), Name: g.text(), Source: job.Source(g.IntN(2)), Created: g.created(), Paused: g.bool(), Next: g.time(),
+		LastTick: g.time(), LastAt: g.time(), Pushed: g.uint64(), Missed: g.uint64(), Skipped: g.uint64(), Behind: g.uint32(),
+		Running: job.ID(g.uint64()),
+	}
+	for range g.IntN(5) {
+		s.Runs = append(s.Runs, job.ScheduleRun{
+			Tick: g.time(), At: g.time(), Kind: job.RunKind(g.IntN(5)), Count: g.uint64(), Job: job.ID(g.uint64()),
+			Outcome: job.Outcome(g.IntN(4)), Ended: g.time(), Refused: job.Kind(g.byte()),
+		})
+	}
+	return s
+}
+
+func (g gen) scheduleDef() job.Schedule {
+	s := job.Schedule{
+		Namespace: g.text(), Name: g.text(), When: g.text(), Zone: g.text(), Missed: job.Missed(g.IntN(3)), MissedMax: g.uint32(),
+		Overlap: job.Overlap(g.IntN(2)), Source: job.Source(g.IntN(2)), Paused: g.bool(),
+	}
+	if spec := g.spec(); spec != nil {
+		s.Job = *spec
+	}
+	s.Job.Unique, s.Job.Lock, s.Job.LockFor, s.Job.LockUntil = g.bool(), g.text(), time.Duration(g.int64()), job.LockEnd(g.IntN(2))
+	return s
+}
+
 // spec is one of a callback, or nil.
 func (g gen) spec() *job.Spec {
 	if g.IntN(3) == 0 {
@@ -240,6 +267,10 @@ func TestRoundTrips(t *testing.T) {
 		check(t, seed, "batch", AppendBatch(nil, &b), b, DecodeBatch)
 		def := g.batchDef()
 		check(t, seed, "batch definition", AppendBatchDef(nil, &def), def, DecodeBatchDef)
+		sc := g.schedule()
+		check(t, seed, "schedule", AppendSchedule(nil, &sc), sc, DecodeSchedule)
+		sd := g.scheduleDef()
+		check(t, seed, "schedule definition", AppendScheduleDef(nil, &sd), sd, DecodeScheduleDef)
 		checkBody(t, g)
 	}
 }
@@ -292,6 +323,7 @@ func TestVersions(t *testing.T) {
 	j, q := g.meta(), g.queue()
 	var s Shard
 	p, o, batch, def := g.progress(), Outcome{}, g.batch(), g.batchDef()
+	sc, sd := g.schedule(), g.scheduleDef()
 	for what, test := range map[string]struct {
 		b      []byte
 		decode func([]byte) error
@@ -304,6 +336,10 @@ func TestVersions(t *testing.T) {
 		"progress": {AppendProgress(nil, &p), func(b []byte) error { _, err := DecodeProgress(b); return err }},
 		"outcome":  {AppendOutcome(nil, &o), func(b []byte) error { _, err := DecodeOutcome(b); return err }},
 		"batch":    {AppendBatch(nil, &batch), func(b []byte) error { _, err := DecodeBatch(b); return err }},
+		"schedule": {AppendSchedule(nil, &sc), func(b []byte) error { _, err := DecodeSchedule(b); return err }},
+		"schedule definition": {
+			AppendScheduleDef(nil, &sd), func(b []byte) error { _, err := DecodeScheduleDef(b); return err },
+		},
 		"batch definition": {
 			AppendBatchDef(nil, &def), func(b []byte) error { _, err := DecodeBatchDef(b); return err },
 		},

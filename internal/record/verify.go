@@ -106,6 +106,11 @@ func verifyShared(key, value []byte) (ok bool, err error) {
 		var rest []byte
 		_, rest, ok = parseText(key[1:])
 		ok = ok && len(rest) == 8 && len(value) == 0
+	case spaceSchedule:
+		return verifySchedule(key, value)
+	case spaceSchedules:
+		_, _, ok = ParseScheduleNameKey(key)
+		_, err = DecodeUint(value)
 	case spaceValue:
 		_, _, ok = parseNamed(key, spaceValue)
 	}
@@ -146,6 +151,22 @@ func verifyBatch(key, value []byte) (ok bool, err error) {
 		_, err = DecodeBatch(value)
 	case BatchFixed:
 		_, err = DecodeBatchDef(value)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+func verifySchedule(key, value []byte) (ok bool, err error) {
+	_, part, ok := ParseScheduleKey(key)
+	if !ok {
+		return false, nil
+	}
+	switch part {
+	case BatchState:
+		_, err = DecodeSchedule(value)
+	case BatchFixed:
+		_, err = DecodeScheduleDef(value)
 	default:
 		return false, nil
 	}

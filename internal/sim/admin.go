@@ -239,6 +239,7 @@ func (m *Model) sweepOne(then func()) {
 	m.unwait(id)
 	m.follow()
 	m.tried(id)
+	m.tickEnds(id, job.Removed)
 	m.strike(id)
 	then()
 }

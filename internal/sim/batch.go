@@ -129,12 +129,13 @@ func (m *Model) tried(id job.ID) {
 
 // counts reports whether a job counts in a batch.
 func (j *entry) counts() bool {
-	return j.Batch != 0 && j.Flags&(job.FlagOnComplete|job.FlagOnSuccess) == 0
+	return j.Batch != 0 && j.Flags&(job.FlagOnComplete|job.FlagOnSuccess|job.FlagTick) == 0
 }
 
 // succeeded tells the batch of a job that the job was acked: one that counts leaves
 // it, the ack of a callback is the end of a stage.
 func (m *Model) succeeded(j *entry) {
+	m.tickEnds(j.ID, job.Succeeded)
 	b := m.batches[j.Batch]
 	switch {
 	case j.counts():

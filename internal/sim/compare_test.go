@@ -33,7 +33,7 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 		return fmt.Sprintf("%s: got %v, want %v", what, g, w)
 	}
 	switch cmd.(type) {
-	case *job.Push:
+	case *job.Push, *job.RunSchedule:
 		state := g.State
 		if delivered[g.ID] && state == job.Leased {
 			state = job.Ready
@@ -50,13 +50,14 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 			return fmt.Sprintf("run: %d jobs", len(g.Jobs))
 		}
 		return differ("run", Identity(&g.Jobs[0]), Identity(&w.Jobs[0]))
-	case *job.Kick, *job.Each, *job.Respawn, *job.Cancel, *job.ResumeHolder, *job.ReleaseAll, *job.Purge, *job.Report, *job.DropValue:
+	case *job.Kick, *job.Each, *job.Respawn, *job.Cancel, *job.ResumeHolder, *job.ReleaseAll, *job.Purge, *job.Report, *job.DropValue,
+		*job.SetSchedules, *job.PauseSchedule:
 		if d := differ("count", g.Count, w.Count); d != "" {
 			return d
 		}
 	case *job.Fetch, *job.Ack, *job.Fail, *job.Release, *job.Return, *job.Bury, *job.Delete, *job.Touch, *job.Promote,
 		*job.Kill, *job.Move, *job.Await, *job.EndHolder, *job.Configure, *job.Pause, *job.Resume, *job.Remove, *job.Flush, *job.OpenBatch,
-		*job.CommitBatch, *job.SetValue:
+		*job.CommitBatch, *job.SetValue, *job.DropSchedule:
 	}
 	if want.Gone && len(g.Jobs) == 0 {
 		return ""

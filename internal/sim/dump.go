@@ -16,12 +16,13 @@ import (
 type View struct {
 	Queues []job.QueueInfo
 	// List returns one state of a queue in the order of its list.
-	List     func(namespace, queue string, s job.State) []job.Job
-	Batches  []job.BatchInfo
-	Locks    []Lock
-	Outcomes []Outcome
-	Progress []Progress
-	Values   []Value
+	List      func(namespace, queue string, s job.State) []job.Job
+	Batches   []job.BatchInfo
+	Schedules []job.ScheduleInfo
+	Locks     []Lock
+	Outcomes  []Outcome
+	Progress  []Progress
+	Values    []Value
 }
 
 // Lock is a lock, who took it and until when.
@@ -97,7 +98,7 @@ func (m *Model) View() View {
 
 // Bonds returns the part of the state that the jobs are tied to.
 func (m *Model) Bonds() View {
-	v := View{Batches: m.BatchInfos()}
+	v := View{Batches: m.BatchInfos(), Schedules: m.ScheduleInfos()}
 	for name, l := range m.locks {
 		if m.now < l.until {
 			v.Locks = append(v.Locks, Lock{name.ns, name.name, l.taker, l.until})
@@ -126,6 +127,7 @@ func (v View) Dump() string {
 		}
 		lines = append(lines, fmt.Sprintf("batch %d %s", info.ID, Text(info)))
 	}
+	lines = v.dumpSchedules(lines)
 	for _, l := range v.Locks {
 		lines = append(lines, "lock "+Text(l))
 	}
@@ -172,7 +174,7 @@ func (v View) dumpQueue(b *strings.Builder, q *job.QueueInfo) {
 func (v View) Forget(j *job.Job) {
 	if !v.hasBatch(j.Batch) {
 		j.Batch = 0
-		j.Flags &^= job.FlagOnComplete | job.FlagOnSuccess
+		j.Flags &^= job.FlagOnComplete | job.FlagOnSuccess | job.FlagTick
 	}
 	if j.Batch == 0 {
 		j.Flags &^= job.FlagTried
@@ -185,7 +187,8 @@ func (v View) Forget(j *job.Job) {
 }
 
 func (v View) hasBatch(id job.BatchID) bool {
-	return slices.ContainsFunc(v.Batches, func(b job.BatchInfo) bool { return b.ID == id })
+	return slices.ContainsFunc(v.Batches, func(b job.BatchInfo) bool { return b.ID == id }) ||
+		slices.ContainsFunc(v.Schedules, func(s job.ScheduleInfo) bool { return s.ID == id })
 }
 
 // Describe returns one line with everything about a job that can be observed.
@@ -205,8 +208,8 @@ func Describe(j *job.Job) string {
 		fmt.Fprintf(&b, " lock=%s/%d", j.Lock, j.LockUntil)
 	}
 	if j.Batch != 0 {
-		fmt.Fprintf(&b, " batch=%d tried=%t on-complete=%t on-success=%t", j.Batch, j.Flags.Has(job.FlagTried),
-			j.Flags.Has(job.FlagOnComplete), j.Flags.Has(job.FlagOnSuccess))
+		fmt.Fprintf(&b, " batch=%d tried=%t on-complete=%t on-success=%t tick=%t", j.Batch, j.Flags.Has(job.FlagTried),
+			j.Flags.Has(job.FlagOnComplete), j.Flags.Has(job.FlagOnSuccess), j.Flags.Has(job.FlagTick))
 	}
 	if j.State == job.Dead {
 		fmt.Fprintf(&b, " timer=%d", j.Timer)

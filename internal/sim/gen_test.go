@@ -139,7 +139,23 @@ var verbs = []verb{
 	{2, func(g *generator) job.Command {
 		return &job.DropValue{Space: choose(g, spaces...), Name: choose(g, "n1", "n2", "")}
 	}},
+	{3, func(g *generator) job.Command { return g.setSchedules() }},
+	{1, func(g *generator) job.Command {
+		ns, name := g.scheduled()
+		return &job.DropSchedule{Namespace: ns, Name: name, Source: choose(g, job.SourceAPI, job.SourceFile)}
+	}},
+	{1, func(g *generator) job.Command {
+		ns, name := g.scheduled()
+		return &job.PauseSchedule{Namespace: ns, Name: name, Paused: g.chance(50)}
+	}},
+	{1, func(g *generator) job.Command {
+		ns, name := g.scheduled()
+		return &job.RunSchedule{Namespace: ns, Name: name}
+	}},
 }
+
+// scheduleVerbs is how many of the verbs are about schedules: the last.
+const scheduleVerbs = 4
 
 // spaces are where values are kept.
 var spaces = []string{"v1", "v2"}
@@ -166,6 +182,12 @@ func newGenerator(rng *rand.Rand, m *Model) *generator {
 		}
 		g.weights = append(g.weights, w)
 		g.total += w
+	}
+	if rng.IntN(3) > 0 { // schedules push so much that the rest would come too short
+		for i := len(verbs) - scheduleVerbs; i < len(verbs); i++ {
+			g.total -= g.weights[i]
+			g.weights[i] = 0
+		}
 	}
 	return g
 }

@@ -146,11 +146,13 @@ type Model struct {
 	passed        []job.ID
 	flush         *flushing
 
-	locks    map[lockName]lock
-	batches  map[job.BatchID]*batch
-	outcomes map[keyName]outcome
-	values   map[valueName][]byte
-	keys     map[keyName]bool // every key that a job ever had
+	locks     map[lockName]lock
+	batches   map[job.BatchID]*batch
+	outcomes  map[keyName]outcome
+	started   job.Time // of the process
+	schedules []*ticking
+	values    map[valueName][]byte
+	keys      map[keyName]bool // every key that a job ever had
 
 	lastID    job.ID
 	sequence  uint64 // places in the order of ready jobs
@@ -173,7 +175,7 @@ type Model struct {
 // NewModel returns an empty model.
 func NewModel(now job.Time) *Model {
 	return &Model{
-		now: now, StepWork: 256, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}, locks: map[lockName]lock{},
+		now: now, started: now, StepWork: 256, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}, locks: map[lockName]lock{},
 		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{}, keys: map[keyName]bool{},
 	}
 }
@@ -255,6 +257,7 @@ func (m *Model) end() ([]Completion, error) {
 // waits, no holder exists, ephemeral jobs are gone.
 func (m *Model) Restart(now job.Time, o Oracle) {
 	m.begin(now, o)
+	m.started = now
 	m.waits, m.endings, m.canceled, m.orphans, m.behind = nil, nil, nil, nil, false
 	m.endsLeft, m.lastEnd = len(m.left) > 0, 0
 	for _, j := range m.jobs {
@@ -285,6 +288,12 @@ func (m *Model) Clone() *Model {
 		e := *b
 		e.members = maps.Clone(b.members)
 		c.batches[id] = &e
+	}
+	c.schedules = nil
+	for _, s := range m.schedules {
+		e := *s
+		e.runs = slices.Clone(s.runs)
+		c.schedules = append(c.schedules, &e)
 	}
 	c.locks = maps.Clone(m.locks)
 	c.outcomes = maps.Clone(m.outcomes)
@@ -336,7 +345,7 @@ func (m *Model) Check() error {
 	if err := m.checkLocks(); err != nil {
 		return err
 	}
-	return m.checkBatches()
+	return errors.Join(m.checkBatches(), m.checkSchedules())
 }
 
 // command applies one verb.
@@ -410,6 +419,14 @@ func (m *Model) command(cmd job.Command) {
 		m.applySetValue(c)
 	case *job.DropValue:
 		m.applyDropValue(c)
+	case *job.SetSchedules:
+		m.applySetSchedules(c)
+	case *job.DropSchedule:
+		m.applyDropSchedule(c)
+	case *job.PauseSchedule:
+		m.applyPauseSchedule(c)
+	case *job.RunSchedule:
+		m.applyRunSchedule(c)
 	}
 }
 

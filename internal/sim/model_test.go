@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"millrace/internal/job"
@@ -14,7 +15,7 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 	states := map[job.State]int{}
 	kinds := map[job.Kind]int{}
 	var seen sights
-	for seed := range uint64(100) {
+	for seed := range uint64(130) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		m := NewModel(startTime)
 		g := newGenerator(rng, m)
@@ -62,6 +63,9 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 	if min(seen.ended, seen.reopened, seen.failed, seen.nested, seen.orphaned, seen.late) < 20 {
 		t.Errorf("too little was seen of batches and progress: %+v", seen)
 	}
+	if min(seen.ticked, seen.missed, seen.skipped, seen.settled) < 20 {
+		t.Errorf("too little was seen of schedules: %+v", seen)
+	}
 }
 
 // sights counts what the generator must bring about to be worth anything: steps after
@@ -73,6 +77,9 @@ type sights struct {
 	nested   int // a batch that has succeeded, and a child that has called back
 	orphaned int // a batch whose parent is forgotten
 	late     int // a batch that has succeeded and that a job joined since
+
+	// Schedules that have pushed a job, missed a tick, skipped one, and whose job was acked.
+	ticked, missed, skipped, settled int
 }
 
 func (s *sights) look(m *Model) {
@@ -83,6 +90,12 @@ func (s *sights) look(m *Model) {
 	}
 	for _, o := range m.outcomes {
 		count(&s.ended, o.hasPercent)
+	}
+	for _, c := range m.schedules {
+		count(&s.ticked, c.lastTick != 0)
+		count(&s.missed, c.missed > 0)
+		count(&s.skipped, c.skipped > 0)
+		count(&s.settled, slices.ContainsFunc(c.runs, func(r job.ScheduleRun) bool { return r.Outcome == job.Succeeded }))
 	}
 	for _, b := range m.batches {
 		complete, success := b.complete.state != job.CallbackWaiting, b.success.state != job.CallbackWaiting

@@ -230,5 +230,7 @@ func readMore(v *View, q engine.Query, now job.Time, keys map[keyName]bool) erro
 		}
 		v.Batches = append(v.Batches, infos...)
 	}
-	return nil
+	schedules, err := q.Schedules("")
+	v.Schedules = schedules
+	return err
 }

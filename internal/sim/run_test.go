@@ -552,7 +552,7 @@ func (r *run) compareNothing() error {
 	if err := r.do(action{deed: deedEndWaits}); err != nil {
 		return err
 	}
-	var cmds []job.Command
+	cmds := []job.Command{&job.SetSchedules{Replace: true}, &job.SetSchedules{Source: job.SourceFile, Replace: true}}
 	for _, ns := range r.model.namespaces() {
 		cmds = append(cmds, &job.Flush{Namespace: ns})
 	}

@@ -61,6 +61,9 @@ func (m *Model) nextEvent() (event, bool) {
 	for id, b := range m.batches {
 		offer(event{at: b.forgetAt(), minor: uint64(id), fire: func() { delete(m.batches, id) }})
 	}
+	for _, s := range m.schedules {
+		offer(event{at: s.next, minor: uint64(s.id), fire: func() { m.fireSchedule(s) }})
+	}
 	for _, q := range m.queues {
 		offer(event{at: q.pausedUntil, class: 1, major: q.pauseArmed, fire: func() { q.resume() }})
 	}

@@ -107,6 +107,7 @@ func (m *Model) drop(j *entry) {
 	delete(m.jobs, j.ID)
 	m.gone++
 	m.tried(j.ID)
+	m.tickEnds(j.ID, job.Removed)
 	m.unwait(j.ID)
 }
 
@@ -212,6 +213,7 @@ func (m *Model) exhaust(j *entry, result []byte) {
 func (m *Model) exhaustOne(j *entry, result []byte) {
 	m.count(j, job.CountDied)
 	m.tried(j.ID)
+	m.tickEnds(j.ID, job.Died)
 	if j.Flags.Has(job.FlagEphemeral) {
 		m.outcome(j, job.Died)
 		m.finish(j, job.Failed, result)
@@ -242,6 +244,7 @@ func (m *Model) exhaustOne(j *entry, result []byte) {
 func (m *Model) toDead(j *entry) {
 	m.enter(j, job.Dead)
 	m.tried(j.ID)
+	m.tickEnds(j.ID, job.Died)
 	j.Policy.ExpireAt = 0
 	if j.Policy.DeadFor > 0 {
 		j.Timer = m.now.Add(j.Policy.DeadFor)

@@ -163,6 +163,12 @@ var plants = []plant{
 		"	if needs <= e.durable+1 {\n		e.answerNow(r)\n",
 	},
 	{
+		"a tick is fired twice after a crash",
+		machine + "schedule.go",
+		"	m.tickAt(s, nextTick(next, ok))\n",
+		"	m.tickAt(s, min(nextTick(next, ok), m.now.Add(time.Second)))\n",
+	},
+	{
 		"answers leave before their batch has landed",
 		"internal/engine/commit.go",
 		"	c.begun = e.Now()\n",

@@ -14,8 +14,8 @@ type batch struct {
 	id job.BatchID
 }
 
-// callbacks are the flags of a job that is a callback and does not count in its batch.
-const callbacks = job.FlagOnComplete | job.FlagOnSuccess
+// callbacks are the flags of a job that does not count in its batch: a callback, or the job of a schedule.
+const callbacks = job.FlagOnComplete | job.FlagOnSuccess | job.FlagTick
 
 // getBatch returns a batch, nil if there is none, or it is forgotten or being flushed.
 func (m *Machine) getBatch(id job.BatchID) *batch {
@@ -178,6 +178,7 @@ func (m *Machine) tried(e *entry) {
 // acked takes a job that is acked out of its batch. The ack of a callback is the end of
 // a stage.
 func (m *Machine) acked(e *entry) {
+	m.tickEnds(e, job.Succeeded)
 	b := m.getBatch(e.Batch)
 	switch {
 	case e.Flags&callbacks != 0:

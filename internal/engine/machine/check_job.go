@@ -220,8 +220,9 @@ func (c *checker) checkTimers() error {
 			return false
 		}
 		if qid == 0 {
-			if b := c.readBatch(job.BatchID(id)); b == nil || b.ForgetAt != at {
-				err = broken(7, "timer %d of batch %d, which does not have it", at, id)
+			b, s := c.readBatch(job.BatchID(id)), c.readTicker(job.BatchID(id))
+			if (b == nil || b.ForgetAt != at) && (s == nil || s.Next != at) {
+				err = broken(7, "timer %d of batch or schedule %d, which does not have it", at, id)
 			}
 			return err == nil
 		}

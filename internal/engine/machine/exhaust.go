@@ -33,6 +33,7 @@ func (m *Machine) exhaust(e *entry, result []byte) {
 func (m *Machine) exhaustOne(e *entry, result []byte) {
 	m.count(e.q, job.CountDied)
 	m.tried(e)
+	m.tickEnds(e, job.Died)
 	if e.Flags.Has(job.FlagEphemeral) {
 		m.ended(e, job.Died)
 		m.finishRun(e, job.Failed, result)
@@ -61,6 +62,7 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 // long, a part of it goes with each job that dies.
 func (m *Machine) die(e *entry) {
 	m.tried(e)
+	m.tickEnds(e, job.Died)
 	m.leave(e)
 	e.Policy.ExpireAt = 0
 	m.enter(e, job.Dead)

@@ -239,6 +239,7 @@ func (m *Machine) erase(e *entry) {
 func (m *Machine) lost(e *entry) {
 	if e.Batch != 0 {
 		m.tried(e)
+		m.tickEnds(e, job.Removed)
 	}
 	if e.Flags.Has(job.FlagTracked) {
 		m.delPart(e, record.PartProgress)

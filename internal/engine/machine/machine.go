@@ -95,7 +95,10 @@ type Machine struct {
 	store Storage
 	opt   Options
 
-	now  job.Time
+	now job.Time
+	// started is when the machine was made: ticks before it came while nobody was there.
+	started job.Time
+
 	rnd  uint64 // the chance of this step; draw takes from it
 	step uint64
 	work int // how much more work this step may do; see Options.StepWork
@@ -177,7 +180,7 @@ type Machine struct {
 // applied (section 8 of the semantics).
 func New(store Storage, now job.Time, opt Options) *Machine {
 	m := &Machine{
-		store: store, opt: opt.withDefaults(), now: now,
+		store: store, opt: opt.withDefaults(), now: now, started: now,
 		spaces: map[string]map[string]*queue{}, sums: map[string]*sums{}, byID: map[record.QueueID]*queue{},
 		jobs: map[job.ID]*entry{}, holders: map[job.Holder]*holder{},
 		waiting: map[uint64]*waiter{}, awaiting: map[job.ID]*vigil{}, runs: map[job.ID]*waiter{},
@@ -269,6 +272,14 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 		m.setValue(c, res)
 	case *job.DropValue:
 		m.dropValue(c, res)
+	case *job.SetSchedules:
+		m.setSchedules(c, res)
+	case *job.DropSchedule:
+		m.dropSchedule(c, res)
+	case *job.PauseSchedule:
+		m.pauseSchedule(c, res)
+	case *job.RunSchedule:
+		m.runSchedule(c, res)
 	}
 	m.asked = false
 	m.outside()

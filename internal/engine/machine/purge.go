@@ -398,6 +398,7 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 		m.letGo(&e.Job)
 	}
 	m.tried(e)
+	m.tickEnds(e, job.Removed)
 	m.unlink(e)
 	if e.State == job.Blocked {
 		m.unblock(e)

@@ -5,7 +5,7 @@ import (
 	"millrace/internal/record"
 )
 
-// timerItem is one timer, of a job, or of a batch: that has the queue number zero. Timers
+// timerItem is one timer, of a job, or of a batch or a schedule: those have the queue number zero. Timers
 // sort by time, then queue, then id.
 type timerItem struct {
 	at job.Time
@@ -201,6 +201,7 @@ func (m *Machine) readTimers(target timerItem) timerItem {
 func (m *Machine) fireTimer(t timerItem) {
 	if t.q == 0 {
 		m.forgetBatch(t)
+		m.fireTicker(t)
 		return
 	}
 	e := m.loadRef(record.JobRef{Queue: t.q, ID: t.id})

@@ -42,6 +42,11 @@ func (g *reign) make(by job.Holder) job.Command {
 	queue := pick(rng, queues)
 	ref, need := g.ref(&by)
 	switch n := rng.IntN(100); {
+	case n < 1:
+		return &job.SetSchedules{Entries: []job.Schedule{{
+			Namespace: namespace, Name: choose(rng, "x", "y"), When: choose(rng, "@every 1s", "*/2 * * * * *", "@hourly"),
+			Missed: choose(rng, job.MissedOnce, job.MissedSkip), Overlap: choose(rng, job.OverlapAllow, job.OverlapSkip), Job: g.push(queue).Spec,
+		}}}
 	case n < 28:
 		return g.push(queue)
 	case n < 54:

@@ -20,6 +20,7 @@
 //   - every command is answered exactly once, perhaps with the word that its outcome is unknown.
 //   - what a node restores from a copy is what it would have from the log.
 //   - the invariants of docs/semantics.md hold on every node after any entry.
+//   - a tick of a schedule has at most one job, whoever led when.
 //
 // Only tests are in this package.
 package clustersim

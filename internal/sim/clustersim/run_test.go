@@ -31,6 +31,7 @@ type run struct {
 	told  told
 	nodes []*node
 	log   []*meaning // by index; the first is the beginning
+	ticks map[tickName]job.ID
 	leads *leadership
 	lost  []*leadership // before that
 	stray []proposal    // dropped, and yet they may come
@@ -100,7 +101,7 @@ func (r *run) noteTime(t job.Time) { r.told = told{0, max(t, r.told.most(r.now))
 func newRun(seed uint64, f *fault) (*run, error) {
 	r := &run{
 		rng: rand.New(rand.NewPCG(seed, 17)), fault: f, sealed: map[batchName]*sim.Model{}, batches: map[uint64]placed{},
-		ids: map[job.ID]bool{}, holders: map[job.Holder]bool{},
+		ids: map[job.ID]bool{}, holders: map[job.Holder]bool{}, ticks: map[tickName]job.ID{},
 	}
 	f.aliases = nil
 	r.partBytes = choose(r.rng, 40, 150, 400, 1000, 1<<20)
@@ -629,6 +630,9 @@ func (r *run) compareFully(m *meaning) error {
 	if err := engine.CheckInvariants(m.data, m.state.Time, nil); err != nil {
 		return fmt.Errorf("R-12: behind batch %d: %w", m.state.Seq, err)
 	}
+	if err := r.checkTicks(m); err != nil {
+		return err
+	}
 	got, err := dump(m)
 	if err != nil {
 		return err
@@ -666,5 +670,30 @@ func dump(m *meaning) (string, error) {
 			v.Values = append(v.Values, sim.Value{Space: space, Name: n.Name, Value: n.Value})
 		}
 	}
-	return v.Dump(), failed
+	v.Schedules, err = q.Schedules("")
+	return v.Dump(), errors.Join(failed, err)
+}
+
+// tickName names a tick of a schedule.
+type tickName struct {
+	schedule job.BatchID
+	at       job.Time
+}
+
+// checkTicks asserts that no two leaders have pushed a job for the same tick, nor one of them two.
+func (r *run) checkTicks(m *meaning) error {
+	infos, err := engine.NewQuery(m.data).Schedules("")
+	for _, info := range infos {
+		for _, run := range info.Runs {
+			if run.Kind != job.RunPushed {
+				continue
+			}
+			name := tickName{info.ID, run.Tick}
+			if first, ok := r.ticks[name]; ok && first != run.Job {
+				return fmt.Errorf("R-13: schedule %q has pushed jobs %d and %d for the tick at %d", info.Name, first, run.Job, run.Tick)
+			}
+			r.ticks[name] = run.Job
+		}
+	}
+	return err
 }

@@ -1,0 +1,416 @@
+package machine
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"millrace/internal/job"
+	"millrace/internal/record"
+	"millrace/internal/schedule"
+)
+
+// A schedule pushes a job at each of its ticks. It is read, changed and written back each time; in memory is only the
+// timer of the next tick. That tick, the job and what is known of the last one change in one transition, so that no
+// crash repeats a tick or loses one (INV-17).
+
+// ticker is a schedule as it stands.
+type ticker struct {
+	record.Schedule
+	id job.BatchID
+}
+
+const (
+	// lateAfter is how late a tick may be dealt with that came while the machine ran: later ones count as missed, because
+	// the clock has been put forward or the process was stopped.
+	lateAfter = time.Minute
+	// missedCounted is up to how many missed ticks are counted one by one.
+	missedCounted = 1000
+)
+
+func (m *Machine) readTicker(id job.BatchID) *ticker {
+	m.kb = record.ScheduleKey(m.kb[:0], id, record.BatchState)
+	p, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = p[:0]
+	if !ok {
+		return nil
+	}
+	s, err := record.DecodeSchedule(p)
+	corrupt("schedule", err)
+	return &ticker{s, id}
+}
+
+// tickerNamed returns a schedule by its name, nil if there is none.
+func (m *Machine) tickerNamed(namespace, name string) *ticker {
+	m.kb = record.ScheduleNameKey(m.kb[:0], namespace, name)
+	p, _, ok := m.store.Get(m.rb[:0], m.kb)
+	m.rb = p[:0]
+	if !ok {
+		return nil
+	}
+	id, err := record.DecodeUint(p)
+	corrupt("name of a schedule", err)
+	s := m.readTicker(job.BatchID(id))
+	if s == nil {
+		corrupt("name of a schedule", errDangling)
+	}
+	return s
+}
+
+func (m *Machine) putTicker(s *ticker) {
+	m.kb = record.ScheduleKey(m.kb[:0], s.id, record.BatchState)
+	m.vb = record.AppendSchedule(m.vb[:0], &s.Schedule)
+	m.set(m.kb, m.vb)
+}
+
+// tickerDef returns what is set of a schedule, and how that is stored.
+func (m *Machine) tickerDef(id job.BatchID) (job.Schedule, []byte) {
+	p, _, ok := m.store.Get(nil, record.ScheduleKey(nil, id, record.BatchFixed))
+	if !ok {
+		corrupt("schedule definition", errDangling)
+	}
+	def, err := record.DecodeScheduleDef(p)
+	corrupt("schedule definition", err)
+	return def, p
+}
+
+// timer is when the schedule is looked at: like that of a batch.
+func (s *ticker) timer() timerItem { return timerItem{at: s.Next, id: job.ID(s.id)} }
+
+// tickAt sets when the schedule ticks next.
+func (m *Machine) tickAt(s *ticker, next job.Time) {
+	m.unsetTimerAt(s.timer())
+	s.Next = next
+	m.setTimerAt(s.timer())
+}
+
+// after returns the first tick after a time, zero if there is none.
+func after(when schedule.Schedule, t job.Time) job.Time {
+	next, ok := when.Next(t.Std())
+	return nextTick(next, ok)
+}
+
+func nextTick(t time.Time, ok bool) job.Time {
+	if !ok {
+		return 0
+	}
+	return job.TimeOf(t)
+}
+
+// parseWhen reads the schedule of an entry that has been checked. A database of time zones that has lost a zone since is
+// no reason to stop the server: the entry then never ticks.
+func parseWhen(def *job.Schedule) schedule.Schedule {
+	when, err := schedule.Parse(def.When, def.Zone)
+	if err != nil {
+		return schedule.Schedule{}
+	}
+	return when
+}
+
+func (m *Machine) setSchedules(c *job.SetSchedules, res *job.Result) {
+	defs, err := m.checkSchedules(c)
+	if err != nil {
+		res.Err = err
+		return
+	}
+	if c.Replace {
+		res.Count = m.dropOthers(c)
+	}
+	for i := range c.Entries {
+		if m.setSchedule(&c.Entries[i], c.Source, defs[i]) {
+			res.Count++
+		}
+	}
+}
+
+// checkSchedules returns how the entries are stored, or the first refusal.
+func (m *Machine) checkSchedules(c *job.SetSchedules) ([][]byte, *job.Error) {
+	total := m.countSchedules(c)
+	defs := make([][]byte, len(c.Entries))
+	names := make(map[[2]string]bool, len(c.Entries))
+	for i := range c.Entries {
+		def := c.Entries[i]
+		def.Source, def.Job.Namespace = c.Source, def.Namespace
+		defs[i] = record.AppendScheduleDef(nil, &def)
+		name := [2]string{def.Namespace, def.Name}
+		s := m.tickerNamed(def.Namespace, def.Name)
+		err := checkSchedule(&def, len(defs[i]))
+		switch {
+		case err != nil:
+		case names[name]:
+			err = &job.Error{Kind: job.Invalid, Text: fmt.Sprintf("schedule %q is given twice", def.Name)}
+		case s != nil && s.Source == job.SourceFile && c.Source != job.SourceFile:
+			err = job.ErrOfFile
+		case s == nil || c.Replace && s.Source == c.Source:
+			total++ // countSchedules has left it out
+		}
+		if err == nil && total > job.MaxSchedules {
+			err = &job.Error{Kind: job.TooLarge, Text: fmt.Sprintf("there are at most %d schedules", job.MaxSchedules)}
+		}
+		if err != nil {
+			return nil, &job.Error{Kind: err.Kind, Text: err.Text, Index: i}
+		}
+		names[name] = true
+	}
+	return defs, nil
+}
+
+// checkSchedule says why an entry is refused; nil if it is not.
+func checkSchedule(def *job.Schedule, size int) *job.Error {
+	text := ""
+	_, err := schedule.Parse(def.When, def.Zone)
+	switch {
+	case def.Name == "" || len(def.Name) > job.MaxScheduleName:
+		text = fmt.Sprintf("the name of a schedule has 1 to %d bytes", job.MaxScheduleName)
+	case err != nil:
+		text = err.Error()
+	case def.Job.Queue == "":
+		text = "a schedule needs a queue"
+	case def.Job.Batch != 0 || len(def.Job.BlockedBy) > 0 || def.Job.RunAt != 0:
+		text = "the job of a schedule has no batch, no blockers and no time of its own"
+	case def.Missed == job.MissedAll && (def.MissedMax == 0 || def.MissedMax > job.MaxMissed):
+		text = fmt.Sprintf("the limit of missed runs is 1 to %d", job.MaxMissed)
+	case size > job.MaxScheduleBytes:
+		return &job.Error{Kind: job.TooLarge, Text: fmt.Sprintf("a schedule with its job has at most %d bytes", job.MaxScheduleBytes)}
+	default:
+		return nil
+	}
+	return &job.Error{Kind: job.Invalid, Text: text}
+}
+
+// countSchedules returns how many entries there are that a command leaves alone.
+func (m *Machine) countSchedules(c *job.SetSchedules) (n int) {
+	for _, s := range m.tickers() {
+		if !c.Replace || s.Source != c.Source {
+			n++
+		}
+	}
+	return n
+}
+
+// tickers returns all schedules, of which there are few.
+func (m *Machine) tickers() []*ticker {
+	var all []*ticker
+	lo, hi := record.AllSchedules()
+	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		id, part, ok := record.ParseScheduleKey(key)
+		if !ok {
+			corrupt("key of a schedule", record.ErrFormat)
+		}
+		if part == record.BatchState {
+			s, err := record.DecodeSchedule(value)
+			corrupt("schedule", err)
+			all = append(all, &ticker{s, id})
+		}
+		return true
+	})
+	return all
+}
+
+// dropOthers removes the entries of a source that a command does not name.
+func (m *Machine) dropOthers(c *job.SetSchedules) (dropped int) {
+	named := make(map[[2]string]bool, len(c.Entries))
+	for i := range c.Entries {
+		named[[2]string{c.Entries[i].Namespace, c.Entries[i].Name}] = true
+	}
+	for _, s := range m.tickers() {
+		if s.Source == c.Source && !named[[2]string{s.Namespace, s.Name}] {
+			m.removeTicker(s)
+			dropped++
+		}
+	}
+	return dropped
+}
+
+// setSchedule sets an entry and reports whether that changes anything. One whose schedule is as before goes on with its
+// next tick, also if that has been missed.
+func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byte) (changed bool) {
+	s := m.tickerNamed(def.Namespace, def.Name)
+	again := s == nil
+	if s == nil {
+		s = &ticker{id: job.BatchID(m.nextID(false))}
+		s.Namespace, s.Name, s.Created, s.Paused = def.Namespace, def.Name, m.now, def.Paused
+		m.vb = record.AppendUint(m.vb[:0], uint64(s.id))
+		m.set(record.ScheduleNameKey(nil, s.Namespace, s.Name), m.vb)
+	} else {
+		old, was := m.tickerDef(s.id)
+		if bytes.Equal(was, stored) {
+			return false
+		}
+		if old.Paused != def.Paused {
+			again, s.Paused = again || s.Paused != def.Paused, def.Paused
+		}
+		again = again || old.When != def.When || old.Zone != def.Zone
+	}
+	s.Source = source
+	m.set(record.ScheduleKey(nil, s.id, record.BatchFixed), stored)
+	if again {
+		m.waitAgain(s, def)
+	}
+	m.putTicker(s)
+	return true
+}
+
+// waitAgain sets the next tick from now on.
+func (m *Machine) waitAgain(s *ticker, def *job.Schedule) {
+	s.Behind = 0
+	if s.Paused {
+		m.tickAt(s, 0)
+		return
+	}
+	m.tickAt(s, after(parseWhen(def), max(m.now, s.LastTick)))
+}
+
+func (m *Machine) dropSchedule(c *job.DropSchedule, res *job.Result) {
+	s := m.tickerNamed(c.Namespace, c.Name)
+	switch {
+	case s == nil:
+		res.Err = job.ErrNoSchedule
+	case s.Source == job.SourceFile && c.Source != job.SourceFile:
+		res.Err = job.ErrOfFile
+	default:
+		m.removeTicker(s)
+	}
+}
+
+func (m *Machine) removeTicker(s *ticker) {
+	m.tickAt(s, 0)
+	m.del(record.ScheduleKey(nil, s.id, record.BatchState))
+	m.del(record.ScheduleKey(nil, s.id, record.BatchFixed))
+	m.del(record.ScheduleNameKey(nil, s.Namespace, s.Name))
+}
+
+func (m *Machine) pauseSchedule(c *job.PauseSchedule, res *job.Result) {
+	s := m.tickerNamed(c.Namespace, c.Name)
+	switch {
+	case s == nil:
+		res.Err = job.ErrNoSchedule
+	case s.Paused != c.Paused:
+		s.Paused = c.Paused
+		def, _ := m.tickerDef(s.id)
+		m.waitAgain(s, &def)
+		m.putTicker(s)
+		res.Count = 1
+	}
+}
+
+func (m *Machine) runSchedule(c *job.RunSchedule, res *job.Result) {
+	s := m.tickerNamed(c.Namespace, c.Name)
+	if s == nil {
+		res.Err = job.ErrNoSchedule
+		return
+	}
+	def, _ := m.tickerDef(s.id)
+	m.flushFor(&def.Job)
+	if err := m.checkPush(&def.Job); err != nil {
+		res.Err = err
+		return
+	}
+	m.accept(m.pushTick(s, &def, job.ScheduleRun{Kind: job.RunByHand, Tick: m.now, Count: 1}), res)
+}
+
+// fireTicker deals with the tick of a schedule whose time has come.
+func (m *Machine) fireTicker(t timerItem) {
+	s := m.readTicker(job.BatchID(t.id))
+	if s == nil || s.timer() != t {
+		return // the timer was moved, or called off
+	}
+	def, _ := m.tickerDef(s.id)
+	when, tick := parseWhen(&def), s.Next
+	run := job.ScheduleRun{Kind: job.RunPushed, Tick: tick, Count: 1}
+	missed := tick < m.started || m.now.Sub(tick) > lateAfter
+	if !missed || def.Missed == job.MissedAll && s.Behind < def.MissedMax {
+		if s.Behind++; !missed {
+			s.Behind = 0
+		}
+		m.tickAt(s, after(when, tick))
+		m.tick(s, &def, run)
+		return
+	}
+	n, next, ok := when.Count(tick.Std(), m.now.Std(), missedCounted)
+	m.tickAt(s, nextTick(next, ok))
+	s.Behind = 0
+	run.Count = max(n, 1)
+	if def.Missed == job.MissedOnce {
+		s.Missed += run.Count - 1
+		m.tick(s, &def, run)
+		return
+	}
+	s.Missed += run.Count
+	run.Kind = job.RunMissed
+	m.note(s, run)
+	m.putTicker(s)
+}
+
+// tick pushes the job of a schedule, unless something is against it.
+func (m *Machine) tick(s *ticker, def *job.Schedule, run job.ScheduleRun) {
+	if def.Overlap == job.OverlapSkip && s.Running != 0 {
+		run.Kind = job.RunOverlapped
+	} else {
+		m.flushFor(&def.Job)
+		if err := m.checkPush(&def.Job); err != nil {
+			run.Kind, run.Refused = job.RunRefused, err.Kind
+		}
+	}
+	if run.Kind != job.RunPushed {
+		s.Skipped++
+		m.note(s, run)
+		m.putTicker(s)
+		return
+	}
+	s.LastTick = run.Tick
+	m.pushTick(s, def, run)
+}
+
+// pushTick pushes the job of a schedule. The schedule is written first, because the job may end at once.
+func (m *Machine) pushTick(s *ticker, def *job.Schedule, run job.ScheduleRun) *entry {
+	e := m.prepare(&def.Job)
+	e.Batch = s.id
+	e.Flags |= job.FlagTick
+	s.Pushed++
+	s.LastAt, s.Running, run.Job = m.now, e.ID, e.ID
+	m.note(s, run)
+	m.putTicker(s)
+	if def.Job.Lock != "" {
+		m.lock(e, &def.Job)
+	}
+	m.admit(e, &def.Job, nil)
+	return e
+}
+
+// note remembers what became of a tick. Ticks that had no job, one after the other for the same reason, are one.
+func (m *Machine) note(s *ticker, run job.ScheduleRun) {
+	run.At = m.now
+	if n := len(s.Runs); n > 0 && run.Job == 0 {
+		if last := &s.Runs[n-1]; last.Kind == run.Kind && last.Refused == run.Refused {
+			last.At, last.Count = run.At, last.Count+run.Count
+			return
+		}
+	}
+	s.Runs = append(s.Runs, run)
+	s.Runs = s.Runs[max(0, len(s.Runs)-job.ScheduleRuns):]
+}
+
+// tickEnds remembers how a job of a schedule has ended. The first end counts, but for one that succeeds after all.
+func (m *Machine) tickEnds(e *entry, how job.Outcome) {
+	if !e.Flags.Has(job.FlagTick) {
+		return
+	}
+	s := m.readTicker(e.Batch)
+	if s == nil {
+		return // it was removed
+	}
+	changed := s.Running == e.ID
+	if changed {
+		s.Running = 0
+	}
+	for i := range s.Runs {
+		if r := &s.Runs[i]; r.Job == e.ID && (r.Outcome == job.Alive || r.Outcome == job.Died && how == job.Succeeded) {
+			r.Outcome, r.Ended = how, m.now
+			changed = true
+		}
+	}
+	if changed {
+		m.putTicker(s)
+	}
+}

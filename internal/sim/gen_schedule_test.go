@@ -1,0 +1,53 @@
+package sim
+
+import "millrace/internal/job"
+
+// setSchedules sets a few schedules, most of which tick within minutes.
+func (g *generator) setSchedules() job.Command {
+	c := &job.SetSchedules{Source: choose(g, job.SourceAPI, job.SourceFile), Replace: g.chance(30)}
+	for range 1 + g.rng.IntN(2) {
+		c.Entries = append(c.Entries, g.schedule())
+	}
+	return c
+}
+
+func (g *generator) schedule() job.Schedule {
+	spec := g.spec()
+	if g.chance(95) {
+		spec.Batch, spec.BlockedBy, spec.RunAt = 0, nil, 0
+	}
+	if g.chance(70) {
+		spec.Delay, spec.TTL, spec.Policy.ExpireAt, spec.Unique = 0, 0, 0, false
+	}
+	s := job.Schedule{
+		Namespace: g.namespace(), Name: choose(g, "s1", "s2", "s3"), Job: spec, Paused: g.chance(10),
+		When:   choose(g, "@every 5s", "@every 30s", "@every 2m", "@every 26h", "*/20 * * * * *", "* * * * *", "15,45 * * * *", "@daily"),
+		Zone:   choose(g, "", "", "Australia/Lord_Howe", "Asia/Kathmandu"),
+		Missed: choose(g, job.MissedOnce, job.MissedSkip, job.MissedAll), Overlap: choose(g, job.OverlapAllow, job.OverlapSkip),
+	}
+	if s.Missed == job.MissedAll {
+		s.MissedMax = uint32(1 + g.rng.IntN(4))
+	}
+	if g.chance(4) {
+		s.When = choose(g, "", "never", "0 0 30 2 *")
+	}
+	if old := g.model.schedule(s.Namespace, s.Name); old != nil && g.chance(40) { // the same again, or nearly so
+		paused, missed := s.Paused, s.Missed
+		if s = old.def; g.chance(30) {
+			s.Paused = paused
+		}
+		if missed != job.MissedAll && g.chance(30) {
+			s.Missed, s.MissedMax = missed, 0
+		}
+	}
+	return s
+}
+
+// scheduled names a schedule, mostly one that there is.
+func (g *generator) scheduled() (ns, name string) {
+	if n := len(g.model.schedules); n > 0 && g.chance(90) {
+		d := &g.model.schedules[g.rng.IntN(n)].def
+		return d.Namespace, d.Name
+	}
+	return g.namespace(), choose(g, "s1", "s2", "s3")
+}
