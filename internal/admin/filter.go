@@ -20,7 +20,7 @@ type Filter struct {
 	// Ref is an id, in our own form or in that of a protocol, or a key. Of several jobs of a namespace
 	// with one key it is the oldest.
 	Ref   string `json:"ref,omitempty"`
-	Error string `json:"error,omitempty"` // a part of the type or message of a failure, in whatever case
+	Error string `json:"error,omitempty"` // a part of the type or message of a failure, in upper or lower case, or how it failed
 	Body  string `json:"body,omitempty"`  // a part of the body, exactly
 	Batch uint64 `json:"batch,omitempty"`
 	// After and Before bound a time of the job: when it was pushed ("created", the default), when it entered
@@ -205,7 +205,7 @@ func (m *matcher) inside(j *job.Job) bool {
 		return false
 	}
 	return len(m.errorText) == 0 || slices.ContainsFunc(j.Failures, func(f job.Failure) bool {
-		return containsFold(f.Type, m.errorText) || containsFold(f.Message, m.errorText)
+		return containsFold(f.Type, m.errorText) || containsFold(f.Message, m.errorText) || failure(&f).Kind == m.Error
 	})
 }
 

@@ -346,3 +346,37 @@ func TestTokenForms(t *testing.T) {
 		t.Error(a.text)
 	}
 }
+
+// The buttons of a group of failures begin an action on all its jobs, after a question.
+func TestFailureForms(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	const hostile = `<img src=x onerror="alert(1)">`
+	fail := func(kind, message string) job.ID {
+		id := s.push(job.Spec{Queue: "q", Type: kind, Policy: job.Policy{MaxFails: 1, Exhaust: job.ExhaustDead}})
+		s.fetch("q")
+		s.do(&job.Fail{Ref: job.ByID("ns", "q", id), Need: job.NeedLeased, Failure: job.Failure{Type: "E", Message: message}})
+		return id
+	}
+	first, second, other := fail("Mail", hostile), fail("Mail", hostile), fail("Report", "no paper")
+	text := s.page("/failures").text
+	for part, want := range map[string]bool{"Retry all 2": true, "Delete all 1": true, "All 3 were looked at": true, hostile: false, `<rect x="`: true} {
+		if strings.Contains(text, part) != want {
+			t.Errorf("the page has %q: %t\n%s", part, !want, text)
+		}
+	}
+	form := url.Values{"scope": {"all"}, "action": {"retry"}, "state": {"dead,retrying"}, "type": {"Mail"}, "error": {"<img src=x onerror="}, "back": {"/failures"}}
+	if a := s.post("/jobs/act", form); a.Code != http.StatusOK || s.state(first) != "dead" {
+		t.Errorf("it did not ask: %d", a.Code)
+	}
+	form.Set("confirm", "yes")
+	bulk := s.post("/jobs/act", form).Header().Get("Location")
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.page(bulk).text, ">done<"); {
+		if time.Now().After(deadline) {
+			t.Fatal(s.page(bulk).text)
+		}
+	}
+	if s.state(first) != "ready" || s.state(second) != "ready" || s.state(other) != "dead" {
+		t.Errorf("%s, %s, %s", s.state(first), s.state(second), s.state(other))
+	}
+}

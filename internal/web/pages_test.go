@@ -30,7 +30,7 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 	}
 	return map[string][]string{
 		"/{$}":    {"/", "/?period=hour", "/?period=day", "/?period=month"},
-		"/queues": {"/queues", "/queues?namespace=ns", "/queues?name=nowhere"}, "/queue": {"/queue?namespace=ns&queue=q"},
+		"/queues": {"/queues", "/queues?namespace=ns", "/queues?name=nowhere"}, "/queue": {"/queue?namespace=ns&queue=q"}, "/failures": {"/failures", "/failures?namespace=ns&queue=q", "/failures?queue=none"},
 		"/jobs": {
 			"/jobs", "/jobs?state=ready&state=dead", "/jobs?error=broke", "/jobs?body=ann&type=Mail", "/jobs?ref=key-q", "/jobs?queue=none",
 			"/jobs?after=2020-01-02T03:04&before=2120-01-02T03:04:05&time=since",

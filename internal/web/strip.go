@@ -57,7 +57,7 @@ func concernLink(c *admin.Concern) string {
 	case admin.ConcernSpace:
 		return "/storage"
 	case admin.ConcernDied:
-		return "/dead"
+		return "/failures"
 	case admin.ConcernWaiting, admin.ConcernPaused:
 	}
 	return queueLink(c.Namespace, c.Queue)
@@ -92,6 +92,7 @@ func (h *handler) stripOf() *strip {
 	}
 	s.Nav = []navCount{
 		{"/queues", uint64(max(0, sample.Queues)), cmp.Or(levels[admin.ConcernWaiting], levels[admin.ConcernPaused])},
+		{"/failures", count(job.Retrying) + count(job.Dead), levels[admin.ConcernDied]},
 		{"/running", count(job.Leased), ""}, {"/scheduled", count(job.Scheduled), ""}, {"/retries", count(job.Retrying), ""},
 		{"/dead", count(job.Dead), levels[admin.ConcernDied]},
 	}

@@ -63,7 +63,7 @@ type page func(v *visit) error
 func (h *handler) readers() map[string]page {
 	return map[string]page{
 		"/{$}": h.overview, "/strip": h.strip, "/live": h.live, "/history": h.history,
-		"/queues": h.queues, "/queue": h.queue,
+		"/queues": h.queues, "/queue": h.queue, "/failures": h.failures,
 		"/jobs": h.jobs(listAll), "/scheduled": h.jobs(listScheduled), "/retries": h.jobs(listRetries),
 		"/dead": h.jobs(listDead), "/running": h.jobs(listRunning),
 		"/job": h.job, "/job/body": h.jobBody,

@@ -124,7 +124,7 @@
     button.hidden = false;
     button.addEventListener("click", () => dialog.showModal());
   }
-  const places = { o: "", q: "queues", j: "jobs", d: "dead" };
+  const places = { o: "", q: "queues", f: "failures", j: "jobs", d: "dead" };
   let going = 0;
   document.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || typing(e) || dialog.open) return;
