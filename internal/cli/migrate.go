@@ -27,7 +27,9 @@ func newMigrateCommand(p Process) *cobra.Command {
 tries, failures and times, in their order, and which queues are paused. Jobs that workers hold arrive as ready. The other
 server is only read from.
 
-KIND is faktory; ADDRESS is that of its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N.
+KIND and ADDRESS are
+  faktory     its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N
+  beanstalkd  tcp://HOST:PORT, or the directory of its binlog, with the server stopped
 
 The server here remembers which jobs have arrived, by their ids at the source, for 60 days after the last run. So the command
 can be interrupted and run again as often as you like: nothing arrives twice, also if it has been worked off in between.
@@ -38,6 +40,8 @@ The report compares both sides by queue and state. What cannot be brought over i
 brought over without a part of it. Exit status 1 also tells that there was such a job.`,
 		Example: `  millrace migrate faktory redis://localhost:6379/0 --dry-run
   millrace migrate faktory unix:///var/lib/faktory/db/redis.sock
+  millrace migrate beanstalkd tcp://localhost:11300
+  millrace migrate beanstalkd /var/lib/beanstalkd
   millrace migrate faktory redis://localhost:6379/0 --forget`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 { //nolint:mnd // as Use says

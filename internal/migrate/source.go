@@ -39,6 +39,7 @@ type opener struct {
 // openers are all kinds.
 var openers = []opener{
 	{"faktory", openFaktory},
+	{"beanstalkd", openBeanstalkd},
 }
 
 // Kinds are the kinds of servers that can be migrated from.

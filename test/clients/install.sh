@@ -11,6 +11,7 @@ need nodejs command -v node
 need npm command -v npm
 need perl command -v perl
 need redis-server command -v redis-server
+need beanstalkd command -v beanstalkd
 need libmr-tarantool-perl perl -MMR::Tarantool::Box -e 1
 install_missing
 

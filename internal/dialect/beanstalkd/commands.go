@@ -56,13 +56,19 @@ func seconds(n uint32) time.Duration { return time.Duration(n) * time.Second }
 func (c *conn) spec(s *job.Spec, body []byte) {
 	r := &c.req
 	s.Namespace, s.Queue = c.d.opts.Namespace, c.used.name
-	s.Numbered = true
-	s.Body, s.BodyKind = body, job.BodyBytes
-	s.Origin = dialect.DoorBeanstalkd
+	s.Body = body
 	s.Delay = seconds(r.delay)
+	fill(s, r.priority, seconds(r.ttr))
+}
+
+// fill fills in what all jobs have.
+func fill(s *job.Spec, pri uint32, ttr time.Duration) {
+	s.Numbered = true
+	s.BodyKind = job.BodyBytes
+	s.Origin = dialect.DoorBeanstalkd
 	s.Policy = job.Policy{
-		Priority: priority(r.priority),
-		Lease:    seconds(max(r.ttr, 1)),
+		Priority: priority(pri),
+		Lease:    max(ttr, time.Second),
 		Lapse:    job.LapseRequeue,
 		// Equals come by their ids, wherever they come back from.
 		Requeue: job.PlaceOld,

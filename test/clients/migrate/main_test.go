@@ -229,3 +229,13 @@ func nothing(t *testing.T, s *kit.Server, jobs uint64, args ...string) {
 		t.Errorf("once more: %+v, want none of %d jobs", r, jobs)
 	}
 }
+
+// hostPort splits an address.
+func hostPort(t *testing.T, addr string) (host, port string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, port
+}
