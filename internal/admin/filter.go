@@ -180,7 +180,7 @@ func (m *matcher) inQueue(q *job.QueueInfo) bool {
 
 // outside judges a job by what stands in its list.
 func (m *matcher) outside(j *job.Job) bool {
-	if j.Flags.Has(job.FlagTombstone) || (m.Batch != 0 && uint64(j.Batch) != m.Batch) || !m.states.Allow(j.State) {
+	if j.Flags.Has(job.FlagTombstone) || (m.Batch != 0 && batchOf(j) != m.Batch) || !m.states.Allow(j.State) {
 		return false
 	}
 	if m.after == 0 && m.before == 0 {

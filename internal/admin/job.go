@@ -197,12 +197,20 @@ func (s *Service) JobBody(namespace, queue string, id job.ID) (body []byte, err 
 	return body, err
 }
 
+// batchOf returns the batch of a job; zero if it has none.
+func batchOf(j *job.Job) uint64 {
+	if j.Flags.Has(job.FlagTick) {
+		return 0 // it is the schedule's number
+	}
+	return uint64(j.Batch)
+}
+
 // row shows a job that was read whole.
 func (s *Service) row(j *job.Job, workers map[job.Holder]string) JobRow {
 	r := JobRow{
 		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, Key: j.Key, Type: j.Type, Group: j.Group, State: j.State.Name(),
 		Since: instant(j.Since), Created: instant(j.Created), RunAt: instant(j.RunAt), ExpireAt: instant(j.Policy.ExpireAt),
-		Priority: j.Policy.Priority, Attempts: j.Attempts, Fails: j.Fails, PushedBy: s.opts.DoorName(j.Origin), Batch: uint64(j.Batch),
+		Priority: j.Policy.Priority, Attempts: j.Attempts, Fails: j.Fails, PushedBy: s.opts.DoorName(j.Origin), Batch: batchOf(j),
 		BodyKind: nameOf(bodyKinds[:], j.BodyKind), BodySize: len(j.Body), Preview: preview(j),
 	}
 	if j.State == job.Leased {

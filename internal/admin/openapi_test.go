@@ -113,7 +113,7 @@ func testDocument(t *testing.T) {
 	running = list.Bulk[0]
 
 	large := `{"action":"` + strings.Repeat("x", importBodyMax) + `"}`
-	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token", "{source}", "old")
+	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token", "{source}", "old", "{name}", "entry")
 	var asks []ask
 	for _, r := range routes {
 		target := at.Replace(r.path)
@@ -240,6 +240,7 @@ func testDocument(t *testing.T) {
 		{"DELETE", "/api/v1/cluster/members/b", "", 404, "full"},
 	}...)
 	asks = append(asks, workAsks(t, f, full)...)
+	asks = append(asks, cronAsks(f)...)
 	for _, state := range slices.Sorted(maps.Keys(ids)) {
 		asks = slices.Insert(asks, 0, ask{"GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", ids[state]), "", 200, ""})
 	}

@@ -71,7 +71,7 @@ func (s *Service) record(j *job.Job) Record {
 		Rank: j.Order.Rank, OrderAt: instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: instant(j.Policy.ExpireAt),
 		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Delay: j.Delay.Seconds(),
 		Payload: payload(j.Body, j.BodyKind), Extra: j.Extra, PushedBy: s.opts.DoorName(j.Origin),
-		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: uint64(j.Batch),
+		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: batchOf(j),
 		Policy: RecordPolicy{
 			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: nameOf(places[:], j.Policy.Requeue), Due: nameOf(places[:], j.Policy.Due),
 			DeadSlots: j.Policy.DeadSlots, BackoffFloor: j.Policy.Backoff.Floor,

@@ -54,7 +54,7 @@ func newRoot(p Process) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"run", "Run the server:", []*cobra.Command{newServeCommand(p), newConfigCommand(p), newHealthCommand(p)}},
-		{"jobs", "Work with jobs:", []*cobra.Command{newPushCommand(p), newFetchCommand(p), newJobCommand(p), newQueueCommand(p), newBatchCommand(p)}},
+		{"jobs", "Work with jobs:", []*cobra.Command{newPushCommand(p), newFetchCommand(p), newJobCommand(p), newQueueCommand(p), newBatchCommand(p), newCronCommand(p)}},
 		{"operate", "Operate:", []*cobra.Command{
 			newStatusCommand(p), newTopCommand(p), newWorkerCommand(p), newBulkCommand(p), newTokenCommand(p), newClusterCommand(p),
 			newBackupCommand(p), newRestoreCommand(p), newCheckCommand(p),

@@ -1,0 +1,305 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"millrace/internal/auth"
+	"millrace/internal/engine"
+	"millrace/internal/job"
+	"millrace/internal/schedule"
+)
+
+// NewCron is an entry to set: when it pushes which job.
+type NewCron struct {
+	Schedule string `json:"schedule"`            // five fields, six with seconds first, a name such as @hourly, or @every 90s
+	TimeZone string `json:"time_zone,omitempty"` // of the tz database; UTC if it is not given
+	Queue    string `json:"queue"`
+	Job      NewJob `json:"job"`
+	// Missed says what becomes of runs that were missed while the server was down: once (if it is not given), skip, or all
+	// up to MissedLimit.
+	Missed      string `json:"missed,omitempty"`
+	MissedLimit uint32 `json:"missed_limit,omitempty"`
+	Overlap     string `json:"overlap,omitempty"` // allow (if it is not given), or skip while the job of the last run is unfinished
+	Paused      bool   `json:"paused,omitempty"`  // whether it begins so
+}
+
+// MissedLimitDefault is how many missed runs are made up for if an entry does not say.
+const MissedLimitDefault = 100
+
+// Cron is what is known about an entry.
+type Cron struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	NewCron
+	Origin      string     `json:"origin"` // file or api
+	Created     *time.Time `json:"created,omitempty"`
+	Next        *time.Time `json:"next,omitempty"`
+	LastTick    *time.Time `json:"last_tick,omitempty"` // the last that had a job
+	LastRun     *time.Time `json:"last_run,omitempty"`  // when that was pushed
+	LastResult  string     `json:"last_result,omitempty"`
+	Fired       uint64     `json:"fired"`
+	MissedCount uint64     `json:"missed_count"` // runs without a job: the server was down
+	Skipped     uint64     `json:"skipped"`      // runs without a job: an overlap, or the push was refused
+	Running     job.ID     `json:"running,omitempty"`
+	Runs        []CronRun  `json:"runs,omitempty"` // the newest first
+}
+
+// CronRun is a run of an entry, or several that had no job for the same reason.
+type CronRun struct {
+	Tick    *time.Time `json:"tick"` // the first of them
+	At      *time.Time `json:"at"`   // when the last was dealt with
+	Kind    string     `json:"kind"` // fired, manual, missed, overlapped or refused
+	Count   uint64     `json:"count"`
+	Job     job.ID     `json:"job,omitempty"`
+	Result  string     `json:"result,omitempty"` // of the job: unfinished, succeeded, died or removed
+	Ended   *time.Time `json:"ended,omitempty"`
+	Refused string     `json:"refused,omitempty"`
+}
+
+// Crons is the list of entries.
+type Crons struct {
+	Cron []Cron `json:"cron"`
+}
+
+// NextRuns are when an entry is due next.
+type NextRuns struct {
+	Next []time.Time `json:"next"`
+}
+
+var (
+	missedNames  = []string{job.MissedOnce: "once", job.MissedSkip: "skip", job.MissedAll: "all"}
+	overlapNames = []string{job.OverlapAllow: "allow", job.OverlapSkip: "skip"}
+	sourceNames  = []string{job.SourceAPI: "api", job.SourceFile: "file"}
+	runNames     = []string{job.RunPushed: "fired", job.RunByHand: "manual", job.RunMissed: "missed", job.RunOverlapped: "overlapped", job.RunRefused: "refused"}
+	resultNames  = []string{job.Alive: "unfinished", job.Succeeded: "succeeded", job.Died: "died", job.Removed: "removed"}
+)
+
+const pathCron = pathAPI + "/namespaces/{namespace}/cron/{name}"
+
+// cronRoutes are the calls about entries.
+var cronRoutes = []route{
+	{http.MethodGet, pathAPI + "/cron", auth.RoleRead, []string{"namespace"}, (*call).listCron},
+	{http.MethodGet, pathCron, auth.RoleRead, nil, (*call).getCron},
+	{http.MethodPut, pathCron, auth.RoleOperator, nil, (*call).setCron},
+	{http.MethodDelete, pathCron, auth.RoleOperator, nil, (*call).dropCron},
+	{http.MethodPost, pathCron + "/pause", auth.RoleOperator, nil, func(c *call) error { return c.pauseCron(true) }},
+	{http.MethodPost, pathCron + "/resume", auth.RoleOperator, nil, func(c *call) error { return c.pauseCron(false) }},
+	{http.MethodPost, pathCron + "/run", auth.RoleOperator, nil, (*call).runCron},
+	{http.MethodGet, pathCron + "/next", auth.RoleRead, []string{"count"}, (*call).nextCron},
+}
+
+// Entry makes the entry that the engine keeps, for a namespace and with the door of its jobs.
+func (n *NewCron) Entry(namespace, name string, door job.Door) (job.Schedule, error) {
+	s := job.Schedule{Namespace: namespace, Name: name, When: n.Schedule, Zone: n.TimeZone, Paused: n.Paused, MissedMax: n.MissedLimit}
+	for _, part := range []struct {
+		what, text string
+		names      []string
+		to         *uint8
+	}{{"missed", n.Missed, missedNames, (*uint8)(&s.Missed)}, {"overlap", n.Overlap, overlapNames, (*uint8)(&s.Overlap)}} {
+		if part.text == "" {
+			continue
+		}
+		i := slices.Index(part.names, part.text)
+		if i < 0 {
+			return s, invalid("%s: %q is none of %v", part.what, part.text, part.names)
+		}
+		*part.to = uint8(i) //nolint:gosec // an index of a short table
+	}
+	switch {
+	case s.Missed != job.MissedAll && n.MissedLimit != 0:
+		return s, invalid("missed_limit: it is only for missed: all")
+	case s.Missed == job.MissedAll && n.MissedLimit == 0:
+		s.MissedMax = MissedLimitDefault
+	}
+	if n.Job.RunAt != nil {
+		return s, invalid("run_at: the schedule says when the job runs")
+	}
+	if err := checkQueue(namespace, n.Queue); err != nil {
+		return s, err
+	}
+	var err error
+	if s.Job, err = n.Job.spec(); err != nil {
+		return s, err
+	}
+	s.Job.Namespace, s.Job.Queue, s.Job.Origin = namespace, n.Queue, door
+	return s, nil
+}
+
+// cron shows an entry.
+func cron(i *job.ScheduleInfo) Cron {
+	c := Cron{
+		Namespace: i.Namespace, Name: i.Name, Origin: nameOf(sourceNames, i.Source),
+		Created: instant(i.Created), Next: instant(i.Next), LastTick: instant(i.LastTick), LastRun: instant(i.LastAt),
+		Fired: i.Pushed, MissedCount: i.MissedAny, Skipped: i.Skipped, Running: i.Running,
+	}
+	c.Schedule, c.TimeZone, c.Queue, c.Paused = i.When, i.Zone, i.Job.Queue, i.Stopped
+	c.Missed, c.MissedLimit, c.Overlap = nameOf(missedNames, i.Missed), i.MissedMax, nameOf(overlapNames, i.Overlap)
+	j := &i.Job
+	c.Job = NewJob{
+		Type: j.Type, Key: j.Key, Unique: j.Unique, Group: j.Group, Payload: payload(j.Body, j.BodyKind), Priority: j.Policy.Priority,
+		Delay: j.Delay.Seconds(), TTL: j.TTL.Seconds(), Lease: j.Policy.Lease.Seconds(), Keep: j.Policy.Keep,
+	}
+	if n := int(j.Policy.MaxFails) - 1; n >= 0 {
+		c.Job.Retry = &n
+	}
+	for k := range slices.Backward(i.Runs) {
+		r := &i.Runs[k]
+		run := CronRun{Tick: instant(r.Tick), At: instant(r.At), Kind: nameOf(runNames, r.Kind), Count: r.Count, Job: r.Job, Ended: instant(r.Ended)}
+		if r.Job != 0 {
+			run.Result = nameOf(resultNames, r.Outcome)
+			if c.LastResult == "" {
+				c.LastResult = run.Result
+			}
+		}
+		if r.Refused != 0 {
+			run.Refused = kindOf(r.Refused).name
+		}
+		c.Runs = append(c.Runs, run)
+	}
+	return c
+}
+
+// Crons lists the entries of a namespace, or of all if it is empty, in order of their names. Their bodies and runs are
+// left out.
+func (s *Service) Crons(namespace string) (Crons, error) {
+	out := Crons{Cron: []Cron{}}
+	err := s.view(func(v *engine.View) error {
+		infos, err := v.Schedules(namespace)
+		for i := range infos {
+			c := cron(&infos[i])
+			c.Runs, c.Job.Payload = nil, Payload{BodyKind: c.Job.BodyKind}
+			out.Cron = append(out.Cron, c)
+		}
+		return err
+	})
+	return out, err
+}
+
+// Cron returns an entry.
+func (s *Service) Cron(namespace, name string) (c Cron, err error) {
+	err = s.view(func(v *engine.View) error {
+		info, ok, err := v.Schedule(namespace, name)
+		if err == nil && !ok {
+			err = notFound("there is no cron entry %q in namespace %q", name, namespace)
+		}
+		if err == nil {
+			c = cron(&info)
+		}
+		return err
+	})
+	return c, err
+}
+
+// SetCron sets an entry.
+func (s *Service) SetCron(ctx context.Context, namespace, name string, n NewCron) (Cron, error) {
+	def, err := n.Entry(namespace, name, s.opts.Door)
+	if err != nil {
+		return Cron{}, err
+	}
+	if _, err := s.do(ctx, &job.SetSchedules{Entries: []job.Schedule{def}}); err != nil {
+		return Cron{}, err
+	}
+	return s.Cron(namespace, name)
+}
+
+// DropCron removes an entry. Jobs that it has pushed stay.
+func (s *Service) DropCron(ctx context.Context, namespace, name string) error {
+	_, err := s.do(ctx, &job.DropSchedule{Namespace: namespace, Name: name})
+	return err
+}
+
+// PauseCron pauses an entry, or has it go on from now.
+func (s *Service) PauseCron(ctx context.Context, namespace, name string, paused bool) (Cron, error) {
+	if _, err := s.do(ctx, &job.PauseSchedule{Namespace: namespace, Name: name, Paused: paused}); err != nil {
+		return Cron{}, err
+	}
+	return s.Cron(namespace, name)
+}
+
+// RunCron pushes the job of an entry now.
+func (s *Service) RunCron(ctx context.Context, namespace, name string) (Pushed, error) {
+	r, err := s.do(ctx, &job.RunSchedule{Namespace: namespace, Name: name})
+	if err != nil {
+		return Pushed{}, err
+	}
+	return Pushed{ID: r.ID, State: r.State.Name()}, nil
+}
+
+// nextMax is of how many runs is told when they will be.
+const nextMax = 1000
+
+// NextCron tells when an entry is due next. While it is paused that is never.
+func (s *Service) NextCron(namespace, name string, count int) (NextRuns, error) {
+	out := NextRuns{Next: []time.Time{}}
+	if count < 1 || count > nextMax {
+		return out, invalid("count: choose 1 to %d", nextMax)
+	}
+	c, err := s.Cron(namespace, name)
+	if err != nil {
+		return out, err
+	}
+	when, err := schedule.Parse(c.Schedule, c.TimeZone)
+	if err != nil {
+		return out, err
+	}
+	for at := c.Next; at != nil && len(out.Next) < count; {
+		out.Next = append(out.Next, *at)
+		next, ok := when.Next(*at)
+		if !ok {
+			break
+		}
+		at = &next
+	}
+	return out, nil
+}
+
+func (c *call) cronName() (namespace, name string) { return c.name("namespace"), c.name("name") }
+
+func (c *call) listCron() error { return c.result(c.Crons(c.query("namespace"))) }
+
+func (c *call) getCron() error { return c.result(c.Cron(c.cronName())) }
+
+func (c *call) setCron() error {
+	var in NewCron
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	namespace, name := c.cronName()
+	return c.result(c.SetCron(c.r.Context(), namespace, name, in))
+}
+
+func (c *call) dropCron() error {
+	namespace, name := c.cronName()
+	if err := c.DropCron(c.r.Context(), namespace, name); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (c *call) pauseCron(paused bool) error {
+	namespace, name := c.cronName()
+	return c.result(c.PauseCron(c.r.Context(), namespace, name, paused))
+}
+
+func (c *call) runCron() error {
+	namespace, name := c.cronName()
+	return c.result(c.RunCron(c.r.Context(), namespace, name))
+}
+
+func (c *call) nextCron() error {
+	count := 5
+	if text := c.query("count"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return invalid("count: %q is no number", text)
+		}
+		count = n
+	}
+	namespace, name := c.cronName()
+	return c.result(c.NextCron(namespace, name, count))
+}

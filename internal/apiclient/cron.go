@@ -1,0 +1,59 @@
+package apiclient
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"millrace/internal/admin"
+)
+
+func cronPath(namespace, name string) string {
+	return namespacePath(namespace) + "/cron/" + admin.PathSegment(name)
+}
+
+// Crons lists the cron entries of a namespace, or of all if it is empty.
+func (c *Client) Crons(ctx context.Context, namespace string) (admin.Crons, error) {
+	q := url.Values{}
+	if namespace != "" {
+		q.Set("namespace", namespace)
+	}
+	return get[admin.Crons](ctx, c, api+"/cron", q)
+}
+
+// Cron returns a cron entry.
+func (c *Client) Cron(ctx context.Context, namespace, name string) (admin.Cron, error) {
+	return get[admin.Cron](ctx, c, cronPath(namespace, name), nil)
+}
+
+// SetCron makes or changes a cron entry.
+func (c *Client) SetCron(ctx context.Context, namespace, name string, n admin.NewCron) (out admin.Cron, err error) {
+	err = c.call(ctx, request{method: http.MethodPut, path: cronPath(namespace, name), body: n}, &out)
+	return out, err
+}
+
+// DropCron removes a cron entry.
+func (c *Client) DropCron(ctx context.Context, namespace, name string) error {
+	return c.call(ctx, request{method: http.MethodDelete, path: cronPath(namespace, name)}, nil)
+}
+
+// PauseCron pauses a cron entry.
+func (c *Client) PauseCron(ctx context.Context, namespace, name string) (admin.Cron, error) {
+	return post[admin.Cron](ctx, c, cronPath(namespace, name)+"/pause", nil)
+}
+
+// ResumeCron has a cron entry go on.
+func (c *Client) ResumeCron(ctx context.Context, namespace, name string) (admin.Cron, error) {
+	return post[admin.Cron](ctx, c, cronPath(namespace, name)+"/resume", nil)
+}
+
+// RunCron pushes the job of a cron entry now.
+func (c *Client) RunCron(ctx context.Context, namespace, name string) (admin.Pushed, error) {
+	return post[admin.Pushed](ctx, c, cronPath(namespace, name)+"/run", nil)
+}
+
+// NextCron tells when a cron entry is due next.
+func (c *Client) NextCron(ctx context.Context, namespace, name string, count int) (admin.NextRuns, error) {
+	return get[admin.NextRuns](ctx, c, cronPath(namespace, name)+"/next", url.Values{"count": {strconv.Itoa(count)}})
+}

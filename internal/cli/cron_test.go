@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCronCommands(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	if got := s.run("cron ls"); got.status != 0 || !strings.Contains(got.stderr, "no cron entries") {
+		t.Errorf("%+v", got)
+	}
+	s.says("cron add report --schedule @daily --tz Asia/Kathmandu --queue reports --type Report --missed all --overlap skip --retry 2 7", "report runs next in")
+	s.says("cron add off --schedule @hourly --queue q --paused", "off is paused")
+	s.says("cron ls", "report", "@daily", "Asia/Kathmandu", "reports", "paused", "api")
+	s.says("cron ls --json", `"name":"report"`, `"missed":"all"`, `"missed_limit":100`, `"overlap":"skip"`, `"retry":2`)
+	s.says("cron next report -n 2 --json", `"next": [`, ":15:00Z")
+	if lines := strings.Count(s.ok("cron next report -n 4"), "\n"); lines != 4 {
+		t.Errorf("%d lines", lines)
+	}
+	id := strings.TrimSpace(s.ok("cron run report"))
+	s.says("job get "+id, "reports", "Report", "7")
+	s.says("cron get report", "report in namespace default", "manual job "+id+" unfinished", "1 fired")
+	s.says("cron pause report", "report is paused")
+	s.says("cron resume report", "report runs next in")
+	s.says("cron rm report off", "report is removed", "off is removed")
+	s.fails(exitNotFound, "no such schedule", "cron rm report")
+	s.fails(exitNotFound, "no cron entry", "cron get report")
+	s.fails(exitUsage, "schedule", "cron add x --queue q")
+	s.fails(exitFailure, "expected", "cron add x --queue q --schedule never")
+}
