@@ -30,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb release quick test installed clients browser examples docs screenshots race lint fmt sim fuzz hostile bystander system torture soak bench bench-peers profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench bench-peers profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ examples: ## every shell example of the documents against the real binary; insta
 
 docs: ## write the generated references again: configuration, example file, commands
 	$(GO) test ./internal/config ./internal/cli -count=1 -run '^(TestExampleFile|TestReference)$$' -args -update
+
+site: ## the documents as a site with search and navigation, into dist/site; needs mkdocs
+	packaging/site/build.sh dist/site
 
 screenshots: ## the same, and screenshots of the main pages into docs/screenshots
 	test/browser/install.sh

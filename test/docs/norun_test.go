@@ -7,6 +7,8 @@ import (
 	"testing"
 )
 
+const whyCluster = "needs nodes on several machines; TestMembership and TestRecover of internal/server do the same in one process"
+
 // norun lists every block that is not run, by its document and its whole text, with
 // the reason. A new one has to be added here, where a reviewer sees it.
 var norun = []struct{ document, text, why string }{
@@ -35,6 +37,14 @@ var norun = []struct{ document, text, why string }{
 done
 sleep 2
 millrace cluster status --api http://127.0.0.1:7430`, "leaves three servers behind; test/torture starts a cluster with the same settings"},
+	{"docs/cluster.md", "millrace cluster join d=jobs-d.example.com:7421", whyCluster},
+	{"docs/cluster.md", "millrace cluster remove a", whyCluster},
+	{"docs/cluster.md", "millrace cluster remove c --yes\nmillrace cluster join c=jobs-c.example.com:7421", whyCluster},
+	{"docs/cluster.md", "millrace cluster recover /var/lib/millrace/data", whyCluster},
+	{
+		"docs/cluster.md", "millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421\n" +
+			"millrace serve --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421", whyCluster,
+	},
 	{
 		"docs/cluster.md", "docker build -t millrace .\n" +
 			"docker compose -f packaging/compose/cluster.yaml up --detach --wait\n" +
