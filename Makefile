@@ -99,29 +99,29 @@ sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUN
 fuzz: ## every fuzz target for T=10m
 	GO=$(GO) test/fuzz.sh $(T)
 
-hostile: build ## hostile clients on every listener: ROUNDS=5 of HOLD=4s for each kind of attack; writes docs/reliability.md
+hostile: build ## hostile clients on every listener: ROUNDS=5 of HOLD=4s for each kind of attack; writes docs/lab/reliability.md
 	TEST_TIER=full $(GO) test ./test/hostile -count=1 -timeout 0 -v -args -hostile.bin=$(BIN)/millrace -hostile.time=$(HOLD) \
-		-hostile.rounds=$(or $(ROUNDS),5) -hostile.floor=0 -hostile.report=$(CURDIR)/docs/reliability.md
+		-hostile.rounds=$(or $(ROUNDS),5) -hostile.floor=0 -hostile.report=$(CURDIR)/docs/lab/reliability.md
 
-bystander: build ## what others feel of commands on much that is stored: SCALE=1,10 times the sizes; writes docs/reliability.md
+bystander: build ## what others feel of commands on much that is stored: SCALE=1,10 times the sizes; writes docs/lab/reliability.md
 	TEST_TIER=full $(GO) test ./test/hostile -count=1 -timeout 0 -v -run TestBystanders -args -hostile.bin=$(BIN)/millrace \
-		-bystander.scale=$(or $(SCALE),1$(comma)10) -bystander.report=$(CURDIR)/docs/reliability.md
+		-bystander.scale=$(or $(SCALE),1$(comma)10) -bystander.report=$(CURDIR)/docs/lab/reliability.md
 
 system: ## the black-box tests with KILLS=200 crashes
 	TEST_TIER=full $(GO) test ./test/system -count=1 -timeout 0 -v -args -kills=$(KILLS)
 
 torture: KILLS = 1000
-torture: build ## KILLS=1000 crashes under clients of all protocols, histories, batches, FAULTS=500 of a cluster (writes docs/reliability.md), then spoilt disks
+torture: build ## KILLS=1000 crashes under clients of all protocols, histories, batches, FAULTS=500 of a cluster (writes docs/lab/reliability.md), then spoilt disks
 	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestKill|TestLinearizable|TestBonds' -args \
-		-bin=$(BIN)/millrace -kills=$(KILLS) -after=5s -rounds=$(or $(ROUNDS),100) -bondkills=$(or $(BONDKILLS),200) -report=$(CURDIR)/docs/reliability.md $(if $(SEED),-seed=$(SEED))
+		-bin=$(BIN)/millrace -kills=$(KILLS) -after=5s -rounds=$(or $(ROUNDS),100) -bondkills=$(or $(BONDKILLS),200) -report=$(CURDIR)/docs/lab/reliability.md $(if $(SEED),-seed=$(SEED))
 	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run 'TestCluster' -args -bin=$(BIN)/millrace -clusterfaults=$(or $(FAULTS),500) \
-		-clusterrounds=$(or $(ROUNDS),100) -report=$(CURDIR)/docs/reliability.md $(if $(SEED),-seed=$(SEED))
+		-clusterrounds=$(or $(ROUNDS),100) -report=$(CURDIR)/docs/lab/reliability.md $(if $(SEED),-seed=$(SEED))
 	TEST_TIER=full $(GO) test ./test/faults -count=1 -timeout 0 -v -args -faults.seed=$(or $(SEED),1) \
 		-faults.flips=10000 -faults.tears=5000 -faults.errors=40 -faults.power=900 -faults.backups=10
 
 soak: T = 1h
-soak: build ## T=1h of mixed load with a kill every minute: memory, latency and disk stay flat; writes docs/reliability.md
-	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run TestSoak -args -bin=$(BIN)/millrace -soak=$(T) -report=$(CURDIR)/docs/reliability.md
+soak: build ## T=1h of mixed load with a kill every minute: memory, latency and disk stay flat; writes docs/lab/reliability.md
+	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run TestSoak -args -bin=$(BIN)/millrace -soak=$(T) -report=$(CURDIR)/docs/lab/reliability.md
 
 bench: ## figures of all protocols as ratios to a server that does nothing, in one run of half an hour; BENCH='-protocols workq' does a part
 	$(GO) test ./internal/engine/machine -run '^$$' -bench . -benchmem

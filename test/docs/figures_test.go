@@ -30,3 +30,13 @@ func TestFigures(t *testing.T) {
 		}
 	}
 }
+
+// TestShort keeps the pages with results to what a reader wants; history and raw results are in docs/lab.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"docs/performance.md", "docs/reliability.md", "docs/testing.md"} {
+		if lines := strings.Count(text(t, page), "\n"); lines > 120 {
+			t.Errorf("%s has %d lines, and at most 120 are read: move the rest to docs/lab", page, lines)
+		}
+	}
+}

@@ -10,7 +10,7 @@
 //
 // The default takes under a minute, and a p99 of up to -hostile.floor passes, since a busy
 // machine says little. make hostile makes each attack longer and several times, demands
-// that the medians keep the limit, and writes them into docs/reliability.md.
+// that the medians keep the limit, and writes them into docs/lab/reliability.md.
 //
 // TestBystanders is about commands that are well formed and concern much that was stored before: each trial
 // stores it, has clients of all protocols work on queues of their own, and sends the one command. The longest
