@@ -137,7 +137,7 @@ func TestQueueCommands(t *testing.T) {
 	s.fails(2, "no time", "queue pause mails --for -1s")
 	s.fails(2, "add --yes", "queue rm mails")
 	s.fails(2, "add --yes", "queue purge mails")
-	s.fails(2, "none of scheduled", "queue purge mails --state red --yes")
+	s.fails(2, "want one of scheduled", "queue purge mails --state red --yes")
 	if got := s.counts("mails"); got != "2 0 0 0 0 0 0" {
 		t.Errorf("something was done to mails: %s", got)
 	}

@@ -107,7 +107,7 @@ func newBenchCommand(p Process) *cobra.Command {
 	flags.BoolVar(&f.Keep, "keep", false, "leave jobs that were not fetched in the queue, unchecked")
 	flags.BoolVar(&f.ceiling, "ceiling", false, "do the same to a server that does nothing, for the ratio")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
-	flags.StringVar(&f.api.URL, "api", "", "web address of the server, which tells its durability; without it that of the configuration, if --addr is, too")
+	flags.StringVar(&f.api.URL, "api", "", "web address used to look up the durability mode (default: the configured one, unless --addr is set)")
 	flags.StringVar(&f.dir, "fsync-dir", "", "directory in which an fsync is timed; without it that of temporary files")
 	flags.StringVarP(&f.file, "config", "c", "", "TOML file of the server, to find its addresses ("+config.FileVariable+")")
 	must(cmd.MarkFlagFilename("config", "toml"))
@@ -143,7 +143,7 @@ func (f *benchFlags) complete(p Process) (err error) {
 		return err
 	}
 	if f.ceiling && f.Rate > 0 {
-		return errors.New("--ceiling is about the highest rate: leave --rate away")
+		return errors.New("--ceiling measures the highest rate: omit --rate")
 	}
 	if f.ceiling && (f.Producers == 0 || f.Workers > 0 && f.InFlight == 0) {
 		return errors.New("--ceiling needs producers, and a bound of --in-flight: what does nothing delivers without end")

@@ -160,7 +160,7 @@ func TestBenchRefused(t *testing.T) {
 		stderr string
 	}{
 		{"no such protocol", []string{"-p", "gopher"}, exitUsage, "choose one of masenko, workq"},
-		{"a rate of the ceiling", []string{"--ceiling", "--rate", "5"}, exitUsage, "leave --rate away"},
+		{"a rate of the ceiling", []string{"--ceiling", "--rate", "5"}, exitUsage, "omit --rate"},
 		{"an endless ceiling", []string{"--ceiling", "--in-flight", "0"}, exitUsage, "without end"},
 		{"no secret", []string{"--secret-file", filepath.Join(t.TempDir(), "none")}, exitUsage, "--secret-file"},
 		{"no server", nowhere, exitFailure, "connect to masenko at 127.0.0.1:"},

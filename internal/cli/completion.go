@@ -45,7 +45,7 @@ var shells = []shell{
 func newCompletionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "completion",
-		Short: "Print a script with which a shell completes commands and flags",
+		Short: "Generate a shell completion script",
 		Example: `  source <(millrace completion bash)
   millrace completion zsh > "${fpath[1]}/_millrace"`,
 		Args: noArgs,

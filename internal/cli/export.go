@@ -164,7 +164,7 @@ func (e *exporter) request(ctx context.Context) (done bool, err error) {
 		case err != nil:
 			return false, &apiclient.Unreachable{URL: e.client.URL(), Err: err}
 		case part.Len()+len(line.text) > exportLineMax:
-			return false, fail(errors.New("the answer has no marks: it is none of a Millrace server"))
+			return false, fail(errors.New("the response is not a Millrace export: it has no checkpoints"))
 		case !line.whole():
 			return false, nil
 		}

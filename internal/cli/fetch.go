@@ -81,7 +81,7 @@ nothing to do.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&w.exec, "exec", "e", "", "command to run for each job, by /bin/sh")
 	flags.IntVarP(&w.concurrency, "concurrency", "j", 1, "commands that run at a time")
-	flags.Int64Var(&w.count, "count", 0, "end after so many jobs; 0 is never")
+	flags.Int64Var(&w.count, "count", 0, "end after this many jobs; 0 is never")
 	flags.BoolVar(&w.once, "once", false, "end after one job")
 	flags.BoolVar(&w.untilEmpty, "until-empty", false, "end when no job is ready")
 	flags.DurationVar(&w.lease, "lease", time.Minute, "how long the server waits for a sign of life before it gives a job to another worker")

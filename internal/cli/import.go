@@ -28,7 +28,7 @@ func newImportCommand(p Process) *cobra.Command {
 		Use:   "import [FILE]",
 		Short: "Read jobs that were exported into a running server",
 		Long: `Read the JSON lines of "millrace export" from FILE or standard input, and push their jobs: each is in the
-state that it was in, with its attempts, failures, times and result, but for those that were in work, which are ready.
+state that it was in, with its attempts, failures, times and result, except those that were running, which are ready.
 It gets a new id, and is in no batch.
 
 A job that was there before, with the same key and pushed at the same time, is left out: a file that is imported twice

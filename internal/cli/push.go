@@ -62,7 +62,7 @@ been done can be repeated.`,
 	flags.StringVar(&u.Type, "type", "", "type of the job, which tells workers what to do")
 	flags.StringVar(&u.Key, "key", "", "a name of your own for the job")
 	flags.BoolVar(&u.Unique, "unique", false, "push nothing if a job has the key already")
-	flags.StringVar(&u.Group, "group", "", "of a group at most one job is in work at a time")
+	flags.StringVar(&u.Group, "group", "", "at most one job per group runs at a time")
 	flags.Int64Var(&u.Priority, "priority", 0, "higher first")
 	flags.StringVar(&u.delay, "delay", "", "not before this time has passed, such as 10m")
 	flags.StringVar(&u.at, "at", "", "not before this time, such as 2030-01-02T15:04:05Z")
@@ -142,7 +142,7 @@ func bodyOf(cmd *cobra.Command, args []string, kind string) ([]byte, error) {
 	case err != nil:
 		return nil, fail(fmt.Errorf("read the body: %w", err))
 	case len(body) > pushBodyMax:
-		return nil, fail(fmt.Errorf("the body is longer than %d bytes: push where it can be found instead", pushBodyMax))
+		return nil, fail(fmt.Errorf("the body is longer than %d bytes: push a reference to it instead", pushBodyMax))
 	case len(body) == 0 && len(args) == 0:
 		return nil, nil
 	}

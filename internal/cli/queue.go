@@ -317,7 +317,7 @@ func newQueuePurge(p Process) *cobra.Command {
 		if *state != "" {
 			s, ok := job.ParseState(*state)
 			if !ok {
-				return nil, "", fmt.Errorf("--state: %q is none of %s", *state, stateList())
+				return nil, "", fmt.Errorf("--state %q: want one of %s", *state, stateList())
 			}
 			*state = s.Name()
 			what, n = *state+" job", info.Counts[*state]

@@ -236,7 +236,7 @@ func secretKeys(name, doc string, at func(*Config) *string) []Key {
 	secret.Secret = true
 	file := Key{
 		Name: name + secretSuffix, Kind: KindPath,
-		Doc: "File to read " + name + " from; a line end at its end does not count.",
+		Doc: "File to read " + name + " from; a trailing newline is ignored.",
 		set: func(c *Config, path string) error {
 			if path == "" {
 				return nil

@@ -56,7 +56,7 @@ func tarantoolBlock() block {
 			"Largest request; a larger one ends the connection.",
 			func(c *Config) *uint64 { return &c.Tarantool.MaxPacket }),
 		intKey("tarantool.max_in_flight", 768, limits[int]{1, 1 << 16},
-			"Requests of one connection in work at a time; the next ones are read when these are answered.",
+			"Requests of one connection in progress at a time; the next ones are read when these are answered.",
 			func(c *Config) *int { return &c.Tarantool.MaxInFlight }),
 		intKey("tarantool.max_waiting", 10000, limits[int]{1, 1 << 24},
 			"Calls of one connection that wait for a task or for room at a time, besides those in work; more are refused. server.max_waiting bounds those of all connections.",
