@@ -61,6 +61,8 @@ var routes = append([]route{
 	{http.MethodDelete, pathQueue, auth.RoleOperator, []string{"if_idle", "keep"}, (*call).removeQueue},
 	{http.MethodPost, pathQueue + "/pause", auth.RoleOperator, nil, (*call).pauseQueue},
 	{http.MethodPost, pathQueue + "/resume", auth.RoleOperator, nil, (*call).resumeQueue},
+	{http.MethodGet, pathQueue + "/limits", auth.RoleRead, nil, (*call).getLimits},
+	{http.MethodPut, pathQueue + "/limits", auth.RoleOperator, nil, (*call).setLimits},
 	{http.MethodPost, pathQueue + "/purge", auth.RoleOperator, nil, (*call).purgeQueue},
 	{http.MethodPost, pathQueue + "/respawn", auth.RoleOperator, nil, (*call).respawnQueue},
 	{http.MethodGet, pathAPI + "/jobs", auth.RoleRead, append(slices.Clone(filterNames), listParams...), (*call).listJobs},

@@ -31,6 +31,7 @@ type Queue struct {
 	// OldestReadySeconds is how long the ready job that is first in order has been ready.
 	OldestReadySeconds *float64   `json:"oldest_ready_seconds,omitempty"`
 	Capacity           uint64     `json:"capacity"` // zero is no limit
+	Limits             *LimitUse  `json:"limits,omitempty"`
 	Protocols          []string   `json:"protocols"`
 	Created            *time.Time `json:"created,omitempty"`
 	// Hidden tells that the queue was removed by a protocol that keeps its other jobs.
@@ -119,7 +120,11 @@ func (s *Service) Queues(f QueueFilter, page PageOf) (QueuePage, error) {
 			if err := v.OldestReady(&infos[i]); err != nil {
 				return err
 			}
-			out.Queues = append(out.Queues, s.queue(&infos[i]))
+			q, err := s.queue(&infos[i])
+			if err != nil {
+				return err
+			}
+			out.Queues = append(out.Queues, q)
 		}
 		if more {
 			out.Next = at.cursor()
@@ -167,7 +172,9 @@ func (s *Service) Queue(namespace, name string) (Queue, error) {
 		if err == nil {
 			err = v.OldestReady(&q)
 		}
-		out = s.queue(&q)
+		if err == nil {
+			out, err = s.queue(&q)
+		}
 		return err
 	})
 	return out, err
@@ -177,8 +184,8 @@ func noQueue(namespace, name string) error {
 	return notFound("there is no queue %q in namespace %q", name, namespace)
 }
 
-func (s *Service) queue(q *job.QueueInfo) Queue {
-	out := Queue{
+func (s *Service) queue(q *job.QueueInfo) (out Queue, err error) {
+	out = Queue{
 		Namespace: q.Namespace, Name: q.Name, Counts: countsOf(&q.Counts), Jobs: q.Total(), Totals: make(map[string]uint64, job.CounterCount),
 		Rates: s.sampler.rates(q.Namespace, q.Name), Paused: q.Paused, PausedUntil: instant(q.PausedUntil), Capacity: q.Settings.Capacity,
 		Protocols: []string{}, Created: instant(q.Created), Hidden: q.Hidden,
@@ -195,7 +202,8 @@ func (s *Service) queue(q *job.QueueInfo) Queue {
 		age := max(0, s.engine.Now().Sub(q.OldestReady).Seconds())
 		out.OldestReadySeconds = &age
 	}
-	return out
+	out.Limits, err = s.limitUse(q)
+	return out, err
 }
 
 // exists refuses a queue that is not there, because the engine does not for every command.

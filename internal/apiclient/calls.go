@@ -98,6 +98,17 @@ func (c *Client) Resume(ctx context.Context, namespace, queue string) (admin.Que
 	return post[admin.Queue](ctx, c, queuePath(namespace, queue)+"/resume", nil)
 }
 
+// Limits returns the limits of a queue.
+func (c *Client) Limits(ctx context.Context, namespace, queue string) (admin.Limits, error) {
+	return get[admin.Limits](ctx, c, queuePath(namespace, queue)+"/limits", nil)
+}
+
+// SetLimits sets all limits of a queue at once.
+func (c *Client) SetLimits(ctx context.Context, namespace, queue string, l admin.Limits) (out admin.Queue, err error) {
+	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/limits", body: l}, &out)
+	return out, err
+}
+
 // Purge removes all jobs of a queue that are in a state.
 func (c *Client) Purge(ctx context.Context, namespace, queue, state string) (admin.Count, error) {
 	return post[admin.Count](ctx, c, queuePath(namespace, queue)+"/purge", map[string]any{"state": state})

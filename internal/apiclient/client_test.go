@@ -111,6 +111,16 @@ func testCalls(t *testing.T, ns, queue string) {
 	if q := must[admin.Queue](t)(c.Queue(ctx, ns, queue)); q.Jobs != 3 {
 		t.Errorf("%+v", q)
 	}
+	limits := admin.Limits{Concurrency: 50, Rate: "1000/s", Burst: 1000}
+	if q := must[admin.Queue](t)(c.SetLimits(ctx, ns, queue, limits)); q.Limits == nil || q.Limits.Limits != limits {
+		t.Errorf("%+v", q)
+	}
+	if l := must[admin.Limits](t)(c.Limits(ctx, ns, queue)); l != limits {
+		t.Errorf("%+v", l)
+	}
+	if q := must[admin.Queue](t)(c.SetLimits(ctx, ns, queue, admin.Limits{})); q.Limits != nil {
+		t.Errorf("%+v", q)
+	}
 	if q := must[admin.Queue](t)(c.Pause(ctx, ns, queue, time.Minute)); !q.Paused || q.PausedUntil == nil {
 		t.Errorf("%+v", q)
 	}

@@ -22,7 +22,7 @@ const namespaceDefault = "default"
 func newQueueCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "List, show, pause, resume, empty and remove queues of a running server",
+		Short: "List, show, limit, pause, resume, empty and remove queues of a running server",
 		Example: `  millrace queue ls
   millrace queue get mails
   millrace queue pause mails --for 10m
@@ -30,7 +30,7 @@ func newQueueCommand(p Process) *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
+	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
 	return cmd
 }
 
@@ -156,6 +156,13 @@ func queueText(q *admin.Queue) string {
 	t.row("paused", orElse(pause(q), "no"))
 	if q.Capacity > 0 {
 		t.row("capacity", plural(q.Capacity, "job"))
+	}
+	if l := q.Limits; l != nil {
+		t.row("limits", showLimits(&l.Limits))
+		if l.Concurrency > 0 || l.Worker > 0 {
+			t.row("slots", showSlots(l))
+		}
+		t.row("held back", plural(l.Held, "job")+" by limits")
 	}
 	t.row("per second", fmt.Sprintf("%.1f pushed, %.1f fetched, %.1f acked, %.1f failed", q.Rates.Pushed, q.Rates.Fetched, q.Rates.Acked, q.Rates.Failed))
 	t.row("in all", fmt.Sprintf("%d pushed, %d fetched, %d acked, %d failed", q.Totals["pushed"], q.Totals["fetched"], q.Totals["acked"], q.Totals["failed"]))

@@ -28,7 +28,11 @@ func Paced(hs *http.Server, l net.Listener) net.Listener {
 		}
 		handler.ServeHTTP(w, r)
 	})
+	around := hs.ConnContext
 	hs.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		if around != nil {
+			ctx = around(ctx, nc)
+		}
 		if c := pacedOf(nc); c != nil {
 			ctx = context.WithValue(ctx, pacedKey{}, c)
 		}

@@ -101,6 +101,14 @@ func (c *Core) EndWaits(now job.Time) { c.machine.EndWaits(now) }
 // Waiting returns how many callers wait.
 func (c *Core) Waiting() int { return c.machine.Waiting() }
 
+// Counting reports whether the leases of a queue are still to be counted for its limits.
+func (c *Core) Counting(namespace, queue string) bool { return c.machine.Counting(namespace, queue) }
+
+// Usage returns how far the limits of a queue are used.
+func (c *Core) Usage(now job.Time, namespace, queue string) machine.Usage {
+	return c.machine.Usage(now, namespace, queue)
+}
+
 // Behind reports whether callers are still to be served, let in or told.
 func (c *Core) Behind() bool { return c.machine.Behind() }
 

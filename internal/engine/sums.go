@@ -28,6 +28,15 @@ func (e *Engine) SumsOf(namespaces []string) (list []job.Sums, err error) {
 	return list, err
 }
 
+// Usage is how far the limits of a queue are used; see machine.Usage.
+type Usage = machine.Usage
+
+// Usage returns how far the limits of a queue are used.
+func (e *Engine) Usage(namespace, queue string) (u Usage, err error) {
+	err = e.figures(func() { u = e.core.Usage(e.Now(), namespace, queue) })
+	return u, err
+}
+
 // Active is what has happened to a queue; see machine.Active.
 type Active = machine.Active
 

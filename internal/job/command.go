@@ -367,6 +367,13 @@ type Configure struct {
 	Replace   bool
 }
 
+// SetLimits sets the limits of a queue, all of them, at once. It makes the queue if there is anything to limit.
+type SetLimits struct {
+	Namespace string
+	Queue     string
+	Limits    Limits
+}
+
 // Pause stops fetches from a queue, until a time or until Resume. Pausing a queue
 // that does not exist or is hidden does nothing, unless it is to be made.
 type Pause struct {
@@ -520,6 +527,7 @@ func (*EndHolder) command()     {}
 func (*ResumeHolder) command()  {}
 func (*ReleaseAll) command()    {}
 func (*Configure) command()     {}
+func (*SetLimits) command()     {}
 func (*Pause) command()         {}
 func (*Resume) command()        {}
 func (*Purge) command()         {}

@@ -78,6 +78,8 @@ type QueueInfo struct {
 	Configured  bool // made by Configure
 	Hidden      bool // removed with ReadyOnly and not pushed to since
 	Settings    Settings
+	Limits      Limits
+	Bucket      Bucket // of Limits.Rate
 	Created     Time
 	OldestReady Time // when the ready job that is first in order became ready; zero if none, or not asked for
 }

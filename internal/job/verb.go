@@ -42,9 +42,10 @@ const (
 	VerbDropSchedule
 	VerbPauseSchedule
 	VerbRunSchedule
+	VerbSetLimits
 
 	// VerbCount is the number of verbs.
-	VerbCount = int(VerbRunSchedule) + 1
+	VerbCount = int(VerbSetLimits) + 1
 )
 
 var verbNames = [VerbCount]string{
@@ -52,7 +53,7 @@ var verbNames = [VerbCount]string{
 	"touch", "promote", "kill", "respawn", "move", "await", "cancel", "end_holder", "resume_holder",
 	"release_all", "configure", "pause", "resume", "purge", "remove", "flush", "report", "new_batch",
 	"open_batch", "commit_batch", "set_value", "drop_value",
-	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule",
+	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits",
 }
 
 // String returns the verb's name.
@@ -137,6 +138,8 @@ func VerbOf(c Command) Verb {
 		return VerbPauseSchedule
 	case *RunSchedule:
 		return VerbRunSchedule
+	case *SetLimits:
+		return VerbSetLimits
 	}
 	panic("job: a command without a verb")
 }

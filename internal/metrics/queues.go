@@ -49,6 +49,9 @@ var (
 	descQueueJobs = desc("queue_jobs", "Jobs by state.", "namespace", "queue", "state")
 	descOldest    = desc("queue_oldest_ready_seconds", "How long the first ready job has been ready; 0 if none is.", "namespace", "queue")
 	descPaused    = desc("queue_paused", "Whether fetches from the queue are stopped.", "namespace", "queue")
+	descSlots     = desc("queue_slots", "Jobs that may run at a time; only of queues that limit it.", "namespace", "queue")
+	descSlotsUsed = desc("queue_slots_used", "Jobs that run and count for the limits of the queue; only of queues that have limits.", "namespace", "queue")
+	descHeld      = desc("queue_limited_jobs", "Ready jobs that wait because of a limit; only of queues that have limits.", "namespace", "queue")
 	descQueues    = desc("queues", "Queues there are.")
 )
 
@@ -150,6 +153,26 @@ func (c *collector) queue(ch chan<- prometheus.Metric, q *job.QueueInfo) {
 	}
 	ch <- prometheus.MustNewConstMetric(descOldest, prometheus.GaugeValue, age, namespace, name)
 	ch <- prometheus.MustNewConstMetric(descPaused, prometheus.GaugeValue, boolean(q.Paused), namespace, name)
+	if !q.Limits.IsZero() {
+		c.limits(ch, q)
+	}
+}
+
+// limits tells how far the limits of a queue are used.
+func (c *collector) limits(ch chan<- prometheus.Metric, q *job.QueueInfo) {
+	u, err := c.Engine.Usage(q.Namespace, q.Name)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(descHeld, err)
+		return
+	}
+	tell := func(d *prometheus.Desc, n uint64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), label(q.Namespace), label(q.Name))
+	}
+	if q.Limits.Concurrency > 0 {
+		tell(descSlots, uint64(q.Limits.Concurrency))
+	}
+	tell(descSlotsUsed, u.Slots)
+	tell(descHeld, u.Held)
 }
 
 // view runs f on the data of one moment.

@@ -15,7 +15,7 @@ const (
 	metaVersion     = 2
 	bodyVersion     = 1
 	failuresVersion = 1
-	queueVersion    = 2
+	queueVersion    = 3
 	shardVersion    = 1
 	progressVersion = 1
 	batchVersion    = 1
@@ -651,6 +651,8 @@ type Queue struct {
 	Configured bool
 	Hidden     bool
 	Settings   job.Settings
+	Limits     job.Limits
+	Bucket     job.Bucket // of Limits.Rate
 	NextSerial uint64
 	Linked     bool // some job may be listed outside the queue's own key ranges
 	Counts     [job.StateCount]uint64
@@ -673,8 +675,11 @@ const (
 // AppendQueue appends the record of a queue.
 func AppendQueue(dst []byte, q *Queue) []byte {
 	version := byte(1)
-	if q.PausedAt != 0 {
-		version = queueVersion
+	switch {
+	case !q.Limits.IsZero():
+		version = 3
+	case q.PausedAt != 0:
+		version = 2
 	}
 	dst = append(dst, version)
 	var bits uint64
@@ -698,7 +703,38 @@ func AppendQueue(dst []byte, q *Queue) []byte {
 	if version > 1 {
 		dst = appendSince(dst, q.PausedAt, q.Created)
 	}
+	if version > 2 {
+		dst = appendLimits(dst, &q.Limits, q.Bucket)
+	}
 	return dst
+}
+
+func appendLimits(dst []byte, l *job.Limits, b job.Bucket) []byte {
+	//nolint:gosec // none of them is negative
+	return appendUints(dst, []uint64{
+		uint64(l.Concurrency), uint64(l.Worker), uint64(l.SlotFor), uint64(l.Rate), uint64(l.Per), uint64(l.Burst),
+		uint64(b.Level), uint64(b.At),
+	})
+}
+
+func (d *decoder) limits() (l job.Limits, b job.Bucket) {
+	var vs [8]uint64
+	d.uints(vs[:])
+	for _, i := range []int{0, 1, 3, 5} {
+		if vs[i] > 1<<32-1 {
+			d.fail()
+		}
+	}
+	//nolint:gosec // looked at above, or written from these very types
+	l = job.Limits{
+		Concurrency: uint32(vs[0]), Worker: uint32(vs[1]), SlotFor: time.Duration(vs[2]),
+		Rate: uint32(vs[3]), Per: time.Duration(vs[4]), Burst: uint32(vs[5]),
+	}
+	b = job.Bucket{Level: int64(vs[6]), At: job.Time(vs[7])} //nolint:gosec // as above
+	if tidy, err := l.Tidy(); err != nil || tidy != l || l.IsZero() || b.Level < 0 {
+		d.fail()
+	}
+	return l, b
 }
 
 func appendUints(dst []byte, vs []uint64) []byte {
@@ -749,6 +785,9 @@ func DecodeQueue(b []byte) (Queue, error) {
 	q.Doors = job.Doors(d.uint32())
 	if version > 1 {
 		q.PausedAt = d.since(q.Created)
+	}
+	if version > 2 {
+		q.Limits, q.Bucket = d.limits()
 	}
 	return q, d.end("queue")
 }

@@ -264,6 +264,18 @@ func TestGoldenSecondVersion(t *testing.T) {
 	if encoded := AppendQueue(nil, &queue); !bytes.Equal(encoded, b) {
 		t.Errorf("the queue is written as\n%x, want\n%x", encoded, b)
 	}
+	queue.Limits = job.Limits{Concurrency: 300, Worker: 5, SlotFor: time.Minute, Rate: 100, Per: time.Second, Burst: 20}
+	queue.Bucket = job.Bucket{Level: 7_500_000, At: goldenTime + 40e6}
+	b = goldenOf(t, "v3", "queue")
+	if q, err = DecodeQueue(b); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(queue, q); diff != "" {
+		t.Errorf("queue with limits (-want +got):\n%s", diff)
+	}
+	if encoded := AppendQueue(nil, &queue); !bytes.Equal(encoded, b) {
+		t.Errorf("the queue with limits is written as\n%x, want\n%x", encoded, b)
+	}
 	last := job.Job{ID: 12344, Entered: 300, Order: job.Order{Rank: -1, Priority: 7, At: goldenTime, Seq: 200}, Flags: job.FlagBuriedLast}
 	key := goldenOf(t, "v2", "key_buried_last")
 	if got := ListKey(nil, 7, List(job.Buried), &last); !bytes.Equal(got, key) {

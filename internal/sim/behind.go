@@ -98,11 +98,16 @@ func (w *wait) part(f *job.Fetch) *job.Fetch {
 	return &c
 }
 
-// firstOn returns the fetch that came to a queue first, or nil.
+// firstOn returns the fetch that came to a queue first, of those who may have a job of it, or nil.
 func (m *Model) firstOn(name queueName) *wait {
 	var first *wait
 	for _, w := range m.waits {
 		c, ok := w.cmd.(*job.Fetch)
+		if q := m.queues[name]; ok && q != nil {
+			if _, limited := m.limited(q, c.Holder); limited {
+				continue
+			}
+		}
 		if ok && c.Namespace == name.ns && w.stood[name.name] != 0 && (first == nil || w.stood[name.name] < first.stood[name.name]) {
 			first = w
 		}
@@ -223,7 +228,7 @@ func (m *Model) endSurvey(w *wait, k walk) bool {
 		if !ok || m.jobs[id] == nil || !k.found[m.jobs[id].Queue] {
 			// The one that was chosen is gone, and so is everything in its queue.
 			for name := range k.found {
-				if m.fetchable(queueName{c.Namespace, name}) == nil {
+				if m.fetchable(queueName{c.Namespace, name}, c) == nil {
 					return false
 				}
 			}

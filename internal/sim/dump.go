@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -63,7 +64,12 @@ func (m *Model) View() View {
 		info := job.QueueInfo{
 			Namespace: name.ns, Name: name.name, Totals: q.totals, Expired: q.expired, Doors: q.doors,
 			Paused: q.paused, PausedAt: q.pausedAt, PausedUntil: q.pausedUntil, Configured: q.configured, Hidden: q.hidden,
-			Settings: q.settings, Created: q.created,
+			Settings: q.settings, Limits: q.limits, Created: q.created,
+		}
+		if q.limits.Rate > 0 {
+			level := m.tokens(q)
+			level.Mul(level, big.NewRat(q.limits.Per.Microseconds(), 1))
+			info.Bucket = job.Bucket{Level: level.Num().Int64() / level.Denom().Int64(), At: m.now}
 		}
 		for _, j := range m.inQueue(name) {
 			info.Counts[j.State]++
@@ -150,6 +156,9 @@ func (v View) dumpQueue(b *strings.Builder, q *job.QueueInfo) {
 		q.Namespace, q.Name, q.Created, q.Configured, q.Hidden, q.Settings.Capacity, q.Settings.Serials, q.Settings.Attrs, q.OldestReady)
 	if q.Paused {
 		fmt.Fprintf(b, "  paused at %d until %d\n", q.PausedAt, q.PausedUntil)
+	}
+	if !q.Limits.IsZero() {
+		fmt.Fprintf(b, "  limits %+v %+v\n", q.Limits, q.Bucket)
 	}
 	fmt.Fprintf(b, "  doors %b, expired %v\n", q.Doors, q.Expired)
 	for c, n := range q.Totals {

@@ -44,7 +44,8 @@ func (m *Model) applyFetchOne(c *job.Fetch) {
 			return false
 		}
 		busy := slices.ContainsFunc(m.list(queueName{j.Namespace, j.Queue}, job.Leased), func(o *entry) bool { return o.Group == j.Group })
-		return c.In.Allow(j.State) && !m.expired(j) && (j.Group == "" || !busy)
+		_, limited := m.limited(m.queues[queueName{j.Namespace, j.Queue}], c.Holder)
+		return c.In.Allow(j.State) && !m.expired(j) && (j.Group == "" || !busy) && !limited
 	}
 	j := m.heldAlone(c.Ref, c.Holder)
 	if j == nil {
@@ -84,6 +85,9 @@ func (m *Model) wakeAt(c *job.Fetch) (at job.Time) {
 // timeUp ends a wait whose time is up. A fetch may only have been woken to look at the leases of its holder.
 func (m *Model) timeUp(w *wait) {
 	f, ok := w.cmd.(*job.Fetch)
+	if m.follow(); !slices.Contains(m.waits, w) {
+		return // a limit had ended by the time that all this happened
+	}
 	switch {
 	case ok && w.walk == nil && m.lapsing(f):
 		m.giveUp(w, job.ErrLapsing)
@@ -98,16 +102,26 @@ func (m *Model) timeUp(w *wait) {
 func (m *Model) candidates(c *job.Fetch) []*entry {
 	var out []*entry
 	for _, name := range c.Queues {
-		if j := m.fetchable(queueName{c.Namespace, name}); j != nil {
+		if j := m.fetchable(queueName{c.Namespace, name}, c); j != nil {
 			out = append(out, j)
 		}
 	}
 	return out
 }
 
-// fetchable returns the first job of a queue that may be fetched. A job whose
+// fetchable returns the first job of a queue that a fetch may have.
+func (m *Model) fetchable(name queueName, c *job.Fetch) *entry {
+	if q := m.queues[name]; q != nil {
+		if _, limited := m.limited(q, c.Holder); limited {
+			return nil
+		}
+	}
+	return m.first(name)
+}
+
+// first returns the first job of a queue that may be fetched, if limits do not count. A job whose
 // expiry is due is as good as gone.
-func (m *Model) fetchable(name queueName) *entry {
+func (m *Model) first(name queueName) *entry {
 	if q := m.queues[name]; q == nil || q.paused {
 		return nil
 	}
@@ -154,6 +168,7 @@ func (m *Model) pick(c *job.Fetch, token uint64, n int) *entry {
 
 func (m *Model) lease(j *entry, c *job.Fetch) {
 	m.count(j, job.CountFetched)
+	m.spendToken(m.queues[queueName{j.Namespace, j.Queue}])
 	j.ReadyAt = m.now
 	if j.State == job.Ready {
 		j.ReadyAt = j.Since
@@ -179,6 +194,7 @@ func (m *Model) lease(j *entry, c *job.Fetch) {
 
 // serve hands out what has become possible to those who wait.
 func (m *Model) serve() {
+	defer m.setRousers()
 	m.entrants = nil
 	m.tellRest()
 	for {
@@ -203,7 +219,7 @@ func (m *Model) serve() {
 	// rule; that the machine did not shows when the answers are compared.
 	for _, w := range slices.Clone(m.waits) {
 		if c, ok := w.cmd.(*job.Fetch); ok && !m.tooLate(w) {
-			if j := m.pick(w.part(c), w.token, 0); j != nil {
+			if j := m.pick(m.roused(w.part(c)), w.token, 0); j != nil {
 				m.complete(w, job.Result{Jobs: []job.Job{j.Job}})
 			}
 		}
@@ -263,7 +279,7 @@ func (m *Model) follow() {
 // can be fetched from its queue and the caller the first that waits on it.
 func (m *Model) serveTo(w *wait, j *entry) bool {
 	c, ok := w.cmd.(*job.Fetch)
-	if !ok || m.firstOn(queueName{j.Namespace, j.Queue}) != w || m.fetchable(queueName{j.Namespace, j.Queue}) != j {
+	if !ok || m.firstOn(queueName{j.Namespace, j.Queue}) != w || m.fetchable(queueName{j.Namespace, j.Queue}, c) != j {
 		return false
 	}
 	m.lease(j, c)

@@ -139,6 +139,7 @@ var verbs = []verb{
 	{2, func(g *generator) job.Command {
 		return &job.DropValue{Space: choose(g, spaces...), Name: choose(g, "n1", "n2", "")}
 	}},
+	{5, func(g *generator) job.Command { return g.setLimits() }},
 	{3, func(g *generator) job.Command { return g.setSchedules() }},
 	{1, func(g *generator) job.Command {
 		ns, name := g.scheduled()
@@ -168,7 +169,7 @@ var holders = []job.Holder{{}, {Node: 1, Num: 1}, {Node: 1, Num: 2}, {Node: 2, N
 // make them.
 func newGenerator(rng *rand.Rand, m *Model) *generator {
 	g := &generator{
-		rng: rng, model: m, queues: []string{"q", "r", "s", "t"}[:1+rng.IntN(4)],
+		rng: rng, model: m, queues: allQueues[:1+rng.IntN(4)],
 		joins: []int{0, 10, 30, 80}[rng.IntN(4)], locks: []int{0, 10, 30}[rng.IntN(3)], tracks: []int{0, 20, 80}[rng.IntN(3)],
 		likes: []int{0, 0, 60}[rng.IntN(3)], pasts: []int{0, 10, 50}[rng.IntN(3)],
 	}
@@ -235,6 +236,9 @@ func (g *generator) pass(now job.Time) time.Duration {
 func (g *generator) chance(percent int) bool { return g.rng.IntN(100) < percent }
 
 func choose[T any](g *generator, from ...T) T { return from[g.rng.IntN(len(from))] }
+
+// allQueues are the queues that commands name, besides one that is unknown.
+var allQueues = []string{"q", "r", "s", "t", "unknown"}
 
 // namespaces are where jobs and batches are.
 var namespaces = []string{"a", "b"}
@@ -531,5 +535,21 @@ func (g *generator) configure() job.Command {
 		c.Settings.Capacity = uint64(1 + g.rng.IntN(6))
 	}
 	c.Settings.Attrs = choose(g, nil, []byte("attrs"))
+	return c
+}
+
+func (g *generator) setLimits() job.Command {
+	c := &job.SetLimits{Namespace: g.namespace(), Queue: g.queue()}
+	if g.chance(25) {
+		return c
+	}
+	c.Limits = job.Limits{
+		Concurrency: choose[uint32](g, 0, 0, 0, 1, 2, 3), Worker: choose[uint32](g, 0, 0, 0, 1, 1, 2), SlotFor: g.length(),
+		Rate: choose[uint32](g, 0, 0, 0, 1, 2, 3, 7), Per: choose(g, time.Second, 2*time.Second, 10*time.Second, time.Minute),
+		Burst: choose[uint32](g, 0, 0, 1, 2, 5),
+	}
+	if g.chance(5) {
+		c.Limits.Per = choose(g, 0, time.Nanosecond, 48*time.Hour)
+	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 
 	"millrace/internal/job"
@@ -40,6 +41,10 @@ type Oracle interface {
 	// TimedOut reports whether a caller that waited was left over, and so was answered
 	// with Timeout when its time was up.
 	TimedOut(token uint64) bool
+	// Counting reports whether the leases of a queue are still to be counted for its limits.
+	Counting(namespace, queue string) bool
+	// Ended reports whether a job whose time has run out is gone already, because somebody waited for jobs of its queue.
+	Ended(j *job.Job) bool
 	// Given returns the tokens of the commands that were answered, in that order.
 	Given() []uint64
 }
@@ -54,6 +59,8 @@ func (silence) Callback(job.ID, job.BatchID, job.Flags) bool { return false }
 func (silence) Sweeping() bool                               { return false }
 func (silence) Behind() bool                                 { return false }
 func (silence) TimedOut(uint64) bool                         { return false }
+func (silence) Counting(string, string) bool                 { return false }
+func (silence) Ended(*job.Job) bool                          { return false }
 func (silence) Given() []uint64                              { return nil }
 
 // entry is one job of the model. Of the embedded Job, Timer is the end of a dead
@@ -81,6 +88,10 @@ type queue struct {
 
 	num         uint32 // order of creation
 	settings    job.Settings
+	limits      job.Limits
+	tokens      *big.Rat // that limits.Rate had left at a time
+	tokensAt    job.Time
+	rouse       job.Time // when time opens it to those who wait; zero if it does not
 	configured  bool
 	hidden      bool
 	paused      bool
@@ -117,14 +128,15 @@ type ending struct {
 
 // Model is the naive reference of docs/semantics.md.
 type Model struct {
-	now     job.Time
-	jobs    map[job.ID]*entry
-	queues  map[queueName]*queue
-	waits   []*wait  // in order of arrival
-	endings []ending // in order of arrival
-	swept   []job.ID // purged, while those that waited for them do not know yet
-	behind  bool     // the last step has left callers over
-	came    uint64   // places taken in lists of those who wait
+	now      job.Time
+	jobs     map[job.ID]*entry
+	queues   map[queueName]*queue
+	waits    []*wait            // in order of arrival
+	endings  []ending           // in order of arrival
+	swept    []job.ID           // purged, while those that waited for them do not know yet
+	behind   bool               // the last step has left callers over
+	counting map[queueName]bool // queues whose leases are still to be counted
+	came     uint64             // places taken in lists of those who wait
 
 	// NamesPerStep is how many queues one step of a fetch looks at; zero is all.
 	NamesPerStep int
@@ -193,6 +205,7 @@ func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]
 	m.command(cmd)
 	m.advance()
 	m.serve()
+	m.expireReady()
 	return m.end()
 }
 
@@ -248,6 +261,10 @@ func (m *Model) begin(now job.Time, o Oracle) {
 func (m *Model) end() ([]Completion, error) {
 	out, err := m.out, m.broken
 	m.behind = m.oracle.Behind()
+	m.counting = map[queueName]bool{}
+	for name := range m.queues {
+		m.counting[name] = m.oracle.Counting(name.ns, name.name)
+	}
 	m.told += uint64(len(out))
 	m.out, m.broken, m.oracle = nil, nil, nil
 	return out, err
@@ -397,6 +414,8 @@ func (m *Model) command(cmd job.Command) {
 		m.applyReleaseAll(c)
 	case *job.Configure:
 		m.applyConfigure(c)
+	case *job.SetLimits:
+		m.applySetLimits(c)
 	case *job.Pause:
 		m.applyPause(c)
 	case *job.Resume:

@@ -10,6 +10,8 @@ type hints struct {
 	stored   func() stored
 	sweeping bool
 	behind   bool
+	counting map[queueName]bool
+	later    bool // nothing else has been done since the command
 	busy     bool // steps are so small that they leave callers over
 }
 
@@ -23,6 +25,16 @@ func (h hints) TimedOut(token uint64) bool {
 }
 
 func (h hints) Behind() bool { return h.behind }
+
+func (h hints) Counting(ns, name string) bool { return h.counting[queueName{ns, name}] }
+
+func (h hints) Ended(j *job.Job) bool {
+	if !h.later {
+		return false
+	}
+	_, there := h.stored().job(queueName{j.Namespace, j.Queue}, j.ID)
+	return !there
+}
 
 func (h hints) Given() []uint64 {
 	var tokens []uint64

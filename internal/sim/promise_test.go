@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"millrace/internal/job"
 )
@@ -15,14 +16,17 @@ type promise struct {
 }
 
 // tells reports whether an answer tells of a change that the command has made. That of
-// a fetch does so only if the lease is to be firm.
-func tells(cmd job.Command, res *job.Result) bool {
+// a fetch does so only if the lease is to be firm, as all are in a queue with limits.
+func (r *run) tells(cmd job.Command, res *job.Result) bool {
 	if res.Err != nil {
 		return false
 	}
 	switch c := cmd.(type) {
 	case *job.Fetch:
-		return c.Firm
+		return c.Firm || slices.ContainsFunc(res.Jobs, func(j job.Job) bool {
+			q := r.model.queues[queueName{j.Namespace, j.Queue}]
+			return q != nil && !q.limits.IsZero()
+		})
 	case *job.Push:
 		return len(res.Jobs) == 0 // else it was there before
 	case *job.Atomic:

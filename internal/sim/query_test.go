@@ -27,6 +27,7 @@ func (r *run) compareQuery() error {
 		if err := q.OldestReady(&info); err != nil {
 			return err
 		}
+		info.Bucket = info.Limits.Fill(info.Bucket, r.model.now)
 		infos[i] = info
 	}
 

@@ -40,7 +40,7 @@ func readStored(src records) (s stored, err error) {
 		s.infos = append(s.infos, job.QueueInfo{
 			Namespace: ns, Name: name, Counts: q.Counts, Totals: q.Totals, Expired: q.Expired, Doors: q.Doors,
 			Paused: q.Paused, PausedAt: q.PausedAt, PausedUntil: q.PausedTill, Configured: q.Configured, Hidden: q.Hidden,
-			Settings: q.Settings, Created: q.Created,
+			Settings: q.Settings, Limits: q.Limits, Bucket: q.Bucket, Created: q.Created,
 		})
 		return true
 	})
@@ -146,6 +146,7 @@ func (s stored) view(now job.Time, keys map[keyName]bool) (View, error) {
 	}}
 	for i := range v.Queues {
 		q := &v.Queues[i]
+		q.Bucket = q.Limits.Fill(q.Bucket, now)
 		if ready := v.List(q.Namespace, q.Name, job.Ready); len(ready) > 0 {
 			q.OldestReady = ready[0].Since
 		}

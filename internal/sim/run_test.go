@@ -253,6 +253,7 @@ func (r *run) command(a action) error {
 	got := w.apply(r.now, a.rnd, a.token, a.cmd)
 	sweeping := w.sweeping()
 	behind, own := w.core.Behind(), len(got)
+	counting := w.counting()
 	sealed := a.seal && w.seal()
 	later := a.later && w.busy() || before
 	if !later {
@@ -263,6 +264,7 @@ func (r *run) command(a action) error {
 		if h, ok := o.(hints); ok {
 			h.sweeping = sweeping
 			o = h
+			h.counting, h.later = counting, later
 			if !later && behind { // what the ticks have answered is none of its answers
 				h.got, h.behind = got[:own], true
 			}
@@ -333,7 +335,7 @@ func (r *run) tick(o Oracle) (out []Completion, err error) {
 		return r.model.Tick(r.now, o)
 	}
 	for _, p := range r.world.pieces {
-		h.got, h.behind = p.got, p.behind
+		h.got, h.behind, h.counting = p.got, p.behind, p.counting
 		more, err := r.model.Tick(r.now, h)
 		if err != nil {
 			return nil, err
@@ -356,7 +358,7 @@ func (r *run) recover() error {
 	candidates := slices.Concat(r.boundaries...)
 	for i, c := range candidates {
 		m := c.Clone()
-		m.Restart(r.now, hints{stored: func() stored { return s }})
+		m.Restart(r.now, hints{counting: r.world.counting(), stored: func() stored { return s }})
 		view, err := s.view(r.now, m.keys)
 		if err != nil {
 			return err
@@ -424,7 +426,7 @@ func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) e
 }
 
 func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)) error {
-	want, err := do(hints{got: got, behind: r.world.core.Behind(), busy: r.options.StepWork < 256, stored: func() stored {
+	want, err := do(hints{got: got, behind: r.world.core.Behind(), counting: r.world.counting(), busy: r.options.StepWork < 256, stored: func() stored {
 		s, err := r.world.stored()
 		if err != nil {
 			panic(err)
@@ -463,7 +465,7 @@ func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)
 		if d := compare(cmd, a.Completion, c, delivered, bonds); d != "" {
 			return fmt.Errorf("#%d %s: %s", c.Token, show(cmd), d)
 		}
-		if tells(cmd, &a.Result) {
+		if r.tells(cmd, &a.Result) {
 			if a.needs <= r.before {
 				return fmt.Errorf("INV-11: #%d %s may be answered after step %d, but has changed something after step %d", a.Token, show(cmd), a.needs, r.before)
 			}
@@ -537,7 +539,7 @@ func (r *run) compareState() error {
 	if err != nil {
 		return err
 	}
-	view, err := s.view(r.now, r.model.keys)
+	view, err := s.view(r.model.now, r.model.keys)
 	if err != nil {
 		return err
 	}

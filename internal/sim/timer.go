@@ -65,6 +65,7 @@ func (m *Model) nextEvent() (event, bool) {
 		offer(event{at: s.next, minor: uint64(s.id), fire: func() { m.fireSchedule(s) }})
 	}
 	for _, q := range m.queues {
+		offer(event{at: q.rouse, class: 1, minor: uint64(q.num), fire: func() { q.rouse = 0 }})
 		offer(event{at: q.pausedUntil, class: 1, major: q.pauseArmed, fire: func() { q.resume() }})
 	}
 	for _, e := range m.endings {
@@ -137,6 +138,18 @@ func (m *Model) fireJob(j *entry) {
 			place = job.PlaceOld
 		}
 		m.toReady(j, place)
+	}
+}
+
+// expireReady ends the ready jobs whose time has run out and that the machine has met.
+func (m *Model) expireReady() {
+	for _, j := range m.sorted(func(j *entry) bool { return j.State == job.Ready && m.expired(j) && m.oracle.Ended(&j.Job) }) {
+		if m.jobs[j.ID] == j {
+			m.transition()
+			m.fireJob(j)
+			m.advance()
+			m.serve()
+		}
 	}
 }
 

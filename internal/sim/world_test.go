@@ -172,7 +172,7 @@ func (w *world) tick(now job.Time, rnd uint64) []answer {
 		got := w.completed()
 		out = append(out, got...)
 		if !whole {
-			w.pieces = append(w.pieces, piece{got, w.core.Behind()})
+			w.pieces = append(w.pieces, piece{got, w.core.Behind(), w.counting()})
 		}
 	}
 	return out
@@ -180,8 +180,22 @@ func (w *world) tick(now job.Time, rnd uint64) []answer {
 
 // piece is what one Tick of several has answered, and whether it has left callers over.
 type piece struct {
-	got    []answer
-	behind bool
+	got      []answer
+	behind   bool
+	counting map[queueName]bool
+}
+
+// counting returns the queues whose leases are still to be counted.
+func (w *world) counting() map[queueName]bool {
+	out := map[queueName]bool{}
+	for _, ns := range namespaces {
+		for _, name := range allQueues {
+			if w.core.Counting(ns, name) {
+				out[queueName{ns, name}] = true
+			}
+		}
+	}
+	return out
 }
 
 // deliveries are what fetches of all runs name. Each world has its own in their places, because the core writes to them.

@@ -41,6 +41,11 @@ func TestQueueForms(t *testing.T) {
 		{func() form { return button("resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "Paused until") }},
 		{func() form { return s.page("/queues").form(t, `value="pause"`).with("action", "pause") }, "Queue q is paused.", func() bool { return strings.Contains(s.page(self).text, "it is resumed") }},
 		{func() form { return s.page("/queues").form(t, `value="resume"`).with("action", "resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "Paused until") }},
+		{func() form { return button("limit").with("concurrency", "7").with("rate", "90/m") }, "Queue q is limited.", func() bool {
+			text := s.page(self).text
+			return strings.Contains(text, "of 7") && strings.Contains(text, "90/m, 1 at once")
+		}},
+		{func() form { return button("limit").with("concurrency", "0").with("rate", "") }, "Queue q has no limits.", func() bool { return !strings.Contains(s.page(self).text, "Slots used") }},
 		{func() form { return button("respawn").with("limit", "10").with("attempts", "3") }, "1 dead job is ready again", func() bool { c := s.counts("q"); return c["dead"] == 0 && c["ready"] == 2 }},
 		{func() form { return button("purge").with("state", "ready") }, "Deleted 2 jobs (ready) of queue q.", func() bool { c := s.counts("q"); return c["ready"] == 1 && c["blocked"] == 0 }},
 		{func() form { return button("empty") }, "of queue q.", func() bool { c := s.counts("q"); return c != nil && c["running"] == 0 && c["done"] == 0 }},
@@ -202,6 +207,9 @@ func TestWrongForms(t *testing.T) {
 		{"/queues/act", url.Values{"action": {"pause"}, "namespace": {"ns"}, "queue": {"q"}, "for": {"long"}}, 400, "no length of time"},
 		{"/queues/act", url.Values{"action": {"remove"}, "namespace": {"ns"}, "queue": {"none"}}, 404, "there is no queue"},
 		{"/queues/act", url.Values{"action": {"purge"}, "namespace": {"ns"}, "queue": {"q"}, "state": {"asleep"}, "confirm": {"yes"}}, 400, "is none of"},
+		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "worker": {"many"}}, 400, "no number of jobs"},
+		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "concurrency": {"1"}, "worker": {"1"}, "burst": {"1"}, "slot": {"long"}}, 400, "no number of seconds"},
+		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "concurrency": {"1"}, "worker": {"1"}, "burst": {"1"}, "slot": {"1"}, "rate": {"fast"}}, 400, "is no rate"},
 		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"x"}}, 400, "no number of jobs"},
 		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"9999999"}, "attempts": {"1"}}, 400, "choose 1 to"},
 		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"1"}, "attempts": {"-1"}}, 400, "no number of attempts"},

@@ -119,6 +119,7 @@ var queueActions = map[string]queueAction{
 		about: "The queue is removed with all its jobs, in whatever state, its settings and counters. This cannot be undone.",
 	},
 	"respawn": {do: (*handler).respawnQueue},
+	"limit":   {do: (*handler).limitQueue},
 }
 
 func (h *handler) actOnQueue(v *visit) error {
@@ -203,4 +204,24 @@ func (h *handler) respawnQueue(v *visit, namespace, name string) (notice, to str
 	}
 	n, err := h.service.Respawn(v.r.Context(), namespace, name, admin.RespawnOptions{Limit: limit, Attempts: uint32(attempts)})
 	return plural(n.Jobs, "dead job is", "dead jobs are") + " ready again in queue " + name + ".", "", err
+}
+
+func (h *handler) limitQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	form := v.r.PostForm
+	l := admin.Limits{Rate: form.Get("rate")}
+	for field, into := range map[string]*uint32{"concurrency": &l.Concurrency, "worker": &l.Worker, "burst": &l.Burst} {
+		n, err := strconv.ParseUint(form.Get(field), 10, 32)
+		if err != nil {
+			return "", "", refuse(http.StatusBadRequest, "This is no number of jobs", "Nothing was done.")
+		}
+		*into = uint32(n)
+	}
+	if l.SlotSeconds, err = strconv.ParseFloat(form.Get("slot"), 64); err != nil {
+		return "", "", refuse(http.StatusBadRequest, "This is no number of seconds", "Nothing was done.")
+	}
+	now, err := h.service.SetLimits(v.r.Context(), namespace, name, l)
+	if now.Limits == nil {
+		return "Queue " + name + " has no limits.", "", err
+	}
+	return "Queue " + name + " is limited.", "", err
 }

@@ -27,8 +27,8 @@ var plants = []plant{
 	{
 		"a reservation is told before it is on disk",
 		machine + "fetch.go",
-		"	if c.Firm {\n",
-		"	if c.Firm && c.Max > 1 {\n",
+		"	if c.Firm || q.limit != nil {",
+		"	if c.Firm && c.Max > 1 {",
 	},
 	{
 		"a reservation is told to one who waited before it is on disk",
@@ -101,6 +101,24 @@ var plants = []plant{
 		machine + "machine.go",
 		"	m.loadFlush()\n",
 		"",
+	},
+	{
+		"a slot is lost when a lease expires",
+		machine + "limit.go",
+		"	if s := e.q.limit.slots[e.ID]; s != nil {\n",
+		"	if s := e.q.limit.slots[e.ID]; s != nil && e.Lapses == 0 {\n",
+	},
+	{
+		"a limit is forgotten at a restart",
+		machine + "queue.go",
+		"		m.armPause(q)\n	}\n	m.limit(q)\n",
+		"		m.armPause(q)\n	}\n",
+	},
+	{
+		"who waits while leases are counted is not served",
+		machine + "limit.go",
+		"			l.next = nil\n			m.wake(q)\n",
+		"			l.next = nil\n",
 	},
 	{
 		"one attempt more than allowed",

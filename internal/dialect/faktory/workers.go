@@ -2,6 +2,8 @@ package faktory
 
 import (
 	"cmp"
+	"hash/fnv"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -113,7 +115,7 @@ func (r *registry) join(h *hello, c *conn) *worker {
 		now := time.Now()
 		w = &worker{
 			wid: h.wid, hostname: h.hostname, pid: h.pid, labels: h.labels, started: now, lastBeat: now, rss: h.rss,
-			holder: r.engine.NewHolder(), conns: make(map[*conn]struct{}),
+			holder: holderOf(h.wid), conns: make(map[*conn]struct{}),
 		}
 		if r.workers == nil {
 			r.workers = make(map[string]*worker)
@@ -125,6 +127,14 @@ func (r *registry) join(h *hello, c *conn) *worker {
 	}
 	w.conns[c] = struct{}{}
 	return w
+}
+
+// holderOf returns the holder that a worker process is: the same whenever it connects, also after a restart of the
+// server, so that what it may have of a queue counts all that it has. Engines number their own holders from node 1 on.
+func holderOf(wid string) job.Holder {
+	sum := fnv.New64a()
+	_, _ = io.WriteString(sum, wid) // never fails
+	return job.Holder{Num: sum.Sum64() | 1<<63}
 }
 
 // leave takes a connection away. The worker goes with its last one.

@@ -42,9 +42,13 @@ func (x *exchange) consumption() (ok bool) {
 		x.fail(http.StatusBadRequest, textQueues)
 		return false
 	}
+	holder, ok := x.r.Context().Value(holderKey{}).(job.Holder)
+	if !ok {
+		holder = x.d.opts.Engine.NewHolder()
+	}
 	x.fetch = job.Fetch{
 		Namespace: x.home, Queues: x.queues, Pick: job.PickInOrder, Max: int(count), Wait: seconds(timeout), //nolint:gosec // at most countMax
-		Holder: x.d.opts.Engine.NewHolder(), OnEnd: job.EndKeep, Door: dialect.DoorLmstfy,
+		Holder: holder, OnEnd: job.EndKeep, Door: dialect.DoorLmstfy,
 		Lease: seconds(ttr), LeaseSet: true, Delivery: new(job.Delivery),
 	}
 	return true

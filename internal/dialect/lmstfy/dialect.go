@@ -166,6 +166,9 @@ func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
+// holderKey is that of the holder of a connection: what is fetched over one connection is in the hands of one worker.
+type holderKey struct{}
+
 // httpServer returns the server of the public API. The time of a whole request is
 // bounded, because that of a head and of a body are then one deadline; a consumer that
 // waits lifts it.
@@ -180,6 +183,9 @@ func (d *Dialect) httpServer() *http.Server {
 		IdleTimeout:                  d.opts.IdleTimeout,
 		MaxHeaderBytes:               d.opts.MaxHeader,
 		ConnState:                    d.noteState,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, holderKey{}, d.opts.Engine.NewHolder())
+		},
 		// Whatever a peer does is not worth more than a debug line.
 		ErrorLog:  slog.NewLogLogger(d.opts.Logger.With(slog.String("dialect", d.Name())).Handler(), slog.LevelDebug),
 		Protocols: protocols,

@@ -152,6 +152,9 @@ func (c *checker) checkQueue(q *queue) error {
 	if err := c.checkSerials(q, serials); err != nil {
 		return err
 	}
+	if err := c.checkLimits(q); err != nil {
+		return err
+	}
 	if err := c.checkWindow(q, &q.plain, record.ListReady); err != nil {
 		return err
 	}
@@ -314,10 +317,13 @@ func (c *checker) checkWaits() error {
 // checkFetcher asserts that what a caller waits for is not there, unless its queue is
 // still to be served.
 func (c *checker) checkFetcher(w *waiter) error {
+	if w.left { // it has been passed over since
+		return nil
+	}
 	for l := range w.fetchLists() {
 		q := l.q
 		if q != nil && !q.waking && !q.Paused && q.ID != 0 && q.Counts[job.Ready] > 0 {
-			if e := c.better(q); e != nil && !expired(e, c.now) {
+			if e := c.better(q); e != nil && !expired(e, c.now) && c.allowed(q, w) {
 				return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)
 			}
 		}

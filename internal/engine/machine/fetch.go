@@ -53,7 +53,7 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 
 // fetchOne leases the one job that a fetch names.
 func (m *Machine) fetchOne(c *job.Fetch, res *job.Result) (needs uint64) {
-	e, err := m.lookupBy(&c.Ref, c.Holder, job.NeedAny, func(e *entry) *job.Error { return m.takable(e, c.In) })
+	e, err := m.lookupBy(&c.Ref, c.Holder, job.NeedAny, func(e *entry) *job.Error { return m.takable(e, c) })
 	if err != nil {
 		res.Err = err
 		return m.step
@@ -65,9 +65,12 @@ func (m *Machine) fetchOne(c *job.Fetch, res *job.Result) (needs uint64) {
 var namable = job.StatesOf(job.Ready, job.Scheduled, job.Retrying, job.Buried)
 
 // takable says why a job cannot be fetched by its name; nil if it can.
-func (m *Machine) takable(e *entry, in job.States) *job.Error {
+func (m *Machine) takable(e *entry, c *job.Fetch) *job.Error {
 	busy := e.Group != "" && m.group(e.q, e.Group).busy != 0
-	if !in.Allow(e.State) || !namable.Allow(e.State) || busy || expired(e, m.now) {
+	if !c.In.Allow(e.State) || !namable.Allow(e.State) || busy || expired(e, m.now) {
+		return job.ErrBadState
+	}
+	if e.q.limit != nil && !m.admits(e.q, c.Holder) {
 		return job.ErrBadState
 	}
 	return nil
@@ -112,7 +115,7 @@ func (m *Machine) takeInOrder(w *waiter, c *job.Fetch, names []string, res *job.
 			continue
 		}
 		for len(res.Jobs) < n {
-			e, short := m.head(q)
+			e, short := m.headFor(q, c)
 			if w != nil && len(res.Jobs) == 0 && m.waiting[w.token] != w {
 				return 0, i
 			}
@@ -238,7 +241,7 @@ func (m *Machine) survey(c *job.Fetch, k *walk, names []string) int {
 		if q == nil {
 			continue
 		}
-		e, short := m.head(q)
+		e, short := m.headFor(q, c)
 		if short {
 			return i
 		}
@@ -263,7 +266,7 @@ func (m *Machine) survey(c *job.Fetch, k *walk, names []string) int {
 func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs uint64) {
 	c, k := w.fetch, w.walk
 	if q := m.find(c.Namespace, k.queue); k.found > 0 && q != nil {
-		e, short := m.head(q)
+		e, short := m.headFor(q, c)
 		if short {
 			m.walking = true
 			return false, 0
@@ -279,6 +282,14 @@ func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs ui
 	w.walk = &walk{}
 	m.walking = true
 	return false, 0
+}
+
+// headFor is head for a fetch, which the limits of the queue may keep from it.
+func (m *Machine) headFor(q *queue, c *job.Fetch) (first *entry, short bool) {
+	if q.limit != nil && q.Counts[job.Ready] > 0 && !q.Paused && !m.admits(q, c.Holder) {
+		return nil, false
+	}
+	return m.head(q)
 }
 
 // pick returns the job that a fetch gets next, or nil. Short is as with head.
@@ -309,7 +320,7 @@ func (m *Machine) heads(c *job.Fetch, names []string) (es []*entry, short bool) 
 		if q == nil || m.met(q) {
 			continue
 		}
-		e, short := m.head(q)
+		e, short := m.headFor(q, c)
 		if short {
 			return nil, true
 		}
@@ -347,6 +358,9 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	m.setList(q, record.ListLeased, &e.Job)
 	m.occupy(e)
 	m.hold(e)
+	if q.limit != nil {
+		m.takeSlot(e)
+	}
 	if e.Lock != "" && e.LockUntil == job.LockUntilFetch {
 		m.unlock(e)
 	}
@@ -361,7 +375,7 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 		m.leasedHere++
 	}
 	m.track(e, c.Delivery)
-	if c.Firm {
+	if c.Firm || q.limit != nil { // or a crash would forget that a slot is taken
 		return m.step
 	}
 	return e.born

@@ -147,6 +147,9 @@ func (m *Machine) endLease(e *entry) {
 	m.untrack(e)
 	m.uncountLease(e)
 	m.vacate(e)
+	if e.q.limit != nil {
+		m.endSlot(e)
+	}
 }
 
 func (m *Machine) endHolder(c *job.EndHolder) {

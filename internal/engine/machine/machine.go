@@ -114,6 +114,7 @@ type Machine struct {
 	wakes      line[*queue] // queues that may have become fetchable in this transition
 	left       line[*queue] // those of earlier steps with callers that are still to be served
 	freed      line[freedGroup]
+	counting   line[*queue]  // queues of which leases are to get their slots
 	rooms      line[*queue]  // queues that may have room for waiting pushes
 	leftRooms  line[*queue]  // those of earlier steps with pushes that are still to be let in
 	ripe       []job.BatchID // batches that may have reached a stage
@@ -250,6 +251,8 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 		m.releaseAll(c, res)
 	case *job.Configure:
 		m.configure(c, res)
+	case *job.SetLimits:
+		m.setLimits(c, res)
 	case *job.Pause:
 		m.pause(c)
 	case *job.Resume:
@@ -301,6 +304,7 @@ func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 		m.continueHolders()
 		m.continueRestart()
 		m.continueFlush()
+		m.continueCounting()
 		return true
 	}
 	if m.postpones() {
@@ -315,7 +319,7 @@ func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 // after purges.
 func (m *Machine) Unfinished() bool {
 	return m.endingsLeft || !m.canceled.empty() || !m.orphans.empty() ||
-		len(m.restart.leads) > 0 || m.restart.next != nil || m.flush != nil
+		len(m.restart.leads) > 0 || m.restart.next != nil || m.flush != nil || !m.counting.empty()
 }
 
 // transition begins a command, a timer or a piece of left-over work, which outside ends.
@@ -461,4 +465,5 @@ func (m *Machine) load() {
 	m.endingsLeft = m.some(record.EndingSpan(0, math.MaxUint64))
 	m.begin(m.now, 0)
 	m.beginRestart()
+	m.continueCounting()
 }

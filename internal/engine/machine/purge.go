@@ -193,6 +193,7 @@ func (m *Machine) drop(q *queue, keep bool) {
 	q.plain, q.firsts, q.groups = window{whole: true}, nil, nil
 	m.clearAlarm(q.alarm)
 	q.alarm = nil
+	m.limit(q)
 	if keep {
 		m.makeQueue(q.namespace, q.name)
 		id := q.ID
@@ -206,6 +207,7 @@ func (m *Machine) drop(q *queue, keep bool) {
 			m.countDeleted(q, job.State(s), n)
 		}
 		m.armPause(q)
+		m.limit(q)
 	} else {
 		m.noteGone(q)
 	}

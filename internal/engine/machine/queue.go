@@ -30,6 +30,7 @@ type queue struct {
 	entrants uint64    // how many they are
 	awaited  *vigils   // those who wait for results of its jobs; nil if there never was one
 	alarm    *alarm    // the end of a pause
+	limit    *limiter  // nil if nothing is limited
 	sweep    *sweep    // the clean-up after a purge; nil if there is none
 
 	observer QueueObserver // nil if there is none yet
@@ -146,6 +147,7 @@ func (m *Machine) loadQueue(key, value []byte) {
 	if q.Paused && q.PausedTill != 0 {
 		m.armPause(q)
 	}
+	m.limit(q)
 }
 
 // queuesInOrder returns the stored queues by their numbers, so that nothing

@@ -71,11 +71,11 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 	m.wake(e.q)
 }
 
-// taker returns the caller that waits for this very job: the queue is open, nothing
+// taker returns the caller that waits for this very job: the queue is open and has no limits, nothing
 // else in it can be fetched, and neither expiry nor its group hold the job up.
 func (m *Machine) taker(e *entry) *waiter {
 	q := e.q
-	if q.Paused || q.waiters.empty() || expired(e, m.now) || q.Counts[job.Ready] > 1 {
+	if q.Paused || q.limit != nil || q.waiters.first() == nil || !q.waiters.aside.empty() || expired(e, m.now) || q.Counts[job.Ready] > 1 {
 		return nil
 	}
 	if e.Group != "" && m.group(q, e.Group).busy != 0 {

@@ -339,6 +339,12 @@ var commands = map[string]func(a *args) job.Command{
 			Settings: job.Settings{Capacity: uint64(a.number("capacity")), Serials: a.flag("serials"), Attrs: []byte(a.text("attrs"))},
 		}
 	},
+	"limit": func(a *args) job.Command {
+		return &job.SetLimits{Namespace: a.namespace(), Queue: a.text("q"), Limits: job.Limits{
+			Concurrency: uint32(a.number("concurrency")), Worker: uint32(a.number("worker")), SlotFor: a.duration("slotfor"),
+			Rate: uint32(a.number("rate")), Per: a.duration("per"), Burst: uint32(a.number("burst")),
+		}}
+	},
 	"pause": func(a *args) job.Command {
 		return &job.Pause{Namespace: a.namespace(), Queue: a.text("q"), For: a.duration("for"), Make: a.flag("make")}
 	},

@@ -46,13 +46,23 @@ func (m *Machine) serve(q *queue) {
 			m.serveLater(q)
 			return
 		}
+		if q.limit != nil && !m.opens(q) {
+			return
+		}
 		e, short := m.head(q)
 		if short {
 			m.serveLater(q)
 			return
 		}
-		w := q.waiters.first()
-		if e == nil || w == nil {
+		if e == nil {
+			return
+		}
+		w, short := m.turnOf(q)
+		if short {
+			m.serveLater(q)
+			return
+		}
+		if w == nil {
 			return // ending an expired job on the way may have ended its wait
 		}
 		m.spend()

@@ -41,7 +41,9 @@ type alarm struct {
 
 	waiter *waiter
 	holder *holder
-	queue  *queue
+	queue  *queue // whose pause ends
+	// limited is the queue whose limits let a job out.
+	limited *queue
 }
 
 // set arms an alarm; Never does not.
@@ -69,6 +71,8 @@ func (m *Machine) ring(a *alarm) {
 		m.holderGone(a.holder)
 	case a.queue != nil:
 		m.unpause(a.queue)
+	case a.limited != nil:
+		m.wake(a.limited)
 	}
 }
 

@@ -10,6 +10,7 @@ type waitNode struct {
 	w          *waiter
 	in         *waitList
 	prev, next *waitNode // prev is the node itself once it is out of the list
+	came       uint64    // in which order those of fetches came
 }
 
 // waitList is a list of callers in order of arrival. That of fetches belongs to a name:
@@ -19,21 +20,34 @@ type waitList struct {
 	q               *queue // nil if there is none
 	namespace, name string // of fetches
 	mark            uint64 // of the last fetch that came to it
+
+	aside *aside    // callers of it who have been passed over; nil if there are none
+	home  *waitList // of such callers: the list that they were in
 }
 
 // empty reports whether nobody waits. No list is an empty one.
-func (l *waitList) empty() bool { return l.first() == nil }
+func (l *waitList) empty() bool { return l.first() == nil && (l == nil || l.aside.empty()) }
+
+// bare reports whether there is nobody in the list, not even callers that are still to leave it.
+func (l *waitList) bare() bool { return l.head == nil && (l.aside == nil || len(l.aside.lots) == 0) }
 
 // first returns the caller that has waited longest, or nil. Those that were answered
 // elsewhere are taken out on the way.
 func (l *waitList) first() *waiter {
+	if n := l.firstNode(); n != nil {
+		return n.w
+	}
+	return nil
+}
+
+func (l *waitList) firstNode() *waitNode {
 	if l == nil {
 		return nil
 	}
 	for l.head != nil {
 		n := l.head
 		if !n.w.left {
-			return n.w
+			return n
 		}
 		l.remove(n)
 	}
@@ -80,17 +94,25 @@ func (w *waiter) fetchLists() iter.Seq[*waitList] {
 		if w.fetch == nil {
 			return
 		}
-		if w.one.in != nil && !yield(w.one.in) {
+		if w.one.in != nil && !yield(w.one.in.own()) {
 			return
 		}
 		for _, nodes := range w.more {
 			for i := range nodes {
-				if !yield(nodes[i].in) {
+				if !yield(nodes[i].in.own()) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// own returns the list of those who wait for jobs of a queue, of whom some may stand aside.
+func (l *waitList) own() *waitList {
+	if l.home != nil {
+		return l.home
+	}
+	return l
 }
 
 // freeNames is how many queues a fetch may name without being counted: those are bounded
@@ -105,7 +127,9 @@ func (m *Machine) standAt(w *waiter, names []string) bool {
 		return false
 	}
 	mark := w.arrival // nobody else has it
+	m.arrivals++
 	if len(w.fetch.Queues) == 1 {
+		w.one.came = m.arrivals
 		w.standIn(m.fetchers(w.fetch.Namespace, names[0]))
 		return true
 	}
@@ -116,7 +140,7 @@ func (m *Machine) standAt(w *waiter, names []string) bool {
 			continue
 		}
 		l.mark = mark
-		nodes = append(nodes, waitNode{w: w})
+		nodes = append(nodes, waitNode{w: w, came: m.arrivals})
 		l.push(&nodes[len(nodes)-1])
 	}
 	if len(w.fetch.Queues) > freeNames {
@@ -165,7 +189,8 @@ func (m *Machine) orphan(q *queue) {
 		return
 	}
 	l.q = nil
-	if l.head == nil { // not even callers that are still to leave it
+	l.reopen()
+	if l.bare() {
 		return
 	}
 	if m.stubs[l.namespace] == nil {
@@ -208,10 +233,13 @@ func (m *Machine) leaveNode(n *waitNode) {
 	l := n.in
 	n.in = nil
 	l.remove(n)
+	if l.home != nil {
+		l = l.dropLot(n.w.holder)
+	}
 	switch {
 	case l.q != nil:
 		m.forget(l.q)
-	case l.head == nil:
+	case l.bare():
 		m.dropStub(l)
 	}
 }

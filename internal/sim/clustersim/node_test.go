@@ -326,8 +326,12 @@ func (oracle) Pushed(uint64) (job.ID, bool)                 { return 0, false }
 func (oracle) RunAt(job.ID) (job.Time, bool)                { return 0, false }
 func (oracle) Callback(job.ID, job.BatchID, job.Flags) bool { return false }
 func (oracle) TimedOut(uint64) bool                         { return false }
-func (oracle) Given() []uint64                              { return nil }
-func (o oracle) Behind() bool                               { return o.g.engine.Core().Behind() }
+func (oracle) Counting(string, string) bool                 { return false } // no queue of these runs has limits
+
+func (oracle) Ended(*job.Job) bool { return false }
+
+func (oracle) Given() []uint64 { return nil }
+func (o oracle) Behind() bool  { return o.g.engine.Core().Behind() }
 
 func (o oracle) Sweeping() (left bool) {
 	lo, hi := record.SweepSpan()

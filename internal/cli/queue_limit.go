@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+	"millrace/internal/apiclient"
+)
+
+// showSlots says how far the limits of a queue are used.
+func showSlots(l *admin.LimitUse) string {
+	text := strconv.FormatUint(l.SlotsUsed, 10) + " used"
+	if l.SlotsFree != nil {
+		text += ", " + strconv.FormatUint(*l.SlotsFree, 10) + " free"
+	}
+	return text
+}
+
+// showLimits says what limits there are.
+func showLimits(l *admin.Limits) string {
+	var parts []string
+	if l.Concurrency > 0 {
+		parts = append(parts, fmt.Sprintf("concurrency %d", l.Concurrency))
+	}
+	if l.Worker > 0 {
+		parts = append(parts, fmt.Sprintf("worker %d", l.Worker))
+	}
+	if l.SlotSeconds > 0 {
+		parts = append(parts, "slots free after "+span(time.Duration(l.SlotSeconds*float64(time.Second))))
+	}
+	if l.Rate != "" {
+		parts = append(parts, fmt.Sprintf("rate %s, burst %d", l.Rate, l.Burst))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func newQueueLimit(p Process) *cobra.Command {
+	q := newOnQueues("limit QUEUE...", "Limit how many jobs of queues run, and how fast they are given out",
+		`Limit how many jobs of queues run at a time, in all or by one worker, and how many are given out in a time. Only the
+limits that are named change; 0 removes one. Without any the command shows what is limited. Changes take effect at once.`,
+		`  millrace queue limit mails --concurrency 4
+  millrace queue limit mails --rate 100/s --burst 20
+  millrace queue limit mails --concurrency 0`)
+	flags := q.Flags()
+	concurrency := flags.Uint32("concurrency", 0, "how many jobs may run at a time")
+	worker := flags.Uint32("worker", 0, "how many of them one worker may have")
+	slot := flags.Duration("slot-for", 0, "free the slot of a job after this time, although it may still run")
+	rate := flags.String("rate", "", "how many jobs are given out in a time, such as 100/s, 5/m or 1/90s")
+	burst := flags.Uint32("burst", 0, "how many of them at once after a quiet time (default 1)")
+	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
+		l, err := c.Limits(ctx, *q.namespace, name)
+		if problem, ok := errors.AsType[*admin.Problem](err); ok && problem.Status == http.StatusNotFound {
+			err = nil // setting a limit makes the queue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		changed := false
+		for flag, set := range map[string]func(){
+			"concurrency": func() { l.Concurrency = *concurrency },
+			"worker":      func() { l.Worker = *worker },
+			"slot-for":    func() { l.SlotSeconds = slot.Seconds() },
+			"rate":        func() { l.Rate = *rate },
+			"burst":       func() { l.Burst = *burst },
+		} {
+			if flags.Changed(flag) {
+				changed = true
+				set()
+			}
+		}
+		var info admin.Queue
+		if changed {
+			info, err = c.SetLimits(ctx, *q.namespace, name, l)
+		} else {
+			info, err = c.Queue(ctx, *q.namespace, name)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		now := admin.Limits{}
+		if info.Limits != nil {
+			now = info.Limits.Limits
+		}
+		return info, printable(name) + ": " + showLimits(&now) + ".", nil
+	})
+}

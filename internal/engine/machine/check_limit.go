@@ -1,0 +1,65 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// checkLimits asserts that the slots of a queue are those of its leases, and that nobody waits for a slot or for time
+// to pass without being told (INV-18).
+func (c *checker) checkLimits(q *queue) error {
+	l := q.limit
+	if (l == nil) != q.Limits.IsZero() {
+		return broken(18, "limits are %+v and there is a limiter: %v", q.Limits, l != nil)
+	}
+	if l == nil || l.next != nil {
+		return nil
+	}
+	if l.slots == nil {
+		if q.Limits.Worker > 0 || q.Limits.SlotFor > 0 {
+			return broken(18, "leases have no slots")
+		}
+		return nil
+	}
+	c.freeOld(q)
+	slots, workers := 0, map[job.Holder]uint32{}
+	var err error
+	c.eachEntry(q, record.ListLeased, func(key []byte) bool {
+		e := c.mustLoad(q, record.EntryID(key))
+		free := q.Limits.SlotFor > 0 && e.Since.Add(q.Limits.SlotFor) <= c.now
+		if s := l.slots[e.ID]; (s == nil) != free {
+			err = broken(18, "the slot of job %d is free: %v, and it is in memory: %v", e.ID, free, s != nil)
+		}
+		if !free {
+			slots++
+			workers[e.Lease.Holder]++
+		}
+		return err == nil
+	})
+	if err == nil && slots != len(l.slots) {
+		err = broken(18, "%d slots for %d leases", len(l.slots), slots)
+	}
+	for worker, n := range workers {
+		if err == nil && l.workers[worker] != n {
+			err = broken(18, "worker %v has %d slots, memory says %d", worker, n, l.workers[worker])
+		}
+	}
+	return err
+}
+
+// allowed reports whether the limits of a queue let a job out to a caller that waits, or nobody would tell it when they
+// do.
+func (c *checker) allowed(q *queue, w *waiter) bool {
+	if q.limit == nil {
+		return true
+	}
+	until, shut := c.shut(q)
+	if !shut && !q.hasFill(w.holder) {
+		return true
+	}
+	if !shut {
+		until = q.limit.firstAge()
+	}
+	a := &q.limit.alarm
+	return until != job.Never && (a.index < 0 || a.at > until)
+}

@@ -1,0 +1,256 @@
+package machine
+
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
+
+// Limits of a queue (section 15 of the semantics). How many jobs are leased is known anyway. Only if it matters who has
+// them, or for how long, each of them has a slot in memory. After a restart, and when such a limit is set, the leases
+// that there are get their slots in pieces; until all have one nothing is given out.
+
+// limiter is what is in memory of the limits of a queue.
+type limiter struct {
+	slots   map[job.ID]*slot // nil: the number of leases will do
+	ages    moments[*slot]   // those that end by time
+	workers map[job.Holder]uint32
+	next    []byte // where to go on giving slots to leases that are older than the limit; nil: all have theirs
+	alarm   alarm  // when time alone frees a slot or lets a job out
+}
+
+// slot is that of a lease. Its moment is when it is free although the lease goes on.
+type slot struct {
+	moment
+
+	id     job.ID
+	worker job.Holder
+}
+
+func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
+	limits, err := c.Limits.Tidy()
+	if err != nil {
+		res.Err = err
+		return
+	}
+	q := m.find(c.Namespace, c.Queue)
+	if limits.IsZero() && (q == nil || q.Limits.IsZero()) {
+		return
+	}
+	q = m.makeQueue(c.Namespace, c.Queue)
+	if q.hide(false); limits == q.Limits {
+		return
+	}
+	q.Bucket = limits.Refit(&q.Limits, q.Bucket, m.now)
+	q.Limits = limits
+	m.changed(q)
+	m.limit(q)
+	m.countSome()
+	m.wake(q)
+}
+
+// limit makes what is in memory of a queue's limits agree with them. The leases that there are get their slots later.
+func (m *Machine) limit(q *queue) {
+	if q.limit != nil {
+		m.clearAlarm(&q.limit.alarm)
+		q.limit = nil
+	}
+	q.waiters.reopen()
+	if q.Limits.IsZero() {
+		return
+	}
+	l := &limiter{}
+	l.alarm.index, l.alarm.limited = -1, q
+	q.limit = l
+	if q.Limits.Worker == 0 && q.Limits.SlotFor == 0 {
+		return
+	}
+	l.slots, l.workers = map[job.ID]*slot{}, map[job.Holder]uint32{}
+	if q.Counts[job.Leased] > 0 {
+		l.next = record.ListStart(nil, q.ID, record.ListLeased)
+		m.counting.add(q)
+	}
+}
+
+// continueCounting gives slots to some more leases.
+func (m *Machine) continueCounting() {
+	if !m.counting.empty() {
+		m.transition()
+		m.countSome()
+		m.outside()
+	}
+}
+
+func (m *Machine) countSome() {
+	for n := m.opt.StepWork; n > 0 && !m.counting.empty(); {
+		q := m.counting.first()
+		if q.limit == nil || q.limit.next == nil {
+			m.counting.take()
+			continue
+		}
+		l := q.limit
+		ids := m.idsOf(l.next, record.ListEnd(nil, q.ID, record.ListLeased), n)
+		for _, id := range ids {
+			e := m.mustLoad(q, id)
+			m.giveSlot(q, e)
+			l.next = append(record.ListKey(l.next[:0], q.ID, record.ListLeased, &e.Job), 0)
+		}
+		if n -= len(ids); n > 0 {
+			l.next = nil
+			m.wake(q)
+		}
+	}
+}
+
+// Counting reports whether leases of a queue are still to get their slots.
+func (m *Machine) Counting(namespace, name string) bool {
+	q := m.find(namespace, name)
+	return q != nil && q.limit != nil && q.limit.next != nil
+}
+
+// giveSlot gives a lease its slot, unless the time of that is over.
+func (m *Machine) giveSlot(q *queue, e *entry) {
+	l := q.limit
+	s := &slot{id: e.ID, worker: e.Lease.Holder}
+	s.index = -1
+	if age := q.Limits.SlotFor; age > 0 {
+		if s.at, s.seq = e.Since.Add(age), e.Entered; s.at <= m.now {
+			return
+		}
+		l.ages.push(s)
+	}
+	l.slots[e.ID] = s
+	l.workers[s.worker]++
+}
+
+// takeSlot is told of a lease in a queue that has limits.
+func (m *Machine) takeSlot(e *entry) {
+	q := e.q
+	if q.Limits.Rate > 0 {
+		q.Bucket = q.Limits.Take(q.Limits.Fill(q.Bucket, m.now))
+		m.changed(q)
+	}
+	if q.limit.slots != nil {
+		m.giveSlot(q, e)
+	}
+}
+
+// endSlot is told of the end of such a lease.
+func (m *Machine) endSlot(e *entry) {
+	if s := e.q.limit.slots[e.ID]; s != nil {
+		e.q.freeSlot(s)
+	}
+	m.wake(e.q)
+}
+
+func (q *queue) freeSlot(s *slot) {
+	l := q.limit
+	if s.index >= 0 {
+		l.ages.remove(s)
+	}
+	delete(l.slots, s.id)
+	if l.workers[s.worker]--; l.workers[s.worker] == 0 {
+		delete(l.workers, s.worker)
+	}
+	q.waiters.admit(s.worker)
+}
+
+// freeOld frees the slots whose time is over.
+func (m *Machine) freeOld(q *queue) {
+	for l := q.limit; len(l.ages) > 0 && l.ages[0].at <= m.now; {
+		q.freeSlot(l.ages[0])
+	}
+}
+
+func (q *queue) usedSlots() uint64 {
+	if q.limit.slots != nil {
+		return uint64(len(q.limit.slots))
+	}
+	return q.Counts[job.Leased]
+}
+
+// shut reports whether the limits of a queue let no job out, whoever asks. If time alone opens it, until says when,
+// else that is Never.
+func (m *Machine) shut(q *queue) (until job.Time, shut bool) {
+	l, limits := q.limit, &q.Limits
+	if l.next != nil {
+		return job.Never, true
+	}
+	m.freeOld(q)
+	if limits.Concurrency > 0 && q.usedSlots() >= uint64(limits.Concurrency) {
+		until, shut = l.firstAge(), true
+	}
+	if limits.Rate > 0 {
+		if b := limits.Fill(q.Bucket, m.now); limits.Jobs(b) == 0 {
+			until, shut = max(until, limits.NextJob(b)), true
+		}
+	}
+	return until, shut
+}
+
+// firstAge returns when the next slot is free by time.
+func (l *limiter) firstAge() job.Time {
+	if len(l.ages) == 0 {
+		return job.Never
+	}
+	return l.ages[0].at
+}
+
+// hasFill reports whether a worker has as many jobs of a queue as it may have.
+func (q *queue) hasFill(worker job.Holder) bool {
+	return q.Limits.Worker > 0 && q.limit.workers[worker] >= q.Limits.Worker
+}
+
+// opens reports whether the limits of a queue let a job out. If not, whoever waits is served as soon as they do.
+func (m *Machine) opens(q *queue) bool {
+	until, shut := m.shut(q)
+	if shut {
+		m.rouse(q, until)
+	}
+	return !shut
+}
+
+// admits reports whether the limits of a queue let a job out to a worker.
+func (m *Machine) admits(q *queue, worker job.Holder) bool {
+	if !m.opens(q) {
+		return false
+	}
+	if q.hasFill(worker) {
+		m.rouse(q, q.limit.firstAge())
+		return false
+	}
+	return true
+}
+
+// rouse has a queue served again at a time. It comes before other alarms of that time.
+func (m *Machine) rouse(q *queue, at job.Time) {
+	a := &q.limit.alarm
+	if a.index >= 0 && a.at == at {
+		return
+	}
+	m.clearAlarm(a)
+	if at != job.Never {
+		a.at = at
+		m.alarms.push(a)
+	}
+}
+
+// Usage is how far the limits of a queue are used.
+type Usage struct {
+	Slots uint64 // leases that use one
+	Held  uint64 // ready jobs that nobody is given because of a limit
+}
+
+// Usage returns how far the limits of a queue are used; nothing if it has none.
+func (m *Machine) Usage(now job.Time, namespace, name string) (u Usage) {
+	q := m.find(namespace, name)
+	if q == nil || q.limit == nil {
+		return u
+	}
+	m.now = max(m.now, now)
+	_, shut := m.shut(q)
+	u.Slots = q.usedSlots()
+	if !q.Paused && (shut || q.waiters != nil && !q.waiters.aside.empty()) {
+		u.Held = q.Counts[job.Ready]
+	}
+	return u
+}
