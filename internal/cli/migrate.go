@@ -29,6 +29,7 @@ server is only read from.
 
 KIND and ADDRESS are
   faktory     its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N
+  lmstfy      the Redis server of one of its pools, in the same forms; ?pool=NAME names one that is not "default"
   beanstalkd  tcp://HOST:PORT, or the directory of its binlog, with the server stopped
 
 The server here remembers which jobs have arrived, by their ids at the source, for 60 days after the last run. So the command
@@ -40,6 +41,7 @@ The report compares both sides by queue and state. What cannot be brought over i
 brought over without a part of it. Exit status 1 also tells that there was such a job.`,
 		Example: `  millrace migrate faktory redis://localhost:6379/0 --dry-run
   millrace migrate faktory unix:///var/lib/faktory/db/redis.sock
+  millrace migrate lmstfy redis://localhost:6379/1?pool=fast
   millrace migrate beanstalkd tcp://localhost:11300
   millrace migrate beanstalkd /var/lib/beanstalkd
   millrace migrate faktory redis://localhost:6379/0 --forget`,
@@ -149,7 +151,7 @@ func (m *migrator) problem(p migrate.Problem) {
 	if p.Partly {
 		what = "brought over without"
 	}
-	_, _ = fmt.Fprintf(m.stderr, "%s, %s job %s: %s: %s\n", printable(p.Queue), p.State, printable(p.ID), what, printable(p.Problem)) // nobody to tell
+	_, _ = fmt.Fprintf(m.stderr, "%s, %s %s: %s: %s\n", printable(p.Queue), p.State, printable(p.ID), what, printable(p.Problem)) // nobody to tell
 }
 
 // print prints the report.
@@ -186,6 +188,9 @@ func (m *migrator) print(w io.Writer, asJSON, complete bool) error {
 	}
 	if r.Seconds > 0 {
 		text += fmt.Sprintf(", in %.1f s (%.0f jobs/s)", r.Seconds, float64(sum.Read)/r.Seconds)
+	}
+	if k := r.Tokens; k != nil {
+		text += fmt.Sprintf("\n%s of clients: %d arrived, %d were here before, %d left behind", plural(k.Read, "token"), k.Arrived, k.Repeated, k.Refused)
 	}
 	if complete && r.Left != sum.Read {
 		text += fmt.Sprintf("\nThe source has %s now: it is in use. Run this again to bring over the others.", plural(r.Left, "job"))

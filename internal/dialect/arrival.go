@@ -14,6 +14,7 @@ type Arrival struct {
 	// ID names the job among all that its server ever had, so that it arrives once.
 	ID        string `json:"id"`
 	Namespace string `json:"namespace,omitempty"` // of a protocol whose clients name it
+	Pool      string `json:"pool,omitempty"`      // of namespaces, of a protocol that has some
 	Queue     string `json:"queue"`
 	// State is the one of ours that it was in. A leased job arrives as ready.
 	State string `json:"state"`

@@ -23,6 +23,8 @@ type Report struct {
 	// Left is how many jobs the source has at the end.
 	Left uint64 `json:"source_jobs"`
 	Rows []*Row `json:"queues"`
+	// Tokens are those of clients; nil if the source has none.
+	Tokens *TokenSum `json:"tokens,omitempty"`
 	// Problems are those that were noted; ProblemsMore counts others.
 	Problems     []Problem `json:"problems"`
 	ProblemsMore uint64    `json:"problems_more,omitempty"`
@@ -42,6 +44,14 @@ type Row struct {
 	Repeated  uint64 `json:"repeated"`
 	Refused   uint64 `json:"refused"`
 	Here      uint64 `json:"here"` // jobs of that queue and state here at the end, whoever pushed them
+}
+
+// TokenSum counts tokens.
+type TokenSum struct {
+	Read     int `json:"read"`
+	Arrived  int `json:"arrived"`
+	Repeated int `json:"repeated"` // they were there before
+	Refused  int `json:"refused"`
 }
 
 // Problem tells of a job that was not taken over, or not whole.

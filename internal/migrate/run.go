@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"millrace/internal/admin"
@@ -15,6 +17,7 @@ import (
 type Server interface {
 	Migrate(ctx context.Context, o admin.MigrationOptions, lines []byte) (admin.MigrationResult, error)
 	Queue(ctx context.Context, namespace, name string) (admin.Queue, error)
+	AddToken(ctx context.Context, o admin.TokenOptions) (admin.NewToken, error)
 }
 
 // Options say how a source is migrated.
@@ -77,6 +80,11 @@ func Run(ctx context.Context, source Source, o Options) (*Report, error) {
 		return r.report, err
 	}
 	r.report.Seconds = time.Since(began).Seconds()
+	if s, ok := source.(TokenSource); ok {
+		if err := r.tokens(ctx, s); err != nil {
+			return r.report, err
+		}
+	}
 	if r.report.Left, err = source.Count(ctx); err != nil {
 		return r.report, err
 	}
@@ -199,6 +207,37 @@ func (r *run) took(u *unit, result *admin.MigrationResult) error {
 	}
 	if r.o.Progress != nil {
 		r.o.Progress(r.report.Jobs(), r.total)
+	}
+	return nil
+}
+
+// tokens makes the tokens of the source that are not there yet.
+func (r *run) tokens(ctx context.Context, s TokenSource) error {
+	all, err := s.Tokens(ctx)
+	if err != nil {
+		return err
+	}
+	sum := &TokenSum{Read: len(all)}
+	r.report.Tokens = sum
+	for i := range all {
+		if r.o.DryRun {
+			continue
+		}
+		_, err := r.o.Server.AddToken(ctx, all[i])
+		problem, refused := errors.AsType[*admin.Problem](err)
+		switch {
+		case err == nil:
+			sum.Arrived++
+		case refused && problem.Status == http.StatusConflict:
+			sum.Repeated++
+		case refused && problem.Status == http.StatusBadRequest:
+			sum.Refused++
+			r.problem(Problem{
+				ID: all[i].Description, Namespace: all[i].Namespace, Queue: all[i].Pool, State: "token", Problem: problem.Detail,
+			})
+		default:
+			return err
+		}
 	}
 	return nil
 }

@@ -90,6 +90,34 @@ func (s *fakeServer) Queue(_ context.Context, namespace, name string) (admin.Que
 	return admin.Queue{Counts: map[string]uint64{"ready": 5}, Paused: true}, nil
 }
 
+func (s *fakeServer) AddToken(_ context.Context, o admin.TokenOptions) (admin.NewToken, error) {
+	switch {
+	case o.Pool != "":
+		return admin.NewToken{}, &admin.Problem{Status: http.StatusBadRequest, Detail: "no pool"}
+	case s.arrived["token "+o.Token]:
+		return admin.NewToken{}, &admin.Problem{Status: http.StatusConflict}
+	}
+	s.arrived["token "+o.Token] = true
+	return admin.NewToken{}, nil
+}
+
+// tokenSource has tokens, too.
+type tokenSource struct{ fakeSource }
+
+func (s *tokenSource) Tokens(context.Context) ([]admin.TokenOptions, error) {
+	return []admin.TokenOptions{{Token: "a"}, {Token: "b"}, {Token: "c", Pool: "none"}}, nil
+}
+
+// Tokens are made unless they are there; one that is refused is told.
+func TestRunTokens(t *testing.T) {
+	t.Parallel()
+	server := &fakeServer{arrived: map[string]bool{"token b": true}}
+	r, err := Run(t.Context(), &tokenSource{fakeSource{jobs: 5}}, Options{Server: server})
+	if err != nil || *r.Tokens != (TokenSum{Read: 3, Arrived: 1, Repeated: 1, Refused: 1}) || len(r.Problems) != 2 {
+		t.Errorf("%v, %+v, %+v", err, r.Tokens, r.Problems)
+	}
+}
+
 // Everything is sent once and in order, whatever is counted adds up, and what was left behind is told.
 func TestRun(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/internal/admin"
 	"millrace/internal/dialect"
 )
 
@@ -20,6 +21,11 @@ type Source interface {
 	// Read tells all of them. Jobs that are ready are told in their order, the next first.
 	Read(ctx context.Context, to Sink) error
 	Close() error
+}
+
+// TokenSource is a Source whose clients have tokens.
+type TokenSource interface {
+	Tokens(ctx context.Context) ([]admin.TokenOptions, error)
 }
 
 // Sink takes what a Source reads.
@@ -40,6 +46,7 @@ type opener struct {
 var openers = []opener{
 	{"faktory", openFaktory},
 	{"beanstalkd", openBeanstalkd},
+	{"lmstfy", openLmstfy},
 }
 
 // Kinds are the kinds of servers that can be migrated from.

@@ -64,12 +64,17 @@ func seconds[T uint32 | uint64](n T) time.Duration { return time.Duration(n) * t
 // fill fills in the spec of a job but for its id and body.
 func (x *exchange) fill(s *job.Spec, p *publication, queue string) {
 	s.Namespace, s.Queue = x.home, queue
-	s.Unique = true
 	s.Extra = p.extra
-	s.Origin = dialect.DoorLmstfy
 	s.Delay, s.TTL = seconds(p.delay), seconds(p.ttl)
+	fixed(s, uint32(p.tries))
+}
+
+// fixed fills in what all jobs have.
+func fixed(s *job.Spec, tries uint32) {
+	s.Unique = true
+	s.Origin = dialect.DoorLmstfy
 	s.Policy = job.Policy{
-		MaxAttempts: uint32(p.tries),
+		MaxAttempts: tries,
 		Lapse:       job.LapseRequeue,
 		Requeue:     job.PlaceTail,
 		Due:         job.PlaceTail,
