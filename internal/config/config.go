@@ -19,6 +19,9 @@ type Config struct {
 	Beanstalkd Beanstalkd
 	Web        Web
 
+	// Rules are what the files say that the server keeps with its data.
+	Rules []Rule
+
 	listeners []Listener
 	settings  []Setting
 	notices   []Notice

@@ -54,7 +54,7 @@ func faktoryBlock() block {
 			"Allow no password in staging and production.",
 			func(c *Config) *bool { return &c.Faktory.SkipPassword }),
 		pathKey("faktory.config_dir", "",
-			"Configuration directory of the original server: password and binding in its conf.d/*.toml are taken over, and private.key.pem with public.cert.pem turn TLS on.",
+			"Configuration directory of the original server: password, binding and cron entries in its conf.d/*.toml are taken over, and private.key.pem with public.cert.pem turn TLS on.",
 			func(c *Config) *string { return &c.Faktory.ConfigDir }),
 		intKey("faktory.max_connections", 10000, limits[int]{1, 1 << 20},
 			"Open connections at a time, per namespace; more are refused.",

@@ -66,7 +66,6 @@ func (o faktoryReader) set(key, text string, from Source) {
 // faktoryUnsupported are the sections that change what happens to jobs and are not
 // understood: a server that went on without them would not do what the operator wants.
 var faktoryUnsupported = map[string]string{
-	"cron":      "jobs would not be pushed at their times",
 	"throttles": "queues would not be throttled",
 }
 
@@ -97,6 +96,8 @@ func (o faktoryReader) file(path string) {
 		switch {
 		case faktorySections[name] != nil:
 			o.section(path, name, root[name])
+		case name == RuleCron:
+			o.rules(RuleCron, true, path, data, root[name])
 		case faktoryUnsupported[name] != "":
 			o.problem("%s: section %s is not supported by this version, so %s: take it out of the file", path, name, faktoryUnsupported[name])
 		default:

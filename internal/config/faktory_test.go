@@ -123,7 +123,7 @@ func TestFaktoryProblems(t *testing.T) {
 		{"a path that leads nowhere", nil, Input{Environ: []string{"FAKTORY_PASSWORD=/nowhere/at/all"}}, "FAKTORY_PASSWORD: faktory.password: open /nowhere/at/all"},
 		{"reachable without a password", nil, Input{Flags: map[string]string{"faktory.addr": ":7419"}}, "set a password with faktory.password"},
 		{"no directory", nil, Input{Flags: map[string]string{"faktory.config_dir": "/nowhere/at/all"}}, "faktory.config_dir: /nowhere/at/all is not a directory"},
-		{"cron", map[string]string{"conf.d/c.toml": "[[cron]]\nschedule = \"* * * * *\"\n[cron.job]\ntype = \"x\"\n"}, Input{}, "section cron is not supported by this version, so jobs would not be pushed at their times"},
+		{"cron", map[string]string{"conf.d/c.toml": "[cron]\nschedule = \"* * * * *\"\n"}, Input{}, "write [[cron]]"},
 		{"throttles", map[string]string{"conf.d/t.toml": "[throttles]\ndefault = { concurrency = 4, timeout = 60 }\n"}, Input{}, "section throttles is not supported by this version"},
 		{"not TOML", map[string]string{"conf.d/x.toml": "[faktory\n"}, Input{}, "x.toml: toml:"},
 		{"a number", map[string]string{"conf.d/x.toml": "[faktory]\npassword = 7\n"}, Input{}, "faktory.password: write text in quotes"},

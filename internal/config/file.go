@@ -43,6 +43,15 @@ func (l *loader) parse(path string, data []byte) {
 		}
 		return
 	}
+	if tables, ok := root[RuleCron]; ok {
+		delete(root, RuleCron)
+		var list []map[string]any
+		if err := meta.PrimitiveDecode(tables, &list); err != nil {
+			l.problem("%s: %s: %s", path, RuleCron, err)
+		} else {
+			l.rules(RuleCron, false, path, data, list)
+		}
+	}
 	f := fileReader{loader: l, meta: &meta, path: path}
 	f.table("", root)
 	if f.unknown > unknownMax {

@@ -10,8 +10,10 @@ import (
 // needsSpace reports whether a command stores something new: jobs, a batch, a value, a schedule.
 func needsSpace(cmd job.Command) bool {
 	switch c := cmd.(type) {
-	case *job.Push, *job.Run, *job.NewBatch, *job.SetValue, *job.SetSchedules, *job.RunSchedule:
+	case *job.Push, *job.Run, *job.NewBatch, *job.SetValue, *job.RunSchedule:
 		return true
+	case *job.SetSchedules:
+		return len(c.Entries) > 0
 	case *job.Atomic:
 		for _, op := range c.Ops {
 			switch op.(type) {

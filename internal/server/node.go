@@ -223,6 +223,9 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	if s.services, err = s.build(); err != nil {
 		return s.unbuilt(t, err)
 	}
+	if err := s.followFirst(); err != nil { // this node leads all the same
+		n.server.log.Error("rules of the configuration not taken over", slog.Any("error", err))
+	}
 	l.web = s.webHandler
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // connections are cut first
 	defer stop()

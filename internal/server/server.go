@@ -196,8 +196,10 @@ func (s *server) open(ctx context.Context) error {
 		return fmt.Errorf("open engine on %s: %w", s.cfg.Data.Dir, err)
 	}
 	s.recovery = time.Since(begun)
-	s.services, err = s.build()
-	return err
+	if s.services, err = s.build(); err != nil {
+		return err
+	}
+	return s.followFirst()
 }
 
 // engineOptions are what the configuration says about an engine.

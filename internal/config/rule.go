@@ -1,0 +1,52 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+)
+
+// Rule is a table of a file that is no setting of the server, but something that it keeps with its data and follows: a
+// cron entry. Rules are taken over whenever the configuration is read again.
+type Rule struct {
+	Kind     string // the name of the section, such as "cron"
+	Original bool   // it is of a file of the Faktory server, in that server's form
+	Value    []byte // the table as JSON
+	From     Source
+}
+
+// The kinds of rules.
+const RuleCron = "cron"
+
+// rules takes an array of tables from a file.
+func (l *loader) rules(kind string, original bool, path string, data []byte, tables any) {
+	list, ok := tables.([]map[string]any)
+	if !ok {
+		l.problem("%s: %[2]s is a list of tables: write [[%[2]s]]", path, kind)
+		return
+	}
+	lines := tableLines(data, kind)
+	for i, table := range list {
+		from := Source{Layer: LayerFile, Name: path, Line: 1}
+		if i < len(lines) {
+			from.Line = lines[i]
+		}
+		value, err := json.Marshal(table)
+		if err != nil {
+			l.problem("%s: %s: %s", from, kind, err)
+			continue
+		}
+		l.config.Rules = append(l.config.Rules, Rule{Kind: kind, Original: original, Value: value, From: from})
+	}
+}
+
+// tableLines returns the lines at which the tables of an array begin.
+func tableLines(data []byte, name string) (lines []int) {
+	head := regexp.MustCompile(`^\s*\[\[\s*"?` + regexp.QuoteMeta(name) + `"?\s*\]\]`)
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if head.Match(line) {
+			lines = append(lines, i+1)
+		}
+	}
+	return lines
+}
