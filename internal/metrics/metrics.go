@@ -108,6 +108,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
 		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
+		descCronFired, descCronMissed, descCronSkipped, descCronAge, descCronLate, descCronPaused,
 	} {
 		ch <- d
 	}
@@ -242,6 +243,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.times(ch)
 	c.queues(ch)
+	c.cron(ch)
 }
 
 func boolean(b bool) float64 {

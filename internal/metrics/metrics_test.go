@@ -81,6 +81,7 @@ func TestMetrics(t *testing.T) {
 		e := open(t)
 		do(t, e, push("a"), push("a"), push("b"), &job.Pause{Namespace: "ns", Queue: "b"},
 			&job.Fetch{Namespace: "ns", Queues: []string{"a"}, Max: 1, DefaultLease: time.Hour, Door: 4})
+		do(t, e, &job.SetSchedules{Entries: []job.Schedule{{Namespace: "ns", Name: "c", When: "@every 1m", Job: job.Spec{Queue: "c"}}}})
 		testkit.Advance(t, 90*time.Second)
 		var took timing.Histogram
 		took.ObserveN(time.Second, 11)
@@ -108,7 +109,13 @@ func TestMetrics(t *testing.T) {
 			`millrace_queue_oldest_ready_seconds{namespace="ns",queue="a"} 90`,
 			`millrace_queue_paused{namespace="ns",queue="a"} 0`,
 			`millrace_queue_paused{namespace="ns",queue="b"} 1`,
-			`millrace_queues 2`,
+			`millrace_cron_fired_total{name="c",namespace="ns"} 1`,
+			`millrace_cron_missed_total{name="c",namespace="ns"} 0`,
+			`millrace_cron_skipped_total{name="c",namespace="ns"} 0`,
+			`millrace_cron_age_seconds{name="c",namespace="ns"} 30`,
+			`millrace_cron_late_seconds{name="c",namespace="ns"} 0`,
+			`millrace_cron_paused{name="c",namespace="ns"} 0`,
+			`millrace_queues 3`,
 			`millrace_connections{protocol="one"} 2`,
 			`millrace_connections_total{protocol="one"} 3`,
 			`millrace_connections_rejected_total{protocol="one",reason="limit"} 4`,

@@ -93,7 +93,33 @@ func (y *yard) scrape(ctx context.Context, s *harness.Server) (string, error) {
 	if err := work(s.Addr); err != nil {
 		return "", err
 	}
+	if err := addCron(ctx, s.Addrs["web"]); err != nil {
+		return "", err
+	}
 	return get(ctx, "http://"+s.Addrs["web"]+"/metrics")
+}
+
+// addCron makes a cron entry and has it push a job.
+func addCron(ctx context.Context, addr string) error {
+	entry := "http://" + addr + "/api/v1/namespaces/default/cron/report"
+	for _, ask := range []struct{ method, url, body string }{
+		{http.MethodPut, entry, `{"schedule":"@daily","queue":"mail"}`}, {http.MethodPost, entry + "/run", ""},
+	} {
+		r, err := http.NewRequestWithContext(ctx, ask.method, ask.url, strings.NewReader(ask.body))
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		_ = res.Body.Close() // the status is all that counts
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s %s: %s", ask.method, ask.url, res.Status)
+		}
+	}
+	return nil
 }
 
 // work makes the server do a little of everything that has metrics of its own.
