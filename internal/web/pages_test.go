@@ -24,6 +24,11 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 	s.t.Helper()
 	batch := s.do(&job.NewBatch{Namespace: "ns", Text: "nightly", OpenFor: time.Hour})[0].Batch
 	bulk := s.post("/jobs/act", url.Values{"scope": {"all"}, "action": {"bury"}, "queue": {"none"}, "confirm": {"yes"}})
+	s.do(&job.SetSchedules{Entries: []job.Schedule{
+		{Namespace: "ns", Name: "nightly", When: "@daily", Zone: "Asia/Tokyo", Job: job.Spec{Queue: "q", Type: "Report"}},
+		{Namespace: "ns", Name: "off", When: "@hourly", Paused: true, Job: job.Spec{Queue: "q"}},
+	}})
+	s.do(&job.RunSchedule{Namespace: "ns", Name: "nightly"})
 	jobs := []string{}
 	for _, id := range ids {
 		jobs = append(jobs, fmt.Sprintf("/job?namespace=ns&id=%d", id), fmt.Sprintf("/job?namespace=ns&queue=q&id=%d&as=hex&result_as=text", id))
@@ -38,6 +43,7 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 		"/scheduled": {"/scheduled"}, "/retries": {"/retries"}, "/dead": {"/dead", "/dead?queue=none"}, "/running": {"/running"},
 		"/job": jobs, "/bulk": {"/bulk"}, "/bulk/{id}": {bulk.Header().Get("Location")},
 		"/workers": {"/workers"}, "/connections": {"/connections"}, "/batches": {"/batches", "/batches?namespace=ns"},
+		"/cron": {"/cron"}, "/cron/entry": {"/cron/entry?namespace=ns&name=nightly", "/cron/entry?namespace=ns&name=off"},
 		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/cluster": {"/cluster"}, "/tokens": {"/tokens", "/tokens?namespace=ns&pool=fast"}, "/settings": {"/settings", "/settings?find=password"},
 	}
 }

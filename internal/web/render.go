@@ -97,7 +97,7 @@ type menuItem struct{ Path, Title string }
 
 // menu are the pages that can be gone to from everywhere.
 var menu = []menuGroup{
-	{"Work", []menuItem{{"/", "Overview"}, {"/queues", "Queues"}, {"/failures", "Failures"}, {"/jobs", "Jobs"}, {"/batches", "Batches"}}},
+	{"Work", []menuItem{{"/", "Overview"}, {"/queues", "Queues"}, {"/failures", "Failures"}, {"/jobs", "Jobs"}, {"/batches", "Batches"}, {"/cron", "Cron"}}},
 	{"Jobs by state", []menuItem{{"/running", "Running"}, {"/scheduled", "Scheduled"}, {"/retries", "Retrying"}, {"/dead", "Dead"}}},
 	{"Clients", []menuItem{{"/workers", "Workers"}, {"/connections", "Connections"}, {"/tokens", "Tokens"}}},
 	{"Server", []menuItem{{"/bulk", "Bulk actions"}, {"/storage", "Storage"}, {"/settings", "Settings"}}},
@@ -163,6 +163,8 @@ func (v *view) Active(p string) bool {
 		here = "/jobs"
 	case here == "/batch":
 		here = "/batches"
+	case strings.HasPrefix(here, "/cron/"):
+		here = "/cron"
 	case strings.HasPrefix(here, "/bulk/"):
 		here = "/bulk"
 	}

@@ -69,6 +69,7 @@ func (h *handler) readers() map[string]page {
 		"/job": h.job, "/job/body": h.jobBody,
 		"/bulk": h.bulks, "/bulk/{id}": h.bulk,
 		"/workers": h.workers, "/connections": h.connections, "/batches": h.batches, "/batch": h.batch,
+		"/cron": h.cronList, "/cron/entry": h.cronEntry,
 		"/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
 	}
 }
@@ -77,7 +78,7 @@ func (h *handler) readers() map[string]page {
 func (h *handler) changers() map[string]page {
 	return map[string]page{
 		"/queues/act": h.actOnQueue, "/jobs/act": h.actOnJobs, "/bulk/{id}/stop": h.stopBulk,
-		"/workers/act": h.signalWorkers, "/tokens/act": h.actOnTokens, "/cluster/act": h.transfer,
+		"/workers/act": h.signalWorkers, "/tokens/act": h.actOnTokens, "/cluster/act": h.transfer, "/cron/act": h.actOnCron,
 	}
 }
 
