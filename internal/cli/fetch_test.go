@@ -139,6 +139,23 @@ func TestFetchLease(t *testing.T) {
 	}
 }
 
+// A worker whose job is gone when it is done has not done it.
+func TestFetchAckRefused(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	s.ok("push mails x")
+	ready := filepath.Join(t.TempDir(), "ready")
+	r := s.start("fetch", "mails", "--lease", "10m", "--once", "--exec", "echo begun; until [ -e "+ready+" ]; do sleep 0.02; done")
+	r.line()
+	s.ok("job delete 1 --yes")
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.end(); got != 1 || !strings.Contains(r.stderr.String(), "job 1 of mails lost") || strings.Contains(r.stderr.String(), "done") {
+		t.Errorf("status %d\n%s", got, r.stderr)
+	}
+}
+
 // A worker waits for a server that is away, and settles the job that it had in hand.
 func TestFetchServerAway(t *testing.T) {
 	t.Parallel()

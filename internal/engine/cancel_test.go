@@ -120,6 +120,22 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// A cancelled run takes its job back, which is a change that has to be committed although nothing else happens.
+func TestCancelRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memstore.New(), engine.DurabilityFsync)
+		c := do(t, e, &job.Run{Spec: job.Spec{Namespace: "ns", Queue: "q"}, Wait: time.Hour})
+		c.wantsNothing(t)
+		e.Cancel(&c.Request)
+		synctest.Wait()
+		c.wants(t, job.Canceled)
+		if n := counts(t, e, "q", job.Ready)[0]; n != 0 {
+			t.Errorf("%d jobs are left of a run that was cancelled", n)
+		}
+	})
+}
+
 // Do returns when the engine has let go, whether its context ends or not.
 func TestDoWithContext(t *testing.T) {
 	t.Parallel()

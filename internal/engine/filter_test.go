@@ -1,12 +1,16 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
+	"millrace/internal/store"
 	"millrace/internal/store/memstore"
 )
 
@@ -88,6 +92,71 @@ func TestFilterUnderChange(t *testing.T) {
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// scanned is a store that tells when a snapshot is about to be read.
+type scanned struct {
+	store.Store
+	scan func(store.Range)
+}
+
+func (s *scanned) Snapshot() (store.Snapshot, error) {
+	snap, err := s.Store.Snapshot()
+	return &scannedSnapshot{snap, s.scan}, err
+}
+
+type scannedSnapshot struct {
+	store.Snapshot
+	scan func(store.Range)
+}
+
+func (s *scannedSnapshot) Scan(r store.Range, visit func(key, value []byte) bool) error {
+	s.scan(r)
+	return s.Snapshot.Scan(r, visit)
+}
+
+// A key that is set while the filter is made, after the snapshot from which it is made, is not forgotten.
+func TestFilterKeepsWhatComesMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys, _ := record.KeysSpan()
+		var scans atomic.Int32
+		gate := make(chan struct{})
+		s := &scanned{Store: memstore.New(), scan: func(r store.Range) {
+			// The first scan counts the keys, the second one reads them.
+			if bytes.Equal(r.Lo, keys) && scans.Add(1) == 2 {
+				<-gate
+			}
+		}}
+		e, err := Open(Options{Store: s, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Close() }()
+		push := func(key string) {
+			e.NewCaller().Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Key: key, Unique: true}})
+		}
+		push("before")
+		synctest.Wait()
+		e.mu.Lock()
+		if e.core.filter.next == nil {
+			t.Error("the filter is not being made")
+		}
+		e.mu.Unlock()
+		push("meanwhile")
+		close(gate)
+		synctest.Wait()
+		e.mu.Lock() // the machine has both keys in memory and would not ask the filter
+		defer e.mu.Unlock()
+		for _, key := range []string{"before", "meanwhile"} {
+			if e.core.filter.absent(record.KeyKey(nil, "ns", key)) {
+				t.Errorf("the filter takes the key %q for absent, which is in use", key)
+			}
+		}
+		if !e.core.filter.absent(record.KeyKey(nil, "ns", "never")) {
+			t.Error("the filter does not answer")
 		}
 	})
 }

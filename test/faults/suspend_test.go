@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect/workq/workqtest"
+	"millrace/test/harness"
 	"millrace/test/suite"
 )
 
@@ -78,7 +79,7 @@ func TestSuspended(t *testing.T) {
 			t.Errorf("complete %s: %v", id, err)
 		}
 	}
-	if err := s.Stop(10 * time.Second); err != nil {
+	if err := s.Stop(harness.StopPatience); err != nil {
 		t.Error(err)
 	}
 }

@@ -279,6 +279,10 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // ExitCode returns the exit status once Done is closed, -1 if a signal ended it.
 func (s *Server) ExitCode() int { return s.cmd.ProcessState.ExitCode() }
 
+// StopPatience is how long a server may take to end on a busy machine, its clients being gone. Only one that hangs takes
+// longer.
+const StopPatience = 2 * time.Minute
+
 // Stop asks the process to end and returns when it has; an exit status other
 // than zero is an error.
 func (s *Server) Stop(patience time.Duration) error {

@@ -41,7 +41,7 @@ func open(ctx context.Context, f func(*yard) (string, error)) (text string, err 
 	}
 	defer func() {
 		for _, s := range y.servers {
-			err = errors.Join(err, s.Stop(30*time.Second))
+			err = errors.Join(err, s.Stop(harness.StopPatience))
 		}
 	}()
 	return f(&y)

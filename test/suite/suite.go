@@ -65,10 +65,6 @@ func Start(t *testing.T, o harness.Options) *harness.Server {
 	return s
 }
 
-// stopPatience is how long a server may take to end after the test, its clients
-// being gone.
-const stopPatience = 2 * time.Minute
-
 // Serve starts a server on a directory of its own and returns once the listeners that are
 // named serve. The test fails if the server does not end cleanly after it; its log is shown
 // if the test has failed.
@@ -83,7 +79,7 @@ func (p *Program) Serve(t *testing.T, listeners []string, args ...string) *harne
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Stop(stopPatience); err != nil {
+		if err := s.Stop(harness.StopPatience); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {

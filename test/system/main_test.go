@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"testing"
-	"time"
 
 	// The server is run as a process, which the go tool cannot see: without
 	// this import it would call a test result of an older server current.
@@ -51,7 +50,7 @@ func refused(t *testing.T, o harness.Options) *harness.ExitError {
 // stop ends the server as an operator would.
 func stop(t *testing.T, s *harness.Server) {
 	t.Helper()
-	if err := s.Stop(10 * time.Second); err != nil {
+	if err := s.Stop(harness.StopPatience); err != nil {
 		t.Fatal(err)
 	}
 }

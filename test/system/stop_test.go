@@ -14,12 +14,19 @@ import (
 	"millrace/test/suite"
 )
 
+// stopSoon is long for a server that has no reason to wait, also on a busy machine, and short next to drainLong and to
+// the fetches that it ends.
+const (
+	stopSoon  = 30 * time.Second
+	drainLong = "5m"
+)
+
 // TestStopWhileFetchesWait stops a server whose clients all wait: it must answer
-// them and end on its own, quickly.
+// them and end on its own, without waiting for them.
 func TestStopWhileFetchesWait(t *testing.T) {
 	t.Parallel()
 	dir := suite.DataDir(t)
-	s := suite.Start(t, options(dir))
+	s := suite.Start(t, options(dir, "--server-drain-timeout", drainLong, "--masenko-heartbeat", "10m"))
 	holder := dial(t, s.Addr)
 	if _, err := holder.Push("held", "job"); err != nil {
 		t.Fatal(err)
@@ -31,8 +38,8 @@ func TestStopWhileFetchesWait(t *testing.T) {
 	ended := make(chan error, waiting)
 	for range waiting {
 		c := dial(t, s.Addr)
-		c.QueueFetch("empty", 30*time.Second)
-		if err := c.Send(30 * time.Second); err != nil {
+		c.QueueFetch("empty", 5*time.Minute)
+		if err := c.Send(5 * time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
@@ -56,14 +63,9 @@ func TestStopWhileFetchesWait(t *testing.T) {
 	}
 	select {
 	case <-s.Done():
-	case <-time.After(10 * time.Second):
-		t.Fatal("the server is still there 10 s after SIGTERM")
-	}
-	// Half of the limit, because nobody here gives the server a reason to wait.
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the drain took %v, want at most 1s\n%s", took, s.Stderr())
-	} else {
-		t.Logf("drained in %v", took.Round(time.Millisecond))
+		t.Logf("drained in %v", time.Since(began).Round(time.Millisecond))
+	case <-time.After(stopSoon):
+		t.Fatalf("the server is still there %v after SIGTERM", stopSoon)
 	}
 	if code := s.ExitCode(); code != 0 {
 		t.Errorf("exit status %d, want 0\n%s", code, s.Stderr())
@@ -90,7 +92,7 @@ func hungUp(err error) bool {
 // its replies, and then no time to.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
-	s := suite.Start(t, options(suite.DataDir(t), "--server-drain-timeout", "1m"))
+	s := suite.Start(t, options(suite.DataDir(t), "--server-drain-timeout", drainLong))
 	c := dial(t, s.Addr)
 	const jobs = 32
 	payload := strings.Repeat("x", 1<<20)
@@ -124,8 +126,8 @@ func TestSecondSignal(t *testing.T) {
 	select {
 	case <-s.Done():
 		t.Logf("ended %v after the second signal", time.Since(began).Round(time.Millisecond))
-	case <-time.After(2 * time.Second):
-		t.Error("still there 2 s after the second signal")
+	case <-time.After(stopSoon):
+		t.Fatalf("still there %v after the second signal", stopSoon)
 	}
 	if s.ExitCode() == 0 {
 		t.Error("exit status 0, although the drain was cut short")

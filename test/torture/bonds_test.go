@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/test/harness"
 	"millrace/test/suite"
 	"millrace/test/tier"
 )
@@ -65,7 +66,7 @@ func TestBonds(t *testing.T) {
 	y.drain(t, last.Server)
 	clients.Wait()
 	b.judge(connect[*faktoryClient](t, faktory, last.Server))
-	if err := last.Server.Stop(10 * time.Second); err != nil {
+	if err := last.Server.Stop(harness.StopPatience); err != nil {
 		t.Error(err)
 	}
 	taken, refused := 0, 0

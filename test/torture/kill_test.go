@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/test/harness"
 	"millrace/test/suite"
 	"millrace/test/tier"
 )
@@ -48,7 +49,7 @@ func TestKill(t *testing.T) {
 	last := y.begin(t, dir, kills+1, true)
 	y.drain(t, last.Server)
 	<-done
-	if err := last.Server.Stop(10 * time.Second); err != nil {
+	if err := last.Server.Stop(harness.StopPatience); err != nil {
 		t.Error(err)
 	}
 	y.report(t, "kill", kills, interrupted, time.Since(began))

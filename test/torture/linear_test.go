@@ -53,7 +53,7 @@ func TestLinearizable(t *testing.T) {
 	for round := range cmp.Or(*roundCount, tier.Pick(6, 3)) {
 		r.round(round, round%2 == 1, round%3 == 2)
 	}
-	if err := r.server.Stop(10 * time.Second); err != nil {
+	if err := r.server.Stop(harness.StopPatience); err != nil {
 		t.Error(err)
 	}
 	cuts := 0

@@ -169,7 +169,7 @@ func TestSoak(t *testing.T) {
 	last := y.begin(t, dir, number+1, true)
 	y.drain(t, last.Server)
 	<-done
-	if err := last.Server.Stop(10 * time.Second); err != nil {
+	if err := last.Server.Stop(harness.StopPatience); err != nil {
 		t.Error(err)
 	}
 	tellSamples(t, samples)

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	// The server is built by a script, which the go tool cannot see: without this
 	// import it would call a test result of an older server current.
@@ -155,7 +154,7 @@ func TestInstall(t *testing.T) {
 	if _, err := c.Push("q", "job"); err != nil {
 		t.Error(err)
 	}
-	if err := s.Stop(10 * time.Second); err != nil {
+	if err := s.Stop(harness.StopPatience); err != nil {
 		t.Error(err)
 	}
 	if got := tool(t, bin, "check", data); !strings.Contains(got, "is sound") {

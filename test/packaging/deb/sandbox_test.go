@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"millrace/test/harness"
 )
@@ -50,7 +49,7 @@ func TestBackupInSandbox(t *testing.T) {
 	}
 	stop := func(s *harness.Server) {
 		t.Helper()
-		if err := s.Stop(10 * time.Second); err != nil {
+		if err := s.Stop(harness.StopPatience); err != nil {
 			t.Fatal(err)
 		}
 	}
