@@ -30,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb release quick test installed clients browser examples docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench bench-peers profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench results bench-peers profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,6 +126,9 @@ soak: build ## T=1h of mixed load with a kill every minute: memory, latency and 
 bench: ## figures of all protocols as ratios to a server that does nothing, in one run of half an hour; BENCH='-protocols workq' does a part
 	$(GO) test ./internal/engine/machine -run '^$$' -bench . -benchmem
 	$(GO) run ./test/bench all -duration 500ms $(BENCH)
+
+results: ## measure this commit on this machine, alone for half an hour: docs/lab/results.json, and the tables made from it; RESULTS='-short -out= -publish=' is a trial
+	$(GO) run ./test/bench results -out docs/lab/results.json -publish $(CURDIR) $(RESULTS)
 
 bench-peers: ## the same work on Faktory, LMSTFY and beanstalkd, next to Millrace; installs what that needs; PEERS='-peers faktory' does a part
 	test/peers/install.sh $(BIN)/peers

@@ -7,6 +7,7 @@
 //	go run ./test/bench wire      pushes, round trips and bulks over the sockets of all protocols
 //	go run ./test/bench peers     Millrace, synced, next to Faktory, LMSTFY and beanstalkd
 //	go run ./test/bench scale     memory, order, restart and disk with a large backlog
+//	go run ./test/bench results   the figures of the documents, as data and as tables
 //
 // Flags choose protocols, connections, durabilities and the length of a run; each subcommand prints
 // them with -h. A quick look at one protocol:
@@ -86,7 +87,11 @@ func dispatch(ctx context.Context, args []string) error {
 			return err
 		}
 		return benchScale(ctx, out, s)
+	case "results":
+		o := resultsFlags(flags)
+		_ = flags.Parse(args[1:]) // ends the process itself
+		return runResults(ctx, out, o)
 	default:
-		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers or scale", args[0])
+		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers, scale or results", args[0])
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/bench"
 	"millrace/test/harness"
 )
 
@@ -27,9 +28,11 @@ type scale struct {
 	cycles    int
 	cycle     int
 
-	out   report
-	bin   string
-	ports []string
+	out     report
+	bin     string
+	ports   []string
+	version string // of the server
+	found   backlogFigures
 }
 
 func scaleFlags(f *flag.FlagSet) *scale {
@@ -64,6 +67,9 @@ func benchScale(ctx context.Context, out report, s *scale) error {
 		return err
 	}
 	if s.ports, err = harness.FreePorts(ctx, s.bin); err != nil {
+		return err
+	}
+	if s.version, err = harness.Version(ctx, s.bin); err != nil {
 		return err
 	}
 	parts := []struct {
@@ -117,7 +123,8 @@ func (s *scale) backlog(ctx context.Context, dir string) error {
 		return err
 	}
 	s.out.printf("  %d ready jobs of %d bytes: filled at %.0f/s, %.2f of the small queue's rate", s.jobs, s.body, fill, fill/smallFill)
-	if err := r.memory("after filling"); err != nil {
+	s.found = backlogFigures{Jobs: s.jobs, Body: s.body, Fill: fill, SmallFill: smallFill, SmallDrain: smallDrain}
+	if err := errors.Join(s.look(r), r.memory("after filling")); err != nil {
 		return err
 	}
 	if err := s.schedule(r); err != nil {
@@ -133,6 +140,11 @@ func (s *scale) backlog(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	m, err := harness.ReadMemory(r.Pid())
+	if err != nil {
+		return err
+	}
+	s.found.Drain, s.found.DrainPeak = drain, m.Peak
 	s.out.printf("  drained in order at %.0f/s, %.2f of the small queue's rate", drain, drain/smallDrain)
 	if err := errors.Join(r.memory("after draining"), idle(ctx, r.Pid()), r.memory("at rest")); err != nil {
 		return err
@@ -145,6 +157,17 @@ func (s *scale) backlog(ctx context.Context, dir string) error {
 		return fmt.Errorf("INFO lacks %s: %s", want, info)
 	}
 	return r.stop()
+}
+
+// look notes the memory that filling has taken at most, and the space on disk.
+func (s *scale) look(r *running) error {
+	m, err := harness.ReadMemory(r.Pid())
+	if err != nil {
+		return err
+	}
+	size, err := harness.DirSize(r.dir)
+	s.found.Peak, s.found.Disk = m.Peak, size
+	return err
 }
 
 // schedule adds jobs that are due from tomorrow on, not in the order of their times.
@@ -191,8 +214,10 @@ func (s *scale) restarts(ctx context.Context, r *running, dir string) (*running,
 			return r, err
 		}
 		if after == "a kill" {
+			s.found.AfterKill = bench.Seconds(r.Ready)
 			return r, r.client.Ack(j.ID)
 		}
+		s.found.AfterStop = bench.Seconds(r.Ready)
 		// The job is held: the restart gives it back to its place.
 		r.Kill()
 	}

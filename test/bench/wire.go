@@ -28,6 +28,7 @@ type wire struct {
 	drain     time.Duration
 	paced     int
 	profiles  string
+	keep      *[]socketFigures // gets what is measured; nil: it is printed only
 
 	out   report
 	tmp   string
@@ -121,6 +122,13 @@ func (b *wire) measureProtocol(ctx context.Context, p *bench.Protocol) error {
 	t := b.out.table("", "connections", "server", "jobs/s", "of ceiling", "p50", "p99", "p99.9", "CPU per job", "allocations per job")
 	err = b.sweep(ctx, targets, func(scenario, conns string, found []figures) {
 		for i, f := range found {
+			if b.keep != nil {
+				n, _ := strconv.Atoi(conns) // sweep has read it
+				*b.keep = append(*b.keep, socketFigures{
+					Protocol: p.Name, Scenario: scenario, Conns: n, Server: targets[i].name, OfCeiling: f.Rate / found[0].Rate,
+					figures: f, CPUPerJob: bench.Seconds(f.CPU), AllocsPerJob: f.Allocs,
+				})
+			}
 			t.row(scenario, conns, targets[i].name, rate(f.Rate), ratio(f.Rate/found[0].Rate), f.P50, f.P99, f.P999, f.CPU, allocs(f.Allocs))
 		}
 	})
