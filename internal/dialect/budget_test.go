@@ -12,43 +12,36 @@ import (
 	"millrace/internal/testkit"
 )
 
-// limitInput bounds unfinished input for the length of a test. It concerns the whole
-// process, so such a test is not parallel.
-func limitInput(t *testing.T, bytes int64) {
-	t.Helper()
-	LimitInput(bytes)
-	t.Cleanup(func() { LimitInput(0) })
-}
-
 func TestClaim(t *testing.T) {
-	limitInput(t, 100<<10)
-	before := input.taken.Load()
+	t.Parallel()
+	s := NewShared(100 << 10)
 	var a, b Claim
-	if !a.Set(60<<10) || !a.Set(80<<10) || b.Set(40<<10) || !b.Set(bufferMin) || !a.Set(50<<10) || !b.Set(40<<10) {
+	if !a.Set(s, 60<<10) || !a.Set(s, 80<<10) || b.Set(s, 40<<10) || !b.Set(s, bufferMin) || !a.Set(s, 50<<10) || !b.Set(s, 40<<10) {
 		t.Errorf("claims %d and %d", a.bytes, b.bytes)
 	}
-	if a.Set(70 << 10) {
+	if a.Set(s, 70<<10) {
 		t.Error("a claim grows beyond the bound")
 	}
-	if a.bytes != 50<<10 || !a.Set(20<<10) {
+	if a.bytes != 50<<10 || !a.Set(s, 20<<10) {
 		t.Errorf("a refused claim is %d", a.bytes)
 	}
 	a.Drop()
 	b.Drop()
 	b.Drop()
-	if now := input.taken.Load(); now != before {
-		t.Errorf("%d bytes are left of claims that were dropped", now-before)
+	if left := s.taken.Load(); left != 0 {
+		t.Errorf("%d bytes are left of claims that were dropped", left)
 	}
 }
 
 // TestUnfinishedInput has a connection with a long unfinished line keep another from
 // receiving one, until it ends.
 func TestUnfinishedInput(t *testing.T) {
-	limitInput(t, 300<<10)
-	before := input.taken.Load()
+	t.Parallel()
+	shared := NewShared(300 << 10)
 	long := strings.Repeat("x", 200<<10)
 	peerA, a := pair(t, Limits{})
 	peerB, b := pair(t, Limits{})
+	a.shared, b.shared = shared, shared
 	go func() { _, _ = peerA.Write([]byte(long)) }() // it ends with the connection
 	for a.Buffered() < len(long) {
 		if err := a.Fill(DefaultMaxLine); err != nil {
@@ -67,8 +60,8 @@ func TestUnfinishedInput(t *testing.T) {
 		}
 	}
 	b.close()
-	if now := input.taken.Load(); now != before {
-		t.Errorf("%d bytes are left of connections that have ended", now-before)
+	if left := shared.taken.Load(); left != 0 {
+		t.Errorf("%d bytes are left of connections that have ended", left)
 	}
 }
 

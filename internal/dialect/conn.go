@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"net"
-	"runtime"
 	"sync"
 	"time"
 
@@ -65,6 +64,7 @@ var aLongTimeAgo = time.Unix(1, 0)
 type Conn struct {
 	nc     net.Conn
 	limits Limits
+	shared *Shared
 
 	// in[r:w] has been received and not consumed, in[r:scanned] holds no LF.
 	in            []byte
@@ -106,10 +106,12 @@ type Conn struct {
 	inline [inlineSize]byte
 }
 
-// NewConn returns a Conn on nc. Servers make their own; it is exported for tests
+// NewConn returns a Conn on nc that shares nothing. Servers make their own; it is exported for tests
 // and tools.
-func NewConn(nc net.Conn, limits Limits) *Conn {
-	c := &Conn{nc: nc, limits: limits.withDefaults(), done: make(chan struct{}, 1), accepted: time.Now()}
+func NewConn(nc net.Conn, limits Limits) *Conn { return newConn(nc, limits, NewShared(0)) }
+
+func newConn(nc net.Conn, limits Limits, shared *Shared) *Conn {
+	c := &Conn{nc: nc, limits: limits.withDefaults(), shared: shared, done: make(chan struct{}, 1), accepted: time.Now()}
 	c.in = c.inline[:]
 	c.onDone = c.requestDone
 	return c
@@ -122,17 +124,6 @@ func (c *Conn) Accepted() time.Time { return c.accepted }
 // Clock returns how long ago the connection was accepted.
 func (c *Conn) Clock() time.Duration { return time.Since(c.accepted) }
 
-// turns has room for as many connections as there are processors: so many of those that have received more than they can do
-// at once are at work at a time. All others need none, so that the many commands of some clients do not keep the processors
-// from the single one of another.
-var turns = make(chan struct{}, runtime.GOMAXPROCS(0))
-
-// TakeTurn waits for a turn for work that is long and does not wait. The caller calls end when it is done.
-func TakeTurn() (end func()) {
-	turns <- struct{}{}
-	return func() { <-turns }
-}
-
 // floodSize is how much, read at once, is more than a unit.
 const floodSize = 16 << 10
 
@@ -141,7 +132,7 @@ const floodSize = 16 << 10
 func (c *Conn) Turn() {
 	if c.turned || c.floods {
 		c.rest() // whoever waits longer is first
-		turns <- struct{}{}
+		c.shared.turns <- struct{}{}
 		c.atWork = true
 	}
 	c.turned = true
@@ -152,7 +143,7 @@ func (c *Conn) Turn() {
 func (c *Conn) rest() {
 	if c.atWork {
 		c.atWork = false
-		<-turns
+		<-c.shared.turns
 	}
 }
 

@@ -663,10 +663,10 @@ func BenchmarkWait(b *testing.B) {
 
 // Of the connections that have received more than one unit at once as many are at work as there are turns. One that reads, writes,
 // waits for the engine or ends gives its turn to the next, and one with a single unit needs none.
-func TestTurns(t *testing.T) { //nolint:paralleltest // it replaces what all connections share
+func TestTurns(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		defer func(was chan struct{}) { turns = was }(turns)
-		turns = make(chan struct{}, 1)
+		shared := &Shared{turns: make(chan struct{}, 1), most: DefaultInput}
 		e := newScripted()
 		e.onSubmit = func(r *engine.Request) { time.AfterFunc(time.Second, func() { r.Done(r) }) }
 		for name, pause := range map[string]func(client *testkit.Conn, c *Conn){
@@ -685,6 +685,7 @@ func TestTurns(t *testing.T) { //nolint:paralleltest // it replaces what all con
 		} {
 			client, first := pair(t, Limits{})
 			second := much(t)
+			first.shared, second.shared = shared, shared
 			for range 2 {
 				first.Turn()
 			}
@@ -694,6 +695,7 @@ func TestTurns(t *testing.T) { //nolint:paralleltest // it replaces what all con
 				second.Turn()
 			}()
 			_, single := pair(t, Limits{})
+			single.shared = shared
 			single.Turn()
 			synctest.Wait()
 			select {

@@ -10,7 +10,7 @@ var (
 	// ErrBlockTooLong means that a block longer than the limit was asked for.
 	ErrBlockTooLong = errors.New("block too long")
 	// ErrBusy means that all connections together have received more that is not whole
-	// yet than they may (LimitInput).
+	// yet than they may (Shared).
 	ErrBusy = errors.New("too much unfinished input on all connections")
 	// ErrTimeout means that the connection's read deadline has passed.
 	ErrTimeout = errors.New("nothing received in time")

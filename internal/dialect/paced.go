@@ -17,7 +17,7 @@ const (
 )
 
 // Paced makes an HTTP server pace connections that pipeline, and returns the listener that it has to serve instead of l.
-func Paced(hs *http.Server, l net.Listener) net.Listener {
+func (s *Shared) Paced(hs *http.Server, l net.Listener) net.Listener {
 	handler := hs.Handler
 	hs.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(pacedKey{}).(*pacedConn); ok {
@@ -38,7 +38,7 @@ func Paced(hs *http.Server, l net.Listener) net.Listener {
 		}
 		return ctx
 	}
-	return pacedListener{l}
+	return pacedListener{l, s}
 }
 
 type pacedKey struct{}
@@ -57,7 +57,10 @@ func pacedOf(nc net.Conn) *pacedConn {
 	}
 }
 
-type pacedListener struct{ net.Listener }
+type pacedListener struct {
+	net.Listener
+	shared *Shared
+}
 
 // Accept waits for the next connection.
 func (l pacedListener) Accept() (net.Conn, error) {
@@ -65,14 +68,15 @@ func (l pacedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pacedConn{Conn: nc, read: time.Now()}, nil
+	return &pacedConn{Conn: nc, shared: l.shared, read: time.Now()}, nil
 }
 
 // pacedConn is a connection of an HTTP server.
 type pacedConn struct {
 	net.Conn
-	asked atomic.Int32 // requests whose answer has begun since the last read
-	read  time.Time    // when that was
+	shared *Shared
+	asked  atomic.Int32 // requests whose answer has begun since the last read
+	read   time.Time    // when that was
 
 	answers atomic.Int32 // requests that are being answered
 	long    bool         // the head that is being read
@@ -85,7 +89,7 @@ const longHead = 4 << 10
 // rest ends the turn that the connection has, if it does.
 func (c *pacedConn) rest() {
 	if c.atWork.Swap(false) {
-		<-turns
+		<-c.shared.turns
 	}
 }
 
@@ -117,7 +121,7 @@ func (c *pacedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.read = time.Now()
 	if c.long = c.long || n >= longHead; c.long && c.answers.Load() == 0 {
-		turns <- struct{}{}
+		c.shared.turns <- struct{}{}
 		c.atWork.Store(true)
 	}
 	return n, err

@@ -48,11 +48,6 @@ type Pipeline struct {
 	waitReq engine.Request
 }
 
-// NewPipeline returns the pipeline of a connection, which counts what clients ask for.
-func NewPipeline(c *Conn, e Engine, commands *Commands) Pipeline {
-	return Pipeline{Conn: c, engine: e, tally: NewTally(commands, c)}
-}
-
 // Serve does what the client asks until the connection ends, and returns why it ended. What has not been sent by then
 // is for the caller to flush.
 func (p *Pipeline) Serve(s Speaker) error {

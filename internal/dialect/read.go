@@ -247,7 +247,7 @@ func (c *Conn) makeRoom(limit int) error {
 		return nil
 	}
 	size := max(bufferMin, min(2*held, limit))
-	if !c.claim.Set(bufferSize(size)) {
+	if !c.claim.Set(c.shared, bufferSize(size)) {
 		return ErrBusy
 	}
 	b := getBuffer(size)

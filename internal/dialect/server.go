@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"millrace/internal/engine"
 	"millrace/internal/job"
 )
 
@@ -19,26 +21,55 @@ import (
 // after an ordinary end. The server closes the connection.
 type Handler func(c *Conn) error
 
-// ServerOptions configures a Server.
-type ServerOptions struct {
-	// Name is the protocol's, for the log, and Door its number, under which requests are counted.
-	Name    string
-	Door    job.Door
-	Logger  *slog.Logger
-	Handler Handler
-	// MaxConns bounds the open connections; zero is no bound. Reject, if set,
-	// returns what a connection beyond the bound is told before it is closed.
+// Options are what every protocol is configured with. Zero values get defaults.
+type Options struct {
+	Engine *engine.Engine
+	// Namespace is where this listener's queues are.
+	Namespace string
+	// MaxConns bounds the connections; zero is no bound.
 	MaxConns int
-	Reject   func() []byte
-	Limits   Limits
+	// WriteTimeout bounds a write to a client that does not read.
+	WriteTimeout time.Duration
+	Logger       *slog.Logger
 	// TLS, if set, is spoken on every connection.
 	TLS *tls.Config
+	// Shared is what the protocols of a server share.
+	Shared *Shared
+}
+
+// SetDefaults gives zero values their defaults.
+func (o *Options) SetDefaults() {
+	o.Namespace = cmp.Or(o.Namespace, "default")
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Shared == nil {
+		o.Shared = NewShared(0)
+	}
+}
+
+// ServerOptions configures a Server.
+type ServerOptions struct {
+	Options
+	// Name is the protocol's, and Door its number, under which requests are counted.
+	Name    string
+	Door    job.Door
+	Handler Handler
+	// Commands are what clients ask for.
+	Commands *Commands
+	// Reject, if set, returns what a connection is told that is refused because there are as many as the limit allows.
+	Reject func(limit int) []byte
+	Limits Limits // without the time of a write
+	// Start, if set, is called once, before the first connection is served. Its error ends every Serve.
+	Start func() error
 }
 
 // Server accepts connections and runs a Handler for each. It may serve several
-// listeners, which then share the bound on connections.
+// listeners, which then share the bound on connections. Protocols embed it.
 type Server struct {
 	opts  ServerOptions
+	start func() error
 	stats struct{ open, total, rejected, handshakes, unfinished, foreign atomic.Int64 }
 	// When the operator was last told of too much input, and of peers that speak another protocol, in seconds since 1970.
 	toldInput, toldForeign atomic.Int64
@@ -46,11 +77,33 @@ type Server struct {
 
 // NewServer returns a Server.
 func NewServer(o ServerOptions) *Server {
+	o.SetDefaults()
+	o.Limits.WriteTimeout = o.WriteTimeout
 	o.Limits = o.Limits.withDefaults()
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	s := &Server{opts: o}
+	if o.Start != nil {
+		s.start = sync.OnceValue(o.Start)
 	}
-	return &Server{opts: o}
+	return s
+}
+
+// Name returns the protocol's name.
+func (s *Server) Name() string { return s.opts.Name }
+
+// Commands returns what clients have asked for.
+func (s *Server) Commands() []CommandFigures { return s.opts.Commands.Figures() }
+
+// TooMany is the reply to a client that is refused because there are as many as the limit allows; empty if there is none.
+func (s *Server) TooMany(limit int) []byte {
+	if s.opts.Reject == nil {
+		return nil
+	}
+	return s.opts.Reject(limit)
+}
+
+// NewPipeline returns the pipeline of a connection, which counts what clients ask for.
+func (s *Server) NewPipeline(c *Conn) Pipeline {
+	return Pipeline{Conn: c, engine: s.opts.Engine, tally: NewTally(s.opts.Commands, c)}
 }
 
 // ServerStats are the counters of a Server.
@@ -91,6 +144,11 @@ const (
 // Serve accepts connections on l until ctx ends, then drains: see Dialect.Serve.
 // It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if s.start != nil {
+		if err := s.start(); err != nil {
+			return errors.Join(err, l.Close())
+		}
+	}
 	r := &run{server: s, conns: make(map[*Conn]struct{})}
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -197,13 +255,13 @@ func (r *run) reject(nc net.Conn) {
 		defer r.rejects.Add(-1)
 		limits := o.Limits
 		limits.WriteTimeout = rejectTimeout
-		c := NewConn(nc, limits)
+		c := newConn(nc, limits, o.Shared)
 		defer c.close()
 		if !r.add(c) {
 			return
 		}
 		defer r.remove(c)
-		c.SetOut(append(c.Out(), o.Reject()...))
+		c.SetOut(append(c.Out(), o.Reject(o.MaxConns)...))
 		c.Linger()
 	})
 }
@@ -224,7 +282,7 @@ func (r *run) serve(ctx context.Context, nc net.Conn) {
 		}
 		nc = tc
 	}
-	c := NewConn(nc, s.opts.Limits)
+	c := newConn(nc, s.opts.Limits, s.opts.Shared)
 	c.accepted, c.door = accepted, s.opts.Door
 	defer c.close()
 	if !r.add(c) {

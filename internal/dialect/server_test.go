@@ -125,7 +125,7 @@ func TestServerLimitsConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := testkit.Listen(0)
-		s := start(t, l, ServerOptions{MaxConns: 2, Reject: func() []byte { return []byte("too many\n") }})
+		s := start(t, l, ServerOptions{Options: Options{MaxConns: 2}, Reject: func(int) []byte { return []byte("too many\n") }})
 		a, b := dialMem(t, l), dialMem(t, l)
 		synctest.Wait()
 		c := dialMem(t, l)
@@ -320,7 +320,7 @@ func TestServerTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, l, ServerOptions{TLS: testTLS(t)})
+	s := start(t, l, ServerOptions{Options: Options{TLS: testTLS(t)}})
 	c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +346,7 @@ func TestServerHandshakeTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := testkit.Listen(0)
-		s := start(t, l, ServerOptions{TLS: testTLS(t), Limits: Limits{HandshakeTimeout: 3 * time.Second}})
+		s := start(t, l, ServerOptions{Options: Options{TLS: testTLS(t)}, Limits: Limits{HandshakeTimeout: 3 * time.Second}})
 		c := dialMem(t, l)
 		testkit.Advance(t, 2*time.Second)
 		if _, ended := c.TryRead(); ended {

@@ -11,6 +11,7 @@ import (
 
 	"millrace/internal/auth"
 	"millrace/internal/config"
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/beanstalkd"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/lmstfy"
@@ -104,96 +105,75 @@ func (s *server) tls(gates []*gate) (*tls.Config, error) {
 	return nil, nil
 }
 
-// buildMasenko makes one dialect per namespace, which its listeners share; the
-// metrics of a namespace are those of its dialect.
-func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
-	c := &s.cfg.Masenko
-	dialects := make(map[string]*masenko.Dialect)
+// tenant is a dialect that is served for each namespace by itself.
+type tenant interface {
+	dialect.Dialect
+	figures
+	TooMany(limit int) []byte
+}
+
+// roles are what serves the listeners of a protocol that have a role.
+type roles[D tenant] map[string]func(d D, g *gate) serveFunc
+
+// perNamespace makes one dialect for each namespace, which its listeners share.
+func perNamespace[D tenant](s *server, gates []*gate, o dialect.Options, create func(dialect.Options) D, others roles[D]) []serveFunc {
+	o.Engine, o.Logger, o.Shared = s.engine, s.log, s.shared
+	dialects := make(map[string]D)
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
-		namespace := g.config.Namespace
-		d := dialects[namespace]
-		if d == nil {
-			d = masenko.New(masenko.Options{
-				Engine:       s.engine,
-				Logger:       s.log,
-				Namespace:    namespace,
-				Heartbeat:    c.Heartbeat,
-				MaxConns:     c.MaxConnections,
-				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it
-				MaxPayload:   int(c.MaxPayload), //nolint:gosec // the configuration bounds it
-				MaxAtomic:    int(c.MaxAtomic),  //nolint:gosec // the configuration bounds it
-				WriteTimeout: c.WriteTimeout,
-				TLS:          secure,
-			})
-			dialects[namespace] = d
-			s.built(g.config.Protocol, namespace, d)
+		o.Namespace = g.config.Namespace
+		d, ok := dialects[o.Namespace]
+		if !ok {
+			d = create(o)
+			dialects[o.Namespace] = d
+			s.built(g.config.Protocol, o.Namespace, d)
 		}
-		if g.config.Role == config.RoleMetrics {
-			g.bound(httpConnectionMax, nil, tooManyHTTP)
-			serve = append(serve, s.serveHTTP(s.site(auth.SiteOptions{}).Handler(d.MetricsHandler()), nil))
+		if other := others[g.config.Role]; other != nil {
+			serve = append(serve, other(d, g))
 			continue
 		}
-		g.bound(0, secure, d.TooMany)
+		g.bound(0, o.TLS, d.TooMany)
 		serve = append(serve, d.Serve)
 	}
-	return serve, nil
+	return serve
 }
 
-// buildWorkq makes one dialect per namespace, which its listeners share.
+func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	c := &s.cfg.Masenko
+	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
+	return perNamespace(s, gates, o, func(o dialect.Options) *masenko.Dialect {
+		return masenko.New(masenko.Options{
+			Options:    o,
+			Heartbeat:  c.Heartbeat,
+			MaxLine:    int(c.MaxLine),    //nolint:gosec // the configuration bounds it
+			MaxPayload: int(c.MaxPayload), //nolint:gosec // the configuration bounds it
+			MaxAtomic:  int(c.MaxAtomic),  //nolint:gosec // the configuration bounds it
+		})
+	}, roles[*masenko.Dialect]{config.RoleMetrics: func(d *masenko.Dialect, g *gate) serveFunc {
+		g.bound(httpConnectionMax, nil, tooManyHTTP)
+		return s.serveHTTP(s.site(auth.SiteOptions{}).Handler(d.MetricsHandler()), nil)
+	}}), nil
+}
+
 func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	c := &s.cfg.Workq
-	dialects := make(map[string]*workq.Dialect)
-	serve := make([]serveFunc, 0, len(gates))
-	for _, g := range gates {
-		namespace := g.config.Namespace
-		d := dialects[namespace]
-		if d == nil {
-			d = workq.New(workq.Options{
-				Engine:       s.engine,
-				Logger:       s.log,
-				Namespace:    namespace,
-				MaxConns:     c.MaxConnections,
-				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it
-				MaxPayload:   int(c.MaxPayload), //nolint:gosec // the configuration bounds it
-				DefaultTTR:   c.DefaultTTR,
-				WriteTimeout: c.WriteTimeout,
-				TLS:          secure,
-			})
-			dialects[namespace] = d
-			s.built(g.config.Protocol, namespace, d)
-		}
-		g.bound(0, secure, d.TooMany)
-		serve = append(serve, d.Serve)
-	}
-	return serve, nil
+	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
+	return perNamespace(s, gates, o, func(o dialect.Options) *workq.Dialect {
+		return workq.New(workq.Options{
+			Options:    o,
+			MaxLine:    int(c.MaxLine),    //nolint:gosec // the configuration bounds it
+			MaxPayload: int(c.MaxPayload), //nolint:gosec // the configuration bounds it
+			DefaultTTR: c.DefaultTTR,
+		})
+	}, nil), nil
 }
 
-// buildBeanstalkd makes one dialect per namespace, which its listeners share.
 func buildBeanstalkd(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	c := &s.cfg.Beanstalkd
-	dialects := make(map[string]*beanstalkd.Dialect)
-	serve := make([]serveFunc, 0, len(gates))
-	for _, g := range gates {
-		namespace := g.config.Namespace
-		d := dialects[namespace]
-		if d == nil {
-			d = beanstalkd.New(beanstalkd.Options{
-				Engine:       s.engine,
-				Logger:       s.log,
-				Namespace:    namespace,
-				MaxConns:     c.MaxConnections,
-				MaxJob:       int(c.MaxJobSize), //nolint:gosec // the configuration bounds it
-				WriteTimeout: c.WriteTimeout,
-				TLS:          secure,
-			})
-			dialects[namespace] = d
-			s.built(g.config.Protocol, namespace, d)
-		}
-		g.bound(0, secure, d.TooMany)
-		serve = append(serve, d.Serve)
-	}
-	return serve, nil
+	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
+	return perNamespace(s, gates, o, func(o dialect.Options) *beanstalkd.Dialect {
+		return beanstalkd.New(beanstalkd.Options{Options: o, MaxJob: int(c.MaxJobSize)}) //nolint:gosec // the configuration bounds it
+	}, nil), nil
 }
 
 // buildLmstfy makes one dialect, which all its listeners share: namespaces are in the
@@ -204,8 +184,9 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 		s.log.Warn("setting of the original server ignored", slog.String("file", c.Original), slog.String("key", name))
 	}
 	d := lmstfy.New(lmstfy.Options{
-		Engine:    s.engine,
-		Logger:    s.log,
+		Options: dialect.Options{
+			Engine: s.engine, Logger: s.log, Shared: s.shared, MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure,
+		},
 		Auth:      c.Auth == "token",
 		Pools:     c.Pools,
 		Accounts:  c.Accounts,
@@ -219,15 +200,12 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 			Timeout: uint32(c.DefaultTimeout / time.Second), //nolint:gosec // the configuration bounds it
 			Tries:   uint16(c.DefaultTries),                 //nolint:gosec // the configuration bounds it
 		},
-		AccessLog:    c.AccessLog,
-		MaxConns:     c.MaxConnections,
-		MaxBody:      int(c.MaxBody),   //nolint:gosec // the configuration bounds it
-		MaxHeader:    int(c.MaxHeader), //nolint:gosec // the configuration bounds it
-		ReadTimeout:  c.ReadTimeout,
-		WriteTimeout: c.WriteTimeout,
-		IdleTimeout:  c.IdleTimeout,
-		TLS:          secure,
-		Version:      s.opts.Version,
+		AccessLog:   c.AccessLog,
+		MaxBody:     int(c.MaxBody),   //nolint:gosec // the configuration bounds it
+		MaxHeader:   int(c.MaxHeader), //nolint:gosec // the configuration bounds it
+		ReadTimeout: c.ReadTimeout,
+		IdleTimeout: c.IdleTimeout,
+		Version:     s.opts.Version,
 	})
 	s.lmstfy = d
 	s.built(d.Name(), "", d)
@@ -244,78 +222,45 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 	return serve, nil
 }
 
-// buildTarantool makes one dialect per namespace, which its listeners of both wire
-// protocols share.
+// buildTarantool makes dialects that the listeners of both wire protocols share.
 func buildTarantool(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	c := &s.cfg.Tarantool
 	if c.LoginRequired() && len(c.Users) == 0 {
 		return nil, errors.New("tarantool.auth is login, but tarantool.users is empty: nobody could log in")
 	}
-	dialects := make(map[string]*tarantool.Dialect)
-	serve := make([]serveFunc, 0, len(gates))
-	for _, g := range gates {
-		namespace := g.config.Namespace
-		d := dialects[namespace]
-		if d == nil {
-			d = tarantool.New(tarantool.Options{
-				Engine:       s.engine,
-				Logger:       s.log,
-				Namespace:    namespace,
-				Users:        c.Users,
-				RequireLogin: c.LoginRequired(),
-				Throttle:     s.logins,
-				SessionTTR:   c.SessionTTR,
-				MaxConns:     c.MaxConnections,
-				MaxPacket:    int(c.MaxPacket), //nolint:gosec // the configuration bounds it
-				MaxInFlight:  c.MaxInFlight,
-				MaxWaiting:   c.MaxWaiting,
-				WriteTimeout: c.WriteTimeout,
-				TLS:          secure,
-			})
-			dialects[namespace] = d
-			s.built(g.config.Protocol, namespace, d)
-			s.built(config.RoleTarantool15, namespace, d.Figures15())
-		}
-		if g.config.Role == config.RoleTarantool15 {
-			serve = append(serve, d.Serve15)
-			continue
-		}
-		serve = append(serve, d.Serve)
-	}
-	return serve, nil
+	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
+	return perNamespace(s, gates, o, func(o dialect.Options) *tarantool.Dialect {
+		d := tarantool.New(tarantool.Options{
+			Options:      o,
+			Users:        c.Users,
+			RequireLogin: c.LoginRequired(),
+			Throttle:     s.logins,
+			SessionTTR:   c.SessionTTR,
+			MaxPacket:    int(c.MaxPacket), //nolint:gosec // the configuration bounds it
+			MaxInFlight:  c.MaxInFlight,
+			MaxWaiting:   c.MaxWaiting,
+		})
+		s.built(config.RoleTarantool15, o.Namespace, d.Box15())
+		return d
+	}, roles[*tarantool.Dialect]{config.RoleTarantool15: func(d *tarantool.Dialect, _ *gate) serveFunc { return d.Box15().Serve }}), nil
 }
 
-// buildFaktory makes one dialect per namespace, which its listeners share.
 func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	c := &s.cfg.Faktory
 	for _, name := range c.Ignored {
 		s.log.Warn("setting of the original server ignored", slog.String("dialect", "faktory"), slog.String("key", name))
 	}
-	dialects := make(map[string]*faktory.Dialect)
-	serve := make([]serveFunc, 0, len(gates))
-	for _, g := range gates {
-		namespace := g.config.Namespace
-		d := dialects[namespace]
-		if d == nil {
-			d = faktory.New(faktory.Options{
-				Engine:       s.engine,
-				Logger:       s.log,
-				Namespace:    namespace,
-				Password:     c.Password,
-				Throttle:     s.logins,
-				Version:      s.opts.Version,
-				MaxConns:     c.MaxConnections,
-				MaxLine:      int(c.MaxLine),    //nolint:gosec // the configuration bounds it
-				DeadMax:      uint32(c.DeadMax), //nolint:gosec // the configuration bounds it
-				WriteTimeout: c.WriteTimeout,
-				TLS:          secure,
-			})
-			dialects[namespace] = d
-			s.built(g.config.Protocol, namespace, d)
-			s.faktory = append(s.faktory, d)
-		}
-		g.bound(0, secure, d.TooMany)
-		serve = append(serve, d.Serve)
-	}
-	return serve, nil
+	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
+	return perNamespace(s, gates, o, func(o dialect.Options) *faktory.Dialect {
+		d := faktory.New(faktory.Options{
+			Options:  o,
+			Password: c.Password,
+			Throttle: s.logins,
+			Version:  s.opts.Version,
+			MaxLine:  int(c.MaxLine),    //nolint:gosec // the configuration bounds it
+			DeadMax:  uint32(c.DeadMax), //nolint:gosec // the configuration bounds it
+		})
+		s.faktory = append(s.faktory, d)
+		return d
+	}, nil), nil
 }

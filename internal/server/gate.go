@@ -143,7 +143,11 @@ func (g *gate) turnAway(tc *net.TCPConn) {
 	tooMany := g.tooMany
 	g.mu.Unlock()
 	g.seats.tell(g.log, g)
-	if tooMany == nil || !g.seats.dismiss(tc, tooMany(int(g.seats.max))) {
+	var text []byte
+	if tooMany != nil {
+		text = tooMany(int(g.seats.max))
+	}
+	if len(text) == 0 || !g.seats.dismiss(tc, text) {
 		_ = tc.Close() // it was never ours
 	}
 }

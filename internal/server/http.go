@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"millrace/internal/auth"
-	"millrace/internal/dialect"
 )
 
 // Limits of the HTTP side interfaces: their requests are small and quickly answered.
@@ -52,7 +51,7 @@ func (s *server) serveHTTP(h http.Handler, secure *tls.Config) serveFunc {
 				s.log.Warn("HTTP listener did not close", slog.Any("error", err))
 			}
 		})
-		nl := dialect.Paced(hs, l)
+		nl := s.shared.Paced(hs, l)
 		if secure != nil {
 			nl = tls.NewListener(nl, secure) // outermost, so that requests tell that they came by it
 		}

@@ -124,6 +124,7 @@ type server struct {
 	node     *node // nil: this server is one of its own
 	store    store.Store
 	engine   *engine.Engine
+	shared   *dialect.Shared    // by the connections of all protocols
 	recovery time.Duration      // how long the opening of the store and the engine took
 	dialects []builtDialect     // what counts connections and commands
 	faktory  []*faktory.Dialect // one for each namespace
@@ -160,7 +161,7 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.bind(ctx); err != nil {
 		return err
 	}
-	dialect.LimitInput(int64(s.cfg.Listen.MaxUnfinished)) //nolint:gosec // the configuration bounds it
+	s.shared = dialect.NewShared(int64(s.cfg.Listen.MaxUnfinished)) //nolint:gosec // the configuration bounds it
 	s.tell(systemd.Status("opening " + s.dataDir()))
 	durability, err := engine.ParseDurability(s.cfg.Store.Durability)
 	if err != nil {

@@ -44,7 +44,7 @@ func (d *Dialect) handle(dc *dialect.Conn) error {
 }
 
 func (d *Dialect) newConn(dc *dialect.Conn) *conn {
-	c := &conn{Pipeline: dialect.NewPipeline(dc, d.opts.Engine, d.commands), d: d, holder: d.opts.Engine.NewHolder()}
+	c := &conn{Pipeline: d.NewPipeline(dc), d: d, holder: d.opts.Engine.NewHolder()}
 	c.used = d.tubes.use(defaultTube)
 	c.watch(defaultTube)
 	return c

@@ -33,7 +33,7 @@ func bubble(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
 		defer s.Stop(t)
-		w := &world{Server: s, t: t, d: beanstalkd.New(beanstalkd.Options{Engine: s.Engine})}
+		w := &world{Server: s, t: t, d: beanstalkd.New(beanstalkd.Options{Options: dialect.Options{Engine: s.Engine}})}
 		l := s.Serve(w.d, 1<<20)
 		w.dial = func() net.Conn {
 			c, err := l.Dial()

@@ -21,7 +21,8 @@ func Beanstalkd() Driver {
 		Name: "beanstalkd",
 		New: func(s Settings) dialect.Dialect {
 			return beanstalkd.New(beanstalkd.Options{
-				Engine: s.Engine, Namespace: s.Namespace, MaxJob: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+				Options: dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
+				MaxJob:  s.MaxCommand,
 			})
 		},
 		Client: func(conn net.Conn) (Client, error) { return beanstalkdClient{beanstalkdtest.New(conn)}, nil },

@@ -22,7 +22,8 @@ func Faktory() Driver {
 		Name: "faktory",
 		New: func(s Settings) dialect.Dialect {
 			return faktory.New(faktory.Options{
-				Engine: s.Engine, Namespace: s.Namespace, MaxLine: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+				Options: dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
+				MaxLine: s.MaxCommand,
 			})
 		},
 		Client: func(conn net.Conn) (Client, error) {

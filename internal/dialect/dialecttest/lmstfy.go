@@ -20,7 +20,8 @@ func Lmstfy() Driver {
 		Name: "lmstfy",
 		New: func(s Settings) dialect.Dialect {
 			return lmstfy.New(lmstfy.Options{
-				Engine: s.Engine, MaxBody: s.MaxCommand, MaxHeader: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+				Options: dialect.Options{Engine: s.Engine, WriteTimeout: s.WriteTimeout},
+				MaxBody: s.MaxCommand, MaxHeader: s.MaxCommand,
 			})
 		},
 		Client: func(conn net.Conn) (Client, error) { return lmstfyClient{lmstfytest.New(conn, namespace)}, nil },

@@ -23,7 +23,8 @@ func Masenko() Driver {
 		Name: "masenko",
 		New: func(s Settings) dialect.Dialect {
 			return masenko.New(masenko.Options{
-				Engine: s.Engine, Namespace: s.Namespace, MaxLine: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+				Options: dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
+				MaxLine: s.MaxCommand,
 			})
 		},
 		Client: func(conn net.Conn) (Client, error) { return masenkoClient{masenkotest.New(conn)}, nil },

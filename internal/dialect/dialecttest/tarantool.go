@@ -25,7 +25,8 @@ func Tarantool() Driver {
 		Name: "tarantool",
 		New: func(s Settings) dialect.Dialect {
 			return tarantool.New(tarantool.Options{
-				Engine: s.Engine, Namespace: s.Namespace, MaxPacket: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+				Options:   dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
+				MaxPacket: s.MaxCommand,
 			})
 		},
 		Client: func(conn net.Conn) (Client, error) {

@@ -2,7 +2,6 @@ package dialecttest
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -18,9 +17,10 @@ func Tarantool15() Driver {
 	return Driver{
 		Name: "tarantool15",
 		New: func(s Settings) dialect.Dialect {
-			return tarantool15{tarantool.New(tarantool.Options{
-				Engine: s.Engine, Namespace: s.Namespace, MaxPacket: s.MaxCommand, WriteTimeout: s.WriteTimeout,
-			})}
+			return tarantool.New(tarantool.Options{
+				Options:   dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
+				MaxPacket: s.MaxCommand,
+			}).Box15()
 		},
 		Client: func(conn net.Conn) (Client, error) { return tarantool15Client{tarantooltest.NewBox15(conn)}, nil },
 		Push: func(queue, body string) []byte {
@@ -35,11 +35,6 @@ func Tarantool15() Driver {
 		Alone:     true,
 	}
 }
-
-// tarantool15 serves the 1.5 side of the dialect.
-type tarantool15 struct{ *tarantool.Dialect }
-
-func (d tarantool15) Serve(ctx context.Context, l net.Listener) error { return d.Serve15(ctx, l) }
 
 // readTarantool15Reply reads a packet; one without a row is no success.
 func readTarantool15Reply(r *bufio.Reader) (bool, error) {

@@ -27,7 +27,8 @@ func TarantoolLegacy() Driver {
 		Name: "tarantool-legacy",
 		New: func(s Settings) dialect.Dialect {
 			return tarantool.New(tarantool.Options{
-				Engine: s.Engine, Namespace: s.Namespace, MaxPacket: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+				Options:   dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
+				MaxPacket: s.MaxCommand,
 			})
 		},
 		Client: func(conn net.Conn) (Client, error) {

@@ -21,7 +21,8 @@ func Workq() Driver {
 		Name: "workq",
 		New: func(s Settings) dialect.Dialect {
 			return workq.New(workq.Options{
-				Engine: s.Engine, Namespace: s.Namespace, MaxLine: s.MaxCommand, MaxPayload: s.MaxCommand, WriteTimeout: s.WriteTimeout,
+				Options: dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
+				MaxLine: s.MaxCommand, MaxPayload: s.MaxCommand,
 			})
 		},
 		Client: func(conn net.Conn) (Client, error) { return workqClient{workqtest.New(conn)}, nil },

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/faktory/faktorytest"
@@ -120,8 +121,8 @@ func TestTLS(t *testing.T) {
 	s := dialecttest.Start(t)
 	defer s.Stop(t)
 	d := faktory.New(faktory.Options{
-		Engine: s.Engine, Password: "pw",
-		TLS: &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12},
+		Options:  dialect.Options{Engine: s.Engine, TLS: &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12}},
+		Password: "pw",
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

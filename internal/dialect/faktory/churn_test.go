@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/faktory/faktorytest"
@@ -135,7 +136,7 @@ func TestWaitingConnectionsAreCheap(t *testing.T) {
 	const clients = 1000
 	s := dialecttest.Start(t)
 	defer s.Stop(t)
-	d := faktory.New(faktory.Options{Engine: s.Engine, Logger: slog.New(slog.DiscardHandler)})
+	d := faktory.New(faktory.Options{Options: dialect.Options{Engine: s.Engine, Logger: slog.New(slog.DiscardHandler)}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	s.ServeOn(d, l)

@@ -34,7 +34,7 @@ var (
 // handle serves one connection until it ends. Leases belong to no connection, so there
 // is nothing to give back then.
 func (d *Dialect) handle(dc *dialect.Conn) error {
-	c := &conn{Pipeline: dialect.NewPipeline(dc, d.opts.Engine, d.commands), d: d}
+	c := &conn{Pipeline: d.NewPipeline(dc), d: d}
 	err := c.handshake()
 	if err == nil {
 		defer c.leave()

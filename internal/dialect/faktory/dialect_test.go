@@ -343,9 +343,9 @@ func TestShutdown(t *testing.T) {
 // TestNamespaces keeps listeners of different namespaces apart.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
-	inBubble(t, faktory.Options{Namespace: "one"}, func(t *testing.T, b *bench) {
+	inBubble(t, faktory.Options{Options: dialect.Options{Namespace: "one"}}, func(t *testing.T, b *bench) {
 		t.Helper()
-		other := b.Serve(faktory.New(faktory.Options{Engine: b.Engine, Namespace: "two"}), 0)
+		other := b.Serve(faktory.New(faktory.Options{Options: dialect.Options{Engine: b.Engine, Namespace: "two"}}), 0)
 		conn, err := other.Dial()
 		must(t, err)
 		far, err := faktorytest.New(conn, "")

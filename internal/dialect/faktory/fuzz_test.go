@@ -220,14 +220,14 @@ func FuzzCommand(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = e.Close() })
-	d := New(Options{Engine: e})
+	d := New(Options{Options: dialect.Options{Engine: e}})
 	f.Fuzz(func(t *testing.T, line string) {
 		if strings.Contains(line, "\n") {
 			return // never part of a line
 		}
 		_, server := testkit.Pipe(0)
 		dc := dialect.NewConn(server, dialect.Limits{})
-		c := &conn{Pipeline: dialect.NewPipeline(dc, e, d.commands), d: d, holder: e.NewHolder()}
+		c := &conn{Pipeline: d.NewPipeline(dc), d: d, holder: e.NewHolder()}
 		u := new(dialect.Unit)
 		later := command(c, u, []byte(line))
 		if word, arg := splitLine([]byte(line)); string(word) == "FETCH" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/faktory/faktorytest"
@@ -99,7 +100,7 @@ func TestInfoRestart(t *testing.T) {
 		must(t, err)
 		testkit.Advance(t, time.Hour)
 		b.Restart(t)
-		b.l = b.Serve(faktory.New(faktory.Options{Engine: b.Engine}), 0)
+		b.l = b.Serve(faktory.New(faktory.Options{Options: dialect.Options{Engine: b.Engine}}), 0)
 		c = b.client("")
 		info, err := c.Info()
 		must(t, err)
@@ -115,7 +116,7 @@ func TestInfoWhileQueuesAreMade(t *testing.T) {
 	t.Parallel()
 	s := dialecttest.Start(t)
 	defer s.Stop(t)
-	l := s.Serve(faktory.New(faktory.Options{Engine: s.Engine}), 0)
+	l := s.Serve(faktory.New(faktory.Options{Options: dialect.Options{Engine: s.Engine}}), 0)
 	const producers, pollers, queues = 4, 3, 200
 	client := func() *faktorytest.Client {
 		conn, err := l.Dial()

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory"
 )
 
@@ -16,7 +17,7 @@ func TestWeb(t *testing.T) {
 		t.Helper()
 		c := b.client("")
 		must(t, c.Push(newJob("q")))
-		d := faktory.New(faktory.Options{Engine: b.Engine, Version: "1.2.3"})
+		d := faktory.New(faktory.Options{Options: dialect.Options{Engine: b.Engine}, Version: "1.2.3"})
 		get := func(h http.Handler) (got map[string]any) {
 			t.Helper()
 			w := httptest.NewRecorder()
@@ -45,7 +46,7 @@ func TestWeb(t *testing.T) {
 		})
 		must(t, b.Engine.Close())
 		w := httptest.NewRecorder()
-		faktory.New(faktory.Options{Engine: b.Engine}).StatsHandler().
+		faktory.New(faktory.Options{Options: dialect.Options{Engine: b.Engine}}).StatsHandler().
 			ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/stats", nil))
 		same(t, "code without an engine", w.Code, http.StatusInternalServerError)
 	})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/store/memstore"
 )
@@ -50,7 +51,7 @@ func newRig(b *testing.B) *rig {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = e.Close() }) // nothing is kept
-	r := &rig{d: New(Options{Engine: e, Auth: true}), w: sink{header: http.Header{}}}
+	r := &rig{d: New(Options{Options: dialect.Options{Engine: e}, Auth: true}), w: sink{header: http.Header{}}}
 	if err := r.d.registry.addToken(tokenKey{poolDefault, "ns", "token"}, "d"); err != nil {
 		b.Fatal(err)
 	}

@@ -53,7 +53,7 @@ const bodyFirst = 64 << 10
 
 // readBody reads the body of a request behind b, up to a limit. What is known to be
 // larger is not read at all. What is more than usual is taken from the claim.
-func readBody(r *http.Request, b []byte, limit int, claim *dialect.Claim) ([]byte, error) {
+func (d *Dialect) readBody(r *http.Request, b []byte, limit int, claim *dialect.Claim) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return b, errTooLarge
 	}
@@ -67,7 +67,7 @@ func readBody(r *http.Request, b []byte, limit int, claim *dialect.Claim) ([]byt
 	}
 	for {
 		if len(b) == cap(b) {
-			if !claim.Set(2 * cap(b)) {
+			if !claim.Set(d.opts.Shared, 2*cap(b)) {
 				return b, errBusy
 			}
 			b = append(make([]byte, 0, 2*cap(b)), b...)
@@ -88,7 +88,7 @@ func readBody(r *http.Request, b []byte, limit int, claim *dialect.Claim) ([]byt
 // body reads the body of a request that publishes. It has answered if it is not ok.
 func (x *exchange) body(b *buffer, limit int) (ok bool) {
 	var err error
-	b.in, err = readBody(x.r, b.in, limit, &b.claim)
+	b.in, err = x.d.readBody(x.r, b.in, limit, &b.claim)
 	switch {
 	case err == nil:
 		return true

@@ -35,7 +35,7 @@ func (x *exchange) consumption() (ok bool) {
 		return false
 	}
 	if len(x.queue) > longList {
-		defer dialect.TakeTurn()()
+		defer x.d.opts.Shared.TakeTurn()()
 	}
 	x.queues = appendQueues(x.queues[:0], x.queue)
 	if len(x.queues) == 0 || len(x.queues) > queuesMax {
@@ -99,7 +99,7 @@ func (x *exchange) prepareWait() (ok bool) {
 	// An error means that the connection is gone, which ends the wait.
 	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
 	if len(x.queue) > longList {
-		defer dialect.TakeTurn()()
+		defer x.d.opts.Shared.TakeTurn()()
 	}
 	for i, name := range x.queues {
 		x.queues[i] = x.queueName(name)

@@ -1,6 +1,7 @@
 package lmstfy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,16 +15,14 @@ import (
 
 	"millrace/internal/auth"
 	"millrace/internal/dialect"
-	"millrace/internal/engine"
 )
 
 // The defaults of Options.
 const (
-	DefaultMaxBody      = 65535
-	DefaultMaxHeader    = 32 << 10
-	DefaultReadTimeout  = 30 * time.Second
-	DefaultWriteTimeout = 30 * time.Second
-	DefaultIdleTimeout  = 5 * time.Minute
+	DefaultMaxBody     = 65535
+	DefaultMaxHeader   = 32 << 10
+	DefaultReadTimeout = 30 * time.Second
+	DefaultIdleTimeout = 5 * time.Minute
 )
 
 // Defaults are what a request means that does not say otherwise; times in seconds.
@@ -37,7 +36,7 @@ var StandardDefaults = Defaults{TTL: 86400, TTR: 120, Tries: 1}
 
 // Options configures the protocol. Zero values get defaults.
 type Options struct {
-	Engine *engine.Engine
+	dialect.Options
 	// Auth asks for tokens. Without it any namespace is open to everybody.
 	Auth bool
 	// Pools are the key spaces besides the one called "default".
@@ -51,21 +50,15 @@ type Options struct {
 	// Throttle bounds how often a client may be wrong with its token or account; nil bounds nothing.
 	Throttle *auth.Throttle
 	Defaults Defaults
-	// MaxConns bounds the connections; zero is no bound.
-	MaxConns int
 	// MaxBody bounds a job, MaxHeader the head of a request, in bytes.
 	MaxBody   int
 	MaxHeader int
-	// ReadTimeout bounds the arrival of a request, WriteTimeout an answer to a client
-	// that does not read, which has at least this time and at most twice this time,
-	// IdleTimeout the time between two requests.
-	ReadTimeout  time.Duration
-	WriteTimeout time.Duration
-	IdleTimeout  time.Duration
+	// ReadTimeout bounds the arrival of a request, IdleTimeout the time between two requests. A client that does not
+	// read its answer has at least WriteTimeout and at most twice that time.
+	ReadTimeout time.Duration
+	IdleTimeout time.Duration
 	// AccessLog logs every request, until somebody turns it off.
 	AccessLog bool
-	Logger    *slog.Logger
-	TLS       *tls.Config
 	Version   string
 }
 
@@ -104,27 +97,12 @@ func New(o Options) *Dialect {
 }
 
 func (o *Options) setDefaults() {
-	if o.Defaults == (Defaults{}) {
-		o.Defaults = StandardDefaults
-	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = DefaultMaxBody
-	}
-	if o.MaxHeader <= 0 {
-		o.MaxHeader = DefaultMaxHeader
-	}
-	if o.ReadTimeout <= 0 {
-		o.ReadTimeout = DefaultReadTimeout
-	}
-	if o.WriteTimeout <= 0 {
-		o.WriteTimeout = DefaultWriteTimeout
-	}
-	if o.IdleTimeout <= 0 {
-		o.IdleTimeout = DefaultIdleTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.SetDefaults()
+	o.Defaults = cmp.Or(o.Defaults, StandardDefaults)
+	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
+	o.MaxHeader = cmp.Or(o.MaxHeader, DefaultMaxHeader)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, DefaultReadTimeout)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, DefaultIdleTimeout)
 }
 
 // Name returns "lmstfy".
@@ -144,7 +122,7 @@ func (d *Dialect) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(fmt.Errorf("load tokens: %w", err), l.Close())
 	}
 	hs := d.httpServer()
-	g := &gate{Listener: dialect.Paced(hs, l), d: d, conns: make(map[*conn]struct{})}
+	g := &gate{Listener: d.opts.Shared.Paced(hs, l), d: d, conns: make(map[*conn]struct{})}
 	var nl net.Listener = g
 	if d.opts.TLS != nil {
 		nl = tls.NewListener(g, d.opts.TLS)

@@ -166,7 +166,7 @@ func TestStopping(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
-		l := s.Serve(lmstfy.New(lmstfy.Options{Engine: s.Engine}), 0)
+		l := s.Serve(lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine}}), 0)
 		unused, idle := dial(t, l), client(t, l)
 		_, err := idle.Size("q")
 		must(t, err)
@@ -332,7 +332,7 @@ func TestServeFails(t *testing.T) {
 	defer s.Stop(t)
 	l := testkit.Listen(0)
 	must(t, l.Close())
-	if err := lmstfy.New(lmstfy.Options{Engine: s.Engine}).Serve(context.Background(), l); err == nil {
+	if err := lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine}}).Serve(context.Background(), l); err == nil {
 		t.Error("no error")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/dialect/lmstfy/lmstfytest"
@@ -89,7 +90,7 @@ func TestNotReadWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
 		defer s.Stop(t)
-		l := s.Serve(lmstfy.New(lmstfy.Options{Engine: s.Engine}), 4<<10)
+		l := s.Serve(lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine}}), 4<<10)
 		c := dial(t, l)
 		written := make(chan int, 1)
 		go func() {
@@ -153,7 +154,7 @@ func TestSlowClients(t *testing.T) {
 // TestLateAnswer sends a body that takes longer to come than the answer may take to go, which does not cut the answer off.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lmstfy.Options{ReadTimeout: time.Minute, WriteTimeout: 5 * time.Second}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
+	inBubble(t, lmstfy.Options{Options: dialect.Options{WriteTimeout: 5 * time.Second}, ReadTimeout: time.Minute}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
 		t.Helper()
 		conn := dial(t, l)
 		if got, ended := sent(t, conn, "PUT /api/default/q HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n"); got != "" || ended {
@@ -170,7 +171,7 @@ func TestLateAnswer(t *testing.T) {
 // one has gone.
 func TestConnectionLimit(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lmstfy.Options{MaxConns: 2}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
+	inBubble(t, lmstfy.Options{Options: dialect.Options{MaxConns: 2}}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
 		t.Helper()
 		first, second, third := dial(t, l), dial(t, l), dial(t, l)
 		synctest.Wait()
@@ -195,7 +196,7 @@ func TestManyLongPolls(t *testing.T) {
 	const consumers = 10000
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
-		l := s.Serve(lmstfy.New(lmstfy.Options{Engine: s.Engine, MaxConns: consumers + 1}), 4<<10)
+		l := s.Serve(lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine, MaxConns: consumers + 1}}), 4<<10)
 		conns := make([]*testkit.Conn, consumers)
 		for i := range conns {
 			conns[i] = dial(t, l)

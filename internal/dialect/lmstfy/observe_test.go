@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/dialect/lmstfy/lmstfytest"
@@ -33,7 +34,7 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
 		defer s.Stop(t)
-		d := lmstfy.New(lmstfy.Options{Engine: s.Engine, Auth: true, Pools: []string{"cold"}})
+		d := lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine}, Auth: true, Pools: []string{"cold"}})
 		l, admin := s.Serve(d, 0), d.AdminHandler()
 		const token = "12345678901234567890"
 		for _, namespace := range []string{"ns", "idle"} {
@@ -143,7 +144,8 @@ func TestAccessLog(t *testing.T) {
 		defer s.Stop(t)
 		var log bytes.Buffer
 		d := lmstfy.New(lmstfy.Options{
-			Engine: s.Engine, Pools: []string{"cold"}, AccessLog: true, Logger: slog.New(slog.NewJSONHandler(&log, nil)),
+			Options: dialect.Options{Engine: s.Engine, Logger: slog.New(slog.NewJSONHandler(&log, nil))},
+			Pools:   []string{"cold"}, AccessLog: true,
 		})
 		l, admin := s.Serve(d, 0), d.AdminHandler()
 		c := lmstfytest.New(dial(t, l), "ns")
@@ -195,7 +197,7 @@ func TestProfiler(t *testing.T) {
 	t.Parallel()
 	s := dialecttest.Start(t)
 	defer s.Stop(t)
-	admin := lmstfy.New(lmstfy.Options{Engine: s.Engine}).AdminHandler()
+	admin := lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine}}).AdminHandler()
 	for path, code := range map[string]int{
 		"/debug/pprof/": 200, "/debug/pprof/heap?debug=1": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/cmdline": 404, "/debug/pprof": 404, "/debug/": 404,
 	} {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
@@ -81,9 +82,9 @@ func newTestEngine(t *testing.T) *engine.Engine {
 func TestPublicDocument(t *testing.T) {
 	t.Parallel()
 	doc := testkit.LoadOpenAPI(t, openapiPublic)
-	d := New(Options{Engine: newTestEngine(t), Auth: true, MaxBody: 100})
+	d := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Auth: true, MaxBody: 100})
 	stopped := newTestEngine(t)
-	broken := New(Options{Engine: stopped})
+	broken := New(Options{Options: dialect.Options{Engine: stopped}})
 	if err := stopped.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +206,8 @@ func TestPublicDocument(t *testing.T) {
 func TestAdminDocument(t *testing.T) {
 	t.Parallel()
 	doc := testkit.LoadOpenAPI(t, openapiAdmin)
-	d := New(Options{Engine: newTestEngine(t), Version: "1"})
-	guarded := New(Options{Engine: newTestEngine(t), Accounts: map[string]string{"ann": "x"}}).AdminHandler()
+	d := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Version: "1"})
+	guarded := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Accounts: map[string]string{"ann": "x"}}).AdminHandler()
 	h := d.AdminHandler()
 	const token = "12345678901234567890"
 	asks := []ask{

@@ -43,7 +43,7 @@ func (c *conn) collect(u *dialect.Unit, v verb, line []byte) {
 		tx.claim.Drop()
 		return
 	}
-	if tx.over || len(tx.ends) == atomicMax || len(tx.text)+len(line) > c.d.opts.MaxAtomic || !tx.grow(len(line)) {
+	if tx.over || len(tx.ends) == atomicMax || len(tx.text)+len(line) > c.d.opts.MaxAtomic || !tx.grow(c.d.opts.Shared, len(line)) {
 		tx.over, tx.text, tx.ends = true, nil, nil
 		tx.claim.Drop()
 		return
@@ -53,13 +53,13 @@ func (c *conn) collect(u *dialect.Unit, v verb, line []byte) {
 }
 
 // grow makes room for n more bytes; not ok if all connections together have too many.
-func (tx *transaction) grow(n int) (ok bool) {
+func (tx *transaction) grow(shared *dialect.Shared, n int) (ok bool) {
 	need := len(tx.text) + n
 	if need <= cap(tx.text) {
 		return true
 	}
 	size := max(need, 2*cap(tx.text))
-	if !tx.claim.Set(size) {
+	if !tx.claim.Set(shared, size) {
 		return false
 	}
 	tx.text = append(make([]byte, 0, size), tx.text...)

@@ -7,14 +7,13 @@ import (
 	"millrace/internal/dialect"
 )
 
-// TestAtomicBudget is not parallel, because the memory of unfinished input is bounded for
-// the whole process: a transaction that would have more than is left of it is too big.
+// A transaction is too big that would have more than is left of the memory for unfinished input.
 func TestAtomicBudget(t *testing.T) {
-	dialect.LimitInput(100 << 10)
-	t.Cleanup(func() { dialect.LimitInput(0) })
+	t.Parallel()
+	shared := dialect.NewShared(100 << 10)
 	push := []byte(`PUSH {"name":"n","payload":"` + strings.Repeat("x", 40<<10) + `"}`)
 	for range 3 { // what one has taken is given back
-		c := &conn{d: New(Options{})}
+		c := &conn{d: New(Options{Options: dialect.Options{Shared: shared}})}
 		u := new(dialect.Unit)
 		command(c, u, []byte("ATOMIC"))
 		command(c, u, push)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/masenko"
 	"millrace/internal/dialect/masenko/masenkotest"
@@ -25,7 +26,7 @@ func TestChurnLosesNothing(t *testing.T) {
 	const producers, pushes, workers, rounds = 4, 150, 8, 150
 	s := dialecttest.Start(t)
 	defer s.Stop(t)
-	d := masenko.New(masenko.Options{Engine: s.Engine})
+	d := masenko.New(masenko.Options{Options: dialect.Options{Engine: s.Engine}})
 	l := s.Serve(d, 0)
 	var wg sync.WaitGroup
 	var acked atomic.Uint64

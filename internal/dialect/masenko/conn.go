@@ -44,7 +44,7 @@ func (d *Dialect) handle(dc *dialect.Conn) error {
 }
 
 func (d *Dialect) newConn(dc *dialect.Conn) *conn {
-	return &conn{Pipeline: dialect.NewPipeline(dc, d.opts.Engine, d.commands), d: d, holder: d.opts.Engine.NewHolder()}
+	return &conn{Pipeline: d.NewPipeline(dc), d: d, holder: d.opts.Engine.NewHolder()}
 }
 
 // end fails the tasks that the connection holds. Only then does it wait for a

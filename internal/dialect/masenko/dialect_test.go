@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/masenko"
 	"millrace/internal/dialect/masenko/masenkotest"
@@ -147,9 +148,9 @@ func TestForeignJobs(t *testing.T) {
 // TestNamespaces keeps listeners of different namespaces apart.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
-	inBubble(t, masenko.Options{Namespace: "one"}, func(t *testing.T, s *dialecttest.Server, _ *masenko.Dialect, l *testkit.Listener) {
+	inBubble(t, masenko.Options{Options: dialect.Options{Namespace: "one"}}, func(t *testing.T, s *dialecttest.Server, _ *masenko.Dialect, l *testkit.Listener) {
 		t.Helper()
-		other := s.Serve(masenko.New(masenko.Options{Engine: s.Engine, Namespace: "two"}), 0)
+		other := s.Serve(masenko.New(masenko.Options{Options: dialect.Options{Engine: s.Engine, Namespace: "two"}}), 0)
 		a, b := masenkotest.New(dial(t, l)), masenkotest.New(dial(t, other))
 		if _, err := a.Push(masenkotest.Task{Name: "n"}); err != nil {
 			t.Fatal(err)
@@ -239,7 +240,7 @@ func TestWaitingConnectionsAreCheap(t *testing.T) {
 	const clients = 1000
 	s := dialecttest.Start(t)
 	defer s.Stop(t)
-	d := masenko.New(masenko.Options{Engine: s.Engine, Logger: slog.New(slog.DiscardHandler)})
+	d := masenko.New(masenko.Options{Options: dialect.Options{Engine: s.Engine, Logger: slog.New(slog.DiscardHandler)}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -236,7 +236,7 @@ func TestRenderForeignBodies(t *testing.T) {
 // TestAliases numbers jobs that have no number of their own.
 func TestAliases(t *testing.T) {
 	t.Parallel()
-	c := &conn{d: &Dialect{opts: Options{Namespace: "n"}}}
+	c := &conn{d: &Dialect{opts: Options{Options: dialect.Options{Namespace: "n"}}}}
 	if n := c.number(&job.Job{ID: 7, Flags: job.FlagNumbered}); n != 7 || c.ref(7) != job.ByNumber("n", 7) {
 		t.Errorf("a numbered job is %d, %+v", n, c.ref(7))
 	}
@@ -255,7 +255,7 @@ func TestAliases(t *testing.T) {
 }
 
 func BenchmarkPushParse(b *testing.B) {
-	c := &conn{d: &Dialect{opts: Options{Namespace: "default", MaxPayload: 1 << 20}}}
+	c := &conn{d: &Dialect{opts: Options{Options: dialect.Options{Namespace: "default"}, MaxPayload: 1 << 20}}}
 	line := []byte(`PUSH {"name": "send-mail", "queue": "mail", "payload": {"to": "a@example.com", "n": 123456}, "retry": 3}`)
 	work := make([]byte, len(line))
 	var out []byte
@@ -273,7 +273,7 @@ func BenchmarkPushParse(b *testing.B) {
 }
 
 func BenchmarkFetchParseAndRender(b *testing.B) {
-	c := &conn{d: &Dialect{opts: Options{Namespace: "default", Heartbeat: DefaultHeartbeat}}}
+	c := &conn{d: &Dialect{opts: Options{Options: dialect.Options{Namespace: "default"}, Heartbeat: DefaultHeartbeat}}}
 	line := []byte(`FETCH {"queues": ["urgent", "mail"], "timeout": "20s"}`)
 	j := &job.Job{ID: 12345, Queue: "mail", Type: "send-mail", Body: []byte(`{"to":"a@example.com","n":123456}`), BodyKind: job.BodyJSON, Origin: dialect.DoorMasenko, Flags: job.FlagNumbered}
 	var out []byte
@@ -290,7 +290,7 @@ func BenchmarkFetchParseAndRender(b *testing.B) {
 }
 
 func BenchmarkAckParse(b *testing.B) {
-	c := &conn{d: &Dialect{opts: Options{Namespace: "default"}}}
+	c := &conn{d: &Dialect{opts: Options{Options: dialect.Options{Namespace: "default"}}}}
 	line := []byte(`ACK {"id": 123456}`)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/engine"
@@ -26,7 +27,7 @@ func serveBench(b *testing.B) *tarantooltest.Client {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- tarantool.New(tarantool.Options{Engine: e}).Serve(ctx, l) }()
+	go func() { served <- tarantool.New(tarantool.Options{Options: dialect.Options{Engine: e}}).Serve(ctx, l) }()
 	c, err := tarantooltest.Dial(l.Addr().String())
 	if err != nil {
 		b.Fatal(err)

@@ -1,9 +1,7 @@
 package tarantool
 
 import (
-	"context"
 	"errors"
-	"net"
 	"unicode/utf8"
 
 	"github.com/tinylib/msgp/msgp"
@@ -17,15 +15,9 @@ const name15 = "tarantool15"
 // scratchMax is the largest memory that a unit keeps for the arguments of its calls.
 const scratchMax = 1 << 20
 
-// Serve15 serves connections of l that speak the protocol of Tarantool 1.5, until
-// ctx ends; see dialect.Dialect. That protocol knows no users: whoever connects may
-// call every legacy procedure.
-func (d *Dialect) Serve15(ctx context.Context, l net.Listener) error {
-	if err := d.legacy.start(d.opts.Engine); err != nil {
-		return errors.Join(err, l.Close())
-	}
-	return d.server15.Serve(ctx, l)
-}
+// Box15 returns what serves connections that speak the protocol of Tarantool 1.5. That protocol knows no users: whoever
+// connects may call every legacy procedure.
+func (d *Dialect) Box15() *dialect.Server { return d.server15 }
 
 // box15 is the wire protocol of Tarantool 1.5: the client speaks first, and every packet stands for itself.
 type box15 struct {

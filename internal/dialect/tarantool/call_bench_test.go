@@ -23,7 +23,7 @@ func BenchmarkCall(b *testing.B) {
 		}
 	}()
 	e.NewCaller().Do(b.Context(), &job.Configure{Namespace: "default", Queue: "tube", Settings: job.Settings{Serials: true}})
-	d := New(Options{Engine: e})
+	d := New(Options{Options: dialect.Options{Engine: e}})
 	task := job.Job{Serial: 5, Queue: "tube", State: job.Leased, Body: []byte("some data"), BodyKind: job.BodyBytes, Flags: job.FlagSerial}
 	for _, c := range []struct {
 		name, procedure, args string

@@ -147,18 +147,6 @@ func newCommands(legacyOnly bool) *dialect.Commands {
 	return dialect.NewCommands(names[:]...)
 }
 
-// Figures15 returns what counts the connections and commands of the 1.5 protocol.
-func (d *Dialect) Figures15() Figures15 { return Figures15{d} }
-
-// Figures15 counts the connections and commands of the 1.5 protocol.
-type Figures15 struct{ d *Dialect }
-
-// Stats returns the counters of connections.
-func (f Figures15) Stats() dialect.ServerStats { return f.d.server15.Stats() }
-
-// Commands returns what clients have asked for.
-func (f Figures15) Commands() []dialect.CommandFigures { return f.d.commands15.Figures() }
-
 // count counts the call, which is answered.
 func (c *call) count(ok bool) {
 	now := c.conn.rendering

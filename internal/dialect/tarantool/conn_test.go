@@ -9,6 +9,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/job"
@@ -140,7 +141,7 @@ func TestUnwrittenDeliveries(t *testing.T) {
 	for _, wait := range []string{"0", "100"} {
 		t.Run("take("+wait+")", func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, tarantool.Options{WriteTimeout: time.Second}, func(s *site) {
+			inBubble(t, tarantool.Options{Options: dialect.Options{WriteTimeout: time.Second}}, func(s *site) {
 				const n = 20
 				body := fmt.Sprintf("%q", strings.Repeat("x", 1<<18))
 				producer := s.client()

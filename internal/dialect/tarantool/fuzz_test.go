@@ -9,6 +9,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/engine"
 	"millrace/internal/store/memstore"
@@ -54,7 +55,7 @@ func FuzzPacket(f *testing.F) {
 		}
 	})
 	l := testkit.Listen(1 << 20)
-	d := New(Options{Engine: e, MaxPacket: 1 << 16, Users: map[string]string{"bob": "secret"}})
+	d := New(Options{Options: dialect.Options{Engine: e}, MaxPacket: 1 << 16, Users: map[string]string{"bob": "secret"}})
 	served, ctx := make(chan error, 1), f.Context()
 	go func() { served <- d.Serve(ctx, l) }()
 	f.Cleanup(func() {

@@ -14,7 +14,7 @@ import (
 func benchmarkLegacy(b *testing.B, w wire, packet []byte, res job.Result) {
 	b.Helper()
 	_, server := testkit.Pipe(1 << 10)
-	c := &conn{Conn: dialect.NewConn(server, dialect.Limits{}), d: &Dialect{opts: Options{Namespace: "default"}}, wire: w}
+	c := &conn{Conn: dialect.NewConn(server, dialect.Limits{}), d: &Dialect{opts: Options{Options: dialect.Options{Namespace: "default"}}}, wire: w}
 	b.ReportAllocs()
 	for b.Loop() {
 		w.packet(c, packet)
@@ -69,7 +69,7 @@ func BenchmarkLegacy15(b *testing.B) {
 func BenchmarkLegacy(b *testing.B) {
 	for _, c := range legacyCases() {
 		b.Run(c.name, func(b *testing.B) {
-			d := &Dialect{opts: Options{Namespace: "default"}}
+			d := &Dialect{opts: Options{Options: dialect.Options{Namespace: "default"}}}
 			args := tarantooltest.MustEncode(c.notation)
 			packet := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, c.procedure, countValues(args), args)
 			benchmarkLegacy(b, newIProto(d), packet, c.res)

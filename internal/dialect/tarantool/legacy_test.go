@@ -30,8 +30,8 @@ func inLegacyBubble(t *testing.T, f func(t *testing.T, b *legacyBench)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
 		defer s.Stop(t)
-		d := tarantool.New(tarantool.Options{Engine: s.Engine})
-		f(t, &legacyBench{Server: s, t: t, now: s.Serve(d, 4<<20), ancient: s.Serve(serve15{d}, 4<<20)})
+		d := tarantool.New(tarantool.Options{Options: dialect.Options{Engine: s.Engine}})
+		f(t, &legacyBench{Server: s, t: t, now: s.Serve(d, 4<<20), ancient: s.Serve(d.Box15(), 4<<20)})
 	})
 }
 

@@ -2,9 +2,7 @@ package tarantool_test
 
 import (
 	"bufio"
-	"context"
 	"io"
-	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,11 +33,6 @@ func TestLegacyTranscripts(t *testing.T) {
 	dialecttest.EachFile(t, playLegacy, "legacy_*.txt", "box15_*.txt")
 }
 
-// serve15 makes a dialect of the 1.5 side of another.
-type serve15 struct{ *tarantool.Dialect }
-
-func (s serve15) Serve(ctx context.Context, l net.Listener) error { return s.Serve15(ctx, l) }
-
 func playLegacy(t *testing.T, file string) {
 	t.Helper()
 	s := dialecttest.Start(t)
@@ -48,7 +41,7 @@ func playLegacy(t *testing.T, file string) {
 	serve := func() {
 		o.Engine = s.Engine
 		d := tarantool.New(o)
-		listeners = [2]*testkit.Listener{s.Serve(d, 4<<20), s.Serve(serve15{d}, 4<<20)}
+		listeners = [2]*testkit.Listener{s.Serve(d, 4<<20), s.Serve(d.Box15(), 4<<20)}
 	}
 	serve()
 	speak, names := 0, &legacyNames{start: time.Now()}

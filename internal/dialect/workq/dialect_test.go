@@ -221,9 +221,9 @@ func TestForeignJobs(t *testing.T) {
 // TestNamespaces keeps listeners of different namespaces apart.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
-	inBubble(t, workq.Options{Namespace: "one"}, func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
+	inBubble(t, workq.Options{Options: dialect.Options{Namespace: "one"}}, func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
 		t.Helper()
-		other := s.Serve(workq.New(workq.Options{Engine: s.Engine, Namespace: "two"}), 0)
+		other := s.Serve(workq.New(workq.Options{Options: dialect.Options{Engine: s.Engine, Namespace: "two"}}), 0)
 		a, b := workqtest.New(dial(t, l)), workqtest.New(dial(t, other))
 		j := newJob("q", "x")
 		must(t, a.Add(j))
@@ -510,7 +510,7 @@ func TestWaitingConnectionsAreCheap(t *testing.T) { //nolint:paralleltest // it 
 	const clients = 1000
 	s := dialecttest.Start(t)
 	defer s.Stop(t)
-	d := workq.New(workq.Options{Engine: s.Engine, Logger: slog.New(slog.DiscardHandler)})
+	d := workq.New(workq.Options{Options: dialect.Options{Engine: s.Engine, Logger: slog.New(slog.DiscardHandler)}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	s.ServeOn(d, l)

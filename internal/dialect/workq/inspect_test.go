@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/workq"
 	"millrace/internal/dialect/workq/workqtest"
@@ -80,7 +81,7 @@ func TestPageIsOneMoment(t *testing.T) {
 // for which the space of deleted jobs is kept.
 func TestPageReadTooSlowly(t *testing.T) {
 	t.Parallel()
-	inBubble(t, workq.Options{WriteTimeout: time.Hour}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
+	inBubble(t, workq.Options{Options: dialect.Options{WriteTimeout: time.Hour}}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
 		t.Helper()
 		conn, jobs := largePage(t, l)
 		testkit.Advance(t, 6*time.Minute)

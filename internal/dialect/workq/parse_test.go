@@ -115,7 +115,7 @@ func benchConn() *conn {
 	if err != nil {
 		panic(err)
 	}
-	c := &conn{d: New(Options{Engine: e})}
+	c := &conn{d: New(Options{Options: dialect.Options{Engine: e}})}
 	c.parser.maxBlock = DefaultMaxPayload
 	return c
 }

@@ -1,0 +1,68 @@
+package dialect
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// Shared is what the connections of all protocols of a server share: turns, and memory for input that is not whole yet.
+type Shared struct {
+	// turns has room for as many connections as there are processors: so many of those that have received more than
+	// they can do at once are at work at a time. All others need none, so that the many commands of some clients do not
+	// keep the processors from the single one of another.
+	turns chan struct{}
+	// taken is the memory for unfinished input that connections have, most the bound on it: many connections with a long
+	// command each must not add up to more memory than the machine has, whatever the limits of one of them.
+	taken atomic.Int64
+	most  int64
+}
+
+// DefaultInput is how much memory unfinished input may take, all connections together, unless NewShared is told
+// otherwise.
+const DefaultInput = 256 << 20
+
+// NewShared returns what the connections of a server share. Unfinished input may take that many bytes; zero is the
+// default.
+func NewShared(input int64) *Shared {
+	if input <= 0 {
+		input = DefaultInput
+	}
+	return &Shared{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), most: input}
+}
+
+// TakeTurn waits for a turn for work that is long and does not wait. The caller calls end when it is done.
+func (s *Shared) TakeTurn() (end func()) {
+	s.turns <- struct{}{}
+	return func() { <-s.turns }
+}
+
+// Claim is a part of the memory for unfinished input. The zero Claim is none. It is for one goroutine at a time.
+type Claim struct {
+	of    *Shared
+	bytes int64
+}
+
+// Set replaces the claim by one of n bytes. It reports false, and leaves the claim as it
+// is, if all connections together would have more than they may. Little costs nothing:
+// the number of connections bounds it.
+func (c *Claim) Set(of *Shared, n int) bool {
+	if n <= bufferMin {
+		c.Drop()
+		return true
+	}
+	more := int64(n) - c.bytes
+	if of.taken.Add(more) > of.most && more > 0 {
+		of.taken.Add(-more)
+		return false
+	}
+	c.of, c.bytes = of, int64(n)
+	return true
+}
+
+// Drop gives the claim back.
+func (c *Claim) Drop() {
+	if c.of != nil {
+		c.of.taken.Add(-c.bytes)
+	}
+	*c = Claim{}
+}
