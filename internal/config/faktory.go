@@ -6,22 +6,17 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // Faktory is the configuration of the Faktory work protocol.
 type Faktory struct {
-	Addr           Addresses
-	Namespace      string
-	Password       string
-	Environment    string
-	SkipPassword   bool
-	ConfigDir      string
-	MaxConnections int
-	MaxLine        uint64
-	DeadMax        int
-	WriteTimeout   time.Duration
-	TLS            TLS
+	Protocol
+	Password     string
+	Environment  string
+	SkipPassword bool
+	ConfigDir    string
+	MaxLine      uint64
+	DeadMax      int
 
 	// Ignored are what the original's files say that has no meaning here.
 	Ignored []string
@@ -35,15 +30,12 @@ const (
 	faktoryOpen = "development"
 )
 
+var faktoryCommon = protocol{"faktory", func(c *Config) *Protocol { return &c.Faktory.Protocol }}
+
 func faktoryBlock() block {
 	keys := []Key{
-		addressesKey("faktory.addr", "127.0.0.1:7419",
-			`Address to listen on; "off" disables it, port 0 picks a free one. Several are separated by commas, `+
-				`and "=name" behind one binds it to another namespace: "127.0.0.1:7419, 127.0.0.1:7421=tenant-b".`,
-			func(c *Config) *Addresses { return &c.Faktory.Addr }),
-		namespaceKey("faktory.namespace",
-			"Namespace of the addresses that do not name one.",
-			func(c *Config) *string { return &c.Faktory.Namespace }),
+		faktoryCommon.addr(7419, 7421),
+		faktoryCommon.namespace(""),
 	}
 	keys = append(keys, faktoryPasswordKeys()...)
 	keys = append(keys,
@@ -56,20 +48,16 @@ func faktoryBlock() block {
 		pathKey("faktory.config_dir", "",
 			"Configuration directory of the original server: password, binding and cron entries in its conf.d/*.toml are taken over, and private.key.pem with public.cert.pem turn TLS on.",
 			func(c *Config) *string { return &c.Faktory.ConfigDir }),
-		intKey("faktory.max_connections", 10000, limits[int]{1, 1 << 20},
-			"Open connections at a time, per namespace; more are refused.",
-			func(c *Config) *int { return &c.Faktory.MaxConnections }),
+		faktoryCommon.connections(10000, perNamespace),
 		sizeKey("faktory.max_line", "64MiB", limits[uint64]{64 << 10, 1 << 30},
 			"Longest command line, and so the largest job; a longer one ends the connection.",
 			func(c *Config) *uint64 { return &c.Faktory.MaxLine }),
 		intKey("faktory.dead_max", 1000000, limits[int]{1, 1<<31 - 1},
 			"Dead jobs that are kept of a queue; beyond it the oldest are dropped.",
 			func(c *Config) *int { return &c.Faktory.DeadMax }),
-		durationKey("faktory.write_timeout", "30s", limits[time.Duration]{time.Second, time.Hour},
-			"A client that does not take its replies for this long is disconnected.",
-			func(c *Config) *time.Duration { return &c.Faktory.WriteTimeout }),
+		faktoryCommon.writeTimeout("replies"),
 	)
-	keys = append(keys, tlsKeys("faktory", func(c *Config) *TLS { return &c.Faktory.TLS })...)
+	keys = append(keys, faktoryCommon.tls()...)
 	return block{
 		keys: keys, listeners: faktoryListeners, original: faktoryOriginal, check: checkFaktory,
 		originals: []original{
@@ -101,16 +89,7 @@ func faktoryPasswordKeys() []Key {
 }
 
 func faktoryListeners(c *Config) []Listener {
-	f := &c.Faktory
-	var out []Listener
-	for _, a := range f.Addr {
-		out = append(out, Listener{
-			Protocol: "faktory", Key: Key{Name: "faktory.addr"}, Addr: a.HostPort, Namespace: or(a.Namespace, f.Namespace),
-			TLS: f.TLS, Authenticated: f.TLS.ClientCA != "" || f.Password != "",
-			Remedy: "set a password with " + faktoryPassword,
-		})
-	}
-	return out
+	return faktoryCommon.listeners(c, c.Faktory.Password != "", "set a password with "+faktoryPassword)
 }
 
 // checkFaktory makes sure that there is a password where there must be one.

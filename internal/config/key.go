@@ -232,8 +232,16 @@ const secretSuffix = "_file"
 // secretKeys returns the key of a secret and its companion, which names a file to
 // read the secret from so that it need not stand in the environment.
 func secretKeys(name, doc string, at func(*Config) *string) []Key {
-	secret := stringKey(name, "", doc, at)
-	secret.Secret = true
+	return parsedSecretKeys(name, doc, at, func(text string) (string, error) { return text, nil })
+}
+
+// parsedSecretKeys does the same for a secret that is parsed.
+func parsedSecretKeys[T any](name, doc string, at func(*Config) *T, parse func(string) (T, error)) []Key {
+	set := func(c *Config, text string) (err error) {
+		*at(c), err = parse(text)
+		return err
+	}
+	secret := Key{Name: name, Doc: doc, Kind: KindString, Secret: true, value: valueAt(at), set: set}
 	file := Key{
 		Name: name + secretSuffix, Kind: KindPath,
 		Doc: "File to read " + name + " from; a trailing newline is ignored.",
@@ -245,8 +253,7 @@ func secretKeys(name, doc string, at func(*Config) *string) []Key {
 			if err != nil {
 				return err
 			}
-			*at(c) = text
-			return nil
+			return set(c, text)
 		},
 	}
 	return []Key{secret, file}

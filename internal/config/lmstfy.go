@@ -9,7 +9,7 @@ import (
 
 // Lmstfy is the configuration of the LMSTFY protocol.
 type Lmstfy struct {
-	Addr           Addresses
+	Protocol
 	AdminAddr      Addresses
 	Auth           string
 	Original       string // path of a configuration file of the original server
@@ -21,13 +21,10 @@ type Lmstfy struct {
 	DefaultTTR     time.Duration
 	DefaultTimeout time.Duration
 	AccessLog      bool
-	MaxConnections int
 	MaxBody        uint64
 	MaxHeader      uint64
 	ReadTimeout    time.Duration
-	WriteTimeout   time.Duration
 	IdleTimeout    time.Duration
-	TLS            TLS
 
 	// Ignored are the keys of the original's file that mean nothing here.
 	Ignored []string
@@ -46,6 +43,8 @@ const (
 // lmstfySecondsMax is the longest time that the protocol has a number for.
 const lmstfySecondsMax = (1<<32 - 1) * time.Second
 
+var lmstfyCommon = protocol{"lmstfy", func(c *Config) *Protocol { return &c.Lmstfy.Protocol }}
+
 func lmstfyBlock() block {
 	keys := []Key{
 		withoutNamespace(addressesKey("lmstfy.addr", "127.0.0.1:7777",
@@ -63,8 +62,9 @@ func lmstfyBlock() block {
 		poolsKey("lmstfy.pools",
 			`Names of key spaces besides "default", separated by commas. The token "cold:t" is the token t of the pool cold.`),
 	}
-	keys = append(keys, accountsKeys("lmstfy.admin_accounts",
-		"Accounts of the admin API as user:password, separated by blanks or line ends. With any, tokens and limits are only for them.")...)
+	keys = append(keys, parsedSecretKeys("lmstfy.admin_accounts",
+		"Accounts of the admin API as user:password, separated by blanks or line ends. With any, tokens and limits are only for them.",
+		func(c *Config) *map[string]string { return &c.Lmstfy.Accounts }, parseAccounts)...)
 	keys = append(keys,
 		secondsKey("lmstfy.default_ttl", "24h", "Time to live of a job that is published without one; 0s is for ever.",
 			func(c *Config) *time.Duration { return &c.Lmstfy.DefaultTTL }),
@@ -78,8 +78,7 @@ func lmstfyBlock() block {
 			func(c *Config) *time.Duration { return &c.Lmstfy.DefaultTimeout }),
 		boolKey("lmstfy.access_log", "Log every request. The admin API turns it on and off, too.",
 			func(c *Config) *bool { return &c.Lmstfy.AccessLog }),
-		intKey("lmstfy.max_connections", 20000, limits[int]{1, 1 << 20}, "Open connections at a time; more are refused.",
-			func(c *Config) *int { return &c.Lmstfy.MaxConnections }),
+		lmstfyCommon.connections(20000, ""),
 		sizeKey("lmstfy.max_body", "65535", limits[uint64]{1, 64 << 20},
 			"Largest job; a larger one is refused. 1MiB is what the newest original servers allow.",
 			func(c *Config) *uint64 { return &c.Lmstfy.MaxBody }),
@@ -87,12 +86,11 @@ func lmstfyBlock() block {
 			func(c *Config) *uint64 { return &c.Lmstfy.MaxHeader }),
 		durationKey("lmstfy.read_timeout", "30s", limits[time.Duration]{time.Second, time.Hour}, "A request that has not arrived in this time ends its connection.",
 			func(c *Config) *time.Duration { return &c.Lmstfy.ReadTimeout }),
-		durationKey("lmstfy.write_timeout", "30s", limits[time.Duration]{time.Second, time.Hour}, "A client that does not take its answer for this long is disconnected.",
-			func(c *Config) *time.Duration { return &c.Lmstfy.WriteTimeout }),
+		lmstfyCommon.writeTimeout("answer"),
 		durationKey("lmstfy.idle_timeout", "5m", limits[time.Duration]{time.Second, 24 * time.Hour}, "A connection without a request for this long is closed.",
 			func(c *Config) *time.Duration { return &c.Lmstfy.IdleTimeout }),
 	)
-	keys = append(keys, tlsKeys("lmstfy", func(c *Config) *TLS { return &c.Lmstfy.TLS })...)
+	keys = append(keys, lmstfyCommon.tls()...)
 	return block{keys: keys, listeners: lmstfyListeners, original: lmstfyOriginal}
 }
 
@@ -142,27 +140,6 @@ func poolsKey(name, doc string) Key {
 	}}
 }
 
-// accountsKeys are a secret and its file, whose text is parsed.
-func accountsKeys(name, doc string) []Key {
-	keys := secretKeys(name, doc, nil)
-	keys[0].value = func(c *Config) any { return c.Lmstfy.Accounts }
-	keys[0].set = func(c *Config, text string) (err error) {
-		c.Lmstfy.Accounts, err = parseAccounts(text)
-		return err
-	}
-	keys[1].set = func(c *Config, path string) error {
-		if path == "" {
-			return nil
-		}
-		text, err := readSecret(path)
-		if err == nil {
-			c.Lmstfy.Accounts, err = parseAccounts(text)
-		}
-		return err
-	}
-	return keys
-}
-
 // parseAccounts reads user:password entries. What is wrong is not quoted: it may be a
 // password.
 func parseAccounts(text string) (map[string]string, error) {
@@ -183,20 +160,9 @@ func parseAccounts(text string) (map[string]string, error) {
 
 func lmstfyListeners(c *Config) []Listener {
 	m := &c.Lmstfy
-	var out []Listener
-	for _, a := range m.Addr {
-		out = append(out, Listener{
-			Protocol: "lmstfy", Key: Key{Name: "lmstfy.addr"}, Addr: a.HostPort,
-			TLS: m.TLS, Authenticated: m.TLS.ClientCA != "" || m.Auth == authToken,
-			Remedy: "ask for tokens with lmstfy.auth = token",
-		})
+	admin := Listener{
+		Protocol: "lmstfy", Role: RoleAdmin, Key: Key{Name: "lmstfy.admin_addr"}, Authenticated: len(m.Accounts) > 0,
+		Remedy: "ask for passwords with lmstfy.admin_accounts",
 	}
-	for _, a := range m.AdminAddr {
-		out = append(out, Listener{
-			Protocol: "lmstfy", Role: RoleAdmin, Key: Key{Name: "lmstfy.admin_addr"}, Addr: a.HostPort,
-			Authenticated: len(m.Accounts) > 0,
-			Remedy:        "ask for passwords with lmstfy.admin_accounts",
-		})
-	}
-	return out
+	return append(lmstfyCommon.listeners(c, m.Auth == authToken, "ask for tokens with lmstfy.auth = token"), admin.at(m.AdminAddr, "")...)
 }

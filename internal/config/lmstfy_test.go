@@ -48,11 +48,12 @@ func TestLmstfyOriginalFile(t *testing.T) {
 	own := writeFile(t, "m.toml", "[lmstfy]\nconfig = '"+path+"'\ndefault_ttr = \"1m\"\n")
 	c := mustLoad(t, Input{File: own, Environ: []string{"MILLRACE_LMSTFY_DEFAULT_TRIES=9"}, Flags: map[string]string{"lmstfy.addr": "127.0.0.1:1"}})
 	want := Lmstfy{
-		Addr: Addresses{{HostPort: "127.0.0.1:1"}}, AdminAddr: Addresses{{HostPort: "127.0.0.1:7001"}}, Auth: "token", Original: path,
+		Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:1"}}, MaxConnections: 20000, WriteTimeout: 30 * time.Second},
+		AdminAddr: Addresses{{HostPort: "127.0.0.1:7001"}}, Auth: "token", Original: path,
 		Pools: []string{"archive", "cold"}, Accounts: map[string]string{"ann": "a b:c"},
 		DefaultTTL: time.Hour, DefaultDelay: time.Second, DefaultTries: 9, DefaultTTR: time.Minute, DefaultTimeout: 5 * time.Second,
-		AccessLog: true, MaxConnections: 20000, MaxBody: 65535, MaxHeader: 32 << 10,
-		ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
+		AccessLog: true, MaxBody: 65535, MaxHeader: 32 << 10,
+		ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
 		Ignored: []string{"AdminRedis", "LogDir", "NewKey", "Pool.cold.*", "Pool.default.*"},
 	}
 	if diff := cmp.Diff(want, c.Lmstfy); diff != "" {

@@ -66,29 +66,30 @@ func TestDefaults(t *testing.T) {
 		Listen:  Listen{MaxUnfinished: 256 << 20},
 		Cluster: Cluster{LogKeep: 256 << 20, Election: 500 * time.Millisecond},
 		Masenko: Masenko{
-			Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", Heartbeat: 45 * time.Second,
-			MaxConnections: 10000, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20, WriteTimeout: 30 * time.Second,
+			Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
+			Heartbeat: 45 * time.Second, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20,
 		},
 		Beanstalkd: Beanstalkd{
-			Addr: Addresses{{HostPort: "127.0.0.1:11300"}}, Namespace: "default", MaxConnections: 10000, MaxJobSize: 65535, WriteTimeout: 30 * time.Second,
+			Protocol:   Protocol{Addr: Addresses{{HostPort: "127.0.0.1:11300"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
+			MaxJobSize: 65535,
 		},
 		Workq: Workq{
-			Addr: Addresses{{HostPort: "127.0.0.1:9922"}}, Namespace: "default",
-			MaxConnections: 10000, MaxLine: 1 << 20, MaxPayload: 1 << 20, DefaultTTR: 30 * time.Minute, WriteTimeout: 30 * time.Second,
+			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:9922"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
+			MaxLine:  1 << 20, MaxPayload: 1 << 20, DefaultTTR: 30 * time.Minute,
 		},
 		Lmstfy: Lmstfy{
-			Addr: Addresses{{HostPort: "127.0.0.1:7777"}}, AdminAddr: Addresses{{HostPort: "127.0.0.1:7778"}}, Auth: "off",
-			DefaultTTL: 24 * time.Hour, DefaultTries: 1, DefaultTTR: 2 * time.Minute,
-			MaxConnections: 20000, MaxBody: 65535, MaxHeader: 32 << 10,
-			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
+			Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:7777"}}, MaxConnections: 20000, WriteTimeout: 30 * time.Second},
+			AdminAddr: Addresses{{HostPort: "127.0.0.1:7778"}}, Auth: "off",
+			DefaultTTL: 24 * time.Hour, DefaultTries: 1, DefaultTTR: 2 * time.Minute, MaxBody: 65535, MaxHeader: 32 << 10,
+			ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
 		},
 		Tarantool: Tarantool{
-			Addr: Addresses{{HostPort: "127.0.0.1:3301"}}, Namespace: "default", Auth: "guest",
-			MaxConnections: 20000, MaxPacket: 64 << 20, MaxInFlight: 768, MaxWaiting: 10000, WriteTimeout: 30 * time.Second,
+			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:3301"}}, Namespace: "default", MaxConnections: 20000, WriteTimeout: 30 * time.Second},
+			Auth:     "guest", MaxPacket: 64 << 20, MaxInFlight: 768, MaxWaiting: 10000,
 		},
 		Faktory: Faktory{
-			Addr: Addresses{{HostPort: "127.0.0.1:7419"}}, Namespace: "default", Environment: "development",
-			MaxConnections: 10000, MaxLine: 64 << 20, DeadMax: 1000000, WriteTimeout: 30 * time.Second,
+			Protocol:    Protocol{Addr: Addresses{{HostPort: "127.0.0.1:7419"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
+			Environment: "development", MaxLine: 64 << 20, DeadMax: 1000000,
 		},
 		Web: Web{Addr: Addresses{{HostPort: "127.0.0.1:7420"}}, MetricsQueues: 500, MetricsTypes: 200},
 	}

@@ -112,12 +112,18 @@ type tenant interface {
 	TooMany(limit int) []byte
 }
 
+// common returns the options that all protocols have.
+func (s *server) common(c *config.Protocol, secure *tls.Config) dialect.Options {
+	return dialect.Options{
+		Engine: s.engine, Logger: s.log, Shared: s.shared, MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure,
+	}
+}
+
 // roles are what serves the listeners of a protocol that have a role.
 type roles[D tenant] map[string]func(d D, g *gate) serveFunc
 
 // perNamespace makes one dialect for each namespace, which its listeners share.
 func perNamespace[D tenant](s *server, gates []*gate, o dialect.Options, create func(dialect.Options) D, others roles[D]) []serveFunc {
-	o.Engine, o.Logger, o.Shared = s.engine, s.log, s.shared
 	dialects := make(map[string]D)
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
@@ -140,8 +146,7 @@ func perNamespace[D tenant](s *server, gates []*gate, o dialect.Options, create 
 
 func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	c := &s.cfg.Masenko
-	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
-	return perNamespace(s, gates, o, func(o dialect.Options) *masenko.Dialect {
+	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *masenko.Dialect {
 		return masenko.New(masenko.Options{
 			Options:    o,
 			Heartbeat:  c.Heartbeat,
@@ -157,8 +162,7 @@ func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 
 func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	c := &s.cfg.Workq
-	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
-	return perNamespace(s, gates, o, func(o dialect.Options) *workq.Dialect {
+	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *workq.Dialect {
 		return workq.New(workq.Options{
 			Options:    o,
 			MaxLine:    int(c.MaxLine),    //nolint:gosec // the configuration bounds it
@@ -170,8 +174,7 @@ func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, erro
 
 func buildBeanstalkd(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	c := &s.cfg.Beanstalkd
-	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
-	return perNamespace(s, gates, o, func(o dialect.Options) *beanstalkd.Dialect {
+	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *beanstalkd.Dialect {
 		return beanstalkd.New(beanstalkd.Options{Options: o, MaxJob: int(c.MaxJobSize)}) //nolint:gosec // the configuration bounds it
 	}, nil), nil
 }
@@ -184,9 +187,7 @@ func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, err
 		s.log.Warn("setting of the original server ignored", slog.String("file", c.Original), slog.String("key", name))
 	}
 	d := lmstfy.New(lmstfy.Options{
-		Options: dialect.Options{
-			Engine: s.engine, Logger: s.log, Shared: s.shared, MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure,
-		},
+		Options:   s.common(&c.Protocol, secure),
 		Auth:      c.Auth == "token",
 		Pools:     c.Pools,
 		Accounts:  c.Accounts,
@@ -228,8 +229,7 @@ func buildTarantool(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, 
 	if c.LoginRequired() && len(c.Users) == 0 {
 		return nil, errors.New("tarantool.auth is login, but tarantool.users is empty: nobody could log in")
 	}
-	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
-	return perNamespace(s, gates, o, func(o dialect.Options) *tarantool.Dialect {
+	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *tarantool.Dialect {
 		d := tarantool.New(tarantool.Options{
 			Options:      o,
 			Users:        c.Users,
@@ -250,8 +250,7 @@ func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, er
 	for _, name := range c.Ignored {
 		s.log.Warn("setting of the original server ignored", slog.String("dialect", "faktory"), slog.String("key", name))
 	}
-	o := dialect.Options{MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure}
-	return perNamespace(s, gates, o, func(o dialect.Options) *faktory.Dialect {
+	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *faktory.Dialect {
 		d := faktory.New(faktory.Options{
 			Options:  o,
 			Password: c.Password,
