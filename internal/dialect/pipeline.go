@@ -35,8 +35,8 @@ var (
 // together are submitted as one unit, and their replies leave together.
 type Pipeline struct {
 	*Conn
-	Verb   int  // of the command that was read last
-	Failed bool // Later has answered an error
+	Verb   uint8 // of the command that was read last
+	Failed bool  // Later has answered an error
 
 	engine  Engine
 	tally   Tally
@@ -85,7 +85,7 @@ func (p *Pipeline) Begin() {
 // Ended counts the command that was read last, which is answered alone.
 func (p *Pipeline) Ended(ok bool) {
 	p.counted = true
-	p.tally.Ended(p.Verb, ok)
+	p.tally.Ended(int(p.Verb), ok)
 }
 
 // unit takes the command that was read and those behind it that have been received already, submits them as one unit
@@ -134,7 +134,7 @@ func (p *Pipeline) answer(s Speaker, u *Unit) {
 	for i := range u.Replies {
 		var ok bool
 		out, ok = s.Render(out, u, &u.Replies[i])
-		p.tally.Count(u.Replies[i].Verb, ok, took)
+		p.tally.Count(int(u.Replies[i].Verb), ok, took)
 	}
 	p.SetOut(out)
 }

@@ -18,7 +18,7 @@ const (
 
 // Reply is what one command of a unit will be answered with.
 type Reply struct {
-	Verb   int    // what the client has asked for, and what the command counts as
+	Verb   uint8  // what the client has asked for, and what the command counts as
 	Text   string // of what is known before the engine is asked
 	Failed bool   // that is an error
 	// First is the index of the first of the engine's commands that belong to it, Count how many do.

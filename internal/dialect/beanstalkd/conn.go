@@ -100,7 +100,7 @@ func (c *conn) take(line []byte) (rest int64, err error) {
 		}
 		c.spoken = true
 	}
-	c.skipped, c.Verb = 0, int(c.req.verb)
+	c.skipped, c.Verb = 0, uint8(c.req.verb)
 	if c.req.size < 0 {
 		return 0, nil
 	}

@@ -106,18 +106,14 @@ func SetOption(o any, key, value string) error {
 	if !field.IsValid() {
 		return fmt.Errorf("no option %q", key)
 	}
-	if d, ok := field.Addr().Interface().(*time.Duration); ok {
+	if d, ok := reflect.TypeAssert[*time.Duration](field.Addr()); ok {
 		v, err := time.ParseDuration(value)
 		*d = v
 		return err
 	}
-	switch n, err := strconv.Atoi(value); {
-	case err != nil:
-		return err
-	case field.CanUint():
-		field.SetUint(uint64(n))
-	default:
-		field.SetInt(int64(n))
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err == nil {
+		field.Set(reflect.ValueOf(n).Convert(field.Type()))
 	}
-	return nil
+	return err
 }

@@ -13,7 +13,7 @@ func (c *conn) Take(u *dialect.Unit) (later bool, err error) {
 	word, arg := splitLine(c.line)
 	c.line = nil // an idle connection keeps no input
 	v := parseVerb(word)
-	c.Verb = int(v)
+	c.Verb = uint8(v)
 	if v != verbUnknown {
 		c.d.known.Add(1)
 	}

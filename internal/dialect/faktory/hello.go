@@ -161,7 +161,7 @@ func (c *conn) handshake() error {
 		return err
 	}
 	c.Begin()
-	c.Verb = int(verbHello)
+	c.Verb = uint8(verbHello)
 	h, text := parseHello(line)
 	if text == "" && c.d.opts.Password != "" {
 		text = c.checkPassword(ch, &h)

@@ -27,9 +27,9 @@ var backoff = job.Backoff{Unit: time.Second, Power: 4, Skip: 1, Base: 15 * time.
 func (c *conn) push(u *dialect.Unit, arg []byte) {
 	cmd := u.Pushes.Get()
 	var j jobText
-	text := ""
-	if reason := j.read(u, &cmd.Spec, validUTF8(arg)); reason != "" {
-		text = textJSON + reason
+	text := j.read(u, &cmd.Spec, validUTF8(arg))
+	if text != "" {
+		text = textJSON + text
 	} else {
 		text = c.finishPush(&j, &cmd.Spec)
 	}

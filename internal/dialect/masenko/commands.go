@@ -22,9 +22,9 @@ func (c *conn) Take(u *dialect.Unit) (later bool, err error) {
 	c.line = nil // an idle connection keeps no input
 	word, body := splitLine(line)
 	v := parseVerb(word)
-	c.Verb = int(v)
+	c.Verb = uint8(v)
 	if c.tx != nil {
-		c.Verb = int(verbAtomic)
+		c.Verb = uint8(verbAtomic)
 		c.collect(u, v, line)
 		return false, nil
 	}
@@ -46,7 +46,7 @@ func (c *conn) Take(u *dialect.Unit) (later bool, err error) {
 		if dialect.IsForeign(line) {
 			return false, dialect.ErrForeign
 		}
-		c.Verb = int(verbUnknown)
+		c.Verb = uint8(verbUnknown)
 		u.Refuse(textUnknownVerb + string(word[:min(len(word), verbShown)]))
 	}
 	return false, nil

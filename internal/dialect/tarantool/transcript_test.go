@@ -34,6 +34,7 @@ func TestTranscripts(t *testing.T) {
 		Dial: dialLines,
 		Set:  setOption,
 		Verbs: func(t *testing.T, s *dialecttest.Server) map[string]func(string) error {
+			t.Helper()
 			return map[string]func(string) error{
 				"foreign": func(args string) error { return pushForeign(t.Context(), s, args) },
 				"remove": func(queue string) error {

@@ -57,7 +57,7 @@ func (c *conn) Read(bool) (rest int64, err error) {
 		return 0, errLineEnd
 	}
 	c.parser.parse(line, &c.req)
-	c.Verb = int(c.req.verb)
+	c.Verb = uint8(c.req.verb)
 	if c.req.verb == verbUnknown && dialect.IsForeign(line) {
 		return 0, dialect.ErrForeign
 	}
