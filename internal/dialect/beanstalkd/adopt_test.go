@@ -12,7 +12,7 @@ import (
 // TestAdopt takes over jobs in every state: they behave as those that were put here.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	d := New(Options{Namespace: "ns", MaxJob: 10})
+	d := New(Options{Options: dialect.Options{Namespace: "ns"}, MaxJob: 10})
 	soon := job.TimeOf(time.Now().Add(time.Hour))
 	for _, c := range []struct {
 		a    dialect.Arrival

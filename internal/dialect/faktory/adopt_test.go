@@ -20,7 +20,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close() //nolint:errcheck // in memory
-	d := New(Options{Engine: e, Namespace: "ns"})
+	d := New(Options{Options: dialect.Options{Engine: e, Namespace: "ns"}})
 	soon := job.TimeOf(time.Now().Add(time.Hour))
 	for _, c := range []struct {
 		name string
@@ -84,7 +84,7 @@ func TestAdopt(t *testing.T) {
 // TestAdoptRefused names what is wrong.
 func TestAdoptRefused(t *testing.T) {
 	t.Parallel()
-	d := New(Options{Namespace: "ns"})
+	d := New(Options{Options: dialect.Options{Namespace: "ns"}})
 	for _, c := range []struct{ state, queue, text, want string }{
 		{"ready", "", `[]`, textNotObject},
 		{"ready", "", `{"jid":"short","jobtype":"T","args":[]}`, textJID},

@@ -31,7 +31,7 @@ func Scheduled(namespace string, deadMax uint32, members map[string]json.RawMess
 	if err != nil {
 		return job.Spec{}, err
 	}
-	d := &Dialect{opts: Options{Namespace: namespace, DeadMax: deadMax}}
+	d := &Dialect{opts: Options{Options: dialect.Options{Namespace: namespace}, DeadMax: deadMax}}
 	var s job.Spec
 	var j jobText
 	var u dialect.Unit
