@@ -360,8 +360,8 @@ func (q Query) byKey(namespace, key string) ([]record.JobRef, error) {
 	}
 	lo, hi := record.MoreSpan(namespace, key)
 	err = q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(k, v []byte) bool {
-		if id, err := record.DecodeUint(v); err == nil {
-			refs = append(refs, record.JobRef{Queue: record.QueueID(id), ID: record.EntryID(k)}) //nolint:gosec // written from a QueueID
+		if r, err := record.DecodeMore(k, v); err == nil {
+			refs = append(refs, r)
 		}
 		return len(refs) < machine.KeyLook
 	})

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"millrace/internal/engine/machine"
 	"millrace/internal/job"
 	"millrace/internal/record"
 	"millrace/internal/store"
@@ -138,26 +139,21 @@ func (q Query) Progress(namespace, key string, now job.Time) (p job.Progress, ok
 	if err != nil {
 		return p, false, err
 	}
-	var named *job.Job
+	var named machine.Reportable
 	var at found
-	tracked := false
 	for _, r := range refs {
 		j, ok, err := q.meta(&r.rec, r.id)
 		if err != nil {
 			return p, false, err
 		}
-		if !ok || j.Flags.Has(job.FlagTombstone) || j.State.Finished() {
-			continue
-		}
-		tracked = tracked || j.Flags.Has(job.FlagTracked)
-		if named == nil || (j.State == job.Leased && (named.State != job.Leased || j.Entered < named.Entered)) {
-			named, at = &j, r
+		if ok && named.Offer(&j) {
+			at = r
 		}
 	}
 	switch {
-	case named != nil && named.Flags.Has(job.FlagTracked):
-		return q.reported(&at, named)
-	case tracked:
+	case named.Job != nil && named.Job.Flags.Has(job.FlagTracked):
+		return q.reported(&at, named.Job)
+	case named.Tracked:
 		return p, false, nil
 	default:
 		return q.outcome(namespace, key, now)

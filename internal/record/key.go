@@ -266,6 +266,12 @@ func MoreSpan(namespace, key string) (lo, hi []byte) {
 	return lo, hi
 }
 
+// DecodeMore returns the job of an entry that MoreKey made.
+func DecodeMore(key, value []byte) (JobRef, error) {
+	queue, err := DecodeUint(value)
+	return JobRef{Queue: QueueID(queue), ID: EntryID(key)}, err //nolint:gosec // written from a QueueID
+}
+
 // NumberKey appends the entry of a job under its 32-bit number. Its value is a JobRef.
 func NumberKey(dst []byte, number uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, spaceNumber), number)

@@ -334,3 +334,14 @@ func TestEntryPriority(t *testing.T) {
 		}
 	}
 }
+
+func TestDecodeMore(t *testing.T) {
+	t.Parallel()
+	want := JobRef{Queue: 7, ID: 1<<40 + 3}
+	if got, err := DecodeMore(MoreKey(nil, "n", "k", want.ID), AppendUint(nil, uint64(want.Queue))); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := DecodeMore(MoreKey(nil, "n", "k", 1), nil); err == nil {
+		t.Error("an entry without a queue is taken")
+	}
+}

@@ -113,9 +113,9 @@ func (m *Machine) scanMore(namespace, key string, visit func(record.JobRef) bool
 // scanRefs visits the entries of a part of the list of a key.
 func (m *Machine) scanRefs(lo, hi []byte, visit func(record.JobRef) bool) {
 	m.store.Scan(lo, hi, false, func(k, v []byte) bool {
-		q, err := record.DecodeUint(v)
+		r, err := record.DecodeMore(k, v)
 		corrupt("key", err)
-		return visit(record.JobRef{Queue: record.QueueID(q), ID: record.EntryID(k)}) //nolint:gosec // written from a QueueID
+		return visit(r)
 	})
 }
 

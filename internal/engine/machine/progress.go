@@ -46,17 +46,33 @@ func told(p *record.Progress, c *job.Report, now job.Time) {
 // reportable returns the job that a report by key is about, nil if there is none, and
 // whether any job with that key is alive and tracked.
 func (m *Machine) reportable(namespace, key string) (named *entry, tracked bool) {
+	var r Reportable
 	m.withKey(namespace, key, func(e *entry) bool {
-		if e.State.Finished() {
-			return true // that counts as ended
-		}
-		tracked = tracked || e.Flags.Has(job.FlagTracked)
-		if named == nil || (e.State == job.Leased && (named.State != job.Leased || e.Entered < named.Entered)) {
+		if r.Offer(&e.Job) {
 			named = e
 		}
 		return true
 	})
-	return named, tracked
+	return named, r.Tracked
+}
+
+// Reportable finds, among the jobs with one key, the one that reports are about: the one leased longest, else the oldest.
+type Reportable struct {
+	Job     *job.Job // nil: there is none
+	Tracked bool     // any of them is
+}
+
+// Offer looks at the next job, from the oldest on, and reports whether it is the one so far.
+func (r *Reportable) Offer(j *job.Job) bool {
+	if j.Flags.Has(job.FlagTombstone) || j.State.Finished() { // that counts as ended
+		return false
+	}
+	r.Tracked = r.Tracked || j.Flags.Has(job.FlagTracked)
+	if r.Job != nil && (j.State != job.Leased || r.Job.State == job.Leased && j.Entered >= r.Job.Entered) {
+		return false
+	}
+	r.Job = j
+	return true
 }
 
 func (m *Machine) getProgress(e *entry) (p record.Progress) {
