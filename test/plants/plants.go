@@ -517,7 +517,7 @@ var plants = []plant{
 	},
 	{
 		"a node keeps its id when it loses its data",
-		"internal/server/node.go",
+		"internal/server/identity.go",
 		"	_, _ = rand.Read(b[:]) // never fails\n",
 		"	_, _ = rand.Read(b[:0])\n",
 	},
