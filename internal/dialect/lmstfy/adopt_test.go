@@ -19,7 +19,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close() //nolint:errcheck // in memory
-	d := New(Options{Engine: e, Pools: []string{"fast"}, MaxBody: 10})
+	d := New(Options{Options: dialect.Options{Engine: e}, Pools: []string{"fast"}, MaxBody: 10})
 	const id = "01HKZZZZZZ0000000000000000"
 	soon := job.TimeOf(time.Now().Add(time.Hour))
 	for _, c := range []struct {
