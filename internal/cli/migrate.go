@@ -37,6 +37,10 @@ can be interrupted and run again as often as you like: nothing arrives twice, al
 Jobs that come to the other server while it is read, or later, arrive with the next run.
 Sources are told apart by a name; --name changes it. --forget forgets what has arrived from a source.
 
+With --follow it takes jobs as a worker does, from the server itself, until it is interrupted: each is acknowledged there only
+when it is durable here. So producers and workers can be switched in any order. faktory (tcp://:PASSWORD@HOST:PORT) and
+beanstalkd can be followed. Jobs that are scheduled there are passed on when they are due; migrate them first, or later.
+
 The report compares both sides by queue and state. What cannot be brought over is listed with its reason, and so is what was
 brought over without a part of it. Exit status 1 also tells that there was such a job.`,
 		Example: `  millrace migrate faktory redis://localhost:6379/0 --dry-run
@@ -44,6 +48,7 @@ brought over without a part of it. Exit status 1 also tells that there was such 
   millrace migrate lmstfy redis://localhost:6379/1?pool=fast
   millrace migrate beanstalkd tcp://localhost:11300
   millrace migrate beanstalkd /var/lib/beanstalkd
+  millrace migrate --follow faktory tcp://:secret@localhost:7419
   millrace migrate faktory redis://localhost:6379/0 --forget`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 { //nolint:mnd // as Use says
@@ -62,6 +67,7 @@ brought over without a part of it. Exit status 1 also tells that there was such 
 	cmd.Flags().BoolVar(&m.o.DryRun, "dry-run", false, "read everything and tell what would arrive, but change nothing")
 	cmd.Flags().StringVar(&m.o.Name, "name", "", "a name of the source, instead of the one made of its kind and address")
 	cmd.Flags().StringVar(&m.o.Namespace, "namespace", "", "the namespace here, if the protocol is served in several")
+	cmd.Flags().BoolVar(&m.follow, "follow", false, "pass jobs on as a worker of the source, until interrupted")
 	cmd.Flags().BoolVar(&m.forget, "forget", false, "forget what has arrived from the source, and read nothing")
 	f := addAPI(cmd, p)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -90,6 +96,7 @@ brought over without a part of it. Exit status 1 also tells that there was such 
 type migrator struct {
 	o      migrate.Options
 	forget bool
+	follow bool
 	stderr io.Writer
 	bar    *progress
 	began  time.Time
@@ -97,6 +104,14 @@ type migrator struct {
 }
 
 func (m *migrator) run(ctx context.Context, c *apiclient.Client, bar *progress, kind, address string) error {
+	m.bar, m.began = bar, time.Now()
+	m.o.Server, m.o.Progress, m.o.Problem = c, m.progress, m.problem
+	m.o.Passing = func(ctx context.Context, err error, try int) bool {
+		return try < migrateTries && passing(err) && sleep(ctx, time.Duration(try)*time.Second)
+	}
+	if m.follow {
+		return m.followSource(ctx, kind, address)
+	}
 	source, err := migrate.Open(ctx, kind, address)
 	if err != nil {
 		return fail(err)
@@ -105,12 +120,27 @@ func (m *migrator) run(ctx context.Context, c *apiclient.Client, bar *progress, 
 	if m.forget {
 		return m.forgetSource(ctx, c, orElse(m.o.Name, source.Name()))
 	}
-	m.bar, m.began = bar, time.Now()
-	m.o.Server, m.o.Progress, m.o.Problem = c, m.progress, m.problem
-	m.o.Passing = func(ctx context.Context, err error, try int) bool {
-		return try < migrateTries && passing(err) && sleep(ctx, time.Duration(try)*time.Second)
-	}
 	m.report, err = migrate.Run(ctx, source, m.o)
+	return ofMigration(err)
+}
+
+// followSource passes jobs on until it is interrupted, which is no failure.
+func (m *migrator) followSource(ctx context.Context, kind, address string) error {
+	if m.o.DryRun || m.forget {
+		return errors.New("--follow goes together with neither --dry-run nor --forget")
+	}
+	f, err := migrate.OpenFollower(ctx, kind, address)
+	if err != nil {
+		return fail(err)
+	}
+	defer f.Close() //nolint:errcheck // nothing is left to be said
+	_, _ = fmt.Fprintf(m.stderr, "following %s: interrupt to stop\n", f.Name()) // nobody to tell
+	m.report, err = migrate.Follow(ctx, f, m.o)
+	return ofMigration(err)
+}
+
+// ofMigration marks an error that is none of the server's here.
+func ofMigration(err error) error {
 	if _, ok := errors.AsType[*admin.Problem](err); ok || err == nil {
 		return err
 	}
@@ -142,7 +172,10 @@ func (m *migrator) progress(done, total uint64) {
 		left := time.Duration(float64(total-done) / rate * float64(time.Second))
 		m.bar.note += fmt.Sprintf(", %s left", left.Round(time.Second))
 	}
-	m.bar.update("migrating", done, max(total, done+1))
+	if total > 0 {
+		total = max(total, done+1)
+	}
+	m.bar.update("migrating", done, total)
 }
 
 func (m *migrator) problem(p migrate.Problem) {
@@ -160,7 +193,7 @@ func (m *migrator) print(w io.Writer, asJSON, complete bool) error {
 	if asJSON {
 		return printJSON(w, r)
 	}
-	if complete {
+	if complete && !m.follow {
 		arrived := "arrived"
 		if r.DryRun {
 			arrived = "would arrive"
@@ -192,7 +225,7 @@ func (m *migrator) print(w io.Writer, asJSON, complete bool) error {
 	if k := r.Tokens; k != nil {
 		text += fmt.Sprintf("\n%s of clients: %d arrived, %d were here before, %d left behind", plural(k.Read, "token"), k.Arrived, k.Repeated, k.Refused)
 	}
-	if complete && r.Left != sum.Read {
+	if complete && !m.follow && r.Left != sum.Read {
 		text += fmt.Sprintf("\nThe source has %s now: it is in use. Run this again to bring over the others.", plural(r.Left, "job"))
 	}
 	_, err := fmt.Fprintln(w, text)

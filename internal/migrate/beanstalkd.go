@@ -93,15 +93,35 @@ func (b *beanstalkd) answer() (body []byte, found bool, err error) {
 	case len(words) < 2 || words[0] != "OK" && words[0] != "FOUND":
 		return nil, false, fmt.Errorf("beanstalkd answers %q", strings.TrimSpace(line))
 	}
-	size, err := strconv.Atoi(words[len(words)-1])
-	if err != nil || size < 0 {
-		return nil, false, fmt.Errorf("beanstalkd answers %q", strings.TrimSpace(line))
+	body, err = b.body(words[len(words)-1])
+	return body, err == nil, err
+}
+
+// body reads a body of a size that was told.
+func (b *beanstalkd) body(text string) ([]byte, error) {
+	size, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return nil, fmt.Errorf("beanstalkd tells of a body of %q bytes", text)
 	}
-	body = make([]byte, size+len("\r\n"))
+	body := make([]byte, size+uint64(len("\r\n")))
 	if _, err := io.ReadFull(b.in, body); err != nil {
-		return nil, false, fmt.Errorf("read an answer of beanstalkd: %w", err)
+		return nil, fmt.Errorf("read an answer of beanstalkd: %w", err)
 	}
-	return body[:size], true, nil
+	return body[:size], nil
+}
+
+// tubes lists the tubes.
+func (b *beanstalkd) tubes() (tubes []string, err error) {
+	if err := b.ask("list-tubes\r\n"); err != nil {
+		return nil, err
+	}
+	list, _, err := b.answer()
+	for line := range strings.Lines(string(list)) {
+		if tube, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
+			tubes = append(tubes, strings.Trim(tube, `"`))
+		}
+	}
+	return tubes, err
 }
 
 // facts asks for a map, such as the answer to stats is one.
@@ -174,18 +194,11 @@ func (b *beanstalkd) Read(ctx context.Context, to Sink) error {
 
 // pauses tells of the tubes that are paused.
 func (b *beanstalkd) pauses(to Sink) error {
-	if err := b.ask("list-tubes\r\n"); err != nil {
-		return err
-	}
-	list, _, err := b.answer()
+	tubes, err := b.tubes()
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(list)) {
-		tube, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
-		if !ok {
-			continue
-		}
+	for _, tube := range tubes {
 		stats, found, err := b.facts("stats-tube " + tube)
 		if err != nil {
 			return err

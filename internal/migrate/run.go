@@ -51,10 +51,11 @@ type place struct{ namespace, queue, state string }
 
 // run is a migration in progress. One goroutine reads, another sends.
 type run struct {
-	o      Options
-	source Source
-	report *Report
-	total  uint64
+	o        Options
+	protocol string
+	source   Source
+	report   *Report
+	total    uint64
 
 	unit  *unit // being filled
 	units chan *unit
@@ -68,7 +69,7 @@ func Run(ctx context.Context, source Source, o Options) (*Report, error) {
 		o.Name = source.Name()
 	}
 	r := &run{
-		o: o, source: source, report: newReport(source.Protocol(), o.Name, o.DryRun),
+		o: o, protocol: source.Protocol(), source: source, report: newReport(source.Protocol(), o.Name, o.DryRun),
 		units: make(chan *unit), spare: make(chan *unit, 2), unit: new(unit),
 	}
 	var err error
@@ -122,17 +123,25 @@ func (r *run) copy(ctx context.Context) error {
 
 // Take is that of Sink.
 func (r *run) Take(a *dialect.Arrival) error {
-	line, err := json.Marshal(a)
-	if err != nil {
-		r.Leave(a, "it cannot be written as JSON: "+err.Error())
+	if err := r.unit.add(a); err != nil {
+		r.Leave(a, err.Error())
 		return nil //nolint:nilerr // the others are read
 	}
-	r.unit.lines.Write(line)
-	r.unit.lines.WriteByte('\n')
-	r.unit.jobs = append(r.unit.jobs, place{a.Namespace, a.Queue, a.State})
 	if len(r.unit.jobs) >= unitLines || r.unit.lines.Len() >= unitBytes {
 		return r.flush()
 	}
+	return nil
+}
+
+// add adds a job.
+func (u *unit) add(a *dialect.Arrival) error {
+	line, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("it cannot be written as JSON: %w", err)
+	}
+	u.lines.Write(line)
+	u.lines.WriteByte('\n')
+	u.jobs = append(u.jobs, place{a.Namespace, a.Queue, a.State})
 	return nil
 }
 
@@ -167,25 +176,30 @@ func (r *run) flush() error {
 	return nil
 }
 
-// send sends a unit, as often as it takes: to repeat it does no harm.
+// send sends a unit.
 func (r *run) send(ctx context.Context, u *unit) error {
-	o := admin.MigrationOptions{Source: r.o.Name, Protocol: r.source.Protocol(), Namespace: r.o.Namespace, DryRun: r.o.DryRun}
+	if _, err := r.migrate(ctx, u); err != nil {
+		return err
+	}
+	u.lines.Reset()
+	u.jobs = u.jobs[:0]
+	select {
+	case r.spare <- u:
+	default:
+	}
+	return nil
+}
+
+// migrate has the server take a unit over. It asks as often as it takes: to repeat it does no harm.
+func (r *run) migrate(ctx context.Context, u *unit) (admin.MigrationResult, error) {
+	o := admin.MigrationOptions{Source: r.o.Name, Protocol: r.protocol, Namespace: r.o.Namespace, DryRun: r.o.DryRun}
 	for try := 1; ; try++ {
 		result, err := r.o.Server.Migrate(ctx, o, u.lines.Bytes())
 		if err == nil {
-			if err := r.took(u, &result); err != nil {
-				return err
-			}
-			u.lines.Reset()
-			u.jobs = u.jobs[:0]
-			select {
-			case r.spare <- u:
-			default:
-			}
-			return nil
+			return result, r.took(u, &result)
 		}
 		if r.o.Passing == nil || !r.o.Passing(ctx, err, try) {
-			return err
+			return result, err
 		}
 	}
 }
