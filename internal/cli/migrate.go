@@ -133,7 +133,7 @@ func (m *migrator) followSource(ctx context.Context, kind, address string) error
 	if err != nil {
 		return fail(err)
 	}
-	defer f.Close() //nolint:errcheck // nothing is left to be said
+	defer f.Close()                                                             //nolint:errcheck // nothing is left to be said
 	_, _ = fmt.Fprintf(m.stderr, "following %s: interrupt to stop\n", f.Name()) // nobody to tell
 	m.report, err = migrate.Follow(ctx, f, m.o)
 	return ofMigration(err)

@@ -137,7 +137,7 @@ func (c *faktoryConn) answer() (string, error) {
 		}
 		return string(text[:size]), nil
 	default:
-		return "", fmt.Errorf("Faktory answers %q", line)
+		return "", fmt.Errorf("the Faktory server answers %q", line)
 	}
 }
 
@@ -173,7 +173,7 @@ func (f *faktoryFollower) fetchAll(ctx context.Context) error {
 				return err
 			}
 			if one.job == nil {
-				return fmt.Errorf("Faktory gives out what is no job: %s", clipped(text))
+				return fmt.Errorf("the Faktory server gives out what is no job: %s", clipped(text))
 			}
 			select {
 			case f.jobs <- one.job:

@@ -125,7 +125,7 @@ func (r *run) copy(ctx context.Context) error {
 func (r *run) Take(a *dialect.Arrival) error {
 	if err := r.unit.add(a); err != nil {
 		r.Leave(a, err.Error())
-		return nil //nolint:nilerr // the others are read
+		return nil
 	}
 	if len(r.unit.jobs) >= unitLines || r.unit.lines.Len() >= unitBytes {
 		return r.flush()

@@ -55,5 +55,5 @@ func Start(t *testing.T, listeners []string, args ...string) *Server {
 // Command is a command of the binary, to be run.
 func Command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return exec.CommandContext(t.Context(), program.Bin, args...)
+	return exec.CommandContext(t.Context(), program.Bin, args...) //nolint:gosec // the binary under test
 }

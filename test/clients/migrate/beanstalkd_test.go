@@ -3,6 +3,7 @@ package migrate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -118,9 +119,7 @@ func checkBeanstalkd(t *testing.T, s *kit.Server, r report, put map[string]uint3
 		}
 	}
 	want := make(map[string]uint32)
-	for name, pri := range put {
-		want[name] = pri
-	}
+	maps.Copy(want, put)
 	last := ""
 	for len(want) > 0 {
 		id, body, err := beanstalk.NewTubeSet(c, "work", "later", "set", "still").Reserve(0)

@@ -74,7 +74,7 @@ func TestLmstfy(t *testing.T) {
 	c := lmstfyClient(t, addr, "ns", token)
 	want := map[string]string{}
 	publish := func(c *lmstfy.LmstfyClient, queue, body string, ttl uint32, tries uint16, delay uint32) {
-		id, err := c.Publish(queue, []byte(body), ttl, tries, delay)
+		id, err := c.PublishJob(&lmstfy.JobRequest{Queue: queue, Data: []byte(body), TTL: ttl, Tries: tries, Delay: delay})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestLmstfy(t *testing.T) {
 		}
 	}
 	for range 4 { // acknowledged ones leave traces in Redis
-		id, err := c.Publish("ready", []byte("gone"), 0, 1, 0)
+		id, err := c.PublishJob(&lmstfy.JobRequest{Queue: "ready", Data: []byte("gone"), Tries: 1})
 		if err != nil || c.Ack("ready", id) != nil {
 			t.Fatal(err)
 		}

@@ -140,7 +140,7 @@ func freeAddr(t *testing.T) string {
 // tempDir is a directory with a short path, as sockets need it.
 func tempDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "mr-")
+	dir, err := os.MkdirTemp("", "mr-") //nolint:usetesting // that of the test has too long a path
 	if err != nil {
 		t.Fatal(err)
 	}
