@@ -150,7 +150,7 @@ func (s Schedule) Next(after time.Time) (time.Time, bool) {
 // is due next after that other time; ok is false if that is never.
 func (s Schedule) Count(due, upTo time.Time, limit uint64) (n uint64, next time.Time, ok bool) {
 	if s.every > 0 {
-		n = uint64(max(upTo.Sub(due)/s.every, 0)) + 1                         //nolint:gosec // not negative
+		n = uint64(max(upTo.Sub(due)/s.every, 0)) + 1
 		return min(n, limit), due.Add(time.Duration(n) * s.every).UTC(), true //nolint:gosec // a quotient of durations
 	}
 	for next, ok = due, true; ok && !next.After(upTo); next, ok = s.Next(next) {

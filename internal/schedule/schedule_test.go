@@ -58,8 +58,10 @@ func TestNext(t *testing.T) {
 		{"45 * * * *", "Australia/Lord_Howe", "2026-04-05 01:00:00 +1100", "01:45:00 +1100, 01:45:00 +1030, 02:45:00 +1030"},
 
 		// Apia left out the whole 30th of December 2011, and Troll moves by two hours.
-		{"0 12 * * *", "Pacific/Apia", "2011-12-29 11:00:00 -1000",
-			"2011-12-29 12:00:00 -1000, 2011-12-31 00:00:00 +1400, 2011-12-31 12:00:00 +1400"},
+		{
+			"0 12 * * *", "Pacific/Apia", "2011-12-29 11:00:00 -1000",
+			"2011-12-29 12:00:00 -1000, 2011-12-31 00:00:00 +1400, 2011-12-31 12:00:00 +1400",
+		},
 		{"0 0 30 12 *", "Pacific/Apia", "2011-12-01 00:00:00 -1000", "2011-12-31 00:00:00 +1400, 2012-12-30 00:00:00 +1400"},
 		{"0 */2 * * *", "Antarctica/Troll", "2026-03-29 00:30:00 +0000", "03:00:00 +0200, 04:00:00 +0200"},
 		{"30 2 * * *", "Antarctica/Troll", "2026-10-24 12:00:00 +0200", "2026-10-25 02:30:00 +0200, 2026-10-26 02:30:00 +0000"},
@@ -73,7 +75,7 @@ func TestNext(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range strings.Split(c.want, ", ") {
+			for want := range strings.SplitSeq(c.want, ", ") {
 				next, ok := s.Next(after)
 				if got := next.In(zone).Format(form); !ok || !strings.Contains(got, want) {
 					t.Fatalf("after %s comes %s, want %s", after.In(zone).Format(form), got, want)

@@ -157,7 +157,7 @@ func (m *Machine) checkSchedules(c *job.SetSchedules) ([][]byte, *job.Error) {
 
 // checkSchedule says why an entry is refused; nil if it is not.
 func checkSchedule(def *job.Schedule, size int) *job.Error {
-	text := ""
+	var text string
 	_, err := schedule.Parse(def.When, def.Zone)
 	switch {
 	case def.Name == "" || len(def.Name) > job.MaxScheduleName:
