@@ -49,7 +49,7 @@ quick: ## the tests of the inner loop, half a minute
 
 test: installed ## all tests, long ones whole: also the real binary under kill -9, clients, browser, documents
 	TEST_TIER=full $(GO) test ./...
-	$(MAKE) --jobs=2 --output-sync=target clients browser examples
+	$(MAKE) --jobs=2 --output-sync=target clients browser examples kubernetes
 
 # One after the other, because only one can use apt-get. Called a second time, each finds everything there.
 installed:
@@ -70,6 +70,9 @@ examples: ## every shell example of the documents against the real binary; insta
 	test/docs/install.sh
 	cd test/docs && $(GO) test -count=1 ./...
 
+kubernetes: ## the manifests of packaging/kubernetes by the types of the Kubernetes API
+	cd test/kubernetes && $(GO) test -count=1 ./...
+
 docs: ## write the generated references again: configuration, example file, commands
 	$(GO) test ./internal/config ./internal/cli -count=1 -run '^(TestExampleFile|TestReference)$$' -args -update
 
@@ -89,6 +92,7 @@ lint: $(LINT) ## golangci-lint with .golangci.yml
 	cd test/clients && $(LINT) run ./...
 	cd test/browser && $(LINT) run ./...
 	cd test/docs && $(LINT) run ./...
+	cd test/kubernetes && $(LINT) run ./...
 
 fmt: $(LINT) ## format every file
 	$(LINT) fmt ./...

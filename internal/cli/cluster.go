@@ -63,16 +63,27 @@ func newClusterTransfer(p Process) *cobra.Command {
 		Short: "Have another node lead, for example before this one is stopped",
 		Long: `Have another node lead. Clients are cut off and find the new leader when they connect again, at any node.
 Every node can be asked.`,
-		Example: `  millrace cluster transfer`,
-		Args:    noArgs,
+		Example: `  millrace cluster transfer
+  millrace cluster transfer --if-leader`,
+		Args: noArgs,
 	}
 	f := addAPI(cmd, p)
+	ifLeader := cmd.Flags().Bool("if-leader", false, "do nothing unless the node that is asked leads")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := f.client()
 		if err != nil {
 			return err
 		}
 		defer c.Close()
+		if *ifLeader {
+			st, err := c.Cluster(cmd.Context())
+			if err != nil {
+				return apiError(err)
+			}
+			if st.Leader != st.Node {
+				return printCluster(cmd, st, f.asJSON)
+			}
+		}
 		before, err := c.Transfer(cmd.Context())
 		if err != nil {
 			return apiError(err)
