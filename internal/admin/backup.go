@@ -18,6 +18,8 @@ type Backup struct {
 	Seconds float64 `json:"seconds"` // that it took
 }
 
+const pathBackups = pathAPI + "/backups"
+
 // backupTimeout bounds how long the answer of a backup may take.
 const backupTimeout = 6 * time.Hour
 
@@ -39,7 +41,11 @@ func (s *Service) MakeBackup(dir string) (Backup, error) {
 		return Backup{}, problemConflict.problem("the directory cannot be made: %s", err)
 	}
 	began := time.Now()
-	if err := s.engine.Backup(dir); err != nil {
+	copyData := s.copyData
+	if s.engine != nil {
+		copyData = s.engine.Backup
+	}
+	if err := copyData(dir); err != nil {
 		if p := refusal(err); p != err { //nolint:errorlint // whether it is the same
 			return Backup{}, p
 		}

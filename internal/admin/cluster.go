@@ -39,12 +39,14 @@ type ClusterNode struct {
 	Role       string  `json:"role"`
 	Member     bool    `json:"member"` // false: the cluster has not taken it in
 	Reachable  bool    `json:"reachable"`
-	About      string  `json:"about,omitempty"` // why it is not
+	About      string  `json:"about,omitempty"` // what is wrong with it
 	Version    string  `json:"version,omitempty"`
 	LagEntries uint64  `json:"lag_entries"`
 	LagSeconds float64 `json:"lag_seconds"`
 	ClockSkew  float64 `json:"clock_skew_seconds"`
 	LogBytes   uint64  `json:"log_bytes"`
+	// SettingsDiffer are the settings in which it differs from the node that was asked.
+	SettingsDiffer []string `json:"settings_differ,omitempty"`
 }
 
 // ClusterMember is a node that is to become a member.
@@ -153,6 +155,8 @@ type StandbyOptions struct {
 	Login   *auth.Login
 	Site    *auth.Site
 	Metrics http.Handler
+	// Backup writes a copy of the data of this node to a new directory.
+	Backup func(dir string) error
 	// Leader serves all that only the leader can.
 	Leader http.Handler
 }
@@ -160,7 +164,7 @@ type StandbyOptions struct {
 // Standby returns what a node serves that does not lead: it answers itself whether it is there, and what it knows about the cluster.
 func Standby(o Options, so StandbyOptions) http.Handler {
 	s := &Service{opts: o, log: o.Logger}
-	s.opts.Cluster = so.Cluster
+	s.opts.Cluster, s.copyData = so.Cluster, so.Backup
 	mux := http.NewServeMux()
 	for _, rt := range standbyRoutes() {
 		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(&rt, so.Login, w, r) })
@@ -178,11 +182,11 @@ func Standby(o Options, so StandbyOptions) http.Handler {
 	return underPrefix(ofSite(so.Site, h))
 }
 
-// standbyRoutes are the routes that need no leader. The transfer does: only the leader can give its part away.
+// standbyRoutes are the routes that need no leader: every node has the data, so that it can make a backup of it. The transfer does need one: only the leader can give its part away.
 func standbyRoutes() []route {
 	var list []route
 	for _, rt := range routes {
-		if rt.role == auth.RoleNone || rt.path == pathCluster {
+		if rt.role == auth.RoleNone || rt.path == pathCluster || rt.path == pathBackups {
 			list = append(list, rt)
 		}
 	}

@@ -73,7 +73,8 @@ type Service struct {
 	sampler sampler
 	bulk    bulkRunner
 
-	tokenKey []byte // makes ids of tokens
+	copyData func(dir string) error // of a node that does not lead, for a backup
+	tokenKey []byte                 // makes ids of tokens
 	logins   *auth.Sessions
 	work     workState
 

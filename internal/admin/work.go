@@ -17,7 +17,7 @@ var workRoutes = []route{
 	{http.MethodPost, pathJob + "/fail", auth.RoleOperator, nil, (*call).failJob},
 	{http.MethodPost, pathJob + "/extend", auth.RoleOperator, nil, (*call).extendJob},
 	{http.MethodPost, pathJob + "/release", auth.RoleOperator, nil, (*call).releaseJob},
-	{http.MethodPost, pathAPI + "/backups", auth.RoleOperator, nil, (*call).makeBackup},
+	{http.MethodPost, pathBackups, auth.RoleOperator, nil, (*call).makeBackup},
 	{http.MethodGet, pathAPI + "/export", auth.RoleRead, exportParams, (*call).exportJobs},
 	{http.MethodGet, pathImport, auth.RoleRead, nil, (*call).getImport},
 	{http.MethodPost, pathImport, auth.RoleOperator, []string{"line", "duplicates"}, (*call).importJobs},

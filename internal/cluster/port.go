@@ -71,15 +71,18 @@ type Pong struct {
 	Member  bool     `json:"member"`            // it has been part of a cluster
 	Members []string `json:"members,omitempty"` // the ids of all, as it knows
 	// Leader and LeaderAddr are the id and the address of the node that leads, as it knows.
-	Leader     string    `json:"leader,omitempty"`
-	LeaderAddr string    `json:"leader_addr,omitempty"`
-	Leads      bool      `json:"leads"` // and serves
-	Term       uint64    `json:"term"`
-	Applied    uint64    `json:"applied"` // the last entry of the log
-	Log        uint64    `json:"log"`     // bytes
-	Time       job.Time  `json:"time"`    // in the term TimeOf
-	TimeOf     uint64    `json:"time_of"` // 0: it does not know the time
-	Clock      time.Time `json:"clock"`   // of the machine
+	Leader     string            `json:"leader,omitempty"`
+	LeaderAddr string            `json:"leader_addr,omitempty"`
+	Leads      bool              `json:"leads"` // and serves
+	Term       uint64            `json:"term"`
+	Applied    uint64            `json:"applied"`            // the last entry of the log
+	Stored     uint64            `json:"stored"`             // the last one whose changes its store has
+	Free       *uint64           `json:"free,omitempty"`     // bytes that its disk has room for; nil: not known
+	Settings   map[string]string `json:"settings,omitempty"` // digests of the settings that nodes compare
+	Log        uint64            `json:"log"`                // bytes
+	Time       job.Time          `json:"time"`               // in the term TimeOf
+	TimeOf     uint64            `json:"time_of"`            // 0: it does not know the time
+	Clock      time.Time         `json:"clock"`              // of the machine
 }
 
 // Port is where other nodes reach this one, and how it reaches them.

@@ -28,6 +28,11 @@ func (n *Node) AddLearner(id, addr string) error {
 	return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changePatience).Error()
 }
 
+// TransferTo gives the leadership to a voter.
+func (n *Node) TransferTo(id, addr string) error {
+	return n.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(addr)).Error()
+}
+
 // Promote has a learner count for majorities.
 func (n *Node) Promote(id, addr string) error {
 	return n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changePatience).Error()

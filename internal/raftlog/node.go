@@ -211,6 +211,14 @@ func (n *Node) Term() uint64 {
 	return state.Term
 }
 
+// Stored returns the index of the last entry whose changes the store has.
+func (n *Node) Stored() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, index := n.replica.State()
+	return index
+}
+
 // Time returns what time it is in the last term this node knows the time of; term 0: of none.
 func (n *Node) Time() (term uint64, t job.Time) {
 	n.mu.Lock()

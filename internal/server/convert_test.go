@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,7 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"millrace/internal/admin"
 	"millrace/internal/config"
+	"millrace/internal/job"
 	"millrace/internal/offline"
 )
 
@@ -233,4 +236,46 @@ func TestRecover(t *testing.T) {
 	}
 	c.start(other)
 	c.join(survivor, other)
+}
+
+// Every node makes backups, and each can become a cluster that has nothing to do with the first one.
+func TestNodeBackup(t *testing.T) {
+	t.Parallel()
+	c := startNodes(t, nodes(t, 3, nil), 3)
+	leader, standby := c.leader(), c.standby()
+	client := dial(t, c.up[standby].addr(0))
+	for i := range 20 {
+		client.expect(t, `PUSH {"name":"n","queue":"q"}`, fmt.Sprintf(`OK {"id":%d}`, i+1))
+		for _, at := range []string{leader, standby} {
+			name := fmt.Sprintf("%s-%d", at, i)
+			var b admin.Backup
+			if err := json.Unmarshal([]byte(c.call(at, http.MethodPost, "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, name), http.StatusOK)), &b); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(b.Dir, c.configs[at].Data.Dir+backupSuffix) {
+				t.Errorf("the backup that node %s was asked for is in %s", at, b.Dir)
+			}
+			r, err := offline.Check(t.Context(), b.Dir, func(offline.Phase, uint64, uint64) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if jobs := r.Jobs(); jobs[job.Ready] != uint64(i+1) {
+				t.Fatalf("the backup of node %s has %v after %d pushes", at, jobs, i+1)
+			}
+		}
+	}
+	cfg := load(t, nodes(t, 1, nil)[0])
+	backup := filepath.Join(c.configs[standby].Data.Dir+backupSuffix, standby+"-19")
+	if _, err := offline.Restore(t.Context(), backup, cfg.Data.Dir, func(offline.Phase, uint64, uint64) {}); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := InitCluster(cfg); err != nil || id == c.up[standby].server.node.ofCluster() {
+		t.Fatalf("cluster %s, %v", id, err)
+	}
+	r := start(t, cfg, Options{})
+	(&nodesOf{t, nil, map[string]*running{"a": r}}).leader()
+	if got := r.server.node.log.Term(); got < 1_000_000_000 {
+		t.Errorf("term %d may come twice", got)
+	}
+	dial(t, r.addr(0)).expect(t, `PUSH {"name":"n","queue":"q"}`, `OK {"id":21}`)
 }

@@ -43,8 +43,12 @@ func (n *node) front() (serveFunc, error) {
 	options.Throttle = n.logins
 	login := auth.NewLogin(options)
 	n.settings.onReload(n.reloadLogin(login))
-	standby := admin.Standby(admin.Options{Logger: n.server.log, Version: n.opts.Version}, admin.StandbyOptions{
-		Cluster: n, Login: login,
+	backups, err := n.backupDir()
+	if err != nil {
+		return nil, err
+	}
+	standby := admin.Standby(admin.Options{Logger: n.server.log, Version: n.opts.Version, BackupDir: backups}, admin.StandbyOptions{
+		Cluster: n, Login: login, Backup: n.backup,
 		Site:   n.site(auth.SiteOptions{AnyHost: n.gates[i].config.Authenticated, Open: admin.ProbePaths()}),
 		Leader: n.toLeader(n.gates[i].name),
 		Metrics: metrics.Handler(metrics.Options{
@@ -114,6 +118,33 @@ func (n *node) Transfer() error {
 	return nil
 }
 
+// backup writes a copy of the data to a directory, with everything that was answered before.
+func (n *node) backup(dir string) error {
+	to := n.leads()
+	if to.ID == "" || to.ID == n.id {
+		return errNoLeader
+	}
+	pong, err := n.port.Ping(to.Addr)
+	if err != nil {
+		return fmt.Errorf("the leader cannot be asked what was answered: %w", err)
+	}
+	if !pong.Leads {
+		return errNoLeader
+	}
+	for until := time.Now().Add(backupPatience); n.log.Stored() < pong.Stored; {
+		if time.Now().After(until) {
+			return fmt.Errorf("this node is behind the leader: it has entry %d, and the leader %d: try again, or ask another node", n.log.Stored(), pong.Stored)
+		}
+		<-time.After(backupPoll)
+	}
+	return n.store.Load().Checkpoint(dir)
+}
+
+const (
+	backupPatience = 10 * time.Second // how long a backup waits for what this node lacks
+	backupPoll     = 10 * time.Millisecond
+)
+
 // answerFirst is how long a transfer waits for the answer to who has asked for it.
 const answerFirst = 50 * time.Millisecond
 
@@ -153,6 +184,10 @@ func (n *node) Status() admin.ClusterStatus {
 			node.About = "it is not part of the cluster: its data directory is new"
 		case m.name != own.Node:
 			node.ClockSkew = h.pong.Clock.Sub(h.at).Seconds()
+			node.About = joinAbout(n.settingsDiffer(&h), roomAbout(h.pong.Free, n.cfg.Store.FreeFloor))
+			node.SettingsDiffer = h.differ
+		default:
+			node.About = roomAbout(h.pong.Free, n.cfg.Store.FreeFloor)
 		}
 		if h.lag > 0 {
 			node.LagSeconds = time.Since(h.level).Seconds()

@@ -174,7 +174,7 @@ func (n *node) pong() cluster.Pong {
 		return p
 	}
 	st := n.log.Stats()
-	p.Member, p.Applied, p.Log, p.Term = n.log.Bootstrapped(), st.Applied, st.Bytes, n.log.Term()
+	p.Member, p.Applied, p.Stored, p.Log, p.Term = n.log.Bootstrapped(), st.Applied, n.log.Stored(), st.Bytes, n.log.Term()
 	if p.Member {
 		p.Cluster = n.ofCluster()
 	}
@@ -188,6 +188,7 @@ func (n *node) pong() cluster.Pong {
 		p.Leads, p.Term = true, l.term.Number()
 	}
 	p.TimeOf, p.Time = n.log.Time()
+	p.Free, p.Settings = n.room(), n.agreement()
 	return p
 }
 
@@ -212,6 +213,12 @@ func (n *node) pingAll(ctx context.Context) {
 		}
 		n.mu.Unlock()
 		n.promote()
+		if n.changes.TryLock() {
+			go func() {
+				defer n.changes.Unlock()
+				n.yields()
+			}()
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -244,6 +251,7 @@ func (n *node) ping(m member) {
 		h.pong.Leads = false
 	} else {
 		h.pong = pong
+		n.noteSettings(m.name, &h, pong.Settings)
 	}
 	// While it was asked, others may have gone on.
 	if h.lag = applied - min(applied, h.pong.Applied); h.lag == 0 || h.level.IsZero() {

@@ -64,6 +64,8 @@ type heard struct {
 	// lag is how many entries it had applied less than this node, and level when it was none.
 	lag   uint64
 	level time.Time
+	// differ are the settings in which it differs from this node.
+	differ []string
 }
 
 const (
@@ -320,7 +322,7 @@ var errStopped = errors.New("stopped")
 
 func (n *node) engineOptions(t *replica.Term) engine.Options {
 	o := n.server.engineOptions()
-	o.Store, o.Now = t, t.Now
+	o.Store, o.Now = roomy{t, n}, t.Now
 	o.Node, o.Run = 1, t.Number()<<8 // no two nodes lead in the same term
 	return o
 }

@@ -58,6 +58,8 @@ type Options struct {
 	// store, the other is told when all is open and nothing served yet.
 	openStore func(pebblestore.Options) (store.Store, error)
 	opened    func(*server)
+	// freeBytes replaces what a node tells others about its disk, for tests.
+	freeBytes func() *uint64
 	// openFiles replaces the limit of open files, for tests.
 	openFiles func() (uint64, error)
 }

@@ -362,6 +362,6 @@ func (fakeCluster) Remove(string) error       { return nil }
 func (fakeCluster) Status() admin.ClusterStatus {
 	return admin.ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []admin.ClusterNode{
 		{Name: "a", Addr: "127.0.0.1:1", Role: admin.RoleLeader, Reachable: true, Version: "1.2.3", LogBytes: 1 << 20},
-		{Name: "b", Addr: "127.0.0.1:2", Role: admin.RoleStandby, About: "connection <b>refused</b>", LagEntries: 7, LagSeconds: 1.5},
+		{Name: "b", Addr: "127.0.0.1:2", Role: admin.RoleStandby, About: "connection <b>refused</b>", LagEntries: 7, LagSeconds: 1.5, SettingsDiffer: []string{"faktory.dead_max"}},
 	}}
 }

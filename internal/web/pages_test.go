@@ -163,7 +163,7 @@ func TestPagesSay(t *testing.T) {
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["blocked"]), []string{fmt.Sprintf(`>%d</a>`, ids["ready"])}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["retrying"]), []string{"n<sup>4</sup> × 1 h + 1 s + a random part", ">Due<"}},
 		{"/workers", []string{"host:42", "5.0 MiB", "blue"}},
-		{"/cluster", []string{"a leads, in term 3", "Node b cannot be reached", "connection &lt;b&gt;refused", "Have another node lead"}},
+		{"/cluster", []string{"a leads, in term 3", "Node b cannot be reached", "Node b has other settings than node a: <code>faktory.dead_max</code>", "connection &lt;b&gt;refused", "Have another node lead"}},
 		{"/connections", []string{"127.0.0.1:1", `<td class="n">7</td>`}},
 		{"/settings?find=operators", []string{"web.password", "***"}},
 		{"/storage", []string{"somewhere", "3.0 GiB"}},
