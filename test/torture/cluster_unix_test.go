@@ -40,6 +40,7 @@ type nodes struct {
 	in    [][]string // what runs a command where a node is
 	webs  []string
 	args  []string // for all of them
+	bins  []string // what each runs; nil: the server under test
 	// election is how long a leader may be silent.
 	election time.Duration
 	up       []*harness.Server
@@ -107,6 +108,9 @@ func (c *nodes) start() {
 		starts.Go(func() {
 			o := options(c.data(i), "--cluster-node", name, "--cluster-addr", c.ports[i], "--cluster-peers", strings.Join(peers, ","),
 				"--cluster-election", c.election.String(), "--web-addr", c.webs[i], "--cluster-insecure", "--listen-insecure")
+			if c.bins != nil {
+				o.Bin = c.bins[i]
+			}
 			o.Args = append(append(slices.Clone(c.in[i]), o.Bin), append(o.Args, c.args...)...)
 			o.Bin, o.Args = o.Args[0], o.Args[1:]
 			o.Env = slices.Clone(o.Env)

@@ -8,7 +8,7 @@
 // one queue. The bonds suite does the same as the ledger for what ties jobs
 // together: batches, unique keys, dependencies. The cluster suites do what the first
 // two do to three nodes, which are also paused, cut off from each other and without a
-// disk that works. The soak watches memory, latency and disk.
+// disk that works; nodes are added, removed, replaced and upgraded meanwhile. The soak watches memory, latency and disk.
 //
 // A short form of each runs with the other tests; flags lengthen them, and -report
 // writes their figures into a document (make torture, make soak).

@@ -1,0 +1,125 @@
+//go:build unix
+
+package torture
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+var previousFlag = flag.String("previous", "HEAD~1", "the commit whose server the nodes run that are upgraded")
+
+// buildPrevious builds the server of an earlier commit.
+func buildPrevious(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	// The revision is a flag of this test, and the directory is its own.
+	archive := exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", "--format=tar", "--output", filepath.Join(dir, "source.tar"), *previousFlag)
+	if out, err := archive.CombinedOutput(); err != nil {
+		t.Fatalf("git archive %s: %v: %s", *previousFlag, err, out)
+	}
+	source, bin := filepath.Join(dir, "source"), filepath.Join(dir, "previous")
+	if err := os.Mkdir(source, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", filepath.Join(dir, "source.tar"), "-C", source).CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v: %s", err, out)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "./cmd/millrace")
+	build.Dir = source
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	return bin
+}
+
+// upgradeOrders are all orders in which three nodes can be upgraded.
+var upgradeOrders = [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+
+// TestClusterUpgrade upgrades the nodes of a cluster from the previous commit to this one under the load of all protocols, one after the other, in every order. In the short form it takes
+// two of the orders. Nothing that was acknowledged is lost, whichever of the two leads, and a node that falls back in between to the earlier one still takes part.
+func TestClusterUpgrade(t *testing.T) {
+	t.Parallel()
+	previous := buildPrevious(t)
+	orders := slices.Clone(upgradeOrders)
+	if *faultCount == 0 {
+		rnd := random("upgrade")
+		rnd.Shuffle(len(orders), func(i, j int) { orders[i], orders[j] = orders[j], orders[i] })
+		orders = orders[:2]
+	}
+	for _, order := range orders {
+		upgrade(t, previous, order, random("upgrade", fmt.Sprint(order)))
+	}
+}
+
+// upgrade upgrades a new cluster in an order that counts from the leader of the beginning.
+func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
+	t.Helper()
+	began := time.Now()
+	c := newNodes(t)
+	c.bins = []string{previous, previous, previous}
+	c.start()
+	y := killYard()
+	y.book.slewed = true
+	first := c.leader()
+	y.prepare(t, c.up[0])
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.run()
+	}()
+	number, after := 1, time.Duration(0)
+	restart := func(i int, bin, what string) {
+		t.Helper()
+		calm := y.stage.BeginCluster(number, slices.Clone(c.up), after, false)
+		<-time.After(500 * time.Millisecond)
+		close(calm.Ending)
+		storm := y.stage.BeginStorm(number+1, slices.Clone(c.up))
+		struck := time.Now()
+		c.fault = what + " node " + c.names[i]
+		if rnd.IntN(2) == 0 {
+			c.kill(i)
+		} else {
+			if err := c.up[i].Stop(20 * time.Second); err != nil {
+				t.Error(err)
+			}
+			c.up[i] = nil
+		}
+		c.bins[i] = bin
+		c.start()
+		c.leader()
+		y.goesOn(t, c.fault, time.Now())
+		after = time.Since(struck)
+		close(storm.Ending)
+		number += 2
+	}
+	for k, i := range order {
+		i = (first + i) % len(c.names)
+		restart(i, program.Bin, "upgrade of")
+		if k == 1 { // while one is still of the earlier release there is a way back
+			restart(i, previous, "fall-back of")
+			restart(i, program.Bin, "upgrade of")
+		}
+	}
+	c.leader()
+	y.stage.BeginCluster(number, slices.Clone(c.up), after, true)
+	y.drain(t, c.up[0])
+	<-done
+	c.stop()
+	lost, _ := y.book.verdict()
+	t.Logf("order %v from leader %s: %d pushes acknowledged, %d lost, %v", order, c.names[first], y.book.acknowledged, lost, time.Since(began).Round(time.Second))
+	for _, v := range y.book.violations {
+		t.Error(v)
+	}
+	if y.book.acknowledged < 100 {
+		t.Errorf("only %d pushes were acknowledged: this was no load", y.book.acknowledged)
+	}
+	c.same()
+}
