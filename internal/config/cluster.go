@@ -15,7 +15,9 @@ type Cluster struct {
 	TLS      TLS
 	Insecure bool
 	LogKeep  uint64
-	Election time.Duration
+	// CatchUpRate is in bytes per second.
+	CatchUpRate uint64
+	Election    time.Duration
 }
 
 // Peer is a node of a cluster.
@@ -42,6 +44,9 @@ func clusterKeys() []Key {
 		sizeKey("cluster.log_keep", "256MiB", limits[uint64]{1 << 20, 1 << 40},
 			"How much of the log is kept for nodes that are behind. One that is further behind is sent all data.",
 			func(c *Config) *uint64 { return &at(c).LogKeep }),
+		sizeKey("cluster.catchup_rate", "64MiB", limits[uint64]{1 << 10, 1 << 40},
+			"How much per second a node sends of all its data to one that is new or too far behind, so that clients are served meanwhile.",
+			func(c *Config) *uint64 { return &at(c).CatchUpRate }),
 		durationKey("cluster.election", "500ms", limits[time.Duration]{50 * time.Millisecond, time.Minute},
 			"How long a leader may be silent before the others choose another one. The same on every node.",
 			func(c *Config) *time.Duration { return &at(c).Election }),

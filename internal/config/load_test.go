@@ -64,7 +64,7 @@ func TestDefaults(t *testing.T) {
 		Log:     Log{Level: "info", Format: "auto"},
 		Server:  Server{DrainTimeout: 1500 * time.Millisecond, MaxWaiting: 100000, MaxWaitingMemory: 256 << 20, MaxWaitingNames: 1000000, MaxQueues: 250000},
 		Listen:  Listen{MaxUnfinished: 256 << 20},
-		Cluster: Cluster{LogKeep: 256 << 20, Election: 500 * time.Millisecond},
+		Cluster: Cluster{LogKeep: 256 << 20, CatchUpRate: 64 << 20, Election: 500 * time.Millisecond},
 		Masenko: Masenko{
 			Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
 			Heartbeat: 45 * time.Second, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20,

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"millrace/internal/raftlog"
 	"millrace/internal/replica"
@@ -65,8 +66,27 @@ func (s snapshotter) Send() (io.ReadCloser, int64, error) {
 	}
 	r, w := io.Pipe()
 	out.PipeReader = r
-	go func() { _ = w.CloseWithError(out.write(w)) }() // never fails
+	to := &paced{Writer: w, rate: float64(s.n.cfg.Cluster.CatchUpRate), began: time.Now()}
+	go func() { _ = w.CloseWithError(out.write(to)) }() // never fails
 	return out, size, nil
+}
+
+// paced writes no more than so many bytes per second.
+type paced struct {
+	io.Writer
+	rate  float64
+	began time.Time
+	sent  float64
+}
+
+// Write writes, and waits until that was due.
+func (p *paced) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	p.sent += float64(n)
+	if ahead := time.Duration(p.sent/p.rate*float64(time.Second)) - time.Since(p.began); ahead > 0 && err == nil {
+		<-time.After(ahead)
+	}
+	return n, err
 }
 
 type outgoing struct {
