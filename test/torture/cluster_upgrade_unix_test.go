@@ -14,16 +14,22 @@ import (
 	"time"
 )
 
-var previousFlag = flag.String("previous", "HEAD~1", "the commit whose server the nodes run that are upgraded")
+var previousFlag = flag.String("previous", "", "the commit whose server the nodes run that are upgraded; empty: the last but one, or where there is none this one")
 
 // buildPrevious builds the server of an earlier commit.
 func buildPrevious(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	// The revision is a flag of this test, and the directory is its own.
-	archive := exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", "--format=tar", "--output", filepath.Join(dir, "source.tar"), *previousFlag)
+	dir, revision := t.TempDir(), *previousFlag
+	if revision == "" {
+		revision = "HEAD~1"
+	}
+	archive := exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", "--format=tar", "--output", filepath.Join(dir, "source.tar"), revision)
 	if out, err := archive.CombinedOutput(); err != nil {
-		t.Fatalf("git archive %s: %v: %s", *previousFlag, err, out)
+		if *previousFlag != "" {
+			t.Fatalf("git archive %s: %v: %s", revision, err, out)
+		}
+		t.Logf("there is no earlier commit, so nodes are only restarted: git archive %s: %v: %s", revision, err, out)
+		return program.Bin
 	}
 	source, bin := filepath.Join(dir, "source"), filepath.Join(dir, "previous")
 	if err := os.Mkdir(source, 0o750); err != nil {
