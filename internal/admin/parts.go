@@ -238,22 +238,13 @@ func (s *Service) Parts(name string) (Parts, error) {
 	if i < 0 {
 		return Parts{}, invalid("period: %q is none of hour, day and month", name)
 	}
-	p := &periods[i]
 	out := Parts{Period: name, Protocols: []Part{}, Queues: []Part{}}
-	values, err := s.engine.Values(partsSpace, name+"/", int(p.slots))
-	if err != nil {
-		return out, refusal(err)
-	}
-	now := time.Now()
-	oldest := now.Add(-p.step * time.Duration(p.slots))
 	var sum partsSlot
-	for _, v := range values {
-		var slot partsSlot
-		if !strings.HasPrefix(v.Name, name+"/") || json.Unmarshal(v.Value, &slot) != nil || !slot.At.After(oldest) || !slot.At.Before(p.begin(now)) {
-			continue
-		}
-		out.Seconds += p.step.Seconds()
-		sum.merge(&slot)
+	if err := s.eachSlot(&periods[i], func(slot *partsSlot) {
+		out.Seconds += periods[i].step.Seconds()
+		sum.merge(slot)
+	}); err != nil {
+		return out, err
 	}
 	protocols, queues := sum.busiest(partsKept)
 	for _, p := range protocols {
@@ -263,6 +254,45 @@ func (s *Service) Parts(name string) (Parts, error) {
 		out.Queues = append(out.Queues, p.shown())
 	}
 	return out, nil
+}
+
+// eachSlot visits the slots of a period that are over, in any order.
+func (s *Service) eachSlot(p *resolution, visit func(*partsSlot)) error {
+	values, err := s.engine.Values(partsSpace, p.name+"/", int(p.slots))
+	if err != nil {
+		return refusal(err)
+	}
+	now := time.Now()
+	oldest := now.Add(-p.step * time.Duration(p.slots))
+	for _, v := range values {
+		var slot partsSlot
+		if strings.HasPrefix(v.Name, p.name+"/") && json.Unmarshal(v.Value, &slot) == nil && slot.At.After(oldest) && slot.At.Before(p.begin(now)) {
+			visit(&slot)
+		}
+	}
+	return nil
+}
+
+// QueueHistory returns what happened in a queue in the last "hour", "day" or "month", the oldest slot first. A slot tells of it
+// as far as it was among the busiest then, and shows nothing otherwise.
+func (s *Service) QueueHistory(namespace, queue, name string) (History, error) {
+	i := slices.IndexFunc(periods[:], func(p resolution) bool { return p.name == name })
+	if i < 0 {
+		return History{}, invalid("period: %q is none of hour, day and month", name)
+	}
+	out := History{Resolution: name, Seconds: periods[i].step.Seconds(), Points: []Point{}}
+	err := s.eachSlot(&periods[i], func(slot *partsSlot) {
+		p := Point{At: slot.At}
+		for _, part := range slot.Parts {
+			if part.Namespace == namespace && part.Queue == queue && part.Protocol == "" {
+				part.unpack()
+				p.Pushed, p.Fetched, p.Acked, p.Failed, p.Wait = part.Pushed, part.Fetched, part.Acked, part.Failed, waitOf(part.wait)
+			}
+		}
+		out.Points = append(out.Points, p)
+	})
+	slices.SortFunc(out.Points, func(a, b Point) int { return a.At.Compare(b.At) })
+	return out, err
 }
 
 func (p *part) shown() Part {

@@ -178,3 +178,39 @@ func TestMeter(t *testing.T) {
 		}
 	})
 }
+
+// The history of a queue has the slots of a period, also those in which it did nothing.
+func TestQueueHistory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{SampleEvery: time.Second}, HandlerOptions{})
+		defer f.close()
+		testkit.Advance(t, 2*time.Second)
+		f.push(job.Spec{Queue: "q"})
+		f.push(job.Spec{Queue: "other"})
+		testkit.Advance(t, 10*time.Second)
+		f.do(&job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1})
+		testkit.Advance(t, 3*time.Minute)
+		got, err := f.service.QueueHistory("ns", "q", "hour")
+		if err != nil || len(got.Points) < 2 || got.Seconds != 60 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		var pushed, fetched uint64
+		waits := 0
+		for i, p := range got.Points {
+			if i > 0 && !got.Points[i-1].At.Before(p.At) {
+				t.Errorf("point %d is not in order", i)
+			}
+			pushed, fetched = pushed+p.Pushed, fetched+p.Fetched
+			if p.Wait != nil {
+				waits++
+			}
+		}
+		if pushed != 1 || fetched != 1 || waits != 1 {
+			t.Errorf("%d pushed, %d fetched, %d waits", pushed, fetched, waits)
+		}
+		if _, err := f.service.QueueHistory("ns", "q", "year"); err == nil {
+			t.Error("a year is taken")
+		}
+	})
+}

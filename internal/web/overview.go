@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -186,8 +187,11 @@ type series struct {
 }
 
 func (h *handler) history(v *visit) error {
-	name := v.r.URL.Query().Get("resolution")
-	past, err := h.service.History(name)
+	q := v.r.URL.Query()
+	past, err := h.service.History(cmp.Or(q.Get("resolution"), periods[0].Resolution))
+	if queue := q.Get("queue"); queue != "" {
+		past, err = h.service.QueueHistory(q.Get("namespace"), queue, cmp.Or(q.Get("period"), "hour"))
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"html"
 	"io"
@@ -360,4 +361,55 @@ func TestVendored(t *testing.T) {
 	if pinned != 3 {
 		t.Errorf("%d files", pinned)
 	}
+}
+
+// The page of a queue shows what is first, what fails and who works on it; what destroys something is folded away.
+func TestQueueDetails(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	ids := s.allStates("q")
+	text := s.page("/queue?namespace=ns&queue=q").text
+	for _, part := range []string{
+		`data-history="/history?namespace=ns&amp;period=hour&amp;queue=q"`, fmt.Sprintf(`>%d</a></th><td><span class="state ready">`, ids["ready"]),
+		"It broke", "Retry all 2", "Who works on it", "1 running", `<details class="danger">`, `&amp;period=day"`,
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the page lacks %q:\n%s", part, text)
+		}
+	}
+	var series struct {
+		Seconds float64 `json:"seconds"`
+		At      []int64 `json:"at"`
+	}
+	for target, seconds := range map[string]float64{"/history?namespace=ns&queue=q": 60, "/history?namespace=ns&queue=q&period=month": 21600, "/history": 10} {
+		if err := json.Unmarshal([]byte(s.page(target).text), &series); err != nil || series.Seconds != seconds {
+			t.Errorf("%s: %+v, %v", target, series, err)
+		}
+	}
+	if a := s.get("/history?namespace=ns&queue=q&period=year"); a.Code != http.StatusBadRequest {
+		t.Errorf("a year: %d", a.Code)
+	}
+}
+
+// A table of queues shows namespaces if there are several, and no column that is empty.
+func TestQueueColumns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, auth.LoginOptions{})
+	s.push(job.Spec{Queue: "q"})
+	has := func(part string, want bool) {
+		t.Helper()
+		if text := s.page("/queues").text; strings.Contains(text, part) != want {
+			t.Errorf("the page has %q: %t\n%s", part, !want, text)
+		}
+	}
+	has(`<span class="sub">ns</span>`, false)
+	has(`name="namespace" value="" autocomplete`, false)
+	has(`<th scope="col" class="n">buried</th>`, false)
+	has(`<rect class="ready" x="0" y="0" width="120" height="8"/>`, true)
+	s.push(job.Spec{Namespace: "other", Queue: "q"})
+	id := s.push(job.Spec{Queue: "p"})
+	s.do(&job.Bury{Ref: job.ByID("ns", "p", id), Need: job.NeedAny})
+	has(`<span class="sub">ns</span>`, true)
+	has(`name="namespace" value="" autocomplete`, true)
+	has(`<th scope="col" class="n">buried</th>`, true)
 }

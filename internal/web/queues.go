@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,10 +22,40 @@ func states() []string {
 
 // queuesPage is what the list of queues shows.
 type queuesPage struct {
-	Filter admin.QueueFilter
-	Queues []admin.Queue
-	States []string
+	Filter     admin.QueueFilter
+	Queues     []queueRow
+	States     []string // in which there are jobs, or usually are
+	Namespaces bool     // there is more than one
 	links
+}
+
+// queueRow is a queue with a bar of its jobs by state.
+type queueRow struct {
+	admin.Queue
+	Bar []segment
+}
+
+// segment is a part of a bar, in its own units.
+type segment struct {
+	State string
+	X, W  int
+}
+
+// barLength is how long a bar is.
+const barLength = 120
+
+// barOf makes the bar of a queue. A state with few jobs is still to be seen.
+func barOf(q *admin.Queue) []segment {
+	var out []segment
+	x := 0
+	for _, state := range states() {
+		if n := q.Counts[state]; n > 0 {
+			w := max(3, int(barLength*float64(n)/float64(q.Jobs)))
+			out = append(out, segment{state, x, w})
+			x += w
+		}
+	}
+	return out
 }
 
 func (h *handler) queues(v *visit) error {
@@ -33,7 +65,19 @@ func (h *handler) queues(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := queuesPage{Filter: f, Queues: found.Queues, States: states()}
+	names, err := h.service.Namespaces(admin.PageOf{Limit: 2})
+	if err != nil {
+		return err
+	}
+	p := queuesPage{Filter: f, Namespaces: len(names.Namespaces) > 1}
+	for i := range found.Queues {
+		p.Queues = append(p.Queues, queueRow{found.Queues[i], barOf(&found.Queues[i])})
+	}
+	for _, s := range states() {
+		if slices.Contains(usual, s) || slices.ContainsFunc(found.Queues, func(q admin.Queue) bool { return q.Counts[s] > 0 }) {
+			p.States = append(p.States, s)
+		}
+	}
 	p.links = paging("/queues", filled("namespace", f.Namespace, "name", f.Name), q, found.Next)
 	return v.show(http.StatusOK, "queues", "Queues", p)
 }
@@ -42,8 +86,73 @@ func (h *handler) queues(v *visit) error {
 type queuePage struct {
 	Queue  admin.Queue
 	States []string
+	Shown  []string // those of the states that have jobs, or usually have
 	Totals []string
 	Self   string
+
+	Periods  []period
+	Period   period
+	First    []admin.JobRow
+	Failures *failuresPage
+	Workers  []queueWorker
+}
+
+// queueWorker is who holds jobs of a queue.
+type queueWorker struct {
+	Name, Through string
+	Jobs          int
+}
+
+const (
+	firstShown    = 10
+	failuresShown = 5
+	workersShown  = 20
+)
+
+// usual are the states that are shown although no job is in them.
+var usual = []string{job.Ready.Name(), job.Leased.Name(), job.Scheduled.Name(), job.Retrying.Name(), job.Dead.Name()}
+
+// workersOf tells who holds jobs, those with most first.
+func workersOf(jobs []admin.JobRow) []queueWorker {
+	var out []queueWorker
+	for i := range jobs {
+		l := jobs[i].Lease
+		if l == nil {
+			continue
+		}
+		w := queueWorker{Name: cmp.Or(l.Worker, l.Holder), Through: l.FetchedBy}
+		at := slices.IndexFunc(out, func(o queueWorker) bool { return o.Name == w.Name && o.Through == w.Through })
+		if at < 0 {
+			at = len(out)
+			out = append(out, w)
+		}
+		out[at].Jobs++
+	}
+	slices.SortStableFunc(out, func(a, b queueWorker) int { return cmp.Compare(b.Jobs, a.Jobs) })
+	return out[:min(len(out), workersShown)]
+}
+
+// details reads what the page shows besides the queue itself.
+func (p *queuePage) details(h *handler) (err error) {
+	jobs := func(state job.State, limit int) []admin.JobRow {
+		f := admin.Filter{Namespace: p.Queue.Namespace, Queue: p.Queue.Name, States: []string{state.Name()}}
+		found, jerr := h.service.Jobs(f, admin.PageOf{Limit: limit})
+		err = cmp.Or(err, jerr)
+		return found.Jobs
+	}
+	running := jobs(job.Leased, pageRows)
+	p.Workers = workersOf(running)
+	if p.First = jobs(job.Ready, firstShown); len(p.First) == 0 {
+		p.First = running[:min(len(running), firstShown)]
+	}
+	if err != nil {
+		return err
+	}
+	p.Failures, err = h.failuresOf(p.Queue.Namespace, p.Queue.Name)
+	if err == nil {
+		p.Failures.Groups = p.Failures.Groups[:min(len(p.Failures.Groups), failuresShown)]
+	}
+	return err
 }
 
 func (h *handler) queue(v *visit) error {
@@ -53,6 +162,23 @@ func (h *handler) queue(v *visit) error {
 		return err
 	}
 	p := queuePage{Queue: found, States: states(), Self: queueLink(found.Namespace, found.Name)}
+	for _, s := range p.States {
+		if slices.Contains(usual, s) || found.Counts[s] > 0 {
+			p.Shown = append(p.Shown, s)
+		}
+	}
+	p.Periods, p.Period = periods[1:], periods[1]
+	for _, other := range p.Periods {
+		if other.Parts == q.Get("period") {
+			p.Period = other
+		}
+	}
+	p.Failures = new(failuresPage)
+	if !v.partial() { // else only the figures are wanted
+		if err := p.details(h); err != nil {
+			return err
+		}
+	}
 	for c := range job.CounterCount {
 		p.Totals = append(p.Totals, job.Counter(c).String())
 	}

@@ -82,6 +82,43 @@
   document.addEventListener("htmx:afterSwap", showTimes);
   if (local || zone) showTimes();
 
+  // Tables that can be sorted: this page of them. The order is kept when the rows are loaded again.
+  let sorted = null; // { column, up }
+  const cellOf = (row, i) => {
+    const cell = row.cells[i], text = (cell.dataset.sort ?? cell.textContent).trim();
+    const n = parseFloat(text.replace(/[,<]/g, ""));
+    return Number.isNaN(n) ? text.toLowerCase() : n;
+  };
+  const sortRows = () => {
+    const table = $("table[data-sortable]");
+    if (!table) return;
+    [...table.tHead.rows[0].cells].forEach((th, i) => {
+      if (!th.textContent.trim() || "unsorted" in th.dataset || th.querySelector(".hidden")) return;
+      if (!th.querySelector("button")) {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.className = "sort";
+        button.append(...th.childNodes);
+        button.addEventListener("click", () => {
+          sorted = { column: i, up: sorted && sorted.column === i ? !sorted.up : i === 0 };
+          sortRows();
+        });
+        th.append(button);
+      }
+      if (sorted && sorted.column === i) th.setAttribute("aria-sort", sorted.up ? "ascending" : "descending"); else th.removeAttribute("aria-sort");
+    });
+    if (!sorted) return;
+    const found = [...table.querySelectorAll("tr[data-row]")];
+    found.sort((a, b) => {
+      const x = cellOf(a, sorted.column), y = cellOf(b, sorted.column);
+      return (x < y ? -1 : x > y ? 1 : 0) * (sorted.up ? 1 : -1);
+    });
+    const last = found.length && found[0].parentNode;
+    found.forEach((row) => last.append(row));
+  };
+  document.addEventListener("htmx:afterSwap", sortRows);
+  sortRows();
+
   // Choice of rows.
   const act = $("#act");
   const boxes = () => [...document.querySelectorAll("input[name=job]")];

@@ -1,4 +1,4 @@
-// The charts and the moving figures of the overview.
+// The charts of the overview and of a queue, and the moving figures.
 (() => {
   "use strict";
   const box = document.getElementById("chart"), waitBox = document.getElementById("wait-chart");
@@ -36,7 +36,7 @@
       scales: { x: { range: (u, low, high) => [Math.min(low, high - (live ? 60 : 600)), high] }, y: { range: (u, low, high) => [0, Math.max(c.least, (high || 0) * 1.1)] } },
       axes: [{ ...axis, space: 80, values: (u, at, i, space, step) => at.map((s) => clockOf(s).slice(...(step < 60 ? [11, 19] : step < 86400 ? [11, 16] : [5, 10]))) }, { ...axis, size: 60, values: (u, values) => values.map(c.ticks) }],
       series: [{ label: window.millrace.local ? "time" : "time (UTC)", value: (u, v) => (v == null ? "–" : clockOf(v).slice(5, 19).replace("T", " ")) },
-        ...c.lines.map(([, , label, stroke, dash]) => ({ label, stroke: colour(stroke), width: 2, dash, spanGaps: live, points: { show: false }, value: (u, v) => (v == null ? "–" : c.show(v)) }))],
+        ...c.lines.map(([, , label, stroke, dash]) => ({ label, stroke: colour(stroke), width: 2, dash, spanGaps: true, points: { show: false }, value: (u, v) => (v == null ? "–" : c.show(v)) }))],
     }, c.data, c.box);
   };
 
@@ -60,6 +60,7 @@
 
   let source = null;
   const listen = () => {
+    if (!box.dataset.live) return;
     const wanted = !window.millrace.paused && !document.hidden;
     if (!wanted && source) { source.close(); source = null; }
     if (wanted && !source) {
