@@ -169,6 +169,7 @@ func (s *Service) Act(ctx context.Context, a Action, t Target, with With) error 
 	if err := results[0].Err; err != nil {
 		return s.refused(a, t, err)
 	}
+	s.Note(ctx, 1, "%s job %d of queue %s", a, t.ID, t.Queue)
 	return nil
 }
 
@@ -260,13 +261,21 @@ func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, with W
 		}
 		cmds = append(cmds, cmd)
 	}
-	out := make([]Outcome, 0, len(targets))
+	out, done := make([]Outcome, 0, len(targets)), 0
 	for i, r := range s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmds...) {
 		o := Outcome{Namespace: targets[i].Namespace, ID: targets[i].ID, Done: r.Err == nil}
 		if r.Err != nil {
 			o.Problem = s.refused(a, targets[i], r.Err)
 		}
 		out = append(out, o)
+		if o.Done {
+			done++
+		}
+	}
+	if done == 1 && len(targets) == 1 {
+		s.Note(ctx, 1, "%s job %d of queue %s", a, targets[0].ID, targets[0].Queue)
+	} else if done > 0 {
+		s.Note(ctx, done, "%s chosen jobs", a)
 	}
 	return out, nil
 }

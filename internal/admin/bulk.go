@@ -153,6 +153,7 @@ func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, with With) 
 		return Bulk{}, err
 	}
 	r.notify()
+	s.Note(ctx, 0, "%s all jobs that match: %s", a, f.String())
 	return out, nil
 }
 
@@ -287,6 +288,7 @@ func (s *Service) CancelBulk(ctx context.Context, id string) (Bulk, error) {
 	cmd, out := r.value(b), b.Bulk
 	r.mu.Unlock()
 	_, err := s.do(ctx, cmd)
+	s.Note(ctx, 0, "stop the bulk action %s", id)
 	return out, err
 }
 

@@ -227,6 +227,9 @@ func (c *call) signalWorkers() error {
 		return err
 	}
 	n, err := c.SignalWorkers(in.Namespace, in.ID, in.Signal)
+	if err == nil {
+		c.Note(c.r.Context(), 0, "%s %d workers", in.Signal, n)
+	}
 	return c.result(struct {
 		Workers int `json:"workers"`
 	}{n}, err)

@@ -192,7 +192,7 @@ func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
 // serve answers one call of the API.
 func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *http.Request) {
 	role, verdict := login.Of(r)
-	c := &call{Service: s, w: w, r: r, role: role}
+	c := &call{Service: s, w: w, r: WithActor(r, ""), role: role}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -200,7 +200,7 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 		refuse(w, p)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, rt.sizeMax())
+	c.r.Body = http.MaxBytesReader(w, r.Body, rt.sizeMax())
 	err := c.checkParams(rt)
 	if err == nil {
 		err = rt.handle(c)

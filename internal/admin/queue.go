@@ -235,6 +235,11 @@ func (s *Service) changeQueue(ctx context.Context, namespace, name string, cmd j
 	if _, err := s.do(ctx, cmd); err != nil {
 		return Queue{}, err
 	}
+	verb := "resume"
+	if _, pauses := cmd.(*job.Pause); pauses {
+		verb = "pause"
+	}
+	s.Note(ctx, 0, "%s queue %s", verb, name)
 	return s.Queue(namespace, name)
 }
 
@@ -253,6 +258,9 @@ func (s *Service) Purge(ctx context.Context, namespace, name, state string) (Cou
 		return Count{}, err
 	}
 	r, err := s.do(ctx, &job.Purge{Namespace: namespace, Queue: name, State: st})
+	if err == nil {
+		s.Note(ctx, r.Count, "delete %s jobs of queue %s", st.Name(), name)
+	}
 	return Count{Jobs: r.Count}, err
 }
 
@@ -265,6 +273,11 @@ type RemoveOptions struct {
 // RemoveQueue removes a queue with all its jobs.
 func (s *Service) RemoveQueue(ctx context.Context, namespace, name string, o RemoveOptions) (Count, error) {
 	r, err := s.do(ctx, &job.Remove{Namespace: namespace, Queue: name, IfIdle: o.IfIdle, KeepQueue: o.Keep})
+	if err == nil && o.Keep {
+		s.Note(ctx, r.Count, "empty queue %s", name)
+	} else if err == nil {
+		s.Note(ctx, r.Count, "remove queue %s", name)
+	}
 	return Count{Jobs: r.Count}, err
 }
 
@@ -290,5 +303,8 @@ func (s *Service) Respawn(ctx context.Context, namespace, name string, o Respawn
 		return Count{}, err
 	}
 	r, err := s.do(ctx, &job.Respawn{Namespace: namespace, Queue: name, Limit: o.Limit, Attempts: o.Attempts, TTL: o.TTL})
+	if err == nil {
+		s.Note(ctx, r.Count, "respawn dead jobs of queue %s", name)
+	}
 	return Count{Jobs: r.Count}, err
 }

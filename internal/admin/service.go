@@ -70,8 +70,9 @@ type Service struct {
 	log     *slog.Logger
 	started time.Time
 
-	sampler sampler
-	bulk    bulkRunner
+	sampler    sampler
+	activities activities
+	bulk       bulkRunner
 
 	copyData func(dir string) error // of a node that does not lead, for a backup
 	tokenKey []byte                 // makes ids of tokens
@@ -106,6 +107,9 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	s.sampler.init(s)
+	if err := s.activities.load(s); err != nil {
+		return nil, err
+	}
 	if err := s.bulk.init(s); err != nil {
 		return nil, err
 	}

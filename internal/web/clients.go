@@ -50,6 +50,7 @@ func (h *handler) signalWorkers(v *visit) error {
 	if err != nil {
 		return err
 	}
+	h.service.Note(v.r.Context(), 0, "%s %s", signal, plural(n, "worker", "workers"))
 	return v.done("Told "+plural(n, "worker", "workers")+" to "+signalText(signal)+". They hear it with their next heartbeat.", localPath(form.Get("back")))
 }
 
@@ -63,6 +64,9 @@ func signalText(s admin.Signal) string {
 func (h *handler) connections(v *visit) error {
 	return v.show(http.StatusOK, "connections", "Connections", h.service.Connections())
 }
+
+// batchDone is how many jobs of a batch are done.
+func batchDone(b admin.Batch) uint64 { return b.Total - min(b.Pending, b.Total) }
 
 // batchesPage is what the list of batches shows.
 type batchesPage struct {

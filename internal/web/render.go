@@ -30,7 +30,7 @@ func parsePages(a assets) pages {
 	funcs := template.FuncMap{
 		"number": number, "rate": rate, "span": span, "size": anySize, "stamp": stamp, "clock": clock, "link": link, "asset": a.link,
 		"actionLabel": actionLabel, "target": targetText, "jobLink": jobLink, "queueLink": queueLink, "sub": func(v *view, data any) sub { return sub{v, data} },
-		"join": strings.Join, "failureAct": newFailureAct, "digits": func(n any) string { return fmt.Sprint(n) },
+		"join": strings.Join, "failureAct": newFailureAct, "kinds": bodyKinds, "done": batchDone, "digits": func(n any) string { return fmt.Sprint(n) },
 	}
 	base := template.Must(template.New("layout").Funcs(funcs).ParseFS(templateFiles, shared...))
 	all := make(pages)
@@ -97,10 +97,10 @@ type menuItem struct{ Path, Title string }
 
 // menu are the pages that can be gone to from everywhere.
 var menu = []menuGroup{
-	{"Work", []menuItem{{"/", "Overview"}, {"/queues", "Queues"}, {"/failures", "Failures"}, {"/jobs", "Jobs"}, {"/batches", "Batches"}, {"/cron", "Cron"}}},
+	{"Work", []menuItem{{"/", "Overview"}, {"/queues", "Queues"}, {"/failures", "Failures"}, {"/jobs", "Jobs"}, {"/types", "Types"}, {"/batches", "Batches"}, {"/cron", "Cron"}}},
 	{"Jobs by state", []menuItem{{"/running", "Running"}, {"/scheduled", "Scheduled"}, {"/retries", "Retrying"}, {"/dead", "Dead"}}},
 	{"Clients", []menuItem{{"/workers", "Workers"}, {"/connections", "Connections"}, {"/tokens", "Tokens"}}},
-	{"Server", []menuItem{{"/bulk", "Bulk actions"}, {"/storage", "Storage"}, {"/settings", "Settings"}}},
+	{"Server", []menuItem{{"/bulk", "Bulk actions"}, {"/activity", "Activity"}, {"/storage", "Storage"}, {"/settings", "Settings"}}},
 }
 
 // menuFor returns the menu of a server, which has one page more in a cluster.
@@ -159,7 +159,7 @@ func (v *view) Active(p string) bool {
 	switch {
 	case here == "/queue":
 		here = "/queues"
-	case here == "/job":
+	case here == "/job" || here == "/push":
 		here = "/jobs"
 	case here == "/batch":
 		here = "/batches"

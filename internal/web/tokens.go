@@ -67,6 +67,7 @@ func (h *handler) actOnTokens(v *visit) error {
 		if err := h.service.DropToken(t.ID); err != nil {
 			return err
 		}
+		h.service.Note(v.r.Context(), 0, "remove token %s of namespace %s", t.Masked, t.Namespace)
 		return v.done("Removed token "+t.Masked+" of namespace "+t.Namespace+".", back)
 	case "limit":
 		l, err := limitsOf(form)
@@ -103,6 +104,7 @@ func (h *handler) makeToken(v *visit) error {
 		return err
 	}
 	p.Made = &made
+	h.service.Note(v.r.Context(), 0, "make a token for namespace %s", made.Namespace)
 	return v.show(http.StatusOK, "tokens", "Tokens and limits", p)
 }
 

@@ -70,7 +70,7 @@ func (h *handler) readers() map[string]page {
 		"/bulk": h.bulks, "/bulk/{id}": h.bulk,
 		"/workers": h.workers, "/connections": h.connections, "/batches": h.batches, "/batch": h.batch,
 		"/cron": h.cronList, "/cron/entry": h.cronEntry,
-		"/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
+		"/activity": h.activity, "/types": h.types, "/push": h.pushForm, "/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
 	}
 }
 
@@ -78,7 +78,8 @@ func (h *handler) readers() map[string]page {
 func (h *handler) changers() map[string]page {
 	return map[string]page{
 		"/queues/act": h.actOnQueue, "/jobs/act": h.actOnJobs, "/bulk/{id}/stop": h.stopBulk,
-		"/workers/act": h.signalWorkers, "/tokens/act": h.actOnTokens, "/cluster/act": h.transfer, "/cron/act": h.actOnCron,
+		"/push": h.push, "/workers/act": h.signalWorkers, "/tokens/act": h.actOnTokens, "/cluster/act": h.transfer,
+		"/cron/act": h.actOnCron,
 	}
 }
 
@@ -119,6 +120,7 @@ type visit struct {
 // open is a page that everybody may ask for.
 func (h *handler) open(f page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		r = admin.WithActor(r, "web UI")
 		v := &visit{handler: h, w: w, r: r, base: admin.Prefix(r), now: time.Now()}
 		v.role, v.verdict = h.roleOf(r)
 		if err := f(v); err != nil {

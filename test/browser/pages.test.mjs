@@ -12,7 +12,7 @@ const pages = {
   overview: "/", "overview-hour": "/?period=hour", "overview-day": "/?period=day", "overview-month": "/?period=month", queues: "/queues", "queues-none": "/queues?name=nowhere",
   queue: "/queue?namespace=default&queue=mailers",
   jobs: "/jobs?state=ready&state=retrying&state=dead", "jobs-body": "/jobs?body=template&queue=mailers", "jobs-none": "/jobs?queue=none",
-  failures: "/failures", running: "/running", scheduled: "/scheduled", retries: "/retries", dead: "/dead",
+  failures: "/failures", types: "/types", activity: "/activity", push: "/push", running: "/running", scheduled: "/scheduled", retries: "/retries", dead: "/dead",
   workers: "/workers", connections: "/connections", batches: "/batches?namespace=default", tokens: "/tokens", "tokens-none": "/tokens?namespace=nowhere", bulk: "/bulk",
   storage: "/storage", settings: "/settings", "no-job": "/job?namespace=default&id=9999999", "no-page": "/nowhere",
 };

@@ -119,6 +119,19 @@
   document.addEventListener("htmx:afterSwap", sortRows);
   sortRows();
 
+  // Buttons that copy a text. Browsers let only pages of a secure origin do that.
+  if (navigator.clipboard) {
+    document.querySelectorAll("[data-copy]").forEach((b) => { b.hidden = false; });
+    document.addEventListener("click", (e) => {
+      const button = e.target.closest("[data-copy]");
+      if (!button) return;
+      navigator.clipboard.writeText(button.dataset.copy).then(() => {
+        button.textContent = "Copied";
+        setTimeout(() => { button.textContent = "Copy"; }, 1500);
+      }, () => {});
+    });
+  }
+
   // Choice of rows.
   const act = $("#act");
   const boxes = () => [...document.querySelectorAll("input[name=job]")];
