@@ -45,7 +45,7 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 		"/job": jobs, "/bulk": {"/bulk"}, "/bulk/{id}": {bulk.Header().Get("Location")},
 		"/workers": {"/workers"}, "/connections": {"/connections"}, "/batches": {"/batches", "/batches?namespace=ns"},
 		"/cron": {"/cron"}, "/cron/entry": {"/cron/entry?namespace=ns&name=nightly", "/cron/entry?namespace=ns&name=off"},
-		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/activity": {"/activity"}, "/types": {"/types"},
+		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/activity": {"/activity"}, "/help": {"/help"}, "/types": {"/types"},
 		"/push": {"/push", "/push?namespace=ns&queue=q", fmt.Sprintf("/push?namespace=ns&queue=q&id=%d", ids["dead"])}, "/cluster": {"/cluster"}, "/tokens": {"/tokens", "/tokens?namespace=ns&pool=fast"}, "/settings": {"/settings", "/settings?find=password"},
 	}
 }

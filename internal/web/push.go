@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"millrace/internal/admin"
 )
@@ -68,7 +69,8 @@ func (h *handler) push(v *visit) error {
 		return refuse(http.StatusBadRequest, "This is no number of seconds", "Nothing was done.")
 	}
 	n := admin.NewJob{Type: form.Get("type"), Retry: &retry, Delay: delay, Payload: admin.Payload{BodyKind: form.Get("kind")}}
-	if text := form.Get("body"); n.BodyKind != "none" {
+	// A browser ends every line of a field with \r\n, whatever was there.
+	if text := strings.ReplaceAll(form.Get("body"), "\r\n", "\n"); n.BodyKind != "none" {
 		n.BodyText = &text
 	}
 	namespace, queue := form.Get("namespace"), form.Get("queue")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/internal/admin"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 )
@@ -41,16 +42,19 @@ func TestPushForm(t *testing.T) {
 	ids := s.allStates("states")
 	from := fmt.Sprintf("/push?namespace=ns&queue=states&id=%d", ids["dead"])
 	text := s.page(from).text
-	if !strings.Contains(text, "and delete the job that failed") || !strings.Contains(text, ">dead</textarea>") {
+	if !strings.Contains(text, "and delete the job that failed") || !strings.Contains(text, "\ndead</textarea>") {
 		t.Fatal(text)
 	}
 	dead, err := s.service.Job("ns", "states", ids["dead"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	form = url.Values{"namespace": {"ns"}, "queue": {"states"}, "kind": {"bytes"}, "body": {"alive"}, "retry": {"0"}, "replace": {targetText(&dead.JobRow)}}
+	form = url.Values{"namespace": {"ns"}, "queue": {"states"}, "kind": {"bytes"}, "body": {"alive\r\nagain"}, "retry": {"0"}, "replace": {targetText(&dead.JobRow)}}
 	if to := s.post("/push", form).Header().Get("Location"); !strings.Contains(s.page(to).text, "deleted the earlier one") || s.state(ids["dead"]) != "gone" {
 		t.Errorf("it is %s", s.state(ids["dead"]))
+	}
+	if jobs, err := s.service.Jobs(admin.Filter{Queue: "states", Body: "alive\nagain"}, admin.PageOf{}); err != nil || len(jobs.Jobs) != 1 {
+		t.Errorf("%+v, %v", jobs, err)
 	}
 	if text := s.page("/failures?namespace=ns&queue=states").text; strings.Contains(text, "1 dead") {
 		t.Error(text)
@@ -75,6 +79,21 @@ func TestBatchProgress(t *testing.T) {
 	for _, target := range []string{fmt.Sprintf("/batch?namespace=ns&id=%d", batch), "/batches?namespace=ns"} {
 		if text := s.page(target).text; !strings.Contains(text, `max="4" value="1"`) {
 			t.Errorf("%s: %s", target, text)
+		}
+	}
+}
+
+// The help explains every state and every action.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, s := range states() {
+		if stateHelp[s] == "" {
+			t.Errorf("no help about state %s", s)
+		}
+	}
+	for _, a := range admin.Actions() {
+		if actionHelp[a] == "" {
+			t.Errorf("no help about action %s", a)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (h *handler) readers() map[string]page {
 		"/bulk": h.bulks, "/bulk/{id}": h.bulk,
 		"/workers": h.workers, "/connections": h.connections, "/batches": h.batches, "/batch": h.batch,
 		"/cron": h.cronList, "/cron/entry": h.cronEntry,
-		"/activity": h.activity, "/types": h.types, "/push": h.pushForm, "/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
+		"/help": h.help, "/activity": h.activity, "/types": h.types, "/push": h.pushForm, "/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
 	}
 }
 

@@ -12,7 +12,7 @@ const pages = {
   overview: "/", "overview-hour": "/?period=hour", "overview-day": "/?period=day", "overview-month": "/?period=month", queues: "/queues", "queues-none": "/queues?name=nowhere",
   queue: "/queue?namespace=default&queue=mailers",
   jobs: "/jobs?state=ready&state=retrying&state=dead", "jobs-body": "/jobs?body=template&queue=mailers", "jobs-none": "/jobs?queue=none",
-  failures: "/failures", types: "/types", activity: "/activity", push: "/push", running: "/running", scheduled: "/scheduled", retries: "/retries", dead: "/dead",
+  failures: "/failures", types: "/types", activity: "/activity", push: "/push", help: "/help", running: "/running", scheduled: "/scheduled", retries: "/retries", dead: "/dead",
   workers: "/workers", connections: "/connections", batches: "/batches?namespace=default", tokens: "/tokens", "tokens-none": "/tokens?namespace=nowhere", bulk: "/bulk",
   storage: "/storage", settings: "/settings", "no-job": "/job?namespace=default&id=9999999", "no-page": "/nowhere",
 };
@@ -115,5 +115,57 @@ test("what jobs hold is shown and never runs", async () => {
     }
   }
   assert.ok(hostile >= 2, "the hostile body is shown as text");
+  await page.context().close();
+});
+
+test("the theme, the time and the order of queues can be chosen", async () => {
+  const page = await open(browser, { colorScheme: "light", timezoneId: "Asia/Tokyo" });
+  await page.goto("/queues");
+  const ground = () => page.evaluate(() => getComputedStyle(document.body.parentElement).backgroundColor);
+  const light = await ground();
+  const theme = page.locator("#theme");
+  await theme.click();
+  assert.equal(await theme.textContent(), "Theme: light");
+  await theme.click();
+  assert.equal(await theme.textContent(), "Theme: dark");
+  assert.notEqual(await ground(), light);
+  await page.reload(); // the server knows it by now
+  assert.notEqual(await ground(), light);
+  await check(page, "queues, dark by choice");
+
+  const clock = () => page.locator("footer time").textContent();
+  assert.match(await clock(), / UTC$/);
+  const utc = Date.parse((await clock()).replace(" UTC", "Z").replace(" ", "T"));
+  await page.locator("#zone").click();
+  assert.match(await clock(), / here$/);
+  const here = Date.parse((await clock()).replace(" here", "Z").replace(" ", "T"));
+  assert.equal(here - utc, 9 * 3600e3);
+
+  const names = () => page.locator("tr[data-row] th a").allTextContents();
+  const queue = page.getByRole("button", { name: "Queue", exact: true });
+  await queue.focus();
+  await page.keyboard.press("Enter");
+  const up = await names();
+  assert.deepEqual(up, [...up].sort());
+  await queue.click();
+  assert.deepEqual(await names(), [...up].reverse());
+  await page.getByLabel("Name contains").pressSequentially(up[0]);
+  await page.waitForFunction(() => document.querySelectorAll("tr[data-row]").length === 1);
+  assert.deepEqual(await names(), [up[0]]);
+  await check(page, "queues, filtered");
+  await page.context().close();
+});
+
+test("narrow screens have a menu", async () => {
+  const page = await open(browser, { viewport: { width: 390, height: 800 } });
+  await page.goto("/queues");
+  const pages = page.getByRole("navigation", { name: "Pages" });
+  assert.equal(await pages.isVisible(), false);
+  await page.getByRole("button", { name: "Menu" }).focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await page.getByRole("button", { name: "Menu" }).getAttribute("aria-expanded"), "true");
+  await check(page, "menu");
+  await pages.getByRole("link", { name: /Failures/ }).click();
+  await page.waitForURL("**/failures");
   await page.context().close();
 });
