@@ -54,11 +54,12 @@ func (c *checker) allowed(q *queue, w *waiter) bool {
 		return true
 	}
 	until, shut := c.shut(q)
-	if !shut && !q.hasFill(w.holder) {
+	full := q.hasFill(w.holder)
+	if !shut && !full {
 		return true
 	}
-	if !shut {
-		until = q.limit.firstAge()
+	if full { // it has to wait for that as well
+		until = max(until, q.limit.firstAge())
 	}
 	a := &q.limit.alarm
 	return until != job.Never && (a.index < 0 || a.at > until)
