@@ -63,12 +63,6 @@ func (o faktoryReader) set(key, text string, from Source) {
 	}
 }
 
-// faktoryUnsupported are the sections that change what happens to jobs and are not
-// understood: a server that went on without them would not do what the operator wants.
-var faktoryUnsupported = map[string]string{
-	"throttles": "queues would not be throttled",
-}
-
 // faktorySections are the sections that are understood: our keys by those of the original.
 var faktorySections = map[string]map[string]string{
 	"faktory": {"password": faktoryPassword, "binding": "faktory.addr"},
@@ -98,8 +92,8 @@ func (o faktoryReader) file(path string) {
 			o.section(path, name, root[name])
 		case name == RuleCron:
 			o.rules(RuleCron, true, path, data, root[name])
-		case faktoryUnsupported[name] != "":
-			o.problem("%s: section %s is not supported by this version, so %s: take it out of the file", path, name, faktoryUnsupported[name])
+		case name == RuleThrottles:
+			o.throttles(path, data, root[name])
 		default:
 			o.ignore(path, name)
 		}

@@ -3,11 +3,13 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"regexp"
+	"slices"
 )
 
 // Rule is a table of a file that is no setting of the server, but something that it keeps with its data and follows: a
-// cron entry. Rules are taken over whenever the configuration is read again.
+// cron entry, the limits of a queue. Rules are taken over whenever the configuration is read again.
 type Rule struct {
 	Kind     string // the name of the section, such as "cron"
 	Original bool   // it is of a file of the Faktory server, in that server's form
@@ -16,7 +18,10 @@ type Rule struct {
 }
 
 // The kinds of rules.
-const RuleCron = "cron"
+const (
+	RuleCron      = "cron"
+	RuleThrottles = "throttles"
+)
 
 // rules takes an array of tables from a file.
 func (l *loader) rules(kind string, original bool, path string, data []byte, tables any) {
@@ -38,6 +43,42 @@ func (l *loader) rules(kind string, original bool, path string, data []byte, tab
 		}
 		l.config.Rules = append(l.config.Rules, Rule{Kind: kind, Original: original, Value: value, From: from})
 	}
+}
+
+// throttles takes the table of limits by queue from a file of the Faktory server. The value of each rule is the entry,
+// with the name of its queue.
+func (l *loader) throttles(path string, data []byte, value any) {
+	table, ok := value.(map[string]any)
+	if !ok {
+		l.problem("%s: %[2]s is a section with keys of its own, not a value: write [%[2]s]", path, RuleThrottles)
+		return
+	}
+	for _, queue := range slices.Sorted(maps.Keys(table)) {
+		from := Source{Layer: LayerFile, Name: path, Line: keyLine(data, queue)}
+		entry, ok := table[queue].(map[string]any)
+		if !ok {
+			l.problem("%s: %s: %s: write for example { concurrency = 4, timeout = 60 }", from, RuleThrottles, queue)
+			continue
+		}
+		value, err := json.Marshal(map[string]any{"queue": queue, "limits": entry})
+		if err != nil {
+			l.problem("%s: %s: %s", from, RuleThrottles, err)
+			continue
+		}
+		l.config.Rules = append(l.config.Rules, Rule{Kind: RuleThrottles, Original: true, Value: value, From: from})
+	}
+}
+
+// keyLine returns the line at which a key, or a table of that name, stands.
+func keyLine(data []byte, name string) int {
+	quoted := `"?` + regexp.QuoteMeta(name) + `"?\s*`
+	at := regexp.MustCompile(`^\s*(` + quoted + `=|\[\s*` + RuleThrottles + `\s*\.\s*` + quoted + `\])`)
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if at.Match(line) {
+			return i + 1
+		}
+	}
+	return 1
 }
 
 // tableLines returns the lines at which the tables of an array begin.

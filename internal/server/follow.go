@@ -21,21 +21,21 @@ import (
 // when the server starts to serve, in a cluster by the node that leads, and whenever the configuration is read again.
 // All rules are read before any is taken over: a wrong one changes nothing.
 
-// ruleKind turns the rules of one kind into the command that takes them over. An error that is of one rule names its
-// file and line; a refusal of the command has the index of its rule.
+// ruleKind turns the rules of one kind into the commands that take them over. An error that is of one rule names its
+// file and line; a refusal of a command has the index of its rule.
 type ruleKind struct {
-	name    string
-	command func(c *config.Config, rules []config.Rule) (job.Command, error)
+	name     string
+	commands func(s *server, c *config.Config, rules []config.Rule) ([]job.Command, error)
 }
 
 // ruleKinds are all kinds. Another one adds itself here.
-var ruleKinds = []ruleKind{{config.RuleCron, cronRules}}
+var ruleKinds = []ruleKind{{config.RuleCron, cronRules}, {config.RuleThrottles, throttleRules}}
 
 // follow takes over the rules of a configuration, or says why not.
 func (s *server) follow(c *config.Config) error {
 	type part struct {
 		rules []config.Rule
-		cmd   job.Command
+		cmds  []job.Command
 	}
 	var parts []part
 	for _, k := range ruleKinds {
@@ -45,22 +45,24 @@ func (s *server) follow(c *config.Config) error {
 				of = append(of, r)
 			}
 		}
-		cmd, err := k.command(c, of)
+		cmds, err := k.commands(s, c, of)
 		if err != nil {
 			return err
 		}
-		parts = append(parts, part{of, cmd})
+		parts = append(parts, part{of, cmds})
 	}
 	caller := s.engine.NewCallerAt(dialect.DoorAdmin)
 	for _, p := range parts {
-		res := caller.Do(context.Background(), p.cmd)[0]
-		switch {
-		case res.Err == nil && res.Count > 0:
-			s.log.Info("rules of the configuration taken over", slog.Int("changed", res.Count))
-		case res.Err != nil && res.Err.Index < len(p.rules):
-			return fmt.Errorf("%s: %w", p.rules[res.Err.Index].From, res.Err)
-		case res.Err != nil:
-			return res.Err
+		for _, cmd := range p.cmds {
+			res := caller.Do(context.Background(), cmd)[0]
+			switch {
+			case res.Err == nil && res.Count > 0:
+				s.log.Info("rules of the configuration taken over", slog.Int("changed", res.Count))
+			case res.Err != nil && res.Err.Index < len(p.rules):
+				return fmt.Errorf("%s: %w", p.rules[res.Err.Index].From, res.Err)
+			case res.Err != nil:
+				return res.Err
+			}
 		}
 	}
 	return nil
@@ -89,7 +91,7 @@ type cronEntry struct {
 }
 
 // cronRules makes the schedules of the files: those that are not there any more go.
-func cronRules(c *config.Config, rules []config.Rule) (job.Command, error) {
+func cronRules(_ *server, c *config.Config, rules []config.Rule) ([]job.Command, error) {
 	cmd := &job.SetSchedules{Source: job.SourceFile, Replace: true}
 	types := map[string]int{}
 	for _, r := range rules {
@@ -108,7 +110,7 @@ func cronRules(c *config.Config, rules []config.Rule) (job.Command, error) {
 		}
 		cmd.Entries = append(cmd.Entries, entry)
 	}
-	return cmd, nil
+	return []job.Command{cmd}, nil
 }
 
 // plainError leaves out of an error what is not for who reads a log.
