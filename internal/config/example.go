@@ -35,9 +35,22 @@ func WriteExample(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "# %s, --%s\n# %s = %s\n", k.Env(), k.Flag(), name, k.tomlDefault())
 	}
+	b.WriteString(exampleRules)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// exampleRules are what a file may have besides settings.
+const exampleRules = `
+# A job that is pushed again and again: docs/schedules.md. There may be several.
+# [[cron]]
+#   name = "report"
+#   schedule = "0 9 * * MON-FRI"
+#   time_zone = "Europe/Berlin"
+#   queue = "reports"
+#   [cron.job]
+#   type = "Report"
+`
 
 // tomlDefault returns the default as the file would have it.
 func (k Key) tomlDefault() string {
