@@ -33,7 +33,7 @@ func (a announced) Write(p []byte) (int, error) {
 func serveAll(t *testing.T, more map[string]string) map[string]string {
 	t.Helper()
 	flags := map[string]string{"data.dir": filepath.Join(t.TempDir(), "data"), "store.durability": "interval"}
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		if k.Kind == config.KindAddresses {
 			flags[k.Name] = config.AddressOff
 		}
@@ -43,7 +43,7 @@ func serveAll(t *testing.T, more map[string]string) map[string]string {
 	}
 	flags["web.addr"] = "127.0.0.1:0"
 	maps.Copy(flags, more)
-	cfg, err := config.Load(config.Input{Flags: flags})
+	cfg, err := server.Settings().Load(config.Input{Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}

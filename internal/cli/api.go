@@ -17,6 +17,7 @@ import (
 	"millrace/internal/admin"
 	"millrace/internal/apiclient"
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // apiFlags are the flags of the commands that ask a running server.
@@ -108,7 +109,7 @@ func (p Process) serverConfig(file string) (*config.Config, error) {
 			in.File = packaged
 		}
 	}
-	return config.Load(in)
+	return server.Settings().Load(in)
 }
 
 // local finds the server of this machine in its configuration, and how to log in there.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 	"millrace/internal/testkit"
 )
 
@@ -34,7 +35,7 @@ func startServerIn(t *testing.T, data string, more ...string) *asked {
 	t.Helper()
 	s := &asked{t: t, data: data}
 	args := []string{"serve", "--data-dir", s.data, "--store-durability=none", "--store-free-floor=0", "--web-addr=127.0.0.1:0"}
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		if k.Kind == config.KindAddresses && k.Name != "web.addr" {
 			args = append(args, "--"+k.Flag()+"=off")
 		}

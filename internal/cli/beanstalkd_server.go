@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // newBeanstalkdServerCommand returns the command that takes the flags of the original
@@ -56,7 +57,7 @@ original are not read and must not lie in the directory.`,
 				return err
 			}
 			load := func() (*config.Config, error) {
-				return config.Load(config.Input{Environ: p.Environ, Flags: b.settings})
+				return server.Settings().Load(config.Input{Environ: p.Environ, Flags: b.settings})
 			}
 			cfg, err := load()
 			if err != nil {
@@ -88,7 +89,7 @@ const (
 
 func parseBeanstalkdFlags(args []string) (*beanstalkdFlags, error) {
 	b := &beanstalkdFlags{settings: make(map[string]string)}
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		// Whoever started the original expects that nothing else is served.
 		if k.Kind == config.KindAddresses && k.Name != "beanstalkd.addr" {
 			b.settings[k.Name] = config.AddressOff

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // The flags of the original beanstalkd.
@@ -61,7 +62,7 @@ func TestBeanstalkdFlags(t *testing.T) {
 		{"-l ::1", map[string]string{"beanstalkd.addr": "[::1]:11300"}},
 		{"-p 11301 -cn -z 5", map[string]string{"beanstalkd.addr": "127.0.0.1:11301", "beanstalkd.max_job_size": "5"}},
 	} {
-		for _, k := range config.Keys() {
+		for _, k := range server.Settings().Keys() {
 			if k.Kind == config.KindAddresses && k.Name != "beanstalkd.addr" {
 				c.want[k.Name] = config.AddressOff
 			}

@@ -31,13 +31,13 @@ func serveMasenko(t *testing.T, more map[string]string) []string {
 	t.Helper()
 	flags := map[string]string{"data.dir": filepath.Join(t.TempDir(), "data"), "store.durability": "interval"}
 	maps.Copy(flags, more)
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		if k.Kind == config.KindAddresses {
 			flags[k.Name] = config.AddressOff
 		}
 	}
 	flags["masenko.addr"], flags["web.addr"] = "127.0.0.1:0", "127.0.0.1:0"
-	cfg, err := config.Load(config.Input{Flags: flags})
+	cfg, err := server.Settings().Load(config.Input{Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // outcome is what a command leaves behind.
@@ -147,7 +148,7 @@ func TestCommands(t *testing.T) {
 func TestPrintIsComplete(t *testing.T) {
 	t.Parallel()
 	got := run(nil, "config", "print")
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		if !strings.Contains(got.stdout, "\n"+k.Name+" ") {
 			t.Errorf("%s is not printed", k.Name)
 		}
@@ -215,7 +216,7 @@ func TestServe(t *testing.T) {
 	logged, log := io.Pipe()
 	go func() {
 		args := []string{"--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-addr=127.0.0.1:0"}
-		for _, k := range config.Keys() {
+		for _, k := range server.Settings().Keys() {
 			if k.Kind == config.KindAddresses && k.Name != "masenko.addr" {
 				args = append(args, "--"+k.Flag()+"=off")
 			}
@@ -296,7 +297,7 @@ func TestWorkqFlags(t *testing.T) {
 		{"-cmdlog-sync os --listen=:1", map[string]string{"store.durability": "none", "workq.addr": ":1"}},
 		{"-cmdlog-sync-int=1000", map[string]string{"store.sync_interval": "1000ms"}},
 	} {
-		for _, k := range config.Keys() {
+		for _, k := range server.Settings().Keys() {
 			if k.Kind == config.KindAddresses && k.Name != "workq.addr" {
 				c.want[k.Name] = config.AddressOff
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 func newConfigCommand(p Process) *cobra.Command {
@@ -104,7 +105,9 @@ func newConfigExample() *cobra.Command {
 		Short:   "Print a configuration file with every key and its default",
 		Example: `  millrace config example > millrace.toml`,
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return fail(config.WriteExample(cmd.OutOrStdout())) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return fail(server.Settings().WriteExample(cmd.OutOrStdout()))
+		},
 	}
 }
 
@@ -115,6 +118,8 @@ func newConfigSchema() *cobra.Command {
 		Long:    `Print a JSON Schema of the configuration file, with which editors complete and check it.`,
 		Example: `  millrace config schema > millrace.schema.json`,
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return fail(config.WriteSchema(cmd.OutOrStdout())) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return fail(server.Settings().WriteSchema(cmd.OutOrStdout()))
+		},
 	}
 }

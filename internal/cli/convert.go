@@ -50,7 +50,7 @@ func addDir(cmd *cobra.Command, p Process) func(args []string) (string, error) {
 		if len(args) == 1 {
 			return args[0], nil
 		}
-		cfg, err := config.Load(config.Input{File: *file, Environ: p.Environ})
+		cfg, err := server.Settings().Load(config.Input{File: *file, Environ: p.Environ})
 		if err != nil {
 			return "", err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 const faktoryServerLong = `Start the server for Faktory clients only, with the flags of the original faktory. They
@@ -62,7 +63,7 @@ func newFaktoryServerCommand(p Process) *cobra.Command {
 				return fail(err)
 			}
 			load := func() (*config.Config, error) {
-				return config.Load(config.Input{Environ: p.Environ, Flags: f.settings})
+				return server.Settings().Load(config.Input{Environ: p.Environ, Flags: f.settings})
 			}
 			cfg, err := load()
 			if err != nil {
@@ -91,7 +92,7 @@ type faktoryFlags struct {
 
 func parseFaktoryFlags(args, environ []string) (*faktoryFlags, error) {
 	f := &faktoryFlags{settings: make(map[string]string)}
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		// Whoever started the original expects that nothing else is served.
 		if k.Kind == config.KindAddresses && k.Name != "faktory.addr" && k.Name != "web.addr" {
 			f.settings[k.Name] = config.AddressOff

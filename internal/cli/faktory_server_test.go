@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // The flags of the original Faktory server, with its own configuration directory.
@@ -70,7 +71,7 @@ func TestFaktoryFlags(t *testing.T) {
 		{"", []string{"HOME=" + home, "MILLRACE_FAKTORY_CONFIG_DIR=/other"}, map[string]string{}},
 		{"-c ./here", []string{"HOME=" + home}, map[string]string{"faktory.config_dir": "./here"}},
 	} {
-		for _, k := range config.Keys() {
+		for _, k := range server.Settings().Keys() {
 			if k.Kind == config.KindAddresses && k.Name != "faktory.addr" && k.Name != "web.addr" {
 				c.want[k.Name] = config.AddressOff
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // settings are the flags of a command that reads the configuration.
@@ -21,7 +22,7 @@ func addSettings(cmd *cobra.Command) *settings {
 	flags.SortFlags = false
 	flags.StringVarP(&s.file, "config", "c", "", "TOML file with settings ("+config.FileVariable+")")
 	must(cmd.MarkFlagFilename("config", "toml"))
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		usage, _, _ := strings.Cut(k.Doc, ". ")
 		kind := k.Kind.String()
 		if k.Kind == config.KindChoice {
@@ -40,7 +41,7 @@ func addSettings(cmd *cobra.Command) *settings {
 
 // hideSettings leaves the settings out of the help of a command, which takes them all the same.
 func hideSettings(cmd *cobra.Command) {
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		cmd.Flags().Lookup(k.Flag()).Hidden = true
 	}
 }
@@ -55,12 +56,12 @@ func must(err error) {
 // load reads the configuration.
 func (s *settings) load(p Process) (*config.Config, error) {
 	given := make(map[string]string)
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		if f := s.cmd.Flags().Lookup(k.Flag()); f.Changed {
 			given[k.Name] = f.Value.String()
 		}
 	}
-	return config.Load(config.Input{File: s.file, Environ: p.Environ, Flags: given})
+	return server.Settings().Load(config.Input{File: s.file, Environ: p.Environ, Flags: given})
 }
 
 // textValue is a flag that keeps its text: the configuration parses it, together

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // newLmstfyServerCommand returns the command that takes the flags of the original
@@ -56,7 +57,7 @@ SIGHUP stops the server, too.`,
 				return fail(err)
 			}
 			load := func() (*config.Config, error) {
-				return config.Load(config.Input{Environ: p.Environ, Flags: f.settings})
+				return server.Settings().Load(config.Input{Environ: p.Environ, Flags: f.settings})
 			}
 			cfg, err := load()
 			if err != nil {
@@ -79,7 +80,7 @@ var lmstfyLevels = []string{"panic", "fatal", "error", "warn", "warning", "info"
 
 func parseLmstfyFlags(args []string) (*lmstfyFlags, error) {
 	f := &lmstfyFlags{settings: map[string]string{"lmstfy.auth": "token"}}
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		// Whoever started the original expects that nothing else is served.
 		if k.Kind == config.KindAddresses && k.Name != "lmstfy.addr" && k.Name != "lmstfy.admin_addr" {
 			f.settings[k.Name] = config.AddressOff

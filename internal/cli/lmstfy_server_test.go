@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // The flags of the original LMSTFY server, with its own configuration file.
@@ -72,7 +73,7 @@ func TestLmstfyFlags(t *testing.T) {
 		{"-sv=false -bt error", map[string]string{"lmstfy.auth": "token"}, ""},
 		{"--c=a.toml -p run.pid", map[string]string{"lmstfy.auth": "token", "lmstfy.config": "a.toml"}, "run.pid"},
 	} {
-		for _, k := range config.Keys() {
+		for _, k := range server.Settings().Keys() {
 			if k.Kind == config.KindAddresses && !strings.HasPrefix(k.Name, "lmstfy.") {
 				c.want[k.Name] = config.AddressOff
 			}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // served makes a data directory with one job in it, as a server leaves it.
@@ -22,7 +23,7 @@ func served(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	args := []string{"--data-dir", dir}
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		if k.Kind == config.KindAddresses {
 			args = append(args, "--"+k.Flag()+"=off")
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 	"millrace/internal/testkit"
 )
 
@@ -139,9 +140,9 @@ func unindent(example string) string {
 // writeFlags renders the flags of a command, without those that only repeat the
 // reference of the configuration, and those that say which server is meant.
 func writeFlags(b *strings.Builder, cmd *cobra.Command) {
-	settings := !slices.ContainsFunc(config.Keys(), func(k config.Key) bool { return cmd.Flags().Lookup(k.Flag()) == nil })
+	settings := !slices.ContainsFunc(server.Settings().Keys(), func(k config.Key) bool { return cmd.Flags().Lookup(k.Flag()) == nil })
 	b.WriteString(flagTable(cmd, func(f *pflag.Flag) bool {
-		isSetting := slices.ContainsFunc(config.Keys(), func(k config.Key) bool { return k.Flag() == f.Name })
+		isSetting := slices.ContainsFunc(server.Settings().Keys(), func(k config.Key) bool { return k.Flag() == f.Name })
 		return (!settings || !isSetting) && (!asksServer(cmd) || !ofServer(f))
 	}))
 	if settings {

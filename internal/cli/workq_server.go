@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // newWorkqServerCommand returns the command that takes the flags of the original
@@ -46,7 +47,7 @@ MILLRACE_CONFIG names, and the defaults of "millrace serve": data is kept in
 				return err
 			}
 			load := func() (*config.Config, error) {
-				return config.Load(config.Input{Environ: p.Environ, Flags: w.settings})
+				return server.Settings().Load(config.Input{Environ: p.Environ, Flags: w.settings})
 			}
 			cfg, err := load()
 			if err != nil {
@@ -73,7 +74,7 @@ var workqDurability = map[string]string{"always": "fsync", "interval": "interval
 
 func parseWorkqFlags(args []string) (*workqFlags, error) {
 	w := &workqFlags{settings: make(map[string]string)}
-	for _, k := range config.Keys() {
+	for _, k := range server.Settings().Keys() {
 		// Whoever started the original expects that nothing else is served.
 		if k.Kind == config.KindAddresses && k.Name != "workq.addr" {
 			w.settings[k.Name] = config.AddressOff

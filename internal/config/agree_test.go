@@ -1,16 +1,19 @@
-package config
+package config_test
 
 import (
 	"maps"
 	"slices"
 	"testing"
+
+	. "millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // What is compared is there, and only what must be the same.
 func TestAgreement(t *testing.T) {
 	t.Parallel()
-	for _, name := range slices.Concat(decisive, alike) {
-		if _, ok := standard().byName(name); !ok && name != Listening {
+	for _, name := range Compared() {
+		if _, ok := server.Settings().ByName(name); !ok && name != Listening {
 			t.Errorf("there is no setting %s", name)
 		}
 	}
@@ -21,11 +24,7 @@ func TestAgreement(t *testing.T) {
 		for _, m := range []map[string]string{base, more} {
 			maps.Copy(flags, m)
 		}
-		c, err := Load(Input{Flags: flags})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.Agreement()
+		return mustLoad(t, Input{Flags: flags}).Agreement()
 	}
 	first := load(nil)
 	for setting, want := range map[[2]string]string{

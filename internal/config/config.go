@@ -4,24 +4,20 @@ import "time"
 
 // Config is the effective configuration: every key of the table, parsed.
 type Config struct {
-	Data       Data
-	Backup     Backup
-	Store      Store
-	Log        Log
-	Listen     Listen
-	Server     Server
-	Cluster    Cluster
-	Masenko    Masenko
-	Workq      Workq
-	Lmstfy     Lmstfy
-	Tarantool  Tarantool
-	Faktory    Faktory
-	Beanstalkd Beanstalkd
-	Web        Web
+	Data    Data
+	Backup  Backup
+	Store   Store
+	Log     Log
+	Listen  Listen
+	Server  Server
+	Cluster Cluster
+	Web     Web
 
 	// Rules are what the files say that the server keeps with its data.
 	Rules []Rule
 
+	table     Table
+	protocols map[string]any // the settings of each; see Of
 	listeners []Listener
 	settings  []Setting
 	notices   []Notice

@@ -8,8 +8,8 @@
 // file over the default, and each value remembers where it came from. A name
 // that the table does not have is an error, never ignored.
 //
-// To add a protocol: write one file with its struct, its keys and its block (see
-// masenko.go), embed the struct in Config and list the block in table.go.
+// The keys of a protocol stand in its own package, as a Spec (see settings.go of
+// masenko); the server lists the protocols and makes a Table of them.
 //
 // The package reads the file it is told to and the environment it is handed. It
 // opens no socket, logs nothing and knows no other package of the server; the

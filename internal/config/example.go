@@ -16,11 +16,11 @@ const exampleHead = `# Configuration of millrace. Every key is here with its def
 `
 
 // WriteExample writes a TOML file with every key, its default and what it means.
-func WriteExample(w io.Writer) error {
+func (t Table) WriteExample(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(exampleHead)
 	last := ""
-	for _, k := range Keys() {
+	for _, k := range t.keys {
 		section, name := k.section()
 		if section != last {
 			fmt.Fprintf(&b, "\n[%s]\n", section)

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	. "millrace/internal/config"
+	"millrace/internal/dialect/faktory"
 )
 
 // faktoryTree writes a configuration directory of the original server.
@@ -57,7 +60,7 @@ func TestFaktoryConfigDir(t *testing.T) {
 			t.Parallel()
 			c.in.Environ = append(c.in.Environ, "MILLRACE_FAKTORY_CONFIG_DIR="+dir)
 			got := mustLoad(t, c.in)
-			f := got.Faktory
+			f := Of[faktory.Settings](got, "faktory")
 			if f.Addr[0].HostPort != c.addr || f.Password != c.password || f.TLS != c.tls {
 				t.Errorf("address %v, password %q, tls %+v", f.Addr, f.Password, f.TLS)
 			}
@@ -65,14 +68,14 @@ func TestFaktoryConfigDir(t *testing.T) {
 			if diff := cmp.Diff(want, f.Ignored); diff != "" {
 				t.Errorf("ignored (-want +got):\n%s", diff)
 			}
-			if s := setting(t, got, "faktory.password"); s.Text() != secretMask {
+			if s := setting(t, got, "faktory.password"); s.Text() != SecretMask {
 				t.Errorf("the password is shown as %q", s.Text())
 			}
 		})
 	}
 	// One of the two files alone turns nothing on.
 	half := faktoryTree(t, map[string]string{"private.key.pem": "k"})
-	if c := mustLoad(t, Input{Flags: map[string]string{"faktory.config_dir": half}}); c.Faktory.TLS.Enabled() {
+	if c := mustLoad(t, Input{Flags: map[string]string{"faktory.config_dir": half}}); Of[faktory.Settings](c, "faktory").TLS.Enabled() {
 		t.Error("TLS without a certificate")
 	}
 }
@@ -97,8 +100,8 @@ func TestFaktoryPassword(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := mustLoad(t, c.in)
-			if got.Faktory.Password != c.want {
-				t.Errorf("password %q, want %q", got.Faktory.Password, c.want)
+			if Of[faktory.Settings](got, "faktory").Password != c.want {
+				t.Errorf("password %q, want %q", Of[faktory.Settings](got, "faktory").Password, c.want)
 			}
 			for _, l := range got.Listeners() {
 				if l.Protocol == "faktory" && l.Authenticated != (c.want != "") {
@@ -136,7 +139,7 @@ func TestFaktoryProblems(t *testing.T) {
 			if c.files != nil {
 				c.in.Flags = map[string]string{"faktory.config_dir": faktoryTree(t, c.files)}
 			}
-			_, err := Load(c.in)
+			_, err := load(c.in)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}

@@ -201,6 +201,12 @@ func joinStrings(list []any) (string, error) {
 	return strings.Join(texts, ", "), nil
 }
 
+// ReadFile reads a file that another server is configured with.
+func ReadFile(path string) ([]byte, error) { return readBounded(path, fileSizeMax) }
+
+// ReadSecret reads a secret from a file.
+func ReadSecret(path string) (string, error) { return readSecret(path) }
+
 // readSecret reads a secret from a file, without the line end that editors add.
 func readSecret(path string) (string, error) {
 	data, err := readBounded(path, secretSizeMax)

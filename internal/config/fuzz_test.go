@@ -1,9 +1,12 @@
-package config
+package config_test
 
 import (
 	"bytes"
 	"strings"
 	"testing"
+
+	. "millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // FuzzConfig feeds arbitrary bytes to the path that a configuration file takes.
@@ -11,7 +14,7 @@ import (
 // problems that name the file.
 func FuzzConfig(f *testing.F) {
 	var b bytes.Buffer
-	if err := WriteExample(&b); err != nil {
+	if err := server.Settings().WriteExample(&b); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())
@@ -20,30 +23,23 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("store = 3\nmasenk.addr = {a=[[[1]]]}\n[[masenko]]\nx=1\n"))
 	f.Add([]byte("a.b.c.d = 1979-05-27\n\"\\u0000\" = inf\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > fileSizeMax {
+		if len(data) > FileSizeMax {
 			return
 		}
-		table := standard()
-		l := loader{table: table, config: new(Config), settings: make(map[string]Setting)}
-		for _, k := range table.keys {
-			l.apply(k, k.Default, Source{Layer: LayerDefault})
-		}
-		l.parse("f.toml", data)
-		for _, p := range l.problems {
+		problems, settings, c := server.Settings().Parse("f.toml", data)
+		for _, p := range problems {
 			if !strings.HasPrefix(p, "f.toml:") {
 				t.Errorf("problem without the file: %q", p)
 			}
 		}
-		if len(l.problems) > 0 {
-			return
-		}
-		l.check()
-		for _, at := range l.config.listeners {
-			if len(l.problems) == 0 && !l.config.Listen.Insecure && !at.Authenticated && !isLoopback(at.Addr) {
-				t.Errorf("accepted %q without authentication", at.Addr)
+		if c != nil {
+			for _, at := range c.Listeners() {
+				if !c.Listen.Insecure && !at.Authenticated && !IsLoopback(at.Addr) {
+					t.Errorf("accepted %q without authentication", at.Addr)
+				}
 			}
 		}
-		for _, s := range l.settings {
+		for _, s := range settings {
 			if s.Source.Layer == LayerFile && s.Source.Line < 1 {
 				t.Errorf("%s has no line", s.Key.Name)
 			}

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	. "millrace/internal/config"
+	"millrace/internal/server"
 	"millrace/internal/testkit"
 )
 
@@ -25,7 +27,7 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]string)
 	pattern := regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)+$`)
-	for _, k := range Keys() {
+	for _, k := range server.Settings().Keys() {
 		if !pattern.MatchString(k.Name) {
 			t.Errorf("%q is not a good name for a key", k.Name)
 		}
@@ -46,7 +48,7 @@ func TestTable(t *testing.T) {
 
 func TestForms(t *testing.T) {
 	t.Parallel()
-	k, ok := standard().byName("masenko.tls.client_ca")
+	k, ok := server.Settings().ByName("masenko.tls.client_ca")
 	if !ok || k.Env() != "MILLRACE_MASENKO_TLS_CLIENT_CA" || k.Flag() != "masenko-tls-client-ca" {
 		t.Errorf("forms: %q %q", k.Env(), k.Flag())
 	}
@@ -55,7 +57,7 @@ func TestForms(t *testing.T) {
 func example(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteExample(&b); err != nil {
+	if err := server.Settings().WriteExample(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -91,8 +93,8 @@ func TestExampleLoads(t *testing.T) {
 		if s.Source.Layer != LayerFile {
 			t.Errorf("%s is not in the example", s.Key.Name)
 		}
-		if s.text != s.Key.Default {
-			t.Errorf("%s: the example has %q, the default is %q", s.Key.Name, s.text, s.Key.Default)
+		if s.Raw() != s.Key.Default {
+			t.Errorf("%s: the example has %q, the default is %q", s.Key.Name, s.Raw(), s.Key.Default)
 		}
 	}
 }
@@ -124,7 +126,7 @@ func TestReference(t *testing.T) {
 func referenceTable() string {
 	var b strings.Builder
 	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
-	for _, k := range Keys() {
+	for _, k := range server.Settings().Keys() {
 		kind, def := k.Kind.String(), "none"
 		if k.Kind == KindChoice {
 			kind = strings.Join(k.Choices, ", ")
@@ -144,16 +146,16 @@ func referenceTable() string {
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := WriteSchema(&b); err != nil {
+	if err := server.Settings().WriteSchema(&b); err != nil {
 		t.Fatal(err)
 	}
-	var root schemaNode
+	var root SchemaNode
 	if err := json.Unmarshal(b.Bytes(), &root); err != nil {
 		t.Fatal(err)
 	}
 	count := 0
-	var walk func(n *schemaNode)
-	walk = func(n *schemaNode) {
+	var walk func(n *SchemaNode)
+	walk = func(n *SchemaNode) {
 		if n.Properties == nil {
 			count++
 			return
@@ -166,10 +168,10 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	walk(&root)
-	if count != len(Keys()) {
-		t.Errorf("schema has %d keys, the table %d", count, len(Keys()))
+	if count != len(server.Settings().Keys()) {
+		t.Errorf("schema has %d keys, the table %d", count, len(server.Settings().Keys()))
 	}
-	for _, k := range Keys() {
+	for _, k := range server.Settings().Keys() {
 		at := &root
 		for part := range strings.SplitSeq(k.Name, ".") {
 			if at = at.Properties[part]; at == nil {

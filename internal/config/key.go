@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -98,6 +99,12 @@ func pathKey(name, def, doc string, at func(*Config) *string) Key {
 	return k
 }
 
+// Roles of listeners: metrics over HTTP, and a protocol's own admin API over HTTP. Another role is the name of a wire protocol.
+const (
+	RoleMetrics = "metrics"
+	RoleAdmin   = "admin"
+)
+
 // defaultNamespace is where a listener's jobs are unless told otherwise.
 const defaultNamespace = "default"
 
@@ -115,20 +122,7 @@ func namespaceKey(name, doc string, at func(*Config) *string) Key {
 
 // hostsKey is a list of host names, of which the first part may be a star.
 func hostsKey(name, doc string, at func(*Config) *[]string) Key {
-	return Key{Name: name, Doc: doc, Kind: KindString, value: valueAt(at), set: func(c *Config, text string) error {
-		*at(c) = nil
-		for item := range strings.SplitSeq(text, ",") {
-			item = strings.TrimSpace(item)
-			if item == "" {
-				continue
-			}
-			if err := checkHostName(item); err != nil {
-				return err
-			}
-			*at(c) = append(*at(c), item)
-		}
-		return nil
-	}}
+	return NamesKey(name, doc, checkHostName, at)
 }
 
 // checkHostName refuses what no browser would send as the name of a host.
@@ -162,7 +156,7 @@ func boolKey(name, doc string, at func(*Config) *bool) Key {
 // limits are the least and the greatest value of a key, both allowed.
 type limits[T int | uint64 | time.Duration] struct{ least, most T }
 
-func intKey(name string, def int, lim limits[int], doc string, at func(*Config) *int) Key {
+func intKey[T number](name string, def int, lim limits[int], doc string, at func(*Config) *T) Key {
 	return Key{Name: name, Default: strconv.Itoa(def), Doc: doc, Kind: KindInt, value: valueAt(at), set: func(c *Config, text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -171,7 +165,7 @@ func intKey(name string, def int, lim limits[int], doc string, at func(*Config) 
 		if n < lim.least || n > lim.most {
 			return fmt.Errorf("%d is out of range: choose %d to %d", n, lim.least, lim.most)
 		}
-		*at(c) = n
+		*at(c) = T(n) //nolint:gosec // lim bounds it
 		return nil
 	}}
 }
@@ -190,7 +184,7 @@ func durationKey(name, def string, lim limits[time.Duration], doc string, at fun
 	}}
 }
 
-func sizeKey(name, def string, lim limits[uint64], doc string, at func(*Config) *uint64) Key {
+func sizeKey[T number](name, def string, lim limits[uint64], doc string, at func(*Config) *T) Key {
 	return Key{Name: name, Default: def, Doc: doc, Kind: KindSize, value: valueAt(at), set: func(c *Config, text string) error {
 		n, err := parseSize(text)
 		if err != nil {
@@ -199,7 +193,7 @@ func sizeKey(name, def string, lim limits[uint64], doc string, at func(*Config) 
 		if n < lim.least || n > lim.most {
 			return fmt.Errorf("%s is out of range: choose %s to %s", text, formatSize(lim.least), formatSize(lim.most))
 		}
-		*at(c) = n
+		*at(c) = T(n) //nolint:gosec // lim bounds it
 		return nil
 	}}
 }
@@ -225,9 +219,9 @@ func addressesKey(name, def, doc string, at func(*Config) *Addresses) Key {
 	}}
 }
 
-// secretSuffix is appended to the name of a secret to name the key that says
+// SecretSuffix is appended to the name of a secret to name the key that says
 // which file holds it.
-const secretSuffix = "_file"
+const SecretSuffix = "_file"
 
 // secretKeys returns the key of a secret and its companion, which names a file to
 // read the secret from so that it need not stand in the environment.
@@ -243,7 +237,7 @@ func parsedSecretKeys[T any](name, doc string, at func(*Config) *T, parse func(s
 	}
 	secret := Key{Name: name, Doc: doc, Kind: KindString, Secret: true, value: valueAt(at), set: set}
 	file := Key{
-		Name: name + secretSuffix, Kind: KindPath,
+		Name: name + SecretSuffix, Kind: KindPath,
 		Doc: "File to read " + name + " from; a trailing newline is ignored.",
 		set: func(c *Config, path string) error {
 			if path == "" {
@@ -257,4 +251,34 @@ func parsedSecretKeys[T any](name, doc string, at func(*Config) *T, parse func(s
 		},
 	}
 	return []Key{secret, file}
+}
+
+// parseAccounts reads user:password entries. What is wrong is not quoted: it may be a
+// password.
+func parseAccounts(text string) (map[string]string, error) {
+	entries := strings.Fields(text)
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	accounts := make(map[string]string, len(entries))
+	for i, entry := range entries {
+		user, password, ok := strings.Cut(entry, ":")
+		if !ok || user == "" || password == "" {
+			return nil, fmt.Errorf("entry %d is not user:password", i+1)
+		}
+		accounts[user] = password
+	}
+	return accounts, nil
+}
+
+// WithoutNamespace has a key refuse addresses with a namespace.
+func WithoutNamespace(k Key) Key {
+	set := k.set
+	k.set = func(c *Config, text string) error {
+		if strings.ContainsRune(text, '=') {
+			return errors.New(`the namespace is in the path of a request, not with the address: leave "=" and what follows out`)
+		}
+		return set(c, text)
+	}
+	return k
 }

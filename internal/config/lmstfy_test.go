@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"slices"
@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	. "millrace/internal/config"
+	"millrace/internal/dialect/lmstfy"
 )
 
 const lmstfyOriginalFile = `
@@ -47,16 +50,17 @@ func TestLmstfyOriginalFile(t *testing.T) {
 	path := writeFile(t, "lmstfy.toml", lmstfyOriginalFile)
 	own := writeFile(t, "m.toml", "[lmstfy]\nconfig = '"+path+"'\ndefault_ttr = \"1m\"\n")
 	c := mustLoad(t, Input{File: own, Environ: []string{"MILLRACE_LMSTFY_DEFAULT_TRIES=9"}, Flags: map[string]string{"lmstfy.addr": "127.0.0.1:1"}})
-	want := Lmstfy{
+	want := &lmstfy.Settings{
 		Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:1"}}, MaxConnections: 20000, WriteTimeout: 30 * time.Second},
-		AdminAddr: Addresses{{HostPort: "127.0.0.1:7001"}}, Auth: "token", Original: path,
-		Pools: []string{"archive", "cold"}, Accounts: map[string]string{"ann": "a b:c"},
-		DefaultTTL: time.Hour, DefaultDelay: time.Second, DefaultTries: 9, DefaultTTR: time.Minute, DefaultTimeout: 5 * time.Second,
-		AccessLog: true, MaxBody: 65535, MaxHeader: 32 << 10,
-		ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
+		AdminAddr: Addresses{{HostPort: "127.0.0.1:7001"}}, AuthBy: "token", Original: path,
+		Options: lmstfy.Options{
+			Pools: []string{"archive", "cold"}, Accounts: map[string]string{"ann": "a b:c"},
+			Defaults:  lmstfy.Defaults{TTL: 3600, Delay: 1, Tries: 9, TTR: 60, Timeout: 5},
+			AccessLog: true, MaxBody: 65535, MaxHeader: 32 << 10, ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
+		},
 		Ignored: []string{"AdminRedis", "LogDir", "NewKey", "Pool.cold.*", "Pool.default.*"},
 	}
-	if diff := cmp.Diff(want, c.Lmstfy); diff != "" {
+	if diff := cmp.Diff(want, Of[lmstfy.Settings](c, "lmstfy")); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 	if c.Log.Level != "warn" || c.Log.Format != "text" {
@@ -84,13 +88,13 @@ func TestLmstfyOriginalPath(t *testing.T) {
 		"environment": {Environ: []string{"MILLRACE_LMSTFY_CONFIG=" + other}},
 		"flag":        {Environ: []string{"MILLRACE_LMSTFY_CONFIG=" + path}, Flags: map[string]string{"lmstfy.config": other}},
 	} {
-		if c := mustLoad(t, in); c.Lmstfy.Addr[0].HostPort != "127.0.0.1:1" || c.Lmstfy.Auth != "token" {
-			t.Errorf("%s: %v, %s", name, c.Lmstfy.Addr, c.Lmstfy.Auth)
+		if c := mustLoad(t, in); Of[lmstfy.Settings](c, "lmstfy").Addr[0].HostPort != "127.0.0.1:1" || Of[lmstfy.Settings](c, "lmstfy").AuthBy != "token" {
+			t.Errorf("%s: %v, %s", name, Of[lmstfy.Settings](c, "lmstfy").Addr, Of[lmstfy.Settings](c, "lmstfy").AuthBy)
 		}
 	}
 	in := Input{Environ: []string{"MILLRACE_LMSTFY_CONFIG=" + path, "MILLRACE_LMSTFY_AUTH=off"}}
-	if c := mustLoad(t, in); c.Lmstfy.Addr[0].HostPort != "127.0.0.1:7777" || c.Lmstfy.Auth != "off" {
-		t.Errorf("%v, %s", c.Lmstfy.Addr, c.Lmstfy.Auth)
+	if c := mustLoad(t, in); Of[lmstfy.Settings](c, "lmstfy").Addr[0].HostPort != "127.0.0.1:7777" || Of[lmstfy.Settings](c, "lmstfy").AuthBy != "off" {
+		t.Errorf("%v, %s", Of[lmstfy.Settings](c, "lmstfy").Addr, Of[lmstfy.Settings](c, "lmstfy").AuthBy)
 	}
 }
 
@@ -119,7 +123,7 @@ func TestLmstfyProblems(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Load(Input{Flags: test.flags})
+			_, err := load(Input{Flags: test.flags})
 			if err == nil {
 				t.Fatal("no problem")
 			}
@@ -140,8 +144,8 @@ func TestLmstfyListeners(t *testing.T) {
 	c := mustLoad(t, Input{Flags: map[string]string{
 		"lmstfy.addr": "0.0.0.0:1, 127.0.0.1:2", "lmstfy.admin_addr": "0.0.0.0:3", "lmstfy.auth": "token", "lmstfy.admin_accounts": "ann:x bob:y:z",
 	}})
-	if want := map[string]string{"ann": "x", "bob": "y:z"}; !cmp.Equal(want, c.Lmstfy.Accounts) {
-		t.Errorf("accounts %v", c.Lmstfy.Accounts)
+	if want := map[string]string{"ann": "x", "bob": "y:z"}; !cmp.Equal(want, Of[lmstfy.Settings](c, "lmstfy").Accounts) {
+		t.Errorf("accounts %v", Of[lmstfy.Settings](c, "lmstfy").Accounts)
 	}
 	var names []string
 	for _, l := range c.Listeners() {

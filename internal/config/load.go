@@ -39,10 +39,8 @@ func (e *Error) Error() string {
 
 // Load reads the configuration from the file, the environment and the flags. Its
 // error is always an *Error.
-func Load(in Input) (*Config, error) { return standard().load(in) }
-
-func (t table) load(in Input) (*Config, error) {
-	l := loader{table: t, config: new(Config), settings: make(map[string]Setting, len(t.keys))}
+func (t Table) Load(in Input) (*Config, error) {
+	l := t.loader()
 	for _, k := range t.keys {
 		l.apply(k, k.Default, Source{Layer: LayerDefault})
 	}
@@ -54,9 +52,9 @@ func (t table) load(in Input) (*Config, error) {
 	if path != "" {
 		l.file(path)
 	}
-	for _, b := range t.blocks {
-		if b.original != nil {
-			b.original(&l, env, in.Flags)
+	for _, s := range t.specs {
+		if s.Original != nil {
+			s.Original(l, env, in.Flags)
 		}
 	}
 	l.originals(env, in.Flags)
@@ -82,16 +80,64 @@ func (t table) load(in Input) (*Config, error) {
 	return l.config, nil
 }
 
-// loader is a configuration in the making.
+// Loader is a configuration in the making.
+type Loader = loader
+
 type loader struct {
-	table    table
+	table    Table
 	config   *Config
 	settings map[string]Setting // by key name
 	problems []string
 }
 
+// loader returns a configuration that is all defaults as soon as its keys are applied.
+func (t Table) loader() *loader {
+	c := &Config{table: t, protocols: make(map[string]any)}
+	for _, s := range t.specs {
+		if s.Settings != nil {
+			c.protocols[s.Name] = s.Settings()
+		}
+	}
+	return &loader{table: t, config: c, settings: make(map[string]Setting, len(t.keys))}
+}
+
 func (l *loader) problem(format string, args ...any) {
 	l.problems = append(l.problems, fmt.Sprintf(format, args...))
+}
+
+// Problem notes what is wrong.
+func (l *loader) Problem(format string, args ...any) { l.problem(format, args...) }
+
+// Config returns what has been set so far.
+func (l *loader) Config() *Config { return l.config }
+
+// Layer returns where the value of a key has come from so far.
+func (l *loader) Layer(key string) Layer { return l.settings[key].Source.Layer }
+
+// Set gives a key a value.
+func (l *loader) Set(key, text string, from Source) {
+	if k, ok := l.table.byName(key); ok {
+		l.apply(k, text, from)
+	}
+}
+
+// SetSecret notes where a secret has come from that was set without its key.
+func (l *loader) SetSecret(key string, from Source) {
+	if k, ok := l.table.byName(key); ok {
+		l.settings[key] = Setting{Key: k, Source: from, text: secretMask}
+	}
+}
+
+// Final returns the text that a key will have, whose layers have not all been applied yet.
+func (l *loader) Final(key string, env, flags map[string]string) string {
+	text := l.settings[key].text
+	if k, ok := l.table.byName(key); ok && env[k.Env()] != "" {
+		text = env[k.Env()]
+	}
+	if flag, ok := flags[key]; ok {
+		text = flag
+	}
+	return text
 }
 
 // apply gives a key a value. The layers are applied lowest first, so the last wins.
@@ -124,28 +170,28 @@ func (l *loader) environ(env map[string]string) {
 // originals applies the variables of the servers that the protocols come from,
 // unless the same key is set in our own way.
 func (l *loader) originals(env, flags map[string]string) {
-	for _, b := range l.table.blocks {
-		for _, o := range b.originals {
-			text := env[o.variable]
+	for _, s := range l.table.specs {
+		for _, o := range s.Originals {
+			text := env[o.Variable]
 			if text == "" {
 				continue
 			}
-			notice := Notice{Variable: o.variable, Key: o.key, Advice: o.advice}
-			if o.key == "" {
-				if err := o.check(text); err != nil {
-					l.problem("%s: %s", o.variable, err)
+			notice := Notice{Variable: o.Variable, Key: o.Key, Advice: o.Advice}
+			if o.Key == "" {
+				if err := o.Check(text); err != nil {
+					l.problem("%s: %s", o.Variable, err)
 				}
 				l.config.notices = append(l.config.notices, notice)
 				continue
 			}
-			k, ok := l.table.byName(o.key)
+			k, ok := l.table.byName(o.Key)
 			if !ok {
-				panic("config: variable " + o.variable + " stands for the unknown key " + o.key)
+				panic("config: variable " + o.Variable + " stands for the unknown key " + o.Key)
 			}
 			_, flagged := flags[k.Name]
 			notice.Used = env[k.Env()] == "" && !flagged
 			if notice.Used {
-				l.apply(k, text, Source{Layer: LayerOriginal, Name: o.variable})
+				l.apply(k, text, Source{Layer: LayerOriginal, Name: o.Variable})
 			}
 			if notice.Advice == "" {
 				notice.Advice = "set " + k.Env() + " instead"
@@ -160,7 +206,7 @@ func (l *loader) originals(env, flags map[string]string) {
 // which is meant.
 func (l *loader) secrets() {
 	for _, k := range l.table.keys {
-		file := l.settings[k.Name+secretSuffix]
+		file := l.settings[k.Name+SecretSuffix]
 		if !k.Secret || file.text == "" {
 			continue
 		}
@@ -179,11 +225,11 @@ func (l *loader) secrets() {
 // check looks at what concerns several keys together.
 func (l *loader) check() {
 	checked := make(map[string]bool) // protocols whose TLS keys have been looked at
-	for _, b := range l.table.blocks {
-		if b.check != nil {
-			b.check(l)
+	for _, s := range l.table.specs {
+		if s.Check != nil {
+			s.Check(l)
 		}
-		for _, at := range b.listeners(l.config) {
+		for _, at := range s.Listeners(l.config) {
 			setting := l.settings[at.Key.Name]
 			at.Key = setting.Key
 			l.config.listeners = append(l.config.listeners, at)

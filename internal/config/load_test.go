@@ -1,14 +1,24 @@
-package config
+package config_test
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	. "millrace/internal/config"
+	"millrace/internal/dialect/beanstalkd"
+	"millrace/internal/dialect/faktory"
+	"millrace/internal/dialect/lmstfy"
+	"millrace/internal/dialect/masenko"
+	"millrace/internal/dialect/tarantool"
+	"millrace/internal/dialect/workq"
+	"millrace/internal/server"
 )
 
 // writeFile writes a configuration file and returns its path.
@@ -21,9 +31,11 @@ func writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
+func load(in Input) (*Config, error) { return server.Settings().Load(in) }
+
 func mustLoad(t *testing.T, in Input) *Config {
 	t.Helper()
-	c, err := Load(in)
+	c, err := load(in)
 	if err != nil {
 		t.Fatalf("Load: %v", err)
 	}
@@ -65,37 +77,42 @@ func TestDefaults(t *testing.T) {
 		Server:  Server{DrainTimeout: 1500 * time.Millisecond, MaxWaiting: 100000, MaxWaitingMemory: 256 << 20, MaxWaitingNames: 1000000, MaxQueues: 250000},
 		Listen:  Listen{MaxUnfinished: 256 << 20},
 		Cluster: Cluster{LogKeep: 256 << 20, CatchUpRate: 64 << 20, Election: 500 * time.Millisecond},
-		Masenko: Masenko{
-			Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
-			Heartbeat: 45 * time.Second, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20,
-		},
-		Beanstalkd: Beanstalkd{
-			Protocol:   Protocol{Addr: Addresses{{HostPort: "127.0.0.1:11300"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
-			MaxJobSize: 65535,
-		},
-		Workq: Workq{
-			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:9922"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
-			MaxLine:  1 << 20, MaxPayload: 1 << 20, DefaultTTR: 30 * time.Minute,
-		},
-		Lmstfy: Lmstfy{
-			Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:7777"}}, MaxConnections: 20000, WriteTimeout: 30 * time.Second},
-			AdminAddr: Addresses{{HostPort: "127.0.0.1:7778"}}, Auth: "off",
-			DefaultTTL: 24 * time.Hour, DefaultTries: 1, DefaultTTR: 2 * time.Minute, MaxBody: 65535, MaxHeader: 32 << 10,
-			ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
-		},
-		Tarantool: Tarantool{
-			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:3301"}}, Namespace: "default", MaxConnections: 20000, WriteTimeout: 30 * time.Second},
-			Auth:     "guest", MaxPacket: 64 << 20, MaxInFlight: 768, MaxWaiting: 10000,
-		},
-		Faktory: Faktory{
-			Protocol:    Protocol{Addr: Addresses{{HostPort: "127.0.0.1:7419"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
-			Environment: "development", MaxLine: 64 << 20, DeadMax: 1000000,
-		},
-		Web: Web{Addr: Addresses{{HostPort: "127.0.0.1:7420"}}, MetricsQueues: 500, MetricsTypes: 200},
+		Web:     Web{Addr: Addresses{{HostPort: "127.0.0.1:7420"}}, MetricsQueues: 500, MetricsTypes: 200},
 	}
-	got := *c
-	got.settings, got.listeners = nil, nil
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Config{})); diff != "" {
+	wantProtocols := map[string]any{
+		"masenko": &masenko.Settings{
+			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
+			Options:  masenko.Options{Heartbeat: 45 * time.Second, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20},
+		},
+		"beanstalkd": &beanstalkd.Settings{
+			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:11300"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
+			Options:  beanstalkd.Options{MaxJob: 65535},
+		},
+		"workq": &workq.Settings{
+			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:9922"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
+			Options:  workq.Options{MaxLine: 1 << 20, MaxPayload: 1 << 20, DefaultTTR: 30 * time.Minute},
+		},
+		"tarantool": &tarantool.Settings{
+			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:3301"}}, Namespace: "default", MaxConnections: 20000, WriteTimeout: 30 * time.Second},
+			Options:  tarantool.Options{MaxPacket: 64 << 20, MaxInFlight: 768, MaxWaiting: 10000}, Auth: "guest",
+		},
+		"faktory": &faktory.Settings{
+			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:7419"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
+			Options:  faktory.Options{MaxLine: 64 << 20, DeadMax: 1000000}, Environment: "development",
+		},
+		"lmstfy": &lmstfy.Settings{
+			Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:7777"}}, MaxConnections: 20000, WriteTimeout: 30 * time.Second},
+			AdminAddr: Addresses{{HostPort: "127.0.0.1:7778"}}, AuthBy: "off",
+			Options: lmstfy.Options{
+				Defaults: lmstfy.Defaults{TTL: 86400, Tries: 1, TTR: 120}, MaxBody: 65535, MaxHeader: 32 << 10, ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
+			},
+		},
+	}
+	got, protocols := c.General()
+	if diff := cmp.Diff(wantProtocols, protocols); diff != "" {
+		t.Errorf("defaults of protocols (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Config{}, Table{})); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
 	for _, s := range c.Settings() {
@@ -103,8 +120,8 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s: %q from %s, want its default", s.Key.Name, s.Text(), s.Source)
 		}
 	}
-	if len(c.Settings()) != len(Keys()) {
-		t.Errorf("%d settings for %d keys", len(c.Settings()), len(Keys()))
+	if len(c.Settings()) != len(server.Settings().Keys()) {
+		t.Errorf("%d settings for %d keys", len(c.Settings()), len(server.Settings().Keys()))
 	}
 }
 
@@ -144,8 +161,8 @@ func TestPrecedence(t *testing.T) {
 		})
 	}
 	c := mustLoad(t, Input{File: path})
-	if s := setting(t, c, "masenko.addr"); s.Source.Line != 4 || c.Masenko.Addr[0].HostPort != "127.0.0.1:4" {
-		t.Errorf("masenko.addr = %v from %s, want line 4", c.Masenko.Addr, s.Source)
+	if s := setting(t, c, "masenko.addr"); s.Source.Line != 4 || Of[masenko.Settings](c, "masenko").Addr[0].HostPort != "127.0.0.1:4" {
+		t.Errorf("masenko.addr = %v from %s, want line 4", Of[masenko.Settings](c, "masenko").Addr, s.Source)
 	}
 }
 
@@ -269,7 +286,7 @@ func TestProblems(t *testing.T) {
 			if c.file != "" {
 				in.File = writeFile(t, "m.toml", c.file)
 			}
-			got := problems(t, Load, in)
+			got := problems(t, load, in)
 			for i := range got {
 				if in.File != "" {
 					got[i] = strings.ReplaceAll(got[i], in.File, "FILE")
@@ -295,19 +312,19 @@ func TestErrorText(t *testing.T) {
 func TestFileProblems(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing.toml")
-	if got := problems(t, Load, Input{File: missing}); len(got) != 1 || !strings.Contains(got[0], "missing.toml: no such file") {
+	if got := problems(t, load, Input{File: missing}); len(got) != 1 || !strings.Contains(got[0], "missing.toml: no such file") {
 		t.Errorf("missing file: %q", got)
 	}
-	huge := writeFile(t, "huge.toml", strings.Repeat("#", fileSizeMax+1))
-	if got := problems(t, Load, Input{File: huge}); len(got) != 1 || !strings.Contains(got[0], "is larger than 256KiB") {
+	huge := writeFile(t, "huge.toml", strings.Repeat("#", FileSizeMax+1))
+	if got := problems(t, load, Input{File: huge}); len(got) != 1 || !strings.Contains(got[0], "is larger than 256KiB") {
 		t.Errorf("huge file: %q", got)
 	}
 	var b strings.Builder
-	for i := range unknownMax + 5 {
+	for i := range UnknownMax + 5 {
 		b.WriteString("zebra" + strings.Repeat("z", i) + " = 1\n")
 	}
 	many := writeFile(t, "many.toml", b.String())
-	if got := problems(t, Load, Input{File: many}); len(got) != unknownMax+1 || !strings.HasSuffix(got[unknownMax], "5 more unknown keys") {
+	if got := problems(t, load, Input{File: many}); len(got) != UnknownMax+1 || !strings.HasSuffix(got[UnknownMax], "5 more unknown keys") {
 		t.Errorf("many unknown keys: %d problems, the last %q", len(got), got[len(got)-1])
 	}
 }
@@ -342,7 +359,7 @@ func TestLoopbackRule(t *testing.T) {
 	} {
 		t.Run(c.addr, func(t *testing.T) {
 			t.Parallel()
-			_, err := Load(Input{Environ: append(c.env, "MILLRACE_MASENKO_ADDR="+c.addr)})
+			_, err := load(Input{Environ: append(c.env, "MILLRACE_MASENKO_ADDR="+c.addr)})
 			if c.ok {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -359,7 +376,7 @@ func TestLoopbackRule(t *testing.T) {
 			}
 		})
 	}
-	got := problems(t, Load, Input{Environ: []string{"MASENKO_LISTEN_TCP=:12345", "MASENKO_LISTEN_PROMETHEUS=:1221"}})
+	got := problems(t, load, Input{Environ: []string{"MASENKO_LISTEN_TCP=:12345", "MASENKO_LISTEN_PROMETHEUS=:1221"}})
 	want := []string{
 		`MASENKO_LISTEN_TCP: masenko.addr: ":12345" listens on every network interface without authentication: ` +
 			`listen on 127.0.0.1 with masenko.addr (MILLRACE_MASENKO_ADDR, --masenko-addr), ` +
@@ -407,7 +424,7 @@ func TestListeners(t *testing.T) {
 		t.Errorf("listeners (-want +got):\n%s", diff)
 	}
 	flags := make(map[string]string)
-	for _, k := range Keys() {
+	for _, k := range server.Settings().Keys() {
 		if k.Kind == KindAddresses {
 			flags[k.Name] = AddressOff
 		}
@@ -433,11 +450,11 @@ func TestOriginalVariables(t *testing.T) {
 	if diff := cmp.Diff(want, c.Notices()); diff != "" {
 		t.Errorf("notices (-want +got):\n%s", diff)
 	}
-	if c.Data.Dir != "/d" || c.Masenko.Addr[0].HostPort != "127.0.0.1:1" || c.Masenko.MetricsAddr[0].HostPort != "127.0.0.1:2" {
-		t.Errorf("values: %+v %+v", c.Data, c.Masenko)
+	if c.Data.Dir != "/d" || Of[masenko.Settings](c, "masenko").Addr[0].HostPort != "127.0.0.1:1" || Of[masenko.Settings](c, "masenko").MetricsAddr[0].HostPort != "127.0.0.1:2" {
+		t.Errorf("values: %+v %+v", c.Data, Of[masenko.Settings](c, "masenko"))
 	}
-	if c.Masenko.Heartbeat != 8*time.Second {
-		t.Errorf("heartbeat = %s: our own variable must win", c.Masenko.Heartbeat)
+	if Of[masenko.Settings](c, "masenko").Heartbeat != 8*time.Second {
+		t.Errorf("heartbeat = %s: our own variable must win", Of[masenko.Settings](c, "masenko").Heartbeat)
 	}
 }
 
@@ -449,7 +466,20 @@ func TestServiceLinks(t *testing.T) {
 		"MILLRACE_PORT=tcp://10.0.0.1:12345", "MILLRACE_PORT_12345_TCP=tcp://10.0.0.1:12345",
 		"MILLRACE_PORT_12345_TCP_ADDR=10.0.0.1", "MILLRACE_HEADLESS_SERVICE_HOST=10.0.0.2",
 	}})
-	if got := problems(t, Load, Input{Environ: []string{"MILLRACE_MASENKO_PORT=12345"}}); len(got) != 1 {
+	if got := problems(t, load, Input{Environ: []string{"MILLRACE_MASENKO_PORT=12345"}}); len(got) != 1 {
 		t.Errorf("a port that is no service link: %q", got)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t, Input{Flags: map[string]string{"listen.hosts": " jobs.internal ,*.Example.org., millrace,, 10.0.0.1, ::1"}})
+	if want := []string{"jobs.internal", "*.Example.org.", "millrace", "10.0.0.1", "::1"}; !slices.Equal(c.Listen.Hosts, want) {
+		t.Errorf("%q", c.Listen.Hosts)
+	}
+	for _, text := range []string{"*", "jobs.internal:7420", "http://jobs", "a..b", "*.*.b", "a b", "[::1]"} {
+		if _, err := load(Input{Flags: map[string]string{"listen.hosts": text}}); err == nil || !strings.Contains(err.Error(), "no name of a host") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

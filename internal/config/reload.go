@@ -19,7 +19,7 @@ func liveSecret(keys []Key) []Key {
 // Changes compares a configuration with one that was read later. It returns the keys whose values differ: those that a
 // running server takes over, and those that need a restart.
 func (c *Config) Changes(next *Config) (live, restart []string) {
-	for _, k := range standard().keys {
+	for _, k := range c.table.keys {
 		if k.value == nil || reflect.DeepEqual(k.value(c), k.value(next)) {
 			continue
 		}

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -6,14 +6,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	. "millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // Every key can be compared, except those that say where another one has its value from.
 func TestEveryKeyCanBeCompared(t *testing.T) {
 	t.Parallel()
-	for _, k := range Keys() {
-		if (k.value == nil) != strings.HasSuffix(k.Name, secretSuffix) {
-			t.Errorf("%s: it has a value: %v", k.Name, k.value != nil)
+	for _, k := range server.Settings().Keys() {
+		if k.HasValue() == strings.HasSuffix(k.Name, SecretSuffix) {
+			t.Errorf("%s: it has a value: %v", k.Name, k.HasValue())
 		}
 	}
 }
@@ -29,7 +32,7 @@ func TestChanges(t *testing.T) {
 	}
 	read := func(flags map[string]string) *Config {
 		t.Helper()
-		c, err := Load(Input{Flags: flags})
+		c, err := load(Input{Flags: flags})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,11 @@ const (
 	RuleThrottles = "throttles"
 )
 
+// Rules takes an array of tables from a file of another server, in that server's form.
+func (l *loader) Rules(kind, path string, data []byte, tables any) {
+	l.rules(kind, true, path, data, tables)
+}
+
 // rules takes an array of tables from a file.
 func (l *loader) rules(kind string, original bool, path string, data []byte, tables any) {
 	list, ok := tables.([]map[string]any)
@@ -45,9 +50,9 @@ func (l *loader) rules(kind string, original bool, path string, data []byte, tab
 	}
 }
 
-// throttles takes the table of limits by queue from a file of the Faktory server. The value of each rule is the entry,
+// Throttles takes the table of limits by queue from a file of the Faktory server. The value of each rule is the entry,
 // with the name of its queue.
-func (l *loader) throttles(path string, data []byte, value any) {
+func (l *loader) Throttles(path string, data []byte, value any) {
 	table, ok := value.(map[string]any)
 	if !ok {
 		l.problem("%s: %[2]s is a section with keys of its own, not a value: write [%[2]s]", path, RuleThrottles)

@@ -23,11 +23,11 @@ type schemaNode struct {
 }
 
 // WriteSchema writes a JSON Schema of the configuration file, for editors.
-func WriteSchema(w io.Writer) error {
+func (t Table) WriteSchema(w io.Writer) error {
 	root := sectionNode()
 	root.Schema = "https://json-schema.org/draft/2020-12/schema"
 	root.Title = "millrace configuration"
-	for _, k := range Keys() {
+	for _, k := range t.keys {
 		section, name := k.section()
 		at := root
 		for part := range strings.SplitSeq(section, ".") {

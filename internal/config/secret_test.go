@@ -1,18 +1,13 @@
-package config
+package config_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// secretTable is a table with a secret, and where the secret goes.
-func secretTable() (table, *string) {
-	value := new(string)
-	keys := secretKeys("lock.password", "Password of the lock.", func(*Config) *string { return value })
-	return newTable(append(generalKeys(), keys...)), value
-}
+	. "millrace/internal/config"
+)
 
 func TestSecrets(t *testing.T) {
 	t.Parallel()
@@ -35,8 +30,8 @@ func TestSecrets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			table, value := secretTable()
-			got, err := table.load(c.in)
+			table, value := SecretTable()
+			got, err := table.Load(c.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +39,7 @@ func TestSecrets(t *testing.T) {
 			if *value != c.want || s.Source.String() != c.source {
 				t.Errorf("secret %q from %s, want %q from %s", *value, s.Source, c.want, c.source)
 			}
-			shown := secretMask
+			shown := SecretMask
 			if c.want == "" {
 				shown = ""
 			}
@@ -57,18 +52,18 @@ func TestSecrets(t *testing.T) {
 
 func TestSecretProblems(t *testing.T) {
 	t.Parallel()
-	table, _ := secretTable()
+	table, _ := SecretTable()
 	file := writeFile(t, "secret", "x")
 	empty := writeFile(t, "empty", "\n")
-	got := problems(t, table.load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD=hush", "MILLRACE_LOCK_PASSWORD_FILE=" + file}})
+	got := problems(t, table.Load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD=hush", "MILLRACE_LOCK_PASSWORD_FILE=" + file}})
 	want := []string{"lock.password (from MILLRACE_LOCK_PASSWORD) and lock.password_file (from MILLRACE_LOCK_PASSWORD_FILE) are both set: remove one"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("both (-want +got):\n%s", diff)
 	}
-	if got := problems(t, table.load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + empty}}); !strings.Contains(got[0], "is empty: write the secret into it") {
+	if got := problems(t, table.Load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + empty}}); !strings.Contains(got[0], "is empty: write the secret into it") {
 		t.Errorf("empty file: %q", got)
 	}
-	if got := problems(t, table.load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + empty + "x"}}); !strings.Contains(got[0], "no such file") {
+	if got := problems(t, table.Load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + empty + "x"}}); !strings.Contains(got[0], "no such file") {
 		t.Errorf("missing file: %q", got)
 	}
 }

@@ -2,52 +2,29 @@ package config
 
 import "time"
 
-// table is the list of all keys, and the blocks of protocols they belong to.
-type table struct {
-	keys   []Key
-	blocks []block
+// Table is the list of all keys, and the protocols they belong to.
+type Table struct {
+	keys  []Key
+	specs []Spec
 }
 
-// block is everything the configuration knows about one protocol.
-type block struct {
-	keys []Key
-	// listeners returns the listeners that are on.
-	listeners func(*Config) []Listener
-	// originals are the variables of the server that the protocol comes from.
-	originals []original
-	// original applies what comes from elsewhere than variables; it may be nil.
-	original func(l *loader, env, flags map[string]string)
-	// check looks at what all layers together say, before the listeners; it may be nil.
-	check func(l *loader)
+// NewTable returns the keys of a build with some protocols.
+func NewTable(protocols ...Spec) Table {
+	return newTable(append(generalKeys(), clusterKeys()...), append(protocols, webSpec())...)
 }
 
-// original is an environment variable of another server.
-type original struct {
-	variable string
-	// key takes the value; without one the value is only checked.
-	key    string
-	check  func(string) error
-	advice string
-}
-
-// standard is the table of the keys that this build has.
-func standard() table {
-	return newTable(append(generalKeys(), clusterKeys()...), masenkoBlock(), workqBlock(), lmstfyBlock(), tarantoolBlock(), faktoryBlock(), beanstalkdBlock(),
-		webBlock())
-}
-
-func newTable(keys []Key, blocks ...block) table {
-	t := table{keys: keys, blocks: blocks}
-	for _, b := range blocks {
-		t.keys = append(t.keys, b.keys...)
+func newTable(keys []Key, specs ...Spec) Table {
+	t := Table{keys: keys, specs: specs}
+	for _, s := range specs {
+		t.keys = append(t.keys, s.Keys...)
 	}
 	return t
 }
 
-// Keys returns the table.
-func Keys() []Key { return standard().keys }
+// Keys returns all keys.
+func (t Table) Keys() []Key { return t.keys }
 
-func (t table) byName(name string) (Key, bool) {
+func (t Table) byName(name string) (Key, bool) {
 	for _, k := range t.keys {
 		if k.Name == name {
 			return k, true
@@ -56,7 +33,7 @@ func (t table) byName(name string) (Key, bool) {
 	return Key{}, false
 }
 
-func (t table) names() []string {
+func (t Table) names() []string {
 	names := make([]string, 0, len(t.keys))
 	for _, k := range t.keys {
 		names = append(names, k.Name)
@@ -64,7 +41,7 @@ func (t table) names() []string {
 	return names
 }
 
-func (t table) variables() []string {
+func (t Table) variables() []string {
 	names := make([]string, 0, len(t.keys)+1)
 	for _, k := range t.keys {
 		names = append(names, k.Env())

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"slices"
-	"strings"
 	"testing"
 )
 
@@ -55,19 +53,6 @@ func TestDistance(t *testing.T) {
 	} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
-func TestHosts(t *testing.T) {
-	t.Parallel()
-	c := mustLoad(t, Input{Flags: map[string]string{"listen.hosts": " jobs.internal ,*.Example.org., millrace,, 10.0.0.1, ::1"}})
-	if want := []string{"jobs.internal", "*.Example.org.", "millrace", "10.0.0.1", "::1"}; !slices.Equal(c.Listen.Hosts, want) {
-		t.Errorf("%q", c.Listen.Hosts)
-	}
-	for _, text := range []string{"*", "jobs.internal:7420", "http://jobs", "a..b", "*.*.b", "a b", "[::1]"} {
-		if _, err := Load(Input{Flags: map[string]string{"listen.hosts": text}}); err == nil || !strings.Contains(err.Error(), "no name of a host") {
-			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

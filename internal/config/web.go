@@ -17,9 +17,9 @@ const ProtocolWeb = "web"
 
 const webPassword = "web.password"
 
-func webBlock() block {
+func webSpec() Spec {
 	keys := []Key{
-		withoutNamespace(addressesKey("web.addr", "127.0.0.1:7420",
+		WithoutNamespace(addressesKey("web.addr", "127.0.0.1:7420",
 			`Address of the web UI, the operator API, metrics and health; "off" disables it, port 0 picks a free one. Several are separated by commas.`,
 			func(c *Config) *Addresses { return &c.Web.Addr })),
 	}
@@ -43,7 +43,7 @@ func webBlock() block {
 		"Types of jobs whose waiting and running times have metrics of their own, those fetched first; all others are counted together. 0 tells no types apart.",
 		func(c *Config) *int { return &c.Web.MetricsTypes }))
 	keys = append(keys, tlsKeys(ProtocolWeb, func(c *Config) *TLS { return &c.Web.TLS })...)
-	return block{keys: keys, listeners: webListeners, check: checkWeb}
+	return Spec{Name: ProtocolWeb, Keys: keys, Listeners: webListeners, Check: checkWeb}
 }
 
 // Protected reports whether the operator's side asks for a password or token.
@@ -53,28 +53,26 @@ func (w *Web) Protected() bool {
 
 func webListeners(c *Config) []Listener {
 	w := &c.Web
-	var out []Listener
-	for _, a := range w.Addr {
-		out = append(out, Listener{
-			Protocol: ProtocolWeb, Key: Key{Name: "web.addr"}, Addr: a.HostPort, TLS: w.TLS,
-			Authenticated: w.TLS.ClientCA != "" || w.Protected(),
-			Remedy:        "set a password with " + webPassword,
-		})
+	l := Listener{
+		Protocol: ProtocolWeb, Key: Key{Name: "web.addr"}, TLS: w.TLS, Authenticated: w.TLS.ClientCA != "" || w.Protected(),
+		Remedy: "set a password with " + webPassword,
 	}
-	return out
+	return l.At(w.Addr, "")
 }
 
-// checkWeb takes the password of Faktory's clients for that of operators if there is no other, as the
-// original does.
+// checkWeb takes the password of clients for that of operators if there is no other, as the original of such a protocol
+// does.
 func checkWeb(l *loader) {
-	w, f := &l.config.Web, &l.config.Faktory
-	if w.Protected() || f.Password == "" {
-		return
+	w := &l.config.Web
+	for _, s := range l.table.specs {
+		clients, ok := l.table.byName(s.Password)
+		if !ok || w.Protected() {
+			continue
+		}
+		if password, ok := clients.value(l.config).(string); ok && password != "" {
+			w.Password = password
+			k, _ := l.table.byName(webPassword)
+			l.settings[webPassword] = Setting{Key: k, Source: l.settings[s.Password].Source, text: secretMask}
+		}
 	}
-	k, ok := l.table.byName(webPassword)
-	if !ok {
-		return
-	}
-	w.Password = f.Password
-	l.settings[webPassword] = Setting{Key: k, Source: l.settings[faktoryPassword].Source, text: secretMask}
 }

@@ -1,8 +1,11 @@
-package config
+package config_test
 
 import (
 	"strings"
 	"testing"
+
+	. "millrace/internal/config"
+	"millrace/internal/dialect/faktory"
 )
 
 func TestWeb(t *testing.T) {
@@ -28,14 +31,14 @@ func TestWebReach(t *testing.T) {
 	for _, flags := range []map[string]string{
 		{"web.addr": ":7420"}, {"web.addr": "0.0.0.0:7420", "web.tls.cert": "c", "web.tls.key": "k"},
 	} {
-		_, err := Load(Input{Flags: flags})
+		_, err := load(Input{Flags: flags})
 		if err == nil || !strings.Contains(err.Error(), "web.addr") || !strings.Contains(err.Error(), "web.password") {
 			t.Errorf("%v: %v", flags, err)
 		}
 	}
 	mustLoad(t, Input{Flags: map[string]string{"web.addr": ":7420", "listen.insecure": "true"}})
 	mustLoad(t, Input{Flags: map[string]string{"web.addr": ":7420", "web.tls.cert": "c", "web.tls.key": "k", "web.tls.client_ca": "a"}})
-	if _, err := Load(Input{Flags: map[string]string{"web.addr": "127.0.0.1:1=tenant"}}); err == nil {
+	if _, err := load(Input{Flags: map[string]string{"web.addr": "127.0.0.1:1=tenant"}}); err == nil {
 		t.Error("an address with a namespace is taken")
 	}
 }
@@ -47,7 +50,7 @@ func TestWebPasswordOfFaktory(t *testing.T) {
 	if c.Web.Password != "shared" {
 		t.Errorf("%+v", c.Web)
 	}
-	if s := setting(t, c, "web.password"); s.Text() != secretMask || s.Source.String() != "FAKTORY_PASSWORD" {
+	if s := setting(t, c, "web.password"); s.Text() != SecretMask || s.Source.String() != "FAKTORY_PASSWORD" {
 		t.Errorf("shown as %q from %s", s.Text(), s.Source)
 	}
 	c = mustLoad(t, Input{Environ: []string{"FAKTORY_PASSWORD=shared", "MILLRACE_WEB_READ_TOKEN=t"}})
@@ -56,7 +59,7 @@ func TestWebPasswordOfFaktory(t *testing.T) {
 	}
 	dir := faktoryTree(t, map[string]string{"conf.d/1.toml": "[faktory]\npassword = \"a\"\n[web]\npassword = \"b\"\nbinding = \":7420\"\ncolour = 1\n"})
 	c = mustLoad(t, Input{Flags: map[string]string{"faktory.config_dir": dir}})
-	if c.Web.Password != "b" || c.Web.Addr[0].HostPort != ":7420" || len(c.Faktory.Ignored) != 1 || !strings.HasSuffix(c.Faktory.Ignored[0], "web.colour") {
-		t.Errorf("%+v, ignored %v", c.Web, c.Faktory.Ignored)
+	if c.Web.Password != "b" || c.Web.Addr[0].HostPort != ":7420" || len(Of[faktory.Settings](c, "faktory").Ignored) != 1 || !strings.HasSuffix(Of[faktory.Settings](c, "faktory").Ignored[0], "web.colour") {
+		t.Errorf("%+v, ignored %v", c.Web, Of[faktory.Settings](c, "faktory").Ignored)
 	}
 }

@@ -16,6 +16,9 @@ type Dialect interface {
 	// progress are finished, idle connections are closed. Requests that wait in
 	// the engine are answered by the engine's own Drain.
 	Serve(ctx context.Context, l net.Listener) error
+	// Stats returns the counters of connections, Commands what clients have asked for.
+	Stats() ServerStats
+	Commands() []CommandFigures
 }
 
 // The doors through which jobs come and go. The numbers are stored with jobs:

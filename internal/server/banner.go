@@ -70,7 +70,7 @@ func (g *gate) line() string {
 		namespace = "in the request"
 	}
 	name := g.config.Protocol
-	if g.config.Role == config.RoleTarantool15 {
+	if g.config.Role != "" {
 		name = g.config.Role
 	}
 	return fmt.Sprintf("%-10s %s (namespace %s%s)\n", name, g.Addr(), namespace, extra)

@@ -3,11 +3,9 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"time"
 
 	"millrace/internal/auth"
 	"millrace/internal/config"
@@ -21,22 +19,17 @@ import (
 )
 
 // protocols is the one list of the protocols that are compiled in.
-var protocols = []protocol{
-	{name: "masenko", build: buildMasenko},
-	{name: "workq", build: buildWorkq},
-	{name: "lmstfy", build: buildLmstfy},
-	{name: "tarantool", build: buildTarantool},
-	{name: "faktory", build: buildFaktory},
-	{name: "beanstalkd", build: buildBeanstalkd},
-	{name: config.ProtocolWeb, build: buildWeb}, // last: it tells about all others
+func protocols() []dialect.Spec {
+	return []dialect.Spec{masenko.Spec(), workq.Spec(), lmstfy.Spec(), tarantool.Spec(), faktory.Spec(), beanstalkd.Spec()}
 }
 
-// protocol is a wire protocol and how to make what serves its listeners.
-type protocol struct {
-	name string
-	// build returns a function for each of the gates, in their order. The TLS
-	// configuration is nil if the protocol's listeners speak plain text.
-	build func(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error)
+// Settings returns the keys of this build.
+func Settings() config.Table {
+	var specs []config.Spec
+	for _, p := range protocols() {
+		specs = append(specs, p.Spec)
+	}
+	return config.NewTable(specs...)
 }
 
 // serveFunc serves a listener until ctx ends, and returns once every connection
@@ -56,22 +49,32 @@ func (s *server) build() ([]service, error) {
 		byProtocol[g.config.Protocol] = append(byProtocol[g.config.Protocol], g)
 	}
 	var services []service
-	for _, p := range protocols {
-		gates := byProtocol[p.name]
+	add := func(name string, build func(gates []*gate, secure *tls.Config) ([]serveFunc, error)) error {
+		gates := byProtocol[name]
 		if len(gates) == 0 {
-			continue
+			return nil
 		}
 		secure, err := s.tls(gates)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		serve, err := p.build(s, gates, secure)
+		serve, err := build(gates, secure)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		for i, g := range gates {
 			services = append(services, service{gate: g, serve: serve[i]})
 		}
+		return nil
+	}
+	for _, p := range protocols() {
+		err := add(p.Name, func(gates []*gate, secure *tls.Config) ([]serveFunc, error) { return s.buildProtocol(p, gates, secure) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := add(config.ProtocolWeb, s.buildWeb); err != nil { // last: it tells about all others
+		return nil, err
 	}
 	if len(services) != len(s.gates) {
 		return nil, fmt.Errorf("%d listeners of protocols that are not compiled in", len(s.gates)-len(services))
@@ -105,161 +108,57 @@ func (s *server) tls(gates []*gate) (*tls.Config, error) {
 	return nil, nil
 }
 
-// tenant is a dialect that is served for each namespace by itself.
-type tenant interface {
-	dialect.Dialect
-	figures
-	TooMany(limit int) []byte
-}
-
-// common returns the options that all protocols have.
-func (s *server) common(c *config.Protocol, secure *tls.Config) dialect.Options {
-	return dialect.Options{
-		Engine: s.engine, Logger: s.log, Shared: s.shared, MaxConns: c.MaxConnections, WriteTimeout: c.WriteTimeout, TLS: secure,
+// buildProtocol makes one service for each namespace, which its listeners share.
+func (s *server) buildProtocol(p dialect.Spec, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	h := &dialect.Host{
+		Options: dialect.Options{Engine: s.engine, Logger: s.log, Shared: s.shared, TLS: secure},
+		Config:  s.cfg, Version: s.opts.Version, Logins: s.logins, Site: s.site,
 	}
-}
-
-// roles are what serves the listeners of a protocol that have a role.
-type roles[D tenant] map[string]func(d D, g *gate) serveFunc
-
-// perNamespace makes one dialect for each namespace, which its listeners share.
-func perNamespace[D tenant](s *server, gates []*gate, o dialect.Options, create func(dialect.Options) D, others roles[D]) []serveFunc {
-	dialects := make(map[string]D)
+	services := make(map[string]dialect.Service)
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
-		o.Namespace = g.config.Namespace
-		d, ok := dialects[o.Namespace]
+		h.Namespace = g.config.Namespace
+		svc, ok := services[h.Namespace]
 		if !ok {
-			d = create(o)
-			dialects[o.Namespace] = d
-			s.built(g.config.Protocol, o.Namespace, d)
+			var err error
+			if svc, err = p.New(h); err != nil {
+				return nil, err
+			}
+			services[h.Namespace] = svc
+			s.note(svc, h.Namespace)
 		}
-		if other := others[g.config.Role]; other != nil {
-			serve = append(serve, other(d, g))
-			continue
-		}
-		g.bound(0, o.TLS, d.TooMany)
-		serve = append(serve, d.Serve)
-	}
-	return serve
-}
-
-func buildMasenko(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
-	c := &s.cfg.Masenko
-	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *masenko.Dialect {
-		return masenko.New(masenko.Options{
-			Options:    o,
-			Heartbeat:  c.Heartbeat,
-			MaxLine:    int(c.MaxLine),    //nolint:gosec // the configuration bounds it
-			MaxPayload: int(c.MaxPayload), //nolint:gosec // the configuration bounds it
-			MaxAtomic:  int(c.MaxAtomic),  //nolint:gosec // the configuration bounds it
-		})
-	}, roles[*masenko.Dialect]{config.RoleMetrics: func(d *masenko.Dialect, g *gate) serveFunc {
-		g.bound(httpConnectionMax, nil, tooManyHTTP)
-		return s.serveHTTP(s.site(auth.SiteOptions{}).Handler(d.MetricsHandler()), nil)
-	}}), nil
-}
-
-func buildWorkq(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
-	c := &s.cfg.Workq
-	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *workq.Dialect {
-		return workq.New(workq.Options{
-			Options:    o,
-			MaxLine:    int(c.MaxLine),    //nolint:gosec // the configuration bounds it
-			MaxPayload: int(c.MaxPayload), //nolint:gosec // the configuration bounds it
-			DefaultTTR: c.DefaultTTR,
-		})
-	}, nil), nil
-}
-
-func buildBeanstalkd(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
-	c := &s.cfg.Beanstalkd
-	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *beanstalkd.Dialect {
-		return beanstalkd.New(beanstalkd.Options{Options: o, MaxJob: int(c.MaxJobSize)}) //nolint:gosec // the configuration bounds it
-	}, nil), nil
-}
-
-// buildLmstfy makes one dialect, which all its listeners share: namespaces are in the
-// requests.
-func buildLmstfy(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
-	c := &s.cfg.Lmstfy
-	for _, name := range c.Ignored {
-		s.log.Warn("setting of the original server ignored", slog.String("file", c.Original), slog.String("key", name))
-	}
-	d := lmstfy.New(lmstfy.Options{
-		Options:   s.common(&c.Protocol, secure),
-		Auth:      c.Auth == "token",
-		Pools:     c.Pools,
-		Accounts:  c.Accounts,
-		Throttle:  s.logins,
-		Site:      s.site(auth.SiteOptions{AnyHost: c.Auth == "token" || c.TLS.ClientCA != "", Strict: true}),
-		AdminSite: s.site(auth.SiteOptions{AnyHost: len(c.Accounts) > 0, Strict: true}),
-		Defaults: lmstfy.Defaults{
-			TTL:     uint32(c.DefaultTTL / time.Second),     //nolint:gosec // the configuration bounds it
-			Delay:   uint32(c.DefaultDelay / time.Second),   //nolint:gosec // the configuration bounds it
-			TTR:     uint32(c.DefaultTTR / time.Second),     //nolint:gosec // the configuration bounds it
-			Timeout: uint32(c.DefaultTimeout / time.Second), //nolint:gosec // the configuration bounds it
-			Tries:   uint16(c.DefaultTries),                 //nolint:gosec // the configuration bounds it
-		},
-		AccessLog:   c.AccessLog,
-		MaxBody:     int(c.MaxBody),   //nolint:gosec // the configuration bounds it
-		MaxHeader:   int(c.MaxHeader), //nolint:gosec // the configuration bounds it
-		ReadTimeout: c.ReadTimeout,
-		IdleTimeout: c.IdleTimeout,
-		Version:     s.opts.Version,
-	})
-	s.lmstfy = d
-	s.built(d.Name(), "", d)
-	serve := make([]serveFunc, 0, len(gates))
-	for _, g := range gates {
-		if g.config.Role == config.RoleAdmin {
-			g.bound(httpConnectionMax, nil, tooManyHTTP)
-			serve = append(serve, s.serveHTTP(d.AdminHandler(), nil))
-			continue
-		}
-		g.bound(0, secure, tooManyHTTP)
-		serve = append(serve, d.Serve)
+		serve = append(serve, s.serveGate(g, svc, secure))
 	}
 	return serve, nil
 }
 
-// buildTarantool makes dialects that the listeners of both wire protocols share.
-func buildTarantool(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
-	c := &s.cfg.Tarantool
-	if c.LoginRequired() && len(c.Users) == 0 {
-		return nil, errors.New("tarantool.auth is login, but tarantool.users is empty: nobody could log in")
+// serveGate returns what serves one listener of a service.
+func (s *server) serveGate(g *gate, svc dialect.Service, secure *tls.Config) serveFunc {
+	if side := svc.HTTP[g.config.Role]; side != nil {
+		g.bound(httpConnectionMax, nil, tooManyHTTP)
+		return s.serveHTTP(side, nil)
 	}
-	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *tarantool.Dialect {
-		d := tarantool.New(tarantool.Options{
-			Options:      o,
-			Users:        c.Users,
-			RequireLogin: c.LoginRequired(),
-			Throttle:     s.logins,
-			SessionTTR:   c.SessionTTR,
-			MaxPacket:    int(c.MaxPacket), //nolint:gosec // the configuration bounds it
-			MaxInFlight:  c.MaxInFlight,
-			MaxWaiting:   c.MaxWaiting,
-		})
-		s.built(config.RoleTarantool15, o.Namespace, d.Box15())
-		return d
-	}, roles[*tarantool.Dialect]{config.RoleTarantool15: func(d *tarantool.Dialect, _ *gate) serveFunc { return d.Box15().Serve }}), nil
+	if wire := svc.Wires[g.config.Role]; wire != nil {
+		return wire.Serve
+	}
+	tooMany := tooManyHTTP
+	if d, ok := svc.Dialect.(interface{ TooMany(limit int) []byte }); ok {
+		tooMany = d.TooMany
+	}
+	g.bound(0, secure, tooMany)
+	return svc.Serve
 }
 
-func buildFaktory(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
-	c := &s.cfg.Faktory
-	for _, name := range c.Ignored {
-		s.log.Warn("setting of the original server ignored", slog.String("dialect", "faktory"), slog.String("key", name))
+// note remembers what the operator's side tells about a service.
+func (s *server) note(svc dialect.Service, namespace string) {
+	s.built(svc.Name(), namespace, svc)
+	for name, wire := range svc.Wires {
+		s.built(name, namespace, wire)
 	}
-	return perNamespace(s, gates, s.common(&c.Protocol, secure), func(o dialect.Options) *faktory.Dialect {
-		d := faktory.New(faktory.Options{
-			Options:  o,
-			Password: c.Password,
-			Throttle: s.logins,
-			Version:  s.opts.Version,
-			MaxLine:  int(c.MaxLine),    //nolint:gosec // the configuration bounds it
-			DeadMax:  uint32(c.DeadMax), //nolint:gosec // the configuration bounds it
-		})
+	switch d := svc.Dialect.(type) {
+	case *faktory.Dialect:
 		s.faktory = append(s.faktory, d)
-		return d
-	}, nil), nil
+	case *lmstfy.Dialect:
+		s.lmstfy = d
+	}
 }

@@ -29,7 +29,7 @@ func (s *server) built(protocol, namespace string, f figures) {
 
 // protocolOf returns the name under which the wire protocol of a listener is counted.
 func protocolOf(listener string) string {
-	if _, role, _ := strings.Cut(listener, " "); role == config.RoleTarantool15 {
+	if _, role, _ := strings.Cut(listener, " "); role != "" && role != config.RoleMetrics && role != config.RoleAdmin {
 		return role
 	}
 	return listener

@@ -148,10 +148,11 @@ func faktoryCron(c *config.Config, value []byte, types map[string]int) (job.Sche
 	if err := json.Unmarshal(value, &e); err != nil {
 		return job.Schedule{}, err
 	}
-	spec, err := faktory.Scheduled(c.Faktory.Namespace, uint32(c.Faktory.DeadMax), e.Job) //nolint:gosec // the configuration bounds it
+	settings := faktory.SettingsOf(c)
+	spec, err := faktory.Scheduled(settings.Namespace, settings.DeadMax, e.Job)
 	name := spec.Type
 	if types[name]++; types[name] > 1 {
 		name = fmt.Sprintf("%s-%d", name, types[name])
 	}
-	return job.Schedule{Namespace: c.Faktory.Namespace, Name: name, When: e.Schedule, Job: spec}, err
+	return job.Schedule{Namespace: settings.Namespace, Name: name, When: e.Schedule, Job: spec}, err
 }

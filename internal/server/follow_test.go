@@ -24,7 +24,7 @@ type followed struct {
 func newFollowed(t *testing.T, addr string) *followed {
 	t.Helper()
 	f := &followed{t: t, dir: t.TempDir(), flags: map[string]string{}, reloads: make(chan os.Signal)}
-	for _, k := range config.Keys() {
+	for _, k := range Settings().Keys() {
 		if k.Kind == config.KindAddresses {
 			f.flags[k.Name] = config.AddressOff
 		}
@@ -47,7 +47,7 @@ func (f *followed) write(own, original string) {
 }
 
 func (f *followed) load() (*config.Config, error) {
-	return config.Load(config.Input{File: filepath.Join(f.dir, "own.toml"), Flags: f.flags})
+	return Settings().Load(config.Input{File: filepath.Join(f.dir, "own.toml"), Flags: f.flags})
 }
 
 const ownEntry = `

@@ -15,12 +15,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"millrace/internal/config"
+	"millrace/internal/dialect"
 	"millrace/internal/store"
 	"millrace/internal/store/memstore"
 	"millrace/internal/store/pebblestore"
@@ -53,14 +55,14 @@ func (l lines) Write(p []byte) (int, error) {
 func load(t *testing.T, flags map[string]string) *config.Config {
 	t.Helper()
 	all := map[string]string{"data.dir": filepath.Join(t.TempDir(), "data")}
-	for _, k := range config.Keys() {
+	for _, k := range Settings().Keys() {
 		if k.Kind == config.KindAddresses {
 			all[k.Name] = config.AddressOff
 		}
 	}
 	all["masenko.addr"] = "127.0.0.1:0"
 	maps.Copy(all, flags)
-	cfg, err := config.Load(config.Input{Flags: all})
+	cfg, err := Settings().Load(config.Input{Flags: all})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,11 +469,8 @@ func TestTwoProtocols(t *testing.T) {
 func TestProtocols(t *testing.T) {
 	t.Parallel()
 	for _, l := range load(t, map[string]string{"workq.addr": "127.0.0.1:0"}).Listeners() {
-		found := false
-		for _, p := range protocols {
-			found = found || p.name == l.Protocol
-		}
-		if !found {
+		found := slices.ContainsFunc(protocols(), func(p dialect.Spec) bool { return p.Name == l.Protocol })
+		if !found && l.Protocol != config.ProtocolWeb {
 			t.Errorf("%s has listeners but is not in the list of protocols", l.Protocol)
 		}
 	}
@@ -479,7 +478,7 @@ func TestProtocols(t *testing.T) {
 
 func TestNotices(t *testing.T) {
 	t.Parallel()
-	cfg, err := config.Load(config.Input{
+	cfg, err := Settings().Load(config.Input{
 		Environ: []string{"MASENKO_LISTEN_TCP=127.0.0.1:0", "MASENKO_MAX_WAL_SIZE=1"},
 		Flags: map[string]string{
 			"data.dir": t.TempDir(), "workq.addr": "off", "lmstfy.addr": "off", "lmstfy.admin_addr": "off", "tarantool.addr": "off",

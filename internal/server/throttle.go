@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/internal/config"
+	"millrace/internal/dialect/faktory"
 	"millrace/internal/job"
 )
 
@@ -35,7 +36,7 @@ func throttleRules(s *server, c *config.Config, rules []config.Rule) ([]job.Comm
 		if err != nil {
 			return nil, fmt.Errorf("%s: throttles: %s: %w", r.From, queue, err)
 		}
-		t := throttle{c.Faktory.Namespace, queue}
+		t := throttle{faktory.SettingsOf(c).Namespace, queue}
 		if _, twice := named[t.name()]; twice {
 			return nil, fmt.Errorf("%s: throttles: %s is there twice", r.From, queue)
 		}

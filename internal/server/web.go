@@ -22,7 +22,7 @@ const webConnectionMax = 500
 
 // buildWeb makes the operator's side, which all its listeners share. It comes last, because it tells about
 // all others.
-func buildWeb(s *server, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error) {
 	w := &s.cfg.Web
 	backups, err := s.backupDir()
 	if err != nil {

@@ -42,8 +42,8 @@ var mayImport = map[string][]string{
 	"engine/machine": {"job", "record", "schedule"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},
 
-	"dialect":   {"job", "engine", "timing"},
-	"dialect/*": {"job", "engine", "dialect", "auth"},
+	"dialect":   {"job", "engine", "timing", "auth", "config"},
+	"dialect/*": {"job", "engine", "dialect", "auth", "config"},
 
 	"admin":   {"job", "engine", "auth", "metrics", "timing", "schedule"},
 	"web":     {"job", "engine", "auth", "metrics", "timing", "admin"},

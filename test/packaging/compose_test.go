@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"millrace/internal/config"
+	"millrace/internal/server"
 )
 
 // mapping is a mapping of YAML: texts, lists of texts and mappings.
@@ -107,7 +108,7 @@ func checkCompose(text, dockerfile string) (complaints []string) {
 		for key := range s.under("environment") {
 			env = append(env, key+"="+s.under("environment").text(key))
 		}
-		c, err := config.Load(config.Input{Environ: env})
+		c, err := server.Settings().Load(config.Input{Environ: env})
 		if err != nil {
 			complain("%s: %s", name, err)
 			continue

@@ -52,7 +52,7 @@ func New(o Options) *Dialect {
 	d := &Dialect{opts: o, id: newID(), started: time.Now()}
 	d.host, _ = os.Hostname() // without a name it is empty
 	d.Server = dialect.NewServer(dialect.ServerOptions{
-		Options: o.Options, Name: "beanstalkd", Door: dialect.DoorBeanstalkd, Commands: dialect.NewCommands(verbNames[:]...),
+		Options: o.Options, Name: name, Door: dialect.DoorBeanstalkd, Commands: dialect.NewCommands(verbNames[:]...),
 		Handler: d.handle, Reject: func(int) []byte { return []byte(replyNoMemory) },
 		Limits: dialect.Limits{MaxBlock: o.MaxJob + len(crlf)}, // a body is read with its CR LF
 	})

@@ -50,7 +50,7 @@ func New(o Options) *Dialect {
 	o.DeadMax = cmp.Or(o.DeadMax, DefaultDeadMax)
 	d := &Dialect{opts: o, started: time.Now(), workers: registry{engine: o.Engine}}
 	d.Server = dialect.NewServer(dialect.ServerOptions{
-		Options: o.Options, Name: "faktory", Door: dialect.DoorFaktory, Commands: dialect.NewCommands(verbNames[:]...),
+		Options: o.Options, Name: name, Door: dialect.DoorFaktory, Commands: dialect.NewCommands(verbNames[:]...),
 		Handler: d.handle, Start: d.start,
 		Reject: func(limit int) []byte { return appendErr(nil, textManyClients+strconv.Itoa(limit)) },
 		Limits: dialect.Limits{MaxLine: o.MaxLine, HandshakeTimeout: helloTime},

@@ -43,7 +43,7 @@ func New(o Options) *Dialect {
 	o.MaxAtomic = cmp.Or(o.MaxAtomic, DefaultMaxAtomic)
 	d := &Dialect{opts: o}
 	d.Server = dialect.NewServer(dialect.ServerOptions{
-		Options: o.Options, Name: "masenko", Door: dialect.DoorMasenko, Commands: newCommands(),
+		Options: o.Options, Name: name, Door: dialect.DoorMasenko, Commands: newCommands(),
 		Handler: d.handle, Reject: d.reject, Limits: dialect.Limits{MaxLine: o.MaxLine},
 	})
 	return d

@@ -57,7 +57,7 @@ func New(o Options) *Dialect {
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
 	d := &Dialect{opts: o, instance: newUUID(), started: time.Now(), users: newUsers(o.Users)}
 	d.sessions.init(o.SessionTTR)
-	d.Server = d.newServer("tarantool", o.Options, newCommands(false), func() wire { return newIProto(d) })
+	d.Server = d.newServer(name, o.Options, newCommands(false), func() wire { return newIProto(d) })
 	o.TLS = nil
 	d.server15 = d.newServer(name15, o.Options, newCommands(true), func() wire { return new(box15) })
 	return d

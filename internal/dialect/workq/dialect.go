@@ -43,7 +43,7 @@ func New(o Options) *Dialect {
 	o.DefaultTTR = cmp.Or(o.DefaultTTR, DefaultTTR)
 	d := &Dialect{opts: o, started: job.TimeOf(time.Now())}
 	d.Server = dialect.NewServer(dialect.ServerOptions{
-		Options: o.Options, Name: "workq", Door: dialect.DoorWorkq, Commands: dialect.NewCommands(verbNames[:]...),
+		Options: o.Options, Name: name, Door: dialect.DoorWorkq, Commands: dialect.NewCommands(verbNames[:]...),
 		Handler: d.handle, Start: d.start,
 		Reject: func(int) []byte { return appendError(nil, textManyClients) },
 		// A line is bounded without its LF, but its CR counts; a block is read with

@@ -1,6 +1,7 @@
-package config
+package lmstfy
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -8,11 +9,13 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"millrace/internal/config"
 )
 
-// lmstfyFile is a configuration file of the original LMSTFY server. Keys that are not
+// originalFile is a configuration file of the original LMSTFY server. Keys that are not
 // there stay nil, so that our own defaults hold.
-type lmstfyFile struct {
+type originalFile struct {
 	Host, AdminHost *string
 	Port, AdminPort *int
 
@@ -26,70 +29,57 @@ type lmstfyFile struct {
 	Pool       map[string]map[string]any
 }
 
-// lmstfyLevels are our names of the original's levels.
-var lmstfyLevels = map[string]string{
+// originalLevels are our names of the original's levels.
+var originalLevels = map[string]string{
 	"panic": "error", "fatal": "error", "error": "error", "warn": "warn", "warning": "warn", "info": "info", "debug": "debug", "trace": "debug",
 }
 
-// lmstfyOriginal applies the original's file, if one is named.
-func lmstfyOriginal(l *loader, env, flags map[string]string) {
+// original applies the original's file, if one is named.
+func original(l *config.Loader, env, flags map[string]string) {
 	const key = "lmstfy.config"
-	k, ok := l.table.byName(key)
-	if !ok {
-		return
-	}
-	path := l.settings[key].text
-	if text := env[k.Env()]; text != "" {
-		path = text
-	}
-	if text, ok := flags[key]; ok {
-		path = text
-	}
+	path := l.Final(key, env, flags)
 	if path == "" {
 		return
 	}
-	data, err := readBounded(path, fileSizeMax)
+	data, err := config.ReadFile(path)
 	if err != nil {
-		l.problem("%s: %s", key, err)
+		l.Problem("%s: %s", key, err)
 		return
 	}
-	var f lmstfyFile
+	var f originalFile
 	meta, err := toml.Decode(string(data), &f)
 	if err != nil {
-		l.problem("%s: %s: %s", key, path, err)
+		l.Problem("%s: %s: %s", key, path, err)
 		return
 	}
-	o := lmstfyReader{loader: l, path: path}
+	o := originalReader{Loader: l, path: path}
 	o.read(&f)
 	o.ignore(&f, &meta)
 }
 
-// lmstfyReader applies the values of an original file.
-type lmstfyReader struct {
-	*loader
+// originalReader applies the values of an original file.
+type originalReader struct {
+	*config.Loader
 	path string
 }
 
 // set gives a key a value that stood under another name, unless our own file has set it.
-func (o *lmstfyReader) set(key, text, original string) {
-	if o.settings[key].Source.Layer != LayerDefault {
-		return
-	}
-	if k, ok := o.table.byName(key); ok {
-		o.apply(k, text, o.from(original))
+func (o *originalReader) set(key, text, original string) {
+	if o.Layer(key) == config.LayerDefault {
+		o.Set(key, text, o.from(original))
 	}
 }
 
-func (o *lmstfyReader) from(original string) Source {
-	return Source{Layer: LayerOriginal, Name: o.path + ", " + original}
+func (o *originalReader) from(original string) config.Source {
+	return config.Source{Layer: config.LayerOriginal, Name: o.path + ", " + original}
 }
 
-func (o *lmstfyReader) read(f *lmstfyFile) {
+func (o *originalReader) read(f *originalFile) {
 	o.set("lmstfy.auth", authToken, "as the original does")
 	o.address("lmstfy.addr", "7777", f.Host, f.Port, "Host, Port")
 	o.address("lmstfy.admin_addr", "7778", f.AdminHost, f.AdminPort, "AdminHost, AdminPort")
 	if f.LogLevel != nil {
-		o.set("log.level", or(lmstfyLevels[strings.ToLower(*f.LogLevel)], *f.LogLevel), "LogLevel")
+		o.set("log.level", cmp.Or(originalLevels[strings.ToLower(*f.LogLevel)], *f.LogLevel), "LogLevel")
 	}
 	if f.LogFormat != nil {
 		o.set("log.format", strings.ToLower(*f.LogFormat), "LogFormat")
@@ -116,7 +106,7 @@ func (o *lmstfyReader) read(f *lmstfyFile) {
 }
 
 // address puts host and port together, one of which may be left out.
-func (o *lmstfyReader) address(key, port string, host *string, number *int, original string) {
+func (o *originalReader) address(key, port string, host *string, number *int, original string) {
 	if host == nil && number == nil {
 		return
 	}
@@ -130,7 +120,7 @@ func (o *lmstfyReader) address(key, port string, host *string, number *int, orig
 	o.set(key, net.JoinHostPort(at, port), original)
 }
 
-func (o *lmstfyReader) pools(f *lmstfyFile) {
+func (o *originalReader) pools(f *originalFile) {
 	var names []string
 	for name := range f.Pool {
 		if name != "default" {
@@ -145,19 +135,19 @@ func (o *lmstfyReader) pools(f *lmstfyFile) {
 
 // accounts takes the accounts over as they are: a password may hold what our own form of
 // them cannot.
-func (o *lmstfyReader) accounts(f *lmstfyFile) {
+func (o *originalReader) accounts(f *originalFile) {
 	const key = "lmstfy.admin_accounts"
-	set := o.settings[key].Source.Layer != LayerDefault || o.settings[key+secretSuffix].Source.Layer != LayerDefault
-	if len(f.Accounts) == 0 || set {
-		return
+	if len(f.Accounts) > 0 && o.Layer(key) == config.LayerDefault && o.Layer(key+config.SecretSuffix) == config.LayerDefault {
+		settings(o.Config()).Accounts = f.Accounts
+		o.SetSecret(key, o.from("Accounts"))
 	}
-	k, _ := o.table.byName(key)
-	o.config.Lmstfy.Accounts = f.Accounts
-	o.settings[key] = Setting{Key: k, Source: o.from("Accounts"), text: secretMask}
 }
 
+// ignoredMax bounds how many unknown keys are told.
+const ignoredMax = 20
+
 // ignore notes what has no meaning here.
-func (o *lmstfyReader) ignore(f *lmstfyFile, meta *toml.MetaData) {
+func (o *originalReader) ignore(f *originalFile, meta *toml.MetaData) {
 	var names []string
 	if f.LogDir != nil {
 		names = append(names, "LogDir")
@@ -174,5 +164,5 @@ func (o *lmstfyReader) ignore(f *lmstfyFile, meta *toml.MetaData) {
 		names = append(names, k.String())
 	}
 	slices.Sort(names)
-	o.config.Lmstfy.Ignored = names[:min(len(names), unknownMax)]
+	settings(o.Config()).Ignored = names[:min(len(names), ignoredMax)]
 }
