@@ -42,7 +42,7 @@ when it is durable here. So producers and workers can be switched in any order. 
 beanstalkd can be followed. Jobs that are scheduled there are passed on when they are due; migrate them first, or later.
 
 The report compares both sides by queue and state. What cannot be brought over is listed with its reason, and so is what was
-brought over without a part of it. Exit status 1 also tells that there was such a job.`,
+brought over without a part of it. The exit status is 1 if a job was left behind.`,
 		Example: `  millrace migrate faktory redis://localhost:6379/0 --dry-run
   millrace migrate faktory unix:///var/lib/faktory/db/redis.sock
   millrace migrate lmstfy redis://localhost:6379/1?pool=fast
