@@ -12,7 +12,7 @@ import (
 // What is compared is there, and only what must be the same.
 func TestAgreement(t *testing.T) {
 	t.Parallel()
-	for _, name := range Compared() {
+	for _, name := range server.Settings().Compared() {
 		if _, ok := server.Settings().ByName(name); !ok && name != Listening {
 			t.Errorf("there is no setting %s", name)
 		}
@@ -46,7 +46,8 @@ func TestAgreement(t *testing.T) {
 			t.Errorf("%s = %s: %q differ, want %q", setting[0], setting[1], differ, want)
 		}
 	}
-	if !Decisive("faktory.dead_max") || Decisive("web.password") {
+	c := mustLoad(t, Input{})
+	if !c.Decisive("faktory.dead_max") || c.Decisive("web.password") {
 		t.Error("which are decisive")
 	}
 }

@@ -57,4 +57,4 @@ func (t Table) Parse(path string, data []byte) (problems []string, settings map[
 }
 
 // Compared returns the names of what nodes of a cluster compare.
-func Compared() []string { return slices.Concat(decisive, alike) }
+func (t Table) Compared() []string { return slices.Concat(t.decisive(), t.alike()) }

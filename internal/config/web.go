@@ -43,7 +43,10 @@ func webSpec() Spec {
 		"Types of jobs whose waiting and running times have metrics of their own, those fetched first; all others are counted together. 0 tells no types apart.",
 		func(c *Config) *int { return &c.Web.MetricsTypes }))
 	keys = append(keys, tlsKeys(ProtocolWeb, func(c *Config) *TLS { return &c.Web.TLS })...)
-	return Spec{Name: ProtocolWeb, Keys: keys, Listeners: webListeners, Check: checkWeb}
+	return Spec{
+		Name: ProtocolWeb, Keys: keys, Listeners: webListeners, Check: checkWeb,
+		Alike: []string{webPassword, "web.read_password", "web.token", "web.read_token", "web.metrics_queues", "web.metrics_types"},
+	}
 }
 
 // Protected reports whether the operator's side asks for a password or token.

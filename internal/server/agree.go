@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/internal/config"
 	"millrace/internal/replica"
 )
 
@@ -24,8 +23,8 @@ func differing(a, b map[string]string) []string {
 }
 
 // decisive returns those of the settings that change what becomes of jobs.
-func decisive(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !config.Decisive(name) })
+func (n *node) decisive(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !n.cfg.Decisive(name) })
 }
 
 // agreement returns the digests of the settings of this node.
@@ -74,7 +73,7 @@ func (n *node) yields() {
 		}
 		n.mu.Lock()
 		if h := n.pongs[m.name]; n.reached(&m) {
-			if d := decisive(h.differ); len(d) > 0 {
+			if d := n.decisive(h.differ); len(d) > 0 {
 				other, settings = append(other, m), d
 			}
 		}

@@ -20,6 +20,8 @@ func settings(c *config.Config) *Settings { return config.Of[Settings](c, name) 
 func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
 		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners,
+		Decisive: []string{"beanstalkd.namespace", "beanstalkd.max_job_size"},
+		Alike:    []string{"beanstalkd.max_connections"},
 	}}
 }
 

@@ -37,6 +37,8 @@ func settings(c *config.Config) *Settings { return SettingsOf(c) }
 func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
 		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners,
+		Decisive: []string{"faktory.namespace", "faktory.environment", "faktory.max_line", "faktory.dead_max"},
+		Alike:    []string{"faktory.max_connections", "faktory.password", "faktory.skip_password"},
 		Original: original, Check: check, Password: passwordKey,
 		Originals: []config.Original{
 			{Variable: "FAKTORY_PASSWORD", Key: passwordKey},

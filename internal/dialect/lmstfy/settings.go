@@ -33,6 +33,11 @@ func settings(c *config.Config) *Settings { return config.Of[Settings](c, name) 
 func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
 		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners, Original: original,
+		Decisive: []string{
+			"lmstfy.auth", "lmstfy.pools", "lmstfy.default_ttl", "lmstfy.default_delay", "lmstfy.default_tries",
+			"lmstfy.default_ttr", "lmstfy.max_body",
+		},
+		Alike: []string{"lmstfy.max_connections", "lmstfy.default_timeout", "lmstfy.admin_accounts", "lmstfy.max_header"},
 	}}
 }
 

@@ -27,6 +27,8 @@ func settings(c *config.Config) *Settings { return config.Of[Settings](c, name) 
 func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
 		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners, Originals: originals(),
+		Decisive: []string{"masenko.namespace", "masenko.heartbeat", "masenko.max_line", "masenko.max_payload", "masenko.max_atomic"},
+		Alike:    []string{"masenko.max_connections"},
 	}}
 }
 

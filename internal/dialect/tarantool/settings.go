@@ -25,6 +25,8 @@ func settings(c *config.Config) *Settings { return config.Of[Settings](c, name) 
 func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
 		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners,
+		Decisive: []string{"tarantool.namespace", "tarantool.auth", "tarantool.session_ttr", "tarantool.max_packet"},
+		Alike:    []string{"tarantool.max_connections", "tarantool.max_in_flight", "tarantool.max_waiting", "tarantool.users"},
 	}}
 }
 

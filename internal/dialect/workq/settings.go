@@ -22,6 +22,8 @@ func settings(c *config.Config) *Settings { return config.Of[Settings](c, name) 
 func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
 		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners,
+		Decisive: []string{"workq.namespace", "workq.max_line", "workq.max_payload", "workq.default_ttr"},
+		Alike:    []string{"workq.max_connections"},
 	}}
 }
 
