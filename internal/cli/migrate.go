@@ -81,8 +81,11 @@ brought over without a part of it. The exit status is 1 if a job was left behind
 		if perr := m.print(cmd.OutOrStdout(), f.asJSON, err == nil); perr != nil {
 			return fail(perr)
 		}
-		if err != nil {
+		if err != nil && m.report.Sum().Read > 0 {
 			return fmt.Errorf("%w\nNothing is lost: run it again to go on", err)
+		}
+		if err != nil {
+			return err
 		}
 		if sum := m.report.Sum(); sum.Refused > 0 {
 			return fail(fmt.Errorf("%s could not be brought over", plural(sum.Refused, "job")))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"millrace/internal/engine"
@@ -65,8 +67,17 @@ func Check(ctx context.Context, dir string, progress ProgressFunc) (Report, erro
 	})
 }
 
+// nodeFile is in the data directory of a node of a cluster.
+const nodeFile = "NODE"
+
+var errNode = errors.New("is the data of a node of a cluster, and its newest part is in the log that the nodes share: " +
+	"make a backup with \"millrace backup\" at a running node, and use that. If the majority is lost, see \"millrace cluster recover\"")
+
 // withStore opens the directory for reading, and closes it in the end.
 func withStore(dir string, do func(*pebblestore.Store) (Report, error)) (Report, error) {
+	if _, err := os.Stat(filepath.Join(dir, nodeFile)); err == nil {
+		return Report{}, fmt.Errorf("%s %w", dir, errNode)
+	}
 	s, err := pebblestore.Open(pebblestore.Options{Dir: dir, ReadOnly: true})
 	if err != nil {
 		return Report{}, err

@@ -172,6 +172,17 @@ func TestCheckRefusals(t *testing.T) {
 		},
 		{"empty", func(t *testing.T) string { t.Helper(); return t.TempDir() }, fs.ErrNotExist, false, "no store in it"},
 		{
+			"node", func(t *testing.T) string {
+				t.Helper()
+				dir := t.TempDir()
+				if err := os.WriteFile(filepath.Join(dir, nodeFile), []byte("a/1\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return dir
+			},
+			errNode, false, "millrace backup",
+		},
+		{
 			"in use", func(t *testing.T) string {
 				t.Helper()
 				dir := filepath.Join(t.TempDir(), "data")

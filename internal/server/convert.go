@@ -37,6 +37,9 @@ func exists(dir, name string) bool {
 
 // checkLayout returns why a directory cannot be the data of this kind of server, with a way out.
 func checkLayout(dir string, isNode bool) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // whoever opens it says what is wrong
+	}
 	stage, err := readID(dir, convertFile)
 	switch {
 	case err != nil:

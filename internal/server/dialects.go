@@ -151,7 +151,7 @@ func (s *server) serveGate(g *gate, svc dialect.Service, secure *tls.Config) ser
 
 // note remembers what the operator's side tells about a service.
 func (s *server) note(svc dialect.Service, namespace string) {
-	s.built(svc.Name(), namespace, svc)
+	s.built(svc.Name(), namespace, svc.Dialect)
 	for name, wire := range svc.Wires {
 		s.built(name, namespace, wire)
 	}
