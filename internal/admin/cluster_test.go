@@ -19,8 +19,10 @@ type fakeCluster struct {
 func (f *fakeCluster) Status() ClusterStatus {
 	return ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []ClusterNode{
 		{Name: "a", Addr: "127.0.0.1:1", Role: RoleLeader, Reachable: true, Version: "1.2.3"},
-		{Name: "b", Addr: "127.0.0.1:2", Role: RoleStandby, About: "connection refused", LagEntries: 7, LagSeconds: 1.5, ClockSkew: -0.1,
-			SettingsDiffer: []string{"faktory.dead_max"}},
+		{
+			Name: "b", Addr: "127.0.0.1:2", Role: RoleStandby, About: "connection refused", LagEntries: 7, LagSeconds: 1.5, ClockSkew: -0.1,
+			SettingsDiffer: []string{"faktory.dead_max"},
+		},
 	}}
 }
 

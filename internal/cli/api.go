@@ -104,7 +104,7 @@ func (p Process) serverConfig(file string) (*config.Config, error) {
 	in := config.Input{File: file, Environ: p.Environ}
 	if file == "" && p.env(config.FileVariable) == "" {
 		packaged := orElse(p.Packaged, config.PackagedFile)
-		if f, err := os.Open(packaged); err == nil { // somebody who may not read it can still ask
+		if f, err := os.Open(packaged); err == nil { //nolint:gosec // its path is fixed; somebody who may not read it can still ask
 			_ = f.Close()
 			in.File = packaged
 		}
@@ -148,7 +148,7 @@ func apiError(err error) error {
 	text := orElse(p.Detail, p.Title)
 	switch p.Status {
 	case http.StatusUnauthorized:
-		return fail(fmt.Errorf("the server asks for a login: give %s or %s, or be a user who may read %s",
+		return fail(fmt.Errorf("the server asks for a login, and none was given or it is wrong: give %s or %s, or be a user who may read %s",
 			config.ClientTokenVariable, config.ClientPasswordVariable, config.PackagedFile))
 	case http.StatusForbidden:
 		return fail(fmt.Errorf("%s: log in with the operator's password or token (web.password, web.token)", text))

@@ -117,7 +117,7 @@ func printCluster(cmd *cobra.Command, st admin.ClusterStatus, asJSON bool) error
 	t := newTable(out, "NAME", "ROLE", "REACHABLE", "BEHIND", "VERSION", "ADDRESS", "ABOUT")
 	for _, n := range st.Nodes {
 		behind := "-"
-		if n.LagEntries > 0 {
+		if n.LagEntries > 0 && n.Reachable {
 			behind = fmt.Sprintf("%d entries, %s", n.LagEntries, time.Duration(n.LagSeconds*float64(time.Second)).Round(time.Second))
 		}
 		t.row(n.Name, n.Role, strconv.FormatBool(n.Reachable), behind, n.Version, n.Addr, n.About)

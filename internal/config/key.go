@@ -165,7 +165,7 @@ func intKey[T number](name string, def int, lim limits[int], doc string, at func
 		if n < lim.least || n > lim.most {
 			return fmt.Errorf("%d is out of range: choose %d to %d", n, lim.least, lim.most)
 		}
-		*at(c) = T(n) //nolint:gosec // lim bounds it
+		*at(c) = T(n)
 		return nil
 	}}
 }
@@ -193,7 +193,7 @@ func sizeKey[T number](name, def string, lim limits[uint64], doc string, at func
 		if n < lim.least || n > lim.most {
 			return fmt.Errorf("%s is out of range: choose %s to %s", text, formatSize(lim.least), formatSize(lim.most))
 		}
-		*at(c) = T(n) //nolint:gosec // lim bounds it
+		*at(c) = T(n)
 		return nil
 	}}
 }

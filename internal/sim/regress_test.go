@@ -52,12 +52,16 @@ func TestRegressions(t *testing.T) {
 			&job.Configure{Namespace: "a", Queue: "r", Settings: job.Settings{Capacity: 1}}, push("r"), failing,
 			&job.Remove{Namespace: "a", Queue: "r"}, fetch(0, "r"), fetch(time.Hour, "r"),
 			as(fetch(time.Hour), 1), as(fetch(time.Hour), 1), as(fetch(time.Hour, "q", "r"), 1), 3 * time.Second, push("z"),
-			3 * time.Second, push("z"), proceed, 2 * time.Second, action{deed: deedCommand, cmd: &job.EndHolder{Holder: holders[1]}, later: true},
+			3 * time.Second, push("z"), proceed, 2 * time.Second,
+			action{deed: deedCommand, cmd: &job.EndHolder{Holder: holders[1]}, later: true},
 			push("r"),
 		}},
 		"the time after a jump": {small, []any{
-			limit("s", job.Limits{Rate: 3, Per: time.Minute}), action{deed: deedCommand, cmd: push("z"), seal: true}, time.Microsecond,
-			action{deed: deedJump}, action{deed: deedCommit},
+			limit("s", job.Limits{Rate: 3, Per: time.Minute}),
+			action{deed: deedCommand, cmd: push("z"), seal: true},
+			time.Microsecond,
+			action{deed: deedJump},
+			action{deed: deedCommit},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

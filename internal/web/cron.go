@@ -50,7 +50,8 @@ func (h *handler) actOnCron(v *visit) error {
 	}
 	form, ctx := v.r.PostForm, v.r.Context()
 	namespace, name := form.Get("namespace"), form.Get("name")
-	back, notice := link("/cron/entry", "namespace", namespace, "name", name), ""
+	back := link("/cron/entry", "namespace", namespace, "name", name)
+	var notice string
 	var err error
 	switch form.Get("action") {
 	case "pause":

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,10 +20,7 @@ func TestPushForm(t *testing.T) {
 	form := url.Values{"namespace": {"ns"}, "queue": {"q"}, "type": {"Mail"}, "kind": {"json"}, "body": {`{"to":"<b>ann</b>"}`}, "retry": {"3"}, "delay": {""}}
 	for change, status := range map[string]int{"body={": 400, "kind=odd": 400, "retry=x": 400, "delay=x": 400, "queue=": 400, "replace=x": 400} {
 		name, value, _ := strings.Cut(change, "=")
-		wrong := url.Values{}
-		for k, v := range form {
-			wrong[k] = v
-		}
+		wrong := maps.Clone(form)
 		wrong.Set(name, value)
 		if a := s.post("/push", wrong); a.Code != status {
 			t.Errorf("%s: %d", change, a.Code)

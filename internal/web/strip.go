@@ -93,7 +93,9 @@ func (h *handler) stripOf() *strip {
 	s.Nav = []navCount{
 		{"/queues", uint64(max(0, sample.Queues)), cmp.Or(levels[admin.ConcernWaiting], levels[admin.ConcernPaused])},
 		{"/failures", count(job.Retrying) + count(job.Dead), levels[admin.ConcernDied]},
-		{"/running", count(job.Leased), ""}, {"/scheduled", count(job.Scheduled), ""}, {"/retries", count(job.Retrying), ""},
+		{"/running", count(job.Leased), ""},
+		{"/scheduled", count(job.Scheduled), ""},
+		{"/retries", count(job.Retrying), ""},
 		{"/dead", count(job.Dead), levels[admin.ConcernDied]},
 	}
 	return s

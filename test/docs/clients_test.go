@@ -2,6 +2,7 @@ package docs
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,9 +21,7 @@ func TestClientVersions(t *testing.T) {
 	if err := json.Unmarshal([]byte(text(t, "test/clients/node/package.json")), &npm); err != nil {
 		t.Fatal(err)
 	}
-	for name, version := range npm.Dependencies {
-		versions[name] = version
-	}
+	maps.Copy(versions, npm.Dependencies)
 	// Libraries that the clients need, not clients.
 	for _, name := range []string{"github.com/google/uuid", "github.com/tarantool/go-iproto"} {
 		delete(versions, name)

@@ -24,8 +24,10 @@ var (
 
 // languages are what a fence may be labelled with. Whatever else is shown needs a
 // label too, so that no command escapes for want of one.
-var languages = []string{"sh", "console", "text", "toml", "ini", "json", "go", "yaml", "promql", "nginx",
-	"js", "python", "ruby", "php"}
+var languages = []string{
+	"sh", "console", "text", "toml", "ini", "json", "go", "yaml", "promql", "nginx",
+	"js", "python", "ruby", "php",
+}
 
 // parse returns the fences and setup comments of a document in their order.
 func parse(document string) ([]fence, error) {

@@ -108,7 +108,7 @@ func shownState(p *job.Progress) string {
 		return "success"
 	case job.Died:
 		return "dead"
-	case job.Alive:
+	case job.Alive, job.Removed: // of the latter nothing is tracked any more
 	}
 	switch p.State {
 	case job.Leased:
