@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/pages"
 # Pages, and the files that pages link to.
 cp --parents README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE Makefile \
-	packaging/monitoring/* packaging/compose/* test/clients/examples/tarantool/main.go "$work/pages"
+	packaging/monitoring/* packaging/compose/* packaging/kubernetes/* test/clients/examples/tarantool/main.go "$work/pages"
 cp -r docs "$work/pages/docs"
 # What the tests read behind a language (sh norun, ruby file=work.rb) is nothing that the generator knows.
 find "$work/pages" -name '*.md' -exec sed -i 's/^\( *```[a-z]*\) .*/\1/' {} +

@@ -32,7 +32,7 @@ for (const javaScriptEnabled of [true, false]) {
     await page.getByRole("button", { name: "Pause thumbnails" }).click();
     assert.equal(await notice(page), "Queue thumbnails is paused.");
     assert.equal(await page.locator(".badge").textContent(), "paused");
-    await page.getByRole("link", { name: "thumbnails" }).click();
+    await page.getByRole("link", { name: "thumbnails", exact: true }).click();
     await page.getByRole("button", { name: "Resume" }).click();
     assert.equal(await notice(page), "Queue thumbnails goes on.");
     assert.equal(await page.locator(".badge").count(), 0);
@@ -104,7 +104,8 @@ test("move a job to another queue", async () => {
   await page.getByLabel("Queue").fill("elsewhere");
   await page.getByRole("button", { name: "Move to another queue" }).click();
   assert.equal(await notice(page), "Moved 1 job.");
-  await page.getByRole("link", { name: "elsewhere" }).click();
+  await page.getByRole("link", { name: "elsewhere", exact: true }).click();
+  await page.locator("details.danger summary").click();
   await page.getByRole("button", { name: "Remove the queue" }).click();
   await page.getByRole("button", { name: "Remove the queue" }).click();
   assert.equal(await notice(page), "Removed queue elsewhere with 1 job.");
@@ -152,11 +153,11 @@ test("respawn a dead job with new attempts", async () => {
   const page = await open(browser);
   await page.goto("/dead");
   await page.locator("tr[data-row] a.id").last().click();
-  await page.getByLabel("Tries").fill("7");
+  await page.getByLabel("Attempts").fill("7");
   await page.getByRole("button", { name: "Respawn" }).click();
   assert.equal(await notice(page), "Respawned 1 job.");
   assert.equal(await page.locator("h1 .state").textContent(), "ready");
-  assert.match(await page.locator(".facts").first().textContent(), /Tries\s*0 of 7/);
+  assert.match(await page.locator(".facts").first().textContent(), /Attempts\s*0 of 7/);
   await page.getByRole("button", { name: "Kill" }).click();
   await page.getByRole("button", { name: "Kill" }).click();
   await page.goto("/dead");

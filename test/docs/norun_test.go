@@ -46,6 +46,10 @@ millrace cluster status --api http://127.0.0.1:7430`, "leaves three servers behi
 			"millrace serve --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421", whyCluster,
 	},
 	{
+		"docs/cluster.md", "millrace restore /backup/monday /var/lib/millrace/data\n" +
+			"millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421", whyCluster,
+	},
+	{
 		"docs/cluster.md", "docker build -t millrace .\n" +
 			"docker compose -f packaging/compose/cluster.yaml up --detach --wait\n" +
 			"docker compose -f packaging/compose/cluster.yaml exec a /millrace cluster status",
