@@ -55,24 +55,34 @@ var (
 	descQueues    = desc("queues", "Queues there are.")
 )
 
+// Queues returns the queues that have figures of their own, which are those that were made first, and the sums of all.
+func Queues(e *engine.Engine, most int) (own []job.QueueInfo, all job.Sums, err error) {
+	v, err := e.View()
+	if err != nil {
+		return nil, all, err
+	}
+	own, err = v.FirstQueues(most)
+	for i := 0; i < len(own) && err == nil; i++ {
+		err = v.OldestReady(&own[i])
+	}
+	if err = errors.Join(err, v.Close()); err == nil {
+		all, err = e.Sums("")
+	}
+	return own, all, err
+}
+
+// Latency returns for how many seconds the first ready job of a queue has been ready; 0 if none is.
+func Latency(e *engine.Engine, q *job.QueueInfo) float64 {
+	if q.OldestReady == 0 {
+		return 0
+	}
+	return max(0, e.Now().Sub(q.OldestReady).Seconds())
+}
+
 // queues tells about the queues that were made first, so that a series does not come and go, and about all others
 // together. The engine knows the sums: however many there are, no more than those are read.
 func (c *collector) queues(ch chan<- prometheus.Metric) {
-	var own []job.QueueInfo
-	err := c.view(func(v *engine.View) (err error) {
-		own, err = v.FirstQueues(c.QueuesMax)
-		for i := range own {
-			if err != nil {
-				return err
-			}
-			err = v.OldestReady(&own[i])
-		}
-		return err
-	})
-	var all job.Sums
-	if err == nil {
-		all, err = c.Engine.Sums("")
-	}
+	own, all, err := Queues(c.Engine, c.QueuesMax)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(descQueues, err)
 		return
@@ -147,11 +157,7 @@ func (c *collector) queue(ch chan<- prometheus.Metric, q *job.QueueInfo) {
 	if q.Name == Other && q.Namespace == Other {
 		return // an age or a pause of several queues means nothing
 	}
-	age := 0.0
-	if q.OldestReady != 0 {
-		age = max(0, c.Engine.Now().Sub(q.OldestReady).Seconds())
-	}
-	ch <- prometheus.MustNewConstMetric(descOldest, prometheus.GaugeValue, age, namespace, name)
+	ch <- prometheus.MustNewConstMetric(descOldest, prometheus.GaugeValue, Latency(c.Engine, q), namespace, name)
 	ch <- prometheus.MustNewConstMetric(descPaused, prometheus.GaugeValue, boolean(q.Paused), namespace, name)
 	if !q.Limits.IsZero() {
 		c.limits(ch, q)
@@ -173,13 +179,4 @@ func (c *collector) limits(ch chan<- prometheus.Metric, q *job.QueueInfo) {
 	}
 	tell(descSlotsUsed, u.Slots)
 	tell(descHeld, u.Held)
-}
-
-// view runs f on the data of one moment.
-func (c *collector) view(f func(*engine.View) error) error {
-	v, err := c.Engine.View()
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(v), v.Close())
 }
