@@ -31,7 +31,8 @@ may have one or two dashes:
 
 A flag that is not given leaves its setting to the environment, the file that
 MILLRACE_CONFIG names, and the defaults of "millrace serve": without -d data is kept in
-./millrace-data. FAKTORY_PASSWORD, FAKTORY_ENV and FAKTORY_SKIP_PASSWORD are heeded.
+./millrace-data. FAKTORY_PASSWORD, FAKTORY_ENV, FAKTORY_SKIP_PASSWORD and
+DD_DOGSTATSD_URL are heeded.
 Jobs that the original keeps in Redis are not read, and its files must not lie in the
 directory.`
 

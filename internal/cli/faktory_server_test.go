@@ -22,7 +22,7 @@ func TestFaktoryServer(t *testing.T) {
 	if err := os.MkdirAll(conf, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(conf, "a.toml"), []byte("[faktory]\npassword = \"pw\"\nbinding = \"127.0.0.1:1\"\n[statsd]\nlocation = \"x\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(conf, "a.toml"), []byte("[faktory]\npassword = \"pw\"\nbinding = \"127.0.0.1:1\"\n[redis]\npool = 5\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	signals := make(chan os.Signal, 1)
@@ -48,7 +48,7 @@ func TestFaktoryServer(t *testing.T) {
 		t.Errorf("exit status %d", code)
 	}
 	if !strings.Contains(log.String(), "setting of the original server ignored") {
-		t.Errorf("no warning about statsd:\n%s", log.String())
+		t.Errorf("no warning about redis:\n%s", log.String())
 	}
 }
 

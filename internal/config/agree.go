@@ -25,6 +25,7 @@ func (t Table) decisive() []string {
 func (t Table) alike() []string {
 	names := []string{
 		"cluster.election", "listen.hosts", "server.max_waiting", "server.max_waiting_memory", "server.max_waiting_names",
+		"statsd.namespace", "statsd.latency_queues",
 	}
 	for _, s := range t.specs {
 		names = append(names, s.Alike...)

@@ -12,6 +12,7 @@ type Config struct {
 	Server  Server
 	Cluster Cluster
 	Web     Web
+	Statsd  Statsd
 
 	// Rules are what the files say that the server keeps with its data.
 	Rules []Rule

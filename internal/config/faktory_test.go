@@ -36,7 +36,7 @@ func TestFaktoryConfigDir(t *testing.T) {
 	secret := writeFile(t, "secret", "from-file\n")
 	dir := faktoryTree(t, map[string]string{
 		"conf.d/10.toml":  "[faktory]\npassword = \"first\"\nbinding = \"127.0.0.1:1\"\n[web]\nbinding = \":7420\"\npassword = \"web\"\n",
-		"conf.d/20.toml":  "[faktory]\npassword = \"second\"\nspeed = 9\n[statsd]\nlocation = \"localhost:8125\"\n",
+		"conf.d/20.toml":  "[faktory]\npassword = \"second\"\nspeed = 9\n[redis]\npool = 5\n",
 		"conf.d/30.txt":   "not read",
 		"private.key.pem": "k", "public.cert.pem": "c",
 	})
@@ -64,7 +64,7 @@ func TestFaktoryConfigDir(t *testing.T) {
 			if f.Addr[0].HostPort != c.addr || f.Password != c.password || f.TLS != c.tls {
 				t.Errorf("address %v, password %q, tls %+v", f.Addr, f.Password, f.TLS)
 			}
-			want := []string{filepath.Join(dir, "conf.d/20.toml") + ", faktory.speed", filepath.Join(dir, "conf.d/20.toml") + ", statsd"}
+			want := []string{filepath.Join(dir, "conf.d/20.toml") + ", faktory.speed", filepath.Join(dir, "conf.d/20.toml") + ", redis"}
 			if diff := cmp.Diff(want, f.Ignored); diff != "" {
 				t.Errorf("ignored (-want +got):\n%s", diff)
 			}

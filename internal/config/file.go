@@ -176,7 +176,7 @@ func (k Key) fromTOML(value any) (string, error) {
 		}
 	case []any:
 		if k.Kind == KindAddresses {
-			return joinStrings(v)
+			return JoinStrings(v)
 		}
 	}
 	if k.Kind == KindBool {
@@ -188,8 +188,8 @@ func (k Key) fromTOML(value any) (string, error) {
 	return "", fmt.Errorf("write text in quotes, for example %q", or(k.Default, "..."))
 }
 
-// joinStrings turns an array of the file into the form that lists have elsewhere.
-func joinStrings(list []any) (string, error) {
+// JoinStrings turns an array of the file into the form that lists have elsewhere.
+func JoinStrings(list []any) (string, error) {
 	texts := make([]string, 0, len(list))
 	for _, v := range list {
 		s, ok := v.(string)

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Table is the list of all keys, and the protocols they belong to.
 type Table struct {
@@ -10,7 +13,7 @@ type Table struct {
 
 // NewTable returns the keys of a build with some protocols.
 func NewTable(protocols ...Spec) Table {
-	return newTable(append(generalKeys(), clusterKeys()...), append(protocols, webSpec())...)
+	return newTable(slices.Concat(generalKeys(), clusterKeys(), statsdKeys()), append(protocols, webSpec())...)
 }
 
 func newTable(keys []Key, specs ...Spec) Table {

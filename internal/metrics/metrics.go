@@ -53,6 +53,8 @@ type Options struct {
 	Ready func() bool
 	// DoorName names a protocol.
 	DoorName func(job.Door) string
+	// StatsdFailures returns how many reports to a statsd collector failed; nil: none are made.
+	StatsdFailures func() uint64
 	// Cluster tells about the cluster that the server is part of; nil: none.
 	Cluster func() Cluster
 }
@@ -108,7 +110,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
 		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
-		descCronFired, descCronMissed, descCronSkipped, descCronAge, descCronLate, descCronPaused,
+		descCronFired, descCronMissed, descCronSkipped, descCronAge, descCronLate, descCronPaused, descStatsd,
 	} {
 		ch <- d
 	}
@@ -165,6 +167,7 @@ var (
 	descCacheHits   = desc("store_cache_hits_total", "Blocks found in the cache.")
 	descCacheMisses = desc("store_cache_misses_total", "Blocks read from the disk.")
 	descRecovery    = desc("store_recovery_seconds", "How long it took to open the data.")
+	descStatsd      = desc("statsd_failures_total", "Reports to the statsd collector that were not sent as a whole; only if statsd.addr is set.")
 	descCorruptions = desc("store_corruptions_total", "Reads that met damaged data. The server stops after the first.")
 )
 
@@ -203,6 +206,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if c.Engine == nil { // of a node that does not lead
 		return
+	}
+	if c.StatsdFailures != nil {
+		counter(descStatsd, float64(c.StatsdFailures()))
 	}
 	en, st := c.Engine.Stats(), c.Engine.StoreStats()
 	gauge(descWaiters, float64(en.Waiters))

@@ -21,6 +21,7 @@ import (
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/engine"
 	"millrace/internal/metrics"
+	"millrace/internal/statsd"
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/systemd"
@@ -133,7 +134,8 @@ type server struct {
 	lmstfy   *lmstfy.Dialect    // nil if it is not served
 	web      *admin.Service     // nil if the operator's side is off
 	services []service
-	cluster  admin.Cluster // nil: none
+	statsd   *statsd.Sender // nil: nothing is reported
+	cluster  admin.Cluster  // nil: none
 	// clusterFigures are for metrics; nil: none.
 	clusterFigures func() metrics.Cluster
 	// webHandler is what the operator's side is served with.
@@ -236,7 +238,7 @@ func (s *server) run(ctx context.Context) error {
 	for _, svc := range s.services {
 		runs = append(runs, func() error { return svc.serve(serving, svc.gate) })
 	}
-	group := startAll(runs)
+	group := startAll(s.reporting(serving, runs))
 	s.announce()
 	s.tell(systemd.Ready, systemd.Status(fmt.Sprintf("serving %d listeners from %s", len(s.gates), s.dataDir())))
 	defer s.watchdog()()

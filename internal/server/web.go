@@ -51,6 +51,10 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 		return nil, err
 	}
 	s.web = service
+	var statsdFailures func() uint64
+	if s.statsd != nil {
+		statsdFailures = s.statsd.Failures
+	}
 	options := loginOptions(w)
 	options.Throttle = s.logins
 	login := auth.NewLogin(options)
@@ -63,6 +67,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName, Logins: s.logins.Counts, Cluster: s.clusterFigures,
+			StatsdFailures: statsdFailures,
 		}),
 	}
 	o.UI = web.New(web.Options{Service: service, Login: login, Logger: s.log})

@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"web":     {"job", "engine", "auth", "metrics", "timing", "admin"},
 	"metrics": {"job", "engine", "auth", "timing"},
 
+	"statsd":  {},
 	"systemd": {},
 	"bench":   {},
 	"offline": {"job", "engine", "store", "store/pebblestore"},

@@ -54,7 +54,14 @@ func (o originalReader) set(key, text string, from config.Source) {
 var originalSections = map[string]map[string]string{
 	"faktory": {"password": passwordKey, "binding": "faktory.addr"},
 	"web":     {"password": "web.password", "binding": "web.addr"},
+	"statsd": {
+		"location": "statsd.addr", "namespace": "statsd.namespace",
+		"tags": "statsd.tags", "queueLatency": "statsd.latency_queues",
+	},
 }
+
+// originalLists are those of our keys that are lists there.
+var originalLists = []string{"statsd.tags", "statsd.latency_queues"}
 
 // file applies one file.
 func (o originalReader) file(path string) {
@@ -96,7 +103,7 @@ func (o originalReader) ignore(path, name string) {
 	}
 }
 
-// section applies the section of the server itself, or of its web UI.
+// section applies a section of settings.
 func (o originalReader) section(path, section string, value any) {
 	entries, ok := value.(map[string]any)
 	if !ok {
@@ -115,13 +122,31 @@ func (o originalReader) section(path, section string, value any) {
 			o.ignore(path, original)
 			continue
 		}
-		text, ok := entries[name].(string)
-		if !ok {
-			o.Problem("%s: %s: write text in quotes", path, original)
+		text, err := originalText(entries[name], slices.Contains(originalLists, keys[name]))
+		if err != nil {
+			o.Problem("%s: %s: %s", path, original, err)
 			continue
 		}
 		o.set(keys[name], text, config.Source{Layer: config.LayerOriginal, Name: fmt.Sprintf("%s, %s", path, original)})
 	}
+}
+
+// originalText returns the text form of a value.
+func originalText(value any, list bool) (string, error) {
+	switch v := value.(type) {
+	case string:
+		if !list {
+			return v, nil
+		}
+	case []any:
+		if list {
+			return config.JoinStrings(v)
+		}
+	}
+	if list {
+		return "", errors.New("write a list of texts in quotes")
+	}
+	return "", errors.New("write text in quotes")
 }
 
 // tls turns TLS on if both files are there.

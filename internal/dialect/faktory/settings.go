@@ -44,6 +44,7 @@ func Spec() dialect.Spec {
 			{Variable: "FAKTORY_PASSWORD", Key: passwordKey},
 			{Variable: "FAKTORY_ENV", Key: "faktory.environment"},
 			{Variable: "FAKTORY_SKIP_PASSWORD", Key: "faktory.skip_password"},
+			{Variable: "DD_DOGSTATSD_URL", Key: "statsd.addr"},
 		},
 	}}
 }
@@ -83,7 +84,7 @@ func settingKeys() []config.Key {
 			"Allow no password in staging and production.",
 			func(c *config.Config) *bool { return &settings(c).SkipPassword }),
 		config.PathKey("faktory.config_dir", "",
-			"Configuration directory of the original server: password, binding, cron entries and throttles in its conf.d/*.toml are taken over, and private.key.pem with public.cert.pem turn TLS on.",
+			"Configuration directory of the original server: password, binding, cron entries, throttles and statsd in its conf.d/*.toml are taken over, and private.key.pem with public.cert.pem turn TLS on.",
 			func(c *config.Config) *string { return &settings(c).ConfigDir }),
 		common.Connections(10000, config.PerNamespace),
 		config.SizeKey("faktory.max_line", "64MiB", 64<<10, 1<<30,
