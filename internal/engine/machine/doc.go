@@ -1,35 +1,69 @@
-// Package machine holds the semantics: what a command does to jobs. It is a pure
-// state machine. It starts no goroutine, takes no lock, does no I/O, reads no
-// clock and draws no randomness: time and chance come in with each step, reads
-// and changes go through the Storage it is given. The engine, its only owner,
-// applies one step at a time.
+// Package machine holds the semantics: what each command does to jobs.
 //
-// docs/semantics.md states every rule and the invariants INV-1 to INV-16; code
-// that upholds one names it, check.go and check_batch.go assert them.
+// It is a pure state machine. It starts no goroutine, takes no lock, does no I/O, reads no clock and draws no
+// randomness. The time and a random number come in with each step. Reads and changes go through the Storage that the
+// machine is given. The engine owns the machine and applies one step at a time; the simulation does the same.
+// docs/semantics.md states every rule and every invariant (INV-1 and following). Code that upholds an invariant names
+// it, and the files check*.go assert them all.
 //
-//	machine.go   the machine, its steps, how a command is dispatched
-//	storage.go   the seam to the store, records in and out
-//	queue.go     queues, their counters and their directory
-//	job.go       entries: loading, saving, entering and leaving states, removal
-//	window.go    the part of a list that is in memory
-//	ready.go     order, ready lists, refill
-//	group.go     one job in flight per group
-//	timer.go     what happens at a time, delivery.go what is put off until an answer has left
-//	wait.go      callers that wait, waitlist.go the lists they are in
-//	serve.go     who is given what has become fetchable, in bounded steps
-//	restart.go   leases and runs from before a restart, in pieces
-//	sums.go      totals of a namespace, activity.go what has changed
-//	batch.go     batches of jobs and their callbacks
-//	keys.go      how jobs are named; key_cache.go has the keys that are in memory
-//	alike.go     jobs that are about the same
-//	lock.go      locks, forget.go what lapses by itself
-//	progress.go  what is reported of jobs, and how they ended
-//	observe.go   who is told how long jobs waited and ran
-//	one file per family of verbs: push, past, fetch, settle, exhaust, depend, result,
-//	holder, admin, purge, flush, value
+// # A step
 //
-// What is in memory: all queues (some hundred bytes each), the head of each ready
-// list, leased jobs up to a bound, timers of the next seconds, some thousand keys, and
-// who waits. All of it but the waiting callers and the deliveries on their way can be
-// rebuilt from the store at any time (INV-12).
+// A step is one call of Apply (a command), Continue (the rest of a long fetch) or Tick (what time brings). Each step
+// has a number. Its changes go to the open batch of the engine, and the number tells the engine which batch an answer
+// has to wait for (INV-11). The order of effects within a step is always the same:
+//
+//  1. The time is set. It never goes back.
+//  2. Timers that are due fire, the earliest first. They come before the command, so that a command never sees a
+//     lease that has expired or a job that should be ready by now.
+//  3. The command changes jobs: see "Transitions".
+//  4. Batches that have reached a stage push their callbacks.
+//  5. Pushes that waited for room are let in.
+//  6. Waiting fetches are served: see "Wakes".
+//
+// No step does unbounded work. Options.StepWork bounds what a step may do beyond what its command names. The rest stays
+// in a list (endings, orphans, sweeps, waiting callers), and Tick continues with it between other commands. What is
+// left over is stored if a crash must not lose it.
+//
+// # Transitions
+//
+// A job is in exactly one state, and an entry is its form in memory. Every transition goes the same way: leave takes
+// the job out of the list of its old state, the fields change, and enter puts it into the list of its new state, sets
+// its timer and saves the record. Queue counters follow from leave and enter alone.
+//
+//	push      -> ready, scheduled or blocked
+//	fetch     ready -> running (Leased in the code), with a lease and its holder
+//	ack       running -> done: removed, or kept with its result for a while
+//	fail      running -> retrying, buried or dead, as its policy says (exhaust.go)
+//	time      scheduled or retrying -> ready; running -> what its policy says when a lease expires
+//	the end of a job releases the jobs that are blocked by it, and counts for its batch
+//
+// # Wakes
+//
+// Nothing polls. Whatever may make a job fetchable calls wake on its queue: a new job, a freed group, a slot or token
+// of a limit, a queue that is resumed. At the end of the transition serveWakes gives jobs to the waiting callers of
+// these queues, first come first served (INV-5). Their answers leave through Completed. A waiting caller is in the
+// lists of all queues that it named, and leaves them all with its answer.
+//
+// # Memory
+//
+// In memory are all queues (some hundred bytes each), the head of each ready list, running jobs up to a bound, the
+// timers of the next seconds, some thousand keys, and the waiting callers. All of it except for the waiting callers and
+// the deliveries on their way can be rebuilt from the store at any time (INV-12).
+//
+// # Files
+//
+//	machine.go    the machine and its steps          storage.go   the seam to the store
+//	queue.go      queues and their counters          job.go       entries: load, save, enter, leave, remove
+//	window.go     the part of a list in memory       ready.go     ready lists and their order
+//	group.go      one running job per group          limit.go     limits; aside.go: callers a limit keeps waiting
+//	timer.go      timers                             schedule.go  schedules and their ticks
+//	wait.go       waiting callers and their lists    serve.go     which caller gets which job
+//	delivery.go   leases on their way to a worker    restart.go   what a restart does to leases and runs
+//	keys.go       keys; key_cache.go: those in memory
+//	batch.go      batches and their callbacks        depend.go    jobs that wait for others
+//	lock.go       locks                              forget.go    records that lapse by themselves
+//	sums.go       totals of a namespace              activity.go  which queues have changed
+//
+// The other files hold one family of verbs each: push, fetch, settle, exhaust, result, holder, admin, purge, flush,
+// value.
 package machine
