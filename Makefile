@@ -30,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb release quick test installed clients browser examples docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench results bench-peers profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench results bench-peers bench-cluster profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,11 +132,15 @@ bench: ## figures of all protocols as ratios to a server that does nothing, in o
 	$(GO) run ./test/bench all -duration 500ms $(BENCH)
 
 results: ## measure this commit on this machine, alone for half an hour: docs/lab/results.json, and the tables made from it; RESULTS='-short -out= -publish=' is a trial
-	$(GO) run ./test/bench results -out docs/lab/results.json -publish $(CURDIR) $(RESULTS)
+	test/peers/install.sh $(BIN)/peers
+	$(GO) run ./test/bench results -bin $(BIN)/peers -out docs/lab/results.json -publish $(CURDIR) $(RESULTS)
 
 bench-peers: ## the same work on Faktory, LMSTFY and beanstalkd, next to Millrace; installs what that needs; PEERS='-peers faktory' does a part
 	test/peers/install.sh $(BIN)/peers
 	$(GO) run ./test/bench peers -bin $(BIN)/peers $(PEERS)
+
+bench-cluster: ## three nodes next to a single one, 100 kills of the leader; CLUSTER='-kills 3' does less
+	$(GO) run ./test/bench cluster $(CLUSTER)
 
 profile: ## measure anew what the compiler optimises for, cmd/millrace/default.pgo: all protocols, three minutes
 	rm -rf $(BIN)/profiles

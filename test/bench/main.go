@@ -6,6 +6,7 @@
 //	go run ./test/bench engine    whole job lives per second through the engine
 //	go run ./test/bench wire      pushes, round trips and bulks over the sockets of all protocols
 //	go run ./test/bench peers     Millrace, synced, next to Faktory, LMSTFY and beanstalkd
+//	go run ./test/bench cluster   three nodes next to a single one, and how long a change of leader takes
 //	go run ./test/bench scale     memory, order, restart and disk with a large backlog
 //	go run ./test/bench results   the figures of the documents, as data and as tables
 //
@@ -80,6 +81,13 @@ func dispatch(ctx context.Context, args []string) error {
 			return err
 		}
 		return benchPeers(ctx, out, b)
+	case "cluster":
+		g := groupFlags(flags)
+		_ = flags.Parse(args[1:]) // ends the process itself
+		if err := out.facts(g.dir); err != nil {
+			return err
+		}
+		return benchCluster(ctx, out, g)
 	case "scale":
 		s := scaleFlags(flags)
 		_ = flags.Parse(args[1:]) // ends the process itself
@@ -92,6 +100,6 @@ func dispatch(ctx context.Context, args []string) error {
 		_ = flags.Parse(args[1:]) // ends the process itself
 		return runResults(ctx, out, o)
 	default:
-		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers, scale or results", args[0])
+		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers, cluster, scale or results", args[0])
 	}
 }

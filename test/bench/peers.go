@@ -19,6 +19,18 @@ type peers struct {
 	wire
 	only string
 	bins string // where Faktory and LMSTFY are
+
+	found []peerFigures
+}
+
+// peerFigures is what one server did beside Millrace, or Millrace beside it.
+type peerFigures struct {
+	Server     string  `json:"server"`
+	Ours       bool    `json:"ours,omitempty"`
+	Push       float64 `json:"push_rate"`
+	Cycle      float64 `json:"cycle_rate"`
+	PushRatio  float64 `json:"push_ratio"` // of Millrace's rate to this one
+	CycleRatio float64 `json:"cycle_ratio"`
 }
 
 func peersFlags(f *flag.FlagSet) *peers {
@@ -67,7 +79,7 @@ var allPeers = []*peer{
 		},
 	},
 	{
-		name: "beanstalkd", title: "beanstalkd", protocol: bench.Beanstalkd, ours: bench.Masenko, programs: []string{"beanstalkd"},
+		name: "beanstalkd", title: "beanstalkd", protocol: bench.Beanstalkd, ours: bench.Beanstalkd, programs: []string{"beanstalkd"},
 		variants: []variant{
 			{"beanstalkd, default: memory", startBeanstalkd(false)},
 			{"beanstalkd, safest: -b -f 0", startBeanstalkd(true)},
@@ -136,7 +148,7 @@ func (b *peers) compare(ctx context.Context, p *peer) error {
 	if err != nil {
 		return err
 	}
-	ours.name = "Millrace, fsync, through " + p.ours.Name
+	ours.name = "Millrace through " + shownNames[p.ours.Name]
 	targets := []*target{ours}
 	defer func() { stopAll(targets) }()
 	for _, v := range p.variants {
@@ -148,8 +160,13 @@ func (b *peers) compare(ctx context.Context, p *peer) error {
 	}
 	b.out.printf("%s\n", b.versions(ctx, p))
 	t := b.out.table("", "connections", "server", "jobs/s", "Millrace is", "p50", "p99", "p99.9", "CPU per job")
-	return b.sweep(ctx, targets, func(scenario, conns string, found []figures) {
+	kept := make([]peerFigures, len(targets))
+	err = b.sweep(ctx, targets, func(scenario string, conns int, found []figures) {
 		for i, f := range found {
+			if conns == shownConns {
+				kept[i].Server, kept[i].Ours = targets[i].name, i == 0
+				kept[i].keep(scenario, f.Rate, found[0].Rate/f.Rate)
+			}
 			faster := ""
 			if i > 0 {
 				faster = ratio(found[0].Rate/f.Rate) + " times as fast"
@@ -157,6 +174,17 @@ func (b *peers) compare(ctx context.Context, p *peer) error {
 			t.row(scenario, conns, targets[i].name, rate(f.Rate), faster, f.P50, f.P99, f.P999, f.CPU)
 		}
 	})
+	b.found = append(b.found, kept...)
+	return err
+}
+
+// keep keeps the rate of a scenario, and the ratio of Millrace's to it.
+func (p *peerFigures) keep(scenario string, rate, ratio float64) {
+	if scenario == scenarioPush {
+		p.Push, p.PushRatio = rate, ratio
+	} else {
+		p.Cycle, p.CycleRatio = rate, ratio
+	}
 }
 
 // versions tells which programs are measured, as far as they tell themselves.

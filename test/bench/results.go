@@ -28,6 +28,9 @@ type results struct {
 	Duration string          `json:"duration"`
 	Socket   []socketFigures `json:"socket"`
 	Backlog  backlogFigures  `json:"backlog"`
+	Cluster  []socketFigures `json:"cluster"`
+	Changes  changeFigures   `json:"leader_changes"`
+	Peers    []peerFigures   `json:"peers"`
 }
 
 // socketFigures is one row of what was measured over sockets.
@@ -65,10 +68,13 @@ type resultsOptions struct {
 	short            bool
 	wire             *wire
 	scale            *scale
+	group            *group
+	peers            *peers
 }
 
 func resultsFlags(f *flag.FlagSet) *resultsOptions {
-	o := &resultsOptions{wire: wireFlags(flag.NewFlagSet("", flag.ContinueOnError)), scale: scaleFlags(flag.NewFlagSet("", flag.ContinueOnError))}
+	none := func() *flag.FlagSet { return flag.NewFlagSet("", flag.ContinueOnError) }
+	o := &resultsOptions{wire: wireFlags(none()), scale: scaleFlags(none()), group: groupFlags(none()), peers: peersFlags(none())}
 	f.StringVar(&o.in, "in", "", "results to make tables from, instead of measuring")
 	f.StringVar(&o.out, "out", "", "file to write the results into")
 	f.StringVar(&o.publish, "publish", "", "root of the repository whose documents get the tables; without it they are printed")
@@ -77,7 +83,10 @@ func resultsFlags(f *flag.FlagSet) *resultsOptions {
 	f.IntVar(&o.wire.rounds, "rounds", o.wire.rounds, "alternating runs, of which the median counts")
 	f.DurationVar(&o.wire.duration, "duration", o.wire.duration, "length of one run")
 	f.StringVar(&o.wire.protocols, "protocols", o.wire.protocols, "which protocols, separated by commas")
+	f.StringVar(&o.wire.conns, "conns", o.wire.conns, "over how many connections a single node is measured")
 	f.IntVar(&o.scale.jobs, "jobs", o.scale.jobs, "ready jobs of the backlog")
+	f.IntVar(&o.group.kills, "kills", o.group.kills, "how often the leader of a cluster is killed")
+	f.StringVar(&o.peers.bins, "bin", o.peers.bins, "where the programs faktory and lmstfy are")
 	return o
 }
 
@@ -106,11 +115,12 @@ func runResults(ctx context.Context, out report, o *resultsOptions) error {
 	}
 	socket, errSocket := r.socket()
 	speed, errSpeed := r.speed()
-	if err := errors.Join(errSocket, errSpeed); err != nil {
+	cluster, errCluster := r.clusterTable()
+	if err := errors.Join(errSocket, errSpeed, errCluster); err != nil {
 		return err
 	}
 	if o.publish == "" {
-		out.printf("\n%s\n%s\n%s\n%s", socket, r.scaleTable(), speed, r.backlog())
+		out.printf("\n%s\n%s\n%s\n%s\n%s\n%s", socket, r.peersTable(), r.scaleTable(), cluster, speed, r.backlog())
 		return nil
 	}
 	if r.Short {
@@ -119,19 +129,26 @@ func runResults(ctx context.Context, out report, o *resultsOptions) error {
 	readme, performance := filepath.Join(o.publish, "README.md"), filepath.Join(o.publish, "docs", "performance.md")
 	return errors.Join(
 		harness.Publish(performance, "socket", socket),
+		harness.Publish(performance, "peers", r.peersTable()),
 		harness.Publish(performance, "scale", r.scaleTable()),
+		harness.Publish(performance, "cluster", cluster),
 		harness.Publish(readme, "speed", speed),
 		harness.Publish(readme, "backlog", r.backlog()),
 	)
 }
 
-// measure does what the subcommands wire and scale do.
+// measure does what the subcommands wire, peers, scale and cluster do.
 func (o *resultsOptions) measure(ctx context.Context, out report, r *results) (err error) {
 	o.wire.special, o.scale.only, o.scale.dir = "", "backlog", o.wire.dir
 	if o.short {
 		o.wire.rounds, o.wire.duration, o.wire.conns = 1, 50*time.Millisecond, strconv.Itoa(shownConns)
 		o.scale.jobs, o.scale.small = 20_000, 2000
+		o.group.kills, o.group.transfers = 1, 1
 	}
+	for _, w := range []*wire{&o.group.wire, &o.peers.wire} {
+		w.dir, w.rounds, w.duration, w.conns = o.wire.dir, o.wire.rounds, o.wire.duration, strconv.Itoa(shownConns)
+	}
+	o.group.protocols = o.wire.protocols
 	if r.Machine, err = bench.ReadMachine(o.wire.dir); err != nil {
 		return err
 	}
@@ -140,9 +157,16 @@ func (o *resultsOptions) measure(ctx context.Context, out report, r *results) (e
 	if err := benchWire(ctx, out, o.wire); err != nil {
 		return err
 	}
+	if err := benchPeers(ctx, out, o.peers); err != nil {
+		return err
+	}
+	if err := benchCluster(ctx, out, o.group); err != nil {
+		return err
+	}
 	if err := benchScale(ctx, out, o.scale); err != nil {
 		return err
 	}
+	r.Peers, r.Cluster, r.Changes = o.peers.found, o.group.speed, o.group.change
 	r.Version, r.Short, r.Backlog = o.scale.version, o.short, o.scale.found
 	r.Rounds, r.Duration = o.wire.rounds, o.wire.duration.String()
 	r.Date = time.Now().UTC().Format(time.DateOnly)
@@ -153,14 +177,24 @@ func (o *resultsOptions) measure(ctx context.Context, out report, r *results) (e
 const shownConns = 32
 
 // find returns a row.
-func (r *results) find(protocol, scenario, server string) (socketFigures, error) {
-	i := slices.IndexFunc(r.Socket, func(f socketFigures) bool {
+func find(rows []socketFigures, protocol, scenario, server string) (socketFigures, error) {
+	i := slices.IndexFunc(rows, func(f socketFigures) bool {
 		return f.Protocol == protocol && f.Scenario == scenario && f.Server == server && f.Conns == shownConns
 	})
 	if i < 0 {
 		return socketFigures{}, fmt.Errorf("the results have no %s through %s with %s and %d connections", scenario, protocol, server, shownConns)
 	}
-	return r.Socket[i], nil
+	return rows[i], nil
+}
+
+// protocolsOf returns the protocols of rows, in their order.
+func protocolsOf(rows []socketFigures) (names []string) {
+	for _, f := range rows {
+		if !slices.Contains(names, f.Protocol) {
+			names = append(names, f.Protocol)
+		}
+	}
+	return names
 }
 
 // shownNames are the protocols as documents write them.
@@ -173,24 +207,19 @@ func (r *results) socket() (string, error) {
 	var b strings.Builder
 	t := report{&b}.table("protocol", "push/s", "p50, p99 of a push", "full cycles/s", fmt.Sprintf("bulk push/s (%d a request)", bulkSize),
 		"with `interval`: push/s, cycles/s")
-	var shown []string
-	for _, f := range r.Socket {
-		if slices.Contains(shown, f.Protocol) {
-			continue
-		}
-		shown = append(shown, f.Protocol)
+	for _, protocol := range protocolsOf(r.Socket) {
 		var found [5]socketFigures
 		var errs [5]error
 		for i, want := range [5][2]string{
 			{scenarioPush, "fsync"}, {scenarioRoundTrip, "fsync"}, {scenarioBulk, "fsync"}, {scenarioPush, "interval"}, {scenarioRoundTrip, "interval"},
 		} {
-			found[i], errs[i] = r.find(f.Protocol, want[0], want[1])
+			found[i], errs[i] = find(r.Socket, protocol, want[0], want[1])
 		}
 		if err := errors.Join(errs[:]...); err != nil {
 			return "", err
 		}
 		push := found[0]
-		t.row(shownNames[f.Protocol], rounded(push.Rate), fmt.Sprintf("%.1f, %.1f ms", millis(push.P50), millis(push.P99)), rounded(found[1].Rate),
+		t.row(shownNames[protocol], rounded(push.Rate), fmt.Sprintf("%.1f, %.1f ms", millis(push.P50), millis(push.P99)), rounded(found[1].Rate),
 			rounded(found[2].Rate), rounded(found[3].Rate)+", "+rounded(found[4].Rate))
 	}
 	report{&b}.printf("\n(%s; %s, %s; medians of %d runs of %s)", r.Version, r.Machine, r.Date, r.Rounds, r.Duration)
@@ -210,6 +239,47 @@ func (r *results) scaleTable() string {
 	return b.String()
 }
 
+// peersTable makes the table of other servers, each next to Millrace in the same runs.
+func (r *results) peersTable() string {
+	var b strings.Builder
+	t := report{&b}.table("", "push/s", "full cycles/s", "Millrace, synced")
+	for i := range r.Peers {
+		p := &r.Peers[i]
+		about, name := "", "**"+p.Server+"**"
+		if !p.Ours {
+			about, name = fmt.Sprintf("%s and %s times as fast", ratio(p.PushRatio), ratio(p.CycleRatio)), p.Server
+		}
+		t.row(name, rounded(p.Push), rounded(p.Cycle), about)
+	}
+	return b.String()
+}
+
+// clusterTable makes the table of a cluster next to a single node.
+func (r *results) clusterTable() (string, error) {
+	var b strings.Builder
+	t := report{&b}.table("protocol", "push/s through the leader, a standby", "full cycles/s through the leader, a standby",
+		"of a single node's pushes", "of its cycles")
+	var errs []error
+	rates := func(protocol, scenario string) (list [3]float64) {
+		for i, server := range []string{serverSingle, serverLeader, serverStandby} {
+			f, err := find(r.Cluster, protocol, scenario, server)
+			errs = append(errs, err)
+			list[i] = f.Rate
+		}
+		return list
+	}
+	for _, protocol := range protocolsOf(r.Cluster) {
+		push, cycle := rates(protocol, scenarioPush), rates(protocol, scenarioRoundTrip)
+		t.row(shownNames[protocol], rounded(push[1])+", "+rounded(push[2]), rounded(cycle[1])+", "+rounded(cycle[2]),
+			ratio(push[1]/push[0])+", "+ratio(push[2]/push[0]), ratio(cycle[1]/cycle[0])+", "+ratio(cycle[2]/cycle[0]))
+	}
+	c := &r.Changes
+	report{&b}.printf("\nAfter a `kill -9` of the leader the next push was acknowledged after %.2f s (median of %d kills), %.2f s at worst.\n"+
+		"A planned transfer paused pushes for %.2f s (median of %d), %.2f s at worst.",
+		millis(c.FailoverMedian)/1000, c.Kills, millis(c.FailoverWorst)/1000, millis(c.TransferMedian)/1000, c.Transfers, millis(c.TransferWorst)/1000)
+	return b.String(), errors.Join(errs...)
+}
+
 // losses is what crashes lose, by durability: of the process, and of the machine.
 var losses = []struct{ mode, process, machine string }{
 	{"`fsync` (default)", "nothing", "nothing"},
@@ -222,8 +292,8 @@ func (r *results) speed() (string, error) {
 	var b strings.Builder
 	t := report{&b}.table("`store.durability`", "pushes/s", "full cycles/s", "a crash of the process loses", "a crash of the machine loses")
 	for i, mode := range []string{"fsync", "interval", "none"} {
-		push, errPush := r.find(bench.Masenko.Name, scenarioPush, mode)
-		trip, errTrip := r.find(bench.Masenko.Name, scenarioRoundTrip, mode)
+		push, errPush := find(r.Socket, bench.Masenko.Name, scenarioPush, mode)
+		trip, errTrip := find(r.Socket, bench.Masenko.Name, scenarioRoundTrip, mode)
 		if err := errors.Join(errPush, errTrip); err != nil {
 			return "", err
 		}
@@ -243,7 +313,7 @@ func (r *results) backlog() string {
 
 // bulk returns the rate of synced pushes in bulk, zero if they were not measured.
 func (r *results) bulk() float64 {
-	f, err := r.find(bench.Masenko.Name, scenarioBulk, "fsync")
+	f, err := find(r.Socket, bench.Masenko.Name, scenarioBulk, "fsync")
 	if err != nil {
 		return 0
 	}

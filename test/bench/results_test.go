@@ -29,6 +29,15 @@ func sampleResults() results {
 			})
 		}
 	}
+	for k, server := range []string{serverSingle, serverLeader, serverStandby} {
+		for _, scenario := range []string{scenarioPush, scenarioRoundTrip} {
+			r.Cluster = append(r.Cluster, socketFigures{
+				Protocol: "masenko", Scenario: scenario, Conns: shownConns, Server: server, figures: figures{Rate: 10_000 / float64(k+1)},
+			})
+		}
+	}
+	r.Changes = changeFigures{Kills: 100, FailoverMedian: bench.Seconds(1200 * time.Millisecond), FailoverWorst: bench.Seconds(2 * time.Second), Transfers: 20}
+	r.Peers = []peerFigures{{Server: "Millrace through X", Ours: true, Push: 900, Cycle: 800}, {Server: "X", Push: 300, Cycle: 200, PushRatio: 3, CycleRatio: 4}}
 	return r
 }
 
@@ -46,14 +55,16 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	performance, readme := filepath.Join(dir, "docs", "performance.md"), filepath.Join(dir, "README.md")
-	write(t, performance, "a\n<!-- socket -->\nold\n<!-- /socket -->\nb\n<!-- scale -->\nold\n<!-- /scale -->\n")
+	write(t, performance, "a\n<!-- socket -->\nold\n<!-- /socket -->\nb\n<!-- scale -->\nold\n<!-- /scale -->\n<!-- cluster -->\n<!-- /cluster -->\n<!-- peers -->\n<!-- /peers -->\n")
 	write(t, readme, "<!-- speed -->\nold\n<!-- /speed -->\n<!-- backlog -->\nold\n<!-- /backlog -->\nend\n")
 	if err := runResults(t.Context(), report{&bytes.Buffer{}}, &resultsOptions{in: file, publish: dir}); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, performance, "| Masenko | 50,000 | 0.7, 2.1 ms | 100,000 | 150,000 | 33,300, 66,700 |\n", "(millrace 1.2.3; ", "medians of 3 runs of 1s)", "<!-- /socket -->\nb\n",
 		"| 10,000,000 jobs of 200 bytes", "| pushed in transactions | 204,000/s, 249 MiB of memory at most, 6.0 GiB on disk |\n", "| 0.42 s, 0.40 s |\n",
-		"| worked off, order checked | 15,900/s, 310 MiB at most |\n<!-- /scale -->\n")
+		"| worked off, order checked | 15,900/s, 310 MiB at most |\n<!-- /scale -->\n",
+		"| Masenko | 5,000, 3,330 | 5,000, 3,330 | 0.50, 0.33 | 0.50, 0.33 |\n", "after 1.20 s (median of 100 kills), 2.00 s at worst",
+		"| **Millrace through X** | 900 | 800 |  |\n| X | 300 | 200 | 3.00 and 4.00 times as fast |\n")
 	wants(t, readme, "| `fsync` (default) | 50,000 | 100,000 | nothing | nothing |\n", "| `none` | 25,000 | 50,000 | up to the last 100 ms |",
 		"With 64 jobs in a request, 150,000 synced pushes/s. 10,000,000 jobs take 249 MiB of memory while they are pushed and\n"+
 			"310 MiB while they are worked off; a server with them is ready 0.42 s after its start.\n<!-- /backlog -->\nend\n")
@@ -78,7 +89,7 @@ func TestResults(t *testing.T) {
 // The documents have the places that results are put into.
 func TestResultsHavePlaces(t *testing.T) {
 	t.Parallel()
-	for document, names := range map[string][]string{"README.md": {"speed", "backlog"}, "docs/performance.md": {"socket", "scale"}} {
+	for document, names := range map[string][]string{"README.md": {"speed", "backlog"}, "docs/performance.md": {"socket", "peers", "scale", "cluster"}} {
 		for _, name := range names {
 			wants(t, filepath.Join("..", "..", document), "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n")
 		}

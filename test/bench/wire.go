@@ -39,15 +39,11 @@ type wire struct {
 
 func wireFlags(f *flag.FlagSet) *wire {
 	b := &wire{}
-	var names []string
-	for _, p := range bench.Protocols() {
-		names = append(names, p.Name)
-	}
 	f.StringVar(&b.dir, "dir", os.TempDir(), "where the data goes: name a directory on the disk to be measured")
 	f.IntVar(&b.callers, "callers", 256, "callers of the engine in this process")
 	f.IntVar(&b.rounds, "rounds", 3, "alternating runs, of which the median counts")
 	f.DurationVar(&b.duration, "duration", time.Second, "length of one run")
-	f.StringVar(&b.protocols, "protocols", strings.Join(names, ","), "which protocols, separated by commas")
+	f.StringVar(&b.protocols, "protocols", protocolNames(), "which protocols, separated by commas")
 	f.StringVar(&b.scenarios, "scenarios", "push,roundtrip,bulk", "what is done over them")
 	f.StringVar(&b.conns, "conns", "1,32,128", "over how many connections, for round trips of each side")
 	f.StringVar(&b.modes, "modes", "fsync,interval,none", "in which durabilities")
@@ -57,6 +53,15 @@ func wireFlags(f *flag.FlagSet) *wire {
 	f.IntVar(&b.paced, "paced", 32, "paced: producers, and as many workers")
 	f.StringVar(&b.profiles, "profiles", "", "a directory for a processor profile of each run of ours")
 	return b
+}
+
+// protocolNames lists all protocols, separated by commas.
+func protocolNames() string {
+	var names []string
+	for _, p := range bench.Protocols() {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ",")
 }
 
 // list splits what a flag names.
@@ -120,12 +125,11 @@ func (b *wire) measureProtocol(ctx context.Context, p *bench.Protocol) error {
 	b.out.heading("%s", p.Name)
 	b.out.printf("A bulk of %d jobs is %s.\n", bulkSize, p.Bulk)
 	t := b.out.table("", "connections", "server", "jobs/s", "of ceiling", "p50", "p99", "p99.9", "CPU per job", "allocations per job")
-	err = b.sweep(ctx, targets, func(scenario, conns string, found []figures) {
+	err = b.sweep(ctx, targets, func(scenario string, conns int, found []figures) {
 		for i, f := range found {
 			if b.keep != nil {
-				n, _ := strconv.Atoi(conns) // sweep has read it
 				*b.keep = append(*b.keep, socketFigures{
-					Protocol: p.Name, Scenario: scenario, Conns: n, Server: targets[i].name, OfCeiling: f.Rate / found[0].Rate,
+					Protocol: p.Name, Scenario: scenario, Conns: conns, Server: targets[i].name, OfCeiling: f.Rate / found[0].Rate,
 					figures: f, CPUPerJob: bench.Seconds(f.CPU), AllocsPerJob: f.Allocs,
 				})
 			}
@@ -139,7 +143,7 @@ func (b *wire) measureProtocol(ctx context.Context, p *bench.Protocol) error {
 }
 
 // sweep measures all scenarios over all numbers of connections.
-func (b *wire) sweep(ctx context.Context, targets []*target, done func(scenario, conns string, found []figures)) error {
+func (b *wire) sweep(ctx context.Context, targets []*target, done func(scenario string, conns int, found []figures)) error {
 	for _, scenario := range list(b.scenarios) {
 		for _, text := range list(b.conns) {
 			conns, err := strconv.Atoi(text)
@@ -150,7 +154,7 @@ func (b *wire) sweep(ctx context.Context, targets []*target, done func(scenario,
 			if err != nil {
 				return err
 			}
-			done(scenario, text, found)
+			done(scenario, conns, found)
 		}
 	}
 	return nil
