@@ -13,7 +13,8 @@ type Cluster interface {
 	Status() ClusterStatus
 	// Ready returns why this node can have no client served, or nil.
 	Ready() error
-	// Transfer begins to give the leadership to another node. That cuts off everybody who is connected.
+	// Transfer begins to give the leadership to another node. That cuts off everybody who is connected. It returns
+	// ErrNotLeading, as the two below do, if this node has ceased to lead meanwhile.
 	Transfer() error
 	// Join makes a node a member that runs at an address. Its data is sent to it, and from then on it counts.
 	Join(name, addr string) error
@@ -23,6 +24,17 @@ type Cluster interface {
 
 // ErrNoNode means that the cluster has no node of a name.
 var ErrNoNode = errors.New("not found")
+
+// ErrNotLeading means that a change of the cluster was asked of a node that does not lead any more. Asked again, the node passes it on.
+var ErrNotLeading = errors.New("this node does not lead any more: try again")
+
+// clusterRefusal is what who asked for a change of the cluster is told.
+func clusterRefusal(err error) error {
+	if errors.Is(err, ErrNotLeading) {
+		return problemNoLeader.problem("%s", err)
+	}
+	return problemConflict.problem("%s", err)
+}
 
 // ClusterStatus is what a node knows about the cluster.
 type ClusterStatus struct {
@@ -92,7 +104,7 @@ func (s *Service) Transfer() (ClusterStatus, error) {
 		return ClusterStatus{}, errNoCluster
 	}
 	if err := s.opts.Cluster.Transfer(); err != nil {
-		return ClusterStatus{}, problemConflict.problem("%s", err)
+		return ClusterStatus{}, clusterRefusal(err)
 	}
 	return s.opts.Cluster.Status(), nil
 }
@@ -106,7 +118,7 @@ func (s *Service) Join(name, addr string) (ClusterStatus, error) {
 		return ClusterStatus{}, invalid("name and addr: which node is to become a member, and where the others reach it")
 	}
 	if err := s.opts.Cluster.Join(name, addr); err != nil {
-		return ClusterStatus{}, problemConflict.problem("%s", err)
+		return ClusterStatus{}, clusterRefusal(err)
 	}
 	return s.opts.Cluster.Status(), nil
 }
@@ -120,7 +132,7 @@ func (s *Service) Remove(name string) (ClusterStatus, error) {
 	case errors.Is(err, ErrNoNode):
 		return ClusterStatus{}, notFound("the cluster has no node %s", name)
 	case err != nil:
-		return ClusterStatus{}, problemConflict.problem("%s", err)
+		return ClusterStatus{}, clusterRefusal(err)
 	}
 	return s.opts.Cluster.Status(), nil
 }

@@ -47,9 +47,10 @@ func (b *browser) send(method, addr, path, cookie string, form url.Values) (int,
 // logIn returns the cookie of a session.
 func (b *browser) logIn(addr, password string) *http.Cookie {
 	b.t.Helper()
-	code, cookies := b.send(http.MethodPost, addr, "/login", "", url.Values{"password": {password}})
-	if len(cookies) != 1 {
-		b.t.Fatalf("logging in: %d %v", code, cookies)
-	}
+	var cookies []*http.Cookie
+	until(b.t, "the login is taken", func() (done bool) {
+		_, cookies = b.send(http.MethodPost, addr, "/login", "", url.Values{"password": {password}})
+		return len(cookies) == 1
+	})
 	return cookies[0]
 }

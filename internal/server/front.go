@@ -105,7 +105,7 @@ var _ admin.Cluster = (*node)(nil)
 // Transfer implements admin.Cluster.
 func (n *node) Transfer() error {
 	if n.term.Load() == nil {
-		return errors.New("this node does not lead")
+		return admin.ErrNotLeading
 	}
 	if !n.reachesAnother() {
 		return errors.New("no other node can be reached")

@@ -57,7 +57,10 @@ func TestLoginsOfNodes(t *testing.T) {
 	}
 	foreign := newBrowser(t, "http").logIn(start(t, load(t, map[string]string{"web.addr": "127.0.0.1:0", "web.password": "old"}), Options{}).addr(1), "old").Value
 	forged := stays.Value[:len(stays.Value)-1] + string('A'+(stays.Value[len(stays.Value)-1]-'A'+1)%26)
-	b.send(http.MethodPost, standby, "/logout", goes, url.Values{})
+	until(t, "who has logged out is told so", func() bool {
+		code, _ := b.send(http.MethodPost, standby, "/logout", goes, url.Values{})
+		return code != 0 && code < http.StatusInternalServerError
+	})
 	check := func(when string, want bool) {
 		t.Helper()
 		for i, r := range all {
@@ -124,7 +127,11 @@ func TestLoginsOutliveRestart(t *testing.T) {
 // tokenIDs returns the ids of all tokens, a blank behind each.
 func tokenIDs(t *testing.T, addr, password string) string {
 	t.Helper()
-	code, body := ask(t, http.MethodGet, addr, "/api/v1/tokens", password)
+	code, body := 0, ""
+	until(t, "the tokens are told", func() bool {
+		code, body = ask(t, http.MethodGet, addr, "/api/v1/tokens", password)
+		return code != 0 && code != http.StatusServiceUnavailable
+	})
 	var page admin.TokenPage
 	if err := json.Unmarshal([]byte(body), &page); code != http.StatusOK || err != nil {
 		t.Fatalf("%d %s", code, body)
@@ -134,6 +141,21 @@ func tokenIDs(t *testing.T, addr, password string) string {
 		out += token.ID + " "
 	}
 	return out
+}
+
+// httpUntil does what httpDo does until it is answered, by a leader.
+func httpUntil(t *testing.T, method, url, body string) (code int, text string) {
+	t.Helper()
+	until(t, method+" "+url+" is answered", func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		code, text = fetch(req)
+		return code != 0 && code != http.StatusServiceUnavailable
+	})
+	return code, text
 }
 
 // LMSTFY's admin API works at every node, and so do the tokens it makes. Their ids are the same whoever leads.
@@ -146,30 +168,30 @@ func TestTokensOfNodes(t *testing.T) {
 		all[i] = start(t, load(t, flags), Options{})
 	}
 	first := leader(t, all)
-	defer http.DefaultClient.CloseIdleConnections()
 	for i, r := range all {
 		base := "http://ann:secret@" + r.addr(1) + "/token/ns"
-		code, body := httpDo(t, http.MethodPost, base, fmt.Sprintf("description=d%d&token=token-that-is-long-%d", i, i))
-		if code != http.StatusCreated {
+		code, body := httpUntil(t, http.MethodPost, base, fmt.Sprintf("description=d%d&token=token-that-is-long-%d", i, i))
+		if code != http.StatusCreated && code != http.StatusConflict { // an answer was lost
 			t.Errorf("a token made at node %d: %d %s", i, code, body)
 		}
-		if code, body := httpDo(t, http.MethodPost, "http://"+r.addr(1)+"/token/ns", "description=d"); code != http.StatusUnauthorized {
+		if code, body := httpUntil(t, http.MethodPost, "http://"+r.addr(1)+"/token/ns", "description=d"); code != http.StatusUnauthorized {
 			t.Errorf("without an account at node %d: %d %s", i, code, body)
 		}
 		for j, other := range all {
-			c, err := lmstfytest.Dial(other.addr(0), "ns")
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Token = fmt.Sprintf("token-that-is-long-%d", i)
-			if _, err := c.Publish("q", "", []byte("1")); err != nil {
-				t.Errorf("the token of node %d at node %d: %v", i, j, err)
-			}
-			_ = c.Close() // its work is done
+			until(t, fmt.Sprintf("the token of node %d is taken at node %d", i, j), func() bool {
+				c, err := lmstfytest.Dial(other.addr(0), "ns")
+				if err != nil {
+					return false
+				}
+				defer func() { _ = c.Close() }()
+				c.Token = fmt.Sprintf("token-that-is-long-%d", i)
+				_, err = c.Publish("q", "", []byte("1"))
+				return err == nil
+			})
 		}
 	}
 	last := "http://ann:secret@" + all[(first+1)%len(all)].addr(1) + "/token/ns/token-that-is-long-2"
-	if code, body := httpDo(t, http.MethodDelete, last, ""); code != http.StatusNoContent {
+	if code, body := httpUntil(t, http.MethodDelete, last, ""); code != http.StatusNoContent && code != http.StatusNotFound { // an answer was lost
 		t.Errorf("removed at a standby: %d %s", code, body)
 	}
 	ids := tokenIDs(t, all[first].addr(2), "")

@@ -8,13 +8,19 @@ import (
 
 	"millrace/internal/admin"
 	"millrace/internal/config"
+	"millrace/internal/raftlog"
 )
 
 // nodesMax is how many nodes a cluster may have: each of them gets everything from the leader.
 const nodesMax = 9
 
-// errNotLeading is what a node answers that others have passed a change on to while it ceased to lead.
-var errNotLeading = errors.New("this node does not lead any more: try again")
+// refused tells why a change of the members was not made.
+func refused(err error, what, name string) error {
+	if errors.Is(err, raftlog.ErrNotLeading) {
+		return admin.ErrNotLeading
+	}
+	return fmt.Errorf("node %s could not be %s: %w", name, what, err)
+}
 
 // Join implements admin.Cluster. The node becomes a learner at once, and promote makes it a voter when it has all data. It may be a member already: then
 // its address is changed.
@@ -22,7 +28,7 @@ func (n *node) Join(name, addr string) error {
 	n.changes.Lock()
 	defer n.changes.Unlock()
 	if n.term.Load() == nil {
-		return errNotLeading
+		return admin.ErrNotLeading
 	}
 	if _, err := config.ParsePeer(name + "=" + addr); err != nil {
 		return err
@@ -49,7 +55,7 @@ func (n *node) Join(name, addr string) error {
 		return fmt.Errorf("node %s has the data of another cluster: stop it, empty its data directory, and start it again", name)
 	}
 	if err := n.log.AddLearner(pong.ID, addr); err != nil {
-		return fmt.Errorf("node %s could not be added: %w", name, err)
+		return refused(err, "added", name)
 	}
 	n.server.log.Info("node added: it counts once it has all data", slog.String("node", name), slog.String("addr", addr))
 	return nil
@@ -92,7 +98,7 @@ func (n *node) Remove(name string) error {
 	n.changes.Lock()
 	defer n.changes.Unlock()
 	if n.term.Load() == nil {
-		return errNotLeading
+		return admin.ErrNotLeading
 	}
 	if name == n.cfg.Cluster.Node {
 		return fmt.Errorf("node %s leads: have another one lead first, with \"millrace cluster transfer\"", name)
@@ -108,7 +114,7 @@ func (n *node) Remove(name string) error {
 		return fmt.Errorf("without node %s only %d of %d nodes could be reached, which is no majority: nothing would be answered any more. Bring back another node first, or take that one out", name, reached, all)
 	}
 	if err := n.log.Remove(gone.id); err != nil {
-		return fmt.Errorf("node %s could not be taken out: %w", name, err)
+		return refused(err, "taken out", name)
 	}
 	n.server.log.Info("node taken out", slog.String("node", name))
 	return nil

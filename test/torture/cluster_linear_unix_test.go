@@ -75,13 +75,10 @@ func (r *linearRun) clusterRound(c *nodes, round int, f *nodeFault, most time.Du
 	leader := c.leader()
 	term := c.term(leader)
 	r.server = c.up[leader]
-	tube := connect[*tarantoolClient](r.t, tarantool, r.server)
 	histories := make([]*history, linearQueues)
 	for i := range histories {
 		histories[i] = newHistory(fmt.Sprintf("c%dx%d", round, i), true)
-		if err := tube.create(histories[i].queue); err != nil {
-			r.t.Fatal(err)
-		}
+		persist(r.t, tarantool, r.server, func(tube *tarantoolClient) error { return tube.create(histories[i].queue) })
 	}
 	addrs := make([]map[string]string, len(c.up))
 	for i, s := range c.up {

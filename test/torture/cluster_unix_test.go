@@ -497,16 +497,13 @@ func TestClusterCatchUp(t *testing.T) {
 	behind := (c.leader() + 1) % 3
 	c.kill(behind)
 	leader := c.leader()
-	client := connect[*masenkoClient](t, masenko, c.up[leader])
 	const pushes, size = 60, 100
 	for i := range pushes {
 		tokens := make([]string, size)
 		for k := range tokens {
 			tokens[k] = tokenOf(masenko, fmt.Sprintf("%d.%d", i, k)) + strings.Repeat("x", 1000)
 		}
-		if err := client.push("q", tokens...); err != nil {
-			t.Fatal(err)
-		}
+		persist(t, masenko, c.up[leader], func(client *masenkoClient) error { return client.push("q", tokens...) })
 	}
 	// Until the log has been cut it has all that the node needs.
 	c.await("the log is not cut", func(st clusterStatus) bool {

@@ -69,6 +69,24 @@ func connect[C client](t *testing.T, p proto, s *harness.Server) C {
 	return c.(C)
 }
 
+// persist does something with a client of a protocol until it succeeds: in a cluster a connection ends when another node leads.
+func persist[C client](t *testing.T, p proto, s *harness.Server, do func(C) error) {
+	t.Helper()
+	for until := time.Now().Add(2 * time.Minute); ; <-time.After(50 * time.Millisecond) {
+		c, err := dial(p, s.Addrs[p.String()])
+		if err == nil {
+			err = do(c.(C))
+			_ = c.Close() // the server may have closed it first
+		}
+		if err == nil {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // eachLife runs a client of a protocol in every life of the server.
 func eachLife(st *suite.Stage, p proto, complain func(string), run func(*suite.Life, client) error) {
 	suite.EachLife(st, func(l *suite.Life) (client, error) { return dialLife(l, p) },

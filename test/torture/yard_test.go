@@ -165,15 +165,15 @@ func (y *yard) begin(t *testing.T, dir string, number int, last bool) *suite.Lif
 func (y *yard) drain(t *testing.T, s *harness.Server) {
 	t.Helper()
 	defer close(y.empty)
-	tube, mutator, info := connect[*tarantoolClient](t, tarantool, s), connect[*faktoryClient](t, faktory, s), connect[*masenkoClient](t, masenko, s)
 	until := time.Now().Add(2 * time.Minute)
 	for {
 		left, waiting := "", 0
 		for _, q := range y.queues {
-			ready, delayed, held, err := info.info(q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			var ready, delayed, held int
+			persist(t, masenko, s, func(info *masenkoClient) (err error) {
+				ready, delayed, held, err = info.info(q)
+				return err
+			})
 			waiting += ready
 			if ready+delayed+held > 0 {
 				left += fmt.Sprintf(" %s has %d ready, %d delayed, %d held;", q, ready, delayed, held)
@@ -190,13 +190,9 @@ func (y *yard) drain(t *testing.T, s *harness.Server) {
 			y.busy.Lock()
 			y.taken = true
 			for _, q := range y.queues {
-				if err := tube.releaseAll(q); err != nil {
-					t.Fatal(err)
-				}
+				persist(t, tarantool, s, func(tube *tarantoolClient) error { return tube.releaseAll(q) })
 			}
-			if err := mutator.requeue(); err != nil {
-				t.Fatal(err)
-			}
+			persist(t, faktory, s, (*faktoryClient).requeue)
 			y.busy.Unlock()
 		}
 		<-time.After(50 * time.Millisecond)
@@ -206,11 +202,8 @@ func (y *yard) drain(t *testing.T, s *harness.Server) {
 // prepare makes the queues known to those who do not make them by pushing.
 func (y *yard) prepare(t *testing.T, s *harness.Server) {
 	t.Helper()
-	tube := connect[*tarantoolClient](t, tarantool, s)
 	for _, q := range y.queues {
-		if err := tube.create(q); err != nil {
-			t.Fatal(err)
-		}
+		persist(t, tarantool, s, func(tube *tarantoolClient) error { return tube.create(q) })
 	}
 }
 
