@@ -60,6 +60,8 @@ type Listen struct {
 	// MaxUnfinished bounds the memory of commands that have not arrived as a whole, all
 	// connections together.
 	MaxUnfinished uint64
+	// CommandTimeout is how long a command may take to arrive.
+	CommandTimeout time.Duration
 }
 
 // Server holds what concerns the process as a whole.

@@ -75,7 +75,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Log:     Log{Level: "info", Format: "auto"},
 		Server:  Server{DrainTimeout: 1500 * time.Millisecond, MaxWaiting: 100000, MaxWaitingMemory: 256 << 20, MaxWaitingNames: 1000000, MaxQueues: 250000},
-		Listen:  Listen{MaxUnfinished: 256 << 20},
+		Listen:  Listen{MaxUnfinished: 256 << 20, CommandTimeout: time.Minute},
 		Cluster: Cluster{LogKeep: 256 << 20, CatchUpRate: 64 << 20, Election: 500 * time.Millisecond},
 		Web:     Web{Addr: Addresses{{HostPort: "127.0.0.1:7420"}}, MetricsQueues: 500, MetricsTypes: 200},
 		Statsd:  Statsd{Namespace: "faktory."},

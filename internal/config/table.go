@@ -99,6 +99,9 @@ func generalKeys() []Key {
 		sizeKey("listen.max_unfinished", "256MiB", limits[uint64]{16 << 20, 1 << 40},
 			"Memory for commands that have not arrived as a whole, all connections together; beyond it those with long ones are closed.",
 			func(c *Config) *uint64 { return &c.Listen.MaxUnfinished }),
+		durationKey("listen.command_timeout", "1m", limits[time.Duration]{time.Second, time.Hour},
+			"A command that has not arrived as a whole in this time ends its connection. Listeners of HTTP have times of their own.",
+			func(c *Config) *time.Duration { return &c.Listen.CommandTimeout }),
 
 		durationKey("server.drain_timeout", "1.5s", limits[time.Duration]{0, time.Hour},
 			"How long a stopping server lets connections finish what they are doing before it closes them.",

@@ -89,7 +89,7 @@ func (c *Conn) Await(e Engine, req *engine.Request) (gone bool) {
 		}
 		c.busy = false
 		c.releaseInput()
-		err := c.fill(awaitMax, true)
+		err := c.fill(awaitMax, forAnswer)
 		switch {
 		case err == nil:
 			continue

@@ -77,7 +77,9 @@ type Conn struct {
 	floods        bool  // the last read got much at once, or all that there was room for
 	atWork        bool  // it has one of the turns
 	readErr       error
-	deadline      time.Time // when reads give up; zero: never
+	deadline      time.Time     // when reads give up; zero: never
+	begun         time.Duration // when the rest of a command was first waited for, by Clock; zero: none is
+	midway        bool          // the command goes on with the next line
 
 	out        []byte
 	writeErr   error
@@ -108,7 +110,7 @@ type Conn struct {
 
 // NewConn returns a Conn on nc that shares nothing. Servers make their own; it is exported for tests
 // and tools.
-func NewConn(nc net.Conn, limits Limits) *Conn { return newConn(nc, limits, NewShared(0)) }
+func NewConn(nc net.Conn, limits Limits) *Conn { return newConn(nc, limits, NewShared(0, 0)) }
 
 func newConn(nc net.Conn, limits Limits, shared *Shared) *Conn {
 	c := &Conn{nc: nc, limits: limits.withDefaults(), shared: shared, done: make(chan struct{}, 1), accepted: time.Now()}

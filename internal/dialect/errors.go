@@ -12,6 +12,8 @@ var (
 	// ErrBusy means that all connections together have received more that is not whole
 	// yet than they may (Shared).
 	ErrBusy = errors.New("too much unfinished input on all connections")
+	// ErrSlow means that a command has not arrived as a whole in time (Shared).
+	ErrSlow = errors.New("a command did not arrive in time")
 	// ErrTimeout means that the connection's read deadline has passed.
 	ErrTimeout = errors.New("nothing received in time")
 	// ErrDraining means that the server is stopping and nothing complete is buffered.

@@ -53,7 +53,7 @@ func askPaced(t *testing.T, groups ...int) (took time.Duration) {
 		}
 		l := make(pipes, 1)
 		ended := make(chan error, 1)
-		go func() { ended <- hs.Serve(around{dialect.NewShared(0).Paced(hs, l)}) }()
+		go func() { ended <- hs.Serve(around{dialect.NewShared(0, 0).Paced(hs, l)}) }()
 		client, server := net.Pipe()
 		l <- server
 		r, began := bufio.NewReader(client), time.Now()
@@ -110,7 +110,7 @@ func TestPacedConn(t *testing.T) {
 		t.Fatal(err)
 	}
 	hs := &http.Server{ReadHeaderTimeout: time.Minute}
-	l := dialect.NewShared(0).Paced(hs, tl)
+	l := dialect.NewShared(0, 0).Paced(hs, tl)
 	defer l.Close() //nolint:errcheck // nothing depends on it
 	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", tl.Addr().String())
 	if err != nil {
@@ -158,7 +158,7 @@ func TestPacedLongHeads(t *testing.T) {
 		}
 		l := make(pipes, 1)
 		ended := make(chan error, 1)
-		go func() { ended <- hs.Serve(dialect.NewShared(0).Paced(hs, l)) }()
+		go func() { ended <- hs.Serve(dialect.NewShared(0, 0).Paced(hs, l)) }()
 		head := "GET /" + strings.Repeat("x", 10<<10) + " HTTP/1.1\r\nHost: h\r\n\r\n"
 		var clients []net.Conn
 		send := func(text string) {

@@ -13,6 +13,31 @@ import (
 // anew afterwards.
 func (c *Conn) SetDeadline(t time.Time) { c.deadline = t }
 
+// Midway tells whether the command goes on with the next line: then all of its lines have the time of one command.
+func (c *Conn) Midway(midway bool) {
+	c.midway = midway
+	c.arrived()
+}
+
+// arrived follows everything that is consumed: what comes next has time of its own.
+func (c *Conn) arrived() {
+	if !c.midway {
+		c.begun = 0
+	}
+}
+
+// finishBy returns when the rest of the command that has begun to arrive must be there; zero if none has. Part tells
+// that a part of it has been consumed.
+func (c *Conn) finishBy(part bool) time.Time {
+	if !part && !c.midway && c.w == c.r {
+		return time.Time{}
+	}
+	if c.begun == 0 {
+		c.begun = max(c.Clock(), 1)
+	}
+	return c.accepted.Add(c.begun + c.shared.patience)
+}
+
 // Buffered returns how many bytes have been received and not consumed.
 func (c *Conn) Buffered() int { return c.w - c.r }
 
@@ -54,9 +79,10 @@ func (c *Conn) ReadLine() ([]byte, error) {
 			}
 			c.spoken = true
 			c.r, c.scanned = i+1, i+1
+			c.arrived()
 			return line, nil
 		}
-		if err := c.fill(c.limits.MaxLine+1, false); err != nil {
+		if err := c.fill(c.limits.MaxLine+1, forCommand); err != nil {
 			return nil, err
 		}
 	}
@@ -68,13 +94,14 @@ func (c *Conn) Peek() []byte { return c.in[c.r:c.w:c.w] }
 // Fill waits until more input has been received than before, up to limit bytes
 // unconsumed in all. It is for protocols that frame their input themselves,
 // with Peek and Consume.
-func (c *Conn) Fill(limit int) error { return c.fill(limit, false) }
+func (c *Conn) Fill(limit int) error { return c.fill(limit, forCommand) }
 
 // Consume drops the first n buffered bytes. Slices of them stay valid as those
 // of ReadLine do.
 func (c *Conn) Consume(n int) {
 	c.r += min(n, c.w-c.r)
 	c.scanned = max(c.scanned, c.r)
+	c.arrived()
 }
 
 // ReadBlock returns the next n bytes, valid as those of ReadLine are. The buffer
@@ -84,7 +111,7 @@ func (c *Conn) ReadBlock(n int) ([]byte, error) {
 		return nil, ErrBlockTooLong
 	}
 	for c.w-c.r < n {
-		if err := c.fill(n, false); err != nil {
+		if err := c.fill(n, forRest); err != nil {
 			return nil, err
 		}
 	}
@@ -101,16 +128,25 @@ func (c *Conn) Discard(n int64) error {
 		if n -= have; n <= 0 {
 			return nil
 		}
-		if err := c.fill(bufferMin, false); err != nil {
+		if err := c.fill(bufferMin, forRest); err != nil {
 			return err
 		}
 	}
 }
 
-// fill reads once from the peer. At most limit bytes are kept unconsumed. With
-// await it serves Await: it returns errFinished as soon as the request is done,
+// purpose is what input is waited for.
+type purpose uint8
+
+const (
+	forCommand purpose = iota // a command, or the rest of one of which nothing has been consumed
+	forRest                   // the rest of a command of which a part has been consumed
+	forAnswer                 // nothing: the client waits for an answer, which ends the read
+)
+
+// fill reads once from the peer. At most limit bytes are kept unconsumed.
+// For Await it returns errFinished as soon as the request is done,
 // heeds no deadline and reports a full buffer as errFull.
-func (c *Conn) fill(limit int, await bool) error {
+func (c *Conn) fill(limit int, what purpose) error {
 	c.rest()
 	if c.readErr != nil {
 		return c.readErr
@@ -118,10 +154,14 @@ func (c *Conn) fill(limit int, await bool) error {
 	if err := c.makeRoom(limit); err != nil {
 		return err
 	}
+	await := what == forAnswer
 	for {
-		deadline := c.deadline
-		if await {
-			deadline = time.Time{}
+		var deadline, whole time.Time
+		if !await {
+			deadline, whole = c.deadline, c.finishBy(what == forRest)
+			if !whole.IsZero() && (deadline.IsZero() || whole.Before(deadline)) {
+				deadline = whole
+			}
 		}
 		tick := c.pooled && c.w == 0
 		if tick {
@@ -142,8 +182,12 @@ func (c *Conn) fill(limit int, await bool) error {
 		case err == nil:
 			err = io.ErrNoProgress
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if !await && !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+			switch {
+			case await:
+			case past(c.deadline):
 				return ErrTimeout
+			case past(whole):
+				return ErrSlow
 			}
 			if tick {
 				c.busy = false
@@ -159,6 +203,9 @@ func (c *Conn) fill(limit int, await bool) error {
 		return err
 	}
 }
+
+// past reports whether there is a deadline and it has passed.
+func past(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
 
 // read does one Read, with other goroutines able to interrupt it.
 func (c *Conn) read(deadline time.Time, limit int, await bool) (int, error) {

@@ -45,7 +45,7 @@ func (o *Options) SetDefaults() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Shared == nil {
-		o.Shared = NewShared(0)
+		o.Shared = NewShared(0, 0)
 	}
 }
 
@@ -70,7 +70,7 @@ type ServerOptions struct {
 type Server struct {
 	opts  ServerOptions
 	start func() error
-	stats struct{ open, total, rejected, handshakes, unfinished, foreign atomic.Int64 }
+	stats struct{ open, total, rejected, handshakes, unfinished, slow, foreign atomic.Int64 }
 	// When the operator was last told of too much input, and of peers that speak another protocol, in seconds since 1970.
 	toldInput, toldForeign atomic.Int64
 }
@@ -112,9 +112,11 @@ type ServerStats struct {
 	Total    int64 // connections accepted so far, rejected ones not included
 	Rejected int64 // connections closed because of the bound
 	// Handshakes are the connections that were closed because they did not come to speak TLS, Unfinished those
-	// because all together had sent too much of unfinished requests, Foreign those whose peers spoke another protocol.
+	// because all together had sent too much of unfinished requests, Slow those whose request did not arrive in time,
+	// Foreign those whose peers spoke another protocol.
 	Handshakes int64
 	Unfinished int64
+	Slow       int64
 	Foreign    int64
 }
 
@@ -123,7 +125,7 @@ func (s *Server) Stats() ServerStats {
 	return ServerStats{
 		Open: s.stats.open.Load(), Total: s.stats.total.Load(), Rejected: s.stats.rejected.Load(),
 		Handshakes: s.stats.handshakes.Load(), Unfinished: s.stats.unfinished.Load(),
-		Foreign: s.stats.foreign.Load(),
+		Slow: s.stats.slow.Load(), Foreign: s.stats.foreign.Load(),
 	}
 }
 
@@ -312,6 +314,8 @@ func (r *run) ended(nc net.Conn, err error) {
 		if tell(&s.toldInput, time.Now()) {
 			s.opts.Logger.Warn("connection closed: too much unfinished input on all connections", name, remote)
 		}
+	case errors.Is(err, ErrSlow):
+		s.stats.slow.Add(1)
 	case errors.Is(err, ErrForeign):
 		s.stats.foreign.Add(1)
 		if tell(&s.toldForeign, time.Now()) {

@@ -3,6 +3,7 @@ package dialect
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
 )
 
 // Shared is what the connections of all protocols of a server share: turns, and memory for input that is not whole yet.
@@ -15,19 +16,27 @@ type Shared struct {
 	// command each must not add up to more memory than the machine has, whatever the limits of one of them.
 	taken atomic.Int64
 	most  int64
+	// patience is how long a command may take from its first byte to its last.
+	patience time.Duration
 }
 
 // DefaultInput is how much memory unfinished input may take, all connections together, unless NewShared is told
 // otherwise.
 const DefaultInput = 256 << 20
 
-// NewShared returns what the connections of a server share. Unfinished input may take that many bytes; zero is the
-// default.
-func NewShared(input int64) *Shared {
+// DefaultPatience is how long a command may take to arrive unless NewShared is told otherwise.
+const DefaultPatience = time.Minute
+
+// NewShared returns what the connections of a server share. Unfinished input may take that many bytes, and a command
+// that time to arrive; zero is the default of either.
+func NewShared(input int64, patience time.Duration) *Shared {
 	if input <= 0 {
 		input = DefaultInput
 	}
-	return &Shared{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), most: input}
+	if patience <= 0 {
+		patience = DefaultPatience
+	}
+	return &Shared{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), most: input, patience: patience}
 }
 
 // TakeTurn waits for a turn for work that is long and does not wait. The caller calls end when it is done.

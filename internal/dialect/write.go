@@ -90,7 +90,7 @@ func (c *Conn) Linger() {
 	}
 	c.r, c.w, c.scanned = 0, 0, 0
 	c.SetDeadline(time.Now().Add(lingerTime))
-	for c.fill(bufferMin, false) == nil {
+	for c.fill(bufferMin, forCommand) == nil {
 		c.r, c.w, c.scanned = 0, 0, 0
 	}
 }

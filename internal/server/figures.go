@@ -72,6 +72,7 @@ func (s *server) protocolConnections() []metrics.Connections {
 				if d.protocol == name {
 					out[i].Rejected["tls"] += d.Stats().Handshakes
 					out[i].Rejected["input"] += d.Stats().Unfinished
+					out[i].Rejected["slow"] += d.Stats().Slow
 					out[i].Rejected["foreign"] += d.Stats().Foreign
 				}
 			}

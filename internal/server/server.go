@@ -165,7 +165,7 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.bind(ctx); err != nil {
 		return err
 	}
-	s.shared = dialect.NewShared(int64(s.cfg.Listen.MaxUnfinished)) //nolint:gosec // the configuration bounds it
+	s.shared = dialect.NewShared(int64(s.cfg.Listen.MaxUnfinished), s.cfg.Listen.CommandTimeout) //nolint:gosec // the configuration bounds it
 	s.tell(systemd.Status("opening " + s.dataDir()))
 	durability, err := engine.ParseDurability(s.cfg.Store.Durability)
 	if err != nil {

@@ -52,6 +52,7 @@ func Run(t *testing.T, d Driver) {
 		{"a peer that goes while waiting gets no job", 0, goneWhileWaiting},
 		{"a peer that goes while another waits", 0, goneWhileOthersWait},
 		{"half a command changes nothing", 0, halfCommand},
+		{"a command that never ends ends the connection", 0, endless},
 		{"pipelined commands are answered in order", 0, pipelined},
 		{"commands in single bytes", 0, singleBytes},
 		{"a slow reader is cut off", 4 << 10, slowReader},

@@ -10,7 +10,7 @@ import (
 // A transaction is too big that would have more than is left of the memory for unfinished input.
 func TestAtomicBudget(t *testing.T) {
 	t.Parallel()
-	shared := dialect.NewShared(100 << 10)
+	shared := dialect.NewShared(100<<10, 0)
 	push := []byte(`PUSH {"name":"n","payload":"` + strings.Repeat("x", 40<<10) + `"}`)
 	for range 3 { // what one has taken is given back
 		c := &conn{d: New(Options{Options: dialect.Options{Shared: shared}})}

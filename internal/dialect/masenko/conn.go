@@ -66,6 +66,7 @@ func (c *conn) Read(more bool) (rest int64, err error) {
 	if !more {
 		c.SetDeadline(time.Now().Add(c.d.opts.Heartbeat))
 	}
+	c.Midway(c.tx != nil && c.tx.claim != (dialect.Claim{})) // a long transaction has the time of one command
 	c.line, err = c.ReadLine()
 	return 0, err
 }

@@ -280,3 +280,25 @@ func TestWaitingConnectionsAreCheap(t *testing.T) {
 		t.Errorf("%d bytes per waiting connection", per)
 	}
 }
+
+// TestSlowTransaction sends a long transaction line by line: it keeps the heartbeat, and ends all the same.
+func TestSlowTransaction(t *testing.T) {
+	t.Parallel()
+	inBubble(t, masenko.Options{}, func(t *testing.T, _ *dialecttest.Server, d *masenko.Dialect, l *testkit.Listener) {
+		t.Helper()
+		c := dial(t, l)
+		if _, err := io.WriteString(c, "ATOMIC\n"); err != nil {
+			t.Fatal(err)
+		}
+		line := `PUSH {"name":"n","payload":"` + strings.Repeat("x", 20<<10) + "\"}\n"
+		for range 4 {
+			if _, err := io.WriteString(c, line); err != nil {
+				break // it has been closed
+			}
+			testkit.Advance(t, dialect.DefaultPatience/2)
+		}
+		if n := d.Stats(); n.Slow != 1 || n.Open != 0 {
+			t.Errorf("%+v, want one that was too slow", n)
+		}
+	})
+}
