@@ -504,6 +504,14 @@ type RunSchedule struct {
 	Name      string
 }
 
+// SetHooks sets hooks, whole or not at all; one whose job has no queue removes that of its queue. With Replace it removes
+// all others of the same Source. It answers how many hooks it has changed; an error carries the index of the refused one.
+type SetHooks struct {
+	Hooks   []Hook
+	Source  Source
+	Replace bool
+}
+
 func (*Push) command()          {}
 func (*Run) command()           {}
 func (*Atomic) command()        {}
@@ -543,3 +551,4 @@ func (*SetSchedules) command()  {}
 func (*DropSchedule) command()  {}
 func (*PauseSchedule) command() {}
 func (*RunSchedule) command()   {}
+func (*SetHooks) command()      {}

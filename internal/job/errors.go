@@ -66,5 +66,6 @@ var (
 	ErrLapsing      = &Error{Kind: Lapsing, Text: "a lease of the caller is about to end"}
 	ErrNoSchedule   = &Error{Kind: NotFound, Text: "no such schedule"}
 	ErrOfFile       = &Error{Kind: Exists, Text: "a file sets this schedule: change it there"}
+	ErrHookOfFile   = &Error{Kind: Exists, Text: "a file sets the hook of this queue: change it there"}
 	ErrInternal     = &Error{Kind: Internal, Text: "internal error"}
 )

@@ -81,6 +81,7 @@ const (
 	FlagOnSuccess                    // is the callback of its batch for success
 	FlagBuriedLast                   // is behind those that were buried before it
 	FlagTick                         // was pushed by a schedule
+	FlagHook                         // was pushed by a hook
 )
 
 // Has reports whether all of f is set.

@@ -43,9 +43,10 @@ const (
 	VerbPauseSchedule
 	VerbRunSchedule
 	VerbSetLimits
+	VerbSetHooks
 
 	// VerbCount is the number of verbs.
-	VerbCount = int(VerbSetLimits) + 1
+	VerbCount = int(VerbSetHooks) + 1
 )
 
 var verbNames = [VerbCount]string{
@@ -53,7 +54,7 @@ var verbNames = [VerbCount]string{
 	"touch", "promote", "kill", "respawn", "move", "await", "cancel", "end_holder", "resume_holder",
 	"release_all", "configure", "pause", "resume", "purge", "remove", "flush", "report", "new_batch",
 	"open_batch", "commit_batch", "set_value", "drop_value",
-	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits",
+	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits", "set_hooks",
 }
 
 // String returns the verb's name.
@@ -140,6 +141,8 @@ func VerbOf(c Command) Verb {
 		return VerbRunSchedule
 	case *SetLimits:
 		return VerbSetLimits
+	case *SetHooks:
+		return VerbSetHooks
 	}
 	panic("job: a command without a verb")
 }

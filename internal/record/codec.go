@@ -23,6 +23,7 @@ const (
 	endingVersion   = 1
 	flushVersion    = 1
 	scheduleVersion = 1
+	hookVersion     = 1
 )
 
 // ErrFormat means that a record is not what this release writes or reads.

@@ -220,6 +220,9 @@ func TestGoldenRecords(t *testing.T) {
 	same("schedule", sc, state, err, AppendSchedule(nil, &state))
 	sd, err := DecodeScheduleDef(golden(t, "schedule_definition"))
 	same("schedule_definition", sd, set, err, AppendScheduleDef(nil, &set))
+	hook := job.Hook{Namespace: "ns", Queue: "queue", Job: *goldenDef().Complete, Source: job.SourceFile}
+	h, err := DecodeHook(HookKey(nil, "ns", "queue"), golden(t, "hook"))
+	same("hook", h, hook, err, AppendHook(nil, &hook))
 
 	files, err := filepath.Glob("testdata/v1/*.hex")
 	if err != nil {
@@ -320,6 +323,7 @@ func TestGoldenKeys(t *testing.T) {
 		"batches": BatchesKey(nil, ns, 12344), "timer of a batch": TimerKey(nil, goldenTime, 0, 12344),
 		"schedule state": ScheduleKey(nil, 12344, BatchState), "schedule definition": ScheduleKey(nil, 12344, BatchFixed),
 		"schedule name":  ScheduleNameKey(nil, ns, "name"),
+		"hook":           HookKey(nil, ns, "queue"),
 		"forget lock":    ForgetKey(nil, goldenTime, j.ID, LockKey(nil, ns, "lock")),
 		"forget outcome": ForgetKey(nil, goldenTime, j.ID, OutcomeKey(nil, ns, "key")), "job state": JobKey(nil, 7, j.ID, PartState),
 	}

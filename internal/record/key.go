@@ -20,6 +20,7 @@ const (
 	spaceFlush     = 'F' // the flush that is under way; queue: it is spared
 	spaceForget    = 'f' // time, id, space: what is to be forgotten then
 	spaceGroup     = 'g' // queue, group: the leased job of a busy group
+	spaceHook      = 'h' // namespace, queue: what is pushed when a job of it dies
 	spaceJob       = 'j' // queue, id, part
 	spaceName      = 'i' // queue: its namespace and name
 	spaceKey       = 'k' // namespace, client-given key

@@ -271,6 +271,10 @@ func TestRoundTrips(t *testing.T) {
 		check(t, seed, "schedule", AppendSchedule(nil, &sc), sc, DecodeSchedule)
 		sd := g.scheduleDef()
 		check(t, seed, "schedule definition", AppendScheduleDef(nil, &sd), sd, DecodeScheduleDef)
+		hook := job.Hook{Namespace: g.text(), Queue: g.text(), Source: job.Source(g.IntN(2)), Job: sd.Job}
+		hook.Job.Unique, hook.Job.Lock, hook.Job.LockFor, hook.Job.LockUntil = false, "", 0, 0
+		key := HookKey(nil, hook.Namespace, hook.Queue)
+		check(t, seed, "hook", AppendHook(nil, &hook), hook, func(b []byte) (job.Hook, error) { return DecodeHook(key, b) })
 		checkBody(t, g)
 	}
 }
@@ -337,6 +341,10 @@ func TestVersions(t *testing.T) {
 		"outcome":  {AppendOutcome(nil, &o), func(b []byte) error { _, err := DecodeOutcome(b); return err }},
 		"batch":    {AppendBatch(nil, &batch), func(b []byte) error { _, err := DecodeBatch(b); return err }},
 		"schedule": {AppendSchedule(nil, &sc), func(b []byte) error { _, err := DecodeSchedule(b); return err }},
+		"hook": {AppendHook(nil, &job.Hook{}), func(b []byte) error {
+			_, err := DecodeHook(HookKey(nil, "", ""), b)
+			return err
+		}},
 		"schedule definition": {
 			AppendScheduleDef(nil, &sd), func(b []byte) error { _, err := DecodeScheduleDef(b); return err },
 		},

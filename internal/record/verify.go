@@ -111,6 +111,9 @@ func verifyShared(key, value []byte) (ok bool, err error) {
 	case spaceSchedules:
 		_, _, ok = ParseScheduleNameKey(key)
 		_, err = DecodeUint(value)
+	case spaceHook:
+		_, err = DecodeHook(key, value)
+		ok = true
 	case spaceValue:
 		_, _, ok = parseNamed(key, spaceValue)
 	}

@@ -53,6 +53,7 @@ func TestVerify(t *testing.T) {
 		"schedule":     {key: ScheduleKey(nil, 1, BatchState), value: AppendSchedule(nil, &Schedule{})},
 		"schedule def": {key: ScheduleKey(nil, 1, BatchFixed), value: AppendScheduleDef(nil, &job.Schedule{})},
 		"schedules":    {key: ScheduleNameKey(nil, "ns", "name"), value: AppendUint(nil, 1), open: true},
+		"hook":         {key: HookKey(nil, "ns", "q"), value: AppendHook(nil, &job.Hook{}), open: true},
 		"value":        {key: ValueKey(nil, "space", "name"), value: []byte("any"), free: true, open: true},
 	} {
 		if err := Verify(r.key, r.value); err != nil {

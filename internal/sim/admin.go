@@ -46,11 +46,11 @@ func (m *Model) applyKill(c *job.Kill) {
 	case j.State == job.Dead:
 		err = job.ErrBadState
 	case j.Flags.Has(job.FlagEphemeral):
-		m.count(j, job.CountDied)
+		m.died(j, job.Killed)
 		m.drop(j)
 		m.fall(j.ID)
 	default:
-		m.count(j, job.CountDied)
+		m.died(j, job.Killed)
 		if c.For > 0 {
 			j.Policy.DeadFor = c.For
 		}

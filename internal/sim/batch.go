@@ -187,8 +187,9 @@ func (m *Model) reachable(b *batch) (step, bool) {
 	return step{}, false
 }
 
-// advance lets batches reach what they can: that ends what a command or a timer does.
+// advance pushes what hooks have to and lets batches reach what they can: that ends what a command or a timer does.
 func (m *Model) advance() {
+	m.pushNotices()
 	for !m.trial {
 		var steps []step
 		for _, id := range slices.Sorted(maps.Keys(m.batches)) {

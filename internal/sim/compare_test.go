@@ -51,7 +51,7 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 		}
 		return differ("run", Identity(&g.Jobs[0]), Identity(&w.Jobs[0]))
 	case *job.Kick, *job.Each, *job.Respawn, *job.Cancel, *job.ResumeHolder, *job.ReleaseAll, *job.Purge, *job.Report, *job.DropValue,
-		*job.SetSchedules, *job.PauseSchedule:
+		*job.SetSchedules, *job.PauseSchedule, *job.SetHooks:
 		if d := differ("count", g.Count, w.Count); d != "" {
 			return d
 		}

@@ -20,6 +20,7 @@ type View struct {
 	List      func(namespace, queue string, s job.State) []job.Job
 	Batches   []job.BatchInfo
 	Schedules []job.ScheduleInfo
+	Hooks     []job.Hook
 	Locks     []Lock
 	Outcomes  []Outcome
 	Progress  []Progress
@@ -104,7 +105,7 @@ func (m *Model) View() View {
 
 // Bonds returns the part of the state that the jobs are tied to.
 func (m *Model) Bonds() View {
-	v := View{Batches: m.BatchInfos(), Schedules: m.ScheduleInfos()}
+	v := View{Batches: m.BatchInfos(), Schedules: m.ScheduleInfos(), Hooks: m.HookList()}
 	for name, l := range m.locks {
 		if m.now < l.until {
 			v.Locks = append(v.Locks, Lock{name.ns, name.name, l.taker, l.until})
@@ -133,7 +134,7 @@ func (v View) Dump() string {
 		}
 		lines = append(lines, fmt.Sprintf("batch %d %s", info.ID, Text(info)))
 	}
-	lines = v.dumpSchedules(lines)
+	lines = v.dumpHooks(v.dumpSchedules(lines))
 	for _, l := range v.Locks {
 		lines = append(lines, "lock "+Text(l))
 	}
@@ -283,6 +284,7 @@ func Identity(j *job.Job) string {
 		{job.FlagNumbered, "numbered"},
 		{job.FlagEphemeral, "ephemeral"},
 		{job.FlagTracked, "tracked"},
+		{job.FlagHook, "hook"},
 	} {
 		if j.Flags.Has(f.flag) {
 			b.WriteString(" " + f.name)

@@ -51,3 +51,21 @@ func (g *generator) scheduled() (ns, name string) {
 	}
 	return g.namespace(), choose(g, "s1", "s2", "s3")
 }
+
+// setHooks sets hooks, sometimes so that they point at each other, and removes some.
+func (g *generator) setHooks() job.Command {
+	c := &job.SetHooks{Source: choose(g, job.SourceAPI, job.SourceAPI, job.SourceFile), Replace: g.chance(20)}
+	for range g.rng.IntN(3) {
+		h := job.Hook{Namespace: g.namespace(), Queue: g.queue(), Job: g.spec()}
+		s := &h.Job
+		s.Body, s.BodyKind = nil, job.BodyNone
+		if g.chance(95) {
+			s.Unique, s.RunAt, s.Lock, s.LockFor, s.LockUntil, s.Batch, s.BlockedBy = false, 0, "", 0, 0, 0, nil
+		}
+		if g.chance(25) {
+			*s = job.Spec{}
+		}
+		c.Hooks = append(c.Hooks, h)
+	}
+	return c
+}

@@ -140,6 +140,7 @@ var verbs = []verb{
 		return &job.DropValue{Space: choose(g, spaces...), Name: choose(g, "n1", "n2", "")}
 	}},
 	{5, func(g *generator) job.Command { return g.setLimits() }},
+	{4, func(g *generator) job.Command { return g.setHooks() }},
 	{3, func(g *generator) job.Command { return g.setSchedules() }},
 	{1, func(g *generator) job.Command {
 		ns, name := g.scheduled()

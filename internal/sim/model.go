@@ -163,6 +163,8 @@ type Model struct {
 	outcomes  map[keyName]outcome
 	started   job.Time // of the process
 	schedules []*ticking
+	hooks     map[queueName]job.Hook
+	notices   []job.Spec // that hooks are to push
 	values    map[valueName][]byte
 	keys      map[keyName]bool // every key that a job ever had
 
@@ -189,6 +191,7 @@ func NewModel(now job.Time) *Model {
 	return &Model{
 		now: now, started: now, StepWork: 256, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}, locks: map[lockName]lock{},
 		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{}, keys: map[keyName]bool{},
+		hooks: map[queueName]job.Hook{},
 	}
 }
 
@@ -312,6 +315,7 @@ func (m *Model) Clone() *Model {
 		e.runs = slices.Clone(s.runs)
 		c.schedules = append(c.schedules, &e)
 	}
+	c.hooks, c.notices = maps.Clone(m.hooks), slices.Clone(m.notices)
 	c.locks = maps.Clone(m.locks)
 	c.outcomes = maps.Clone(m.outcomes)
 	c.values = maps.Clone(m.values)
@@ -446,6 +450,8 @@ func (m *Model) command(cmd job.Command) {
 		m.applyPauseSchedule(c)
 	case *job.RunSchedule:
 		m.applyRunSchedule(c)
+	case *job.SetHooks:
+		m.applySetHooks(c)
 	}
 }
 

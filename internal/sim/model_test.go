@@ -66,6 +66,9 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 	if min(seen.ticked, seen.missed, seen.skipped, seen.settled) < 20 {
 		t.Errorf("too little was seen of schedules: %+v", seen)
 	}
+	if min(seen.told, seen.spared) < 20 {
+		t.Errorf("too little was seen of hooks: %+v", seen)
+	}
 }
 
 // sights counts what the generator must bring about to be worth anything: steps after
@@ -80,6 +83,9 @@ type sights struct {
 
 	// Schedules that have pushed a job, missed a tick, skipped one, and whose job was acked.
 	ticked, missed, skipped, settled int
+
+	told   int // a job that a hook has pushed
+	spared int // such a job that has died, in a queue that has a hook
 }
 
 func (s *sights) look(m *Model) {
@@ -90,6 +96,11 @@ func (s *sights) look(m *Model) {
 	}
 	for _, o := range m.outcomes {
 		count(&s.ended, o.hasPercent)
+	}
+	for _, j := range m.jobs {
+		_, hooked := m.hooks[queueName{j.Namespace, j.Queue}]
+		count(&s.told, j.Flags.Has(job.FlagHook))
+		count(&s.spared, j.Flags.Has(job.FlagHook) && j.State == job.Dead && hooked)
 	}
 	for _, c := range m.schedules {
 		count(&s.ticked, c.lastTick != 0)

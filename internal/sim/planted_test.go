@@ -40,6 +40,7 @@ var (
 	lockSpace  = record.LockKey(nil, "", "")[0]
 	batchSpace = record.BatchKey(nil, 0, record.BatchState)[0]
 	valueSpace = record.ValueKey(nil, "", "")[0]
+	hookSpace  = record.HookKey(nil, "", "")[0]
 	alikeSpace = record.AlikeKey(nil, 0, job.Digest{}, 0)[0]
 )
 
@@ -104,6 +105,10 @@ var faults = []fault{
 		keep: func(op store.Op, key []byte) bool {
 			return key[0] != batchSpace || op != store.OpDelete && op != store.OpRemove
 		},
+	},
+	{
+		name: "hooks are not stored",
+		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != hookSpace },
 	},
 	{
 		name: "values are not stored",

@@ -232,6 +232,10 @@ func readMore(v *View, q engine.Query, now job.Time, keys map[keyName]bool) erro
 		v.Batches = append(v.Batches, infos...)
 	}
 	schedules, err := q.Schedules("")
+	if err != nil {
+		return err
+	}
 	v.Schedules = schedules
+	v.Hooks, err = q.Hooks("")
 	return err
 }

@@ -554,7 +554,10 @@ func (r *run) compareNothing() error {
 	if err := r.do(action{deed: deedEndWaits}); err != nil {
 		return err
 	}
-	cmds := []job.Command{&job.SetSchedules{Replace: true}, &job.SetSchedules{Source: job.SourceFile, Replace: true}}
+	cmds := []job.Command{
+		&job.SetSchedules{Replace: true}, &job.SetSchedules{Source: job.SourceFile, Replace: true},
+		&job.SetHooks{Replace: true}, &job.SetHooks{Source: job.SourceFile, Replace: true},
+	}
 	for _, ns := range r.model.namespaces() {
 		cmds = append(cmds, &job.Flush{Namespace: ns})
 	}

@@ -211,7 +211,7 @@ func (m *Model) exhaust(j *entry, result []byte) {
 }
 
 func (m *Model) exhaustOne(j *entry, result []byte) {
-	m.count(j, job.CountDied)
+	m.died(j, job.Exhausted)
 	m.tried(j.ID)
 	m.tickEnds(j.ID, job.Died)
 	if j.Flags.Has(job.FlagEphemeral) {

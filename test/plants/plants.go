@@ -181,6 +181,24 @@ var plants = []plant{
 		"	if needs <= e.durable+1 {\n		e.answerNow(r)\n",
 	},
 	{
+		"the job of a hook is lost at a crash: it is pushed with the next one",
+		machine + "serve.go",
+		"		case len(m.notices) > 0 && !m.inside:\n",
+		"		case len(m.notices) > 1 && !m.inside:\n",
+	},
+	{
+		"hooks are forgotten at a restart",
+		machine + "machine.go",
+		"	m.loadHooks()\n",
+		"",
+	},
+	{
+		"a hook fires for what a hook has pushed",
+		machine + "hook.go",
+		"e.Flags&(job.FlagHook|job.FlagEphemeral) != 0 {\n",
+		"e.Flags&job.FlagEphemeral != 0 {\n",
+	},
+	{
 		"a tick is fired twice after a crash",
 		machine + "schedule.go",
 		"	m.tickAt(s, nextTick(next, ok))\n",

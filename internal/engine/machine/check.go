@@ -29,7 +29,7 @@ func (m *Machine) check(locks, batches int) error {
 	}
 	for _, check := range []func() error{
 		c.checkSums, c.checkOutcomes, c.checkLocks, c.checkBatches, c.checkTickers, c.checkTimers, c.checkLinks, c.checkNames, c.checkSweeps, c.checkKeys, c.checkWaits,
-		c.checkDeliveries, c.checkMemory,
+		c.checkDeliveries, c.checkMemory, c.checkHooks,
 	} {
 		if err := check(); err != nil {
 			return err

@@ -31,7 +31,7 @@ func (m *Machine) exhaust(e *entry, result []byte) {
 }
 
 func (m *Machine) exhaustOne(e *entry, result []byte) {
-	m.count(e.q, job.CountDied)
+	m.died(e, job.Exhausted)
 	m.tried(e)
 	m.tickEnds(e, job.Died)
 	if e.Flags.Has(job.FlagEphemeral) {
@@ -134,7 +134,7 @@ func (m *Machine) kill(c *job.Kill, res *job.Result) {
 	if c.For > 0 {
 		e.Policy.DeadFor = c.For
 	}
-	m.count(e.q, job.CountDied)
+	m.died(e, job.Killed)
 	if e.Flags.Has(job.FlagEphemeral) {
 		m.fall(e, func() { m.remove(e) })
 		return

@@ -118,8 +118,9 @@ type Machine struct {
 	rooms      line[*queue]  // queues that may have room for waiting pushes
 	leftRooms  line[*queue]  // those of earlier steps with pushes that are still to be let in
 	ripe       []job.BatchID // batches that may have reached a stage
+	notices    []job.Spec    // what hooks are to push
 	asked      bool          // the command of a caller is being applied
-	inside     bool          // a command or a timer is being applied: rooms and ripe wait for its end
+	inside     bool          // a command or a timer is being applied: rooms, ripe and notices wait for its end
 	changedAt  uint64        // the last step that changed counters which Seal has to write
 
 	jobs       map[job.ID]*entry // those in windows and leased ones
@@ -129,6 +130,8 @@ type Machine struct {
 	timers  timerHeap
 	horizon timerItem // all timers before it are in the heap
 	beyond  job.Time  // no timer at or after the horizon is earlier than this
+
+	hooks map[hookName]*job.Hook
 
 	forgetAt job.Time // nothing in the list of what is to be forgotten is earlier
 
@@ -283,6 +286,8 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 		m.pauseSchedule(c, res)
 	case *job.RunSchedule:
 		m.runSchedule(c, res)
+	case *job.SetHooks:
+		m.setHooks(c, res)
 	}
 	m.asked = false
 	m.outside()
@@ -461,6 +466,7 @@ func (m *Machine) load() {
 		return true
 	})
 	m.loadForget()
+	m.loadHooks()
 	m.loadFlush()
 	m.endingsLeft = m.some(record.EndingSpan(0, math.MaxUint64))
 	m.begin(m.now, 0)

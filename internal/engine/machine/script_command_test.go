@@ -345,6 +345,16 @@ var commands = map[string]func(a *args) job.Command{
 			Rate: uint32(a.number("rate")), Per: a.duration("per"), Burst: uint32(a.number("burst")),
 		}}
 	},
+	"hook": func(a *args) job.Command {
+		c := &job.SetHooks{Hooks: []job.Hook{{Namespace: a.namespace(), Queue: a.text("of")}}, Replace: a.flag("replace")}
+		if a.flag("file") {
+			c.Source = job.SourceFile
+		}
+		if !a.flag("off") {
+			c.Hooks[0].Job = a.spec()
+		}
+		return c
+	},
 	"pause": func(a *args) job.Command {
 		return &job.Pause{Namespace: a.namespace(), Queue: a.text("q"), For: a.duration("for"), Make: a.flag("make")}
 	},

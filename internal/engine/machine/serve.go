@@ -26,6 +26,8 @@ func (m *Machine) serveWakes() {
 	for {
 		m.showFreed()
 		switch {
+		case len(m.notices) > 0 && !m.inside:
+			m.pushNotice()
 		case len(m.ripe) > 0 && !m.inside:
 			m.advance()
 		case !m.rooms.empty() && !m.inside:
