@@ -23,6 +23,7 @@ type Arrived struct {
 	ID   string
 	Cmd  job.Command // a Push, or what makes a queue as it was
 	Lost string      // what of it stays behind
+	Gone bool        // there is no such job any more: forget the ID
 }
 
 // Migration is a source of which something has arrived.
@@ -47,6 +48,7 @@ const (
 	LineArrived  = 'a' // by this request
 	LineRepeated = 'r' // it had arrived before
 	LineRefused  = 'x'
+	LineGone     = 'g' // its mark has been dropped, if there was one
 )
 
 // MigrationLine tells something about one line.
@@ -189,6 +191,7 @@ type migration struct {
 	out   MigrationResult
 	lines []byte // becomes out.Lines
 	taken []takenLine
+	gone  []job.Command // marks to be dropped
 	ids   map[string]bool
 }
 
@@ -279,6 +282,13 @@ func (im *migration) choose(ctx context.Context, all []Arrived) error {
 					return err
 				}
 			}
+			if a.Gone {
+				im.lines[i] = LineGone
+				if before {
+					im.gone = append(im.gone, &job.DropValue{Space: arrivedSpace + im.o.Source, Name: name})
+				}
+				continue
+			}
 			if before {
 				im.lines[i] = LineRepeated
 				im.out.Repeated++
@@ -303,8 +313,9 @@ func (im *migration) take(ctx context.Context, a *Arrived, name string, line int
 			im.out.Arrived++
 			return nil
 		}
-		if _, err := im.s.do(ctx, a.Cmd); err != nil {
-			return err
+		r := im.s.engine.NewCallerAt(im.s.opts.Door).Do(ctx, a.Cmd)[0]
+		if r.Err != nil && r.Err.Kind != job.Exists {
+			return refusal(r.Err)
 		}
 		a.Cmd = mark // only the mark is left
 	}
@@ -319,6 +330,9 @@ func (im *migration) push(ctx context.Context) error {
 		return nil
 	}
 	caller := im.s.engine.NewCallerAt(im.s.opts.Door)
+	if err := im.drop(ctx, caller); err != nil {
+		return err
+	}
 	for from := 0; from < len(im.taken); {
 		to := min(from+migrationStep, len(im.taken))
 		refused, err := im.unit(ctx, caller, im.taken[from:to])
@@ -330,6 +344,26 @@ func (im *migration) push(ctx context.Context) error {
 		} else {
 			im.taken = slices.Delete(im.taken, from+refused, from+refused+1)
 		}
+	}
+	return nil
+}
+
+// drop drops the marks of jobs that are gone.
+func (im *migration) drop(ctx context.Context, caller *engine.Caller) error {
+	for marks := range slices.Chunk(im.gone, dropStep) {
+		known := *im.known
+		known.Arrived -= min(known.Arrived, uint64(len(marks)))
+		text, err := json.Marshal(known)
+		if err != nil {
+			return err
+		}
+		ops := append(slices.Clone(marks), &job.SetValue{Space: migrationSpace, Name: known.Source, Value: text})
+		for _, r := range caller.Do(ctx, ops...) {
+			if r.Err != nil {
+				return refusal(r.Err)
+			}
+		}
+		*im.known = known
 	}
 	return nil
 }

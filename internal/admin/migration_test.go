@@ -36,6 +36,10 @@ func adoptWords(protocol, _ string) (func(line []byte) (Arrived, error), error) 
 			a.Cmd = &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q"}, Past: &job.Past{State: job.Leased}}
 		case "pause":
 			a.Cmd = &job.Pause{Namespace: "ns", Queue: words[2], Make: true}
+		case "make":
+			a.Cmd = &job.Configure{Namespace: "ns", Queue: words[2], Settings: job.Settings{Attrs: []byte("a")}}
+		case "gone":
+			a.Cmd, a.Gone = nil, true
 		}
 		return a, nil
 	}, nil
@@ -103,6 +107,43 @@ func TestMigrateOnce(t *testing.T) {
 	known, err := f.service.Migrations()
 	if err != nil || len(known) != 2 || known[0].Source != "old" || known[0].Arrived != 4 || known[1].Arrived != 1 {
 		t.Errorf("%+v, %v", known, err)
+	}
+}
+
+// An id that a source uses again names another job once the first is told to be gone.
+func TestMigrateGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{Adopt: adoptWords}, HandlerOptions{})
+	f.migrate("old?protocol=words", "1 push q\n2 push q\n")
+	if dry := f.migrate("old?protocol=words&dry_run=true", "1 gone q\n"); dry.Lines != "g" {
+		t.Errorf("%+v", dry)
+	}
+	if out := f.migrate("old?protocol=words", "1 gone q\n3 gone q\n"); out.Lines != "gg" || out.Arrived != 0 {
+		t.Errorf("%+v", out)
+	}
+	if known, err := f.service.Migrations(); err != nil || known[0].Arrived != 1 {
+		t.Errorf("%+v, %v", known, err)
+	}
+	if out := f.migrate("old?protocol=words", "1 push q\n2 push q\n"); out.Lines != "ar" || f.jobs("q") != 3 {
+		t.Errorf("%+v, %d jobs", out, f.jobs("q"))
+	}
+}
+
+// A queue that is to be made is made once, also if only the mark of it is missing, and one that is here stays as it is.
+func TestMigrateQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{Adopt: adoptWords}, HandlerOptions{})
+	f.do(&job.Configure{Namespace: "ns", Queue: "q", Settings: job.Settings{Attrs: []byte("b")}})
+	if out := f.migrate("old?protocol=words", "q make q\nr make r\n1 push q\n"); out.Lines != "aaa" {
+		t.Errorf("%+v", out)
+	}
+	if again := f.migrate("old?protocol=words", "q make q\nr make r\n"); again.Lines != "rr" {
+		t.Errorf("%+v", again)
+	}
+	for queue, want := range map[string]string{"q": "b", "r": "a"} {
+		if q, ok, err := f.engine.Queue("ns", queue); err != nil || !ok || string(q.Settings.Attrs) != want {
+			t.Errorf("%s: %+v, %v", queue, q, err)
+		}
 	}
 }
 

@@ -31,6 +31,8 @@ KIND and ADDRESS are
   faktory     its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N
   lmstfy      the Redis server of one of its pools, in the same forms; ?pool=NAME names one that is not "default"
   beanstalkd  tcp://HOST:PORT, or the directory of its binlog, with the server stopped
+  workq       the directory of its command log, with the server stopped
+  masenko     the directory of its write-ahead files, with the server stopped
 
 The server here remembers which jobs have arrived, by their ids at the source, for 60 days after the last run. So the command
 can be interrupted and run again as often as you like: nothing arrives twice, also if it has been worked off in between.
@@ -48,6 +50,8 @@ brought over without a part of it. The exit status is 1 if a job was left behind
   millrace migrate lmstfy redis://localhost:6379/1?pool=fast
   millrace migrate beanstalkd tcp://localhost:11300
   millrace migrate beanstalkd /var/lib/beanstalkd
+  millrace migrate workq /var/lib/workq
+  millrace migrate masenko /var/lib/masenko
   millrace migrate --follow faktory tcp://:secret@localhost:7419
   millrace migrate faktory redis://localhost:6379/0 --forget`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -21,6 +21,8 @@ type Arrival struct {
 	// Text is the whole job in JSON, of a protocol whose jobs are JSON.
 	Text     json.RawMessage `json:"text,omitempty"`
 	Type     string          `json:"type,omitempty"`
+	Key      string          `json:"key,omitempty"`   // that its client gave it
+	Group    string          `json:"group,omitempty"` // of which one job at a time is worked on
 	Body     []byte          `json:"body,omitempty"`
 	Priority int64           `json:"priority,omitempty"`
 	TTR      time.Duration   `json:"ttr,omitempty"` // in nanoseconds
@@ -35,10 +37,27 @@ type Arrival struct {
 	Releases uint32          `json:"releases,omitempty"`
 	Buries   uint32          `json:"buries,omitempty"`
 	Kicks    uint32          `json:"kicks,omitempty"`
+	Fails    uint32          `json:"fails,omitempty"`
+	// MaxAttempts and MaxFails bound the tries and the failures; zero is no bound.
+	MaxAttempts uint32 `json:"max_attempts,omitempty"`
+	MaxFails    uint32 `json:"max_fails,omitempty"`
+	DeadQueue   string `json:"dead_queue,omitempty"` // where it goes after the last failure
+	TTL         uint64 `json:"ttl,omitempty"`        // as it was given, in milliseconds
+	Result      []byte `json:"result,omitempty"`     // of a finished job
 }
 
-// StatePaused is the state of an arrival that is no job: its queue was paused.
-const StatePaused = "paused"
+// The states of arrivals that are no jobs.
+const (
+	StatePaused = "paused" // its queue was paused
+	StateQueue  = "queue"  // its queue was made: Type and Body tell how
+	// StateGone tells that the source has no job of the ID any more, and may give it to another.
+	StateGone = "gone"
+)
+
+// IsJob reports whether a state is that of a job.
+func IsJob(state string) bool {
+	return state != StatePaused && state != StateQueue && state != StateGone
+}
 
 // Adopter takes over what arrives from another server of its protocol.
 type Adopter interface {
@@ -54,7 +73,7 @@ var errArrivalState = errors.New("it is in a state that no job can arrive in")
 func (a *Arrival) Past() (*job.Past, error) {
 	p := &job.Past{
 		Created: a.Created, Since: a.Since, Delay: a.Delay,
-		Attempts: a.Attempts, Lapses: a.Lapses, Releases: a.Releases, Buries: a.Buries, Kicks: a.Kicks,
+		Attempts: a.Attempts, Fails: a.Fails, Lapses: a.Lapses, Releases: a.Releases, Buries: a.Buries, Kicks: a.Kicks, Result: a.Result,
 	}
 	var ok bool
 	if p.State, ok = job.ParseState(a.State); !ok || p.State == job.Blocked {

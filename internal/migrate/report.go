@@ -132,7 +132,7 @@ func (r *Report) Sum() Row {
 	defer r.mu.Unlock()
 	var sum Row
 	for p, row := range r.rows {
-		if p.state == dialect.StatePaused {
+		if !dialect.IsJob(p.state) {
 			continue
 		}
 		sum.Read += row.Read
@@ -170,6 +170,8 @@ func count(q *admin.Queue, state string) uint64 {
 			return 1
 		}
 		return 0
+	case dialect.StateQueue:
+		return 1
 	case job.Leased.String():
 		state = job.Ready.String()
 	}

@@ -47,6 +47,8 @@ var openers = []opener{
 	{"faktory", openFaktory},
 	{"beanstalkd", openBeanstalkd},
 	{"lmstfy", openLmstfy},
+	{"masenko", openMasenko},
+	{"workq", openWorkq},
 }
 
 // Kinds are the kinds of servers that can be migrated from.

@@ -20,6 +20,9 @@ func (s *server) adopt(protocol, namespace string) (func(line []byte) (admin.Arr
 			if err := json.Unmarshal(line, &a); err != nil {
 				return admin.Arrived{}, fmt.Errorf("it cannot be read: %w", err)
 			}
+			if a.State == dialect.StateGone {
+				return admin.Arrived{ID: a.ID, Gone: true}, nil
+			}
 			cmd, lost, err := adopter.Adopt(&a)
 			return admin.Arrived{ID: a.ID, Cmd: cmd, Lost: lost}, err
 		}, nil

@@ -103,17 +103,22 @@ func (c *conn) buildPush(cmd *job.Push, body []byte, pushes int) string {
 	if p.scheduled {
 		s.RunAt = runAt(p.executeAt)
 	}
-	s.Policy = job.Policy{
-		MaxFails: uint32(p.retry) + 1,
+	s.Policy = policy(uint32(p.retry) + 1)
+	if len(p.deadqueue) > 0 {
+		s.Policy.DeadQueue = c.names.String(p.deadqueue)
+	}
+	return ""
+}
+
+// policy returns that of tasks that may fail so often.
+func policy(maxFails uint32) job.Policy {
+	return job.Policy{
+		MaxFails: maxFails,
 		Backoff:  job.Backoff{Unit: time.Second, Power: 4, Floor: true},
 		Lapse:    job.LapseRequeue,
 		Due:      job.PlaceDue,
 		Exhaust:  job.ExhaustMove,
 	}
-	if len(p.deadqueue) > 0 {
-		s.Policy.DeadQueue = c.names.String(p.deadqueue)
-	}
-	return ""
 }
 
 // runAt converts seconds since 1970. Times before 1970 are long past, and zero

@@ -214,10 +214,7 @@ func createTube(c *call) {
 		c.raise(textVinyl) // of one that exists it is not asked
 		return
 	}
-	res := c.do(&job.Configure{
-		Namespace: c.conn.d.opts.Namespace, Queue: n.tube.name,
-		Settings: job.Settings{Capacity: n.capacity, Serials: true, Attrs: n.tube.attrs(n.temporary)},
-	})
+	res := c.do(n.command(c.conn.d.opts.Namespace))
 	switch err := res[0].Err; {
 	case err == nil, err.Kind == job.Exists && n.ifNotExists:
 		c.nothing()
@@ -225,6 +222,14 @@ func createTube(c *call) {
 		c.raise("Space '" + n.tube.name + "' already exists")
 	default:
 		c.refuse(err)
+	}
+}
+
+// command makes a queue a tube.
+func (n *creation) command(namespace string) *job.Configure {
+	return &job.Configure{
+		Namespace: namespace, Queue: n.tube.name,
+		Settings: job.Settings{Capacity: n.capacity, Serials: true, Attrs: n.tube.attrs(n.temporary)},
 	}
 }
 

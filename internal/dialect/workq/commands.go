@@ -98,12 +98,16 @@ func (c *conn) spec(s *job.Spec, body []byte) {
 	s.Key, s.Unique = c.keyOf(r.id), true
 	s.Body, s.BodyKind = body, job.BodyBytes
 	s.Origin = dialect.DoorWorkq
-	s.Policy = job.Policy{
-		Priority: int64(r.priority),
-		Lease:    milliseconds(r.ttr),
-		// The first failure is final unless more are asked for.
-		MaxAttempts: uint32(r.maxAttempts),
-		MaxFails:    uint32(max(r.maxFails, 1)),
+	s.Policy = policy(int64(r.priority), milliseconds(r.ttr), uint32(r.maxAttempts), uint32(r.maxFails))
+}
+
+// policy returns that of all jobs. The first failure is final unless more are asked for.
+func policy(priority int64, ttr time.Duration, maxAttempts, maxFails uint32) job.Policy {
+	return job.Policy{
+		Priority:    priority,
+		Lease:       ttr,
+		MaxAttempts: maxAttempts,
+		MaxFails:    max(maxFails, 1),
 		Lapse:       job.LapseRequeue,
 		Requeue:     job.PlaceOld,
 		Due:         job.PlaceSched,
