@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
+	"millrace/internal/testkit"
 )
 
 // What operators do is kept with who did it, also across a restart, and no more than a bounded number.
@@ -83,8 +86,112 @@ func TestTypes(t *testing.T) {
 		id := f.push(job.Spec{Queue: queue, Type: "Mail"})
 		f.do(&job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1}, &job.Ack{Ref: job.ByID("ns", queue, id), Need: job.NeedLeased})
 	}
-	got := f.service.Types()
-	if len(got) != 1 || got[0].Type != "Mail" || got[0].Others || got[0].Wait == nil || got[0].Wait.Jobs != 2 || got[0].Run == nil || got[0].Run.Jobs != 2 {
-		t.Errorf("%+v", got)
+	all, err := f.service.Types("")
+	if got := all.Types; err != nil || len(got) != 1 || got[0].Type != "Mail" || got[0].Others || got[0].Fetched != 2 || got[0].Acked != 2 || got[0].Wait == nil || got[0].Wait.Jobs != 2 || got[0].Run == nil || got[0].Run.Jobs != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The history of a type has what was fetched, acked and failed in each slot, and goes on after a restart.
+func TestTypeHistory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		open := func() *fixture {
+			return openFixture(t, st, Options{SampleEvery: time.Second}, HandlerOptions{})
+		}
+		f := open()
+		testkit.Advance(t, 2*time.Second)
+		work := func(typ string, wait, run time.Duration, ok bool) {
+			t.Helper()
+			id := f.push(job.Spec{Queue: "q", Type: typ, Policy: job.Policy{MaxFails: 1}})
+			testkit.Advance(t, wait)
+			f.do(&job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1})
+			testkit.Advance(t, run)
+			if ok {
+				f.do(&job.Ack{Ref: job.ByID("ns", "q", id), Need: job.NeedLeased})
+			} else {
+				f.do(&job.Fail{Ref: job.ByID("ns", "q", id), Need: job.NeedLeased})
+			}
+			testkit.Advance(t, time.Second)
+		}
+		work("Mail", 2*time.Second, 3*time.Second, true)
+		work("Mail", 2*time.Second, 3*time.Second, false)
+		testkit.Advance(t, 2*time.Minute)
+		work("Mail", time.Second, 5*time.Second, true)
+		work("", 0, 0, true)                           // jobs without a type have no history
+		f.do(&job.Remove{Namespace: "ns", Queue: "q"}) // the figures of a minute go with their queue
+		testkit.Advance(t, time.Minute)
+		work("Mail", time.Second, 5*time.Second, true)
+		f.close()
+
+		f = open()
+		defer f.close()
+		work("Mail", time.Second, 5*time.Second, true)
+		testkit.Advance(t, 2*time.Minute)
+		var h History
+		f.want(200, "GET", "/api/v1/history/type?type=Mail", "", &h)
+		var fetched, acked, failed uint64
+		for _, p := range h.Points {
+			fetched, acked, failed = fetched+p.Fetched, acked+p.Acked, failed+p.Failed
+			if p.Fetched > 0 && (p.Wait == nil || p.Run == nil || !near(p.Run.P95, p.Run.Mean)) {
+				t.Errorf("%+v", p)
+			}
+		}
+		if fetched != 4 || acked != 3 || failed != 1 {
+			t.Errorf("%d fetched, %d acked, %d failed", fetched, acked, failed)
+		}
+		var got Types
+		f.want(200, "GET", "/api/v1/types?period=hour", "", &got)
+		if len(got.Types) != 1 || got.Types[0].Fetched != 4 || got.Seconds < 60 || got.Types[0].Wait == nil || !near(got.Types[0].Wait.P50, 1) {
+			t.Errorf("%+v", got)
+		}
+		f.want(400, "GET", "/api/v1/types?period=year", "", nil)
+		f.want(400, "GET", "/api/v1/history/type", "", nil)
+	})
+}
+
+// What changes limits, cron entries, tokens and the cluster is noted, too.
+func TestActivityOfAll(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{Cluster: &fakeCluster{}, Tokens: &fakeTokens{}}, HandlerOptions{})
+	defer f.close()
+	var made NewToken
+	f.want(201, "POST", "/api/v1/tokens", `{"namespace":"ns","description":"d","token":"a-token-that-is-long"}`, &made)
+	for _, c := range [][3]string{
+		{"PUT", "/api/v1/namespaces/ns/queues/q/limits", `{"concurrency":2,"rate":"5/m","burst":3}`},
+		{"PUT", "/api/v1/namespaces/ns/queues/q/limits", `{}`},
+		{"PUT", "/api/v1/namespaces/ns/cron/nightly", `{"schedule":"0 3 * * *","queue":"q","job":{"type":"t"}}`},
+		{"POST", "/api/v1/namespaces/ns/cron/nightly/pause", ""},
+		{"POST", "/api/v1/namespaces/ns/cron/nightly/resume", ""},
+		{"POST", "/api/v1/namespaces/ns/cron/nightly/run", ""},
+		{"DELETE", "/api/v1/namespaces/ns/cron/nightly", ""},
+		{"PUT", "/api/v1/tokens/" + made.ID + "/limits", `{"reads":600,"writes":0,"interval_seconds":60}`},
+		{"DELETE", "/api/v1/tokens/" + made.ID + "/limits", ""},
+		{"DELETE", "/api/v1/tokens/" + made.ID, ""},
+		{"POST", "/api/v1/cluster/members", `{"name":"c","addr":"10.0.0.3:7430"}`},
+		{"DELETE", "/api/v1/cluster/members/b", ""},
+		{"POST", "/api/v1/cluster/transfer", ""},
+	} {
+		if w := f.send(request(t, c[0], c[1], c[2])); w.Code >= http.StatusBadRequest {
+			t.Errorf("%s %s: %d %s", c[0], c[1], w.Code, w.Body)
+		}
+	}
+	var list ActivityList
+	f.want(200, "GET", "/api/v1/activity", "", &list)
+	var got []string
+	for _, a := range list.Activity {
+		got = append(got, a.What)
+	}
+	slices.Reverse(got)
+	want := []string{
+		"make token …long for namespace ns", "set limits of queue q: 2 at a time, rate 5/m, burst 3", "set limits of queue q: none",
+		"set cron entry nightly: 0 3 * * * to queue q", "pause cron entry nightly", "resume cron entry nightly", "run cron entry nightly",
+		"remove cron entry nightly", "limit token …long of namespace ns: 600 reads, 0 writes in 60 s",
+		"remove the limits of token …long of namespace ns", "remove token …long of namespace ns",
+		"make node c at 10.0.0.3:7430 a member of the cluster", "remove node b from the cluster", "ask for another leader",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

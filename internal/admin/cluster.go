@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -99,10 +100,11 @@ func (s *Service) Cluster() (ClusterStatus, error) {
 }
 
 // Transfer has another node lead in a moment. Whoever is connected is cut off then, also who has asked for it.
-func (s *Service) Transfer() (ClusterStatus, error) {
+func (s *Service) Transfer(ctx context.Context) (ClusterStatus, error) {
 	if s.opts.Cluster == nil {
 		return ClusterStatus{}, errNoCluster
 	}
+	s.Note(ctx, 0, "ask for another leader") // before it: soon this node can keep nothing any more
 	if err := s.opts.Cluster.Transfer(); err != nil {
 		return ClusterStatus{}, clusterRefusal(err)
 	}
@@ -146,15 +148,23 @@ func (c *call) joinCluster() error {
 	if err != nil {
 		return err
 	}
+	c.Note(c.r.Context(), 0, "make node %s at %s a member of the cluster", in.Name, in.Addr)
 	return c.answer(http.StatusAccepted, st)
 }
 
-func (c *call) leaveCluster() error { return c.result(c.Remove(c.name("node"))) }
+func (c *call) leaveCluster() error {
+	st, err := c.Remove(c.name("node"))
+	if err != nil {
+		return err
+	}
+	c.Note(c.r.Context(), 0, "remove node %s from the cluster", c.name("node"))
+	return c.answer(http.StatusOK, st)
+}
 
 func (c *call) getCluster() error { return c.result(c.Cluster()) }
 
 func (c *call) transferLeadership() error {
-	st, err := c.Transfer()
+	st, err := c.Transfer(c.r.Context())
 	if err != nil {
 		return err
 	}

@@ -203,12 +203,16 @@ func (s *Service) SetCron(ctx context.Context, namespace, name string, n NewCron
 	if _, err := s.do(ctx, &job.SetSchedules{Entries: []job.Schedule{def}}); err != nil {
 		return Cron{}, err
 	}
+	s.Note(ctx, 0, "set cron entry %s: %s to queue %s", name, def.When, n.Queue)
 	return s.Cron(namespace, name)
 }
 
 // DropCron removes an entry. Jobs that it has pushed stay.
 func (s *Service) DropCron(ctx context.Context, namespace, name string) error {
 	_, err := s.do(ctx, &job.DropSchedule{Namespace: namespace, Name: name})
+	if err == nil {
+		s.Note(ctx, 0, "remove cron entry %s", name)
+	}
 	return err
 }
 
@@ -217,6 +221,11 @@ func (s *Service) PauseCron(ctx context.Context, namespace, name string, paused 
 	if _, err := s.do(ctx, &job.PauseSchedule{Namespace: namespace, Name: name, Paused: paused}); err != nil {
 		return Cron{}, err
 	}
+	verb := "resume"
+	if paused {
+		verb = "pause"
+	}
+	s.Note(ctx, 0, "%s cron entry %s", verb, name)
 	return s.Cron(namespace, name)
 }
 
@@ -226,6 +235,7 @@ func (s *Service) RunCron(ctx context.Context, namespace, name string) (Pushed, 
 	if err != nil {
 		return Pushed{}, err
 	}
+	s.Note(ctx, 1, "run cron entry %s", name)
 	return Pushed{ID: r.ID, State: r.State.Name()}, nil
 }
 

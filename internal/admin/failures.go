@@ -24,11 +24,12 @@ const (
 // Failures are the dead and retrying jobs, grouped by what they are and what went wrong. However many there are, a bounded
 // number of them is looked at: the newest of each queue, of those queues with most first.
 type Failures struct {
-	Groups []FailureGroup
-	Looked uint64 // jobs looked at
-	Total  uint64 // jobs there are
+	Groups []FailureGroup `json:"groups"` // those with most jobs first
+	Looked uint64         `json:"looked"` // jobs looked at
+	Total  uint64         `json:"total"`  // jobs there are
 	// The charts of all groups begin and end at these times.
-	From, To time.Time
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
 }
 
 // Complete reports whether every job was looked at.
@@ -36,16 +37,20 @@ func (f *Failures) Complete() bool { return f.Looked >= f.Total }
 
 // FailureGroup is a kind of failure.
 type FailureGroup struct {
-	Type  string // of the jobs
-	Error string // the beginning of it, as far as all have it in common
+	Type  string `json:"type,omitempty"`  // of the jobs
+	Error string `json:"error,omitempty"` // the beginning of it, as far as all have it in common
 	// Count are the jobs among those looked at.
-	Count, Dead, Retrying int
-	First, Last           time.Time // when they failed
-	Sample                JobRow    // the newest
-	Message               string    // its whole error
-	Chart                 [failureBuckets]int
+	Count    int       `json:"count"`
+	Dead     int       `json:"dead"`
+	Retrying int       `json:"retrying"`
+	First    time.Time `json:"first"` // when they failed
+	Last     time.Time `json:"last"`
+	Sample   JobRow    `json:"sample"`            // the newest
+	Message  string    `json:"message,omitempty"` // its whole error
+	// Chart counts the failures from the first time of all groups to the last, in parts of the same length.
+	Chart [failureBuckets]int `json:"chart"`
 	// Filter fits the jobs of the group, also those that were not looked at.
-	Filter Filter
+	Filter Filter `json:"filter"`
 
 	times []time.Time
 }
@@ -62,7 +67,7 @@ type failureList struct {
 
 // Failures groups what has failed: in one queue, or with empty names in all.
 func (s *Service) Failures(namespace, queue string) (Failures, error) {
-	var out Failures
+	out := Failures{Groups: []FailureGroup{}}
 	groups := make(map[[3]string]*FailureGroup)
 	workers := s.holders()
 	err := s.view(func(v *engine.View) error {

@@ -23,6 +23,8 @@ type Filter struct {
 	Error string `json:"error,omitempty"` // a part of the type or message of a failure, in upper or lower case, or how it failed
 	Body  string `json:"body,omitempty"`  // a part of the body, exactly
 	Batch uint64 `json:"batch,omitempty"`
+	// Holder is who has the job, as a lease and a worker show it. Only running jobs fit.
+	Holder string `json:"holder,omitempty"`
 	// After and Before bound a time of the job: when it was pushed ("created", the default), when it entered
 	// its state ("since"), or when it is due ("run_at"). After is included, Before is not.
 	After  *time.Time `json:"after,omitempty"`
@@ -42,14 +44,14 @@ const textMax = 1 << 10
 
 // filterNames are the names of the parameters that make a filter in a URL.
 var filterNames = []string{
-	"namespace", "queue", "state", "type", "ref", "error", "body", "batch", "after", "before", "time",
+	"namespace", "queue", "state", "type", "ref", "error", "body", "batch", "holder", "after", "before", "time",
 }
 
 // FilterOf reads a filter from the query of a URL. Other parameters are left alone.
 func FilterOf(query url.Values) (Filter, error) {
 	f := Filter{
 		Namespace: query.Get("namespace"), Queue: query.Get("queue"), Type: query.Get("type"), Ref: query.Get("ref"),
-		Error: query.Get("error"), Body: query.Get("body"), Time: query.Get("time"),
+		Error: query.Get("error"), Body: query.Get("body"), Holder: query.Get("holder"), Time: query.Get("time"),
 	}
 	for _, list := range query["state"] {
 		for name := range strings.SplitSeq(list, ",") {
@@ -103,6 +105,7 @@ func (f *Filter) Query() url.Values {
 	set("ref", f.Ref)
 	set("error", f.Error)
 	set("body", f.Body)
+	set("holder", f.Holder)
 	set("time", f.Time)
 	if f.Batch != 0 {
 		set("batch", strconv.FormatUint(f.Batch, 10))
@@ -129,7 +132,7 @@ type matcher struct {
 func (f Filter) matcher() (*matcher, error) {
 	m := &matcher{Filter: f}
 	for _, part := range []struct{ name, text string }{
-		{"namespace", f.Namespace}, {"queue", f.Queue}, {"type", f.Type}, {"ref", f.Ref}, {"error", f.Error}, {"body", f.Body},
+		{"namespace", f.Namespace}, {"queue", f.Queue}, {"type", f.Type}, {"ref", f.Ref}, {"error", f.Error}, {"body", f.Body}, {"holder", f.Holder},
 	} {
 		if len(part.text) > textMax {
 			return nil, invalid("%s is longer than %d bytes", part.name, textMax)
@@ -141,6 +144,12 @@ func (f Filter) matcher() (*matcher, error) {
 			return nil, invalid("state: %q is none of %s", name, stateNames())
 		}
 		m.states |= job.StatesOf(s)
+	}
+	if f.Holder != "" {
+		if !m.states.Allow(job.Leased) {
+			return nil, invalid("holder: only running jobs have one")
+		}
+		m.states = job.StatesOf(job.Leased)
 	}
 	switch f.Time {
 	case "", timeCreated, timeSince, timeRunAt:
@@ -168,7 +177,9 @@ func stateNames() string {
 }
 
 // whole reports whether a job must be read whole to be judged.
-func (m *matcher) whole() bool { return m.Type != "" || m.Error != "" || m.Body != "" }
+func (m *matcher) whole() bool {
+	return m.Type != "" || m.Error != "" || m.Body != "" || m.Holder != ""
+}
 
 // narrow reports whether few of the jobs in a list may fit, by what stands there.
 func (m *matcher) narrow() bool { return m.Batch != 0 || m.after != 0 || m.before != 0 }
@@ -198,7 +209,7 @@ func (m *matcher) outside(j *job.Job) bool {
 
 // inside judges a job that has been read whole.
 func (m *matcher) inside(j *job.Job) bool {
-	if m.Type != "" && j.Type != m.Type {
+	if m.Type != "" && j.Type != m.Type || m.Holder != "" && holderText(j.Lease.Holder) != m.Holder {
 		return false
 	}
 	if len(m.bodyText) > 0 && !bytes.Contains(j.Body, m.bodyText) {

@@ -34,7 +34,7 @@ func newFixture(t *testing.T, o Options, ho HandlerOptions) *fixture {
 
 func openFixture(t *testing.T, st store.Store, o Options, ho HandlerOptions) *fixture {
 	t.Helper()
-	e, err := engine.Open(engine.Options{Store: st, Durability: engine.DurabilityNone})
+	e, err := engine.Open(engine.Options{Store: st, Durability: engine.DurabilityNone, TimedTypes: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

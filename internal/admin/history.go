@@ -33,15 +33,17 @@ const historySpace = "admin.history"
 
 // Point is what happened in one slot of the history, and how many jobs there were at its end.
 type Point struct {
-	At      time.Time         `json:"at"` // when the slot began
-	Pushed  uint64            `json:"pushed"`
-	Fetched uint64            `json:"fetched"`
-	Acked   uint64            `json:"acked"`
-	Failed  uint64            `json:"failed"`
-	Died    uint64            `json:"died"`
-	Expired uint64            `json:"expired"`
-	Wait    *Wait             `json:"wait,omitempty"`
-	Counts  map[string]uint64 `json:"counts"` // jobs by state
+	At      time.Time `json:"at"` // when the slot began
+	Pushed  uint64    `json:"pushed"`
+	Fetched uint64    `json:"fetched"`
+	Acked   uint64    `json:"acked"`
+	Failed  uint64    `json:"failed"`
+	Died    uint64    `json:"died"`
+	Expired uint64    `json:"expired"`
+	Wait    *Wait     `json:"wait,omitempty"`
+	Run     *Wait     `json:"run,omitempty"` // only of a type of jobs
+	// Counts are the jobs by state, of all queues together.
+	Counts map[string]uint64 `json:"counts,omitempty"`
 
 	wait timing.Histogram // Wait while the slot is not over
 }

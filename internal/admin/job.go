@@ -83,11 +83,13 @@ type JobDetail struct {
 	Result    *Content  `json:"result,omitempty"`
 	Failures  []Failure `json:"failures"`
 	BlockedBy []job.ID  `json:"blocked_by"`
-	Blocks    bool      `json:"blocks"` // other jobs wait for it
-	Lock      string    `json:"lock,omitempty"`
-	Callback  string    `json:"callback,omitempty"` // complete or success, if it is a callback of its batch
-	Ephemeral bool      `json:"ephemeral"`
-	Tracked   *Tracked  `json:"progress,omitempty"`
+	// Waits are the first of the jobs that it waits for, as far as they are found at once.
+	Waits     []JobRow `json:"waits_for,omitempty"`
+	Blocks    bool     `json:"blocks"` // other jobs wait for it
+	Lock      string   `json:"lock,omitempty"`
+	Callback  string   `json:"callback,omitempty"` // complete or success, if it is a callback of its batch
+	Ephemeral bool     `json:"ephemeral"`
+	Tracked   *Tracked `json:"progress,omitempty"`
 }
 
 // Tracked is what a job has told about its progress.
@@ -166,9 +168,30 @@ func (s *Service) Job(namespace, queue string, id job.ID) (JobDetail, error) {
 		if j.Flags.Has(job.FlagTracked) && j.Key != "" {
 			d.Tracked, err = tracked(v, &j, s.engine.Now())
 		}
+		if err == nil {
+			d.Waits, err = s.waits(v, &j)
+		}
 		return err
 	})
 	return d, err
+}
+
+// waitsShown is how many of the jobs that a job waits for are shown.
+const waitsShown = 20
+
+// waits returns the jobs that a job waits for. Only those are found that have a number: others would be looked for in every queue.
+func (s *Service) waits(v *engine.View, j *job.Job) (rows []JobRow, err error) {
+	for _, id := range j.Blockers[:min(len(j.Blockers), waitsShown)] {
+		b, err := v.Get(job.Ref{Kind: job.RefNumber, Namespace: j.Namespace, Number: id.Number(), ID: id})
+		if isNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, s.row(&b, nil))
+	}
+	return rows, nil
 }
 
 // tracked returns what was reported about a job.

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -83,7 +85,24 @@ func (s *Service) SetLimits(ctx context.Context, namespace, name string, l Limit
 	if _, err := s.do(ctx, &job.SetLimits{Namespace: namespace, Queue: name, Limits: limits}); err != nil {
 		return Queue{}, err
 	}
+	s.Note(ctx, 0, "set limits of queue %s: %s", name, l.text())
 	return s.Queue(namespace, name)
+}
+
+// text shows the limits.
+func (l *Limits) text() string {
+	var parts []string
+	add := func(set bool, format string, args ...any) {
+		if set {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(l.Concurrency > 0, "%d at a time", l.Concurrency)
+	add(l.Worker > 0, "%d by one worker", l.Worker)
+	add(l.SlotSeconds > 0, "slots free after %g s", l.SlotSeconds)
+	add(l.Rate != "" && l.Rate != "0", "rate %s", l.Rate)
+	add(l.Burst > 0, "burst %d", l.Burst)
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 // rateUnits are the units of time that a rate is given in, the shortest first.

@@ -56,7 +56,9 @@ const (
 	busiestMax = 100
 	// sampleShare keeps the reading of counters to a twentieth of the time, however much happens.
 	sampleShare = 20
-	streamMax   = 64
+	// sampleLate is how long that may put a sample off: while the disk is slow, people look at these figures.
+	sampleLate = 15 * time.Second
+	streamMax  = 64
 )
 
 // counted are the counters that samples and history are made of.
@@ -119,6 +121,7 @@ type sampler struct {
 	at     time.Time // when that was; zero: there is none
 	meter  meter
 	parts  partsHistory
+	types  typeMeter
 	watch  watcher
 
 	mu      sync.Mutex          // guards what follows
@@ -131,7 +134,7 @@ type sampler struct {
 
 func (sm *sampler) init(s *Service) {
 	sm.s, sm.changed = s, make(chan struct{})
-	sm.history.engine, sm.parts.engine, sm.meter.engine = s.engine, s.engine, s.engine
+	sm.history.engine, sm.parts.engine, sm.meter.engine, sm.types.engine = s.engine, s.engine, s.engine, s.engine
 	sm.watch.init(s)
 }
 
@@ -148,6 +151,7 @@ func (sm *sampler) run(ctx context.Context) {
 			if sm.s.engine.Err() != nil {
 				return // which has told why
 			}
+			sm.parts.each(sm.types.last())
 			if err := sm.history.keep(context.WithoutCancel(ctx), append(sm.history.flush(), sm.parts.flush()...)); err != nil {
 				sm.s.log.Warn("cannot keep the history", slog.Any("error", err))
 			}
@@ -160,7 +164,7 @@ func (sm *sampler) run(ctx context.Context) {
 				sm.s.log.Warn("cannot read the counters of queues", slog.Any("error", err))
 			}
 		}
-		wait.Reset(max(sm.s.opts.SampleEvery, sampleShare*time.Since(began)))
+		wait.Reset(max(sm.s.opts.SampleEvery, min(sampleShare*time.Since(began), sampleLate)))
 	}
 }
 
@@ -193,7 +197,7 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(&times.all), Protocols: sm.s.protocols(times, seconds), Busiest: busy, Concerns: concerns,
 	}, added)
 	over := sm.history.add(now, all, &a.Sums.Counts, &times.all)
-	over = append(over, sm.parts.add(now, func(slot *partsSlot) { sm.s.countParts(slot, times, added) })...)
+	over = append(over, sm.parts.add(now, func(slot *partsSlot) { sm.s.countParts(slot, times, added) }, sm.types.last())...)
 	return sm.history.keep(ctx, over)
 }
 

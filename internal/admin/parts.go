@@ -12,8 +12,8 @@ import (
 	"millrace/internal/timing"
 )
 
-// The history of protocols and queues is kept apart from that of the whole, in fewer and longer slots, because each
-// slot holds much more. Its size is bounded: a slot has the busiest queues only.
+// The history of protocols, queues and types is kept apart from that of the whole, in fewer and longer slots, because each
+// slot holds much more. Its size is bounded: a slot has the busiest queues and types only.
 
 // periods are the rings of that history.
 var periods = [...]resolution{
@@ -26,14 +26,15 @@ const (
 	// partsSpace is where the slots are kept, under the period and their place in the ring.
 	partsSpace = "admin.parts"
 
-	partsKept = 20   // queues of a slot
-	partsOpen = 2000 // queues of a slot that is not over
+	partsKept = 20   // queues of a slot, and as many types
+	partsOpen = 2000 // parts of a slot that is not over
 )
 
-// part is what happened to a protocol or a queue in a slot, as it is kept. Its form is JSON, so that fields may be
-// added.
+// part is what happened to a protocol, a queue or a type of jobs in a slot, as it is kept. Its form is JSON, so that
+// fields may be added.
 type part struct {
 	Protocol  string `json:"d,omitempty"` // of a protocol
+	Type      string `json:"t,omitempty"` // of a type
 	Namespace string `json:"n,omitempty"` // of a queue
 	Queue     string `json:"q,omitempty"`
 	Pushed    uint64 `json:"p,omitempty"`
@@ -43,8 +44,11 @@ type part struct {
 	// Waits are how long jobs waited: the number of a bucket and its count, one after the other; WaitSum is their sum.
 	Waits   []uint64      `json:"w,omitempty"`
 	WaitSum time.Duration `json:"s,omitempty"`
+	// Runs are how long jobs ran, in the same form. Only types have them.
+	Runs   []uint64      `json:"r,omitempty"`
+	RunSum time.Duration `json:"u,omitempty"`
 
-	wait *timing.Histogram // Waits while it is added to
+	wait, run *timing.Histogram // Waits and Runs while they are added to
 }
 
 func (p *part) sum() uint64 { return p.Pushed + p.Fetched + p.Acked + p.Failed }
@@ -54,45 +58,60 @@ func (p *part) add(t *tally, wait *timing.Histogram) {
 	p.Fetched += t[tallyFetched]
 	p.Acked += t[tallyAcked]
 	p.Failed += t[tallyFailed]
-	if wait == nil || wait.Count == 0 {
-		return
-	}
-	if p.wait == nil {
-		p.wait = new(timing.Histogram)
-	}
-	p.wait.Add(wait)
+	addTimes(&p.wait, wait)
 }
 
-// pack makes Waits of the histogram.
+// addTimes adds times to others, which are made if there are none.
+func addTimes(to **timing.Histogram, more *timing.Histogram) {
+	if more == nil || more.Count == 0 {
+		return
+	}
+	if *to == nil {
+		*to = new(timing.Histogram)
+	}
+	(*to).Add(more)
+}
+
+// pack makes Waits and Runs of the histograms.
 func (p *part) pack() {
-	p.Waits, p.WaitSum = nil, 0
-	if p.wait == nil {
-		return
+	p.Waits, p.WaitSum = packTimes(p.wait)
+	p.Runs, p.RunSum = packTimes(p.run)
+}
+
+func packTimes(h *timing.Histogram) (packed []uint64, sum time.Duration) {
+	if h == nil {
+		return nil, 0
 	}
-	p.WaitSum = p.wait.Sum
-	for i, n := range p.wait.Buckets {
+	for i, n := range h.Buckets {
 		if n > 0 {
-			p.Waits = append(p.Waits, uint64(i), n)
+			packed = append(packed, uint64(i), n)
 		}
 	}
+	return packed, h.Sum
 }
 
-// unpack makes a histogram of Waits. What is not one of ours is left out.
+// unpack makes histograms of Waits and Runs.
 func (p *part) unpack() {
-	if len(p.Waits) == 0 {
-		return
-	}
-	p.wait = &timing.Histogram{Sum: p.WaitSum}
-	for i := 0; i+1 < len(p.Waits); i += 2 {
-		if bucket, n := p.Waits[i], p.Waits[i+1]; bucket < timing.Buckets {
-			p.wait.Buckets[bucket] += n
-			p.wait.Count += n
-		}
-	}
+	p.wait, p.run = unpackTimes(p.Waits, p.WaitSum), unpackTimes(p.Runs, p.RunSum)
 }
 
-// partName names a protocol or a queue.
-type partName struct{ protocol, namespace, queue string }
+// unpackTimes is the inverse of packTimes. What is not one of ours is left out.
+func unpackTimes(packed []uint64, sum time.Duration) *timing.Histogram {
+	if len(packed) == 0 {
+		return nil
+	}
+	h := &timing.Histogram{Sum: sum}
+	for i := 0; i+1 < len(packed); i += 2 {
+		if bucket, n := packed[i], packed[i+1]; bucket < timing.Buckets {
+			h.Buckets[bucket] += n
+			h.Count += n
+		}
+	}
+	return h
+}
+
+// partName names a protocol, a type or a queue.
+type partName struct{ protocol, typ, namespace, queue string }
 
 // partsSlot is a slot.
 type partsSlot struct {
@@ -113,7 +132,7 @@ func (s *partsSlot) of(name partName) *part {
 	if s.index == nil {
 		s.index = make(map[partName]*part)
 	}
-	p := &part{Protocol: name.protocol, Namespace: name.namespace, Queue: name.queue}
+	p := &part{Protocol: name.protocol, Type: name.typ, Namespace: name.namespace, Queue: name.queue}
 	s.index[name] = p
 	s.Parts = append(s.Parts, p)
 	return p
@@ -123,27 +142,33 @@ func (s *partsSlot) of(name partName) *part {
 func (s *partsSlot) merge(o *partsSlot) {
 	for _, p := range o.Parts {
 		p.unpack()
-		if to := s.of(partName{p.Protocol, p.Namespace, p.Queue}); to != nil {
+		if to := s.of(partName{p.Protocol, p.Type, p.Namespace, p.Queue}); to != nil {
 			to.add(&tally{tallyPushed: p.Pushed, tallyFetched: p.Fetched, tallyAcked: p.Acked, tallyFailed: p.Failed}, p.wait)
+			addTimes(&to.run, p.run)
 		}
 	}
 }
 
-// busiest returns the protocols, and so many of the queues, those with most first.
-func (s *partsSlot) busiest(most int) (protocols, queues []*part) {
+// busiest returns the protocols, and so many of the types and of the queues, those with most first.
+func (s *partsSlot) busiest(most int) (protocols, types, queues []*part) {
 	for _, p := range s.Parts {
-		if p.Protocol != "" {
+		switch {
+		case p.Protocol != "":
 			protocols = append(protocols, p)
-		} else {
+		case p.Type != "":
+			types = append(types, p)
+		default:
 			queues = append(queues, p)
 		}
 	}
 	byWork := func(a, b *part) int {
-		return cmp.Or(cmp.Compare(b.sum(), a.sum()), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Queue, b.Queue))
+		return cmp.Or(cmp.Compare(b.sum(), a.sum()), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Type, b.Type),
+			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Queue, b.Queue))
 	}
-	slices.SortFunc(protocols, byWork)
-	slices.SortFunc(queues, byWork)
-	return protocols, queues[:min(len(queues), most)]
+	for _, list := range [][]*part{protocols, types, queues} {
+		slices.SortFunc(list, byWork)
+	}
+	return protocols, types[:min(len(types), most)], queues[:min(len(queues), most)]
 }
 
 // partsHistory collects the slots that are not over yet. It is owned by the sampler's goroutine.
@@ -154,8 +179,8 @@ type partsHistory struct {
 
 // write is the command that keeps a slot.
 func (s *partsSlot) write(p *resolution) job.Command {
-	protocols, queues := s.busiest(partsKept)
-	kept := partsSlot{At: s.At, Parts: append(protocols, queues...)}
+	protocols, types, queues := s.busiest(partsKept)
+	kept := partsSlot{At: s.At, Parts: slices.Concat(protocols, types, queues)}
 	for _, part := range kept.Parts {
 		part.pack()
 	}
@@ -182,8 +207,12 @@ func (h *partsHistory) load(now time.Time) error {
 	return nil
 }
 
-// add counts a sample, and returns the commands that keep the slots that are over.
-func (h *partsHistory) add(now time.Time, count func(*partsSlot)) []job.Command {
+// add counts a sample, and returns the commands that keep the slots that are over. Before one ends, last adds to all what is
+// not counted with every sample.
+func (h *partsHistory) add(now time.Time, count, last func(*partsSlot)) []job.Command {
+	if s := h.open[0]; s != nil && !s.At.Equal(periods[0].begin(now)) { // it is the shortest
+		h.each(last)
+	}
 	var over []job.Command
 	for i := range periods {
 		begin := periods[i].begin(now)
@@ -197,6 +226,15 @@ func (h *partsHistory) add(now time.Time, count func(*partsSlot)) []job.Command 
 		count(h.open[i])
 	}
 	return over
+}
+
+// each visits the slots that are not over.
+func (h *partsHistory) each(visit func(*partsSlot)) {
+	for _, s := range h.open {
+		if s != nil {
+			visit(s)
+		}
+	}
 }
 
 // flush returns the commands that keep the slots that are not over.
@@ -246,7 +284,7 @@ func (s *Service) Parts(name string) (Parts, error) {
 	}); err != nil {
 		return out, err
 	}
-	protocols, queues := sum.busiest(partsKept)
+	protocols, _, queues := sum.busiest(partsKept)
 	for _, p := range protocols {
 		out.Protocols = append(out.Protocols, p.shown())
 	}
@@ -276,6 +314,11 @@ func (s *Service) eachSlot(p *resolution, visit func(*partsSlot)) error {
 // QueueHistory returns what happened in a queue in the last "hour", "day" or "month", the oldest slot first. A slot tells of it
 // as far as it was among the busiest then, and shows nothing otherwise.
 func (s *Service) QueueHistory(namespace, queue, name string) (History, error) {
+	return s.partHistory(partName{namespace: namespace, queue: queue}, name)
+}
+
+// partHistory returns what happened to a part in a period, the oldest slot first.
+func (s *Service) partHistory(of partName, name string) (History, error) {
 	i := slices.IndexFunc(periods[:], func(p resolution) bool { return p.name == name })
 	if i < 0 {
 		return History{}, invalid("period: %q is none of hour, day and month", name)
@@ -284,9 +327,10 @@ func (s *Service) QueueHistory(namespace, queue, name string) (History, error) {
 	err := s.eachSlot(&periods[i], func(slot *partsSlot) {
 		p := Point{At: slot.At}
 		for _, part := range slot.Parts {
-			if part.Namespace == namespace && part.Queue == queue && part.Protocol == "" {
+			if of == (partName{part.Protocol, part.Type, part.Namespace, part.Queue}) {
 				part.unpack()
-				p.Pushed, p.Fetched, p.Acked, p.Failed, p.Wait = part.Pushed, part.Fetched, part.Acked, part.Failed, waitOf(part.wait)
+				p.Pushed, p.Fetched, p.Acked, p.Failed = part.Pushed, part.Fetched, part.Acked, part.Failed
+				p.Wait, p.Run = waitOf(part.wait), waitOf(part.run)
 			}
 		}
 		out.Points = append(out.Points, p)

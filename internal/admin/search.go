@@ -11,6 +11,7 @@ const (
 	loadMax      = 2000     // jobs read whole
 	loadBytesMax = 16 << 20 // bytes of those
 	queueMax     = 20000    // queue records
+	askMax       = 2000     // queues that are asked for one job
 	chunkMax     = 128      // entries read at a time
 
 	// Jobs are read whole in smaller chunks, which grow as long as no body is large.

@@ -65,8 +65,15 @@ func (sc *scan) byID(namespace string) (found bool, err error) {
 		in(sc.match.Queue)
 		return found, err
 	}
+	if sc.at.Queue == "" { // jobs that have a number are found at once
+		for _, id := range ids {
+			if found, err = sc.byName(job.Ref{Kind: job.RefNumber, Namespace: namespace, Number: id.Number(), ID: id}); found || err != nil {
+				return found, err
+			}
+		}
+	}
 	serr := sc.view.EachQueue(namespace, sc.at.Queue, func(q *job.QueueInfo) bool {
-		if sc.reads.Queues >= queueMax {
+		if sc.reads.Queues >= askMax {
 			err = errEnough
 			return false
 		}

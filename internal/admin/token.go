@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -178,7 +179,7 @@ type TokenOptions struct {
 }
 
 // AddToken makes a token.
-func (s *Service) AddToken(o TokenOptions) (NewToken, error) {
+func (s *Service) AddToken(ctx context.Context, o TokenOptions) (NewToken, error) {
 	if s.opts.Tokens == nil {
 		return NewToken{}, problemConflict.problem("no protocol that has tokens is served")
 	}
@@ -197,6 +198,7 @@ func (s *Service) AddToken(o TokenOptions) (NewToken, error) {
 	}
 	for _, t := range all { // a text may name its pool before a colon
 		if t.Namespace == o.Namespace && (t.Secret == text || t.Pool+":"+t.Secret == text) {
+			s.Note(ctx, 0, "make token %s for namespace %s", t.Masked, t.Namespace)
 			return NewToken{Token: t, Text: text}, nil
 		}
 	}
@@ -204,16 +206,20 @@ func (s *Service) AddToken(o TokenOptions) (NewToken, error) {
 }
 
 // DropToken removes a token with its limits: whoever uses it is refused from now on.
-func (s *Service) DropToken(id string) error {
+func (s *Service) DropToken(ctx context.Context, id string) error {
 	t, err := s.Token(id)
 	if err != nil {
 		return err
 	}
-	return refusal(s.opts.Tokens.Drop(t))
+	if err := s.opts.Tokens.Drop(t); err != nil {
+		return refusal(err)
+	}
+	s.Note(ctx, 0, "remove token %s of namespace %s", t.Masked, t.Namespace)
+	return nil
 }
 
 // SetTokenLimits gives a token limits; nil takes them away.
-func (s *Service) SetTokenLimits(id string, l *TokenLimits) (Token, error) {
+func (s *Service) SetTokenLimits(ctx context.Context, id string, l *TokenLimits) (Token, error) {
 	if l != nil && (l.Reads < 0 || l.Writes < 0 || l.Interval < 1) {
 		return Token{}, invalid("reads and writes are 0 for no limit, or more; interval_seconds is at least 1")
 	}
@@ -225,6 +231,11 @@ func (s *Service) SetTokenLimits(id string, l *TokenLimits) (Token, error) {
 		return Token{}, refusal(err)
 	}
 	t.Limits = l
+	if l == nil {
+		s.Note(ctx, 0, "remove the limits of token %s of namespace %s", t.Masked, t.Namespace)
+	} else {
+		s.Note(ctx, 0, "limit token %s of namespace %s: %d reads, %d writes in %d s", t.Masked, t.Namespace, l.Reads, l.Writes, l.Interval)
+	}
 	return t, nil
 }
 
@@ -241,7 +252,7 @@ func (c *call) addToken() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	t, err := c.AddToken(in)
+	t, err := c.AddToken(c.r.Context(), in)
 	if err != nil {
 		return err
 	}
@@ -252,7 +263,7 @@ func (c *call) addToken() error {
 func (c *call) getToken() error { return c.result(c.Token(c.name("token"))) }
 
 func (c *call) dropToken() error {
-	if err := c.DropToken(c.name("token")); err != nil {
+	if err := c.DropToken(c.r.Context(), c.name("token")); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -264,9 +275,9 @@ func (c *call) setTokenLimits() error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	return c.result(c.SetTokenLimits(c.name("token"), &in))
+	return c.result(c.SetTokenLimits(c.r.Context(), c.name("token"), &in))
 }
 
 func (c *call) dropTokenLimits() error {
-	return c.result(c.SetTokenLimits(c.name("token"), nil))
+	return c.result(c.SetTokenLimits(c.r.Context(), c.name("token"), nil))
 }

@@ -117,7 +117,7 @@ func TestTokenList(t *testing.T) {
 	f := newFixture(t, Options{Tokens: registry}, HandlerOptions{})
 	for i := range 7 {
 		for _, ns := range []string{"a", "b"} {
-			if _, err := f.service.AddToken(TokenOptions{Namespace: ns, Description: fmt.Sprint("number ", i/2)}); err != nil {
+			if _, err := f.service.AddToken(t.Context(), TokenOptions{Namespace: ns, Description: fmt.Sprint("number ", i/2)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -146,7 +146,7 @@ func TestTokenList(t *testing.T) {
 	}
 	var first, second TokenPage
 	f.want(200, "GET", "/api/v1/tokens?limit=3", "", &first)
-	if err := f.service.DropToken(first.Tokens[2].ID); err != nil {
+	if err := f.service.DropToken(t.Context(), first.Tokens[2].ID); err != nil {
 		t.Fatal(err)
 	}
 	f.want(200, "GET", "/api/v1/tokens?limit=3&cursor="+first.Next, "", &second)

@@ -110,6 +110,16 @@ func (s *Service) workers() []Worker {
 	return all
 }
 
+// WorkerOf returns the worker process that a holder is, as leases show it; not ok if it is not connected, or has not introduced itself.
+func (s *Service) WorkerOf(holder string) (Worker, bool) {
+	all := s.workers()
+	i := slices.IndexFunc(all, func(w Worker) bool { return w.Holder == holder })
+	if i < 0 {
+		return Worker{}, false
+	}
+	return all[i], true
+}
+
 // holders tells which worker a holder is.
 func (s *Service) holders() map[job.Holder]string {
 	names := make(map[job.Holder]string)

@@ -71,6 +71,32 @@ func (c *Client) RemoveNode(ctx context.Context, name string) (out admin.Cluster
 	return out, err
 }
 
+// Failures returns what has failed, grouped: in one queue, in a namespace or with empty names in all.
+func (c *Client) Failures(ctx context.Context, namespace, queue string) (admin.Failures, error) {
+	q := url.Values{}
+	if namespace != "" {
+		q.Set("namespace", namespace)
+	}
+	if queue != "" {
+		q.Set("queue", queue)
+	}
+	return get[admin.Failures](ctx, c, api+"/failures", q)
+}
+
+// Types returns the figures of types of jobs in a period, or with none since the server was started.
+func (c *Client) Types(ctx context.Context, period string) (admin.Types, error) {
+	q := url.Values{}
+	if period != "" {
+		q.Set("period", period)
+	}
+	return get[admin.Types](ctx, c, api+"/types", q)
+}
+
+// Activity returns what operators have done lately, the newest first.
+func (c *Client) Activity(ctx context.Context) (admin.ActivityList, error) {
+	return get[admin.ActivityList](ctx, c, api+"/activity", nil)
+}
+
 // Queues lists queues.
 func (c *Client) Queues(ctx context.Context, f admin.QueueFilter, page admin.PageOf) (admin.QueuePage, error) {
 	q := url.Values{}

@@ -61,6 +61,7 @@ func addFilter(cmd *cobra.Command) *filterFlags {
 	flags.StringVar(&f.Error, "error", "", "substring of the error (case-insensitive)")
 	flags.StringVar(&f.Body, "body", "", "substring of the body (case-sensitive)")
 	flags.Uint64Var(&f.Batch, "batch", 0, "only this batch")
+	flags.StringVar(&f.Holder, "holder", "", "only running jobs of this holder, as a lease and \"worker ls --json\" show it")
 	flags.StringVar(&f.after, "after", "", "not before this time: 2006-01-02T15:04:05Z, or 2h for two hours ago")
 	flags.StringVar(&f.before, "before", "", "before this time")
 	flags.StringVar(&f.Time, "time", "", "the time that --after and --before mean: created, since (when it entered its state) or run_at")

@@ -33,6 +33,25 @@ func TestOperate(t *testing.T) {
 	s.fails(exitFailure, "ended already", "bulk stop "+id)
 	s.fails(exitNotFound, "no bulk action", "bulk stop zzz")
 
+	if got := s.run("failures"); got.status != 0 || !strings.Contains(got.stderr, "Nothing has failed") {
+		t.Errorf("failures: %+v", got)
+	}
+	s.ok("push odd --type Odd", "{}")
+	s.says("job kill --all-matching --queue odd --yes", "1 job")
+	s.says("failures", "Odd", "odd", "DEAD")
+	s.says("failures odd --json", `"dead": 1`, `"total": 1`)
+	s.fails(exitUsage, "at most one queue", "failures a b")
+	s.ok("push mails --type Mail", "{}")
+	s.ok("fetch mails --once --exec", "cat")
+	s.says("types", "Mail", "1", "FETCHED")
+	s.says("types --json", `"type": "Mail"`, `"acked": 1`)
+	if got := s.run("types --period month"); got.status != 0 || !strings.Contains(got.stderr, "No job was fetched") {
+		t.Errorf("types: %+v", got)
+	}
+	s.fails(exitFailure, "none of hour, day and month", "types --period year")
+	s.says("activity", "kill all jobs that match", "millrace/")
+	s.says("activity --json", `"what":"kill all jobs that match`)
+
 	token := strings.TrimSpace(s.ok("token add shop", "the shop"))
 	if len(token) < 20 {
 		t.Errorf("token %q", token)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"millrace/internal/engine/machine"
@@ -266,9 +267,13 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 	return q.named(ref, want)
 }
 
-// anywhere returns the job that an id alone names, in any queue of the namespace. It asks one queue after the
-// other and collects nothing.
+// anywhere returns the job that an id alone names, in any queue of the namespace. Unless the job has a number, it asks one queue
+// after the other and collects nothing.
 func (q Query) anywhere(ref job.Ref) (j job.Job, err error) {
+	j, err = q.Get(job.Ref{Kind: job.RefNumber, Namespace: ref.Namespace, Number: ref.ID.Number(), ID: ref.ID})
+	if !errors.Is(err, job.ErrNotFound) {
+		return j, err
+	}
 	var inner error
 	there := false
 	lo, hi := record.QueuesSpan(ref.Namespace)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"millrace/internal/engine/machine"
 	"millrace/internal/job"
 	"millrace/internal/timing"
@@ -8,18 +10,30 @@ import (
 
 // Times are how long jobs waited, from when they were ready until they were fetched, and how long they ran, from
 // then until a worker acked or failed them.
-type Times struct{ Wait, Run timing.Histogram }
-
-// add adds what others were.
-func (t *Times) add(o *Times) {
-	t.Wait.Add(&o.Wait)
-	t.Run.Add(&o.Run)
+type Times struct {
+	Wait, Run timing.Histogram
+	Failed    uint64 // of those that ran
 }
 
-// sub takes away what a part of them were.
-func (t *Times) sub(o *Times) {
+func (t *Times) settled(ran time.Duration, failed bool) {
+	t.Run.Observe(ran)
+	if failed {
+		t.Failed++
+	}
+}
+
+// Add adds what others were.
+func (t *Times) Add(o *Times) {
+	t.Wait.Add(&o.Wait)
+	t.Run.Add(&o.Run)
+	t.Failed += o.Failed
+}
+
+// Sub takes away what a part of them were.
+func (t *Times) Sub(o *Times) {
 	t.Wait.Sub(&o.Wait)
 	t.Run.Sub(&o.Run)
+	t.Failed -= o.Failed
 }
 
 // QueueTimes are the times of the jobs of one queue that were fetched through one door, since the engine was
@@ -64,7 +78,7 @@ func (e *Engine) QueueTimes(namespace, queue string) (t Times, ok bool) {
 	}
 	for _, d := range q.doors {
 		if d != nil && d.times != nil {
-			t.add(d.times)
+			t.Add(d.times)
 			ok = true
 		}
 	}
@@ -88,7 +102,7 @@ func (e *Engine) EachTypeTimes(visit func(*QueueTimes)) {
 			}
 			all.Type, all.OtherTypes, all.Times = e.watch.kinds.names[kind], machine.Kind(kind) == kindOther, *t
 			list = append(list, all)
-			rest.sub(t)
+			rest.Sub(t)
 		}
 		if rest.Wait.Count > 0 || rest.Run.Count > 0 {
 			list = append(list, rest)
@@ -127,13 +141,13 @@ func (e *Engine) DoorTimes() []DoorTimes {
 	var sum doorTimes
 	for door, t := range e.watch.gone {
 		if t != nil {
-			sum.at(job.Door(door)).add(t)
+			sum.at(job.Door(door)).Add(t)
 		}
 	}
 	for _, q := range e.watch.all() {
 		for door, d := range q.doors {
 			if d != nil && d.times != nil {
-				sum.at(job.Door(door)).add(d.times)
+				sum.at(job.Door(door)).Add(d.times)
 			}
 		}
 	}

@@ -30,7 +30,11 @@ func fetchBy(queue string, door job.Door) *job.Fetch {
 
 // shown tells counts and sums of times.
 func shown(t *engine.Times) string {
-	return fmt.Sprintf("wait %d %v run %d %v", t.Wait.Count, t.Wait.Sum, t.Run.Count, t.Run.Sum)
+	text := fmt.Sprintf("wait %d %v run %d %v", t.Wait.Count, t.Wait.Sum, t.Run.Count, t.Run.Sum)
+	if t.Failed > 0 {
+		text += fmt.Sprint(" failed ", t.Failed)
+	}
+	return text
 }
 
 func wantTimes(t *testing.T, e *engine.Engine, queue, want string) {
@@ -61,13 +65,13 @@ func TestTimes(t *testing.T) {
 		testkit.Advance(t, time.Second)
 		do(t, e, &job.Fail{Ref: job.ByPlace("ns", 1, second), Need: job.NeedLeased}).wants(t)
 		testkit.Advance(t, 2*time.Hour)
-		wantTimes(t, e, "q", "wait 2 3s run 2 6s")
+		wantTimes(t, e, "q", "wait 2 3s run 2 6s failed 1")
 		do(t, e, fetchBy("q", 2)).wantsJobs(t, second)
-		wantTimes(t, e, "q", "wait 3 1h0m3s run 2 6s")
+		wantTimes(t, e, "q", "wait 3 1h0m3s run 2 6s failed 1")
 
 		// A lapse tells nothing about how long a job runs.
 		testkit.Advance(t, time.Hour)
-		wantTimes(t, e, "q", "wait 3 1h0m3s run 2 6s")
+		wantTimes(t, e, "q", "wait 3 1h0m3s run 2 6s failed 1")
 		do(t, e, &job.Delete{Ref: job.ByPlace("ns", 1, second), Need: job.NeedAny}).wants(t)
 
 		// Whoever waits gets a job that has not waited.
@@ -76,7 +80,7 @@ func TestTimes(t *testing.T) {
 		do(t, e, push("q", "")).wants(t)
 		testkit.Advance(t, 4*time.Second)
 		do(t, e, ack(w.jobIDs()[0])).wants(t)
-		wantTimes(t, e, "q", "wait 4 1h0m3s run 3 10s")
+		wantTimes(t, e, "q", "wait 4 1h0m3s run 3 10s failed 1")
 		by := e.DoorTimes()
 		if len(by) != 2 || by[0].Door != 2 || by[1].Door != 3 || shown(&by[1].Times) != "wait 1 0s run 1 4s" {
 			t.Errorf("%d doors", len(by))

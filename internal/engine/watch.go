@@ -110,14 +110,14 @@ func (q *queueWatch) Fetched(by job.Door, typ string, waited time.Duration) mach
 }
 
 // Settled counts how long a job has run.
-func (q *queueWatch) Settled(by job.Door, kind machine.Kind, ran time.Duration) {
+func (q *queueWatch) Settled(by job.Door, kind machine.Kind, ran time.Duration, failed bool) {
 	d := q.at(by)
 	if d.times == nil { // it was fetched before the engine was opened
 		d.times = new(Times)
 	}
-	d.times.Run.Observe(ran)
+	d.times.settled(ran, failed)
 	if t := q.watch.kinds.times(d, kind); t != nil {
-		t.Run.Observe(ran)
+		t.settled(ran, failed)
 	}
 }
 
@@ -133,7 +133,7 @@ func (q *queueWatch) Gone() {
 		}
 		q.watch.kinds.release(d)
 		if d.times != nil {
-			q.watch.gone.at(job.Door(door)).add(d.times)
+			q.watch.gone.at(job.Door(door)).Add(d.times)
 		}
 	}
 }

@@ -24,6 +24,35 @@ func (h *handler) workers(v *visit) error {
 	return v.show(http.StatusOK, "workers", "Workers", p)
 }
 
+// workerPage is what the page of a worker shows.
+type workerPage struct {
+	Holder string
+	Worker *admin.Worker // nil: it has not introduced itself
+	Self   string
+	Jobs   *jobsPage
+}
+
+func (h *handler) worker(v *visit) error {
+	p := workerPage{Holder: v.r.URL.Query().Get("holder")}
+	if p.Holder == "" {
+		return refuse(http.StatusNotFound, "There is no such worker", "The list of workers, and every running job, leads to theirs.")
+	}
+	p.Self = workerLink(p.Holder)
+	title := "Worker " + p.Holder
+	if w, ok := h.service.WorkerOf(p.Holder); ok {
+		p.Worker, title = &w, "Worker "+w.ID
+	}
+	var err error
+	p.Jobs, err = h.jobsOf(listWorker, admin.Filter{Holder: p.Holder}, p.Self)
+	if err != nil {
+		return err
+	}
+	return v.show(http.StatusOK, "worker", title, p)
+}
+
+// workerLink is the address of the page of a worker.
+func workerLink(holder string) string { return link("/worker", "holder", holder) }
+
 // signalWorkers tells one worker, or all, to be quiet or to stop.
 func (h *handler) signalWorkers(v *visit) error {
 	if err := v.form(); err != nil {
@@ -97,6 +126,13 @@ func (h *handler) batches(v *visit) error {
 	return v.show(http.StatusOK, "batches", "Batches", p)
 }
 
+// batchPage is what the page of a batch shows.
+type batchPage struct {
+	admin.Batch
+	Self string
+	Jobs *jobsPage
+}
+
 func (h *handler) batch(v *visit) error {
 	q := v.r.URL.Query()
 	id, err := strconv.ParseUint(q.Get("id"), 10, 64)
@@ -107,5 +143,9 @@ func (h *handler) batch(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.show(http.StatusOK, "batch", "Batch "+strconv.FormatUint(id, 10), b)
+	p := batchPage{Batch: b, Self: link("/batch", "namespace", b.Namespace, "id", q.Get("id"))}
+	if p.Jobs, err = h.jobsOf(listBatch, admin.Filter{Namespace: b.Namespace, Batch: id}, p.Self); err != nil {
+		return err
+	}
+	return v.show(http.StatusOK, "batch", "Batch "+strconv.FormatUint(id, 10), p)
 }

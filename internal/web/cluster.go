@@ -39,7 +39,7 @@ func (h *handler) transfer(v *visit) error {
 			About: "All clients are cut off for a moment, and find the new leader when they connect again. So is this page: load it again after a second.",
 		})
 	}
-	if _, err := h.service.Transfer(); err != nil {
+	if _, err := h.service.Transfer(v.r.Context()); err != nil {
 		return err
 	}
 	return v.done("Another node will lead in a moment.", "/cluster")

@@ -53,7 +53,23 @@ func (h *handler) job(v *visit) error {
 	if err != nil {
 		return err
 	}
-	d, err := h.service.Job(q.Get("namespace"), q.Get("queue"), id)
+	namespace, queue := q.Get("namespace"), q.Get("queue")
+	if queue == "" {
+		found, err := h.service.Jobs(admin.Filter{Namespace: namespace, Ref: q.Get("id")}, admin.PageOf{})
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(found.Jobs, func(r admin.JobRow) bool { return r.ID == id })
+		switch {
+		case i >= 0:
+			queue = found.Jobs[i].Queue
+		case found.Next != "": // many queues are left to ask, which the list does step by step
+			return v.redirect(link("/jobs", "namespace", namespace, "ref", q.Get("id")))
+		default:
+			return refuse(http.StatusNotFound, "There is no such job", "job "+q.Get("id")+" is not in namespace "+namespace+": it may have been acked, deleted or have expired.")
+		}
+	}
+	d, err := h.service.Job(namespace, queue, id)
 	if err != nil {
 		return err
 	}

@@ -41,8 +41,11 @@ var (
 	}
 	listRunning = jobList{
 		"/running", "Running", job.Leased.Name(),
-		"No job is running. A job is here from when a worker fetches it until it is acknowledged.",
+		"No job is running. A job is here from when a worker fetches it until it is acked.",
 	}
+	listWorker = jobList{"/running", "Its jobs", job.Leased.Name(), "It has no job at the moment."}
+	listFailed = jobList{"/jobs", "Its failed jobs", "", "No job of this type is dead or retrying."}
+	listBatch  = jobList{"/jobs", "Its jobs", "", "None of its jobs is there any more: those that succeed are gone, unless they are kept."}
 )
 
 // pageRows is how many jobs a page shows.
@@ -132,6 +135,17 @@ func (h *handler) jobs(l jobList) page {
 	}
 }
 
+// jobsOf returns the first jobs that fit, as a part of another page.
+func (h *handler) jobsOf(l jobList, f admin.Filter, self string) (*jobsPage, error) {
+	found, err := h.service.Jobs(f, admin.PageOf{Limit: pageRows})
+	if err != nil {
+		return nil, err
+	}
+	p := listOf(l, f, url.Values{}, &found, 0)
+	p.Self, p.Filtered = self, false
+	return p, nil
+}
+
 func listOf(l jobList, f admin.Filter, q url.Values, found *admin.JobPage, have int) *jobsPage {
 	query := f.Query()
 	if l.State != "" {
@@ -169,7 +183,7 @@ func inputOf(t *time.Time) string {
 
 // allOf tells how many jobs fit, as far as that is known.
 func allOf(f *admin.Filter, found *admin.JobPage) string {
-	exact := f.Type == "" && f.Ref == "" && f.Error == "" && f.Body == "" && f.Batch == 0 && f.After == nil && f.Before == nil
+	exact := f.Type == "" && f.Ref == "" && f.Error == "" && f.Body == "" && f.Batch == 0 && f.Holder == "" && f.After == nil && f.Before == nil
 	if exact {
 		return "all " + number(found.Progress.Total) + " that match"
 	}

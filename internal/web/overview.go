@@ -184,6 +184,10 @@ type series struct {
 	// How long jobs waited, in seconds; null where none was fetched.
 	P50 []*float64 `json:"p50"`
 	P95 []*float64 `json:"p95"`
+	// How many were fetched, and how long they ran: only of a type.
+	Fetched []float64  `json:"fetched"`
+	Run50   []*float64 `json:"run50"`
+	Run95   []*float64 `json:"run95"`
 }
 
 func (h *handler) history(v *visit) error {
@@ -191,11 +195,16 @@ func (h *handler) history(v *visit) error {
 	past, err := h.service.History(cmp.Or(q.Get("resolution"), periods[0].Resolution))
 	if queue := q.Get("queue"); queue != "" {
 		past, err = h.service.QueueHistory(q.Get("namespace"), queue, cmp.Or(q.Get("period"), "hour"))
+	} else if q.Has("type") {
+		past, err = h.service.TypeHistory(q.Get("type"), cmp.Or(q.Get("period"), "hour"))
 	}
 	if err != nil {
 		return err
 	}
-	s := series{Seconds: past.Seconds, At: []int64{}, Pushed: []float64{}, Acked: []float64{}, Failed: []float64{}, Ready: []uint64{}, P50: []*float64{}, P95: []*float64{}}
+	s := series{
+		Seconds: past.Seconds, At: []int64{}, Pushed: []float64{}, Acked: []float64{}, Failed: []float64{}, Ready: []uint64{}, P50: []*float64{}, P95: []*float64{},
+		Fetched: []float64{}, Run50: []*float64{}, Run95: []*float64{},
+	}
 	for i := range past.Points {
 		p := &past.Points[i]
 		s.At = append(s.At, p.At.Unix())
@@ -203,11 +212,11 @@ func (h *handler) history(v *visit) error {
 		s.Acked = append(s.Acked, float64(p.Acked)/past.Seconds)
 		s.Failed = append(s.Failed, float64(p.Failed)/past.Seconds)
 		s.Ready = append(s.Ready, p.Counts["ready"])
-		if p.Wait == nil {
-			s.P50, s.P95 = append(s.P50, nil), append(s.P95, nil)
-			continue
-		}
-		s.P50, s.P95 = append(s.P50, &p.Wait.P50), append(s.P95, &p.Wait.P95)
+		s.Fetched = append(s.Fetched, float64(p.Fetched)/past.Seconds)
+		p50, p95 := quantiles(p.Wait)
+		s.P50, s.P95 = append(s.P50, p50), append(s.P95, p95)
+		p50, p95 = quantiles(p.Run)
+		s.Run50, s.Run95 = append(s.Run50, p50), append(s.Run95, p95)
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -216,6 +225,14 @@ func (h *handler) history(v *visit) error {
 	v.w.Header().Set("Content-Type", "application/json")
 	write(v.w, v.r, http.StatusOK, text, zip(text, gzip.BestSpeed))
 	return nil
+}
+
+// quantiles are those that a chart shows; nil where nothing was counted.
+func quantiles(w *admin.Wait) (p50, p95 *float64) {
+	if w == nil {
+		return nil, nil
+	}
+	return &w.P50, &w.P95
 }
 
 const (

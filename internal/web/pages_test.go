@@ -43,11 +43,21 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 		},
 		"/scheduled": {"/scheduled"}, "/retries": {"/retries"}, "/dead": {"/dead", "/dead?queue=none"}, "/running": {"/running"},
 		"/job": jobs, "/bulk": {"/bulk"}, "/bulk/{id}": {bulk.Header().Get("Location")},
-		"/workers": {"/workers"}, "/connections": {"/connections"}, "/batches": {"/batches", "/batches?namespace=ns"},
+		"/workers": {"/workers"}, "/worker": {"/worker?holder=" + s.holder("q", ids["running"]), "/worker?holder=%3Cb%3E"}, "/connections": {"/connections"}, "/batches": {"/batches", "/batches?namespace=ns"},
 		"/cron": {"/cron"}, "/cron/entry": {"/cron/entry?namespace=ns&name=nightly", "/cron/entry?namespace=ns&name=off"},
-		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/activity": {"/activity"}, "/help": {"/help"}, "/types": {"/types"},
+		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/activity": {"/activity"}, "/help": {"/help"}, "/types": {"/types", "/types?period=hour"}, "/type": {"/type?type=Mail", "/type?type=%3Cb%3E&period=day"},
 		"/push": {"/push", "/push?namespace=ns&queue=q", fmt.Sprintf("/push?namespace=ns&queue=q&id=%d", ids["dead"])}, "/cluster": {"/cluster"}, "/tokens": {"/tokens", "/tokens?namespace=ns&pool=fast"}, "/settings": {"/settings", "/settings?find=password"},
 	}
+}
+
+// holder tells who has a job, as pages name it.
+func (s *site) holder(queue string, id job.ID) string {
+	s.t.Helper()
+	d, err := s.service.Job("ns", queue, id)
+	if err != nil || d.Lease == nil {
+		s.t.Fatalf("job %d: %+v, %v", id, d.Lease, err)
+	}
+	return d.Lease.Holder
 }
 
 // notPages are answers that are no HTML.
@@ -249,7 +259,7 @@ func TestRefusals(t *testing.T) {
 		says   string
 	}{
 		{"/nowhere", 404, "There is no such page"},
-		{"/job?namespace=ns&id=999", 404, "job 999 is not in namespace"},
+		{"/job?namespace=ns&id=999", 404, "job 999 is not in namespace ns"},
 		{"/job?namespace=ns&id=abc", 404, "Ids of jobs are numbers"},
 		{"/job?namespace=ns&id=-1", 404, "Ids of jobs are numbers"},
 		{"/job/body?namespace=ns&id=x", 404, "Ids of jobs are numbers"},

@@ -100,6 +100,7 @@ type queuePage struct {
 // queueWorker is who holds jobs of a queue.
 type queueWorker struct {
 	Name, Through string
+	Holder        string
 	Jobs          int
 }
 
@@ -120,7 +121,7 @@ func workersOf(jobs []admin.JobRow) []queueWorker {
 		if l == nil {
 			continue
 		}
-		w := queueWorker{Name: cmp.Or(l.Worker, l.Holder), Through: l.FetchedBy}
+		w := queueWorker{Name: cmp.Or(l.Worker, l.Holder), Through: l.FetchedBy, Holder: l.Holder}
 		at := slices.IndexFunc(out, func(o queueWorker) bool { return o.Name == w.Name && o.Through == w.Through })
 		if at < 0 {
 			at = len(out)

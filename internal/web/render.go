@@ -29,7 +29,7 @@ var shared = []string{"templates/layout.html", "templates/parts.html", "template
 func parsePages(a assets) pages {
 	funcs := template.FuncMap{
 		"number": number, "rate": rate, "span": span, "size": anySize, "stamp": stamp, "clock": clock, "link": link, "asset": a.link,
-		"actionLabel": actionLabel, "target": targetText, "jobLink": jobLink, "queueLink": queueLink, "sub": func(v *view, data any) sub { return sub{v, data} },
+		"actionLabel": actionLabel, "target": targetText, "jobLink": jobLink, "queueLink": queueLink, "workerLink": workerLink, "sub": func(v *view, data any) sub { return sub{v, data} }, "about": about,
 		"join": strings.Join, "failureAct": newFailureAct, "kinds": bodyKinds, "done": batchDone, "digits": func(n any) string { return fmt.Sprint(n) },
 	}
 	base := template.Must(template.New("layout").Funcs(funcs).ParseFS(templateFiles, shared...))
@@ -80,6 +80,13 @@ type view struct {
 type sub struct {
 	View *view
 	Of   any
+}
+
+// about is a view of the same page for a part that is about something else.
+func about(v *view, data any) *view {
+	other := *v
+	other.Data = data
+	return &other
 }
 
 // Ago tells how long ago an instant was.
@@ -161,6 +168,10 @@ func (v *view) Active(p string) bool {
 		here = "/queues"
 	case here == "/job" || here == "/push":
 		here = "/jobs"
+	case here == "/worker":
+		here = "/workers"
+	case here == "/type":
+		here = "/types"
 	case here == "/batch":
 		here = "/batches"
 	case strings.HasPrefix(here, "/cron/"):

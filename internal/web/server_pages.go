@@ -42,24 +42,6 @@ func (h *handler) activity(v *visit) error {
 	return v.show(http.StatusOK, "activity", "Activity", h.service.Activities())
 }
 
-// typesPage is what the page about types of jobs shows.
-type typesPage struct {
-	Types  []admin.TypeFigures
-	Uptime float64
-}
-
-func (h *handler) types(v *visit) error {
-	return v.show(http.StatusOK, "types", "Types", typesPage{h.service.Types(), h.service.Server().UptimeSeconds})
-}
-
-// Rate is how many jobs of a type were fetched in a second.
-func (p typesPage) Rate(f admin.TypeFigures) string {
-	if f.Wait == nil || p.Uptime <= 0 {
-		return rate(0)
-	}
-	return rate(float64(f.Wait.Jobs) / p.Uptime)
-}
-
 // settingsPage is what the effective configuration shows.
 type settingsPage struct {
 	Find   string

@@ -64,23 +64,22 @@ func (h *handler) actOnTokens(v *visit) error {
 					". Clients that use it are refused at once. This cannot be undone.",
 			})
 		}
-		if err := h.service.DropToken(t.ID); err != nil {
+		if err := h.service.DropToken(v.r.Context(), t.ID); err != nil {
 			return err
 		}
-		h.service.Note(v.r.Context(), 0, "remove token %s of namespace %s", t.Masked, t.Namespace)
 		return v.done("Removed token "+t.Masked+" of namespace "+t.Namespace+".", back)
 	case "limit":
 		l, err := limitsOf(form)
 		if err != nil {
 			return err
 		}
-		t, err := h.service.SetTokenLimits(form.Get("token"), l)
+		t, err := h.service.SetTokenLimits(v.r.Context(), form.Get("token"), l)
 		if err != nil {
 			return err
 		}
 		return v.done("Token "+t.Masked+" of namespace "+t.Namespace+" is limited.", back)
 	case "unlimit":
-		t, err := h.service.SetTokenLimits(form.Get("token"), nil)
+		t, err := h.service.SetTokenLimits(v.r.Context(), form.Get("token"), nil)
 		if err != nil {
 			return err
 		}
@@ -93,7 +92,7 @@ func (h *handler) actOnTokens(v *visit) error {
 // not travel in a cookie.
 func (h *handler) makeToken(v *visit) error {
 	form := v.r.PostForm
-	made, err := h.service.AddToken(admin.TokenOptions{
+	made, err := h.service.AddToken(v.r.Context(), admin.TokenOptions{
 		Namespace: form.Get("namespace"), Pool: form.Get("pool"), Description: form.Get("description"), Token: form.Get("text"),
 	})
 	if err != nil {
@@ -104,7 +103,6 @@ func (h *handler) makeToken(v *visit) error {
 		return err
 	}
 	p.Made = &made
-	h.service.Note(v.r.Context(), 0, "make a token for namespace %s", made.Namespace)
 	return v.show(http.StatusOK, "tokens", "Tokens and limits", p)
 }
 

@@ -68,9 +68,9 @@ func (h *handler) readers() map[string]page {
 		"/dead": h.jobs(listDead), "/running": h.jobs(listRunning),
 		"/job": h.job, "/job/body": h.jobBody,
 		"/bulk": h.bulks, "/bulk/{id}": h.bulk,
-		"/workers": h.workers, "/connections": h.connections, "/batches": h.batches, "/batch": h.batch,
+		"/workers": h.workers, "/worker": h.worker, "/connections": h.connections, "/batches": h.batches, "/batch": h.batch,
 		"/cron": h.cronList, "/cron/entry": h.cronEntry,
-		"/help": h.help, "/activity": h.activity, "/types": h.types, "/push": h.pushForm, "/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
+		"/help": h.help, "/activity": h.activity, "/types": h.types, "/type": h.jobType, "/push": h.pushForm, "/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
 	}
 }
 

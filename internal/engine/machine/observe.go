@@ -23,8 +23,8 @@ type QueueObserver interface {
 	// Fetched tells that a job of a type was leased through a door, and how long it had been ready.
 	Fetched(by job.Door, typ string, waited time.Duration) Kind
 	// Settled tells that a job was acked or failed by a worker, how long that had it, and through which door. The
-	// kind is what Fetched returned, or zero if that is forgotten.
-	Settled(by job.Door, kind Kind, ran time.Duration)
+	// kind is what Fetched returned, or zero if that is not known any more.
+	Settled(by job.Door, kind Kind, ran time.Duration, failed bool)
 	// Counted tells that one of the other lifetime counters has grown: by the command that is being applied, or
 	// else by what time brings.
 	Counted(c job.Counter, n uint64, asked bool)
@@ -79,12 +79,12 @@ func (m *Machine) countFetched(e *entry, readyAt job.Time) {
 }
 
 // noteSettled tells that a worker settles a job, which has not left its state yet.
-func (m *Machine) noteSettled(e *entry) {
+func (m *Machine) noteSettled(e *entry, failed bool) {
 	if e.State != job.Leased {
 		return
 	}
 	if o := m.observer(e.q); o != nil {
-		o.Settled(e.Lease.Door, e.kind, m.now.Sub(e.Since))
+		o.Settled(e.Lease.Door, e.kind, m.now.Sub(e.Since), failed)
 	}
 }
 

@@ -21,7 +21,7 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 // succeed ends a job as an Ack does.
 func (m *Machine) succeed(e *entry, c *job.Ack, res *job.Result) {
 	m.count(e.q, job.CountAcked)
-	m.noteSettled(e)
+	m.noteSettled(e, false)
 	if e.Flags.Has(job.FlagEphemeral) {
 		if c.Want {
 			m.answer(e, res)
@@ -93,7 +93,7 @@ func (m *Machine) fail(c *job.Fail, res *job.Result) {
 		res.Err = err
 		return
 	}
-	m.noteSettled(e)
+	m.noteSettled(e, true)
 	f := c.Failure
 	f.Kind = job.FailedByWorker
 	m.failed(e, f, c.Result)

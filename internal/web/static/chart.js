@@ -1,7 +1,7 @@
-// The charts of the overview and of a queue, and the moving figures.
+// The charts of the overview, of a queue and of a type, and the moving figures.
 (() => {
   "use strict";
-  const box = document.getElementById("chart"), waitBox = document.getElementById("wait-chart");
+  const box = document.getElementById("chart"), waitBox = document.getElementById("wait-chart"), runBox = document.getElementById("run-chart");
   if (!box || !window.uPlot) return;
   const live = box.dataset.period === "live";
   const keep = 600; // seconds that the live charts show
@@ -18,13 +18,17 @@
   const charts = [
     {
       box, height: 190, show: rate, least: 1, ticks: (v) => (Number.isInteger(v) ? number.format(v) : v.toFixed(1)),
-      lines: [["pushed", (s) => s.rates.pushed, "pushed/s", "--in", []], ["acked", (s) => s.rates.acked, "acked/s", "--out", [6, 3]], ["failed", (s) => s.rates.failed, "failed/s", "--bad", [2, 3]]],
+      lines: [box.dataset.of === "type" ? ["fetched", (s) => s.rates.fetched, "fetched/s", "--in", []] : ["pushed", (s) => s.rates.pushed, "pushed/s", "--in", []], ["acked", (s) => s.rates.acked, "acked/s", "--out", [6, 3]], ["failed", (s) => s.rates.failed, "failed/s", "--bad", [2, 3]]],
     },
     {
       box: waitBox, height: 190, show: span, least: 0.005, ticks: span,
       lines: [["p50", (s) => (s.wait ? s.wait.p50_seconds : null), "half", "--in", []], ["p95", (s) => (s.wait ? s.wait.p95_seconds : null), "95 of 100", "--out", [6, 3]]],
     },
-  ].map((c) => ({ ...c, data: [[], ...c.lines.map(() => [])], plot: null }));
+    {
+      box: runBox, height: 190, show: span, least: 0.005, ticks: span,
+      lines: [["run50", () => null, "half", "--in", []], ["run95", () => null, "95 of 100", "--out", [6, 3]]],
+    },
+  ].filter((c) => c.box).map((c) => ({ ...c, data: [[], ...c.lines.map(() => [])], plot: null }));
 
   const width = (c) => Math.max(200, c.box.clientWidth - 26);
   const draw = (c) => {
