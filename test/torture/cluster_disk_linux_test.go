@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -46,6 +47,7 @@ func (c *nodes) smallDisks() error {
 			// What the file system knows of its disk is not true any more: it is mounted anew, with what is really there.
 			mend: func() {
 				c.unmount(dir)
+				c.detached(image)
 				c.resize(below, diskBytes)
 				_ = run("e2fsck", "-f", "-y", image) // its status is not zero if there was something to mend
 				if err := mounted(); err != nil {
@@ -79,6 +81,23 @@ func (c *nodes) unmount(dir string) {
 		}
 		if !errors.Is(err, syscall.EBUSY) || time.Now().After(until) {
 			c.t.Errorf("unmount %s: %v", dir, err)
+			return
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// detached waits until no loop device has the image of a disk any more, which is not so as soon as it is unmounted. One that still has it knows
+// blocks from before, and would be used again by the next mount.
+func (c *nodes) detached(image string) {
+	c.t.Helper()
+	for until := time.Now().Add(patience); ; {
+		out, err := exec.CommandContext(c.t.Context(), "losetup", "--associated", image).Output()
+		if err == nil && len(out) == 0 {
+			return
+		}
+		if err != nil || time.Now().After(until) {
+			c.t.Errorf("%s is still in use: %s, %v", image, out, err)
 			return
 		}
 		<-time.After(20 * time.Millisecond)
