@@ -87,6 +87,13 @@ const (
 	roomBytes = 32 << 20
 )
 
+// restBytes is how long the open batch may become by what commands leave over. The answers of others wait for that batch,
+// and it is as long as whoever fills it is faster than the store.
+const restBytes = 256 << 10
+
+// crowded reports whether what is left over has to wait for the store.
+func (e *Engine) crowded() bool { return len(e.flights) >= e.depth && e.core.Bytes() >= restBytes }
+
 // unlock gives up the lock and then tells those who have been answered: what they do
 // about it must not hold up others.
 func (e *Engine) unlock() {
@@ -267,6 +274,9 @@ func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uin
 		e.unlock()
 		runtime.Gosched() // who waits for the lock gets it
 		e.mu.Lock()
+		for e.crowded() && !e.closed && e.Err() == nil {
+			e.room.Wait()
+		}
 		if !e.admit() {
 			r.needs = math.MaxUint64
 			return 0

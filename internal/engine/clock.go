@@ -45,6 +45,9 @@ func (e *Engine) clockLoop() {
 // pauseMax is how long the clock pauses at most before it goes on with a pile.
 const pauseMax = 5 * time.Millisecond
 
+// putOffMax is how long the clock waits for the store at most before it goes on: others may keep the store busy for ever.
+const putOffMax = 20 * time.Millisecond
+
 // tick applies a bounded piece of what is due and returns how long there is nothing
 // more to do.
 func (e *Engine) tick() (wait time.Duration, stopped bool) {
@@ -54,6 +57,11 @@ func (e *Engine) tick() (wait time.Duration, stopped bool) {
 		return 0, true
 	}
 	now, more := e.Now(), false
+	if e.putOff = !e.putOff && e.crowded(); e.putOff {
+		e.summon()
+		e.wakeAt = job.Never // look has it go on when the store has caught up
+		return putOffMax, false
+	}
 	if e.core.NextWake() <= now && e.Err() == nil {
 		e.guarded(func() {
 			more = e.core.Tick(now, e.draw())
@@ -78,7 +86,7 @@ func (e *Engine) look() {
 	if e.core.filter.worn() {
 		e.renewFilter()
 	}
-	if next := e.nextLook(); next < e.wakeAt {
+	if next := e.nextLook(); next < e.wakeAt && !e.crowded() {
 		e.wakeAt = next
 		select {
 		case e.alarm <- struct{}{}:

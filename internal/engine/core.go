@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -18,6 +19,7 @@ type Core struct {
 	sealed  []*pending // are being committed, the oldest first
 	spare   []*pending
 	filter  filter
+	gaps    gaps
 }
 
 // pending is a batch that is not committed yet.
@@ -204,11 +206,13 @@ func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 
 func (s coreStorage) Set(key, value []byte) {
 	s.c.filter.note(key)
+	s.c.gaps.fill(key)
 	s.dirty().Set(key, value)
 }
 
 func (s coreStorage) Insert(key, value []byte) {
 	s.c.filter.note(key)
+	s.c.gaps.fill(key)
 	s.dirty().Insert(key, value)
 }
 
@@ -225,17 +229,47 @@ func (s coreStorage) dirty() *pending {
 	return s.c.open
 }
 
-// Scan merges the pending batches into what the store has.
+// Scan merges the pending batches into what the store has. It leaves gaps out, and notes those that it finds.
 func (s coreStorage) Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool) {
-	r := store.Range{Lo: lo, Hi: hi, Reverse: reverse}
+	if reverse || len(hi) == 0 {
+		s.scan(store.Range{Lo: lo, Hi: hi, Reverse: reverse}, visit)
+		return
+	}
+	for end := []byte(nil); !bytes.Equal(end, hi); lo = end {
+		begin := lo
+		if lo, end = s.c.gaps.piece(lo, hi); bytes.Compare(lo, hi) >= 0 {
+			return
+		}
+		w := s.c.gaps.watch(lo)
+		if !bytes.Equal(lo, begin) || !bytes.Equal(end, hi) {
+			w.passed = gapLeast // with nothing in between, gaps become one
+		}
+		if !s.scan(store.Range{Lo: lo, Hi: end, Passed: &w.passed}, func(key, value []byte) bool {
+			w.reached(key)
+			return visit(key, value)
+		}) {
+			return
+		}
+		w.reached(end)
+	}
+}
+
+// scan reports whether it has visited all that there is.
+func (s coreStorage) scan(r store.Range, visit func(key, value []byte) bool) (all bool) {
 	var room [8]*store.Overlay
 	overlays := room[:0]
 	for _, p := range s.c.sealed {
 		overlays = append(overlays, &p.Overlay)
 	}
 	overlays = append(overlays, &s.c.open.Overlay)
+	all = true
 	below := func(visit func(key, value []byte) bool) error { return s.c.store.Scan(r, visit) }
-	if err := store.LayerOf(r, overlays...).Over(below, reverse, visit); err != nil {
+	err := store.LayerOf(r, overlays...).Over(below, r.Reverse, func(key, value []byte) bool {
+		all = visit(key, value)
+		return all
+	})
+	if err != nil {
 		panic(&StoreError{err})
 	}
+	return all
 }

@@ -108,6 +108,7 @@ type Engine struct {
 	spare     []*replies
 	proofs    proofs
 	wakeAt    job.Time // when the clock looks next
+	putOff    bool     // it has waited for the store
 	making    bool     // a filter is being made
 	lastRetry time.Time
 	reclaimed time.Time // when the store was last asked for space

@@ -12,6 +12,9 @@ type Range struct {
 	Lo, Hi []byte
 	// Reverse visits the keys from the highest to the lowest.
 	Reverse bool
+	// Passed, if there is one, grows by about as many deleted keys as a scan from the lowest to the highest passes,
+	// before a key is visited and before the end.
+	Passed *int
 }
 
 // Reader reads committed keys. Its methods may be called from any goroutine, also

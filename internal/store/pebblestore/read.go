@@ -48,7 +48,7 @@ func (s *Store) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 		}
 	}()
 	if err == nil {
-		err = layer.Over(func(visit func(key, value []byte) bool) error { return scan(it, rg.Reverse, visit) }, rg.Reverse, visit)
+		err = layer.Over(func(visit func(key, value []byte) bool) error { return scan(it, rg, visit) }, rg.Reverse, visit)
 	}
 	if err != nil {
 		return s.failed("scan", err)
@@ -135,7 +135,7 @@ func (r reader) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 	}
 	it, err := r.source.NewIter(iterOptions(rg))
 	if err == nil {
-		err = scan(it, rg.Reverse, visit)
+		err = scan(it, rg, visit)
 	}
 	if err != nil {
 		return r.failed("scan", err)
@@ -159,14 +159,25 @@ func iterOptions(rg store.Range) *pebble.IterOptions {
 }
 
 // scan visits what an iterator finds and closes it.
-func scan(it *pebble.Iterator, reverse bool, visit func(key, value []byte) bool) (err error) {
+func scan(it *pebble.Iterator, rg store.Range, visit func(key, value []byte) bool) (err error) {
 	// Close reports what ended the iteration early, besides its own errors.
 	defer func() { err = errors.Join(err, it.Close()) }()
 	first, next := it.First, it.Next
-	if reverse {
+	if rg.Reverse {
 		first, next = it.Last, it.Prev
 	}
+	before := 0
+	passed := func() {
+		if rg.Passed != nil {
+			steps := it.Stats().ForwardStepCount
+			now := steps[pebble.InternalIterCall] - steps[pebble.InterfaceCall]
+			*rg.Passed += now - before
+			before = now
+		}
+	}
+	defer passed()
 	for valid := first(); valid; valid = next() {
+		passed()
 		if isOwnKey(it.Key()) {
 			continue
 		}
