@@ -263,7 +263,7 @@ func TestSearchByIDIsBounded(t *testing.T) {
 	t.Parallel()
 	most := 0
 	f := newFixture(t, Options{Reads: func(r Reads) { most = max(most, r.Queues) }}, HandlerOptions{})
-	cmds := make([]job.Command, queueMax+10)
+	cmds := make([]job.Command, askMax+10)
 	for i := range cmds {
 		cmds[i] = &job.Push{Spec: job.Spec{Namespace: "ns", Queue: fmt.Sprintf("q%05d", i)}}
 	}
@@ -277,7 +277,7 @@ func TestSearchByIDIsBounded(t *testing.T) {
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != id || page.Next != "" {
 		t.Fatalf("then %d jobs, next %q, %v", len(page.Jobs), page.Next, err)
 	}
-	if most > queueMax+1 {
+	if most > askMax+1 {
 		t.Errorf("one request has read %d queues", most)
 	}
 }
