@@ -42,6 +42,7 @@ type ClusterStatus struct {
 	Node   string        `json:"node"`             // that was asked
 	Leader string        `json:"leader,omitempty"` // empty: none is known
 	Term   uint64        `json:"term"`
+	Format uint64        `json:"format,omitempty"` // of the records; 0: this node does not lead, and so does not know
 	Nodes  []ClusterNode `json:"nodes"`
 }
 
@@ -54,6 +55,7 @@ type ClusterNode struct {
 	Reachable  bool    `json:"reachable"`
 	About      string  `json:"about,omitempty"` // what is wrong with it
 	Version    string  `json:"version,omitempty"`
+	Format     uint64  `json:"format,omitempty"` // the newest format of records that it knows
 	LagEntries uint64  `json:"lag_entries"`
 	LagSeconds float64 `json:"lag_seconds"`
 	ClockSkew  float64 `json:"clock_skew_seconds"`

@@ -111,16 +111,28 @@ func printCluster(cmd *cobra.Command, st admin.ClusterStatus, asJSON bool) error
 	if asJSON {
 		return printLine(out, st)
 	}
-	if _, err := fmt.Fprintf(out, "node %s, leader %s, term %d\n\n", st.Node, orElse(st.Leader, "none"), st.Term); err != nil {
+	format := ""
+	if st.Format > 0 {
+		format = fmt.Sprintf(", format %d", st.Format)
+	}
+	if _, err := fmt.Fprintf(out, "node %s, leader %s, term %d%s\n\n", st.Node, orElse(st.Leader, "none"), st.Term, format); err != nil {
 		return err
 	}
-	t := newTable(out, "NAME", "ROLE", "REACHABLE", "BEHIND", "VERSION", "ADDRESS", "ABOUT")
+	t := newTable(out, "NAME", "ROLE", "REACHABLE", "BEHIND", "VERSION", "FORMAT", "ADDRESS", "ABOUT")
 	for _, n := range st.Nodes {
 		behind := "-"
 		if n.LagEntries > 0 && n.Reachable {
 			behind = fmt.Sprintf("%d entries, %s", n.LagEntries, time.Duration(n.LagSeconds*float64(time.Second)).Round(time.Second))
 		}
-		t.row(n.Name, n.Role, strconv.FormatBool(n.Reachable), behind, n.Version, n.Addr, n.About)
+		t.row(n.Name, n.Role, strconv.FormatBool(n.Reachable), behind, n.Version, formatOf(n.Format), n.Addr, n.About)
 	}
 	return t.flush()
+}
+
+// formatOf shows a format of records.
+func formatOf(n uint64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatUint(n, 10)
 }

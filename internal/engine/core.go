@@ -7,6 +7,7 @@ import (
 
 	"millrace/internal/engine/machine"
 	"millrace/internal/job"
+	"millrace/internal/record"
 	"millrace/internal/store"
 )
 
@@ -54,9 +55,28 @@ func OpenCore(s store.Store, now job.Time, o CoreOptions) (c *Core, err error) {
 			panic(p)
 		}
 	}()
+	if err := CheckFormat(s, record.Format); err != nil {
+		return nil, err
+	}
 	c = &Core{store: s, open: &pending{}}
 	c.machine = machine.New(coreStorage{c}, now, o)
 	return c, nil
+}
+
+// CheckFormat refuses a store that may hold records of a later format than the given one.
+func CheckFormat(s store.Reader, knows uint64) error {
+	value, ok, err := s.Get(nil, record.FormatKey())
+	if err != nil || !ok {
+		return err
+	}
+	format, err := record.DecodeFormat(value)
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	if format > knows {
+		return fmt.Errorf("%w: its records have format %d, and this release knows %d: run the newer release", store.ErrNewerFormat, format, knows)
+	}
+	return nil
 }
 
 // Apply applies one command; see machine.Machine.Apply.

@@ -138,6 +138,13 @@ type counters struct {
 	refused, queuesRefused     atomic.Uint64
 }
 
+// Format returns the format of the records that the store may hold.
+func (e *Engine) Format() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.core.machine.Format()
+}
+
 // Stats are figures about the engine since it was opened.
 type Stats struct {
 	Commands uint64 // applied

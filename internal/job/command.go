@@ -475,6 +475,9 @@ type DropValue struct {
 	Name  string
 }
 
+// RaiseFormat allows records of a format, and of all before it, for ever. What has a later format already stays as it is.
+type RaiseFormat struct{ Format uint64 }
+
 // SetSchedules sets entries, whole or not at all: those that are there are changed and go on as they were. With Replace
 // it removes all others of the same Source. It answers how many entries it has changed; an error carries the index of
 // the refused one.
@@ -536,6 +539,7 @@ func (*ResumeHolder) command()  {}
 func (*ReleaseAll) command()    {}
 func (*Configure) command()     {}
 func (*SetLimits) command()     {}
+func (*RaiseFormat) command()   {}
 func (*Pause) command()         {}
 func (*Resume) command()        {}
 func (*Purge) command()         {}

@@ -44,9 +44,10 @@ const (
 	VerbRunSchedule
 	VerbSetLimits
 	VerbSetHooks
+	VerbRaiseFormat
 
 	// VerbCount is the number of verbs.
-	VerbCount = int(VerbSetHooks) + 1
+	VerbCount = int(VerbRaiseFormat) + 1
 )
 
 var verbNames = [VerbCount]string{
@@ -54,7 +55,7 @@ var verbNames = [VerbCount]string{
 	"touch", "promote", "kill", "respawn", "move", "await", "cancel", "end_holder", "resume_holder",
 	"release_all", "configure", "pause", "resume", "purge", "remove", "flush", "report", "new_batch",
 	"open_batch", "commit_batch", "set_value", "drop_value",
-	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits", "set_hooks",
+	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits", "set_hooks", "raise_format",
 }
 
 // String returns the verb's name.
@@ -143,6 +144,8 @@ func VerbOf(c Command) Verb {
 		return VerbSetLimits
 	case *SetHooks:
 		return VerbSetHooks
+	case *RaiseFormat:
+		return VerbRaiseFormat
 	}
 	panic("job: a command without a verb")
 }

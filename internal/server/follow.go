@@ -75,6 +75,10 @@ func (s *server) followFirst() error {
 		return func() {}, s.follow(next) // the last to be asked: everything else is right
 	})
 	err := s.follow(s.settings.current.Load())
+	if errors.Is(err, job.ErrFormat) {
+		s.log.Warn("rules of the configuration wait until all nodes of the cluster can be reached and run this release")
+		return nil
+	}
 	if refused, ok := errors.AsType[*job.Error](err); ok && refused.Kind != job.Invalid && refused.Kind != job.TooLarge {
 		s.log.Error("rules of the configuration not taken over: reload it later", slog.Any("error", err))
 		return nil

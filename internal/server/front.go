@@ -163,6 +163,9 @@ func (n *node) reachesAnother() bool {
 func (n *node) Status() admin.ClusterStatus {
 	own := n.pong()
 	st := admin.ClusterStatus{Node: own.Node, Term: own.Term}
+	if l := n.term.Load(); l != nil {
+		st.Format = l.served.engine.Format()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, m := range n.members() {
@@ -171,7 +174,7 @@ func (n *node) Status() admin.ClusterStatus {
 			h = heard{pong: own, at: time.Now()}
 		}
 		node := admin.ClusterNode{
-			Name: m.name, Addr: m.addr, Role: m.role(), Member: m.member, Reachable: true, Version: h.pong.Version, LogBytes: h.pong.Log, LagEntries: h.lag,
+			Name: m.name, Addr: m.addr, Role: m.role(), Member: m.member, Reachable: true, Version: h.pong.Version, Format: h.pong.Format, LogBytes: h.pong.Log, LagEntries: h.lag,
 		}
 		switch {
 		case h.at.IsZero():

@@ -169,7 +169,7 @@ func (n *node) judge(pong *cluster.Pong, addr string) {
 
 // pong tells other nodes about this one.
 func (n *node) pong() cluster.Pong {
-	p := cluster.Pong{Node: n.cfg.Cluster.Node, ID: n.id, Version: n.opts.Version, Clock: time.Now()}
+	p := cluster.Pong{Node: n.cfg.Cluster.Node, ID: n.id, Version: n.opts.Version, Format: n.knows(), Clock: time.Now()}
 	if n.log == nil {
 		return p
 	}
@@ -217,6 +217,7 @@ func (n *node) pingAll(ctx context.Context) {
 			go func() {
 				defer n.changes.Unlock()
 				n.yields()
+				n.raise()
 			}()
 		}
 		select {

@@ -54,6 +54,9 @@ func (n *node) Join(name, addr string) error {
 	if pong.Member && (pong.Cluster == "" || pong.Cluster != n.ofCluster()) {
 		return fmt.Errorf("node %s has the data of another cluster: stop it, empty its data directory, and start it again", name)
 	}
+	if err := n.tooOld(&pong); err != nil {
+		return err
+	}
 	if err := n.log.AddLearner(pong.ID, addr); err != nil {
 		return refused(err, "added", name)
 	}

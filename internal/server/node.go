@@ -52,6 +52,7 @@ type node struct {
 // leading is what serves clients while this node leads.
 type leading struct {
 	term     *replica.Term
+	served   *server
 	sessions map[string]*session
 	web      http.Handler // nil: the operator's side is off
 }
@@ -139,6 +140,9 @@ func (n *node) openReplica() (*replica.Replica, error) {
 		return nil, err
 	}
 	n.store.Store(s)
+	if err := n.checkFormat(); err != nil {
+		return nil, err
+	}
 	return replica.Open(s)
 }
 
@@ -207,7 +211,7 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	// What serves this term also follows the configuration for as long.
 	reloaders := n.settings.reloaders
 	defer func() { n.settings.reloaders = reloaders }()
-	l := &leading{term: t, sessions: map[string]*session{}}
+	l := &leading{term: t, served: s, sessions: map[string]*session{}}
 	for _, g := range n.gates {
 		l.sessions[g.name] = newSession(g)
 	}
@@ -225,6 +229,7 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	if s.services, err = s.build(); err != nil {
 		return s.unbuilt(t, err)
 	}
+	n.raiseFor(s)
 	if err := s.followFirst(); err != nil { // this node leads all the same
 		n.server.log.Error("rules of the configuration not taken over", slog.Any("error", err))
 	}
@@ -322,7 +327,7 @@ var errStopped = errors.New("stopped")
 
 func (n *node) engineOptions(t *replica.Term) engine.Options {
 	o := n.server.engineOptions()
-	o.Store, o.Now = roomy{t, n}, t.Now
+	o.Store, o.Now, o.Core.Gated = roomy{t, n}, t.Now, true
 	o.Node, o.Run = 1, t.Number()<<8 // no two nodes lead in the same term
 	return o
 }

@@ -61,6 +61,8 @@ type Options struct {
 	opened    func(*server)
 	// freeBytes replaces what a node tells others about its disk, for tests.
 	freeBytes func() *uint64
+	// format has a node of a cluster know no later format of records, for tests.
+	format uint64
 	// openFiles replaces the limit of open files, for tests.
 	openFiles func() (uint64, error)
 }

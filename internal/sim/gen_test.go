@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 // generator makes random commands that are likely to matter: it looks at the
@@ -141,6 +142,7 @@ var verbs = []verb{
 	}},
 	{5, func(g *generator) job.Command { return g.setLimits() }},
 	{4, func(g *generator) job.Command { return g.setHooks() }},
+	{1, func(g *generator) job.Command { return &job.RaiseFormat{Format: uint64(g.rng.IntN(record.Format + 1))} }},
 	{3, func(g *generator) job.Command { return g.setSchedules() }},
 	{1, func(g *generator) job.Command {
 		ns, name := g.scheduled()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 func (m *Model) applySetHooks(c *job.SetHooks) {
@@ -37,6 +38,10 @@ func (m *Model) applySetHooks(c *job.SetHooks) {
 			h.Source = c.Source
 			to[name] = h
 		}
+	}
+	if m.Gated && m.format < record.FormatHooks && slices.ContainsFunc(c.Hooks, func(h job.Hook) bool { return h.Job.Queue != "" }) {
+		m.refuse(job.ErrFormat)
+		return
 	}
 	changed := 0
 	for name, h := range to {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 // tokens returns how many jobs the rate of a queue lets out by now, with the fraction of the next one.
@@ -49,6 +50,9 @@ func (m *Model) applySetLimits(c *job.SetLimits) {
 	switch q := m.queues[name]; {
 	case err != nil:
 		m.refuse(err)
+		return
+	case !limits.IsZero() && m.Gated && m.format < record.FormatLimits:
+		m.refuse(job.ErrFormat)
 		return
 	case !limits.IsZero() || q != nil && !q.limits.IsZero():
 		q = m.queue(name)

@@ -141,6 +141,9 @@ type Model struct {
 	// NamesPerStep is how many queues one step of a fetch looks at; zero is all.
 	NamesPerStep int
 
+	// Gated refuses what needs a later format than RaiseFormat has allowed.
+	Gated bool
+
 	// StepWork bounds the work of one step.
 	StepWork      int
 	links, leases int // what is left of it in this transition
@@ -166,6 +169,7 @@ type Model struct {
 	hooks     map[queueName]job.Hook
 	notices   []job.Spec // that hooks are to push
 	values    map[valueName][]byte
+	format    uint64           // that RaiseFormat has allowed
 	keys      map[keyName]bool // every key that a job ever had
 
 	lastID    job.ID
@@ -438,6 +442,9 @@ func (m *Model) command(cmd job.Command) {
 		m.applyOpenBatch(c)
 	case *job.CommitBatch:
 		m.applyCommitBatch(c)
+	case *job.RaiseFormat:
+		m.format = max(m.format, c.Format)
+		m.answer(job.Result{})
 	case *job.SetValue:
 		m.applySetValue(c)
 	case *job.DropValue:

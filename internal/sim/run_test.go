@@ -119,6 +119,7 @@ func execute(s settings, next source) (trace []action, err error) {
 	}
 	r.model.StepWork = s.options.StepWork
 	r.model.NamesPerStep = s.options.NamesPerStep
+	r.model.Gated = s.options.Gated
 	r.boundaries = [][]*Model{{r.model.Clone()}}
 	if r.world, err = newWorld(s); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -583,7 +584,7 @@ func (r *run) compareNothing() error {
 	}
 	left := 0
 	r.world.core.Storage().Scan(nil, bytes.Repeat([]byte{0xff}, 8), false, func(key, _ []byte) bool {
-		if !bytes.Equal(key, record.MetaKey()) {
+		if !bytes.Equal(key, record.MetaKey()) && !bytes.Equal(key, record.FormatKey()) {
 			left++
 		}
 		return true

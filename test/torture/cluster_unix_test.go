@@ -148,11 +148,13 @@ func (c *nodes) kill(which ...int) {
 type clusterStatus struct {
 	Leader string
 	Term   uint64
+	Format uint64
 	Nodes  []clusterNode
 }
 
 type clusterNode struct {
 	Reachable  bool
+	Format     uint64
 	LagEntries uint64 `json:"lag_entries"`
 	LogBytes   uint64 `json:"log_bytes"`
 }

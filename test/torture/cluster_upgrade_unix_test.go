@@ -114,7 +114,9 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 			restart(i, program.Bin, "upgrade of")
 		}
 	}
-	c.leader()
+	c.await("the format that all know is not used", func(st clusterStatus) bool {
+		return !slices.ContainsFunc(st.Nodes, func(n clusterNode) bool { return n.Format > st.Format })
+	})
 	y.stage.BeginCluster(number, slices.Clone(c.up), after, true)
 	y.drain(t, c.up[0])
 	<-done

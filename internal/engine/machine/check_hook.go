@@ -6,10 +6,13 @@ import (
 	"millrace/internal/record"
 )
 
-// checkHooks asserts that the hooks in memory are those that are stored, and that nothing is left to be pushed (INV-19).
+// checkHooks asserts that the hooks in memory are those that are stored, and that nothing is left to be pushed (INV-19). They need a format (INV-20).
 func (c *checker) checkHooks() (err error) {
 	if len(c.notices) > 0 {
 		return broken(19, "%d jobs of hooks were not pushed", len(c.notices))
+	}
+	if len(c.hooks) > 0 && c.format < record.FormatHooks {
+		return broken(20, "there are hooks, and the store has format %d", c.format)
 	}
 	n := 0
 	lo, hi := record.AllHooks()

@@ -6,9 +6,12 @@ import (
 )
 
 // checkLimits asserts that the slots of a queue are those of its leases, and that nobody waits for a slot or for time
-// to pass without being told (INV-18).
+// to pass without being told (INV-18). Limits need a format (INV-20).
 func (c *checker) checkLimits(q *queue) error {
 	l := q.limit
+	if !q.Limits.IsZero() && c.format < record.FormatLimits {
+		return broken(20, "a queue has limits, and the store has format %d", c.format)
+	}
 	if (l == nil) != q.Limits.IsZero() {
 		return broken(18, "limits are %+v and there is a limiter: %v", q.Limits, l != nil)
 	}

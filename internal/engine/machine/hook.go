@@ -23,6 +23,7 @@ func (m *Machine) loadHooks() {
 		h, err := record.DecodeHook(key, bytes.Clone(value))
 		corrupt("hook", err)
 		m.keepHook(&h)
+		m.format = max(m.format, record.FormatHooks) // it may have been set before formats were counted
 		return true
 	})
 }
@@ -60,6 +61,9 @@ func (m *Machine) setHooks(c *job.SetHooks, res *job.Result) {
 	}
 	if left > job.MaxHooks {
 		res.Err = &job.Error{Kind: job.TooLarge, Text: fmt.Sprintf("there are at most %d hooks", job.MaxHooks)}
+		return
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(named)), func(stored []byte) bool { return stored != nil }) && !m.allows(record.FormatHooks, res) {
 		return
 	}
 	names := slices.SortedFunc(maps.Keys(named), func(a, b hookName) int {

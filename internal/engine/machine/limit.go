@@ -36,6 +36,9 @@ func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
 	if limits.IsZero() && (q == nil || q.Limits.IsZero()) {
 		return
 	}
+	if !limits.IsZero() && !m.allows(record.FormatLimits, res) {
+		return
+	}
 	q = m.makeQueue(c.Namespace, c.Queue)
 	if q.hide(false); limits == q.Limits {
 		return

@@ -38,6 +38,10 @@ type Options struct {
 	GroupWindow int
 	Groups      int
 
+	// Gated refuses what needs a later format of records than the store has, until RaiseFormat allows it. Otherwise the format is raised when
+	// something needs it.
+	Gated bool
+
 	// ActiveQueues is how many queues Activity tells apart.
 	ActiveQueues int
 
@@ -103,6 +107,7 @@ type Machine struct {
 	step uint64
 	work int // how much more work this step may do; see Options.StepWork
 
+	format     uint64 // of the records that the store may hold
 	shard      record.Shard
 	shardDirty bool
 	spaces     map[string]map[string]*queue
@@ -274,6 +279,8 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 		m.openBatch(c, res)
 	case *job.CommitBatch:
 		m.commitBatch(c, res)
+	case *job.RaiseFormat:
+		m.raiseFormat(c.Format)
 	case *job.SetValue:
 		m.setValue(c, res)
 	case *job.DropValue:
@@ -455,6 +462,7 @@ func (m *Machine) load() {
 		corrupt("shard counters", err)
 		m.shard = s
 	}
+	m.loadFormat()
 	lo, hi := record.QueuesSpan("")
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
 		m.loadQueue(key, value)

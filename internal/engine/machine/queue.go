@@ -148,6 +148,9 @@ func (m *Machine) loadQueue(key, value []byte) {
 		m.armPause(q)
 	}
 	m.limit(q)
+	if !q.Limits.IsZero() { // set before formats were counted
+		m.format = max(m.format, record.FormatLimits)
+	}
 }
 
 // queuesInOrder returns the stored queues by their numbers, so that nothing
