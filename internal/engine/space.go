@@ -17,7 +17,7 @@ func needsSpace(cmd job.Command) bool {
 	case *job.Atomic:
 		for _, op := range c.Ops {
 			switch op.(type) {
-			case *job.Push, *job.SetValue:
+			case *job.Push, *job.SetValue, *job.NewBatch, *job.SetSchedules:
 				return true
 			default: // as below
 			}

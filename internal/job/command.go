@@ -1,6 +1,10 @@
 package job
 
-import "time"
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
 
 // Command is one verb of the engine with its parameters: the whole instruction
 // set is in this file. A command is applied by the machine in one step.
@@ -71,11 +75,25 @@ type Blocker struct {
 	Back     int
 }
 
+// AppendMade appends the value of a SetValue with Of. A batch has no queue.
+func AppendMade(dst []byte, queueNum uint32, id ID) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(queueNum)), uint64(id))
+}
+
+// ParseMade is the inverse of AppendMade: a blocker by place, whose id may be that of a batch.
+func ParseMade(value []byte) (b Blocker, ok bool) {
+	queue, n := binary.Uvarint(value)
+	if n <= 0 || queue > math.MaxUint32 {
+		return b, false
+	}
+	id, m := binary.Uvarint(value[n:])
+	return Blocker{QueueNum: uint32(queue), ID: ID(id)}, m > 0 && n+m == len(value)
+}
+
 // Push adds a job. It answers the id, serial and state.
 type Push struct {
 	Spec Spec
-	// Past, if there is one, says how the job begins. It cannot be brought along together
-	// with a Lock, a Batch or blockers.
+	// Past, if there is one, says how the job begins.
 	Past *Past
 	// Unless, if it names any, says when nothing is pushed: the queue has a job of the
 	// same Like in one of these states. Then the oldest such job is answered instead, in
@@ -94,8 +112,8 @@ type Run struct {
 }
 
 // Atomic applies pushes, acks, deletes and values (*Push, *Ack, *Delete, *SetValue) whole or not at
-// all. It answers the ids of the pushes in order; an error carries the index of
-// the refused one.
+// all, and what brings batches and schedules back (*NewBatch, *CommitBatch, *SetSchedules, *PauseSchedule).
+// It answers the ids of the pushes in order; an error carries the index of the refused one.
 type Atomic struct{ Ops []Command }
 
 // Pick says how a fetch chooses among several queues.
@@ -445,6 +463,8 @@ type NewBatch struct {
 	OpenFor  time.Duration
 	KeepFor  time.Duration
 	KeepDone time.Duration
+
+	Past *BatchPast // nil: it is new
 }
 
 // OpenBatch opens a batch again, so that more can join; nothing is pushed for it
@@ -458,6 +478,7 @@ type OpenBatch struct {
 type CommitBatch struct {
 	Namespace string
 	Batch     BatchID
+	Rest      *BatchRest // of a batch with a past, for which this is no commit
 }
 
 // SetValue keeps a small value under a name, for whoever owns the space. With IfAbsent
@@ -467,6 +488,8 @@ type SetValue struct {
 	Name     string
 	Value    []byte
 	IfAbsent bool
+	// Of, in an Atomic, has the value tell what was made that many parts before, a job or a batch: see ParseMade.
+	Of int
 }
 
 // DropValue forgets a value. It answers a count of one if there was one.
@@ -499,6 +522,10 @@ type PauseSchedule struct {
 	Namespace string
 	Name      string
 	Paused    bool
+	// Rest says that the jobs of a schedule with a past are here again: runs whose job is not here have ended. It goes on
+	// with Next, if that is not behind its last tick, instead of from now.
+	Rest bool
+	Next Time
 }
 
 // RunSchedule pushes the job of an entry now, paused or not, and leaves its ticks alone. It answers as a Push does.

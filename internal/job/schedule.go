@@ -12,6 +12,9 @@ type Schedule struct {
 	Overlap   Overlap
 	Source    Source
 	Paused    bool // whether it begins so
+
+	// Past, if there is one, says how a new entry begins; with one an entry that is there is refused with Exists.
+	Past *SchedulePast
 }
 
 // Missed says what becomes of the ticks that came while nobody was there to deal with them.

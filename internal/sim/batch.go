@@ -24,6 +24,8 @@ type batch struct {
 	success   stage
 
 	openFor, keepFor, keepDone time.Duration
+
+	owed job.Flags // callbacks that were pushed before the batch was brought here
 }
 
 // member is how a job that joined a batch stands in it.
@@ -64,7 +66,48 @@ func (b *batch) forgetAt() job.Time {
 	return at
 }
 
+// goOn gives a new batch its past.
+func (b *batch) goOn(p *job.BatchPast, now job.Time) {
+	if p.Created > 0 && p.Created < now {
+		b.created = p.Created
+	}
+	b.committed, b.complete.state, b.success.state, b.success.at = p.Committed, p.Complete, p.Success, p.Succeeded
+	for range p.Acked {
+		b.stranger(member{acked: true})
+	}
+	for flag, s := range map[job.Flags]*stage{job.FlagOnComplete: &b.complete, job.FlagOnSuccess: &b.success} {
+		if s.callback != nil && s.state != job.CallbackWaiting {
+			s.pushes = 1
+		}
+		if s.state == job.CallbackPushed {
+			b.owed |= flag
+		}
+	}
+}
+
+// stranger adds a member of which nothing is known but how it stands.
+func (b *batch) stranger(who member) { b.members[job.ID(1<<60+len(b.members))] = who }
+
+// possiblePast reports whether a batch can have a past.
+func possiblePast(c *job.NewBatch, now job.Time) bool {
+	p := c.Past
+	waits, succeeded := p.Complete == job.CallbackWaiting, p.Success != job.CallbackWaiting
+	switch {
+	case p.Committed > now || p.Succeeded > now || p.Complete > job.CallbackAcked || p.Success > job.CallbackAcked:
+		return false
+	case p.Complete == job.CallbackPushed && c.Complete == nil || p.Success == job.CallbackPushed && c.Success == nil:
+		return false
+	case !waits && p.Committed == 0 || succeeded && p.Complete != job.CallbackAcked:
+		return false
+	}
+	return succeeded == (p.Succeeded != 0)
+}
+
 func (m *Model) applyNewBatch(c *job.NewBatch) {
+	if c.Past != nil && !possiblePast(c, m.now) {
+		m.refuse(&job.Error{Kind: job.Invalid})
+		return
+	}
 	m.lastID++
 	b := &batch{
 		id: job.BatchID(m.lastID), ns: c.Namespace, text: c.Text, created: m.now, members: map[job.ID]member{}, open: true,
@@ -73,6 +116,9 @@ func (m *Model) applyNewBatch(c *job.NewBatch) {
 	}
 	if m.batch(c.Namespace, c.Parent) != nil {
 		b.parent = c.Parent
+	}
+	if c.Past != nil {
+		b.goOn(c.Past, m.now)
 	}
 	m.batches[b.id] = b
 	m.answer(job.Result{Batch: b.id})
@@ -102,7 +148,17 @@ func (m *Model) applyCommitBatch(c *job.CommitBatch) {
 		m.refuse(job.ErrNoBatch)
 		return
 	}
-	b.open, b.committed = false, m.now
+	switch r := c.Rest; {
+	case r == nil:
+		b.open, b.committed = false, m.now
+	default:
+		for b.total() < r.Total {
+			b.stranger(member{failed: true})
+		}
+		if b.open = r.Open; !r.Open && b.committed == 0 {
+			b.committed = m.now
+		}
+	}
 	m.answer(job.Result{})
 }
 

@@ -37,8 +37,16 @@ func (g *generator) live(c *job.Push) {
 	p := &job.Past{State: job.State(1 + g.rng.IntN(job.StateCount-1))}
 	if g.chance(90) {
 		p.State = choose(g, job.Scheduled, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
-		c.Spec.Lock, c.Spec.Batch, c.Spec.BlockedBy = "", 0, nil
+		if len(c.Spec.BlockedBy) > 0 {
+			p.State = job.Blocked
+		}
+		if p.State == job.Done {
+			c.Spec.Batch = 0
+		}
 	}
+	p.LockedUntil = g.model.now.Add(time.Duration(g.rng.IntN(8)-2) * time.Second)
+	p.Tried = g.chance(20)
+	defer func() { g.role(&c.Spec, p) }()
 	if p.State.Finished() || g.chance(4) {
 		p.Result = g.bytes()
 	}
@@ -61,6 +69,44 @@ func (g *generator) live(c *job.Push) {
 		f := g.failure()
 		f.At, f.Kind = moment(), job.FailureKind(g.rng.IntN(int(job.FailedByBlocker)+1))
 		p.Failures = append(p.Failures, f)
+	}
+	c.Past = p
+}
+
+// role makes some jobs with a past the callback that their batch waits for, or the job of a schedule.
+func (g *generator) role(s *job.Spec, p *job.Past) {
+	if n := len(g.model.schedules); n > 0 && g.chance(15) {
+		of := g.model.schedules[g.rng.IntN(n)]
+		s.Namespace, s.Batch, p.Role, p.Tried = of.def.Namespace, of.id, job.FlagTick, false
+		if len(of.runs) > 0 && g.chance(80) {
+			p.Created = choose(g, of.runs...).At
+		}
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(g.model.batches)) {
+		if b := g.model.batches[id]; b.owed != 0 && g.chance(60) {
+			s.Namespace, s.Batch, p.Role, p.Tried = b.ns, id, b.owed, false
+			return
+		}
+	}
+}
+
+// batchPast gives some batches a past, mostly one that they can have.
+func (g *generator) batchPast(c *job.NewBatch) {
+	if !g.chance(30) {
+		return
+	}
+	ago := func() job.Time { return g.model.now.Add(-time.Duration(g.rng.IntN(9)) * time.Second) }
+	p := &job.BatchPast{Created: ago(), Acked: uint64(g.rng.IntN(3))}
+	if g.chance(70) {
+		p.Committed = ago()
+		p.Complete = choose(g, job.CallbackWaiting, job.CallbackPushed, job.CallbackAcked)
+	}
+	if p.Complete == job.CallbackAcked && g.chance(50) {
+		p.Success, p.Succeeded = choose(g, job.CallbackPushed, job.CallbackAcked), ago()
+	}
+	if g.chance(5) {
+		p.Complete, p.Success = job.Callback(g.rng.IntN(4)), job.Callback(g.rng.IntN(4))
 	}
 	c.Past = p
 }
@@ -160,7 +206,11 @@ func (g *generator) batch(fits func(*batch) bool) (string, job.BatchID) {
 
 func (g *generator) commit() job.Command {
 	ns, id := g.batch(func(b *batch) bool { return b.open })
-	return &job.CommitBatch{Namespace: ns, Batch: id}
+	c := &job.CommitBatch{Namespace: ns, Batch: id}
+	if b := g.model.batches[id]; b != nil && g.chance(20) {
+		c.Rest = &job.BatchRest{Total: b.total() + uint64(g.rng.IntN(3)), Open: g.chance(30)}
+	}
+	return c
 }
 
 // newBatch makes a batch, unless there are some already: few batches go further.
@@ -176,6 +226,7 @@ func (g *generator) newBatch() job.Command {
 		c.Namespace, c.Parent = g.batch(func(b *batch) bool { return b.success.state == job.CallbackWaiting })
 	}
 	c.Complete, c.Success = g.callback(c.Namespace), g.callback(c.Namespace)
+	g.batchPast(c)
 	return c
 }
 

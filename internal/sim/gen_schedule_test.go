@@ -1,6 +1,10 @@
 package sim
 
-import "millrace/internal/job"
+import (
+	"time"
+
+	"millrace/internal/job"
+)
 
 // setSchedules sets a few schedules, most of which tick within minutes.
 func (g *generator) setSchedules() job.Command {
@@ -40,7 +44,41 @@ func (g *generator) schedule() job.Schedule {
 			s.Missed, s.MissedMax = missed, 0
 		}
 	}
+	if g.chance(20) {
+		s.Past = g.schedulePast()
+	}
 	return s
+}
+
+// schedulePast is what a schedule did before it was brought here.
+func (g *generator) schedulePast() *job.SchedulePast {
+	at := g.model.now.Add(-time.Hour)
+	p := &job.SchedulePast{Created: at, Pushed: uint64(g.rng.IntN(5)), Missed: uint64(g.rng.IntN(3)), Skipped: uint64(g.rng.IntN(3))}
+	for range g.rng.IntN(4) {
+		at = at.Add(time.Duration(1+g.rng.IntN(600)) * time.Second)
+		r := job.ScheduleRun{Tick: at, At: at, Kind: choose(g, job.RunPushed, job.RunPushed, job.RunByHand, job.RunMissed), Count: 1, Job: 7}
+		if r.Kind <= job.RunByHand {
+			p.LastAt, r.Outcome = at, choose(g, job.Alive, job.Alive, job.Succeeded, job.Died)
+		}
+		if r.Kind == job.RunPushed {
+			p.LastTick = at
+		}
+		p.Runs = append(p.Runs, r)
+	}
+	if g.chance(5) {
+		p.LastTick = 1
+	}
+	return p
+}
+
+// pauseSchedule pauses a schedule or has it go on, also one with a past.
+func (g *generator) pauseSchedule() job.Command {
+	ns, name := g.scheduled()
+	c := &job.PauseSchedule{Namespace: ns, Name: name, Paused: g.chance(50)}
+	if c.Rest = g.chance(30); c.Rest {
+		c.Next = choose(g, 0, g.model.now.Add(time.Duration(g.rng.IntN(120)-60)*time.Second))
+	}
+	return c
 }
 
 // scheduled names a schedule, mostly one that there is.

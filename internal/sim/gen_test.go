@@ -148,10 +148,7 @@ var verbs = []verb{
 		ns, name := g.scheduled()
 		return &job.DropSchedule{Namespace: ns, Name: name, Source: choose(g, job.SourceAPI, job.SourceFile)}
 	}},
-	{1, func(g *generator) job.Command {
-		ns, name := g.scheduled()
-		return &job.PauseSchedule{Namespace: ns, Name: name, Paused: g.chance(50)}
-	}},
+	{1, func(g *generator) job.Command { return g.pauseSchedule() }},
 	{1, func(g *generator) job.Command {
 		ns, name := g.scheduled()
 		return &job.RunSchedule{Namespace: ns, Name: name}

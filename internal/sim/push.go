@@ -83,12 +83,12 @@ func (m *Model) refusal(c *job.Push) *job.Error {
 // possible reports whether a job can begin as a push says.
 func possible(c *job.Push) bool {
 	switch c.Past.State {
-	case job.Scheduled, job.Ready, job.Retrying, job.Buried, job.Dead:
+	case job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Dead:
 		if len(c.Past.Result) > 0 {
 			return false
 		}
 	case job.Done, job.Failed:
-	case job.Leased, job.Blocked:
+	case job.Leased:
 		return false
 	default:
 		return false
@@ -99,7 +99,19 @@ func possible(c *job.Push) bool {
 	if c.Past.OldPlace && c.Past.State != job.Scheduled || max(c.Past.Rank, -c.Past.Rank) > job.PastRankMax {
 		return false
 	}
-	return c.Spec.Lock == "" && c.Spec.Batch == 0 && len(c.Spec.BlockedBy) == 0
+	switch c.Past.Role {
+	case 0:
+		if c.Past.State == job.Done && c.Spec.Batch != 0 {
+			return false
+		}
+	case job.FlagOnComplete, job.FlagOnSuccess, job.FlagTick:
+		if c.Spec.Batch == 0 || c.Past.Tried {
+			return false
+		}
+	default:
+		return false
+	}
+	return (len(c.Spec.BlockedBy) > 0) == (c.Past.State == job.Blocked)
 }
 
 // admit adds a job that nothing stands against; past may be nil.
@@ -137,14 +149,18 @@ func (m *Model) admit(s *job.Spec, past *job.Past, earlier []job.ID, admitted fu
 	blockers := m.blockers(s, earlier)
 	m.born++
 	m.jobs[j.ID] = j
-	m.lock(j, s)
-	m.join(j, s.Batch)
+	if past != nil {
+		m.rejoin(j, s, past)
+	} else {
+		m.lock(j, s)
+		m.join(j, s.Batch)
+	}
 	if admitted != nil {
 		admitted(j)
 	}
 	switch {
 	case past != nil:
-		m.goOn(j, past)
+		m.goOn(j, past, blockers)
 	case len(blockers) > 0:
 		m.enter(j, job.Blocked)
 		j.Blockers = blockers
@@ -168,7 +184,7 @@ func (m *Model) admit(s *job.Spec, past *job.Past, earlier []job.ID, admitted fu
 }
 
 // goOn lets a new job begin where its past has left it.
-func (m *Model) goOn(j *entry, past *job.Past) {
+func (m *Model) goOn(j *entry, past *job.Past, blockers []job.ID) {
 	ago := func(t job.Time) job.Time {
 		if t > 0 && t < m.now {
 			return t
@@ -204,10 +220,64 @@ func (m *Model) goOn(j *entry, past *job.Past) {
 	case job.Buried, job.Done, job.Failed:
 		m.enter(j, past.State)
 		j.last = past.BuriedLast
-	case job.Leased, job.Blocked: // which is not possible
+	case job.Blocked:
+		switch {
+		case len(blockers) > 0:
+			m.enter(j, job.Blocked)
+			j.Blockers = blockers
+		case j.RunAt > m.now:
+			m.toScheduled(j)
+		default:
+			m.toReady(j, job.PlaceTail)
+		}
+	case job.Leased: // which is not possible
 	}
 	if j.State == past.State {
 		j.Since = since
+	}
+}
+
+// rejoin gives a job with a past its lock, and its place in a batch or a schedule.
+func (m *Model) rejoin(j *entry, s *job.Spec, past *job.Past) {
+	if s.Lock != "" && past.LockedUntil > m.now {
+		j.Lock, j.LockUntil = s.Lock, s.LockUntil
+		m.locks[lockName{s.Namespace, s.Lock}] = lock{taker: j.ID, until: past.LockedUntil}
+	}
+	switch past.Role {
+	case job.FlagTick:
+		m.rejoinSchedule(j, s.Batch, past)
+	case 0:
+		m.join(j, s.Batch)
+		if past.Tried || past.Fails > 0 || past.State == job.Dead || past.State == job.Failed {
+			m.tried(j.ID)
+		}
+	default:
+		if b := m.batch(j.Namespace, s.Batch); b != nil {
+			j.Batch = s.Batch
+			j.Flags |= past.Role
+			b.owed &^= past.Role
+		}
+	}
+}
+
+// rejoinSchedule makes a job that of the run of a schedule that began when the job was made.
+func (m *Model) rejoinSchedule(j *entry, id job.BatchID, past *job.Past) {
+	i := slices.IndexFunc(m.schedules, func(s *ticking) bool { return s.id == id && s.def.Namespace == j.Namespace })
+	if i < 0 {
+		return
+	}
+	s := m.schedules[i]
+	j.Batch = id
+	j.Flags |= job.FlagTick
+	for k := range s.runs {
+		r := &s.runs[k]
+		if r.Kind <= job.RunByHand && r.Job == 0 && r.At == past.Created {
+			ended := past.State.Finished() || past.State == job.Dead
+			if r.Job = j.ID; r.Outcome == job.Alive && r.At == s.lastAt && !ended {
+				s.running = j.ID
+			}
+			return
+		}
 	}
 }
 

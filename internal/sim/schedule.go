@@ -66,9 +66,13 @@ func (m *Model) applySetSchedules(c *job.SetSchedules) {
 			kind = job.Invalid
 		case d.Job.Batch != 0 || len(d.Job.BlockedBy) > 0 || d.Job.RunAt != 0:
 			kind = job.Invalid
+		case d.Past != nil && !d.Past.Possible():
+			kind = job.Invalid
 		case d.Missed == job.MissedAll && (d.MissedMax == 0 || d.MissedMax > 1000):
 			kind = job.Invalid
 		case s != nil && s.def.Source == job.SourceFile && c.Source == job.SourceAPI:
+			kind = job.Exists
+		case s != nil && d.Past != nil:
 			kind = job.Exists
 		case left > 2000:
 			kind = job.TooLarge
@@ -99,6 +103,8 @@ func (m *Model) setSchedules(c *job.SetSchedules) (changed int) {
 		if s == nil {
 			m.lastID++
 			s = &ticking{id: job.BatchID(m.lastID), created: m.now, paused: d.Paused}
+			s.goOn(d.Past, m.now)
+			d.Past = nil
 			s.def = d
 			s.begin(m.now)
 			m.schedules = append(m.schedules, s)
@@ -118,6 +124,21 @@ func (m *Model) setSchedules(c *job.SetSchedules) (changed int) {
 		}
 	}
 	return changed
+}
+
+// goOn gives a new schedule its past.
+func (s *ticking) goOn(p *job.SchedulePast, now job.Time) {
+	if p == nil {
+		return
+	}
+	if p.Created > 0 && p.Created < now {
+		s.created = p.Created
+	}
+	s.paused, s.lastTick, s.lastAt, s.pushed, s.missed, s.skipped = true, p.LastTick, p.LastAt, p.Pushed, p.Missed, p.Skipped
+	s.runs = slices.Clone(p.Runs)
+	for i := range s.runs {
+		s.runs[i].Job = 0
+	}
 }
 
 // begin has a schedule wait for the first tick from now on.
@@ -147,6 +168,19 @@ func (m *Model) applyPauseSchedule(c *job.PauseSchedule) {
 	switch {
 	case s == nil:
 		m.refuse(job.ErrNoSchedule)
+	case c.Rest:
+		for i := range s.runs {
+			if r := &s.runs[i]; r.Kind <= job.RunByHand && r.Job == 0 && r.Outcome == job.Alive {
+				r.Outcome, r.Ended = job.Removed, m.now
+			}
+		}
+		if s.paused && !c.Paused {
+			s.paused = false
+			if s.begin(m.now); c.Next > s.lastTick {
+				s.next = c.Next
+			}
+		}
+		m.answerCount(0)
 	case s.paused == c.Paused:
 		m.answerCount(0)
 	default:

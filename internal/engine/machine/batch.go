@@ -65,17 +65,19 @@ func (m *Machine) batchDef(id job.BatchID) record.BatchDef {
 }
 
 func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
-	if m.nestedTooDeep(c) {
-		res.Err = job.ErrTooDeep
+	if err := m.checkNewBatch(c); err != nil {
+		res.Err = err
 		return
 	}
 	b := &batch{id: job.BatchID(m.nextID(false))}
 	b.Namespace, b.Created, b.Open = c.Namespace, m.now, true
+	if p := c.Past; p != nil {
+		b.Created, b.Committed, b.Succeeded = m.bygone(p.Created), p.Committed, p.Succeeded
+		b.Total, b.Complete, b.Success = p.Acked, p.Complete, p.Success
+	}
 	if p := m.batchIn(c.Namespace, c.Parent); p != nil {
 		b.Parent = p.id
-		p.Incomplete++
-		p.Unsuccessful++
-		p.Children++
+		countChild(&p.Batch, &b.Batch)
 		m.putBatch(p)
 	}
 	def := record.BatchDef{
@@ -86,6 +88,29 @@ func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
 	m.keepBatch(b, &def)
 	res.Batch = b.id
 }
+
+// checkNewBatch says why a batch cannot be made; nil if it can.
+func (m *Machine) checkNewBatch(c *job.NewBatch) *job.Error {
+	if m.nestedTooDeep(c) {
+		return job.ErrTooDeep
+	}
+	p := c.Past
+	switch {
+	case p == nil:
+		return nil
+	case p.Acked > joinedMax, p.Committed < 0 || p.Committed > m.now || p.Succeeded < 0 || p.Succeeded > m.now,
+		p.Complete > job.CallbackAcked || p.Success > job.CallbackAcked,
+		p.Complete == job.CallbackPushed && c.Complete == nil || p.Success == job.CallbackPushed && c.Success == nil,
+		p.Complete != job.CallbackWaiting && p.Committed == 0,
+		p.Success != job.CallbackWaiting && p.Complete != job.CallbackAcked,
+		(p.Success != job.CallbackWaiting) != (p.Succeeded != 0):
+		return &job.Error{Kind: job.Invalid, Text: "no batch can have such a past"}
+	}
+	return nil
+}
+
+// joinedMax bounds how many jobs a batch with a past has had: their number is never more than can be counted.
+const joinedMax = 1 << 53
 
 // batchDepth is how deep batches may be nested: one step may complete as many.
 const batchDepth = 64
@@ -145,7 +170,17 @@ func (m *Machine) commitBatch(c *job.CommitBatch, res *job.Result) {
 		res.Err = job.ErrNoBatch
 		return
 	}
-	b.Open, b.Committed = false, m.now
+	b.Open = false
+	if r := c.Rest; r != nil {
+		b.Open = r.Open
+		if total := min(r.Total, joinedMax); total > b.Total { // the others are gone
+			missing := total - b.Total
+			b.Total, b.Pending, b.Failed = total, b.Pending+missing, b.Failed+missing
+		}
+	}
+	if c.Rest == nil || b.Committed == 0 && !b.Open {
+		b.Committed = m.now
+	}
 	def := m.batchDef(b.id)
 	m.keepBatch(b, &def)
 	m.ripen(b.id)

@@ -26,11 +26,15 @@ func (m *Machine) locked(namespace, lock string) bool {
 
 // lock gives a new job the lock that its spec asks for, which is free.
 func (m *Machine) lock(e *entry, s *job.Spec) {
+	m.lockUntil(e, s, max(m.now, e.RunAt).Add(s.LockFor))
+}
+
+func (m *Machine) lockUntil(e *entry, s *job.Spec, until job.Time) {
 	if old, ok := m.getLock(e.Namespace, s.Lock); ok {
 		m.dropLock(e.Namespace, s.Lock, old) // it has lapsed
 	}
 	e.Lock, e.LockUntil = s.Lock, s.LockUntil
-	l := record.Lock{Taker: e.ID, Until: max(m.now, e.RunAt).Add(s.LockFor)}
+	l := record.Lock{Taker: e.ID, Until: until}
 	m.kb = record.LockKey(m.kb[:0], e.Namespace, e.Lock)
 	m.vb = record.AppendLock(m.vb[:0], l)
 	m.store.Insert(m.kb, m.vb)

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"math/bits"
 
 	"millrace/internal/job"
 )
@@ -13,8 +14,12 @@ func checkPast(c *job.Push) *job.Error {
 	case p == nil:
 	case !begins.Allow(p.State):
 		return &job.Error{Kind: job.Invalid, Text: "no job can begin in this state"}
-	case s.Lock != "" || s.Batch != 0 || len(s.BlockedBy) > 0:
-		return &job.Error{Kind: job.Invalid, Text: "a job with a past has no lock, no batch and waits for no other"}
+	case len(s.BlockedBy) > 0 != (p.State == job.Blocked):
+		return &job.Error{Kind: job.Invalid, Text: "a job waits for others if it is blocked, and only then"}
+	case p.Role&^callbacks != 0 || bits.OnesCount32(uint32(p.Role)) > 1 || p.Role != 0 && (s.Batch == 0 || p.Tried):
+		return &job.Error{Kind: job.Invalid, Text: "a job is one callback of a batch, or is pushed by a schedule"}
+	case p.State == job.Done && s.Batch != 0 && p.Role == 0:
+		return &job.Error{Kind: job.Invalid, Text: "a job that has succeeded is in no batch"}
 	case len(p.Result) > 0 && !p.State.Finished():
 		return &job.Error{Kind: job.Invalid, Text: "only a finished job has a result"}
 	case p.BuriedLast && p.State != job.Buried:
@@ -27,16 +32,16 @@ func checkPast(c *job.Push) *job.Error {
 	return nil
 }
 
-// begins are the states that a job with a past can begin in. A lease has a holder and a
-// blocked job blockers, which are no part of a past.
-var begins = job.StatesOf(job.Scheduled, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
+// begins are the states that a job with a past can begin in. A lease has a holder, which is no part of a past.
+var begins = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
 
-// goOn writes a new job that has a past and lets it enter the state that it was in.
-func (m *Machine) goOn(e *entry, p *job.Past) {
+// goOn writes a new job that has a past and lets it enter the state that it was in. Earlier is as for create.
+func (m *Machine) goOn(e *entry, s *job.Spec, p *job.Past, earlier []*entry) {
 	e.Created = m.bygone(p.Created)
 	e.Order.Rank, e.Order.At = p.Rank, p.At
 	e.Attempts, e.Fails, e.Buries = p.Attempts, p.Fails, p.Buries
 	e.Lapses, e.Releases, e.Kicks, e.Delay = p.Lapses, p.Releases, p.Kicks, p.Delay
+	m.reenlist(e, s, p)
 	m.storeBody(e)
 	if len(p.Failures) > 0 {
 		for i := range p.Failures {
@@ -47,6 +52,11 @@ func (m *Machine) goOn(e *entry, p *job.Past) {
 	if len(p.Result) > 0 {
 		e.Result = bytes.Clone(p.Result)
 		m.putResult(e)
+	}
+	if p.State == job.Blocked {
+		m.goOnBlocked(e, m.bygone(p.Since), m.blockers(s, earlier))
+		m.stillborn(e)
+		return
 	}
 	m.link(e)
 	waits := p.State == job.Scheduled || p.State == job.Retrying
@@ -72,6 +82,69 @@ func (m *Machine) goOn(e *entry, p *job.Past) {
 		m.save(e)
 	}
 	m.stillborn(e)
+}
+
+// goOnBlocked has a job wait again for those of its blockers that are left.
+func (m *Machine) goOnBlocked(e *entry, since job.Time, blockers []*entry) {
+	switch {
+	case len(blockers) > 0:
+		m.enter(e, job.Blocked)
+		e.Since = since
+		m.block(e, blockers)
+		m.link(e)
+		m.save(e)
+	case e.RunAt > m.now:
+		m.enter(e, job.Scheduled)
+		m.link(e)
+		m.save(e)
+	default:
+		m.link(e)
+		m.makeReady(e, job.PlaceTail)
+	}
+}
+
+// reenlist gives a job with a past the lock that it had, and its place in a batch or among the jobs of a schedule.
+func (m *Machine) reenlist(e *entry, s *job.Spec, p *job.Past) {
+	if s.Lock != "" && p.LockedUntil > m.now {
+		m.lockUntil(e, s, p.LockedUntil)
+	}
+	switch {
+	case s.Batch == 0:
+	case p.Role == job.FlagTick:
+		m.rejoinTicker(e, s.Batch, p)
+	case p.Role != 0:
+		if m.batchIn(e.Namespace, s.Batch) != nil {
+			e.Batch = s.Batch
+			e.Flags |= p.Role
+		}
+	default:
+		m.join(e, s.Batch)
+		if p.Tried || p.Fails > 0 || p.State == job.Dead || p.State == job.Failed {
+			m.tried(e)
+		}
+	}
+}
+
+// rejoinTicker makes a job with a past one of a schedule: that of a run that had it.
+func (m *Machine) rejoinTicker(e *entry, id job.BatchID, p *job.Past) {
+	s := m.readTicker(id)
+	if s == nil || s.Namespace != e.Namespace {
+		return
+	}
+	e.Batch = id
+	e.Flags |= job.FlagTick
+	for i := range s.Runs {
+		r := &s.Runs[i]
+		if r.Job != 0 || r.At != p.Created || r.Kind != job.RunPushed && r.Kind != job.RunByHand {
+			continue
+		}
+		r.Job = e.ID
+		if r.Outcome == job.Alive && s.LastAt == r.At && !p.State.Finished() && p.State != job.Dead {
+			s.Running = e.ID
+		}
+		m.putTicker(s)
+		return
+	}
 }
 
 // bygone returns a time of the past; now if there is none.

@@ -174,7 +174,7 @@ func (m *Machine) create(c *job.Push, earlier []*entry) *entry {
 	s := &c.Spec
 	e := m.prepare(s)
 	if c.Past != nil {
-		m.goOn(e, c.Past)
+		m.goOn(e, s, c.Past, earlier)
 		return e
 	}
 	m.enlist(e, s)
@@ -302,6 +302,7 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 		return
 	}
 	var pushed []*entry
+	made := make(map[int]record.JobRef)
 	for i, op := range c.Ops {
 		var r job.Result
 		switch o := op.(type) {
@@ -314,13 +315,32 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 		case *job.Push:
 			e := m.create(o, pushed)
 			pushed = append(pushed, e)
+			made[i] = record.JobRef{Queue: e.q.ID, ID: e.ID}
 			res.IDs = append(res.IDs, e.ID)
 		case *job.SetValue:
-			m.setValue(o, &r)
+			m.setValue(valueOf(o, i, made), &r)
+		case *job.NewBatch:
+			m.newBatch(o, &r)
+			made[i] = record.JobRef{ID: job.ID(r.Batch)}
+		case *job.CommitBatch:
+			m.commitBatch(o, &r)
+		case *job.SetSchedules:
+			m.setSchedules(o, &r)
+		case *job.PauseSchedule:
+			m.pauseSchedule(o, &r)
 		default: // refused by the rehearsal
 		}
 		m.serveWakes()
 	}
+}
+
+// valueOf returns a part of an Atomic with the value that tells what an earlier part has made.
+func valueOf(c *job.SetValue, i int, made map[int]record.JobRef) *job.SetValue {
+	if c.Of == 0 {
+		return c
+	}
+	ref := made[i-c.Of]
+	return &job.SetValue{Space: c.Space, Name: c.Name, Value: job.AppendMade(nil, uint32(ref.Queue), ref.ID)}
 }
 
 // rehearsal is what an Atomic would have done so far, if nobody waited.
@@ -364,8 +384,20 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 				err = &job.Error{Kind: job.Invalid, Text: "a push that depends on others is not allowed in an atomic command"}
 			}
 		case *job.SetValue:
-			if o.IfAbsent {
+			if o.IfAbsent || o.Of != 0 && !makes(c.Ops, i-o.Of) {
 				err = &job.Error{Kind: job.Invalid, Text: "a value that depends on others is not allowed in an atomic command"}
+			}
+		case *job.NewBatch:
+			err = m.checkNewBatch(o)
+		case *job.CommitBatch:
+			if m.batchIn(o.Namespace, o.Batch) == nil {
+				err = job.ErrNoBatch
+			}
+		case *job.SetSchedules:
+			_, err = m.checkSchedules(o)
+		case *job.PauseSchedule:
+			if m.tickerNamed(o.Namespace, o.Name) == nil {
+				err = job.ErrNoSchedule
 			}
 		default:
 			err = &job.Error{Kind: job.Invalid, Text: "not allowed in an atomic command"}
@@ -378,6 +410,18 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 		}
 	}
 	return refs, nil
+}
+
+// makes reports whether a part of an Atomic makes something that a value can tell.
+func makes(ops []job.Command, i int) bool {
+	if i < 0 || i >= len(ops) {
+		return false
+	}
+	switch ops[i].(type) {
+	case *job.Push, *job.NewBatch:
+		return true
+	}
+	return false
 }
 
 func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
@@ -483,7 +527,7 @@ func (r *rehearsal) push(c *job.Push) *job.Error {
 		}
 		r.keys[k] = struct{}{}
 	}
-	if err := r.lock(s); err != nil {
+	if err := r.lock(c); err != nil {
 		return err
 	}
 	name := [2]string{s.Namespace, s.Queue}
@@ -496,7 +540,8 @@ func (r *rehearsal) push(c *job.Push) *job.Error {
 	return nil
 }
 
-func (r *rehearsal) lock(s *job.Spec) *job.Error {
+func (r *rehearsal) lock(c *job.Push) *job.Error {
+	s := &c.Spec
 	if s.Lock == "" {
 		return nil
 	}
@@ -509,7 +554,11 @@ func (r *rehearsal) lock(s *job.Spec) *job.Error {
 	if s.Delay > 0 {
 		at = r.m.now.Add(s.Delay)
 	}
-	r.locks[k] = max(r.m.now, at).Add(s.LockFor) > r.m.now
+	until := max(r.m.now, at).Add(s.LockFor)
+	if c.Past != nil {
+		until = c.Past.LockedUntil
+	}
+	r.locks[k] = until > r.m.now
 	return nil
 }
 

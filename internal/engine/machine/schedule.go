@@ -141,6 +141,8 @@ func (m *Machine) checkSchedules(c *job.SetSchedules) ([][]byte, *job.Error) {
 			err = &job.Error{Kind: job.Invalid, Text: fmt.Sprintf("schedule %q is given twice", def.Name)}
 		case s != nil && s.Source == job.SourceFile && c.Source != job.SourceFile:
 			err = job.ErrOfFile
+		case s != nil && def.Past != nil:
+			err = &job.Error{Kind: job.Exists, Text: fmt.Sprintf("there is a schedule %q already", def.Name)}
 		case s == nil || c.Replace && s.Source == c.Source:
 			total++ // countSchedules has left it out
 		}
@@ -170,6 +172,8 @@ func checkSchedule(def *job.Schedule, size int) *job.Error {
 		text = "the job of a schedule has no batch, no blockers and no time of its own"
 	case def.Missed == job.MissedAll && (def.MissedMax == 0 || def.MissedMax > job.MaxMissed):
 		text = fmt.Sprintf("the limit of missed runs is 1 to %d", job.MaxMissed)
+	case def.Past != nil && !def.Past.Possible():
+		text = "no schedule can have such a past"
 	case size > job.MaxScheduleBytes:
 		return &job.Error{Kind: job.TooLarge, Text: fmt.Sprintf("a schedule with its job has at most %d bytes", job.MaxScheduleBytes)}
 	default:
@@ -230,6 +234,7 @@ func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byt
 	if s == nil {
 		s = &ticker{id: job.BatchID(m.nextID(false))}
 		s.Namespace, s.Name, s.Created, s.Paused = def.Namespace, def.Name, m.now, def.Paused
+		m.tickedBefore(s, def.Past)
 		m.vb = record.AppendUint(m.vb[:0], uint64(s.id))
 		m.set(record.ScheduleNameKey(nil, s.Namespace, s.Name), m.vb)
 	} else {
@@ -249,6 +254,38 @@ func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byt
 	}
 	m.putTicker(s)
 	return true
+}
+
+// tickedBefore gives a new schedule its past. It is paused until its jobs are here.
+func (m *Machine) tickedBefore(s *ticker, p *job.SchedulePast) {
+	if p == nil {
+		return
+	}
+	s.Paused, s.Created, s.LastTick, s.LastAt = true, m.bygone(p.Created), p.LastTick, p.LastAt
+	s.Pushed, s.Missed, s.Skipped = p.Pushed, p.Missed, p.Skipped
+	for _, r := range p.Runs {
+		r.Job = 0
+		s.Runs = append(s.Runs, r)
+	}
+}
+
+// jobsBack ends the runs of a schedule with a past whose jobs have not come back, and has it tick again.
+func (m *Machine) jobsBack(s *ticker, c *job.PauseSchedule) {
+	for i := range s.Runs {
+		r := &s.Runs[i]
+		if pushed := r.Kind == job.RunPushed || r.Kind == job.RunByHand; pushed && r.Job == 0 && r.Outcome == job.Alive {
+			r.Outcome, r.Ended = job.Removed, m.now
+		}
+	}
+	if !s.Paused || c.Paused {
+		return
+	}
+	if s.Paused = false; c.Next > s.LastTick {
+		m.tickAt(s, c.Next)
+		return
+	}
+	def, _ := m.tickerDef(s.id)
+	m.waitAgain(s, &def)
 }
 
 // waitAgain sets the next tick from now on.
@@ -285,6 +322,9 @@ func (m *Machine) pauseSchedule(c *job.PauseSchedule, res *job.Result) {
 	switch {
 	case s == nil:
 		res.Err = job.ErrNoSchedule
+	case c.Rest:
+		m.jobsBack(s, c)
+		m.putTicker(s)
 	case s.Paused != c.Paused:
 		s.Paused = c.Paused
 		def, _ := m.tickerDef(s.id)

@@ -37,11 +37,36 @@ func (a *args) past() *job.Past {
 		Attempts: uint32(a.number("tried")), Fails: uint32(a.number("failed")), Buries: uint32(a.number("buries")),
 		Lapses: uint32(a.number("lapses")), Releases: uint32(a.number("releases")), Kicks: uint32(a.number("kicks")), BuriedLast: a.flag("last"),
 		Rank: a.number("rank"), At: a.moment("orderat"), OldPlace: a.flag("oldplace"), Result: []byte(a.text("result")),
+		LockedUntil: a.moment("lockeduntil"), Tried: a.flag("hadfailed"), Role: roles[a.text("role")],
 	}
 	for i, text := range a.list("failures") {
 		p.Failures = append(p.Failures, job.Failure{At: start.Add(time.Duration(i) * time.Minute), Kind: job.FailedByLapse, Message: text})
 	}
 	return p
+}
+
+// roles are what a job with a past is to its batch.
+var roles = map[string]job.Flags{
+	"complete": job.FlagOnComplete, "success": job.FlagOnSuccess, "tick": job.FlagTick, "both": job.FlagOnComplete | job.FlagOnSuccess,
+}
+
+// batchPast is what a batch has behind it.
+func (a *args) batchPast() *job.BatchPast {
+	if !a.flag("past") {
+		return nil
+	}
+	return &job.BatchPast{
+		Created: a.moment("created"), Committed: a.moment("committed"), Succeeded: a.moment("succeeded"), Acked: uint64(a.number("acked")),
+		Complete: job.Callback(a.number("completestage")), Success: job.Callback(a.number("successstage")),
+	}
+}
+
+// rest is what a batch with a past had in all.
+func (a *args) rest() *job.BatchRest {
+	if _, ok := a.vals["total"]; !ok {
+		return nil
+	}
+	return &job.BatchRest{Total: uint64(a.number("total")), Open: a.flag("open")}
 }
 
 func (a *args) batch() job.BatchID { return job.BatchID(a.number("id")) }
@@ -64,6 +89,7 @@ func newBatchCommand(a *args) job.Command {
 		Namespace: a.namespace(), Parent: job.BatchID(a.number("parent")), Text: a.text("text"),
 		Complete: a.callback("complete"), Success: a.callback("success"),
 		OpenFor: job.WaitForever, KeepFor: job.WaitForever, KeepDone: job.WaitForever,
+		Past: a.batchPast(),
 	}
 	for name, d := range map[string]*time.Duration{"openfor": &c.OpenFor, "keepfor": &c.KeepFor, "keepdone": &c.KeepDone} {
 		if _, ok := a.vals[name]; ok {
