@@ -149,7 +149,7 @@ func cron(i *job.ScheduleInfo) Cron {
 	for k := range slices.Backward(i.Runs) {
 		r := &i.Runs[k]
 		run := CronRun{Tick: instant(r.Tick), At: instant(r.At), Kind: nameOf(runNames, r.Kind), Count: r.Count, Job: r.Job, Ended: instant(r.Ended)}
-		if r.Job != 0 {
+		if r.Kind == job.RunPushed || r.Kind == job.RunByHand {
 			run.Result = nameOf(resultNames, r.Outcome)
 			if c.LastResult == "" {
 				c.LastResult = run.Result

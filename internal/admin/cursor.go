@@ -43,6 +43,9 @@ type position struct {
 	ID        uint64    `json:"i,omitempty"`
 	Examined  uint64    `json:"x,omitempty"` // jobs looked at so far
 	Total     uint64    `json:"t,omitempty"` // and how many there were at the beginning
+	Phase     phase     `json:"p,omitempty"` // of an export
+	Lines     uint64    `json:"e,omitempty"` // of an export so far
+	Sum       uint32    `json:"c,omitempty"` // their checksum
 }
 
 // cursorSizeMax bounds the cursors that are read. Names of queues are in them.
@@ -70,7 +73,7 @@ func parseCursor(text, list, filter string) (position, error) {
 	if got.List != list || got.Filter != filter {
 		return p, problemCursor.problem("it was made for another list or another filter: begin again without a cursor")
 	}
-	if int(got.State) >= job.StateCount {
+	if int(got.State) >= job.StateCount || got.Phase > phaseOver {
 		return p, problemCursor.problem("it is not one of ours: begin again without a cursor")
 	}
 	return got, nil

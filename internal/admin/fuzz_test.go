@@ -71,6 +71,9 @@ func FuzzImportLine(f *testing.F) {
 		`{"id":1,"namespace":"n","queue":"q","state":"dead","body_kind":"bytes","body_base64":"AAE=","policy":{"lease_seconds":1e300}}`,
 		`{"id":18446744073709551615,"namespace":"n","queue":"q","state":"scheduled","run_at":"2026-01-01T00:00:00Z","body_kind":"none","like":"00"}`,
 		`{"id":1,"namespace":"n","queue":"q","state":"failed","created":"0001-01-01T00:00:00Z","failures":[{"kind":"lapse"},{"kind":"what"}],"result_base64":"AA=="}`,
+		`{"kind":"queue","namespace":"n","queue":"q","limits":{"rate":"1/s"}}`, `{"kind":"what"}`, `{"kind":"batch_end","id":1}`,
+		`{"kind":"batch","id":1,"namespace":"n","complete":"acked","open_for":"1h","on_complete":{"queue":"q"}}`,
+		`{"kind":"cron","namespace":"n","name":"x","runs":[{"kind":"fired","result":"died"}]}`,
 		`{"namespace":"n","queue":"q","state":"what"}`, `{"namespace":"","queue":"q"}`, `{"what":1}`,
 	} {
 		f.Add(s)
@@ -83,14 +86,18 @@ func FuzzImportLine(f *testing.F) {
 				t.Error(err)
 			}
 		})
-		if len(im.cmds)+len(im.out.Refused)+im.out.Marks != 1 || len(im.cmds) != len(im.at) {
-			t.Fatalf("%q makes %d jobs, %d refusals and %d marks", line, len(im.cmds), len(im.out.Refused), im.out.Marks)
-		}
-		for _, c := range im.cmds {
-			push, ok := c.(*job.Push)
-			if !ok || push.Spec.Queue == "" || len(push.Spec.Body)+len(push.Spec.Key)+len(push.Spec.Type)+len(push.Spec.Queue) > len(line) {
-				t.Fatalf("%q makes %+v", line, c)
+		lines := 0
+		for _, it := range im.items {
+			if !it.end { // which is a mark
+				lines++
 			}
+			push := it.push
+			if push != nil && (push.Spec.Queue == "" || len(push.Spec.Body)+len(push.Spec.Key)+len(push.Spec.Type)+len(push.Spec.Queue) > len(line)) {
+				t.Fatalf("%q makes %+v", line, push)
+			}
+		}
+		if lines+len(im.out.Refused)+im.out.Marks != 1 {
+			t.Fatalf("%q makes %d lines, %d refusals and %d marks", line, lines, len(im.out.Refused), im.out.Marks)
 		}
 		for _, r := range im.out.Refused {
 			if r.Problem == "" {

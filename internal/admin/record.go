@@ -14,10 +14,10 @@ import (
 // Record is a job as one line of an export. A field that an import does not know is refused, so that
 // nothing is lost without a word.
 type Record struct {
-	ID        job.ID     `json:"id"` // an imported job gets another
+	ID        job.ID     `json:"id,omitempty"` // an imported job gets another
 	Namespace string     `json:"namespace"`
 	Queue     string     `json:"queue"`
-	State     string     `json:"state"`
+	State     string     `json:"state,omitempty"`
 	Key       string     `json:"key,omitempty"`
 	Type      string     `json:"type,omitempty"`
 	Group     string     `json:"group,omitempty"`
@@ -42,11 +42,26 @@ type Record struct {
 	Like      string       `json:"like,omitempty"`
 	Numbered  bool         `json:"numbered,omitempty"`
 	Tracked   bool         `json:"tracked,omitempty"`
-	Batch     uint64       `json:"batch,omitempty"` // for people: an imported job is in none
+	Batch     uint64       `json:"batch,omitempty"`
+	Tried     bool         `json:"tried,omitempty"`    // it counts as failed in its batch
+	Callback  string       `json:"callback,omitempty"` // what it is to its batch, if it does not count in it: complete or success
+	Schedule  string       `json:"cron,omitempty"`     // the entry that has pushed it
 	Policy    RecordPolicy `json:"policy"`
 	Failures  []Failure    `json:"failures,omitempty"`
 	Result    []byte       `json:"result_base64,omitempty"`
 	BlockedBy []job.ID     `json:"blocked_by,omitempty"`
+	Blocks    bool         `json:"blocks,omitempty"` // other jobs wait for it
+	Lock      string       `json:"lock,omitempty"`
+	// LockedUntil is when its lock ends; LockEnds says what ends it before: ack or fetch.
+	LockedUntil *time.Time `json:"locked_until,omitempty"`
+	LockEnds    string     `json:"lock_ends,omitempty"`
+
+	// What follows only a job has that is still to be pushed, by a batch or a cron entry.
+	Unique     bool    `json:"unique,omitempty"`
+	TTL        float64 `json:"ttl_seconds,omitempty"`
+	TTLFromRun bool    `json:"ttl_from_run,omitempty"`
+	Head       bool    `json:"head,omitempty"`
+	LockFor    float64 `json:"lock_for_seconds,omitempty"`
 }
 
 // RecordPolicy is the whole of a job's policy.
@@ -63,6 +78,12 @@ var places = [...]string{
 	job.PlaceTail: "tail", job.PlaceOld: "old", job.PlaceHead: "head", job.PlaceBack: "back", job.PlaceDue: "due", job.PlaceSched: "sched",
 }
 
+// What a job is to its batch.
+const (
+	callbackComplete = "complete"
+	callbackSuccess  = "success"
+)
+
 // record makes the line of a job.
 func (s *Service) record(j *job.Job) Record {
 	r := Record{
@@ -76,7 +97,13 @@ func (s *Service) record(j *job.Job) Record {
 			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: nameOf(places[:], j.Policy.Requeue), Due: nameOf(places[:], j.Policy.Due),
 			DeadSlots: j.Policy.DeadSlots, BackoffFloor: j.Policy.Backoff.Floor,
 		},
-		BlockedBy: j.Blockers,
+		BlockedBy: j.Blockers, Blocks: j.Flags.Has(job.FlagDependants), Tried: j.Flags.Has(job.FlagTried),
+	}
+	switch {
+	case j.Flags.Has(job.FlagOnComplete):
+		r.Callback = callbackComplete
+	case j.Flags.Has(job.FlagOnSuccess):
+		r.Callback = callbackSuccess
 	}
 	if j.Like != (job.Digest{}) {
 		r.Like = hex.EncodeToString(j.Like[:])
@@ -125,6 +152,9 @@ func (s *Service) importPush(r *Record) (*job.Push, error) {
 		return nil, err
 	}
 	spec, err := s.importSpec(r)
+	if past.LockedUntil = moment(r.LockedUntil); past.LockedUntil <= job.TimeOf(time.Now()) {
+		spec.Lock = "" // it is over
+	}
 	if spec.RunAt == 0 && (past.State == job.Scheduled || past.State == job.Retrying) {
 		spec.RunAt = job.Never // later than can be written
 	}
@@ -145,7 +175,21 @@ func (r *Record) past() (*job.Past, error) {
 	case job.Leased:
 		p.State, p.Since = job.Ready, 0
 	case job.Blocked:
-		return nil, invalid("it waits for other jobs, which have other ids here: to import it all the same write ready as its state")
+		if len(r.BlockedBy) == 0 {
+			return nil, invalid("it waits for other jobs, and blocked_by does not tell which: to import it all the same write ready as its state")
+		}
+	}
+	if p.State != job.Blocked && len(r.BlockedBy) > 0 {
+		return nil, invalid("only a blocked job has blocked_by")
+	}
+	switch p.Tried = r.Tried; r.Callback {
+	case "":
+	case callbackComplete:
+		p.Role = job.FlagOnComplete
+	case callbackSuccess:
+		p.Role = job.FlagOnSuccess
+	default:
+		return nil, invalid("callback: %q is neither complete nor success", r.Callback)
 	}
 	for i := range r.Failures {
 		f := &r.Failures[i]
@@ -203,6 +247,13 @@ func (s *Service) importSpec(r *Record) (job.Spec, error) {
 		return spec, err
 	}
 	spec.RunAt, spec.Policy.ExpireAt = moment(r.RunAt), moment(r.ExpireAt)
+	if r.Lock != "" {
+		i := slices.Index(lockEnds, r.LockEnds)
+		if i < 0 || len(r.Lock) > textMax {
+			return spec, invalid("lock_ends is one of %v, and a lock has at most %d bytes", lockEnds, textMax)
+		}
+		spec.Lock, spec.LockUntil = r.Lock, job.LockEnd(i) //nolint:gosec // an index of a short table
+	}
 	return spec, nil
 }
 

@@ -22,16 +22,20 @@ func newExportCommand(p Process) *cobra.Command {
 		Use:   "export [FILE]",
 		Short: "Write jobs of a running server as JSON lines",
 		Long: `Write all jobs, or those that fit a filter, as JSON lines to FILE or standard output: one job on each line, and
-now and then a line that marks where an export that was interrupted goes on. "millrace import" reads them.
+now and then a line that marks where an export that was interrupted goes on, with a checksum. "millrace import" reads them.
 
-It shows all jobs as they were at one moment, unless it takes more than two minutes or is resumed. For an exact
-copy of everything use "millrace backup".
+Without a filter, or with --namespace alone, settings of queues, batches and cron entries are there too, so that an import
+into an empty server gives the same again. With --queue it is the settings and the jobs of the queue. Not in an export are
+lifetime counters, progress reports, locks whose job is gone, tokens, and the server's configuration.
+
+It shows everything as it was at one moment, unless it takes more than two minutes or is resumed. For an exact
+copy of everything, ids included, use "millrace backup".
 
 With --resume an export to FILE that was cut off goes on behind its last mark. The filter must be the same.`,
 		Example: `  millrace export jobs.jsonl
   millrace export --queue mails --state dead | jq .body
   millrace export jobs.jsonl --resume
-  millrace export | ssh other millrace import`,
+  millrace export | ssh other millrace import -`,
 		Args: atMostOne("a file"),
 	}
 	filters := addFilter(cmd)
@@ -125,8 +129,10 @@ func (e *exporter) lastMark(file io.Reader) (end int64, complete bool, err error
 			return end, complete, nil
 		}
 		at += int64(len(line.text))
-		if line.mark == nil {
+		if line.isJob() {
 			jobs++
+		}
+		if line.mark == nil {
 			continue
 		}
 		end, e.cursor, complete, e.jobs = at, line.mark.Cursor, line.mark.Mark == admin.MarkEnd, jobs
@@ -169,8 +175,10 @@ func (e *exporter) request(ctx context.Context) (done bool, err error) {
 			return false, nil
 		}
 		part.Write(line.text)
-		if line.mark == nil {
+		if line.isJob() {
 			jobs++
+		}
+		if line.mark == nil {
 			continue
 		}
 		if _, err := part.WriteTo(e.out); err != nil {

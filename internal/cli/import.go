@@ -28,13 +28,18 @@ func newImportCommand(p Process) *cobra.Command {
 		Use:   "import [FILE]",
 		Short: "Read jobs that were exported into a running server",
 		Long: `Read the JSON lines of "millrace export" from FILE or standard input, and push their jobs: each is in the
-state that it was in, with its attempts, failures, times and result, except those that were running, which are ready.
-It gets a new id, and is in no batch.
+state that it was in, with its attempts, failures, times, result and lock, in its batch and behind the jobs that it waits
+for. Only those that were running are ready. Jobs and batches get new ids. Settings of queues, batches and cron entries
+are made as they were: a batch does not complete, and a cron entry is paused, until its last line has been read.
+
+The export has checksums. Lines are imported only when the checksum behind them has been read and is right: one that was
+damaged or cut off is imported up to there, and the command says where that is. --ignore-checksums imports an export that
+was changed on purpose. One that has no checksums is read as it is.
 
 A job that was there before, with the same key and pushed at the same time, is left out: a file that is imported twice
 changes nothing, except for jobs without a key. A line whose key belonged to another job before is refused, unless
 --allow-duplicates. Several jobs of the file may have one key. Lines that cannot be imported are told, and the others
-are imported: those of jobs that wait for other jobs are such lines.
+are imported. So is what a job is imported without, such as a batch that is not in the file.
 
 An import that was interrupted goes on with --resume and the token that it has printed, imports nothing twice and leaves
 nothing out: the server remembers for a week how far it is.
@@ -42,12 +47,14 @@ nothing out: the server remembers for a week how far it is.
 Exit status 1 also tells that some lines were refused.`,
 		Example: `  millrace import jobs.jsonl
   millrace import jobs.jsonl --resume 7f3c2a91
+  millrace export | ssh other millrace import -
   millrace export --queue mails | millrace import --api http://other:7420`,
 		Args: atMostOne("a file"),
 	}
 	im := &importer{}
 	cmd.Flags().StringVar(&im.o.Token, "resume", "", "go on with the import of this token")
 	cmd.Flags().BoolVar(&im.o.Duplicates, "allow-duplicates", false, "import every job, whatever jobs there are with its key")
+	cmd.Flags().BoolVar(&im.check.ignore, "ignore-checksums", false, "import what was changed since it was exported")
 	f := addAPI(cmd, p)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in := cmd.InOrStdin()
@@ -87,8 +94,12 @@ type importer struct {
 	bar    *progress
 	size   uint64 // of the input, if it is known
 	read   uint64
+	done   uint64             // lines that an earlier run has dealt with
+	number uint64             // of the last line that was taken
+	part   bytes.Buffer       // lines of the next request
 	out    admin.ImportResult // of all requests
-	ended  bool               // the end mark of the export was there
+	check  verifier
+	told   int // how many lines were told that were imported in part
 }
 
 func (im *importer) run(ctx context.Context, in io.Reader) error {
@@ -96,42 +107,70 @@ func (im *importer) run(ctx context.Context, in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	var part bytes.Buffer
-	var number, from uint64
+	im.done = done
 	for line, err := range exportLines(in) {
 		if err != nil {
-			return fail(fmt.Errorf("read line %d: %w", number+1, err))
+			return fail(fmt.Errorf("read line %d: %w", im.check.number+1, err))
 		}
-		number++
 		im.read += uint64(len(line.text))
-		if line.mark != nil {
-			im.ended = line.mark.Mark == admin.MarkEnd
+		good, err := im.check.add(line)
+		if err == nil {
+			err = im.take(ctx, good)
 		}
-		if number <= done {
-			continue
-		}
-		if part.Len() == 0 {
-			from = number
-		}
-		part.Write(line.text)
-		if number-from+1 >= importLines || part.Len() >= importBytes {
-			if err := im.send(ctx, from, &part); err != nil {
-				return err
-			}
+		if err != nil {
+			return im.goOn(ctx, err)
 		}
 	}
-	if part.Len() > 0 {
-		if err := im.send(ctx, from, &part); err != nil {
-			return err
-		}
+	if im.check.number == 0 {
+		return fail(errors.New("the input is empty: an export has an end, at least"))
 	}
-	if !im.ended {
+	rest, err := im.check.rest()
+	if err == nil {
+		err = im.take(ctx, rest)
+	}
+	if err != nil {
+		return im.goOn(ctx, err)
+	}
+	if err := im.send(ctx); err != nil {
+		return err
+	}
+	if !im.check.ended {
 		im.say("The input does not end as an export does: it may have been cut off.\n")
 	}
 	if n := len(im.out.Refused); n > 0 {
 		return fail(fmt.Errorf("%s refused", plural(n, "line")))
 	}
 	return nil
+}
+
+// take adds lines to the next request, and sends it as soon as it is large enough.
+func (im *importer) take(ctx context.Context, lines []exportLine) error {
+	for _, line := range lines {
+		if im.number++; im.number <= im.done {
+			continue
+		}
+		if im.part.Len() == 0 {
+			im.o.Line = im.number
+		}
+		im.part.Write(line.text)
+		if im.number-im.o.Line+1 >= importLines || im.part.Len() >= importBytes {
+			if err := im.send(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// goOn imports what is good of an export that is not, and says how to go on.
+func (im *importer) goOn(ctx context.Context, why error) error {
+	if _, server := errors.AsType[*apiclient.Unreachable](why); server || ctx.Err() != nil {
+		return why
+	}
+	if err := im.send(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w\nTo go on with a good copy of the whole export: --resume %s", why, im.o.Token)
 }
 
 // begin makes up a token, or asks how far the import of the one given is.
@@ -152,24 +191,24 @@ func (im *importer) begin(ctx context.Context) (done uint64, err error) {
 	}
 	im.say("Going on behind line %d\n", mark.Line)
 	im.refused(mark.Refused) // whoever was interrupted may not have been told
+	im.partly(mark.Partly)
 	return mark.Line, nil
 }
 
-// send imports some lines, and empties their buffer. An attempt of which nothing is known is repeated, which does no
-// harm.
-func (im *importer) send(ctx context.Context, from uint64, lines *bytes.Buffer) error {
-	im.o.Line = from
-	for try := 1; ; try++ {
-		r, err := im.client.Import(ctx, im.o, lines.Bytes())
+// send imports the lines that were taken. An attempt of which nothing is known is repeated, which does no harm.
+func (im *importer) send(ctx context.Context) error {
+	for try := 1; im.part.Len() > 0; try++ {
+		r, err := im.client.Import(ctx, im.o, im.part.Bytes())
 		if err == nil {
 			im.add(&r)
-			lines.Reset()
+			im.part.Reset()
 			return nil
 		}
 		if try == importTries || !passing(err) || !sleep(ctx, time.Second<<(try-1)) {
 			return fmt.Errorf("%w\nTo go on: --resume %s", apiError(err), im.o.Token)
 		}
 	}
+	return nil
 }
 
 // add counts what a request has done.
@@ -179,7 +218,11 @@ func (im *importer) add(r *admin.ImportResult) {
 	im.out.Existed += r.Existed
 	im.out.Repeated += r.Repeated
 	im.out.Marks += r.Marks
+	im.out.Queues += r.Queues
+	im.out.Batches += r.Batches
+	im.out.Cron += r.Cron
 	im.refused(r.Refused)
+	im.partly(r.Partly)
 	if im.size > 0 {
 		im.bar.update("importing", min(im.read, im.size-1), im.size)
 	} else {
@@ -196,6 +239,20 @@ func (im *importer) refused(lines []admin.ImportRefusal) {
 	}
 }
 
+// partlyTold is how many lines that were imported in part are told one by one.
+const partlyTold = 20
+
+// partly tells of lines that were imported without a part of them.
+func (im *importer) partly(lines []admin.ImportRefusal) {
+	for _, r := range lines {
+		if im.told++; im.told <= partlyTold {
+			im.bar.stop()
+			im.say("line %d: imported without %s\n", r.Line, printable(r.Problem))
+			im.out.Partly = append(im.out.Partly, r)
+		}
+	}
+}
+
 func (im *importer) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(im.stderr, format, args...) // nobody to tell
 }
@@ -208,6 +265,17 @@ func (im *importer) print(cmd *cobra.Command, asJSON bool) error {
 		return printJSON(cmd.OutOrStdout(), im.out)
 	}
 	text := plural(im.out.Imported, "job") + " imported"
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{im.out.Batches, "batch"}, {im.out.Cron, "cron entry"}, {im.out.Queues, "queue setting"}} {
+		if part.n > 0 {
+			text += ", " + plural(part.n, part.what)
+		}
+	}
+	if im.told > 0 {
+		text += fmt.Sprintf(", %s imported in part", plural(im.told, "line"))
+	}
 	if im.out.Existed > 0 {
 		text += fmt.Sprintf(", %d left out because they were there before", im.out.Existed)
 	}

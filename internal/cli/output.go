@@ -97,7 +97,14 @@ func plural[T int | uint64](n T, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return strconv.FormatUint(uint64(n), 10) + " " + thing + "s"
+	many := thing + "s"
+	switch {
+	case strings.HasSuffix(thing, "ch"):
+		many = thing + "es"
+	case strings.HasSuffix(thing, "ry"):
+		many = strings.TrimSuffix(thing, "y") + "ies"
+	}
+	return strconv.FormatUint(uint64(n), 10) + " " + many
 }
 
 // addYes gives a command that cannot be undone the flag that answers its question.

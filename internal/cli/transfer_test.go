@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -109,10 +110,10 @@ func TestExportImport(t *testing.T) {
 	lines := bytes.SplitAfter(whole, []byte("\n"))
 	part := to.with(bytes.NewReader(bytes.Join(lines[:700], nil)), "import")
 	token := regexp.MustCompile(`--resume (\w+)`).FindStringSubmatch(part.stderr)
-	if part.status != 0 || token == nil || !strings.Contains(part.stdout, "699 jobs imported") || !strings.Contains(part.stderr, "may have been cut off") {
+	if part.status != 1 || token == nil || !strings.Contains(part.stdout, "500 jobs imported") || !strings.Contains(part.stderr, "cut off: it has no end, and is good up to line 501") {
 		t.Fatalf("%+v", part)
 	}
-	if got := to.run("import " + file + " --resume " + token[1]); got.status != 0 || !strings.Contains(got.stderr, "behind line 700") {
+	if got := to.run("import " + file + " --resume " + token[1]); got.status != 0 || !strings.Contains(got.stderr, "behind line 501") {
 		t.Errorf("%+v", got)
 	}
 	if mails, later := to.counts("mails"), to.counts("later"); mails != "1200 0 0 0 0 0 0" || later != "0 0 1 0 0 0 0" {
@@ -182,7 +183,7 @@ func TestExportImportExact(t *testing.T) {
 		lines = append(lines, line)
 	}
 	middle := startServer(t)
-	if got := middle.with(strings.NewReader(strings.Join(lines, "")), "import"); got.status != 0 || !strings.Contains(got.stdout, "8 jobs imported") {
+	if got := middle.with(strings.NewReader(strings.Join(lines, "")), "import", "--ignore-checksums"); got.status != 0 || !strings.Contains(got.stdout, "8 jobs imported") {
 		t.Fatalf("%+v", got)
 	}
 	before := middle.ok("export")
@@ -194,9 +195,55 @@ func TestExportImportExact(t *testing.T) {
 	if got := to.with(strings.NewReader(before), "import"); got.status != 0 || !strings.Contains(got.stdout, "8 jobs imported") {
 		t.Fatalf("%+v", got)
 	}
-	id := regexp.MustCompile(`"id":\d+,`)
+	id := regexp.MustCompile(`"id":\d+,|"crc32c":"\w+"`)
 	if got, want := id.ReplaceAllString(to.ok("export"), ""), id.ReplaceAllString(before, ""); got != want {
 		t.Errorf("exported:\n%s\nand after the import:\n%s", want, got)
+	}
+}
+
+// A damaged export is imported up to the last good mark, and the place is told.
+func TestImportDamaged(t *testing.T) {
+	t.Parallel()
+	from := startServer(t)
+	if got := from.with(strings.NewReader(strings.Repeat("{\"a\":1}\n", 1100)), "push", "mails", "--lines"); got.status != 0 {
+		t.Fatal(got.stderr)
+	}
+	whole := from.ok("export")
+	lines := strings.SplitAfter(strings.TrimSuffix(whole, "\n"), "\n")
+	plain := regexp.MustCompile(`,"lines":\d+,"crc32c":"\w+"`).ReplaceAllString(whole, "")
+	if plain == whole {
+		t.Fatal("it has no checksums")
+	}
+	swap := func(i int, old, with string) string {
+		changed := strings.Replace(lines[i], old, with, 1)
+		if changed == lines[i] {
+			t.Fatalf("line %d does not have %s", i+1, old)
+		}
+		return strings.Join(lines[:i], "") + changed + strings.Join(lines[i+1:], "")
+	}
+	damaged := "damaged between line 502 and line 1002"
+	for _, c := range []struct {
+		what, text, says string
+		status, jobs     int
+		args             []string
+	}{
+		{"as it is", whole, "", 0, 1100, nil},
+		{"without checksums, as older releases wrote it", plain, "", 0, 1100, nil},
+		{"two, one after the other", whole + whole, "", 0, 2200, nil},
+		{"a byte is another", swap(700, `{"a":1}`, `{"a":2}`), damaged, 1, 500, nil},
+		{"a byte is another, on purpose", swap(700, `{"a":1}`, `{"a":2}`), "", 0, 1100, []string{"--ignore-checksums"}},
+		{"a line is missing", strings.Join(append(append([]string{}, lines[:700]...), lines[701:]...), ""), "damaged between line 502 and line 1001", 1, 500, nil},
+		{"a chunk is missing", strings.Join(append(append([]string{}, lines[:501]...), lines[1002:]...), ""), "damaged between line 502 and line 602", 1, 500, nil},
+		{"a mark is no mark", swap(1001, `{"mark"`, `{"mork"`), "damaged between line 502 and line 1103", 1, 500, nil},
+		{"the end is missing", strings.Join(lines[:len(lines)-1], ""), "good up to line 1002", 1, 1000, nil},
+		{"there is nothing", "", "the input is empty", 1, 0, nil},
+		{"cut off within a line", whole[:len(whole)-len(lines[len(lines)-1])-5], "good up to line 1002", 1, 1000, nil},
+	} {
+		to := startServer(t)
+		got := to.with(strings.NewReader(c.text), append([]string{"import", "-"}, c.args...)...)
+		if got.status != c.status || !strings.Contains(got.stdout, strconv.Itoa(c.jobs)+" jobs imported") || !strings.Contains(got.stderr, c.says) {
+			t.Errorf("%s: %+v", c.what, got)
+		}
 	}
 }
 
