@@ -103,7 +103,7 @@ func (m *Machine) Due(now job.Time) bool {
 // Fire applies a bounded number of timers that are due, as every command does first.
 func (m *Machine) Fire(now job.Time, rnd uint64) {
 	m.begin(now, rnd)
-	m.fire(m.opt.TimersPerStep)
+	m.fire(m.opt.TimersPerCommand)
 }
 
 // checkDeliveries asserts that what waits for a delivery is asked for (INV-16).

@@ -17,9 +17,11 @@ type Options struct {
 
 	// TimersPerLoad bounds how many timers one read brings into memory,
 	// TimersPerStep how much of a pile of timers that are due together one step
-	// works off, so that commands get their turn.
-	TimersPerLoad int
-	TimersPerStep int
+	// works off, so that commands get their turn, and TimersPerCommand how much of it
+	// a command does first: with many callers each waits for the parts of all others.
+	TimersPerLoad    int
+	TimersPerStep    int
+	TimersPerCommand int
 	// Few is up to how many jobs are purged one by one, SweepStep how many records
 	// one step of the clean-up after a larger purge looks at.
 	Few       int
@@ -62,14 +64,18 @@ func (o Options) withDefaults() Options {
 	if o.Horizon <= 0 {
 		o.Horizon = 10 * time.Second
 	}
+	if o.TimersPerCommand <= 0 {
+		o.TimersPerCommand = o.TimersPerStep
+	}
 	for _, d := range []struct {
 		field *int
 		value int
 	}{
 		{&o.TimersPerLoad, 4096},
-		{&o.TimersPerStep, 256},
+		{&o.TimersPerStep, 128},
+		{&o.TimersPerCommand, 16},
 		{&o.Few, 256},
-		{&o.SweepStep, 1024},
+		{&o.SweepStep, 256},
 		{&o.StepWork, 256},
 		{&o.NamesPerStep, 256},
 		{&o.WaitNames, 1 << 20},
@@ -207,7 +213,7 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 // commands that waited, this one included, come through Completed.
 func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
 	m.begin(now, rnd)
-	m.fire(m.opt.TimersPerStep)
+	m.fire(m.opt.TimersPerCommand)
 	res.Reset()
 	answered, needs = true, m.step
 	m.transition()
