@@ -96,7 +96,7 @@ var routes = append([]route{
 	{http.MethodGet, "/livez", auth.RoleNone, nil, (*call).getLivez},
 	{http.MethodGet, "/readyz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
 	{http.MethodGet, "/healthz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
-}, slices.Concat(viewRoutes, clusterRoutes, cronRoutes, workRoutes)...)
+}, slices.Concat(viewRoutes, clusterRoutes, cronRoutes, hookRoutes, workRoutes)...)
 
 // call is one request.
 type call struct {

@@ -89,6 +89,7 @@ func testDocument(t *testing.T) {
 	f.push(job.Spec{Queue: "q", Key: "tracked", Tracked: true, Batch: batch, Group: "g", TTL: time.Hour})
 	tracked := f.push(job.Spec{Queue: "t", Key: "told", Tracked: true, Body: []byte{0xff, 0}, Policy: job.Policy{Lease: time.Minute}})
 	f.do(&job.Report{Namespace: "ns", Key: "told", Percent: 50, SetPercent: true, Text: "half", SetText: true})
+	f.do(&job.SetHooks{Source: job.SourceFile, Hooks: []job.Hook{{Namespace: "ns", Queue: "filed", Job: job.Spec{Namespace: "ns", Queue: "graves"}}}})
 	testkit.Advance(t, 25*time.Second)
 
 	guarded := newFixture(t, Options{}, HandlerOptions{Login: auth.NewLogin(auth.LoginOptions{Password: "op", ReadPassword: "look"})})
@@ -151,6 +152,20 @@ func testDocument(t *testing.T) {
 		{"GET", "/api/v1/namespaces/ns/queues/limited", "", 200, ""},
 		{"GET", "/api/v1/namespaces/ns/queues/none/limits", "", 404, ""},
 		{"GET", "/api/v1/namespaces/ns/queues/q/limits", "", 503, "stopped"},
+		{"PUT", "/api/v1/namespaces/ns/queues/hooked/hook", `{"push":"graves"}`, 200, ""},
+		{"PUT", "/api/v1/namespaces/ns/queues/hooked/hook", `{"push":"graves","url":"https://example.org/"}`, 400, ""},
+		{"PUT", "/api/v1/namespaces/ns/queues/hooked/hook", `{"url":"https://example.org/"}`, 400, ""},
+		{"PUT", "/api/v1/namespaces/ns/queues/q/hook", `{"push":"graves"}`, 503, "stopped"},
+		{"GET", "/api/v1/namespaces/ns/queues/hooked/hook", "", 200, ""},
+		{"GET", "/api/v1/namespaces/ns/queues/none/hook", "", 404, ""},
+		{"GET", "/api/v1/namespaces/ns/queues/q/hook", "", 503, "stopped"},
+		{"GET", "/api/v1/hooks?namespace=ns", "", 200, ""},
+		{"GET", "/api/v1/hooks", "", 503, "stopped"},
+		{"PUT", "/api/v1/namespaces/ns/queues/filed/hook", `{"push":"graves"}`, 409, ""},
+		{"DELETE", "/api/v1/namespaces/ns/queues/filed/hook", "", 409, ""},
+		{"DELETE", "/api/v1/namespaces/ns/queues/hooked/hook", "", 204, ""},
+		{"DELETE", "/api/v1/namespaces/ns/queues/hooked/hook", "", 404, ""},
+		{"DELETE", "/api/v1/namespaces/ns/queues/q/hook", "", 503, "stopped"},
 		{"POST", "/api/v1/namespaces/ns/queues/q/resume", "", 200, ""},
 		{"POST", "/api/v1/namespaces/ns/queues/none/resume", "", 404, ""},
 		{"POST", "/api/v1/namespaces/ns/queues/q/resume", "", 503, "stopped"},

@@ -32,6 +32,7 @@ type Queue struct {
 	OldestReadySeconds *float64   `json:"oldest_ready_seconds,omitempty"`
 	Capacity           uint64     `json:"capacity"` // zero is no limit
 	Limits             *LimitUse  `json:"limits,omitempty"`
+	Hook               *Hook      `json:"hook,omitempty"` // not in lists
 	Protocols          []string   `json:"protocols"`
 	Created            *time.Time `json:"created,omitempty"`
 	// Hidden tells that the queue was removed by a protocol that keeps its other jobs.
@@ -174,6 +175,13 @@ func (s *Service) Queue(namespace, name string) (Queue, error) {
 		}
 		if err == nil {
 			out, err = s.queue(&q)
+		}
+		if err != nil {
+			return err
+		}
+		h, ok, err := v.Hook(namespace, name)
+		if ok {
+			out.Hook = hookOf(&h)
 		}
 		return err
 	})

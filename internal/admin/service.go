@@ -41,6 +41,8 @@ type Options struct {
 	FreeFloor uint64
 	// Cluster is the cluster that the server is part of; nil: none.
 	Cluster Cluster
+	// CallsURLs tells that hooks may call URLs: there is a secret to sign calls with.
+	CallsURLs bool
 	// Door is the door of jobs that are pushed and fetched here.
 	Door job.Door
 	// DataDir is where the data is.

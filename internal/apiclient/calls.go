@@ -135,6 +135,22 @@ func (c *Client) SetLimits(ctx context.Context, namespace, queue string, l admin
 	return out, err
 }
 
+// Hook returns the hook of a queue.
+func (c *Client) Hook(ctx context.Context, namespace, queue string) (admin.Hook, error) {
+	return get[admin.Hook](ctx, c, queuePath(namespace, queue)+"/hook", nil)
+}
+
+// SetHook sets the hook of a queue.
+func (c *Client) SetHook(ctx context.Context, namespace, queue string, h admin.NewHook) (out admin.Hook, err error) {
+	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/hook", body: h}, &out)
+	return out, err
+}
+
+// DropHook removes the hook of a queue.
+func (c *Client) DropHook(ctx context.Context, namespace, queue string) error {
+	return c.call(ctx, request{method: http.MethodDelete, path: queuePath(namespace, queue) + "/hook"}, nil)
+}
+
 // Purge removes all jobs of a queue that are in a state.
 func (c *Client) Purge(ctx context.Context, namespace, queue, state string) (admin.Count, error) {
 	return post[admin.Count](ctx, c, queuePath(namespace, queue)+"/purge", map[string]any{"state": state})

@@ -5,6 +5,25 @@ import (
 	"testing"
 )
 
+func TestQueueHook(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	s.says("queue hook mails", "mails has no hook.")
+	s.says("queue hook mails --push graves", "When a job of mails dies: push to graves.")
+	s.says("queue hook mails", "push to graves")
+	s.says("queue hook mails --json", `"push":"graves"`, `"origin":"api"`)
+	s.ok("push mails")
+	s.says("queue get mails", "when a job dies", "push to graves")
+	s.ok("job kill 1 --yes")
+	s.says("job ls --queue graves --json", `"type":"millrace.died"`)
+	s.says("queue hook mails off", "mails has no hook.")
+	s.says("queue hook mails off", "mails has no hook.")
+	s.fails(exitFailure, "set hooks.secret", "queue hook mails --url https://example.org/")
+	for _, wrong := range []string{"queue hook", "queue hook mails on", "queue hook mails off --push x", "queue hook mails --push x --url y"} {
+		s.fails(exitUsage, "", wrong)
+	}
+}
+
 func TestCronCommands(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

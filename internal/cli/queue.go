@@ -30,7 +30,7 @@ func newQueueCommand(p Process) *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
+	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueueHook(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
 	return cmd
 }
 
@@ -163,6 +163,9 @@ func queueText(q *admin.Queue) string {
 			t.row("slots", showSlots(l))
 		}
 		t.row("held back", plural(l.Held, "job")+" by limits")
+	}
+	if h := q.Hook; h != nil {
+		t.row("when a job dies", showHook(&h.NewHook))
 	}
 	t.row("per second", fmt.Sprintf("%.1f pushed, %.1f fetched, %.1f acked, %.1f failed", q.Rates.Pushed, q.Rates.Fetched, q.Rates.Acked, q.Rates.Failed))
 	t.row("in all", fmt.Sprintf("%d pushed, %d fetched, %d acked, %d failed", q.Totals["pushed"], q.Totals["fetched"], q.Totals["acked"], q.Totals["failed"]))

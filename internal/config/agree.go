@@ -25,7 +25,7 @@ func (t Table) decisive() []string {
 func (t Table) alike() []string {
 	names := []string{
 		"cluster.election", "listen.hosts", "server.max_waiting", "server.max_waiting_memory", "server.max_waiting_names",
-		"statsd.namespace", "statsd.latency_queues",
+		"statsd.namespace", "statsd.latency_queues", "hooks.secret", "hooks.allow",
 	}
 	for _, s := range t.specs {
 		names = append(names, s.Alike...)

@@ -13,6 +13,7 @@ type Config struct {
 	Cluster Cluster
 	Web     Web
 	Statsd  Statsd
+	Hooks   Hooks
 
 	// Rules are what the files say that the server keeps with its data.
 	Rules []Rule

@@ -50,6 +50,11 @@ const exampleRules = `
 #   queue = "reports"
 #   [cron.job]
 #   type = "Report"
+
+# What happens when a job of a queue dies: docs/hooks.md. There may be several.
+# [[hook]]
+#   queue = "reports"
+#   push = "dead-reports" # or: url = "https://example.org/dead"
 `
 
 // tomlDefault returns the default as the file would have it.

@@ -43,13 +43,17 @@ func (l *loader) parse(path string, data []byte) {
 		}
 		return
 	}
-	if tables, ok := root[RuleCron]; ok {
-		delete(root, RuleCron)
+	for _, kind := range []string{RuleCron, RuleHook} {
+		tables, ok := root[kind]
+		if !ok {
+			continue
+		}
+		delete(root, kind)
 		var list []map[string]any
 		if err := meta.PrimitiveDecode(tables, &list); err != nil {
-			l.problem("%s: %s: %s", path, RuleCron, err)
+			l.problem("%s: %s: %s", path, kind, err)
 		} else {
-			l.rules(RuleCron, false, path, data, list)
+			l.rules(kind, false, path, data, list)
 		}
 	}
 	f := fileReader{loader: l, meta: &meta, path: path}

@@ -9,7 +9,7 @@ import (
 )
 
 // Rule is a table of a file that is no setting of the server, but something that it keeps with its data and follows: a
-// cron entry, the limits of a queue. Rules are taken over whenever the configuration is read again.
+// cron entry, the limits or the hook of a queue. Rules are taken over whenever the configuration is read again.
 type Rule struct {
 	Kind     string // the name of the section, such as "cron"
 	Original bool   // it is of a file of the Faktory server, in that server's form
@@ -21,6 +21,7 @@ type Rule struct {
 const (
 	RuleCron      = "cron"
 	RuleThrottles = "throttles"
+	RuleHook      = "hook"
 )
 
 // Rules takes an array of tables from a file of another server, in that server's form.

@@ -55,6 +55,10 @@ type Options struct {
 	DoorName func(job.Door) string
 	// StatsdFailures returns how many reports to a statsd collector failed; nil: none are made.
 	StatsdFailures func() uint64
+	// HookCalls returns how many calls of hooks succeeded and failed; nil: none are made. HookQueue is the namespace and the
+	// name of the queue in which they wait.
+	HookCalls func() (sent, failed uint64)
+	HookQueue [2]string
 	// Cluster tells about the cluster that the server is part of; nil: none.
 	Cluster func() Cluster
 }
@@ -111,6 +115,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
 		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
 		descCronFired, descCronMissed, descCronSkipped, descCronAge, descCronLate, descCronPaused, descStatsd,
+		descHookCalls, descHooksWaiting, descHooksDead,
 	} {
 		ch <- d
 	}
@@ -246,6 +251,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		if free, err := c.FreeBytes(); err == nil {
 			gauge(descFree, float64(free))
 		}
+	}
+	if c.HookCalls != nil {
+		c.hooks(ch)
 	}
 	c.times(ch)
 	c.queues(ch)

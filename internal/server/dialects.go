@@ -45,6 +45,7 @@ type service struct {
 // build makes what serves the gates.
 func (s *server) build() ([]service, error) {
 	s.buildStatsd()
+	s.buildHooks()
 	byProtocol := make(map[string][]*gate)
 	for _, g := range s.gates {
 		byProtocol[g.config.Protocol] = append(byProtocol[g.config.Protocol], g)

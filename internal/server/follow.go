@@ -29,7 +29,7 @@ type ruleKind struct {
 }
 
 // ruleKinds are all kinds. Another one adds itself here.
-var ruleKinds = []ruleKind{{config.RuleCron, cronRules}, {config.RuleThrottles, throttleRules}}
+var ruleKinds = []ruleKind{{config.RuleCron, cronRules}, {config.RuleThrottles, throttleRules}, {config.RuleHook, hookRules}}
 
 // follow takes over the rules of a configuration, or says why not.
 func (s *server) follow(c *config.Config) error {

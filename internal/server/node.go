@@ -236,7 +236,7 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	l.web = s.webHandler
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // connections are cut first
 	defer stop()
-	group := startAll(s.reporting(serving, s.runs(serving, l)))
+	group := startAll(s.calling(serving, s.reporting(serving, s.runs(serving, l))))
 	n.setTerm(l)
 	n.server.log.Info("this node leads", slog.Uint64("term", t.Number()), slog.Duration("after", time.Since(began)))
 	cause := n.untilOver(ctx, t, s)

@@ -20,6 +20,7 @@ import (
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/engine"
+	"millrace/internal/hook"
 	"millrace/internal/metrics"
 	"millrace/internal/statsd"
 	"millrace/internal/store"
@@ -137,6 +138,7 @@ type server struct {
 	web      *admin.Service     // nil if the operator's side is off
 	services []service
 	statsd   *statsd.Sender // nil: nothing is reported
+	hooks    *hook.Sender   // nil: no URL is called
 	cluster  admin.Cluster  // nil: none
 	// clusterFigures are for metrics; nil: none.
 	clusterFigures func() metrics.Cluster
@@ -240,7 +242,7 @@ func (s *server) run(ctx context.Context) error {
 	for _, svc := range s.services {
 		runs = append(runs, func() error { return svc.serve(serving, svc.gate) })
 	}
-	group := startAll(s.reporting(serving, runs))
+	group := startAll(s.calling(serving, s.reporting(serving, runs)))
 	s.announce()
 	s.tell(systemd.Ready, systemd.Status(fmt.Sprintf("serving %d listeners from %s", len(s.gates), s.dataDir())))
 	defer s.watchdog()()

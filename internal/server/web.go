@@ -12,6 +12,7 @@ import (
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory"
+	"millrace/internal/hook"
 	"millrace/internal/job"
 	"millrace/internal/metrics"
 	"millrace/internal/web"
@@ -35,6 +36,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 		Durability:  s.cfg.Store.Durability,
 		DoorName:    dialect.DoorName,
 		Door:        dialect.DoorAdmin,
+		CallsURLs:   s.hooks != nil,
 		FindID:      findID,
 		Workers:     s.workers(),
 		Tokens:      s.tokens(),
@@ -55,6 +57,10 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 	if s.statsd != nil {
 		statsdFailures = s.statsd.Failures
 	}
+	var hookCalls func() (sent, failed uint64)
+	if s.hooks != nil {
+		hookCalls = s.hooks.Sent
+	}
 	options := loginOptions(w)
 	options.Throttle = s.logins
 	login := auth.NewLogin(options)
@@ -67,7 +73,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName, Logins: s.logins.Counts, Cluster: s.clusterFigures,
-			StatsdFailures: statsdFailures,
+			StatsdFailures: statsdFailures, HookCalls: hookCalls, HookQueue: [2]string{hook.Namespace, hook.Queue},
 		}),
 	}
 	o.UI = web.New(web.Options{Service: service, Login: login, Logger: s.log})

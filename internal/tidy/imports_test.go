@@ -45,11 +45,12 @@ var mayImport = map[string][]string{
 	"dialect":   {"job", "engine", "timing", "auth", "config"},
 	"dialect/*": {"job", "engine", "dialect", "auth", "config"},
 
-	"admin":   {"job", "engine", "auth", "metrics", "timing", "schedule"},
+	"admin":   {"job", "engine", "auth", "metrics", "timing", "schedule", "hook"},
 	"web":     {"job", "engine", "auth", "metrics", "timing", "admin"},
 	"metrics": {"job", "engine", "auth", "timing"},
 
 	"statsd":  {},
+	"hook":    {"job", "engine"},
 	"systemd": {},
 	"bench":   {},
 	"offline": {"job", "engine", "store", "store/pebblestore"},

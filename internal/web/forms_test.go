@@ -46,6 +46,9 @@ func TestQueueForms(t *testing.T) {
 			return strings.Contains(text, "of 7") && strings.Contains(text, "90/m, 1 at once")
 		}},
 		{func() form { return button("limit").with("concurrency", "0").with("rate", "") }, "Queue q has no limits.", func() bool { return !strings.Contains(s.page(self).text, "Slots used") }},
+		{func() form { return button("hook").with("push", "graves") }, "Queue q has a hook.", func() bool { return strings.Contains(s.page(self).text, "push to graves") }},
+		{func() form { return button("hook").with("push", "") }, "Queue q has no hook.", func() bool { return !strings.Contains(s.page(self).text, "When a job dies") }},
+		{func() form { return button("hook") }, "Queue q has no hook.", func() bool { return true }},
 		{func() form { return button("respawn").with("limit", "10").with("attempts", "3") }, "1 dead job is ready again", func() bool { c := s.counts("q"); return c["dead"] == 0 && c["ready"] == 2 }},
 		{func() form { return button("purge").with("state", "ready") }, "Deleted 2 jobs (ready) of queue q.", func() bool { c := s.counts("q"); return c["ready"] == 1 && c["blocked"] == 0 }},
 		{func() form { return button("empty") }, "of queue q.", func() bool { c := s.counts("q"); return c != nil && c["running"] == 0 && c["done"] == 0 }},

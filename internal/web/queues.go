@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -247,6 +248,7 @@ var queueActions = map[string]queueAction{
 	},
 	"respawn": {do: (*handler).respawnQueue},
 	"limit":   {do: (*handler).limitQueue},
+	"hook":    {do: (*handler).hookQueue},
 }
 
 func (h *handler) actOnQueue(v *visit) error {
@@ -351,4 +353,17 @@ func (h *handler) limitQueue(v *visit, namespace, name string) (notice, to strin
 		return "Queue " + name + " has no limits.", "", err
 	}
 	return "Queue " + name + " is limited.", "", err
+}
+
+func (h *handler) hookQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	form := v.r.PostForm
+	if form.Get("push") == "" && form.Get("url") == "" {
+		err = h.service.DropHook(v.r.Context(), namespace, name)
+		if p, ok := errors.AsType[*admin.Problem](err); ok && p.Status == http.StatusNotFound {
+			err = nil // it has none, which is what was wanted
+		}
+		return "Queue " + name + " has no hook.", "", err
+	}
+	_, err = h.service.SetHook(v.r.Context(), namespace, name, admin.NewHook{Push: form.Get("push"), URL: form.Get("url")})
+	return "Queue " + name + " has a hook.", "", err
 }

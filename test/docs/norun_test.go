@@ -28,6 +28,11 @@ var norun = []struct{ document, text, why string }{
 		"the test takes the modules of test/clients, which are there already",
 	},
 	{"docs/first-job.md", "npm install faktory-worker@4.7.1", "the test takes the modules of test/clients, which are there already"},
+	{
+		"docs/hooks.md", "echo \"whsec_$(openssl rand -base64 32)\" > /etc/millrace/hook-secret\n" +
+			"millrace queue hook mails --url https://example.org/dead",
+		"needs a restart with the secret in between; TestHookOfFile of internal/server has a URL called",
+	},
 	{"docs/cluster.md", `for n in 0 1 2; do
   node=$(echo a b c | cut -d' ' -f$((n+1)))
   millrace serve --data-dir ./node-$node --cluster-node $node \

@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"millrace/internal/auth"
+	"millrace/internal/engine"
+	"millrace/internal/hook"
+	"millrace/internal/job"
+)
+
+// NewHook is what happens when a job of a queue dies: one of both.
+type NewHook struct {
+	Push string `json:"push,omitempty"` // a queue of the same namespace, to which a job is pushed
+	URL  string `json:"url,omitempty"`  // which is called
+}
+
+// Hook is the hook of a queue.
+type Hook struct {
+	Namespace string `json:"namespace"`
+	Queue     string `json:"queue"`
+	NewHook
+	Origin string `json:"origin"` // file or api
+}
+
+// Hooks are all hooks.
+type Hooks struct {
+	Hooks []Hook `json:"hooks"`
+}
+
+// hookType is the type of the jobs that hooks push.
+const hookType = "millrace.died"
+
+const pathHook = pathQueue + "/hook"
+
+// hookRoutes are the calls about hooks.
+var hookRoutes = []route{
+	{http.MethodGet, pathAPI + "/hooks", auth.RoleRead, []string{"namespace"}, (*call).listHooks},
+	{http.MethodGet, pathHook, auth.RoleRead, nil, (*call).getHook},
+	{http.MethodPut, pathHook, auth.RoleOperator, nil, (*call).setHook},
+	{http.MethodDelete, pathHook, auth.RoleOperator, nil, (*call).dropHook},
+}
+
+// Entry makes the hook that the engine keeps. Without any secret no URL can be called.
+func (n *NewHook) Entry(namespace, queue string, door job.Door, signed bool) (job.Hook, error) {
+	h := job.Hook{Namespace: namespace, Queue: queue}
+	if err := checkQueue(namespace, queue); err != nil {
+		return h, err
+	}
+	switch {
+	case n.Push != "" && n.URL != "" || n.Push == "" && n.URL == "":
+		return h, invalid("push and url: name one of them")
+	case n.Push != "":
+		if err := checkQueue(namespace, n.Push); err != nil {
+			return h, err
+		}
+		policy, err := new(NewJob).policy()
+		if err != nil {
+			return h, err
+		}
+		h.Job = job.Spec{Namespace: namespace, Queue: n.Push, Type: hookType, Origin: door, Policy: policy}
+		return h, nil
+	case !signed:
+		return h, invalid("url: calls are signed, and the server has no secret for that: set hooks.secret")
+	}
+	if err := hook.CheckURL(n.URL); err != nil {
+		return h, invalid("url: %s", err)
+	}
+	h.Job = hook.Call(n.URL, door)
+	return h, nil
+}
+
+func hookOf(h *job.Hook) *Hook {
+	out := &Hook{Namespace: h.Namespace, Queue: h.Queue, Origin: nameOf(sourceNames, h.Source)}
+	if to, ok := hook.URL(&h.Job); ok {
+		out.URL = to
+	} else {
+		out.Push = h.Job.Queue
+	}
+	return out
+}
+
+// Hooks lists the hooks of a namespace, or of all if it is empty, in order of their queues.
+func (s *Service) Hooks(namespace string) (Hooks, error) {
+	out := Hooks{Hooks: []Hook{}}
+	hooks, err := s.engine.Hooks(namespace)
+	for i := range hooks {
+		out.Hooks = append(out.Hooks, *hookOf(&hooks[i]))
+	}
+	return out, refusal(err)
+}
+
+// Hook returns the hook of a queue.
+func (s *Service) Hook(namespace, queue string) (out Hook, err error) {
+	err = s.view(func(v *engine.View) error {
+		h, ok, err := v.Hook(namespace, queue)
+		if err == nil && !ok {
+			err = notFound("queue %q in namespace %q has no hook", queue, namespace)
+		}
+		if err == nil {
+			out = *hookOf(&h)
+		}
+		return err
+	})
+	return out, err
+}
+
+// SetHook sets the hook of a queue, which need not be there.
+func (s *Service) SetHook(ctx context.Context, namespace, queue string, n NewHook) (Hook, error) {
+	h, err := n.Entry(namespace, queue, s.opts.Door, s.opts.CallsURLs)
+	if err != nil {
+		return Hook{}, err
+	}
+	if _, err := s.do(ctx, &job.SetHooks{Hooks: []job.Hook{h}}); err != nil {
+		return Hook{}, err
+	}
+	s.Note(ctx, 0, "set hook of queue %s", queue)
+	return s.Hook(namespace, queue)
+}
+
+// DropHook removes the hook of a queue. What it has pushed stays.
+func (s *Service) DropHook(ctx context.Context, namespace, queue string) error {
+	if _, err := s.Hook(namespace, queue); err != nil {
+		return err
+	}
+	_, err := s.do(ctx, &job.SetHooks{Hooks: []job.Hook{{Namespace: namespace, Queue: queue}}})
+	if err == nil {
+		s.Note(ctx, 0, "remove hook of queue %s", queue)
+	}
+	return err
+}
+
+func (c *call) listHooks() error { return c.result(c.Hooks(c.query("namespace"))) }
+
+func (c *call) getHook() error { return c.result(c.Hook(c.queueName())) }
+
+func (c *call) setHook() error {
+	var in NewHook
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	namespace, queue := c.queueName()
+	return c.result(c.SetHook(c.r.Context(), namespace, queue, in))
+}
+
+func (c *call) dropHook() error {
+	namespace, queue := c.queueName()
+	if err := c.DropHook(c.r.Context(), namespace, queue); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

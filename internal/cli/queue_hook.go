@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"millrace/internal/admin"
+)
+
+// showHook says what happens when a job dies.
+func showHook(h *admin.NewHook) string {
+	if h.URL != "" {
+		return "call " + h.URL
+	}
+	return "push to " + h.Push
+}
+
+func newQueueHook(p Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "hook QUEUE [off]", Short: "Push a job or call a URL when a job of a queue dies",
+		Long: `Push a job to another queue, or call a URL, whenever a job of a queue dies. "off" removes that; without anything the
+command shows what is set. The queue need not be there yet.`,
+		Example: `  millrace queue hook mails --push dead-mails
+  millrace queue hook mails --url https://example.org/dead
+  millrace queue hook mails off`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 || len(args) == 2 && args[1] != "off" {
+				return fmt.Errorf(`%q takes the name of a queue, and "off" to remove its hook`, cmd.CommandPath())
+			}
+			return nil
+		},
+	}
+	namespace := addNamespace(cmd, namespaceDefault, "namespace of the queue")
+	push := cmd.Flags().String("push", "", "queue of the same namespace to push a job to")
+	to := cmd.Flags().String("url", "", "URL to call, such as https://example.org/dead")
+	cmd.MarkFlagsMutuallyExclusive("push", "url")
+	api := addAPI(cmd, p)
+	cmd.ValidArgsFunction = api.completeQueues(namespace)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := api.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, queue := cmd.Context(), args[0]
+		h, sets := admin.Hook{}, *push != "" || *to != ""
+		switch {
+		case sets && len(args) == 2:
+			return errors.New(`--push and --url set a hook, and "off" removes it: choose one`)
+		case sets:
+			h, err = c.SetHook(ctx, *namespace, queue, admin.NewHook{Push: *push, URL: *to})
+		case len(args) == 2:
+			err = c.DropHook(ctx, *namespace, queue)
+		default:
+			h, err = c.Hook(ctx, *namespace, queue)
+		}
+		if problem, ok := errors.AsType[*admin.Problem](err); ok && problem.Status == http.StatusNotFound {
+			err = nil // it has none, which is what "off" wants
+		}
+		if err != nil {
+			return apiError(err)
+		}
+		switch {
+		case api.asJSON:
+			err = printLine(cmd.OutOrStdout(), h)
+		case h.Queue == "":
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has no hook.\n", printable(queue))
+		default:
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "When a job of %s dies: %s.\n", printable(queue), printable(showHook(&h.NewHook)))
+		}
+		return fail(err)
+	}
+	return cmd
+}
