@@ -98,6 +98,9 @@ func (y *yard) produce(l *suite.Life, c client, p proto, producer int, rnd *rand
 			select {
 			case y.room <- struct{}{}:
 			case <-l.Ending:
+				for range k {
+					y.leave()
+				}
 				return suite.ErrLifeOver
 			}
 			tokens[k] = tokenOf(p, fmt.Sprintf("%d.%d.%d.%d", producer, l.Number, number, k))
