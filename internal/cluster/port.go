@@ -27,6 +27,7 @@ import (
 const (
 	forRaft    = 'R'
 	forPing    = 'P'
+	forConfirm = 'C'
 	forForward = 'F'
 )
 
@@ -41,6 +42,9 @@ const (
 	// acceptPause is how long the port waits when it cannot take a connection, for want of files for example.
 	acceptPause = 10 * time.Millisecond
 )
+
+// keepAlive finds a node that has vanished, on connections that stand still.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 3}
 
 // Options are what a port needs.
 type Options struct {
@@ -58,8 +62,10 @@ type Options struct {
 	Join func(cluster string) error
 	// Ping answers a ping.
 	Ping func() Pong
-	// Forwarded takes a connection of a client that came to another node.
-	Forwarded func(c net.Conn, listener string)
+	// Confirm answers one that trusts only a leader whom a majority confirms.
+	Confirm func() Pong
+	// Forwarded takes a connection of a client that came to another node, whose id is from.
+	Forwarded func(c net.Conn, listener, from string)
 }
 
 // Pong is what a node tells about itself.
@@ -115,7 +121,7 @@ func (c *conn) Close() error {
 
 // Listen opens the port.
 func Listen(ctx context.Context, o Options) (*Port, error) {
-	var lc net.ListenConfig
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	l, err := lc.Listen(ctx, "tcp", o.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("cluster.addr: %w", err)
@@ -204,6 +210,8 @@ func (p *Port) handle(nc net.Conn) {
 			}
 		case forPing:
 			err = writeFrame(c, p.o.Ping())
+		case forConfirm:
+			err = writeFrame(c, p.o.Confirm())
 		case forForward:
 			var h header
 			if err = readFrame(c, &h); err != nil {
@@ -212,7 +220,7 @@ func (p *Port) handle(nc net.Conn) {
 			if err = c.SetDeadline(time.Time{}); err != nil {
 				break
 			}
-			p.o.Forwarded(&forwarded{Conn: c, client: tcpAddr(h.Client), local: tcpAddr(h.Local)}, h.Listener)
+			p.o.Forwarded(&forwarded{Conn: c, client: tcpAddr(h.Client), local: tcpAddr(h.Local)}, h.Listener, h.From)
 			return
 		default:
 			err = fmt.Errorf("unknown kind of connection %q", kind)
@@ -225,7 +233,7 @@ func (p *Port) handle(nc net.Conn) {
 }
 
 func (p *Port) dial(addr string, kind byte, timeout time.Duration) (net.Conn, error) {
-	d := net.Dialer{Timeout: timeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 3}}
+	d := net.Dialer{Timeout: timeout, KeepAliveConfig: keepAlive}
 	var c net.Conn
 	var err error
 	if p.o.TLS != nil {
@@ -243,9 +251,14 @@ func (p *Port) dial(addr string, kind byte, timeout time.Duration) (net.Conn, er
 }
 
 // Ping asks another node about itself.
-func (p *Port) Ping(addr string) (Pong, error) {
+func (p *Port) Ping(addr string) (Pong, error) { return p.ask(addr, forPing) }
+
+// Confirm asks another node about itself. If that says that it leads, it has led at some moment since.
+func (p *Port) Confirm(addr string) (Pong, error) { return p.ask(addr, forConfirm) }
+
+func (p *Port) ask(addr string, kind byte) (Pong, error) {
 	var pong Pong
-	c, err := p.dial(addr, forPing, dialTimeout)
+	c, err := p.dial(addr, kind, dialTimeout)
 	if err != nil {
 		return pong, err
 	}
@@ -261,6 +274,7 @@ type header struct {
 	Listener string `json:"listener"`
 	Client   string `json:"client"`
 	Local    string `json:"local"`
+	From     string `json:"from,omitempty"` // the id of the node that it has come to
 }
 
 // Forward returns a connection to a listener of another node, for a client that has come to the address local here.
@@ -269,7 +283,7 @@ func (p *Port) Forward(addr, listener, client, local string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFrame(c, header{listener, client, local}); err != nil {
+	if err := writeFrame(c, header{listener, client, local, p.o.ID}); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

@@ -35,7 +35,7 @@ func listen(t *testing.T, o Options) (*Port, chan passed) {
 	conns := make(chan passed, 1)
 	o.Addr, o.Logger = "127.0.0.1:0", slog.New(slog.DiscardHandler)
 	o.Ping = func() Pong { return Pong{Node: "a", Term: 7} }
-	o.Forwarded = func(c net.Conn, listener string) { conns <- passed{c, listener} }
+	o.Forwarded = func(c net.Conn, listener, _ string) { conns <- passed{c, listener} }
 	p, err := Listen(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestLoadTLS(t *testing.T) {
 
 func TestFrames(t *testing.T) {
 	var b bytes.Buffer
-	if err := writeFrame(&b, header{"l", "c", "h"}); err != nil {
+	if err := writeFrame(&b, header{"l", "c", "h", "n"}); err != nil {
 		t.Fatal(err)
 	}
 	whole := b.Bytes()
@@ -206,7 +206,7 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	var h header
-	if err := readFrame(bytes.NewReader(whole), &h); err != nil || h != (header{"l", "c", "h"}) {
+	if err := readFrame(bytes.NewReader(whole), &h); err != nil || h != (header{"l", "c", "h", "n"}) {
 		t.Errorf("%+v, %v", h, err)
 	}
 }

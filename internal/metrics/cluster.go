@@ -20,6 +20,7 @@ var (
 	descReachable = desc("cluster_node_reachable", "1 if this node reaches another one.", "node")
 	descLag       = desc("cluster_lag_entries", "How many entries another node has applied less than this one.", "node")
 	descLagTime   = desc("cluster_lag_seconds", "For how long it has had less.", "node")
+	descDiffer    = desc("cluster_settings_differ", "In how many settings that all nodes should have alike another node differs from this one.", "node")
 	descSkew      = desc("cluster_clock_skew_seconds", "How far the clock of another node is ahead of this one's.", "node")
 )
 
@@ -47,6 +48,7 @@ func (c *collector) collectCluster(ch chan<- prometheus.Metric, gauge, counter s
 		gauge(descLag, float64(n.Lag), n.Name)
 		gauge(descLagTime, n.LagTime, n.Name)
 		gauge(descSkew, n.Skew, n.Name)
+		gauge(descDiffer, float64(n.Differ), n.Name)
 		gauge(descReachable, boolean(n.Reachable), n.Name)
 		if n.Reachable {
 			reached++

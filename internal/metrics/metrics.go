@@ -83,6 +83,7 @@ type ClusterNode struct {
 	Lag       uint64  // entries
 	LagTime   float64 // seconds
 	Skew      float64 // seconds
+	Differ    int     // settings
 }
 
 // Handler returns what serves the metrics of the server, of its process and of its runtime.

@@ -164,7 +164,7 @@ func TestCluster(t *testing.T) {
 	text := scrape(t, Options{Cluster: func() Cluster {
 		return Cluster{
 			HasLeader: true, Term: 4, Commit: 9, Applied: 8, LogBytes: 100, LogKeep: 50, Voids: 1, LeaderChanges: 2, Forwarded: 7,
-			Nodes:    []ClusterNode{{Name: "b", Reachable: true, Lag: 3, LagTime: 1.5, Skew: -0.25}, {Name: "c", Lag: 5}},
+			Nodes:    []ClusterNode{{Name: "b", Reachable: true, Lag: 3, LagTime: 1.5, Skew: -0.25, Differ: 2}, {Name: "c", Lag: 5}},
 			Confirms: took, Sent: took,
 		}
 	}})
@@ -172,6 +172,7 @@ func TestCluster(t *testing.T) {
 		`is_leader 0`, `has_leader 1`, `term 4`, `commit_index 9`, `applied_index 8`, `log_bytes 100`, `log_keep_bytes 50`, `fenced_total 1`,
 		`leader_changes_total 2`, `forwarded_connections 7`, `members{reachable="yes"} 2`, `members{reachable="no"} 1`,
 		`node_reachable{node="b"} 1`, `node_reachable{node="c"} 0`, `lag_entries{node="c"} 5`, `lag_seconds{node="b"} 1.5`, `clock_skew_seconds{node="b"} -0.25`,
+		`settings_differ{node="b"} 2`, `settings_differ{node="c"} 0`,
 		`confirm_seconds_count 3`, `confirm_seconds_bucket{le="0.5"} 0`, `confirm_seconds_bucket{le="1"} 3`,
 		`snapshot_seconds_count{kind="cut"} 0`, `snapshot_seconds_sum{kind="sent"} 3`, `snapshot_seconds_count{kind="received"} 0`,
 	} {

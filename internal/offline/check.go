@@ -40,6 +40,8 @@ type Report struct {
 	TableBytes int64
 	Records    uint64
 	Queues     []job.QueueInfo // by namespace and name
+	// Node tells that this is the store of a node of a cluster. What only its log has was not looked at.
+	Node bool
 	// Unlocked tells why the directory could not be locked, as on a medium that is read-only, so that a server may have changed
 	// it meanwhile; nil: it was locked.
 	Unlocked error
@@ -73,6 +75,16 @@ const nodeFile = "NODE"
 var errNode = errors.New("is the data of a node of a cluster, and its newest part is in the log that the nodes share: " +
 	"make a backup with \"millrace backup\" at a running node, and use that. If the majority is lost, see \"millrace cluster recover\"")
 
+// ofNode reports whether a directory is the store in the data directory of a node.
+func ofNode(dir string) bool {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(filepath.Dir(path), nodeFile))
+	return err == nil && filepath.Base(path) == "store"
+}
+
 // withStore opens the directory for reading, and closes it in the end.
 func withStore(dir string, do func(*pebblestore.Store) (Report, error)) (Report, error) {
 	if _, err := os.Stat(filepath.Join(dir, nodeFile)); err == nil {
@@ -83,6 +95,7 @@ func withStore(dir string, do func(*pebblestore.Store) (Report, error)) (Report,
 		return Report{}, err
 	}
 	r, err := do(s)
+	r.Node = ofNode(dir)
 	r.Unlocked = s.Unlocked()
 	if err != nil {
 		err = fmt.Errorf("%s: %w", dir, err)

@@ -29,6 +29,9 @@ func Restore(ctx context.Context, backup, dir string, progress ProgressFunc) (Re
 	if err := checkTarget(backup, dir); err != nil {
 		return Report{}, err
 	}
+	if ofNode(backup) {
+		return Report{}, fmt.Errorf("%s %w", backup, errNode)
+	}
 	report, err := Check(ctx, backup, progress)
 	if err != nil {
 		return report, fmt.Errorf("the backup cannot be used: %w", err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"millrace/internal/replica"
 )
@@ -54,10 +55,13 @@ func (n *node) noteSettings(name string, h *heard, theirs map[string]string) {
 	n.server.log.Warn("another node has other settings: give all nodes the same", slog.String("node", name), slog.String("settings", strings.Join(differ, ", ")))
 }
 
+// yieldAgain is how long a leader whose settings differ waits before it tries again to give the leadership away. While it tries nobody is served.
+const yieldAgain = time.Minute
+
 // yields gives the leadership away if most of the other nodes have other settings than this one, of those that change what becomes of jobs: what is acknowledged should not depend on
 // a node that was forgotten. If none of the others can lead instead, it stays.
 func (n *node) yields() {
-	if n.term.Load() == nil {
+	if n.term.Load() == nil || time.Now().Before(n.yieldAfter) {
 		return
 	}
 	var other []member
@@ -85,7 +89,8 @@ func (n *node) yields() {
 	n.server.log.Warn("most nodes have other settings than this one, which may not lead then: giving the leadership away",
 		slog.String("settings", strings.Join(settings, ", ")), slog.String("to", other[0].name))
 	if err := n.log.TransferTo(other[0].id, other[0].addr); err != nil {
-		n.server.log.Warn("the leadership could not be given away", slog.Any("error", err))
+		n.yieldAfter = time.Now().Add(yieldAgain)
+		n.server.log.Warn("the leadership could not be given away: trying again later", slog.Any("error", err), slog.Duration("after", yieldAgain))
 	}
 }
 

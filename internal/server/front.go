@@ -14,6 +14,7 @@ import (
 
 	"millrace/internal/admin"
 	"millrace/internal/auth"
+	"millrace/internal/cluster"
 	"millrace/internal/config"
 	"millrace/internal/metrics"
 )
@@ -124,7 +125,7 @@ func (n *node) backup(dir string) error {
 	if to.ID == "" || to.ID == n.id {
 		return errNoLeader
 	}
-	pong, err := n.port.Ping(to.Addr)
+	pong, err := n.port.Confirm(to.Addr)
 	if err != nil {
 		return fmt.Errorf("the leader cannot be asked what was answered: %w", err)
 	}
@@ -139,6 +140,28 @@ func (n *node) backup(dir string) error {
 	}
 	return n.store.Load().Checkpoint(dir)
 }
+
+// confirmed tells another node about this one after a majority has confirmed that this one leads. Otherwise it says that it does not lead, whatever it believes.
+func (n *node) confirmed() cluster.Pong {
+	p := n.pong() // what was answered before is in it
+	l := n.term.Load()
+	done := make(chan error, 1)
+	if l != nil {
+		l.term.Confirm(func(err error) { done <- err })
+	}
+	if p.Leads = p.Leads && l != nil && l.term.Number() == p.Term; p.Leads {
+		select {
+		case err := <-done:
+			p.Leads = err == nil
+		case <-time.After(confirmPatience):
+			p.Leads = false
+		}
+	}
+	return p
+}
+
+// confirmPatience is how long another node waits for a leader to be confirmed.
+const confirmPatience = time.Second
 
 const (
 	backupPatience = 10 * time.Second // how long a backup waits for what this node lacks
@@ -218,7 +241,7 @@ func (n *node) figures() metrics.Cluster {
 	}
 	for _, o := range st.Nodes {
 		if o.Name != st.Node {
-			f.Nodes = append(f.Nodes, metrics.ClusterNode{Name: o.Name, Reachable: o.Reachable, Lag: o.LagEntries, LagTime: o.LagSeconds, Skew: o.ClockSkew})
+			f.Nodes = append(f.Nodes, metrics.ClusterNode{Name: o.Name, Reachable: o.Reachable, Lag: o.LagEntries, LagTime: o.LagSeconds, Skew: o.ClockSkew, Differ: len(o.SettingsDiffer)})
 		}
 	}
 	return f

@@ -18,7 +18,7 @@ type identity struct {
 	id string // NAME/RANDOM
 
 	guard     sync.Mutex // guards what follows
-	clusterID string     // which cluster its data is of; empty: of none, or of one that an earlier release has made
+	clusterID string     // which cluster its data is of; empty: of none
 }
 
 // The files of a data directory that have the identity.
@@ -110,8 +110,11 @@ func (i *identity) takeCluster(dir, id string) error {
 
 // otherCluster returns an error if two nodes are of different clusters.
 func otherCluster(own, other string) error {
-	if own == "" || other == "" || own == other {
+	if own == other && own != "" {
 		return nil
+	}
+	if other == "" {
+		return errors.New("it does not say of which cluster it is")
 	}
 	return fmt.Errorf("it is of cluster %s, and this node is of cluster %s: a cluster that was made anew, restored or recovered is another one. "+
 		"If its data may go, stop it, empty its data directory, and add it with \"millrace cluster join\"", other, own)

@@ -75,10 +75,7 @@ func (n *node) leads() raftlog.Server {
 
 // joins is asked when the log of another node wants to reach this one. A node without data becomes part of whichever cluster takes it in.
 func (n *node) joins(cluster string) error {
-	if n.log == nil || cluster == "" {
-		return nil
-	}
-	if n.log.Bootstrapped() {
+	if cluster == "" || n.log.Bootstrapped() {
 		return otherCluster(n.ofCluster(), cluster)
 	}
 	return n.takeCluster(n.cfg.Data.Dir, cluster)
@@ -234,7 +231,7 @@ func (n *node) ping(m member) {
 	if err == nil && pong.Node != m.name {
 		err = fmt.Errorf("at %s is node %s, not %s: check cluster.peers", m.addr, pong.Node, m.name)
 	}
-	if err == nil && n.log.Bootstrapped() {
+	if err == nil && n.log.Bootstrapped() && pong.Member {
 		err = otherCluster(n.ofCluster(), pong.Cluster)
 	}
 	if err == nil {
@@ -244,6 +241,15 @@ func (n *node) ping(m member) {
 	defer n.mu.Unlock()
 	delete(n.asked, m.name)
 	h := n.pongs[m.name]
+	switch {
+	case err == nil:
+		h.silent = time.Time{}
+	case h.silent.IsZero():
+		h.silent = asked
+	}
+	if err != nil {
+		go n.vanished(&m, h.silent)
+	}
 	if err != nil && pong.Node == m.name && (h.err == nil || h.err.Error() != err.Error()) {
 		n.server.log.Error("a node is of another cluster", slog.String("node", m.name), slog.Any("error", err))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -39,14 +40,16 @@ type node struct {
 	mu      sync.Mutex    // guards what follows
 	changed chan struct{} // closed when another node may lead
 	pongs   map[string]heard
-	asked   map[string]bool // the nodes that have not answered yet
-	held    int             // connections that wait for a leader
+	asked   map[string]bool                  // the nodes that have not answered yet
+	held    int                              // connections that wait for a leader
+	passing map[string]map[net.Conn]struct{} // connections of clients that came to another node, by its id
 	// outside tells why this node is not part of a cluster that there is; nil: it is, or none has been heard of.
 	outside error
 	// far is the node that leads a cluster which this node is not part of.
 	far raftlog.Server
 
-	changes sync.Mutex // held while the members are changed
+	changes    sync.Mutex // held while the members are changed; guards the next
+	yieldAfter time.Time  // the leadership was given away in vain: not again before
 }
 
 // leading is what serves clients while this node leads.
@@ -63,8 +66,9 @@ type heard struct {
 	at   time.Time // when it was asked
 	err  error
 	// lag is how many entries it had applied less than this node, and level when it was none.
-	lag   uint64
-	level time.Time
+	lag    uint64
+	level  time.Time
+	silent time.Time // since when it has not answered; zero: it has
 	// differ are the settings in which it differs from this node.
 	differ []string
 }
@@ -84,7 +88,7 @@ const (
 // openNode opens what lives as long as the process.
 func (s *server) openNode(ctx context.Context) error {
 	c := &s.cfg.Cluster
-	n := &node{server: s, changed: make(chan struct{}), pongs: map[string]heard{}, asked: map[string]bool{}}
+	n := &node{server: s, changed: make(chan struct{}), pongs: map[string]heard{}, asked: map[string]bool{}, passing: map[string]map[net.Conn]struct{}{}}
 	s.node = n
 	if err := checkLayout(s.cfg.Data.Dir, true); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
@@ -112,7 +116,7 @@ func (s *server) openNode(ctx context.Context) error {
 		return err
 	}
 	n.port, err = cluster.Listen(ctx, cluster.Options{
-		Addr: c.Addr, ID: n.id, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong, Forwarded: n.forwarded,
+		Addr: c.Addr, ID: n.id, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong, Confirm: n.confirmed, Forwarded: n.forwarded,
 		Cluster: n.ofCluster, Join: n.joins,
 	})
 	if err != nil {
@@ -123,6 +127,9 @@ func (s *server) openNode(ctx context.Context) error {
 		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, OnLeader: n.wake, Snapshots: snapshotter{n},
 	})
 	n.leader = func() string { return n.leads().ID }
+	if err == nil && n.log.Bootstrapped() && n.ofCluster() == "" {
+		err = fmt.Errorf("data.dir: %s does not say of which cluster this node is: the file %s is missing or empty", s.cfg.Data.Dir, clusterFile)
+	}
 	return err
 }
 
@@ -393,18 +400,51 @@ func (c *counted) Close() error {
 }
 
 // forwarded takes the connection of a client that came to another node.
-func (n *node) forwarded(from net.Conn, listener string) {
+func (n *node) forwarded(from net.Conn, listener, id string) {
 	if !n.seats.take() {
 		_ = from.Close() // it was never ours
 		return
 	}
-	c := &counted{from, sync.OnceFunc(n.seats.leave)}
+	n.mu.Lock()
+	if n.passing[id] == nil {
+		n.passing[id] = map[net.Conn]struct{}{}
+	}
+	n.passing[id][from] = struct{}{}
+	n.mu.Unlock()
+	c := &counted{from, sync.OnceFunc(func() {
+		n.seats.leave()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if delete(n.passing[id], from); len(n.passing[id]) == 0 {
+			delete(n.passing, id)
+		}
+	})}
 	deadline := time.Now().Add(holdPatience)
 	for !n.take(listener, c) {
 		if !n.hold(deadline) {
 			_ = c.Close() // it was never ours
 			return
 		}
+	}
+}
+
+// vanishAfter is how long a node may be silent before the connections of clients that came to it are closed. They hold leases, and nobody else would tell that they
+// are gone.
+const vanishAfter = 10 * time.Second
+
+// vanished closes the connections of clients that came to a node, if that has been silent for long.
+func (n *node) vanished(m *member, since time.Time) {
+	if time.Since(since) < vanishAfter {
+		return
+	}
+	n.mu.Lock()
+	gone := slices.Collect(maps.Keys(n.passing[m.id]))
+	n.mu.Unlock()
+	for _, c := range gone {
+		_ = c.Close() // whoever serves it notices
+	}
+	if len(gone) > 0 {
+		n.server.log.Warn("a node is gone: the connections that it has passed on are closed", slog.String("node", m.name), slog.Int("connections", len(gone)))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -287,7 +288,9 @@ func TestNodeWiped(t *testing.T) {
 		return n.outside != nil
 	})
 	push(t, all[leads].addr(0), "q", "n", "")
-	caller, err := cluster.Listen(t.Context(), cluster.Options{Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	caller, err := cluster.Listen(t.Context(), cluster.Options{
+		Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Cluster: all[leads].server.node.ofCluster,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,5 +385,47 @@ func TestUnbuilt(t *testing.T) {
 		if term.Err() == nil || e.Err() == nil {
 			t.Errorf("the term goes on, or the engine: %v, %v", term.Err(), e.Err())
 		}
+	}
+}
+
+// The connections that a node has passed on are closed when it has been silent for long: what their clients hold must be given to others.
+func TestVanished(t *testing.T) {
+	t.Parallel()
+	r := start(t, lone(t, nil), Options{})
+	leader(t, []*running{r})
+	n := r.server.node
+	m := &member{id: n.id, name: "a"}
+	c, err := n.port.Forward(n.cfg.Cluster.Peers[0].Addr, n.gates[0].name, "192.0.2.1:99", "192.0.2.7:7420")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	in := bufio.NewReader(c)
+	for _, silent := range []time.Duration{0, vanishAfter - time.Second} {
+		n.vanished(m, time.Now().Add(-silent))
+		if got, err := exchange(c, in, "PING"); err != nil || got != "PONG {}" {
+			t.Fatalf("after %v: %s, %v", silent, got, err)
+		}
+	}
+	n.vanished(m, time.Now().Add(-vanishAfter))
+	if got, err := exchange(c, in, "PING"); err == nil {
+		t.Errorf("a connection of a node that is gone answers %s", got)
+	}
+	until(t, "it is forgotten", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return len(n.passing) == 0
+	})
+}
+
+// A node whose log says that it was part of a cluster does not start without knowing of which one.
+func TestNoClusterIdentity(t *testing.T) {
+	t.Parallel()
+	cfg := lone(t, nil)
+	if err := os.Remove(filepath.Join(cfg.Data.Dir, clusterFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(t.Context(), cfg, Options{}); err == nil || !strings.Contains(err.Error(), "does not say of which cluster") {
+		t.Errorf("it starts: %v", err)
 	}
 }
