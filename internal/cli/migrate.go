@@ -31,6 +31,7 @@ KIND and ADDRESS are
   faktory     its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N
   lmstfy      the Redis server of one of its pools, in the same forms; ?pool=NAME names one that is not "default"
   beanstalkd  tcp://HOST:PORT, or the directory of its binlog, with the server stopped
+  tarantool   a running server with the queue module: tcp://USER:PASSWORD@HOST:PORT
   workq       the directory of its command log, with the server stopped
   masenko     the directory of its write-ahead files, with the server stopped
 
@@ -40,8 +41,10 @@ Jobs that come to the other server while it is read, or later, arrive with the n
 Sources are told apart by a name; --name changes it. --forget forgets what has arrived from a source.
 
 With --follow it takes jobs as a worker does, from the server itself, until it is interrupted: each is acknowledged there only
-when it is durable here. So producers and workers can be switched in any order. faktory (tcp://:PASSWORD@HOST:PORT) and
-beanstalkd can be followed. Jobs that are scheduled there are passed on when they are due; migrate them first, or later.
+when it is durable here. So producers and workers can be switched in any order. ADDRESS is tcp://:PASSWORD@HOST:PORT for faktory,
+tcp://USER:PASSWORD@HOST:PORT for tarantool, http://TOKEN@HOST:PORT/NAMESPACE/QUEUE,QUEUE for lmstfy, and tcp://HOST:PORT for
+the others. Jobs that are scheduled there are passed on when they are due; migrate them first, or later. A Masenko server does
+not tell its workers how often a task may fail, nor its dead queue: such tasks get the defaults.
 
 The report compares both sides by queue and state. What cannot be brought over is listed with its reason, and so is what was
 brought over without a part of it. The exit status is 1 if a job was left behind.`,
@@ -50,9 +53,11 @@ brought over without a part of it. The exit status is 1 if a job was left behind
   millrace migrate lmstfy redis://localhost:6379/1?pool=fast
   millrace migrate beanstalkd tcp://localhost:11300
   millrace migrate beanstalkd /var/lib/beanstalkd
+  millrace migrate tarantool tcp://mover:secret@localhost:3301
   millrace migrate workq /var/lib/workq
   millrace migrate masenko /var/lib/masenko
   millrace migrate --follow faktory tcp://:secret@localhost:7419
+  millrace migrate --follow lmstfy http://TOKEN@localhost:7777/mail/outgoing,urgent
   millrace migrate faktory redis://localhost:6379/0 --forget`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 { //nolint:mnd // as Use says

@@ -23,17 +23,27 @@ type Follower interface {
 	Close() error
 }
 
+// reuser is a Follower whose server uses ids again.
+type reuser interface {
+	// Gone returns the ids of jobs that have been settled since it was asked last.
+	Gone() []string
+}
+
 // followers are the kinds that can be followed.
 var followers = map[string]func(ctx context.Context, address string) (Follower, error){
 	"beanstalkd": followBeanstalkd,
 	"faktory":    followFaktory,
+	"lmstfy":     followLmstfy,
+	"masenko":    followMasenko,
+	"tarantool":  followTarantool,
+	"workq":      followWorkq,
 }
 
 // OpenFollower opens a server to be followed.
 func OpenFollower(ctx context.Context, kind, address string) (Follower, error) {
 	open := followers[kind]
 	if open == nil {
-		return nil, fmt.Errorf("%q cannot be followed: beanstalkd and faktory can", kind)
+		return nil, fmt.Errorf("%q is none of %s", kind, strings.Join(Kinds(), ", "))
 	}
 	return open(ctx, address)
 }
@@ -68,12 +78,24 @@ func Follow(ctx context.Context, f Follower, o Options) (*Report, error) {
 func (r *run) pass(ctx context.Context, f Follower, jobs []*dialect.Arrival) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	u := new(unit)
-	for _, a := range jobs {
-		if err := u.add(a); err != nil {
+	for len(jobs) > 0 {
+		u := new(unit)
+		for len(u.jobs) < len(jobs) && u.lines.Len() < unitBytes {
+			if err := u.add(jobs[len(u.jobs)]); err != nil {
+				return err
+			}
+		}
+		n := len(u.jobs)
+		if err := r.passUnit(ctx, f, jobs[:n], u); err != nil {
 			return err
 		}
+		jobs = jobs[n:]
 	}
+	return nil
+}
+
+// passUnit passes some jobs on that fit into a request.
+func (r *run) passUnit(ctx context.Context, f Follower, jobs []*dialect.Arrival, u *unit) error {
 	result, err := r.migrate(ctx, u)
 	if err != nil {
 		return err
@@ -85,5 +107,26 @@ func (r *run) pass(ctx context.Context, f Follower, jobs []*dialect.Arrival) err
 	for _, l := range result.Refused {
 		why[l.Line-1] = strings.ReplaceAll(l.Problem, "\n", " ")
 	}
-	return f.Settle(jobs, arrived, why)
+	if err := f.Settle(jobs, arrived, why); err != nil {
+		return err
+	}
+	if f, ok := f.(reuser); ok {
+		return r.forget(ctx, f.Gone())
+	}
+	return nil
+}
+
+// forget has the server forget the ids of jobs that are gone.
+func (r *run) forget(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	u := new(unit)
+	for _, id := range ids {
+		if err := u.add(&dialect.Arrival{ID: id, State: dialect.StateGone}); err != nil {
+			return err
+		}
+	}
+	_, err := r.ask(ctx, u)
+	return err
 }

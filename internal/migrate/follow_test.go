@@ -73,7 +73,7 @@ func TestFollow(t *testing.T) {
 	if _, err := Follow(ctx, f, Options{Server: server}); !errors.Is(err, broken) || len(f.done)+len(f.aside) > 0 {
 		t.Errorf("%v, done %v, aside %v", err, f.done, f.aside)
 	}
-	if _, err := OpenFollower(t.Context(), "lmstfy", "x"); err == nil || !strings.Contains(err.Error(), "cannot be followed") {
+	if _, err := OpenFollower(t.Context(), "other", "x"); err == nil || !strings.Contains(err.Error(), "is none of") {
 		t.Errorf("%v", err)
 	}
 }

@@ -41,15 +41,19 @@ func (p *pager) next() int64 {
 	return p.size
 }
 
-// saw notes an answer.
-func (p *pager) saw(elements []string) {
-	bytes := 0
-	for _, e := range elements {
-		bytes += len(e)
+// saw notes an answer of some elements, which have so many bytes together.
+func (p *pager) saw(elements, bytes int) {
+	if elements > 0 {
+		p.size = min(max(int64(pageBytes/(bytes/elements+1)), 1), pageMax, 4*p.size)
 	}
-	if len(elements) > 0 {
-		p.size = min(max(int64(pageBytes/(bytes/len(elements)+1)), 1), pageMax, 4*p.size)
+}
+
+// length adds up the lengths of texts.
+func length(texts []string) (n int) {
+	for _, t := range texts {
+		n += len(t)
 	}
+	return n
 }
 
 // eachFromTail reads a list from its tail, where elements leave it, to its head. If it is shortened meanwhile, so that
@@ -85,7 +89,7 @@ func tailPass(ctx context.Context, c *redis.Client, key string, pages *pager, ch
 		if len(page) == 0 {
 			return false, nil
 		}
-		pages.saw(page)
+		pages.saw(len(page), length(page))
 		for _, element := range page {
 			if err := use(element); err != nil {
 				return false, err
@@ -117,7 +121,7 @@ func eachScored(ctx context.Context, c *redis.Client, key string, pages *pager, 
 				return err
 			}
 		}
-		pages.saw(members)
+		pages.saw(len(members), length(members))
 		last := page[len(page)-1].Score
 		same := int64(0)
 		for i := len(page) - 1; i >= 0 && page[i].Score == last; i-- {

@@ -126,19 +126,19 @@ func (r *Report) problem(p Problem) {
 // Jobs returns how many jobs have been dealt with.
 func (r *Report) Jobs() uint64 { return r.Sum().Read }
 
-// Sum adds up the rows of jobs.
+// Sum adds up the rows of jobs, and what was left behind.
 func (r *Report) Sum() Row {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var sum Row
 	for p, row := range r.rows {
+		sum.Refused += row.Refused
 		if !dialect.IsJob(p.state) {
 			continue
 		}
 		sum.Read += row.Read
 		sum.Arrived += row.Arrived
 		sum.Repeated += row.Repeated
-		sum.Refused += row.Refused
 	}
 	return sum
 }

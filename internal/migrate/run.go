@@ -190,13 +190,22 @@ func (r *run) send(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// migrate has the server take a unit over. It asks as often as it takes: to repeat it does no harm.
+// migrate has the server take a unit over, and counts what has become of it.
 func (r *run) migrate(ctx context.Context, u *unit) (admin.MigrationResult, error) {
+	result, err := r.ask(ctx, u)
+	if err == nil {
+		err = r.took(u, &result)
+	}
+	return result, err
+}
+
+// ask asks the server as often as it takes: to repeat it does no harm.
+func (r *run) ask(ctx context.Context, u *unit) (admin.MigrationResult, error) {
 	o := admin.MigrationOptions{Source: r.o.Name, Protocol: r.protocol, Namespace: r.o.Namespace, DryRun: r.o.DryRun}
 	for try := 1; ; try++ {
 		result, err := r.o.Server.Migrate(ctx, o, u.lines.Bytes())
 		if err == nil {
-			return result, r.took(u, &result)
+			return result, nil
 		}
 		if r.o.Passing == nil || !r.o.Passing(ctx, err, try) {
 			return result, err

@@ -48,6 +48,7 @@ var openers = []opener{
 	{"beanstalkd", openBeanstalkd},
 	{"lmstfy", openLmstfy},
 	{"masenko", openMasenko},
+	{"tarantool", openTarantool},
 	{"workq", openWorkq},
 }
 

@@ -12,6 +12,7 @@ need npm command -v npm
 need perl command -v perl
 need redis-server command -v redis-server
 need beanstalkd command -v beanstalkd
+need tarantool command -v tarantool
 need libmr-tarantool-perl perl -MMR::Tarantool::Box -e 1
 install_missing
 

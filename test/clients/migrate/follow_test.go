@@ -1,12 +1,15 @@
 package migrate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/beanstalkd/go-beanstalk"
 	faktory "github.com/contribsys/faktory/client"
@@ -14,24 +17,51 @@ import (
 	"millrace/test/clients/kit"
 )
 
-// follow runs the command that follows a server. Kill kills it, stop stops it as a user does.
-func follow(t *testing.T, s *kit.Server, args ...string) (cmd *exec.Cmd) {
-	t.Helper()
-	cmd = kit.Command(t, append([]string{"migrate", "--follow", "--api", "http://" + s.Addr("web")}, args...)...)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd
+// following is a command that follows a server.
+type following struct {
+	*exec.Cmd
+	began chan struct{} // it follows, and can be interrupted
+	once  sync.Once
 }
 
-// stopped ends it as a user does.
-func stopped(t *testing.T, cmd *exec.Cmd) {
+// Write takes what the command tells on its standard error.
+func (f *following) Write(text []byte) (int, error) {
+	if bytes.HasPrefix(text, []byte("following ")) {
+		f.once.Do(func() { close(f.began) })
+	}
+	return os.Stderr.Write(text)
+}
+
+// follow runs the command that follows a server.
+func follow(t *testing.T, s *kit.Server, args ...string) *following {
 	t.Helper()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	args = append([]string{"migrate", "--follow", "--api", "http://" + s.Addr("web")}, args...)
+	f := &following{Cmd: kit.Command(t, args...), began: make(chan struct{})}
+	f.Stderr = f
+	if err := f.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
+	return f
+}
+
+// interrupted ends it as a user does.
+func interrupted(t *testing.T, f *following) error {
+	t.Helper()
+	select {
+	case <-f.began:
+	case <-time.After(patience):
+		t.Fatal("it does not begin")
+	}
+	if err := f.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	return f.Wait()
+}
+
+// stopped ends it as a user does, after which it has nothing to complain about.
+func stopped(t *testing.T, f *following) {
+	t.Helper()
+	if err := interrupted(t, f); err != nil {
 		t.Error(err)
 	}
 }

@@ -161,7 +161,7 @@ type report struct {
 // sum adds up the figures of all jobs.
 func (r *report) sum() (read, arrived, repeated, refused uint64) {
 	for _, q := range r.Queues {
-		if q.State != "paused" {
+		if q.State != "paused" && q.State != "queue" {
 			read, arrived, repeated, refused = read+q.Read, arrived+q.Arrived, repeated+q.Repeated, refused+q.Refused
 		}
 	}
