@@ -8,14 +8,16 @@ import (
 
 // Shared is what the connections of all protocols of a server share: turns, and memory for input that is not whole yet.
 type Shared struct {
-	// turns has room for as many connections as there are processors: so many of those that have received more than
-	// they can do at once are at work at a time. All others need none, so that the many commands of some clients do not
-	// keep the processors from the single one of another.
+	// turns has room for one connection less than may run at a time: so many of those that have received more than
+	// they can do at once are at work. All others need none, so that the many commands of some clients do not
+	// keep the processors from the single one of another, and somebody listens to the network all the time.
 	turns chan struct{}
 	// taken is the memory for unfinished input that connections have, most the bound on it: many connections with a long
 	// command each must not add up to more memory than the machine has, whatever the limits of one of them.
 	taken atomic.Int64
 	most  int64
+	// names are the names of queues that connections remember, beyond one of each.
+	names, refused atomic.Int64
 	// patience is how long a command may take from its first byte to its last.
 	patience time.Duration
 }
@@ -36,13 +38,35 @@ func NewShared(input int64, patience time.Duration) *Shared {
 	if patience <= 0 {
 		patience = DefaultPatience
 	}
-	return &Shared{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), most: input, patience: patience}
+	return &Shared{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)), most: input, patience: patience}
 }
 
 // TakeTurn waits for a turn for work that is long and does not wait. The caller calls end when it is done.
 func (s *Shared) TakeTurn() (end func()) {
 	s.turns <- struct{}{}
 	return func() { <-s.turns }
+}
+
+// namesMost bounds the names of queues that all connections together remember: each may remember many, and there may be
+// many connections.
+const namesMost = 1 << 18
+
+// HoldName remembers one more name. It reports false if there are too many; else DropNames gives it back.
+func (s *Shared) HoldName() bool {
+	if s.names.Add(1) > namesMost {
+		s.names.Add(-1)
+		s.refused.Add(1)
+		return false
+	}
+	return true
+}
+
+// DropNames gives names back.
+func (s *Shared) DropNames(n int) { s.names.Add(-int64(n)) }
+
+// Names returns how many names are remembered, may be, and were refused.
+func (s *Shared) Names() (held, most, refused int64) {
+	return s.names.Load(), namesMost, s.refused.Load()
 }
 
 // Claim is a part of the memory for unfinished input. The zero Claim is none. It is for one goroutine at a time.

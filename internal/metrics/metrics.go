@@ -43,6 +43,8 @@ type Options struct {
 	ConnectionsMax int
 	// Commands returns what was counted of each command of each protocol, once.
 	Commands func() []Command
+	// Names returns how many names of queues connections hold, may hold, and were refused.
+	Names func() (held, most, refused int64)
 	// Logins returns how many logins failed, by what they were to open.
 	Logins func() map[string]auth.LoginCounts
 	// FreeBytes tells how much space is left on the disk.
@@ -109,7 +111,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descConnectionsMax, descRejected,
-		descLogins, descWaiters, descWaitNames, descWaiterBytes, descWaitersMax, descWaiterBytesMax, descWaitsRefused,
+		descLogins, descNames, descNamesMax, descNamesRefused, descWaiters, descWaitNames, descWaiterBytes, descWaitersMax, descWaiterBytesMax, descWaitsRefused,
 		descQueuesMax, descQueuesRefused, descRefused,
 		descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
@@ -136,9 +138,13 @@ var (
 	descConnectionsMax   = desc("connections_limit", "How many connections all listeners together may have, which follows from the limit of open files; none if there is no limit.")
 	descRejected         = desc("connections_rejected_total",
 		"Connections that the server closed: limit: there were too many; files: all listeners together had as many as the limit of open files allows; "+
-			"tls: no TLS session came about; input: all connections together had sent too much of unfinished requests; "+
+			"tls: no TLS session came about; input: all connections together had sent too much of unfinished requests; slow: a request did not arrive in time; "+
 			"foreign: the client spoke another protocol, as a browser does for a web page.",
 		"protocol", "reason")
+
+	descNames        = desc("connection_names", "Queues that connections have chosen to get jobs from, each counted for each connection, beyond one of each.")
+	descNamesMax     = desc("connection_names_limit", "How many of them there may be.")
+	descNamesRefused = desc("connection_names_refused_total", "Choices refused since the start because there were too many.")
 
 	descLogins = desc("logins_refused_total",
 		"Logins that failed: wrong: the password or token was wrong; limited: it was not looked at, because too many wrong ones had come from the same address.",
@@ -197,6 +203,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 				counter(descRejected, float64(rejected), n.Protocol, reason)
 			}
 		}
+	}
+	if c.Names != nil {
+		held, most, refused := c.Names()
+		gauge(descNames, float64(held))
+		gauge(descNamesMax, float64(most))
+		counter(descNamesRefused, float64(refused))
 	}
 	if c.Logins != nil {
 		for protocol, n := range c.Logins() {

@@ -72,7 +72,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
-			DoorName: dialect.DoorName, Logins: s.logins.Counts, Cluster: s.clusterFigures,
+			DoorName: dialect.DoorName, Logins: s.logins.Counts, Names: s.shared.Names, Cluster: s.clusterFigures,
 			StatsdFailures: statsdFailures, HookCalls: hookCalls, HookQueue: [2]string{hook.Namespace, hook.Queue},
 		}),
 	}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,6 +28,7 @@ import (
 var (
 	scaleFlag     = flag.String("bystander.scale", "0", "sizes, separated by commas: times what the trials are made for; 0 is the short form")
 	onlyTrial     = flag.String("bystander.trial", "", "a part of the names of the trials to run; empty for all")
+	realtimeFlag  = flag.Bool("bystander.realtime", false, "before others on the machine while something is measured; needs root and chrt")
 	bystanderPath = flag.String("bystander.report", "", "document that the figures of the trials are written into")
 )
 
@@ -227,6 +230,7 @@ func drivers() []dialecttest.Driver {
 // bystanders felt of it.
 func (f *field) measure(what string, do func()) {
 	f.t.Helper()
+	defer f.first()()
 	f.watch()
 	f.pass(f.calm() / 3) // they warm up
 	f.longest()
@@ -255,6 +259,23 @@ func (f *field) measure(what string, do func()) {
 	}
 	r.peak = memory.Peak
 	f.note(r)
+}
+
+// first has the server and this process run before all others, if that is asked for, until end is called.
+func (f *field) first() (end func()) {
+	f.t.Helper()
+	if !*realtimeFlag {
+		return func() {}
+	}
+	schedule := func(args ...string) {
+		for _, pid := range []int{os.Getpid(), f.server.Pid()} {
+			if out, err := exec.CommandContext(f.t.Context(), "chrt", append(args, strconv.Itoa(pid))...).CombinedOutput(); err != nil {
+				f.t.Fatalf("chrt: %v: %s", err, out)
+			}
+		}
+	}
+	schedule("-a", "-r", "-p", "1")
+	return func() { schedule("-a", "-o", "-p", "0") }
 }
 
 func (f *field) note(r row) {

@@ -140,7 +140,7 @@ func (c *conn) choose(u *dialect.Unit) {
 	name := c.names.String(r.tube)
 	at := slices.Index(c.queues, name)
 	switch {
-	case r.verb == verbWatch && at < 0 && len(c.queues) == watchMax:
+	case r.verb == verbWatch && at < 0 && (len(c.queues) == watchMax || !c.d.opts.Shared.HoldName()):
 		u.Refuse(replyNoMemory)
 		return
 	case r.verb == verbWatch && at < 0:
@@ -150,6 +150,7 @@ func (c *conn) choose(u *dialect.Unit) {
 		return
 	case r.verb == verbIgnore && at >= 0:
 		c.d.tubes.change(name, 0, -1)
+		c.d.opts.Shared.DropNames(1)
 		c.watched = slices.Delete(c.watched, at, at+1)
 		c.queues = slices.Delete(c.queues, at, at+1)
 	}

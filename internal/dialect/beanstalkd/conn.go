@@ -57,6 +57,7 @@ func (c *conn) end(reason error) {
 		c.d.workers.Add(-1)
 	}
 	c.d.tubes.change(c.used.name, -1, 0)
+	c.d.opts.Shared.DropNames(len(c.watched) - 1) // the first came with the connection
 	for _, t := range c.watched {
 		c.d.tubes.change(t.name, 0, -1)
 	}

@@ -22,9 +22,10 @@ import (
 // world is a server in a bubble.
 type world struct {
 	*dialecttest.Server
-	t    *testing.T
-	d    *beanstalkd.Dialect
-	dial func() net.Conn
+	t      *testing.T
+	d      *beanstalkd.Dialect
+	shared *dialect.Shared
+	dial   func() net.Conn
 }
 
 // bubble runs a test against a server.
@@ -33,7 +34,11 @@ func bubble(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
 		defer s.Stop(t)
-		w := &world{Server: s, t: t, d: beanstalkd.New(beanstalkd.Options{Options: dialect.Options{Engine: s.Engine}})}
+		shared := dialect.NewShared(0, 0)
+		w := &world{
+			Server: s, t: t, shared: shared,
+			d: beanstalkd.New(beanstalkd.Options{Options: dialect.Options{Engine: s.Engine, Shared: shared}}),
+		}
 		l := s.Serve(w.d, 1<<20)
 		w.dial = func() net.Conn {
 			c, err := l.Dial()
@@ -289,6 +294,33 @@ func TestLimits(t *testing.T) {
 }
 
 // Commands that arrive together are answered together, also around those that wait and read.
+// TestWatchedTogether has all connections together watch as many tubes as they may.
+func TestWatchedTogether(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		w.t.Helper()
+		_, most, _ := w.shared.Names()
+		for range most - 1 {
+			w.shared.HoldName()
+		}
+		conn := w.dial()
+		a, b := beanstalkdtest.New(conn), w.client()
+		w.expect(a, "watch one", "WATCHING", "2")
+		w.expect(a, "watch one", "WATCHING", "2") // it is watched
+		w.expect(b, "watch two", "OUT_OF_MEMORY", "")
+		w.expect(a, "ignore default", "WATCHING", "1")
+		w.expect(b, "watch two", "WATCHING", "2")
+		w.expect(a, "watch three", "OUT_OF_MEMORY", "")
+		w.expect(b, "ignore two", "WATCHING", "1")
+		w.expect(a, "watch three", "WATCHING", "2")
+		w.must(conn.Close())
+		synctest.Wait()
+		if held, _, refused := w.shared.Names(); held != most-1 || refused != 2 {
+			w.t.Errorf("%d names are held, want %d; %d were refused, want 2", held, most-1, refused)
+		}
+	})
+}
+
 func TestPipelining(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
