@@ -79,10 +79,10 @@ docs: ## write the generated references again: configuration, example file, comm
 site: ## the documents as a site with search and navigation, into dist/site; needs mkdocs
 	packaging/site/build.sh dist/site
 
-screenshots: ## the same, and screenshots of the main pages into docs/screenshots
+screenshots: build ## pictures of the main pages of a demo, into docs/screenshots
 	test/browser/install.sh
 	mkdir -p docs/screenshots
-	cd test/browser && $(GO) test -count=1 -run TestPages ./... -args -screenshots=../../docs/screenshots
+	cd test/browser && node screenshots.mjs $(BIN)/millrace ../../docs/screenshots
 
 race: ## the same under the race detector, without the tests of the binary
 	TEST_TIER=full $(GO) test -race -timeout 30m $(RACE)

@@ -90,7 +90,7 @@ func (s *Service) Note(ctx context.Context, jobs int, format string, args ...any
 		return strings.ToValidUTF8(text[:min(len(text), activityText)], "")
 	}
 	a := Activity{
-		At: time.Now().UTC(), Who: cut(by.who), Via: cut(by.via), What: cut(fmt.Sprintf(format, args...)), Jobs: uint64(max(0, jobs)),
+		At: s.opts.Now().UTC(), Who: cut(by.who), Via: cut(by.via), What: cut(fmt.Sprintf(format, args...)), Jobs: uint64(max(0, jobs)),
 	}
 	s.activities.mu.Lock()
 	k := keptActivity{a, s.activities.next}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"millrace/internal/auth"
 )
@@ -188,7 +189,7 @@ type StandbyOptions struct {
 // Standby returns what a node serves that does not lead: it answers itself whether it is there, and what it knows about the cluster.
 func Standby(o Options, so StandbyOptions) http.Handler {
 	s := &Service{opts: o, log: o.Logger}
-	s.opts.Cluster, s.copyData = so.Cluster, so.Backup
+	s.opts.Cluster, s.opts.Now, s.copyData = so.Cluster, time.Now, so.Backup
 	mux := http.NewServeMux()
 	for _, rt := range standbyRoutes() {
 		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(&rt, so.Login, w, r) })

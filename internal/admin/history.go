@@ -161,7 +161,7 @@ func (s *Service) History(name string) (History, error) {
 	if err != nil {
 		return out, refusal(err)
 	}
-	now := time.Now()
+	now := s.opts.Now()
 	oldest := now.Add(-r.step * time.Duration(r.slots))
 	for _, v := range values {
 		var p Point

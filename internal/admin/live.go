@@ -123,6 +123,7 @@ type sampler struct {
 	parts  partsHistory
 	types  typeMeter
 	watch  watcher
+	asked  chan chan error // for a sample now
 
 	mu      sync.Mutex          // guards what follows
 	added   map[queueName]tally // in the latest
@@ -133,14 +134,15 @@ type sampler struct {
 }
 
 func (sm *sampler) init(s *Service) {
-	sm.s, sm.changed = s, make(chan struct{})
+	sm.s, sm.changed, sm.asked = s, make(chan struct{}), make(chan chan error)
 	sm.history.engine, sm.parts.engine, sm.meter.engine, sm.types.engine = s.engine, s.engine, s.engine, s.engine
 	sm.watch.init(s)
 }
 
 // run takes samples until ctx ends. The first only tells where the counters stand.
 func (sm *sampler) run(ctx context.Context) {
-	if err := errors.Join(sm.history.load(time.Now()), sm.parts.load(time.Now()), sm.watch.load()); err != nil {
+	now := sm.s.opts.Now()
+	if err := errors.Join(sm.history.load(now), sm.parts.load(now), sm.watch.load()); err != nil {
 		sm.s.log.Warn("cannot read the history", slog.Any("error", err))
 	}
 	wait := time.NewTimer(0)
@@ -156,15 +158,31 @@ func (sm *sampler) run(ctx context.Context) {
 				sm.s.log.Warn("cannot keep the history", slog.Any("error", err))
 			}
 			return
+		case answer := <-sm.asked:
+			answer <- sm.take(ctx, sm.s.opts.Now())
+			continue
 		case <-wait.C:
 		}
 		began := time.Now()
-		if err := sm.take(ctx, began); err != nil && sm.s.engine.Err() == nil {
+		if err := sm.take(ctx, sm.s.opts.Now()); err != nil && sm.s.engine.Err() == nil {
 			if p, _ := asProblem(err); p.Type != problemDraining.problem("").Type {
 				sm.s.log.Warn("cannot read the counters of queues", slog.Any("error", err))
 			}
 		}
 		wait.Reset(max(sm.s.opts.SampleEvery, min(sampleShare*time.Since(began), sampleLate)))
+	}
+}
+
+// Sample takes a sample now, besides those that are taken every now and then.
+func (s *Service) Sample(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case s.sampler.asked <- answer:
+		return <-answer
+	case <-s.drained:
+		return problemDraining.problem("the server is stopping")
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

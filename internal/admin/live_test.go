@@ -214,3 +214,34 @@ func TestRatesOfNewQueues(t *testing.T) {
 		f.close()
 	})
 }
+
+// A clock that lags behind and catches up makes history as one that has run all the time.
+func TestSampleByOtherClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		behind := time.Hour
+		f := newFixture(t, Options{Now: func() time.Time { return time.Now().Add(-behind) }}, HandlerOptions{})
+		defer f.close()
+		synctest.Wait() // the first sample only tells where the counters stand
+		for range 3600 {
+			f.push(job.Spec{Queue: "q"})
+			behind -= time.Second
+			if err := f.service.Sample(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		past, err := f.service.History("10s")
+		if err != nil || len(past.Points) < 355 {
+			t.Fatalf("%d points, %v", len(past.Points), err)
+		}
+		for _, p := range past.Points[1:] {
+			if p.Pushed != 10 {
+				t.Errorf("%d pushed at %v", p.Pushed, p.At)
+			}
+		}
+		f.close()
+		if err := f.service.Sample(t.Context()); err == nil {
+			t.Error("a sample of a server that stops")
+		}
+	})
+}

@@ -300,7 +300,7 @@ func (s *Service) eachSlot(p *resolution, visit func(*partsSlot)) error {
 	if err != nil {
 		return refusal(err)
 	}
-	now := time.Now()
+	now := s.opts.Now()
 	oldest := now.Add(-p.step * time.Duration(p.slots))
 	for _, v := range values {
 		var slot partsSlot

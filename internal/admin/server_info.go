@@ -100,7 +100,7 @@ type ServerInfo struct {
 func (s *Service) Server() ServerInfo {
 	ready, _ := s.Health()
 	return ServerInfo{
-		Version: s.opts.Version, Go: runtime.Version(), Started: s.started.UTC(), UptimeSeconds: time.Since(s.started).Seconds(),
+		Version: s.opts.Version, Go: runtime.Version(), Started: s.started.UTC(), UptimeSeconds: s.opts.Now().Sub(s.started).Seconds(),
 		Now: time.Now().UTC(), Durability: s.opts.Durability, Ready: ready,
 	}
 }

@@ -50,6 +50,8 @@ type Options struct {
 	// BackupDir is what backups are below, an absolute path; without it none is made.
 	BackupDir string
 
+	// Now is the time, which history and activity are kept by; default the clock of the machine.
+	Now func() time.Time
 	// SampleEvery is how often the counters are read; default one second.
 	SampleEvery time.Duration
 	// Reads, if set, counts the jobs that lists and searches look at: for tests.
@@ -100,10 +102,13 @@ func New(o Options) (*Service, error) {
 	if o.FindID == nil {
 		o.FindID = func(string) (job.ID, bool) { return 0, false }
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.SampleEvery <= 0 {
 		o.SampleEvery = time.Second
 	}
-	s := &Service{opts: o, engine: o.Engine, log: o.Logger, started: time.Now(), drained: make(chan struct{})}
+	s := &Service{opts: o, engine: o.Engine, log: o.Logger, started: o.Now(), drained: make(chan struct{})}
 	s.work.imports = make(chan struct{}, importAtOnce)
 	if err := s.initKeys(); err != nil {
 		return nil, err

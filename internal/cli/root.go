@@ -53,7 +53,7 @@ func newRoot(p Process) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run the server:", []*cobra.Command{newServeCommand(p), newConfigCommand(p), newHealthCommand(p)}},
+		{"run", "Run the server:", []*cobra.Command{newServeCommand(p), newDemoCommand(p), newConfigCommand(p), newHealthCommand(p)}},
 		{"jobs", "Work with jobs:", []*cobra.Command{newPushCommand(p), newFetchCommand(p), newJobCommand(p), newQueueCommand(p), newBatchCommand(p), newCronCommand(p)}},
 		{"operate", "Operate:", []*cobra.Command{
 			newStatusCommand(p), newTopCommand(p), newFailuresCommand(p), newTypesCommand(p), newActivityCommand(p), newWorkerCommand(p), newBulkCommand(p), newTokenCommand(p), newClusterCommand(p),

@@ -52,6 +52,11 @@ const spareThreads = 1
 
 // serve runs the server until a signal ends it. SIGHUP has it load its configuration again.
 func (p Process) serve(ctx context.Context, cfg *config.Config, logger serverLog, load func() (*config.Config, error)) error {
+	return p.run(ctx, cfg, logger, load, server.Options{})
+}
+
+// run does the same with more options.
+func (p Process) run(ctx context.Context, cfg *config.Config, logger serverLog, load func() (*config.Config, error), o server.Options) error {
 	signals, reloads := p.Signals, p.Reloads
 	if reloads == nil && !p.HangupEnds {
 		// It is never given up: until the process has gone, a terminal that hangs up must not end it.
@@ -72,15 +77,7 @@ func (p Process) serve(ctx context.Context, cfg *config.Config, logger serverLog
 		runtime.SetDefaultGOMAXPROCS() // so that a second server in one process adds nothing
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareThreads)
 	}
-	return fail(server.Run(ctx, cfg, server.Options{
-		Version: buildVersion().number,
-		Logger:  logger.Logger,
-		Out:     p.Stdout,
-		Signals: signals,
-		Environ: p.Environ,
-
-		Reloads:     reloads,
-		Reload:      load,
-		SetLogLevel: logger.setLevel,
-	}))
+	o.Version, o.Logger, o.Out, o.Signals, o.Environ = buildVersion().number, logger.Logger, p.Stdout, signals, p.Environ
+	o.Reloads, o.Reload, o.SetLogLevel = reloads, load, logger.setLevel
+	return fail(server.Run(ctx, cfg, o))
 }

@@ -42,6 +42,14 @@ func (e *Engine) clockLoop() {
 	}
 }
 
+// Wake has the clock look at once, for whoever has set the time of Options.Now forward.
+func (e *Engine) Wake() {
+	select {
+	case e.alarm <- struct{}{}:
+	default: // it is about to look
+	}
+}
+
 // pauseMax is how long the clock pauses at most before it goes on with a pile.
 const pauseMax = 5 * time.Millisecond
 

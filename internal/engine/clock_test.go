@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +243,26 @@ func TestFreeFloorAtOpen(t *testing.T) {
 }
 
 // The engine's time follows the wall clock at its start and never goes back.
+// Who sets the time forward has the clock look, and what is due by then happens.
+func TestWake(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		now := func() job.Time { return job.TimeOf(time.Now().Add(time.Duration(ahead.Load()))) }
+		e, err := engine.Open(engine.Options{Store: memstore.New(), Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Close() }()
+		do(t, e, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Delay: time.Hour}}).wants(t)
+		synctest.Wait()
+		ahead.Store(int64(2 * time.Hour))
+		e.Wake()
+		synctest.Wait()
+		do(t, e, fetch("q", 0)).wantsJobs(t, 1)
+	})
+}
+
 func TestNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

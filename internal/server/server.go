@@ -21,6 +21,7 @@ import (
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/engine"
 	"millrace/internal/hook"
+	"millrace/internal/job"
 	"millrace/internal/metrics"
 	"millrace/internal/statsd"
 	"millrace/internal/store"
@@ -56,6 +57,12 @@ type Options struct {
 	// and has opened sockets.
 	Environ []string
 
+	// Now is the time of jobs and of their history; nil is the clock of the machine. It must not go back.
+	Now func() time.Time
+	// Stage, if there is one, is called when everything is served, and has to end with its context. What it fails with ends the
+	// server.
+	Stage func(context.Context, Stage) error
+
 	// openStore and opened are for tests: the one replaces the opening of the
 	// store, the other is told when all is open and nothing served yet.
 	openStore func(pebblestore.Options) (store.Store, error)
@@ -66,6 +73,14 @@ type Options struct {
 	format uint64
 	// openFiles replaces the limit of open files, for tests.
 	openFiles func() (uint64, error)
+}
+
+// Stage is what somebody has in hand who drives a server.
+type Stage struct {
+	// Addrs are the addresses of the listeners by protocol.
+	Addrs map[string]string
+	// Step has the server notice that Options.Now has gone on: what is due by then happens, and the history has another sample.
+	Step func(context.Context) error
 }
 
 // Run serves until ctx ends or a signal comes, and returns nil after an orderly
@@ -213,7 +228,12 @@ func (s *server) open(ctx context.Context) error {
 
 // engineOptions are what the configuration says about an engine.
 func (s *server) engineOptions() engine.Options {
+	var now func() job.Time
+	if s.opts.Now != nil {
+		now = func() job.Time { return job.TimeOf(s.opts.Now()) }
+	}
 	return engine.Options{
+		Now:          now,
 		SyncInterval: s.cfg.Store.SyncInterval,
 		FreeFloor:    s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues, TimedTypes: s.cfg.Web.MetricsTypes,
 		Core: engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames}, MaxQueues: s.cfg.Server.MaxQueues,
@@ -242,6 +262,9 @@ func (s *server) run(ctx context.Context) error {
 	for _, svc := range s.services {
 		runs = append(runs, func() error { return svc.serve(serving, svc.gate) })
 	}
+	if s.opts.Stage != nil {
+		runs = append(runs, func() error { return s.opts.Stage(serving, s.stage()) })
+	}
 	group := startAll(s.calling(serving, s.reporting(serving, runs)))
 	s.announce()
 	s.tell(systemd.Ready, systemd.Status(fmt.Sprintf("serving %d listeners from %s", len(s.gates), s.dataDir())))
@@ -264,6 +287,20 @@ func (s *server) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// stage is what drives this server.
+func (s *server) stage() Stage {
+	addrs := make(map[string]string)
+	for _, g := range s.gates {
+		if g.config.Role == "" {
+			addrs[g.config.Protocol] = g.Addr().String()
+		}
+	}
+	return Stage{Addrs: addrs, Step: func(ctx context.Context) error {
+		s.engine.Wake()
+		return s.web.Sample(ctx)
+	}}
 }
 
 // untilEnd returns when something ends the server; an error if that is not what was asked for.

@@ -48,6 +48,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 		DataDir:     s.dataDir(),
 		BackupDir:   backups,
 		Cluster:     s.cluster,
+		Now:         s.opts.Now,
 	})
 	if err != nil {
 		return nil, err

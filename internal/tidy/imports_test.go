@@ -53,13 +53,14 @@ var mayImport = map[string][]string{
 	"hook":    {"job", "engine"},
 	"systemd": {},
 	"bench":   {},
+	"demo":    {"admin", "apiclient"},
 	"offline": {"job", "engine", "store", "store/pebblestore"},
 
 	"apiclient":    {"job", "admin"},
 	"server":       {anything},
 	"migrate":      {"job", "dialect", "admin"},
 	"top":          {"job", "admin"},
-	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "migrate", "top", "bench"},
+	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "migrate", "top", "bench", "demo"},
 	"cmd/millrace": {"cli"},
 
 	"tidy":           {},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,13 +15,10 @@ import (
 	"millrace/test/suite"
 )
 
-var screenshots = flag.String("screenshots", "", "directory to write screenshots of the main pages to")
-
 // program is the server under test.
 var program suite.Program
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	os.Exit(suite.Main(m, &program))
 }
 
@@ -90,14 +86,7 @@ func seeded(t *testing.T, batches ...batch) string {
 // TestPages visits every page.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	dir := *screenshots
-	if dir != "" {
-		var err error
-		if dir, err = filepath.Abs(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	script(t, "pages.test.mjs", "BASE="+seeded(t, batch{"bulk", 500}), "SCREENSHOTS="+dir)
+	script(t, "pages.test.mjs", "BASE="+seeded(t, batch{"bulk", 500}))
 }
 
 // TestActions presses every button.

@@ -1,6 +1,5 @@
 // Every page, light and dark, wide and narrow.
 import assert from "node:assert/strict";
-import path from "node:path";
 import { after, before, test } from "node:test";
 import { check, launch, open } from "./kit.mjs";
 
@@ -12,14 +11,10 @@ const pages = {
   overview: "/", "overview-hour": "/?period=hour", "overview-day": "/?period=day", "overview-month": "/?period=month", queues: "/queues", "queues-none": "/queues?name=nowhere",
   queue: "/queue?namespace=default&queue=mailers",
   jobs: "/jobs?state=ready&state=retrying&state=dead", "jobs-body": "/jobs?body=template&queue=mailers", "jobs-none": "/jobs?queue=none",
-  failures: "/failures", types: "/types", activity: "/activity", push: "/push", help: "/help", running: "/running", scheduled: "/scheduled", retries: "/retries", dead: "/dead",
+  failures: "/failures", types: "/types", "types-hour": "/types?period=hour", type: "/type?type=SendEmail", "type-none": "/type?type=%3Cb%3Enothing", "worker-gone": "/worker?holder=%3Cb%3Enobody", activity: "/activity", push: "/push", help: "/help", running: "/running", scheduled: "/scheduled", retries: "/retries", dead: "/dead",
   workers: "/workers", connections: "/connections", batches: "/batches?namespace=default", tokens: "/tokens", "tokens-none": "/tokens?namespace=nowhere", bulk: "/bulk",
   storage: "/storage", settings: "/settings", "no-job": "/job?namespace=default&id=9999999", "no-page": "/nowhere",
 };
-// What screenshots are of: in both schemes, in light only, and narrow as well.
-const shown = { overview: "both", queues: "both", jobs: "both", job: "both", queue: "light", running: "light", dead: "light", workers: "light", batches: "light", tokens: "both", storage: "light" };
-const small = ["overview", "jobs"];
-const shots = process.env.SCREENSHOTS;
 
 for (const colorScheme of ["light", "dark"]) {
   for (const [size, width] of [["wide", 1360], ["narrow", 390]]) {
@@ -28,20 +23,23 @@ for (const colorScheme of ["light", "dark"]) {
       const page = await open(browser, { colorScheme, viewport: { width, height: 900 } });
       const visit = async (name, address) => {
         await page.goto(address);
-        if (name.startsWith("overview")) await page.waitForFunction(() => document.querySelector("#chart .uplot"));
-        if (name === "overview" && shots) await page.waitForFunction(() => Number(document.querySelector("#chart").dataset.points) > 8);
+        if (name.startsWith("overview") || name.startsWith("type-") || name === "type") await page.waitForFunction(() => document.querySelector("#chart .uplot"));
         await check(page, name, { axed });
-        if (shots && (size === "wide" ? [colorScheme, "both"].includes(shown[name]) : small.includes(name))) {
-          await page.screenshot({ path: path.join(shots, `${name}-${colorScheme}${size === "wide" ? "" : "-narrow"}.png`) });
-        }
       };
       for (const [name, address] of Object.entries(pages)) await visit(name, address);
       for (const [name, list] of [["job", "/dead"], ["job-running", "/running"], ["job-scheduled", "/scheduled"], ["job-done", "/jobs?state=done"]]) {
         await page.goto(list);
         await visit(name, await page.locator("tr[data-row] a.id").first().getAttribute("href"));
       }
+      await page.goto("/workers");
+      await visit("worker", await page.locator("tr[data-row] th a").first().getAttribute("href"));
+      assert.ok(await page.locator("tr[data-row]").count() > 0, "the worker has jobs");
+      await page.goto("/jobs?queue=after");
+      await visit("job-blocked", await page.locator("tr[data-row] a.id").first().getAttribute("href"));
+      assert.match(await page.getByRole("region", { name: "What it waits for" }).textContent(), /<b>Before/);
       await page.goto("/batches?namespace=default");
       await visit("batch", await page.locator("tr[data-row] a.id").first().getAttribute("href"));
+      assert.equal(await page.locator("tr[data-row]").count(), 3, "the jobs of the batch");
       await page.context().close();
     });
   }

@@ -160,6 +160,14 @@ func seedMasenko(t *testing.T, addr string, batches []batch) {
 			t.Fatal(err)
 		}
 	}
+	var before uint64
+	reply, err := c.Do(`PUSH {"name":"<b>Before</b>","queue":"before","payload":"<script>document.title='owned'</script>"}`)
+	if _, serr := fmt.Sscanf(reply, `OK {"id":%d}`, &before); err != nil || serr != nil {
+		t.Fatalf("%q, %v, %v", reply, err, serr)
+	}
+	if _, err := c.Do(fmt.Sprintf(`PUSH {"name":"After","queue":"after","blocked_by":[%d]}`, before)); err != nil {
+		t.Fatal(err)
+	}
 	const atOnce = 500
 	for _, b := range batches {
 		for sent := 0; sent < b.jobs; sent += atOnce {
