@@ -43,7 +43,11 @@ func (e *StoreError) Unwrap() error { return e.Err }
 
 // OpenCore loads the state of a shard and applies the rules of a restart. Their
 // changes are in the open batch.
-func OpenCore(s store.Store, now job.Time, o CoreOptions) (c *Core, err error) {
+func OpenCore(s store.Store, now job.Time, o CoreOptions) (*Core, error) {
+	return openCore(s, now, o, nil)
+}
+
+func openCore(s store.Store, now job.Time, o CoreOptions, keys *KeyFilter) (c *Core, err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -58,7 +62,7 @@ func OpenCore(s store.Store, now job.Time, o CoreOptions) (c *Core, err error) {
 	if err := CheckFormat(s, record.Format); err != nil {
 		return nil, err
 	}
-	c = &Core{store: s, open: &pending{}}
+	c = &Core{store: s, open: &pending{}, filter: filter{now: keys.lend()}}
 	c.machine = machine.New(coreStorage{c}, now, o)
 	return c, nil
 }

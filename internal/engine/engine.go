@@ -59,6 +59,8 @@ type Options struct {
 	// Node and Run make holders that no other run on the same data has had; zero takes the clock.
 	Node uint32
 	Run  uint64
+	// Keys is a filter that was kept for the store so far; nil: the engine makes one when it is of use.
+	Keys *KeyFilter
 	// OnFailure is called once, before anybody is told that the engine has failed.
 	OnFailure func()
 }
@@ -200,7 +202,7 @@ func open(o Options) (*Engine, error) {
 	}
 	watch := newWatch(o.TimedQueues, o.TimedTypes)
 	o.Core.Observer = watch
-	core, err := OpenCore(o.Store, base, o.Core)
+	core, err := openCore(o.Store, base, o.Core, o.Keys)
 	if err != nil {
 		return nil, err
 	}

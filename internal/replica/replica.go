@@ -56,9 +56,11 @@ type beginning struct {
 // is reports whether an entry is the one that was proposed for it. Another node may have wanted the same term, and got it.
 func (b *beginning) is(e *entry) bool { return b != nil && b.term == e.term && b.node == e.node }
 
-// Options are what the simulation sets; zero values are defaults.
+// Options are how a replica runs; zero values are defaults.
 type Options struct {
 	Now func() time.Time // the clock of the machine
+	// Applied is called with each batch that the store has got; nil: nobody is told. It must not keep the batch.
+	Applied func(*store.Batch)
 	// PartBytes is how long the data of an entry is at most.
 	PartBytes int
 }
@@ -252,6 +254,9 @@ func (r *Replica) applyBatch(index uint64, e *entry) (accepted bool, tell []func
 	}
 	if err := r.store.Apply(b, index, next.encode()); err != nil {
 		return false, nil, err
+	}
+	if r.opt.Applied != nil {
+		r.opt.Applied(b)
 	}
 	r.state, r.index = next, index
 	if r.time.term <= e.term {

@@ -209,6 +209,9 @@ func (n *node) pingAll(ctx context.Context) {
 			go n.ping(m)
 		}
 		n.mu.Unlock()
+		if keys := n.keys.Load(); n.term.Load() == nil && keys.Worn() { // a leader's engine has its own
+			keys.Make(n.store.Load())
+		}
 		n.promote()
 		if n.changes.TryLock() {
 			go func() {

@@ -30,6 +30,7 @@ type node struct {
 	*server // what the process has; its engine and services stay empty
 	identity
 	store  atomic.Pointer[pebblestore.Store] // replaced when the data of another node was received
+	keys   atomic.Pointer[engine.KeyFilter]  // of that store
 	port   *cluster.Port
 	log    *raftlog.Node
 	leader func() string // the id of the node that leads, as far as this one knows
@@ -150,7 +151,10 @@ func (n *node) openReplica() (*replica.Replica, error) {
 	if err := n.checkFormat(); err != nil {
 		return nil, err
 	}
-	return replica.Open(s)
+	keys := &engine.KeyFilter{}
+	keys.Make(s)
+	n.keys.Store(keys)
+	return replica.OpenWith(s, replica.Options{Applied: keys.Note})
 }
 
 // fatal ends the process.
@@ -334,7 +338,7 @@ var errStopped = errors.New("stopped")
 
 func (n *node) engineOptions(t *replica.Term) engine.Options {
 	o := n.server.engineOptions()
-	o.Store, o.Now, o.Core.Gated = roomy{t, n}, t.Now, true
+	o.Store, o.Now, o.Core.Gated, o.Keys = roomy{t, n}, t.Now, true, n.keys.Load()
 	o.Node, o.Run = 1, t.Number()<<8 // no two nodes lead in the same term
 	return o
 }
@@ -572,6 +576,9 @@ func (n *node) close() error {
 	}
 	if n.port != nil {
 		_ = n.port.Close() // the log may have closed it
+	}
+	if keys := n.keys.Load(); keys != nil {
+		keys.Stop()
 	}
 	if s := n.store.Load(); s != nil {
 		// So that the directory can be checked without the log.

@@ -216,6 +216,7 @@ func syncPath(path string) error {
 
 // Restore implements raftlog.Snapshotter.
 func (s snapshotter) Restore() (*replica.Replica, error) {
+	s.n.keys.Load().Stop()
 	if err := s.n.store.Load().Close(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"sync"
+
+	"millrace/internal/record"
+	"millrace/internal/store"
+)
+
+// KeyFilter is the filter of client-given keys of a store that no engine writes to, as that of a standby. It is kept up to date with what is applied to the store,
+// so that an engine has it from its first command on. It may be used from several goroutines.
+type KeyFilter struct {
+	mu    sync.Mutex
+	now   []*bloom // nil: not known yet
+	next  []*bloom // is being made; nil: none is
+	added int      // keys noted since it was made
+	room  int      // after so many it is worn
+	stop  bool
+	ended sync.WaitGroup
+}
+
+// Note notes the keys that a batch sets. It is called for every batch, when the store has it.
+func (f *KeyFilter) Note(b *store.Batch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now == nil && f.next == nil {
+		return
+	}
+	b.Each(func(op store.Op, key, _ []byte) bool {
+		if (op == store.OpSet || op == store.OpInsert) && filtered(key) {
+			h := filterHash(key)
+			f.added++
+			if f.now != nil {
+				f.now[len(f.now)-1].add(h)
+			}
+			f.next = grown(f.next, h)
+		}
+		return true
+	})
+}
+
+// grown adds a key to the last of some filters, and makes another one of twice the size when that is full.
+func grown(list []*bloom, h uint64) []*bloom {
+	if list == nil {
+		return nil
+	}
+	last := list[len(list)-1]
+	if last.added >= last.room {
+		last = newBloom(2 * last.room)
+		list = append(list, last)
+	}
+	last.add(h)
+	last.added++
+	return list
+}
+
+// Worn reports whether it has to be made: there is none yet, or most of what it knows may be gone.
+func (f *KeyFilter) Worn() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.next == nil && (f.now == nil || f.added >= f.room)
+}
+
+// Make begins to make it of what is in the store, beside everything else. Until it is done the old one answers. A failure to read leaves things as they are.
+func (f *KeyFilter) Make(s store.Reader) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next != nil || f.stop {
+		return
+	}
+	f.next = []*bloom{newBloom(filterLeast)} // gets what is set from now on; the rest is in the store
+	f.ended.Go(func() { f.make(s) })
+}
+
+func (f *KeyFilter) make(s store.Reader) {
+	count := 0
+	lo, hi := record.KeysSpan()
+	err := s.Scan(store.Range{Lo: lo, Hi: hi}, func(key, _ []byte) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		count++
+		f.next = grown(f.next, filterHash(key))
+		return !f.stop
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil && !f.stop {
+		f.now, f.added, f.room = f.next, 0, max(count, filterLeast)
+	}
+	f.next = nil
+}
+
+// Stop ends the making of it, before its store is closed. It is of no use afterwards.
+func (f *KeyFilter) Stop() {
+	f.mu.Lock()
+	f.stop = true
+	f.mu.Unlock()
+	f.ended.Wait()
+}
+
+// lend returns filters that know all that this one knows now and later. Whoever has them counts for itself what it adds.
+func (f *KeyFilter) lend() []*bloom {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := make([]*bloom, len(f.now))
+	for i, b := range f.now {
+		list[i] = &bloom{words: b.words, room: b.room, added: b.added}
+	}
+	return list
+}
