@@ -63,6 +63,8 @@ var routes = append([]route{
 	{http.MethodPost, pathQueue + "/resume", auth.RoleOperator, nil, (*call).resumeQueue},
 	{http.MethodGet, pathQueue + "/limits", auth.RoleRead, nil, (*call).getLimits},
 	{http.MethodPut, pathQueue + "/limits", auth.RoleOperator, nil, (*call).setLimits},
+	{http.MethodGet, pathQueue + "/fairness", auth.RoleRead, nil, (*call).getFairness},
+	{http.MethodPut, pathQueue + "/fairness", auth.RoleOperator, nil, (*call).setFairness},
 	{http.MethodPost, pathQueue + "/purge", auth.RoleOperator, nil, (*call).purgeQueue},
 	{http.MethodPost, pathQueue + "/respawn", auth.RoleOperator, nil, (*call).respawnQueue},
 	{http.MethodGet, pathAPI + "/jobs", auth.RoleRead, append(slices.Clone(filterNames), listParams...), (*call).listJobs},

@@ -21,6 +21,10 @@ type Limits struct {
 	SlotSeconds float64 `json:"slot_seconds"`
 	Rate        string  `json:"rate"`  // such as 100/s
 	Burst       uint32  `json:"burst"` // of that rate, at once after a quiet time
+	// The same for the jobs of each group. Without GroupConcurrency it is one at a time, and any number in a fair queue.
+	GroupConcurrency uint32 `json:"group_concurrency,omitempty"`
+	GroupRate        string `json:"group_rate,omitempty"`
+	GroupBurst       uint32 `json:"group_burst,omitempty"`
 }
 
 // LimitUse is the limits of a queue and how far they are used.
@@ -51,6 +55,7 @@ func (s *Service) limitUse(q *job.QueueInfo) (*LimitUse, error) {
 func limitsOf(l *job.Limits) Limits {
 	return Limits{
 		Concurrency: l.Concurrency, Worker: l.Worker, SlotSeconds: l.SlotFor.Seconds(), Rate: showRate(l.Rate, l.Per), Burst: l.Burst,
+		GroupConcurrency: l.GroupConcurrency, GroupRate: showRate(l.GroupRate, l.GroupPer), GroupBurst: l.GroupBurst,
 	}
 }
 
@@ -76,7 +81,14 @@ func (s *Service) SetLimits(ctx context.Context, namespace, name string, l Limit
 	if err != nil {
 		return Queue{}, err
 	}
-	limits := job.Limits{Concurrency: l.Concurrency, Worker: l.Worker, SlotFor: age, Rate: rate, Per: per, Burst: l.Burst}
+	groupRate, groupPer, err := ParseRate(l.GroupRate)
+	if err != nil {
+		return Queue{}, err
+	}
+	limits := job.Limits{
+		Concurrency: l.Concurrency, Worker: l.Worker, SlotFor: age, Rate: rate, Per: per, Burst: l.Burst,
+		GroupConcurrency: l.GroupConcurrency, GroupRate: groupRate, GroupPer: groupPer, GroupBurst: l.GroupBurst,
+	}
 	if limits.IsZero() {
 		if err := s.exists(namespace, name); err != nil {
 			return Queue{}, err

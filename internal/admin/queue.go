@@ -33,6 +33,7 @@ type Queue struct {
 	Capacity           uint64     `json:"capacity"` // zero is no limit
 	Limits             *LimitUse  `json:"limits,omitempty"`
 	Hook               *Hook      `json:"hook,omitempty"` // not in lists
+	Fairness           *Fairness  `json:"fairness,omitempty"`
 	Protocols          []string   `json:"protocols"`
 	Created            *time.Time `json:"created,omitempty"`
 	// Hidden tells that the queue was removed by a protocol that keeps its other jobs.
@@ -210,6 +211,7 @@ func (s *Service) queue(q *job.QueueInfo) (out Queue, err error) {
 		age := max(0, s.engine.Now().Sub(q.OldestReady).Seconds())
 		out.OldestReadySeconds = &age
 	}
+	out.Fairness = fairnessOf(q.Fairness)
 	out.Limits, err = s.limitUse(q)
 	return out, err
 }

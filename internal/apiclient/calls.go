@@ -151,6 +151,17 @@ func (c *Client) DropHook(ctx context.Context, namespace, queue string) error {
 	return c.call(ctx, request{method: http.MethodDelete, path: queuePath(namespace, queue) + "/hook"}, nil)
 }
 
+// Fairness returns whether the groups of a queue take turns.
+func (c *Client) Fairness(ctx context.Context, namespace, queue string) (admin.Fairness, error) {
+	return get[admin.Fairness](ctx, c, queuePath(namespace, queue)+"/fairness", nil)
+}
+
+// SetFairness has the groups of a queue take turns, or not.
+func (c *Client) SetFairness(ctx context.Context, namespace, queue string, f admin.Fairness) (out admin.Queue, err error) {
+	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/fairness", body: f}, &out)
+	return out, err
+}
+
 // Purge removes all jobs of a queue that are in a state.
 func (c *Client) Purge(ctx context.Context, namespace, queue, state string) (admin.Count, error) {
 	return post[admin.Count](ctx, c, queuePath(namespace, queue)+"/purge", map[string]any{"state": state})

@@ -118,6 +118,13 @@ func testCalls(t *testing.T, ns, queue string) {
 	if l := must[admin.Limits](t)(c.Limits(ctx, ns, queue)); l != limits {
 		t.Errorf("%+v", l)
 	}
+	fair := admin.Fairness{On: true, Weights: map[string]uint32{"gold": 5}}
+	if q := must[admin.Queue](t)(c.SetFairness(ctx, ns, queue, fair)); q.Fairness == nil || q.Fairness.Weights["gold"] != 5 {
+		t.Errorf("the queue is not fair: %+v", q.Fairness)
+	}
+	if f := must[admin.Fairness](t)(c.Fairness(ctx, ns, queue)); !f.On || len(f.Weights) != 1 {
+		t.Errorf("fairness is %+v", f)
+	}
 	if q := must[admin.Queue](t)(c.SetLimits(ctx, ns, queue, admin.Limits{})); q.Limits != nil {
 		t.Errorf("%+v", q)
 	}

@@ -75,7 +75,7 @@ the job of the last run is unfinished.`,
 	flags.StringVar(&u.Type, "type", "", "type of the job, which tells workers what to do")
 	flags.StringVar(&u.Key, "key", "", "a name of your own for the job")
 	flags.BoolVar(&u.Unique, "unique", false, "push nothing while a job has the key")
-	flags.StringVar(&u.Group, "group", "", "of a group at most one job is in work at a time")
+	flags.StringVar(&u.Group, "group", "", "jobs of a group run one at a time, or take turns with other groups in a fair queue")
 	flags.Int64Var(&u.Priority, "priority", 0, "higher first")
 	flags.StringVar(&u.ttl, "ttl", "", "gone if no worker has taken it within this time")
 	flags.StringVar(&u.lease, "lease", "", "how long a worker holds it, where the worker does not say")

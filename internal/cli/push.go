@@ -62,7 +62,7 @@ been done can be repeated.`,
 	flags.StringVar(&u.Type, "type", "", "type of the job, which tells workers what to do")
 	flags.StringVar(&u.Key, "key", "", "a name of your own for the job")
 	flags.BoolVar(&u.Unique, "unique", false, "push nothing if a job has the key already")
-	flags.StringVar(&u.Group, "group", "", "at most one job per group runs at a time")
+	flags.StringVar(&u.Group, "group", "", "jobs of a group run one at a time, or take turns with other groups in a fair queue")
 	flags.Int64Var(&u.Priority, "priority", 0, "higher first")
 	flags.StringVar(&u.delay, "delay", "", "not before this time has passed, such as 10m")
 	flags.StringVar(&u.at, "at", "", "not before this time, such as 2030-01-02T15:04:05Z")

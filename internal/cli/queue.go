@@ -22,7 +22,7 @@ const namespaceDefault = "default"
 func newQueueCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "List, show, limit, pause, resume, empty and remove queues of a running server",
+		Short: "List, show, limit, make fair, pause, resume, empty and remove queues of a running server",
 		Example: `  millrace queue ls
   millrace queue get mails
   millrace queue pause mails --for 10m
@@ -30,7 +30,7 @@ func newQueueCommand(p Process) *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueueHook(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
+	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueueFair(p), newQueueHook(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
 	return cmd
 }
 
@@ -157,6 +157,9 @@ func queueText(q *admin.Queue) string {
 	if q.Capacity > 0 {
 		t.row("capacity", plural(q.Capacity, "job"))
 	}
+	if q.Fairness != nil {
+		t.row("fair", showFairness(q.Fairness))
+	}
 	if l := q.Limits; l != nil {
 		t.row("limits", showLimits(&l.Limits))
 		if l.Concurrency > 0 || l.Worker > 0 {
@@ -219,17 +222,29 @@ func newOnQueues(use, short, long, example string) *queueCommand {
 	return q
 }
 
+// onQueue does something with one queue, and returns it and what to say.
+type onQueue func(ctx context.Context, c *apiclient.Client, name string) (any, string, error)
+
 // do runs f for each queue.
-func (q *queueCommand) do(p Process, f func(ctx context.Context, c *apiclient.Client, name string) (any, string, error)) *cobra.Command {
+func (q *queueCommand) do(p Process, f onQueue) *cobra.Command {
+	return q.doWith(p, func(args []string) ([]string, onQueue, error) { return args, f, nil })
+}
+
+// doWith runs for each queue what the arguments say, of which some may be no names.
+func (q *queueCommand) doWith(p Process, parse func(args []string) (names []string, f onQueue, err error)) *cobra.Command {
 	q.api = addAPI(&q.Command, p)
 	q.ValidArgsFunction = q.api.completeQueues(q.namespace)
 	q.RunE = func(cmd *cobra.Command, args []string) error {
+		names, f, err := parse(args)
+		if err != nil {
+			return err
+		}
 		c, err := q.api.client()
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		for _, name := range args {
+		for _, name := range names {
 			value, text, err := f(cmd.Context(), c, name)
 			if err != nil {
 				return apiError(elsewhere(cmd.Context(), c, *q.namespace, name, err))

@@ -39,6 +39,12 @@ func showLimits(l *admin.Limits) string {
 	if l.Rate != "" {
 		parts = append(parts, fmt.Sprintf("rate %s, burst %d", l.Rate, l.Burst))
 	}
+	if l.GroupConcurrency > 0 {
+		parts = append(parts, fmt.Sprintf("group concurrency %d", l.GroupConcurrency))
+	}
+	if l.GroupRate != "" {
+		parts = append(parts, fmt.Sprintf("group rate %s, group burst %d", l.GroupRate, l.GroupBurst))
+	}
 	if len(parts) == 0 {
 		return "none"
 	}
@@ -47,10 +53,11 @@ func showLimits(l *admin.Limits) string {
 
 func newQueueLimit(p Process) *cobra.Command {
 	q := newOnQueues("limit QUEUE...", "Limit how many jobs of queues run, and how fast they are given out",
-		`Limit how many jobs of queues run at a time, in all or by one worker, and how many are given out in a time. Only the
+		`Limit how many jobs of queues run at a time, in all, by one worker or of one group, and how many are given out in a time. Only the
 limits that are named change; 0 removes one. Without any the command shows what is limited. Changes take effect at once.`,
 		`  millrace queue limit mails --concurrency 4
   millrace queue limit mails --rate 100/s --burst 20
+  millrace queue limit mails --group-concurrency 2 --group-rate 10/s
   millrace queue limit mails --concurrency 0`)
 	flags := q.Flags()
 	concurrency := flags.Uint32("concurrency", 0, "how many jobs may run at a time")
@@ -58,6 +65,9 @@ limits that are named change; 0 removes one. Without any the command shows what 
 	slot := flags.Duration("slot-for", 0, "free the slot of a job after this time, although it may still run")
 	rate := flags.String("rate", "", "how many jobs are given out in a time, such as 100/s, 5/m or 1/90s")
 	burst := flags.Uint32("burst", 0, "how many of them at once after a quiet time (default 1)")
+	groupConcurrency := flags.Uint32("group-concurrency", 0, "how many jobs of one group may run at a time (default 1, or any number in a fair queue)")
+	groupRate := flags.String("group-rate", "", "how many jobs of one group are given out in a time")
+	groupBurst := flags.Uint32("group-burst", 0, "how many of them at once after a quiet time (default 1)")
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
 		l, err := c.Limits(ctx, *q.namespace, name)
 		if problem, ok := errors.AsType[*admin.Problem](err); ok && problem.Status == http.StatusNotFound {
@@ -73,6 +83,10 @@ limits that are named change; 0 removes one. Without any the command shows what 
 			"slot-for":    func() { l.SlotSeconds = slot.Seconds() },
 			"rate":        func() { l.Rate = *rate },
 			"burst":       func() { l.Burst = *burst },
+
+			"group-concurrency": func() { l.GroupConcurrency = *groupConcurrency },
+			"group-rate":        func() { l.GroupRate = *groupRate },
+			"group-burst":       func() { l.GroupBurst = *groupBurst },
 		} {
 			if flags.Changed(flag) {
 				changed = true

@@ -61,7 +61,7 @@ func queueInfo(namespace, name string, rec *record.Queue) job.QueueInfo {
 	return job.QueueInfo{
 		Namespace: namespace, Name: name, Counts: rec.Counts, Totals: rec.Totals, Expired: rec.Expired, Doors: rec.Doors, Paused: rec.Paused,
 		PausedAt: rec.PausedAt, PausedUntil: rec.PausedTill, Configured: rec.Configured, Hidden: rec.Hidden, Settings: rec.Settings,
-		Limits: rec.Limits, Bucket: rec.Bucket,
+		Limits: rec.Limits, Bucket: rec.Bucket, Fairness: rec.Fairness,
 		Created: rec.Created,
 	}
 }

@@ -30,6 +30,8 @@ func (e *Engine) makesQueue(cmd job.Command) bool {
 		return !e.core.HasQueue(c.Namespace, c.Queue)
 	case *job.SetLimits:
 		return !c.Limits.IsZero() && !e.core.HasQueue(c.Namespace, c.Queue)
+	case *job.SetFair:
+		return c.Fairness.On && !e.core.HasQueue(c.Namespace, c.Queue)
 	case *job.Pause:
 		return c.Make && !e.core.HasQueue(c.Namespace, c.Queue)
 	case *job.Move:

@@ -392,6 +392,13 @@ type SetLimits struct {
 	Limits    Limits
 }
 
+// SetFair sets whether the groups of a queue take turns, and their weights. It makes the queue if they do.
+type SetFair struct {
+	Namespace string
+	Queue     string
+	Fairness  Fairness
+}
+
 // Pause stops fetches from a queue, until a time or until Resume. Pausing a queue
 // that does not exist or is hidden does nothing, unless it is to be made.
 type Pause struct {
@@ -567,6 +574,7 @@ func (*ReleaseAll) command()    {}
 func (*Configure) command()     {}
 func (*SetLimits) command()     {}
 func (*RaiseFormat) command()   {}
+func (*SetFair) command()       {}
 func (*Pause) command()         {}
 func (*Resume) command()        {}
 func (*Purge) command()         {}

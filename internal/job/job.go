@@ -11,7 +11,7 @@ type Job struct {
 	QueueNum  uint32 // the queue's number: one that is removed and made again has another
 	Key       string // client-given
 	Type      string
-	Group     string // at most one job of a group is leased at a time
+	Group     string // jobs of a group are leased one at a time, or take turns with other groups in a fair queue
 	Serial    uint64 // number within its queue, if the queue counts (HasSerial)
 	Body      []byte
 	BodyKind  BodyKind

@@ -17,6 +17,12 @@ type Limits struct {
 	Rate  uint32
 	Per   time.Duration
 	Burst uint32
+	// The same for the jobs of each group. Without GroupConcurrency the jobs of a group are leased one at a time, or
+	// in a fair queue without a limit.
+	GroupConcurrency uint32
+	GroupRate        uint32
+	GroupPer         time.Duration
+	GroupBurst       uint32
 }
 
 // The bounds of what limits may say.
@@ -27,31 +33,50 @@ const (
 )
 
 // IsZero reports whether nothing is limited.
-func (l Limits) IsZero() bool { return l.Concurrency == 0 && l.Worker == 0 && l.Rate == 0 }
+func (l Limits) IsZero() bool {
+	return l.Concurrency == 0 && l.Worker == 0 && l.Rate == 0 && l.GroupConcurrency == 0 && l.GroupRate == 0
+}
+
+// OfGroup returns what limits the rate of each group, as a limit of a queue does.
+func (l *Limits) OfGroup() Limits {
+	return Limits{Rate: l.GroupRate, Per: l.GroupPer, Burst: l.GroupBurst}
+}
 
 // Tidy returns the limits without what has no effect, or says why they cannot be.
 func (l Limits) Tidy() (Limits, *Error) {
-	invalid := func(text string) (Limits, *Error) { return Limits{}, &Error{Kind: Invalid, Text: text} }
 	if l.Concurrency == 0 && l.Worker == 0 {
 		l.SlotFor = 0
 	}
-	if l.Rate == 0 {
-		l.Per, l.Burst = 0, 0
+	if l.SlotFor < 0 {
+		return Limits{}, &Error{Kind: Invalid, Text: "the time after which a slot is free must not be negative"}
 	}
-	switch {
-	case l.SlotFor < 0:
-		return invalid("the time after which a slot is free must not be negative")
-	case l.Rate == 0:
-		return l, nil
-	case l.Rate > RateMax:
-		return invalid("a rate is at most 1000000 jobs")
-	case l.Per < time.Millisecond || l.Per > RatePerMax || l.Per%time.Microsecond != 0:
-		return invalid("a rate counts jobs in one millisecond at least and in one day at most")
-	case l.Burst > BurstMax:
-		return invalid("a burst is at most 1000000 jobs")
+	for _, rate := range []struct {
+		jobs  *uint32
+		per   *time.Duration
+		burst *uint32
+	}{{&l.Rate, &l.Per, &l.Burst}, {&l.GroupRate, &l.GroupPer, &l.GroupBurst}} {
+		if *rate.jobs == 0 {
+			*rate.per, *rate.burst = 0, 0
+			continue
+		}
+		if err := checkRate(*rate.jobs, *rate.per, *rate.burst); err != nil {
+			return Limits{}, err
+		}
+		*rate.burst = max(*rate.burst, 1)
 	}
-	l.Burst = max(l.Burst, 1)
 	return l, nil
+}
+
+func checkRate(jobs uint32, per time.Duration, burst uint32) *Error {
+	switch {
+	case jobs > RateMax:
+		return &Error{Kind: Invalid, Text: "a rate is at most 1000000 jobs"}
+	case per < time.Millisecond || per > RatePerMax || per%time.Microsecond != 0:
+		return &Error{Kind: Invalid, Text: "a rate counts jobs in one millisecond at least and in one day at most"}
+	case burst > BurstMax:
+		return &Error{Kind: Invalid, Text: "a burst is at most 1000000 jobs"}
+	}
+	return nil
 }
 
 // Bucket is what is left of a rate: Level is in parts of a job, of which a whole one has as many as Per has
@@ -100,6 +125,12 @@ func (l *Limits) NextJob(b Bucket) Time {
 		return b.At
 	}
 	return b.At + Time((missing+int64(l.Rate)-1)/int64(l.Rate))
+}
+
+// FullAt returns when a bucket is full if nothing is given out; its time if it is.
+func (l *Limits) FullAt(b Bucket) Time {
+	missing := int64(l.Burst)*l.whole() - b.Level
+	return b.At + Time((max(missing, 0)+int64(l.Rate)-1)/int64(l.Rate))
 }
 
 // Refit returns the bucket for other limits than those it was made for: the whole jobs in it stay, as far as the new

@@ -79,6 +79,7 @@ type QueueInfo struct {
 	Hidden      bool // removed with ReadyOnly and not pushed to since
 	Settings    Settings
 	Limits      Limits
+	Fairness    Fairness
 	Bucket      Bucket // of Limits.Rate
 	Created     Time
 	OldestReady Time // when the ready job that is first in order became ready; zero if none, or not asked for

@@ -45,9 +45,10 @@ const (
 	VerbSetLimits
 	VerbSetHooks
 	VerbRaiseFormat
+	VerbSetFair
 
 	// VerbCount is the number of verbs.
-	VerbCount = int(VerbRaiseFormat) + 1
+	VerbCount = int(VerbSetFair) + 1
 )
 
 var verbNames = [VerbCount]string{
@@ -55,7 +56,7 @@ var verbNames = [VerbCount]string{
 	"touch", "promote", "kill", "respawn", "move", "await", "cancel", "end_holder", "resume_holder",
 	"release_all", "configure", "pause", "resume", "purge", "remove", "flush", "report", "new_batch",
 	"open_batch", "commit_batch", "set_value", "drop_value",
-	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits", "set_hooks", "raise_format",
+	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits", "set_hooks", "raise_format", "set_fair",
 }
 
 // String returns the verb's name.
@@ -146,6 +147,8 @@ func VerbOf(c Command) Verb {
 		return VerbSetHooks
 	case *RaiseFormat:
 		return VerbRaiseFormat
+	case *SetFair:
+		return VerbSetFair
 	}
 	panic("job: a command without a verb")
 }

@@ -15,7 +15,7 @@ const (
 	metaVersion     = 2
 	bodyVersion     = 1
 	failuresVersion = 1
-	queueVersion    = 3
+	queueVersion    = 4
 	shardVersion    = 1
 	progressVersion = 1
 	batchVersion    = 1
@@ -654,6 +654,14 @@ type Queue struct {
 	Settings   job.Settings
 	Limits     job.Limits
 	Bucket     job.Bucket // of Limits.Rate
+	Fairness   job.Fairness
+	// Turns says that groups may have a turn: the queue is fair, or was. Turn and Credit are those of the jobs without a
+	// group, as in Group.
+	Turns  bool
+	Turn   uint64
+	Credit uint32
+	// Regroup says that groups are still to be shown or hidden, because what allows them another job has changed.
+	Regroup    Regroup
 	NextSerial uint64
 	Linked     bool // some job may be listed outside the queue's own key ranges
 	Counts     [job.StateCount]uint64
@@ -677,6 +685,8 @@ const (
 func AppendQueue(dst []byte, q *Queue) []byte {
 	version := byte(1)
 	switch {
+	case q.Turns || q.Regroup != 0 || q.Limits.GroupConcurrency > 0 || q.Limits.GroupRate > 0:
+		version = 4
 	case !q.Limits.IsZero():
 		version = 3
 	case q.PausedAt != 0:
@@ -707,6 +717,9 @@ func AppendQueue(dst []byte, q *Queue) []byte {
 	if version > 2 {
 		dst = appendLimits(dst, &q.Limits, q.Bucket)
 	}
+	if version > 3 {
+		dst = appendFairness(dst, q)
+	}
 	return dst
 }
 
@@ -732,9 +745,6 @@ func (d *decoder) limits() (l job.Limits, b job.Bucket) {
 		Rate: uint32(vs[3]), Per: time.Duration(vs[4]), Burst: uint32(vs[5]),
 	}
 	b = job.Bucket{Level: int64(vs[6]), At: job.Time(vs[7])} //nolint:gosec // as above
-	if tidy, err := l.Tidy(); err != nil || tidy != l || l.IsZero() || b.Level < 0 {
-		d.fail()
-	}
 	return l, b
 }
 
@@ -789,6 +799,12 @@ func DecodeQueue(b []byte) (Queue, error) {
 	}
 	if version > 2 {
 		q.Limits, q.Bucket = d.limits()
+	}
+	if version > 3 {
+		d.fairness(&q)
+	}
+	if tidy, err := q.Limits.Tidy(); err != nil || tidy != q.Limits || version == 3 && q.Limits.IsZero() || q.Bucket.Level < 0 {
+		d.fail()
 	}
 	return q, d.end("queue")
 }

@@ -10,9 +10,10 @@ const (
 	FormatBase   = 1 // all that there was before formats were counted
 	FormatLimits = 2 // limits of queues: version 3 of the queue record
 	FormatHooks  = 3 // hooks: their key space, and the flag of the jobs that they push
+	FormatFair   = 4 // fair queues and limits of groups: version 4 of the queue record, version 1 of the group record
 
 	// Format is the newest that this release knows.
-	Format = FormatHooks
+	Format = FormatFair
 )
 
 // FormatKey returns the key under which a store tells its format; without it that is FormatBase. It is a named value, which every release knows.

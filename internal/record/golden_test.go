@@ -279,6 +279,19 @@ func TestGoldenSecondVersion(t *testing.T) {
 	if encoded := AppendQueue(nil, &queue); !bytes.Equal(encoded, b) {
 		t.Errorf("the queue with limits is written as\n%x, want\n%x", encoded, b)
 	}
+	queue.Limits.GroupConcurrency, queue.Limits.GroupRate, queue.Limits.GroupPer, queue.Limits.GroupBurst = 2, 10, time.Second, 3
+	queue.Fairness = job.Fairness{On: true, Weights: map[string]uint32{"gold": 5, "silver": 2}}
+	queue.Turns, queue.Turn, queue.Credit, queue.Regroup = true, 300, 1, RegroupShow
+	b = goldenOf(t, "v4", "queue")
+	if q, err = DecodeQueue(b); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(queue, q); diff != "" {
+		t.Errorf("fair queue (-want +got):\n%s", diff)
+	}
+	if encoded := AppendQueue(nil, &queue); !bytes.Equal(encoded, b) {
+		t.Errorf("the fair queue is written as\n%x, want\n%x", encoded, b)
+	}
 	last := job.Job{ID: 12344, Entered: 300, Order: job.Order{Rank: -1, Priority: 7, At: goldenTime, Seq: 200}, Flags: job.FlagBuriedLast}
 	key := goldenOf(t, "v2", "key_buried_last")
 	if got := ListKey(nil, 7, List(job.Buried), &last); !bytes.Equal(got, key) {
@@ -337,5 +350,30 @@ func TestGoldenKeys(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d keys are tested, %d are in the file", len(got), len(want))
+	}
+}
+
+// A group is read as it was written, and so is what there was of one before it had a record.
+func TestGoldenGroup(t *testing.T) {
+	t.Parallel()
+	group := Group{Running: 2, Held: true, Turn: 300, Credit: 5, Bucket: job.Bucket{Level: 500_000, At: goldenTime}, Look: goldenTime + 500_000}
+	b := goldenOf(t, "v4", "group")
+	if g, err := DecodeGroup(b); err != nil || g != group {
+		t.Errorf("group is %+v (%v), want %+v", g, err, group)
+	}
+	if encoded := AppendGroup(nil, &group); !bytes.Equal(encoded, b) {
+		t.Errorf("the group is written as\n%x, want\n%x", encoded, b)
+	}
+	busy := Group{Running: 1, Held: true, Only: 77}
+	if g, err := DecodeGroup(AppendUint(nil, 77)); err != nil || g != busy {
+		t.Errorf("a busy group is read as %+v (%v)", g, err)
+	}
+	if encoded := AppendGroup(nil, &busy); !bytes.Equal(encoded, AppendUint(nil, 77)) {
+		t.Errorf("a busy group is written as %x", encoded)
+	}
+	for name, bad := range map[string][]byte{"empty": nil, "cut": b[:5], "newer": {0, 99, 0}, "long": append(slices.Clip(b), 1)} {
+		if _, err := DecodeGroup(bad); err == nil {
+			t.Errorf("%s: was read", name)
+		}
 	}
 }

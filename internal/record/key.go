@@ -19,7 +19,7 @@ const (
 	spaceEphemeral = 'e' // queue, id: jobs that do not survive a restart
 	spaceFlush     = 'F' // the flush that is under way; queue: it is spared
 	spaceForget    = 'f' // time, id, space: what is to be forgotten then
-	spaceGroup     = 'g' // queue, group: the leased job of a busy group
+	spaceGroup     = 'g' // queue, group: what is known of it
 	spaceHook      = 'h' // namespace, queue: what is pushed when a job of it dies
 	spaceJob       = 'j' // queue, id, part
 	spaceName      = 'i' // queue: its namespace and name
@@ -65,8 +65,10 @@ const (
 	ListReady    = List(job.Ready)
 	ListLeased   = List(job.Leased)
 	ListGrouped  = List(32) // all ready jobs with a group
-	ListFirst    = List(33) // the first ready job of each group that is not busy
+	ListFirst    = List(33) // the first ready job of each group that is not held
 	ListPerGroup = List(34) // the ready jobs of each group, by group
+	ListTurn     = List(35) // instead of ListFirst: the first ready job of each group that has a turn
+	ListLook     = List(36) // no jobs: when the rate of a group is to be looked at
 )
 
 func queueSpace(dst []byte, space byte, q QueueID) []byte {
@@ -116,6 +118,7 @@ func ListKey(dst []byte, q QueueID, list List, j *job.Job) []byte {
 	case ListPerGroup:
 		dst = appendText(dst, j.Group)
 		dst = appendOrder(dst, &j.Order)
+	case ListTurn, ListLook: // have keys of their own
 	case List(job.Done), List(job.Failed), List(job.Dead):
 		dst = appendOrdUint(dst, j.Entered)
 	case List(job.Blocked): // the id alone
@@ -205,7 +208,7 @@ func ordInt(b []byte) (v int64, read int) {
 	return int64(u), 1 + n
 }
 
-// GroupKey appends the key of a busy group. Its value is the id of the leased job.
+// GroupKey appends the key of the record of a group.
 func GroupKey(dst []byte, q QueueID, group string) []byte {
 	return append(queueSpace(dst, spaceGroup, q), group...)
 }

@@ -61,7 +61,7 @@ func TestListKeysSort(t *testing.T) {
 	}
 	byEntry := func(a, b *job.Job) int { return cmp.Or(cmp.Compare(a.Entered, b.Entered), cmp.Compare(a.ID, b.ID)) }
 	byDue := func(a, b *job.Job) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID)) }
-	lists := map[List]func(a, b *job.Job) int{
+	lists := map[List]func(a, b *job.Job) int{ //nolint:exhaustive // the others have keys of their own
 		ListReady: byOrder, List(job.Buried): byOrder, ListGrouped: byOrder, ListFirst: byOrder,
 		ListPerGroup:        func(a, b *job.Job) int { return cmp.Or(cmp.Compare(a.Group, b.Group), byOrder(a, b)) },
 		List(job.Scheduled): byDue, List(job.Retrying): byDue,
@@ -343,5 +343,40 @@ func TestDecodeMore(t *testing.T) {
 	}
 	if _, err := DecodeMore(MoreKey(nil, "n", "k", 1), nil); err == nil {
 		t.Error("an entry without a queue is taken")
+	}
+}
+
+func TestTurnKey(t *testing.T) {
+	t.Parallel()
+	var last []byte
+	for _, at := range []struct {
+		priority int64
+		turn     uint64
+	}{{9, 300}, {9, 301}, {0, 1}, {0, 255}, {0, 256}, {-3, 2}} {
+		key := TurnKey(nil, 7, at.priority, at.turn, 5)
+		if EntryTurn(key) != at.turn || EntryID(key) != 5 {
+			t.Errorf("%+v is read as turn %d of job %d", at, EntryTurn(key), EntryID(key))
+		}
+		if bytes.Compare(last, key) >= 0 {
+			t.Errorf("%+v does not come behind the one before", at)
+		}
+		last = key
+	}
+	if EntryTurn(last[:7]) != 0 || EntryTurn(nil) != 0 {
+		t.Error("a malformed key has a turn")
+	}
+}
+
+func TestLookKey(t *testing.T) {
+	t.Parallel()
+	for _, at := range []job.Time{0, 1, goldenTime} {
+		for _, name := range []string{"g", "a\x00b"} {
+			if got, group, ok := ParseLookKey(LookKey(nil, 7, at, name)); !ok || got != at || group != name {
+				t.Errorf("%d %q is read as %d %q, %v", at, name, got, group, ok)
+			}
+		}
+	}
+	if _, _, ok := ParseLookKey(ListStart(nil, 7, ListLook)); ok {
+		t.Error("a malformed key was read")
 	}
 }

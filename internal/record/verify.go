@@ -40,9 +40,9 @@ func verify(key, value []byte) (ok bool, err error) {
 	case spaceJob:
 		return verifyPart(key, value)
 	case spaceList:
-		return size >= 5+1+8 && empty, nil
+		return verifyEntry(key) && empty, nil
 	case spaceGroup:
-		_, err = DecodeUint(value)
+		_, err = DecodeGroup(value)
 		return size > 5, err
 	case spaceTimer:
 		_, _, _, ok = ParseTimerKey(key)
@@ -174,4 +174,13 @@ func verifySchedule(key, value []byte) (ok bool, err error) {
 		return false, nil
 	}
 	return true, err
+}
+
+// verifyEntry reports whether a key is the entry of a list.
+func verifyEntry(key []byte) bool {
+	if len(key) > 5 && List(key[5]) == ListLook {
+		_, group, ok := ParseLookKey(key)
+		return ok && group != ""
+	}
+	return len(key) >= 5+1+8
 }

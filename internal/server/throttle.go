@@ -94,8 +94,9 @@ func (s *server) noLongerThrottled(named map[string]throttle) (cmds []job.Comman
 // throttled sets the limits that a throttle sets and leaves the others of the queue.
 func (s *server) throttled(t throttle, l job.Limits) (*job.SetLimits, error) {
 	q, _, err := s.engine.Queue(t.Namespace, t.Queue)
-	l.Rate, l.Per, l.Burst = q.Limits.Rate, q.Limits.Per, q.Limits.Burst
-	return &job.SetLimits{Namespace: t.Namespace, Queue: t.Queue, Limits: l}, err
+	all := q.Limits
+	all.Concurrency, all.Worker, all.SlotFor = l.Concurrency, l.Worker, l.SlotFor
+	return &job.SetLimits{Namespace: t.Namespace, Queue: t.Queue, Limits: all}, err
 }
 
 // parseThrottle understands an entry of [throttles].

@@ -209,6 +209,7 @@ func (m *Model) deleteAll(jobs []*entry) {
 	for _, j := range jobs {
 		m.countDeleted(j)
 		delete(m.jobs, j.ID)
+		m.retake(queueName{j.Namespace, j.Queue})
 		m.gone++
 		ids = append(ids, j.ID)
 	}

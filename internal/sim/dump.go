@@ -65,7 +65,7 @@ func (m *Model) View() View {
 		info := job.QueueInfo{
 			Namespace: name.ns, Name: name.name, Totals: q.totals, Expired: q.expired, Doors: q.doors,
 			Paused: q.paused, PausedAt: q.pausedAt, PausedUntil: q.pausedUntil, Configured: q.configured, Hidden: q.hidden,
-			Settings: q.settings, Limits: q.limits, Created: q.created,
+			Settings: q.settings, Limits: q.limits, Fairness: q.fair, Created: q.created,
 		}
 		if q.limits.Rate > 0 {
 			level := m.tokens(q)
@@ -160,6 +160,9 @@ func (v View) dumpQueue(b *strings.Builder, q *job.QueueInfo) {
 	}
 	if !q.Limits.IsZero() {
 		fmt.Fprintf(b, "  limits %+v %+v\n", q.Limits, q.Bucket)
+	}
+	if q.Fairness.On {
+		fmt.Fprintf(b, "  fair %v\n", q.Fairness.Weights)
 	}
 	fmt.Fprintf(b, "  doors %b, expired %v\n", q.Doors, q.Expired)
 	for c, n := range q.Totals {

@@ -43,9 +43,9 @@ func (m *Model) applyFetchOne(c *job.Fetch) {
 		case job.Blocked, job.Leased, job.Done, job.Failed, job.Dead:
 			return false
 		}
-		busy := slices.ContainsFunc(m.list(queueName{j.Namespace, j.Queue}, job.Leased), func(o *entry) bool { return o.Group == j.Group })
-		_, limited := m.limited(m.queues[queueName{j.Namespace, j.Queue}], c.Holder)
-		return c.In.Allow(j.State) && !m.expired(j) && (j.Group == "" || !busy) && !limited
+		q := m.queues[queueName{j.Namespace, j.Queue}]
+		_, limited := m.limited(q, c.Holder)
+		return c.In.Allow(j.State) && !m.expired(j) && !m.holds(q, j.Group) && !limited
 	}
 	j := m.heldAlone(c.Ref, c.Holder)
 	if j == nil {
@@ -119,22 +119,21 @@ func (m *Model) fetchable(name queueName, c *job.Fetch) *entry {
 	return m.first(name)
 }
 
-// first returns the first job of a queue that may be fetched, if limits do not count. A job whose
+// first returns the first job of a queue that may be fetched, if only limits of groups count. A job whose
 // expiry is due is as good as gone.
 func (m *Model) first(name queueName) *entry {
-	if q := m.queues[name]; q == nil || q.paused {
+	q := m.queues[name]
+	if q == nil || q.paused {
 		return nil
 	}
-	busy := map[string]bool{}
-	for _, j := range m.list(name, job.Leased) {
-		busy[j.Group] = j.Group != ""
-	}
-	for _, j := range m.list(name, job.Ready) {
-		if !busy[j.Group] && !m.expired(j) {
+	late := map[job.ID]bool{}
+	for {
+		j := m.foremost(q, late)
+		if j == nil || !m.expired(j) {
 			return j
 		}
+		late[j.ID] = true
 	}
-	return nil
 }
 
 // pick leases one job to a fetch, nil if there is none.
@@ -168,12 +167,15 @@ func (m *Model) pick(c *job.Fetch, token uint64, n int) *entry {
 
 func (m *Model) lease(j *entry, c *job.Fetch) {
 	m.count(j, job.CountFetched)
-	m.spendToken(m.queues[queueName{j.Namespace, j.Queue}])
+	q := m.queues[queueName{j.Namespace, j.Queue}]
+	m.spendToken(q)
+	m.spendGroupToken(q, j.Group)
 	j.ReadyAt = m.now
 	if j.State == job.Ready {
 		j.ReadyAt = j.Since
 	}
 	m.enter(j, job.Leased)
+	m.tookTurn(q, j.Group)
 	j.Attempts++
 	if j.LockUntil == job.LockUntilFetch {
 		m.unlock(j)

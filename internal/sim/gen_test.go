@@ -143,6 +143,7 @@ var verbs = []verb{
 	{5, func(g *generator) job.Command { return g.setLimits() }},
 	{4, func(g *generator) job.Command { return g.setHooks() }},
 	{1, func(g *generator) job.Command { return &job.RaiseFormat{Format: uint64(g.rng.IntN(record.Format + 1))} }},
+	{4, func(g *generator) job.Command { return g.setFair() }},
 	{3, func(g *generator) job.Command { return g.setSchedules() }},
 	{1, func(g *generator) job.Command {
 		ns, name := g.scheduled()
@@ -300,7 +301,7 @@ func (g *generator) failure() job.Failure {
 func (g *generator) spec() job.Spec {
 	s := job.Spec{
 		Namespace: g.namespace(), Queue: g.queue(), Key: g.key(), Numbered: g.chance(30),
-		Type: choose(g, "", "t1"), Group: choose(g, "", "", "g1", "g2"), Body: g.bytes(), Extra: choose(g, nil, []byte("x")),
+		Type: choose(g, "", "t1"), Group: choose(g, "", "", "g1", "g2", "g3"), Body: g.bytes(), Extra: choose(g, nil, []byte("x")),
 		Origin: job.Door(g.rng.IntN(3)), Policy: g.policy(), TTLFromRun: g.chance(50), At: choose(g, job.PlaceTail, job.PlaceTail, job.PlaceHead),
 	}
 	s.Unique = s.Key != "" && g.chance(50)
@@ -548,8 +549,22 @@ func (g *generator) setLimits() job.Command {
 		Rate: choose[uint32](g, 0, 0, 0, 1, 2, 3, 7), Per: choose(g, time.Second, 2*time.Second, 10*time.Second, time.Minute),
 		Burst: choose[uint32](g, 0, 0, 1, 2, 5),
 	}
+	if g.chance(50) {
+		c.Limits.GroupConcurrency = choose[uint32](g, 0, 1, 2, 3)
+		c.Limits.GroupRate, c.Limits.GroupPer = choose[uint32](g, 0, 1, 2, 5), choose(g, time.Second, 3*time.Second, time.Minute)
+		c.Limits.GroupBurst = choose[uint32](g, 0, 1, 3)
+	}
 	if g.chance(5) {
 		c.Limits.Per = choose(g, 0, time.Nanosecond, 48*time.Hour)
+	}
+	return c
+}
+
+func (g *generator) setFair() job.Command {
+	c := &job.SetFair{Namespace: g.namespace(), Queue: g.queue()}
+	c.Fairness.On = g.chance(70)
+	if g.chance(40) {
+		c.Fairness.Weights = map[string]uint32{choose(g, "", "g1", "g2"): choose[uint32](g, 0, 1, 2, 3), "g3": 2}
 	}
 	return c
 }

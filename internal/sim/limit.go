@@ -51,7 +51,8 @@ func (m *Model) applySetLimits(c *job.SetLimits) {
 	case err != nil:
 		m.refuse(err)
 		return
-	case !limits.IsZero() && m.Gated && m.format < record.FormatLimits:
+	case !limits.IsZero() && m.Gated && m.format < record.FormatLimits,
+		(limits.GroupConcurrency > 0 || limits.GroupRate > 0) && m.Gated && m.format < record.FormatFair:
 		m.refuse(job.ErrFormat)
 		return
 	case !limits.IsZero() || q != nil && !q.limits.IsZero():
@@ -69,6 +70,9 @@ func (m *Model) changeLimits(q *queue, to job.Limits) {
 	if !sameRate && old.Rate > 0 {
 		have := m.tokens(q)
 		left = new(big.Rat).SetInt(new(big.Int).Quo(have.Num(), have.Denom()))
+	}
+	if old.OfGroup() != to.OfGroup() {
+		q.used = nil
 	}
 	q.limits = to
 	if sameRate || to.Rate == 0 {
@@ -95,11 +99,11 @@ func (m *Model) slots(q *queue) (used []*entry) {
 // is never.
 func (m *Model) limited(q *queue, worker job.Holder) (until job.Time, limited bool) {
 	l := &q.limits
-	if l.IsZero() {
-		return 0, false
-	}
 	if m.isCounting(q.queueName) {
 		return 0, true
+	}
+	if l.IsZero() {
+		return 0, false
 	}
 	own, free := uint32(0), job.Time(0)
 	used := m.slots(q)
@@ -148,11 +152,19 @@ func (m *Model) setRousers() {
 		}
 		for name := range w.stood {
 			q := m.queues[queueName{c.Namespace, name}]
-			if q == nil || q.rouse != 0 && q.rouse <= m.now || m.first(q.queueName) == nil {
+			if q == nil || q.paused || q.rouse != 0 && q.rouse <= m.now {
 				continue
+			}
+			rated := job.Time(0)
+			if m.first(q.queueName) == nil {
+				if rated = m.groupRouse(q); rated == 0 {
+					continue
+				}
 			}
 			if until, limited := m.limited(q, c.Holder); limited {
 				q.rouse = job.Earlier(q.rouse, until)
+			} else {
+				q.rouse = job.Earlier(q.rouse, rated)
 			}
 		}
 	}

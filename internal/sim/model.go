@@ -91,7 +91,10 @@ type queue struct {
 	limits      job.Limits
 	tokens      *big.Rat // that limits.Rate had left at a time
 	tokensAt    job.Time
-	rouse       job.Time // when time opens it to those who wait; zero if it does not
+	fair        job.Fairness
+	turns       map[string]turn // of each group that has ready jobs; never changed, but replaced, as used is
+	used        map[string]used // the rates of groups of which something was used
+	rouse       job.Time        // when time opens it to those who wait; zero if it does not
 	configured  bool
 	hidden      bool
 	paused      bool
@@ -173,6 +176,7 @@ type Model struct {
 	keys      map[keyName]bool // every key that a job ever had
 
 	lastID    job.ID
+	turns     uint64 // that groups have had
 	sequence  uint64 // places in the order of ready jobs
 	entered   uint64 // entries into a state
 	lastQueue uint32
@@ -343,7 +347,6 @@ func (m *Model) Check() error {
 	if m.born-m.gone != uint64(len(m.jobs)) {
 		return fmt.Errorf("%d jobs were born and %d have gone, but %d exist", m.born, m.gone, len(m.jobs))
 	}
-	groups := map[[3]string]job.ID{}
 	for id, j := range m.jobs {
 		if m.queues[queueName{j.Namespace, j.Queue}] == nil {
 			return fmt.Errorf("job %d is in a queue that does not exist", id)
@@ -353,13 +356,6 @@ func (m *Model) Check() error {
 		}
 		if j.State != job.Leased && j.Lease != (job.Lease{}) {
 			return fmt.Errorf("job %d is %s and has a lease", id, j.State)
-		}
-		group := [3]string{j.Namespace, j.Queue, j.Group}
-		if j.State == job.Leased && j.Group != "" {
-			if other := groups[group]; other != 0 {
-				return fmt.Errorf("jobs %d and %d of one group are leased", id, other)
-			}
-			groups[group] = id
 		}
 	}
 	for _, w := range m.waits {
@@ -424,6 +420,8 @@ func (m *Model) command(cmd job.Command) {
 		m.applyConfigure(c)
 	case *job.SetLimits:
 		m.applySetLimits(c)
+	case *job.SetFair:
+		m.applySetFair(c)
 	case *job.Pause:
 		m.applyPause(c)
 	case *job.Resume:

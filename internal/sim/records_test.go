@@ -40,7 +40,7 @@ func readStored(src records) (s stored, err error) {
 		s.infos = append(s.infos, job.QueueInfo{
 			Namespace: ns, Name: name, Counts: q.Counts, Totals: q.Totals, Expired: q.Expired, Doors: q.Doors,
 			Paused: q.Paused, PausedAt: q.PausedAt, PausedUntil: q.PausedTill, Configured: q.Configured, Hidden: q.Hidden,
-			Settings: q.Settings, Limits: q.Limits, Bucket: q.Bucket, Created: q.Created,
+			Settings: q.Settings, Limits: q.Limits, Bucket: q.Bucket, Fairness: q.Fairness, Created: q.Created,
 		})
 		return true
 	})

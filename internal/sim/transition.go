@@ -9,6 +9,10 @@ import (
 
 // enter puts a job into a state. What belonged to the old state goes.
 func (m *Model) enter(j *entry, s job.State) {
+	if j.State == job.Ready { // it leaves its group, even if it comes back
+		j.State = 0
+		m.retake(queueName{j.Namespace, j.Queue})
+	}
 	m.entered++
 	j.State, j.Since, j.Entered = s, m.now, m.entered
 	j.toOld, j.last = false, false
@@ -16,6 +20,7 @@ func (m *Model) enter(j *entry, s job.State) {
 	j.Lease = job.Lease{}
 	j.delivery, j.postponed = nil, 0
 	j.Blockers = nil
+	m.retake(queueName{j.Namespace, j.Queue})
 }
 
 // toReady makes a job ready at a place.
@@ -105,6 +110,7 @@ func (m *Model) runOf(j *entry) *wait {
 // drop removes a job. Whoever still waits for it is told that there is none.
 func (m *Model) drop(j *entry) {
 	delete(m.jobs, j.ID)
+	m.retake(queueName{j.Namespace, j.Queue})
 	m.gone++
 	m.tried(j.ID)
 	m.tickEnds(j.ID, job.Removed)
@@ -266,7 +272,10 @@ func (m *Model) changeQueue(j *entry, to string) {
 		return
 	}
 	q := m.queue(queueName{j.Namespace, to})
+	from := queueName{j.Namespace, j.Queue}
 	j.Queue, j.QueueNum = to, q.num
+	m.retake(from)
+	m.retake(q.queueName)
 	q.hidden = false
 	m.number(j, q)
 }

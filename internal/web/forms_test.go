@@ -45,6 +45,15 @@ func TestQueueForms(t *testing.T) {
 			text := s.page(self).text
 			return strings.Contains(text, "of 7") && strings.Contains(text, "90/m, 1 at once")
 		}},
+		{func() form { return button("limit").with("group-concurrency", "3").with("group-rate", "5/s") }, "Queue q is limited.", func() bool {
+			text := s.page(self).text
+			return strings.Contains(text, "Rate of a group") && strings.Contains(text, "5/s, 1 at once") && strings.Contains(text, "of 7")
+		}},
+		{func() form { return button("limit").with("group-concurrency", "0").with("group-rate", "") }, "Queue q is limited.", func() bool { return !strings.Contains(s.page(self).text, "5/s") }},
+		{func() form { return button("fair").with("fair", "on").with("weights", "gold=5\n") }, "The groups of queue q take turns.", func() bool {
+			return strings.Contains(s.page(self).text, "take turns, gold with weight 5")
+		}},
+		{func() form { return button("fair").with("fair", "off") }, "in their order", func() bool { return !strings.Contains(s.page(self).text, "take turns, gold") }},
 		{func() form { return button("limit").with("concurrency", "0").with("rate", "") }, "Queue q has no limits.", func() bool { return !strings.Contains(s.page(self).text, "Slots used") }},
 		{func() form { return button("hook").with("push", "graves") }, "Queue q has a hook.", func() bool { return strings.Contains(s.page(self).text, "push to graves") }},
 		{func() form { return button("hook").with("push", "") }, "Queue q has no hook.", func() bool { return !strings.Contains(s.page(self).text, "When a job dies") }},
@@ -213,6 +222,9 @@ func TestWrongForms(t *testing.T) {
 		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "worker": {"many"}}, 400, "no number of jobs"},
 		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "concurrency": {"1"}, "worker": {"1"}, "burst": {"1"}, "slot": {"long"}}, 400, "no number of seconds"},
 		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "concurrency": {"1"}, "worker": {"1"}, "burst": {"1"}, "slot": {"1"}, "rate": {"fast"}}, 400, "is no rate"},
+		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "slot": {"1"}, "group-rate": {"fast"}}, 400, "is no rate"},
+		{"/queues/act", url.Values{"action": {"fair"}, "namespace": {"ns"}, "queue": {"q"}, "fair": {"on"}, "weights": {"gold"}}, 400, "no weight"},
+		{"/queues/act", url.Values{"action": {"fair"}, "namespace": {"ns"}, "queue": {"none"}, "fair": {"off"}}, 404, "there is no queue"},
 		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"x"}}, 400, "no number of jobs"},
 		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"9999999"}, "attempts": {"1"}}, 400, "choose 1 to"},
 		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"1"}, "attempts": {"-1"}}, 400, "no number of attempts"},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"millrace/internal/admin"
@@ -249,6 +250,7 @@ var queueActions = map[string]queueAction{
 	"respawn": {do: (*handler).respawnQueue},
 	"limit":   {do: (*handler).limitQueue},
 	"hook":    {do: (*handler).hookQueue},
+	"fair":    {do: (*handler).fairQueue},
 }
 
 func (h *handler) actOnQueue(v *visit) error {
@@ -337,9 +339,11 @@ func (h *handler) respawnQueue(v *visit, namespace, name string) (notice, to str
 
 func (h *handler) limitQueue(v *visit, namespace, name string) (notice, to string, err error) {
 	form := v.r.PostForm
-	l := admin.Limits{Rate: form.Get("rate")}
-	for field, into := range map[string]*uint32{"concurrency": &l.Concurrency, "worker": &l.Worker, "burst": &l.Burst} {
-		n, err := strconv.ParseUint(form.Get(field), 10, 32)
+	l := admin.Limits{Rate: form.Get("rate"), GroupRate: form.Get("group-rate")}
+	for field, into := range map[string]*uint32{
+		"concurrency": &l.Concurrency, "worker": &l.Worker, "burst": &l.Burst, "group-concurrency": &l.GroupConcurrency, "group-burst": &l.GroupBurst,
+	} {
+		n, err := strconv.ParseUint(cmp.Or(form.Get(field), "0"), 10, 32)
 		if err != nil {
 			return "", "", refuse(http.StatusBadRequest, "This is no number of jobs", "Nothing was done.")
 		}
@@ -366,4 +370,25 @@ func (h *handler) hookQueue(v *visit, namespace, name string) (notice, to string
 	}
 	_, err = h.service.SetHook(v.r.Context(), namespace, name, admin.NewHook{Push: form.Get("push"), URL: form.Get("url")})
 	return "Queue " + name + " has a hook.", "", err
+}
+
+// fairQueue has the groups of a queue take turns, or not. Weights are lines such as gold=5.
+func (h *handler) fairQueue(v *visit, namespace, name string) (notice, to string, err error) {
+	f := admin.Fairness{On: v.r.PostForm.Get("fair") == "on", Weights: map[string]uint32{}}
+	for line := range strings.Lines(v.r.PostForm.Get("weights")) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		group, text, _ := strings.Cut(line, "=")
+		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 32)
+		if err != nil {
+			return "", "", refuse(http.StatusBadRequest, "This is no weight", "Give one group and its number in each line, such as gold=5. Nothing was done.")
+		}
+		f.Weights[strings.TrimSpace(group)] = uint32(n)
+	}
+	_, err = h.service.SetFairness(v.r.Context(), namespace, name, f)
+	if f.On {
+		return "The groups of queue " + name + " take turns.", "", err
+	}
+	return "The jobs of queue " + name + " are given out in their order.", "", err
 }

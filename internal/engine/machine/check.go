@@ -158,6 +158,11 @@ func (c *checker) checkQueue(q *queue) error {
 	if err := c.checkWindow(q, &q.plain, record.ListReady); err != nil {
 		return err
 	}
+	if q.turns != nil {
+		if err := c.checkWindow(q, q.turns, record.ListTurn); err != nil {
+			return err
+		}
+	}
 	if q.firsts != nil {
 		return c.checkWindow(q, q.firsts, record.ListFirst)
 	}
@@ -217,63 +222,7 @@ func listOf(e *entry) record.List {
 	return record.List(e.State)
 }
 
-// checkGroups asserts that the busy groups are those with a leased job, each of which has
-// been found to be marked, and that the list of firsts has the first ready job of each
-// other group. Of the ready jobs with a group each has been found under it.
-func (c *checker) checkGroups(q *queue, grouped int) error {
-	var err error
-	c.store.Scan(record.GroupKey(nil, q.ID, ""), record.GroupKey(nil, q.ID+1, ""), false, func(key, value []byte) bool {
-		id, derr := record.DecodeUint(value)
-		corrupt("group", derr)
-		e := c.loadJob(q, job.ID(id))
-		if e == nil || e.State != job.Leased || !bytes.Equal(key, record.GroupKey(nil, q.ID, e.Group)) {
-			err = broken(4, "group %x is busy with job %d, which is not leased or not of it", key, id)
-		}
-		return err == nil
-	})
-	if err != nil {
-		return err
-	}
-	n, firsts := 0, 0
-	var group []byte // what all entries of the group begin with
-	c.eachEntry(q, record.ListPerGroup, func(key []byte) bool {
-		n++
-		if group != nil && bytes.HasPrefix(key, group) {
-			return true
-		}
-		e := c.loadJob(q, record.EntryID(key))
-		if e == nil || !bytes.Equal(key, record.ListKey(nil, q.ID, record.ListPerGroup, &e.Job)) {
-			err = broken(1, "entry %x by group is not that of a job", key)
-			return false
-		}
-		group, _ = record.GroupSpan(q.ID, e.Group)
-		if !c.busy(e) {
-			firsts++
-			if !c.listed(e, record.ListFirst) {
-				err = broken(4, "the list of firsts does not name job %d", e.ID)
-			}
-		}
-		return err == nil
-	})
-	if err != nil {
-		return err
-	}
-	if n != grouped {
-		return broken(1, "%d entries by group for %d jobs", n, grouped)
-	}
-	if n := c.length(q, record.ListFirst); n != firsts {
-		return broken(4, "the list of firsts has %d entries for %d free groups", n, firsts)
-	}
-	return nil
-}
-
-// busy reports whether the group of a job is marked as busy.
-func (c *checker) busy(e *entry) bool {
-	_, _, ok := c.store.Get(nil, record.GroupKey(nil, e.q.ID, e.Group))
-	return ok
-}
-
-func (c *checker) checkWindow(q *queue, w *window, list record.List) error {
+func (c *checker) checkWindow(q *queue, w *window, list record.List) (err error) {
 	ids := c.idsOf(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), w.len()+1)
 	if w.len() > len(ids) || (w.whole && w.len() != len(ids)) {
 		return broken(6, "window of list %d has %d of %d, whole %v", list, w.len(), c.length(q, list), w.whole)
@@ -287,12 +236,14 @@ func (c *checker) checkWindow(q *queue, w *window, list record.List) error {
 		}
 	}
 	if w.floor != nil && len(ids) > w.len() {
-		e := c.mustLoad(q, ids[0])
-		if bytes.Compare(record.ListKey(nil, q.ID, list, &e.Job), w.floor) < 0 {
-			return broken(6, "the floor of list %d lies above job %d", list, e.ID)
-		}
+		c.store.Scan(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), false, func(key, _ []byte) bool {
+			if bytes.Compare(key, w.floor) < 0 {
+				err = broken(6, "the floor of list %d lies above job %d", list, record.EntryID(key))
+			}
+			return false
+		})
 	}
-	return nil
+	return err
 }
 
 // checkWaits asserts that nobody waits for what is there (INV-5).
@@ -322,9 +273,13 @@ func (c *checker) checkFetcher(w *waiter) error {
 	}
 	for l := range w.fetchLists() {
 		q := l.q
-		if q != nil && !q.waking && !q.Paused && q.ID != 0 && q.Counts[job.Ready] > 0 {
-			if e := c.better(q); e != nil && !expired(e, c.now) && c.allowed(q, w) {
+		if q != nil && !q.waking && !q.Paused && q.regroup == nil && q.ID != 0 && q.Counts[job.Ready] > 0 {
+			e := c.better(q)
+			if e != nil && !expired(e, c.now) && c.allowed(q, w) {
 				return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)
+			}
+			if at, _, ok := c.firstLook(q); e == nil && ok && !c.isShut(q) && (q.limit.alarm.index < 0 || q.limit.alarm.at > at) {
+				return broken(18, "a group may be given a job of %q at %d, and nobody tells who waits", q.name, at)
 			}
 		}
 		if q == nil && c.stubs[l.namespace][l.name] != l {

@@ -90,8 +90,8 @@ func (c *checker) checkJob(e *entry) error {
 	return c.checkNamed(e)
 }
 
-// checkGroup asserts that a job that is ready is found under its group, and that a leased
-// one keeps it busy, as no other one can.
+// checkGroup asserts that a job that is ready is found under its group, and that the group of
+// a leased one knows of it.
 func (c *checker) checkGroup(e *entry) error {
 	switch e.State {
 	case job.Ready:
@@ -99,9 +99,8 @@ func (c *checker) checkGroup(e *entry) error {
 			return broken(1, "not listed by its group %q", e.Group)
 		}
 	case job.Leased:
-		b, _, ok := c.store.Get(nil, record.GroupKey(nil, e.q.ID, e.Group))
-		if id, err := record.DecodeUint(b); !ok || err != nil || job.ID(id) != e.ID {
-			return broken(4, "leased, and its group %q is busy with job %d", e.Group, id)
+		if g := c.storedGroup(e.q, e.Group); g.Running == 0 {
+			return broken(4, "leased, and its group %q has no job that is", e.Group)
 		}
 	case job.Scheduled, job.Blocked, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead:
 	}

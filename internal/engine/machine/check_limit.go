@@ -9,8 +9,8 @@ import (
 // to pass without being told (INV-18). Limits need a format (INV-20).
 func (c *checker) checkLimits(q *queue) error {
 	l := q.limit
-	if !q.Limits.IsZero() && c.format < record.FormatLimits {
-		return broken(20, "a queue has limits, and the store has format %d", c.format)
+	if !q.Limits.IsZero() && c.format < formatOf(&q.Limits) || q.Turns && c.format < record.FormatFair {
+		return broken(20, "a queue has limits or is fair, and the store has format %d", c.format)
 	}
 	if (l == nil) != q.Limits.IsZero() {
 		return broken(18, "limits are %+v and there is a limiter: %v", q.Limits, l != nil)
@@ -66,4 +66,9 @@ func (c *checker) allowed(q *queue, w *waiter) bool {
 	}
 	a := &q.limit.alarm
 	return until != job.Never && (a.index < 0 || a.at > until)
+}
+
+func (c *checker) isShut(q *queue) bool {
+	_, shut := c.shut(q)
+	return shut
 }

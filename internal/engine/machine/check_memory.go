@@ -37,5 +37,5 @@ func (q *queue) shows(e *entry) bool {
 		return q.plain.has(e)
 	}
 	g := q.groups[e.Group]
-	return g != nil && (g.ready.has(e) || g.listed == e) || q.firsts != nil && q.firsts.has(e)
+	return g != nil && (g.ready.has(e) || g.listed == e) || q.isShown(e)
 }

@@ -1,16 +1,20 @@
 package machine
 
 import (
+	"math"
+
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
 
 // group is what is in memory of one group of a queue. It is only a cache: the
-// store has the busy mark and the list.
+// store has its record and its list.
 type group struct {
-	busy  job.ID // its leased job
-	ready window // its ready jobs
-	// listed is the entry that stands for the group in the list of firsts.
+	record.Group
+
+	was   record.Group // as it is stored; what has changed is in Machine.freed until that is written
+	ready window       // its ready jobs
+	// listed is the entry that stands for the group in a list of firsts.
 	listed *entry
 }
 
@@ -25,23 +29,48 @@ func (m *Machine) group(q *queue, name string) *group {
 	g := &group{}
 	m.kb = record.GroupKey(m.kb[:0], q.ID, name)
 	if b, _, ok := m.store.Get(m.rb[:0], m.kb); ok {
-		id, err := record.DecodeUint(b)
+		var err error
+		g.was, err = record.DecodeGroup(b)
 		corrupt("group", err)
-		g.busy = job.ID(id)
 		m.rb = b[:0]
+		g.Group = q.current(g.was)
 	}
 	q.groups[name] = g
-	if g.busy == 0 {
-		g.listed = m.groupFirst(q, name, g)
+	if !g.Held {
+		if g.listed = m.groupFirst(q, name, g); g.listed != nil {
+			g.listed.turn = g.Turn
+		}
 	}
 	return g
 }
 
-// forgetGroups empties the cache. What the list of firsts holds stays.
+// current returns what is known of a group by now: it may have had its turn for jobs that have been purged.
+func (q *queue) current(g record.Group) record.Group {
+	if g.Turn <= q.Purged[job.Ready] {
+		g.Turn, g.Credit = 0, 0
+	}
+	return g
+}
+
+// saveGroup writes what has changed of a group.
+func (m *Machine) saveGroup(q *queue, name string, g *group) {
+	if g.Group == g.was {
+		return
+	}
+	m.kb = record.GroupKey(m.kb[:0], q.ID, name)
+	if g.was = g.Group; g.was == (record.Group{}) {
+		m.del(m.kb)
+		return
+	}
+	m.vb = record.AppendGroup(m.vb[:0], &g.was)
+	m.set(m.kb, m.vb)
+}
+
+// forgetGroups empties the cache. What the lists of firsts hold stays.
 func (m *Machine) forgetGroups(q *queue) {
 	for _, g := range q.groups {
 		for _, e := range g.ready.items[g.ready.head:] {
-			if q.firsts == nil || !q.firsts.has(e) {
+			if !q.isShown(e) {
 				m.dropResident(e)
 			}
 		}
@@ -52,6 +81,11 @@ func (m *Machine) forgetGroups(q *queue) {
 func (w *window) has(e *entry) bool {
 	i := w.search(e)
 	return i < len(w.items) && w.items[i].ID == e.ID
+}
+
+// isShown reports whether an entry is in what is in memory of the lists of firsts.
+func (q *queue) isShown(e *entry) bool {
+	return q.firsts != nil && q.firsts.has(e) || q.turns != nil && q.turns.has(e)
 }
 
 // groupFirst returns the first ready job of a group, or nil.
@@ -67,10 +101,13 @@ func (m *Machine) groupFirst(q *queue, name string, g *group) *entry {
 }
 
 // listGrouped adds a ready job that has a group to its lists. Only the first of a
-// group that is not busy can be fetched (INV-4).
+// group that is not held can be fetched (INV-4).
 func (m *Machine) listGrouped(e *entry) {
 	q := e.q
 	g := m.group(q, e.Group)
+	if q.Fairness.On && m.groupFirst(q, e.Group, g) == nil {
+		g.Turn, g.Credit = m.nextSeq(), q.Fairness.Weight(e.Group)
+	}
 	m.setList(q, record.ListGrouped, &e.Job)
 	m.setList(q, record.ListPerGroup, &e.Job)
 	if g.ready.covers(e) {
@@ -90,9 +127,9 @@ func (m *Machine) listGrouped(e *entry) {
 }
 
 // releaseGrouped lets an entry go that fell out of its group's window, unless it
-// still stands in the list of firsts.
+// still stands in a list of firsts.
 func (m *Machine) releaseGrouped(q *queue, e *entry) {
-	if q.firsts == nil || !q.firsts.has(e) {
+	if !q.isShown(e) {
 		m.dropResident(e)
 	}
 }
@@ -111,51 +148,83 @@ func (m *Machine) unlistGrouped(e *entry) {
 			g.ready.floor = record.ListKey(g.ready.floor[:0], q.ID, record.ListPerGroup, &e.Job)
 		}
 	}
+	if g.Turn != 0 && m.groupFirst(q, e.Group, g) == nil {
+		g.Turn, g.Credit = 0, 0
+	}
 	m.freed.add(freedGroup{q, e.Group}) // the next of its group may be fetchable now
 	m.wake(q)
 }
 
-// showFirst makes the list of firsts agree with the group: its first ready job if
-// it is not busy, else none.
+// showFirst makes the lists of firsts agree with the group: its first ready job if
+// it is not held, else none.
 func (m *Machine) showFirst(q *queue, name string, g *group) {
 	var first *entry
-	if g.busy == 0 {
+	if g.Held = !m.mayLease(q, g); !g.Held {
 		first = m.groupFirst(q, name, g)
 	}
-	if g.listed == first || (g.listed != nil && first != nil && g.listed.ID == first.ID) {
+	m.saveGroup(q, name, g)
+	if l := g.listed; l == first && (l == nil || l.turn == g.Turn) {
 		return
 	}
 	m.unshow(q, g)
 	if first != nil {
 		g.listed = first
-		m.setList(q, record.ListFirst, &first.Job)
-		if q.firsts != nil {
-			m.intoFirsts(q, first)
+		first.turn = g.Turn
+		w := &q.firsts
+		if g.Turn != 0 {
+			w = &q.turns
 		}
+		m.setShown(q, first)
+		m.intoFirsts(q, w, first)
 		m.wake(q)
 	}
 }
 
+// shownKey makes the key of an entry in the list of firsts that it is in.
+func (m *Machine) shownKey(q *queue, e *entry) {
+	if e.turn == 0 {
+		m.kb = record.ListKey(m.kb[:0], q.ID, record.ListFirst, &e.Job)
+	} else {
+		m.kb = record.TurnKey(m.kb[:0], q.ID, e.Order.Priority, e.turn, e.ID)
+	}
+}
+
+func (m *Machine) setShown(q *queue, e *entry) {
+	m.shownKey(q, e)
+	m.store.Insert(m.kb, nil)
+}
+
 func (m *Machine) unshow(q *queue, g *group) {
-	if g.listed == nil {
+	e := g.listed
+	if e == nil {
 		return
 	}
-	m.delList(q, record.ListFirst, &g.listed.Job)
-	if q.firsts != nil && q.firsts.remove(g.listed) && q.firsts.len() == 0 && !q.firsts.whole {
-		q.firsts.floor = append(q.firsts.floor[:0], m.kb...)
+	m.shownKey(q, e)
+	m.store.Remove(m.kb)
+	w := q.firsts
+	if e.turn != 0 {
+		w = q.turns
 	}
-	if !g.ready.has(g.listed) {
-		m.dropResident(g.listed) // it was in memory only for the list of firsts
+	if w != nil && w.remove(e) && w.len() == 0 && !w.whole {
+		w.floor = append(w.floor[:0], m.kb...)
+	}
+	e.turn = 0
+	if !g.ready.has(e) {
+		m.dropResident(e) // it was in memory only for the list of firsts
 	}
 	g.listed = nil
 }
 
-func (m *Machine) intoFirsts(q *queue, e *entry) {
-	if q.firsts == noFirsts {
-		q.firsts = &window{whole: true}
-	}
-	w := q.firsts
-	if !w.covers(e) {
+// intoFirsts adds an entry, whose key has just been set, to what is in memory of a list of firsts.
+func (m *Machine) intoFirsts(q *queue, at **window, e *entry) {
+	w := *at
+	switch {
+	case w == nil:
+		return
+	case w == noFirsts:
+		w = &window{whole: true, byTurn: e.turn != 0}
+		*at = w
+	case !w.covers(e):
 		if w.len() == 0 && w.floor != nil && string(m.kb) <= string(w.floor) {
 			w.floor = nil
 		}
@@ -171,7 +240,7 @@ func (m *Machine) intoFirsts(q *queue, e *entry) {
 	}
 }
 
-// firstFree returns the best job among the firsts of the free groups.
+// firstFree returns the best job among the firsts of the groups that are not held and have no turn.
 func (m *Machine) firstFree(q *queue) *entry {
 	if q.firsts == nil {
 		q.firsts = &window{}
@@ -180,33 +249,61 @@ func (m *Machine) firstFree(q *queue) *entry {
 	return q.firsts.first()
 }
 
-// occupy marks the group of a job that is being leased.
+// occupy tells the group of a job that is being leased.
 func (m *Machine) occupy(e *entry) {
+	q := e.q
 	if e.Group == "" {
+		if q.Turns {
+			m.refill(q, &q.plain, record.ListReady, m.refillSize())
+			m.nextTurn(q, "", &q.Turn, &q.Credit, q.plain.first())
+		}
 		return
 	}
-	g := m.group(e.q, e.Group)
-	g.busy = e.ID
-	m.kb = record.GroupKey(m.kb[:0], e.q.ID, e.Group)
-	m.set(m.kb, record.AppendUint(nil, uint64(e.ID)))
-	m.unshow(e.q, g)
+	g := m.group(q, e.Group)
+	if g.Only = 0; g.Running == 0 {
+		g.Only = e.ID
+	}
+	g.Running++
+	m.freed.add(freedGroup{q, e.Group})
+	if q.Turns {
+		m.nextTurn(q, e.Group, &g.Turn, &g.Credit, m.groupFirst(q, e.Group, g))
+	}
+	if q.Limits.GroupRate > 0 {
+		m.takeToken(q, e.Group, g)
+	}
 }
 
-// vacate frees the group of a job whose lease has ended. Who is first in it now is
+// vacate tells the group of a job whose lease has ended. Who is first in it now is
 // decided when the queue is served, after the job itself has gone where it goes.
 func (m *Machine) vacate(e *entry) {
 	if e.Group == "" {
 		return
 	}
 	g := m.group(e.q, e.Group)
-	g.busy = 0
-	m.kb = record.GroupKey(m.kb[:0], e.q.ID, e.Group)
-	m.del(m.kb)
+	g.Running--
+	g.Only = 0
 	m.freed.add(freedGroup{e.q, e.Group})
 	m.wake(e.q)
 }
 
-// freedGroup is a group whose first job is to be shown before its queue is served.
+// groupMax returns how many jobs of a group may be leased at a time.
+func (q *queue) groupMax() uint32 {
+	switch {
+	case q.Limits.GroupConcurrency > 0:
+		return q.Limits.GroupConcurrency
+	case q.Fairness.On:
+		return math.MaxUint32
+	default:
+		return 1
+	}
+}
+
+// mayLease reports whether the limits of groups allow another job of one.
+func (m *Machine) mayLease(q *queue, g *group) bool {
+	return g.Running < q.groupMax() && (g.Look == 0 || m.hasToken(q, g))
+}
+
+// freedGroup is a group that has changed: it is written, and its first job shown, before its queue is served.
 type freedGroup struct {
 	q    *queue
 	name string

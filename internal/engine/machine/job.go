@@ -20,7 +20,8 @@ type entry struct {
 	// Machine.bodyBytes.
 	loaded bool
 	held   bool
-	kind   Kind // its type as the observer knows it, while it is leased
+	turn   uint64 // that of its group, under which it is listed; zero if it is not
+	kind   Kind   // its type as the observer knows it, while it is leased
 	// delivery is that of its lease, if it has one.
 	delivery *job.Delivery
 }

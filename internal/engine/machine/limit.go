@@ -14,8 +14,9 @@ type limiter struct {
 	slots   map[job.ID]*slot // nil: the number of leases will do
 	ages    moments[*slot]   // those that end by time
 	workers map[job.Holder]uint32
-	next    []byte // where to go on giving slots to leases that are older than the limit; nil: all have theirs
-	alarm   alarm  // when time alone frees a slot or lets a job out
+	next    []byte   // where to go on giving slots to leases that are older than the limit; nil: all have theirs
+	alarm   alarm    // when time alone frees a slot or lets a job out
+	look    job.Time // the rate of no group is to be looked at before
 }
 
 // slot is that of a lease. Its moment is when it is free although the lease goes on.
@@ -36,19 +37,34 @@ func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
 	if limits.IsZero() && (q == nil || q.Limits.IsZero()) {
 		return
 	}
-	if !limits.IsZero() && !m.allows(record.FormatLimits, res) {
+	if !limits.IsZero() && !m.allows(formatOf(&limits), res) {
 		return
 	}
 	q = m.makeQueue(c.Namespace, c.Queue)
+	m.changed(q) // it may have been hidden
 	if q.hide(false); limits == q.Limits {
 		return
 	}
 	q.Bucket = limits.Refit(&q.Limits, q.Bucket, m.now)
+	atOnce, rate := q.groupMax(), q.Limits.OfGroup()
 	q.Limits = limits
-	m.changed(q)
 	m.limit(q)
 	m.countSome()
+	switch {
+	case limits.OfGroup() != rate:
+		m.regroup(q, record.RegroupRefill)
+	case q.groupMax() != atOnce:
+		m.regroup(q, record.RegroupShow)
+	}
 	m.wake(q)
+}
+
+// formatOf returns the format that limits need.
+func formatOf(l *job.Limits) uint64 {
+	if l.GroupConcurrency > 0 || l.GroupRate > 0 {
+		return record.FormatFair
+	}
+	return record.FormatLimits
 }
 
 // limit makes what is in memory of a queue's limits agree with them. The leases that there are get their slots later.
@@ -86,6 +102,10 @@ func (m *Machine) continueCounting() {
 func (m *Machine) countSome() {
 	for n := m.opt.StepWork; n > 0 && !m.counting.empty(); {
 		q := m.counting.first()
+		if q.regroup != nil {
+			n -= m.regroupSome(q, n)
+			continue
+		}
 		if q.limit == nil || q.limit.next == nil {
 			m.counting.take()
 			continue
@@ -107,7 +127,7 @@ func (m *Machine) countSome() {
 // Counting reports whether leases of a queue are still to get their slots.
 func (m *Machine) Counting(namespace, name string) bool {
 	q := m.find(namespace, name)
-	return q != nil && q.limit != nil && q.limit.next != nil
+	return q != nil && (q.regroup != nil || q.limit != nil && q.limit.next != nil)
 }
 
 // giveSlot gives a lease its slot, unless the time of that is over.
@@ -218,7 +238,11 @@ func (m *Machine) admits(q *queue, worker job.Holder) bool {
 		return false
 	}
 	if q.hasFill(worker) {
-		m.rouse(q, q.limit.firstAge())
+		at := q.limit.firstAge()
+		if q.Limits.GroupRate > 0 {
+			at = min(at, q.limit.look) // for which somebody else may wait
+		}
+		m.rouse(q, at)
 		return false
 	}
 	return true
@@ -252,7 +276,7 @@ func (m *Machine) Usage(now job.Time, namespace, name string) (u Usage) {
 	m.now = max(m.now, now)
 	_, shut := m.shut(q)
 	u.Slots = q.usedSlots()
-	if !q.Paused && (shut || q.waiters != nil && !q.waiters.aside.empty()) {
+	if !q.Paused && (shut || q.waiters != nil && !q.waiters.aside.empty() || m.better(q) == nil) {
 		u.Held = q.Counts[job.Ready]
 	}
 	return u

@@ -267,6 +267,8 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 		m.configure(c, res)
 	case *job.SetLimits:
 		m.setLimits(c, res)
+	case *job.SetFair:
+		m.setFair(c, res)
 	case *job.Pause:
 		m.pause(c)
 	case *job.Resume:

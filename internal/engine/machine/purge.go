@@ -97,13 +97,18 @@ func (m *Machine) purgeAll(q *queue, s job.State) {
 	m.changed(q)
 	lists := []record.List{record.List(s)}
 	if s == job.Ready {
-		lists = append(lists, record.ListGrouped, record.ListFirst, record.ListPerGroup)
+		lists = append(lists, record.ListGrouped, record.ListFirst, record.ListPerGroup, record.ListTurn)
+		m.showFreed() // groups go from memory
 		m.forgetReady(q)
 		q.plain = window{whole: true}
-		q.firsts = noFirsts
+		q.firsts, q.turns = noFirsts, noFirsts
+		q.Turn, q.Credit = 0, 0
 	}
 	for _, list := range lists {
 		m.dropSpan(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list))
+	}
+	if s == job.Ready && q.Turns {
+		m.regroup(q, record.RegroupShow) // groups have lost their turns
 	}
 }
 
@@ -112,9 +117,11 @@ func (m *Machine) forgetReady(q *queue) {
 	for _, e := range q.plain.items[q.plain.head:] {
 		m.dropResident(e)
 	}
-	if q.firsts != nil {
-		for _, e := range q.firsts.items[q.firsts.head:] {
-			m.dropResident(e)
+	for _, w := range []*window{q.firsts, q.turns} {
+		if w != nil {
+			for _, e := range w.items[w.head:] {
+				m.dropResident(e)
+			}
 		}
 	}
 	for _, g := range q.groups {
@@ -180,7 +187,7 @@ func (m *Machine) drop(q *queue, keep bool) {
 	m.endJobWaits(q)
 	old := q.ID
 	m.forgetReady(q)
-	if q.total() > 0 || q.sweep != nil {
+	if q.total() > 0 || q.sweep != nil || q.Limits.GroupRate > 0 || q.Regroup != 0 {
 		m.dropJobs(q)
 	}
 	delete(m.byID, old)
@@ -190,7 +197,7 @@ func (m *Machine) drop(q *queue, keep bool) {
 	m.del(record.QueueNameKey(nil, old))
 	rec := q.Queue
 	q.Queue = record.Queue{}
-	q.plain, q.firsts, q.groups = window{whole: true}, nil, nil
+	q.plain, q.firsts, q.turns, q.groups, q.regroup = window{whole: true}, nil, nil, nil, nil
 	m.clearAlarm(q.alarm)
 	q.alarm = nil
 	m.limit(q)
@@ -200,6 +207,7 @@ func (m *Machine) drop(q *queue, keep bool) {
 		q.countOut()
 		q.Queue = rec
 		q.ID, q.Linked = id, false
+		q.Turn, q.Credit, q.Regroup = 0, 0, 0
 		q.Counts = [job.StateCount]uint64{}
 		q.Purged = [job.StateCount]uint64{}
 		q.countIn()

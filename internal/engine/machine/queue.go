@@ -23,6 +23,7 @@ type queue struct {
 
 	plain  window  // ready jobs without a group
 	firsts *window // first ready jobs of free groups; nil: not looked at yet
+	turns  *window // those of groups that have a turn
 	groups map[string]*group
 
 	waiters  *waitList // fetches, in order of arrival; nil if there never was one
@@ -31,6 +32,7 @@ type queue struct {
 	awaited  *vigils   // those who wait for results of its jobs; nil if there never was one
 	alarm    *alarm    // the end of a pause
 	limit    *limiter  // nil if nothing is limited
+	regroup  []byte    // where to go on showing or hiding groups; nil: that is done
 	sweep    *sweep    // the clean-up after a purge; nil if there is none
 
 	observer QueueObserver // nil if there is none yet
@@ -90,7 +92,7 @@ func (m *Machine) makeQueue(namespace, name string) *queue {
 		m.shard.NextQueue++
 		m.shardChanged()
 		q.Created = m.now
-		q.firsts = noFirsts
+		q.firsts, q.turns = noFirsts, noFirsts
 		q.countIn()
 		m.byID[q.ID] = q
 		m.changed(q)
@@ -141,7 +143,7 @@ func (m *Machine) loadQueue(key, value []byte) {
 	q.countIn()
 	q.plain.whole = rec.Counts[job.Ready] == 0
 	if rec.Counts[job.Ready] == 0 {
-		q.firsts = noFirsts
+		q.firsts, q.turns = noFirsts, noFirsts
 	}
 	m.byID[q.ID] = q
 	if q.Paused && q.PausedTill != 0 {
@@ -150,6 +152,9 @@ func (m *Machine) loadQueue(key, value []byte) {
 	m.limit(q)
 	if !q.Limits.IsZero() { // set before formats were counted
 		m.format = max(m.format, record.FormatLimits)
+	}
+	if q.Regroup != 0 {
+		m.beginRegroup(q)
 	}
 }
 

@@ -75,10 +75,10 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 // else in it can be fetched, and neither expiry nor its group hold the job up.
 func (m *Machine) taker(e *entry) *waiter {
 	q := e.q
-	if q.Paused || q.limit != nil || q.waiters.first() == nil || !q.waiters.aside.empty() || expired(e, m.now) || q.Counts[job.Ready] > 1 {
+	if q.Paused || q.limit != nil || q.regroup != nil || q.waiters.first() == nil || !q.waiters.aside.empty() || expired(e, m.now) || q.Counts[job.Ready] > 1 {
 		return nil
 	}
-	if e.Group != "" && m.group(q, e.Group).busy != 0 {
+	if e.Group != "" && !m.mayLease(q, m.group(q, e.Group)) {
 		return nil
 	}
 	return q.waiters.first()
@@ -90,6 +90,9 @@ func (m *Machine) listReady(e *entry) {
 	if e.Group != "" {
 		m.listGrouped(e)
 		return
+	}
+	if q.Fairness.On {
+		m.enterPlain(q)
 	}
 	m.setList(q, record.ListReady, &e.Job)
 	m.intoWindow(q, &q.plain, record.ListReady, e)
@@ -104,6 +107,9 @@ func (m *Machine) unlistReady(e *entry) {
 	}
 	m.delList(q, record.ListReady, &e.Job)
 	m.outOfWindow(&q.plain, e)
+	if q.Turn != 0 {
+		m.leavePlain(q)
+	}
 }
 
 // intoWindow adds an entry of a list to what is in memory of it, if it belongs there.
@@ -231,11 +237,17 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 // has run out are ended on the way. If they are too many for this step, short says so:
 // there may be a job behind them.
 func (m *Machine) head(q *queue) (first *entry, short bool) {
-	if q.ID == 0 || q.Paused {
+	if q.ID == 0 || q.Paused || q.regroup != nil {
 		return nil, false
+	}
+	if q.Limits.GroupRate > 0 && m.lookAtRates(q) {
+		return nil, true
 	}
 	for q.Counts[job.Ready] > 0 {
 		e := m.better(q)
+		if e == nil && q.Limits.GroupRate > 0 {
+			m.rouse(q, q.limit.look)
+		}
 		if e == nil || !expired(e, m.now) {
 			return e, false
 		}
@@ -250,8 +262,14 @@ func (m *Machine) head(q *queue) (first *entry, short bool) {
 func (m *Machine) better(q *queue) *entry {
 	m.refill(q, &q.plain, record.ListReady, m.refillSize())
 	e := q.plain.first()
+	if q.Turn != 0 {
+		e = nil
+	}
 	if f := m.firstFree(q); f != nil && (e == nil || f.Order.Before(e.Order)) {
 		e = f
+	}
+	if q.Turns {
+		e = m.fairer(q, e)
 	}
 	return e
 }

@@ -8,6 +8,8 @@ type window struct {
 	items []*entry // those from head on
 	head  int
 	whole bool
+	// byTurn says that the list is sorted by turns, not by the order of the jobs.
+	byTurn bool
 	// floor is a key at or below which the list has no entry: where a refill
 	// starts, past what has been taken out.
 	floor []byte
@@ -29,9 +31,16 @@ func (w *window) last() *entry {
 	return w.items[len(w.items)-1]
 }
 
+func (w *window) before(a, b *entry) bool {
+	if w.byTurn {
+		return a.turnBefore(b)
+	}
+	return a.Order.Before(b.Order)
+}
+
 func (w *window) search(e *entry) int {
 	i, _ := slices.BinarySearchFunc(w.items[w.head:], e, func(a, b *entry) int {
-		if a.Order.Before(b.Order) {
+		if w.before(a, b) {
 			return -1
 		}
 		return 1 // the first that is not before e
@@ -41,11 +50,11 @@ func (w *window) search(e *entry) int {
 
 // covers reports whether an entry of this order belongs into the window.
 func (w *window) covers(e *entry) bool {
-	return w.whole || (w.len() > 0 && e.Order.Before(w.last().Order))
+	return w.whole || (w.len() > 0 && w.before(e, w.last()))
 }
 
 func (w *window) insert(e *entry) {
-	if l := w.last(); l == nil || l.Order.Before(e.Order) {
+	if l := w.last(); l == nil || w.before(l, e) {
 		if w.head > 0 && len(w.items) == cap(w.items) {
 			w.compact()
 		}

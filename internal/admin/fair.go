@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+
+	"millrace/internal/job"
+)
+
+// Fairness says whether the groups of a queue take turns. Weights are how many jobs in a row a group is given in its
+// turn; one if it is not named. The empty name stands for the jobs without a group.
+type Fairness struct {
+	On      bool              `json:"on"`
+	Weights map[string]uint32 `json:"weights,omitempty"`
+}
+
+// fairnessOf returns how fair a queue is; nil if it is not.
+func fairnessOf(f job.Fairness) *Fairness {
+	if !f.On {
+		return nil
+	}
+	return &Fairness{On: true, Weights: f.Weights}
+}
+
+// Fairness returns whether the groups of a queue take turns.
+func (s *Service) Fairness(namespace, name string) (Fairness, error) {
+	q, err := s.Queue(namespace, name)
+	if err != nil || q.Fairness == nil {
+		return Fairness{}, err
+	}
+	return *q.Fairness, nil
+}
+
+// SetFairness has the groups of a queue take turns, or not. A queue that is not there is made if they do.
+func (s *Service) SetFairness(ctx context.Context, namespace, name string, f Fairness) (Queue, error) {
+	if namespace == "" || name == "" {
+		return Queue{}, invalid("name a namespace and a queue")
+	}
+	for group := range f.Weights {
+		if err := checkName("weights", group); err != nil {
+			return Queue{}, err
+		}
+	}
+	if !f.On {
+		if err := s.exists(namespace, name); err != nil {
+			return Queue{}, err
+		}
+	}
+	if _, err := s.do(ctx, &job.SetFair{Namespace: namespace, Queue: name, Fairness: job.Fairness{On: f.On, Weights: f.Weights}}); err != nil {
+		return Queue{}, err
+	}
+	return s.Queue(namespace, name)
+}
+
+func (c *call) getFairness() error { return c.result(c.Fairness(c.queueName())) }
+
+func (c *call) setFairness() error {
+	var in Fairness
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	namespace, name := c.queueName()
+	return c.result(c.SetFairness(c.r.Context(), namespace, name, in))
+}
