@@ -174,7 +174,7 @@ func (m *Model) setRousers() {
 func (m *Model) roused(c *job.Fetch) *job.Fetch {
 	c.Queues = slices.DeleteFunc(c.Queues, func(name string) bool {
 		q := m.queues[queueName{c.Namespace, name}]
-		return q != nil && q.rouse != 0
+		return q != nil && q.rouse != 0 && q.rouse <= m.now
 	})
 	return c
 }

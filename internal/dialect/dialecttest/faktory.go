@@ -45,7 +45,7 @@ func Faktory() Driver {
 		},
 		ReadReply:  readFaktoryReply,
 		ShowPacked: showBase64,
-		Abilities:  Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true},
+		Abilities:  Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true, Group: true},
 		End:        EndDead,
 		SumsUp:     true,
 		Show:       showJSON,
@@ -81,6 +81,9 @@ func (c faktoryClient) PushWith(queue, body string, w Wishes) error {
 	}
 	if w.TTL > 0 {
 		j.Custom = fmt.Appendf(nil, `{"expires_in":%d}`, int(w.TTL.Seconds()))
+	}
+	if w.Group != "" {
+		j.Custom = fmt.Appendf(nil, `{"group":%q}`, w.Group)
 	}
 	if w.Last {
 		dies := -1

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func Lmstfy() Driver {
 			return code < http.StatusMultipleChoices, err
 		},
 		AnyBytes:  true,
-		Abilities: Abilities{Delay: true, TTL: true, Fail: true},
+		Abilities: Abilities{Delay: true, TTL: true, Fail: true, Group: true},
 		End:       EndDead,
 	}
 }
@@ -55,6 +56,9 @@ func (c lmstfyClient) PushWith(queue, body string, w Wishes) error {
 	query := fmt.Sprintf("tries=%d&delay=%d", tries, int(w.Delay.Seconds()))
 	if w.TTL > 0 {
 		query += fmt.Sprintf("&ttl=%d", int(w.TTL.Seconds()))
+	}
+	if w.Group != "" {
+		query += "&group=" + url.QueryEscape(w.Group)
 	}
 	_, err := c.Publish(queue, query, []byte(body))
 	return err

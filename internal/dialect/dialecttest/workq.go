@@ -34,7 +34,7 @@ func Workq() Driver {
 		},
 		ReadReply: readWorkqReply,
 		AnyBytes:  true,
-		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true},
+		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true, Group: true},
 		End:       EndFailed,
 		Keeps:     true,
 	}
@@ -69,6 +69,9 @@ func (c workqClient) PushWith(queue, body string, w Wishes) error {
 	}
 	if w.Last {
 		j.Flags += " -max-attempts=1 -max-fails=1"
+	}
+	if w.Group != "" {
+		j.Flags += " -group=" + w.Group
 	}
 	if w.TTL > 0 {
 		j.TTL = w.TTL

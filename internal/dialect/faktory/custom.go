@@ -20,6 +20,7 @@ type features struct {
 	expiresIn time.Duration
 	tracked   bool
 	batch     job.BatchID
+	group     string
 }
 
 // readFeatures looks through a custom object.
@@ -52,6 +53,11 @@ func readFeatures(custom []byte) (f features) {
 			if text, ok := parseString(value); ok {
 				f.batch, _ = parseBatchID(text)
 			}
+		case "group":
+			f.group = ""
+			if text, ok := parseString(value); ok && len(text) <= dialect.GroupMax {
+				f.group = string(text)
+			}
 		}
 	}
 	return f
@@ -72,7 +78,7 @@ func seconds(value []byte) time.Duration {
 
 // apply asks the engine for the features.
 func (f *features) apply(s *job.Spec) {
-	s.Tracked, s.Batch = f.tracked, f.batch
+	s.Tracked, s.Batch, s.Group = f.tracked, f.batch, f.group
 	if f.uniqueFor > 0 {
 		s.Lock, s.LockFor, s.LockUntil = lockName(s), f.uniqueFor, f.until
 	}

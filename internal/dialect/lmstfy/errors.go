@@ -20,6 +20,7 @@ const (
 	textTTL         = "invalid ttl"
 	textShortTTL    = "ttl is shorter than delay"
 	textTries       = "invalid tries"
+	textGroup       = "group is longer than 255 bytes"
 	textZeroTries   = "tries shouldn't be zero"
 	textBody        = "failed to read body"
 	textBodyLarge   = "body too large"

@@ -154,7 +154,7 @@ func first(list []string) string {
 //nolint:exhaustive // paramNone is none
 var paramNames = map[param]string{
 	paramDelay: "delay", paramTTL: "ttl", paramTries: "tries", paramTTR: "ttr", paramTimeout: "timeout", paramCount: "count",
-	paramLimit: "limit", paramToken: "token",
+	paramLimit: "limit", paramToken: "token", paramGroup: "group",
 }
 
 // FuzzBulk feeds a body to the parser of bulk requests: Go's decoder agrees about what is

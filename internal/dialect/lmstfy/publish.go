@@ -2,6 +2,7 @@ package lmstfy
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ type publication struct {
 	tries      uint16
 	versioned  bool   // attributes are enabled
 	extra      []byte // the attributes, rendered
+	group      string
 }
 
 // publication reads the query. It has answered if it is not ok.
@@ -34,6 +36,11 @@ func (x *exchange) publication() (p publication, ok bool) {
 		x.fail(http.StatusBadRequest, textShortTTL)
 		return p, false
 	}
+	group := strings.Clone(x.query.values[paramGroup])
+	if len(group) > dialect.GroupMax {
+		x.fail(http.StatusBadRequest, textGroup)
+		return p, false
+	}
 	tries, ok := x.query.uint(paramTries, uint64(def.Tries), triesMax)
 	switch {
 	case !ok:
@@ -42,7 +49,7 @@ func (x *exchange) publication() (p publication, ok bool) {
 		x.fail(http.StatusBadRequest, textZeroTries)
 	default:
 		//nolint:gosec // checked against their limits
-		return publication{delay: uint32(delay), ttl: uint32(ttl), tries: uint16(tries)}, true
+		return publication{delay: uint32(delay), ttl: uint32(ttl), tries: uint16(tries), group: group}, true
 	}
 	return p, false
 }
@@ -64,7 +71,7 @@ func seconds[T uint32 | uint64](n T) time.Duration { return time.Duration(n) * t
 // fill fills in the spec of a job but for its id and body.
 func (x *exchange) fill(s *job.Spec, p *publication, queue string) {
 	s.Namespace, s.Queue = x.home, queue
-	s.Extra = p.extra
+	s.Extra, s.Group = p.extra, p.group
 	s.Delay, s.TTL = seconds(p.delay), seconds(p.ttl)
 	fixed(s, uint32(p.tries))
 }

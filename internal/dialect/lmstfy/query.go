@@ -19,8 +19,9 @@ const (
 	paramCount
 	paramLimit
 	paramToken
+	paramGroup
 
-	paramEnd = int(paramToken) + 1
+	paramEnd = int(paramGroup) + 1
 )
 
 func paramOf(name string) param {
@@ -41,6 +42,8 @@ func paramOf(name string) param {
 		return paramLimit
 	case "token":
 		return paramToken
+	case "group":
+		return paramGroup
 	}
 	return paramNone
 }

@@ -96,6 +96,7 @@ func (c *conn) buildPush(cmd *job.Push, body []byte, pushes int) string {
 	if len(p.queue) > 0 {
 		s.Queue = c.names.String(p.queue)
 	}
+	s.Group = string(p.group)
 	s.Origin = dialect.DoorMasenko
 	if p.payload != nil {
 		s.Body, s.BodyKind = p.payload, job.BodyJSON

@@ -82,6 +82,7 @@ type pushRequest struct {
 	name       []byte
 	queue      []byte
 	deadqueue  []byte
+	group      []byte
 	payload    []byte // nil if absent
 	retry      uint8
 	scheduled  bool
@@ -108,6 +109,9 @@ func parsePush(body []byte, p *pushRequest) error {
 			p.queue, good = parseString(value, p.queue)
 		case dialect.KeyIs(key, "deadqueue"):
 			p.deadqueue, good = parseString(value, p.deadqueue)
+		case dialect.KeyIs(key, "group"):
+			p.group, good = parseString(value, p.group)
+			good = good && len(p.group) <= dialect.GroupMax
 		case dialect.KeyIs(key, "payload"):
 			p.payload = value
 		case dialect.KeyIs(key, "retry"):

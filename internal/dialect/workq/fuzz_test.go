@@ -85,6 +85,9 @@ func badInt(s string) bool {
 func naiveBlock(verb string, args []string, flags map[string]string) string {
 	given := func(key string, wrong func(string) bool) bool { v, ok := flags[key]; return ok && wrong(v) }
 	most := map[string]int{"add": 3, "schedule": 3, "run": 1}[verb]
+	if _, ok := flags["group"]; ok && most > 0 {
+		most++
+	}
 	settles := verb == "complete" || verb == "fail"
 	byteWrong := func(s string) bool { return bad(s, 8) }
 	_, timeErr := time.Parse(timeLayout, args[min(4, len(args)-1)])
@@ -92,7 +95,7 @@ func naiveBlock(verb string, args []string, flags map[string]string) string {
 		wrong bool
 		text  string
 	}{
-		{len(flags) > most, textArgs},
+		{len(flags) > most || most > 0 && len(flags["group"]) > dialect.GroupMax, textArgs},
 		{!naiveID(args[0]), textID},
 		{settles && naiveZero(args[0]), textID},
 		{!settles && bad(args[min(2, len(args)-1)], 32), textTTR},

@@ -49,7 +49,7 @@ const (
 	leaseNamesMax = 1024
 	// argsMax is how many arguments a command other than lease has at most.
 	argsMax = 6
-	// flagsMax is how many flags a command has at most.
+	// flagsMax is how many flags a command has at most, of those that the original has.
 	flagsMax = 3
 	// timeLayout is the form of instants. A fraction of a second is tolerated.
 	timeLayout = "2006-01-02T15:04:05Z"
@@ -75,6 +75,7 @@ type request struct {
 	wait        uint32   // milliseconds
 	at          time.Time
 	priority    int32
+	group       string
 	maxAttempts uint8
 	maxFails    uint8
 	object      object
@@ -91,9 +92,9 @@ type parser struct {
 	// maxBlock is the largest block that is taken.
 	maxBlock int
 
-	args  [argsMax][]byte // the words behind the verb that are no flags
-	argc  int             // how many there were, those beyond argsMax included
-	flags [flagsMax]flag
+	args  [argsMax][]byte    // the words behind the verb that are no flags
+	argc  int                // how many there were, those beyond argsMax included
+	flags [flagsMax + 1]flag // and one for the group
 	flagc int
 }
 
@@ -206,12 +207,12 @@ func (p *parser) split(line []byte) bool {
 		if len(f.key) == 0 || len(f.value) == 0 {
 			return false
 		}
-		for _, g := range p.flags[:min(p.flagc, flagsMax)] {
+		for _, g := range p.flags[:min(p.flagc, len(p.flags))] {
 			if bytes.Equal(f.key, g.key) {
 				return false
 			}
 		}
-		if p.flagc < flagsMax {
+		if p.flagc < len(p.flags) {
 			p.flags[p.flagc] = f
 		} else {
 			// Too many for any command, which is told only if none comes twice.
@@ -243,7 +244,7 @@ func cutFlag(word []byte) (f flag, ok bool) {
 
 // flag returns the value of a flag.
 func (p *parser) flag(key string) (value []byte, ok bool) {
-	for _, f := range p.flags[:p.flagc] {
+	for _, f := range p.flags[:min(p.flagc, len(p.flags))] {
 		if string(f.key) == key {
 			return f.value, true
 		}
@@ -278,7 +279,7 @@ func (p *parser) block(r *request, n int, wrong string) bool {
 // parseAdd reads the arguments of add. Number syntax comes before everything else
 // (protocol section 2).
 func (p *parser) parseAdd(r *request) string {
-	if p.flagc > flagsMax {
+	if !p.grouped(r, flagsMax) {
 		return textArgs
 	}
 	var ok bool
@@ -295,7 +296,7 @@ func (p *parser) parseAdd(r *request) string {
 }
 
 func (p *parser) parseSchedule(r *request) string {
-	if p.flagc > flagsMax {
+	if !p.grouped(r, flagsMax) {
 		return textArgs
 	}
 	var ok bool
@@ -317,7 +318,7 @@ func (p *parser) parseSchedule(r *request) string {
 }
 
 func (p *parser) parseRun(r *request) string {
-	if p.flagc > 1 {
+	if !p.grouped(r, 1) {
 		return textArgs
 	}
 	var ok bool
@@ -337,6 +338,17 @@ func (p *parser) parseRun(r *request) string {
 		return textWait
 	}
 	return p.ranges(r)
+}
+
+// grouped reads the flag for the group, which the original does not have, and reports whether there are at most so many
+// others.
+func (p *parser) grouped(r *request, others int) bool {
+	group, given := p.flag("group")
+	if given {
+		others++
+	}
+	r.group = p.names.String(group)
+	return p.flagc <= others && len(group) <= dialect.GroupMax
 }
 
 // times reads ttr and ttl.

@@ -27,6 +27,7 @@ type Task struct {
 	Name      string          `json:"name,omitempty"`
 	Queue     string          `json:"queue,omitempty"`
 	DeadQueue string          `json:"deadqueue,omitempty"`
+	Group     string          `json:"group,omitempty"` // what the original does not know
 	Payload   json.RawMessage `json:"payload,omitempty"`
 	Retry     *uint8          `json:"retry,omitempty"`
 	ExecuteAt *time.Time      `json:"execute_at,omitempty"`
