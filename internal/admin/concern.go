@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -101,19 +102,9 @@ func (w *watcher) look(v *engine.View) error {
 	}
 	now := w.s.engine.Now()
 	for i := range infos {
-		q := &infos[i]
-		name := queueName{q.Namespace, q.Name}
-		if q.Counts[job.Ready] > 0 && !q.Paused {
-			if err := v.OldestReady(q); err != nil {
-				return err
-			}
+		if err := w.judge(v, &infos[i], now); err != nil {
+			return err
 		}
-		age := 0.0
-		if q.OldestReady != 0 {
-			age = now.Sub(q.OldestReady).Seconds()
-		}
-		w.note(w.slow, name, age > max(waitLong.Seconds(), waitTimes*w.usual[name]), age)
-		w.note(w.paused, name, q.Paused, 0)
 	}
 	if !more { // all have been seen: those that were not are gone
 		for _, list := range []map[queueName]watched{w.slow, w.paused} {
@@ -129,6 +120,38 @@ func (w *watcher) look(v *engine.View) error {
 	return nil
 }
 
+// lookAt looks at some queues out of turn: those to which most happens are to be known of at once.
+func (w *watcher) lookAt(v *engine.View, busy []QueueSample) error {
+	now := w.s.engine.Now()
+	for i := range busy {
+		q, ok, err := v.Queue(busy[i].Namespace, busy[i].Name)
+		if err == nil && ok {
+			err = w.judge(v, &q, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge finds out whether jobs of a queue wait unusually long, and whether it is paused.
+func (w *watcher) judge(v *engine.View, q *job.QueueInfo, now job.Time) error {
+	name := queueName{q.Namespace, q.Name}
+	if q.Counts[job.Ready] > 0 && !q.Paused {
+		if err := v.OldestReady(q); err != nil {
+			return err
+		}
+	}
+	age := 0.0
+	if q.OldestReady != 0 {
+		age = now.Sub(q.OldestReady).Seconds()
+	}
+	w.note(w.slow, name, age > max(waitLong.Seconds(), waitTimes*w.usual[name]), age)
+	w.note(w.paused, name, q.Paused, 0)
+	return nil
+}
+
 func (w *watcher) note(list map[queueName]watched, name queueName, is bool, seconds float64) {
 	if _, known := list[name]; !is {
 		delete(list, name)
@@ -138,7 +161,7 @@ func (w *watcher) note(list map[queueName]watched, name queueName, is bool, seco
 }
 
 // concerns returns what there is to look at, the worst first.
-func (w *watcher) concerns(now time.Time, died uint64) ([]Concern, error) {
+func (w *watcher) concerns(now time.Time, died uint64, busy []QueueSample) ([]Concern, error) {
 	w.count(now, died)
 	if now.Sub(w.usualAt) >= usualEvery {
 		w.usualAt, w.usual = now, make(map[queueName]float64)
@@ -152,7 +175,7 @@ func (w *watcher) concerns(now time.Time, died uint64) ([]Concern, error) {
 			}
 		}
 	}
-	if err := w.s.view(w.look); err != nil {
+	if err := w.s.view(func(v *engine.View) error { return errors.Join(w.lookAt(v, busy), w.look(v)) }); err != nil {
 		return nil, err
 	}
 	out := append([]Concern{}, w.space()...)

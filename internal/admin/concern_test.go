@@ -120,3 +120,24 @@ func TestConcernRounds(t *testing.T) {
 		t.Errorf("round %d, %d queues kept", w.round, len(w.paused))
 	}
 }
+
+// With more queues than one sample looks at, those to which something happens are looked at with each.
+func TestConcernsOfBusyQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{SampleEvery: time.Second}, HandlerOptions{})
+		defer f.close()
+		cmds := make([]job.Command, 5*watchQueues)
+		for i := range cmds {
+			cmds[i] = &job.Push{Spec: job.Spec{Namespace: "ns", Queue: fmt.Sprintf("q%05d", i), Delay: time.Hour}}
+		}
+		f.do(cmds...)
+		testkit.Advance(t, 7*time.Second) // a round, and the first sample of the next
+		f.push(job.Spec{Queue: "zz"})
+		f.do(&job.Pause{Namespace: "ns", Queue: "zz"})
+		testkit.Advance(t, time.Second)
+		if got := f.service.Live().Concerns; len(got) != 1 || got[0].Kind != ConcernPaused || got[0].Queue != "zz" {
+			t.Errorf("%+v", got)
+		}
+	})
+}

@@ -205,7 +205,7 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	concerns, err := sm.watch.concerns(now, all[tallyDied])
+	concerns, err := sm.watch.concerns(now, all[tallyDied], busy)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"millrace/internal/admin"
@@ -13,6 +14,13 @@ type storagePage struct {
 	Server admin.ServerInfo
 	Ready  bool
 	Checks []admin.Check
+
+	concerns []admin.Concern
+}
+
+// Low reports whether the disk is nearly full.
+func (p *storagePage) Low() bool {
+	return slices.ContainsFunc(p.concerns, func(c admin.Concern) bool { return c.Kind == admin.ConcernSpace })
 }
 
 // SyncMean is how long a sync has taken on average, in seconds.
@@ -32,7 +40,7 @@ func (p *storagePage) HitPercent() float64 {
 }
 
 func (h *handler) storage(v *visit) error {
-	p := &storagePage{Storage: h.service.Storage(), Server: h.service.Server()}
+	p := &storagePage{Storage: h.service.Storage(), Server: h.service.Server(), concerns: h.service.Live().Concerns}
 	p.Ready, p.Checks = h.service.Health()
 	return v.show(http.StatusOK, "storage", "Storage", p)
 }
