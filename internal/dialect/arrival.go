@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"millrace/internal/job"
@@ -64,6 +65,39 @@ type Adopter interface {
 	// Adopt returns the command that takes it over: a Push of a job, or what makes a queue as
 	// it was. It tells what of it stays behind, if something does, or why it cannot be taken.
 	Adopt(a *Arrival) (cmd job.Command, lost string, err error)
+}
+
+// ReadArrival reads a line of a migration. Most have no other members than the first ones here: those are read without the
+// detours of a decoder for anything. What it returns may share memory with the line.
+func ReadArrival(line []byte) (a Arrival, err error) {
+	members := ReadObject(line)
+	plain := true
+	for key, value, ok := members.Next(); ok && plain; key, value, ok = members.Next() {
+		var text []byte
+		switch string(key) {
+		case "id":
+			text, plain = Unquote(value, nil)
+			a.ID = string(text)
+		case "queue":
+			text, plain = Unquote(value, nil)
+			a.Queue = string(text)
+		case "state":
+			text, plain = Unquote(value, nil)
+			a.State = string(text)
+		case "text":
+			a.Text = value
+		default:
+			plain = false
+		}
+	}
+	if plain && members.Err() == nil {
+		return a, nil
+	}
+	a = Arrival{}
+	if err := json.Unmarshal(line, &a); err != nil {
+		return a, fmt.Errorf("it cannot be read: %w", err)
+	}
+	return a, nil
 }
 
 // errArrivalState tells that a state makes no sense for a job that arrives.

@@ -135,12 +135,11 @@ func (r *run) Take(a *dialect.Arrival) error {
 
 // add adds a job.
 func (u *unit) add(a *dialect.Arrival) error {
-	line, err := json.Marshal(a)
-	if err != nil {
+	e := json.NewEncoder(&u.lines)
+	e.SetEscapeHTML(false) // what is JSON already stays as it is spelled
+	if err := e.Encode(a); err != nil {
 		return fmt.Errorf("it cannot be written as JSON: %w", err)
 	}
-	u.lines.Write(line)
-	u.lines.WriteByte('\n')
 	u.jobs = append(u.jobs, place{a.Namespace, a.Queue, a.State})
 	return nil
 }

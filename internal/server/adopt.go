@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"millrace/internal/admin"
@@ -16,9 +15,9 @@ func (s *server) adopt(protocol, namespace string) (func(line []byte) (admin.Arr
 			continue
 		}
 		return func(line []byte) (admin.Arrived, error) {
-			var a dialect.Arrival
-			if err := json.Unmarshal(line, &a); err != nil {
-				return admin.Arrived{}, fmt.Errorf("it cannot be read: %w", err)
+			a, err := dialect.ReadArrival(line)
+			if err != nil {
+				return admin.Arrived{}, err
 			}
 			if a.State == dialect.StateGone {
 				return admin.Arrived{ID: a.ID, Gone: true}, nil
