@@ -74,6 +74,7 @@ var mayImport = map[string][]string{
 	"test/system":    {"test/harness"},
 	"test/faults":    {},
 	"test/hostile":   {},
+	"test/shards":    {},
 	"test/interop":   {},
 	"test/torture":   {"test/harness"},
 	"test/plants":    {"test/harness"},
