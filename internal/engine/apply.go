@@ -94,6 +94,13 @@ const restBytes = 256 << 10
 // crowded reports whether what is left over has to wait for the store.
 func (e *Engine) crowded() bool { return len(e.flights) >= e.depth && e.core.Bytes() >= restBytes }
 
+// catchUp has what is left over wait for the store.
+func (e *Engine) catchUp() {
+	for e.crowded() && !e.closed && e.Err() == nil {
+		e.room.Wait()
+	}
+}
+
 // unlock gives up the lock and then tells those who have been answered: what they do
 // about it must not hold up others.
 func (e *Engine) unlock() {
@@ -274,9 +281,7 @@ func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uin
 		e.unlock()
 		runtime.Gosched() // who waits for the lock gets it
 		e.mu.Lock()
-		for e.crowded() && !e.closed && e.Err() == nil {
-			e.room.Wait()
-		}
+		e.catchUp()
 		if !e.admit() {
 			r.needs = math.MaxUint64
 			return 0
@@ -300,6 +305,9 @@ func (e *Engine) walk(r *Request, cmd job.Command, res *job.Result) (answered bo
 		e.unlock()
 		runtime.Gosched() // who waits for the lock gets it
 		e.mu.Lock()
+		if _, changes := cmd.(*job.Flush); changes {
+			e.catchUp()
+		}
 		open := e.admit()
 		delete(e.waiting, r.token)
 		if r.walking == nil { // it was answered

@@ -214,7 +214,8 @@ func (d *Dialect) list(v *engine.View) ([]string, error) {
 		}
 	})
 	slices.Sort(names)
-	return slices.Compact(names), err
+	names = slices.Compact(names)
+	return names[:min(len(names), dialect.QueuesShown)], err
 }
 
 // current appends how many jobs there are.
