@@ -121,6 +121,24 @@ var plants = []plant{
 		"			l.next = nil\n",
 	},
 	{
+		"a group is starved",
+		machine + "turn.go",
+		"	default:\n		*turn, *credit = m.nextSeq(), q.Fairness.Weight(group)\n",
+		"	default:\n		*credit = q.Fairness.Weight(group)\n",
+	},
+	{
+		"the slot of a group is lost when a lease expires",
+		machine + "group.go",
+		"	g.Running--\n",
+		"	if e.Lapses == 0 {\n		g.Running--\n	}\n",
+	},
+	{
+		"who waits for the rate of a group is not woken",
+		machine + "ready.go",
+		"			m.rouse(q, q.limit.look)\n",
+		"			_ = q.limit.look\n",
+	},
+	{
 		"one attempt more than allowed",
 		machine + "settle.go",
 		"	case p.MaxAttempts > 0 && e.Attempts >= p.MaxAttempts:\n",
@@ -129,7 +147,7 @@ var plants = []plant{
 	{
 		"a new job overtakes those that are not in memory",
 		machine + "window.go",
-		"return w.whole || (w.len() > 0 && e.Order.Before(w.last().Order))",
+		"return w.whole || (w.len() > 0 && w.before(e, w.last()))",
 		"return w.whole || w.len() > 0",
 	},
 	{
