@@ -54,7 +54,7 @@ func TestMemory(t *testing.T) {
 	}
 	const (
 		jobs, size = 80_000, 4000 // 320 MB
-		most       = 160 << 10     // kB
+		most       = 160 << 10    // kB
 	)
 	redis("SADD", "queues", "large")
 	filling := strings.Repeat("x", size)
