@@ -210,7 +210,7 @@ func (s *Service) locate(targets []Target) error {
 func (s *Service) refused(a Action, t Target, err *job.Error) *Problem {
 	switch kind := kindOf(err.Kind); kind {
 	case problemNotFound:
-		return notFound("job %d is not there: it may have been acknowledged, deleted, moved or have expired", t.ID)
+		return notFound("job %d is not there: it may have been acked, deleted, moved or have expired", t.ID)
 	case problemStale:
 		p := kind.problem("%s: nothing was done", err.Text)
 		if now, err := s.engine.Get(job.ByID(t.Namespace, t.Queue, t.ID)); err == nil {

@@ -159,7 +159,7 @@ func (s *Service) Job(namespace, queue string, id job.ID) (JobDetail, error) {
 	err := s.view(func(v *engine.View) error {
 		j, err := v.Get(job.ByID(namespace, queue, id))
 		if isNotFound(err) {
-			return notFound("job %d is not in namespace %q: it may have been acknowledged, deleted or have expired", id, namespace)
+			return notFound("job %d is not in namespace %q: it may have been acked, deleted or have expired", id, namespace)
 		}
 		if err != nil {
 			return err

@@ -297,7 +297,7 @@ const respawnMax = 1000
 // RespawnOptions say how dead jobs come back.
 type RespawnOptions struct {
 	Limit    int           // at most so many, those that died first
-	Attempts uint32        // how many tries they have; zero is no bound
+	Attempts uint32        // how many attempts they have; zero is no bound
 	TTL      time.Duration // how long they live; zero is for ever
 }
 

@@ -41,7 +41,7 @@ func (h *Held) ref() (job.Ref, job.Holder, error) {
 func (s *Service) settle(ctx context.Context, at Held, cmd job.Command) (Settled, error) {
 	if _, err := s.do(ctx, cmd); err != nil {
 		if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
-			return Settled{}, notFound("job %d is not in queue %q: it may have been acknowledged, deleted, moved or have expired", at.ID, at.Queue)
+			return Settled{}, notFound("job %d is not in queue %q: it may have been acked, deleted, moved or have expired", at.ID, at.Queue)
 		}
 		return Settled{}, err
 	}

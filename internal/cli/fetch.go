@@ -61,7 +61,7 @@ func newFetchCommand(p Process) *cobra.Command {
 the body of the job on its standard input and what else there is in its environment: ` + config.JobVariablePrefix + `ID,
 NAMESPACE, QUEUE, TYPE, KEY, GROUP, PRIORITY, TRY (1 the first time), FAILS, CREATED and BODY_KIND, all with that beginning.
 
-If it ends with status 0 the job is acknowledged. Otherwise it has failed, with the end of its standard error as the
+If it ends with status 0 the job is acked. Otherwise it has failed, with the end of its standard error as the
 error, and is tried again as its push has said. While the command runs, the lease is extended. If the lease is lost
 all the same, or after --timeout, the command and what it has started is ended.
 

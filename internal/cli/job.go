@@ -233,7 +233,7 @@ func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (ad
 	}
 	switch len(jobs) {
 	case 0:
-		return admin.JobRow{}, &failure{exitNotFound, fmt.Errorf("there is no job %q: it may have been acknowledged, deleted or have expired", ref)}
+		return admin.JobRow{}, &failure{exitNotFound, fmt.Errorf("there is no job %q: it may have been acked, deleted or have expired", ref)}
 	case 1:
 		return jobs[0], nil
 	}

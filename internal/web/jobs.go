@@ -33,7 +33,7 @@ var (
 	}
 	listRetries = jobList{
 		"/retries", "Retrying", job.Retrying.Name(),
-		"No job waits for another try. Jobs that have failed wait here until their back-off is over.",
+		"No job waits for its next attempt. Jobs that have failed wait here until their back-off is over.",
 	}
 	listDead = jobList{
 		"/dead", "Dead", job.Dead.Name(),
