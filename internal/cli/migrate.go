@@ -28,7 +28,8 @@ tries, failures and times, in their order, and which queues are paused. Jobs tha
 server is only read from.
 
 KIND and ADDRESS are
-  faktory     its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N
+  faktory     its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N;
+              or the RDB file that the Redis server has saved: FILE, or FILE?db=N
   lmstfy      the Redis server of one of its pools, in the same forms; ?pool=NAME names one that is not "default"
   beanstalkd  tcp://HOST:PORT, or the directory of its binlog, with the server stopped
   tarantool   a running server with the queue module: tcp://USER:PASSWORD@HOST:PORT
@@ -50,6 +51,7 @@ The report compares both sides by queue and state. What cannot be brought over i
 brought over without a part of it. The exit status is 1 if a job was left behind.`,
 		Example: `  millrace migrate faktory redis://localhost:6379/0 --dry-run
   millrace migrate faktory unix:///var/lib/faktory/db/redis.sock
+  millrace migrate faktory /var/lib/faktory/db/faktory.rdb
   millrace migrate lmstfy redis://localhost:6379/1?pool=fast
   millrace migrate beanstalkd tcp://localhost:11300
   millrace migrate beanstalkd /var/lib/beanstalkd

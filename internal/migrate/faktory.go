@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +31,9 @@ const (
 type faktory struct{ redis *redis.Client }
 
 func openFaktory(ctx context.Context, address string) (Source, error) {
+	if !strings.Contains(address, ":/") {
+		return openFaktoryFile(ctx, address)
+	}
 	c, err := openRedis(ctx, address)
 	if err != nil {
 		return nil, err
@@ -163,19 +167,22 @@ func (f *faktory) readSet(ctx context.Context, r *faktoryReader, name string) er
 	if ok, err := f.is(ctx, name, "zset"); err != nil || !ok {
 		return err
 	}
-	return eachScored(ctx, f.redis, name, &r.pages, func(text string, score float64) error {
-		at := scored(score)
-		switch name {
-		case faktoryWorking:
-			return r.reservation(text)
-		case faktoryScheduled:
-			return r.job(text, dialect.Arrival{State: job.Scheduled.String(), RunAt: at})
-		case faktoryRetries:
-			return r.job(text, dialect.Arrival{State: job.Retrying.String(), RunAt: at})
-		default:
-			return r.job(text, dialect.Arrival{State: job.Dead.String(), Since: at.Add(-faktoryDeadFor)})
-		}
-	})
+	return eachScored(ctx, f.redis, name, &r.pages, func(text string, score float64) error { return r.scored(name, text, score) })
+}
+
+// scored reads a member of one of the sorted sets.
+func (r *faktoryReader) scored(set, text string, score float64) error {
+	at := scored(score)
+	switch set {
+	case faktoryWorking:
+		return r.reservation(text)
+	case faktoryScheduled:
+		return r.job(text, dialect.Arrival{State: job.Scheduled.String(), RunAt: at})
+	case faktoryRetries:
+		return r.job(text, dialect.Arrival{State: job.Retrying.String(), RunAt: at})
+	default:
+		return r.job(text, dialect.Arrival{State: job.Dead.String(), Since: at.Add(-faktoryDeadFor)})
+	}
 }
 
 // scored is the instant that a score tells, in seconds.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,8 +17,17 @@ const (
 	redials   = 3       // how often a list that is shortened while it is read is begun again
 )
 
-// openRedis connects to a Redis server: redis://, rediss:// or unix://.
+// quiet drops what the client library logs: each failure comes back as an error, too.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// openRedis connects to a Redis server: redis://, rediss://, unix:// or, as others write that, redis+unix://.
 func openRedis(ctx context.Context, address string) (*redis.Client, error) {
+	redis.SetLogger(quiet{})
+	if path, ok := strings.CutPrefix(address, "redis+unix:"); ok {
+		address = "unix:" + path
+	}
 	o, err := redis.ParseURL(address)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no address of a Redis server: write redis://HOST:PORT/DB or unix:///PATH?db=N: %w", address, err)

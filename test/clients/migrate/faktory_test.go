@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,10 +96,28 @@ func fillFaktory(t *testing.T, c *faktory.Client) (want map[string]bool) {
 func TestFaktory(t *testing.T) {
 	t.Parallel()
 	addr, redis, _ := startFaktory(t)
+	moveFaktory(t, fillFaktory(t, faktoryClient(t, addr)), redis)
+}
+
+// TestFaktoryFile moves from the file that the Redis of a Faktory server has saved when it was stopped.
+func TestFaktoryFile(t *testing.T) {
+	t.Parallel()
+	addr, redis, stop := startFaktory(t)
 	want := fillFaktory(t, faktoryClient(t, addr))
+	stop()
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(strings.TrimPrefix(redis, "unix://")), "*.rdb"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	moveFaktory(t, want, files[0])
+}
+
+// moveFaktory migrates from an address, and works everything off.
+func moveFaktory(t *testing.T, want map[string]bool, address string) {
+	t.Helper()
 	s := kit.Start(t, []string{"web", kit.Faktory})
 	jobs := uint64(len(want))
-	r := everything(t, s, jobs, "faktory", redis)
+	r := everything(t, s, jobs, "faktory", address)
 	states := map[string]uint64{}
 	for _, q := range r.Queues {
 		states[q.State] += q.Read
@@ -114,7 +133,7 @@ func TestFaktory(t *testing.T) {
 		t.Fatal(err)
 	}
 	workFaktory(t, c, want)
-	nothing(t, s, jobs, "faktory", redis)
+	nothing(t, s, jobs, "faktory", address)
 	if j, err := c.Fetch("first", "second", "failing", "held"); err != nil || j != nil {
 		t.Errorf("%v, %v: it came twice", j, err)
 	}
