@@ -218,7 +218,12 @@ func standbyRoutes() []route {
 	return list
 }
 
-// NoLeader answers a request that only the leader could.
+// LostLeader answers a request of which only the leader knows whether it was done.
+func LostLeader(w http.ResponseWriter, about string) {
+	writeProblem(w, problemNoLeader.problem("%s", about))
+}
+
+// NoLeader answers a request that only the leader could do. Nothing was done, so it may be sent again.
 func NoLeader(w http.ResponseWriter, about string) {
 	w.Header().Set("Retry-After", "1")
 	writeProblem(w, problemNoLeader.problem("%s", about))

@@ -27,6 +27,9 @@ func (p *Problem) Error() string {
 	return p.Title + ": " + p.Detail
 }
 
+// IsNoLeader reports whether no node of the cluster leads, or none can be reached that does.
+func (p *Problem) IsNoLeader() bool { return p.Type == problemNoLeader.problem("").Type }
+
 // problemKind is one of the problems there are.
 type problemKind struct {
 	name   string

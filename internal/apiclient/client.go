@@ -97,13 +97,41 @@ type request struct {
 	media  string // of a []byte
 }
 
-// send sends a request and returns the answer, if it is not a problem. Whoever gets it closes its body.
+// How long a request is sent again while no node of a cluster leads, and how long it waits in between.
+const (
+	leaderPatience = 10 * time.Second
+	leaderPause    = 250 * time.Millisecond
+)
+
+// send sends a request and returns the answer, if it is not a problem. Whoever gets it closes its body. While no node of
+// a cluster leads it is sent again for a while, unless it may have been done and is not safe to repeat.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
+	for until := time.Now().Add(leaderPatience); ; {
+		resp, again, err := c.sendOnce(ctx, r)
+		if err == nil || !again {
+			return resp, err
+		}
+		if time.Now().After(until) {
+			if p, ok := errors.AsType[*admin.Problem](err); ok {
+				p.Detail += fmt.Sprintf(": asked again for %s", leaderPatience)
+			}
+			return nil, err
+		}
+		select {
+		case <-time.After(leaderPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// sendOnce sends a request. Again reports that there was no leader to do it, and that it may be sent again.
+func (c *Client) sendOnce(ctx context.Context, r request) (_ *http.Response, again bool, _ error) {
 	u := *c.base
 	u.RawPath = u.EscapedPath() + r.path
 	path, err := url.PathUnescape(u.RawPath)
 	if err != nil {
-		return nil, fmt.Errorf("path %q: %w", r.path, err)
+		return nil, false, fmt.Errorf("path %q: %w", r.path, err)
 	}
 	u.Path, u.RawQuery = path, r.query.Encode()
 	var body io.Reader
@@ -115,13 +143,13 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	default:
 		text, err := json.Marshal(b)
 		if err != nil {
-			return nil, fmt.Errorf("write a request: %w", err)
+			return nil, false, fmt.Errorf("write a request: %w", err)
 		}
 		body, media = bytes.NewReader(text), "application/json"
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
 	if err != nil {
-		return nil, fmt.Errorf("make a request: %w", err)
+		return nil, false, fmt.Errorf("make a request: %w", err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", media)
@@ -136,15 +164,18 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, false, ctx.Err()
 		}
-		return nil, &Unreachable{URL: c.URL(), Err: err}
+		return nil, false, &Unreachable{URL: c.URL(), Err: err}
 	}
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
-		return resp, nil
+		return resp, false, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return nil, c.problem(resp)
+	err = c.problem(resp)
+	p, ok := errors.AsType[*admin.Problem](err)
+	again = ok && p.IsNoLeader() && (resp.Header.Get("Retry-After") != "" || r.method == http.MethodGet)
+	return nil, again, err
 }
 
 // problemSizeMax bounds what is read of a refusal.

@@ -35,7 +35,7 @@ const (
 )
 
 var doorNames = [...]string{
-	DoorNone: "unknown", DoorAdmin: "admin", DoorFaktory: "faktory", DoorWorkq: "workq",
+	DoorNone: "unknown", DoorAdmin: "api", DoorFaktory: "faktory", DoorWorkq: "workq",
 	DoorMasenko: "masenko", DoorTarantool: "tarantool", DoorLmstfy: "lmstfy", DoorBeanstalkd: "beanstalkd",
 }
 

@@ -365,7 +365,7 @@ func TestServerHandshakeTimeout(t *testing.T) {
 
 func TestDoorNames(t *testing.T) {
 	t.Parallel()
-	for door, want := range map[int]string{0: "unknown", 1: "admin", 2: "faktory", 3: "workq", 4: "masenko", 5: "tarantool", 6: "lmstfy", 7: "beanstalkd", 8: "unknown", 255: "unknown"} {
+	for door, want := range map[int]string{0: "unknown", 1: "api", 2: "faktory", 3: "workq", 4: "masenko", 5: "tarantool", 6: "lmstfy", 7: "beanstalkd", 8: "unknown", 255: "unknown"} {
 		if got := DoorName(job.Door(door)); got != want {
 			t.Errorf("door %d is %q, want %q", door, got, want)
 		}

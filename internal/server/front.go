@@ -88,15 +88,29 @@ func (n *node) toLeader(listener string) http.Handler {
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				client, _ := ctx.Value(clientKey{}).(string)
 				local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
-				return n.reach(listener, client, fmt.Sprint(local))
+				conn, err := n.reach(listener, client, fmt.Sprint(local))
+				if err != nil {
+					return nil, &notPassedOn{err}
+				}
+				return conn, nil
 			},
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			admin.NoLeader(w, fmt.Sprintf("%s: try again in a moment", err))
+			if _, ok := errors.AsType[*notPassedOn](err); ok {
+				admin.NoLeader(w, fmt.Sprintf("the leader does not answer, or another node is about to lead: try again in a moment (%s)", err))
+				return
+			}
+			admin.LostLeader(w, fmt.Sprintf("the leader went away before it answered, so what was asked may have been done (%s)", err))
 		},
 	}
 	return proxy
 }
+
+// notPassedOn tells that a request has not reached the leader: nothing has been done.
+type notPassedOn struct{ err error }
+
+func (n *notPassedOn) Error() string { return n.err.Error() }
+func (n *notPassedOn) Unwrap() error { return n.err }
 
 // forwardedProto is how a proxy says whether the browser speaks TLS.
 const forwardedProto = "X-Forwarded-Proto"

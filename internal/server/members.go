@@ -152,12 +152,16 @@ func (n *node) judge(pong *cluster.Pong, addr string) {
 		far = raftlog.Server{}
 	}
 	n.mu.Lock()
+	level := slog.LevelError
+	if why != nil && !begun && !slices.ContainsFunc(pong.Members, func(id string) bool { return nameOf(id) == name }) {
+		level = slog.LevelInfo // it waits to be added, which is how every node begins that joins
+	}
 	news := why != nil && (n.outside == nil || n.outside.Error() != why.Error())
 	moved := n.far != far
 	n.outside, n.far = why, far
 	n.mu.Unlock()
 	if news {
-		n.server.log.Error("this node is not part of the cluster", slog.Any("error", why))
+		n.server.log.Log(context.Background(), level, "this node is not part of the cluster", slog.Any("why", why))
 	}
 	if moved {
 		n.wake()

@@ -368,11 +368,13 @@ var commands = map[string]func(a *args) job.Command{
 			IfIdle: a.flag("ifidle"), KeepQueue: a.flag("keepqueue"),
 		}
 	},
-	"flush":        func(a *args) job.Command { return &job.Flush{Namespace: a.namespace()} },
-	"report":       reportCommand,
-	"new-batch":    newBatchCommand,
-	"open-batch":   func(a *args) job.Command { return &job.OpenBatch{Namespace: a.namespace(), Batch: a.batch()} },
-	"commit-batch": func(a *args) job.Command { return &job.CommitBatch{Namespace: a.namespace(), Batch: a.batch(), Rest: a.rest()} },
+	"flush":      func(a *args) job.Command { return &job.Flush{Namespace: a.namespace()} },
+	"report":     reportCommand,
+	"new-batch":  newBatchCommand,
+	"open-batch": func(a *args) job.Command { return &job.OpenBatch{Namespace: a.namespace(), Batch: a.batch()} },
+	"commit-batch": func(a *args) job.Command {
+		return &job.CommitBatch{Namespace: a.namespace(), Batch: a.batch(), Rest: a.rest()}
+	},
 	"set-value": func(a *args) job.Command {
 		return &job.SetValue{Space: a.text("space"), Name: a.text("name"), Value: []byte(a.text("value")), IfAbsent: a.flag("ifabsent")}
 	},
