@@ -159,6 +159,14 @@ func apiError(err error) error {
 	}
 }
 
+// ofFlag tells what is wrong with a flag that the server would refuse: it is an error of usage.
+func ofFlag(flag string, err error) error {
+	if p, ok := errors.AsType[*admin.Problem](err); ok {
+		err = errors.New(p.Detail)
+	}
+	return fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), strings.TrimPrefix(flag, "--")+": "))
+}
+
 const unreachableHelp = `%w
 Is the server running, and does it listen there? Start it with "millrace", or name its address with --api or %s`
 

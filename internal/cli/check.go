@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -48,6 +50,9 @@ Exit status: 0 if all is well, 3 if the data is damaged, 1 if it could not be lo
 				return err
 			}
 			dir = cfg.Data.Dir
+		}
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return fail(fmt.Errorf("the directory %s does not exist: check the path", dir))
 		}
 		bar := newProgress(cmd.ErrOrStderr())
 		report, err := offline.Check(cmd.Context(), dir, bar.offline)

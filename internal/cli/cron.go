@@ -11,6 +11,7 @@ import (
 
 	"millrace/internal/admin"
 	"millrace/internal/apiclient"
+	"millrace/internal/schedule"
 )
 
 func newCronCommand(p Process) *cobra.Command {
@@ -89,6 +90,9 @@ the job of the last run is unfinished.`,
 	return asking(p, cmd, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
 		if err := u.times(); err != nil {
 			return err
+		}
+		if _, err := schedule.Parse(n.Schedule, n.TimeZone); err != nil {
+			return fmt.Errorf("--schedule or --tz: %w", err)
 		}
 		u.Retry = &u.retry
 		var body []byte

@@ -47,5 +47,5 @@ func TestCronCommands(t *testing.T) {
 	s.fails(exitNotFound, "no such schedule", "cron rm report")
 	s.fails(exitNotFound, "no cron entry", "cron get report")
 	s.fails(exitUsage, "schedule", "cron add x --queue q")
-	s.fails(exitFailure, "expected", "cron add x --queue q --schedule never")
+	s.fails(exitUsage, "expected", "cron add x --queue q --schedule never")
 }

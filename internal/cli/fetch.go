@@ -17,6 +17,7 @@ import (
 	"millrace/internal/admin"
 	"millrace/internal/apiclient"
 	"millrace/internal/config"
+	"millrace/internal/job"
 )
 
 const (
@@ -187,7 +188,25 @@ func (w *worker) run(ctx context.Context) error {
 			return apiError(err)
 		}
 	}
+	if w.untilEmpty && fetching.Err() == nil {
+		w.sayHeld(ctx)
+	}
 	return w.verdict(fetching.Err() != nil)
+}
+
+// sayHeld says why jobs are left that are ready and that nobody is given.
+func (w *worker) sayHeld(ctx context.Context) {
+	for _, name := range w.queues {
+		q, err := w.client.Queue(ctx, *w.namespace, name)
+		ready := q.Counts[job.Ready.Name()]
+		switch {
+		case err != nil || ready == 0: // it is not there, or empty
+		case q.Paused:
+			w.say("%s has %s that nobody is given: it is paused. \"millrace queue resume %[1]s\" ends that.\n", printable(name), plural(ready, "ready job"))
+		case q.Limits != nil:
+			w.say("%s has %s, held back by its limits: %s.\n", printable(name), plural(ready, "ready job"), showLimits(&q.Limits.Limits))
+		}
+	}
 }
 
 // verdict tells how a worker that was to end has ended.

@@ -24,7 +24,8 @@ func newWorkerCommand(p Process) *cobra.Command {
 			example: `  millrace worker ls
   millrace worker ls --json | jq -r 'select(.state == "quiet") | .id'`,
 			header: []string{"WORKER", "NAMESPACE", "HOST", "PID", "STATE", "CONNECTIONS", "STARTED", "LAST BEAT", "LABELS"},
-			empty:  "No worker process has introduced itself. Faktory's do; clients of other protocols are only counted as connections.",
+			empty: `No worker process has introduced itself: only those of Faktory do, with their first heartbeat. Clients of other protocols do
+not. "millrace status" counts those that wait for a job, and "millrace job ls --state running" shows what they hold.`,
 			row: func(w *admin.Worker) []string {
 				return []string{
 					w.ID, w.Namespace, w.Hostname, strconv.FormatInt(w.PID, 10), w.State, strconv.Itoa(w.Connections), since(w.Started),

@@ -54,7 +54,8 @@ func showLimits(l *admin.Limits) string {
 func newQueueLimit(p Process) *cobra.Command {
 	q := newOnQueues("limit QUEUE...", "Limit how many jobs of queues run, and how fast they are given out",
 		`Limit how many jobs of queues run at a time, in all, by one worker or of one group, and how many are given out in a time. Only the
-limits that are named change; 0 removes one. Without any the command shows what is limited. Changes take effect at once.`,
+limits that are named change; 0 removes one. Without any the command shows what is limited. Changes take effect at once.
+A queue that is not there is made, so that it is limited from its first job on; the command says so.`,
 		`  millrace queue limit mails --concurrency 4
   millrace queue limit mails --rate 100/s --burst 20
   millrace queue limit mails --group-concurrency 2 --group-rate 10/s
@@ -69,9 +70,16 @@ limits that are named change; 0 removes one. Without any the command shows what 
 	groupRate := flags.String("group-rate", "", "how many jobs of one group are given out in a time")
 	groupBurst := flags.Uint32("group-burst", 0, "how many of them at once after a quiet time (default 1)")
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
+		for flag, text := range map[string]string{"--rate": *rate, "--group-rate": *groupRate} {
+			if _, _, err := admin.ParseRate(text); err != nil {
+				return nil, "", ofFlag(flag, err)
+			}
+		}
 		l, err := c.Limits(ctx, *q.namespace, name)
+		made := ""
 		if problem, ok := errors.AsType[*admin.Problem](err); ok && problem.Status == http.StatusNotFound {
 			err = nil // setting a limit makes the queue
+			made = " There was no such queue: it is new, and has no jobs yet."
 		}
 		if err != nil {
 			return nil, "", err
@@ -106,6 +114,6 @@ limits that are named change; 0 removes one. Without any the command shows what 
 		if info.Limits != nil {
 			now = info.Limits.Limits
 		}
-		return info, printable(name) + ": " + showLimits(&now) + ".", nil
+		return info, printable(name) + ": " + showLimits(&now) + "." + made, nil
 	})
 }

@@ -60,7 +60,7 @@ func newRoot(p Process) *cobra.Command {
 			newBackupCommand(p), newRestoreCommand(p), newCheckCommand(p),
 		}},
 		{"migrate", "Migrate:", []*cobra.Command{
-			newExportCommand(p), newImportCommand(p), newMigrateCommand(p),
+			newExportCommand(p), newImportCommand(p), newReplayCommand(p), newMigrateCommand(p),
 			newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newBeanstalkdServerCommand(p),
 		}},
 		{"tools", "Tools:", []*cobra.Command{newBenchCommand(p), newCompletionCommand(), newManCommand(), newVersionCommand()}},

@@ -47,7 +47,9 @@ type exportLine struct {
 }
 
 // isJob reports whether the line is that of a job.
-func (l *exportLine) isJob() bool { return l.mark == nil && !bytes.HasPrefix(l.text, []byte(`{"kind"`)) }
+func (l *exportLine) isJob() bool {
+	return l.mark == nil && !bytes.HasPrefix(l.text, []byte(`{"kind"`))
+}
 
 // whole reports whether nothing of the line was cut off.
 func (l *exportLine) whole() bool { return bytes.HasSuffix(l.text, []byte("\n")) }

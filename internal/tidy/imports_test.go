@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"server":       {anything},
 	"migrate":      {"job", "dialect", "admin"},
 	"top":          {"job", "admin"},
-	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "migrate", "top", "bench", "demo"},
+	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "migrate", "top", "bench", "demo", "schedule", "timing"},
 	"cmd/millrace": {"cli"},
 
 	"tidy":           {},
