@@ -293,7 +293,6 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// Commands that arrive together are answered together, also around those that wait and read.
 // TestWatchedTogether has all connections together watch as many tubes as they may.
 func TestWatchedTogether(t *testing.T) {
 	t.Parallel()
@@ -321,6 +320,29 @@ func TestWatchedTogether(t *testing.T) {
 	})
 }
 
+// list-tubes shows a bounded number of tubes, those that are only watched included.
+func TestListBound(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		w.t.Helper()
+		var c *beanstalkdtest.Client
+		for i := range 10 {
+			c = w.client()
+			for k := range 1023 {
+				w.expect(c, fmt.Sprintf("watch t%d-%d", i, k), "WATCHING", strconv.Itoa(k+2))
+			}
+		}
+		size, err := c.Call("OK", "list-tubes")
+		w.must(err)
+		data, err := c.Data(size)
+		w.must(err)
+		if n := strings.Count(string(data), "\n- "); n != dialect.QueuesShown {
+			w.t.Errorf("%d tubes, want %d", n, dialect.QueuesShown)
+		}
+	})
+}
+
+// Commands that arrive together are answered together, also around those that wait and read.
 func TestPipelining(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
