@@ -30,6 +30,7 @@ type QueueRecord struct {
 	Paused      bool       `json:"paused,omitempty"`
 	PausedUntil *time.Time `json:"paused_until,omitempty"`
 	Limits      *Limits    `json:"limits,omitempty"`
+	Fairness    *Fairness  `json:"fairness,omitempty"`
 }
 
 // BatchRecord is a line of an export: a batch, without its jobs, which follow.
@@ -134,7 +135,8 @@ func queueRecord(q *job.QueueInfo) *QueueRecord {
 		l := limitsOf(&q.Limits)
 		r.Limits = &l
 	}
-	if !r.Configured && !r.Paused && r.Limits == nil {
+	r.Fairness = fairnessOf(q.Fairness)
+	if !r.Configured && !r.Paused && r.Limits == nil && r.Fairness == nil {
 		return nil
 	}
 	return r

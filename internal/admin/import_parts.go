@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -285,6 +286,9 @@ func (s *Service) importQueue(ctx context.Context, r *QueueRecord) error {
 	if here.Limits != nil && r.Limits != nil && *here.Limits != *r.Limits {
 		return problemConflict.problem("queue %q has other limits here", r.Queue)
 	}
+	if here.Fairness != nil && r.Fairness != nil && (here.Fairness.On != r.Fairness.On || !maps.Equal(here.Fairness.Weights, r.Fairness.Weights)) {
+		return problemConflict.problem("the groups of queue %q take other turns here", r.Queue)
+	}
 	if r.Configured && !here.Configured {
 		settings := job.Settings{Capacity: r.Capacity, Serials: r.Serials, Attrs: r.Attrs}
 		if _, err := s.do(ctx, &job.Configure{Namespace: r.Namespace, Queue: r.Queue, Settings: settings}); err != nil {
@@ -293,6 +297,12 @@ func (s *Service) importQueue(ctx context.Context, r *QueueRecord) error {
 	}
 	if r.Limits != nil && here.Limits == nil {
 		if _, err := s.SetLimits(ctx, r.Namespace, r.Queue, *r.Limits); err != nil {
+			return err
+		}
+	}
+	if r.Fairness != nil && here.Fairness == nil {
+		fair := job.Fairness{On: r.Fairness.On, Weights: r.Fairness.Weights}
+		if _, err := s.do(ctx, &job.SetFair{Namespace: r.Namespace, Queue: r.Queue, Fairness: fair}); err != nil {
 			return err
 		}
 	}
