@@ -30,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb release quick test installed clients browser examples docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench results bench-peers bench-cluster profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples otlp docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench results bench-peers bench-cluster profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +49,7 @@ quick: ## the tests of the inner loop, half a minute
 
 test: installed ## all tests, long ones whole: also the real binary under kill -9, clients, browser, documents
 	TEST_TIER=full $(GO) test ./...
-	$(MAKE) --jobs=2 --output-sync=target clients browser examples kubernetes
+	$(MAKE) --jobs=2 --output-sync=target clients browser examples kubernetes otlp
 
 # One after the other, because only one can use apt-get. Called a second time, each finds everything there.
 installed:
@@ -69,6 +69,9 @@ browser: ## the web UI in a real browser against the real binary; installs what 
 examples: ## every shell example of the documents against the real binary; installs what they need
 	test/docs/install.sh
 	cd test/docs && $(GO) test -count=1 ./...
+
+otlp: ## spans of the real binary in a real OpenTelemetry collector
+	cd test/otlp && $(GO) test -count=1 ./...
 
 kubernetes: ## the manifests of packaging/kubernetes by the types of the Kubernetes API
 	cd test/kubernetes && $(GO) test -count=1 ./...

@@ -115,6 +115,9 @@ func (n *NewCron) Entry(namespace, name string, door job.Door) (job.Schedule, er
 	case s.Missed == job.MissedAll && n.MissedLimit == 0:
 		s.MissedMax = MissedLimitDefault
 	}
+	if n.Job.Trace != "" {
+		return s, invalid("traceparent: no run of a schedule is part of a trace")
+	}
 	if n.Job.RunAt != nil {
 		return s, invalid("run_at: the schedule says when the job runs")
 	}
@@ -141,7 +144,7 @@ func cron(i *job.ScheduleInfo) Cron {
 	j := &i.Job
 	c.Job = NewJob{
 		Type: j.Type, Key: j.Key, Unique: j.Unique, Group: j.Group, Payload: payload(j.Body, j.BodyKind), Priority: j.Policy.Priority,
-		Delay: j.Delay.Seconds(), TTL: j.TTL.Seconds(), Lease: j.Policy.Lease.Seconds(), Keep: j.Policy.Keep,
+		Delay: j.Delay.Seconds(), TTL: j.TTL.Seconds(), Lease: j.Policy.Lease.Seconds(), Keep: j.Policy.Keep, Custom: customOf(j.Extra),
 	}
 	if n := int(j.Policy.MaxFails) - 1; n >= 0 {
 		c.Job.Retry = &n

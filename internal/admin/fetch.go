@@ -50,6 +50,18 @@ type Work struct {
 type WorkJob struct {
 	JobRow
 	Body *Content `json:"body,omitempty"`
+	// Custom is what was pushed along with it through this API, Trace the W3C traceparent of who pushed it.
+	Custom json.RawMessage `json:"custom,omitempty"`
+	Trace  string          `json:"traceparent,omitempty"`
+}
+
+// customOf returns the object that was pushed along with a job. What protocols keep with theirs is never an object, but for
+// one whose jobs are told by their door.
+func customOf(extra []byte) json.RawMessage {
+	if len(extra) == 0 || extra[0] != '{' {
+		return nil
+	}
+	return extra
 }
 
 // delivery is the answer of a fetch and how to take it back.
@@ -82,7 +94,10 @@ func (s *Service) fetch(ctx context.Context, o FetchOptions) (*delivery, error) 
 	for i := range result.Jobs {
 		j := &result.Jobs[i]
 		d.refs = append(d.refs, j.Ref())
-		w := WorkJob{JobRow: s.row(j, nil)}
+		w := WorkJob{JobRow: s.row(j, nil), Trace: j.Trace}
+		if j.Origin == s.opts.Door {
+			w.Custom = customOf(j.Extra)
+		}
 		if j.BodyKind != job.BodyNone {
 			w.Body = wholeContent(j.Body, j.BodyKind)
 		}

@@ -34,6 +34,10 @@ type NewJob struct {
 	Retry *int `json:"retry,omitempty"`
 	// Keep keeps the job with its result when it has succeeded, until TTL.
 	Keep bool `json:"keep,omitempty"`
+	// Custom is an object that workers get along with the job, where their protocol has a place for it.
+	Custom json.RawMessage `json:"custom,omitempty"`
+	// Trace is the W3C traceparent of who pushes it. Not given it is that of Custom, or of the request.
+	Trace string `json:"traceparent,omitempty"`
 }
 
 // Payload is the body of a job in one of three forms, or in none.
@@ -55,6 +59,7 @@ const (
 	pushStep     = 100     // of those, in one unit: it holds up everybody else
 	pushBodyMax  = 8 << 20 // bytes of one request
 	deadKeptFor  = 180 * 24 * time.Hour
+	customMax    = 16 << 10 // bytes
 	priorityMax  = math.MaxInt32
 	workTimeout  = time.Minute      // to read a large request
 	replyTimeout = 30 * time.Second // to write an answer that was long in coming
@@ -197,8 +202,36 @@ func (n *NewJob) spec() (job.Spec, error) {
 		return s, err
 	}
 	s.TTLFromRun = true
+	if err := n.custom(&s); err != nil {
+		return s, err
+	}
 	s.Policy, err = n.policy()
 	return s, err
+}
+
+// custom takes what goes along with the job.
+func (n *NewJob) custom(s *job.Spec) error {
+	given := n.Trace
+	if len(n.Custom) > 0 && string(n.Custom) != "null" {
+		var fields map[string]json.RawMessage
+		var b bytes.Buffer
+		if json.Unmarshal(n.Custom, &fields) != nil || json.Compact(&b, n.Custom) != nil {
+			return invalid("custom: it is for a JSON object")
+		}
+		if b.Len() > customMax {
+			return invalid("custom: it has more than %d bytes", customMax)
+		}
+		if len(fields) > 0 {
+			s.Extra = b.Bytes()
+		}
+		if n.Trace == "" {
+			_ = json.Unmarshal(fields["traceparent"], &given) // another kind of value is the producer's own
+		}
+	}
+	if s.Trace = job.ParseTrace(given); s.Trace == "" && n.Trace != "" {
+		return invalid("traceparent: %q is none: write for example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", n.Trace)
+	}
+	return nil
 }
 
 func (n *NewJob) policy() (job.Policy, error) {
@@ -271,6 +304,13 @@ func (c *call) pushJobs() error {
 	c.allowTime(workTimeout)
 	if err := c.decode(&in); err != nil {
 		return err
+	}
+	if trace := job.ParseTrace(c.r.Header.Get("Traceparent")); trace != "" {
+		for i := range in.Jobs {
+			if n := &in.Jobs[i]; n.Trace == "" && !bytes.Contains(n.Custom, []byte(`"traceparent"`)) {
+				n.Trace = trace
+			}
+		}
 	}
 	namespace, queue := c.queueName()
 	return c.result(c.Push(c.r.Context(), namespace, queue, in.Jobs))

@@ -38,7 +38,8 @@ type Record struct {
 	Delay     float64    `json:"delay_seconds,omitempty"` // how long its push or the last release had it wait
 	Payload
 	Extra     []byte       `json:"extra_base64,omitempty"` // what its protocol keeps with it
-	PushedBy  string       `json:"pushed_by"`              // the protocol
+	Trace     string       `json:"traceparent,omitempty"`
+	PushedBy  string       `json:"pushed_by"` // the protocol
 	Like      string       `json:"like,omitempty"`
 	Numbered  bool         `json:"numbered,omitempty"`
 	Tracked   bool         `json:"tracked,omitempty"`
@@ -91,7 +92,7 @@ func (s *Service) record(j *job.Job) Record {
 		Created: instant(j.Created), Since: instant(j.Since), RunAt: instant(j.RunAt),
 		Rank: j.Order.Rank, OrderAt: instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: instant(j.Policy.ExpireAt),
 		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Delay: j.Delay.Seconds(),
-		Payload: payload(j.Body, j.BodyKind), Extra: j.Extra, PushedBy: s.opts.DoorName(j.Origin),
+		Payload: payload(j.Body, j.BodyKind), Extra: j.Extra, Trace: j.Trace, PushedBy: s.opts.DoorName(j.Origin),
 		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: batchOf(j),
 		Policy: RecordPolicy{
 			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: nameOf(places[:], j.Policy.Requeue), Due: nameOf(places[:], j.Policy.Due),
@@ -215,7 +216,7 @@ func moment(t *time.Time) job.Time {
 // importSpec makes the spec of an imported job.
 func (s *Service) importSpec(r *Record) (job.Spec, error) {
 	spec := job.Spec{
-		Namespace: r.Namespace, Queue: r.Queue, Key: r.Key, Type: r.Type, Group: r.Group, Extra: r.Extra, Numbered: r.Numbered, Tracked: r.Tracked,
+		Namespace: r.Namespace, Queue: r.Queue, Key: r.Key, Type: r.Type, Group: r.Group, Extra: r.Extra, Trace: job.ParseTrace(r.Trace), Numbered: r.Numbered, Tracked: r.Tracked,
 		Origin: s.opts.Door,
 	}
 	if err := checkQueue(r.Namespace, r.Queue); err != nil {

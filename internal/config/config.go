@@ -14,6 +14,7 @@ type Config struct {
 	Web     Web
 	Statsd  Statsd
 	Hooks   Hooks
+	OTLP    OTLP
 
 	// Rules are what the files say that the server keeps with its data.
 	Rules []Rule

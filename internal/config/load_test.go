@@ -79,6 +79,7 @@ func TestDefaults(t *testing.T) {
 		Cluster: Cluster{LogKeep: 256 << 20, CatchUpRate: 64 << 20, Election: 500 * time.Millisecond},
 		Web:     Web{Addr: Addresses{{HostPort: "127.0.0.1:7420"}}, MetricsQueues: 500, MetricsTypes: 200},
 		Statsd:  Statsd{Namespace: "faktory."},
+		OTLP:    OTLP{Service: "millrace"},
 	}
 	wantProtocols := map[string]any{
 		"masenko": &masenko.Settings{

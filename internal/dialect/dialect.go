@@ -46,3 +46,11 @@ func DoorName(d job.Door) string {
 	}
 	return doorNames[DoorNone]
 }
+
+// Custom returns the JSON object that was pushed along with a job through the operator API; nil if there is none.
+func Custom(j *job.Job) []byte {
+	if j.Origin != DoorAdmin || len(j.Extra) <= len("{}") || j.Extra[0] != '{' {
+		return nil
+	}
+	return j.Extra
+}

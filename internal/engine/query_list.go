@@ -59,7 +59,7 @@ func (q Query) List(o ListOptions) (Page, error) {
 		if o.Bodies && err == nil {
 			err = q.rest(&rec, &j)
 		} else {
-			j.Type, j.Body, j.BodyKind, j.Extra, j.Origin = "", nil, 0, nil, 0
+			j.Type, j.Body, j.BodyKind, j.Extra, j.Trace, j.Origin = "", nil, 0, nil, "", 0
 		}
 		if err != nil {
 			return Page{}, err

@@ -24,6 +24,7 @@ type Spec struct {
 	Body      []byte
 	BodyKind  BodyKind
 	Extra     []byte
+	Trace     string // a W3C traceparent as ParseTrace takes it, or nothing
 	Origin    Door
 	Policy    Policy
 

@@ -16,6 +16,7 @@ type Job struct {
 	Body      []byte
 	BodyKind  BodyKind
 	Extra     []byte // what the pushing dialect wants back, opaque
+	Trace     string // the W3C traceparent of who pushed it
 	Origin    Door
 	Like      Digest // what it is about
 	Created   Time
@@ -82,6 +83,7 @@ const (
 	FlagBuriedLast                   // is behind those that were buried before it
 	FlagTick                         // was pushed by a schedule
 	FlagHook                         // was pushed by a hook
+	FlagTraced                       // has a Trace
 )
 
 // Has reports whether all of f is set.

@@ -57,6 +57,8 @@ type Options struct {
 	DoorName func(job.Door) string
 	// StatsdFailures returns how many reports to a statsd collector failed; nil: none are made.
 	StatsdFailures func() uint64
+	// Spans returns how many spans a collector has taken, and how many were dropped; nil: none are sent.
+	Spans func() (sent, dropped uint64)
 	// HookCalls returns how many calls of hooks succeeded and failed; nil: none are made. HookQueue is the namespace and the
 	// name of the queue in which they wait.
 	HookCalls func() (sent, failed uint64)
@@ -118,7 +120,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
 		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
 		descCronFired, descCronMissed, descCronSkipped, descCronAge, descCronLate, descCronPaused, descStatsd,
-		descHookCalls, descHooksWaiting, descHooksDead,
+		descSpans, descHookCalls, descHooksWaiting, descHooksDead,
 	} {
 		ch <- d
 	}
@@ -180,6 +182,7 @@ var (
 	descCacheMisses = desc("store_cache_misses_total", "Blocks read from the disk.")
 	descRecovery    = desc("store_recovery_seconds", "How long it took to open the data.")
 	descStatsd      = desc("statsd_failures_total", "Reports to the statsd collector that were not sent as a whole; only if statsd.addr is set.")
+	descSpans       = desc("otlp_spans_total", "Spans that the OpenTelemetry collector has taken, and those that were dropped; only if otlp.endpoint is set.", "result")
 	descCorruptions = desc("store_corruptions_total", "Reads that met damaged data. The server stops after the first.")
 )
 
@@ -264,6 +267,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		if free, err := c.FreeBytes(); err == nil {
 			gauge(descFree, float64(free))
 		}
+	}
+	if c.Spans != nil {
+		sent, dropped := c.Spans()
+		counter(descSpans, float64(sent), "sent")
+		counter(descSpans, float64(dropped), "dropped")
 	}
 	if c.HookCalls != nil {
 		c.hooks(ch)

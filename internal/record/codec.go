@@ -13,7 +13,7 @@ import (
 // one of the first.
 const (
 	metaVersion     = 2
-	bodyVersion     = 1
+	bodyVersion     = 2
 	failuresVersion = 1
 	queueVersion    = 4
 	shardVersion    = 1
@@ -442,7 +442,7 @@ func (d *decoder) lease(l *job.Lease, base job.Time) {
 const InlineMax = 1024
 
 // Inline reports whether what the push fixed goes into the first record.
-func Inline(j *job.Job) bool { return len(j.Type)+len(j.Extra)+len(j.Body) <= InlineMax }
+func Inline(j *job.Job) bool { return len(j.Type)+len(j.Extra)+len(j.Trace)+len(j.Body) <= InlineMax }
 
 // AppendFirst appends the first record of a job: how it stands, and with FlagInline
 // what the push fixed.
@@ -493,16 +493,24 @@ func DecodeInline(b []byte, j *job.Job) error {
 
 // AppendBody appends the part of a job that the push fixed.
 func AppendBody(dst []byte, j *job.Job) []byte {
-	dst = append(dst, bodyVersion, byte(j.BodyKind), byte(j.Origin))
+	version := byte(1)
+	if j.Trace != "" {
+		version = 2
+	}
+	dst = append(dst, version, byte(j.BodyKind), byte(j.Origin))
 	dst = appendString(dst, j.Type)
 	dst = appendBytes(dst, j.Extra)
+	if version > 1 {
+		dst = appendString(dst, j.Trace)
+	}
 	return append(dst, j.Body...)
 }
 
 // DecodeBody is the inverse of AppendBody. Body and Extra share memory with b.
 func DecodeBody(b []byte, j *job.Job) error {
 	d := decoder{b: b}
-	if err := d.version("body", bodyVersion); err != nil {
+	version, err := d.versions("body", bodyVersion)
+	if err != nil {
 		return err
 	}
 	j.BodyKind = job.BodyKind(d.byte())
@@ -511,6 +519,11 @@ func DecodeBody(b []byte, j *job.Job) error {
 	j.Extra = d.bytes()
 	if len(j.Extra) == 0 {
 		j.Extra = nil
+	}
+	if j.Trace = ""; version > 1 {
+		if j.Trace = d.text(); j.Trace == "" {
+			d.fail()
+		}
 	}
 	if d.bad {
 		return fmt.Errorf("%w: body", ErrFormat)

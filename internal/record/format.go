@@ -11,9 +11,10 @@ const (
 	FormatLimits = 2 // limits of queues: version 3 of the queue record
 	FormatHooks  = 3 // hooks: their key space, and the flag of the jobs that they push
 	FormatFair   = 4 // fair queues and limits of groups: version 4 of the queue record, version 1 of the group record
+	FormatTraces = 5 // traces of jobs: version 2 of the body record, and their flag
 
 	// Format is the newest that this release knows.
-	Format = FormatFair
+	Format = FormatTraces
 )
 
 // FormatKey returns the key under which a store tells its format; without it that is FormatBase. It is a named value, which every release knows.

@@ -23,6 +23,7 @@ import (
 	"millrace/internal/hook"
 	"millrace/internal/job"
 	"millrace/internal/metrics"
+	"millrace/internal/otlp"
 	"millrace/internal/statsd"
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
@@ -110,6 +111,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	s := &server{
 		cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1), logins: auth.NewThrottle(o.Logger), settings: &settings{},
 	}
+	defer s.startTraces()()
 	s.settings.current.Store(cfg)
 	s.settings.onReload(s.reloadLevel)
 	if err := s.open(ctx); err != nil {
@@ -154,6 +156,7 @@ type server struct {
 	services []service
 	statsd   *statsd.Sender // nil: nothing is reported
 	hooks    *hook.Sender   // nil: no URL is called
+	traces   *otlp.Exporter // nil: no spans are sent
 	cluster  admin.Cluster  // nil: none
 	// clusterFigures are for metrics; nil: none.
 	clusterFigures func() metrics.Cluster
@@ -232,13 +235,17 @@ func (s *server) engineOptions() engine.Options {
 	if s.opts.Now != nil {
 		now = func() job.Time { return job.TimeOf(s.opts.Now()) }
 	}
-	return engine.Options{
+	o := engine.Options{
 		Now:          now,
 		SyncInterval: s.cfg.Store.SyncInterval,
 		FreeFloor:    s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues, TimedTypes: s.cfg.Web.MetricsTypes,
 		Core: engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames}, MaxQueues: s.cfg.Server.MaxQueues,
 		MaxWaiters: s.cfg.Server.MaxWaiting, MaxWaiterBytes: int64(s.cfg.Server.MaxWaitingMemory), //nolint:gosec // the configuration bounds it
 	}
+	if s.traces != nil {
+		o.Core.Tracer = s.traces
+	}
+	return o
 }
 
 // shareFiles shares out the files that the process may have open.

@@ -62,6 +62,10 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 	if s.hooks != nil {
 		hookCalls = s.hooks.Sent
 	}
+	var spans func() (sent, dropped uint64)
+	if s.traces != nil {
+		spans = s.traces.Spans
+	}
 	options := loginOptions(w)
 	options.Throttle = s.logins
 	login := auth.NewLogin(options)
@@ -74,7 +78,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName, Logins: s.logins.Counts, Names: s.shared.Names, Cluster: s.clusterFigures,
-			StatsdFailures: statsdFailures, HookCalls: hookCalls, HookQueue: [2]string{hook.Namespace, hook.Queue},
+			StatsdFailures: statsdFailures, Spans: spans, HookCalls: hookCalls, HookQueue: [2]string{hook.Namespace, hook.Queue},
 		}),
 	}
 	o.UI = web.New(web.Options{Service: service, Login: login, Logger: s.log})

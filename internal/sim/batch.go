@@ -290,7 +290,7 @@ func (m *Model) reach(s step) {
 	s.stage.state = job.CallbackPushed
 	s.stage.pushes++
 	spec := *s.stage.callback
-	spec.Lock, spec.Batch = "", 0
+	spec.Lock, spec.Batch, spec.Trace = "", 0, ""
 	m.admit(&spec, nil, nil, func(j *entry) {
 		j.Batch = s.of.id
 		j.Flags |= s.flag

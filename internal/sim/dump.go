@@ -278,8 +278,8 @@ func text(v reflect.Value) string {
 // Identity returns what of a job lasts beyond its end.
 func Identity(j *job.Job) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s/%s=%d %s key=%q type=%q group=%q body=%d:%q extra=%q origin=%d created=%d", j.ID, j.Namespace, j.Queue, j.QueueNum,
-		j.State, j.Key, j.Type, j.Group, j.BodyKind, j.Body, j.Extra, j.Origin, j.Created)
+	fmt.Fprintf(&b, "%d %s/%s=%d %s key=%q type=%q group=%q body=%d:%q extra=%q trace=%q origin=%d created=%d", j.ID, j.Namespace, j.Queue, j.QueueNum,
+		j.State, j.Key, j.Type, j.Group, j.BodyKind, j.Body, j.Extra, j.Trace, j.Origin, j.Created)
 	for _, f := range []struct {
 		flag job.Flags
 		name string

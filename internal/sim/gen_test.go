@@ -304,6 +304,9 @@ func (g *generator) spec() job.Spec {
 		Type: choose(g, "", "t1"), Group: choose(g, "", "", "g1", "g2", "g3"), Body: g.bytes(), Extra: choose(g, nil, []byte("x")),
 		Origin: job.Door(g.rng.IntN(3)), Policy: g.policy(), TTLFromRun: g.chance(50), At: choose(g, job.PlaceTail, job.PlaceTail, job.PlaceHead),
 	}
+	if s.Type != "" {
+		s.Trace = "trace"
+	}
 	s.Unique = s.Key != "" && g.chance(50)
 	if g.chance(g.likes) {
 		s.Like = job.Digest{0: byte(1 + g.rng.IntN(2)), 15: 7}

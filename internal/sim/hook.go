@@ -35,7 +35,7 @@ func (m *Model) applySetHooks(c *job.SetHooks) {
 			return
 		}
 		if delete(to, name); s.Queue != "" {
-			h.Source = c.Source
+			h.Source, h.Job.Trace = c.Source, ""
 			to[name] = h
 		}
 	}

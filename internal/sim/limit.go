@@ -74,7 +74,9 @@ func (m *Model) changeLimits(q *queue, to job.Limits) {
 	if old.OfGroup() != to.OfGroup() {
 		q.used = nil
 	}
-	q.limits = to
+	if q.limits = to; to != old {
+		q.rouse = 0 // whoever waits is served now
+	}
 	if sameRate || to.Rate == 0 {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 func (m *Model) applyPush(c *job.Push) {
@@ -122,7 +123,7 @@ func (m *Model) admit(s *job.Spec, past *job.Past, earlier []job.ID, admitted fu
 	q.doors = q.doors.With(s.Origin)
 	j := &entry{Job: job.Job{
 		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, QueueNum: q.num, Key: s.Key, Type: s.Type, Group: s.Group,
-		Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Origin: s.Origin, Like: s.Like,
+		Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Trace: m.traceOf(s), Origin: s.Origin, Like: s.Like,
 		Created: m.now, Policy: s.Policy,
 	}}
 	seq := m.nextSequence()
@@ -445,4 +446,12 @@ func (m *Model) tryPush(c *job.Push, pushed *[]job.ID) *job.Error {
 	r, _ := m.push(c, *pushed, nil)
 	*pushed = append(*pushed, r.ID)
 	return r.Err
+}
+
+// traceOf returns the trace that a new job has: none as long as the format does not allow it.
+func (m *Model) traceOf(s *job.Spec) string {
+	if m.Gated && m.format < record.FormatTraces {
+		return ""
+	}
+	return s.Trace
 }

@@ -67,7 +67,7 @@ func (s stored) job(name queueName, id job.ID) (job.Job, bool) {
 		}
 	}
 	if j.Flags.Has(job.FlagTombstone) {
-		j.Type, j.Body, j.BodyKind, j.Extra, j.Origin = "", nil, 0, nil, 0
+		j.Type, j.Body, j.BodyKind, j.Extra, j.Trace, j.Origin = "", nil, 0, nil, "", 0
 	}
 	j.ID, j.Namespace, j.Queue, j.QueueNum = id, name.ns, name.name, uint32(q)
 	if b, _, ok := s.source.Get(nil, record.JobKey(nil, q, id, record.PartBody)); ok {

@@ -250,7 +250,9 @@ func (m *Model) tick(s *ticking, run job.ScheduleRun) {
 func (m *Model) pushTick(s *ticking, run job.ScheduleRun) job.Result {
 	m.flushBefore(queueName{s.def.Namespace, s.def.Job.Queue})
 	m.entrants = m.countEntrants()
-	r, _ := m.push(&job.Push{Spec: s.def.Job}, nil, func(j *entry) {
+	spec := s.def.Job
+	spec.Trace = ""
+	r, _ := m.push(&job.Push{Spec: spec}, nil, func(j *entry) {
 		j.Batch = s.id
 		j.Flags |= job.FlagTick
 		s.pushed++

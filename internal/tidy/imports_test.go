@@ -51,6 +51,7 @@ var mayImport = map[string][]string{
 
 	"statsd":  {},
 	"hook":    {"job", "engine"},
+	"otlp":    {"job"},
 	"systemd": {},
 	"bench":   {},
 	"demo":    {"admin", "apiclient"},

@@ -21,6 +21,7 @@ type features struct {
 	tracked   bool
 	batch     job.BatchID
 	group     string
+	trace     string
 }
 
 // readFeatures looks through a custom object.
@@ -48,6 +49,11 @@ func readFeatures(custom []byte) (f features) {
 		case "track":
 			n, ok := dialect.ParseInt(value)
 			f.tracked = ok && n != 0 || string(value) == "true"
+		case "traceparent":
+			f.trace = ""
+			if text, ok := parseString(value); ok {
+				f.trace = job.ParseTrace(string(text))
+			}
 		case "bid":
 			f.batch = 0
 			if text, ok := parseString(value); ok {
@@ -78,7 +84,7 @@ func seconds(value []byte) time.Duration {
 
 // apply asks the engine for the features.
 func (f *features) apply(s *job.Spec) {
-	s.Tracked, s.Batch, s.Group = f.tracked, f.batch, f.group
+	s.Tracked, s.Batch, s.Group, s.Trace = f.tracked, f.batch, f.group, f.trace
 	if f.uniqueFor > 0 {
 		s.Lock, s.LockFor, s.LockUntil = lockName(s), f.uniqueFor, f.until
 	}

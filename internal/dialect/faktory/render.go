@@ -1,6 +1,7 @@
 package faktory
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strconv"
 	"time"
@@ -104,6 +105,8 @@ func appendJob(b []byte, j *job.Job) []byte {
 	var members []byte
 	if own {
 		flags, members = splitExtra(j.Extra)
+	} else if custom := dialect.Custom(j); custom != nil {
+		flags, members = extraCustom, append([]byte(`,"custom":`), custom...)
 	}
 	if flags&extraCreated == 0 {
 		b = append(b, `,"created_at":`...)
@@ -134,27 +137,31 @@ func appendJob(b []byte, j *job.Job) []byte {
 }
 
 // appendMarks adds what the server says in custom, which ends b if the job has one: the
-// batch whose callback the job is, and how bytes of another protocol are shown.
+// batch whose callback the job is, how bytes of another protocol are shown, and the trace
+// of a job that came through one.
 func appendMarks(b []byte, j *job.Job, encoding string, custom bool) []byte {
-	callback := j.Flags&(job.FlagOnComplete|job.FlagOnSuccess) != 0
-	if !callback && encoding == "" {
-		return b
+	mark := func(name string) {
+		if custom {
+			b = append(b[:len(b)-1], ',')
+		} else {
+			b = append(b, `,"custom":{`...)
+		}
+		custom = true
+		b = append(append(append(b, '"'), name...), `":"`...)
 	}
-	if custom {
-		b = append(b[:len(b)-1], ',')
-	} else {
-		b = append(b, `,"custom":{`...)
+	if j.Flags&(job.FlagOnComplete|job.FlagOnSuccess) != 0 {
+		mark("_bid")
+		b = append(appendBatchID(b, j.Batch), `"}`...)
 	}
-	if callback {
-		b = append(b, `"_bid":"`...)
-		b = appendBatchID(b, j.Batch)
-		b = append(b, '"')
-	} else {
-		b = append(b, `"_encoding":"`...)
-		b = append(b, encoding...)
-		b = append(b, '"')
+	if encoding != "" {
+		mark("_encoding")
+		b = append(append(b, encoding...), `"}`...)
 	}
-	return append(b, '}')
+	if j.Trace != "" && j.Origin != dialect.DoorFaktory && !bytes.Contains(dialect.Custom(j), []byte(`"traceparent"`)) {
+		mark("traceparent")
+		b = append(append(b, j.Trace...), `"}`...)
+	}
+	return b
 }
 
 // The ways in which a body that is not JSON is shown, as custom tells them.

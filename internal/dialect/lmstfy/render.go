@@ -78,6 +78,9 @@ func appendJob(b []byte, namespace string, j *job.Job, now job.Time, delivered b
 	} else {
 		b = append(b, "null"...)
 	}
+	if j.Trace != "" {
+		b = append(append(append(b, `,"traceparent":"`...), j.Trace...), '"')
+	}
 	return append(b, '}')
 }
 

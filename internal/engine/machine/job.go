@@ -161,7 +161,7 @@ func (m *Machine) keepBody(e *entry) {
 
 func (m *Machine) dropBody(e *entry) {
 	m.unhold(e)
-	e.Body, e.Extra, e.Type, e.Failures, e.Result, e.loaded = nil, nil, "", nil, nil, false
+	e.Body, e.Extra, e.Type, e.Trace, e.Failures, e.Result, e.loaded = nil, nil, "", "", nil, nil, false
 }
 
 // save writes the job's record and moves its timer (INV-7).

@@ -49,6 +49,8 @@ type Options struct {
 
 	// Observer, if there is one, is told how long jobs waited and ran.
 	Observer Observer
+	// Tracer, if there is one, is told of jobs that carry a trace.
+	Tracer Tracer
 }
 
 func (o Options) withDefaults() Options {

@@ -73,6 +73,7 @@ func (m *Machine) countDeleted(q *queue, s job.State, n uint64) {
 // countFetched counts a job that is leased, and tells since when it was ready. Its type is there.
 func (m *Machine) countFetched(e *entry, readyAt job.Time) {
 	m.addTotal(e.q, job.CountFetched, 1)
+	m.traceFetched(e, readyAt)
 	if o := m.observer(e.q); o != nil {
 		e.kind = o.Fetched(e.Lease.Door, e.Type, m.now.Sub(readyAt))
 	}
@@ -83,6 +84,11 @@ func (m *Machine) noteSettled(e *entry, failed bool) {
 	if e.State != job.Leased {
 		return
 	}
+	how := job.CountAcked
+	if failed {
+		how = job.CountFailed
+	}
+	m.traceEnded(e, how)
 	if o := m.observer(e.q); o != nil {
 		o.Settled(e.Lease.Door, e.kind, m.now.Sub(e.Since), failed)
 	}

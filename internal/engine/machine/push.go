@@ -207,6 +207,10 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	e.ID, e.Namespace, e.Queue, e.QueueNum = m.nextID(s.Numbered), q.namespace, q.name, uint32(q.ID)
 	e.Key, e.Type, e.Group, e.Origin, e.Like = s.Key, s.Type, s.Group, s.Origin, s.Like
 	e.Body, e.BodyKind, e.Extra = body, s.BodyKind, extra
+	if s.Trace != "" && m.allows(record.FormatTraces, &job.Result{}) { // a job without its trace is better than none
+		e.Trace = s.Trace
+		e.Flags |= job.FlagTraced
+	}
 	e.Created, e.Policy = m.now, s.Policy
 	if s.Numbered {
 		e.Flags |= job.FlagNumbered

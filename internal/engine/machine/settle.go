@@ -162,6 +162,7 @@ func keepFailure(fs []job.Failure, f job.Failure) []job.Failure {
 // lapse ends a lease whose time has run out.
 func (m *Machine) lapse(e *entry) {
 	m.count(e.q, job.CountLapsed)
+	m.traceEnded(e, job.CountLapsed)
 	e.Lapses++
 	if e.Flags.Has(job.FlagEphemeral) {
 		if w := m.runs[e.ID]; w != nil {
