@@ -132,8 +132,12 @@ func worksOff(t *testing.T, f *fixture) {
 		f.do(&job.Ack{Ref: r.Jobs[0].Ref(), Need: job.NeedAny})
 	}
 	for _, p := range [][2]string{
-		{"first", "third"}, {"second", "third"}, {"third", "fourth"}, {"third", "fifth"},
-		{"child complete", "child success"}, {"waits", "parent complete"},
+		{"first", "third"},
+		{"second", "third"},
+		{"third", "fourth"},
+		{"third", "fifth"},
+		{"child complete", "child success"},
+		{"waits", "parent complete"},
 	} {
 		if a, b := place[p[0]], place[p[1]]; a == 0 || b == 0 || a > b {
 			t.Errorf("%q comes at %d, %q at %d", p[0], a, p[1], b)

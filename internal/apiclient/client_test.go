@@ -182,13 +182,13 @@ func testCalls(t *testing.T, ns, queue string) {
 	}
 	stream := must[io.ReadCloser](t)(c.Export(ctx, admin.Filter{Namespace: ns}, ""))
 	lines, err := io.ReadAll(stream)
-	if err != nil || strings.Count(string(lines), "\n") != 4 || stream.Close() != nil {
+	if err != nil || strings.Count(string(lines), "\n") != 5 || stream.Close() != nil {
 		t.Errorf("%v in\n%s", err, lines)
 	}
 	if r := must[admin.ImportResult](t)(c.Import(ctx, admin.ImportOptions{Token: "t", Line: 1, Duplicates: true}, lines)); r.Imported != 3 {
 		t.Errorf("%+v", r)
 	}
-	if m := must[admin.ImportMark](t)(c.ImportMark(ctx, "t")); m.Line != 4 {
+	if m := must[admin.ImportMark](t)(c.ImportMark(ctx, "t")); m.Line != 5 {
 		t.Errorf("%+v", m)
 	}
 	dir := t.TempDir() + "/copy"

@@ -265,14 +265,16 @@ func (im *importer) print(cmd *cobra.Command, asJSON bool) error {
 		return printJSON(cmd.OutOrStdout(), im.out)
 	}
 	text := plural(im.out.Imported, "job") + " imported"
+	var more []string
 	for _, part := range []struct {
 		n    int
 		what string
 	}{{im.out.Batches, "batch"}, {im.out.Cron, "cron entry"}, {im.out.Queues, "queue setting"}} {
 		if part.n > 0 {
-			text += ", " + plural(part.n, part.what)
+			more = append(more, ", "+plural(part.n, part.what))
 		}
 	}
+	text += strings.Join(more, "")
 	if im.told > 0 {
 		text += fmt.Sprintf(", %s imported in part", plural(im.told, "line"))
 	}

@@ -20,7 +20,7 @@ import (
 const migrateTries = 10
 
 func newMigrateCommand(p Process) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := &cobra.Command{ //nolint:gosec // the passwords are examples
 		Use:   "migrate KIND ADDRESS",
 		Short: "Bring over what an original server holds",
 		Long: `Read everything that another server holds, and push it to a running Millrace server: jobs in every state with their

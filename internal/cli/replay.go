@@ -346,16 +346,17 @@ func (r *replayer) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, o)
 	}
-	text := fmt.Sprintf("%s pushed in %.1f s (%.0f/s), %d refused\n", plural(o.Pushed, "job"), o.Seconds, o.Rate, o.Refused)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s pushed in %.1f s (%.0f/s), %d refused\n", plural(o.Pushed, "job"), o.Seconds, o.Rate, o.Refused)
 	for _, reason := range slices.Sorted(maps.Keys(o.Reasons)) {
-		text += fmt.Sprintf("  %d: %s\n", o.Reasons[reason], printable(reason))
+		fmt.Fprintf(&b, "  %d: %s\n", o.Reasons[reason], printable(reason))
 	}
 	if o.Pushed > 0 {
-		text += fmt.Sprintf("requests took %.1f ms at the median, %.1f ms at p95, %.1f ms at p99, %.1f ms at most\n", o.P50, o.P95, o.P99, o.Max)
+		fmt.Fprintf(&b, "requests took %.1f ms at the median, %.1f ms at p95, %.1f ms at p99, %.1f ms at most\n", o.P50, o.P95, o.P99, o.Max)
 	}
 	if o.BehindBy > 1 {
-		text += fmt.Sprintf("The server, or this machine, was slower than asked: the last job was %.0f s late. More --connections may help.\n", o.BehindBy)
+		fmt.Fprintf(&b, "The server, or this machine, was slower than asked: the last job was %.0f s late. More --connections may help.\n", o.BehindBy)
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -56,7 +56,7 @@ const outageFor = 10 * time.Minute
 
 // open connects all clients and sets up the queues.
 func open(ctx context.Context, addrs map[string]string, clock *Clock, past time.Duration) (*shop, error) {
-	s := &shop{clock: clock, rnd: rand.New(rand.NewPCG(7, 1815)), busy: map[string][]running{}, outage: clock.Now().Add(past * 2 / 3)}
+	s := &shop{clock: clock, rnd: rand.New(rand.NewPCG(7, 1815)), busy: map[string][]running{}, outage: clock.Now().Add(past * 2 / 3)} //nolint:gosec // the same traffic each time
 	for i := range 3 {
 		f, err := dialFaktory(ctx, addrs["faktory"], fmt.Sprintf("shop-%d", i+1), fmt.Sprintf("app-%02d", i/2+1), 4100+i)
 		if err != nil {

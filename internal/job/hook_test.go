@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -47,9 +48,7 @@ func TestNotice(t *testing.T) {
 			"error":      map[string]any{"kind": "lapse", "type": "T", "message": long[:4<<10]},
 			"body_bytes": float64(len(c.body)),
 		}
-		for k, v := range c.want {
-			want[k] = v
-		}
+		maps.Copy(want, c.want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

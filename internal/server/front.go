@@ -90,13 +90,13 @@ func (n *node) toLeader(listener string) http.Handler {
 				local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
 				conn, err := n.reach(listener, client, fmt.Sprint(local))
 				if err != nil {
-					return nil, &notPassedOn{err}
+					return nil, &notPassedError{err}
 				}
 				return conn, nil
 			},
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if _, ok := errors.AsType[*notPassedOn](err); ok {
+			if _, ok := errors.AsType[*notPassedError](err); ok {
 				admin.NoLeader(w, fmt.Sprintf("the leader does not answer, or another node is about to lead: try again in a moment (%s)", err))
 				return
 			}
@@ -106,11 +106,11 @@ func (n *node) toLeader(listener string) http.Handler {
 	return proxy
 }
 
-// notPassedOn tells that a request has not reached the leader: nothing has been done.
-type notPassedOn struct{ err error }
+// notPassedError tells that a request has not reached the leader: nothing has been done.
+type notPassedError struct{ err error }
 
-func (n *notPassedOn) Error() string { return n.err.Error() }
-func (n *notPassedOn) Unwrap() error { return n.err }
+func (n *notPassedError) Error() string { return n.err.Error() }
+func (n *notPassedError) Unwrap() error { return n.err }
 
 // forwardedProto is how a proxy says whether the browser speaks TLS.
 const forwardedProto = "X-Forwarded-Proto"

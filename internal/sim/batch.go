@@ -75,12 +75,15 @@ func (b *batch) goOn(p *job.BatchPast, now job.Time) {
 	for range p.Acked {
 		b.stranger(member{acked: true})
 	}
-	for flag, s := range map[job.Flags]*stage{job.FlagOnComplete: &b.complete, job.FlagOnSuccess: &b.success} {
-		if s.callback != nil && s.state != job.CallbackWaiting {
-			s.pushes = 1
+	for _, each := range []struct {
+		flag job.Flags
+		*stage
+	}{{job.FlagOnComplete, &b.complete}, {job.FlagOnSuccess, &b.success}} {
+		if each.callback != nil && each.state != job.CallbackWaiting {
+			each.pushes = 1
 		}
-		if s.state == job.CallbackPushed {
-			b.owed |= flag
+		if each.state == job.CallbackPushed {
+			b.owed |= each.flag
 		}
 	}
 }
@@ -148,10 +151,9 @@ func (m *Model) applyCommitBatch(c *job.CommitBatch) {
 		m.refuse(job.ErrNoBatch)
 		return
 	}
-	switch r := c.Rest; {
-	case r == nil:
+	if r := c.Rest; r == nil {
 		b.open, b.committed = false, m.now
-	default:
+	} else {
 		for b.total() < r.Total {
 			b.stranger(member{failed: true})
 		}

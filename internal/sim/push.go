@@ -100,7 +100,7 @@ func possible(c *job.Push) bool {
 	if c.Past.OldPlace && c.Past.State != job.Scheduled || max(c.Past.Rank, -c.Past.Rank) > job.PastRankMax {
 		return false
 	}
-	switch c.Past.Role {
+	switch c.Past.Role { //nolint:exhaustive // no other flag is a role
 	case 0:
 		if c.Past.State == job.Done && c.Spec.Batch != 0 {
 			return false
@@ -244,7 +244,7 @@ func (m *Model) rejoin(j *entry, s *job.Spec, past *job.Past) {
 		j.Lock, j.LockUntil = s.Lock, s.LockUntil
 		m.locks[lockName{s.Namespace, s.Lock}] = lock{taker: j.ID, until: past.LockedUntil}
 	}
-	switch past.Role {
+	switch past.Role { //nolint:exhaustive // no other flag is a role
 	case job.FlagTick:
 		m.rejoinSchedule(j, s.Batch, past)
 	case 0:

@@ -18,9 +18,9 @@ func TestWorkerPage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
 	s.workers.workers = []admin.Worker{{ID: "w<1>", Hostname: "app-01", State: "running", Leases: holder}}
-	mine, other := s.push(job.Spec{Queue: "q", Type: "Mine"}), job.ID(0)
+	mine := s.push(job.Spec{Queue: "q", Type: "Mine"})
 	s.fetch("q")
-	other = s.push(job.Spec{Queue: "q", Type: "Other"})
+	other := s.push(job.Spec{Queue: "q", Type: "Other"})
 	s.do(&job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1, Holder: job.Holder{Node: 7, Num: 7}})
 	self := "/worker?holder=" + s.holder("q", mine)
 	for _, from := range []string{jobLink("ns", "q", mine), "/running", "/workers", "/queue?namespace=ns&queue=q"} {

@@ -165,7 +165,10 @@ func checkPods(t *testing.T, m *manifests) {
 func TestStrict(t *testing.T) {
 	text := read(t, manifest)
 	for _, change := range [][2]string{
-		{"podManagementPolicy", "podManagmentPolicy"}, {"failureThreshold: 6", "failureThreshold: often"}, {"maxUnavailable", "maxUnavailible"}, {"kind: Service", "kind: Servise"},
+		{"podManagementPolicy", "podManagmentPolicy"},
+		{"failureThreshold: 6", "failureThreshold: often"},
+		{"maxUnavailable", "maxUnavailible"},
+		{"kind: Service", "kind: Servise"},
 		{"mountPath", "path"},
 	} {
 		changed := strings.Replace(text, change[0], change[1], 1)

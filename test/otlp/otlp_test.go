@@ -152,9 +152,11 @@ func TestSpans(t *testing.T) {
 	collector, spans := startCollector(t)
 	s, err := harness.Start(t.Context(), harness.Options{
 		Bin: binary, Listener: "faktory", Also: []string{"web"},
-		Args: []string{"--data-dir", filepath.Join(t.TempDir(), "data"), "--faktory-addr", "127.0.0.1:0", "--web-addr", "127.0.0.1:0",
+		Args: []string{
+			"--data-dir", filepath.Join(t.TempDir(), "data"), "--faktory-addr", "127.0.0.1:0", "--web-addr", "127.0.0.1:0",
 			"--masenko-addr", "off", "--tarantool-addr", "off", "--lmstfy-addr", "off", "--lmstfy-admin-addr", "off",
-			"--otlp-endpoint", "http://" + collector, "--otlp-service-name", "jobs"},
+			"--otlp-endpoint", "http://" + collector, "--otlp-service-name", "jobs",
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -421,11 +421,9 @@ func makes(ops []job.Command, i int) bool {
 	if i < 0 || i >= len(ops) {
 		return false
 	}
-	switch ops[i].(type) {
-	case *job.Push, *job.NewBatch:
-		return true
-	}
-	return false
+	_, push := ops[i].(*job.Push)
+	_, batch := ops[i].(*job.NewBatch)
+	return push || batch
 }
 
 func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {

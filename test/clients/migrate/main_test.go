@@ -17,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"millrace/test/harness"
-
 	"millrace/test/clients/kit"
+	"millrace/test/harness"
 )
 
 // programs is where the original servers are built to.
