@@ -92,7 +92,7 @@ func door(d dialecttest.Driver) string {
 	case "tarantool-legacy", "tarantool15":
 		return "tarantool"
 	case "operator":
-		return "admin"
+		return "api"
 	}
 	return d.Name
 }
