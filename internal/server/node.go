@@ -217,7 +217,7 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	began := time.Now()
 	s := &server{
 		cfg: n.settings.current.Load(), opts: n.opts, log: n.server.log, systemd: n.systemd, files: n.files, seats: n.seats, gates: n.gates, logins: n.logins,
-		settings: n.settings, store: t, cluster: n, clusterFigures: n.figures, traces: n.traces, storageFailed: make(chan error, 1),
+		settings: n.settings, shared: n.shared, store: t, cluster: n, clusterFigures: n.figures, traces: n.traces, storageFailed: make(chan error, 1),
 	}
 	// What serves this term also follows the configuration for as long.
 	reloaders := n.settings.reloaders

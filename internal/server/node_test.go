@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -168,7 +169,10 @@ func TestNodeFallsBehind(t *testing.T) {
 	for range 100 {
 		push(t, all[leads].addr(0), "q", "n", fmt.Sprintf(`,"payload":%q`, strings.Repeat("x", 30_000)))
 	}
-	until(t, "the log is cut", func() bool { return metric(all[leads], `snapshot_seconds_count{kind="cut"}`) != "0" })
+	until(t, "the log is cut", func() bool {
+		n := metric(all[leads], `snapshot_seconds_count{kind="cut"}`)
+		return n != "" && n != "0"
+	})
 	all[behind] = start(t, cfgs[behind], Options{})
 	// It may take more than one attempt, and another leader.
 	happened := func(kind string) func() bool {
@@ -186,6 +190,30 @@ func TestNodeFallsBehind(t *testing.T) {
 	})
 	if !slices.ContainsFunc(all, func(r *running) bool { n := metric(r, "confirm_seconds_count"); return n != "" && n != "0" }) {
 		t.Error("no confirmations")
+	}
+}
+
+// What the connections of all protocols share follows the settings on a leader too, and its metrics are complete.
+func TestNodeShared(t *testing.T) {
+	t.Parallel()
+	flags := nodes(t, 1, map[string]string{"listen.max_unfinished": "16MiB", "masenko.max_line": "64MiB"})[0]
+	r := start(t, lone(t, flags), Options{})
+	leader(t, []*running{r})
+	// The server may close the connection before all has been sent.
+	_, _ = io.WriteString(dial(t, r.addr(0)), strings.Repeat("x", 40<<20))
+	const rejected = "\nmillrace_connections_rejected_total{protocol=\"masenko\",reason=\"input\"} 1\n"
+	var text string
+	until(t, "the unfinished command is refused", func() bool {
+		_, text = ask(t, http.MethodGet, r.addr(1), "/metrics", "")
+		return strings.Contains(text, rejected)
+	})
+	for _, want := range []string{
+		"millrace_cluster_is_leader 1", "millrace_connection_names 0", "millrace_queues 0",
+		`promhttp_metric_handler_errors_total{cause="gathering"} 0`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("%s is missing in\n%s", want, text)
+		}
 	}
 }
 
