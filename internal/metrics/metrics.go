@@ -99,8 +99,11 @@ func Handler(o Options) http.Handler {
 	registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{o},
 	)
-	// Clients choose the names of queues. If two of them make the same series, the rest is still of use.
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError})
+	// Clients choose the names of queues. If two of them make the same series, the rest is still of use. The registry
+	// counts such errors, so that a part that is missing shows.
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError, Registry: registry,
+	})
 }
 
 // collector reads everything when it is asked.

@@ -255,6 +255,19 @@ func TestNamesOfQueues(t *testing.T) {
 	}
 }
 
+// Metrics that are incomplete say so.
+func TestErrorsAreCounted(t *testing.T) {
+	t.Parallel()
+	h := Handler(Options{Names: func() (held, most, refused int64) { panic("a fault") }})
+	for _, want := range []string{"0", "1"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		if line := `promhttp_metric_handler_errors_total{cause="gathering"} ` + want + "\n"; !strings.Contains(w.Body.String(), line) {
+			t.Errorf("%s is missing in\n%s", line, w.Body)
+		}
+	}
+}
+
 func TestStoppedEngine(t *testing.T) {
 	t.Parallel()
 	e := open(t)
