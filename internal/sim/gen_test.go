@@ -357,7 +357,7 @@ func (g *generator) policy() job.Policy {
 	}
 	if g.chance(50) {
 		p.Backoff = job.Backoff{
-			Unit: choose(g, time.Millisecond, time.Second), Power: uint8(g.rng.IntN(5)), Skip: uint8(g.rng.IntN(2)),
+			Unit: choose(g, time.Millisecond, time.Second, time.Minute, time.Hour), Power: uint8(g.rng.IntN(5)), Skip: uint8(g.rng.IntN(2)),
 			Base: choose(g, 0, time.Second), Floor: g.chance(30),
 		}
 		if p.Backoff.Base > 0 && !p.Backoff.Floor && g.chance(50) {
