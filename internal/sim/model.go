@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 // Completion is the answer to the command with this token.
@@ -199,7 +200,7 @@ func NewModel(now job.Time) *Model {
 	return &Model{
 		now: now, started: now, StepWork: 256, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}, locks: map[lockName]lock{},
 		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{}, keys: map[keyName]bool{},
-		hooks: map[queueName]job.Hook{},
+		hooks: map[queueName]job.Hook{}, format: record.FormatBase,
 	}
 }
 

@@ -115,6 +115,10 @@ var faults = []fault{
 		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != valueSpace },
 	},
 	{
+		name: "the format is not stored",
+		keep: func(op store.Op, key []byte) bool { return !op.Sets() || !bytes.Equal(key, record.FormatKey()) },
+	},
+	{
 		name: "who is alike is found in the wrong order",
 		scan: func(r store.Range, found []pair) []pair {
 			if r.Lo[0] == alikeSpace && len(r.Lo) > 1 {

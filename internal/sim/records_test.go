@@ -24,10 +24,11 @@ type stored struct {
 	infos  []job.QueueInfo
 	ids    map[queueName]record.QueueID
 	shard  record.Shard
+	format uint64
 }
 
 func readStored(src records) (s stored, err error) {
-	s = stored{source: src, ids: map[queueName]record.QueueID{}}
+	s = stored{source: src, ids: map[queueName]record.QueueID{}, format: record.FormatBase}
 	lo, hi := record.QueuesSpan("")
 	src.Scan(lo, hi, false, func(key, value []byte) bool {
 		ns, name, ok := record.ParseQueueKey(key)
@@ -46,6 +47,9 @@ func readStored(src records) (s stored, err error) {
 	})
 	if b, _, ok := src.Get(nil, record.MetaKey()); ok && err == nil {
 		s.shard, err = record.DecodeShard(b)
+	}
+	if b, _, ok := src.Get(nil, record.FormatKey()); ok && err == nil {
+		s.format, err = record.DecodeFormat(b)
 	}
 	return s, err
 }
@@ -125,6 +129,15 @@ func (s stored) list(ns, queue string, st job.State) []job.Job {
 		})
 	}
 	return out
+}
+
+// differ says what is stored that the model does not have, and the other way round.
+func (s stored) differ(v View, m *Model) string {
+	d := diff(v.Dump(), m.Dump())
+	if m.Gated && s.format != m.format { // else nobody can tell
+		d += fmt.Sprintf("\n  machine: format %d\n  model:   format %d", s.format, m.format)
+	}
+	return d
 }
 
 // view returns the state as of now, with what is known under these keys.

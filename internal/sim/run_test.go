@@ -364,7 +364,7 @@ func (r *run) recover() error {
 		if err != nil {
 			return err
 		}
-		d := diff(view.Dump(), m.Dump())
+		d := s.differ(view, m)
 		if next := max(s.shard.NextID, 1); next != m.lastID+1 {
 			d += fmt.Sprintf("\n  machine: next id %d\n  model:   next id %d", next, m.lastID+1)
 		}
@@ -544,7 +544,7 @@ func (r *run) compareState() error {
 	if err != nil {
 		return err
 	}
-	if d := diff(view.Dump(), r.model.Dump()); d != "" {
+	if d := s.differ(view, r.model); d != "" {
 		return errors.New("the states differ:\n" + d)
 	}
 	return r.ledger.audit(view, r.world.busy())
