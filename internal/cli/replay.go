@@ -30,7 +30,7 @@ func newReplayCommand(p Process) *cobra.Command {
 the load of another server. A job has its queue, type, key, group, body, priority, retries and lease; one that was
 scheduled has the same delay. States, attempts and failures are not replayed: "millrace import" does that.
 
---rate pushes so many jobs in a time, in the order of the export. --speed keeps the times between the jobs, by when they
+--rate pushes this number of jobs in a time, in the order of the export. --speed keeps the times between the jobs, by when they
 were pushed: --speed 1 as they were, --speed 60 an hour in a minute. For that FILE is read twice. FILE may be - for
 standard input with --rate.
 
@@ -49,7 +49,7 @@ that some were refused.`,
 		},
 	}
 	r := &replayer{}
-	rate := cmd.Flags().String("rate", "", "push so many jobs in a time: 500/s, 30/m")
+	rate := cmd.Flags().String("rate", "", "push this number of jobs in a time: 500/s, 30/m")
 	cmd.Flags().Float64Var(&r.speed, "speed", 0, "keep the times between the jobs; 2 is twice as fast")
 	cmd.Flags().IntVar(&r.connections, "connections", 16, "requests at a time, at most")
 	cmd.Flags().BoolVar(&r.force, "force", false, "push to a server that has jobs")
