@@ -80,7 +80,8 @@ func (a *activities) load(s *Service) error {
 	return nil
 }
 
-// Note keeps what an operator has done. What nobody in particular does, such as the steps of a bulk action, is not kept.
+// Note keeps what an operator has done. What nobody in particular does, such as the steps of a bulk action, is not
+// kept.
 func (s *Service) Note(ctx context.Context, jobs int, format string, args ...any) {
 	by, ok := ctx.Value(actorKey{}).(actor)
 	if !ok {

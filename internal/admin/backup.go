@@ -23,9 +23,9 @@ const pathBackups = pathAPI + "/backups"
 // backupTimeout bounds how long the answer of a backup may take.
 const backupTimeout = 6 * time.Hour
 
-// MakeBackup writes a copy of the data to a directory below the place of backups, which must not exist yet. It may be relative
-// to that place, or left out for a name made of the time.
-// It has everything that was answered before. One is made at a time.
+// MakeBackup writes a copy of the data to a directory below the place of backups, which must not exist yet. It may be
+// relative to that place, or left out for a name made of the time. It has everything that was answered before. One is
+// made at a time.
 func (s *Service) MakeBackup(dir string) (Backup, error) {
 	dir, err := s.backupPath(dir)
 	if err != nil {

@@ -27,7 +27,8 @@ type Cluster interface {
 // ErrNoNode means that the cluster has no node of a name.
 var ErrNoNode = errors.New("not found")
 
-// ErrNotLeading means that a change of the cluster was asked of a node that does not lead any more. Asked again, the node passes it on.
+// ErrNotLeading means that a change of the cluster was asked of a node that does not lead any more. Asked again, the
+// node passes it on.
 var ErrNotLeading = errors.New("this node does not lead any more: try again")
 
 // clusterRefusal is what who asked for a change of the cluster is told.
@@ -186,7 +187,8 @@ type StandbyOptions struct {
 	Leader http.Handler
 }
 
-// Standby returns what a node serves that does not lead: it answers itself whether it is there, and what it knows about the cluster.
+// Standby returns what a node serves that does not lead: it answers itself whether it is there, and what it knows about
+// the cluster.
 func Standby(o Options, so StandbyOptions) http.Handler {
 	s := &Service{opts: o, log: o.Logger}
 	s.opts.Cluster, s.opts.Now, s.copyData = so.Cluster, time.Now, so.Backup
@@ -207,7 +209,8 @@ func Standby(o Options, so StandbyOptions) http.Handler {
 	return underPrefix(ofSite(so.Site, h))
 }
 
-// standbyRoutes are the routes that need no leader: every node has the data, so that it can make a backup of it. The transfer does need one: only the leader can give its part away.
+// standbyRoutes are the routes that need no leader: every node has the data, so that it can make a backup of it. The
+// transfer does need one: only the leader can give its part away.
 func standbyRoutes() []route {
 	var list []route
 	for _, rt := range routes {

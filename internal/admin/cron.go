@@ -15,16 +15,18 @@ import (
 
 // NewCron is an entry to set: when it pushes which job.
 type NewCron struct {
-	Schedule string `json:"schedule"`            // five fields, six with seconds first, a name such as @hourly, or @every 90s
+	// Five fields, six with seconds first, a name such as @hourly, or @every 90s
+	Schedule string `json:"schedule"`
 	TimeZone string `json:"time_zone,omitempty"` // of the tz database; UTC if it is not given
 	Queue    string `json:"queue"`
 	Job      NewJob `json:"job"`
-	// Missed says what becomes of runs that were missed while the server was down: once (if it is not given), skip, or all
-	// up to MissedLimit.
+	// Missed says what becomes of runs that were missed while the server was down: once (if it is not given), skip, or
+	// all up to MissedLimit.
 	Missed      string `json:"missed,omitempty"`
 	MissedLimit uint32 `json:"missed_limit,omitempty"`
-	Overlap     string `json:"overlap,omitempty"` // allow (if it is not given), or skip while the job of the last run is unfinished
-	Paused      bool   `json:"paused,omitempty"`  // whether it begins so
+	// Allow (if it is not given), or skip while the job of the last run is unfinished
+	Overlap string `json:"overlap,omitempty"`
+	Paused  bool   `json:"paused,omitempty"` // whether it begins so
 }
 
 // MissedLimitDefault is how many missed runs are made up for if an entry does not say.

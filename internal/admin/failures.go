@@ -21,8 +21,8 @@ const (
 	failureText    = 80 // bytes of an error that name a group
 )
 
-// Failures are the dead and retrying jobs, grouped by what they are and what went wrong. However many there are, a bounded
-// number of them is looked at: the newest of each queue, of those queues with most first.
+// Failures are the dead and retrying jobs, grouped by what they are and what went wrong. However many there are, a
+// bounded number of them is looked at: the newest of each queue, of those queues with most first.
 type Failures struct {
 	Groups []FailureGroup `json:"groups"` // those with most jobs first
 	Looked uint64         `json:"looked"` // jobs looked at

@@ -55,8 +55,8 @@ type WorkJob struct {
 	Trace  string          `json:"traceparent,omitempty"`
 }
 
-// customOf returns the object that was pushed along with a job. What protocols keep with theirs is never an object, but for
-// one whose jobs are told by their door.
+// customOf returns the object that was pushed along with a job. What protocols keep with theirs is never an object, but
+// for one whose jobs are told by their door.
 func customOf(extra []byte) json.RawMessage {
 	if len(extra) == 0 || extra[0] != '{' {
 		return nil

@@ -19,9 +19,10 @@ type Filter struct {
 	Type      string   `json:"type,omitempty"`
 	// Ref is an id, in our own form or in that of a protocol, or a key. Of several jobs of a namespace
 	// with one key it is the oldest.
-	Ref   string `json:"ref,omitempty"`
-	Error string `json:"error,omitempty"` // a part of the type or message of a failure, in upper or lower case, or how it failed
-	Body  string `json:"body,omitempty"`  // a part of the body, exactly
+	Ref string `json:"ref,omitempty"`
+	// A part of the type or message of a failure, in upper or lower case, or how it failed
+	Error string `json:"error,omitempty"`
+	Body  string `json:"body,omitempty"` // a part of the body, exactly
 	Batch uint64 `json:"batch,omitempty"`
 	// Holder is who has the job, as a lease and a worker show it. Only running jobs fit.
 	Holder string `json:"holder,omitempty"`

@@ -19,8 +19,9 @@ type ImportOptions struct {
 	Token string
 	// Line is the number of the first line of the request within the whole, from 1 on.
 	Line uint64
-	// Duplicates imports every job, whatever jobs there are with its key. Otherwise one that was there before the import began counts as existing, and
-	// one whose key another job had before is refused. Several jobs of the import may have one key.
+	// Duplicates imports every job, whatever jobs there are with its key. Otherwise one that was there before the
+	// import began counts as existing, and one whose key another job had before is refused. Several jobs of the import
+	// may have one key.
 	Duplicates bool
 }
 

@@ -71,9 +71,9 @@ type keyed struct {
 
 // ImportLines imports the lines of an export. Each line is for itself; those that cannot be imported are told.
 //
-// A job is what it was, in whatever state, with its tries, failures, times, result and lock, in its batch and behind the
-// jobs that it waits for, but has another id. What was leased is ready. A batch is open, and a cron entry is paused,
-// until the lines that end them have come.
+// A job is what it was, in whatever state, with its tries, failures, times, result and lock, in its batch and behind
+// the jobs that it waits for, but has another id. What was leased is ready. A batch is open, and a cron entry is
+// paused, until the lines that end them have come.
 func (s *Service) ImportLines(ctx context.Context, o ImportOptions, lines []byte) (ImportResult, error) {
 	if !importToken.MatchString(o.Token) {
 		return ImportResult{}, invalid("token: write letters, digits, - and _, at most 64")
@@ -129,7 +129,8 @@ func (im *importer) read(lines []byte) error {
 	})
 }
 
-// begin finds out which jobs were there before the import, and what became of lines that an earlier request has dealt with.
+// begin finds out which jobs were there before the import, and what became of lines that an earlier request has dealt
+// with.
 func (im *importer) begin() (err error) {
 	switch {
 	case im.mark.Before > 0:
@@ -234,9 +235,9 @@ func (s *Service) importLine(text []byte) (it *importItem, problem string) {
 	return it, ""
 }
 
-// fits decides whether a job with a key is imported. One that was pushed at the same time as one that has the key, and had it before the import
-// began, is that one. A line that does not say when its job was pushed is taken for whichever has the key. What came during the import does
-// not count: an export may have several jobs with one key.
+// fits decides whether a job with a key is imported. One that was pushed at the same time as one that has the key, and
+// had it before the import began, is that one. A line that does not say when its job was pushed is taken for whichever
+// has the key. What came during the import does not count: an export may have several jobs with one key.
 func (im *importer) fits(it *importItem) (bool, error) {
 	r, spec := it.record, &it.push.Spec
 	jobs, err := im.view.Keyed(spec.Namespace, spec.Key)
@@ -333,8 +334,9 @@ func (im *importer) byItself(ctx context.Context, it *importItem) (done bool, er
 	return done || it.queue != nil, err
 }
 
-// unit imports some lines together with how far the import is then and which lines were refused, whole or not at all: whenever this is interrupted, a line was
-// imported, or was refused and that can be told, or has its turn when the import goes on.
+// unit imports some lines together with how far the import is then and which lines were refused, whole or not at all:
+// whenever this is interrupted, a line was imported, or was refused and that can be told, or has its turn when the
+// import goes on.
 func (im *importer) unit(ctx context.Context, items []*importItem) error {
 	items = slices.Clone(items)
 	for {
@@ -357,7 +359,8 @@ func (im *importer) unit(ctx context.Context, items []*importItem) error {
 		}
 		i := of[refused.Index]
 		switch it := items[i]; {
-		case (it.batchEnd != nil || it.cronEnd != nil) && refused.Kind == job.NotFound: // it was forgotten or removed meanwhile
+		// It was forgotten or removed meanwhile
+		case (it.batchEnd != nil || it.cronEnd != nil) && refused.Kind == job.NotFound:
 		default:
 			im.refuse(it.line, lineProblem(refused))
 		}

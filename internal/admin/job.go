@@ -179,7 +179,8 @@ func (s *Service) Job(namespace, queue string, id job.ID) (JobDetail, error) {
 // waitsShown is how many of the jobs that a job waits for are shown.
 const waitsShown = 20
 
-// waits returns the jobs that a job waits for. Only those are found that have a number: others would be looked for in every queue.
+// waits returns the jobs that a job waits for. Only those are found that have a number: others would be looked for in
+// every queue.
 func (s *Service) waits(v *engine.View, j *job.Job) (rows []JobRow, err error) {
 	for _, id := range j.Blockers[:min(len(j.Blockers), waitsShown)] {
 		b, err := v.Get(job.Ref{Kind: job.RefNumber, Namespace: j.Namespace, Number: id.Number(), ID: id})

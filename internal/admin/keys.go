@@ -19,7 +19,8 @@ const (
 	endedSpace = "admin.logout"
 )
 
-// initKeys makes what logins and ids of tokens need of a key in the store. So they are good after a restart, and under another leader.
+// initKeys makes what logins and ids of tokens need of a key in the store. So they are good after a restart, and under
+// another leader.
 func (s *Service) initKeys() error {
 	key, err := s.key()
 	if err != nil {
@@ -66,7 +67,8 @@ func (s *Service) keepEnded(ctx context.Context, ended string, forget []string) 
 	return s.keep(context.WithoutCancel(ctx), cmds...) // a browser that goes away has logged out, too
 }
 
-// keep runs commands that keep something of logins. On a full disk it is in memory only, so that an operator can come in and make room.
+// keep runs commands that keep something of logins. On a full disk it is in memory only, so that an operator can come
+// in and make room.
 func (s *Service) keep(ctx context.Context, cmds ...job.Command) error {
 	for _, r := range s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmds...) {
 		switch {

@@ -21,7 +21,8 @@ type Limits struct {
 	SlotSeconds float64 `json:"slot_seconds"`
 	Rate        string  `json:"rate"`  // such as 100/s
 	Burst       uint32  `json:"burst"` // of that rate, at once after a quiet time
-	// The same for the jobs of each group. Without GroupConcurrency it is one at a time, and any number in a fair queue.
+	// The same for the jobs of each group. Without GroupConcurrency it is one at a time, and any number in a fair
+	// queue.
 	GroupConcurrency uint32 `json:"group_concurrency,omitempty"`
 	GroupRate        string `json:"group_rate,omitempty"`
 	GroupBurst       uint32 `json:"group_burst,omitempty"`

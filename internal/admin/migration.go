@@ -15,8 +15,8 @@ import (
 )
 
 // A migration brings over what another server has. Each line has an id, which stays marked as arrived after its job has
-// been worked off: a run that is repeated, or goes on after it was cut off, brings nothing twice. Marks are stored together
-// with what they are about, one value each, in a space of the source's own.
+// been worked off: a run that is repeated, or goes on after it was cut off, brings nothing twice. Marks are stored
+// together with what they are about, one value each, in a space of the source's own.
 
 // Arrived is what a line of a migration asks for.
 type Arrived struct {
@@ -203,8 +203,8 @@ type takenLine struct {
 	mark job.Command
 }
 
-// Migrate takes over what another server of a protocol had, one line of JSON each. What has arrived before, by the source and the id, is
-// passed over. Each line is for itself; those that cannot be taken are told.
+// Migrate takes over what another server of a protocol had, one line of JSON each. What has arrived before, by the
+// source and the id, is passed over. Each line is for itself; those that cannot be taken are told.
 func (s *Service) Migrate(ctx context.Context, o MigrationOptions, text []byte) (MigrationResult, error) {
 	if !sourceName.MatchString(o.Source) {
 		return MigrationResult{}, invalid("source: write letters, digits and . _ : @ / + -, at most 200")
@@ -368,8 +368,8 @@ func (im *migration) drop(ctx context.Context, caller *engine.Caller) error {
 	return nil
 }
 
-// unit pushes some jobs together with their marks, whole or not at all. It returns which of them was refused, in which case
-// nothing has happened; -1 if none was.
+// unit pushes some jobs together with their marks, whole or not at all. It returns which of them was refused, in which
+// case nothing has happened; -1 if none was.
 func (im *migration) unit(ctx context.Context, caller *engine.Caller, lines []takenLine) (refused int, err error) {
 	n := len(lines)
 	known := *im.known

@@ -70,8 +70,8 @@ func (f *fixture) jobs(queue string) uint64 {
 	return q.Jobs
 }
 
-// What has arrived once does not arrive again: not in the same request, not in a later one, not after it was worked off, and not
-// after a restart. Another source has ids of its own.
+// What has arrived once does not arrive again: not in the same request, not in a later one, not after it was worked
+// off, and not after a restart. Another source has ids of its own.
 func TestMigrateOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{Adopt: adoptWords}, HandlerOptions{})

@@ -12,8 +12,8 @@ import (
 	"millrace/internal/timing"
 )
 
-// The history of protocols, queues and types is kept apart from that of the whole, in fewer and longer slots, because each
-// slot holds much more. Its size is bounded: a slot has the busiest queues and types only.
+// The history of protocols, queues and types is kept apart from that of the whole, in fewer and longer slots, because
+// each slot holds much more. Its size is bounded: a slot has the busiest queues and types only.
 
 // periods are the rings of that history.
 var periods = [...]resolution{
@@ -207,8 +207,8 @@ func (h *partsHistory) load(now time.Time) error {
 	return nil
 }
 
-// add counts a sample, and returns the commands that keep the slots that are over. Before one ends, last adds to all what is
-// not counted with every sample.
+// add counts a sample, and returns the commands that keep the slots that are over. Before one ends, last adds to all
+// what is not counted with every sample.
 func (h *partsHistory) add(now time.Time, count, last func(*partsSlot)) []job.Command {
 	if s := h.open[0]; s != nil && !s.At.Equal(periods[0].begin(now)) { // it is the shortest
 		h.each(last)
@@ -269,8 +269,8 @@ type Part struct {
 	Wait      *Wait  `json:"wait,omitempty"`
 }
 
-// Parts returns what happened in the last "hour", "day" or "month". The slot that is not over is not in it. A queue is in
-// it as far as it was among the busiest of a slot.
+// Parts returns what happened in the last "hour", "day" or "month". The slot that is not over is not in it. A queue is
+// in it as far as it was among the busiest of a slot.
 func (s *Service) Parts(name string) (Parts, error) {
 	i := slices.IndexFunc(periods[:], func(p resolution) bool { return p.name == name })
 	if i < 0 {
@@ -311,8 +311,8 @@ func (s *Service) eachSlot(p *resolution, visit func(*partsSlot)) error {
 	return nil
 }
 
-// QueueHistory returns what happened in a queue in the last "hour", "day" or "month", the oldest slot first. A slot tells of it
-// as far as it was among the busiest then, and shows nothing otherwise.
+// QueueHistory returns what happened in a queue in the last "hour", "day" or "month", the oldest slot first. A slot
+// tells of it as far as it was among the busiest then, and shows nothing otherwise.
 func (s *Service) QueueHistory(namespace, queue, name string) (History, error) {
 	return s.partHistory(partName{namespace: namespace, queue: queue}, name)
 }

@@ -37,16 +37,17 @@ type Record struct {
 	Kicks     uint32     `json:"kicks,omitempty"`
 	Delay     float64    `json:"delay_seconds,omitempty"` // how long its push or the last release had it wait
 	Payload
-	Extra     []byte       `json:"extra_base64,omitempty"` // what its protocol keeps with it
-	Trace     string       `json:"traceparent,omitempty"`
-	PushedBy  string       `json:"pushed_by"` // the protocol
-	Like      string       `json:"like,omitempty"`
-	Numbered  bool         `json:"numbered,omitempty"`
-	Tracked   bool         `json:"tracked,omitempty"`
-	Batch     uint64       `json:"batch,omitempty"`
-	Tried     bool         `json:"tried,omitempty"`    // it counts as failed in its batch
-	Callback  string       `json:"callback,omitempty"` // what it is to its batch, if it does not count in it: complete or success
-	Schedule  string       `json:"cron,omitempty"`     // the entry that has pushed it
+	Extra    []byte `json:"extra_base64,omitempty"` // what its protocol keeps with it
+	Trace    string `json:"traceparent,omitempty"`
+	PushedBy string `json:"pushed_by"` // the protocol
+	Like     string `json:"like,omitempty"`
+	Numbered bool   `json:"numbered,omitempty"`
+	Tracked  bool   `json:"tracked,omitempty"`
+	Batch    uint64 `json:"batch,omitempty"`
+	Tried    bool   `json:"tried,omitempty"` // it counts as failed in its batch
+	// What it is to its batch, if it does not count in it: complete or success
+	Callback  string       `json:"callback,omitempty"`
+	Schedule  string       `json:"cron,omitempty"` // the entry that has pushed it
 	Policy    RecordPolicy `json:"policy"`
 	Failures  []Failure    `json:"failures,omitempty"`
 	Result    []byte       `json:"result_base64,omitempty"`

@@ -25,8 +25,8 @@ func nameIn(segment string) string {
 	return segment
 }
 
-// isLost reports whether a name gets lost as a segment. Clients, proxies and our router take dots out of a path, encoded
-// or not, and the router takes a slash for the end of a path, although it is encoded.
+// isLost reports whether a name gets lost as a segment. Clients, proxies and our router take dots out of a path,
+// encoded or not, and the router takes a slash for the end of a path, although it is encoded.
 func isLost(name string) bool { return isDots(name) || name == "/" }
 
 func isDots(segment string) bool { return segment == "." || segment == ".." }

@@ -28,8 +28,8 @@ func (f *fixture) bodies() []string {
 	return out
 }
 
-// repeatedKeys returns the export of a server on which a key repeats: of jobs that were pushed one by one, and of jobs that were pushed at the same
-// moment.
+// repeatedKeys returns the export of a server on which a key repeats: of jobs that were pushed one by one, and of jobs
+// that were pushed at the same moment.
 func repeatedKeys(t *testing.T) (text string, bodies []string) {
 	t.Helper()
 	from := newFixture(t, Options{}, HandlerOptions{})
@@ -72,8 +72,8 @@ func TestImportRepeatedKeys(t *testing.T) {
 	}
 }
 
-// An import that was given up and is begun once more, not resumed, imports nothing twice. What is missing is imported, or refused by name if
-// only the key tells that another job of the file is there.
+// An import that was given up and is begun once more, not resumed, imports nothing twice. What is missing is imported,
+// or refused by name if only the key tells that another job of the file is there.
 func TestImportBegunOnceMore(t *testing.T) {
 	t.Parallel()
 	text, want := repeatedKeys(t)
@@ -116,7 +116,8 @@ func TestImportKeyOfAnotherJob(t *testing.T) {
 	}
 }
 
-// An import that ends with the server, at whichever commit, goes on: every line was imported once, or was refused and that is told.
+// An import that ends with the server, at whichever commit, goes on: every line was imported once, or was refused and
+// that is told.
 func TestImportInterrupted(t *testing.T) {
 	t.Parallel()
 	const count = 3*pushStep + 20

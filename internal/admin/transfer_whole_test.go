@@ -72,7 +72,8 @@ func bondedServer(t *testing.T) *fixture {
 	f.do(&job.Delete{Ref: job.ByID("ns", "batch", join(parent, "gone")), Need: job.NeedAny})
 	join(parent, "waits")
 	f.do(&job.Ack{Ref: job.ByID("ns", "batch", join(child, "of child")), Need: job.NeedAny})
-	f.do(&job.CommitBatch{Namespace: "ns", Batch: child}, &job.CommitBatch{Namespace: "ns", Batch: parent}) // the child has called back
+	// The child has called back
+	f.do(&job.CommitBatch{Namespace: "ns", Batch: child}, &job.CommitBatch{Namespace: "ns", Batch: parent})
 	batch(0, "open")
 
 	// Cron entries: one whose job is there, one that is paused.
@@ -194,7 +195,8 @@ func checkLines(t *testing.T, text string) {
 	}
 }
 
-// An import that ends with the server, at whichever commit, goes on with the same request, and what is there in the end is the same.
+// An import that ends with the server, at whichever commit, goes on with the same request, and what is there in the end
+// is the same.
 func TestTransferWholeInterrupted(t *testing.T) {
 	t.Parallel()
 	text := bondedServer(t).export()
@@ -236,7 +238,8 @@ func TestTransferWholeByLine(t *testing.T) {
 	sameLines(t, to.export(), text)
 }
 
-// What names something that an import has not brought is told: a job that waits is refused, one of a batch comes without it.
+// What names something that an import has not brought is told: a job that waits is refused, one of a batch comes
+// without it.
 func TestTransferWithoutOthers(t *testing.T) {
 	t.Parallel()
 	from, to := bondedServer(t), newFixture(t, Options{}, HandlerOptions{})

@@ -28,8 +28,8 @@ type TypeFigures struct {
 	Run     *Wait  `json:"run,omitempty"` // how long jobs were in a worker's hands
 }
 
-// Types returns the figures of the types of jobs: in the last "hour", "day" or "month", or with an empty name since the server was
-// started. Of a period, a type is in it as far as it was among the busiest of a slot.
+// Types returns the figures of the types of jobs: in the last "hour", "day" or "month", or with an empty name since the
+// server was started. Of a period, a type is in it as far as it was among the busiest of a slot.
 func (s *Service) Types(period string) (Types, error) {
 	if period == "" {
 		return s.typesNow(), nil
@@ -53,8 +53,8 @@ func (s *Service) Types(period string) (Types, error) {
 	return out, err
 }
 
-// TypeHistory returns what happened to the jobs of a type in the last "hour", "day" or "month", the oldest slot first. A slot tells of
-// it as far as it was among the busiest then, and shows nothing otherwise.
+// TypeHistory returns what happened to the jobs of a type in the last "hour", "day" or "month", the oldest slot first.
+// A slot tells of it as far as it was among the busiest then, and shows nothing otherwise.
 func (s *Service) TypeHistory(typ, period string) (History, error) {
 	if typ == "" {
 		return History{}, invalid("type: say which")
@@ -95,14 +95,15 @@ func typeTimes(e *engine.Engine) map[typeName]*engine.Times {
 	return all
 }
 
-// typeMeter tells what was added to the figures of types since it was last asked. It is owned by the sampler's goroutine.
+// typeMeter tells what was added to the figures of types since it was last asked. It is owned by the sampler's
+// goroutine.
 type typeMeter struct {
 	engine *engine.Engine
 	before map[typeName]*engine.Times
 }
 
-// last returns what adds to slots that end. The engine is asked when the first of them is visited: there are many figures, and slots
-// are long.
+// last returns what adds to slots that end. The engine is asked when the first of them is visited: there are many
+// figures, and slots are long.
 func (m *typeMeter) last() func(*partsSlot) {
 	var added map[typeName]*engine.Times
 	return func(slot *partsSlot) {

@@ -110,7 +110,8 @@ func (s *Service) workers() []Worker {
 	return all
 }
 
-// WorkerOf returns the worker process that a holder is, as leases show it; not ok if it is not connected, or has not introduced itself.
+// WorkerOf returns the worker process that a holder is, as leases show it; not ok if it is not connected, or has not
+// introduced itself.
 func (s *Service) WorkerOf(holder string) (Worker, bool) {
 	all := s.workers()
 	i := slices.IndexFunc(all, func(w Worker) bool { return w.Holder == holder })

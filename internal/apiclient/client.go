@@ -103,8 +103,8 @@ const (
 	leaderPause    = 250 * time.Millisecond
 )
 
-// send sends a request and returns the answer, if it is not a problem. Whoever gets it closes its body. While no node of
-// a cluster leads it is sent again for a while, unless it may have been done and is not safe to repeat.
+// send sends a request and returns the answer, if it is not a problem. Whoever gets it closes its body. While no node
+// of a cluster leads it is sent again for a while, unless it may have been done and is not safe to repeat.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	for until := time.Now().Add(leaderPatience); ; {
 		resp, again, err := c.sendOnce(ctx, r)

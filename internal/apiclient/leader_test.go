@@ -12,7 +12,8 @@ import (
 	"millrace/internal/admin"
 )
 
-// While no node leads a request is sent again, unless it may have been done and is not safe to repeat. In the end that is told.
+// While no node leads a request is sent again, unless it may have been done and is not safe to repeat. In the end that
+// is told.
 func TestNoLeader(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

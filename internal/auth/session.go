@@ -22,7 +22,8 @@ const (
 	endedGrace = time.Hour
 )
 
-// A cookie is the session and its signature. A session begins with the time of its end, so that sessions are in the order in which they end.
+// A cookie is the session and its signature. A session begins with the time of its end, so that sessions are in the
+// order in which they end.
 const (
 	endBytes     = 8
 	roleBytes    = 1
@@ -34,14 +35,16 @@ const (
 // SessionsOptions are what Sessions need. Who has the key cannot make a cookie without the secrets of a Login.
 type SessionsOptions struct {
 	Key []byte
-	// Ended are the sessions that were ended before their time, in byte order, and Keep remembers one of them and forgets others.
+	// Ended are the sessions that were ended before their time, in byte order, and Keep remembers one of them and
+	// forgets others.
 	Ended []string
 	Keep  func(ctx context.Context, ended string, forget []string) error
 }
 
-// Sessions are those who have logged in with a browser. Their cookies say who may do what and until when, and are signed: nothing is
-// kept of a session, so that whoever has the key knows it, after a restart and on another node of a cluster. Only those that were ended
-// before their time are remembered, up to a number. Beyond it those that end first are over.
+// Sessions are those who have logged in with a browser. Their cookies say who may do what and until when, and are
+// signed: nothing is kept of a session, so that whoever has the key knows it, after a restart and on another node of a
+// cluster. Only those that were ended before their time are remembered, up to a number. Beyond it those that end first
+// are over.
 type Sessions struct {
 	opts SessionsOptions
 
@@ -72,7 +75,8 @@ func (s *Sessions) sign(session []byte, p Proof) []byte {
 	return h.Sum(nil)
 }
 
-// Role returns the role of who has a cookie; none if it is not one of ours, if it is over, or if the secrets have changed since.
+// Role returns the role of who has a cookie; none if it is not one of ours, if it is over, or if the secrets have
+// changed since.
 func (s *Sessions) Role(cookie string, p Proof, now time.Time) Role {
 	role, _ := s.read(cookie, p, now)
 	return role
@@ -106,8 +110,8 @@ func (s *Sessions) read(cookie string, p Proof, now time.Time) (Role, string) {
 
 func endOf(session []byte) int64 { return int64(binary.BigEndian.Uint64(session)) } //nolint:gosec // as it was made
 
-// isEnded reports whether a session was ended before its time. When as many are remembered as may be, those that end before all of
-// them are over, too: one of them may be forgotten.
+// isEnded reports whether a session was ended before its time. When as many are remembered as may be, those that end
+// before all of them are over, too: one of them may be forgotten.
 func (s *Sessions) isEnded(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

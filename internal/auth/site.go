@@ -24,9 +24,9 @@ type SiteOptions struct {
 	Strict bool
 }
 
-// Site tells requests of browsers that web pages of other sites have asked for from all others. Two things are looked at: the
-// name that the request is for, which is a stranger's if a page has its own name lead to this machine (DNS rebinding), and
-// what the browser says about the page. A nil Site refuses nothing.
+// Site tells requests of browsers that web pages of other sites have asked for from all others. Two things are looked
+// at: the name that the request is for, which is a stranger's if a page has its own name lead to this machine (DNS
+// rebinding), and what the browser says about the page. A nil Site refuses nothing.
 type Site struct {
 	opts  SiteOptions
 	exact map[string]bool
@@ -83,7 +83,8 @@ func (s *Site) Handler(h http.Handler) http.Handler {
 	})
 }
 
-// known reports whether a request is for a name of this server. Browsers always send one; what sends none is no browser.
+// known reports whether a request is for a name of this server. Browsers always send one; what sends none is no
+// browser.
 func (s *Site) known(r *http.Request) bool {
 	host := hostOf(r.Host)
 	if host == "" || s.exact[host] {
@@ -116,8 +117,8 @@ func localAddr(r *http.Request) netip.Addr {
 	return local.AddrPort().Addr().Unmap()
 }
 
-// crossSite reports whether a browser says that a page of another origin has asked for this. A page of the same site has another
-// port or another name below the same domain, so it is none of ours either.
+// crossSite reports whether a browser says that a page of another origin has asked for this. A page of the same site
+// has another port or another name below the same domain, so it is none of ours either.
 func (s *Site) crossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// How often somebody may be wrong. An address has a budget, and at the address every account has one: so who guesses at one
-// account leaves the others alone, and who guesses elsewhere leaves this address alone. Budgets grow back with time, whatever is
-// tried meanwhile, so that nobody is locked out for longer than it takes to earn one attempt.
+// How often somebody may be wrong. An address has a budget, and at the address every account has one: so who guesses at
+// one account leaves the others alone, and who guesses elsewhere leaves this address alone. Budgets grow back with
+// time, whatever is tried meanwhile, so that nobody is locked out for longer than it takes to earn one attempt.
 const (
 	addressBurst  = 60
 	addressEvery  = time.Second
@@ -46,10 +46,11 @@ type Attempt struct {
 	// Peer is the address that it comes from, and Forwarded the one that a proxy there says it works for.
 	Peer      string
 	Forwarded string
-	// Account is who it claims to be. Those that do not exist should have one name for all, so that guessing names gains nothing.
+	// Account is who it claims to be. Those that do not exist should have one name for all, so that guessing names
+	// gains nothing.
 	Account string
-	// Secret is what was sent, if it is the same each time. A program that repeats one wrong secret guesses nothing, and does
-	// not use up the budget of others.
+	// Secret is what was sent, if it is the same each time. A program that repeats one wrong secret guesses nothing,
+	// and does not use up the budget of others.
 	Secret string
 }
 
@@ -106,8 +107,8 @@ func NewThrottle(log *slog.Logger) *Throttle {
 	}
 }
 
-// Check looks at a secret with right, unless there were too many wrong ones. It must not take long: logins are looked at one at a
-// time while there are wrong ones, so that many at once are not more than the budget allows.
+// Check looks at a secret with right, unless there were too many wrong ones. It must not take long: logins are looked
+// at one at a time while there are wrong ones, so that many at once are not more than the budget allows.
 func (t *Throttle) Check(a Attempt, right func() bool) Verdict {
 	if t == nil {
 		return verdict(right())
@@ -262,7 +263,8 @@ func (t *Throttle) tell(a Attempt, now time.Time) {
 	t.told, t.untold = now, 0
 }
 
-// drop forgets budgets that are full again, beginning with the one that was charged first, and others only if there are too many.
+// drop forgets budgets that are full again, beginning with the one that was charged first, and others only if there are
+// too many.
 func (t *Throttle) drop(now time.Time) {
 	for b := t.oldest; b != nil && (!b.full.After(now) || len(t.budgets) > throttleMax-2); b = t.oldest {
 		t.remove(b)

@@ -114,7 +114,8 @@ func TestThrottleAddress(t *testing.T) {
 	})
 }
 
-// A program that repeats one wrong secret locks nobody out, and is still looked at: the secret may have been made meanwhile.
+// A program that repeats one wrong secret locks nobody out, and is still looked at: the secret may have been made
+// meanwhile.
 func TestThrottleRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

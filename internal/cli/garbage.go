@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Until the heap has grown by gcPercent of what is in use and gcSpare bytes, no garbage is collected. The larger part of a
-// grown heap are memtables and the cache, which are not garbage and are not looked into: the usual 100 percent would let what
-// is garbage become several times as much as what is not. A small heap, as of a server that has just started, would be gone
-// through again and again with that share alone.
+// Until the heap has grown by gcPercent of what is in use and gcSpare bytes, no garbage is collected. The larger part
+// of a grown heap are memtables and the cache, which are not garbage and are not looked into: the usual 100 percent
+// would let what is garbage become several times as much as what is not. A small heap, as of a server that has just
+// started, would be gone through again and again with that share alone.
 const (
 	gcPercent = 30
 	gcSpare   = 20 << 20
@@ -21,7 +21,8 @@ const liveHeap = "/gc/heap/live:bytes"
 
 var paceOnce sync.Once
 
-// paceGarbage sets from now on, after each collection of garbage, when the next one begins. It is for the whole process.
+// paceGarbage sets from now on, after each collection of garbage, when the next one begins. It is for the whole
+// process.
 func paceGarbage() {
 	paceOnce.Do(func() {
 		runtime.GC() // what is in use is known from the first collection on

@@ -45,9 +45,9 @@ SIGQUIT prints all goroutines.`,
 	return cmd
 }
 
-// spareThreads is how many threads more than processors may run Go code while every commit is synced: Pebble's wait for the disk
-// in system calls, and keep their place for a while. It also means that somebody still waits for the network while all processors are busy. Without
-// syncs they would only get into each other's way.
+// spareThreads is how many threads more than processors may run Go code while every commit is synced: Pebble's wait for
+// the disk in system calls, and keep their place for a while. It also means that somebody still waits for the network
+// while all processors are busy. Without syncs they would only get into each other's way.
 const spareThreads = 1
 
 // serve runs the server until a signal ends it. SIGHUP has it load its configuration again.

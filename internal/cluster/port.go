@@ -70,10 +70,11 @@ type Options struct {
 
 // Pong is what a node tells about itself.
 type Pong struct {
-	Node    string   `json:"node"`
-	ID      string   `json:"id"`
-	Version string   `json:"version"`
-	Format  uint64   `json:"format,omitempty"`  // the newest format of records that it knows; 0: it is of a release before they were counted
+	Node    string `json:"node"`
+	ID      string `json:"id"`
+	Version string `json:"version"`
+	// The newest format of records that it knows; 0: it is of a release before they were counted
+	Format  uint64   `json:"format,omitempty"`
 	Cluster string   `json:"cluster,omitempty"` // the identity of its cluster
 	Member  bool     `json:"member"`            // it has been part of a cluster
 	Members []string `json:"members,omitempty"` // the ids of all, as it knows

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// LoadTLS returns the configuration with which nodes prove to each other who they are; nil without files. Both sides must
-// have a certificate of the same authorities, and that of who is called must name the host.
+// LoadTLS returns the configuration with which nodes prove to each other who they are; nil without files. Both sides
+// must have a certificate of the same authorities, and that of who is called must name the host.
 func LoadTLS(cert, key, ca string) (*tls.Config, error) {
 	if cert == "" {
 		return nil, nil

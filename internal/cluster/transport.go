@@ -6,8 +6,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Transport is what the log of a node uses to reach the others. It sends to ids. The library sends to addresses, and takes whoever answers there for the node that it means: one that has lost
-// its data would vote and count for a majority as the node that it was.
+// Transport is what the log of a node uses to reach the others. It sends to ids. The library sends to addresses, and
+// takes whoever answers there for the node that it means: one that has lost its data would vote and count for a
+// majority as the node that it was.
 type Transport struct{ *raft.NetworkTransport }
 
 var (

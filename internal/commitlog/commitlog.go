@@ -25,9 +25,9 @@ var ErrTrimmed = errors.New("the log does not reach back that far")
 
 // Log is a log that is open for writing. One goroutine at a time may append. The other methods may be called beside it.
 type Log interface {
-	// Append writes a record behind the last one, with the next number. Done is called once, in the order of the calls: when the
-	// record is as safe as the mode says, perhaps before Append returns, or when it failed. After an error every later call fails as well, and
-	// nothing is known about the records that failed. The content is not retained.
+	// Append writes a record behind the last one, with the next number. Done is called once, in the order of the calls:
+	// when the record is as safe as the mode says, perhaps before Append returns, or when it failed. After an error
+	// every later call fails as well, and nothing is known about the records that failed. The content is not retained.
 	Append(content []byte, done func(number uint64, err error))
 	// Read visits the records from a number on that were written before the call.
 	Read(from uint64, visit Visit) error

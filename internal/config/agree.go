@@ -20,8 +20,8 @@ func (t Table) decisive() []string {
 	return names
 }
 
-// alike returns settings that nodes of a cluster should have the same: otherwise clients and operators notice which node
-// leads.
+// alike returns settings that nodes of a cluster should have the same: otherwise clients and operators notice which
+// node leads.
 func (t Table) alike() []string {
 	names := []string{
 		"cluster.election", "listen.hosts", "server.max_waiting", "server.max_waiting_memory", "server.max_waiting_names",

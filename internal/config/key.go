@@ -99,7 +99,8 @@ func pathKey(name, def, doc string, at func(*Config) *string) Key {
 	return k
 }
 
-// Roles of listeners: metrics over HTTP, and a protocol's own admin API over HTTP. Another role is the name of a wire protocol.
+// Roles of listeners: metrics over HTTP, and a protocol's own admin API over HTTP. Another role is the name of a wire
+// protocol.
 const (
 	RoleMetrics = "metrics"
 	RoleAdmin   = "admin"

@@ -28,8 +28,8 @@ type Spec struct {
 	Original func(l *Loader, env, flags map[string]string)
 	// Check looks at what all layers together say, before the listeners; it may be nil.
 	Check func(l *Loader)
-	// Decisive are the keys that nodes of a cluster must set to the same, because they change what becomes of jobs. Alike
-	// are those that they should.
+	// Decisive are the keys that nodes of a cluster must set to the same, because they change what becomes of jobs.
+	// Alike are those that they should.
 	Decisive, Alike []string
 	// Password is the key of a secret of clients that opens the operator's side, too, if that has no secret of its own.
 	Password string

@@ -58,8 +58,8 @@ func TestStatsdRefused(t *testing.T) {
 	}
 }
 
-// The section of the original's files is taken over, below our own file and the variable. The size of its buffer is not:
-// packets are as large as a network takes.
+// The section of the original's files is taken over, below our own file and the variable. The size of its buffer is
+// not: packets are as large as a network takes.
 func TestStatsdOfFaktory(t *testing.T) {
 	t.Parallel()
 	dir := faktoryTree(t, map[string]string{"conf.d/statsd.toml": "[statsd]\nlocation = \"a:1\"\nnamespace = \"app1.faktory.\"\n" +

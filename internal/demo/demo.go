@@ -18,7 +18,8 @@ type Options struct {
 	Out io.Writer
 }
 
-// Run lives through the time that the clock lags behind, as fast as it can, and then goes on second by second until ctx ends.
+// Run lives through the time that the clock lags behind, as fast as it can, and then goes on second by second until ctx
+// ends.
 func Run(ctx context.Context, o Options) error {
 	err := run(ctx, o)
 	if ctx.Err() != nil {

@@ -123,8 +123,8 @@ func (s *shop) live(ctx context.Context) error {
 	return err
 }
 
-// times returns how often something happens in this second that happens so often in a second on average. There are waves of
-// customers.
+// times returns how often something happens in this second that happens so often in a second on average. There are
+// waves of customers.
 func (s *shop) times(rate float64) int {
 	rate *= 1 + 0.35*math.Sin(float64(s.second)/170) + 0.15*math.Sin(float64(s.second)/23)
 	n := int(rate)

@@ -67,8 +67,8 @@ type Adopter interface {
 	Adopt(a *Arrival) (cmd job.Command, lost string, err error)
 }
 
-// ReadArrival reads a line of a migration. Most have no other members than the first ones here: those are read without the
-// detours of a decoder for anything. What it returns may share memory with the line.
+// ReadArrival reads a line of a migration. Most have no other members than the first ones here: those are read without
+// the detours of a decoder for anything. What it returns may share memory with the line.
 func ReadArrival(line []byte) (a Arrival, err error) {
 	members := ReadObject(line)
 	plain := true

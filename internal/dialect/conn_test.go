@@ -661,8 +661,8 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// Of the connections that have received more than one unit at once as many are at work as there are turns. One that reads, writes,
-// waits for the engine or ends gives its turn to the next, and one with a single unit needs none.
+// Of the connections that have received more than one unit at once as many are at work as there are turns. One that
+// reads, writes, waits for the engine or ends gives its turn to the next, and one with a single unit needs none.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

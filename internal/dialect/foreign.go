@@ -11,8 +11,8 @@ const httpVersion = " HTTP/1."
 // hostHeader begins the one header that every HTTP/1.1 request has.
 const hostHeader = "host:"
 
-// IsForeign reports whether a line, without its LF, is one of HTTP or the beginning of a TLS handshake: the first line of a
-// request, whatever its method, or its Host header. A TLS handshake may hold lines that a web page has chosen.
+// IsForeign reports whether a line, without its LF, is one of HTTP or the beginning of a TLS handshake: the first line
+// of a request, whatever its method, or its Host header. A TLS handshake may hold lines that a web page has chosen.
 func IsForeign(line []byte) bool {
 	if isHandshake(line) {
 		return true

@@ -26,7 +26,8 @@ func TestIsForeign(t *testing.T) {
 	}
 }
 
-// Only the first line of a connection is looked at by the connection itself: a protocol has lines that it knows nothing of.
+// Only the first line of a connection is looked at by the connection itself: a protocol has lines that it knows nothing
+// of.
 func TestReadLineIsForeign(t *testing.T) {
 	t.Parallel()
 	client, c := pair(t, Limits{})

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// Clients of HTTP wait for an answer before they ask again. Of those who do not, net/http serves what it has received without a
-// pause, each on a processor of its own, and knows no turns (see Conn.Turn). Such a connection rests longer than it works.
-// A head that is long takes one of the turns while it is read.
+// Clients of HTTP wait for an answer before they ask again. Of those who do not, net/http serves what it has received
+// without a pause, each on a processor of its own, and knows no turns (see Conn.Turn). Such a connection rests longer
+// than it works. A head that is long takes one of the turns while it is read.
 const (
 	restShare = 3                     // so many times as long,
 	restMax   = 20 * time.Millisecond // but no longer than this
 )
 
-// Paced makes an HTTP server pace connections that pipeline, and returns the listener that it has to serve instead of l.
+// Paced makes an HTTP server pace connections that pipeline, and returns the listener that it has to serve instead of
+// l.
 func (s *Shared) Paced(hs *http.Server, l net.Listener) net.Listener {
 	handler := hs.Handler
 	hs.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

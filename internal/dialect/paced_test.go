@@ -42,8 +42,8 @@ func (l around) Accept() (net.Conn, error) {
 
 const pacedRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
-// askPaced sends groups of requests to a server that works a millisecond for each, one group after the other is answered, and returns
-// when the last was.
+// askPaced sends groups of requests to a server that works a millisecond for each, one group after the other is
+// answered, and returns when the last was.
 func askPaced(t *testing.T, groups ...int) (took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,8 @@ func askPaced(t *testing.T, groups ...int) (took time.Duration) {
 	return took
 }
 
-// Who waits for each answer is served at once; who does not waits for the next in proportion to what it has had, up to a bound.
+// Who waits for each answer is served at once; who does not waits for the next in proportion to what it has had, up to
+// a bound.
 func TestPaced(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -142,8 +143,8 @@ func TestPacedConn(t *testing.T) {
 	}
 }
 
-// Connections whose heads are long take turns only while these are read: neither those that wait in the handler nor those that
-// never send the rest keep others from being served.
+// Connections whose heads are long take turns only while these are read: neither those that wait in the handler nor
+// those that never send the rest keep others from being served.
 func TestPacedLongHeads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

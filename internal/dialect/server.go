@@ -71,7 +71,8 @@ type Server struct {
 	opts  ServerOptions
 	start func() error
 	stats struct{ open, total, rejected, handshakes, unfinished, slow, foreign atomic.Int64 }
-	// When the operator was last told of too much input, and of peers that speak another protocol, in seconds since 1970.
+	// When the operator was last told of too much input, and of peers that speak another protocol, in seconds since
+	// 1970.
 	toldInput, toldForeign atomic.Int64
 }
 
@@ -93,7 +94,8 @@ func (s *Server) Name() string { return s.opts.Name }
 // Commands returns what clients have asked for.
 func (s *Server) Commands() []CommandFigures { return s.opts.Commands.Figures() }
 
-// TooMany is the reply to a client that is refused because there are as many as the limit allows; empty if there is none.
+// TooMany is the reply to a client that is refused because there are as many as the limit allows; empty if there is
+// none.
 func (s *Server) TooMany(limit int) []byte {
 	if s.opts.Reject == nil {
 		return nil

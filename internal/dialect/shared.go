@@ -12,8 +12,8 @@ type Shared struct {
 	// they can do at once are at work. All others need none, so that the many commands of some clients do not
 	// keep the processors from the single one of another, and somebody listens to the network all the time.
 	turns chan struct{}
-	// taken is the memory for unfinished input that connections have, most the bound on it: many connections with a long
-	// command each must not add up to more memory than the machine has, whatever the limits of one of them.
+	// taken is the memory for unfinished input that connections have, most the bound on it: many connections with a
+	// long command each must not add up to more memory than the machine has, whatever the limits of one of them.
 	taken atomic.Int64
 	most  int64
 	// names are the names of queues that connections remember, beyond one of each.

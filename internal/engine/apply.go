@@ -80,15 +80,15 @@ func (e *Engine) admit() bool {
 	return !e.closed && e.Err() == nil
 }
 
-// A lazy engine takes so many changes and bytes while the store is busy with those before. Then the callers wait for the
-// store.
+// A lazy engine takes so many changes and bytes while the store is busy with those before. Then the callers wait for
+// the store.
 const (
 	roomMax   = 64 << 10
 	roomBytes = 32 << 20
 )
 
-// restBytes is how long the open batch may become by what commands leave over. The answers of others wait for that batch,
-// and it is as long as whoever fills it is faster than the store.
+// restBytes is how long the open batch may become by what commands leave over. The answers of others wait for that
+// batch, and it is as long as whoever fills it is faster than the store.
 const restBytes = 256 << 10
 
 // crowded reports whether what is left over has to wait for the store.

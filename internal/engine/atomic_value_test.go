@@ -8,7 +8,8 @@ import (
 	"millrace/internal/store/memstore"
 )
 
-// A value in an Atomic is set together with its pushes, or not at all. Jobs can be looked up by a key that several have.
+// A value in an Atomic is set together with its pushes, or not at all. Jobs can be looked up by a key that several
+// have.
 func TestAtomicValue(t *testing.T) {
 	t.Parallel()
 	e := open(t, memstore.New(), engine.DurabilityFsync)

@@ -53,7 +53,8 @@ func (e *Engine) Wake() {
 // pauseMax is how long the clock pauses at most before it goes on with a pile.
 const pauseMax = 5 * time.Millisecond
 
-// putOffMax is how long the clock waits for the store at most before it goes on: others may keep the store busy for ever.
+// putOffMax is how long the clock waits for the store at most before it goes on: others may keep the store busy for
+// ever.
 const putOffMax = 20 * time.Millisecond
 
 // tick applies a bounded piece of what is due and returns how long there is nothing

@@ -124,8 +124,8 @@ func TestIdleWaitersCostNothing(t *testing.T) {
 	})
 }
 
-// With DurabilityFsync every push is committed before it is answered. The others hold what they have answered for at most half of the
-// interval, because the log takes the other half, and leave an idle store alone.
+// With DurabilityFsync every push is committed before it is answered. The others hold what they have answered for at
+// most half of the interval, because the log takes the other half, and leave an idle store alone.
 func TestDurability(t *testing.T) {
 	t.Parallel()
 	const interval = 250 * time.Millisecond

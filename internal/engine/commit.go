@@ -28,7 +28,8 @@ type flight struct {
 // the store.
 func (e *Engine) holdFor() time.Duration { return e.opt.SyncInterval / 2 }
 
-// It gathers no more changes or bytes than this. The more of them go to the store together, the closer their keys are to each other.
+// It gathers no more changes or bytes than this. The more of them go to the store together, the closer their keys are
+// to each other.
 const (
 	holdMax   = 16 << 10
 	holdBytes = 4 << 20
@@ -51,7 +52,8 @@ func (e *Engine) commitDue() bool {
 		return true
 	}
 	if !e.lazy {
-		// Behind another one it gathers twice as much as that has, because a batch costs about the same whatever is in it.
+		// Behind another one it gathers twice as much as that has, because a batch costs about the same whatever is in
+		// it.
 		return len(e.flights) == 0 || len(e.open.reqs) >= 2*e.last || e.core.Bytes() >= behindBytes
 	}
 	now := e.Now()
@@ -76,8 +78,8 @@ func (e *Engine) summon() {
 // on its own goroutine. With more callers the committer gathers more of them.
 const leadMax = 2
 
-// lead seals the open batch for the caller to commit, if it may and it is time. Where several batches may be on their way the
-// committer alone gives them to the store, in their order.
+// lead seals the open batch for the caller to commit, if it may and it is time. Where several batches may be on their
+// way the committer alone gives them to the store, in their order.
 func (e *Engine) lead(may bool) *flight {
 	if !may || e.lazy || e.depth > 1 || e.last > leadMax || !e.commitDue() {
 		return nil

@@ -111,7 +111,8 @@ func TestCommandsShareACommit(t *testing.T) {
 	})
 }
 
-// INV-11: with several batches on their way each answer waits for the one that it tells of, and for none that came after it.
+// INV-11: with several batches on their way each answer waits for the one that it tells of, and for none that came
+// after it.
 func TestSeveralOnTheirWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,8 +321,8 @@ func TestQueriesSeeCommitted(t *testing.T) {
 	})
 }
 
-// Callers whose answers do not wait for the commit wait when the store falls behind: what is gathered meanwhile has a bound,
-// however large the jobs are.
+// Callers whose answers do not wait for the commit wait when the store falls behind: what is gathered meanwhile has a
+// bound, however large the jobs are.
 func TestRoomWhileTheStoreIsBusy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ body, most int }{

@@ -19,8 +19,8 @@ func delivered(d *job.Delivery, n int) *job.Fetch {
 	return f
 }
 
-// inDelivery runs a test with an engine that has two jobs with leases of a second. With little memory one of them is not
-// in it while it is leased.
+// inDelivery runs a test with an engine that has two jobs with leases of a second. With little memory one of them is
+// not in it while it is leased.
 func inDelivery(t *testing.T, test func(t *testing.T, e *engine.Engine)) {
 	t.Helper()
 	for _, resident := range []int{0, 1} {
@@ -65,7 +65,8 @@ func TestLeaseWaitsForDelivery(t *testing.T) {
 	})
 }
 
-// Once the answer has been handed over a lease ends at its time, and a command that comes at that very moment finds it ended.
+// Once the answer has been handed over a lease ends at its time, and a command that comes at that very moment finds it
+// ended.
 func TestDeliveryInTime(t *testing.T) {
 	t.Parallel()
 	inDelivery(t, func(t *testing.T, e *engine.Engine) {
@@ -87,7 +88,8 @@ func TestDeliveryInTime(t *testing.T) {
 	})
 }
 
-// What ends a lease otherwise does so while its answer is on its way, and what its time has come for meanwhile is not lost.
+// What ends a lease otherwise does so while its answer is on its way, and what its time has come for meanwhile is not
+// lost.
 func TestSettledBeforeDelivery(t *testing.T) {
 	t.Parallel()
 	inDelivery(t, func(t *testing.T, e *engine.Engine) {

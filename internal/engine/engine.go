@@ -48,7 +48,8 @@ type Options struct {
 	Seed         uint64 // of all randomness; zero draws one
 	TimedQueues  int    // how many queues have figures of their own; zero is 500
 	TimedTypes   int    // how many types of jobs have times of their own; zero is none
-	// MaxWaiters and MaxWaiterBytes bound the callers that wait, and about how much memory they hold; zero is a default.
+	// MaxWaiters and MaxWaiterBytes bound the callers that wait, and about how much memory they hold; zero is a
+	// default.
 	MaxWaiters     int
 	MaxWaiterBytes int64
 	MaxQueues      int // how many queues there may be; zero is a default

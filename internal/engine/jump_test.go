@@ -8,9 +8,9 @@ import (
 	"millrace/internal/job"
 )
 
-// jumped returns the start of an engine whose host's clock was set by d since. Of a time.Time only what the clock on the wall
-// showed is changed, not what the monotonic clock did: nothing but the setting of the host's clock does that, so that a test has
-// to reach for its bits. The seconds on the wall begin at bit 30, the nanoseconds at bit 0.
+// jumped returns the start of an engine whose host's clock was set by d since. Of a time.Time only what the clock on
+// the wall showed is changed, not what the monotonic clock did: nothing but the setting of the host's clock does that,
+// so that a test has to reach for its bits. The seconds on the wall begin at bit 30, the nanoseconds at bit 0.
 func jumped(start time.Time, d time.Duration) time.Time {
 	wall := (*uint64)(unsafe.Pointer(&start))
 	*wall -= uint64(d/time.Second) << 30
@@ -18,7 +18,8 @@ func jumped(start time.Time, d time.Duration) time.Time {
 	return start
 }
 
-// A clock that is set while the engine runs does not reach it: leases last as long as they are, and no time comes twice.
+// A clock that is set while the engine runs does not reach it: leases last as long as they are, and no time comes
+// twice.
 func TestNowIgnoresWallClock(t *testing.T) {
 	t.Parallel()
 	for _, d := range []time.Duration{10 * time.Millisecond, -10 * time.Millisecond, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour} {

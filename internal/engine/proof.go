@@ -2,16 +2,17 @@ package engine
 
 import "slices"
 
-// confirmer is a store that several nodes have, of which one at a time may write. What was applied here may be out of date without
-// anybody having told.
+// confirmer is a store that several nodes have, of which one at a time may write. What was applied here may be out of
+// date without anybody having told.
 type confirmer interface {
-	// Confirm calls done(nil) if this node was the one that may write at some moment after the call. It does not call done before
-	// it returns.
+	// Confirm calls done(nil) if this node was the one that may write at some moment after the call. It does not call
+	// done before it returns.
 	Confirm(done func(error))
 }
 
-// proofs are answers that wait for a proof that this node was the one to give them: those that no batch which was sealed after
-// they were applied has to commit. A batch that is on its way already proves nothing, because the others may have had it before.
+// proofs are answers that wait for a proof that this node was the one to give them: those that no batch which was
+// sealed after they were applied has to commit. A batch that is on its way already proves nothing, because the others
+// may have had it before.
 type proofs struct {
 	confirm func(done func(error)) // nil: none is needed
 	waiting []*Request             // for the next round

@@ -199,7 +199,8 @@ func (q Query) Get(ref job.Ref) (job.Job, error) {
 	return job.Job{}, job.ErrNotFound
 }
 
-// Keyed returns the jobs of a namespace that have a key, the oldest first, without what is stored beside them: bodies, failures, results.
+// Keyed returns the jobs of a namespace that have a key, the oldest first, without what is stored beside them: bodies,
+// failures, results.
 func (q Query) Keyed(namespace, key string) ([]job.Job, error) {
 	refs, err := q.resolve(job.ByKey(namespace, key))
 	if err != nil {
@@ -267,8 +268,8 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 	return q.named(ref, want)
 }
 
-// anywhere returns the job that an id alone names, in any queue of the namespace. Unless the job has a number, it asks one queue
-// after the other and collects nothing.
+// anywhere returns the job that an id alone names, in any queue of the namespace. Unless the job has a number, it asks
+// one queue after the other and collects nothing.
 func (q Query) anywhere(ref job.Ref) (j job.Job, err error) {
 	j, err = q.Get(job.Ref{Kind: job.RefNumber, Namespace: ref.Namespace, Number: ref.ID.Number(), ID: ref.ID})
 	if !errors.Is(err, job.ErrNotFound) {

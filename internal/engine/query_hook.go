@@ -19,8 +19,8 @@ func (q Query) Hook(namespace, queue string) (h job.Hook, ok bool, err error) {
 	return h, err == nil, err
 }
 
-// Hooks returns the hooks of a namespace in order of their queues, or of all namespaces if it is empty. There are at most
-// job.MaxHooks.
+// Hooks returns the hooks of a namespace in order of their queues, or of all namespaces if it is empty. There are at
+// most job.MaxHooks.
 func (q Query) Hooks(namespace string) (hooks []job.Hook, err error) {
 	lo, hi := record.AllHooks()
 	serr := q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, value []byte) bool {

@@ -98,8 +98,8 @@ func (q Query) LockedUntil(j *job.Job) (job.Time, error) {
 	return l.Until, err
 }
 
-// BehindBlocked returns where the list of the blocked jobs of a queue goes on behind an id, for ListOptions.After: it is
-// in order of ids.
+// BehindBlocked returns where the list of the blocked jobs of a queue goes on behind an id, for ListOptions.After: it
+// is in order of ids.
 func BehindBlocked(id job.ID) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, uint64(id)))
 }

@@ -61,8 +61,8 @@ func noSchedule(id job.BatchID, err error) error {
 	return err
 }
 
-// Schedules returns the schedules of a namespace in order of their names, or of all namespaces if it is empty. There are
-// at most job.MaxSchedules.
+// Schedules returns the schedules of a namespace in order of their names, or of all namespaces if it is empty. There
+// are at most job.MaxSchedules.
 func (q Query) Schedules(namespace string) (infos []job.ScheduleInfo, err error) {
 	lo, hi := record.ScheduleNames(namespace)
 	var ids [][]byte

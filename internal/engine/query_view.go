@@ -44,8 +44,8 @@ func (e *Engine) View() (*View, error) {
 // Close releases the view. Closing twice is harmless.
 func (v *View) Close() error { return v.close() }
 
-// snapshot returns one that has everything that was answered before. It has nothing that a crash can undo, because a store does not
-// show that (INV-11).
+// snapshot returns one that has everything that was answered before. It has nothing that a crash can undo, because a
+// store does not show that (INV-11).
 func (e *Engine) snapshot() (store.Snapshot, error) {
 	e.barrier()
 	return e.committedSnapshot()
@@ -67,7 +67,8 @@ func (e *Engine) committedSnapshot() (store.Snapshot, error) {
 }
 
 // yieldEvery is after how many entries a scan lets others run. A scan of a very long list would otherwise keep a
-// processor for as long as the scheduler allows, again and again, and callers that have been answered would wait for it.
+// processor for as long as the scheduler allows, again and again, and callers that have been answered would wait for
+// it.
 const yieldEvery = 64
 
 // stoppable ends long scans when the engine is closed, and has them step back now and then.

@@ -7,8 +7,9 @@ import (
 	"millrace/internal/store"
 )
 
-// KeyFilter is the filter of client-given keys of a store that no engine writes to, as that of a standby. It is kept up to date with what is applied to the store,
-// so that an engine has it from its first command on. It may be used from several goroutines.
+// KeyFilter is the filter of client-given keys of a store that no engine writes to, as that of a standby. It is kept up
+// to date with what is applied to the store, so that an engine has it from its first command on. It may be used from
+// several goroutines.
 type KeyFilter struct {
 	mu    sync.Mutex
 	now   []*bloom // nil: not known yet
@@ -61,7 +62,8 @@ func (f *KeyFilter) Worn() bool {
 	return f.next == nil && (f.now == nil || f.added >= f.room)
 }
 
-// Make begins to make it of what is in the store, beside everything else. Until it is done the old one answers. A failure to read leaves things as they are.
+// Make begins to make it of what is in the store, beside everything else. Until it is done the old one answers. A
+// failure to read leaves things as they are.
 func (f *KeyFilter) Make(s store.Reader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +100,8 @@ func (f *KeyFilter) Stop() {
 	f.ended.Wait()
 }
 
-// lend returns filters that know all that this one knows now and later. Whoever has them counts for itself what it adds.
+// lend returns filters that know all that this one knows now and later. Whoever has them counts for itself what it
+// adds.
 func (f *KeyFilter) lend() []*bloom {
 	if f == nil {
 		return nil

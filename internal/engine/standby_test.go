@@ -26,7 +26,8 @@ func (a *asked) Get(dst, key []byte) ([]byte, bool, error) {
 	return a.Store.Get(dst, key)
 }
 
-// A filter that is kept beside a store while others write to it knows every key in use, whenever it was made, and spares an engine the reads from its first push on.
+// A filter that is kept beside a store while others write to it knows every key in use, whenever it was made, and
+// spares an engine the reads from its first push on.
 func TestStandbyFilter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

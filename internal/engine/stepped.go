@@ -2,9 +2,9 @@ package engine
 
 import "millrace/internal/store"
 
-// Stepped is an engine without goroutines: whoever has it says when batches are sealed and given to the store, and when time is looked
-// at. The simulation of a cluster drives it. Everything happens on the goroutine of its owner; what would wait, such as View and Caller.Do, must
-// not be used.
+// Stepped is an engine without goroutines: whoever has it says when batches are sealed and given to the store, and when
+// time is looked at. The simulation of a cluster drives it. Everything happens on the goroutine of its owner; what
+// would wait, such as View and Caller.Do, must not be used.
 type Stepped struct{ *Engine }
 
 // OpenStepped loads the state from the store.
@@ -19,8 +19,8 @@ func OpenStepped(o Options) (Stepped, error) {
 // Core returns what the engine drives, to be looked at.
 func (s Stepped) Core() *Core { return s.core }
 
-// Seal closes the open batch as the committer does when it is time. Give gives it to the store, and must be called before the next Seal. It
-// is nil if there is nothing to commit or no other batch may be on its way.
+// Seal closes the open batch as the committer does when it is time. Give gives it to the store, and must be called
+// before the next Seal. It is nil if there is nothing to commit or no other batch may be on its way.
 func (s Stepped) Seal() (give func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ const (
 	DefaultMaxWaiterBytes = 256 << 20
 )
 
-// What a waiting caller costs, about: its request, its place in the lists of the machine and what the protocol remembers
-// of it; and for each queue that a fetch names.
+// What a waiting caller costs, about: its request, its place in the lists of the machine and what the protocol
+// remembers of it; and for each queue that a fetch names.
 const (
 	waiterBytes      = 1536
 	waiterQueueBytes = 192

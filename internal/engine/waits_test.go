@@ -31,8 +31,8 @@ func spec(queue, body string) job.Spec {
 	return job.Spec{Namespace: "ns", Queue: queue, Body: []byte(body)}
 }
 
-// All kinds of waiting calls count together. One too many is refused and leaves nothing behind, and who does not have to
-// wait is served.
+// All kinds of waiting calls count together. One too many is refused and leaves nothing behind, and who does not have
+// to wait is served.
 func TestWaitersMax(t *testing.T) {
 	t.Parallel()
 	inBubble(t, engine.Options{MaxWaiters: 2}, func(t *testing.T, e *engine.Engine) {

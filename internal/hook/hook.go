@@ -29,8 +29,8 @@ const (
 	deadMax = 10_000
 )
 
-// Call returns the job that is a call of a URL. Calls of one URL are made one at a time, so that one that is slow holds up
-// no other.
+// Call returns the job that is a call of a URL. Calls of one URL are made one at a time, so that one that is slow holds
+// up no other.
 func Call(to string, door job.Door) job.Spec {
 	return job.Spec{
 		Namespace: Namespace, Queue: Queue, Type: jobType, Group: to, Extra: []byte(to), Origin: door, TTL: lives,

@@ -506,7 +506,8 @@ type DropValue struct {
 	Name  string
 }
 
-// RaiseFormat allows records of a format, and of all before it, for ever. What has a later format already stays as it is.
+// RaiseFormat allows records of a format, and of all before it, for ever. What has a later format already stays as it
+// is.
 type RaiseFormat struct{ Format uint64 }
 
 // SetSchedules sets entries, whole or not at all: those that are there are changed and go on as they were. With Replace
@@ -530,8 +531,8 @@ type PauseSchedule struct {
 	Namespace string
 	Name      string
 	Paused    bool
-	// Rest says that the jobs of a schedule with a past are here again: runs whose job is not here have ended. It goes on
-	// with Next, if that is not behind its last tick, instead of from now.
+	// Rest says that the jobs of a schedule with a past are here again: runs whose job is not here have ended. It goes
+	// on with Next, if that is not behind its last tick, instead of from now.
 	Rest bool
 	Next Time
 }
@@ -542,8 +543,9 @@ type RunSchedule struct {
 	Name      string
 }
 
-// SetHooks sets hooks, whole or not at all; one whose job has no queue removes that of its queue. With Replace it removes
-// all others of the same Source. It answers how many hooks it has changed; an error carries the index of the refused one.
+// SetHooks sets hooks, whole or not at all; one whose job has no queue removes that of its queue. With Replace it
+// removes all others of the same Source. It answers how many hooks it has changed; an error carries the index of the
+// refused one.
 type SetHooks struct {
 	Hooks   []Hook
 	Source  Source

@@ -65,7 +65,8 @@ type noticeFailure struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Notice tells of the death of a job, as JSON. It has the last of the job's failures. A body that is too long is left out.
+// Notice tells of the death of a job, as JSON. It has the last of the job's failures. A body that is too long is left
+// out.
 func Notice(j *Job, how Death, now Time) []byte {
 	n := notice{
 		Event: "died", Reason: deathNames[how], Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, Key: j.Key, Type: j.Type, Group: j.Group,

@@ -5,8 +5,8 @@ import "time"
 // Past is the life that a pushed job has behind it: one that comes from another server,
 // or from an earlier time of this one, begins where it stood. Spec.At means nothing to it.
 type Past struct {
-	// State is the one that the job begins in: any but Leased. One that is Blocked has blockers; as soon as none of them
-	// is left it goes on as if the last had just succeeded.
+	// State is the one that the job begins in: any but Leased. One that is Blocked has blockers; as soon as none of
+	// them is left it goes on as if the last had just succeeded.
 	State State
 	// Created and Since are when the job was made and when it entered State. Zero, or a
 	// time that has not come, is the time of the push.
@@ -59,8 +59,8 @@ type BatchRest struct {
 	Open  bool
 }
 
-// SchedulePast is the life that a schedule has behind it. It is paused, whatever it was, until a PauseSchedule says that
-// its jobs are here again. Until then its runs do not name their jobs.
+// SchedulePast is the life that a schedule has behind it. It is paused, whatever it was, until a PauseSchedule says
+// that its jobs are here again. Until then its runs do not name their jobs.
 type SchedulePast struct {
 	Created  Time
 	LastTick Time

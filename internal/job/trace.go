@@ -5,8 +5,8 @@ import "strings"
 // traceLength is that of a traceparent of the only version there is.
 const traceLength = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 
-// ParseTrace returns a traceparent if a text is one that is of use; else nothing, as the W3C recommendation wants it. Later
-// versions may say more behind the same beginning.
+// ParseTrace returns a traceparent if a text is one that is of use; else nothing, as the W3C recommendation wants it.
+// Later versions may say more behind the same beginning.
 func ParseTrace(text string) string {
 	if len(text) < traceLength || text[:2] == "ff" || text[:2] == "00" && len(text) > traceLength ||
 		len(text) > traceLength && text[traceLength] != '-' {

@@ -59,8 +59,8 @@ type Options struct {
 	StatsdFailures func() uint64
 	// Spans returns how many spans a collector has taken, and how many were dropped; nil: none are sent.
 	Spans func() (sent, dropped uint64)
-	// HookCalls returns how many calls of hooks succeeded and failed; nil: none are made. HookQueue is the namespace and the
-	// name of the queue in which they wait.
+	// HookCalls returns how many calls of hooks succeeded and failed; nil: none are made. HookQueue is the namespace
+	// and the name of the queue in which they wait.
 	HookCalls func() (sent, failed uint64)
 	HookQueue [2]string
 	// Cluster tells about the cluster that the server is part of; nil: none.
@@ -76,7 +76,8 @@ type Cluster struct {
 	Voids, LeaderChanges uint64
 	Forwarded            int64 // connections that this node passes on
 	Nodes                []ClusterNode
-	// How long it took that others confirmed this node as the leader, to cut the log, and to send and to receive all data.
+	// How long it took that others confirmed this node as the leader, to cut the log, and to send and to receive all
+	// data.
 	Confirms, Cuts, Sent, Received timing.Histogram
 }
 

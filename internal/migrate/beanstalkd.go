@@ -54,8 +54,8 @@ const (
 	idsAtOnce = 500
 )
 
-// beanstalkd reads a running server. No command lists its jobs, but their ids are numbers that begin with 1: it asks for
-// one after the other until it has met as many jobs as the server has.
+// beanstalkd reads a running server. No command lists its jobs, but their ids are numbers that begin with 1: it asks
+// for one after the other until it has met as many jobs as the server has.
 type beanstalkd struct {
 	conn net.Conn
 	in   *bufio.Reader

@@ -21,8 +21,8 @@ import (
 )
 
 // The binlog of beanstalkd is files named binlog.N. Each begins with its version. Then come records: the length of a
-// tube's name, the name, the job without its body, the body. A record without a name is a change of a job that an earlier one
-// has told whole. Numbers are those of the machine, of which only little-endian ones are known here.
+// tube's name, the name, the job without its body, the body. A record without a name is a change of a job that an
+// earlier one has told whole. Numbers are those of the machine, of which only little-endian ones are known here.
 const (
 	binlogVersion  = 7
 	binlogJobSize  = 80

@@ -48,7 +48,8 @@ func (f *faktory) Name() string { return "faktory" }
 
 func (f *faktory) Close() error { return f.redis.Close() }
 
-// is reports whether a key is of a kind. A queue may be named as one of the server's own keys: whichever came first has it.
+// is reports whether a key is of a kind. A queue may be named as one of the server's own keys: whichever came first has
+// it.
 func (f *faktory) is(ctx context.Context, key, kind string) (bool, error) {
 	is, err := f.redis.Type(ctx, key).Result()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 type Follower interface {
 	Protocol() string
 	Name() string
-	// Fetch takes some jobs, and waits a moment for the first. It may return none. Once ctx has ended it returns those that
-	// it has taken already, and then an error.
+	// Fetch takes some jobs, and waits a moment for the first. It may return none. Once ctx has ended it returns those
+	// that it has taken already, and then an error.
 	Fetch(ctx context.Context) ([]*dialect.Arrival, error)
 	// Settle ends them at the source: those that arrived are done, the others are set aside there.
 	Settle(jobs []*dialect.Arrival, arrived []bool, why []string) error
@@ -51,8 +51,8 @@ func OpenFollower(ctx context.Context, kind, address string) (Follower, error) {
 // settleTime is how long jobs that were fetched before the end may take to be passed on.
 const settleTime = 30 * time.Second
 
-// Follow passes jobs on until ctx ends. A job is done at the source only when it is durable here. Whenever that is interrupted, the
-// source gives the job out again, and its mark tells whether it has arrived.
+// Follow passes jobs on until ctx ends. A job is done at the source only when it is durable here. Whenever that is
+// interrupted, the source gives the job out again, and its mark tells whether it has arrived.
 func Follow(ctx context.Context, f Follower, o Options) (*Report, error) {
 	o.Name = cmp.Or(o.Name, f.Name())
 	r := &run{o: o, protocol: f.Protocol(), report: newReport(f.Protocol(), o.Name, false)}

@@ -47,8 +47,8 @@ func (f *fakeFollower) Settle(jobs []*dialect.Arrival, arrived []bool, why []str
 	return nil
 }
 
-// Jobs are settled at the source when the server has them, and not before; those that it refuses are set aside. What was
-// fetched before the end is passed on.
+// Jobs are settled at the source when the server has them, and not before; those that it refuses are set aside. What
+// was fetched before the end is passed on.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -19,9 +19,10 @@ import (
 	"millrace/internal/job"
 )
 
-// What an LMSTFY server keeps in the Redis of a pool: which namespaces and queues there are, a list of ids for each queue
-// and for its dead letters, a sorted set of the ids that are delayed or in a worker's hands, and every job under its id, with the
-// time it has left to live. What stands in a list but has no job under its id was deleted or has expired.
+// What an LMSTFY server keeps in the Redis of a pool: which namespaces and queues there are, a list of ids for each
+// queue and for its dead letters, a sorted set of the ids that are delayed or in a worker's hands, and every job under
+// its id, with the time it has left to live. What stands in a list but has no job under its id was deleted or has
+// expired.
 const (
 	lmstfyMeta   = "m/ns"
 	lmstfyTimer  = "timer_set"

@@ -25,7 +25,8 @@ func (n *noted) Take(a *dialect.Arrival) error {
 
 func (n *noted) Leave(_ *dialect.Arrival, why string) { n.left = append(n.left, why) }
 
-// writeRDB writes what a Faktory server keeps into database 2, with the jobs before the names of queues, and other keys.
+// writeRDB writes what a Faktory server keeps into database 2, with the jobs before the names of queues, and other
+// keys.
 func writeRDB(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Create(path)

@@ -42,8 +42,8 @@ type Report struct {
 	Queues     []job.QueueInfo // by namespace and name
 	// Node tells that this is the store of a node of a cluster. What only its log has was not looked at.
 	Node bool
-	// Unlocked tells why the directory could not be locked, as on a medium that is read-only, so that a server may have changed
-	// it meanwhile; nil: it was locked.
+	// Unlocked tells why the directory could not be locked, as on a medium that is read-only, so that a server may have
+	// changed it meanwhile; nil: it was locked.
 	Unlocked error
 }
 

@@ -27,8 +27,8 @@ import (
 // ignore is a ProgressFunc.
 func ignore(Phase, uint64, uint64) {}
 
-// openDir opens a directory as a server would, until the test ends or close is called. Its memtables are too small to be
-// widened, which would change files while they are copied.
+// openDir opens a directory as a server would, until the test ends or close is called. Its memtables are too small to
+// be widened, which would change files while they are copied.
 func openDir(t *testing.T, dir string) (e *engine.Engine, s *pebblestore.Store, closeAll func()) {
 	t.Helper()
 	s, err := pebblestore.Open(pebblestore.Options{Dir: dir, MemTableBytes: 512 << 10})

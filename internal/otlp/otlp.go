@@ -1,5 +1,6 @@
 // Package otlp makes spans of what happens to jobs that carry a trace, and sends them to an OpenTelemetry collector, as
-// JSON over HTTP. It has no part in the work of the server: what a collector does not take in time is dropped and counted.
+// JSON over HTTP. It has no part in the work of the server: what a collector does not take in time is dropped and
+// counted.
 package otlp
 
 import (

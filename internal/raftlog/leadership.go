@@ -49,8 +49,8 @@ func (l *leadership) Propose(content []byte, failed func(error)) {
 	}
 }
 
-// await waits for the outcomes. What was committed the replica has told of already. Nobody waits for it, because Raft does not tell all of them when it is
-// shut down.
+// await waits for the outcomes. What was committed the replica has told of already. Nobody waits for it, because Raft
+// does not tell all of them when it is shut down.
 func (l *leadership) await() {
 	for {
 		select {

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// cacheBytes is how much of the end of the log is kept in memory: what is sent to the other nodes is read from there.
+	// cacheBytes is how much of the end of the log is kept in memory: what is sent to the other nodes is read from
+	// there.
 	cacheBytes = 32 << 20
 	// readAhead is how much is read at once of what is not.
 	readAhead = 4 << 20
@@ -28,8 +29,8 @@ const (
 	recordCut     = 2 // the entries from an index on do not count
 )
 
-// logStore keeps the log of Raft in a filelog: each record has the entries that were stored together. Whatever goes wrong is final: after a failed
-// write nothing that was read before may be believed.
+// logStore keeps the log of Raft in a filelog: each record has the entries that were stored together. Whatever goes
+// wrong is final: after a failed write nothing that was read before may be believed.
 type logStore struct {
 	log    *filelog.Log
 	values *values
@@ -360,7 +361,8 @@ func (r *run) drop(upTo uint64) {
 	}
 }
 
-// logHeader is what an entry has beside its data: term, type, when it was appended, lengths of the extensions and of the data.
+// logHeader is what an entry has beside its data: term, type, when it was appended, lengths of the extensions and of
+// the data.
 const logHeader = 8 + 1 + 8 + 4 + 4
 
 func appendLog(p []byte, l *raft.Log) []byte {

@@ -21,7 +21,8 @@ func (n *Node) Servers() ([]Server, error) {
 	return list, nil
 }
 
-// ErrNotLeading means that this node ceased to lead before a change of the members was made. Whether it will be is unknown.
+// ErrNotLeading means that this node ceased to lead before a change of the members was made. Whether it will be is
+// unknown.
 var ErrNotLeading = errors.New("this node does not lead any more")
 
 // changed returns the outcome of a change of the members.
@@ -38,8 +39,8 @@ func changed(f raft.Future) error {
 // changePatience is how long a change of the members waits for its turn.
 const changePatience = 5 * time.Second
 
-// AddLearner makes a node a member that counts for no majority. Of one that is a member it changes the address. This node must lead, as it
-// must for the other changes.
+// AddLearner makes a node a member that counts for no majority. Of one that is a member it changes the address. This
+// node must lead, as it must for the other changes.
 func (n *Node) AddLearner(id, addr string) error {
 	return changed(n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changePatience))
 }

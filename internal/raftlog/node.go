@@ -258,8 +258,8 @@ type times struct {
 	cuts, sent, received timing.Shared
 }
 
-// Times tell how long it took that others confirmed this node as the leader, to cut the log, to send all data to a node that was too far
-// behind, and to receive it.
+// Times tell how long it took that others confirmed this node as the leader, to cut the log, to send all data to a node
+// that was too far behind, and to receive it.
 type Times struct{ Confirms, Cuts, Sent, Received timing.Histogram }
 
 // Times returns them, since the start.
@@ -271,7 +271,8 @@ func (n *Node) Times() Times {
 // closePatience is how long Raft may take to stop: it waits for answers of other nodes.
 const closePatience = 3 * time.Second
 
-// Close stops the node. Everything that was promised is on stable storage already, so that nothing is lost if Raft does not stop in time.
+// Close stops the node. Everything that was promised is on stable storage already, so that nothing is lost if Raft does
+// not stop in time.
 func (n *Node) Close() error {
 	close(n.stop)
 	closed := make(chan error, 1)

@@ -109,8 +109,8 @@ func alone(self Server) raft.Configuration {
 	return raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(self.ID), Address: raft.ServerAddress(self.Addr)}}}
 }
 
-// Recover makes a node that does not run the only member of its cluster, and applies everything that its log has, whether a majority has it or
-// not. It returns the index up to which the log counts.
+// Recover makes a node that does not run the only member of its cluster, and applies everything that its log has,
+// whether a majority has it or not. It returns the index up to which the log counts.
 func Recover(dir string, r *replica.Replica, settle func() error, self Server) (index uint64, err error) {
 	s, err := openStopped(dir)
 	if err != nil {
@@ -167,7 +167,8 @@ func (f *recovering) Apply(l *raft.Log) any {
 // Restore implements raft.FSM.
 func (f *recovering) Restore(io.ReadCloser) error { return nil }
 
-// Snapshot implements raft.FSM. A batch of which the last parts are not there was never answered by this node, and goes.
+// Snapshot implements raft.FSM. A batch of which the last parts are not there was never answered by this node, and
+// goes.
 func (f *recovering) Snapshot() (raft.FSMSnapshot, error) { return f, f.err }
 
 // Persist implements raft.FSMSnapshot.

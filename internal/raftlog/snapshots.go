@@ -10,7 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// snapshots tells Raft from where on the log is needed. The state itself is in the store of the replica, which is on stable storage up to there.
+// snapshots tells Raft from where on the log is needed. The state itself is in the store of the replica, which is on
+// stable storage up to there.
 type snapshots struct {
 	kept *values
 	node *Node
@@ -43,8 +44,8 @@ func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 	return []*raft.SnapshotMeta{&m}, nil
 }
 
-// Open implements raft.SnapshotStore. What is sent may be newer than the mark: the node that gets it passes over the entries that
-// it has then.
+// Open implements raft.SnapshotStore. What is sent may be newer than the mark: the node that gets it passes over the
+// entries that it has then.
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	metas, err := s.List()
 	if err != nil {

@@ -25,9 +25,9 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddre
 	return newPipeline(p), nil
 }
 
-// pipeline takes answers whether Raft asks for them or not. After an answer that says no, Raft takes no other one and ends the pipeline; but it may send
-// once more before it does. A pipeline whose answers nobody takes holds that up for good: the other node gets no entries any more,
-// although it hears that all is well.
+// pipeline takes answers whether Raft asks for them or not. After an answer that says no, Raft takes no other one and
+// ends the pipeline; but it may send once more before it does. A pipeline whose answers nobody takes holds that up for
+// good: the other node gets no entries any more, although it hears that all is well.
 type pipeline struct {
 	raft.AppendPipeline
 	answers chan raft.AppendFuture

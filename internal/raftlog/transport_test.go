@@ -6,7 +6,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// narrow is a pipeline as that of the library over the network: what is sent waits until the answer before it was taken.
+// narrow is a pipeline as that of the library over the network: what is sent waits until the answer before it was
+// taken.
 type narrow struct {
 	sent, answers chan raft.AppendFuture
 	closed        chan struct{}

@@ -16,7 +16,8 @@ import (
 	"millrace/internal/commitlog/filelog"
 )
 
-// values are the few things beside its log that Raft keeps: its term, its vote, the last snapshot. They are one file, which is replaced as a whole.
+// values are the few things beside its log that Raft keeps: its term, its vote, the last snapshot. They are one file,
+// which is replaced as a whole.
 type values struct {
 	fs   vfs.FS
 	dir  string

@@ -668,8 +668,8 @@ type Queue struct {
 	Limits     job.Limits
 	Bucket     job.Bucket // of Limits.Rate
 	Fairness   job.Fairness
-	// Turns says that groups may have a turn: the queue is fair, or was. Turn and Credit are those of the jobs without a
-	// group, as in Group.
+	// Turns says that groups may have a turn: the queue is fair, or was. Turn and Credit are those of the jobs without
+	// a group, as in Group.
 	Turns  bool
 	Turn   uint64
 	Credit uint32

@@ -1,11 +1,11 @@
 package record
 
-// The records of a store have a format as a whole: a number that says which versions of records it may hold. A release reads all formats
-// up to the one that it knows. In a cluster nothing of a later format is written before every node has told that it knows that format: an
-// earlier release could not take over.
+// The records of a store have a format as a whole: a number that says which versions of records it may hold. A release
+// reads all formats up to the one that it knows. In a cluster nothing of a later format is written before every node
+// has told that it knows that format: an earlier release could not take over.
 //
-// Whoever adds a version of a record, a key space or a bit that an earlier release refuses or ignores adds a format here, and asks the machine
-// for it (Machine.allows) before the first record of it is written.
+// Whoever adds a version of a record, a key space or a bit that an earlier release refuses or ignores adds a format
+// here, and asks the machine for it (Machine.allows) before the first record of it is written.
 const (
 	FormatBase   = 1 // all that there was before formats were counted
 	FormatLimits = 2 // limits of queues: version 3 of the queue record
@@ -17,7 +17,8 @@ const (
 	Format = FormatTraces
 )
 
-// FormatKey returns the key under which a store tells its format; without it that is FormatBase. It is a named value, which every release knows.
+// FormatKey returns the key under which a store tells its format; without it that is FormatBase. It is a named value,
+// which every release knows.
 func FormatKey() []byte { return ValueKey(nil, "millrace", "format") }
 
 // AppendFormat appends what is under FormatKey.

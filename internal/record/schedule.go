@@ -25,7 +25,8 @@ type Schedule struct {
 	Runs      []job.ScheduleRun
 }
 
-// ScheduleKey appends the key of one part of a schedule. The parts are those of a batch: how it stands, and what is set.
+// ScheduleKey appends the key of one part of a schedule. The parts are those of a batch: how it stands, and what is
+// set.
 func ScheduleKey(dst []byte, id job.BatchID, part BatchPart) []byte {
 	return append(binary.BigEndian.AppendUint64(append(dst, spaceSchedule), uint64(id)), byte(part))
 }

@@ -29,10 +29,12 @@ func (c Clock) Now() job.Time {
 	return c.base.Add(passed + min(max(c.off, -slew), slew))
 }
 
-// estimate is what a node that does not lead knows of the time. All it hears is late by as long as it was on its way, so it takes what is
-// latest. Between two of them it counts as slowly as the clock of a leader may go, so that it is never ahead of that.
+// estimate is what a node that does not lead knows of the time. All it hears is late by as long as it was on its way,
+// so it takes what is latest. Between two of them it counts as slowly as the clock of a leader may go, so that it is
+// never ahead of that.
 type estimate struct {
-	term  uint64 // 0: nobody has told this node the time since it was started; it knows entries only, which may be of long ago
+	// 0: nobody has told this node the time since it was started; it knows entries only, which may be of long ago
+	term  uint64
 	at    time.Time
 	value job.Time
 }

@@ -1,4 +1,5 @@
-// Package replica turns a replicated log into the state of a store, the same on every node, and lets one node at a time write to it.
+// Package replica turns a replicated log into the state of a store, the same on every node, and lets one node at a time
+// write to it.
 //
 // The log carries entries. Two rules keep a node harmless that led once and does not know yet that it leads no more:
 //
@@ -7,7 +8,7 @@
 //   - Nothing is told to a client before something proves that this node led after the client's command was applied: the commit of a batch
 //     that was proposed since, or a confirmation of the log (Leadership.Confirm).
 //
-// A State goes with the changes of each batch into one write of the store, so that every entry is applied exactly once. Replica applies
-// entries; it has no goroutine, clock or network. A Term is a store.Store whose commits are entries of one term: what an engine writes to. It is
-// thrown away with the engine when the term ends.
+// A State goes with the changes of each batch into one write of the store, so that every entry is applied exactly once.
+// Replica applies entries; it has no goroutine, clock or network. A Term is a store.Store whose commits are entries of
+// one term: what an engine writes to. It is thrown away with the engine when the term ends.
 package replica

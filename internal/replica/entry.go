@@ -36,8 +36,8 @@ type entry struct {
 	data  []byte // an encoded store.Batch, or a part of it
 }
 
-// entryVersion is the version of the encoded form: version, kind, a checksum of what follows (4 bytes), term, seq, chain, and then
-// the name of the node, or time, part, parts and the data.
+// entryVersion is the version of the encoded form: version, kind, a checksum of what follows (4 bytes), term, seq,
+// chain, and then the name of the node, or time, part, parts and the data.
 const (
 	entryVersion = 1
 	entryStart   = 6

@@ -7,7 +7,8 @@ import (
 	"millrace/internal/commitlog"
 )
 
-// Log is what the store of a replica takes for its log: its records are the entries of the replicated one, which is kept elsewhere.
+// Log is what the store of a replica takes for its log: its records are the entries of the replicated one, which is
+// kept elsewhere.
 type Log struct{}
 
 var _ commitlog.Log = Log{}

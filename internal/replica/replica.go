@@ -16,8 +16,8 @@ var ErrFenced = errors.New("another term has begun")
 // Store is what a replica keeps on each node.
 type Store interface {
 	store.Store
-	// Apply makes the changes of a batch visible together with the entry of the log they come from and a state. It does not wait for the
-	// disk: the log has them. The batch is not retained.
+	// Apply makes the changes of a batch visible together with the entry of the log they come from and a state. It does
+	// not wait for the disk: the log has them. The batch is not retained.
 	Apply(b *store.Batch, index uint64, state []byte) error
 	// Applied returns the last entry of the log whose changes the store has, and the state that came with it.
 	Applied() (index uint64, state []byte)
@@ -53,7 +53,8 @@ type beginning struct {
 	done func(*Term) // gets the term, or nil if the entry was void
 }
 
-// is reports whether an entry is the one that was proposed for it. Another node may have wanted the same term, and got it.
+// is reports whether an entry is the one that was proposed for it. Another node may have wanted the same term, and got
+// it.
 func (b *beginning) is(e *entry) bool { return b != nil && b.term == e.term && b.node == e.node }
 
 // Options are how a replica runs; zero values are defaults.
@@ -98,8 +99,8 @@ func (r *Replica) Counts() (voids, begun uint64) {
 	return r.voids, r.begun
 }
 
-// Whole reports whether the store has all entries up to the last one that was given: it lacks the parts of a batch that has not
-// come as a whole.
+// Whole reports whether the store has all entries up to the last one that was given: it lacks the parts of a batch that
+// has not come as a whole.
 func (r *Replica) Whole() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +154,8 @@ func (r *Replica) Apply(index uint64, content []byte) (accepted bool, err error)
 	return accepted, nil
 }
 
-// void passes over an entry. While parts of a batch are held the store stays where it is, so that they come again after a crash.
+// void passes over an entry. While parts of a batch are held the store stays where it is, so that they come again after
+// a crash.
 func (r *Replica) void(index uint64) error {
 	r.voids++
 	if r.parts.data != nil {

@@ -46,8 +46,9 @@ func decodeState(p []byte) (s State, err error) {
 	return s, nil
 }
 
-// NewCluster returns the state with which a cluster begins that is made of data: of a server of its own, which has none, or of a node of another cluster.
-// Terms go on with the seconds of the clock, so that none ever comes twice, whichever of the two the data was last of.
+// NewCluster returns the state with which a cluster begins that is made of data: of a server of its own, which has
+// none, or of a node of another cluster. Terms go on with the seconds of the clock, so that none ever comes twice,
+// whichever of the two the data was last of.
 func NewCluster(state []byte, now time.Time) ([]byte, error) {
 	s, err := decodeState(state)
 	if err != nil {

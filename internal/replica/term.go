@@ -12,11 +12,11 @@ import (
 
 // Leadership is a log that this node may write to as long as it leads.
 type Leadership interface {
-	// Propose gives an entry to the log, which keeps the content. Entries are applied in the order of the calls, or none any more from some
-	// point on. Failed is called if the outcome of one is unknown.
+	// Propose gives an entry to the log, which keeps the content. Entries are applied in the order of the calls, or
+	// none any more from some point on. Failed is called if the outcome of one is unknown.
 	Propose(content []byte, failed func(error))
-	// Confirm calls done(nil) if this node has led without a break until some moment after the call. It does not call done before it
-	// returns: the caller may hold a lock that done takes.
+	// Confirm calls done(nil) if this node has led without a break until some moment after the call. It does not call
+	// done before it returns: the caller may hold a lock that done takes.
 	Confirm(done func(error))
 }
 
@@ -73,8 +73,8 @@ func (r *Replica) Begin(ctx context.Context, log Leadership, node string) (*Term
 	}
 }
 
-// StartTerm is Begin for who does not wait: done is called when the term has begun, when it is void, or when its outcome is unknown. It
-// may be called again with another outcome after an unknown one.
+// StartTerm is Begin for who does not wait: done is called when the term has begun, when it is void, or when its
+// outcome is unknown. It may be called again with another outcome after an unknown one.
 func (r *Replica) StartTerm(log Leadership, node string, done func(*Term, error)) {
 	r.mu.Lock()
 	term := r.state.Term + 1
@@ -109,8 +109,8 @@ func (t *Term) Err() error {
 // Depth implements store.Store.
 func (t *Term) Depth() int { return depth }
 
-// Commit implements store.Store: the batch is committed once a majority of the nodes has it on stable storage and it was applied here. After an
-// error it is unknown whether it is.
+// Commit implements store.Store: the batch is committed once a majority of the nodes has it on stable storage and it
+// was applied here. After an error it is unknown whether it is.
 func (t *Term) Commit(b *store.Batch, done func(error)) {
 	t.replica.mu.Lock()
 	if t.err != nil {
@@ -138,8 +138,8 @@ func (t *Term) Commit(b *store.Batch, done func(error)) {
 
 var errOver = errors.New("the term has ended: the store may have what others have written")
 
-// Get implements store.Reader. Once the term has ended the store changes without whoever wrote to it: what is in memory there does not fit to it
-// any more. So nothing is read from then on.
+// Get implements store.Reader. Once the term has ended the store changes without whoever wrote to it: what is in memory
+// there does not fit to it any more. So nothing is read from then on.
 func (t *Term) Get(dst, key []byte) ([]byte, bool, error) {
 	value, ok, err := t.Store.Get(dst, key)
 	if err == nil && t.over.Load() {
@@ -148,7 +148,8 @@ func (t *Term) Get(dst, key []byte) ([]byte, bool, error) {
 	return value, ok, err
 }
 
-// Scan implements store.Reader, with the limit that Get has. A scan that has begun goes on, because it sees the moment of its beginning.
+// Scan implements store.Reader, with the limit that Get has. A scan that has begun goes on, because it sees the moment
+// of its beginning.
 func (t *Term) Scan(r store.Range, visit func(key, value []byte) bool) error {
 	begun, over := false, false
 	err := t.Store.Scan(r, func(key, value []byte) bool {

@@ -33,7 +33,8 @@ func (n *node) agreement() map[string]string {
 	return n.settings.current.Load().Agreement()
 }
 
-// settingsDiffer tells how the settings of another node differ from those of this one; empty: they do not. The caller holds n.mu.
+// settingsDiffer tells how the settings of another node differ from those of this one; empty: they do not. The caller
+// holds n.mu.
 func (n *node) settingsDiffer(h *heard) string {
 	if len(h.differ) == 0 {
 		return ""
@@ -55,11 +56,13 @@ func (n *node) noteSettings(name string, h *heard, theirs map[string]string) {
 	n.server.log.Warn("another node has other settings: give all nodes the same", slog.String("node", name), slog.String("settings", strings.Join(differ, ", ")))
 }
 
-// yieldAgain is how long a leader whose settings differ waits before it tries again to give the leadership away. While it tries nobody is served.
+// yieldAgain is how long a leader whose settings differ waits before it tries again to give the leadership away. While
+// it tries nobody is served.
 const yieldAgain = time.Minute
 
-// yields gives the leadership away if most of the other nodes have other settings than this one, of those that change what becomes of jobs: what is acknowledged should not depend on
-// a node that was forgotten. If none of the others can lead instead, it stays.
+// yields gives the leadership away if most of the other nodes have other settings than this one, of those that change
+// what becomes of jobs: what is acknowledged should not depend on a node that was forgotten. If none of the others can
+// lead instead, it stays.
 func (n *node) yields() {
 	if n.term.Load() == nil || time.Now().Before(n.yieldAfter) {
 		return
@@ -100,7 +103,8 @@ type roomy struct {
 	n *node
 }
 
-// FreeBytes returns how much space this node has, or less if a majority has not as much: what is acknowledged must find room on that.
+// FreeBytes returns how much space this node has, or less if a majority has not as much: what is acknowledged must find
+// room on that.
 func (r roomy) FreeBytes() (uint64, error) {
 	own, err := r.Term.FreeBytes()
 	if err != nil {
@@ -109,7 +113,8 @@ func (r roomy) FreeBytes() (uint64, error) {
 	return min(own, r.n.roomOfMajority(own)), nil
 }
 
-// roomOfMajority returns how much space a majority of the nodes has at least. Of a node that has not said anything nothing is believed to be wrong.
+// roomOfMajority returns how much space a majority of the nodes has at least. Of a node that has not said anything
+// nothing is believed to be wrong.
 func (n *node) roomOfMajority(own uint64) uint64 {
 	members := n.members()
 	n.mu.Lock()

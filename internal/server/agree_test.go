@@ -50,7 +50,8 @@ func TestRoomOfMajority(t *testing.T) {
 	taken := func() bool {
 		return strings.HasPrefix(tell(t, c.up["a"].addr(0), `PUSH {"name":"n","queue":"q"}`), "OK")
 	}
-	// A node that has too little space itself refuses pushes when it leads. So an attempt counts only if the same node has led all the time.
+	// A node that has too little space itself refuses pushes when it leads. So an attempt counts only if the same node
+	// has led all the time.
 	attempt := func(short int, want bool) (counts bool) {
 		leader := c.leader()
 		n := c.up[leader].server.node

@@ -16,8 +16,8 @@ import (
 	"millrace/internal/store/pebblestore"
 )
 
-// convertFile is there while a data directory is made that of a node, or that of a server of its own again, and says how far that has come. The command that
-// does it goes on where it was interrupted.
+// convertFile is there while a data directory is made that of a node, or that of a server of its own again, and says
+// how far that has come. The command that does it goes on where it was interrupted.
 const convertFile = "CONVERT"
 
 // How far a conversion has come.
@@ -68,8 +68,8 @@ func self(cfg *config.Config) (name, addr string, err error) {
 	return "", "", errors.New("cluster.node and cluster.peers are not set: name this node and the address at which others will reach it")
 }
 
-// InitCluster makes the data directory of a server of its own that of the only node of a new cluster. An empty one becomes that of a cluster without jobs.
-// Nothing is copied. It returns the identity of the cluster.
+// InitCluster makes the data directory of a server of its own that of the only node of a new cluster. An empty one
+// becomes that of a cluster without jobs. Nothing is copied. It returns the identity of the cluster.
 func InitCluster(cfg *config.Config) (string, error) {
 	dir := cfg.Data.Dir
 	name, addr, err := self(cfg)
@@ -221,7 +221,8 @@ func LeaveCluster(dir string) error {
 	return err
 }
 
-// checkAlone makes sure that a node is the only one of its cluster: otherwise others may have what it lacks, and go on without it.
+// checkAlone makes sure that a node is the only one of its cluster: otherwise others may have what it lacks, and go on
+// without it.
 func checkAlone(dir string) error {
 	s, err := openStopped(dir) // so that nobody else has it open
 	if err != nil {
@@ -247,7 +248,8 @@ func namesOf(servers []raftlog.Server) string {
 	return strings.Join(names, ", ")
 }
 
-// applyLog makes a node that does not run the only one of its cluster and gives its store all that its log has. It returns the index of the last entry and the state.
+// applyLog makes a node that does not run the only one of its cluster and gives its store all that its log has. It
+// returns the index of the last entry and the state.
 func applyLog(dir string) (index uint64, state []byte, err error) {
 	id, err := readID(dir, nodeFile)
 	if err != nil {

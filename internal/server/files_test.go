@@ -31,8 +31,8 @@ func TestShareFiles(t *testing.T) {
 	}
 }
 
-// Connections beyond what the limit of open files allows are told so as their protocol does, counted and logged once; when
-// others have gone there is room again.
+// Connections beyond what the limit of open files allows are told so as their protocol does, counted and logged once;
+// when others have gone there is room again.
 func TestSeats(t *testing.T) {
 	t.Parallel()
 	const limit = 200
@@ -77,7 +77,8 @@ func TestSeats(t *testing.T) {
 		}
 	}
 	var text string
-	until(t, "the server notices", func() bool { // a refusal may come before the request, which is an error to the client
+	// A refusal may come before the request, which is an error to the client
+	until(t, "the server notices", func() bool {
 		var status int
 		status, text = ask(t, http.MethodGet, addrs["web"], "/metrics", "")
 		return status == http.StatusOK

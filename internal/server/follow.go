@@ -17,9 +17,9 @@ import (
 	"millrace/internal/schedule"
 )
 
-// What files of the configuration rule besides settings is kept with the data, so that it has a history. It is taken over
-// when the server starts to serve, in a cluster by the node that leads, and whenever the configuration is read again.
-// All rules are read before any is taken over: a wrong one changes nothing.
+// What files of the configuration rule besides settings is kept with the data, so that it has a history. It is taken
+// over when the server starts to serve, in a cluster by the node that leads, and whenever the configuration is read
+// again. All rules are read before any is taken over: a wrong one changes nothing.
 
 // ruleKind turns the rules of one kind into the commands that take them over. An error that is of one rule names its
 // file and line; a refusal of a command has the index of its rule.
@@ -142,8 +142,8 @@ func ownCron(value []byte) (job.Schedule, error) {
 	return e.Entry(e.Namespace, e.Name, dialect.DoorAdmin)
 }
 
-// faktoryCron reads a [[cron]] as Faktory's files have it. Such an entry has no name: it is called after the type of its
-// job, and if there are several of that type they are numbered.
+// faktoryCron reads a [[cron]] as Faktory's files have it. Such an entry has no name: it is called after the type of
+// its job, and if there are several of that type they are numbered.
 func faktoryCron(c *config.Config, value []byte, types map[string]int) (job.Schedule, error) {
 	var e struct {
 		Schedule string                     `json:"schedule"`

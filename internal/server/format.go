@@ -13,9 +13,10 @@ import (
 	"millrace/internal/record"
 )
 
-// Releases know different formats of records (record.Format). The leader writes nothing of a format before every member, learners too, has told that it
-// knows it, so that each of them can take over. From then on the format is part of the data, and never goes back: a release that does not know it
-// does not start with the data, and a node that runs one is not taken in.
+// Releases know different formats of records (record.Format). The leader writes nothing of a format before every
+// member, learners too, has told that it knows it, so that each of them can take over. From then on the format is part
+// of the data, and never goes back: a release that does not know it does not start with the data, and a node that runs
+// one is not taken in.
 
 // knows returns the newest format that this node knows.
 func (n *node) knows() uint64 {
@@ -47,7 +48,8 @@ func (n *node) agreed() uint64 {
 	return format
 }
 
-// raise allows what all members know by now, if this node leads. What the files of the configuration ask for may have been refused until then.
+// raise allows what all members know by now, if this node leads. What the files of the configuration ask for may have
+// been refused until then.
 func (n *node) raise() {
 	l := n.term.Load()
 	if l == nil || !n.raiseFor(l.served) {

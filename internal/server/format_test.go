@@ -12,8 +12,8 @@ import (
 	"millrace/internal/store"
 )
 
-// While a node runs a release that does not know a format of records, nothing of it is written. Once all know it there is no way back: a release that does
-// not know it neither starts with the data nor joins.
+// While a node runs a release that does not know a format of records, nothing of it is written. Once all know it there
+// is no way back: a release that does not know it neither starts with the data nor joins.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	flags := nodes(t, 4, nil)

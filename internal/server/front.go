@@ -25,7 +25,8 @@ const timeWithin = 250 * time.Millisecond
 // readyWithin is how long ago a leader may have answered for clients to be served.
 const readyWithin = 3 * pingEvery
 
-// front returns what serves the operator's side of a node: what the leader serves, here or there, and what a node answers itself.
+// front returns what serves the operator's side of a node: what the leader serves, here or there, and what a node
+// answers itself.
 func (n *node) front() (serveFunc, error) {
 	i := slices.IndexFunc(n.gates, func(g *gate) bool { return g.config.Protocol == config.ProtocolWeb })
 	if i < 0 {
@@ -155,7 +156,8 @@ func (n *node) backup(dir string) error {
 	return n.store.Load().Checkpoint(dir)
 }
 
-// confirmed tells another node about this one after a majority has confirmed that this one leads. Otherwise it says that it does not lead, whatever it believes.
+// confirmed tells another node about this one after a majority has confirmed that this one leads. Otherwise it says
+// that it does not lead, whatever it believes.
 func (n *node) confirmed() cluster.Pong {
 	p := n.pong() // what was answered before is in it
 	l := n.term.Load()

@@ -125,8 +125,8 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// bound sets how many connections may be open; zero leaves it to whoever serves. tooMany returns what one is told for which there is no seat,
-// unless it would have to speak TLS first.
+// bound sets how many connections may be open; zero leaves it to whoever serves. tooMany returns what one is told for
+// which there is no seat, unless it would have to speak TLS first.
 func (g *gate) bound(limit int, secure *tls.Config, tooMany func(limit int) []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,7 +165,8 @@ func (g *gate) admit(c *gateConn) bool {
 	return true
 }
 
-// counts returns how many connections are open, and how many so far were let in, were beyond the limit, and had no seat.
+// counts returns how many connections are open, and how many so far were let in, were beyond the limit, and had no
+// seat.
 func (g *gate) counts() (open, total, refused, unseated int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

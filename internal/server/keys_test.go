@@ -29,7 +29,8 @@ func (b *browser) in(addr, cookie string) bool {
 	return code == http.StatusOK
 }
 
-// Who has logged in at one node is logged in at all, also when another one leads, until the password changes. Who has logged out is not.
+// Who has logged in at one node is logged in at all, also when another one leads, until the password changes. Who has
+// logged out is not.
 func TestLoginsOfNodes(t *testing.T) {
 	t.Parallel()
 	cert, key := testkit.NewCertificate(t, "localhost").Files(t)

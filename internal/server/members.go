@@ -33,7 +33,8 @@ func (m *member) role() string {
 	return admin.RoleStandby
 }
 
-// members returns the nodes of the cluster. The log knows them; the configuration is asked only until this node has one, or if it was taken out.
+// members returns the nodes of the cluster. The log knows them; the configuration is asked only until this node has
+// one, or if it was taken out.
 func (n *node) members() []member {
 	var list []member
 	own := member{name: n.cfg.Cluster.Node, id: n.id}
@@ -73,7 +74,8 @@ func (n *node) leads() raftlog.Server {
 	return n.far
 }
 
-// joins is asked when the log of another node wants to reach this one. A node without data becomes part of whichever cluster takes it in.
+// joins is asked when the log of another node wants to reach this one. A node without data becomes part of whichever
+// cluster takes it in.
 func (n *node) joins(cluster string) error {
 	if cluster == "" || n.log.Bootstrapped() {
 		return otherCluster(n.ofCluster(), cluster)
@@ -126,7 +128,8 @@ func (n *node) found(servers []raftlog.Server) {
 	n.server.log.Info("cluster made", slog.Int("nodes", len(servers)), slog.String("cluster", n.ofCluster()))
 }
 
-// judge notes whether another node forms a cluster that this node is not part of. One that has a log believes only the leader, who knows all changes.
+// judge notes whether another node forms a cluster that this node is not part of. One that has a log believes only the
+// leader, who knows all changes.
 func (n *node) judge(pong *cluster.Pong, addr string) {
 	begun := n.log.Bootstrapped()
 	if len(pong.Members) == 0 || begun && !pong.Leads {

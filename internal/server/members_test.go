@@ -143,8 +143,8 @@ func (c *nodesOf) awaitRole(name, role string) {
 	})
 }
 
-// Nodes come and go: the cluster grows to five, a node is taken out, and one that has lost its data comes back as a new one. What was acknowledged is there
-// in the end, on nodes that were not there in the beginning.
+// Nodes come and go: the cluster grows to five, a node is taken out, and one that has lost its data comes back as a new
+// one. What was acknowledged is there in the end, on nodes that were not there in the beginning.
 func TestMembership(t *testing.T) {
 	t.Parallel()
 	c := startNodes(t, nodes(t, 5, map[string]string{"cluster.log_keep": "1MiB"}), 3)

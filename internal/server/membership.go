@@ -22,8 +22,8 @@ func refused(err error, what, name string) error {
 	return fmt.Errorf("node %s could not be %s: %w", name, what, err)
 }
 
-// Join implements admin.Cluster. The node becomes a learner at once, and promote makes it a voter when it has all data. It may be a member already: then
-// its address is changed.
+// Join implements admin.Cluster. The node becomes a learner at once, and promote makes it a voter when it has all data.
+// It may be a member already: then its address is changed.
 func (n *node) Join(name, addr string) error {
 	n.changes.Lock()
 	defer n.changes.Unlock()

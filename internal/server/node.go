@@ -25,7 +25,8 @@ import (
 	"millrace/internal/systemd"
 )
 
-// node is this server's part of a cluster. It lives as long as the process; what serves clients lives for a term in which it leads.
+// node is this server's part of a cluster. It lives as long as the process; what serves clients lives for a term in
+// which it leads.
 type node struct {
 	*server // what the process has; its engine and services stay empty
 	identity
@@ -273,8 +274,8 @@ func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	return cause
 }
 
-// unbuilt ends what was made for a term whose listeners cannot be served. That is a fault, unless the term has ended meanwhile: then nothing
-// can be read any more, and another node may lead.
+// unbuilt ends what was made for a term whose listeners cannot be served. That is a fault, unless the term has ended
+// meanwhile: then nothing can be read any more, and another node may lead.
 func (s *server) unbuilt(t *replica.Term, err error) error {
 	if t.Err() != nil || s.engine.Err() != nil {
 		err = nil
@@ -288,8 +289,8 @@ func (s *server) unbuilt(t *replica.Term, err error) error {
 	return err
 }
 
-// runs returns what serves the listeners for a term. Those of the operator's side live as long as the process: here only what
-// comes from other nodes is served.
+// runs returns what serves the listeners for a term. Those of the operator's side live as long as the process: here
+// only what comes from other nodes is served.
 func (s *server) runs(ctx context.Context, l *leading) []func() error {
 	runs := make([]func() error, 0, len(s.services))
 	for _, svc := range s.services {
@@ -432,8 +433,8 @@ func (n *node) forwarded(from net.Conn, listener, id string) {
 	}
 }
 
-// vanishAfter is how long a node may be silent before the connections of clients that came to it are closed. They hold leases, and nobody else would tell that they
-// are gone.
+// vanishAfter is how long a node may be silent before the connections of clients that came to it are closed. They hold
+// leases, and nobody else would tell that they are gone.
 const vanishAfter = 10 * time.Second
 
 // vanished closes the connections of clients that came to a node, if that has been silent for long.
@@ -489,7 +490,8 @@ func (n *node) pass(listener string, c net.Conn) {
 	}
 }
 
-// forward joins a connection with one to a listener of the leader, until one of them ends. It reports false if there is none.
+// forward joins a connection with one to a listener of the leader, until one of them ends. It reports false if there is
+// none.
 func (n *node) forward(listener string, c net.Conn) bool {
 	if !n.seats.take() {
 		return false
@@ -504,8 +506,9 @@ func (n *node) forward(listener string, c net.Conn) bool {
 
 var errNoLeader = errors.New("no leader is known")
 
-// reach returns a connection to a listener of the leader, for a client that has come to the address local. A leader that hangs or is cut off does not close it, and who waits for
-// an answer on it would wait for as long as TCP tries: so this node closes it once that one does not lead any more.
+// reach returns a connection to a listener of the leader, for a client that has come to the address local. A leader
+// that hangs or is cut off does not close it, and who waits for an answer on it would wait for as long as TCP tries: so
+// this node closes it once that one does not lead any more.
 func (n *node) reach(listener, client, local string) (net.Conn, error) {
 	to := n.leads()
 	if to.ID == "" || to.ID == n.id {

@@ -416,7 +416,8 @@ func TestUnbuilt(t *testing.T) {
 	}
 }
 
-// The connections that a node has passed on are closed when it has been silent for long: what their clients hold must be given to others.
+// The connections that a node has passed on are closed when it has been silent for long: what their clients hold must
+// be given to others.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	r := start(t, lone(t, nil), Options{})

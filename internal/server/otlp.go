@@ -8,7 +8,8 @@ import (
 	"millrace/internal/otlp"
 )
 
-// startTraces starts what sends spans, if there is a collector, and returns what ends it. It lives as long as the process.
+// startTraces starts what sends spans, if there is a collector, and returns what ends it. It lives as long as the
+// process.
 func (s *server) startTraces() (stop func()) {
 	c := &s.cfg.OTLP
 	if !c.Enabled() {

@@ -10,8 +10,8 @@ import (
 
 const testTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// What is pushed along with a job through the operator API, and its trace, reach a worker of Faktory. So does the custom of
-// a cron entry.
+// What is pushed along with a job through the operator API, and its trace, reach a worker of Faktory. So does the
+// custom of a cron entry.
 func TestCustom(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, map[string]string{"web.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0"})

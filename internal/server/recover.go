@@ -61,8 +61,8 @@ func prepareStopped(dir string) error {
 	return errors.Join(takeReceived(dir), removeLeftovers(dir))
 }
 
-// Recover makes a node that does not run the only one of a new cluster, with everything that it has. It returns the identity of that. The identity comes first: from
-// then on no node of the old cluster takes it for one of theirs.
+// Recover makes a node that does not run the only one of a new cluster, with everything that it has. It returns the
+// identity of that. The identity comes first: from then on no node of the old cluster takes it for one of theirs.
 func Recover(dir string) (cluster string, err error) {
 	if _, err := Inspect(dir); err != nil {
 		return "", err

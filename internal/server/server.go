@@ -60,8 +60,8 @@ type Options struct {
 
 	// Now is the time of jobs and of their history; nil is the clock of the machine. It must not go back.
 	Now func() time.Time
-	// Stage, if there is one, is called when everything is served, and has to end with its context. What it fails with ends the
-	// server.
+	// Stage, if there is one, is called when everything is served, and has to end with its context. What it fails with
+	// ends the server.
 	Stage func(context.Context, Stage) error
 
 	// openStore and opened are for tests: the one replaces the opening of the
@@ -80,7 +80,8 @@ type Options struct {
 type Stage struct {
 	// Addrs are the addresses of the listeners by protocol.
 	Addrs map[string]string
-	// Step has the server notice that Options.Now has gone on: what is due by then happens, and the history has another sample.
+	// Step has the server notice that Options.Now has gone on: what is due by then happens, and the history has another
+	// sample.
 	Step func(context.Context) error
 }
 

@@ -10,9 +10,11 @@ import (
 	"time"
 )
 
-// In a cluster another node may lead at any moment. Then connections end without an answer, and a client has to try again.
+// In a cluster another node may lead at any moment. Then connections end without an answer, and a client has to try
+// again.
 
-// tell sends a request to an address until it is answered, and returns the answer. What it asks for may happen more than once.
+// tell sends a request to an address until it is answered, and returns the answer. What it asks for may happen more
+// than once.
 func tell(t *testing.T, addr, request string) (answer string) {
 	t.Helper()
 	until(t, fmt.Sprintf("%.60s is answered at %s", request, addr), func() bool {

@@ -14,8 +14,8 @@ import (
 	"millrace/internal/job"
 )
 
-// throttleSpace has a value for every queue whose limits a file has set, so that they go when the file does not name the
-// queue any more.
+// throttleSpace has a value for every queue whose limits a file has set, so that they go when the file does not name
+// the queue any more.
 const throttleSpace = "server.throttles"
 
 // throttle is the place of a queue, and the value that stands for it.
@@ -26,8 +26,8 @@ type throttle struct {
 
 func (t throttle) name() string { return t.Namespace + "\x00" + t.Queue }
 
-// throttleRules limits the queues that Faktory's files throttle, and lifts the limits of those that they do not throttle
-// any more. What else is limited stays: rates are not theirs.
+// throttleRules limits the queues that Faktory's files throttle, and lifts the limits of those that they do not
+// throttle any more. What else is limited stays: rates are not theirs.
 func throttleRules(s *server, c *config.Config, rules []config.Rule) ([]job.Command, error) {
 	named := map[string]throttle{}
 	var cmds []job.Command

@@ -26,8 +26,8 @@ const (
 	receivedMark = "RECEIVED"
 )
 
-// snapshotter gives the data of this node to another one, and takes it. A stream has for each file the length of its name and of its
-// content (8 bytes each), its name and its content.
+// snapshotter gives the data of this node to another one, and takes it. A stream has for each file the length of its
+// name and of its content (8 bytes each), its name and its content.
 type snapshotter struct{ n *node }
 
 var _ raftlog.Snapshotter = snapshotter{}
@@ -227,8 +227,8 @@ func (s snapshotter) Restore() (*replica.Replica, error) {
 	return s.n.openReplica()
 }
 
-// takeReceived replaces the data by what was received, if that is whole. A start does it, too, because Raft may count on it already when the
-// process is killed in between.
+// takeReceived replaces the data by what was received, if that is whole. A start does it, too, because Raft may count
+// on it already when the process is killed in between.
 func takeReceived(dir string) error {
 	from, to, old := filepath.Join(dir, receivedDir), filepath.Join(dir, storeDir), filepath.Join(dir, replacedDir)
 	if _, err := os.Stat(filepath.Join(from, receivedMark)); errors.Is(err, fs.ErrNotExist) {

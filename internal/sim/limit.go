@@ -97,8 +97,8 @@ func (m *Model) slots(q *queue) (used []*entry) {
 	return used
 }
 
-// limited reports whether the limits of a queue keep its jobs from a worker, and when time alone would change that; zero
-// is never.
+// limited reports whether the limits of a queue keep its jobs from a worker, and when time alone would change that;
+// zero is never.
 func (m *Model) limited(q *queue, worker job.Holder) (until job.Time, limited bool) {
 	l := &q.limits
 	if m.isCounting(q.queueName) {

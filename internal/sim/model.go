@@ -44,7 +44,8 @@ type Oracle interface {
 	TimedOut(token uint64) bool
 	// Counting reports whether the leases of a queue are still to be counted for its limits.
 	Counting(namespace, queue string) bool
-	// Ended reports whether a job whose time has run out is gone already, because somebody waited for jobs of its queue.
+	// Ended reports whether a job whose time has run out is gone already, because somebody waited for jobs of its
+	// queue.
 	Ended(j *job.Job) bool
 	// Given returns the tokens of the commands that were answered, in that order.
 	Given() []uint64
@@ -204,10 +205,9 @@ func NewModel(now job.Time) *Model {
 	}
 }
 
-// Apply fires the timers that are due and applies one command. A command that
-// waits has no completion of its own yet; others may be completed along with it.
-// What has become due by the command is left to the next step. The error says that the machine's random choices, as told by the oracle, were
-// not among those allowed.
+// Apply fires the timers that are due and applies one command. A command that waits has no completion of its own yet;
+// others may be completed along with it. What has become due by the command is left to the next step. The error says
+// that the machine's random choices, as told by the oracle, were not among those allowed.
 func (m *Model) Apply(now job.Time, token uint64, cmd job.Command, o Oracle) ([]Completion, error) {
 	m.begin(now, o)
 	m.fireDue()
@@ -481,8 +481,8 @@ func (m *Model) answerJob(s settled, want bool) {
 	gone := false
 	if s.err == nil && want {
 		r.Jobs = []job.Job{s.job.Job}
-		// A ready job whose time has run out goes with the first look of a caller that waits for one, which may be in this
-		// very step.
+		// A ready job whose time has run out goes with the first look of a caller that waits for one, which may be in
+		// this very step.
 		late := s.job.State == job.Ready && s.job.expires() && s.job.Policy.ExpireAt <= m.now
 		gone = late || m.jobs[s.job.ID] != s.job || s.job.Flags.Has(job.FlagTombstone)
 	}

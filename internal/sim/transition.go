@@ -54,7 +54,8 @@ func (m *Model) toReadySince(j *entry, p job.Place, since job.Time) {
 	left := j.State == job.Leased
 	m.enter(j, job.Ready)
 	j.Order, j.Since = o, since
-	if !left && j.Flags.Has(job.FlagEphemeral) && m.runOf(j) == nil && !m.trial { // its caller was there before the restart
+	// Its caller was there before the restart
+	if !left && j.Flags.Has(job.FlagEphemeral) && m.runOf(j) == nil && !m.trial {
 		m.withdraw(j)
 	} else {
 		m.unleased(j, left)

@@ -198,7 +198,8 @@ func (w *world) counting() map[queueName]bool {
 	return out
 }
 
-// deliveries are what fetches of all runs name. Each world has its own in their places, because the core writes to them.
+// deliveries are what fetches of all runs name. Each world has its own in their places, because the core writes to
+// them.
 var deliveries [4]job.Delivery
 
 // deliveryOf returns the index of one of them.

@@ -33,9 +33,9 @@ const (
 	absent                     // it is as it is below: not there
 )
 
-// space lists the keys that begin with one byte, each by the offset of its first change. They get their slots when a key
-// with that byte is first looked up or changed otherwise than by an insertion, and are put in order when they are first
-// scanned: most of what is pushed leaves the overlay before either.
+// space lists the keys that begin with one byte, each by the offset of its first change. They get their slots when a
+// key with that byte is first looked up or changed otherwise than by an insertion, and are put in order when they are
+// first scanned: most of what is pushed leaves the overlay before either.
 type space struct {
 	sorted  []uint32
 	added   []uint32 // since then
@@ -132,8 +132,8 @@ func (o *Overlay) Set(key, value []byte) {
 	o.Batch.Set(key, value)
 }
 
-// noted notes the insertion of a key that is about to be written, if the keys of its space have no slots yet. It reports
-// whether that was all there is to do about it.
+// noted notes the insertion of a key that is about to be written, if the keys of its space have no slots yet. It
+// reports whether that was all there is to do about it.
 func (o *Overlay) noted(key []byte) bool {
 	sp := o.space(key)
 	if sp.indexed {

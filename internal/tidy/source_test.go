@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode/utf8"
 )
 
 // checkProtocolNames keeps the engine one engine: below the dialects no file and
@@ -37,6 +38,36 @@ func checkProtocolNames(tree fs.FS) ([]string, error) {
 				if strings.Contains(strings.ToLower(p), n) || bytes.Contains(bytes.ToLower(text), []byte(n)) {
 					out = append(out, fmt.Sprintf("%s names the protocol %s: below the dialects a difference is a policy", p, n))
 				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// commentColumns is how wide a line of comment may be, a tab being four columns wide.
+const commentColumns = 120
+
+// checkCommentWidth asks for comments that can be read beside something else. A line that cannot be broken, such as an
+// address or a drawing, is indented.
+func checkCommentWidth(tree fs.FS) ([]string, error) {
+	paths, err := files(tree, ".", func(p string) bool { return strings.HasSuffix(p, ".go") })
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, p := range paths {
+		text, err := fs.ReadFile(tree, p)
+		if err != nil {
+			return nil, err
+		}
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			line = strings.TrimRight(line, "\n")
+			comment, ok := strings.CutPrefix(strings.TrimLeft(line, "\t"), "// ")
+			columns := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
+			if ok && !strings.HasPrefix(comment, " ") && columns > commentColumns {
+				out = append(out, fmt.Sprintf("%s:%d: the comment has %d columns: %d are enough", p, number, columns, commentColumns))
 			}
 		}
 	}
@@ -193,6 +224,12 @@ func TestSource(t *testing.T) {
 				"internal/job/a.go":                file("// as Faktory does\npackage job\n"),
 				"internal/engine/workq_order.go":   file("package engine\n"),
 				"internal/dialect/masenko/conn.go": file("package masenko\n"),
+			},
+		},
+		{
+			name: "comments are not too wide", check: checkCommentWidth, want: 1,
+			bad: fstest.MapFS{
+				"internal/a/a.go": file("// " + strings.Repeat("a", 118) + "\n//   " + strings.Repeat("b", 118) + "\n// c\npackage a\n"),
 			},
 		},
 		{

@@ -14,8 +14,8 @@ type links struct {
 // trailMax is how many parts one can go back. An address must not get too long.
 const trailMax = 10
 
-// paging returns the links of a part of a list: of what was asked, only the cursor and the trail matter. The part goes on
-// with the cursor next, or ends.
+// paging returns the links of a part of a list: of what was asked, only the cursor and the trail matter. The part goes
+// on with the cursor next, or ends.
 func paging(path string, query, asked url.Values, next string) links {
 	cursor, trail := asked.Get("cursor"), asked["trail"]
 	if asked.Has("from") { // a search that goes on within this part

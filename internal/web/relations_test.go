@@ -71,7 +71,8 @@ func TestBatchAndBlockedPages(t *testing.T) {
 	}
 }
 
-// A job that is named by its id alone is shown, unless so many queues are to be asked that the list does it step by step.
+// A job that is named by its id alone is shown, unless so many queues are to be asked that the list does it step by
+// step.
 func TestJobWithoutQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})

@@ -15,8 +15,8 @@ const (
 	drainBatch = 200 // jobs that a worker fetches, then acks, together
 )
 
-// draining is a queue of numbered jobs that is being drained. Each of them must come once and in its turn: when so many have been asked for,
-// none behind those is there yet, and the numbers of one worker rise.
+// draining is a queue of numbered jobs that is being drained. Each of them must come once and in its turn: when so many
+// have been asked for, none behind those is there yet, and the numbers of one worker rise.
 type draining struct {
 	r       *running
 	queue   string

@@ -73,9 +73,10 @@ const (
 
 // figures is what a run of the load generator found.
 type figures struct {
-	Jobs int           `json:"jobs"`
-	Rate float64       `json:"rate"` // jobs per second
-	P50  bench.Seconds `json:"p50"`  // of one push or bulk, of fetch and ack, of push to fetch if paced, or of a wake-up
+	Jobs int     `json:"jobs"`
+	Rate float64 `json:"rate"` // jobs per second
+	// Of one push or bulk, of fetch and ack, of push to fetch if paced, or of a wake-up
+	P50  bench.Seconds `json:"p50"`
 	P99  bench.Seconds `json:"p99"`
 	P999 bench.Seconds `json:"p999"`
 

@@ -73,7 +73,8 @@ var allPeers = []*peer{
 	{
 		name: "lmstfy", title: "LMSTFY 1.0.15", protocol: bench.Lmstfy, ours: bench.Lmstfy, programs: []string{"lmstfy", "redis-server"},
 		variants: []variant{
-			// LMSTFY refuses a Redis without a log; how often that is synced is left to Redis, whose default is a second.
+			// LMSTFY refuses a Redis without a log; how often that is synced is left to Redis, whose default is a
+			// second.
 			{"LMSTFY, default: Redis appendfsync everysec", startLmstfy("--appendonly", "yes")},
 			{"LMSTFY, safest: Redis appendfsync always", startLmstfy("--appendonly", "yes", "--appendfsync", "always")},
 		},

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// profile keeps a processor profile of a server of ours under a load that is about to begin, if profiles are asked for. The channel tells
-// when that is done.
+// profile keeps a processor profile of a server of ours under a load that is about to begin, if profiles are asked for.
+// The channel tells when that is done.
 func (b *wire) profile(ctx context.Context, t *target, l load) <-chan error {
 	done := make(chan error, 1)
 	if b.profiles == "" || t.web == "" {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// claims are statements that a document makes about something which is defined elsewhere. Whoever changes one of the two is told of the other.
+// claims are statements that a document makes about something which is defined elsewhere. Whoever changes one of the
+// two is told of the other.
 var claims = []struct{ document, says, source, has string }{
 	{"docs/sizing.md", "twice `store.memtable`", "internal/store/pebblestore/options.go", "memTablesMax         = 2"},
 	{"docs/sizing.md", "a job with a key takes about three bytes", "internal/engine/filter.go", "bitsPerKey  = 12"},

@@ -17,7 +17,8 @@ var habits = map[string]string{
 	`\bas if\.`:       "say as if what",
 }
 
-// TestStyle looks for these in what users read: notes of the lab and records of decisions are left as they were written.
+// TestStyle looks for these in what users read: notes of the lab and records of decisions are left as they were
+// written.
 func TestStyle(t *testing.T) {
 	t.Parallel()
 	documents, err := documentsOf(filepath.Join("..", ".."))

@@ -15,8 +15,8 @@ import (
 	"millrace/test/tier"
 )
 
-// TestBackups makes backups while callers are at work at full speed. Each has everything that was acknowledged before its call,
-// nothing that was asked for after it, and is sound; so is what is restored of it, file for file.
+// TestBackups makes backups while callers are at work at full speed. Each has everything that was acknowledged before
+// its call, nothing that was asked for after it, and is sound; so is what is restored of it, file for file.
 func TestBackups(t *testing.T) {
 	t.Parallel()
 	count := cmp.Or(*backupsFlag, tier.Pick(3, 1))

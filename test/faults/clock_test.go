@@ -76,8 +76,8 @@ func wantDue(t *testing.T, e *engine.Engine, queue string, at job.Time) {
 	}
 }
 
-// TestDaylightSaving goes through the nights in which clocks on the wall are set: to the engine they are nights like others,
-// whatever zone a time was written in.
+// TestDaylightSaving goes through the nights in which clocks on the wall are set: to the engine they are nights like
+// others, whatever zone a time was written in.
 func TestDaylightSaving(t *testing.T) {
 	t.Parallel()
 	for name, zone := range map[string]*time.Location{"summer": time.FixedZone("CEST", 2*3600), "winter": time.FixedZone("CET", 3600)} {

@@ -81,8 +81,8 @@ func subjects(t *testing.T) []*subject {
 	return []*subject{running, closed}
 }
 
-// newRunning returns a directory whose last records are in the log alone, in several segments, of which the last has more than one. Pebble may flush
-// them by itself: then that is tried again.
+// newRunning returns a directory whose last records are in the log alone, in several segments, of which the last has
+// more than one. Pebble may flush them by itself: then that is tried again.
 func newRunning(t *testing.T, fsys *storetest.LogWatch, n *node, rng *rand.Rand) *subject {
 	t.Helper()
 	for range 20 {
@@ -164,8 +164,8 @@ type flip struct {
 
 func (f flip) String() string { return fmt.Sprintf("%s, byte %d, bit %d", f.name, f.at, f.bit) }
 
-// draw draws a bit. All kinds of files are as likely, but for the log, and all bits of a kind; but most of a log is not needed any more, so
-// that half of those are drawn from the records that are, and some from the beginnings of segments.
+// draw draws a bit. All kinds of files are as likely, but for the log, and all bits of a kind; but most of a log is not
+// needed any more, so that half of those are drawn from the records that are, and some from the beginnings of segments.
 func (s *subject) draw(rng *rand.Rand) flip {
 	files := s.files
 	kind := fileKinds[rng.IntN(len(fileKinds))].kind
@@ -230,9 +230,9 @@ func (f flip) apply(files image) (image, bool) {
 // tally counts what became of the flips of a kind.
 type tally struct{ flipped, told, unused, torn int }
 
-// TestFlips flips one bit at a time. It must be told, by whoever opens the directory or reads what is
-// in it, or make no difference at all. With one exception: the last record of the log
-// cannot be told from what a loss of power leaves of one that was never acknowledged. Then everything before it is there.
+// TestFlips flips one bit at a time. It must be told, by whoever opens the directory or reads what is in it, or make no
+// difference at all. With one exception: the last record of the log cannot be told from what a loss of power leaves of
+// one that was never acknowledged. Then everything before it is there.
 func TestFlips(t *testing.T) {
 	t.Parallel()
 	count := cmp.Or(*flipsFlag, tier.Pick(360, 40))

@@ -168,8 +168,8 @@ const (
 	largeBody  = 16 << 10
 )
 
-// TestDiskFull fills a disk with jobs: pushes are refused before it is full, acks and deletes are not, a backup that does
-// not fit harms nothing, and when the jobs have gone pushes are taken again, without a restart.
+// TestDiskFull fills a disk with jobs: pushes are refused before it is full, acks and deletes are not, a backup that
+// does not fit harms nothing, and when the jobs have gone pushes are taken again, without a restart.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

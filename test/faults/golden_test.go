@@ -31,8 +31,8 @@ import (
 
 var goldenFlag = flag.String("faults.golden", "", "name of a golden data directory to make, of what this release writes")
 
-// goldenDir has a directory for each release that changed what is on disk, which stays as it is for good: data is the data
-// directory, jobs.txt what is in it. The next one is made with
+// goldenDir has a directory for each release that changed what is on disk, which stays as it is for good: data is the
+// data directory, jobs.txt what is in it. The next one is made with
 //
 //	go test ./test/faults -count=1 -run TestGolden -args -faults.golden=v5
 const goldenDir = "testdata/golden"

@@ -15,8 +15,8 @@ import (
 	"millrace/test/suite"
 )
 
-// TestDataTakenAway takes the data directory away from a server under load: it stops, with an exit status and a message that says why, and
-// whoever asks then is told nothing.
+// TestDataTakenAway takes the data directory away from a server under load: it stops, with an exit status and a message
+// that says why, and whoever asks then is told nothing.
 func TestDataTakenAway(t *testing.T) {
 	t.Parallel()
 	for name, takeAway := range map[string]func(t *testing.T, disk, dir string) error{

@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked returns what runs on that should not. A database that has met an error is left alone by design: the goroutine that met it waits for ever, and
-// so do others of the same database. The process ends soon then.
+// leaked returns what runs on that should not. A database that has met an error is left alone by design: the goroutine
+// that met it waits for ever, and so do others of the same database. The process ends soon then.
 func leaked() error {
 	err := goleak.Find()
 	if err == nil {

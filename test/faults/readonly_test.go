@@ -49,8 +49,8 @@ func pushSome(t *testing.T, s *harness.Server, count int) {
 	}
 }
 
-// TestReadOnlyMount checks a data directory on a file system that is mounted read-only, and restores from it. While a server has the
-// directory open by another path, that is told.
+// TestReadOnlyMount checks a data directory on a file system that is mounted read-only, and restores from it. While a
+// server has the directory open by another path, that is told.
 func TestReadOnlyMount(t *testing.T) {
 	t.Parallel()
 	disk, ok := mountSmall(t, 48<<20)

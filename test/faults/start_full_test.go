@@ -71,8 +71,8 @@ func wantFull(t *testing.T, what, text string) {
 	}
 }
 
-// TestStartOnFullDisk starts the server on a disk that has no space, or too little: it starts, or says that the disk is full. With space
-// again every job is there.
+// TestStartOnFullDisk starts the server on a disk that has no space, or too little: it starts, or says that the disk is
+// full. With space again every job is there.
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk, ok := mountSmall(t, 112<<20) // each start takes a segment of the log, until they are flushed

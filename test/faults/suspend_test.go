@@ -13,9 +13,9 @@ import (
 	"millrace/test/suite"
 )
 
-// TestSuspended stops the process of the server for longer than a lease, as a debugger or a
-// suspended machine does. A lease that has ended meanwhile has ended: the job is given out again, once. One that has not is
-// still held, what was to come in that time has come, and nothing is lost.
+// TestSuspended stops the process of the server for longer than a lease, as a debugger or a suspended machine does. A
+// lease that has ended meanwhile has ended: the job is given out again, once. One that has not is still held, what was
+// to come in that time has come, and nothing is lost.
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	o := server(t, "--data-dir", filepath.Join(t.TempDir(), "data"))

@@ -70,8 +70,8 @@ func newChronicle(t *testing.T) *chronicle {
 	return ch
 }
 
-// complete reports whether all of the last jobs are in the log alone, each in a record of its own, in three segments at least, and the last one not
-// alone in its segment. Pebble flushes them by itself now and then.
+// complete reports whether all of the last jobs are in the log alone, each in a record of its own, in three segments at
+// least, and the last one not alone in its segment. Pebble flushes them by itself now and then.
 func (ch *chronicle) complete(t *testing.T) bool {
 	t.Helper()
 	if ch.records == nil || len(ch.jobs()) != jobsInLog || len(segmentsOf(ch.records)) < 3 || ch.records[len(ch.records)-1].Ends || ch.records[len(ch.records)-2].Ends {
@@ -141,7 +141,8 @@ func (ch *chronicle) recovered(t *testing.T, fsys vfs.FS) (n int, err error) {
 	return len(page.Jobs), nil
 }
 
-// tear is one way to spoil the end of a file: from is the first byte that may differ, and to the first behind it that does not.
+// tear is one way to spoil the end of a file: from is the first byte that may differ, and to the first behind it that
+// does not.
 type tear struct {
 	what     string
 	from, to int
@@ -181,9 +182,9 @@ func tearsOf(rng *rand.Rand, data []byte, end int) tear {
 	}
 }
 
-// TestTears spoils the ends of files as disks and crashes do. Of the log a beginning of what was done is recovered, without a
-// hole, with everything that lies before the damage; if anything is left behind that, it is told. Whatever else is torn, nothing is lost,
-// because the log still has it; or it is told.
+// TestTears spoils the ends of files as disks and crashes do. Of the log a beginning of what was done is recovered,
+// without a hole, with everything that lies before the damage; if anything is left behind that, it is told. Whatever
+// else is torn, nothing is lost, because the log still has it; or it is told.
 func TestTears(t *testing.T) {
 	t.Parallel()
 	ch := newChronicle(t)
@@ -280,8 +281,9 @@ func TestTornLastWrite(t *testing.T) {
 	}
 }
 
-// TestTornEarlier spoils one record after the other that is not the last, and the marks of the ends of segments. All records but the last were on
-// stable storage, as those behind them tell: it is damage, also at the borders of segments. A mark is only needed where the next segment is missing.
+// TestTornEarlier spoils one record after the other that is not the last, and the marks of the ends of segments. All
+// records but the last were on stable storage, as those behind them tell: it is damage, also at the borders of
+// segments. A mark is only needed where the next segment is missing.
 func TestTornEarlier(t *testing.T) {
 	t.Parallel()
 	ch := newChronicle(t)

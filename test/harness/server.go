@@ -78,8 +78,8 @@ var (
 	given atomic.Uint32
 )
 
-// FreeAddr returns an address of this machine at which nobody listens. Its port lies below those that systems hand out by
-// themselves, so that nobody gets it by chance before the caller listens there.
+// FreeAddr returns an address of this machine at which nobody listens. Its port lies below those that systems hand out
+// by themselves, so that nobody gets it by chance before the caller listens there.
 func FreeAddr(ctx context.Context) (string, error) {
 	const first, count, tries = 10_000, 22_000, 100
 	var err error
@@ -279,8 +279,8 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // ExitCode returns the exit status once Done is closed, -1 if a signal ended it.
 func (s *Server) ExitCode() int { return s.cmd.ProcessState.ExitCode() }
 
-// StopPatience is how long a server may take to end on a busy machine, its clients being gone. Only one that hangs takes
-// longer.
+// StopPatience is how long a server may take to end on a busy machine, its clients being gone. Only one that hangs
+// takes longer.
 const StopPatience = 2 * time.Minute
 
 // Stop asks the process to end and returns when it has; an exit status other

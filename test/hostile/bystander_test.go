@@ -39,8 +39,8 @@ const (
 	// long the whole took, which is as much longer on a slow machine. Below shortFloor nothing is said.
 	shortFloor = 3 * time.Second
 	shortPart  = 3
-	// calmLong and calmShort are how long bystanders are measured before, in either form, and bystanderPace how often one
-	// does a job.
+	// calmLong and calmShort are how long bystanders are measured before, in either form, and bystanderPace how often
+	// one does a job.
 	calmLong      = 1500 * time.Millisecond
 	calmShort     = 600 * time.Millisecond
 	bystanderPace = time.Millisecond

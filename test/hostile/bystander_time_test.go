@@ -73,7 +73,8 @@ func (f *field) atTime(at time.Time, done func()) {
 	})
 }
 
-// timeLapse leases all jobs until the same second, which LMSTFY can, because the length of a lease is said when it begins.
+// timeLapse leases all jobs until the same second, which LMSTFY can, because the length of a lease is said when it
+// begins.
 func timeLapse(f *field) {
 	f.push("set", f.n, "")
 	f.push("other", 20*bulk, "")

@@ -24,8 +24,8 @@ import (
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 
-	// The server is run as a process, which the go tool cannot see: without this import it would call a test result of an
-	// older server current.
+	// The server is run as a process, which the go tool cannot see: without this import it would call a test result of
+	// an older server current.
 	_ "millrace/internal/cli"
 	"millrace/test/harness"
 )
@@ -145,8 +145,8 @@ func startCollector(t *testing.T) (addr string, spans chan ptrace.Span) {
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A job that is pushed with a trace through one protocol brings it to a worker of another, and its waiting and running are
-// spans of that trace.
+// A job that is pushed with a trace through one protocol brings it to a worker of another, and its waiting and running
+// are spans of that trace.
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	collector, spans := startCollector(t)

@@ -27,7 +27,8 @@ var (
 	yamlComment = regexp.MustCompile(`^ *(#.*)?$`)
 )
 
-// parseYAML reads what our files have of YAML: block mappings, texts, lists in brackets, anchors and merges. All else is an error.
+// parseYAML reads what our files have of YAML: block mappings, texts, lists in brackets, anchors and merges. All else
+// is an error.
 func parseYAML(text string) (mapping, error) {
 	type level struct {
 		indent int
@@ -156,7 +157,8 @@ func checkCompose(text, dockerfile string) (complaints []string) {
 	return complaints
 }
 
-// checkPorts looks at what a node publishes: each on this machine only, under a port of its own, and something that is listened on.
+// checkPorts looks at what a node publishes: each on this machine only, under a port of its own, and something that is
+// listened on.
 func checkPorts(list []string, c *config.Config, taken map[string]bool, complain func(format string, args ...any)) {
 	web := false
 	for _, port := range list {

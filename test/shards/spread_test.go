@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// loads returns the load of namespaces, of which the i-th largest has 1/i^skew of the largest one's. All of them together have 1.
+// loads returns the load of namespaces, of which the i-th largest has 1/i^skew of the largest one's. All of them
+// together have 1.
 func loads(count int, skew float64) []float64 {
 	list := make([]float64, count)
 	sum := 0.0
@@ -58,8 +59,8 @@ func moved(load []float64, shards int) []float64 {
 // gain is how much more the shards do together than one, if each does the same and the busiest of them is at its limit.
 func gain(placed []float64) float64 { return 1 / slices.Max(placed) }
 
-// How much several shards bring depends on the largest namespace: no placement helps beyond it. A map that is kept, and namespaces that can be moved, get close to what is possible;
-// a hash of the name does not.
+// How much several shards bring depends on the largest namespace: no placement helps beyond it. A map that is kept, and
+// namespaces that can be moved, get close to what is possible; a hash of the name does not.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

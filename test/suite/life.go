@@ -18,7 +18,8 @@ type Life struct {
 	Nodes []*harness.Server
 	// Ending is closed before the kill: until then no connection may break.
 	Ending chan struct{}
-	// Stormy tells that nodes fail during the life: connections may break at any time, and who has lost one makes another.
+	// Stormy tells that nodes fail during the life: connections may break at any time, and who has lost one makes
+	// another.
 	Stormy bool
 	// Last tells workers to drain and producers to stop.
 	Last bool

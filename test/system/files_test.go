@@ -25,8 +25,8 @@ func limitFiles(o harness.Options, soft, hard int) harness.Options {
 	return o
 }
 
-// TestSilentConnections takes all descriptors that the server has for connections while jobs are pushed and the store makes
-// files: it refuses connections and nothing else.
+// TestSilentConnections takes all descriptors that the server has for connections while jobs are pushed and the store
+// makes files: it refuses connections and nothing else.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	const hard, pushes = 256, 300

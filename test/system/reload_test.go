@@ -17,8 +17,8 @@ import (
 	"millrace/test/suite"
 )
 
-// TestHangup sends SIGHUP again and again: what can be changed is, what cannot is refused as a whole, and nothing ends the
-// server.
+// TestHangup sends SIGHUP again and again: what can be changed is, what cannot is refused as a whole, and nothing ends
+// the server.
 func TestHangup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

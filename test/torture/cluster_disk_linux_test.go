@@ -24,8 +24,8 @@ func (c *nodes) furnish() {
 	}
 }
 
-// smallDisks puts the data of two nodes on file systems of their own: of one the space can be taken away, of the other what lies below, so that
-// it takes writes and fails when they are to be made durable. That needs the rights of root.
+// smallDisks puts the data of two nodes on file systems of their own: of one the space can be taken away, of the other
+// what lies below, so that it takes writes and fails when they are to be made durable. That needs the rights of root.
 func (c *nodes) smallDisks() error {
 	const synced, full = 1, 2
 	below := filepath.Join(c.dir, "below")
@@ -44,7 +44,8 @@ func (c *nodes) smallDisks() error {
 		{node: full, what: "disk full", spoil: func() { c.resize(c.data(full), 0) }, mend: func() { c.resize(c.data(full), diskBytes) }},
 		{
 			node: synced, what: "syncs fail", spoil: func() { c.resize(below, 0) },
-			// What the file system knows of its disk is not true any more: it is mounted anew, with what is really there.
+			// What the file system knows of its disk is not true any more: it is mounted anew, with what is really
+			// there.
 			mend: func() {
 				c.unmount(dir)
 				c.detached(image)
@@ -87,8 +88,8 @@ func (c *nodes) unmount(dir string) {
 	}
 }
 
-// detached waits until no loop device has the image of a disk any more, which is not so as soon as it is unmounted. One that still has it knows
-// blocks from before, and would be used again by the next mount.
+// detached waits until no loop device has the image of a disk any more, which is not so as soon as it is unmounted. One
+// that still has it knows blocks from before, and would be used again by the next mount.
 func (c *nodes) detached(image string) {
 	c.t.Helper()
 	for until := time.Now().Add(patience); ; {

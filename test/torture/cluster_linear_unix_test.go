@@ -14,17 +14,19 @@ import (
 	"millrace/test/tier"
 )
 
-// historyOps is what each client of a history does. Fewer than on one server: each that was connected leaves something open when the leader changes.
+// historyOps is what each client of a history does. Fewer than on one server: each that was connected leaves something
+// open when the leader changes.
 const historyOps = 12
 
-// historyElection is how long a leader may be silent while histories are made. It is short, so that there is another one while they last.
+// historyElection is how long a leader may be silent while histories are made. It is short, so that there is another
+// one while they last.
 const historyElection = 500 * time.Millisecond
 
 // shortRounds is how many rounds the short form has at most.
 const shortRounds = 8
 
-// TestClusterLinearizable is TestLinearizable for a cluster, whose nodes are killed, paused and cut off: clients ask whichever node they like, and what
-// that answers must fit to what all others have answered.
+// TestClusterLinearizable is TestLinearizable for a cluster, whose nodes are killed, paused and cut off: clients ask
+// whichever node they like, and what that answers must fit to what all others have answered.
 func TestClusterLinearizable(t *testing.T) {
 	t.Parallel()
 	began := time.Now()

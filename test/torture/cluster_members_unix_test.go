@@ -27,7 +27,8 @@ func (c *nodes) members(at int, args ...string) {
 	args = append([]string{"cluster", args[0], "--api", "http://" + c.webs[at]}, args[1:]...)
 	for until := time.Now().Add(2 * time.Minute); ; <-time.After(100 * time.Millisecond) {
 		out, err := exec.CommandContext(c.t.Context(), program.Bin, args...).CombinedOutput()
-		if err == nil || strings.Contains(string(out), "has no node "+args[len(args)-2]) { // the answer to an attempt before was lost
+		// The answer to an attempt before was lost
+		if err == nil || strings.Contains(string(out), "has no node "+args[len(args)-2]) {
 			return
 		}
 		if strings.Contains(string(out), "leads: have another one lead first") {
@@ -70,7 +71,8 @@ func (c *nodes) wipe(i int) {
 	c.start()
 }
 
-// memberChanges are what happens to the members of a cluster of four, the last of which is added by the first of them. Nodes are counted from the leader.
+// memberChanges are what happens to the members of a cluster of four, the last of which is added by the first of them.
+// Nodes are counted from the leader.
 var memberChanges = []struct {
 	name   string
 	change func(c *nodes, leader int)
@@ -98,8 +100,9 @@ var memberChanges = []struct {
 	}},
 }
 
-// TestClusterMembers adds, removes and replaces nodes under the load of all protocols, and kills some of them meanwhile: what was acknowledged is not lost, what a worker has acknowledged
-// does not come back, and in the end all nodes have the same.
+// TestClusterMembers adds, removes and replaces nodes under the load of all protocols, and kills some of them
+// meanwhile: what was acknowledged is not lost, what a worker has acknowledged does not come back, and in the end all
+// nodes have the same.
 func TestClusterMembers(t *testing.T) {
 	t.Parallel()
 	began := time.Now()

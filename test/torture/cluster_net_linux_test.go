@@ -49,7 +49,8 @@ func run(command ...string) error {
 	return nil
 }
 
-// namespaces are nodes that are each in a network namespace of its own, tied together by a bridge, at which clients are.
+// namespaces are nodes that are each in a network namespace of its own, tied together by a bridge, at which clients
+// are.
 type namespaces struct {
 	t      *testing.T
 	number int
@@ -95,7 +96,8 @@ func (c *nodes) namespaces() error {
 	for i := range c.names {
 		w.hosts = append(w.hosts, w.host(i))
 		c.hosts[i], c.ports[i], c.webs[i] = w.host(i), w.host(i)+":7420", w.host(i)+":7430"
-		c.in[i] = []string{"nsenter", "--net=/run/netns/" + w.name(i)} // which leaves mounts alone, unlike ip netns exec
+		// Which leaves mounts alone, unlike ip netns exec
+		c.in[i] = []string{"nsenter", "--net=/run/netns/" + w.name(i)}
 	}
 	c.wires = w
 	return nil
@@ -105,7 +107,8 @@ func (w *namespaces) bridge() string    { return fmt.Sprintf("millrace%d", w.num
 func (w *namespaces) name(i int) string { return fmt.Sprintf("millrace%d-%d", w.number, i) }
 func (w *namespaces) host(i int) string { return fmt.Sprintf("10.213.%d.%d", w.number, i+1) }
 
-// neighbour changes where a node believes another one to be. What it sends to a place where nobody is gets lost, and it is not told.
+// neighbour changes where a node believes another one to be. What it sends to a place where nobody is gets lost, and it
+// is not told.
 func (w *namespaces) neighbour(from, to int, verb string, more ...string) {
 	w.t.Helper()
 	if err := run(append([]string{"ip", "-n", w.name(from), "neigh", verb, w.hosts[to], "dev", "eth0"}, more...)...); err != nil {
@@ -127,8 +130,8 @@ func (w *namespaces) mend() {
 	w.cuts = nil
 }
 
-// remove removes everything. A namespace may live on for as long as a connection in it is not forgotten, and the wire into it with it, unless that is
-// removed by itself.
+// remove removes everything. A namespace may live on for as long as a connection in it is not forgotten, and the wire
+// into it with it, unless that is removed by itself.
 func (w *namespaces) remove() {
 	w.t.Helper()
 	list, err := filepath.Glob("/run/netns/" + w.bridge() + "-*")
@@ -142,8 +145,8 @@ func (w *namespaces) remove() {
 	}
 }
 
-// proxies pass on what nodes send to each other, or hold it back. A connection stays where it is while its way is cut, as one does that TCP has
-// to send things again for.
+// proxies pass on what nodes send to each other, or hold it back. A connection stays where it is while its way is cut,
+// as one does that TCP has to send things again for.
 type proxies struct {
 	c    *nodes
 	over sync.WaitGroup

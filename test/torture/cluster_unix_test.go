@@ -25,8 +25,8 @@ import (
 	"millrace/test/tier"
 )
 
-// clusterElection is how long a leader may be silent. On a machine that is busy with other tests the usual time is too short
-// for connections not to break between faults.
+// clusterElection is how long a leader may be silent. On a machine that is busy with other tests the usual time is too
+// short for connections not to break between faults.
 const clusterElection = 2 * time.Second
 
 // nodes are a cluster of three servers.
@@ -209,7 +209,8 @@ type nodeFault struct {
 	shortest, longest time.Duration
 	// minor: two of the three are well, and can reach each other.
 	minor bool
-	// strike begins it, and returns what ends it, nil if there is nothing to end. Nodes that do not run are started afterwards.
+	// strike begins it, and returns what ends it, nil if there is nothing to end. Nodes that do not run are started
+	// afterwards.
 	strike func(c *nodes, leader int, rnd *rand.Rand) (end func())
 }
 
@@ -252,8 +253,8 @@ var nodeFaults = []nodeFault{
 	{"standby paused", 100 * time.Millisecond, 20 * time.Second, true, paused(1)},
 	{"leadership given away", 0, 100 * time.Millisecond, false, func(c *nodes, leader int, _ *rand.Rand) func() {
 		args := append(slices.Clone(c.in[leader]), program.Bin, "cluster", "transfer", "--api", "http://"+c.webs[leader])
-		// It returns when another node leads. That one may not be ready in time, or may not have been heard of since the fault before:
-		// then nothing is given away.
+		// It returns when another node leads. That one may not be ready in time, or may not have been heard of since
+		// the fault before: then nothing is given away.
 		for give := time.Now().Add(time.Minute); ; {
 			out, err := exec.CommandContext(c.t.Context(), args[0], args[1:]...).CombinedOutput()
 			if err == nil {
@@ -346,7 +347,8 @@ func (f *nodeFault) lasts(rnd *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(float64(from) * math.Pow(float64(to)/float64(from), rnd.Float64()))
 }
 
-// How long faults last at most in the long form of the tests and in the short one, and how long that one goes on with others.
+// How long faults last at most in the long form of the tests and in the short one, and how long that one goes on with
+// others.
 const (
 	longFault  = 20 * time.Second
 	shortFault = time.Second
@@ -354,9 +356,9 @@ const (
 	quickTime  = 5 * time.Second // in the quick tier
 )
 
-// TestCluster does bad things to the nodes of a cluster under the load of all protocols, through all addresses, which goes on meanwhile: what was
-// acknowledged is not lost, what a worker has acknowledged does not come back, every body is the one that was pushed, and in the end all nodes have
-// the same.
+// TestCluster does bad things to the nodes of a cluster under the load of all protocols, through all addresses, which
+// goes on meanwhile: what was acknowledged is not lost, what a worker has acknowledged does not come back, every body
+// is the one that was pushed, and in the end all nodes have the same.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
@@ -490,7 +492,8 @@ func (c *nodes) same() {
 	}
 }
 
-// A node that is further behind than the log of the others reaches back is sent all data, and goes on with the log from there.
+// A node that is further behind than the log of the others reaches back is sent all data, and goes on with the log from
+// there.
 func TestClusterCatchUp(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t)

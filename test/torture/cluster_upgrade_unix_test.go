@@ -49,8 +49,10 @@ func buildPrevious(t *testing.T) string {
 // upgradeOrders are all orders in which three nodes can be upgraded.
 var upgradeOrders = [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 
-// TestClusterUpgrade upgrades the nodes of a cluster from the previous commit to this one under the load of all protocols, one after the other, in every order. In the short form it takes
-// two of the orders. Nothing that was acknowledged is lost, whichever of the two leads, and a node that falls back in between to the earlier one still takes part.
+// TestClusterUpgrade upgrades the nodes of a cluster from the previous commit to this one under the load of all
+// protocols, one after the other, in every order. In the short form it takes two of the orders. Nothing that was
+// acknowledged is lost, whichever of the two leads, and a node that falls back in between to the earlier one still
+// takes part.
 func TestClusterUpgrade(t *testing.T) {
 	t.Parallel()
 	previous := buildPrevious(t)

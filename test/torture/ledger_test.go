@@ -30,7 +30,8 @@ type entry struct {
 	at      time.Time // when it was delivered
 	until   time.Time // the lease is valid at least until then
 	acks    int       // are on their way
-	// haunted is until when a request of an earlier holder may still be carried out, which would end the lease of a later one.
+	// haunted is until when a request of an earlier holder may still be carried out, which would end the lease of a
+	// later one.
 	haunted time.Time
 	// mortal tells that the lease ends with the life at the latest.
 	mortal bool
@@ -74,17 +75,19 @@ type ledger struct {
 	// committed is committed in order, though, so that a lease given out before that
 	// push was sent has survived the life.
 	firm map[int]time.Time
-	// slewed tells that time may run faster by a twentieth, and jump a little when all nodes are started anew: so it is in a cluster after
-	// a change of leader.
+	// slewed tells that time may run faster by a twentieth, and jump a little when all nodes are started anew: so it is
+	// in a cluster after a change of leader.
 	slewed bool
 	latest time.Time // when the last push was sent that was acknowledged
 
 	attempted, acknowledged, deliveries, redeliveries, duplicated, wrong int
-	crossed                                                              int // deliveries through another protocol than the push
+	// Deliveries through another protocol than the push
+	crossed int
 }
 
-// slewSlack is how far the time of a cluster may be behind the clock of the machine: what a node hears of it is a little late, and while it hears nothing
-// it counts a twentieth slower. When all are started anew the time jumps by that.
+// slewSlack is how far the time of a cluster may be behind the clock of the machine: what a node hears of it is a
+// little late, and while it hears nothing it counts a twentieth slower. When all are started anew the time jumps by
+// that.
 const slewSlack = 500 * time.Millisecond
 
 func newLedger() *ledger { return &ledger{jobs: map[string]*entry{}, firm: map[int]time.Time{}} }
@@ -248,8 +251,8 @@ func (l *ledger) acking(h *held, life int) {
 	e.holder = 0
 }
 
-// heard is called when there is an answer to an ack, or will be none. If that took longer than the lease, somebody else may have had the job already
-// when the ack was carried out.
+// heard is called when there is an answer to an ack, or will be none. If that took longer than the lease, somebody else
+// may have had the job already when the ack was carried out.
 func (l *ledger) heard(h *held, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,8 +297,8 @@ func (l *ledger) refused(h *held, now time.Time, text string) {
 	}
 }
 
-// hauntedMax is how long a request may be on its way that nobody waits for any more: a node may have been paused with it, and while two cannot reach each
-// other TCP tries again after twice as long each time.
+// hauntedMax is how long a request may be on its way that nobody waits for any more: a node may have been paused with
+// it, and while two cannot reach each other TCP tries again after twice as long each time.
 const hauntedMax = time.Minute
 
 // haunt is called when a request about a job was not answered.

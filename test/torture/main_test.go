@@ -69,7 +69,8 @@ func connect[C client](t *testing.T, p proto, s *harness.Server) C {
 	return c.(C)
 }
 
-// persist does something with a client of a protocol until it succeeds: in a cluster a connection ends when another node leads.
+// persist does something with a client of a protocol until it succeeds: in a cluster a connection ends when another
+// node leads.
 func persist[C client](t *testing.T, p proto, s *harness.Server, do func(C) error) {
 	t.Helper()
 	for until := time.Now().Add(2 * time.Minute); ; <-time.After(50 * time.Millisecond) {

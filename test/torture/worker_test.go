@@ -73,8 +73,8 @@ func (w *worker) once(l *suite.Life, c client) error {
 	return w.settle(l, c, h)
 }
 
-// keptMax is how many jobs a worker keeps in one life. They take the places of others: without a bound a life of a minute
-// would end with nothing left to do.
+// keptMax is how many jobs a worker keeps in one life. They take the places of others: without a bound a life of a
+// minute would end with nothing left to do.
 const keptMax = 10
 
 // keeps reports whether the worker keeps one more job.
@@ -99,7 +99,8 @@ func (w *worker) next(l *suite.Life, c client) (*held, error) {
 	}
 	now := time.Now()
 	w.fetch.add(now.Sub(sent))
-	// While nodes fail, a lease ends with a connection that another one has, or with the leader, and the life goes on for others.
+	// While nodes fail, a lease ends with a connection that another one has, or with the leader, and the life goes on
+	// for others.
 	return w.book.delivered(d, w.proto, queue, l.Number, w.number, sent, now, l.Unsteady()), nil
 }
 
@@ -151,8 +152,8 @@ func (w *worker) settle(l *suite.Life, c client, h *held) error {
 	return nil
 }
 
-// unanswered notes that nobody has said what became of a request about a job. What was sent to a node that is paused or cut off may be carried out
-// when that ends.
+// unanswered notes that nobody has said what became of a request about a job. What was sent to a node that is paused or
+// cut off may be carried out when that ends.
 func (w *worker) unanswered(l *suite.Life, h *held) {
 	if l.Nodes != nil {
 		w.book.haunt(h, time.Now())

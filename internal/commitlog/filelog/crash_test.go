@@ -83,8 +83,8 @@ func kept(percent int, rng *rand.Rand) vfs.CrashCloneCfg {
 	return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}
 }
 
-// recover opens a log that a crash has left, goes on with it, and opens it again after another crash. It returns how many records the first
-// one has lost.
+// recover opens a log that a crash has left, goes on with it, and opens it again after another crash. It returns how
+// many records the first one has lost.
 func (k knowledge) recover(o Options, disk *vfs.MemFS, percent int, rng *rand.Rand) (lost uint64, err error) {
 	o.FS = disk
 	lost = k.newest
@@ -106,7 +106,8 @@ func (k knowledge) recover(o Options, disk *vfs.MemFS, percent int, rng *rand.Ra
 	return lost, l.Close()
 }
 
-// missed takes the segment away that was written to last, as a whole or but for its header. Whatever crashes have left, somebody must miss it.
+// missed takes the segment away that was written to last, as a whole or but for its header. Whatever crashes have left,
+// somebody must miss it.
 func missed(disk *vfs.MemFS, s *segment, from uint64, rng *rand.Rand) error {
 	path := memDir + "/" + s.name
 	if rng.IntN(2) == 0 {
@@ -287,7 +288,8 @@ func each(t *testing.T, test func(t *testing.T, m *machine)) {
 			segment int64
 			percent int
 		}{
-			{8 << 10, 0}, {8 << 10, 50}, {8 << 10, 100}, {16 << 10, 50}, // in the last one some blocks of a segment are kept and others are not
+			// In the last one some blocks of a segment are kept and others are not
+			{8 << 10, 0}, {8 << 10, 50}, {8 << 10, 100}, {16 << 10, 50},
 		} {
 			t.Run(fmt.Sprintf("%s/segment=%d/kept=%d%%", mode.Name, c.segment, c.percent), func(t *testing.T) {
 				t.Parallel()
@@ -302,8 +304,8 @@ func each(t *testing.T, test func(t *testing.T, m *machine)) {
 	}
 }
 
-// TestCrash loses the power at every change that a log makes to its files while it is used, over several lives. What was safe is there, nothing is
-// there that was not appended, and what was cut off does not come back.
+// TestCrash loses the power at every change that a log makes to its files while it is used, over several lives. What
+// was safe is there, nothing is there that was not appended, and what was cut off does not come back.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	each(t, func(_ *testing.T, m *machine) {
@@ -316,8 +318,8 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// TestKill kills the process at many of its changes. The operating system has the rest, and loses the power while the log is opened
-// again: what was read from its memory must not be missed on the disk.
+// TestKill kills the process at many of its changes. The operating system has the rest, and loses the power while the
+// log is opened again: what was read from its memory must not be missed on the disk.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(_ *testing.T, m *machine) {

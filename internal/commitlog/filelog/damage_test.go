@@ -16,8 +16,8 @@ import (
 	"millrace/internal/store"
 )
 
-// What follows is all damage that is not told. It can not be told from what a crash leaves. Only who knows that a record was safe, and says so when the
-// log is opened, is told of it; TestDamageThatIsNotTold checks that as well.
+// What follows is all damage that is not told. It can not be told from what a crash leaves. Only who knows that a
+// record was safe, and says so when the log is opened, is told of it; TestDamageThatIsNotTold checks that as well.
 //
 //   - In mode Fsync, the last record of the last segment, if it is damaged in any way, and those right before it if they are damaged as well. One
 //     whole record tells of all before it. A log that is opened begins a new segment, which tells of all that was read, so that only what was appended
@@ -28,9 +28,9 @@ import (
 //   - Two at once: the last segment missing, or its header damaged, and the mark at the end of the segment before damaged too.
 //   - Damage that leaves the checksum right, which one in four thousand million does if it changes more than 32 bits.
 //
-// Damage of these bytes loses nothing, and is not told: the rest of the block that the header is in, the up to 7 bytes behind a record, the mark at
-// the end of a segment (alone), what is behind that or behind the last record, segments whose records are all below what is asked for, and spare
-// segments.
+// Damage of these bytes loses nothing, and is not told: the rest of the block that the header is in, the up to 7 bytes
+// behind a record, the mark at the end of a segment (alone), what is behind that or behind the last record, segments
+// whose records are all below what is asked for, and spare segments.
 
 const damageRecords = 26
 
@@ -40,8 +40,8 @@ const (
 	large = 10_001
 )
 
-// damageable writes a log of several segments, one of them larger than the others, of which the last one has several records. In the modes that do
-// not sync by themselves all but the last three are synced. The log is killed.
+// damageable writes a log of several segments, one of them larger than the others, of which the last one has several
+// records. In the modes that do not sync by themselves all but the last three are synced. The log is killed.
 func damageable(t *testing.T, mode commitlog.Mode, id uint64) (*vfs.MemFS, knowledge) {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
@@ -215,7 +215,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestLostBlocks sets sectors and blocks to zero: records are lost without a word only if each of them was damaged, and they are the last.
+// TestLostBlocks sets sectors and blocks to zero: records are lost without a word only if each of them was damaged, and
+// they are the last.
 func TestLostBlocks(t *testing.T) {
 	t.Parallel()
 	disk, know := damageable(t, commitlog.Fsync, testID)
@@ -251,7 +252,8 @@ func TestLostBlocks(t *testing.T) {
 	}
 }
 
-// TestDamageThatIsNotTold damages a log as the comment above lists: it is read without its end, unless the caller knows better.
+// TestDamageThatIsNotTold damages a log as the comment above lists: it is read without its end, unless the caller knows
+// better.
 func TestDamageThatIsNotTold(t *testing.T) {
 	t.Parallel()
 	for _, mode := range logtest.Modes {
@@ -291,15 +293,16 @@ func TestDamageThatIsNotTold(t *testing.T) {
 	}
 }
 
-// TestLostSegments takes each segment away, cuts it, puts one of another log in its place, or another one of its own. That is told unless
-// nobody needs the segment.
+// TestLostSegments takes each segment away, cuts it, puts one of another log in its place, or another one of its own.
+// That is told unless nobody needs the segment.
 func TestLostSegments(t *testing.T) {
 	t.Parallel()
 	cut := func(length func(size int) int) func(t *testing.T, disk *vfs.MemFS, s *segment) {
 		return func(t *testing.T, disk *vfs.MemFS, s *segment) {
 			t.Helper()
 			data := fileData(t, disk, s.name)
-			writeFile(t, disk, s.name, bytes.Clone(data[:min(max(length(len(data)), 0), len(data))])) // a spare may not be whole yet
+			// A spare may not be whole yet
+			writeFile(t, disk, s.name, bytes.Clone(data[:min(max(length(len(data)), 0), len(data))]))
 		}
 	}
 	foreign, _ := damageable(t, commitlog.Fsync, testID+1)
@@ -348,7 +351,8 @@ func TestLostSegments(t *testing.T) {
 						want := told
 						switch needed := i >= first && i < len(used); {
 						case needed, name == "foreign":
-						case name == "another" && (i > 0 && first == 0 || i == 0 && first == 1): // it is a copy of one that is needed
+						// It is a copy of one that is needed
+						case name == "another" && (i > 0 && first == 0 || i == 0 && first == 1):
 						default:
 							want = complete
 						}
@@ -369,8 +373,8 @@ func TestLostSegments(t *testing.T) {
 	}
 }
 
-// TestOverlappingSegments turns the end of a segment into a record that the next one has as well. Whoever can do that can do anything, but no
-// record is read in place of another without a word.
+// TestOverlappingSegments turns the end of a segment into a record that the next one has as well. Whoever can do that
+// can do anything, but no record is read in place of another without a word.
 func TestOverlappingSegments(t *testing.T) {
 	t.Parallel()
 	disk, _ := damageable(t, commitlog.Fsync, testID)
@@ -397,7 +401,8 @@ func reopened(t *testing.T, disk *vfs.MemFS, mode commitlog.Mode) *vfs.MemFS {
 	return disk
 }
 
-// TestLastRecordAfterReopening damages the last record when the log was opened once more behind it, in any mode: now it is vouched for.
+// TestLastRecordAfterReopening damages the last record when the log was opened once more behind it, in any mode: now it
+// is vouched for.
 func TestLastRecordAfterReopening(t *testing.T) {
 	t.Parallel()
 	for _, mode := range logtest.Modes {
@@ -424,7 +429,8 @@ func TestLastRecordAfterReopening(t *testing.T) {
 	}
 }
 
-// TestTornSectors lets a crash write any sectors of the last record and not the others: nothing but that record may be missed.
+// TestTornSectors lets a crash write any sectors of the last record and not the others: nothing but that record may be
+// missed.
 func TestTornSectors(t *testing.T) {
 	t.Parallel()
 	const sector = 512

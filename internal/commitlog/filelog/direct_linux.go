@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// direct returns a file whose whole blocks are written past the page cache, which halves what a sync takes. If the file system refuses that, or blocks of
-// our size, the file stays as it is.
+// direct returns a file whose whole blocks are written past the page cache, which halves what a sync takes. If the file
+// system refuses that, or blocks of our size, the file stays as it is.
 func direct(f vfs.File) vfs.File {
 	fd := f.Fd()
 	if fd == vfs.InvalidFd {

@@ -13,8 +13,8 @@ import (
 	"millrace/internal/commitlog/logtest"
 )
 
-// TestOnDisk writes to a real file system, past the page cache if that lets it, and looks at the files while they are in use. Records of all sizes begin
-// and end anywhere in their blocks.
+// TestOnDisk writes to a real file system, past the page cache if that lets it, and looks at the files while they are
+// in use. Records of all sizes begin and end anywhere in their blocks.
 func TestOnDisk(t *testing.T) {
 	t.Parallel()
 	for _, mode := range logtest.Modes {

@@ -242,7 +242,8 @@ func TestOpenFailsCleanly(t *testing.T) {
 	})
 }
 
-// TestInterval lets time pass: a record is safe an interval after it was appended, and not before. A sync that fails is told to who appends next.
+// TestInterval lets time pass: a record is safe an interval after it was appended, and not before. A sync that fails is
+// told to who appends next.
 func TestInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

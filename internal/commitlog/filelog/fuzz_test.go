@@ -32,7 +32,8 @@ func repair(p []byte) {
 	}
 }
 
-// FuzzOpen opens a log of two files with anything in them: no panic, no memory beyond the input's. If it can be opened, it is a log like any other.
+// FuzzOpen opens a log of two files with anything in them: no panic, no memory beyond the input's. If it can be opened,
+// it is a log like any other.
 func FuzzOpen(f *testing.F) {
 	mem := vfs.NewMem()
 	o := options(mem, commitlog.Fsync)

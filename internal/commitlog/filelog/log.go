@@ -79,15 +79,16 @@ func Create(o Options, first uint64) error {
 	return f.Close()
 }
 
-// Open opens a log for writing and visits its records from a number on. Up to the number safe they were on stable storage, or are not needed any
-// more: without them the log is damaged. What is appended goes into a segment that is begun anew, because what a crash has left behind the last record
-// must not come back.
+// Open opens a log for writing and visits its records from a number on. Up to the number safe they were on stable
+// storage, or are not needed any more: without them the log is damaged. What is appended goes into a segment that is
+// begun anew, because what a crash has left behind the last record must not come back.
 func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	c, err := readChain(o.FS, o.Dir, o.ID, from, safe, visit)
 	if err != nil {
 		return nil, err
 	}
-	// What was read may be with the operating system alone, and the header of the segment behind it says that it is not.
+	// What was read may be with the operating system alone, and the header of the segment behind it says that it is
+	// not.
 	if err := syncFile(o.FS, o.FS.PathJoin(o.Dir, c.current.name)); err != nil {
 		return nil, err
 	}
@@ -151,9 +152,9 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 	return l, nil
 }
 
-// endEarlier marks the ends of the segments that were there when the log was read. A crash may have left several without one: the last that has
-// records, and those that were begun behind it and have none. Without the mark nobody would miss the segment that is written to now, and what
-// begins like that one could be taken for it.
+// endEarlier marks the ends of the segments that were there when the log was read. A crash may have left several
+// without one: the last that has records, and those that were begun behind it and have none. Without the mark nobody
+// would miss the segment that is written to now, and what begins like that one could be taken for it.
 func (l *Log) endEarlier(c chain) error {
 	for _, s := range slices.Backward(c.used) {
 		if s.first == l.current.first {
@@ -630,7 +631,8 @@ func NewID() uint64 {
 
 func wholeBlocks(size int64) int64 { return (size + blockSize - 1) &^ (blockSize - 1) }
 
-// blocks returns the buffer as whole blocks that hold at least so many bytes. So many of them are kept if it has to grow.
+// blocks returns the buffer as whole blocks that hold at least so many bytes. So many of them are kept if it has to
+// grow.
 func (l *Log) blocks(keep, size int) []byte {
 	size = int(wholeBlocks(int64(size)))
 	if size > len(l.buf) {

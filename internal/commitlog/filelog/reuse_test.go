@@ -21,8 +21,8 @@ func forged(rng *rand.Rand, number, salt uint64) []byte {
 	return p
 }
 
-// TestForgedRecords appends contents that are full of forged records, as a client may who has got to know all salts but the one in use. They lie behind
-// the records of a segment that is used again: none is read, none is taken for damage.
+// TestForgedRecords appends contents that are full of forged records, as a client may who has got to know all salts but
+// the one in use. They lie behind the records of a segment that is used again: none is read, none is taken for damage.
 func TestForgedRecords(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewMem()
@@ -127,7 +127,8 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestReadWhileUsedAgain trims a log while it is read, and has all its segments used again: what they hold now is not what is read.
+// TestReadWhileUsedAgain trims a log while it is read, and has all its segments used again: what they hold now is not
+// what is read.
 func TestReadWhileUsedAgain(t *testing.T) {
 	t.Parallel()
 	o := options(vfs.NewMem(), commitlog.None)

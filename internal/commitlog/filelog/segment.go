@@ -210,7 +210,8 @@ func (s *segment) scan(fsys vfs.FS, dir string, from uint64, visit commitlog.Vis
 // ahead is how far behind a broken record others are looked for.
 const ahead = 1 << 24
 
-// promised returns the last record of which a whole one behind the tail says that it was on stable storage, and the last one that was there.
+// promised returns the last record of which a whole one behind the tail says that it was on stable storage, and the
+// last one that was there.
 func (s *segment) promised(t tail) (synced, last uint64) {
 	for at := t.at; at+recordHeader <= int64(len(t.data)); at += recordAlign {
 		n := binary.LittleEndian.Uint64(t.data[at+8:]) ^ s.salt
@@ -236,8 +237,8 @@ type chain struct {
 	tail       tail     // of it
 }
 
-// readChain reads the records from a number on. Up to the number safe they were on stable storage, or are not needed any more. The error of a log that
-// is not there at all wraps fs.ErrNotExist.
+// readChain reads the records from a number on. Up to the number safe they were on stable storage, or are not needed
+// any more. The error of a log that is not there at all wraps fs.ErrNotExist.
 func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.Visit) (c chain, err error) {
 	if c.used, c.free, err = list(fsys, dir); err != nil {
 		return c, err
@@ -292,8 +293,8 @@ func lastIndex(list []*segment, is func(*segment) bool) int {
 	return -1
 }
 
-// Read reads the records of a log that nobody writes to, from a number on. Up to the number safe they were on stable storage, or are not
-// needed any more: without them the log is damaged.
+// Read reads the records of a log that nobody writes to, from a number on. Up to the number safe they were on stable
+// storage, or are not needed any more: without them the log is damaged.
 func Read(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.Visit) error {
 	_, err := readChain(fsys, dir, id, from, safe, visit)
 	return err

@@ -17,13 +17,15 @@ import (
 	"millrace/internal/store"
 )
 
-// Every is the interval of the logs under test. It is longer than any test, so that nothing is synced unless a test says so.
+// Every is the interval of the logs under test. It is longer than any test, so that nothing is synced unless a test
+// says so.
 const Every = time.Hour
 
 // SegmentBytes is what a log under test is made of, if it is made of segments. Some records of the suite are larger.
 const SegmentBytes = 8 << 10
 
-// New makes an empty log of a mode, whose first record will have number 1. What it returns opens that log, again and again.
+// New makes an empty log of a mode, whose first record will have number 1. What it returns opens that log, again and
+// again.
 type New func(tb testing.TB, mode commitlog.Mode) Open
 
 // Open opens a log and visits its records from a number on. Up to the number safe they must be there.
@@ -200,7 +202,8 @@ func testReopen(l *log) {
 	l.open(1) // only Trim gives records up
 }
 
-// testOpenFrom opens a log for a state that is ahead of it, as it may be where nothing is synced: the log goes on behind the state.
+// testOpenFrom opens a log for a state that is ahead of it, as it may be where nothing is synced: the log goes on
+// behind the state.
 func testOpenFrom(l *log) {
 	l.fill(5)
 	l.close()
@@ -305,7 +308,8 @@ func testVisitFails(l *log) {
 	l.checkRead(1)
 }
 
-// checkTrimmed checks what is read of a log that was trimmed up to a number: all from a number on, or what is not there any more is told.
+// checkTrimmed checks what is read of a log that was trimmed up to a number: all from a number on, or what is not there
+// any more is told.
 func (l *log) checkTrimmed(number uint64) {
 	l.Helper()
 	for from := uint64(1); from <= number; from++ {

@@ -1,5 +1,5 @@
-// Package memlog is a commitlog.Log in memory. It outlives the state that follows from it, as a disk would, and forgets what
-// was not synced when it is told that the power was lost.
+// Package memlog is a commitlog.Log in memory. It outlives the state that follows from it, as a disk would, and forgets
+// what was not synced when it is told that the power was lost.
 package memlog
 
 import (

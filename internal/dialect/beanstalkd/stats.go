@@ -16,8 +16,8 @@ import (
 // compatVersion is the version of the original whose behaviour this is. Clients parse it.
 const compatVersion = "1.13"
 
-// urgentBelow is from which priority on a job is not urgent any more, urgentLooks how many ready jobs one reply looks at
-// to count those that are: their number is not kept.
+// urgentBelow is from which priority on a job is not urgent any more, urgentLooks how many ready jobs one reply looks
+// at to count those that are: their number is not kept.
 const (
 	urgentBelow = 1024
 	urgentLooks = 10_000

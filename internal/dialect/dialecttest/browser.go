@@ -9,15 +9,16 @@ import (
 	"millrace/internal/testkit"
 )
 
-// greetings are what may stand before a command in the body of a request: nothing, and the first line of a client of Faktory.
+// greetings are what may stand before a command in the body of a request: nothing, and the first line of a client of
+// Faktory.
 var greetings = []string{"", "HELLO {\"v\":2}\r\n"}
 
-// fillings is how many lengths of what stands before a command are tried: a protocol that counts bytes finds the beginning of a
-// packet at one of them.
+// fillings is how many lengths of what stands before a command are tried: a protocol that counts bytes finds the
+// beginning of a packet at one of them.
 const fillings = 160
 
-// webPage sends what a browser would for a web page that has chosen the method, the path, a header and the body of a request, or
-// what a TLS session is continued with.
+// webPage sends what a browser would for a web page that has chosen the method, the path, a header and the body of a
+// request, or what a TLS session is continued with.
 func webPage(b *bench) {
 	pushes := [][]byte{}
 	for _, greeting := range greetings {

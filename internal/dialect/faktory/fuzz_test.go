@@ -25,8 +25,8 @@ var jobSeeds = []string{
 	`{"at":7}`, `{"jobtype":"x"`, `{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 }
 
-// reference is a job as the Go decoder reads it, member by member. Each must be of the right type, and of one that is given again
-// the last counts, a null as well.
+// reference is a job as the Go decoder reads it, member by member. Each must be of the right type, and of one that is
+// given again the last counts, a null as well.
 type reference struct {
 	jid, jobtype, queue, at, created string
 	retry, reserve, priority, lines  int64

@@ -20,7 +20,8 @@ type payloadText struct {
 	Attributes map[string]string `json:"attributes"`
 }
 
-// Adopt takes over a job of another server. One that was published with attributes is told by Text, any other by its Body.
+// Adopt takes over a job of another server. One that was published with attributes is told by Text, any other by its
+// Body.
 func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
 	pool := d.pools[a.Pool]
 	switch {

@@ -44,7 +44,8 @@ type Options struct {
 	// Accounts are the passwords of those who may use the guarded part of the admin API; without any it
 	// is open.
 	Accounts map[string]string
-	// Site and AdminSite refuse what web pages of other sites ask of the public and of the admin API; nil refuses nothing.
+	// Site and AdminSite refuse what web pages of other sites ask of the public and of the admin API; nil refuses
+	// nothing.
 	Site      *auth.Site
 	AdminSite *auth.Site
 	// Throttle bounds how often a client may be wrong with its token or account; nil bounds nothing.

@@ -96,7 +96,8 @@ func (c *conn) NetConn() net.Conn { return c.Conn }
 // that may still have input under way.
 func (c *conn) CloseWrite() error { return dialect.CloseWrite(c.Conn) }
 
-// noteState remembers that a connection has been used, and counts those that did not come to speak TLS. net/http calls it.
+// noteState remembers that a connection has been used, and counts those that did not come to speak TLS. net/http calls
+// it.
 func (d *Dialect) noteState(nc net.Conn, state http.ConnState) {
 	tc, secure := nc.(*tls.Conn)
 	switch {

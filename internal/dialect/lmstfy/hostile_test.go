@@ -94,7 +94,8 @@ func TestNotReadWhole(t *testing.T) {
 		c := dial(t, l)
 		written := make(chan int, 1)
 		go func() {
-			_, _ = io.WriteString(c, "PUT /api/default/q HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n") // seen below
+			// Seen below
+			_, _ = io.WriteString(c, "PUT /api/default/q HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
 			n := 0
 			for n < 16<<20 {
 				if _, err := fmt.Fprintf(c, "1000\r\n%s\r\n", strings.Repeat("x", 0x1000)); err != nil {
@@ -151,7 +152,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestLateAnswer sends a body that takes longer to come than the answer may take to go, which does not cut the answer off.
+// TestLateAnswer sends a body that takes longer to come than the answer may take to go, which does not cut the answer
+// off.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, lmstfy.Options{Options: dialect.Options{WriteTimeout: 5 * time.Second}, ReadTimeout: time.Minute}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {

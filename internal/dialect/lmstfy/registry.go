@@ -144,8 +144,8 @@ func (r *registry) limiter(k tokenKey) *limiter {
 	return r.limiters[k]
 }
 
-// tokensMax bounds the tokens, which are all in memory, and so the limits, which a token may have before it exists; tokenMax
-// bounds the text of one, and descriptionMax what is said about it.
+// tokensMax bounds the tokens, which are all in memory, and so the limits, which a token may have before it exists;
+// tokenMax bounds the text of one, and descriptionMax what is said about it.
 const (
 	tokensMax      = 100_000
 	tokenMax       = 1 << 10

@@ -13,8 +13,8 @@ import (
 	"millrace/internal/testkit"
 )
 
-// TestTLS serves over TLS and counts those who do not speak it, speaks HTTP/1.1 also to clients that could do better, and stops
-// at once although a connection has not even shaken hands.
+// TestTLS serves over TLS and counts those who do not speak it, speaks HTTP/1.1 also to clients that could do better,
+// and stops at once although a connection has not even shaken hands.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

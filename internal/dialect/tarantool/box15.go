@@ -27,9 +27,8 @@ type box15 struct {
 // greeting is empty.
 func (*box15) greeting() []byte { return nil }
 
-// frame reads the size in the header of a packet.
-// The first one must be of a type that the protocol has: the peer may be a browser, and a web page could choose where in its
-// request a packet begins.
+// frame reads the size in the header of a packet. The first one must be of a type that the protocol has: the peer may
+// be a browser, and a web page could choose where in its request a packet begins.
 func (p *box15) frame(in []byte) (uint64, error) {
 	if len(in) < box15HeaderSize {
 		return 0, nil

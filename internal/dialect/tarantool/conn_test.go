@@ -223,8 +223,8 @@ func TestPacketsInPieces(t *testing.T) {
 	})
 }
 
-// A client that sends nothing but malformed packets has lost track and is cut off. One that has sent no other is none of this
-// protocol.
+// A client that sends nothing but malformed packets has lost track and is cut off. One that has sent no other is none
+// of this protocol.
 func TestEndlessGarbage(t *testing.T) {
 	t.Parallel()
 	for proved, want := range map[bool]int{true: 1001, false: 1} {

@@ -78,9 +78,9 @@ func (p *iproto) frame(in []byte) (uint64, error) {
 	return uint64(head) + size, nil //nolint:gosec // small
 }
 
-// brokenMax is how many malformed packets in a row are answered. A client that sends
-// as many has lost track of where its packets begin. Before the first well-formed packet none is allowed: the peer may be a
-// browser, and a web page could choose where in its request a packet begins.
+// brokenMax is how many malformed packets in a row are answered. A client that sends as many has lost track of where
+// its packets begin. Before the first well-formed packet none is allowed: the peer may be a browser, and a web page
+// could choose where in its request a packet begins.
 const brokenMax = 1000
 
 // sizeOfSize returns how many bytes the length of a packet has; zero if it is none.

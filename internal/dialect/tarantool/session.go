@@ -33,8 +33,8 @@ type sessions struct {
 	leftMax int // of left, if not sessionsLeftMax
 }
 
-// sessionsLeftMax bounds the sessions without a connection that are remembered. One more ends at once, as without a grace:
-// who connects and identifies itself again and again must not use up the memory.
+// sessionsLeftMax bounds the sessions without a connection that are remembered. One more ends at once, as without a
+// grace: who connects and identifies itself again and again must not use up the memory.
 const sessionsLeftMax = 100_000
 
 func (s *sessions) init(ttr time.Duration) {

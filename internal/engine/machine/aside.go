@@ -120,8 +120,8 @@ func (a *aside) firstLot() *lot {
 	return nil
 }
 
-// turnOf returns the caller whose turn it is to be given a job of a queue, or nil. Short says that there may be one, but
-// looking for it is too much for this step.
+// turnOf returns the caller whose turn it is to be given a job of a queue, or nil. Short says that there may be one,
+// but looking for it is too much for this step.
 func (m *Machine) turnOf(q *queue) (w *waiter, short bool) {
 	l := q.waiters
 	for a := l.aside; a != nil && a.stale; {

@@ -6,7 +6,8 @@ import (
 	"millrace/internal/record"
 )
 
-// checkHooks asserts that the hooks in memory are those that are stored, and that nothing is left to be pushed (INV-19). They need a format (INV-20).
+// checkHooks asserts that the hooks in memory are those that are stored, and that nothing is left to be pushed
+// (INV-19). They need a format (INV-20).
 func (c *checker) checkHooks() (err error) {
 	if len(c.notices) > 0 {
 		return broken(19, "%d jobs of hooks were not pushed", len(c.notices))

@@ -2,8 +2,8 @@ package machine
 
 import "millrace/internal/job"
 
-// checkMemory asserts that memory keeps nothing of which nobody would let go (INV-12): what is left behind does no harm at
-// first, and fills the memory of a server that runs for months.
+// checkMemory asserts that memory keeps nothing of which nobody would let go (INV-12): what is left behind does no harm
+// at first, and fills the memory of a server that runs for months.
 func (c *checker) checkMemory() error {
 	for id, h := range c.holders {
 		n := 0

@@ -107,7 +107,8 @@ func TestFlushReadsLittle(t *testing.T) {
 	b := newBench(t)
 	b.fill(queues)
 	before := b.storage.changes
-	if got := b.do(&job.Remove{Namespace: namespace, Queue: "q0"}); got > 4 { // and of the key of the push that is let in
+	// And of the key of the push that is let in
+	if got := b.do(&job.Remove{Namespace: namespace, Queue: "q0"}); got > 4 {
 		t.Errorf("removing a queue makes %d reads", got)
 	}
 	one := b.storage.changes - before

@@ -38,8 +38,8 @@ func TestRestartSparesNewLeases(t *testing.T) {
 	}
 }
 
-// A job that has failed, was made ready again and then succeeds still fails those that waited for it the first time, however many of them are left over,
-// and releases those that came after that.
+// A job that has failed, was made ready again and then succeeds still fails those that waited for it the first time,
+// however many of them are left over, and releases those that came after that.
 func TestSecondEndWaitsForFirst(t *testing.T) {
 	t.Parallel()
 	b := newBounded(t)
@@ -54,7 +54,8 @@ func TestSecondEndWaitsForFirst(t *testing.T) {
 	b.counts("q", job.Ready, 1)
 }
 
-// A holder that has gone, and some of whose leases are still to be ended, does not take those with it that others have got of the same jobs.
+// A holder that has gone, and some of whose leases are still to be ended, does not take those with it that others have
+// got of the same jobs.
 func TestEndOfHolderSparesNewLeases(t *testing.T) {
 	t.Parallel()
 	b := newBounded(t)

@@ -40,8 +40,8 @@ type Options struct {
 	GroupWindow int
 	Groups      int
 
-	// Gated refuses what needs a later format of records than the store has, until RaiseFormat allows it. Otherwise the format is raised when
-	// something needs it.
+	// Gated refuses what needs a later format of records than the store has, until RaiseFormat allows it. Otherwise the
+	// format is raised when something needs it.
 	Gated bool
 
 	// ActiveQueues is how many queues Activity tells apart.
@@ -148,13 +148,14 @@ type Machine struct {
 
 	forgetAt job.Time // nothing in the list of what is to be forgotten is earlier
 
-	alarms    moments[*alarm]
-	holders   map[job.Holder]*holder
-	waiting   map[uint64]*waiter
-	awaiting  map[job.ID]*vigil
-	telling   line[*vigils]                   // those who are still to be told
-	leaving   line[*waiter]                   // those who have been answered and are still in lists
-	held      bool                            // timers went first in this Tick, and those who are left over wait for the next one
+	alarms   moments[*alarm]
+	holders  map[job.Holder]*holder
+	waiting  map[uint64]*waiter
+	awaiting map[job.ID]*vigil
+	telling  line[*vigils] // those who are still to be told
+	leaving  line[*waiter] // those who have been answered and are still in lists
+	// Timers went first in this Tick, and those who are left over wait for the next one
+	held      bool
 	postponed int                             // how many Ticks in a row have left a clean-up for later
 	turn      int                             // see serveSome
 	stubs     map[string]map[string]*waitList // those who wait for jobs of queues that do not exist

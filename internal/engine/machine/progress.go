@@ -56,7 +56,8 @@ func (m *Machine) reportable(namespace, key string) (named *entry, tracked bool)
 	return named, r.Tracked
 }
 
-// Reportable finds, among the jobs with one key, the one that reports are about: the one leased longest, else the oldest.
+// Reportable finds, among the jobs with one key, the one that reports are about: the one leased longest, else the
+// oldest.
 type Reportable struct {
 	Job     *job.Job // nil: there is none
 	Tracked bool     // any of them is

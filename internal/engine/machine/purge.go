@@ -236,7 +236,8 @@ func (m *Machine) dropJobs(q *queue) {
 	}
 }
 
-// dropSpan deletes a range of keys: one by one if there are few, because every deleted range costs whoever reads near it.
+// dropSpan deletes a range of keys: one by one if there are few, because every deleted range costs whoever reads near
+// it.
 func (m *Machine) dropSpan(lo, hi []byte) {
 	var keys [][]byte
 	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {

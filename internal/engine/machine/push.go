@@ -35,8 +35,9 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 	return true
 }
 
-// reuse takes the entry of a job that was pushed for the next one, with its buffers, unless it is in memory for longer: behind a backlog none is,
-// and then its push is all that it is for. Of the buffers of one that was delivered lease has let go.
+// reuse takes the entry of a job that was pushed for the next one, with its buffers, unless it is in memory for longer:
+// behind a backlog none is, and then its push is all that it is for. Of the buffers of one that was delivered lease has
+// let go.
 func (m *Machine) reuse(e *entry) {
 	if m.jobs[e.ID] != nil || e.Group != "" {
 		return

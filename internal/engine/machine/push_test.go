@@ -9,8 +9,8 @@ import (
 	"millrace/internal/store/memstore"
 )
 
-// What a job was pushed with stays its own, whether it is delivered at once or waits behind a backlog, although a push that
-// is over leaves its memory to the next.
+// What a job was pushed with stays its own, whether it is delivered at once or waits behind a backlog, although a push
+// that is over leaves its memory to the next.
 func TestPushesShareNoBuffers(t *testing.T) {
 	t.Parallel()
 	// One job of the backlog and one leased one are in memory.

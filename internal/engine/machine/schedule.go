@@ -21,8 +21,8 @@ type ticker struct {
 }
 
 const (
-	// lateAfter is how late a tick may be dealt with that came while the machine ran: later ones count as missed, because
-	// the clock has been put forward or the process was stopped.
+	// lateAfter is how late a tick may be dealt with that came while the machine ran: later ones count as missed,
+	// because the clock has been put forward or the process was stopped.
 	lateAfter = time.Minute
 	// missedCounted is up to how many missed ticks are counted one by one.
 	missedCounted = 1000
@@ -97,8 +97,8 @@ func nextTick(t time.Time, ok bool) job.Time {
 	return job.TimeOf(t)
 }
 
-// parseWhen reads the schedule of an entry that has been checked. A database of time zones that has lost a zone since is
-// no reason to stop the server: the entry then never ticks.
+// parseWhen reads the schedule of an entry that has been checked. A database of time zones that has lost a zone since
+// is no reason to stop the server: the entry then never ticks.
 func parseWhen(def *job.Schedule) schedule.Schedule {
 	when, err := schedule.Parse(def.When, def.Zone)
 	if err != nil {

@@ -2,10 +2,11 @@ package machine
 
 import "millrace/internal/job"
 
-// Tracer is told of jobs that carry a trace, for whoever makes spans of it. As an Observer it changes nothing, is called
-// within a step and must not call the machine. The job is valid only during the call.
+// Tracer is told of jobs that carry a trace, for whoever makes spans of it. As an Observer it changes nothing, is
+// called within a step and must not call the machine. The job is valid only during the call.
 type Tracer interface {
-	// Fetched tells that a job was leased, and since when it had waited: since its push, or since it became ready again.
+	// Fetched tells that a job was leased, and since when it had waited: since its push, or since it became ready
+	// again.
 	Fetched(j *job.Job, since, now job.Time)
 	// Ended tells that a lease has ended: by CountAcked, CountFailed or CountLapsed.
 	Ended(j *job.Job, how job.Counter, now job.Time)

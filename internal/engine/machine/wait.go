@@ -140,8 +140,8 @@ func (m *Machine) timeUp(w *waiter) {
 	}
 }
 
-// guard has a fetch that waits woken before the first lease of its holder ends. A lease that the holder gets, or moves, while it waits is looked at when it is
-// woken.
+// guard has a fetch that waits woken before the first lease of its holder ends. A lease that the holder gets, or moves,
+// while it waits is looked at when it is woken.
 func (m *Machine) guard(w *waiter) {
 	at := w.until
 	if end := m.firstEnd(w.fetch); end != job.Never {

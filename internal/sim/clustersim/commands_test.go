@@ -55,7 +55,8 @@ func (g *reign) make(by job.Holder) job.Command {
 			Wait: choose(rng, 0, 0, 200*time.Millisecond, 5*time.Second, job.WaitForever), OnEnd: choose(rng, job.EndKeep, job.EndRelease),
 			LeaseSet: true, Lease: choose(rng, 50*time.Millisecond, 2*time.Second, time.Minute),
 		}
-		// If jobs of several queues become ready together, the document leaves open which of them a caller gets that waits.
+		// If jobs of several queues become ready together, the document leaves open which of them a caller gets that
+		// waits.
 		if f.Wait == 0 && rng.IntN(3) == 0 {
 			f.Queues = append(f.Queues, queues[(slices.Index(queues, queue)+1)%len(queues)])
 		}

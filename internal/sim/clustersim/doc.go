@@ -1,12 +1,14 @@
-// Package clustersim checks the replicated mode by simulation: several nodes, each a replica.Replica on a store in memory, and engines on the
-// nodes that lead or believe so, over a log that does whatever its contract allows. Seeds decide everything that happens, and time is virtual.
+// Package clustersim checks the replicated mode by simulation: several nodes, each a replica.Replica on a store in
+// memory, and engines on the nodes that lead or believe so, over a log that does whatever its contract allows. Seeds
+// decide everything that happens, and time is virtual.
 //
-// The log is one list of entries, which are in it as soon as a majority would have them. Leaderships give entries to it. It delays them, drops
-// the end of what a leadership gave, lets through what it should not, delivers to each node at its own pace, and elects between any two steps. Nodes
-// crash, lose what their disk had not synced, and are sent copies of the stores of others. Their clocks are hours apart.
+// The log is one list of entries, which are in it as soon as a majority would have them. Leaderships give entries to
+// it. It delays them, drops the end of what a leadership gave, lets through what it should not, delivers to each node
+// at its own pace, and elects between any two steps. Nodes crash, lose what their disk had not synced, and are sent
+// copies of the stores of others. Their clocks are hours apart.
 //
-// Every engine has a model of package sim beside it, which begins as what the log means where the term begins. What the engine answers must
-// be what the model answers, and these must hold after each step:
+// Every engine has a model of package sim beside it, which begins as what the log means where the term begins. What the
+// engine answers must be what the model answers, and these must hold after each step:
 //
 //   - a store is the effect of a beginning of the log, each entry applied once.
 //   - two nodes with the same number of batches have the same chain and content.

@@ -8,7 +8,8 @@ import (
 	"millrace/internal/job"
 )
 
-// rest brings the cluster to rest: all nodes run, one of them leads, and what it was asked is answered. Then nothing may be missing anywhere.
+// rest brings the cluster to rest: all nodes run, one of them leads, and what it was asked is answered. Then nothing
+// may be missing anywhere.
 func (r *run) rest() error {
 	r.careless = false
 	if err := r.startAll(); err != nil {

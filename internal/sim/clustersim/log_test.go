@@ -13,7 +13,8 @@ import (
 	"millrace/internal/store/memstore"
 )
 
-// leadership is the right of a node to write to the log, until another one begins. The node is told of its end late, or by what it applies.
+// leadership is the right of a node to write to the log, until another one begins. The node is told of its end late, or
+// by what it applies.
 type leadership struct {
 	run   *run
 	node  *node
@@ -102,7 +103,8 @@ func parse(p []byte) entry {
 	return e
 }
 
-// meaning is what the log means up to an entry. It is what all replicas are compared with, and is made without any of their code.
+// meaning is what the log means up to an entry. It is what all replicas are compared with, and is made without any of
+// their code.
 type meaning struct {
 	content  []byte
 	entry    entry

@@ -51,8 +51,8 @@ var faults = []struct {
 	{fault{name: "the log is cut at what is applied", cutsApplied: true}, []string{"R-4"}},
 }
 
-// TestPlantedBugs asserts that the simulation is worth something: each of these bugs is found within a moderate number of runs, and as what it
-// is.
+// TestPlantedBugs asserts that the simulation is worth something: each of these bugs is found within a moderate number
+// of runs, and as what it is.
 func TestPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults {

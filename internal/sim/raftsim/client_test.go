@@ -148,7 +148,8 @@ func (c *client) begin(o *op) (term uint64) {
 	return c.run.truth.term()
 }
 
-// answered notes an answer that a client has got, of an engine of a term. Another one may have begun before it was asked for.
+// answered notes an answer that a client has got, of an engine of a term. Another one may have begun before it was
+// asked for.
 func (c *client) answered(s *session, o *op, at int64, begun uint64) {
 	o.ret, o.known = at, true
 	c.run.count(&c.run.seen.answered[o.kind])

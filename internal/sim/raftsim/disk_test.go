@@ -241,8 +241,8 @@ func (s *speed) set(takes time.Duration) {
 	s.takes = takes
 }
 
-// MaybeError delays the syncs of the log. Those of other files are done with a lock held: while somebody waits for a lock, no time passes in a
-// bubble.
+// MaybeError delays the syncs of the log. Those of other files are done with a lock held: while somebody waits for a
+// lock, no time passes in a bubble.
 func (s *speed) MaybeError(op errorfs.Op) error {
 	if op.Kind != errorfs.OpFileSyncData {
 		return nil

@@ -137,7 +137,8 @@ func tell(list []*op) string {
 	return strings.Join(lines, "\n  ")
 }
 
-// judgeQueue looks at what a queue has given: a job that was firmly leased to nobody else, and nothing only if there was nothing.
+// judgeQueue looks at what a queue has given: a job that was firmly leased to nobody else, and nothing only if there
+// was nothing.
 func judgeQueue(list []*op) error {
 	for _, o := range list {
 		switch {

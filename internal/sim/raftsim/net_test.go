@@ -29,7 +29,8 @@ var (
 
 type link struct{ from, to raft.ServerAddress }
 
-// network carries messages between nodes. It delays them, loses some, and holds up those that go where nothing gets through.
+// network carries messages between nodes. It delays them, loses some, and holds up those that go where nothing gets
+// through.
 type network struct {
 	mu     sync.Mutex // guards what follows
 	rng    *rand.Rand

@@ -72,8 +72,8 @@ func (n *node) up() *process {
 	return n.proc
 }
 
-// process is a node while it runs. After a kill it goes on for a while, without anybody who hears it and on a disk that is not its node's any
-// more: nothing can end a goroutine from outside.
+// process is a node while it runs. After a kill it goes on for a while, without anybody who hears it and on a disk that
+// is not its node's any more: nothing can end a goroutine from outside.
 type process struct {
 	*node
 
@@ -218,8 +218,9 @@ func (p *process) lead(t *replica.Term) {
 	p.run.tracef("%s does not lead any more: %v", p.name, t.Err())
 }
 
-// pause has the main goroutine of Raft stop for a time, in which nothing reaches or leaves the node: it cannot notice that it leads no more. So
-// does a process that was stopped and goes on, until Raft gets its turn. What was written before comes to its end first, because reads wait for it.
+// pause has the main goroutine of Raft stop for a time, in which nothing reaches or leaves the node: it cannot notice
+// that it leads no more. So does a process that was stopped and goes on, until Raft gets its turn. What was written
+// before comes to its end first, because reads wait for it.
 func (p *process) pause(d time.Duration) {
 	p.run.tracef("%s pauses for %v", p.name, d)
 	p.run.count(&p.run.seen.pauses)
@@ -281,8 +282,8 @@ func (p *process) ping(o *node) {
 
 var errNoLeader = errors.New("no node leads")
 
-// session returns what serves clients at some node, or nil. Who wants to write has noticed if one is paused: reads would wait for
-// what was written.
+// session returns what serves clients at some node, or nil. Who wants to write has noticed if one is paused: reads
+// would wait for what was written.
 func (r *run) session(first int, writes bool) *session {
 	for i := range r.nodes {
 		if p := r.nodes[(first+i)%len(r.nodes)].up(); p != nil && (!writes || !p.paused.Load()) {

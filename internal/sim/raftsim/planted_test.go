@@ -31,8 +31,8 @@ var faults = []struct {
 	{fault{name: "a term begins with the wall clock", wallClock: true}, []string{"R-8"}},
 }
 
-// TestPlantedBugs asserts that the simulation is worth something: each of these bugs is found within a moderate number of runs, and as what it
-// is.
+// TestPlantedBugs asserts that the simulation is worth something: each of these bugs is found within a moderate number
+// of runs, and as what it is.
 func TestPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults {

@@ -300,8 +300,9 @@ func (r *run) transfer(n *node) {
 	})
 }
 
-// wipe takes everything away from a node that just makes a majority with the leader, and then cuts off the others of that majority. The node
-// is another one from then on, which nobody has asked to join: those that are left are no majority. It reports whether it could.
+// wipe takes everything away from a node that just makes a majority with the leader, and then cuts off the others of
+// that majority. The node is another one from then on, which nobody has asked to join: those that are left are no
+// majority. It reports whether it could.
 func (r *run) wipe(plan *rand.Rand) bool {
 	s := r.session(0, false)
 	var rest []*node

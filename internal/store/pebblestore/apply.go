@@ -79,10 +79,9 @@ type kind struct {
 	common []byte // what their keys begin with
 }
 
-// sorted returns the changes of b that have an effect: by key, or as they are if one
-// of them deletes a range. Keys that begin with the same byte mostly come in order
-// already, so that it pays to part them by that first. The bytes behind what all of a kind have in common nearly always tell
-// two of them apart.
+// sorted returns the changes of b that have an effect: by key, or as they are if one of them deletes a range. Keys that
+// begin with the same byte mostly come in order already, so that it pays to part them by that first. The bytes behind
+// what all of a kind have in common nearly always tell two of them apart.
 func (s *Store) sorted(b *store.Batch) []change {
 	var kinds [256]kind
 	n, ordered := 0, false
@@ -159,7 +158,8 @@ func commonPrefix(a, b []byte) int {
 	return n
 }
 
-// changesKept and batchKept are the longest scratch list and the largest batch of Pebble's, in bytes, that are kept between commits.
+// changesKept and batchKept are the longest scratch list and the largest batch of Pebble's, in bytes, that are kept
+// between commits.
 const (
 	changesKept = 64 << 10
 	batchKept   = 4 << 20

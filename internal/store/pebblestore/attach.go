@@ -12,8 +12,9 @@ import (
 	"millrace/internal/commitlog/filelog"
 )
 
-// Attach makes the data of a server of its own that of a node of a cluster, where it is: from then on Apply changes it, and its log is elsewhere. The
-// last record that it has gets a number above all that there were, and a state. What was interrupted is finished by calling it again.
+// Attach makes the data of a server of its own that of a node of a cluster, where it is: from then on Apply changes it,
+// and its log is elsewhere. The last record that it has gets a number above all that there were, and a state. What was
+// interrupted is finished by calling it again.
 func Attach(dir string, state []byte) error {
 	dir = filepath.Clean(dir)
 	p, err := lookUp(dir)
@@ -31,7 +32,8 @@ func Attach(dir string, state []byte) error {
 	return removeSegments(dir)
 }
 
-// Detach is the way back: the data becomes that of a server of its own. What was interrupted is finished by calling it again.
+// Detach is the way back: the data becomes that of a server of its own. What was interrupted is finished by calling it
+// again.
 func Detach(dir string) error {
 	dir = filepath.Clean(dir)
 	p, err := lookUp(dir)

@@ -30,8 +30,8 @@ func loaded(t *testing.T, mem vfs.FS, batches int) *pebblestore.Store {
 	return s
 }
 
-// TestCheckpointCutShort cuts the power at every moment of a checkpoint. What is left of the copy is whole, or cannot be taken for a data
-// directory: a server on it does not begin without the jobs.
+// TestCheckpointCutShort cuts the power at every moment of a checkpoint. What is left of the copy is whole, or cannot
+// be taken for a data directory: a server on it does not begin without the jobs.
 func TestCheckpointCutShort(t *testing.T) {
 	t.Parallel()
 	const batches = 30
@@ -90,8 +90,9 @@ func TestCheckpointCutShort(t *testing.T) {
 	}
 }
 
-// TestCheckpointMeetsAnError lets everything that is written or created fail once while a checkpoint is made. Either the error is told, or the
-// copy is whole. Where a directory cannot be synced Pebble ends the process, so that is left out.
+// TestCheckpointMeetsAnError lets everything that is written or created fail once while a checkpoint is made. Either
+// the error is told, or the copy is whole. Where a directory cannot be synced Pebble ends the process, so that is left
+// out.
 func TestCheckpointMeetsAnError(t *testing.T) {
 	t.Parallel()
 	const batches = 30

@@ -172,8 +172,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestModes loses power behind commits: with commitlog.Fsync all of them are there, with Interval what is older than the interval, with None what was synced
-// by name.
+// TestModes loses power behind commits: with commitlog.Fsync all of them are there, with Interval what is older than
+// the interval, with None what was synced by name.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []commitlog.Mode{commitlog.Fsync, commitlog.Interval, commitlog.None} {
@@ -394,8 +394,8 @@ func testFailure(t *testing.T, inj *injector, step int, harmless bool) {
 	}
 }
 
-// openFailing opens and closes a store while errors are injected. Open must report one that is not harmless, unless it is met by what Pebble does
-// in the background once it is open, which is told in the other way.
+// openFailing opens and closes a store while errors are injected. Open must report one that is not harmless, unless it
+// is met by what Pebble does in the background once it is open, which is told in the other way.
 func openFailing(t *testing.T, o pebblestore.Options, inj *injector, harmless bool) {
 	t.Helper()
 	var fatal atomic.Value

@@ -19,7 +19,8 @@ type gathered struct {
 	spare    *generation
 	position position // what Pebble has, perhaps not on stable storage
 
-	// What follows belongs to the one goroutine that has Pebble apply something, which others give tasks. Position is written by it alone.
+	// What follows belongs to the one goroutine that has Pebble apply something, which others give tasks. Position is
+	// written by it alone.
 	changes []change      // scratch of fill
 	batch   *pebble.Batch // scratch of apply, unless it is given more
 
@@ -52,8 +53,8 @@ const (
 	gatherBytes   = 4 << 20
 	// So much is gathered while Pebble is busy. Then commits wait for it.
 	gatherRoom = 4 * gatherBytes
-	// flushBytes is how much the log may hold that is not in tables. Most jobs come and go without filling a memtable; after so much
-	// of them it is flushed all the same, because a start has to read the log.
+	// flushBytes is how much the log may hold that is not in tables. Most jobs come and go without filling a memtable;
+	// after so much of them it is flushed all the same, because a start has to read the log.
 	flushBytes = 32 << 20
 )
 
@@ -131,7 +132,8 @@ func (s *Store) moveLoop() {
 	}
 }
 
-// moving has something done between what Pebble applies, and waits for it. Pebble may never get to it if it has met an error.
+// moving has something done between what Pebble applies, and waits for it. Pebble may never get to it if it has met an
+// error.
 func (s *Store) moving(do func() error) error {
 	t := task{do, make(chan error, 1)}
 	select {

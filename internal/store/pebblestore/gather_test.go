@@ -83,8 +83,9 @@ func contentOf(t *testing.T, mem *vfs.MemFS) map[string][]byte {
 	return files
 }
 
-// TestLives ends the machine many times, with none, some or all of what was not synced, and goes on. Everything that was acknowledged is there each time,
-// and nothing comes back, also when what Pebble has on stable storage is older or younger than the end of the log.
+// TestLives ends the machine many times, with none, some or all of what was not synced, and goes on. Everything that
+// was acknowledged is there each time, and nothing comes back, also when what Pebble has on stable storage is older or
+// younger than the end of the log.
 func TestLives(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -262,8 +263,9 @@ func TestReadOnlyWithLog(t *testing.T) {
 	}
 }
 
-// TestPositionMovesWithState takes the log away up to where Pebble says that it has it: nothing is missed, and nothing is applied a second time. A removal leaves
-// nothing of a key that was set once, and would bring one back that was set twice.
+// TestPositionMovesWithState takes the log away up to where Pebble says that it has it: nothing is missed, and nothing
+// is applied a second time. A removal leaves nothing of a key that was set once, and would bring one back that was set
+// twice.
 func TestPositionMovesWithState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -378,8 +380,9 @@ func sameAsMap(t *testing.T, r store.Reader, model map[string]string) {
 	}
 }
 
-// TestLogOnDisk copies a directory on a real file system, where the log is written past the page cache if that lets it, while
-// it is in use: what is in the files is what was acknowledged. Records of all sizes begin and end anywhere in their blocks.
+// TestLogOnDisk copies a directory on a real file system, where the log is written past the page cache if that lets it,
+// while it is in use: what is in the files is what was acknowledged. Records of all sizes begin and end anywhere in
+// their blocks.
 func TestLogOnDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -431,8 +434,8 @@ func TestDeletedToTheEnd(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestFailedFlush lets no table be written while commits go on: the store stops and says why. Everything that was acknowledged can be read from it, in a snapshot that is
-// still given as well, and is there after a start.
+// TestFailedFlush lets no table be written while commits go on: the store stops and says why. Everything that was
+// acknowledged can be read from it, in a snapshot that is still given as well, and is there after a start.
 func TestFailedFlush(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
@@ -475,7 +478,8 @@ func TestFailedFlush(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestFailedSync lets the sync that comes after the interval fail: the store says so without being asked, and takes nothing more.
+// TestFailedSync lets the sync that comes after the interval fail: the store says so without being asked, and takes
+// nothing more.
 func TestFailedSync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

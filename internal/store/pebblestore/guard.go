@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// fuse remembers the first error after which nothing more may be acknowledged. The disk keeps what it had then, which is a state that
-// opening knows: that of a crash. The process says why and ends.
+// fuse remembers the first error after which nothing more may be acknowledged. The disk keeps what it had then, which
+// is a state that opening knows: that of a crash. The process says why and ends.
 type fuse struct {
 	first atomic.Pointer[error] // nil while the fuse is whole
 
@@ -29,8 +29,8 @@ func newFuse(onFatal func(error), explain func(error) error) *fuse {
 	return &fuse{ended: make(chan struct{}), onFatal: onFatal, explain: explain}
 }
 
-// end blows the fuse with an error that Pebble has met, and never returns: Pebble would go on with what it knows to be wrong, try again
-// without end, or panic. It holds no lock of its own that others need while it writes.
+// end blows the fuse with an error that Pebble has met, and never returns: Pebble would go on with what it knows to be
+// wrong, try again without end, or panic. It holds no lock of its own that others need while it writes.
 func (f *fuse) end(err error) {
 	f.blow(err)
 	f.endedOnce.Do(func() { close(f.ended) })
@@ -55,7 +55,8 @@ func (f *fuse) err() error {
 	return nil
 }
 
-// cause returns what is behind an error of opening: what blew the fuse, if something did, because other errors only follow from that.
+// cause returns what is behind an error of opening: what blew the fuse, if something did, because other errors only
+// follow from that.
 func (f *fuse) cause(err error) error {
 	if first := f.err(); first != nil {
 		return first
@@ -87,9 +88,10 @@ func (f *fuse) arm() error {
 	return f.err()
 }
 
-// guardFS blows a fuse with the first error of a change below one directory, and makes no change after that. Reads and everything
-// outside, such as the files of a checkpoint, pass through. So do changes of kinds that Pebble, without a log of its own and without tables from
-// elsewhere, makes only there: links, files that are used again, the removal of directories.
+// guardFS blows a fuse with the first error of a change below one directory, and makes no change after that. Reads and
+// everything outside, such as the files of a checkpoint, pass through. So do changes of kinds that Pebble, without a
+// log of its own and without tables from elsewhere, makes only there: links, files that are used again, the removal of
+// directories.
 type guardFS struct {
 	vfs.FS
 	guard
@@ -97,7 +99,8 @@ type guardFS struct {
 	files *fileSet // those of dir
 }
 
-// guard is what is done about an error. Pebble is not shown one, because it would panic or try again without end: the goroutine that meets it stays where it is.
+// guard is what is done about an error. Pebble is not shown one, because it would panic or try again without end: the
+// goroutine that meets it stays where it is.
 type guard struct {
 	fuse *fuse
 	ends bool
@@ -154,7 +157,8 @@ func (g *guardFS) open(op, name string, do func() (vfs.File, error)) (file vfs.F
 		return nil, err
 	}
 	g.files.add(name)
-	// Pebble makes a log of its own all the same, and only marks its end when it is closed. What goes wrong with that it can be told.
+	// Pebble makes a log of its own all the same, and only marks its end when it is closed. What goes wrong with that
+	// it can be told.
 	return &guardFile{File: file, guard: guard{fuse: g.fuse, ends: g.ends && !strings.HasSuffix(name, ".log")}, name: name}, nil
 }
 

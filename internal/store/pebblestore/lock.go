@@ -21,8 +21,9 @@ func cannotWrite(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || isFull(err)
 }
 
-// readLockFS locks a directory that this process cannot write to, as far as that goes: a lock for readers keeps a server from opening it, and is refused
-// while a server has it open, perhaps by another path to the same disk. It needs the file of the lock, and leaves it as it is.
+// readLockFS locks a directory that this process cannot write to, as far as that goes: a lock for readers keeps a
+// server from opening it, and is refused while a server has it open, perhaps by another path to the same disk. It needs
+// the file of the lock, and leaves it as it is.
 type readLockFS struct {
 	vfs.FS
 	refused  error // why there is no lock for a writer

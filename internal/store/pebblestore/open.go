@@ -54,8 +54,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// lockDir makes sure that the directory exists, is one, and is ours alone. Unlocked tells why that could not be made sure of in
-// a directory that is only read.
+// lockDir makes sure that the directory exists, is one, and is ours alone. Unlocked tells why that could not be made
+// sure of in a directory that is only read.
 func lockDir(o Options) (lock *pebble.Lock, unlocked, err error) {
 	info, err := o.FS.Stat(o.Dir)
 	switch {
@@ -237,7 +237,8 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 	return s.watch()
 }
 
-// wrongLog tells that a directory is used by a server of its own and is that of a node of a cluster, or the other way round.
+// wrongLog tells that a directory is used by a server of its own and is that of a node of a cluster, or the other way
+// round.
 func wrongLog(dir string, p position) error {
 	if p.log == logElsewhere {
 		return fmt.Errorf("%s: %w: it is the data of a node of a cluster: set cluster.node", dir, store.ErrUnwritable)
@@ -277,7 +278,8 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	return openPebble(o.Dir, po, s.fuse)
 }
 
-// openPebble opens the database. It returns, as an error, what Pebble panics with over some kinds of damage, and what it demands the end of the process for.
+// openPebble opens the database. It returns, as an error, what Pebble panics with over some kinds of damage, and what
+// it demands the end of the process for.
 func openPebble(dir string, po *pebble.Options, f *fuse) (*pebble.DB, error) {
 	var db *pebble.DB
 	var err error

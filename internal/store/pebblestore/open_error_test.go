@@ -62,8 +62,9 @@ var openKinds = map[string][]errorfs.OpKind{
 	"rename": {errorfs.OpRename, errorfs.OpLink},
 }
 
-// TestErrorsOfOpening lets every operation of an opening fail once, with each of the errors that a disk, a full one, a user without
-// rights and a process with too many files meet. None of them passes for damage, and the next opening works.
+// TestErrorsOfOpening lets every operation of an opening fail once, with each of the errors that a disk, a full one, a
+// user without rights and a process with too many files meet. None of them passes for damage, and the next opening
+// works.
 func TestErrorsOfOpening(t *testing.T) {
 	t.Parallel()
 	stride := tier.Pick(1, 7)

@@ -77,9 +77,9 @@ func pebbleOptions(o Options) *pebble.Options {
 		// the log longer that a restart after a crash has to read.
 		MemTableStopWritesThreshold: memTablesMax,
 
-		// With this six runs of new tables are compacted at once. Most of what is flushed is deleted soon: rewriting it early is
-		// wasted work, the keys of clients are rewritten as a whole each time, and a lookup has filters for each run. Stalling
-		// writers is the last resort.
+		// With this six runs of new tables are compacted at once. Most of what is flushed is deleted soon: rewriting it
+		// early is wasted work, the keys of clients are rewritten as a whole each time, and a lookup has filters for
+		// each run. Stalling writers is the last resort.
 		L0CompactionThreshold: 12,
 		L0StopWritesThreshold: 24,
 		LBaseMaxBytes:         256 << 20,
@@ -102,8 +102,9 @@ func pebbleOptions(o Options) *pebble.Options {
 	// metadata alone, instead of waiting for their rewrite.
 	po.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
 
-	// No table has keys of two spaces, which are told apart by the first byte. Jobs that arrive have greater numbers than
-	// all before, so that their tables overlap none and are not rewritten for the sake of the keys that clients give, which come in any order.
+	// No table has keys of two spaces, which are told apart by the first byte. Jobs that arrive have greater numbers
+	// than all before, so that their tables overlap none and are not rewritten for the sake of the keys that clients
+	// give, which come in any order.
 	po.Experimental.SpanPolicyFunc = func(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 		if len(start) > 0 && start[0] < 0xff {
 			end = []byte{start[0] + 1}

@@ -24,8 +24,9 @@ type position struct {
 // logElsewhere is the identity of a log that is not in the directory: that of a cluster.
 const logElsewhere = 0
 
-// positionKey is the key of our own in the database, and journalKey the one that earlier formats had. Readers do not see them. They come behind all
-// others, because every table that is flushed has the position: in front of them it would make each overlap all before it.
+// positionKey is the key of our own in the database, and journalKey the one that earlier formats had. Readers do not
+// see them. They come behind all others, because every table that is flushed has the position: in front of them it
+// would make each overlap all before it.
 var (
 	positionKey = []byte("\xffposition")
 	journalKey  = []byte("\xffjournal")

@@ -37,8 +37,8 @@ func (r *readOnlyFS) MaybeError(op errorfs.Op) error {
 	return &fs.PathError{Op: "change", Path: op.Path, Err: r.errno}
 }
 
-// TestReadOnlyMedium reads a store, that of a server which was killed, from media that cannot be written to: all is there, the checksums are
-// verified, nothing but the lock is tried, and that there is none is told.
+// TestReadOnlyMedium reads a store, that of a server which was killed, from media that cannot be written to: all is
+// there, the checksums are verified, nothing but the lock is tried, and that there is none is told.
 func TestReadOnlyMedium(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.EROFS, syscall.EACCES, syscall.EPERM} {

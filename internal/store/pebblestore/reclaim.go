@@ -48,8 +48,8 @@ func (r *reclaimer) removed(keys int, ranges bool) {
 }
 
 const (
-	// reclaimDelay is how long after the last removal its space is asked for, if what else is written has not brought it back.
-	// Pebble compacts the newest tables only when there are several runs of them.
+	// reclaimDelay is how long after the last removal its space is asked for, if what else is written has not brought
+	// it back. Pebble compacts the newest tables only when there are several runs of them.
 	reclaimDelay = 30 * time.Second
 	// reclaimKeys is how many keys have to be removed one by one for that.
 	reclaimKeys = 8 << 10
@@ -90,8 +90,8 @@ func (s *Store) reclaim(ctx context.Context) {
 	}
 }
 
-// compactNewest compacts the newest tables, without all only those of which it is worth it, if they delete something and there is room for the outcome. What goes wrong
-// with it blows the fuse, or is no worse than not having begun.
+// compactNewest compacts the newest tables, without all only those of which it is worth it, if they delete something
+// and there is room for the outcome. What goes wrong with it blows the fuse, or is no worse than not having begun.
 func (s *Store) compactNewest(ctx context.Context, all bool) {
 	levels, err := s.db.SSTables()
 	if err != nil || len(levels[0]) == 0 || s.refusal() != nil {

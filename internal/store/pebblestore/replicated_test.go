@@ -22,8 +22,8 @@ func replicated(fsys vfs.FS) pebblestore.Options {
 	}
 }
 
-// TestReplicatedCrash ends the machine at many points: the store has the effect of a beginning of the log, at least of what was settled, and
-// its number and state are those that came with the last of it.
+// TestReplicatedCrash ends the machine at many points: the store has the effect of a beginning of the log, at least of
+// what was settled, and its number and state are those that came with the last of it.
 func TestReplicatedCrash(t *testing.T) {
 	t.Parallel()
 	for _, percent := range []int{0, 50, 100} {

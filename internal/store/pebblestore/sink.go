@@ -11,9 +11,10 @@ import (
 	"millrace/internal/store"
 )
 
-// sinker moves new tables down a level, as they are, if their keys come behind all of the same first byte that were flushed
-// before: those of jobs, which arrive in the order of their numbers. Were they left with the other new tables, Pebble would
-// take them along when it compacts those next to them that overlap each other, which the keys of clients do, and so write each job twice.
+// sinker moves new tables down a level, as they are, if their keys come behind all of the same first byte that were
+// flushed before: those of jobs, which arrive in the order of their numbers. Were they left with the other new tables,
+// Pebble would take them along when it compacts those next to them that overlap each other, which the keys of clients
+// do, and so write each job twice.
 type sinker struct {
 	mu   sync.Mutex
 	last [256][]byte // the greatest key of each first byte that was flushed
@@ -64,8 +65,8 @@ func (k *sinker) sink(ctx context.Context, db *pebble.DB) {
 			return
 		}
 		for key := k.next(); key != nil; key = k.next() {
-			// A compaction of what lies between the first two keys of the table: it takes the table as a whole, and no memtable has
-			// to be flushed for it. It fails only when it is stopped.
+			// A compaction of what lies between the first two keys of the table: it takes the table as a whole, and no
+			// memtable has to be flushed for it. It fails only when it is stopped.
 			from := append(key, 0)
 			_ = db.Compact(ctx, from, append(slices.Clip(from), 0), false)
 		}

@@ -38,7 +38,9 @@ func TestSpaceComesBack(t *testing.T) {
 					_, _ = rng.Read(value)
 					key := historyKey(i)
 					if i < 10 {
-						key[0]-- // of another space: the table that a deleted range is cut out of stays on disk as a whole for what is left in it
+						// Of another space: the table that a deleted range is cut out of stays on disk as a whole for
+						// what is left in it
+						key[0]--
 					}
 					storetest.Commit(t, s, func(b *store.Batch) { b.Set(key, value) })
 				}
@@ -67,7 +69,8 @@ func TestSpaceComesBack(t *testing.T) {
 	}
 }
 
-// TestReclaim deletes large values one by one: the deletions are so small that they would be left where they are for long.
+// TestReclaim deletes large values one by one: the deletions are so small that they would be left where they are for
+// long.
 func TestReclaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

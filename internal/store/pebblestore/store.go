@@ -59,7 +59,8 @@ func (s *Store) refusal() error {
 	return nil
 }
 
-// Unlocked tells why the directory of a store that is only read could not be locked, and what that means; nil if it is locked.
+// Unlocked tells why the directory of a store that is only read could not be locked, and what that means; nil if it is
+// locked.
 func (s *Store) Unlocked() error { return s.unlocked }
 
 var errReadOnly = errors.New("the store is only read")
@@ -93,8 +94,8 @@ func (s *Store) Commit(b *store.Batch, done func(error)) {
 	})
 }
 
-// Apply makes the changes of a batch visible that are in the log already, as the record of a number, together with a state: of whoever writes
-// the log, and as safe as the changes. It is for a log that has other writers than this store.
+// Apply makes the changes of a batch visible that are in the log already, as the record of a number, together with a
+// state: of whoever writes the log, and as safe as the changes. It is for a log that has other writers than this store.
 func (s *Store) Apply(b *store.Batch, number uint64, state []byte) error {
 	if err := s.refusal(); err != nil {
 		return fmt.Errorf("apply record %d: %w", number, err)
@@ -118,7 +119,8 @@ func (s *Store) Applied() (number uint64, state []byte) {
 	return g.position.applied, g.position.state
 }
 
-// Settle returns once everything that was applied before is on stable storage in the store itself, and not in the log alone.
+// Settle returns once everything that was applied before is on stable storage in the store itself, and not in the log
+// alone.
 func (s *Store) Settle() error {
 	if err := s.refusal(); err != nil {
 		return fmt.Errorf("settle: %w", err)
@@ -219,7 +221,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// beginTidying begins to look after Pebble's tables. If they are not to be compacted, space is brought back all the same when somebody asks.
+// beginTidying begins to look after Pebble's tables. If they are not to be compacted, space is brought back all the
+// same when somebody asks.
 func (s *Store) beginTidying(compacts bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.untidy = cancel

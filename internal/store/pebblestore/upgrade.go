@@ -15,10 +15,11 @@ import (
 	"millrace/internal/store"
 )
 
-// Formats 2 and 3 had two files in which batches waited for Pebble, which had a log of its own beside them. A record of these files is a checksum of
-// what follows (4 bytes), the length of its content (4), its number with the secret of the directory mixed in (8) and a batch, and begins at a
-// multiple of 16. Those of one file are numbered without gaps. The database says, under journalKey, which record it has applied last, what the secret
-// is, and from format 3 on how long the files are at least. Format 1 has none of it.
+// Formats 2 and 3 had two files in which batches waited for Pebble, which had a log of its own beside them. A record of
+// these files is a checksum of what follows (4 bytes), the length of its content (4), its number with the secret of the
+// directory mixed in (8) and a batch, and begins at a multiple of 16. Those of one file are numbered without gaps. The
+// database says, under journalKey, which record it has applied last, what the secret is, and from format 3 on how long
+// the files are at least. Format 1 has none of it.
 const (
 	journalFormat = 2
 	journalHeader = 16
@@ -28,7 +29,8 @@ var journalNames = []string{"journal-0", "journal-1"}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// readJournal returns the batches of an earlier format that the database does not have, and the number of the last record.
+// readJournal returns the batches of an earlier format that the database does not have, and the number of the last
+// record.
 func (s *Store) readJournal(format int) (batches []store.Batch, last uint64, err error) {
 	value, there, err := s.get(nil, journalKey)
 	if err != nil {
@@ -67,7 +69,8 @@ func (s *Store) readJournal(format int) (batches []store.Batch, last uint64, err
 	return batches, last, nil
 }
 
-// journalRecords finds the whole records of a file behind a number, wherever they are: one that is missing between others is damage.
+// journalRecords finds the whole records of a file behind a number, wherever they are: one that is missing between
+// others is damage.
 func journalRecords(data []byte, secret, behind uint64, found map[uint64][]byte) {
 	for at := 0; at+journalHeader <= len(data); at += journalHeader {
 		number := binary.LittleEndian.Uint64(data[at+8:]) ^ secret
@@ -88,9 +91,10 @@ func (s *Store) hasJournal() bool {
 	return err == nil
 }
 
-// takeOver makes the position of a directory that has none: a new one, or one of an earlier format. What that had in its journal becomes part of the state
-// together with the position, or nothing of it does; a start that finds no position begins anew. Before that the directory is marked as one of this
-// format, so that no earlier release opens it any more. A store that is only read has it all in memory.
+// takeOver makes the position of a directory that has none: a new one, or one of an earlier format. What that had in
+// its journal becomes part of the state together with the position, or nothing of it does; a start that finds no
+// position begins anew. Before that the directory is marked as one of this format, so that no earlier release opens it
+// any more. A store that is only read has it all in memory.
 func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 	p := position{log: filelog.NewID()}
 	if o.OpenLog != nil {

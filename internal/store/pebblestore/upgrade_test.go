@@ -20,8 +20,8 @@ const oldHistory = 301
 
 var wantMarker = fmt.Sprintf("millrace data directory\nformat %d\n", pebblestore.FormatVersion)
 
-// oldDirectory returns a directory as a release with an earlier format has left it when it was killed: with tables, a log of Pebble's, and from format 2 on
-// a journal that has the last batches.
+// oldDirectory returns a directory as a release with an earlier format has left it when it was killed: with tables, a
+// log of Pebble's, and from format 2 on a journal that has the last batches.
 func oldDirectory(t *testing.T, format int) *vfs.MemFS {
 	t.Helper()
 	const secret = 0x1234567890abcdef
@@ -89,8 +89,8 @@ func oldDirectory(t *testing.T, format int) *vfs.MemFS {
 	return mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 }
 
-// TestUpgrade opens directories of earlier formats: for reading, which leaves it as it is, and for writing, with a crash at every change
-// on the way. Whatever was reached, everything is there, and the next opening completes it.
+// TestUpgrade opens directories of earlier formats: for reading, which leaves it as it is, and for writing, with a
+// crash at every change on the way. Whatever was reached, everything is there, and the next opening completes it.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	for format := 1; format < pebblestore.FormatVersion; format++ {
@@ -148,8 +148,9 @@ func testUpgrade(t *testing.T, format int) {
 	}
 }
 
-// newFormat names something that only the new format has and that is in a directory: a segment of the log, or the position in the database. An earlier
-// release knows neither and would take the journal for the newest there is, so the marker must keep it away by then.
+// newFormat names something that only the new format has and that is in a directory: a segment of the log, or the
+// position in the database. An earlier release knows neither and would take the journal for the newest there is, so the
+// marker must keep it away by then.
 func newFormat(t *testing.T, mem *vfs.MemFS) string {
 	t.Helper()
 	for name := range contentOf(t, mem) {

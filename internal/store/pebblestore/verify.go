@@ -18,9 +18,9 @@ type Verified struct {
 	TableBytes int64
 }
 
-// Verify reads the blocks of every table, those included that hold only what has been
-// deleted since, and checks their checksums. Opening has read the log. It is meant for a store that was opened ReadOnly: otherwise a table may go
-// while it is read. After each table it tells how many are done, and how many there are.
+// Verify reads the blocks of every table, those included that hold only what has been deleted since, and checks their
+// checksums. Opening has read the log. It is meant for a store that was opened ReadOnly: otherwise a table may go while
+// it is read. After each table it tells how many are done, and how many there are.
 func (s *Store) Verify(ctx context.Context, progress func(done, total int)) (v Verified, err error) {
 	if s.closed.Load() {
 		return v, fmt.Errorf("verify: %w", store.ErrClosed)

@@ -106,8 +106,8 @@ func TestVerifyClosed(t *testing.T) {
 	}
 }
 
-// A wrong bit in the manifest, wherever it is, is damage, or makes Pebble go back to tables from which the log leads on: it never
-// passes for another content.
+// A wrong bit in the manifest, wherever it is, is damage, or makes Pebble go back to tables from which the log leads
+// on: it never passes for another content.
 func TestVerifyManifest(t *testing.T) {
 	t.Parallel()
 	mem := damaged(t)

@@ -18,7 +18,8 @@ import (
 	"millrace/internal/store"
 )
 
-// watchEvery is how often is looked whether the files are still there. Until then what is committed goes to files that nobody finds again.
+// watchEvery is how often is looked whether the files are still there. Until then what is committed goes to files that
+// nobody finds again.
 const watchEvery = time.Second
 
 // fileSet has the names of the files of the data directory, by what was done to them through a guardFS.
@@ -65,14 +66,14 @@ func (f *fileSet) all() map[string]bool {
 	return maps.Clone(f.names)
 }
 
-// watcher notices that the data directory, or a file of it, was deleted, moved, unmounted or replaced. What is open can still be written to then,
-// and every write succeeds.
+// watcher notices that the data directory, or a file of it, was deleted, moved, unmounted or replaced. What is open can
+// still be written to then, and every write succeeds.
 type watcher struct {
 	dir   string
 	fs    vfs.FS
 	files *fileSet
-	// first is what the directory, under an empty name, and the files that are written to were when they were first seen; nil
-	// for a file system that is not the system's own, which has no identities.
+	// first is what the directory, under an empty name, and the files that are written to were when they were first
+	// seen; nil for a file system that is not the system's own, which has no identities.
 	first map[string]os.FileInfo
 
 	looking sync.Mutex // one look at a time
@@ -185,7 +186,8 @@ func (w *watcher) same(name string) error {
 	return nil
 }
 
-// gone makes the error about a file, or the directory if name is empty. There is none if it could only not be looked at.
+// gone makes the error about a file, or the directory if name is empty. There is none if it could only not be looked
+// at.
 func (w *watcher) gone(name string, err error) error {
 	if isErrno(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR) {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"millrace/internal/store"
 )
 
-// TestWatchWhileFilesComeAndGo looks all the time while logs, tables and manifests come and go: nothing of that is taken for gone.
+// TestWatchWhileFilesComeAndGo looks all the time while logs, tables and manifests come and go: nothing of that is
+// taken for gone.
 func TestWatchWhileFilesComeAndGo(t *testing.T) {
 	t.Parallel()
 	s, err := Open(Options{Dir: t.TempDir(), SegmentBytes: 16 << 10, MemTableBytes: 128 << 10})

@@ -38,7 +38,8 @@ func replace(t *testing.T, path string) {
 	}
 }
 
-// TestTakenAway takes the data directory, or a part of it, away from a store in use: it stops, says why, and acknowledges nothing more.
+// TestTakenAway takes the data directory, or a part of it, away from a store in use: it stops, says why, and
+// acknowledges nothing more.
 func TestTakenAway(t *testing.T) {
 	t.Parallel()
 	away := func(t *testing.T, dir string) {
@@ -142,7 +143,8 @@ func TestTakenAwaySoon(t *testing.T) {
 	})
 }
 
-// TestForeignFilesComeAndGo puts a file of somebody else into the directory and takes it away: that is nobody's business.
+// TestForeignFilesComeAndGo puts a file of somebody else into the directory and takes it away: that is nobody's
+// business.
 func TestForeignFilesComeAndGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -60,8 +60,9 @@ const (
 	logAlign  = 8
 )
 
-// WriteAt notes the record that is written. That is done by whole blocks, of which the first may begin with records that are there already. A record
-// begins at a multiple of 8 with a header, some of whose first bytes differ from whatever was there. A first block makes the segment another one.
+// WriteAt notes the record that is written. That is done by whole blocks, of which the first may begin with records
+// that are there already. A record begins at a multiple of 8 with a header, some of whose first bytes differ from
+// whatever was there. A first block makes the segment another one.
 func (f *watchedFile) WriteAt(p []byte, at int64) (int, error) {
 	info, err := f.Stat()
 	if err != nil {

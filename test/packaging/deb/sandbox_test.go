@@ -10,8 +10,8 @@ import (
 	"millrace/test/harness"
 )
 
-// confined starts the server in a mount namespace in which only the state directory can be written, as ProtectSystem=strict
-// and StateDirectory= of the unit have it.
+// confined starts the server in a mount namespace in which only the state directory can be written, as
+// ProtectSystem=strict and StateDirectory= of the unit have it.
 const confined = `set -e
 state=$1; shift
 mount --bind "$state" "$state"
