@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
 	"millrace/internal/dialect/masenko/masenkotest"
 	"millrace/internal/dialect/workq/workqtest"
 	"millrace/internal/migrate/migratetest"
+
 	"millrace/test/clients/kit"
 )
 

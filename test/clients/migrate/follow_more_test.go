@@ -10,9 +10,9 @@ import (
 	lmstfy "github.com/bitleak/lmstfy/client"
 	"github.com/tarantool/go-tarantool/v2"
 	"github.com/tarantool/go-tarantool/v2/queue"
-
 	"millrace/internal/dialect/masenko/masenkotest"
 	"millrace/internal/dialect/workq/workqtest"
+
 	"millrace/test/clients/kit"
 )
 

@@ -17,8 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"millrace/test/clients/kit"
 	"millrace/test/harness"
+
+	"millrace/test/clients/kit"
 )
 
 // programs is where the original servers are built to.
