@@ -44,7 +44,7 @@ func TestAdopt(t *testing.T) {
 			"failure":{"retry_count":2,"remaining":3,"failed_at":"2024-01-02T03:04:05Z","message":"m","errtype":"E","backtrace":["a","b"]}}`)},
 			job.Retrying, `"failure":{"retry_count":2,"remaining":3,"failed_at":"2024-01-02T03:04:05Z","next_at":`, "",
 		},
-		{"dead", dialect.Arrival{State: "dead", Since: 5, Text: []byte(
+		{"dead", dialect.Arrival{State: "dead", Since: job.TimeOf(time.Now()), Text: []byte(
 			`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"failure":{"retry_count":25,"message":"m"}}`)}, job.Dead, `"retry_count":25`, ""},
 		{
 			"locked",
