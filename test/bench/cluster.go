@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -222,29 +223,34 @@ func (g *group) target(p *bench.Protocol, name string, n *member) *target {
 // changes kills the leader and gives the leadership away, again and again, and measures from then on until a push is
 // acknowledged through another node.
 func (g *group) changes(ctx context.Context) error {
-	var failovers, transfers []time.Duration
-	for range g.kills {
-		took, err := g.failover(ctx)
-		if err != nil {
-			return fmt.Errorf("fail-over %d: %w", len(failovers)+1, err)
-		}
-		failovers = append(failovers, took)
-	}
-	for range g.transfers {
-		took, err := g.transfer(ctx)
-		if err != nil {
-			return fmt.Errorf("transfer %d: %w", len(transfers)+1, err)
-		}
-		transfers = append(transfers, took)
-	}
-	g.change = changeFigures{Kills: len(failovers), Transfers: len(transfers)}
-	g.change.FailoverMedian, g.change.FailoverWorst = spread(failovers)
-	g.change.TransferMedian, g.change.TransferWorst = spread(transfers)
-	c := &g.change
 	g.out.heading("Changes of leader")
+	took, err := repeat(ctx, g.kills, g.failover)
+	if err != nil {
+		return fmt.Errorf("fail-over: %w", err)
+	}
+	c := &g.change
+	c.Kills = len(took)
+	c.FailoverMedian, c.FailoverWorst = spread(took)
 	g.out.printf("%d kills -9 of the leader: the first push was acknowledged through another node after %v (median), %v (worst).", c.Kills, c.FailoverMedian, c.FailoverWorst)
+	if took, err = repeat(ctx, g.transfers, g.transfer); err != nil {
+		return fmt.Errorf("transfer: %w", err)
+	}
+	c.Transfers = len(took)
+	c.TransferMedian, c.TransferWorst = spread(took)
 	g.out.printf("%d planned transfers: the longest gap between two acknowledged pushes was %v (median), %v (worst).", c.Transfers, c.TransferMedian, c.TransferWorst)
 	return nil
+}
+
+// repeat measures something a number of times.
+func repeat(ctx context.Context, n int, measure func(context.Context) (time.Duration, error)) (list []time.Duration, err error) {
+	for range n {
+		took, err := measure(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, took)
+	}
+	return list, nil
 }
 
 func spread(list []time.Duration) (median, worst bench.Seconds) {
@@ -285,6 +291,7 @@ func (g *group) transfer(ctx context.Context) (longest time.Duration, err error)
 		return 0, err
 	}
 	given := make(chan error, 1)
+	// The connection that asks for it may end with the leadership, before the answer.
 	go func() { given <- post(ctx, "http://"+leader.Addrs["web"]+"/api/v1/cluster/transfer") }()
 	for last, after := time.Now(), 0; after < 100; { // some pushes more when it is done
 		if err := pusher.pushes(ctx); err != nil {
@@ -298,7 +305,7 @@ func (g *group) transfer(ctx context.Context) (longest time.Duration, err error)
 		}
 		select {
 		case err := <-given:
-			if err != nil {
+			if err != nil && !errors.Is(err, io.EOF) {
 				return 0, err
 			}
 			after = 1
