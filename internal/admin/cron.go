@@ -15,7 +15,7 @@ import (
 
 // NewCron is an entry to set: when it pushes which job.
 type NewCron struct {
-	// Five fields, six with seconds first, a name such as @hourly, or @every 90s
+	// Five fields, six with seconds first, a name such as @hourly, or @every 90s.
 	Schedule string `json:"schedule"`
 	TimeZone string `json:"time_zone,omitempty"` // of the tz database; UTC if it is not given
 	Queue    string `json:"queue"`
@@ -24,7 +24,7 @@ type NewCron struct {
 	// all up to MissedLimit.
 	Missed      string `json:"missed,omitempty"`
 	MissedLimit uint32 `json:"missed_limit,omitempty"`
-	// Allow (if it is not given), or skip while the job of the last run is unfinished
+	// Allow (if it is not given), or skip while the job of the last run is unfinished.
 	Overlap string `json:"overlap,omitempty"`
 	Paused  bool   `json:"paused,omitempty"` // whether it begins so
 }

@@ -20,7 +20,7 @@ type Filter struct {
 	// Ref is an id, in our own form or in that of a protocol, or a key. Of several jobs of a namespace
 	// with one key it is the oldest.
 	Ref string `json:"ref,omitempty"`
-	// A part of the type or message of a failure, in upper or lower case, or how it failed
+	// A part of the type or message of a failure, in upper or lower case, or how it failed.
 	Error string `json:"error,omitempty"`
 	Body  string `json:"body,omitempty"` // a part of the body, exactly
 	Batch uint64 `json:"batch,omitempty"`

@@ -71,7 +71,7 @@ type keyed struct {
 
 // ImportLines imports the lines of an export. Each line is for itself; those that cannot be imported are told.
 //
-// A job is what it was, in whatever state, with its tries, failures, times, result and lock, in its batch and behind
+// A job is what it was, in its state, with its tries, failures, times, result and lock, in its batch and behind
 // the jobs that it waits for, but has another id. What was leased is ready. A batch is open, and a cron entry is
 // paused, until the lines that end them have come.
 func (s *Service) ImportLines(ctx context.Context, o ImportOptions, lines []byte) (ImportResult, error) {
@@ -359,7 +359,7 @@ func (im *importer) unit(ctx context.Context, items []*importItem) error {
 		}
 		i := of[refused.Index]
 		switch it := items[i]; {
-		// It was forgotten or removed meanwhile
+		// It was forgotten or removed meanwhile.
 		case (it.batchEnd != nil || it.cronEnd != nil) && refused.Kind == job.NotFound:
 		default:
 			im.refuse(it.line, lineProblem(refused))

@@ -149,7 +149,7 @@ func (s *partsSlot) merge(o *partsSlot) {
 	}
 }
 
-// busiest returns the protocols, and so many of the types and of the queues, those with most first.
+// busiest returns the protocols, and the types and queues with the most traffic, the busiest first.
 func (s *partsSlot) busiest(most int) (protocols, types, queues []*part) {
 	for _, p := range s.Parts {
 		switch {

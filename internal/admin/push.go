@@ -22,7 +22,7 @@ type NewJob struct {
 	// it, whatever its state: who repeats a push that may have been done does no harm.
 	Key    string `json:"key,omitempty"`
 	Unique bool   `json:"unique,omitempty"`
-	// Jobs of a group run one at a time, or take turns with other groups in a fair queue
+	// Jobs of a group run one at a time, or take turns with other groups in a fair queue.
 	Group string `json:"group,omitempty"`
 	Payload
 	Priority int64      `json:"priority,omitempty"` // higher first

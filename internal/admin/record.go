@@ -45,7 +45,7 @@ type Record struct {
 	Tracked  bool   `json:"tracked,omitempty"`
 	Batch    uint64 `json:"batch,omitempty"`
 	Tried    bool   `json:"tried,omitempty"` // it counts as failed in its batch
-	// What it is to its batch, if it does not count in it: complete or success
+	// What it is to its batch, if it does not count in it: complete or success.
 	Callback  string       `json:"callback,omitempty"`
 	Schedule  string       `json:"cron,omitempty"` // the entry that has pushed it
 	Policy    RecordPolicy `json:"policy"`

@@ -72,7 +72,7 @@ func bondedServer(t *testing.T) *fixture {
 	f.do(&job.Delete{Ref: job.ByID("ns", "batch", join(parent, "gone")), Need: job.NeedAny})
 	join(parent, "waits")
 	f.do(&job.Ack{Ref: job.ByID("ns", "batch", join(child, "of child")), Need: job.NeedAny})
-	// The child has called back
+	// The child has called back.
 	f.do(&job.CommitBatch{Namespace: "ns", Batch: child}, &job.CommitBatch{Namespace: "ns", Batch: parent})
 	batch(0, "open")
 
@@ -92,8 +92,8 @@ func (f *fixture) export() string {
 
 var numbers = regexp.MustCompile(`"(id|batch|parent|job)":\d+|"blocked_by":\[[\d,]+\]|"(cursor|crc32c)":"[^"]*"|"(examined|jobs|total)":\d+`)
 
-// What an empty server imports is what was exported, but for ids: the export of the copy has the same lines. A copy of
-// the copy has the same ids, too.
+// An empty server imports exactly what was exported, except for ids: the export of the copy has the same lines. A copy
+// of the copy has the same ids, too.
 func TestTransferWhole(t *testing.T) {
 	t.Parallel()
 	from, to, third := bondedServer(t), newFixture(t, Options{}, HandlerOptions{}), newFixture(t, Options{}, HandlerOptions{})

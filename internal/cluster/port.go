@@ -73,7 +73,7 @@ type Pong struct {
 	Node    string `json:"node"`
 	ID      string `json:"id"`
 	Version string `json:"version"`
-	// The newest format of records that it knows; 0: it is of a release before they were counted
+	// The newest format of records that it knows; 0: it is of a release before they were counted.
 	Format  uint64   `json:"format,omitempty"`
 	Cluster string   `json:"cluster,omitempty"` // the identity of its cluster
 	Member  bool     `json:"member"`            // it has been part of a cluster

@@ -8,9 +8,9 @@ import (
 
 // Shared is what the connections of all protocols of a server share: turns, and memory for input that is not whole yet.
 type Shared struct {
-	// turns has room for one connection less than may run at a time: so many of those that have received more than
-	// they can do at once are at work. All others need none, so that the many commands of some clients do not
-	// keep the processors from the single one of another, and somebody listens to the network all the time.
+	// turns limits the connections that have received more than they can do at once: one fewer than the processors
+	// may be at work. All other connections need no turn. So the many commands of some clients do not keep the
+	// single command of another waiting, and one processor always listens to the network.
 	turns chan struct{}
 	// taken is the memory for unfinished input that connections have, most the bound on it: many connections with a
 	// long command each must not add up to more memory than the machine has, whatever the limits of one of them.

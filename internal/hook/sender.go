@@ -103,7 +103,7 @@ func (s *Sender) work(ctx context.Context) {
 // settle makes a call and returns what is to become of its job.
 func (s *Sender) settle(ctx context.Context, j *job.Job, holder job.Holder) job.Command {
 	if !j.Flags.Has(job.FlagHook) {
-		// Somebody has pushed it who may not have calls made
+		// Somebody has pushed it who may not have calls made.
 		return &job.Delete{Ref: j.Ref(), By: holder, Need: job.NeedHeld}
 	}
 	err := s.call(ctx, j)

@@ -39,7 +39,7 @@ var jobTotals = []jobTotal{
 	total(job.CountRestarted, "restarted", "Jobs released by a start of the server; they count as ended, too."),
 	total(job.CountBuried, "buried", "Jobs set aside."),
 	total(job.CountKicked, "kicked", "Buried jobs made ready again."),
-	total(job.CountDeleted, "deleted", "Jobs removed by a command, in whatever state."),
+	total(job.CountDeleted, "deleted", "Jobs removed by a command, in any state."),
 	total(job.CountDue, "due", "Schedules and back-offs that ended."),
 	total(job.CountTouched, "touched", "Leases made longer."),
 	total(job.CountMoved, "moved", "Jobs moved to another queue."),

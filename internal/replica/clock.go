@@ -33,7 +33,7 @@ func (c Clock) Now() job.Time {
 // so it takes what is latest. Between two of them it counts as slowly as the clock of a leader may go, so that it is
 // never ahead of that.
 type estimate struct {
-	// 0: nobody has told this node the time since it was started; it knows entries only, which may be of long ago
+	// 0: nobody has told this node the time since it was started; it knows entries only, which may be of long ago.
 	term  uint64
 	at    time.Time
 	value job.Time

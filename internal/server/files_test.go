@@ -77,7 +77,7 @@ func TestSeats(t *testing.T) {
 		}
 	}
 	var text string
-	// A refusal may come before the request, which is an error to the client
+	// A refusal may come before the request, which is an error to the client.
 	until(t, "the server notices", func() bool {
 		var status int
 		status, text = ask(t, http.MethodGet, addrs["web"], "/metrics", "")

@@ -54,7 +54,7 @@ func (m *Model) toReadySince(j *entry, p job.Place, since job.Time) {
 	left := j.State == job.Leased
 	m.enter(j, job.Ready)
 	j.Order, j.Since = o, since
-	// Its caller was there before the restart
+	// Its caller was there before the restart.
 	if !left && j.Flags.Has(job.FlagEphemeral) && m.runOf(j) == nil && !m.trial {
 		m.withdraw(j)
 	} else {

@@ -75,7 +75,7 @@ const (
 type figures struct {
 	Jobs int     `json:"jobs"`
 	Rate float64 `json:"rate"` // jobs per second
-	// Of one push or bulk, of fetch and ack, of push to fetch if paced, or of a wake-up
+	// Of one push or bulk, of fetch and ack, of push to fetch if paced, or of a wake-up.
 	P50  bench.Seconds `json:"p50"`
 	P99  bench.Seconds `json:"p99"`
 	P999 bench.Seconds `json:"p999"`

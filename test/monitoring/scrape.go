@@ -60,7 +60,7 @@ func (y *yard) start(ctx context.Context, name string, args ...string) (*harness
 // Scrape starts a server, has a job pushed, failed, fetched again and acked, and returns its metrics.
 func Scrape(ctx context.Context) (string, error) {
 	return open(ctx, func(y *yard) (string, error) {
-		// Only then hooks have figures
+		// Only then hooks have figures.
 		y.ports = append(y.ports, "MILLRACE_HOOKS_SECRET=whsec_"+strings.Repeat("YWFh", 8))
 		s, err := y.start(ctx, "data")
 		if err != nil {

@@ -27,7 +27,7 @@ func (c *nodes) members(at int, args ...string) {
 	args = append([]string{"cluster", args[0], "--api", "http://" + c.webs[at]}, args[1:]...)
 	for until := time.Now().Add(2 * time.Minute); ; <-time.After(100 * time.Millisecond) {
 		out, err := exec.CommandContext(c.t.Context(), program.Bin, args...).CombinedOutput()
-		// The answer to an attempt before was lost
+		// The answer to an attempt before was lost.
 		if err == nil || strings.Contains(string(out), "has no node "+args[len(args)-2]) {
 			return
 		}

@@ -96,7 +96,7 @@ func (c *nodes) namespaces() error {
 	for i := range c.names {
 		w.hosts = append(w.hosts, w.host(i))
 		c.hosts[i], c.ports[i], c.webs[i] = w.host(i), w.host(i)+":7420", w.host(i)+":7430"
-		// Which leaves mounts alone, unlike ip netns exec
+		// Which leaves mounts alone, unlike ip netns exec.
 		c.in[i] = []string{"nsenter", "--net=/run/netns/" + w.name(i)}
 	}
 	c.wires = w

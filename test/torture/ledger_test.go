@@ -81,7 +81,7 @@ type ledger struct {
 	latest time.Time // when the last push was sent that was acknowledged
 
 	attempted, acknowledged, deliveries, redeliveries, duplicated, wrong int
-	// Deliveries through another protocol than the push
+	// Deliveries through another protocol than the push.
 	crossed int
 }
 

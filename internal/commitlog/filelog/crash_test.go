@@ -288,7 +288,7 @@ func each(t *testing.T, test func(t *testing.T, m *machine)) {
 			segment int64
 			percent int
 		}{
-			// In the last one some blocks of a segment are kept and others are not
+			// In the last one some blocks of a segment are kept and others are not.
 			{8 << 10, 0}, {8 << 10, 50}, {8 << 10, 100}, {16 << 10, 50},
 		} {
 			t.Run(fmt.Sprintf("%s/segment=%d/kept=%d%%", mode.Name, c.segment, c.percent), func(t *testing.T) {

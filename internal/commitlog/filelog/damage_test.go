@@ -301,7 +301,7 @@ func TestLostSegments(t *testing.T) {
 		return func(t *testing.T, disk *vfs.MemFS, s *segment) {
 			t.Helper()
 			data := fileData(t, disk, s.name)
-			// A spare may not be whole yet
+			// A spare may not be whole yet.
 			writeFile(t, disk, s.name, bytes.Clone(data[:min(max(length(len(data)), 0), len(data))]))
 		}
 	}
@@ -351,7 +351,7 @@ func TestLostSegments(t *testing.T) {
 						want := told
 						switch needed := i >= first && i < len(used); {
 						case needed, name == "foreign":
-						// It is a copy of one that is needed
+						// It is a copy of one that is needed.
 						case name == "another" && (i > 0 && first == 0 || i == 0 && first == 1):
 						default:
 							want = complete

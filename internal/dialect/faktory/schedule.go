@@ -10,7 +10,7 @@ import (
 )
 
 // Scheduled makes the spec of a job that a schedule pushes again and again. Its members are those of a job that a
-// client pushes, but for the jid, which each job has of its own, and the type, which may be called so.
+// client pushes, except for the jid, which each job has of its own, and the type, which may be named "type".
 func Scheduled(namespace string, deadMax uint32, members map[string]json.RawMessage) (job.Spec, error) {
 	m := maps.Clone(members)
 	if m == nil {

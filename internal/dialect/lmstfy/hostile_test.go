@@ -94,7 +94,7 @@ func TestNotReadWhole(t *testing.T) {
 		c := dial(t, l)
 		written := make(chan int, 1)
 		go func() {
-			// Seen below
+			// Seen below.
 			_, _ = io.WriteString(c, "PUT /api/default/q HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
 			n := 0
 			for n < 16<<20 {

@@ -64,7 +64,7 @@ func TestKeysAreRemembered(t *testing.T) {
 	}
 	for _, key := range []string{"k2", "k1"} { // of which the second has two jobs
 		b.do(&job.Fetch{Namespace: namespace, Queues: []string{"q"}, Max: 2})
-		// The others with the key are looked for, once to find and once to go on
+		// The others with the key are looked for, once to find and once to go on.
 		want := map[string]int{"k2": 0, "k1": 2}[key]
 		if reads := b.do(&job.Ack{Ref: job.ByKey(namespace, key), Need: job.NeedLeased}); reads != want {
 			t.Errorf("an ack by key %s makes %d reads, want %d", key, reads, want)

@@ -107,7 +107,7 @@ func TestFlushReadsLittle(t *testing.T) {
 	b := newBench(t)
 	b.fill(queues)
 	before := b.storage.changes
-	// And of the key of the push that is let in
+	// And of the key of the push that is let in.
 	if got := b.do(&job.Remove{Namespace: namespace, Queue: "q0"}); got > 4 {
 		t.Errorf("removing a queue makes %d reads", got)
 	}

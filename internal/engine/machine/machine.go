@@ -154,7 +154,7 @@ type Machine struct {
 	awaiting map[job.ID]*vigil
 	telling  line[*vigils] // those who are still to be told
 	leaving  line[*waiter] // those who have been answered and are still in lists
-	// Timers went first in this Tick, and those who are left over wait for the next one
+	// Timers went first in this Tick, and those who are left over wait for the next one.
 	held      bool
 	postponed int                             // how many Ticks in a row have left a clean-up for later
 	turn      int                             // see serveSome

@@ -39,7 +39,7 @@ func TestSpaceComesBack(t *testing.T) {
 					key := historyKey(i)
 					if i < 10 {
 						// Of another space: the table that a deleted range is cut out of stays on disk as a whole for
-						// what is left in it
+						// what is left in it.
 						key[0]--
 					}
 					storetest.Commit(t, s, func(b *store.Batch) { b.Set(key, value) })

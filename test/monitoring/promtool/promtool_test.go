@@ -66,7 +66,7 @@ func TestDashboard(t *testing.T) {
 	for i, e := range d.Expressions() {
 		rules = append(rules, rule{fmt.Sprintf("panel:%d", i), e})
 	}
-	// Which is YAML, too
+	// Which is YAML, too.
 	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
 	if err != nil {
 		t.Fatal(err)
