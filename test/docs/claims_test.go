@@ -17,7 +17,7 @@ var claims = []struct{ document, says, source, has string }{
 	{"docs/backup.md", "it is beside the data directory and has its name with `-backups` behind\nit", "internal/config/table.go", `that of data.dir with "-backups" behind it`},
 	{"docs/backup.md", "The service of the Debian package, whose data is in `/var/lib/millrace/data`, may write there", "packaging/systemd/millrace.service", "StateDirectory=millrace\n"},
 	{"docs/guarantees.md", "for as long as `server.drain_timeout` (1.5 s)", "docs/millrace.example.toml", "# drain_timeout = \"1.5s\""},
-	{"README.md", "| `interval` | 65,200 | 18,700 | up to the last 100 ms | up to the last 100 ms |", "docs/millrace.example.toml", "# sync_interval = \"100ms\""},
+	{"README.md", " | up to the last 100 ms | up to the last 100 ms |", "docs/millrace.example.toml", "# sync_interval = \"100ms\""},
 	{"docs/faq.md", "any crash, even of the process alone, can lose the last 100 ms", "docs/millrace.example.toml", "# sync_interval = \"100ms\""},
 	{"docs/faq.md", "64 MiB in Faktory, 8 MiB in Masenko, 1 MiB in Workq, 64 KiB in LMSTFY and beanstalkd", "docs/millrace.example.toml", "# max_job_size = \"65535\""},
 	{"docs/security.md", "| Masenko, Workq, beanstalkd | none | yes | yes |", "docs/configuration.md", "Masenko, Workq and beanstalkd have none"},
