@@ -37,15 +37,35 @@ type subject struct {
 
 func newSubject(t *testing.T, name string, files image) *subject {
 	t.Helper()
-	s := &subject{name: name, files: files}
-	var err error
-	if s.contents, err = contentsOf(files.mem(t), memDir); err != nil {
-		t.Fatal(err)
-	}
-	if s.jobs, err = served(files.mem(t)); err != nil {
+	s, err := readSubject(t, name, files)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func readSubject(t *testing.T, name string, files image) (s *subject, err error) {
+	t.Helper()
+	s = &subject{name: name, files: files}
+	if s.contents, err = contentsOf(files.mem(t), memDir); err != nil {
+		return nil, err
+	}
+	s.jobs, err = served(files.mem(t))
+	return s, err
+}
+
+// withoutLast returns the directory without the last record of its log. There is none if Pebble has flushed what that
+// record holds, which happens at any moment: then its loss is damage, and is told.
+func (s *subject) withoutLast(t *testing.T) *subject {
+	t.Helper()
+	rest, err := readSubject(t, s.name, s.files.cut(s.needed, len(s.needed)-1))
+	if errors.Is(err, store.ErrCorrupt) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rest
 }
 
 // without returns what a flip may leave besides the whole, if anything.
@@ -76,7 +96,7 @@ func subjects(t *testing.T) []*subject {
 	closed.needed = behind(fsys.Written(), running.needed[0])
 	// Nothing vouches for the last record of a log that was closed in order, either.
 	if n := len(closed.needed) - 1; !closed.needed[n].Ends {
-		closed.rest = newSubject(t, "closed", closed.files.cut(closed.needed, n))
+		closed.rest = closed.withoutLast(t)
 	}
 	return []*subject{running, closed}
 }
@@ -99,8 +119,9 @@ func newRunning(t *testing.T, fsys *storetest.LogWatch, n *node, rng *rand.Rand)
 			continue
 		}
 		s := newSubject(t, "running", files)
-		s.needed, s.rest = needed, newSubject(t, "running", files.cut(needed, len(needed)-1))
-		if !slices.Equal(s.jobs, s.rest.jobs) {
+		s.needed = needed
+		s.rest = s.withoutLast(t)
+		if s.rest != nil && !slices.Equal(s.jobs, s.rest.jobs) {
 			return s
 		}
 	}
