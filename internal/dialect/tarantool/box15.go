@@ -12,9 +12,6 @@ import (
 // name15 is the name of the 1.5 protocol in the log and in the configuration.
 const name15 = "tarantool15"
 
-// scratchMax is the largest memory that a unit keeps for the arguments of its calls.
-const scratchMax = 1 << 20
-
 // Box15 returns what serves connections that speak the protocol of Tarantool 1.5. That protocol knows no users: whoever
 // connects may call every legacy procedure.
 func (d *Dialect) Box15() *dialect.Server { return d.server15 }

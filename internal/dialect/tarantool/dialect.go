@@ -11,9 +11,9 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultMaxPacket   = 64 << 20
-	DefaultMaxInFlight = 768
-	DefaultMaxWaiting  = 10_000
+	defaultMaxPacket   = 64 << 20
+	defaultMaxInFlight = 768
+	defaultMaxWaiting  = 10_000
 )
 
 // Options configures the protocol. Zero values get defaults. Tarantool 1.5 speaks no TLS.
@@ -52,9 +52,9 @@ type Dialect struct {
 // New returns the protocol on an engine.
 func New(o Options) *Dialect {
 	o.SetDefaults()
-	o.MaxPacket = cmp.Or(o.MaxPacket, DefaultMaxPacket)
-	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
-	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
+	o.MaxPacket = cmp.Or(o.MaxPacket, defaultMaxPacket)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultMaxInFlight)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
 	d := &Dialect{opts: o, instance: newUUID(), started: time.Now(), users: newUsers(o.Users)}
 	d.sessions.init(o.SessionTTR)
 	d.Server = d.newServer(name, o.Options, newCommands(false), func() wire { return newIProto(d) })

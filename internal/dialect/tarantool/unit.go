@@ -62,9 +62,6 @@ func (u *unit) release() {
 	if u.scratch = u.scratch[:0]; cap(u.scratch) > scratchKept {
 		u.scratch = nil
 	}
-	if u.scratch = u.scratch[:0]; cap(u.scratch) > scratchMax {
-		u.scratch = nil
-	}
 	units.Put(u)
 }
 
