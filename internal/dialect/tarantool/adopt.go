@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -16,7 +17,7 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 	if !validTubeName([]byte(a.Queue)) {
 		return nil, "", fmt.Errorf("%q is no name of a tube", a.Queue)
 	}
-	if n, err := skip(a.Body); err != nil || n != len(a.Body) {
+	if n, err := iproto.Skip(a.Body); err != nil || n != len(a.Body) {
 		return nil, "", errors.New("its data is no MessagePack")
 	}
 	if a.State == dialect.StateQueue {

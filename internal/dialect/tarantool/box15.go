@@ -7,6 +7,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 )
 
 // name15 is the name of the 1.5 protocol in the log and in the configuration.
@@ -91,28 +92,20 @@ func box15Run(c *conn, h box15Header, body []byte) {
 	call := c.newCall(uint64(h.sync))
 	call.shape = shapeBox15
 	call.name, call.command = name, found
-	call.args.setFields(c.unit(), fields)
+	setFields(&call.args, c.unit(), fields)
 	commands[found].run(call)
 }
 
 // setFields makes MessagePack of the arguments of a 1.5 call: strings, or binary
 // data if they are no text. It stays with the unit until that is answered.
-func (a *args) setFields(u *unit, fields box15Fields) {
-	*a = args{n: fields.left}
-	start := len(u.scratch)
-	for i := 0; ; i++ {
-		field, ok := fields.next()
-		if !ok {
-			break
-		}
+func setFields(a *iproto.Args, u *unit, fields box15Fields) {
+	start, n := len(u.scratch), fields.left
+	for field, ok := fields.next(); ok; field, ok = fields.next() {
 		if utf8.Valid(field) {
 			u.scratch = msgp.AppendStringFromBytes(u.scratch, field)
 		} else {
 			u.scratch = msgp.AppendBytes(u.scratch, field)
 		}
-		if i < argsIndexed {
-			a.ends[i] = int32(len(u.scratch) - start) //nolint:gosec // packets are far smaller
-		}
 	}
-	a.raw = u.scratch[start:len(u.scratch):len(u.scratch)]
+	a.Index(n, u.scratch[start:len(u.scratch):len(u.scratch)])
 }

@@ -3,6 +3,7 @@ package tarantool
 import (
 	"time"
 
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -29,7 +30,7 @@ type call struct {
 	command command
 	quiet   bool // whatever is returned, the client does not want it
 	name    []byte
-	args    args
+	args    iproto.Args
 
 	// What a procedure keeps for its end, however late that comes. The fields mean
 	// what the procedure wants them to mean.
@@ -109,7 +110,7 @@ func (c *call) park(done doneFunc) *waiting {
 	}
 	w := getWaiting()
 	w.call = *c
-	w.call.name, w.call.args, w.call.done = nil, args{}, done
+	w.call.name, w.call.args, w.call.done = nil, iproto.Args{}, done
 	return w
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -39,7 +40,7 @@ func BenchmarkCall(b *testing.B) {
 			_, server := testkit.Pipe(1 << 10)
 			w := newIProto(d)
 			conn := &conn{Conn: dialect.NewConn(server, dialect.Limits{}), d: d, wire: w}
-			packet := fuzzCall(typeCall, c.procedure, c.args)
+			packet := fuzzCall(iproto.TypeCall, c.procedure, c.args)
 			b.ReportAllocs()
 			for b.Loop() {
 				w.packet(conn, packet)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -417,10 +418,7 @@ func (c *conn) end(reason error) {
 	if !draining {
 		c.leaveSession()
 	}
-	if errors.Is(reason, errTooLong) || errors.Is(reason, errFrame) || errors.Is(reason, dialect.ErrForeign) {
+	if errors.Is(reason, errTooLong) || errors.Is(reason, iproto.ErrFrame) || errors.Is(reason, dialect.ErrForeign) {
 		c.Linger()
 	}
 }
-
-// errFrame means that a packet has no length.
-var errFrame = errors.New("malformed packet length")

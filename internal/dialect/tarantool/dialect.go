@@ -7,6 +7,7 @@ import (
 
 	"millrace/internal/auth"
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 )
 
 // The defaults of Options.
@@ -42,7 +43,7 @@ type Dialect struct {
 	opts     Options
 	instance dialect.UUID
 	started  time.Time
-	users    users
+	users    iproto.Users
 	server15 *dialect.Server
 	legacy   legacyStats
 	tubes    tubes
@@ -55,7 +56,7 @@ func New(o Options) *Dialect {
 	o.MaxPacket = cmp.Or(o.MaxPacket, defaultMaxPacket)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultMaxInFlight)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
-	d := &Dialect{opts: o, instance: newUUID(), started: time.Now(), users: newUsers(o.Users)}
+	d := &Dialect{opts: o, instance: newUUID(), started: time.Now(), users: iproto.NewUsers(o.Users)}
 	d.sessions.init(o.SessionTTR)
 	d.Server = d.newServer(name, o.Options, newCommands(false), func() wire { return newIProto(d) })
 	o.TLS = nil

@@ -2,26 +2,6 @@ package tarantool
 
 import "millrace/internal/job"
 
-// errorCode is one of Tarantool's error numbers.
-type errorCode uint32
-
-// The codes that are used (protocol section A.10).
-const (
-	codeUnsupported  errorCode = 5
-	codeKeyType      errorCode = 18
-	codeKeyParts     errorCode = 19
-	codeMsgPack      errorCode = 20
-	codeFieldType    errorCode = 23
-	codeRaised       errorCode = 32
-	codeNoProcedure  errorCode = 33
-	codeNoSpace      errorCode = 36
-	codeFieldMissing errorCode = 39
-	codeAccess       errorCode = 42
-	codeCredentials  errorCode = 47
-	codeUnknownType  errorCode = 48
-	codeNoField      errorCode = 69
-)
-
 // The error texts that both sets of procedures share.
 const (
 	textFull      = "the tube is full"

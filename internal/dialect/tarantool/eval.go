@@ -1,21 +1,23 @@
 package tarantool
 
+import "millrace/internal/dialect/tarantool/iproto"
+
 // eval does EVAL. There is no Lua here: what clients of the queue module send is
 // recognised, and is the call of a procedure (protocol section A.7).
-func (p *iproto) eval(c *conn) {
+func (p *iprotoWire) eval(c *conn) {
 	r := &p.req
-	if r.expression == nil {
+	if r.Expression == nil {
 		p.missing(c, "expression")
 		return
 	}
 	if p.d.opts.RequireLogin && p.user == guest {
-		p.fail(c, codeAccess, "Execute access to universe '' is denied for user '"+p.user+"'")
+		p.fail(c, iproto.CodeAccess, "Execute access to universe '' is denied for user '"+p.user+"'")
 		return
 	}
-	call := c.newCall(r.sync)
+	call := c.newCall(r.Sync)
 	call.command = commandEval
-	call.args.set(r.tuple)
-	e := chunk{lexer: lexer{rest: r.expression}, args: &call.args, scratch: c.unit().scratch}
+	call.args.Set(r.Tuple)
+	e := chunk{lexer: lexer{rest: r.Expression}, args: &call.args, scratch: c.unit().scratch}
 	ok := e.parse()
 	c.unit().scratch = e.scratch
 	if !ok {
@@ -41,9 +43,9 @@ const textEval = "eval:1: only queue calls are supported"
 // values answers with the arguments themselves.
 func (c *call) values() {
 	r := c.begin()
-	for i := range c.args.count() {
+	for i := range c.args.Count() {
 		r.lone()
-		r.data(c.args.at(i))
+		r.data(c.args.At(i))
 	}
 	c.end(&r)
 }
@@ -59,16 +61,16 @@ func (c *call) values() {
 // argument is a local, a literal, {} or, as the last one, all arguments: "...".
 type chunk struct {
 	lexer
-	args   *args // of the request
+	args   *iproto.Args // of the request
 	locals [localsMax][]byte
 	count  int // of the locals
 
 	returns bool
 	isCall  bool
-	isTest  bool   // whether there is something at the path
-	name    []byte // the path, and the method behind a colon
-	out     args   // the arguments of the call, or the values to return
-	scratch []byte // holds what the two are made of
+	isTest  bool        // whether there is something at the path
+	name    []byte      // the path, and the method behind a colon
+	out     iproto.Args // the arguments of the call, or the values to return
+	scratch []byte      // holds what the two are made of
 }
 
 // localsMax is how many locals there may be.
@@ -173,7 +175,7 @@ func (e *chunk) parseKey() ([]byte, bool) {
 		key, ok = e.text, true
 	case tokenWord:
 		if i := e.local(); i >= 0 {
-			key, ok = e.args.at(i).bytes()
+			key, ok = e.args.At(i).Bytes()
 		}
 	}
 	e.next()
@@ -198,8 +200,8 @@ func (e *chunk) parseValues(end string) bool {
 			return false
 		}
 		if e.kind == "..." {
-			e.scratch = append(e.scratch, e.args.from(0)...)
-			n += e.args.count()
+			e.scratch = append(e.scratch, e.args.From(0)...)
+			n += e.args.Count()
 			e.next()
 			break // only at the end it stands for all of them
 		}
@@ -208,6 +210,6 @@ func (e *chunk) parseValues(end string) bool {
 		}
 		n++
 	}
-	e.out.index(n, e.scratch[start:len(e.scratch):len(e.scratch)])
+	e.out.Index(n, e.scratch[start:len(e.scratch):len(e.scratch)])
 	return end == tokenEnd || e.kind == end
 }

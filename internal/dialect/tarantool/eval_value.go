@@ -117,7 +117,7 @@ func (e *chunk) parseValue() bool {
 		if e.kind != "}" {
 			return false
 		}
-		e.scratch = append(e.scratch, mpFixmap)
+		e.scratch = msgp.AppendMapHeader(e.scratch, 0)
 	default:
 		return false
 	}
@@ -128,24 +128,27 @@ func (e *chunk) parseValue() bool {
 func (e *chunk) word() bool {
 	switch string(e.text) {
 	case "nil":
-		e.scratch = append(e.scratch, mpNil)
+		e.scratch = msgp.AppendNil(e.scratch)
 	case "true":
-		e.scratch = append(e.scratch, mpTrue)
+		e.scratch = msgp.AppendBool(e.scratch, true)
 	case "false":
-		e.scratch = append(e.scratch, mpFalse)
+		e.scratch = msgp.AppendBool(e.scratch, false)
 	default:
 		i := e.local()
 		if i < 0 {
 			return false
 		}
-		if v := e.args.at(i); len(v) > 0 {
+		if v := e.args.At(i); len(v) > 0 {
 			e.scratch = append(e.scratch, v...)
 		} else {
-			e.scratch = append(e.scratch, mpNil)
+			e.scratch = msgp.AppendNil(e.scratch)
 		}
 	}
 	return true
 }
+
+// numberLen is the longest text that is taken for a number.
+const numberLen = 64
 
 func (e *chunk) number() bool {
 	if len(e.text) > numberLen {

@@ -7,9 +7,8 @@ import (
 	"io"
 	"testing"
 
-	"github.com/tinylib/msgp/msgp"
-
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/engine"
 	"millrace/internal/store/memstore"
@@ -96,68 +95,7 @@ func FuzzPacket(f *testing.F) {
 
 func fuzzCall(kind uint64, name, args string) []byte {
 	raw := tarantooltest.MustEncode(args)
-	return tarantooltest.CallPacket(kind, 1, name, countValues(raw), raw)
-}
-
-// FuzzBody takes packets apart: what is accepted is within the packet, and well-formed.
-func FuzzBody(f *testing.F) {
-	for _, text := range []string{
-		`{0: 10, 1: 5}, {34: "f", 33: [1, "a", {"b": nil}]}`, `{0: 8, 1: 5}, {39: "return 1", 33: []}`,
-		`{0: 7}, {35: "bob", 33: ["chap-sha1", bin"x"]}`, `{1: 1, 0: 1, 99: [[[1]]]}, {16: 281, 17: 0, 20: 2, 32: [], 18: 10000}`,
-		`{0: 74}, {87: "key"}`, `{}`, `{0: -1}`, `{0: 10}, {34: 5}`, `hex(81c1)`, `hex(8100)`, `{0: 10}, hex(8221dd00ffffff)`,
-	} {
-		f.Add(tarantooltest.MustEncode(text))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) == 0 {
-			return
-		}
-		var r request
-		var err error
-		testkit.Bounded(t, len(data), func() { err = r.parse(data) })
-		if err != nil {
-			return
-		}
-		rest, err := msgp.Skip(data) // the header
-		if err == nil && len(rest) > 0 {
-			rest, err = msgp.Skip(rest)
-		}
-		if err != nil || len(rest) > 0 {
-			t.Fatalf("accepted %x: %v", data, err)
-		}
-		var a args
-		a.set(r.tuple)
-		if got := countValues(a.raw); got != a.n {
-			t.Errorf("%d arguments in %x, not %d", got, r.tuple, a.n)
-		}
-		for i := range min(a.n, 20) {
-			if v := a.at(i); len(v) == 0 {
-				t.Errorf("no argument %d in %x", i, r.tuple)
-			}
-		}
-	})
-}
-
-// FuzzSkip compares skip with another implementation.
-func FuzzSkip(f *testing.F) {
-	for _, text := range []string{
-		`1`, `-1`, `1.5`, `"text"`, `bin"x"`, `nil`, `true`, `[1, [2], {}]`, `{"a": {"b": [1]}}`,
-		`hex(c1)`, `hex(c70305010203)`, `hex(d80500112233445566778899aabbccddeeff)`, `hex(ddffffffff)`, `hex(dfffffffff01)`, `hex(9191919191)`,
-	} {
-		f.Add(tarantooltest.MustEncode(text))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var n int
-		var err error
-		testkit.Bounded(t, len(data), func() { n, err = skip(data) })
-		if errors.Is(err, errDeep) {
-			return // the other one goes deeper
-		}
-		rest, other := msgp.Skip(data)
-		if (err == nil) != (other == nil) || err == nil && n != len(data)-len(rest) {
-			t.Errorf("%x: %d, %v; another says %d, %v", data, n, err, len(data)-len(rest), other)
-		}
-	})
+	return tarantooltest.CallPacket(kind, 1, name, iproto.CountValues(raw), raw)
 }
 
 // FuzzEval parses Lua: what is understood has well-formed arguments.
@@ -172,22 +110,22 @@ func FuzzEval(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, values []byte) {
 		for at := 0; at < len(values); {
-			n, err := skip(values[at:])
+			n, err := iproto.Skip(values[at:])
 			if err != nil {
 				return
 			}
 			at += n
 		}
-		var a args
-		a.index(countValues(values), values)
+		var a iproto.Args
+		a.Index(iproto.CountValues(values), values)
 		e := chunk{lexer: lexer{rest: []byte(text)}, args: &a}
 		var ok bool
 		testkit.Bounded(t, len(text)+len(values), func() { ok = e.parse() })
 		if !ok {
 			return
 		}
-		if got := countValues(e.out.raw); got != e.out.n {
-			t.Errorf("%q: %d values, not %d", text, got, e.out.n)
+		if got := iproto.CountValues(e.out.From(0)); got != e.out.Count() {
+			t.Errorf("%q: %d values, not %d", text, got, e.out.Count())
 		}
 		if e.isCall && e.isTest || (e.isCall || e.isTest) != (len(e.name) > 0) {
 			t.Errorf("%q: a call %v, a test %v of %q", text, e.isCall, e.isTest, e.name)

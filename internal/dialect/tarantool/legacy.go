@@ -72,8 +72,8 @@ func legacyProcedure(name []byte) command {
 // legacyTarget reads space and tube, which the call then keeps. It answers if they
 // are none.
 func (c *call) legacyTarget() (namespace string, ok bool) {
-	space, okSpace := legacySpace(c.args.at(0))
-	name, okTube := c.args.at(1).bytes()
+	space, okSpace := legacySpace(c.args.At(0))
+	name, okTube := c.args.At(1).Bytes()
 	if !okSpace || !okTube || len(name) == 0 || len(name) > legacyTubeMax {
 		c.raise(textInvalid)
 		return "", false
@@ -84,13 +84,13 @@ func (c *call) legacyTarget() (namespace string, ok bool) {
 
 // legacyTaskRef reads space and id. It answers if there can be no such task.
 func (c *call) legacyTaskRef() (ref job.Ref, ok bool) {
-	space, ok := legacySpace(c.args.at(0))
+	space, ok := legacySpace(c.args.At(0))
 	if !ok {
 		c.raise(textInvalid)
 		return ref, false
 	}
 	c.space = space
-	if ref, ok = legacyRef(c.conn.legacyNamespace(space), c.args.at(1)); !ok {
+	if ref, ok = legacyRef(c.conn.legacyNamespace(space), c.args.At(1)); !ok {
 		c.raise(textNotFound)
 	}
 	return ref, ok
@@ -178,8 +178,8 @@ func (c *call) legacyRelease() {
 	if !ok {
 		return
 	}
-	delay, okDelay := legacySeconds(c.args.at(2), 0)
-	ttl, okTTL := legacySeconds(c.args.at(3), 0)
+	delay, okDelay := legacySeconds(c.args.At(2), 0)
+	ttl, okTTL := legacySeconds(c.args.At(3), 0)
 	if !okDelay || !okTTL {
 		c.raise(textInvalid)
 		return
@@ -241,7 +241,7 @@ func (c *call) legacyKick() {
 	if !ok {
 		return
 	}
-	count, ok := legacyCount(c.args.at(2))
+	count, ok := legacyCount(c.args.At(2))
 	if !ok {
 		c.raise(textInvalid)
 		return

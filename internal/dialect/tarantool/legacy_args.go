@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -28,20 +29,20 @@ const (
 // legacyNumber reads an argument that is a number: of whatever width, a float, or
 // decimal text. An empty text, which is all that a client of Tarantool 1.5 can send
 // for nil, was not given.
-func legacyNumber(v value) (f float64, given, ok bool) {
-	if v.isNil() {
+func legacyNumber(v iproto.Value) (f float64, given, ok bool) {
+	if v.IsNil() {
 		return 0, false, true
 	}
-	if text, isText := v.bytes(); isText && len(text) == 0 {
+	if text, isText := v.Bytes(); isText && len(text) == 0 {
 		return 0, false, true
 	}
-	f, ok = v.numberOrText()
+	f, ok = v.NumberOrText()
 	return f, ok, ok
 }
 
 // legacySpace reads the number of a space.
-func legacySpace(v value) (space uint64, ok bool) {
-	if space, ok = v.uint(); ok {
+func legacySpace(v iproto.Value) (space uint64, ok bool) {
+	if space, ok = v.Uint(); ok {
 		return space, space <= legacySpaceMax
 	}
 	f, given, _ := legacyNumber(v)
@@ -52,7 +53,7 @@ func legacySpace(v value) (space uint64, ok bool) {
 }
 
 // legacySeconds reads a time in seconds. One that is not positive was not given.
-func legacySeconds(v value, def time.Duration) (d time.Duration, ok bool) {
+func legacySeconds(v iproto.Value, def time.Duration) (d time.Duration, ok bool) {
 	f, given, ok := legacyNumber(v)
 	if !given || f <= 0 {
 		return def, ok
@@ -61,7 +62,7 @@ func legacySeconds(v value, def time.Duration) (d time.Duration, ok bool) {
 }
 
 // legacyPri reads a priority.
-func legacyPri(v value) (pri int64, ok bool) {
+func legacyPri(v iproto.Value) (pri int64, ok bool) {
 	f, given, ok := legacyNumber(v)
 	if !given {
 		return legacyPriority, ok
@@ -70,7 +71,7 @@ func legacyPri(v value) (pri int64, ok bool) {
 }
 
 // legacyCount reads how many tasks something is to be done to; one if it does not say.
-func legacyCount(v value) (n int, ok bool) {
+func legacyCount(v iproto.Value) (n int, ok bool) {
 	f, given, ok := legacyNumber(v)
 	if !given {
 		return 1, ok
@@ -80,15 +81,15 @@ func legacyCount(v value) (n int, ok bool) {
 
 // legacyData returns the arguments from the i-th on, one after the other, and how
 // many they are. Nils at the end were not given.
-func legacyData(a *args, i int) (raw []byte, n int) {
-	raw, n = a.from(i), max(a.count()-i, 0)
-	if n == 0 || raw[len(raw)-1] != mpNil {
+func legacyData(a *iproto.Args, i int) (raw []byte, n int) {
+	raw, n = a.From(i), max(a.Count()-i, 0)
+	if n == 0 || raw[len(raw)-1] != iproto.Nil {
 		return raw, n
 	}
 	end, last := 0, 0 // behind the last that is not nil
 	for rest, k := raw, 1; len(rest) > 0; k++ {
-		var v value
-		if v, rest = cut(rest); !v.isNil() {
+		var v iproto.Value
+		if v, rest = iproto.Cut(rest); !v.IsNil() {
 			end, last = len(raw)-len(rest), k
 		}
 	}
@@ -117,8 +118,8 @@ func appendLegacyID(b []byte, queueNum uint32, id job.ID, numbered bool) []byte 
 }
 
 // legacyRef names the job that has an id; not ok if none can have it.
-func legacyRef(namespace string, v value) (ref job.Ref, ok bool) {
-	text, ok := v.bytes()
+func legacyRef(namespace string, v iproto.Value) (ref job.Ref, ok bool) {
+	text, ok := v.Bytes()
 	if !ok || len(text) != legacyIDLen {
 		return job.Ref{}, false
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
@@ -71,7 +72,7 @@ func BenchmarkLegacy(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			d := &Dialect{opts: Options{Options: dialect.Options{Namespace: "default"}}}
 			args := tarantooltest.MustEncode(c.notation)
-			packet := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, c.procedure, countValues(args), args)
+			packet := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, c.procedure, iproto.CountValues(args), args)
 			benchmarkLegacy(b, newIProto(d), packet, c.res)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -28,7 +29,7 @@ func TestLegacyID(t *testing.T) {
 				want = job.ByNumber("ns", id.Number())
 				want.ID = id
 			}
-			for _, v := range []value{msgp.AppendString(nil, text), msgp.AppendBytes(nil, []byte(text)), msgp.AppendString(nil, strings.ToUpper(text))} {
+			for _, v := range []iproto.Value{msgp.AppendString(nil, text), msgp.AppendBytes(nil, []byte(text)), msgp.AppendString(nil, strings.ToUpper(text))} {
 				if ref, ok := legacyRef("ns", v); !ok || ref != want {
 					t.Errorf("%q names %+v, %v, want %+v", text, ref, ok, want)
 				}
@@ -43,7 +44,7 @@ func TestLegacyID(t *testing.T) {
 			t.Errorf("%q names %+v", text, ref)
 		}
 	}
-	for _, v := range []value{nil, {mpNil}, msgp.AppendInt(nil, 5), msgp.AppendMapHeader(nil, 0)} {
+	for _, v := range []iproto.Value{nil, {iproto.Nil}, msgp.AppendInt(nil, 5), msgp.AppendMapHeader(nil, 0)} {
 		if ref, ok := legacyRef("ns", v); ok {
 			t.Errorf("%x names %+v", v, ref)
 		}
@@ -81,7 +82,7 @@ func TestLegacyBodies(t *testing.T) {
 		{"empty binary data", []byte("\xc4\x00"), 1, job.BodyMsgpack},
 		{"two strings", []byte("\xa1a\xa1b"), 2, job.BodyMsgpack},
 		{"number", []byte{5}, 1, job.BodyMsgpack},
-		{"nil", []byte{mpNil}, 1, job.BodyMsgpack},
+		{"nil", []byte{iproto.Nil}, 1, job.BodyMsgpack},
 		{"map", []byte("\x81\xa1k\x01"), 1, job.BodyMsgpack},
 	} {
 		body, kind := storedBody(c.raw, c.n)
@@ -154,16 +155,16 @@ func FuzzLegacyNumber(f *testing.F) {
 	for _, text := range []string{"", "0", "-1", "1e300", "0.000001", "nan", "inf", "0x10", "1_0", "+5", ".", "e", "9007199254740993", "-0"} {
 		f.Add(msgp.AppendString(nil, text))
 	}
-	f.Add([]byte{mpNil})
+	f.Add([]byte{iproto.Nil})
 	f.Add(msgp.AppendFloat64(nil, 1e19))
 	f.Add(msgp.AppendUint64(nil, 1<<64-1))
 	f.Add(msgp.AppendInt64(nil, -1<<63))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		n, err := skip(raw)
+		n, err := iproto.Skip(raw)
 		if err != nil {
 			return // never an argument
 		}
-		v := value(raw[:n])
+		v := iproto.Value(raw[:n])
 		if d, ok := legacySeconds(v, 5); ok && (d < 1 || d > century) {
 			t.Errorf("%x is %v", v, d)
 		}

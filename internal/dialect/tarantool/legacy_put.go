@@ -27,10 +27,10 @@ func (c *call) legacySpec(s *job.Spec) bool {
 	if !ok {
 		return false
 	}
-	delay, okDelay := legacySeconds(c.args.at(2), 0)
-	ttl, okTTL := legacySeconds(c.args.at(3), legacyTTL)
-	ttr, okTTR := legacySeconds(c.args.at(4), legacyTTR)
-	pri, okPri := legacyPri(c.args.at(5))
+	delay, okDelay := legacySeconds(c.args.At(2), 0)
+	ttl, okTTL := legacySeconds(c.args.At(3), legacyTTL)
+	ttr, okTTR := legacySeconds(c.args.At(4), legacyTTR)
+	pri, okPri := legacyPri(c.args.At(5))
 	if !okDelay || !okTTL || !okTTR || !okPri {
 		c.raise(textInvalid)
 		return false
@@ -50,7 +50,7 @@ func (c *call) legacySpec(s *job.Spec) bool {
 	}
 	s.Body, s.BodyKind = storedBody(legacyData(&c.args, legacyPutData))
 	if s.BodyKind != job.BodyNone {
-		s.Like = legacyLike(c.args.at(legacyPutData)) // for unique puts to find
+		s.Like = legacyLike(c.args.At(legacyPutData)) // for unique puts to find
 	}
 	return true
 }
@@ -82,7 +82,7 @@ func (c *call) legacyTake() {
 	if !ok {
 		return
 	}
-	wait, given, ok := legacyNumber(c.args.at(2))
+	wait, given, ok := legacyNumber(c.args.At(2))
 	switch {
 	case !ok:
 		c.raise(textInvalid)

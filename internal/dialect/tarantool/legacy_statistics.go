@@ -46,14 +46,14 @@ func (c *call) legacyStatistics() {
 
 // legacyWanted reads which tubes are asked for.
 func (c *call) legacyWanted() (want func(legacyTube) bool, ok bool) {
-	if c.args.at(0).isNil() {
+	if c.args.At(0).IsNil() {
 		return func(legacyTube) bool { return true }, true
 	}
-	space, ok := legacySpace(c.args.at(0))
-	if !ok || c.args.at(1).isNil() {
+	space, ok := legacySpace(c.args.At(0))
+	if !ok || c.args.At(1).IsNil() {
 		return func(t legacyTube) bool { return t.space == space }, ok
 	}
-	name, ok := c.args.at(1).bytes()
+	name, ok := c.args.At(1).Bytes()
 	return func(t legacyTube) bool { return t.space == space && t.name == string(name) }, ok
 }
 

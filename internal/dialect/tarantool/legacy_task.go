@@ -4,6 +4,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -61,7 +62,7 @@ func legacyFieldCount(j *job.Job) int {
 	case job.BodyNone:
 		return 0
 	case job.BodyMsgpack:
-		return countValues(j.Body)
+		return iproto.CountValues(j.Body)
 	case job.BodyBytes, job.BodyJSON, job.BodyArgs:
 	}
 	return 1
@@ -75,7 +76,7 @@ func storedBody(raw []byte, n int) ([]byte, job.BodyKind) {
 	case 0:
 		return nil, job.BodyNone
 	case 1:
-		if b, ok := value(raw).bytes(); ok && isShortest(raw, b) {
+		if b, ok := iproto.Value(raw).Bytes(); ok && isShortest(raw, b) {
 			return b, job.BodyBytes
 		}
 	}
@@ -84,7 +85,7 @@ func storedBody(raw []byte, n int) ([]byte, job.BodyKind) {
 
 // isShortest reports whether v is what appendBody makes of the bytes b: text if they
 // are text, else binary data, with as short a length as there is.
-func isShortest(v value, b []byte) bool {
+func isShortest(v iproto.Value, b []byte) bool {
 	text, n := utf8.Valid(b), len(b)
 	switch {
 	case n < 1<<5 && text:
@@ -111,8 +112,8 @@ func (r *reply) list(raw []byte) {
 		return
 	}
 	for len(raw) > 0 {
-		var v value
-		v, raw = cut(raw)
+		var v iproto.Value
+		v, raw = iproto.Cut(raw)
 		r.data(v)
 	}
 }

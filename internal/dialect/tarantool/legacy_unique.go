@@ -3,6 +3,7 @@ package tarantool
 import (
 	"crypto/sha256"
 
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -35,8 +36,8 @@ func legacyUniqueDone(c *call, res *job.Result) {
 
 // legacyLike stands for a first field of data. Two are the same if they are strings of
 // the same content, however they were sent, or else were sent as the same bytes.
-func legacyLike(first value) job.Digest {
-	content, text := first.bytes()
+func legacyLike(first iproto.Value) job.Digest {
+	content, text := first.Bytes()
 	if !text {
 		content = first
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -45,8 +46,8 @@ func method(name []byte) command {
 
 func take(c *call) {
 	wait := job.WaitForever
-	if arg := c.args.at(0); !arg.isNil() {
-		f, ok := arg.number()
+	if arg := c.args.At(0); !arg.IsNil() {
+		f, ok := arg.Number()
 		if !ok {
 			c.raise(textInvalid)
 			return
@@ -75,14 +76,14 @@ func taken(c *call, res *job.Result) {
 // taskID reads the id of a task, the first argument, into c.id. If it is none it
 // answers that.
 func (c *call) taskID() bool {
-	arg := c.args.at(0)
-	if arg.isNil() {
-		c.fail(codeKeyParts, "Invalid key part count in an exact match (expected 1, got 0)")
+	arg := c.args.At(0)
+	if arg.IsNil() {
+		c.fail(iproto.CodeKeyParts, "Invalid key part count in an exact match (expected 1, got 0)")
 		return false
 	}
-	id, ok := arg.uint()
+	id, ok := arg.Uint()
 	if !ok {
-		c.fail(codeKeyType, "Supplied key type of part 0 does not match index part type: expected unsigned")
+		c.fail(iproto.CodeKeyType, "Supplied key type of part 0 does not match index part type: expected unsigned")
 		return false
 	}
 	c.id = id
@@ -143,14 +144,14 @@ func release(c *call) {
 	if !c.taskID() {
 		return
 	}
-	opts, ok := c.args.at(1).fields()
+	opts, ok := c.args.At(1).Fields()
 	if !ok {
 		c.raise(textInvalid)
 		return
 	}
 	delay := time.Duration(0)
-	for key, val, more := opts.next(); more && c.tube.kind.timed(); key, val, more = opts.next() {
-		if name, _ := key.bytes(); string(name) != "delay" || val.isNil() {
+	for key, val, more := opts.Next(); more && c.tube.kind.timed(); key, val, more = opts.Next() {
+		if name, _ := key.Bytes(); string(name) != "delay" || val.IsNil() {
 			continue
 		}
 		if delay, ok = secondsOf(val); !ok {
@@ -237,9 +238,9 @@ func removed(c *call, res *job.Result) {
 
 func kick(c *call) {
 	count := 1.0
-	if arg := c.args.at(0); !arg.isNil() {
+	if arg := c.args.At(0); !arg.IsNil() {
 		var ok bool
-		if count, ok = arg.number(); !ok {
+		if count, ok = arg.Number(); !ok {
 			c.raise(textInvalid)
 			return
 		}
@@ -291,8 +292,8 @@ func kicked(c *call, res *job.Result) {
 }
 
 func touch(c *call) {
-	more, ok := secondsOf(c.args.at(1))
-	if !ok && !c.args.at(1).isNil() {
+	more, ok := secondsOf(c.args.At(1))
+	if !ok && !c.args.At(1).IsNil() {
 		c.raise(textInvalid)
 		return
 	}

@@ -2,6 +2,7 @@ package tarantool
 
 import (
 	"bytes"
+	"millrace/internal/dialect/tarantool/iproto"
 	"os"
 	"time"
 
@@ -18,7 +19,7 @@ func (c *conn) newCall(sync uint64) *call {
 // run finds the procedure by the call's name and runs it.
 func (c *call) run() {
 	if c.command = c.find(); c.command == commandUnknown {
-		c.fail(codeNoProcedure, "Procedure '"+string(c.name)+"' is not defined")
+		c.fail(iproto.CodeNoProcedure, "Procedure '"+string(c.name)+"' is not defined")
 		return
 	}
 	if uses := apiOf(c.command); uses != apiNone {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -20,8 +21,8 @@ type putOptions struct {
 }
 
 func put(c *call) {
-	if c.args.count() == 0 {
-		c.fail(codeFieldMissing, "Tuple field 3 required by space format is missing")
+	if c.args.Count() == 0 {
+		c.fail(iproto.CodeFieldMissing, "Tuple field 3 required by space format is missing")
 		return
 	}
 	o := putOptions{pri: c.tube.pri, ttl: c.tube.ttl, ttr: c.tube.ttr}
@@ -34,7 +35,7 @@ func put(c *call) {
 	cmd := c.newPush()
 	s := &cmd.Spec
 	s.Namespace, s.Queue = c.conn.d.opts.Namespace, c.tube.name
-	s.Body, s.BodyKind = storedBody(c.args.at(0), 1)
+	s.Body, s.BodyKind = storedBody(c.args.At(0), 1)
 	s.Group = o.group
 	s.Origin = dialect.DoorTarantool
 	s.Policy.Requeue, s.Policy.Due = job.PlaceOld, job.PlaceOld
@@ -66,23 +67,23 @@ const longAgo job.Time = 1
 // putOptions reads the options that the type of the tube has. If they are wrong it
 // answers that.
 func (c *call) putOptions(o *putOptions) bool {
-	opts, ok := c.args.at(1).fields()
+	opts, ok := c.args.At(1).Fields()
 	if !ok {
 		c.raise(textInvalid)
 		return false
 	}
 	kind := c.tube.kind
-	for key, val, more := opts.next(); more; key, val, more = opts.next() {
-		name, _ := key.bytes()
+	for key, val, more := opts.Next(); more; key, val, more = opts.Next() {
+		name, _ := key.Bytes()
 		ok := true
 		switch {
-		case val.isNil():
+		case val.IsNil():
 		case string(name) == "utube" && kind.grouped():
 			o.group = c.group(val)
 		case !kind.timed():
 		case string(name) == "pri":
-			if o.pri, ok = val.uint(); !ok {
-				c.fail(codeFieldType, "Tuple field 6 type does not match one required by operation: expected unsigned")
+			if o.pri, ok = val.Uint(); !ok {
+				c.fail(iproto.CodeFieldType, "Tuple field 6 type does not match one required by operation: expected unsigned")
 				return false
 			}
 		case string(name) == "ttl":
@@ -110,11 +111,11 @@ const commonGroup = "nil"
 const noName = "\x00"
 
 // group is the name of a sub-queue; a number is its text.
-func (c *call) group(v value) string {
-	if b, ok := v.bytes(); ok && len(b) > 0 {
+func (c *call) group(v iproto.Value) string {
+	if b, ok := v.Bytes(); ok && len(b) > 0 {
 		return c.conn.names.String(b)
 	}
-	if n, ok := v.int(); ok {
+	if n, ok := v.Int(); ok {
 		return strconv.FormatInt(n, 10)
 	}
 	if text := show(v); text != "" {

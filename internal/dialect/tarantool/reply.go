@@ -2,6 +2,7 @@ package tarantool
 
 import (
 	"encoding/binary"
+	"millrace/internal/dialect/tarantool/iproto"
 	"strconv"
 
 	"github.com/tinylib/msgp/msgp"
@@ -26,11 +27,11 @@ const (
 //	r.data(body)
 //	c.end(&r)
 type reply struct {
-	out   []byte
-	shape shape
-	start int    // where the packet begins in out
-	head  int    // where the number of values is
-	count uint32 // values so far
+	out    []byte
+	shape  shape
+	start  int    // where the packet begins in out
+	values int    // where the values begin
+	count  uint32 // values so far
 
 	row    int    // shapeBox15: where the row begins that is open; zero: none is
 	fields uint32 // of that row
@@ -109,19 +110,19 @@ func (r *reply) decimal(n int64) {
 
 // data adds one MessagePack value as it is. Tarantool 1.5 is shown the content of
 // a string, the text of a number, and of anything else the MessagePack itself.
-func (r *reply) data(v value) {
+func (r *reply) data(v iproto.Value) {
 	if r.shape != shapeBox15 {
 		r.out = append(r.out, v...)
 		return
 	}
-	if b, ok := v.bytes(); ok {
+	if b, ok := v.Bytes(); ok {
 		r.text(b)
-	} else if n, ok := v.uint(); ok {
+	} else if n, ok := v.Uint(); ok {
 		var b [20]byte
 		r.text(strconv.AppendUint(b[:0], n, 10))
-	} else if n, ok := v.int(); ok {
+	} else if n, ok := v.Int(); ok {
 		r.decimal(n)
-	} else if f, ok := v.number(); ok {
+	} else if f, ok := v.Number(); ok {
 		var b [32]byte
 		r.text(strconv.AppendFloat(b[:0], f, 'g', -1, 64))
 	} else {
@@ -133,29 +134,7 @@ func (r *reply) data(v value) {
 func (r *reply) boolean(b bool) { r.out = msgp.AppendBool(r.out, b) }
 
 // null adds nil; only today's procedures have such a value.
-func (r *reply) null() { r.out = append(r.out, mpNil) }
-
-const (
-	// schemaVersion never changes: a client that sees another one would read the
-	// schema again.
-	schemaVersion = 1
-
-	statusError = 0x8000
-)
-
-// appendHead appends size and header of an IPROTO packet; setSize fills in the size.
-func appendHead(b []byte, status uint32, sync uint64) []byte {
-	b = append(b, 0xce, 0, 0, 0, 0, 0x83, keyType, 0xce)
-	b = binary.BigEndian.AppendUint32(b, status)
-	b = append(b, keySync, 0xcf)
-	b = binary.BigEndian.AppendUint64(b, sync)
-	return append(b, keySchema, 0xce, 0, 0, 0, schemaVersion)
-}
-
-// setSize fills in the size of the packet that begins at start and ends with b.
-func setSize(b []byte, start int) {
-	binary.BigEndian.PutUint32(b[start+1:], uint32(len(b)-start-5)) //nolint:gosec // bounded by the size of a packet
-}
+func (r *reply) null() { r.out = msgp.AppendNil(r.out) }
 
 // begin begins the answer to a call that has succeeded. Nothing else may be
 // answered before end.
@@ -164,28 +143,25 @@ func (c *call) begin() reply {
 	r.start = len(r.out)
 	if c.shape == shapeBox15 {
 		r.out = beginBox15Rows(r.out, c.box15(), 0)
-		r.head = len(r.out) - 4
+		r.values = len(r.out)
 		return r
 	}
-	r.out = appendHead(r.out, 0, c.sync)
-	r.out = append(r.out, 0x81, keyData, 0xdd)
-	r.head = len(r.out)
-	r.out = append(r.out, 0, 0, 0, 0)
+	r.out = iproto.BeginList(r.out, c.sync)
+	r.values = len(r.out)
 	return r
 }
 
 // end ends the answer that begin began.
 func (c *call) end(r *reply) {
 	if c.quiet {
-		r.out, r.count = r.out[:r.head+4], 0
+		r.out, r.count = r.out[:r.values], 0
 	}
 	if c.shape == shapeBox15 {
 		r.closeRow()
-		binary.LittleEndian.PutUint32(r.out[r.head:], r.count)
+		binary.LittleEndian.PutUint32(r.out[r.values-4:], r.count)
 		r.out = endBox15(r.out, r.start)
 	} else {
-		binary.BigEndian.PutUint32(r.out[r.head:], r.count)
-		setSize(r.out, r.start)
+		r.out = iproto.EndList(r.out, r.start, r.count)
 	}
 	c.conn.SetOut(r.out)
 	c.count(true)
@@ -198,13 +174,13 @@ func (c *call) nothing() {
 }
 
 // fail answers an error.
-func (c *call) fail(code errorCode, text string) {
+func (c *call) fail(code iproto.Code, text string) {
 	c.count(false)
 	if c.shape == shapeBox15 {
 		c.conn.SetOut(appendBox15Error(c.conn.Out(), c.box15(), box15Code(code), text))
 		return
 	}
-	c.conn.SetOut(appendError(c.conn.Out(), c.sync, code, text))
+	c.conn.SetOut(iproto.AppendError(c.conn.Out(), c.sync, code, text))
 }
 
 // box15 is the header that the reply to a call of the 1.5 protocol repeats.
@@ -213,13 +189,13 @@ func (c *call) box15() box15Header {
 }
 
 // box15Code returns the return code of the 1.5 protocol for an error.
-func box15Code(code errorCode) uint32 {
+func box15Code(code iproto.Code) uint32 {
 	switch code { //nolint:exhaustive // the others are about what that protocol does not have
-	case codeRaised:
+	case iproto.CodeRaised:
 		return box15LuaError
-	case codeNoProcedure:
+	case iproto.CodeNoProcedure:
 		return box15NoProcedure
-	case codeUnsupported:
+	case iproto.CodeUnsupported:
 		return box15Unsupported
 	default:
 		return box15BadParams
@@ -227,27 +203,4 @@ func box15Code(code errorCode) uint32 {
 }
 
 // raise answers an error as a procedure raises it.
-func (c *call) raise(text string) { c.fail(codeRaised, text) }
-
-// appendError appends an error packet. The text is never empty: clients tell an
-// error by that.
-func appendError(b []byte, sync uint64, code errorCode, text string) []byte {
-	start := len(b)
-	b = appendHead(b, statusError|uint32(code), sync)
-	kind := "ClientError"
-	if code == codeRaised {
-		kind = "LuajitError"
-	}
-	b = append(b, 0x82, keyError)
-	b = msgp.AppendString(b, text)
-	b = append(b, keyErrorStack, 0x81, stackErrors, 0x91, 0x86, stackType)
-	b = msgp.AppendString(b, kind)
-	b = append(b, stackFile)
-	b = msgp.AppendString(b, "millrace")
-	b = append(b, stackLine, 1, stackText)
-	b = msgp.AppendString(b, text)
-	b = append(b, stackErrno, 0, stackCode)
-	b = msgp.AppendUint32(b, uint32(code))
-	setSize(b, start)
-	return b
-}
+func (c *call) raise(text string) { c.fail(iproto.CodeRaised, text) }

@@ -150,9 +150,9 @@ func (c *conn) cancelTakes(h job.Holder) {
 
 // identify is queue.identify.
 func identify(c *call) {
-	arg := c.args.at(0)
-	if !arg.isNil() {
-		id, ok := arg.bytes()
+	arg := c.args.At(0)
+	if !arg.IsNil() {
+		id, ok := arg.Bytes()
 		if !ok || len(id) != len(dialect.UUID{}) {
 			c.raise("Invalid UUID format.")
 			return
@@ -172,24 +172,24 @@ func identify(c *call) {
 
 // configure is queue.cfg. Everything is checked before anything is set.
 func configure(c *call) {
-	opts, ok := c.args.at(0).fields()
+	opts, ok := c.args.At(0).Fields()
 	if !ok {
 		c.raise(textInvalid)
 		return
 	}
 	ttr, set := time.Duration(0), false
-	for key, val, more := opts.next(); more; key, val, more = opts.next() {
-		name, _ := key.bytes()
+	for key, val, more := opts.Next(); more; key, val, more = opts.Next() {
+		name, _ := key.Bytes()
 		switch string(name) {
 		case "ttr":
-			f, ok := val.number()
+			f, ok := val.Number()
 			if !ok || f < 0 {
 				c.raise("Invalid value of ttr: " + show(val))
 				return
 			}
 			ttr, set = seconds(f), true
 		case "in_replicaset":
-			if _, ok := val.bool(); !ok {
+			if _, ok := val.Bool(); !ok {
 				c.raise("Invalid value of in_replicaset: " + show(val))
 				return
 			}

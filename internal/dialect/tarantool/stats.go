@@ -36,18 +36,18 @@ func apiOf(asked command) api {
 // first argument names a tube, else the legacy one. Without one it is that of the set
 // which the connection uses.
 func (c *call) isModernStatistics() bool {
-	arg := c.args.at(0)
-	if arg.isNil() && c.args.at(1).isNil() {
+	arg := c.args.At(0)
+	if arg.IsNil() && c.args.At(1).IsNil() {
 		return c.conn.uses == apiModern || c.conn.uses == apiNone && !c.conn.d.legacy.used() && c.hasTube()
 	}
-	name, ok := arg.bytes()
+	name, ok := arg.Bytes()
 	if !ok {
 		return false
 	}
 	if c.findTube(name) != nil {
 		return true
 	}
-	_, number := arg.numberOrText()
+	_, number := arg.NumberOrText()
 	return !number
 }
 
@@ -69,8 +69,8 @@ func (c *call) hasTube() (found bool) {
 func stats(c *call) {
 	c.settle()
 	d := c.conn.d
-	if arg := c.args.at(0); !arg.isNil() {
-		name, _ := arg.bytes()
+	if arg := c.args.At(0); !arg.IsNil() {
+		name, _ := arg.Bytes()
 		q, ok, err := c.engine().Queue(d.opts.Namespace, string(name))
 		switch {
 		case err != nil:

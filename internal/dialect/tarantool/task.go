@@ -6,6 +6,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -57,9 +58,9 @@ func appendValue(b []byte, kind job.BodyKind, body []byte) []byte {
 	switch kind {
 	case job.BodyMsgpack:
 		// Legacy tasks have any number of values.
-		if n := countValues(body); n != 1 {
+		if n := iproto.CountValues(body); n != 1 {
 			if n == 0 {
-				return append(b, mpNil)
+				return msgp.AppendNil(b)
 			}
 			b = msgp.AppendArrayHeader(b, uint32(n)) //nolint:gosec // no more than bytes
 		}
@@ -72,7 +73,7 @@ func appendValue(b []byte, kind job.BodyKind, body []byte) []byte {
 		}
 		return msgp.AppendBytes(b, body)
 	case job.BodyNone:
-		return append(b, mpNil)
+		return msgp.AppendNil(b)
 	}
 	return msgp.AppendBytes(b, body)
 }

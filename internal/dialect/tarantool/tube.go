@@ -10,6 +10,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -56,18 +57,18 @@ type tube struct {
 // as fifottl without any defaults.
 func newTube(name string, settings *job.Settings) *tube {
 	t := &tube{name: name, kind: kindFIFOTTL, ttl: century, ttr: century}
-	if n, err := skip(settings.Attrs); err != nil || n != len(settings.Attrs) {
+	if n, err := iproto.Skip(settings.Attrs); err != nil || n != len(settings.Attrs) {
 		return t
 	}
-	attrs, ok := value(settings.Attrs).fields()
+	attrs, ok := iproto.Value(settings.Attrs).Fields()
 	if !ok {
 		return t
 	}
-	for key, val, more := attrs.next(); more; key, val, more = attrs.next() {
-		name, _ := key.bytes()
+	for key, val, more := attrs.Next(); more; key, val, more = attrs.Next() {
+		name, _ := key.Bytes()
 		switch string(name) {
 		case "type":
-			b, _ := val.bytes()
+			b, _ := val.Bytes()
 			if kind, ok := parseKind(b); ok {
 				t.kind = kind
 			}
@@ -76,14 +77,14 @@ func newTube(name string, settings *job.Settings) *tube {
 		case "ttr":
 			t.ttr = durationOf(val)
 		case "pri":
-			t.pri, _ = val.uint()
+			t.pri, _ = val.Uint()
 		}
 	}
 	return t
 }
 
-func durationOf(v value) time.Duration {
-	f, _ := v.number()
+func durationOf(v iproto.Value) time.Duration {
+	f, _ := v.Number()
 	return seconds(f)
 }
 
@@ -185,18 +186,18 @@ const (
 // createTube is queue.create_tube. A queue that others have pushed into before
 // becomes a tube by it.
 func createTube(c *call) {
-	name, ok := c.args.at(0).bytes()
+	name, ok := c.args.At(0).Bytes()
 	if !ok || !validTubeName(name) {
-		c.raise("Invalid tube name '" + show(c.args.at(0)) + "'")
+		c.raise("Invalid tube name '" + show(c.args.At(0)) + "'")
 		return
 	}
 	var n creation
 	n.tube = tube{name: string(name), ttl: century, ttr: century}
-	if text := n.options(c.args.at(2)); text != "" {
+	if text := n.options(c.args.At(2)); text != "" {
 		c.raise(text)
 		return
 	}
-	kind, ok := c.args.at(1).bytes()
+	kind, ok := c.args.At(1).Bytes()
 	if ok {
 		n.tube.kind, ok = parseKind(kind)
 	}
@@ -205,7 +206,7 @@ func createTube(c *call) {
 			c.nothing()
 			return
 		}
-		c.raise("Unknown tube type " + show(c.args.at(1)))
+		c.raise("Unknown tube type " + show(c.args.At(1)))
 		return
 	}
 	if n.tube.kind != kindLimFIFOTTL {
@@ -234,34 +235,34 @@ func (n *creation) command(namespace string) *job.Configure {
 }
 
 // options reads the options of a new tube. It returns the error text.
-func (n *creation) options(v value) string {
-	opts, ok := v.fields()
+func (n *creation) options(v iproto.Value) string {
+	opts, ok := v.Fields()
 	if !ok {
 		return textInvalid
 	}
 	hasTTR := false
-	for key, val, more := opts.next(); more; key, val, more = opts.next() {
-		if val.isNil() {
+	for key, val, more := opts.Next(); more; key, val, more = opts.Next() {
+		if val.IsNil() {
 			continue
 		}
-		name, _ := key.bytes()
+		name, _ := key.Bytes()
 		ok := true
 		switch string(name) {
 		case "if_not_exists":
-			n.ifNotExists, ok = val.bool()
+			n.ifNotExists, ok = val.Bool()
 		case "temporary":
-			n.temporary, ok = val.bool()
+			n.temporary, ok = val.Bool()
 		case "ttl":
 			n.tube.ttl, ok = secondsOf(val)
 		case "ttr":
 			n.tube.ttr, ok = secondsOf(val)
 			hasTTR = true
 		case "pri":
-			n.tube.pri, ok = val.uint()
+			n.tube.pri, ok = val.Uint()
 		case "capacity":
-			n.capacity, ok = val.uint()
+			n.capacity, ok = val.Uint()
 		case "engine": // all are kept alike, so others are not looked at
-			b, _ := val.bytes()
+			b, _ := val.Bytes()
 			n.engine = string(b)
 		}
 		if !ok {
@@ -274,8 +275,8 @@ func (n *creation) options(v value) string {
 	return ""
 }
 
-func secondsOf(v value) (time.Duration, bool) {
-	f, ok := v.number()
+func secondsOf(v iproto.Value) (time.Duration, bool) {
+	f, ok := v.Number()
 	return seconds(f), ok
 }
 
@@ -298,8 +299,8 @@ func (c *call) tubeExists() {
 
 // listTubes is queue.tube: the names of all tubes, or whether there is one of a name.
 func listTubes(c *call) {
-	if arg := c.args.at(0); !arg.isNil() {
-		name, ok := arg.bytes()
+	if arg := c.args.At(0); !arg.IsNil() {
+		name, ok := arg.Bytes()
 		exists := ok && c.findTube(name) != nil // before begin: nothing may be answered in between
 		r := c.begin()
 		r.lone()
@@ -328,20 +329,20 @@ func (c *call) readFailed(err error) {
 }
 
 // show returns a value as text, as messages quote it.
-func show(v value) string {
-	if b, ok := v.bytes(); ok {
+func show(v iproto.Value) string {
+	if b, ok := v.Bytes(); ok {
 		return string(b[:min(len(b), shownMax)])
 	}
-	if n, ok := v.uint(); ok {
+	if n, ok := v.Uint(); ok {
 		return strconv.FormatUint(n, 10)
 	}
-	if f, ok := v.number(); ok {
+	if f, ok := v.Number(); ok {
 		return strconv.FormatFloat(f, 'g', -1, 64)
 	}
-	if b, ok := v.bool(); ok {
+	if b, ok := v.Bool(); ok {
 		return strconv.FormatBool(b)
 	}
-	if v.isNil() {
+	if v.IsNil() {
 		return "nil"
 	}
 	return "table"

@@ -1,6 +1,6 @@
 package tarantool
 
-import "github.com/tinylib/msgp/msgp"
+import "millrace/internal/dialect/tarantool/iproto"
 
 // shutdownEvent is the event that tells that the server is stopping. It is the only
 // one that ever changes.
@@ -11,8 +11,8 @@ const watchedMax = 1024
 
 // watch registers an event and tells its value. The same again is the client's way
 // to say that it has taken notice: it is answered only if the value has changed.
-func (p *iproto) watch(c *conn) {
-	key := p.req.event
+func (p *iprotoWire) watch(c *conn) {
+	key := p.req.Event
 	if key == nil || p.watched[string(key)] || len(p.watched) >= watchedMax {
 		return
 	}
@@ -23,11 +23,11 @@ func (p *iproto) watch(c *conn) {
 	p.event(c, string(key), c.Draining())
 }
 
-func (p *iproto) unwatch(*conn) { delete(p.watched, string(p.req.event)) }
+func (p *iprotoWire) unwatch(*conn) { delete(p.watched, string(p.req.Event)) }
 
 // watchOnce answers the value of an event.
-func (p *iproto) watchOnce(c *conn) {
-	if p.req.event == nil {
+func (p *iprotoWire) watchOnce(c *conn) {
+	if p.req.Event == nil {
 		p.missing(c, "event key")
 		return
 	}
@@ -36,24 +36,12 @@ func (p *iproto) watchOnce(c *conn) {
 
 // event tells the value of an event: true if the server is stopping and this is the
 // event for it, else none.
-func (p *iproto) event(c *conn, key string, stopping bool) {
-	out := c.Out()
-	start := len(out)
-	out = append(out, 0xce, 0, 0, 0, 0, 0x81, keyType, typeEvent)
-	if stopping && key == shutdownEvent {
-		out = append(out, 0x82, keyEvent)
-		out = msgp.AppendString(out, key)
-		out = append(out, keyEventData, mpTrue)
-	} else {
-		out = append(out, 0x81, keyEvent)
-		out = msgp.AppendString(out, key)
-	}
-	setSize(out, start)
-	c.SetOut(out)
+func (p *iprotoWire) event(c *conn, key string, stopping bool) {
+	c.SetOut(iproto.AppendEvent(c.Out(), key, stopping && key == shutdownEvent))
 }
 
 // goodbye tells those who want to know that the server is stopping.
-func (p *iproto) goodbye(c *conn) {
+func (p *iprotoWire) goodbye(c *conn) {
 	if p.watched[shutdownEvent] {
 		p.event(c, shutdownEvent, true)
 	}

@@ -1,11 +1,10 @@
-package tarantool
+package iproto
 
 import (
 	"errors"
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"millrace/internal/dialect/tarantool/tarantooltest"
 )
@@ -46,7 +45,7 @@ func TestSkip(t *testing.T) {
 		{"a million deep", nest("\x91", 1<<20, "\x05"), 0, errDeep},
 		{"deep maps", nest("\x81\x01", nestingMax+1, "\x05"), 0, errDeep},
 	} {
-		if got, err := skip([]byte(c.in)); got != c.want || !errors.Is(err, c.err) {
+		if got, err := Skip([]byte(c.in)); got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d, %v, want %d, %v", c.name, got, err, c.want, c.err)
 		}
 	}
@@ -93,36 +92,24 @@ func TestNumbers(t *testing.T) {
 		{"[]", no, no, no, no},
 		{"{}", no, no, no, no},
 	} {
-		v := value(tarantooltest.MustEncode(c.in))
+		v := Value(tarantooltest.MustEncode(c.in))
 		check := func(method string, got float64, ok bool, want float64) {
 			t.Helper()
 			if ok == math.IsNaN(want) || ok && got != want {
 				t.Errorf("%s.%s: %g, %v, want %g", c.in, method, got, ok, want)
 			}
 		}
-		u, ok := v.uint()
+		u, ok := v.Uint()
 		check("uint", float64(u), ok, c.whole)
-		i, ok := v.int()
+		i, ok := v.Int()
 		check("int", float64(i), ok, c.signed)
-		f, ok := v.number()
+		f, ok := v.Number()
 		check("number", f, ok, c.f)
-		f, ok = v.numberOrText()
+		f, ok = v.NumberOrText()
 		check("numberOrText", f, ok, c.text)
 	}
-	if _, ok := value(tarantooltest.MustEncode(`"` + strings.Repeat("1", 1000) + `"`)).numberOrText(); ok {
+	if _, ok := Value(tarantooltest.MustEncode(`"` + strings.Repeat("1", 1000) + `"`)).NumberOrText(); ok {
 		t.Error("a thousand digits are a number")
-	}
-}
-
-func TestSeconds(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[float64]time.Duration{
-		0: 0, 1.5: 1500 * time.Millisecond, -2: -2 * time.Second, 1e-9: 1, 1e300: century, -1e300: -century,
-		math.Inf(1): century, math.Inf(-1): -century, 100 * 365 * 86400: century, 3e9: 3e9 * time.Second,
-	} {
-		if got := seconds(in); got != want {
-			t.Errorf("%g seconds: %s, want %s", in, got, want)
-		}
 	}
 }
 
@@ -132,12 +119,12 @@ func TestFields(t *testing.T) {
 		"nil": "", "[]": "", "{}": "", `{"a": 1, "b": [2, 3]}`: `"a"=1;"b"=[2, 3];`,
 		"[1]": "none", "5": "none", `"x"`: "none", "true": "none",
 	} {
-		f, ok := value(tarantooltest.MustEncode(in)).fields()
+		f, ok := Value(tarantooltest.MustEncode(in)).Fields()
 		got := ""
 		if !ok {
 			got = "none"
 		}
-		for key, val, more := f.next(); more; key, val, more = f.next() {
+		for key, val, more := f.Next(); more; key, val, more = f.Next() {
 			k, err := tarantooltest.Format(key)
 			if err != nil {
 				t.Fatal(err)
@@ -152,36 +139,36 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
-	if f, ok := value(nil).fields(); !ok || f.left != 0 {
+	if f, ok := Value(nil).Fields(); !ok || f.left != 0 {
 		t.Error("what is not there is no empty map")
 	}
 }
 
 func TestArgs(t *testing.T) {
 	t.Parallel()
-	var a args
-	a.set(value(tarantooltest.MustEncode(`["a", [1, 2], nil, 3, 4, 5, 6, 7, "i", {"j": 1}, "k"]`)))
-	if a.count() != 11 {
-		t.Errorf("%d arguments", a.count())
+	var a Args
+	a.Set(Value(tarantooltest.MustEncode(`["a", [1, 2], nil, 3, 4, 5, 6, 7, "i", {"j": 1}, "k"]`)))
+	if a.Count() != 11 {
+		t.Errorf("%d arguments", a.Count())
 	}
 	for i, want := range []string{`"a"`, "[1, 2]", "nil", "3", "4", "5", "6", "7", `"i"`, `{"j": 1}`, `"k"`} {
-		if got, err := tarantooltest.Format(a.at(i)); err != nil || got != want {
+		if got, err := tarantooltest.Format(a.At(i)); err != nil || got != want {
 			t.Errorf("argument %d: %s, %v, want %s", i, got, err, want)
 		}
-		if rest := a.from(i); countValues(rest) != 11-i || string(rest[:len(a.at(i))]) != string(a.at(i)) {
+		if rest := a.From(i); CountValues(rest) != 11-i || string(rest[:len(a.At(i))]) != string(a.At(i)) {
 			t.Errorf("from %d: %x", i, rest)
 		}
 	}
 	for _, i := range []int{-1, 11, 100} {
-		if v := a.at(i); v != nil || !v.isNil() {
+		if v := a.At(i); v != nil || !v.IsNil() {
 			t.Errorf("argument %d: %x", i, v)
 		}
 	}
-	if rest := a.from(11); rest != nil {
+	if rest := a.From(11); rest != nil {
 		t.Errorf("behind the last: %x", rest)
 	}
-	a.set(nil)
-	if a.count() != 0 || a.at(0) != nil || a.from(0) != nil {
+	a.Set(nil)
+	if a.Count() != 0 || a.At(0) != nil || a.From(0) != nil {
 		t.Error("no array is not no arguments")
 	}
 }

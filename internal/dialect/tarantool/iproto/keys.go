@@ -1,4 +1,4 @@
-package tarantool
+package iproto
 
 // The keys of headers and bodies (protocol section A.3).
 const (

@@ -1,4 +1,4 @@
-package tarantool
+package iproto
 
 import (
 	"errors"
@@ -8,25 +8,25 @@ import (
 
 // The types of requests (protocol section A.4).
 const (
-	typeSelect    = 1
-	typeInsert    = 2
-	typeReplace   = 3
-	typeUpdate    = 4
-	typeDelete    = 5
-	typeCall16    = 6
-	typeAuth      = 7
-	typeEval      = 8
-	typeUpsert    = 9
-	typeCall      = 10
-	typeExecute   = 11
-	typeNop       = 12
-	typePrepare   = 13
-	typePing      = 64
-	typeID        = 73
-	typeWatch     = 74
-	typeUnwatch   = 75
+	TypeSelect    = 1
+	TypeInsert    = 2
+	TypeReplace   = 3
+	TypeUpdate    = 4
+	TypeDelete    = 5
+	TypeCall16    = 6
+	TypeAuth      = 7
+	TypeEval      = 8
+	TypeUpsert    = 9
+	TypeCall      = 10
+	TypeExecute   = 11
+	TypeNop       = 12
+	TypePrepare   = 13
+	TypePing      = 64
+	TypeID        = 73
+	TypeWatch     = 74
+	TypeUnwatch   = 75
 	typeEvent     = 76
-	typeWatchOnce = 77
+	TypeWatchOnce = 77
 )
 
 // What is wrong with a packet, in the words of the protocol.
@@ -35,23 +35,23 @@ var (
 	errBody   = errors.New("packet body")
 )
 
-// request is a packet of IPROTO, taken apart. Its parts are those of the input.
-type request struct {
-	kind       uint64
-	sync       uint64
-	space      uint64
-	hasSpace   bool
-	function   []byte // nil: not given; so with the others
-	expression []byte
-	user       []byte
-	event      []byte
-	tuple      value
+// Request is a packet of IPROTO, taken apart. Its parts are those of the input.
+type Request struct {
+	Kind       uint64
+	Sync       uint64
+	Space      uint64
+	HasSpace   bool
+	Function   []byte // nil: not given; so with the others
+	Expression []byte
+	User       []byte
+	Event      []byte
+	Tuple      Value
 }
 
-// parse takes the packet p apart, header and body. Sync is set as far as it is known
+// Parse takes the packet p apart, header and body. Sync is set as far as it is known
 // even if the packet is malformed.
-func (r *request) parse(p []byte) error {
-	*r = request{}
+func (r *Request) Parse(p []byte) error {
+	*r = Request{}
 	rest, err := r.parseHeader(p)
 	if err != nil || len(rest) == 0 {
 		return err
@@ -59,8 +59,8 @@ func (r *request) parse(p []byte) error {
 	return r.parseBody(rest)
 }
 
-func (r *request) parseHeader(p []byte) (rest []byte, err error) {
-	if !value(p).isMap() {
+func (r *Request) parseHeader(p []byte) (rest []byte, err error) {
+	if !Value(p).isMap() {
 		return nil, errHeader
 	}
 	size, rest, err := msgp.ReadMapHeaderBytes(p)
@@ -68,17 +68,17 @@ func (r *request) parseHeader(p []byte) (rest []byte, err error) {
 		return nil, errHeader
 	}
 	for range size {
-		var key, val value
+		var key, val Value
 		if key, val, rest, err = entry(rest); err != nil {
 			return nil, errHeader
 		}
-		switch k, _ := key.uint(); k {
+		switch k, _ := key.Uint(); k {
 		case keyType:
-			if r.kind, err = whole(val); err != nil {
+			if r.Kind, err = whole(val); err != nil {
 				return nil, errHeader
 			}
 		case keySync:
-			if r.sync, err = whole(val); err != nil {
+			if r.Sync, err = whole(val); err != nil {
 				return nil, errHeader
 			}
 		}
@@ -86,8 +86,8 @@ func (r *request) parseHeader(p []byte) (rest []byte, err error) {
 	return rest, nil
 }
 
-func (r *request) parseBody(p []byte) error {
-	if !value(p).isMap() {
+func (r *Request) parseBody(p []byte) error {
+	if !Value(p).isMap() {
 		return errBody
 	}
 	size, rest, err := msgp.ReadMapHeaderBytes(p)
@@ -95,7 +95,7 @@ func (r *request) parseBody(p []byte) error {
 		return errBody
 	}
 	for range size {
-		var key, val value
+		var key, val Value
 		if key, val, rest, err = entry(rest); err != nil {
 			return errBody
 		}
@@ -110,12 +110,12 @@ func (r *request) parseBody(p []byte) error {
 }
 
 // field takes one entry of the body.
-func (r *request) field(key, val value) (err error) {
-	k, _ := key.uint()
+func (r *Request) field(key, val Value) (err error) {
+	k, _ := key.Uint()
 	switch k {
 	case keySpace:
-		r.space, err = whole(val)
-		r.hasSpace = true
+		r.Space, err = whole(val)
+		r.HasSpace = true
 	case keyIndex, keyLimit, keyOffset, keyIterator, keyVersion:
 		_, err = whole(val)
 	case keyKey, keyOps, keyFeatures:
@@ -123,45 +123,45 @@ func (r *request) field(key, val value) (err error) {
 			err = errBody
 		}
 	case keyTuple:
-		r.tuple = val
+		r.Tuple = val
 		if !val.isArray() {
 			err = errBody
 		}
 	case keyFunction:
-		r.function, err = text(val)
+		r.Function, err = text(val)
 	case keyExpression:
-		r.expression, err = text(val)
+		r.Expression, err = text(val)
 	case keyUser:
-		r.user, err = text(val)
+		r.User, err = text(val)
 	case keyEvent:
-		r.event, err = text(val)
+		r.Event, err = text(val)
 	}
 	return err
 }
 
 // entry splits an entry of a map off b. Keys are whole numbers.
-func entry(b []byte) (key, val value, rest []byte, err error) {
-	n, err := skip(b)
+func entry(b []byte) (key, val Value, rest []byte, err error) {
+	n, err := Skip(b)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	m, err := skip(b[n:])
+	m, err := Skip(b[n:])
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	key = value(b[:n:n])
+	key = Value(b[:n:n])
 	if _, err := whole(key); err != nil {
 		return nil, nil, nil, err
 	}
-	return key, value(b[n : n+m : n+m]), b[n+m:], nil
+	return key, Value(b[n : n+m : n+m]), b[n+m:], nil
 }
 
 // whole returns a number of an unsigned type.
-func whole(v value) (uint64, error) {
+func whole(v Value) (uint64, error) {
 	if !v.isUnsigned() {
 		return 0, errInvalid
 	}
-	n, ok := v.uint()
+	n, ok := v.Uint()
 	if !ok {
 		return 0, errInvalid
 	}
@@ -169,11 +169,11 @@ func whole(v value) (uint64, error) {
 }
 
 // text returns the content of a string, which is not nil even if it is empty.
-func text(v value) ([]byte, error) {
+func text(v Value) ([]byte, error) {
 	if !v.isString() {
 		return nil, errInvalid
 	}
-	b, ok := v.bytes()
+	b, ok := v.Bytes()
 	if !ok {
 		return nil, errInvalid
 	}

@@ -1,4 +1,4 @@
-package tarantool
+package iproto
 
 import (
 	"encoding/binary"
@@ -15,9 +15,9 @@ var (
 	errDeep    = errors.New("nested too deeply")
 )
 
-// skip returns the length of the first MessagePack value of b. It does not recurse,
+// Skip returns the length of the first MessagePack value of b. It does not recurse,
 // allocates nothing and looks at every byte once, whatever lengths are announced.
-func skip(b []byte) (int, error) {
+func Skip(b []byte) (int, error) {
 	size, inner, err := measure(b)
 	if err != nil || inner == 0 {
 		return size, err
@@ -25,7 +25,7 @@ func skip(b []byte) (int, error) {
 	return skipNested(b, size, inner)
 }
 
-// skipNested is skip for a value of which the first bytes have been looked at.
+// skipNested is Skip for a value of which the first bytes have been looked at.
 func skipNested(b []byte, at int, inner uint64) (int, error) {
 	var left [nestingMax]uint64 // values still to come at each level
 	depth := 0
@@ -52,10 +52,10 @@ func skipNested(b []byte, at int, inner uint64) (int, error) {
 	}
 }
 
-// countValues returns how many values b holds, which is known to be well-formed.
-func countValues(b []byte) (n int) {
+// CountValues returns how many values b holds, which is known to be well-formed.
+func CountValues(b []byte) (n int) {
 	for ; len(b) > 0; n++ {
-		_, b = cut(b)
+		_, b = Cut(b)
 	}
 	return n
 }

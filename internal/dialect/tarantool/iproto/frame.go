@@ -1,0 +1,82 @@
+package iproto
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+const (
+	greetingSize = 128
+	greetingLine = 64
+)
+
+// SaltSize is the length of the random bytes that a greeting has.
+const SaltSize = 32
+
+// Greeting is two lines: who speaks, with the text of its UUID, and the salt of this connection.
+func Greeting(version string, instance []byte, salt *[SaltSize]byte) []byte {
+	b := make([]byte, 0, greetingSize)
+	b = append(b, "Tarantool "+version+" (Binary) "...)
+	b = append(b, instance...)
+	b = append(pad(b, greetingLine-1), '\n')
+	b = base64.StdEncoding.AppendEncode(b, salt[:])
+	return append(pad(b, greetingSize-1), '\n')
+}
+
+func pad(b []byte, size int) []byte {
+	for len(b) < size {
+		b = append(b, ' ')
+	}
+	return b
+}
+
+// ErrFrame means that a packet has no length.
+var ErrFrame = errors.New("malformed packet length")
+
+// Frame reads the length before a packet. It returns that of both together; zero if in does not tell yet.
+func Frame(in []byte) (uint64, error) {
+	if len(in) == 0 {
+		return 0, nil
+	}
+	head := sizeOfSize(in[0])
+	if head == 0 {
+		return 0, ErrFrame
+	}
+	if len(in) < head {
+		return 0, nil
+	}
+	return min(sizeAt(in), math.MaxInt64) + uint64(head), nil //nolint:gosec // small
+}
+
+// Content returns a packet without the length before it.
+func Content(packet []byte) []byte { return packet[sizeOfSize(packet[0]):] }
+
+// sizeOfSize returns how many bytes the length of a packet has; zero if it is none.
+func sizeOfSize(first byte) int {
+	switch {
+	case first <= mpFixintMax:
+		return 1
+	case first >= mpUint8 && first <= mpUint64:
+		return 1 + 1<<(first-mpUint8)
+	default:
+		return 0
+	}
+}
+
+// sizeAt returns the length that in begins with, all of which is there.
+func sizeAt(in []byte) uint64 {
+	switch in[0] {
+	case mpUint8:
+		return uint64(in[1])
+	case mpUint16:
+		return uint64(binary.BigEndian.Uint16(in[1:]))
+	case mpUint32:
+		return uint64(binary.BigEndian.Uint32(in[1:]))
+	case mpUint64:
+		return binary.BigEndian.Uint64(in[1:])
+	default:
+		return uint64(in[0])
+	}
+}
