@@ -35,17 +35,16 @@ func (s *Service) SetFairness(ctx context.Context, namespace, name string, f Fai
 	if namespace == "" || name == "" {
 		return Queue{}, invalid("name a namespace and a queue")
 	}
-	for group := range f.Weights {
-		if err := checkName("weights", group); err != nil {
-			return Queue{}, err
-		}
+	fair := job.Fairness{On: f.On, Weights: f.Weights}
+	if err := s.mayTurn(namespace, name, fair); err != nil {
+		return Queue{}, err
 	}
 	if !f.On {
 		if err := s.exists(namespace, name); err != nil {
 			return Queue{}, err
 		}
 	}
-	if _, err := s.do(ctx, &job.SetFair{Namespace: namespace, Queue: name, Fairness: job.Fairness{On: f.On, Weights: f.Weights}}); err != nil {
+	if _, err := s.do(ctx, &job.SetFair{Namespace: namespace, Queue: name, Fairness: fair}); err != nil {
 		return Queue{}, err
 	}
 	return s.Queue(namespace, name)

@@ -74,21 +74,12 @@ func (s *Service) SetLimits(ctx context.Context, namespace, name string, l Limit
 	if namespace == "" || name == "" {
 		return Queue{}, invalid("name a namespace and a queue")
 	}
-	age, err := seconds("slot_seconds", l.SlotSeconds)
+	limits, err := l.Entry()
+	if err == nil {
+		err = s.mayLimit(namespace, name, limits)
+	}
 	if err != nil {
 		return Queue{}, err
-	}
-	rate, per, err := ParseRate(l.Rate)
-	if err != nil {
-		return Queue{}, err
-	}
-	groupRate, groupPer, err := ParseRate(l.GroupRate)
-	if err != nil {
-		return Queue{}, err
-	}
-	limits := job.Limits{
-		Concurrency: l.Concurrency, Worker: l.Worker, SlotFor: age, Rate: rate, Per: per, Burst: l.Burst,
-		GroupConcurrency: l.GroupConcurrency, GroupRate: groupRate, GroupPer: groupPer, GroupBurst: l.GroupBurst,
 	}
 	if limits.IsZero() {
 		if err := s.exists(namespace, name); err != nil {
@@ -100,6 +91,26 @@ func (s *Service) SetLimits(ctx context.Context, namespace, name string, l Limit
 	}
 	s.Note(ctx, 0, "set limits of queue %s: %s", name, l.text())
 	return s.Queue(namespace, name)
+}
+
+// Entry makes the limits that the engine keeps.
+func (l *Limits) Entry() (job.Limits, error) {
+	age, err := seconds("slot_seconds", l.SlotSeconds)
+	if err != nil {
+		return job.Limits{}, err
+	}
+	rate, per, err := ParseRate(l.Rate)
+	if err != nil {
+		return job.Limits{}, err
+	}
+	groupRate, groupPer, err := ParseRate(l.GroupRate)
+	if err != nil {
+		return job.Limits{}, err
+	}
+	return job.Limits{
+		Concurrency: l.Concurrency, Worker: l.Worker, SlotFor: age, Rate: rate, Per: per, Burst: l.Burst,
+		GroupConcurrency: l.GroupConcurrency, GroupRate: groupRate, GroupPer: groupPer, GroupBurst: l.GroupBurst,
+	}, nil
 }
 
 // text shows the limits.

@@ -55,6 +55,16 @@ const exampleRules = `
 # [[hook]]
 #   queue = "reports"
 #   push = "dead-reports" # or: url = "https://example.org/dead"
+
+# The limits of a queue, and whether its groups take turns: docs/limits.md.
+# There may be several.
+# [[queue]]
+#   name = "mails"
+#   concurrency = 4
+#   rate = "100/s"
+#   burst = 20
+#   fair = true
+#   weights = { gold = 5 }
 `
 
 // tomlDefault returns the default as the file would have it.

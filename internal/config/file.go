@@ -43,7 +43,7 @@ func (l *loader) parse(path string, data []byte) {
 		}
 		return
 	}
-	for _, kind := range []string{RuleCron, RuleHook} {
+	for _, kind := range []string{RuleCron, RuleHook, RuleQueue} {
 		tables, ok := root[kind]
 		if !ok {
 			continue

@@ -19,10 +19,13 @@ type Rule struct {
 
 // The kinds of rules.
 const (
-	RuleCron      = "cron"
-	RuleThrottles = "throttles"
-	RuleHook      = "hook"
+	RuleCron  = "cron"
+	RuleHook  = "hook"
+	RuleQueue = "queue"
 )
+
+// SectionThrottles is what Faktory's files have instead of RuleQueue.
+const SectionThrottles = "throttles"
 
 // Rules takes an array of tables from a file of another server, in that server's form.
 func (l *loader) Rules(kind, path string, data []byte, tables any) {
@@ -56,29 +59,29 @@ func (l *loader) rules(kind string, original bool, path string, data []byte, tab
 func (l *loader) Throttles(path string, data []byte, value any) {
 	table, ok := value.(map[string]any)
 	if !ok {
-		l.problem("%s: %[2]s is a section with keys of its own, not a value: write [%[2]s]", path, RuleThrottles)
+		l.problem("%s: %[2]s is a section with keys of its own, not a value: write [%[2]s]", path, SectionThrottles)
 		return
 	}
 	for _, queue := range slices.Sorted(maps.Keys(table)) {
 		from := Source{Layer: LayerFile, Name: path, Line: keyLine(data, queue)}
 		entry, ok := table[queue].(map[string]any)
 		if !ok {
-			l.problem("%s: %s: %s: write for example { concurrency = 4, timeout = 60 }", from, RuleThrottles, queue)
+			l.problem("%s: %s: %s: write for example { concurrency = 4, timeout = 60 }", from, SectionThrottles, queue)
 			continue
 		}
 		value, err := json.Marshal(map[string]any{"queue": queue, "limits": entry})
 		if err != nil {
-			l.problem("%s: %s: %s", from, RuleThrottles, err)
+			l.problem("%s: %s: %s", from, SectionThrottles, err)
 			continue
 		}
-		l.config.Rules = append(l.config.Rules, Rule{Kind: RuleThrottles, Original: true, Value: value, From: from})
+		l.config.Rules = append(l.config.Rules, Rule{Kind: RuleQueue, Original: true, Value: value, From: from})
 	}
 }
 
 // keyLine returns the line at which a key, or a table of that name, stands.
 func keyLine(data []byte, name string) int {
 	quoted := `"?` + regexp.QuoteMeta(name) + `"?\s*`
-	at := regexp.MustCompile(`^\s*(` + quoted + `=|\[\s*` + RuleThrottles + `\s*\.\s*` + quoted + `\])`)
+	at := regexp.MustCompile(`^\s*(` + quoted + `=|\[\s*` + SectionThrottles + `\s*\.\s*` + quoted + `\])`)
 	for i, line := range bytes.Split(data, []byte("\n")) {
 		if at.Match(line) {
 			return i + 1

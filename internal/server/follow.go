@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,14 +21,17 @@ import (
 // again. All rules are read before any is taken over: a wrong one changes nothing.
 
 // ruleKind turns the rules of one kind into the commands that take them over. An error that is of one rule names its
-// file and line; a refusal of a command has the index of its rule.
+// file and line.
 type ruleKind struct {
 	name     string
+	indexed  bool // a refusal of its command has the index of a rule
 	commands func(s *server, c *config.Config, rules []config.Rule) ([]job.Command, error)
 }
 
 // ruleKinds are all kinds. Another one adds itself here.
-var ruleKinds = []ruleKind{{config.RuleCron, cronRules}, {config.RuleThrottles, throttleRules}, {config.RuleHook, hookRules}}
+var ruleKinds = []ruleKind{
+	{config.RuleCron, true, cronRules}, {config.RuleQueue, false, queueRules}, {config.RuleHook, true, hookRules},
+}
 
 // follow takes over the rules of a configuration, or says why not.
 func (s *server) follow(c *config.Config) error {
@@ -48,6 +50,9 @@ func (s *server) follow(c *config.Config) error {
 		cmds, err := k.commands(s, c, of)
 		if err != nil {
 			return err
+		}
+		if !k.indexed {
+			of = nil
 		}
 		parts = append(parts, part{of, cmds})
 	}
@@ -127,9 +132,7 @@ func plainError(err error) error {
 
 func ownCron(value []byte) (job.Schedule, error) {
 	var e cronEntry
-	d := json.NewDecoder(bytes.NewReader(value))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
+	if err := strictly(value, &e); err != nil {
 		return job.Schedule{}, err
 	}
 	if e.Name == "" {

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"millrace/internal/admin"
@@ -45,9 +43,7 @@ func hookRules(_ *server, c *config.Config, rules []config.Rule) ([]job.Command,
 	cmd := &job.SetHooks{Source: job.SourceFile, Replace: true}
 	for _, r := range rules {
 		e := hookEntry{Namespace: "default"}
-		d := json.NewDecoder(bytes.NewReader(r.Value))
-		d.DisallowUnknownFields()
-		err := d.Decode(&e)
+		err := strictly(r.Value, &e)
 		var h job.Hook
 		if err == nil {
 			h, err = e.Entry(e.Namespace, e.Queue, dialect.DoorAdmin, len(c.Hooks.Secrets) > 0)

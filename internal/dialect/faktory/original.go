@@ -86,7 +86,7 @@ func (o originalReader) file(path string) {
 			o.section(path, name, root[name])
 		case name == config.RuleCron:
 			o.Rules(config.RuleCron, path, data, root[name])
-		case name == config.RuleThrottles:
+		case name == config.SectionThrottles:
 			o.Throttles(path, data, root[name])
 		default:
 			o.ignore(path, name)
