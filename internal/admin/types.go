@@ -85,12 +85,15 @@ type typeName struct {
 // typeTimes adds up the figures of each type over queues and protocols.
 func typeTimes(e *engine.Engine) map[typeName]*engine.Times {
 	all := make(map[typeName]*engine.Times)
-	e.EachTypeTimes(func(t *engine.QueueTimes) {
-		name := typeName{t.Type, t.OtherTypes}
-		if all[name] == nil {
-			all[name] = new(engine.Times)
+	e.EachQueue(func(q *engine.QueueFigures) {
+		for i := range q.Types {
+			t := &q.Types[i]
+			name := typeName{t.Type, t.Others}
+			if all[name] == nil {
+				all[name] = new(engine.Times)
+			}
+			all[name].Add(&t.Times)
 		}
-		all[name].Add(&t.Times)
 	})
 	return all
 }

@@ -63,22 +63,23 @@ func (m *metered) door(d job.Door) *doorFigures {
 func (mt *meter) read() *metered {
 	m := &metered{queues: map[queueName]*timing.Histogram{}, doors: map[job.Door]*doorFigures{}}
 	now := make(map[waitKey]*timing.Histogram, len(mt.waits))
-	mt.engine.EachQueueTimes(func(t *engine.QueueTimes) {
-		key := waitKey{queueName{t.Namespace, t.Queue}, t.Others, t.Door}
-		before := mt.waits[key]
-		if before != nil && before.Count == t.Wait.Count && before.Sum == t.Wait.Sum {
-			now[key] = before
+	mt.engine.EachQueue(func(q *engine.QueueFigures) {
+		key := waitKey{queueName{q.Namespace, q.Queue}, q.Others, q.Door}
+		before, after := mt.waits[key], new(timing.Histogram)
+		for i := range q.Types {
+			after.Add(&q.Types[i].Wait)
+		}
+		now[key] = after
+		if after.Count == 0 || before != nil && before.Count == after.Count && before.Sum == after.Sum {
 			return
 		}
-		after := t.Wait
-		now[key] = &after
-		added := t.Wait
+		added := *after
 		if before != nil && before.Count < added.Count {
 			added.Sub(before)
 		}
 		m.all.Add(&added)
-		m.door(t.Door).wait.Add(&added)
-		if t.Others {
+		m.door(q.Door).wait.Add(&added)
+		if q.Others {
 			return
 		}
 		if m.queues[key.queueName] == nil {

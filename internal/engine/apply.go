@@ -129,7 +129,7 @@ func (e *Engine) Cancel(r *Request) {
 	token, door := r.token, r.Door // the request may be in use again once the lock is held
 	e.mu.Lock()
 	if e.waiting[token] != nil && !e.closed {
-		e.watch.by = door
+		e.meter.queues.by = door
 		e.guarded(func() {
 			var res job.Result
 			e.core.Apply(e.Now(), e.draw(), 0, &job.Cancel{Token: token}, &res)
@@ -214,7 +214,7 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 	e.stats.commands.Add(uint64(len(r.Commands)))
 	e.gathered += uint64(len(r.Commands))
 	r.applied = now
-	e.watch.by = r.Door
+	e.meter.queues.by = r.Door
 	for i, cmd := range r.Commands {
 		res := &r.Results[i]
 		if e.noSpace.Load() && needsSpace(cmd) && !e.spaceAgain() {
@@ -286,7 +286,7 @@ func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uin
 			r.needs = math.MaxUint64
 			return 0
 		}
-		e.watch.by = r.Door
+		e.meter.queues.by = r.Door
 		_, n := e.core.Apply(e.Now(), e.draw(), r.token, job.Rest(cmd, res), res)
 		needs = max(needs, n)
 		res.Count += done
@@ -320,7 +320,7 @@ func (e *Engine) walk(r *Request, cmd job.Command, res *job.Result) (answered bo
 			r.needs = math.MaxUint64
 			return true, 0
 		}
-		e.watch.by = r.Door
+		e.meter.queues.by = r.Door
 		answered, needs = e.core.Continue(e.Now(), e.draw(), r.token, res)
 	}
 	return answered, needs
@@ -389,7 +389,7 @@ func (e *Engine) answer(r *Request) {
 func (e *Engine) answerNow(r *Request) {
 	e.answered = append(e.answered, r)
 	if r.waited {
-		e.atOnce.note(r, untimed)
+		e.meter.atOnce.note(r, untimed)
 	} else {
 		r.atOnce = true
 	}

@@ -191,7 +191,7 @@ func (e *Engine) committed(c *flight, now job.Time) {
 	e.spare = append(e.spare, c.replies)
 	e.answered = append(e.answered, c.late...)
 	for _, r := range c.late {
-		e.atOnce.note(r, r.took(now))
+		e.meter.atOnce.note(r, r.took(now))
 	}
 	e.look()
 }

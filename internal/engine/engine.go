@@ -84,12 +84,11 @@ type Engine struct {
 	stats   counters
 	noSpace atomic.Bool
 	queues  atomic.Uint64 // see QueuesVersion
-	meter   meter
+	meter   *meter
 
 	mu        sync.Mutex // guards everything up to the next blank line
 	room      sync.Cond  // on mu: a commit that was in progress has ended
 	core      *Core
-	watch     *watch
 	waiting   map[uint64]*Request
 	waits     waits
 	maxQueues int
@@ -104,7 +103,6 @@ type Engine struct {
 	last      int       // how many answers waited for the last batch
 	gathered  uint64    // how many commands were applied since the last batch was sealed
 	looked    job.Time  // what the clock said when it was last read with the lock held
-	atOnce    tally     // requests that were answered without a commit
 	flush     bool      // commit what is there although it could be held longer
 	durable   uint64    // the last step that is committed
 	open      *replies  // answers that wait for the open batch
@@ -201,14 +199,14 @@ func open(o Options) (*Engine, error) {
 		// Holders of an earlier run must not be mistaken for those of this one.
 		o.Node, o.Run = 1, uint64(now.UnixNano())>>holderBits
 	}
-	watch := newWatch(o.TimedQueues, o.TimedTypes)
-	o.Core.Observer = watch
+	figures := &meter{queues: newQueueTable(o.TimedQueues, o.TimedTypes)}
+	o.Core.Observer = &figures.queues
 	core, err := openCore(o.Store, base, o.Core, o.Keys)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		opt: o, core: core, watch: watch, log: o.Logger, start: now, base: base,
+		opt: o, core: core, meter: figures, log: o.Logger, start: now, base: base,
 		waiting: map[uint64]*Request{}, rnd: o.Seed,
 		alarm: make(chan struct{}, 1), work: make(chan struct{}, 1),
 		stop: make(chan struct{}), failed: make(chan struct{}),

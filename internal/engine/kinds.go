@@ -46,31 +46,28 @@ func (k *kinds) of(typ string) machine.Kind {
 	return id
 }
 
-// times returns where the times of a kind at a door are counted; nil for jobs without a type.
-func (k *kinds) times(d *doorWatch, kind machine.Kind) *Times {
-	if kind == 0 {
-		return nil
+// times returns where the times of a kind are counted.
+func (k *kinds) times(c *queueCell, kind machine.Kind) *Times {
+	if int(kind) < len(c.times) && c.times[kind] != nil {
+		return c.times[kind]
 	}
-	if int(kind) < len(d.kinds) && d.kinds[kind] != nil {
-		return d.kinds[kind]
-	}
-	if kind != kindOther {
+	if kind > kindOther {
 		if k.pairs >= pairsPerType*k.max {
-			return k.times(d, kindOther)
+			return k.times(c, kindOther)
 		}
 		k.pairs++
 	}
-	for int(kind) >= len(d.kinds) {
-		d.kinds = append(d.kinds, nil)
+	for int(kind) >= len(c.times) {
+		c.times = append(c.times, nil)
 	}
-	d.kinds[kind] = new(Times)
-	return d.kinds[kind]
+	c.times[kind] = new(Times)
+	return c.times[kind]
 }
 
 // release makes room for the times of others.
-func (k *kinds) release(d *doorWatch) {
-	for kind, t := range d.kinds {
-		if t != nil && machine.Kind(kind) != kindOther {
+func (k *kinds) release(c *queueCell) {
+	for kind, t := range c.times {
+		if t != nil && machine.Kind(kind) > kindOther {
 			k.pairs--
 		}
 	}

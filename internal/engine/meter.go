@@ -58,11 +58,11 @@ type CommitFigures struct {
 	Commands timing.Sizes     // how many commands were in them
 }
 
-// tally counts commands by door and verb.
-type tally [DoorCount][job.VerbCount]*CommandFigures
+// commandTable counts commands by door and verb.
+type commandTable [DoorCount][job.VerbCount]*CommandFigures
 
 // note counts the commands of a request, and how long they took unless that is negative.
-func (t *tally) note(r *Request, took time.Duration) {
+func (t *commandTable) note(r *Request, took time.Duration) {
 	door := min(r.Door, DoorCount-1)
 	for i, cmd := range r.Commands {
 		f := t.at(door, job.VerbOf(cmd))
@@ -73,7 +73,7 @@ func (t *tally) note(r *Request, took time.Duration) {
 	}
 }
 
-func (t *tally) at(door job.Door, v job.Verb) *CommandFigures {
+func (t *commandTable) at(door job.Door, v job.Verb) *CommandFigures {
 	f := t[door][v]
 	if f == nil {
 		f = &CommandFigures{Door: door, Verb: v}
@@ -82,8 +82,8 @@ func (t *tally) at(door job.Door, v job.Verb) *CommandFigures {
 	return f
 }
 
-// addTo adds what was counted to another tally.
-func (t *tally) addTo(sum *tally) {
+// addTo adds what was counted to another table.
+func (t *commandTable) addTo(sum *commandTable) {
 	for door := range t {
 		for _, f := range t[door] {
 			if f == nil {
@@ -101,12 +101,18 @@ func (t *tally) addTo(sum *tally) {
 // untimed tells that nobody has looked at the clock, or that the time would be that of something else.
 const untimed = -1
 
-// meter counts commits, and the requests that they answer. Its lock is taken once for each commit. Requests that
-// are answered otherwise are counted in a tally of the engine, under its own lock.
+// meter is everything that the engine counts for metrics and for the operator: what was asked of it by door and verb,
+// what happened to jobs by queue and door, and its commits. Readers copy it piece by piece.
 type meter struct {
-	mu       sync.Mutex // guards what follows; may be taken with the engine's lock held, not the other way round
-	commits  CommitFigures
-	commands tally
+	// The engine's lock guards these.
+	atOnce commandTable // requests that were answered without a commit
+	queues queueTable
+
+	// mu guards what follows. It is taken once for each commit, perhaps with the engine's lock held, but never the
+	// other way round.
+	mu        sync.Mutex
+	commits   CommitFigures
+	committed commandTable // requests that a commit has answered
 }
 
 // noteCommit counts a batch and the requests that it answers.
@@ -116,7 +122,7 @@ func (m *meter) noteCommit(c *flight, now job.Time) {
 	m.commits.Times.Observe(now.Sub(c.begun))
 	m.commits.Commands.Observe(c.commands)
 	for _, r := range c.replies.reqs {
-		m.commands.note(r, r.took(now))
+		m.committed.note(r, r.took(now))
 	}
 }
 
@@ -138,17 +144,17 @@ func (e *Engine) noteAtOnce(r *Request) {
 	if e.looked >= r.applied {
 		took = e.looked.Sub(r.applied)
 	}
-	e.atOnce.note(r, took)
+	e.meter.atOnce.note(r, took)
 }
 
 // Commands returns what was asked of the engine, by door and verb, as far as there was any.
 func (e *Engine) Commands() []CommandFigures {
-	var sum tally
+	var sum commandTable
 	e.mu.Lock()
-	e.atOnce.addTo(&sum)
+	e.meter.atOnce.addTo(&sum)
 	e.mu.Unlock()
 	e.meter.mu.Lock()
-	e.meter.commands.addTo(&sum)
+	e.meter.committed.addTo(&sum)
 	e.meter.mu.Unlock()
 	var list []CommandFigures
 	for door := range sum {

@@ -52,7 +52,7 @@ func (e *Engine) proven(err error) {
 			e.answered = append(e.answered, r)
 		case r.needs <= e.durable:
 			e.answered = append(e.answered, r)
-			e.atOnce.note(r, r.took(now))
+			e.meter.atOnce.note(r, r.took(now))
 		default:
 			i := slices.IndexFunc(e.flights, func(c *flight) bool { return r.needs <= c.step })
 			e.flights[i].late = append(e.flights[i].late, r)

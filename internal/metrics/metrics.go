@@ -280,7 +280,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.HookCalls != nil {
 		c.hooks(ch)
 	}
-	c.times(ch)
+	c.commands(ch)
 	c.queues(ch)
 	c.cron(ch)
 }

@@ -96,19 +96,19 @@ func (c *collector) queues(ch chan<- prometheus.Metric) {
 	if len(own) >= c.QueuesMax && all.Queues > uint64(len(own)) {
 		c.queue(ch, &other)
 	}
-	c.counts(ch, own)
+	c.jobs(ch, own)
 }
 
-// counts tells what has happened to jobs. The engine decides which queues have counters of their own: those that
-// were used first since its start, of which there are as many. Known queues to which nothing has happened yet have
-// zeros, so that their first increase is seen.
-func (c *collector) counts(ch chan<- prometheus.Metric, known []job.QueueInfo) {
+// jobs tells what has happened to jobs and how long they took. The engine decides which queues have figures of their
+// own: those that were used first since its start, of which there are as many. Known queues to which nothing has
+// happened yet have zeros, so that their first increase is seen.
+func (c *collector) jobs(ch chan<- prometheus.Metric, known []job.QueueInfo) {
 	type place struct {
 		namespace, queue string
 		door             job.Door
 	}
 	told := map[place]bool{}
-	tell := func(q *engine.QueueCounts) {
+	tell := func(q *engine.QueueFigures) {
 		namespace, queue := label(q.Namespace), label(q.Queue)
 		if q.Others {
 			namespace, queue = Other, Other
@@ -117,8 +117,17 @@ func (c *collector) counts(ch chan<- prometheus.Metric, known []job.QueueInfo) {
 		for _, t := range jobTotals {
 			ch <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(q.Counts[t.counter]), protocol, namespace, queue)
 		}
+		for i := range q.Types {
+			t := &q.Types[i]
+			typ := label(t.Type)
+			if t.Others {
+				typ = Other
+			}
+			ch <- durations(descWait, &t.Wait, jobPowers, namespace, queue, typ, protocol)
+			ch <- durations(descRun, &t.Run, jobPowers, namespace, queue, typ, protocol)
+		}
 	}
-	room := c.Engine.EachQueueCounts(func(q *engine.QueueCounts) {
+	room := c.Engine.EachQueue(func(q *engine.QueueFigures) {
 		told[place{q.Namespace, q.Queue, q.Door}] = true
 		tell(q)
 	})
@@ -126,7 +135,7 @@ func (c *collector) counts(ch chan<- prometheus.Metric, known []job.QueueInfo) {
 		q := &known[i]
 		for door := range job.Door(engine.DoorCount) {
 			if room && (door == 0 || q.Doors.Has(door)) && !told[place{q.Namespace, q.Name, door}] {
-				tell(&engine.QueueCounts{Namespace: q.Namespace, Queue: q.Name, Door: door})
+				tell(&engine.QueueFigures{Namespace: q.Namespace, Queue: q.Name, Door: door})
 			}
 		}
 	}

@@ -39,27 +39,7 @@ var (
 	descCommitBatch = desc("store_commit_batch_jobs", "Commands that were committed together.")
 )
 
-// times tells how long jobs, commands and commits took.
-func (c *collector) times(ch chan<- prometheus.Metric) {
-	c.Engine.EachTypeTimes(func(t *engine.QueueTimes) {
-		namespace, queue, typ := label(t.Namespace), label(t.Queue), label(t.Type)
-		if t.Others {
-			namespace, queue = Other, Other
-		}
-		if t.OtherTypes {
-			typ = Other
-		}
-		protocol := c.protocol(t.Door)
-		ch <- durations(descWait, &t.Wait, jobPowers, namespace, queue, typ, protocol)
-		ch <- durations(descRun, &t.Run, jobPowers, namespace, queue, typ, protocol)
-	})
-	c.commands(ch)
-	commits := c.Engine.CommitFigures()
-	ch <- durations(descCommitTime, &commits.Times, commandPowers)
-	ch <- sizes(descCommitBatch, &commits.Commands, batchPowers)
-}
-
-// commands tells what was asked for, by clients and of the engine.
+// commands tells what was asked for, by clients and of the engine, and how it was committed.
 func (c *collector) commands(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
@@ -82,6 +62,9 @@ func (c *collector) commands(ch chan<- prometheus.Metric) {
 		}
 		ch <- durations(descVerbTime, &f.Times, commandPowers, protocol, verb)
 	}
+	commits := c.Engine.CommitFigures()
+	ch <- durations(descCommitTime, &commits.Times, commandPowers)
+	ch <- sizes(descCommitBatch, &commits.Commands, batchPowers)
 }
 
 // protocol names a door.

@@ -37,11 +37,27 @@ func shown(t *engine.Times) string {
 	return text
 }
 
+// timesBy adds up the times of all types, by queue and door.
+func timesBy(e *engine.Engine) map[string]*engine.Times {
+	all := map[string]*engine.Times{}
+	e.EachQueue(func(q *engine.QueueFigures) {
+		for _, key := range []string{q.Queue, fmt.Sprintf("%s/%d", q.Queue, q.Door)} {
+			for i := range q.Types {
+				if all[key] == nil {
+					all[key] = new(engine.Times)
+				}
+				all[key].Add(&q.Types[i].Times)
+			}
+		}
+	})
+	return all
+}
+
 func wantTimes(t *testing.T, e *engine.Engine, queue, want string) {
 	t.Helper()
-	got, ok := e.QueueTimes("ns", queue)
-	if !ok || shown(&got) != want {
-		t.Errorf("%s has %s (%v), want %s", queue, shown(&got), ok, want)
+	got := timesBy(e)[queue]
+	if got == nil || shown(got) != want {
+		t.Errorf("%q has %+v, want %s", queue, got, want)
 	}
 }
 
@@ -49,7 +65,7 @@ func TestTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := timed(t, 0)
-		if _, ok := e.QueueTimes("ns", "q"); ok {
+		if len(timesBy(e)) != 0 {
 			t.Error("a queue that is not there has times")
 		}
 		do(t, e, push("q", "")).wants(t)
@@ -81,10 +97,8 @@ func TestTimes(t *testing.T) {
 		testkit.Advance(t, 4*time.Second)
 		do(t, e, ack(w.jobIDs()[0])).wants(t)
 		wantTimes(t, e, "q", "wait 4 1h0m3s run 3 10s failed 1")
-		by := e.DoorTimes()
-		if len(by) != 2 || by[0].Door != 2 || by[1].Door != 3 || shown(&by[1].Times) != "wait 1 0s run 1 4s" {
-			t.Errorf("%d doors", len(by))
-		}
+		wantTimes(t, e, "q/2", "wait 3 1h0m3s run 2 6s failed 1")
+		wantTimes(t, e, "q/3", "wait 1 0s run 1 4s")
 	})
 }
 
@@ -96,26 +110,16 @@ func TestTimesAreBounded(t *testing.T) {
 		for _, q := range []string{"a", "b", "c", "d"} {
 			do(t, e, push(q, ""), push(q, ""), fetchBy(q, 1)).wants(t)
 		}
-		all := func() map[string]string {
-			m := map[string]string{}
-			e.EachQueueTimes(func(q *engine.QueueTimes) {
-				m[fmt.Sprintf("%s/%s/%v", q.Namespace, q.Queue, q.Others)] = shown(&q.Times)
-			})
-			return m
-		}
-		want := map[string]string{"ns/a/false": "wait 1 0s run 0 0s", "ns/b/false": "wait 1 0s run 0 0s", "//true": "wait 2 0s run 0 0s"}
-		if got := all(); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%v", got)
+		for queue, want := range map[string]string{"a": "wait 1 0s run 0 0s", "b": "wait 1 0s run 0 0s", "": "wait 2 0s run 0 0s"} {
+			wantTimes(t, e, queue, want)
 		}
 		do(t, e, &job.Remove{Namespace: "ns", Queue: "b"}).wants(t)
 		do(t, e, push("e", ""), fetchBy("e", 1)).wants(t)
 		wantTimes(t, e, "e", "wait 1 0s run 0 0s")
 		do(t, e, push("b", ""), fetchBy("b", 1)).wants(t) // the new one is beyond the bound
-		if got := all(); len(got) != 3 || got["//true"] != "wait 3 0s run 0 0s" {
-			t.Errorf("%v", got)
-		}
-		if by := e.DoorTimes(); len(by) != 1 || by[0].Wait.Count != 6 {
-			t.Errorf("%+v", by)
+		wantTimes(t, e, "", "wait 3 0s run 0 0s")
+		if got := timesBy(e); got["b"] != nil || len(got) != 6 {
+			t.Errorf("%d have times", len(got))
 		}
 	})
 }
