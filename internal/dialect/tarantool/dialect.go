@@ -60,7 +60,7 @@ func New(o Options) *Dialect {
 	d.sessions.init(o.SessionTTR)
 	d.Server = d.newServer(name, o.Options, newCommands(false), func() wire { return newIProto(d) })
 	o.TLS = nil
-	d.server15 = d.newServer(name15, o.Options, newCommands(true), func() wire { return new(box15) })
+	d.server15 = d.newServer(name15, o.Options, newCommands(true), func() wire { return new(box15Wire) })
 	return d
 }
 

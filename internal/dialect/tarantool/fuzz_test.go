@@ -97,38 +97,3 @@ func fuzzCall(kind uint64, name, args string) []byte {
 	raw := tarantooltest.MustEncode(args)
 	return tarantooltest.CallPacket(kind, 1, name, iproto.CountValues(raw), raw)
 }
-
-// FuzzEval parses Lua: what is understood has well-formed arguments.
-func FuzzEval(f *testing.F) {
-	for _, text := range []string{
-		"local name, type, cfg = ... ; queue.create_tube(name, type, cfg)",
-		"local name = ... ; return queue.tube[name] ~= nil",
-		"return queue.tube['t']:put('x', {}, nil, true, -1.5e3, ...)",
-		"return box.info()", "return 1, 2", "return ...", "queue.tube.t:ack(1);", "return 'a", "local a, a = ... return a",
-	} {
-		f.Add(text, tarantooltest.MustEncode(`"t", 5, [1]`))
-	}
-	f.Fuzz(func(t *testing.T, text string, values []byte) {
-		for at := 0; at < len(values); {
-			n, err := iproto.Skip(values[at:])
-			if err != nil {
-				return
-			}
-			at += n
-		}
-		var a iproto.Args
-		a.Index(iproto.CountValues(values), values)
-		e := chunk{lexer: lexer{rest: []byte(text)}, args: &a}
-		var ok bool
-		testkit.Bounded(t, len(text)+len(values), func() { ok = e.parse() })
-		if !ok {
-			return
-		}
-		if got := iproto.CountValues(e.out.From(0)); got != e.out.Count() {
-			t.Errorf("%q: %d values, not %d", text, got, e.out.Count())
-		}
-		if e.isCall && e.isTest || (e.isCall || e.isTest) != (len(e.name) > 0) {
-			t.Errorf("%q: a call %v, a test %v of %q", text, e.isCall, e.isTest, e.name)
-		}
-	})
-}

@@ -61,7 +61,7 @@ func legacyCases() []legacyCase {
 func BenchmarkLegacy15(b *testing.B) {
 	for _, c := range legacyCases() {
 		b.Run(c.name, func(b *testing.B) {
-			benchmarkLegacy(b, new(box15), tarantooltest.Box15CallPacket(1, c.procedure, c.args...), c.res)
+			benchmarkLegacy(b, new(box15Wire), tarantooltest.Box15CallPacket(1, c.procedure, c.args...), c.res)
 		})
 	}
 }

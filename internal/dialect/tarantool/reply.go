@@ -1,7 +1,7 @@
 package tarantool
 
 import (
-	"encoding/binary"
+	"millrace/internal/dialect/tarantool/box15"
 	"millrace/internal/dialect/tarantool/iproto"
 	"strconv"
 
@@ -42,7 +42,7 @@ func (r *reply) tuple(n int) {
 	if r.shape == shapeBox15 {
 		r.closeRow()
 		r.row, r.fields = len(r.out), uint32(n) //nolint:gosec // bounded by the size of a packet
-		r.out = beginBox15Row(r.out)
+		r.out = box15.BeginRow(r.out)
 	} else {
 		r.out = msgp.AppendArrayHeader(r.out, uint32(n)) //nolint:gosec // bounded by the size of a packet
 	}
@@ -61,7 +61,7 @@ func (r *reply) lone() {
 // closeRow ends the row that is open.
 func (r *reply) closeRow() {
 	if r.row > 0 {
-		r.out = endBox15Row(r.out, r.row, r.fields)
+		r.out = box15.EndRow(r.out, r.row, r.fields)
 		r.row = 0
 	}
 }
@@ -69,7 +69,7 @@ func (r *reply) closeRow() {
 // u32 adds a number that has four bytes in Tarantool 1.5.
 func (r *reply) u32(n uint32) {
 	if r.shape == shapeBox15 {
-		r.out = appendBox15Uint32(r.out, n)
+		r.out = box15.AppendUint32(r.out, n)
 		return
 	}
 	r.out = msgp.AppendUint32(r.out, n)
@@ -78,7 +78,7 @@ func (r *reply) u32(n uint32) {
 // u64 adds a number that has eight bytes in Tarantool 1.5.
 func (r *reply) u64(n uint64) {
 	if r.shape == shapeBox15 {
-		r.out = appendBox15Uint64(r.out, n)
+		r.out = box15.AppendUint64(r.out, n)
 		return
 	}
 	r.out = msgp.AppendUint64(r.out, n)
@@ -87,7 +87,7 @@ func (r *reply) u64(n uint64) {
 // str adds a string.
 func (r *reply) str(s string) {
 	if r.shape == shapeBox15 {
-		r.out = appendBox15Field(r.out, s)
+		r.out = box15.AppendField(r.out, s)
 		return
 	}
 	r.out = msgp.AppendString(r.out, s)
@@ -96,7 +96,7 @@ func (r *reply) str(s string) {
 // text adds a string that is in bytes.
 func (r *reply) text(b []byte) {
 	if r.shape == shapeBox15 {
-		r.out = appendBox15Field(r.out, b)
+		r.out = box15.AppendField(r.out, b)
 		return
 	}
 	r.out = msgp.AppendStringFromBytes(r.out, b)
@@ -142,11 +142,10 @@ func (c *call) begin() reply {
 	r := reply{out: c.conn.Out(), shape: c.shape}
 	r.start = len(r.out)
 	if c.shape == shapeBox15 {
-		r.out = beginBox15Rows(r.out, c.box15(), 0)
-		r.values = len(r.out)
-		return r
+		r.out = box15.BeginRows(r.out, c.box15())
+	} else {
+		r.out = iproto.BeginList(r.out, c.sync)
 	}
-	r.out = iproto.BeginList(r.out, c.sync)
 	r.values = len(r.out)
 	return r
 }
@@ -158,8 +157,7 @@ func (c *call) end(r *reply) {
 	}
 	if c.shape == shapeBox15 {
 		r.closeRow()
-		binary.LittleEndian.PutUint32(r.out[r.values-4:], r.count)
-		r.out = endBox15(r.out, r.start)
+		r.out = box15.EndRows(r.out, r.start, r.count)
 	} else {
 		r.out = iproto.EndList(r.out, r.start, r.count)
 	}
@@ -177,28 +175,28 @@ func (c *call) nothing() {
 func (c *call) fail(code iproto.Code, text string) {
 	c.count(false)
 	if c.shape == shapeBox15 {
-		c.conn.SetOut(appendBox15Error(c.conn.Out(), c.box15(), box15Code(code), text))
+		c.conn.SetOut(box15.AppendError(c.conn.Out(), c.box15(), box15Code(code), text))
 		return
 	}
 	c.conn.SetOut(iproto.AppendError(c.conn.Out(), c.sync, code, text))
 }
 
 // box15 is the header that the reply to a call of the 1.5 protocol repeats.
-func (c *call) box15() box15Header {
-	return box15Header{kind: box15Call, sync: uint32(c.sync & 0xffffffff)}
+func (c *call) box15() box15.Header {
+	return box15.Header{Kind: box15.KindCall, Sync: uint32(c.sync & 0xffffffff)}
 }
 
 // box15Code returns the return code of the 1.5 protocol for an error.
 func box15Code(code iproto.Code) uint32 {
 	switch code { //nolint:exhaustive // the others are about what that protocol does not have
 	case iproto.CodeRaised:
-		return box15LuaError
+		return box15.CodeRaised
 	case iproto.CodeNoProcedure:
-		return box15NoProcedure
+		return box15.CodeNoProcedure
 	case iproto.CodeUnsupported:
-		return box15Unsupported
+		return box15.CodeUnsupported
 	default:
-		return box15BadParams
+		return box15.CodeBadParams
 	}
 }
 

@@ -1,10 +1,4 @@
-package tarantool
-
-import (
-	"strconv"
-
-	"github.com/tinylib/msgp/msgp"
-)
+package lua
 
 // The kinds of tokens that are no sign of their own.
 const (
@@ -98,71 +92,3 @@ func (l *lexer) isWord(word string) bool { return l.kind == tokenWord && string(
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-// parseValue reads one value and appends it to scratch as MessagePack.
-func (e *chunk) parseValue() bool {
-	switch e.kind {
-	case tokenNumber:
-		if !e.number() {
-			return false
-		}
-	case tokenString:
-		e.scratch = msgp.AppendStringFromBytes(e.scratch, e.text)
-	case tokenWord:
-		if !e.word() {
-			return false
-		}
-	case "{":
-		e.next()
-		if e.kind != "}" {
-			return false
-		}
-		e.scratch = msgp.AppendMapHeader(e.scratch, 0)
-	default:
-		return false
-	}
-	e.next()
-	return true
-}
-
-func (e *chunk) word() bool {
-	switch string(e.text) {
-	case "nil":
-		e.scratch = msgp.AppendNil(e.scratch)
-	case "true":
-		e.scratch = msgp.AppendBool(e.scratch, true)
-	case "false":
-		e.scratch = msgp.AppendBool(e.scratch, false)
-	default:
-		i := e.local()
-		if i < 0 {
-			return false
-		}
-		if v := e.args.At(i); len(v) > 0 {
-			e.scratch = append(e.scratch, v...)
-		} else {
-			e.scratch = msgp.AppendNil(e.scratch)
-		}
-	}
-	return true
-}
-
-// numberLen is the longest text that is taken for a number.
-const numberLen = 64
-
-func (e *chunk) number() bool {
-	if len(e.text) > numberLen {
-		return false
-	}
-	if n, err := strconv.ParseInt(string(e.text), 10, 64); err == nil {
-		if n >= 0 {
-			e.scratch = msgp.AppendUint64(e.scratch, uint64(n))
-		} else {
-			e.scratch = msgp.AppendInt64(e.scratch, n)
-		}
-		return true
-	}
-	f, err := strconv.ParseFloat(string(e.text), 64)
-	e.scratch = msgp.AppendFloat64(e.scratch, f)
-	return err == nil
-}

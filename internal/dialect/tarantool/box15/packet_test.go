@@ -1,4 +1,4 @@
-package tarantool
+package box15
 
 import (
 	"bytes"
@@ -11,18 +11,18 @@ import (
 	"millrace/internal/testkit"
 )
 
-// boxBytes reads hexadecimal digits with spaces between them; what is in quotes is taken as it is.
-func boxBytes(t *testing.T, text string) []byte {
+// packet reads hexadecimal digits with spaces between them; what is in quotes is taken as it is.
+func packet(t *testing.T, text string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(boxHex(text))
+	b, err := hex.DecodeString(digits(text))
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
 	return b
 }
 
-// boxHex turns the quoted parts of a packet into hexadecimal digits and drops the spaces of the others.
-func boxHex(text string) string {
+// digits turns the quoted parts of a packet into hexadecimal digits and drops the spaces of the others.
+func digits(text string) string {
 	var out strings.Builder
 	for i, part := range strings.Split(text, `"`) {
 		if i%2 == 1 {
@@ -34,27 +34,27 @@ func boxHex(text string) string {
 	return out.String()
 }
 
-const box15PutRecorded = `16000000 27000000 d3d350a6 00000000 09"queue.put" 07000000 01"0" 02"t1" 01"0" 02"60" 02"10" 01"5" 05"hello"`
+const putRecorded = `16000000 27000000 d3d350a6 00000000 09"queue.put" 07000000 01"0" 02"t1" 01"0" 02"60" 02"10" 01"5" 05"hello"`
 
-// TestBox15Recorded reads and writes what was recorded with a client of that time.
-func TestBox15Recorded(t *testing.T) {
+// TestRecorded reads and writes what was recorded with a client of that time.
+func TestRecorded(t *testing.T) {
 	t.Parallel()
-	put := boxBytes(t, box15PutRecorded)
-	h := parseBox15Header(put)
-	if want := (box15Header{kind: box15Call, size: 39, sync: 0xa650d3d3}); h != want {
+	put := packet(t, putRecorded)
+	h := ParseHeader(put)
+	if want := (Header{Kind: KindCall, Size: 39, Sync: 0xa650d3d3}); h != want {
 		t.Fatalf("header %+v, want %+v", h, want)
 	}
-	body := put[box15HeaderSize:]
-	if len(body) != int(h.size) {
+	body := put[HeaderSize:]
+	if len(body) != int(h.Size) {
 		t.Fatalf("%d bytes of body", len(body))
 	}
-	name, args, err := parseBox15Call(body)
+	name, args, err := ParseCall(body)
 	if err != nil || string(name) != "queue.put" {
 		t.Fatalf("procedure %q, %v", name, err)
 	}
 	var got []string
 	for {
-		field, ok := args.next()
+		field, ok := args.Next()
 		if !ok {
 			break
 		}
@@ -65,77 +65,77 @@ func TestBox15Recorded(t *testing.T) {
 	}
 
 	const id = "0123456789abcdef0123456789abcdef"
-	reply := beginBox15Rows(nil, h, 1)
+	reply := BeginRows(nil, h)
 	row := len(reply)
-	reply = beginBox15Row(reply)
+	reply = BeginRow(reply)
 	for _, field := range []string{id, "t1", "ready", "hello"} {
-		reply = appendBox15Field(reply, field)
+		reply = AppendField(reply, field)
 	}
-	reply = endBox15(endBox15Row(reply, row, 4), 0)
-	want := boxBytes(t, `16000000 40000000 d3d350a6 00000000 01000000 30000000 04000000 20"`+id+`" 02"t1" 05"ready" 05"hello"`)
+	reply = EndRows(EndRow(reply, row, 4), 0, 1)
+	want := packet(t, `16000000 40000000 d3d350a6 00000000 01000000 30000000 04000000 20"`+id+`" 02"t1" 05"ready" 05"hello"`)
 	if !bytes.Equal(reply, want) {
 		t.Errorf("reply\n%x, want\n%x", reply, want)
 	}
-	refused := appendBox15Error(nil, h, box15LuaError, "Task not found")
-	if want := boxBytes(t, `16000000 13000000 d3d350a6 02330000 "Task not found" 00`); !bytes.Equal(refused, want) {
+	refused := AppendError(nil, h, CodeRaised, "Task not found")
+	if want := packet(t, `16000000 13000000 d3d350a6 02330000 "Task not found" 00`); !bytes.Equal(refused, want) {
 		t.Errorf("error\n%x, want\n%x", refused, want)
 	}
 }
 
-// TestBox15Replies writes replies behind others, which must stay as they are.
-func TestBox15Replies(t *testing.T) {
+// TestReplies writes replies behind others, which must stay as they are.
+func TestReplies(t *testing.T) {
 	t.Parallel()
-	out := beginBox15([]byte("before"), box15Header{kind: box15Ping, sync: 7})
-	if want := boxBytes(t, `"before" 00ff0000 00000000 07000000`); !bytes.Equal(out, want) {
+	out := Begin([]byte("before"), Header{Kind: KindPing, Sync: 7})
+	if want := packet(t, `"before" 00ff0000 00000000 07000000`); !bytes.Equal(out, want) {
 		t.Errorf("ping %x, want %x", out, want)
 	}
-	h := box15Header{kind: box15Call, sync: 9, size: 1234}
-	out = endBox15(beginBox15Rows([]byte("before"), h, 0), len("before"))
-	if want := boxBytes(t, `"before" 16000000 08000000 09000000 00000000 00000000`); !bytes.Equal(out, want) {
+	h := Header{Kind: KindCall, Sync: 9, Size: 1234}
+	out = EndRows(BeginRows([]byte("before"), h), len("before"), 0)
+	if want := packet(t, `"before" 16000000 08000000 09000000 00000000 00000000`); !bytes.Equal(out, want) {
 		t.Errorf("no rows: %x, want %x", out, want)
 	}
-	out = beginBox15Rows([]byte("before"), h, 1)
+	out = BeginRows([]byte("before"), h)
 	row := len(out)
-	out = appendBox15Uint64(appendBox15Uint32(beginBox15Row(out), 0x01020304), 0x0102030405060708)
-	out = endBox15(endBox15Row(out, row, 2), len("before"))
-	if want := boxBytes(t, `"before" 16000000 1e000000 09000000 00000000 01000000 0e000000 02000000 04 04030201 08 0807060504030201`); !bytes.Equal(out, want) {
+	out = AppendUint64(AppendUint32(BeginRow(out), 0x01020304), 0x0102030405060708)
+	out = EndRows(EndRow(out, row, 2), len("before"), 1)
+	if want := packet(t, `"before" 16000000 1e000000 09000000 00000000 01000000 0e000000 02000000 04 04030201 08 0807060504030201`); !bytes.Equal(out, want) {
 		t.Errorf("numbers: %x, want %x", out, want)
 	}
 	for code, want := range map[uint32]string{
-		box15BadParams: "02020000", box15Unsupported: "020a0000", box15NoProcedure: "02320000", box15LuaError: "02330000",
+		CodeBadParams: "02020000", CodeUnsupported: "020a0000", CodeNoProcedure: "02320000", CodeRaised: "02330000",
 	} {
-		if got := hex.EncodeToString(appendBox15Error(nil, h, code, "")); got != "160000000500000009000000"+want+"00" {
+		if got := hex.EncodeToString(AppendError(nil, h, code, "")); got != "160000000500000009000000"+want+"00" {
 			t.Errorf("error %x is %s", code, got)
 		}
 	}
 }
 
-// TestBox15Length shows the lengths where one more byte is needed.
-func TestBox15Length(t *testing.T) {
+// TestLength shows the lengths where one more byte is needed.
+func TestLength(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{
 		0: "00", 1: "01", 127: "7f", 128: "8100", 300: "822c", 16383: "ff7f", 16384: "818000", 2097151: "ffff7f", 2097152: "81808000",
 		268435455: "ffffff7f", 268435456: "8180808000", 1<<32 - 1: "8fffffff7f",
 	} {
-		if got := hex.EncodeToString(appendBox15Length(nil, n)); got != want {
+		if got := hex.EncodeToString(appendLength(nil, n)); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}
 	for _, n := range []int{0, 1, 127, 128, 16383, 16384, 2097152} {
-		b := appendBox15Field(nil, make([]byte, n))
-		field, rest, ok := cutBox15Field(append(b, "rest"...))
+		b := AppendField(nil, make([]byte, n))
+		field, rest, ok := cutField(append(b, "rest"...))
 		if !ok || len(field) != n || string(rest) != "rest" {
 			t.Errorf("field of %d bytes: %d, %q, %v", n, len(field), rest, ok)
 		}
 	}
 }
 
-// TestBox15Malformed shows that nothing is read beyond what is there.
-func TestBox15Malformed(t *testing.T) {
+// TestMalformed shows that nothing is read beyond what is there.
+func TestMalformed(t *testing.T) {
 	t.Parallel()
-	good := boxBytes(t, box15PutRecorded)[box15HeaderSize:]
+	good := packet(t, putRecorded)[HeaderSize:]
 	for n := range good {
-		if _, _, err := parseBox15Call(good[:n]); !errors.Is(err, errBox15Body) {
+		if _, _, err := ParseCall(good[:n]); !errors.Is(err, errBody) {
 			t.Errorf("the first %d bytes are taken", n)
 		}
 	}
@@ -152,75 +152,75 @@ func TestBox15Malformed(t *testing.T) {
 		"a length that is cut short":   `00000000 01"f" 01000000 81`,
 		"flags that are not all there": `000000`,
 	} {
-		if _, _, err := parseBox15Call(boxBytes(t, body)); !errors.Is(err, errBox15Body) {
+		if _, _, err := ParseCall(packet(t, body)); !errors.Is(err, errBody) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	name, args, err := parseBox15Call(boxBytes(t, `ffffffff 00 02000000 00 8001"a"`))
+	name, args, err := ParseCall(packet(t, `ffffffff 00 02000000 00 8001"a"`))
 	if err != nil || len(name) != 0 || args.left != 2 {
 		t.Fatalf("flags, an empty name, a long length: %q, %+v, %v", name, args, err)
 	}
-	first, _ := args.next()
-	second, _ := args.next()
-	if _, more := args.next(); len(first) != 0 || string(second) != "a" || more {
+	first, _ := args.Next()
+	second, _ := args.Next()
+	if _, more := args.Next(); len(first) != 0 || string(second) != "a" || more {
 		t.Errorf("fields %q, %q", first, second)
 	}
 }
 
-// FuzzBox15 feeds a packet to the readers: nothing panics, what is read is made of
+// FuzzCall feeds a packet to the readers: nothing panics, what is read is made of
 // what is there, and writing it again gives a packet that reads the same.
-func FuzzBox15(f *testing.F) {
+func FuzzCall(f *testing.F) {
 	for _, seed := range []string{
 		"00ff0000 00000000 01000000", "16000000 ffffffff 00000000 00000000", "11000000 00000000 ffffffff",
 		`16000000 00000000 00000000 00000000 0a"queue.take" 03000000 01"0" 01"q" 03"0.5"`,
 		`16000000 00000000 00000000 00000000 01"f" ffffffff 01"a"`, `16000000 00000000 00000000 00000000 01"f" 01000000 808080808001`,
 	} {
-		b, err := hex.DecodeString(boxHex(seed))
+		b, err := hex.DecodeString(digits(seed))
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		if len(packet) < box15HeaderSize {
+		if len(packet) < HeaderSize {
 			return // the connection waits for more
 		}
-		h := parseBox15Header(packet)
-		if again := beginBox15(nil, h); parseBox15Header(again).kind != h.kind || parseBox15Header(again).sync != h.sync {
+		h := ParseHeader(packet)
+		if again := Begin(nil, h); ParseHeader(again).Kind != h.Kind || ParseHeader(again).Sync != h.Sync {
 			t.Fatalf("header %+v is written as %x", h, again)
 		}
 		var (
 			name []byte
-			args box15Fields
+			args Fields
 			err  error
 		)
-		testkit.Bounded(t, len(packet), func() { name, args, err = parseBox15Call(packet[box15HeaderSize:]) })
+		testkit.Bounded(t, len(packet), func() { name, args, err = ParseCall(packet[HeaderSize:]) })
 		if err != nil {
 			return
 		}
 		if args.left > len(packet) {
 			t.Fatalf("%d fields in %d bytes", args.left, len(packet))
 		}
-		again := appendBox15Field(make([]byte, 4), name)
+		again := AppendField(make([]byte, 4), name)
 		again = binary.LittleEndian.AppendUint32(again, uint32(args.left))
 		var fields [][]byte
 		for {
-			field, ok := args.next()
+			field, ok := args.Next()
 			if !ok {
 				break
 			}
 			fields = append(fields, field)
-			again = appendBox15Field(again, field)
+			again = AppendField(again, field)
 		}
-		if len(again) > len(packet)-box15HeaderSize {
-			t.Fatalf("%d bytes became %d", len(packet)-box15HeaderSize, len(again))
+		if len(again) > len(packet)-HeaderSize {
+			t.Fatalf("%d bytes became %d", len(packet)-HeaderSize, len(again))
 		}
-		name2, args2, err := parseBox15Call(again)
+		name2, args2, err := ParseCall(again)
 		if err != nil || !bytes.Equal(name, name2) {
 			t.Fatalf("%x is read as %q, %v", again, name2, err)
 		}
 		for _, want := range fields {
-			if got, ok := args2.next(); !ok || !bytes.Equal(got, want) {
+			if got, ok := args2.Next(); !ok || !bytes.Equal(got, want) {
 				t.Fatalf("field %q, want %q", got, want)
 			}
 		}
