@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -99,25 +100,15 @@ func (a Action) check(with With) error {
 		for _, name := range Actions() {
 			names = append(names, string(name))
 		}
-		return invalid("action: %q is none of %s", a, strings.Join(names, ", "))
+		return api.Invalid("action: %q is none of %s", a, strings.Join(names, ", "))
 	}
 	if (a == ActionMove) != (with.To != "") {
-		return invalid("to: the action move, and no other, needs the name of a queue")
+		return api.Invalid("to: the action move, and no other, needs the name of a queue")
 	}
 	if a != ActionRespawn && with.Attempts != 0 {
-		return invalid("attempts: only the action respawn gives jobs new attempts")
+		return api.Invalid("attempts: only the action respawn gives jobs new attempts")
 	}
-	return checkName("to", with.To)
-}
-
-// nameMax bounds the name of a queue.
-const nameMax = 255
-
-func checkName(what, name string) error {
-	if len(name) > nameMax {
-		return invalid("%s is longer than %d bytes", what, nameMax)
-	}
-	return nil
+	return api.CheckName("to", with.To)
 }
 
 // Target is a job that is acted on, and the state in which the operator has seen it: in
@@ -136,15 +127,15 @@ func (a Action) command(t Target, with With) (job.Command, error) {
 	if t.State != "" {
 		s, ok := job.ParseState(t.State)
 		if !ok {
-			return nil, invalid("state: %q is none of %s", t.State, stateNames())
+			return nil, api.Invalid("state: %q is none of %s", t.State, stateNames())
 		}
 		if !act.states.Allow(s) {
-			return nil, invalid("state: %s does not apply to a job that is %s", a, s)
+			return nil, api.Invalid("state: %s does not apply to a job that is %s", a, s)
 		}
 		in = job.StatesOf(s)
 	}
 	if t.ID == 0 {
-		return nil, invalid("id: it is missing")
+		return nil, api.Invalid("id: it is missing")
 	}
 	return act.command(job.ByID(t.Namespace, t.Queue, t.ID), in, with), nil
 }
@@ -186,19 +177,19 @@ func (s *Service) locate(targets []Target) error {
 			var err error
 			serr := v.EachQueue(t.Namespace, "", func(q *job.QueueInfo) bool {
 				if left--; left < 0 {
-					err = invalid("queue: name that of job %d: there are too many queues to look for it", t.ID)
+					err = api.Invalid("queue: name that of job %d: there are too many queues to look for it", t.ID)
 					return false
 				}
 				if _, err = v.Get(job.ByID(t.Namespace, q.Name, t.ID)); err == nil {
 					t.Queue = q.Name
 					return false
 				}
-				return isNotFound(err)
+				return api.IsNotFound(err)
 			})
 			if serr != nil {
 				return serr
 			}
-			if err != nil && !isNotFound(err) {
+			if err != nil && !api.IsNotFound(err) {
 				return err
 			}
 		}
@@ -207,12 +198,12 @@ func (s *Service) locate(targets []Target) error {
 }
 
 // refused explains why nothing was done to a job.
-func (s *Service) refused(a Action, t Target, err *job.Error) *Problem {
-	switch kind := kindOf(err.Kind); kind {
-	case problemNotFound:
-		return notFound("job %d is not there: it may have been acked, deleted, moved or have expired", t.ID)
-	case problemStale:
-		p := kind.problem("%s: nothing was done", err.Text)
+func (s *Service) refused(a Action, t Target, err *job.Error) *api.Problem {
+	switch kind := api.ProblemOf(err.Kind); kind {
+	case api.ProblemNotFound:
+		return api.NotFound("job %d is not there: it may have been acked, deleted, moved or have expired", t.ID)
+	case api.ProblemStale:
+		p := kind.New("%s: nothing was done", err.Text)
 		if now, err := s.engine.Get(job.ByID(t.Namespace, t.Queue, t.ID)); err == nil {
 			p.State = now.State.Name()
 			p.Detail = "the job is " + p.State + " now, and not a job to " + string(a) + ": nothing was done"
@@ -222,7 +213,7 @@ func (s *Service) refused(a Action, t Target, err *job.Error) *Problem {
 		}
 		return p
 	default:
-		return kind.problem("%s", err.Text)
+		return kind.New("%s", err.Text)
 	}
 }
 
@@ -231,10 +222,10 @@ const targetMax = 1000
 
 // Outcome is what became of one of several jobs.
 type Outcome struct {
-	Namespace string   `json:"namespace"`
-	ID        job.ID   `json:"id"`
-	Done      bool     `json:"done"`
-	Problem   *Problem `json:"problem,omitempty"`
+	Namespace string       `json:"namespace"`
+	ID        job.ID       `json:"id"`
+	Done      bool         `json:"done"`
+	Problem   *api.Problem `json:"problem,omitempty"`
 }
 
 // ActAll does the same to several jobs, and tells of each what became of it. If the request
@@ -244,7 +235,7 @@ func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, with W
 		return nil, err
 	}
 	if len(targets) == 0 || len(targets) > targetMax {
-		return nil, invalid("jobs: name 1 to %d, not %d", targetMax, len(targets))
+		return nil, api.Invalid("jobs: name 1 to %d, not %d", targetMax, len(targets))
 	}
 	targets = slices.Clone(targets)
 	if err := s.locate(targets); err != nil {
@@ -254,8 +245,8 @@ func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, with W
 	for i, t := range targets {
 		cmd, err := a.command(t, with)
 		if err != nil {
-			if p, ok := errors.AsType[*Problem](err); ok {
-				return nil, invalid("jobs: number %d: %s", i+1, p.Detail)
+			if p, ok := errors.AsType[*api.Problem](err); ok {
+				return nil, api.Invalid("jobs: number %d: %s", i+1, p.Detail)
 			}
 			return nil, err
 		}

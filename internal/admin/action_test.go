@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -49,7 +50,7 @@ func TestActions(t *testing.T) {
 				for _, told := range []bool{true, false} {
 					queue := fmt.Sprint(state, told)
 					id := f.allStates(queue)[state]
-					act := func(saw string, named bool) *Problem {
+					act := func(saw string, named bool) *api.Problem {
 						t.Helper()
 						in := fmt.Sprintf(`{"action":%q,"state":%q`, a, saw)
 						if named {
@@ -58,7 +59,7 @@ func TestActions(t *testing.T) {
 						if a == ActionMove {
 							in += `,"to":"elsewhere"`
 						}
-						var p Problem
+						var p api.Problem
 						w := f.call("POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", id), in+"}")
 						if w.Code == http.StatusOK {
 							return nil

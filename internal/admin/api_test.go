@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 )
@@ -129,10 +130,10 @@ func TestPathSegment(t *testing.T) {
 		"%2e": "%252e", "a/b": "a%2Fb", " ": "%20", "é": "%C3%A9", "?#": "%3F%23", "/..": "%2F..",
 		"/": "~%2F", "~/": "~~%2F", "//": "%2F%2F",
 	} {
-		got := PathSegment(name)
+		got := api.PathSegment(name)
 		plain, err := url.PathUnescape(got)
-		if got != want || err != nil || nameIn(plain) != name || seen[got] != "" {
-			t.Errorf("%q is %q, want %q, and read as %q", name, got, want, nameIn(plain))
+		if got != want || err != nil || api.NameIn(plain) != name || seen[got] != "" {
+			t.Errorf("%q is %q, want %q, and read as %q", name, got, want, api.NameIn(plain))
 		}
 		seen[got] = name
 	}
@@ -226,14 +227,14 @@ func TestBodies(t *testing.T) {
 		{"binary", "\x00\xff\x01", job.BodyBytes, false, false, ""},
 		{"MessagePack that looks like text", "7", job.BodyMsgpack, false, false, "55"},
 		{"MessagePack", "\x82\xa1a\x91\x01\xa1b\xa1<", job.BodyMsgpack, false, false, `{"a": [1], "b": "<"}`},
-		{"long MessagePack", "\xd9\xff" + strings.Repeat("x", 255), job.BodyMsgpack, false, false, `"` + strings.Repeat("x", previewMax-1) + `"…`},
+		{"long MessagePack", "\xd9\xff" + strings.Repeat("x", 255), job.BodyMsgpack, false, false, `"` + strings.Repeat("x", api.PreviewMax-1) + `"…`},
 		{"not quite MessagePack", "\xc1", job.BodyMsgpack, false, false, ""},
 		{"control characters", "a\x1b[31m", job.BodyBytes, false, false, ""},
 		{"not quite JSON", `{"a":1`, job.BodyJSON, false, true, `{"a":1`},
 		{"JSON with bad UTF-8", "\"\xff\"", job.BodyJSON, false, false, ""},
-		{"deeply nested", deep, job.BodyJSON, false, true, strings.Repeat("[", previewMax) + "…"},
+		{"deeply nested", deep, job.BodyJSON, false, true, strings.Repeat("[", api.PreviewMax) + "…"},
 		{"nested in a text", `"[[[[\"[["`, job.BodyJSON, true, false, `"[[[[\"[["`},
-		{"long", strings.Repeat("ü", previewMax), job.BodyBytes, false, true, strings.Repeat("ü", previewMax/2) + "…"},
+		{"long", strings.Repeat("ü", api.PreviewMax), job.BodyBytes, false, true, strings.Repeat("ü", api.PreviewMax/2) + "…"},
 	}
 	for _, tt := range tests {
 		id := f.push(job.Spec{Body: []byte(tt.body), BodyKind: tt.kind})
@@ -246,11 +247,11 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s: %q", tt.name, *d.Body.Text)
 		}
 	}
-	large := strings.Repeat("x", contentMax+1)
+	large := strings.Repeat("x", api.ContentMax+1)
 	id := f.push(job.Spec{Body: []byte(large)})
 	var d JobDetail
 	f.want(200, "GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", id), "", &d)
-	if !d.Body.Truncated || len(d.Body.Base64) != contentMax || d.Body.Size != contentMax+1 || len(*d.Body.Text) != contentMax {
+	if !d.Body.Truncated || len(d.Body.Base64) != api.ContentMax || d.Body.Size != api.ContentMax+1 || len(*d.Body.Text) != api.ContentMax {
 		t.Errorf("%d of %d bytes", len(d.Body.Base64), d.Body.Size)
 	}
 	if w := f.call("GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/body", id), ""); w.Body.String() != large {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"millrace/internal/api"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,7 +19,7 @@ type Backup struct {
 	Seconds float64 `json:"seconds"` // that it took
 }
 
-const pathBackups = pathAPI + "/backups"
+const pathBackups = api.PathAPI + "/backups"
 
 // backupTimeout bounds how long the answer of a backup may take.
 const backupTimeout = 6 * time.Hour
@@ -32,13 +33,13 @@ func (s *Service) MakeBackup(dir string) (Backup, error) {
 		return Backup{}, err
 	}
 	if !s.work.backup.TryLock() {
-		return Backup{}, problemConflict.problem("a backup is being made: wait for it")
+		return Backup{}, api.ProblemConflict.New("a backup is being made: wait for it")
 	}
 	defer s.work.backup.Unlock()
 	if err := s.makeParent(dir); errors.Is(err, fs.ErrExist) {
-		return Backup{}, problemConflict.problem("%s exists: name a directory that does not", dir)
+		return Backup{}, api.ProblemConflict.New("%s exists: name a directory that does not", dir)
 	} else if err != nil {
-		return Backup{}, problemConflict.problem("the directory cannot be made: %s", err)
+		return Backup{}, api.ProblemConflict.New("the directory cannot be made: %s", err)
 	}
 	began := time.Now()
 	copyData := s.copyData
@@ -46,11 +47,11 @@ func (s *Service) MakeBackup(dir string) (Backup, error) {
 		copyData = s.engine.Backup
 	}
 	if err := copyData(dir); err != nil {
-		if p := refusal(err); p != err { //nolint:errorlint // whether it is the same
+		if p := api.Refusal(err); p != err { //nolint:errorlint // whether it is the same
 			return Backup{}, p
 		}
 		s.log.Error("backup failed", slog.Any("error", err), slog.String("dir", dir))
-		return Backup{}, problemConflict.problem("the backup was not made: %s", err)
+		return Backup{}, api.ProblemConflict.New("the backup was not made: %s", err)
 	}
 	b := Backup{Dir: dir, Seconds: time.Since(began).Seconds()}
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
@@ -78,7 +79,7 @@ const backupName = "20060102T150405.000Z"
 func (s *Service) backupPath(dir string) (string, error) {
 	place := s.opts.BackupDir
 	if place == "" {
-		return "", problemConflict.problem("there is no place for backups: set backup.dir")
+		return "", api.ProblemConflict.New("there is no place for backups: set backup.dir")
 	}
 	if dir == "" {
 		dir = time.Now().UTC().Format(backupName)
@@ -88,7 +89,7 @@ func (s *Service) backupPath(dir string) (string, error) {
 	}
 	below, err := filepath.Rel(place, dir)
 	if err != nil || below == "." || !filepath.IsLocal(below) {
-		return "", invalid("dir: %s is not below %s, where backups go: name a directory below it, or set backup.dir of the server", dir, place)
+		return "", api.Invalid("dir: %s is not below %s, where backups go: name a directory below it, or set backup.dir of the server", dir, place)
 	}
 	return filepath.Join(place, below), nil
 }
@@ -119,9 +120,9 @@ func (c *call) makeBackup() error {
 	var in struct {
 		Dir string `json:"dir"`
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	c.allowTime(backupTimeout)
-	return c.result(c.MakeBackup(in.Dir))
+	c.AllowTime(backupTimeout)
+	return c.Result(c.MakeBackup(in.Dir))
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -168,7 +169,7 @@ func bulkMatcher(a Action, f Filter) (*matcher, error) {
 		fits &= m.states
 	}
 	if fits == 0 {
-		return nil, invalid("filter: %s applies to no job in these states", a)
+		return nil, api.Invalid("filter: %s applies to no job in these states", a)
 	}
 	m.states = fits
 	return m, nil
@@ -185,7 +186,7 @@ func (r *bulkRunner) admit(b *bulkRecord) error {
 		}
 	}
 	if open >= bulkOpenMax {
-		return problemTooMany.problem("%d bulk actions have not ended: wait for one, or cancel it", open)
+		return api.ProblemTooMany.New("%d bulk actions have not ended: wait for one, or cancel it", open)
 	}
 	r.last = max(r.last+1, int64(b.Begun))
 	b.ID = strconv.FormatInt(r.last, 36)
@@ -221,7 +222,7 @@ func (s *Service) Bulk(id string) (Bulk, error) {
 }
 
 func noBulk(id string) error {
-	return notFound("there is no bulk action %q: those that have ended are forgotten after a day", id)
+	return api.NotFound("there is no bulk action %q: those that have ended are forgotten after a day", id)
 }
 
 // BulkPage is a part of the list of bulk actions.
@@ -308,7 +309,7 @@ func (s *Service) ForgetBulk(ctx context.Context, id string) error {
 	}
 	if !b.ended() {
 		r.mu.Unlock()
-		return problemConflict.problem("the bulk action is %s: cancel it first", b.State)
+		return api.ProblemConflict.New("the bulk action is %s: cancel it first", b.State)
 	}
 	delete(r.all, id)
 	r.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -72,7 +73,7 @@ func (r *bulkRunner) advance(ctx context.Context, b *bulkRecord) bool {
 	}
 	if r.todo.of != work.ID {
 		err := r.find(&work)
-		if p, _ := asProblem(err); err != nil && p.Type == problemDraining.problem("").Type {
+		if p, _ := api.AsProblem(err); err != nil && p.Type == api.ProblemDraining.New("").Type {
 			return false
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 )
 
@@ -34,9 +35,9 @@ var ErrNotLeading = errors.New("this node does not lead any more: try again")
 // clusterRefusal is what who asked for a change of the cluster is told.
 func clusterRefusal(err error) error {
 	if errors.Is(err, ErrNotLeading) {
-		return problemNoLeader.problem("%s", err)
+		return api.ProblemNoLeader.New("%s", err)
 	}
-	return problemConflict.problem("%s", err)
+	return api.ProblemConflict.New("%s", err)
 }
 
 // ClusterStatus is what a node knows about the cluster.
@@ -80,7 +81,7 @@ const (
 	RoleOutside = "outside" // it runs, but is no member
 )
 
-const pathCluster = pathAPI + "/cluster"
+const pathCluster = api.PathAPI + "/cluster"
 
 // clusterRoutes are the calls about the cluster.
 var clusterRoutes = []route{
@@ -90,7 +91,7 @@ var clusterRoutes = []route{
 	{http.MethodDelete, pathCluster + "/members/{node}", auth.RoleOperator, nil, (*call).leaveCluster},
 }
 
-var errNoCluster = notFound("this server is not part of a cluster: cluster.node is not set")
+var errNoCluster = api.NotFound("this server is not part of a cluster: cluster.node is not set")
 
 // InCluster reports whether the server is part of a cluster.
 func (s *Service) InCluster() bool { return s.opts.Cluster != nil }
@@ -121,7 +122,7 @@ func (s *Service) Join(name, addr string) (ClusterStatus, error) {
 		return ClusterStatus{}, errNoCluster
 	}
 	if name == "" || addr == "" {
-		return ClusterStatus{}, invalid("name and addr: which node is to become a member, and where the others reach it")
+		return ClusterStatus{}, api.Invalid("name and addr: which node is to become a member, and where the others reach it")
 	}
 	if err := s.opts.Cluster.Join(name, addr); err != nil {
 		return ClusterStatus{}, clusterRefusal(err)
@@ -136,7 +137,7 @@ func (s *Service) Remove(name string) (ClusterStatus, error) {
 	}
 	switch err := s.opts.Cluster.Remove(name); {
 	case errors.Is(err, ErrNoNode):
-		return ClusterStatus{}, notFound("the cluster has no node %s", name)
+		return ClusterStatus{}, api.NotFound("the cluster has no node %s", name)
 	case err != nil:
 		return ClusterStatus{}, clusterRefusal(err)
 	}
@@ -145,34 +146,34 @@ func (s *Service) Remove(name string) (ClusterStatus, error) {
 
 func (c *call) joinCluster() error {
 	var in ClusterMember
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	st, err := c.Join(in.Name, in.Addr)
 	if err != nil {
 		return err
 	}
-	c.Note(c.r.Context(), 0, "make node %s at %s a member of the cluster", in.Name, in.Addr)
-	return c.answer(http.StatusAccepted, st)
+	c.Note(c.R.Context(), 0, "make node %s at %s a member of the cluster", in.Name, in.Addr)
+	return c.Answer(http.StatusAccepted, st)
 }
 
 func (c *call) leaveCluster() error {
-	st, err := c.Remove(c.name("node"))
+	st, err := c.Remove(c.Name("node"))
 	if err != nil {
 		return err
 	}
-	c.Note(c.r.Context(), 0, "remove node %s from the cluster", c.name("node"))
-	return c.answer(http.StatusOK, st)
+	c.Note(c.R.Context(), 0, "remove node %s from the cluster", c.Name("node"))
+	return c.Answer(http.StatusOK, st)
 }
 
-func (c *call) getCluster() error { return c.result(c.Cluster()) }
+func (c *call) getCluster() error { return c.Result(c.Cluster()) }
 
 func (c *call) transferLeadership() error {
-	st, err := c.Transfer(c.r.Context())
+	st, err := c.Transfer(c.R.Context())
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusAccepted, st)
+	return c.Answer(http.StatusAccepted, st)
 }
 
 // StandbyOptions are what a node serves that does not lead.
@@ -223,11 +224,11 @@ func standbyRoutes() []route {
 
 // LostLeader answers a request of which only the leader knows whether it was done.
 func LostLeader(w http.ResponseWriter, about string) {
-	writeProblem(w, problemNoLeader.problem("%s", about))
+	api.WriteProblem(w, api.ProblemNoLeader.New("%s", about))
 }
 
 // NoLeader answers a request that only the leader could do. Nothing was done, so it may be sent again.
 func NoLeader(w http.ResponseWriter, about string) {
 	w.Header().Set("Retry-After", "1")
-	writeProblem(w, problemNoLeader.problem("%s", about))
+	api.WriteProblem(w, api.ProblemNoLeader.New("%s", about))
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -16,10 +17,10 @@ import (
 // NewCron is an entry to set: when it pushes which job.
 type NewCron struct {
 	// Five fields, six with seconds first, a name such as @hourly, or @every 90s.
-	Schedule string `json:"schedule"`
-	TimeZone string `json:"time_zone,omitempty"` // of the tz database; UTC if it is not given
-	Queue    string `json:"queue"`
-	Job      NewJob `json:"job"`
+	Schedule string     `json:"schedule"`
+	TimeZone string     `json:"time_zone,omitempty"` // of the tz database; UTC if it is not given
+	Queue    string     `json:"queue"`
+	Job      api.NewJob `json:"job"`
 	// Missed says what becomes of runs that were missed while the server was down: once (if it is not given), skip, or
 	// all up to MissedLimit.
 	Missed      string `json:"missed,omitempty"`
@@ -80,11 +81,11 @@ var (
 	resultNames  = []string{job.Alive: "unfinished", job.Succeeded: "succeeded", job.Died: "died", job.Removed: "removed"}
 )
 
-const pathCron = pathAPI + "/namespaces/{namespace}/cron/{name}"
+const pathCron = api.PathAPI + "/namespaces/{namespace}/cron/{name}"
 
 // cronRoutes are the calls about entries.
 var cronRoutes = []route{
-	{http.MethodGet, pathAPI + "/cron", auth.RoleRead, []string{"namespace"}, (*call).listCron},
+	{http.MethodGet, api.PathAPI + "/cron", auth.RoleRead, []string{"namespace"}, (*call).listCron},
 	{http.MethodGet, pathCron, auth.RoleRead, nil, (*call).getCron},
 	{http.MethodPut, pathCron, auth.RoleOperator, nil, (*call).setCron},
 	{http.MethodDelete, pathCron, auth.RoleOperator, nil, (*call).dropCron},
@@ -107,27 +108,27 @@ func (n *NewCron) Entry(namespace, name string, door job.Door) (job.Schedule, er
 		}
 		i := slices.Index(part.names, part.text)
 		if i < 0 {
-			return s, invalid("%s: %q is none of %v", part.what, part.text, part.names)
+			return s, api.Invalid("%s: %q is none of %v", part.what, part.text, part.names)
 		}
 		*part.to = uint8(i) //nolint:gosec // an index of a short table
 	}
 	switch {
 	case s.Missed != job.MissedAll && n.MissedLimit != 0:
-		return s, invalid("missed_limit: it is only for missed: all")
+		return s, api.Invalid("missed_limit: it is only for missed: all")
 	case s.Missed == job.MissedAll && n.MissedLimit == 0:
 		s.MissedMax = MissedLimitDefault
 	}
 	if n.Job.Trace != "" {
-		return s, invalid("traceparent: no run of a schedule is part of a trace")
+		return s, api.Invalid("traceparent: no run of a schedule is part of a trace")
 	}
 	if n.Job.RunAt != nil {
-		return s, invalid("run_at: the schedule says when the job runs")
+		return s, api.Invalid("run_at: the schedule says when the job runs")
 	}
-	if err := checkQueue(namespace, n.Queue); err != nil {
+	if err := api.CheckQueue(namespace, n.Queue); err != nil {
 		return s, err
 	}
 	var err error
-	if s.Job, err = n.Job.spec(); err != nil {
+	if s.Job, err = n.Job.Spec(); err != nil {
 		return s, err
 	}
 	s.Job.Namespace, s.Job.Queue, s.Job.Origin = namespace, n.Queue, door
@@ -137,31 +138,31 @@ func (n *NewCron) Entry(namespace, name string, door job.Door) (job.Schedule, er
 // cron shows an entry.
 func cron(i *job.ScheduleInfo) Cron {
 	c := Cron{
-		Namespace: i.Namespace, Name: i.Name, Origin: nameOf(sourceNames, i.Source),
-		Created: instant(i.Created), Next: instant(i.Next), LastTick: instant(i.LastTick), LastRun: instant(i.LastAt),
+		Namespace: i.Namespace, Name: i.Name, Origin: api.NameOf(sourceNames, i.Source),
+		Created: api.Instant(i.Created), Next: api.Instant(i.Next), LastTick: api.Instant(i.LastTick), LastRun: api.Instant(i.LastAt),
 		Fired: i.Pushed, MissedCount: i.MissedAny, Skipped: i.Skipped, Running: i.Running,
 	}
 	c.Schedule, c.TimeZone, c.Queue, c.Paused = i.When, i.Zone, i.Job.Queue, i.Stopped
-	c.Missed, c.MissedLimit, c.Overlap = nameOf(missedNames, i.Missed), i.MissedMax, nameOf(overlapNames, i.Overlap)
+	c.Missed, c.MissedLimit, c.Overlap = api.NameOf(missedNames, i.Missed), i.MissedMax, api.NameOf(overlapNames, i.Overlap)
 	j := &i.Job
-	c.Job = NewJob{
-		Type: j.Type, Key: j.Key, Unique: j.Unique, Group: j.Group, Payload: payload(j.Body, j.BodyKind), Priority: j.Policy.Priority,
-		Delay: j.Delay.Seconds(), TTL: j.TTL.Seconds(), Lease: j.Policy.Lease.Seconds(), Keep: j.Policy.Keep, Custom: customOf(j.Extra),
+	c.Job = api.NewJob{
+		Type: j.Type, Key: j.Key, Unique: j.Unique, Group: j.Group, Payload: api.PayloadOf(j.Body, j.BodyKind), Priority: j.Policy.Priority,
+		Delay: j.Delay.Seconds(), TTL: j.TTL.Seconds(), Lease: j.Policy.Lease.Seconds(), Keep: j.Policy.Keep, Custom: api.CustomOf(j.Extra),
 	}
 	if n := int(j.Policy.MaxFails) - 1; n >= 0 {
 		c.Job.Retry = &n
 	}
 	for k := range slices.Backward(i.Runs) {
 		r := &i.Runs[k]
-		run := CronRun{Tick: instant(r.Tick), At: instant(r.At), Kind: nameOf(runNames, r.Kind), Count: r.Count, Job: r.Job, Ended: instant(r.Ended)}
+		run := CronRun{Tick: api.Instant(r.Tick), At: api.Instant(r.At), Kind: api.NameOf(runNames, r.Kind), Count: r.Count, Job: r.Job, Ended: api.Instant(r.Ended)}
 		if r.Kind == job.RunPushed || r.Kind == job.RunByHand {
-			run.Result = nameOf(resultNames, r.Outcome)
+			run.Result = api.NameOf(resultNames, r.Outcome)
 			if c.LastResult == "" {
 				c.LastResult = run.Result
 			}
 		}
 		if r.Refused != 0 {
-			run.Refused = kindOf(r.Refused).name
+			run.Refused = api.ProblemOf(r.Refused).Name()
 		}
 		c.Runs = append(c.Runs, run)
 	}
@@ -176,7 +177,7 @@ func (s *Service) Crons(namespace string) (Crons, error) {
 		infos, err := v.Schedules(namespace)
 		for i := range infos {
 			c := cron(&infos[i])
-			c.Runs, c.Job.Payload = nil, Payload{BodyKind: c.Job.BodyKind}
+			c.Runs, c.Job.Payload = nil, api.Payload{BodyKind: c.Job.BodyKind}
 			out.Cron = append(out.Cron, c)
 		}
 		return err
@@ -189,7 +190,7 @@ func (s *Service) Cron(namespace, name string) (c Cron, err error) {
 	err = s.view(func(v *engine.View) error {
 		info, ok, err := v.Schedule(namespace, name)
 		if err == nil && !ok {
-			err = notFound("there is no cron entry %q in namespace %q", name, namespace)
+			err = api.NotFound("there is no cron entry %q in namespace %q", name, namespace)
 		}
 		if err == nil {
 			c = cron(&info)
@@ -235,13 +236,13 @@ func (s *Service) PauseCron(ctx context.Context, namespace, name string, paused 
 }
 
 // RunCron pushes the job of an entry now.
-func (s *Service) RunCron(ctx context.Context, namespace, name string) (Pushed, error) {
+func (s *Service) RunCron(ctx context.Context, namespace, name string) (api.Pushed, error) {
 	r, err := s.do(ctx, &job.RunSchedule{Namespace: namespace, Name: name})
 	if err != nil {
-		return Pushed{}, err
+		return api.Pushed{}, err
 	}
 	s.Note(ctx, 1, "run cron entry %s", name)
-	return Pushed{ID: r.ID, State: r.State.Name()}, nil
+	return api.Pushed{ID: r.ID, State: r.State.Name()}, nil
 }
 
 // nextMax is of how many runs is told when they will be.
@@ -251,7 +252,7 @@ const nextMax = 1000
 func (s *Service) NextCron(namespace, name string, count int) (NextRuns, error) {
 	out := NextRuns{Next: []time.Time{}}
 	if count < 1 || count > nextMax {
-		return out, invalid("count: choose 1 to %d", nextMax)
+		return out, api.Invalid("count: choose 1 to %d", nextMax)
 	}
 	c, err := s.Cron(namespace, name)
 	if err != nil {
@@ -272,38 +273,38 @@ func (s *Service) NextCron(namespace, name string, count int) (NextRuns, error) 
 	return out, nil
 }
 
-func (c *call) cronName() (namespace, name string) { return c.name("namespace"), c.name("name") }
+func (c *call) cronName() (namespace, name string) { return c.Name("namespace"), c.Name("name") }
 
-func (c *call) listCron() error { return c.result(c.Crons(c.query("namespace"))) }
+func (c *call) listCron() error { return c.Result(c.Crons(c.query("namespace"))) }
 
-func (c *call) getCron() error { return c.result(c.Cron(c.cronName())) }
+func (c *call) getCron() error { return c.Result(c.Cron(c.cronName())) }
 
 func (c *call) setCron() error {
 	var in NewCron
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	namespace, name := c.cronName()
-	return c.result(c.SetCron(c.r.Context(), namespace, name, in))
+	return c.Result(c.SetCron(c.R.Context(), namespace, name, in))
 }
 
 func (c *call) dropCron() error {
 	namespace, name := c.cronName()
-	if err := c.DropCron(c.r.Context(), namespace, name); err != nil {
+	if err := c.DropCron(c.R.Context(), namespace, name); err != nil {
 		return err
 	}
-	c.w.WriteHeader(http.StatusNoContent)
+	c.W.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 func (c *call) pauseCron(paused bool) error {
 	namespace, name := c.cronName()
-	return c.result(c.PauseCron(c.r.Context(), namespace, name, paused))
+	return c.Result(c.PauseCron(c.R.Context(), namespace, name, paused))
 }
 
 func (c *call) runCron() error {
 	namespace, name := c.cronName()
-	return c.result(c.RunCron(c.r.Context(), namespace, name))
+	return c.Result(c.RunCron(c.R.Context(), namespace, name))
 }
 
 func (c *call) nextCron() error {
@@ -311,10 +312,10 @@ func (c *call) nextCron() error {
 	if text := c.query("count"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return invalid("count: %q is no number", text)
+			return api.Invalid("count: %q is no number", text)
 		}
 		count = n
 	}
 	namespace, name := c.cronName()
-	return c.result(c.NextCron(namespace, name, count))
+	return c.Result(c.NextCron(namespace, name, count))
 }

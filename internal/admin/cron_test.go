@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -101,7 +102,7 @@ func TestCronRuns(t *testing.T) {
 			{`{"schedule":"@daily","queue":"q","missed_limit":3}`, "missed_limit"},
 			{`{"schedule":"@daily","queue":"q","job":{"run_at":"2030-01-01T00:00:00Z"}}`, "run_at"},
 		} {
-			var p Problem
+			var p api.Problem
 			if f.want(400, "PUT", cronPath+"b", wrong.body, &p); !strings.Contains(p.Detail, wrong.want) {
 				t.Errorf("%s: %s", wrong.body, p.Detail)
 			}

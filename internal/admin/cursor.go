@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"strconv"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -27,7 +28,7 @@ func (p PageOf) size() (int, error) {
 	case p.Limit == 0:
 		return PageDefault, nil
 	case p.Limit < 0 || p.Limit > PageMax:
-		return 0, invalid("limit is %d: choose 1 to %d", p.Limit, PageMax)
+		return 0, api.Invalid("limit is %d: choose 1 to %d", p.Limit, PageMax)
 	}
 	return p.Limit, nil
 }
@@ -68,13 +69,13 @@ func parseCursor(text, list, filter string) (position, error) {
 	var got position
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(text) > cursorSizeMax || json.Unmarshal(raw, &got) != nil {
-		return p, problemCursor.problem("it is not one of ours: begin again without a cursor")
+		return p, api.ProblemCursor.New("it is not one of ours: begin again without a cursor")
 	}
 	if got.List != list || got.Filter != filter {
-		return p, problemCursor.problem("it was made for another list or another filter: begin again without a cursor")
+		return p, api.ProblemCursor.New("it was made for another list or another filter: begin again without a cursor")
 	}
 	if int(got.State) >= job.StateCount || got.Phase > phaseOver {
-		return p, problemCursor.problem("it is not one of ours: begin again without a cursor")
+		return p, api.ProblemCursor.New("it is not one of ours: begin again without a cursor")
 	}
 	return got, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -61,7 +62,7 @@ func (s *Service) Export(ctx context.Context, f Filter, cursor string, write fun
 		return err
 	}
 	if m.Ref != "" {
-		return invalid("ref: an export has no such filter")
+		return api.Invalid("ref: an export has no such filter")
 	}
 	at, err := parseCursor(cursor, "export", fingerprint(f))
 	if err != nil {
@@ -213,7 +214,7 @@ func (e *export) job(j *job.Job) error {
 		return err
 	}
 	if until != 0 {
-		r.Lock, r.LockedUntil, r.LockEnds = j.Lock, instant(until), nameOf(lockEnds, j.LockUntil)
+		r.Lock, r.LockedUntil, r.LockEnds = j.Lock, api.Instant(until), api.NameOf(lockEnds, j.LockUntil)
 	}
 	if j.Flags.Has(job.FlagTick) {
 		if r.Schedule, err = e.scheduleName(j.Batch); err != nil {
@@ -260,22 +261,22 @@ var exportParams = []string{"namespace", "queue", "state", "type", "error", "bod
 
 // exportJobs streams. Once it has begun an error can only end it early: the end mark is missing then.
 func (c *call) exportJobs() error {
-	f, err := FilterOf(c.r.URL.Query())
+	f, err := FilterOf(c.R.URL.Query())
 	if err != nil {
 		return err
 	}
 	begun := false
-	err = c.Export(c.r.Context(), f, c.query("cursor"), func(lines []byte) error {
+	err = c.Export(c.R.Context(), f, c.query("cursor"), func(lines []byte) error {
 		if !begun {
 			begun = true
-			c.w.Header().Set("Content-Type", mediaLines)
-			c.w.WriteHeader(http.StatusOK)
+			c.W.Header().Set("Content-Type", mediaLines)
+			c.W.WriteHeader(http.StatusOK)
 		}
-		c.allowTime(workTimeout)
-		if _, err := c.w.Write(lines); err != nil {
+		c.AllowTime(api.LargeTimeout)
+		if _, err := c.W.Write(lines); err != nil {
 			return fmt.Errorf("%w: %w", errClientGone, err)
 		}
-		_ = http.NewResponseController(c.w).Flush() // the next write finds it
+		_ = http.NewResponseController(c.W).Flush() // the next write finds it
 		return nil
 	})
 	if err == nil || !begun {

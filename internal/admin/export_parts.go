@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -129,7 +130,7 @@ func (e *export) someQueues() (complete bool, err error) {
 func queueRecord(q *job.QueueInfo) *QueueRecord {
 	r := &QueueRecord{
 		Kind: KindQueue, Namespace: q.Namespace, Queue: q.Name, Configured: q.Configured, Capacity: q.Settings.Capacity,
-		Serials: q.Settings.Serials, Attrs: q.Settings.Attrs, Paused: q.Paused, PausedUntil: instant(q.PausedUntil),
+		Serials: q.Settings.Serials, Attrs: q.Settings.Attrs, Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil),
 	}
 	if !q.Limits.IsZero() {
 		l := limitsOf(&q.Limits)
@@ -168,9 +169,9 @@ func (e *export) someBatches() (complete bool, err error) {
 func (s *Service) batchRecord(b *engine.PastBatch) *BatchRecord {
 	m, p := &b.Make, b.Make.Past
 	return &BatchRecord{
-		Kind: KindBatch, ID: b.ID, Namespace: m.Namespace, Parent: m.Parent, Text: m.Text, Created: instant(p.Created),
-		Committed: instant(p.Committed), Succeeded: instant(p.Succeeded), Acked: p.Acked,
-		Complete: nameOf(stages, p.Complete), Success: nameOf(stages, p.Success),
+		Kind: KindBatch, ID: b.ID, Namespace: m.Namespace, Parent: m.Parent, Text: m.Text, Created: api.Instant(p.Created),
+		Committed: api.Instant(p.Committed), Succeeded: api.Instant(p.Succeeded), Acked: p.Acked,
+		Complete: api.NameOf(stages, p.Complete), Success: api.NameOf(stages, p.Success),
 		OpenFor: m.OpenFor.String(), KeepFor: m.KeepFor.String(), KeepDone: m.KeepDone.String(),
 		OnComplete: s.specRecord(m.Complete), OnSuccess: s.specRecord(m.Success),
 	}
@@ -189,7 +190,7 @@ func (s *Service) specRecord(spec *job.Spec) *Record {
 	r.State, r.Numbered, r.Tracked = "", spec.Numbered, spec.Tracked
 	r.Unique, r.TTL, r.TTLFromRun, r.Head = spec.Unique, spec.TTL.Seconds(), spec.TTLFromRun, spec.At == job.PlaceHead
 	if spec.Lock != "" {
-		r.Lock, r.LockFor, r.LockEnds = spec.Lock, spec.LockFor.Seconds(), nameOf(lockEnds, spec.LockUntil)
+		r.Lock, r.LockFor, r.LockEnds = spec.Lock, spec.LockFor.Seconds(), api.NameOf(lockEnds, spec.LockUntil)
 	}
 	for _, b := range spec.BlockedBy {
 		r.BlockedBy = append(r.BlockedBy, max(b.ID, job.ID(b.Number)))
@@ -212,7 +213,7 @@ func (e *export) someCrons() (complete bool, err error) {
 		e.at.ID++
 		var line any = e.s.cronRecord(info)
 		if e.at.Phase == phaseCronEnds {
-			line = CronEnd{Kind: KindCronEnd, Namespace: info.Namespace, Name: info.Name, Paused: info.Stopped, Next: instant(info.Next)}
+			line = CronEnd{Kind: KindCronEnd, Namespace: info.Namespace, Name: info.Name, Paused: info.Stopped, Next: api.Instant(info.Next)}
 		}
 		if err := e.line(line); err != nil {
 			return false, err

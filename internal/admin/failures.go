@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -40,13 +41,13 @@ type FailureGroup struct {
 	Type  string `json:"type,omitempty"`  // of the jobs
 	Error string `json:"error,omitempty"` // the beginning of it, as far as all have it in common
 	// Count are the jobs among those looked at.
-	Count    int       `json:"count"`
-	Dead     int       `json:"dead"`
-	Retrying int       `json:"retrying"`
-	First    time.Time `json:"first"` // when they failed
-	Last     time.Time `json:"last"`
-	Sample   JobRow    `json:"sample"`            // the newest
-	Message  string    `json:"message,omitempty"` // its whole error
+	Count    int        `json:"count"`
+	Dead     int        `json:"dead"`
+	Retrying int        `json:"retrying"`
+	First    time.Time  `json:"first"` // when they failed
+	Last     time.Time  `json:"last"`
+	Sample   api.JobRow `json:"sample"`            // the newest
+	Message  string     `json:"message,omitempty"` // its whole error
 	// Chart counts the failures from the first time of all groups to the last, in parts of the same length.
 	Chart [failureBuckets]int `json:"chart"`
 	// Filter fits the jobs of the group, also those that were not looked at.
@@ -173,7 +174,7 @@ func (s *Service) addFailure(groups map[[3]string]*FailureGroup, workers map[job
 	if n := len(j.Failures); n > 0 {
 		last = j.Failures[n-1]
 	}
-	told := failure(&last)
+	told := api.FailureOf(&last)
 	text := cmp.Or(commonPart(last.Message), last.Type)
 	if len(j.Failures) == 0 {
 		text = ""

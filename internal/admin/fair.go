@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -33,7 +34,7 @@ func (s *Service) Fairness(namespace, name string) (Fairness, error) {
 // SetFairness has the groups of a queue take turns, or not. A queue that is not there is made if they do.
 func (s *Service) SetFairness(ctx context.Context, namespace, name string, f Fairness) (Queue, error) {
 	if namespace == "" || name == "" {
-		return Queue{}, invalid("name a namespace and a queue")
+		return Queue{}, api.Invalid("name a namespace and a queue")
 	}
 	fair := job.Fairness{On: f.On, Weights: f.Weights}
 	if err := s.mayTurn(namespace, name, fair); err != nil {
@@ -50,13 +51,13 @@ func (s *Service) SetFairness(ctx context.Context, namespace, name string, f Fai
 	return s.Queue(namespace, name)
 }
 
-func (c *call) getFairness() error { return c.result(c.Fairness(c.queueName())) }
+func (c *call) getFairness() error { return c.Result(c.Fairness(c.queueName())) }
 
 func (c *call) setFairness() error {
 	var in Fairness
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.result(c.SetFairness(c.r.Context(), namespace, name, in))
+	return c.Result(c.SetFairness(c.R.Context(), namespace, name, in))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -64,7 +65,7 @@ func FilterOf(query url.Values) (Filter, error) {
 	if text := query.Get("batch"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return f, invalid("batch: %q is no number", text)
+			return f, api.Invalid("batch: %q is no number", text)
 		}
 		f.Batch = n
 	}
@@ -85,7 +86,7 @@ func timeOf(query url.Values, name string) (*time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return nil, invalid("%s: %q is no time: write it like 2006-01-02T15:04:05Z", name, text)
+		return nil, api.Invalid("%s: %q is no time: write it like 2006-01-02T15:04:05Z", name, text)
 	}
 	t = t.UTC()
 	return &t, nil
@@ -136,26 +137,26 @@ func (f Filter) matcher() (*matcher, error) {
 		{"namespace", f.Namespace}, {"queue", f.Queue}, {"type", f.Type}, {"ref", f.Ref}, {"error", f.Error}, {"body", f.Body}, {"holder", f.Holder},
 	} {
 		if len(part.text) > textMax {
-			return nil, invalid("%s is longer than %d bytes", part.name, textMax)
+			return nil, api.Invalid("%s is longer than %d bytes", part.name, textMax)
 		}
 	}
 	for _, name := range f.States {
 		s, ok := job.ParseState(name)
 		if !ok {
-			return nil, invalid("state: %q is none of %s", name, stateNames())
+			return nil, api.Invalid("state: %q is none of %s", name, stateNames())
 		}
 		m.states |= job.StatesOf(s)
 	}
 	if f.Holder != "" {
 		if !m.states.Allow(job.Leased) {
-			return nil, invalid("holder: only running jobs have one")
+			return nil, api.Invalid("holder: only running jobs have one")
 		}
 		m.states = job.StatesOf(job.Leased)
 	}
 	switch f.Time {
 	case "", timeCreated, timeSince, timeRunAt:
 	default:
-		return nil, invalid("time: %q is none of created, since and run_at", f.Time)
+		return nil, api.Invalid("time: %q is none of created, since and run_at", f.Time)
 	}
 	if f.After != nil {
 		m.after = job.TimeOf(*f.After)
@@ -192,7 +193,7 @@ func (m *matcher) inQueue(q *job.QueueInfo) bool {
 
 // outside judges a job by what stands in its list.
 func (m *matcher) outside(j *job.Job) bool {
-	if j.Flags.Has(job.FlagTombstone) || (m.Batch != 0 && batchOf(j) != m.Batch) || !m.states.Allow(j.State) {
+	if j.Flags.Has(job.FlagTombstone) || (m.Batch != 0 && api.BatchOf(j) != m.Batch) || !m.states.Allow(j.State) {
 		return false
 	}
 	if m.after == 0 && m.before == 0 {
@@ -210,14 +211,14 @@ func (m *matcher) outside(j *job.Job) bool {
 
 // inside judges a job that has been read whole.
 func (m *matcher) inside(j *job.Job) bool {
-	if m.Type != "" && j.Type != m.Type || m.Holder != "" && holderText(j.Lease.Holder) != m.Holder {
+	if m.Type != "" && j.Type != m.Type || m.Holder != "" && api.HolderText(j.Lease.Holder) != m.Holder {
 		return false
 	}
 	if len(m.bodyText) > 0 && !bytes.Contains(j.Body, m.bodyText) {
 		return false
 	}
 	return len(m.errorText) == 0 || slices.ContainsFunc(j.Failures, func(f job.Failure) bool {
-		return containsFold(f.Type, m.errorText) || containsFold(f.Message, m.errorText) || failure(&f).Kind == m.Error
+		return containsFold(f.Type, m.errorText) || containsFold(f.Message, m.errorText) || api.FailureOf(&f).Kind == m.Error
 	})
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"millrace/internal/api"
 	"net/http"
 	"strconv"
 )
@@ -8,7 +9,7 @@ import (
 func (c *call) getServer() error {
 	info := c.Server()
 	info.Role = c.role.String()
-	return c.answer(http.StatusOK, info)
+	return c.Answer(http.StatusOK, info)
 }
 
 func (c *call) listNamespaces() error {
@@ -16,7 +17,7 @@ func (c *call) listNamespaces() error {
 	if err != nil {
 		return err
 	}
-	return c.result(c.Namespaces(page))
+	return c.Result(c.Namespaces(page))
 }
 
 func (c *call) listQueues() error {
@@ -24,15 +25,15 @@ func (c *call) listQueues() error {
 	if err != nil {
 		return err
 	}
-	return c.result(c.Queues(QueueFilter{Namespace: c.query("namespace"), Name: c.query("name")}, page))
+	return c.Result(c.Queues(QueueFilter{Namespace: c.query("namespace"), Name: c.query("name")}, page))
 }
 
 // queueName returns the queue that the path names.
 func (c *call) queueName() (namespace, name string) {
-	return c.name("namespace"), c.name("queue")
+	return c.Name("namespace"), c.Name("queue")
 }
 
-func (c *call) getQueue() error { return c.result(c.Queue(c.queueName())) }
+func (c *call) getQueue() error { return c.Result(c.Queue(c.queueName())) }
 
 func (c *call) removeQueue() error {
 	idle, err := c.flag("if_idle")
@@ -44,38 +45,38 @@ func (c *call) removeQueue() error {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.result(c.RemoveQueue(c.r.Context(), namespace, name, RemoveOptions{IfIdle: idle, Keep: keep}))
+	return c.Result(c.RemoveQueue(c.R.Context(), namespace, name, RemoveOptions{IfIdle: idle, Keep: keep}))
 }
 
 func (c *call) pauseQueue() error {
 	var in struct {
 		Seconds float64 `json:"for_seconds"`
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	d, err := seconds("for_seconds", in.Seconds)
+	d, err := api.Seconds("for_seconds", in.Seconds)
 	if err != nil {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.result(c.Pause(c.r.Context(), namespace, name, d))
+	return c.Result(c.Pause(c.R.Context(), namespace, name, d))
 }
 
 func (c *call) resumeQueue() error {
 	namespace, name := c.queueName()
-	return c.result(c.Resume(c.r.Context(), namespace, name))
+	return c.Result(c.Resume(c.R.Context(), namespace, name))
 }
 
 func (c *call) purgeQueue() error {
 	var in struct {
 		State string `json:"state"`
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.result(c.Purge(c.r.Context(), namespace, name, in.State))
+	return c.Result(c.Purge(c.R.Context(), namespace, name, in.State))
 }
 
 func (c *call) respawnQueue() error {
@@ -84,15 +85,15 @@ func (c *call) respawnQueue() error {
 		Attempts uint32  `json:"attempts"`
 		TTL      float64 `json:"ttl_seconds"`
 	}{Limit: respawnMax, Attempts: 1}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	ttl, err := seconds("ttl_seconds", in.TTL)
+	ttl, err := api.Seconds("ttl_seconds", in.TTL)
 	if err != nil {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.result(c.Respawn(c.r.Context(), namespace, name, RespawnOptions{Limit: in.Limit, Attempts: in.Attempts, TTL: ttl}))
+	return c.Result(c.Respawn(c.R.Context(), namespace, name, RespawnOptions{Limit: in.Limit, Attempts: in.Attempts, TTL: ttl}))
 }
 
 func (c *call) listJobs() error {
@@ -100,42 +101,42 @@ func (c *call) listJobs() error {
 	if err != nil {
 		return err
 	}
-	f, err := FilterOf(c.r.URL.Query())
+	f, err := FilterOf(c.R.URL.Query())
 	if err != nil {
 		return err
 	}
-	return c.result(c.Jobs(f, page))
+	return c.Result(c.Jobs(f, page))
 }
 
 func (c *call) getJob() error {
-	id, err := c.id()
+	id, err := c.ID()
 	if err != nil {
 		return err
 	}
-	return c.result(c.Job(c.name("namespace"), c.query("queue"), id))
+	return c.Result(c.Job(c.Name("namespace"), c.query("queue"), id))
 }
 
 // getBody answers the bytes as they were pushed. A browser must never take them for a page.
 func (c *call) getBody() error {
-	id, err := c.id()
+	id, err := c.ID()
 	if err != nil {
 		return err
 	}
-	body, err := c.JobBody(c.name("namespace"), c.query("queue"), id)
+	body, err := c.JobBody(c.Name("namespace"), c.query("queue"), id)
 	if err != nil {
 		return err
 	}
-	h := c.w.Header()
+	h := c.W.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", `attachment; filename="job-`+strconv.FormatUint(uint64(id), 10)+`"`)
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = c.w.Write(body) // nobody to tell
+	_, _ = c.W.Write(body) // nobody to tell
 	return nil
 }
 
 func (c *call) actOnJob() error {
-	id, err := c.id()
+	id, err := c.ID()
 	if err != nil {
 		return err
 	}
@@ -145,14 +146,14 @@ func (c *call) actOnJob() error {
 		Queue string `json:"queue"`
 		State string `json:"state"`
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	t := Target{Namespace: c.name("namespace"), Queue: in.Queue, ID: id, State: in.State}
-	if err := c.Act(c.r.Context(), in.Action, t, in.With); err != nil {
+	t := Target{Namespace: c.Name("namespace"), Queue: in.Queue, ID: id, State: in.State}
+	if err := c.Act(c.R.Context(), in.Action, t, in.With); err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, Outcome{Namespace: t.Namespace, ID: id, Done: true})
+	return c.Answer(http.StatusOK, Outcome{Namespace: t.Namespace, ID: id, Done: true})
 }
 
 func (c *call) actOnJobs() error {
@@ -161,11 +162,11 @@ func (c *call) actOnJobs() error {
 		With
 		Jobs []Target `json:"jobs"`
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	outcomes, err := c.ActAll(c.r.Context(), in.Action, in.Jobs, in.With)
-	return c.result(struct {
+	outcomes, err := c.ActAll(c.R.Context(), in.Action, in.Jobs, in.With)
+	return c.Result(struct {
 		Jobs []Outcome `json:"jobs"`
 	}{outcomes}, err)
 }
@@ -175,7 +176,7 @@ func (c *call) listBulk() error {
 	if err != nil {
 		return err
 	}
-	return c.result(c.Bulks(page))
+	return c.Result(c.Bulks(page))
 }
 
 func (c *call) startBulk() error {
@@ -184,28 +185,28 @@ func (c *call) startBulk() error {
 		With
 		Filter Filter `json:"filter"`
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	b, err := c.StartBulk(c.r.Context(), in.Action, in.Filter, in.With)
+	b, err := c.StartBulk(c.R.Context(), in.Action, in.Filter, in.With)
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Location", Prefix(c.r)+pathAPI+"/bulk/"+b.ID)
-	return c.answer(http.StatusAccepted, b)
+	c.W.Header().Set("Location", Prefix(c.R)+api.PathAPI+"/bulk/"+b.ID)
+	return c.Answer(http.StatusAccepted, b)
 }
 
-func (c *call) getBulk() error { return c.result(c.Bulk(c.name("bulk"))) }
+func (c *call) getBulk() error { return c.Result(c.Bulk(c.Name("bulk"))) }
 
 func (c *call) cancelBulk() error {
-	return c.result(c.CancelBulk(c.r.Context(), c.name("bulk")))
+	return c.Result(c.CancelBulk(c.R.Context(), c.Name("bulk")))
 }
 
 func (c *call) forgetBulk() error {
-	if err := c.ForgetBulk(c.r.Context(), c.name("bulk")); err != nil {
+	if err := c.ForgetBulk(c.R.Context(), c.Name("bulk")); err != nil {
 		return err
 	}
-	c.w.WriteHeader(http.StatusNoContent)
+	c.W.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
@@ -214,7 +215,7 @@ func (c *call) listWorkers() error {
 	if err != nil {
 		return err
 	}
-	return c.result(c.Workers(page))
+	return c.Result(c.Workers(page))
 }
 
 func (c *call) signalWorkers() error {
@@ -223,20 +224,20 @@ func (c *call) signalWorkers() error {
 		Namespace string `json:"namespace"`
 		ID        string `json:"id"`
 	}
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	n, err := c.SignalWorkers(in.Namespace, in.ID, in.Signal)
 	if err == nil {
-		c.Note(c.r.Context(), 0, "%s %d workers", in.Signal, n)
+		c.Note(c.R.Context(), 0, "%s %d workers", in.Signal, n)
 	}
-	return c.result(struct {
+	return c.Result(struct {
 		Workers int `json:"workers"`
 	}{n}, err)
 }
 
 func (c *call) listConnections() error {
-	return c.answer(http.StatusOK, struct {
+	return c.Answer(http.StatusOK, struct {
 		Connections []Connections `json:"connections"`
 	}{c.Connections()})
 }
@@ -246,31 +247,31 @@ func (c *call) listBatches() error {
 	if err != nil {
 		return err
 	}
-	return c.result(c.Batches(c.query("namespace"), page))
+	return c.Result(c.Batches(c.query("namespace"), page))
 }
 
 func (c *call) getBatch() error {
-	id, err := strconv.ParseUint(c.name("batch"), 10, 64)
+	id, err := strconv.ParseUint(c.Name("batch"), 10, 64)
 	if err != nil {
-		return notFound("%q is no id of a batch", c.name("batch"))
+		return api.NotFound("%q is no id of a batch", c.Name("batch"))
 	}
-	return c.result(c.Batch(c.name("namespace"), id))
+	return c.Result(c.Batch(c.Name("namespace"), id))
 }
 
-func (c *call) getStorage() error { return c.answer(http.StatusOK, c.Storage()) }
+func (c *call) getStorage() error { return c.Answer(http.StatusOK, c.Storage()) }
 
 func (c *call) getSettings() error {
-	return c.answer(http.StatusOK, struct {
+	return c.Answer(http.StatusOK, struct {
 		Settings []Setting `json:"settings"`
 	}{c.Settings()})
 }
 
-func (c *call) getLive() error { return c.answer(http.StatusOK, c.Live()) }
+func (c *call) getLive() error { return c.Answer(http.StatusOK, c.Live()) }
 
 func (c *call) getHistory() error {
 	name := c.query("resolution")
 	if name == "" {
 		name = resolutions[0].name
 	}
-	return c.result(c.History(name))
+	return c.Result(c.History(name))
 }

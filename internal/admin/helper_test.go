@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store"
@@ -139,7 +140,7 @@ func (f *fixture) allStates(queue string) map[string]job.ID {
 func (f *fixture) state(id job.ID) string {
 	f.t.Helper()
 	j, err := f.engine.Get(job.ByID("ns", "", id))
-	if isNotFound(err) {
+	if api.IsNotFound(err) {
 		return "gone"
 	}
 	if err != nil {
@@ -186,9 +187,9 @@ func (f *fixture) want(code int, method, target, body string, value any) {
 }
 
 // mustProblem reads an answer that must be a problem.
-func mustProblem(t *testing.T, w *httptest.ResponseRecorder) Problem {
+func mustProblem(t *testing.T, w *httptest.ResponseRecorder) api.Problem {
 	t.Helper()
-	var p Problem
+	var p api.Problem
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}

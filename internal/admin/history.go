@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/timing"
@@ -153,13 +154,13 @@ type History struct {
 func (s *Service) History(name string) (History, error) {
 	i := slices.IndexFunc(resolutions[:], func(r resolution) bool { return r.name == name })
 	if i < 0 {
-		return History{}, invalid("resolution: %q is none of 10s, 1m and 1h", name)
+		return History{}, api.Invalid("resolution: %q is none of 10s, 1m and 1h", name)
 	}
 	r := &resolutions[i]
 	out := History{Resolution: name, Seconds: r.step.Seconds(), Points: []Point{}}
 	values, err := s.engine.Values(historySpace, name+"/", int(r.slots))
 	if err != nil {
-		return out, refusal(err)
+		return out, api.Refusal(err)
 	}
 	now := s.opts.Now()
 	oldest := now.Add(-r.step * time.Duration(r.slots))

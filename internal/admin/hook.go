@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/engine"
 	"millrace/internal/hook"
@@ -32,11 +33,11 @@ type Hooks struct {
 // hookType is the type of the jobs that hooks push.
 const hookType = "millrace.died"
 
-const pathHook = pathQueue + "/hook"
+const pathHook = api.PathQueue + "/hook"
 
 // hookRoutes are the calls about hooks.
 var hookRoutes = []route{
-	{http.MethodGet, pathAPI + "/hooks", auth.RoleRead, []string{"namespace"}, (*call).listHooks},
+	{http.MethodGet, api.PathAPI + "/hooks", auth.RoleRead, []string{"namespace"}, (*call).listHooks},
 	{http.MethodGet, pathHook, auth.RoleRead, nil, (*call).getHook},
 	{http.MethodPut, pathHook, auth.RoleOperator, nil, (*call).setHook},
 	{http.MethodDelete, pathHook, auth.RoleOperator, nil, (*call).dropHook},
@@ -45,34 +46,34 @@ var hookRoutes = []route{
 // Entry makes the hook that the engine keeps. Without any secret no URL can be called.
 func (n *NewHook) Entry(namespace, queue string, door job.Door, signed bool) (job.Hook, error) {
 	h := job.Hook{Namespace: namespace, Queue: queue}
-	if err := checkQueue(namespace, queue); err != nil {
+	if err := api.CheckQueue(namespace, queue); err != nil {
 		return h, err
 	}
 	switch {
 	case n.Push != "" && n.URL != "" || n.Push == "" && n.URL == "":
-		return h, invalid("push and url: name one of them")
+		return h, api.Invalid("push and url: name one of them")
 	case n.Push != "":
-		if err := checkQueue(namespace, n.Push); err != nil {
+		if err := api.CheckQueue(namespace, n.Push); err != nil {
 			return h, err
 		}
-		policy, err := new(NewJob).policy()
+		policy, err := new(api.NewJob).Policy()
 		if err != nil {
 			return h, err
 		}
 		h.Job = job.Spec{Namespace: namespace, Queue: n.Push, Type: hookType, Origin: door, Policy: policy}
 		return h, nil
 	case !signed:
-		return h, invalid("url: calls are signed, and the server has no secret for that: set hooks.secret")
+		return h, api.Invalid("url: calls are signed, and the server has no secret for that: set hooks.secret")
 	}
 	if err := hook.CheckURL(n.URL); err != nil {
-		return h, invalid("url: %s", err)
+		return h, api.Invalid("url: %s", err)
 	}
 	h.Job = hook.Call(n.URL, door)
 	return h, nil
 }
 
 func hookOf(h *job.Hook) *Hook {
-	out := &Hook{Namespace: h.Namespace, Queue: h.Queue, Origin: nameOf(sourceNames, h.Source)}
+	out := &Hook{Namespace: h.Namespace, Queue: h.Queue, Origin: api.NameOf(sourceNames, h.Source)}
 	if to, ok := hook.URL(&h.Job); ok {
 		out.URL = to
 	} else {
@@ -88,7 +89,7 @@ func (s *Service) Hooks(namespace string) (Hooks, error) {
 	for i := range hooks {
 		out.Hooks = append(out.Hooks, *hookOf(&hooks[i]))
 	}
-	return out, refusal(err)
+	return out, api.Refusal(err)
 }
 
 // Hook returns the hook of a queue.
@@ -96,7 +97,7 @@ func (s *Service) Hook(namespace, queue string) (out Hook, err error) {
 	err = s.view(func(v *engine.View) error {
 		h, ok, err := v.Hook(namespace, queue)
 		if err == nil && !ok {
-			err = notFound("queue %q in namespace %q has no hook", queue, namespace)
+			err = api.NotFound("queue %q in namespace %q has no hook", queue, namespace)
 		}
 		if err == nil {
 			out = *hookOf(&h)
@@ -131,24 +132,24 @@ func (s *Service) DropHook(ctx context.Context, namespace, queue string) error {
 	return err
 }
 
-func (c *call) listHooks() error { return c.result(c.Hooks(c.query("namespace"))) }
+func (c *call) listHooks() error { return c.Result(c.Hooks(c.query("namespace"))) }
 
-func (c *call) getHook() error { return c.result(c.Hook(c.queueName())) }
+func (c *call) getHook() error { return c.Result(c.Hook(c.queueName())) }
 
 func (c *call) setHook() error {
 	var in NewHook
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	namespace, queue := c.queueName()
-	return c.result(c.SetHook(c.r.Context(), namespace, queue, in))
+	return c.Result(c.SetHook(c.R.Context(), namespace, queue, in))
 }
 
 func (c *call) dropHook() error {
 	namespace, queue := c.queueName()
-	if err := c.DropHook(c.r.Context(), namespace, queue); err != nil {
+	if err := c.DropHook(c.R.Context(), namespace, queue); err != nil {
 		return err
 	}
-	c.w.WriteHeader(http.StatusNoContent)
+	c.W.WriteHeader(http.StatusNoContent)
 	return nil
 }

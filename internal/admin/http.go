@@ -1,12 +1,7 @@
 package admin
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
-	"millrace/internal/job"
 )
 
 // HandlerOptions are what is served besides the operator API. What is nil is not there.
@@ -44,56 +39,51 @@ type route struct {
 // listParams are the parameters of every list.
 var listParams = []string{"cursor", "limit"}
 
-// The parts of paths.
-const (
-	pathAPI   = "/api/v1"
-	pathQueue = pathAPI + "/namespaces/{namespace}/queues/{queue}"
-	pathJob   = pathAPI + "/namespaces/{namespace}/jobs/{id}"
-	pathToken = pathAPI + "/tokens/{token}"
-)
+// pathToken is that of a token.
+const pathToken = api.PathAPI + "/tokens/{token}"
 
 // routes are all calls of the API, in the order of its document.
 var routes = append([]route{
-	{http.MethodGet, pathAPI + "/server", auth.RoleRead, nil, (*call).getServer},
-	{http.MethodGet, pathAPI + "/namespaces", auth.RoleRead, listParams, (*call).listNamespaces},
-	{http.MethodGet, pathAPI + "/queues", auth.RoleRead, append([]string{"namespace", "name"}, listParams...), (*call).listQueues},
-	{http.MethodGet, pathQueue, auth.RoleRead, nil, (*call).getQueue},
-	{http.MethodDelete, pathQueue, auth.RoleOperator, []string{"if_idle", "keep"}, (*call).removeQueue},
-	{http.MethodPost, pathQueue + "/pause", auth.RoleOperator, nil, (*call).pauseQueue},
-	{http.MethodPost, pathQueue + "/resume", auth.RoleOperator, nil, (*call).resumeQueue},
-	{http.MethodGet, pathQueue + "/limits", auth.RoleRead, nil, (*call).getLimits},
-	{http.MethodPut, pathQueue + "/limits", auth.RoleOperator, nil, (*call).setLimits},
-	{http.MethodGet, pathQueue + "/fairness", auth.RoleRead, nil, (*call).getFairness},
-	{http.MethodPut, pathQueue + "/fairness", auth.RoleOperator, nil, (*call).setFairness},
-	{http.MethodPost, pathQueue + "/purge", auth.RoleOperator, nil, (*call).purgeQueue},
-	{http.MethodPost, pathQueue + "/respawn", auth.RoleOperator, nil, (*call).respawnQueue},
-	{http.MethodGet, pathAPI + "/jobs", auth.RoleRead, append(slices.Clone(filterNames), listParams...), (*call).listJobs},
-	{http.MethodGet, pathJob, auth.RoleRead, []string{"queue"}, (*call).getJob},
-	{http.MethodGet, pathJob + "/body", auth.RoleRead, []string{"queue"}, (*call).getBody},
-	{http.MethodPost, pathJob + "/actions", auth.RoleOperator, nil, (*call).actOnJob},
-	{http.MethodPost, pathAPI + "/actions", auth.RoleOperator, nil, (*call).actOnJobs},
-	{http.MethodGet, pathAPI + "/bulk", auth.RoleRead, listParams, (*call).listBulk},
-	{http.MethodPost, pathAPI + "/bulk", auth.RoleOperator, nil, (*call).startBulk},
-	{http.MethodGet, pathAPI + "/bulk/{bulk}", auth.RoleRead, nil, (*call).getBulk},
-	{http.MethodPost, pathAPI + "/bulk/{bulk}/cancel", auth.RoleOperator, nil, (*call).cancelBulk},
-	{http.MethodDelete, pathAPI + "/bulk/{bulk}", auth.RoleOperator, nil, (*call).forgetBulk},
-	{http.MethodGet, pathAPI + "/workers", auth.RoleRead, listParams, (*call).listWorkers},
-	{http.MethodPost, pathAPI + "/workers/signal", auth.RoleOperator, nil, (*call).signalWorkers},
-	{http.MethodGet, pathAPI + "/connections", auth.RoleRead, nil, (*call).listConnections},
-	{http.MethodGet, pathAPI + "/batches", auth.RoleRead, append([]string{"namespace"}, listParams...), (*call).listBatches},
-	{http.MethodGet, pathAPI + "/namespaces/{namespace}/batches/{batch}", auth.RoleRead, nil, (*call).getBatch},
-	{http.MethodGet, pathAPI + "/tokens", auth.RoleRead, append([]string{"namespace", "pool"}, listParams...), (*call).listTokens},
-	{http.MethodPost, pathAPI + "/tokens", auth.RoleOperator, nil, (*call).addToken},
+	{http.MethodGet, api.PathAPI + "/server", auth.RoleRead, nil, (*call).getServer},
+	{http.MethodGet, api.PathAPI + "/namespaces", auth.RoleRead, listParams, (*call).listNamespaces},
+	{http.MethodGet, api.PathAPI + "/queues", auth.RoleRead, append([]string{"namespace", "name"}, listParams...), (*call).listQueues},
+	{http.MethodGet, api.PathQueue, auth.RoleRead, nil, (*call).getQueue},
+	{http.MethodDelete, api.PathQueue, auth.RoleOperator, []string{"if_idle", "keep"}, (*call).removeQueue},
+	{http.MethodPost, api.PathQueue + "/pause", auth.RoleOperator, nil, (*call).pauseQueue},
+	{http.MethodPost, api.PathQueue + "/resume", auth.RoleOperator, nil, (*call).resumeQueue},
+	{http.MethodGet, api.PathQueue + "/limits", auth.RoleRead, nil, (*call).getLimits},
+	{http.MethodPut, api.PathQueue + "/limits", auth.RoleOperator, nil, (*call).setLimits},
+	{http.MethodGet, api.PathQueue + "/fairness", auth.RoleRead, nil, (*call).getFairness},
+	{http.MethodPut, api.PathQueue + "/fairness", auth.RoleOperator, nil, (*call).setFairness},
+	{http.MethodPost, api.PathQueue + "/purge", auth.RoleOperator, nil, (*call).purgeQueue},
+	{http.MethodPost, api.PathQueue + "/respawn", auth.RoleOperator, nil, (*call).respawnQueue},
+	{http.MethodGet, api.PathAPI + "/jobs", auth.RoleRead, append(slices.Clone(filterNames), listParams...), (*call).listJobs},
+	{http.MethodGet, api.PathJob, auth.RoleRead, []string{"queue"}, (*call).getJob},
+	{http.MethodGet, api.PathJob + "/body", auth.RoleRead, []string{"queue"}, (*call).getBody},
+	{http.MethodPost, api.PathJob + "/actions", auth.RoleOperator, nil, (*call).actOnJob},
+	{http.MethodPost, api.PathAPI + "/actions", auth.RoleOperator, nil, (*call).actOnJobs},
+	{http.MethodGet, api.PathAPI + "/bulk", auth.RoleRead, listParams, (*call).listBulk},
+	{http.MethodPost, api.PathAPI + "/bulk", auth.RoleOperator, nil, (*call).startBulk},
+	{http.MethodGet, api.PathAPI + "/bulk/{bulk}", auth.RoleRead, nil, (*call).getBulk},
+	{http.MethodPost, api.PathAPI + "/bulk/{bulk}/cancel", auth.RoleOperator, nil, (*call).cancelBulk},
+	{http.MethodDelete, api.PathAPI + "/bulk/{bulk}", auth.RoleOperator, nil, (*call).forgetBulk},
+	{http.MethodGet, api.PathAPI + "/workers", auth.RoleRead, listParams, (*call).listWorkers},
+	{http.MethodPost, api.PathAPI + "/workers/signal", auth.RoleOperator, nil, (*call).signalWorkers},
+	{http.MethodGet, api.PathAPI + "/connections", auth.RoleRead, nil, (*call).listConnections},
+	{http.MethodGet, api.PathAPI + "/batches", auth.RoleRead, append([]string{"namespace"}, listParams...), (*call).listBatches},
+	{http.MethodGet, api.PathAPI + "/namespaces/{namespace}/batches/{batch}", auth.RoleRead, nil, (*call).getBatch},
+	{http.MethodGet, api.PathAPI + "/tokens", auth.RoleRead, append([]string{"namespace", "pool"}, listParams...), (*call).listTokens},
+	{http.MethodPost, api.PathAPI + "/tokens", auth.RoleOperator, nil, (*call).addToken},
 	{http.MethodGet, pathToken, auth.RoleRead, nil, (*call).getToken},
 	{http.MethodDelete, pathToken, auth.RoleOperator, nil, (*call).dropToken},
 	{http.MethodPut, pathToken + "/limits", auth.RoleOperator, nil, (*call).setTokenLimits},
 	{http.MethodDelete, pathToken + "/limits", auth.RoleOperator, nil, (*call).dropTokenLimits},
-	{http.MethodGet, pathAPI + "/storage", auth.RoleRead, nil, (*call).getStorage},
-	{http.MethodGet, pathAPI + "/settings", auth.RoleRead, nil, (*call).getSettings},
-	{http.MethodGet, pathAPI + "/live", auth.RoleRead, nil, (*call).getLive},
-	{http.MethodGet, pathAPI + "/events", auth.RoleRead, nil, (*call).streamEvents},
-	{http.MethodGet, pathAPI + "/history", auth.RoleRead, []string{"resolution"}, (*call).getHistory},
-	{http.MethodGet, pathAPI + "/history/parts", auth.RoleRead, []string{"period"}, (*call).getParts},
+	{http.MethodGet, api.PathAPI + "/storage", auth.RoleRead, nil, (*call).getStorage},
+	{http.MethodGet, api.PathAPI + "/settings", auth.RoleRead, nil, (*call).getSettings},
+	{http.MethodGet, api.PathAPI + "/live", auth.RoleRead, nil, (*call).getLive},
+	{http.MethodGet, api.PathAPI + "/events", auth.RoleRead, nil, (*call).streamEvents},
+	{http.MethodGet, api.PathAPI + "/history", auth.RoleRead, []string{"resolution"}, (*call).getHistory},
+	{http.MethodGet, api.PathAPI + "/history/parts", auth.RoleRead, []string{"period"}, (*call).getParts},
 	{http.MethodGet, "/openapi.json", auth.RoleNone, nil, (*call).getDocument},
 	{http.MethodGet, "/livez", auth.RoleNone, nil, (*call).getLivez},
 	{http.MethodGet, "/readyz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
@@ -103,8 +93,7 @@ var routes = append([]route{
 // call is one request.
 type call struct {
 	*Service
-	w    http.ResponseWriter
-	r    *http.Request
+	api.Call
 	role auth.Role
 }
 
@@ -139,17 +128,17 @@ func ofSite(site *auth.Site, h http.Handler) http.Handler {
 		case refused == nil:
 			h.ServeHTTP(w, r)
 		case refused.Status == http.StatusForbidden:
-			writeProblem(w, problemCrossSite.problem("%s", refused.Text))
+			api.WriteProblem(w, api.ProblemCrossSite.New("%s", refused.Text))
 		default:
-			writeProblem(w, problemHost.problem("%s", refused.Text))
+			api.WriteProblem(w, api.ProblemHost.New("%s", refused.Text))
 		}
 	})
 }
 
 // dispatch finds the handler, and answers itself where there is none.
 func (s *Service) dispatch(mux *http.ServeMux, ui http.Handler, w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, "/api/") && hasDots(r.URL.EscapedPath()) {
-		writeProblem(w, notFound("nothing is served at %s: in a path the names . and .. are written ~. and ~..", r.URL.Path))
+	if strings.HasPrefix(r.URL.Path, "/api/") && api.HasDots(r.URL.EscapedPath()) {
+		api.WriteProblem(w, api.NotFound("nothing is served at %s: in a path the names . and .. are written ~. and ~..", r.URL.Path))
 		return
 	}
 	h, pattern := mux.Handler(r)
@@ -165,10 +154,10 @@ func (s *Service) dispatch(mux *http.ServeMux, ui http.Handler, w http.ResponseW
 	h.ServeHTTP(&verdict, r)
 	if verdict.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", verdict.Header().Get("Allow"))
-		writeProblem(w, problemMethod.problem("%s: use %s", r.Method, verdict.Header().Get("Allow")))
+		api.WriteProblem(w, api.ProblemMethod.New("%s: use %s", r.Method, verdict.Header().Get("Allow")))
 		return
 	}
-	writeProblem(w, notFound("nothing is served at %s: /openapi.json lists what is", r.URL.Path))
+	api.WriteProblem(w, api.NotFound("nothing is served at %s: /openapi.json lists what is", r.URL.Path))
 }
 
 // verdict notes how the router refuses a request.
@@ -194,7 +183,7 @@ func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
 // serve answers one call of the API.
 func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *http.Request) {
 	role, verdict := login.Of(r)
-	c := &call{Service: s, w: w, r: WithActor(r, ""), role: role}
+	c := &call{Service: s, Call: api.Call{W: w, R: WithActor(r, "")}, role: role}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -202,7 +191,7 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 		refuse(w, p)
 		return
 	}
-	c.r.Body = http.MaxBytesReader(w, r.Body, rt.sizeMax())
+	c.R.Body = http.MaxBytesReader(w, r.Body, rt.sizeMax())
 	err := c.checkParams(rt)
 	if err == nil {
 		err = rt.handle(c)
@@ -217,16 +206,16 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 }
 
 // allow compares a role with what is needed.
-func allow(has auth.Role, verdict auth.Verdict, needs auth.Role) *Problem {
+func allow(has auth.Role, verdict auth.Verdict, needs auth.Role) *api.Problem {
 	switch {
 	case has >= needs:
 		return nil
 	case verdict == auth.Limited:
-		return problemTooMany.problem("too many wrong passwords or tokens came from this address: wait %d seconds", retryAfter)
+		return api.ProblemTooMany.New("too many wrong passwords or tokens came from this address: wait %d seconds", retryAfter)
 	case has == auth.RoleNone:
-		return problemLogin.problem("send a password with basic authentication, or a bearer token")
+		return api.ProblemLogin.New("send a password with basic authentication, or a bearer token")
 	default:
-		return problemForbidden.problem("the role is %s", has)
+		return api.ProblemForbidden.New("the role is %s", has)
 	}
 }
 
@@ -234,14 +223,14 @@ func allow(has auth.Role, verdict auth.Verdict, needs auth.Role) *Problem {
 const retryAfter = int(auth.RetryAfter / time.Second)
 
 // refuse answers who has not proved enough.
-func refuse(w http.ResponseWriter, p *Problem) {
+func refuse(w http.ResponseWriter, p *api.Problem) {
 	switch p.Status {
 	case http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Basic realm="Millrace", charset="UTF-8"`)
 	}
-	writeProblem(w, p)
+	api.WriteProblem(w, p)
 }
 
 // Guard lets only those through to h who have a role.
@@ -258,62 +247,32 @@ func Guard(login *auth.Login, needs auth.Role, h http.Handler) http.Handler {
 
 // fail answers with a problem. A fault of the server is logged.
 func (c *call) fail(err error) {
-	p, fault := asProblem(err)
+	p, fault := api.AsProblem(err)
 	if fault {
 		c.logFault(err)
 	}
-	writeProblem(c.w, p)
-}
-
-func writeProblem(w http.ResponseWriter, p *Problem) {
-	text, err := json.Marshal(p)
-	if err != nil {
-		panic("admin: a problem cannot be written: " + err.Error()) // it holds texts and a number
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(text) // nobody to tell
-}
-
-// answer answers with a value as JSON.
-func (c *call) answer(status int, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("write an answer: %w", err)
-	}
-	c.w.Header().Set("Content-Type", "application/json")
-	c.w.WriteHeader(status)
-	_, _ = c.w.Write(text) // nobody to tell
-	return nil
-}
-
-// result answers with a value, unless there is an error.
-func (c *call) result(value any, err error) error {
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, value)
+	api.WriteProblem(c.W, p)
 }
 
 // checkParams refuses a query with parameters that mean nothing here.
 func (c *call) checkParams(rt *route) error {
-	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	query, err := url.ParseQuery(c.R.URL.RawQuery)
 	if err != nil {
-		return invalid("the query cannot be read: %s", err)
+		return api.Invalid("the query cannot be read: %s", err)
 	}
 	for name := range query {
 		if !slices.Contains(rt.params, name) {
-			return invalid("there is no parameter %q here", name)
+			return api.Invalid("there is no parameter %q here", name)
 		}
 	}
 	return nil
 }
 
-func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
+func (c *call) query(name string) string { return c.R.URL.Query().Get(name) }
 
 // flag reads a parameter that is there or not, or true or false.
 func (c *call) flag(name string) (bool, error) {
-	if !c.r.URL.Query().Has(name) {
+	if !c.R.URL.Query().Has(name) {
 		return false, nil
 	}
 	switch text := c.query(name); text {
@@ -322,7 +281,7 @@ func (c *call) flag(name string) (bool, error) {
 	case "false", "0":
 		return false, nil
 	default:
-		return false, invalid("%s: %q is neither true nor false", name, text)
+		return false, api.Invalid("%s: %q is neither true nor false", name, text)
 	}
 }
 
@@ -331,52 +290,9 @@ func (c *call) page() (PageOf, error) {
 	if text := c.query("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return p, invalid("limit: %q: choose 1 to %d", text, PageMax)
+			return p, api.Invalid("limit: %q: choose 1 to %d", text, PageMax)
 		}
 		p.Limit = n
 	}
 	return p, nil
-}
-
-func (c *call) id() (job.ID, error) {
-	text := c.r.PathValue("id")
-	n, err := strconv.ParseUint(text, 10, 53)
-	if err != nil || n == 0 {
-		return 0, notFound("%q is no id of a job: ids are numbers; search with ref= for a key", text)
-	}
-	return job.ID(n), nil
-}
-
-// decode reads the JSON of a request. An empty request leaves the value alone.
-func (c *call) decode(value any) error {
-	body, err := io.ReadAll(c.r.Body)
-	if err != nil {
-		return c.cutShort(err)
-	}
-	if len(body) == 0 {
-		return nil
-	}
-	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return problemMedia.problem("send Content-Type: application/json")
-	}
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(value); err != nil {
-		return invalid("the JSON cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return invalid("the JSON is followed by something else")
-	}
-	return nil
-}
-
-// secondsMax is the longest time that a request may name.
-const secondsMax = float64(pauseMax / time.Second)
-
-// seconds reads a time in seconds.
-func seconds(name string, n float64) (time.Duration, error) {
-	if n < 0 || n > secondsMax {
-		return 0, invalid("%s: choose 0 to %.0f", name, secondsMax)
-	}
-	return time.Duration(n * float64(time.Second)), nil
 }

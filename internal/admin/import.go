@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -77,15 +78,15 @@ var importToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // Import returns how far an import is; line 0 for one that is not known.
 func (s *Service) Import(token string) (ImportMark, error) {
 	if !importToken.MatchString(token) {
-		return ImportMark{}, notFound("%q is no token of an import: write letters, digits, - and _, at most 64", token)
+		return ImportMark{}, api.NotFound("%q is no token of an import: write letters, digits, - and _, at most 64", token)
 	}
 	text, ok, err := s.engine.Value(importSpace, token)
 	if err != nil || !ok {
-		return ImportMark{}, refusal(err)
+		return ImportMark{}, api.Refusal(err)
 	}
 	var m ImportMark
 	if err := json.Unmarshal(text, &m); err != nil {
-		return ImportMark{}, problemConflict.problem("how far the import is cannot be read: choose another token")
+		return ImportMark{}, api.ProblemConflict.New("how far the import is cannot be read: choose another token")
 	}
 	return m, nil
 }
@@ -94,10 +95,10 @@ func (s *Service) Import(token string) (ImportMark, error) {
 func (s *Service) forgetImports(ctx context.Context) error {
 	values, err := s.engine.Values(importSpace, "", 0)
 	if err != nil {
-		return refusal(err)
+		return api.Refusal(err)
 	}
 	if len(values) > importKeptMax {
-		return problemTooMany.problem("%d imports are remembered, each for a week", len(values))
+		return api.ProblemTooMany.New("%d imports are remembered, each for a week", len(values))
 	}
 	for _, v := range values {
 		var m ImportMark
@@ -118,7 +119,7 @@ func (s *Service) dropMade(ctx context.Context, token string) error {
 	for {
 		values, err := s.engine.Values(madeSpace+token, "", dropStep)
 		if err != nil || len(values) == 0 {
-			return refusal(err)
+			return api.Refusal(err)
 		}
 		cmds := make([]job.Command, len(values))
 		for i := range values {
@@ -126,13 +127,13 @@ func (s *Service) dropMade(ctx context.Context, token string) error {
 		}
 		for _, r := range s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmds...) {
 			if r.Err != nil {
-				return refusal(r.Err)
+				return api.Refusal(r.Err)
 			}
 		}
 	}
 }
 
-func (c *call) getImport() error { return c.result(c.Import(c.name("import"))) }
+func (c *call) getImport() error { return c.Result(c.Import(c.Name("import"))) }
 
 // lines reads the lines of a request, and has use make something of them.
 func (c *call) lines(use func(lines []byte) error) error {
@@ -140,30 +141,30 @@ func (c *call) lines(use func(lines []byte) error) error {
 	case c.work.imports <- struct{}{}:
 		defer func() { <-c.work.imports }()
 	default:
-		return problemTooMany.problem("%d requests of imports are at work: try again in a second", importAtOnce)
+		return api.ProblemTooMany.New("%d requests of imports are at work: try again in a second", importAtOnce)
 	}
-	c.allowTime(workTimeout)
-	body, err := io.ReadAll(c.r.Body)
+	c.AllowTime(api.LargeTimeout)
+	body, err := io.ReadAll(c.R.Body)
 	if err != nil {
-		return c.cutShort(err)
+		return api.CutShort(err)
 	}
-	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != mediaLines {
-		return problemMedia.problem("send Content-Type: %s", mediaLines)
+	if kind, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type")); err != nil || kind != mediaLines {
+		return api.ProblemMedia.New("send Content-Type: %s", mediaLines)
 	}
 	return use(body)
 }
 
 func (c *call) importJobs() (err error) {
-	o := ImportOptions{Token: c.name("import"), Line: 1}
+	o := ImportOptions{Token: c.Name("import"), Line: 1}
 	if text := c.query("line"); text != "" {
 		if o.Line, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return invalid("line: %q is no number", text)
+			return api.Invalid("line: %q is no number", text)
 		}
 	}
 	if o.Duplicates, err = c.flag("duplicates"); err != nil {
 		return err
 	}
-	return c.lines(func(lines []byte) error { return c.result(c.ImportLines(c.r.Context(), o, lines)) })
+	return c.lines(func(lines []byte) error { return c.Result(c.ImportLines(c.R.Context(), o, lines)) })
 }
 
 // errClientGone tells that nobody reads an answer any more.

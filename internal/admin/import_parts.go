@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -81,7 +82,7 @@ func (im *importer) commands(it *importItem, pushes map[job.ID]int) (cmds []job.
 		c := it.cronEnd
 		_, ok, err := im.s.engine.Value(made.Space, madeCron(c.Namespace, c.Name))
 		if err != nil || !ok {
-			return nil, "", refusal(err)
+			return nil, "", api.Refusal(err)
 		}
 		return []job.Command{&job.PauseSchedule{Namespace: c.Namespace, Name: c.Name, Paused: c.Paused, Rest: true, Next: moment(c.Next)}}, "", nil
 	}
@@ -92,7 +93,7 @@ func (im *importer) commands(it *importItem, pushes map[job.ID]int) (cmds []job.
 func (im *importer) made(name string) (b job.Blocker, ok bool, err error) {
 	value, ok, err := im.s.engine.Value(madeSpace+im.o.Token, name)
 	if err != nil || !ok {
-		return b, false, refusal(err)
+		return b, false, api.Refusal(err)
 	}
 	b, ok = job.ParseMade(value)
 	return b, ok, nil
@@ -122,7 +123,7 @@ func (im *importer) bind(it *importItem, pushes map[job.ID]int) (push *job.Push,
 	case r.Schedule != "":
 		info, ok, err := im.s.engine.Schedule(r.Namespace, r.Schedule)
 		if err != nil {
-			return nil, "", refusal(err)
+			return nil, "", api.Refusal(err)
 		}
 		if p.Spec.Batch, past.Role = info.ID, job.FlagTick; !ok {
 			it.partly, past.Role = fmt.Sprintf("cron entry %q, which is not here", r.Schedule), 0
@@ -152,7 +153,7 @@ func (im *importer) newBatch(it *importItem) (*job.NewBatch, error) {
 	}{{"complete", r.Complete, &past.Complete}, {"success", r.Success, &past.Success}} {
 		i := slices.Index(stages, part.text)
 		if i < 0 {
-			return nil, invalid("%s: %q is none of %s", part.what, part.text, strings.Join(stages, ", "))
+			return nil, api.Invalid("%s: %q is none of %s", part.what, part.text, strings.Join(stages, ", "))
 		}
 		*part.to = job.Callback(i) //nolint:gosec // an index of a short table
 	}
@@ -162,7 +163,7 @@ func (im *importer) newBatch(it *importItem) (*job.NewBatch, error) {
 	}{{"open_for", r.OpenFor, &c.OpenFor}, {"keep_for", r.KeepFor, &c.KeepFor}, {"keep_done", r.KeepDone, &c.KeepDone}} {
 		d, err := time.ParseDuration(part.text)
 		if err != nil {
-			return nil, invalid("%s: %q is no duration", part.what, part.text)
+			return nil, api.Invalid("%s: %q is no duration", part.what, part.text)
 		}
 		*part.to = d
 	}
@@ -191,7 +192,7 @@ func (s *Service) futureSpec(r *Record) (*job.Spec, error) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	if len(r.BlockedBy) > 0 {
-		return nil, invalid("its job waits for others, which cannot be imported")
+		return nil, api.Invalid("its job waits for others, which cannot be imported")
 	}
 	spec, err := s.importSpec(r)
 	spec.Delay, spec.Unique = duration(r.Delay), r.Unique
@@ -207,7 +208,7 @@ func (s *Service) schedule(r *CronRecord) (job.Schedule, error) {
 	def := job.Schedule{Namespace: r.Namespace, Name: r.Name, When: r.Schedule, Zone: r.TimeZone, MissedMax: r.MissedLimit}
 	missed, overlap := slices.Index(missedNames, r.Missed), slices.Index(overlapNames, r.Overlap)
 	if missed < 0 || overlap < 0 {
-		return def, invalid("missed is one of %v, and overlap of %v", missedNames, overlapNames)
+		return def, api.Invalid("missed is one of %v, and overlap of %v", missedNames, overlapNames)
 	}
 	def.Missed, def.Overlap = job.Missed(missed), job.Overlap(overlap) //nolint:gosec // indexes of short tables
 	spec, err := s.futureSpec(&r.Job)
@@ -233,14 +234,14 @@ func (r *CronRun) run() (job.ScheduleRun, error) {
 	out := job.ScheduleRun{Tick: moment(r.Tick), At: moment(r.At), Count: r.Count, Ended: moment(r.Ended)}
 	kind, result := slices.Index(runNames, r.Kind), slices.Index(resultNames, r.Result)
 	if kind < 0 || result < 0 && r.Result != "" {
-		return out, invalid("runs: one of kind %q with result %q is not known", r.Kind, r.Result)
+		return out, api.Invalid("runs: one of kind %q with result %q is not known", r.Kind, r.Result)
 	}
 	out.Kind, out.Outcome = job.RunKind(kind), job.Outcome(max(result, 0)) //nolint:gosec // indexes of short tables
 	for k := job.Invalid; r.Refused != "" && out.Refused == 0; k++ {
 		if k > job.Lapsing {
-			return out, invalid("runs: %q is no reason", r.Refused)
+			return out, api.Invalid("runs: %q is no reason", r.Refused)
 		}
-		if kindOf(k).name == r.Refused {
+		if api.ProblemOf(k).Name() == r.Refused {
 			out.Refused = k
 		}
 	}
@@ -251,7 +252,7 @@ func (r *CronRun) run() (job.ScheduleRun, error) {
 func (s *Service) sameCron(r *CronRecord) (bool, error) {
 	info, ok, err := s.engine.Schedule(r.Namespace, r.Name)
 	if err != nil || !ok {
-		return false, refusal(err)
+		return false, api.Refusal(err)
 	}
 	set := func(c CronRecord) string {
 		c.Job.PushedBy = ""
@@ -262,32 +263,32 @@ func (s *Service) sameCron(r *CronRecord) (bool, error) {
 		return string(text)
 	}
 	if set(*s.cronRecord(&info)) != set(*r) {
-		return false, problemConflict.problem("there is another cron entry %q here: remove one of them", r.Name)
+		return false, api.ProblemConflict.New("there is another cron entry %q here: remove one of them", r.Name)
 	}
 	return true, nil
 }
 
 // importQueue sets what a queue had. What the queue has here already is left alone if it is the same, else refused.
 func (s *Service) importQueue(ctx context.Context, r *QueueRecord) error {
-	if err := checkQueue(r.Namespace, r.Queue); err != nil {
+	if err := api.CheckQueue(r.Namespace, r.Queue); err != nil {
 		return err
 	}
 	q, there, err := s.engine.Queue(r.Namespace, r.Queue)
 	if err != nil {
-		return refusal(err)
+		return api.Refusal(err)
 	}
 	here := QueueRecord{}
 	if h := queueRecord(&q); there && h != nil {
 		here = *h
 	}
 	if here.Configured && r.Configured && (here.Capacity != r.Capacity || here.Serials != r.Serials || string(here.Attrs) != string(r.Attrs)) {
-		return problemConflict.problem("queue %q has other settings here", r.Queue)
+		return api.ProblemConflict.New("queue %q has other settings here", r.Queue)
 	}
 	if here.Limits != nil && r.Limits != nil && *here.Limits != *r.Limits {
-		return problemConflict.problem("queue %q has other limits here", r.Queue)
+		return api.ProblemConflict.New("queue %q has other limits here", r.Queue)
 	}
 	if here.Fairness != nil && r.Fairness != nil && (here.Fairness.On != r.Fairness.On || !maps.Equal(here.Fairness.Weights, r.Fairness.Weights)) {
-		return problemConflict.problem("the groups of queue %q take other turns here", r.Queue)
+		return api.ProblemConflict.New("the groups of queue %q take other turns here", r.Queue)
 	}
 	if r.Configured && !here.Configured {
 		settings := job.Settings{Capacity: r.Capacity, Serials: r.Serials, Attrs: r.Attrs}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -76,17 +77,17 @@ type keyed struct {
 // paused, until the lines that end them have come.
 func (s *Service) ImportLines(ctx context.Context, o ImportOptions, lines []byte) (ImportResult, error) {
 	if !importToken.MatchString(o.Token) {
-		return ImportResult{}, invalid("token: write letters, digits, - and _, at most 64")
+		return ImportResult{}, api.Invalid("token: write letters, digits, - and _, at most 64")
 	}
 	if o.Line < 1 {
-		return ImportResult{}, invalid("line: it is the number of the first line, from 1 on")
+		return ImportResult{}, api.Invalid("line: it is the number of the first line, from 1 on")
 	}
 	mark, err := s.Import(o.Token)
 	if err != nil {
 		return ImportResult{}, err
 	}
 	if o.Line > mark.Line+1 {
-		return ImportResult{}, problemConflict.problem("lines %d to %d are missing: go on with line %d", mark.Line+1, o.Line-1, mark.Line+1)
+		return ImportResult{}, api.ProblemConflict.New("lines %d to %d are missing: go on with line %d", mark.Line+1, o.Line-1, mark.Line+1)
 	}
 	if o.Line == 1 {
 		if err := s.forgetImports(ctx); err != nil {
@@ -115,7 +116,7 @@ func (im *importer) read(lines []byte) error {
 		for line := range bytes.Lines(lines) {
 			im.out.Line++
 			if im.out.Line-im.o.Line >= importLineMax {
-				return invalid("at most %d lines at a time", importLineMax)
+				return api.Invalid("at most %d lines at a time", importLineMax)
 			}
 			if im.out.Line <= im.mark.Line {
 				im.out.Repeated++
@@ -182,7 +183,7 @@ func (im *importer) line(text []byte) error {
 	it.line = im.out.Line
 	if it.push != nil && it.push.Spec.Key != "" && !im.o.Duplicates {
 		if fits, err := im.fits(it); err != nil || !fits {
-			return refusal(err)
+			return api.Refusal(err)
 		}
 	}
 	im.items = append(im.items, it)
@@ -275,7 +276,7 @@ func (im *importer) fits(it *importItem) (bool, error) {
 }
 
 func detailOf(err error) string {
-	if p, ok := errors.AsType[*Problem](err); ok {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p.Detail
 	}
 	return err.Error()
@@ -327,7 +328,7 @@ func (im *importer) byItself(ctx context.Context, it *importItem) (done bool, er
 	default:
 		return false, nil
 	}
-	if p, ok := errors.AsType[*Problem](err); ok && p.Status < 500 { // it is about the line
+	if p, ok := errors.AsType[*api.Problem](err); ok && p.Status < 500 { // it is about the line
 		im.refuse(it.line, p.Detail)
 		return true, nil
 	}
@@ -355,7 +356,7 @@ func (im *importer) unit(ctx context.Context, items []*importItem) error {
 			im.count(items)
 			return nil
 		case !isOfLine(refused.Kind) || refused.Index >= len(of):
-			return refusal(refused)
+			return api.Refusal(refused)
 		}
 		i := of[refused.Index]
 		switch it := items[i]; {

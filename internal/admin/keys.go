@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 )
@@ -75,7 +76,7 @@ func (s *Service) keep(ctx context.Context, cmds ...job.Command) error {
 		case r.Err == job.ErrNoSpace:
 			s.log.Warn("the disk is nearly full: logins, logouts and ids of tokens of now are good until the server stops")
 		case r.Err != nil:
-			return refusal(r.Err)
+			return api.Refusal(r.Err)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -43,7 +44,7 @@ func (s *Service) limitUse(q *job.QueueInfo) (*LimitUse, error) {
 	}
 	u, err := s.engine.Usage(q.Namespace, q.Name)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, api.Refusal(err)
 	}
 	out := &LimitUse{Limits: limitsOf(&q.Limits), SlotsUsed: u.Slots, Held: u.Held}
 	if n := uint64(q.Limits.Concurrency); n > 0 {
@@ -72,7 +73,7 @@ func (s *Service) Limits(namespace, name string) (Limits, error) {
 // SetLimits sets all limits of a queue at once. A queue that is not there is made.
 func (s *Service) SetLimits(ctx context.Context, namespace, name string, l Limits) (Queue, error) {
 	if namespace == "" || name == "" {
-		return Queue{}, invalid("name a namespace and a queue")
+		return Queue{}, api.Invalid("name a namespace and a queue")
 	}
 	limits, err := l.Entry()
 	if err == nil {
@@ -95,7 +96,7 @@ func (s *Service) SetLimits(ctx context.Context, namespace, name string, l Limit
 
 // Entry makes the limits that the engine keeps.
 func (l *Limits) Entry() (job.Limits, error) {
-	age, err := seconds("slot_seconds", l.SlotSeconds)
+	age, err := api.Seconds("slot_seconds", l.SlotSeconds)
 	if err != nil {
 		return job.Limits{}, err
 	}
@@ -153,7 +154,7 @@ func ParseRate(text string) (n uint32, per time.Duration, err error) {
 		}
 	}
 	if nerr != nil || per <= 0 || jobs > math.MaxUint32 {
-		return 0, 0, invalid("rate: %q is no rate: choose for example 100/s, 5/m, 1000/h or 1/90s", text)
+		return 0, 0, api.Invalid("rate: %q is no rate: choose for example 100/s, 5/m, 1000/h or 1/90s", text)
 	}
 	return uint32(jobs), per, nil
 }
@@ -171,13 +172,13 @@ func showRate(n uint32, per time.Duration) string {
 	return strconv.FormatUint(uint64(n), 10) + "/" + unit
 }
 
-func (c *call) getLimits() error { return c.result(c.Limits(c.queueName())) }
+func (c *call) getLimits() error { return c.Result(c.Limits(c.queueName())) }
 
 func (c *call) setLimits() error {
 	var in Limits
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.result(c.SetLimits(c.r.Context(), namespace, name, in))
+	return c.Result(c.SetLimits(c.R.Context(), namespace, name, in))
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -165,7 +166,7 @@ func (sm *sampler) run(ctx context.Context) {
 		}
 		began := time.Now()
 		if err := sm.take(ctx, sm.s.opts.Now()); err != nil && sm.s.engine.Err() == nil {
-			if p, _ := asProblem(err); p.Type != problemDraining.problem("").Type {
+			if p, _ := api.AsProblem(err); p.Type != api.ProblemDraining.New("").Type {
 				sm.s.log.Warn("cannot read the counters of queues", slog.Any("error", err))
 			}
 		}
@@ -180,7 +181,7 @@ func (s *Service) Sample(ctx context.Context) error {
 	case s.sampler.asked <- answer:
 		return <-answer
 	case <-s.drained:
-		return problemDraining.problem("the server is stopping")
+		return api.ProblemDraining.New("the server is stopping")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -193,7 +194,7 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 	times := sm.meter.read()
 	a, err := sm.s.engine.Activity()
 	if err != nil {
-		return refusal(err)
+		return api.Refusal(err)
 	}
 	done := tallyOf(&a.All)
 	all := done.since(sm.before)
@@ -330,7 +331,7 @@ func (s *Service) Watch(ctx context.Context, send func(sample []byte) error) err
 	}
 	sm.mu.Unlock()
 	if full {
-		return problemTooMany.problem("%d streams are open: close one", streamMax)
+		return api.ProblemTooMany.New("%d streams are open: close one", streamMax)
 	}
 	defer func() {
 		sm.mu.Lock()

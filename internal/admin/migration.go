@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -99,12 +100,12 @@ func markName(id string) string {
 func (s *Service) Migrations() ([]Migration, error) {
 	values, err := s.engine.Values(migrationSpace, "", 0)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, api.Refusal(err)
 	}
 	out := make([]Migration, len(values))
 	for i, v := range values {
 		if err := json.Unmarshal(v.Value, &out[i]); err != nil {
-			return nil, problemConflict.problem("what is known of the migration from %q cannot be read", v.Name)
+			return nil, api.ProblemConflict.New("what is known of the migration from %q cannot be read", v.Name)
 		}
 	}
 	return out, nil
@@ -123,14 +124,14 @@ func (s *Service) ForgetMigration(ctx context.Context, source string) (done bool
 			return s.dropMarks(ctx, &known[i])
 		}
 	}
-	return false, notFound("nothing has arrived from %q: GET %s/migrations lists what is known", source, pathAPI)
+	return false, api.NotFound("nothing has arrived from %q: GET %s/migrations lists what is known", source, api.PathAPI)
 }
 
 // dropMarks drops some marks of a source, and the source with the last.
 func (s *Service) dropMarks(ctx context.Context, m *Migration) (done bool, err error) {
 	values, err := s.engine.Values(arrivedSpace+m.Source, "", dropStep)
 	if err != nil {
-		return false, refusal(err)
+		return false, api.Refusal(err)
 	}
 	if done = len(values) < dropStep; done {
 		values = append(values, engine.NamedValue{})
@@ -144,7 +145,7 @@ func (s *Service) dropMarks(ctx context.Context, m *Migration) (done bool, err e
 	}
 	for _, r := range s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmds...) {
 		if r.Err != nil {
-			return false, refusal(r.Err)
+			return false, api.Refusal(r.Err)
 		}
 	}
 	return done, nil
@@ -164,7 +165,7 @@ func (s *Service) beginMigration(ctx context.Context, o *MigrationOptions) (*Mig
 		marks += k.Arrived
 		switch {
 		case k.Source == o.Source && k.Protocol != o.Protocol:
-			return nil, problemConflict.problem("%q is a source of %s: choose another name for this one", k.Source, k.Protocol)
+			return nil, api.ProblemConflict.New("%q is a source of %s: choose another name for this one", k.Source, k.Protocol)
 		case k.Source == o.Source:
 			m = k
 		case now.Sub(k.Last) > arrivedFor:
@@ -175,9 +176,9 @@ func (s *Service) beginMigration(ctx context.Context, o *MigrationOptions) (*Mig
 	}
 	switch {
 	case marks >= arrivedMax:
-		return nil, problemTooMany.problem("%d jobs that have arrived are remembered: forget a source that is not migrated from any more", marks)
+		return nil, api.ProblemTooMany.New("%d jobs that have arrived are remembered: forget a source that is not migrated from any more", marks)
 	case m.Arrived == 0 && len(known) >= migrationMax:
-		return nil, problemTooMany.problem("%d sources are remembered: forget one that is not migrated from any more", len(known))
+		return nil, api.ProblemTooMany.New("%d sources are remembered: forget one that is not migrated from any more", len(known))
 	}
 	m.Last = now
 	return m, nil
@@ -207,14 +208,14 @@ type takenLine struct {
 // source and the id, is passed over. Each line is for itself; those that cannot be taken are told.
 func (s *Service) Migrate(ctx context.Context, o MigrationOptions, text []byte) (MigrationResult, error) {
 	if !sourceName.MatchString(o.Source) {
-		return MigrationResult{}, invalid("source: write letters, digits and . _ : @ / + -, at most 200")
+		return MigrationResult{}, api.Invalid("source: write letters, digits and . _ : @ / + -, at most 200")
 	}
 	if s.opts.Adopt == nil {
-		return MigrationResult{}, problemConflict.problem("no protocol is served")
+		return MigrationResult{}, api.ProblemConflict.New("no protocol is served")
 	}
 	adopt, err := s.opts.Adopt(o.Protocol, o.Namespace)
 	if err != nil {
-		return MigrationResult{}, problemConflict.problem("%s", err)
+		return MigrationResult{}, api.ProblemConflict.New("%s", err)
 	}
 	im := &migration{
 		s: s, o: o, ids: make(map[string]bool),
@@ -243,12 +244,12 @@ func (im *migration) read(text []byte, adopt func(line []byte) (Arrived, error))
 	for line := range bytes.Lines(text) {
 		n := len(im.lines)
 		if n == migrationLineMax {
-			return nil, invalid("at most %d lines at a time", migrationLineMax)
+			return nil, api.Invalid("at most %d lines at a time", migrationLineMax)
 		}
 		im.lines = append(im.lines, LineArrived)
 		a, err := adopt(line)
 		if err == nil && a.ID == "" {
-			err = invalid("it has no id")
+			err = api.Invalid("it has no id")
 		}
 		if err != nil {
 			im.refuse(n, a.ID, detailOf(err))
@@ -315,7 +316,7 @@ func (im *migration) take(ctx context.Context, a *Arrived, name string, line int
 		}
 		r := im.s.engine.NewCallerAt(im.s.opts.Door).Do(ctx, a.Cmd)[0]
 		if r.Err != nil && r.Err.Kind != job.Exists {
-			return refusal(r.Err)
+			return api.Refusal(r.Err)
 		}
 		a.Cmd = mark // only the mark is left
 	}
@@ -360,7 +361,7 @@ func (im *migration) drop(ctx context.Context, caller *engine.Caller) error {
 		ops := append(slices.Clone(marks), &job.SetValue{Space: migrationSpace, Name: known.Source, Value: text})
 		for _, r := range caller.Do(ctx, ops...) {
 			if r.Err != nil {
-				return refusal(r.Err)
+				return api.Refusal(r.Err)
 			}
 		}
 		*im.known = known
@@ -390,7 +391,7 @@ func (im *migration) unit(ctx context.Context, caller *engine.Caller, lines []ta
 		im.out.Arrived += n
 		return -1, nil
 	case !isOfLine(e.Kind) || e.Index >= n:
-		return 0, refusal(e)
+		return 0, api.Refusal(e)
 	}
 	im.refuse(lines[e.Index].line, lines[e.Index].id, e.Text)
 	return e.Index, nil
@@ -398,22 +399,22 @@ func (im *migration) unit(ctx context.Context, caller *engine.Caller, lines []ta
 
 func (c *call) listMigrations() error {
 	list, err := c.Migrations()
-	return c.result(struct {
+	return c.Result(struct {
 		Migrations []Migration `json:"migrations"`
 	}{list}, err)
 }
 
 func (c *call) migrateJobs() (err error) {
-	o := MigrationOptions{Source: c.name("source"), Protocol: c.query("protocol"), Namespace: c.query("namespace")}
+	o := MigrationOptions{Source: c.Name("source"), Protocol: c.query("protocol"), Namespace: c.query("namespace")}
 	if o.DryRun, err = c.flag("dry_run"); err != nil {
 		return err
 	}
-	return c.lines(func(lines []byte) error { return c.result(c.Migrate(c.r.Context(), o, lines)) })
+	return c.lines(func(lines []byte) error { return c.Result(c.Migrate(c.R.Context(), o, lines)) })
 }
 
 func (c *call) forgetMigration() error {
-	done, err := c.ForgetMigration(c.r.Context(), c.name("source"))
-	return c.result(struct {
+	done, err := c.ForgetMigration(c.R.Context(), c.Name("source"))
+	return c.Result(struct {
 		Done bool `json:"done"`
 	}{done}, err)
 }

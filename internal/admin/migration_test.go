@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -61,7 +62,7 @@ func (f *fixture) migrate(query, text string) MigrationResult {
 func (f *fixture) jobs(queue string) uint64 {
 	f.t.Helper()
 	q, err := f.service.Queue("ns", queue)
-	if p, ok := errors.AsType[*Problem](err); ok && p.Status == 404 {
+	if p, ok := errors.AsType[*api.Problem](err); ok && p.Status == 404 {
 		return 0
 	}
 	if err != nil {

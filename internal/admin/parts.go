@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/timing"
@@ -274,7 +275,7 @@ type Part struct {
 func (s *Service) Parts(name string) (Parts, error) {
 	i := slices.IndexFunc(periods[:], func(p resolution) bool { return p.name == name })
 	if i < 0 {
-		return Parts{}, invalid("period: %q is none of hour, day and month", name)
+		return Parts{}, api.Invalid("period: %q is none of hour, day and month", name)
 	}
 	out := Parts{Period: name, Protocols: []Part{}, Queues: []Part{}}
 	var sum partsSlot
@@ -298,7 +299,7 @@ func (s *Service) Parts(name string) (Parts, error) {
 func (s *Service) eachSlot(p *resolution, visit func(*partsSlot)) error {
 	values, err := s.engine.Values(partsSpace, p.name+"/", int(p.slots))
 	if err != nil {
-		return refusal(err)
+		return api.Refusal(err)
 	}
 	now := s.opts.Now()
 	oldest := now.Add(-p.step * time.Duration(p.slots))
@@ -321,7 +322,7 @@ func (s *Service) QueueHistory(namespace, queue, name string) (History, error) {
 func (s *Service) partHistory(of partName, name string) (History, error) {
 	i := slices.IndexFunc(periods[:], func(p resolution) bool { return p.name == name })
 	if i < 0 {
-		return History{}, invalid("period: %q is none of hour, day and month", name)
+		return History{}, api.Invalid("period: %q is none of hour, day and month", name)
 	}
 	out := History{Resolution: name, Seconds: periods[i].step.Seconds(), Points: []Point{}}
 	err := s.eachSlot(&periods[i], func(slot *partsSlot) {
@@ -346,4 +347,4 @@ func (p *part) shown() Part {
 	}
 }
 
-func (c *call) getParts() error { return c.result(c.Parts(cmp.Or(c.query("period"), periods[0].name))) }
+func (c *call) getParts() error { return c.Result(c.Parts(cmp.Or(c.query("period"), periods[0].name))) }

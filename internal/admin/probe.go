@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 )
 
@@ -16,15 +17,15 @@ import (
 var document []byte
 
 func (c *call) getDocument() error {
-	c.w.Header().Set("Content-Type", "application/json")
-	_, _ = c.w.Write(document) // nobody to tell
+	c.W.Header().Set("Content-Type", "application/json")
+	_, _ = c.W.Write(document) // nobody to tell
 	return nil
 }
 
 func (c *call) plain(status int, text string) {
-	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	c.w.WriteHeader(status)
-	_, _ = c.w.Write([]byte(text)) // nobody to tell
+	c.W.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	c.W.WriteHeader(status)
+	_, _ = c.W.Write([]byte(text)) // nobody to tell
 }
 
 // getLivez tells that the process answers.
@@ -72,24 +73,24 @@ const (
 // streamEvents sends each sample as a server-sent event, until the client goes or the server
 // stops.
 func (c *call) streamEvents() error {
-	control := http.NewResponseController(c.w)
+	control := http.NewResponseController(c.W)
 	// The times of the listener are for short answers. A transport that has none needs no change.
 	_ = control.SetReadDeadline(time.Time{})
 	begun := false
 	write := func(parts ...string) error {
 		_ = control.SetWriteDeadline(time.Now().Add(eventTimeout))
 		for _, part := range parts {
-			if _, err := c.w.Write([]byte(part)); err != nil {
+			if _, err := c.W.Write([]byte(part)); err != nil {
 				return err
 			}
 		}
 		return control.Flush()
 	}
-	err := c.Watch(c.r.Context(), func(sample []byte) error {
+	err := c.Watch(c.R.Context(), func(sample []byte) error {
 		if !begun {
 			begun = true
-			c.w.Header().Set("Content-Type", "text/event-stream")
-			c.w.Header().Set("X-Accel-Buffering", "no")
+			c.W.Header().Set("Content-Type", "text/event-stream")
+			c.W.Header().Set("X-Accel-Buffering", "no")
 			if err := write(eventRetry); err != nil {
 				return err
 			}
@@ -128,7 +129,7 @@ func localOnly(h http.Handler) http.Handler {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 		proxied := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
 		if local == nil || !isLoopback(local.String()) || !isLoopback(r.RemoteAddr) || proxied {
-			writeProblem(w, problemLocalOnly.problem("the profiler answers on the loopback address"))
+			api.WriteProblem(w, api.ProblemLocalOnly.New("the profiler answers on the loopback address"))
 			return
 		}
 		h.ServeHTTP(w, r)

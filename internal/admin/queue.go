@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -80,7 +81,7 @@ func (s *Service) Namespaces(page PageOf) (NamespacePage, error) {
 	}
 	names, err := s.engine.Namespaces(at.Namespace, limit+1)
 	if err != nil {
-		return out, refusal(err)
+		return out, api.Refusal(err)
 	}
 	if len(names) > limit {
 		names = names[:limit]
@@ -93,7 +94,7 @@ func (s *Service) Namespaces(page PageOf) (NamespacePage, error) {
 			out.Namespaces = append(out.Namespaces, Namespace{Name: names[i], Queues: int(sums[i].Queues), Counts: countsOf(&sums[i].Counts)}) //nolint:gosec // a number of queues
 		}
 	}
-	return out, refusal(err)
+	return out, api.Refusal(err)
 }
 
 // QueueFilter says which queues are meant.
@@ -190,14 +191,14 @@ func (s *Service) Queue(namespace, name string) (Queue, error) {
 }
 
 func noQueue(namespace, name string) error {
-	return notFound("there is no queue %q in namespace %q", name, namespace)
+	return api.NotFound("there is no queue %q in namespace %q", name, namespace)
 }
 
 func (s *Service) queue(q *job.QueueInfo) (out Queue, err error) {
 	out = Queue{
 		Namespace: q.Namespace, Name: q.Name, Counts: countsOf(&q.Counts), Jobs: q.Total(), Totals: make(map[string]uint64, job.CounterCount),
-		Rates: s.sampler.rates(q.Namespace, q.Name), Paused: q.Paused, PausedUntil: instant(q.PausedUntil), Capacity: q.Settings.Capacity,
-		Protocols: []string{}, Created: instant(q.Created), Hidden: q.Hidden,
+		Rates: s.sampler.rates(q.Namespace, q.Name), Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil), Capacity: q.Settings.Capacity,
+		Protocols: []string{}, Created: api.Instant(q.Created), Hidden: q.Hidden,
 	}
 	for c := range job.CounterCount {
 		out.Totals[job.Counter(c).String()] = q.Totals[c]
@@ -222,13 +223,10 @@ func (s *Service) exists(namespace, name string) error {
 	return err
 }
 
-// pauseMax is the longest pause that ends by itself.
-const pauseMax = 10 * 365 * 24 * time.Hour
-
 // Pause stops fetches from a queue: for some time, or with zero until it is resumed.
 func (s *Service) Pause(ctx context.Context, namespace, name string, limit time.Duration) (Queue, error) {
-	if limit < 0 || limit > pauseMax {
-		return Queue{}, invalid("for: choose up to ten years, or nothing for no end")
+	if limit < 0 || limit > api.DurationMax {
+		return Queue{}, api.Invalid("for: choose up to ten years, or nothing for no end")
 	}
 	return s.changeQueue(ctx, namespace, name, &job.Pause{Namespace: namespace, Queue: name, For: limit})
 }
@@ -262,7 +260,7 @@ type Count struct {
 func (s *Service) Purge(ctx context.Context, namespace, name, state string) (Count, error) {
 	st, ok := job.ParseState(state)
 	if !ok {
-		return Count{}, invalid("state: %q is none of %s", state, stateNames())
+		return Count{}, api.Invalid("state: %q is none of %s", state, stateNames())
 	}
 	if err := s.exists(namespace, name); err != nil {
 		return Count{}, err
@@ -304,10 +302,10 @@ type RespawnOptions struct {
 // Respawn makes dead jobs of a queue ready again as if they were new.
 func (s *Service) Respawn(ctx context.Context, namespace, name string, o RespawnOptions) (Count, error) {
 	if o.Limit < 1 || o.Limit > respawnMax {
-		return Count{}, invalid("limit is %d: choose 1 to %d", o.Limit, respawnMax)
+		return Count{}, api.Invalid("limit is %d: choose 1 to %d", o.Limit, respawnMax)
 	}
 	if o.TTL < 0 {
-		return Count{}, invalid("ttl must not be negative")
+		return Count{}, api.Invalid("ttl must not be negative")
 	}
 	if err := s.exists(namespace, name); err != nil {
 		return Count{}, err

@@ -1,13 +1,12 @@
 package admin
 
 import (
-	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"math"
 	"slices"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -36,7 +35,7 @@ type Record struct {
 	Releases  uint32     `json:"releases,omitempty"`
 	Kicks     uint32     `json:"kicks,omitempty"`
 	Delay     float64    `json:"delay_seconds,omitempty"` // how long its push or the last release had it wait
-	Payload
+	api.Payload
 	Extra    []byte `json:"extra_base64,omitempty"` // what its protocol keeps with it
 	Trace    string `json:"traceparent,omitempty"`
 	PushedBy string `json:"pushed_by"` // the protocol
@@ -46,14 +45,14 @@ type Record struct {
 	Batch    uint64 `json:"batch,omitempty"`
 	Tried    bool   `json:"tried,omitempty"` // it counts as failed in its batch
 	// What it is to its batch, if it does not count in it: complete or success.
-	Callback  string       `json:"callback,omitempty"`
-	Schedule  string       `json:"cron,omitempty"` // the entry that has pushed it
-	Policy    RecordPolicy `json:"policy"`
-	Failures  []Failure    `json:"failures,omitempty"`
-	Result    []byte       `json:"result_base64,omitempty"`
-	BlockedBy []job.ID     `json:"blocked_by,omitempty"`
-	Blocks    bool         `json:"blocks,omitempty"` // other jobs wait for it
-	Lock      string       `json:"lock,omitempty"`
+	Callback  string        `json:"callback,omitempty"`
+	Schedule  string        `json:"cron,omitempty"` // the entry that has pushed it
+	Policy    RecordPolicy  `json:"policy"`
+	Failures  []api.Failure `json:"failures,omitempty"`
+	Result    []byte        `json:"result_base64,omitempty"`
+	BlockedBy []job.ID      `json:"blocked_by,omitempty"`
+	Blocks    bool          `json:"blocks,omitempty"` // other jobs wait for it
+	Lock      string        `json:"lock,omitempty"`
 	// LockedUntil is when its lock ends; LockEnds says what ends it before: ack or fetch.
 	LockedUntil *time.Time `json:"locked_until,omitempty"`
 	LockEnds    string     `json:"lock_ends,omitempty"`
@@ -90,13 +89,13 @@ const (
 func (s *Service) record(j *job.Job) Record {
 	r := Record{
 		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, State: j.State.Name(), Key: j.Key, Type: j.Type, Group: j.Group,
-		Created: instant(j.Created), Since: instant(j.Since), RunAt: instant(j.RunAt),
-		Rank: j.Order.Rank, OrderAt: instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: instant(j.Policy.ExpireAt),
+		Created: api.Instant(j.Created), Since: api.Instant(j.Since), RunAt: api.Instant(j.RunAt),
+		Rank: j.Order.Rank, OrderAt: api.Instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: api.Instant(j.Policy.ExpireAt),
 		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Delay: j.Delay.Seconds(),
-		Payload: payload(j.Body, j.BodyKind), Extra: j.Extra, Trace: j.Trace, PushedBy: s.opts.DoorName(j.Origin),
-		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: batchOf(j),
+		Payload: api.PayloadOf(j.Body, j.BodyKind), Extra: j.Extra, Trace: j.Trace, PushedBy: s.opts.DoorName(j.Origin),
+		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: api.BatchOf(j),
 		Policy: RecordPolicy{
-			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: nameOf(places[:], j.Policy.Requeue), Due: nameOf(places[:], j.Policy.Due),
+			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: api.NameOf(places[:], j.Policy.Requeue), Due: api.NameOf(places[:], j.Policy.Due),
 			DeadSlots: j.Policy.DeadSlots, BackoffFloor: j.Policy.Backoff.Floor,
 		},
 		BlockedBy: j.Blockers, Blocks: j.Flags.Has(job.FlagDependants), Tried: j.Flags.Has(job.FlagTried),
@@ -111,40 +110,12 @@ func (s *Service) record(j *job.Job) Record {
 		r.Like = hex.EncodeToString(j.Like[:])
 	}
 	for i := range j.Failures {
-		r.Failures = append(r.Failures, failure(&j.Failures[i]))
+		r.Failures = append(r.Failures, api.FailureOf(&j.Failures[i]))
 	}
 	if j.Flags.Has(job.FlagResult) {
 		r.Result = j.Result
 	}
 	return r
-}
-
-// payload shows a body in the form that says most and gives back the same bytes.
-func payload(b []byte, kind job.BodyKind) Payload {
-	p := Payload{BodyKind: nameOf(bodyKinds[:], kind)}
-	switch {
-	case kind == job.BodyNone:
-	case (kind == job.BodyJSON || kind == job.BodyArgs) && isCompact(b):
-		p.Body = b
-	case kind != job.BodyMsgpack && printable(b):
-		t := string(b)
-		p.BodyText = &t
-	default:
-		p.BodyBase64 = b
-		if b == nil {
-			p.BodyBase64 = []byte{}
-		}
-	}
-	return p
-}
-
-// isCompact reports whether JSON stays as it is, byte for byte, when it is written as a part of other JSON.
-func isCompact(b []byte) bool {
-	if !isJSON(b) {
-		return false
-	}
-	var compact bytes.Buffer
-	return json.Compact(&compact, b) == nil && bytes.Equal(compact.Bytes(), b)
 }
 
 // importPush makes the push of an imported job.
@@ -171,18 +142,18 @@ func (r *Record) past() (*job.Past, error) {
 	}
 	var ok bool
 	if p.State, ok = job.ParseState(r.State); !ok {
-		return nil, invalid("state: %q is none of %s", r.State, stateNames())
+		return nil, api.Invalid("state: %q is none of %s", r.State, stateNames())
 	}
 	switch p.State { //nolint:exhaustive // in all others it begins as it was
 	case job.Leased:
 		p.State, p.Since = job.Ready, 0
 	case job.Blocked:
 		if len(r.BlockedBy) == 0 {
-			return nil, invalid("it waits for other jobs, and blocked_by does not tell which: to import it all the same write ready as its state")
+			return nil, api.Invalid("it waits for other jobs, and blocked_by does not tell which: to import it all the same write ready as its state")
 		}
 	}
 	if p.State != job.Blocked && len(r.BlockedBy) > 0 {
-		return nil, invalid("only a blocked job has blocked_by")
+		return nil, api.Invalid("only a blocked job has blocked_by")
 	}
 	switch p.Tried = r.Tried; r.Callback {
 	case "":
@@ -191,13 +162,13 @@ func (r *Record) past() (*job.Past, error) {
 	case callbackSuccess:
 		p.Role = job.FlagOnSuccess
 	default:
-		return nil, invalid("callback: %q is neither complete nor success", r.Callback)
+		return nil, api.Invalid("callback: %q is neither complete nor success", r.Callback)
 	}
 	for i := range r.Failures {
 		f := &r.Failures[i]
-		kind := slices.Index(failureKinds[:], f.Kind)
+		kind := slices.Index(api.FailureKinds[:], f.Kind)
 		if kind < 0 {
-			return nil, invalid("failures: kind: %q is not known", f.Kind)
+			return nil, api.Invalid("failures: kind: %q is not known", f.Kind)
 		}
 		p.Failures = append(p.Failures, job.Failure{
 			At: moment(f.At), Kind: job.FailureKind(kind), Type: f.Type, Message: f.Message, Backtrace: f.Backtrace, //nolint:gosec // an index
@@ -220,12 +191,12 @@ func (s *Service) importSpec(r *Record) (job.Spec, error) {
 		Namespace: r.Namespace, Queue: r.Queue, Key: r.Key, Type: r.Type, Group: r.Group, Extra: r.Extra, Trace: job.ParseTrace(r.Trace), Numbered: r.Numbered, Tracked: r.Tracked,
 		Origin: s.opts.Door,
 	}
-	if err := checkQueue(r.Namespace, r.Queue); err != nil {
+	if err := api.CheckQueue(r.Namespace, r.Queue); err != nil {
 		return spec, err
 	}
 	for _, part := range []struct{ what, text string }{{"type", r.Type}, {"key", r.Key}, {"group", r.Group}, {"dead_queue", r.Policy.DeadQueue}} {
 		if len(part.text) > textMax {
-			return spec, invalid("%s is longer than %d bytes", part.what, textMax)
+			return spec, api.Invalid("%s is longer than %d bytes", part.what, textMax)
 		}
 	}
 	for d := range 32 {
@@ -235,13 +206,13 @@ func (s *Service) importSpec(r *Record) (job.Spec, error) {
 		}
 	}
 	var err error
-	if spec.Body, spec.BodyKind, err = r.content(); err != nil {
+	if spec.Body, spec.BodyKind, err = r.Content(); err != nil {
 		return spec, err
 	}
 	if r.Like != "" {
 		b, err := hex.DecodeString(r.Like)
 		if err != nil || len(b) != len(spec.Like) {
-			return spec, invalid("like: %q is not of ours", r.Like)
+			return spec, api.Invalid("like: %q is not of ours", r.Like)
 		}
 		copy(spec.Like[:], b)
 	}
@@ -252,7 +223,7 @@ func (s *Service) importSpec(r *Record) (job.Spec, error) {
 	if r.Lock != "" {
 		i := slices.Index(lockEnds, r.LockEnds)
 		if i < 0 || len(r.Lock) > textMax {
-			return spec, invalid("lock_ends is one of %v, and a lock has at most %d bytes", lockEnds, textMax)
+			return spec, api.Invalid("lock_ends is one of %v, and a lock has at most %d bytes", lockEnds, textMax)
 		}
 		spec.Lock, spec.LockUntil = r.Lock, job.LockEnd(i) //nolint:gosec // an index of a short table
 	}
@@ -269,7 +240,7 @@ func (p *RecordPolicy) policy() (job.Policy, error) {
 	read := func(what string, names []string, text string) int {
 		i := slices.Index(names, text)
 		if i < 0 && err == nil {
-			err = invalid("policy: %s: %q is not known", what, text)
+			err = api.Invalid("policy: %s: %q is not known", what, text)
 		}
 		return max(i, 0)
 	}
@@ -282,7 +253,7 @@ func (p *RecordPolicy) policy() (job.Policy, error) {
 		out.Due = job.Place(read("due", places[:], p.Due))
 	}
 	if out.Lease < 0 || out.DeadFor < 0 {
-		return out, invalid("policy: lease_seconds and dead_for_seconds must not be negative")
+		return out, api.Invalid("policy: lease_seconds and dead_for_seconds must not be negative")
 	}
 	if b := p.Backoff; b != nil {
 		out.Backoff = job.Backoff{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -19,7 +20,7 @@ func TestJobsOfHolder(t *testing.T) {
 	}
 	f.push(job.Spec{Queue: "q0"})
 	var page JobPage
-	f.want(200, "GET", "/api/v1/jobs?holder="+holderText(me), "", &page)
+	f.want(200, "GET", "/api/v1/jobs?holder="+api.HolderText(me), "", &page)
 	if len(page.Jobs) != 2 || page.Jobs[0].Queue != "q0" || page.Jobs[1].Queue != "q2" || !page.Progress.Complete {
 		t.Errorf("%+v", page)
 	}
@@ -27,7 +28,7 @@ func TestJobsOfHolder(t *testing.T) {
 	if len(page.Jobs) != 0 {
 		t.Errorf("%+v", page)
 	}
-	f.want(400, "GET", "/api/v1/jobs?state=ready&holder="+holderText(me), "", nil)
+	f.want(400, "GET", "/api/v1/jobs?state=ready&holder="+api.HolderText(me), "", nil)
 }
 
 // A job that has a number is found at once, however many queues there are; for another a bounded number is asked.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -54,13 +55,13 @@ func (s *Service) ruled(namespace, name string) (r Ruled, q job.QueueInfo, err e
 	r = Ruled{Namespace: namespace, Queue: name}
 	value, ok, err := s.engine.Value(RuledSpace, r.Name())
 	if err != nil || !ok {
-		return r, q, refusal(err)
+		return r, q, api.Refusal(err)
 	}
 	if err := json.Unmarshal(value, &r); err != nil {
 		return r, q, err
 	}
 	q, _, err = s.engine.Queue(namespace, name)
-	return r, q, refusal(err)
+	return r, q, api.Refusal(err)
 }
 
 // mayLimit refuses to change a limit that a file has set.
@@ -71,7 +72,7 @@ func (s *Service) mayLimit(namespace, name string, to job.Limits) error {
 	}
 	wanted, _ := to.Tidy() // the engine refuses what is wrong
 	if kept, _ := r.Limits(to, q.Limits).Tidy(); kept != wanted {
-		return problemConflict.problem("a file of the configuration has set limits of queue %q: change them there, and reload it", name)
+		return api.ProblemConflict.New("a file of the configuration has set limits of queue %q: change them there, and reload it", name)
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ func (s *Service) mayTurn(namespace, name string, to job.Fairness) error {
 		return err
 	}
 	if to, _ = to.Tidy(); to.On != q.Fairness.On || !maps.Equal(to.Weights, q.Fairness.Weights) {
-		return problemConflict.problem("a file of the configuration has set whether queue %q is fair: change it there, and reload it", name)
+		return api.ProblemConflict.New("a file of the configuration has set whether queue %q is fair: change it there, and reload it", name)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -21,7 +22,7 @@ const (
 
 // JobPage is a part of the list of jobs.
 type JobPage struct {
-	Jobs []JobRow `json:"jobs"`
+	Jobs []api.JobRow `json:"jobs"`
 	// Next continues the list; empty at its end. It may be there although no job was found: the search has
 	// stopped early, and goes on with it.
 	Next     string   `json:"next,omitempty"`
@@ -50,7 +51,7 @@ func (s *Service) Jobs(f Filter, page PageOf) (JobPage, error) {
 	if err != nil {
 		return JobPage{}, err
 	}
-	out := JobPage{Jobs: []JobRow{}}
+	out := JobPage{Jobs: []api.JobRow{}}
 	workers := s.holders()
 	err = s.view(func(v *engine.View) error {
 		sc := &scan{view: v, match: m, at: at, limits: scanLimits{limit, examineMax, loadMax}, find: s.opts.FindID, sums: s.engine.Sums}

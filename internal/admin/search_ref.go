@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -87,7 +88,7 @@ func (sc *scan) byID(namespace string) (found bool, err error) {
 // byName judges the job that a reference names. It reports whether there is one.
 func (sc *scan) byName(ref job.Ref) (bool, error) {
 	j, err := sc.view.Get(ref)
-	if isNotFound(err) {
+	if api.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {

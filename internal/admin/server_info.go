@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -126,9 +127,9 @@ var callbacks = [...]string{job.CallbackWaiting: "waiting", job.CallbackPushed: 
 
 func batch(b *job.BatchInfo) Batch {
 	return Batch{
-		ID: uint64(b.ID), Namespace: b.Namespace, Parent: uint64(b.Parent), Text: b.Text, Created: instant(b.Created), Open: b.Open,
-		Total: b.Total, Pending: b.Pending, Failed: b.Failed, Children: b.Children, Complete: nameOf(callbacks[:], b.Complete),
-		Success: nameOf(callbacks[:], b.Success), ForgetAt: instant(b.ForgetAt),
+		ID: uint64(b.ID), Namespace: b.Namespace, Parent: uint64(b.Parent), Text: b.Text, Created: api.Instant(b.Created), Open: b.Open,
+		Total: b.Total, Pending: b.Pending, Failed: b.Failed, Children: b.Children, Complete: api.NameOf(callbacks[:], b.Complete),
+		Success: api.NameOf(callbacks[:], b.Success), ForgetAt: api.Instant(b.ForgetAt),
 	}
 }
 
@@ -142,7 +143,7 @@ type BatchPage struct {
 func (s *Service) Batches(namespace string, page PageOf) (BatchPage, error) {
 	out := BatchPage{Batches: []Batch{}}
 	if namespace == "" {
-		return out, invalid("namespace: it is missing")
+		return out, api.Invalid("namespace: it is missing")
 	}
 	limit, err := page.size()
 	if err != nil {
@@ -174,10 +175,10 @@ func (s *Service) Batches(namespace string, page PageOf) (BatchPage, error) {
 func (s *Service) Batch(namespace string, id uint64) (Batch, error) {
 	b, ok, err := s.engine.Batch(namespace, job.BatchID(id))
 	if err == nil && !ok {
-		err = notFound("there is no batch %d in namespace %q", id, namespace)
+		err = api.NotFound("there is no batch %d in namespace %q", id, namespace)
 	}
 	if err != nil {
-		return Batch{}, refusal(err)
+		return Batch{}, api.Refusal(err)
 	}
 	return batch(&b), nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -147,36 +148,21 @@ func (s *Service) Close() {
 func (s *Service) view(f func(*engine.View) error) (err error) {
 	v, err := s.engine.View()
 	if err != nil {
-		return refusal(err)
+		return api.Refusal(err)
 	}
 	defer func() { // also after a panic
 		if cerr := v.Close(); err == nil {
 			err = cerr
 		}
 	}()
-	return refusal(f(v))
+	return api.Refusal(f(v))
 }
 
 // do submits one command that does not wait.
 func (s *Service) do(ctx context.Context, cmd job.Command) (job.Result, error) {
 	results := s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmd)
 	if err := results[0].Err; err != nil {
-		return results[0], refusal(err)
+		return results[0], api.Refusal(err)
 	}
 	return results[0], nil
-}
-
-// yearMax is the last year that JSON has a form for. What lies behind it never comes.
-const yearMax = 9999
-
-// instant shows an instant; nil if there is none, or if it never comes.
-func instant(t job.Time) *time.Time {
-	if t == 0 || t == job.Never {
-		return nil
-	}
-	std := t.Std()
-	if std.Year() > yearMax || std.Year() < 0 {
-		return nil
-	}
-	return &std
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"millrace/internal/api"
 	"net/http"
 	"slices"
 	"strings"
@@ -111,7 +112,7 @@ func (t *Token) order(p *position) int {
 func (s *Service) allTokens() ([]Token, error) {
 	all, err := s.opts.Tokens.Tokens()
 	if err != nil {
-		return nil, refusal(err)
+		return nil, api.Refusal(err)
 	}
 	for i := range all {
 		all[i].ID, all[i].Masked = s.tokenID(&all[i]), masked(all[i].Secret)
@@ -160,7 +161,7 @@ func (s *Service) Token(id string) (Token, error) {
 			}
 		}
 	}
-	return Token{}, notFound("there is no token %q", id)
+	return Token{}, api.NotFound("there is no token %q", id)
 }
 
 // NewToken is a token that has just been made.
@@ -181,16 +182,16 @@ type TokenOptions struct {
 // AddToken makes a token.
 func (s *Service) AddToken(ctx context.Context, o TokenOptions) (NewToken, error) {
 	if s.opts.Tokens == nil {
-		return NewToken{}, problemConflict.problem("no protocol that has tokens is served")
+		return NewToken{}, api.ProblemConflict.New("no protocol that has tokens is served")
 	}
 	for _, part := range []struct{ name, text string }{{"namespace", o.Namespace}, {"description", o.Description}, {"token", o.Token}} {
-		if err := checkName(part.name, part.text); err != nil {
+		if err := api.CheckName(part.name, part.text); err != nil {
 			return NewToken{}, err
 		}
 	}
 	text, err := s.opts.Tokens.Add(Token{Namespace: o.Namespace, Pool: o.Pool, Description: o.Description, Secret: o.Token})
 	if err != nil {
-		return NewToken{}, refusal(err)
+		return NewToken{}, api.Refusal(err)
 	}
 	all, err := s.allTokens()
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *Service) AddToken(ctx context.Context, o TokenOptions) (NewToken, error
 			return NewToken{Token: t, Text: text}, nil
 		}
 	}
-	return NewToken{}, notFound("the token is gone already: somebody else has removed it")
+	return NewToken{}, api.NotFound("the token is gone already: somebody else has removed it")
 }
 
 // DropToken removes a token with its limits: whoever uses it is refused from now on.
@@ -212,7 +213,7 @@ func (s *Service) DropToken(ctx context.Context, id string) error {
 		return err
 	}
 	if err := s.opts.Tokens.Drop(t); err != nil {
-		return refusal(err)
+		return api.Refusal(err)
 	}
 	s.Note(ctx, 0, "remove token %s of namespace %s", t.Masked, t.Namespace)
 	return nil
@@ -221,14 +222,14 @@ func (s *Service) DropToken(ctx context.Context, id string) error {
 // SetTokenLimits gives a token limits; nil takes them away.
 func (s *Service) SetTokenLimits(ctx context.Context, id string, l *TokenLimits) (Token, error) {
 	if l != nil && (l.Reads < 0 || l.Writes < 0 || l.Interval < 1) {
-		return Token{}, invalid("reads and writes are 0 for no limit, or more; interval_seconds is at least 1")
+		return Token{}, api.Invalid("reads and writes are 0 for no limit, or more; interval_seconds is at least 1")
 	}
 	t, err := s.Token(id)
 	if err != nil {
 		return Token{}, err
 	}
 	if err := s.opts.Tokens.SetLimits(t, l); err != nil {
-		return Token{}, refusal(err)
+		return Token{}, api.Refusal(err)
 	}
 	t.Limits = l
 	if l == nil {
@@ -244,40 +245,40 @@ func (c *call) listTokens() error {
 	if err != nil {
 		return err
 	}
-	return c.result(c.Tokens(TokenFilter{Namespace: c.query("namespace"), Pool: c.query("pool")}, page))
+	return c.Result(c.Tokens(TokenFilter{Namespace: c.query("namespace"), Pool: c.query("pool")}, page))
 }
 
 func (c *call) addToken() error {
 	var in TokenOptions
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	t, err := c.AddToken(c.r.Context(), in)
+	t, err := c.AddToken(c.R.Context(), in)
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Location", Prefix(c.r)+pathAPI+"/tokens/"+t.ID)
-	return c.answer(http.StatusCreated, t)
+	c.W.Header().Set("Location", Prefix(c.R)+api.PathAPI+"/tokens/"+t.ID)
+	return c.Answer(http.StatusCreated, t)
 }
 
-func (c *call) getToken() error { return c.result(c.Token(c.name("token"))) }
+func (c *call) getToken() error { return c.Result(c.Token(c.Name("token"))) }
 
 func (c *call) dropToken() error {
-	if err := c.DropToken(c.r.Context(), c.name("token")); err != nil {
+	if err := c.DropToken(c.R.Context(), c.Name("token")); err != nil {
 		return err
 	}
-	c.w.WriteHeader(http.StatusNoContent)
+	c.W.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 func (c *call) setTokenLimits() error {
 	var in TokenLimits
-	if err := c.decode(&in); err != nil {
+	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	return c.result(c.SetTokenLimits(c.r.Context(), c.name("token"), &in))
+	return c.Result(c.SetTokenLimits(c.R.Context(), c.Name("token"), &in))
 }
 
 func (c *call) dropTokenLimits() error {
-	return c.result(c.SetTokenLimits(c.r.Context(), c.name("token"), nil))
+	return c.Result(c.SetTokenLimits(c.R.Context(), c.Name("token"), nil))
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -341,7 +342,7 @@ func FuzzImport(f *testing.F) {
 		e.NewCaller().Do(t.Context(), &job.SetValue{Space: importSpace, Name: o.Token, Value: []byte(`{"line":1}`)})
 		out, err := s.ImportLines(t.Context(), o, line)
 		if err != nil {
-			if _, refused := errors.AsType[*Problem](err); !refused {
+			if _, refused := errors.AsType[*api.Problem](err); !refused {
 				t.Fatal(err)
 			}
 			return

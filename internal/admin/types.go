@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/timing"
 )
@@ -36,7 +37,7 @@ func (s *Service) Types(period string) (Types, error) {
 	}
 	i := slices.IndexFunc(periods[:], func(p resolution) bool { return p.name == period })
 	if i < 0 {
-		return Types{}, invalid("period: %q is none of hour, day and month", period)
+		return Types{}, api.Invalid("period: %q is none of hour, day and month", period)
 	}
 	out := Types{Period: period, Types: []TypeFigures{}}
 	var sum partsSlot
@@ -57,7 +58,7 @@ func (s *Service) Types(period string) (Types, error) {
 // A slot tells of it as far as it was among the busiest then, and shows nothing otherwise.
 func (s *Service) TypeHistory(typ, period string) (History, error) {
 	if typ == "" {
-		return History{}, invalid("type: say which")
+		return History{}, api.Invalid("type: say which")
 	}
 	return s.partHistory(partName{typ: typ}, period)
 }

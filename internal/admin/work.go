@@ -1,41 +1,41 @@
 package admin
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 )
 
 // workRoutes are the calls of those who push and fetch jobs, and of those who copy all of them.
 var workRoutes = []route{
-	{http.MethodPost, pathQueue + "/jobs", auth.RoleOperator, nil, (*call).pushJobs},
-	{http.MethodPost, pathAPI + "/namespaces/{namespace}/fetch", auth.RoleOperator, nil, (*call).fetchJobs},
-	{http.MethodPost, pathJob + "/ack", auth.RoleOperator, nil, (*call).ackJob},
-	{http.MethodPost, pathJob + "/fail", auth.RoleOperator, nil, (*call).failJob},
-	{http.MethodPost, pathJob + "/extend", auth.RoleOperator, nil, (*call).extendJob},
-	{http.MethodPost, pathJob + "/release", auth.RoleOperator, nil, (*call).releaseJob},
+	{http.MethodPost, api.PathQueue + "/jobs", auth.RoleOperator, nil, (*call).pushJobs},
+	{http.MethodPost, api.PathAPI + "/namespaces/{namespace}/fetch", auth.RoleOperator, nil, (*call).fetchJobs},
+	{http.MethodPost, api.PathJob + "/ack", auth.RoleOperator, nil, (*call).ackJob},
+	{http.MethodPost, api.PathJob + "/fail", auth.RoleOperator, nil, (*call).failJob},
+	{http.MethodPost, api.PathJob + "/extend", auth.RoleOperator, nil, (*call).extendJob},
+	{http.MethodPost, api.PathJob + "/release", auth.RoleOperator, nil, (*call).releaseJob},
 	{http.MethodPost, pathBackups, auth.RoleOperator, nil, (*call).makeBackup},
-	{http.MethodGet, pathAPI + "/export", auth.RoleRead, exportParams, (*call).exportJobs},
+	{http.MethodGet, api.PathAPI + "/export", auth.RoleRead, exportParams, (*call).exportJobs},
 	{http.MethodGet, pathImport, auth.RoleRead, nil, (*call).getImport},
 	{http.MethodPost, pathImport, auth.RoleOperator, []string{"line", "duplicates"}, (*call).importJobs},
-	{http.MethodGet, pathAPI + "/migrations", auth.RoleRead, nil, (*call).listMigrations},
+	{http.MethodGet, api.PathAPI + "/migrations", auth.RoleRead, nil, (*call).listMigrations},
 	{http.MethodPost, pathMigration, auth.RoleOperator, []string{"protocol", "namespace", "dry_run"}, (*call).migrateJobs},
 	{http.MethodDelete, pathMigration, auth.RoleOperator, nil, (*call).forgetMigration},
 }
 
 const (
-	pathImport    = pathAPI + "/imports/{import}"
-	pathMigration = pathAPI + "/migrations/{source}"
+	pathImport    = api.PathAPI + "/imports/{import}"
+	pathMigration = api.PathAPI + "/migrations/{source}"
 )
 
 // routine tells that a call belongs to the daily work: no log line for each.
 func (rt *route) routine() bool {
 	switch rt.path {
-	case pathQueue + "/jobs", pathAPI + "/namespaces/{namespace}/fetch", pathJob + "/ack", pathJob + "/fail", pathJob + "/extend",
-		pathJob + "/release", pathImport, pathMigration:
+	case api.PathQueue + "/jobs", api.PathAPI + "/namespaces/{namespace}/fetch", api.PathJob + "/ack", api.PathJob + "/fail", api.PathJob + "/extend",
+		api.PathJob + "/release", pathImport, pathMigration:
 		return true
 	default:
 		return false
@@ -47,7 +47,7 @@ func (rt *route) sizeMax() int64 {
 	switch {
 	case rt.method != http.MethodPost:
 		return bodyMax
-	case rt.path == pathQueue+"/jobs", rt.path == pathJob+"/ack":
+	case rt.path == api.PathQueue+"/jobs", rt.path == api.PathJob+"/ack":
 		return pushBodyMax
 	case rt.path == pathImport, rt.path == pathMigration:
 		return importBodyMax
@@ -64,15 +64,7 @@ type workState struct {
 	migrate  sync.Mutex    // held while one of a migration looks for marks and makes them
 }
 
-// cutShort explains why a request could not be read.
-func (c *call) cutShort(err error) error {
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return problemTooLarge.problem("at most %d bytes are read", tooLarge.Limit)
-	}
-	return invalid("the request was cut short")
-}
-
 // logFault logs an error of which the client cannot be told.
 func (c *call) logFault(err error) {
-	c.log.Error("operator request failed", slog.String("method", c.r.Method), slog.String("path", c.r.URL.Path), slog.Any("error", err))
+	c.log.Error("operator request failed", slog.String("method", c.R.Method), slog.String("path", c.R.URL.Path), slog.Any("error", err))
 }

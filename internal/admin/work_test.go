@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -72,9 +73,9 @@ func workAsks(t *testing.T, f, full *fixture) []ask {
 }
 
 // work fetches jobs.
-func (f *fixture) work(body string) Work {
+func (f *fixture) work(body string) api.Work {
 	f.t.Helper()
-	var w Work
+	var w api.Work
 	f.want(200, "POST", "/api/v1/namespaces/ns/fetch", body, &w)
 	return w
 }
@@ -82,7 +83,7 @@ func (f *fixture) work(body string) Work {
 func TestPush(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{Door: 9}, HandlerOptions{})
-	var out PushResult
+	var out api.PushResult
 	f.want(200, "POST", "/api/v1/namespaces/ns/queues/mails/jobs", `{"jobs":[
 		{"type":"Mail","body":{"to":"ann"},"priority":5,"retry":3,"lease_seconds":90,"group":"g"},
 		{"body_text":"hello","delay_seconds":60},
@@ -117,7 +118,7 @@ func TestPush(t *testing.T) {
 func TestPushRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{}, HandlerOptions{})
-	long := strings.Repeat("x", nameMax+1)
+	long := strings.Repeat("x", api.NameMax+1)
 	for _, c := range []struct{ body, want string }{
 		{``, "push 1 to 1000"},
 		{`{"jobs":[]}`, "push 1 to 1000"},
@@ -157,7 +158,7 @@ func TestPushPartly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{}, HandlerOptions{})
 	f.do(&job.Configure{Namespace: "ns", Queue: "small", Settings: job.Settings{Capacity: 1}})
-	var out PushResult
+	var out api.PushResult
 	f.want(200, "POST", "/api/v1/namespaces/ns/queues/small/jobs", `{"jobs":[{},{}]}`, &out)
 	if out.Pushed != 1 || out.Refused != 1 || out.Jobs[1].Problem == nil || out.Jobs[1].Problem.Status != 409 {
 		t.Errorf("%+v", out)
@@ -169,8 +170,8 @@ func TestWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, HandlerOptions{})
-		body := strings.Repeat("x", contentMax+1)
-		got := make(chan Work)
+		body := strings.Repeat("x", api.ContentMax+1)
+		got := make(chan api.Work)
 		go func() { got <- f.work(`{"queues":["a","b"],"wait_seconds":300,"worker":"me"}`) }()
 		testkit.Advance(t, 4*time.Minute)
 		id := f.push(job.Spec{Queue: "b", Body: []byte(body), Policy: job.Policy{MaxFails: 9, Lapse: job.LapseFail}})
@@ -178,7 +179,7 @@ func TestWorker(t *testing.T) {
 		if len(w.Jobs) != 1 || w.Jobs[0].ID != id || w.Jobs[0].Queue != "b" || string(w.Jobs[0].Body.Base64) != body || w.Jobs[0].Body.Truncated {
 			t.Fatalf("%d jobs", len(w.Jobs))
 		}
-		if left := w.Jobs[0].Lease.LeftSeconds; left == nil || *left != LeaseDefault.Seconds() {
+		if left := w.Jobs[0].Lease.LeftSeconds; left == nil || *left != api.LeaseDefault.Seconds() {
 			t.Errorf("lease %+v", w.Jobs[0].Lease)
 		}
 		path := fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/", id)
@@ -187,7 +188,7 @@ func TestWorker(t *testing.T) {
 			t.Errorf("held by %+v, %v", d.Lease, err)
 		}
 		testkit.Advance(t, 50*time.Second)
-		var s Settled
+		var s api.Settled
 		f.want(200, "POST", path+"extend", named+`,"lease_seconds":120}`, &s)
 		if want := time.Now().Add(2 * time.Minute); s.State != "running" || s.Until == nil || s.Until.Sub(want).Abs() > time.Millisecond {
 			t.Errorf("extended: %+v, want until %s", s, want)
@@ -233,7 +234,7 @@ func TestAckResult(t *testing.T) {
 	} {
 		id := f.push(job.Spec{Policy: job.Policy{Keep: true}})
 		w := f.work(`{"queues":["q"]}`)
-		var s Settled
+		var s api.Settled
 		f.want(200, "POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/ack", id), fmt.Sprintf(`{"queue":"q","holder":%q,%s}`, w.Holder, c.given), &s)
 		j, err := f.engine.Get(job.ByID("ns", "q", id))
 		if err != nil || s.State != "done" || string(j.Result) != c.want {
@@ -256,7 +257,7 @@ func TestWorkRefused(t *testing.T) {
 		{"/fetch", `{"queues":["q"],"lease_seconds":0.5}`, "lease_seconds"},
 		{"/fetch", `{"queues":["q"],"lease_seconds":-5}`, "lease_seconds"},
 		{"/fetch", `{"queues":["q"],"holder":"me"}`, "holder"},
-		{"/fetch", `{"queues":["q"],"worker":"` + strings.Repeat("x", nameMax+1) + `"}`, "worker"},
+		{"/fetch", `{"queues":["q"],"worker":"` + strings.Repeat("x", api.NameMax+1) + `"}`, "worker"},
 		{"/jobs/1/ack", `{"holder":"1-1"}`, "queue: it is missing"},
 		{"/jobs/1/ack", `{"queue":"q"}`, "holder"},
 		{"/jobs/1/fail", `{"queue":"q"}`, "holder"},

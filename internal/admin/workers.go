@@ -2,10 +2,10 @@ package admin
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -46,14 +46,6 @@ const (
 	SignalQuiet Signal = "quiet" // take no more jobs
 	SignalStop  Signal = "stop"  // finish or fail what is held, and end
 )
-
-// holderText shows a holder.
-func holderText(h job.Holder) string {
-	if h == (job.Holder{}) {
-		return ""
-	}
-	return strconv.FormatUint(uint64(h.Node), 36) + "-" + strconv.FormatUint(h.Num, 36)
-}
 
 // WorkerPage is a part of the list of workers.
 type WorkerPage struct {
@@ -99,7 +91,7 @@ func (s *Service) workers() []Worker {
 	var all []Worker
 	for _, r := range s.opts.Workers {
 		for _, w := range r.Workers() {
-			w.Namespace, w.Holder = r.Namespace(), holderText(w.Leases)
+			w.Namespace, w.Holder = r.Namespace(), api.HolderText(w.Leases)
 			if w.Labels == nil {
 				w.Labels = []string{}
 			}
@@ -135,7 +127,7 @@ func (s *Service) holders() map[job.Holder]string {
 // an empty namespace it is for all namespaces. It returns how many there are.
 func (s *Service) SignalWorkers(namespace, id string, sig Signal) (int, error) {
 	if sig != SignalQuiet && sig != SignalStop {
-		return 0, invalid("signal: %q is neither quiet nor stop", sig)
+		return 0, api.Invalid("signal: %q is neither quiet nor stop", sig)
 	}
 	count := 0
 	for _, r := range s.opts.Workers {
@@ -144,7 +136,7 @@ func (s *Service) SignalWorkers(namespace, id string, sig Signal) (int, error) {
 		}
 	}
 	if id != "" && count == 0 {
-		return 0, notFound("there is no worker %q in namespace %q", id, namespace)
+		return 0, api.NotFound("there is no worker %q in namespace %q", id, namespace)
 	}
 	return count, nil
 }

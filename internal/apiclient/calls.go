@@ -9,17 +9,16 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
-const api = "/api/v1"
-
 func queuePath(namespace, queue string) string {
-	return namespacePath(namespace) + "/queues/" + admin.PathSegment(queue)
+	return namespacePath(namespace) + "/queues/" + api.PathSegment(queue)
 }
 
 func namespacePath(namespace string) string {
-	return api + "/namespaces/" + admin.PathSegment(namespace)
+	return api.PathAPI + "/namespaces/" + api.PathSegment(namespace)
 }
 
 func jobPath(namespace string, id job.ID) string {
@@ -42,32 +41,32 @@ func pageQuery(q url.Values, p admin.PageOf) url.Values {
 
 // Server returns what is known about the server itself.
 func (c *Client) Server(ctx context.Context) (admin.ServerInfo, error) {
-	return get[admin.ServerInfo](ctx, c, api+"/server", nil)
+	return get[admin.ServerInfo](ctx, c, api.PathAPI+"/server", nil)
 }
 
 // Live returns the latest sample of what happens.
 func (c *Client) Live(ctx context.Context) (admin.Sample, error) {
-	return get[admin.Sample](ctx, c, api+"/live", nil)
+	return get[admin.Sample](ctx, c, api.PathAPI+"/live", nil)
 }
 
 // Cluster returns what the server knows about its cluster.
 func (c *Client) Cluster(ctx context.Context) (admin.ClusterStatus, error) {
-	return get[admin.ClusterStatus](ctx, c, api+"/cluster", nil)
+	return get[admin.ClusterStatus](ctx, c, api.PathAPI+"/cluster", nil)
 }
 
 // Transfer has another node lead.
 func (c *Client) Transfer(ctx context.Context) (admin.ClusterStatus, error) {
-	return post[admin.ClusterStatus](ctx, c, api+"/cluster/transfer", nil)
+	return post[admin.ClusterStatus](ctx, c, api.PathAPI+"/cluster/transfer", nil)
 }
 
 // Join makes a node a member of the cluster.
 func (c *Client) Join(ctx context.Context, m admin.ClusterMember) (admin.ClusterStatus, error) {
-	return post[admin.ClusterStatus](ctx, c, api+"/cluster/members", m)
+	return post[admin.ClusterStatus](ctx, c, api.PathAPI+"/cluster/members", m)
 }
 
 // RemoveNode takes a node out of the cluster.
 func (c *Client) RemoveNode(ctx context.Context, name string) (out admin.ClusterStatus, err error) {
-	err = c.call(ctx, request{method: http.MethodDelete, path: api + "/cluster/members/" + admin.PathSegment(name)}, &out)
+	err = c.call(ctx, request{method: http.MethodDelete, path: api.PathAPI + "/cluster/members/" + api.PathSegment(name)}, &out)
 	return out, err
 }
 
@@ -80,7 +79,7 @@ func (c *Client) Failures(ctx context.Context, namespace, queue string) (admin.F
 	if queue != "" {
 		q.Set("queue", queue)
 	}
-	return get[admin.Failures](ctx, c, api+"/failures", q)
+	return get[admin.Failures](ctx, c, api.PathAPI+"/failures", q)
 }
 
 // Types returns the figures of types of jobs in a period, or with none since the server was started.
@@ -89,12 +88,12 @@ func (c *Client) Types(ctx context.Context, period string) (admin.Types, error) 
 	if period != "" {
 		q.Set("period", period)
 	}
-	return get[admin.Types](ctx, c, api+"/types", q)
+	return get[admin.Types](ctx, c, api.PathAPI+"/types", q)
 }
 
 // Activity returns what operators have done lately, the newest first.
 func (c *Client) Activity(ctx context.Context) (admin.ActivityList, error) {
-	return get[admin.ActivityList](ctx, c, api+"/activity", nil)
+	return get[admin.ActivityList](ctx, c, api.PathAPI+"/activity", nil)
 }
 
 // Queues lists queues.
@@ -106,7 +105,7 @@ func (c *Client) Queues(ctx context.Context, f admin.QueueFilter, page admin.Pag
 	if f.Name != "" {
 		q.Set("name", f.Name)
 	}
-	return get[admin.QueuePage](ctx, c, api+"/queues", pageQuery(q, page))
+	return get[admin.QueuePage](ctx, c, api.PathAPI+"/queues", pageQuery(q, page))
 }
 
 // Queue returns what is known about a queue.
@@ -183,7 +182,7 @@ func (c *Client) RemoveQueue(ctx context.Context, namespace, queue string, o adm
 
 // Jobs lists the jobs that fit a filter.
 func (c *Client) Jobs(ctx context.Context, f admin.Filter, page admin.PageOf) (admin.JobPage, error) {
-	return get[admin.JobPage](ctx, c, api+"/jobs", pageQuery(f.Query(), page))
+	return get[admin.JobPage](ctx, c, api.PathAPI+"/jobs", pageQuery(f.Query(), page))
 }
 
 // Job returns everything about a job. The queue may be empty.
@@ -216,13 +215,13 @@ func (c *Client) ActAll(ctx context.Context, a admin.Action, targets []admin.Tar
 	}{a, with, targets}
 	out, err := post[struct {
 		Jobs []admin.Outcome `json:"jobs"`
-	}](ctx, c, api+"/actions", in)
+	}](ctx, c, api.PathAPI+"/actions", in)
 	return out.Jobs, err
 }
 
 // StartBulk begins an action on all jobs that fit a filter.
 func (c *Client) StartBulk(ctx context.Context, a admin.Action, f admin.Filter, with admin.With) (admin.Bulk, error) {
-	return post[admin.Bulk](ctx, c, api+"/bulk", struct {
+	return post[admin.Bulk](ctx, c, api.PathAPI+"/bulk", struct {
 		Action admin.Action `json:"action"`
 		admin.With
 		Filter admin.Filter `json:"filter"`
@@ -231,21 +230,21 @@ func (c *Client) StartBulk(ctx context.Context, a admin.Action, f admin.Filter, 
 
 // Bulk returns how far a bulk action is.
 func (c *Client) Bulk(ctx context.Context, id string) (admin.Bulk, error) {
-	return get[admin.Bulk](ctx, c, api+"/bulk/"+admin.PathSegment(id), nil)
+	return get[admin.Bulk](ctx, c, api.PathAPI+"/bulk/"+api.PathSegment(id), nil)
 }
 
 // CancelBulk stops a bulk action.
 func (c *Client) CancelBulk(ctx context.Context, id string) (admin.Bulk, error) {
-	return post[admin.Bulk](ctx, c, api+"/bulk/"+admin.PathSegment(id)+"/cancel", nil)
+	return post[admin.Bulk](ctx, c, api.PathAPI+"/bulk/"+api.PathSegment(id)+"/cancel", nil)
 }
 
 // Push pushes jobs to a queue and tells of each what became of it.
-func (c *Client) Push(ctx context.Context, namespace, queue string, jobs []admin.NewJob) (admin.PushResult, error) {
-	return post[admin.PushResult](ctx, c, queuePath(namespace, queue)+"/jobs", map[string]any{"jobs": jobs})
+func (c *Client) Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error) {
+	return post[api.PushResult](ctx, c, queuePath(namespace, queue)+"/jobs", map[string]any{"jobs": jobs})
 }
 
 // Fetch leases jobs, or waits for one.
-func (c *Client) Fetch(ctx context.Context, o admin.FetchOptions) (admin.Work, error) {
+func (c *Client) Fetch(ctx context.Context, o api.FetchOptions) (api.Work, error) {
 	in := struct {
 		Queues []string `json:"queues"`
 		Max    int      `json:"max,omitempty"`
@@ -254,7 +253,7 @@ func (c *Client) Fetch(ctx context.Context, o admin.FetchOptions) (admin.Work, e
 		Holder string   `json:"holder,omitempty"`
 		Worker string   `json:"worker,omitempty"`
 	}{o.Queues, o.Max, o.Wait.Seconds(), o.Lease.Seconds(), o.Holder, o.Worker}
-	return post[admin.Work](ctx, c, namespacePath(o.Namespace)+"/fetch", in)
+	return post[api.Work](ctx, c, namespacePath(o.Namespace)+"/fetch", in)
 }
 
 // held names a job in a worker's hands.
@@ -263,12 +262,12 @@ type held struct {
 	Holder string `json:"holder"`
 }
 
-func (c *Client) settle(ctx context.Context, at admin.Held, verb string, in any) (admin.Settled, error) {
-	return post[admin.Settled](ctx, c, jobPath(at.Namespace, at.ID)+"/"+verb, in)
+func (c *Client) settle(ctx context.Context, at api.Held, verb string, in any) (api.Settled, error) {
+	return post[api.Settled](ctx, c, jobPath(at.Namespace, at.ID)+"/"+verb, in)
 }
 
 // Ack ends a job with success. The result is kept if the job is; nil is none.
-func (c *Client) Ack(ctx context.Context, at admin.Held, result []byte) (admin.Settled, error) {
+func (c *Client) Ack(ctx context.Context, at api.Held, result []byte) (api.Settled, error) {
 	return c.settle(ctx, at, "ack", struct {
 		held
 		Result []byte `json:"result_base64,omitempty"`
@@ -276,15 +275,15 @@ func (c *Client) Ack(ctx context.Context, at admin.Held, result []byte) (admin.S
 }
 
 // Fail ends a job's execution without success.
-func (c *Client) Fail(ctx context.Context, at admin.Held, f admin.Failed) (admin.Settled, error) {
+func (c *Client) Fail(ctx context.Context, at api.Held, f api.Failed) (api.Settled, error) {
 	return c.settle(ctx, at, "fail", struct {
 		held
-		admin.Failed
+		api.Failed
 	}{held{at.Queue, at.Holder}, f})
 }
 
 // Extend lets a lease end so long from now.
-func (c *Client) Extend(ctx context.Context, at admin.Held, lease time.Duration) (admin.Settled, error) {
+func (c *Client) Extend(ctx context.Context, at api.Held, lease time.Duration) (api.Settled, error) {
 	return c.settle(ctx, at, "extend", struct {
 		held
 		Lease float64 `json:"lease_seconds"`
@@ -292,7 +291,7 @@ func (c *Client) Extend(ctx context.Context, at admin.Held, lease time.Duration)
 }
 
 // Release gives a job back without counting a failure.
-func (c *Client) Release(ctx context.Context, at admin.Held, delay time.Duration) (admin.Settled, error) {
+func (c *Client) Release(ctx context.Context, at api.Held, delay time.Duration) (api.Settled, error) {
 	return c.settle(ctx, at, "release", struct {
 		held
 		Delay float64 `json:"delay_seconds,omitempty"`
@@ -301,18 +300,18 @@ func (c *Client) Release(ctx context.Context, at admin.Held, delay time.Duration
 
 // Backup has the server write a copy of its data to a directory of its machine.
 func (c *Client) Backup(ctx context.Context, dir string) (admin.Backup, error) {
-	return post[admin.Backup](ctx, c, api+"/backups", map[string]any{"dir": dir})
+	return post[admin.Backup](ctx, c, api.PathAPI+"/backups", map[string]any{"dir": dir})
 }
 
 // Storage asks for the figures of the store.
 func (c *Client) Storage(ctx context.Context) (admin.Storage, error) {
-	return get[admin.Storage](ctx, c, api+"/storage", nil)
+	return get[admin.Storage](ctx, c, api.PathAPI+"/storage", nil)
 }
 
 // Export opens a stream of JSON lines, from a cursor on. Whoever opens it closes it.
 func (c *Client) Export(ctx context.Context, f admin.Filter, cursor string) (io.ReadCloser, error) {
 	q := pageQuery(f.Query(), admin.PageOf{Cursor: cursor})
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: api + "/export", query: q})
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: api.PathAPI + "/export", query: q})
 	if err != nil {
 		return nil, err
 	}
@@ -336,39 +335,39 @@ func (c *Client) ImportMark(ctx context.Context, token string) (admin.ImportMark
 	return get[admin.ImportMark](ctx, c, importPath(token), nil)
 }
 
-func importPath(token string) string { return api + "/imports/" + admin.PathSegment(token) }
+func importPath(token string) string { return api.PathAPI + "/imports/" + api.PathSegment(token) }
 
 // Workers lists worker processes.
 func (c *Client) Workers(ctx context.Context, page admin.PageOf) (admin.WorkerPage, error) {
-	return get[admin.WorkerPage](ctx, c, api+"/workers", pageQuery(url.Values{}, page))
+	return get[admin.WorkerPage](ctx, c, api.PathAPI+"/workers", pageQuery(url.Values{}, page))
 }
 
 // SignalWorkers tells a worker, or with an empty id all of them, to be quiet or to stop. It returns how many there are.
 func (c *Client) SignalWorkers(ctx context.Context, namespace, id string, s admin.Signal) (int, error) {
 	out, err := post[struct {
 		Workers int `json:"workers"`
-	}](ctx, c, api+"/workers/signal", map[string]any{"signal": s, "namespace": namespace, "id": id})
+	}](ctx, c, api.PathAPI+"/workers/signal", map[string]any{"signal": s, "namespace": namespace, "id": id})
 	return out.Workers, err
 }
 
 // Tokens lists tokens.
 func (c *Client) Tokens(ctx context.Context, page admin.PageOf) (admin.TokenPage, error) {
-	return get[admin.TokenPage](ctx, c, api+"/tokens", pageQuery(url.Values{}, page))
+	return get[admin.TokenPage](ctx, c, api.PathAPI+"/tokens", pageQuery(url.Values{}, page))
 }
 
 // AddToken makes a token.
 func (c *Client) AddToken(ctx context.Context, o admin.TokenOptions) (admin.NewToken, error) {
-	return post[admin.NewToken](ctx, c, api+"/tokens", o)
+	return post[admin.NewToken](ctx, c, api.PathAPI+"/tokens", o)
 }
 
 // DropToken removes a token.
 func (c *Client) DropToken(ctx context.Context, id string) error {
-	return c.call(ctx, request{method: http.MethodDelete, path: api + "/tokens/" + admin.PathSegment(id)}, nil)
+	return c.call(ctx, request{method: http.MethodDelete, path: api.PathAPI + "/tokens/" + api.PathSegment(id)}, nil)
 }
 
 // Batches lists the batches of a namespace.
 func (c *Client) Batches(ctx context.Context, namespace string, page admin.PageOf) (admin.BatchPage, error) {
-	return get[admin.BatchPage](ctx, c, api+"/batches", pageQuery(url.Values{"namespace": {namespace}}, page))
+	return get[admin.BatchPage](ctx, c, api.PathAPI+"/batches", pageQuery(url.Values{"namespace": {namespace}}, page))
 }
 
 // Batch returns what is known about a batch.
@@ -378,7 +377,7 @@ func (c *Client) Batch(ctx context.Context, namespace string, id uint64) (admin.
 
 // Bulks lists bulk actions.
 func (c *Client) Bulks(ctx context.Context, page admin.PageOf) (admin.BulkPage, error) {
-	return get[admin.BulkPage](ctx, c, api+"/bulk", pageQuery(url.Values{}, page))
+	return get[admin.BulkPage](ctx, c, api.PathAPI+"/bulk", pageQuery(url.Values{}, page))
 }
 
 // Migrate has the server take over what another one had, one line of JSON each.
@@ -405,4 +404,6 @@ func (c *Client) ForgetMigration(ctx context.Context, source string) (bool, erro
 	return out.Done, err
 }
 
-func migrationPath(source string) string { return api + "/migrations/" + admin.PathSegment(source) }
+func migrationPath(source string) string {
+	return api.PathAPI + "/migrations/" + api.PathSegment(source)
+}

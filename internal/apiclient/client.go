@@ -8,14 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"millrace/internal/api"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
-
-	"millrace/internal/admin"
 )
 
 // Options say which server is asked, and who asks.
@@ -112,7 +111,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 			return resp, err
 		}
 		if time.Now().After(until) {
-			if p, ok := errors.AsType[*admin.Problem](err); ok {
+			if p, ok := errors.AsType[*api.Problem](err); ok {
 				p.Detail += fmt.Sprintf(": asked again for %s", leaderPatience)
 			}
 			return nil, err
@@ -173,7 +172,7 @@ func (c *Client) sendOnce(ctx context.Context, r request) (_ *http.Response, aga
 	}
 	defer func() { _ = resp.Body.Close() }()
 	err = c.problem(resp)
-	p, ok := errors.AsType[*admin.Problem](err)
+	p, ok := errors.AsType[*api.Problem](err)
 	again = ok && p.IsNoLeader() && (resp.Header.Get("Retry-After") != "" || r.method == http.MethodGet)
 	return nil, again, err
 }
@@ -188,7 +187,7 @@ func (c *Client) problem(resp *http.Response) error {
 		return &Unreachable{URL: c.URL(), Err: err}
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	p := new(admin.Problem)
+	p := new(api.Problem)
 	if kind == "application/problem+json" && json.Unmarshal(text, p) == nil {
 		return p
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -98,8 +99,8 @@ func testCalls(t *testing.T, ns, queue string) {
 	if info := must[admin.ServerInfo](t)(c.Server(ctx)); info.Version != "1.2.3" {
 		t.Errorf("%+v", info)
 	}
-	pushed := must[admin.PushResult](t)(c.Push(ctx, ns, queue, []admin.NewJob{
-		{Payload: admin.Payload{Body: []byte(`{"a":1}`)}}, {Key: "k"}, {TTL: 3600, Keep: true},
+	pushed := must[api.PushResult](t)(c.Push(ctx, ns, queue, []api.NewJob{
+		{Payload: api.Payload{Body: []byte(`{"a":1}`)}}, {Key: "k"}, {TTL: 3600, Keep: true},
 	}))
 	if pushed.Pushed != 3 {
 		t.Fatalf("%+v", pushed)
@@ -157,25 +158,25 @@ func testCalls(t *testing.T, ns, queue string) {
 	}
 	must[admin.Sample](t)(c.Live(ctx))
 
-	w := must[admin.Work](t)(c.Fetch(ctx, admin.FetchOptions{Namespace: ns, Queues: []string{queue}, Max: 3, Wait: time.Second, Lease: time.Minute}))
+	w := must[api.Work](t)(c.Fetch(ctx, api.FetchOptions{Namespace: ns, Queues: []string{queue}, Max: 3, Wait: time.Second, Lease: time.Minute}))
 	if len(w.Jobs) != 3 {
 		t.Fatalf("%d jobs", len(w.Jobs))
 	}
-	held := func(i int) admin.Held {
-		return admin.Held{Namespace: ns, Queue: queue, ID: w.Jobs[i].ID, Holder: w.Holder}
+	held := func(i int) api.Held {
+		return api.Held{Namespace: ns, Queue: queue, ID: w.Jobs[i].ID, Holder: w.Holder}
 	}
-	if s := must[admin.Settled](t)(c.Extend(ctx, held(0), time.Hour)); s.Until == nil || time.Until(*s.Until) < 50*time.Minute {
+	if s := must[api.Settled](t)(c.Extend(ctx, held(0), time.Hour)); s.Until == nil || time.Until(*s.Until) < 50*time.Minute {
 		t.Errorf("%+v", s)
 	}
-	if s := must[admin.Settled](t)(c.Release(ctx, held(0), time.Hour)); s.State != "scheduled" {
+	if s := must[api.Settled](t)(c.Release(ctx, held(0), time.Hour)); s.State != "scheduled" {
 		t.Errorf("%+v", s)
 	}
-	if s := must[admin.Settled](t)(c.Fail(ctx, held(1), admin.Failed{Type: "T", Message: "m", Backtrace: []string{"b"}})); s.State != "retrying" {
+	if s := must[api.Settled](t)(c.Fail(ctx, held(1), api.Failed{Type: "T", Message: "m", Backtrace: []string{"b"}})); s.State != "retrying" {
 		t.Errorf("%+v", s)
 	}
 	for i := range w.Jobs {
 		if w.Jobs[i].ID == pushed.Jobs[2].ID {
-			if s := must[admin.Settled](t)(c.Ack(ctx, held(i), []byte("done"))); s.State != "done" {
+			if s := must[api.Settled](t)(c.Ack(ctx, held(i), []byte("done"))); s.State != "done" {
 				t.Errorf("%+v", s)
 			}
 		}
@@ -201,7 +202,7 @@ func testCalls(t *testing.T, ns, queue string) {
 	must[admin.Count](t)(c.RemoveQueue(ctx, ns, queue, admin.RemoveOptions{Keep: true}))
 	must[admin.Count](t)(c.RemoveQueue(ctx, ns, queue, admin.RemoveOptions{IfIdle: true}))
 	_, err = c.Queue(ctx, ns, queue)
-	if p, ok := errors.AsType[*admin.Problem](err); !ok || p.Status != 404 || !strings.Contains(p.Detail, "no queue") {
+	if p, ok := errors.AsType[*api.Problem](err); !ok || p.Status != 404 || !strings.Contains(p.Detail, "no queue") {
 		t.Errorf("%v", err)
 	}
 }
@@ -215,7 +216,7 @@ func TestLogin(t *testing.T) {
 	}{{Options{}, 401}, {Options{Password: "op"}, 0}, {Options{Token: "look"}, 0}, {Options{Token: "op"}, 401}, {Options{Token: "look", Password: "op"}, 0}} {
 		c.o.URL = srv.URL + "/below"
 		_, err := newClient(t, c.o).Server(t.Context())
-		p, refused := errors.AsType[*admin.Problem](err)
+		p, refused := errors.AsType[*api.Problem](err)
 		if c.status == 0 && err != nil || c.status != 0 && (!refused || p.Status != c.status) {
 			t.Errorf("%+v: %v", c.o, err)
 		}
@@ -293,7 +294,7 @@ func TestCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := c.Fetch(ctx, admin.FetchOptions{Namespace: "ns", Queues: []string{"q"}, Wait: time.Minute})
+		_, err := c.Fetch(ctx, api.FetchOptions{Namespace: "ns", Queues: []string{"q"}, Wait: time.Minute})
 		done <- err
 	}()
 	waiting(t, e, 1)

@@ -7,10 +7,11 @@ import (
 	"strconv"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 func cronPath(namespace, name string) string {
-	return namespacePath(namespace) + "/cron/" + admin.PathSegment(name)
+	return namespacePath(namespace) + "/cron/" + api.PathSegment(name)
 }
 
 // Crons lists the cron entries of a namespace, or of all if it is empty.
@@ -19,7 +20,7 @@ func (c *Client) Crons(ctx context.Context, namespace string) (admin.Crons, erro
 	if namespace != "" {
 		q.Set("namespace", namespace)
 	}
-	return get[admin.Crons](ctx, c, api+"/cron", q)
+	return get[admin.Crons](ctx, c, api.PathAPI+"/cron", q)
 }
 
 // Cron returns a cron entry.
@@ -49,8 +50,8 @@ func (c *Client) ResumeCron(ctx context.Context, namespace, name string) (admin.
 }
 
 // RunCron pushes the job of a cron entry now.
-func (c *Client) RunCron(ctx context.Context, namespace, name string) (admin.Pushed, error) {
-	return post[admin.Pushed](ctx, c, cronPath(namespace, name)+"/run", nil)
+func (c *Client) RunCron(ctx context.Context, namespace, name string) (api.Pushed, error) {
+	return post[api.Pushed](ctx, c, cronPath(namespace, name)+"/run", nil)
 }
 
 // NextCron tells when a cron entry is due next.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // While no node leads a request is sent again, unless it may have been done and is not safe to repeat. In the end that
@@ -50,7 +51,7 @@ func TestNoLeader(t *testing.T) {
 			})
 			began := time.Now()
 			if c.push {
-				_, err = client.Push(t.Context(), "ns", "q", []admin.NewJob{{}})
+				_, err = client.Push(t.Context(), "ns", "q", []api.NewJob{{}})
 			} else {
 				_, err = client.Server(t.Context())
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/config"
 	"millrace/internal/server"
@@ -141,7 +142,7 @@ func apiError(err error) error {
 	if _, ok := errors.AsType[*apiclient.Unreachable](err); ok {
 		return &failure{exitUnreachable, fmt.Errorf(unreachableHelp, err, config.ClientURLVariable)}
 	}
-	p, ok := errors.AsType[*admin.Problem](err)
+	p, ok := errors.AsType[*api.Problem](err)
 	if !ok {
 		return err
 	}
@@ -161,7 +162,7 @@ func apiError(err error) error {
 
 // ofFlag tells what is wrong with a flag that the server would refuse: it is an error of usage.
 func ofFlag(flag string, err error) error {
-	if p, ok := errors.AsType[*admin.Problem](err); ok {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
 		err = errors.New(p.Detail)
 	}
 	return fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), strings.TrimPrefix(flag, "--")+": "))

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/schedule"
 )
@@ -80,7 +81,7 @@ the job of the last run is unfinished.`,
 	flags.Int64Var(&u.Priority, "priority", 0, "higher first")
 	flags.StringVar(&u.ttl, "ttl", "", "gone if no worker has taken it within this time")
 	flags.StringVar(&u.lease, "lease", "", "how long a worker holds it, where the worker does not say")
-	flags.IntVar(&u.retry, "retry", admin.RetryDefault, "how often it is tried again after a failure")
+	flags.IntVar(&u.retry, "retry", api.RetryDefault, "how often it is tried again after a failure")
 	flags.StringVar(&u.kind, "kind", "", "what the body is: json, args (a JSON array of arguments), bytes, msgpack or none")
 	must(cmd.MarkFlagRequired("schedule"))
 	must(cmd.MarkFlagRequired("queue"))

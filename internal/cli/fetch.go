@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/config"
 	"millrace/internal/job"
@@ -229,7 +229,7 @@ func (w *worker) hand(fetching, running context.Context) error {
 		if w.count > 0 && w.left.Add(-1) < 0 {
 			return nil
 		}
-		o := admin.FetchOptions{Namespace: *w.namespace, Queues: w.queues, Max: 1, Wait: fetchWait, Lease: w.lease, Holder: holder, Worker: w.name}
+		o := api.FetchOptions{Namespace: *w.namespace, Queues: w.queues, Max: 1, Wait: fetchWait, Lease: w.lease, Holder: holder, Worker: w.name}
 		if w.untilEmpty {
 			o.Wait = 0
 		}
@@ -278,7 +278,7 @@ func passing(err error) bool {
 	if _, ok := errors.AsType[*apiclient.Unreachable](err); ok {
 		return true
 	}
-	p, ok := errors.AsType[*admin.Problem](err)
+	p, ok := errors.AsType[*api.Problem](err)
 	return ok && (p.Status >= 500 || p.Status == 429)
 }
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/config"
 )
 
@@ -38,28 +38,28 @@ type workOutcome struct {
 
 // work runs the command for a job and settles it. It reports whether the job has failed and is ready again, as those of
 // protocols that know no delays are: what always fails should not keep us busy.
-func (w *worker) work(ctx context.Context, holder string, j *admin.WorkJob) (again bool) {
+func (w *worker) work(ctx context.Context, holder string, j *api.WorkJob) (again bool) {
 	t := &task{
-		w: w, job: j, at: admin.Held{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, Holder: holder},
+		w: w, job: j, at: api.Held{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, Holder: holder},
 		until: time.Now().Add(w.lease), tail: tail{max: tailMax},
 	}
 	began := time.Now()
 	failure := t.run(ctx)
 	out := workOutcome{ID: uint64(j.ID), Queue: j.Queue, Seconds: time.Since(began).Seconds()}
 	var err error
-	var settled admin.Settled
+	var settled api.Settled
 	switch {
 	case t.lost != nil:
 		out.Outcome, err = "lost", t.lost
 	case ctx.Err() != nil && failure != nil: // it was ended, and did not fail by itself
 		out.Outcome = "released"
-		settled, err = t.settle(func(ctx context.Context) (admin.Settled, error) { return w.client.Release(ctx, t.at, 0) })
+		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) { return w.client.Release(ctx, t.at, 0) })
 	case failure != nil:
 		out.Outcome, out.Error = "failed", failure.Type+": "+failure.Message
-		settled, err = t.settle(func(ctx context.Context) (admin.Settled, error) { return w.client.Fail(ctx, t.at, *failure) })
+		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) { return w.client.Fail(ctx, t.at, *failure) })
 	default:
 		out.Outcome = "done"
-		settled, err = t.settle(func(ctx context.Context) (admin.Settled, error) { return w.client.Ack(ctx, t.at, t.result.Bytes()) })
+		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) { return w.client.Ack(ctx, t.at, t.result.Bytes()) })
 	}
 	out.State = settled.State
 	if err != nil {
@@ -98,8 +98,8 @@ func (w *worker) tell(out *workOutcome) {
 // task is the work on one job.
 type task struct {
 	w      *worker
-	job    *admin.WorkJob
-	at     admin.Held
+	job    *api.WorkJob
+	at     api.Held
 	until  time.Time // when the lease ends
 	tail   tail
 	result bytes.Buffer
@@ -131,7 +131,7 @@ func (t *task) environ() []string {
 }
 
 // run runs the command and keeps the lease meanwhile. It returns how the command failed; nil if it did not.
-func (t *task) run(ctx context.Context) *admin.Failed {
+func (t *task) run(ctx context.Context) *api.Failed {
 	cmd := shellCommand(t.w.exec)
 	cmd.Env = t.environ()
 	cmd.Stdout, cmd.Stderr = t.w.stdout, io.MultiWriter(&lockedWriter{&t.w.mu, t.w.stderr}, &t.tail)
@@ -144,13 +144,13 @@ func (t *task) run(ctx context.Context) *admin.Failed {
 	}
 	cmd.WaitDelay = outputGrace
 	if err := cmd.Start(); err != nil {
-		return &admin.Failed{Type: "start", Message: err.Error()}
+		return &api.Failed{Type: "start", Message: err.Error()}
 	}
 	started, err := processesOf(cmd)
 	if err != nil {
 		_ = cmd.Process.Kill() // it could not be ended with all that it starts
 		_ = cmd.Wait()
-		return &admin.Failed{Type: "start", Message: err.Error()}
+		return &api.Failed{Type: "start", Message: err.Error()}
 	}
 	defer started.release()
 	ended := make(chan error, 1)
@@ -243,10 +243,10 @@ func (t *task) end(cmd processes, ended <-chan error) error {
 const silent = "the command said nothing on its standard error"
 
 // failure describes how the command failed by the end of what it has said.
-func (t *task) failure(kind string) *admin.Failed {
+func (t *task) failure(kind string) *api.Failed {
 	lines := strings.Split(strings.TrimSpace(t.tail.text()), "\n")
 	lines = lines[max(0, len(lines)-tailLines):]
-	f := &admin.Failed{Type: kind, Message: lines[len(lines)-1]}
+	f := &api.Failed{Type: kind, Message: lines[len(lines)-1]}
 	if f.Message == "" {
 		f.Message = silent
 	}
@@ -258,17 +258,17 @@ func (t *task) failure(kind string) *admin.Failed {
 
 // settle tells the server how it went, again and again until the lease ends. A job that is not there after an attempt
 // of which nothing is known was settled by that.
-func (t *task) settle(tell func(context.Context) (admin.Settled, error)) (admin.Settled, error) {
+func (t *task) settle(tell func(context.Context) (api.Settled, error)) (api.Settled, error) {
 	for attempt := 0; ; attempt++ {
 		ctx, cancel := context.WithTimeout(context.Background(), t.w.lease)
 		s, err := tell(ctx)
 		cancel()
-		p, refused := errors.AsType[*admin.Problem](err)
+		p, refused := errors.AsType[*api.Problem](err)
 		switch {
 		case err == nil:
 			return s, nil
 		case attempt > 0 && refused && p.Status == http.StatusNotFound:
-			return admin.Settled{ID: t.job.ID, State: "gone"}, nil
+			return api.Settled{ID: t.job.ID, State: "gone"}, nil
 		case !passing(err) || time.Now().After(t.until):
 			return s, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -184,7 +185,7 @@ func (l *jobLister) run(ctx context.Context, c *apiclient.Client, f admin.Filter
 // whatWidth is how much a list shows of an error or a body.
 const whatWidth = 60
 
-func (l *jobLister) add(j *admin.JobRow) error {
+func (l *jobLister) add(j *api.JobRow) error {
 	l.count++
 	if l.asJSON {
 		return printLine(l.cmd.OutOrStdout(), j)
@@ -222,18 +223,18 @@ func (l *jobLister) end(more bool) error {
 }
 
 // locate finds the one job that a reference names.
-func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (admin.JobRow, error) {
-	var jobs []admin.JobRow
+func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (api.JobRow, error) {
+	var jobs []api.JobRow
 	for at, more := (admin.PageOf{}), true; more; more = at.Cursor != "" { // a page may be empty, and not the last
 		page, err := c.Jobs(ctx, admin.Filter{Namespace: namespace, Ref: ref}, at)
 		if err != nil {
-			return admin.JobRow{}, err
+			return api.JobRow{}, err
 		}
 		jobs, at.Cursor = append(jobs, page.Jobs...), page.Next
 	}
 	switch len(jobs) {
 	case 0:
-		return admin.JobRow{}, &failure{exitNotFound, fmt.Errorf("there is no job %q: it may have been acked, deleted or have expired", ref)}
+		return api.JobRow{}, &failure{exitNotFound, fmt.Errorf("there is no job %q: it may have been acked, deleted or have expired", ref)}
 	case 1:
 		return jobs[0], nil
 	}
@@ -241,7 +242,7 @@ func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (ad
 	for i := range jobs {
 		names = append(names, jobs[i].Namespace)
 	}
-	return admin.JobRow{}, fmt.Errorf("several jobs are called %q: name the namespace, one of %s, with --namespace", ref, strings.Join(names, ", "))
+	return api.JobRow{}, fmt.Errorf("several jobs are called %q: name the namespace, one of %s, with --namespace", ref, strings.Join(names, ", "))
 }
 
 func newJobGet(p Process) *cobra.Command {
@@ -349,7 +350,7 @@ func printJob(w io.Writer, d *admin.JobDetail) error {
 			show(" ", "  "+line)
 		}
 	}
-	content := func(name string, c *admin.Content) {
+	content := func(name string, c *api.Content) {
 		if c == nil {
 			return
 		}

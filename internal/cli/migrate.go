@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/migrate"
 )
@@ -155,7 +155,7 @@ func (m *migrator) followSource(ctx context.Context, kind, address string) error
 
 // ofMigration marks an error that is none of the server's here.
 func ofMigration(err error) error {
-	if _, ok := errors.AsType[*admin.Problem](err); ok || err == nil {
+	if _, ok := errors.AsType[*api.Problem](err); ok || err == nil {
 		return err
 	}
 	if _, ok := errors.AsType[*apiclient.Unreachable](err); ok || errors.Is(err, context.Canceled) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -23,7 +23,7 @@ const (
 
 // pusher is the flags of "push".
 type pusher struct {
-	admin.NewJob
+	api.NewJob
 	namespace *string
 	delay     string
 	at        string
@@ -68,7 +68,7 @@ been done can be repeated.`,
 	flags.StringVar(&u.at, "at", "", "not before this time, such as 2030-01-02T15:04:05Z")
 	flags.StringVar(&u.ttl, "ttl", "", "gone if no worker has taken it within this time")
 	flags.StringVar(&u.lease, "lease", "", "how long a worker holds it, where the worker does not say")
-	flags.IntVar(&u.retry, "retry", admin.RetryDefault, "how often it is tried again after a failure")
+	flags.IntVar(&u.retry, "retry", api.RetryDefault, "how often it is tried again after a failure")
 	flags.BoolVar(&u.Keep, "keep", false, "keep it with its result when it is done, until --ttl")
 	flags.StringVar(&u.kind, "kind", "", "what the body is: json, args (a JSON array of arguments), bytes, msgpack or none")
 	flags.BoolVar(&u.lines, "lines", false, "push one job for each line of standard input")
@@ -150,7 +150,7 @@ func bodyOf(cmd *cobra.Command, args []string, kind string) ([]byte, error) {
 }
 
 // job makes a job of a body.
-func (u *pusher) job(body []byte) admin.NewJob {
+func (u *pusher) job(body []byte) api.NewJob {
 	j := u.NewJob
 	j.BodyKind = u.kind
 	switch {
@@ -168,7 +168,7 @@ func (u *pusher) job(body []byte) admin.NewJob {
 
 // push pushes some jobs and prints their ids.
 func (u *pusher) push(ctx context.Context, cmd *cobra.Command, c *apiclient.Client, queue string, bodies [][]byte) error {
-	jobs := make([]admin.NewJob, 0, len(bodies))
+	jobs := make([]api.NewJob, 0, len(bodies))
 	for _, b := range bodies {
 		jobs = append(jobs, u.job(b))
 	}

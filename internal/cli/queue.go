@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/job"
 )
@@ -265,7 +266,7 @@ func (q *queueCommand) doWith(p Process, parse func(args []string) (names []stri
 
 // elsewhere adds to the error about a queue that is not there in which namespaces one of that name is.
 func elsewhere(ctx context.Context, c *apiclient.Client, namespace, name string, err error) error {
-	p, ok := errors.AsType[*admin.Problem](err)
+	p, ok := errors.AsType[*api.Problem](err)
 	if !ok || p.Status != http.StatusNotFound {
 		return err
 	}

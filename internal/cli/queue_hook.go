@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // showHook says what happens when a job dies.
@@ -37,10 +38,10 @@ command shows what is set. The queue need not be there yet.`,
 	push := cmd.Flags().String("push", "", "queue of the same namespace to push a job to")
 	to := cmd.Flags().String("url", "", "URL to call, such as https://example.org/dead")
 	cmd.MarkFlagsMutuallyExclusive("push", "url")
-	api := addAPI(cmd, p)
-	cmd.ValidArgsFunction = api.completeQueues(namespace)
+	flags := addAPI(cmd, p)
+	cmd.ValidArgsFunction = flags.completeQueues(namespace)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := api.client()
+		c, err := flags.client()
 		if err != nil {
 			return err
 		}
@@ -57,14 +58,14 @@ command shows what is set. The queue need not be there yet.`,
 		default:
 			h, err = c.Hook(ctx, *namespace, queue)
 		}
-		if problem, ok := errors.AsType[*admin.Problem](err); ok && problem.Status == http.StatusNotFound {
+		if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Status == http.StatusNotFound {
 			err = nil // it has none, which is what "off" wants
 		}
 		if err != nil {
 			return apiError(err)
 		}
 		switch {
-		case api.asJSON:
+		case flags.asJSON:
 			err = printLine(cmd.OutOrStdout(), h)
 		case h.Queue == "":
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has no hook.\n", printable(queue))

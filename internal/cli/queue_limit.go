@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -77,7 +78,7 @@ A queue that is not there is made, so that it is limited from its first job on; 
 		}
 		l, err := c.Limits(ctx, *q.namespace, name)
 		made := ""
-		if problem, ok := errors.AsType[*admin.Problem](err); ok && problem.Status == http.StatusNotFound {
+		if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Status == http.StatusNotFound {
 			err = nil // setting a limit makes the queue
 			made = " There was no such queue: it is new, and has no jobs yet."
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/timing"
 )
@@ -290,11 +291,11 @@ func (r *replayer) give(ctx context.Context, task *admin.Record, due time.Time) 
 // push pushes one job. What is refused is counted; without a server it ends.
 func (r *replayer) push(ctx context.Context, task *admin.Record) error {
 	began := time.Now()
-	_, err := r.client.Push(ctx, task.Namespace, task.Queue, []admin.NewJob{newJobOf(task)})
+	_, err := r.client.Push(ctx, task.Namespace, task.Queue, []api.NewJob{newJobOf(task)})
 	took := time.Since(began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	refused, ok := errors.AsType[*admin.Problem](err)
+	refused, ok := errors.AsType[*api.Problem](err)
 	switch {
 	case err == nil:
 		r.out.Pushed++
@@ -317,8 +318,8 @@ func (r *replayer) push(ctx context.Context, task *admin.Record) error {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // newJobOf makes the job that a producer would push.
-func newJobOf(t *admin.Record) admin.NewJob {
-	n := admin.NewJob{
+func newJobOf(t *admin.Record) api.NewJob {
+	n := api.NewJob{
 		Type: t.Type, Key: t.Key, Group: t.Group, Payload: t.Payload, Priority: t.Policy.Priority, Lease: t.Policy.LeaseSeconds, Keep: t.Policy.Keep,
 	}
 	since := func(at *time.Time) float64 {

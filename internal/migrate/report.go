@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
@@ -148,7 +149,7 @@ func (r *Report) compare(ctx context.Context, server Server) error {
 	for p, row := range r.rows {
 		r.Rows = append(r.Rows, row)
 		q, err := server.Queue(ctx, cmp.Or(p.namespace, r.space), p.queue)
-		if problem, ok := errors.AsType[*admin.Problem](err); ok && problem.Status == http.StatusNotFound {
+		if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Status == http.StatusNotFound {
 			continue
 		}
 		if err != nil {

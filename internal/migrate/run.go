@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect"
 )
 
@@ -246,7 +247,7 @@ func (r *run) tokens(ctx context.Context, s TokenSource) error {
 			continue
 		}
 		_, err := r.o.Server.AddToken(ctx, all[i])
-		problem, refused := errors.AsType[*admin.Problem](err)
+		problem, refused := errors.AsType[*api.Problem](err)
 		switch {
 		case err == nil:
 			sum.Arrived++

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect"
 	"millrace/internal/testkit"
 )
@@ -85,7 +86,7 @@ func (s *fakeServer) Migrate(_ context.Context, o admin.MigrationOptions, lines 
 
 func (s *fakeServer) Queue(_ context.Context, namespace, name string) (admin.Queue, error) {
 	if namespace != "ns" || name != "q1" {
-		return admin.Queue{}, &admin.Problem{Status: http.StatusNotFound}
+		return admin.Queue{}, &api.Problem{Status: http.StatusNotFound}
 	}
 	return admin.Queue{Counts: map[string]uint64{"ready": 5}, Paused: true}, nil
 }
@@ -93,9 +94,9 @@ func (s *fakeServer) Queue(_ context.Context, namespace, name string) (admin.Que
 func (s *fakeServer) AddToken(_ context.Context, o admin.TokenOptions) (admin.NewToken, error) {
 	switch {
 	case o.Pool != "":
-		return admin.NewToken{}, &admin.Problem{Status: http.StatusBadRequest, Detail: "no pool"}
+		return admin.NewToken{}, &api.Problem{Status: http.StatusBadRequest, Detail: "no pool"}
 	case s.arrived["token "+o.Token]:
-		return admin.NewToken{}, &admin.Problem{Status: http.StatusConflict}
+		return admin.NewToken{}, &api.Problem{Status: http.StatusConflict}
 	}
 	s.arrived["token "+o.Token] = true
 	return admin.NewToken{}, nil

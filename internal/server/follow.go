@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory"
@@ -124,7 +125,7 @@ func cronRules(_ *server, c *config.Config, rules []config.Rule) ([]job.Command,
 
 // plainError leaves out of an error what is not for who reads a log.
 func plainError(err error) error {
-	if p, ok := errors.AsType[*admin.Problem](err); ok {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return errors.New(p.Detail)
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))

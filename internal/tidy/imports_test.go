@@ -45,8 +45,9 @@ var mayImport = map[string][]string{
 	"dialect":   {"job", "engine", "timing", "auth", "config"},
 	"dialect/*": {"job", "engine", "dialect", "auth", "config"},
 
-	"admin":   {"job", "engine", "auth", "metrics", "timing", "schedule", "hook"},
-	"web":     {"job", "engine", "auth", "metrics", "timing", "admin"},
+	"api":     {"job"},
+	"admin":   {"job", "api", "engine", "auth", "metrics", "timing", "schedule", "hook"},
+	"web":     {"job", "api", "engine", "auth", "metrics", "timing", "admin"},
 	"metrics": {"job", "engine", "auth", "timing"},
 
 	"statsd":  {},
@@ -57,11 +58,11 @@ var mayImport = map[string][]string{
 	"demo":    {"admin", "apiclient"},
 	"offline": {"job", "engine", "store", "store/pebblestore"},
 
-	"apiclient":    {"job", "admin"},
+	"apiclient":    {"job", "api", "admin"},
 	"server":       {anything},
-	"migrate":      {"job", "dialect", "admin"},
-	"top":          {"job", "admin"},
-	"cli":          {"server", "config", "job", "offline", "admin", "apiclient", "migrate", "top", "bench", "demo", "schedule", "timing"},
+	"migrate":      {"job", "dialect", "api", "admin"},
+	"top":          {"job", "api", "admin"},
+	"cli":          {"server", "config", "job", "offline", "api", "admin", "apiclient", "migrate", "top", "bench", "demo", "schedule", "timing"},
 	"cmd/millrace": {"cli"},
 
 	"tidy":           {},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -160,17 +161,17 @@ func boolInt(b bool) int {
 	return 0
 }
 
-func jobQueue(j *admin.JobRow, _ time.Time) string { return queueName(j.Namespace, j.Queue) }
+func jobQueue(j *api.JobRow, _ time.Time) string { return queueName(j.Namespace, j.Queue) }
 
 // jobName shows what the client calls the job, if it does.
-func jobName(j *admin.JobRow, _ time.Time) string {
+func jobName(j *api.JobRow, _ time.Time) string {
 	if j.Key != "" {
 		return j.Key
 	}
 	return strconv.FormatUint(uint64(j.ID), 10)
 }
 
-func lastError(j *admin.JobRow, _ time.Time) string {
+func lastError(j *api.JobRow, _ time.Time) string {
 	e := j.LastError
 	switch {
 	case e == nil:
@@ -184,7 +185,7 @@ func lastError(j *admin.JobRow, _ time.Time) string {
 	}
 }
 
-func worker(j *admin.JobRow, _ time.Time) string {
+func worker(j *api.JobRow, _ time.Time) string {
 	if j.Lease == nil {
 		return ""
 	}
@@ -195,53 +196,53 @@ func worker(j *admin.JobRow, _ time.Time) string {
 }
 
 // text is a column that sorts by what it shows.
-func text(title string, width, wide int, cell func(*admin.JobRow, time.Time) string) column[admin.JobRow] {
-	return column[admin.JobRow]{
+func text(title string, width, wide int, cell func(*api.JobRow, time.Time) string) column[api.JobRow] {
+	return column[api.JobRow]{
 		title: title, width: width, wide: wide, cell: cell,
-		less: func(a, b *admin.JobRow) int { return cmp.Compare(cell(a, time.Time{}), cell(b, time.Time{})) },
+		less: func(a, b *api.JobRow) int { return cmp.Compare(cell(a, time.Time{}), cell(b, time.Time{})) },
 	}
 }
 
 // jobTable returns the table of the jobs of a page. Those that are in their state longest come first.
-func jobTable(p page) table[admin.JobRow] {
-	since := column[admin.JobRow]{
+func jobTable(p page) table[api.JobRow] {
+	since := column[api.JobRow]{
 		title: "SINCE", width: 7, right: true,
-		cell: func(j *admin.JobRow, now time.Time) string { return span(ago(j.Since, now)) },
-		less: func(a, b *admin.JobRow) int { return earlier(a.Since, b.Since) },
+		cell: func(j *api.JobRow, now time.Time) string { return span(ago(j.Since, now)) },
+		less: func(a, b *api.JobRow) int { return earlier(a.Since, b.Since) },
 	}
-	fails := column[admin.JobRow]{
+	fails := column[api.JobRow]{
 		title: "FAILS", width: 6, right: true,
-		cell: func(j *admin.JobRow, _ time.Time) string { return strconv.FormatUint(uint64(j.Fails), 10) },
-		less: func(a, b *admin.JobRow) int { return cmp.Compare(b.Fails, a.Fails) },
+		cell: func(j *api.JobRow, _ time.Time) string { return strconv.FormatUint(uint64(j.Fails), 10) },
+		less: func(a, b *api.JobRow) int { return cmp.Compare(b.Fails, a.Fails) },
 	}
-	columns := []column[admin.JobRow]{
-		text("QUEUE", 14, 20, jobQueue), text("JOB", 12, 26, jobName), text("TYPE", 12, 20, func(j *admin.JobRow, _ time.Time) string { return j.Type }),
+	columns := []column[api.JobRow]{
+		text("QUEUE", 14, 20, jobQueue), text("JOB", 12, 26, jobName), text("TYPE", 12, 20, func(j *api.JobRow, _ time.Time) string { return j.Type }),
 	}
 	switch p {
 	case pageQueues, pageRunning:
-		columns = append(columns, since, column[admin.JobRow]{
+		columns = append(columns, since, column[api.JobRow]{
 			title: "LEFT", width: 7, right: true,
-			cell: func(j *admin.JobRow, _ time.Time) string {
+			cell: func(j *api.JobRow, _ time.Time) string {
 				if j.Lease == nil || j.Lease.LeftSeconds == nil {
 					return "-"
 				}
 				return span(seconds(*j.Lease.LeftSeconds))
 			},
-			less: func(a, b *admin.JobRow) int { return earlier(until(a), until(b)) },
+			less: func(a, b *api.JobRow) int { return earlier(until(a), until(b)) },
 		}, text("WORKER", 0, 0, worker))
 	case pageRetrying:
-		columns = append(columns, column[admin.JobRow]{
+		columns = append(columns, column[api.JobRow]{
 			title: "IN", width: 7, right: true,
-			cell: func(j *admin.JobRow, now time.Time) string { return span(-ago(j.RunAt, now)) },
-			less: func(a, b *admin.JobRow) int { return earlier(a.RunAt, b.RunAt) },
+			cell: func(j *api.JobRow, now time.Time) string { return span(-ago(j.RunAt, now)) },
+			less: func(a, b *api.JobRow) int { return earlier(a.RunAt, b.RunAt) },
 		}, fails, text("ERROR", 0, 0, lastError))
 	case pageDead:
 		columns = append(columns, since, fails, text("ERROR", 0, 0, lastError))
 	}
-	return table[admin.JobRow]{columns: columns, by: 3}
+	return table[api.JobRow]{columns: columns, by: 3}
 }
 
-func until(j *admin.JobRow) *time.Time {
+func until(j *api.JobRow) *time.Time {
 	if j.Lease == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -55,7 +56,7 @@ type Snapshot struct {
 	Server admin.ServerInfo `json:"server"`
 	Live   admin.Sample     `json:"live"`
 	Queues []admin.Queue    `json:"queues,omitempty"`
-	Jobs   []admin.JobRow   `json:"jobs,omitempty"`
+	Jobs   []api.JobRow     `json:"jobs,omitempty"`
 	// More tells that there are more queues or jobs than were asked for.
 	More bool `json:"more"`
 

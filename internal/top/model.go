@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // model is what is shown. Only Update changes it.
@@ -27,7 +28,7 @@ type model struct {
 	err      error // of the last look
 	loading  bool
 	queues   table[admin.Queue]
-	jobs     [pageCount]table[admin.JobRow]
+	jobs     [pageCount]table[api.JobRow]
 	cursor   int     // the row that is chosen
 	chosen   rowName // and what it shows, so that the choice stays when rows move
 	offset   int     // the first row on the screen
@@ -121,7 +122,7 @@ func (m *model) arrange() {
 	m.queues.sort(m.data.Queues)
 	if m.of.page != pageQueues {
 		part := strings.ToLower(m.of.filter)
-		m.data.Jobs = slices.DeleteFunc(m.data.Jobs, func(j admin.JobRow) bool { return !matches(&j, part) })
+		m.data.Jobs = slices.DeleteFunc(m.data.Jobs, func(j api.JobRow) bool { return !matches(&j, part) })
 	}
 	m.jobs[m.of.page].sort(m.data.Jobs)
 	if i := m.find(m.chosen); i >= 0 {
@@ -132,7 +133,7 @@ func (m *model) arrange() {
 
 // matches reports whether a job has a text in what is shown of it. The server looks for parts of the names of
 // queues; jobs are looked at here.
-func matches(j *admin.JobRow, part string) bool {
+func matches(j *api.JobRow, part string) bool {
 	for _, s := range []string{jobQueue(j, time.Time{}), jobName(j, time.Time{}), j.Type, lastError(j, time.Time{}), worker(j, time.Time{})} {
 		if strings.Contains(strings.ToLower(s), part) {
 			return true

@@ -14,6 +14,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -23,7 +24,7 @@ var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // fake is a server that answers what it was given and notes what it is asked to do.
 type fake struct {
 	queues []admin.Queue
-	jobs   []admin.JobRow
+	jobs   []api.JobRow
 	err    error
 	done   []string
 	asked  []string
@@ -73,7 +74,7 @@ func (f *fake) Resume(_ context.Context, namespace, queue string) (admin.Queue, 
 func (f *fake) ActAll(_ context.Context, a admin.Action, targets []admin.Target, _ admin.With) ([]admin.Outcome, error) {
 	f.done = append(f.done, fmt.Sprintf("%s %v", a, targets))
 	if targets[0].ID == 13 {
-		return []admin.Outcome{{ID: 13, Problem: &admin.Problem{Status: 409, Detail: "the job is not in a state for this"}}}, nil
+		return []admin.Outcome{{ID: 13, Problem: &api.Problem{Status: 409, Detail: "the job is not in a state for this"}}}, nil
 	}
 	return []admin.Outcome{{ID: targets[0].ID, Done: true}}, f.err
 }
@@ -101,11 +102,11 @@ func busy() *fake {
 			queue("shop", "a queue of a very long name with a \x1b[31m trick", 0.04, map[string]uint64{"ready": 1, "dead": 2, "failed": 1}, admin.Rates{Pushed: 0.25}),
 			queue("default", "報告書", 86400*3, map[string]uint64{"ready": 1111111}, admin.Rates{}),
 		},
-		jobs: []admin.JobRow{
-			{ID: 7, Namespace: "default", Queue: "mails", Type: "Welcome", State: job.Leased.Name(), Since: at(3 * time.Second), Lease: &admin.Lease{FetchedBy: "faktory", Worker: "web-1:4711", LeftSeconds: &left}},
-			{ID: 8, Namespace: "shop", Queue: "orders", Key: "01J8ZQ4Y0000000000000000", State: job.Leased.Name(), Since: at(2 * time.Hour), Lease: &admin.Lease{FetchedBy: "workq"}},
-			{ID: 13, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Retrying.Name(), RunAt: at(-90 * time.Second), Fails: 3, LastError: &admin.Failure{Kind: "worker", Type: "SMTPError", Message: "connection refused\nby mail.example.com"}},
-			{ID: 14, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Dead.Name(), Since: at(26 * time.Hour), Fails: 25, LastError: &admin.Failure{Kind: "lapse"}},
+		jobs: []api.JobRow{
+			{ID: 7, Namespace: "default", Queue: "mails", Type: "Welcome", State: job.Leased.Name(), Since: at(3 * time.Second), Lease: &api.Lease{FetchedBy: "faktory", Worker: "web-1:4711", LeftSeconds: &left}},
+			{ID: 8, Namespace: "shop", Queue: "orders", Key: "01J8ZQ4Y0000000000000000", State: job.Leased.Name(), Since: at(2 * time.Hour), Lease: &api.Lease{FetchedBy: "workq"}},
+			{ID: 13, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Retrying.Name(), RunAt: at(-90 * time.Second), Fails: 3, LastError: &api.Failure{Kind: "worker", Type: "SMTPError", Message: "connection refused\nby mail.example.com"}},
+			{ID: 14, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Dead.Name(), Since: at(26 * time.Hour), Fails: 25, LastError: &api.Failure{Kind: "lapse"}},
 			{ID: 15, Namespace: "default", Queue: "mails", Type: "Odd", State: job.Buried.Name(), Since: at(time.Minute)},
 		},
 	}
@@ -383,7 +384,7 @@ func TestPause(t *testing.T) {
 	if !strings.Contains(s.status(), "mails is paused") {
 		t.Errorf("%q", s.status())
 	}
-	s.api.err = &admin.Problem{Status: 403, Title: "forbidden", Detail: "this needs the role operate"}
+	s.api.err = &api.Problem{Status: 403, Title: "forbidden", Detail: "this needs the role operate"}
 	s.press("p")
 	if !strings.Contains(s.screen(), "this needs the role operate") {
 		t.Errorf("%q", s.status())

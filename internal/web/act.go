@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -65,7 +66,7 @@ func place(a admin.Action) int {
 }
 
 // targetText is a job in the value of a form's field: where it is, and the state that it was seen in.
-func targetText(r *admin.JobRow) string {
+func targetText(r *api.JobRow) string {
 	return url.Values{
 		"n": {r.Namespace}, "q": {r.Queue}, "i": {strconv.FormatUint(uint64(r.ID), 10)}, "s": {r.State},
 	}.Encode()

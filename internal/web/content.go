@@ -1,9 +1,8 @@
 package web
 
 import (
+	"millrace/internal/api"
 	"strings"
-
-	"millrace/internal/admin"
 )
 
 // contentView is a body or result in one of the forms that fit it.
@@ -21,7 +20,7 @@ const (
 )
 
 // viewOf shows a content as it was asked to, or in the first form that fits.
-func viewOf(c *admin.Content, as string) *contentView {
+func viewOf(c *api.Content, as string) *contentView {
 	if c == nil {
 		return nil
 	}

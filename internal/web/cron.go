@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // cronList shows all cron entries.
@@ -61,7 +62,7 @@ func (h *handler) actOnCron(v *visit) error {
 		notice = "Entry " + name + " goes on."
 		_, err = h.service.PauseCron(ctx, namespace, name, false)
 	case "run":
-		var j admin.Pushed
+		var j api.Pushed
 		j, err = h.service.RunCron(ctx, namespace, name)
 		notice = "Job " + strconv.FormatUint(uint64(j.ID), 10) + " was pushed."
 	case "remove":

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -102,7 +102,7 @@ func compactTo(t *testing.T, out *strings.Builder, in []byte) {
 func TestContent(t *testing.T) {
 	t.Parallel()
 	text := "hello\nworld"
-	plain := &admin.Content{Size: len(text), Base64: []byte(text), Text: &text}
+	plain := &api.Content{Size: len(text), Base64: []byte(text), Text: &text}
 	for _, as := range []string{"", "text", "json", "nonsense"} {
 		if v := viewOf(plain, as); v.As != "text" || v.Text != text || v.Cut {
 			t.Errorf("%q: %+v", as, v)
@@ -112,7 +112,7 @@ func TestContent(t *testing.T) {
 	if v := viewOf(plain, "hex"); v.As != "hex" || v.Text != want {
 		t.Errorf("%q", v.Text)
 	}
-	long := &admin.Content{Size: 1 << 20, Base64: make([]byte, 1<<20)}
+	long := &api.Content{Size: 1 << 20, Base64: make([]byte, 1<<20)}
 	if v := viewOf(long, ""); v.As != "hex" || !v.Cut || strings.Count(v.Text, "\n") != hexShown/16 || !strings.HasPrefix(v.Text[len(v.Text)-77:], "00001ff0 ") {
 		t.Errorf("%.100s, cut %v", v.Text, v.Cut)
 	}

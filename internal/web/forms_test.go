@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
@@ -146,7 +147,7 @@ func TestJobForms(t *testing.T) {
 					t.Errorf("a job that is %s can be cancelled, and deleted", state)
 				}
 				list := s.page(link("/jobs", "queue", queue, "state", state))
-				f := list.form(t, `name="scope"`).with("action", string(action)).with("job", targetText(&admin.JobRow{Namespace: "ns", Queue: queue, ID: ids[state], State: state}))
+				f := list.form(t, `name="scope"`).with("action", string(action)).with("job", targetText(&api.JobRow{Namespace: "ns", Queue: queue, ID: ids[state], State: state}))
 				s.wantDone(s.submit(f))
 			} else {
 				b := f.form(t, `name="action" value="`+string(action)+`"`)
@@ -180,7 +181,7 @@ func TestStaleActions(t *testing.T) {
 	moved, gone, stays := s.push(job.Spec{}), s.push(job.Spec{}), s.push(job.Spec{})
 	list := s.page("/jobs?state=ready").form(t, `name="scope"`).with("action", "bury")
 	for _, id := range []job.ID{moved, gone, stays} {
-		list.values.Add("job", targetText(&admin.JobRow{Namespace: "ns", Queue: "q", ID: id, State: "ready"}))
+		list.values.Add("job", targetText(&api.JobRow{Namespace: "ns", Queue: "q", ID: id, State: "ready"}))
 	}
 	s.do(&job.Kill{Ref: job.ByID("ns", "q", moved)}, &job.Delete{Ref: job.ByID("ns", "q", gone), Need: job.NeedAny})
 	a := s.post(list.action, list.values)

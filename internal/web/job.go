@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -59,7 +60,7 @@ func (h *handler) job(v *visit) error {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(found.Jobs, func(r admin.JobRow) bool { return r.ID == id })
+		i := slices.IndexFunc(found.Jobs, func(r api.JobRow) bool { return r.ID == id })
 		switch {
 		case i >= 0:
 			queue = found.Jobs[i].Queue

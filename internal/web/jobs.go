@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -60,7 +61,7 @@ type jobsPage struct {
 	After    string
 	Before   string
 	Filtered bool
-	Rows     []admin.JobRow
+	Rows     []api.JobRow
 	Progress admin.Progress
 	// All is how the jobs that fit are called in the choice of what an action concerns.
 	All string

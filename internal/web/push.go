@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // pushPage is the form that pushes a job: an empty one, or one that is filled from a job.
@@ -26,7 +27,7 @@ func bodyKinds() map[string]string {
 
 func (h *handler) pushForm(v *visit) error {
 	q := v.r.URL.Query()
-	p := pushPage{Namespace: cmp.Or(q.Get("namespace"), "default"), Queue: q.Get("queue"), Retry: admin.RetryDefault, Kind: "json"}
+	p := pushPage{Namespace: cmp.Or(q.Get("namespace"), "default"), Queue: q.Get("queue"), Retry: api.RetryDefault, Kind: "json"}
 	if q.Get("id") != "" {
 		id, err := idOf(q.Get("id"))
 		if err != nil {
@@ -68,13 +69,13 @@ func (h *handler) push(v *visit) error {
 	if err != nil {
 		return refuse(http.StatusBadRequest, "This is no number of seconds", "Nothing was done.")
 	}
-	n := admin.NewJob{Type: form.Get("type"), Retry: &retry, Delay: delay, Payload: admin.Payload{BodyKind: form.Get("kind")}}
+	n := api.NewJob{Type: form.Get("type"), Retry: &retry, Delay: delay, Payload: api.Payload{BodyKind: form.Get("kind")}}
 	// A browser ends every line of a field with \r\n, whatever was there.
 	if text := strings.ReplaceAll(form.Get("body"), "\r\n", "\n"); n.BodyKind != "none" {
 		n.BodyText = &text
 	}
 	namespace, queue := form.Get("namespace"), form.Get("queue")
-	out, err := h.service.Push(v.r.Context(), namespace, queue, []admin.NewJob{n})
+	out, err := h.service.Push(v.r.Context(), namespace, queue, []api.NewJob{n})
 	if err != nil {
 		return err
 	}

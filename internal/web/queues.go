@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -94,7 +95,7 @@ type queuePage struct {
 
 	Periods  []period
 	Period   period
-	First    []admin.JobRow
+	First    []api.JobRow
 	Failures *failuresPage
 	Workers  []queueWorker
 }
@@ -116,7 +117,7 @@ const (
 var usual = []string{job.Ready.Name(), job.Leased.Name(), job.Scheduled.Name(), job.Retrying.Name(), job.Dead.Name()}
 
 // workersOf tells who holds jobs, those with most first.
-func workersOf(jobs []admin.JobRow) []queueWorker {
+func workersOf(jobs []api.JobRow) []queueWorker {
 	var out []queueWorker
 	for i := range jobs {
 		l := jobs[i].Lease
@@ -137,7 +138,7 @@ func workersOf(jobs []admin.JobRow) []queueWorker {
 
 // details reads what the page shows besides the queue itself.
 func (p *queuePage) details(h *handler) (err error) {
-	jobs := func(state job.State, limit int) []admin.JobRow {
+	jobs := func(state job.State, limit int) []api.JobRow {
 		f := admin.Filter{Namespace: p.Queue.Namespace, Queue: p.Queue.Name, States: []string{state.Name()}}
 		found, jerr := h.service.Jobs(f, admin.PageOf{Limit: limit})
 		err = cmp.Or(err, jerr)
@@ -363,7 +364,7 @@ func (h *handler) hookQueue(v *visit, namespace, name string) (notice, to string
 	form := v.r.PostForm
 	if form.Get("push") == "" && form.Get("url") == "" {
 		err = h.service.DropHook(v.r.Context(), namespace, name)
-		if p, ok := errors.AsType[*admin.Problem](err); ok && p.Status == http.StatusNotFound {
+		if p, ok := errors.AsType[*api.Problem](err); ok && p.Status == http.StatusNotFound {
 			err = nil // it has none, which is what was wanted
 		}
 		return "Queue " + name + " has no hook.", "", err

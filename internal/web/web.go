@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 )
 
@@ -154,14 +155,14 @@ func (h *handler) allowed(needs auth.Role, f page) http.HandlerFunc {
 
 // refuse is a refusal of the pages themselves.
 func refuse(status int, title, detail string) error {
-	return &admin.Problem{Status: status, Title: title, Detail: detail}
+	return &api.Problem{Status: status, Title: title, Detail: detail}
 }
 
 // fail shows why a page could not be made.
 func (v *visit) fail(err error) {
-	p, ok := errors.AsType[*admin.Problem](err)
+	p, ok := errors.AsType[*api.Problem](err)
 	if !ok {
-		p = &admin.Problem{Status: http.StatusInternalServerError, Title: "The server is at fault", Detail: "Its log says why."}
+		p = &api.Problem{Status: http.StatusInternalServerError, Title: "The server is at fault", Detail: "Its log says why."}
 	}
 	if p.Status == http.StatusInternalServerError {
 		v.log.Error("page cannot be shown", slog.String("path", v.r.URL.Path), slog.Any("error", err))

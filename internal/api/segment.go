@@ -1,4 +1,4 @@
-package admin
+package api
 
 import (
 	"net/url"
@@ -17,8 +17,8 @@ func PathSegment(name string) string {
 	return url.PathEscape(name)
 }
 
-// nameIn reads the name that a segment, already unescaped, stands for.
-func nameIn(segment string) string {
+// NameIn reads the name that a segment, already unescaped, stands for.
+func NameIn(segment string) string {
 	if name, ok := strings.CutPrefix(segment, mark); ok && isLost(strings.TrimLeft(name, mark)) {
 		return name
 	}
@@ -31,8 +31,8 @@ func isLost(name string) bool { return isDots(name) || name == "/" }
 
 func isDots(segment string) bool { return segment == "." || segment == ".." }
 
-// hasDots reports whether a path, still escaped, has a segment that the router would take out.
-func hasDots(path string) bool {
+// HasDots reports whether a path, still escaped, has a segment that the router would take out.
+func HasDots(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
 		if isDots(segment) {
 			return true
@@ -40,6 +40,3 @@ func hasDots(path string) bool {
 	}
 	return false
 }
-
-// name returns a name that the path holds.
-func (c *call) name(part string) string { return nameIn(c.r.PathValue(part)) }
