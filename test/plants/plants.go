@@ -75,7 +75,7 @@ var plants = []plant{
 	{
 		"dependants that are left over are forgotten by a restart",
 		machine + "machine.go",
-		"	m.endingsLeft = m.some(record.EndingSpan(0, math.MaxUint64))\n",
+		"	m.endingsLeft = m.hasKeyIn(record.EndingSpan(0, math.MaxUint64))\n",
 		"	m.endingsLeft = false\n",
 	},
 	{

@@ -69,7 +69,7 @@ func (m *Machine) releaseAll(c *job.ReleaseAll, res *job.Result) {
 	if q == nil {
 		return
 	}
-	for _, id := range m.stateIDs(q, job.Leased, m.part(q.Counts[job.Leased], c.Limit, res)) {
+	for _, id := range m.stateIDs(q, job.Leased, m.limitToStep(q.Counts[job.Leased], c.Limit, res)) {
 		e := m.mustLoad(q, id)
 		m.count(q, job.CountReleased)
 		e.Releases++

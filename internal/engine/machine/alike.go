@@ -20,7 +20,7 @@ func (m *Machine) alike(c *job.Push) *entry {
 	first := func(ids []job.ID) *entry {
 		for _, id := range ids {
 			e := m.loadJob(q, id) // nil if it was purged and is not swept yet
-			if e != nil && c.Unless.Allow(e.State) && !expired(e, m.now) {
+			if e != nil && c.Unless.Allow(e.State) && !isExpired(e, m.now) {
 				return e
 			}
 		}

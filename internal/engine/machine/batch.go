@@ -72,7 +72,7 @@ func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
 	b := &batch{id: job.BatchID(m.nextID(false))}
 	b.Namespace, b.Created, b.Open = c.Namespace, m.now, true
 	if p := c.Past; p != nil {
-		b.Created, b.Committed, b.Succeeded = m.bygone(p.Created), p.Committed, p.Succeeded
+		b.Created, b.Committed, b.Succeeded = m.clampPast(p.Created), p.Committed, p.Succeeded
 		b.Total, b.Complete, b.Success = p.Acked, p.Complete, p.Success
 	}
 	if p := m.batchIn(c.Namespace, c.Parent); p != nil {
@@ -196,9 +196,9 @@ func (m *Machine) join(e *entry, id job.BatchID) {
 	}
 }
 
-// tried counts a job of a batch as failed, once. Whoever calls it saves the job, or
+// countFailedInBatch counts a job of a batch as failed, once. Whoever calls it saves the job, or
 // erases it.
-func (m *Machine) tried(e *entry) {
+func (m *Machine) countFailedInBatch(e *entry) {
 	if e.Batch == 0 || e.Flags&(callbacks|job.FlagTried) != 0 {
 		return
 	}
@@ -210,10 +210,10 @@ func (m *Machine) tried(e *entry) {
 	}
 }
 
-// acked takes a job that is acked out of its batch. The ack of a callback is the end of
+// ackInBatch takes a job that is acked out of its batch. The ack of a callback is the end of
 // a stage.
-func (m *Machine) acked(e *entry) {
-	m.tickEnds(e, job.Succeeded)
+func (m *Machine) ackInBatch(e *entry) {
+	m.noteTickEnd(e, job.Succeeded)
 	b := m.getBatch(e.Batch)
 	switch {
 	case e.Flags&callbacks != 0:

@@ -258,7 +258,7 @@ func (c *checker) checkWaits() error {
 		if c.awaiting[w.awaits] == nil {
 			return broken(10, "a caller waits for job %d and is not listed", w.awaits)
 		}
-		if q := w.vigil.in.q; c.loadJob(q, w.awaits) == nil && q.sweep == nil {
+		if q := w.jobWait.in.q; c.loadJob(q, w.awaits) == nil && q.sweep == nil {
 			return broken(10, "a caller waits in queue %q for job %d, which is not there", q.name, w.awaits)
 		}
 	}
@@ -274,8 +274,8 @@ func (c *checker) checkFetcher(w *waiter) error {
 	for l := range w.fetchLists() {
 		q := l.q
 		if q != nil && !q.waking && !q.Paused && q.regroup == nil && q.ID != 0 && q.Counts[job.Ready] > 0 {
-			e := c.better(q)
-			if e != nil && !expired(e, c.now) && c.allowed(q, w) {
+			e := c.bestReady(q)
+			if e != nil && !isExpired(e, c.now) && c.allowed(q, w) {
 				return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)
 			}
 			if at, _, ok := c.firstLook(q); e == nil && ok && !c.isShut(q) && (q.limit.alarm.index < 0 || q.limit.alarm.at > at) {

@@ -18,7 +18,7 @@ const (
 	batchesAtOnce = 1 << 16
 )
 
-// taker is a job that has taken a lock, which is known by the hash of its key.
+// waiterFor is a job that has taken a lock, which is known by the hash of its key.
 type taker struct {
 	id   job.ID
 	lock uint64

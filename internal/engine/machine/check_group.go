@@ -85,7 +85,7 @@ func (c *checker) checkRunning(q *queue) (running map[string]uint32, err error) 
 		g, derr := record.DecodeGroup(value)
 		corrupt("group", derr)
 		g = q.current(g)
-		empty := !c.some(record.GroupSpan(q.ID, name))
+		empty := !c.hasKeyIn(record.GroupSpan(q.ID, name))
 		switch {
 		case value[0] == 0 && c.format < record.FormatFair:
 			err = broken(20, "group %q has a record of a later format than %d", name, c.format)

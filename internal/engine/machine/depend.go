@@ -54,16 +54,16 @@ type ending struct {
 	seq uint64 // zero: not stored
 }
 
-// succeeded releases the jobs that wait for one that has left its list.
-func (m *Machine) succeeded(e *entry) {
+// releaseDependants releases the jobs that wait for one that has left its list.
+func (m *Machine) releaseDependants(e *entry) {
 	if e.Flags.Has(job.FlagDependants) {
 		m.endDependants(e.ID, false)
 	}
 }
 
-// fall ends a job by end, and then fails every job that waits for it, directly or through
+// endAndFailDependants ends a job by end, and then fails every job that waits for it, directly or through
 // others.
-func (m *Machine) fall(e *entry, end func()) {
+func (m *Machine) endAndFailDependants(e *entry, end func()) {
 	awaited := e.Flags.Has(job.FlagDependants)
 	end()
 	m.serveWakes()
@@ -254,10 +254,10 @@ func (m *Machine) continueEnding() {
 		m.firstEnding = xs[0].id // those before it are done
 	}
 	m.lastEnding = xs[0].id
-	m.transition()
+	m.beginTransition()
 	m.ending = true
 	m.endings = append(m.endings, xs[0])
 	m.settleEndings()
 	m.ending = false
-	m.outside()
+	m.endTransition()
 }

@@ -27,21 +27,21 @@ func lengthen(length, more time.Duration) time.Duration {
 
 // exhaust ends a job that has used up its tries, and all that wait for it (section 6).
 func (m *Machine) exhaust(e *entry, result []byte) {
-	m.fall(e, func() { m.exhaustOne(e, result) })
+	m.endAndFailDependants(e, func() { m.exhaustOne(e, result) })
 }
 
 func (m *Machine) exhaustOne(e *entry, result []byte) {
-	m.died(e, job.Exhausted)
-	m.tried(e)
-	m.tickEnds(e, job.Died)
+	m.noteDeath(e, job.Exhausted)
+	m.countFailedInBatch(e)
+	m.noteTickEnd(e, job.Died)
 	if e.Flags.Has(job.FlagEphemeral) {
-		m.ended(e, job.Died)
+		m.keepOutcome(e, job.Died)
 		m.finishRun(e, job.Failed, result)
 		return
 	}
 	switch e.Policy.Exhaust {
 	case job.ExhaustDrop:
-		m.ended(e, job.Died)
+		m.keepOutcome(e, job.Died)
 		m.remove(e)
 	case job.ExhaustDead:
 		m.die(e)
@@ -50,7 +50,7 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 		m.finish(e, job.Failed, result)
 	case job.ExhaustMove:
 		if e.Policy.DeadQueue == "" {
-			m.ended(e, job.Died)
+			m.keepOutcome(e, job.Died)
 			m.remove(e)
 			return
 		}
@@ -61,8 +61,8 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 // die puts the job into the dead list of its queue and trims the list. If that is far too
 // long, a part of it goes with each job that dies.
 func (m *Machine) die(e *entry) {
-	m.tried(e)
-	m.tickEnds(e, job.Died)
+	m.countFailedInBatch(e)
+	m.noteTickEnd(e, job.Died)
 	m.leave(e)
 	e.Policy.ExpireAt = 0
 	m.enter(e, job.Dead)
@@ -89,7 +89,7 @@ func (m *Machine) trimDead(q *queue, limit uint64) {
 // discardDead drops a dead job for good, slot included.
 func (m *Machine) discardDead(e *entry) {
 	m.remove(e)
-	m.succeeded(e)
+	m.releaseDependants(e)
 }
 
 // moveDead puts an exhausted job into its dead queue as a fresh one of the same id.
@@ -119,7 +119,7 @@ func (m *Machine) expire(e *entry) {
 		return
 	}
 	m.count(e.q, job.CountExpired)
-	m.fall(e, func() { m.remove(e) })
+	m.endAndFailDependants(e, func() { m.remove(e) })
 }
 
 func (m *Machine) kill(c *job.Kill, res *job.Result) {
@@ -134,13 +134,13 @@ func (m *Machine) kill(c *job.Kill, res *job.Result) {
 	if c.For > 0 {
 		e.Policy.DeadFor = c.For
 	}
-	m.died(e, job.Killed)
+	m.noteDeath(e, job.Killed)
 	if e.Flags.Has(job.FlagEphemeral) {
-		m.fall(e, func() { m.remove(e) })
+		m.endAndFailDependants(e, func() { m.remove(e) })
 		return
 	}
-	m.fall(e, func() { m.die(e) })
-	m.wanted(c.Want, e, res)
+	m.endAndFailDependants(e, func() { m.die(e) })
+	m.answerIfWanted(c.Want, e, res)
 }
 
 // respawnable are the states of a job that can be respawned by name.
@@ -153,28 +153,28 @@ func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
 			res.Err = err
 			return
 		}
-		m.renew(e, c)
+		m.respawnOne(e, c)
 		res.Count = 1
-		m.wanted(c.Want, e, res)
+		m.answerIfWanted(c.Want, e, res)
 		return
 	}
 	q := m.find(c.Namespace, c.Queue)
 	if q == nil || c.Limit <= 0 {
 		return
 	}
-	for _, e := range m.firstFew(q, job.Dead, m.part(q.Counts[job.Dead], c.Limit, res)) {
+	for _, e := range m.firstFew(q, job.Dead, m.limitToStep(q.Counts[job.Dead], c.Limit, res)) {
 		res.Count++
 		if e.Flags.Has(job.FlagTombstone) {
 			m.remove(e)
 			continue
 		}
-		m.renew(e, c)
+		m.respawnOne(e, c)
 		m.serveWakes()
 	}
 }
 
-// renew makes a dead or failed job ready as if it were new.
-func (m *Machine) renew(e *entry, c *job.Respawn) {
+// respawnOne makes a dead or failed job ready as if it were new.
+func (m *Machine) respawnOne(e *entry, c *job.Respawn) {
 	m.leave(e)
 	if e.Flags.Has(job.FlagResult) {
 		m.dropResult(e)
@@ -192,9 +192,9 @@ func (m *Machine) renew(e *entry, c *job.Respawn) {
 	m.makeReady(e, job.PlaceTail)
 }
 
-// part returns how many of the first n jobs, of those there are, one step deals with; no
+// limitToStep returns how many of the first n jobs, of those there are, one step deals with; no
 // limit is zero. The answer says how many that leaves.
-func (m *Machine) part(jobs uint64, n int, res *job.Result) int {
+func (m *Machine) limitToStep(jobs uint64, n int, res *job.Result) int {
 	all := int(min(jobs, math.MaxInt32))
 	if n <= 0 || n > all {
 		n = all

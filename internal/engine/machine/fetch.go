@@ -36,7 +36,7 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 		m.startWalk(token, c)
 		m.walking = true
 		return false, 0
-	case m.lapsing(c):
+	case m.isLapsing(c):
 		res.Err = job.ErrLapsing
 		return true, m.step
 	case c.Wait <= 0:
@@ -46,7 +46,7 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 	w := &waiter{token: token, holder: c.Holder, fetch: c, until: m.deadline(c.Wait)}
 	m.enqueue(w, w.until)
 	if c.Margin > 0 {
-		m.guard(w)
+		m.armMargin(w)
 	}
 	return m.register(w, c.Queues, res), m.step
 }
@@ -67,7 +67,7 @@ var namable = job.StatesOf(job.Ready, job.Scheduled, job.Retrying, job.Buried)
 // takable says why a job cannot be fetched by its name; nil if it can.
 func (m *Machine) takable(e *entry, c *job.Fetch) *job.Error {
 	busy := e.q.regroup != nil || e.Group != "" && !m.mayLease(e.q, m.group(e.q, e.Group))
-	if !c.In.Allow(e.State) || !namable.Allow(e.State) || busy || expired(e, m.now) {
+	if !c.In.Allow(e.State) || !namable.Allow(e.State) || busy || isExpired(e, m.now) {
 		return job.ErrBadState
 	}
 	if e.q.limit != nil && !m.admits(e.q, c.Holder) {
@@ -78,7 +78,7 @@ func (m *Machine) takable(e *entry, c *job.Fetch) *job.Error {
 
 // register has a fetch wait for jobs of some queues, and reports whether it was refused.
 func (m *Machine) register(w *waiter, names []string, res *job.Result) (refused bool) {
-	if m.standAt(w, names) {
+	if m.joinFetchLists(w, names) {
 		return false
 	}
 	m.dequeue(w)
@@ -165,11 +165,11 @@ func (m *Machine) Continue(now job.Time, rnd, token uint64, res *job.Result) (an
 		m.continueFlush()
 		return false, 0
 	}
-	m.transition()
+	m.beginTransition()
 	m.asked = true
 	answered, needs = m.walkOn(w, res)
 	m.asked = false
-	m.outside()
+	m.endTransition()
 	return answered, needs
 }
 
@@ -209,20 +209,20 @@ func (m *Machine) walkOn(w *waiter, res *job.Result) (answered bool, needs uint6
 	if k.survey {
 		return m.endSurvey(w, res)
 	}
-	if m.vain(w, res) {
+	if m.refuseEmpty(w, res) {
 		return true, m.step
 	}
 	w.walk = nil
 	if c.Margin > 0 {
-		m.guard(w)
+		m.armMargin(w)
 	}
 	return false, 0
 }
 
-// vain ends a fetch that has found nothing and must not wait, and reports whether it did.
-func (m *Machine) vain(w *waiter, res *job.Result) bool {
+// refuseEmpty ends a fetch that has found nothing and must not wait, and reports whether it did.
+func (m *Machine) refuseEmpty(w *waiter, res *job.Result) bool {
 	switch {
-	case m.lapsing(w.fetch):
+	case m.isLapsing(w.fetch):
 		res.Err = job.ErrLapsing
 	case w.fetch.Wait <= 0:
 		res.Err = job.ErrTimeout
@@ -276,7 +276,7 @@ func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs ui
 			return true, m.takeOne(e, c, res)
 		}
 	}
-	if k.found == 0 && c.Wait <= 0 && m.vain(w, res) {
+	if k.found == 0 && c.Wait <= 0 && m.refuseEmpty(w, res) {
 		return true, m.step
 	}
 	w.walk = &walk{}
@@ -370,7 +370,7 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	res.Jobs[len(res.Jobs)-1].ReadyAt = readyAt
 	m.dropBody(e)
 	if m.leasedHere < m.opt.Resident {
-		m.stay(e)
+		m.keepResident(e)
 		e.leased = true
 		m.leasedHere++
 	}

@@ -53,7 +53,7 @@ func (m *Machine) continueFlush() {
 	if m.flush == nil {
 		return
 	}
-	m.transition()
+	m.beginTransition()
 	if m.flushSome() {
 		if w := m.flush.caller; w != nil && m.waiting[w.token] == w {
 			m.complete(w, job.Result{Count: m.flush.queues}, m.step)
@@ -61,7 +61,7 @@ func (m *Machine) continueFlush() {
 		m.endFlush()
 		m.nextFlush()
 	}
-	m.outside()
+	m.endTransition()
 }
 
 // nextFlush begins the next flush whose caller still waits.

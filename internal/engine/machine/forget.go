@@ -25,8 +25,8 @@ func (m *Machine) forgetLater(at job.Time, id job.ID, key []byte) {
 	m.forgetAt = min(m.forgetAt, at)
 }
 
-// neverMind takes one off the list.
-func (m *Machine) neverMind(at job.Time, id job.ID, key []byte) {
+// cancelForget takes one off the list.
+func (m *Machine) cancelForget(at job.Time, id job.ID, key []byte) {
 	if at != job.Never {
 		m.fb = record.ForgetKey(m.fb[:0], at, id, key)
 		m.store.Remove(m.fb)
@@ -84,7 +84,7 @@ func (m *Machine) forgetSome() bool {
 // forgetOne deletes a record, unless it was dropped with its namespace and belongs to
 // another job by now.
 func (m *Machine) forgetOne(f forgettable) {
-	m.neverMind(f.at, f.id, f.key)
+	m.cancelForget(f.at, f.id, f.key)
 	b, _, ok := m.store.Get(m.rb[:0], f.key)
 	m.rb = trim(b[:0])
 	switch {

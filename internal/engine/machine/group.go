@@ -112,7 +112,7 @@ func (m *Machine) listGrouped(e *entry) {
 	m.setList(q, record.ListPerGroup, &e.Job)
 	if g.ready.covers(e) {
 		g.ready.insert(e)
-		m.stay(e)
+		m.keepResident(e)
 		m.keepBody(e)
 		for g.ready.len() > m.opt.GroupWindow {
 			m.releaseGrouped(q, g.ready.dropLast())
@@ -231,7 +231,7 @@ func (m *Machine) intoFirsts(q *queue, at **window, e *entry) {
 		return
 	}
 	w.insert(e)
-	m.stay(e)
+	m.keepResident(e)
 	for w.len() > m.opt.Window {
 		last := w.dropLast()
 		if g := q.groups[last.Group]; g == nil || !g.ready.has(last) {

@@ -119,8 +119,8 @@ func (m *Machine) heldLease(j *job.Job) (*holder, *held) {
 	return nil, nil
 }
 
-// letGo has the holder of a lease forget it.
-func (m *Machine) letGo(j *job.Job) {
+// releaseFromHolder has the holder of a lease forget it.
+func (m *Machine) releaseFromHolder(j *job.Job) {
 	if h, l := m.heldLease(j); l != nil {
 		h.drop(l)
 		m.forgetHolder(h)
@@ -142,7 +142,7 @@ func (m *Machine) isHeld(l *held) bool {
 
 // endLease forgets the lease of a job that leaves the leased state (INV-2).
 func (m *Machine) endLease(e *entry) {
-	m.letGo(&e.Job)
+	m.releaseFromHolder(&e.Job)
 	e.Lease = job.Lease{}
 	m.untrack(e)
 	m.uncountLease(e)
@@ -167,7 +167,7 @@ func (m *Machine) endHolder(c *job.EndHolder) {
 		m.setAlarm(&h.alarm, m.now.Add(c.Grace))
 		return
 	}
-	m.holderGone(h)
+	m.endHolderLeases(h)
 }
 
 // holds reports whether a holder has a lease. It forgets those that went with their queues
@@ -233,9 +233,9 @@ func (m *Machine) resumeHolder(c *job.ResumeHolder, res *job.Result) {
 	res.Count = 1
 }
 
-// holderGone ends the leases of a holder, in the order of leasing: as many as this
+// endHolderLeases ends the leases of a holder, in the order of leasing: as many as this
 // transition may, the others later. From now on it holds none of them.
-func (m *Machine) holderGone(h *holder) {
+func (m *Machine) endHolderLeases(h *holder) {
 	h.grace = false
 	if h.held.first != nil {
 		m.orphans.add(h.held.first)
@@ -259,7 +259,7 @@ func (m *Machine) endLeases() {
 		}
 		m.count(e.q, job.CountEnded)
 		if e.Lease.OnEnd == job.EndFail {
-			m.failed(e, job.Failure{Kind: job.FailedByEnd}, nil)
+			m.failJob(e, job.Failure{Kind: job.FailedByEnd}, nil)
 		} else {
 			m.leave(e)
 			m.makeReady(e, job.PlaceOld)
@@ -273,8 +273,8 @@ func (m *Machine) continueHolders() {
 	if m.canceled.empty() && m.orphans.empty() {
 		return
 	}
-	m.transition()
+	m.beginTransition()
 	m.endCanceled()
 	m.endLeases()
-	m.outside()
+	m.endTransition()
 }

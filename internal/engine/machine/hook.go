@@ -121,9 +121,10 @@ func (m *Machine) setHook(name hookName, stored []byte) (changed bool) {
 	return true
 }
 
-// died counts the death of a job that is still in its state, and has the hook of its queue push a job when the command
-// or the timer has done everything else. What a hook has pushed fires none, so that nothing goes round in a circle.
-func (m *Machine) died(e *entry, how job.Death) {
+// noteDeath counts the death of a job that is still in its state, and has the hook of its queue push a job when the
+// command or the timer has done everything else. What a hook has pushed fires none, so that nothing goes round in a
+// circle.
+func (m *Machine) noteDeath(e *entry, how job.Death) {
 	m.count(e.q, job.CountDied)
 	if len(m.hooks) == 0 || e.Flags&(job.FlagHook|job.FlagEphemeral) != 0 {
 		return

@@ -26,7 +26,7 @@ type entry struct {
 	delivery *job.Delivery
 }
 
-// load returns a job of a queue, or nil if there is none.
+// loadJob returns a job of a queue, or nil if there is none.
 func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 	if e := m.jobs[id]; e != nil {
 		if e.q != q {
@@ -37,7 +37,7 @@ func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 	m.kb = record.JobKey(m.kb[:0], q.ID, id, record.PartState)
 	b, pending, ok := m.store.Get(m.rb[:0], m.kb)
 	m.rb = b[:0]
-	e := m.stand(q, id, pending)
+	e := m.newEntry(q, id, pending)
 	if ok {
 		corrupt("job", record.DecodeMeta(b, &e.Job))
 	} else {
@@ -56,8 +56,8 @@ func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 	return e
 }
 
-// stand makes the entry of a stored job, whose records are to be decoded into it.
-func (m *Machine) stand(q *queue, id job.ID, pending bool) *entry {
+// newEntry makes the entry of a stored job, whose records are to be decoded into it.
+func (m *Machine) newEntry(q *queue, id job.ID, pending bool) *entry {
 	e := &entry{q: q, stored: true}
 	e.ID, e.Namespace, e.Queue, e.QueueNum = id, q.namespace, q.name, uint32(q.ID)
 	if pending {
@@ -225,7 +225,7 @@ func (m *Machine) erase(e *entry) {
 	if e.Flags.Has(job.FlagResult) {
 		m.delPart(e, record.PartResult)
 	}
-	m.lost(e)
+	m.detachLost(e)
 	m.unlink(e)
 	m.dropResident(e)
 	m.tellGone(e)
@@ -235,12 +235,12 @@ func (m *Machine) erase(e *entry) {
 	m.wakeRoom(e.q)
 }
 
-// lost ends what a job that goes has elsewhere: its batch counts it as failed unless it
+// detachLost ends what a job that goes has elsewhere: its batch counts it as failed unless it
 // was acked, and its progress is gone.
-func (m *Machine) lost(e *entry) {
+func (m *Machine) detachLost(e *entry) {
 	if e.Batch != 0 {
-		m.tried(e)
-		m.tickEnds(e, job.Removed)
+		m.countFailedInBatch(e)
+		m.noteTickEnd(e, job.Removed)
 	}
 	if e.Flags.Has(job.FlagTracked) {
 		m.delPart(e, record.PartProgress)
@@ -292,8 +292,8 @@ func (m *Machine) unlink(e *entry) {
 	}
 }
 
-// stay keeps an entry in memory, if there is room for it.
-func (m *Machine) stay(e *entry) {
+// keepResident keeps an entry in memory, if there is room for it.
+func (m *Machine) keepResident(e *entry) {
 	if m.jobs[e.ID] == nil {
 		m.jobs[e.ID] = e
 	}

@@ -93,9 +93,9 @@ func (m *Machine) limit(q *queue) {
 // continueCounting gives slots to some more leases.
 func (m *Machine) continueCounting() {
 	if !m.counting.empty() {
-		m.transition()
+		m.beginTransition()
 		m.countSome()
-		m.outside()
+		m.endTransition()
 	}
 }
 
@@ -276,7 +276,7 @@ func (m *Machine) Usage(now job.Time, namespace, name string) (u Usage) {
 	m.now = max(m.now, now)
 	_, shut := m.shut(q)
 	u.Slots = q.usedSlots()
-	if !q.Paused && (shut || q.waiters != nil && !q.waiters.aside.empty() || m.better(q) == nil) {
+	if !q.Paused && (shut || q.waiters != nil && !q.waiters.aside.empty() || m.bestReady(q) == nil) {
 		u.Held = q.Counts[job.Ready]
 	}
 	return u

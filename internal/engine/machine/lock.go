@@ -18,8 +18,8 @@ func (m *Machine) getLock(namespace, lock string) (record.Lock, bool) {
 	return l, true
 }
 
-// locked reports whether somebody has a lock (INV-13).
-func (m *Machine) locked(namespace, lock string) bool {
+// isLocked reports whether somebody has a lock (INV-13).
+func (m *Machine) isLocked(namespace, lock string) bool {
 	l, ok := m.getLock(namespace, lock)
 	return ok && m.now < l.Until
 }
@@ -52,5 +52,5 @@ func (m *Machine) unlock(e *entry) {
 func (m *Machine) dropLock(namespace, lock string, l record.Lock) {
 	m.kb = record.LockKey(m.kb[:0], namespace, lock)
 	m.store.Remove(m.kb)
-	m.neverMind(l.Until, l.Taker, m.kb)
+	m.cancelForget(l.Until, l.Taker, m.kb)
 }

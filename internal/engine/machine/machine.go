@@ -124,12 +124,12 @@ type Machine struct {
 	sums       map[string]*sums // by namespace
 	all        job.Sums         // of all namespaces
 	activity   activity
-	wakes      line[*queue] // queues that may have become fetchable in this transition
-	left       line[*queue] // those of earlier steps with callers that are still to be served
-	freed      line[freedGroup]
-	counting   line[*queue]  // queues of which leases are to get their slots
-	rooms      line[*queue]  // queues that may have room for waiting pushes
-	leftRooms  line[*queue]  // those of earlier steps with pushes that are still to be let in
+	wakes      fifo[*queue] // queues that may have become fetchable in this transition
+	left       fifo[*queue] // those of earlier steps with callers that are still to be served
+	freed      fifo[freedGroup]
+	counting   fifo[*queue]  // queues of which leases are to get their slots
+	rooms      fifo[*queue]  // queues that may have room for waiting pushes
+	leftRooms  fifo[*queue]  // those of earlier steps with pushes that are still to be let in
 	ripe       []job.BatchID // batches that may have reached a stage
 	notices    []job.Spec    // what hooks are to push
 	asked      bool          // the command of a caller is being applied
@@ -151,9 +151,9 @@ type Machine struct {
 	alarms   moments[*alarm]
 	holders  map[job.Holder]*holder
 	waiting  map[uint64]*waiter
-	awaiting map[job.ID]*vigil
-	telling  line[*vigils] // those who are still to be told
-	leaving  line[*waiter] // those who have been answered and are still in lists
+	awaiting map[job.ID]*jobWait
+	telling  fifo[*jobWaits] // those who are still to be told
+	leaving  fifo[*waiter]   // those who have been answered and are still in lists
 	// Timers went first in this Tick, and those who are left over wait for the next one.
 	held      bool
 	postponed int                             // how many Ticks in a row have left a clean-up for later
@@ -183,11 +183,11 @@ type Machine struct {
 	endingsLeft    bool      // there are stored ones
 	firstEnding    job.ID    // none of them is of an earlier job
 	lastEnding     job.ID    // the one whose turn it was last
-	canceled       line[uint64]
-	orphans        line[*held] // leases of holders that have gone: each with all that follow it
+	canceled       fifo[uint64]
+	orphans        fifo[*held] // leases of holders that have gone: each with all that follow it
 	restart        restart
 	flush          *flush // nil: there is none
-	flushes        line[*waiter]
+	flushes        fifo[*waiter]
 
 	out []Completion
 
@@ -201,7 +201,7 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 		store: store, opt: opt.withDefaults(), now: now, started: now,
 		spaces: map[string]map[string]*queue{}, sums: map[string]*sums{}, byID: map[record.QueueID]*queue{},
 		jobs: map[job.ID]*entry{}, holders: map[job.Holder]*holder{},
-		waiting: map[uint64]*waiter{}, awaiting: map[job.ID]*vigil{}, runs: map[job.ID]*waiter{},
+		waiting: map[uint64]*waiter{}, awaiting: map[job.ID]*jobWait{}, runs: map[job.ID]*waiter{},
 		stubs:      map[string]map[string]*waitList{},
 		deliveries: map[*job.Delivery]*awaited{}, away: map[job.ID]*job.Delivery{},
 		shard: record.Shard{NextID: 1, NextSeq: 1, NextQueue: 1},
@@ -219,7 +219,7 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 	m.fire(m.opt.TimersPerCommand)
 	res.Reset()
 	answered, needs = true, m.step
-	m.transition()
+	m.beginTransition()
 	m.asked = true
 	switch c := cmd.(type) {
 	case *job.Push:
@@ -308,7 +308,7 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 		m.setHooks(c, res)
 	}
 	m.asked = false
-	m.outside()
+	m.endTransition()
 	return answered, needs
 }
 
@@ -345,8 +345,8 @@ func (m *Machine) Unfinished() bool {
 		len(m.restart.leads) > 0 || m.restart.next != nil || m.flush != nil || !m.counting.empty()
 }
 
-// transition begins a command, a timer or a piece of left-over work, which outside ends.
-func (m *Machine) transition() {
+// beginTransition begins a command, a timer or a piece of left-over work, which endTransition ends.
+func (m *Machine) beginTransition() {
 	m.inside = true
 	m.follow, m.leases = m.opt.StepWork, m.opt.StepWork
 }
@@ -437,9 +437,9 @@ func (m *Machine) EndWaits(now job.Time) {
 	m.work = math.MaxInt // nothing comes after it that could be held up
 	for _, w := range m.waitersInOrder() {
 		if m.waiting[w.token] == w { // the end of another wait may have ended it
-			m.transition()
+			m.beginTransition()
 			m.endWait(w, job.ErrTimeout)
-			m.outside()
+			m.endTransition()
 		}
 	}
 }
@@ -487,7 +487,7 @@ func (m *Machine) load() {
 	m.loadForget()
 	m.loadHooks()
 	m.loadFlush()
-	m.endingsLeft = m.some(record.EndingSpan(0, math.MaxUint64))
+	m.endingsLeft = m.hasKeyIn(record.EndingSpan(0, math.MaxUint64))
 	m.begin(m.now, 0)
 	m.beginRestart()
 	m.continueCounting()

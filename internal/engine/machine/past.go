@@ -12,7 +12,7 @@ func checkPast(c *job.Push) *job.Error {
 	p, s := c.Past, &c.Spec
 	switch {
 	case p == nil:
-	case !begins.Allow(p.State):
+	case !pastStates.Allow(p.State):
 		return &job.Error{Kind: job.Invalid, Text: "no job can begin in this state"}
 	case len(s.BlockedBy) > 0 != (p.State == job.Blocked):
 		return &job.Error{Kind: job.Invalid, Text: "a job waits for others if it is blocked, and only then"}
@@ -32,12 +32,12 @@ func checkPast(c *job.Push) *job.Error {
 	return nil
 }
 
-// begins are the states that a job with a past can begin in. A lease has a holder, which is no part of a past.
-var begins = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
+// pastStates are the states that a job with a past can begin in. A lease has a holder, which is no part of a past.
+var pastStates = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
 
-// goOn writes a new job that has a past and lets it enter the state that it was in. Earlier is as for create.
-func (m *Machine) goOn(e *entry, s *job.Spec, p *job.Past, earlier []*entry) {
-	e.Created = m.bygone(p.Created)
+// importJob writes a new job that has a past and lets it enter the state that it was in. Earlier is as for create.
+func (m *Machine) importJob(e *entry, s *job.Spec, p *job.Past, earlier []*entry) {
+	e.Created = m.clampPast(p.Created)
 	e.Order.Rank, e.Order.At = p.Rank, p.At
 	e.Attempts, e.Fails, e.Buries = p.Attempts, p.Fails, p.Buries
 	e.Lapses, e.Releases, e.Kicks, e.Delay = p.Lapses, p.Releases, p.Kicks, p.Delay
@@ -54,8 +54,8 @@ func (m *Machine) goOn(e *entry, s *job.Spec, p *job.Past, earlier []*entry) {
 		m.putResult(e)
 	}
 	if p.State == job.Blocked {
-		m.goOnBlocked(e, m.bygone(p.Since), m.blockers(s, earlier))
-		m.stillborn(e)
+		m.importBlocked(e, m.clampPast(p.Since), m.blockers(s, earlier))
+		m.expireIfPast(e)
 		return
 	}
 	m.link(e)
@@ -66,13 +66,13 @@ func (m *Machine) goOn(e *entry, s *job.Spec, p *job.Past, earlier []*entry) {
 	case waits && e.RunAt <= m.now:
 		m.makeReady(e, job.PlaceOld)
 	case p.State == job.Ready:
-		m.makeReadySince(e, job.PlaceOld, m.bygone(p.Since))
+		m.makeReadySince(e, job.PlaceOld, m.clampPast(p.Since))
 	default:
 		if p.BuriedLast {
 			e.Flags |= job.FlagBuriedLast
 		}
 		m.enter(e, p.State)
-		e.Since = m.bygone(p.Since)
+		e.Since = m.clampPast(p.Since)
 		if p.State == job.Dead {
 			e.Policy.ExpireAt = 0
 		}
@@ -81,11 +81,11 @@ func (m *Machine) goOn(e *entry, s *job.Spec, p *job.Past, earlier []*entry) {
 		}
 		m.save(e)
 	}
-	m.stillborn(e)
+	m.expireIfPast(e)
 }
 
-// goOnBlocked has a job wait again for those of its blockers that are left.
-func (m *Machine) goOnBlocked(e *entry, since job.Time, blockers []*entry) {
+// importBlocked has a job wait again for those of its blockers that are left.
+func (m *Machine) importBlocked(e *entry, since job.Time, blockers []*entry) {
 	switch {
 	case len(blockers) > 0:
 		m.enter(e, job.Blocked)
@@ -120,7 +120,7 @@ func (m *Machine) reenlist(e *entry, s *job.Spec, p *job.Past) {
 	default:
 		m.join(e, s.Batch)
 		if p.Tried || p.Fails > 0 || p.State == job.Dead || p.State == job.Failed {
-			m.tried(e)
+			m.countFailedInBatch(e)
 		}
 	}
 }
@@ -147,8 +147,8 @@ func (m *Machine) rejoinTicker(e *entry, id job.BatchID, p *job.Past) {
 	}
 }
 
-// bygone returns a time of the past; now if there is none.
-func (m *Machine) bygone(t job.Time) job.Time {
+// clampPast returns a time of the past; now if there is none.
+func (m *Machine) clampPast(t job.Time) job.Time {
 	if t <= 0 || t > m.now {
 		return m.now
 	}

@@ -21,19 +21,19 @@ func (m *Machine) report(c *job.Report, res *job.Result) {
 	switch {
 	case e != nil && e.Flags.Has(job.FlagTracked):
 		p := m.getProgress(e)
-		told(&p, c, m.now)
+		mergeReport(&p, c, m.now)
 		m.putProgress(e, &p)
 		res.Count = 1
 	case !tracked:
 		if o, ok := m.getOutcome(c.Namespace, c.Key); ok && m.now < o.Until {
-			told(&o.Progress, c, m.now)
+			mergeReport(&o.Progress, c, m.now)
 			m.putOutcome(c.Namespace, c.Key, &o)
 			res.Count = 1
 		}
 	}
 }
 
-func told(p *record.Progress, c *job.Report, now job.Time) {
+func mergeReport(p *record.Progress, c *job.Report, now job.Time) {
 	if c.SetPercent {
 		p.Percent, p.HasPercent = c.Percent, true
 	}
@@ -95,13 +95,13 @@ func (m *Machine) putProgress(e *entry, p *record.Progress) {
 	m.vb = trim(m.vb)
 }
 
-// ended keeps how a tracked job has ended, under its key.
-func (m *Machine) ended(e *entry, how job.Outcome) {
+// keepOutcome keeps how a tracked job has ended, under its key.
+func (m *Machine) keepOutcome(e *entry, how job.Outcome) {
 	if !e.Flags.Has(job.FlagTracked) || e.Key == "" || e.State == job.Done { // a job that is done has ended before
 		return
 	}
 	if old, ok := m.getOutcome(e.Namespace, e.Key); ok {
-		m.neverMind(old.Until, old.ID, m.kb)
+		m.cancelForget(old.Until, old.ID, m.kb)
 	}
 	o := record.Outcome{Progress: m.getProgress(e), How: how, ID: e.ID}
 	o.At = m.now
@@ -126,7 +126,7 @@ func (m *Machine) putOutcome(namespace, key string, o *record.Outcome) {
 	m.kb = record.OutcomeKey(m.kb[:0], namespace, key)
 	if until := m.now.Add(outcomeKept); until != o.Until {
 		if o.Until != 0 {
-			m.neverMind(o.Until, o.ID, m.kb)
+			m.cancelForget(o.Until, o.ID, m.kb)
 		}
 		o.Until = until
 		m.forgetLater(until, o.ID, m.kb)

@@ -29,7 +29,7 @@ func (m *Machine) purge(c *job.Purge, res *job.Result) {
 		return
 	}
 	if c.Limit > 0 || c.State == job.Leased {
-		res.Count = m.part(q.Counts[c.State], c.Limit, res)
+		res.Count = m.limitToStep(q.Counts[c.State], c.Limit, res)
 		m.purgeFew(q, c.State, res.Count)
 		return
 	}
@@ -54,7 +54,7 @@ func (m *Machine) purgeFew(q *queue, s job.State, n int) {
 		gone = append(gone, e)
 	}
 	for _, e := range gone { // only now: those that waited for each other are gone too
-		m.succeeded(e)
+		m.releaseDependants(e)
 		m.serveWakes()
 	}
 }
@@ -304,9 +304,9 @@ func (m *Machine) sweepSome() bool {
 	}
 	dead, next, done := m.sweepRead(s, q)
 	for i, e := range dead {
-		m.transition()
+		m.beginTransition()
 		m.sweepJob(s, e)
-		m.outside()
+		m.endTransition()
 		if m.Unfinished() && i+1 < len(dead) { // that comes first
 			next, done, dead = dead[i+1].ID, false, dead[:i+1]
 			break
@@ -406,15 +406,15 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 		}
 	}
 	if e.State == job.Leased {
-		m.letGo(&e.Job)
+		m.releaseFromHolder(&e.Job)
 	}
-	m.tried(e)
-	m.tickEnds(e, job.Removed)
+	m.countFailedInBatch(e)
+	m.noteTickEnd(e, job.Removed)
 	m.unlink(e)
 	if e.State == job.Blocked {
 		m.unblock(e)
 	}
-	m.succeeded(e)
+	m.releaseDependants(e)
 	m.tellGone(e)
 }
 

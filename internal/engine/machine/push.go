@@ -31,14 +31,14 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 	}
 	e := m.create(c, nil)
 	m.accept(e, res)
-	m.reuse(e)
+	m.recycle(e)
 	return true
 }
 
-// reuse takes the entry of a job that was pushed for the next one, with its buffers, unless it is in memory for longer:
-// behind a backlog none is, and then its push is all that it is for. Of the buffers of one that was delivered lease has
-// let go.
-func (m *Machine) reuse(e *entry) {
+// recycle takes the entry of a job that was pushed for the next one, with its buffers, unless it is in memory for
+// longer: behind a backlog none is, and then its push is all that it is for. Of the buffers of one that was delivered
+// lease has let go.
+func (m *Machine) recycle(e *entry) {
 	if m.jobs[e.ID] != nil || e.Group != "" {
 		return
 	}
@@ -76,7 +76,7 @@ func (m *Machine) checkNames(s *job.Spec) *job.Error {
 	if s.Unique && s.Key != "" && m.keyInUse(s.Namespace, s.Key) {
 		return job.ErrDuplicate
 	}
-	if s.Lock != "" && m.locked(s.Namespace, s.Lock) {
+	if s.Lock != "" && m.isLocked(s.Namespace, s.Lock) {
 		return job.ErrLocked
 	}
 	return nil
@@ -105,7 +105,7 @@ func (m *Machine) waitForRoom(token uint64, c *job.Push) {
 		q.room = &waitList{q: q}
 	}
 	q.entrants++
-	w.standIn(q.room)
+	w.joinList(q.room)
 	m.enqueue(w, m.deadline(c.RoomWait))
 }
 
@@ -175,7 +175,7 @@ func (m *Machine) create(c *job.Push, earlier []*entry) *entry {
 	s := &c.Spec
 	e := m.prepare(s)
 	if c.Past != nil {
-		m.goOn(e, s, c.Past, earlier)
+		m.importJob(e, s, c.Past, earlier)
 		return e
 	}
 	m.enlist(e, s)
@@ -281,12 +281,12 @@ func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
 		}
 		m.makeReady(e, p)
 	}
-	m.stillborn(e)
+	m.expireIfPast(e)
 }
 
-// stillborn ends a new job whose time has run out already.
-func (m *Machine) stillborn(e *entry) {
-	if e.State != job.Leased && expired(e, m.now) {
+// expireIfPast ends a new job whose time has run out already.
+func (m *Machine) expireIfPast(e *entry) {
+	if e.State != job.Leased && isExpired(e, m.now) {
 		state := e.State
 		m.expire(e)
 		e.State = state // what the push answers
@@ -550,7 +550,7 @@ func (r *rehearsal) lock(c *job.Push) *job.Error {
 	}
 	k := [2]string{s.Namespace, s.Lock}
 	taken, known := r.locks[k]
-	if taken || (!known && r.m.locked(s.Namespace, s.Lock)) {
+	if taken || (!known && r.m.isLocked(s.Namespace, s.Lock)) {
 		return job.ErrLocked
 	}
 	at := s.RunAt
@@ -584,7 +584,7 @@ func (m *Machine) blockers(s *job.Spec, earlier []*entry) []*entry {
 		var e *entry
 		switch {
 		case b.Back > 0 && b.Back <= len(earlier):
-			e = m.again(earlier[len(earlier)-b.Back])
+			e = m.reload(earlier[len(earlier)-b.Back])
 		case b.Back > 0:
 			continue
 		case b.Number != 0:
@@ -600,7 +600,7 @@ func (m *Machine) blockers(s *job.Spec, earlier []*entry) []*entry {
 	return slices.CompactFunc(es, func(a, b *entry) bool { return a.ID == b.ID })
 }
 
-// again returns the job as it is now; nil if it is gone.
-func (m *Machine) again(e *entry) *entry {
+// reload returns the job as it is now; nil if it is gone.
+func (m *Machine) reload(e *entry) *entry {
 	return m.loadRef(record.JobRef{Queue: e.q.ID, ID: e.ID})
 }

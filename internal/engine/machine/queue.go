@@ -29,7 +29,7 @@ type queue struct {
 	waiters  *waitList // fetches, in order of arrival; nil if there never was one
 	room     *waitList // pushes that wait for room; nil if there never was one
 	entrants uint64    // how many they are
-	awaited  *vigils   // those who wait for results of its jobs; nil if there never was one
+	awaited  *jobWaits // those who wait for results of its jobs; nil if there never was one
 	alarm    *alarm    // the end of a pause
 	limit    *limiter  // nil if nothing is limited
 	regroup  []byte    // where to go on showing or hiding groups; nil: that is done
@@ -75,12 +75,12 @@ func (m *Machine) named(namespace, name string) *queue {
 	if q == nil {
 		q = &queue{namespace: namespace, name: name, plain: window{whole: true}, sums: m.sumsOf(namespace)}
 		space[name] = q
-		m.adopt(q)
+		m.adoptWaiters(q)
 	}
 	return q
 }
 
-// make returns the stored queue of that name and creates it if need be.
+// makeQueue returns the stored queue of that name and creates it if need be.
 func (m *Machine) makeQueue(namespace, name string) *queue {
 	q := m.named(namespace, name)
 	if m.flush != nil && q.ID != 0 {
@@ -113,7 +113,7 @@ func (m *Machine) met(q *queue) bool {
 // forget drops a queue that is not stored and that no push waits to get into.
 func (m *Machine) forget(q *queue) {
 	if q.ID == 0 && q.room.empty() && m.spaces[q.namespace][q.name] == q {
-		m.orphan(q)
+		m.keepWaiters(q)
 		delete(m.spaces[q.namespace], q.name)
 		if len(m.spaces[q.namespace]) == 0 {
 			delete(m.spaces, q.namespace)

@@ -55,13 +55,13 @@ func (m *Machine) makeReady(e *entry, p job.Place) { m.makeReadySince(e, p, m.no
 
 // makeReadySince is makeReady of a job that counts as ready since a time.
 func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
-	if m.overdue(e) {
+	if m.withdrawIfAbandoned(e) {
 		return
 	}
 	m.place(e, p)
 	m.become(e, job.Ready)
 	e.Since = since
-	if w := m.taker(e); w != nil {
+	if w := m.waiterFor(e); w != nil {
 		e.q.less(job.Ready)
 		m.deliver(w, e)
 		return
@@ -71,11 +71,11 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 	m.wake(e.q)
 }
 
-// taker returns the caller that waits for this very job: the queue is open and has no limits, nothing
+// waiterFor returns the caller that waits for this very job: the queue is open and has no limits, nothing
 // else in it can be fetched, and neither expiry nor its group hold the job up.
-func (m *Machine) taker(e *entry) *waiter {
+func (m *Machine) waiterFor(e *entry) *waiter {
 	q := e.q
-	if q.Paused || q.limit != nil || q.regroup != nil || q.waiters.first() == nil || !q.waiters.aside.empty() || expired(e, m.now) || q.Counts[job.Ready] > 1 {
+	if q.Paused || q.limit != nil || q.regroup != nil || q.waiters.first() == nil || !q.waiters.aside.empty() || isExpired(e, m.now) || q.Counts[job.Ready] > 1 {
 		return nil
 	}
 	if e.Group != "" && !m.mayLease(q, m.group(q, e.Group)) {
@@ -125,7 +125,7 @@ func (m *Machine) intoWindow(q *queue, w *window, list record.List, e *entry) {
 		return
 	}
 	w.insert(e)
-	m.stay(e)
+	m.keepResident(e)
 	m.keepBody(e)
 	if w.len() > m.opt.Window || m.windowed() > m.opt.Resident {
 		m.dropResident(w.dropLast())
@@ -161,7 +161,7 @@ func (m *Machine) refillSpan(q *queue, w *window, lo, hi []byte, limit int) {
 	w.floor = nil
 	for _, e := range m.loadMany(q, ids) {
 		w.insert(e)
-		m.stay(e)
+		m.keepResident(e)
 		m.keepBody(e)
 	}
 }
@@ -213,7 +213,7 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 		}
 		switch part {
 		case record.PartFirst:
-			e := m.stand(q, id, true)
+			e := m.newEntry(q, id, true)
 			m.decodeFirst(e, append([]byte(nil), value...))
 			if budget -= len(e.Body); budget < 0 {
 				m.dropBody(e)
@@ -244,11 +244,11 @@ func (m *Machine) head(q *queue) (first *entry, short bool) {
 		return nil, true
 	}
 	for q.Counts[job.Ready] > 0 {
-		e := m.better(q)
+		e := m.bestReady(q)
 		if e == nil && q.Limits.GroupRate > 0 {
 			m.rouse(q, q.limit.look)
 		}
-		if e == nil || !expired(e, m.now) {
+		if e == nil || !isExpired(e, m.now) {
 			return e, false
 		}
 		if !m.spend() {
@@ -259,7 +259,7 @@ func (m *Machine) head(q *queue) (first *entry, short bool) {
 	return nil, false
 }
 
-func (m *Machine) better(q *queue) *entry {
+func (m *Machine) bestReady(q *queue) *entry {
 	m.refill(q, &q.plain, record.ListReady, m.refillSize())
 	e := q.plain.first()
 	if q.Turn != 0 {
@@ -269,7 +269,7 @@ func (m *Machine) better(q *queue) *entry {
 		e = f
 	}
 	if q.Turns {
-		e = m.fairer(q, e)
+		e = m.pickByTurn(q, e)
 	}
 	return e
 }

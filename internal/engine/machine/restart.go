@@ -34,7 +34,7 @@ func (m *Machine) continueRestart() {
 	if len(r.leads) == 0 && r.next == nil {
 		return
 	}
-	m.transition()
+	m.beginTransition()
 	for len(r.leads) > 0 && m.leases > 0 {
 		if q := m.byID[r.leads[0]]; q == nil || m.releaseBound(q) {
 			r.leads = r.leads[1:]
@@ -43,7 +43,7 @@ func (m *Machine) continueRestart() {
 	if len(r.leads) == 0 && m.leases > 0 {
 		m.withdrawStale()
 	}
-	m.outside()
+	m.endTransition()
 }
 
 // releaseBound releases leases of a queue from before the restart that were to end with
@@ -88,7 +88,7 @@ func (m *Machine) withdrawStale() {
 		if e.State != job.Leased || e.Entered < m.restart.seq {
 			m.count(e.q, job.CountCancelled)
 			m.remove(e)
-			m.succeeded(e)
+			m.releaseDependants(e)
 			m.serveWakes()
 		}
 	}

@@ -23,36 +23,36 @@ func (m *Machine) await(token uint64, c *job.Await, res *job.Result) (answered b
 	return false
 }
 
-// vigil is those who wait for the result of one job.
-type vigil struct {
+// jobWait is those who wait for the result of one job.
+type jobWait struct {
 	waitList
 	id         job.ID
-	in         *vigils
-	prev, next *vigil
+	in         *jobWaits
+	prev, next *jobWait
 }
 
-// vigils are those who wait for results of jobs of one queue, or those who are to be told
+// jobWaits are those who wait for results of jobs of one queue, or those who are to be told
 // the same.
-type vigils struct {
-	head, tail *vigil
-	q          *queue // nil once they are to be told
-	told       *news  // nil while they wait
+type jobWaits struct {
+	head, tail *jobWait
+	q          *queue        // nil once they are to be told
+	told       *sharedAnswer // nil while they wait
 }
 
-// news is what many are told.
-type news struct {
+// sharedAnswer is what many are told.
+type sharedAnswer struct {
 	res   job.Result
 	needs uint64
 }
 
 // result returns the answer of one of them, which its caller may use again.
-func (t *news) result() job.Result {
+func (t *sharedAnswer) result() job.Result {
 	res := t.res
 	res.Jobs = slices.Clone(res.Jobs)
 	return res
 }
 
-func (l *vigils) push(v *vigil) {
+func (l *jobWaits) push(v *jobWait) {
 	v.in, v.prev, v.next = l, l.tail, nil
 	if l.tail == nil {
 		l.head = v
@@ -62,7 +62,7 @@ func (l *vigils) push(v *vigil) {
 	l.tail = v
 }
 
-func (l *vigils) remove(v *vigil) {
+func (l *jobWaits) remove(v *jobWait) {
 	if v.prev == nil {
 		l.head = v.next
 	} else {
@@ -76,10 +76,10 @@ func (l *vigils) remove(v *vigil) {
 	v.in, v.prev, v.next = nil, nil, nil
 }
 
-// vigilsOf returns those who wait for results of jobs of a queue.
-func (q *queue) vigilsOf() *vigils {
+// jobWaitsOf returns those who wait for results of jobs of a queue.
+func (q *queue) jobWaitsOf() *jobWaits {
 	if q.awaited == nil {
-		q.awaited = &vigils{q: q}
+		q.awaited = &jobWaits{q: q}
 	}
 	return q.awaited
 }
@@ -88,17 +88,17 @@ func (q *queue) vigilsOf() *vigils {
 func (m *Machine) waitFor(w *waiter, q *queue, until job.Time) {
 	v := m.awaiting[w.awaits]
 	if v == nil {
-		v = &vigil{id: w.awaits}
+		v = &jobWait{id: w.awaits}
 		m.awaiting[w.awaits] = v
-		q.vigilsOf().push(v)
+		q.jobWaitsOf().push(v)
 	}
-	w.vigil = v
-	w.standIn(&v.waitList)
+	w.jobWait = v
+	w.joinList(&v.waitList)
 	m.enqueue(w, until)
 }
 
-func (m *Machine) leaveVigil(w *waiter) {
-	v := w.vigil
+func (m *Machine) leaveJobWait(w *waiter) {
+	v := w.jobWait
 	v.remove(&w.one)
 	if v.head == nil {
 		v.in.remove(v)
@@ -112,39 +112,39 @@ func (m *Machine) leaveVigil(w *waiter) {
 func (m *Machine) moveWaits(e *entry) {
 	if v := m.awaiting[e.ID]; v != nil {
 		v.in.remove(v) // from a queue that is there: the job is
-		e.q.vigilsOf().push(v)
+		e.q.jobWaitsOf().push(v)
 	}
 }
 
 // tellResult answers everybody who waits for a job that has finished.
 func (m *Machine) tellResult(e *entry) {
 	if v := m.awaiting[e.ID]; v != nil {
-		t := &news{needs: m.step}
+		t := &sharedAnswer{needs: m.step}
 		m.answer(e, &t.res)
-		m.tellVigil(v, t)
+		m.tellJobWait(v, t)
 	}
 }
 
 // tellGone answers everybody who waits for a job that has gone without finishing.
 func (m *Machine) tellGone(e *entry) {
 	if v := m.awaiting[e.ID]; v != nil {
-		m.tellVigil(v, m.notFound())
+		m.tellJobWait(v, m.notFound())
 	}
 }
 
-func (m *Machine) notFound() *news {
-	return &news{res: job.Result{Err: job.ErrNotFound}, needs: m.step}
+func (m *Machine) notFound() *sharedAnswer {
+	return &sharedAnswer{res: job.Result{Err: job.ErrNotFound}, needs: m.step}
 }
 
-// tellVigil answers everybody who waits for one job. As soon as the first is answered
+// tellJobWait answers everybody who waits for one job. As soon as the first is answered
 // there is no such job any more.
-func (m *Machine) tellVigil(v *vigil, t *news) {
+func (m *Machine) tellJobWait(v *jobWait, t *sharedAnswer) {
 	if v.in.told != nil {
 		return // they are to be told already
 	}
 	v.in.remove(v)
 	delete(m.awaiting, v.id)
-	l := &vigils{told: t}
+	l := &jobWaits{told: t}
 	l.push(v)
 	m.tellAll(l)
 }
@@ -159,7 +159,7 @@ func (m *Machine) endJobWaits(q *queue) {
 }
 
 // tellAll answers any number of callers. What is too much for this step is left over.
-func (m *Machine) tellAll(l *vigils) {
+func (m *Machine) tellAll(l *jobWaits) {
 	for l.head != nil {
 		if !m.spend() {
 			m.telling.add(l)
@@ -177,11 +177,11 @@ func (m *Machine) tellSome() {
 }
 
 // isTold reports whether the answer to a caller is known already.
-func (w *waiter) isTold() bool { return w.vigil != nil && w.vigil.in.told != nil }
+func (w *waiter) isTold() bool { return w.jobWait != nil && w.jobWait.in.told != nil }
 
 // tell answers a caller whose answer is known.
 func (m *Machine) tell(w *waiter) {
-	t := w.vigil.in.told
+	t := w.jobWait.in.told
 	m.complete(w, t.result(), t.needs)
 }
 
@@ -204,7 +204,7 @@ func (m *Machine) run(token uint64, c *job.Run, res *job.Result) (answered bool)
 
 // runJob returns the job of a run that waits; nil if it was purged and the clean-up
 // has not come to tell the caller yet.
-func (m *Machine) runJob(w *waiter) *entry { return m.loadJob(w.vigil.in.q, w.awaits) }
+func (m *Machine) runJob(w *waiter) *entry { return m.loadJob(w.jobWait.in.q, w.awaits) }
 
 // finishRun answers the caller of a run, and with it everybody else who waits, and
 // the job is gone.
@@ -216,9 +216,9 @@ func (m *Machine) finishRun(e *entry, s job.State, result []byte) {
 	m.erase(e)
 }
 
-// overdue withdraws an ephemeral job that is in no list if nobody waits for it any
+// withdrawIfAbandoned withdraws an ephemeral job that is in no list if nobody waits for it any
 // more, or no longer than now.
-func (m *Machine) overdue(e *entry) bool {
+func (m *Machine) withdrawIfAbandoned(e *entry) bool {
 	if !e.Flags.Has(job.FlagEphemeral) {
 		return false
 	}
@@ -231,6 +231,6 @@ func (m *Machine) overdue(e *entry) bool {
 	}
 	m.count(e.q, job.CountCancelled)
 	m.erase(e)
-	m.succeeded(e)
+	m.releaseDependants(e)
 	return true
 }

@@ -234,7 +234,7 @@ func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byt
 	if s == nil {
 		s = &ticker{id: job.BatchID(m.nextID(false))}
 		s.Namespace, s.Name, s.Created, s.Paused = def.Namespace, def.Name, m.now, def.Paused
-		m.tickedBefore(s, def.Past)
+		m.setPast(s, def.Past)
 		m.vb = record.AppendUint(m.vb[:0], uint64(s.id))
 		m.set(record.ScheduleNameKey(nil, s.Namespace, s.Name), m.vb)
 	} else {
@@ -250,18 +250,18 @@ func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byt
 	s.Source = source
 	m.set(record.ScheduleKey(nil, s.id, record.BatchFixed), stored)
 	if again {
-		m.waitAgain(s, def)
+		m.scheduleNext(s, def)
 	}
 	m.putTicker(s)
 	return true
 }
 
-// tickedBefore gives a new schedule its past. It is paused until its jobs are here.
-func (m *Machine) tickedBefore(s *ticker, p *job.SchedulePast) {
+// setPast gives a new schedule its past. It is paused until its jobs are here.
+func (m *Machine) setPast(s *ticker, p *job.SchedulePast) {
 	if p == nil {
 		return
 	}
-	s.Paused, s.Created, s.LastTick, s.LastAt = true, m.bygone(p.Created), p.LastTick, p.LastAt
+	s.Paused, s.Created, s.LastTick, s.LastAt = true, m.clampPast(p.Created), p.LastTick, p.LastAt
 	s.Pushed, s.Missed, s.Skipped = p.Pushed, p.Missed, p.Skipped
 	for _, r := range p.Runs {
 		r.Job = 0
@@ -269,8 +269,8 @@ func (m *Machine) tickedBefore(s *ticker, p *job.SchedulePast) {
 	}
 }
 
-// jobsBack ends the runs of a schedule with a past whose jobs have not come back, and has it tick again.
-func (m *Machine) jobsBack(s *ticker, c *job.PauseSchedule) {
+// endImport ends the runs of a schedule with a past whose jobs have not come back, and has it tick again.
+func (m *Machine) endImport(s *ticker, c *job.PauseSchedule) {
 	for i := range s.Runs {
 		r := &s.Runs[i]
 		if pushed := r.Kind == job.RunPushed || r.Kind == job.RunByHand; pushed && r.Job == 0 && r.Outcome == job.Alive {
@@ -285,11 +285,11 @@ func (m *Machine) jobsBack(s *ticker, c *job.PauseSchedule) {
 		return
 	}
 	def, _ := m.tickerDef(s.id)
-	m.waitAgain(s, &def)
+	m.scheduleNext(s, &def)
 }
 
-// waitAgain sets the next tick from now on.
-func (m *Machine) waitAgain(s *ticker, def *job.Schedule) {
+// scheduleNext sets the next tick from now on.
+func (m *Machine) scheduleNext(s *ticker, def *job.Schedule) {
 	s.Behind = 0
 	if s.Paused {
 		m.tickAt(s, 0)
@@ -323,12 +323,12 @@ func (m *Machine) pauseSchedule(c *job.PauseSchedule, res *job.Result) {
 	case s == nil:
 		res.Err = job.ErrNoSchedule
 	case c.Rest:
-		m.jobsBack(s, c)
+		m.endImport(s, c)
 		m.putTicker(s)
 	case s.Paused != c.Paused:
 		s.Paused = c.Paused
 		def, _ := m.tickerDef(s.id)
-		m.waitAgain(s, &def)
+		m.scheduleNext(s, &def)
 		m.putTicker(s)
 		res.Count = 1
 	}
@@ -378,7 +378,7 @@ func (m *Machine) fireTicker(t timerItem) {
 	}
 	s.Missed += run.Count
 	run.Kind = job.RunMissed
-	m.note(s, run)
+	m.noteRun(s, run)
 	m.putTicker(s)
 }
 
@@ -394,7 +394,7 @@ func (m *Machine) tick(s *ticker, def *job.Schedule, run job.ScheduleRun) {
 	}
 	if run.Kind != job.RunPushed {
 		s.Skipped++
-		m.note(s, run)
+		m.noteRun(s, run)
 		m.putTicker(s)
 		return
 	}
@@ -409,7 +409,7 @@ func (m *Machine) pushTick(s *ticker, def *job.Schedule, run job.ScheduleRun) *e
 	e.Flags |= job.FlagTick
 	s.Pushed++
 	s.LastAt, s.Running, run.Job = m.now, e.ID, e.ID
-	m.note(s, run)
+	m.noteRun(s, run)
 	m.putTicker(s)
 	if def.Job.Lock != "" {
 		m.lock(e, &def.Job)
@@ -418,8 +418,8 @@ func (m *Machine) pushTick(s *ticker, def *job.Schedule, run job.ScheduleRun) *e
 	return e
 }
 
-// note remembers what became of a tick. Ticks that had no job, one after the other for the same reason, are one.
-func (m *Machine) note(s *ticker, run job.ScheduleRun) {
+// noteRun remembers what became of a tick. Ticks that had no job, one after the other for the same reason, are one.
+func (m *Machine) noteRun(s *ticker, run job.ScheduleRun) {
 	run.At = m.now
 	if n := len(s.Runs); n > 0 && run.Job == 0 {
 		if last := &s.Runs[n-1]; last.Kind == run.Kind && last.Refused == run.Refused {
@@ -431,8 +431,8 @@ func (m *Machine) note(s *ticker, run job.ScheduleRun) {
 	s.Runs = s.Runs[max(0, len(s.Runs)-job.ScheduleRuns):]
 }
 
-// tickEnds remembers how a job of a schedule has ended. The first end counts, but for one that succeeds after all.
-func (m *Machine) tickEnds(e *entry, how job.Outcome) {
+// noteTickEnd remembers how a job of a schedule has ended. The first end counts, but for one that succeeds after all.
+func (m *Machine) noteTickEnd(e *entry, how job.Outcome) {
 	if !e.Flags.Has(job.FlagTick) {
 		return
 	}

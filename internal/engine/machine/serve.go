@@ -12,9 +12,9 @@ func (m *Machine) wake(q *queue) {
 	}
 }
 
-// outside ends a command or a timer, once it has done everything else: batches reach
+// endTransition ends a command or a timer, once it has done everything else: batches reach
 // what they can, and pushes that waited for room come in.
-func (m *Machine) outside() {
+func (m *Machine) endTransition() {
 	m.inside = false
 	m.serveWakes()
 }

@@ -26,20 +26,20 @@ func (m *Machine) succeed(e *entry, c *job.Ack, res *job.Result) {
 		if c.Want {
 			m.answer(e, res)
 		}
-		m.delist(e)
+		m.detachSucceeded(e)
 		m.finishRun(e, job.Done, c.Result)
-		m.succeeded(e)
+		m.releaseDependants(e)
 		return
 	}
 	if !c.Keep && !e.Policy.Keep {
 		if c.Want {
 			m.answer(e, res)
 		}
-		m.delist(e)
+		m.detachSucceeded(e)
 		m.removeAwaited(e)
 		return
 	}
-	m.delist(e)
+	m.detachSucceeded(e)
 	m.leave(e)
 	if c.NewBody {
 		m.loadBody(e)
@@ -49,20 +49,20 @@ func (m *Machine) succeed(e *entry, c *job.Ack, res *job.Result) {
 	if c.Want {
 		m.answer(e, res)
 	}
-	m.succeeded(e)
+	m.releaseDependants(e)
 }
 
-// delist ends what a job with success ends elsewhere: its lock, its part in a batch,
+// detachSucceeded ends what a job with success ends elsewhere: its lock, its part in a batch,
 // its progress.
-func (m *Machine) delist(e *entry) {
+func (m *Machine) detachSucceeded(e *entry) {
 	if e.Lock != "" && e.LockUntil == job.LockUntilAck {
 		m.unlock(e)
 	}
 	if e.Batch != 0 {
-		m.acked(e)
+		m.ackInBatch(e)
 	}
 	if e.Flags.Has(job.FlagTracked) {
-		m.ended(e, job.Succeeded)
+		m.keepOutcome(e, job.Succeeded)
 	}
 }
 
@@ -96,28 +96,28 @@ func (m *Machine) fail(c *job.Fail, res *job.Result) {
 	m.noteSettled(e, true)
 	f := c.Failure
 	f.Kind = job.FailedByWorker
-	m.failed(e, f, c.Result)
-	m.wanted(c.Want, e, res)
+	m.failJob(e, f, c.Result)
+	m.answerIfWanted(c.Want, e, res)
 }
 
-// wanted answers the job as it is now, if it was asked for and is still there.
-func (m *Machine) wanted(want bool, e *entry, res *job.Result) {
+// answerIfWanted answers the job as it is now, if it was asked for and is still there.
+func (m *Machine) answerIfWanted(want bool, e *entry, res *job.Result) {
 	if want {
-		if now := m.again(e); now != nil {
+		if now := m.reload(e); now != nil {
 			m.answer(now, res)
 		}
 	}
 }
 
-// failed counts a failure and does what the job's policy says (section 5).
-func (m *Machine) failed(e *entry, f job.Failure, result []byte) {
+// failJob counts a failure and does what the job's policy says (section 5).
+func (m *Machine) failJob(e *entry, f job.Failure, result []byte) {
 	m.count(e.q, job.CountFailed)
 	e.Fails++
-	m.tried(e)
+	m.countFailedInBatch(e)
 	m.remember(e, f)
 	if e.Flags.Has(job.FlagEphemeral) {
-		m.ended(e, job.Died)
-		m.fall(e, func() { m.finishRun(e, job.Failed, result) })
+		m.keepOutcome(e, job.Died)
+		m.endAndFailDependants(e, func() { m.finishRun(e, job.Failed, result) })
 		return
 	}
 	p := &e.Policy
@@ -168,13 +168,13 @@ func (m *Machine) lapse(e *entry) {
 		if w := m.runs[e.ID]; w != nil {
 			m.refuse(w, job.ErrTimeout)
 		}
-		m.fall(e, func() { m.remove(e) })
+		m.endAndFailDependants(e, func() { m.remove(e) })
 		return
 	}
 	p := &e.Policy
 	switch {
 	case p.Lapse == job.LapseFail:
-		m.failed(e, job.Failure{Kind: job.FailedByLapse}, nil)
+		m.failJob(e, job.Failure{Kind: job.FailedByLapse}, nil)
 	case p.MaxAttempts > 0 && e.Attempts >= p.MaxAttempts:
 		m.exhaust(e, nil)
 	default:
@@ -194,7 +194,7 @@ func (m *Machine) release(c *job.Release, res *job.Result) {
 	}
 	m.count(e.q, job.CountReleased)
 	m.leave(e)
-	if m.overdue(e) {
+	if m.withdrawIfAbandoned(e) {
 		return
 	}
 	e.Releases++
@@ -217,7 +217,7 @@ func (m *Machine) release(c *job.Release, res *job.Result) {
 	} else {
 		m.makeReady(e, c.Place)
 	}
-	m.wanted(c.Want, e, res)
+	m.answerIfWanted(c.Want, e, res)
 }
 
 // giveBack undoes deliveries that never reached their caller.
@@ -248,7 +248,7 @@ func (m *Machine) bury(c *job.Bury, res *job.Result) {
 	if e.State != job.Buried {
 		m.count(e.q, job.CountBuried)
 		m.leave(e)
-		if m.overdue(e) {
+		if m.withdrawIfAbandoned(e) {
 			return
 		}
 		e.Buries++
@@ -262,7 +262,7 @@ func (m *Machine) bury(c *job.Bury, res *job.Result) {
 		m.save(e)
 		m.dropResident(e)
 	}
-	m.wanted(c.Want, e, res)
+	m.answerIfWanted(c.Want, e, res)
 }
 
 func (m *Machine) kick(c *job.Kick, res *job.Result) {
@@ -274,7 +274,7 @@ func (m *Machine) kick(c *job.Kick, res *job.Result) {
 		}
 		m.kickOne(e)
 		res.Count = 1
-		m.wanted(c.Want, e, res)
+		m.answerIfWanted(c.Want, e, res)
 		return
 	}
 	q := m.find(c.Namespace, c.Queue)
@@ -300,10 +300,10 @@ func (m *Machine) kicked(q *queue, c *job.Kick, res *job.Result) []*entry {
 	buried := q.Counts[job.Buried]
 	if c.From == job.KickBuried || c.From == job.KickEither && buried > 0 {
 		res.State = job.Buried
-		return m.firstFew(q, job.Buried, m.part(buried, c.Count, res))
+		return m.firstFew(q, job.Buried, m.limitToStep(buried, c.Count, res))
 	}
 	res.State = job.Scheduled
-	n := m.part(q.Counts[job.Scheduled]+q.Counts[job.Retrying], c.Count, res)
+	n := m.limitToStep(q.Counts[job.Scheduled]+q.Counts[job.Retrying], c.Count, res)
 	es := append(m.firstFew(q, job.Scheduled, n), m.firstFew(q, job.Retrying, n)...)
 	slices.SortFunc(es, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID)) })
 	return es[:n]
@@ -343,7 +343,7 @@ func (m *Machine) discard(e *entry) {
 func (m *Machine) removeAwaited(e *entry) {
 	awaited := e.Flags.Has(job.FlagDependants) // which a slot has not
 	if leavesSlot(e) {
-		m.entomb(e)
+		m.leaveTombstone(e)
 	} else {
 		m.remove(e)
 	}
@@ -356,13 +356,13 @@ func leavesSlot(e *entry) bool {
 	return e.State == job.Dead && e.Policy.DeadSlots && !e.Flags.Has(job.FlagTombstone)
 }
 
-// entomb leaves the slot of a deleted dead job in the dead list. It keeps the key, under
+// leaveTombstone leaves the slot of a deleted dead job in the dead list. It keeps the key, under
 // which it is not found any more, to be shown.
-func (m *Machine) entomb(e *entry) {
+func (m *Machine) leaveTombstone(e *entry) {
 	m.unsetTimer(e)
 	e.Timer = 0
 	if e.Flags.Has(job.FlagInline) {
-		m.outline(e)
+		m.spillBody(e)
 	} else {
 		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
 		m.clear(m.kb, e.Flags.Has(job.FlagRewritten))
@@ -373,7 +373,7 @@ func (m *Machine) entomb(e *entry) {
 	if e.Flags.Has(job.FlagResult) {
 		m.delPart(e, recordResult)
 	}
-	m.lost(e)
+	m.detachLost(e)
 	m.unlink(e)
 	e.Lock, e.LockUntil, e.Batch, e.Like = "", 0, 0, job.Digest{}
 	e.Flags = job.FlagTombstone | e.Flags&(job.FlagRewritten|job.FlagState|job.FlagStateAgain)
@@ -416,7 +416,7 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 	}
 	m.moveEnd(&e.Job)
 	m.save(e)
-	m.wanted(c.Want, e, res)
+	m.answerIfWanted(c.Want, e, res)
 }
 
 var (
@@ -436,7 +436,7 @@ func (m *Machine) promote(c *job.Promote, res *job.Result) {
 		m.dropResult(e)
 	}
 	m.makeReady(e, c.Place)
-	m.wanted(c.Want, e, res)
+	m.answerIfWanted(c.Want, e, res)
 }
 
 // each does to the jobs with a key what a command does to one. They are named by their places: what is done to one
@@ -501,7 +501,7 @@ func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	m.leave(e)
 	m.transfer(e, c.Queue)
 	e.Blockers = blockers
-	if m.overdue(e) {
+	if m.withdrawIfAbandoned(e) {
 		return
 	}
 	if s == job.Ready {

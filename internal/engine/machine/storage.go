@@ -105,12 +105,12 @@ func (m *Machine) storeBody(e *entry) {
 func (m *Machine) replaceBody(e *entry, body []byte, kind job.BodyKind) {
 	e.Body, e.BodyKind = body, kind
 	e.Flags |= job.FlagRewritten
-	m.outline(e)
+	m.spillBody(e)
 	m.putBody(e)
 }
 
-// outline takes the body out of the first record.
-func (m *Machine) outline(e *entry) {
+// spillBody takes the body out of the first record.
+func (m *Machine) spillBody(e *entry) {
 	if !e.Flags.Has(job.FlagInline) {
 		return
 	}
@@ -166,8 +166,8 @@ func (m *Machine) delList(q *queue, list record.List, j *job.Job) {
 	m.store.Remove(m.kb)
 }
 
-// some reports whether there is a key in a range.
-func (m *Machine) some(lo, hi []byte) (found bool) {
+// hasKeyIn reports whether there is a key in a range.
+func (m *Machine) hasKeyIn(lo, hi []byte) (found bool) {
 	m.store.Scan(lo, hi, false, func(_, _ []byte) bool {
 		found = true
 		return false

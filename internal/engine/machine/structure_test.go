@@ -197,11 +197,11 @@ func TestAlarmHeap(t *testing.T) {
 	}
 }
 
-// A line gives out what was added in that order, and keeps nothing of what it gave out.
-func TestLine(t *testing.T) {
+// A fifo gives out what was added in that order, and keeps nothing of what it gave out.
+func TestFifo(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 4))
-	var l line[*int]
+	var l fifo[*int]
 	var model []*int
 	for i := range 5000 {
 		if rnd.IntN(2) == 0 {

@@ -88,7 +88,7 @@ func expires(e *entry) job.Time {
 	return 0
 }
 
-func expired(e *entry, now job.Time) bool {
+func isExpired(e *entry, now job.Time) bool {
 	at := expires(e)
 	return at != 0 && at <= now
 }
@@ -144,7 +144,7 @@ func (m *Machine) fire(limit int) bool {
 		m.lookAhead()
 		due := len(m.timers) > 0 && m.timers[0].at <= m.now
 		ring := len(m.alarms) > 0 && m.alarms[0].at <= m.now
-		m.transition()
+		m.beginTransition()
 		switch {
 		case ring && (!due || m.alarms[0].at < m.timers[0].at):
 			m.ring(m.alarms.pop())
@@ -154,7 +154,7 @@ func (m *Machine) fire(limit int) bool {
 			m.inside = false
 			return false
 		}
-		m.outside()
+		m.endTransition()
 		limit -= 1 + 2*m.opt.StepWork - m.follow - m.leases
 	}
 	return true
@@ -220,7 +220,7 @@ func (m *Machine) fireTimer(t timerItem) {
 	m.unsetTimer(e) // whatever follows sets it anew, perhaps to the same time
 	e.Timer = 0
 	switch {
-	case expired(e, m.now):
+	case isExpired(e, m.now):
 		m.expire(e)
 	case e.State == job.Scheduled || e.State == job.Retrying:
 		m.due(e)

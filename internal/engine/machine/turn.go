@@ -70,9 +70,9 @@ func (m *Machine) leavePlain(q *queue) {
 	}
 }
 
-// fairer returns the job that is given out next in a queue in which groups may have turns. First is the one of those
-// that have none.
-func (m *Machine) fairer(q *queue, first *entry) *entry {
+// pickByTurn returns the job that is given out next in a queue in which groups may have turns. First is the one of
+// those that have none.
+func (m *Machine) pickByTurn(q *queue, first *entry) *entry {
 	e := m.firstTurn(q)
 	switch {
 	case e == nil:
@@ -126,7 +126,7 @@ func (m *Machine) refillTurns(q *queue) {
 	for i, e := range m.loadMany(q, ids) {
 		e.turn = turns[i]
 		w.insert(e)
-		m.stay(e)
+		m.keepResident(e)
 		m.keepBody(e)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 func (m *Machine) setValue(c *job.SetValue, res *job.Result) {
 	m.kb = record.ValueKey(m.kb[:0], c.Space, c.Name)
-	if c.IfAbsent && m.there(m.kb) {
+	if c.IfAbsent && m.hasKey(m.kb) {
 		res.Err = job.ErrHasValue
 		return
 	}
@@ -16,14 +16,14 @@ func (m *Machine) setValue(c *job.SetValue, res *job.Result) {
 
 func (m *Machine) dropValue(c *job.DropValue, res *job.Result) {
 	m.kb = record.ValueKey(m.kb[:0], c.Space, c.Name)
-	if m.there(m.kb) {
+	if m.hasKey(m.kb) {
 		m.del(m.kb)
 		res.Count = 1
 	}
 }
 
-// there reports whether the store has a key.
-func (m *Machine) there(key []byte) bool {
+// hasKey reports whether the store has a key.
+func (m *Machine) hasKey(key []byte) bool {
 	b, _, ok := m.store.Get(m.rb[:0], key)
 	m.rb = trim(b[:0])
 	return ok

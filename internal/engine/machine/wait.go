@@ -28,10 +28,10 @@ type waiter struct {
 
 	flush *job.Flush // waits for a flush to end
 
-	awaits job.ID // waits for the result of this job
-	vigil  *vigil // with others
-	run    bool   // and that job is its own
-	late   bool   // its time is up, but a worker has the job
+	awaits  job.ID   // waits for the result of this job
+	jobWait *jobWait // with others
+	run     bool     // and that job is its own
+	late    bool     // its time is up, but a worker has the job
 }
 
 // alarm is a moment that concerns no stored job: the end of a wait, of a grace or
@@ -46,7 +46,7 @@ type alarm struct {
 	limited *queue
 }
 
-// set arms an alarm; Never does not.
+// setAlarm arms an alarm; Never does not.
 func (m *Machine) setAlarm(a *alarm, at job.Time) {
 	a.index = -1
 	if at == job.Never {
@@ -66,9 +66,9 @@ func (m *Machine) clearAlarm(a *alarm) {
 func (m *Machine) ring(a *alarm) {
 	switch {
 	case a.waiter != nil:
-		m.timeUp(a.waiter)
+		m.expireWait(a.waiter)
 	case a.holder != nil:
-		m.holderGone(a.holder)
+		m.endHolderLeases(a.holder)
 	case a.queue != nil:
 		m.unpause(a.queue)
 	case a.limited != nil:
@@ -121,9 +121,9 @@ func (m *Machine) refuse(w *waiter, err *job.Error) {
 	m.complete(w, job.Result{Err: err}, m.step)
 }
 
-// timeUp ends a wait whose time has come. A run that is leased waits on: the end of
+// expireWait ends a wait whose time has come. A run that is leased waits on: the end of
 // the lease ends it. A fetch may have been woken for a lease that its holder has.
-func (m *Machine) timeUp(w *waiter) {
+func (m *Machine) expireWait(w *waiter) {
 	if w.run && !w.isTold() {
 		if e := m.runJob(w); e != nil && e.State == job.Leased {
 			w.late = true
@@ -131,18 +131,18 @@ func (m *Machine) timeUp(w *waiter) {
 		}
 	}
 	switch {
-	case w.fetch != nil && w.walk == nil && m.lapsing(w.fetch):
+	case w.fetch != nil && w.walk == nil && m.isLapsing(w.fetch):
 		m.endWait(w, job.ErrLapsing)
 	case w.fetch != nil && w.until > m.now:
-		m.guard(w)
+		m.armMargin(w)
 	default:
 		m.endWait(w, job.ErrTimeout)
 	}
 }
 
-// guard has a fetch that waits woken before the first lease of its holder ends. A lease that the holder gets, or moves,
-// while it waits is looked at when it is woken.
-func (m *Machine) guard(w *waiter) {
+// armMargin has a fetch that waits woken before the first lease of its holder ends. A lease that the holder gets, or
+// moves, while it waits is looked at when it is woken.
+func (m *Machine) armMargin(w *waiter) {
 	at := w.until
 	if end := m.firstEnd(w.fetch); end != job.Never {
 		at = min(at, end.Add(-w.fetch.Margin))
@@ -151,8 +151,8 @@ func (m *Machine) guard(w *waiter) {
 	m.setAlarm(&w.alarm, at)
 }
 
-// lapsing reports whether a lease of its holder is too near its end for a fetch to wait.
-func (m *Machine) lapsing(c *job.Fetch) bool {
+// isLapsing reports whether a lease of its holder is too near its end for a fetch to wait.
+func (m *Machine) isLapsing(c *job.Fetch) bool {
 	end := m.firstEnd(c)
 	return end != job.Never && end.Add(-c.Margin) <= m.now
 }
@@ -191,7 +191,7 @@ func (m *Machine) endWait(w *waiter, err *job.Error) {
 		if e != nil && e.State != job.Leased {
 			m.count(e.q, job.CountCancelled)
 			m.remove(e)
-			m.succeeded(e)
+			m.releaseDependants(e)
 		}
 		return
 	}

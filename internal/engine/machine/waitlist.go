@@ -28,8 +28,10 @@ type waitList struct {
 // empty reports whether nobody waits. No list is an empty one.
 func (l *waitList) empty() bool { return l.first() == nil && (l == nil || l.aside.empty()) }
 
-// bare reports whether there is nobody in the list, not even callers that are still to leave it.
-func (l *waitList) bare() bool { return l.head == nil && (l.aside == nil || len(l.aside.lots) == 0) }
+// hasNoNodes reports whether there is nobody in the list, not even callers that are still to leave it.
+func (l *waitList) hasNoNodes() bool {
+	return l.head == nil && (l.aside == nil || len(l.aside.lots) == 0)
+}
 
 // first returns the caller that has waited longest, or nil. Those that were answered
 // elsewhere are taken out on the way.
@@ -82,8 +84,8 @@ func (l *waitList) remove(n *waitNode) {
 	n.prev, n.next = n, nil
 }
 
-// standIn gives a caller that waits in one list its place.
-func (w *waiter) standIn(l *waitList) {
+// joinList gives a caller that waits in one list its place.
+func (w *waiter) joinList(l *waitList) {
 	w.one.w = w
 	l.push(&w.one)
 }
@@ -119,10 +121,10 @@ func (l *waitList) own() *waitList {
 // by the number of callers.
 const freeNames = 16
 
-// standAt has a fetch wait for jobs of further queues. It reports false if too many names
+// joinFetchLists has a fetch wait for jobs of further queues. It reports false if too many names
 // are waited on already. A name that comes twice counts once, unless others have come to
 // its list in between.
-func (m *Machine) standAt(w *waiter, names []string) bool {
+func (m *Machine) joinFetchLists(w *waiter, names []string) bool {
 	if len(w.fetch.Queues) > freeNames && m.names+len(names) > m.opt.WaitNames {
 		return false
 	}
@@ -130,7 +132,7 @@ func (m *Machine) standAt(w *waiter, names []string) bool {
 	m.arrivals++
 	if len(w.fetch.Queues) == 1 {
 		w.one.came = m.arrivals
-		w.standIn(m.fetchers(w.fetch.Namespace, names[0]))
+		w.joinList(m.fetchers(w.fetch.Namespace, names[0]))
 		return true
 	}
 	nodes := make([]waitNode, 0, len(names))
@@ -173,16 +175,16 @@ func (m *Machine) fetchers(namespace, name string) *waitList {
 	return l
 }
 
-// adopt gives a new queue the list of those who wait for its jobs already.
-func (m *Machine) adopt(q *queue) {
+// adoptWaiters gives a new queue the list of those who wait for its jobs already.
+func (m *Machine) adoptWaiters(q *queue) {
 	if l := m.stubs[q.namespace][q.name]; l != nil {
 		l.q, q.waiters = q, l
 		m.dropStub(l)
 	}
 }
 
-// orphan keeps the list of those who wait for jobs of a queue that is forgotten.
-func (m *Machine) orphan(q *queue) {
+// keepWaiters keeps the list of those who wait for jobs of a queue that is forgotten.
+func (m *Machine) keepWaiters(q *queue) {
 	l := q.waiters
 	q.waiters = nil
 	if l == nil {
@@ -190,7 +192,7 @@ func (m *Machine) orphan(q *queue) {
 	}
 	l.q = nil
 	l.reopen()
-	if l.bare() {
+	if l.hasNoNodes() {
 		return
 	}
 	if m.stubs[l.namespace] == nil {
@@ -214,8 +216,8 @@ func (m *Machine) dropStub(l *waitList) {
 func (m *Machine) leaveLists(w *waiter) {
 	switch {
 	case w.left: // it is about to
-	case w.vigil != nil:
-		m.leaveVigil(w)
+	case w.jobWait != nil:
+		m.leaveJobWait(w)
 	case w.one.in != nil:
 		if w.push != nil {
 			w.one.in.q.entrants--
@@ -239,7 +241,7 @@ func (m *Machine) leaveNode(n *waitNode) {
 	switch {
 	case l.q != nil:
 		m.forget(l.q)
-	case l.bare():
+	case l.hasNoNodes():
 		m.dropStub(l)
 	}
 }
