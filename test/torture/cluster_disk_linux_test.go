@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -31,12 +30,11 @@ func (c *nodes) smallDisks() error {
 	below := filepath.Join(c.dir, "below")
 	image := filepath.Join(below, "image")
 	dir := c.data(synced)
-	mounted := func() error { return run("mount", "-o", "loop", image, dir) }
 	if err := errors.Join(c.mount(c.data(full)), c.mount(below), os.Mkdir(dir, 0o750), os.WriteFile(image, nil, 0o600), os.Truncate(image, diskBytes),
 		run("mkfs.ext4", "-q", image)); err != nil {
 		return err
 	}
-	if err := mounted(); err != nil {
+	if err := run("mount", "-o", "loop", image, dir); err != nil {
 		return err
 	}
 	c.t.Cleanup(func() { c.unmount(dir) })
@@ -44,14 +42,17 @@ func (c *nodes) smallDisks() error {
 		{node: full, what: "disk full", spoil: func() { c.resize(c.data(full), 0) }, mend: func() { c.resize(c.data(full), diskBytes) }},
 		{
 			node: synced, what: "syncs fail", spoil: func() { c.resize(below, 0) },
-			// What the file system knows of its disk is not true any more: it is mounted anew, with what is really
-			// there.
+			// What the file system knows of its disk is not true any more: what is really there is mounted instead. It
+			// is a copy, because the loop device may have the image for as long as another mount namespace does, and a
+			// mount of the same file would use that device again, with blocks from before.
 			mend: func() {
 				c.unmount(dir)
-				c.detached(image)
-				c.resize(below, diskBytes)
+				c.resize(below, 2*diskBytes)
+				spoilt := image
+				image += "+"
+				err := errors.Join(run("cp", "--sparse=always", spoilt, image), os.Remove(spoilt))
 				_ = run("e2fsck", "-f", "-y", image) // its status is not zero if there was something to mend
-				if err := mounted(); err != nil {
+				if err := errors.Join(err, run("mount", "-o", "loop", image, dir)); err != nil {
 					c.t.Error(err)
 				}
 			},
@@ -82,23 +83,6 @@ func (c *nodes) unmount(dir string) {
 		}
 		if !errors.Is(err, syscall.EBUSY) || time.Now().After(until) {
 			c.t.Errorf("unmount %s: %v", dir, err)
-			return
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
-
-// detached waits until no loop device has the image of a disk any more, which is not so as soon as it is unmounted. One
-// that still has it knows blocks from before, and would be used again by the next mount.
-func (c *nodes) detached(image string) {
-	c.t.Helper()
-	for until := time.Now().Add(patience); ; {
-		out, err := exec.CommandContext(c.t.Context(), "losetup", "--associated", image).Output()
-		if err == nil && len(out) == 0 {
-			return
-		}
-		if err != nil || time.Now().After(until) {
-			c.t.Errorf("%s is still in use: %s, %v", image, out, err)
 			return
 		}
 		<-time.After(20 * time.Millisecond)
