@@ -180,3 +180,14 @@ func (m *Model) roused(c *job.Fetch) *job.Fetch {
 	})
 	return c
 }
+
+// Rules returns the limits and the fairness of a queue.
+func (m *Model) Rules(namespace, name string) (job.Limits, job.Fairness) {
+	if q := m.queues[queueName{namespace, name}]; q != nil {
+		return q.limits, q.fair
+	}
+	return job.Limits{}, job.Fairness{}
+}
+
+// Now is the time of the last step.
+func (m *Model) Now() job.Time { return m.now }

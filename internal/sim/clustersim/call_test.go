@@ -3,6 +3,7 @@ package clustersim
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -140,7 +141,7 @@ func (g *reign) expect(want sim.Completion) error {
 			}
 		case *job.Fetch:
 			c.kind = kindDelivery
-			if !cmd.Firm {
+			if !cmd.Firm && !g.limits(res.Jobs) {
 				c.needs = g.base
 				for i := range res.Jobs {
 					c.needs = max(c.needs, g.born[res.Jobs[i].ID])
@@ -153,6 +154,14 @@ func (g *reign) expect(want sim.Completion) error {
 	}
 	g.kinds[c.kind] = true
 	return nil
+}
+
+// limits reports whether some of the jobs are of a queue with limits.
+func (g *reign) limits(jobs []job.Job) bool {
+	return slices.ContainsFunc(jobs, func(j job.Job) bool {
+		l, _ := g.model.Rules(j.Namespace, j.Queue)
+		return !l.IsZero()
+	})
 }
 
 // settle looks at the answers that have left.
@@ -186,11 +195,17 @@ func (r *run) check(o outcome) error {
 		r.seen.unknown++
 		return nil
 	}
+	if _, ok := c.cmd.(*job.Fetch); ok && g.limits(o.res.Jobs) && (c.want == nil || len(o.res.Jobs) > len(c.want.Result.Jobs)) {
+		return fmt.Errorf("R-14: %s was given %d jobs, more than limits allow", c, len(o.res.Jobs))
+	}
 	if c.want == nil {
 		return fmt.Errorf("R-10: %s was answered while it waits, with %+v", c, o.res)
 	}
 	r.tracef("answered: %s, needs %d, moment %d", c, c.needs, c.moment)
 	r.seen.answered[c.kind]++
+	if c.kind == kindDelivery && g.base > 0 && g.limits(o.res.Jobs) {
+		r.seen.limited++
+	}
 	if err := c.compare(&o.res); err != nil {
 		return err
 	}

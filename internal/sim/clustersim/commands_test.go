@@ -17,6 +17,10 @@ var (
 	spaces = []string{"s"}
 )
 
+// timed is the queue that time may limit. If it becomes open while something else happens in it, the document leaves
+// open what comes first for those who wait, so nobody waits on it.
+const timed = "r"
+
 // command has a client submit something.
 func (g *reign) command() error {
 	if err := g.checkOver(); err != nil {
@@ -47,13 +51,24 @@ func (g *reign) make(by job.Holder) job.Command {
 			Namespace: namespace, Name: choose(rng, "x", "y"), When: choose(rng, "@every 1s", "*/2 * * * * *", "@hourly"),
 			Missed: choose(rng, job.MissedOnce, job.MissedSkip), Overlap: choose(rng, job.OverlapAllow, job.OverlapSkip), Job: g.push(queue).Spec,
 		}}}
-	case n < 28:
+	case n < 10:
+		return g.setLimits(queue)
+	case n < 12:
+		c := &job.SetFair{Namespace: namespace, Queue: queue, Fairness: job.Fairness{On: rng.IntN(3) > 0}}
+		if rng.IntN(2) == 0 {
+			c.Fairness.Weights = map[string]uint32{"g1": 2}
+		}
+		return c
+	case n < 33:
 		return g.push(queue)
 	case n < 54:
 		f := &job.Fetch{
 			Namespace: namespace, Queues: []string{queue}, Max: 1 + rng.IntN(2), Holder: by, Firm: rng.IntN(3) == 0,
 			Wait: choose(rng, 0, 0, 200*time.Millisecond, 5*time.Second, job.WaitForever), OnEnd: choose(rng, job.EndKeep, job.EndRelease),
 			LeaseSet: true, Lease: choose(rng, 50*time.Millisecond, 2*time.Second, time.Minute),
+		}
+		if queue == timed {
+			f.Wait = 0
 		}
 		// If jobs of several queues become ready together, the document leaves open which of them a caller gets that
 		// waits.
@@ -91,9 +106,26 @@ func (g *reign) make(by job.Holder) job.Command {
 	}
 }
 
+func (g *reign) setLimits(queue string) *job.SetLimits {
+	rng := g.run.rng
+	c := &job.SetLimits{Namespace: namespace, Queue: queue}
+	if rng.IntN(4) == 0 {
+		return c
+	}
+	c.Limits = job.Limits{
+		Concurrency: choose[uint32](rng, 0, 1, 2, 3), Worker: choose[uint32](rng, 0, 0, 1, 2), GroupConcurrency: choose[uint32](rng, 0, 0, 1, 2),
+	}
+	if queue == timed {
+		c.Limits.SlotFor = choose(rng, 0, time.Second)
+		c.Limits.Rate, c.Limits.Per, c.Limits.Burst = choose[uint32](rng, 0, 1, 3), choose(rng, time.Second, 10*time.Second), choose[uint32](rng, 0, 2)
+		c.Limits.GroupRate, c.Limits.GroupPer = choose[uint32](rng, 0, 1, 2), choose(rng, time.Second, time.Minute)
+	}
+	return c
+}
+
 func (g *reign) push(queue string) *job.Push {
 	rng := g.run.rng
-	p := &job.Push{Spec: job.Spec{Namespace: namespace, Queue: queue, Body: g.body(), BodyKind: job.BodyBytes}}
+	p := &job.Push{Spec: job.Spec{Namespace: namespace, Queue: queue, Group: choose(rng, "", "", "g1", "g2", "g3"), Body: g.body(), BodyKind: job.BodyBytes}}
 	p.Spec.Policy.Lease = choose(rng, 0, time.Second, time.Minute)
 	p.Spec.Policy.MaxFails = uint32(rng.IntN(3))
 	if rng.IntN(3) == 0 {

@@ -23,6 +23,8 @@
 //   - what a node restores from a copy is what it would have from the log.
 //   - the invariants of docs/semantics.md hold on every node after any entry.
 //   - a tick of a schedule has at most one job, whoever led when.
+//   - limits and fairness are those that were set, whoever leads, and no delivery oversteps them; one from a queue with limits leaves with its
+//     lease in the log.
 //
 // Only tests are in this package.
 package clustersim

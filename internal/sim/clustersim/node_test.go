@@ -326,12 +326,11 @@ func (oracle) Pushed(uint64) (job.ID, bool)                 { return 0, false }
 func (oracle) RunAt(job.ID) (job.Time, bool)                { return 0, false }
 func (oracle) Callback(job.ID, job.BatchID, job.Flags) bool { return false }
 func (oracle) TimedOut(uint64) bool                         { return false }
-func (oracle) Counting(string, string) bool                 { return false } // no queue of these runs has limits
+func (oracle) Ended(*job.Job) bool                          { return false }
+func (oracle) Given() []uint64                              { return nil }
 
-func (oracle) Ended(*job.Job) bool { return false }
-
-func (oracle) Given() []uint64 { return nil }
-func (o oracle) Behind() bool  { return o.g.engine.Core().Behind() }
+func (o oracle) Behind() bool                   { return o.g.engine.Core().Behind() }
+func (o oracle) Counting(ns, queue string) bool { return o.g.engine.Core().Counting(ns, queue) }
 
 func (o oracle) Sweeping() (left bool) {
 	lo, hi := record.SweepSpan()
@@ -394,7 +393,25 @@ func (s *termStore) Scan(r store.Range, visit func(key, value []byte) bool) erro
 	if s.g.run.fault.readsOn {
 		return s.g.node.disk.Scan(r, visit)
 	}
+	if s.g.run.fault.forgetsLimits {
+		return s.Term.Scan(r, func(key, value []byte) bool { return visit(key, withoutLimits(key, value)) })
+	}
 	return s.Term.Scan(r, visit)
+}
+
+// withoutLimits returns the record of a queue without what limits the whole of it, and any other as it is.
+func withoutLimits(key, value []byte) []byte {
+	if _, _, ok := record.ParseQueueKey(key); !ok {
+		return value
+	}
+	q, err := record.DecodeQueue(value)
+	if err != nil {
+		return value
+	}
+	q.Limits, _ = job.Limits{
+		GroupConcurrency: q.Limits.GroupConcurrency, GroupRate: q.Limits.GroupRate, GroupPer: q.Limits.GroupPer, GroupBurst: q.Limits.GroupBurst,
+	}.Tidy()
+	return record.AppendQueue(nil, &q)
 }
 
 // Confirm lets the engine ask for a proof.

@@ -17,7 +17,7 @@ type fault struct {
 	splitsWrites, forgetsParts, cutsApplied           bool
 	wallClock, sameHolders, appliesFirst, answersLost bool
 	sharesBytes, noSeq, noTerm, noBeginSeq            bool
-	oldRounds, batchesProve, readsOn                  bool
+	oldRounds, batchesProve, readsOn, forgetsLimits   bool
 
 	unproven callKind // answers of this kind need no proof
 	asked    []question
@@ -48,6 +48,7 @@ var faults = []struct {
 	{fault{name: "parts are forgotten at a crash", forgetsParts: true}, []string{"R-5", "R-1"}},
 	{fault{name: "a term begins with the wall clock", wallClock: true}, []string{"R-8"}},
 	{fault{name: "holders repeat", sameHolders: true}, []string{"R-9"}},
+	{fault{name: "a new leader forgets limits", forgetsLimits: true}, []string{"R-14"}},
 	{fault{name: "the log is cut at what is applied", cutsApplied: true}, []string{"R-4"}},
 }
 

@@ -3,6 +3,7 @@ package clustersim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -64,12 +65,14 @@ type sights struct {
 	stale                                              int // commands given to an engine whose term is over
 	both                                               int // steps with two engines that believe to lead
 	deep                                               int // times that as many batches were on their way as may be
+	limited                                            int // deliveries from queues with limits, not by the first leader
 	answered                                           [5]int
 }
 
 func (s *sights) add(o *sights) {
 	s.steps, s.unknown, s.terms, s.crashes = s.steps+o.steps, s.unknown+o.unknown, s.terms+o.terms, s.crashes+o.crashes
 	s.copies, s.voids, s.cut, s.stale, s.both, s.deep = s.copies+o.copies, s.voids+o.voids, s.cut+o.cut, s.stale+o.stale, s.both+o.both, s.deep+o.deep
+	s.limited += o.limited
 	for i := range s.answered {
 		s.answered[i] += o.answered[i]
 	}
@@ -633,6 +636,9 @@ func (r *run) compareFully(m *meaning) error {
 	if err := r.checkTicks(m); err != nil {
 		return err
 	}
+	if err := checkRules(m); err != nil {
+		return err
+	}
 	got, err := dump(m)
 	if err != nil {
 		return err
@@ -654,6 +660,7 @@ func dump(m *meaning) (string, error) {
 		if err := q.OldestReady(&infos[i]); err != nil {
 			return "", err
 		}
+		infos[i].Bucket = infos[i].Limits.Fill(infos[i].Bucket, m.model.Now())
 	}
 	var failed error
 	v := sim.View{Queues: infos, List: func(ns, queue string, s job.State) []job.Job {
@@ -693,6 +700,19 @@ func (r *run) checkTicks(m *meaning) error {
 				return fmt.Errorf("R-13: schedule %q has pushed jobs %d and %d for the tick at %d", info.Name, first, run.Job, run.Tick)
 			}
 			r.ticks[name] = run.Job
+		}
+	}
+	return err
+}
+
+// checkRules asserts that limits and fairness are those that were set, whoever has led since.
+func checkRules(m *meaning) error {
+	infos, err := engine.NewQuery(m.data).Queues("", "", 0)
+	for i := range infos {
+		q := &infos[i]
+		if l, f := m.model.Rules(q.Namespace, q.Name); q.Limits != l || q.Fairness.On != f.On || !maps.Equal(q.Fairness.Weights, f.Weights) {
+			return fmt.Errorf("R-14: behind batch %d queue %q has limits %+v and fairness %+v, what was set is %+v and %+v",
+				m.state.Seq, q.Name, q.Limits, q.Fairness, l, f)
 		}
 	}
 	return err
