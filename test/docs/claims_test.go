@@ -25,6 +25,8 @@ var claims = []struct{ document, says, source, has string }{
 	{"docs/sizing.md", "`server.max_queues` (250,000)", "docs/millrace.example.toml", "# max_queues = 250000"},
 	{"docs/guarantees.md", "at most what was answered within the last `store.sync_interval` (100 ms)", "internal/server/banner.go", "any crash, also of the process alone, may lose the last %s"},
 	{"docs/protocols/faktory.md", "`-w` | `web.addr`; `:0` turns the web UI off", "internal/cli/faktory_server.go", `address of the web UI: web.addr (":0" turns it off)`},
+	{"docs/runbooks/MillraceClusterLag.md", "\nNAME  ROLE     REACHABLE  BEHIND  ", "internal/cli/cluster.go", `"NAME", "ROLE", "REACHABLE", "BEHIND", "VERSION", "FORMAT", "ADDRESS", "ABOUT"`},
+	{"docs/runbooks/MillraceClusterSettingsDiffer.md", "its settings differ: ", "internal/server/agree.go", "its settings differ: "},
 	{"docs/configuration.md", "Masenko, Workq and beanstalkd have none", "docs/protocols/beanstalkd.md", "no authentication"},
 }
 

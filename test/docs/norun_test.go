@@ -54,6 +54,13 @@ millrace cluster status --api http://127.0.0.1:7430`, "leaves three servers behi
 		"docs/cluster.md", "millrace restore /backup/monday /var/lib/millrace/data\n" +
 			"millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421", whyCluster,
 	},
+	{"docs/runbooks/MillraceClusterClockSkew.md", "millrace cluster status --json | jq -c '.nodes[] | {name, clock_skew_seconds}'", whyCluster},
+	{"docs/runbooks/MillraceClusterLag.md", "millrace cluster status", whyCluster},
+	{"docs/runbooks/MillraceClusterLeaderChanges.md", "millrace cluster status", whyCluster},
+	{"docs/runbooks/MillraceClusterLogGrows.md", "millrace cluster status --json | jq -c '.nodes[] | {name, log_bytes}'", whyCluster},
+	{"docs/runbooks/MillraceClusterNoLeader.md", "millrace cluster status", whyCluster},
+	{"docs/runbooks/MillraceClusterNodeUnreachable.md", "millrace cluster status", whyCluster},
+	{"docs/runbooks/MillraceClusterSettingsDiffer.md", "millrace cluster status", whyCluster},
 	{
 		"docs/cluster.md", "docker build -t millrace .\n" +
 			"docker compose -f packaging/compose/cluster.yaml up --detach --wait\n" +
