@@ -97,7 +97,7 @@ func TestRestoreCommand(t *testing.T) {
 	t.Parallel()
 	backup := served(t)
 	dir := filepath.Join(t.TempDir(), "new")
-	if got := run(nil, "restore", backup, dir); got.status != 0 || got.stdout != fmt.Sprintf("Restored 1 jobs in 1 queues to %s.\n", dir) {
+	if got := run(nil, "restore", backup, dir); got.status != 0 || got.stdout != fmt.Sprintf("Restored 1 job in 1 queue to %s.\n", dir) {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	if got := run(nil, "check", dir); got.status != 0 {

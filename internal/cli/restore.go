@@ -39,7 +39,7 @@ something else went wrong, 2 if the command line is wrong. Unless it is 0, nothi
 			for _, n := range report.Jobs() {
 				jobs += n
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Restored %d jobs in %d queues to %s.\n", jobs, len(report.Queues), args[1])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Restored %s in %s to %s.\n", plural(jobs, "job"), plural(len(report.Queues), "queue"), args[1])
 			return fail(err)
 		},
 	}
