@@ -6,6 +6,8 @@ import (
 	"millrace/internal/job"
 )
 
+// configure sets the settings of a queue. The caller's attributes are copied. A larger capacity
+// lets in pushes that wait for room.
 func (m *Machine) configure(c *job.Configure, res *job.Result) {
 	q := m.makeQueue(c.Namespace, c.Queue)
 	if q.Configured && !c.Replace {
@@ -20,6 +22,8 @@ func (m *Machine) configure(c *job.Configure, res *job.Result) {
 	m.wakeRoom(q)
 }
 
+// pause stops deliveries from a queue. Nothing is woken: those who wait are passed over until
+// unpause. A second pause replaces the end of the first.
 func (m *Machine) pause(c *job.Pause) {
 	q := m.find(c.Namespace, c.Queue)
 	if q == nil || q.Hidden { // which for callers is not there
@@ -38,7 +42,8 @@ func (m *Machine) pause(c *job.Pause) {
 	m.changed(q)
 }
 
-// armPause sets the alarm for the end of a pause, or none.
+// armPause sets the alarm for the end of a pause, or none. The end itself is stored with the queue,
+// and loadQueue arms the alarm again after a restart.
 func (m *Machine) armPause(q *queue) {
 	m.clearAlarm(q.alarm)
 	q.alarm = nil
@@ -48,12 +53,15 @@ func (m *Machine) armPause(q *queue) {
 	}
 }
 
+// resume ends a pause before its time.
 func (m *Machine) resume(c *job.Resume) {
 	if q := m.find(c.Namespace, c.Queue); q != nil {
 		m.unpause(q)
 	}
 }
 
+// unpause lets a queue give out jobs again. It must wake the queue: what became ready meanwhile has
+// woken nobody (INV-5).
 func (m *Machine) unpause(q *queue) {
 	if !q.Paused {
 		return
@@ -64,6 +72,9 @@ func (m *Machine) unpause(q *queue) {
 	m.wake(q)
 }
 
+// releaseAll releases the leases of a queue in the order of their list, one piece per step
+// (limitToStep). Leases that are taken between two steps may be released as well; the count that is
+// left bounds it.
 func (m *Machine) releaseAll(c *job.ReleaseAll, res *job.Result) {
 	q := m.find(c.Namespace, c.Queue)
 	if q == nil {

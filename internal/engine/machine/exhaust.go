@@ -13,7 +13,8 @@ const (
 	recordResult   = record.PartResult
 )
 
-// lengthen adds to a length; none at all stays none.
+// lengthen adds to a length of time without overflow. Zero stands for no length at all, and stays
+// zero.
 func lengthen(length, more time.Duration) time.Duration {
 	switch {
 	case length == 0:
@@ -25,11 +26,15 @@ func lengthen(length, more time.Duration) time.Duration {
 	}
 }
 
-// exhaust ends a job that has used up its tries, and all that wait for it (section 6).
+// exhaust ends a job that has used up its tries, and then every job that waits for it (section 6).
 func (m *Machine) exhaust(e *entry, result []byte) {
 	m.endAndFailDependants(e, func() { m.exhaustOne(e, result) })
 }
 
+// exhaustOne ends one exhausted job as its policy says. endDependant calls it directly for jobs
+// that fail with a blocker, whose own dependants it has to queue up itself. The death is noted
+// first: a hook tells people of the job as it was, with its body and its failures, which are gone
+// or in another queue afterwards.
 func (m *Machine) exhaustOne(e *entry, result []byte) {
 	m.noteDeath(e, job.Exhausted)
 	m.countFailedInBatch(e)
@@ -58,8 +63,9 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 	}
 }
 
-// die puts the job into the dead list of its queue and trims the list. If that is far too
-// long, a part of it goes with each job that dies.
+// die puts the job into the dead list of its queue and trims the list. Kill comes here without
+// exhaustOne, so that the batch and the schedule are told here as well; each counts a job once. A
+// dead job has no expiry any more: DeadFor alone ends it (timerOf).
 func (m *Machine) die(e *entry) {
 	m.countFailedInBatch(e)
 	m.noteTickEnd(e, job.Died)
@@ -73,7 +79,8 @@ func (m *Machine) die(e *entry) {
 	}
 }
 
-// trimDead drops the first dead jobs of a queue that has too many.
+// trimDead drops the first dead jobs of a queue that has more than its limit. It drops at most
+// StepWork of them. A list that is far too long shrinks with each later death.
 func (m *Machine) trimDead(q *queue, limit uint64) {
 	for n := m.opt.StepWork; n > 0 && q.Counts[job.Dead] > limit; {
 		for _, id := range m.stateIDs(q, job.Dead, int(min(uint64(n), q.Counts[job.Dead]-limit))) { //nolint:gosec // bounded
@@ -86,13 +93,16 @@ func (m *Machine) trimDead(q *queue, limit uint64) {
 	}
 }
 
-// discardDead drops a dead job for good, slot included.
+// discardDead drops a dead job for good, tombstone included. Nobody asked for it, so nothing is
+// counted as deleted.
 func (m *Machine) discardDead(e *entry) {
 	m.remove(e)
 	m.releaseDependants(e)
 }
 
-// moveDead puts an exhausted job into its dead queue as a fresh one of the same id.
+// moveDead puts an exhausted job into its dead queue as a fresh one of the same id. DeadQueue is
+// cleared: a job that dies there as well would otherwise be moved for ever. The dead queue may be
+// the job's own, and then only its place changes.
 func (m *Machine) moveDead(e *entry) {
 	name := e.Policy.DeadQueue
 	m.leave(e)
@@ -110,7 +120,9 @@ func (m *Machine) moveDead(e *entry) {
 	m.makeReady(e, job.PlaceTail)
 }
 
-// expire ends a job whose time has run out.
+// expire ends a job whose time has run out. An unfinished one fails its dependants; a finished one
+// has none left and is only forgotten. Expiries are counted by the state that they end, before the
+// job leaves it.
 func (m *Machine) expire(e *entry) {
 	e.q.Expired[e.State]++
 	m.changed(e.q)
@@ -122,8 +134,11 @@ func (m *Machine) expire(e *entry) {
 	m.endAndFailDependants(e, func() { m.remove(e) })
 }
 
+// kill puts an unfinished job among the dead, whoever has it leased.
 func (m *Machine) kill(c *job.Kill, res *job.Result) {
 	e, err := m.lookupIn(&c.Ref, c.In, killable)
+	// lookupIn says BadState for every state that is not killable. A finished job has an answer of
+	// its own, unless the caller named the states it means.
 	if err != nil && e != nil && c.In.Allow(e.State) && e.State.Finished() {
 		err = job.ErrFinished
 	}
@@ -136,6 +151,7 @@ func (m *Machine) kill(c *job.Kill, res *job.Result) {
 	}
 	m.noteDeath(e, job.Killed)
 	if e.Flags.Has(job.FlagEphemeral) {
+		// Nobody would ever look at a dead run.
 		m.endAndFailDependants(e, func() { m.remove(e) })
 		return
 	}
@@ -146,6 +162,8 @@ func (m *Machine) kill(c *job.Kill, res *job.Result) {
 // respawnable are the states of a job that can be respawned by name.
 var respawnable = job.StatesOf(job.Failed, job.Dead)
 
+// respawn makes dead jobs ready again, one by name or the first of the dead list. A tombstone uses
+// up one of the number asked for, is counted, and goes (section 5).
 func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
 	if c.One {
 		e, err := m.lookupIn(&c.Ref, c.In, respawnable)
@@ -173,7 +191,8 @@ func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
 	}
 }
 
-// respawnOne makes a dead or failed job ready as if it were new.
+// respawnOne makes a dead or failed job ready as if it were new. The failures that it remembers and
+// its other counts stay.
 func (m *Machine) respawnOne(e *entry, c *job.Respawn) {
 	m.leave(e)
 	if e.Flags.Has(job.FlagResult) {
@@ -192,8 +211,9 @@ func (m *Machine) respawnOne(e *entry, c *job.Respawn) {
 	m.makeReady(e, job.PlaceTail)
 }
 
-// limitToStep returns how many of the first n jobs, of those there are, one step deals with; no
-// limit is zero. The answer says how many that leaves.
+// limitToStep returns how many jobs this step deals with: of those there are at most n (no limit if
+// n is zero), and never more than StepWork. Result.Left tells the engine what that leaves over; it
+// repeats the command (job.Rest) between the commands of others until nothing is left (section 13).
 func (m *Machine) limitToStep(jobs uint64, n int, res *job.Result) int {
 	all := int(min(jobs, math.MaxInt32))
 	if n <= 0 || n > all {
@@ -204,7 +224,8 @@ func (m *Machine) limitToStep(jobs uint64, n int, res *job.Result) int {
 	return now
 }
 
-// firstFew returns the first n jobs of a state's list.
+// firstFew returns the first n jobs of a state's list. The list of ready jobs with a group is not
+// one of them; see stateIDs.
 func (m *Machine) firstFew(q *queue, s job.State, n int) []*entry {
 	list := record.List(s)
 	ids := m.idsOf(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), n)

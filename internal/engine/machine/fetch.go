@@ -21,6 +21,8 @@ type walk struct {
 	rank   int64 // the priority of that job
 }
 
+// fetch takes jobs, or has its caller wait for one. The answer needs the push of each job to be
+// durable, not its own lease, unless it is firm: see lease.
 func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered bool, needs uint64) {
 	if c.One {
 		return true, m.fetchOne(c, res)
@@ -44,6 +46,7 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 		return true, m.step
 	}
 	w := &waiter{token: token, holder: c.Holder, fetch: c, until: m.deadline(c.Wait)}
+	// The caller is known before it enters lists: whoever finds it there may answer it.
 	m.enqueue(w, w.until)
 	if c.Margin > 0 {
 		m.armMargin(w)
@@ -51,7 +54,8 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 	return m.register(w, c.Queues, res), m.step
 }
 
-// fetchOne leases the one job that a fetch names.
+// fetchOne leases the one job that a fetch names. It never waits, and does not ask whether the
+// queue is paused.
 func (m *Machine) fetchOne(c *job.Fetch, res *job.Result) (needs uint64) {
 	e, err := m.lookupBy(&c.Ref, c.Holder, job.NeedAny, func(e *entry) *job.Error { return m.takable(e, c) })
 	if err != nil {
@@ -64,7 +68,8 @@ func (m *Machine) fetchOne(c *job.Fetch, res *job.Result) (needs uint64) {
 // namable are the states in which a job can be fetched by its name.
 var namable = job.StatesOf(job.Ready, job.Scheduled, job.Retrying, job.Buried)
 
-// takable says why a job cannot be fetched by its name; nil if it can.
+// takable says why a job cannot be fetched by its name; nil if it can. Groups and limits hold here
+// as for any other fetch.
 func (m *Machine) takable(e *entry, c *job.Fetch) *job.Error {
 	busy := e.q.regroup != nil || e.Group != "" && !m.mayLease(e.q, m.group(e.q, e.Group))
 	if !c.In.Allow(e.State) || !namable.Allow(e.State) || busy || isExpired(e, m.now) {
@@ -76,7 +81,8 @@ func (m *Machine) takable(e *entry, c *job.Fetch) *job.Error {
 	return nil
 }
 
-// register has a fetch wait for jobs of some queues, and reports whether it was refused.
+// register has a fetch wait for jobs of some queues, and reports whether it was refused because too
+// many names are waited on.
 func (m *Machine) register(w *waiter, names []string, res *job.Result) (refused bool) {
 	if m.joinFetchLists(w, names) {
 		return false
@@ -86,8 +92,10 @@ func (m *Machine) register(w *waiter, names []string, res *job.Result) (refused 
 	return true
 }
 
-// take leases jobs of some queues to a fetch. It returns how many of the queues it has
-// looked at: not all if their expired jobs are too many for this step.
+// take leases jobs of some queues to a fetch. It returns how many of the queues it has looked at:
+// not all if their expired jobs are too many for this step. With another pick than in order it
+// takes a job only after it has seen all queues, so that it has looked at all or counts as having
+// looked at none.
 func (m *Machine) take(c *job.Fetch, names []string, res *job.Result) (needs uint64, looked int) {
 	if c.Pick == job.PickInOrder {
 		return m.takeInOrder(nil, c, names, res)
@@ -105,8 +113,9 @@ func (m *Machine) take(c *job.Fetch, names []string, res *job.Result) (needs uin
 	return needs, len(names)
 }
 
-// takeInOrder is take from the first queues that have a job. W is the fetch if it is
-// registered; it stops if that is answered by what it sets off on the way.
+// takeInOrder is take from the first queues that have a job. W is the fetch if it is registered, as
+// a fetch over very many names is; it stops if that is answered by what it sets off on the way:
+// ending an expired job may make another one ready in a queue in whose list it already is (INV-10).
 func (m *Machine) takeInOrder(w *waiter, c *job.Fetch, names []string, res *job.Result) (needs uint64, looked int) {
 	n := max(c.Max, 1)
 	for i, name := range names {
@@ -137,6 +146,8 @@ func (m *Machine) takeInOrder(w *waiter, c *job.Fetch, names []string, res *job.
 	return needs, len(names)
 }
 
+// takeOne leases a job. What that sets free, such as the next job of a group, is given out before
+// the next job is taken.
 func (m *Machine) takeOne(e *entry, c *job.Fetch, res *job.Result) (needs uint64) {
 	m.leave(e)
 	needs = m.lease(e, c, res)
@@ -144,7 +155,8 @@ func (m *Machine) takeOne(e *entry, c *job.Fetch, res *job.Result) (needs uint64
 	return needs
 }
 
-// startWalk registers a fetch that takes more than one step.
+// startWalk registers a fetch that takes more than one step. It is registered even if it must not
+// wait: Cancel and the end of its holder have to find it between two steps.
 func (m *Machine) startWalk(token uint64, c *job.Fetch) *waiter {
 	w := &waiter{token: token, holder: c.Holder, fetch: c, walk: &walk{survey: c.Pick != job.PickInOrder}, until: job.Never}
 	if c.Wait > 0 {
@@ -154,8 +166,9 @@ func (m *Machine) startWalk(token uint64, c *job.Fetch) *waiter {
 	return w
 }
 
-// Continue goes on with a fetch or a flush that was left unfinished. What it returns is as
-// with Apply.
+// Continue goes on with a fetch or a flush that was left unfinished. What it returns is as with
+// Apply. The owner calls it as long as Walking says so, with other commands in between. Timers are
+// not fired first: each command does that.
 func (m *Machine) Continue(now job.Time, rnd, token uint64, res *job.Result) (answered bool, needs uint64) {
 	m.begin(now, rnd)
 	res.Reset()
@@ -183,7 +196,9 @@ func (m *Machine) Walking(token uint64) bool {
 	return w != nil && (w.walk != nil || w.flush != nil)
 }
 
-// walkOn looks at the next queues of an unfinished fetch.
+// walkOn looks at the next queues of an unfinished fetch. It has the fetch wait at those that it
+// has looked at, before others get their turn: a job that arrives there meanwhile would otherwise
+// wake nobody.
 func (m *Machine) walkOn(w *waiter, res *job.Result) (answered bool, needs uint64) {
 	c, k := w.fetch, w.walk
 	names := c.Queues[k.next:min(k.next+m.opt.NamesPerStep, len(c.Queues))]
@@ -233,8 +248,9 @@ func (m *Machine) refuseEmpty(w *waiter, res *job.Result) bool {
 	return true
 }
 
-// survey looks for the best job in further queues, or for one at random. It returns how
-// many queues it has looked at.
+// survey looks for the best job in further queues, or for one at random. It returns how many queues
+// it has looked at. The random choice keeps the n-th queue with a chance of one in n, which gives
+// each the same chance without knowing how many will have a job.
 func (m *Machine) survey(c *job.Fetch, k *walk, names []string) int {
 	for i, name := range names {
 		q := m.find(c.Namespace, name)
@@ -260,9 +276,10 @@ func (m *Machine) survey(c *job.Fetch, k *walk, names []string) int {
 	return len(names)
 }
 
-// endSurvey takes what is first by now in the queue of the job that was chosen. If nothing
-// is left there, or there was nothing at all, the queues are looked at once more, and the
-// first job there is will do.
+// endSurvey takes what is first by now in the queue of the job that was chosen. If nothing is left
+// there, or there was nothing at all and the fetch may wait, the queues are looked at once more in
+// order, and the first job there is will do. A survey registers nowhere, so that the second walk is
+// also what has the fetch wait.
 func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs uint64) {
 	c, k := w.fetch, w.walk
 	if q := m.find(c.Namespace, k.queue); k.found > 0 && q != nil {
@@ -284,7 +301,8 @@ func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs ui
 	return false, 0
 }
 
-// headFor is head for a fetch, which the limits of the queue may keep from it.
+// headFor is head for a fetch, which the limits of the queue may keep from it. Admits is asked only
+// if there may be a job: it arms the alarm of the queue.
 func (m *Machine) headFor(q *queue, c *job.Fetch) (first *entry, short bool) {
 	if q.limit != nil && q.Counts[job.Ready] > 0 && !q.Paused && !m.admits(q, c.Holder) {
 		return nil, false
@@ -311,7 +329,8 @@ func (m *Machine) pick(c *job.Fetch, names []string) (e *entry, short bool) {
 	return best, false
 }
 
-// heads returns the first fetchable job of each queue that has one, each queue once.
+// heads returns the first fetchable job of each queue that has one, each queue once. The slice is
+// valid until the next call.
 func (m *Machine) heads(c *job.Fetch, names []string) (es []*entry, short bool) {
 	es = m.found[:0]
 	m.mark++
@@ -332,10 +351,10 @@ func (m *Machine) heads(c *job.Fetch, names []string) (es []*entry, short bool) 
 	return es, false
 }
 
-// lease gives a ready job that has left its list to a caller and adds it to the
-// answer. It returns the step that must be durable before the caller may have it:
-// that of the push, not of the lease unless it is to be firm. A lease that is lost in
-// a crash only means that the job is delivered again.
+// lease gives a job that has left its list to a caller and adds it to the answer. Every delivery
+// comes through here. It returns the step that must be durable before the caller may have it: that
+// of the push, not of the lease unless it is to be firm (INV-11). A lease that is lost in a crash
+// only means that the job is delivered again.
 func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) {
 	q := e.q
 	e.Attempts++
@@ -350,12 +369,16 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	if length > 0 || c.LeaseSet {
 		e.Lease.Until = m.now.Add(length)
 	}
+	// A job that is fetched by its name may not have been ready.
 	readyAt := m.now
 	if e.State == job.Ready {
 		readyAt = e.Since
 	}
 	m.become(e, job.Leased)
 	m.setList(q, record.ListLeased, &e.Job)
+	// Group, holder and limits learn of the lease after the job is leased and before it is saved:
+	// all of them may change the job or the queue, and INV-2, INV-4 and INV-18 hold at the end of
+	// the step.
 	m.occupy(e)
 	m.hold(e)
 	if q.limit != nil {
@@ -368,7 +391,9 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	m.answer(e, res)
 	m.countFetched(e, readyAt)
 	res.Jobs[len(res.Jobs)-1].ReadyAt = readyAt
+	// The answer owns the buffers now, and a worker that has the job does not need them here.
 	m.dropBody(e)
+	// Beyond the bound leases are only in the store, and are read when they are settled.
 	if m.leasedHere < m.opt.Resident {
 		m.keepResident(e)
 		e.leased = true

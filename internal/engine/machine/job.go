@@ -7,8 +7,9 @@ import (
 	"millrace/internal/record"
 )
 
-// entry is a job in memory. Those in windows and leased ones are shared through
-// Machine.jobs; others live as long as the step that loaded them.
+// entry is a job in memory. Entries of jobs in windows and of leased jobs are shared through
+// Machine.jobs: there is at most one of them for a job, and whoever loads the job gets that one
+// (INV-12). All others live as long as the step that loaded them and must not be kept.
 type entry struct {
 	job.Job
 	q *queue
@@ -26,7 +27,10 @@ type entry struct {
 	delivery *job.Delivery
 }
 
-// loadJob returns a job of a queue, or nil if there is none.
+// loadJob returns a job of a queue, or nil if there is none. The state record has the newest form
+// of a job. A job that has not changed since its push has none, and its first record counts.
+// Records of a purged job may still be there until the sweep has come to them; they are no job
+// (record.Queue.Gone).
 func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 	if e := m.jobs[id]; e != nil {
 		if e.q != q {
@@ -37,6 +41,8 @@ func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 	m.kb = record.JobKey(m.kb[:0], q.ID, id, record.PartState)
 	b, pending, ok := m.store.Get(m.rb[:0], m.kb)
 	m.rb = b[:0]
+	// The buffer is free for the next read: DecodeMeta copies what it keeps. DecodeFirst does not,
+	// and is given a buffer of its own below.
 	e := m.newEntry(q, id, pending)
 	if ok {
 		corrupt("job", record.DecodeMeta(b, &e.Job))
@@ -56,7 +62,10 @@ func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 	return e
 }
 
-// newEntry makes the entry of a stored job, whose records are to be decoded into it.
+// newEntry returns an entry for a stored job, to be decoded into. What is pending was pushed, or
+// changed, by a batch that is not committed: a delivery has to wait for it (INV-11). Which step
+// that was is not known any more, so that this step stands for it, which is later and therefore
+// safe.
 func (m *Machine) newEntry(q *queue, id job.ID, pending bool) *entry {
 	e := &entry{q: q, stored: true}
 	e.ID, e.Namespace, e.Queue, e.QueueNum = id, q.namespace, q.name, uint32(q.ID)
@@ -66,7 +75,7 @@ func (m *Machine) newEntry(q *queue, id job.ID, pending bool) *entry {
 	return e
 }
 
-// decodeFirst decodes the first record of a job, which the entry takes over.
+// decodeFirst decodes the first record of a job. The entry points into b and owns it from now on.
 func (m *Machine) decodeFirst(e *entry, b []byte) {
 	corrupt("job", record.DecodeFirst(b, &e.Job))
 	e.loaded = e.Flags.Has(job.FlagInline)
@@ -74,7 +83,8 @@ func (m *Machine) decodeFirst(e *entry, b []byte) {
 
 var errDangling = errors.New("an entry leads to no job")
 
-// mustLoad loads a job that a list of its queue names.
+// mustLoad loads a job that a list of its queue names. If it is not there the store is damaged, and
+// the machine stops instead of passing over it.
 func (m *Machine) mustLoad(q *queue, id job.ID) *entry {
 	e := m.loadJob(q, id)
 	if e == nil {
@@ -83,7 +93,8 @@ func (m *Machine) mustLoad(q *queue, id job.ID) *entry {
 	return e
 }
 
-// loadRef loads a job by queue number and id; nil if queue or job are gone.
+// loadRef loads a job by queue number and id; nil if queue or job are gone. Entries in other key
+// ranges name jobs so, and may lead to one that was purged and not swept yet (INV-9).
 func (m *Machine) loadRef(r record.JobRef) *entry {
 	q := m.byID[r.Queue]
 	if q == nil {
@@ -92,7 +103,8 @@ func (m *Machine) loadRef(r record.JobRef) *entry {
 	return m.loadJob(q, r.ID)
 }
 
-// loadBody makes sure that body, type and extra are there.
+// loadBody makes sure that body, type and extra are there. Most jobs in windows are without them,
+// as the budget for bodies says (keepBody).
 func (m *Machine) loadBody(e *entry) {
 	if e.loaded {
 		return
@@ -104,6 +116,7 @@ func (m *Machine) loadBody(e *entry) {
 	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, part)
 	b, pending, ok := m.store.Get(nil, m.kb)
 	if !ok {
+		// The body went with the job.
 		if e.Flags.Has(job.FlagTombstone) {
 			return
 		}
@@ -116,6 +129,7 @@ func (m *Machine) loadBody(e *entry) {
 	e.loaded = true
 }
 
+// loadFailures and loadResult make sure that the other parts are there, if the job has them.
 func (m *Machine) loadFailures(e *entry) {
 	if !e.Flags.Has(job.FlagFailures) || e.Failures != nil {
 		return
@@ -140,7 +154,9 @@ func (m *Machine) loadResult(e *entry) {
 	e.Result = b
 }
 
-// answer adds a copy of the job with all that belongs to it.
+// answer adds a copy of the job with all that belongs to it. The copy shares the buffers of the
+// entry: nothing may write into them afterwards. lease lets go of them, and replaceBody sets new
+// ones.
 func (m *Machine) answer(e *entry, res *job.Result) {
 	m.loadBody(e)
 	m.loadFailures(e)
@@ -148,7 +164,8 @@ func (m *Machine) answer(e *entry, res *job.Result) {
 	res.Jobs = append(res.Jobs, e.Job)
 }
 
-// keepBody keeps the body in memory while the budget lasts, else lets it go.
+// keepBody keeps the body in memory while the budget over all queues lasts (Options.BodyBytes),
+// else lets it go. A body that is let go is read again when the job is fetched.
 func (m *Machine) keepBody(e *entry) {
 	if e.loaded && !e.held && m.bodyBytes+len(e.Body) <= m.opt.BodyBytes {
 		e.held = true
@@ -159,12 +176,15 @@ func (m *Machine) keepBody(e *entry) {
 	}
 }
 
+// dropBody lets go of all that loadBody, loadFailures and loadResult have read. It never clears the
+// buffers themselves, which may be part of an answer.
 func (m *Machine) dropBody(e *entry) {
 	m.unhold(e)
 	e.Body, e.Extra, e.Type, e.Trace, e.Failures, e.Result, e.loaded = nil, nil, "", "", nil, nil, false
 }
 
-// save writes the job's record and moves its timer (INV-7).
+// save writes the job's record and moves its timer (INV-7). Every change of state ends with it, or
+// with erase. The timer is part of the record, so that it is moved first.
 func (m *Machine) save(e *entry) {
 	if t := timerOf(e); t != e.Timer {
 		m.unsetTimer(e)
@@ -174,8 +194,10 @@ func (m *Machine) save(e *entry) {
 	m.put(e)
 }
 
-// leave takes the job out of the list of the state it is in (INV-1). What follows
-// enters it into another, or erases it.
+// leave takes the job out of the list of the state it is in (INV-1), with the lease or the blockers
+// that belong to the state. What follows enters it into another list, or erases it, in the same
+// transition. The list entry is found by the order and times of the job, so that leave comes before
+// any of these is changed.
 func (m *Machine) leave(e *entry) {
 	q := e.q
 	q.less(e.State)
@@ -195,26 +217,30 @@ func (m *Machine) leave(e *entry) {
 	e.Flags &^= job.FlagOldPlace | job.FlagBuriedLast
 }
 
-// enter puts the job into a state other than ready; makeReady does that.
+// enter puts the job into a state other than ready; makeReady does that. The caller sets what the
+// order of the list depends on before, and saves the job afterwards.
 func (m *Machine) enter(e *entry, s job.State) {
 	m.become(e, s)
 	m.setList(e.q, record.List(s), &e.Job)
 }
 
+// become changes the state and the counts. Entered is a new number of the sequence: it tells this
+// stay in the state from earlier and later ones, for leases, for purges and after a restart.
 func (m *Machine) become(e *entry, s job.State) {
 	e.State, e.Since, e.Entered = s, m.now, m.nextSeq()
 	e.q.more(s)
 	m.changed(e.q)
 }
 
-// remove ends the job: it leaves its list and all its records go.
+// remove ends the job: it leaves its list and all its records go. What waits for it is not told by
+// this; see releaseDependants and endAndFailDependants.
 func (m *Machine) remove(e *entry) {
 	m.leave(e)
 	m.erase(e)
 }
 
-// erase deletes the records of a job that is in no list any more, and tells those
-// who wait for it.
+// erase deletes the records of a job that is in no list any more, and answers those who await its
+// result.
 func (m *Machine) erase(e *entry) {
 	m.unsetTimer(e)
 	e.Timer = 0
@@ -225,18 +251,22 @@ func (m *Machine) erase(e *entry) {
 	if e.Flags.Has(job.FlagResult) {
 		m.delPart(e, record.PartResult)
 	}
+	// A job that has been acked is not in its batch any more, and counts as nothing here.
 	m.detachLost(e)
 	m.unlink(e)
 	m.dropResident(e)
 	m.tellGone(e)
+	// The last job is gone, and with it all that other key ranges say about the queue: removing the
+	// queue needs no sweep.
 	if e.q.Linked && e.q.total() == 0 && len(m.sweeps) == 0 { // what is still to be swept may be linked
 		e.q.Linked = false
 	}
 	m.wakeRoom(e.q)
 }
 
-// detachLost ends what a job that goes has elsewhere: its batch counts it as failed unless it
-// was acked, and its progress is gone.
+// detachLost ends what a job that goes without an ack has elsewhere: its batch counts it as failed,
+// its schedule knows that it was removed, and its progress is gone. detachSucceeded is the
+// counterpart.
 func (m *Machine) detachLost(e *entry) {
 	if e.Batch != 0 {
 		m.countFailedInBatch(e)
@@ -247,7 +277,9 @@ func (m *Machine) detachLost(e *entry) {
 	}
 }
 
-// link lists a new job under its key, number, serial and likeness (INV-9).
+// link lists a new job under its key, number, serial and likeness (INV-9). A queue one of whose
+// jobs is named outside of its own key ranges is marked as linked: when it is removed, these
+// entries must be swept one by one.
 func (m *Machine) link(e *entry) {
 	q := e.q
 	m.listAlike(e)
@@ -273,6 +305,7 @@ func (m *Machine) link(e *entry) {
 	}
 }
 
+// unlink is the inverse of link. A tombstone has lost its key already, and another job may have it.
 func (m *Machine) unlink(e *entry) {
 	m.unlistAlike(e)
 	if e.Key != "" && !e.Flags.Has(job.FlagTombstone) {
@@ -292,13 +325,16 @@ func (m *Machine) unlink(e *entry) {
 	}
 }
 
-// keepResident keeps an entry in memory, if there is room for it.
+// keepResident shares an entry through Machine.jobs. The caller has made sure that it is in a
+// window, or leased and within the bound (INV-12), and sees to its going.
 func (m *Machine) keepResident(e *entry) {
 	if m.jobs[e.ID] == nil {
 		m.jobs[e.ID] = e
 	}
 }
 
+// dropResident lets an entry go from memory, and from the sums that bound it. The entry that is
+// shared may be another one than e, if e was loaded before that.
 func (m *Machine) dropResident(e *entry) {
 	if r := m.jobs[e.ID]; r != nil {
 		delete(m.jobs, e.ID)
@@ -308,9 +344,12 @@ func (m *Machine) dropResident(e *entry) {
 	m.unhold(e)
 }
 
-// windowed returns how many jobs are in memory because they are first in a list.
+// windowed returns how many jobs are in memory because they are first in a list. Leased ones have a
+// bound of their own.
 func (m *Machine) windowed() int { return len(m.jobs) - m.leasedHere }
 
+// uncountLease and unhold take an entry out of the sums that bound memory. Each is harmless if the
+// entry does not count.
 func (m *Machine) uncountLease(e *entry) {
 	if e.leased {
 		e.leased = false

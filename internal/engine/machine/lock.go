@@ -5,7 +5,8 @@ import (
 	"millrace/internal/record"
 )
 
-// getLock reads who has taken a lock. Whether that still counts is told by its time.
+// getLock reads who has taken a lock. The record may outlive its time: forgetSome removes it later.
+// So whoever asks compares the time; isLocked does.
 func (m *Machine) getLock(namespace, lock string) (record.Lock, bool) {
 	m.kb = record.LockKey(m.kb[:0], namespace, lock)
 	b, _, ok := m.store.Get(m.rb[:0], m.kb)
@@ -18,17 +19,21 @@ func (m *Machine) getLock(namespace, lock string) (record.Lock, bool) {
 	return l, true
 }
 
-// isLocked reports whether somebody has a lock (INV-13).
+// isLocked reports whether somebody has a lock whose time is not over (INV-13).
 func (m *Machine) isLocked(namespace, lock string) bool {
 	l, ok := m.getLock(namespace, lock)
 	return ok && m.now < l.Until
 }
 
-// lock gives a new job the lock that its spec asks for, which is free.
+// lock gives a new job the lock that its spec asks for. checkNames or the rehearsal of an Atomic
+// has made sure that it is free.
 func (m *Machine) lock(e *entry, s *job.Spec) {
 	m.lockUntil(e, s, max(m.now, e.RunAt).Add(s.LockFor))
 }
 
+// lockUntil takes a lock until a time. A record that has lapsed is dropped first, with its entry in
+// the list of what is to be forgotten: otherwise that entry would be left behind for ever (INV-15),
+// and the Insert would meet a key that is there.
 func (m *Machine) lockUntil(e *entry, s *job.Spec, until job.Time) {
 	if old, ok := m.getLock(e.Namespace, s.Lock); ok {
 		m.dropLock(e.Namespace, s.Lock, old) // it has lapsed
@@ -41,7 +46,8 @@ func (m *Machine) lockUntil(e *entry, s *job.Spec, until job.Time) {
 	m.forgetLater(l.Until, l.Taker, m.kb)
 }
 
-// unlock ends the lock that a job took, unless another has taken it since.
+// unlock ends the lock that a job took, unless its time was over and another job has taken it
+// since. The job forgets the name in either case, and the caller saves it.
 func (m *Machine) unlock(e *entry) {
 	if l, ok := m.getLock(e.Namespace, e.Lock); ok && l.Taker == e.ID {
 		m.dropLock(e.Namespace, e.Lock, l)
@@ -49,6 +55,8 @@ func (m *Machine) unlock(e *entry) {
 	e.Lock, e.LockUntil = "", 0
 }
 
+// dropLock removes the record of a lock together with its entry in the list of what is to be
+// forgotten (INV-15).
 func (m *Machine) dropLock(namespace, lock string, l record.Lock) {
 	m.kb = record.LockKey(m.kb[:0], namespace, lock)
 	m.store.Remove(m.kb)

@@ -2,7 +2,9 @@ package machine
 
 import "millrace/internal/job"
 
-// moment is something that time brings about. It stands in a heap, from which it can be taken out.
+// moment is a time at which something is to happen: an alarm, the end of a lease, the age of a
+// slot. It is part of a value in a heap and knows its place there, so that the value can be taken
+// out again without a search. timerHeap, which never has to take one out, does without.
 type moment struct {
 	at    job.Time
 	seq   uint64 // the order among those of the same time
@@ -11,7 +13,8 @@ type moment struct {
 
 func (m *moment) when() *moment { return m }
 
-// moments is a heap of what has a moment, the earliest first.
+// moments is a binary heap of values that have a moment, the earliest first. Equal times are sorted
+// by seq.
 type moments[T interface{ when() *moment }] []T
 
 func (h moments[T]) less(i, j int) bool {
@@ -27,6 +30,8 @@ func (h moments[T]) swap(i, j int) {
 	h[i].when().index, h[j].when().index = i, j
 }
 
+// up and down restore the order after the value at i came to be too late or too early for its
+// place.
 func (h moments[T]) up(i int) {
 	for i > 0 {
 		p := (i - 1) / 2
@@ -61,7 +66,8 @@ func (h *moments[T]) push(v T) {
 	h.up(v.when().index)
 }
 
-// remove takes out what is in the heap.
+// remove takes out a value, which must be in the heap. The last one takes its place, and may belong
+// further up as well as further down.
 func (h *moments[T]) remove(v T) {
 	var none T
 	i, last := v.when().index, len(*h)-1

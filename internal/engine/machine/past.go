@@ -7,7 +7,8 @@ import (
 	"millrace/internal/job"
 )
 
-// checkPast says why a job cannot begin as its push says; nil if it can.
+// checkPast says why a job cannot begin as its push says; nil if it can. A past comes from outside,
+// by an import or a migration, so that nothing may be believed that would break an invariant.
 func checkPast(c *job.Push) *job.Error {
 	p, s := c.Past, &c.Spec
 	switch {
@@ -35,12 +36,15 @@ func checkPast(c *job.Push) *job.Error {
 // pastStates are the states that a job with a past can begin in. A lease has a holder, which is no part of a past.
 var pastStates = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
 
-// importJob writes a new job that has a past and lets it enter the state that it was in. Earlier is as for create.
+// importJob stores a new job that has a past, in the state that the past names (section 2). Earlier
+// is as for create. It is the counterpart of admit: nothing is counted except for the push, and
+// dying in the past trims no dead list.
 func (m *Machine) importJob(e *entry, s *job.Spec, p *job.Past, earlier []*entry) {
 	e.Created = m.clampPast(p.Created)
 	e.Order.Rank, e.Order.At = p.Rank, p.At
 	e.Attempts, e.Fails, e.Buries = p.Attempts, p.Fails, p.Buries
 	e.Lapses, e.Releases, e.Kicks, e.Delay = p.Lapses, p.Releases, p.Kicks, p.Delay
+	// Before the first record, which says that the job names a lock and a batch.
 	m.reenlist(e, s, p)
 	m.storeBody(e)
 	if len(p.Failures) > 0 {
@@ -61,6 +65,8 @@ func (m *Machine) importJob(e *entry, s *job.Spec, p *job.Past, earlier []*entry
 	m.link(e)
 	waits := p.State == job.Scheduled || p.State == job.Retrying
 	switch {
+	// Its time has come on the way: it is ready at once, at the place its timer would have given
+	// it.
 	case waits && e.RunAt <= m.now && !p.OldPlace:
 		m.makeReady(e, e.Policy.Due)
 	case waits && e.RunAt <= m.now:
@@ -72,6 +78,7 @@ func (m *Machine) importJob(e *entry, s *job.Spec, p *job.Past, earlier []*entry
 			e.Flags |= job.FlagBuriedLast
 		}
 		m.enter(e, p.State)
+		// enter has set Since to now. DeadFor counts from when the job died, wherever that was.
 		e.Since = m.clampPast(p.Since)
 		if p.State == job.Dead {
 			e.Policy.ExpireAt = 0
@@ -84,7 +91,8 @@ func (m *Machine) importJob(e *entry, s *job.Spec, p *job.Past, earlier []*entry
 	m.expireIfPast(e)
 }
 
-// importBlocked has a job wait again for those of its blockers that are left.
+// importBlocked has a job wait again for those of its blockers that are left. Without any it enters
+// its queue as if the last one had just succeeded, as endDependant would do it.
 func (m *Machine) importBlocked(e *entry, since job.Time, blockers []*entry) {
 	switch {
 	case len(blockers) > 0:
@@ -103,7 +111,8 @@ func (m *Machine) importBlocked(e *entry, since job.Time, blockers []*entry) {
 	}
 }
 
-// reenlist gives a job with a past the lock that it had, and its place in a batch or among the jobs of a schedule.
+// reenlist gives a job with a past the lock that it had, if that is not over, and its place in a
+// batch or among the jobs of a schedule. A callback is not counted in its batch (callbacks).
 func (m *Machine) reenlist(e *entry, s *job.Spec, p *job.Past) {
 	if s.Lock != "" && p.LockedUntil > m.now {
 		m.lockUntil(e, s, p.LockedUntil)
@@ -125,7 +134,9 @@ func (m *Machine) reenlist(e *entry, s *job.Spec, p *job.Past) {
 	}
 }
 
-// rejoinTicker makes a job with a past one of a schedule: that of a run that had it.
+// rejoinTicker makes a job with a past one of a schedule: the job of the first run that began when
+// the job was created and has none yet. If it is that of the last tick and still alive, Overlap
+// waits for it.
 func (m *Machine) rejoinTicker(e *entry, id job.BatchID, p *job.Past) {
 	s := m.readTicker(id)
 	if s == nil || s.Namespace != e.Namespace {
@@ -147,7 +158,8 @@ func (m *Machine) rejoinTicker(e *entry, id job.BatchID, p *job.Past) {
 	}
 }
 
-// clampPast returns a time of the past; now if there is none.
+// clampPast returns a time that another server has told, or now if that is missing or has not come:
+// a clock that was ahead must not make anything wait.
 func (m *Machine) clampPast(t job.Time) job.Time {
 	if t <= 0 || t > m.now {
 		return m.now

@@ -10,6 +10,10 @@ import (
 	"millrace/internal/record"
 )
 
+// push applies a Push: it refuses the job, has its caller wait for room, or makes it. The order of
+// the checks is part of the semantics (section 2): a likeness comes before everything else, then
+// names, then capacity. A queue that a flush is about to remove is removed before any of them is
+// looked at.
 func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered bool) {
 	m.flushFor(&c.Spec)
 	if e := m.alike(c); e != nil {
@@ -22,6 +26,7 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 	}
 	err := m.checkPush(&c.Spec)
 	switch {
+	// Also if there is room: those who have waited for it come first.
 	case c.RoomWait > 0 && (err == job.ErrFull || err == nil && m.letsIn(&c.Spec)):
 		m.waitForRoom(token, c)
 		return false
@@ -35,9 +40,10 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 	return true
 }
 
-// recycle takes the entry of a job that was pushed for the next one, with its buffers, unless it is in memory for
-// longer: behind a backlog none is, and then its push is all that it is for. Of the buffers of one that was delivered
-// lease has let go.
+// recycle keeps the entry of a job that was pushed, with its buffers, for the next push. Behind a
+// backlog no new job stays in memory, and its entry would be garbage at once. An entry that is in
+// memory for longer, or of which a group may still know, is left alone. If the job was delivered in
+// the same step, lease has let go of the buffers, which are part of the answer now.
 func (m *Machine) recycle(e *entry) {
 	if m.jobs[e.ID] != nil || e.Group != "" {
 		return
@@ -49,9 +55,11 @@ func (m *Machine) recycle(e *entry) {
 	m.spare = e
 }
 
-// spareBytes is how much the buffers of an entry that is used again may take.
+// spareBytes is how many bytes the buffers of the entry that recycle keeps may have, so that one
+// large body does not stay in memory for ever.
 const spareBytes = 64 << 10
 
+// accept answers a push with what became of the job.
 func (m *Machine) accept(e *entry, res *job.Result) {
 	res.ID, res.State = e.ID, e.State
 	res.Serial, res.HasSerial = e.Serial, e.Flags.Has(job.FlagSerial)
@@ -60,7 +68,8 @@ func (m *Machine) accept(e *entry, res *job.Result) {
 	}
 }
 
-// checkPush says why a push is refused; nil if it is not.
+// checkPush says why a push is refused; nil if it is not. It changes nothing, so that schedules and
+// runs use it as well.
 func (m *Machine) checkPush(s *job.Spec) *job.Error {
 	if err := m.checkNames(s); err != nil {
 		return err
@@ -71,7 +80,8 @@ func (m *Machine) checkPush(s *job.Spec) *job.Error {
 	return nil
 }
 
-// checkNames says whether what a push names is taken.
+// checkNames says whether the key or the lock that a push asks for is taken. A push that has waited
+// for room is checked again when it is let in, because both may have been taken meanwhile.
 func (m *Machine) checkNames(s *job.Spec) *job.Error {
 	if s.Unique && s.Key != "" && m.keyInUse(s.Namespace, s.Key) {
 		return job.ErrDuplicate
@@ -82,8 +92,9 @@ func (m *Machine) checkNames(s *job.Spec) *job.Error {
 	return nil
 }
 
-// taken returns how much of its capacity a queue has used up. Pushes that are still to be
-// let in have their room already.
+// taken returns how much of its capacity a queue has used up. While pushes that have waited are
+// still to be let in, they count as jobs: a later push would otherwise take the room that they were
+// promised.
 func (q *queue) taken() uint64 {
 	if q.rooming {
 		return q.total() + q.entrants
@@ -91,13 +102,15 @@ func (q *queue) taken() uint64 {
 	return q.total()
 }
 
-// letsIn reports whether pushes that waited are still to be let into the queue of another,
-// which does not overtake them.
+// letsIn reports whether pushes that waited are still to be let into the queue of another push,
+// which must not overtake them.
 func (m *Machine) letsIn(s *job.Spec) bool {
 	q := m.spaces[s.Namespace][s.Queue]
 	return q != nil && q.rooming && q.entrants > 0
 }
 
+// waitForRoom has a push wait until a job leaves its queue. The queue is there, because it is full,
+// or was when those before it began to wait.
 func (m *Machine) waitForRoom(token uint64, c *job.Push) {
 	q := m.spaces[c.Spec.Namespace][c.Spec.Queue]
 	w := &waiter{token: token, push: c}
@@ -109,7 +122,8 @@ func (m *Machine) waitForRoom(token uint64, c *job.Push) {
 	m.enqueue(w, m.deadline(c.RoomWait))
 }
 
-// wakeRoom has waiting pushes let into a queue at the end of this transition.
+// wakeRoom has waiting pushes let into a queue at the end of this transition. Whatever takes a job
+// out of a queue, or raises its capacity, must call it, or the pushes wait until their time is up.
 func (m *Machine) wakeRoom(q *queue) {
 	if !q.rooming && !q.room.empty() {
 		q.rooming = true
@@ -117,12 +131,13 @@ func (m *Machine) wakeRoom(q *queue) {
 	}
 }
 
-// hasEntrant reports whether a push waits for room and there is some.
+// hasEntrant reports whether a push waits for room and there is room for it.
 func (q *queue) hasEntrant() bool {
 	return !q.room.empty() && (q.Settings.Capacity == 0 || q.total() < q.Settings.Capacity)
 }
 
-// letIn lets the push that has waited longest into a queue that has room.
+// letIn lets the push that has waited longest into a queue that has room. It is checked like a push
+// that comes now, except for the capacity, which hasEntrant has looked at.
 func (m *Machine) letIn(q *queue) {
 	w := q.room.first()
 	c := w.push
@@ -136,13 +151,15 @@ func (m *Machine) letIn(q *queue) {
 		m.refuse(w, err)
 		return
 	}
+	// Before the job is made: what that sets off must not find the push among those who wait.
 	m.dequeue(w)
 	m.accept(m.create(c, nil), &res)
 	m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: m.step})
 }
 
-// nextID takes a number for a job; one that is used by 32-bit clients as well must
-// not collide with another live one in its low half.
+// nextID returns the number of the next job. Clients with 32-bit numbers see the low half only, so
+// that a numbered job must not share it with another live one. As long as fewer than 2^32 jobs were
+// pushed no half has come twice, and nothing has to be looked up.
 func (m *Machine) nextID(numbered bool) job.ID {
 	for {
 		id := m.shard.NextID
@@ -161,6 +178,7 @@ func (m *Machine) nextID(numbered bool) job.ID {
 		if !ok {
 			return id
 		}
+		// The sweep of the purged job leaves the number alone when it finds another job under it.
 		if m.loadRef(r) == nil { // of a job that was purged and not swept yet
 			m.kb = record.NumberKey(m.kb[:0], id.Number())
 			m.del(m.kb)
@@ -169,8 +187,8 @@ func (m *Machine) nextID(numbered bool) job.ID {
 	}
 }
 
-// create makes the job of a checked push. Earlier holds the jobs pushed before it in
-// the same Atomic.
+// create makes the job of a checked push. Earlier holds the jobs pushed before it in the same
+// Atomic, which a blocker may name by how far back they are.
 func (m *Machine) create(c *job.Push, earlier []*entry) *entry {
 	s := &c.Spec
 	e := m.prepare(s)
@@ -183,7 +201,8 @@ func (m *Machine) create(c *job.Push, earlier []*entry) *entry {
 	return e
 }
 
-// enlist gives a new job the lock and the batch that its spec names.
+// enlist gives a new job the lock and the batch that its spec names. Both change the job, so that
+// they come before its first record is written.
 func (m *Machine) enlist(e *entry, s *job.Spec) {
 	if s.Lock != "" {
 		m.lock(e, s)
@@ -193,8 +212,9 @@ func (m *Machine) enlist(e *entry, s *job.Spec) {
 	}
 }
 
-// prepare makes the entry of a new job. The caller's buffers are copied: the job
-// outlives the request.
+// prepare makes the entry of a new job: its number, its order, its times. Nothing is stored yet;
+// admit or importJob does that. The caller's buffers are copied, because the job outlives the
+// request.
 func (m *Machine) prepare(s *job.Spec) *entry {
 	q := m.makeQueue(s.Namespace, s.Queue)
 	q.hide(false)
@@ -203,6 +223,7 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 		e = &entry{}
 	}
 	body, extra := refilled(e.Body, s.Body), refilled(e.Extra, s.Extra)
+	// The entry may be that of an earlier job: nothing of it may be left.
 	*e = entry{} // and then field by field, which spares a copy
 	e.q, e.born, e.loaded = q, m.step, true
 	e.ID, e.Namespace, e.Queue, e.QueueNum = m.nextID(s.Numbered), q.namespace, q.name, uint32(q.ID)
@@ -233,7 +254,8 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	return e
 }
 
-// refilled returns a copy of b, in a buffer that is free if there is one.
+// refilled returns a copy of b, in the free buffer if that is large enough. An empty b is copied as
+// it is, nil or not.
 func refilled(free, b []byte) []byte {
 	if len(b) == 0 {
 		return bytes.Clone(b)
@@ -241,7 +263,8 @@ func refilled(free, b []byte) []byte {
 	return append(free[:0], b...)
 }
 
-// schedule sets when the job is due and when it expires.
+// schedule sets when the job is due and when it expires. Durations become times here, once: a
+// restart or a change of leader must not start them again.
 func (m *Machine) schedule(e *entry, s *job.Spec) {
 	e.RunAt = s.RunAt
 	if s.Delay > 0 {
@@ -256,12 +279,15 @@ func (m *Machine) schedule(e *entry, s *job.Spec) {
 	}
 }
 
-// admit writes a new job and lets it enter its first state.
+// admit writes a new job and lets it enter its first state. Batch callbacks, hooks and schedules
+// come here as well, with entries from prepare.
 func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
+	// Before the first record, which has the flag that says where the body is.
 	m.storeBody(e)
 	blockers := m.blockers(s, earlier)
 	switch {
 	case len(blockers) > 0:
+		// Blockers go into the record, so that they are known before it is saved.
 		m.enter(e, job.Blocked)
 		m.block(e, blockers)
 		m.link(e)
@@ -284,7 +310,9 @@ func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
 	m.expireIfPast(e)
 }
 
-// expireIfPast ends a new job whose time has run out already.
+// expireIfPast ends a new job whose expiry has come already. The push is answered as if it had
+// worked, with the state that the job had for a moment. One that is leased by now is left to its
+// timer.
 func (m *Machine) expireIfPast(e *entry) {
 	if e.State != job.Leased && isExpired(e, m.now) {
 		state := e.State
@@ -293,8 +321,10 @@ func (m *Machine) expireIfPast(e *entry) {
 	}
 }
 
-// atomic checks every operation as if those before it had happened, and then
-// applies all, or none.
+// atomic checks every operation as if those before it had happened, and then applies all, or none.
+// What the check has allowed must not fail any more, because nothing can be undone: so everything
+// that could refuse an operation is looked at by the rehearsal, and a flush that concerns one of
+// the queues comes before it.
 func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 	for _, op := range c.Ops {
 		if p, ok := op.(*job.Push); ok {
@@ -312,6 +342,8 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 		var r job.Result
 		switch o := op.(type) {
 		case *job.Ack:
+			// A key may name another job by now, because an operation before has pushed or ended
+			// one.
 			ack := *o
 			ack.Ref = refs[i] // what a key named when it was checked
 			m.ack(&ack, &r)
@@ -335,11 +367,14 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 			m.pauseSchedule(o, &r)
 		default: // refused by the rehearsal
 		}
+		// What this operation set free is given out before the next one, as between two commands.
+		// Callbacks and waiting pushes come at the end of the whole (Machine.inside).
 		m.serveWakes()
 	}
 }
 
-// valueOf returns a part of an Atomic with the value that tells what an earlier part has made.
+// valueOf returns a SetValue of an Atomic with the value filled in that names what an earlier
+// operation has made: the job or batch had no number when the caller wrote the command.
 func valueOf(c *job.SetValue, i int, made map[int]record.JobRef) *job.SetValue {
 	if c.Of == 0 {
 		return c
@@ -348,7 +383,8 @@ func valueOf(c *job.SetValue, i int, made map[int]record.JobRef) *job.SetValue {
 	return &job.SetValue{Space: c.Space, Name: c.Name, Value: job.AppendMade(nil, uint32(ref.Queue), ref.ID)}
 }
 
-// rehearsal is what an Atomic would have done so far, if nobody waited.
+// rehearsal is what an Atomic would have done so far, if nobody waited. It only reads the machine.
+// What the operations before would have changed is kept here, by what later ones could ask about.
 type rehearsal struct {
 	m      *Machine
 	ended  map[job.ID]bool // acked or deleted; true: kept as done
@@ -365,7 +401,8 @@ type rehearsal struct {
 // step, and each of them is read and written.
 const atomicBlockers = 16 << 10
 
-// checkAtomic returns which jobs the acks and deletes are about, or the first refusal.
+// checkAtomic returns which jobs the acks and deletes are about, or the first refusal with its
+// index. Operations whose outcome depends on more than the rehearsal knows are not allowed at all.
 func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 	r := rehearsal{
 		m: m, ended: map[job.ID]bool{}, left: map[*queue]uint64{}, into: map[[2]string]uint64{},
@@ -417,7 +454,7 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 	return refs, nil
 }
 
-// makes reports whether a part of an Atomic makes something that a value can tell.
+// makes reports whether an operation of an Atomic makes a job or a batch that a value can name.
 func makes(ops []job.Command, i int) bool {
 	if i < 0 || i >= len(ops) {
 		return false
@@ -427,6 +464,8 @@ func makes(ops []job.Command, i int) bool {
 	return push || batch
 }
 
+// ack rehearses an ack. A job that an operation before has ended counts as it would be then: kept
+// as done, or gone.
 func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
 	e, err := r.m.lookupBy(&o.Ref, o.By, o.Need, func(e *entry) *job.Error {
 		kept, ended := r.ended[e.ID]
@@ -445,6 +484,7 @@ func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
 	}
 	kept := (o.Keep || e.Policy.Keep) && !e.Flags.Has(job.FlagEphemeral)
 	r.ended[e.ID] = kept
+	// Its room in the queue is free for a push that follows. A tombstone keeps it.
 	if !kept && !leavesSlot(e) {
 		r.left[e.q]++
 	}
@@ -458,7 +498,7 @@ func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
 	return e, nil
 }
 
-// state returns the state that a job would be in.
+// state returns the state that a job would be in by now. An ended blocker sets a blocked job free.
 func (r *rehearsal) state(e *entry) job.State {
 	if r.ended[e.ID] {
 		return job.Done
@@ -477,6 +517,7 @@ func (r *rehearsal) state(e *entry) job.State {
 	return job.Ready
 }
 
+// delete rehearses a delete, like ack.
 func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 	e, err := r.m.lookupBy(&o.Ref, o.By, o.Need, func(e *entry) *job.Error {
 		kept, ended := r.ended[e.ID]
@@ -504,12 +545,15 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 	return e, nil
 }
 
-// byHold reports whether a reference names a job only as long as the caller holds it.
+// byHold reports whether a reference names a job only as long as the caller holds it: after an ack
+// of the same job it would find nothing.
 func byHold(ref *job.Ref, e *entry) bool {
 	alone := ref.Kind == job.RefNumber || (ref.Kind == job.RefID && ref.Queue == "")
 	return alone && !e.Flags.Has(job.FlagNumbered)
 }
 
+// push rehearses a push. Its checks are those of Machine.push in the same order, with what the
+// operations before have taken and freed.
 func (r *rehearsal) push(c *job.Push) *job.Error {
 	if err := checkPast(c); err != nil {
 		return err
@@ -543,6 +587,8 @@ func (r *rehearsal) push(c *job.Push) *job.Error {
 	return nil
 }
 
+// lock rehearses the taking of a lock, and notes whether it would be held for longer than this
+// moment.
 func (r *rehearsal) lock(c *job.Push) *job.Error {
 	s := &c.Spec
 	if s.Lock == "" {
@@ -565,6 +611,7 @@ func (r *rehearsal) lock(c *job.Push) *job.Error {
 	return nil
 }
 
+// keyInUse reports whether a key is in use by a job that no operation before has removed.
 func (r *rehearsal) keyInUse(s *job.Spec) (used bool) {
 	r.m.withKey(s.Namespace, s.Key, func(e *entry) bool {
 		kept, ended := r.ended[e.ID]
@@ -574,7 +621,9 @@ func (r *rehearsal) keyInUse(s *job.Spec) (used bool) {
 	return used
 }
 
-// blockers returns the live jobs among those that a spec names, ascending.
+// blockers returns the live jobs among those that a spec names, ascending and each once. A blocker
+// that is gone or finished blocks nothing (section 6), so that it is left out here and never waited
+// for.
 func (m *Machine) blockers(s *job.Spec, earlier []*entry) []*entry {
 	if len(s.BlockedBy) == 0 {
 		return nil
@@ -600,7 +649,8 @@ func (m *Machine) blockers(s *job.Spec, earlier []*entry) []*entry {
 	return slices.CompactFunc(es, func(a, b *entry) bool { return a.ID == b.ID })
 }
 
-// reload returns the job as it is now; nil if it is gone.
+// reload returns the job as it is now; nil if it is gone. A job pushed earlier in the same Atomic
+// may have expired at once, been given to a caller, or been moved.
 func (m *Machine) reload(e *entry) *entry {
 	return m.loadRef(record.JobRef{Queue: e.q.ID, ID: e.ID})
 }

@@ -7,8 +7,10 @@ import (
 	"millrace/internal/record"
 )
 
-// queue is a queue in memory. One that has been removed, and that pushes still wait to
-// get into, has no ID, is not stored and is forgotten with the last of them.
+// queue is a queue in memory. All stored queues are there. One that has been removed, and that
+// pushes still wait to get into, has no ID, is not stored and is forgotten with the last of them.
+// The embedded record is what is stored. Whoever changes it calls changed, and Seal writes it once
+// per batch.
 type queue struct {
 	record.Queue
 	namespace, name string
@@ -41,6 +43,7 @@ type queue struct {
 // noFirsts is the window of all queues that are known to have no groups.
 var noFirsts = &window{whole: true}
 
+// total returns how many jobs the queue has, in any state.
 func (q *queue) total() uint64 {
 	var n uint64
 	for _, c := range q.Counts {
@@ -64,7 +67,8 @@ func (m *Machine) QueueCount() int { return len(m.byID) }
 // HasQueue reports whether a queue is stored.
 func (m *Machine) HasQueue(namespace, name string) bool { return m.find(namespace, name) != nil }
 
-// named returns the queue of that name, stored or not.
+// named returns the queue of that name, stored or not. A new one takes over those who wait for jobs
+// of that name already.
 func (m *Machine) named(namespace, name string) *queue {
 	space := m.spaces[namespace]
 	if space == nil {
@@ -80,13 +84,17 @@ func (m *Machine) named(namespace, name string) *queue {
 	return q
 }
 
-// makeQueue returns the stored queue of that name and creates it if need be.
+// makeQueue returns the stored queue of that name and creates it if need be. If a flush is still to
+// come to the queue, it is removed first, so that what is added now is not lost with it (section
+// 13). Numbers of queues are never used again: entries of a removed queue may still wait for their
+// sweep.
 func (m *Machine) makeQueue(namespace, name string) *queue {
 	q := m.named(namespace, name)
 	if m.flush != nil && q.ID != 0 {
 		m.flushBefore(q)
 	}
 	if q.ID == 0 {
+		// flushBefore may have forgotten the queue that was found before.
 		q = m.named(namespace, name)
 		q.ID = m.shard.NextQueue
 		m.shard.NextQueue++
@@ -101,7 +109,8 @@ func (m *Machine) makeQueue(namespace, name string) *queue {
 	return q
 }
 
-// met reports whether the walk in progress has met the queue before.
+// met reports whether the walk in progress has met the queue before, and marks it. A fetch may name
+// a queue twice. The walk begins with a new mark.
 func (m *Machine) met(q *queue) bool {
 	if q.mark == m.mark {
 		return true
@@ -110,7 +119,8 @@ func (m *Machine) met(q *queue) bool {
 	return false
 }
 
-// forget drops a queue that is not stored and that no push waits to get into.
+// forget drops a queue that is not stored and that no push waits to get into. Fetches that wait for
+// its jobs stay, under its name.
 func (m *Machine) forget(q *queue) {
 	if q.ID == 0 && q.room.empty() && m.spaces[q.namespace][q.name] == q {
 		m.keepWaiters(q)
@@ -122,7 +132,8 @@ func (m *Machine) forget(q *queue) {
 	}
 }
 
-// changed has the queue's record written with this batch.
+// changed has the queue's record written with this batch. The step is noted: answers that tell a
+// count have to wait for the batch, although no other key may have changed.
 func (m *Machine) changed(q *queue) {
 	m.changedAt = m.step
 	if !q.dirty {
@@ -131,6 +142,9 @@ func (m *Machine) changed(q *queue) {
 	}
 }
 
+// loadQueue takes a queue from the store at the start. It reads none of its jobs: windows are empty
+// and are refilled when somebody fetches. Regrouping and counting that a crash has interrupted
+// begin again.
 func (m *Machine) loadQueue(key, value []byte) {
 	namespace, name, ok := record.ParseQueueKey(key)
 	if !ok {

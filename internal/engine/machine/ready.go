@@ -7,7 +7,9 @@ import (
 	"millrace/internal/record"
 )
 
-// place sets the order with which the job becomes ready (section 3).
+// place sets the order with which the job becomes ready (section 3). Priority is the policy's at
+// this moment, at every place. The smallest integer is left out, because its negation, by which the
+// keys are sorted, is no integer.
 func (m *Machine) place(e *entry, p job.Place) {
 	o := &e.Order
 	switch p {
@@ -26,7 +28,8 @@ func (m *Machine) place(e *entry, p job.Place) {
 	o.Priority = max(e.Policy.Priority, -math.MaxInt64)
 }
 
-// edgeRank returns a rank ahead of (or behind) all ready jobs of the queue.
+// edgeRank returns a rank ahead of (or behind) all ready jobs of the queue. Jobs with and without a
+// group are in two lists, of which the first (or last) entry is looked at.
 func (m *Machine) edgeRank(q *queue, back bool) int64 {
 	if q.Counts[job.Ready] == 0 {
 		return 0
@@ -49,11 +52,12 @@ func (m *Machine) edgeRank(q *queue, back bool) int64 {
 	}
 }
 
-// makeReady makes a job that is in no list ready, and saves it. If a caller waits
-// for it, it goes straight to that caller.
+// makeReady makes a job that is in no list ready, and saves it. If a caller waits for it, it goes
+// straight to that caller. An ephemeral job whose caller has gone is withdrawn instead.
 func (m *Machine) makeReady(e *entry, p job.Place) { m.makeReadySince(e, p, m.now) }
 
-// makeReadySince is makeReady of a job that counts as ready since a time.
+// makeReadySince is makeReady of a job that counts as ready since an earlier time: one that was
+// imported.
 func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 	if m.withdrawIfAbandoned(e) {
 		return
@@ -61,6 +65,8 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 	m.place(e, p)
 	m.become(e, job.Ready)
 	e.Since = since
+	// The common case of an idle worker. The job is never listed as ready, and is written once
+	// instead of twice. The count of ready jobs, which become has raised, goes down again.
 	if w := m.waiterFor(e); w != nil {
 		e.q.less(job.Ready)
 		m.deliver(w, e)
@@ -71,8 +77,9 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 	m.wake(e.q)
 }
 
-// waiterFor returns the caller that waits for this very job: the queue is open and has no limits, nothing
-// else in it can be fetched, and neither expiry nor its group hold the job up.
+// waiterFor returns the caller that gets this job at once, or nil. It is a short cut around
+// serveWakes, and must decide as that would: the queue is open and has no limits, nothing else in
+// it can be fetched, nobody stands aside, and neither expiry nor its group hold the job up.
 func (m *Machine) waiterFor(e *entry) *waiter {
 	q := e.q
 	if q.Paused || q.limit != nil || q.regroup != nil || q.waiters.first() == nil || !q.waiters.aside.empty() || isExpired(e, m.now) || q.Counts[job.Ready] > 1 {
@@ -84,7 +91,8 @@ func (m *Machine) waiterFor(e *entry) *waiter {
 	return q.waiters.first()
 }
 
-// listReady adds the job to the lists of ready jobs.
+// listReady adds the job to the lists of ready jobs, in the store and as far as it belongs there in
+// memory. The job has been saved: a window may drop it from memory at once, to be read back later.
 func (m *Machine) listReady(e *entry) {
 	q := e.q
 	if e.Group != "" {
@@ -98,7 +106,7 @@ func (m *Machine) listReady(e *entry) {
 	m.intoWindow(q, &q.plain, record.ListReady, e)
 }
 
-// unlistReady takes the job out of them.
+// unlistReady takes the job out of the lists of ready jobs.
 func (m *Machine) unlistReady(e *entry) {
 	q := e.q
 	if e.Group != "" {
@@ -112,7 +120,8 @@ func (m *Machine) unlistReady(e *entry) {
 	}
 }
 
-// intoWindow adds an entry of a list to what is in memory of it, if it belongs there.
+// intoWindow adds an entry of a list to what is in memory of it, if it belongs there. If that makes
+// too many, of this list or over all of them, the last one of this window goes.
 func (m *Machine) intoWindow(q *queue, w *window, list record.List, e *entry) {
 	if !w.covers(e) {
 		if w.len() == 0 && w.floor != nil {
@@ -132,6 +141,8 @@ func (m *Machine) intoWindow(q *queue, w *window, list record.List, e *entry) {
 	}
 }
 
+// outOfWindow takes an entry out of a window. m.kb still holds the key of the entry in its list,
+// which delList has made.
 func (m *Machine) outOfWindow(w *window, e *entry) {
 	if w == nil || !w.remove(e) {
 		return
@@ -143,7 +154,9 @@ func (m *Machine) outOfWindow(w *window, e *entry) {
 	}
 }
 
-// refill reads the next part of a list into an empty window.
+// refill reads the next part of a list into an empty window. It starts behind what has been taken
+// out: the store still has to pass the deleted keys before that, and with a long backlog those are
+// many.
 func (m *Machine) refill(q *queue, w *window, list record.List, limit int) {
 	if w.whole || w.len() > 0 {
 		return
@@ -155,6 +168,8 @@ func (m *Machine) refill(q *queue, w *window, list record.List, limit int) {
 	m.refillSpan(q, w, lo, record.ListEnd(nil, q.ID, list), limit)
 }
 
+// refillSpan is refill of a range of keys. Fewer entries than asked for mean that the list has no
+// rest.
 func (m *Machine) refillSpan(q *queue, w *window, lo, hi []byte, limit int) {
 	ids := m.idsOf(lo, hi, limit)
 	w.whole = len(ids) < limit
@@ -166,7 +181,9 @@ func (m *Machine) refillSpan(q *queue, w *window, lo, hi []byte, limit int) {
 	}
 }
 
-// loadMany loads jobs that a list names, with one scan if their ids lie close together.
+// loadMany loads jobs that a list names. If their ids lie close together, as those of a backlog
+// mostly do, one scan costs less than a lookup for each. An entry that is in memory is used in any
+// case: there must be only one of a job (INV-12).
 func (m *Machine) loadMany(q *queue, ids []job.ID) []*entry {
 	es := make([]*entry, 0, len(ids))
 	if len(ids) == 0 {
@@ -196,8 +213,9 @@ func (m *Machine) loadMany(q *queue, ids []job.ID) []*entry {
 // scanBytes is how much one scan over jobs reads.
 const scanBytes = 4 << 20
 
-// scanJobs reads the jobs between two ids with their bodies, as far as the
-// budget for bodies goes.
+// scanJobs reads the jobs between two ids with their bodies, as far as the budget for bodies goes,
+// into found. Entries are marked as pending, because a scan does not say which ones are: at worst a
+// delivery waits for a batch that it would not have to wait for.
 func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) {
 	lo := record.JobsFrom(nil, q.ID, low)
 	hi := record.JobsFrom(nil, q.ID, high+1)
@@ -215,6 +233,7 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 		case record.PartFirst:
 			e := m.newEntry(q, id, true)
 			m.decodeFirst(e, append([]byte(nil), value...))
+			// The job is needed, its body is not: it is read when the job is fetched.
 			if budget -= len(e.Body); budget < 0 {
 				m.dropBody(e)
 			}
@@ -233,9 +252,10 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 	})
 }
 
-// head returns the job that a fetch from this queue gets, or nil. Jobs whose time
-// has run out are ended on the way. If they are too many for this step, short says so:
-// there may be a job behind them.
+// head returns the job that a fetch from this queue gets, or nil. Jobs whose time has run out are
+// ended on the way: their timers may not have fired yet, and an expired job is never given out
+// (section 12). If they are too many for this step, short says so: there may be a job behind them,
+// and the caller has to go on in another step. The limits of the queue are looked at by the caller.
 func (m *Machine) head(q *queue) (first *entry, short bool) {
 	if q.ID == 0 || q.Paused || q.regroup != nil {
 		return nil, false
@@ -246,6 +266,8 @@ func (m *Machine) head(q *queue) (first *entry, short bool) {
 	for q.Counts[job.Ready] > 0 {
 		e := m.bestReady(q)
 		if e == nil && q.Limits.GroupRate > 0 {
+			// Every group that has ready jobs has used up its rate. The time at which the first of
+			// them has a job again must wake the queue, because nothing else will.
 			m.rouse(q, q.limit.look)
 		}
 		if e == nil || !isExpired(e, m.now) {
@@ -259,6 +281,9 @@ func (m *Machine) head(q *queue) (first *entry, short bool) {
 	return nil, false
 }
 
+// bestReady returns the first job that may be given out, expired or not: of those without a group
+// and of the first jobs of groups that are not held. In a queue in which groups have turns these
+// decide.
 func (m *Machine) bestReady(q *queue) *entry {
 	m.refill(q, &q.plain, record.ListReady, m.refillSize())
 	e := q.plain.first()
@@ -274,6 +299,8 @@ func (m *Machine) bestReady(q *queue) *entry {
 	return e
 }
 
+// refillSize returns how many jobs one refill reads: less when memory is full, so that many queues
+// with backlogs share it.
 func (m *Machine) refillSize() int {
 	if m.windowed() > m.opt.Resident {
 		return max(min(m.opt.Window/2, 64), 1)

@@ -9,6 +9,7 @@ import (
 	"millrace/internal/record"
 )
 
+// ack applies an Ack: the worker has done the job (section 5).
 func (m *Machine) ack(c *job.Ack, res *job.Result) {
 	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
 	if err != nil {
@@ -18,7 +19,11 @@ func (m *Machine) ack(c *job.Ack, res *job.Result) {
 	m.succeed(e, c, res)
 }
 
-// succeed ends a job as an Ack does.
+// succeed ends a job as an Ack does. Delete with AckHeld comes here as well. The order matters. The
+// observer is told first, because it reads the lease, which leave drops. detachSucceeded comes
+// before the job changes state or goes: keepOutcome tells by the state whether the job has ended
+// before, and erase would count a job that is still in its batch as failed. Dependants come last,
+// because section 6 has them released after the job itself is gone or done.
 func (m *Machine) succeed(e *entry, c *job.Ack, res *job.Result) {
 	m.count(e.q, job.CountAcked)
 	m.noteSettled(e, false)
@@ -26,6 +31,8 @@ func (m *Machine) succeed(e *entry, c *job.Ack, res *job.Result) {
 		if c.Want {
 			m.answer(e, res)
 		}
+		// A run is gone whatever its policy says (section 7). The answer was taken before, because
+		// finishRun erases the records that it is read from.
 		m.detachSucceeded(e)
 		m.finishRun(e, job.Done, c.Result)
 		m.releaseDependants(e)
@@ -52,8 +59,8 @@ func (m *Machine) succeed(e *entry, c *job.Ack, res *job.Result) {
 	m.releaseDependants(e)
 }
 
-// detachSucceeded ends what a job with success ends elsewhere: its lock, its part in a batch,
-// its progress.
+// detachSucceeded ends what a job has elsewhere when it succeeds: its lock, its part in a batch,
+// its progress. detachLost is the counterpart for jobs that go in another way.
 func (m *Machine) detachSucceeded(e *entry) {
 	if e.Lock != "" && e.LockUntil == job.LockUntilAck {
 		m.unlock(e)
@@ -66,7 +73,10 @@ func (m *Machine) detachSucceeded(e *entry) {
 	}
 }
 
-// finish keeps a job that has left its list as done or failed, with its result.
+// finish keeps a job that has left its list as done or failed, with its result. A result from an
+// earlier life, before a respawn or promote, must not stay. The job leaves memory: nothing is
+// fetched from the lists of finished jobs. Those who await it are told last, when its record says
+// what they are told.
 func (m *Machine) finish(e *entry, s job.State, result []byte) {
 	e.Result = bytes.Clone(result)
 	switch {
@@ -81,12 +91,16 @@ func (m *Machine) finish(e *entry, s job.State, result []byte) {
 	m.tellResult(e)
 }
 
+// dropResult removes the result of a job that is alive again. The caller saves the job, whose flags
+// have changed.
 func (m *Machine) dropResult(e *entry) {
 	m.delPart(e, recordResult)
 	e.Flags &^= job.FlagResult
 	e.Result = nil
 }
 
+// fail applies a Fail of a worker. The kind of the failure is set here: a worker cannot pass its
+// failure off as that of a lease or a blocker.
 func (m *Machine) fail(c *job.Fail, res *job.Result) {
 	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
 	if err != nil {
@@ -100,7 +114,9 @@ func (m *Machine) fail(c *job.Fail, res *job.Result) {
 	m.answerIfWanted(c.Want, e, res)
 }
 
-// answerIfWanted answers the job as it is now, if it was asked for and is still there.
+// answerIfWanted answers the job as it is now, if it was asked for. The job is loaded again,
+// because what was done to it may have removed it or moved it to another queue, and e may be out of
+// date.
 func (m *Machine) answerIfWanted(want bool, e *entry, res *job.Result) {
 	if want {
 		if now := m.reload(e); now != nil {
@@ -109,13 +125,17 @@ func (m *Machine) answerIfWanted(want bool, e *entry, res *job.Result) {
 	}
 }
 
-// failJob counts a failure and does what the job's policy says (section 5).
+// failJob counts a failure and does what the job's policy says (section 5). It is called for a
+// failure that a worker reports, for a lease that has lapsed with LapseFail, and for the end of a
+// holder. The job may be in any unfinished state. The failure and its count in the batch are set
+// before the state changes, so that the one record that is written at the end has them.
 func (m *Machine) failJob(e *entry, f job.Failure, result []byte) {
 	m.count(e.q, job.CountFailed)
 	e.Fails++
 	m.countFailedInBatch(e)
 	m.remember(e, f)
 	if e.Flags.Has(job.FlagEphemeral) {
+		// A run is never tried again: its caller waits for this one result (section 7).
 		m.keepOutcome(e, job.Died)
 		m.endAndFailDependants(e, func() { m.finishRun(e, job.Failed, result) })
 		return
@@ -126,6 +146,7 @@ func (m *Machine) failJob(e *entry, f job.Failure, result []byte) {
 		return
 	}
 	m.count(e.q, job.CountRetried)
+	// There are tries left. Dependants go on waiting: only the end of a job concerns them.
 	if p.Backoff.Unit <= 0 {
 		m.leave(e)
 		m.makeReady(e, p.Requeue)
@@ -133,6 +154,8 @@ func (m *Machine) failJob(e *entry, f job.Failure, result []byte) {
 	}
 	m.leave(e)
 	e.RunAt = p.Backoff.After(m.now, e.Fails, m.draw())
+	// The length of a back-off may come out as nothing. A timer in the past would fire at the next
+	// step; making the job ready here saves that and gives the same order.
 	if e.RunAt <= m.now {
 		m.makeReady(e, p.Due)
 		return
@@ -142,7 +165,8 @@ func (m *Machine) failJob(e *entry, f job.Failure, result []byte) {
 	m.dropResident(e)
 }
 
-// remember adds a failure to those the job keeps.
+// remember adds a failure to those the job keeps, in a record of their own: failures are long and
+// seldom read. It sets a flag of the job, which the caller saves.
 func (m *Machine) remember(e *entry, f job.Failure) {
 	m.loadFailures(e)
 	f.At = m.now
@@ -150,7 +174,9 @@ func (m *Machine) remember(e *entry, f job.Failure) {
 	m.putFailures(e)
 }
 
-// keepFailure adds a failure to others, of which the first and the newest are kept.
+// keepFailure adds a failure to others. The first one and the newest are kept (job.FailuresKept in
+// all), so that a job that fails for ever does not grow. It never changes the slice that it was
+// given: that may be part of an answer already.
 func keepFailure(fs []job.Failure, f job.Failure) []job.Failure {
 	fs = append(slices.Clip(fs), f)
 	if len(fs) > job.FailuresKept {
@@ -159,12 +185,15 @@ func keepFailure(fs []job.Failure, f job.Failure) []job.Failure {
 	return fs
 }
 
-// lapse ends a lease whose time has run out.
+// lapse ends a lease whose time has run out. fireTimer calls it, after it has made sure that the
+// answer with the job has left the server (INV-16).
 func (m *Machine) lapse(e *entry) {
 	m.count(e.q, job.CountLapsed)
 	m.traceEnded(e, job.CountLapsed)
 	e.Lapses++
 	if e.Flags.Has(job.FlagEphemeral) {
+		// The caller of a run waited for this lease only. It is told before the job goes, which
+		// would tell it that the job is not found.
 		if w := m.runs[e.ID]; w != nil {
 			m.refuse(w, job.ErrTimeout)
 		}
@@ -183,6 +212,8 @@ func (m *Machine) lapse(e *entry) {
 	}
 }
 
+// release gives a job back without a failure. Its caller may set another priority or expiry on the
+// way; both are set before the job enters its list, whose order and timer follow from them.
 func (m *Machine) release(c *job.Release, res *job.Result) {
 	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
 	if err == nil && e.State != job.Leased {
@@ -194,6 +225,7 @@ func (m *Machine) release(c *job.Release, res *job.Result) {
 	}
 	m.count(e.q, job.CountReleased)
 	m.leave(e)
+	// A run whose caller has stopped waiting has nobody to be run for.
 	if m.withdrawIfAbandoned(e) {
 		return
 	}
@@ -211,6 +243,8 @@ func (m *Machine) release(c *job.Release, res *job.Result) {
 	if c.Delay > 0 {
 		e.RunAt = m.now.Add(c.Delay)
 		m.enter(e, job.Scheduled)
+		// Set after leave, which clears it. The timer then puts the job back to its old place
+		// (due).
 		e.Flags |= job.FlagOldPlace
 		m.save(e)
 		m.dropResident(e)
@@ -220,7 +254,9 @@ func (m *Machine) release(c *job.Release, res *job.Result) {
 	m.answerIfWanted(c.Want, e, res)
 }
 
-// giveBack undoes deliveries that never reached their caller.
+// giveBack undoes deliveries that never reached their caller: the job is ready at its old place, as
+// if it had not been fetched. Only leases that the caller still holds count. A lease that was
+// settled, or that lapsed and went to somebody else while the connection broke, is passed over.
 func (m *Machine) giveBack(c *job.Return, res *job.Result) {
 	for i := range c.Refs {
 		e, err := m.lookup(&c.Refs[i], 0, job.NeedHeld, c.By)
@@ -236,6 +272,8 @@ func (m *Machine) giveBack(c *job.Return, res *job.Result) {
 	}
 }
 
+// bury sets a job aside until it is kicked. Burying a job that is buried changes nothing, neither
+// its place nor its counts.
 func (m *Machine) bury(c *job.Bury, res *job.Result) {
 	e, err := m.lookup(&c.Ref, c.In, c.Need, c.By)
 	if err == nil && (e.State.Finished() || e.State == job.Dead) {
@@ -265,6 +303,8 @@ func (m *Machine) bury(c *job.Bury, res *job.Result) {
 	m.answerIfWanted(c.Want, e, res)
 }
 
+// kick makes buried or waiting jobs ready. Of many it does one piece per step (limitToStep); the
+// engine repeats the command with what Result.Left says.
 func (m *Machine) kick(c *job.Kick, res *job.Result) {
 	if c.One {
 		e, err := m.lookupIn(&c.Ref, 0, kickable[c.From])
@@ -295,7 +335,9 @@ var kickable = [...]job.States{
 	job.KickEither:  job.StatesOf(job.Buried, job.Scheduled, job.Retrying),
 }
 
-// kicked returns the jobs of a queue that this step of a kick means.
+// kicked returns the jobs of a queue that this step of a kick means. The answer says which kind was
+// chosen, because later steps must not choose again: the buried jobs may be all kicked by then, and
+// those that wait for their time were not meant (job.Rest).
 func (m *Machine) kicked(q *queue, c *job.Kick, res *job.Result) []*entry {
 	buried := q.Counts[job.Buried]
 	if c.From == job.KickBuried || c.From == job.KickEither && buried > 0 {
@@ -304,11 +346,13 @@ func (m *Machine) kicked(q *queue, c *job.Kick, res *job.Result) []*entry {
 	}
 	res.State = job.Scheduled
 	n := m.limitToStep(q.Counts[job.Scheduled]+q.Counts[job.Retrying], c.Count, res)
+	// Each list is sorted by due time. The first n of both together are among the first n of each.
 	es := append(m.firstFew(q, job.Scheduled, n), m.firstFew(q, job.Retrying, n)...)
 	slices.SortFunc(es, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID)) })
 	return es[:n]
 }
 
+// kickOne makes one job ready at the place that it had before it was buried or began to wait.
 func (m *Machine) kickOne(e *entry) {
 	m.count(e.q, job.CountKicked)
 	e.Kicks++
@@ -316,6 +360,8 @@ func (m *Machine) kickOne(e *entry) {
 	m.makeReady(e, job.PlaceOld)
 }
 
+// delete removes a job, whoever has it, unless Need or In say otherwise. The answer is taken before
+// the records go.
 func (m *Machine) delete(c *job.Delete, res *job.Result) {
 	e, err := m.lookup(&c.Ref, c.In, c.Need, c.By)
 	if err != nil {
@@ -332,14 +378,15 @@ func (m *Machine) delete(c *job.Delete, res *job.Result) {
 	m.discard(e)
 }
 
-// discard removes a job by somebody's will: what waits for it is released.
+// discard deletes a job on request. Its dependants are released, not failed: a job that does not
+// exist blocks nothing (section 6). Expiry, which fails them, is expire.
 func (m *Machine) discard(e *entry) {
 	m.countDeleted(e.q, e.State, 1)
 	m.removeAwaited(e)
 }
 
-// removeAwaited removes a job, but for the slot that a dead one may leave, and releases
-// those that wait for it.
+// removeAwaited removes a job, except for the slot that a dead one may leave, and releases those
+// that wait for it.
 func (m *Machine) removeAwaited(e *entry) {
 	awaited := e.Flags.Has(job.FlagDependants) // which a slot has not
 	if leavesSlot(e) {
@@ -352,12 +399,16 @@ func (m *Machine) removeAwaited(e *entry) {
 	}
 }
 
+// leavesSlot reports whether a deleted job leaves a tombstone in the dead list (DeadSlots). A
+// tombstone itself leaves none.
 func leavesSlot(e *entry) bool {
 	return e.State == job.Dead && e.Policy.DeadSlots && !e.Flags.Has(job.FlagTombstone)
 }
 
-// leaveTombstone leaves the slot of a deleted dead job in the dead list. It keeps the key, under
-// which it is not found any more, to be shown.
+// leaveTombstone replaces a deleted dead job by a tombstone, which keeps its place in the dead
+// list. Only what a listing shows is left of it: the body, failures and result go, and it is found
+// under no key, number or serial any more (INV-9). The flags about how its records were written
+// stay, because they decide how those are deleted later (unput).
 func (m *Machine) leaveTombstone(e *entry) {
 	m.unsetTimer(e)
 	e.Timer = 0
@@ -381,6 +432,8 @@ func (m *Machine) leaveTombstone(e *entry) {
 	m.tellGone(e)
 }
 
+// touch moves the end of a lease. The timer follows from Lease.Until in save, and the holder keeps
+// the same end for fetches with a Margin: moveEnd and save belong together (INV-2).
 func (m *Machine) touch(c *job.Touch, res *job.Result) {
 	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
 	if err == nil && e.State != job.Leased {
@@ -411,6 +464,7 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 			e.Policy.ExpireAt = e.Policy.ExpireAt.Add(c.Add)
 		}
 	}
+	// An end of zero is none at all, which is later than any.
 	if c.NoEarlier && (old == 0 || (l.Until != 0 && l.Until < old)) {
 		l.Until = old
 	}
@@ -420,11 +474,13 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 }
 
 var (
+	// The states in which the verbs of operators find a job; in any other they answer BadState.
 	promotable = job.StatesOf(job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead)
 	movable    = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
 	killable   = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
 )
 
+// promote makes a job ready now that would wait, was set aside or has ended.
 func (m *Machine) promote(c *job.Promote, res *job.Result) {
 	e, err := m.lookupIn(&c.Ref, c.In, promotable)
 	if err != nil {
@@ -439,8 +495,10 @@ func (m *Machine) promote(c *job.Promote, res *job.Result) {
 	m.answerIfWanted(c.Want, e, res)
 }
 
-// each does to the jobs with a key what a command does to one. They are named by their places: what is done to one
-// of them may move or remove the next.
+// each does to the jobs with a key what a command does to one. They are named by their places and
+// not by the key: what is done to one of them may move or remove the next. Wakes are served between
+// two of them, as if each were a command of its own. With more jobs than one step takes, the answer
+// names the last one, and the next Each goes on behind it.
 func (m *Machine) each(c *job.Each, res *job.Result) {
 	limit := c.Limit
 	if limit <= 0 || limit > job.EachMax {
@@ -462,7 +520,8 @@ func (m *Machine) each(c *job.Each, res *job.Result) {
 
 var errEach = &job.Error{Kind: job.Invalid, Text: "this cannot be done with all jobs of a key"}
 
-// applyTo applies one of the commands that Each knows to a job.
+// applyTo applies one of the commands that Each knows to a job. The command is copied: it belongs
+// to the caller, who may use it for the next job or submit it again.
 func (m *Machine) applyTo(ref job.Ref, cmd job.Command, res *job.Result) {
 	switch c := cmd.(type) {
 	case *job.Delete:
@@ -482,7 +541,8 @@ func (m *Machine) applyTo(ref job.Ref, cmd job.Command, res *job.Result) {
 	}
 }
 
-// moveJob puts a job into another queue.
+// moveJob puts a job into another queue of its namespace. The state, and the order where the list
+// has one of its own, stay.
 func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	e, err := m.lookupIn(&c.Ref, c.In, movable)
 	if err == nil && m.settleBlockers(e) {
@@ -495,6 +555,7 @@ func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	if e.q.name == c.Queue {
 		return
 	}
+	// What leave and transfer reset is put back afterwards: the move is not a change of state.
 	s, since, kept := e.State, e.Since, e.Flags&(job.FlagOldPlace|job.FlagBuriedLast)
 	blockers := e.Blockers
 	m.count(e.q, job.CountMoved)
@@ -504,6 +565,7 @@ func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	if m.withdrawIfAbandoned(e) {
 		return
 	}
+	// A ready job enters the other list by its old order, and goes to a caller who waits there.
 	if s == job.Ready {
 		m.makeReady(e, job.PlaceOld)
 		return
@@ -518,8 +580,11 @@ func (m *Machine) moveJob(c *job.Move, res *job.Result) {
 	m.wakeRoom(e.q)
 }
 
-// transfer moves the records of a job that is in no list to another queue of its
-// namespace. What follows enters it into a list and saves it.
+// transfer moves the records of a job that is in no list to another queue of its namespace. Every
+// key of a job begins with the number of its queue, so that all parts are read, deleted and written
+// again. The caller enters the job into a list and saves it, in the same step: a crash between
+// would lose it, but a step is one part of one batch. Entries of dependants name a blocker by its
+// id alone and stay.
 func (m *Machine) transfer(e *entry, name string) {
 	m.loadBody(e)
 	m.loadFailures(e)
@@ -551,6 +616,8 @@ func (m *Machine) transfer(e *entry, name string) {
 		e.Serial = e.q.NextSerial
 		e.q.NextSerial++
 	}
+	// The job is written as if it were new: the flags say how often a key was written, and these
+	// keys never were.
 	e.Flags &^= job.FlagInline | job.FlagRewritten | job.FlagState | job.FlagStateAgain
 	e.stored = false
 	m.storeBody(e)

@@ -5,9 +5,10 @@ import (
 	"millrace/internal/record"
 )
 
-// Storage is what the machine reads back and where its changes go. Reads see all
-// changes made before. A fault of the store does not return: the owner stops the
-// machine. Slices handed to visit are valid only during the call.
+// Storage is what the machine reads back and where its changes go. Reads see all changes made
+// before, committed or not. A fault of the store does not return: the owner stops the machine.
+// Slices handed to visit are valid only during the call, and slices handed to the storage are
+// copied by it.
 type Storage interface {
 	// Get appends the value to dst. Pending tells that it is not committed yet.
 	Get(dst, key []byte) (value []byte, pending, ok bool)
@@ -22,7 +23,8 @@ type Storage interface {
 	DeleteRange(lo, hi []byte)
 }
 
-// corrupt stops the machine: a record that cannot be read is never guessed at.
+// corrupt stops the machine with a panic: a record that cannot be read is never guessed at. The
+// engine turns it into its end (recoverFault), and nothing of the step is committed.
 func corrupt(what string, err error) {
 	if err != nil {
 		panic(&CorruptError{What: what, Err: err})
@@ -46,8 +48,11 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 func (m *Machine) set(key, value []byte) { m.store.Set(key, value) }
 func (m *Machine) del(key []byte)        { m.store.Delete(key) }
 
-// put writes how the job stands: the first time with its body, if that is small, and
-// from then on in a record of its own.
+// put writes how the job stands: the first time with its body, if that is small, and from then on
+// in a state record beside it. So a large body is written once, and the first record is inserted
+// and removed once, which the store does more cheaply than Set and Delete (Storage.Insert). The
+// flags say how often each key was written: unput has to know whether Remove may be used. They are
+// part of what is written, and so are set before it is.
 func (m *Machine) put(e *entry) {
 	if !e.stored {
 		e.stored = true
@@ -68,7 +73,8 @@ func (m *Machine) put(e *entry) {
 	write(m.kb, m.vb)
 }
 
-// unput deletes the records of a job that say how it stands, and its body.
+// unput deletes the records of a job that say how it stands, and its body. A key that was written
+// twice must be deleted and not removed: a single delete would bring the first value back.
 func (m *Machine) unput(e *entry) {
 	rewritten := e.Flags.Has(job.FlagRewritten)
 	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFirst)
@@ -83,7 +89,7 @@ func (m *Machine) unput(e *entry) {
 	}
 }
 
-// clear deletes a key that was inserted, and perhaps set again.
+// clear deletes a key that was inserted, and set again since if again says so.
 func (m *Machine) clear(key []byte, again bool) {
 	if again {
 		m.del(key)
@@ -92,7 +98,8 @@ func (m *Machine) clear(key []byte, again bool) {
 	}
 }
 
-// storeBody decides where the body of a job that is not stored yet goes.
+// storeBody decides where the body of a job that is not stored yet goes: into the first record if
+// it is small (record.InlineMax), else into a record of its own, which is written here.
 func (m *Machine) storeBody(e *entry) {
 	if record.Inline(&e.Job) {
 		e.Flags |= job.FlagInline
@@ -101,7 +108,8 @@ func (m *Machine) storeBody(e *entry) {
 	m.putBody(e)
 }
 
-// replaceBody gives the job another body, in a record of its own.
+// replaceBody gives the job another body, in a record of its own, whatever its size. The caller
+// saves the job.
 func (m *Machine) replaceBody(e *entry, body []byte, kind job.BodyKind) {
 	e.Body, e.BodyKind = body, kind
 	e.Flags |= job.FlagRewritten
@@ -109,7 +117,8 @@ func (m *Machine) replaceBody(e *entry, body []byte, kind job.BodyKind) {
 	m.putBody(e)
 }
 
-// spillBody takes the body out of the first record.
+// spillBody writes the first record again, without the body that it had. The state record, which is
+// newer, is not touched; the caller saves it with the flags that have changed.
 func (m *Machine) spillBody(e *entry) {
 	if !e.Flags.Has(job.FlagInline) {
 		return
@@ -120,6 +129,7 @@ func (m *Machine) spillBody(e *entry) {
 	m.set(m.kb, m.vb)
 }
 
+// putBody writes the body in a record of its own.
 func (m *Machine) putBody(e *entry) {
 	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
 	m.vb = record.AppendBody(m.vb[:0], &e.Job)
@@ -139,6 +149,8 @@ func trim(b []byte) []byte {
 	return b
 }
 
+// putFailures and putResult write other parts of a job, and set the flag by which they are found.
+// The caller saves the job.
 func (m *Machine) putFailures(e *entry) {
 	e.Flags |= job.FlagFailures
 	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFailures)
@@ -156,6 +168,8 @@ func (m *Machine) delPart(e *entry, part record.Part) {
 	m.del(m.kb)
 }
 
+// setList and delList enter a job into a list and take it out. The key follows from the order and
+// times of the job: it has to have the same ones both times. An entry is inserted and removed once.
 func (m *Machine) setList(q *queue, list record.List, j *job.Job) {
 	m.kb = record.ListKey(m.kb[:0], q.ID, list, j)
 	m.store.Insert(m.kb, nil)
@@ -188,7 +202,8 @@ func (m *Machine) firstOf(q *queue, list record.List, reverse bool) *entry {
 	return m.mustLoad(q, id)
 }
 
-// idsOf returns the first n jobs of a list.
+// idsOf returns the first n jobs of a list; all of them if n is zero. They are collected before any
+// is changed, so that no scan runs over a list that is being changed.
 func (m *Machine) idsOf(lo, hi []byte, n int) []job.ID {
 	var ids []job.ID
 	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {

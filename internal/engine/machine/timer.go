@@ -5,8 +5,9 @@ import (
 	"millrace/internal/record"
 )
 
-// timerItem is one timer, of a job, or of a batch or a schedule: those have the queue number zero. Timers
-// sort by time, then queue, then id.
+// timerItem is one timer, of a job, or of a batch or a schedule: those have the queue number zero.
+// Timers sort by time, then queue, then id, in memory as in the store; section 12 promises that
+// order.
 type timerItem struct {
 	at job.Time
 	q  record.QueueID
@@ -24,8 +25,9 @@ func (t timerItem) before(u timerItem) bool {
 	}
 }
 
-// timerHeap holds the timers before the horizon. Timers that were moved or called
-// off stay in until their time: what counts is the job's own Timer.
+// timerHeap holds the timers before the horizon. Timers that were moved or called off stay in until
+// their time: what counts is the job's own Timer. So setting a timer is cheap, and most are called
+// off.
 type timerHeap []timerItem
 
 func (h *timerHeap) push(t timerItem) {
@@ -60,6 +62,7 @@ func (h *timerHeap) pop() timerItem {
 		s[i], s[c] = s[c], s[i]
 		i = c
 	}
+	// After a peak the memory is given back.
 	if cap(s) > 1<<14 && len(s) < cap(s)/4 {
 		s = append(make(timerHeap, 0, len(s)), s...)
 	}
@@ -67,8 +70,9 @@ func (h *timerHeap) pop() timerItem {
 	return top
 }
 
-// expires returns when the job ends by its expiry in the state it is in; zero if it
-// does not.
+// expires returns when the job ends by its expiry in the state it is in; zero if it does not. The
+// same ExpireAt may count in one state and not in the next (section 5), so that it is asked again
+// with every change of state.
 func expires(e *entry) job.Time {
 	at := e.Policy.ExpireAt
 	if at == job.Never {
@@ -93,7 +97,9 @@ func isExpired(e *entry, now job.Time) bool {
 	return at != 0 && at <= now
 }
 
-// timerOf returns when the machine must look at the job next.
+// timerOf returns when the machine must look at the job next, zero for never. It follows from the
+// record alone: check compares it with the timer that is stored (INV-7). A job has one timer, for
+// whatever comes first; fireTimer finds out what that is.
 func timerOf(e *entry) job.Time {
 	at := expires(e)
 	switch e.State {
@@ -113,10 +119,12 @@ func timerOf(e *entry) job.Time {
 	return at
 }
 
+// setTimer and unsetTimer store and remove the timer that the job says it has.
 func (m *Machine) setTimer(e *entry)   { m.setTimerAt(timerItem{e.Timer, e.q.ID, e.ID}) }
 func (m *Machine) unsetTimer(e *entry) { m.unsetTimerAt(timerItem{e.Timer, e.q.ID, e.ID}) }
 
-// setTimerAt sets a timer; a time of zero is none.
+// setTimerAt sets a timer; a time of zero is none. Behind the horizon it is only stored, and memory
+// knows how early the first of those is.
 func (m *Machine) setTimerAt(t timerItem) {
 	if t.at == 0 {
 		return
@@ -130,6 +138,7 @@ func (m *Machine) setTimerAt(t timerItem) {
 	}
 }
 
+// unsetTimerAt removes a timer from the store. In the heap it stays, and fireTimer passes over it.
 func (m *Machine) unsetTimerAt(t timerItem) {
 	if t.at != 0 {
 		m.kb = record.TimerKey(m.kb[:0], t.at, t.q, t.id)
@@ -137,8 +146,9 @@ func (m *Machine) unsetTimerAt(t timerItem) {
 	}
 }
 
-// fire applies up to limit timers and alarms that are due, earliest first. It
-// reports whether it stopped at the limit.
+// fire applies timers and alarms that are due, earliest first, each as a transition of its own.
+// Timers of jobs come before alarms of the same time. It stops when it has done limit units of
+// work, and reports whether it did: dependants and leases that a timer has ended count as well.
 func (m *Machine) fire(limit int) bool {
 	for limit > 0 {
 		m.lookAhead()
@@ -151,17 +161,22 @@ func (m *Machine) fire(limit int) bool {
 		case due:
 			m.fireTimer(m.timers.pop())
 		default:
+			// There was nothing to apply, and nothing to serve: the transition ends without
+			// endTransition.
 			m.inside = false
 			return false
 		}
 		m.endTransition()
+		// follow and leases began with StepWork each.
 		limit -= 1 + 2*m.opt.StepWork - m.follow - m.leases
 	}
 	return true
 }
 
-// lookAhead moves the horizon on when its time has come, and reads the timers up to
-// the new one. While nothing is due nothing has to wake up for it.
+// lookAhead moves the horizon on when its time has come, and reads the timers up to the new one. It
+// does so only when the timers in memory are used up, because a horizon that moves on with every
+// step would read the store each time. If nothing is stored before the new horizon the store is not
+// read at all.
 func (m *Machine) lookAhead() {
 	for m.horizon.at <= m.now && (len(m.timers) == 0 || m.timers[0].at > m.now) {
 		target := timerItem{at: m.now.Add(m.opt.Horizon)}
@@ -172,8 +187,10 @@ func (m *Machine) lookAhead() {
 	}
 }
 
-// readTimers reads the timers from the horizon up to target, or as many as one read
-// may bring in. It returns up to where it has got.
+// readTimers reads the timers from the horizon up to target, or as many as one read may bring in.
+// It returns up to where it has got, which is the new horizon: a timer that is set before that goes
+// to the heap, and one that is set at or after it is read later, so that none is in it twice or not
+// at all.
 func (m *Machine) readTimers(target timerItem) timerItem {
 	lo := record.TimerKey(nil, m.horizon.at, m.horizon.q, m.horizon.id)
 	m.beyond = job.Never
@@ -198,7 +215,10 @@ func (m *Machine) readTimers(target timerItem) timerItem {
 	return target
 }
 
+// fireTimer does what the timer of a job, a batch or a schedule is for. The timer in the heap may
+// be out of date; the record decides.
 func (m *Machine) fireTimer(t timerItem) {
+	// Batches and schedules share one sequence of numbers: at most one of the two has this one.
 	if t.q == 0 {
 		m.forgetBatch(t)
 		m.fireTicker(t)
@@ -211,6 +231,7 @@ func (m *Machine) fireTimer(t timerItem) {
 		m.del(m.kb)
 		return
 	}
+	// It was moved or called off, and whoever did has removed it from the store.
 	if e.Timer != t.at {
 		return
 	}
@@ -220,6 +241,7 @@ func (m *Machine) fireTimer(t timerItem) {
 	m.unsetTimer(e) // whatever follows sets it anew, perhaps to the same time
 	e.Timer = 0
 	switch {
+	// Expiry first: when it is due together with another timer, it wins (section 5).
 	case isExpired(e, m.now):
 		m.expire(e)
 	case e.State == job.Scheduled || e.State == job.Retrying:
@@ -233,7 +255,8 @@ func (m *Machine) fireTimer(t timerItem) {
 	}
 }
 
-// due makes a job ready whose schedule or back-off has ended.
+// due makes a job ready whose schedule or back-off has ended. The flag is looked at before leave,
+// which clears it.
 func (m *Machine) due(e *entry) {
 	p := e.Policy.Due
 	if e.Flags.Has(job.FlagOldPlace) {

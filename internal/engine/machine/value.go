@@ -5,6 +5,8 @@ import (
 	"millrace/internal/record"
 )
 
+// setValue keeps a value, which belongs to no namespace and no job, until dropValue. Its size and
+// number are for the caller to bound.
 func (m *Machine) setValue(c *job.SetValue, res *job.Result) {
 	m.kb = record.ValueKey(m.kb[:0], c.Space, c.Name)
 	if c.IfAbsent && m.hasKey(m.kb) {
@@ -14,6 +16,7 @@ func (m *Machine) setValue(c *job.SetValue, res *job.Result) {
 	m.set(m.kb, c.Value)
 }
 
+// dropValue removes a value and answers whether there was one.
 func (m *Machine) dropValue(c *job.DropValue, res *job.Result) {
 	m.kb = record.ValueKey(m.kb[:0], c.Space, c.Name)
 	if m.hasKey(m.kb) {

@@ -2,8 +2,10 @@ package machine
 
 import "slices"
 
-// window is the first part of an ordered list of ready jobs, the rest of which is
-// in the store (INV-6). If whole, there is no rest.
+// window is the first part of an ordered list of ready jobs, the rest of which is in the store
+// (INV-6). If whole, there is no rest. A window that is empty and not whole says nothing about the
+// list: refill reads the next part. Entries are taken from the front and mostly added at the end.
+// So taking one only moves head, and compact brings the rest back to the start of the slice.
 type window struct {
 	items []*entry // those from head on
 	head  int
@@ -31,6 +33,7 @@ func (w *window) last() *entry {
 	return w.items[len(w.items)-1]
 }
 
+// before is the order of the list that the window is the first part of.
 func (w *window) before(a, b *entry) bool {
 	if w.byTurn {
 		return a.turnBefore(b)
@@ -38,6 +41,7 @@ func (w *window) before(a, b *entry) bool {
 	return a.Order.Before(b.Order)
 }
 
+// search returns the place of an entry, or the one where it would be.
 func (w *window) search(e *entry) int {
 	i, _ := slices.BinarySearchFunc(w.items[w.head:], e, func(a, b *entry) int {
 		if w.before(a, b) {
@@ -48,11 +52,14 @@ func (w *window) search(e *entry) int {
 	return w.head + i
 }
 
-// covers reports whether an entry of this order belongs into the window.
+// covers reports whether an entry of this order belongs into the window. Behind the last one it
+// belongs only if the list has no rest: otherwise jobs that are only in the store come before it,
+// and it would overtake them.
 func (w *window) covers(e *entry) bool {
 	return w.whole || (w.len() > 0 && w.before(e, w.last()))
 }
 
+// insert adds an entry that the window covers, or the next one of a refill.
 func (w *window) insert(e *entry) {
 	if l := w.last(); l == nil || w.before(l, e) {
 		if w.head > 0 && len(w.items) == cap(w.items) {
@@ -71,8 +78,9 @@ func (w *window) insert(e *entry) {
 	w.items = slices.Insert(w.items, i, e)
 }
 
-// remove takes e out and reports whether it was in. The same job may have been
-// loaded a second time: the id counts.
+// remove takes e out and reports whether it was in. The same job may have been loaded a second
+// time, so that the id counts and not the pointer. Mostly it is the first one that goes, by a
+// fetch.
 func (w *window) remove(e *entry) bool {
 	if f := w.first(); f != nil && f.ID == e.ID {
 		w.items[w.head] = nil
@@ -89,7 +97,7 @@ func (w *window) remove(e *entry) bool {
 	return true
 }
 
-// dropLast takes out the last entry: the list goes on in the store from there.
+// dropLast takes out the last entry: from now on the list goes on in the store from there.
 func (w *window) dropLast() *entry {
 	e := w.last()
 	w.items[len(w.items)-1] = nil
@@ -99,6 +107,8 @@ func (w *window) dropLast() *entry {
 	return e
 }
 
+// compactEmpty begins at the start again when nothing is left, and lets go of a large slice: a
+// queue that was long once should not cost memory for ever.
 func (w *window) compactEmpty() {
 	if w.len() == 0 {
 		w.items, w.head = w.items[:0], 0
@@ -108,6 +118,7 @@ func (w *window) compactEmpty() {
 	}
 }
 
+// compact moves the entries to the start of the slice, before it would have to grow.
 func (w *window) compact() {
 	n := copy(w.items, w.items[w.head:])
 	clear(w.items[n:])
