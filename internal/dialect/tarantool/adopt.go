@@ -9,11 +9,9 @@ import (
 	"millrace/internal/job"
 )
 
-var _ dialect.Adopter = (*Dialect)(nil)
-
-// Adopt takes over a task of another server, whose Body is its data in MessagePack, or a tube, whose Body has the
+// adopt takes over a task of another server, whose Body is its data in MessagePack, or a tube, whose Body has the
 // options that it was created with. Type is that of the tube. A tube that is here already stays as it is.
-func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
+func (q *queueAPI) adopt(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
 	if !validTubeName([]byte(a.Queue)) {
 		return nil, "", fmt.Errorf("%q is no name of a tube", a.Queue)
 	}
@@ -21,9 +19,9 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 		return nil, "", errors.New("its data is no MessagePack")
 	}
 	if a.State == dialect.StateQueue {
-		return d.adoptTube(a)
+		return q.adoptTube(a)
 	}
-	if len(a.Body) > d.opts.MaxPacket {
+	if len(a.Body) > q.maxBody {
 		return nil, "", fmt.Errorf("its data has %d bytes, more than tarantool.max_packet allows", len(a.Body))
 	}
 	past, err := a.Past()
@@ -33,7 +31,7 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 	past.OldPlace = past.State == job.Scheduled
 	p := &job.Push{Past: past}
 	s := &p.Spec
-	s.Namespace, s.Queue, s.Group = d.opts.Namespace, a.Queue, a.Group
+	s.Namespace, s.Queue, s.Group = q.namespace, a.Queue, a.Group
 	if kind, _ := parseKind([]byte(a.Type)); kind.grouped() && s.Group == "" {
 		s.Group = noName
 	}
@@ -41,10 +39,7 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 	s.Origin = dialect.DoorTarantool
 	s.RunAt = a.RunAt
 	s.Policy = job.Policy{
-		Priority: -max(
-			a.Priority,
-			0,
-		),
+		Priority: -max(a.Priority, 0),
 		Lease:    max(a.TTR, 0),
 		ExpireAt: a.ExpireAt,
 		Requeue:  job.PlaceOld,
@@ -54,7 +49,7 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 }
 
 // adoptTube takes over a tube.
-func (d *Dialect) adoptTube(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
+func (q *queueAPI) adoptTube(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
 	n := creation{tube: tube{name: a.Queue, ttl: century, ttr: century}}
 	kind, ok := parseKind([]byte(a.Type))
 	if !ok {
@@ -67,5 +62,5 @@ func (d *Dialect) adoptTube(a *dialect.Arrival) (cmd job.Command, lost string, e
 	if kind != kindLimFIFOTTL {
 		n.capacity = 0
 	}
-	return n.command(d.opts.Namespace), "", nil
+	return n.command(q.namespace), "", nil
 }

@@ -68,7 +68,7 @@ func TestAdopt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j.State != c.want || j.Group == "" || !r.HasSerial || string(appendValue(nil, j.BodyKind, j.Body)) != string(c.a.Body) || j.Created != now-1e10 ||
+		if j.State != c.want || j.Group == "" || !r.HasSerial || string(appendBody(nil, j.BodyKind, j.Body)) != string(c.a.Body) || j.Created != now-1e10 ||
 			j.Policy.Lease != 90*time.Second ||
 			j.Policy.ExpireAt != now+1e10 ||
 			j.Policy.Priority != -c.a.Priority {

@@ -48,14 +48,20 @@ func serveBench(b *testing.B) *tarantooltest.Client {
 	return c
 }
 
-// BenchmarkPipelinedPut measures puts, 64 in one write, client and engine included.
+// BenchmarkPipelinedPut measures puts of both sets of procedures, 64 in one write, client and engine included.
 func BenchmarkPipelinedPut(b *testing.B) {
-	c := serveBench(b)
 	data := msgp.AppendString(nil, "a hundred bytes or so are what most tasks carry, and so does this one, to be like them in that")
+	legacy := append(tarantooltest.MustEncode(`0, "t", 0, 60, 10, 5`), data...)
+	b.Run("queue", func(b *testing.B) { benchmarkPut(b, "queue.tube.t:put", data) })
+	b.Run("legacy", func(b *testing.B) { benchmarkPut(b, "queue.put", legacy) })
+}
+
+func benchmarkPut(b *testing.B, procedure string, args []byte) {
+	b.Helper()
+	c := serveBench(b)
 	b.ReportAllocs()
-	sent := 0
-	for i := 0; b.Loop(); i++ {
-		if _, err := c.Queue(tarantooltest.TypeCall, "queue.tube.t:put", data); err != nil {
+	for sent := 0; b.Loop(); {
+		if _, err := c.Queue(tarantooltest.TypeCall, procedure, args); err != nil {
 			b.Fatal(err)
 		}
 		if sent++; sent < 64 {

@@ -16,6 +16,7 @@ func (d *Dialect) Box15() *dialect.Server { return d.server15 }
 
 // box15Wire is the wire protocol of Tarantool 1.5: the client speaks first, and every packet stands for itself.
 type box15Wire struct {
+	legacy *legacyAPI
 	proved bool // a packet was of a known type, so that the peer speaks this protocol
 }
 
@@ -55,14 +56,17 @@ func (*box15Wire) refuse(c *conn, err error) {
 // goodbye has no words for a server that stops.
 func (*box15Wire) goodbye(*conn) {}
 
-func (*box15Wire) packet(c *conn, p []byte) {
-	h, body := box15.ParseHeader(p), p[box15.HeaderSize:]
+// leave has nothing to do: there are no sessions.
+func (*box15Wire) leave() {}
+
+func (p *box15Wire) packet(c *conn, packet []byte) {
+	h, body := box15.ParseHeader(packet), packet[box15.HeaderSize:]
 	switch h.Kind {
 	case box15.KindPing:
 		c.SetOut(box15.Begin(c.Out(), h))
 		c.count(commandPing, true)
 	case box15.KindCall:
-		box15Run(c, h, body)
+		p.call(c, h, body)
 	default: // there are no tuples here to select or change
 		box15Fail(c, h, box15.CodeUnsupported, box15TextCommand)
 	}
@@ -74,24 +78,24 @@ func box15Fail(c *conn, h box15.Header, code uint32, text string) {
 	c.count(commandUnknown, false)
 }
 
-// box15Run calls a legacy procedure: others are not to be had from here.
-func box15Run(c *conn, h box15.Header, body []byte) {
+// call calls a legacy procedure: others are not to be had from here.
+func (p *box15Wire) call(c *conn, h box15.Header, body []byte) {
 	name, fields, err := box15.ParseCall(body)
 	if err != nil {
 		box15Fail(c, h, box15.CodeBadParams, box15TextBody)
 		return
 	}
-	found := legacyProcedure(name)
-	if found == commandUnknown {
+	n := findLegacy(name)
+	if n < 0 {
 		box15Fail(c, h, box15.CodeNoProcedure, "Procedure '"+string(name)+"' is not defined")
 		return
 	}
 	call := c.newCall(uint64(h.Sync))
 	call.shape = shapeBox15
-	call.name, call.command = name, found
+	call.name, call.command = name, firstLegacy+n
 	u := c.unit()
-	start, n := len(u.scratch), 0
-	u.scratch, n = fields.AppendMsgPack(u.scratch) // it stays there until the unit is answered
-	call.args.Index(n, u.scratch[start:len(u.scratch):len(u.scratch)])
-	commands[found].run(call)
+	start, count := len(u.scratch), 0
+	u.scratch, count = fields.AppendMsgPack(u.scratch) // it stays there until the unit is answered
+	call.args.Index(count, u.scratch[start:len(u.scratch):len(u.scratch)])
+	p.legacy.run(n, call)
 }

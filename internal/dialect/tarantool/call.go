@@ -8,17 +8,16 @@ import (
 	"millrace/internal/job"
 )
 
-// procedure does one call. It runs on the connection's goroutine, in the order in
-// which calls arrive, and must not wait: it answers at once (begin and end, nothing,
-// fail, raise), or hands a command over (submit, fetch, pushWait) whose end then
-// answers. It answers exactly once.
-type procedure func(c *call)
-
 // doneFunc answers a call whose command is done. It runs on the connection's
 // goroutine. The result is valid until it returns.
 type doneFunc func(c *call, res *job.Result)
 
-// call is one call of a procedure. Its name and arguments are parts of the input:
+// call is one call of a procedure. The procedure runs on the connection's goroutine, in the order in
+// which calls arrive, and must not wait: it answers at once (begin and end, nothing,
+// fail, raise), or hands a command over (submit, fetch, pushWait) whose end then
+// answers. It answers exactly once.
+//
+// Its name and arguments are parts of the input:
 // they are valid in the procedure itself and in the end of what was submitted with
 // submit, but not in the end of what waits (fetch, pushWait).
 type call struct {
@@ -27,17 +26,15 @@ type call struct {
 	shape shape
 	began time.Duration // when it was read, by the clock of the connection
 	// command is what it counts as.
-	command command
+	command int
 	quiet   bool // whatever is returned, the client does not want it
 	name    []byte
 	args    iproto.Args
 
 	// What a procedure keeps for its end, however late that comes. The fields mean
 	// what the procedure wants them to mean.
-	tube   *tube
-	id     uint64
+	number uint64
 	text   string
-	space  uint64
 	option bool
 
 	cmd  job.Command
@@ -122,3 +119,25 @@ const textTooManyWaiting = "too many calls of this connection are waiting"
 func (c *call) newPush() *job.Push       { return c.conn.unit().pushes.Get() }
 func (c *call) newAck() *job.Ack         { return c.conn.unit().acks.Get() }
 func (c *call) newRelease() *job.Release { return c.conn.unit().releases.Get() }
+
+// newCall returns an empty call.
+func (c *conn) newCall(sync uint64) *call {
+	call := c.unit().all.Get()
+	call.conn, call.sync, call.began = c, sync, c.began
+	return call
+}
+
+// count counts the call, which is answered.
+func (c *call) count(ok bool) {
+	now := c.conn.rendering
+	if now == 0 {
+		now = c.conn.Clock()
+	}
+	c.conn.commands.Count(c.command, ok, now-c.began)
+}
+
+// readFailed answers that the engine could not be read.
+func (c *call) readFailed(err error) {
+	c.conn.logReadFailed(err)
+	c.raise(textInternal)
+}

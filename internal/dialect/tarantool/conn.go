@@ -2,6 +2,7 @@ package tarantool
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type wire interface {
 	packet(c *conn, p []byte)
 	// goodbye tells the client that the server is stopping, if there are words for it.
 	goodbye(c *conn)
+	// leave is called when a connection has ended, unless the server is stopping.
+	leave()
 }
 
 // errTooLong means that a packet is longer than the limit.
@@ -44,10 +47,8 @@ type conn struct {
 	began     time.Duration // when the packets that are being done were received, by Clock
 	rendering time.Duration // since when calls that are done are answered; zero: none is
 
-	own     job.Holder // the connection as a holder, for the legacy procedures
-	held    bool       // own has been used
-	session *session   // whose tasks the connection has; nil: none needed so far
-	uses    api        // the set of procedures of the last call
+	own  job.Holder // the connection as a holder, for the legacy procedures
+	held bool       // own has been used
 
 	gathering *unit           // takes the commands of calls; nil: none yet
 	units     []*unit         // submitted and not answered
@@ -76,9 +77,9 @@ type delivery struct {
 }
 
 // handle serves one connection until it ends.
-func (d *Dialect) handle(dc *dialect.Conn, commands *dialect.Commands, w wire) error {
-	c := &conn{Conn: dc, d: d, commands: commands, wire: w, own: d.opts.Engine.NewHolder(), signal: make(chan struct{}, 1)}
-	c.onUnit = c.unitDone
+func (d *Dialect) handle(dc *dialect.Conn, commands *dialect.Commands, newWire func(*conn) wire) error {
+	c := &conn{Conn: dc, d: d, commands: commands, own: d.opts.Engine.NewHolder(), signal: make(chan struct{}, 1)}
+	c.onUnit, c.wire = c.unitDone, newWire(c)
 	err := errPanic
 	defer func() { c.end(err) }()
 	err = c.serve()
@@ -386,6 +387,16 @@ func (c *conn) cancelWaits() {
 	}
 }
 
+// cancelTakes ends the waits of a holder that the connection is about to leave: what
+// they would get could not be acknowledged through it.
+func (c *conn) cancelTakes(h job.Holder) {
+	for _, w := range c.waits {
+		if w.fetch.Holder == h {
+			c.d.opts.Engine.Cancel(&w.req)
+		}
+	}
+}
+
 // end gives back what the connection held. Its waits are ended first, so that
 // nothing is given to a client that is gone.
 func (c *conn) end(reason error) {
@@ -416,9 +427,19 @@ func (c *conn) end(reason error) {
 	}
 	c.delivered()
 	if !draining {
-		c.leaveSession()
+		c.wire.leave()
 	}
 	if errors.Is(reason, errTooLong) || errors.Is(reason, iproto.ErrFrame) || errors.Is(reason, dialect.ErrForeign) {
 		c.Linger()
 	}
+}
+
+// logReadFailed logs that the engine could not be read.
+func (c *conn) logReadFailed(err error) {
+	c.d.opts.Logger.Error("cannot read the queues", slog.String("dialect", c.d.Name()), slog.Any("error", err))
+}
+
+// count counts a packet that called no procedure.
+func (c *conn) count(command int, ok bool) {
+	c.commands.Count(command, ok, c.Clock()-c.began)
 }

@@ -8,6 +8,7 @@ import (
 	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/job"
 )
 
 // The defaults of Options.
@@ -45,9 +46,8 @@ type Dialect struct {
 	started  time.Time
 	users    iproto.Users
 	server15 *dialect.Server
-	legacy   legacyStats
-	tubes    tubes
-	sessions sessions
+	queue    queueAPI
+	legacy   *legacyAPI
 }
 
 // New returns the protocol on an engine.
@@ -57,19 +57,28 @@ func New(o Options) *Dialect {
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultMaxInFlight)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
 	d := &Dialect{opts: o, instance: newUUID(), started: time.Now(), users: iproto.NewUsers(o.Users)}
-	d.sessions.init(o.SessionTTR)
-	d.Server = d.newServer(name, o.Options, newCommands(false), func() wire { return newIProto(d) })
+	d.queue.engine, d.queue.namespace, d.queue.maxBody = o.Engine, o.Namespace, o.MaxPacket
+	d.queue.sessions.init(o.SessionTTR)
+	d.legacy = newLegacyAPI(o.Engine, o.Namespace)
+	d.Server = d.newServer(name, o.Options, newCommands(false), func(c *conn) wire { return newIProto(d, c) })
 	o.TLS = nil
-	d.server15 = d.newServer(name15, o.Options, newCommands(true), func() wire { return new(box15Wire) })
+	d.server15 = d.newServer(name15, o.Options, newCommands(true), func(*conn) wire { return &box15Wire{legacy: d.legacy} })
 	return d
 }
 
+var _ dialect.Adopter = (*Dialect)(nil)
+
+// Adopt takes over a task of another server, or a tube.
+func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
+	return d.queue.adopt(a)
+}
+
 // newServer returns what serves the connections of one of the wire protocols.
-func (d *Dialect) newServer(name string, o dialect.Options, commands *dialect.Commands, newWire func() wire) *dialect.Server {
+func (d *Dialect) newServer(name string, o dialect.Options, commands *dialect.Commands, newWire func(*conn) wire) *dialect.Server {
 	return dialect.NewServer(dialect.ServerOptions{
 		Options: o, Name: name, Door: dialect.DoorTarantool, Commands: commands,
-		Handler: func(c *dialect.Conn) error { return d.handle(c, commands, newWire()) },
-		Start:   func() error { return d.legacy.start(o.Engine) },
+		Handler: func(c *dialect.Conn) error { return d.handle(c, commands, newWire) },
+		Start:   func() error { return d.legacy.stats.start(o.Engine) },
 	})
 }
 

@@ -29,9 +29,9 @@ func (p *iprotoWire) eval(c *conn) {
 	call.quiet, call.name, call.args = !chunk.Returns, chunk.Name, chunk.Args
 	switch chunk.Kind {
 	case lua.Test:
-		call.tubeExists()
+		p.queue.tubeExists(call)
 	case lua.Call:
-		call.run()
+		p.run(call)
 	case lua.Values:
 		call.values()
 	}

@@ -17,6 +17,8 @@ type iprotoWire struct {
 	d       *Dialect
 	salt    [iproto.SaltSize]byte
 	user    string // as whom the client has logged in
+	queue   queueClient
+	uses    api // the set of procedures of the last call
 	req     iproto.Request
 	failed  bool            // the packet was answered with an error
 	proved  bool            // a packet was well-formed, so that the peer speaks this protocol
@@ -24,8 +26,8 @@ type iprotoWire struct {
 	watched map[string]bool // the events that the client watches
 }
 
-func newIProto(d *Dialect) *iprotoWire {
-	p := &iprotoWire{d: d, user: guest}
+func newIProto(d *Dialect, c *conn) *iprotoWire {
+	p := &iprotoWire{d: d, user: guest, queue: queueClient{queueAPI: &d.queue, conn: c}}
 	_, _ = rand.Read(p.salt[:]) // never fails
 	return p
 }
@@ -85,7 +87,7 @@ func (p *iprotoWire) packet(c *conn, packet []byte) {
 }
 
 // packetCommand is what a packet counts as.
-func packetCommand(kind uint64) command {
+func packetCommand(kind uint64) int {
 	switch kind {
 	case iproto.TypeCall, iproto.TypeCall16:
 		return commandCall
@@ -177,7 +179,7 @@ func (p *iprotoWire) call(c *conn) {
 	}
 	call.name = r.Function
 	call.args.Set(r.Tuple) // an array, as parse has seen to
-	call.run()
+	p.run(call)
 }
 
 // systemSpaces are the spaces that every database has, with the views of them.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"millrace/internal/engine"
 	"millrace/internal/job"
 )
 
@@ -21,84 +22,63 @@ const (
 	legacyTextOwnerRelease = legacyTextOwner + "release"
 )
 
-// legacyProcedure returns the command of a procedure of the legacy set, which works on space and tube, by its name;
-// unknown if there is none.
-func legacyProcedure(name []byte) command {
-	switch string(name) {
-	case "queue.put":
-		return commandLegacyPut
-	case "queue.urgent":
-		return commandLegacyUrgent
-	case "queue.put_unique":
-		return commandLegacyPutUnique
-	case "queue.take":
-		return commandLegacyTake
-	case "queue.ack":
-		return commandLegacyAck
-	case "queue.done":
-		return commandLegacyDone
-	case "queue.release":
-		return commandLegacyRelease
-	case "queue.requeue":
-		return commandLegacyRequeue
-	case "queue.bury":
-		return commandLegacyBury
-	case "queue.touch":
-		return commandLegacyTouch
-	case "queue.dig":
-		return commandLegacyDig
-	case "queue.unbury":
-		return commandLegacyUnbury
-	case "queue.kick":
-		return commandLegacyKick
-	case "queue.delete":
-		return commandLegacyDelete
-	case "queue.peek":
-		return commandLegacyPeek
-	case "queue.meta":
-		return commandLegacyMeta
-	case "queue.truncate":
-		return commandLegacyTruncate
-	case "queue.restart_check":
-		return commandLegacyRestartCheck
-	case "queue.statistics":
-		return commandLegacyStatistics
-	case "queue.statistic":
-		return commandLegacyStatistic
-	}
-	return commandUnknown
+// legacyAPI is the legacy procedures on the queues of an engine.
+type legacyAPI struct {
+	engine    *engine.Engine
+	namespace string // of space 0
+	stats     legacyStats
+
+	// What answers the calls. They are made once, because calls are many.
+	onPut, onPutUnique, onTake                      doneFunc
+	onAck, onDone, onRelease, onPostpone, onRequeue doneFunc
+	onBury, onTouch, onDelete, onDig                doneFunc
 }
 
-// legacyTarget reads space and tube, which the call then keeps. It answers if they
+func newLegacyAPI(e *engine.Engine, namespace string) *legacyAPI {
+	a := &legacyAPI{engine: e, namespace: namespace}
+	a.onPut, a.onPutUnique, a.onTake = a.putDone, a.uniqueDone, a.takeDone
+	a.onAck = a.settled(legacyCountAck, legacyTextOwnerAck, legacyTaken)
+	a.onDone = a.settled(legacyCountDone, legacyTextOwnerDone, legacyDone)
+	a.onRelease = a.settled(legacyCountRelease, legacyTextOwnerRelease, legacyReady)
+	a.onPostpone = a.settled(legacyCountRelease, legacyTextOwnerRelease, legacyDelayed)
+	a.onRequeue = a.settled(legacyCountRequeue, legacyTextOwnerRelease, legacyReady)
+	a.onBury = a.settled(legacyCountBury, legacyTextOwnerDone, legacyBuried)
+	a.onTouch = a.settled(legacyCountTouch, legacyTextOwnerTouch, legacyTaken)
+	a.onDelete = a.settled(legacyCountDelete, legacyTextNotTaken, "")
+	a.onDig = a.settled(legacyCountDig, legacyTextNotBuried, legacyReady)
+	return a
+}
+
+// target reads space and tube, which the call then keeps. It answers if they
 // are none.
-func (c *call) legacyTarget() (namespace string, ok bool) {
+func (a *legacyAPI) target(c *call) (namespace string, ok bool) {
 	space, okSpace := legacySpace(c.args.At(0))
 	name, okTube := c.args.At(1).Bytes()
 	if !okSpace || !okTube || len(name) == 0 || len(name) > legacyTubeMax {
 		c.raise(textInvalid)
 		return "", false
 	}
-	c.space, c.text = space, c.conn.names.String(name)
-	return c.conn.legacyNamespace(space), true
+	c.number, c.text = space, c.conn.names.String(name)
+	return a.namespaceOf(c, space), true
 }
 
-// legacyTaskRef reads space and id. It answers if there can be no such task.
-func (c *call) legacyTaskRef() (ref job.Ref, ok bool) {
+// taskRef reads space and id. It answers if there can be no such task.
+func (a *legacyAPI) taskRef(c *call) (ref job.Ref, ok bool) {
 	space, ok := legacySpace(c.args.At(0))
 	if !ok {
 		c.raise(textInvalid)
 		return ref, false
 	}
-	c.space = space
-	if ref, ok = legacyRef(c.conn.legacyNamespace(space), c.args.At(1)); !ok {
+	c.number = space
+	if ref, ok = legacyRef(a.namespaceOf(c, space), c.args.At(1)); !ok {
 		c.raise(textNotFound)
 	}
 	return ref, ok
 }
 
 // tally counts calls for statistics.
-func (c *call) tally(tube string, counter legacyCounter, n uint64) {
-	c.conn.d.legacy.add(legacyTube{c.space, tube}, counter, n)
+func (a *legacyAPI) tally(c *call, tube string, counter legacyCounter, n uint64) {
+	a.stats.add(legacyTube{c.number, tube}, counter, n)
 }
 
 // legacyRefusal is the text for a refusal of the engine. Owner is what somebody is
@@ -117,10 +97,10 @@ func legacyRefusal(kind job.Kind, owner string) string {
 	return refusal(kind)
 }
 
-// legacySettled returns the end of a procedure that answers the one task it was
+// settled returns the end of a procedure that answers the one task it was
 // about, with a status or, if that is empty, with the status that the task has now.
 // The task may have been given to the next worker already.
-func legacySettled(counter legacyCounter, owner, status string) doneFunc {
+func (a *legacyAPI) settled(counter legacyCounter, owner, status string) doneFunc {
 	return func(c *call, res *job.Result) {
 		switch {
 		case res.Err != nil:
@@ -131,38 +111,26 @@ func legacySettled(counter legacyCounter, owner, status string) doneFunc {
 			return
 		}
 		j := &res.Jobs[0]
-		c.tally(j.Queue, counter, 1)
+		a.tally(c, j.Queue, counter, 1)
 		if status == "" {
-			c.legacyTask(j, legacyStatus(j.State))
+			legacyTask(c, j, legacyStatus(j.State))
 			return
 		}
-		c.legacyTask(j, status)
+		legacyTask(c, j, status)
 	}
 }
 
-var (
-	legacyAcked     = legacySettled(legacyCountAck, legacyTextOwnerAck, legacyTaken)
-	legacyFinished  = legacySettled(legacyCountDone, legacyTextOwnerDone, legacyDone)
-	legacyReleased  = legacySettled(legacyCountRelease, legacyTextOwnerRelease, legacyReady)
-	legacyPostponed = legacySettled(legacyCountRelease, legacyTextOwnerRelease, legacyDelayed)
-	legacyRequeued  = legacySettled(legacyCountRequeue, legacyTextOwnerRelease, legacyReady)
-	legacyIsBuried  = legacySettled(legacyCountBury, legacyTextOwnerDone, legacyBuried)
-	legacyTouched   = legacySettled(legacyCountTouch, legacyTextOwnerTouch, legacyTaken)
-	legacyDeleted   = legacySettled(legacyCountDelete, legacyTextNotTaken, "")
-	legacyDug       = legacySettled(legacyCountDig, legacyTextNotBuried, legacyReady)
-)
-
-func (c *call) legacyAck() {
-	if ref, ok := c.legacyTaskRef(); ok {
+func (a *legacyAPI) ack(c *call) {
+	if ref, ok := a.taskRef(c); ok {
 		cmd := c.newAck()
 		cmd.Ref, cmd.By, cmd.Need, cmd.Want = ref, c.conn.own, job.NeedHeld, true
-		c.submit(cmd, legacyAcked)
+		c.submit(cmd, a.onAck)
 	}
 }
 
-// legacyFinish is queue.done: the task stays, with other data.
-func (c *call) legacyFinish() {
-	ref, ok := c.legacyTaskRef()
+// finish is queue.done: the task stays, with other data.
+func (a *legacyAPI) finish(c *call) {
+	ref, ok := a.taskRef(c)
 	if !ok {
 		return
 	}
@@ -170,11 +138,11 @@ func (c *call) legacyFinish() {
 	cmd.Ref, cmd.By, cmd.Need, cmd.Want = ref, c.conn.own, job.NeedHeld, true
 	cmd.Keep, cmd.NewBody = true, true
 	cmd.Body, cmd.BodyKind = storedBody(legacyData(&c.args, 2))
-	c.submit(cmd, legacyFinished)
+	c.submit(cmd, a.onDone)
 }
 
-func (c *call) legacyRelease() {
-	ref, ok := c.legacyTaskRef()
+func (a *legacyAPI) release(c *call) {
+	ref, ok := a.taskRef(c)
 	if !ok {
 		return
 	}
@@ -184,60 +152,60 @@ func (c *call) legacyRelease() {
 		c.raise(textInvalid)
 		return
 	}
-	done := legacyReleased
+	done := a.onRelease
 	if delay > 0 {
-		done = legacyPostponed
+		done = a.onPostpone
 	}
-	c.legacyGiveBack(ref, job.PlaceOld, delay, ttl, done)
+	a.giveBack(c, ref, job.PlaceOld, delay, ttl, done)
 }
 
-func (c *call) legacyRequeue() {
-	if ref, ok := c.legacyTaskRef(); ok {
-		c.legacyGiveBack(ref, job.PlaceBack, 0, 0, legacyRequeued)
+func (a *legacyAPI) requeue(c *call) {
+	if ref, ok := a.taskRef(c); ok {
+		a.giveBack(c, ref, job.PlaceBack, 0, 0, a.onRequeue)
 	}
 }
 
-func (c *call) legacyGiveBack(ref job.Ref, place job.Place, delay, ttl time.Duration, done doneFunc) {
+func (*legacyAPI) giveBack(c *call, ref job.Ref, place job.Place, delay, ttl time.Duration, done doneFunc) {
 	cmd := c.newRelease()
 	cmd.Ref, cmd.By, cmd.Need, cmd.Want = ref, c.conn.own, job.NeedHeld, true
 	cmd.Place, cmd.Delay, cmd.TTL = place, delay, ttl
 	c.submit(cmd, done)
 }
 
-func (c *call) legacyBury() {
-	if ref, ok := c.legacyTaskRef(); ok {
-		c.submit(&job.Bury{Ref: ref, By: c.conn.own, Need: job.NeedHeld, Want: true}, legacyIsBuried)
+func (a *legacyAPI) bury(c *call) {
+	if ref, ok := a.taskRef(c); ok {
+		c.submit(&job.Bury{Ref: ref, By: c.conn.own, Need: job.NeedHeld, Want: true}, a.onBury)
 	}
 }
 
-func (c *call) legacyTouch() {
-	if ref, ok := c.legacyTaskRef(); ok {
-		c.submit(&job.Touch{Ref: ref, By: c.conn.own, Need: job.NeedHeld, Restart: true, Want: true}, legacyTouched)
+func (a *legacyAPI) touch(c *call) {
+	if ref, ok := a.taskRef(c); ok {
+		c.submit(&job.Touch{Ref: ref, By: c.conn.own, Need: job.NeedHeld, Restart: true, Want: true}, a.onTouch)
 	}
 }
 
-func (c *call) legacyDelete() {
-	if ref, ok := c.legacyTaskRef(); ok {
-		c.submit(&job.Delete{Ref: ref, By: c.conn.own, Need: job.NeedAny, Want: true}, legacyDeleted)
+func (a *legacyAPI) remove(c *call) {
+	if ref, ok := a.taskRef(c); ok {
+		c.submit(&job.Delete{Ref: ref, By: c.conn.own, Need: job.NeedAny, Want: true}, a.onDelete)
 	}
 }
 
-// legacyDig makes one buried task ready.
-func (c *call) legacyDig() {
-	if ref, ok := c.legacyTaskRef(); ok {
+// dig makes one buried task ready.
+func (a *legacyAPI) dig(c *call) {
+	if ref, ok := a.taskRef(c); ok {
 		c.submit(&job.Kick{Ref: ref, One: true, Want: true}, func(c *call, res *job.Result) {
 			if res.Err != nil && res.Err.Kind == job.BadState {
 				c.raise(legacyTextNotBuried)
 				return
 			}
-			legacyDug(c, res)
+			a.onDig(c, res)
 		})
 	}
 }
 
-// legacyKick makes several buried tasks of a tube ready.
-func (c *call) legacyKick() {
-	namespace, ok := c.legacyTarget()
+// kick makes several buried tasks of a tube ready.
+func (a *legacyAPI) kick(c *call) {
+	namespace, ok := a.target(c)
 	if !ok {
 		return
 	}
@@ -247,13 +215,13 @@ func (c *call) legacyKick() {
 		return
 	}
 	c.submit(&job.Kick{Namespace: namespace, Queue: c.text, Count: count}, func(c *call, res *job.Result) {
-		c.legacyNumber(res, legacyCountDig)
+		a.number(c, res, legacyCountDig)
 	})
 }
 
-// legacyTruncate removes all tasks of a tube.
-func (c *call) legacyTruncate() {
-	namespace, ok := c.legacyTarget()
+// truncate removes all tasks of a tube.
+func (a *legacyAPI) truncate(c *call) {
+	namespace, ok := a.target(c)
 	if !ok {
 		return
 	}
@@ -261,26 +229,26 @@ func (c *call) legacyTruncate() {
 		if res.Err != nil && res.Err.Kind == job.NotFound {
 			res.Err = nil // a tube that nobody has used is empty
 		}
-		c.legacyNumber(res, legacyCountDelete)
+		a.number(c, res, legacyCountDelete)
 	})
 }
 
-// legacyNumber answers how many tasks something was done to.
-func (c *call) legacyNumber(res *job.Result, counter legacyCounter) {
+// number answers how many tasks something was done to.
+func (a *legacyAPI) number(c *call, res *job.Result, counter legacyCounter) {
 	if res.Err != nil {
 		c.refuse(res.Err)
 		return
 	}
-	c.tally(c.text, counter, uint64(res.Count)) //nolint:gosec // not negative
+	a.tally(c, c.text, counter, uint64(res.Count)) //nolint:gosec // not negative
 	r := c.begin()
 	r.lone()
 	r.u32(uint32(res.Count)) //nolint:gosec // the engine bounds it
 	c.end(&r)
 }
 
-// legacyRestartCheck asks whether the tube is looked after, which it always is.
-func (c *call) legacyRestartCheck() {
-	if _, ok := c.legacyTarget(); ok {
+// restartCheck asks whether the tube is looked after, which it always is.
+func (a *legacyAPI) restartCheck(c *call) {
+	if _, ok := a.target(c); ok {
 		r := c.begin()
 		r.lone()
 		r.str("already started")
@@ -288,37 +256,37 @@ func (c *call) legacyRestartCheck() {
 	}
 }
 
-func (c *call) legacyPeek() {
-	if j, ok := c.legacyGet(); ok {
-		c.tally(j.Queue, legacyCountPeek, 1)
-		c.legacyTask(&j, legacyStatus(j.State))
+func (a *legacyAPI) peek(c *call) {
+	if j, ok := a.get(c); ok {
+		a.tally(c, j.Queue, legacyCountPeek, 1)
+		legacyTask(c, &j, legacyStatus(j.State))
 	}
 }
 
-func (c *call) legacyShowMeta() {
-	if j, ok := c.legacyGet(); ok {
-		c.tally(j.Queue, legacyCountMeta, 1)
-		c.legacyMeta(&j, c.engine().Now())
+func (a *legacyAPI) showMeta(c *call) {
+	if j, ok := a.get(c); ok {
+		a.tally(c, j.Queue, legacyCountMeta, 1)
+		legacyMeta(c, &j, a.engine.Now())
 	}
 }
 
-// legacyGet reads the task that the call names. It answers if there is none.
-func (c *call) legacyGet() (j job.Job, ok bool) {
-	ref, ok := c.legacyTaskRef()
+// get reads the task that the call names. It answers if there is none.
+func (a *legacyAPI) get(c *call) (j job.Job, ok bool) {
+	ref, ok := a.taskRef(c)
 	if !ok {
 		return j, false
 	}
 	c.settle()
-	j, err := c.engine().Get(ref)
+	j, err := a.engine.Get(ref)
 	if err != nil {
-		c.legacyReadFailed(err)
+		readFailed(c, err)
 		return j, false
 	}
 	return j, true
 }
 
-// legacyReadFailed answers an error of a read.
-func (c *call) legacyReadFailed(err error) {
+// readFailed answers an error of a read.
+func readFailed(c *call, err error) {
 	if refused, ok := errors.AsType[*job.Error](err); ok {
 		c.refuse(refused)
 		return

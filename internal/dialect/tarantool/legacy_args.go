@@ -138,10 +138,10 @@ func legacyRef(namespace string, v iproto.Value) (ref job.Ref, ok bool) {
 	return ref, ok
 }
 
-// legacyNamespace returns where the tubes of a space are: space 0 is the listener's
+// namespaceOf returns where the tubes of a space are: space 0 is the listener's
 // own namespace, others have one each.
-func (c *conn) legacyNamespace(space uint64) string {
-	own := c.d.opts.Namespace
+func (a *legacyAPI) namespaceOf(c *call, space uint64) string {
+	own := a.namespace
 	if space == 0 {
 		return own
 	}
@@ -151,7 +151,7 @@ func (c *conn) legacyNamespace(space uint64) string {
 		b = append(append(b, own...), '-')
 	}
 	b = strconv.AppendUint(append(b, "space-"...), space, 10)
-	return c.names.String(b)
+	return c.conn.names.String(b)
 }
 
 // defaultNamespace is the namespace of a listener that is not told another.

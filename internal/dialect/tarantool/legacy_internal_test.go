@@ -93,7 +93,7 @@ func TestLegacyBodies(t *testing.T) {
 		if n := legacyFieldCount(j); n != c.n {
 			t.Errorf("%s comes back as %d values", c.name, n)
 		}
-		if again := appendBody(nil, j); c.n == 1 && !bytes.Equal(again, c.raw) {
+		if again := appendBody(nil, j.BodyKind, j.Body); c.n == 1 && !bytes.Equal(again, c.raw) {
 			t.Errorf("%s comes back as %.40x", c.name, again)
 		}
 	}

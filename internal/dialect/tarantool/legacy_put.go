@@ -8,22 +8,22 @@ import (
 // legacyPutData is the position of the first field of data in the arguments of put.
 const legacyPutData = 6
 
-// legacyPut puts a task. An urgent one goes ahead of everything that is ready.
-func (c *call) legacyPut(urgent bool) {
+// put puts a task. An urgent one goes ahead of everything that is ready.
+func (a *legacyAPI) put(c *call, urgent bool) {
 	cmd := c.newPush()
-	if !c.legacySpec(&cmd.Spec) {
+	if !a.spec(c, &cmd.Spec) {
 		return
 	}
 	c.option = urgent
 	if urgent && cmd.Spec.Delay == 0 {
 		cmd.Spec.At = job.PlaceHead
 	}
-	c.submit(cmd, legacyPutDone)
+	c.submit(cmd, a.onPut)
 }
 
-// legacySpec describes the task that the arguments tell. It answers if they are wrong.
-func (c *call) legacySpec(s *job.Spec) bool {
-	namespace, ok := c.legacyTarget()
+// spec describes the task that the arguments tell. It answers if they are wrong.
+func (a *legacyAPI) spec(c *call, s *job.Spec) bool {
+	namespace, ok := a.target(c)
 	if !ok {
 		return false
 	}
@@ -55,8 +55,8 @@ func (c *call) legacySpec(s *job.Spec) bool {
 	return true
 }
 
-// legacyPutDone answers the new task. Its data are still where they came from.
-func legacyPutDone(c *call, res *job.Result) {
+// putDone answers the new task. Its data are still where they came from.
+func (a *legacyAPI) putDone(c *call, res *job.Result) {
 	if res.Err != nil {
 		c.refuse(res.Err)
 		return
@@ -65,20 +65,20 @@ func legacyPutDone(c *call, res *job.Result) {
 	if c.option {
 		counter = legacyCountUrgent
 	}
-	c.tally(c.text, counter, 1)
+	a.tally(c, c.text, counter, 1)
 	r := c.begin()
 	data, n := legacyData(&c.args, legacyPutData)
 	r.tuple(3 + n)
-	r.legacyID(0, res.ID, true)
+	legacyID(&r, 0, res.ID, true)
 	r.str(c.text)
 	r.str(legacyStatus(res.State))
 	r.list(data)
 	c.end(&r)
 }
 
-// legacyTake takes the first ready task of a tube, or waits for one.
-func (c *call) legacyTake() {
-	namespace, ok := c.legacyTarget()
+// take takes the first ready task of a tube, or waits for one.
+func (a *legacyAPI) take(c *call) {
+	namespace, ok := a.target(c)
 	if !ok {
 		return
 	}
@@ -98,18 +98,18 @@ func (c *call) legacyTake() {
 	if given && wait < century.Seconds() {
 		f.Wait = seconds(wait)
 	}
-	c.fetch(&f, c.text, legacyTakeDone)
+	c.fetch(&f, c.text, a.onTake)
 }
 
-func legacyTakeDone(c *call, res *job.Result) {
+func (a *legacyAPI) takeDone(c *call, res *job.Result) {
 	switch {
 	case res.Err == nil && len(res.Jobs) > 0:
-		c.tally(c.text, legacyCountTake, 1)
-		c.legacyTask(&res.Jobs[0], legacyTaken)
+		a.tally(c, c.text, legacyCountTake, 1)
+		legacyTask(c, &res.Jobs[0], legacyTaken)
 	case res.Err == nil, res.Err.Kind == job.Canceled, res.Err.Kind == job.Draining:
 		c.nothing()
 	case res.Err.Kind == job.Timeout:
-		c.tally(c.text, legacyCountTakeTimeout, 1)
+		a.tally(c, c.text, legacyCountTakeTimeout, 1)
 		c.nothing()
 	default:
 		c.refuse(res.Err)

@@ -5,18 +5,18 @@ import (
 	"strconv"
 )
 
-// legacyStatistics answers the counters of the tubes that have been used since the
+// statistics answers the counters of the tubes that have been used since the
 // start: of one, of those of a space, or of all.
-func (c *call) legacyStatistics() {
-	want, ok := c.legacyWanted()
+func (a *legacyAPI) statistics(c *call) {
+	want, ok := legacyWanted(c)
 	if !ok {
 		c.raise(textInvalid)
 		return
 	}
-	rows := c.conn.d.legacy.rows(want)
+	rows := a.stats.rows(want)
 	c.settle()
-	if err := c.legacyFill(rows); err != nil {
-		c.legacyReadFailed(err)
+	if err := a.fill(c, rows); err != nil {
+		readFailed(c, err)
 		return
 	}
 	n := 0
@@ -45,7 +45,7 @@ func (c *call) legacyStatistics() {
 }
 
 // legacyWanted reads which tubes are asked for.
-func (c *call) legacyWanted() (want func(legacyTube) bool, ok bool) {
+func legacyWanted(c *call) (want func(legacyTube) bool, ok bool) {
 	if c.args.At(0).IsNil() {
 		return func(legacyTube) bool { return true }, true
 	}
@@ -57,20 +57,20 @@ func (c *call) legacyWanted() (want func(legacyTube) bool, ok bool) {
 	return func(t legacyTube) bool { return t.space == space && t.name == string(name) }, ok
 }
 
-// legacyFill reads what the engine knows about the tubes.
-func (c *call) legacyFill(rows []legacyRow) error {
-	v, err := c.engine().View()
+// fill reads what the engine knows about the tubes.
+func (a *legacyAPI) fill(c *call, rows []legacyRow) error {
+	v, err := a.engine.View()
 	if err != nil {
 		return err
 	}
 	for i := range rows {
-		namespace := c.conn.legacyNamespace(rows[i].space)
+		namespace := a.namespaceOf(c, rows[i].space)
 		q, there, err := v.Queue(namespace, rows[i].name)
 		if err != nil {
 			return errors.Join(err, v.Close())
 		}
 		if there {
-			base := c.conn.d.legacy.base[legacyQueue{namespace, rows[i].name}]
+			base := a.stats.base[legacyQueue{namespace, rows[i].name}]
 			rows[i].fill(&q, &base)
 		}
 	}

@@ -2,7 +2,6 @@ package tarantool
 
 import (
 	"time"
-	"unicode/utf8"
 
 	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
@@ -36,21 +35,19 @@ func legacyStatus(s job.State) string {
 }
 
 // legacyTask answers a task: id, tube, status and its data, flat.
-func (c *call) legacyTask(j *job.Job, status string) {
+func legacyTask(c *call, j *job.Job, status string) {
 	n := legacyFieldCount(j)
 	r := c.begin()
 	r.tuple(3 + n)
-	r.legacyID(j.QueueNum, j.ID, j.Flags.Has(job.FlagNumbered))
+	legacyID(&r, j.QueueNum, j.ID, j.Flags.Has(job.FlagNumbered))
 	r.str(j.Queue)
 	r.str(status)
 	switch {
 	case n == 0:
 	case j.BodyKind == job.BodyMsgpack:
 		r.list(j.Body)
-	case r.shape == shapeBox15:
-		r.text(j.Body)
 	default:
-		r.out = appendBody(r.out, j)
+		r.body(j.BodyKind, j.Body)
 	}
 	c.end(&r)
 }
@@ -68,61 +65,17 @@ func legacyFieldCount(j *job.Job) int {
 	return 1
 }
 
-// storedBody returns how n values, which follow one another, are kept as a body. A
-// lone string is kept as plain bytes, which every other protocol understands, if it
-// is shown from them exactly as it was sent.
-func storedBody(raw []byte, n int) ([]byte, job.BodyKind) {
-	switch n {
-	case 0:
-		return nil, job.BodyNone
-	case 1:
-		if b, ok := iproto.Value(raw).Bytes(); ok && isShortest(raw, b) {
-			return b, job.BodyBytes
-		}
-	}
-	return raw, job.BodyMsgpack
-}
-
-// isShortest reports whether v is what appendBody makes of the bytes b: text if they
-// are text, else binary data, with as short a length as there is.
-func isShortest(v iproto.Value, b []byte) bool {
-	text, n := utf8.Valid(b), len(b)
-	switch {
-	case n < 1<<5 && text:
-		return v[0] == 0xa0|byte(n)
-	case n < 1<<8:
-		return v[0] == 0xd9 && text || v[0] == 0xc4 && !text
-	case n < 1<<16:
-		return v[0] == 0xda && text || v[0] == 0xc5 && !text
-	default:
-		return v[0] == 0xdb && text || v[0] == 0xc6 && !text
-	}
-}
-
 // legacyID adds the id of a job of a queue.
-func (r *reply) legacyID(queueNum uint32, id job.ID, numbered bool) {
+func legacyID(r *reply, queueNum uint32, id job.ID, numbered bool) {
 	var b [legacyIDLen]byte
 	r.text(appendLegacyID(b[:0], queueNum, id, numbered))
 }
 
-// list adds values that follow one another.
-func (r *reply) list(raw []byte) {
-	if r.shape != shapeBox15 {
-		r.data(raw)
-		return
-	}
-	for len(raw) > 0 {
-		var v iproto.Value
-		v, raw = iproto.Cut(raw)
-		r.data(v)
-	}
-}
-
 // legacyMeta answers what is known about a task, without its data.
-func (c *call) legacyMeta(j *job.Job, now job.Time) {
+func legacyMeta(c *call, j *job.Job, now job.Time) {
 	r := c.begin()
 	r.tuple(13)
-	r.legacyID(j.QueueNum, j.ID, j.Flags.Has(job.FlagNumbered))
+	legacyID(&r, j.QueueNum, j.ID, j.Flags.Has(job.FlagNumbered))
 	r.str(j.Queue)
 	r.str(legacyStatus(j.State))
 	r.u64(microseconds(legacyEvent(j)))

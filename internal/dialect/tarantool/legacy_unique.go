@@ -7,11 +7,11 @@ import (
 	"millrace/internal/job"
 )
 
-// legacyPutUnique puts a task unless one with the same first field of data is
+// putUnique puts a task unless one with the same first field of data is
 // there that has the status which the new one would have.
-func (c *call) legacyPutUnique() {
+func (a *legacyAPI) putUnique(c *call) {
 	cmd := c.newPush()
-	if !c.legacySpec(&cmd.Spec) {
+	if !a.spec(c, &cmd.Spec) {
 		return
 	}
 	if cmd.Spec.BodyKind == job.BodyNone {
@@ -22,16 +22,16 @@ func (c *call) legacyPutUnique() {
 	if cmd.Spec.Delay > 0 {
 		cmd.Unless = job.StatesOf(job.Scheduled)
 	}
-	c.submit(cmd, legacyUniqueDone)
+	c.submit(cmd, a.onPutUnique)
 }
 
-// legacyUniqueDone answers the task that is there, or the new one.
-func legacyUniqueDone(c *call, res *job.Result) {
+// uniqueDone answers the task that is there, or the new one.
+func (a *legacyAPI) uniqueDone(c *call, res *job.Result) {
 	if res.Err == nil && len(res.Jobs) > 0 {
-		c.legacyTask(&res.Jobs[0], legacyStatus(res.State))
+		legacyTask(c, &res.Jobs[0], legacyStatus(res.State))
 		return
 	}
-	legacyPutDone(c, res)
+	a.putDone(c, res)
 }
 
 // legacyLike stands for a first field of data. Two are the same if they are strings of

@@ -9,42 +9,7 @@ import (
 	"millrace/internal/job"
 )
 
-// method returns the command of a method of tubes by its name; unknown if there is none.
-func method(name []byte) command {
-	switch string(name) {
-	case "put":
-		return commandPut
-	case "take":
-		return commandTake
-	case "ack":
-		return commandAck
-	case "release":
-		return commandRelease
-	case "peek":
-		return commandPeek
-	case "bury":
-		return commandBury
-	case "kick":
-		return commandKick
-	case "delete":
-		return commandDelete
-	case "touch":
-		return commandTouch
-	case "truncate":
-		return commandTruncate
-	case "release_all":
-		return commandReleaseAll
-	case "drop":
-		return commandDrop
-	case "grant":
-		return commandGrant
-	case "on_task_change":
-		return commandOnTaskChange
-	}
-	return commandUnknown
-}
-
-func take(c *call) {
+func (q *queueClient) take(c *call) {
 	wait := job.WaitForever
 	if arg := c.args.At(0); !arg.IsNil() {
 		f, ok := arg.Number()
@@ -57,15 +22,15 @@ func take(c *call) {
 		}
 	}
 	c.fetch(&job.Fetch{
-		Namespace: c.conn.d.opts.Namespace, Max: 1, Wait: max(wait, 0), Holder: c.conn.owner(), Exclusive: true,
+		Namespace: q.namespace, Max: 1, Wait: max(wait, 0), Holder: q.owner(), Exclusive: true,
 		OnEnd: job.EndRelease, Door: dialect.DoorTarantool,
-	}, c.tube.name, taken)
+	}, q.tube.name, taken)
 }
 
 func taken(c *call, res *job.Result) {
 	switch {
 	case res.Err == nil && len(res.Jobs) > 0:
-		c.task(&res.Jobs[0])
+		showTask(c, &res.Jobs[0])
 	case res.Err == nil, res.Err.Kind == job.Timeout, res.Err.Kind == job.Canceled, res.Err.Kind == job.Draining:
 		c.nothing()
 	default:
@@ -73,9 +38,9 @@ func taken(c *call, res *job.Result) {
 	}
 }
 
-// taskID reads the id of a task, the first argument, into c.id. If it is none it
+// taskID reads the id of a task, the first argument, into c.number. If it is none it
 // answers that.
-func (c *call) taskID() bool {
+func taskID(c *call) bool {
 	arg := c.args.At(0)
 	if arg.IsNil() {
 		c.fail(iproto.CodeKeyParts, "Invalid key part count in an exact match (expected 1, got 0)")
@@ -86,7 +51,7 @@ func (c *call) taskID() bool {
 		c.fail(iproto.CodeKeyType, "Supplied key type of part 0 does not match index part type: expected unsigned")
 		return false
 	}
-	c.id = id
+	c.number = id
 	return true
 }
 
@@ -94,12 +59,12 @@ func (c *call) taskID() bool {
 // they came into it before it was a tube. No tube counts so far.
 const foreign = 1 << 52
 
-// ref names the task that the client calls by c.id.
-func (c *call) ref() job.Ref {
-	if c.id >= foreign {
-		return job.ByID(c.conn.d.opts.Namespace, c.tube.name, job.ID(c.id-foreign))
+// ref names the task that the client calls by c.number.
+func (q *queueClient) ref(c *call) job.Ref {
+	if c.number >= foreign {
+		return job.ByID(q.namespace, q.tube.name, job.ID(c.number-foreign))
 	}
-	return job.BySerial(c.conn.d.opts.Namespace, c.tube.name, c.id)
+	return job.BySerial(q.namespace, q.tube.name, c.number)
 }
 
 // shownID is the id under which a client is shown a job.
@@ -111,28 +76,28 @@ func shownID(j *job.Job) uint64 {
 }
 
 // notFound answers that there is no such task.
-func (c *call) notFound() { c.raise("Task " + strconv.FormatUint(c.id, 10) + " not found") }
+func notFound(c *call) { c.raise("Task " + strconv.FormatUint(c.number, 10) + " not found") }
 
-func ack(c *call) {
-	if !c.taskID() {
+func (q *queueClient) ack(c *call) {
+	if !taskID(c) {
 		return
 	}
 	cmd := c.newAck()
-	cmd.Ref, cmd.By, cmd.Need, cmd.Want = c.ref(), c.conn.owner(), job.NeedHeld, true
+	cmd.Ref, cmd.By, cmd.Need, cmd.Want = q.ref(c), q.owner(), job.NeedHeld, true
 	c.submit(cmd, acked)
 }
 
 func acked(c *call, res *job.Result) {
 	if res.Err != nil {
-		c.settleRefused(res.Err)
+		settleRefused(c, res.Err)
 		return
 	}
-	c.answerTask(&res.Jobs[0], taskDone)
+	answerTask(c, &res.Jobs[0], taskDone)
 }
 
 // settleRefused answers that a task could not be settled by its taker. Whatever the
 // reason, the text is the same.
-func (c *call) settleRefused(err *job.Error) {
+func settleRefused(c *call, err *job.Error) {
 	if err.Kind == job.NotFound {
 		c.raise(textNotTaken)
 		return
@@ -140,8 +105,8 @@ func (c *call) settleRefused(err *job.Error) {
 	c.refuse(err)
 }
 
-func release(c *call) {
-	if !c.taskID() {
+func (q *queueClient) release(c *call) {
+	if !taskID(c) {
 		return
 	}
 	opts, ok := c.args.At(1).Fields()
@@ -150,7 +115,7 @@ func release(c *call) {
 		return
 	}
 	delay := time.Duration(0)
-	for key, val, more := opts.Next(); more && c.tube.kind.timed(); key, val, more = opts.Next() {
+	for key, val, more := opts.Next(); more && q.tube.kind.timed(); key, val, more = opts.Next() {
 		if name, _ := key.Bytes(); string(name) != "delay" || val.IsNil() {
 			continue
 		}
@@ -160,7 +125,7 @@ func release(c *call) {
 		}
 	}
 	cmd := c.newRelease()
-	cmd.Ref, cmd.By, cmd.Need, cmd.Want = c.ref(), c.conn.owner(), job.NeedHeld, true
+	cmd.Ref, cmd.By, cmd.Need, cmd.Want = q.ref(c), q.owner(), job.NeedHeld, true
 	cmd.Place, cmd.Delay, cmd.StretchTTL = job.PlaceOld, max(delay, 0), true
 	c.submit(cmd, released)
 }
@@ -171,72 +136,72 @@ func released(c *call, res *job.Result) {
 	if cmd.Delay > 0 {
 		state = taskDelayed
 	}
-	c.settled(res, state)
+	settled(c, res, state)
 }
 
 // settled answers a command of the taker that has left the task there.
-func (c *call) settled(res *job.Result, state string) {
+func settled(c *call, res *job.Result, state string) {
 	switch {
 	case res.Err != nil:
-		c.settleRefused(res.Err)
+		settleRefused(c, res.Err)
 	case len(res.Jobs) == 0: // its time to live ended in that moment
 		c.raise(textNotTaken)
 	default:
-		c.answerTask(&res.Jobs[0], state)
+		answerTask(c, &res.Jobs[0], state)
 	}
 }
 
-func peek(c *call) {
-	if !c.taskID() {
+func (q *queueClient) peek(c *call) {
+	if !taskID(c) {
 		return
 	}
 	c.settle()
-	j, err := c.engine().Get(c.ref())
+	j, err := q.engine.Get(q.ref(c))
 	switch {
 	case err == nil:
-		c.task(&j)
+		showTask(c, &j)
 	case isNotFound(err):
-		c.notFound()
+		notFound(c)
 	default:
 		c.readFailed(err)
 	}
 }
 
-func bury(c *call) {
-	if c.taskID() {
-		c.submit(&job.Bury{Ref: c.ref(), Need: job.NeedAny, Want: true}, buried)
+func (q *queueClient) bury(c *call) {
+	if taskID(c) {
+		c.submit(&job.Bury{Ref: q.ref(c), Need: job.NeedAny, Want: true}, buried)
 	}
 }
 
 func buried(c *call, res *job.Result) {
 	switch {
 	case res.Err != nil && res.Err.Kind == job.NotFound, res.Err == nil && len(res.Jobs) == 0:
-		c.notFound()
+		notFound(c)
 	case res.Err != nil:
 		c.refuse(res.Err)
 	default:
-		c.task(&res.Jobs[0])
+		showTask(c, &res.Jobs[0])
 	}
 }
 
-func remove(c *call) {
-	if c.taskID() {
-		c.submit(&job.Delete{Ref: c.ref(), Need: job.NeedAny, Want: true}, removed)
+func (q *queueClient) remove(c *call) {
+	if taskID(c) {
+		c.submit(&job.Delete{Ref: q.ref(c), Need: job.NeedAny, Want: true}, removed)
 	}
 }
 
 func removed(c *call, res *job.Result) {
 	switch {
 	case res.Err != nil && res.Err.Kind == job.NotFound:
-		c.notFound()
+		notFound(c)
 	case res.Err != nil:
 		c.refuse(res.Err)
 	default:
-		c.answerTask(&res.Jobs[0], taskDone)
+		answerTask(c, &res.Jobs[0], taskDone)
 	}
 }
 
-func kick(c *call) {
+func (q *queueClient) kick(c *call) {
 	count := 1.0
 	if arg := c.args.At(0); !arg.IsNil() {
 		var ok bool
@@ -246,32 +211,32 @@ func kick(c *call) {
 		}
 	}
 	if count > kickStep {
-		c.kickMany(count)
+		q.kickMany(c, count)
 		return
 	}
-	c.submit(c.kickCommand(int(max(count, 0))), kicked)
+	c.submit(q.kickCommand(int(max(count, 0))), kicked)
 }
 
-func (c *call) kickCommand(count int) *job.Kick {
-	return &job.Kick{Namespace: c.conn.d.opts.Namespace, Queue: c.tube.name, Count: count}
+func (q *queueClient) kickCommand(count int) *job.Kick {
+	return &job.Kick{Namespace: q.namespace, Queue: q.tube.name, Count: count}
 }
 
 // kickStep is how many tasks are brought back in one step: others must get their turn.
 const kickStep = 1000
 
 // kickMany brings back at most count of the tasks that are buried now.
-func (c *call) kickMany(count float64) {
+func (q *queueClient) kickMany(c *call, count float64) {
 	c.settle()
-	q, _, err := c.engine().Queue(c.conn.d.opts.Namespace, c.tube.name)
+	found, _, err := q.engine.Queue(q.namespace, q.tube.name)
 	if err != nil {
 		c.readFailed(err)
 		return
 	}
-	most := int(min(count, float64(q.Counts[job.Buried])))
+	most := int(min(count, float64(found.Counts[job.Buried])))
 	var all job.Result
 	for all.Count < most {
 		step := min(kickStep, most-all.Count)
-		res := c.do(c.kickCommand(step))[0]
+		res := c.do(q.kickCommand(step))[0]
 		all.Count += res.Count
 		if all.Err = res.Err; res.Err != nil || res.Count < step {
 			break
@@ -291,7 +256,7 @@ func kicked(c *call, res *job.Result) {
 	c.end(&r)
 }
 
-func touch(c *call) {
+func (q *queueClient) touch(c *call) {
 	more, ok := secondsOf(c.args.At(1))
 	if !ok && !c.args.At(1).IsNil() {
 		c.raise(textInvalid)
@@ -301,36 +266,36 @@ func touch(c *call) {
 		c.nothing()
 		return
 	}
-	if !c.taskID() {
+	if !taskID(c) {
 		return
 	}
-	if !c.tube.kind.timed() {
-		c.touchRefused()
+	if !q.tube.kind.timed() {
+		q.touchRefused(c)
 		return
 	}
-	c.submit(&job.Touch{Ref: c.ref(), By: c.conn.owner(), Need: job.NeedHeld, Add: more, Want: true}, touched)
+	c.submit(&job.Touch{Ref: q.ref(c), By: q.owner(), Need: job.NeedHeld, Add: more, Want: true}, touched)
 }
 
-func touched(c *call, res *job.Result) { c.settled(res, taskTaken) }
+func touched(c *call, res *job.Result) { settled(c, res, taskTaken) }
 
 // touchRefused answers a touch in a tube whose tasks have no time: whose task it is
 // is looked at first.
-func (c *call) touchRefused() {
+func (q *queueClient) touchRefused(c *call) {
 	c.settle()
-	j, err := c.engine().Get(c.ref())
-	if err == nil && j.State == job.Leased && j.Lease.Holder == c.conn.owner() {
-		c.raise(kindNames[c.tube.kind] + " queue does not support touch")
+	j, err := q.engine.Get(q.ref(c))
+	if err == nil && j.State == job.Leased && j.Lease.Holder == q.owner() {
+		c.raise(kindNames[q.tube.kind] + " queue does not support touch")
 		return
 	}
 	c.raise(textNotTaken)
 }
 
-func truncate(c *call) {
-	c.submit(&job.Remove{Namespace: c.conn.d.opts.Namespace, Queue: c.tube.name, KeepQueue: true}, done)
+func (q *queueClient) truncate(c *call) {
+	c.submit(&job.Remove{Namespace: q.namespace, Queue: q.tube.name, KeepQueue: true}, done)
 }
 
-func releaseAll(c *call) {
-	c.submit(&job.ReleaseAll{Namespace: c.conn.d.opts.Namespace, Queue: c.tube.name}, done)
+func (q *queueClient) releaseAll(c *call) {
+	c.submit(&job.ReleaseAll{Namespace: q.namespace, Queue: q.tube.name}, done)
 }
 
 // done answers a command that returns nothing.
@@ -342,8 +307,8 @@ func done(c *call, res *job.Result) {
 	c.nothing()
 }
 
-func drop(c *call) {
-	res := c.do(&job.Remove{Namespace: c.conn.d.opts.Namespace, Queue: c.tube.name, IfIdle: true})
+func (q *queueClient) drop(c *call) {
+	res := c.do(&job.Remove{Namespace: q.namespace, Queue: q.tube.name, IfIdle: true})
 	if err := res[0].Err; err != nil && err.Kind != job.NotFound {
 		c.refuse(err)
 		return

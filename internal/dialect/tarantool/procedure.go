@@ -1,92 +1,91 @@
 package tarantool
 
 import (
-	"bytes"
-	"millrace/internal/dialect/tarantool/iproto"
 	"os"
+	"slices"
 	"time"
 
-	"github.com/tinylib/msgp/msgp"
+	"millrace/internal/dialect/tarantool/iproto"
 )
 
-// newCall returns an empty call.
-func (c *conn) newCall(sync uint64) *call {
-	call := c.unit().all.Get()
-	call.conn, call.sync, call.began = c, sync, c.began
-	return call
-}
+// api is one of the two sets of procedures.
+type api uint8
+
+const (
+	apiNone api = iota
+	apiLegacy
+	apiQueue
+)
 
 // run finds the procedure by the call's name and runs it.
-func (c *call) run() {
-	if c.command = c.find(); c.command == commandUnknown {
+func (p *iprotoWire) run(c *call) {
+	if n := p.queue.find(c.name); n >= 0 {
+		p.uses, c.command = apiQueue, firstQueue+n
+		p.queue.run(n, c)
+		return
+	}
+	if n := findLegacy(c.name); n >= 0 {
+		c.command = firstLegacy + n
+		switch {
+		case string(c.name) != statisticsName:
+			p.uses = apiLegacy
+		case p.wantsTubes(c):
+			p.queue.stats(c)
+			return
+		}
+		p.d.legacy.run(n, c)
+		return
+	}
+	p.runBox(c)
+}
+
+// wantsTubes decides which queue.statistics is meant: it is today's if the
+// first argument names a tube, else the legacy one. Without one it is that of the set
+// which the connection uses.
+func (p *iprotoWire) wantsTubes(c *call) bool {
+	arg := c.args.At(0)
+	if arg.IsNil() && c.args.At(1).IsNil() {
+		return p.uses == apiQueue || p.uses == apiNone && !p.d.legacy.stats.used() && p.queue.hasTube(c)
+	}
+	name, ok := arg.Bytes()
+	if !ok {
+		return false
+	}
+	if p.queue.findTube(name) != nil {
+		return true
+	}
+	_, number := arg.NumberOrText()
+	return !number
+}
+
+// boxNames are the procedures that are about the server itself.
+var boxNames = []string{"box.cfg", "box.info", "box.session.id"}
+
+// runBox runs a procedure that is about the server itself.
+func (p *iprotoWire) runBox(c *call) {
+	n := slices.Index(boxNames, string(c.name))
+	c.command = firstBox + n
+	switch n {
+	case 0:
+		c.nothing()
+	case 1:
+		p.d.info(c)
+	case 2:
+		r := c.begin()
+		r.lone()
+		r.u64(c.conn.id())
+		c.end(&r)
+	default:
+		c.command = commandUnknown
 		c.fail(iproto.CodeNoProcedure, "Procedure '"+string(c.name)+"' is not defined")
-		return
 	}
-	if uses := apiOf(c.command); uses != apiNone {
-		c.conn.uses = uses
-	}
-	if c.command == commandLegacyStatistics && c.isModernStatistics() {
-		stats(c)
-		return
-	}
-	commands[c.command].run(c)
-}
-
-const methodPrefix = "queue.tube."
-
-// find returns the command of the call's name, unknown if there is none. The methods of a tube get the tube.
-func (c *call) find() command {
-	if rest, ok := bytes.CutPrefix(c.name, []byte(methodPrefix)); ok {
-		colon := bytes.LastIndexByte(rest, ':')
-		if colon <= 0 {
-			return commandUnknown
-		}
-		found := method(rest[colon+1:])
-		if found == commandUnknown {
-			return commandUnknown
-		}
-		if c.tube = c.findTube(rest[:colon]); c.tube == nil {
-			return commandUnknown
-		}
-		return found
-	}
-	switch string(c.name) {
-	case "queue.create_tube":
-		return commandCreateTube
-	case "queue.tube":
-		return commandTube
-	case "queue.stats":
-		return commandStats
-	case "queue.identify":
-		return commandIdentify
-	case "queue.cfg":
-		return commandConfigure
-	case "queue.state":
-		return commandState
-	case "box.cfg":
-		return commandBoxConfigure
-	case "box.info":
-		return commandBoxInfo
-	case "box.session.id":
-		return commandSessionID
-	}
-	return legacyProcedure(c.name)
-}
-
-// sessionID is box.session.id.
-func sessionID(c *call) {
-	r := c.begin()
-	r.lone()
-	r.u64(c.conn.id())
-	c.end(&r)
 }
 
 // info is box.info: what tools ask about a server.
-func info(c *call) {
-	d := c.conn.d
+func (d *Dialect) info(c *call) {
 	r := c.begin()
 	r.lone()
-	r.out = msgp.AppendMapHeader(r.out, 8)
+	r.mapOf(8)
 	r.str("version")
 	r.str(version + "-millrace")
 	r.str("status")

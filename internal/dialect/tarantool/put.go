@@ -20,26 +20,26 @@ type putOptions struct {
 	timeout time.Duration
 }
 
-func put(c *call) {
+func (q *queueClient) put(c *call) {
 	if c.args.Count() == 0 {
 		c.fail(iproto.CodeFieldMissing, "Tuple field 3 required by space format is missing")
 		return
 	}
-	o := putOptions{pri: c.tube.pri, ttl: c.tube.ttl, ttr: c.tube.ttr}
-	if c.tube.kind.grouped() {
+	o := putOptions{pri: q.tube.pri, ttl: q.tube.ttl, ttr: q.tube.ttr}
+	if q.tube.kind.grouped() {
 		o.group = commonGroup
 	}
-	if !c.putOptions(&o) {
+	if !q.putOptions(c, &o) {
 		return
 	}
 	cmd := c.newPush()
 	s := &cmd.Spec
-	s.Namespace, s.Queue = c.conn.d.opts.Namespace, c.tube.name
+	s.Namespace, s.Queue = q.namespace, q.tube.name
 	s.Body, s.BodyKind = storedBody(c.args.At(0), 1)
 	s.Group = o.group
 	s.Origin = dialect.DoorTarantool
 	s.Policy.Requeue, s.Policy.Due = job.PlaceOld, job.PlaceOld
-	if c.tube.kind.timed() {
+	if q.tube.kind.timed() {
 		o.times(s)
 	}
 	cmd.RoomWait = max(o.timeout, 0)
@@ -66,20 +66,20 @@ const longAgo job.Time = 1
 
 // putOptions reads the options that the type of the tube has. If they are wrong it
 // answers that.
-func (c *call) putOptions(o *putOptions) bool {
+func (q *queueClient) putOptions(c *call, o *putOptions) bool {
 	opts, ok := c.args.At(1).Fields()
 	if !ok {
 		c.raise(textInvalid)
 		return false
 	}
-	kind := c.tube.kind
+	kind := q.tube.kind
 	for key, val, more := opts.Next(); more; key, val, more = opts.Next() {
 		name, _ := key.Bytes()
 		ok := true
 		switch {
 		case val.IsNil():
 		case string(name) == "utube" && kind.grouped():
-			o.group = c.group(val)
+			o.group = q.group(val)
 		case !kind.timed():
 		case string(name) == "pri":
 			if o.pri, ok = val.Uint(); !ok {
@@ -111,9 +111,9 @@ const commonGroup = "nil"
 const noName = "\x00"
 
 // group is the name of a sub-queue; a number is its text.
-func (c *call) group(v iproto.Value) string {
+func (q *queueClient) group(v iproto.Value) string {
 	if b, ok := v.Bytes(); ok && len(b) > 0 {
-		return c.conn.names.String(b)
+		return q.conn.names.String(b)
 	}
 	if n, ok := v.Int(); ok {
 		return strconv.FormatInt(n, 10)
@@ -126,7 +126,7 @@ func (c *call) group(v iproto.Value) string {
 
 func pushed(c *call, res *job.Result) {
 	if res.Err != nil {
-		c.pushRefused(res.Err)
+		pushRefused(c, res.Err)
 		return
 	}
 	cmd, _ := c.cmd.(*job.Push)
@@ -138,13 +138,13 @@ func pushed(c *call, res *job.Result) {
 		r.u64(uint64(res.ID) + foreign)
 	}
 	r.str(taskState(res.State))
-	r.out = appendValue(r.out, cmd.Spec.BodyKind, cmd.Spec.Body)
+	r.body(cmd.Spec.BodyKind, cmd.Spec.Body)
 	c.end(&r)
 }
 
 // pushRefused answers a put that did not take place: nil if the tube was full, and
 // stayed so as long as the client wanted to wait.
-func (c *call) pushRefused(err *job.Error) {
+func pushRefused(c *call, err *job.Error) {
 	if err.Kind != job.Full && err.Kind != job.Timeout && err.Kind != job.Canceled {
 		c.refuse(err)
 		return

@@ -3,6 +3,7 @@ package tarantool
 import (
 	"millrace/internal/dialect/tarantool/box15"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/job"
 	"strconv"
 
 	"github.com/tinylib/msgp/msgp"
@@ -128,6 +129,33 @@ func (r *reply) data(v iproto.Value) {
 	} else {
 		r.text(v)
 	}
+}
+
+// list adds values that follow one another.
+func (r *reply) list(raw []byte) {
+	if r.shape != shapeBox15 {
+		r.data(raw)
+		return
+	}
+	for len(raw) > 0 {
+		var v iproto.Value
+		v, raw = iproto.Cut(raw)
+		r.data(v)
+	}
+}
+
+// body adds the body of a job as one value.
+func (r *reply) body(kind job.BodyKind, body []byte) {
+	if r.shape == shapeBox15 {
+		r.text(body)
+		return
+	}
+	r.out = appendBody(r.out, kind, body)
+}
+
+// mapOf begins a map of n entries, whose keys and values follow; only today's procedures have such a value.
+func (r *reply) mapOf(n int) {
+	r.out = msgp.AppendMapHeader(r.out, uint32(n)) //nolint:gosec // bounded by the size of a packet
 }
 
 // boolean adds true or false; only today's procedures have such a value.

@@ -43,27 +43,27 @@ func (s *sessions) init(ttr time.Duration) {
 }
 
 // owner returns the session's holder and makes a session if there is none yet.
-func (c *conn) owner() job.Holder {
-	if c.session == nil {
-		s := &session{id: newUUID(), holder: c.d.opts.Engine.NewHolder(), conns: 1}
-		all := &c.d.sessions
+func (q *queueClient) owner() job.Holder {
+	if q.session == nil {
+		s := &session{id: newUUID(), holder: q.engine.NewHolder(), conns: 1}
+		all := &q.sessions
 		all.mu.Lock()
 		all.byID[s.id] = s
 		all.mu.Unlock()
-		c.session = s
+		q.session = s
 	}
-	return c.session.holder
+	return q.session.holder
 }
 
-// leaveSession ends the connection's part in its session.
-func (c *conn) leaveSession() {
-	if c.session == nil {
+// leave ends the connection's part in its session.
+func (q *queueClient) leave() {
+	if q.session == nil {
 		return
 	}
-	s := c.session
-	c.session = nil
-	c.cancelTakes(s.holder)
-	all := &c.d.sessions
+	s := q.session
+	q.session = nil
+	q.conn.cancelTakes(s.holder)
+	all := &q.sessions
 	done := make(chan struct{})
 	req := &engine.Request{Done: func(*engine.Request) { close(done) }}
 	all.mu.Lock()
@@ -71,7 +71,7 @@ func (c *conn) leaveSession() {
 	ends := s.conns == 0
 	if ends {
 		req.Commands = []job.Command{&job.EndHolder{Holder: s.holder, Grace: all.end(s)}}
-		c.d.opts.Engine.Submit(req)
+		q.engine.Submit(req)
 	}
 	all.mu.Unlock()
 	if ends {
@@ -109,11 +109,11 @@ func (s *session) over(now time.Time) bool { return !s.until.IsZero() && !now.Be
 
 // join makes the connection one of another session. It reports false if there is no
 // such session.
-func (c *conn) join(id dialect.UUID) bool {
-	if c.session != nil && c.session.id == id {
+func (q *queueClient) join(id dialect.UUID) bool {
+	if q.session != nil && q.session.id == id {
 		return true
 	}
-	all := &c.d.sessions
+	all := &q.sessions
 	done := make(chan struct{})
 	req := &engine.Request{Done: func(*engine.Request) { close(done) }}
 	all.mu.Lock()
@@ -127,29 +127,19 @@ func (c *conn) join(id dialect.UUID) bool {
 	if resumed {
 		s.until = time.Time{}
 		req.Commands = []job.Command{&job.ResumeHolder{Holder: s.holder}}
-		c.d.opts.Engine.Submit(req)
+		q.engine.Submit(req)
 	}
 	all.mu.Unlock()
 	if resumed {
 		<-done
 	}
-	c.leaveSession()
-	c.session = s
+	q.leave()
+	q.session = s
 	return true
 }
 
-// cancelTakes ends the waits of a holder that the connection is about to leave: what
-// they would get could not be acknowledged through it.
-func (c *conn) cancelTakes(h job.Holder) {
-	for _, w := range c.waits {
-		if w.fetch.Holder == h {
-			c.d.opts.Engine.Cancel(&w.req)
-		}
-	}
-}
-
 // identify is queue.identify.
-func identify(c *call) {
+func (q *queueClient) identify(c *call) {
 	arg := c.args.At(0)
 	if !arg.IsNil() {
 		id, ok := arg.Bytes()
@@ -158,20 +148,20 @@ func identify(c *call) {
 			return
 		}
 		c.settle()
-		if u := dialect.UUID(id); !c.conn.join(u) {
+		if u := dialect.UUID(id); !q.join(u) {
 			c.raise("The UUID " + u.String() + " is unknown.")
 			return
 		}
 	}
-	c.conn.owner()
+	q.owner()
 	r := c.begin()
 	r.lone()
-	r.text(c.conn.session.id[:])
+	r.text(q.session.id[:])
 	c.end(&r)
 }
 
 // configure is queue.cfg. Everything is checked before anything is set.
-func configure(c *call) {
+func (q *queueClient) configure(c *call) {
 	opts, ok := c.args.At(0).Fields()
 	if !ok {
 		c.raise(textInvalid)
@@ -199,7 +189,7 @@ func configure(c *call) {
 		}
 	}
 	if set {
-		all := &c.conn.d.sessions
+		all := &q.sessions
 		all.mu.Lock()
 		all.ttr = ttr
 		all.mu.Unlock()
@@ -208,7 +198,7 @@ func configure(c *call) {
 }
 
 // state is queue.state.
-func state(c *call) {
+func (*queueClient) state(c *call) {
 	r := c.begin()
 	r.lone()
 	r.str("RUNNING")

@@ -2,11 +2,7 @@ package tarantool
 
 import (
 	"errors"
-	"unicode/utf8"
 
-	"github.com/tinylib/msgp/msgp"
-
-	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/job"
 )
 
@@ -37,45 +33,17 @@ func taskState(s job.State) string {
 	return taskDone
 }
 
-// task answers with a task as it is.
-func (c *call) task(j *job.Job) { c.answerTask(j, taskState(j.State)) }
+// showTask answers with a task as it is.
+func showTask(c *call, j *job.Job) { answerTask(c, j, taskState(j.State)) }
 
 // answerTask answers with a task: always three fields.
-func (c *call) answerTask(j *job.Job, state string) {
+func answerTask(c *call, j *job.Job, state string) {
 	r := c.begin()
 	r.tuple(3)
 	r.u64(shownID(j))
 	r.str(state)
-	r.out = appendBody(r.out, j)
+	r.body(j.BodyKind, j.Body)
 	c.end(&r)
-}
-
-// appendBody appends the body of a job as one MessagePack value: what was put as it
-// was, and what came through another protocol as a string.
-func appendBody(b []byte, j *job.Job) []byte { return appendValue(b, j.BodyKind, j.Body) }
-
-func appendValue(b []byte, kind job.BodyKind, body []byte) []byte {
-	switch kind {
-	case job.BodyMsgpack:
-		// Legacy tasks have any number of values.
-		if n := iproto.CountValues(body); n != 1 {
-			if n == 0 {
-				return msgp.AppendNil(b)
-			}
-			b = msgp.AppendArrayHeader(b, uint32(n)) //nolint:gosec // no more than bytes
-		}
-		return append(b, body...)
-	case job.BodyJSON, job.BodyArgs:
-		return msgp.AppendStringFromBytes(b, body)
-	case job.BodyBytes:
-		if utf8.Valid(body) {
-			return msgp.AppendStringFromBytes(b, body)
-		}
-		return msgp.AppendBytes(b, body)
-	case job.BodyNone:
-		return msgp.AppendNil(b)
-	}
-	return msgp.AppendBytes(b, body)
 }
 
 // isNotFound reports whether a read of the engine found no such job.

@@ -2,7 +2,6 @@ package tarantool
 
 import (
 	"bytes"
-	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -136,22 +135,21 @@ func (t *tubes) put(version uint64, found *tube) {
 }
 
 // findTube returns the tube of that name; nil if there is no such queue.
-func (c *call) findTube(name []byte) *tube {
-	d := c.conn.d
-	version := d.opts.Engine.QueuesVersion()
-	if t := d.tubes.get(version, name); t != nil {
+func (q *queueClient) findTube(name []byte) *tube {
+	version := q.engine.QueuesVersion()
+	if t := q.tubes.get(version, name); t != nil {
 		return t
 	}
-	c.settle()
-	q, ok, err := d.opts.Engine.Queue(d.opts.Namespace, string(name))
+	q.conn.submitUnit(false)
+	found, ok, err := q.engine.Queue(q.namespace, string(name))
 	if err != nil {
-		d.opts.Logger.Error("cannot read a queue", slog.String("dialect", d.Name()), slog.Any("error", err))
+		q.conn.logReadFailed(err)
 	}
-	if err != nil || !ok || q.Hidden {
+	if err != nil || !ok || found.Hidden {
 		return nil
 	}
-	t := newTube(q.Name, &q.Settings)
-	d.tubes.put(version, t)
+	t := newTube(found.Name, &found.Settings)
+	q.tubes.put(version, t)
 	return t
 }
 
@@ -185,7 +183,7 @@ const (
 
 // createTube is queue.create_tube. A queue that others have pushed into before
 // becomes a tube by it.
-func createTube(c *call) {
+func (q *queueClient) createTube(c *call) {
 	name, ok := c.args.At(0).Bytes()
 	if !ok || !validTubeName(name) {
 		c.raise("Invalid tube name '" + show(c.args.At(0)) + "'")
@@ -202,7 +200,7 @@ func createTube(c *call) {
 		n.tube.kind, ok = parseKind(kind)
 	}
 	if !ok {
-		if n.ifNotExists && c.isConfigured(n.tube.name) {
+		if n.ifNotExists && q.isConfigured(c, n.tube.name) {
 			c.nothing()
 			return
 		}
@@ -211,11 +209,11 @@ func createTube(c *call) {
 	}
 	if n.tube.kind != kindLimFIFOTTL {
 		n.capacity = 0
-	} else if n.engine == engineVinyl && !c.isConfigured(n.tube.name) {
+	} else if n.engine == engineVinyl && !q.isConfigured(c, n.tube.name) {
 		c.raise(textVinyl) // of one that exists it is not asked
 		return
 	}
-	res := c.do(n.command(c.conn.d.opts.Namespace))
+	res := c.do(n.command(q.namespace))
 	switch err := res[0].Err; {
 	case err == nil, err.Kind == job.Exists && n.ifNotExists:
 		c.nothing()
@@ -281,16 +279,16 @@ func secondsOf(v iproto.Value) (time.Duration, bool) {
 }
 
 // isConfigured reports whether a queue was made by create_tube.
-func (c *call) isConfigured(name string) bool {
+func (q *queueClient) isConfigured(c *call, name string) bool {
 	c.settle()
-	q, ok, err := c.engine().Queue(c.conn.d.opts.Namespace, name)
-	return err == nil && ok && q.Configured
+	found, ok, err := q.engine.Queue(q.namespace, name)
+	return err == nil && ok && found.Configured
 }
 
 // tubeExists answers whether there is a tube at a path.
-func (c *call) tubeExists() {
-	name, ok := bytes.CutPrefix(c.name, []byte(methodPrefix))
-	exists := ok && c.findTube(name) != nil
+func (q *queueClient) tubeExists(c *call) {
+	name, ok := bytes.CutPrefix(c.name, []byte(tubePrefix))
+	exists := ok && q.findTube(name) != nil
 	r := c.begin()
 	r.lone()
 	r.boolean(exists)
@@ -298,10 +296,10 @@ func (c *call) tubeExists() {
 }
 
 // listTubes is queue.tube: the names of all tubes, or whether there is one of a name.
-func listTubes(c *call) {
+func (q *queueClient) listTubes(c *call) {
 	if arg := c.args.At(0); !arg.IsNil() {
 		name, ok := arg.Bytes()
-		exists := ok && c.findTube(name) != nil // before begin: nothing may be answered in between
+		exists := ok && q.findTube(name) != nil // before begin: nothing may be answered in between
 		r := c.begin()
 		r.lone()
 		r.boolean(exists)
@@ -309,7 +307,7 @@ func listTubes(c *call) {
 		return
 	}
 	c.settle()
-	shown, err := dialect.Shown(c.engine(), c.conn.d.opts.Namespace)
+	shown, err := dialect.Shown(q.engine, q.namespace)
 	if err != nil {
 		c.readFailed(err)
 		return
@@ -320,12 +318,6 @@ func listTubes(c *call) {
 		r.str(shown[i].Name)
 	}
 	c.end(&r)
-}
-
-// readFailed answers that the engine could not be read.
-func (c *call) readFailed(err error) {
-	c.conn.d.opts.Logger.Error("cannot read the queues", slog.String("dialect", c.conn.d.Name()), slog.Any("error", err))
-	c.raise(textInternal)
 }
 
 // show returns a value as text, as messages quote it.

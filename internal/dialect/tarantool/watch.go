@@ -46,3 +46,6 @@ func (p *iprotoWire) goodbye(c *conn) {
 		p.event(c, shutdownEvent, true)
 	}
 }
+
+// leave ends the connection's part in its session.
+func (p *iprotoWire) leave() { p.queue.leave() }
