@@ -7,8 +7,9 @@ import (
 	"millrace/internal/record"
 )
 
-// alike returns the oldest job that a push gives way to; nil if there is none. Of very many
-// jobs that are about the same it looks at the oldest and the newest.
+// alike returns the oldest job that a push gives way to; nil if there is none. Of very many jobs
+// that are about the same it looks at the oldest and the newest, because a step is bounded (section
+// 13). It reads a few first and then twice as many each time.
 func (m *Machine) alike(c *job.Push) *entry {
 	if c.Unless == 0 || c.Spec.Like == (job.Digest{}) {
 		return nil
@@ -48,7 +49,9 @@ func (m *Machine) alike(c *job.Push) *entry {
 // alikeMax bounds how many jobs that are about the same one read brings in.
 const alikeMax = 512
 
-// acceptAlike answers a push with the job that it gave way to.
+// acceptAlike answers a push with the job that it gave way to, in the state that it is in. The job
+// stays in memory as it was: a body that was read for the answer is dropped again, unless the
+// budget has room for it.
 func (m *Machine) acceptAlike(e *entry, res *job.Result) {
 	m.accept(e, res)
 	res.State = e.State
@@ -58,8 +61,8 @@ func (m *Machine) acceptAlike(e *entry, res *job.Result) {
 	}
 }
 
-// listAlike lists a job under what it is about, unlistAlike takes it off (INV-9). Nobody
-// else's entry is looked at.
+// listAlike lists a job under what it is about, unlistAlike takes it off (INV-9). The entry has the
+// job's own id: no entry of another job is read or written, however many are alike.
 func (m *Machine) listAlike(e *entry) {
 	if e.Like != (job.Digest{}) {
 		m.kb = record.AlikeKey(m.kb[:0], e.q.ID, e.Like, e.ID)

@@ -6,7 +6,8 @@ import "millrace/internal/job"
 // so that they do not hold up those behind them and nobody passes over them again and again. Whoever came first is
 // still served first: the list and the lots are compared by when their first callers came.
 
-// aside is where callers of one list stand who have been passed over.
+// aside is where callers of one list stand who have been passed over because their worker has its
+// fill (Limits.Worker). Without it every job would pass over the same callers again.
 type aside struct {
 	lots map[job.Holder]*lot
 	open moments[*lot] // of workers who may have room for a job by now
@@ -15,7 +16,8 @@ type aside struct {
 	stale bool
 }
 
-// lot is where the callers of one worker stand. Its moment is the place of the first of them, or of one before.
+// lot is where the callers of one worker stand. Its moment is the arrival of the first of them, or
+// of one that has gone since: firstLot corrects it when the lot comes to the front.
 type lot struct {
 	moment
 
@@ -24,6 +26,7 @@ type lot struct {
 	isShut bool
 }
 
+// heap returns the heap that a lot is in.
 func (a *aside) heap(l *lot) *moments[*lot] {
 	if l.isShut {
 		return &a.shut
@@ -31,7 +34,7 @@ func (a *aside) heap(l *lot) *moments[*lot] {
 	return &a.open
 }
 
-// move puts a lot among those that are open or shut.
+// move puts a lot among those that are open or shut. A lot in neither heap has the index -1.
 func (a *aside) move(l *lot, shut bool) {
 	if l.index >= 0 {
 		a.heap(l).remove(l)
@@ -40,7 +43,8 @@ func (a *aside) move(l *lot, shut bool) {
 	a.heap(l).push(l)
 }
 
-// empty reports whether nobody stands there.
+// empty reports whether nobody stands there. Lots that are found to be empty go, so that each is
+// looked at once.
 func (a *aside) empty() bool {
 	if a == nil {
 		return true
@@ -56,19 +60,22 @@ func (a *aside) empty() bool {
 	return true
 }
 
+// drop forgets a lot that nobody stands in.
 func (a *aside) drop(l *lot) {
 	a.heap(l).remove(l)
 	delete(a.lots, l.worker)
 }
 
-// reopen has all callers who stand aside looked at again.
+// reopen has all callers who stand aside looked at again, because the limits have changed. It only
+// sets a mark: turnOf moves the lots, in bounded pieces.
 func (l *waitList) reopen() {
 	if l != nil && l.aside != nil {
 		l.aside.stale = true
 	}
 }
 
-// admit has those who stand aside for a worker looked at again: it has room for a job.
+// admit has those who stand aside for a worker looked at again: it has room for a job. The queue is
+// woken by whoever frees the slot.
 func (l *waitList) admit(worker job.Holder) {
 	if l == nil || l.aside == nil {
 		return
@@ -79,6 +86,8 @@ func (l *waitList) admit(worker job.Holder) {
 }
 
 // standAside takes the first caller out of the list and has it stand with the others of its worker.
+// Those of a worker come in the order in which they stood in the list, so that each lot is sorted
+// as well.
 func (l *waitList) standAside(n *waitNode) {
 	if l.aside == nil {
 		l.aside = &aside{lots: map[job.Holder]*lot{}}
@@ -120,8 +129,10 @@ func (a *aside) firstLot() *lot {
 	return nil
 }
 
-// turnOf returns the caller whose turn it is to be given a job of a queue, or nil. Short says that there may be one,
-// but looking for it is too much for this step.
+// turnOf returns the caller whose turn it is to be given a job of a queue, or nil: of the list and
+// the open lots the one that came first and whose worker may have a job. Those who may not are
+// moved aside on the way, each for a unit of work. Short says that there may be a caller, but
+// looking for it is too much for this step.
 func (m *Machine) turnOf(q *queue) (w *waiter, short bool) {
 	l := q.waiters
 	for a := l.aside; a != nil && a.stale; {
@@ -141,6 +152,7 @@ func (m *Machine) turnOf(q *queue) (w *waiter, short bool) {
 			n = at.list.firstNode()
 		}
 		switch {
+		// Everybody stands aside, and only the age of a slot can change that by time alone.
 		case n == nil:
 			if q.limit != nil {
 				m.rouse(q, q.limit.firstAge())

@@ -8,16 +8,19 @@ import (
 // A batch is read, changed and written back each time: only which ones may have
 // reached a stage is in memory, until the end of the command that let them.
 
-// batch is a batch as it stands.
+// batch is a batch as it was read. It is a copy: two reads of the same batch in one step are two
+// values, so that whoever changes one writes it back before anything else may read it.
 type batch struct {
 	record.Batch
 	id job.BatchID
 }
 
-// callbacks are the flags of a job that does not count in its batch: a callback, or the job of a schedule.
+// callbacks are the flags of a job that does not count in its batch: a callback, or the job of a
+// schedule, whose Batch is the number of the schedule.
 const callbacks = job.FlagOnComplete | job.FlagOnSuccess | job.FlagTick
 
-// getBatch returns a batch, nil if there is none, or it is forgotten or being flushed.
+// getBatch returns a batch, nil if there is none, or it is forgotten or being flushed. Jobs may go
+// on naming such a batch, which then means nothing.
 func (m *Machine) getBatch(id job.BatchID) *batch {
 	if b := m.readBatch(id); b != nil && !m.flushedBatch(b) {
 		return b
@@ -25,6 +28,7 @@ func (m *Machine) getBatch(id job.BatchID) *batch {
 	return nil
 }
 
+// readBatch returns a batch that is stored, being flushed or not.
 func (m *Machine) readBatch(id job.BatchID) *batch {
 	m.kb = record.BatchKey(m.kb[:0], id, record.BatchState)
 	p, _, ok := m.store.Get(m.rb[:0], m.kb)
@@ -37,7 +41,8 @@ func (m *Machine) readBatch(id job.BatchID) *batch {
 	return &batch{b, id}
 }
 
-// batchIn returns a batch of a namespace.
+// batchIn returns a batch of a namespace. Clients name batches by numbers: that of another
+// namespace is not there for them.
 func (m *Machine) batchIn(namespace string, id job.BatchID) *batch {
 	if id == 0 {
 		return nil
@@ -48,12 +53,15 @@ func (m *Machine) batchIn(namespace string, id job.BatchID) *batch {
 	return nil
 }
 
+// putBatch writes what changes of a batch. What is fixed, with the specs of its callbacks, has a
+// record of its own, so that counting a job does not rewrite them.
 func (m *Machine) putBatch(b *batch) {
 	m.kb = record.BatchKey(m.kb[:0], b.id, record.BatchState)
 	m.vb = record.AppendBatch(m.vb[:0], &b.Batch)
 	m.set(m.kb, m.vb)
 }
 
+// batchDef reads what is fixed about a batch.
 func (m *Machine) batchDef(id job.BatchID) record.BatchDef {
 	p, _, ok := m.store.Get(nil, record.BatchKey(nil, id, record.BatchFixed))
 	if !ok {
@@ -64,6 +72,8 @@ func (m *Machine) batchDef(id job.BatchID) record.BatchDef {
 	return def
 }
 
+// newBatch makes a batch, with the past that it has elsewhere if it comes from another server. It
+// is open until its first commit. The parent counts it from now on.
 func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
 	if err := m.checkNewBatch(c); err != nil {
 		res.Err = err
@@ -89,7 +99,8 @@ func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
 	res.Batch = b.id
 }
 
-// checkNewBatch says why a batch cannot be made; nil if it can.
+// checkNewBatch says why a batch cannot be made; nil if it can. A past comes from outside: one that
+// no batch can have would break INV-14.
 func (m *Machine) checkNewBatch(c *job.NewBatch) *job.Error {
 	if m.nestedTooDeep(c) {
 		return job.ErrTooDeep
@@ -109,10 +120,12 @@ func (m *Machine) checkNewBatch(c *job.NewBatch) *job.Error {
 	return nil
 }
 
-// joinedMax bounds how many jobs a batch with a past has had: their number is never more than can be counted.
+// joinedMax bounds how many jobs a batch with a past has had, so that no counter of it can
+// overflow.
 const joinedMax = 1 << 53
 
-// batchDepth is how deep batches may be nested: one step may complete as many.
+// batchDepth is how deep batches may be nested. One step may complete a batch and all its parents,
+// so that this bounds its work.
 const batchDepth = 64
 
 // nestedTooDeep reports whether a new batch would be nested too deep.
@@ -128,7 +141,9 @@ func (m *Machine) nestedTooDeep(c *job.NewBatch) bool {
 	return m.batchIn(c.Namespace, id) != nil
 }
 
-// keepBatch writes a batch, and sets when it is to be forgotten (INV-15).
+// keepBatch writes a batch, and sets when it is to be forgotten (INV-15). Each commit and the
+// success of the batch move that time. A time before the first moment would be no timer at all, so
+// that it is at least 1.
 func (m *Machine) keepBatch(b *batch, def *record.BatchDef) {
 	at := b.Created.Add(def.OpenFor)
 	if b.Committed != 0 {
@@ -145,7 +160,7 @@ func (m *Machine) keepBatch(b *batch, def *record.BatchDef) {
 	m.putBatch(b)
 }
 
-// timer is when the batch is forgotten: that of a job of no queue.
+// timer is when the batch is forgotten: that of a job of no queue. Zero is none.
 func (b *batch) timer() timerItem {
 	at := b.ForgetAt
 	if at == job.Never {
@@ -154,6 +169,8 @@ func (b *batch) timer() timerItem {
 	return timerItem{at: at, id: job.ID(b.id)}
 }
 
+// openBatch makes a batch open again: it reaches no further stage until the next commit. What it
+// has reached stays.
 func (m *Machine) openBatch(c *job.OpenBatch, res *job.Result) {
 	b := m.batchIn(c.Namespace, c.Batch)
 	if b == nil {
@@ -164,6 +181,8 @@ func (m *Machine) openBatch(c *job.OpenBatch, res *job.Result) {
 	m.putBatch(b)
 }
 
+// commitBatch closes a batch, so that it may reach its stages. With Rest it ends an import instead:
+// jobs that have not come with it are gone, and count as failed for ever.
 func (m *Machine) commitBatch(c *job.CommitBatch, res *job.Result) {
 	b := m.batchIn(c.Namespace, c.Batch)
 	if b == nil {
@@ -186,7 +205,8 @@ func (m *Machine) commitBatch(c *job.CommitBatch, res *job.Result) {
 	m.ripen(b.id)
 }
 
-// join makes a new job one of the batch that its spec names.
+// join makes a new job one of the batch that its spec names. Without such a batch the job is pushed
+// all the same.
 func (m *Machine) join(e *entry, id job.BatchID) {
 	if b := m.batchIn(e.Namespace, id); b != nil {
 		e.Batch = id
@@ -196,8 +216,9 @@ func (m *Machine) join(e *entry, id job.BatchID) {
 	}
 }
 
-// countFailedInBatch counts a job of a batch as failed, once. Whoever calls it saves the job, or
-// erases it.
+// countFailedInBatch counts a job of a batch as failed, once: FlagTried remembers that. Whoever
+// calls it saves the job, or erases it, because the flag and the counter have to be stored together
+// (INV-14).
 func (m *Machine) countFailedInBatch(e *entry) {
 	if e.Batch == 0 || e.Flags&(callbacks|job.FlagTried) != 0 {
 		return
@@ -210,8 +231,9 @@ func (m *Machine) countFailedInBatch(e *entry) {
 	}
 }
 
-// ackInBatch takes a job that is acked out of its batch. The ack of a callback is the end of
-// a stage.
+// ackInBatch takes a job that is acked out of its batch. The ack of a callback is the end of a
+// stage. The caller saves or removes the job, which does not name its batch any more unless it is a
+// callback.
 func (m *Machine) ackInBatch(e *entry) {
 	m.noteTickEnd(e, job.Succeeded)
 	b := m.getBatch(e.Batch)
@@ -233,14 +255,18 @@ func (m *Machine) ackInBatch(e *entry) {
 	e.Flags &^= job.FlagTried
 }
 
-// ripen has a batch looked at when the command or the timer has done everything else.
+// ripen has a batch looked at when the command or the timer has done everything else (advance).
+// Looking at it in between would push callbacks in the middle of an Atomic. Listing a batch twice
+// is harmless.
 func (m *Machine) ripen(id job.BatchID) {
 	if n := len(m.ripe); n == 0 || m.ripe[n-1] != id {
 		m.ripe = append(m.ripe, id)
 	}
 }
 
-// advance lets the batch that has been ripe longest reach what it can (INV-14).
+// advance lets the batch that has been ripe longest reach what it can (INV-14). It reaches one
+// stage at a time. What follows makes it ripe again: a stage without a callback at once, another
+// when its callback is acked.
 func (m *Machine) advance() {
 	id := m.ripe[0]
 	if m.ripe = m.ripe[1:]; len(m.ripe) == 0 {
@@ -256,17 +282,21 @@ func (m *Machine) advance() {
 	}
 }
 
-// completes reports whether the batch can reach its first stage.
+// completes reports whether the batch can reach its first stage: it is committed, all its jobs have
+// been acked or have failed, and its children are complete.
 func (b *batch) completes() bool {
 	return !b.Open && b.Complete == job.CallbackWaiting && b.Failed == b.Pending && b.Incomplete == 0
 }
 
-// succeeds reports whether the batch can reach its second stage.
+// succeeds reports whether the batch can reach its second stage: all of its jobs have been acked,
+// and its children have succeeded.
 func (b *batch) succeeds() bool {
 	return !b.Open && b.Complete == job.CallbackAcked && b.Success == job.CallbackWaiting && b.Pending == 0 && b.Unsuccessful == 0
 }
 
-// reach makes a batch reach a stage and pushes its callback.
+// reach makes a batch reach a stage and pushes its callback. The stage is written before: each is
+// reached at most once, and the callback may expire, or be deleted, in the same step. The callback
+// is pushed without the checks of a push, because nobody could be told of a refusal.
 func (m *Machine) reach(b *batch, stage job.Flags) {
 	def := m.batchDef(b.id)
 	callback := def.Complete
@@ -289,7 +319,8 @@ func (m *Machine) reach(b *batch, stage job.Flags) {
 	m.admit(e, callback, nil)
 }
 
-// stageEnds notes that the callback of a stage has been acked, or that there is none.
+// stageEnds notes that the callback of a stage has been acked, or that there is none. A callback
+// that is kept may be acked a second time, which changes nothing.
 func (m *Machine) stageEnds(b *batch, stage job.Flags) {
 	switch {
 	case stage == job.FlagOnComplete && b.Complete == job.CallbackPushed:
@@ -305,7 +336,8 @@ func (m *Machine) stageEnds(b *batch, stage job.Flags) {
 	m.ripen(b.id)
 }
 
-// parentOf changes the parent of a batch, if there is one.
+// parentOf changes the parent of a batch, if there is one, and has it looked at. The parent is read
+// again, because advancing the child may have changed it.
 func (m *Machine) parentOf(b *batch, change func(*batch)) {
 	if b.Parent == 0 {
 		return
@@ -317,7 +349,8 @@ func (m *Machine) parentOf(b *batch, change func(*batch)) {
 	}
 }
 
-// forgetBatch ends a batch at its time. Its jobs go on naming it, which means nothing.
+// forgetBatch ends a batch at its time. Its jobs go on naming it, which means nothing. Its parent
+// must not wait for it for ever: what it still counted as missing is taken off.
 func (m *Machine) forgetBatch(t timerItem) {
 	b := m.getBatch(job.BatchID(t.id))
 	if b == nil || b.timer() != t {
@@ -337,6 +370,7 @@ func (m *Machine) forgetBatch(t timerItem) {
 	})
 }
 
+// dropBatch removes the records of a batch and its timer.
 func (m *Machine) dropBatch(b *batch) {
 	m.unsetTimerAt(b.timer())
 	m.del(record.BatchKey(nil, b.id, record.BatchState))

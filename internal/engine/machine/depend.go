@@ -8,8 +8,9 @@ import (
 	"millrace/internal/record"
 )
 
-// block makes a new job wait for its blockers, each of which learns that it has
-// dependants (INV-8).
+// block makes a new job wait for its blockers, each of which learns that it has dependants (INV-8).
+// Put and not save writes a blocker, because neither its state nor its timer changes. Both queues
+// are marked as linked: when one of them is removed, the sweep has to find these entries.
 func (m *Machine) block(e *entry, blockers []*entry) {
 	for _, b := range blockers {
 		e.Blockers = append(e.Blockers, b.ID)
@@ -23,7 +24,8 @@ func (m *Machine) block(e *entry, blockers []*entry) {
 	m.listBlocked(e)
 }
 
-// listBlocked lists a blocked job with each of its blockers.
+// listBlocked lists a blocked job with each of its blockers, in the order of queues and ids in
+// which they are dealt with when the blocker ends (section 6).
 func (m *Machine) listBlocked(e *entry) {
 	for _, id := range e.Blockers {
 		m.kb = record.DependantKey(m.kb[:0], id, e.q.ID, e.ID)
@@ -32,7 +34,7 @@ func (m *Machine) listBlocked(e *entry) {
 	e.q.Linked = true
 }
 
-// unblock strikes a job that is no longer blocked off the lists of its blockers.
+// unblock strikes a job that is no longer blocked off the lists of its blockers. leave calls it.
 func (m *Machine) unblock(e *entry) {
 	for _, id := range e.Blockers {
 		m.kb = record.DependantKey(m.kb[:0], id, e.q.ID, e.ID)
@@ -54,15 +56,17 @@ type ending struct {
 	seq uint64 // zero: not stored
 }
 
-// releaseDependants releases the jobs that wait for one that has left its list.
+// releaseDependants releases the jobs that wait for one that has left its list: it has succeeded,
+// or is gone without having failed. The flag spares jobs without dependants a look into the store.
 func (m *Machine) releaseDependants(e *entry) {
 	if e.Flags.Has(job.FlagDependants) {
 		m.endDependants(e.ID, false)
 	}
 }
 
-// endAndFailDependants ends a job by end, and then fails every job that waits for it, directly or through
-// others.
+// endAndFailDependants ends a job by end, and then fails every job that waits for it, directly or
+// through others (section 6). The flag is read before, because end may erase the job, and what its
+// end set free is given out before its dependants are touched.
 func (m *Machine) endAndFailDependants(e *entry, end func()) {
 	awaited := e.Flags.Has(job.FlagDependants)
 	end()
@@ -72,9 +76,11 @@ func (m *Machine) endAndFailDependants(e *entry, end func()) {
 	}
 }
 
-// endDependants releases or fails the jobs that wait for one that has ended, as many as
-// this transition may. First those that wait for it directly, in the order of their
-// queues and ids, then those that wait for these.
+// endDependants releases or fails the jobs that wait for one that has ended, as many as this
+// transition may. First those that wait for it directly, in the order of their queues and ids, then
+// those that wait for these. Called from within itself, for a dependant that has failed, it only
+// queues up: a chain of any length needs no deeper stack. Jobs pushed from now on wait for what the
+// job has become, and are not meant (Before).
 func (m *Machine) endDependants(id job.ID, failed bool) {
 	m.serveWakes() // what its own end set free comes first
 	m.endings = append(m.endings, &ending{id: id, Ending: record.Ending{Failed: failed, Before: m.shard.NextID}})
@@ -85,6 +91,9 @@ func (m *Machine) endDependants(id job.ID, failed bool) {
 	}
 }
 
+// settleEndings deals with the endings that are queued up, and stores what is too much for this
+// transition. The record of an ending is written or deleted in the batch that has what was done for
+// it.
 func (m *Machine) settleEndings() {
 	for len(m.endings) > 0 {
 		x := m.endings[0]
@@ -107,8 +116,9 @@ func (m *Machine) settleEndings() {
 	m.endings = nil
 }
 
-// dependants takes the next jobs of an ending, as many as this transition may deal with,
-// and reports whether there are more.
+// dependants takes the next jobs of an ending, as many as this transition may deal with, and
+// reports whether there are more. Entries of purged jobs are passed over, and those of jobs pushed
+// later; they cost a look, of which there are lookMax. Next names the first that was not taken.
 func (m *Machine) dependants(x *ending) (refs []record.JobRef, more bool) {
 	lo, hi := record.DependantSpan(x.id)
 	if x.Next != (record.JobRef{}) {
@@ -143,16 +153,20 @@ func (m *Machine) dependants(x *ending) (refs []record.JobRef, more bool) {
 	return refs, true
 }
 
-// lookMax is how many entries a step looks at to find some that it has to deal with.
+// lookMax is how many entries a step looks at to find some that it has to deal with. It is more
+// than StepWork, so that a step always gets on, even if most of what it sees does not count.
 func (o *Options) lookMax() int { return 16 + 2*o.StepWork }
 
-// isPurged reports whether a blocked job is gone and its records are still to be swept.
+// isPurged reports whether a blocked job is gone and its records are still to be swept. Only a
+// queue from which blocked jobs were purged has to be asked for the job.
 func (m *Machine) isPurged(ref record.JobRef) bool {
 	q := m.byID[ref.Queue]
 	return q == nil || q.Purged[job.Blocked] != 0 && m.loadJob(q, ref.ID) == nil
 }
 
-// endDependant strikes an ended job off the list of one that waits for it, or fails that.
+// endDependant strikes an ended job off the list of one that waits for it, or fails that one. It
+// does nothing to a job that does not wait any more: the entry may have been dealt with before a
+// move.
 func (m *Machine) endDependant(x *ending, ref record.JobRef) {
 	d := m.loadRef(ref)
 	if d == nil || d.State != job.Blocked || !slices.Contains(d.Blockers, x.id) {
@@ -160,6 +174,7 @@ func (m *Machine) endDependant(x *ending, ref record.JobRef) {
 	}
 	if x.Failed {
 		awaited := d.Flags.Has(job.FlagDependants)
+		// One blocker that fails is enough, whatever the job's own tries and the other blockers.
 		m.remember(d, job.Failure{Kind: job.FailedByBlocker})
 		m.exhaustOne(d, nil)
 		m.serveWakes()
@@ -170,6 +185,7 @@ func (m *Machine) endDependant(x *ending, ref record.JobRef) {
 	}
 	m.kb = record.DependantKey(m.kb[:0], x.id, ref.Queue, ref.ID)
 	m.del(m.kb)
+	// A copy, because an answer may share the slice.
 	d.Blockers = slices.DeleteFunc(slices.Clone(d.Blockers), func(b job.ID) bool { return b == x.id })
 	if len(d.Blockers) > 0 {
 		m.save(d)
@@ -185,8 +201,9 @@ func (m *Machine) endDependant(x *ending, ref record.JobRef) {
 	m.serveWakes()
 }
 
-// settleBlockers deals with a blocked job as the endings that are left for its blockers
-// will, and reports whether there was one. They would miss it in another queue.
+// settleBlockers deals with a blocked job as the endings that are left for its blockers will, and
+// reports whether there was one. A move calls it first: an ending goes through its dependants by
+// queue and id, and would miss a job that has changed queues meanwhile.
 func (m *Machine) settleBlockers(e *entry) (settled bool) {
 	if !m.endingsLeft || e.State != job.Blocked {
 		return false
@@ -203,7 +220,8 @@ func (m *Machine) settleBlockers(e *entry) (settled bool) {
 	return settled
 }
 
-// putEnding stores what is left of an ending.
+// putEnding stores what is left of an ending. The first id among the stored ones is remembered, so
+// that looking for the next does not pass the deleted records of all earlier ones.
 func (m *Machine) putEnding(x *ending) {
 	if x.seq == 0 {
 		x.seq = m.nextSeq()
@@ -217,12 +235,13 @@ func (m *Machine) putEnding(x *ending) {
 	m.endingsLeft = true
 }
 
-// endingLeft reports whether an earlier end of a job has left dependants over.
+// endingLeft reports whether an earlier end of a job has left dependants over. A later end of the
+// same job waits behind it.
 func (m *Machine) endingLeft(id job.ID) bool {
 	return m.endingsLeft && len(m.endingsOf(id, id, 1)) > 0
 }
 
-// endingsOf returns the first stored endings of the jobs from one id to another.
+// endingsOf returns the first n stored endings of the jobs from one id to another.
 func (m *Machine) endingsOf(from, to job.ID, n int) (xs []*ending) {
 	lo, hi := record.EndingSpan(from, to)
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
@@ -238,8 +257,8 @@ func (m *Machine) endingsOf(from, to job.ID, n int) (xs []*ending) {
 	return xs
 }
 
-// continueEnding deals with some more dependants of one job. Jobs take turns, so that
-// one with many dependants does not hold up the others.
+// continueEnding deals with some more dependants of one job. Jobs take turns, so that one with many
+// dependants does not hold up the others: the next one behind the last, and from the first again.
 func (m *Machine) continueEnding() {
 	if !m.endingsLeft {
 		return

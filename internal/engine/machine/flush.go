@@ -22,6 +22,8 @@ type flush struct {
 	kept   []*queue
 }
 
+// startFlush begins a flush, or has it wait for the one that is under way. A small one is done at
+// once.
 func (m *Machine) startFlush(token uint64, c *job.Flush, res *job.Result) (answered bool) {
 	w := &waiter{token: token, flush: c}
 	if m.flush == nil {
@@ -40,6 +42,9 @@ func (m *Machine) startFlush(token uint64, c *job.Flush, res *job.Result) (answe
 	return false
 }
 
+// beginFlush fixes what a flush means: everything with numbers below the next ones. Locks and
+// outcomes go at once. Batches that are still to be removed count as gone from now on
+// (flushedBatch), so that no callback comes of the flush.
 func (m *Machine) beginFlush(c *job.Flush) {
 	m.dropSpan(record.LocksSpan(c.Namespace))
 	m.dropSpan(record.OutcomesSpan(c.Namespace))
@@ -48,7 +53,8 @@ func (m *Machine) beginFlush(c *job.Flush) {
 	}}
 }
 
-// continueFlush goes on with the flush that is under way.
+// continueFlush goes on with the flush that is under way, by one bounded step. Its caller may have
+// given up meanwhile: the flush goes on all the same.
 func (m *Machine) continueFlush() {
 	if m.flush == nil {
 		return
@@ -64,7 +70,8 @@ func (m *Machine) continueFlush() {
 	m.endTransition()
 }
 
-// nextFlush begins the next flush whose caller still waits.
+// nextFlush begins the next flush whose caller still waits. One that was given up before it began
+// never happens.
 func (m *Machine) nextFlush() {
 	for m.flush == nil && !m.flushes.empty() {
 		if w := m.flushes.take(); m.waiting[w.token] == w {
@@ -75,11 +82,13 @@ func (m *Machine) nextFlush() {
 	}
 }
 
+// putFlush stores how far the flush has got, in the batch that has what it did so far.
 func (m *Machine) putFlush() {
 	m.vb = record.AppendFlush(m.vb[:0], &m.flush.Flush)
 	m.set(record.FlushKey(), m.vb)
 }
 
+// endFlush forgets the flush that is done.
 func (m *Machine) endFlush() {
 	m.del(record.FlushKey())
 	m.dropSpan(record.FlushKeptSpan())
@@ -89,7 +98,8 @@ func (m *Machine) endFlush() {
 	m.flush = nil
 }
 
-// flushSome removes some batches, or else some queues, and reports whether that was all.
+// flushSome removes some batches, or else some queues, and reports whether that was all. The two
+// share one bound of work.
 func (m *Machine) flushSome() (done bool) {
 	n := m.flushBatches(m.opt.StepWork)
 	if n > 0 {
@@ -101,7 +111,8 @@ func (m *Machine) flushSome() (done bool) {
 	return done
 }
 
-// flushBatches removes up to n batches and returns how many fewer they were.
+// flushBatches removes up to n batches and returns how many fewer they were, which is the work that
+// is left for queues. Jobs of these batches go on naming them, which means nothing.
 func (m *Machine) flushBatches(n int) int {
 	f := m.flush
 	if f.NextBatch == f.Batches {
@@ -133,7 +144,8 @@ func (m *Machine) flushBatches(n int) int {
 // queueWork is how many units of work the removal of a queue is: every kind of its records is looked for.
 const queueWork = 16
 
-// flushQueues removes queues for up to n units of work, and reports whether that was all.
+// flushQueues removes queues for up to n units of work, and reports whether that was all. Numbers
+// of queues that are gone, or of another namespace, are passed over, lookMax of them at most.
 func (m *Machine) flushQueues(n int) (done bool) {
 	n = 1 + (n-1)/queueWork
 	f := m.flush
@@ -159,8 +171,10 @@ func (m *Machine) isFlushed(q *queue) bool {
 	return q.namespace == f.Namespace && !q.kept && (f.Door == 0 || q.Doors.Has(f.Door))
 }
 
-// flushBefore deals with a queue that is about to take a job or settings, and that the
-// flush has still to come to: it is removed now, or never.
+// flushBefore deals with a queue that is about to take a job or settings, and that the flush has
+// still to come to: it is removed now, or never. One that the flush would have spared, because it
+// has no jobs of the door, is marked as kept in the store as well: the job that is added may come
+// through that door.
 func (m *Machine) flushBefore(q *queue) {
 	f := m.flush
 	switch {
@@ -176,8 +190,8 @@ func (m *Machine) flushBefore(q *queue) {
 	}
 }
 
-// flushFor does so before a push is checked, so that nothing which the flush removes stands
-// against it or is answered in its place.
+// flushFor calls flushBefore before a push is checked, so that nothing which the flush removes
+// stands against the push or is answered in its place.
 func (m *Machine) flushFor(s *job.Spec) {
 	if m.flush == nil {
 		return
@@ -187,12 +201,14 @@ func (m *Machine) flushFor(s *job.Spec) {
 	}
 }
 
-// flushedBatch reports whether the flush is to remove a batch.
+// flushedBatch reports whether the flush is to remove a batch. For everybody else it is gone
+// already.
 func (m *Machine) flushedBatch(b *batch) bool {
 	return m.flush != nil && b.id < m.flush.Batches && b.Namespace == m.flush.Namespace
 }
 
-// loadFlush goes on with a flush that a crash or a shutdown has interrupted.
+// loadFlush takes up a flush that a crash or a shutdown has interrupted. Nobody waits for it any
+// more.
 func (m *Machine) loadFlush() {
 	b, _, ok := m.store.Get(nil, record.FlushKey())
 	if !ok {

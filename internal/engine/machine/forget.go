@@ -12,10 +12,13 @@ import (
 // them: a list by time in the store says which records can go, and now and then a piece
 // of it is worked off (INV-15).
 
-// forgetSlack is for how long records that no longer count are left to gather.
+// forgetSlack is for how long records that no longer count are left to gather, so that one step
+// removes many of them together and an idle server does not wake up for each.
 const forgetSlack = 10 * time.Second
 
-// forgetLater lists a lock or an outcome of a job, whose key is given.
+// forgetLater lists a lock or an outcome of a job, whose key is given, to be forgotten at a time.
+// The entry is inserted and removed once: whoever changes the time takes the old entry out
+// (cancelForget).
 func (m *Machine) forgetLater(at job.Time, id job.ID, key []byte) {
 	if at == job.Never {
 		return
@@ -25,7 +28,7 @@ func (m *Machine) forgetLater(at job.Time, id job.ID, key []byte) {
 	m.forgetAt = min(m.forgetAt, at)
 }
 
-// cancelForget takes one off the list.
+// cancelForget takes a lock or an outcome off the list again.
 func (m *Machine) cancelForget(at job.Time, id job.ID, key []byte) {
 	if at != job.Never {
 		m.fb = record.ForgetKey(m.fb[:0], at, id, key)
@@ -33,7 +36,7 @@ func (m *Machine) cancelForget(at job.Time, id job.ID, key []byte) {
 	}
 }
 
-// loadForget finds out when there is something to forget.
+// loadForget finds out at the start when there is something to forget.
 func (m *Machine) loadForget() {
 	m.forgetAt = job.Never
 	m.store.Scan(record.ForgetFrom(nil, 0), record.ForgetEnd(), false, func(key, _ []byte) bool {
@@ -42,6 +45,7 @@ func (m *Machine) loadForget() {
 	})
 }
 
+// forgettable is an entry of the list: what is to be forgotten, and of which job it was.
 type forgettable struct {
 	at   job.Time
 	id   job.ID
@@ -49,6 +53,7 @@ type forgettable struct {
 	key  []byte
 }
 
+// parseForget reads the key of an entry.
 func parseForget(key []byte) forgettable {
 	at, id, lock, ok := record.ParseForgetKey(key)
 	if !ok {
@@ -57,8 +62,8 @@ func parseForget(key []byte) forgettable {
 	return forgettable{at: at, id: id, lock: lock}
 }
 
-// forgetSome does one step of the forgetting, if it is time for it, and reports
-// whether there is more.
+// forgetSome does one step of the forgetting, if it is time for it, and reports whether there is
+// more. It looks at SweepStep entries at most.
 func (m *Machine) forgetSome() bool {
 	if m.forgetAt.Add(forgetSlack) > m.now {
 		return false
@@ -81,8 +86,8 @@ func (m *Machine) forgetSome() bool {
 	return m.forgetAt.Add(forgetSlack) <= m.now
 }
 
-// forgetOne deletes a record, unless it was dropped with its namespace and belongs to
-// another job by now.
+// forgetOne deletes a record and its entry. The record may be another one by now: a Flush drops
+// locks and outcomes without their entries, and another job may have taken the name since.
 func (m *Machine) forgetOne(f forgettable) {
 	m.cancelForget(f.at, f.id, f.key)
 	b, _, ok := m.store.Get(m.rb[:0], f.key)

@@ -7,8 +7,8 @@ import (
 	"millrace/internal/record"
 )
 
-// holder is what is in memory of somebody who holds leases that end with it, or
-// who waits.
+// holder is what is in memory of somebody who holds leases that end with it, or who waits. It
+// exists as long as it has one of these, or a grace (INV-12). After a restart there is none.
 type holder struct {
 	id    job.Holder
 	jobs  map[job.ID]*held
@@ -19,7 +19,8 @@ type holder struct {
 	grace bool
 }
 
-// held is a lease that ends with its holder. Its moment is when time ends it.
+// held is a lease that ends with its holder. Its moment is when time ends it. It names the job and
+// the stay in the leased state: the job may have been settled and leased again.
 type held struct {
 	moment
 
@@ -28,7 +29,7 @@ type held struct {
 	prev, next *held
 }
 
-// heldList is a list of leases, from which any can be taken out.
+// heldList is a list of leases in the order of leasing, from which any can be taken out.
 type heldList struct{ first, last *held }
 
 func (l *heldList) add(h *held) {
@@ -54,6 +55,7 @@ func (l *heldList) remove(h *held) {
 	}
 }
 
+// holder returns what is in memory of a holder, and begins to remember it if need be.
 func (m *Machine) holder(id job.Holder) *holder {
 	h := m.holders[id]
 	if h == nil {
@@ -65,14 +67,16 @@ func (m *Machine) holder(id job.Holder) *holder {
 	return h
 }
 
+// forgetHolder forgets a holder that has nothing left. Whoever takes something from a holder calls
+// it.
 func (m *Machine) forgetHolder(h *holder) {
 	if len(h.jobs) == 0 && len(h.waits) == 0 && !h.grace && m.holders[h.id] == h {
 		delete(m.holders, h.id)
 	}
 }
 
-// hold notes a lease that ends with its holder. It makes the queue one that is swept when
-// it is removed: the sweep has the holder forget the lease.
+// hold notes a lease that ends with its holder. It marks the queue as linked: when the queue is
+// removed it must be swept, because the sweep is what has the holder forget the lease.
 func (m *Machine) hold(e *entry) {
 	if e.Lease.OnEnd == job.EndKeep {
 		return
@@ -89,7 +93,7 @@ func (m *Machine) hold(e *entry) {
 	}
 }
 
-// setEnd notes when time ends a lease; zero is never.
+// setEnd notes when time ends a lease; zero is never. Fetches with a Margin ask for the earliest.
 func (h *holder) setEnd(l *held, at job.Time) {
 	if l.index >= 0 {
 		h.ends.remove(l)
@@ -100,14 +104,15 @@ func (h *holder) setEnd(l *held, at job.Time) {
 	}
 }
 
-// drop forgets a lease.
+// drop forgets a lease. The holder itself may have to be forgotten with it.
 func (h *holder) drop(l *held) {
 	delete(h.jobs, l.ref.ID)
 	h.held.remove(l)
 	h.setEnd(l, 0)
 }
 
-// heldLease returns what a holder knows about a lease that ends with it; nil if there is no such holder.
+// heldLease returns what a holder knows about a lease that ends with it; nil if the lease does not
+// end with its holder, or the holder has gone and its leases are orphans.
 func (m *Machine) heldLease(j *job.Job) (*holder, *held) {
 	h := m.holders[j.Lease.Holder]
 	if h == nil || j.Lease.OnEnd == job.EndKeep {
@@ -119,7 +124,7 @@ func (m *Machine) heldLease(j *job.Job) (*holder, *held) {
 	return nil, nil
 }
 
-// releaseFromHolder has the holder of a lease forget it.
+// releaseFromHolder has the holder of a lease forget it, without changing the job.
 func (m *Machine) releaseFromHolder(j *job.Job) {
 	if h, l := m.heldLease(j); l != nil {
 		h.drop(l)
@@ -134,13 +139,16 @@ func (m *Machine) moveEnd(j *job.Job) {
 	}
 }
 
-// isHeld reports whether a lease is still there: its queue may have been removed.
+// isHeld reports whether a lease is still there: its queue may have been removed, which tells
+// holders only when the sweep comes to the job.
 func (m *Machine) isHeld(l *held) bool {
 	e := m.loadRef(l.ref)
 	return e != nil && e.State == job.Leased && e.Entered == l.entered
 }
 
-// endLease forgets the lease of a job that leaves the leased state (INV-2).
+// endLease forgets the lease of a job that leaves the leased state, everywhere (INV-2): with its
+// holder, its delivery, its group and the limits of its queue. releaseFromHolder comes first,
+// because it needs the lease to find the holder.
 func (m *Machine) endLease(e *entry) {
 	m.releaseFromHolder(&e.Job)
 	e.Lease = job.Lease{}
@@ -152,6 +160,8 @@ func (m *Machine) endLease(e *entry) {
 	}
 }
 
+// endHolder ends a holder whose connection is gone. Its waits end at once, its leases now or after
+// the grace. A second EndHolder during a grace decides again.
 func (m *Machine) endHolder(c *job.EndHolder) {
 	h := m.holders[c.Holder]
 	if h == nil {
@@ -170,8 +180,8 @@ func (m *Machine) endHolder(c *job.EndHolder) {
 	m.endHolderLeases(h)
 }
 
-// holds reports whether a holder has a lease. It forgets those that went with their queues
-// on the way, and stops looking after many.
+// holds reports whether a holder has a lease. It forgets those that went with their queues on the
+// way, and stops looking after many: then it says yes, and the grace is set in vain.
 func (m *Machine) holds(h *holder) bool {
 	for range m.opt.lookMax() {
 		l := h.held.first
@@ -187,8 +197,10 @@ func (m *Machine) holds(h *holder) bool {
 	return h.held.first != nil
 }
 
-// cancelWaits ends the waits of a holder that has gone: as many as this transition may,
-// the others later. From now on nothing is given to any of them (INV-10).
+// cancelWaits ends the waits of a holder that has gone: as many as this transition may, the others
+// later. From now on nothing is given to any of them (INV-10): they leave their lists at once,
+// although they are answered later. An unfinished fetch is answered at once, because its next step
+// would go on with it.
 func (m *Machine) cancelWaits(tokens []uint64) {
 	for _, token := range tokens {
 		switch w := m.waiting[token]; {
@@ -203,6 +215,7 @@ func (m *Machine) cancelWaits(tokens []uint64) {
 	m.endCanceled()
 }
 
+// endCanceled answers some of the waits that cancelWaits has left over.
 func (m *Machine) endCanceled() {
 	for !m.canceled.empty() && m.leases > 0 {
 		m.leases--
@@ -213,6 +226,8 @@ func (m *Machine) endCanceled() {
 	}
 }
 
+// sortedTokens returns the members of a set in order, so that nothing depends on the order of a
+// map. Tokens grow with every request: it is the order in which they came.
 func sortedTokens(set map[uint64]struct{}) []uint64 {
 	tokens := make([]uint64, 0, len(set))
 	for t := range set {
@@ -222,6 +237,7 @@ func sortedTokens(set map[uint64]struct{}) []uint64 {
 	return tokens
 }
 
+// resumeHolder ends a grace: the client is back, and its leases go on.
 func (m *Machine) resumeHolder(c *job.ResumeHolder, res *job.Result) {
 	h := m.holders[c.Holder]
 	if h == nil || !h.grace {
@@ -233,8 +249,9 @@ func (m *Machine) resumeHolder(c *job.ResumeHolder, res *job.Result) {
 	res.Count = 1
 }
 
-// endHolderLeases ends the leases of a holder, in the order of leasing: as many as this
-// transition may, the others later. From now on it holds none of them.
+// endHolderLeases ends the leases of a holder, in the order of leasing: as many as this transition
+// may, the others later. From now on it holds none of them. What is left over is a list that nobody
+// adds to; after a crash a restart releases these leases anyway (section 13).
 func (m *Machine) endHolderLeases(h *holder) {
 	h.grace = false
 	if h.held.first != nil {
@@ -245,7 +262,8 @@ func (m *Machine) endHolderLeases(h *holder) {
 	m.endLeases()
 }
 
-// endLeases ends leases of holders that have gone.
+// endLeases ends leases of holders that have gone. An orphan stands for itself and all that follow
+// it in its list, which goes on at the front: holders come one after the other.
 func (m *Machine) endLeases() {
 	for !m.orphans.empty() && m.leases > 0 {
 		m.leases--

@@ -14,9 +14,10 @@ import (
 
 // Hooks (section 16 of the semantics). All of them are in memory, by the names of their queues: there are few.
 
+// hookName is the queue that a hook belongs to. The queue need not exist.
 type hookName struct{ namespace, queue string }
 
-// loadHooks reads the hooks.
+// loadHooks reads the hooks at the start.
 func (m *Machine) loadHooks() {
 	lo, hi := record.AllHooks()
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
@@ -28,6 +29,8 @@ func (m *Machine) loadHooks() {
 	})
 }
 
+// keepHook keeps a hook in memory. Without any hook there is no map, and a death costs nothing
+// more.
 func (m *Machine) keepHook(h *job.Hook) {
 	if m.hooks == nil {
 		m.hooks = map[hookName]*job.Hook{}
@@ -35,6 +38,8 @@ func (m *Machine) keepHook(h *job.Hook) {
 	m.hooks[hookName{h.Namespace, h.Queue}] = h
 }
 
+// setHooks sets and removes hooks, all or none: everything is checked first. Hooks are changed in
+// the order of their names, so that nothing depends on the order of a map.
 func (m *Machine) setHooks(c *job.SetHooks, res *job.Result) {
 	named := make(map[hookName][]byte, len(c.Hooks)) // as they are stored; nil: to be removed
 	for i := range c.Hooks {
@@ -76,7 +81,9 @@ func (m *Machine) setHooks(c *job.SetHooks, res *job.Result) {
 	}
 }
 
-// checkHook returns a hook as it is stored, nil for one to be removed, or why it is refused.
+// checkHook returns a hook as it is stored, nil for one to be removed, or why it is refused. The
+// job of a hook must not be refusable when it is pushed: nobody could be told. So it has no unique
+// key and no lock.
 func (m *Machine) checkHook(c *job.SetHooks, h *job.Hook, named map[hookName][]byte) ([]byte, *job.Error) {
 	s, name := &h.Job, hookName{h.Namespace, h.Queue}
 	_, twice := named[name]
@@ -100,7 +107,8 @@ func (m *Machine) checkHook(c *job.SetHooks, h *job.Hook, named map[hookName][]b
 	return stored, nil
 }
 
-// setHook sets or removes a hook and reports whether that changes anything.
+// setHook sets or removes a hook, in memory and in the store (INV-19), and reports whether that
+// changes anything.
 func (m *Machine) setHook(name hookName, stored []byte) (changed bool) {
 	m.kb = record.HookKey(m.kb[:0], name.namespace, name.queue)
 	if stored == nil {
@@ -121,9 +129,10 @@ func (m *Machine) setHook(name hookName, stored []byte) (changed bool) {
 	return true
 }
 
-// noteDeath counts the death of a job that is still in its state, and has the hook of its queue push a job when the
-// command or the timer has done everything else. What a hook has pushed fires none, so that nothing goes round in a
-// circle.
+// noteDeath counts the death of a job that is still in its state, and has the hook of its queue
+// push a job when the command or the timer has done everything else (serveWakes). The notice is
+// made now, because the job may be gone by then. What a hook has pushed fires none, so that nothing
+// goes round in a circle.
 func (m *Machine) noteDeath(e *entry, how job.Death) {
 	m.count(e.q, job.CountDied)
 	if len(m.hooks) == 0 || e.Flags&(job.FlagHook|job.FlagEphemeral) != 0 {
@@ -140,7 +149,9 @@ func (m *Machine) noteDeath(e *entry, how job.Death) {
 	m.notices = append(m.notices, s)
 }
 
-// pushNotice pushes the first job that hooks are to push.
+// pushNotice pushes the first job that hooks are to push. It is in the step of the death, and so in
+// the same batch: there is exactly one for each death, across any number of crashes (INV-19).
+// Capacity does not count for it.
 func (m *Machine) pushNotice() {
 	s := &m.notices[0]
 	if m.notices = m.notices[1:]; len(m.notices) == 0 {

@@ -18,6 +18,8 @@ func newKeyCache(limit int) keyCache {
 	return keyCache{young: map[keyName]record.KeyRef{}, old: map[keyName]record.KeyRef{}, limit: limit}
 }
 
+// get returns an entry. It does not make an old one young: a key that is settled is mostly gone
+// then.
 func (c *keyCache) get(k keyName) (r record.KeyRef, ok bool) {
 	if r, ok = c.young[k]; !ok {
 		r, ok = c.old[k]
@@ -25,6 +27,7 @@ func (c *keyCache) get(k keyName) (r record.KeyRef, ok bool) {
 	return r, ok
 }
 
+// put enters or changes an entry.
 func (c *keyCache) put(k keyName, r record.KeyRef) {
 	if len(c.young) >= c.limit {
 		clear(c.old)
@@ -33,6 +36,7 @@ func (c *keyCache) put(k keyName, r record.KeyRef) {
 	c.young[k] = r // hides what the old one has
 }
 
+// drop removes an entry from both generations, or the old one would show again.
 func (c *keyCache) drop(k keyName) {
 	delete(c.young, k)
 	delete(c.old, k)

@@ -5,14 +5,15 @@ import (
 	"millrace/internal/record"
 )
 
-// keyMemo is the last key that was not there: a push looks once whether it is in use
-// and once more to enter it.
+// keyMemo is the last key that was not there: a push looks once whether it is in use and once more
+// to enter it. It is valid until the key is entered.
 type keyMemo struct {
 	keyName
 	valid bool
 }
 
-// getKey reads the entry of a client-given key.
+// getKey reads the entry of a client-given key: the oldest job that has it, and whether there are
+// more. The entry may lead to a job that was purged and not swept yet.
 func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
 	k := keyName{namespace, key}
 	if m.memo.valid && m.memo.keyName == k {
@@ -34,7 +35,7 @@ func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
 	return r, true
 }
 
-// putKey changes what a key names.
+// putKey changes what a key names, in memory and in the store.
 func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
 	m.keys.put(keyName{namespace, key}, r)
 	m.kb = record.KeyKey(m.kb[:0], namespace, key)
@@ -54,7 +55,8 @@ func (m *Machine) insertKey(e *entry) {
 	m.store.Insert(m.kb, m.vb)
 }
 
-// addKey puts a job on the list of its key.
+// addKey puts a job on the list of its key. Nearly all keys have one job, whose entry is one
+// record. Further jobs are listed beside it, by their ids.
 func (m *Machine) addKey(e *entry) {
 	namespace := e.q.namespace
 	old, ok := m.getKey(namespace, e.Key)
@@ -73,7 +75,8 @@ func (m *Machine) addKey(e *entry) {
 	m.set(m.kb, record.AppendUint(nil, uint64(later.Queue)))
 }
 
-// dropKey takes a job off the list of its key; the next oldest takes its place.
+// dropKey takes a job off the list of its key; the next oldest takes its place. More stays set
+// although that one may have been the last: it only says that there may be others.
 func (m *Machine) dropKey(namespace, key string, id job.ID) {
 	r, ok := m.getKey(namespace, key)
 	if !ok {
@@ -97,6 +100,7 @@ func (m *Machine) dropKey(namespace, key string, id job.ID) {
 	m.del(m.kb)
 }
 
+// firstMore returns the oldest of the further jobs with a key.
 func (m *Machine) firstMore(namespace, key string) (r record.JobRef, ok bool) {
 	m.scanMore(namespace, key, func(n record.JobRef) bool {
 		r, ok = n, true
@@ -119,8 +123,8 @@ func (m *Machine) scanRefs(lo, hi []byte, visit func(record.JobRef) bool) {
 	})
 }
 
-// keyed returns up to limit of the jobs that the list of a key has behind an id, those with the lowest ids, and whether
-// there are more.
+// keyed returns up to limit of the jobs that the list of a key has behind an id, those with the
+// lowest ids, and whether there are more. They may be gone, or be tombstones: loadRef tells.
 func (m *Machine) keyed(namespace, key string, after job.ID, limit int) (refs []record.JobRef, more bool) {
 	r, ok := m.getKey(namespace, key)
 	if !ok {
@@ -142,14 +146,15 @@ func (m *Machine) keyed(namespace, key string, after job.ID, limit int) (refs []
 	return refs, more
 }
 
-// KeyLook is how many jobs with one key a step looks at. Clients choose the keys: there may be a million jobs with the
-// same.
+// KeyLook is how many jobs with one key a step looks at. Clients choose the keys: there may be a
+// million jobs with the same one.
 const KeyLook = 1024
 
 // keyPage is how many of them are read at a time.
 const keyPage = 128
 
-// withKey visits the live jobs that have the key, oldest first. It reports false if it was not to look at all.
+// withKey visits the live jobs that have the key, oldest first, until visit returns false. It
+// reports false if there are more than KeyLook entries and visit has not ended it before.
 func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) (all bool) {
 	after, more := job.ID(0), true
 	for looked := 0; more && looked < KeyLook; {
@@ -166,8 +171,9 @@ func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) (all b
 	return !more
 }
 
-// keyInUse reports whether any job has the key. If it cannot tell, because the entries of a great many jobs that were
-// purged are still to be swept, it is in use.
+// keyInUse reports whether any job has the key. If it cannot tell, because the entries of a great
+// many jobs that were purged are still to be swept, it says yes: a push is refused that could have
+// been taken, and never the other way round.
 func (m *Machine) keyInUse(namespace, key string) (used bool) {
 	all := m.withKey(namespace, key, func(*entry) bool {
 		used = true
@@ -187,14 +193,15 @@ func (m *Machine) lookup(ref *job.Ref, in job.States, need job.Need, by job.Hold
 	})
 }
 
-// lookupSettle does the same for the verbs that settle a job: an exclusive lease
-// binds them whatever they need.
+// lookupSettle does the same for the verbs that settle a job: an exclusive lease binds them
+// whatever they need (section 5).
 func (m *Machine) lookupSettle(ref *job.Ref, need job.Need, by job.Holder) (*entry, *job.Error) {
 	return m.lookupBy(ref, by, need, func(e *entry) *job.Error { return settles(e, need, by) })
 }
 
-// lookupIn finds a job in one of the states meant and allowed, for verbs that are not
-// bound by leases.
+// lookupIn finds a job in one of the states meant and allowed, for verbs of operators, which are
+// not bound by leases. The job comes with the error BadState as well, for a verb that answers more
+// precisely.
 func (m *Machine) lookupIn(ref *job.Ref, in, allowed job.States) (*entry, *job.Error) {
 	return m.lookupBy(ref, job.Holder{}, job.NeedAny, func(e *entry) *job.Error {
 		if !in.Allow(e.State) || !allowed.Allow(e.State) {
@@ -204,9 +211,9 @@ func (m *Machine) lookupIn(ref *job.Ref, in, allowed job.States) (*entry, *job.E
 	})
 }
 
-// lookupBy finds the job that a reference names; of several with one key, one that
-// fit has nothing against. An error of fit comes with the job, but a job that fit does
-// not find is not there.
+// lookupBy finds the job that a reference names; of several with one key, one that fit has nothing
+// against. An error of fit comes with the job. If fit answers NotFound, byKey passes over the job.
+// A job of another namespace is never found, however it is named.
 func (m *Machine) lookupBy(ref *job.Ref, by job.Holder, need job.Need, fit func(*entry) *job.Error) (*entry, *job.Error) {
 	var e *entry
 	switch ref.Kind {
@@ -232,7 +239,8 @@ func (m *Machine) lookupBy(ref *job.Ref, by job.Holder, need job.Need, fit func(
 	return e, fit(e)
 }
 
-// fits says why the job does not fit the need; nil if it does.
+// fits says why the job does not fit the need; nil if it does. The order of the cases is the order
+// in which section 5 names the refusals.
 func fits(e *entry, need job.Need, by job.Holder) *job.Error {
 	if need == job.NeedAny {
 		return nil
@@ -255,7 +263,8 @@ func fits(e *entry, need job.Need, by job.Holder) *job.Error {
 	}
 }
 
-// settles says why the job cannot be settled by the caller; nil if it can.
+// settles says why the job cannot be settled by the caller; nil if it can. An exclusive lease
+// counts before the need.
 func settles(e *entry, need job.Need, by job.Holder) *job.Error {
 	if e.State == job.Leased && e.Lease.Exclusive && e.Lease.Holder != by {
 		return job.ErrNotOwner
@@ -263,8 +272,8 @@ func settles(e *entry, need job.Need, by job.Holder) *job.Error {
 	return fits(e, need, by)
 }
 
-// byJobID finds a job by queue and id. Without a queue it finds what the caller holds,
-// and what has a number: whether a job is in memory must not decide whether it is found.
+// byJobID finds a job by queue and id. Without a queue it finds what the caller holds, and what has
+// a number, and nothing else: whether a job is in memory must not decide whether it is found.
 func (m *Machine) byJobID(ref *job.Ref, by job.Holder) *entry {
 	if ref.Queue != "" {
 		if q := m.find(ref.Namespace, ref.Queue); q != nil {
@@ -275,6 +284,7 @@ func (m *Machine) byJobID(ref *job.Ref, by job.Holder) *entry {
 	return m.byIDAlone(ref.ID, by)
 }
 
+// byIDAlone finds a job by its id without a queue.
 func (m *Machine) byIDAlone(id job.ID, by job.Holder) *entry {
 	if q := m.heldIn(by, id); q != nil {
 		return m.loadJob(q, id)
@@ -285,8 +295,8 @@ func (m *Machine) byIDAlone(id job.ID, by job.Holder) *entry {
 	return nil
 }
 
-// heldIn returns the queue of a job that somebody holds with a lease that ends with it;
-// nil if it does not.
+// heldIn returns the queue of a job that somebody holds with a lease that ends with it; nil if it
+// does not. The zero holder is nobody.
 func (m *Machine) heldIn(by job.Holder, id job.ID) *queue {
 	if by == (job.Holder{}) || m.holders[by] == nil {
 		return nil
@@ -297,8 +307,9 @@ func (m *Machine) heldIn(by job.Holder, id job.ID) *queue {
 	return nil
 }
 
-// byKey prefers, among jobs with the same key, the one leased longest if the need
-// is a lease, then the oldest that fits, then the oldest.
+// byKey prefers, among jobs with the same key, the one leased longest if the need is a lease, then
+// the oldest that fits, then the oldest, so that the refusal is about a job that exists. Only the
+// first KeyLook are looked at.
 func (m *Machine) byKey(ref *job.Ref, need job.Need, fit func(*entry) *job.Error) *entry {
 	var oldest, fitting *entry
 	m.withKey(ref.Namespace, ref.Key, func(e *entry) bool {
@@ -327,6 +338,7 @@ func (m *Machine) byKey(ref *job.Ref, need job.Need, fit func(*entry) *job.Error
 	return oldest
 }
 
+// bySerial finds a job by its number within its queue.
 func (m *Machine) bySerial(ref *job.Ref) *entry {
 	q := m.find(ref.Namespace, ref.Queue)
 	if q == nil {
@@ -343,6 +355,7 @@ func (m *Machine) bySerial(ref *job.Ref) *entry {
 	return m.loadJob(q, job.ID(id))
 }
 
+// getNumber returns which job was pushed with a 32-bit number; it may be gone.
 func (m *Machine) getNumber(number uint32) (record.JobRef, bool) {
 	m.kb = record.NumberKey(m.kb[:0], number)
 	b, _, ok := m.store.Get(m.rb[:0], m.kb)
@@ -355,8 +368,9 @@ func (m *Machine) getNumber(number uint32) (record.JobRef, bool) {
 	return r, true
 }
 
-// byNumber finds what the caller holds under this number, whoever pushed it, else
-// the live job that was pushed with a number.
+// byNumber finds what the caller holds under this number, whoever pushed it, else the live job that
+// was pushed with a number. Of the ids that share a low half, there is one for every 2^32 jobs
+// pushed so far: few, and the newest first.
 func (m *Machine) byNumber(namespace string, number uint32, by job.Holder) *entry {
 	if m.holders[by] != nil {
 		for high := (uint64(m.shard.NextID) >> 32) + 1; high > 0; high-- {

@@ -10,7 +10,8 @@ import (
 // outcomeKept is how long the outcome of a tracked job is known.
 const outcomeKept = 30 * time.Minute
 
-// report takes what somebody tells about a tracked job, alive or ended lately.
+// report takes what somebody tells about a job by its key (section 10). The lease is moved for any
+// job; percent and text are kept for tracked ones only, alive or ended lately.
 func (m *Machine) report(c *job.Report, res *job.Result) {
 	e, tracked := m.reportable(c.Namespace, c.Key)
 	if e != nil && e.State == job.Leased && e.Lease.Until != 0 && c.Until > e.Lease.Until {
@@ -33,6 +34,7 @@ func (m *Machine) report(c *job.Report, res *job.Result) {
 	}
 }
 
+// mergeReport changes what a report tells and keeps the rest.
 func mergeReport(p *record.Progress, c *job.Report, now job.Time) {
 	if c.SetPercent {
 		p.Percent, p.HasPercent = c.Percent, true
@@ -43,8 +45,8 @@ func mergeReport(p *record.Progress, c *job.Report, now job.Time) {
 	p.At = now
 }
 
-// reportable returns the job that a report by key is about, nil if there is none, and
-// whether any job with that key is alive and tracked.
+// reportable returns the job that a report by key is about, nil if there is none, and whether any
+// job with that key is alive and tracked: then no outcome of an earlier one is changed.
 func (m *Machine) reportable(namespace, key string) (named *entry, tracked bool) {
 	var r Reportable
 	m.withKey(namespace, key, func(e *entry) bool {
@@ -56,8 +58,9 @@ func (m *Machine) reportable(namespace, key string) (named *entry, tracked bool)
 	return named, r.Tracked
 }
 
-// Reportable finds, among the jobs with one key, the one that reports are about: the one leased longest, else the
-// oldest.
+// Reportable finds, among the jobs with one key, the one that reports are about: the one leased
+// longest, else the oldest. The machine and Query share it, so that who reports and who reads mean
+// the same job.
 type Reportable struct {
 	Job     *job.Job // nil: there is none
 	Tracked bool     // any of them is
@@ -76,6 +79,8 @@ func (r *Reportable) Offer(j *job.Job) bool {
 	return true
 }
 
+// getProgress and putProgress read and write what was reported of a job that is alive. It is a
+// record of the job, and goes with it.
 func (m *Machine) getProgress(e *entry) (p record.Progress) {
 	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartProgress)
 	b, _, ok := m.store.Get(m.rb[:0], m.kb)
@@ -95,12 +100,15 @@ func (m *Machine) putProgress(e *entry, p *record.Progress) {
 	m.vb = trim(m.vb)
 }
 
-// keepOutcome keeps how a tracked job has ended, under its key.
+// keepOutcome keeps how a tracked job has ended, under its key, with what was reported of it. It is
+// called before the job leaves its state. An outcome of an earlier job with the key is replaced,
+// together with its entry in the list of what is to be forgotten (INV-15).
 func (m *Machine) keepOutcome(e *entry, how job.Outcome) {
 	if !e.Flags.Has(job.FlagTracked) || e.Key == "" || e.State == job.Done { // a job that is done has ended before
 		return
 	}
 	if old, ok := m.getOutcome(e.Namespace, e.Key); ok {
+		// getOutcome has left the key of the outcome in m.kb.
 		m.cancelForget(old.Until, old.ID, m.kb)
 	}
 	o := record.Outcome{Progress: m.getProgress(e), How: how, ID: e.ID}
@@ -109,6 +117,7 @@ func (m *Machine) keepOutcome(e *entry, how job.Outcome) {
 	m.delPart(e, record.PartProgress)
 }
 
+// getOutcome reads an outcome. Whether it still counts is told by its time.
 func (m *Machine) getOutcome(namespace, key string) (o record.Outcome, ok bool) {
 	m.kb = record.OutcomeKey(m.kb[:0], namespace, key)
 	b, _, ok := m.store.Get(m.rb[:0], m.kb)
@@ -121,7 +130,8 @@ func (m *Machine) getOutcome(namespace, key string) (o record.Outcome, ok bool) 
 	return o, ok
 }
 
-// putOutcome writes an outcome, which is known for a while from now on.
+// putOutcome writes an outcome, which is known for outcomeKept from now on: every report prolongs
+// it.
 func (m *Machine) putOutcome(namespace, key string, o *record.Outcome) {
 	m.kb = record.OutcomeKey(m.kb[:0], namespace, key)
 	if until := m.now.Add(outcomeKept); until != o.Until {

@@ -15,7 +15,8 @@ import (
 // about them (keys, numbers, dependants) is deleted one by one. A queue of which no
 // job is named elsewhere needs no such pass when it is removed whole.
 
-// sweep is the clean-up of the records that a purge left behind.
+// sweep is the clean-up of the records that a purge left behind. It is stored, and moves on in the
+// same batch as what it has cleaned up: a crash neither repeats nor skips a job.
 type sweep struct {
 	id   record.QueueID
 	next job.ID // where to go on
@@ -23,6 +24,10 @@ type sweep struct {
 	dropped string
 }
 
+// purge deletes the jobs of one state. Few of them are deleted one by one. Many leave at once by a
+// range delete, and a sweep follows. With a limit, and for leased jobs, it is one piece per step
+// (limitToStep): the first cannot be told by a mark on the queue, and the second have holders,
+// groups and slots, which must learn of each.
 func (m *Machine) purge(c *job.Purge, res *job.Result) {
 	q := m.find(c.Namespace, c.Queue)
 	if q == nil || c.State == 0 || int(c.State) >= job.StateCount {
@@ -43,7 +48,8 @@ func (m *Machine) purge(c *job.Purge, res *job.Result) {
 	m.wakeRoom(q)
 }
 
-// purgeFew deletes the first n jobs of a list one by one.
+// purgeFew deletes the first n jobs of a list one by one. Dependants are released when all of them
+// are gone: one that is purged itself must not become ready on the way.
 func (m *Machine) purgeFew(q *queue, s job.State, n int) {
 	ids := m.stateIDs(q, s, n)
 	gone := make([]*entry, 0, len(ids))
@@ -59,6 +65,8 @@ func (m *Machine) purgeFew(q *queue, s job.State, n int) {
 	}
 }
 
+// stateIDs returns the first n jobs of a state. Ready jobs are in two lists, with and without a
+// group.
 func (m *Machine) stateIDs(q *queue, s job.State, n int) []job.ID {
 	if n == 0 {
 		return nil
@@ -75,7 +83,8 @@ func (m *Machine) stateIDs(q *queue, s job.State, n int) []job.ID {
 	return m.mergeReady(q, ids, more, n)
 }
 
-// mergeReady merges two lists of ready jobs by their order.
+// mergeReady merges two lists of ready jobs by their order, which is in the jobs and not in the
+// ids.
 func (m *Machine) mergeReady(q *queue, a, b []job.ID, n int) []job.ID {
 	var out []job.ID
 	for len(out) < n && (len(a) > 0 || len(b) > 0) {
@@ -89,7 +98,9 @@ func (m *Machine) mergeReady(q *queue, a, b []job.ID, n int) []job.ID {
 	return out
 }
 
-// purgeAll drops the list of a state, and marks its jobs as gone.
+// purgeAll drops the list of a state, and marks its jobs as gone: those that entered the state up
+// to this moment (record.Queue.Gone). The mark is what makes a purge of any size one bounded step.
+// What is in memory of the list goes with it (INV-6).
 func (m *Machine) purgeAll(q *queue, s job.State) {
 	m.countDeleted(q, s, q.Counts[s])
 	q.none(s)
@@ -112,7 +123,7 @@ func (m *Machine) purgeAll(q *queue, s job.State) {
 	}
 }
 
-// forgetReady lets all ready jobs of a queue go from memory.
+// forgetReady lets all ready jobs of a queue go from memory, with its groups, which are a cache.
 func (m *Machine) forgetReady(q *queue) {
 	for _, e := range q.plain.items[q.plain.head:] {
 		m.dropResident(e)
@@ -132,6 +143,8 @@ func (m *Machine) forgetReady(q *queue) {
 	q.groups = nil
 }
 
+// removeQueue removes a queue with all its jobs. With ReadyOnly only the ready ones go, and the
+// queue is hidden from lists until the next push.
 func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
 	q := m.find(c.Namespace, c.Queue)
 	if q == nil {
@@ -160,8 +173,9 @@ func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
 	m.drop(q, c.KeepQueue)
 }
 
-// forgetLeases lets the leased jobs of queues that are removed go from memory, in one
-// pass over the jobs that are there. The sweep has their holders forget them.
+// forgetLeases lets the leased jobs of queues that are removed go from memory, in one pass over the
+// jobs that are there: a pass for each queue would be too much for a flush of many. The sweep has
+// their holders forget them. Options.Resident bounds the pass.
 func (m *Machine) forgetLeases(qs ...*queue) {
 	m.mark++
 	some := false
@@ -180,10 +194,12 @@ func (m *Machine) forgetLeases(qs ...*queue) {
 	}
 }
 
-// drop removes a queue with all its jobs, the leased ones of which are out of memory.
-// With keep a new, empty queue takes over its settings and counters. It reads nothing: a
-// flush of many queues makes a batch that is slow to read.
+// drop removes a queue with all its jobs; the caller has called forgetLeases. With keep a new,
+// empty queue takes over its settings and counters, under a new number: the records of the old one
+// are swept under theirs. It reads nothing: a flush of many queues makes a batch that is slow to
+// read.
 func (m *Machine) drop(q *queue, keep bool) {
+	// Those who await results are told now and not by the sweep, which may be far behind.
 	m.endJobWaits(q)
 	old := q.ID
 	m.forgetReady(q)
@@ -211,6 +227,8 @@ func (m *Machine) drop(q *queue, keep bool) {
 		q.Counts = [job.StateCount]uint64{}
 		q.Purged = [job.StateCount]uint64{}
 		q.countIn()
+		// The lifetime counters stay, so that the jobs that were removed are counted. countIn came
+		// before, because it takes the counters as they are.
 		for s, n := range rec.Counts {
 			m.countDeleted(q, job.State(s), n)
 		}
@@ -223,7 +241,8 @@ func (m *Machine) drop(q *queue, keep bool) {
 	m.forget(q)
 }
 
-// dropJobs deletes the records of a queue that is removed.
+// dropJobs deletes the records of a queue that is removed. If other key ranges name its jobs, their
+// own records stay until the sweep has read from them what to delete there.
 func (m *Machine) dropJobs(q *queue) {
 	if q.Linked {
 		m.sweepAfter(q)
@@ -236,8 +255,8 @@ func (m *Machine) dropJobs(q *queue) {
 	}
 }
 
-// dropSpan deletes a range of keys: one by one if there are few, because every deleted range costs whoever reads near
-// it.
+// dropSpan deletes a range of keys: one by one if there are few, because every deleted range costs
+// whoever reads near it until it is compacted. It reads a few keys to find out.
 func (m *Machine) dropSpan(lo, hi []byte) {
 	var keys [][]byte
 	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
@@ -256,7 +275,8 @@ func (m *Machine) dropSpan(lo, hi []byte) {
 // spanKeys is how many keys are deleted one by one.
 const spanKeys = 16
 
-// startSweep begins the sweep of a queue, anew if it is under way.
+// startSweep begins the sweep of a queue, from the beginning if one is under way: it has passed
+// jobs that are purged only now.
 func (m *Machine) startSweep(q *queue) { m.saveSweep(m.sweepOf(q)) }
 
 // sweepAfter begins the sweep of a queue that is removed.
@@ -266,7 +286,7 @@ func (m *Machine) sweepAfter(q *queue) {
 	m.saveSweep(s)
 }
 
-// sweepOf returns the sweep of a queue, which is to begin anew.
+// sweepOf returns the sweep of a queue, set to its beginning. A queue has at most one.
 func (m *Machine) sweepOf(q *queue) *sweep {
 	if q.sweep == nil {
 		q.sweep = &sweep{id: q.ID}
@@ -276,11 +296,13 @@ func (m *Machine) sweepOf(q *queue) *sweep {
 	return q.sweep
 }
 
+// saveSweep stores how far a sweep has got.
 func (m *Machine) saveSweep(s *sweep) {
 	m.kb = record.SweepKey(m.kb[:0], s.id)
 	m.set(m.kb, record.AppendSweep(nil, record.Sweep{Next: s.next, Dropped: s.dropped}))
 }
 
+// loadSweep takes up a sweep that a crash or a shutdown has interrupted. Its queue may be gone.
 func (m *Machine) loadSweep(key, value []byte) {
 	rec, err := record.DecodeSweep(value)
 	corrupt("sweep", err)
@@ -291,7 +313,10 @@ func (m *Machine) loadSweep(key, value []byte) {
 	}
 }
 
-// sweepSome does one step of the clean-up and reports whether there is more.
+// sweepSome does one step of the clean-up and reports whether there is more. Sweeps follow each
+// other. Each job is a transition of its own: the end of a purged job may release others and push
+// callbacks. If that leaves work over, the step ends there: left-over work comes before the sweep,
+// and a purge of many blockers must not pile it up.
 func (m *Machine) sweepSome() bool {
 	if len(m.sweeps) == 0 {
 		return false
@@ -324,13 +349,14 @@ func (m *Machine) sweepSome() bool {
 	return len(m.sweeps) > 0
 }
 
-// swept is a record of a purged job and the ids that frame it: everything between
-// the record before and the record after it may be deleted.
+// swept is a job that was purged and whose records are still there.
 type swept struct {
 	job.Job
 	alone bool // a live job precedes it directly
 }
 
+// sweepRead reads the next jobs of a queue, SweepStep of them or scanBytes, and returns those that
+// were purged. Next is where the following step goes on. Bodies are passed over.
 func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, done bool) {
 	lo := record.JobsFrom(nil, s.id, s.next)
 	hi := record.JobsFrom(nil, s.id+1, 0)
@@ -371,7 +397,8 @@ func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, don
 	return dead, next, done
 }
 
-// runs joins neighbours among the dead into ranges of ids.
+// runs joins neighbours among the dead into ranges of ids, each of which is one range delete.
+// Between two neighbours there is no live job, so that the range has none either.
 func runs(dead []*swept) [][2]job.ID {
 	var out [][2]job.ID
 	for _, j := range dead {
@@ -384,7 +411,9 @@ func runs(dead []*swept) [][2]job.ID {
 	return out
 }
 
-// sweepJob deletes what is said about a purged job elsewhere.
+// sweepJob deletes what is said about a purged job elsewhere, and does what its end causes. Its own
+// records go with the range deletes of sweepSome. It works on a copy with a queue that has nothing
+// but its number: the job is in no list, in no window and in no count any more.
 func (m *Machine) sweepJob(s *sweep, j *swept) {
 	namespace := s.dropped
 	if q := m.byID[s.id]; q != nil {
@@ -405,6 +434,7 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 			e.Flags &^= job.FlagNumbered
 		}
 	}
+	// Its holder still has it if the queue was removed whole.
 	if e.State == job.Leased {
 		m.releaseFromHolder(&e.Job)
 	}
@@ -418,6 +448,7 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 	m.tellGone(e)
 }
 
+// endSweep forgets the sweep that is done, which is the first one.
 func (m *Machine) endSweep(s *sweep) {
 	m.kb = record.SweepKey(m.kb[:0], s.id)
 	m.del(m.kb)

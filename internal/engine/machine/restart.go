@@ -5,9 +5,11 @@ import (
 	"millrace/internal/record"
 )
 
-// After a restart no holder exists, and nobody waits for the result of a job that was
-// pushed for one caller. The leases and jobs concerned are those from before the restart:
-// they are told from newer ones by sequence and id, and dealt with in pieces.
+// restart is what is left to do because the process was started. After a restart no holder exists,
+// and nobody waits for the result of a job that was pushed for one caller (section 8). The leases
+// and jobs concerned are those from before the restart: sequence numbers and ids tell them from
+// newer ones, and they are dealt with in pieces. Nothing of this is stored: another restart finds
+// out again.
 type restart struct {
 	seq   uint64 // leases from before it have lost their holder
 	id    job.ID // ephemeral jobs before it have lost their caller
@@ -15,7 +17,8 @@ type restart struct {
 	next  []byte // where to go on among the ephemeral jobs; nil: all are done
 }
 
-// beginRestart finds out what a restart has to deal with, and deals with the first of it.
+// beginRestart finds out what a restart has to deal with, and deals with the first of it. It reads
+// the counts of the queues only. The order of the queues is that of their numbers, not of a map.
 func (m *Machine) beginRestart() {
 	m.restart = restart{seq: m.shard.NextSeq, id: m.shard.NextID}
 	for _, q := range m.queuesInOrder() {
@@ -27,8 +30,9 @@ func (m *Machine) beginRestart() {
 	m.continueRestart()
 }
 
-// continueRestart releases some more leases whose holders are gone, and then withdraws
-// some more jobs whose callers are.
+// continueRestart releases some more leases whose holders are gone, and then withdraws some more
+// jobs whose callers are. Commands are applied in between, and see the jobs as leased until their
+// turn has come.
 func (m *Machine) continueRestart() {
 	r := &m.restart
 	if len(r.leads) == 0 && r.next == nil {
@@ -46,8 +50,9 @@ func (m *Machine) continueRestart() {
 	m.endTransition()
 }
 
-// releaseBound releases leases of a queue from before the restart that were to end with
-// their holders, and reports whether none is left.
+// releaseBound releases leases of a queue from before the restart that were to end with their
+// holders, and reports whether none is left. These leases come first in the list, in the order of
+// leasing: those of workers that have come since the restart are behind them.
 func (m *Machine) releaseBound(q *queue) (done bool) {
 	lo, hi := record.BoundLeases(q.ID)
 	ids := m.idsOf(lo, hi, m.leases)
@@ -66,8 +71,8 @@ func (m *Machine) releaseBound(q *queue) (done bool) {
 	return m.leases > 0
 }
 
-// withdrawStale withdraws ephemeral jobs from before the restart. One that a worker has
-// got since then runs on, and goes when it ends.
+// withdrawStale withdraws ephemeral jobs from before the restart. One that a worker has got since
+// then runs on, and goes when it ends: a release would withdraw it (withdrawIfAbandoned).
 func (m *Machine) withdrawStale() {
 	_, hi := record.EphemeralSpan()
 	var refs []record.JobRef

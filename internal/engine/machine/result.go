@@ -6,6 +6,7 @@ import (
 	"millrace/internal/job"
 )
 
+// await waits for the end of a job, or answers it if that has come.
 func (m *Machine) await(token uint64, c *job.Await, res *job.Result) (answered bool) {
 	e, err := m.lookup(&c.Ref, 0, job.NeedAny, job.Holder{})
 	switch {
@@ -31,27 +32,31 @@ type jobWait struct {
 	prev, next *jobWait
 }
 
-// jobWaits are those who wait for results of jobs of one queue, or those who are to be told
-// the same.
+// jobWaits are those who wait for results of jobs of one queue, so that the removal of the queue
+// finds them without a look at its jobs; or those who are to be told the same, and are taken from
+// here in pieces.
 type jobWaits struct {
 	head, tail *jobWait
 	q          *queue        // nil once they are to be told
 	told       *sharedAnswer // nil while they wait
 }
 
-// sharedAnswer is what many are told.
+// sharedAnswer is what many are told. It is made when the job ends: all get the same answer,
+// whatever becomes of the job before their turn (section 7).
 type sharedAnswer struct {
 	res   job.Result
 	needs uint64
 }
 
-// result returns the answer of one of them, which its caller may use again.
+// result returns the answer of one of them. The list of jobs is copied, because its caller may use
+// it again for another command.
 func (t *sharedAnswer) result() job.Result {
 	res := t.res
 	res.Jobs = slices.Clone(res.Jobs)
 	return res
 }
 
+// push and remove add a job's waits and take them out.
 func (l *jobWaits) push(v *jobWait) {
 	v.in, v.prev, v.next = l, l.tail, nil
 	if l.tail == nil {
@@ -97,6 +102,8 @@ func (m *Machine) waitFor(w *waiter, q *queue, until job.Time) {
 	m.enqueue(w, until)
 }
 
+// leaveJobWait takes a caller out. The job is not awaited any more when the last one goes; another
+// jobWait may have taken its place, if this one is of those who are being told.
 func (m *Machine) leaveJobWait(w *waiter) {
 	v := w.jobWait
 	v.remove(&w.one)
@@ -116,7 +123,8 @@ func (m *Machine) moveWaits(e *entry) {
 	}
 }
 
-// tellResult answers everybody who waits for a job that has finished.
+// tellResult answers everybody who waits for a job that has finished. The answer is read only if
+// there is somebody.
 func (m *Machine) tellResult(e *entry) {
 	if v := m.awaiting[e.ID]; v != nil {
 		t := &sharedAnswer{needs: m.step}
@@ -136,8 +144,8 @@ func (m *Machine) notFound() *sharedAnswer {
 	return &sharedAnswer{res: job.Result{Err: job.ErrNotFound}, needs: m.step}
 }
 
-// tellJobWait answers everybody who waits for one job. As soon as the first is answered
-// there is no such job any more.
+// tellJobWait answers everybody who waits for one job. They are taken out of the tables first: as
+// soon as one is answered, what that sets off must not find the job awaited.
 func (m *Machine) tellJobWait(v *jobWait, t *sharedAnswer) {
 	if v.in.told != nil {
 		return // they are to be told already
@@ -158,7 +166,7 @@ func (m *Machine) endJobWaits(q *queue) {
 	}
 }
 
-// tellAll answers any number of callers. What is too much for this step is left over.
+// tellAll answers any number of callers. What is too much for this step is left over for tellSome.
 func (m *Machine) tellAll(l *jobWaits) {
 	for l.head != nil {
 		if !m.spend() {
@@ -185,7 +193,9 @@ func (m *Machine) tell(w *waiter) {
 	m.complete(w, t.result(), t.needs)
 }
 
-// run pushes a job for one caller, who waits for its result (section 7).
+// run pushes a job for one caller, who waits for its result (section 7). The caller is registered
+// before the job is admitted: a worker that waits may get the job at once, and withdrawIfAbandoned
+// must find the caller.
 func (m *Machine) run(token uint64, c *job.Run, res *job.Result) (answered bool) {
 	m.flushFor(&c.Spec)
 	if err := m.checkPush(&c.Spec); err != nil {
@@ -202,12 +212,12 @@ func (m *Machine) run(token uint64, c *job.Run, res *job.Result) (answered bool)
 	return false
 }
 
-// runJob returns the job of a run that waits; nil if it was purged and the clean-up
-// has not come to tell the caller yet.
+// runJob returns the job of a run that waits; nil if it was purged and the clean-up has not come to
+// tell the caller yet.
 func (m *Machine) runJob(w *waiter) *entry { return m.loadJob(w.jobWait.in.q, w.awaits) }
 
-// finishRun answers the caller of a run, and with it everybody else who waits, and
-// the job is gone.
+// finishRun answers the caller of a run, and everybody else who waits, with the job as if it were
+// finished. It never enters a list of finished jobs: it is gone in the same transition.
 func (m *Machine) finishRun(e *entry, s job.State, result []byte) {
 	m.loadBody(e)
 	m.leave(e)
@@ -217,7 +227,8 @@ func (m *Machine) finishRun(e *entry, s job.State, result []byte) {
 }
 
 // withdrawIfAbandoned withdraws an ephemeral job that is in no list if nobody waits for it any
-// more, or no longer than now.
+// more, or no longer than now, and reports whether it did. Every way of a job back to a list passes
+// here, because its caller may have gone while a worker had it.
 func (m *Machine) withdrawIfAbandoned(e *entry) bool {
 	if !e.Flags.Has(job.FlagEphemeral) {
 		return false

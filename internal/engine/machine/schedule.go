@@ -14,7 +14,7 @@ import (
 // timer of the next tick. That tick, the job and what is known of the last one change in one transition, so that no
 // crash repeats a tick or loses one (INV-17).
 
-// ticker is a schedule as it stands.
+// ticker is a schedule as it was read: a copy, like batch.
 type ticker struct {
 	record.Schedule
 	id job.BatchID
@@ -28,6 +28,7 @@ const (
 	missedCounted = 1000
 )
 
+// readTicker returns a schedule by its number, nil if there is none.
 func (m *Machine) readTicker(id job.BatchID) *ticker {
 	m.kb = record.ScheduleKey(m.kb[:0], id, record.BatchState)
 	p, _, ok := m.store.Get(m.rb[:0], m.kb)
@@ -57,13 +58,15 @@ func (m *Machine) tickerNamed(namespace, name string) *ticker {
 	return s
 }
 
+// putTicker writes what changes of a schedule. What was set has a record of its own.
 func (m *Machine) putTicker(s *ticker) {
 	m.kb = record.ScheduleKey(m.kb[:0], s.id, record.BatchState)
 	m.vb = record.AppendSchedule(m.vb[:0], &s.Schedule)
 	m.set(m.kb, m.vb)
 }
 
-// tickerDef returns what is set of a schedule, and how that is stored.
+// tickerDef returns what is set of a schedule, and how that is stored: two entries are the same if
+// they are stored alike.
 func (m *Machine) tickerDef(id job.BatchID) (job.Schedule, []byte) {
 	p, _, ok := m.store.Get(nil, record.ScheduleKey(nil, id, record.BatchFixed))
 	if !ok {
@@ -74,10 +77,11 @@ func (m *Machine) tickerDef(id job.BatchID) (job.Schedule, []byte) {
 	return def, p
 }
 
-// timer is when the schedule is looked at: like that of a batch.
+// timer is when the schedule is looked at: like that of a batch, with the queue number zero.
 func (s *ticker) timer() timerItem { return timerItem{at: s.Next, id: job.ID(s.id)} }
 
-// tickAt sets when the schedule ticks next.
+// tickAt sets when the schedule ticks next; zero is never. The caller writes the schedule, in the
+// same step as the timer (INV-17).
 func (m *Machine) tickAt(s *ticker, next job.Time) {
 	m.unsetTimerAt(s.timer())
 	s.Next = next
@@ -90,6 +94,7 @@ func after(when schedule.Schedule, t job.Time) job.Time {
 	return nextTick(next, ok)
 }
 
+// nextTick returns a time as the package schedule has it as one of the machine.
 func nextTick(t time.Time, ok bool) job.Time {
 	if !ok {
 		return 0
@@ -97,8 +102,8 @@ func nextTick(t time.Time, ok bool) job.Time {
 	return job.TimeOf(t)
 }
 
-// parseWhen reads the schedule of an entry that has been checked. A database of time zones that has lost a zone since
-// is no reason to stop the server: the entry then never ticks.
+// parseWhen reads the schedule of an entry that has been checked. If the time zone database has
+// lost a zone since, the entry never ticks: that is no reason to stop the server.
 func parseWhen(def *job.Schedule) schedule.Schedule {
 	when, err := schedule.Parse(def.When, def.Zone)
 	if err != nil {
@@ -107,6 +112,8 @@ func parseWhen(def *job.Schedule) schedule.Schedule {
 	return when
 }
 
+// setSchedules sets entries, all or none: checkSchedules looks at all of them before the first is
+// changed.
 func (m *Machine) setSchedules(c *job.SetSchedules, res *job.Result) {
 	defs, err := m.checkSchedules(c)
 	if err != nil {
@@ -123,7 +130,8 @@ func (m *Machine) setSchedules(c *job.SetSchedules, res *job.Result) {
 	}
 }
 
-// checkSchedules returns how the entries are stored, or the first refusal.
+// checkSchedules returns how the entries are stored, or the first refusal with its index. An Atomic
+// calls it as well.
 func (m *Machine) checkSchedules(c *job.SetSchedules) ([][]byte, *job.Error) {
 	total := m.countSchedules(c)
 	defs := make([][]byte, len(c.Entries))
@@ -182,7 +190,8 @@ func checkSchedule(def *job.Schedule, size int) *job.Error {
 	return &job.Error{Kind: job.Invalid, Text: text}
 }
 
-// countSchedules returns how many entries there are that a command leaves alone.
+// countSchedules returns how many entries there are that a command leaves alone. With Replace those
+// of its source go, or are counted one by one as they are set again.
 func (m *Machine) countSchedules(c *job.SetSchedules) (n int) {
 	for _, s := range m.tickers() {
 		if !c.Replace || s.Source != c.Source {
@@ -192,7 +201,7 @@ func (m *Machine) countSchedules(c *job.SetSchedules) (n int) {
 	return n
 }
 
-// tickers returns all schedules, of which there are few.
+// tickers returns all schedules. There are at most job.MaxSchedules, which bounds the step.
 func (m *Machine) tickers() []*ticker {
 	var all []*ticker
 	lo, hi := record.AllSchedules()
@@ -226,8 +235,9 @@ func (m *Machine) dropOthers(c *job.SetSchedules) (dropped int) {
 	return dropped
 }
 
-// setSchedule sets an entry and reports whether that changes anything. One whose schedule is as before goes on with its
-// next tick, also if that has been missed.
+// setSchedule sets an entry and reports whether that changes anything. One whose text and zone are
+// as before goes on with its next tick, also if that has been missed: a file that is read again at
+// every start must not lose the ticks of the time in which the server was down.
 func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byte) (changed bool) {
 	s := m.tickerNamed(def.Namespace, def.Name)
 	again := s == nil
@@ -256,7 +266,9 @@ func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byt
 	return true
 }
 
-// setPast gives a new schedule its past. It is paused until its jobs are here.
+// setPast gives a new schedule the past that it has elsewhere. It is paused until its jobs are
+// here, because its rules ask for the last one (Overlap). The numbers of the jobs were those of
+// another server.
 func (m *Machine) setPast(s *ticker, p *job.SchedulePast) {
 	if p == nil {
 		return
@@ -269,7 +281,9 @@ func (m *Machine) setPast(s *ticker, p *job.SchedulePast) {
 	}
 }
 
-// endImport ends the runs of a schedule with a past whose jobs have not come back, and has it tick again.
+// endImport ends the runs of a schedule with a past whose jobs have not come with it, and has it
+// tick again, from the tick that the other server would have had next if that is still ahead of
+// what was dealt with.
 func (m *Machine) endImport(s *ticker, c *job.PauseSchedule) {
 	for i := range s.Runs {
 		r := &s.Runs[i]
@@ -288,7 +302,8 @@ func (m *Machine) endImport(s *ticker, c *job.PauseSchedule) {
 	m.scheduleNext(s, &def)
 }
 
-// scheduleNext sets the next tick from now on.
+// scheduleNext sets the next tick from now on, or none while it is paused. It is later than the
+// last tick that had a job, wherever the clock has been put meanwhile (INV-17).
 func (m *Machine) scheduleNext(s *ticker, def *job.Schedule) {
 	s.Behind = 0
 	if s.Paused {
@@ -298,6 +313,7 @@ func (m *Machine) scheduleNext(s *ticker, def *job.Schedule) {
 	m.tickAt(s, after(parseWhen(def), max(m.now, s.LastTick)))
 }
 
+// dropSchedule removes a schedule. One that a file has set is the file's to remove.
 func (m *Machine) dropSchedule(c *job.DropSchedule, res *job.Result) {
 	s := m.tickerNamed(c.Namespace, c.Name)
 	switch {
@@ -310,6 +326,8 @@ func (m *Machine) dropSchedule(c *job.DropSchedule, res *job.Result) {
 	}
 }
 
+// removeTicker removes the records of a schedule. Its jobs go on naming its number, which means
+// nothing.
 func (m *Machine) removeTicker(s *ticker) {
 	m.tickAt(s, 0)
 	m.del(record.ScheduleKey(nil, s.id, record.BatchState))
@@ -317,6 +335,7 @@ func (m *Machine) removeTicker(s *ticker) {
 	m.del(record.ScheduleNameKey(nil, s.Namespace, s.Name))
 }
 
+// pauseSchedule stops the ticks, or lets them go on from now. With Rest it ends an import instead.
 func (m *Machine) pauseSchedule(c *job.PauseSchedule, res *job.Result) {
 	s := m.tickerNamed(c.Namespace, c.Name)
 	switch {
@@ -334,6 +353,7 @@ func (m *Machine) pauseSchedule(c *job.PauseSchedule, res *job.Result) {
 	}
 }
 
+// runSchedule pushes the job of a schedule now. The next tick stays as it is.
 func (m *Machine) runSchedule(c *job.RunSchedule, res *job.Result) {
 	s := m.tickerNamed(c.Namespace, c.Name)
 	if s == nil {
@@ -349,7 +369,9 @@ func (m *Machine) runSchedule(c *job.RunSchedule, res *job.Result) {
 	m.accept(m.pushTick(s, &def, job.ScheduleRun{Kind: job.RunByHand, Tick: m.now, Count: 1}), res)
 }
 
-// fireTicker deals with the tick of a schedule whose time has come.
+// fireTicker deals with the tick of a schedule whose time has come (section 14). The next tick is
+// set before anything is pushed, and written in the same step: no crash repeats a tick. A tick that
+// was missed takes all others up to now with it, unless MissedAll wants a job for each.
 func (m *Machine) fireTicker(t timerItem) {
 	s := m.readTicker(job.BatchID(t.id))
 	if s == nil || s.timer() != t {
@@ -367,6 +389,7 @@ func (m *Machine) fireTicker(t timerItem) {
 		m.tick(s, &def, run)
 		return
 	}
+	// A schedule that ticks every second may have missed millions: counting stops at missedCounted.
 	n, next, ok := when.Count(tick.Std(), m.now.Std(), missedCounted)
 	m.tickAt(s, nextTick(next, ok))
 	s.Behind = 0
@@ -382,7 +405,8 @@ func (m *Machine) fireTicker(t timerItem) {
 	m.putTicker(s)
 }
 
-// tick pushes the job of a schedule, unless something is against it.
+// tick pushes the job of a schedule, unless the last one is still running, or a push would be
+// refused. That is remembered as a run without a job, because there is nobody to tell.
 func (m *Machine) tick(s *ticker, def *job.Schedule, run job.ScheduleRun) {
 	if def.Overlap == job.OverlapSkip && s.Running != 0 {
 		run.Kind = job.RunOverlapped
@@ -402,7 +426,8 @@ func (m *Machine) tick(s *ticker, def *job.Schedule, run job.ScheduleRun) {
 	m.pushTick(s, def, run)
 }
 
-// pushTick pushes the job of a schedule. The schedule is written first, because the job may end at once.
+// pushTick pushes the job of a schedule. The schedule is written first: the job may end at once,
+// and noteTickEnd would read a schedule that does not know it yet.
 func (m *Machine) pushTick(s *ticker, def *job.Schedule, run job.ScheduleRun) *entry {
 	e := m.prepare(&def.Job)
 	e.Batch = s.id
@@ -418,7 +443,8 @@ func (m *Machine) pushTick(s *ticker, def *job.Schedule, run job.ScheduleRun) *e
 	return e
 }
 
-// noteRun remembers what became of a tick. Ticks that had no job, one after the other for the same reason, are one.
+// noteRun remembers what became of a tick, for people. Ticks that had no job, one after the other
+// for the same reason, are one run, so that a long outage does not push all others out of the list.
 func (m *Machine) noteRun(s *ticker, run job.ScheduleRun) {
 	run.At = m.now
 	if n := len(s.Runs); n > 0 && run.Job == 0 {
@@ -431,7 +457,8 @@ func (m *Machine) noteRun(s *ticker, run job.ScheduleRun) {
 	s.Runs = s.Runs[max(0, len(s.Runs)-job.ScheduleRuns):]
 }
 
-// noteTickEnd remembers how a job of a schedule has ended. The first end counts, but for one that succeeds after all.
+// noteTickEnd remembers how a job of a schedule has ended, and that it is not running any more. The
+// first end counts, unless the job died and succeeds later.
 func (m *Machine) noteTickEnd(e *entry, how job.Outcome) {
 	if !e.Flags.Has(job.FlagTick) {
 		return

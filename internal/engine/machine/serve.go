@@ -4,7 +4,9 @@ package machine
 // work of the step allows. The rest is left over: Tick goes on with it. A queue that is
 // left over stays so until it has been served, whatever else happens to it meanwhile.
 
-// wake has the queue served at the end of this transition.
+// wake has the queue served at the end of this transition. Whatever may make a job of the queue
+// fetchable must call it, because nothing polls: a wake that is forgotten leaves callers waiting
+// beside a job (INV-5). To wake a queue in vain only costs a look.
 func (m *Machine) wake(q *queue) {
 	if !q.waking && !q.waiters.empty() {
 		q.waking = true
@@ -12,16 +14,21 @@ func (m *Machine) wake(q *queue) {
 	}
 }
 
-// endTransition ends a command or a timer, once it has done everything else: batches reach
-// what they can, and pushes that waited for room come in.
+// endTransition ends a command or a timer, once it has done everything else: hooks push their jobs,
+// batches reach what they can, and pushes that waited for room come in.
 func (m *Machine) endTransition() {
 	m.inside = false
 	m.serveWakes()
 }
 
-// serveWakes ends a transition: groups that became free show their first job, and what
-// has become fetchable goes to those who wait, first come first served (INV-5). New jobs
-// come only from outside: what is being done may have been checked against those there are.
+// serveWakes does what the changes so far have made possible: groups that became free show their
+// first job, and what has become fetchable goes to those who wait, first come first served (INV-5).
+// A transition calls it between two jobs that it changes, as if each were a command of its own. New
+// jobs come only at the end of the transition, when inside is false: what is being done may have
+// been checked against the jobs there are. They come in a fixed order, which section 16 promises:
+// hooks, then callbacks of batches, then pushes that waited. Each of them may cause more, so that
+// the loop begins from the top each time. It ends: jobs of hooks fire no hooks, batches are nested
+// at most batchDepth deep, and the work of the step bounds the rest.
 func (m *Machine) serveWakes() {
 	for {
 		m.showFreed()
@@ -40,7 +47,9 @@ func (m *Machine) serveWakes() {
 	}
 }
 
-// serve gives jobs of one queue to those who wait.
+// serve gives jobs of one queue to those who wait, until there is no job, no caller, or no work
+// left in this step. The job is looked for before the caller, because ending expired jobs on the
+// way may change who waits.
 func (m *Machine) serve(q *queue) {
 	q.waking = false
 	for !q.waiters.empty() {
@@ -48,6 +57,7 @@ func (m *Machine) serve(q *queue) {
 			m.serveLater(q)
 			return
 		}
+		// opens has set the alarm that wakes the queue again.
 		if q.limit != nil && !m.opens(q) {
 			return
 		}
@@ -70,11 +80,13 @@ func (m *Machine) serve(q *queue) {
 		m.spend()
 		m.leave(e)
 		m.deliver(w, e)
+		// The lease may have held the group or freed a turn: the next head depends on it.
 		m.showFreed()
 	}
 }
 
-// serveLater leaves the rest of those who wait for jobs of a queue to Tick.
+// serveLater leaves the rest of those who wait for jobs of a queue to Tick. The queue stays marked
+// as waking, so that INV-5 knows that it is still to be served, and no wake adds it twice.
 func (m *Machine) serveLater(q *queue) {
 	if !q.waking {
 		q.waking = true
@@ -82,7 +94,8 @@ func (m *Machine) serveLater(q *queue) {
 	}
 }
 
-// admitNext lets the next push that waited for room into its queue.
+// admitNext lets the next push that waited for room into its queue. The queue stays first in line
+// until it has no room or nobody is left: its pushes keep their order.
 func (m *Machine) admitNext() {
 	q := m.rooms.first()
 	switch {
@@ -96,8 +109,10 @@ func (m *Machine) admitNext() {
 	}
 }
 
-// serveSome goes on with what is left over of those who wait, and reports whether there
-// is more. Each kind comes first in its turn, so that none is held up by the others.
+// serveSome goes on with what is left over of those who wait, and reports whether there is more.
+// Each kind comes first in its turn, so that none is held up by the others. In a Tick in which
+// timers went first nothing is done here: the next Tick comes at once, and then it is the turn of
+// those who wait.
 func (m *Machine) serveSome() (more bool) {
 	if m.held || !m.Behind() {
 		return m.Behind()
@@ -113,8 +128,9 @@ func (m *Machine) serveSome() (more bool) {
 // postponedMax is how many Ticks in a row may leave a clean-up for later.
 const postponedMax = 64
 
-// postpones reports whether a clean-up after a purge waits until those who are left over
-// have been answered. It does not wait for ever.
+// postpones reports whether a clean-up after a purge waits until those who are left over have been
+// answered. It does not wait for ever: as long as clients keep the machine busy, the space of
+// purged jobs would never come back.
 func (m *Machine) postpones() bool {
 	if m.left.empty() && m.leftRooms.empty() && m.telling.empty() || m.postponed == postponedMax {
 		m.postponed = 0
@@ -129,6 +145,7 @@ func (m *Machine) isDue() bool {
 	return len(m.timers) > 0 && m.timers[0].at <= m.now || len(m.alarms) > 0 && m.alarms[0].at <= m.now || m.beyond <= m.now
 }
 
+// admitRest and serveRest go on with queues of earlier steps, as far as the work of this step goes.
 func (m *Machine) admitRest() {
 	for !m.leftRooms.empty() && m.work > 0 {
 		m.rooms.add(m.leftRooms.take())
@@ -143,7 +160,7 @@ func (m *Machine) serveRest() {
 	}
 }
 
-// Behind reports whether callers are still to be served, let in, told or forgotten.
+// Behind reports whether callers are still to be served, let in, told or taken out of lists.
 func (m *Machine) Behind() bool {
 	return !m.left.empty() || !m.leftRooms.empty() || !m.telling.empty() || !m.leaving.empty()
 }

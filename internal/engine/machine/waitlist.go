@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// waitNode is a place in a list.
+// waitNode is the place of a caller in one list. Nodes are part of the waiter, or of one slice for
+// each step that had it join lists, so that joining a thousand lists is one allocation.
 type waitNode struct {
 	w          *waiter
 	in         *waitList
@@ -13,8 +14,9 @@ type waitNode struct {
 	came       uint64    // in which order those of fetches came
 }
 
-// waitList is a list of callers in order of arrival. That of fetches belongs to a name:
-// there need not be a queue.
+// waitList is a list of callers in order of arrival. That of fetches belongs to a name: there need
+// not be a queue. The lists are doubly linked, because a caller leaves all its lists when it is
+// answered.
 type waitList struct {
 	head, tail      *waitNode
 	q               *queue // nil if there is none
@@ -25,16 +27,17 @@ type waitList struct {
 	home  *waitList // of such callers: the list that they were in
 }
 
-// empty reports whether nobody waits. No list is an empty one.
+// empty reports whether nobody waits. A nil list is an empty one.
 func (l *waitList) empty() bool { return l.first() == nil && (l == nil || l.aside.empty()) }
 
-// hasNoNodes reports whether there is nobody in the list, not even callers that are still to leave it.
+// hasNoNodes reports whether there is nobody in the list, not even callers that were answered and
+// are still to leave it: only then may the list be forgotten.
 func (l *waitList) hasNoNodes() bool {
 	return l.head == nil && (l.aside == nil || len(l.aside.lots) == 0)
 }
 
-// first returns the caller that has waited longest, or nil. Those that were answered
-// elsewhere are taken out on the way.
+// first returns the caller that has waited longest, or nil. Those that were answered elsewhere are
+// taken out on the way.
 func (l *waitList) first() *waiter {
 	if n := l.firstNode(); n != nil {
 		return n.w
@@ -56,6 +59,7 @@ func (l *waitList) firstNode() *waitNode {
 	return nil
 }
 
+// push adds a node at the end.
 func (l *waitList) push(n *waitNode) {
 	n.in, n.prev, n.next = l, l.tail, nil
 	if l.tail == nil {
@@ -66,7 +70,7 @@ func (l *waitList) push(n *waitNode) {
 	l.tail = n
 }
 
-// remove takes a node out, unless it is out already.
+// remove takes a node out, unless it is out already: firstNode may have done it.
 func (l *waitList) remove(n *waitNode) {
 	if n.prev == n {
 		return
@@ -109,7 +113,8 @@ func (w *waiter) fetchLists() iter.Seq[*waitList] {
 	}
 }
 
-// own returns the list of those who wait for jobs of a queue, of whom some may stand aside.
+// own returns the list of those who wait for jobs of a queue. A caller that stands aside is in a
+// list of its worker, which belongs to that one.
 func (l *waitList) own() *waitList {
 	if l.home != nil {
 		return l.home
@@ -117,13 +122,13 @@ func (l *waitList) own() *waitList {
 	return l
 }
 
-// freeNames is how many queues a fetch may name without being counted: those are bounded
-// by the number of callers.
+// freeNames is how many queues a fetch may name without being counted. Their memory is bounded by
+// the number of callers; that of longer fetches is bounded by Options.WaitNames, over all of them.
 const freeNames = 16
 
 // joinFetchLists has a fetch wait for jobs of further queues. It reports false if too many names
-// are waited on already. A name that comes twice counts once, unless others have come to
-// its list in between.
+// are waited on already. A name that comes twice counts once, unless others have come to its list
+// in between: being in a list twice is harmless, and a map to prevent it would cost more.
 func (m *Machine) joinFetchLists(w *waiter, names []string) bool {
 	if len(w.fetch.Queues) > freeNames && m.names+len(names) > m.opt.WaitNames {
 		return false
@@ -154,7 +159,9 @@ func (m *Machine) joinFetchLists(w *waiter, names []string) bool {
 	return true
 }
 
-// fetchers returns the list of those who wait for jobs of a queue, which need not exist.
+// fetchers returns the list of those who wait for jobs of a queue, which need not exist. Waiting
+// for a queue must not make it, so that such lists are kept apart (Machine.stubs) until somebody
+// pushes.
 func (m *Machine) fetchers(namespace, name string) *waitList {
 	if q := m.spaces[namespace][name]; q != nil {
 		if q.waiters == nil {
@@ -175,7 +182,8 @@ func (m *Machine) fetchers(namespace, name string) *waitList {
 	return l
 }
 
-// adoptWaiters gives a new queue the list of those who wait for its jobs already.
+// adoptWaiters gives a new queue the list of those who wait for its jobs already. Nothing has to be
+// woken, because a new queue has no jobs.
 func (m *Machine) adoptWaiters(q *queue) {
 	if l := m.stubs[q.namespace][q.name]; l != nil {
 		l.q, q.waiters = q, l
@@ -183,7 +191,9 @@ func (m *Machine) adoptWaiters(q *queue) {
 	}
 }
 
-// keepWaiters keeps the list of those who wait for jobs of a queue that is forgotten.
+// keepWaiters keeps the list of those who wait for jobs of a queue that is forgotten, until there
+// is a queue of that name again. That one may have no limits, so that those who stand aside are
+// looked at again.
 func (m *Machine) keepWaiters(q *queue) {
 	l := q.waiters
 	q.waiters = nil
@@ -201,6 +211,7 @@ func (m *Machine) keepWaiters(q *queue) {
 	m.stubs[l.namespace][l.name] = l
 }
 
+// dropStub forgets the list of a name that nobody waits on, or that a queue has taken over.
 func (m *Machine) dropStub(l *waitList) {
 	space := m.stubs[l.namespace]
 	if space[l.name] == l {
@@ -211,8 +222,8 @@ func (m *Machine) dropStub(l *waitList) {
 	}
 }
 
-// leaveLists takes a caller out of the lists that it is in. One that is in very many
-// leaves them later, in pieces: until then they pass over it.
+// leaveLists takes a caller out of the lists that it is in. One that joined lists in several steps
+// leaves them later, in as many pieces: until then they pass over it (waiter.left).
 func (m *Machine) leaveLists(w *waiter) {
 	switch {
 	case w.left: // it is about to
@@ -220,6 +231,7 @@ func (m *Machine) leaveLists(w *waiter) {
 		m.leaveJobWait(w)
 	case w.one.in != nil:
 		if w.push != nil {
+			// Room that was kept for the push is free for others.
 			w.one.in.q.entrants--
 		}
 		m.leaveNode(&w.one)
@@ -231,6 +243,8 @@ func (m *Machine) leaveLists(w *waiter) {
 	}
 }
 
+// leaveNode takes one node out of its list, and forgets the list, the queue or the lot that only
+// existed for those who wait.
 func (m *Machine) leaveNode(n *waitNode) {
 	l := n.in
 	n.in = nil
@@ -246,7 +260,7 @@ func (m *Machine) leaveNode(n *waitNode) {
 	}
 }
 
-// leavePart takes a caller out of as many lists as one step had it stand in.
+// leavePart takes a caller out of as many lists as one step had it join.
 func (m *Machine) leavePart(w *waiter) {
 	last := len(w.more) - 1
 	nodes := w.more[last]
@@ -263,7 +277,8 @@ func (m *Machine) leavePart(w *waiter) {
 // placesPerUnit is how many places in lists a caller leaves for one unit of work.
 const placesPerUnit = 16
 
-// leaveSome goes on with callers that are still to leave their lists.
+// leaveSome goes on with callers that are still to leave their lists. A part is at most
+// NamesPerStep places, so that a step goes over its bound by no more than that.
 func (m *Machine) leaveSome() {
 	for !m.leaving.empty() && m.spend() {
 		w := m.leaving.first()
