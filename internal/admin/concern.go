@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/internal/engine"
+	"millrace/internal/history"
 	"millrace/internal/job"
 )
 
@@ -65,6 +66,8 @@ type watcher struct {
 	minute int64      // the newest of them
 }
 
+type queueName struct{ namespace, name string }
+
 // watched is a queue that was found.
 type watched struct {
 	round   int
@@ -77,7 +80,7 @@ func (w *watcher) init(s *Service) {
 
 // load takes up how many jobs have died in the last hour.
 func (w *watcher) load() error {
-	past, err := w.s.History(resolutions[0].name)
+	past, err := w.s.History(history.All[0].Name)
 	for i := range past.Points {
 		w.count(past.Points[i].At, past.Points[i].Died)
 	}
@@ -165,7 +168,7 @@ func (w *watcher) concerns(now time.Time, died uint64, busy []QueueSample) ([]Co
 	w.count(now, died)
 	if now.Sub(w.usualAt) >= usualEvery {
 		w.usualAt, w.usual = now, make(map[queueName]float64)
-		past, err := w.s.Parts(periods[0].name)
+		past, err := w.s.Parts(history.Parts[0].Name)
 		if err != nil {
 			w.s.log.Warn("cannot read how long jobs usually wait", slog.Any("error", err))
 		}

@@ -267,11 +267,3 @@ func (c *call) getSettings() error {
 }
 
 func (c *call) getLive() error { return c.Answer(http.StatusOK, c.Live()) }
-
-func (c *call) getHistory() error {
-	name := c.query("resolution")
-	if name == "" {
-		name = resolutions[0].name
-	}
-	return c.Result(c.History(name))
-}

@@ -1,36 +1,30 @@
 package admin
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
+	"cmp"
 	"time"
 
 	"millrace/internal/api"
-	"millrace/internal/engine"
-	"millrace/internal/job"
+	"millrace/internal/history"
 	"millrace/internal/timing"
 )
 
-// resolution is one of the rings of the history: so many slots of so long.
-type resolution struct {
-	name  string
-	step  time.Duration
-	slots int64
+// Wait tells how long jobs waited, from when they were ready until they were fetched. Quantiles are as exact as
+// the buckets that they are counted in: a fifth too long at most.
+type Wait struct {
+	Jobs uint64  `json:"jobs"` // that were fetched
+	Mean float64 `json:"mean_seconds"`
+	P50  float64 `json:"p50_seconds"`
+	P95  float64 `json:"p95_seconds"`
 }
 
-// resolutions are all of them: an hour, a day and a month.
-var resolutions = [...]resolution{
-	{"10s", 10 * time.Second, 360},
-	{"1m", time.Minute, 1440},
-	{"1h", time.Hour, 720},
+// waitOf sums a histogram up; nil if nothing was counted.
+func waitOf(h *timing.Histogram) *Wait {
+	if h == nil || h.Count == 0 {
+		return nil
+	}
+	return &Wait{Jobs: h.Count, Mean: h.Mean().Seconds(), P50: h.Quantile(0.5).Seconds(), P95: h.Quantile(0.95).Seconds()}
 }
-
-// historySpace is where the slots are kept, under the resolution and their place in the ring.
-const historySpace = "admin.history"
 
 // Point is what happened in one slot of the history, and how many jobs there were at its end.
 type Point struct {
@@ -45,100 +39,6 @@ type Point struct {
 	Run     *Wait     `json:"run,omitempty"` // only of a type of jobs
 	// Counts are the jobs by state, of all queues together.
 	Counts map[string]uint64 `json:"counts,omitempty"`
-
-	wait timing.Histogram // Wait while the slot is not over
-}
-
-func (p *Point) add(t *tally, counts map[string]uint64, wait *timing.Histogram) {
-	for i, at := range []*uint64{&p.Pushed, &p.Fetched, &p.Acked, &p.Failed, &p.Died, &p.Expired} {
-		*at += t[i]
-	}
-	p.Counts = counts
-	if wait.Count > 0 {
-		p.wait.Add(wait)
-		p.Wait = waitOf(&p.wait)
-	}
-}
-
-// history collects the slots that are not over yet. It is owned by the sampler's goroutine.
-type history struct {
-	engine *engine.Engine
-	open   [len(resolutions)]*Point
-}
-
-func (r *resolution) begin(at time.Time) time.Time { return at.UTC().Truncate(r.step) }
-
-// name of the slot that a time falls into.
-func (r *resolution) slot(at time.Time) string {
-	return fmt.Sprintf("%s/%04d", r.name, (at.Unix()/int64(r.step/time.Second))%r.slots)
-}
-
-// load takes up the slots that a server that stopped a moment ago has left.
-func (h *history) load(now time.Time) error {
-	for i := range resolutions {
-		r := &resolutions[i]
-		value, ok, err := h.engine.Value(historySpace, r.slot(now))
-		if err != nil {
-			return err
-		}
-		var p Point
-		if ok && json.Unmarshal(value, &p) == nil && p.At.Equal(r.begin(now)) {
-			h.open[i] = &p
-		}
-	}
-	return nil
-}
-
-// add counts a sample, and returns the commands that keep the slots that are over.
-func (h *history) add(now time.Time, t tally, counts *[job.StateCount]uint64, wait *timing.Histogram) []job.Command {
-	var over []job.Command
-	names := countsOf(counts)
-	for i := range resolutions {
-		r := &resolutions[i]
-		begin := r.begin(now)
-		if p := h.open[i]; p != nil && !p.At.Equal(begin) {
-			over = append(over, r.write(p))
-			h.open[i] = nil
-		}
-		if h.open[i] == nil {
-			h.open[i] = &Point{At: begin}
-		}
-		h.open[i].add(&t, names, wait)
-	}
-	return over
-}
-
-// flush returns the commands that keep the slots that are not over, so that a restart can take them up. How long jobs
-// waited in them begins anew.
-func (h *history) flush() []job.Command {
-	var all []job.Command
-	for i := range resolutions {
-		if p := h.open[i]; p != nil {
-			all = append(all, resolutions[i].write(p))
-		}
-	}
-	return all
-}
-
-func (r *resolution) write(p *Point) job.Command {
-	value, err := json.Marshal(p)
-	if err != nil {
-		panic("admin: a point of the history cannot be written: " + err.Error()) // it holds a time and numbers
-	}
-	return &job.SetValue{Space: historySpace, Name: r.slot(p.At), Value: value}
-}
-
-func (h *history) keep(ctx context.Context, cmds []job.Command) error {
-	if len(cmds) == 0 {
-		return nil
-	}
-	var errs []error
-	for _, r := range h.engine.NewCaller().Do(ctx, cmds...) {
-		if r.Err != nil {
-			errs = append(errs, r.Err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // History is what happened lately, in slots of one length, the oldest first. Slots in which the
@@ -152,27 +52,114 @@ type History struct {
 // History returns a ring of the history: "10s" is the last hour, "1m" the last day, "1h" the last
 // month. The slot that is not over is not in it.
 func (s *Service) History(name string) (History, error) {
-	i := slices.IndexFunc(resolutions[:], func(r resolution) bool { return r.name == name })
-	if i < 0 {
+	r := history.Find(history.All, name)
+	if r == nil {
 		return History{}, api.Invalid("resolution: %q is none of 10s, 1m and 1h", name)
 	}
-	r := &resolutions[i]
-	out := History{Resolution: name, Seconds: r.step.Seconds(), Points: []Point{}}
-	values, err := s.engine.Values(historySpace, name+"/", int(r.slots))
+	return s.points(r, history.Name{})
+}
+
+// QueueHistory returns what happened in a queue in the last "hour", "day" or "month", the oldest slot first. A slot
+// tells of it as far as it was among the busiest then, and shows nothing otherwise.
+func (s *Service) QueueHistory(namespace, queue, period string) (History, error) {
+	return s.partHistory(history.Name{Namespace: namespace, Queue: queue}, period)
+}
+
+// TypeHistory returns the same for the jobs of a type.
+func (s *Service) TypeHistory(typ, period string) (History, error) {
+	if typ == "" {
+		return History{}, api.Invalid("type: say which")
+	}
+	return s.partHistory(history.Name{Type: typ}, period)
+}
+
+func (s *Service) partHistory(of history.Name, period string) (History, error) {
+	r, err := findPeriod(period)
+	if err != nil {
+		return History{}, err
+	}
+	return s.points(r, of)
+}
+
+// findPeriod returns the ring of a period.
+func findPeriod(name string) (*history.Ring, error) {
+	if r := history.Find(history.Parts, name); r != nil {
+		return r, nil
+	}
+	return nil, api.Invalid("period: %q is none of hour, day and month", name)
+}
+
+// points returns what happened to something in each slot of a ring.
+func (s *Service) points(r *history.Ring, of history.Name) (History, error) {
+	out := History{Resolution: r.Name, Seconds: r.Step.Seconds(), Points: []Point{}}
+	slots, err := r.Slots(s.engine, s.opts.Now())
 	if err != nil {
 		return out, api.Refusal(err)
 	}
-	now := s.opts.Now()
-	oldest := now.Add(-r.step * time.Duration(r.slots))
-	for _, v := range values {
-		var p Point
-		if !strings.HasPrefix(v.Name, name+"/") || json.Unmarshal(v.Value, &p) != nil {
-			continue
-		}
-		if p.At.After(oldest) && p.At.Before(r.begin(now)) {
-			out.Points = append(out.Points, p)
-		}
+	for i := range slots {
+		f := slots[i].Of(of)
+		out.Points = append(out.Points, Point{
+			At: slots[i].At, Pushed: f.Pushed, Fetched: f.Fetched, Acked: f.Acked, Failed: f.Failed, Died: f.Died, Expired: f.Expired,
+			Wait: waitOf(f.Wait), Run: waitOf(f.Run), Counts: slots[i].Counts,
+		})
 	}
-	slices.SortFunc(out.Points, func(a, b Point) int { return a.At.Compare(b.At) })
 	return out, nil
+}
+
+// Parts is what happened lately, by protocol and by queue, the busiest first.
+type Parts struct {
+	Period    string  `json:"period"`
+	Seconds   float64 `json:"seconds"` // that are told about, as far as the server ran
+	Protocols []Part  `json:"protocols"`
+	Queues    []Part  `json:"queues"`
+}
+
+// Part is what happened to a protocol or a queue. Through a protocol, a command that pushes several jobs at once counts
+// as one.
+type Part struct {
+	Protocol  string `json:"protocol,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"` // of a queue
+	Pushed    uint64 `json:"pushed"`
+	Fetched   uint64 `json:"fetched"`
+	Acked     uint64 `json:"acked"`
+	Failed    uint64 `json:"failed"`
+	Wait      *Wait  `json:"wait,omitempty"`
+}
+
+// Parts returns what happened in the last "hour", "day" or "month". The slot that is not over is not in it. A queue is
+// in it as far as it was among the busiest of a slot.
+func (s *Service) Parts(period string) (Parts, error) {
+	sum, seconds, err := s.sum(period)
+	out := Parts{Period: period, Seconds: seconds, Protocols: []Part{}, Queues: []Part{}}
+	protocols, _, queues := sum.Busiest()
+	shown := func(list []Part, parts []*history.Part) []Part {
+		for _, p := range parts {
+			list = append(list, Part{p.Protocol, p.Namespace, p.Queue, p.Pushed, p.Fetched, p.Acked, p.Failed, waitOf(p.Wait)})
+		}
+		return list
+	}
+	out.Protocols, out.Queues = shown(out.Protocols, protocols), shown(out.Queues, queues)
+	return out, err
+}
+
+// sum adds up the slots of a period, and tells how many seconds they are.
+func (s *Service) sum(period string) (sum history.Slot, seconds float64, err error) {
+	r, err := findPeriod(period)
+	if err != nil {
+		return sum, 0, err
+	}
+	slots, err := r.Slots(s.engine, s.opts.Now())
+	if err != nil {
+		return sum, 0, api.Refusal(err)
+	}
+	return history.Sum(slots), r.Step.Seconds() * float64(len(slots)), nil
+}
+
+func (c *call) getHistory() error {
+	return c.Result(c.History(cmp.Or(c.query("resolution"), history.All[0].Name)))
+}
+
+func (c *call) getParts() error {
+	return c.Result(c.Parts(cmp.Or(c.query("period"), history.Parts[0].Name)))
 }

@@ -13,6 +13,7 @@ import (
 
 	"millrace/internal/api"
 	"millrace/internal/engine"
+	"millrace/internal/history"
 	"millrace/internal/job"
 )
 
@@ -23,8 +24,6 @@ type Rates struct {
 	Acked   float64 `json:"acked"`
 	Failed  float64 `json:"failed"`
 }
-
-func (r Rates) sum() float64 { return r.Pushed + r.Fetched + r.Acked + r.Failed }
 
 // Sample is what happened in the last moments.
 type Sample struct {
@@ -62,88 +61,42 @@ const (
 	streamMax  = 64
 )
 
-// counted are the counters that samples and history are made of.
-var counted = [...]job.Counter{job.CountPushed, job.CountFetched, job.CountAcked, job.CountFailed, job.CountDied, job.CountExpired}
-
-// The places of some of them.
-const (
-	tallyPushed = iota
-	tallyFetched
-	tallyAcked
-	tallyFailed
-	tallyDied
-)
-
-// tally are the values of the counted counters.
-type tally [len(counted)]uint64
-
-func tallyOf(totals *[job.CounterCount]uint64) (t tally) {
-	for i, c := range counted {
-		t[i] = totals[c]
-	}
-	return t
+// ProtocolSample is what happened through a protocol. A command that pushes several jobs at once counts as one.
+type ProtocolSample struct {
+	Protocol string `json:"protocol"`
+	Rates    Rates  `json:"rates"`
+	Wait     *Wait  `json:"wait,omitempty"`
 }
-
-func (t tally) plus(u tally) tally {
-	for i := range t {
-		t[i] += u[i]
-	}
-	return t
-}
-
-// since returns what was added. Counters that have begun anew count from zero.
-func (t tally) since(before tally) (d tally) {
-	for i := range t {
-		if t[i] >= before[i] {
-			d[i] = t[i] - before[i]
-		} else {
-			d[i] = t[i]
-		}
-	}
-	return d
-}
-
-func (t tally) rates(seconds float64) Rates {
-	return Rates{
-		Pushed: float64(t[tallyPushed]) / seconds, Fetched: float64(t[tallyFetched]) / seconds, Acked: float64(t[tallyAcked]) / seconds,
-		Failed: float64(t[tallyFailed]) / seconds,
-	}
-}
-
-type queueName struct{ namespace, name string }
 
 // sampler asks now and then what has happened, for everybody who watches and for the history.
 type sampler struct {
-	s       *Service
-	history history
+	s *Service
 
 	// Owned by the goroutine of run.
-	before tally     // what had happened by the sample before
-	at     time.Time // when that was; zero: there is none
-	meter  meter
-	parts  partsHistory
-	types  typeMeter
-	watch  watcher
-	asked  chan chan error // for a sample now
+	at       time.Time // of the sample before; zero: there is none
+	meter    history.Meter
+	recorder history.Recorder
+	watch    watcher
+	asked    chan chan error // for a sample now
 
-	mu      sync.Mutex          // guards what follows
-	added   map[queueName]tally // in the latest
+	mu      sync.Mutex // guards what follows
 	latest  *Sample
-	text    []byte        // latest as JSON
-	changed chan struct{} // closed with the next sample
+	read    *history.Reading // that latest is made of
+	text    []byte           // latest as JSON
+	changed chan struct{}    // closed with the next sample
 	streams int
 }
 
 func (sm *sampler) init(s *Service) {
 	sm.s, sm.changed, sm.asked = s, make(chan struct{}), make(chan chan error)
-	sm.history.engine, sm.parts.engine, sm.meter.engine, sm.types.engine = s.engine, s.engine, s.engine, s.engine
+	sm.meter, sm.recorder = history.Meter{Engine: s.engine, DoorName: s.opts.DoorName}, history.Recorder{Engine: s.engine}
 	sm.watch.init(s)
 }
 
 // run takes samples until ctx ends. The first only tells where the counters stand.
 func (sm *sampler) run(ctx context.Context) {
 	now := sm.s.opts.Now()
-	if err := errors.Join(sm.history.load(now), sm.parts.load(now), sm.watch.load()); err != nil {
+	if err := errors.Join(sm.recorder.Load(now), sm.watch.load()); err != nil {
 		sm.s.log.Warn("cannot read the history", slog.Any("error", err))
 	}
 	wait := time.NewTimer(0)
@@ -154,8 +107,7 @@ func (sm *sampler) run(ctx context.Context) {
 			if sm.s.engine.Err() != nil {
 				return // which has told why
 			}
-			sm.parts.each(sm.types.last())
-			if err := sm.history.keep(context.WithoutCancel(ctx), append(sm.history.flush(), sm.parts.flush()...)); err != nil {
+			if err := sm.recorder.Flush(context.WithoutCancel(ctx)); err != nil {
 				sm.s.log.Warn("cannot keep the history", slog.Any("error", err))
 			}
 			return
@@ -187,112 +139,90 @@ func (s *Service) Sample(ctx context.Context) error {
 	}
 }
 
-// take takes one sample. The engine tells what has changed, so that the number of queues does not matter.
+// take takes one sample.
 func (sm *sampler) take(ctx context.Context, now time.Time) error {
-	seconds := now.Sub(sm.at).Seconds()
-	first := sm.at.IsZero()
-	times := sm.meter.read()
-	a, err := sm.s.engine.Activity()
+	read, err := sm.meter.Read()
 	if err != nil {
 		return api.Refusal(err)
 	}
-	done := tallyOf(&a.All)
-	all := done.since(sm.before)
-	if first {
-		times, a.Queues, all, seconds = &metered{}, nil, tally{}, 0
+	all, counts, seconds := read.Of(history.Name{}), countsOf(&read.Sums.Counts), 0.0
+	if !sm.at.IsZero() {
+		seconds = now.Sub(sm.at).Seconds()
 	}
-	added := addedTo(a.Queues)
-	busy, err := sm.busy(added, times, seconds)
+	kept := sm.recorder.Add(ctx, now, read, counts) // first, because what was read is not told again
+	sm.at = now
+	busy, err := sm.busy(read, seconds)
 	if err != nil {
 		return err
 	}
-	concerns, err := sm.watch.concerns(now, all[tallyDied], busy)
+	concerns, err := sm.watch.concerns(now, all.Died, busy)
 	if err != nil {
 		return err
 	}
-	sm.at, sm.before = now, done
 	sm.publish(&Sample{
-		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: countsOf(&a.Sums.Counts), Queues: int(a.Sums.Queues), //nolint:gosec // a number of queues
-		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(&times.all), Protocols: sm.s.protocols(times, seconds), Busiest: busy, Concerns: concerns,
-	}, added)
-	over := sm.history.add(now, all, &a.Sums.Counts, &times.all)
-	over = append(over, sm.parts.add(now, func(slot *partsSlot) { sm.s.countParts(slot, times, added) }, sm.types.last())...)
-	return sm.history.keep(ctx, over)
+		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: counts, Queues: int(read.Sums.Queues), //nolint:gosec // a number of queues
+		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(all.Wait), Protocols: sm.protocols(read, seconds), Busiest: busy, Concerns: concerns,
+	}, read)
+	return kept
 }
 
-// addedTo returns what has happened in each queue, as far as something that is sampled has.
-func addedTo(queues []engine.Active) map[queueName]tally {
-	added := make(map[queueName]tally, len(queues))
-	for i := range queues {
-		q := &queues[i]
-		if t := tallyOf(&q.Added); t != (tally{}) {
-			name := queueName{q.Namespace, q.Queue}
-			added[name] = added[name].plus(t)
+// protocols returns what happened through each protocol, in the order of doors.
+func (sm *sampler) protocols(read *history.Reading, seconds float64) []ProtocolSample {
+	out := []ProtocolSample{}
+	for door := range job.Door(engine.DoorCount) {
+		name := history.Name{Protocol: sm.s.opts.DoorName(door)}
+		if f := read.Parts[name]; f != nil {
+			out = append(out, ProtocolSample{name.Protocol, rateOf(f, seconds), waitOf(f.Wait)})
 		}
 	}
-	return added
+	return out
 }
 
 // busy returns the queues where most has happened, with how they stand now.
-func (sm *sampler) busy(added map[queueName]tally, times *metered, seconds float64) ([]QueueSample, error) {
-	all := make([]QueueSample, 0, len(added))
-	for name, t := range added {
-		all = append(all, QueueSample{Namespace: name.namespace, Name: name.name, Rates: rateOf(t, seconds)})
+func (sm *sampler) busy(read *history.Reading, seconds float64) ([]QueueSample, error) {
+	names := make([]history.Name, 0, len(read.Parts))
+	for name := range read.Parts {
+		if name.Queue != "" {
+			names = append(names, name)
+		}
 	}
-	out := busiest(all)
+	slices.SortFunc(names, func(a, b history.Name) int {
+		return cmp.Or(cmp.Compare(read.Of(b).Work(), read.Of(a).Work()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Queue, b.Queue))
+	})
+	out := make([]QueueSample, min(len(names), busiestMax))
 	err := sm.s.view(func(v *engine.View) error {
-		for i := range out {
-			q, _, err := v.Queue(out[i].Namespace, out[i].Name)
+		for i, name := range names[:len(out)] {
+			q, _, err := v.Queue(name.Namespace, name.Queue)
 			if err != nil {
 				return err
 			}
-			out[i].Ready, out[i].Running = q.Counts[job.Ready], q.Counts[job.Leased]
-			out[i].Wait = waitOf(times.queues[queueName{out[i].Namespace, out[i].Name}])
+			f := read.Of(name)
+			out[i] = QueueSample{name.Namespace, name.Queue, rateOf(f, seconds), q.Counts[job.Ready], q.Counts[job.Leased], waitOf(f.Wait)}
 		}
 		return nil
 	})
 	return out, err
 }
 
-// countParts adds what happened to protocols and queues to a slot of the history.
-func (s *Service) countParts(slot *partsSlot, times *metered, added map[queueName]tally) {
-	for door, d := range times.doors {
-		if p := slot.of(partName{protocol: s.opts.DoorName(door)}); p != nil {
-			p.add(&d.tally, &d.wait)
-		}
-	}
-	for name, t := range added {
-		if p := slot.of(partName{namespace: name.namespace, queue: name.name}); p != nil {
-			p.add(&t, times.queues[name])
-		}
-	}
-}
-
-func rateOf(t tally, seconds float64) Rates {
+func rateOf(f *history.Figures, seconds float64) Rates {
 	if seconds <= 0 {
 		return Rates{}
 	}
-	return t.rates(seconds)
-}
-
-func busiest(all []QueueSample) []QueueSample {
-	slices.SortFunc(all, func(a, b QueueSample) int {
-		return cmp.Or(cmp.Compare(b.Rates.sum(), a.Rates.sum()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	out := make([]QueueSample, min(len(all), busiestMax))
-	copy(out, all)
-	return out
+	return Rates{
+		Pushed: float64(f.Pushed) / seconds, Fetched: float64(f.Fetched) / seconds, Acked: float64(f.Acked) / seconds,
+		Failed: float64(f.Failed) / seconds,
+	}
 }
 
 // publish hands a sample to everybody.
-func (sm *sampler) publish(sample *Sample, added map[queueName]tally) {
+func (sm *sampler) publish(sample *Sample, read *history.Reading) {
 	text, err := json.Marshal(sample)
 	if err != nil {
 		panic("admin: a sample cannot be written: " + err.Error()) // it holds texts and finite numbers only
 	}
 	sm.mu.Lock()
 	defer sm.mu.Unlock()
-	sm.latest, sm.text, sm.added = sample, text, added
+	sm.latest, sm.text, sm.read = sample, text, read
 	close(sm.changed)
 	sm.changed = make(chan struct{})
 }
@@ -304,7 +234,7 @@ func (sm *sampler) rates(namespace, name string) Rates {
 	if sm.latest == nil {
 		return Rates{}
 	}
-	return rateOf(sm.added[queueName{namespace, name}], sm.latest.Seconds)
+	return rateOf(sm.read.Of(history.Name{Namespace: namespace, Queue: name}), sm.latest.Seconds)
 }
 
 // Live returns the latest sample; zero before the first.

@@ -182,7 +182,7 @@ func TestHistory(t *testing.T) {
 		if err != nil || h.Points[0].Pushed != 4 {
 			t.Errorf("%+v, %v", h.Points, err)
 		}
-		values, err := f.engine.Values(historySpace, "", 0)
+		values, err := f.engine.Values("admin.history", "", 0)
 		if err != nil || len(values) > 360+1440+720 {
 			t.Errorf("%d slots, %v", len(values), err)
 		}

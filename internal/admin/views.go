@@ -6,6 +6,7 @@ import (
 
 	"millrace/internal/api"
 	"millrace/internal/auth"
+	"millrace/internal/history"
 )
 
 // viewRoutes are the calls behind pages that sum something up.
@@ -23,7 +24,7 @@ func (c *call) getFailures() error {
 func (c *call) getTypes() error { return c.Result(c.Types(c.query("period"))) }
 
 func (c *call) getTypeHistory() error {
-	return c.Result(c.TypeHistory(c.query("type"), cmp.Or(c.query("period"), periods[0].name)))
+	return c.Result(c.TypeHistory(c.query("type"), cmp.Or(c.query("period"), history.Parts[0].Name)))
 }
 
 // ActivityList is what operators have done, the newest first.

@@ -20,6 +20,7 @@ type queueTable struct {
 	max    int
 	queues map[queueKey]*queueRow
 	other  *queueRow // of queues beyond the bound; nil: there is none
+	made   uint64    // rows so far
 	kinds  kinds
 	by     job.Door // of the request that is being applied
 }
@@ -28,9 +29,10 @@ type queueKey struct{ namespace, name string }
 
 // queueRow is told about the jobs of one queue, or of all those beyond the bound.
 type queueRow struct {
-	key   queueKey
-	table *queueTable
-	doors [DoorCount]*queueCell // nil where nothing has happened
+	key    queueKey
+	number uint64
+	table  *queueTable
+	doors  [DoorCount]*queueCell // nil where nothing has happened
 }
 
 // queueCell is what happened to the jobs of a queue through one door.
@@ -53,7 +55,7 @@ func (t *Times) Add(o *Times) {
 	t.Failed += o.Failed
 }
 
-// Sub takes away what a part of them were.
+// Sub takes away what an earlier copy of the same times had: what is left came since.
 func (t *Times) Sub(o *Times) {
 	t.Wait.Sub(&o.Wait)
 	t.Run.Sub(&o.Run)
@@ -70,14 +72,19 @@ func newQueueTable(maxQueues, maxTypes int) queueTable {
 // Watch returns who is told about a queue. The queues that are used first have figures of their own.
 func (t *queueTable) Watch(namespace, queue string) machine.QueueObserver {
 	if t.room() {
-		q := &queueRow{key: queueKey{namespace, queue}, table: t}
+		q := t.row(queueKey{namespace, queue})
 		t.queues[q.key] = q
 		return q
 	}
 	if t.other == nil {
-		t.other = &queueRow{table: t}
+		t.other = t.row(queueKey{})
 	}
 	return t.other
+}
+
+func (t *queueTable) row(key queueKey) *queueRow {
+	t.made++
+	return &queueRow{key: key, number: t.made, table: t}
 }
 
 // room reports whether one more queue can have figures of its own.
@@ -137,6 +144,7 @@ func (q *queueRow) Gone() {
 // to those of all queues together that have no figures of their own.
 type QueueFigures struct {
 	Namespace, Queue string
+	Row              uint64 // tells it apart from a queue of the same name that was removed
 	Others           bool
 	Door             job.Door // 0 has what time brings and what the server does by itself
 	// Counts are how much the lifetime counters of the queue have grown.
@@ -181,7 +189,7 @@ func (e *Engine) EachQueue(visit func(*QueueFigures)) (room bool) {
 				continue
 			}
 			e.mu.Lock()
-			f = QueueFigures{q.key.namespace, q.key.name, q == t.other, job.Door(door), c.counts, f.Types[:0]}
+			f = QueueFigures{q.key.namespace, q.key.name, q.number, q == t.other, job.Door(door), c.counts, f.Types[:0]}
 			times := c.times
 			e.mu.Unlock()
 			for kind := range times {

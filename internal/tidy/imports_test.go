@@ -46,9 +46,10 @@ var mayImport = map[string][]string{
 	"dialect/*": {"job", "engine", "dialect", "auth", "config"},
 
 	"api":     {"job"},
-	"admin":   {"job", "api", "engine", "auth", "metrics", "timing", "schedule", "hook"},
+	"admin":   {"job", "api", "engine", "history", "auth", "metrics", "timing", "schedule", "hook"},
 	"web":     {"job", "api", "engine", "auth", "metrics", "timing", "admin"},
 	"metrics": {"job", "engine", "auth", "timing"},
+	"history": {"job", "engine", "timing"},
 
 	"statsd":  {},
 	"hook":    {"job", "engine"},

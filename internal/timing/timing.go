@@ -6,6 +6,7 @@
 package timing
 
 import (
+	"encoding/json"
 	"math"
 	"math/bits"
 	"time"
@@ -118,6 +119,36 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 		rank -= n
 	}
 	return time.Duration(Bound(Buckets-1) * float64(time.Second))
+}
+
+// MarshalJSON writes the number and the count of each bucket that is not empty, one after the other, and then the sum.
+func (h *Histogram) MarshalJSON() ([]byte, error) {
+	var list []uint64
+	for i, n := range h.Buckets {
+		if n > 0 {
+			list = append(list, uint64(i), n)
+		}
+	}
+	return json.Marshal(append(list, uint64(h.Sum))) //nolint:gosec // not negative
+}
+
+// UnmarshalJSON is the inverse. It leaves out what is not one of ours. Earlier versions wrote no sum.
+func (h *Histogram) UnmarshalJSON(text []byte) error {
+	var list []uint64
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	*h = Histogram{}
+	for ; len(list) > 1; list = list[2:] {
+		if bucket, n := list[0], list[1]; bucket < Buckets {
+			h.Buckets[bucket] += n
+			h.Count += n
+		}
+	}
+	if len(list) == 1 {
+		h.Sum = time.Duration(list[0]) //nolint:gosec // as it was written
+	}
+	return nil
 }
 
 // Mean returns the mean of the durations counted, or zero.

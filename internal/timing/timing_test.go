@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 	"time"
@@ -85,6 +86,27 @@ func TestHistogram(t *testing.T) {
 	since.Add(&earlier)
 	if since != h {
 		t.Error("what was taken away and added again differs")
+	}
+}
+
+// A histogram is kept as it is, and what is not one of ours does no harm.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	var h, got Histogram
+	h.ObserveN(0, 3)
+	h.Observe(time.Second)
+	text, err := json.Marshal(&h)
+	if err != nil || string(text) != "[0,3,80,1,1000000000]" {
+		t.Errorf("%s, %v", text, err)
+	}
+	if err := json.Unmarshal(text, &got); err != nil || got != h {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := json.Unmarshal([]byte("[3,2,169,1,7]"), &got); err != nil || got.Count != 2 || got.Buckets[3] != 2 || got.Sum != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := json.Unmarshal([]byte(`["x"]`), &got); err == nil {
+		t.Error("a text is a histogram")
 	}
 }
 

@@ -6,11 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
-	"millrace/internal/timing"
 )
 
 // through runs commands as a protocol does.
@@ -102,80 +100,28 @@ func TestPartsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{SampleEvery: time.Second}, HandlerOptions{})
 		testkit.Advance(t, time.Second)
-		for i := range 3 * partsKept {
+		for i := range 60 {
 			for range 1 + i {
 				f.push(job.Spec{Queue: fmt.Sprintf("q%03d", i)})
 			}
 		}
 		testkit.Advance(t, 2*time.Minute)
 		parts, err := f.service.Parts("hour")
-		if err != nil || len(parts.Queues) != partsKept || parts.Queues[0].Name != "q059" || parts.Queues[0].Pushed != 60 {
+		if err != nil || len(parts.Queues) != 20 || parts.Queues[0].Name != "q059" || parts.Queues[0].Pushed != 60 {
 			t.Errorf("%+v, %v", parts, err)
 		}
 		testkit.Advance(t, 2*time.Hour)
 		if parts, err = f.service.Parts("hour"); err != nil || len(parts.Queues) != 0 || parts.Seconds > 3600 {
 			t.Errorf("%+v, %v", parts, err)
 		}
-		if parts, err = f.service.Parts("day"); err != nil || len(parts.Queues) != partsKept {
+		if parts, err = f.service.Parts("day"); err != nil || len(parts.Queues) != 20 {
 			t.Errorf("%+v, %v", parts, err)
 		}
-		values, err := f.engine.Values(partsSpace, "", 0)
+		values, err := f.engine.Values("admin.parts", "", 0)
 		if err != nil || len(values) > 60+96+120 || len(values) < 60 {
 			t.Errorf("%d slots, %v", len(values), err)
 		}
 		f.close()
-	})
-}
-
-func TestPartSlots(t *testing.T) {
-	t.Parallel()
-	var s partsSlot
-	for i := range partsOpen {
-		if s.of(partName{queue: fmt.Sprint(i)}) == nil {
-			t.Fatal(i)
-		}
-	}
-	if s.of(partName{queue: "one too many"}) != nil || s.of(partName{queue: "0"}) == nil {
-		t.Error("the bound does not hold")
-	}
-	// What cannot be one of ours does no harm.
-	p := part{Waits: []uint64{3, 2, timing.Buckets, 1, 7}}
-	p.unpack()
-	if p.wait.Count != 2 || p.wait.Buckets[3] != 2 {
-		t.Errorf("%+v", p.wait.Count)
-	}
-	p.pack()
-	if fmt.Sprint(p.Waits) != "[3 2]" {
-		t.Error(p.Waits)
-	}
-}
-
-// A queue that is removed and made again begins anew, and is not counted twice.
-func TestMeter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := &fixture{t: t, engine: e}
-		mt := &meter{engine: e}
-		for i := range 3 {
-			f.passOn("q", 3, 3, time.Duration(1+i)*time.Second)
-			if i == 0 {
-				f.passOn("q", 3, 3, time.Duration(1+i)*time.Second)
-			}
-			if m := mt.read(); m.all.Count != uint64([]int{2, 1, 1}[i]) || m.doors[3].tally[tallyPushed] != m.all.Count {
-				t.Errorf("%d: %d waits, %v", i, m.all.Count, m.doors[3].tally)
-			}
-			if m := mt.read(); m.all.Count != 0 || len(m.doors) != 0 {
-				t.Errorf("%d: told twice", i)
-			}
-			f.do(&job.Remove{Namespace: "ns", Queue: "q"})
-		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
