@@ -123,6 +123,6 @@ func (c *call) makeBackup() error {
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	c.AllowTime(backupTimeout)
+	c.AllowTime(backupTimeout + api.ReplyTimeout)
 	return c.Result(c.MakeBackup(in.Dir))
 }

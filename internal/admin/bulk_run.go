@@ -27,14 +27,14 @@ func (r *bulkRunner) run(ctx context.Context) {
 			<-ctx.Done() // the engine takes nothing more: the server stops
 			return
 		}
-		if !rest(ctx, restAfter(time.Since(began))) {
+		if !sleep(ctx, restAfter(time.Since(began))) {
 			return
 		}
 	}
 }
 
-// rest lets others work. It reports false if ctx ends.
-func rest(ctx context.Context, d time.Duration) bool {
+// sleep lets others work. It reports false if ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

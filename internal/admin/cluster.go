@@ -195,7 +195,7 @@ func Standby(o Options, so StandbyOptions) http.Handler {
 	s.opts.Cluster, s.opts.Now, s.copyData = so.Cluster, time.Now, so.Backup
 	mux := http.NewServeMux()
 	for _, rt := range standbyRoutes() {
-		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(&rt, so.Login, w, r) })
+		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(&rt, rt.handling(), so.Login, w, r) })
 	}
 	if so.Metrics != nil {
 		mux.Handle("GET /metrics", Guard(so.Login, auth.RoleRead, so.Metrics))

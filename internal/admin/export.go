@@ -272,7 +272,7 @@ func (c *call) exportJobs() error {
 			c.W.Header().Set("Content-Type", mediaLines)
 			c.W.WriteHeader(http.StatusOK)
 		}
-		c.AllowTime(api.LargeTimeout)
+		c.AllowTime(api.LargeTimeout + api.ReplyTimeout)
 		if _, err := c.W.Write(lines); err != nil {
 			return fmt.Errorf("%w: %w", errClientGone, err)
 		}

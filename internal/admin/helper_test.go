@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"millrace/internal/api"
+	"millrace/internal/dialect/rest"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store"
@@ -50,6 +51,7 @@ func openFixture(t *testing.T, st store.Store, o Options, ho HandlerOptions) *fi
 	if f.service, err = New(o); err != nil {
 		t.Fatal(err)
 	}
+	ho.Mounted = rest.New(rest.Options{Engine: e}).Routes()
 	f.handler = f.service.Handler(ho)
 	t.Cleanup(f.close)
 	return f

@@ -16,6 +16,8 @@ import (
 // HandlerOptions are what is served besides the operator API. What is nil is not there.
 type HandlerOptions struct {
 	Login *auth.Login
+	// Mounted are the calls of those who push and fetch jobs.
+	Mounted []api.Route
 	// Site refuses what web pages of other sites ask for; nil takes every name of a host.
 	Site *auth.Site
 	// Metrics serves /metrics.
@@ -106,9 +108,15 @@ func (s *Service) Handler(o HandlerOptions) http.Handler {
 		o.Login = auth.NewLogin(auth.LoginOptions{})
 	}
 	mux := http.NewServeMux()
+	add := func(rt *route, how handling) {
+		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, how, o.Login, w, r) })
+	}
 	for i := range routes {
-		rt := &routes[i]
-		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, o.Login, w, r) })
+		add(&routes[i], routes[i].handling())
+	}
+	for _, m := range o.Mounted {
+		handle := func(c *call) error { return m.Handle(&c.Call) }
+		add(&route{m.Method, m.Path, auth.RoleOperator, nil, handle}, handling{m.MaxBody, true})
 	}
 	s.more(mux, &o)
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.dispatch(mux, o.UI, w, r) })
@@ -181,7 +189,7 @@ func (v *verdict) WriteHeader(status int) { v.status = status }
 func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
 
 // serve answers one call of the API.
-func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *http.Request) {
+func (s *Service) serve(rt *route, how handling, login *auth.Login, w http.ResponseWriter, r *http.Request) {
 	role, verdict := login.Of(r)
 	c := &call{Service: s, Call: api.Call{W: w, R: WithActor(r, "")}, role: role}
 	h := w.Header()
@@ -191,7 +199,7 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 		refuse(w, p)
 		return
 	}
-	c.R.Body = http.MaxBytesReader(w, r.Body, rt.sizeMax())
+	c.R.Body = http.MaxBytesReader(w, r.Body, how.maxBody)
 	err := c.checkParams(rt)
 	if err == nil {
 		err = rt.handle(c)
@@ -199,7 +207,7 @@ func (s *Service) serve(rt *route, login *auth.Login, w http.ResponseWriter, r *
 	if err != nil {
 		c.fail(err)
 	}
-	if rt.role == auth.RoleOperator && !rt.routine() {
+	if rt.role == auth.RoleOperator && !how.routine {
 		s.log.Info("operator request", slog.String("method", rt.method), slog.String("path", r.URL.Path),
 			slog.String("remote", r.RemoteAddr), slog.Bool("accepted", err == nil))
 	}

@@ -71,6 +71,7 @@ const (
 	importKeptMax = 1000
 	problemMax    = 500 // bytes of what is told about a line
 	importAtOnce  = 4
+	importStep    = 100 // jobs of one unit: it holds up everybody else
 )
 
 var importToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -143,7 +144,7 @@ func (c *call) lines(use func(lines []byte) error) error {
 	default:
 		return api.ProblemTooMany.New("%d requests of imports are at work: try again in a second", importAtOnce)
 	}
-	c.AllowTime(api.LargeTimeout)
+	c.AllowTime(api.LargeTimeout + api.ReplyTimeout)
 	body, err := io.ReadAll(c.R.Body)
 	if err != nil {
 		return api.CutShort(err)

@@ -286,7 +286,7 @@ func detailOf(err error) string {
 func (im *importer) run(ctx context.Context) error {
 	for from := 0; from < len(im.items) || from == 0; {
 		to := min(from+1, len(im.items))
-		for to < len(im.items) && to-from < pushStep && im.items[to].alike(im.items[from]) {
+		for to < len(im.items) && to-from < importStep && im.items[to].alike(im.items[from]) {
 			to++
 		}
 		im.mark.Line = im.out.Line

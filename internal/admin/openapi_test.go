@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"millrace/internal/auth"
+	"millrace/internal/dialect/rest"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -22,7 +23,7 @@ func TestDocumentComplete(t *testing.T) {
 	t.Parallel()
 	doc := testkit.LoadOpenAPI(t, document)
 	var code []string
-	for _, r := range routes {
+	for _, r := range allRoutes() {
 		code = append(code, r.method+" "+r.path)
 		o := doc.Operation(t, r.method, r.path)
 		if o == nil {
@@ -53,6 +54,15 @@ func TestDocumentComplete(t *testing.T) {
 	if got := doc.Operations(); !slices.Equal(got, code) {
 		t.Errorf("the document has\n%s\nthe code has\n%s", strings.Join(got, "\n"), strings.Join(code, "\n"))
 	}
+}
+
+// allRoutes returns the calls of the operator's side and those that are mounted.
+func allRoutes() []route {
+	all := slices.Clone(routes)
+	for _, m := range rest.New(rest.Options{}).Routes() {
+		all = append(all, route{m.Method, m.Path, auth.RoleOperator, nil, nil})
+	}
+	return all
 }
 
 // ask is a request and the code that answers it.
@@ -116,7 +126,7 @@ func testDocument(t *testing.T) {
 	large := `{"action":"` + strings.Repeat("x", importBodyMax) + `"}`
 	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token", "{source}", "old", "{name}", "entry")
 	var asks []ask
-	for _, r := range routes {
+	for _, r := range allRoutes() {
 		target := at.Replace(r.path)
 		o := doc.Operation(t, r.method, r.path)
 		has := func(code string) bool { _, ok := o.Responses[code]; return ok }
@@ -338,7 +348,7 @@ func isLines(target string) bool {
 func patternOf(t *testing.T, method, target string) string {
 	t.Helper()
 	mux := http.NewServeMux()
-	for _, r := range routes {
+	for _, r := range allRoutes() {
 		mux.HandleFunc(r.method+" "+r.path, func(http.ResponseWriter, *http.Request) {})
 	}
 	_, pattern := mux.Handler(httptest.NewRequestWithContext(t.Context(), method, target, nil))

@@ -28,6 +28,8 @@ type Options struct {
 	FindID func(text string) (id job.ID, ok bool)
 	// Workers are the registries of worker processes.
 	Workers []WorkerRegistry
+	// AddNames adds the names of holders that have told one without being registered.
+	AddNames func(map[job.Holder]string)
 	// Adopt returns what reads the lines of a migration to a protocol and namespace.
 	Adopt func(protocol, namespace string) (func(line []byte) (Arrived, error), error)
 	// Tokens are those of the protocol that has some.

@@ -120,7 +120,7 @@ func TestImportKeyOfAnotherJob(t *testing.T) {
 // that is told.
 func TestImportInterrupted(t *testing.T) {
 	t.Parallel()
-	const count = 3*pushStep + 20
+	const count = 3*importStep + 20
 	var text strings.Builder
 	var refused []uint64
 	for i := range uint64(count) {

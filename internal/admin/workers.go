@@ -116,7 +116,9 @@ func (s *Service) WorkerOf(holder string) (Worker, bool) {
 // holders tells which worker a holder is.
 func (s *Service) holders() map[job.Holder]string {
 	names := make(map[job.Holder]string)
-	s.work.sessions.add(names)
+	if s.opts.AddNames != nil {
+		s.opts.AddNames(names)
+	}
 	for _, w := range s.workers() {
 		names[w.Leases] = w.ID
 	}

@@ -22,6 +22,13 @@ const (
 	PathJob       = PathNamespace + "/jobs/{id}"
 )
 
+// Route is a call that a protocol has in the API. It needs the role of an operator.
+type Route struct {
+	Method, Path string
+	MaxBody      int64 // bytes of a request
+	Handle       func(*Call) error
+}
+
 // Call is one request of the API.
 type Call struct {
 	W http.ResponseWriter
@@ -106,13 +113,14 @@ func WriteProblem(w http.ResponseWriter, p *Problem) {
 const (
 	// LargeTimeout is what the reading of a large request may take.
 	LargeTimeout = time.Minute
-	replyTimeout = 30 * time.Second // to write an answer that was long in coming
+	// ReplyTimeout is what the writing of an answer may take that was long in coming.
+	ReplyTimeout = 30 * time.Second
 )
 
 // AllowTime gives the request and its answer more time than others have. An error means that the connection is
 // gone, which whoever reads or writes next finds.
 func (c *Call) AllowTime(d time.Duration) {
-	rc, until := http.NewResponseController(c.W), time.Now().Add(d+replyTimeout)
+	rc, until := http.NewResponseController(c.W), time.Now().Add(d)
 	_ = rc.SetReadDeadline(until) // its end would also end the request's context
 	_ = rc.SetWriteDeadline(until)
 }

@@ -62,14 +62,6 @@ func ParseHolder(text string) (job.Holder, error) {
 	return job.Holder{Node: uint32(a), Num: b}, nil
 }
 
-// WholeContent shows all bytes, and those that are not too many also in a form that people can read.
-func WholeContent(b []byte, kind job.BodyKind) *Content {
-	if len(b) > ContentMax {
-		return &Content{Size: len(b), Base64: b}
-	}
-	return ContentOf(b, kind)
-}
-
 // HolderText shows a holder.
 func HolderText(h job.Holder) string {
 	if h == (job.Holder{}) {

@@ -14,6 +14,7 @@ import (
 	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/auth"
+	"millrace/internal/dialect/rest"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -33,7 +34,7 @@ func serve(t *testing.T, login auth.LoginOptions) (*httptest.Server, *engine.Eng
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := service.Handler(admin.HandlerOptions{Login: auth.NewLogin(login)})
+	h := service.Handler(admin.HandlerOptions{Login: auth.NewLogin(login), Mounted: rest.New(rest.Options{Engine: e}).Routes()})
 	srv := httptest.NewServer(http.StripPrefix("/below", h))
 	t.Cleanup(func() {
 		srv.Close()

@@ -229,6 +229,9 @@ func (l *loader) check() {
 		if s.Check != nil {
 			s.Check(l)
 		}
+		if s.Listeners == nil {
+			continue
+		}
 		for _, at := range s.Listeners(l.config) {
 			setting := l.settings[at.Key.Name]
 			at.Key = setting.Key

@@ -20,7 +20,7 @@ type Spec struct {
 	// Settings returns what the keys set; see Of.
 	Settings func() any
 	Keys     []Key
-	// Listeners returns the listeners that are on.
+	// Listeners returns the listeners that are on; nil if the protocol has none of its own.
 	Listeners func(*Config) []Listener
 	// Originals are the variables of the server that the protocol comes from.
 	Originals []Original

@@ -1,16 +1,20 @@
 package dialect
 
 import (
+	"context"
 	"net/http"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/config"
+	"millrace/internal/job"
 )
 
 // Spec describes a protocol to the server that it is a part of.
 type Spec struct {
 	config.Spec
-	// New makes what serves the listeners of one namespace, which the host names.
+	// New makes what serves the listeners of one namespace, which the host names. If the protocol has no listeners, it
+	// is made once.
 	New func(h *Host) (Service, error)
 }
 
@@ -32,10 +36,22 @@ func (h *Host) Common(c *config.Protocol) Options {
 	return o
 }
 
-// Service serves the listeners of a protocol in one namespace.
+// Mounted is a protocol that has no listener: its calls are a part of the operator's API.
+type Mounted interface {
+	// Routes are the calls.
+	Routes() []api.Route
+	// Push does what the call of that name does, for the form of the web UI.
+	Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
+	// AddNames adds the names that holders have told.
+	AddNames(to map[job.Holder]string)
+}
+
+// Service serves the listeners of a protocol in one namespace, or is mounted.
 type Service struct {
 	Dialect
 	// Wires serve the listeners with a role that is another wire protocol, HTTP those whose role is a side interface.
 	Wires map[string]*Server
 	HTTP  map[string]http.Handler
+	// Mounted is set if the protocol has no listener, and nothing else then is.
+	Mounted Mounted
 }

@@ -14,13 +14,14 @@ import (
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/lmstfy"
 	"millrace/internal/dialect/masenko"
+	"millrace/internal/dialect/rest"
 	"millrace/internal/dialect/tarantool"
 	"millrace/internal/dialect/workq"
 )
 
 // protocols is the one list of the protocols that are compiled in.
 func protocols() []dialect.Spec {
-	return []dialect.Spec{masenko.Spec(), workq.Spec(), lmstfy.Spec(), tarantool.Spec(), faktory.Spec(), beanstalkd.Spec()}
+	return []dialect.Spec{masenko.Spec(), workq.Spec(), lmstfy.Spec(), tarantool.Spec(), faktory.Spec(), beanstalkd.Spec(), rest.Spec()}
 }
 
 // Settings returns the keys of this build.
@@ -70,6 +71,14 @@ func (s *server) build() ([]service, error) {
 		return nil
 	}
 	for _, p := range protocols() {
+		if p.Listeners == nil {
+			svc, err := p.New(s.host(nil))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.Name, err)
+			}
+			s.mounted = svc.Mounted
+			continue
+		}
 		err := add(p.Name, func(gates []*gate, secure *tls.Config) ([]serveFunc, error) { return s.buildProtocol(p, gates, secure) })
 		if err != nil {
 			return nil, err
@@ -110,12 +119,17 @@ func (s *server) tls(gates []*gate) (*tls.Config, error) {
 	return nil, nil
 }
 
-// buildProtocol makes one service for each namespace, which its listeners share.
-func (s *server) buildProtocol(p dialect.Spec, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
-	h := &dialect.Host{
+// host is what the server tells a protocol.
+func (s *server) host(secure *tls.Config) *dialect.Host {
+	return &dialect.Host{
 		Options: dialect.Options{Engine: s.engine, Logger: s.log, Shared: s.shared, TLS: secure},
 		Config:  s.cfg, Version: s.opts.Version, Logins: s.logins, Site: s.site,
 	}
+}
+
+// buildProtocol makes one service for each namespace, which its listeners share.
+func (s *server) buildProtocol(p dialect.Spec, gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+	h := s.host(secure)
 	services := make(map[string]dialect.Service)
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {

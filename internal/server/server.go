@@ -153,6 +153,7 @@ type server struct {
 	dialects []builtDialect     // what counts connections and commands
 	faktory  []*faktory.Dialect // one for each namespace
 	lmstfy   *lmstfy.Dialect    // nil if it is not served
+	mounted  dialect.Mounted    // the protocol of the operator's API
 	web      *admin.Service     // nil if the operator's side is off
 	services []service
 	statsd   *statsd.Sender // nil: nothing is reported

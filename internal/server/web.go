@@ -39,6 +39,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 		CallsURLs:   s.hooks != nil,
 		FindID:      findID,
 		Workers:     s.workers(),
+		AddNames:    s.mounted.AddNames,
 		Tokens:      s.tokens(),
 		Adopt:       s.adopt,
 		Connections: s.connections,
@@ -72,8 +73,9 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 	s.settings.onReload(s.reloadLogin(login))
 	ready := func() bool { ok, _ := service.Health(); return ok }
 	o := admin.HandlerOptions{
-		Login: login,
-		Site:  s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: admin.ProbePaths()}),
+		Login:   login,
+		Mounted: s.mounted.Routes(),
+		Site:    s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: admin.ProbePaths()}),
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
@@ -81,7 +83,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 			StatsdFailures: statsdFailures, Spans: spans, HookCalls: hookCalls, HookQueue: [2]string{hook.Namespace, hook.Queue},
 		}),
 	}
-	o.UI = web.New(web.Options{Service: service, Login: login, Logger: s.log})
+	o.UI = web.New(web.Options{Service: service, Push: s.mounted.Push, Login: login, Logger: s.log})
 	if len(s.faktory) > 0 {
 		o.Stats, o.Health = s.faktory[0].StatsHandler(), s.faktory[0].HealthHandler()
 	}

@@ -42,8 +42,9 @@ var mayImport = map[string][]string{
 	"engine/machine": {"job", "record", "schedule"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},
 
-	"dialect":   {"job", "engine", "timing", "auth", "config"},
-	"dialect/*": {"job", "engine", "dialect", "auth", "config"},
+	"dialect":      {"job", "api", "engine", "timing", "auth", "config"},
+	"dialect/*":    {"job", "engine", "dialect", "auth", "config"},
+	"dialect/rest": {"job", "api", "engine", "dialect", "config"},
 
 	"api":     {"job"},
 	"admin":   {"job", "api", "engine", "history", "auth", "metrics", "timing", "schedule", "hook"},

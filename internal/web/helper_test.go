@@ -17,6 +17,7 @@ import (
 
 	"millrace/internal/admin"
 	"millrace/internal/auth"
+	"millrace/internal/dialect/rest"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -121,7 +122,7 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 		t.Fatal(err)
 	}
 	l := auth.NewLogin(login)
-	s.handler = s.service.Handler(admin.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Login: l})})
+	s.handler = s.service.Handler(admin.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Push: rest.New(rest.Options{Engine: e}).Push, Login: l})})
 	t.Cleanup(s.close)
 	return s
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 // Options are what the handler needs.
 type Options struct {
 	Service *admin.Service
+	// Push pushes jobs, as the call of the API does.
+	Push func(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
 	// Login says who may do what. Without it everybody may do everything.
 	Login  *auth.Login
 	Logger *slog.Logger
@@ -21,17 +24,18 @@ type Options struct {
 
 // handler serves the pages.
 type handler struct {
-	service *admin.Service
-	login   *auth.Login
-	log     *slog.Logger
-	pages   pages
-	assets  assets
+	service  *admin.Service
+	pushJobs func(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
+	login    *auth.Login
+	log      *slog.Logger
+	pages    pages
+	assets   assets
 }
 
 // New returns the handler of all pages. The handler of the API is to be mounted around it: that one
 // refuses requests of other sites and knows the path that a proxy serves us under.
 func New(o Options) http.Handler {
-	h := &handler{service: o.Service, login: o.Login, log: o.Logger, assets: loadAssets()}
+	h := &handler{service: o.Service, pushJobs: o.Push, login: o.Login, log: o.Logger, assets: loadAssets()}
 	if h.login == nil {
 		h.login = auth.NewLogin(auth.LoginOptions{})
 	}

@@ -1,4 +1,4 @@
-package admin
+package rest
 
 import (
 	"bytes"
@@ -7,19 +7,18 @@ import (
 	"slices"
 
 	"millrace/internal/api"
-	"millrace/internal/engine"
+	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
 
 const (
-	pushMax     = 1000    // jobs of one request
-	pushStep    = 100     // of those, in one unit: it holds up everybody else
-	pushBodyMax = 8 << 20 // bytes of one request
+	pushMax  = 1000 // jobs of one request
+	pushStep = 100  // of those, in one unit: it holds up everybody else
 )
 
 // Push pushes jobs to a queue, each for itself: some may be refused and others not. If the request
 // itself is wrong, or none could be pushed, that is its error.
-func (s *Service) Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error) {
+func (d *Dialect) Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error) {
 	if len(jobs) == 0 || len(jobs) > pushMax {
 		return api.PushResult{}, api.Invalid("jobs: push 1 to %d, not %d", pushMax, len(jobs))
 	}
@@ -35,20 +34,20 @@ func (s *Service) Push(ctx context.Context, namespace, queue string, jobs []api.
 			}
 			return api.PushResult{}, err
 		}
-		spec.Namespace, spec.Queue, spec.Origin = namespace, queue, s.opts.Door
+		spec.Namespace, spec.Queue, spec.Origin = namespace, queue, dialect.DoorAdmin
 		cmds = append(cmds, &job.Push{Spec: spec})
 	}
-	return s.pushAll(ctx, cmds)
+	return d.pushAll(ctx, cmds)
 }
 
 // pushAll submits pushes in units of a bounded size.
-func (s *Service) pushAll(ctx context.Context, cmds []job.Command) (api.PushResult, error) {
+func (d *Dialect) pushAll(ctx context.Context, cmds []job.Command) (api.PushResult, error) {
 	out := api.PushResult{Jobs: make([]api.Pushed, 0, len(cmds))}
-	caller := s.engine.NewCallerAt(s.opts.Door)
+	caller := d.opts.Engine.NewCallerAt(dialect.DoorAdmin)
 	var first *api.Problem
 	for unit := range slices.Chunk(cmds, pushStep) {
 		for i, r := range caller.Do(ctx, unit...) {
-			p, err := s.pushed(unit[i], &r)
+			p, err := d.pushed(unit[i], &r)
 			if err != nil {
 				return out, err
 			}
@@ -73,7 +72,7 @@ func (s *Service) pushAll(ctx context.Context, cmds []job.Command) (api.PushResu
 }
 
 // pushed tells what became of one push.
-func (s *Service) pushed(cmd job.Command, r *job.Result) (api.Pushed, error) {
+func (d *Dialect) pushed(cmd job.Command, r *job.Result) (api.Pushed, error) {
 	if r.Err == nil {
 		return api.Pushed{ID: r.ID, State: r.State.Name()}, nil
 	}
@@ -81,23 +80,18 @@ func (s *Service) pushed(cmd job.Command, r *job.Result) (api.Pushed, error) {
 	if r.Err.Kind != job.Duplicate || !isPush {
 		return api.Pushed{Problem: api.ProblemOf(r.Err.Kind).New("%s", r.Err.Text)}, nil
 	}
-	out := api.Pushed{Exists: true}
-	err := s.view(func(v *engine.View) error {
-		j, err := v.Get(job.ByKey(push.Spec.Namespace, push.Spec.Key))
-		if api.IsNotFound(err) { // it has just gone
-			return nil
-		}
-		out.ID, out.State = j.ID, j.State.Name()
-		return err
-	})
-	return out, err
+	j, err := d.opts.Engine.Get(job.ByKey(push.Spec.Namespace, push.Spec.Key))
+	if api.IsNotFound(err) { // it has just gone
+		return api.Pushed{Exists: true}, nil
+	}
+	return api.Pushed{Exists: true, ID: j.ID, State: j.State.Name()}, api.Refusal(err)
 }
 
-func (c *call) pushJobs() error {
+func (d *Dialect) pushJobs(c *api.Call) error {
 	var in struct {
 		Jobs []api.NewJob `json:"jobs"`
 	}
-	c.AllowTime(api.LargeTimeout)
+	c.AllowTime(d.opts.ReadTimeout + d.opts.WriteTimeout)
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -108,6 +102,5 @@ func (c *call) pushJobs() error {
 			}
 		}
 	}
-	namespace, queue := c.queueName()
-	return c.Result(c.Push(c.R.Context(), namespace, queue, in.Jobs))
+	return c.Result(d.Push(c.R.Context(), c.Name("namespace"), c.Name("queue"), in.Jobs))
 }
