@@ -63,6 +63,9 @@ type ClusterNode struct {
 	LagSeconds float64 `json:"lag_seconds"`
 	ClockSkew  float64 `json:"clock_skew_seconds"`
 	LogBytes   uint64  `json:"log_bytes"`
+	// How much the node has of all data, which it is sent because it is new or too far behind; absent: it is not.
+	CatchUpReceived int64 `json:"catchup_received_bytes,omitempty"`
+	CatchUpSize     int64 `json:"catchup_size_bytes,omitempty"`
 	// SettingsDiffer are the settings in which it differs from the node that was asked.
 	SettingsDiffer []string `json:"settings_differ,omitempty"`
 }

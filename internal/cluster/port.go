@@ -13,12 +13,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"millrace/internal/job"
 )
@@ -29,6 +25,7 @@ const (
 	forPing    = 'P'
 	forConfirm = 'C'
 	forForward = 'F'
+	forData    = 'D'
 )
 
 const (
@@ -64,6 +61,8 @@ type Options struct {
 	Ping func() Pong
 	// Confirm answers one that trusts only a leader whom a majority confirms.
 	Confirm func() Pong
+	// Data takes a connection on which all data of another node comes.
+	Data func(net.Conn)
 	// Forwarded takes a connection of a client that came to another node, whose id is from.
 	Forwarded func(c net.Conn, listener, from string)
 }
@@ -79,18 +78,21 @@ type Pong struct {
 	Member  bool     `json:"member"`            // it has been part of a cluster
 	Members []string `json:"members,omitempty"` // the ids of all, as it knows
 	// Leader and LeaderAddr are the id and the address of the node that leads, as it knows.
-	Leader     string            `json:"leader,omitempty"`
-	LeaderAddr string            `json:"leader_addr,omitempty"`
-	Leads      bool              `json:"leads"` // and serves
-	Term       uint64            `json:"term"`
-	Applied    uint64            `json:"applied"`            // the last entry of the log
-	Stored     uint64            `json:"stored"`             // the last one whose changes its store has
-	Free       *uint64           `json:"free,omitempty"`     // bytes that its disk has room for; nil: not known
-	Settings   map[string]string `json:"settings,omitempty"` // digests of the settings that nodes compare
-	Log        uint64            `json:"log"`                // bytes
-	Time       job.Time          `json:"time"`               // in the term TimeOf
-	TimeOf     uint64            `json:"time_of"`            // 0: it does not know the time
-	Clock      time.Time         `json:"clock"`              // of the machine
+	Leader     string `json:"leader,omitempty"`
+	LeaderAddr string `json:"leader_addr,omitempty"`
+	Leads      bool   `json:"leads"` // and serves
+	Term       uint64 `json:"term"`
+	Applied    uint64 `json:"applied"` // the last entry of the log
+	Stored     uint64 `json:"stored"`  // the last one whose changes its store has
+	// Received is how much it has of all data that it is sent, and Receives how much that is; 0: it is sent none.
+	Received int64             `json:"received,omitempty"`
+	Receives int64             `json:"receives,omitempty"`
+	Free     *uint64           `json:"free,omitempty"`     // bytes that its disk has room for; nil: not known
+	Settings map[string]string `json:"settings,omitempty"` // digests of the settings that nodes compare
+	Log      uint64            `json:"log"`                // bytes
+	Time     job.Time          `json:"time"`               // in the term TimeOf
+	TimeOf   uint64            `json:"time_of"`            // 0: it does not know the time
+	Clock    time.Time         `json:"clock"`              // of the machine
 }
 
 // Port is where other nodes reach this one, and how it reaches them.
@@ -187,9 +189,9 @@ func (p *Port) handle(nc net.Conn) {
 	kind, err := p.hello(c)
 	if err == nil {
 		switch kind {
-		case forRaft:
+		case forRaft, forData:
 			var h raftHeader
-			if err = readFrame(c, &h); err != nil {
+			if err = readFrame(c, &h, headerMax); err != nil {
 				break
 			}
 			if h.To != p.o.ID {
@@ -204,6 +206,10 @@ func (p *Port) handle(nc net.Conn) {
 			if err = c.SetDeadline(time.Time{}); err != nil {
 				break
 			}
+			if kind == forData {
+				p.o.Data(c)
+				return
+			}
 			select {
 			case p.raft <- c:
 				return
@@ -215,7 +221,7 @@ func (p *Port) handle(nc net.Conn) {
 			err = writeFrame(c, p.o.Confirm())
 		case forForward:
 			var h header
-			if err = readFrame(c, &h); err != nil {
+			if err = readFrame(c, &h, headerMax); err != nil {
 				break
 			}
 			if err = c.SetDeadline(time.Time{}); err != nil {
@@ -267,7 +273,7 @@ func (p *Port) ask(addr string, kind byte) (Pong, error) {
 	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return pong, err
 	}
-	return pong, readFrame(c, &pong)
+	return pong, readFrame(c, &pong, headerMax)
 }
 
 // header comes before the bytes of a client.
@@ -316,13 +322,13 @@ func writeFrame(w io.Writer, v any) error {
 	return err
 }
 
-func readFrame(r io.Reader, v any) error {
+func readFrame(r io.Reader, v any, most uint32) error {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
 		return err
 	}
 	n := binary.BigEndian.Uint32(size[:])
-	if n > headerMax {
+	if n > most {
 		return fmt.Errorf("%d bytes are too many", n)
 	}
 	body := make([]byte, n)
@@ -350,56 +356,4 @@ func tcpAddr(text string) net.Addr {
 		return &net.TCPAddr{}
 	}
 	return net.TCPAddrFromAddrPort(a)
-}
-
-// raftHeader comes first on a connection of the log.
-type raftHeader struct {
-	To      string `json:"to"`                // the id of the node that is meant
-	Cluster string `json:"cluster,omitempty"` // the identity of the cluster; empty: not known
-}
-
-// Transport returns what the log of this node uses to reach the others.
-func (p *Port) Transport() Transport {
-	return Transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: stream{p}, MaxPool: 4, Timeout: 5 * time.Second, MaxRPCsInFlight: 2, Logger: hclog.NewNullLogger(),
-	})}
-}
-
-// stream is the port as the library of the log sees it.
-type stream struct{ p *Port }
-
-var _ raft.StreamLayer = stream{}
-
-func (s stream) Accept() (net.Conn, error) {
-	select {
-	case c := <-s.p.raft:
-		return c, nil
-	case <-s.p.stop:
-		return nil, net.ErrClosed
-	}
-}
-
-func (s stream) Close() error   { return s.p.Close() }
-func (s stream) Addr() net.Addr { return advertised(s.p.o.Advertise) }
-
-// advertised is an address as it is configured.
-type advertised string
-
-func (a advertised) Network() string { return "tcp" }
-func (a advertised) String() string  { return string(a) }
-
-func (s stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	id, host, _ := strings.Cut(string(addr), idEnd)
-	c, err := s.p.dial(host, forRaft, timeout)
-	if err != nil {
-		return nil, err
-	}
-	h := raftHeader{To: id}
-	if s.p.o.Cluster != nil {
-		h.Cluster = s.p.o.Cluster()
-	}
-	if err := writeFrame(c, h); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
 }

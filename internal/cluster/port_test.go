@@ -201,12 +201,12 @@ func TestFrames(t *testing.T) {
 	whole := b.Bytes()
 	for n := range whole {
 		var h header
-		if err := readFrame(bytes.NewReader(whole[:n]), &h); err == nil {
+		if err := readFrame(bytes.NewReader(whole[:n]), &h, headerMax); err == nil {
 			t.Errorf("%d of %d bytes are enough", n, len(whole))
 		}
 	}
 	var h header
-	if err := readFrame(bytes.NewReader(whole), &h); err != nil || h != (header{"l", "c", "h", "n"}) {
+	if err := readFrame(bytes.NewReader(whole), &h, headerMax); err != nil || h != (header{"l", "c", "h", "n"}) {
 		t.Errorf("%+v, %v", h, err)
 	}
 }

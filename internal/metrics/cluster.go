@@ -17,6 +17,9 @@ var (
 	descConfirm   = desc("cluster_confirm_seconds", "How long it took that a majority confirmed this node as the leader, which reads and empty answers wait for.")
 	descSnapshot  = desc("cluster_snapshot_seconds",
 		"How long it took to put data on stable storage before the log is cut (cut), to send all data to a node that was too far behind (sent), and to receive it (received).", "kind")
+	descCaught    = desc("cluster_catchup_received_bytes", "How much this node has received of all data, which it is sent because it is new or too far behind.")
+	descCatchUp   = desc("cluster_catchup_size_bytes", "How much all data is that this node is sent; 0: it is sent none.")
+	descSent      = desc("cluster_catchup_sent_bytes_total", "Bytes of all data that this node has sent to others since the start.")
 	descReachable = desc("cluster_node_reachable", "1 if this node reaches another one.", "node")
 	descLag       = desc("cluster_lag_entries", "How many entries another node has applied less than this one.", "node")
 	descLagTime   = desc("cluster_lag_seconds", "For how long it has had less.", "node")
@@ -41,6 +44,9 @@ func (c *collector) collectCluster(ch chan<- prometheus.Metric, gauge, counter s
 	ch <- durations(descSnapshot, &cl.Cuts, jobPowers, "cut")
 	ch <- durations(descSnapshot, &cl.Sent, jobPowers, "sent")
 	ch <- durations(descSnapshot, &cl.Received, jobPowers, "received")
+	gauge(descCaught, float64(cl.CatchUpReceived))
+	gauge(descCatchUp, float64(cl.CatchUpSize))
+	counter(descSent, float64(cl.CatchUpSent))
 	counter(descVoids, float64(cl.Voids))
 	counter(descChanges, float64(cl.LeaderChanges))
 	reached := 1 // itself

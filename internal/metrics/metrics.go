@@ -76,6 +76,9 @@ type Cluster struct {
 	Voids, LeaderChanges uint64
 	Forwarded            int64 // connections that this node passes on
 	Nodes                []ClusterNode
+	// How much this node has of all data that it is sent; size 0: it is sent none.
+	CatchUpReceived, CatchUpSize int64
+	CatchUpSent                  uint64 // bytes of all data that it has sent to others
 	// How long it took that others confirmed this node as the leader, to cut the log, and to send and to receive all
 	// data.
 	Confirms, Cuts, Sent, Received timing.Histogram

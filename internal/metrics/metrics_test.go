@@ -165,13 +165,14 @@ func TestCluster(t *testing.T) {
 		return Cluster{
 			HasLeader: true, Term: 4, Commit: 9, Applied: 8, LogBytes: 100, LogKeep: 50, Voids: 1, LeaderChanges: 2, Forwarded: 7,
 			Nodes:    []ClusterNode{{Name: "b", Reachable: true, Lag: 3, LagTime: 1.5, Skew: -0.25, Differ: 2}, {Name: "c", Lag: 5}},
-			Confirms: took, Sent: took,
+			Confirms: took, Sent: took, CatchUpReceived: 30, CatchUpSize: 60, CatchUpSent: 90,
 		}
 	}})
 	for _, want := range []string{
 		`is_leader 0`, `has_leader 1`, `term 4`, `commit_index 9`, `applied_index 8`, `log_bytes 100`, `log_keep_bytes 50`, `fenced_total 1`,
 		`leader_changes_total 2`, `forwarded_connections 7`, `members{reachable="yes"} 2`, `members{reachable="no"} 1`,
 		`node_reachable{node="b"} 1`, `node_reachable{node="c"} 0`, `lag_entries{node="c"} 5`, `lag_seconds{node="b"} 1.5`, `clock_skew_seconds{node="b"} -0.25`,
+		`catchup_received_bytes 30`, `catchup_size_bytes 60`, `catchup_sent_bytes_total 90`,
 		`settings_differ{node="b"} 2`, `settings_differ{node="c"} 0`,
 		`confirm_seconds_count 3`, `confirm_seconds_bucket{le="0.5"} 0`, `confirm_seconds_bucket{le="1"} 3`,
 		`snapshot_seconds_count{kind="cut"} 0`, `snapshot_seconds_sum{kind="sent"} 3`, `snapshot_seconds_count{kind="received"} 0`,

@@ -41,19 +41,25 @@ type Options struct {
 type Snapshotter interface {
 	// Settle returns once everything that was applied is on stable storage without the log.
 	Settle() error
-	// Send returns the state as a stream, and how long it is.
-	Send() (io.ReadCloser, int64, error)
-	// Receive returns where a stream goes. It counts once it is closed and Restore is called.
-	Receive() (Receiver, error)
+	// Reach reports whether another node can be reached.
+	Reach(id, addr string) error
+	// Checkpoint returns the state as it is now. It stays until it is closed.
+	Checkpoint() (Checkpoint, error)
+	// Received has a checkpoint count that another node has brought here, also after a crash: Restore takes it then.
+	Received(name string) error
 	// Restore replaces the state by what was received last.
 	Restore() (*replica.Replica, error)
 }
 
-// Receiver takes a state.
-type Receiver interface {
-	io.WriteCloser
-	// Cancel throws away what was received.
-	Cancel() error
+// Checkpoint is a state of this node that can be brought to others.
+type Checkpoint interface {
+	// Name is one that no other checkpoint has, of this node or another.
+	Name() string
+	// Deliver brings to another node what that lacks of it, and reports whether that was anything. The term is that in
+	// which this node leads. If it fails, it can be called again.
+	Deliver(ctx context.Context, term uint64, id, addr string) (moved bool, err error)
+	// Close removes it.
+	Close() error
 }
 
 // Server is a member of a cluster.
@@ -73,6 +79,9 @@ const (
 	cutEvery = time.Second
 	// slackShare is how much longer than it has to be the log may become before it is cut: one part in so many.
 	slackShare = 4
+	// heldShare is how many times as long the log may be while a node is brought all data: what follows the data comes
+	// from the log.
+	heldShare = 4
 )
 
 // Node is this node's part of the log.
@@ -254,18 +263,17 @@ func (n *Node) Stats() Stats {
 
 // times are what takes long in a log.
 type times struct {
-	confirms             timing.Shared
-	cuts, sent, received timing.Shared
+	confirms, cuts, sent timing.Shared
 }
 
-// Times tell how long it took that others confirmed this node as the leader, to cut the log, to send all data to a node
-// that was too far behind, and to receive it.
-type Times struct{ Confirms, Cuts, Sent, Received timing.Histogram }
+// Times tell how long it took that others confirmed this node as the leader, to cut the log, and to send all data to a
+// node that was too far behind.
+type Times struct{ Confirms, Cuts, Sent timing.Histogram }
 
 // Times returns them, since the start.
 func (n *Node) Times() Times {
 	t := &n.times
-	return Times{t.confirms.Load(), t.cuts.Load(), t.sent.Load(), t.received.Load()}
+	return Times{t.confirms.Load(), t.cuts.Load(), t.sent.Load()}
 }
 
 // closePatience is how long Raft may take to stop: it waits for answers of other nodes.
@@ -279,6 +287,9 @@ func (n *Node) Close() error {
 	go func() {
 		err := n.raft.Shutdown().Error()
 		n.ended.Wait()
+		n.snaps.mu.Lock()
+		n.snaps.drop()
+		n.snaps.mu.Unlock()
 		closed <- errors.Join(err, n.store.close())
 	}()
 	select {
@@ -298,6 +309,7 @@ func (n *Node) watch(notify <-chan bool) {
 			l.end()
 			l = nil
 		}
+		n.snaps.leads(false)
 	}
 	defer end()
 	for {
@@ -305,6 +317,7 @@ func (n *Node) watch(notify <-chan bool) {
 		case leads := <-notify:
 			end()
 			if leads {
+				n.snaps.leads(true)
 				l = n.lead()
 			}
 		case <-n.stop:
@@ -380,11 +393,15 @@ func (n *Node) cutLoop() {
 			return
 		}
 		entries, bytes := n.store.size()
-		if bytes <= n.o.KeepBytes+n.o.KeepBytes/slackShare {
+		keep := n.o.KeepBytes
+		if n.snaps.holds() {
+			keep *= heldShare
+		}
+		if bytes <= keep+keep/slackShare {
 			continue
 		}
 		rc := n.raft.ReloadableConfig()
-		rc.TrailingLogs = uint64(float64(entries) * float64(n.o.KeepBytes) / float64(bytes))
+		rc.TrailingLogs = uint64(float64(entries) * float64(keep) / float64(bytes))
 		if err := n.raft.ReloadConfig(rc); err != nil {
 			n.log.Error("the length of the log could not be set", slog.Any("error", err))
 		}
@@ -423,7 +440,7 @@ func (f fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return mark(f), nil
 }
 
-// Restore implements raft.FSM: the receiver of the stream has it already.
+// Restore implements raft.FSM: what replaces the state was brought already.
 func (f fsm) Restore(r io.ReadCloser) error {
 	defer func() { _ = r.Close() }() // there is nothing in it
 	next, err := f.n.o.Snapshots.Restore()

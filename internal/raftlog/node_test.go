@@ -45,10 +45,11 @@ func (k *keeper) Applied() (uint64, []byte) {
 // noSnapshots is for logs that are never cut.
 type noSnapshots struct{}
 
-func (noSnapshots) Settle() error                       { return nil }
-func (noSnapshots) Send() (io.ReadCloser, int64, error) { return nil, 0, errors.ErrUnsupported }
-func (noSnapshots) Receive() (Receiver, error)          { return nil, errors.ErrUnsupported }
-func (noSnapshots) Restore() (*replica.Replica, error)  { return nil, errors.ErrUnsupported }
+func (noSnapshots) Settle() error                      { return nil }
+func (noSnapshots) Reach(_, _ string) error            { return errors.ErrUnsupported }
+func (noSnapshots) Checkpoint() (Checkpoint, error)    { return nil, errors.ErrUnsupported }
+func (noSnapshots) Received(string) error              { return errors.ErrUnsupported }
+func (noSnapshots) Restore() (*replica.Replica, error) { return nil, errors.ErrUnsupported }
 
 // member is a node of a cluster in this process.
 type member struct {

@@ -1,21 +1,47 @@
 package raftlog
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
 
 // snapshots tells Raft from where on the log is needed. The state itself is in the store of the replica, which is on
-// stable storage up to there.
+// stable storage up to there. A node that is further behind is brought a checkpoint of the store, and what Raft sends
+// it as a snapshot is the name of that.
 type snapshots struct {
 	kept *values
 	node *Node
+
+	mu   sync.Mutex // guards what follows
+	held *held      // nil: none
+	// lead ends the deliveries when this node does not lead any more.
+	lead context.Context
+	end  context.CancelFunc
 }
+
+// held is a checkpoint that is on its way, or has not come as a whole and is kept so that only the rest is sent.
+type held struct {
+	Checkpoint
+	meta    raft.SnapshotMeta
+	users   int                    // deliveries that are under way
+	waiting map[raft.ServerID]bool // the nodes that were not brought all of it
+	moved   time.Time              // when it was made, or the last delivery that brought something has ended
+	expires *time.Timer
+}
+
+// deliverAgain is how long a delivery that was interrupted waits before it goes on.
+const deliverAgain = 100 * time.Millisecond
+
+// keepCheckpoint is how long a checkpoint is kept when nothing of it is brought to anybody.
+const keepCheckpoint = 10 * time.Minute
 
 var _ raft.SnapshotStore = (*snapshots)(nil)
 
@@ -44,8 +70,8 @@ func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 	return []*raft.SnapshotMeta{&m}, nil
 }
 
-// Open implements raft.SnapshotStore. What is sent may be newer than the mark: the node that gets it passes over the
-// entries that it has then.
+// Open implements raft.SnapshotStore. It returns no data: the transport brings the checkpoint, which may be newer than
+// the mark. The node that gets it passes over the entries that it has then.
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	metas, err := s.List()
 	if err != nil {
@@ -54,25 +80,178 @@ func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	if len(metas) == 0 || metas[0].ID != id {
 		return nil, nil, fmt.Errorf("snapshot %s is not there any more", id)
 	}
-	r, size, err := s.node.o.Snapshots.Send()
-	if err != nil {
-		return nil, nil, err
+	meta := metas[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held != nil {
+		// What follows a checkpoint comes from the log, which may have been cut since.
+		first, _ := s.node.store.FirstIndex() // never fails
+		switch {
+		case s.held.meta.ID == id || first <= s.held.meta.Index:
+			meta = &s.held.meta
+		case s.held.users == 0:
+			s.drop()
+		}
 	}
-	metas[0].Size = size
-	return metas[0], &sent{r, &s.node.times, time.Now()}, nil
+	m := *meta
+	return &m, &offer{s, m}, nil
 }
 
-// sent is the state on its way to another node.
-type sent struct {
-	io.ReadCloser
-	times *times
-	began time.Time
+// offer is a snapshot that Raft wants to send. There is nothing to be read from it.
+type offer struct {
+	*snapshots
+	meta raft.SnapshotMeta
 }
 
-// Close ends it.
-func (s *sent) Close() error {
-	s.times.sent.Observe(time.Since(s.began))
-	return s.ReadCloser.Close()
+// Read implements io.Reader.
+func (*offer) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close implements io.Closer.
+func (*offer) Close() error { return nil }
+
+var (
+	errNotOffered = errors.New("another checkpoint is being sent")
+	errNotLeader  = errors.New("this node does not lead")
+)
+
+// begin returns the checkpoint of the offer, which it makes if there is none.
+func (o *offer) begin(id raft.ServerID) (context.Context, *held, error) {
+	s := o.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lead == nil {
+		return nil, nil, errNotLeader
+	}
+	if s.held == nil {
+		c, err := s.node.o.Snapshots.Checkpoint()
+		if err != nil {
+			return nil, nil, err
+		}
+		s.held = &held{Checkpoint: c, meta: o.meta, waiting: map[raft.ServerID]bool{}, moved: time.Now()}
+	}
+	h := s.held
+	if h.meta.ID != o.meta.ID {
+		return nil, nil, errNotOffered
+	}
+	if h.expires != nil {
+		h.expires.Stop()
+	}
+	h.users++
+	h.waiting[id] = true
+	return s.lead, h, nil
+}
+
+// done notes how a delivery has ended. The checkpoint is kept while a node still needs it, for a time.
+func (o *offer) done(h *held, id raft.ServerID, moved, ok bool) {
+	s := o.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.users--
+	if moved {
+		h.moved = time.Now()
+	}
+	if ok {
+		delete(h.waiting, id)
+	}
+	left := keepCheckpoint - time.Since(h.moved)
+	switch {
+	case h.users > 0:
+	case s.held != h || len(h.waiting) == 0 || left <= 0:
+		s.remove(h)
+	default:
+		h.expires = time.AfterFunc(left, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.held == h && h.users == 0 {
+				s.drop()
+			}
+		})
+	}
+}
+
+// drop gives up the checkpoint that is kept. Deliveries that are under way end it. The caller holds s.mu.
+func (s *snapshots) drop() {
+	if h := s.held; h != nil {
+		s.held = nil
+		if h.users == 0 {
+			s.remove(h)
+		}
+	}
+}
+
+// remove removes a checkpoint. The caller holds s.mu.
+func (s *snapshots) remove(h *held) {
+	if s.held == h {
+		s.held = nil
+	}
+	if h.expires != nil {
+		h.expires.Stop()
+	}
+	if err := h.Close(); err != nil {
+		s.node.log.Warn("a checkpoint that is not needed any more could not be removed", "error", err)
+	}
+}
+
+// leads begins or ends the time in which checkpoints are delivered.
+func (s *snapshots) leads(is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil {
+		s.end()
+		s.lead, s.end = nil, nil
+	}
+	if is {
+		s.lead, s.end = context.WithCancel(context.Background())
+	}
+}
+
+// holds reports whether a node is being brought a checkpoint, or waits for the rest of it.
+func (s *snapshots) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held != nil
+}
+
+// InstallSnapshot implements raft.Transport: it brings the checkpoint to the other node, and then Raft's own message.
+func (t transport) InstallSnapshot(
+	id raft.ServerID, addr raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader,
+) error {
+	o, ok := data.(*offer)
+	if !ok {
+		return fmt.Errorf("a snapshot that is a %T", data)
+	}
+	// No checkpoint is made for a node that is down.
+	if err := o.node.o.Snapshots.Reach(string(id), string(addr)); err != nil {
+		return err
+	}
+	ctx, h, err := o.begin(id)
+	if err != nil {
+		return err
+	}
+	began, moved := time.Now(), false
+	defer func() { o.done(h, id, moved, err == nil && r.Success) }()
+	for goesOn := true; goesOn; {
+		goesOn, err = h.Deliver(ctx, q.Term, string(id), string(addr))
+		moved = moved || goesOn
+		if err == nil {
+			break
+		}
+		o.node.log.Warn("a node was not brought all data", "node", string(id), "error", err)
+		select {
+		case <-time.After(deliverAgain):
+		case <-ctx.Done():
+			return err
+		}
+	}
+	if err != nil {
+		return err // nothing gets there: Raft knows how long to wait
+	}
+	named := *q
+	named.Size = int64(len(h.Name()))
+	if err = t.Transport.InstallSnapshot(id, addr, &named, r, strings.NewReader(h.Name())); err == nil && r.Success {
+		o.node.times.sent.Observe(time.Since(began))
+	}
+	return err
 }
 
 // mark is a snapshot that this node makes of itself.
@@ -91,30 +270,29 @@ func (m mark) Persist(s raft.SnapshotSink) error {
 // Release implements raft.FSMSnapshot.
 func (m mark) Release() {}
 
-// sink takes a snapshot: of this node, of which only the mark is kept, or one that is received.
+// sink takes a snapshot: of this node, of which only the mark is kept, or the name of one that was brought.
 type sink struct {
 	*snapshots
-	meta     raft.SnapshotMeta
-	received Receiver
-	began    time.Time // the receipt
-	closed   bool
+	meta   raft.SnapshotMeta
+	name   []byte
+	closed bool
 }
 
 var _ raft.SnapshotSink = (*sink)(nil)
+
+// nameMax is how long the name of a checkpoint may be.
+const nameMax = 1 << 10
 
 // ID implements raft.SnapshotSink.
 func (s *sink) ID() string { return s.meta.ID }
 
 // Write implements raft.SnapshotSink.
 func (s *sink) Write(p []byte) (int, error) {
-	if s.received == nil {
-		r, err := s.node.o.Snapshots.Receive()
-		if err != nil {
-			return 0, err
-		}
-		s.received, s.began = r, time.Now()
+	if len(s.name)+len(p) > nameMax {
+		return 0, errors.New("this is no name of a checkpoint: the leader is of another release")
 	}
-	return s.received.Write(p)
+	s.name = append(s.name, p...)
+	return len(p), nil
 }
 
 // Close implements raft.SnapshotSink.
@@ -123,11 +301,13 @@ func (s *sink) Close() error {
 		return nil
 	}
 	s.closed = true
-	if s.received != nil {
-		if err := s.received.Close(); err != nil {
+	if len(s.name) > 0 {
+		if err := s.node.o.Snapshots.Received(string(s.name)); err != nil {
 			return err
 		}
-		s.node.times.received.Observe(time.Since(s.began))
+		s.mu.Lock()
+		s.drop() // it was of the store that is replaced now
+		s.mu.Unlock()
 	}
 	value, err := json.Marshal(&s.meta)
 	if err != nil {
@@ -139,8 +319,5 @@ func (s *sink) Close() error {
 // Cancel implements raft.SnapshotSink.
 func (s *sink) Cancel() error {
 	s.closed = true
-	if s.received == nil {
-		return nil
-	}
-	return s.received.Cancel()
+	return nil
 }

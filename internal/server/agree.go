@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/cluster"
 	"millrace/internal/replica"
 )
 
@@ -161,4 +162,12 @@ func roomAbout(free *uint64, floor uint64) string {
 		return ""
 	}
 	return fmt.Sprintf("it has too little disk space: %d bytes are free", *free)
+}
+
+// receivesAbout tells how much a node has of all data that it is sent.
+func receivesAbout(p *cluster.Pong) string {
+	if p.Receives == 0 {
+		return ""
+	}
+	return fmt.Sprintf("it is sent all data, and has %d %% of %.1f MiB", p.Received*100/p.Receives, float64(p.Receives)/(1<<20))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/cluster"
 	"millrace/internal/commitlog"
 	"millrace/internal/config"
 	"millrace/internal/raftlog"
@@ -173,7 +174,7 @@ func moveFiles(from, to string) error {
 			return err
 		}
 	}
-	return errors.Join(syncPath(to), syncPath(from))
+	return errors.Join(cluster.SyncDir(to), cluster.SyncDir(from))
 }
 
 func removeFile(dir, name string) error {
@@ -181,7 +182,7 @@ func removeFile(dir, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return errors.Join(err, syncPath(dir))
+	return errors.Join(err, cluster.SyncDir(dir))
 }
 
 // LeaveCluster makes the data directory of the last node of a cluster that of a server of its own.
@@ -215,7 +216,7 @@ func LeaveCluster(dir string) error {
 	}
 	for _, name := range []string{storeDir, logDir, nodeFile, clusterFile, convertFile} {
 		if err == nil {
-			err = errors.Join(os.RemoveAll(filepath.Join(dir, name)), syncPath(dir))
+			err = errors.Join(os.RemoveAll(filepath.Join(dir, name)), cluster.SyncDir(dir))
 		}
 	}
 	return err

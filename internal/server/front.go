@@ -214,6 +214,7 @@ func (n *node) Status() admin.ClusterStatus {
 		}
 		node := admin.ClusterNode{
 			Name: m.name, Addr: m.addr, Role: m.role(), Member: m.member, Reachable: true, Version: h.pong.Version, Format: h.pong.Format, LogBytes: h.pong.Log, LagEntries: h.lag,
+			CatchUpReceived: h.pong.Received, CatchUpSize: h.pong.Receives,
 		}
 		switch {
 		case h.at.IsZero():
@@ -226,10 +227,10 @@ func (n *node) Status() admin.ClusterStatus {
 			node.About = "it is not part of the cluster: its data directory is new"
 		case m.name != own.Node:
 			node.ClockSkew = h.pong.Clock.Sub(h.at).Seconds()
-			node.About = joinAbout(n.settingsDiffer(&h), roomAbout(h.pong.Free, n.cfg.Store.FreeFloor))
+			node.About = joinAbout(n.settingsDiffer(&h), roomAbout(h.pong.Free, n.cfg.Store.FreeFloor), receivesAbout(&h.pong))
 			node.SettingsDiffer = h.differ
 		default:
-			node.About = roomAbout(h.pong.Free, n.cfg.Store.FreeFloor)
+			node.About = joinAbout(roomAbout(h.pong.Free, n.cfg.Store.FreeFloor), receivesAbout(&h.pong))
 		}
 		if h.lag > 0 {
 			node.LagSeconds = time.Since(h.level).Seconds()
@@ -253,8 +254,10 @@ func (n *node) figures() metrics.Cluster {
 	f := metrics.Cluster{
 		Leads: n.term.Load() != nil, HasLeader: st.Leader != "", Term: st.Term, Commit: own.Commit, Applied: own.Applied, LogBytes: own.Bytes,
 		Voids: own.Voids, LeaderChanges: own.Begun, LogKeep: n.cfg.Cluster.LogKeep, Forwarded: n.passed.Load(),
-		Confirms: times.Confirms, Cuts: times.Cuts, Sent: times.Sent, Received: times.Received,
+		Received: n.received.Times(), CatchUpSent: n.sent.Load(),
+		Confirms: times.Confirms, Cuts: times.Cuts, Sent: times.Sent,
 	}
+	f.CatchUpReceived, f.CatchUpSize = n.received.Progress()
 	for _, o := range st.Nodes {
 		if o.Name != st.Node {
 			f.Nodes = append(f.Nodes, metrics.ClusterNode{Name: o.Name, Reachable: o.Reachable, Lag: o.LagEntries, LagTime: o.LagSeconds, Skew: o.ClockSkew, Differ: len(o.SettingsDiffer)})

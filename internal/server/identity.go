@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"millrace/internal/cluster"
 )
 
 // identity says who a node is. It is made with its data: a node that has lost its data is another one.
@@ -84,7 +86,7 @@ func writeID(dir, file, id string) error {
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	return errors.Join(err, syncPath(dir), syncPath(filepath.Dir(dir)))
+	return errors.Join(err, cluster.SyncDir(dir), cluster.SyncDir(filepath.Dir(dir)))
 }
 
 // ofCluster returns the identity of the cluster.

@@ -193,6 +193,7 @@ func (n *node) pong() cluster.Pong {
 	}
 	p.TimeOf, p.Time = n.log.Time()
 	p.Free, p.Settings = n.room(), n.agreement()
+	p.Received, p.Receives = n.received.Progress()
 	return p
 }
 

@@ -30,11 +30,14 @@ import (
 type node struct {
 	*server // what the process has; its engine and services stay empty
 	identity
-	store  atomic.Pointer[pebblestore.Store] // replaced when the data of another node was received
-	keys   atomic.Pointer[engine.KeyFilter]  // of that store
-	port   *cluster.Port
-	log    *raftlog.Node
-	leader func() string // the id of the node that leads, as far as this one knows
+	store atomic.Pointer[pebblestore.Store] // replaced when the data of another node was received
+	keys  atomic.Pointer[engine.KeyFilter]  // of that store
+	port  *cluster.Port
+	// received takes all data of another node, and sent counts the bytes of this one's that were sent.
+	received *cluster.Receiver
+	sent     atomic.Uint64
+	log      *raftlog.Node
+	leader   func() string // the id of the node that leads, as far as this one knows
 
 	term   atomic.Pointer[leading] // nil: this node does not lead
 	passed atomic.Int64            // connections that are passed on to the leader
@@ -112,6 +115,9 @@ func (s *server) openNode(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("data.dir: %w", err)
 	}
+	if n.received, err = cluster.OpenReceiver(filepath.Join(s.cfg.Data.Dir, receivedDir), s.log); err != nil {
+		return fmt.Errorf("data.dir: %w", err)
+	}
 	i := slices.IndexFunc(c.Peers, func(p config.Peer) bool { return p.Name == c.Node })
 	secure, err := cluster.LoadTLS(c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA)
 	if err != nil {
@@ -119,7 +125,7 @@ func (s *server) openNode(ctx context.Context) error {
 	}
 	n.port, err = cluster.Listen(ctx, cluster.Options{
 		Addr: c.Addr, ID: n.id, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong, Confirm: n.confirmed, Forwarded: n.forwarded,
-		Cluster: n.ofCluster, Join: n.joins,
+		Cluster: n.ofCluster, Join: n.joins, Data: n.received.Take,
 	})
 	if err != nil {
 		return err
@@ -579,6 +585,9 @@ func (n *node) close() error {
 	}
 	if n.port != nil {
 		_ = n.port.Close() // the log may have closed it
+	}
+	if n.received != nil {
+		n.received.Close()
 	}
 	if keys := n.keys.Load(); keys != nil {
 		keys.Stop()

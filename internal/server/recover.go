@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -58,7 +59,10 @@ func Inspect(dir string) (s Survivor, err error) {
 
 // prepareStopped finishes what a process that was killed has left of the data of another node.
 func prepareStopped(dir string) error {
-	return errors.Join(takeReceived(dir), removeLeftovers(dir))
+	if err := takeReceived(dir); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(filepath.Join(dir, receivedDir)), removeLeftovers(dir))
 }
 
 // Recover makes a node that does not run the only one of a new cluster, with everything that it has. It returns the

@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 
 	"replica": {"job", "store", "commitlog"},
 	"raftlog": {"job", "replica", "commitlog", "commitlog/filelog", "timing"},
-	"cluster": {"job"},
+	"cluster": {"job", "timing"},
 
 	"engine/machine": {"job", "record", "schedule"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},

@@ -521,6 +521,24 @@ var plants = []plant{
 		"	if err := error(nil); err != nil {\n",
 	},
 	{
+		"the checksum of a file that another node has sent is not looked at",
+		"internal/cluster/receive.go",
+		"	if !bytes.Equal(sum.Sum(nil), want[:]) {\n",
+		"	if !bytes.Equal(sum.Sum(nil), want[:]) && f.Size < 0 {\n",
+	},
+	{
+		"a file that another node sends goes on from its beginning",
+		"internal/cluster/send.go",
+		"			from = at.Offset\n",
+		"			from = 0\n",
+	},
+	{
+		"a checkpoint is sent although the log does not follow it any more",
+		raftlog + "snapshots.go",
+		"		case s.held.meta.ID == id || first <= s.held.meta.Index:\n",
+		"		case first > 0:\n",
+	},
+	{
 		"a leadership ends by LeaderCh",
 		raftlog + "node.go",
 		"	n.ended.Go(func() { n.watch(notify) })\n",

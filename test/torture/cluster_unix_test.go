@@ -153,10 +153,13 @@ type clusterStatus struct {
 }
 
 type clusterNode struct {
+	Name       string
 	Reachable  bool
 	Format     uint64
 	LagEntries uint64 `json:"lag_entries"`
 	LogBytes   uint64 `json:"log_bytes"`
+	Received   int64  `json:"catchup_received_bytes"`
+	Receives   int64  `json:"catchup_size_bytes"`
 }
 
 // status asks a node about the cluster.
@@ -492,6 +495,29 @@ func (c *nodes) same() {
 	}
 }
 
+// leaveBehind kills a node and has the others do more than their log keeps: so many pushes of 100 jobs.
+func (c *nodes) leaveBehind(behind, pushes int) {
+	c.t.Helper()
+	c.kill(behind)
+	leader := c.leader()
+	rnd := random("behind")
+	for i := range pushes {
+		tokens := make([]string, 100)
+		for k := range tokens {
+			body := make([]byte, 1000) // which cannot be made shorter
+			for n := range body {
+				body[n] = byte('0' + rnd.IntN(64))
+			}
+			tokens[k] = tokenOf(masenko, fmt.Sprintf("%d.%d", i, k)) + strings.ReplaceAll(string(body), "\\", "x")
+		}
+		persist(c.t, masenko, c.up[leader], func(client *masenkoClient) error { return client.push("q", tokens...) })
+	}
+	// Until the log has been cut it has all that the node needs.
+	c.await("the log is not cut", func(st clusterStatus) bool {
+		return !slices.ContainsFunc(st.Nodes, func(n clusterNode) bool { return n.Reachable && n.LogBytes > 2<<20 })
+	})
+}
+
 // A node that is further behind than the log of the others reaches back is sent all data, and goes on with the log from
 // there.
 func TestClusterCatchUp(t *testing.T) {
@@ -500,20 +526,7 @@ func TestClusterCatchUp(t *testing.T) {
 	c.args = []string{"--cluster-log-keep", "1MiB"}
 	c.start()
 	behind := (c.leader() + 1) % 3
-	c.kill(behind)
-	leader := c.leader()
-	const pushes, size = 60, 100
-	for i := range pushes {
-		tokens := make([]string, size)
-		for k := range tokens {
-			tokens[k] = tokenOf(masenko, fmt.Sprintf("%d.%d", i, k)) + strings.Repeat("x", 1000)
-		}
-		persist(t, masenko, c.up[leader], func(client *masenkoClient) error { return client.push("q", tokens...) })
-	}
-	// Until the log has been cut it has all that the node needs.
-	c.await("the log is not cut", func(st clusterStatus) bool {
-		return !slices.ContainsFunc(st.Nodes, func(n clusterNode) bool { return n.Reachable && n.LogBytes > 2<<20 })
-	})
+	c.leaveBehind(behind, 60)
 	c.start()
 	c.leader()
 	c.level()

@@ -2,16 +2,17 @@ package raftsim
 
 import (
 	"bytes"
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc64"
-	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/hashicorp/raft"
 
 	"millrace/internal/raftlog"
 	"millrace/internal/replica"
@@ -132,63 +133,100 @@ func (s snapshotter) Settle() error {
 	return s.p.disk.Load().sync()
 }
 
-// Send implements raftlog.Snapshotter.
-func (s snapshotter) Send() (io.ReadCloser, int64, error) {
-	d := s.p.disk.Load()
-	d.mu.Lock()
-	v := *d.last()
-	d.mu.Unlock()
-	all, err := content(v.data)
-	if err != nil {
-		return nil, 0, err
-	}
-	p := binary.BigEndian.AppendUint64(nil, v.index)
-	p = binary.BigEndian.AppendUint64(p, v.history)
-	p = binary.BigEndian.AppendUint64(p, uint64(len(v.state)))
-	p = append(append(p, v.state...), all...)
-	s.p.run.tracef("%s sends its store of entry %d", s.p.name, v.index)
-	return io.NopCloser(bytes.NewReader(p)), int64(len(p)), nil
-}
-
-// receiver takes a store. It counts, also after a crash, once it is closed.
-type receiver struct {
-	bytes.Buffer
-	p *process
-}
-
-// Receive implements raftlog.Snapshotter.
-func (s snapshotter) Receive() (raftlog.Receiver, error) { return &receiver{p: s.p}, nil }
-
-// Close implements raftlog.Receiver.
-func (r *receiver) Close() error {
-	p := r.Bytes()
-	if len(p) < 24 {
-		return io.ErrUnexpectedEOF
-	}
-	v := version{data: memstore.New(), index: binary.BigEndian.Uint64(p), history: binary.BigEndian.Uint64(p[8:])}
-	n := binary.BigEndian.Uint64(p[16:])
-	if uint64(len(p)) < 24+n {
-		return io.ErrUnexpectedEOF
-	}
-	v.state = bytes.Clone(p[24 : 24+n])
-	b, err := store.DecodeBatch(p[24+n:])
-	if err != nil {
-		return err
-	}
-	if err := store.CommitNow(v.data, &b); err != nil {
-		return err
-	}
-	r.p.run.fail(r.p.run.truth.compare(v))
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	if r.p.proc == r.p {
-		r.p.received = &v
+// Reach implements raftlog.Snapshotter.
+func (s snapshotter) Reach(id, addr string) error {
+	if s.p.run.net.find(raft.ServerID(id), raft.ServerAddress(addr)) == nil {
+		return errRefused
 	}
 	return nil
 }
 
-// Cancel implements raftlog.Receiver.
-func (r *receiver) Cancel() error { return nil }
+// Checkpoint implements raftlog.Snapshotter.
+func (s snapshotter) Checkpoint() (raftlog.Checkpoint, error) {
+	d := s.p.disk.Load()
+	d.mu.Lock()
+	v := *d.last()
+	d.mu.Unlock()
+	s.p.run.tracef("%s makes a checkpoint of entry %d", s.p.name, v.index)
+	return &checkpoint{p: s.p, version: v, name: fmt.Sprintf("%s/%d", s.p.id, s.p.run.made.Add(1))}, nil
+}
+
+// checkpoint is the store of a process at one moment.
+type checkpoint struct {
+	p *process
+	version
+	name string
+}
+
+// brought is a checkpoint that another node has sent.
+type brought struct {
+	version
+	name  string
+	parts int // that are there
+}
+
+// partsOf is how many parts a checkpoint has.
+const partsOf = 4
+
+// Name implements raftlog.Checkpoint.
+func (c *checkpoint) Name() string { return c.name }
+
+// Deliver implements raftlog.Checkpoint. It brings one part after the other, and goes on where it was.
+func (c *checkpoint) Deliver(ctx context.Context, _ uint64, id, addr string) (moved bool, err error) {
+	late := time.After(underway)
+	to := raft.ServerAddress(addr)
+	for {
+		if err := c.p.run.net.travel(link{c.p.addr, to}, late); err != nil {
+			return moved, err
+		}
+		if ctx.Err() != nil || gone(c.p.dead) {
+			return moved, errGone
+		}
+		if c.p.run.net.find(raft.ServerID(id), to) == nil {
+			return moved, errRefused
+		}
+		i := slices.IndexFunc(c.p.run.nodes, func(n *node) bool { return n.addr == to })
+		if c.p.run.nodes[i].take(c, !moved) {
+			return moved, nil
+		}
+		moved = true
+		if c.p.run.intN(5) == 0 {
+			return moved, errNetTimeout
+		}
+	}
+}
+
+// Close implements raftlog.Checkpoint.
+func (c *checkpoint) Close() error { return nil }
+
+// take takes a part of a checkpoint, and reports whether all of it is there.
+func (n *node) take(c *checkpoint, first bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.brought.name != c.name:
+		n.brought = brought{version: c.version, name: c.name}
+	case first:
+		n.run.count(&n.run.seen.resumed)
+	}
+	n.brought.parts = min(n.brought.parts+1, partsOf)
+	return n.brought.parts == partsOf
+}
+
+// Received implements raftlog.Snapshotter.
+func (s snapshotter) Received(name string) error {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	b := &s.p.brought
+	if s.p.proc != s.p || b.name != name || b.parts < partsOf {
+		return errGone
+	}
+	v := b.version
+	v.data = v.data.Fork()
+	s.p.run.fail(s.p.run.truth.compare(v))
+	s.p.received, s.p.brought = &v, brought{}
+	return nil
+}
 
 // Restore implements raftlog.Snapshotter.
 func (s snapshotter) Restore() (*replica.Replica, error) {

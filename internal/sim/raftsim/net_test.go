@@ -286,7 +286,7 @@ func (e *endpoint) TimeoutNow(id raft.ServerID, to raft.ServerAddress, q *raft.T
 	return ask(e, id, to, message{command: &c}, r)
 }
 
-// InstallSnapshot implements raft.Transport. Some streams end before their time.
+// InstallSnapshot implements raft.Transport. Some names do not arrive as a whole.
 func (e *endpoint) InstallSnapshot(
 	id raft.ServerID, to raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, from io.Reader,
 ) error {

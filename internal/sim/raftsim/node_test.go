@@ -36,6 +36,7 @@ type node struct {
 	proc     *process   // nil: it is down
 	files    *vfs.MemFS // of the log
 	kept     version    // of the store, while it is down
+	brought  brought    // by another node, or a part of it
 	received *version   // which replaces the store
 }
 
@@ -58,6 +59,7 @@ func (n *node) erase() {
 		n.id = fmt.Sprintf("%s/%d", n.name, n.lives)
 	}
 	n.files, n.kept, n.received = vfs.NewCrashableMem(), version{data: memstore.New()}, nil
+	n.brought = brought{}
 }
 
 // clock is the clock of the machine.

@@ -39,6 +39,7 @@ type run struct {
 	nodes  []*node
 	reaped sync.WaitGroup
 	stamp  atomic.Int64 // counts what clients do and are told
+	made   atomic.Int64 // counts checkpoints
 	pushed names
 	over   chan struct{} // closed when the clients stop
 
@@ -56,12 +57,13 @@ type run struct {
 
 // sights counts what must happen in a simulation that is worth something.
 type sights struct {
-	terms, kills, copies, cuts, hangs, pauses, transfers, wipes, unknown, refused int
-	answered                                                                      [opGet + 1]int
+	terms, kills, copies, resumed, cuts, hangs, pauses, transfers, wipes, unknown, refused int
+	answered                                                                               [opGet + 1]int
 }
 
 func (s *sights) add(o *sights) {
 	s.terms, s.kills, s.copies, s.cuts = s.terms+o.terms, s.kills+o.kills, s.copies+o.copies, s.cuts+o.cuts
+	s.resumed += o.resumed
 	s.pauses, s.refused = s.pauses+o.pauses, s.refused+o.refused
 	s.hangs, s.transfers, s.wipes, s.unknown = s.hangs+o.hangs, s.transfers+o.transfers, s.wipes+o.wipes, s.unknown+o.unknown
 	for i := range s.answered {

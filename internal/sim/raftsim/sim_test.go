@@ -53,7 +53,7 @@ func TestSimRaft(t *testing.T) {
 	t.Logf("%d lifetimes: %+v", runs, seen)
 	if runs >= 50 && !t.Failed() {
 		for what, n := range map[string]int{
-			"terms": seen.terms, "kills": seen.kills, "copies": seen.copies, "cuts": seen.cuts, "hangs": seen.hangs, "pauses": seen.pauses,
+			"terms": seen.terms, "kills": seen.kills, "copies": seen.copies, "resumed copies": seen.resumed, "cuts": seen.cuts, "hangs": seen.hangs, "pauses": seen.pauses,
 			"transfers": seen.transfers, "unknown answers": seen.unknown, "pushes": seen.answered[opPush], "firm deliveries": seen.answered[opFirm],
 			"reads": seen.answered[opRead], "refusals": seen.refused,
 		} {

@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Another checkpoint begins at its beginning, and what was there of the first is gone. Of an earlier leader none is
+// taken.
+func TestReceiveAnother(t *testing.T) {
+	t.Parallel()
+	x := newTransfer(t, 1000, 5000)
+	if err := x.send(3, 4000, -1); err == nil {
+		t.Fatal("the connection did not end")
+	}
+	if err := x.send(2, -1, -1); err == nil || !strings.Contains(err.Error(), "another node leads") {
+		t.Errorf("an earlier leader: %v", err)
+	}
+	if err := x.receiver.Count("a/1"); err == nil {
+		t.Error("a part of a checkpoint counts")
+	}
+	first := x.files
+	x.files = &Checkpoint{dir: first.dir, manifest: manifest{Checkpoint: "b/1", Files: first.Files[1:]}}
+	if err := x.send(4, -1, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.receiver.Count("a/1"); err == nil {
+		t.Error("a checkpoint counts that was replaced")
+	}
+	if _, err := os.Stat(x.receiver.path("000000.sst")); err == nil {
+		t.Error("a file of the first checkpoint is left")
+	}
+	if !strings.Contains(x.log.String(), "beginning again") {
+		t.Errorf("the log does not tell: %s", x.log.String())
+	}
+	if err := x.receiver.Count("b/1"); err != nil {
+		t.Error(err)
+	}
+	// What somebody counts on stays until it is where it belongs.
+	if err := x.send(5, -1, -1); err == nil || !strings.Contains(err.Error(), "takes over") {
+		t.Errorf("it is replaced: %v", err)
+	}
+	if err := os.Rename(x.to, x.to+".taken"); err != nil {
+		t.Fatal(err)
+	}
+	x.receiver.Taken()
+	x.files = first
+	if err := x.send(5, -1, -1); err != nil {
+		t.Fatal(err)
+	}
+	x.arrived()
+}
+
+// Who leads next takes the place of a connection that stands still.
+func TestReceiveTakesPlace(t *testing.T) {
+	t.Parallel()
+	x := newTransfer(t, 1000)
+	here, there := net.Pipe()
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		x.receiver.Take(there)
+	}()
+	m := x.files.manifest
+	m.Term = 3
+	var at position
+	if err := writeFrame(here, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := readFrame(here, &at, headerMax); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.send(4, -1, -1); err != nil {
+		t.Error(err)
+	}
+	<-taken
+	x.arrived()
+}
+
+// A part of a checkpoint that nobody continues is removed, in the process that received it and in the next.
+func TestReceiveExpires(t *testing.T) {
+	t.Parallel()
+	for _, restarts := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			x := newTransfer(t, 1000)
+			if err := x.send(3, 500, -1); err == nil {
+				t.Fatal("the connection did not end")
+			}
+			if restarts {
+				x.restart()
+			}
+			if have, size := x.receiver.Progress(); have != 500 || size != 1000 {
+				t.Errorf("%d of %d bytes", have, size)
+			}
+			synctest.Wait()
+			<-time.After(keepPart)
+			synctest.Wait()
+			if _, err := os.Stat(x.to); err == nil {
+				t.Error("it is still there")
+			}
+			if have, size := x.receiver.Progress(); have != 0 || size != 0 {
+				t.Errorf("%d of %d bytes", have, size)
+			}
+		})
+	}
+}
+
+// Names that would be files elsewhere are refused, and so is a manifest that was not written as a whole.
+func TestReceiveManifest(t *testing.T) {
+	t.Parallel()
+	x := newTransfer(t, 10)
+	for _, files := range [][]file{
+		nil, {{"../x", 1}}, {{"/x", 1}}, {{"x/y", 1}}, {{"", 1}}, {{"x", -1}}, {{"x", 1}, {"x", 1}}, {{ReceivedMark, 1}}, {{receivingMark, 1}},
+		{{"x", 1 << 50}, {"y", 1 << 50}},
+	} {
+		if err := (&manifest{Checkpoint: "a", Files: files}).check(); err == nil {
+			t.Errorf("%v is taken", files)
+		}
+	}
+	if err := os.Mkdir(x.to, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(x.to, receivingMark), []byte(`{"checkp`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x.restart()
+	if err := x.send(3, -1, -1); err != nil {
+		t.Fatal(err)
+	}
+	x.arrived()
+}

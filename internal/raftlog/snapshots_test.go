@@ -1,0 +1,129 @@
+package raftlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/raft"
+)
+
+// shelf makes checkpoints and counts them.
+type shelf struct {
+	noSnapshots
+	made, closed int
+}
+
+func (s *shelf) Checkpoint() (Checkpoint, error) {
+	s.made++
+	return &onShelf{s, fmt.Sprint(s.made)}, nil
+}
+
+type onShelf struct {
+	*shelf
+	name string
+}
+
+func (c *onShelf) Name() string { return c.name }
+func (c *onShelf) Deliver(context.Context, uint64, string, string) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+
+func (c *onShelf) Close() error {
+	c.closed++
+	return nil
+}
+
+// A checkpoint that has not come as a whole is kept for the rest, as long as the log has what follows it, something is
+// brought in a while, and a node needs it.
+func TestKeptCheckpoint(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.NewMem()
+		if err := makeDir(fsys, "log"); err != nil {
+			t.Fatal(err)
+		}
+		opened, shelf := openTest(t, fsys), &shelf{}
+		kept := opened.kept
+		n := &Node{o: Options{Snapshots: shelf}, log: slog.New(slog.DiscardHandler), store: opened.logStore}
+		defer func() { _ = n.store.close() }()
+		for i := range uint64(20) {
+			if err := n.store.StoreLogs([]*raft.Log{{Index: i + 1, Term: 1, Data: []byte("x")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.snaps = &snapshots{kept: kept, node: n}
+		mark := func(index uint64) {
+			value, err := json.Marshal(raft.SnapshotMeta{ID: fmt.Sprint("mark-", index), Index: index})
+			if err = errors.Join(err, kept.Set(snapshotKey, value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// deliver delivers to a node, and returns from which entry on that needs the log.
+		deliver := func(what string, to raft.ServerID, moved, ok bool, made, closed int) uint64 {
+			t.Helper()
+			metas, err := n.snaps.List()
+			if err != nil {
+				t.Fatal(err)
+			}
+			meta, from, err := n.snaps.Open(metas[0].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := from.(*offer)
+			_, h, err := o.begin(to)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			o.done(h, to, moved, ok)
+			if shelf.made != made || shelf.closed != closed || n.snaps.holds() != (made > closed) {
+				t.Errorf("%s: %d checkpoints were made and %d removed, want %d and %d", what, shelf.made, shelf.closed, made, closed)
+			}
+			return meta.Index
+		}
+		mark(5)
+		_, from, err := n.snaps.Open("mark-5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := from.(*offer).begin("b"); !errors.Is(err, errNotLeader) {
+			t.Errorf("a node that does not lead sends: %v", err)
+		}
+		n.snaps.leads(true)
+		deliver("b is brought a part", "b", true, false, 1, 0)
+		mark(9)
+		if at := deliver("c is brought a part of the same", "c", true, false, 1, 0); at != 5 {
+			t.Errorf("it goes on from entry %d", at)
+		}
+		deliver("b is brought the rest", "b", true, true, 1, 0)
+		deliver("c is brought the rest", "c", true, true, 1, 1)
+		if at := deliver("b is brought a part again", "b", true, false, 2, 1); at != 9 {
+			t.Errorf("it goes on from entry %d", at)
+		}
+		mark(15)
+		if err := n.store.DeleteRange(1, 9); err != nil {
+			t.Fatal(err)
+		}
+		if at := deliver("the log does not go on from there any more", "b", true, false, 3, 2); at != 15 {
+			t.Errorf("it goes on from entry %d", at)
+		}
+		<-time.After(keepCheckpoint / 2)
+		deliver("nothing gets to b", "b", false, false, 3, 2)
+		<-time.After(keepCheckpoint / 2)
+		synctest.Wait()
+		if shelf.closed != 3 || n.snaps.holds() {
+			t.Errorf("%d checkpoints were removed", shelf.closed)
+		}
+		ctx := n.snaps.lead
+		n.snaps.leads(false)
+		if ctx.Err() == nil {
+			t.Error("deliveries go on although the node does not lead any more")
+		}
+	})
+}
