@@ -49,7 +49,7 @@ func TestOperate(t *testing.T) {
 		t.Errorf("types: %+v", got)
 	}
 	s.fails(exitFailure, "none of hour, day and month", "types --period year")
-	s.says("activity", "kill all jobs that match", "millrace/")
+	s.says("activity", "kill all jobs that match", " -     127.0.0.1", "millrace/")
 	s.says("activity --json", `"what":"kill all jobs that match`)
 
 	token := strings.TrimSpace(s.ok("token add shop", "the shop"))

@@ -128,7 +128,11 @@ func newActivityCommand(p Process) *cobra.Command {
 		header:  []string{"WHEN", "WHAT", "JOBS", "FROM", "WITH"},
 		empty:   "Nobody has done anything yet. Pauses, retries, deletions and the like are listed here.",
 		row: func(a *admin.Activity) []string {
-			return []string{a.At.Format(time.DateTime), a.What, count(a.Jobs), a.Who, a.Via}
+			jobs := "" // none, or not known yet when a bulk action began
+			if a.Jobs > 0 {
+				jobs = count(a.Jobs)
+			}
+			return []string{a.At.Format(time.DateTime), a.What, jobs, a.Who, a.Via}
 		},
 		fetch: func(ctx context.Context, c *apiclient.Client, _ admin.PageOf) ([]admin.Activity, string, error) {
 			got, err := c.Activity(ctx)
