@@ -53,7 +53,7 @@ type world struct {
 }
 
 // start starts a server of the test's own. Durability is not what is tested here.
-func start(t *testing.T) *world {
+func start(t *testing.T, args ...string) *world {
 	t.Helper()
 	w := &world{t: t, drivers: append(dialecttest.Drivers(), operatorDriver()), clients: make(map[string]dialecttest.Client)}
 	listeners := []string{"web"}
@@ -64,7 +64,7 @@ func start(t *testing.T) *world {
 	}
 	s := suite.Start(t, harness.Options{
 		Bin: program.Bin, Env: program.Env, Listener: listeners[0], Also: listeners[1:],
-		Args: []string{"serve", "--data-dir", suite.DataDir(t), "--store-durability=none", "--lmstfy-max-body=4MiB", "--workq-max-payload=4MiB", "--beanstalkd-max-job-size=4MiB"},
+		Args: append([]string{"serve", "--data-dir", suite.DataDir(t), "--store-durability=none", "--lmstfy-max-body=4MiB", "--workq-max-payload=4MiB", "--beanstalkd-max-job-size=4MiB"}, args...),
 	})
 	w.server, w.op = s, operator{t: t, base: "http://" + s.Addrs["web"] + "/api/v1"}
 	for _, d := range w.drivers {

@@ -24,7 +24,7 @@ func operatorDriver() dialecttest.Driver {
 			return &operatorClient{http: http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConns: 1}}, conn: conn}, nil
 		},
 		AnyBytes:  true,
-		Abilities: dialecttest.Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true, Group: true},
+		Abilities: dialecttest.Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true, Group: true, Trace: true},
 		End:       dialecttest.EndDead,
 		Alone:     true,
 	}
@@ -79,7 +79,7 @@ func (c *operatorClient) Push(queue, body string) error {
 func (c *operatorClient) PushWith(queue, body string, w dialecttest.Wishes) error {
 	j := map[string]any{
 		"body_base64": []byte(body), "body_kind": "bytes", "priority": w.Level,
-		"delay_seconds": w.Delay.Seconds(), "ttl_seconds": w.TTL.Seconds(), "group": w.Group,
+		"delay_seconds": w.Delay.Seconds(), "ttl_seconds": w.TTL.Seconds(), "group": w.Group, "traceparent": w.Trace,
 	}
 	if w.Last {
 		j["retry"] = 0

@@ -39,11 +39,12 @@ type Wishes struct {
 	TTL   time.Duration // whole seconds
 	Last  bool          // the first failure, or lapse of a lease, is the last
 	Group string
+	Trace string // a traceparent
 }
 
 // Abilities are which wishes a protocol can tell the server, and whether its workers
 // can have a job fail.
-type Abilities struct{ High, Low, Delay, TTL, Fail, Group bool }
+type Abilities struct{ High, Low, Delay, TTL, Fail, Group, Trace bool }
 
 // End is what becomes of a job that has used up its tries.
 type End string

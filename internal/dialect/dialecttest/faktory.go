@@ -45,7 +45,7 @@ func Faktory() Driver {
 		},
 		ReadReply:  readFaktoryReply,
 		ShowPacked: showBase64,
-		Abilities:  Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true, Group: true},
+		Abilities:  Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true, Group: true, Trace: true},
 		End:        EndDead,
 		SumsUp:     true,
 		Show:       showJSON,
@@ -84,6 +84,9 @@ func (c faktoryClient) PushWith(queue, body string, w Wishes) error {
 	}
 	if w.Group != "" {
 		j.Custom = fmt.Appendf(nil, `{"group":%q}`, w.Group)
+	}
+	if w.Trace != "" {
+		j.Custom = fmt.Appendf(nil, `{"traceparent":%q}`, w.Trace)
 	}
 	if w.Last {
 		dies := -1

@@ -40,7 +40,7 @@ func Masenko() Driver {
 		},
 		Show:       showJSON,
 		ShowPacked: showBase64,
-		Abilities:  Abilities{Delay: true, Fail: true, Group: true},
+		Abilities:  Abilities{Delay: true, Fail: true, Group: true, Trace: true},
 		End:        EndMoved,
 		Alone:      true,
 	}
@@ -65,7 +65,7 @@ type masenkoClient struct{ *masenkotest.Client }
 func (c masenkoClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
 
 func (c masenkoClient) PushWith(queue, body string, w Wishes) error {
-	task := masenkotest.Task{Name: "task", Queue: queue, Payload: []byte(body), Group: w.Group}
+	task := masenkotest.Task{Name: "task", Queue: queue, Payload: []byte(body), Group: w.Group, Trace: w.Trace}
 	if w.Delay > 0 {
 		at := time.Now().Add(w.Delay)
 		task.ExecuteAt = &at

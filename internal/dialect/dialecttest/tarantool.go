@@ -53,7 +53,7 @@ func Tarantool() Driver {
 			return ok, err
 		},
 		AnyBytes:  true,
-		Abilities: Abilities{Low: true, Delay: true, TTL: true},
+		Abilities: Abilities{Low: true, Delay: true, TTL: true, Trace: true},
 		Alone:     true,
 	}
 }
@@ -100,9 +100,10 @@ func (c tarantoolClient) PushWith(queue, body string, w Wishes) error {
 	if err := c.tube(queue); err != nil {
 		return err
 	}
-	options := msgp.AppendMapHeader(tarantoolData(body), 3)
+	options := msgp.AppendMapHeader(tarantoolData(body), 4)
 	options = msgp.AppendInt(msgp.AppendString(options, "pri"), max(0, -w.Level))
 	options = msgp.AppendFloat64(msgp.AppendString(options, "delay"), w.Delay.Seconds())
+	options = msgp.AppendString(msgp.AppendString(options, "traceparent"), w.Trace)
 	options = msgp.AppendString(options, "ttl")
 	if w.TTL > 0 {
 		options = msgp.AppendFloat64(options, w.TTL.Seconds())

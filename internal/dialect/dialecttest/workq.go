@@ -34,7 +34,7 @@ func Workq() Driver {
 		},
 		ReadReply: readWorkqReply,
 		AnyBytes:  true,
-		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true, Group: true},
+		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true, Fail: true, Group: true, Trace: true},
 		End:       EndFailed,
 		Keeps:     true,
 	}
@@ -72,6 +72,9 @@ func (c workqClient) PushWith(queue, body string, w Wishes) error {
 	}
 	if w.Group != "" {
 		j.Flags += " -group=" + w.Group
+	}
+	if w.Trace != "" {
+		j.Flags += " -traceparent=" + w.Trace
 	}
 	if w.TTL > 0 {
 		j.TTL = w.TTL

@@ -97,6 +97,7 @@ func (c *conn) buildPush(cmd *job.Push, body []byte, pushes int) string {
 		s.Queue = c.names.String(p.queue)
 	}
 	s.Group = string(p.group)
+	s.Trace = job.ParseTrace(string(p.trace))
 	s.Origin = dialect.DoorMasenko
 	if p.payload != nil {
 		s.Body, s.BodyKind = p.payload, job.BodyJSON

@@ -83,6 +83,7 @@ type pushRequest struct {
 	queue      []byte
 	deadqueue  []byte
 	group      []byte
+	trace      []byte
 	payload    []byte // nil if absent
 	retry      uint8
 	scheduled  bool
@@ -112,6 +113,8 @@ func parsePush(body []byte, p *pushRequest) error {
 		case dialect.KeyIs(key, "group"):
 			p.group, good = parseString(value, p.group)
 			good = good && len(p.group) <= dialect.GroupMax
+		case dialect.KeyIs(key, "traceparent"):
+			p.trace, _ = dialect.Unquote(value, nil) // what is none is ignored, as its recommendation wants it
 		case dialect.KeyIs(key, "payload"):
 			p.payload = value
 		case dialect.KeyIs(key, "retry"):

@@ -209,6 +209,7 @@ func TestRenderForeignBodies(t *testing.T) {
 		want string
 	}{
 		"none":         {job.Job{ID: 5, Queue: "q", Type: "t"}, `OK {"id":5,"queue":"q","name":"t"}`},
+		"trace":        {job.Job{ID: 5, Queue: "q", Type: "t", Trace: "00-x"}, `OK {"id":5,"queue":"q","name":"t","traceparent":"00-x"}`},
 		"no type":      {job.Job{ID: 5, Queue: "q", Fails: 3}, `OK {"id":5,"queue":"q","name":"job","failures":3}`},
 		"args":         {job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte(`[1,"a"]`), BodyKind: job.BodyArgs}, `OK {"id":5,"queue":"q","name":"t","payload":[1,"a"]}`},
 		"json lines":   {job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte("{\n\"a\": 1.50}"), BodyKind: job.BodyJSON}, `OK {"id":5,"queue":"q","name":"t","payload":{"a":1.50}}`},

@@ -64,6 +64,9 @@ func appendTask(b []byte, j *job.Job, number uint32) []byte {
 		b = append(b, `,"failures":`...)
 		b = strconv.AppendUint(b, uint64(j.Fails), 10)
 	}
+	if j.Trace != "" {
+		b = append(append(append(b, `,"traceparent":"`...), j.Trace...), '"')
+	}
 	return append(b, "}\n"...)
 }
 

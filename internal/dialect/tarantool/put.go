@@ -17,6 +17,7 @@ type putOptions struct {
 	ttr     time.Duration
 	delay   time.Duration
 	group   string
+	trace   string
 	timeout time.Duration
 }
 
@@ -36,7 +37,7 @@ func (q *queueClient) put(c *call) {
 	s := &cmd.Spec
 	s.Namespace, s.Queue = q.namespace, q.tube.name
 	s.Body, s.BodyKind = storedBody(c.args.At(0), 1)
-	s.Group = o.group
+	s.Group, s.Trace = o.group, o.trace
 	s.Origin = dialect.DoorTarantool
 	s.Policy.Requeue, s.Policy.Due = job.PlaceOld, job.PlaceOld
 	if q.tube.kind.timed() {
@@ -80,6 +81,9 @@ func (q *queueClient) putOptions(c *call, o *putOptions) bool {
 		case val.IsNil():
 		case string(name) == "utube" && kind.grouped():
 			o.group = q.group(val)
+		case string(name) == "traceparent":
+			text, _ := val.Bytes() // what is none is ignored, as its recommendation wants it
+			o.trace = job.ParseTrace(string(text))
 		case !kind.timed():
 		case string(name) == "pri":
 			if o.pri, ok = val.Uint(); !ok {

@@ -95,7 +95,7 @@ func (c *conn) keyOf(u dialect.UUID) string {
 func (c *conn) spec(s *job.Spec, body []byte) {
 	r := &c.req
 	s.Namespace, s.Queue = c.d.opts.Namespace, r.name
-	s.Key, s.Unique, s.Group = c.keyOf(r.id), true, r.group
+	s.Key, s.Unique, s.Group, s.Trace = c.keyOf(r.id), true, r.group, r.trace
 	s.Body, s.BodyKind = body, job.BodyBytes
 	s.Origin = dialect.DoorWorkq
 	s.Policy = policy(int64(r.priority), milliseconds(r.ttr), uint32(r.maxAttempts), uint32(r.maxFails))

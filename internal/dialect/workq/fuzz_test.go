@@ -85,8 +85,10 @@ func badInt(s string) bool {
 func naiveBlock(verb string, args []string, flags map[string]string) string {
 	given := func(key string, wrong func(string) bool) bool { v, ok := flags[key]; return ok && wrong(v) }
 	most := map[string]int{"add": 3, "schedule": 3, "run": 1}[verb]
-	if _, ok := flags["group"]; ok && most > 0 {
-		most++
+	for _, ours := range []string{"group", "traceparent"} {
+		if _, ok := flags[ours]; ok && most > 0 {
+			most++
+		}
 	}
 	settles := verb == "complete" || verb == "fail"
 	byteWrong := func(s string) bool { return bad(s, 8) }
@@ -175,6 +177,8 @@ var lineSeeds = []string{
 	"", " ", "add", " add", "ADD", "inspect", "inspect server", "inspect queues 0 100", "inspect queue q", "inspect jobs q 0 1",
 	"inspect scheduled-jobs q 4294967295 100", "inspect job 6ba7b810-9dad-11d1-80b4-00c04fd430c4", "inspect what", "inspect jobs q 4294967296 1", "inspect jobs q 0 101",
 	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4 -priority=10 -max-attempts=3 -max-fails=1",
+	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4 -priority=10 -max-attempts=3 -max-fails=1 -group=g -traceparent=00-x",
+	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4 -priority=10 -group=g -traceparent=a -traceparent=b -x=y -z=y",
 	"add {6BA7B810-9dad-11d1-80b4-00c04fd430c4}  ping 1 18446744073709551615 +4 -priority=-2147483648",
 	"add urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c4 p.i_n-g 86400000 18446744073709551616 1048576",
 	"add -a=b=c 00000000-0000-0000-0000-000000000000 ping 0 0 1048577", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 0 -0", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 1 -1",

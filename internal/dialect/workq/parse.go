@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/job"
 )
 
 // verb is the first word of a command.
@@ -76,6 +77,7 @@ type request struct {
 	at          time.Time
 	priority    int32
 	group       string
+	trace       string
 	maxAttempts uint8
 	maxFails    uint8
 	object      object
@@ -94,7 +96,7 @@ type parser struct {
 
 	args  [argsMax][]byte    // the words behind the verb that are no flags
 	argc  int                // how many there were, those beyond argsMax included
-	flags [flagsMax + 1]flag // and one for the group
+	flags [flagsMax + 2]flag // and those that the original does not have
 	flagc int
 }
 
@@ -279,7 +281,7 @@ func (p *parser) block(r *request, n int, wrong string) bool {
 // parseAdd reads the arguments of add. Number syntax comes before everything else
 // (protocol section 2).
 func (p *parser) parseAdd(r *request) string {
-	if !p.grouped(r, flagsMax) {
+	if !p.ours(r, flagsMax) {
 		return textArgs
 	}
 	var ok bool
@@ -296,7 +298,7 @@ func (p *parser) parseAdd(r *request) string {
 }
 
 func (p *parser) parseSchedule(r *request) string {
-	if !p.grouped(r, flagsMax) {
+	if !p.ours(r, flagsMax) {
 		return textArgs
 	}
 	var ok bool
@@ -318,7 +320,7 @@ func (p *parser) parseSchedule(r *request) string {
 }
 
 func (p *parser) parseRun(r *request) string {
-	if !p.grouped(r, 1) {
+	if !p.ours(r, 1) {
 		return textArgs
 	}
 	var ok bool
@@ -340,14 +342,17 @@ func (p *parser) parseRun(r *request) string {
 	return p.ranges(r)
 }
 
-// grouped reads the flag for the group, which the original does not have, and reports whether there are at most so many
-// others.
-func (p *parser) grouped(r *request, others int) bool {
+// ours reads the flags that the original does not have, and reports whether there are at most so many others.
+func (p *parser) ours(r *request, others int) bool {
 	group, given := p.flag("group")
 	if given {
 		others++
 	}
 	r.group = p.names.String(group)
+	if trace, given := p.flag("traceparent"); given {
+		others++
+		r.trace = job.ParseTrace(string(trace))
+	}
 	return p.flagc <= others && len(group) <= dialect.GroupMax
 }
 

@@ -28,6 +28,7 @@ type Task struct {
 	Queue     string          `json:"queue,omitempty"`
 	DeadQueue string          `json:"deadqueue,omitempty"`
 	Group     string          `json:"group,omitempty"` // what the original does not know
+	Trace     string          `json:"traceparent,omitempty"`
 	Payload   json.RawMessage `json:"payload,omitempty"`
 	Retry     *uint8          `json:"retry,omitempty"`
 	ExecuteAt *time.Time      `json:"execute_at,omitempty"`
