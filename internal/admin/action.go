@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,63 +41,68 @@ var alive = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Leased, job.
 // everyState is the set that allows every state by naming it.
 var everyState = alive | job.StatesOf(job.Done, job.Failed, job.Dead)
 
-// actions are all of them: the states that they apply to, and the command that they are.
-var actions = map[Action]struct {
-	states  job.States
-	command func(ref job.Ref, in job.States, with With) job.Command
-}{
-	ActionRetry: {job.StatesOf(job.Retrying, job.Failed, job.Dead), func(ref job.Ref, in job.States, _ With) job.Command {
-		return &job.Promote{Ref: ref, In: in, Place: job.PlaceTail}
-	}},
-	ActionRun: {job.StatesOf(job.Scheduled), func(ref job.Ref, in job.States, _ With) job.Command {
-		return &job.Promote{Ref: ref, In: in, Place: job.PlaceTail}
-	}},
-	ActionKill: {alive, func(ref job.Ref, in job.States, _ With) job.Command {
-		return &job.Kill{Ref: ref, In: in}
-	}},
-	ActionCancel: {alive, func(ref job.Ref, in job.States, _ With) job.Command {
-		return &job.Delete{Ref: ref, In: in, Need: job.NeedAny}
-	}},
-	ActionDelete: {everyState, func(ref job.Ref, in job.States, _ With) job.Command {
-		return &job.Delete{Ref: ref, In: in, Need: job.NeedAny}
-	}},
-	ActionMove: {everyState &^ job.StatesOf(job.Leased), func(ref job.Ref, in job.States, with With) job.Command {
-		return &job.Move{Ref: ref, In: in, Queue: with.To}
-	}},
-	ActionBury: {alive &^ job.StatesOf(job.Buried), func(ref job.Ref, in job.States, _ With) job.Command {
-		return &job.Bury{Ref: ref, In: in, Need: job.NeedAny}
-	}},
-	ActionKick: {job.StatesOf(job.Buried), func(ref job.Ref, _ job.States, _ With) job.Command {
-		return &job.Kick{Ref: ref, One: true}
-	}},
-	ActionRespawn: {job.StatesOf(job.Failed, job.Dead), func(ref job.Ref, in job.States, with With) job.Command {
-		return &job.Respawn{
-			Ref: ref, One: true, In: in, Attempts: with.Attempts, OwnAttempts: with.Attempts == 0, OwnExpiry: true,
-		}
-	}},
+// actionStates are the states that each action applies to.
+var actionStates = map[Action]job.States{
+	ActionRetry:   job.StatesOf(job.Retrying, job.Failed, job.Dead),
+	ActionRun:     job.StatesOf(job.Scheduled),
+	ActionKill:    alive,
+	ActionCancel:  alive,
+	ActionDelete:  everyState,
+	ActionMove:    everyState &^ job.StatesOf(job.Leased),
+	ActionBury:    alive &^ job.StatesOf(job.Buried),
+	ActionKick:    job.StatesOf(job.Buried),
+	ActionRespawn: job.StatesOf(job.Failed, job.Dead),
 }
 
 // Actions returns the names of all actions, in order.
-func Actions() []Action {
-	names := make([]Action, 0, len(actions))
-	for name := range actions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Actions() []Action { return slices.Sorted(maps.Keys(actionStates)) }
+
+// States returns the states that the action applies to: none, if there is no such action.
+func (a Action) States() job.States { return actionStates[a] }
 
 // Applies reports whether an action can be done to a job in a state.
 func (a Action) Applies(state string) bool {
 	s, ok := job.ParseState(state)
-	act, known := actions[a]
-	return ok && known && act.states.Allow(s)
+	return ok && a.States() != 0 && a.States().Allow(s)
+}
+
+// commands are what the actions are for the engine.
+var commands = map[Action]func(ref job.Ref, in job.States, with With) job.Command{
+	ActionRetry: promote,
+	ActionRun:   promote,
+	ActionKill: func(ref job.Ref, in job.States, _ With) job.Command {
+		return &job.Kill{Ref: ref, In: in}
+	},
+	ActionCancel: remove,
+	ActionDelete: remove,
+	ActionMove: func(ref job.Ref, in job.States, with With) job.Command {
+		return &job.Move{Ref: ref, In: in, Queue: with.To}
+	},
+	ActionBury: func(ref job.Ref, in job.States, _ With) job.Command {
+		return &job.Bury{Ref: ref, In: in, Need: job.NeedAny}
+	},
+	ActionKick: func(ref job.Ref, _ job.States, _ With) job.Command {
+		return &job.Kick{Ref: ref, One: true}
+	},
+	ActionRespawn: func(ref job.Ref, in job.States, with With) job.Command {
+		return &job.Respawn{
+			Ref: ref, One: true, In: in, Attempts: with.Attempts, OwnAttempts: with.Attempts == 0, OwnExpiry: true,
+		}
+	},
+}
+
+func promote(ref job.Ref, in job.States, _ With) job.Command {
+	return &job.Promote{Ref: ref, In: in, Place: job.PlaceTail}
+}
+
+func remove(ref job.Ref, in job.States, _ With) job.Command {
+	return &job.Delete{Ref: ref, In: in, Need: job.NeedAny}
 }
 
 // check refuses an action that is none, and one that lacks what it needs or has what another one needs.
 func (a Action) check(with With) error {
-	if _, ok := actions[a]; !ok {
-		names := make([]string, 0, len(actions))
+	if a.States() == 0 {
+		names := make([]string, 0, len(commands))
 		for _, name := range Actions() {
 			names = append(names, string(name))
 		}
@@ -122,14 +128,13 @@ type Target struct {
 
 // command makes the command of an action.
 func (a Action) command(t Target, with With) (job.Command, error) {
-	act := actions[a]
-	in := act.states
+	in := a.States()
 	if t.State != "" {
 		s, ok := job.ParseState(t.State)
 		if !ok {
 			return nil, api.Invalid("state: %q is none of %s", t.State, stateNames())
 		}
-		if !act.states.Allow(s) {
+		if !in.Allow(s) {
 			return nil, api.Invalid("state: %s does not apply to a job that is %s", a, s)
 		}
 		in = job.StatesOf(s)
@@ -137,7 +142,7 @@ func (a Action) command(t Target, with With) (job.Command, error) {
 	if t.ID == 0 {
 		return nil, api.Invalid("id: it is missing")
 	}
-	return act.command(job.ByID(t.Namespace, t.Queue, t.ID), in, with), nil
+	return commands[a](job.ByID(t.Namespace, t.Queue, t.ID), in, with), nil
 }
 
 // Act does something to one job.

@@ -164,7 +164,7 @@ func bulkMatcher(a Action, f Filter) (*matcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	fits := actions[a].states
+	fits := a.States()
 	if m.states != 0 {
 		fits &= m.states
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,13 +15,15 @@ import (
 
 // What one look at failures may read.
 const (
-	failureQueues  = 5000 // queue records
-	failureLoads   = 2000 // jobs read whole
-	failureLeast   = 20   // jobs of one list, however many lists there are
-	failureGroups  = 100
-	failureBuckets = 24
-	failureText    = 80 // bytes of an error that name a group
+	failureQueues = 5000 // queue records
+	failureLoads  = 2000 // jobs read whole
+	failureLeast  = 20   // jobs of one list, however many lists there are
+	failureGroups = 100
+	failureText   = 80 // bytes of an error that name a group
 )
+
+// FailureBuckets is how many parts the chart of a group has.
+const FailureBuckets = 24
 
 // Failures are the dead and retrying jobs, grouped by what they are and what went wrong. However many there are, a
 // bounded number of them is looked at: the newest of each queue, of those queues with most first.
@@ -49,9 +52,14 @@ type FailureGroup struct {
 	Sample   api.JobRow `json:"sample"`            // the newest
 	Message  string     `json:"message,omitempty"` // its whole error
 	// Chart counts the failures from the first time of all groups to the last, in parts of the same length.
-	Chart [failureBuckets]int `json:"chart"`
+	Chart [FailureBuckets]int `json:"chart"`
 	// Filter fits the jobs of the group, also those that were not looked at.
 	Filter Filter `json:"filter"`
+}
+
+// failureGroup is a group that is being made.
+type failureGroup struct {
+	FailureGroup
 
 	times []time.Time
 }
@@ -69,7 +77,7 @@ type failureList struct {
 // Failures groups what has failed: in one queue, or with empty names in all.
 func (s *Service) Failures(namespace, queue string) (Failures, error) {
 	out := Failures{Groups: []FailureGroup{}}
-	groups := make(map[[3]string]*FailureGroup)
+	groups := make(map[[3]string]*failureGroup)
 	workers := s.holders()
 	err := s.view(func(v *engine.View) error {
 		lists, err := failureLists(v, namespace, queue)
@@ -98,14 +106,11 @@ func (s *Service) Failures(namespace, queue string) (Failures, error) {
 		return nil
 	})
 	out.Total = max(out.Total, out.Looked)
-	for _, g := range groups {
-		out.Groups = append(out.Groups, *g)
-	}
-	slices.SortFunc(out.Groups, func(a, b FailureGroup) int {
+	found := slices.Collect(maps.Values(groups))
+	slices.SortFunc(found, func(a, b *failureGroup) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), strings.Compare(a.Type, b.Type), strings.Compare(a.Error, b.Error))
 	})
-	out.Groups = out.Groups[:min(len(out.Groups), failureGroups)]
-	out.chart()
+	out.chart(found[:min(len(found), failureGroups)])
 	return out, err
 }
 
@@ -169,7 +174,7 @@ func (s *Service) eachFailure(v *engine.View, l *failureList, most int, reads *R
 }
 
 // addFailure adds a job to its group, which is one of its queue if it has no type, or if only that queue is looked at.
-func (s *Service) addFailure(groups map[[3]string]*FailureGroup, workers map[job.Holder]string, j *job.Job, here bool) {
+func (s *Service) addFailure(groups map[[3]string]*failureGroup, workers map[job.Holder]string, j *job.Job, here bool) {
 	last := job.Failure{At: j.Since}
 	if n := len(j.Failures); n > 0 {
 		last = j.Failures[n-1]
@@ -189,7 +194,7 @@ func (s *Service) addFailure(groups map[[3]string]*FailureGroup, workers map[job
 	g := groups[key]
 	at := last.At.Std()
 	if g == nil {
-		g = &FailureGroup{Type: j.Type, Error: text, First: at, Last: at, Filter: filter}
+		g = &failureGroup{FailureGroup: FailureGroup{Type: j.Type, Error: text, First: at, Last: at, Filter: filter}}
 		groups[key] = g
 	}
 	g.Count++
@@ -220,10 +225,9 @@ func commonPart(message string) string {
 	return strings.TrimSpace(first)
 }
 
-// chart counts the failures of each group over time.
-func (f *Failures) chart() {
-	for i := range f.Groups {
-		g := &f.Groups[i]
+// chart adds groups, with their failures counted over time.
+func (f *Failures) chart(groups []*failureGroup) {
+	for i, g := range groups {
 		if i == 0 || g.First.Before(f.From) {
 			f.From = g.First
 		}
@@ -231,10 +235,11 @@ func (f *Failures) chart() {
 			f.To = g.Last
 		}
 	}
-	step := f.To.Sub(f.From)/failureBuckets + 1
-	for i := range f.Groups {
-		for _, at := range f.Groups[i].times {
-			f.Groups[i].Chart[at.Sub(f.From)/step]++
+	step := f.To.Sub(f.From)/FailureBuckets + 1
+	for _, g := range groups {
+		for _, at := range g.times {
+			g.Chart[at.Sub(f.From)/step]++
 		}
+		f.Groups = append(f.Groups, g.FailureGroup)
 	}
 }

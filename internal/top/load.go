@@ -67,23 +67,23 @@ type Snapshot struct {
 const askTimeout = 10 * time.Second
 
 // load asks the server for what a page shows.
-func load(ctx context.Context, api API, q query) (s Snapshot, err error) {
+func load(ctx context.Context, server API, q query) (s Snapshot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	s.of = q
-	if s.Server, err = api.Server(ctx); err != nil {
+	if s.Server, err = server.Server(ctx); err != nil {
 		return s, err
 	}
-	if s.Live, err = api.Live(ctx); err != nil {
+	if s.Live, err = server.Live(ctx); err != nil {
 		return s, err
 	}
 	if q.page == pageQueues {
-		p, err := api.Queues(ctx, admin.QueueFilter{Name: q.filter}, admin.PageOf{Limit: admin.PageMax})
+		p, err := server.Queues(ctx, admin.QueueFilter{Name: q.filter}, admin.PageOf{Limit: admin.PageMax})
 		s.Queues, s.More = p.Queues, p.Next != ""
 		return s, err
 	}
 	f := admin.Filter{Namespace: q.queue.namespace, Queue: q.queue.name, States: pageStates[q.page]}
-	p, err := api.Jobs(ctx, f, admin.PageOf{Limit: admin.PageMax})
+	p, err := server.Jobs(ctx, f, admin.PageOf{Limit: admin.PageMax})
 	s.Jobs, s.More = p.Jobs, p.Next != ""
 	return s, err
 }
@@ -98,23 +98,23 @@ type order struct {
 }
 
 // carryOut does what was ordered.
-func carryOut(ctx context.Context, api API, o order) error {
+func carryOut(ctx context.Context, server API, o order) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var err error
 	switch {
 	case o.action != "":
 		var outcomes []admin.Outcome
-		outcomes, err = api.ActAll(ctx, o.action, []admin.Target{o.target}, admin.With{})
+		outcomes, err = server.ActAll(ctx, o.action, []admin.Target{o.target}, admin.With{})
 		for _, out := range outcomes {
 			if out.Problem != nil {
 				return fmt.Errorf("job %d: %w", out.ID, out.Problem)
 			}
 		}
 	case o.paused:
-		_, err = api.Pause(ctx, o.queue.namespace, o.queue.name, 0)
+		_, err = server.Pause(ctx, o.queue.namespace, o.queue.name, 0)
 	default:
-		_, err = api.Resume(ctx, o.queue.namespace, o.queue.name)
+		_, err = server.Resume(ctx, o.queue.namespace, o.queue.name)
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // Look asks the server for what Run shows first.
-func Look(ctx context.Context, api API) (Snapshot, error) { return load(ctx, api, query{}) }
+func Look(ctx context.Context, server API) (Snapshot, error) { return load(ctx, server, query{}) }
 
 // Frame returns what a screen of some width would show, with every row and without colours.
 func Frame(address string, s Snapshot, width int) string {

@@ -116,13 +116,13 @@ func busy() *fake {
 type session struct {
 	*model
 	t     *testing.T
-	api   *fake
+	server   *fake
 	quits bool
 }
 
-func start(t *testing.T, api *fake, width, height int) *session {
+func start(t *testing.T, server *fake, width, height int) *session {
 	t.Helper()
-	first, err := load(t.Context(), api, query{})
+	first, err := load(t.Context(), server, query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,13 +130,13 @@ func start(t *testing.T, api *fake, width, height int) *session {
 	m.style = styles{}
 	m.load = func(q query) tea.Cmd {
 		return func() tea.Msg {
-			s, err := load(t.Context(), api, q)
+			s, err := load(t.Context(), server, q)
 			return dataMsg{s, err}
 		}
 	}
-	m.do = func(o order) tea.Cmd { return func() tea.Msg { return doneMsg{o, carryOut(t.Context(), api, o)} } }
+	m.do = func(o order) tea.Cmd { return func() tea.Msg { return doneMsg{o, carryOut(t.Context(), server, o)} } }
 	m.tick = func() tea.Cmd { return nil }
-	s := &session{model: m, t: t, api: api}
+	s := &session{model: m, t: t, server: server}
 	s.send(tea.WindowSizeMsg{Width: width, Height: height})
 	return s
 }
@@ -295,7 +295,7 @@ func TestChoice(t *testing.T) {
 	if s.chosen.queue.name != "mails" || s.cursor != 1 {
 		t.Errorf("%v is chosen, in row %d", s.chosen, s.cursor)
 	}
-	s.api.queues = s.api.queues[2:] // it is gone
+	s.server.queues = s.server.queues[2:] // it is gone
 	s.send(tickMsg{})
 	if s.chosen.queue.name == "mails" || s.cursor != 1 {
 		t.Errorf("%v is chosen, in row %d", s.chosen, s.cursor)
@@ -312,11 +312,11 @@ func TestChoice(t *testing.T) {
 
 func TestScroll(t *testing.T) {
 	t.Parallel()
-	api := &fake{}
+	server := &fake{}
 	for i := range 100 {
-		api.queues = append(api.queues, queue("default", fmt.Sprintf("q%02d", i), -1, nil, admin.Rates{}))
+		server.queues = append(server.queues, queue("default", fmt.Sprintf("q%02d", i), -1, nil, admin.Rates{}))
 	}
-	s := start(t, api, 80, 24)
+	s := start(t, server, 80, 24)
 	for key, want := range map[string][2]string{"pgdown": {"q17", "q01"}, "end": {"q99", "q83"}} {
 		s.press("home", key)
 		lines := strings.Split(s.screen(), "\n")
@@ -334,7 +334,7 @@ func TestFilter(t *testing.T) {
 	t.Parallel()
 	s := start(t, busy(), 80, 24)
 	s.press("/", "mai")
-	if got := s.api.asked[len(s.api.asked)-1]; got != "queues mai" || s.rows() != 1 {
+	if got := s.server.asked[len(s.server.asked)-1]; got != "queues mai" || s.rows() != 1 {
 		t.Errorf("asked %q, %d rows", got, s.rows())
 	}
 	s.wants("filter")
@@ -363,7 +363,7 @@ func TestJobsOfQueue(t *testing.T) {
 	t.Parallel()
 	s := start(t, busy(), 80, 24)
 	s.press("down", "down", "enter")
-	if got := s.api.asked[len(s.api.asked)-1]; got != "jobs default/mails [running]" || s.rows() != 1 {
+	if got := s.server.asked[len(s.server.asked)-1]; got != "jobs default/mails [running]" || s.rows() != 1 {
 		t.Errorf("asked %q, %d rows", got, s.rows())
 	}
 	s.press("tab")
@@ -378,21 +378,21 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	s := start(t, busy(), 80, 24)
 	s.press("down", "p", "down", "p")
-	if got := fmt.Sprint(s.api.done); got != "[resume default/thumbnails pause default/mails]" {
+	if got := fmt.Sprint(s.server.done); got != "[resume default/thumbnails pause default/mails]" {
 		t.Errorf("%s", got)
 	}
 	if !strings.Contains(s.status(), "mails is paused") {
 		t.Errorf("%q", s.status())
 	}
-	s.api.err = &api.Problem{Status: 403, Title: "forbidden", Detail: "this needs the role operate"}
+	s.server.err = &api.Problem{Status: 403, Title: "forbidden", Detail: "this needs the role operate"}
 	s.press("p")
 	if !strings.Contains(s.screen(), "this needs the role operate") {
 		t.Errorf("%q", s.status())
 	}
-	s.api.err = nil
+	s.server.err = nil
 	s.press("2", "p")
-	if len(s.api.done) != 3 || !strings.Contains(s.status(), "choose one on the first page") {
-		t.Errorf("%q, %q", s.api.done, s.status())
+	if len(s.server.done) != 3 || !strings.Contains(s.status(), "choose one on the first page") {
+		t.Errorf("%q, %q", s.server.done, s.status())
 	}
 }
 
@@ -402,11 +402,11 @@ func TestKill(t *testing.T) {
 	s.press("k", "2", "end", "k")
 	s.wants("question")
 	s.press("n")
-	if len(s.api.done) != 0 {
-		t.Fatalf("%q without a yes", s.api.done)
+	if len(s.server.done) != 0 {
+		t.Fatalf("%q without a yes", s.server.done)
 	}
 	s.press("k", "y")
-	if got := fmt.Sprint(s.api.done); got != "[kill [{default mails 7 running}]]" || s.status() != "job 7 of mails is dead" {
+	if got := fmt.Sprint(s.server.done); got != "[kill [{default mails 7 running}]]" || s.status() != "job 7 of mails is dead" {
 		t.Errorf("%s, %q", got, s.status())
 	}
 	s.press("4", "k")
@@ -419,14 +419,14 @@ func TestRetry(t *testing.T) {
 	t.Parallel()
 	s := start(t, busy(), 80, 24)
 	s.press("r", "2", "r", "3", "r")
-	if got := fmt.Sprint(s.api.done); got != "[retry [{default mails 13 retrying}]]" {
+	if got := fmt.Sprint(s.server.done); got != "[retry [{default mails 13 retrying}]]" {
 		t.Errorf("%s", got)
 	}
 	if !strings.Contains(s.status(), "job 13: ") {
 		t.Errorf("%q", s.status())
 	}
 	s.press("4", "r", "down", "r")
-	if got := fmt.Sprint(s.api.done[1:]); got != "[retry [{default mails 14 dead}] kick [{default mails 15 buried}]]" {
+	if got := fmt.Sprint(s.server.done[1:]); got != "[retry [{default mails 14 dead}] kick [{default mails 15 buried}]]" {
 		t.Errorf("%s", got)
 	}
 }
@@ -435,10 +435,10 @@ func TestRetry(t *testing.T) {
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	s := start(t, busy(), 80, 24)
-	s.api.err = errors.New("no answer from http://127.0.0.1:7420: connection refused")
+	s.server.err = errors.New("no answer from http://127.0.0.1:7420: connection refused")
 	s.send(tickMsg{})
 	s.wants("gone")
-	s.api.err = nil
+	s.server.err = nil
 	s.send(tickMsg{})
 	if s.err != nil || strings.Contains(s.screen(), "refused") {
 		t.Errorf("%v", s.err)
@@ -463,8 +463,8 @@ func TestLateAnswer(t *testing.T) {
 
 func TestFrame(t *testing.T) {
 	t.Parallel()
-	api := busy()
-	first, err := Look(t.Context(), api)
+	server := busy()
+	first, err := Look(t.Context(), server)
 	if err != nil {
 		t.Fatal(err)
 	}
