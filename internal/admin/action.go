@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,122 +11,59 @@ import (
 	"millrace/internal/job"
 )
 
-// Action is something that can be done to a job.
-type Action string
-
-// The actions.
-const (
-	ActionRetry  Action = "retry"  // a failed job is ready now
-	ActionRun    Action = "run"    // a scheduled job is ready now
-	ActionKill   Action = "kill"   // to the dead jobs
-	ActionCancel Action = "cancel" // an unfinished job is gone
-	ActionDelete Action = "delete" // a job is gone, whatever its state
-	ActionMove   Action = "move"   // to another queue
-	ActionBury   Action = "bury"   // set aside
-	ActionKick   Action = "kick"   // a buried job is ready again
-	// ActionRespawn makes a dead or failed job ready as if it were new.
-	ActionRespawn Action = "respawn"
-)
-
-// With is what some actions need besides the jobs.
-type With struct {
-	To       string `json:"to,omitempty"`       // move: the queue to move to
-	Attempts uint32 `json:"attempts,omitempty"` // respawn: how many attempts it has from now on; zero: as it had
-}
-
-// alive are the states of jobs that have not come to an end.
-var alive = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
-
-// everyState is the set that allows every state by naming it.
-var everyState = alive | job.StatesOf(job.Done, job.Failed, job.Dead)
-
-// actionStates are the states that each action applies to.
-var actionStates = map[Action]job.States{
-	ActionRetry:   job.StatesOf(job.Retrying, job.Failed, job.Dead),
-	ActionRun:     job.StatesOf(job.Scheduled),
-	ActionKill:    alive,
-	ActionCancel:  alive,
-	ActionDelete:  everyState,
-	ActionMove:    everyState &^ job.StatesOf(job.Leased),
-	ActionBury:    alive &^ job.StatesOf(job.Buried),
-	ActionKick:    job.StatesOf(job.Buried),
-	ActionRespawn: job.StatesOf(job.Failed, job.Dead),
-}
-
-// Actions returns the names of all actions, in order.
-func Actions() []Action { return slices.Sorted(maps.Keys(actionStates)) }
-
-// States returns the states that the action applies to: none, if there is no such action.
-func (a Action) States() job.States { return actionStates[a] }
-
-// Applies reports whether an action can be done to a job in a state.
-func (a Action) Applies(state string) bool {
-	s, ok := job.ParseState(state)
-	return ok && a.States() != 0 && a.States().Allow(s)
-}
-
 // commands are what the actions are for the engine.
-var commands = map[Action]func(ref job.Ref, in job.States, with With) job.Command{
-	ActionRetry: promote,
-	ActionRun:   promote,
-	ActionKill: func(ref job.Ref, in job.States, _ With) job.Command {
+var commands = map[api.Action]func(ref job.Ref, in job.States, with api.With) job.Command{
+	api.ActionRetry: promote,
+	api.ActionRun:   promote,
+	api.ActionKill: func(ref job.Ref, in job.States, _ api.With) job.Command {
 		return &job.Kill{Ref: ref, In: in}
 	},
-	ActionCancel: remove,
-	ActionDelete: remove,
-	ActionMove: func(ref job.Ref, in job.States, with With) job.Command {
+	api.ActionCancel: remove,
+	api.ActionDelete: remove,
+	api.ActionMove: func(ref job.Ref, in job.States, with api.With) job.Command {
 		return &job.Move{Ref: ref, In: in, Queue: with.To}
 	},
-	ActionBury: func(ref job.Ref, in job.States, _ With) job.Command {
+	api.ActionBury: func(ref job.Ref, in job.States, _ api.With) job.Command {
 		return &job.Bury{Ref: ref, In: in, Need: job.NeedAny}
 	},
-	ActionKick: func(ref job.Ref, _ job.States, _ With) job.Command {
+	api.ActionKick: func(ref job.Ref, _ job.States, _ api.With) job.Command {
 		return &job.Kick{Ref: ref, One: true}
 	},
-	ActionRespawn: func(ref job.Ref, in job.States, with With) job.Command {
+	api.ActionRespawn: func(ref job.Ref, in job.States, with api.With) job.Command {
 		return &job.Respawn{
 			Ref: ref, One: true, In: in, Attempts: with.Attempts, OwnAttempts: with.Attempts == 0, OwnExpiry: true,
 		}
 	},
 }
 
-func promote(ref job.Ref, in job.States, _ With) job.Command {
+func promote(ref job.Ref, in job.States, _ api.With) job.Command {
 	return &job.Promote{Ref: ref, In: in, Place: job.PlaceTail}
 }
 
-func remove(ref job.Ref, in job.States, _ With) job.Command {
+func remove(ref job.Ref, in job.States, _ api.With) job.Command {
 	return &job.Delete{Ref: ref, In: in, Need: job.NeedAny}
 }
 
-// check refuses an action that is none, and one that lacks what it needs or has what another one needs.
-func (a Action) check(with With) error {
+// checkAction refuses an action that is none, and one that lacks what it needs or has what another one needs.
+func checkAction(a api.Action, with api.With) error {
 	if a.States() == 0 {
 		names := make([]string, 0, len(commands))
-		for _, name := range Actions() {
+		for _, name := range api.Actions() {
 			names = append(names, string(name))
 		}
 		return api.Invalid("action: %q is none of %s", a, strings.Join(names, ", "))
 	}
-	if (a == ActionMove) != (with.To != "") {
+	if (a == api.ActionMove) != (with.To != "") {
 		return api.Invalid("to: the action move, and no other, needs the name of a queue")
 	}
-	if a != ActionRespawn && with.Attempts != 0 {
+	if a != api.ActionRespawn && with.Attempts != 0 {
 		return api.Invalid("attempts: only the action respawn gives jobs new attempts")
 	}
 	return api.CheckName("to", with.To)
 }
 
-// Target is a job that is acted on, and the state in which the operator has seen it: in
-// any other nothing is done.
-type Target struct {
-	Namespace string `json:"namespace"`
-	Queue     string `json:"queue,omitempty"` // may be left out where it is not known
-	ID        job.ID `json:"id"`
-	State     string `json:"state,omitempty"` // without it every state will do to which the action applies
-}
-
-// command makes the command of an action.
-func (a Action) command(t Target, with With) (job.Command, error) {
+// actionCommand makes the command of an action.
+func actionCommand(a api.Action, t api.Target, with api.With) (job.Command, error) {
 	in := a.States()
 	if t.State != "" {
 		s, ok := job.ParseState(t.State)
@@ -146,18 +82,18 @@ func (a Action) command(t Target, with With) (job.Command, error) {
 }
 
 // Act does something to one job.
-func (s *Service) Act(ctx context.Context, a Action, t Target, with With) error {
-	if err := a.check(with); err != nil {
+func (s *Service) Act(ctx context.Context, a api.Action, t api.Target, with api.With) error {
+	if err := checkAction(a, with); err != nil {
 		return err
 	}
 	if t.Queue == "" {
-		found := []Target{t}
+		found := []api.Target{t}
 		if err := s.locate(found); err != nil {
 			return err
 		}
 		t = found[0]
 	}
-	cmd, err := a.command(t, with)
+	cmd, err := actionCommand(a, t, with)
 	if err != nil {
 		return err
 	}
@@ -171,7 +107,7 @@ func (s *Service) Act(ctx context.Context, a Action, t Target, with With) error 
 
 // locate finds the queues of the jobs that came without: a command must name it. It asks one queue after the other, a
 // bounded number for all jobs together.
-func (s *Service) locate(targets []Target) error {
+func (s *Service) locate(targets []api.Target) error {
 	left := queueMax
 	return s.view(func(v *engine.View) error {
 		for i := range targets {
@@ -203,7 +139,7 @@ func (s *Service) locate(targets []Target) error {
 }
 
 // refused explains why nothing was done to a job.
-func (s *Service) refused(a Action, t Target, err *job.Error) *api.Problem {
+func (s *Service) refused(a api.Action, t api.Target, err *job.Error) *api.Problem {
 	switch kind := api.ProblemOf(err.Kind); kind {
 	case api.ProblemNotFound:
 		return api.NotFound("job %d is not there: it may have been acked, deleted, moved or have expired", t.ID)
@@ -225,18 +161,10 @@ func (s *Service) refused(a Action, t Target, err *job.Error) *api.Problem {
 // targetMax bounds the jobs of one request. For more there are bulk actions.
 const targetMax = 1000
 
-// Outcome is what became of one of several jobs.
-type Outcome struct {
-	Namespace string       `json:"namespace"`
-	ID        job.ID       `json:"id"`
-	Done      bool         `json:"done"`
-	Problem   *api.Problem `json:"problem,omitempty"`
-}
-
 // ActAll does the same to several jobs, and tells of each what became of it. If the request
 // itself is wrong, nothing is done to any of them.
-func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, with With) ([]Outcome, error) {
-	if err := a.check(with); err != nil {
+func (s *Service) ActAll(ctx context.Context, a api.Action, targets []api.Target, with api.With) ([]api.Outcome, error) {
+	if err := checkAction(a, with); err != nil {
 		return nil, err
 	}
 	if len(targets) == 0 || len(targets) > targetMax {
@@ -248,7 +176,7 @@ func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, with W
 	}
 	cmds := make([]job.Command, 0, len(targets))
 	for i, t := range targets {
-		cmd, err := a.command(t, with)
+		cmd, err := actionCommand(a, t, with)
 		if err != nil {
 			if p, ok := errors.AsType[*api.Problem](err); ok {
 				return nil, api.Invalid("jobs: number %d: %s", i+1, p.Detail)
@@ -257,9 +185,9 @@ func (s *Service) ActAll(ctx context.Context, a Action, targets []Target, with W
 		}
 		cmds = append(cmds, cmd)
 	}
-	out, done := make([]Outcome, 0, len(targets)), 0
+	out, done := make([]api.Outcome, 0, len(targets)), 0
 	for i, r := range s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmds...) {
-		o := Outcome{Namespace: targets[i].Namespace, ID: targets[i].ID, Done: r.Err == nil}
+		o := api.Outcome{Namespace: targets[i].Namespace, ID: targets[i].ID, Done: r.Err == nil}
 		if r.Err != nil {
 			o.Problem = s.refused(a, targets[i], r.Err)
 		}

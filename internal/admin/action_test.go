@@ -11,33 +11,33 @@ import (
 )
 
 // outcomes says what each action makes of a job that is in a state; a pair that is not here is refused.
-var outcomes = map[Action]map[string]string{
-	ActionRetry:  {"retrying": "ready", "failed": "ready", "dead": "ready"},
-	ActionRun:    {"scheduled": "ready"},
-	ActionKill:   {"scheduled": "dead", "blocked": "dead", "ready": "dead", "running": "dead", "retrying": "dead", "buried": "dead"},
-	ActionCancel: {"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone", "retrying": "gone", "buried": "gone"},
-	ActionDelete: {
+var outcomes = map[api.Action]map[string]string{
+	api.ActionRetry:  {"retrying": "ready", "failed": "ready", "dead": "ready"},
+	api.ActionRun:    {"scheduled": "ready"},
+	api.ActionKill:   {"scheduled": "dead", "blocked": "dead", "ready": "dead", "running": "dead", "retrying": "dead", "buried": "dead"},
+	api.ActionCancel: {"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone", "retrying": "gone", "buried": "gone"},
+	api.ActionDelete: {
 		"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone", "retrying": "gone", "buried": "gone",
 		"done": "gone", "failed": "gone", "dead": "gone",
 	},
-	ActionMove: {
+	api.ActionMove: {
 		"scheduled": "scheduled", "blocked": "blocked", "ready": "ready", "retrying": "retrying", "buried": "buried",
 		"done": "done", "failed": "failed", "dead": "dead",
 	},
-	ActionBury: {"scheduled": "buried", "blocked": "buried", "ready": "buried", "running": "buried", "retrying": "buried"},
-	ActionKick: {"buried": "ready"},
+	api.ActionBury: {"scheduled": "buried", "blocked": "buried", "ready": "buried", "running": "buried", "retrying": "buried"},
+	api.ActionKick: {"buried": "ready"},
 
-	ActionRespawn: {"failed": "ready", "dead": "ready"},
+	api.ActionRespawn: {"failed": "ready", "dead": "ready"},
 }
 
 // TestActions tries every action on a job in every state: with the state that it is in, without one, and with
 // another one, which must do nothing.
 func TestActions(t *testing.T) {
 	t.Parallel()
-	if len(outcomes) != len(Actions()) {
-		t.Fatalf("actions %v", Actions())
+	if len(outcomes) != len(api.Actions()) {
+		t.Fatalf("actions %v", api.Actions())
 	}
-	for _, a := range Actions() {
+	for _, a := range api.Actions() {
 		t.Run(string(a), func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, Options{}, HandlerOptions{})
@@ -56,7 +56,7 @@ func TestActions(t *testing.T) {
 						if named {
 							in += fmt.Sprintf(`,"queue":%q`, queue)
 						}
-						if a == ActionMove {
+						if a == api.ActionMove {
 							in += `,"to":"elsewhere"`
 						}
 						var p api.Problem
@@ -102,7 +102,7 @@ func TestMoveGoesThere(t *testing.T) {
 	f := newFixture(t, Options{}, HandlerOptions{})
 	id := f.push(job.Spec{})
 	f.want(200, "POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", id), `{"action":"move","to":"there","state":"ready"}`, nil)
-	var q Queue
+	var q api.Queue
 	f.want(200, "GET", "/api/v1/namespaces/ns/queues/there", "", &q)
 	if q.Counts["ready"] != 1 {
 		t.Errorf("%+v", q)
@@ -122,7 +122,7 @@ func TestRespawnGivesTries(t *testing.T) {
 		f.do(&job.Fail{Ref: job.ByID("ns", "q", id), Need: job.NeedLeased})
 		target := fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", id)
 		f.want(200, "POST", target+"/actions", `{"action":"respawn","state":"dead"`+tt.with+`}`, nil)
-		var d JobDetail
+		var d api.JobDetail
 		f.want(200, "GET", target+"?queue=q", "", &d)
 		if d.State != "ready" || d.Attempts != 0 || d.Fails != 0 || d.Policy.MaxAttempts != tt.max {
 			t.Errorf("%s: %s, %d tries of %d, %d failures", tt.with, d.State, d.Attempts, d.Policy.MaxAttempts, d.Fails)
@@ -192,7 +192,7 @@ func TestActOnSeveral(t *testing.T) {
 	f := newFixture(t, Options{}, HandlerOptions{})
 	ids := f.allStates("q")
 	var got struct {
-		Jobs []Outcome `json:"jobs"`
+		Jobs []api.Outcome `json:"jobs"`
 	}
 	body := fmt.Sprintf(`{"action":"kill","jobs":[{"namespace":"ns","queue":"q","id":%d,"state":"retrying"},`+
 		`{"namespace":"ns","id":%d,"state":"ready"},{"namespace":"ns","id":999,"state":"ready"},{"namespace":"ns","id":%d}]}`,

@@ -10,19 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
-
-// Activity is something that an operator has done.
-type Activity struct {
-	At   time.Time `json:"at"`
-	Who  string    `json:"who"` // the address it came from
-	Via  string    `json:"via"` // with what
-	What string    `json:"what"`
-	Jobs uint64    `json:"jobs"` // that it concerned; zero: none, or a bulk action goes on with it
-}
 
 const (
 	// activitySpace is where activities are kept, under their place in a ring.
@@ -34,8 +25,8 @@ const (
 // activities are the newest things that operators have done. They are kept in the store.
 type activities struct {
 	mu   sync.Mutex
-	list []Activity // the newest last
-	next uint64     // the place of the next
+	list []api.Activity // the newest last
+	next uint64         // the place of the next
 }
 
 type actorKey struct{}
@@ -56,7 +47,7 @@ func WithActor(r *http.Request, via string) *http.Request {
 
 // keptActivity is an activity as it is kept.
 type keptActivity struct {
-	Activity
+	api.Activity
 	Number uint64 `json:"number"`
 }
 
@@ -90,7 +81,7 @@ func (s *Service) Note(ctx context.Context, jobs int, format string, args ...any
 	cut := func(text string) string {
 		return strings.ToValidUTF8(text[:min(len(text), activityText)], "")
 	}
-	a := Activity{
+	a := api.Activity{
 		At: s.opts.Now().UTC(), Who: cut(by.who), Via: cut(by.via), What: cut(fmt.Sprintf(format, args...)), Jobs: uint64(max(0, jobs)),
 	}
 	s.activities.mu.Lock()
@@ -112,7 +103,7 @@ func (s *Service) Note(ctx context.Context, jobs int, format string, args ...any
 }
 
 // Activities are the newest things that operators have done, the newest first.
-func (s *Service) Activities() []Activity {
+func (s *Service) Activities() []api.Activity {
 	s.activities.mu.Lock()
 	defer s.activities.mu.Unlock()
 	out := slices.Clone(s.activities.list)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -48,7 +49,7 @@ func TestActivities(t *testing.T) {
 	call("DELETE", "/api/v1/namespaces/ns/queues/q", "")
 	want := []string{"remove queue q: 2 by curl/8.0", fmt.Sprintf("retry job %d of queue q: 1 by curl/8.0", id), "kill chosen jobs: 2 by curl/8.0", "pause queue q: 0 by curl/8.0"}
 	said(f, want...)
-	if _, err := f.service.Respawn(t.Context(), "ns", "none", RespawnOptions{Limit: 1}); err == nil {
+	if _, err := f.service.Respawn(t.Context(), "ns", "none", api.RespawnOptions{Limit: 1}); err == nil {
 		t.Error("there is no such queue")
 	}
 	said(f, want...) // nobody in particular, and nothing
@@ -129,7 +130,7 @@ func TestTypeHistory(t *testing.T) {
 		defer f.close()
 		work("Mail", time.Second, 5*time.Second, true)
 		testkit.Advance(t, 2*time.Minute)
-		var h History
+		var h api.History
 		f.want(200, "GET", "/api/v1/history/type?type=Mail", "", &h)
 		var fetched, acked, failed uint64
 		for _, p := range h.Points {
@@ -141,7 +142,7 @@ func TestTypeHistory(t *testing.T) {
 		if fetched != 5 || acked != 4 || failed != 1 {
 			t.Errorf("%d fetched, %d acked, %d failed", fetched, acked, failed)
 		}
-		var got Types
+		var got api.Types
 		f.want(200, "GET", "/api/v1/types?period=hour", "", &got)
 		if len(got.Types) != 1 || got.Types[0].Fetched != 5 || got.Seconds < 60 || got.Types[0].Wait == nil || !near(got.Types[0].Wait.P50, 1) {
 			t.Errorf("%+v", got)
@@ -156,7 +157,7 @@ func TestActivityOfAll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{Cluster: &fakeCluster{}, Tokens: &fakeTokens{}}, HandlerOptions{})
 	defer f.close()
-	var made NewToken
+	var made api.NewToken
 	f.want(201, "POST", "/api/v1/tokens", `{"namespace":"ns","description":"d","token":"a-token-that-is-long"}`, &made)
 	for _, c := range [][3]string{
 		{"PUT", "/api/v1/namespaces/ns/queues/q/limits", `{"concurrency":2,"rate":"5/m","burst":3}`},
@@ -177,7 +178,7 @@ func TestActivityOfAll(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c[0], c[1], w.Code, w.Body)
 		}
 	}
-	var list ActivityList
+	var list api.ActivityList
 	f.want(200, "GET", "/api/v1/activity", "", &list)
 	var got []string
 	for _, a := range list.Activity {

@@ -26,7 +26,7 @@ func TestQueues(t *testing.T) {
 	follow := func(filter string, limit int) (names []string) {
 		cursor := ""
 		for {
-			var p QueuePage
+			var p api.QueuePage
 			f.want(200, "GET", fmt.Sprintf("/api/v1/queues?limit=%d&cursor=%s&%s", limit, cursor, filter), "", &p)
 			if len(p.Queues) > limit {
 				t.Fatalf("%d queues on a page of %d", len(p.Queues), limit)
@@ -40,7 +40,7 @@ func TestQueues(t *testing.T) {
 		}
 	}
 	for filter, want := range map[string]int{"": 15, "namespace=b": 5, "name=3": 3, "namespace=b&name=3": 1, "namespace=x": 0, "name=q": 15} {
-		whole := follow(filter, PageMax)
+		whole := follow(filter, api.PageMax)
 		if len(whole) != want || !slices.IsSorted(whole) {
 			t.Errorf("%q: %v", filter, whole)
 		}
@@ -50,13 +50,13 @@ func TestQueues(t *testing.T) {
 			}
 		}
 	}
-	var spaces NamespacePage
+	var spaces api.NamespacePage
 	f.want(200, "GET", "/api/v1/namespaces?limit=2", "", &spaces)
 	if len(spaces.Namespaces) != 2 || spaces.Namespaces[1].Name != "b" || spaces.Namespaces[1].Queues != 5 || spaces.Namespaces[1].Counts["ready"] != 5 {
 		t.Errorf("%+v", spaces)
 	}
 	next := spaces.Next
-	spaces = NamespacePage{}
+	spaces = api.NamespacePage{}
 	f.want(200, "GET", "/api/v1/namespaces?limit=2&cursor="+next, "", &spaces)
 	if len(spaces.Namespaces) != 1 || spaces.Namespaces[0].Name != "c" || spaces.Next != "" {
 		t.Errorf("%+v", spaces)
@@ -69,7 +69,7 @@ func TestQueueActions(t *testing.T) {
 	f := newFixture(t, Options{}, HandlerOptions{})
 	ids := f.allStates("q")
 	f.push(job.Spec{Queue: "a/b?c", Origin: 4})
-	var q Queue
+	var q api.Queue
 	f.want(200, "GET", "/api/v1/namespaces/ns/queues/a%2Fb%3Fc", "", &q)
 	if q.Name != "a/b?c" || q.Counts["ready"] != 1 || q.Jobs != 1 || q.Totals["pushed"] != 1 || !slices.Equal(q.Protocols, []string{"door4"}) ||
 		q.OldestReadySeconds == nil || q.Paused || q.Created == nil {
@@ -79,7 +79,7 @@ func TestQueueActions(t *testing.T) {
 	if !q.Paused || q.PausedUntil == nil || time.Until(*q.PausedUntil) > time.Hour {
 		t.Errorf("%+v", q)
 	}
-	q = Queue{}
+	q = api.Queue{}
 	f.want(200, "POST", "/api/v1/namespaces/ns/queues/q/pause", "", &q)
 	if !q.Paused || q.PausedUntil != nil {
 		t.Errorf("%+v", q)
@@ -88,7 +88,7 @@ func TestQueueActions(t *testing.T) {
 	if q.Paused {
 		t.Errorf("%+v", q)
 	}
-	var n Count
+	var n api.Count
 	f.want(200, "POST", "/api/v1/namespaces/ns/queues/q/respawn", `{"limit":5,"attempts":3,"ttl_seconds":60}`, &n)
 	d, err := f.service.Job("ns", "q", ids["dead"])
 	if n.Jobs != 1 || err != nil || d.State != "ready" || d.Attempts != 0 || d.Policy.MaxAttempts != 3 || d.ExpireAt == nil {
@@ -141,7 +141,7 @@ func TestPathSegment(t *testing.T) {
 	f.push(job.Spec{Namespace: "..", Queue: "."})
 	f.push(job.Spec{Namespace: "..", Queue: "~."})
 	for segment, name := range map[string]string{"~.": ".", "~~.": "~.", "%2e": ".", "%7e.": ".", "~%2E": "."} {
-		var q Queue
+		var q api.Queue
 		f.want(200, "GET", "/api/v1/namespaces/~../queues/"+segment, "", &q)
 		if q.Namespace != ".." || q.Name != name {
 			t.Errorf("%s leads to %+v", segment, q)
@@ -158,10 +158,10 @@ func TestPathSegment(t *testing.T) {
 
 func TestJob(t *testing.T) {
 	t.Parallel()
-	registry := &fakeWorkers{workers: []Worker{{ID: "w1", Leases: job.Holder{Node: 1, Num: 77}}}}
+	registry := &fakeWorkers{workers: []api.Worker{{ID: "w1", Leases: job.Holder{Node: 1, Num: 77}}}}
 	f := newFixture(t, Options{Workers: []WorkerRegistry{registry}}, HandlerOptions{})
 	ids := f.allStates("q")
-	get := func(state string) (d JobDetail) {
+	get := func(state string) (d api.JobDetail) {
 		t.Helper()
 		f.want(200, "GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", ids[state]), "", &d)
 		if d.State != state || d.ID != ids[state] || d.Queue != "q" || d.Created == nil || d.Since == nil {
@@ -238,7 +238,7 @@ func TestBodies(t *testing.T) {
 	}
 	for _, tt := range tests {
 		id := f.push(job.Spec{Body: []byte(tt.body), BodyKind: tt.kind})
-		var d JobDetail
+		var d api.JobDetail
 		f.want(200, "GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d?queue=q", id), "", &d)
 		if d.Body == nil || string(d.Body.Base64) != tt.body || (d.Body.JSON != nil) != tt.json || (d.Body.Text != nil) != tt.text || d.Preview != tt.preview || d.Body.Truncated {
 			t.Errorf("%s: %.300s %.300q", tt.name, fmt.Sprintf("%+v", d.Body), d.Preview)
@@ -249,7 +249,7 @@ func TestBodies(t *testing.T) {
 	}
 	large := strings.Repeat("x", api.ContentMax+1)
 	id := f.push(job.Spec{Body: []byte(large)})
-	var d JobDetail
+	var d api.JobDetail
 	f.want(200, "GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", id), "", &d)
 	if !d.Body.Truncated || len(d.Body.Base64) != api.ContentMax || d.Body.Size != api.ContentMax+1 || len(*d.Body.Text) != api.ContentMax {
 		t.Errorf("%d of %d bytes", len(d.Body.Base64), d.Body.Size)
@@ -303,7 +303,7 @@ func TestLoginAndRoles(t *testing.T) {
 			t.Errorf("%+v: %d %v %s", tt, w.Code, w.Header(), w.Body)
 		}
 	}
-	var info ServerInfo
+	var info api.ServerInfo
 	r := request(t, "GET", "/api/v1/server", "")
 	r.SetBasicAuth("", "look")
 	if w := f.send(r); !strings.Contains(w.Body.String(), `"role":"read"`) {
@@ -499,12 +499,12 @@ func TestHealth(t *testing.T) {
 
 func TestWorkers(t *testing.T) {
 	t.Parallel()
-	registry := &fakeWorkers{workers: []Worker{{ID: "w2"}, {ID: "w1", Leases: job.Holder{Node: 1, Num: 5}}, {ID: "w3"}}}
+	registry := &fakeWorkers{workers: []api.Worker{{ID: "w2"}, {ID: "w1", Leases: job.Holder{Node: 1, Num: 5}}, {ID: "w3"}}}
 	f := newFixture(t, Options{Workers: []WorkerRegistry{registry}}, HandlerOptions{})
 	var names []string
 	cursor := ""
 	for {
-		var p WorkerPage
+		var p api.WorkerPage
 		f.want(200, "GET", "/api/v1/workers?limit=1&cursor="+cursor, "", &p)
 		for _, w := range p.Workers {
 			names = append(names, w.Namespace+" "+w.ID+" "+w.Holder)

@@ -11,14 +11,6 @@ import (
 	"time"
 )
 
-// Backup is a copy of the data that was made while the server ran.
-type Backup struct {
-	Dir     string  `json:"dir"` // on the server's machine
-	Bytes   uint64  `json:"bytes"`
-	Files   int     `json:"files"`
-	Seconds float64 `json:"seconds"` // that it took
-}
-
 const pathBackups = api.PathAPI + "/backups"
 
 // backupTimeout bounds how long the answer of a backup may take.
@@ -27,19 +19,19 @@ const backupTimeout = 6 * time.Hour
 // MakeBackup writes a copy of the data to a directory below the place of backups, which must not exist yet. It may be
 // relative to that place, or left out for a name made of the time. It has everything that was answered before. One is
 // made at a time.
-func (s *Service) MakeBackup(dir string) (Backup, error) {
+func (s *Service) MakeBackup(dir string) (api.Backup, error) {
 	dir, err := s.backupPath(dir)
 	if err != nil {
-		return Backup{}, err
+		return api.Backup{}, err
 	}
 	if !s.work.backup.TryLock() {
-		return Backup{}, api.ProblemConflict.New("a backup is being made: wait for it")
+		return api.Backup{}, api.ProblemConflict.New("a backup is being made: wait for it")
 	}
 	defer s.work.backup.Unlock()
 	if err := s.makeParent(dir); errors.Is(err, fs.ErrExist) {
-		return Backup{}, api.ProblemConflict.New("%s exists: name a directory that does not", dir)
+		return api.Backup{}, api.ProblemConflict.New("%s exists: name a directory that does not", dir)
 	} else if err != nil {
-		return Backup{}, api.ProblemConflict.New("the directory cannot be made: %s", err)
+		return api.Backup{}, api.ProblemConflict.New("the directory cannot be made: %s", err)
 	}
 	began := time.Now()
 	copyData := s.copyData
@@ -48,12 +40,12 @@ func (s *Service) MakeBackup(dir string) (Backup, error) {
 	}
 	if err := copyData(dir); err != nil {
 		if p := api.Refusal(err); p != err { //nolint:errorlint // whether it is the same
-			return Backup{}, p
+			return api.Backup{}, p
 		}
 		s.log.Error("backup failed", slog.Any("error", err), slog.String("dir", dir))
-		return Backup{}, api.ProblemConflict.New("the backup was not made: %s", err)
+		return api.Backup{}, api.ProblemConflict.New("the backup was not made: %s", err)
 	}
-	b := Backup{Dir: dir, Seconds: time.Since(began).Seconds()}
+	b := api.Backup{Dir: dir, Seconds: time.Since(began).Seconds()}
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err

@@ -16,42 +16,11 @@ import (
 	"millrace/internal/job"
 )
 
-// BulkState is how far a bulk action is.
-type BulkState string
-
-// The states of a bulk action.
-const (
-	BulkWaiting   BulkState = "waiting" // another one runs
-	BulkRunning   BulkState = "running"
-	BulkDone      BulkState = "done"
-	BulkCancelled BulkState = "cancelled"
-	BulkFailed    BulkState = "failed"
-)
-
-// Bulk is an action on all jobs that fit a filter. It concerns the jobs that are in a state to which
-// the action applies when it begins, as far as they still are when their turn comes.
-type Bulk struct {
-	ID     string `json:"id"`
-	Action Action `json:"action"`
-	With
-	Filter  Filter     `json:"filter"`
-	State   BulkState  `json:"state"`
-	Created time.Time  `json:"created"`
-	Ended   *time.Time `json:"ended,omitempty"`
-	// Examined of Total jobs have been looked at. Done is to how many it was done, Refused how many moved
-	// on just before it could be.
-	Examined uint64 `json:"examined"`
-	Total    uint64 `json:"total"`
-	Done     uint64 `json:"done"`
-	Refused  uint64 `json:"refused"`
-	Problem  string `json:"problem,omitempty"`
-}
-
-func (b *Bulk) ended() bool { return b.State != BulkWaiting && b.State != BulkRunning }
+func bulkEnded(b *api.Bulk) bool { return b.State != api.BulkWaiting && b.State != api.BulkRunning }
 
 // bulkRecord is a bulk action as it is kept. Its form is JSON, so that fields may be added.
 type bulkRecord struct {
-	Bulk
+	api.Bulk
 	Begun job.Time `json:"begun"`
 	At    position `json:"at"`
 }
@@ -87,7 +56,7 @@ type bulkRunner struct {
 // bulkTodo are the jobs that a bulk action has found and not yet acted on.
 type bulkTodo struct {
 	of       string // the bulk action; empty: look for more
-	jobs     []Target
+	jobs     []api.Target
 	fresh    bool     // none of them has been acted on
 	behind   position // where the action is when they are done
 	complete bool     // and whether nothing is left then
@@ -115,17 +84,17 @@ func (r *bulkRunner) init(s *Service) error {
 }
 
 // StartBulk begins an action on all jobs that fit a filter.
-func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, with With) (Bulk, error) {
-	if err := a.check(with); err != nil {
-		return Bulk{}, err
+func (s *Service) StartBulk(ctx context.Context, a api.Action, f api.Filter, with api.With) (api.Bulk, error) {
+	if err := checkAction(a, with); err != nil {
+		return api.Bulk{}, err
 	}
 	m, err := bulkMatcher(a, f)
 	if err != nil {
-		return Bulk{}, err
+		return api.Bulk{}, err
 	}
 	r := &s.bulk
 	b := &bulkRecord{
-		Bulk:  Bulk{Action: a, With: with, Filter: f, State: BulkWaiting, Created: time.Now().UTC()},
+		Bulk:  api.Bulk{Action: a, With: with, Filter: f, State: api.BulkWaiting, Created: time.Now().UTC()},
 		Begun: s.engine.Now(), At: position{List: "bulk"},
 	}
 	if err := s.view(func(v *engine.View) error {
@@ -134,10 +103,10 @@ func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, with With) 
 		b.At.Total, b.Total = sc.at.Total, sc.at.Total
 		return err
 	}); err != nil {
-		return Bulk{}, err
+		return api.Bulk{}, err
 	}
 	if err := r.admit(b); err != nil {
-		return Bulk{}, err
+		return api.Bulk{}, err
 	}
 	// It is kept before it is answered: what an operator has been told to happen does. On a full disk it
 	// may not be kept, and may be what makes room.
@@ -151,7 +120,7 @@ func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, with With) 
 	}
 	r.mu.Unlock()
 	if !kept {
-		return Bulk{}, err
+		return api.Bulk{}, err
 	}
 	r.notify()
 	s.Note(ctx, 0, "%s all jobs that match: %s", a, f.String())
@@ -159,8 +128,8 @@ func (s *Service) StartBulk(ctx context.Context, a Action, f Filter, with With) 
 }
 
 // bulkMatcher narrows a filter down to the states that the action applies to.
-func bulkMatcher(a Action, f Filter) (*matcher, error) {
-	m, err := f.matcher()
+func bulkMatcher(a api.Action, f api.Filter) (*matcher, error) {
+	m, err := newMatcher(f)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +150,7 @@ func (r *bulkRunner) admit(b *bulkRecord) error {
 	defer r.mu.Unlock()
 	open := r.starting
 	for _, other := range r.all {
-		if !other.ended() {
+		if !bulkEnded(&other.Bulk) {
 			open++
 		}
 	}
@@ -211,12 +180,12 @@ func (r *bulkRunner) value(b *bulkRecord) job.Command {
 }
 
 // Bulk returns a bulk action.
-func (s *Service) Bulk(id string) (Bulk, error) {
+func (s *Service) Bulk(id string) (api.Bulk, error) {
 	s.bulk.mu.Lock()
 	defer s.bulk.mu.Unlock()
 	b := s.bulk.all[id]
 	if b == nil {
-		return Bulk{}, noBulk(id)
+		return api.Bulk{}, noBulk(id)
 	}
 	return b.Bulk, nil
 }
@@ -225,16 +194,10 @@ func noBulk(id string) error {
 	return api.NotFound("there is no bulk action %q: those that have ended are forgotten after a day", id)
 }
 
-// BulkPage is a part of the list of bulk actions.
-type BulkPage struct {
-	Bulk []Bulk `json:"bulk"`
-	Next string `json:"next,omitempty"`
-}
-
 // Bulks lists the bulk actions, the newest first.
-func (s *Service) Bulks(page PageOf) (BulkPage, error) {
-	out := BulkPage{Bulk: []Bulk{}}
-	limit, err := page.size()
+func (s *Service) Bulks(page api.PageOf) (api.BulkPage, error) {
+	out := api.BulkPage{Bulk: []api.Bulk{}}
+	limit, err := pageSize(page)
 	if err != nil {
 		return out, err
 	}
@@ -260,20 +223,20 @@ func (s *Service) Bulks(page PageOf) (BulkPage, error) {
 func compareIDs(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 // sorted returns copies of all bulk actions, the newest first.
-func (r *bulkRunner) sorted() []Bulk {
+func (r *bulkRunner) sorted() []api.Bulk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := make([]Bulk, 0, len(r.all))
+	list := make([]api.Bulk, 0, len(r.all))
 	for _, b := range r.all {
 		list = append(list, b.Bulk)
 	}
-	slices.SortFunc(list, func(a, b Bulk) int { return compareIDs(b.ID, a.ID) })
+	slices.SortFunc(list, func(a, b api.Bulk) int { return compareIDs(b.ID, a.ID) })
 	return list
 }
 
 // CancelBulk stops a bulk action. When it returns nothing more is done by it; what was done
 // stays. To cancel one that has ended changes nothing.
-func (s *Service) CancelBulk(ctx context.Context, id string) (Bulk, error) {
+func (s *Service) CancelBulk(ctx context.Context, id string) (api.Bulk, error) {
 	r := &s.bulk
 	r.step.Lock() // the step in progress ends first
 	defer r.step.Unlock()
@@ -281,10 +244,10 @@ func (s *Service) CancelBulk(ctx context.Context, id string) (Bulk, error) {
 	b := r.all[id]
 	if b == nil {
 		r.mu.Unlock()
-		return Bulk{}, noBulk(id)
+		return api.Bulk{}, noBulk(id)
 	}
-	if !b.ended() {
-		b.end(BulkCancelled, "")
+	if !bulkEnded(&b.Bulk) {
+		b.end(api.BulkCancelled, "")
 	}
 	cmd, out := r.value(b), b.Bulk
 	r.mu.Unlock()
@@ -293,7 +256,7 @@ func (s *Service) CancelBulk(ctx context.Context, id string) (Bulk, error) {
 	return out, err
 }
 
-func (b *bulkRecord) end(state BulkState, problem string) {
+func (b *bulkRecord) end(state api.BulkState, problem string) {
 	now := time.Now().UTC()
 	b.State, b.Ended, b.Problem = state, &now, problem
 }
@@ -307,7 +270,7 @@ func (s *Service) ForgetBulk(ctx context.Context, id string) error {
 		r.mu.Unlock()
 		return noBulk(id)
 	}
-	if !b.ended() {
+	if !bulkEnded(&b.Bulk) {
 		r.mu.Unlock()
 		return api.ProblemConflict.New("the bulk action is %s: cancel it first", b.State)
 	}

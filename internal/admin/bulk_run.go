@@ -51,12 +51,12 @@ func (r *bulkRunner) next() *bulkRecord {
 	defer r.mu.Unlock()
 	var oldest *bulkRecord
 	for _, b := range r.all {
-		if !b.ended() && (oldest == nil || compareIDs(b.ID, oldest.ID) < 0) {
+		if !bulkEnded(&b.Bulk) && (oldest == nil || compareIDs(b.ID, oldest.ID) < 0) {
 			oldest = b
 		}
 	}
 	if oldest != nil {
-		oldest.State = BulkRunning
+		oldest.State = api.BulkRunning
 	}
 	return oldest
 }
@@ -68,7 +68,7 @@ func (r *bulkRunner) advance(ctx context.Context, b *bulkRecord) bool {
 	r.mu.Lock()
 	work := *b // only this goroutine moves it on; others may end it, which needs step
 	r.mu.Unlock()
-	if work.ended() {
+	if bulkEnded(&work.Bulk) {
 		return true
 	}
 	if r.todo.of != work.ID {
@@ -78,7 +78,7 @@ func (r *bulkRunner) advance(ctx context.Context, b *bulkRecord) bool {
 		}
 		if err != nil {
 			r.s.log.Error("a bulk action cannot go on", slog.String("id", work.ID), slog.Any("error", err))
-			work.end(BulkFailed, "jobs cannot be read; the log says why")
+			work.end(api.BulkFailed, "jobs cannot be read; the log says why")
 			r.todo = bulkTodo{}
 		}
 	}
@@ -88,7 +88,7 @@ func (r *bulkRunner) advance(ctx context.Context, b *bulkRecord) bool {
 	r.mu.Lock()
 	*b = work
 	r.mu.Unlock()
-	if work.ended() {
+	if bulkEnded(&work.Bulk) {
 		r.s.log.Info("bulk action ended", slog.String("id", work.ID), slog.String("action", string(work.Action)),
 			slog.String("filter", work.Filter.String()), slog.String("state", string(work.State)), slog.Uint64("done", work.Done),
 			slog.Uint64("refused", work.Refused))
@@ -113,7 +113,7 @@ func (r *bulkRunner) find(b *bulkRecord) error {
 		sc.found = func(j *job.Job) {
 			// A job that entered its state later was not there when the action began, or has been acted on.
 			if j.Since <= b.Begun {
-				todo.jobs = append(todo.jobs, Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State.Name()})
+				todo.jobs = append(todo.jobs, api.Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State.Name()})
 			}
 		}
 		err := sc.run()
@@ -137,7 +137,7 @@ func (r *bulkRunner) act(ctx context.Context, b *bulkRecord) bool {
 	}
 	kept := len(cmds)
 	for _, t := range few {
-		cmd, err := b.Action.command(t, b.With)
+		cmd, err := actionCommand(b.Action, t, b.With)
 		if err != nil {
 			panic("admin: a job that was found cannot be acted on: " + err.Error()) // the matcher allows no other state
 		}
@@ -159,7 +159,7 @@ func (r *bulkRunner) act(ctx context.Context, b *bulkRecord) bool {
 		}
 	}
 	b.Examined = max(b.Examined, b.Done+b.Refused)
-	if len(r.todo.jobs) == 0 && !b.ended() {
+	if len(r.todo.jobs) == 0 && !bulkEnded(&b.Bulk) {
 		b.move(&r.todo)
 		r.todo = bulkTodo{}
 	}
@@ -174,7 +174,7 @@ func (b *bulkRecord) move(todo *bulkTodo) {
 	if todo.complete {
 		// Jobs that went by themselves, and those of a step before a crash, were never counted.
 		b.Examined = b.Total
-		b.end(BulkDone, "")
+		b.end(api.BulkDone, "")
 	}
 }
 
@@ -183,7 +183,7 @@ func (r *bulkRunner) keepAndForget(ctx context.Context, b *bulkRecord) {
 	cmds := []job.Command{r.value(b)}
 	kept := 0
 	for _, other := range r.sorted() {
-		if !other.ended() {
+		if !bulkEnded(&other) {
 			continue
 		}
 		kept++

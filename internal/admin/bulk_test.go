@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -46,38 +47,38 @@ func (f *fixture) counts(queue string) [3]uint64 {
 }
 
 // until lets time pass until a bulk action has ended, and returns it.
-func (f *fixture) until(id string) Bulk {
+func (f *fixture) until(id string) api.Bulk {
 	f.t.Helper()
 	for range 100_000 {
 		b, err := f.service.Bulk(id)
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		if b.ended() {
+		if bulkEnded(&b) {
 			return b
 		}
 		testkit.Advance(f.t, paceRestMin)
 	}
 	f.t.Fatal("the bulk action does not end")
-	return Bulk{}
+	return api.Bulk{}
 }
 
 func TestBulk(t *testing.T) {
 	const n = 5000
 	tests := []struct {
 		name   string
-		action Action
-		with   With
-		filter Filter
+		action api.Action
+		with   api.With
+		filter api.Filter
 		done   uint64
 		total  uint64
 		a, b   [3]uint64 // ready, scheduled and dead afterwards
 	}{
-		{"kill everything of a queue", ActionKill, With{}, Filter{Namespace: "ns", Queue: "a"}, n, n, [3]uint64{0, 0, n}, [3]uint64{n * 3 / 4, n / 4, 0}},
-		{"delete what is ready, everywhere", ActionDelete, With{}, Filter{States: []string{"ready"}}, n * 3 / 2, n * 3 / 2, [3]uint64{0, n / 4, 0}, [3]uint64{0, n / 4, 0}},
-		{"run what is scheduled", ActionRun, With{}, Filter{Queue: "b"}, n / 4, n / 4, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n, 0, 0}},
-		{"move by body", ActionMove, With{To: "b"}, Filter{Body: "odd"}, n / 2, n, [3]uint64{n / 4, n / 4, 0}, [3]uint64{n * 5 / 4, n / 4, 0}},
-		{"nothing fits", ActionKick, With{}, Filter{}, 0, 0, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n * 3 / 4, n / 4, 0}},
+		{"kill everything of a queue", api.ActionKill, api.With{}, api.Filter{Namespace: "ns", Queue: "a"}, n, n, [3]uint64{0, 0, n}, [3]uint64{n * 3 / 4, n / 4, 0}},
+		{"delete what is ready, everywhere", api.ActionDelete, api.With{}, api.Filter{States: []string{"ready"}}, n * 3 / 2, n * 3 / 2, [3]uint64{0, n / 4, 0}, [3]uint64{0, n / 4, 0}},
+		{"run what is scheduled", api.ActionRun, api.With{}, api.Filter{Queue: "b"}, n / 4, n / 4, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n, 0, 0}},
+		{"move by body", api.ActionMove, api.With{To: "b"}, api.Filter{Body: "odd"}, n / 2, n, [3]uint64{n / 4, n / 4, 0}, [3]uint64{n * 5 / 4, n / 4, 0}},
+		{"nothing fits", api.ActionKick, api.With{}, api.Filter{}, 0, 0, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n * 3 / 4, n / 4, 0}},
 	}
 	t.Parallel()
 	for _, tt := range tests {
@@ -87,11 +88,11 @@ func TestBulk(t *testing.T) {
 				f := newFixture(t, Options{}, HandlerOptions{})
 				f.fill(n, "a", "b")
 				started, err := f.service.StartBulk(t.Context(), tt.action, tt.filter, tt.with)
-				if err != nil || started.ended() || started.Total != tt.total {
+				if err != nil || bulkEnded(&started) || started.Total != tt.total {
 					t.Fatalf("%+v, %v", started, err)
 				}
 				b := f.until(started.ID)
-				if b.State != BulkDone || b.Done != tt.done || b.Refused != 0 || b.Examined != b.Total || b.Ended == nil {
+				if b.State != api.BulkDone || b.Done != tt.done || b.Refused != 0 || b.Examined != b.Total || b.Ended == nil {
 					t.Errorf("%+v", b)
 				}
 				if f.counts("a") != tt.a || f.counts("b") != tt.b {
@@ -109,7 +110,7 @@ func TestBulkLeavesWhatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, HandlerOptions{})
 		f.fill(1000, "a")
-		b, err := f.service.StartBulk(t.Context(), ActionDelete, Filter{}, With{})
+		b, err := f.service.StartBulk(t.Context(), api.ActionDelete, api.Filter{}, api.With{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,24 +133,24 @@ func TestBulkCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, HandlerOptions{})
 		f.fill(10_000, "a")
-		var b, second Bulk
+		var b, second api.Bulk
 		f.want(202, "POST", "/api/v1/bulk", `{"action":"kill","filter":{"queue":"a"}}`, &b)
 		f.want(202, "POST", "/api/v1/bulk", `{"action":"delete","filter":{"queue":"a"}}`, &second)
 		testkit.Advance(t, 30*paceRestMin)
-		var running Bulk
+		var running api.Bulk
 		f.want(200, "GET", "/api/v1/bulk/"+b.ID, "", &running)
-		if running.State != BulkRunning || running.Done == 0 || running.Done >= 10_000 || running.Total != 10_000 {
+		if running.State != api.BulkRunning || running.Done == 0 || running.Done >= 10_000 || running.Total != 10_000 {
 			t.Fatalf("%+v", running)
 		}
 		f.want(409, "DELETE", "/api/v1/bulk/"+b.ID, "", nil)
 		f.want(200, "GET", "/api/v1/bulk/"+second.ID, "", &second)
-		if second.State != BulkWaiting {
+		if second.State != api.BulkWaiting {
 			t.Errorf("two run at a time: %+v", second)
 		}
 		f.want(200, "POST", "/api/v1/bulk/"+second.ID+"/cancel", "", &second)
-		var end Bulk
+		var end api.Bulk
 		f.want(200, "POST", "/api/v1/bulk/"+b.ID+"/cancel", "", &end)
-		if end.State != BulkCancelled || end.Done < running.Done || second.State != BulkCancelled || second.Done != 0 {
+		if end.State != api.BulkCancelled || end.Done < running.Done || second.State != api.BulkCancelled || second.Done != 0 {
 			t.Errorf("%+v, %+v", end, second)
 		}
 		dead := f.counts("a")[2]
@@ -158,7 +159,7 @@ func TestBulkCancel(t *testing.T) {
 			t.Errorf("%d dead, %d when it was cancelled, %d by its own account", got, dead, end.Done)
 		}
 		f.want(200, "POST", "/api/v1/bulk/"+b.ID+"/cancel", "", &end)
-		if end.State != BulkCancelled {
+		if end.State != api.BulkCancelled {
 			t.Errorf("%+v", end)
 		}
 		f.want(204, "DELETE", "/api/v1/bulk/"+b.ID, "", nil)
@@ -174,11 +175,11 @@ func TestBulkRestart(t *testing.T) {
 		st := memstore.New()
 		f := openFixture(t, st, Options{}, HandlerOptions{})
 		f.fill(10_000, "a")
-		b, err := f.service.StartBulk(t.Context(), ActionMove, Filter{Namespace: "ns", States: []string{"ready", "scheduled"}}, With{To: "z"})
+		b, err := f.service.StartBulk(t.Context(), api.ActionMove, api.Filter{Namespace: "ns", States: []string{"ready", "scheduled"}}, api.With{To: "z"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended, err := f.service.StartBulk(t.Context(), ActionKick, Filter{}, With{})
+		ended, err := f.service.StartBulk(t.Context(), api.ActionKick, api.Filter{}, api.With{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +198,7 @@ func TestBulkRestart(t *testing.T) {
 		}
 		again := openFixture(t, st, Options{}, HandlerOptions{})
 		end := again.until(b.ID)
-		if end.State != BulkDone || end.Total != 10_000 || end.Done > 10_000 || end.Done < 10_000-bulkFind*paceIdle || end.Examined < end.Total {
+		if end.State != api.BulkDone || end.Total != 10_000 || end.Done > 10_000 || end.Done < 10_000-bulkFind*paceIdle || end.Examined < end.Total {
 			t.Errorf("%+v", end)
 		}
 		if again.counts("a") != [3]uint64{} || again.counts("z") != [3]uint64{7500, 2500, 0} {
@@ -207,7 +208,7 @@ func TestBulkRestart(t *testing.T) {
 			t.Errorf("moved %d times, %v", z.Totals[job.CountMoved], err)
 		}
 		again.until(ended.ID)
-		next, err := again.service.StartBulk(t.Context(), ActionKick, Filter{}, With{})
+		next, err := again.service.StartBulk(t.Context(), api.ActionKick, api.Filter{}, api.With{})
 		if err != nil || compareIDs(next.ID, ended.ID) <= 0 {
 			t.Errorf("the next id is %s after %s, %v", next.ID, ended.ID, err)
 		}
@@ -215,8 +216,8 @@ func TestBulkRestart(t *testing.T) {
 		again.close()
 		// Those that have ended are still there.
 		third := openFixture(t, st, Options{}, HandlerOptions{})
-		list, err := third.service.Bulks(PageOf{})
-		if err != nil || len(list.Bulk) != 3 || list.Bulk[0].ID != next.ID || list.Bulk[2].State != BulkDone {
+		list, err := third.service.Bulks(api.PageOf{})
+		if err != nil || len(list.Bulk) != 3 || list.Bulk[0].ID != next.ID || list.Bulk[2].State != api.BulkDone {
 			t.Errorf("%+v, %v", list, err)
 		}
 		third.close()
@@ -229,7 +230,7 @@ func TestBulkKeepsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, HandlerOptions{})
 		for i := range bulkKeptMax + 20 {
-			b, err := f.service.StartBulk(t.Context(), ActionKick, Filter{Queue: fmt.Sprint(i)}, With{})
+			b, err := f.service.StartBulk(t.Context(), api.ActionKick, api.Filter{Queue: fmt.Sprint(i)}, api.With{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +239,7 @@ func TestBulkKeepsRest(t *testing.T) {
 		var all []string
 		cursor := ""
 		for {
-			p, err := f.service.Bulks(PageOf{Limit: 30, Cursor: cursor})
+			p, err := f.service.Bulks(api.PageOf{Limit: 30, Cursor: cursor})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,12 +254,12 @@ func TestBulkKeepsRest(t *testing.T) {
 			t.Errorf("%d are kept: %v", len(all), all)
 		}
 		testkit.Advance(t, bulkKeptFor+time.Hour)
-		b, err := f.service.StartBulk(t.Context(), ActionKick, Filter{}, With{})
+		b, err := f.service.StartBulk(t.Context(), api.ActionKick, api.Filter{}, api.With{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.until(b.ID)
-		if p, err := f.service.Bulks(PageOf{}); err != nil || len(p.Bulk) != 1 {
+		if p, err := f.service.Bulks(api.PageOf{}); err != nil || len(p.Bulk) != 1 {
 			t.Errorf("%d are kept for days, %v", len(p.Bulk), err)
 		}
 		values, err := f.engine.Values(bulkSpace, "", 0)
@@ -306,18 +307,18 @@ func TestBulkRespawn(t *testing.T) {
 		f := newFixture(t, Options{}, HandlerOptions{})
 		f.fill(100, "a")
 		for _, step := range []struct {
-			action Action
-			with   With
-		}{{ActionKill, With{}}, {ActionRespawn, With{Attempts: 4}}} {
-			b, err := f.service.StartBulk(t.Context(), step.action, Filter{Queue: "a"}, step.with)
+			action api.Action
+			with   api.With
+		}{{api.ActionKill, api.With{}}, {api.ActionRespawn, api.With{Attempts: 4}}} {
+			b, err := f.service.StartBulk(t.Context(), step.action, api.Filter{Queue: "a"}, step.with)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b = f.until(b.ID); b.State != BulkDone || b.Done != 100 || b.With != step.with {
+			if b = f.until(b.ID); b.State != api.BulkDone || b.Done != 100 || b.With != step.with {
 				t.Errorf("%+v", b)
 			}
 		}
-		page, err := f.service.Jobs(Filter{Queue: "a", States: []string{"ready"}}, PageOf{Limit: PageMax})
+		page, err := f.service.Jobs(api.Filter{Queue: "a", States: []string{"ready"}}, api.PageOf{Limit: api.PageMax})
 		if err != nil || len(page.Jobs) != 100 {
 			t.Fatalf("%d jobs, %v", len(page.Jobs), err)
 		}

@@ -13,7 +13,7 @@ import (
 // Cluster is the part of this server in a cluster.
 type Cluster interface {
 	// Status tells about all nodes, as far as this one knows.
-	Status() ClusterStatus
+	Status() api.ClusterStatus
 	// Ready returns why this node can have no client served, or nil.
 	Ready() error
 	// Transfer begins to give the leadership to another node. That cuts off everybody who is connected. It returns
@@ -40,50 +40,6 @@ func clusterRefusal(err error) error {
 	return api.ProblemConflict.New("%s", err)
 }
 
-// ClusterStatus is what a node knows about the cluster.
-type ClusterStatus struct {
-	Node   string        `json:"node"`             // that was asked
-	Leader string        `json:"leader,omitempty"` // empty: none is known
-	Term   uint64        `json:"term"`
-	Format uint64        `json:"format,omitempty"` // of the records; 0: this node does not lead, and so does not know
-	Nodes  []ClusterNode `json:"nodes"`
-}
-
-// ClusterNode is a node as another one sees it.
-type ClusterNode struct {
-	Name       string  `json:"name"`
-	Addr       string  `json:"addr"`
-	Role       string  `json:"role"`
-	Member     bool    `json:"member"` // false: the cluster has not taken it in
-	Reachable  bool    `json:"reachable"`
-	About      string  `json:"about,omitempty"` // what is wrong with it
-	Version    string  `json:"version,omitempty"`
-	Format     uint64  `json:"format,omitempty"` // the newest format of records that it knows
-	LagEntries uint64  `json:"lag_entries"`
-	LagSeconds float64 `json:"lag_seconds"`
-	ClockSkew  float64 `json:"clock_skew_seconds"`
-	LogBytes   uint64  `json:"log_bytes"`
-	// How much the node has of all data, which it is sent because it is new or too far behind; absent: it is not.
-	CatchUpReceived int64 `json:"catchup_received_bytes,omitempty"`
-	CatchUpSize     int64 `json:"catchup_size_bytes,omitempty"`
-	// SettingsDiffer are the settings in which it differs from the node that was asked.
-	SettingsDiffer []string `json:"settings_differ,omitempty"`
-}
-
-// ClusterMember is a node that is to become a member.
-type ClusterMember struct {
-	Name string `json:"name"`
-	Addr string `json:"addr"` // at which the other nodes reach it
-}
-
-// The roles of nodes.
-const (
-	RoleLeader  = "leader"
-	RoleStandby = "standby"
-	RoleLearner = "learner" // it gets all data, and does not count yet
-	RoleOutside = "outside" // it runs, but is no member
-)
-
 const pathCluster = api.PathAPI + "/cluster"
 
 // clusterRoutes are the calls about the cluster.
@@ -100,55 +56,55 @@ var errNoCluster = api.NotFound("this server is not part of a cluster: cluster.n
 func (s *Service) InCluster() bool { return s.opts.Cluster != nil }
 
 // Cluster tells about the cluster.
-func (s *Service) Cluster() (ClusterStatus, error) {
+func (s *Service) Cluster() (api.ClusterStatus, error) {
 	if s.opts.Cluster == nil {
-		return ClusterStatus{}, errNoCluster
+		return api.ClusterStatus{}, errNoCluster
 	}
 	return s.opts.Cluster.Status(), nil
 }
 
 // Transfer has another node lead in a moment. Whoever is connected is cut off then, also who has asked for it.
-func (s *Service) Transfer(ctx context.Context) (ClusterStatus, error) {
+func (s *Service) Transfer(ctx context.Context) (api.ClusterStatus, error) {
 	if s.opts.Cluster == nil {
-		return ClusterStatus{}, errNoCluster
+		return api.ClusterStatus{}, errNoCluster
 	}
 	s.Note(ctx, 0, "ask for another leader") // before it: soon this node can keep nothing any more
 	if err := s.opts.Cluster.Transfer(); err != nil {
-		return ClusterStatus{}, clusterRefusal(err)
+		return api.ClusterStatus{}, clusterRefusal(err)
 	}
 	return s.opts.Cluster.Status(), nil
 }
 
 // Join makes a node a member of the cluster.
-func (s *Service) Join(name, addr string) (ClusterStatus, error) {
+func (s *Service) Join(name, addr string) (api.ClusterStatus, error) {
 	if s.opts.Cluster == nil {
-		return ClusterStatus{}, errNoCluster
+		return api.ClusterStatus{}, errNoCluster
 	}
 	if name == "" || addr == "" {
-		return ClusterStatus{}, api.Invalid("name and addr: which node is to become a member, and where the others reach it")
+		return api.ClusterStatus{}, api.Invalid("name and addr: which node is to become a member, and where the others reach it")
 	}
 	if err := s.opts.Cluster.Join(name, addr); err != nil {
-		return ClusterStatus{}, clusterRefusal(err)
+		return api.ClusterStatus{}, clusterRefusal(err)
 	}
 	return s.opts.Cluster.Status(), nil
 }
 
 // Remove takes a node out of the cluster.
-func (s *Service) Remove(name string) (ClusterStatus, error) {
+func (s *Service) Remove(name string) (api.ClusterStatus, error) {
 	if s.opts.Cluster == nil {
-		return ClusterStatus{}, errNoCluster
+		return api.ClusterStatus{}, errNoCluster
 	}
 	switch err := s.opts.Cluster.Remove(name); {
 	case errors.Is(err, ErrNoNode):
-		return ClusterStatus{}, api.NotFound("the cluster has no node %s", name)
+		return api.ClusterStatus{}, api.NotFound("the cluster has no node %s", name)
 	case err != nil:
-		return ClusterStatus{}, clusterRefusal(err)
+		return api.ClusterStatus{}, clusterRefusal(err)
 	}
 	return s.opts.Cluster.Status(), nil
 }
 
 func (c *call) joinCluster() error {
-	var in ClusterMember
+	var in api.ClusterMember
 	if err := c.Decode(&in); err != nil {
 		return err
 	}

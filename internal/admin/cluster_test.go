@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 )
 
@@ -16,11 +17,11 @@ type fakeCluster struct {
 	err   error // why it is not ready
 }
 
-func (f *fakeCluster) Status() ClusterStatus {
-	return ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []ClusterNode{
-		{Name: "a", Addr: "127.0.0.1:1", Role: RoleLeader, Reachable: true, Version: "1.2.3"},
+func (f *fakeCluster) Status() api.ClusterStatus {
+	return api.ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []api.ClusterNode{
+		{Name: "a", Addr: "127.0.0.1:1", Role: api.RoleLeader, Reachable: true, Version: "1.2.3"},
 		{
-			Name: "b", Addr: "127.0.0.1:2", Role: RoleStandby, About: "connection refused", LagEntries: 7, LagSeconds: 1.5, ClockSkew: -0.1,
+			Name: "b", Addr: "127.0.0.1:2", Role: api.RoleStandby, About: "connection refused", LagEntries: 7, LagSeconds: 1.5, ClockSkew: -0.1,
 			SettingsDiffer: []string{"faktory.dead_max"},
 		},
 	}}

@@ -8,30 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/history"
 	"millrace/internal/job"
-)
-
-// Concern is something that an operator should look at, with the reason in words.
-type Concern struct {
-	Kind   ConcernKind `json:"kind"`
-	Severe bool        `json:"severe"` // work is refused or at a standstill
-	About  string      `json:"about"`
-	// The queue that it is about, or the first of several.
-	Namespace string `json:"namespace,omitempty"`
-	Queue     string `json:"queue,omitempty"`
-}
-
-// ConcernKind is what a concern is about.
-type ConcernKind string
-
-// The kinds of concern.
-const (
-	ConcernWaiting ConcernKind = "waiting" // jobs wait unusually long
-	ConcernPaused  ConcernKind = "paused"  // queues are paused
-	ConcernDied    ConcernKind = "died"    // jobs have died lately
-	ConcernSpace   ConcernKind = "space"   // the disk is nearly full
 )
 
 const (
@@ -99,7 +79,7 @@ func (w *watcher) count(at time.Time, died uint64) {
 
 // look goes on with the list of queues.
 func (w *watcher) look(v *engine.View) error {
-	infos, more, err := queuesFrom(v, QueueFilter{}, &w.at, watchQueues)
+	infos, more, err := queuesFrom(v, api.QueueFilter{}, &w.at, watchQueues)
 	if err != nil {
 		return err
 	}
@@ -124,7 +104,7 @@ func (w *watcher) look(v *engine.View) error {
 }
 
 // lookAt looks at some queues out of turn: those to which most happens are to be known of at once.
-func (w *watcher) lookAt(v *engine.View, busy []QueueSample) error {
+func (w *watcher) lookAt(v *engine.View, busy []api.QueueSample) error {
 	now := w.s.engine.Now()
 	for i := range busy {
 		q, ok, err := v.Queue(busy[i].Namespace, busy[i].Name)
@@ -164,7 +144,7 @@ func (w *watcher) note(list map[queueName]watched, name queueName, is bool, seco
 }
 
 // concerns returns what there is to look at, the worst first.
-func (w *watcher) concerns(now time.Time, died uint64, busy []QueueSample) ([]Concern, error) {
+func (w *watcher) concerns(now time.Time, died uint64, busy []api.QueueSample) ([]api.Concern, error) {
 	w.count(now, died)
 	if now.Sub(w.usualAt) >= usualEvery {
 		w.usualAt, w.usual = now, make(map[queueName]float64)
@@ -181,9 +161,9 @@ func (w *watcher) concerns(now time.Time, died uint64, busy []QueueSample) ([]Co
 	if err := w.s.view(func(v *engine.View) error { return errors.Join(w.lookAt(v, busy), w.look(v)) }); err != nil {
 		return nil, err
 	}
-	out := append([]Concern{}, w.space()...)
+	out := append([]api.Concern{}, w.space()...)
 	if c := worst(w.slow); c != nil {
-		c.Kind = ConcernWaiting
+		c.Kind = api.ConcernWaiting
 		c.About = fmt.Sprintf("Jobs of queue %s have waited for %s%s.", c.Queue, roughly(w.slow[queueName{c.Namespace, c.Queue}].seconds), andMore(len(w.slow)))
 		out = append(out, *c)
 	}
@@ -192,17 +172,17 @@ func (w *watcher) concerns(now time.Time, died uint64, busy []QueueSample) ([]Co
 		sum += n
 	}
 	if sum > 0 {
-		out = append(out, Concern{Kind: ConcernDied, About: fmt.Sprintf("%d %s died in the last hour.", sum, plural(sum, "job has", "jobs have"))})
+		out = append(out, api.Concern{Kind: api.ConcernDied, About: fmt.Sprintf("%d %s died in the last hour.", sum, plural(sum, "job has", "jobs have"))})
 	}
 	if c := worst(w.paused); c != nil {
-		c.Kind, c.About = ConcernPaused, fmt.Sprintf("Queue %s is paused%s.", c.Queue, andMore(len(w.paused)))
+		c.Kind, c.About = api.ConcernPaused, fmt.Sprintf("Queue %s is paused%s.", c.Queue, andMore(len(w.paused)))
 		out = append(out, *c)
 	}
 	return out, nil
 }
 
 // worst names the queue of a list whose jobs wait longest, or the first by name.
-func worst(list map[queueName]watched) *Concern {
+func worst(list map[queueName]watched) *api.Concern {
 	names := make([]queueName, 0, len(list))
 	for name := range list {
 		names = append(names, name)
@@ -213,7 +193,7 @@ func worst(list map[queueName]watched) *Concern {
 	first := slices.MinFunc(names, func(a, b queueName) int {
 		return cmp.Or(cmp.Compare(list[b].seconds, list[a].seconds), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
-	return &Concern{Namespace: first.namespace, Queue: first.name}
+	return &api.Concern{Namespace: first.namespace, Queue: first.name}
 }
 
 // andMore tells of the other queues of a list.
@@ -248,7 +228,7 @@ func roughly(seconds float64) string {
 }
 
 // space tells whether the disk is nearly full.
-func (w *watcher) space() []Concern {
+func (w *watcher) space() []api.Concern {
 	floor := w.s.opts.FreeFloor
 	if floor == 0 || w.s.opts.FreeBytes == nil {
 		return nil
@@ -258,9 +238,9 @@ func (w *watcher) space() []Concern {
 	case err != nil:
 		return nil
 	case w.s.engine.Stats().NoSpace || free < floor:
-		return []Concern{{Kind: ConcernSpace, Severe: true, About: fmt.Sprintf("The disk is full: %d MiB are free, and under store.free_floor (%d MiB) pushes are refused.", free>>20, floor>>20)}}
+		return []api.Concern{{Kind: api.ConcernSpace, Severe: true, About: fmt.Sprintf("The disk is full: %d MiB are free, and under store.free_floor (%d MiB) pushes are refused.", free>>20, floor>>20)}}
 	case free < spaceLow*floor:
-		return []Concern{{Kind: ConcernSpace, About: fmt.Sprintf("The disk is nearly full: %d MiB are free, and under store.free_floor (%d MiB) pushes are refused.", free>>20, floor>>20)}}
+		return []api.Concern{{Kind: api.ConcernSpace, About: fmt.Sprintf("The disk is nearly full: %d MiB are free, and under store.free_floor (%d MiB) pushes are refused.", free>>20, floor>>20)}}
 	}
 	return nil
 }

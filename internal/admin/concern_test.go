@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
@@ -19,11 +20,11 @@ func TestConcerns(t *testing.T) {
 		free := uint64(1 << 40)
 		f := newFixture(t, Options{FreeBytes: func() (uint64, error) { return free, nil }, FreeFloor: 1 << 30, SampleEvery: time.Second}, HandlerOptions{})
 		defer f.close()
-		want := func(what string, kinds ...ConcernKind) []Concern {
+		want := func(what string, kinds ...api.ConcernKind) []api.Concern {
 			t.Helper()
 			testkit.Advance(t, 2*time.Second)
 			got := f.service.Live().Concerns
-			var have []ConcernKind
+			var have []api.ConcernKind
 			for _, c := range got {
 				have = append(have, c.Kind)
 			}
@@ -36,27 +37,27 @@ func TestConcerns(t *testing.T) {
 		f.push(job.Spec{Queue: "other", Delay: time.Hour})
 		want("a new job")
 		testkit.Advance(t, 2*time.Minute)
-		got := want("after two minutes", ConcernWaiting)
+		got := want("after two minutes", api.ConcernWaiting)
 		if len(got) == 1 && (got[0].Queue != "mails" || got[0].About != "Jobs of queue mails have waited for 2 min.") {
 			t.Errorf("%+v", got[0])
 		}
 		f.do(&job.Pause{Namespace: "ns", Queue: "mails"})
-		want("what is paused is not slow", ConcernPaused)
+		want("what is paused is not slow", api.ConcernPaused)
 		f.do(&job.Pause{Namespace: "ns", Queue: "other"})
-		if got := want("two queues", ConcernPaused); len(got) == 1 && got[0].About != "Queue mails is paused (and 1 more queue)." {
+		if got := want("two queues", api.ConcernPaused); len(got) == 1 && got[0].About != "Queue mails is paused (and 1 more queue)." {
 			t.Errorf("%+v", got[0])
 		}
 		f.do(&job.Resume{Namespace: "ns", Queue: "mails"}, &job.Remove{Namespace: "ns", Queue: "other"})
 		f.do(&job.Fetch{Namespace: "ns", Queues: []string{"mails"}, Max: 1}, &job.Fail{Ref: job.ByID("ns", "mails", id), Need: job.NeedLeased})
-		if got := want("a job has died", ConcernDied); len(got) == 1 && got[0].About != "1 job has died in the last hour." {
+		if got := want("a job has died", api.ConcernDied); len(got) == 1 && got[0].About != "1 job has died in the last hour." {
 			t.Errorf("%+v", got[0])
 		}
 		free = 3 << 29
-		if got := want("little space", ConcernSpace, ConcernDied); len(got) > 0 && got[0].Severe {
+		if got := want("little space", api.ConcernSpace, api.ConcernDied); len(got) > 0 && got[0].Severe {
 			t.Errorf("%+v", got[0])
 		}
 		free = 1 << 20
-		if got := want("no space", ConcernSpace, ConcernDied); len(got) > 0 && !got[0].Severe {
+		if got := want("no space", api.ConcernSpace, api.ConcernDied); len(got) > 0 && !got[0].Severe {
 			t.Errorf("%+v", got[0])
 		}
 		free = 1 << 40
@@ -136,7 +137,7 @@ func TestConcernsOfBusyQueues(t *testing.T) {
 		f.push(job.Spec{Queue: "zz"})
 		f.do(&job.Pause{Namespace: "ns", Queue: "zz"})
 		testkit.Advance(t, time.Second)
-		if got := f.service.Live().Concerns; len(got) != 1 || got[0].Kind != ConcernPaused || got[0].Queue != "zz" {
+		if got := f.service.Live().Concerns; len(got) != 1 || got[0].Kind != api.ConcernPaused || got[0].Queue != "zz" {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -14,65 +14,6 @@ import (
 	"millrace/internal/schedule"
 )
 
-// NewCron is an entry to set: when it pushes which job.
-type NewCron struct {
-	// Five fields, six with seconds first, a name such as @hourly, or @every 90s.
-	Schedule string     `json:"schedule"`
-	TimeZone string     `json:"time_zone,omitempty"` // of the tz database; UTC if it is not given
-	Queue    string     `json:"queue"`
-	Job      api.NewJob `json:"job"`
-	// Missed says what becomes of runs that were missed while the server was down: once (if it is not given), skip, or
-	// all up to MissedLimit.
-	Missed      string `json:"missed,omitempty"`
-	MissedLimit uint32 `json:"missed_limit,omitempty"`
-	// Allow (if it is not given), or skip while the job of the last run is unfinished.
-	Overlap string `json:"overlap,omitempty"`
-	Paused  bool   `json:"paused,omitempty"` // whether it begins so
-}
-
-// MissedLimitDefault is how many missed runs are made up for if an entry does not say.
-const MissedLimitDefault = 100
-
-// Cron is what is known about an entry.
-type Cron struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	NewCron
-	Origin      string     `json:"origin"` // file or api
-	Created     *time.Time `json:"created,omitempty"`
-	Next        *time.Time `json:"next,omitempty"`
-	LastTick    *time.Time `json:"last_tick,omitempty"` // the last that had a job
-	LastRun     *time.Time `json:"last_run,omitempty"`  // when that was pushed
-	LastResult  string     `json:"last_result,omitempty"`
-	Fired       uint64     `json:"fired"`
-	MissedCount uint64     `json:"missed_count"` // runs without a job: the server was down
-	Skipped     uint64     `json:"skipped"`      // runs without a job: an overlap, or the push was refused
-	Running     job.ID     `json:"running,omitempty"`
-	Runs        []CronRun  `json:"runs,omitempty"` // the newest first
-}
-
-// CronRun is a run of an entry, or several that had no job for the same reason.
-type CronRun struct {
-	Tick    *time.Time `json:"tick"` // the first of them
-	At      *time.Time `json:"at"`   // when the last was dealt with
-	Kind    string     `json:"kind"` // fired, manual, missed, overlapped or refused
-	Count   uint64     `json:"count"`
-	Job     job.ID     `json:"job,omitempty"`
-	Result  string     `json:"result,omitempty"` // of the job: unfinished, succeeded, died or removed
-	Ended   *time.Time `json:"ended,omitempty"`
-	Refused string     `json:"refused,omitempty"`
-}
-
-// Crons is the list of entries.
-type Crons struct {
-	Cron []Cron `json:"cron"`
-}
-
-// NextRuns are when an entry is due next.
-type NextRuns struct {
-	Next []time.Time `json:"next"`
-}
-
 var (
 	missedNames  = []string{job.MissedOnce: "once", job.MissedSkip: "skip", job.MissedAll: "all"}
 	overlapNames = []string{job.OverlapAllow: "allow", job.OverlapSkip: "skip"}
@@ -95,8 +36,8 @@ var cronRoutes = []route{
 	{http.MethodGet, pathCron + "/next", auth.RoleRead, []string{"count"}, (*call).nextCron},
 }
 
-// Entry makes the entry that the engine keeps, for a namespace and with the door of its jobs.
-func (n *NewCron) Entry(namespace, name string, door job.Door) (job.Schedule, error) {
+// CronEntry makes the entry that the engine keeps, for a namespace and with the door of its jobs.
+func CronEntry(n *api.NewCron, namespace, name string, door job.Door) (job.Schedule, error) {
 	s := job.Schedule{Namespace: namespace, Name: name, When: n.Schedule, Zone: n.TimeZone, Paused: n.Paused, MissedMax: n.MissedLimit}
 	for _, part := range []struct {
 		what, text string
@@ -116,7 +57,7 @@ func (n *NewCron) Entry(namespace, name string, door job.Door) (job.Schedule, er
 	case s.Missed != job.MissedAll && n.MissedLimit != 0:
 		return s, api.Invalid("missed_limit: it is only for missed: all")
 	case s.Missed == job.MissedAll && n.MissedLimit == 0:
-		s.MissedMax = MissedLimitDefault
+		s.MissedMax = api.MissedLimitDefault
 	}
 	if n.Job.Trace != "" {
 		return s, api.Invalid("traceparent: no run of a schedule is part of a trace")
@@ -136,8 +77,8 @@ func (n *NewCron) Entry(namespace, name string, door job.Door) (job.Schedule, er
 }
 
 // cron shows an entry.
-func cron(i *job.ScheduleInfo) Cron {
-	c := Cron{
+func cron(i *job.ScheduleInfo) api.Cron {
+	c := api.Cron{
 		Namespace: i.Namespace, Name: i.Name, Origin: api.NameOf(sourceNames, i.Source),
 		Created: api.Instant(i.Created), Next: api.Instant(i.Next), LastTick: api.Instant(i.LastTick), LastRun: api.Instant(i.LastAt),
 		Fired: i.Pushed, MissedCount: i.MissedAny, Skipped: i.Skipped, Running: i.Running,
@@ -154,7 +95,7 @@ func cron(i *job.ScheduleInfo) Cron {
 	}
 	for k := range slices.Backward(i.Runs) {
 		r := &i.Runs[k]
-		run := CronRun{Tick: api.Instant(r.Tick), At: api.Instant(r.At), Kind: api.NameOf(runNames, r.Kind), Count: r.Count, Job: r.Job, Ended: api.Instant(r.Ended)}
+		run := api.CronRun{Tick: api.Instant(r.Tick), At: api.Instant(r.At), Kind: api.NameOf(runNames, r.Kind), Count: r.Count, Job: r.Job, Ended: api.Instant(r.Ended)}
 		if r.Kind == job.RunPushed || r.Kind == job.RunByHand {
 			run.Result = api.NameOf(resultNames, r.Outcome)
 			if c.LastResult == "" {
@@ -171,8 +112,8 @@ func cron(i *job.ScheduleInfo) Cron {
 
 // Crons lists the entries of a namespace, or of all if it is empty, in order of their names. Their bodies and runs are
 // left out.
-func (s *Service) Crons(namespace string) (Crons, error) {
-	out := Crons{Cron: []Cron{}}
+func (s *Service) Crons(namespace string) (api.Crons, error) {
+	out := api.Crons{Cron: []api.Cron{}}
 	err := s.view(func(v *engine.View) error {
 		infos, err := v.Schedules(namespace)
 		for i := range infos {
@@ -186,7 +127,7 @@ func (s *Service) Crons(namespace string) (Crons, error) {
 }
 
 // Cron returns an entry.
-func (s *Service) Cron(namespace, name string) (c Cron, err error) {
+func (s *Service) Cron(namespace, name string) (c api.Cron, err error) {
 	err = s.view(func(v *engine.View) error {
 		info, ok, err := v.Schedule(namespace, name)
 		if err == nil && !ok {
@@ -201,13 +142,13 @@ func (s *Service) Cron(namespace, name string) (c Cron, err error) {
 }
 
 // SetCron sets an entry.
-func (s *Service) SetCron(ctx context.Context, namespace, name string, n NewCron) (Cron, error) {
-	def, err := n.Entry(namespace, name, s.opts.Door)
+func (s *Service) SetCron(ctx context.Context, namespace, name string, n api.NewCron) (api.Cron, error) {
+	def, err := CronEntry(&n, namespace, name, s.opts.Door)
 	if err != nil {
-		return Cron{}, err
+		return api.Cron{}, err
 	}
 	if _, err := s.do(ctx, &job.SetSchedules{Entries: []job.Schedule{def}}); err != nil {
-		return Cron{}, err
+		return api.Cron{}, err
 	}
 	s.Note(ctx, 0, "set cron entry %s: %s to queue %s", name, def.When, n.Queue)
 	return s.Cron(namespace, name)
@@ -223,9 +164,9 @@ func (s *Service) DropCron(ctx context.Context, namespace, name string) error {
 }
 
 // PauseCron pauses an entry, or has it go on from now.
-func (s *Service) PauseCron(ctx context.Context, namespace, name string, paused bool) (Cron, error) {
+func (s *Service) PauseCron(ctx context.Context, namespace, name string, paused bool) (api.Cron, error) {
 	if _, err := s.do(ctx, &job.PauseSchedule{Namespace: namespace, Name: name, Paused: paused}); err != nil {
-		return Cron{}, err
+		return api.Cron{}, err
 	}
 	verb := "resume"
 	if paused {
@@ -249,8 +190,8 @@ func (s *Service) RunCron(ctx context.Context, namespace, name string) (api.Push
 const nextMax = 1000
 
 // NextCron tells when an entry is due next. While it is paused that is never.
-func (s *Service) NextCron(namespace, name string, count int) (NextRuns, error) {
-	out := NextRuns{Next: []time.Time{}}
+func (s *Service) NextCron(namespace, name string, count int) (api.NextRuns, error) {
+	out := api.NextRuns{Next: []time.Time{}}
 	if count < 1 || count > nextMax {
 		return out, api.Invalid("count: choose 1 to %d", nextMax)
 	}
@@ -280,7 +221,7 @@ func (c *call) listCron() error { return c.Result(c.Crons(c.query("namespace")))
 func (c *call) getCron() error { return c.Result(c.Cron(c.cronName())) }
 
 func (c *call) setCron() error {
-	var in NewCron
+	var in api.NewCron
 	if err := c.Decode(&in); err != nil {
 		return err
 	}

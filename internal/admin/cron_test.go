@@ -59,7 +59,7 @@ func TestCronRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, HandlerOptions{})
 		defer f.close()
-		var c Cron
+		var c api.Cron
 		f.want(200, "PUT", cronPath+"a", `{"schedule":"@every 10s","queue":"q","overlap":"skip","job":{"type":"T","body":{"n":1},"priority":3,"retry":0}}`, &c)
 		if c.Next == nil || c.Origin != "api" || c.Missed != "once" || c.Overlap != "skip" || *c.Job.Retry != 0 || string(c.Job.Body) != `{"n":1}` {
 			t.Fatalf("%+v", c)
@@ -70,17 +70,17 @@ func TestCronRuns(t *testing.T) {
 			t.Fatalf("%+v", c)
 		}
 		f.do(&job.Ack{Ref: job.ByID("ns", "q", c.Running), Need: job.NeedAny})
-		c = Cron{}
+		c = api.Cron{}
 		f.want(200, "GET", cronPath+"a", "", &c)
 		if c.LastResult != "succeeded" || c.Running != 0 || c.Runs[1].Ended == nil {
 			t.Fatalf("%+v", c)
 		}
-		var next NextRuns
+		var next api.NextRuns
 		f.want(200, "GET", cronPath+"a/next?count=3", "", &next)
 		if len(next.Next) != 3 || next.Next[2].Sub(next.Next[0]) != 20*time.Second || !next.Next[0].Equal(*c.Next) {
 			t.Fatalf("%+v", next)
 		}
-		var all Crons
+		var all api.Crons
 		f.want(200, "GET", "/api/v1/cron", "", &all)
 		if len(all.Cron) != 1 || all.Cron[0].Runs != nil || all.Cron[0].Job.Body != nil {
 			t.Fatalf("%+v", all)
@@ -90,7 +90,7 @@ func TestCronRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var same Cron
+		var same api.Cron
 		f.want(200, "PUT", cronPath+"a", string(again), &same)
 		if !same.Next.Equal(*c.Next) || same.Fired != c.Fired {
 			t.Fatalf("%+v", same)

@@ -10,25 +10,13 @@ import (
 	"millrace/internal/job"
 )
 
-// The sizes of pages.
-const (
-	PageDefault = 50
-	PageMax     = 200
-)
-
-// PageOf says which part of a list is wanted.
-type PageOf struct {
-	Cursor string // the one that came with the part before; empty is the beginning
-	Limit  int    // at most so many; zero is PageDefault
-}
-
-// size checks the limit.
-func (p PageOf) size() (int, error) {
+// pageSize checks the limit.
+func pageSize(p api.PageOf) (int, error) {
 	switch {
 	case p.Limit == 0:
-		return PageDefault, nil
-	case p.Limit < 0 || p.Limit > PageMax:
-		return 0, api.Invalid("limit is %d: choose 1 to %d", p.Limit, PageMax)
+		return api.PageDefault, nil
+	case p.Limit < 0 || p.Limit > api.PageMax:
+		return 0, api.Invalid("limit is %d: choose 1 to %d", p.Limit, api.PageMax)
 	}
 	return p.Limit, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"net/http"
 	"time"
 
@@ -14,40 +13,11 @@ import (
 	"millrace/internal/job"
 )
 
-// ExportMark is a line of an export that is no job: after every few hundred lines it tells where an export that
-// was cut off there goes on, and the last line of all tells that nothing is missing.
-type ExportMark struct {
-	// Mark is cursor, or end.
-	Mark     string `json:"mark"`
-	Cursor   string `json:"cursor,omitempty"`
-	Examined uint64 `json:"examined"` // jobs looked at so far
-	Total    uint64 `json:"total"`    // jobs to look at, as of the beginning
-	Jobs     uint64 `json:"jobs"`     // that this answer has told so far
-	// Lines is how many lines there are from the beginning of the export, without marks; Checksum is the CRC-32C of
-	// their bytes, in hexadecimal. An export of a release that had none lacks both.
-	Lines    uint64 `json:"lines,omitempty"`
-	Checksum string `json:"crc32c,omitempty"`
-}
-
-// The marks.
-const (
-	MarkCursor = "cursor"
-	MarkEnd    = "end"
-)
-
 const (
 	exportChunk = 500
 	// exportFor bounds how long one answer goes on: so long it keeps the space of what is deleted meanwhile.
 	exportFor = 2 * time.Minute
 )
-
-// Checksum goes on with the checksum of an export.
-func Checksum(sum uint32, lines []byte) uint32 { return crc32.Update(sum, castagnoli, lines) }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// ShowChecksum writes a checksum as a mark has it.
-func ShowChecksum(sum uint32) string { return fmt.Sprintf("%08x", sum) }
 
 // Export writes what fits a filter as JSON lines, as it all was at one moment, until ctx ends or the server stops. An
 // answer that would take too long ends with a cursor instead: what follows is as of a later moment.
@@ -56,8 +26,8 @@ func ShowChecksum(sum uint32) string { return fmt.Sprintf("%08x", sum) }
 // of queues, batches and cron entries come before the jobs, and jobs that wait for others come last, in order of their
 // ids, so that each comes behind those that it waits for. With the filter of a queue it is the settings and the jobs of
 // the queue, with any other only jobs.
-func (s *Service) Export(ctx context.Context, f Filter, cursor string, write func(lines []byte) error) error {
-	m, err := f.matcher()
+func (s *Service) Export(ctx context.Context, f api.Filter, cursor string, write func(lines []byte) error) error {
+	m, err := newMatcher(f)
 	if err != nil {
 		return err
 	}
@@ -155,13 +125,13 @@ func (e *export) chunk() (done bool, err error) {
 			}
 		}
 	}
-	e.at.Sum = Checksum(e.at.Sum, e.lines.Bytes())
+	e.at.Sum = api.Checksum(e.at.Sum, e.lines.Bytes())
 	done = e.at.Phase == phaseOver
-	mark := ExportMark{
-		Mark: MarkEnd, Examined: e.at.Examined, Total: e.at.Total, Jobs: e.jobs, Lines: e.at.Lines, Checksum: ShowChecksum(e.at.Sum),
+	mark := api.ExportMark{
+		Mark: api.MarkEnd, Examined: e.at.Examined, Total: e.at.Total, Jobs: e.jobs, Lines: e.at.Lines, Checksum: api.ShowChecksum(e.at.Sum),
 	}
 	if !done {
-		mark.Mark, mark.Cursor = MarkCursor, e.at.cursor()
+		mark.Mark, mark.Cursor = api.MarkCursor, e.at.cursor()
 	}
 	if err := e.enc.Encode(mark); err != nil {
 		return false, fmt.Errorf("write a mark: %w", err)
@@ -261,7 +231,7 @@ var exportParams = []string{"namespace", "queue", "state", "type", "error", "bod
 
 // exportJobs streams. Once it has begun an error can only end it early: the end mark is missing then.
 func (c *call) exportJobs() error {
-	f, err := FilterOf(c.R.URL.Query())
+	f, err := api.FilterOf(c.R.URL.Query())
 	if err != nil {
 		return err
 	}

@@ -3,95 +3,11 @@ package admin
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
-
-// The kinds of lines that are no jobs.
-const (
-	KindQueue    = "queue"
-	KindBatch    = "batch"
-	KindBatchEnd = "batch_end"
-	KindCron     = "cron"
-	KindCronEnd  = "cron_end"
-)
-
-// QueueRecord is a line of an export: the settings of a queue. One that has none is made by its jobs.
-type QueueRecord struct {
-	Kind        string     `json:"kind"` // queue
-	Namespace   string     `json:"namespace"`
-	Queue       string     `json:"queue"`
-	Configured  bool       `json:"configured,omitempty"` // it has the next three
-	Capacity    uint64     `json:"capacity,omitempty"`
-	Serials     bool       `json:"serials,omitempty"`
-	Attrs       []byte     `json:"attrs_base64,omitempty"` // what its protocol keeps with it
-	Paused      bool       `json:"paused,omitempty"`
-	PausedUntil *time.Time `json:"paused_until,omitempty"`
-	Limits      *Limits    `json:"limits,omitempty"`
-	Fairness    *Fairness  `json:"fairness,omitempty"`
-}
-
-// BatchRecord is a line of an export: a batch, without its jobs, which follow.
-type BatchRecord struct {
-	Kind      string      `json:"kind"` // batch
-	ID        job.BatchID `json:"id"`   // an imported batch gets another
-	Namespace string      `json:"namespace"`
-	Parent    job.BatchID `json:"parent,omitempty"`
-	Text      string      `json:"text,omitempty"`
-	Created   *time.Time  `json:"created,omitempty"`
-	Committed *time.Time  `json:"committed,omitempty"`
-	Succeeded *time.Time  `json:"succeeded,omitempty"`
-	Acked     uint64      `json:"acked,omitempty"` // of its jobs
-	Complete  string      `json:"complete"`        // how far its callback is: waiting, pushed or acked
-	Success   string      `json:"success"`
-	OpenFor   string      `json:"open_for"`
-	KeepFor   string      `json:"keep_for"`
-	KeepDone  string      `json:"keep_done"`
-	// OnComplete and OnSuccess are the jobs of its callbacks, as far as a job is fixed before it is pushed.
-	OnComplete *Record `json:"on_complete,omitempty"`
-	OnSuccess  *Record `json:"on_success,omitempty"`
-}
-
-// BatchEnd is a line of an export that comes behind the jobs of a batch.
-type BatchEnd struct {
-	Kind      string      `json:"kind"` // batch_end
-	ID        job.BatchID `json:"id"`
-	Namespace string      `json:"namespace"`
-	Total     uint64      `json:"total"` // jobs that ever joined
-	Open      bool        `json:"open,omitempty"`
-}
-
-// CronRecord is a line of an export: a cron entry, with what became of its runs. Their jobs follow.
-type CronRecord struct {
-	Kind        string     `json:"kind"` // cron
-	Namespace   string     `json:"namespace"`
-	Name        string     `json:"name"`
-	Schedule    string     `json:"schedule"`
-	TimeZone    string     `json:"time_zone,omitempty"`
-	Missed      string     `json:"missed"`
-	MissedLimit uint32     `json:"missed_limit,omitempty"`
-	Overlap     string     `json:"overlap"`
-	Job         Record     `json:"job"`
-	Created     *time.Time `json:"created,omitempty"`
-	LastTick    *time.Time `json:"last_tick,omitempty"`
-	LastRun     *time.Time `json:"last_run,omitempty"`
-	Fired       uint64     `json:"fired,omitempty"`
-	MissedCount uint64     `json:"missed_count,omitempty"`
-	Skipped     uint64     `json:"skipped,omitempty"`
-	Runs        []CronRun  `json:"runs,omitempty"` // the newest first
-}
-
-// CronEnd is a line of an export that comes behind the jobs of a cron entry.
-type CronEnd struct {
-	Kind      string     `json:"kind"` // cron_end
-	Namespace string     `json:"namespace"`
-	Name      string     `json:"name"`
-	Paused    bool       `json:"paused,omitempty"`
-	Next      *time.Time `json:"next,omitempty"`
-}
 
 var (
 	stages   = []string{job.CallbackWaiting: "waiting", job.CallbackPushed: "pushed", job.CallbackAcked: "acked"}
@@ -127,9 +43,9 @@ func (e *export) someQueues() (complete bool, err error) {
 }
 
 // queueRecord makes the line of a queue; nil if it has no settings.
-func queueRecord(q *job.QueueInfo) *QueueRecord {
-	r := &QueueRecord{
-		Kind: KindQueue, Namespace: q.Namespace, Queue: q.Name, Configured: q.Configured, Capacity: q.Settings.Capacity,
+func queueRecord(q *job.QueueInfo) *api.QueueRecord {
+	r := &api.QueueRecord{
+		Kind: api.KindQueue, Namespace: q.Namespace, Queue: q.Name, Configured: q.Configured, Capacity: q.Settings.Capacity,
 		Serials: q.Settings.Serials, Attrs: q.Settings.Attrs, Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil),
 	}
 	if !q.Limits.IsZero() {
@@ -156,7 +72,7 @@ func (e *export) someBatches() (complete bool, err error) {
 		}
 		var line any = e.s.batchRecord(b)
 		if e.at.Phase == phaseBatchEnds {
-			line = BatchEnd{Kind: KindBatchEnd, ID: b.ID, Namespace: b.Make.Namespace, Total: b.Rest.Total, Open: b.Rest.Open}
+			line = api.BatchEnd{Kind: api.KindBatchEnd, ID: b.ID, Namespace: b.Make.Namespace, Total: b.Rest.Total, Open: b.Rest.Open}
 		}
 		if err := e.line(line); err != nil {
 			return false, err
@@ -166,10 +82,10 @@ func (e *export) someBatches() (complete bool, err error) {
 	return last == 0, nil
 }
 
-func (s *Service) batchRecord(b *engine.PastBatch) *BatchRecord {
+func (s *Service) batchRecord(b *engine.PastBatch) *api.BatchRecord {
 	m, p := &b.Make, b.Make.Past
-	return &BatchRecord{
-		Kind: KindBatch, ID: b.ID, Namespace: m.Namespace, Parent: m.Parent, Text: m.Text, Created: api.Instant(p.Created),
+	return &api.BatchRecord{
+		Kind: api.KindBatch, ID: b.ID, Namespace: m.Namespace, Parent: m.Parent, Text: m.Text, Created: api.Instant(p.Created),
 		Committed: api.Instant(p.Committed), Succeeded: api.Instant(p.Succeeded), Acked: p.Acked,
 		Complete: api.NameOf(stages, p.Complete), Success: api.NameOf(stages, p.Success),
 		OpenFor: m.OpenFor.String(), KeepFor: m.KeepFor.String(), KeepDone: m.KeepDone.String(),
@@ -178,7 +94,7 @@ func (s *Service) batchRecord(b *engine.PastBatch) *BatchRecord {
 }
 
 // specRecord shows a job that is still to be pushed; nil if there is none.
-func (s *Service) specRecord(spec *job.Spec) *Record {
+func (s *Service) specRecord(spec *job.Spec) *api.Record {
 	if spec == nil {
 		return nil
 	}
@@ -213,7 +129,7 @@ func (e *export) someCrons() (complete bool, err error) {
 		e.at.ID++
 		var line any = e.s.cronRecord(info)
 		if e.at.Phase == phaseCronEnds {
-			line = CronEnd{Kind: KindCronEnd, Namespace: info.Namespace, Name: info.Name, Paused: info.Stopped, Next: api.Instant(info.Next)}
+			line = api.CronEnd{Kind: api.KindCronEnd, Namespace: info.Namespace, Name: info.Name, Paused: info.Stopped, Next: api.Instant(info.Next)}
 		}
 		if err := e.line(line); err != nil {
 			return false, err
@@ -222,10 +138,10 @@ func (e *export) someCrons() (complete bool, err error) {
 	return true, nil
 }
 
-func (s *Service) cronRecord(i *job.ScheduleInfo) *CronRecord {
+func (s *Service) cronRecord(i *job.ScheduleInfo) *api.CronRecord {
 	c := cron(i)
-	return &CronRecord{
-		Kind: KindCron, Namespace: i.Namespace, Name: i.Name, Schedule: i.When, TimeZone: i.Zone, Missed: c.Missed, MissedLimit: i.MissedMax,
+	return &api.CronRecord{
+		Kind: api.KindCron, Namespace: i.Namespace, Name: i.Name, Schedule: i.When, TimeZone: i.Zone, Missed: c.Missed, MissedLimit: i.MissedMax,
 		Overlap: c.Overlap, Job: *s.specRecord(&i.Job), Created: c.Created, LastTick: c.LastTick, LastRun: c.LastRun,
 		Fired: c.Fired, MissedCount: c.MissedCount, Skipped: c.Skipped, Runs: c.Runs,
 	}

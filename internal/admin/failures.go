@@ -22,44 +22,9 @@ const (
 	failureText   = 80 // bytes of an error that name a group
 )
 
-// FailureBuckets is how many parts the chart of a group has.
-const FailureBuckets = 24
-
-// Failures are the dead and retrying jobs, grouped by what they are and what went wrong. However many there are, a
-// bounded number of them is looked at: the newest of each queue, of those queues with most first.
-type Failures struct {
-	Groups []FailureGroup `json:"groups"` // those with most jobs first
-	Looked uint64         `json:"looked"` // jobs looked at
-	Total  uint64         `json:"total"`  // jobs there are
-	// The charts of all groups begin and end at these times.
-	From time.Time `json:"from,omitzero"`
-	To   time.Time `json:"to,omitzero"`
-}
-
-// Complete reports whether every job was looked at.
-func (f *Failures) Complete() bool { return f.Looked >= f.Total }
-
-// FailureGroup is a kind of failure.
-type FailureGroup struct {
-	Type  string `json:"type,omitempty"`  // of the jobs
-	Error string `json:"error,omitempty"` // the beginning of it, as far as all have it in common
-	// Count are the jobs among those looked at.
-	Count    int        `json:"count"`
-	Dead     int        `json:"dead"`
-	Retrying int        `json:"retrying"`
-	First    time.Time  `json:"first"` // when they failed
-	Last     time.Time  `json:"last"`
-	Sample   api.JobRow `json:"sample"`            // the newest
-	Message  string     `json:"message,omitempty"` // its whole error
-	// Chart counts the failures from the first time of all groups to the last, in parts of the same length.
-	Chart [FailureBuckets]int `json:"chart"`
-	// Filter fits the jobs of the group, also those that were not looked at.
-	Filter Filter `json:"filter"`
-}
-
 // failureGroup is a group that is being made.
 type failureGroup struct {
-	FailureGroup
+	api.FailureGroup
 
 	times []time.Time
 }
@@ -75,8 +40,8 @@ type failureList struct {
 }
 
 // Failures groups what has failed: in one queue, or with empty names in all.
-func (s *Service) Failures(namespace, queue string) (Failures, error) {
-	out := Failures{Groups: []FailureGroup{}}
+func (s *Service) Failures(namespace, queue string) (api.Failures, error) {
+	out := api.Failures{Groups: []api.FailureGroup{}}
 	groups := make(map[[3]string]*failureGroup)
 	workers := s.holders()
 	err := s.view(func(v *engine.View) error {
@@ -110,7 +75,7 @@ func (s *Service) Failures(namespace, queue string) (Failures, error) {
 	slices.SortFunc(found, func(a, b *failureGroup) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), strings.Compare(a.Type, b.Type), strings.Compare(a.Error, b.Error))
 	})
-	out.chart(found[:min(len(found), failureGroups)])
+	chartFailures(&out, found[:min(len(found), failureGroups)])
 	return out, err
 }
 
@@ -187,14 +152,14 @@ func (s *Service) addFailure(groups map[[3]string]*failureGroup, workers map[job
 		text = told.Kind
 	}
 	key := [3]string{j.Type, text}
-	filter := Filter{States: failureStates(), Type: j.Type, Error: text}
+	filter := api.Filter{States: failureStates(), Type: j.Type, Error: text}
 	if here || j.Type == "" { // a filter cannot ask for no type
 		filter.Namespace, filter.Queue, key[2] = j.Namespace, j.Queue, j.Namespace+"\x00"+j.Queue
 	}
 	g := groups[key]
 	at := last.At.Std()
 	if g == nil {
-		g = &failureGroup{FailureGroup: FailureGroup{Type: j.Type, Error: text, First: at, Last: at, Filter: filter}}
+		g = &failureGroup{FailureGroup: api.FailureGroup{Type: j.Type, Error: text, First: at, Last: at, Filter: filter}}
 		groups[key] = g
 	}
 	g.Count++
@@ -225,8 +190,8 @@ func commonPart(message string) string {
 	return strings.TrimSpace(first)
 }
 
-// chart adds groups, with their failures counted over time.
-func (f *Failures) chart(groups []*failureGroup) {
+// chartFailures adds groups, with their failures counted over time.
+func chartFailures(f *api.Failures, groups []*failureGroup) {
 	for i, g := range groups {
 		if i == 0 || g.First.Before(f.From) {
 			f.From = g.First
@@ -235,7 +200,7 @@ func (f *Failures) chart(groups []*failureGroup) {
 			f.To = g.Last
 		}
 	}
-	step := f.To.Sub(f.From)/FailureBuckets + 1
+	step := f.To.Sub(f.From)/api.FailureBuckets + 1
 	for _, g := range groups {
 		for _, at := range g.times {
 			g.Chart[at.Sub(f.From)/step]++

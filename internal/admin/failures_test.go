@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -65,7 +66,7 @@ func TestFailures(t *testing.T) {
 				}
 				continue
 			}
-			page, err := f.service.Jobs(g.Filter, PageOf{})
+			page, err := f.service.Jobs(g.Filter, api.PageOf{})
 			if err != nil || len(page.Jobs) != g.Count {
 				t.Errorf("%s %q: the filter fits %d jobs of %d, %v", g.Type, g.Error, len(page.Jobs), g.Count, err)
 			}

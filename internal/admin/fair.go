@@ -7,46 +7,39 @@ import (
 	"millrace/internal/job"
 )
 
-// Fairness says whether the groups of a queue take turns. Weights are how many jobs in a row a group is given in its
-// turn; one if it is not named. The empty name stands for the jobs without a group.
-type Fairness struct {
-	On      bool              `json:"on"`
-	Weights map[string]uint32 `json:"weights,omitempty"`
-}
-
 // fairnessOf returns how fair a queue is; nil if it is not.
-func fairnessOf(f job.Fairness) *Fairness {
+func fairnessOf(f job.Fairness) *api.Fairness {
 	if !f.On {
 		return nil
 	}
-	return &Fairness{On: true, Weights: f.Weights}
+	return &api.Fairness{On: true, Weights: f.Weights}
 }
 
 // Fairness returns whether the groups of a queue take turns.
-func (s *Service) Fairness(namespace, name string) (Fairness, error) {
+func (s *Service) Fairness(namespace, name string) (api.Fairness, error) {
 	q, err := s.Queue(namespace, name)
 	if err != nil || q.Fairness == nil {
-		return Fairness{}, err
+		return api.Fairness{}, err
 	}
 	return *q.Fairness, nil
 }
 
 // SetFairness has the groups of a queue take turns, or not. A queue that is not there is made if they do.
-func (s *Service) SetFairness(ctx context.Context, namespace, name string, f Fairness) (Queue, error) {
+func (s *Service) SetFairness(ctx context.Context, namespace, name string, f api.Fairness) (api.Queue, error) {
 	if namespace == "" || name == "" {
-		return Queue{}, api.Invalid("name a namespace and a queue")
+		return api.Queue{}, api.Invalid("name a namespace and a queue")
 	}
 	fair := job.Fairness{On: f.On, Weights: f.Weights}
 	if err := s.mayTurn(namespace, name, fair); err != nil {
-		return Queue{}, err
+		return api.Queue{}, err
 	}
 	if !f.On {
 		if err := s.exists(namespace, name); err != nil {
-			return Queue{}, err
+			return api.Queue{}, err
 		}
 	}
 	if _, err := s.do(ctx, &job.SetFair{Namespace: namespace, Queue: name, Fairness: fair}); err != nil {
-		return Queue{}, err
+		return api.Queue{}, err
 	}
 	return s.Queue(namespace, name)
 }
@@ -54,7 +47,7 @@ func (s *Service) SetFairness(ctx context.Context, namespace, name string, f Fai
 func (c *call) getFairness() error { return c.Result(c.Fairness(c.queueName())) }
 
 func (c *call) setFairness() error {
-	var in Fairness
+	var in api.Fairness
 	if err := c.Decode(&in); err != nil {
 		return err
 	}

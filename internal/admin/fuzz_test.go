@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"testing"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
@@ -48,11 +49,11 @@ func FuzzFilter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		filter, err := FilterOf(values)
+		filter, err := api.FilterOf(values)
 		if err != nil {
 			return
 		}
-		again, err := FilterOf(values)
+		again, err := api.FilterOf(values)
 		if err != nil || fingerprint(filter) != fingerprint(again) {
 			t.Fatalf("%q is read as %+v, then as %+v, %v", text, filter, again, err)
 		}
@@ -80,7 +81,7 @@ func FuzzImportLine(f *testing.F) {
 	}
 	s := &Service{opts: Options{DoorName: func(job.Door) string { return "door" }}}
 	f.Fuzz(func(t *testing.T, line string) {
-		im := &importer{s: s, o: ImportOptions{Duplicates: true}, out: ImportResult{Line: 1}}
+		im := &importer{s: s, o: api.ImportOptions{Duplicates: true}, out: api.ImportResult{Line: 1}}
 		testkit.Bounded(t, len(line), func() {
 			if err := im.line([]byte(line)); err != nil {
 				t.Error(err)

@@ -25,7 +25,7 @@ func (c *call) listQueues() error {
 	if err != nil {
 		return err
 	}
-	return c.Result(c.Queues(QueueFilter{Namespace: c.query("namespace"), Name: c.query("name")}, page))
+	return c.Result(c.Queues(api.QueueFilter{Namespace: c.query("namespace"), Name: c.query("name")}, page))
 }
 
 // queueName returns the queue that the path names.
@@ -45,7 +45,7 @@ func (c *call) removeQueue() error {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.Result(c.RemoveQueue(c.R.Context(), namespace, name, RemoveOptions{IfIdle: idle, Keep: keep}))
+	return c.Result(c.RemoveQueue(c.R.Context(), namespace, name, api.RemoveOptions{IfIdle: idle, Keep: keep}))
 }
 
 func (c *call) pauseQueue() error {
@@ -93,7 +93,7 @@ func (c *call) respawnQueue() error {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.Result(c.Respawn(c.R.Context(), namespace, name, RespawnOptions{Limit: in.Limit, Attempts: in.Attempts, TTL: ttl}))
+	return c.Result(c.Respawn(c.R.Context(), namespace, name, api.RespawnOptions{Limit: in.Limit, Attempts: in.Attempts, TTL: ttl}))
 }
 
 func (c *call) listJobs() error {
@@ -101,7 +101,7 @@ func (c *call) listJobs() error {
 	if err != nil {
 		return err
 	}
-	f, err := FilterOf(c.R.URL.Query())
+	f, err := api.FilterOf(c.R.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -141,33 +141,33 @@ func (c *call) actOnJob() error {
 		return err
 	}
 	var in struct {
-		Action Action `json:"action"`
-		With
+		Action api.Action `json:"action"`
+		api.With
 		Queue string `json:"queue"`
 		State string `json:"state"`
 	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	t := Target{Namespace: c.Name("namespace"), Queue: in.Queue, ID: id, State: in.State}
+	t := api.Target{Namespace: c.Name("namespace"), Queue: in.Queue, ID: id, State: in.State}
 	if err := c.Act(c.R.Context(), in.Action, t, in.With); err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, Outcome{Namespace: t.Namespace, ID: id, Done: true})
+	return c.Answer(http.StatusOK, api.Outcome{Namespace: t.Namespace, ID: id, Done: true})
 }
 
 func (c *call) actOnJobs() error {
 	var in struct {
-		Action Action `json:"action"`
-		With
-		Jobs []Target `json:"jobs"`
+		Action api.Action `json:"action"`
+		api.With
+		Jobs []api.Target `json:"jobs"`
 	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	outcomes, err := c.ActAll(c.R.Context(), in.Action, in.Jobs, in.With)
 	return c.Result(struct {
-		Jobs []Outcome `json:"jobs"`
+		Jobs []api.Outcome `json:"jobs"`
 	}{outcomes}, err)
 }
 
@@ -181,9 +181,9 @@ func (c *call) listBulk() error {
 
 func (c *call) startBulk() error {
 	var in struct {
-		Action Action `json:"action"`
-		With
-		Filter Filter `json:"filter"`
+		Action api.Action `json:"action"`
+		api.With
+		Filter api.Filter `json:"filter"`
 	}
 	if err := c.Decode(&in); err != nil {
 		return err
@@ -220,9 +220,9 @@ func (c *call) listWorkers() error {
 
 func (c *call) signalWorkers() error {
 	var in struct {
-		Signal    Signal `json:"signal"`
-		Namespace string `json:"namespace"`
-		ID        string `json:"id"`
+		Signal    api.Signal `json:"signal"`
+		Namespace string     `json:"namespace"`
+		ID        string     `json:"id"`
 	}
 	if err := c.Decode(&in); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (c *call) signalWorkers() error {
 
 func (c *call) listConnections() error {
 	return c.Answer(http.StatusOK, struct {
-		Connections []Connections `json:"connections"`
+		Connections []api.Connections `json:"connections"`
 	}{c.Connections()})
 }
 
@@ -262,7 +262,7 @@ func (c *call) getStorage() error { return c.Answer(http.StatusOK, c.Storage()) 
 
 func (c *call) getSettings() error {
 	return c.Answer(http.StatusOK, struct {
-		Settings []Setting `json:"settings"`
+		Settings []api.Setting `json:"settings"`
 	}{c.Settings()})
 }
 

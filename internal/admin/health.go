@@ -1,30 +1,25 @@
 package admin
 
-// Check is one of the things that must be right for the server to be ready.
-type Check struct {
-	Name  string `json:"name"`
-	OK    bool   `json:"ok"`
-	About string `json:"about,omitempty"`
-}
+import "millrace/internal/api"
 
 // Health tells whether the server can take work, and what was looked at.
-func (s *Service) Health() (ready bool, checks []Check) {
+func (s *Service) Health() (ready bool, checks []api.Check) {
 	if s.engine == nil {
 		return s.clusterHealth()
 	}
-	draining := Check{Name: "accepting", OK: !s.draining.Load()}
+	draining := api.Check{Name: "accepting", OK: !s.draining.Load()}
 	if !draining.OK {
 		draining.About = "the server is stopping"
 	}
-	store := Check{Name: "store", OK: s.engine.Err() == nil}
+	store := api.Check{Name: "store", OK: s.engine.Err() == nil}
 	if !store.OK {
 		store.About = "the store has failed, nothing is acknowledged"
 	}
-	space := Check{Name: "space", OK: !s.engine.Stats().NoSpace}
+	space := api.Check{Name: "space", OK: !s.engine.Stats().NoSpace}
 	if !space.OK {
 		space.About = "free disk space is under store.free_floor, pushes are refused"
 	}
-	checks = []Check{draining, store, space}
+	checks = []api.Check{draining, store, space}
 	ready = true
 	for _, c := range checks {
 		ready = ready && c.OK
@@ -33,10 +28,10 @@ func (s *Service) Health() (ready bool, checks []Check) {
 }
 
 // clusterHealth is that of a node that does not lead.
-func (s *Service) clusterHealth() (ready bool, checks []Check) {
-	c := Check{Name: "leader", OK: true}
+func (s *Service) clusterHealth() (ready bool, checks []api.Check) {
+	c := api.Check{Name: "leader", OK: true}
 	if err := s.opts.Cluster.Ready(); err != nil {
 		c.OK, c.About = false, err.Error()
 	}
-	return c.OK, []Check{c}
+	return c.OK, []api.Check{c}
 }

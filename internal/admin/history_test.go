@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
@@ -49,7 +50,7 @@ func TestWaitsByProtocolAndQueue(t *testing.T) {
 		if s.Wait == nil || s.Wait.Jobs != 2 || !near(s.Wait.P95, 0.4) || !near(s.Wait.P50, 0.2) || s.Wait.Mean < 0.299 || s.Wait.Mean > 0.301 {
 			t.Errorf("all: %+v", s.Wait)
 		}
-		want := []ProtocolSample{{Protocol: "door3", Rates: Rates{2, 1, 1, 0}}, {Protocol: "door4", Rates: Rates{0, 1, 1, 0}}}
+		want := []api.ProtocolSample{{Protocol: "door3", Rates: api.Rates{Pushed: 2, Fetched: 1, Acked: 1, Failed: 0}}, {Protocol: "door4", Rates: api.Rates{Pushed: 0, Fetched: 1, Acked: 1, Failed: 0}}}
 		if len(s.Protocols) != len(want) {
 			t.Fatalf("%+v", s.Protocols)
 		}
@@ -72,7 +73,7 @@ func TestWaitsByProtocolAndQueue(t *testing.T) {
 		}
 		f.passOn("a", 3, 4, 800*time.Millisecond)
 		testkit.Advance(t, time.Minute)
-		var parts Parts
+		var parts api.Parts
 		f.want(200, "GET", "/api/v1/history/parts", "", &parts)
 		if parts.Seconds != 60 || len(parts.Protocols) != 2 || len(parts.Queues) != 2 {
 			t.Fatalf("%+v", parts)
@@ -84,7 +85,7 @@ func TestWaitsByProtocolAndQueue(t *testing.T) {
 		if a.Name != "a" || a.Namespace != "ns" || a.Pushed != 2 || a.Acked != 2 || a.Wait.Jobs != 2 || !near(a.Wait.P95, 0.8) || !near(a.Wait.P50, 0.2) {
 			t.Errorf("%+v %+v", a, a.Wait)
 		}
-		var h History
+		var h api.History
 		f.want(200, "GET", "/api/v1/history?resolution=1m", "", &h)
 		if len(h.Points) != 1 || h.Points[0].Wait == nil || !near(h.Points[0].Wait.P95, 0.8) {
 			t.Errorf("%+v", h.Points)

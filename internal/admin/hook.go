@@ -11,25 +11,6 @@ import (
 	"millrace/internal/job"
 )
 
-// NewHook is what happens when a job of a queue dies: one of both.
-type NewHook struct {
-	Push string `json:"push,omitempty"` // a queue of the same namespace, to which a job is pushed
-	URL  string `json:"url,omitempty"`  // which is called
-}
-
-// Hook is the hook of a queue.
-type Hook struct {
-	Namespace string `json:"namespace"`
-	Queue     string `json:"queue"`
-	NewHook
-	Origin string `json:"origin"` // file or api
-}
-
-// Hooks are all hooks.
-type Hooks struct {
-	Hooks []Hook `json:"hooks"`
-}
-
 // hookType is the type of the jobs that hooks push.
 const hookType = "millrace.died"
 
@@ -43,8 +24,8 @@ var hookRoutes = []route{
 	{http.MethodDelete, pathHook, auth.RoleOperator, nil, (*call).dropHook},
 }
 
-// Entry makes the hook that the engine keeps. Without any secret no URL can be called.
-func (n *NewHook) Entry(namespace, queue string, door job.Door, signed bool) (job.Hook, error) {
+// HookEntry makes the hook that the engine keeps. Without any secret no URL can be called.
+func HookEntry(n *api.NewHook, namespace, queue string, door job.Door, signed bool) (job.Hook, error) {
 	h := job.Hook{Namespace: namespace, Queue: queue}
 	if err := api.CheckQueue(namespace, queue); err != nil {
 		return h, err
@@ -72,8 +53,8 @@ func (n *NewHook) Entry(namespace, queue string, door job.Door, signed bool) (jo
 	return h, nil
 }
 
-func hookOf(h *job.Hook) *Hook {
-	out := &Hook{Namespace: h.Namespace, Queue: h.Queue, Origin: api.NameOf(sourceNames, h.Source)}
+func hookOf(h *job.Hook) *api.Hook {
+	out := &api.Hook{Namespace: h.Namespace, Queue: h.Queue, Origin: api.NameOf(sourceNames, h.Source)}
 	if to, ok := hook.URL(&h.Job); ok {
 		out.URL = to
 	} else {
@@ -83,8 +64,8 @@ func hookOf(h *job.Hook) *Hook {
 }
 
 // Hooks lists the hooks of a namespace, or of all if it is empty, in order of their queues.
-func (s *Service) Hooks(namespace string) (Hooks, error) {
-	out := Hooks{Hooks: []Hook{}}
+func (s *Service) Hooks(namespace string) (api.Hooks, error) {
+	out := api.Hooks{Hooks: []api.Hook{}}
 	hooks, err := s.engine.Hooks(namespace)
 	for i := range hooks {
 		out.Hooks = append(out.Hooks, *hookOf(&hooks[i]))
@@ -93,7 +74,7 @@ func (s *Service) Hooks(namespace string) (Hooks, error) {
 }
 
 // Hook returns the hook of a queue.
-func (s *Service) Hook(namespace, queue string) (out Hook, err error) {
+func (s *Service) Hook(namespace, queue string) (out api.Hook, err error) {
 	err = s.view(func(v *engine.View) error {
 		h, ok, err := v.Hook(namespace, queue)
 		if err == nil && !ok {
@@ -108,13 +89,13 @@ func (s *Service) Hook(namespace, queue string) (out Hook, err error) {
 }
 
 // SetHook sets the hook of a queue, which need not be there.
-func (s *Service) SetHook(ctx context.Context, namespace, queue string, n NewHook) (Hook, error) {
-	h, err := n.Entry(namespace, queue, s.opts.Door, s.opts.CallsURLs)
+func (s *Service) SetHook(ctx context.Context, namespace, queue string, n api.NewHook) (api.Hook, error) {
+	h, err := HookEntry(&n, namespace, queue, s.opts.Door, s.opts.CallsURLs)
 	if err != nil {
-		return Hook{}, err
+		return api.Hook{}, err
 	}
 	if _, err := s.do(ctx, &job.SetHooks{Hooks: []job.Hook{h}}); err != nil {
-		return Hook{}, err
+		return api.Hook{}, err
 	}
 	s.Note(ctx, 0, "set hook of queue %s", queue)
 	return s.Hook(namespace, queue)
@@ -137,7 +118,7 @@ func (c *call) listHooks() error { return c.Result(c.Hooks(c.query("namespace"))
 func (c *call) getHook() error { return c.Result(c.Hook(c.queueName())) }
 
 func (c *call) setHook() error {
-	var in NewHook
+	var in api.NewHook
 	if err := c.Decode(&in); err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ var routes = append([]route{
 	{http.MethodPut, api.PathQueue + "/fairness", auth.RoleOperator, nil, (*call).setFairness},
 	{http.MethodPost, api.PathQueue + "/purge", auth.RoleOperator, nil, (*call).purgeQueue},
 	{http.MethodPost, api.PathQueue + "/respawn", auth.RoleOperator, nil, (*call).respawnQueue},
-	{http.MethodGet, api.PathAPI + "/jobs", auth.RoleRead, append(slices.Clone(filterNames), listParams...), (*call).listJobs},
+	{http.MethodGet, api.PathAPI + "/jobs", auth.RoleRead, append(slices.Clone(api.FilterParams), listParams...), (*call).listJobs},
 	{http.MethodGet, api.PathJob, auth.RoleRead, []string{"queue"}, (*call).getJob},
 	{http.MethodGet, api.PathJob + "/body", auth.RoleRead, []string{"queue"}, (*call).getBody},
 	{http.MethodPost, api.PathJob + "/actions", auth.RoleOperator, nil, (*call).actOnJob},
@@ -293,12 +293,12 @@ func (c *call) flag(name string) (bool, error) {
 	}
 }
 
-func (c *call) page() (PageOf, error) {
-	p := PageOf{Cursor: c.query("cursor")}
+func (c *call) page() (api.PageOf, error) {
+	p := api.PageOf{Cursor: c.query("cursor")}
 	if text := c.query("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return p, api.Invalid("limit: %q: choose 1 to %d", text, PageMax)
+			return p, api.Invalid("limit: %q: choose 1 to %d", text, api.PageMax)
 		}
 		p.Limit = n
 	}

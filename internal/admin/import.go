@@ -14,52 +14,6 @@ import (
 	"millrace/internal/job"
 )
 
-// ImportOptions say how lines are imported.
-type ImportOptions struct {
-	// Token names the import, so that a request that is repeated imports nothing twice. The client makes it up.
-	Token string
-	// Line is the number of the first line of the request within the whole, from 1 on.
-	Line uint64
-	// Duplicates imports every job, whatever jobs there are with its key. Otherwise one that was there before the
-	// import began counts as existing, and one whose key another job had before is refused. Several jobs of the import
-	// may have one key.
-	Duplicates bool
-}
-
-// ImportRefusal is a line that was not imported, or not wholly.
-type ImportRefusal struct {
-	Line    uint64 `json:"line"`
-	Problem string `json:"problem"`
-}
-
-// ImportResult is what became of the lines of a request.
-type ImportResult struct {
-	Token string `json:"token"`
-	// Line is the last line that is dealt with; the next request begins behind it.
-	Line     uint64          `json:"line"`
-	Imported int             `json:"imported"` // jobs
-	Existed  int             `json:"existed"`
-	Queues   int             `json:"queues,omitempty"`  // with settings
-	Batches  int             `json:"batches,omitempty"` // that were made again
-	Cron     int             `json:"cron,omitempty"`    // entries that were made again
-	Repeated int             `json:"repeated"`          // an earlier request has dealt with them
-	Marks    int             `json:"marks"`             // no jobs: cursors and the end of an export
-	Refused  []ImportRefusal `json:"refused"`
-	// Partly are lines that were imported without what is told.
-	Partly []ImportRefusal `json:"partly,omitempty"`
-}
-
-// ImportMark is how far an import is.
-type ImportMark struct {
-	Line uint64    `json:"line"`
-	At   time.Time `json:"at"`
-	// Before is what the ids of all jobs were below when the import began.
-	Before job.ID `json:"before,omitempty"`
-	// Refused are those lines of the last request, up to Line, that were refused: its answer may not have arrived.
-	Refused []ImportRefusal `json:"refused,omitempty"`
-	Partly  []ImportRefusal `json:"partly,omitempty"` // likewise
-}
-
 const (
 	importSpace = "admin.import"
 	// madeSpace, followed by the token, is where an import remembers what others of its lines name: which job or batch
@@ -77,17 +31,17 @@ const (
 var importToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Import returns how far an import is; line 0 for one that is not known.
-func (s *Service) Import(token string) (ImportMark, error) {
+func (s *Service) Import(token string) (api.ImportMark, error) {
 	if !importToken.MatchString(token) {
-		return ImportMark{}, api.NotFound("%q is no token of an import: write letters, digits, - and _, at most 64", token)
+		return api.ImportMark{}, api.NotFound("%q is no token of an import: write letters, digits, - and _, at most 64", token)
 	}
 	text, ok, err := s.engine.Value(importSpace, token)
 	if err != nil || !ok {
-		return ImportMark{}, api.Refusal(err)
+		return api.ImportMark{}, api.Refusal(err)
 	}
-	var m ImportMark
+	var m api.ImportMark
 	if err := json.Unmarshal(text, &m); err != nil {
-		return ImportMark{}, api.ProblemConflict.New("how far the import is cannot be read: choose another token")
+		return api.ImportMark{}, api.ProblemConflict.New("how far the import is cannot be read: choose another token")
 	}
 	return m, nil
 }
@@ -102,7 +56,7 @@ func (s *Service) forgetImports(ctx context.Context) error {
 		return api.ProblemTooMany.New("%d imports are remembered, each for a week", len(values))
 	}
 	for _, v := range values {
-		var m ImportMark
+		var m api.ImportMark
 		if err := json.Unmarshal(v.Value, &m); err != nil || time.Since(m.At) > importKeptFor {
 			if err := s.dropMade(ctx, v.Name); err != nil {
 				return err
@@ -156,7 +110,7 @@ func (c *call) lines(use func(lines []byte) error) error {
 }
 
 func (c *call) importJobs() (err error) {
-	o := ImportOptions{Token: c.Name("import"), Line: 1}
+	o := api.ImportOptions{Token: c.Name("import"), Line: 1}
 	if text := c.query("line"); text != "" {
 		if o.Line, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return api.Invalid("line: %q is no number", text)

@@ -187,7 +187,7 @@ func (im *importer) newBatch(it *importItem) (*job.NewBatch, error) {
 }
 
 // futureSpec reads a job that is still to be pushed; nil if there is none.
-func (s *Service) futureSpec(r *Record) (*job.Spec, error) {
+func (s *Service) futureSpec(r *api.Record) (*job.Spec, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -204,7 +204,7 @@ func (s *Service) futureSpec(r *Record) (*job.Spec, error) {
 }
 
 // schedule reads a cron entry back.
-func (s *Service) schedule(r *CronRecord) (job.Schedule, error) {
+func (s *Service) schedule(r *api.CronRecord) (job.Schedule, error) {
 	def := job.Schedule{Namespace: r.Namespace, Name: r.Name, When: r.Schedule, Zone: r.TimeZone, MissedMax: r.MissedLimit}
 	missed, overlap := slices.Index(missedNames, r.Missed), slices.Index(overlapNames, r.Overlap)
 	if missed < 0 || overlap < 0 {
@@ -220,7 +220,7 @@ func (s *Service) schedule(r *CronRecord) (job.Schedule, error) {
 		Created: moment(r.Created), LastTick: moment(r.LastTick), LastAt: moment(r.LastRun), Pushed: r.Fired, Missed: r.MissedCount, Skipped: r.Skipped,
 	}
 	for i := range slices.Backward(r.Runs) {
-		run, err := r.Runs[i].run()
+		run, err := importedRun(&r.Runs[i])
 		if err != nil {
 			return def, err
 		}
@@ -229,8 +229,8 @@ func (s *Service) schedule(r *CronRecord) (job.Schedule, error) {
 	return def, nil
 }
 
-// run reads a run back, without its job.
-func (r *CronRun) run() (job.ScheduleRun, error) {
+// importedRun reads a run back, without its job.
+func importedRun(r *api.CronRun) (job.ScheduleRun, error) {
 	out := job.ScheduleRun{Tick: moment(r.Tick), At: moment(r.At), Count: r.Count, Ended: moment(r.Ended)}
 	kind, result := slices.Index(runNames, r.Kind), slices.Index(resultNames, r.Result)
 	if kind < 0 || result < 0 && r.Result != "" {
@@ -249,12 +249,12 @@ func (r *CronRun) run() (job.ScheduleRun, error) {
 }
 
 // sameCron reports whether an entry is here as a line tells. One that is here and is another is a problem.
-func (s *Service) sameCron(r *CronRecord) (bool, error) {
+func (s *Service) sameCron(r *api.CronRecord) (bool, error) {
 	info, ok, err := s.engine.Schedule(r.Namespace, r.Name)
 	if err != nil || !ok {
 		return false, api.Refusal(err)
 	}
-	set := func(c CronRecord) string {
+	set := func(c api.CronRecord) string {
 		c.Job.PushedBy = ""
 		text, err := json.Marshal([]any{c.Schedule, c.TimeZone, c.Missed, c.MissedLimit, c.Overlap, c.Job})
 		if err != nil {
@@ -269,7 +269,7 @@ func (s *Service) sameCron(r *CronRecord) (bool, error) {
 }
 
 // importQueue sets what a queue had. What the queue has here already is left alone if it is the same, else refused.
-func (s *Service) importQueue(ctx context.Context, r *QueueRecord) error {
+func (s *Service) importQueue(ctx context.Context, r *api.QueueRecord) error {
 	if err := api.CheckQueue(r.Namespace, r.Queue); err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (s *Service) importQueue(ctx context.Context, r *QueueRecord) error {
 	if err != nil {
 		return api.Refusal(err)
 	}
-	here := QueueRecord{}
+	here := api.QueueRecord{}
 	if h := queueRecord(&q); there && h != nil {
 		here = *h
 	}

@@ -21,9 +21,9 @@ import (
 // importer is an import in progress.
 type importer struct {
 	s      *Service
-	o      ImportOptions
-	mark   ImportMark
-	out    ImportResult
+	o      api.ImportOptions
+	mark   api.ImportMark
+	out    api.ImportResult
 	items  []*importItem
 	caller *engine.Caller
 
@@ -37,16 +37,16 @@ type importItem struct {
 	line uint64
 	// One of these is there.
 	push     *job.Push
-	queue    *QueueRecord
-	batch    *BatchRecord
-	batchEnd *BatchEnd
-	cron     *CronRecord
-	cronEnd  *CronEnd
+	queue    *api.QueueRecord
+	batch    *api.BatchRecord
+	batchEnd *api.BatchEnd
+	cron     *api.CronRecord
+	cronEnd  *api.CronEnd
 	end      bool     // of an export
 	before   *job.Job // what the job of the line is here already
 
-	record *Record // of a job
-	partly string  // what it is imported without
+	record *api.Record // of a job
+	partly string      // what it is imported without
 }
 
 // alike reports whether two lines may be a part of one unit: what the lines of a kind name is made by lines of others,
@@ -75,34 +75,34 @@ type keyed struct {
 // A job is what it was, in its state, with its tries, failures, times, result and lock, in its batch and behind
 // the jobs that it waits for, but has another id. What was leased is ready. A batch is open, and a cron entry is
 // paused, until the lines that end them have come.
-func (s *Service) ImportLines(ctx context.Context, o ImportOptions, lines []byte) (ImportResult, error) {
+func (s *Service) ImportLines(ctx context.Context, o api.ImportOptions, lines []byte) (api.ImportResult, error) {
 	if !importToken.MatchString(o.Token) {
-		return ImportResult{}, api.Invalid("token: write letters, digits, - and _, at most 64")
+		return api.ImportResult{}, api.Invalid("token: write letters, digits, - and _, at most 64")
 	}
 	if o.Line < 1 {
-		return ImportResult{}, api.Invalid("line: it is the number of the first line, from 1 on")
+		return api.ImportResult{}, api.Invalid("line: it is the number of the first line, from 1 on")
 	}
 	mark, err := s.Import(o.Token)
 	if err != nil {
-		return ImportResult{}, err
+		return api.ImportResult{}, err
 	}
 	if o.Line > mark.Line+1 {
-		return ImportResult{}, api.ProblemConflict.New("lines %d to %d are missing: go on with line %d", mark.Line+1, o.Line-1, mark.Line+1)
+		return api.ImportResult{}, api.ProblemConflict.New("lines %d to %d are missing: go on with line %d", mark.Line+1, o.Line-1, mark.Line+1)
 	}
 	if o.Line == 1 {
 		if err := s.forgetImports(ctx); err != nil {
-			return ImportResult{}, err
+			return api.ImportResult{}, err
 		}
 	}
 	im := &importer{
-		s: s, o: o, mark: mark, out: ImportResult{Token: o.Token, Line: o.Line - 1, Refused: []ImportRefusal{}},
+		s: s, o: o, mark: mark, out: api.ImportResult{Token: o.Token, Line: o.Line - 1, Refused: []api.ImportRefusal{}},
 		keys: map[[2]string]bool{}, there: map[keyed]int{}, caller: s.engine.NewCallerAt(s.opts.Door),
 	}
 	if err := im.read(lines); err != nil {
-		return ImportResult{}, err
+		return api.ImportResult{}, err
 	}
 	err = im.run(ctx)
-	slices.SortStableFunc(im.out.Refused, func(a, b ImportRefusal) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(im.out.Refused, func(a, b api.ImportRefusal) int { return cmp.Compare(a.Line, b.Line) })
 	return im.out, err
 }
 
@@ -140,8 +140,8 @@ func (im *importer) begin() (err error) {
 	default:
 		im.mark.Before, err = im.view.NextID()
 	}
-	since := func(told []ImportRefusal) []ImportRefusal {
-		return slices.DeleteFunc(slices.Clone(told), func(r ImportRefusal) bool { return r.Line < im.o.Line })
+	since := func(told []api.ImportRefusal) []api.ImportRefusal {
+		return slices.DeleteFunc(slices.Clone(told), func(r api.ImportRefusal) bool { return r.Line < im.o.Line })
 	}
 	im.out.Refused = append(im.out.Refused, since(im.mark.Refused)...)
 	im.out.Partly = append(im.out.Partly, since(im.mark.Partly)...)
@@ -149,7 +149,7 @@ func (im *importer) begin() (err error) {
 }
 
 func (im *importer) refuse(line uint64, problem string) {
-	im.out.Refused = append(im.out.Refused, ImportRefusal{Line: line, Problem: short(problem)})
+	im.out.Refused = append(im.out.Refused, api.ImportRefusal{Line: line, Problem: short(problem)})
 }
 
 // short returns as much of a problem as is told.
@@ -163,14 +163,14 @@ func short(problem string) string {
 // line reads one line.
 func (im *importer) line(text []byte) error {
 	text = bytes.TrimSpace(text)
-	var mark ExportMark
+	var mark api.ExportMark
 	switch {
 	case len(text) == 0:
 		im.out.Marks++
 		return nil
 	case bytes.HasPrefix(text, []byte(`{"mark"`)) && json.Unmarshal(text, &mark) == nil && mark.Mark != "":
 		im.out.Marks++
-		if mark.Mark == MarkEnd {
+		if mark.Mark == api.MarkEnd {
 			im.items = append(im.items, &importItem{line: im.out.Line, end: true})
 		}
 		return nil
@@ -202,22 +202,22 @@ func (s *Service) importLine(text []byte) (it *importItem, problem string) {
 	var into any
 	switch kind.Kind {
 	case "":
-		it.record = new(Record)
+		it.record = new(api.Record)
 		into = it.record
-	case KindQueue:
-		it.queue = new(QueueRecord)
+	case api.KindQueue:
+		it.queue = new(api.QueueRecord)
 		into = it.queue
-	case KindBatch:
-		it.batch = new(BatchRecord)
+	case api.KindBatch:
+		it.batch = new(api.BatchRecord)
 		into = it.batch
-	case KindBatchEnd:
-		it.batchEnd = new(BatchEnd)
+	case api.KindBatchEnd:
+		it.batchEnd = new(api.BatchEnd)
 		into = it.batchEnd
-	case KindCron:
-		it.cron = new(CronRecord)
+	case api.KindCron:
+		it.cron = new(api.CronRecord)
 		into = it.cron
-	case KindCronEnd:
-		it.cronEnd = new(CronEnd)
+	case api.KindCronEnd:
+		it.cronEnd = new(api.CronEnd)
 		into = it.cronEnd
 	default:
 		return nil, fmt.Sprintf("it is of kind %q, which this release does not know", kind.Kind)
@@ -379,7 +379,7 @@ func (im *importer) progress(items []*importItem) ([]byte, error) {
 	}
 	for _, it := range items {
 		if it.partly != "" {
-			im.mark.Partly = append(im.mark.Partly, ImportRefusal{it.line, it.partly})
+			im.mark.Partly = append(im.mark.Partly, api.ImportRefusal{Line: it.line, Problem: it.partly})
 		}
 	}
 	return json.Marshal(im.mark)

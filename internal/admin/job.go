@@ -1,67 +1,10 @@
 package admin
 
 import (
-	"time"
-
 	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
-
-// JobDetail is everything about a job.
-type JobDetail struct {
-	api.JobRow
-	Serial    *uint64       `json:"serial,omitempty"`
-	Number    uint32        `json:"number,omitempty"` // by which it can be named
-	Buries    uint32        `json:"buries"`
-	Lapses    uint32        `json:"lapses"`
-	Releases  uint32        `json:"releases"`
-	Kicks     uint32        `json:"kicks"`
-	Policy    Policy        `json:"policy"`
-	Body      *api.Content  `json:"body,omitempty"`
-	Result    *api.Content  `json:"result,omitempty"`
-	Failures  []api.Failure `json:"failures"`
-	BlockedBy []job.ID      `json:"blocked_by"`
-	// Waits are the first of the jobs that it waits for, as far as they are found at once.
-	Waits     []api.JobRow `json:"waits_for,omitempty"`
-	Blocks    bool         `json:"blocks"` // other jobs wait for it
-	Lock      string       `json:"lock,omitempty"`
-	Callback  string       `json:"callback,omitempty"` // complete or success, if it is a callback of its batch
-	Ephemeral bool         `json:"ephemeral"`
-	Tracked   *Tracked     `json:"progress,omitempty"`
-}
-
-// Tracked is what a job has told about its progress.
-type Tracked struct {
-	Percent *int64     `json:"percent,omitempty"`
-	Text    string     `json:"text,omitempty"`
-	Updated *time.Time `json:"updated,omitempty"`
-}
-
-// Policy is what the push fixed about a job's life. Times are in seconds, and zero is no bound.
-type Policy struct {
-	LeaseSeconds   float64  `json:"lease_seconds"`
-	MaxAttempts    uint32   `json:"max_attempts"`
-	MaxFails       uint32   `json:"max_fails"`
-	Expiry         string   `json:"expiry"`  // always or waiting
-	Lapse          string   `json:"lapse"`   // requeue or fail
-	Exhaust        string   `json:"exhaust"` // drop, dead, keep or move
-	DeadQueue      string   `json:"dead_queue,omitempty"`
-	DeadForSeconds float64  `json:"dead_for_seconds"`
-	DeadMax        uint32   `json:"dead_max"`
-	Keep           bool     `json:"keep"`
-	Backoff        *Backoff `json:"backoff,omitempty"`
-}
-
-// Backoff is how the delay after a failure grows: n^Power units, plus the base, plus a random
-// part, where n is the number of failures less Skip.
-type Backoff struct {
-	UnitSeconds float64 `json:"unit_seconds"`
-	Power       uint8   `json:"power"`
-	Skip        uint8   `json:"skip"`
-	BaseSeconds float64 `json:"base_seconds"`
-	Jitter      uint32  `json:"jitter"`
-}
 
 var (
 	expiries = [...]string{job.ExpireAlways: "always", job.ExpireWaiting: "waiting"}
@@ -71,8 +14,8 @@ var (
 
 // Job returns everything about a job. The queue may be empty where it is not known; to name it is
 // quicker.
-func (s *Service) Job(namespace, queue string, id job.ID) (JobDetail, error) {
-	var d JobDetail
+func (s *Service) Job(namespace, queue string, id job.ID) (api.JobDetail, error) {
+	var d api.JobDetail
 	err := s.view(func(v *engine.View) error {
 		j, err := v.Get(job.ByID(namespace, queue, id))
 		if api.IsNotFound(err) {
@@ -113,12 +56,12 @@ func (s *Service) waits(v *engine.View, j *job.Job) (rows []api.JobRow, err erro
 }
 
 // tracked returns what was reported about a job.
-func tracked(v *engine.View, j *job.Job, now job.Time) (*Tracked, error) {
+func tracked(v *engine.View, j *job.Job, now job.Time) (*api.Tracked, error) {
 	p, ok, err := v.Progress(j.Namespace, j.Key, now)
 	if err != nil || !ok || p.Outcome != job.Alive {
 		return nil, err
 	}
-	t := &Tracked{Text: p.Text, Updated: api.Instant(p.Updated)}
+	t := &api.Tracked{Text: p.Text, Updated: api.Instant(p.Updated)}
 	if p.HasPercent {
 		t.Percent = &p.Percent
 	}
@@ -139,8 +82,8 @@ func (s *Service) JobBody(namespace, queue string, id job.ID) (body []byte, err 
 }
 
 // detail shows everything about a job but its progress.
-func (s *Service) detail(j *job.Job) JobDetail {
-	d := JobDetail{
+func (s *Service) detail(j *job.Job) api.JobDetail {
+	d := api.JobDetail{
 		JobRow: s.row(j, s.holders()), Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Policy: policy(&j.Policy), Failures: []api.Failure{}, BlockedBy: []job.ID{},
 		Blocks: j.Flags.Has(job.FlagDependants), Lock: j.Lock, Ephemeral: j.Flags.Has(job.FlagEphemeral),
 	}
@@ -169,14 +112,14 @@ func (s *Service) detail(j *job.Job) JobDetail {
 	return d
 }
 
-func policy(p *job.Policy) Policy {
-	out := Policy{
+func policy(p *job.Policy) api.Policy {
+	out := api.Policy{
 		LeaseSeconds: p.Lease.Seconds(), MaxAttempts: p.MaxAttempts, MaxFails: p.MaxFails, Expiry: api.NameOf(expiries[:], p.Expiry),
 		Lapse: api.NameOf(lapses[:], p.Lapse), Exhaust: api.NameOf(exhausts[:], p.Exhaust), DeadQueue: p.DeadQueue,
 		DeadForSeconds: p.DeadFor.Seconds(), DeadMax: p.DeadMax, Keep: p.Keep,
 	}
 	if b := p.Backoff; b.Unit > 0 {
-		out.Backoff = &Backoff{UnitSeconds: b.Unit.Seconds(), Power: b.Power, Skip: b.Skip, BaseSeconds: b.Base.Seconds(), Jitter: b.Jitter}
+		out.Backoff = &api.Backoff{UnitSeconds: b.Unit.Seconds(), Power: b.Power, Skip: b.Skip, BaseSeconds: b.Base.Seconds(), Jitter: b.Jitter}
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/engine"
 	"millrace/internal/store/memstore"
@@ -27,7 +28,7 @@ func again(t *testing.T, e *engine.Engine, o Options) *Service {
 // The key is made once: what it has signed and named is good for whoever comes after.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	registry := &fakeTokens{tokens: []Token{{Namespace: "ns", Pool: "default", Secret: "a-secret-that-is-long"}}}
+	registry := &fakeTokens{tokens: []api.Token{{Namespace: "ns", Pool: "default", Secret: "a-secret-that-is-long"}}}
 	f := newFixture(t, Options{Tokens: registry}, HandlerOptions{})
 	p, now := auth.NewLogin(auth.LoginOptions{Password: "op"}).Proof(), time.Now()
 	stays, goes := f.service.Logins().Begin(auth.RoleRead, p, now), f.service.Logins().Begin(auth.RoleRead, p, now)
@@ -42,7 +43,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("at another server: %s", got)
 	}
 	id := func(s *Service) string {
-		page, err := s.Tokens(TokenFilter{}, PageOf{})
+		page, err := s.Tokens(api.TokenFilter{}, api.PageOf{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,41 +17,6 @@ import (
 	"millrace/internal/job"
 )
 
-// Rates are how much happens in a second.
-type Rates struct {
-	Pushed  float64 `json:"pushed"`
-	Fetched float64 `json:"fetched"`
-	Acked   float64 `json:"acked"`
-	Failed  float64 `json:"failed"`
-}
-
-// Sample is what happened in the last moments.
-type Sample struct {
-	At      time.Time         `json:"at"`
-	Seconds float64           `json:"seconds"` // that the rates are of
-	Rates   Rates             `json:"rates"`
-	Counts  map[string]uint64 `json:"counts"`  // jobs by state
-	Queues  int               `json:"queues"`  // how many there are
-	Waiting int               `json:"waiting"` // callers that wait for something
-	Wait    *Wait             `json:"wait,omitempty"`
-	// Protocols are those through which something happened.
-	Protocols []ProtocolSample `json:"protocols"`
-	// Busiest are the queues where most happened, at most busiestMax, the busiest first.
-	Busiest []QueueSample `json:"busiest"`
-	// Concerns are what an operator should look at, the worst first.
-	Concerns []Concern `json:"concerns"`
-}
-
-// QueueSample is what happened in a queue.
-type QueueSample struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Rates     Rates  `json:"rates"`
-	Ready     uint64 `json:"ready"`
-	Running   uint64 `json:"running"`
-	Wait      *Wait  `json:"wait,omitempty"`
-}
-
 const (
 	busiestMax = 100
 	// sampleShare keeps the reading of counters to a twentieth of the time, however much happens.
@@ -60,13 +25,6 @@ const (
 	sampleLate = 15 * time.Second
 	streamMax  = 64
 )
-
-// ProtocolSample is what happened through a protocol. A command that pushes several jobs at once counts as one.
-type ProtocolSample struct {
-	Protocol string `json:"protocol"`
-	Rates    Rates  `json:"rates"`
-	Wait     *Wait  `json:"wait,omitempty"`
-}
 
 // sampler asks now and then what has happened, for everybody who watches and for the history.
 type sampler struct {
@@ -80,7 +38,7 @@ type sampler struct {
 	asked    chan chan error // for a sample now
 
 	mu      sync.Mutex // guards what follows
-	latest  *Sample
+	latest  *api.Sample
 	read    *history.Reading // that latest is made of
 	text    []byte           // latest as JSON
 	changed chan struct{}    // closed with the next sample
@@ -159,7 +117,7 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	sm.publish(&Sample{
+	sm.publish(&api.Sample{
 		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: counts, Queues: int(read.Sums.Queues), //nolint:gosec // a number of queues
 		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(all.Wait), Protocols: sm.protocols(read, seconds), Busiest: busy, Concerns: concerns,
 	}, read)
@@ -167,19 +125,19 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 }
 
 // protocols returns what happened through each protocol, in the order of doors.
-func (sm *sampler) protocols(read *history.Reading, seconds float64) []ProtocolSample {
-	out := []ProtocolSample{}
+func (sm *sampler) protocols(read *history.Reading, seconds float64) []api.ProtocolSample {
+	out := []api.ProtocolSample{}
 	for door := range job.Door(engine.DoorCount) {
 		name := history.Name{Protocol: sm.s.opts.DoorName(door)}
 		if f := read.Parts[name]; f != nil {
-			out = append(out, ProtocolSample{name.Protocol, rateOf(f, seconds), waitOf(f.Wait)})
+			out = append(out, api.ProtocolSample{Protocol: name.Protocol, Rates: rateOf(f, seconds), Wait: waitOf(f.Wait)})
 		}
 	}
 	return out
 }
 
 // busy returns the queues where most has happened, with how they stand now.
-func (sm *sampler) busy(read *history.Reading, seconds float64) ([]QueueSample, error) {
+func (sm *sampler) busy(read *history.Reading, seconds float64) ([]api.QueueSample, error) {
 	names := make([]history.Name, 0, len(read.Parts))
 	for name := range read.Parts {
 		if name.Queue != "" {
@@ -189,7 +147,7 @@ func (sm *sampler) busy(read *history.Reading, seconds float64) ([]QueueSample, 
 	slices.SortFunc(names, func(a, b history.Name) int {
 		return cmp.Or(cmp.Compare(read.Of(b).Work(), read.Of(a).Work()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Queue, b.Queue))
 	})
-	out := make([]QueueSample, min(len(names), busiestMax))
+	out := make([]api.QueueSample, min(len(names), busiestMax))
 	err := sm.s.view(func(v *engine.View) error {
 		for i, name := range names[:len(out)] {
 			q, _, err := v.Queue(name.Namespace, name.Queue)
@@ -197,25 +155,25 @@ func (sm *sampler) busy(read *history.Reading, seconds float64) ([]QueueSample, 
 				return err
 			}
 			f := read.Of(name)
-			out[i] = QueueSample{name.Namespace, name.Queue, rateOf(f, seconds), q.Counts[job.Ready], q.Counts[job.Leased], waitOf(f.Wait)}
+			out[i] = api.QueueSample{Namespace: name.Namespace, Name: name.Queue, Rates: rateOf(f, seconds), Ready: q.Counts[job.Ready], Running: q.Counts[job.Leased], Wait: waitOf(f.Wait)}
 		}
 		return nil
 	})
 	return out, err
 }
 
-func rateOf(f *history.Figures, seconds float64) Rates {
+func rateOf(f *history.Figures, seconds float64) api.Rates {
 	if seconds <= 0 {
-		return Rates{}
+		return api.Rates{}
 	}
-	return Rates{
+	return api.Rates{
 		Pushed: float64(f.Pushed) / seconds, Fetched: float64(f.Fetched) / seconds, Acked: float64(f.Acked) / seconds,
 		Failed: float64(f.Failed) / seconds,
 	}
 }
 
 // publish hands a sample to everybody.
-func (sm *sampler) publish(sample *Sample, read *history.Reading) {
+func (sm *sampler) publish(sample *api.Sample, read *history.Reading) {
 	text, err := json.Marshal(sample)
 	if err != nil {
 		panic("admin: a sample cannot be written: " + err.Error()) // it holds texts and finite numbers only
@@ -228,21 +186,21 @@ func (sm *sampler) publish(sample *Sample, read *history.Reading) {
 }
 
 // rates returns what happens in a queue.
-func (sm *sampler) rates(namespace, name string) Rates {
+func (sm *sampler) rates(namespace, name string) api.Rates {
 	sm.mu.Lock()
 	defer sm.mu.Unlock()
 	if sm.latest == nil {
-		return Rates{}
+		return api.Rates{}
 	}
 	return rateOf(sm.read.Of(history.Name{Namespace: namespace, Queue: name}), sm.latest.Seconds)
 }
 
 // Live returns the latest sample; zero before the first.
-func (s *Service) Live() Sample {
+func (s *Service) Live() api.Sample {
 	s.sampler.mu.Lock()
 	defer s.sampler.mu.Unlock()
 	if s.sampler.latest == nil {
-		return Sample{Counts: countsOf(new([job.StateCount]uint64)), Busiest: []QueueSample{}, Protocols: []ProtocolSample{}, Concerns: []Concern{}}
+		return api.Sample{Counts: countsOf(new([job.StateCount]uint64)), Busiest: []api.QueueSample{}, Protocols: []api.ProtocolSample{}, Concerns: []api.Concern{}}
 	}
 	out := *s.sampler.latest
 	out.Counts, out.Busiest, out.Protocols = maps.Clone(out.Counts), slices.Clone(out.Busiest), slices.Clone(out.Protocols)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
@@ -81,7 +82,7 @@ func TestEvents(t *testing.T) {
 				f.push(job.Spec{})
 			}
 			name, data, ok := events.next()
-			var s Sample
+			var s api.Sample
 			if err := json.Unmarshal(data, &s); !ok || name != "sample" || err != nil {
 				t.Fatalf("event %d: %v %q %s %v", i, ok, name, data, err)
 			}
@@ -167,7 +168,7 @@ func TestHistory(t *testing.T) {
 		}
 		testkit.Advance(t, 3*time.Hour)
 		for name, want := range map[string]int{"10s": 360, "1m": 180, "1h": 3} {
-			var h History
+			var h api.History
 			f.want(200, "GET", "/api/v1/history?resolution="+name, "", &h)
 			if len(h.Points) < want-1 || len(h.Points) > want+1 {
 				t.Errorf("%s: %d points, want %d", name, len(h.Points), want)

@@ -27,49 +27,6 @@ type Arrived struct {
 	Gone bool        // there is no such job any more: forget the ID
 }
 
-// Migration is a source of which something has arrived.
-type Migration struct {
-	Source   string    `json:"source"`
-	Protocol string    `json:"protocol"`
-	Began    time.Time `json:"began"`
-	Last     time.Time `json:"last"`
-	Arrived  uint64    `json:"arrived"` // that are marked
-}
-
-// MigrationOptions say what the lines of a request are.
-type MigrationOptions struct {
-	Source    string
-	Protocol  string
-	Namespace string // of the listener that would have taken them; empty: the first of the protocol
-	DryRun    bool   // tell what would become of them, and change nothing
-}
-
-// What has become of a line, in MigrationResult.Lines.
-const (
-	LineArrived  = 'a' // by this request
-	LineRepeated = 'r' // it had arrived before
-	LineRefused  = 'x'
-	LineGone     = 'g' // its mark has been dropped, if there was one
-)
-
-// MigrationLine tells something about one line.
-type MigrationLine struct {
-	Line    int    `json:"line"` // of the request, from 1 on
-	ID      string `json:"id"`
-	Problem string `json:"problem"`
-}
-
-// MigrationResult is what became of the lines of a request.
-type MigrationResult struct {
-	Namespace string `json:"namespace,omitempty"` // of the last job
-	Arrived   int    `json:"arrived"`
-	Repeated  int    `json:"repeated"`
-	// Lines has one letter for each line.
-	Lines   string          `json:"lines"`
-	Refused []MigrationLine `json:"refused"`
-	Partly  []MigrationLine `json:"partly"` // arrived, but for what is told
-}
-
 const (
 	migrationSpace   = "admin.migration"
 	arrivedSpace     = "admin.arrived:" // followed by the source
@@ -97,12 +54,12 @@ func markName(id string) string {
 }
 
 // Migrations lists the sources of which something has arrived.
-func (s *Service) Migrations() ([]Migration, error) {
+func (s *Service) Migrations() ([]api.Migration, error) {
 	values, err := s.engine.Values(migrationSpace, "", 0)
 	if err != nil {
 		return nil, api.Refusal(err)
 	}
-	out := make([]Migration, len(values))
+	out := make([]api.Migration, len(values))
 	for i, v := range values {
 		if err := json.Unmarshal(v.Value, &out[i]); err != nil {
 			return nil, api.ProblemConflict.New("what is known of the migration from %q cannot be read", v.Name)
@@ -128,7 +85,7 @@ func (s *Service) ForgetMigration(ctx context.Context, source string) (done bool
 }
 
 // dropMarks drops some marks of a source, and the source with the last.
-func (s *Service) dropMarks(ctx context.Context, m *Migration) (done bool, err error) {
+func (s *Service) dropMarks(ctx context.Context, m *api.Migration) (done bool, err error) {
 	values, err := s.engine.Values(arrivedSpace+m.Source, "", dropStep)
 	if err != nil {
 		return false, api.Refusal(err)
@@ -152,13 +109,13 @@ func (s *Service) dropMarks(ctx context.Context, m *Migration) (done bool, err e
 }
 
 // beginMigration finds the source among those that are known, and drops some of what is too old to be kept.
-func (s *Service) beginMigration(ctx context.Context, o *MigrationOptions) (*Migration, error) {
+func (s *Service) beginMigration(ctx context.Context, o *api.MigrationOptions) (*api.Migration, error) {
 	known, err := s.Migrations()
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now().UTC()
-	m := &Migration{Source: o.Source, Protocol: o.Protocol, Began: now}
+	m := &api.Migration{Source: o.Source, Protocol: o.Protocol, Began: now}
 	var marks uint64
 	for i := range known {
 		k := &known[i]
@@ -187,9 +144,9 @@ func (s *Service) beginMigration(ctx context.Context, o *MigrationOptions) (*Mig
 // migration is a request of a migration in progress.
 type migration struct {
 	s     *Service
-	o     MigrationOptions
-	known *Migration
-	out   MigrationResult
+	o     api.MigrationOptions
+	known *api.Migration
+	out   api.MigrationResult
 	lines []byte // becomes out.Lines
 	taken []takenLine
 	gone  []job.Command // marks to be dropped
@@ -206,32 +163,32 @@ type takenLine struct {
 
 // Migrate takes over what another server of a protocol had, one line of JSON each. What has arrived before, by the
 // source and the id, is passed over. Each line is for itself; those that cannot be taken are told.
-func (s *Service) Migrate(ctx context.Context, o MigrationOptions, text []byte) (MigrationResult, error) {
+func (s *Service) Migrate(ctx context.Context, o api.MigrationOptions, text []byte) (api.MigrationResult, error) {
 	if !sourceName.MatchString(o.Source) {
-		return MigrationResult{}, api.Invalid("source: write letters, digits and . _ : @ / + -, at most 200")
+		return api.MigrationResult{}, api.Invalid("source: write letters, digits and . _ : @ / + -, at most 200")
 	}
 	if s.opts.Adopt == nil {
-		return MigrationResult{}, api.ProblemConflict.New("no protocol is served")
+		return api.MigrationResult{}, api.ProblemConflict.New("no protocol is served")
 	}
 	adopt, err := s.opts.Adopt(o.Protocol, o.Namespace)
 	if err != nil {
-		return MigrationResult{}, api.ProblemConflict.New("%s", err)
+		return api.MigrationResult{}, api.ProblemConflict.New("%s", err)
 	}
 	im := &migration{
 		s: s, o: o, ids: make(map[string]bool),
-		out: MigrationResult{Refused: []MigrationLine{}, Partly: []MigrationLine{}},
+		out: api.MigrationResult{Refused: []api.MigrationLine{}, Partly: []api.MigrationLine{}},
 	}
 	arrived, err := im.read(text, adopt)
 	if err != nil {
-		return MigrationResult{}, err
+		return api.MigrationResult{}, err
 	}
 	s.work.migrate.Lock() // between looking for a mark and making it nobody else may do so
 	defer s.work.migrate.Unlock()
 	if im.known, err = s.beginMigration(ctx, &o); err != nil {
-		return MigrationResult{}, err
+		return api.MigrationResult{}, err
 	}
 	if err := im.choose(ctx, arrived); err != nil {
-		return MigrationResult{}, err
+		return api.MigrationResult{}, err
 	}
 	err = im.push(ctx)
 	im.out.Lines = string(im.lines)
@@ -246,7 +203,7 @@ func (im *migration) read(text []byte, adopt func(line []byte) (Arrived, error))
 		if n == migrationLineMax {
 			return nil, api.Invalid("at most %d lines at a time", migrationLineMax)
 		}
-		im.lines = append(im.lines, LineArrived)
+		im.lines = append(im.lines, api.LineArrived)
 		a, err := adopt(line)
 		if err == nil && a.ID == "" {
 			err = api.Invalid("it has no id")
@@ -262,8 +219,8 @@ func (im *migration) read(text []byte, adopt func(line []byte) (Arrived, error))
 }
 
 func (im *migration) refuse(line int, id, problem string) {
-	im.lines[line] = LineRefused
-	im.out.Refused = append(im.out.Refused, MigrationLine{line + 1, id, short(problem)})
+	im.lines[line] = api.LineRefused
+	im.out.Refused = append(im.out.Refused, api.MigrationLine{Line: line + 1, ID: id, Problem: short(problem)})
 }
 
 // choose passes over what has arrived before and is refused, has queues made as they were, and makes the pushes.
@@ -271,7 +228,7 @@ func (im *migration) choose(ctx context.Context, all []Arrived) error {
 	return im.s.view(func(v *engine.View) error {
 		for i := range all {
 			a := &all[i]
-			if im.lines[i] == LineRefused {
+			if im.lines[i] == api.LineRefused {
 				continue
 			}
 			name := markName(a.ID)
@@ -284,19 +241,19 @@ func (im *migration) choose(ctx context.Context, all []Arrived) error {
 				}
 			}
 			if a.Gone {
-				im.lines[i] = LineGone
+				im.lines[i] = api.LineGone
 				if before {
 					im.gone = append(im.gone, &job.DropValue{Space: arrivedSpace + im.o.Source, Name: name})
 				}
 				continue
 			}
 			if before {
-				im.lines[i] = LineRepeated
+				im.lines[i] = api.LineRepeated
 				im.out.Repeated++
 				continue
 			}
 			if a.Lost != "" {
-				im.out.Partly = append(im.out.Partly, MigrationLine{i + 1, a.ID, a.Lost})
+				im.out.Partly = append(im.out.Partly, api.MigrationLine{Line: i + 1, ID: a.ID, Problem: a.Lost})
 			}
 			if err := im.take(ctx, a, name, i); err != nil {
 				return err
@@ -400,12 +357,12 @@ func (im *migration) unit(ctx context.Context, caller *engine.Caller, lines []ta
 func (c *call) listMigrations() error {
 	list, err := c.Migrations()
 	return c.Result(struct {
-		Migrations []Migration `json:"migrations"`
+		Migrations []api.Migration `json:"migrations"`
 	}{list}, err)
 }
 
 func (c *call) migrateJobs() (err error) {
-	o := MigrationOptions{Source: c.Name("source"), Protocol: c.query("protocol"), Namespace: c.query("namespace")}
+	o := api.MigrationOptions{Source: c.Name("source"), Protocol: c.query("protocol"), Namespace: c.query("namespace")}
 	if o.DryRun, err = c.flag("dry_run"); err != nil {
 		return err
 	}

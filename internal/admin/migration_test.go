@@ -46,12 +46,12 @@ func adoptWords(protocol, _ string) (func(line []byte) (Arrived, error), error) 
 	}, nil
 }
 
-func (f *fixture) migrate(query, text string) MigrationResult {
+func (f *fixture) migrate(query, text string) api.MigrationResult {
 	f.t.Helper()
 	r := request(f.t, "POST", "/api/v1/migrations/"+query, text)
 	r.Header.Set("Content-Type", mediaLines)
 	w := f.send(r)
-	var out MigrationResult
+	var out api.MigrationResult
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 200 {
 		f.t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}
@@ -86,7 +86,7 @@ func TestMigrateOnce(t *testing.T) {
 	if out.Lines != "aarxxaxa" || out.Arrived != 4 || out.Repeated != 1 || len(out.Refused) != 3 || len(out.Partly) != 1 || out.Namespace != "ns" {
 		t.Fatalf("%+v", out)
 	}
-	for i, want := range []MigrationLine{{4, "3", "nobody wants it"}, {7, "", "it has not three words"}, {5, "4", "no job can begin in this state"}} {
+	for i, want := range []api.MigrationLine{{Line: 4, ID: "3", Problem: "nobody wants it"}, {Line: 7, ID: "", Problem: "it has not three words"}, {Line: 5, ID: "4", Problem: "no job can begin in this state"}} {
 		if out.Refused[i] != want {
 			t.Errorf("%+v, want %+v", out.Refused[i], want)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/dialect/rest"
 	"millrace/internal/job"
@@ -81,14 +82,14 @@ func TestDocument(t *testing.T) {
 
 func testDocument(t *testing.T) {
 	doc := testkit.LoadOpenAPI(t, document)
-	registry := &fakeWorkers{workers: []Worker{{ID: "w1", Hostname: "h", PID: 7, State: "running", Leases: job.Holder{Node: 1, Num: 77}}, {ID: "w2", State: "quiet"}}}
-	tokens := &fakeTokens{tokens: []Token{{Namespace: "ns", Pool: "fast", Secret: "a-token-that-is-long", Exists: true, Limits: &TokenLimits{Reads: 1, Interval: 1}}}}
+	registry := &fakeWorkers{workers: []api.Worker{{ID: "w1", Hostname: "h", PID: 7, State: "running", Leases: job.Holder{Node: 1, Num: 77}}, {ID: "w2", State: "quiet"}}}
+	tokens := &fakeTokens{tokens: []api.Token{{Namespace: "ns", Pool: "fast", Secret: "a-token-that-is-long", Exists: true, Limits: &api.TokenLimits{Reads: 1, Interval: 1}}}}
 	f := newFixture(t, Options{
 		BackupDir: t.TempDir(), Tokens: tokens, Version: "1.2.3", Durability: "fsync", DataDir: "/data", Workers: []WorkerRegistry{registry},
-		Connections: func() []Connections {
-			return []Connections{{Protocol: "p", Namespace: "ns", Addresses: []string{"a:1"}, Open: 1}}
+		Connections: func() []api.Connections {
+			return []api.Connections{{Protocol: "p", Namespace: "ns", Addresses: []string{"a:1"}, Open: 1}}
 		},
-		Settings:    func() []Setting { return []Setting{{Key: "k", Value: "v", Source: "default", Help: "Help."}} },
+		Settings:    func() []api.Setting { return []api.Setting{{Key: "k", Value: "v", Source: "default", Help: "Help."}} },
 		FreeBytes:   func() (uint64, error) { return 1 << 40, nil },
 		SampleEvery: time.Second, Cluster: &fakeCluster{}, Adopt: adoptWords,
 	}, HandlerOptions{})
@@ -114,10 +115,10 @@ func testDocument(t *testing.T) {
 	stopped.close()
 	fixtures := map[string]*fixture{"": f, "guarded": guarded, "full": full, "stopped": stopped}
 
-	var bulk, running Bulk
+	var bulk, running api.Bulk
 	f.want(202, "POST", "/api/v1/bulk", `{"action":"kick","filter":{"queue":"none"}}`, &bulk)
 	f.until(bulk.ID)
-	list, err := full.service.Bulks(PageOf{})
+	list, err := full.service.Bulks(api.PageOf{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,14 +359,14 @@ func patternOf(t *testing.T, method, target string) string {
 
 // fakeWorkers is a registry as a protocol has one.
 type fakeWorkers struct {
-	workers []Worker
+	workers []api.Worker
 	told    []string
 }
 
-func (f *fakeWorkers) Namespace() string { return "ns" }
-func (f *fakeWorkers) Workers() []Worker { return f.workers }
+func (f *fakeWorkers) Namespace() string     { return "ns" }
+func (f *fakeWorkers) Workers() []api.Worker { return f.workers }
 
-func (f *fakeWorkers) Signal(id string, s Signal) int {
+func (f *fakeWorkers) Signal(id string, s api.Signal) int {
 	n := 0
 	for _, w := range f.workers {
 		if id == "" || id == w.ID {

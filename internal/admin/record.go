@@ -10,71 +10,6 @@ import (
 	"millrace/internal/job"
 )
 
-// Record is a job as one line of an export. A field that an import does not know is refused, so that
-// nothing is lost without a word.
-type Record struct {
-	ID        job.ID     `json:"id,omitempty"` // an imported job gets another
-	Namespace string     `json:"namespace"`
-	Queue     string     `json:"queue"`
-	State     string     `json:"state,omitempty"`
-	Key       string     `json:"key,omitempty"`
-	Type      string     `json:"type,omitempty"`
-	Group     string     `json:"group,omitempty"`
-	Created   *time.Time `json:"created,omitempty"`
-	Since     *time.Time `json:"since,omitempty"`
-	RunAt     *time.Time `json:"run_at,omitempty"`
-	Rank      int64      `json:"rank,omitempty"`        // with the next, its place among the ready jobs
-	OrderAt   *time.Time `json:"order_at,omitempty"`    // as Rank
-	OldPlace  bool       `json:"old_place,omitempty"`   // that is where it goes when it is due
-	Last      bool       `json:"buried_last,omitempty"` // it is behind those that were buried before it
-	ExpireAt  *time.Time `json:"expire_at,omitempty"`
-	Attempts  uint32     `json:"attempts,omitempty"`
-	Fails     uint32     `json:"fails,omitempty"`
-	Buries    uint32     `json:"buries,omitempty"`
-	Lapses    uint32     `json:"lapses,omitempty"`
-	Releases  uint32     `json:"releases,omitempty"`
-	Kicks     uint32     `json:"kicks,omitempty"`
-	Delay     float64    `json:"delay_seconds,omitempty"` // how long its push or the last release had it wait
-	api.Payload
-	Extra    []byte `json:"extra_base64,omitempty"` // what its protocol keeps with it
-	Trace    string `json:"traceparent,omitempty"`
-	PushedBy string `json:"pushed_by"` // the protocol
-	Like     string `json:"like,omitempty"`
-	Numbered bool   `json:"numbered,omitempty"`
-	Tracked  bool   `json:"tracked,omitempty"`
-	Batch    uint64 `json:"batch,omitempty"`
-	Tried    bool   `json:"tried,omitempty"` // it counts as failed in its batch
-	// What it is to its batch, if it does not count in it: complete or success.
-	Callback  string        `json:"callback,omitempty"`
-	Schedule  string        `json:"cron,omitempty"` // the entry that has pushed it
-	Policy    RecordPolicy  `json:"policy"`
-	Failures  []api.Failure `json:"failures,omitempty"`
-	Result    []byte        `json:"result_base64,omitempty"`
-	BlockedBy []job.ID      `json:"blocked_by,omitempty"`
-	Blocks    bool          `json:"blocks,omitempty"` // other jobs wait for it
-	Lock      string        `json:"lock,omitempty"`
-	// LockedUntil is when its lock ends; LockEnds says what ends it before: ack or fetch.
-	LockedUntil *time.Time `json:"locked_until,omitempty"`
-	LockEnds    string     `json:"lock_ends,omitempty"`
-
-	// What follows only a job has that is still to be pushed, by a batch or a cron entry.
-	Unique     bool    `json:"unique,omitempty"`
-	TTL        float64 `json:"ttl_seconds,omitempty"`
-	TTLFromRun bool    `json:"ttl_from_run,omitempty"`
-	Head       bool    `json:"head,omitempty"`
-	LockFor    float64 `json:"lock_for_seconds,omitempty"`
-}
-
-// RecordPolicy is the whole of a job's policy.
-type RecordPolicy struct {
-	Policy
-	Priority     int64  `json:"priority"`
-	Requeue      string `json:"requeue"`
-	Due          string `json:"due"`
-	DeadSlots    bool   `json:"dead_slots,omitempty"`
-	BackoffFloor bool   `json:"backoff_floor,omitempty"`
-}
-
 var places = [...]string{
 	job.PlaceTail: "tail", job.PlaceOld: "old", job.PlaceHead: "head", job.PlaceBack: "back", job.PlaceDue: "due", job.PlaceSched: "sched",
 }
@@ -86,15 +21,15 @@ const (
 )
 
 // record makes the line of a job.
-func (s *Service) record(j *job.Job) Record {
-	r := Record{
+func (s *Service) record(j *job.Job) api.Record {
+	r := api.Record{
 		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, State: j.State.Name(), Key: j.Key, Type: j.Type, Group: j.Group,
 		Created: api.Instant(j.Created), Since: api.Instant(j.Since), RunAt: api.Instant(j.RunAt),
 		Rank: j.Order.Rank, OrderAt: api.Instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: api.Instant(j.Policy.ExpireAt),
 		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Delay: j.Delay.Seconds(),
 		Payload: api.PayloadOf(j.Body, j.BodyKind), Extra: j.Extra, Trace: j.Trace, PushedBy: s.opts.DoorName(j.Origin),
 		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: api.BatchOf(j),
-		Policy: RecordPolicy{
+		Policy: api.RecordPolicy{
 			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: api.NameOf(places[:], j.Policy.Requeue), Due: api.NameOf(places[:], j.Policy.Due),
 			DeadSlots: j.Policy.DeadSlots, BackoffFloor: j.Policy.Backoff.Floor,
 		},
@@ -119,8 +54,8 @@ func (s *Service) record(j *job.Job) Record {
 }
 
 // importPush makes the push of an imported job.
-func (s *Service) importPush(r *Record) (*job.Push, error) {
-	past, err := r.past()
+func (s *Service) importPush(r *api.Record) (*job.Push, error) {
+	past, err := recordPast(r)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +69,8 @@ func (s *Service) importPush(r *Record) (*job.Push, error) {
 	return &job.Push{Spec: spec, Past: past}, err
 }
 
-// past reads how an imported job begins.
-func (r *Record) past() (*job.Past, error) {
+// recordPast reads how an imported job begins.
+func recordPast(r *api.Record) (*job.Past, error) {
 	p := &job.Past{
 		Created: moment(r.Created), Since: moment(r.Since), Rank: r.Rank, At: moment(r.OrderAt), OldPlace: r.OldPlace, BuriedLast: r.Last, Result: r.Result,
 		Attempts: r.Attempts, Fails: r.Fails, Buries: r.Buries, Lapses: r.Lapses, Releases: r.Releases, Kicks: r.Kicks, Delay: duration(r.Delay),
@@ -186,7 +121,7 @@ func moment(t *time.Time) job.Time {
 }
 
 // importSpec makes the spec of an imported job.
-func (s *Service) importSpec(r *Record) (job.Spec, error) {
+func (s *Service) importSpec(r *api.Record) (job.Spec, error) {
 	spec := job.Spec{
 		Namespace: r.Namespace, Queue: r.Queue, Key: r.Key, Type: r.Type, Group: r.Group, Extra: r.Extra, Trace: job.ParseTrace(r.Trace), Numbered: r.Numbered, Tracked: r.Tracked,
 		Origin: s.opts.Door,
@@ -216,7 +151,7 @@ func (s *Service) importSpec(r *Record) (job.Spec, error) {
 		}
 		copy(spec.Like[:], b)
 	}
-	if spec.Policy, err = r.Policy.policy(); err != nil {
+	if spec.Policy, err = recordedPolicy(&r.Policy); err != nil {
 		return spec, err
 	}
 	spec.RunAt, spec.Policy.ExpireAt = moment(r.RunAt), moment(r.ExpireAt)
@@ -230,8 +165,8 @@ func (s *Service) importSpec(r *Record) (job.Spec, error) {
 	return spec, nil
 }
 
-// policy reads a policy back.
-func (p *RecordPolicy) policy() (job.Policy, error) {
+// recordedPolicy reads a policy back.
+func recordedPolicy(p *api.RecordPolicy) (job.Policy, error) {
 	out := job.Policy{
 		Priority: p.Priority, MaxAttempts: p.MaxAttempts, MaxFails: p.MaxFails, DeadQueue: p.DeadQueue, DeadMax: p.DeadMax, DeadSlots: p.DeadSlots,
 		Keep: p.Keep, Lease: duration(p.LeaseSeconds), DeadFor: duration(p.DeadForSeconds),

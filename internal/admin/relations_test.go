@@ -19,7 +19,7 @@ func TestJobsOfHolder(t *testing.T) {
 		f.do(&job.Fetch{Namespace: "ns", Queues: []string{fmt.Sprint("q", i)}, Max: 1, Holder: h})
 	}
 	f.push(job.Spec{Queue: "q0"})
-	var page JobPage
+	var page api.JobPage
 	f.want(200, "GET", "/api/v1/jobs?holder="+api.HolderText(me), "", &page)
 	if len(page.Jobs) != 2 || page.Jobs[0].Queue != "q0" || page.Jobs[1].Queue != "q2" || !page.Progress.Complete {
 		t.Errorf("%+v", page)
@@ -43,13 +43,13 @@ func TestFindAmongManyQueues(t *testing.T) {
 	}
 	f.do(cmds...)
 	numbered, plain := f.push(job.Spec{Queue: "z", Numbered: true}), f.push(job.Spec{Queue: "z"})
-	page, err := f.service.Jobs(Filter{Ref: fmt.Sprint(numbered)}, PageOf{})
+	page, err := f.service.Jobs(api.Filter{Ref: fmt.Sprint(numbered)}, api.PageOf{})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != numbered || reads.Queues > 2 {
 		t.Errorf("%+v, %+v, %v", page, reads, err)
 	}
 	requests := 0
-	for at := (PageOf{}); ; requests++ {
-		if page, err = f.service.Jobs(Filter{Ref: fmt.Sprint(plain)}, at); err != nil || reads.Queues > askMax+2 {
+	for at := (api.PageOf{}); ; requests++ {
+		if page, err = f.service.Jobs(api.Filter{Ref: fmt.Sprint(plain)}, at); err != nil || reads.Queues > askMax+2 {
 			t.Fatalf("%+v, %v", reads, err)
 		}
 		if at.Cursor = page.Next; at.Cursor == "" || len(page.Jobs) > 0 {

@@ -20,38 +20,22 @@ const (
 	wholeChunkBytes = 1 << 20
 )
 
-// JobPage is a part of the list of jobs.
-type JobPage struct {
-	Jobs []api.JobRow `json:"jobs"`
-	// Next continues the list; empty at its end. It may be there although no job was found: the search has
-	// stopped early, and goes on with it.
-	Next     string   `json:"next,omitempty"`
-	Progress Progress `json:"progress"`
-}
-
-// Progress tells how far a search is.
-type Progress struct {
-	Examined uint64 `json:"examined"` // jobs looked at so far, by all requests of this search
-	Total    uint64 `json:"total"`    // jobs to look at, as of its first request
-	Complete bool   `json:"complete"` // nothing is left
-}
-
 // Jobs returns the jobs that fit a filter: in order of namespaces and queues, by state, each
 // state in the order of its list. It does a bounded amount of work.
-func (s *Service) Jobs(f Filter, page PageOf) (JobPage, error) {
-	m, err := f.matcher()
+func (s *Service) Jobs(f api.Filter, page api.PageOf) (api.JobPage, error) {
+	m, err := newMatcher(f)
 	if err != nil {
-		return JobPage{}, err
+		return api.JobPage{}, err
 	}
-	limit, err := page.size()
+	limit, err := pageSize(page)
 	if err != nil {
-		return JobPage{}, err
+		return api.JobPage{}, err
 	}
 	at, err := parseCursor(page.Cursor, "jobs", fingerprint(f))
 	if err != nil {
-		return JobPage{}, err
+		return api.JobPage{}, err
 	}
-	out := JobPage{Jobs: []api.JobRow{}}
+	out := api.JobPage{Jobs: []api.JobRow{}}
 	workers := s.holders()
 	err = s.view(func(v *engine.View) error {
 		sc := &scan{view: v, match: m, at: at, limits: scanLimits{limit, examineMax, loadMax}, find: s.opts.FindID, sums: s.engine.Sums}
@@ -62,7 +46,7 @@ func (s *Service) Jobs(f Filter, page PageOf) (JobPage, error) {
 			}
 		}
 		err := sc.run()
-		out.Progress = Progress{Examined: sc.at.Examined, Total: sc.at.Total, Complete: sc.complete}
+		out.Progress = api.Progress{Examined: sc.at.Examined, Total: sc.at.Total, Complete: sc.complete}
 		if !sc.complete {
 			out.Next = sc.at.cursor()
 		}
@@ -230,7 +214,7 @@ func (sc *scan) eachNamespace(after string, visit func(namespace string) error) 
 		return visit(sc.match.Namespace)
 	}
 	for {
-		names, err := sc.view.Namespaces(after, PageMax)
+		names, err := sc.view.Namespaces(after, api.PageMax)
 		if err != nil || len(names) == 0 {
 			return err
 		}

@@ -8,16 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
 // collect follows a list to its end, and checks that each page is bounded and progress grows.
-func collect(t *testing.T, s *Service, f Filter, limit int) (ids []job.ID, pages int) {
+func collect(t *testing.T, s *Service, f api.Filter, limit int) (ids []job.ID, pages int) {
 	t.Helper()
 	var cursor string
 	var examined uint64
 	for {
-		p, err := s.Jobs(f, PageOf{Cursor: cursor, Limit: limit})
+		p, err := s.Jobs(f, api.PageOf{Cursor: cursor, Limit: limit})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,40 +52,40 @@ func TestSearchFilters(t *testing.T) {
 	all := slices.Concat(ids(a), ids(b), []job.ID{other, inBatch})
 	tests := []struct {
 		name   string
-		filter Filter
+		filter api.Filter
 		want   []job.ID
 	}{
-		{"everything", Filter{}, all},
-		{"namespace", Filter{Namespace: "other"}, []job.ID{other}},
-		{"unknown namespace", Filter{Namespace: "none"}, nil},
-		{"queue", Filter{Namespace: "ns", Queue: "a"}, ids(a)},
-		{"queue in whatever namespace", Filter{Queue: "a"}, append(ids(a), other)},
-		{"unknown queue", Filter{Namespace: "ns", Queue: "none"}, nil},
-		{"state", Filter{States: []string{"dead"}}, []job.ID{a["dead"], b["dead"]}},
-		{"states", Filter{Queue: "b", States: []string{"running", "buried"}}, []job.ID{b["running"], b["buried"]}},
-		{"type", Filter{Type: "Mail"}, []job.ID{a["ready"], b["ready"]}},
-		{"type is whole", Filter{Type: "Mai"}, nil},
-		{"error message", Filter{Error: "it BROKE"}, []job.ID{a["retrying"], a["failed"], a["dead"], b["retrying"], b["failed"], b["dead"]}},
-		{"error type", Filter{Queue: "a", Error: "boom", States: []string{"dead"}}, []job.ID{a["dead"]}},
-		{"body", Filter{Body: `"ann"`}, []job.ID{a["ready"], b["ready"]}},
-		{"body is exact", Filter{Body: `"Ann"`}, nil},
-		{"body in another namespace", Filter{Body: "failed"}, []job.ID{a["failed"], b["failed"], other}},
-		{"id", Filter{Ref: fmt.Sprint(a["dead"])}, []job.ID{a["dead"]}},
-		{"id of a protocol", Filter{Ref: "six"}, []job.ID{6}},
-		{"id in another queue", Filter{Ref: fmt.Sprint(a["dead"]), Queue: "b"}, nil},
-		{"id in another state", Filter{Ref: fmt.Sprint(a["dead"]), States: []string{"ready"}}, nil},
-		{"key", Filter{Ref: "key-a"}, []job.ID{a["ready"]}},
-		{"unknown key", Filter{Ref: "key-z"}, nil},
-		{"batch", Filter{Batch: uint64(batch)}, []job.ID{inBatch}},
-		{"created later", Filter{After: &hour}, nil},
-		{"created before", Filter{Before: &hour, Namespace: "other"}, []job.ID{other}},
-		{"due later", Filter{After: &hour, Time: "run_at"}, []job.ID{a["scheduled"], b["scheduled"], a["retrying"], b["retrying"]}},
-		{"since", Filter{After: &hour, Time: "since"}, nil},
+		{"everything", api.Filter{}, all},
+		{"namespace", api.Filter{Namespace: "other"}, []job.ID{other}},
+		{"unknown namespace", api.Filter{Namespace: "none"}, nil},
+		{"queue", api.Filter{Namespace: "ns", Queue: "a"}, ids(a)},
+		{"queue in whatever namespace", api.Filter{Queue: "a"}, append(ids(a), other)},
+		{"unknown queue", api.Filter{Namespace: "ns", Queue: "none"}, nil},
+		{"state", api.Filter{States: []string{"dead"}}, []job.ID{a["dead"], b["dead"]}},
+		{"states", api.Filter{Queue: "b", States: []string{"running", "buried"}}, []job.ID{b["running"], b["buried"]}},
+		{"type", api.Filter{Type: "Mail"}, []job.ID{a["ready"], b["ready"]}},
+		{"type is whole", api.Filter{Type: "Mai"}, nil},
+		{"error message", api.Filter{Error: "it BROKE"}, []job.ID{a["retrying"], a["failed"], a["dead"], b["retrying"], b["failed"], b["dead"]}},
+		{"error type", api.Filter{Queue: "a", Error: "boom", States: []string{"dead"}}, []job.ID{a["dead"]}},
+		{"body", api.Filter{Body: `"ann"`}, []job.ID{a["ready"], b["ready"]}},
+		{"body is exact", api.Filter{Body: `"Ann"`}, nil},
+		{"body in another namespace", api.Filter{Body: "failed"}, []job.ID{a["failed"], b["failed"], other}},
+		{"id", api.Filter{Ref: fmt.Sprint(a["dead"])}, []job.ID{a["dead"]}},
+		{"id of a protocol", api.Filter{Ref: "six"}, []job.ID{6}},
+		{"id in another queue", api.Filter{Ref: fmt.Sprint(a["dead"]), Queue: "b"}, nil},
+		{"id in another state", api.Filter{Ref: fmt.Sprint(a["dead"]), States: []string{"ready"}}, nil},
+		{"key", api.Filter{Ref: "key-a"}, []job.ID{a["ready"]}},
+		{"unknown key", api.Filter{Ref: "key-z"}, nil},
+		{"batch", api.Filter{Batch: uint64(batch)}, []job.ID{inBatch}},
+		{"created later", api.Filter{After: &hour}, nil},
+		{"created before", api.Filter{Before: &hour, Namespace: "other"}, []job.ID{other}},
+		{"due later", api.Filter{After: &hour, Time: "run_at"}, []job.ID{a["scheduled"], b["scheduled"], a["retrying"], b["retrying"]}},
+		{"since", api.Filter{After: &hour, Time: "since"}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			for _, limit := range []int{1, 3, PageMax} {
+			for _, limit := range []int{1, 3, api.PageMax} {
 				got, _ := collect(t, f.service, tt.filter, limit)
 				slices.Sort(got)
 				want := slices.Sorted(slices.Values(tt.want))
@@ -92,7 +93,7 @@ func TestSearchFilters(t *testing.T) {
 					t.Errorf("pages of %d: %v, want %v", limit, got, want)
 				}
 			}
-			again, err := FilterOf(tt.filter.Query())
+			again, err := api.FilterOf(tt.filter.Query())
 			if err != nil || fingerprint(again) != fingerprint(tt.filter) {
 				t.Errorf("the filter becomes %+v, %v", again, err)
 			}
@@ -125,18 +126,18 @@ func TestSearchBounds(t *testing.T) {
 	}
 	tests := []struct {
 		name     string
-		filter   Filter
+		filter   api.Filter
 		requests int // at least
 	}{
-		{"by body", Filter{Body: "nowhere"}, jobs / loadMax},
-		{"by body in a namespace", Filter{Namespace: "ns", Body: "nowhere"}, jobs / loadMax},
-		{"by batch", Filter{Batch: 1 << 40}, jobs / examineMax},
-		{"large bodies", Filter{Namespace: "ns", Queue: "large", Body: "nowhere"}, 2},
-		{"large bodies shown", Filter{Namespace: "ns", Queue: "large"}, 2},
+		{"by body", api.Filter{Body: "nowhere"}, jobs / loadMax},
+		{"by body in a namespace", api.Filter{Namespace: "ns", Body: "nowhere"}, jobs / loadMax},
+		{"by batch", api.Filter{Batch: 1 << 40}, jobs / examineMax},
+		{"large bodies", api.Filter{Namespace: "ns", Queue: "large", Body: "nowhere"}, 2},
+		{"large bodies shown", api.Filter{Namespace: "ns", Queue: "large"}, 2},
 	}
 	for _, tt := range tests { // one after the other: they share what is counted
 		seen = nil
-		got, pages := collect(t, f.service, tt.filter, PageMax)
+		got, pages := collect(t, f.service, tt.filter, api.PageMax)
 		if tt.filter.Body+fmt.Sprint(tt.filter.Batch) != "0" && len(got) > 0 {
 			t.Errorf("%s: found %d", tt.name, len(got))
 		}
@@ -170,7 +171,7 @@ func TestSearchWhileJobsGo(t *testing.T) {
 	var got []job.ID
 	cursor := ""
 	for {
-		p, err := f.service.Jobs(Filter{Namespace: "ns"}, PageOf{Cursor: cursor, Limit: 7})
+		p, err := f.service.Jobs(api.Filter{Namespace: "ns"}, api.PageOf{Cursor: cursor, Limit: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,17 +197,17 @@ func TestRefusedSearches(t *testing.T) {
 	for range 3 {
 		f.push(job.Spec{})
 	}
-	p, err := f.service.Jobs(Filter{}, PageOf{Limit: 1})
+	p, err := f.service.Jobs(api.Filter{}, api.PageOf{Limit: 1})
 	if err != nil || p.Next == "" {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	queues, err := f.service.Queues(QueueFilter{}, PageOf{Limit: 1})
+	queues, err := f.service.Queues(api.QueueFilter{}, api.PageOf{Limit: 1})
 	if err != nil || queues.Next != "" {
 		t.Fatalf("%+v, %v", queues, err)
 	}
-	foreign := position{List: "queues", Filter: fingerprint(Filter{})}.cursor()
-	wrongState := position{List: "jobs", Filter: fingerprint(Filter{}), Namespace: "ns", Queue: "q", State: 200}.cursor()
-	wrongPlace := position{List: "jobs", Filter: fingerprint(Filter{}), Namespace: "ns", Queue: "q", State: job.Ready, After: "xyz", Total: 1}.cursor()
+	foreign := position{List: "queues", Filter: fingerprint(api.Filter{})}.cursor()
+	wrongState := position{List: "jobs", Filter: fingerprint(api.Filter{}), Namespace: "ns", Queue: "q", State: 200}.cursor()
+	wrongPlace := position{List: "jobs", Filter: fingerprint(api.Filter{}), Namespace: "ns", Queue: "q", State: job.Ready, After: "xyz", Total: 1}.cursor()
 	for query, code := range map[string]string{
 		"cursor=" + p.Next:             "",
 		"state=ready&cursor=" + p.Next: "cursor",
@@ -248,11 +249,11 @@ func TestQueuesByNameAreBounded(t *testing.T) {
 	}
 	f.do(cmds...)
 	last := fmt.Sprintf("%05d", len(cmds)-1)
-	page, err := f.service.Queues(QueueFilter{Name: last}, PageOf{})
+	page, err := f.service.Queues(api.QueueFilter{Name: last}, api.PageOf{})
 	if err != nil || len(page.Queues) != 0 || page.Next == "" {
 		t.Fatalf("%d queues, next %q, %v", len(page.Queues), page.Next, err)
 	}
-	page, err = f.service.Queues(QueueFilter{Name: last}, PageOf{Cursor: page.Next})
+	page, err = f.service.Queues(api.QueueFilter{Name: last}, api.PageOf{Cursor: page.Next})
 	if err != nil || len(page.Queues) != 1 || page.Queues[0].Name != "q"+last || page.Next != "" {
 		t.Fatalf("then %d queues, next %q, %v", len(page.Queues), page.Next, err)
 	}
@@ -268,12 +269,12 @@ func TestSearchByIDIsBounded(t *testing.T) {
 		cmds[i] = &job.Push{Spec: job.Spec{Namespace: "ns", Queue: fmt.Sprintf("q%05d", i)}}
 	}
 	id := f.do(cmds...)[len(cmds)-1].ID
-	filter := Filter{Ref: fmt.Sprint(id)}
-	page, err := f.service.Jobs(filter, PageOf{})
+	filter := api.Filter{Ref: fmt.Sprint(id)}
+	page, err := f.service.Jobs(filter, api.PageOf{})
 	if err != nil || len(page.Jobs) != 0 || page.Next == "" || page.Progress.Complete {
 		t.Fatalf("%d jobs, next %q, %+v, %v", len(page.Jobs), page.Next, page.Progress, err)
 	}
-	page, err = f.service.Jobs(filter, PageOf{Cursor: page.Next})
+	page, err = f.service.Jobs(filter, api.PageOf{Cursor: page.Next})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != id || page.Next != "" {
 		t.Fatalf("then %d jobs, next %q, %v", len(page.Jobs), page.Next, err)
 	}

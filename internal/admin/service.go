@@ -35,9 +35,9 @@ type Options struct {
 	// Tokens are those of the protocol that has some.
 	Tokens TokenRegistry
 	// Connections tells how many connections there are, by protocol and namespace.
-	Connections func() []Connections
+	Connections func() []api.Connections
 	// Settings are the effective configuration, with secrets masked.
-	Settings func() []Setting
+	Settings func() []api.Setting
 	// FreeBytes tells how much space is left on the disk.
 	FreeBytes func() (uint64, error)
 	// FreeFloor is how much must be left for pushes to be accepted; zero: pushes are always accepted.

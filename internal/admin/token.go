@@ -20,59 +20,19 @@ type TokenRegistry interface {
 	// Pools are the parts of the protocol's world that have tokens of their own, the usual one first.
 	Pools() []string
 	// Tokens returns all of them.
-	Tokens() ([]Token, error)
+	Tokens() ([]api.Token, error)
 	// Add makes a token and returns it as clients must write it.
-	Add(t Token) (string, error)
+	Add(t api.Token) (string, error)
 	// Drop removes a token with its limits.
-	Drop(t Token) error
+	Drop(t api.Token) error
 	// SetLimits gives a token limits; nil takes them away.
-	SetLimits(t Token, l *TokenLimits) error
-}
-
-// Token lets clients use a namespace.
-type Token struct {
-	// ID names it in requests as long as it is there. The token itself is told only to who makes it.
-	ID        string `json:"id"`
-	Namespace string `json:"namespace"`
-	Pool      string `json:"pool"`
-	Masked    string `json:"masked"` // its end
-	// Exists is false if there are only limits, for a token that is gone or has not been made.
-	Exists      bool         `json:"exists"`
-	Description string       `json:"description"`
-	Limits      *TokenLimits `json:"limits,omitempty"`
-	// How many calls its limits have refused since the server started.
-	RefusedReads  uint64 `json:"refused_reads"`
-	RefusedWrites uint64 `json:"refused_writes"`
-
-	// Secret is the token itself.
-	Secret string `json:"-"`
-}
-
-// TokenLimits are how many calls that read and that write a token may make within an interval; zero is no limit.
-type TokenLimits struct {
-	Reads    int64 `json:"reads"`
-	Writes   int64 `json:"writes"`
-	Interval int64 `json:"interval_seconds"`
-}
-
-// TokenFilter says which tokens are meant. What is empty is all.
-type TokenFilter struct {
-	Namespace string
-	Pool      string
-}
-
-// TokenPage is a part of the list of tokens.
-type TokenPage struct {
-	Required bool     `json:"required"` // clients need a token
-	Pools    []string `json:"pools"`
-	Tokens   []Token  `json:"tokens"`
-	Next     string   `json:"next,omitempty"`
+	SetLimits(t api.Token, l *api.TokenLimits) error
 }
 
 // Tokens lists tokens by namespace, pool and description.
-func (s *Service) Tokens(f TokenFilter, page PageOf) (TokenPage, error) {
-	out := TokenPage{Pools: []string{}, Tokens: []Token{}}
-	limit, err := page.size()
+func (s *Service) Tokens(f api.TokenFilter, page api.PageOf) (api.TokenPage, error) {
+	out := api.TokenPage{Pools: []string{}, Tokens: []api.Token{}}
+	limit, err := pageSize(page)
 	if err != nil {
 		return out, err
 	}
@@ -86,12 +46,12 @@ func (s *Service) Tokens(f TokenFilter, page PageOf) (TokenPage, error) {
 		return out, err
 	}
 	for _, t := range all {
-		if f.Namespace != "" && t.Namespace != f.Namespace || f.Pool != "" && t.Pool != f.Pool || t.order(&at) <= 0 {
+		if f.Namespace != "" && t.Namespace != f.Namespace || f.Pool != "" && t.Pool != f.Pool || tokenOrder(&t, &at) <= 0 {
 			continue
 		}
 		if len(out.Tokens) == limit {
 			last := &out.Tokens[limit-1]
-			at.Namespace, at.Queue, at.After = last.Namespace, last.Pool, last.place()
+			at.Namespace, at.Queue, at.After = last.Namespace, last.Pool, tokenPlace(last)
 			out.Next = at.cursor()
 			break
 		}
@@ -100,16 +60,16 @@ func (s *Service) Tokens(f TokenFilter, page PageOf) (TokenPage, error) {
 	return out, nil
 }
 
-// place is where a token stands among those of its namespace and pool.
-func (t *Token) place() string { return t.Description + "\x00" + t.ID }
+// tokenPlace is where a token stands among those of its namespace and pool.
+func tokenPlace(t *api.Token) string { return t.Description + "\x00" + t.ID }
 
-// order compares the place of a token with a position in the list.
-func (t *Token) order(p *position) int {
-	return cmp.Or(strings.Compare(t.Namespace, p.Namespace), strings.Compare(t.Pool, p.Queue), strings.Compare(t.place(), p.After))
+// tokenOrder compares the place of a token with a position in the list.
+func tokenOrder(t *api.Token, p *position) int {
+	return cmp.Or(strings.Compare(t.Namespace, p.Namespace), strings.Compare(t.Pool, p.Queue), strings.Compare(tokenPlace(t), p.After))
 }
 
 // allTokens returns all of them in order, with what may be shown of them.
-func (s *Service) allTokens() ([]Token, error) {
+func (s *Service) allTokens() ([]api.Token, error) {
 	all, err := s.opts.Tokens.Tokens()
 	if err != nil {
 		return nil, api.Refusal(err)
@@ -117,8 +77,8 @@ func (s *Service) allTokens() ([]Token, error) {
 	for i := range all {
 		all[i].ID, all[i].Masked = s.tokenID(&all[i]), masked(all[i].Secret)
 	}
-	slices.SortFunc(all, func(a, b Token) int {
-		return a.order(&position{Namespace: b.Namespace, Queue: b.Pool, After: b.place()})
+	slices.SortFunc(all, func(a, b api.Token) int {
+		return tokenOrder(&a, &position{Namespace: b.Namespace, Queue: b.Pool, After: tokenPlace(&b)})
 	})
 	return all, nil
 }
@@ -127,7 +87,7 @@ func (s *Service) allTokens() ([]Token, error) {
 const tokenIDBytes = 8
 
 // tokenID names a token without telling it: nobody without our key can try out whether a text is the token.
-func (s *Service) tokenID(t *Token) string {
+func (s *Service) tokenID(t *api.Token) string {
 	h := hmac.New(sha256.New, s.tokenKey)
 	for _, part := range []string{t.Namespace, t.Pool, t.Secret} {
 		_, _ = h.Write([]byte(part + "\x00")) // it cannot fail
@@ -149,11 +109,11 @@ func masked(secret string) string {
 }
 
 // Token returns one of the tokens.
-func (s *Service) Token(id string) (Token, error) {
+func (s *Service) Token(id string) (api.Token, error) {
 	if s.opts.Tokens != nil {
 		all, err := s.allTokens()
 		if err != nil {
-			return Token{}, err
+			return api.Token{}, err
 		}
 		for _, t := range all {
 			if t.ID == id {
@@ -161,49 +121,34 @@ func (s *Service) Token(id string) (Token, error) {
 			}
 		}
 	}
-	return Token{}, api.NotFound("there is no token %q", id)
-}
-
-// NewToken is a token that has just been made.
-type NewToken struct {
-	Token
-	// Text is the token itself, as clients must write it. It is not told again.
-	Text string `json:"token"`
-}
-
-// TokenOptions say what token to make.
-type TokenOptions struct {
-	Namespace   string `json:"namespace"`
-	Pool        string `json:"pool"` // empty: the usual one
-	Description string `json:"description"`
-	Token       string `json:"token"` // empty: one that nobody can guess
+	return api.Token{}, api.NotFound("there is no token %q", id)
 }
 
 // AddToken makes a token.
-func (s *Service) AddToken(ctx context.Context, o TokenOptions) (NewToken, error) {
+func (s *Service) AddToken(ctx context.Context, o api.TokenOptions) (api.NewToken, error) {
 	if s.opts.Tokens == nil {
-		return NewToken{}, api.ProblemConflict.New("no protocol that has tokens is served")
+		return api.NewToken{}, api.ProblemConflict.New("no protocol that has tokens is served")
 	}
 	for _, part := range []struct{ name, text string }{{"namespace", o.Namespace}, {"description", o.Description}, {"token", o.Token}} {
 		if err := api.CheckName(part.name, part.text); err != nil {
-			return NewToken{}, err
+			return api.NewToken{}, err
 		}
 	}
-	text, err := s.opts.Tokens.Add(Token{Namespace: o.Namespace, Pool: o.Pool, Description: o.Description, Secret: o.Token})
+	text, err := s.opts.Tokens.Add(api.Token{Namespace: o.Namespace, Pool: o.Pool, Description: o.Description, Secret: o.Token})
 	if err != nil {
-		return NewToken{}, api.Refusal(err)
+		return api.NewToken{}, api.Refusal(err)
 	}
 	all, err := s.allTokens()
 	if err != nil {
-		return NewToken{}, err
+		return api.NewToken{}, err
 	}
 	for _, t := range all { // a text may name its pool before a colon
 		if t.Namespace == o.Namespace && (t.Secret == text || t.Pool+":"+t.Secret == text) {
 			s.Note(ctx, 0, "make token %s for namespace %s", t.Masked, t.Namespace)
-			return NewToken{Token: t, Text: text}, nil
+			return api.NewToken{Token: t, Text: text}, nil
 		}
 	}
-	return NewToken{}, api.NotFound("the token is gone already: somebody else has removed it")
+	return api.NewToken{}, api.NotFound("the token is gone already: somebody else has removed it")
 }
 
 // DropToken removes a token with its limits: whoever uses it is refused from now on.
@@ -220,16 +165,16 @@ func (s *Service) DropToken(ctx context.Context, id string) error {
 }
 
 // SetTokenLimits gives a token limits; nil takes them away.
-func (s *Service) SetTokenLimits(ctx context.Context, id string, l *TokenLimits) (Token, error) {
+func (s *Service) SetTokenLimits(ctx context.Context, id string, l *api.TokenLimits) (api.Token, error) {
 	if l != nil && (l.Reads < 0 || l.Writes < 0 || l.Interval < 1) {
-		return Token{}, api.Invalid("reads and writes are 0 for no limit, or more; interval_seconds is at least 1")
+		return api.Token{}, api.Invalid("reads and writes are 0 for no limit, or more; interval_seconds is at least 1")
 	}
 	t, err := s.Token(id)
 	if err != nil {
-		return Token{}, err
+		return api.Token{}, err
 	}
 	if err := s.opts.Tokens.SetLimits(t, l); err != nil {
-		return Token{}, api.Refusal(err)
+		return api.Token{}, api.Refusal(err)
 	}
 	t.Limits = l
 	if l == nil {
@@ -245,11 +190,11 @@ func (c *call) listTokens() error {
 	if err != nil {
 		return err
 	}
-	return c.Result(c.Tokens(TokenFilter{Namespace: c.query("namespace"), Pool: c.query("pool")}, page))
+	return c.Result(c.Tokens(api.TokenFilter{Namespace: c.query("namespace"), Pool: c.query("pool")}, page))
 }
 
 func (c *call) addToken() error {
-	var in TokenOptions
+	var in api.TokenOptions
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -272,7 +217,7 @@ func (c *call) dropToken() error {
 }
 
 func (c *call) setTokenLimits() error {
-	var in TokenLimits
+	var in api.TokenLimits
 	if err := c.Decode(&in); err != nil {
 		return err
 	}

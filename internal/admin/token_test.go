@@ -7,21 +7,22 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
 // fakeTokens is a registry in memory. With err it refuses everything.
 type fakeTokens struct {
-	tokens []Token
+	tokens []api.Token
 	made   int
 	err    error
 }
 
-func (f *fakeTokens) Required() bool           { return true }
-func (f *fakeTokens) Pools() []string          { return []string{"default", "fast"} }
-func (f *fakeTokens) Tokens() ([]Token, error) { return slices.Clone(f.tokens), f.err }
+func (f *fakeTokens) Required() bool               { return true }
+func (f *fakeTokens) Pools() []string              { return []string{"default", "fast"} }
+func (f *fakeTokens) Tokens() ([]api.Token, error) { return slices.Clone(f.tokens), f.err }
 
-func (f *fakeTokens) Add(t Token) (string, error) {
+func (f *fakeTokens) Add(t api.Token) (string, error) {
 	switch {
 	case f.err != nil:
 		return "", f.err
@@ -44,20 +45,20 @@ func (f *fakeTokens) Add(t Token) (string, error) {
 	return t.Secret, nil
 }
 
-func (f *fakeTokens) find(t Token) int {
-	return slices.IndexFunc(f.tokens, func(o Token) bool {
+func (f *fakeTokens) find(t api.Token) int {
+	return slices.IndexFunc(f.tokens, func(o api.Token) bool {
 		return o.Secret == t.Secret && o.Namespace == t.Namespace && (o.Pool == t.Pool || t.Pool == "")
 	})
 }
 
-func (f *fakeTokens) Drop(t Token) error {
+func (f *fakeTokens) Drop(t api.Token) error {
 	if f.err == nil {
 		f.tokens = slices.Delete(f.tokens, f.find(t), f.find(t)+1)
 	}
 	return f.err
 }
 
-func (f *fakeTokens) SetLimits(t Token, l *TokenLimits) error {
+func (f *fakeTokens) SetLimits(t api.Token, l *api.TokenLimits) error {
 	if f.err == nil {
 		f.tokens[f.find(t)].Limits = l
 	}
@@ -68,16 +69,16 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	registry := new(fakeTokens)
 	f := newFixture(t, Options{Tokens: registry}, HandlerOptions{})
-	var made NewToken
+	var made api.NewToken
 	f.want(201, "POST", "/api/v1/tokens", `{"namespace":"ns","pool":"fast","description":"for reports"}`, &made)
 	if made.Text != "fast:secret-number-00000001" || made.Masked != "…0001" || made.ID == "" || made.Pool != "fast" || !made.Exists {
 		t.Errorf("%+v", made)
 	}
 	one := "/api/v1/tokens/" + made.ID
-	var got Token
+	var got api.Token
 	f.want(200, "PUT", one+"/limits", `{"reads":10,"writes":0,"interval_seconds":60}`, &got)
 	f.want(200, "GET", one, "", &got)
-	if got.Limits == nil || *got.Limits != (TokenLimits{Reads: 10, Interval: 60}) || got.ID != made.ID {
+	if got.Limits == nil || *got.Limits != (api.TokenLimits{Reads: 10, Interval: 60}) || got.ID != made.ID {
 		t.Errorf("%+v", got)
 	}
 	if w := f.call("GET", one, ""); strings.Contains(w.Body.String(), "secret") {
@@ -117,7 +118,7 @@ func TestTokenList(t *testing.T) {
 	f := newFixture(t, Options{Tokens: registry}, HandlerOptions{})
 	for i := range 7 {
 		for _, ns := range []string{"a", "b"} {
-			if _, err := f.service.AddToken(t.Context(), TokenOptions{Namespace: ns, Description: fmt.Sprint("number ", i/2)}); err != nil {
+			if _, err := f.service.AddToken(t.Context(), api.TokenOptions{Namespace: ns, Description: fmt.Sprint("number ", i/2)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -125,7 +126,7 @@ func TestTokenList(t *testing.T) {
 	list := func(query string) (seen []string) {
 		t.Helper()
 		for next := ""; ; {
-			var page TokenPage
+			var page api.TokenPage
 			f.want(200, "GET", "/api/v1/tokens?limit=3"+query+"&cursor="+next, "", &page)
 			for _, tk := range page.Tokens {
 				seen = append(seen, tk.Namespace+" "+tk.Description)
@@ -144,13 +145,13 @@ func TestTokenList(t *testing.T) {
 	if none := list("&pool=fast"); len(none) != 0 {
 		t.Errorf("%q", none)
 	}
-	var first, second TokenPage
+	var first, second api.TokenPage
 	f.want(200, "GET", "/api/v1/tokens?limit=3", "", &first)
 	if err := f.service.DropToken(t.Context(), first.Tokens[2].ID); err != nil {
 		t.Fatal(err)
 	}
 	f.want(200, "GET", "/api/v1/tokens?limit=3&cursor="+first.Next, "", &second)
-	if len(second.Tokens) != 3 || second.Tokens[0].order(&position{Namespace: "a", Queue: "default", After: first.Tokens[2].place()}) <= 0 {
+	if len(second.Tokens) != 3 || tokenOrder(&second.Tokens[0], &position{Namespace: "a", Queue: "default", After: tokenPlace(&first.Tokens[2])}) <= 0 {
 		t.Errorf("%+v", second.Tokens)
 	}
 }
@@ -158,13 +159,13 @@ func TestTokenList(t *testing.T) {
 // Ids cannot be worked out from tokens, and short tokens are not shown at all.
 func TestTokenMasks(t *testing.T) {
 	t.Parallel()
-	registry := &fakeTokens{tokens: []Token{{Namespace: "ns", Pool: "default", Secret: "short"}}}
+	registry := &fakeTokens{tokens: []api.Token{{Namespace: "ns", Pool: "default", Secret: "short"}}}
 	a, b := newFixture(t, Options{Tokens: registry}, HandlerOptions{}), newFixture(t, Options{Tokens: registry}, HandlerOptions{})
-	one, err := a.service.Tokens(TokenFilter{}, PageOf{})
+	one, err := a.service.Tokens(api.TokenFilter{}, api.PageOf{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := b.service.Tokens(TokenFilter{}, PageOf{})
+	two, err := b.service.Tokens(api.TokenFilter{}, api.PageOf{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func TestTokenMasks(t *testing.T) {
 func TestNoTokens(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{}, HandlerOptions{})
-	var page TokenPage
+	var page api.TokenPage
 	f.want(200, "GET", "/api/v1/tokens", "", &page)
 	if page.Required || len(page.Tokens)+len(page.Pools) != 0 {
 		t.Errorf("%+v", page)

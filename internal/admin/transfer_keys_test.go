@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -150,7 +151,7 @@ func TestImportInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		st.Fail(storetest.CallCommit, n, failed)
-		_, err = s.ImportLines(t.Context(), ImportOptions{Token: "x", Line: 1}, []byte(text.String()))
+		_, err = s.ImportLines(t.Context(), api.ImportOptions{Token: "x", Line: 1}, []byte(text.String()))
 		s.Close()
 		_ = e.Close() // which tells of it once more
 		if n <= 4 && err == nil {

@@ -19,12 +19,12 @@ import (
 )
 
 // importLines imports lines and returns what became of them.
-func (f *fixture) importLines(target, text string) ImportResult {
+func (f *fixture) importLines(target, text string) api.ImportResult {
 	f.t.Helper()
 	r := request(f.t, "POST", target, text)
 	r.Header.Set("Content-Type", mediaLines)
 	w := f.send(r)
-	var out ImportResult
+	var out api.ImportResult
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 200 {
 		f.t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}
@@ -39,7 +39,7 @@ func TestTransfer(t *testing.T) {
 	from.manyPasts()
 	text := from.call("GET", "/api/v1/export", "").Body.String()
 	before, marks := lines(t, text)
-	if len(before) != 37 || len(marks) != 1 || marks[0].Mark != MarkEnd || marks[0].Jobs != 37 || marks[0].Total != 37 {
+	if len(before) != 37 || len(marks) != 1 || marks[0].Mark != api.MarkEnd || marks[0].Jobs != 37 || marks[0].Total != 37 {
 		t.Fatalf("%d jobs, marks %+v", len(before), marks)
 	}
 	doc := testkit.LoadOpenAPI(t, document)
@@ -145,7 +145,7 @@ func (f *fixture) manyPasts() {
 }
 
 // fresh leaves out what an imported job has another of.
-func fresh(t *testing.T, r Record) string {
+func fresh(t *testing.T, r api.Record) string {
 	t.Helper()
 	r.ID = 0
 	for i := range r.BlockedBy {
@@ -173,7 +173,7 @@ func TestImportRepeated(t *testing.T) {
 	if out := f.importLines("/api/v1/imports/x", first); out.Imported != 0 || out.Repeated != 3 || out.Line != 3 {
 		t.Errorf("%+v", out)
 	}
-	var mark ImportMark
+	var mark api.ImportMark
 	f.want(200, "GET", "/api/v1/imports/x", "", &mark)
 	if mark.Line != 3 {
 		t.Errorf("%+v", mark)
@@ -261,7 +261,7 @@ func TestImportRefused(t *testing.T) {
 func TestImportForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{}, HandlerOptions{})
-	old, err := json.Marshal(ImportMark{Line: 7, At: time.Now().Add(-importKeptFor - time.Hour)})
+	old, err := json.Marshal(api.ImportMark{Line: 7, At: time.Now().Add(-importKeptFor - time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,11 +284,11 @@ func TestExportResumed(t *testing.T) {
 		f.push(job.Spec{Queue: fmt.Sprintf("q%d", i%3)})
 	}
 	whole, marks := lines(t, f.call("GET", "/api/v1/export", "").Body.String())
-	if len(whole) != jobs || len(marks) != 2 || marks[0].Mark != MarkCursor || marks[0].Jobs != exportChunk {
+	if len(whole) != jobs || len(marks) != 2 || marks[0].Mark != api.MarkCursor || marks[0].Jobs != exportChunk {
 		t.Fatalf("%d jobs, %+v", len(whole), marks)
 	}
 	rest, more := lines(t, f.call("GET", "/api/v1/export?cursor="+marks[0].Cursor, "").Body.String())
-	if len(rest) != 100 || len(more) != 1 || more[0].Mark != MarkEnd || !reflect.DeepEqual(rest, whole[exportChunk:]) {
+	if len(rest) != 100 || len(more) != 1 || more[0].Mark != api.MarkEnd || !reflect.DeepEqual(rest, whole[exportChunk:]) {
 		t.Errorf("%d jobs, %+v", len(rest), more)
 	}
 	some, _ := lines(t, f.call("GET", "/api/v1/export?queue=q1&state=ready", "").Body.String())
@@ -301,11 +301,11 @@ func TestExportResumed(t *testing.T) {
 		}
 	}
 	stop := errors.New("enough")
-	err := f.service.Export(t.Context(), Filter{}, "", func([]byte) error { return stop })
+	err := f.service.Export(t.Context(), api.Filter{}, "", func([]byte) error { return stop })
 	if !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}
-	if err := f.service.Export(t.Context(), Filter{Ref: "1"}, "", nil); err == nil {
+	if err := f.service.Export(t.Context(), api.Filter{Ref: "1"}, "", nil); err == nil {
 		t.Error("an export by reference")
 	}
 }
@@ -338,7 +338,7 @@ func FuzzImport(f *testing.F) {
 	})
 	var token atomic.Uint64
 	f.Fuzz(func(t *testing.T, line []byte) {
-		o := ImportOptions{Token: fmt.Sprint(token.Add(1)), Line: 2, Duplicates: true}
+		o := api.ImportOptions{Token: fmt.Sprint(token.Add(1)), Line: 2, Duplicates: true}
 		e.NewCaller().Do(t.Context(), &job.SetValue{Space: importSpace, Name: o.Token, Value: []byte(`{"line":1}`)})
 		out, err := s.ImportLines(t.Context(), o, line)
 		if err != nil {
@@ -350,7 +350,7 @@ func FuzzImport(f *testing.F) {
 		if n := uint64(bytes.Count(line, []byte("\n"))) + 2; out.Line > n {
 			t.Errorf("line %d of %d", out.Line, n)
 		}
-		if err := s.Export(t.Context(), Filter{}, "", func([]byte) error { return nil }); err != nil {
+		if err := s.Export(t.Context(), api.Filter{}, "", func([]byte) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		for _, q := range mustQueues(t, e) {

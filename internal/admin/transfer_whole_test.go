@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -171,15 +172,15 @@ func checkLines(t *testing.T, text string) {
 	var sum uint32
 	var count uint64
 	for line := range strings.Lines(text) {
-		var r Record
-		var m ExportMark
+		var r api.Record
+		var m api.ExportMark
 		if strings.HasPrefix(line, `{"mark"`) {
-			if err := json.Unmarshal([]byte(line), &m); err != nil || m.Lines != count || m.Checksum != ShowChecksum(sum) {
-				t.Errorf("%s: %d lines with checksum %s, %v", line, count, ShowChecksum(sum), err)
+			if err := json.Unmarshal([]byte(line), &m); err != nil || m.Lines != count || m.Checksum != api.ShowChecksum(sum) {
+				t.Errorf("%s: %d lines with checksum %s, %v", line, count, api.ShowChecksum(sum), err)
 			}
 			continue
 		}
-		sum, count = Checksum(sum, []byte(line)), count+1
+		sum, count = api.Checksum(sum, []byte(line)), count+1
 		if strings.HasPrefix(line, `{"kind"`) {
 			continue
 		}
@@ -213,7 +214,7 @@ func TestTransferWholeInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		st.Fail(storetest.CallCommit, n, failed)
-		_, err = s.ImportLines(t.Context(), ImportOptions{Token: "x", Line: 1}, []byte(text))
+		_, err = s.ImportLines(t.Context(), api.ImportOptions{Token: "x", Line: 1}, []byte(text))
 		finished = err == nil
 		s.Close()
 		_ = e.Close() // which tells of it once more

@@ -27,11 +27,6 @@ func (c *call) getTypeHistory() error {
 	return c.Result(c.TypeHistory(c.query("type"), cmp.Or(c.query("period"), history.Parts[0].Name)))
 }
 
-// ActivityList is what operators have done, the newest first.
-type ActivityList struct {
-	Activity []Activity `json:"activity"`
-}
-
 func (c *call) getActivity() error {
-	return c.Answer(http.StatusOK, ActivityList{append([]Activity{}, c.Activities()...)})
+	return c.Answer(http.StatusOK, api.ActivityList{Activity: append([]api.Activity{}, c.Activities()...)})
 }

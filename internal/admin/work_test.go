@@ -85,7 +85,7 @@ func TestWorkIsQuiet(t *testing.T) {
 		t.Errorf("log:\n%s", text)
 	}
 	dir := filepath.Join(place, "a", "b")
-	var b Backup
+	var b api.Backup
 	f.want(200, "POST", "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, dir), &b)
 	if b.Dir != dir || b.Files == 0 || b.Bytes == 0 || !strings.Contains(f.log.String(), "backup made") {
 		t.Errorf("%+v\n%s", b, f.log)
@@ -106,7 +106,7 @@ func TestBackupPlace(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"dir":"a/b"}`: place + "/a/b", `{"dir":"` + place + `/c"}`: place + "/c", `{"dir":"a/../d"}`: place + "/d", `{}`: "",
 	} {
-		var b Backup
+		var b api.Backup
 		f.want(200, "POST", "/api/v1/backups", in, &b)
 		if _, err := os.Stat(b.Dir); err != nil || want != "" && b.Dir != want || filepath.Dir(b.Dir) != place && want == "" {
 			t.Errorf("%s: %+v, %v", in, b, err)
@@ -126,7 +126,7 @@ func TestBackupPlace(t *testing.T) {
 	if found, err := os.ReadDir(top); err != nil || len(found) != 1 {
 		t.Errorf("beside the place: %v, %v", found, err)
 	}
-	var st Storage
+	var st api.Storage
 	f.want(200, "GET", "/api/v1/storage", "", &st)
 	if st.BackupDir != place {
 		t.Errorf("%+v", st)
@@ -138,18 +138,18 @@ func TestBackupPlace(t *testing.T) {
 }
 
 // lines splits JSON lines.
-func lines(t *testing.T, text string) (records []Record, marks []ExportMark) {
+func lines(t *testing.T, text string) (records []api.Record, marks []api.ExportMark) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, `{"mark"`) {
-			var m ExportMark
+			var m api.ExportMark
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
 				t.Fatal(err)
 			}
 			marks = append(marks, m)
 			continue
 		}
-		var r Record
+		var r api.Record
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}

@@ -3,7 +3,6 @@ package admin
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"millrace/internal/api"
 	"millrace/internal/job"
@@ -14,49 +13,16 @@ type WorkerRegistry interface {
 	// Namespace is where the workers fetch jobs.
 	Namespace() string
 	// Workers returns the worker processes that are connected, in the order in which they came.
-	Workers() []Worker
+	Workers() []api.Worker
 	// Signal tells a worker, or with an empty id all of them, to be quiet or to stop. It returns
 	// how many there are.
-	Signal(id string, s Signal) int
-}
-
-// Worker is a worker process.
-type Worker struct {
-	Namespace   string     `json:"namespace"`
-	ID          string     `json:"id"`
-	Hostname    string     `json:"hostname,omitempty"`
-	PID         int64      `json:"pid,omitempty"`
-	Labels      []string   `json:"labels"`
-	State       string     `json:"state"` // running, quiet or terminate
-	Started     *time.Time `json:"started,omitempty"`
-	LastBeat    *time.Time `json:"last_beat,omitempty"`
-	MemoryBytes int64      `json:"memory_bytes"`
-	Connections int        `json:"connections"`
-	Holder      string     `json:"holder"` // as jobs that are leased show it
-
-	// Leases is whose leases are the worker's. Holder is made of it.
-	Leases job.Holder `json:"-"`
-}
-
-// Signal is what a worker process is told.
-type Signal string
-
-// The signals.
-const (
-	SignalQuiet Signal = "quiet" // take no more jobs
-	SignalStop  Signal = "stop"  // finish or fail what is held, and end
-)
-
-// WorkerPage is a part of the list of workers.
-type WorkerPage struct {
-	Workers []Worker `json:"workers"`
-	Next    string   `json:"next,omitempty"`
+	Signal(id string, s api.Signal) int
 }
 
 // Workers lists the worker processes that are connected, by namespace and id.
-func (s *Service) Workers(page PageOf) (WorkerPage, error) {
-	out := WorkerPage{Workers: []Worker{}}
-	limit, err := page.size()
+func (s *Service) Workers(page api.PageOf) (api.WorkerPage, error) {
+	out := api.WorkerPage{Workers: []api.Worker{}}
+	limit, err := pageSize(page)
 	if err != nil {
 		return out, err
 	}
@@ -65,7 +31,7 @@ func (s *Service) Workers(page PageOf) (WorkerPage, error) {
 		return out, err
 	}
 	for _, w := range s.workers() {
-		if at.Namespace != "" && compareWorkers(w, Worker{Namespace: at.Namespace, ID: at.After}) <= 0 {
+		if at.Namespace != "" && compareWorkers(w, api.Worker{Namespace: at.Namespace, ID: at.After}) <= 0 {
 			continue
 		}
 		if len(out.Workers) == limit {
@@ -79,7 +45,7 @@ func (s *Service) Workers(page PageOf) (WorkerPage, error) {
 	return out, nil
 }
 
-func compareWorkers(a, b Worker) int {
+func compareWorkers(a, b api.Worker) int {
 	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
 		return n
 	}
@@ -87,8 +53,8 @@ func compareWorkers(a, b Worker) int {
 }
 
 // workers returns all of them in order.
-func (s *Service) workers() []Worker {
-	var all []Worker
+func (s *Service) workers() []api.Worker {
+	var all []api.Worker
 	for _, r := range s.opts.Workers {
 		for _, w := range r.Workers() {
 			w.Namespace, w.Holder = r.Namespace(), api.HolderText(w.Leases)
@@ -104,11 +70,11 @@ func (s *Service) workers() []Worker {
 
 // WorkerOf returns the worker process that a holder is, as leases show it; not ok if it is not connected, or has not
 // introduced itself.
-func (s *Service) WorkerOf(holder string) (Worker, bool) {
+func (s *Service) WorkerOf(holder string) (api.Worker, bool) {
 	all := s.workers()
-	i := slices.IndexFunc(all, func(w Worker) bool { return w.Holder == holder })
+	i := slices.IndexFunc(all, func(w api.Worker) bool { return w.Holder == holder })
 	if i < 0 {
-		return Worker{}, false
+		return api.Worker{}, false
 	}
 	return all[i], true
 }
@@ -127,8 +93,8 @@ func (s *Service) holders() map[job.Holder]string {
 
 // SignalWorkers tells a worker of a namespace, or with an empty id all workers, to be quiet or to stop. With
 // an empty namespace it is for all namespaces. It returns how many there are.
-func (s *Service) SignalWorkers(namespace, id string, sig Signal) (int, error) {
-	if sig != SignalQuiet && sig != SignalStop {
+func (s *Service) SignalWorkers(namespace, id string, sig api.Signal) (int, error) {
+	if sig != api.SignalQuiet && sig != api.SignalStop {
 		return 0, api.Invalid("signal: %q is neither quiet nor stop", sig)
 	}
 	count := 0
@@ -143,21 +109,10 @@ func (s *Service) SignalWorkers(namespace, id string, sig Signal) (int, error) {
 	return count, nil
 }
 
-// Connections are the connections of one protocol in one namespace.
-type Connections struct {
-	Protocol  string   `json:"protocol"`
-	Namespace string   `json:"namespace,omitempty"` // empty: it is in the requests
-	Addresses []string `json:"addresses"`
-	TLS       bool     `json:"tls"`
-	Open      int64    `json:"open"`
-	Total     int64    `json:"total"`    // since the server started
-	Rejected  int64    `json:"rejected"` // because there were too many
-}
-
 // Connections lists the connections by protocol.
-func (s *Service) Connections() []Connections {
+func (s *Service) Connections() []api.Connections {
 	if s.opts.Connections == nil {
-		return []Connections{}
+		return []api.Connections{}
 	}
 	return s.opts.Connections()
 }

@@ -240,3 +240,74 @@ func NameOf[T ~uint8](names []string, n T) string {
 	}
 	return "unknown"
 }
+
+// JobDetail is everything about a job.
+type JobDetail struct {
+	JobRow
+	Serial    *uint64   `json:"serial,omitempty"`
+	Number    uint32    `json:"number,omitempty"` // by which it can be named
+	Buries    uint32    `json:"buries"`
+	Lapses    uint32    `json:"lapses"`
+	Releases  uint32    `json:"releases"`
+	Kicks     uint32    `json:"kicks"`
+	Policy    Policy    `json:"policy"`
+	Body      *Content  `json:"body,omitempty"`
+	Result    *Content  `json:"result,omitempty"`
+	Failures  []Failure `json:"failures"`
+	BlockedBy []job.ID  `json:"blocked_by"`
+	// Waits are the first of the jobs that it waits for, as far as they are found at once.
+	Waits     []JobRow `json:"waits_for,omitempty"`
+	Blocks    bool     `json:"blocks"` // other jobs wait for it
+	Lock      string   `json:"lock,omitempty"`
+	Callback  string   `json:"callback,omitempty"` // complete or success, if it is a callback of its batch
+	Ephemeral bool     `json:"ephemeral"`
+	Tracked   *Tracked `json:"progress,omitempty"`
+}
+
+// Tracked is what a job has told about its progress.
+type Tracked struct {
+	Percent *int64     `json:"percent,omitempty"`
+	Text    string     `json:"text,omitempty"`
+	Updated *time.Time `json:"updated,omitempty"`
+}
+
+// Policy is what the push fixed about a job's life. Times are in seconds, and zero is no bound.
+type Policy struct {
+	LeaseSeconds   float64  `json:"lease_seconds"`
+	MaxAttempts    uint32   `json:"max_attempts"`
+	MaxFails       uint32   `json:"max_fails"`
+	Expiry         string   `json:"expiry"`  // always or waiting
+	Lapse          string   `json:"lapse"`   // requeue or fail
+	Exhaust        string   `json:"exhaust"` // drop, dead, keep or move
+	DeadQueue      string   `json:"dead_queue,omitempty"`
+	DeadForSeconds float64  `json:"dead_for_seconds"`
+	DeadMax        uint32   `json:"dead_max"`
+	Keep           bool     `json:"keep"`
+	Backoff        *Backoff `json:"backoff,omitempty"`
+}
+
+// Backoff is how the delay after a failure grows: n^Power units, plus the base, plus a random
+// part, where n is the number of failures less Skip.
+type Backoff struct {
+	UnitSeconds float64 `json:"unit_seconds"`
+	Power       uint8   `json:"power"`
+	Skip        uint8   `json:"skip"`
+	BaseSeconds float64 `json:"base_seconds"`
+	Jitter      uint32  `json:"jitter"`
+}
+
+// JobPage is a part of the list of jobs.
+type JobPage struct {
+	Jobs []JobRow `json:"jobs"`
+	// Next continues the list; empty at its end. It may be there although no job was found: the search has
+	// stopped early, and goes on with it.
+	Next     string   `json:"next,omitempty"`
+	Progress Progress `json:"progress"`
+}
+
+// Progress tells how far a search is.
+type Progress struct {
+	Examined uint64 `json:"examined"` // jobs looked at so far, by all requests of this search
+	Total    uint64 `json:"total"`    // jobs to look at, as of its first request
+	Complete bool   `json:"complete"` // nothing is left
+}

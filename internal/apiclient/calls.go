@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
@@ -26,7 +25,7 @@ func jobPath(namespace string, id job.ID) string {
 }
 
 // pageQuery adds which part of a list is wanted.
-func pageQuery(q url.Values, p admin.PageOf) url.Values {
+func pageQuery(q url.Values, p api.PageOf) url.Values {
 	if q == nil {
 		q = url.Values{}
 	}
@@ -40,38 +39,38 @@ func pageQuery(q url.Values, p admin.PageOf) url.Values {
 }
 
 // Server returns what is known about the server itself.
-func (c *Client) Server(ctx context.Context) (admin.ServerInfo, error) {
-	return get[admin.ServerInfo](ctx, c, api.PathAPI+"/server", nil)
+func (c *Client) Server(ctx context.Context) (api.ServerInfo, error) {
+	return get[api.ServerInfo](ctx, c, api.PathAPI+"/server", nil)
 }
 
 // Live returns the latest sample of what happens.
-func (c *Client) Live(ctx context.Context) (admin.Sample, error) {
-	return get[admin.Sample](ctx, c, api.PathAPI+"/live", nil)
+func (c *Client) Live(ctx context.Context) (api.Sample, error) {
+	return get[api.Sample](ctx, c, api.PathAPI+"/live", nil)
 }
 
 // Cluster returns what the server knows about its cluster.
-func (c *Client) Cluster(ctx context.Context) (admin.ClusterStatus, error) {
-	return get[admin.ClusterStatus](ctx, c, api.PathAPI+"/cluster", nil)
+func (c *Client) Cluster(ctx context.Context) (api.ClusterStatus, error) {
+	return get[api.ClusterStatus](ctx, c, api.PathAPI+"/cluster", nil)
 }
 
 // Transfer has another node lead.
-func (c *Client) Transfer(ctx context.Context) (admin.ClusterStatus, error) {
-	return post[admin.ClusterStatus](ctx, c, api.PathAPI+"/cluster/transfer", nil)
+func (c *Client) Transfer(ctx context.Context) (api.ClusterStatus, error) {
+	return post[api.ClusterStatus](ctx, c, api.PathAPI+"/cluster/transfer", nil)
 }
 
 // Join makes a node a member of the cluster.
-func (c *Client) Join(ctx context.Context, m admin.ClusterMember) (admin.ClusterStatus, error) {
-	return post[admin.ClusterStatus](ctx, c, api.PathAPI+"/cluster/members", m)
+func (c *Client) Join(ctx context.Context, m api.ClusterMember) (api.ClusterStatus, error) {
+	return post[api.ClusterStatus](ctx, c, api.PathAPI+"/cluster/members", m)
 }
 
 // RemoveNode takes a node out of the cluster.
-func (c *Client) RemoveNode(ctx context.Context, name string) (out admin.ClusterStatus, err error) {
+func (c *Client) RemoveNode(ctx context.Context, name string) (out api.ClusterStatus, err error) {
 	err = c.call(ctx, request{method: http.MethodDelete, path: api.PathAPI + "/cluster/members/" + api.PathSegment(name)}, &out)
 	return out, err
 }
 
 // Failures returns what has failed, grouped: in one queue, in a namespace or with empty names in all.
-func (c *Client) Failures(ctx context.Context, namespace, queue string) (admin.Failures, error) {
+func (c *Client) Failures(ctx context.Context, namespace, queue string) (api.Failures, error) {
 	q := url.Values{}
 	if namespace != "" {
 		q.Set("namespace", namespace)
@@ -79,25 +78,25 @@ func (c *Client) Failures(ctx context.Context, namespace, queue string) (admin.F
 	if queue != "" {
 		q.Set("queue", queue)
 	}
-	return get[admin.Failures](ctx, c, api.PathAPI+"/failures", q)
+	return get[api.Failures](ctx, c, api.PathAPI+"/failures", q)
 }
 
 // Types returns the figures of types of jobs in a period, or with none since the server was started.
-func (c *Client) Types(ctx context.Context, period string) (admin.Types, error) {
+func (c *Client) Types(ctx context.Context, period string) (api.Types, error) {
 	q := url.Values{}
 	if period != "" {
 		q.Set("period", period)
 	}
-	return get[admin.Types](ctx, c, api.PathAPI+"/types", q)
+	return get[api.Types](ctx, c, api.PathAPI+"/types", q)
 }
 
 // Activity returns what operators have done lately, the newest first.
-func (c *Client) Activity(ctx context.Context) (admin.ActivityList, error) {
-	return get[admin.ActivityList](ctx, c, api.PathAPI+"/activity", nil)
+func (c *Client) Activity(ctx context.Context) (api.ActivityList, error) {
+	return get[api.ActivityList](ctx, c, api.PathAPI+"/activity", nil)
 }
 
 // Queues lists queues.
-func (c *Client) Queues(ctx context.Context, f admin.QueueFilter, page admin.PageOf) (admin.QueuePage, error) {
+func (c *Client) Queues(ctx context.Context, f api.QueueFilter, page api.PageOf) (api.QueuePage, error) {
 	q := url.Values{}
 	if f.Namespace != "" {
 		q.Set("namespace", f.Namespace)
@@ -105,42 +104,42 @@ func (c *Client) Queues(ctx context.Context, f admin.QueueFilter, page admin.Pag
 	if f.Name != "" {
 		q.Set("name", f.Name)
 	}
-	return get[admin.QueuePage](ctx, c, api.PathAPI+"/queues", pageQuery(q, page))
+	return get[api.QueuePage](ctx, c, api.PathAPI+"/queues", pageQuery(q, page))
 }
 
 // Queue returns what is known about a queue.
-func (c *Client) Queue(ctx context.Context, namespace, queue string) (admin.Queue, error) {
-	return get[admin.Queue](ctx, c, queuePath(namespace, queue), nil)
+func (c *Client) Queue(ctx context.Context, namespace, queue string) (api.Queue, error) {
+	return get[api.Queue](ctx, c, queuePath(namespace, queue), nil)
 }
 
 // Pause stops fetches from a queue, for some time or with zero until it is resumed.
-func (c *Client) Pause(ctx context.Context, namespace, queue string, limit time.Duration) (admin.Queue, error) {
-	return post[admin.Queue](ctx, c, queuePath(namespace, queue)+"/pause", map[string]any{"for_seconds": limit.Seconds()})
+func (c *Client) Pause(ctx context.Context, namespace, queue string, limit time.Duration) (api.Queue, error) {
+	return post[api.Queue](ctx, c, queuePath(namespace, queue)+"/pause", map[string]any{"for_seconds": limit.Seconds()})
 }
 
 // Resume lets fetches from a queue go on.
-func (c *Client) Resume(ctx context.Context, namespace, queue string) (admin.Queue, error) {
-	return post[admin.Queue](ctx, c, queuePath(namespace, queue)+"/resume", nil)
+func (c *Client) Resume(ctx context.Context, namespace, queue string) (api.Queue, error) {
+	return post[api.Queue](ctx, c, queuePath(namespace, queue)+"/resume", nil)
 }
 
 // Limits returns the limits of a queue.
-func (c *Client) Limits(ctx context.Context, namespace, queue string) (admin.Limits, error) {
-	return get[admin.Limits](ctx, c, queuePath(namespace, queue)+"/limits", nil)
+func (c *Client) Limits(ctx context.Context, namespace, queue string) (api.Limits, error) {
+	return get[api.Limits](ctx, c, queuePath(namespace, queue)+"/limits", nil)
 }
 
 // SetLimits sets all limits of a queue at once.
-func (c *Client) SetLimits(ctx context.Context, namespace, queue string, l admin.Limits) (out admin.Queue, err error) {
+func (c *Client) SetLimits(ctx context.Context, namespace, queue string, l api.Limits) (out api.Queue, err error) {
 	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/limits", body: l}, &out)
 	return out, err
 }
 
 // Hook returns the hook of a queue.
-func (c *Client) Hook(ctx context.Context, namespace, queue string) (admin.Hook, error) {
-	return get[admin.Hook](ctx, c, queuePath(namespace, queue)+"/hook", nil)
+func (c *Client) Hook(ctx context.Context, namespace, queue string) (api.Hook, error) {
+	return get[api.Hook](ctx, c, queuePath(namespace, queue)+"/hook", nil)
 }
 
 // SetHook sets the hook of a queue.
-func (c *Client) SetHook(ctx context.Context, namespace, queue string, h admin.NewHook) (out admin.Hook, err error) {
+func (c *Client) SetHook(ctx context.Context, namespace, queue string, h api.NewHook) (out api.Hook, err error) {
 	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/hook", body: h}, &out)
 	return out, err
 }
@@ -151,23 +150,23 @@ func (c *Client) DropHook(ctx context.Context, namespace, queue string) error {
 }
 
 // Fairness returns whether the groups of a queue take turns.
-func (c *Client) Fairness(ctx context.Context, namespace, queue string) (admin.Fairness, error) {
-	return get[admin.Fairness](ctx, c, queuePath(namespace, queue)+"/fairness", nil)
+func (c *Client) Fairness(ctx context.Context, namespace, queue string) (api.Fairness, error) {
+	return get[api.Fairness](ctx, c, queuePath(namespace, queue)+"/fairness", nil)
 }
 
 // SetFairness has the groups of a queue take turns, or not.
-func (c *Client) SetFairness(ctx context.Context, namespace, queue string, f admin.Fairness) (out admin.Queue, err error) {
+func (c *Client) SetFairness(ctx context.Context, namespace, queue string, f api.Fairness) (out api.Queue, err error) {
 	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/fairness", body: f}, &out)
 	return out, err
 }
 
 // Purge removes all jobs of a queue that are in a state.
-func (c *Client) Purge(ctx context.Context, namespace, queue, state string) (admin.Count, error) {
-	return post[admin.Count](ctx, c, queuePath(namespace, queue)+"/purge", map[string]any{"state": state})
+func (c *Client) Purge(ctx context.Context, namespace, queue, state string) (api.Count, error) {
+	return post[api.Count](ctx, c, queuePath(namespace, queue)+"/purge", map[string]any{"state": state})
 }
 
 // RemoveQueue removes a queue with all its jobs.
-func (c *Client) RemoveQueue(ctx context.Context, namespace, queue string, o admin.RemoveOptions) (admin.Count, error) {
+func (c *Client) RemoveQueue(ctx context.Context, namespace, queue string, o api.RemoveOptions) (api.Count, error) {
 	q := url.Values{}
 	if o.IfIdle {
 		q.Set("if_idle", "true")
@@ -175,19 +174,19 @@ func (c *Client) RemoveQueue(ctx context.Context, namespace, queue string, o adm
 	if o.Keep {
 		q.Set("keep", "true")
 	}
-	var out admin.Count
+	var out api.Count
 	err := c.call(ctx, request{method: http.MethodDelete, path: queuePath(namespace, queue), query: q}, &out)
 	return out, err
 }
 
 // Jobs lists the jobs that fit a filter.
-func (c *Client) Jobs(ctx context.Context, f admin.Filter, page admin.PageOf) (admin.JobPage, error) {
-	return get[admin.JobPage](ctx, c, api.PathAPI+"/jobs", pageQuery(f.Query(), page))
+func (c *Client) Jobs(ctx context.Context, f api.Filter, page api.PageOf) (api.JobPage, error) {
+	return get[api.JobPage](ctx, c, api.PathAPI+"/jobs", pageQuery(f.Query(), page))
 }
 
 // Job returns everything about a job. The queue may be empty.
-func (c *Client) Job(ctx context.Context, namespace, queue string, id job.ID) (admin.JobDetail, error) {
-	return get[admin.JobDetail](ctx, c, jobPath(namespace, id), inQueue(queue))
+func (c *Client) Job(ctx context.Context, namespace, queue string, id job.ID) (api.JobDetail, error) {
+	return get[api.JobDetail](ctx, c, jobPath(namespace, id), inQueue(queue))
 }
 
 // Body opens the body of a job as it was pushed. Whoever opens it closes it.
@@ -207,35 +206,35 @@ func inQueue(queue string) url.Values {
 }
 
 // ActAll does the same to several jobs and tells of each what became of it.
-func (c *Client) ActAll(ctx context.Context, a admin.Action, targets []admin.Target, with admin.With) ([]admin.Outcome, error) {
+func (c *Client) ActAll(ctx context.Context, a api.Action, targets []api.Target, with api.With) ([]api.Outcome, error) {
 	in := struct {
-		Action admin.Action `json:"action"`
-		admin.With
-		Jobs []admin.Target `json:"jobs"`
+		Action api.Action `json:"action"`
+		api.With
+		Jobs []api.Target `json:"jobs"`
 	}{a, with, targets}
 	out, err := post[struct {
-		Jobs []admin.Outcome `json:"jobs"`
+		Jobs []api.Outcome `json:"jobs"`
 	}](ctx, c, api.PathAPI+"/actions", in)
 	return out.Jobs, err
 }
 
 // StartBulk begins an action on all jobs that fit a filter.
-func (c *Client) StartBulk(ctx context.Context, a admin.Action, f admin.Filter, with admin.With) (admin.Bulk, error) {
-	return post[admin.Bulk](ctx, c, api.PathAPI+"/bulk", struct {
-		Action admin.Action `json:"action"`
-		admin.With
-		Filter admin.Filter `json:"filter"`
+func (c *Client) StartBulk(ctx context.Context, a api.Action, f api.Filter, with api.With) (api.Bulk, error) {
+	return post[api.Bulk](ctx, c, api.PathAPI+"/bulk", struct {
+		Action api.Action `json:"action"`
+		api.With
+		Filter api.Filter `json:"filter"`
 	}{a, with, f})
 }
 
 // Bulk returns how far a bulk action is.
-func (c *Client) Bulk(ctx context.Context, id string) (admin.Bulk, error) {
-	return get[admin.Bulk](ctx, c, api.PathAPI+"/bulk/"+api.PathSegment(id), nil)
+func (c *Client) Bulk(ctx context.Context, id string) (api.Bulk, error) {
+	return get[api.Bulk](ctx, c, api.PathAPI+"/bulk/"+api.PathSegment(id), nil)
 }
 
 // CancelBulk stops a bulk action.
-func (c *Client) CancelBulk(ctx context.Context, id string) (admin.Bulk, error) {
-	return post[admin.Bulk](ctx, c, api.PathAPI+"/bulk/"+api.PathSegment(id)+"/cancel", nil)
+func (c *Client) CancelBulk(ctx context.Context, id string) (api.Bulk, error) {
+	return post[api.Bulk](ctx, c, api.PathAPI+"/bulk/"+api.PathSegment(id)+"/cancel", nil)
 }
 
 // Push pushes jobs to a queue and tells of each what became of it.
@@ -299,18 +298,18 @@ func (c *Client) Release(ctx context.Context, at api.Held, delay time.Duration) 
 }
 
 // Backup has the server write a copy of its data to a directory of its machine.
-func (c *Client) Backup(ctx context.Context, dir string) (admin.Backup, error) {
-	return post[admin.Backup](ctx, c, api.PathAPI+"/backups", map[string]any{"dir": dir})
+func (c *Client) Backup(ctx context.Context, dir string) (api.Backup, error) {
+	return post[api.Backup](ctx, c, api.PathAPI+"/backups", map[string]any{"dir": dir})
 }
 
 // Storage asks for the figures of the store.
-func (c *Client) Storage(ctx context.Context) (admin.Storage, error) {
-	return get[admin.Storage](ctx, c, api.PathAPI+"/storage", nil)
+func (c *Client) Storage(ctx context.Context) (api.Storage, error) {
+	return get[api.Storage](ctx, c, api.PathAPI+"/storage", nil)
 }
 
 // Export opens a stream of JSON lines, from a cursor on. Whoever opens it closes it.
-func (c *Client) Export(ctx context.Context, f admin.Filter, cursor string) (io.ReadCloser, error) {
-	q := pageQuery(f.Query(), admin.PageOf{Cursor: cursor})
+func (c *Client) Export(ctx context.Context, f api.Filter, cursor string) (io.ReadCloser, error) {
+	q := pageQuery(f.Query(), api.PageOf{Cursor: cursor})
 	resp, err := c.send(ctx, request{method: http.MethodGet, path: api.PathAPI + "/export", query: q})
 	if err != nil {
 		return nil, err
@@ -319,31 +318,31 @@ func (c *Client) Export(ctx context.Context, f admin.Filter, cursor string) (io.
 }
 
 // Import imports lines of an export.
-func (c *Client) Import(ctx context.Context, o admin.ImportOptions, lines []byte) (admin.ImportResult, error) {
+func (c *Client) Import(ctx context.Context, o api.ImportOptions, lines []byte) (api.ImportResult, error) {
 	q := url.Values{"line": {strconv.FormatUint(o.Line, 10)}}
 	if o.Duplicates {
 		q.Set("duplicates", "true")
 	}
-	var out admin.ImportResult
+	var out api.ImportResult
 	r := request{method: http.MethodPost, path: importPath(o.Token), query: q, body: lines, media: "application/x-ndjson"}
 	err := c.call(ctx, r, &out)
 	return out, err
 }
 
 // ImportMark returns how far an import is; line 0 for one that is not known.
-func (c *Client) ImportMark(ctx context.Context, token string) (admin.ImportMark, error) {
-	return get[admin.ImportMark](ctx, c, importPath(token), nil)
+func (c *Client) ImportMark(ctx context.Context, token string) (api.ImportMark, error) {
+	return get[api.ImportMark](ctx, c, importPath(token), nil)
 }
 
 func importPath(token string) string { return api.PathAPI + "/imports/" + api.PathSegment(token) }
 
 // Workers lists worker processes.
-func (c *Client) Workers(ctx context.Context, page admin.PageOf) (admin.WorkerPage, error) {
-	return get[admin.WorkerPage](ctx, c, api.PathAPI+"/workers", pageQuery(url.Values{}, page))
+func (c *Client) Workers(ctx context.Context, page api.PageOf) (api.WorkerPage, error) {
+	return get[api.WorkerPage](ctx, c, api.PathAPI+"/workers", pageQuery(url.Values{}, page))
 }
 
 // SignalWorkers tells a worker, or with an empty id all of them, to be quiet or to stop. It returns how many there are.
-func (c *Client) SignalWorkers(ctx context.Context, namespace, id string, s admin.Signal) (int, error) {
+func (c *Client) SignalWorkers(ctx context.Context, namespace, id string, s api.Signal) (int, error) {
 	out, err := post[struct {
 		Workers int `json:"workers"`
 	}](ctx, c, api.PathAPI+"/workers/signal", map[string]any{"signal": s, "namespace": namespace, "id": id})
@@ -351,13 +350,13 @@ func (c *Client) SignalWorkers(ctx context.Context, namespace, id string, s admi
 }
 
 // Tokens lists tokens.
-func (c *Client) Tokens(ctx context.Context, page admin.PageOf) (admin.TokenPage, error) {
-	return get[admin.TokenPage](ctx, c, api.PathAPI+"/tokens", pageQuery(url.Values{}, page))
+func (c *Client) Tokens(ctx context.Context, page api.PageOf) (api.TokenPage, error) {
+	return get[api.TokenPage](ctx, c, api.PathAPI+"/tokens", pageQuery(url.Values{}, page))
 }
 
 // AddToken makes a token.
-func (c *Client) AddToken(ctx context.Context, o admin.TokenOptions) (admin.NewToken, error) {
-	return post[admin.NewToken](ctx, c, api.PathAPI+"/tokens", o)
+func (c *Client) AddToken(ctx context.Context, o api.TokenOptions) (api.NewToken, error) {
+	return post[api.NewToken](ctx, c, api.PathAPI+"/tokens", o)
 }
 
 // DropToken removes a token.
@@ -366,22 +365,22 @@ func (c *Client) DropToken(ctx context.Context, id string) error {
 }
 
 // Batches lists the batches of a namespace.
-func (c *Client) Batches(ctx context.Context, namespace string, page admin.PageOf) (admin.BatchPage, error) {
-	return get[admin.BatchPage](ctx, c, api.PathAPI+"/batches", pageQuery(url.Values{"namespace": {namespace}}, page))
+func (c *Client) Batches(ctx context.Context, namespace string, page api.PageOf) (api.BatchPage, error) {
+	return get[api.BatchPage](ctx, c, api.PathAPI+"/batches", pageQuery(url.Values{"namespace": {namespace}}, page))
 }
 
 // Batch returns what is known about a batch.
-func (c *Client) Batch(ctx context.Context, namespace string, id uint64) (admin.Batch, error) {
-	return get[admin.Batch](ctx, c, namespacePath(namespace)+"/batches/"+strconv.FormatUint(id, 10), nil)
+func (c *Client) Batch(ctx context.Context, namespace string, id uint64) (api.Batch, error) {
+	return get[api.Batch](ctx, c, namespacePath(namespace)+"/batches/"+strconv.FormatUint(id, 10), nil)
 }
 
 // Bulks lists bulk actions.
-func (c *Client) Bulks(ctx context.Context, page admin.PageOf) (admin.BulkPage, error) {
-	return get[admin.BulkPage](ctx, c, api.PathAPI+"/bulk", pageQuery(url.Values{}, page))
+func (c *Client) Bulks(ctx context.Context, page api.PageOf) (api.BulkPage, error) {
+	return get[api.BulkPage](ctx, c, api.PathAPI+"/bulk", pageQuery(url.Values{}, page))
 }
 
 // Migrate has the server take over what another one had, one line of JSON each.
-func (c *Client) Migrate(ctx context.Context, o admin.MigrationOptions, lines []byte) (admin.MigrationResult, error) {
+func (c *Client) Migrate(ctx context.Context, o api.MigrationOptions, lines []byte) (api.MigrationResult, error) {
 	q := url.Values{"protocol": {o.Protocol}}
 	if o.Namespace != "" {
 		q.Set("namespace", o.Namespace)
@@ -389,7 +388,7 @@ func (c *Client) Migrate(ctx context.Context, o admin.MigrationOptions, lines []
 	if o.DryRun {
 		q.Set("dry_run", "true")
 	}
-	var out admin.MigrationResult
+	var out api.MigrationResult
 	r := request{method: http.MethodPost, path: migrationPath(o.Source), query: q, body: lines, media: "application/x-ndjson"}
 	err := c.call(ctx, r, &out)
 	return out, err

@@ -97,7 +97,7 @@ func testCalls(t *testing.T, ns, queue string) {
 	srv, _ := serve(t, auth.LoginOptions{})
 	c := newClient(t, Options{URL: srv.URL + "/below/"})
 	ctx := t.Context()
-	if info := must[admin.ServerInfo](t)(c.Server(ctx)); info.Version != "1.2.3" {
+	if info := must[api.ServerInfo](t)(c.Server(ctx)); info.Version != "1.2.3" {
 		t.Errorf("%+v", info)
 	}
 	pushed := must[api.PushResult](t)(c.Push(ctx, ns, queue, []api.NewJob{
@@ -107,57 +107,57 @@ func testCalls(t *testing.T, ns, queue string) {
 		t.Fatalf("%+v", pushed)
 	}
 	id := pushed.Jobs[0].ID
-	if got := must[admin.QueuePage](t)(c.Queues(ctx, admin.QueueFilter{Namespace: ns, Name: queue}, admin.PageOf{Limit: 1})); len(got.Queues) != 1 {
+	if got := must[api.QueuePage](t)(c.Queues(ctx, api.QueueFilter{Namespace: ns, Name: queue}, api.PageOf{Limit: 1})); len(got.Queues) != 1 {
 		t.Errorf("%+v", got)
 	}
-	if q := must[admin.Queue](t)(c.Queue(ctx, ns, queue)); q.Jobs != 3 {
+	if q := must[api.Queue](t)(c.Queue(ctx, ns, queue)); q.Jobs != 3 {
 		t.Errorf("%+v", q)
 	}
-	limits := admin.Limits{Concurrency: 50, Rate: "1000/s", Burst: 1000}
-	if q := must[admin.Queue](t)(c.SetLimits(ctx, ns, queue, limits)); q.Limits == nil || q.Limits.Limits != limits {
+	limits := api.Limits{Concurrency: 50, Rate: "1000/s", Burst: 1000}
+	if q := must[api.Queue](t)(c.SetLimits(ctx, ns, queue, limits)); q.Limits == nil || q.Limits.Limits != limits {
 		t.Errorf("%+v", q)
 	}
-	if l := must[admin.Limits](t)(c.Limits(ctx, ns, queue)); l != limits {
+	if l := must[api.Limits](t)(c.Limits(ctx, ns, queue)); l != limits {
 		t.Errorf("%+v", l)
 	}
-	fair := admin.Fairness{On: true, Weights: map[string]uint32{"gold": 5}}
-	if q := must[admin.Queue](t)(c.SetFairness(ctx, ns, queue, fair)); q.Fairness == nil || q.Fairness.Weights["gold"] != 5 {
+	fair := api.Fairness{On: true, Weights: map[string]uint32{"gold": 5}}
+	if q := must[api.Queue](t)(c.SetFairness(ctx, ns, queue, fair)); q.Fairness == nil || q.Fairness.Weights["gold"] != 5 {
 		t.Errorf("the queue is not fair: %+v", q.Fairness)
 	}
-	if f := must[admin.Fairness](t)(c.Fairness(ctx, ns, queue)); !f.On || len(f.Weights) != 1 {
+	if f := must[api.Fairness](t)(c.Fairness(ctx, ns, queue)); !f.On || len(f.Weights) != 1 {
 		t.Errorf("fairness is %+v", f)
 	}
-	if q := must[admin.Queue](t)(c.SetLimits(ctx, ns, queue, admin.Limits{})); q.Limits != nil {
+	if q := must[api.Queue](t)(c.SetLimits(ctx, ns, queue, api.Limits{})); q.Limits != nil {
 		t.Errorf("%+v", q)
 	}
-	if q := must[admin.Queue](t)(c.Pause(ctx, ns, queue, time.Minute)); !q.Paused || q.PausedUntil == nil {
+	if q := must[api.Queue](t)(c.Pause(ctx, ns, queue, time.Minute)); !q.Paused || q.PausedUntil == nil {
 		t.Errorf("%+v", q)
 	}
-	if q := must[admin.Queue](t)(c.Resume(ctx, ns, queue)); q.Paused {
+	if q := must[api.Queue](t)(c.Resume(ctx, ns, queue)); q.Paused {
 		t.Errorf("%+v", q)
 	}
-	if got := must[admin.JobPage](t)(c.Jobs(ctx, admin.Filter{Queue: queue, Ref: "k"}, admin.PageOf{})); len(got.Jobs) != 1 {
+	if got := must[api.JobPage](t)(c.Jobs(ctx, api.Filter{Queue: queue, Ref: "k"}, api.PageOf{})); len(got.Jobs) != 1 {
 		t.Errorf("%+v", got)
 	}
-	if d := must[admin.JobDetail](t)(c.Job(ctx, ns, queue, id)); string(d.Body.JSON) != `{"a":1}` {
+	if d := must[api.JobDetail](t)(c.Job(ctx, ns, queue, id)); string(d.Body.JSON) != `{"a":1}` {
 		t.Errorf("%+v", d)
 	}
 	body := must[io.ReadCloser](t)(c.Body(ctx, ns, "", id))
 	if text, err := io.ReadAll(body); err != nil || string(text) != `{"a":1}` || body.Close() != nil {
 		t.Errorf("%q, %v", text, err)
 	}
-	target := []admin.Target{{Namespace: ns, Queue: queue, ID: id}}
-	if out := must[[]admin.Outcome](t)(c.ActAll(ctx, admin.ActionBury, target, admin.With{})); len(out) != 1 || !out[0].Done {
+	target := []api.Target{{Namespace: ns, Queue: queue, ID: id}}
+	if out := must[[]api.Outcome](t)(c.ActAll(ctx, api.ActionBury, target, api.With{})); len(out) != 1 || !out[0].Done {
 		t.Errorf("%+v", out)
 	}
-	b := must[admin.Bulk](t)(c.StartBulk(ctx, admin.ActionKick, admin.Filter{Queue: queue}, admin.With{}))
-	for b.State == admin.BulkWaiting || b.State == admin.BulkRunning {
-		b = must[admin.Bulk](t)(c.Bulk(ctx, b.ID))
+	b := must[api.Bulk](t)(c.StartBulk(ctx, api.ActionKick, api.Filter{Queue: queue}, api.With{}))
+	for b.State == api.BulkWaiting || b.State == api.BulkRunning {
+		b = must[api.Bulk](t)(c.Bulk(ctx, b.ID))
 	}
-	if b = must[admin.Bulk](t)(c.CancelBulk(ctx, b.ID)); b.State != admin.BulkDone || b.Done != 1 {
+	if b = must[api.Bulk](t)(c.CancelBulk(ctx, b.ID)); b.State != api.BulkDone || b.Done != 1 {
 		t.Errorf("%+v", b)
 	}
-	must[admin.Sample](t)(c.Live(ctx))
+	must[api.Sample](t)(c.Live(ctx))
 
 	w := must[api.Work](t)(c.Fetch(ctx, api.FetchOptions{Namespace: ns, Queues: []string{queue}, Max: 3, Wait: time.Second, Lease: time.Minute}))
 	if len(w.Jobs) != 3 {
@@ -182,26 +182,26 @@ func testCalls(t *testing.T, ns, queue string) {
 			}
 		}
 	}
-	stream := must[io.ReadCloser](t)(c.Export(ctx, admin.Filter{Namespace: ns}, ""))
+	stream := must[io.ReadCloser](t)(c.Export(ctx, api.Filter{Namespace: ns}, ""))
 	lines, err := io.ReadAll(stream)
 	if err != nil || strings.Count(string(lines), "\n") != 5 || stream.Close() != nil {
 		t.Errorf("%v in\n%s", err, lines)
 	}
-	if r := must[admin.ImportResult](t)(c.Import(ctx, admin.ImportOptions{Token: "t", Line: 1, Duplicates: true}, lines)); r.Imported != 3 {
+	if r := must[api.ImportResult](t)(c.Import(ctx, api.ImportOptions{Token: "t", Line: 1, Duplicates: true}, lines)); r.Imported != 3 {
 		t.Errorf("%+v", r)
 	}
-	if m := must[admin.ImportMark](t)(c.ImportMark(ctx, "t")); m.Line != 5 {
+	if m := must[api.ImportMark](t)(c.ImportMark(ctx, "t")); m.Line != 5 {
 		t.Errorf("%+v", m)
 	}
 	dir := t.TempDir() + "/copy"
-	if got := must[admin.Backup](t)(c.Backup(ctx, dir)); got.Dir != dir {
+	if got := must[api.Backup](t)(c.Backup(ctx, dir)); got.Dir != dir {
 		t.Errorf("%+v", got)
 	}
-	if n := must[admin.Count](t)(c.Purge(ctx, ns, queue, "scheduled")); n.Jobs == 0 {
+	if n := must[api.Count](t)(c.Purge(ctx, ns, queue, "scheduled")); n.Jobs == 0 {
 		t.Errorf("%+v", n)
 	}
-	must[admin.Count](t)(c.RemoveQueue(ctx, ns, queue, admin.RemoveOptions{Keep: true}))
-	must[admin.Count](t)(c.RemoveQueue(ctx, ns, queue, admin.RemoveOptions{IfIdle: true}))
+	must[api.Count](t)(c.RemoveQueue(ctx, ns, queue, api.RemoveOptions{Keep: true}))
+	must[api.Count](t)(c.RemoveQueue(ctx, ns, queue, api.RemoveOptions{IfIdle: true}))
 	_, err = c.Queue(ctx, ns, queue)
 	if p, ok := errors.AsType[*api.Problem](err); !ok || p.Status != 404 || !strings.Contains(p.Detail, "no queue") {
 		t.Errorf("%v", err)

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 )
 
@@ -15,21 +14,21 @@ func cronPath(namespace, name string) string {
 }
 
 // Crons lists the cron entries of a namespace, or of all if it is empty.
-func (c *Client) Crons(ctx context.Context, namespace string) (admin.Crons, error) {
+func (c *Client) Crons(ctx context.Context, namespace string) (api.Crons, error) {
 	q := url.Values{}
 	if namespace != "" {
 		q.Set("namespace", namespace)
 	}
-	return get[admin.Crons](ctx, c, api.PathAPI+"/cron", q)
+	return get[api.Crons](ctx, c, api.PathAPI+"/cron", q)
 }
 
 // Cron returns a cron entry.
-func (c *Client) Cron(ctx context.Context, namespace, name string) (admin.Cron, error) {
-	return get[admin.Cron](ctx, c, cronPath(namespace, name), nil)
+func (c *Client) Cron(ctx context.Context, namespace, name string) (api.Cron, error) {
+	return get[api.Cron](ctx, c, cronPath(namespace, name), nil)
 }
 
 // SetCron makes or changes a cron entry.
-func (c *Client) SetCron(ctx context.Context, namespace, name string, n admin.NewCron) (out admin.Cron, err error) {
+func (c *Client) SetCron(ctx context.Context, namespace, name string, n api.NewCron) (out api.Cron, err error) {
 	err = c.call(ctx, request{method: http.MethodPut, path: cronPath(namespace, name), body: n}, &out)
 	return out, err
 }
@@ -40,13 +39,13 @@ func (c *Client) DropCron(ctx context.Context, namespace, name string) error {
 }
 
 // PauseCron pauses a cron entry.
-func (c *Client) PauseCron(ctx context.Context, namespace, name string) (admin.Cron, error) {
-	return post[admin.Cron](ctx, c, cronPath(namespace, name)+"/pause", nil)
+func (c *Client) PauseCron(ctx context.Context, namespace, name string) (api.Cron, error) {
+	return post[api.Cron](ctx, c, cronPath(namespace, name)+"/pause", nil)
 }
 
 // ResumeCron has a cron entry go on.
-func (c *Client) ResumeCron(ctx context.Context, namespace, name string) (admin.Cron, error) {
-	return post[admin.Cron](ctx, c, cronPath(namespace, name)+"/resume", nil)
+func (c *Client) ResumeCron(ctx context.Context, namespace, name string) (api.Cron, error) {
+	return post[api.Cron](ctx, c, cronPath(namespace, name)+"/resume", nil)
 }
 
 // RunCron pushes the job of a cron entry now.
@@ -55,6 +54,6 @@ func (c *Client) RunCron(ctx context.Context, namespace, name string) (api.Pushe
 }
 
 // NextCron tells when a cron entry is due next.
-func (c *Client) NextCron(ctx context.Context, namespace, name string, count int) (admin.NextRuns, error) {
-	return get[admin.NextRuns](ctx, c, cronPath(namespace, name)+"/next", url.Values{"count": {strconv.Itoa(count)}})
+func (c *Client) NextCron(ctx context.Context, namespace, name string, count int) (api.NextRuns, error) {
+	return get[api.NextRuns](ctx, c, cronPath(namespace, name)+"/next", url.Values{"count": {strconv.Itoa(count)}})
 }

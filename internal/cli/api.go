@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/config"
@@ -212,7 +211,7 @@ func (f *apiFlags) completeQueues(namespace *string) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer c.Close()
-		page, err := c.Queues(ctx, admin.QueueFilter{Namespace: *namespace, Name: begun}, admin.PageOf{Limit: admin.PageMax})
+		page, err := c.Queues(ctx, api.QueueFilter{Namespace: *namespace, Name: begun}, api.PageOf{Limit: api.PageMax})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -50,7 +50,7 @@ time and at first no space.
 }
 
 // waitForBackup has the backup made, and shows that it is being made.
-func waitForBackup(cmd *cobra.Command, c *apiclient.Client, dir string) (admin.Backup, error) {
+func waitForBackup(cmd *cobra.Command, c *apiclient.Client, dir string) (api.Backup, error) {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	bar := newProgress(cmd.ErrOrStderr())

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 func newClusterCommand(p Process) *cobra.Command {
@@ -106,7 +106,7 @@ Every node can be asked.`,
 }
 
 // printCluster prints what a node knows about its cluster.
-func printCluster(cmd *cobra.Command, st admin.ClusterStatus, asJSON bool) error {
+func printCluster(cmd *cobra.Command, st api.ClusterStatus, asJSON bool) error {
 	out := cmd.OutOrStdout()
 	if asJSON {
 		return printLine(out, st)

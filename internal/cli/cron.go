@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/schedule"
@@ -64,7 +63,7 @@ the job of the last run is unfinished.`,
 			return nil
 		},
 	}
-	u, n := new(pusher), new(admin.NewCron)
+	u, n := new(pusher), new(api.NewCron)
 	namespace := addNamespace(cmd, namespaceDefault, "namespace of the entry and its jobs")
 	flags := cmd.Flags()
 	flags.StringVar(&n.Schedule, "schedule", "", "when it runs: '*/5 * * * *', @daily, '@every 90s'")
@@ -117,12 +116,12 @@ the job of the last run is unfinished.`,
 }
 
 func newCronList(p Process) *cobra.Command {
-	list := &lister[admin.Cron]{
+	list := &lister[api.Cron]{
 		short: "List cron entries", long: "List the cron entries of all namespaces.",
 		example: "  millrace cron ls\n  millrace cron ls --json | jq -r 'select(.missed_count > 0) | .name'",
 		header:  []string{"NAMESPACE", "NAME", "SCHEDULE", "ZONE", "QUEUE", "TYPE", "NEXT", "LAST", "RESULT", "FIRED", "MISSED", "SKIPPED", "ORIGIN"},
 		empty:   `There are no cron entries: "millrace cron add" makes one.`,
-		row: func(e *admin.Cron) []string {
+		row: func(e *api.Cron) []string {
 			return []string{
 				e.Namespace, e.Name, e.Schedule, e.TimeZone, e.Queue, e.Job.Type, cronNext(e), since(e.LastRun), e.LastResult,
 				strconv.FormatUint(e.Fired, 10), strconv.FormatUint(e.MissedCount, 10), strconv.FormatUint(e.Skipped, 10), e.Origin,
@@ -131,7 +130,7 @@ func newCronList(p Process) *cobra.Command {
 	}
 	ls := newList(p, list)
 	namespace := addNamespace(ls, "", "only this namespace")
-	list.fetch = func(ctx context.Context, c *apiclient.Client, _ admin.PageOf) ([]admin.Cron, string, error) {
+	list.fetch = func(ctx context.Context, c *apiclient.Client, _ api.PageOf) ([]api.Cron, string, error) {
 		got, err := c.Crons(ctx, *namespace)
 		return got.Cron, "", err
 	}
@@ -139,7 +138,7 @@ func newCronList(p Process) *cobra.Command {
 }
 
 // cronNext tells when an entry runs next.
-func cronNext(e *admin.Cron) string {
+func cronNext(e *api.Cron) string {
 	if e.Paused {
 		return "paused"
 	}
@@ -157,7 +156,7 @@ func newCronGet(p Process) *cobra.Command {
 }
 
 // cronText shows an entry, a fact to a line, and its runs.
-func cronText(e *admin.Cron) string {
+func cronText(e *api.Cron) string {
 	var b strings.Builder
 	t := newTable(&b)
 	t.row("entry", e.Name+" in namespace "+e.Namespace+", set by "+map[string]string{"file": "a file", "api": "an operator"}[e.Origin])

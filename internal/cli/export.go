@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -72,7 +72,7 @@ With --resume an export to FILE that was cut off goes on behind its last mark. T
 // exporter copies an export.
 type exporter struct {
 	client *apiclient.Client
-	filter admin.Filter
+	filter api.Filter
 	out    io.Writer
 	bar    *progress
 	cursor string
@@ -135,7 +135,7 @@ func (e *exporter) lastMark(file io.Reader) (end int64, complete bool, err error
 		if line.mark == nil {
 			continue
 		}
-		end, e.cursor, complete, e.jobs = at, line.mark.Cursor, line.mark.Mark == admin.MarkEnd, jobs
+		end, e.cursor, complete, e.jobs = at, line.mark.Cursor, line.mark.Mark == api.MarkEnd, jobs
 	}
 	return end, complete, nil
 }
@@ -187,7 +187,7 @@ func (e *exporter) request(ctx context.Context) (done bool, err error) {
 		m := line.mark
 		e.cursor, e.jobs, jobs = m.Cursor, e.jobs+jobs, 0
 		e.bar.update("exporting", m.Examined, max(m.Total, m.Examined+1))
-		if m.Mark == admin.MarkEnd {
+		if m.Mark == api.MarkEnd {
 			return true, nil
 		}
 	}

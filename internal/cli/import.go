@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -89,15 +89,15 @@ Exit status 1 also tells that some lines were refused.`,
 // importer sends lines.
 type importer struct {
 	client *apiclient.Client
-	o      admin.ImportOptions
+	o      api.ImportOptions
 	stderr io.Writer
 	bar    *progress
 	size   uint64 // of the input, if it is known
 	read   uint64
-	done   uint64             // lines that an earlier run has dealt with
-	number uint64             // of the last line that was taken
-	part   bytes.Buffer       // lines of the next request
-	out    admin.ImportResult // of all requests
+	done   uint64           // lines that an earlier run has dealt with
+	number uint64           // of the last line that was taken
+	part   bytes.Buffer     // lines of the next request
+	out    api.ImportResult // of all requests
 	check  verifier
 	told   int // how many lines were told that were imported in part
 }
@@ -212,7 +212,7 @@ func (im *importer) send(ctx context.Context) error {
 }
 
 // add counts what a request has done.
-func (im *importer) add(r *admin.ImportResult) {
+func (im *importer) add(r *api.ImportResult) {
 	im.out.Line = r.Line
 	im.out.Imported += r.Imported
 	im.out.Existed += r.Existed
@@ -231,7 +231,7 @@ func (im *importer) add(r *admin.ImportResult) {
 }
 
 // refused tells of lines that were refused.
-func (im *importer) refused(lines []admin.ImportRefusal) {
+func (im *importer) refused(lines []api.ImportRefusal) {
 	im.out.Refused = append(im.out.Refused, lines...)
 	for _, r := range lines {
 		im.bar.stop()
@@ -243,7 +243,7 @@ func (im *importer) refused(lines []admin.ImportRefusal) {
 const partlyTold = 20
 
 // partly tells of lines that were imported without a part of them.
-func (im *importer) partly(lines []admin.ImportRefusal) {
+func (im *importer) partly(lines []api.ImportRefusal) {
 	for _, r := range lines {
 		if im.told++; im.told <= partlyTold {
 			im.bar.stop()
@@ -260,7 +260,7 @@ func (im *importer) say(format string, args ...any) {
 func (im *importer) print(cmd *cobra.Command, asJSON bool) error {
 	if asJSON {
 		if im.out.Refused == nil {
-			im.out.Refused = []admin.ImportRefusal{}
+			im.out.Refused = []api.ImportRefusal{}
 		}
 		return printJSON(cmd.OutOrStdout(), im.out)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
@@ -47,7 +46,7 @@ func newJobCommand(p Process) *cobra.Command {
 
 // filterFlags are the flags that say which jobs are meant.
 type filterFlags struct {
-	admin.Filter
+	api.Filter
 	after, before string
 }
 
@@ -72,7 +71,7 @@ func addFilter(cmd *cobra.Command) *filterFlags {
 }
 
 // filter checks the times.
-func (f *filterFlags) filter() (admin.Filter, error) {
+func (f *filterFlags) filter() (api.Filter, error) {
 	var err error
 	if f.After, err = moment("--after", f.after, false); err != nil {
 		return f.Filter, err
@@ -155,11 +154,11 @@ type jobLister struct {
 	count  int
 }
 
-func (l *jobLister) run(ctx context.Context, c *apiclient.Client, f admin.Filter) error {
+func (l *jobLister) run(ctx context.Context, c *apiclient.Client, f api.Filter) error {
 	bar := newProgress(l.cmd.ErrOrStderr())
-	page := admin.PageOf{}
+	page := api.PageOf{}
 	for {
-		page.Limit = admin.PageMax
+		page.Limit = api.PageMax
 		if l.limit > 0 {
 			page.Limit = min(page.Limit, l.limit-l.count)
 		}
@@ -225,8 +224,8 @@ func (l *jobLister) end(more bool) error {
 // locate finds the one job that a reference names.
 func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (api.JobRow, error) {
 	var jobs []api.JobRow
-	for at, more := (admin.PageOf{}), true; more; more = at.Cursor != "" { // a page may be empty, and not the last
-		page, err := c.Jobs(ctx, admin.Filter{Namespace: namespace, Ref: ref}, at)
+	for at, more := (api.PageOf{}), true; more; more = at.Cursor != "" { // a page may be empty, and not the last
+		page, err := c.Jobs(ctx, api.Filter{Namespace: namespace, Ref: ref}, at)
 		if err != nil {
 			return api.JobRow{}, err
 		}
@@ -299,7 +298,7 @@ func newJobGet(p Process) *cobra.Command {
 // bodyShown is how much of a body "job get" shows.
 const bodyShown = 2000
 
-func printJob(w io.Writer, d *admin.JobDetail) error {
+func printJob(w io.Writer, d *api.JobDetail) error {
 	t := newTable(w)
 	show := func(name, text string) {
 		if text != "" {

@@ -9,33 +9,33 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
 // jobAction is a command that does something to jobs.
 type jobAction struct {
-	action admin.Action
+	action api.Action
 	short  string
 	done   string // what has been done to a job
 	ask    bool   // it takes something away
 }
 
 var jobActions = []jobAction{
-	{admin.ActionRetry, "Make jobs ready that failed: retrying, failed or dead", "retried", false},
-	{admin.ActionRun, "Make scheduled jobs ready now", "made ready", false},
-	{admin.ActionKill, "Give up on jobs: they are dead and kept", "killed", true},
-	{admin.ActionCancel, "Delete jobs that have not come to an end", "cancelled", true},
-	{admin.ActionDelete, "Delete jobs, whatever their state", "deleted", true},
-	{admin.ActionMove, "Move jobs to another queue", "moved", false},
-	{admin.ActionBury, "Set jobs aside until they are kicked", "buried", false},
-	{admin.ActionKick, "Make buried jobs ready", "kicked", false},
-	{admin.ActionRespawn, "Make dead or failed jobs ready as if they were new", "respawned", false},
+	{api.ActionRetry, "Make jobs ready that failed: retrying, failed or dead", "retried", false},
+	{api.ActionRun, "Make scheduled jobs ready now", "made ready", false},
+	{api.ActionKill, "Give up on jobs: they are dead and kept", "killed", true},
+	{api.ActionCancel, "Delete jobs that have not come to an end", "cancelled", true},
+	{api.ActionDelete, "Delete jobs, whatever their state", "deleted", true},
+	{api.ActionMove, "Move jobs to another queue", "moved", false},
+	{api.ActionBury, "Set jobs aside until they are kicked", "buried", false},
+	{api.ActionKick, "Make buried jobs ready", "kicked", false},
+	{api.ActionRespawn, "Make dead or failed jobs ready as if they were new", "respawned", false},
 }
 
 // name is that of the command.
 func (a *jobAction) name() string {
-	if a.action == admin.ActionDelete {
+	if a.action == api.ActionDelete {
 		return "rm"
 	}
 	return string(a.action)
@@ -49,7 +49,7 @@ type onJobs struct {
 	filters *filterFlags
 	all     *bool
 	yes     *bool
-	with    admin.With
+	with    api.With
 }
 
 func newJobAction(p Process, a jobAction) *cobra.Command {
@@ -57,15 +57,15 @@ func newJobAction(p Process, a jobAction) *cobra.Command {
 	name := a.name()
 	to, filter := "", "--state dead --error timeout"
 	switch a.action {
-	case admin.ActionMove:
+	case api.ActionMove:
 		to, filter = " --to later", "--state ready"
-	case admin.ActionRun:
+	case api.ActionRun:
 		filter = "--state scheduled"
-	case admin.ActionKick:
+	case api.ActionKick:
 		filter = "--queue mails"
-	case admin.ActionKill, admin.ActionCancel, admin.ActionBury:
+	case api.ActionKill, api.ActionCancel, api.ActionBury:
 		filter = "--queue mails --state ready"
-	case admin.ActionRetry, admin.ActionDelete, admin.ActionRespawn:
+	case api.ActionRetry, api.ActionDelete, api.ActionRespawn:
 	}
 	cmd := &cobra.Command{
 		Use:   name + " [REF...]",
@@ -79,21 +79,21 @@ goes on with it even if this command is killed. Ctrl-C stops it.`,
   millrace job %[1]s --all-matching --queue mails%[2]s --yes --json`, name, to, filter),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	if a.action == admin.ActionDelete {
+	if a.action == api.ActionDelete {
 		cmd.Aliases = []string{"delete", "remove"}
 	}
 	o.all = cmd.Flags().Bool("all-matching", false, "do it to all jobs that fit the flags below")
 	o.filters = addFilter(cmd)
-	if a.action == admin.ActionMove {
+	if a.action == api.ActionMove {
 		cmd.Flags().StringVar(&o.with.To, "to", "", "the queue to move to")
 	}
-	if a.action == admin.ActionRespawn {
+	if a.action == api.ActionRespawn {
 		cmd.Flags().Uint32Var(&o.with.Attempts, "attempts", 0, "attempts from now on; 0 is as many as it had")
 	}
 	o.yes = addYes(cmd)
 	o.api = addAPI(cmd, p)
 	must(cmd.RegisterFlagCompletionFunc("queue", o.api.completeQueues(&o.filters.Namespace)))
-	if a.action == admin.ActionMove {
+	if a.action == api.ActionMove {
 		must(cmd.RegisterFlagCompletionFunc("to", o.api.completeQueues(&o.filters.Namespace)))
 	}
 	cmd.Args = o.check
@@ -104,7 +104,7 @@ goes on with it even if this command is killed. Ctrl-C stops it.`,
 // check refuses what does not say which jobs are meant.
 func (o *onJobs) check(cmd *cobra.Command, args []string) error {
 	switch {
-	case o.action == admin.ActionMove && o.with.To == "":
+	case o.action == api.ActionMove && o.with.To == "":
 		return errors.New("--to: name the queue to move to")
 	case *o.all && len(args) > 0:
 		return fmt.Errorf("--all-matching is for a filter: leave out %q", args[0])
@@ -143,13 +143,13 @@ const actAtOnce = 500
 
 // named does it to the jobs that are named.
 func (o *onJobs) named(cmd *cobra.Command, c *apiclient.Client, refs []string) error {
-	targets := make([]admin.Target, 0, len(refs))
+	targets := make([]api.Target, 0, len(refs))
 	for _, ref := range refs {
 		j, err := locate(cmd.Context(), c, o.filters.Namespace, ref)
 		if err != nil {
 			return err
 		}
-		targets = append(targets, admin.Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID})
+		targets = append(targets, api.Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID})
 	}
 	if o.ask {
 		question := fmt.Sprintf("%s %s?", capital(string(o.action)), plural(len(targets), "job"))
@@ -182,7 +182,7 @@ func (o *onJobs) named(cmd *cobra.Command, c *apiclient.Client, refs []string) e
 }
 
 // told prints what became of a job.
-func (o *onJobs) told(cmd *cobra.Command, out *admin.Outcome) error {
+func (o *onJobs) told(cmd *cobra.Command, out *api.Outcome) error {
 	if o.api.asJSON {
 		return printLine(cmd.OutOrStdout(), out)
 	}
@@ -201,7 +201,7 @@ func capital(text string) string { return string(text[0]-'a'+'A') + text[1:] }
 const bulkPoll = 200 * time.Millisecond
 
 // bulk does it to all jobs that fit the filter.
-func (o *onJobs) bulk(cmd *cobra.Command, c *apiclient.Client, filter admin.Filter) error {
+func (o *onJobs) bulk(cmd *cobra.Command, c *apiclient.Client, filter api.Filter) error {
 	what := "all jobs"
 	if !o.filters.empty() {
 		what = "all jobs that fit"
@@ -231,17 +231,17 @@ func (o *onJobs) bulk(cmd *cobra.Command, c *apiclient.Client, filter admin.Filt
 		return fail(err)
 	}
 	switch b.State {
-	case admin.BulkCancelled:
+	case api.BulkCancelled:
 		return fail(errors.New("cancelled: what was done stays"))
-	case admin.BulkFailed:
+	case api.BulkFailed:
 		return fail(fmt.Errorf("it ended early: %s", b.Problem))
-	case admin.BulkWaiting, admin.BulkRunning, admin.BulkDone:
+	case api.BulkWaiting, api.BulkRunning, api.BulkDone:
 	}
 	return nil
 }
 
 // watch shows a bulk action until it ends. An interrupt cancels it.
-func (o *onJobs) watch(ctx context.Context, c *apiclient.Client, b admin.Bulk, bar *progress) (admin.Bulk, error) {
+func (o *onJobs) watch(ctx context.Context, c *apiclient.Client, b api.Bulk, bar *progress) (api.Bulk, error) {
 	tick := time.NewTicker(bulkPoll)
 	defer tick.Stop()
 	id := b.ID
@@ -250,7 +250,7 @@ func (o *onJobs) watch(ctx context.Context, c *apiclient.Client, b admin.Bulk, b
 		if err != nil {
 			return b, err
 		}
-		if b = now; b.State != admin.BulkWaiting && b.State != admin.BulkRunning {
+		if b = now; b.State != api.BulkWaiting && b.State != api.BulkRunning {
 			return b, nil
 		}
 		bar.update(string(o.action), b.Examined, max(b.Total, b.Examined+1))

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 func TestPushCommand(t *testing.T) {
@@ -82,7 +82,7 @@ func TestJobCommands(t *testing.T) {
 	if got := s.ok("job get 1"); !strings.Contains(got, "mails in namespace default") || !strings.Contains(got, `{"to":"ann"} (12 bytes)`) {
 		t.Errorf("get:\n%s", got)
 	}
-	var d admin.JobDetail
+	var d api.JobDetail
 	if err := json.Unmarshal([]byte(s.ok("job get k -n default --json")), &d); err != nil || d.ID != 1 || d.Key != "k" {
 		t.Errorf("get as JSON: %+v, %v", d, err)
 	}
@@ -132,8 +132,8 @@ func TestBulkCommands(t *testing.T) {
 	if got := s.ok("job kill --all-matching --queue mails --yes"); got != "700 jobs killed, 700 looked at\n" {
 		t.Errorf("kill: %s", got)
 	}
-	var b admin.Bulk
-	if err := json.Unmarshal([]byte(s.ok("job retry --all-matching --state dead --json")), &b); err != nil || b.Done != 700 || b.State != admin.BulkDone {
+	var b api.Bulk
+	if err := json.Unmarshal([]byte(s.ok("job retry --all-matching --state dead --json")), &b); err != nil || b.Done != 700 || b.State != api.BulkDone {
 		t.Errorf("retry: %+v, %v", b, err)
 	}
 	if got := s.ok("job move --all-matching --queue mails --to other"); got != "700 jobs moved, 700 looked at\n" {
@@ -154,7 +154,7 @@ func TestBulkInterrupted(t *testing.T) {
 	}
 	r := s.start("job", "kill", "--all-matching", "--queue", "mails", "--yes", "--json")
 	r.signals <- syscall.SIGINT
-	var b admin.Bulk
+	var b api.Bulk
 	var text strings.Builder
 	for r.lines.Scan() {
 		text.WriteString(r.lines.Text())
@@ -163,7 +163,7 @@ func TestBulkInterrupted(t *testing.T) {
 		t.Errorf("status %d\n%s", got, r.stderr)
 	}
 	if text.Len() > 0 { // unless the signal came before it had begun
-		if err := json.Unmarshal([]byte(text.String()), &b); err != nil || b.State != admin.BulkCancelled || b.Done >= 20000 {
+		if err := json.Unmarshal([]byte(text.String()), &b); err != nil || b.State != api.BulkCancelled || b.Done >= 20000 {
 			t.Errorf("%+v, %v", b, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -16,7 +16,7 @@ type lister[T any] struct {
 	header               []string
 	empty                string // said if there is nothing
 	row                  func(*T) []string
-	fetch                func(ctx context.Context, c *apiclient.Client, page admin.PageOf) ([]T, string, error)
+	fetch                func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]T, string, error)
 }
 
 // newList makes the command. More flags may be added to it.
@@ -38,7 +38,7 @@ func newList[T any](p Process, l *lister[T]) *cobra.Command {
 
 func (l *lister[T]) print(cmd *cobra.Command, c *apiclient.Client, asJSON bool) error {
 	var t *table
-	for page := (admin.PageOf{Limit: admin.PageMax}); ; {
+	for page := (api.PageOf{Limit: api.PageMax}); ; {
 		found, next, err := l.fetch(cmd.Context(), c, page)
 		if err != nil {
 			return err

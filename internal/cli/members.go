@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/config"
 )
@@ -68,26 +68,26 @@ for that; if it is ended before, the node goes on all the same.`,
 }
 
 // joiner returns which node is to join: the one that is named, or else the one that is asked.
-func joiner(ctx context.Context, c *apiclient.Client, args []string) (m admin.ClusterMember, err error) {
+func joiner(ctx context.Context, c *apiclient.Client, args []string) (m api.ClusterMember, err error) {
 	if len(args) > 0 {
 		p, err := config.ParsePeer(args[0])
-		return admin.ClusterMember{Name: p.Name, Addr: p.Addr}, err
+		return api.ClusterMember{Name: p.Name, Addr: p.Addr}, err
 	}
 	st, err := c.Cluster(ctx)
 	if err != nil {
 		return m, apiError(err)
 	}
-	i := slices.IndexFunc(st.Nodes, func(n admin.ClusterNode) bool { return n.Name == st.Node })
+	i := slices.IndexFunc(st.Nodes, func(n api.ClusterNode) bool { return n.Name == st.Node })
 	if i < 0 {
 		return m, errors.New("the node that was asked does not tell its address: name it as NAME=HOST:PORT")
 	}
-	return admin.ClusterMember{Name: st.Node, Addr: st.Nodes[i].Addr}, nil
+	return api.ClusterMember{Name: st.Node, Addr: st.Nodes[i].Addr}, nil
 }
 
 // counts reports whether a node is a member that counts for majorities.
-func counts(st admin.ClusterStatus, name string) bool {
-	return slices.ContainsFunc(st.Nodes, func(n admin.ClusterNode) bool {
-		return n.Name == name && n.Member && n.Role != admin.RoleLearner
+func counts(st api.ClusterStatus, name string) bool {
+	return slices.ContainsFunc(st.Nodes, func(n api.ClusterNode) bool {
+		return n.Name == name && n.Member && n.Role != api.RoleLearner
 	})
 }
 

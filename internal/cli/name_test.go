@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // Every command works for names that mean something in paths, in queries and to shells.
@@ -34,7 +34,7 @@ func testOddName(t *testing.T, s *asked, namespace, name string) {
 	}
 	id := strings.TrimSpace(in("push", "--key", name, "--type", name, "--", name, "x"))
 	in("push", "--", name, "y")
-	var q admin.Queue
+	var q api.Queue
 	if got := in("queue ls --json", "--", name); json.Unmarshal([]byte(got), &q) != nil || q.Name != name || q.Namespace != namespace || q.Jobs != 2 {
 		t.Fatalf("list: %s", got)
 	}
@@ -43,7 +43,7 @@ func testOddName(t *testing.T, s *asked, namespace, name string) {
 			t.Errorf("%s: %q", step.verb, got)
 		}
 	}
-	var d admin.JobDetail
+	var d api.JobDetail
 	if got := in("job get --json", "--", name); json.Unmarshal([]byte(got), &d) != nil || fmt.Sprint(d.ID) != id || d.Queue != name || d.Type != name {
 		t.Errorf("get by key: %s, want %s", got, id)
 	}

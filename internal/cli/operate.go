@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -17,7 +17,7 @@ func newWorkerCommand(p Process) *cobra.Command {
 	return group("worker", "List worker processes, and tell them to be quiet or to stop", `  millrace worker ls
   millrace worker quiet w-1
   millrace worker stop --all --yes`,
-		newList(p, &lister[admin.Worker]{
+		newList(p, &lister[api.Worker]{
 			short: "List the worker processes that are connected",
 			long: `List the worker processes that are connected and have introduced themselves, as Faktory's do. "millrace job ls
 --state running" lists what workers of all protocols hold.`,
@@ -26,22 +26,22 @@ func newWorkerCommand(p Process) *cobra.Command {
 			header: []string{"WORKER", "NAMESPACE", "HOST", "PID", "STATE", "CONNECTIONS", "STARTED", "LAST BEAT", "LABELS"},
 			empty: `No worker process has introduced itself: only those of Faktory do, with their first heartbeat. Clients of other protocols do
 not. "millrace status" counts those that wait for a job, and "millrace job ls --state running" shows what they hold.`,
-			row: func(w *admin.Worker) []string {
+			row: func(w *api.Worker) []string {
 				return []string{
 					w.ID, w.Namespace, w.Hostname, strconv.FormatInt(w.PID, 10), w.State, strconv.Itoa(w.Connections), since(w.Started),
 					since(w.LastBeat), strings.Join(w.Labels, ","),
 				}
 			},
-			fetch: func(ctx context.Context, c *apiclient.Client, page admin.PageOf) ([]admin.Worker, string, error) {
+			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Worker, string, error) {
 				got, err := c.Workers(ctx, page)
 				return got.Workers, got.Next, err
 			},
 		}),
-		newWorkerSignal(p, admin.SignalQuiet, "Tell workers to take no more jobs, and to finish those they have"),
-		newWorkerSignal(p, admin.SignalStop, "Tell workers to end: they finish the jobs they have, or fail them"))
+		newWorkerSignal(p, api.SignalQuiet, "Tell workers to take no more jobs, and to finish those they have"),
+		newWorkerSignal(p, api.SignalStop, "Tell workers to end: they finish the jobs they have, or fail them"))
 }
 
-func newWorkerSignal(p Process, s admin.Signal, short string) *cobra.Command {
+func newWorkerSignal(p Process, s api.Signal, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: string(s) + " [WORKER...]", Short: short, Long: short + ". They hear it with their next heartbeat.",
 		Example: fmt.Sprintf("  millrace worker %[1]s w-1\n  millrace worker %[1]s --all --yes", s),
@@ -95,23 +95,23 @@ func newTokenCommand(p Process) *cobra.Command {
 	yes := addYes(remove)
 	return group("token", "List, make and remove the tokens of LMSTFY clients", `  millrace token ls
   millrace token add mails "the mail workers"`,
-		newList(p, &lister[admin.Token]{
+		newList(p, &lister[api.Token]{
 			short: "List tokens", long: "List the tokens of LMSTFY clients. The tokens themselves are not shown.",
 			example: "  millrace token ls\n  millrace token ls --json | jq -r .id",
 			header:  []string{"ID", "TOKEN", "NAMESPACE", "POOL", "DESCRIPTION", "REFUSED READS", "REFUSED WRITES"},
 			empty:   "There are no tokens.",
-			row: func(t *admin.Token) []string {
+			row: func(t *api.Token) []string {
 				return []string{
 					t.ID, t.Masked, t.Namespace, t.Pool, t.Description, strconv.FormatUint(t.RefusedReads, 10), strconv.FormatUint(t.RefusedWrites, 10),
 				}
 			},
-			fetch: func(ctx context.Context, c *apiclient.Client, page admin.PageOf) ([]admin.Token, string, error) {
+			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Token, string, error) {
 				got, err := c.Tokens(ctx, page)
 				return got.Tokens, got.Next, err
 			},
 		}),
 		asking(p, add, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
-			made, err := c.AddToken(cmd.Context(), admin.TokenOptions{Namespace: args[0], Description: args[1], Pool: *pool})
+			made, err := c.AddToken(cmd.Context(), api.TokenOptions{Namespace: args[0], Description: args[1], Pool: *pool})
 			if err != nil {
 				return err
 			}
@@ -131,12 +131,12 @@ func newTokenCommand(p Process) *cobra.Command {
 }
 
 func newBatchCommand(p Process) *cobra.Command {
-	list := &lister[admin.Batch]{
+	list := &lister[api.Batch]{
 		short: "List batches", long: "List the batches of a namespace, the oldest first.",
 		example: "  millrace batch ls\n  millrace batch ls --namespace shop --json | jq .pending",
 		header:  []string{"BATCH", "DESCRIPTION", "STATE", "JOBS", "PENDING", "FAILED", "CHILDREN", "CREATED"},
 		empty:   "There are no batches in this namespace.",
-		row: func(b *admin.Batch) []string {
+		row: func(b *api.Batch) []string {
 			return []string{
 				strconv.FormatUint(b.ID, 10), b.Text, batchState(b), strconv.FormatUint(b.Total, 10), strconv.FormatUint(b.Pending, 10),
 				strconv.FormatUint(b.Failed, 10), strconv.FormatUint(b.Children, 10), since(b.Created),
@@ -145,7 +145,7 @@ func newBatchCommand(p Process) *cobra.Command {
 	}
 	ls := newList(p, list)
 	namespace := addNamespace(ls, namespaceDefault, "namespace of the batches")
-	list.fetch = func(ctx context.Context, c *apiclient.Client, page admin.PageOf) ([]admin.Batch, string, error) {
+	list.fetch = func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Batch, string, error) {
 		got, err := c.Batches(ctx, *namespace, page)
 		return got.Batches, got.Next, err
 	}
@@ -179,7 +179,7 @@ func newBatchCommand(p Process) *cobra.Command {
 }
 
 // batchState is how far a batch is.
-func batchState(b *admin.Batch) string {
+func batchState(b *api.Batch) string {
 	switch {
 	case b.Open:
 		return "open"
@@ -194,19 +194,19 @@ func batchState(b *admin.Batch) string {
 func newBulkCommand(p Process) *cobra.Command {
 	return group("bulk", "List and stop actions on all jobs that fit a filter", `  millrace bulk ls
   millrace bulk stop 1a2b`,
-		newList(p, &lister[admin.Bulk]{
+		newList(p, &lister[api.Bulk]{
 			short:   "List bulk actions",
 			long:    `List the actions on all jobs that fit a filter, the newest first. "millrace job ... --all-matching" begins one.`,
 			example: "  millrace bulk ls",
 			header:  []string{"BULK", "ACTION", "JOBS", "STATE", "DONE", "LOOKED AT", "OF", "BEGUN"},
 			empty:   `There were none lately: "millrace job retry --all-matching" begins one.`,
-			row: func(b *admin.Bulk) []string {
+			row: func(b *api.Bulk) []string {
 				return []string{
 					b.ID, string(b.Action), shorten(b.Filter.String(), whatWidth), string(b.State), strconv.FormatUint(b.Done, 10),
 					strconv.FormatUint(b.Examined, 10), strconv.FormatUint(b.Total, 10), since(&b.Created),
 				}
 			},
-			fetch: func(ctx context.Context, c *apiclient.Client, page admin.PageOf) ([]admin.Bulk, string, error) {
+			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Bulk, string, error) {
 				got, err := c.Bulks(ctx, page)
 				return got.Bulk, got.Next, err
 			},
@@ -218,7 +218,7 @@ func newBulkCommand(p Process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if b.State != admin.BulkCancelled {
+			if b.State != api.BulkCancelled {
 				return fail(errors.New("it had ended already: " + string(b.State)))
 			}
 			return say(cmd, asJSON, b, "Stopped after %s.", plural(b.Done, "job"))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/job"
@@ -60,12 +59,12 @@ func newQueueList(p Process) *cobra.Command {
 			return err
 		}
 		defer c.Close()
-		filter := admin.QueueFilter{Namespace: *namespace}
+		filter := api.QueueFilter{Namespace: *namespace}
 		if len(args) > 0 {
 			filter.Name = args[0]
 		}
 		show := newQueueTable(cmd, f.asJSON)
-		page := admin.PageOf{Limit: admin.PageMax}
+		page := api.PageOf{Limit: api.PageMax}
 		for {
 			got, err := c.Queues(cmd.Context(), filter, page)
 			if err != nil {
@@ -96,7 +95,7 @@ func newQueueTable(cmd *cobra.Command, asJSON bool) *queueTable {
 	return &queueTable{cmd: cmd, asJSON: asJSON}
 }
 
-func (t *queueTable) add(q *admin.Queue) error {
+func (t *queueTable) add(q *api.Queue) error {
 	t.count++
 	if t.asJSON {
 		return printLine(t.cmd.OutOrStdout(), q)
@@ -116,7 +115,7 @@ func (t *queueTable) add(q *admin.Queue) error {
 var shownStates = []job.State{job.Ready, job.Leased, job.Scheduled, job.Retrying, job.Blocked, job.Buried, job.Dead, job.Failed, job.Done}
 
 // oldest tells how long the first ready job of a queue has waited.
-func oldest(q *admin.Queue) string {
+func oldest(q *api.Queue) string {
 	if q.OldestReadySeconds == nil {
 		return ""
 	}
@@ -124,7 +123,7 @@ func oldest(q *admin.Queue) string {
 }
 
 // pause tells whether a queue is paused, and for how long.
-func pause(q *admin.Queue) string {
+func pause(q *api.Queue) string {
 	switch {
 	case !q.Paused:
 		return ""
@@ -146,7 +145,7 @@ func newQueueGet(p Process) *cobra.Command {
 }
 
 // queueText shows a queue, a fact to a line.
-func queueText(q *admin.Queue) string {
+func queueText(q *api.Queue) string {
 	var b strings.Builder
 	t := newTable(&b)
 	t.row("queue", q.Name+" in namespace "+q.Namespace)
@@ -272,7 +271,7 @@ func elsewhere(ctx context.Context, c *apiclient.Client, namespace, name string,
 	}
 	told := *p
 	told.Detail = fmt.Sprintf("there is no queue %q in namespace %q", name, namespace)
-	page, lerr := c.Queues(ctx, admin.QueueFilter{Name: name}, admin.PageOf{Limit: admin.PageMax})
+	page, lerr := c.Queues(ctx, api.QueueFilter{Name: name}, api.PageOf{Limit: api.PageMax})
 	if lerr != nil {
 		return &told
 	}
@@ -351,11 +350,11 @@ func newQueuePurge(p Process) *cobra.Command {
 		if err := confirm(&q.Command, *yes, fmt.Sprintf("Delete %s of queue %s?", plural(n, what), name)); err != nil {
 			return nil, "", err
 		}
-		var count admin.Count
+		var count api.Count
 		if *state != "" {
 			count, err = c.Purge(ctx, *q.namespace, name, *state)
 		} else {
-			count, err = c.RemoveQueue(ctx, *q.namespace, name, admin.RemoveOptions{Keep: true})
+			count, err = c.RemoveQueue(ctx, *q.namespace, name, api.RemoveOptions{Keep: true})
 		}
 		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s of %s deleted.", plural(count.Jobs, what), printable(name)), err
 	})
@@ -377,7 +376,7 @@ func newQueueRemove(p Process) *cobra.Command {
 		if err := confirm(&q.Command, *yes, fmt.Sprintf("Remove queue %s with %s?", name, plural(info.Jobs, "job"))); err != nil {
 			return nil, "", err
 		}
-		count, err := c.RemoveQueue(ctx, *q.namespace, name, admin.RemoveOptions{IfIdle: *idle})
+		count, err := c.RemoveQueue(ctx, *q.namespace, name, api.RemoveOptions{IfIdle: *idle})
 		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s removed with %s.", printable(name), plural(count.Jobs, "job")), err
 	})
 }

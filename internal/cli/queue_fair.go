@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
 // showFairness says whether the groups of a queue take turns.
-func showFairness(f *admin.Fairness) string {
+func showFairness(f *api.Fairness) string {
 	if f == nil {
 		return "off"
 	}
@@ -40,7 +40,7 @@ given one job, or as many as its weight says. The weights that are given replace
 		if last < 1 || args[last] != "on" && args[last] != "off" {
 			return nil, nil, errors.New("name queues, and say on or off behind them")
 		}
-		fair := admin.Fairness{On: args[last] == "on", Weights: map[string]uint32{}}
+		fair := api.Fairness{On: args[last] == "on", Weights: map[string]uint32{}}
 		for _, text := range *weights {
 			group, n, _ := strings.Cut(text, "=")
 			weight, err := strconv.ParseUint(n, 10, 32)

@@ -7,12 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 )
 
 // showHook says what happens when a job dies.
-func showHook(h *admin.NewHook) string {
+func showHook(h *api.NewHook) string {
 	if h.URL != "" {
 		return "call " + h.URL
 	}
@@ -47,12 +46,12 @@ command shows what is set. The queue need not be there yet.`,
 		}
 		defer c.Close()
 		ctx, queue := cmd.Context(), args[0]
-		h, sets := admin.Hook{}, *push != "" || *to != ""
+		h, sets := api.Hook{}, *push != "" || *to != ""
 		switch {
 		case sets && len(args) == 2:
 			return errors.New(`--push and --url set a hook, and "off" removes it: choose one`)
 		case sets:
-			h, err = c.SetHook(ctx, *namespace, queue, admin.NewHook{Push: *push, URL: *to})
+			h, err = c.SetHook(ctx, *namespace, queue, api.NewHook{Push: *push, URL: *to})
 		case len(args) == 2:
 			err = c.DropHook(ctx, *namespace, queue)
 		default:

@@ -11,13 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
 // showSlots says how far the limits of a queue are used.
-func showSlots(l *admin.LimitUse) string {
+func showSlots(l *api.LimitUse) string {
 	text := strconv.FormatUint(l.SlotsUsed, 10) + " used"
 	if l.SlotsFree != nil {
 		text += ", " + strconv.FormatUint(*l.SlotsFree, 10) + " free"
@@ -26,7 +25,7 @@ func showSlots(l *admin.LimitUse) string {
 }
 
 // showLimits says what limits there are.
-func showLimits(l *admin.Limits) string {
+func showLimits(l *api.Limits) string {
 	var parts []string
 	if l.Concurrency > 0 {
 		parts = append(parts, fmt.Sprintf("concurrency %d", l.Concurrency))
@@ -72,7 +71,7 @@ A queue that is not there is made, so that it is limited from its first job on; 
 	groupBurst := flags.Uint32("group-burst", 0, "how many of them at once after a quiet time (default 1)")
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
 		for flag, text := range map[string]string{"--rate": *rate, "--group-rate": *groupRate} {
-			if _, _, err := admin.ParseRate(text); err != nil {
+			if _, _, err := api.ParseRate(text); err != nil {
 				return nil, "", ofFlag(flag, err)
 			}
 		}
@@ -102,7 +101,7 @@ A queue that is not there is made, so that it is limited from its first job on; 
 				set()
 			}
 		}
-		var info admin.Queue
+		var info api.Queue
 		if changed {
 			info, err = c.SetLimits(ctx, *q.namespace, name, l)
 		} else {
@@ -111,7 +110,7 @@ A queue that is not there is made, so that it is limited from its first job on; 
 		if err != nil {
 			return nil, "", err
 		}
-		now := admin.Limits{}
+		now := api.Limits{}
 		if info.Limits != nil {
 			now = info.Limits.Limits
 		}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/apiclient"
 	"millrace/internal/timing"
@@ -99,7 +98,7 @@ type replayer struct {
 
 	total uint64
 	began time.Time
-	tasks chan *admin.Record
+	tasks chan *api.Record
 	mu    sync.Mutex
 	out   replayed
 	took  timing.Histogram
@@ -125,7 +124,7 @@ const reasonsMax = 20
 
 // pace reads how fast to push.
 func (r *replayer) pace(rate, file string) error {
-	n, per, err := admin.ParseRate(rate)
+	n, per, err := api.ParseRate(rate)
 	switch {
 	case err != nil:
 		return ofFlag("--rate", err)
@@ -144,7 +143,7 @@ func (r *replayer) pace(rate, file string) error {
 }
 
 func (r *replayer) run(ctx context.Context, in io.Reader) error {
-	page, err := r.client.Jobs(ctx, admin.Filter{}, admin.PageOf{Limit: 1})
+	page, err := r.client.Jobs(ctx, api.Filter{}, api.PageOf{Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -153,7 +152,7 @@ func (r *replayer) run(ctx context.Context, in io.Reader) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.tasks = make(chan *admin.Record)
+	r.tasks = make(chan *api.Record)
 	r.out.Reasons = map[string]uint64{}
 	var workers sync.WaitGroup
 	for range r.connections {
@@ -266,8 +265,8 @@ func (r *replayer) inTime(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-func readTask(text []byte) (*admin.Record, error) {
-	task := new(admin.Record)
+func readTask(text []byte) (*api.Record, error) {
+	task := new(api.Record)
 	if err := json.Unmarshal(text, task); err != nil || task.Queue == "" {
 		return nil, fail(fmt.Errorf("%q is no job of an export", strings.TrimSpace(string(text[:min(len(text), 60)]))))
 	}
@@ -275,7 +274,7 @@ func readTask(text []byte) (*admin.Record, error) {
 }
 
 // give hands a job to whoever pushes, when it is due.
-func (r *replayer) give(ctx context.Context, task *admin.Record, due time.Time) error {
+func (r *replayer) give(ctx context.Context, task *api.Record, due time.Time) error {
 	if wait := time.Until(due); wait > 0 && !sleep(ctx, wait) {
 		return ctx.Err()
 	}
@@ -289,7 +288,7 @@ func (r *replayer) give(ctx context.Context, task *admin.Record, due time.Time) 
 }
 
 // push pushes one job. What is refused is counted; without a server it ends.
-func (r *replayer) push(ctx context.Context, task *admin.Record) error {
+func (r *replayer) push(ctx context.Context, task *api.Record) error {
 	began := time.Now()
 	_, err := r.client.Push(ctx, task.Namespace, task.Queue, []api.NewJob{newJobOf(task)})
 	took := time.Since(began)
@@ -318,7 +317,7 @@ func (r *replayer) push(ctx context.Context, task *admin.Record) error {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // newJobOf makes the job that a producer would push.
-func newJobOf(t *admin.Record) api.NewJob {
+func newJobOf(t *api.Record) api.NewJob {
 	n := api.NewJob{
 		Type: t.Type, Key: t.Key, Group: t.Group, Payload: t.Payload, Priority: t.Policy.Priority, Lease: t.Policy.LeaseSeconds, Keep: t.Policy.Keep,
 	}

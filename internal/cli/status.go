@@ -8,15 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
 // status is what "status" prints as JSON.
 type status struct {
-	Server  admin.ServerInfo `json:"server"`
-	Live    admin.Sample     `json:"live"`
-	Storage admin.Storage    `json:"storage"`
+	Server  api.ServerInfo `json:"server"`
+	Live    api.Sample     `json:"live"`
+	Storage api.Storage    `json:"storage"`
 }
 
 func newStatusCommand(p Process) *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -43,7 +43,7 @@ func fileOf(args []string) string {
 // exportLine is a line of an export.
 type exportLine struct {
 	text []byte // with its end, which only the last may lack
-	mark *admin.ExportMark
+	mark *api.ExportMark
 }
 
 // isJob reports whether the line is that of a job.
@@ -100,7 +100,7 @@ func (v *verifier) add(line exportLine) ([]exportLine, error) {
 	v.bytes += len(line.text)
 	m := line.mark
 	if m == nil {
-		v.sum, v.lines = admin.Checksum(v.sum, line.text), v.lines+1
+		v.sum, v.lines = api.Checksum(v.sum, line.text), v.lines+1
 		v.ended = false
 		switch long := len(v.held) > heldMax || v.bytes > heldBytes; {
 		case !long && !v.ignore:
@@ -113,14 +113,14 @@ func (v *verifier) add(line exportLine) ([]exportLine, error) {
 	switch {
 	case m.Checksum == "": // of an older release
 		v.sum, v.lines = 0, 0
-	case !v.ignore && m.Checksum != admin.ShowChecksum(v.sum):
-		return nil, v.damaged(fmt.Sprintf("its checksum is %s instead of %s", admin.ShowChecksum(v.sum), m.Checksum))
+	case !v.ignore && m.Checksum != api.ShowChecksum(v.sum):
+		return nil, v.damaged(fmt.Sprintf("its checksum is %s instead of %s", api.ShowChecksum(v.sum), m.Checksum))
 	case !v.ignore && m.Lines != v.lines:
 		return nil, v.damaged(fmt.Sprintf("it has %d lines instead of %d", v.lines, m.Lines))
 	default:
 		v.known = true
 	}
-	if v.ended = m.Mark == admin.MarkEnd; v.ended { // another may follow
+	if v.ended = m.Mark == api.MarkEnd; v.ended { // another may follow
 		v.sum, v.lines = 0, 0
 	}
 	return v.release(), nil
@@ -146,11 +146,11 @@ func (v *verifier) damaged(how string) error {
 }
 
 // markOf reads a line that is a mark; nil if it is none.
-func markOf(line []byte) *admin.ExportMark {
+func markOf(line []byte) *api.ExportMark {
 	if !bytes.HasPrefix(line, []byte(`{"mark"`)) {
 		return nil
 	}
-	m := new(admin.ExportMark)
+	m := new(api.ExportMark)
 	if json.Unmarshal(line, m) != nil {
 		return nil
 	}

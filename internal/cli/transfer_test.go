@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 func TestBackupCommand(t *testing.T) {
@@ -26,7 +26,7 @@ func TestBackupCommand(t *testing.T) {
 	}
 	restored := filepath.Join(t.TempDir(), "restored")
 	s.ok("restore " + dir + " " + restored)
-	var b admin.Backup
+	var b api.Backup
 	if err := json.Unmarshal([]byte(s.ok("backup --json "+dir+"2")), &b); err != nil || b.Dir != dir+"2" || b.Bytes == 0 {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -119,7 +119,7 @@ func TestExportImport(t *testing.T) {
 	if mails, later := to.counts("mails"), to.counts("later"); mails != "1200 0 0 0 0 0 0" || later != "0 0 1 0 0 0 0" {
 		t.Errorf("imported: %s, %s", mails, later)
 	}
-	var out admin.ImportResult
+	var out api.ImportResult
 	if err := json.Unmarshal([]byte(to.with(bytes.NewReader(whole), "import", "--json").stdout), &out); err != nil || out.Imported != 1200 || out.Existed != 1 {
 		t.Errorf("once more: %+v, %v", out, err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -49,7 +49,7 @@ retries all jobs of a group, also those that were not looked at.`,
 	})
 }
 
-func printFailures(cmd *cobra.Command, found *admin.Failures) error {
+func printFailures(cmd *cobra.Command, found *api.Failures) error {
 	if len(found.Groups) == 0 {
 		_, err := fmt.Fprintln(cmd.ErrOrStderr(), "Nothing has failed: there are no dead and no retrying jobs.")
 		return err
@@ -112,7 +112,7 @@ most: since the server was started, or in a period.`,
 
 func count(n uint64) string { return strconv.FormatUint(n, 10) }
 
-func quantiles(w *admin.Wait) (p50, p95 string) {
+func quantiles(w *api.Wait) (p50, p95 string) {
 	if w == nil {
 		return "", ""
 	}
@@ -120,21 +120,21 @@ func quantiles(w *admin.Wait) (p50, p95 string) {
 }
 
 func newActivityCommand(p Process) *cobra.Command {
-	l := &lister[admin.Activity]{
+	l := &lister[api.Activity]{
 		short: "Show what operators have done lately",
 		long: `Show what operators have done lately, through the web UI, the command line and the operator API, the newest first. The last
 200 are kept.`,
 		example: "  millrace activity\n  millrace activity --json | jq -r .what",
 		header:  []string{"WHEN", "WHAT", "JOBS", "FROM", "WITH"},
 		empty:   "Nobody has done anything yet. Pauses, retries, deletions and the like are listed here.",
-		row: func(a *admin.Activity) []string {
+		row: func(a *api.Activity) []string {
 			jobs := "" // none, or not known yet when a bulk action began
 			if a.Jobs > 0 {
 				jobs = count(a.Jobs)
 			}
 			return []string{a.At.Format(time.DateTime), a.What, jobs, a.Who, a.Via}
 		},
-		fetch: func(ctx context.Context, c *apiclient.Client, _ admin.PageOf) ([]admin.Activity, string, error) {
+		fetch: func(ctx context.Context, c *apiclient.Client, _ api.PageOf) ([]api.Activity, string, error) {
 			got, err := c.Activity(ctx)
 			return got.Activity, "", err
 		},

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/apiclient"
 )
 
@@ -82,13 +82,13 @@ func open(ctx context.Context, addrs map[string]string, clock *Clock, past time.
 
 // setUp does what an operator of the shop has done.
 func (s *shop) setUp(ctx context.Context) error {
-	if _, err := s.api.SetLimits(ctx, namespace, webhooks, admin.Limits{Concurrency: 4, Rate: "5/s", Burst: 5}); err != nil {
+	if _, err := s.api.SetLimits(ctx, namespace, webhooks, api.Limits{Concurrency: 4, Rate: "5/s", Burst: 5}); err != nil {
 		return err
 	}
 	for _, c := range []struct{ name, schedule, queue, kind string }{
 		{"stock", "*/5 * * * *", reports, "SyncStock"}, {"digest", "*/15 * * * *", mail, "SendDigest"}, {"closing", "0 3 * * *", reports, "CloseDay"},
 	} {
-		n := admin.NewCron{Schedule: c.schedule, TimeZone: "Europe/Berlin", Queue: c.queue}
+		n := api.NewCron{Schedule: c.schedule, TimeZone: "Europe/Berlin", Queue: c.queue}
 		n.Job.Type = c.kind
 		if _, err := s.api.SetCron(ctx, namespace, c.name, n); err != nil {
 			return err
@@ -245,7 +245,7 @@ func (s *shop) work(ctx context.Context) error {
 
 // ready tells how many jobs of each queue could be fetched: a fetch from an empty one would wait.
 func (s *shop) ready(ctx context.Context) (map[string]uint64, error) {
-	page, err := s.api.Queues(ctx, admin.QueueFilter{Namespace: namespace}, admin.PageOf{})
+	page, err := s.api.Queues(ctx, api.QueueFilter{Namespace: namespace}, api.PageOf{})
 	ready := make(map[string]uint64)
 	for i := range page.Queues {
 		if q := &page.Queues[i]; !q.Paused {

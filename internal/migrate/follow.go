@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect"
 )
 
@@ -102,7 +102,7 @@ func (r *run) passUnit(ctx context.Context, f Follower, jobs []*dialect.Arrival,
 	}
 	arrived, why := make([]bool, len(jobs)), make([]string, len(jobs))
 	for i := range jobs {
-		arrived[i] = result.Lines[i] != admin.LineRefused
+		arrived[i] = result.Lines[i] != api.LineRefused
 	}
 	for _, l := range result.Refused {
 		why[l.Line-1] = strings.ReplaceAll(l.Problem, "\n", " ")

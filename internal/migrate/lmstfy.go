@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect"
 	"millrace/internal/job"
 )
@@ -234,7 +234,7 @@ func (r *lmstfyReader) flush() error {
 }
 
 // Tokens returns the tokens of all pools that this Redis has.
-func (l *lmstfy) Tokens(ctx context.Context) (tokens []admin.TokenOptions, err error) {
+func (l *lmstfy) Tokens(ctx context.Context) (tokens []api.TokenOptions, err error) {
 	keys := l.redis.Scan(ctx, 0, lmstfyTokens+"*", pageMax).Iterator()
 	for keys.Next(ctx) {
 		pool, namespace, _ := strings.Cut(strings.TrimPrefix(keys.Val(), lmstfyTokens), "/")
@@ -243,7 +243,7 @@ func (l *lmstfy) Tokens(ctx context.Context) (tokens []admin.TokenOptions, err e
 			return nil, fmt.Errorf("read tokens: %w", err)
 		}
 		for _, token := range slices.Sorted(maps.Keys(list)) {
-			tokens = append(tokens, admin.TokenOptions{
+			tokens = append(tokens, api.TokenOptions{
 				Namespace: namespace, Pool: pool, Token: token, Description: cmp.Or(list[token], "migrated"),
 			})
 		}

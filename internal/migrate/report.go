@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/dialect"
 	"millrace/internal/job"
@@ -92,7 +91,7 @@ func (r *Report) left(p place) {
 }
 
 // took counts what has become of jobs that were sent.
-func (r *Report) took(jobs []place, result *admin.MigrationResult) {
+func (r *Report) took(jobs []place, result *api.MigrationResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.space = cmp.Or(result.Namespace, r.space)
@@ -104,9 +103,9 @@ func (r *Report) took(jobs []place, result *admin.MigrationResult) {
 		}
 		row.Read++
 		switch result.Lines[i] {
-		case admin.LineArrived:
+		case api.LineArrived:
 			row.Arrived++
-		case admin.LineRepeated:
+		case api.LineRepeated:
 			row.Repeated++
 		default:
 			row.Refused++
@@ -164,7 +163,7 @@ func (r *Report) compare(ctx context.Context, server Server) error {
 }
 
 // count returns how many jobs of a queue are in the state in which those of another arrive.
-func count(q *admin.Queue, state string) uint64 {
+func count(q *api.Queue, state string) uint64 {
 	switch state {
 	case dialect.StatePaused:
 		if q.Paused {

@@ -9,16 +9,15 @@ import (
 	"net/http"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/dialect"
 )
 
 // Server is the side that takes jobs over.
 type Server interface {
-	Migrate(ctx context.Context, o admin.MigrationOptions, lines []byte) (admin.MigrationResult, error)
-	Queue(ctx context.Context, namespace, name string) (admin.Queue, error)
-	AddToken(ctx context.Context, o admin.TokenOptions) (admin.NewToken, error)
+	Migrate(ctx context.Context, o api.MigrationOptions, lines []byte) (api.MigrationResult, error)
+	Queue(ctx context.Context, namespace, name string) (api.Queue, error)
+	AddToken(ctx context.Context, o api.TokenOptions) (api.NewToken, error)
 }
 
 // Options say how a source is migrated.
@@ -191,7 +190,7 @@ func (r *run) send(ctx context.Context, u *unit) error {
 }
 
 // migrate has the server take a unit over, and counts what has become of it.
-func (r *run) migrate(ctx context.Context, u *unit) (admin.MigrationResult, error) {
+func (r *run) migrate(ctx context.Context, u *unit) (api.MigrationResult, error) {
 	result, err := r.ask(ctx, u)
 	if err == nil {
 		err = r.took(u, &result)
@@ -200,8 +199,8 @@ func (r *run) migrate(ctx context.Context, u *unit) (admin.MigrationResult, erro
 }
 
 // ask asks the server as often as it takes: to repeat it does no harm.
-func (r *run) ask(ctx context.Context, u *unit) (admin.MigrationResult, error) {
-	o := admin.MigrationOptions{Source: r.o.Name, Protocol: r.protocol, Namespace: r.o.Namespace, DryRun: r.o.DryRun}
+func (r *run) ask(ctx context.Context, u *unit) (api.MigrationResult, error) {
+	o := api.MigrationOptions{Source: r.o.Name, Protocol: r.protocol, Namespace: r.o.Namespace, DryRun: r.o.DryRun}
 	for try := 1; ; try++ {
 		result, err := r.o.Server.Migrate(ctx, o, u.lines.Bytes())
 		if err == nil {
@@ -214,13 +213,13 @@ func (r *run) ask(ctx context.Context, u *unit) (admin.MigrationResult, error) {
 }
 
 // took counts what has become of a unit.
-func (r *run) took(u *unit, result *admin.MigrationResult) error {
+func (r *run) took(u *unit, result *api.MigrationResult) error {
 	if len(result.Lines) != len(u.jobs) {
 		return fmt.Errorf("the server tells of %d lines, but %d were sent", len(result.Lines), len(u.jobs))
 	}
 	r.report.took(u.jobs, result)
 	for _, list := range []struct {
-		lines  []admin.MigrationLine
+		lines  []api.MigrationLine
 		partly bool
 	}{{result.Refused, false}, {result.Partly, true}} {
 		for _, l := range list.lines {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/dialect"
 	"millrace/internal/testkit"
@@ -49,17 +48,17 @@ type fakeServer struct {
 	asked   int
 }
 
-func (s *fakeServer) Migrate(_ context.Context, o admin.MigrationOptions, lines []byte) (admin.MigrationResult, error) {
+func (s *fakeServer) Migrate(_ context.Context, o api.MigrationOptions, lines []byte) (api.MigrationResult, error) {
 	s.asked++
 	if s.fail != nil {
 		if err := s.fail(s.asked); err != nil {
-			return admin.MigrationResult{}, err
+			return api.MigrationResult{}, err
 		}
 	}
 	if o.Source != "p:here" || o.Protocol != "p" {
-		return admin.MigrationResult{}, fmt.Errorf("%+v", o)
+		return api.MigrationResult{}, fmt.Errorf("%+v", o)
 	}
-	out := admin.MigrationResult{Namespace: "ns"}
+	out := api.MigrationResult{Namespace: "ns"}
 	for line := range strings.Lines(string(lines)) {
 		var a dialect.Arrival
 		if err := json.Unmarshal([]byte(line), &a); err != nil {
@@ -68,45 +67,45 @@ func (s *fakeServer) Migrate(_ context.Context, o admin.MigrationOptions, lines 
 		n := len(out.Lines) + 1
 		switch {
 		case s.arrived[a.ID]:
-			out.Lines += string(admin.LineRepeated)
+			out.Lines += string(api.LineRepeated)
 			continue
 		case a.ID == "7":
-			out.Lines += string(admin.LineRefused)
-			out.Refused = append(out.Refused, admin.MigrationLine{Line: n, ID: a.ID, Problem: "seven"})
+			out.Lines += string(api.LineRefused)
+			out.Refused = append(out.Refused, api.MigrationLine{Line: n, ID: a.ID, Problem: "seven"})
 			continue
 		case a.ID == "8":
-			out.Partly = append(out.Partly, admin.MigrationLine{Line: n, ID: a.ID, Problem: "its lock"})
+			out.Partly = append(out.Partly, api.MigrationLine{Line: n, ID: a.ID, Problem: "its lock"})
 		}
-		out.Lines += string(admin.LineArrived)
+		out.Lines += string(api.LineArrived)
 		s.order = append(s.order, a.ID)
 		s.arrived[a.ID] = true
 	}
 	return out, nil
 }
 
-func (s *fakeServer) Queue(_ context.Context, namespace, name string) (admin.Queue, error) {
+func (s *fakeServer) Queue(_ context.Context, namespace, name string) (api.Queue, error) {
 	if namespace != "ns" || name != "q1" {
-		return admin.Queue{}, &api.Problem{Status: http.StatusNotFound}
+		return api.Queue{}, &api.Problem{Status: http.StatusNotFound}
 	}
-	return admin.Queue{Counts: map[string]uint64{"ready": 5}, Paused: true}, nil
+	return api.Queue{Counts: map[string]uint64{"ready": 5}, Paused: true}, nil
 }
 
-func (s *fakeServer) AddToken(_ context.Context, o admin.TokenOptions) (admin.NewToken, error) {
+func (s *fakeServer) AddToken(_ context.Context, o api.TokenOptions) (api.NewToken, error) {
 	switch {
 	case o.Pool != "":
-		return admin.NewToken{}, &api.Problem{Status: http.StatusBadRequest, Detail: "no pool"}
+		return api.NewToken{}, &api.Problem{Status: http.StatusBadRequest, Detail: "no pool"}
 	case s.arrived["token "+o.Token]:
-		return admin.NewToken{}, &api.Problem{Status: http.StatusConflict}
+		return api.NewToken{}, &api.Problem{Status: http.StatusConflict}
 	}
 	s.arrived["token "+o.Token] = true
-	return admin.NewToken{}, nil
+	return api.NewToken{}, nil
 }
 
 // tokenSource has tokens, too.
 type tokenSource struct{ fakeSource }
 
-func (s *tokenSource) Tokens(context.Context) ([]admin.TokenOptions, error) {
-	return []admin.TokenOptions{{Token: "a"}, {Token: "b"}, {Token: "c", Pool: "none"}}, nil
+func (s *tokenSource) Tokens(context.Context) ([]api.TokenOptions, error) {
+	return []api.TokenOptions{{Token: "a"}, {Token: "b"}, {Token: "c", Pool: "none"}}, nil
 }
 
 // Tokens are made unless they are there; one that is refused is told.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect"
 )
 
@@ -25,7 +25,7 @@ type Source interface {
 
 // TokenSource is a Source whose clients have tokens.
 type TokenSource interface {
-	Tokens(ctx context.Context) ([]admin.TokenOptions, error)
+	Tokens(ctx context.Context) ([]api.TokenOptions, error)
 }
 
 // Sink takes what a Source reads.

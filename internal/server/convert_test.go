@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/job"
 	"millrace/internal/offline"
@@ -248,7 +248,7 @@ func TestNodeBackup(t *testing.T) {
 		push(t, c.up[standby].addr(0), "q", "n", "")
 		for _, at := range []string{leader, standby} {
 			name := fmt.Sprintf("%s-%d", at, i)
-			var b admin.Backup
+			var b api.Backup
 			if err := json.Unmarshal([]byte(c.call(at, http.MethodPost, "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, name), http.StatusOK)), &b); err != nil {
 				t.Fatal(err)
 			}

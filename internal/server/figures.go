@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/metrics"
@@ -36,14 +36,14 @@ func protocolOf(listener string) string {
 }
 
 // connections tells about the connections of each protocol in each namespace.
-func (s *server) connections() []admin.Connections {
-	out := []admin.Connections{}
+func (s *server) connections() []api.Connections {
+	out := []api.Connections{}
 	for _, g := range s.gates {
 		name := g.config.Name()
-		i := slices.IndexFunc(out, func(c admin.Connections) bool { return c.Protocol == name && c.Namespace == g.config.Namespace })
+		i := slices.IndexFunc(out, func(c api.Connections) bool { return c.Protocol == name && c.Namespace == g.config.Namespace })
 		if i < 0 {
 			i = len(out)
-			out = append(out, admin.Connections{Protocol: name, Namespace: g.config.Namespace, TLS: g.config.TLS.Enabled()})
+			out = append(out, api.Connections{Protocol: name, Namespace: g.config.Namespace, TLS: g.config.TLS.Enabled()})
 			for _, d := range s.dialects {
 				if d.protocol == protocolOf(name) && d.namespace == g.config.Namespace {
 					out[i].Rejected += d.Stats().Rejected

@@ -97,7 +97,7 @@ type cronEntry struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Enabled   *bool  `json:"enabled"`
-	admin.NewCron
+	api.NewCron
 }
 
 // cronRules makes the schedules of the files: those that are not there any more go.
@@ -143,7 +143,7 @@ func ownCron(value []byte) (job.Schedule, error) {
 		e.Namespace = "default"
 	}
 	e.Paused = e.Paused || e.Enabled != nil && !*e.Enabled
-	return e.Entry(e.Namespace, e.Name, dialect.DoorAdmin)
+	return admin.CronEntry(&e.NewCron, e.Namespace, e.Name, dialect.DoorAdmin)
 }
 
 // faktoryCron reads a [[cron]] as Faktory's files have it. Such an entry has no name: it is called after the type of

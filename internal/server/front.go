@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/cluster"
 	"millrace/internal/config"
@@ -199,9 +200,9 @@ func (n *node) reachesAnother() bool {
 }
 
 // Status implements admin.Cluster. What is told about others is as old as their last answer.
-func (n *node) Status() admin.ClusterStatus {
+func (n *node) Status() api.ClusterStatus {
 	own := n.pong()
-	st := admin.ClusterStatus{Node: own.Node, Term: own.Term}
+	st := api.ClusterStatus{Node: own.Node, Term: own.Term}
 	if l := n.term.Load(); l != nil {
 		st.Format = l.served.engine.Format()
 	}
@@ -212,7 +213,7 @@ func (n *node) Status() admin.ClusterStatus {
 		if m.name == own.Node {
 			h = heard{pong: own, at: time.Now()}
 		}
-		node := admin.ClusterNode{
+		node := api.ClusterNode{
 			Name: m.name, Addr: m.addr, Role: m.role(), Member: m.member, Reachable: true, Version: h.pong.Version, Format: h.pong.Format, LogBytes: h.pong.Log, LagEntries: h.lag,
 			CatchUpReceived: h.pong.Received, CatchUpSize: h.pong.Receives,
 		}
@@ -222,7 +223,7 @@ func (n *node) Status() admin.ClusterStatus {
 		case h.err != nil:
 			node.Reachable, node.About = false, h.err.Error()
 		case m.name == own.Node && n.outside != nil:
-			node.Role, node.Member, node.About = admin.RoleOutside, false, n.outside.Error()
+			node.Role, node.Member, node.About = api.RoleOutside, false, n.outside.Error()
 		case m.id != "" && m.id != h.pong.ID:
 			node.About = "it is not part of the cluster: its data directory is new"
 		case m.name != own.Node:
@@ -242,7 +243,7 @@ func (n *node) Status() admin.ClusterStatus {
 	}
 	for i := range st.Nodes {
 		if st.Nodes[i].Name == st.Leader {
-			st.Nodes[i].Role = admin.RoleLeader
+			st.Nodes[i].Role = api.RoleLeader
 		}
 	}
 	return st

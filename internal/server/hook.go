@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/hook"
@@ -35,7 +36,7 @@ func (s *server) calling(ctx context.Context, runs []func() error) []func() erro
 type hookEntry struct {
 	Namespace string `json:"namespace"`
 	Queue     string `json:"queue"`
-	admin.NewHook
+	api.NewHook
 }
 
 // hookRules makes the hooks of the file: those that are not there any more go.
@@ -46,7 +47,7 @@ func hookRules(_ *server, c *config.Config, rules []config.Rule) ([]job.Command,
 		err := strictly(r.Value, &e)
 		var h job.Hook
 		if err == nil {
-			h, err = e.Entry(e.Namespace, e.Queue, dialect.DoorAdmin, len(c.Hooks.Secrets) > 0)
+			h, err = admin.HookEntry(&e.NewHook, e.Namespace, e.Queue, dialect.DoorAdmin, len(c.Hooks.Secrets) > 0)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: hook: %w", r.From, plainError(err))

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/dialect/lmstfy/lmstfytest"
 	"millrace/internal/testkit"
@@ -133,7 +133,7 @@ func tokenIDs(t *testing.T, addr, password string) string {
 		code, body = ask(t, http.MethodGet, addr, "/api/v1/tokens", password)
 		return code != 0 && code != http.StatusServiceUnavailable
 	})
-	var page admin.TokenPage
+	var page api.TokenPage
 	if err := json.Unmarshal([]byte(body), &page); code != http.StatusOK || err != nil {
 		t.Fatalf("%d %s", code, body)
 	}

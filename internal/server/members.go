@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/cluster"
 	"millrace/internal/config"
 	"millrace/internal/raftlog"
@@ -28,9 +28,9 @@ type member struct {
 
 func (m *member) role() string {
 	if m.learner {
-		return admin.RoleLearner
+		return api.RoleLearner
 	}
-	return admin.RoleStandby
+	return api.RoleStandby
 }
 
 // members returns the nodes of the cluster. The log knows them; the configuration is asked only until this node has

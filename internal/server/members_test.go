@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/config"
 )
 
@@ -128,18 +128,18 @@ func (c *nodesOf) remove(name string) {
 func (c *nodesOf) join(at, name string) {
 	c.t.Helper()
 	c.call(at, http.MethodPost, "/api/v1/cluster/members", fmt.Sprintf(`{"name":%q,"addr":%q}`, name, c.configs[name].Cluster.Addr), http.StatusAccepted)
-	c.awaitRole(name, admin.RoleStandby)
+	c.awaitRole(name, api.RoleStandby)
 }
 
 // awaitRole waits until the leader says that a node has a role, as a member.
 func (c *nodesOf) awaitRole(name, role string) {
 	c.t.Helper()
 	until(c.t, fmt.Sprintf("node %s is %s", name, role), func() bool {
-		var st admin.ClusterStatus
+		var st api.ClusterStatus
 		if err := json.Unmarshal([]byte(c.call(c.leader(), http.MethodGet, "/api/v1/cluster", "", http.StatusOK)), &st); err != nil {
 			c.t.Fatal(err)
 		}
-		return slices.ContainsFunc(st.Nodes, func(n admin.ClusterNode) bool { return n.Name == name && n.Role == role && n.Member && n.Reachable })
+		return slices.ContainsFunc(st.Nodes, func(n api.ClusterNode) bool { return n.Name == name && n.Role == role && n.Member && n.Reachable })
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/job"
@@ -142,7 +143,7 @@ func ownQueue(value []byte) (queueRule, error) {
 		Namespace string            `json:"namespace"`
 		Fair      bool              `json:"fair"`
 		Weights   map[string]uint32 `json:"weights"`
-		admin.Limits
+		api.Limits
 	}
 	e.Namespace = "default"
 	var named map[string]json.RawMessage
@@ -171,7 +172,7 @@ func ownQueue(value []byte) (queueRule, error) {
 	if r.Sets = slices.Sorted(maps.Keys(named)); len(r.Sets) == 0 {
 		return r, errors.New("write what is limited, for example concurrency = 4, or fair = true")
 	}
-	limits, err := e.Entry()
+	limits, err := admin.LimitsEntry(&e.Limits)
 	if err != nil {
 		return r, err
 	}

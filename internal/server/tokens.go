@@ -2,6 +2,7 @@ package server
 
 import (
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect/lmstfy"
 )
 
@@ -23,19 +24,19 @@ func (l lmstfyTokens) Required() bool { return l.d.AsksForTokens() }
 func (l lmstfyTokens) Pools() []string { return l.d.Pools() }
 
 // Tokens returns all tokens and limits.
-func (l lmstfyTokens) Tokens() ([]admin.Token, error) {
+func (l lmstfyTokens) Tokens() ([]api.Token, error) {
 	list, err := l.d.Tokens()
 	if err != nil {
 		return nil, err
 	}
-	out := make([]admin.Token, 0, len(list))
+	out := make([]api.Token, 0, len(list))
 	for _, t := range list {
-		shown := admin.Token{
+		shown := api.Token{
 			Namespace: t.Namespace, Pool: t.Pool, Secret: t.Token, Exists: t.Exists, Description: t.Description,
 			RefusedReads: t.RefusedReads, RefusedWrites: t.RefusedWrites,
 		}
 		if t.Limits != nil {
-			shown.Limits = &admin.TokenLimits{Reads: t.Limits.Read, Writes: t.Limits.Write, Interval: t.Limits.IntervalSeconds}
+			shown.Limits = &api.TokenLimits{Reads: t.Limits.Read, Writes: t.Limits.Write, Interval: t.Limits.IntervalSeconds}
 		}
 		out = append(out, shown)
 	}
@@ -43,19 +44,19 @@ func (l lmstfyTokens) Tokens() ([]admin.Token, error) {
 }
 
 // Add makes a token.
-func (l lmstfyTokens) Add(t admin.Token) (string, error) { return l.d.AddToken(lmstfyToken(t)) }
+func (l lmstfyTokens) Add(t api.Token) (string, error) { return l.d.AddToken(lmstfyToken(t)) }
 
 // Drop removes a token with its limits.
-func (l lmstfyTokens) Drop(t admin.Token) error { return l.d.DropToken(lmstfyToken(t)) }
+func (l lmstfyTokens) Drop(t api.Token) error { return l.d.DropToken(lmstfyToken(t)) }
 
 // SetLimits gives a token limits, or takes them away.
-func (l lmstfyTokens) SetLimits(t admin.Token, to *admin.TokenLimits) error {
+func (l lmstfyTokens) SetLimits(t api.Token, to *api.TokenLimits) error {
 	if to == nil {
 		return l.d.SetLimits(lmstfyToken(t), nil)
 	}
 	return l.d.SetLimits(lmstfyToken(t), &lmstfy.Limits{Read: to.Reads, Write: to.Writes, IntervalSeconds: to.Interval})
 }
 
-func lmstfyToken(t admin.Token) lmstfy.Token {
+func lmstfyToken(t api.Token) lmstfy.Token {
 	return lmstfy.Token{Pool: t.Pool, Namespace: t.Namespace, Token: t.Secret, Description: t.Description}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect/lmstfy/lmstfytest"
 )
 
@@ -46,7 +46,7 @@ func TestOperatorTokens(t *testing.T) {
 		return refused.Code
 	}
 
-	var made admin.NewToken
+	var made api.NewToken
 	call(http.StatusCreated, "POST", "", `{"namespace":"ns","pool":"cold","description":"reports"}`, &made)
 	if !strings.HasPrefix(made.Text, "cold:") || made.Namespace != "ns" || !strings.HasSuffix(made.Text, made.Masked[len("…"):]) {
 		t.Errorf("%+v", made)
@@ -68,7 +68,7 @@ func TestOperatorTokens(t *testing.T) {
 	if _, err := c.Publish("q", "", []byte("3")); code(err) != http.StatusTooManyRequests {
 		t.Errorf("beyond its limits: %v", err)
 	}
-	var got admin.Token
+	var got api.Token
 	call(http.StatusOK, "GET", "/"+made.ID, "", &got)
 	if got.RefusedWrites != 1 || got.Limits == nil || got.Limits.Writes != 1 {
 		t.Errorf("%+v", got)
@@ -84,7 +84,7 @@ func TestOperatorTokens(t *testing.T) {
 	if status, body := httpDo(t, http.MethodPost, "http://"+r.addr(1)+"/token/other", "description=theirs"); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
-	var list admin.TokenPage
+	var list api.TokenPage
 	call(http.StatusOK, "GET", "", "", &list)
 	if len(list.Tokens) != 2 || list.Tokens[1].Namespace != "other" || !list.Required || strings.Join(list.Pools, " ") != "default cold" {
 		t.Errorf("%+v", list)

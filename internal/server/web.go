@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
@@ -43,7 +44,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 		Tokens:      s.tokens(),
 		Adopt:       s.adopt,
 		Connections: s.connections,
-		Settings:    func() []admin.Setting { return settingList(s.settings.current.Load()) },
+		Settings:    func() []api.Setting { return settingList(s.settings.current.Load()) },
 		FreeBytes:   s.store.FreeBytes,
 		FreeFloor:   s.cfg.Store.FreeFloor,
 		DataDir:     s.dataDir(),
@@ -121,10 +122,10 @@ func findID(text string) (job.ID, bool) {
 }
 
 // settingList shows the effective configuration, secrets masked.
-func settingList(c *config.Config) []admin.Setting {
-	out := make([]admin.Setting, 0, len(c.Settings()))
+func settingList(c *config.Config) []api.Setting {
+	out := make([]api.Setting, 0, len(c.Settings()))
 	for _, set := range c.Settings() {
-		out = append(out, admin.Setting{
+		out = append(out, api.Setting{
 			Key: set.Key.Name, Value: set.Text(), Source: set.Source.String(), Default: set.Key.Default, Secret: set.Key.Secret, Help: set.Key.Doc,
 		})
 	}
@@ -147,15 +148,15 @@ type faktoryWorkers struct{ d *faktory.Dialect }
 func (f faktoryWorkers) Namespace() string { return f.d.Namespace() }
 
 // Workers returns the worker processes that are connected.
-func (f faktoryWorkers) Workers() []admin.Worker {
+func (f faktoryWorkers) Workers() []api.Worker {
 	list := f.d.Workers()
-	out := make([]admin.Worker, 0, len(list))
+	out := make([]api.Worker, 0, len(list))
 	at := func(t time.Time) *time.Time {
 		t = t.UTC()
 		return &t
 	}
 	for _, w := range list {
-		out = append(out, admin.Worker{
+		out = append(out, api.Worker{
 			ID: w.WID, Hostname: w.Hostname, PID: w.PID, Labels: w.Labels, State: w.State.String(), Started: at(w.Started), LastBeat: at(w.LastBeat),
 			MemoryBytes: w.RSS << 10, Connections: w.Connections, Leases: w.Holder,
 		})
@@ -164,9 +165,9 @@ func (f faktoryWorkers) Workers() []admin.Worker {
 }
 
 // Signal tells workers to be quiet or to stop.
-func (f faktoryWorkers) Signal(id string, sig admin.Signal) int {
+func (f faktoryWorkers) Signal(id string, sig api.Signal) int {
 	to := faktory.Quiet
-	if sig == admin.SignalStop {
+	if sig == api.SignalStop {
 		to = faktory.Terminate
 	}
 	return f.d.Signal(id, to)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory/faktorytest"
 	"millrace/internal/testkit"
@@ -154,7 +154,7 @@ func TestWebAlone(t *testing.T) {
 		t.Errorf("stats: %d %s", code, body)
 	}
 	var list struct {
-		Connections []admin.Connections `json:"connections"`
+		Connections []api.Connections `json:"connections"`
 	}
 	_, body := httpDo(t, http.MethodGet, "http://"+r.addr(1)+"/api/v1/connections", "")
 	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Connections) != 2 ||

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
@@ -56,7 +55,7 @@ func span(d time.Duration) string {
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // count returns how many jobs of a queue are in one of some states.
-func count(q *admin.Queue, states ...job.State) (n uint64) {
+func count(q *api.Queue, states ...job.State) (n uint64) {
 	for _, s := range states {
 		n += q.Counts[s.Name()]
 	}
@@ -64,24 +63,24 @@ func count(q *admin.Queue, states ...job.State) (n uint64) {
 }
 
 // counted is a column of jobs in some states, most first.
-func counted(title string, states ...job.State) column[admin.Queue] {
-	return column[admin.Queue]{
+func counted(title string, states ...job.State) column[api.Queue] {
+	return column[api.Queue]{
 		title: title, width: 6, right: true,
-		cell: func(q *admin.Queue, _ time.Time) string { return number(float64(count(q, states...))) },
-		less: func(a, b *admin.Queue) int { return cmp.Compare(count(b, states...), count(a, states...)) },
+		cell: func(q *api.Queue, _ time.Time) string { return number(float64(count(q, states...))) },
+		less: func(a, b *api.Queue) int { return cmp.Compare(count(b, states...), count(a, states...)) },
 	}
 }
 
 // rated is a column of what happens in a second, most first.
-func rated(title string, width, from int, rate func(*admin.Rates) float64) column[admin.Queue] {
-	return column[admin.Queue]{
+func rated(title string, width, from int, rate func(*api.Rates) float64) column[api.Queue] {
+	return column[api.Queue]{
 		title: title, width: width, right: true, from: from,
-		cell: func(q *admin.Queue, _ time.Time) string { return number(rate(&q.Rates)) },
-		less: func(a, b *admin.Queue) int { return cmp.Compare(rate(&b.Rates), rate(&a.Rates)) },
+		cell: func(q *api.Queue, _ time.Time) string { return number(rate(&q.Rates)) },
+		less: func(a, b *api.Queue) int { return cmp.Compare(rate(&b.Rates), rate(&a.Rates)) },
 	}
 }
 
-func oldest(q *admin.Queue) float64 {
+func oldest(q *api.Queue) float64 {
 	if q.OldestReadySeconds == nil {
 		return -1
 	}
@@ -89,17 +88,17 @@ func oldest(q *admin.Queue) float64 {
 }
 
 // queueTable returns the table of queues. Those whose jobs wait longest come first.
-func queueTable() table[admin.Queue] {
-	t := table[admin.Queue]{columns: []column[admin.Queue]{
+func queueTable() table[api.Queue] {
+	t := table[api.Queue]{columns: []column[api.Queue]{
 		{
 			title: "QUEUE",
-			cell: func(q *admin.Queue, _ time.Time) string {
+			cell: func(q *api.Queue, _ time.Time) string {
 				if q.Paused {
 					return queueName(q.Namespace, q.Name) + " (paused)"
 				}
 				return queueName(q.Namespace, q.Name)
 			},
-			less: func(a, b *admin.Queue) int {
+			less: func(a, b *api.Queue) int {
 				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 			},
 		},
@@ -108,19 +107,19 @@ func queueTable() table[admin.Queue] {
 		counted("SCHED", job.Scheduled, job.Blocked),
 		counted("RETRY", job.Retrying),
 		counted("DEAD", job.Dead, job.Failed, job.Buried),
-		rated("PUSH/S", 7, 0, func(r *admin.Rates) float64 { return r.Pushed }),
-		rated("ACK/S", 6, 0, func(r *admin.Rates) float64 { return r.Acked }),
-		rated("FETCH/S", 8, 100, func(r *admin.Rates) float64 { return r.Fetched }),
-		rated("FAIL/S", 7, 100, func(r *admin.Rates) float64 { return r.Failed }),
+		rated("PUSH/S", 7, 0, func(r *api.Rates) float64 { return r.Pushed }),
+		rated("ACK/S", 6, 0, func(r *api.Rates) float64 { return r.Acked }),
+		rated("FETCH/S", 8, 100, func(r *api.Rates) float64 { return r.Fetched }),
+		rated("FAIL/S", 7, 100, func(r *api.Rates) float64 { return r.Failed }),
 		{
 			title: "OLDEST", width: 7, right: true,
-			cell: func(q *admin.Queue, _ time.Time) string {
+			cell: func(q *api.Queue, _ time.Time) string {
 				if q.OldestReadySeconds == nil {
 					return "-"
 				}
 				return span(seconds(*q.OldestReadySeconds))
 			},
-			less: func(a, b *admin.Queue) int { return cmp.Compare(oldest(b), oldest(a)) },
+			less: func(a, b *api.Queue) int { return cmp.Compare(oldest(b), oldest(a)) },
 		},
 	}}
 	t.by = len(t.columns) - 1

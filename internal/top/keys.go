@@ -6,7 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -162,11 +162,11 @@ func (m *model) say(text string) tea.Cmd {
 }
 
 // aimed makes an order for the chosen job.
-func (m *model) aimed(a admin.Action, done string) order {
+func (m *model) aimed(a api.Action, done string) order {
 	j := &m.data.Jobs[m.cursor]
 	return order{
 		text: fmt.Sprintf("job %s of %s %s", jobName(j, m.data.Server.Now), jobQueue(j, m.data.Server.Now), done), action: a,
-		target: admin.Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State},
+		target: api.Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State},
 	}
 }
 
@@ -177,9 +177,9 @@ func (m *model) retry() tea.Cmd {
 	case m.rows() == 0:
 		return m.say("there is no job to retry")
 	case m.data.Jobs[m.cursor].State == job.Buried.Name():
-		return m.do(m.aimed(admin.ActionKick, "is ready"))
+		return m.do(m.aimed(api.ActionKick, "is ready"))
 	}
-	return m.do(m.aimed(admin.ActionRetry, "is ready"))
+	return m.do(m.aimed(api.ActionRetry, "is ready"))
 }
 
 // kill asks first: a job that runs is taken from its worker.
@@ -190,7 +190,7 @@ func (m *model) kill() {
 	case m.rows() == 0:
 		m.say("there is no job to kill")
 	default:
-		o := m.aimed(admin.ActionKill, "is dead")
+		o := m.aimed(api.ActionKill, "is dead")
 		m.question = &o
 	}
 }

@@ -5,20 +5,19 @@ import (
 	"fmt"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
 // API is what is asked of a server. A client of the operator API is one.
 type API interface {
-	Server(ctx context.Context) (admin.ServerInfo, error)
-	Live(ctx context.Context) (admin.Sample, error)
-	Queues(ctx context.Context, f admin.QueueFilter, page admin.PageOf) (admin.QueuePage, error)
-	Jobs(ctx context.Context, f admin.Filter, page admin.PageOf) (admin.JobPage, error)
-	Pause(ctx context.Context, namespace, queue string, limit time.Duration) (admin.Queue, error)
-	Resume(ctx context.Context, namespace, queue string) (admin.Queue, error)
-	ActAll(ctx context.Context, a admin.Action, targets []admin.Target, with admin.With) ([]admin.Outcome, error)
+	Server(ctx context.Context) (api.ServerInfo, error)
+	Live(ctx context.Context) (api.Sample, error)
+	Queues(ctx context.Context, f api.QueueFilter, page api.PageOf) (api.QueuePage, error)
+	Jobs(ctx context.Context, f api.Filter, page api.PageOf) (api.JobPage, error)
+	Pause(ctx context.Context, namespace, queue string, limit time.Duration) (api.Queue, error)
+	Resume(ctx context.Context, namespace, queue string) (api.Queue, error)
+	ActAll(ctx context.Context, a api.Action, targets []api.Target, with api.With) ([]api.Outcome, error)
 }
 
 // page is one of the lists that can be looked at.
@@ -53,10 +52,10 @@ type query struct {
 
 // Snapshot is what the server has answered.
 type Snapshot struct {
-	Server admin.ServerInfo `json:"server"`
-	Live   admin.Sample     `json:"live"`
-	Queues []admin.Queue    `json:"queues,omitempty"`
-	Jobs   []api.JobRow     `json:"jobs,omitempty"`
+	Server api.ServerInfo `json:"server"`
+	Live   api.Sample     `json:"live"`
+	Queues []api.Queue    `json:"queues,omitempty"`
+	Jobs   []api.JobRow   `json:"jobs,omitempty"`
 	// More tells that there are more queues or jobs than were asked for.
 	More bool `json:"more"`
 
@@ -78,12 +77,12 @@ func load(ctx context.Context, server API, q query) (s Snapshot, err error) {
 		return s, err
 	}
 	if q.page == pageQueues {
-		p, err := server.Queues(ctx, admin.QueueFilter{Name: q.filter}, admin.PageOf{Limit: admin.PageMax})
+		p, err := server.Queues(ctx, api.QueueFilter{Name: q.filter}, api.PageOf{Limit: api.PageMax})
 		s.Queues, s.More = p.Queues, p.Next != ""
 		return s, err
 	}
-	f := admin.Filter{Namespace: q.queue.namespace, Queue: q.queue.name, States: pageStates[q.page]}
-	p, err := server.Jobs(ctx, f, admin.PageOf{Limit: admin.PageMax})
+	f := api.Filter{Namespace: q.queue.namespace, Queue: q.queue.name, States: pageStates[q.page]}
+	p, err := server.Jobs(ctx, f, api.PageOf{Limit: api.PageMax})
 	s.Jobs, s.More = p.Jobs, p.Next != ""
 	return s, err
 }
@@ -93,8 +92,8 @@ type order struct {
 	text   string // what was done, for people
 	queue  queueRef
 	paused bool // of a queue: it is to be paused, else resumed
-	action admin.Action
-	target admin.Target
+	action api.Action
+	target api.Target
 }
 
 // carryOut does what was ordered.
@@ -104,8 +103,8 @@ func carryOut(ctx context.Context, server API, o order) error {
 	var err error
 	switch {
 	case o.action != "":
-		var outcomes []admin.Outcome
-		outcomes, err = server.ActAll(ctx, o.action, []admin.Target{o.target}, admin.With{})
+		var outcomes []api.Outcome
+		outcomes, err = server.ActAll(ctx, o.action, []api.Target{o.target}, api.With{})
 		for _, out := range outcomes {
 			if out.Problem != nil {
 				return fmt.Errorf("job %d: %w", out.ID, out.Problem)

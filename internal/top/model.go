@@ -7,7 +7,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 )
 
@@ -27,7 +26,7 @@ type model struct {
 	data     Snapshot
 	err      error // of the last look
 	loading  bool
-	queues   table[admin.Queue]
+	queues   table[api.Queue]
 	jobs     [pageCount]table[api.JobRow]
 	cursor   int     // the row that is chosen
 	chosen   rowName // and what it shows, so that the choice stays when rows move

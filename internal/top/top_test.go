@@ -13,7 +13,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
@@ -23,25 +22,25 @@ var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // fake is a server that answers what it was given and notes what it is asked to do.
 type fake struct {
-	queues []admin.Queue
+	queues []api.Queue
 	jobs   []api.JobRow
 	err    error
 	done   []string
 	asked  []string
 }
 
-func (f *fake) Server(context.Context) (admin.ServerInfo, error) {
-	return admin.ServerInfo{Version: "1.2.3", UptimeSeconds: 93784, Now: now, Durability: "fsync", Ready: true, Role: "operate"}, f.err
+func (f *fake) Server(context.Context) (api.ServerInfo, error) {
+	return api.ServerInfo{Version: "1.2.3", UptimeSeconds: 93784, Now: now, Durability: "fsync", Ready: true, Role: "operate"}, f.err
 }
 
-func (f *fake) Live(context.Context) (admin.Sample, error) {
-	return admin.Sample{
-		Rates: admin.Rates{Pushed: 1204, Fetched: 1199.4, Acked: 1190, Failed: 2.34}, Waiting: 17,
+func (f *fake) Live(context.Context) (api.Sample, error) {
+	return api.Sample{
+		Rates: api.Rates{Pushed: 1204, Fetched: 1199.4, Acked: 1190, Failed: 2.34}, Waiting: 17,
 		Counts: map[string]uint64{"ready": 1234567, "running": 32, "scheduled": 5, "blocked": 1, "retrying": 4, "dead": 3},
 	}, f.err
 }
 
-func (f *fake) Queues(_ context.Context, filter admin.QueueFilter, _ admin.PageOf) (p admin.QueuePage, err error) {
+func (f *fake) Queues(_ context.Context, filter api.QueueFilter, _ api.PageOf) (p api.QueuePage, err error) {
 	f.asked = append(f.asked, "queues "+filter.Name)
 	for _, q := range f.queues {
 		if strings.Contains(q.Name, filter.Name) {
@@ -51,7 +50,7 @@ func (f *fake) Queues(_ context.Context, filter admin.QueueFilter, _ admin.PageO
 	return p, f.err
 }
 
-func (f *fake) Jobs(_ context.Context, filter admin.Filter, _ admin.PageOf) (p admin.JobPage, err error) {
+func (f *fake) Jobs(_ context.Context, filter api.Filter, _ api.PageOf) (p api.JobPage, err error) {
 	f.asked = append(f.asked, fmt.Sprintf("jobs %s/%s %v", filter.Namespace, filter.Queue, filter.States))
 	for _, j := range f.jobs {
 		if strings.Contains(strings.Join(filter.States, ","), j.State) && (filter.Queue == "" || filter.Queue == j.Queue) {
@@ -61,27 +60,27 @@ func (f *fake) Jobs(_ context.Context, filter admin.Filter, _ admin.PageOf) (p a
 	return p, f.err
 }
 
-func (f *fake) Pause(_ context.Context, namespace, queue string, _ time.Duration) (admin.Queue, error) {
+func (f *fake) Pause(_ context.Context, namespace, queue string, _ time.Duration) (api.Queue, error) {
 	f.done = append(f.done, "pause "+namespace+"/"+queue)
-	return admin.Queue{}, f.err
+	return api.Queue{}, f.err
 }
 
-func (f *fake) Resume(_ context.Context, namespace, queue string) (admin.Queue, error) {
+func (f *fake) Resume(_ context.Context, namespace, queue string) (api.Queue, error) {
 	f.done = append(f.done, "resume "+namespace+"/"+queue)
-	return admin.Queue{}, f.err
+	return api.Queue{}, f.err
 }
 
-func (f *fake) ActAll(_ context.Context, a admin.Action, targets []admin.Target, _ admin.With) ([]admin.Outcome, error) {
+func (f *fake) ActAll(_ context.Context, a api.Action, targets []api.Target, _ api.With) ([]api.Outcome, error) {
 	f.done = append(f.done, fmt.Sprintf("%s %v", a, targets))
 	if targets[0].ID == 13 {
-		return []admin.Outcome{{ID: 13, Problem: &api.Problem{Status: 409, Detail: "the job is not in a state for this"}}}, nil
+		return []api.Outcome{{ID: 13, Problem: &api.Problem{Status: 409, Detail: "the job is not in a state for this"}}}, nil
 	}
-	return []admin.Outcome{{ID: targets[0].ID, Done: true}}, f.err
+	return []api.Outcome{{ID: targets[0].ID, Done: true}}, f.err
 }
 
 // queue makes a queue with some jobs.
-func queue(namespace, name string, oldest float64, counts map[string]uint64, rates admin.Rates) admin.Queue {
-	q := admin.Queue{Namespace: namespace, Name: name, Counts: counts, Rates: rates}
+func queue(namespace, name string, oldest float64, counts map[string]uint64, rates api.Rates) api.Queue {
+	q := api.Queue{Namespace: namespace, Name: name, Counts: counts, Rates: rates}
 	if oldest >= 0 {
 		q.OldestReadySeconds = &oldest
 	}
@@ -92,15 +91,15 @@ func queue(namespace, name string, oldest float64, counts map[string]uint64, rat
 func busy() *fake {
 	at := func(ago time.Duration) *time.Time { t := now.Add(-ago); return &t }
 	left := 42.0
-	paused := queue("default", "thumbnails", 3725, map[string]uint64{"ready": 12}, admin.Rates{})
+	paused := queue("default", "thumbnails", 3725, map[string]uint64{"ready": 12}, api.Rates{})
 	paused.Paused = true
 	return &fake{
-		queues: []admin.Queue{
-			queue("default", "empty", -1, nil, admin.Rates{}),
-			queue("default", "mails", 1.25, map[string]uint64{"ready": 123456, "running": 31, "scheduled": 5, "retrying": 2}, admin.Rates{Pushed: 1200, Fetched: 1199.4, Acked: 1190, Failed: 2.3}),
+		queues: []api.Queue{
+			queue("default", "empty", -1, nil, api.Rates{}),
+			queue("default", "mails", 1.25, map[string]uint64{"ready": 123456, "running": 31, "scheduled": 5, "retrying": 2}, api.Rates{Pushed: 1200, Fetched: 1199.4, Acked: 1190, Failed: 2.3}),
 			paused,
-			queue("shop", "a queue of a very long name with a \x1b[31m trick", 0.04, map[string]uint64{"ready": 1, "dead": 2, "failed": 1}, admin.Rates{Pushed: 0.25}),
-			queue("default", "報告書", 86400*3, map[string]uint64{"ready": 1111111}, admin.Rates{}),
+			queue("shop", "a queue of a very long name with a \x1b[31m trick", 0.04, map[string]uint64{"ready": 1, "dead": 2, "failed": 1}, api.Rates{Pushed: 0.25}),
+			queue("default", "報告書", 86400*3, map[string]uint64{"ready": 1111111}, api.Rates{}),
 		},
 		jobs: []api.JobRow{
 			{ID: 7, Namespace: "default", Queue: "mails", Type: "Welcome", State: job.Leased.Name(), Since: at(3 * time.Second), Lease: &api.Lease{FetchedBy: "faktory", Worker: "web-1:4711", LeftSeconds: &left}},
@@ -115,9 +114,9 @@ func busy() *fake {
 // session is a model that is driven by a test. Its orders are carried out at once, its time stands still.
 type session struct {
 	*model
-	t     *testing.T
-	server   *fake
-	quits bool
+	t      *testing.T
+	server *fake
+	quits  bool
 }
 
 func start(t *testing.T, server *fake, width, height int) *session {
@@ -314,7 +313,7 @@ func TestScroll(t *testing.T) {
 	t.Parallel()
 	server := &fake{}
 	for i := range 100 {
-		server.queues = append(server.queues, queue("default", fmt.Sprintf("q%02d", i), -1, nil, admin.Rates{}))
+		server.queues = append(server.queues, queue("default", fmt.Sprintf("q%02d", i), -1, nil, api.Rates{}))
 	}
 	s := start(t, server, 80, 24)
 	for key, want := range map[string][2]string{"pgdown": {"q17", "q01"}, "end": {"q99", "q83"}} {

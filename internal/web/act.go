@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
@@ -21,24 +20,24 @@ type actionText struct {
 	about  string
 }
 
-var actionTexts = map[admin.Action]actionText{
-	admin.ActionRetry:   {label: "Retry now", past: "Retried"},
-	admin.ActionRun:     {label: "Run now", past: "Made ready"},
-	admin.ActionKick:    {label: "Kick", past: "Kicked"},
-	admin.ActionRespawn: {label: "Respawn", past: "Respawned"},
-	admin.ActionMove:    {label: "Move to another queue", past: "Moved"},
-	admin.ActionBury:    {label: "Bury", past: "Buried"},
-	admin.ActionKill:    {label: "Kill", past: "Killed", danger: true, about: "Killed jobs become dead jobs, and jobs that wait for them fail with them."},
-	admin.ActionCancel:  {label: "Cancel", past: "Cancelled", danger: true, about: "Cancelled jobs are gone, also if a worker has them at the moment. This cannot be undone."},
-	admin.ActionDelete:  {label: "Delete", past: "Deleted", danger: true, about: "Deleted jobs are gone, whatever their state. This cannot be undone."},
+var actionTexts = map[api.Action]actionText{
+	api.ActionRetry:   {label: "Retry now", past: "Retried"},
+	api.ActionRun:     {label: "Run now", past: "Made ready"},
+	api.ActionKick:    {label: "Kick", past: "Kicked"},
+	api.ActionRespawn: {label: "Respawn", past: "Respawned"},
+	api.ActionMove:    {label: "Move to another queue", past: "Moved"},
+	api.ActionBury:    {label: "Bury", past: "Buried"},
+	api.ActionKill:    {label: "Kill", past: "Killed", danger: true, about: "Killed jobs become dead jobs, and jobs that wait for them fail with them."},
+	api.ActionCancel:  {label: "Cancel", past: "Cancelled", danger: true, about: "Cancelled jobs are gone, also if a worker has them at the moment. This cannot be undone."},
+	api.ActionDelete:  {label: "Delete", past: "Deleted", danger: true, about: "Deleted jobs are gone, whatever their state. This cannot be undone."},
 }
 
 // actionOrder is the order in which actions are offered. Those that are not named come last.
-var actionOrder = []admin.Action{
-	admin.ActionRetry, admin.ActionRespawn, admin.ActionRun, admin.ActionKick, admin.ActionBury, admin.ActionMove, admin.ActionKill, admin.ActionCancel, admin.ActionDelete,
+var actionOrder = []api.Action{
+	api.ActionRetry, api.ActionRespawn, api.ActionRun, api.ActionKick, api.ActionBury, api.ActionMove, api.ActionKill, api.ActionCancel, api.ActionDelete,
 }
 
-func textOf(a admin.Action) actionText {
+func textOf(a api.Action) actionText {
 	t, ok := actionTexts[a]
 	if !ok {
 		name := string(a)
@@ -47,18 +46,18 @@ func textOf(a admin.Action) actionText {
 	return t
 }
 
-func actionLabel(a admin.Action) string { return textOf(a).label }
+func actionLabel(a api.Action) string { return textOf(a).label }
 
 // actionsFor returns the actions that apply to some of the states; without states all of them.
-func actionsFor(names []string) []admin.Action {
-	all := admin.Actions()
-	slices.SortStableFunc(all, func(a, b admin.Action) int { return place(a) - place(b) })
-	return slices.DeleteFunc(all, func(a admin.Action) bool {
+func actionsFor(names []string) []api.Action {
+	all := api.Actions()
+	slices.SortStableFunc(all, func(a, b api.Action) int { return place(a) - place(b) })
+	return slices.DeleteFunc(all, func(a api.Action) bool {
 		return len(names) > 0 && !slices.ContainsFunc(names, a.Applies)
 	})
 }
 
-func place(a admin.Action) int {
+func place(a api.Action) int {
 	if i := slices.Index(actionOrder, a); i >= 0 {
 		return i
 	}
@@ -72,22 +71,22 @@ func targetText(r *api.JobRow) string {
 	}.Encode()
 }
 
-func parseTarget(text string) (admin.Target, error) {
+func parseTarget(text string) (api.Target, error) {
 	q, err := url.ParseQuery(text)
 	if err == nil {
 		var id uint64
 		if id, err = strconv.ParseUint(q.Get("i"), 10, 64); err == nil {
-			return admin.Target{Namespace: q.Get("n"), Queue: q.Get("q"), ID: job.ID(id), State: q.Get("s")}, nil
+			return api.Target{Namespace: q.Get("n"), Queue: q.Get("q"), ID: job.ID(id), State: q.Get("s")}, nil
 		}
 	}
-	return admin.Target{}, refuse(http.StatusBadRequest, "The form cannot be read", "Nothing was done: a job is not named as it should be.")
+	return api.Target{}, refuse(http.StatusBadRequest, "The form cannot be read", "Nothing was done: a job is not named as it should be.")
 }
 
 // outcomePage tells what became of several jobs if some were refused.
 type outcomePage struct {
-	Action   admin.Action
+	Action   api.Action
 	Done     int
-	Outcomes []admin.Outcome // that were refused
+	Outcomes []api.Outcome // that were refused
 	Back     string
 }
 
@@ -97,8 +96,8 @@ func (h *handler) actOnJobs(v *visit) error {
 		return err
 	}
 	form := v.r.PostForm
-	action := admin.Action(form.Get("action"))
-	if !slices.Contains(admin.Actions(), action) {
+	action := api.Action(form.Get("action"))
+	if !slices.Contains(api.Actions(), action) {
 		return refuse(http.StatusBadRequest, "There is no such action", "Nothing was done. Choose one of the list.")
 	}
 	with, err := withOf(action, form)
@@ -108,7 +107,7 @@ func (h *handler) actOnJobs(v *visit) error {
 	if form.Get("scope") == "all" {
 		return h.actOnAll(v, action, with)
 	}
-	targets := make([]admin.Target, 0, len(form["job"]))
+	targets := make([]api.Target, 0, len(form["job"]))
 	for _, text := range form["job"] {
 		t, err := parseTarget(text)
 		if err != nil {
@@ -133,7 +132,7 @@ func (h *handler) actOnJobs(v *visit) error {
 }
 
 // outcome tells what has become of the jobs. What was refused is shown one by one.
-func (v *visit) outcome(action admin.Action, outcomes []admin.Outcome, back string) error {
+func (v *visit) outcome(action api.Action, outcomes []api.Outcome, back string) error {
 	p := outcomePage{Action: action, Back: back}
 	for _, o := range outcomes {
 		if o.Done {
@@ -149,12 +148,12 @@ func (v *visit) outcome(action admin.Action, outcomes []admin.Outcome, back stri
 }
 
 // withOf reads what an action needs besides the jobs. The fields are always sent, and most actions need none.
-func withOf(action admin.Action, form url.Values) (admin.With, error) {
-	var with admin.With
-	if action == admin.ActionMove {
+func withOf(action api.Action, form url.Values) (api.With, error) {
+	var with api.With
+	if action == api.ActionMove {
 		with.To = form.Get("to")
 	}
-	if text := form.Get("attempts"); text != "" && action == admin.ActionRespawn {
+	if text := form.Get("attempts"); text != "" && action == api.ActionRespawn {
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
 			return with, refuse(http.StatusBadRequest, "This is no number of attempts", "Nothing was done. Leave it empty for as many attempts as the jobs had.")
@@ -165,7 +164,7 @@ func withOf(action admin.Action, form url.Values) (admin.With, error) {
 }
 
 // withText tells what an action on all jobs does with them.
-func withText(with admin.With, about string) string {
+func withText(with api.With, about string) string {
 	switch {
 	case with.To != "":
 		return "They are moved to the queue " + with.To + "."
@@ -176,7 +175,7 @@ func withText(with admin.With, about string) string {
 }
 
 // actOnAll begins a bulk action.
-func (h *handler) actOnAll(v *visit, action admin.Action, with admin.With) error {
+func (h *handler) actOnAll(v *visit, action api.Action, with api.With) error {
 	f, err := filterOf(jobList{}, v.r.PostForm)
 	if err != nil {
 		return err
@@ -197,7 +196,7 @@ func (h *handler) actOnAll(v *visit, action admin.Action, with admin.With) error
 }
 
 // filterText shows a filter in words.
-func filterText(f *admin.Filter) string {
+func filterText(f *api.Filter) string {
 	q := f.Query()
 	if len(q) == 0 {
 		return "every job"

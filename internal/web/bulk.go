@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"net/url"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // bulkPage is what a bulk action shows.
 type bulkPage struct {
-	admin.Bulk
+	api.Bulk
 	About   string
 	Jobs    string // the address of the list of what it concerns
 	Running bool
@@ -26,10 +26,10 @@ func (p *bulkPage) Percent() int {
 	return int(min(100, p.Examined*100/p.Total))
 }
 
-func bulkOf(b admin.Bulk) *bulkPage {
+func bulkOf(b api.Bulk) *bulkPage {
 	return &bulkPage{
 		Bulk: b, About: filterText(&b.Filter), Jobs: address("/jobs", b.Filter.Query()),
-		Running: b.State == admin.BulkWaiting || b.State == admin.BulkRunning,
+		Running: b.State == api.BulkWaiting || b.State == api.BulkRunning,
 	}
 }
 
@@ -49,7 +49,7 @@ type bulksPage struct {
 
 func (h *handler) bulks(v *visit) error {
 	q := v.r.URL.Query()
-	found, err := h.service.Bulks(admin.PageOf{Cursor: q.Get("cursor")})
+	found, err := h.service.Bulks(api.PageOf{Cursor: q.Get("cursor")})
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (h *handler) stopBulk(v *visit) error {
 		return err
 	}
 	notice := "Stopped. What was done before stays."
-	if b.State != admin.BulkCancelled {
+	if b.State != api.BulkCancelled {
 		notice = "It had ended already."
 	}
 	return v.done(notice, "/bulk/"+url.PathEscape(id))

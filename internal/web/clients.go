@@ -5,18 +5,18 @@ import (
 	"net/url"
 	"strconv"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // workersPage is what the list of workers shows.
 type workersPage struct {
 	links
-	Workers []admin.Worker
+	Workers []api.Worker
 }
 
 func (h *handler) workers(v *visit) error {
 	q := v.r.URL.Query()
-	found, err := h.service.Workers(admin.PageOf{Cursor: q.Get("cursor")})
+	found, err := h.service.Workers(api.PageOf{Cursor: q.Get("cursor")})
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (h *handler) workers(v *visit) error {
 // workerPage is what the page of a worker shows.
 type workerPage struct {
 	Holder string
-	Worker *admin.Worker // nil: it has not introduced itself
+	Worker *api.Worker // nil: it has not introduced itself
 	Self   string
 	Jobs   *jobsPage
 }
@@ -43,7 +43,7 @@ func (h *handler) worker(v *visit) error {
 		p.Worker, title = &w, "Worker "+w.ID
 	}
 	var err error
-	p.Jobs, err = h.jobsOf(listWorker, admin.Filter{Holder: p.Holder}, p.Self)
+	p.Jobs, err = h.jobsOf(listWorker, api.Filter{Holder: p.Holder}, p.Self)
 	if err != nil {
 		return err
 	}
@@ -59,18 +59,18 @@ func (h *handler) signalWorkers(v *visit) error {
 		return err
 	}
 	form := v.r.PostForm
-	signal := admin.Signal(form.Get("signal"))
+	signal := api.Signal(form.Get("signal"))
 	id := form.Get("id")
 	if id == "" && form.Get("all") != "yes" {
 		return refuse(http.StatusBadRequest, "No worker was chosen", "Nothing was done.")
 	}
-	if !v.confirmed() && (id == "" || signal == admin.SignalStop) {
+	if !v.confirmed() && (id == "" || signal == api.SignalStop) {
 		who := "all workers"
 		if id != "" {
 			who = "worker " + id
 		}
 		about := "They are asked to take no more jobs, and to finish those they have."
-		if signal == admin.SignalStop {
+		if signal == api.SignalStop {
 			about = "They are asked to end: they finish the jobs they have, or fail them, and do not come back by themselves."
 		}
 		return v.confirm(confirmPage{Question: "Tell " + who + " to " + signalText(signal) + "?", Button: "Tell them", About: about})
@@ -83,8 +83,8 @@ func (h *handler) signalWorkers(v *visit) error {
 	return v.done("Told "+plural(n, "worker", "workers")+" to "+signalText(signal)+". They hear it with their next heartbeat.", localPath(form.Get("back")))
 }
 
-func signalText(s admin.Signal) string {
-	if s == admin.SignalQuiet {
+func signalText(s api.Signal) string {
+	if s == api.SignalQuiet {
 		return "be quiet"
 	}
 	return "stop"
@@ -95,19 +95,19 @@ func (h *handler) connections(v *visit) error {
 }
 
 // batchDone is how many jobs of a batch are done.
-func batchDone(b admin.Batch) uint64 { return b.Total - min(b.Pending, b.Total) }
+func batchDone(b api.Batch) uint64 { return b.Total - min(b.Pending, b.Total) }
 
 // batchesPage is what the list of batches shows.
 type batchesPage struct {
 	Namespace  string
-	Namespaces []admin.Namespace
-	Batches    []admin.Batch
+	Namespaces []api.Namespace
+	Batches    []api.Batch
 	links
 }
 
 func (h *handler) batches(v *visit) error {
 	q := v.r.URL.Query()
-	names, err := h.service.Namespaces(admin.PageOf{Limit: admin.PageMax})
+	names, err := h.service.Namespaces(api.PageOf{Limit: api.PageMax})
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (h *handler) batches(v *visit) error {
 		p.Namespace = p.Namespaces[0].Name
 	}
 	if p.Namespace != "" {
-		found, err := h.service.Batches(p.Namespace, admin.PageOf{Cursor: q.Get("cursor")})
+		found, err := h.service.Batches(p.Namespace, api.PageOf{Cursor: q.Get("cursor")})
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (h *handler) batches(v *visit) error {
 
 // batchPage is what the page of a batch shows.
 type batchPage struct {
-	admin.Batch
+	api.Batch
 	Self string
 	Jobs *jobsPage
 }
@@ -144,7 +144,7 @@ func (h *handler) batch(v *visit) error {
 		return err
 	}
 	p := batchPage{Batch: b, Self: link("/batch", "namespace", b.Namespace, "id", q.Get("id"))}
-	if p.Jobs, err = h.jobsOf(listBatch, admin.Filter{Namespace: b.Namespace, Batch: id}, p.Self); err != nil {
+	if p.Jobs, err = h.jobsOf(listBatch, api.Filter{Namespace: b.Namespace, Batch: id}, p.Self); err != nil {
 		return err
 	}
 	return v.show(http.StatusOK, "batch", "Batch "+strconv.FormatUint(id, 10), p)

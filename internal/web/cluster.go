@@ -3,15 +3,15 @@ package web
 import (
 	"net/http"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // clusterPage is what the page about the cluster shows.
-type clusterPage struct{ admin.ClusterStatus }
+type clusterPage struct{ api.ClusterStatus }
 
 // Missing are the nodes that cannot be reached.
-func (p clusterPage) Missing() []admin.ClusterNode {
-	var list []admin.ClusterNode
+func (p clusterPage) Missing() []api.ClusterNode {
+	var list []api.ClusterNode
 	for _, n := range p.Nodes {
 		if !n.Reachable {
 			list = append(list, n)

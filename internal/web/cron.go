@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 )
 
@@ -20,8 +19,8 @@ func (h *handler) cronList(v *visit) error {
 
 // cronPage is what is shown of a cron entry.
 type cronPage struct {
-	admin.Cron
-	Runs  []admin.CronRun
+	api.Cron
+	Runs  []api.CronRun
 	Comes []time.Time // its next runs
 	Self  string
 }

@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"net/url"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // failuresPage is what the page of failures shows.
 type failuresPage struct {
-	admin.Failures
+	api.Failures
 	Namespace, Queue string // that it is about; empty: all
 	Groups           []failureGroup
 	All              url.Values // the filter that fits all of them
@@ -18,7 +18,7 @@ type failuresPage struct {
 
 // failureGroup is a group with what its row needs.
 type failureGroup struct {
-	admin.FailureGroup
+	api.FailureGroup
 	Query url.Values // its filter
 	Jobs  string     // the address of the list of its jobs
 	Whole bool       // Count is how many there are
@@ -77,7 +77,7 @@ func (h *handler) failuresOf(namespace, queue string) (*failuresPage, error) {
 		return nil, err
 	}
 	p := &failuresPage{Failures: found, Namespace: namespace, Queue: queue, Self: link("/failures", "namespace", namespace, "queue", queue)}
-	all := admin.Filter{Namespace: namespace, Queue: queue, States: []string{"dead", "retrying"}}
+	all := api.Filter{Namespace: namespace, Queue: queue, States: []string{"dead", "retrying"}}
 	p.All = all.Query()
 	for i := range found.Groups {
 		g := failureGroup{FailureGroup: found.Groups[i], Whole: found.Complete()}

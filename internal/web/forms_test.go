@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
@@ -124,25 +123,25 @@ func TestNothingWithoutConfirmation(t *testing.T) {
 // TestJobForms presses every button of a job in every state, on its page and in the list.
 func TestJobForms(t *testing.T) {
 	t.Parallel()
-	after := map[admin.Action]string{
-		admin.ActionRetry: "ready", admin.ActionRun: "ready", admin.ActionKick: "ready", admin.ActionBury: "buried", admin.ActionKill: "dead",
-		admin.ActionCancel: "gone", admin.ActionDelete: "gone", admin.ActionMove: "as it was", admin.ActionRespawn: "ready",
+	after := map[api.Action]string{
+		api.ActionRetry: "ready", api.ActionRun: "ready", api.ActionKick: "ready", api.ActionBury: "buried", api.ActionKill: "dead",
+		api.ActionCancel: "gone", api.ActionDelete: "gone", api.ActionMove: "as it was", api.ActionRespawn: "ready",
 	}
 	s := newSite(t, auth.LoginOptions{})
 	pressed := 0
-	for _, action := range admin.Actions() {
+	for _, action := range api.Actions() {
 		for _, state := range states() {
 			if !action.Applies(state) {
 				continue
 			}
 			want := after[action]
-			if action == admin.ActionMove {
+			if action == api.ActionMove {
 				want = state
 			}
 			queue := fmt.Sprint(action, state)
 			ids := s.allStates(queue)
 			f := s.page(jobLink("ns", queue, ids[state]))
-			if action == admin.ActionDelete && admin.ActionCancel.Applies(state) {
+			if action == api.ActionDelete && api.ActionCancel.Applies(state) {
 				if strings.Contains(f.text, `value="delete"`) {
 					t.Errorf("a job that is %s can be cancelled, and deleted", state)
 				}
@@ -151,7 +150,7 @@ func TestJobForms(t *testing.T) {
 				s.wantDone(s.submit(f))
 			} else {
 				b := f.form(t, `name="action" value="`+string(action)+`"`)
-				if action == admin.ActionMove {
+				if action == api.ActionMove {
 					b = b.with("to", "elsewhere")
 				}
 				s.wantDone(s.submit(b))
@@ -352,7 +351,7 @@ func TestTokenForms(t *testing.T) {
 		t.Error("the token is told twice")
 	}
 	s.wantDone(s.submit(again.form(t, `value="limit"`).with("action", "limit").with("reads", "10").with("interval", "60")))
-	if l := s.tokens.tokens[0].Limits; l == nil || *l != (admin.TokenLimits{Reads: 10, Interval: 60}) {
+	if l := s.tokens.tokens[0].Limits; l == nil || *l != (api.TokenLimits{Reads: 10, Interval: 60}) {
 		t.Errorf("%+v", l)
 	}
 	if a = s.page("/tokens?namespace=ns"); !strings.Contains(a.text, "10 reads, any writes") {

@@ -3,7 +3,7 @@ package web
 import (
 	"net/http"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // helpWord is a word of the pages and what it means.
@@ -21,11 +21,11 @@ var stateHelp = map[string]string{
 }
 
 // actionHelp says what actions do.
-var actionHelp = map[admin.Action]string{
-	admin.ActionRetry: "Makes a retrying, failed or dead job ready. Its attempts go on counting.", admin.ActionRespawn: "Makes a dead or failed job ready as if it were new.",
-	admin.ActionRun: "Makes a scheduled job ready now.", admin.ActionKick: "Makes a buried job ready.", admin.ActionBury: "Sets a job aside until it is kicked.",
-	admin.ActionMove: "Moves a job to another queue.", admin.ActionKill: "Gives up on a job: it is dead, and kept.",
-	admin.ActionCancel: "Deletes a job that has not come to an end.", admin.ActionDelete: "Deletes a job in any state.",
+var actionHelp = map[api.Action]string{
+	api.ActionRetry: "Makes a retrying, failed or dead job ready. Its attempts go on counting.", api.ActionRespawn: "Makes a dead or failed job ready as if it were new.",
+	api.ActionRun: "Makes a scheduled job ready now.", api.ActionKick: "Makes a buried job ready.", api.ActionBury: "Sets a job aside until it is kicked.",
+	api.ActionMove: "Moves a job to another queue.", api.ActionKill: "Gives up on a job: it is dead, and kept.",
+	api.ActionCancel: "Deletes a job that has not come to an end.", api.ActionDelete: "Deletes a job in any state.",
 }
 
 func (h *handler) help(v *visit) error {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/dialect/rest"
 	"millrace/internal/engine"
@@ -37,13 +38,13 @@ type site struct {
 
 // registry is a registry of worker processes.
 type registry struct {
-	workers []admin.Worker
+	workers []api.Worker
 	told    []string
 }
 
-func (r *registry) Namespace() string       { return "ns" }
-func (r *registry) Workers() []admin.Worker { return slices.Clone(r.workers) }
-func (r *registry) Signal(id string, s admin.Signal) int {
+func (r *registry) Namespace() string     { return "ns" }
+func (r *registry) Workers() []api.Worker { return slices.Clone(r.workers) }
+func (r *registry) Signal(id string, s api.Signal) int {
 	n := 0
 	for _, w := range r.workers {
 		if id == "" || id == w.ID {
@@ -55,13 +56,13 @@ func (r *registry) Signal(id string, s admin.Signal) int {
 }
 
 // tokenRegistry is a registry of tokens.
-type tokenRegistry struct{ tokens []admin.Token }
+type tokenRegistry struct{ tokens []api.Token }
 
-func (r *tokenRegistry) Required() bool                 { return false }
-func (r *tokenRegistry) Pools() []string                { return []string{"default", "fast"} }
-func (r *tokenRegistry) Tokens() ([]admin.Token, error) { return slices.Clone(r.tokens), nil }
+func (r *tokenRegistry) Required() bool               { return false }
+func (r *tokenRegistry) Pools() []string              { return []string{"default", "fast"} }
+func (r *tokenRegistry) Tokens() ([]api.Token, error) { return slices.Clone(r.tokens), nil }
 
-func (r *tokenRegistry) Add(t admin.Token) (string, error) {
+func (r *tokenRegistry) Add(t api.Token) (string, error) {
 	if t.Description == "" {
 		return "", &job.Error{Kind: job.Invalid, Text: "invalid description"}
 	}
@@ -73,17 +74,17 @@ func (r *tokenRegistry) Add(t admin.Token) (string, error) {
 	return t.Secret, nil
 }
 
-func (r *tokenRegistry) find(t admin.Token) int {
-	return slices.IndexFunc(r.tokens, func(o admin.Token) bool { return o.Secret == t.Secret })
+func (r *tokenRegistry) find(t api.Token) int {
+	return slices.IndexFunc(r.tokens, func(o api.Token) bool { return o.Secret == t.Secret })
 }
 
-func (r *tokenRegistry) Drop(t admin.Token) error {
+func (r *tokenRegistry) Drop(t api.Token) error {
 	i := r.find(t)
 	r.tokens = slices.Delete(r.tokens, i, i+1)
 	return nil
 }
 
-func (r *tokenRegistry) SetLimits(t admin.Token, l *admin.TokenLimits) error {
+func (r *tokenRegistry) SetLimits(t api.Token, l *api.TokenLimits) error {
 	r.tokens[r.find(t)].Limits = l
 	return nil
 }
@@ -98,7 +99,7 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 		t.Fatal(err)
 	}
 	begun := time.Now().Add(-time.Minute)
-	s := &site{t: t, engine: e, cookies: map[string]string{}, headers: map[string]string{}, workers: &registry{workers: []admin.Worker{{
+	s := &site{t: t, engine: e, cookies: map[string]string{}, headers: map[string]string{}, workers: &registry{workers: []api.Worker{{
 		ID: "worker-1", Hostname: "host", PID: 42, Labels: []string{"blue"}, State: "running", Started: &begun, LastBeat: &begun,
 		MemoryBytes: 5 << 20, Connections: 2, Leases: holder,
 	}}}}
@@ -108,11 +109,11 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 		Engine:  e, Version: "test", Durability: "none", DataDir: "somewhere", FreeBytes: func() (uint64, error) { return 3 << 30, nil }, SampleEvery: 5 * time.Millisecond,
 		Tokens:   s.tokens,
 		DoorName: func(d job.Door) string { return fmt.Sprintf("door%d", d) }, Workers: []admin.WorkerRegistry{s.workers},
-		Connections: func() []admin.Connections {
-			return []admin.Connections{{Protocol: "wire", Namespace: "ns", Addresses: []string{"127.0.0.1:1"}, Open: 3, Total: 7}}
+		Connections: func() []api.Connections {
+			return []api.Connections{{Protocol: "wire", Namespace: "ns", Addresses: []string{"127.0.0.1:1"}, Open: 3, Total: 7}}
 		},
-		Settings: func() []admin.Setting {
-			return []admin.Setting{
+		Settings: func() []api.Setting {
+			return []api.Setting{
 				{Key: "data.dir", Value: "somewhere", Source: "flag", Default: "data", Help: "Where the data is."},
 				{Key: "web.password", Value: "***", Source: "file", Secret: true, Help: "Of operators."},
 			}
@@ -214,13 +215,13 @@ func (s *site) state(id job.ID) string {
 }
 
 // sampled waits for a sample of the live figures.
-func (s *site) sampled(fits func(*admin.Sample) bool) {
+func (s *site) sampled(fits func(*api.Sample) bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
 	found := errors.New("found")
 	err := s.service.Watch(ctx, func(text []byte) error {
-		var sample admin.Sample
+		var sample api.Sample
 		if err := json.Unmarshal(text, &sample); err != nil {
 			return err
 		}
@@ -360,9 +361,9 @@ func (fakeCluster) Transfer() error { return nil }
 func (fakeCluster) Join(string, string) error { return nil }
 func (fakeCluster) Remove(string) error       { return nil }
 
-func (fakeCluster) Status() admin.ClusterStatus {
-	return admin.ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []admin.ClusterNode{
-		{Name: "a", Addr: "127.0.0.1:1", Role: admin.RoleLeader, Reachable: true, Version: "1.2.3", LogBytes: 1 << 20},
-		{Name: "b", Addr: "127.0.0.1:2", Role: admin.RoleStandby, About: "connection <b>refused</b>", LagEntries: 7, LagSeconds: 1.5, SettingsDiffer: []string{"faktory.dead_max"}},
+func (fakeCluster) Status() api.ClusterStatus {
+	return api.ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []api.ClusterNode{
+		{Name: "a", Addr: "127.0.0.1:1", Role: api.RoleLeader, Reachable: true, Version: "1.2.3", LogBytes: 1 << 20},
+		{Name: "b", Addr: "127.0.0.1:2", Role: api.RoleStandby, About: "connection <b>refused</b>", LagEntries: 7, LagSeconds: 1.5, SettingsDiffer: []string{"faktory.dead_max"}},
 	}}
 }

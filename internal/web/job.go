@@ -7,14 +7,13 @@ import (
 	"strconv"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
 // jobPage is what the page of a job shows.
 type jobPage struct {
-	admin.JobDetail
+	api.JobDetail
 	Body     *contentView
 	Result   *contentView
 	Timeline []event
@@ -24,7 +23,7 @@ type jobPage struct {
 
 // jobAction is a button.
 type jobAction struct {
-	Action admin.Action
+	Action api.Action
 	Danger bool
 	Target string
 	Back   string
@@ -56,7 +55,7 @@ func (h *handler) job(v *visit) error {
 	}
 	namespace, queue := q.Get("namespace"), q.Get("queue")
 	if queue == "" {
-		found, err := h.service.Jobs(admin.Filter{Namespace: namespace, Ref: q.Get("id")}, admin.PageOf{})
+		found, err := h.service.Jobs(api.Filter{Namespace: namespace, Ref: q.Get("id")}, api.PageOf{})
 		if err != nil {
 			return err
 		}
@@ -84,17 +83,17 @@ func (h *handler) job(v *visit) error {
 }
 
 // jobActions are the buttons of a job: those that apply to its state. An unfinished job is cancelled, another deleted.
-func jobActions(d *admin.JobDetail) []jobAction {
+func jobActions(d *api.JobDetail) []jobAction {
 	var out []jobAction
 	self := jobLink(d.Namespace, d.Queue, d.ID)
 	for _, a := range actionsFor([]string{d.State}) {
 		back := self
 		switch {
-		case a == admin.ActionDelete && admin.ActionCancel.Applies(d.State):
+		case a == api.ActionDelete && api.ActionCancel.Applies(d.State):
 			continue
-		case a == admin.ActionDelete || a == admin.ActionCancel:
+		case a == api.ActionDelete || a == api.ActionCancel:
 			back = link("/jobs", "namespace", d.Namespace, "queue", d.Queue)
-		case a == admin.ActionMove:
+		case a == api.ActionMove:
 			back = jobLink(d.Namespace, "", d.ID)
 		}
 		out = append(out, jobAction{Action: a, Danger: textOf(a).danger, Target: targetText(&d.JobRow), Back: back})
@@ -114,7 +113,7 @@ var failureTexts = map[string]string{
 }
 
 // timeline puts what is known about the life of a job in order.
-func timeline(d *admin.JobDetail) []event {
+func timeline(d *api.JobDetail) []event {
 	var out []event
 	add := func(at *time.Time, e event) {
 		if at != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
@@ -55,20 +54,20 @@ const pageRows = 50
 // jobsPage is what a list of jobs shows.
 type jobsPage struct {
 	List     jobList
-	Filter   admin.Filter
+	Filter   api.Filter
 	Query    url.Values // the filter
 	States   []stateChoice
 	After    string
 	Before   string
 	Filtered bool
 	Rows     []api.JobRow
-	Progress admin.Progress
+	Progress api.Progress
 	// All is how the jobs that fit are called in the choice of what an action concerns.
 	All string
 	links
 	More    string // of what continues this page, if the search has stopped early
 	Have    int    // rows shown so far
-	Actions []admin.Action
+	Actions []api.Action
 }
 
 // Percent is how far the search is.
@@ -91,7 +90,7 @@ const (
 )
 
 // filterOf reads the filter of a list, from an address or a form.
-func filterOf(l jobList, q url.Values) (admin.Filter, error) {
+func filterOf(l jobList, q url.Values) (api.Filter, error) {
 	q = cloneOf(q)
 	for _, name := range []string{"after", "before"} {
 		for _, layout := range []string{inputTime, inputTimeSeconds} {
@@ -103,7 +102,7 @@ func filterOf(l jobList, q url.Values) (admin.Filter, error) {
 	if l.State != "" {
 		q.Set("state", l.State)
 	}
-	return admin.FilterOf(q)
+	return api.FilterOf(q)
 }
 
 func cloneOf(q url.Values) url.Values {
@@ -124,7 +123,7 @@ func (h *handler) jobs(l jobList) page {
 		if err != nil || have < 0 || have >= pageRows {
 			have = 0
 		}
-		found, err := h.service.Jobs(f, admin.PageOf{Cursor: q.Get("cursor"), Limit: pageRows - have})
+		found, err := h.service.Jobs(f, api.PageOf{Cursor: q.Get("cursor"), Limit: pageRows - have})
 		if err != nil {
 			return err
 		}
@@ -137,8 +136,8 @@ func (h *handler) jobs(l jobList) page {
 }
 
 // jobsOf returns the first jobs that fit, as a part of another page.
-func (h *handler) jobsOf(l jobList, f admin.Filter, self string) (*jobsPage, error) {
-	found, err := h.service.Jobs(f, admin.PageOf{Limit: pageRows})
+func (h *handler) jobsOf(l jobList, f api.Filter, self string) (*jobsPage, error) {
+	found, err := h.service.Jobs(f, api.PageOf{Limit: pageRows})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +146,7 @@ func (h *handler) jobsOf(l jobList, f admin.Filter, self string) (*jobsPage, err
 	return p, nil
 }
 
-func listOf(l jobList, f admin.Filter, q url.Values, found *admin.JobPage, have int) *jobsPage {
+func listOf(l jobList, f api.Filter, q url.Values, found *api.JobPage, have int) *jobsPage {
 	query := f.Query()
 	if l.State != "" {
 		query.Del("state")
@@ -183,7 +182,7 @@ func inputOf(t *time.Time) string {
 }
 
 // allOf tells how many jobs fit, as far as that is known.
-func allOf(f *admin.Filter, found *admin.JobPage) string {
+func allOf(f *api.Filter, found *api.JobPage) string {
 	exact := f.Type == "" && f.Ref == "" && f.Error == "" && f.Body == "" && f.Batch == 0 && f.Holder == "" && f.After == nil && f.Before == nil
 	if exact {
 		return "all " + number(found.Progress.Total) + " that match"

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
@@ -45,7 +45,7 @@ func TestLiveStream(t *testing.T) {
 	if len(parts) != 4 || parts[0] != "retry: 2000" || w.Header().Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%v %q", w.Header(), parts)
 	}
-	var sample admin.Sample
+	var sample api.Sample
 	data, ok := strings.CutPrefix(parts[3], "event: sample\ndata: ")
 	if err := json.Unmarshal([]byte(data), &sample); !ok || err != nil || sample.Counts == nil {
 		t.Errorf("%v in %q", err, parts[3])
@@ -56,7 +56,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
 	at := time.Now().UTC().Truncate(time.Hour).Add(-3 * time.Hour)
-	point, err := json.Marshal(admin.Point{At: at, Pushed: 7200, Acked: 3600, Failed: 36, Counts: map[string]uint64{"ready": 5}})
+	point, err := json.Marshal(api.Point{At: at, Pushed: 7200, Acked: 3600, Failed: 36, Counts: map[string]uint64{"ready": 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +75,15 @@ func TestHistory(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	past := admin.History{Seconds: 10}
+	past := api.History{Seconds: 10}
 	for i := range 25 {
-		past.Points = append(past.Points, admin.Point{At: time.Unix(int64(i)*10, 0), Pushed: 1, Acked: 2, Counts: map[string]uint64{"ready": uint64(i)}})
+		past.Points = append(past.Points, api.Point{At: time.Unix(int64(i)*10, 0), Pushed: 1, Acked: 2, Counts: map[string]uint64{"ready": uint64(i)}})
 	}
 	rows := summary(&past)
 	if len(rows) != 9 || rows[0].Pushed != 1 || rows[0].Ready != 24 || rows[8].Pushed != 3 || rows[8].Acked != 6 || rows[8].Ready != 2 || rows[8].To.Unix() != 30 {
 		t.Errorf("%d %+v", len(rows), rows)
 	}
-	if rows := summary(&admin.History{}); rows != nil {
+	if rows := summary(&api.History{}); rows != nil {
 		t.Errorf("%+v", rows)
 	}
 }
@@ -184,7 +184,7 @@ func TestStrip(t *testing.T) {
 		&job.Push{Spec: job.Spec{Namespace: "ns", Queue: hostile}}, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: hostile, Delay: time.Hour}},
 		&job.Pause{Namespace: "ns", Queue: hostile},
 	)
-	s.sampled(func(sample *admin.Sample) bool { return len(sample.Concerns) > 0 })
+	s.sampled(func(sample *api.Sample) bool { return len(sample.Concerns) > 0 })
 	for target, states := range map[string]bool{"/queues": true, "/strip": true, "/": false, "/strip?overview": false} {
 		text := s.page(target).text
 		for part, want := range map[string]bool{

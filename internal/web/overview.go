@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // period is a stretch of time that the overview can show.
@@ -29,10 +29,10 @@ var periods = []period{
 
 // overviewPage is what the overview shows.
 type overviewPage struct {
-	Sample    admin.Sample
+	Sample    api.Sample
 	Queues    []workRow
 	Protocols []workRow
-	Server    admin.ServerInfo
+	Server    api.ServerInfo
 	Periods   []period
 	Period    period
 	History   []historyRow
@@ -51,7 +51,7 @@ type historyRow struct {
 	From, To                                   time.Time
 	Pushed, Fetched, Acked, Failed, Died, Gone uint64
 	Ready                                      uint64
-	Wait                                       *admin.Wait // of the slowest of its slots
+	Wait                                       *api.Wait // of the slowest of its slots
 }
 
 // workRow is what happened to a protocol or a queue: in a second, or with Sums all in all.
@@ -59,8 +59,8 @@ type workRow struct {
 	Name, Sub   string
 	Link        string
 	Sums        bool
-	Rates       admin.Rates
-	Wait        *admin.Wait
+	Rates       api.Rates
+	Wait        *api.Wait
 	Ready       uint64
 	Running     uint64
 	Connections int64
@@ -106,10 +106,10 @@ func (h *handler) work(p *overviewPage) error {
 	if err != nil {
 		return err
 	}
-	row := func(part *admin.Part) workRow {
+	row := func(part *api.Part) workRow {
 		return workRow{
 			Sums: true, Wait: part.Wait,
-			Rates: admin.Rates{Pushed: float64(part.Pushed), Fetched: float64(part.Fetched), Acked: float64(part.Acked), Failed: float64(part.Failed)},
+			Rates: api.Rates{Pushed: float64(part.Pushed), Fetched: float64(part.Fetched), Acked: float64(part.Acked), Failed: float64(part.Failed)},
 		}
 	}
 	for i := range past.Queues[:min(len(past.Queues), busiestShown)] {
@@ -127,7 +127,7 @@ func (h *handler) work(p *overviewPage) error {
 }
 
 // withConnections adds the connections of protocols, also of those through which nothing has happened.
-func withConnections(rows []workRow, all []admin.Connections) []workRow {
+func withConnections(rows []workRow, all []api.Connections) []workRow {
 	for _, c := range all {
 		i := slices.IndexFunc(rows, func(r workRow) bool { return r.Name == c.Protocol })
 		if i < 0 {
@@ -148,7 +148,7 @@ func (r workRow) Figure(n float64) string {
 }
 
 // summary puts the history into a few lines, the newest first.
-func summary(past *admin.History) []historyRow {
+func summary(past *api.History) []historyRow {
 	var rows []historyRow
 	points := past.Points
 	each := max(1, (len(points)+historyRows-1)/historyRows)
@@ -228,7 +228,7 @@ func (h *handler) history(v *visit) error {
 }
 
 // quantiles are those that a chart shows; nil where nothing was counted.
-func quantiles(w *admin.Wait) (p50, p95 *float64) {
+func quantiles(w *api.Wait) (p50, p95 *float64) {
 	if w == nil {
 		return nil, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 )
@@ -181,7 +181,7 @@ func TestPagesSay(t *testing.T) {
 		{"/storage", []string{"somewhere", "3.0 GiB"}},
 		{"/", []string{"pushed per second", `data-count="running">1<`}},
 	}
-	s.sampled(func(sample *admin.Sample) bool { return sample.Counts["running"] == 1 })
+	s.sampled(func(sample *api.Sample) bool { return sample.Counts["running"] == 1 })
 	for _, test := range tests {
 		a := s.page(test.target)
 		for _, want := range test.want {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 )
 
@@ -38,7 +37,7 @@ func (h *handler) pushForm(v *visit) error {
 			return err
 		}
 		p.Queue, p.Type, p.Kind, p.From = d.Queue, d.Type, cmp.Or(d.BodyKind, "none"), jobLink(d.Namespace, d.Queue, d.ID)
-		if admin.ActionRetry.Applies(d.State) {
+		if api.ActionRetry.Applies(d.State) {
 			p.Replace = targetText(&d.JobRow)
 		}
 		if d.Policy.MaxFails > 0 {
@@ -93,7 +92,7 @@ func (h *handler) replace(v *visit, form url.Values, to string) error {
 	if err != nil {
 		return err
 	}
-	outcomes, err := h.service.ActAll(v.r.Context(), admin.ActionDelete, []admin.Target{old}, admin.With{})
+	outcomes, err := h.service.ActAll(v.r.Context(), api.ActionDelete, []api.Target{old}, api.With{})
 	switch {
 	case err != nil:
 		return err

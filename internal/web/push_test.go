@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 )
@@ -51,7 +51,7 @@ func TestPushForm(t *testing.T) {
 	if to := s.post("/push", form).Header().Get("Location"); !strings.Contains(s.page(to).text, "deleted the earlier one") || s.state(ids["dead"]) != "gone" {
 		t.Errorf("it is %s", s.state(ids["dead"]))
 	}
-	if jobs, err := s.service.Jobs(admin.Filter{Queue: "states", Body: "alive\nagain"}, admin.PageOf{}); err != nil || len(jobs.Jobs) != 1 {
+	if jobs, err := s.service.Jobs(api.Filter{Queue: "states", Body: "alive\nagain"}, api.PageOf{}); err != nil || len(jobs.Jobs) != 1 {
 		t.Errorf("%+v, %v", jobs, err)
 	}
 	if text := s.page("/failures?namespace=ns&queue=states").text; strings.Contains(text, "1 dead") {
@@ -89,7 +89,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("no help about state %s", s)
 		}
 	}
-	for _, a := range admin.Actions() {
+	for _, a := range api.Actions() {
 		if actionHelp[a] == "" {
 			t.Errorf("no help about action %s", a)
 		}

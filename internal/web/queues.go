@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
@@ -25,7 +24,7 @@ func states() []string {
 
 // queuesPage is what the list of queues shows.
 type queuesPage struct {
-	Filter     admin.QueueFilter
+	Filter     api.QueueFilter
 	Queues     []queueRow
 	States     []string // in which there are jobs, or usually are
 	Namespaces bool     // there is more than one
@@ -34,7 +33,7 @@ type queuesPage struct {
 
 // queueRow is a queue with a bar of its jobs by state.
 type queueRow struct {
-	admin.Queue
+	api.Queue
 	Bar []segment
 }
 
@@ -48,7 +47,7 @@ type segment struct {
 const barLength = 120
 
 // barOf makes the bar of a queue. A state with few jobs is still to be seen.
-func barOf(q *admin.Queue) []segment {
+func barOf(q *api.Queue) []segment {
 	var out []segment
 	x := 0
 	for _, state := range states() {
@@ -63,12 +62,12 @@ func barOf(q *admin.Queue) []segment {
 
 func (h *handler) queues(v *visit) error {
 	q := v.r.URL.Query()
-	f := admin.QueueFilter{Namespace: q.Get("namespace"), Name: q.Get("name")}
-	found, err := h.service.Queues(f, admin.PageOf{Cursor: q.Get("cursor")})
+	f := api.QueueFilter{Namespace: q.Get("namespace"), Name: q.Get("name")}
+	found, err := h.service.Queues(f, api.PageOf{Cursor: q.Get("cursor")})
 	if err != nil {
 		return err
 	}
-	names, err := h.service.Namespaces(admin.PageOf{Limit: 2})
+	names, err := h.service.Namespaces(api.PageOf{Limit: 2})
 	if err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func (h *handler) queues(v *visit) error {
 		p.Queues = append(p.Queues, queueRow{found.Queues[i], barOf(&found.Queues[i])})
 	}
 	for _, s := range states() {
-		if slices.Contains(usual, s) || slices.ContainsFunc(found.Queues, func(q admin.Queue) bool { return q.Counts[s] > 0 }) {
+		if slices.Contains(usual, s) || slices.ContainsFunc(found.Queues, func(q api.Queue) bool { return q.Counts[s] > 0 }) {
 			p.States = append(p.States, s)
 		}
 	}
@@ -87,7 +86,7 @@ func (h *handler) queues(v *visit) error {
 
 // queuePage is what the page of one queue shows.
 type queuePage struct {
-	Queue  admin.Queue
+	Queue  api.Queue
 	States []string
 	Shown  []string // those of the states that have jobs, or usually have
 	Totals []string
@@ -139,8 +138,8 @@ func workersOf(jobs []api.JobRow) []queueWorker {
 // details reads what the page shows besides the queue itself.
 func (p *queuePage) details(h *handler) (err error) {
 	jobs := func(state job.State, limit int) []api.JobRow {
-		f := admin.Filter{Namespace: p.Queue.Namespace, Queue: p.Queue.Name, States: []string{state.Name()}}
-		found, jerr := h.service.Jobs(f, admin.PageOf{Limit: limit})
+		f := api.Filter{Namespace: p.Queue.Namespace, Queue: p.Queue.Name, States: []string{state.Name()}}
+		found, jerr := h.service.Jobs(f, api.PageOf{Limit: limit})
 		err = cmp.Or(err, jerr)
 		return found.Jobs
 	}
@@ -316,12 +315,12 @@ func (h *handler) purgeQueue(v *visit, namespace, name string) (notice, to strin
 }
 
 func (h *handler) emptyQueue(v *visit, namespace, name string) (notice, to string, err error) {
-	n, err := h.service.RemoveQueue(v.r.Context(), namespace, name, admin.RemoveOptions{Keep: true})
+	n, err := h.service.RemoveQueue(v.r.Context(), namespace, name, api.RemoveOptions{Keep: true})
 	return "Deleted " + plural(n.Jobs, "job", "jobs") + " of queue " + name + ".", "", err
 }
 
 func (h *handler) removeQueue(v *visit, namespace, name string) (notice, to string, err error) {
-	n, err := h.service.RemoveQueue(v.r.Context(), namespace, name, admin.RemoveOptions{})
+	n, err := h.service.RemoveQueue(v.r.Context(), namespace, name, api.RemoveOptions{})
 	return "Removed queue " + name + " with " + plural(n.Jobs, "job", "jobs") + ".", "/queues", err
 }
 
@@ -334,13 +333,13 @@ func (h *handler) respawnQueue(v *visit, namespace, name string) (notice, to str
 	if err != nil {
 		return "", "", refuse(http.StatusBadRequest, "This is no number of attempts", "Nothing was done.")
 	}
-	n, err := h.service.Respawn(v.r.Context(), namespace, name, admin.RespawnOptions{Limit: limit, Attempts: uint32(attempts)})
+	n, err := h.service.Respawn(v.r.Context(), namespace, name, api.RespawnOptions{Limit: limit, Attempts: uint32(attempts)})
 	return plural(n.Jobs, "dead job is", "dead jobs are") + " ready again in queue " + name + ".", "", err
 }
 
 func (h *handler) limitQueue(v *visit, namespace, name string) (notice, to string, err error) {
 	form := v.r.PostForm
-	l := admin.Limits{Rate: form.Get("rate"), GroupRate: form.Get("group-rate")}
+	l := api.Limits{Rate: form.Get("rate"), GroupRate: form.Get("group-rate")}
 	for field, into := range map[string]*uint32{
 		"concurrency": &l.Concurrency, "worker": &l.Worker, "burst": &l.Burst, "group-concurrency": &l.GroupConcurrency, "group-burst": &l.GroupBurst,
 	} {
@@ -369,13 +368,13 @@ func (h *handler) hookQueue(v *visit, namespace, name string) (notice, to string
 		}
 		return "Queue " + name + " has no hook.", "", err
 	}
-	_, err = h.service.SetHook(v.r.Context(), namespace, name, admin.NewHook{Push: form.Get("push"), URL: form.Get("url")})
+	_, err = h.service.SetHook(v.r.Context(), namespace, name, api.NewHook{Push: form.Get("push"), URL: form.Get("url")})
 	return "Queue " + name + " has a hook.", "", err
 }
 
 // fairQueue has the groups of a queue take turns, or not. Weights are lines such as gold=5.
 func (h *handler) fairQueue(v *visit, namespace, name string) (notice, to string, err error) {
-	f := admin.Fairness{On: v.r.PostForm.Get("fair") == "on", Weights: map[string]uint32{}}
+	f := api.Fairness{On: v.r.PostForm.Get("fair") == "on", Weights: map[string]uint32{}}
 	for line := range strings.Lines(v.r.PostForm.Get("weights")) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
 )
@@ -17,7 +17,7 @@ import (
 func TestWorkerPage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
-	s.workers.workers = []admin.Worker{{ID: "w<1>", Hostname: "app-01", State: "running", Leases: holder}}
+	s.workers.workers = []api.Worker{{ID: "w<1>", Hostname: "app-01", State: "running", Leases: holder}}
 	mine := s.push(job.Spec{Queue: "q", Type: "Mine"})
 	s.fetch("q")
 	other := s.push(job.Spec{Queue: "q", Type: "Other"})

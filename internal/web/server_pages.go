@@ -5,22 +5,22 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // storagePage is what the page about the store shows.
 type storagePage struct {
-	admin.Storage
-	Server admin.ServerInfo
+	api.Storage
+	Server api.ServerInfo
 	Ready  bool
-	Checks []admin.Check
+	Checks []api.Check
 
-	concerns []admin.Concern
+	concerns []api.Concern
 }
 
 // Low reports whether the disk is nearly full.
 func (p *storagePage) Low() bool {
-	return slices.ContainsFunc(p.concerns, func(c admin.Concern) bool { return c.Kind == admin.ConcernSpace })
+	return slices.ContainsFunc(p.concerns, func(c api.Concern) bool { return c.Kind == api.ConcernSpace })
 }
 
 // SyncMean is how long a sync has taken on average, in seconds.
@@ -59,7 +59,7 @@ type settingsPage struct {
 // settingGroup are the settings whose keys begin alike.
 type settingGroup struct {
 	Name     string
-	Settings []admin.Setting
+	Settings []api.Setting
 }
 
 func (h *handler) settings(v *visit) error {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
@@ -44,7 +44,7 @@ type concern struct {
 	Level string
 }
 
-func levelOf(c *admin.Concern) string {
+func levelOf(c *api.Concern) string {
 	if c.Severe {
 		return "bad"
 	}
@@ -52,13 +52,13 @@ func levelOf(c *admin.Concern) string {
 }
 
 // concernLink is the address of the page that helps.
-func concernLink(c *admin.Concern) string {
+func concernLink(c *api.Concern) string {
 	switch c.Kind {
-	case admin.ConcernSpace:
+	case api.ConcernSpace:
 		return "/storage"
-	case admin.ConcernDied:
+	case api.ConcernDied:
 		return "/failures"
-	case admin.ConcernWaiting, admin.ConcernPaused:
+	case api.ConcernWaiting, api.ConcernPaused:
 	}
 	return queueLink(c.Namespace, c.Queue)
 }
@@ -76,7 +76,7 @@ func (h *handler) stripOf() *strip {
 			s.Concerns = append(s.Concerns, concern{About: "The server is not ready: " + c.About + ".", Link: "/storage", Level: "bad"})
 		}
 	}
-	levels := make(map[admin.ConcernKind]string)
+	levels := make(map[api.ConcernKind]string)
 	for i := range sample.Concerns {
 		c := &sample.Concerns[i]
 		levels[c.Kind] = levelOf(c)
@@ -85,18 +85,18 @@ func (h *handler) stripOf() *strip {
 	count := func(state job.State) uint64 { return sample.Counts[state.Name()] }
 	s.States = []stripState{
 		{job.Leased.Name(), "/running", count(job.Leased), ""},
-		{job.Ready.Name(), link("/jobs", "state", job.Ready.Name()), count(job.Ready), levels[admin.ConcernWaiting]},
+		{job.Ready.Name(), link("/jobs", "state", job.Ready.Name()), count(job.Ready), levels[api.ConcernWaiting]},
 		{job.Scheduled.Name(), "/scheduled", count(job.Scheduled), ""},
 		{job.Retrying.Name(), "/retries", count(job.Retrying), ""},
-		{job.Dead.Name(), "/dead", count(job.Dead), levels[admin.ConcernDied]},
+		{job.Dead.Name(), "/dead", count(job.Dead), levels[api.ConcernDied]},
 	}
 	s.Nav = []navCount{
-		{"/queues", uint64(max(0, sample.Queues)), cmp.Or(levels[admin.ConcernWaiting], levels[admin.ConcernPaused])},
-		{"/failures", count(job.Retrying) + count(job.Dead), levels[admin.ConcernDied]},
+		{"/queues", uint64(max(0, sample.Queues)), cmp.Or(levels[api.ConcernWaiting], levels[api.ConcernPaused])},
+		{"/failures", count(job.Retrying) + count(job.Dead), levels[api.ConcernDied]},
 		{"/running", count(job.Leased), ""},
 		{"/scheduled", count(job.Scheduled), ""},
 		{"/retries", count(job.Retrying), ""},
-		{"/dead", count(job.Dead), levels[admin.ConcernDied]},
+		{"/dead", count(job.Dead), levels[api.ConcernDied]},
 	}
 	return s
 }

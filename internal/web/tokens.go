@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // tokensPage is what the list of tokens shows.
@@ -15,9 +15,9 @@ type tokensPage struct {
 	Pool      string
 	Required  bool
 	Pools     []string
-	Tokens    []admin.Token
+	Tokens    []api.Token
 	Filtered  bool
-	Made      *admin.NewToken // just now: it is shown once
+	Made      *api.NewToken // just now: it is shown once
 	links
 }
 
@@ -31,7 +31,7 @@ func (h *handler) tokens(v *visit) error {
 
 func (h *handler) tokenList(q url.Values) (*tokensPage, error) {
 	p := &tokensPage{Namespace: q.Get("namespace"), Pool: q.Get("pool")}
-	found, err := h.service.Tokens(admin.TokenFilter{Namespace: p.Namespace, Pool: p.Pool}, admin.PageOf{Cursor: q.Get("cursor")})
+	found, err := h.service.Tokens(api.TokenFilter{Namespace: p.Namespace, Pool: p.Pool}, api.PageOf{Cursor: q.Get("cursor")})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (h *handler) actOnTokens(v *visit) error {
 // not travel in a cookie.
 func (h *handler) makeToken(v *visit) error {
 	form := v.r.PostForm
-	made, err := h.service.AddToken(v.r.Context(), admin.TokenOptions{
+	made, err := h.service.AddToken(v.r.Context(), api.TokenOptions{
 		Namespace: form.Get("namespace"), Pool: form.Get("pool"), Description: form.Get("description"), Token: form.Get("text"),
 	})
 	if err != nil {
@@ -107,8 +107,8 @@ func (h *handler) makeToken(v *visit) error {
 }
 
 // limitsOf reads limits; a field that is empty is no limit.
-func limitsOf(form url.Values) (*admin.TokenLimits, error) {
-	var l admin.TokenLimits
+func limitsOf(form url.Values) (*api.TokenLimits, error) {
+	var l api.TokenLimits
 	for _, f := range []struct {
 		name string
 		to   *int64

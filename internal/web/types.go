@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"slices"
 
-	"millrace/internal/admin"
+	"millrace/internal/api"
 )
 
 // typesPage is what the page about types of jobs shows.
 type typesPage struct {
-	admin.Types
+	api.Types
 	Periods []period // the first is since the start
 	Shown   period
 }
@@ -33,7 +33,7 @@ func periodOf(v *visit, all []period) period {
 }
 
 // Rate is how many jobs of a type were fetched in a second.
-func (p *typesPage) Rate(f admin.TypeFigures) string {
+func (p *typesPage) Rate(f api.TypeFigures) string {
 	if p.Seconds <= 0 {
 		return rate(0)
 	}
@@ -41,7 +41,7 @@ func (p *typesPage) Rate(f admin.TypeFigures) string {
 }
 
 // FailedPercent is how many of the jobs that workers ended have failed.
-func (p *typesPage) FailedPercent(f admin.TypeFigures) float64 {
+func (p *typesPage) FailedPercent(f api.TypeFigures) float64 {
 	if ended := f.Acked + f.Failed; ended > 0 {
 		return 100 * float64(f.Failed) / float64(ended)
 	}
@@ -61,7 +61,7 @@ type typePage struct {
 // typeRow sums up a part of the history of a type.
 type typeRow struct {
 	historyRow
-	Run *admin.Wait // of the slowest of its slots
+	Run *api.Wait // of the slowest of its slots
 }
 
 // jobType shows the jobs of a type over time.
@@ -73,7 +73,7 @@ func (h *handler) jobType(v *visit) error {
 	}
 	p.Rows = typeRows(&past)
 	p.Self = link("/type", "type", p.Type)
-	f := admin.Filter{Type: p.Type, States: []string{"dead", "retrying"}}
+	f := api.Filter{Type: p.Type, States: []string{"dead", "retrying"}}
 	if p.Failed, err = h.jobsOf(listFailed, f, p.Self); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (h *handler) jobType(v *visit) error {
 }
 
 // typeRows puts the history of a type into a few lines, the newest first.
-func typeRows(past *admin.History) []typeRow {
+func typeRows(past *api.History) []typeRow {
 	rows := make([]typeRow, 0, historyRows)
 	for _, r := range summary(past) {
 		row := typeRow{historyRow: r}

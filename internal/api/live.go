@@ -1,0 +1,140 @@
+package api
+
+import (
+	"time"
+)
+
+// Concern is something that an operator should look at, with the reason in words.
+type Concern struct {
+	Kind   ConcernKind `json:"kind"`
+	Severe bool        `json:"severe"` // work is refused or at a standstill
+	About  string      `json:"about"`
+	// The queue that it is about, or the first of several.
+	Namespace string `json:"namespace,omitempty"`
+	Queue     string `json:"queue,omitempty"`
+}
+
+// ConcernKind is what a concern is about.
+type ConcernKind string
+
+// The kinds of concern.
+const (
+	ConcernWaiting ConcernKind = "waiting" // jobs wait unusually long
+	ConcernPaused  ConcernKind = "paused"  // queues are paused
+	ConcernDied    ConcernKind = "died"    // jobs have died lately
+	ConcernSpace   ConcernKind = "space"   // the disk is nearly full
+)
+
+// Wait tells how long jobs waited, from when they were ready until they were fetched. Quantiles are as exact as
+// the buckets that they are counted in: a fifth too long at most.
+type Wait struct {
+	Jobs uint64  `json:"jobs"` // that were fetched
+	Mean float64 `json:"mean_seconds"`
+	P50  float64 `json:"p50_seconds"`
+	P95  float64 `json:"p95_seconds"`
+}
+
+// Point is what happened in one slot of the history, and how many jobs there were at its end.
+type Point struct {
+	At      time.Time `json:"at"` // when the slot began
+	Pushed  uint64    `json:"pushed"`
+	Fetched uint64    `json:"fetched"`
+	Acked   uint64    `json:"acked"`
+	Failed  uint64    `json:"failed"`
+	Died    uint64    `json:"died"`
+	Expired uint64    `json:"expired"`
+	Wait    *Wait     `json:"wait,omitempty"`
+	Run     *Wait     `json:"run,omitempty"` // only of a type of jobs
+	// Counts are the jobs by state, of all queues together.
+	Counts map[string]uint64 `json:"counts,omitempty"`
+}
+
+// History is what happened lately, in slots of one length, the oldest first. Slots in which the
+// server did not run are not there.
+type History struct {
+	Resolution string  `json:"resolution"`
+	Seconds    float64 `json:"seconds"` // length of a slot
+	Points     []Point `json:"points"`
+}
+
+// Parts is what happened lately, by protocol and by queue, the busiest first.
+type Parts struct {
+	Period    string  `json:"period"`
+	Seconds   float64 `json:"seconds"` // that are told about, as far as the server ran
+	Protocols []Part  `json:"protocols"`
+	Queues    []Part  `json:"queues"`
+}
+
+// Part is what happened to a protocol or a queue. Through a protocol, a command that pushes several jobs at once counts
+// as one.
+type Part struct {
+	Protocol  string `json:"protocol,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"` // of a queue
+	Pushed    uint64 `json:"pushed"`
+	Fetched   uint64 `json:"fetched"`
+	Acked     uint64 `json:"acked"`
+	Failed    uint64 `json:"failed"`
+	Wait      *Wait  `json:"wait,omitempty"`
+}
+
+// Rates are how much happens in a second.
+type Rates struct {
+	Pushed  float64 `json:"pushed"`
+	Fetched float64 `json:"fetched"`
+	Acked   float64 `json:"acked"`
+	Failed  float64 `json:"failed"`
+}
+
+// Sample is what happened in the last moments.
+type Sample struct {
+	At      time.Time         `json:"at"`
+	Seconds float64           `json:"seconds"` // that the rates are of
+	Rates   Rates             `json:"rates"`
+	Counts  map[string]uint64 `json:"counts"`  // jobs by state
+	Queues  int               `json:"queues"`  // how many there are
+	Waiting int               `json:"waiting"` // callers that wait for something
+	Wait    *Wait             `json:"wait,omitempty"`
+	// Protocols are those through which something happened.
+	Protocols []ProtocolSample `json:"protocols"`
+	// Busiest are the queues where most happened, at most busiestMax, the busiest first.
+	Busiest []QueueSample `json:"busiest"`
+	// Concerns are what an operator should look at, the worst first.
+	Concerns []Concern `json:"concerns"`
+}
+
+// QueueSample is what happened in a queue.
+type QueueSample struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Rates     Rates  `json:"rates"`
+	Ready     uint64 `json:"ready"`
+	Running   uint64 `json:"running"`
+	Wait      *Wait  `json:"wait,omitempty"`
+}
+
+// ProtocolSample is what happened through a protocol. A command that pushes several jobs at once counts as one.
+type ProtocolSample struct {
+	Protocol string `json:"protocol"`
+	Rates    Rates  `json:"rates"`
+	Wait     *Wait  `json:"wait,omitempty"`
+}
+
+// Types are the figures of types of jobs: in a period, or without one since the server was started.
+type Types struct {
+	Period  string        `json:"period,omitempty"`
+	Seconds float64       `json:"seconds"` // that are told about, as far as the server ran
+	Types   []TypeFigures `json:"types"`   // those that were fetched most first
+}
+
+// TypeFigures are the figures of a type of jobs.
+type TypeFigures struct {
+	Type   string `json:"type"`             // empty: jobs without one
+	Others bool   `json:"others,omitempty"` // all types together that have no figures of their own
+	// Fetched, Acked and Failed are what workers did. A lease that lapsed is no failure here.
+	Fetched uint64 `json:"fetched"`
+	Acked   uint64 `json:"acked"`
+	Failed  uint64 `json:"failed"`
+	Wait    *Wait  `json:"wait,omitempty"`
+	Run     *Wait  `json:"run,omitempty"` // how long jobs were in a worker's hands
+}
