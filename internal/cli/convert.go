@@ -120,7 +120,7 @@ Without DIR it is data.dir of the configuration.`,
 		if *asJSON {
 			err = printLine(out, s)
 		} else {
-			_, err = fmt.Fprint(out, survivor(&s))
+			_, err = fmt.Fprint(out, survivor(&s, *yes))
 		}
 		if err != nil || !*yes {
 			return fail(err)
@@ -134,17 +134,21 @@ Without DIR it is data.dir of the configuration.`,
 	return cmd
 }
 
-// survivor says what recovering a node would keep and lose.
-func survivor(s *server.Survivor) string {
+// survivor says what recovering a node keeps and loses and, unless that is decided, how to decide.
+func survivor(s *server.Survivor, decided bool) string {
 	at := "at a time that is not known"
 	if !s.At.IsZero() {
 		at = s.At.UTC().Format(time.RFC3339Nano)
 	}
-	return fmt.Sprintf(`node %s, of a cluster of %s
+	text := fmt.Sprintf(`node %s, of a cluster of %s
 last entry: term %d, index %d, %s
 
 Everything up to this entry is kept. What was acknowledged later, and is on the other nodes only, is lost.
-Compare with the other nodes that are left: recover the one with the highest term, and of those the one with the highest
-index. Add --yes to recover this one.
 `, s.Node, strings.Join(s.Nodes, ", "), s.Term, s.Index, at)
+	if !decided {
+		text += `Compare with the other nodes that are left: recover the one with the highest term, and of those the one with the highest
+index. Add --yes to recover this one.
+`
+	}
+	return text
 }
