@@ -22,8 +22,9 @@ type activity struct {
 	round uint32 // of collecting
 }
 
-// noteActive counts what happened in a queue. Only the first queues of a round are told apart: memory and the work
-// of those who read it are bounded.
+// noteActive counts what happened in a queue. Only the first queues of a round are told apart:
+// memory and the work of those who read it are bounded. A queue knows its place by the round, so
+// that nothing is looked up.
 func (m *Machine) noteActive(q *queue, c job.Counter, n uint64) {
 	a := &m.activity
 	a.All[c] += n
@@ -37,7 +38,8 @@ func (m *Machine) noteActive(q *queue, c job.Counter, n uint64) {
 	a.Queues[q.place].Added[c] += n
 }
 
-// Activity returns what happened since the last call. The list belongs to the caller.
+// Activity returns what happened since the last call, and begins a new round. The list belongs to
+// the caller.
 func (m *Machine) Activity() Activity {
 	out := m.activity.Activity
 	m.activity.Queues = nil

@@ -15,7 +15,8 @@ import (
 // and that nothing else is there follows from the counts.
 func (m *Machine) Check() error { return m.check(locksAtOnce, batchesAtOnce) }
 
-// check does so with portions of a size.
+// check does so with portions of a size. Queues come first, because what they count, such as timers
+// and links, is compared with the totals afterwards.
 func (m *Machine) check(locks, batches int) error {
 	c := checker{Machine: m, locks: locks, batches: batches, inMemory: slices.Clone(m.timers), linked: make([]int, len(links))}
 	for _, a := range m.deliveries {
@@ -38,7 +39,8 @@ func (m *Machine) check(locks, batches int) error {
 	return nil
 }
 
-// checker is a check that is under way.
+// checker is a check that is under way. It embeds the machine to read as the machine does. What it
+// calls must not change a job.
 type checker struct {
 	*Machine
 
@@ -49,6 +51,7 @@ type checker struct {
 	linked   []int       // how many entries jobs have in each of links
 }
 
+// orderTimers compares timers in the order of the store.
 func orderTimers(a, b timerItem) int {
 	switch {
 	case a.before(b):
@@ -60,6 +63,7 @@ func orderTimers(a, b timerItem) int {
 	}
 }
 
+// broken returns the error of an invariant that does not hold. Tests look for its number.
 func broken(inv int, format string, args ...any) error {
 	return fmt.Errorf("INV-%d: %s", inv, fmt.Sprintf(format, args...))
 }
@@ -72,8 +76,8 @@ type storedJob struct {
 	parts [record.PartProgress + 1]bool // which records it has
 }
 
-// walk visits the jobs in a range of the store, in order, purged ones included. What it
-// hands out is valid only during the call.
+// walk visits the jobs in a range of the store, in order, purged ones included. The records of a
+// job follow each other, the first one first. What it hands out is valid only during the call.
 func (c *checker) walk(lo, hi []byte, visit func(*storedJob) error) (err error) {
 	var s storedJob
 	var first []byte
@@ -111,6 +115,8 @@ func (c *checker) walkAll(visit func(*storedJob) error) error {
 	return c.walk(record.JobsFrom(nil, 0, 0), record.JobsFrom(nil, 1<<32-1, 0), visit)
 }
 
+// checkQueue asserts what holds of one queue and of each of its jobs. Jobs that were purged are
+// passed over.
 func (c *checker) checkQueue(q *queue) error {
 	var counts [job.StateCount]uint64
 	jobs, grouped, serials := 0, 0, 0
@@ -169,8 +175,8 @@ func (c *checker) checkQueue(q *queue) error {
 	return nil
 }
 
-// checkLists asserts that the lists of a queue have no entry but those of its jobs, each
-// of which has been found in its own.
+// checkLists asserts that the lists of a queue have no entry besides those of its jobs, each of
+// which has been found in its own. Only if the numbers differ it looks for the entry that is wrong.
 func (c *checker) checkLists(q *queue, jobs int) error {
 	lists := []record.List{record.ListGrouped}
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
@@ -222,6 +228,8 @@ func listOf(e *entry) record.List {
 	return record.List(e.State)
 }
 
+// checkWindow asserts that a window is the first part of its list (INV-6), and that no entry lies
+// before where a refill would start.
 func (c *checker) checkWindow(q *queue, w *window, list record.List) (err error) {
 	ids := c.idsOf(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), w.len()+1)
 	if w.len() > len(ids) || (w.whole && w.len() != len(ids)) {
@@ -265,8 +273,8 @@ func (c *checker) checkWaits() error {
 	return nil
 }
 
-// checkFetcher asserts that what a caller waits for is not there, unless its queue is
-// still to be served.
+// checkFetcher asserts that what a caller waits for is not there, unless its queue is still to be
+// served (INV-5). That somebody will be told when time brings it is INV-18.
 func (c *checker) checkFetcher(w *waiter) error {
 	if w.left { // it has been passed over since
 		return nil
@@ -289,7 +297,7 @@ func (c *checker) checkFetcher(w *waiter) error {
 	return nil
 }
 
-// checkKeys compares the client-given keys that are in memory with the store.
+// checkKeys compares the client-given keys that are in memory with the store (INV-12).
 func (c *checker) checkKeys() error {
 	for _, generation := range []map[keyName]record.KeyRef{c.keys.old, c.keys.young} {
 		for k := range generation {

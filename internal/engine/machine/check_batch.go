@@ -11,14 +11,15 @@ import (
 	"millrace/internal/record"
 )
 
-// What jobs of whatever queue share is checked in portions of a size that fits into
-// memory, each against all jobs.
+// What jobs of any queue share is checked in portions of a size that fits into memory, each against
+// all jobs.
 const (
 	locksAtOnce   = 1 << 20
 	batchesAtOnce = 1 << 16
 )
 
-// waiterFor is a job that has taken a lock, which is known by the hash of its key.
+// taker is a job that has taken a lock, which is known by the hash of its key: a million keys would
+// not fit into memory.
 type taker struct {
 	id   job.ID
 	lock uint64
@@ -68,7 +69,8 @@ func (c *checker) takers(lo, hi []byte) (takers []taker, next []byte, err error)
 	return takers, next, err
 }
 
-// checkTakers compares what jobs name with the locks that they have taken.
+// checkTakers compares what jobs name with the locks that they have taken. A job that names a lock
+// without being its taker has lost it to time, which is allowed.
 func (c *checker) checkTakers(takers []taker) error {
 	var key []byte
 	return c.walkAll(func(s *storedJob) error {
@@ -248,7 +250,8 @@ func countChild(parent, b *record.Batch) {
 	}
 }
 
-// checkBatch compares a batch with what its jobs and children say.
+// checkBatch compares a batch with what its jobs and children say. Pending jobs that are gone have
+// failed for ever, so that a batch may count more than there are, as many failed as pending.
 func (c *checker) checkBatch(b *batch, want *record.Batch) error {
 	lost := b.Pending - want.Pending // pending ones that are gone have failed
 	if b.Pending < want.Pending || b.Failed != want.Failed+lost || b.Pending > b.Total {

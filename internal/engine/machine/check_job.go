@@ -9,8 +9,8 @@ import (
 	"millrace/internal/record"
 )
 
-// checkParts asserts that a job has the records that it says it has, and an id that has
-// been given out.
+// checkParts asserts that a job has the records that its flags say it has, and an id that has been
+// given out: an id from the future would be given out again.
 func (c *checker) checkParts(s *storedJob) error {
 	for _, p := range [...]struct {
 		part record.Part
@@ -30,7 +30,8 @@ func (c *checker) checkParts(s *storedJob) error {
 	return nil
 }
 
-// checkJob asserts what holds of one job, and that it is found where it must be.
+// checkJob asserts what holds of one job, and that it is found where it must be. That nothing else
+// is found there follows from the counts, which are compared later.
 func (c *checker) checkJob(e *entry) error {
 	if r := c.jobs[e.ID]; r != nil {
 		a, b := record.AppendMeta(nil, &e.Job), record.AppendMeta(nil, &r.Job)
@@ -115,7 +116,8 @@ func endsAt(h *holder, l *held, at job.Time) bool {
 	return l.at == at && l.index < len(h.ends) && h.ends[l.index] == l
 }
 
-// orphaned reports whether a lease is still to be ended because its holder has gone.
+// orphaned reports whether a lease is still to be ended because its holder has gone, or was lost in
+// a restart.
 func (c *checker) orphaned(e *entry) bool {
 	for _, l := range c.orphans.items[c.orphans.head:] {
 		for ; l != nil; l = l.next {
@@ -127,7 +129,8 @@ func (c *checker) orphaned(e *entry) bool {
 	return slices.Contains(c.restart.leads, e.q.ID) && e.Entered < c.restart.seq
 }
 
-// endingOf reports whether a blocked job is still to learn that a blocker has ended.
+// endingOf reports whether a blocked job is still to learn that a blocker has ended: an ending is
+// stored that means the job and has not come to it.
 func (c *checker) endingOf(blocker job.ID, e *entry) bool {
 	return slices.ContainsFunc(c.endingsOf(blocker, blocker, math.MaxInt), func(x *ending) bool {
 		passed := e.q.ID < x.Next.Queue || e.q.ID == x.Next.Queue && e.ID < x.Next.ID
@@ -135,7 +138,8 @@ func (c *checker) endingOf(blocker job.ID, e *entry) bool {
 	})
 }
 
-// anyJob loads a job whose queue is not known but likely this one.
+// anyJob loads a job whose queue is not known but likely this one: blockers are named by their ids
+// alone.
 func (c *checker) anyJob(likely *queue, id job.ID) *entry {
 	if e := c.loadJob(likely, id); e != nil {
 		return e
@@ -148,7 +152,8 @@ func (c *checker) anyJob(likely *queue, id job.ID) *entry {
 	return nil
 }
 
-// checkTimerLoaded asserts that a timer will fire.
+// checkTimerLoaded asserts that a timer will fire (INV-7): it is in the heap, or behind the horizon
+// and not earlier than memory thinks anything is there.
 func (c *checker) checkTimerLoaded(t timerItem) error {
 	if t.before(c.horizon) {
 		if _, found := slices.BinarySearchFunc(c.inMemory, t, orderTimers); !found {
@@ -161,7 +166,8 @@ func (c *checker) checkTimerLoaded(t timerItem) error {
 	return nil
 }
 
-// checkNamed asserts that a job is found under what it can be named by.
+// checkNamed asserts that a job is found under what it can be named by (INV-9), and counts what it
+// is named by for checkLinks.
 func (c *checker) checkNamed(e *entry) error {
 	for i, l := range links {
 		c.linked[i] += l.count(e)

@@ -50,8 +50,8 @@ func (c *checker) checkLimits(q *queue) error {
 	return err
 }
 
-// allowed reports whether the limits of a queue let a job out to a caller that waits, or nobody would tell it when they
-// do.
+// allowed reports whether the limits of a queue let a job out to a caller that waits, or nobody
+// would tell it when they do: both break an invariant if there is a job.
 func (c *checker) allowed(q *queue, w *waiter) bool {
 	if q.limit == nil {
 		return true

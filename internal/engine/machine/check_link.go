@@ -43,7 +43,8 @@ func (c *checker) eachIn(key []byte, visit func(key, value []byte) bool) {
 	c.store.Scan(key[:1], []byte{key[0] + 1}, false, visit)
 }
 
-// link is a kind of entries that lead to jobs.
+// link is a kind of entries that lead to jobs. checkJob counts for each kind how many entries jobs
+// should have; checkLinks compares that with how many there are.
 type link struct {
 	spaces [][]byte           // a key in each of the spaces they are in
 	count  func(e *entry) int // how many a job has, each of which is looked up with it

@@ -42,6 +42,8 @@ func (c *checker) checkTickers() error {
 	return err
 }
 
+// checkTicker asserts what holds of one schedule: a tick has at most one job, and the next one,
+// which has a timer, is later than all that were dealt with.
 func (c *checker) checkTicker(s *ticker) error {
 	if named := c.tickerNamed(s.Namespace, s.Name); named == nil || named.id != s.id {
 		return broken(17, "schedule %d is not found by its name %q", s.id, s.Name)

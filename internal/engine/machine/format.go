@@ -5,7 +5,8 @@ import (
 	"millrace/internal/record"
 )
 
-// loadFormat reads which records the store may hold.
+// loadFormat reads which records the store may hold. A store may have records that are older than
+// formats are: loadQueue and loadHooks raise the format for those.
 func (m *Machine) loadFormat() {
 	m.format = record.FormatBase
 	if b, _, ok := m.store.Get(nil, record.FormatKey()); ok {
@@ -15,7 +16,8 @@ func (m *Machine) loadFormat() {
 	}
 }
 
-// raiseFormat allows records of a format from now on.
+// raiseFormat allows records of a format from now on. There is no way back: an older release
+// refuses the store from then on.
 func (m *Machine) raiseFormat(format uint64) {
 	if format <= m.format {
 		return
@@ -25,7 +27,9 @@ func (m *Machine) raiseFormat(format uint64) {
 	m.set(record.FormatKey(), m.vb)
 }
 
-// allows reports whether records of a format may be written, and otherwise refuses the command.
+// allows reports whether records of a format may be written, and otherwise refuses the command. In
+// a cluster (Gated) the format is raised only when all nodes know it; a node of an older release
+// could not read what it is sent (INV-20).
 func (m *Machine) allows(format uint64, res *job.Result) bool {
 	if format > m.format {
 		if m.opt.Gated {

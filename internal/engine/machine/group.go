@@ -7,8 +7,8 @@ import (
 	"millrace/internal/record"
 )
 
-// group is what is in memory of one group of a queue. It is only a cache: the
-// store has its record and its list.
+// group is what is in memory of one group of a queue. It is only a cache: the store has its record
+// and its list. Groups are forgotten all together when there are too many of them (forgetGroups).
 type group struct {
 	record.Group
 
@@ -18,7 +18,8 @@ type group struct {
 	listed *entry
 }
 
-// group returns what is known of a group and reads it if need be.
+// group returns what is known of a group and reads it if need be. A group without a record, as
+// nearly all are that have no leased job, is the zero group.
 func (m *Machine) group(q *queue, name string) *group {
 	if g := q.groups[name]; g != nil {
 		return g
@@ -44,7 +45,9 @@ func (m *Machine) group(q *queue, name string) *group {
 	return g
 }
 
-// current returns what is known of a group by now: it may have had its turn for jobs that have been purged.
+// current returns what is known of a group by now. A purge of ready jobs takes the turns from all
+// groups by its mark on the queue, without visiting them: a turn from before the purge counts no
+// more.
 func (q *queue) current(g record.Group) record.Group {
 	if g.Turn <= q.Purged[job.Ready] {
 		g.Turn, g.Credit = 0, 0
@@ -52,7 +55,8 @@ func (q *queue) current(g record.Group) record.Group {
 	return g
 }
 
-// saveGroup writes what has changed of a group.
+// saveGroup writes what has changed of a group. A group about which there is nothing to say has no
+// record: groups come and go with the jobs of clients, and nothing may be left of them (INV-12).
 func (m *Machine) saveGroup(q *queue, name string, g *group) {
 	if g.Group == g.was {
 		return
@@ -66,7 +70,7 @@ func (m *Machine) saveGroup(q *queue, name string, g *group) {
 	m.set(m.kb, m.vb)
 }
 
-// forgetGroups empties the cache. What the lists of firsts hold stays.
+// forgetGroups empties the cache. Entries that the lists of firsts hold stay in memory for these.
 func (m *Machine) forgetGroups(q *queue) {
 	for _, g := range q.groups {
 		for _, e := range g.ready.items[g.ready.head:] {
@@ -78,6 +82,7 @@ func (m *Machine) forgetGroups(q *queue) {
 	q.groups = map[string]*group{}
 }
 
+// has reports whether the window has an entry of that id.
 func (w *window) has(e *entry) bool {
 	i := w.search(e)
 	return i < len(w.items) && w.items[i].ID == e.ID
@@ -88,7 +93,8 @@ func (q *queue) isShown(e *entry) bool {
 	return q.firsts != nil && q.firsts.has(e) || q.turns != nil && q.turns.has(e)
 }
 
-// groupFirst returns the first ready job of a group, or nil.
+// groupFirst returns the first ready job of a group, or nil. It reads a few of them when it has
+// none in memory.
 func (m *Machine) groupFirst(q *queue, name string, g *group) *entry {
 	if g.ready.len() == 0 && !g.ready.whole {
 		lo, hi := record.GroupSpan(q.ID, name)
@@ -100,8 +106,9 @@ func (m *Machine) groupFirst(q *queue, name string, g *group) *entry {
 	return g.ready.first()
 }
 
-// listGrouped adds a ready job that has a group to its lists. Only the first of a
-// group that is not held can be fetched (INV-4).
+// listGrouped adds a ready job that has a group to its lists: of all grouped jobs, which people
+// see; of its group; and, as the first of a group that is not held, of those that can be fetched
+// (INV-4). In a fair queue a group gets a turn with its first ready job.
 func (m *Machine) listGrouped(e *entry) {
 	q := e.q
 	g := m.group(q, e.Group)
@@ -126,14 +133,16 @@ func (m *Machine) listGrouped(e *entry) {
 	m.showFirst(q, e.Group, g)
 }
 
-// releaseGrouped lets an entry go that fell out of its group's window, unless it
-// still stands in a list of firsts.
+// releaseGrouped lets an entry go that fell out of its group's window, unless it still stands in a
+// list of firsts.
 func (m *Machine) releaseGrouped(q *queue, e *entry) {
 	if !q.isShown(e) {
 		m.dropResident(e)
 	}
 }
 
+// unlistGrouped takes a job out of the lists. Which job is the first of its group now is decided
+// later (showFreed), because the job itself may come back to the same list in this transition.
 func (m *Machine) unlistGrouped(e *entry) {
 	q := e.q
 	g := m.group(q, e.Group)
@@ -155,8 +164,9 @@ func (m *Machine) unlistGrouped(e *entry) {
 	m.wake(q)
 }
 
-// showFirst makes the lists of firsts agree with the group: its first ready job if
-// it is not held, else none.
+// showFirst makes the lists of firsts agree with the group (INV-4): its first ready job if it is
+// not held, else none. It also writes the group. Whatever changes a group, its limits or its turn
+// has it called in the end, directly or by way of Machine.freed.
 func (m *Machine) showFirst(q *queue, name string, g *group) {
 	var first *entry
 	if g.Held = !m.mayLease(q, g); !g.Held {
@@ -180,7 +190,8 @@ func (m *Machine) showFirst(q *queue, name string, g *group) {
 	}
 }
 
-// shownKey makes the key of an entry in the list of firsts that it is in.
+// shownKey makes the key of an entry in the list of firsts that it is in: by order, or by turn if
+// its group has one.
 func (m *Machine) shownKey(q *queue, e *entry) {
 	if e.turn == 0 {
 		m.kb = record.ListKey(m.kb[:0], q.ID, record.ListFirst, &e.Job)
@@ -194,6 +205,7 @@ func (m *Machine) setShown(q *queue, e *entry) {
 	m.store.Insert(m.kb, nil)
 }
 
+// unshow takes the entry of a group out of the list of firsts, if it is in one.
 func (m *Machine) unshow(q *queue, g *group) {
 	e := g.listed
 	if e == nil {
@@ -216,6 +228,7 @@ func (m *Machine) unshow(q *queue, g *group) {
 }
 
 // intoFirsts adds an entry, whose key has just been set, to what is in memory of a list of firsts.
+// A queue that never had groups shares one empty window (noFirsts), which must not be written to.
 func (m *Machine) intoFirsts(q *queue, at **window, e *entry) {
 	w := *at
 	switch {
@@ -249,7 +262,8 @@ func (m *Machine) firstFree(q *queue) *entry {
 	return q.firsts.first()
 }
 
-// occupy tells the group of a job that is being leased.
+// occupy tells the group of a job that it is being leased: it may be held from now on, its turn is
+// used, and so is a job of its rate.
 func (m *Machine) occupy(e *entry) {
 	q := e.q
 	if e.Group == "" {
@@ -273,8 +287,8 @@ func (m *Machine) occupy(e *entry) {
 	}
 }
 
-// vacate tells the group of a job whose lease has ended. Who is first in it now is
-// decided when the queue is served, after the job itself has gone where it goes.
+// vacate tells the group of a job whose lease has ended. Who is first in it now is decided when the
+// queue is served, after the job itself has gone where it goes: it may be the first again.
 func (m *Machine) vacate(e *entry) {
 	if e.Group == "" {
 		return
@@ -286,7 +300,8 @@ func (m *Machine) vacate(e *entry) {
 	m.wake(e.q)
 }
 
-// groupMax returns how many jobs of a group may be leased at a time.
+// groupMax returns how many jobs of a group may be leased at a time: one, unless limits or fairness
+// say otherwise.
 func (q *queue) groupMax() uint32 {
 	switch {
 	case q.Limits.GroupConcurrency > 0:
@@ -298,17 +313,20 @@ func (q *queue) groupMax() uint32 {
 	}
 }
 
-// mayLease reports whether the limits of groups allow another job of one.
+// mayLease reports whether the limits of groups allow another job of one. A group with no time to
+// look at (Look) has used nothing of its rate.
 func (m *Machine) mayLease(q *queue, g *group) bool {
 	return g.Running < q.groupMax() && (g.Look == 0 || m.hasToken(q, g))
 }
 
-// freedGroup is a group that has changed: it is written, and its first job shown, before its queue is served.
+// freedGroup is a group that has changed. It is written, and its first job shown, before its queue
+// is served. Until then the store is behind memory, and the group must not be forgotten.
 type freedGroup struct {
 	q    *queue
 	name string
 }
 
+// showFreed deals with the groups that have changed. Their queues may have been removed meanwhile.
 func (m *Machine) showFreed() {
 	for !m.freed.empty() {
 		f := m.freed.take()

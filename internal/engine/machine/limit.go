@@ -27,6 +27,8 @@ type slot struct {
 	worker job.Holder
 }
 
+// setLimits sets all limits of a queue at once. What is leased stays leased. Those who wait are
+// served in the end, because the new limits may allow more.
 func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
 	limits, err := c.Limits.Tidy()
 	if err != nil {
@@ -59,7 +61,7 @@ func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
 	m.wake(q)
 }
 
-// formatOf returns the format that limits need.
+// formatOf returns the format of records that limits need (INV-20).
 func formatOf(l *job.Limits) uint64 {
 	if l.GroupConcurrency > 0 || l.GroupRate > 0 {
 		return record.FormatFair
@@ -67,7 +69,9 @@ func formatOf(l *job.Limits) uint64 {
 	return record.FormatLimits
 }
 
-// limit makes what is in memory of a queue's limits agree with them. The leases that there are get their slots later.
+// limit makes what is in memory of a queue's limits agree with them, from nothing: after a restart,
+// when they change, and when the queue is removed. The leases that there are get their slots later,
+// in pieces.
 func (m *Machine) limit(q *queue) {
 	if q.limit != nil {
 		m.clearAlarm(&q.limit.alarm)
@@ -99,6 +103,8 @@ func (m *Machine) continueCounting() {
 	}
 }
 
+// countSome gives slots to leases, and regroups, for one step of work. A queue that is done is
+// woken: it has given out nothing so far.
 func (m *Machine) countSome() {
 	for n := m.opt.StepWork; n > 0 && !m.counting.empty(); {
 		q := m.counting.first()
@@ -130,7 +136,7 @@ func (m *Machine) Counting(namespace, name string) bool {
 	return q != nil && (q.regroup != nil || q.limit != nil && q.limit.next != nil)
 }
 
-// giveSlot gives a lease its slot, unless the time of that is over.
+// giveSlot gives a lease its slot, unless the time of that is over already.
 func (m *Machine) giveSlot(q *queue, e *entry) {
 	l := q.limit
 	s := &slot{id: e.ID, worker: e.Lease.Holder}
@@ -145,7 +151,7 @@ func (m *Machine) giveSlot(q *queue, e *entry) {
 	l.workers[s.worker]++
 }
 
-// takeSlot is told of a lease in a queue that has limits.
+// takeSlot counts a lease that begins in a queue that has limits.
 func (m *Machine) takeSlot(e *entry) {
 	q := e.q
 	if q.Limits.Rate > 0 {
@@ -157,7 +163,8 @@ func (m *Machine) takeSlot(e *entry) {
 	}
 }
 
-// endSlot is told of the end of such a lease.
+// endSlot counts the end of such a lease. Its queue is woken, because there may be room for
+// another.
 func (m *Machine) endSlot(e *entry) {
 	if s := e.q.limit.slots[e.ID]; s != nil {
 		e.q.freeSlot(s)
@@ -165,6 +172,7 @@ func (m *Machine) endSlot(e *entry) {
 	m.wake(e.q)
 }
 
+// freeSlot frees a slot, and has the callers of its worker looked at again.
 func (q *queue) freeSlot(s *slot) {
 	l := q.limit
 	if s.index >= 0 {
@@ -177,13 +185,16 @@ func (q *queue) freeSlot(s *slot) {
 	q.waiters.admit(s.worker)
 }
 
-// freeOld frees the slots whose time is over.
+// freeOld frees the slots whose time is over (SlotFor). Nothing does so at that very moment: it is
+// done when somebody asks, and the alarm of the queue is set for it if somebody waits.
 func (m *Machine) freeOld(q *queue) {
 	for l := q.limit; len(l.ages) > 0 && l.ages[0].at <= m.now; {
 		q.freeSlot(l.ages[0])
 	}
 }
 
+// usedSlots returns how many slots are used. Without ages and workers that is how many jobs are
+// leased.
 func (q *queue) usedSlots() uint64 {
 	if q.limit.slots != nil {
 		return uint64(len(q.limit.slots))
@@ -191,8 +202,9 @@ func (q *queue) usedSlots() uint64 {
 	return q.Counts[job.Leased]
 }
 
-// shut reports whether the limits of a queue let no job out, whoever asks. If time alone opens it, until says when,
-// else that is Never.
+// shut reports whether the limits of a queue let no job out, whoever asks. If time alone opens it,
+// until says when, else that is Never, and the end of a lease or a change of the limits wakes the
+// queue. While leases are being counted it is shut.
 func (m *Machine) shut(q *queue) (until job.Time, shut bool) {
 	l, limits := q.limit, &q.Limits
 	if l.next != nil {
@@ -223,7 +235,8 @@ func (q *queue) hasFill(worker job.Holder) bool {
 	return q.Limits.Worker > 0 && q.limit.workers[worker] >= q.Limits.Worker
 }
 
-// opens reports whether the limits of a queue let a job out. If not, whoever waits is served as soon as they do.
+// opens reports whether the limits of a queue let a job out. If not, whoever waits is served as
+// soon as they do: it sets the alarm (INV-18).
 func (m *Machine) opens(q *queue) bool {
 	until, shut := m.shut(q)
 	if shut {
@@ -232,7 +245,8 @@ func (m *Machine) opens(q *queue) bool {
 	return !shut
 }
 
-// admits reports whether the limits of a queue let a job out to a worker.
+// admits reports whether the limits of a queue let a job out to a worker. Like opens it sets the
+// alarm if they do not.
 func (m *Machine) admits(q *queue, worker job.Holder) bool {
 	if !m.opens(q) {
 		return false
@@ -248,7 +262,9 @@ func (m *Machine) admits(q *queue, worker job.Holder) bool {
 	return true
 }
 
-// rouse has a queue served again at a time. It comes before other alarms of that time.
+// rouse has a queue served again at a time, which replaces the one before: a queue has one such
+// alarm. It keeps the sequence zero, and so comes before other alarms of that time, as section 15
+// says.
 func (m *Machine) rouse(q *queue, at job.Time) {
 	a := &q.limit.alarm
 	if a.index >= 0 && a.at == at {
@@ -267,7 +283,8 @@ type Usage struct {
 	Held  uint64 // ready jobs that nobody is given because of a limit
 }
 
-// Usage returns how far the limits of a queue are used; nothing if it has none.
+// Usage returns how far the limits of a queue are used; nothing if it has none. It is asked between
+// steps, and changes nothing that is stored.
 func (m *Machine) Usage(now job.Time, namespace, name string) (u Usage) {
 	q := m.find(namespace, name)
 	if q == nil || q.limit == nil {

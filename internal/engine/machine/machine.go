@@ -211,15 +211,17 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 	return m
 }
 
-// Apply applies one command. It returns whether the command has been answered in
-// res, and the step that must be durable before the answer may leave. Answers of
-// commands that waited, this one included, come through Completed.
+// Apply applies one command. It returns whether the command has been answered in res, and the step
+// that must be durable before the answer may leave (INV-11). Answers of commands that waited, this
+// one included, come through Completed. The machine keeps cmd as long as it waits: the caller must
+// not change it before it is answered.
 func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
 	m.begin(now, rnd)
 	m.fire(m.opt.TimersPerCommand)
 	res.Reset()
 	answered, needs = true, m.step
 	m.beginTransition()
+	// The observer tells apart what a caller did from what time brings.
 	m.asked = true
 	switch c := cmd.(type) {
 	case *job.Push:
@@ -312,8 +314,10 @@ func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *j
 	return answered, needs
 }
 
-// Tick applies what is due by now, and a bounded piece of clean-up work if there
-// is any. It reports whether more is left to do at once.
+// Tick applies what is due by now, and a bounded piece of left-over and clean-up work if there is
+// any. It reports whether more is left to do at once; NextWake says when it is to be called
+// otherwise. Timers come first. In a Tick with timers those who are left over wait, but never twice
+// in a row: a pile of timers must not keep them waiting for ever.
 func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 	m.begin(now, rnd)
 	m.held = m.isDue() && !m.held
@@ -322,6 +326,7 @@ func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 	if due {
 		return true
 	}
+	// What a command has left over comes before clean-up, which nobody waits for.
 	if m.Unfinished() {
 		m.continueEnding()
 		m.continueHolders()
@@ -346,11 +351,15 @@ func (m *Machine) Unfinished() bool {
 }
 
 // beginTransition begins a command, a timer or a piece of left-over work, which endTransition ends.
+// Each has a budget of its own for dependants and for leases; the work that is spent on waiting
+// callers is bounded for the whole step.
 func (m *Machine) beginTransition() {
 	m.inside = true
 	m.follow, m.leases = m.opt.StepWork, m.opt.StepWork
 }
 
+// begin begins a step. The time never goes back: a clock that is put back stands still for the
+// machine.
 func (m *Machine) begin(now job.Time, rnd uint64) {
 	m.now = max(m.now, now)
 	m.rnd = rnd
@@ -372,16 +381,17 @@ func (m *Machine) spend() bool {
 // Step returns the number of the last step.
 func (m *Machine) Step() uint64 { return m.step }
 
-// Completed returns the answers of commands that had to wait, since the last call.
-// The slice is valid until the next step.
+// Completed returns the answers of commands that had to wait, since the last call. The owner passes
+// them on after each step. The slice is valid until the next step.
 func (m *Machine) Completed() []Completion {
 	out := m.out
 	m.out = m.out[:0]
 	return out
 }
 
-// NextWake returns when Tick has something to do; Never if nothing is due ever.
-// Clean-up work is due at once.
+// NextWake returns when Tick has something to do; Never if nothing is due ever. Left-over and
+// clean-up work is due at once. Timers beyond the horizon count by the earliest of them, so that an
+// idle server sleeps until there is something to do.
 func (m *Machine) NextWake() job.Time {
 	next := job.Never
 	if len(m.sweeps) > 0 || m.Unfinished() || m.Behind() {
@@ -397,8 +407,9 @@ func (m *Machine) NextWake() job.Time {
 	return min(next, m.forgetAt.Add(forgetSlack))
 }
 
-// Seal writes the counters that have changed. The owner calls it before it closes
-// a batch, so that every batch carries exact counts (INV-3).
+// Seal writes the counters that have changed. The owner calls it before it closes a batch, so that
+// every batch carries exact counts (INV-3), and a queue that changed a thousand times is written
+// once. A restart takes the counts from there and counts nothing.
 func (m *Machine) Seal() {
 	for _, q := range m.dirty {
 		q.dirty = false
@@ -431,7 +442,8 @@ func (m *Machine) WaitingNames() int { return m.names }
 // NamesPerStep returns how many queues one step of a fetch looks at.
 func (m *Machine) NamesPerStep() int { return m.opt.NamesPerStep }
 
-// EndWaits answers every waiting caller: the server is stopping.
+// EndWaits answers every waiting caller: the server is stopping. It is not bounded, because nothing
+// comes after it that could be held up.
 func (m *Machine) EndWaits(now job.Time) {
 	m.begin(now, 0)
 	m.work = math.MaxInt // nothing comes after it that could be held up
@@ -444,11 +456,14 @@ func (m *Machine) EndWaits(now job.Time) {
 	}
 }
 
+// shardChanged has the counters of the shard written with this batch.
 func (m *Machine) shardChanged() {
 	m.shardDirty = true
 	m.changedAt = m.step
 }
 
+// nextSeq returns the next number of the one sequence of all orders, stays and turns. It never
+// repeats, also across restarts: the counter is stored with each batch that has used one.
 func (m *Machine) nextSeq() uint64 {
 	s := m.shard.NextSeq
 	m.shard.NextSeq++
@@ -456,7 +471,8 @@ func (m *Machine) nextSeq() uint64 {
 	return s
 }
 
-// draw returns the next random number of this step (splitmix64).
+// draw returns the next random number of this step (splitmix64). All chance comes from the number
+// that the step was given, so that the simulation can repeat a run.
 func (m *Machine) draw() uint64 {
 	m.rnd += 0x9e3779b97f4a7c15
 	z := m.rnd
@@ -465,8 +481,10 @@ func (m *Machine) draw() uint64 {
 	return z ^ z>>31
 }
 
-// load reads counters and queues, releases the leases that ended with their
-// holders and withdraws ephemeral jobs. It reads no job that is merely waiting.
+// load reads counters and queues, and takes up what a crash or a shutdown has interrupted. It reads
+// no job that is merely waiting, so that a start does not take longer with a longer backlog. The
+// order matters: queues come before what refers to them, and the rules of a restart come last,
+// because they change jobs.
 func (m *Machine) load() {
 	if b, _, ok := m.store.Get(nil, record.MetaKey()); ok {
 		s, err := record.DecodeShard(b)

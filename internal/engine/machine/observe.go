@@ -32,7 +32,8 @@ type QueueObserver interface {
 	Gone()
 }
 
-// observer returns who is told about the jobs of a queue; nil if nobody is.
+// observer returns who is told about the jobs of a queue; nil if nobody is. It is asked for once
+// for each queue.
 func (m *Machine) observer(q *queue) QueueObserver {
 	if q.observer == nil && m.opt.Observer != nil {
 		q.observer = m.opt.Observer.Watch(q.namespace, q.name)
@@ -79,7 +80,8 @@ func (m *Machine) countFetched(e *entry, readyAt job.Time) {
 	}
 }
 
-// noteSettled tells that a worker settles a job, which has not left its state yet.
+// noteSettled tells that a worker settles a job. It comes before the job leaves its state, because
+// the lease says since when it ran and through which door.
 func (m *Machine) noteSettled(e *entry, failed bool) {
 	if e.State != job.Leased {
 		return

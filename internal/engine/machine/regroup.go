@@ -17,7 +17,8 @@ func (m *Machine) hasToken(q *queue, g *group) bool {
 	return l.Jobs(l.Fill(g.Bucket, m.now)) > 0
 }
 
-// takeToken is told that a job of a group is given out.
+// takeToken takes one job off the rate of a group. A group that has used nothing so far has a full
+// bucket.
 func (m *Machine) takeToken(q *queue, name string, g *group) {
 	l := q.Limits.OfGroup()
 	b := l.Full(m.now)
@@ -28,7 +29,7 @@ func (m *Machine) takeToken(q *queue, name string, g *group) {
 	m.setLook(q, name, g, l.Take(b))
 }
 
-// setLook keeps what is left of the rate of a group, and lists when to look at it.
+// setLook keeps what is left of the rate of a group, and lists when to look at it again.
 func (m *Machine) setLook(q *queue, name string, g *group, b job.Bucket) {
 	l := q.Limits.OfGroup()
 	g.Bucket, g.Look = b, l.FullAt(b)
@@ -41,6 +42,7 @@ func (m *Machine) setLook(q *queue, name string, g *group, b job.Bucket) {
 	m.wake(q) // whoever waits has to be told then
 }
 
+// unsetLook forgets the rate of a group, which then counts as full.
 func (m *Machine) unsetLook(q *queue, name string, g *group) {
 	if g.Look != 0 {
 		m.kb = record.LookKey(m.kb[:0], q.ID, g.Look, name)
@@ -49,7 +51,8 @@ func (m *Machine) unsetLook(q *queue, name string, g *group) {
 	}
 }
 
-// lookAtRates shows the groups whose rates let a job out by now. Short says that they are too many for this step.
+// lookAtRates shows the groups whose rates let a job out by now. It comes before a job is looked
+// for in the queue. Short says that they are too many for this step.
 func (m *Machine) lookAtRates(q *queue) (short bool) {
 	for l, n := q.limit, m.opt.lookMax(); l.look <= m.now; n-- {
 		at, name, ok := m.firstLook(q)
@@ -86,8 +89,10 @@ func (m *Machine) firstLook(q *queue) (at job.Time, name string, ok bool) {
 	return at, name, ok
 }
 
-// regroup has all groups that have a record shown or hidden again, because what allows them another job has changed.
-// That is done in pieces; until it is over the queue gives out nothing.
+// regroup has all groups that have a record shown or hidden again, because what allows them another
+// job has changed. That is done in pieces, between which commands are applied; until it is over the
+// queue gives out nothing, because some of its groups are shown by the old rule and some by the new
+// one. That it is under way is stored: a crash would leave it half done.
 func (m *Machine) regroup(q *queue, how record.Regroup) {
 	q.Regroup = max(q.Regroup, how)
 	m.changed(q)
@@ -95,12 +100,14 @@ func (m *Machine) regroup(q *queue, how record.Regroup) {
 	m.countSome()
 }
 
+// beginRegroup sets a queue to its first group. Going over a group twice is harmless.
 func (m *Machine) beginRegroup(q *queue) {
 	q.regroup = record.GroupKey(nil, q.ID, "")
 	m.counting.add(q)
 }
 
-// regroupSome goes on with up to n groups. It returns how many they were.
+// regroupSome goes on with up to n groups. It returns how many they were. When all are done those
+// who wait are served.
 func (m *Machine) regroupSome(q *queue, n int) int {
 	var names []string
 	m.store.Scan(q.regroup, record.GroupKey(nil, q.ID+1, ""), false, func(key, _ []byte) bool {

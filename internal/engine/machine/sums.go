@@ -2,8 +2,9 @@ package machine
 
 import "millrace/internal/job"
 
-// sums are the figures of the queues of a namespace together. They are kept with every change, so that nobody has to
-// visit all queues to know them.
+// sums are the figures of the queues of a namespace together. They are kept with every change, so
+// that nobody has to visit all queues to know them: with many queues that would be the slowest
+// thing the server does. They are in memory only, and are added up at the start.
 type sums struct {
 	job.Sums
 	all *job.Sums // those of all namespaces
@@ -30,7 +31,8 @@ func (m *Machine) Sums(namespace string) job.Sums {
 	return job.Sums{}
 }
 
-// more counts a job that has come into a state.
+// more counts a job that has come into a state. It, less and none are the only ones that change
+// Counts while a queue is stored (INV-3).
 func (q *queue) more(s job.State) {
 	q.Counts[s]++
 	q.sums.Counts[s]++
@@ -52,7 +54,7 @@ func (q *queue) none(s job.State) {
 	q.sums.all.Counts[s] -= n
 }
 
-// hide hides the queue from lists, or shows it.
+// hide hides the queue from lists, or shows it. The caller has the queue written.
 func (q *queue) hide(hidden bool) {
 	if q.Hidden == hidden {
 		return

@@ -24,7 +24,8 @@ func (m *Machine) traceFetched(e *entry, readyAt job.Time) {
 	m.opt.Tracer.Fetched(&e.Job, since, m.now)
 }
 
-// traceEnded tells of a job whose lease is about to end.
+// traceEnded tells of a job whose lease is about to end. The trace is stored with the body, which
+// is read if need be.
 func (m *Machine) traceEnded(e *entry, how job.Counter) {
 	if m.opt.Tracer == nil || !e.Flags.Has(job.FlagTraced) || e.State != job.Leased {
 		return

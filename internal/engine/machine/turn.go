@@ -14,6 +14,8 @@ import (
 // A queue that becomes fair, or is fair no longer, has groups in the list of the other order. They keep their place
 // there until a job of theirs has been given out.
 
+// setFair changes whether and how the groups of a queue take turns. Weights count from the next
+// turn of each group.
 func (m *Machine) setFair(c *job.SetFair, res *job.Result) {
 	fair, err := c.Fairness.Tidy()
 	if err != nil {
@@ -43,7 +45,9 @@ func (m *Machine) setFair(c *job.SetFair, res *job.Result) {
 	m.wake(q)
 }
 
-// nextTurn is told that a job of a group has been given out, behind which this one is the first.
+// nextTurn uses up one job of the turn of a group: it has just been given one, behind which this
+// one is the first. When the turn is over the group goes behind all others. A group without a ready
+// job has none (INV-21).
 func (m *Machine) nextTurn(q *queue, group string, turn *uint64, credit *uint32, first *entry) {
 	switch {
 	case !q.Fairness.On || first == nil:
@@ -63,15 +67,16 @@ func (m *Machine) enterPlain(q *queue) {
 	}
 }
 
-// leavePlain takes the turn from them, if none is left.
+// leavePlain takes the turn from the jobs without a group, if none is left.
 func (m *Machine) leavePlain(q *queue) {
 	if m.refill(q, &q.plain, record.ListReady, m.refillSize()); q.plain.len() == 0 {
 		q.Turn, q.Credit = 0, 0
 	}
 }
 
-// pickByTurn returns the job that is given out next in a queue in which groups may have turns. First is the one of
-// those that have none.
+// pickByTurn returns the job that is given out next in a queue in which groups may have turns.
+// First is the best of those whose groups have none: they come from before the queue became fair,
+// or since it is fair no longer, and section 17 says which of the two kinds goes first.
 func (m *Machine) pickByTurn(q *queue, first *entry) *entry {
 	e := m.firstTurn(q)
 	switch {
@@ -88,7 +93,8 @@ func (m *Machine) pickByTurn(q *queue, first *entry) *entry {
 	}
 }
 
-// firstTurn returns the first job of the group whose turn it is, or nil.
+// firstTurn returns the first job of the group whose turn it is, or nil. The jobs without a group
+// are in no list of firsts: their first one is compared.
 func (m *Machine) firstTurn(q *queue) *entry {
 	if q.turns == nil {
 		q.turns = &window{byTurn: true}
@@ -106,6 +112,8 @@ func (m *Machine) firstTurn(q *queue) *entry {
 	}
 }
 
+// refillTurns is refill of the window by turns. The turn of each entry is in its key, not in the
+// job.
 func (m *Machine) refillTurns(q *queue) {
 	w := q.turns
 	if w.whole || w.len() > 0 {
