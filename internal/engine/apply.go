@@ -11,13 +11,16 @@ import (
 	"millrace/internal/store"
 )
 
-// Submit applies the commands of a request. Done is called when they have been
-// answered, perhaps before Submit returns. It reports whether the last command waits for
-// something to happen: otherwise the answer comes with the next commit.
+// Submit applies the commands of a request. Done is called when they have been answered, perhaps
+// before Submit returns. It reports whether the last command waits for something to happen:
+// otherwise the answer comes with the next commit. The caller's goroutine does the work, and
+// perhaps the commit as well (sealForCaller), which saves the hand-over to another goroutine where
+// there is little traffic.
 func (e *Engine) Submit(r *Request) (waits bool) {
 	r.token, r.needs = e.tokens.Add(1), 0
 	r.waited, r.atOnce = false, false
 	if r.flush {
+		// answerCommitted limits it to the last step that has changed something.
 		r.needs = math.MaxUint64
 	}
 	if n := len(r.Commands); cap(r.Results) < n {
@@ -36,8 +39,8 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 	waits = e.apply(r)
 	var c *flight
 	if !e.closed { // while a fetch went on
-		c = e.lead(r.Stays && !waits)
-		e.look()
+		c = e.sealForCaller(r.Stays && !waits)
+		e.afterStep()
 	}
 	if r.atOnce {
 		e.noteAtOnce(r)
@@ -71,8 +74,9 @@ func (e *Engine) enter() bool {
 	return true
 }
 
-// admit waits until there is room for another step. It reports false if nothing is taken
-// any more.
+// admit waits until there is room for another step. It reports false if nothing is taken any more.
+// Without fsync callers do not wait for commits, so that this is what slows them down to the speed
+// of the store.
 func (e *Engine) admit() bool {
 	for e.lazy && len(e.flights) > 0 && (e.core.Changes() >= roomMax || e.core.Bytes() >= roomBytes) {
 		e.room.Wait()
@@ -91,18 +95,20 @@ const (
 // batch, and it is as long as whoever fills it is faster than the store.
 const restBytes = 256 << 10
 
-// crowded reports whether what is left over has to wait for the store.
-func (e *Engine) crowded() bool { return len(e.flights) >= e.depth && e.core.Bytes() >= restBytes }
+// isCrowded reports whether what is left over has to wait for the store: the open batch cannot be
+// committed yet, and is long enough. Commands of callers go on.
+func (e *Engine) isCrowded() bool { return len(e.flights) >= e.depth && e.core.Bytes() >= restBytes }
 
-// catchUp has what is left over wait for the store.
-func (e *Engine) catchUp() {
-	for e.crowded() && !e.closed && e.Err() == nil {
+// waitForStore has what is left over wait until the open batch may grow again (section 13).
+func (e *Engine) waitForStore() {
+	for e.isCrowded() && !e.closed && e.Err() == nil {
 		e.room.Wait()
 	}
 }
 
-// unlock gives up the lock and then tells those who have been answered: what they do
-// about it must not hold up others.
+// unlock gives up the lock and then tells those who have been answered: what they do about it must
+// not hold up others. Every path that may have answered somebody ends with it and not with
+// mu.Unlock.
 func (e *Engine) unlock() {
 	switch len(e.answered) {
 	case 0:
@@ -123,8 +129,8 @@ func (e *Engine) unlock() {
 	}
 }
 
-// Cancel ends the wait of a request, if it waits. The request is answered either
-// way, exactly once.
+// Cancel ends the wait of a request, if it waits. The request is answered either way, exactly once.
+// It may come too late: then nobody waits under the token any more, and nothing happens.
 func (e *Engine) Cancel(r *Request) {
 	token, door := r.token, r.Door // the request may be in use again once the lock is held
 	e.mu.Lock()
@@ -135,22 +141,24 @@ func (e *Engine) Cancel(r *Request) {
 			e.core.Apply(e.Now(), e.draw(), 0, &job.Cancel{Token: token}, &res)
 			e.collect()
 		})
-		e.look()
+		e.afterStep()
 	}
 	e.unlock()
 }
 
-// Drain answers everybody who waits, and makes later commands not wait.
+// Drain answers everybody who waits, and makes later commands not wait. Other commands are applied
+// as before, so that workers can still settle what they hold.
 func (e *Engine) Drain() {
 	e.mu.Lock()
 	if !e.closed {
 		e.draining = true
 		e.endWaits()
-		e.look()
+		e.afterStep()
 	}
 	e.unlock()
 }
 
+// endWaits answers everybody who waits in the machine.
 func (e *Engine) endWaits() {
 	e.guarded(func() {
 		e.core.EndWaits(e.Now())
@@ -158,14 +166,17 @@ func (e *Engine) endWaits() {
 	})
 }
 
-// guarded runs f under the lock and turns an unreadable store into a failure of the
-// engine. Any other panic is a broken invariant: the process must not go on, whoever
-// submitted the command.
+// guarded runs f under the lock and turns an unreadable store into a failure of the engine. Any
+// other panic is a broken invariant: the process must not go on, whoever submitted the command.
+// Every call of the core is guarded, because each may read.
 func (e *Engine) guarded(f func()) {
 	defer e.recoverFault()
 	f()
 }
 
+// recoverFault is deferred around calls of the core. The panic of a broken invariant is raised
+// again on a goroutine of its own, and this one never returns: it holds the lock, and nothing may
+// be applied after it.
 func (e *Engine) recoverFault() {
 	switch p := recover().(type) {
 	case nil:
@@ -180,8 +191,8 @@ func (e *Engine) recoverFault() {
 	}
 }
 
-// apply applies the commands of a request and reports whether it waits. If it meets a
-// fault it is answered with that.
+// apply applies the commands of a request and reports whether it waits. If it meets a fault it is
+// answered with that, unless a wait of it is registered, which giveUp answers.
 func (e *Engine) apply(r *Request) (waits bool) {
 	if r.flush {
 		e.flush = true
@@ -209,6 +220,9 @@ func (e *Engine) apply(r *Request) (waits bool) {
 	return waits
 }
 
+// applyAll applies the commands in order. The checks that are the engine's own come first: space,
+// the number of queues, the number of waits. They are limits of a server, not rules about jobs, and
+// so are not in the machine.
 func (e *Engine) applyAll(r *Request) (waits bool) {
 	now := e.Now()
 	e.stats.commands.Add(uint64(len(r.Commands)))
@@ -233,6 +247,8 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 			res.Err = job.ErrOverloaded
 			continue
 		}
+		// Deliveries that have been written may be asked about before the command sees their leases
+		// (delivery.go).
 		if e.core.Due(now) {
 			e.fire(now)
 		}
@@ -266,22 +282,25 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		default:
 			e.takeBack(r, res, now, job.ErrOverloaded)
 		}
-		follow(cmd, res)
+		// After the answer is made and before it can be sent: the connection ends the delivery when
+		// it has.
+		beginDelivery(cmd, res)
 	}
 	return waits
 }
 
-// doRest has a command go on that one step has done a part of. In between others get the
-// lock.
+// doRest has a command go on that one step has done a part of (section 13). In between others get
+// the lock. What was done before is committed with other batches, and the answer waits for the last
+// of them.
 func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uint64) {
 	for res.Left > 0 {
 		done := res.Count
 		e.collect()
-		e.look()
+		e.afterStep()
 		e.unlock()
 		runtime.Gosched() // who waits for the lock gets it
 		e.mu.Lock()
-		e.catchUp()
+		e.waitForStore()
 		if !e.admit() {
 			r.needs = math.MaxUint64
 			return 0
@@ -294,19 +313,20 @@ func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uin
 	return needs
 }
 
-// walk has a fetch go on that takes more than one step. In between others get the lock, and
-// may answer it: Cancel, a job that arrives, the end of the engine.
+// walk has a fetch or a flush go on that takes more than one step. In between others get the lock,
+// and may answer it: Cancel, a job that arrives, the end of the engine. Then completed leaves the
+// answer in the request, and walk returns it.
 func (e *Engine) walk(r *Request, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
 	for e.core.Walking(r.token) {
 		r.walking = cmd
 		e.waiting[r.token] = r
 		e.collect()
-		e.look()
+		e.afterStep()
 		e.unlock()
 		runtime.Gosched() // who waits for the lock gets it
 		e.mu.Lock()
 		if _, changes := cmd.(*job.Flush); changes {
-			e.catchUp()
+			e.waitForStore()
 		}
 		open := e.admit()
 		delete(e.waiting, r.token)
@@ -326,7 +346,9 @@ func (e *Engine) walk(r *Request, cmd job.Command, res *job.Result) (answered bo
 	return answered, needs
 }
 
-// takeBack ends the wait of a command that must not wait and answers it with an error.
+// takeBack ends the wait of a command that must not wait and answers it with an error. The machine
+// may have answered it at the end of the same step: then that answer counts, or a job would be lost
+// that was leased for it.
 func (e *Engine) takeBack(r *Request, res *job.Result, now job.Time, err *job.Error) {
 	var ignored job.Result
 	e.core.Apply(now, 0, 0, &job.Cancel{Token: r.token}, &ignored)
@@ -343,6 +365,7 @@ func (e *Engine) takeBack(r *Request, res *job.Result, now job.Time, err *job.Er
 	}
 }
 
+// draw returns the chance of one step. The machine mixes it, so that a counter will do.
 func (e *Engine) draw() uint64 {
 	e.rnd += 0x9e3779b97f4a7c15
 	return e.rnd
@@ -356,6 +379,8 @@ func (e *Engine) collect() {
 	e.askLate()
 }
 
+// completed passes on one answer of the machine: to walk, if its fetch is between two steps, else
+// to the caller.
 func (e *Engine) completed(c machine.Completion) {
 	r := e.waiting[c.Token]
 	if r == nil {
@@ -363,30 +388,31 @@ func (e *Engine) completed(c machine.Completion) {
 	}
 	if r.walking != nil { // walk goes on with it
 		delete(e.waiting, c.Token)
-		follow(r.walking, &c.Result)
+		beginDelivery(r.walking, &c.Result)
 		r.walking, r.walked = nil, c.Result
 		r.needs = max(r.needs, c.Needs)
 		return
 	}
 	e.endWait(r)
 	r.Results[len(r.Results)-1] = c.Result
-	follow(r.Commands[len(r.Commands)-1], &c.Result)
+	beginDelivery(r.Commands[len(r.Commands)-1], &c.Result)
 	r.needs = max(r.needs, c.Needs)
 	e.answer(r)
 }
 
-// answer lets a request go once what it was told is committed (INV-11), or at once if
-// the operator has chosen that a crash may lose something.
+// answer lets a request go once what it was told is committed (INV-11), or at once if the operator
+// has chosen that a crash may lose something.
 func (e *Engine) answer(r *Request) {
 	if e.lazy {
-		e.answerNow(r)
+		e.completeNow(r)
 		return
 	}
 	e.answerCommitted(r)
 }
 
-// answerNow lets a request go with the lock. Submit counts it then, unless it has waited.
-func (e *Engine) answerNow(r *Request) {
+// completeNow queues a request to be told when the lock is released. Submit counts it then, unless
+// it has waited, because only Submit knows when it began.
+func (e *Engine) completeNow(r *Request) {
 	e.answered = append(e.answered, r)
 	if r.waited {
 		e.meter.atOnce.note(r, untimed)
@@ -395,6 +421,10 @@ func (e *Engine) answerNow(r *Request) {
 	}
 }
 
+// answerCommitted lets a request go with the batch that has what it was told: at once if that is
+// durable, with a batch on its way, or with the open one. An answer that changed nothing may depend
+// on the changes of others, so that it waits for those. In a cluster it needs a proof as well,
+// unless a batch that is sealed later gives it (proof.go).
 func (e *Engine) answerCommitted(r *Request) {
 	needs := min(r.needs, max(e.core.Dirty(), e.sealed())) // steps after that have changed nothing
 	if e.proofs.confirm != nil && needs <= e.sealed() {
@@ -403,7 +433,7 @@ func (e *Engine) answerCommitted(r *Request) {
 		return
 	}
 	if needs <= e.durable {
-		e.answerNow(r)
+		e.completeNow(r)
 		return
 	}
 	for _, c := range e.flights {

@@ -56,7 +56,7 @@ func CheckInvariants(s store.Store, now job.Time, progress func(records uint64))
 	return nil
 }
 
-// counted is a store that counts what is read of it.
+// counted is a store that counts what is read of it, to tell how far a check is.
 type counted struct {
 	store.Store
 	records  uint64

@@ -8,7 +8,9 @@ import (
 	"millrace/internal/job"
 )
 
-// clockLoop applies what time brings, and ends the engine after a storage failure.
+// clockLoop applies what time brings, and ends the engine after a storage failure. Between two
+// pieces of a pile it pauses for as long as the last piece took, so that commands get half of the
+// time (section 13).
 func (e *Engine) clockLoop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -50,15 +52,15 @@ func (e *Engine) Wake() {
 	}
 }
 
-// pauseMax is how long the clock pauses at most before it goes on with a pile.
+// pauseMax is how long the clock pauses at most before it goes on with a pile: a piece that took
+// long, because the store was slow, does not make it wait as long again.
 const pauseMax = 5 * time.Millisecond
 
 // putOffMax is how long the clock waits for the store at most before it goes on: others may keep the store busy for
 // ever.
 const putOffMax = 20 * time.Millisecond
 
-// tick applies a bounded piece of what is due and returns how long there is nothing
-// more to do.
+// tick applies a bounded piece of what is due and returns how long there is nothing more to do.
 func (e *Engine) tick() (wait time.Duration, stopped bool) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -66,9 +68,11 @@ func (e *Engine) tick() (wait time.Duration, stopped bool) {
 		return 0, true
 	}
 	now, more := e.Now(), false
-	if e.putOff = !e.putOff && e.crowded(); e.putOff {
-		e.summon()
-		e.wakeAt = job.Never // look has it go on when the store has caught up
+	// Every other time it goes on although the store is busy, so that timers are never held up for
+	// long.
+	if e.putOff = !e.putOff && e.isCrowded(); e.putOff {
+		e.requestCommit()
+		e.wakeAt = job.Never // afterStep has it go on when the store has caught up
 		return putOffMax, false
 	}
 	if e.core.NextWake() <= now && e.Err() == nil {
@@ -77,8 +81,8 @@ func (e *Engine) tick() (wait time.Duration, stopped bool) {
 			e.collect()
 		})
 	}
-	e.summon()
-	e.wakeAt = e.nextLook()
+	e.requestCommit()
+	e.wakeAt = e.nextWake()
 	if e.Err() != nil {
 		return time.Hour, false // failed says so too
 	}
@@ -88,14 +92,15 @@ func (e *Engine) tick() (wait time.Duration, stopped bool) {
 	return e.wakeAt.Sub(e.Now()), false
 }
 
-// look follows every step: it has the open batch committed if it is time, and the clock
-// look at what the step has set.
-func (e *Engine) look() {
-	e.summon()
-	if e.core.filter.worn() {
+// afterStep follows every step that may have changed something: it has the open batch committed if
+// it is time, and the clock look at what the step has set. Who forgets it leaves a timer or an
+// answer to the next command.
+func (e *Engine) afterStep() {
+	e.requestCommit()
+	if e.core.filter.needsRebuild() {
 		e.renewFilter()
 	}
-	if next := e.nextLook(); next < e.wakeAt && !e.crowded() {
+	if next := e.nextWake(); next < e.wakeAt && !e.isCrowded() {
 		e.wakeAt = next
 		select {
 		case e.alarm <- struct{}{}:
@@ -104,8 +109,9 @@ func (e *Engine) look() {
 	}
 }
 
-// nextLook returns when the clock has something to do.
-func (e *Engine) nextLook() job.Time {
+// nextWake returns when the clock has something to do: when the machine has, or when a lazy engine
+// has held its changes long enough.
+func (e *Engine) nextWake() job.Time {
 	next := e.core.NextWake()
 	if e.held != 0 && len(e.flights) < e.depth {
 		next = min(next, e.held.Add(e.holdFor()))
@@ -113,7 +119,9 @@ func (e *Engine) nextLook() job.Time {
 	return next
 }
 
-// giveUp answers whatever is left after a storage failure.
+// giveUp answers whatever is left after a storage failure: those who wait in the machine, for a
+// batch, or for a proof. It closes the engine to commands under the same lock, so that nobody is
+// added behind it.
 func (e *Engine) giveUp() {
 	e.mu.Lock()
 	defer e.unlock()

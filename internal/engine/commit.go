@@ -23,9 +23,8 @@ type flight struct {
 	begun    job.Time   // when it was given to the store
 }
 
-// holdFor is how long a lazy engine gathers changes: with what the sync takes, a
-// crash loses no more than the interval. Jobs that come and go meanwhile never reach
-// the store.
+// holdFor is how long a lazy engine gathers changes: with what the sync takes, a crash loses no
+// more than the interval. Jobs that come and go meanwhile never reach the store.
 func (e *Engine) holdFor() time.Duration { return e.opt.SyncInterval / 2 }
 
 // It gathers no more changes or bytes than this. The more of them go to the store together, the closer their keys are
@@ -38,13 +37,14 @@ const (
 // behindBytes is when a batch does not wait any longer for twice as many callers as the one before it has.
 const behindBytes = 256 << 10
 
-// commitDue reports whether the open batch should be committed now. Whoever ends a
-// commit looks again.
+// commitDue reports whether the open batch should be committed now. Whoever ends a commit asks
+// again, so that a batch that has to wait for another needs no timer.
 func (e *Engine) commitDue() bool {
 	if len(e.flights) >= e.depth {
 		return false
 	}
 	if e.core.Dirty() == 0 {
+		// There is nothing that somebody could wait for.
 		e.flush = false
 		return false
 	}
@@ -64,8 +64,9 @@ func (e *Engine) commitDue() bool {
 	return now.Sub(e.held) >= e.holdFor()
 }
 
-// summon has the open batch committed if it is time.
-func (e *Engine) summon() {
+// requestCommit has the open batch committed if it is time. It never blocks: one signal is enough,
+// because the committer looks again after each commit.
+func (e *Engine) requestCommit() {
 	if e.commitDue() {
 		select {
 		case e.work <- struct{}{}:
@@ -78,16 +79,19 @@ func (e *Engine) summon() {
 // on its own goroutine. With more callers the committer gathers more of them.
 const leadMax = 2
 
-// lead seals the open batch for the caller to commit, if it may and it is time. Where several batches may be on their
-// way the committer alone gives them to the store, in their order.
-func (e *Engine) lead(may bool) *flight {
+// sealForCaller seals the open batch for the caller to commit, if it may and it is time. Where
+// several batches may be on their way the committer alone gives them to the store, because that
+// must be in their order.
+func (e *Engine) sealForCaller(may bool) *flight {
 	if !may || e.lazy || e.depth > 1 || e.last > leadMax || !e.commitDue() {
 		return nil
 	}
 	return e.seal()
 }
 
-// seal closes the open batch.
+// seal closes the open batch. From now on answers wait for the next one, and those of this batch
+// belong to the flight. The lists of requests are used again, because there is one for every
+// commit.
 func (e *Engine) seal() *flight {
 	b, step := e.core.Seal()
 	e.held, e.flush = 0, false
@@ -105,7 +109,8 @@ func (e *Engine) seal() *flight {
 	return c
 }
 
-// commitLoop commits as long as there is something to commit.
+// commitLoop commits as long as there is something to commit. When the engine is closed it commits
+// the rest; after a failure it leaves everything as it is.
 func (e *Engine) commitLoop() {
 	for stopping := false; !stopping; {
 		select {
@@ -121,11 +126,11 @@ func (e *Engine) commitLoop() {
 	}
 }
 
-// yields is how often the committer steps back at most before it seals a batch that is smaller
-// than the one before and still grows, or much smaller, so that callers that are ready to run get into it. One
-// of nearly that size is sealed at once: the callers of the one before are answered while it is written. On an idle
-// machine stepping back takes no time.
-const yields = 24
+// maxYields bounds how often the committer steps back before it seals a batch that is smaller than
+// the one before and still grows, or much smaller, so that callers that are ready to run get into
+// it. One of nearly that size is sealed at once: the callers of the one before are answered while
+// it is written. On an idle machine stepping back takes no time.
+const maxYields = 24
 
 // next seals the open batch if it is time, or returns nil.
 func (e *Engine) next() *flight {
@@ -139,7 +144,7 @@ func (e *Engine) next() *flight {
 			return nil
 		}
 		n := len(e.open.reqs)
-		if turn == yields || e.closed || n == 0 || 4*n >= 3*e.last || n == before && 2*n >= e.last {
+		if turn == maxYields || e.closed || n == 0 || 4*n >= 3*e.last || n == before && 2*n >= e.last {
 			break
 		}
 		before = n
@@ -150,14 +155,17 @@ func (e *Engine) next() *flight {
 	return e.seal()
 }
 
-// commit gives a batch to the store. Batches are given in the order in which they were sealed.
+// commit gives a batch to the store. Batches are given in the order in which they were sealed. It
+// is called without the lock, because it may take as long as a sync.
 func (e *Engine) commit(c *flight) {
 	c.begun = e.Now()
-	e.opt.Store.Commit(c.batch, func(err error) { e.landed(c, err) })
+	e.opt.Store.Commit(c.batch, func(err error) { e.completeFlight(c, err) })
 }
 
-// landed tells those who waited for a batch that it is committed, or that it failed.
-func (e *Engine) landed(c *flight, err error) {
+// completeFlight tells those who waited for a batch that it is committed, or that it failed. The
+// store calls it, in the order of the batches. Answers leave before the lock is taken: nobody who
+// waits for it should wait for the engine. On an error they are told that nothing is known.
+func (e *Engine) completeFlight(c *flight, err error) {
 	size, now := c.batch.Size(), e.Now()
 	if err != nil {
 		e.fail(fmt.Errorf("commit batch of %d changes: %w", c.batch.Len(), err))
@@ -174,13 +182,13 @@ func (e *Engine) landed(c *flight, err error) {
 	e.sinceSpace += size
 	e.checkSpace()
 	e.mu.Lock()
-	e.committed(c, now)
+	e.retireFlight(c, now)
 	e.unlock()
 }
 
-// committed takes the batch back and answers those who came after it was sealed and
-// need no more than that.
-func (e *Engine) committed(c *flight, now job.Time) {
+// retireFlight takes the batch back and answers those who came after it was sealed and need no more
+// than it. Whoever waits for room is woken, also after an error.
+func (e *Engine) retireFlight(c *flight, now job.Time) {
 	e.room.Broadcast()
 	if e.Err() != nil {
 		return // it was not
@@ -193,5 +201,5 @@ func (e *Engine) committed(c *flight, now job.Time) {
 	for _, r := range c.late {
 		e.meter.atOnce.note(r, r.took(now))
 	}
-	e.look()
+	e.afterStep()
 }

@@ -11,8 +11,9 @@ import (
 	"millrace/internal/store"
 )
 
-// Core is the machine on a store, with the batches that are not committed yet, and
-// without any goroutine, clock or chance. The engine and the simulation drive it.
+// Core is the machine on a store, with the batches that are not committed yet, and without any
+// goroutine, clock or chance. The engine and the simulation drive it, so that what the simulation
+// proves holds for the server.
 type Core struct {
 	machine *machine.Machine
 	store   store.Store
@@ -23,7 +24,8 @@ type Core struct {
 	gaps    gaps
 }
 
-// pending is a batch that is not committed yet.
+// pending is a batch that is not committed yet, with an index by which its changes can be read
+// back.
 type pending struct {
 	store.Overlay
 	step uint64 // of its last change
@@ -41,12 +43,14 @@ func (e *StoreError) Error() string { return "read the store: " + e.Err.Error() 
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// OpenCore loads the state of a shard and applies the rules of a restart. Their
-// changes are in the open batch.
+// OpenCore loads the state of a shard and applies the rules of a restart. Their changes are in the
+// open batch, to be committed like those of a command.
 func OpenCore(s store.Store, now job.Time, o CoreOptions) (*Core, error) {
 	return openCore(s, now, o, nil)
 }
 
+// openCore is OpenCore with a filter of keys that was kept for the store. The machine panics over
+// what it cannot read; here that becomes an error, because nothing has begun yet.
 func openCore(s store.Store, now job.Time, o CoreOptions, keys *KeyFilter) (c *Core, err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -67,7 +71,9 @@ func openCore(s store.Store, now job.Time, o CoreOptions, keys *KeyFilter) (c *C
 	return c, nil
 }
 
-// CheckFormat refuses a store that may hold records of a later format than the given one.
+// CheckFormat refuses a store that may hold records of a later format than the given one: they
+// could be read wrongly, and what is written beside them could break what the newer release relies
+// on.
 func CheckFormat(s store.Reader, knows uint64) error {
 	value, ok, err := s.Get(nil, record.FormatKey())
 	if err != nil || !ok {
@@ -159,7 +165,8 @@ func (c *Core) HasQueue(namespace, name string) bool { return c.machine.HasQueue
 // Check returns the first broken invariant, or nil. It reads everything.
 func (c *Core) Check() error { return c.machine.Check() }
 
-// Dirty returns the last step that left changes which are not sealed yet, or zero.
+// Dirty returns the last step that left changes which are not sealed yet, or zero. Counters count,
+// although Seal has still to write them.
 func (c *Core) Dirty() uint64 {
 	return max(c.open.step, c.machine.Unsealed())
 }
@@ -170,8 +177,8 @@ func (c *Core) Changes() int { return c.open.Len() }
 // Bytes returns how long the open batch is.
 func (c *Core) Bytes() int { return c.open.Size() }
 
-// Seal closes the open batch and returns it to be committed, with its last step; nil
-// if nothing has changed. Committed must follow for each, in the same order.
+// Seal closes the open batch and returns it to be committed, with its last step; nil if nothing has
+// changed. The batch stays readable until Committed, which must follow for each, in the same order.
 func (c *Core) Seal() (*store.Batch, uint64) {
 	if c.Dirty() == 0 {
 		return nil, 0
@@ -182,6 +189,7 @@ func (c *Core) Seal() (*store.Batch, uint64) {
 	return &p.Batch, p.step
 }
 
+// seal makes another batch the open one. Batches are used again with their buffers.
 func (c *Core) seal() {
 	c.sealed = append(c.sealed, c.open)
 	if n := len(c.spare); n > 0 {
@@ -197,7 +205,7 @@ func (c *Core) Flush() { c.machine.Seal() }
 // Storage returns what the machine sees: the store and what is pending on top.
 func (c *Core) Storage() machine.Storage { return coreStorage{c} }
 
-// Committed tells that the oldest sealed batch is in the store.
+// Committed tells that the oldest sealed batch is in the store, and can be read there from now on.
 func (c *Core) Committed() {
 	p := c.sealed[0]
 	c.sealed = slices.Delete(c.sealed, 0, 1)
@@ -209,6 +217,8 @@ func (c *Core) Committed() {
 // coreStorage is the Storage that a Core gives its machine.
 type coreStorage struct{ c *Core }
 
+// Get consults the open batch first, then the sealed ones from the newest on, then the store. A
+// deletion that is pending is known as well, and ends the search.
 func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 	if s.c.filter.absent(key) {
 		return dst, false, false
@@ -228,6 +238,8 @@ func (s coreStorage) Get(dst, key []byte) (value []byte, pending, ok bool) {
 	return value, false, ok
 }
 
+// Set and Insert tell the filter and the gaps of every key that is set: both only know what is not
+// there.
 func (s coreStorage) Set(key, value []byte) {
 	s.c.filter.note(key)
 	s.c.gaps.fill(key)
@@ -244,6 +256,7 @@ func (s coreStorage) Remove(key []byte)         { s.dirty().Remove(key) }
 func (s coreStorage) Delete(key []byte)         { s.dirty().Delete(key) }
 func (s coreStorage) DeleteRange(lo, hi []byte) { s.dirty().DeleteRange(lo, hi) }
 
+// dirty returns the open batch, and notes the step that changes it.
 func (s coreStorage) dirty() *pending {
 	if s.c.machine != nil { // nil while it is being made: step 1
 		s.c.open.step = s.c.machine.Step()
@@ -253,7 +266,8 @@ func (s coreStorage) dirty() *pending {
 	return s.c.open
 }
 
-// Scan merges the pending batches into what the store has. It leaves gaps out, and notes those that it finds.
+// Scan merges the pending batches into what the store has. It leaves gaps out, and notes those that
+// it finds. Scans in reverse, and those without an end, are seldom and go without.
 func (s coreStorage) Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool) {
 	if reverse || len(hi) == 0 {
 		s.scan(store.Range{Lo: lo, Hi: hi, Reverse: reverse}, visit)
@@ -278,7 +292,8 @@ func (s coreStorage) Scan(lo, hi []byte, reverse bool, visit func(key, value []b
 	}
 }
 
-// scan reports whether it has visited all that there is.
+// scan merges the layers, the oldest lowest, and reports whether it has visited all that there is.
+// An error of the store panics (StoreError): the machine cannot go on without what it asked for.
 func (s coreStorage) scan(r store.Range, visit func(key, value []byte) bool) (all bool) {
 	var room [8]*store.Overlay
 	overlays := room[:0]

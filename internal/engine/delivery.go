@@ -12,19 +12,22 @@ func (e *Engine) Sent(d *job.Delivery) {
 	e.mu.Lock()
 	if !e.closed {
 		e.guarded(func() { e.core.Sent(e.Now(), d) })
-		e.look()
+		e.afterStep()
 	}
 	e.unlock()
 }
 
-// follow begins the delivery of a fetch that has been given jobs.
-func follow(cmd job.Command, res *job.Result) {
+// beginDelivery begins the delivery of a fetch that has been given jobs. It is called under the
+// lock before the answer can leave, so that the connection cannot end a delivery that has not
+// begun.
+func beginDelivery(cmd job.Command, res *job.Result) {
 	if f, ok := cmd.(*job.Fetch); ok && f.Delivery != nil && len(res.Jobs) > 0 {
 		f.Delivery.Begin()
 	}
 }
 
-// askLate tells the machine which of the deliveries that it waits for have been handed over. Of the others Sent tells.
+// askLate tells the machine which of the deliveries that it waits for have been handed over
+// already. Of the others Sent tells: Await has marked them, and End sees the mark.
 func (e *Engine) askLate() {
 	for _, d := range e.core.Late() {
 		if !d.Await() {

@@ -66,10 +66,11 @@ type Options struct {
 	OnFailure func()
 }
 
-// Engine applies commands one at a time, commits them in groups and answers. All
-// its methods may be called from any goroutine. A command is applied on the goroutine
-// that submits it, under the engine's lock; one more goroutine applies what time brings,
-// and one commits.
+// Engine applies commands one at a time, commits them in groups and answers. All its methods may be
+// called from any goroutine. A command is applied on the goroutine that submits it, under the
+// engine's lock; one more goroutine applies what time brings, and one commits. Lock order: walkTurn
+// before mu. Nothing that mu guards is touched without it, and no caller is told anything while it
+// is held (unlock).
 type Engine struct {
 	opt   Options
 	log   *slog.Logger
@@ -166,7 +167,8 @@ type Stats struct {
 	QueuesRefused uint64
 }
 
-// Open loads the state from the store and starts the engine.
+// Open loads the state from the store and starts the engine. The rules of a restart have been
+// applied when it returns, as far as one step goes; the clock does the rest.
 func Open(o Options) (*Engine, error) {
 	e, err := open(o)
 	if err != nil {
@@ -177,7 +179,7 @@ func Open(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// open loads the state from the store.
+// open loads the state from the store and starts nothing: OpenStepped drives the engine by hand.
 func open(o Options) (*Engine, error) {
 	if o.SyncInterval <= 0 {
 		o.SyncInterval = 100 * time.Millisecond
@@ -226,8 +228,8 @@ func open(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Now returns the engine's time: the wall clock at its start plus what has passed
-// since.
+// Now returns the engine's time: the wall clock at its start plus what has passed since. A wall
+// clock that is put forward or back later does not end leases or delay jobs.
 func (e *Engine) Now() job.Time {
 	if e.opt.Now != nil {
 		return e.opt.Now()
@@ -235,14 +237,17 @@ func (e *Engine) Now() job.Time {
 	return e.base.Add(time.Since(e.start))
 }
 
-// holderBits is how many holders a run may have, as a power of two.
+// holderBits is how many holders a run may have, as a power of two. The bits above are those of the
+// run, so that a holder of an earlier run, whose leases may still be stored, is never taken for one
+// of this run.
 const holderBits = 24
 
 // NewHolder returns a holder that nobody else has.
 func (e *Engine) NewHolder() job.Holder { return job.Holder{Node: e.opt.Node, Num: e.holders.Add(1)} }
 
-// Close stops the engine once everything submitted before has been committed, and
-// waits for queries in progress, which it ends. It does not close the store.
+// Close stops the engine once everything submitted before has been committed, and waits for queries
+// in progress, which it ends. It does not close the store. The order: callers who wait are
+// answered, nothing is taken any more, the committer commits what is left, and then the readers go.
 func (e *Engine) Close() error {
 	e.stopping.Store(true)
 	e.closeOnce.Do(func() {
@@ -262,9 +267,9 @@ func (e *Engine) Close() error {
 	return e.Err()
 }
 
-// QueuesVersion changes whenever the settings of a queue may have changed or a queue may
-// have gone, before the command that did it is answered: whoever keeps settings
-// compares it.
+// QueuesVersion changes whenever the settings of a queue may have changed or a queue may have gone,
+// before the command that did it is answered. Whoever keeps settings compares it, instead of
+// reading them with each request.
 func (e *Engine) QueuesVersion() uint64 { return e.queues.Load() }
 
 // Failed is closed when a storage failure has stopped the engine.
@@ -296,6 +301,8 @@ func (e *Engine) Stats() Stats {
 // StoreStats returns the figures of the store.
 func (e *Engine) StoreStats() store.Stats { return e.opt.Store.Stats() }
 
+// closedError returns what callers are told who come too late. After a failure nothing is known
+// about their commands, so that they are told of an error and not of a shutdown.
 func (e *Engine) closedError() *job.Error {
 	if e.Err() != nil {
 		return job.ErrInternal
@@ -303,10 +310,12 @@ func (e *Engine) closedError() *job.Error {
 	return job.ErrDraining
 }
 
-// Abandon stops the engine as a failure of its store does: whatever is on its way may be committed or not.
+// Abandon stops the engine as a failure of its store does: whatever is on its way may be committed
+// or not. A node that does not lead any more ends its engine so.
 func (e *Engine) Abandon(err error) { e.fail(err) }
 
-// fail stops the engine: nothing is acknowledged after a storage failure.
+// fail stops the engine: nothing is acknowledged after a storage failure. The first error counts.
+// It may be called with or without the lock; the clock answers those who are left (giveUp).
 func (e *Engine) fail(err error) {
 	e.failOnce.Do(func() {
 		e.err = err

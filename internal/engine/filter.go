@@ -15,8 +15,9 @@ import (
 // deleted. When as many keys have come as it was made for, it grows by as much again if most of them are in use,
 // and else is made anew, from a snapshot and beside the engine.
 
-// bloom is a filter in blocks of 512 bits: a key has one bit in each word of one block.
-// It may be added to from two goroutines at once.
+// bloom is a Bloom filter in blocks of 512 bits: a key has one bit in each word of one block, so
+// that a look costs one cache line. It may be added to from two goroutines at once: bits are only
+// ever set.
 type bloom struct {
 	words []atomic.Uint64
 	room  int // how many keys it is made for
@@ -29,6 +30,8 @@ const (
 	filterLeast = 1 << 18 // keys
 )
 
+// newBloom returns an empty filter for a number of keys. With more of them it recognizes fewer
+// absent ones, and is never wrong about others.
 func newBloom(room int) *bloom {
 	blocks := room*bitsPerKey/(64*blockWords) + 1
 	return &bloom{words: make([]atomic.Uint64, blocks*blockWords), room: room}
@@ -36,10 +39,13 @@ func newBloom(room int) *bloom {
 
 var filterSeed = maphash.MakeSeed()
 
+// filterHash hashes a key of the store. The seed is drawn at the start, so that clients cannot
+// choose keys that collide.
 func filterHash(key []byte) uint64 { return maphash.Bytes(filterSeed, key) }
 
-// block returns the words of a key's block, and the hash whose bits say which bit of
-// each word is the key's.
+// block returns the words of a key's block, and the hash whose bits say which bit of each word is
+// the key's. The high half of the hash chooses the block, by a multiplication instead of a
+// division.
 func (b *bloom) block(h uint64) (words []atomic.Uint64, bits uint64) {
 	blocks := uint64(len(b.words) / blockWords)
 	at := ((h >> 32) * blocks) >> 32 * blockWords
@@ -66,7 +72,9 @@ func (b *bloom) has(h uint64) bool {
 	return true
 }
 
-// filter knows which client-given keys are not in use. The engine's lock guards it.
+// filter knows which client-given keys are not in use. The engine's lock guards it. Filters are
+// never taken away from now, only replaced all at once, so that a key that was added is always
+// found.
 type filter struct {
 	now   []*bloom // answer together, and the last of them is added to; none: not known yet
 	next  *bloom   // is being made; nil: none is
@@ -76,7 +84,8 @@ type filter struct {
 // filtered reports whether the filter is about a key of the store.
 func filtered(key []byte) bool { return record.IsKeyKey(key) }
 
-// absent reports whether a key is not there for certain.
+// absent reports whether a key is not there for certain. That it was asked is noted: a server
+// without client-given keys never makes a filter.
 func (f *filter) absent(key []byte) bool {
 	if !filtered(key) {
 		return false
@@ -91,7 +100,8 @@ func (f *filter) absent(key []byte) bool {
 	return len(f.now) > 0
 }
 
-// note notes that a key is set.
+// note notes that a key is set. One that is being made gets it as well: the snapshot that it is
+// made from does not have it.
 func (f *filter) note(key []byte) {
 	if (len(f.now) == 0 && f.next == nil) || !filtered(key) {
 		return
@@ -115,8 +125,9 @@ func (f *filter) last() *bloom {
 	return f.now[len(f.now)-1]
 }
 
-// worn reports whether the filter has to grow or be made anew.
-func (f *filter) worn() bool {
+// needsRebuild reports whether the filter has to grow or be rebuilt: as many keys have been added
+// as it is made for. Beyond that it would recognize fewer and fewer absent keys.
+func (f *filter) needsRebuild() bool {
 	last := f.last()
 	return f.asked && f.next == nil && (last == nil || last.added >= last.room)
 }
@@ -129,8 +140,10 @@ func (f *filter) room() (room int) {
 	return room
 }
 
-// makeFilter has the filter grow, or makes one of what is in the store and lets it answer. A failure to
-// read leaves things as they are: the store answers, and tells whoever asks it.
+// makeFilter has the filter grow, or makes one of what is in the store and lets it answer. It grows
+// if more than half of the keys that it is made for are in use, because then a new one would not be
+// smaller. A failure to read leaves things as they are: the store answers, and tells whoever asks
+// it.
 func (e *Engine) makeFilter() {
 	defer e.background.Done()
 	e.mu.Lock()
@@ -155,7 +168,9 @@ func (e *Engine) makeFilter() {
 	e.mu.Unlock()
 }
 
-// remakeFilter makes a filter for so many keys.
+// remakeFilter makes a filter for a number of keys. It is installed before the snapshot is taken: a
+// key that is set between would otherwise be in neither, and a push could take a key that is in
+// use.
 func (e *Engine) remakeFilter(room int) {
 	next := newBloom(room)
 	e.mu.Lock()
@@ -185,7 +200,7 @@ func (e *Engine) eachKey(visit func(key []byte) bool) (err error) {
 	return v.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, _ []byte) bool { return visit(key) })
 }
 
-// renewFilter has the filter made anew, beside the engine. It is called under the lock.
+// renewFilter has the filter grown or rebuilt, beside the engine. It is called under the lock.
 func (e *Engine) renewFilter() {
 	if e.making || e.stopping.Load() {
 		return

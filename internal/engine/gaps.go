@@ -10,7 +10,9 @@ import (
 // in many steps would pass all that the steps before have taken, again and again: the last step would do as much as
 // all of them. So it is remembered where a scan has passed much and found nothing. Later scans leave that out.
 
-// gaps are spans in which there is no key, in order and apart from each other.
+// gaps are spans in which there is no key, in order and apart from each other. The engine's lock
+// guards them. They are only a shortcut: forgetting one is harmless, and one that is wrong would
+// hide keys.
 type gaps struct {
 	list   []gap
 	turn   int // which one makes room for another
@@ -43,7 +45,8 @@ func (g *gaps) piece(lo, hi []byte) (from, to []byte) {
 	return lo, hi
 }
 
-// note notes that a span has no key.
+// note notes that a span has no key. There are at most gapsMost: one of the others makes room in
+// turn.
 func (g *gaps) note(lo, hi []byte) {
 	if bytes.Compare(lo, hi) >= 0 {
 		return
@@ -69,7 +72,7 @@ func (g *gaps) note(lo, hi []byte) {
 	}
 }
 
-// fill is told of every key that is set.
+// fill is told of every key that is set, and takes it out of the gap that it is in.
 func (g *gaps) fill(key []byte) {
 	g.writes++
 	if len(g.list) == 0 {
@@ -88,7 +91,9 @@ func (g *gaps) fill(key []byte) {
 // after returns the first key behind another.
 func after(key []byte) []byte { return append(bytes.Clone(key), 0) }
 
-// watcher notes the gaps that a scan finds. All that it sees are consecutive keys of one moment.
+// watcher notes the gaps that a scan finds. All that it sees are consecutive keys of one moment. If
+// a key is set during the scan, as by what the visit of a key does, nothing more is noted: the scan
+// may have passed the place before.
 type watcher struct {
 	gaps   *gaps
 	passed int    // deleted keys so far, by the store

@@ -2,8 +2,9 @@ package engine
 
 import "slices"
 
-// confirmer is a store that several nodes have, of which one at a time may write. What was applied here may be out of
-// date without anybody having told.
+// confirmer is a store that several nodes have, of which one at a time may write. What was applied
+// here may be out of date without anybody having told: another node may lead since a moment ago,
+// and have answered others.
 type confirmer interface {
 	// Confirm calls done(nil) if this node was the one that may write at some moment after the call. It does not call
 	// done before it returns.
@@ -20,13 +21,15 @@ type proofs struct {
 	asked   []*Request             // wait for that one
 }
 
-// prove lets a request go once there is a proof, and what it needs is committed.
+// prove lets a request go once there is a proof, and what it needs is committed. One round serves
+// all who came before it.
 func (e *Engine) prove(r *Request) {
 	e.proofs.waiting = append(e.proofs.waiting, r)
 	e.ask()
 }
 
-// ask begins a round. Those who come during it wait for the next one.
+// ask begins a round. Those who come during it wait for the next one: a proof counts only for what
+// was applied before it was asked for.
 func (e *Engine) ask() {
 	p := &e.proofs
 	if p.asking || len(p.waiting) == 0 {
@@ -37,7 +40,8 @@ func (e *Engine) ask() {
 	p.confirm(e.proven)
 }
 
-// proven answers those who have waited for a round.
+// proven answers those who have waited for a round. A failed round ends the engine, because another
+// node may lead.
 func (e *Engine) proven(err error) {
 	if err != nil {
 		e.fail(err)

@@ -10,8 +10,9 @@ import (
 	"millrace/internal/store"
 )
 
-// Query reads jobs and queues from a store or a snapshot of one: committed data
-// only, so nothing that it shows can be lost. It never touches the machine.
+// Query reads jobs and queues from a store or a snapshot of one: committed data only, so nothing
+// that it shows can be lost. It never touches the machine, so that a long list holds up nobody.
+// What the machine keeps in memory follows from what is stored (INV-12), so that both see the same.
 type Query struct{ r store.Reader }
 
 // NewQuery returns a Query on a reader. For several reads that must agree, the
@@ -48,6 +49,7 @@ func (q Query) OldestReady(info *job.QueueInfo) error {
 	return err
 }
 
+// record reads the record of a queue.
 func (q Query) record(namespace, name string) (rec record.Queue, ok bool, err error) {
 	b, ok, err := q.r.Get(nil, record.QueueKey(nil, namespace, name))
 	if err != nil || !ok {
@@ -76,8 +78,8 @@ func (q Query) Queues(namespace, after string, limit int) (infos []job.QueueInfo
 	return infos, err
 }
 
-// EachQueue visits the queues that Queues would return, until visit returns false: one
-// pass over a namespace of whatever size that collects nothing.
+// EachQueue visits the queues that Queues would return, until visit returns false: one pass over a
+// namespace of any size that collects nothing.
 func (q Query) EachQueue(namespace, after string, visit func(*job.QueueInfo) bool) error {
 	lo, hi := record.QueuesSpan(namespace)
 	if after != "" && namespace != "" {
@@ -119,7 +121,9 @@ func (q Query) queues(lo, hi []byte, visit func(*job.QueueInfo) bool) error {
 	return err
 }
 
-// meta reads how a job stands; not ok if there is none or it was purged.
+// meta reads how a job stands; not ok if there is none or it was purged. It is the counterpart of
+// loadJob in the machine, and has to follow the same rules: the state record first, and no job that
+// is marked as gone.
 func (q Query) meta(rec *record.Queue, id job.ID) (j job.Job, ok bool, err error) {
 	decode := record.DecodeMeta
 	b, ok, err := q.r.Get(nil, record.JobKey(nil, rec.ID, id, record.PartState))
@@ -137,7 +141,7 @@ func (q Query) meta(rec *record.Queue, id job.ID) (j job.Job, ok bool, err error
 	return j, !rec.Gone(&j), nil
 }
 
-// rest reads what else belongs to a job.
+// rest reads what else belongs to a job: body, failures, result.
 func (q Query) rest(rec *record.Queue, j *job.Job) error {
 	inline := j.Flags.Has(job.FlagInline)
 	if !j.Flags.Has(job.FlagTombstone) && (!inline || j.Flags.Has(job.FlagState)) { // else meta has read it
@@ -230,13 +234,15 @@ func (q Query) NextID() (job.ID, error) {
 	return s.NextID, err
 }
 
-// found is where a job may be.
+// found is where a job may be: the entry that leads there may be out of date.
 type found struct {
 	name string
 	rec  record.Queue
 	id   job.ID
 }
 
+// resolve returns where the jobs may be that a reference names, the oldest first. What a caller
+// holds is not known here, so that a number finds only a job that was pushed with one.
 func (q Query) resolve(ref job.Ref) ([]found, error) {
 	if ref.Kind == job.RefSerial || (ref.Kind == job.RefID && ref.Queue != "") {
 		rec, ok, err := q.record(ref.Namespace, ref.Queue)
@@ -268,8 +274,9 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 	return q.named(ref, want)
 }
 
-// anywhere returns the job that an id alone names, in any queue of the namespace. Unless the job has a number, it asks
-// one queue after the other and collects nothing.
+// anywhere returns the job that an id alone names, in any queue of the namespace. Unless the job
+// has a number, it asks one queue after the other and collects nothing. Commands never do that;
+// people do, and wait for it.
 func (q Query) anywhere(ref job.Ref) (j job.Job, err error) {
 	j, err = q.Get(job.Ref{Kind: job.RefNumber, Namespace: ref.Namespace, Number: ref.ID.Number(), ID: ref.ID})
 	if !errors.Is(err, job.ErrNotFound) {
@@ -300,7 +307,8 @@ func (q Query) anywhere(ref job.Ref) (j job.Job, err error) {
 	return j, err
 }
 
-// named returns where the wanted jobs are, as far as their queues are there.
+// named returns where the wanted jobs are, as far as their queues are there and are meant by the
+// reference.
 func (q Query) named(ref job.Ref, want []record.JobRef) ([]found, error) {
 	var out []found
 	for _, w := range want {
@@ -329,6 +337,7 @@ func (q Query) named(ref job.Ref, want []record.JobRef) ([]found, error) {
 	return out, nil
 }
 
+// serial returns the job that has a number within its queue; zero if there is none.
 func (q Query) serial(rec *record.Queue, serial uint64) (job.ID, error) {
 	b, ok, err := q.r.Get(nil, record.SerialKey(nil, rec.ID, serial))
 	if err != nil || !ok {
@@ -351,6 +360,8 @@ func (q Query) byNumber(number uint32, id job.ID) ([]record.JobRef, error) {
 	return []record.JobRef{r}, err
 }
 
+// byKey returns the jobs that have a key, oldest first, as many as a command would look at
+// (machine.KeyLook).
 func (q Query) byKey(namespace, key string) ([]record.JobRef, error) {
 	b, ok, err := q.r.Get(nil, record.KeyKey(nil, namespace, key))
 	if err != nil || !ok {

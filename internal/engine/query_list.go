@@ -30,7 +30,9 @@ type Page struct {
 	Next string
 }
 
-// List returns a page of one state of a queue.
+// List returns a page of one state of a queue, in the order of its list. The cursor is the key of
+// the last entry, not a number: jobs that come and go between two pages neither repeat nor hide
+// others.
 func (q Query) List(o ListOptions) (Page, error) {
 	rec, ok, err := q.record(o.Namespace, o.Queue)
 	if err != nil {
@@ -53,6 +55,7 @@ func (q Query) List(o ListOptions) (Page, error) {
 	p := Page{Jobs: make([]job.Job, 0, len(ids))}
 	for _, l := range ids {
 		j, ok, err := q.meta(&rec, l.id)
+		// A snapshot is consistent: an entry without its job is damage.
 		if err == nil && !ok {
 			err = fmt.Errorf("list of %q names job %d: %w", o.Queue, l.id, store.ErrCorrupt)
 		}
@@ -79,8 +82,8 @@ type listed struct {
 	id   job.ID
 }
 
-// part returns the entries of a page. What is passed over costs a key each: no job is
-// loaded and nothing is collected.
+// part returns the entries of a page. What is passed over costs a key each: no job is loaded and
+// nothing is collected.
 func (q Query) part(rec *record.Queue, after []byte, o *ListOptions) (out []listed, err error) {
 	entries := q.entries(rec.ID, record.List(o.State), after, o.Reverse, &err)
 	if o.State == job.Ready { // those with a group have a list of their own
@@ -119,7 +122,8 @@ func (q Query) entries(id record.QueueID, list record.List, after []byte, revers
 	}
 }
 
-// merged iterates over two sorted sequences as one.
+// merged iterates over two sorted sequences as one. Only the second is pulled, so that one of the
+// two scans runs on the caller's stack.
 func merged(a, b iter.Seq[[]byte], reverse bool) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		next, stop := iter.Pull(b)
@@ -144,8 +148,9 @@ func merged(a, b iter.Seq[[]byte], reverse bool) iter.Seq[[]byte] {
 	}
 }
 
-// ReadyAbove returns how many ready jobs of a queue, which Queue or EachQueue have told, have a priority above one. It
-// looks at the first jobs only, at most so many as limit says, and returns at how many it has looked.
+// ReadyAbove returns how many ready jobs of a queue, which Queue or EachQueue have told, have a
+// priority above one. It looks at the first jobs only, at most limit of them, and returns at how
+// many it has looked. The priority is in the key: no job is read.
 func (q Query) ReadyAbove(info *job.QueueInfo, priority int64, limit int) (n uint64, looked int, err error) {
 	if info.Counts[job.Ready] == 0 {
 		return 0, 0, nil

@@ -89,8 +89,8 @@ func (q Query) Batch(namespace string, id job.BatchID) (info job.BatchInfo, ok b
 	}, err == nil, err
 }
 
-// flushedBatches returns the first id above the batches of a namespace that a flush under
-// way removes: they are not there any more.
+// flushedBatches returns the first id above the batches of a namespace that a flush under way
+// removes. They are gone for the machine (flushedBatch), and so they are here.
 func (q Query) flushedBatches(namespace string) (job.BatchID, error) {
 	b, ok, err := q.r.Get(nil, record.FlushKey())
 	if err != nil || !ok {
@@ -132,8 +132,8 @@ func (q Query) Batches(namespace string, after job.BatchID, limit int) (infos []
 	return infos, err
 }
 
-// Progress returns what is known at a time about the tracked job that a key names: one
-// that is alive, else one that ended lately.
+// Progress returns what is known at a time about the tracked job that a key names: one that is
+// alive, else one that ended lately. Which one a key means is decided as by Report.
 func (q Query) Progress(namespace, key string, now job.Time) (p job.Progress, ok bool, err error) {
 	refs, err := q.resolve(job.ByKey(namespace, key))
 	if err != nil {
@@ -192,6 +192,7 @@ func (q Query) outcome(namespace, key string, now job.Time) (job.Progress, bool,
 	return p, true, nil
 }
 
+// progress returns what was reported.
 func progress(told *record.Progress) job.Progress {
 	return job.Progress{Percent: told.Percent, HasPercent: told.HasPercent, Text: told.Text, Updated: told.At}
 }

@@ -17,8 +17,9 @@ type PastBatch struct {
 	Rest job.BatchRest
 }
 
-// PastBatches returns up to limit batches of all namespaces behind an id, in order of their ids: a parent comes before
-// its children. Last is where the next call goes on, zero at the end.
+// PastBatches returns up to limit batches of all namespaces behind an id, in order of their ids: a
+// parent comes before its children, so that an import finds it. Last is where the next call goes
+// on, zero at the end.
 func (q Query) PastBatches(after job.BatchID, limit int) (out []PastBatch, last job.BatchID, err error) {
 	_, hi := record.AllBatches()
 	var inner error
@@ -82,7 +83,8 @@ func (p *PastBatch) define(value []byte) error {
 	return err
 }
 
-// LockedUntil returns when the lock of a job ends; zero if it has none, or has lost it.
+// LockedUntil returns when the lock of a job ends; zero if it has none, or has lost it to another
+// job.
 func (q Query) LockedUntil(j *job.Job) (job.Time, error) {
 	if j.Lock == "" {
 		return 0, nil

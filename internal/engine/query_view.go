@@ -44,8 +44,9 @@ func (e *Engine) View() (*View, error) {
 // Close releases the view. Closing twice is harmless.
 func (v *View) Close() error { return v.close() }
 
-// snapshot returns one that has everything that was answered before. It has nothing that a crash can undo, because a
-// store does not show that (INV-11).
+// snapshot returns one that has everything that was answered before. It has nothing that a crash
+// can undo, because a store does not show that (INV-11). The barrier is what makes a client see its
+// own writes.
 func (e *Engine) snapshot() (store.Snapshot, error) {
 	e.barrier()
 	return e.committedSnapshot()

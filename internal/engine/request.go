@@ -36,7 +36,8 @@ type Request struct {
 	atOnce  bool     // it needs no commit
 }
 
-// barrier waits until everything that has been applied so far is committed.
+// barrier waits until everything that has been applied so far is committed. In a cluster it also
+// proves that this node led after the call.
 func (e *Engine) barrier() {
 	done := make(chan struct{})
 	e.onceCommitted(func() { close(done) })

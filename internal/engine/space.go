@@ -8,6 +8,7 @@ import (
 )
 
 // needsSpace reports whether a command stores something new: jobs, a batch, a value, a schedule.
+// All others are applied on a full disk as well, because they are how space comes back.
 func needsSpace(cmd job.Command) bool {
 	switch c := cmd.(type) {
 	case *job.Push, *job.Run, *job.NewBatch, *job.SetValue, *job.RunSchedule:
@@ -34,8 +35,8 @@ const (
 	spaceRetry   = 250 * time.Millisecond // and while pushes are being refused
 )
 
-// checkSpace looks at the free space, at most once in a while. It is called by whoever
-// commits, and by Open before that.
+// checkSpace looks at the free space, at most once in a while. It is called by whoever commits,
+// without the lock, and by Open before that.
 func (e *Engine) checkSpace() {
 	if e.opt.FreeFloor == 0 || e.noSpace.Load() ||
 		(time.Since(e.lastSpace) < spaceEvery && e.sinceSpace < spaceBytes) {
@@ -49,8 +50,9 @@ func (e *Engine) checkSpace() {
 	}
 }
 
-// spaceAgain reports whether there is space again. It is called under the lock, while
-// pushes are refused.
+// spaceAgain reports whether there is space again. It is called under the lock, while pushes are
+// refused, and so looks only now and then. It also asks the store to give back the space of what
+// was deleted.
 func (e *Engine) spaceAgain() bool {
 	if time.Since(e.lastRetry) < spaceRetry {
 		return false

@@ -15,12 +15,13 @@ type KeyFilter struct {
 	now   []*bloom // nil: not known yet
 	next  []*bloom // is being made; nil: none is
 	added int      // keys noted since it was made
-	room  int      // after so many it is worn
+	room  int      // after how many added keys it needs a rebuild
 	stop  bool
 	ended sync.WaitGroup
 }
 
-// Note notes the keys that a batch sets. It is called for every batch, when the store has it.
+// Note notes the keys that a batch sets. It is called for every batch, when the store has it, so
+// that Make, which reads the store, misses none.
 func (f *KeyFilter) Note(b *store.Batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +41,8 @@ func (f *KeyFilter) Note(b *store.Batch) {
 	})
 }
 
-// grown adds a key to the last of some filters, and makes another one of twice the size when that is full.
+// grown adds a key to the last of some filters, and makes another one of twice the size when that
+// is full. How many keys there will be is not known while they are read.
 func grown(list []*bloom, h uint64) []*bloom {
 	if list == nil {
 		return nil
@@ -55,8 +57,9 @@ func grown(list []*bloom, h uint64) []*bloom {
 	return list
 }
 
-// Worn reports whether it has to be made: there is none yet, or most of what it knows may be gone.
-func (f *KeyFilter) Worn() bool {
+// NeedsRebuild reports whether Make is to be called: there is no filter yet, or most of the keys that it knows may be
+// gone.
+func (f *KeyFilter) NeedsRebuild() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.next == nil && (f.now == nil || f.added >= f.room)
@@ -74,6 +77,8 @@ func (f *KeyFilter) Make(s store.Reader) {
 	f.ended.Go(func() { f.make(s) })
 }
 
+// make reads the keys of the store. It takes the lock for each key, so that Note is never held up
+// for long.
 func (f *KeyFilter) make(s store.Reader) {
 	count := 0
 	lo, hi := record.KeysSpan()
@@ -100,8 +105,8 @@ func (f *KeyFilter) Stop() {
 	f.ended.Wait()
 }
 
-// lend returns filters that know all that this one knows now and later. Whoever has them counts for itself what it
-// adds.
+// lend returns filters that know all that this one knows now and later: they share their bits.
+// Whoever has them counts for itself what it adds.
 func (f *KeyFilter) lend() []*bloom {
 	if f == nil {
 		return nil

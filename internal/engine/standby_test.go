@@ -41,7 +41,7 @@ func TestStandbyFilter(t *testing.T) {
 		for i := range 3000 {
 			switch i {
 			case 500, 1500: // it is made while keys come and go
-				if !f.Worn() && i == 500 {
+				if !f.NeedsRebuild() && i == 500 {
 					t.Error("a filter that was never made is not worn")
 				}
 				f.Make(s)

@@ -2,9 +2,10 @@ package engine
 
 import "millrace/internal/store"
 
-// Stepped is an engine without goroutines: whoever has it says when batches are sealed and given to the store, and when
-// time is looked at. The simulation of a cluster drives it. Everything happens on the goroutine of its owner; what
-// would wait, such as View and Caller.Do, must not be used.
+// Stepped is an engine without goroutines: whoever has it says when batches are sealed and given to
+// the store, and when time is looked at. The simulation of a cluster drives it. Everything happens
+// on the goroutine of its owner; what would wait, such as View and Caller.Do, must not be used,
+// because nobody else would end the wait.
 type Stepped struct{ *Engine }
 
 // OpenStepped loads the state from the store.

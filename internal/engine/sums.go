@@ -12,7 +12,7 @@ import (
 // Sums returns the figures of all queues of a namespace together; with an empty name, of all namespaces. The
 // machine keeps them, so the number of queues does not matter. Everything that they count is committed.
 func (e *Engine) Sums(namespace string) (s job.Sums, err error) {
-	err = e.figures(func() { s = e.core.Sums(namespace) })
+	err = e.readFigures(func() { s = e.core.Sums(namespace) })
 	return s, err
 }
 
@@ -20,7 +20,7 @@ func (e *Engine) Sums(namespace string) (s job.Sums, err error) {
 // serves nobody else meanwhile.
 func (e *Engine) SumsOf(namespaces []string) (list []job.Sums, err error) {
 	list = make([]job.Sums, len(namespaces))
-	err = e.figures(func() {
+	err = e.readFigures(func() {
 		for i, name := range namespaces {
 			list[i] = e.core.Sums(name)
 		}
@@ -33,7 +33,7 @@ type Usage = machine.Usage
 
 // Usage returns how far the limits of a queue are used.
 func (e *Engine) Usage(namespace, queue string) (u Usage, err error) {
-	err = e.figures(func() { u = e.core.Usage(e.Now(), namespace, queue) })
+	err = e.readFigures(func() { u = e.core.Usage(e.Now(), namespace, queue) })
 	return u, err
 }
 
@@ -48,13 +48,13 @@ type Activity struct {
 
 // Activity returns what has happened since the last call. There is one caller: what it was told is forgotten.
 func (e *Engine) Activity() (a Activity, err error) {
-	err = e.figures(func() { a = Activity{e.core.Activity(), e.core.Sums("")} })
+	err = e.readFigures(func() { a = Activity{e.core.Activity(), e.core.Sums("")} })
 	return a, err
 }
 
-// figures reads what the machine knows by heart, and then waits until that is committed (INV-11). What read does must
-// be short whatever is stored.
-func (e *Engine) figures(read func()) error {
+// readFigures reads what the machine knows by heart, and then waits until that is committed
+// (INV-11). It is done under the lock, so that what read does must be short whatever is stored.
+func (e *Engine) readFigures(read func()) error {
 	e.mu.Lock()
 	if e.closed || e.Err() != nil {
 		e.mu.Unlock()
@@ -69,8 +69,9 @@ func (e *Engine) figures(read func()) error {
 	return nil
 }
 
-// Namespaces returns up to limit namespaces that have a queue, after a name, in byte order. Queues are not counted:
-// each name takes one look into the store.
+// Namespaces returns up to limit namespaces that have a queue, after a name, in byte order. Queues
+// are not counted: each name takes one look into the store, which then skips all queues of the
+// name.
 func (q Query) Namespaces(after string, limit int) (names []string, err error) {
 	lo, end := record.QueuesSpan("")
 	if after != "" {

@@ -217,7 +217,7 @@ func (n *node) pingAll(ctx context.Context) {
 			go n.ping(m)
 		}
 		n.mu.Unlock()
-		if keys := n.keys.Load(); n.term.Load() == nil && keys.Worn() { // a leader's engine has its own
+		if keys := n.keys.Load(); n.term.Load() == nil && keys.NeedsRebuild() { // a leader's engine has its own
 			keys.Make(n.store.Load())
 		}
 		n.promote()

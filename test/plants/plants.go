@@ -22,7 +22,7 @@ var plants = []plant{
 		"internal/engine/apply.go",
 		"func (e *Engine) answerCommitted(r *Request) {\n",
 		"func (e *Engine) answerCommitted(r *Request) {\n" +
-			"	if len(r.Commands) == 1 {\n		if _, ok := r.Commands[0].(*job.Ack); ok {\n			e.answerNow(r)\n			return\n		}\n	}\n",
+			"	if len(r.Commands) == 1 {\n		if _, ok := r.Commands[0].(*job.Ack); ok {\n			e.completeNow(r)\n			return\n		}\n	}\n",
 	},
 	{
 		"a reservation is told before it is on disk",
@@ -195,8 +195,8 @@ var plants = []plant{
 	{
 		"an answer leaves one step before its commit",
 		"internal/engine/apply.go",
-		"	if needs <= e.durable {\n		e.answerNow(r)\n",
-		"	if needs <= e.durable+1 {\n		e.answerNow(r)\n",
+		"	if needs <= e.durable {\n		e.completeNow(r)\n",
+		"	if needs <= e.durable+1 {\n		e.completeNow(r)\n",
 	},
 	{
 		"the job of a hook is lost at a crash: it is pushed with the next one",
