@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// direct returns a file whose whole blocks are written past the page cache, which halves what a sync takes. If the file
-// system refuses that, or blocks of our size, the file stays as it is.
+// direct returns a file whose whole blocks are written past the page cache, which halves what a
+// sync takes. If the file system refuses that, or blocks of our size, the file stays as it is: a
+// read of one block tries it out, because some file systems accept the flag and refuse the use.
 func direct(f vfs.File) vfs.File {
 	fd := f.Fd()
 	if fd == vfs.InvalidFd {
@@ -31,7 +32,8 @@ func direct(f vfs.File) vfs.File {
 // directFile is a file that is written past the page cache.
 type directFile struct{ vfs.File }
 
-// WriteSynced implements syncedWriter with one system call instead of two.
+// WriteSynced implements syncedWriter with one system call instead of two. Where the kernel does
+// not have it, and after a short write, the two calls do it.
 func (d directFile) WriteSynced(p []byte, offset int64) error {
 	n, err := unix.Pwritev2(int(d.Fd()), [][]byte{p}, offset, unix.RWF_DSYNC)
 	if err == nil && n == len(p) {

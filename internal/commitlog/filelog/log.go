@@ -37,7 +37,9 @@ type Options struct {
 	SegmentBytes int64
 }
 
-// Log is a log that is open for writing. Open and Create make one.
+// Log is a log that is open for writing. Open and Create make one. One goroutine appends; others
+// may sync, trim and read beside it. Lock order: fileMu before mu. The first error is final: after
+// it nothing is known about what is on the disk, so that nothing more is written.
 type Log struct {
 	o      Options
 	joined uint64 // first record of the segment from which on they follow each other without gaps
@@ -79,9 +81,10 @@ func Create(o Options, first uint64) error {
 	return f.Close()
 }
 
-// Open opens a log for writing and visits its records from a number on. Up to the number safe they were on stable
-// storage, or are not needed any more: without them the log is damaged. What is appended goes into a segment that is
-// begun anew, because what a crash has left behind the last record must not come back.
+// Open opens a log for writing and visits its records from a number on. Up to the number safe they
+// were on stable storage, or are not needed any more: without them the log is damaged. What is
+// appended goes into a new segment, because what a crash has left behind the last record must not
+// come back.
 func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	c, err := readChain(o.FS, o.Dir, o.ID, from, safe, visit)
 	if err != nil {
@@ -105,6 +108,7 @@ func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	return l, nil
 }
 
+// newLog returns a log with the defaults of its options, and nothing open.
 func newLog(o Options) *Log {
 	if o.SegmentBytes <= 0 {
 		o.SegmentBytes = defaultSegmentBytes
@@ -113,7 +117,8 @@ func newLog(o Options) *Log {
 	return &Log{o: o, spare: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
-// start begins a segment behind those that were found.
+// start begins a segment behind those that were found, and takes over the free ones that have the
+// right size.
 func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 	l := newLog(o)
 	l.used = slices.Clone(used)
@@ -152,9 +157,11 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 	return l, nil
 }
 
-// endEarlier marks the ends of the segments that were there when the log was read. A crash may have left several
-// without one: the last that has records, and those that were begun behind it and have none. Without the mark nobody
-// would miss the segment that is written to now, and what begins like that one could be taken for it.
+// endEarlier marks the ends of the segments that were there when the log was read. A crash may have
+// left several without one: the last that has records, and those that were begun behind it and have
+// none. Without the mark nobody would miss the segment that is written to now, and what begins like
+// that one could be taken for it. It goes backward and stops at the first that is marked: all
+// before that are.
 func (l *Log) endEarlier(c chain) error {
 	for _, s := range slices.Backward(c.used) {
 		if s.first == l.current.first {
@@ -185,7 +192,8 @@ func (l *Log) endEarlier(c chain) error {
 	return nil
 }
 
-// discard removes a segment. It may come back after a crash, but nobody takes it for one that is used.
+// discard removes a segment. Its header is overwritten and synced before: the removal alone may be
+// undone by a crash, and nobody may take the segment for one that is used.
 func (l *Log) discard(s *segment) error {
 	path := l.o.FS.PathJoin(l.o.Dir, s.name)
 	f, err := l.o.FS.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
@@ -201,7 +209,8 @@ func (l *Log) discard(s *segment) error {
 	return l.o.FS.Remove(path)
 }
 
-// end marks the end of a segment of which all records are on stable storage.
+// end marks the end of a segment of which all records are on stable storage. It writes the block in
+// which the last record ends again, because files are written in whole blocks.
 func (l *Log) end(s *segment, t tail) error {
 	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -218,7 +227,10 @@ func (l *Log) end(s *segment, t tail) error {
 // Depth implements commitlog.Log: a record is written when the one before is.
 func (l *Log) Depth() int { return 1 }
 
-// Read implements commitlog.Log.
+// Read implements commitlog.Log. It reads beside the goroutine that appends, without a lock:
+// segments may be trimmed and used again meanwhile. Each record has a checksum with the salt of its
+// segment, so that what was overwritten is noticed, and the list of segments tells then whether
+// that is damage or trimming.
 func (l *Log) Read(from uint64, visit commitlog.Visit) error {
 	last := l.written.Load()
 	if from > last {
@@ -253,6 +265,8 @@ func (l *Log) Read(from uint64, visit commitlog.Visit) error {
 		first, gone := l.used[0].first, !slices.Contains(l.used, s)
 		l.mu.Unlock()
 		switch {
+		// The order of the cases matters: what looks like damage is none if the segment is not ours
+		// any more.
 		case gone: // it was trimmed meanwhile, and perhaps used again
 			return trimmed(first, from)
 		case next <= l.joined: // it was trimmed in an earlier life
@@ -282,6 +296,8 @@ func (l *Log) Append(content []byte, done func(number uint64, err error)) {
 	done(number, err)
 }
 
+// append writes one record, in a new segment if the current one has no room for it and for the mark
+// of its end. Written is raised when the file has it, safe when it is on stable storage.
 func (l *Log) append(number uint64, content []byte) error {
 	if err := l.failed(); err != nil {
 		return err
@@ -308,8 +324,13 @@ func (l *Log) append(number uint64, content []byte) error {
 	return nil
 }
 
-// write writes a record, and syncs it if the mode says so.
+// write writes a record, and syncs it if the mode says so. Whole blocks are written, so that the
+// block in which the record begins is written again with what it has already; buf keeps its
+// content. A crash may tear the write: the records before are the same bytes as before, and the
+// checksum of the new one tells.
 func (l *Log) write(r record) error {
+	// It promises that all before are on stable storage, apart from this many: a reader that finds
+	// the record and misses one of those knows that it is damage and no crash.
 	r.unsynced = uint32(min(r.number-l.safe.Load(), math.MaxUint32))
 	start := l.at &^ (blockSize - 1)
 	from, to := int(l.at-start), int(l.at-start+recordSize(len(r.content)))
@@ -330,7 +351,10 @@ func (l *Log) write(r record) error {
 	return nil
 }
 
-// roll leaves the current segment for another one that has room for a record.
+// roll leaves the current segment for another one that has room for a record. The order is the one
+// that doc.go promises: all of the old one is synced, the new one is begun, the end of the old one
+// is marked and synced. A crash in between leaves an unused segment behind the last record, or a
+// marked end with its successor, and nothing that could be taken for damage.
 func (l *Log) roll(size int64) error {
 	if err := l.Sync(); err != nil {
 		return err
@@ -349,7 +373,8 @@ func (l *Log) roll(size int64) error {
 	return l.switchTo(s, f)
 }
 
-// begin makes a segment ready that begins with a number and has room for a record. It is not used yet.
+// begin makes a segment ready that begins with a number and has room for a record. It is not used
+// yet. A record may be longer than a segment: then it gets one of its own size.
 func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
 	s, err := l.take(wholeBlocks(max(l.o.SegmentBytes, blockSize+size+recordHeader)))
 	if err != nil {
@@ -376,7 +401,8 @@ func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
 	return s, f, nil
 }
 
-// switchTo makes a segment the current one.
+// switchTo makes a segment the current one, and has a spare one made if there is none left. fileMu
+// is held, because Sync may be using the file on another goroutine.
 func (l *Log) switchTo(s *segment, f vfs.File) error {
 	l.fileMu.Lock()
 	defer l.fileMu.Unlock()
@@ -397,7 +423,8 @@ func (l *Log) switchTo(s *segment, f vfs.File) error {
 	return err
 }
 
-// take returns a segment of at least a size that may be used.
+// take returns a segment of at least a size that may be used: a free one, or a new one, for which
+// the caller has to wait.
 func (l *Log) take(size int64) (*segment, error) {
 	l.mu.Lock()
 	if n := len(l.free); n > 0 && size <= l.free[n-1].size {
@@ -410,7 +437,9 @@ func (l *Log) take(size int64) (*segment, error) {
 	return l.makeSegment(size)
 }
 
-// makeSegment makes a file of full size, on stable storage.
+// makeSegment makes a file of full size, on stable storage. It is written with zeros, because a
+// file with holes would have to allocate blocks when it is written to, and each sync would write
+// metadata as well.
 func (l *Log) makeSegment(size int64) (*segment, error) {
 	l.mu.Lock()
 	l.slots++
@@ -435,7 +464,8 @@ func (l *Log) makeSegment(size int64) (*segment, error) {
 	return s, SyncDir(l.o.FS, l.o.Dir)
 }
 
-// makeSpares makes a segment whenever there is none to go on with, so that nobody who appends has to wait for that.
+// makeSpares makes a segment whenever there is none to go on with, so that nobody who appends has
+// to wait for that. An error, such as a full disk, is final, and whoever appends next is told.
 func (l *Log) makeSpares() {
 	for {
 		select {
@@ -454,7 +484,8 @@ func (l *Log) makeSpares() {
 	}
 }
 
-// SyncDir has the entries of a directory on stable storage.
+// SyncDir has the entries of a directory on stable storage: without it a crash may take back the
+// creation or the renaming of a file.
 func SyncDir(fsys vfs.FS, dir string) error {
 	d, err := fsys.OpenDir(dir)
 	if err != nil {
@@ -471,7 +502,8 @@ func syncFile(fsys vfs.FS, path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// syncLater has the log synced after the interval.
+// syncLater has the log synced after the interval. One timer serves all records that come before it
+// ends.
 func (l *Log) syncLater() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -488,7 +520,8 @@ func (l *Log) syncLater() {
 	})
 }
 
-// Sync implements commitlog.Log.
+// Sync implements commitlog.Log. Written is read before the sync begins: a record that is appended
+// meanwhile may not be in it.
 func (l *Log) Sync() error {
 	l.fileMu.Lock()
 	defer l.fileMu.Unlock()
@@ -521,7 +554,8 @@ type syncedWriter interface {
 	WriteSynced(p []byte, offset int64) error
 }
 
-// writeSynced writes to stable storage, as far as the file system says.
+// writeSynced writes to stable storage, as far as the file system says: in one system call where
+// the file can do it.
 func (l *Log) writeSynced(f vfs.File, p []byte, offset int64) error {
 	return l.sync(func() error {
 		if w, ok := f.(syncedWriter); ok {
@@ -544,7 +578,9 @@ func (l *Log) sync(do func() error) error {
 	return err
 }
 
-// Trim implements commitlog.Log.
+// Trim implements commitlog.Log. Only whole segments go, and never the current one. Their files
+// stay to be used again, as far as keptBytes says: their content stays as it is, and the new salt
+// of a segment that is used again makes it worthless.
 func (l *Log) Trim(number uint64) error {
 	var gone []*segment
 	l.mu.Lock()
@@ -601,7 +637,8 @@ func (l *Log) fail(err error) error {
 
 var errClosed = fmt.Errorf("log: %w", store.ErrClosed)
 
-// Close implements commitlog.Log.
+// Close implements commitlog.Log. It syncs what the interval has not, ends the timer and the maker
+// of segments, and makes every later call fail.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -631,8 +668,8 @@ func NewID() uint64 {
 
 func wholeBlocks(size int64) int64 { return (size + blockSize - 1) &^ (blockSize - 1) }
 
-// blocks returns the buffer as whole blocks that hold at least so many bytes. So many of them are kept if it has to
-// grow.
+// blocks returns buf, grown to at least size bytes and a whole number of blocks. If it has to grow,
+// its first keep bytes are kept.
 func (l *Log) blocks(keep, size int) []byte {
 	size = int(wholeBlocks(int64(size)))
 	if size > len(l.buf) {
@@ -643,7 +680,8 @@ func (l *Log) blocks(keep, size int) []byte {
 	return l.buf[:size]
 }
 
-// alignedBlocks makes a buffer that begins at a multiple of the size of a block.
+// alignedBlocks makes a buffer that begins at a multiple of the size of a block, which direct
+// writes ask for.
 func alignedBlocks(size int) []byte {
 	b := make([]byte, size+blockSize)
 	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (blockSize - 1)) //nolint:gosec // looked at only

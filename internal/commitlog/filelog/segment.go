@@ -38,6 +38,8 @@ func IsSegment(name string) bool {
 	return ok
 }
 
+// slotOf returns the number in the name of a segment. It has nothing to do with the numbers of
+// records: files are used again.
 func slotOf(name string) (slot int, ok bool) {
 	rest, ok := strings.CutPrefix(name, namePrefix)
 	slot, err := strconv.Atoi(rest)
@@ -54,7 +56,8 @@ type segment struct {
 	salt  uint64
 }
 
-// header returns the first block of a segment.
+// header returns the first block of a segment, with a checksum, so that one that is half written
+// counts as none.
 func (s *segment) header() []byte {
 	block := alignedBlocks(blockSize)
 	b := append(block[:0], magic...)
@@ -65,7 +68,8 @@ func (s *segment) header() []byte {
 	return block
 }
 
-// parseHeader reads the first block of a segment. Without a whole header the segment is one that may be used.
+// parseHeader reads the first block of a segment. Without a whole header the segment is one that
+// may be used: it was made and never begun, or a crash has torn its header.
 func (s *segment) parseHeader(block []byte) {
 	const size = len(magic) + 5*8
 	if len(block) < size+4 || string(block[:len(magic)]) != magic || binary.LittleEndian.Uint32(block[size:]) != crc32.Checksum(block[:size], castagnoli) {
@@ -113,7 +117,8 @@ func list(fsys vfs.FS, dir string) (used, free []*segment, err error) {
 	return used, free, nil
 }
 
-// read returns the beginning of a file. What a header says about its size is not believed.
+// read returns the beginning of a file, at most sizeMax bytes. What a header says about the size of
+// its file is not believed.
 func read(fsys vfs.FS, path string, sizeMax int64) ([]byte, error) {
 	f, err := fsys.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
@@ -139,7 +144,8 @@ type record struct {
 	content  []byte
 }
 
-// recordAt returns the whole record that data begins with.
+// recordAt returns the whole record that data begins with. The content points into data. The number
+// is not checked: with a wrong salt it is one that nobody expects.
 func recordAt(data []byte, salt uint64) (r record, ok bool) {
 	if len(data) < recordHeader {
 		return r, false
@@ -156,7 +162,8 @@ func recordAt(data []byte, salt uint64) (r record, ok bool) {
 	}, true
 }
 
-// put writes a record to p, which is as long as recordSize says.
+// put writes a record to p, which is as long as recordSize says. The bytes up to the alignment are
+// cleared, because p is used again.
 func (r record) put(p []byte, salt uint64) {
 	binary.LittleEndian.PutUint32(p[4:], uint32(len(r.content))) //nolint:gosec // Append has looked
 	binary.LittleEndian.PutUint64(p[8:], r.number^salt)
@@ -180,7 +187,9 @@ type tail struct {
 	data  []byte // all of the segment
 }
 
-// scan visits the records of a segment from a number on.
+// scan visits the records of a segment from a number on, and returns where they end: at the mark,
+// or at the first that is not whole or not the next one. Whether the latter is damage is for the
+// caller to say. It reads the whole file into memory.
 func (s *segment) scan(fsys vfs.FS, dir string, from uint64, visit commitlog.Visit) (t tail, err error) {
 	path := fsys.PathJoin(dir, s.name)
 	t = tail{last: s.first - 1, at: blockSize}
@@ -207,11 +216,14 @@ func (s *segment) scan(fsys vfs.FS, dir string, from uint64, visit commitlog.Vis
 	}
 }
 
-// ahead is how far behind a broken record others are looked for.
+// ahead is how far behind a broken record others are looked for, in numbers: what looks like a
+// record with another number is content.
 const ahead = 1 << 24
 
-// promised returns the last record of which a whole one behind the tail says that it was on stable storage, and the
-// last one that was there.
+// promised looks behind the tail for whole records that tell that more had been written. It returns
+// the last record of which one of them says that it was on stable storage, and the last one that
+// was there. Every place where a record could begin is tried, because where the broken one ends is
+// not known.
 func (s *segment) promised(t tail) (synced, last uint64) {
 	for at := t.at; at+recordHeader <= int64(len(t.data)); at += recordAlign {
 		n := binary.LittleEndian.Uint64(t.data[at+8:]) ^ s.salt
@@ -237,8 +249,10 @@ type chain struct {
 	tail       tail     // of it
 }
 
-// readChain reads the records from a number on. Up to the number safe they were on stable storage, or are not needed
-// any more. The error of a log that is not there at all wraps fs.ErrNotExist.
+// readChain reads the records from a number on, segment by segment. Up to the number safe they were
+// on stable storage, or are not needed any more. Everything that a crash cannot have caused is
+// refused as damage: copies, overlaps, gaps, a missing successor, a torn record that was promised.
+// The error of a log that is not there at all wraps fs.ErrNotExist.
 func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.Visit) (c chain, err error) {
 	if c.used, c.free, err = list(fsys, dir); err != nil {
 		return c, err
@@ -266,6 +280,8 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 		if over := slices.IndexFunc(c.used[at+1:], func(o *segment) bool { return o.first <= t.last }); over >= 0 {
 			return c, fmt.Errorf("%w: %s and %s hold the same records of the log", store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[at+1+over].name)
 		}
+		// The last of those that begin with the number: an earlier one was begun and left by a
+		// crash.
 		next := lastIndex(c.used, func(s *segment) bool { return s.first == t.last+1 })
 		if next > at {
 			at = next
@@ -284,6 +300,7 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 	}
 }
 
+// lastIndex returns the index of the last segment for which is holds, or -1.
 func lastIndex(list []*segment, is func(*segment) bool) int {
 	for i, s := range slices.Backward(list) {
 		if is(s) {

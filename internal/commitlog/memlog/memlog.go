@@ -12,7 +12,8 @@ import (
 	"millrace/internal/store"
 )
 
-// Log is a log in memory. New makes one. It may be opened again and again.
+// Log is a log in memory. New makes one. It may be opened again and again: it stands for the disk,
+// and survives the store that is opened on it.
 type Log struct {
 	mode  commitlog.Mode
 	depth int
@@ -26,12 +27,13 @@ type Log struct {
 
 var _ commitlog.Log = (*Log)(nil)
 
-// New returns an empty log that takes so many records at once.
+// New returns an empty log that takes depth records at once. It is closed, as after a shutdown.
 func New(mode commitlog.Mode, depth int) *Log {
 	return &Log{mode: mode, depth: depth, first: 1, closed: true}
 }
 
-// Open opens the log and visits its records from a number on. Up to the number safe they must be there.
+// Open opens the log and visits its records from a number on. Up to the number safe they must be
+// there. What was read counts as synced, as with a file log, which syncs what it has read.
 func (l *Log) Open(from, safe uint64, visit commitlog.Visit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +72,9 @@ func (l *Log) read(from uint64, visit commitlog.Visit) error {
 	return nil
 }
 
-// Crash forgets what was not synced, but for so many records, and leaves the log closed.
+// Crash forgets what was not synced, except for the first keep records of it, and leaves the log
+// closed. A disk may have written any part of what was not synced; in a log only a first part of it
+// counts.
 func (l *Log) Crash(keep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +85,8 @@ func (l *Log) Crash(keep int) {
 
 func (l *Log) last() uint64 { return l.first + uint64(len(l.records)) - 1 }
 
-// Append implements commitlog.Log.
+// Append implements commitlog.Log. Done is called before it returns, without the lock: it may call
+// the log.
 func (l *Log) Append(content []byte, done func(number uint64, err error)) {
 	l.mu.Lock()
 	number, err := l.last()+1, l.refusal()
@@ -95,6 +100,7 @@ func (l *Log) Append(content []byte, done func(number uint64, err error)) {
 	done(number, err)
 }
 
+// refusal returns why a closed log takes nothing, or nil.
 func (l *Log) refusal() error {
 	if l.closed {
 		return fmt.Errorf("log: %w", store.ErrClosed)
