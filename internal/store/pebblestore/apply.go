@@ -17,7 +17,8 @@ type change struct {
 	offset uint32 // in the batch
 }
 
-// apply has Pebble apply the changes of a batch, and the position with them.
+// apply has Pebble apply the changes of a batch, and the position with them. Nothing is synced:
+// Pebble has no log, and the position says after a crash what its tables have.
 func (s *Store) apply(b *store.Batch, p position) error {
 	pb := s.gathered.batch
 	// The entries have nearly the same form in Pebble, after a longer header.
@@ -37,8 +38,9 @@ func (s *Store) apply(b *store.Batch, p position) error {
 	return err
 }
 
-// fill copies the changes of b. They go in by key where their order allows it: Pebble
-// finds the place of a key much quicker next to the one before it.
+// fill copies the changes of b. They go in by key where their order allows it: Pebble finds the
+// place of a key much quicker next to the one before it. An insertion is a Set and a removal a
+// SingleDelete, which is why each key may only be inserted and removed in pairs.
 func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (err error) {
 	cs := s.sorted(b)
 	removed, ranges := 0, false
@@ -79,9 +81,10 @@ type kind struct {
 	common []byte // what their keys begin with
 }
 
-// sorted returns the changes of b that have an effect: by key, or as they are if one of them deletes a range. Keys that
-// begin with the same byte mostly come in order already, so that it pays to part them by that first. The bytes behind
-// what all of a kind have in common nearly always tell two of them apart.
+// sorted returns the changes of b that have an effect: by key, or as they are if one of them
+// deletes a range, because the order between a range and the keys in it matters. Keys that begin
+// with the same byte mostly come in order already, so that it pays to part them by that first. The
+// bytes behind what all of a kind have in common nearly always tell two of them apart.
 func (s *Store) sorted(b *store.Batch) []change {
 	var kinds [256]kind
 	n, ordered := 0, false
@@ -99,6 +102,8 @@ func (s *Store) sorted(b *store.Batch) []change {
 		}
 		ordered = ordered || op == store.OpDeleteRange
 	}
+	// A counting sort by the first byte: end becomes where the changes of each kind begin, and
+	// moves on as they are put in.
 	begin := 0
 	for i := range kinds {
 		begin, kinds[i].end = begin+kinds[i].end, begin
@@ -148,6 +153,7 @@ func rank(key []byte) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
+// commonPrefix returns how many bytes two keys have in common.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -12,17 +12,19 @@ import (
 	"millrace/internal/commitlog/filelog"
 )
 
-// Attach makes the data of a server of its own that of a node of a cluster, where it is: from then on Apply changes it,
-// and its log is elsewhere. The last record that it has gets a number above all that there were, and a state. What was
-// interrupted is finished by calling it again.
+// Attach makes the data of a server of its own that of a node of a cluster, where it is: from then
+// on Apply changes it, and its log is elsewhere. The last record that it has gets a number above
+// all that there were, and a state. The order lets it be interrupted: everything that the log has
+// is put into the database, then the position is changed, then the log goes. Calling it again
+// finishes it.
 func Attach(dir string, state []byte) error {
 	dir = filepath.Clean(dir)
-	p, err := lookUp(dir)
+	p, err := positionOf(dir)
 	if err != nil {
 		return err
 	}
 	if p.log != logElsewhere {
-		if p, err = settled(dir); err != nil {
+		if p, err = settleDir(dir); err != nil {
 			return err
 		}
 		if err := setPosition(vfs.Default, dir, position{applied: p.applied + 1, safe: p.applied + 1, state: state}, nil); err != nil {
@@ -32,11 +34,11 @@ func Attach(dir string, state []byte) error {
 	return removeSegments(dir)
 }
 
-// Detach is the way back: the data becomes that of a server of its own. What was interrupted is finished by calling it
-// again.
+// Detach is the way back: the data becomes that of a server of its own. The log is made before the
+// position names it. What was interrupted is finished by calling it again.
 func Detach(dir string) error {
 	dir = filepath.Clean(dir)
-	p, err := lookUp(dir)
+	p, err := positionOf(dir)
 	if err != nil || p.log != logElsewhere {
 		return err
 	}
@@ -61,8 +63,8 @@ func SetState(dir string, applied uint64, state []byte) error {
 	return nil
 }
 
-// lookUp returns the position of a directory that no server has open.
-func lookUp(dir string) (position, error) {
+// positionOf returns the position of a directory that no server has open.
+func positionOf(dir string) (position, error) {
 	s, err := Open(Options{Dir: dir, ReadOnly: true})
 	if err != nil {
 		return position{}, err
@@ -70,8 +72,9 @@ func lookUp(dir string) (position, error) {
 	return s.gathered.position, s.Close()
 }
 
-// settled puts everything that the log of a server of its own has into its database, and returns the position.
-func settled(dir string) (p position, err error) {
+// settleDir puts everything that the log of a server of its own has into its database, and returns
+// the position.
+func settleDir(dir string) (p position, err error) {
 	s, err := Open(Options{Dir: dir})
 	if err != nil {
 		return p, err
@@ -81,7 +84,8 @@ func settled(dir string) (p position, err error) {
 	return p, errors.Join(err, s.Close())
 }
 
-// setPosition changes the position of a database that nobody has open. The fuse is of who copied it; nil: none.
+// setPosition changes the position of a database that nobody has open, and flushes it. The fuse is
+// of who copied it; nil: none.
 func setPosition(fsys vfs.FS, dir string, p position, f *fuse) error {
 	if f == nil {
 		f = newFuse(func(error) {}, func(err error) error { return err })

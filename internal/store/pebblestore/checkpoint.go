@@ -18,7 +18,8 @@ func (s *Store) Checkpoint(dir string) error {
 	return nil
 }
 
-// Copy does as Checkpoint, for another node of the cluster: the copy has the state that Apply was given, and no log.
+// Copy does as Checkpoint, for another node of the cluster: the copy has the state that Apply was
+// given, and no log.
 func (s *Store) Copy(dir string) error {
 	_, err := s.copyState(filepath.Clean(dir))
 	if err == nil {
@@ -30,6 +31,8 @@ func (s *Store) Copy(dir string) error {
 	return nil
 }
 
+// checkpoint copies the database and gives the copy an empty log that begins behind its position. A
+// copy of the data of a node gets a log of its own.
 func (s *Store) checkpoint(dir string) error {
 	p, err := s.copyState(dir)
 	if err == nil && p.log == logElsewhere {
@@ -50,8 +53,9 @@ func (s *Store) detach(dir string, p position) (position, error) {
 	return p, setPosition(s.fs, dir, p, s.fuse)
 }
 
-// copyState copies the database and returns its position. What is committed meanwhile stays in the log, and is not
-// in the copy.
+// copyState copies the database and returns its position. What is committed meanwhile stays in the
+// log, and is not in the copy. It flushes twice: first beside everything else, and then, with
+// little left, between two moves, so that position and tables agree.
 func (s *Store) copyState(dir string) (p position, err error) {
 	if err := s.refusal(); err != nil {
 		return p, err
@@ -63,13 +67,13 @@ func (s *Store) copyState(dir string) (p position, err error) {
 		return p, fmt.Errorf("the copy must lie outside of the data directory %s", s.dir)
 	}
 	// Most of it is flushed before, without holding up the moving.
-	if err := s.moving(s.move); err != nil {
+	if err := s.betweenMoves(s.move); err != nil {
 		return p, err
 	}
 	if err := s.flushTables(); err != nil {
 		return p, err
 	}
-	err = s.moving(func() error {
+	err = s.betweenMoves(func() error {
 		if err := s.move(); err != nil {
 			return err
 		}
@@ -85,7 +89,7 @@ func (s *Store) copyState(dir string) (p position, err error) {
 	return p, err
 }
 
-// flushTables has Pebble flush its memtables.
+// flushTables has Pebble flush its memtables, and waits for it unless Pebble has met an error.
 func (s *Store) flushTables() error {
 	flushed, err := s.db.AsyncFlush()
 	if err != nil {

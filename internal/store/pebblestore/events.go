@@ -61,6 +61,8 @@ type events struct {
 	sinker           *sinker
 }
 
+// listener returns what Pebble is to call. It is called with locks of Pebble's held: nothing here
+// may wait for Pebble or call it.
 func (e *events) listener(g *gathered) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {

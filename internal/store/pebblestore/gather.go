@@ -10,7 +10,8 @@ import (
 	"millrace/internal/store"
 )
 
-// gathered is what is in the log and not in Pebble yet.
+// gathered is what is in the log and not in Pebble yet, in one or two generations. A restart finds
+// it again by reading the log behind the position.
 type gathered struct {
 	mu       sync.Mutex // guards what follows
 	room     sync.Cond  // on mu: moving is nil again, or will never be
@@ -32,13 +33,15 @@ type gathered struct {
 	ended   sync.WaitGroup
 }
 
-// task is something to be done between what Pebble applies.
+// task is something to be done between what Pebble applies, on the goroutine that has it apply: so
+// nothing moves meanwhile.
 type task struct {
 	do   func() error
 	done chan error // capacity 1
 }
 
-// generation is a part of what was gathered.
+// generation is a part of what was gathered: it is filled, then applied, and then used again. As
+// long as a scan points into one it is not used again.
 type generation struct {
 	store.Overlay
 	last  uint64 // the last record of the log that is in it
@@ -46,18 +49,23 @@ type generation struct {
 	scans int    // that point into it
 }
 
+// The bounds of what is gathered.
 const (
-	// What was gathered is applied after so long, with so many changes or so many bytes.
+	// What was gathered is applied after this time, or with this many changes or bytes, whichever
+	// comes first.
 	gatherTime    = time.Second
 	gatherChanges = 32 << 10
 	gatherBytes   = 4 << 20
-	// So much is gathered while Pebble is busy. Then commits wait for it.
+	// While Pebble is busy up to this many bytes are gathered. Then commits wait for it, so that
+	// memory is bounded.
 	gatherRoom = 4 * gatherBytes
-	// flushBytes is how much the log may hold that is not in tables. Most jobs come and go without filling a memtable;
-	// after so much of them it is flushed all the same, because a start has to read the log.
+	// flushBytes is how much the log may hold that is not in tables. Most jobs come and go without
+	// filling a memtable. It is flushed all the same when the log is that long, because a start has
+	// to read the log.
 	flushBytes = 32 << 20
 )
 
+// init begins with nothing gathered behind a position.
 func (g *gathered) init(db *pebble.DB, p position) {
 	g.room.L = &g.mu
 	g.open, g.spare = &generation{last: p.applied}, &generation{}
@@ -66,7 +74,7 @@ func (g *gathered) init(db *pebble.DB, p position) {
 	g.tasks, g.kick, g.flushed, g.stop = make(chan task), make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 }
 
-// replay gathers a record of the log when the store is opened.
+// replay gathers a record of the log when the store is opened. No other goroutine runs yet.
 func (g *gathered) replay(number uint64, content []byte) error {
 	b, err := store.DecodeBatch(content)
 	if err != nil {
@@ -77,7 +85,8 @@ func (g *gathered) replay(number uint64, content []byte) error {
 	return nil
 }
 
-// add gathers a batch that is in the log.
+// add gathers a batch that is in the log, so that readers see it, and has it moved after a while.
+// If too much is waiting it waits for Pebble, and so does the caller's next commit.
 func (s *Store) add(b *store.Batch, number uint64, state []byte) {
 	g := &s.gathered
 	g.mu.Lock()
@@ -96,13 +105,14 @@ func (s *Store) add(b *store.Batch, number uint64, state []byte) {
 	}
 }
 
-// giveUp lets nobody wait for room any more.
+// giveUp lets nobody wait for room any more, after the fuse was blown.
 func (g *gathered) giveUp() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.room.Broadcast()
 }
 
+// signal sets a flag that is a channel of capacity one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -110,7 +120,9 @@ func signal(c chan struct{}) {
 	}
 }
 
-// moveLoop has Pebble apply what was gathered whenever it is time to, and the log trimmed when Pebble has flushed it.
+// moveLoop has Pebble apply what was gathered whenever it is time to, and the log trimmed when
+// Pebble has flushed it. It is the only goroutine that has Pebble apply changes, so that the
+// position moves with them. An error blows the fuse.
 func (s *Store) moveLoop() {
 	for {
 		var err error
@@ -132,9 +144,9 @@ func (s *Store) moveLoop() {
 	}
 }
 
-// moving has something done between what Pebble applies, and waits for it. Pebble may never get to it if it has met an
-// error.
-func (s *Store) moving(do func() error) error {
+// betweenMoves has something done between what Pebble applies, and waits for it. It does not wait
+// for a Pebble that has met an error and may never get to it.
+func (s *Store) betweenMoves(do func() error) error {
 	t := task{do, make(chan error, 1)}
 	select {
 	case s.gathered.tasks <- t:
@@ -151,7 +163,8 @@ func (s *Store) moving(do func() error) error {
 	}
 }
 
-// flushIfLong has Pebble flush what it has when the log has become long.
+// flushIfLong has Pebble flush its memtables when the log has become long, because a start has to
+// read the log. It does not wait for it: FlushEnd has the log trimmed.
 func (s *Store) flushIfLong() error {
 	if s.log.Stats().Untrimmed < flushBytes {
 		return nil
@@ -160,7 +173,9 @@ func (s *Store) flushIfLong() error {
 	return err
 }
 
-// trim gives back what the log has and Pebble, on stable storage, has as well.
+// trim gives back what the log has and Pebble has as well, on stable storage: the position is read
+// with what is flushed only. What Pebble has in memory would be lost in a crash, and is still
+// needed in the log.
 func (s *Store) trim() error {
 	p, there, err := readPosition(s.db, true)
 	if err != nil || !there {
@@ -169,7 +184,8 @@ func (s *Store) trim() error {
 	return s.log.Trim(p.applied)
 }
 
-// move has Pebble apply what was gathered until now.
+// move has Pebble apply what was gathered until now, and the position with it, as one batch: each
+// record is applied exactly once. It runs on the goroutine of moveLoop only.
 func (s *Store) move() error {
 	g := &s.gathered
 	gen := g.take()
@@ -188,6 +204,7 @@ func (s *Store) move() error {
 		return err // it stays, for those who read
 	}
 	g.moving, g.position = nil, p
+	// A scan that points into it keeps it alive; then it is left to the garbage collector.
 	if gen.scans == 0 {
 		gen.Reset()
 		g.spare = gen
@@ -195,7 +212,9 @@ func (s *Store) move() error {
 	return nil
 }
 
-// take returns what was gathered and lets a new generation take what follows; nil if there is nothing.
+// take returns what was gathered and lets a new generation take what follows; nil if there is
+// nothing. Moving is never two generations: an error leaves the first there for readers, and
+// nothing moves any more.
 func (g *gathered) take() *generation {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -235,13 +254,15 @@ func (g *gathered) get(dst, key []byte) (value []byte, there, known bool) {
 	return dst, false, false
 }
 
-// begin starts to move what is gathered.
+// begin starts to move what is gathered. The first move comes without a commit: what was read from
+// the log is waiting.
 func (s *Store) begin() {
 	s.gathered.timer = time.AfterFunc(gatherTime, func() { signal(s.gathered.kick) })
 	s.gathered.ended.Go(s.moveLoop)
 }
 
-// finish ends the moving. What is left is in the log.
+// finish ends the moving. What is left is in the log, and the next start finds it: closing takes no
+// longer with more to move.
 func (s *Store) finish() error {
 	if s.log == nil {
 		return nil

@@ -29,8 +29,9 @@ func newFuse(onFatal func(error), explain func(error) error) *fuse {
 	return &fuse{ended: make(chan struct{}), onFatal: onFatal, explain: explain}
 }
 
-// end blows the fuse with an error that Pebble has met, and never returns: Pebble would go on with what it knows to be
-// wrong, try again without end, or panic. It holds no lock of its own that others need while it writes.
+// end blows the fuse with an error that Pebble has met, and never returns: Pebble would go on with
+// what it knows to be wrong, try again without end, or panic. Whoever may wait for Pebble watches
+// ended as well. It holds no lock of its own that others need while it writes.
 func (f *fuse) end(err error) {
 	f.blow(err)
 	f.endedOnce.Do(func() { close(f.ended) })
@@ -64,7 +65,8 @@ func (f *fuse) cause(err error) error {
 	return err
 }
 
-// blow makes err final unless there is one already.
+// blow makes err final unless there is one already. OnFatal runs under the lock, so that there is
+// one call, and must return soon.
 func (f *fuse) blow(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +82,8 @@ func (f *fuse) blow(err error) {
 	}
 }
 
-// arm lets later errors reach onFatal; what Open itself runs into it returns.
+// arm lets later errors reach onFatal; what Open itself runs into it returns. An error that came
+// before arm is returned by it.
 func (f *fuse) arm() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,8 +102,9 @@ type guardFS struct {
 	files *fileSet // those of dir
 }
 
-// guard is what is done about an error. Pebble is not shown one, because it would panic or try again without end: the
-// goroutine that meets it stays where it is.
+// guard is what is done about an error. Where ends is set, for Pebble's own files, Pebble is not
+// shown the error, because it would panic or try again without end: the goroutine that meets it
+// stays where it is. The log is shown its errors.
 type guard struct {
 	fuse *fuse
 	ends bool
@@ -122,7 +126,8 @@ func (g *guardFS) guards(name string) bool {
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == os.PathSeparator)
 }
 
-// do makes one change unless the fuse is blown.
+// do makes one change unless the fuse is blown: after the first error nothing changes on the disk
+// any more, so that a start finds what a crash would have left.
 func (g guard) do(op, name string, change func() error) error {
 	err := g.fuse.err()
 	if err == nil {
@@ -137,6 +142,7 @@ func (g guard) do(op, name string, change func() error) error {
 	return err
 }
 
+// writeError names the file, and says what to do about a full disk.
 func writeError(op, name string, err error) error {
 	if isFull(err) {
 		return fmt.Errorf("%s %s: the disk is full: free some space, and start again: %w", op, name, err)
@@ -144,7 +150,7 @@ func writeError(op, name string, err error) error {
 	return fmt.Errorf("%s %s: %w", op, name, err)
 }
 
-// open opens a file for writing.
+// open opens a file for writing. Its name is known to the watcher from then on.
 func (g *guardFS) open(op, name string, do func() (vfs.File, error)) (file vfs.File, err error) {
 	if !g.guards(name) {
 		return do()
@@ -178,6 +184,8 @@ func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 	return &guardFile{File: file, guard: g.guard, name: name}, nil
 }
 
+// Rename takes the old name out of what the watcher expects before the change, and adds the new one
+// after it, so that the watcher never misses a file.
 func (g *guardFS) Rename(oldname, newname string) error {
 	if !g.guards(newname) {
 		return g.FS.Rename(oldname, newname)

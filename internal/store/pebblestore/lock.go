@@ -49,7 +49,8 @@ func (r *readLockFS) Lock(name string) (io.Closer, error) {
 	return noLock{}, nil
 }
 
-// unlockedFS has locks that lock nothing.
+// unlockedFS has locks that lock nothing: for Pebble, where we hold the lock of the directory
+// ourselves.
 type unlockedFS struct{ vfs.FS }
 
 func (unlockedFS) Lock(string) (io.Closer, error) { return noLock{}, nil }

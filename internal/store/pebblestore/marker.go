@@ -34,7 +34,8 @@ const (
 
 func markerText() string { return markerMagic + "\nformat " + strconv.Itoa(FormatVersion) + "\n" }
 
-// readMarker checks that the directory is ours, or free to become so: fresh.
+// readMarker checks that the directory is ours, or free to become so: fresh. A directory with
+// anything else in it is refused, because a fresh one is emptied (prepareDir).
 func readMarker(fsys vfs.FS, dir string) (fresh bool, version int, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -65,6 +66,8 @@ func readMarker(fsys vfs.FS, dir string) (fresh bool, version int, err error) {
 		dir, store.ErrForeign, markerFinished, strings.Join(names[:min(len(names), 3)], ", "))
 }
 
+// checkMarker reads the version from a marker. A version of a later release is refused, whatever
+// else is there.
 func checkMarker(fsys vfs.FS, dir, path string) (version int, err error) {
 	p, err := readFile(fsys, path, markerSizeMax)
 	if err != nil {
@@ -104,6 +107,8 @@ func prepareDir(fsys vfs.FS, dir string) error {
 	return writeMarker(fsys, dir, markerUnfinished)
 }
 
+// writeMarker writes a marker under a name, and syncs it and its entry in the directory before
+// anything else is done.
 func writeMarker(fsys vfs.FS, dir, name string) error {
 	f, err := fsys.Create(fsys.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -119,7 +124,8 @@ func writeMarker(fsys vfs.FS, dir, name string) error {
 	return filelog.SyncDir(fsys, dir)
 }
 
-// finishMarker makes the directory a store, of which the marker had another name so far.
+// finishMarker makes the directory a store, of which the marker had another name so far. Renaming
+// is the one step that a crash cannot halve.
 func finishMarker(fsys vfs.FS, dir, name string) error {
 	if err := fsys.Rename(fsys.PathJoin(dir, name), fsys.PathJoin(dir, markerFinished)); err != nil {
 		return err

@@ -20,8 +20,9 @@ import (
 	"millrace/internal/store"
 )
 
-// Open opens the data directory and creates it if need be. Its errors are those of
-// package store, each with the path and a way out.
+// Open opens the data directory and creates it if need be. Its errors are those of package store,
+// each with the path and a way out. The directory is locked before anything in it is read: another
+// server may be writing.
 func Open(o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("open store: no data directory given: set data.dir")
@@ -147,6 +148,8 @@ func advice(err error) string {
 	}
 }
 
+// openLocked opens a directory that is locked. The fuse is armed last: what goes wrong before is
+// the error of Open, and does not end the process.
 func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	fresh, format, err := readMarker(o.FS, o.Dir)
 	if err != nil {
@@ -188,7 +191,9 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 	return s, nil
 }
 
-// start reads the log behind the position of the database.
+// start reads the log behind the position of the database, and begins what runs in the background.
+// A database without a position is a new one, one of an earlier format, or one whose upgrade was
+// interrupted (takeOver).
 func (s *Store) start(o Options, fresh bool, format int) error {
 	p, there, err := readPosition(s.db, false)
 	if err != nil {
@@ -228,6 +233,7 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 			return unwritable(o.Dir, err)
 		}
 	}
+	// Only now: everything that the files of an earlier format had is in tables.
 	if err := removeJournal(o.FS, o.Dir); err != nil {
 		return unwritable(o.Dir, err)
 	}
@@ -246,7 +252,8 @@ func wrongLog(dir string, p position) error {
 	return fmt.Errorf("%s: %w: it is the data of a server of its own, not of a node of a cluster: give the node another directory", dir, store.ErrUnwritable)
 }
 
-// openLog opens the log of a directory.
+// openLog opens the log of a directory, or the one that the caller has, and gathers what it has
+// behind the position.
 func (s *Store) openLog(o Options, p position) (commitlog.Log, error) {
 	if o.OpenLog != nil {
 		return o.OpenLog(p.applied+1, p.safe, s.gathered.replay)
@@ -254,11 +261,14 @@ func (s *Store) openLog(o Options, p position) (commitlog.Log, error) {
 	return filelog.Open(s.logOptions(o, p), p.applied+1, p.safe, s.gathered.replay)
 }
 
+// logOptions returns the options of the log of the directory. It writes through the guard, so that
+// its errors blow the fuse.
 func (s *Store) logOptions(o Options, p position) filelog.Options {
 	return filelog.Options{FS: s.guard, Dir: s.dir, ID: p.log, Mode: o.Mode, Every: o.SyncEvery, SegmentBytes: o.SegmentBytes}
 }
 
-// openDB opens the database, or makes one.
+// openDB opens the database, or makes one, with our file system, logger and listener, through which
+// its errors reach the fuse.
 func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
@@ -278,8 +288,9 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	return openPebble(o.Dir, po, s.fuse)
 }
 
-// openPebble opens the database. It returns, as an error, what Pebble panics with over some kinds of damage, and what
-// it demands the end of the process for.
+// openPebble opens the database. It returns, as an error, what Pebble panics with over some kinds
+// of damage, and what it demands the end of the process for. In the latter case the goroutine that
+// opens it stays behind for ever (fuse.end).
 func openPebble(dir string, po *pebble.Options, f *fuse) (*pebble.DB, error) {
 	var db *pebble.DB
 	var err error

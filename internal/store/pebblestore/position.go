@@ -12,7 +12,8 @@ import (
 	"millrace/internal/store"
 )
 
-// position says how the state and the log go together.
+// position says how the state and the log go together. It is written with every batch that Pebble
+// applies, and so is exact at any moment.
 type position struct {
 	applied uint64 // the last record of the log that the state has
 	safe    uint64 // the last one up to applied that was on stable storage in the log then
@@ -41,6 +42,7 @@ const (
 	positionSize    = 1 + 3*8
 )
 
+// setIn adds the position to a batch of changes.
 func (p position) setIn(pb *pebble.Batch) error {
 	value := make([]byte, 0, positionSize+len(p.state))
 	value = append(value, positionVersion)
@@ -50,7 +52,8 @@ func (p position) setIn(pb *pebble.Batch) error {
 	return pb.Set(positionKey, append(value, p.state...), nil)
 }
 
-// readPosition returns the position of the database: of all that it has, or of what it has on stable storage.
+// readPosition returns the position of the database: of all that it has, or, if durable, of what it
+// has on stable storage.
 func readPosition(db *pebble.DB, durable bool) (p position, there bool, err error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: positionKey, UpperBound: append(slices.Clip(positionKey), 0), OnlyReadGuaranteedDurable: durable})
 	if err != nil {

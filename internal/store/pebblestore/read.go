@@ -11,7 +11,8 @@ import (
 	"millrace/internal/store"
 )
 
-// Get implements store.Reader.
+// Get implements store.Reader. What was gathered decides before Pebble is asked, also that a key
+// was deleted.
 func (s *Store) Get(dst, key []byte) ([]byte, bool, error) {
 	if !s.closed.Load() {
 		if value, there, known := s.gathered.get(dst, key); known {
@@ -21,7 +22,8 @@ func (s *Store) Get(dst, key []byte) ([]byte, bool, error) {
 	return s.reader.Get(dst, key)
 }
 
-// Scan implements store.Reader.
+// Scan implements store.Reader. It merges three layers: what is gathered, what is being applied,
+// and Pebble. What is being applied may be in Pebble as well, and then says the same.
 func (s *Store) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 	if s.closed.Load() || emptyRange(rg) {
 		return s.reader.Scan(rg, visit)
@@ -56,10 +58,11 @@ func (s *Store) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 	return nil
 }
 
-// standing is a snapshot of a store that is only read.
-type standing struct{ store.Reader }
+// readOnlySnapshot is a snapshot of a store that is only read: nothing changes it, so that the
+// store itself will do.
+type readOnlySnapshot struct{ store.Reader }
 
-func (standing) Close() error { return nil }
+func (readOnlySnapshot) Close() error { return nil }
 
 type snapshot struct {
 	reader
@@ -84,8 +87,8 @@ type reader struct {
 	fuse   *fuse
 }
 
-// failed returns the error of a read. Once the fuse is blown Pebble believes in tables that are not whole on disk:
-// those are not damaged, and what blew the fuse is the reason.
+// failed returns the error of a read. Once the fuse is blown Pebble believes in tables that are not
+// whole on disk: those are not damaged, and what blew the fuse is the reason.
 func (r reader) failed(op string, err error) error {
 	if first := r.fuse.err(); first != nil {
 		return fmt.Errorf("%s: after %w", op, first)
@@ -158,7 +161,9 @@ func iterOptions(rg store.Range) *pebble.IterOptions {
 	return opts
 }
 
-// scan visits what an iterator finds and closes it.
+// scan visits what an iterator finds and closes it. It counts the deleted keys that Pebble had to
+// pass, for whoever wants to leave them out next time (Range.Passed): Pebble's internal steps that
+// led to no key.
 func scan(it *pebble.Iterator, rg store.Range, visit func(key, value []byte) bool) (err error) {
 	// Close reports what ended the iteration early, besides its own errors.
 	defer func() { err = errors.Join(err, it.Close()) }()

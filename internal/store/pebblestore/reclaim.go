@@ -11,7 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// reclaimer notes what was removed, and asks for its space.
+// reclaimer notes what was removed, and asks for its space after a while. Pebble gives space back
+// when it compacts, which it may put off for very long if little is written.
 type reclaimer struct {
 	asked chan bool // capacity 1; true: for all of it, also where that is not worth it
 
@@ -78,7 +79,7 @@ func (s *Store) reclaim(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if s.moving(s.move) != nil || s.flushTables() != nil {
+		if s.betweenMoves(s.move) != nil || s.flushTables() != nil {
 			return // the store is closed, or the fuse blown
 		}
 		select {
@@ -90,8 +91,9 @@ func (s *Store) reclaim(ctx context.Context) {
 	}
 }
 
-// compactNewest compacts the newest tables, without all only those of which it is worth it, if they delete something
-// and there is room for the outcome. What goes wrong with it blows the fuse, or is no worse than not having begun.
+// compactNewest compacts the newest tables, without all only those of which it is worth it, if they
+// delete something and there is room for the outcome. What goes wrong with it blows the fuse, or is
+// no worse than not having begun. It compacts at most once for each of them.
 func (s *Store) compactNewest(ctx context.Context, all bool) {
 	levels, err := s.db.SSTables()
 	if err != nil || len(levels[0]) == 0 || s.refusal() != nil {

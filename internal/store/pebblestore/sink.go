@@ -26,7 +26,7 @@ type sinker struct {
 // sinkMax is how many tables wait to be moved. Those that are one too many stay where they are.
 const sinkMax = 256
 
-// flushed notes new tables. Pebble calls it with its locks held.
+// flushed notes new tables. Pebble calls it with its locks held, so that it only takes notes.
 func (k *sinker) flushed(tables []pebble.TableInfo) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -45,6 +45,7 @@ func (k *sinker) flushed(tables []pebble.TableInfo) {
 	}
 }
 
+// next returns the first key of the next table to move; nil if there is none.
 func (k *sinker) next() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()

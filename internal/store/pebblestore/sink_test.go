@@ -33,7 +33,7 @@ func TestSinker(t *testing.T) {
 			if err := store.CommitNow(s, &b); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(s.moving(s.move), s.flushTables()); err != nil {
+			if err := errors.Join(s.betweenMoves(s.move), s.flushTables()); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

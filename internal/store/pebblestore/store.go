@@ -15,7 +15,9 @@ import (
 	"millrace/internal/store"
 )
 
-// Store is an open data directory. Open makes one.
+// Store is an open data directory. Open makes one. Commit belongs to one goroutine at a time; all
+// reads may run beside it. One goroutine has Pebble apply what was gathered (moveLoop), and others
+// look after its tables.
 type Store struct {
 	reader
 	db    *pebble.DB
@@ -42,13 +44,14 @@ type Store struct {
 	sinker    *sinker
 	reclaimer reclaimer
 	// What looks after Pebble's tables in the background.
-	tidying sync.WaitGroup
-	untidy  context.CancelFunc // ends it; nil: it was not begun
+	tidying     sync.WaitGroup
+	stopTidying context.CancelFunc // ends it; nil: it was not begun
 }
 
 var _ store.Store = (*Store)(nil)
 
-// refusal returns why the store takes no more changes, or nil.
+// refusal returns why the store takes no more changes, or nil. It is asked before something is
+// begun, and again before it is acknowledged.
 func (s *Store) refusal() error {
 	if s.closed.Load() {
 		return store.ErrClosed
@@ -65,7 +68,9 @@ func (s *Store) Unlocked() error { return s.unlocked }
 
 var errReadOnly = errors.New("the store is only read")
 
-// Commit implements store.Store.
+// Commit implements store.Store. The batch is durable when the log has it; Pebble gets it later.
+// Done is called when readers see the batch as well. An error blows the fuse: whether the record is
+// on the disk is not known, so that nothing may be acknowledged behind it.
 func (s *Store) Commit(b *store.Batch, done func(error)) {
 	err := s.refusal()
 	if err == nil && s.log == nil {
@@ -75,6 +80,7 @@ func (s *Store) Commit(b *store.Batch, done func(error)) {
 		done(fmt.Errorf("commit batch of %d: %w", b.Len(), err))
 		return
 	}
+	// What comes and goes within the batch is left out of the log.
 	content := b.Effective(&s.effective)
 	if s.effective.Size() > batchKept {
 		s.effective = store.Batch{}
@@ -83,6 +89,8 @@ func (s *Store) Commit(b *store.Batch, done func(error)) {
 		if err != nil {
 			s.fuse.blow(err)
 		}
+		// The fuse may have been blown by somebody else meanwhile, who has seen a file disappear or
+		// a table damaged.
 		if err = s.refusal(); err != nil {
 			done(fmt.Errorf("commit batch of %d: %w", b.Len(), err))
 			return
@@ -107,6 +115,7 @@ func (s *Store) Apply(b *store.Batch, number uint64, state []byte) error {
 }
 
 // Applied returns the last record of the log that the store has, and the state that came with it.
+// The newest generation that has any counts.
 func (s *Store) Applied() (number uint64, state []byte) {
 	g := &s.gathered
 	g.mu.Lock()
@@ -119,13 +128,13 @@ func (s *Store) Applied() (number uint64, state []byte) {
 	return g.position.applied, g.position.state
 }
 
-// Settle returns once everything that was applied before is on stable storage in the store itself, and not in the log
-// alone.
+// Settle returns once everything that was applied before is on stable storage in the store itself,
+// and not in the log alone. A cluster cuts its log behind that.
 func (s *Store) Settle() error {
 	if err := s.refusal(); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
-	return s.moving(func() error {
+	return s.betweenMoves(func() error {
 		if err := s.move(); err != nil {
 			return err
 		}
@@ -149,15 +158,16 @@ func (s *Store) Depth() int {
 	return s.log.Depth()
 }
 
-// Snapshot implements store.Store.
+// Snapshot implements store.Store. What was gathered is moved to Pebble first, because a snapshot
+// of Pebble has nothing else.
 func (s *Store) Snapshot() (store.Snapshot, error) {
 	if s.closed.Load() {
 		return nil, fmt.Errorf("snapshot: %w", store.ErrClosed)
 	}
 	if s.log == nil {
-		return &standing{s}, nil
+		return &readOnlySnapshot{s}, nil
 	}
-	if err := s.moving(s.move); err != nil {
+	if err := s.betweenMoves(s.move); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	snap := &snapshot{snap: s.db.NewSnapshot()}
@@ -200,7 +210,8 @@ func (s *Store) Stats() store.Stats {
 	}
 }
 
-// FreeBytes implements store.Store. What Pebble has still to take counts as taken.
+// FreeBytes implements store.Store. What Pebble has still to take counts as taken: it will be
+// written although pushes are refused.
 func (s *Store) FreeBytes() (uint64, error) {
 	usage, err := s.fs.GetDiskUsage(s.dir)
 	if err != nil {
@@ -225,20 +236,22 @@ func (s *Store) Close() error {
 // same when somebody asks.
 func (s *Store) beginTidying(compacts bool) {
 	ctx, cancel := context.WithCancel(context.Background())
-	s.untidy = cancel
+	s.stopTidying = cancel
 	s.tidying.Go(func() { s.reclaim(ctx) })
 	if compacts {
 		s.tidying.Go(func() { s.sinker.sink(ctx, s.db) })
 	}
 }
 
-// release ends what runs in the background and closes the log and the database, unless that has met an error.
+// release ends what runs in the background and closes the log and the database, unless that has met
+// an error: a goroutine of Pebble's may be stopped where it is then (fuse.end), and closing would
+// wait for it for ever.
 func (s *Store) release() error {
 	s.watcher.end()
 	closed := make(chan error, 1)
 	go func() {
-		if s.untidy != nil {
-			s.untidy()
+		if s.stopTidying != nil {
+			s.stopTidying()
 		}
 		finishErr := s.finish()
 		s.tidying.Wait()

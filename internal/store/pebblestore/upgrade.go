@@ -91,10 +91,11 @@ func (s *Store) hasJournal() bool {
 	return err == nil
 }
 
-// takeOver makes the position of a directory that has none: a new one, or one of an earlier format. What that had in
-// its journal becomes part of the state together with the position, or nothing of it does; a start that finds no
-// position begins anew. Before that the directory is marked as one of this format, so that no earlier release opens it
-// any more. A store that is only read has it all in memory.
+// takeOver makes the position of a directory that has none: a new one, or one of an earlier format.
+// What that had in its journal becomes part of the state together with the position, or nothing of
+// it does; a start that finds no position begins from the start again. Before that the directory is
+// marked as one of this format, so that no earlier release opens it any more. A store that is only
+// read has it all in memory.
 func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 	p := position{log: filelog.NewID()}
 	if o.OpenLog != nil {
@@ -132,7 +133,8 @@ func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 	return p, s.flushTables()
 }
 
-// beginLog makes an empty log behind a position. What an interrupted start has left of one goes first.
+// beginLog makes an empty log behind a position. What an interrupted start has left of one goes
+// first. It has no records that count: there is no position yet.
 func (s *Store) beginLog(o Options, p position) error {
 	if o.OpenLog != nil {
 		return nil

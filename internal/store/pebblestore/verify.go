@@ -61,6 +61,7 @@ func (s *Store) tables() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
+// verifyTable reads all blocks of one file and compares their checksums.
 func (s *Store) verifyTable(ctx context.Context, name string) (size int64, err error) {
 	// A damaged length can make the reader panic before a checksum is compared.
 	defer func() {

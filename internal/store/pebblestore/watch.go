@@ -22,7 +22,8 @@ import (
 // nobody finds again.
 const watchEvery = time.Second
 
-// fileSet has the names of the files of the data directory, by what was done to them through a guardFS.
+// fileSet has the names of the files of the data directory, by what was done to them through a
+// guardFS: what is missing on the disk was taken away by somebody else.
 type fileSet struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -118,7 +119,8 @@ func (w *watcher) end() {
 	}
 }
 
-// look returns an error if something is gone.
+// look returns an error if something is gone. A file may be removed by the database between the
+// listing and here: it is asked again whether it should be there.
 func (w *watcher) look() error {
 	w.looking.Lock()
 	defer w.looking.Unlock()
