@@ -84,7 +84,8 @@ func CheckFormat(s store.Reader, knows uint64) error {
 		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	}
 	if format > knows {
-		return fmt.Errorf("%w: its records have format %d, and this release knows %d: run the newer release", store.ErrNewerFormat, format, knows)
+		return fmt.Errorf("%w: its records have format %d, and this release knows %d: run the newer release",
+			store.ErrNewerFormat, format, knows)
 	}
 	return nil
 }

@@ -61,10 +61,11 @@ func (q Query) record(namespace, name string) (rec record.Queue, ok bool, err er
 
 func queueInfo(namespace, name string, rec *record.Queue) job.QueueInfo {
 	return job.QueueInfo{
-		Namespace: namespace, Name: name, Counts: rec.Counts, Totals: rec.Totals, Expired: rec.Expired, Doors: rec.Doors, Paused: rec.Paused,
-		PausedAt: rec.PausedAt, PausedUntil: rec.PausedTill, Configured: rec.Configured, Hidden: rec.Hidden, Settings: rec.Settings,
+		Namespace: namespace, Name: name, Created: rec.Created,
+		Counts: rec.Counts, Totals: rec.Totals, Expired: rec.Expired, Doors: rec.Doors,
+		Paused: rec.Paused, PausedAt: rec.PausedAt, PausedUntil: rec.PausedTill,
+		Configured: rec.Configured, Hidden: rec.Hidden, Settings: rec.Settings,
 		Limits: rec.Limits, Bucket: rec.Bucket, Fairness: rec.Fairness,
-		Created: rec.Created,
 	}
 }
 

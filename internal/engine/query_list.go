@@ -118,7 +118,8 @@ func (q Query) entries(id record.QueueID, list record.List, after []byte, revers
 		}
 	}
 	return func(yield func([]byte) bool) {
-		*err = q.r.Scan(store.Range{Lo: lo, Hi: hi, Reverse: reverse}, func(key, _ []byte) bool { return yield(key[prefix:]) })
+		visit := func(key, _ []byte) bool { return yield(key[prefix:]) }
+		*err = q.r.Scan(store.Range{Lo: lo, Hi: hi, Reverse: reverse}, visit)
 	}
 }
 

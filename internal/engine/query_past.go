@@ -22,8 +22,9 @@ type PastBatch struct {
 // on, zero at the end.
 func (q Query) PastBatches(after job.BatchID, limit int) (out []PastBatch, last job.BatchID, err error) {
 	_, hi := record.AllBatches()
+	lo := record.BatchKey(nil, after+1, record.BatchState)
 	var inner error
-	err = q.r.Scan(store.Range{Lo: record.BatchKey(nil, after+1, record.BatchState), Hi: hi}, func(key, value []byte) bool {
+	err = q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, value []byte) bool {
 		id, part, ok := record.ParseBatchKey(key)
 		switch {
 		case !ok:
@@ -68,7 +69,8 @@ func pastBatch(id job.BatchID, b *record.Batch) PastBatch {
 	return PastBatch{
 		ID: id,
 		Make: job.NewBatch{Namespace: b.Namespace, Parent: b.Parent, Past: &job.BatchPast{
-			Created: b.Created, Committed: b.Committed, Succeeded: b.Succeeded, Acked: b.Total - b.Pending, Complete: b.Complete, Success: b.Success,
+			Created: b.Created, Committed: b.Committed, Succeeded: b.Succeeded,
+			Acked: b.Total - b.Pending, Complete: b.Complete, Success: b.Success,
 		}},
 		Rest: job.BatchRest{Total: b.Total, Open: b.Open},
 	}

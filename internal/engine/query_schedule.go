@@ -49,7 +49,8 @@ func (q Query) scheduleAt(value []byte) (info job.ScheduleInfo, err error) {
 	}
 	def, err := record.DecodeScheduleDef(set)
 	return job.ScheduleInfo{
-		Schedule: def, ID: id, Created: s.Created, Stopped: s.Paused, Next: s.Next, LastTick: s.LastTick, LastAt: s.LastAt,
+		Schedule: def, ID: id, Created: s.Created, Stopped: s.Paused,
+		Next: s.Next, LastTick: s.LastTick, LastAt: s.LastAt,
 		Pushed: s.Pushed, MissedAny: s.Missed, Skipped: s.Skipped, Running: s.Running, Runs: s.Runs,
 	}, err
 }

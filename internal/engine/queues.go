@@ -45,5 +45,6 @@ func (e *Engine) makesQueue(cmd job.Command) bool {
 
 // lacksQueue reports whether the queue of a job, or the one that it goes to when it has failed, is not there.
 func (e *Engine) lacksQueue(s *job.Spec) bool {
-	return !e.core.HasQueue(s.Namespace, s.Queue) || s.Policy.DeadQueue != "" && !e.core.HasQueue(s.Namespace, s.Policy.DeadQueue)
+	return !e.core.HasQueue(s.Namespace, s.Queue) ||
+		s.Policy.DeadQueue != "" && !e.core.HasQueue(s.Namespace, s.Policy.DeadQueue)
 }

@@ -100,7 +100,8 @@ func (b *Batch) begin(op Op, size int) {
 	if len(b.buf) == 0 {
 		b.buf = append(b.buf, batchVersion, 0, 0, 0, 0)
 	}
-	if uint64(len(b.buf))+uint64(size)+1+2*binary.MaxVarintLen32 > batchSizeMax { //nolint:gosec // size is a sum of lengths
+	more := uint64(size) + 1 + 2*binary.MaxVarintLen32 //nolint:gosec // size is a sum of lengths
+	if uint64(len(b.buf))+more > batchSizeMax {
 		panic("store: batch exceeds 4 GiB")
 	}
 	b.buf = append(b.buf, byte(op))

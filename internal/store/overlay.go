@@ -348,7 +348,9 @@ func (o *Overlay) changesIn(rg Range) []change {
 		}
 		o.index(o.spaces[i])
 		keys := o.inOrder(o.spaces[i])
-		lo, _ := slices.BinarySearchFunc(keys, rg.Lo, func(at uint32, key []byte) int { return bytes.Compare(o.KeyAt(at), key) })
+		lo, _ := slices.BinarySearchFunc(keys, rg.Lo, func(at uint32, key []byte) int {
+			return bytes.Compare(o.KeyAt(at), key)
+		})
 		for _, at := range keys[lo:] {
 			key := o.KeyAt(at)
 			if len(rg.Hi) > 0 && bytes.Compare(key, rg.Hi) >= 0 {
@@ -428,7 +430,9 @@ func (l *Layer) covers(key []byte) bool {
 
 // Over visits what is there when the layer lies over what scan finds, which has the keys of the range in
 // its order.
-func (l Layer) Over(scan func(visit func(key, value []byte) bool) error, reverse bool, visit func(key, value []byte) bool) error {
+func (l Layer) Over(
+	scan func(visit func(key, value []byte) bool) error, reverse bool, visit func(key, value []byte) bool,
+) error {
 	changes, stopped := l.changes, false
 	before := func(a, b []byte) bool {
 		if reverse {

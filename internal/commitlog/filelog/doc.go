@@ -8,7 +8,7 @@
 //	checksum   4 bytes, CRC-32C of all that follows
 //	length     4 bytes, of the content
 //	number     8 bytes, with the salt mixed in
-//	unsynced   4 bytes, how many records before this one, and this one, may not have been on stable storage when it was written
+//	unsynced   4 bytes, how many of the last records, this one included, may not have been on stable storage then
 //	kind       4 bytes, 0 for a record and 1 for the end of a segment
 //	content
 //

@@ -272,7 +272,8 @@ func (l *Log) Read(from uint64, visit commitlog.Visit) error {
 		case next <= l.joined: // it was trimmed in an earlier life
 			return trimmed(next, from)
 		case err == nil:
-			err = fmt.Errorf("%w: record %d at byte %d of %s is not whole", store.ErrCorrupt, t.last+1, t.at, l.o.FS.PathJoin(l.o.Dir, s.name))
+			path := l.o.FS.PathJoin(l.o.Dir, s.name)
+			err = fmt.Errorf("%w: record %d at byte %d of %s is not whole", store.ErrCorrupt, t.last+1, t.at, path)
 		}
 		return err
 	}

@@ -61,7 +61,8 @@ type segment struct {
 func (s *segment) header() []byte {
 	block := alignedBlocks(blockSize)
 	b := append(block[:0], magic...)
-	for _, n := range []uint64{s.id, s.first, s.begun, s.salt, uint64(s.size)} { //nolint:gosec // sizes are not negative
+	size := uint64(s.size) //nolint:gosec // sizes are not negative
+	for _, n := range []uint64{s.id, s.first, s.begun, s.salt, size} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
@@ -72,7 +73,8 @@ func (s *segment) header() []byte {
 // may be used: it was made and never begun, or a crash has torn its header.
 func (s *segment) parseHeader(block []byte) {
 	const size = len(magic) + 5*8
-	if len(block) < size+4 || string(block[:len(magic)]) != magic || binary.LittleEndian.Uint32(block[size:]) != crc32.Checksum(block[:size], castagnoli) {
+	if len(block) < size+4 || string(block[:len(magic)]) != magic ||
+		binary.LittleEndian.Uint32(block[size:]) != crc32.Checksum(block[:size], castagnoli) {
 		return
 	}
 	length := int64(binary.LittleEndian.Uint64(block[size-8:])) //nolint:gosec // a negative one is refused
@@ -113,7 +115,9 @@ func list(fsys vfs.FS, dir string) (used, free []*segment, err error) {
 			free = append(free, s)
 		}
 	}
-	slices.SortFunc(used, func(a, b *segment) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.begun, b.begun)) })
+	slices.SortFunc(used, func(a, b *segment) int {
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.begun, b.begun))
+	})
 	return used, free, nil
 }
 
@@ -151,7 +155,8 @@ func recordAt(data []byte, salt uint64) (r record, ok bool) {
 		return r, false
 	}
 	size := int64(binary.LittleEndian.Uint32(data[4:]))
-	if size > int64(len(data)-recordHeader) || binary.LittleEndian.Uint32(data) != crc32.Checksum(data[4:recordHeader+size], castagnoli) {
+	if size > int64(len(data)-recordHeader) ||
+		binary.LittleEndian.Uint32(data) != crc32.Checksum(data[4:recordHeader+size], castagnoli) {
 		return r, false
 	}
 	return record{
@@ -197,7 +202,8 @@ func (s *segment) scan(fsys vfs.FS, dir string, from uint64, visit commitlog.Vis
 		return t, err
 	}
 	if int64(len(t.data)) < s.size {
-		return t, fmt.Errorf("%w: %s has %d bytes, but had %d: what it held may be lost", store.ErrCorrupt, path, len(t.data), s.size)
+		return t, fmt.Errorf("%w: %s has %d bytes, but had %d: what it held may be lost",
+			store.ErrCorrupt, path, len(t.data), s.size)
 	}
 	for {
 		r, ok := recordAt(t.data[t.at:], s.salt)
@@ -259,7 +265,8 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 	}
 	foreign := slices.IndexFunc(c.used, func(s *segment) bool { return s.id != id })
 	if foreign >= 0 {
-		return c, fmt.Errorf("%w: %s belongs to another log", store.ErrCorrupt, fsys.PathJoin(dir, c.used[foreign].name))
+		return c, fmt.Errorf("%w: %s belongs to another log",
+			store.ErrCorrupt, fsys.PathJoin(dir, c.used[foreign].name))
 	}
 	at := lastIndex(c.used, func(s *segment) bool { return s.first <= from })
 	if at < 0 {
@@ -268,9 +275,12 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 	c.first = c.used[at].first
 	for {
 		s := c.used[at]
-		copied := slices.IndexFunc(c.used, func(o *segment) bool { return o != s && o.first == s.first && o.begun == s.begun })
+		copied := slices.IndexFunc(c.used, func(o *segment) bool {
+			return o != s && o.first == s.first && o.begun == s.begun
+		})
 		if copied >= 0 {
-			return c, fmt.Errorf("%w: %s and %s are copies of one segment of the log", store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[copied].name)
+			return c, fmt.Errorf("%w: %s and %s are copies of one segment of the log",
+				store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[copied].name)
 		}
 		t, err := s.scan(fsys, dir, from, visit)
 		if err != nil {
@@ -278,7 +288,8 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 		}
 		c.current, c.tail = s, t
 		if over := slices.IndexFunc(c.used[at+1:], func(o *segment) bool { return o.first <= t.last }); over >= 0 {
-			return c, fmt.Errorf("%w: %s and %s hold the same records of the log", store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[at+1+over].name)
+			return c, fmt.Errorf("%w: %s and %s hold the same records of the log",
+				store.ErrCorrupt, fsys.PathJoin(dir, s.name), c.used[at+1+over].name)
 		}
 		// The last of those that begin with the number: an earlier one was begun and left by a
 		// crash.
@@ -291,10 +302,12 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 		synced, last := s.promised(t)
 		switch {
 		case t.ended:
-			return c, fmt.Errorf("%w: behind %s the segment of the log with record %d is missing", store.ErrCorrupt, path, t.last+1)
+			return c, fmt.Errorf("%w: behind %s the segment of the log with record %d is missing",
+				store.ErrCorrupt, path, t.last+1)
 		case slices.ContainsFunc(c.used, func(s *segment) bool { return s.first > t.last+1 }),
 			synced > t.last && last >= from, t.last < safe:
-			return c, fmt.Errorf("%w: record %d at byte %d of %s is not whole, but was on stable storage", store.ErrCorrupt, t.last+1, t.at, path)
+			return c, fmt.Errorf("%w: record %d at byte %d of %s is not whole, but was on stable storage",
+				store.ErrCorrupt, t.last+1, t.at, path)
 		}
 		return c, nil
 	}

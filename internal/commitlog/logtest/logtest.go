@@ -116,7 +116,8 @@ func (l *log) check(from uint64, read func(visit commitlog.Visit) error) {
 			l.Fatalf("from %d: record %d is read, want %d of %d", from, number, next, l.last())
 		}
 		if want := l.want[number-l.first]; !bytes.Equal(content, want) {
-			l.Fatalf("record %d is read as %d bytes %.20q, want %d bytes %.20q", number, len(content), content, len(want), want)
+			l.Fatalf("record %d is read as %d bytes %.20q, want %d bytes %.20q",
+				number, len(content), content, len(want), want)
 		}
 		next++
 		return nil
@@ -253,7 +254,8 @@ func testOpenSafe(l *log) {
 func testSizes(l *log) {
 	const block = 4 << 10
 	for _, size := range []int{
-		0, 0, 1, 23, 24, 25, 0, block - 24, 0, block - 25, block - 23, block, 2 * block, 0, SegmentBytes - block - 48, SegmentBytes - block - 47,
+		0, 0, 1, 23, 24, 25, 0, block - 24, 0, block - 25, block - 23, block, 2 * block, 0,
+		SegmentBytes - block - 48, SegmentBytes - block - 47,
 		SegmentBytes - block - 24, SegmentBytes, 10 * SegmentBytes, 0, 10*SegmentBytes + 1, 3, 0,
 	} {
 		l.append(bytes.Repeat([]byte("x"), size))
@@ -316,12 +318,14 @@ func (l *log) checkTrimmed(number uint64) {
 		next := from
 		err := l.Read(from, func(n uint64, content []byte) error {
 			if n != next || !bytes.Equal(content, l.want[n-1]) {
-				l.Errorf("trimmed up to %d, read from %d: record %d is read as %.20q, want record %d", number, from, n, content, next)
+				l.Errorf("trimmed up to %d, read from %d: record %d is read as %.20q, want record %d",
+					number, from, n, content, next)
 			}
 			next++
 			return nil
 		})
-		if err == nil && next != l.last()+1 || err != nil && (!errors.Is(err, commitlog.ErrTrimmed) || errors.Is(err, store.ErrCorrupt)) {
+		isTrimmed := errors.Is(err, commitlog.ErrTrimmed) && !errors.Is(err, store.ErrCorrupt)
+		if err == nil && next != l.last()+1 || err != nil && !isTrimmed {
 			l.Errorf("trimmed up to %d, read from %d: up to %d of %d: %v", number, from, next-1, l.last(), err)
 		}
 	}

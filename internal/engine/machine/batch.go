@@ -91,7 +91,8 @@ func (m *Machine) newBatch(c *job.NewBatch, res *job.Result) {
 		m.putBatch(p)
 	}
 	def := record.BatchDef{
-		Text: c.Text, OpenFor: c.OpenFor, KeepFor: c.KeepFor, KeepDone: c.KeepDone, Complete: c.Complete, Success: c.Success,
+		Text: c.Text, OpenFor: c.OpenFor, KeepFor: c.KeepFor, KeepDone: c.KeepDone,
+		Complete: c.Complete, Success: c.Success,
 	}
 	m.store.Insert(record.BatchKey(nil, b.id, record.BatchFixed), record.AppendBatchDef(nil, &def))
 	m.store.Insert(record.BatchesKey(nil, b.Namespace, b.id), nil)
@@ -291,7 +292,8 @@ func (b *batch) completes() bool {
 // succeeds reports whether the batch can reach its second stage: all of its jobs have been acked,
 // and its children have succeeded.
 func (b *batch) succeeds() bool {
-	return !b.Open && b.Complete == job.CallbackAcked && b.Success == job.CallbackWaiting && b.Pending == 0 && b.Unsuccessful == 0
+	return !b.Open && b.Complete == job.CallbackAcked && b.Success == job.CallbackWaiting &&
+		b.Pending == 0 && b.Unsuccessful == 0
 }
 
 // reach makes a batch reach a stage and pushes its callback. The stage is written before: each is

@@ -18,7 +18,10 @@ func (m *Machine) Check() error { return m.check(locksAtOnce, batchesAtOnce) }
 // check does so with portions of a size. Queues come first, because what they count, such as timers
 // and links, is compared with the totals afterwards.
 func (m *Machine) check(locks, batches int) error {
-	c := checker{Machine: m, locks: locks, batches: batches, inMemory: slices.Clone(m.timers), linked: make([]int, len(links))}
+	c := checker{
+		Machine: m, locks: locks, batches: batches,
+		inMemory: slices.Clone(m.timers), linked: make([]int, len(links)),
+	}
 	for _, a := range m.deliveries {
 		c.inMemory = append(c.inMemory, a.due...)
 	}
@@ -29,8 +32,8 @@ func (m *Machine) check(locks, batches int) error {
 		}
 	}
 	for _, check := range []func() error{
-		c.checkSums, c.checkOutcomes, c.checkLocks, c.checkBatches, c.checkTickers, c.checkTimers, c.checkLinks, c.checkNames, c.checkSweeps, c.checkKeys, c.checkWaits,
-		c.checkDeliveries, c.checkMemory, c.checkHooks,
+		c.checkSums, c.checkOutcomes, c.checkLocks, c.checkBatches, c.checkTickers, c.checkTimers, c.checkLinks,
+		c.checkNames, c.checkSweeps, c.checkKeys, c.checkWaits, c.checkDeliveries, c.checkMemory, c.checkHooks,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -206,7 +209,8 @@ func (c *checker) checkLists(q *queue, jobs int) error {
 }
 
 func (c *checker) eachEntry(q *queue, list record.List, visit func(key []byte) bool) {
-	c.store.Scan(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), false, func(key, _ []byte) bool { return visit(key) })
+	lo, hi := record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list)
+	c.store.Scan(lo, hi, false, func(key, _ []byte) bool { return visit(key) })
 }
 
 // length returns how many entries a list has.
@@ -244,7 +248,7 @@ func (c *checker) checkWindow(q *queue, w *window, list record.List) (err error)
 		}
 	}
 	if w.floor != nil && len(ids) > w.len() {
-		c.store.Scan(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list), false, func(key, _ []byte) bool {
+		c.eachEntry(q, list, func(key []byte) bool {
 			if bytes.Compare(key, w.floor) < 0 {
 				err = broken(6, "the floor of list %d lies above job %d", list, record.EntryID(key))
 			}
@@ -286,7 +290,8 @@ func (c *checker) checkFetcher(w *waiter) error {
 			if e != nil && !isExpired(e, c.now) && c.allowed(q, w) {
 				return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)
 			}
-			if at, _, ok := c.firstLook(q); e == nil && ok && !c.isShut(q) && (q.limit.alarm.index < 0 || q.limit.alarm.at > at) {
+			at, _, looks := c.firstLook(q)
+			if e == nil && looks && !c.isShut(q) && (q.limit.alarm.index < 0 || q.limit.alarm.at > at) {
 				return broken(18, "a group may be given a job of %q at %d, and nobody tells who waits", q.name, at)
 			}
 		}

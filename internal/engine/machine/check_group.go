@@ -47,7 +47,9 @@ func (c *checker) checkGroups(q *queue, grouped int) error {
 
 // checkFirst asserts that the first job of a group is where its group's record says. While the
 // queue is being regrouped its groups may be held by the old rule.
-func (c *checker) checkFirst(q *queue, e *entry, running uint32, shown map[record.List]int, turns map[uint64]bool) error {
+func (c *checker) checkFirst(
+	q *queue, e *entry, running uint32, shown map[record.List]int, turns map[uint64]bool,
+) error {
 	g := c.storedGroup(q, e.Group)
 	if g.Turn != 0 && turns[g.Turn] {
 		return broken(21, "two groups have the turn %d", g.Turn)

@@ -21,7 +21,8 @@ func (c *checker) checkHooks() (err error) {
 		h, derr := record.DecodeHook(key, value)
 		corrupt("hook", derr)
 		n++
-		if here := c.hooks[hookName{h.Namespace, h.Queue}]; here == nil || !bytes.Equal(record.AppendHook(nil, here), value) {
+		here := c.hooks[hookName{h.Namespace, h.Queue}]
+		if here == nil || !bytes.Equal(record.AppendHook(nil, here), value) {
 			err = broken(19, "the hook of queue %q is not the one in memory", h.Queue)
 		}
 		return err == nil

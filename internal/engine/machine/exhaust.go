@@ -83,7 +83,8 @@ func (m *Machine) die(e *entry) {
 // StepWork of them. A list that is far too long shrinks with each later death.
 func (m *Machine) trimDead(q *queue, limit uint64) {
 	for n := m.opt.StepWork; n > 0 && q.Counts[job.Dead] > limit; {
-		for _, id := range m.stateIDs(q, job.Dead, int(min(uint64(n), q.Counts[job.Dead]-limit))) { //nolint:gosec // bounded
+		most := int(min(uint64(n), q.Counts[job.Dead]-limit)) //nolint:gosec // bounded
+		for _, id := range m.stateIDs(q, job.Dead, most) {
 			// The end of one may have killed others, and so dropped this one.
 			if e := m.loadJob(q, id); e != nil && e.State == job.Dead && q.Counts[job.Dead] > limit {
 				m.discardDead(e)

@@ -158,7 +158,8 @@ func (m *Machine) takeOne(e *entry, c *job.Fetch, res *job.Result) (needs uint64
 // startWalk registers a fetch that takes more than one step. It is registered even if it must not
 // wait: Cancel and the end of its holder have to find it between two steps.
 func (m *Machine) startWalk(token uint64, c *job.Fetch) *waiter {
-	w := &waiter{token: token, holder: c.Holder, fetch: c, walk: &walk{survey: c.Pick != job.PickInOrder}, until: job.Never}
+	k := &walk{survey: c.Pick != job.PickInOrder}
+	w := &waiter{token: token, holder: c.Holder, fetch: c, walk: k, until: job.Never}
 	if c.Wait > 0 {
 		w.until = m.deadline(c.Wait)
 	}

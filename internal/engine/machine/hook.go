@@ -68,7 +68,8 @@ func (m *Machine) setHooks(c *job.SetHooks, res *job.Result) {
 		res.Err = &job.Error{Kind: job.TooLarge, Text: fmt.Sprintf("there are at most %d hooks", job.MaxHooks)}
 		return
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(named)), func(stored []byte) bool { return stored != nil }) && !m.allows(record.FormatHooks, res) {
+	sets := slices.ContainsFunc(slices.Collect(maps.Values(named)), func(stored []byte) bool { return stored != nil })
+	if sets && !m.allows(record.FormatHooks, res) {
 		return
 	}
 	names := slices.SortedFunc(maps.Keys(named), func(a, b hookName) int {
@@ -79,6 +80,12 @@ func (m *Machine) setHooks(c *job.SetHooks, res *job.Result) {
 			res.Count++
 		}
 	}
+}
+
+var errHookJob = &job.Error{
+	Kind: job.Invalid,
+	Text: "the job of a hook has a namespace, no body, no key of its own, no time, no lock, no batch " +
+		"and waits for nothing",
 }
 
 // checkHook returns a hook as it is stored, nil for one to be removed, or why it is refused. The
@@ -95,8 +102,9 @@ func (m *Machine) checkHook(c *job.SetHooks, h *job.Hook, named map[hookName][]b
 		return nil, job.ErrHookOfFile
 	case s.Queue == "":
 		return nil, nil
-	case s.Namespace == "" || s.Unique || s.RunAt != 0 || s.Lock != "" || s.Batch != 0 || len(s.BlockedBy) > 0 || s.BodyKind != job.BodyNone:
-		return nil, &job.Error{Kind: job.Invalid, Text: "the job of a hook has a namespace, no body, no key of its own, no time, no lock, no batch and waits for nothing"}
+	case s.Namespace == "" || s.Unique || s.RunAt != 0 || s.Lock != "" || s.Batch != 0 || len(s.BlockedBy) > 0 ||
+		s.BodyKind != job.BodyNone:
+		return nil, errHookJob
 	}
 	of := *h
 	of.Source = c.Source

@@ -214,7 +214,9 @@ func (m *Machine) lookupIn(ref *job.Ref, in, allowed job.States) (*entry, *job.E
 // lookupBy finds the job that a reference names; of several with one key, one that fit has nothing
 // against. An error of fit comes with the job. If fit answers NotFound, byKey passes over the job.
 // A job of another namespace is never found, however it is named.
-func (m *Machine) lookupBy(ref *job.Ref, by job.Holder, need job.Need, fit func(*entry) *job.Error) (*entry, *job.Error) {
+func (m *Machine) lookupBy(
+	ref *job.Ref, by job.Holder, need job.Need, fit func(*entry) *job.Error,
+) (*entry, *job.Error) {
 	var e *entry
 	switch ref.Kind {
 	case job.RefID:

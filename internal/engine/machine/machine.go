@@ -215,7 +215,9 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 // that must be durable before the answer may leave (INV-11). Answers of commands that waited, this
 // one included, come through Completed. The machine keeps cmd as long as it waits: the caller must
 // not change it before it is answered.
-func (m *Machine) Apply(now job.Time, rnd, token uint64, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
+func (m *Machine) Apply(
+	now job.Time, rnd, token uint64, cmd job.Command, res *job.Result,
+) (answered bool, needs uint64) {
 	m.begin(now, rnd)
 	m.fire(m.opt.TimersPerCommand)
 	res.Reset()

@@ -34,7 +34,8 @@ func checkPast(c *job.Push) *job.Error {
 }
 
 // pastStates are the states that a job with a past can begin in. A lease has a holder, which is no part of a past.
-var pastStates = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
+var pastStates = job.StatesOf(
+	job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
 
 // importJob stores a new job that has a past, in the state that the past names (section 2). Earlier
 // is as for create. It is the counterpart of admit: nothing is counted except for the push, and

@@ -418,16 +418,16 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 		case *job.Delete:
 			e, err = r.delete(o)
 			if o.AckHeld {
-				err = &job.Error{Kind: job.Invalid, Text: "a delete that may be an ack is not allowed in an atomic command"}
+				err = notInAtomic("a delete that may be an ack is ")
 			}
 		case *job.Push:
 			err = r.push(o)
 			if o.Unless != 0 {
-				err = &job.Error{Kind: job.Invalid, Text: "a push that depends on others is not allowed in an atomic command"}
+				err = notInAtomic("a push that depends on others is ")
 			}
 		case *job.SetValue:
 			if o.IfAbsent || o.Of != 0 && !makes(c.Ops, i-o.Of) {
-				err = &job.Error{Kind: job.Invalid, Text: "a value that depends on others is not allowed in an atomic command"}
+				err = notInAtomic("a value that depends on others is ")
 			}
 		case *job.NewBatch:
 			err = m.checkNewBatch(o)
@@ -442,7 +442,7 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 				err = job.ErrNoSchedule
 			}
 		default:
-			err = &job.Error{Kind: job.Invalid, Text: "not allowed in an atomic command"}
+			err = notInAtomic("")
 		}
 		if err != nil {
 			return nil, &job.Error{Kind: err.Kind, Text: err.Text, Index: i}
@@ -452,6 +452,11 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 		}
 	}
 	return refs, nil
+}
+
+// notInAtomic refuses an operation of an Atomic.
+func notInAtomic(what string) *job.Error {
+	return &job.Error{Kind: job.Invalid, Text: what + "not allowed in an atomic command"}
 }
 
 // makes reports whether an operation of an Atomic makes a job or a batch that a value can name.

@@ -82,7 +82,8 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 // it can be fetched, nobody stands aside, and neither expiry nor its group hold the job up.
 func (m *Machine) waiterFor(e *entry) *waiter {
 	q := e.q
-	if q.Paused || q.limit != nil || q.regroup != nil || q.waiters.first() == nil || !q.waiters.aside.empty() || isExpired(e, m.now) || q.Counts[job.Ready] > 1 {
+	if q.Paused || q.limit != nil || q.regroup != nil || q.waiters.first() == nil || !q.waiters.aside.empty() ||
+		isExpired(e, m.now) || q.Counts[job.Ready] > 1 {
 		return nil
 	}
 	if e.Group != "" && !m.mayLease(q, m.group(q, e.Group)) {

@@ -80,7 +80,8 @@ func (m *Machine) lookAtRates(q *queue) (short bool) {
 
 // firstLook returns the group whose rate is to be looked at first, and when.
 func (m *Machine) firstLook(q *queue) (at job.Time, name string, ok bool) {
-	m.store.Scan(record.ListStart(nil, q.ID, record.ListLook), record.ListEnd(nil, q.ID, record.ListLook), false, func(key, _ []byte) bool {
+	lo, hi := record.ListStart(nil, q.ID, record.ListLook), record.ListEnd(nil, q.ID, record.ListLook)
+	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
 		if at, name, ok = record.ParseLookKey(key); !ok {
 			corrupt("list of rates", record.ErrFormat)
 		}

@@ -183,7 +183,8 @@ func checkSchedule(def *job.Schedule, size int) *job.Error {
 	case def.Past != nil && !def.Past.Possible():
 		text = "no schedule can have such a past"
 	case size > job.MaxScheduleBytes:
-		return &job.Error{Kind: job.TooLarge, Text: fmt.Sprintf("a schedule with its job has at most %d bytes", job.MaxScheduleBytes)}
+		text = fmt.Sprintf("a schedule with its job has at most %d bytes", job.MaxScheduleBytes)
+		return &job.Error{Kind: job.TooLarge, Text: text}
 	default:
 		return nil
 	}
@@ -287,7 +288,8 @@ func (m *Machine) setPast(s *ticker, p *job.SchedulePast) {
 func (m *Machine) endImport(s *ticker, c *job.PauseSchedule) {
 	for i := range s.Runs {
 		r := &s.Runs[i]
-		if pushed := r.Kind == job.RunPushed || r.Kind == job.RunByHand; pushed && r.Job == 0 && r.Outcome == job.Alive {
+		pushed := r.Kind == job.RunPushed || r.Kind == job.RunByHand
+		if pushed && r.Job == 0 && r.Outcome == job.Alive {
 			r.Outcome, r.Ended = job.Removed, m.now
 		}
 	}

@@ -142,7 +142,8 @@ func (m *Machine) postpones() bool {
 
 // isDue reports whether a timer or an alarm is due.
 func (m *Machine) isDue() bool {
-	return len(m.timers) > 0 && m.timers[0].at <= m.now || len(m.alarms) > 0 && m.alarms[0].at <= m.now || m.beyond <= m.now
+	return len(m.timers) > 0 && m.timers[0].at <= m.now ||
+		len(m.alarms) > 0 && m.alarms[0].at <= m.now || m.beyond <= m.now
 }
 
 // admitRest and serveRest go on with queues of earlier steps, as far as the work of this step goes.

@@ -476,8 +476,9 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 var (
 	// The states in which the verbs of operators find a job; in any other they answer BadState.
 	promotable = job.StatesOf(job.Scheduled, job.Retrying, job.Buried, job.Failed, job.Dead)
-	movable    = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
-	killable   = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
+	movable    = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried,
+		job.Done, job.Failed, job.Dead)
+	killable = job.StatesOf(job.Scheduled, job.Blocked, job.Ready, job.Leased, job.Retrying, job.Buried)
 )
 
 // promote makes a job ready now that would wait, was set aside or has ended.

@@ -27,7 +27,8 @@ func Attach(dir string, state []byte) error {
 		if p, err = settleDir(dir); err != nil {
 			return err
 		}
-		if err := setPosition(vfs.Default, dir, position{applied: p.applied + 1, safe: p.applied + 1, state: state}, nil); err != nil {
+		p = position{applied: p.applied + 1, safe: p.applied + 1, state: state}
+		if err := setPosition(vfs.Default, dir, p, nil); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
@@ -57,7 +58,8 @@ func Detach(dir string) error {
 
 // SetState changes the state of the data of a node, and the number of the last record that it has.
 func SetState(dir string, applied uint64, state []byte) error {
-	if err := setPosition(vfs.Default, filepath.Clean(dir), position{applied: applied, safe: applied, state: state}, nil); err != nil {
+	p := position{applied: applied, safe: applied, state: state}
+	if err := setPosition(vfs.Default, filepath.Clean(dir), p, nil); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	return nil

@@ -71,7 +71,8 @@ func (g *gathered) init(db *pebble.DB, p position) {
 	g.open, g.spare = &generation{last: p.applied}, &generation{}
 	g.position = p
 	g.batch = db.NewBatch(pebble.WithMaxRetainedSizeBytes(batchKept))
-	g.tasks, g.kick, g.flushed, g.stop = make(chan task), make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+	g.tasks, g.stop = make(chan task), make(chan struct{})
+	g.kick, g.flushed = make(chan struct{}, 1), make(chan struct{}, 1)
 }
 
 // replay gathers a record of the log when the store is opened. No other goroutine runs yet.

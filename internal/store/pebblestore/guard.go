@@ -165,7 +165,8 @@ func (g *guardFS) open(op, name string, do func() (vfs.File, error)) (file vfs.F
 	g.files.add(name)
 	// Pebble makes a log of its own all the same, and only marks its end when it is closed. What goes wrong with that
 	// it can be told.
-	return &guardFile{File: file, guard: guard{fuse: g.fuse, ends: g.ends && !strings.HasSuffix(name, ".log")}, name: name}, nil
+	ends := g.ends && !strings.HasSuffix(name, ".log")
+	return &guardFile{File: file, guard: guard{fuse: g.fuse, ends: ends}, name: name}, nil
 }
 
 func (g *guardFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {

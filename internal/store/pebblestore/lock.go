@@ -45,7 +45,8 @@ func (r *readLockFS) Lock(name string) (io.Closer, error) {
 			cause = err
 		}
 	}
-	r.unlocked = fmt.Errorf("%s could not be locked: %w: if a server has it open, stop that first and try again", r.PathDir(name), cause)
+	r.unlocked = fmt.Errorf("%s could not be locked: %w: if a server has it open, stop that first and try again",
+		r.PathDir(name), cause)
 	return noLock{}, nil
 }
 

@@ -62,7 +62,8 @@ func readMarker(fsys vfs.FS, dir string) (fresh bool, version int, err error) {
 		}
 	}
 	slices.Sort(names)
-	return false, 0, fmt.Errorf("%s: %w: it has no %s file but holds %s: name an empty directory, or one that this program made",
+	return false, 0, fmt.Errorf("%s: %w: it has no %s file but holds %s: "+
+		"name an empty directory, or one that this program made",
 		dir, store.ErrForeign, markerFinished, strings.Join(names[:min(len(names), 3)], ", "))
 }
 

@@ -61,7 +61,8 @@ func lockDir(o Options) (lock *pebble.Lock, unlocked, err error) {
 	info, err := o.FS.Stat(o.Dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return nil, nil, fmt.Errorf("%s: %w: it is a file: name a directory, or move the file away", o.Dir, store.ErrUnwritable)
+		return nil, nil, fmt.Errorf("%s: %w: it is a file: name a directory, or move the file away",
+			o.Dir, store.ErrUnwritable)
 	case errors.Is(err, fs.ErrNotExist) && o.ReadOnly:
 		return nil, nil, fmt.Errorf("%s: %w: there is nothing to read: check the path", o.Dir, err)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -134,7 +135,8 @@ func isErrno(err error, of ...syscall.Errno) bool {
 func advice(err error) string {
 	switch {
 	case isFull(err):
-		return "the data is as it was: free some space on that disk, or move the directory to a larger one, and start again"
+		return "the data is as it was: " +
+			"free some space on that disk, or move the directory to a larger one, and start again"
 	case isErrno(err, syscall.EMFILE, syscall.ENFILE):
 		return "the data is as it was: raise the limit of open files, and start again"
 	case isErrno(err, syscall.EACCES, syscall.EPERM):
@@ -206,7 +208,7 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 		if format == FormatVersion && !fresh && o.OpenLog == nil && !s.hasJournal() {
 			// That is an upgrade which was interrupted, and then the log has not begun.
 			if begun, err := filelog.Begun(o.FS, o.Dir); err != nil || begun {
-				return errors.Join(err, fmt.Errorf("%w: the database does not say what it has of the log", store.ErrCorrupt))
+				return errors.Join(err, errNoPosition)
 			}
 		}
 		if p, err = s.takeOver(o, fresh, format); err != nil {
@@ -249,7 +251,8 @@ func wrongLog(dir string, p position) error {
 	if p.log == logElsewhere {
 		return fmt.Errorf("%s: %w: it is the data of a node of a cluster: set cluster.node", dir, store.ErrUnwritable)
 	}
-	return fmt.Errorf("%s: %w: it is the data of a server of its own, not of a node of a cluster: give the node another directory", dir, store.ErrUnwritable)
+	return fmt.Errorf("%s: %w: it is the data of a server of its own, not of a node of a cluster: "+
+		"give the node another directory", dir, store.ErrUnwritable)
 }
 
 // openLog opens the log of a directory, or the one that the caller has, and gathers what it has
@@ -264,7 +267,10 @@ func (s *Store) openLog(o Options, p position) (commitlog.Log, error) {
 // logOptions returns the options of the log of the directory. It writes through the guard, so that
 // its errors blow the fuse.
 func (s *Store) logOptions(o Options, p position) filelog.Options {
-	return filelog.Options{FS: s.guard, Dir: s.dir, ID: p.log, Mode: o.Mode, Every: o.SyncEvery, SegmentBytes: o.SegmentBytes}
+	return filelog.Options{
+		FS: s.guard, Dir: s.dir, ID: p.log, SegmentBytes: o.SegmentBytes,
+		Mode: o.Mode, Every: o.SyncEvery,
+	}
 }
 
 // openDB opens the database, or makes one, with our file system, logger and listener, through which

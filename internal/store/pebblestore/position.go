@@ -37,6 +37,8 @@ func isOwnKey(key []byte) bool {
 	return len(key) > 0 && key[0] == 0xff && (string(key) == string(positionKey) || string(key) == string(journalKey))
 }
 
+var errNoPosition = fmt.Errorf("%w: the database does not say what it has of the log", store.ErrCorrupt)
+
 const (
 	positionVersion = 1
 	positionSize    = 1 + 3*8
@@ -55,7 +57,9 @@ func (p position) setIn(pb *pebble.Batch) error {
 // readPosition returns the position of the database: of all that it has, or, if durable, of what it
 // has on stable storage.
 func readPosition(db *pebble.DB, durable bool) (p position, there bool, err error) {
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: positionKey, UpperBound: append(slices.Clip(positionKey), 0), OnlyReadGuaranteedDurable: durable})
+	it, err := db.NewIter(&pebble.IterOptions{
+		LowerBound: positionKey, UpperBound: append(slices.Clip(positionKey), 0), OnlyReadGuaranteedDurable: durable,
+	})
 	if err != nil {
 		return p, false, err
 	}
@@ -65,10 +69,11 @@ func readPosition(db *pebble.DB, durable bool) (p position, there bool, err erro
 		value, err = it.ValueAndErr()
 	}
 	if there && err == nil && (len(value) < positionSize || value[0] != positionVersion) {
-		err = fmt.Errorf("%w: the database does not say what it has of the log", store.ErrCorrupt)
+		err = errNoPosition
 	}
 	if there && err == nil {
-		p = position{applied: binary.BigEndian.Uint64(value[1:]), safe: binary.BigEndian.Uint64(value[9:]), log: binary.BigEndian.Uint64(value[17:])}
+		p.applied, p.safe = binary.BigEndian.Uint64(value[1:]), binary.BigEndian.Uint64(value[9:])
+		p.log = binary.BigEndian.Uint64(value[17:])
 		p.state = bytes.Clone(value[positionSize:])
 	}
 	return p, there, errors.Join(err, it.Close())

@@ -50,7 +50,8 @@ func (s *Store) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 		}
 	}()
 	if err == nil {
-		err = layer.Over(func(visit func(key, value []byte) bool) error { return scan(it, rg, visit) }, rg.Reverse, visit)
+		pebbles := func(visit func(key, value []byte) bool) error { return scan(it, rg, visit) }
+		err = layer.Over(pebbles, rg.Reverse, visit)
 	}
 	if err != nil {
 		return s.failed("scan", err)

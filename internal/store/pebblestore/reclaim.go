@@ -145,7 +145,8 @@ func worthwhile(t *pebble.SSTableInfo, levels [][]pebble.SSTableInfo) bool {
 	for _, level := range [][]pebble.SSTableInfo{levels[0], below(levels)} {
 		for i := range level {
 			o := &level[i]
-			if bytes.Compare(o.Smallest.UserKey, t.Largest.UserKey) <= 0 && bytes.Compare(t.Smallest.UserKey, o.Largest.UserKey) <= 0 {
+			if bytes.Compare(o.Smallest.UserKey, t.Largest.UserKey) <= 0 &&
+				bytes.Compare(t.Smallest.UserKey, o.Largest.UserKey) <= 0 {
 				size += o.Size
 			}
 		}

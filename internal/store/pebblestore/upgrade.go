@@ -64,7 +64,8 @@ func (s *Store) readJournal(format int) (batches []store.Batch, last uint64, err
 		batches = append(batches, b)
 	}
 	if len(found) > 0 {
-		return nil, 0, fmt.Errorf("%w: record %d of the journal is not whole, but a later one is", store.ErrCorrupt, last+1)
+		return nil, 0, fmt.Errorf("%w: record %d of the journal is not whole, but a later one is",
+			store.ErrCorrupt, last+1)
 	}
 	return batches, last, nil
 }
@@ -75,7 +76,8 @@ func journalRecords(data []byte, secret, behind uint64, found map[uint64][]byte)
 	for at := 0; at+journalHeader <= len(data); at += journalHeader {
 		number := binary.LittleEndian.Uint64(data[at+8:]) ^ secret
 		size := uint64(binary.LittleEndian.Uint32(data[at+4:]))
-		if number <= behind || number-behind > 1<<24 || size > uint64(len(data)-at-journalHeader) { //nolint:gosec // not negative
+		room := uint64(len(data) - at - journalHeader) //nolint:gosec // not negative
+		if number <= behind || number-behind > 1<<24 || size > room {
 			continue
 		}
 		end := at + journalHeader + int(size) //nolint:gosec // it is within data

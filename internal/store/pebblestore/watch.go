@@ -34,7 +34,8 @@ func (f *fileSet) begin(names []string) {
 	for _, name := range names {
 		switch {
 		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".blob"), filelog.IsSegment(name),
-			strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker."), name == lockFile:
+			strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"),
+			strings.HasPrefix(name, "marker."), name == lockFile:
 			f.add(name)
 		}
 	}
@@ -197,9 +198,11 @@ func (w *watcher) gone(name string, err error) error {
 	path := filepath.Join(w.dir, name)
 	switch {
 	case errors.Is(err, errReplaced):
-		return fmt.Errorf("%s: %w: another one was put in its place: put the first one back, or restore a backup, and start again", path, store.ErrGone)
+		return fmt.Errorf("%s: %w: another one was put in its place: "+
+			"put the first one back, or restore a backup, and start again", path, store.ErrGone)
 	case errors.Is(err, fs.ErrNotExist), isErrno(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s: %w: it was deleted, moved or unmounted: put it back, or restore a backup, and start again", path, store.ErrGone)
+		return fmt.Errorf("%s: %w: it was deleted, moved or unmounted: "+
+			"put it back, or restore a backup, and start again", path, store.ErrGone)
 	default:
 		return fmt.Errorf("look whether %s is still there: %w: %s", path, err, advice(err))
 	}
