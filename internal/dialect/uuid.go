@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 
 	"millrace/internal/job"
@@ -15,6 +16,13 @@ type UUID [16]byte
 
 // UUIDLen is the length of a UUID's canonical text.
 const UUIDLen = 36
+
+// NewUUID returns a random UUID (version 4).
+func NewUUID() (u UUID) {
+	_, _ = rand.Read(u[:]) // never fails
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return u
+}
 
 // A job without a UUID of its own is shown as one that tells where it is:
 //

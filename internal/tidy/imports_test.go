@@ -46,6 +46,13 @@ var mayImport = map[string][]string{
 	"dialect/*":    {"job", "engine", "dialect", "auth", "config"},
 	"dialect/rest": {"job", "api", "engine", "dialect", "config"},
 
+	"dialect/tarantool/iproto": {},
+	"dialect/tarantool/box15":  {},
+	"dialect/tarantool/lua":    {"dialect/tarantool/iproto"},
+	"dialect/tarantool/proc":   {"job", "engine", "dialect", "dialect/tarantool/iproto", "dialect/tarantool/box15"},
+	"dialect/tarantool/queue":  {"job", "engine", "dialect", "dialect/tarantool/iproto", "dialect/tarantool/proc"},
+	"dialect/tarantool/legacy": {"job", "engine", "dialect", "dialect/tarantool/iproto", "dialect/tarantool/proc"},
+
 	"api":     {"job"},
 	"admin":   {"job", "api", "engine", "history", "auth", "metrics", "timing", "schedule", "hook"},
 	"web":     {"job", "api", "engine", "auth", "metrics", "timing", "admin"},

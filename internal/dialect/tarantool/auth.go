@@ -1,17 +1,16 @@
 package tarantool
 
 import (
-	//nolint:gosec // the protocol wants it
-
 	"millrace/internal/auth"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
 )
 
 // guest is who a connection is before it has logged in.
 const guest = "guest"
 
 // auth does AUTH. A failure leaves the connection as it was.
-func (p *iprotoWire) auth(c *conn) {
+func (p *iprotoWire) auth(c *proc.Conn) {
 	r := &p.req
 	if r.User == nil {
 		p.missing(c, "user name")
@@ -49,7 +48,7 @@ func (p *iprotoWire) auth(c *conn) {
 }
 
 // logIn checks the answer of a user.
-func (p *iprotoWire) logIn(c *conn, answer []byte) {
+func (p *iprotoWire) logIn(c *proc.Conn, answer []byte) {
 	name := p.req.User
 	attempt := auth.Attempt{Door: p.d.Name(), Peer: c.RemoteAddr().String()}
 	if _, known := p.d.users[string(name)]; known {
@@ -68,7 +67,7 @@ func (p *iprotoWire) logIn(c *conn, answer []byte) {
 }
 
 // denied answers a guest who may not call anything, and reports whether it did.
-func (p *iprotoWire) denied(c *conn, function []byte) bool {
+func (p *iprotoWire) denied(c *proc.Conn, function []byte) bool {
 	if !p.d.opts.RequireLogin || p.user != guest {
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/box15"
+	"millrace/internal/dialect/tarantool/legacy"
+	"millrace/internal/dialect/tarantool/proc"
 )
 
 // name15 is the name of the 1.5 protocol in the log and in the configuration.
@@ -16,16 +18,16 @@ func (d *Dialect) Box15() *dialect.Server { return d.server15 }
 
 // box15Wire is the wire protocol of Tarantool 1.5: the client speaks first, and every packet stands for itself.
 type box15Wire struct {
-	legacy *legacyAPI
+	legacy *legacy.API
 	proved bool // a packet was of a known type, so that the peer speaks this protocol
 }
 
-// greeting is empty.
-func (*box15Wire) greeting() []byte { return nil }
+// Greeting is empty.
+func (*box15Wire) Greeting() []byte { return nil }
 
-// frame reads the size in the header of a packet. The first one must be of a type that the protocol has: the peer may
+// Frame reads the size in the header of a packet. The first one must be of a type that the protocol has: the peer may
 // be a browser, and a web page could choose where in its request a packet begins.
-func (p *box15Wire) frame(in []byte) (uint64, error) {
+func (p *box15Wire) Frame(in []byte) (uint64, error) {
 	if len(in) < box15.HeaderSize {
 		return 0, nil
 	}
@@ -43,28 +45,28 @@ const (
 	box15TextCommand = "Unsupported command"
 )
 
-// refuse answers a packet that is too long, or that is none of this protocol.
-func (*box15Wire) refuse(c *conn, err error) {
+// Refuse answers a packet that is too long, or that is none of this protocol.
+func (*box15Wire) Refuse(c *proc.Conn, err error) {
 	switch {
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, proc.ErrTooLong):
 		box15Fail(c, box15.ParseHeader(c.Peek()), box15.CodeBadParams, box15TextLong)
 	case errors.Is(err, dialect.ErrForeign):
 		box15Fail(c, box15.ParseHeader(c.Peek()), box15.CodeUnsupported, box15TextCommand)
 	}
 }
 
-// goodbye has no words for a server that stops.
-func (*box15Wire) goodbye(*conn) {}
+// Goodbye has no words for a server that stops.
+func (*box15Wire) Goodbye(*proc.Conn) {}
 
-// leave has nothing to do: there are no sessions.
-func (*box15Wire) leave() {}
+// Leave has nothing to do: there are no sessions.
+func (*box15Wire) Leave() {}
 
-func (p *box15Wire) packet(c *conn, packet []byte) {
+func (p *box15Wire) Packet(c *proc.Conn, packet []byte) {
 	h, body := box15.ParseHeader(packet), packet[box15.HeaderSize:]
 	switch h.Kind {
 	case box15.KindPing:
 		c.SetOut(box15.Begin(c.Out(), h))
-		c.count(commandPing, true)
+		c.Count(commandPing, true)
 	case box15.KindCall:
 		p.call(c, h, body)
 	default: // there are no tuples here to select or change
@@ -73,29 +75,30 @@ func (p *box15Wire) packet(c *conn, packet []byte) {
 }
 
 // box15Fail answers a packet that leads to no procedure.
-func box15Fail(c *conn, h box15.Header, code uint32, text string) {
+func box15Fail(c *proc.Conn, h box15.Header, code uint32, text string) {
 	c.SetOut(box15.AppendError(c.Out(), h, code, text))
-	c.count(commandUnknown, false)
+	c.Count(commandUnknown, false)
 }
 
 // call calls a legacy procedure: others are not to be had from here.
-func (p *box15Wire) call(c *conn, h box15.Header, body []byte) {
+func (p *box15Wire) call(c *proc.Conn, h box15.Header, body []byte) {
 	name, fields, err := box15.ParseCall(body)
 	if err != nil {
 		box15Fail(c, h, box15.CodeBadParams, box15TextBody)
 		return
 	}
-	n := findLegacy(name)
+	n := legacy.Find(name)
 	if n < 0 {
 		box15Fail(c, h, box15.CodeNoProcedure, "Procedure '"+string(name)+"' is not defined")
 		return
 	}
-	call := c.newCall(uint64(h.Sync))
-	call.shape = shapeBox15
-	call.name, call.command = name, firstLegacy+n
-	u := c.unit()
-	start, count := len(u.scratch), 0
-	u.scratch, count = fields.AppendMsgPack(u.scratch) // it stays there until the unit is answered
-	call.args.Index(count, u.scratch[start:len(u.scratch):len(u.scratch)])
-	p.legacy.run(n, call)
+	call := c.NewCall(uint64(h.Sync))
+	call.Shape = proc.ShapeBox15
+	call.Name, call.CountAs = name, firstLegacy+n
+	scratch := c.Scratch()
+	start := len(scratch)
+	scratch, count := fields.AppendMsgPack(scratch)
+	c.SetScratch(scratch)
+	call.Args.Index(count, scratch[start:len(scratch):len(scratch)])
+	p.legacy.Run(n, call)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/legacy"
+	"millrace/internal/dialect/tarantool/queue"
 )
 
 // The commands that are counted: packets, and then the procedures of each set. A call or a piece of Lua that leads to a
@@ -29,9 +31,9 @@ var (
 	packetNames = []string{
 		"unknown", "ping", "call", "eval", "select", "change", "sql", "auth", "id", "watch", "unwatch", "watch_once",
 	}
-	commandNames = slices.Concat(packetNames, queueNames(), boxNames, legacyNames())
+	commandNames = slices.Concat(packetNames, queue.Names(), boxNames, legacy.Names())
 
-	firstBox    = firstQueue + len(queueNames())
+	firstBox    = firstQueue + len(queue.Names())
 	firstLegacy = firstBox + len(boxNames)
 )
 

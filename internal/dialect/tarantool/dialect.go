@@ -2,12 +2,14 @@ package tarantool
 
 import (
 	"cmp"
-	"crypto/rand"
 	"time"
 
 	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/legacy"
+	"millrace/internal/dialect/tarantool/proc"
+	"millrace/internal/dialect/tarantool/queue"
 	"millrace/internal/job"
 )
 
@@ -46,8 +48,8 @@ type Dialect struct {
 	started  time.Time
 	users    iproto.Users
 	server15 *dialect.Server
-	queue    queueAPI
-	legacy   *legacyAPI
+	queue    *queue.API
+	legacy   *legacy.API
 }
 
 // New returns the protocol on an engine.
@@ -56,13 +58,12 @@ func New(o Options) *Dialect {
 	o.MaxPacket = cmp.Or(o.MaxPacket, defaultMaxPacket)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultMaxInFlight)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
-	d := &Dialect{opts: o, instance: newUUID(), started: time.Now(), users: iproto.NewUsers(o.Users)}
-	d.queue.engine, d.queue.namespace, d.queue.maxBody = o.Engine, o.Namespace, o.MaxPacket
-	d.queue.sessions.init(o.SessionTTR)
-	d.legacy = newLegacyAPI(o.Engine, o.Namespace)
-	d.Server = d.newServer(name, o.Options, newCommands(false), func(c *conn) wire { return newIProto(d, c) })
+	d := &Dialect{opts: o, instance: dialect.NewUUID(), started: time.Now(), users: iproto.NewUsers(o.Users)}
+	d.queue = queue.New(o.Engine, o.Namespace, o.MaxPacket, o.SessionTTR)
+	d.legacy = legacy.New(o.Engine, o.Namespace)
+	d.Server = d.newServer(name, o.Options, newCommands(false), func(c *proc.Conn) proc.Wire { return newIProto(d, c) })
 	o.TLS = nil
-	d.server15 = d.newServer(name15, o.Options, newCommands(true), func(*conn) wire { return &box15Wire{legacy: d.legacy} })
+	d.server15 = d.newServer(name15, o.Options, newCommands(true), func(*proc.Conn) proc.Wire { return &box15Wire{legacy: d.legacy} })
 	return d
 }
 
@@ -70,21 +71,16 @@ var _ dialect.Adopter = (*Dialect)(nil)
 
 // Adopt takes over a task of another server, or a tube.
 func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
-	return d.queue.adopt(a)
+	return d.queue.Adopt(a)
 }
 
 // newServer returns what serves the connections of one of the wire protocols.
-func (d *Dialect) newServer(name string, o dialect.Options, commands *dialect.Commands, newWire func(*conn) wire) *dialect.Server {
+func (d *Dialect) newServer(name string, o dialect.Options, commands *dialect.Commands, newWire func(*proc.Conn) proc.Wire) *dialect.Server {
+	host := &proc.Host{
+		Engine: o.Engine, Logger: o.Logger, Commands: commands, NewWire: newWire,
+		MaxPacket: d.opts.MaxPacket, MaxInFlight: d.opts.MaxInFlight, MaxWaiting: d.opts.MaxWaiting,
+	}
 	return dialect.NewServer(dialect.ServerOptions{
-		Options: o, Name: name, Door: dialect.DoorTarantool, Commands: commands,
-		Handler: func(c *dialect.Conn) error { return d.handle(c, commands, newWire) },
-		Start:   func() error { return d.legacy.stats.start(o.Engine) },
+		Options: o, Name: name, Door: dialect.DoorTarantool, Commands: commands, Handler: host.Serve, Start: d.legacy.Start,
 	})
-}
-
-// newUUID returns a random UUID (version 4).
-func newUUID() (u dialect.UUID) {
-	_, _ = rand.Read(u[:]) // never fails
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	return u
 }

@@ -6,22 +6,25 @@
 //
 // There is no Lua and no database here. Calls of queue procedures are recognised
 // by name and become engine commands; schema requests are answered as an empty
-// database would. The package decides nothing about jobs. It keeps the types of
+// database would. The dialect decides nothing about jobs. It keeps the types of
 // tubes, which it reads from the settings of queues, and who belongs to which queue
 // session; both follow from the engine and from who is connected.
 //
-//	dialect.go              options, New, Serve
-//	conn.go                 the loop of a connection, the same for both wire protocols
-//	unit.go                 commands that are submitted together, and calls that wait
-//	call.go, procedure.go   what a procedure is given, and which ones there are
-//	value.go, skip.go       MessagePack as it arrived
-//	reply.go, errors.go     replies in the three shapes that callers expect
-//	iproto.go, request.go   packets of IPROTO; auth.go, watch.go, eval.go: its larger requests
-//	tube.go, method.go, put.go, task.go, session.go, stats.go   today's procedures
-//	legacy*.go              the legacy procedures
-//	box15*.go               the protocol of Tarantool 1.5
+// This package describes the protocol, makes it, and leads packets to procedures:
 //
-// No mutex is held together with another. Dialect.sessions.mu is held while requests are
+//	settings.go, dialect.go                    Spec, options, New
+//	iproto.go, auth.go, watch.go, eval.go      the requests of IPROTO
+//	box15.go                                   those of Tarantool 1.5
+//	procedure.go, commands.go                  which set a call is for, and what it counts as
+//
+// What it is made of, none of which knows this package:
+//
+//	iproto, box15   packets and values: bytes only
+//	lua             the pieces of Lua that clients send
+//	proc            connections and calls; on the packets
+//	queue, legacy   the two sets of procedures; on proc, not on each other
+//
+// No mutex is held together with another. That of the queue sessions is held while requests are
 // submitted, never while one is waited for.
 //
 // docs/protocols/tarantool.md lists the procedures, limits, error texts and

@@ -7,6 +7,8 @@ import (
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
+	"millrace/internal/dialect/tarantool/queue"
 )
 
 // version is what the greeting announces: connectors decide by it what to expect.
@@ -17,7 +19,7 @@ type iprotoWire struct {
 	d       *Dialect
 	salt    [iproto.SaltSize]byte
 	user    string // as whom the client has logged in
-	queue   queueClient
+	queue   *queue.Client
 	uses    api // the set of procedures of the last call
 	req     iproto.Request
 	failed  bool            // the packet was answered with an error
@@ -26,18 +28,18 @@ type iprotoWire struct {
 	watched map[string]bool // the events that the client watches
 }
 
-func newIProto(d *Dialect, c *conn) *iprotoWire {
-	p := &iprotoWire{d: d, user: guest, queue: queueClient{queueAPI: &d.queue, conn: c}}
+func newIProto(d *Dialect, c *proc.Conn) *iprotoWire {
+	p := &iprotoWire{d: d, user: guest, queue: d.queue.NewClient(c)}
 	_, _ = rand.Read(p.salt[:]) // never fails
 	return p
 }
 
-func (p *iprotoWire) greeting() []byte {
+func (p *iprotoWire) Greeting() []byte {
 	return iproto.Greeting(version, p.d.instance.Append(nil), &p.salt)
 }
 
-// frame reads the length before a packet.
-func (p *iprotoWire) frame(in []byte) (uint64, error) {
+// Frame reads the length before a packet.
+func (p *iprotoWire) Frame(in []byte) (uint64, error) {
 	if p.broken > 0 && !p.proved {
 		return 0, dialect.ErrForeign
 	}
@@ -52,12 +54,12 @@ func (p *iprotoWire) frame(in []byte) (uint64, error) {
 // could choose where in its request a packet begins.
 const brokenMax = 1000
 
-func (p *iprotoWire) refuse(c *conn, err error) {
+func (p *iprotoWire) Refuse(c *proc.Conn, err error) {
 	if errors.Is(err, dialect.ErrForeign) {
 		return // the packet was answered
 	}
 	text := textMsgPack + "packet length"
-	if errors.Is(err, errTooLong) {
+	if errors.Is(err, proc.ErrTooLong) {
 		text = textMsgPack + "packet too long"
 	}
 	c.SetOut(iproto.AppendError(c.Out(), 0, iproto.CodeMsgPack, text))
@@ -65,8 +67,8 @@ func (p *iprotoWire) refuse(c *conn, err error) {
 
 const textMsgPack = "Invalid MsgPack - "
 
-// packet does one request.
-func (p *iprotoWire) packet(c *conn, packet []byte) {
+// Packet does one request.
+func (p *iprotoWire) Packet(c *proc.Conn, packet []byte) {
 	content := iproto.Content(packet)
 	if len(content) == 0 {
 		return
@@ -75,14 +77,14 @@ func (p *iprotoWire) packet(c *conn, packet []byte) {
 	if err := r.Parse(content); err != nil {
 		p.broken++
 		p.fail(c, iproto.CodeMsgPack, textMsgPack+err.Error())
-		c.count(commandUnknown, false)
+		c.Count(commandUnknown, false)
 		return
 	}
 	p.proved, p.broken, p.failed = true, 0, false
 	p.do(c)
 	asked := packetCommand(r.Kind)
 	if asked != commandCall && asked != commandEval || p.failed { // else there is a call, which counts itself
-		c.count(asked, !p.failed)
+		c.Count(asked, !p.failed)
 	}
 }
 
@@ -116,7 +118,7 @@ func packetCommand(kind uint64) int {
 }
 
 // do does what the request asks for.
-func (p *iprotoWire) do(c *conn) {
+func (p *iprotoWire) do(c *proc.Conn) {
 	r := &p.req
 	switch r.Kind {
 	case iproto.TypeCall, iproto.TypeCall16:
@@ -147,24 +149,24 @@ func (p *iprotoWire) do(c *conn) {
 }
 
 // fail answers the request with an error.
-func (p *iprotoWire) fail(c *conn, code iproto.Code, text string) {
+func (p *iprotoWire) fail(c *proc.Conn, code iproto.Code, text string) {
 	p.failed = true
 	c.SetOut(iproto.AppendError(c.Out(), p.req.Sync, code, text))
 }
 
 // missing answers that a field of the body is missing.
-func (p *iprotoWire) missing(c *conn, field string) {
+func (p *iprotoWire) missing(c *proc.Conn, field string) {
 	p.fail(c, iproto.CodeNoField, "Missing mandatory field '"+field+"' in request")
 }
 
 // ok answers with an empty body.
-func (p *iprotoWire) ok(c *conn) { c.SetOut(iproto.AppendOK(c.Out(), p.req.Sync)) }
+func (p *iprotoWire) ok(c *proc.Conn) { c.SetOut(iproto.AppendOK(c.Out(), p.req.Sync)) }
 
 // list answers an empty list.
-func (p *iprotoWire) list(c *conn) { c.SetOut(iproto.AppendNone(c.Out(), p.req.Sync)) }
+func (p *iprotoWire) list(c *proc.Conn) { c.SetOut(iproto.AppendNone(c.Out(), p.req.Sync)) }
 
 // call calls a procedure by its name.
-func (p *iprotoWire) call(c *conn) {
+func (p *iprotoWire) call(c *proc.Conn) {
 	r := &p.req
 	if r.Function == nil {
 		p.missing(c, "function name")
@@ -173,16 +175,16 @@ func (p *iprotoWire) call(c *conn) {
 	if p.denied(c, r.Function) {
 		return
 	}
-	call := c.newCall(r.Sync)
+	call := c.NewCall(r.Sync)
 	if r.Kind == iproto.TypeCall16 {
-		call.shape = shapeCall16
+		call.Shape = proc.ShapeCall16
 	}
-	call.name = r.Function
-	call.args.Set(r.Tuple) // an array, as parse has seen to
+	call.Name = r.Function
+	call.Args.Set(r.Tuple) // an array, as parse has seen to
 	p.run(call)
 }
 
-// systemSpaces are the spaces that every database has, with the views of them.
+// systemSpace reports whether a space is one that every database has, or a view of one.
 // Here they are empty.
 func systemSpace(id uint64) bool {
 	switch id {
@@ -193,7 +195,7 @@ func systemSpace(id uint64) bool {
 }
 
 // selects answers a SELECT: the system spaces are empty, others do not exist.
-func (p *iprotoWire) selects(c *conn) {
+func (p *iprotoWire) selects(c *proc.Conn) {
 	switch {
 	case !p.req.HasSpace:
 		p.missing(c, "space id")
@@ -204,12 +206,12 @@ func (p *iprotoWire) selects(c *conn) {
 	}
 }
 
-func (p *iprotoWire) noSpace(c *conn) {
+func (p *iprotoWire) noSpace(c *proc.Conn) {
 	p.fail(c, iproto.CodeNoSpace, "Space '"+strconv.FormatUint(p.req.Space, 10)+"' does not exist")
 }
 
 // change answers a request to change a space.
-func (p *iprotoWire) change(c *conn) {
+func (p *iprotoWire) change(c *proc.Conn) {
 	switch {
 	case !p.req.HasSpace:
 		p.missing(c, "space id")

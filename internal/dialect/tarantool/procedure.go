@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/legacy"
+	"millrace/internal/dialect/tarantool/proc"
 )
 
 // api is one of the two sets of procedures.
@@ -18,22 +20,22 @@ const (
 )
 
 // run finds the procedure by the call's name and runs it.
-func (p *iprotoWire) run(c *call) {
-	if n := p.queue.find(c.name); n >= 0 {
-		p.uses, c.command = apiQueue, firstQueue+n
-		p.queue.run(n, c)
+func (p *iprotoWire) run(c *proc.Call) {
+	if n := p.queue.Find(c.Name); n >= 0 {
+		p.uses, c.CountAs = apiQueue, firstQueue+n
+		p.queue.Run(n, c)
 		return
 	}
-	if n := findLegacy(c.name); n >= 0 {
-		c.command = firstLegacy + n
+	if n := legacy.Find(c.Name); n >= 0 {
+		c.CountAs = firstLegacy + n
 		switch {
-		case string(c.name) != statisticsName:
+		case string(c.Name) != legacy.Statistics:
 			p.uses = apiLegacy
 		case p.wantsTubes(c):
-			p.queue.stats(c)
+			p.queue.Stats(c)
 			return
 		}
-		p.d.legacy.run(n, c)
+		p.d.legacy.Run(n, c)
 		return
 	}
 	p.runBox(c)
@@ -42,16 +44,16 @@ func (p *iprotoWire) run(c *call) {
 // wantsTubes decides which queue.statistics is meant: it is today's if the
 // first argument names a tube, else the legacy one. Without one it is that of the set
 // which the connection uses.
-func (p *iprotoWire) wantsTubes(c *call) bool {
-	arg := c.args.At(0)
-	if arg.IsNil() && c.args.At(1).IsNil() {
-		return p.uses == apiQueue || p.uses == apiNone && !p.d.legacy.stats.used() && p.queue.hasTube(c)
+func (p *iprotoWire) wantsTubes(c *proc.Call) bool {
+	arg := c.Args.At(0)
+	if arg.IsNil() && c.Args.At(1).IsNil() {
+		return p.uses == apiQueue || p.uses == apiNone && !p.d.legacy.Used() && p.queue.HasTubes(c)
 	}
 	name, ok := arg.Bytes()
 	if !ok {
 		return false
 	}
-	if p.queue.findTube(name) != nil {
+	if p.queue.HasTube(name) {
 		return true
 	}
 	_, number := arg.NumberOrText()
@@ -62,45 +64,45 @@ func (p *iprotoWire) wantsTubes(c *call) bool {
 var boxNames = []string{"box.cfg", "box.info", "box.session.id"}
 
 // runBox runs a procedure that is about the server itself.
-func (p *iprotoWire) runBox(c *call) {
-	n := slices.Index(boxNames, string(c.name))
-	c.command = firstBox + n
+func (p *iprotoWire) runBox(c *proc.Call) {
+	n := slices.Index(boxNames, string(c.Name))
+	c.CountAs = firstBox + n
 	switch n {
 	case 0:
-		c.nothing()
+		c.Nothing()
 	case 1:
 		p.d.info(c)
 	case 2:
-		r := c.begin()
-		r.lone()
-		r.u64(c.conn.id())
-		c.end(&r)
+		r := c.Begin()
+		r.Lone()
+		r.Uint64(c.Conn.ID())
+		c.End(&r)
 	default:
-		c.command = commandUnknown
-		c.fail(iproto.CodeNoProcedure, "Procedure '"+string(c.name)+"' is not defined")
+		c.CountAs = commandUnknown
+		c.Fail(iproto.CodeNoProcedure, "Procedure '"+string(c.Name)+"' is not defined")
 	}
 }
 
 // info is box.info: what tools ask about a server.
-func (d *Dialect) info(c *call) {
-	r := c.begin()
-	r.lone()
-	r.mapOf(8)
-	r.str("version")
-	r.str(version + "-millrace")
-	r.str("status")
-	r.str("running")
-	r.str("ro")
-	r.boolean(false)
-	r.str("id")
-	r.u64(1)
-	r.str("uuid")
-	r.str(d.instance.String())
-	r.str("pid")
-	r.u64(uint64(os.Getpid())) //nolint:gosec // positive
-	r.str("uptime")
-	r.u64(uint64(time.Since(d.started) / time.Second)) //nolint:gosec // positive
-	r.str("package")
-	r.str("Tarantool")
-	c.end(&r)
+func (d *Dialect) info(c *proc.Call) {
+	r := c.Begin()
+	r.Lone()
+	r.Map(8)
+	r.Str("version")
+	r.Str(version + "-millrace")
+	r.Str("status")
+	r.Str("running")
+	r.Str("ro")
+	r.Bool(false)
+	r.Str("id")
+	r.Uint64(1)
+	r.Str("uuid")
+	r.Str(d.instance.String())
+	r.Str("pid")
+	r.Uint64(uint64(os.Getpid())) //nolint:gosec // positive
+	r.Str("uptime")
+	r.Uint64(uint64(time.Since(d.started) / time.Second)) //nolint:gosec // positive
+	r.Str("package")
+	r.Str("Tarantool")
+	c.End(&r)
 }

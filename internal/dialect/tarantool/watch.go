@@ -1,6 +1,9 @@
 package tarantool
 
-import "millrace/internal/dialect/tarantool/iproto"
+import (
+	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
+)
 
 // shutdownEvent is the event that tells that the server is stopping. It is the only
 // one that ever changes.
@@ -11,7 +14,7 @@ const watchedMax = 1024
 
 // watch registers an event and tells its value. The same again is the client's way
 // to say that it has taken notice: it is answered only if the value has changed.
-func (p *iprotoWire) watch(c *conn) {
+func (p *iprotoWire) watch(c *proc.Conn) {
 	key := p.req.Event
 	if key == nil || p.watched[string(key)] || len(p.watched) >= watchedMax {
 		return
@@ -23,10 +26,10 @@ func (p *iprotoWire) watch(c *conn) {
 	p.event(c, string(key), c.Draining())
 }
 
-func (p *iprotoWire) unwatch(*conn) { delete(p.watched, string(p.req.Event)) }
+func (p *iprotoWire) unwatch(*proc.Conn) { delete(p.watched, string(p.req.Event)) }
 
 // watchOnce answers the value of an event.
-func (p *iprotoWire) watchOnce(c *conn) {
+func (p *iprotoWire) watchOnce(c *proc.Conn) {
 	if p.req.Event == nil {
 		p.missing(c, "event key")
 		return
@@ -36,16 +39,16 @@ func (p *iprotoWire) watchOnce(c *conn) {
 
 // event tells the value of an event: true if the server is stopping and this is the
 // event for it, else none.
-func (p *iprotoWire) event(c *conn, key string, stopping bool) {
+func (p *iprotoWire) event(c *proc.Conn, key string, stopping bool) {
 	c.SetOut(iproto.AppendEvent(c.Out(), key, stopping && key == shutdownEvent))
 }
 
-// goodbye tells those who want to know that the server is stopping.
-func (p *iprotoWire) goodbye(c *conn) {
+// Goodbye tells those who want to know that the server is stopping.
+func (p *iprotoWire) Goodbye(c *proc.Conn) {
 	if p.watched[shutdownEvent] {
 		p.event(c, shutdownEvent, true)
 	}
 }
 
-// leave ends the connection's part in its session.
-func (p *iprotoWire) leave() { p.queue.leave() }
+// Leave ends the connection's part in its session.
+func (p *iprotoWire) Leave() { p.queue.Leave() }

@@ -32,6 +32,7 @@ const (
 )
 
 const (
+	// HeaderSize is the length of a header.
 	HeaderSize = 12
 	// lengthMax is the most bytes that the length of a field takes.
 	lengthMax = 5

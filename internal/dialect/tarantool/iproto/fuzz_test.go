@@ -2,11 +2,12 @@ package iproto
 
 import (
 	"errors"
-	"millrace/internal/dialect/tarantool/tarantooltest"
-	"millrace/internal/testkit"
 	"testing"
 
 	"github.com/tinylib/msgp/msgp"
+
+	"millrace/internal/dialect/tarantool/tarantooltest"
+	"millrace/internal/testkit"
 )
 
 // FuzzBody takes packets apart: what is accepted is within the packet, and well-formed.

@@ -160,6 +160,7 @@ func (v Value) Bytes() (b []byte, ok bool) {
 	return b, err == nil
 }
 
+// Bool returns a truth value.
 func (v Value) Bool() (b, ok bool) {
 	t := v.first()
 	return t == mpTrue, t == mpTrue || t == mpFalse

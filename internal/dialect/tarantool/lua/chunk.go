@@ -3,10 +3,11 @@
 package lua
 
 import (
-	"millrace/internal/dialect/tarantool/iproto"
 	"strconv"
 
 	"github.com/tinylib/msgp/msgp"
+
+	"millrace/internal/dialect/tarantool/iproto"
 )
 
 // Kind says what a chunk does.

@@ -1,10 +1,11 @@
 package lua
 
 import (
+	"testing"
+
 	"millrace/internal/dialect/tarantool/iproto"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/testkit"
-	"testing"
 )
 
 // FuzzParse parses Lua: what is understood has well-formed arguments.

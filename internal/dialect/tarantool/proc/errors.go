@@ -1,4 +1,4 @@
-package tarantool
+package proc
 
 import "millrace/internal/job"
 
@@ -9,9 +9,9 @@ const (
 	textStopping  = "the server is stopping"
 	textInternal  = "internal error"
 	textTooLarge  = "the task is too large"
-	textInvalid   = "bad argument"
-	textNotFound  = "Task not found"
-	textNotTaken  = "Task was not taken"
+	TextInvalid   = "bad argument"
+	TextNotFound  = "Task not found"
+	TextNotTaken  = "Task was not taken"
 	textExists    = "already exists"
 	textFinished  = "Task is finished"
 	textConsumers = "There are consumers connected the tube"
@@ -20,14 +20,14 @@ const (
 	textWaiting   = "too many calls are waiting"
 )
 
-// refusal is the text for a refusal of the engine that a procedure has no text of
+// Refusal is the text for a refusal of the engine that a procedure has no text of
 // its own for.
-func refusal(kind job.Kind) string {
+func Refusal(kind job.Kind) string {
 	switch kind {
 	case job.NotFound:
-		return textNotFound
+		return TextNotFound
 	case job.NotLeased, job.NotOwner:
-		return textNotTaken
+		return TextNotTaken
 	case job.Finished, job.BadState:
 		return textFinished
 	case job.Full:
@@ -45,7 +45,7 @@ func refusal(kind job.Kind) string {
 	case job.Draining, job.Timeout, job.Canceled:
 		return textStopping
 	case job.Invalid:
-		return textInvalid
+		return TextInvalid
 	case job.ManyQueues:
 		return textManyTubes
 	case job.Overloaded:
@@ -56,5 +56,5 @@ func refusal(kind job.Kind) string {
 	return textInternal
 }
 
-// refuse answers a refusal of the engine that the procedure has no text of its own for.
-func (c *call) refuse(err *job.Error) { c.raise(refusal(err.Kind)) }
+// Refuse answers a refusal of the engine that the procedure has no text of its own for.
+func (c *Call) Refuse(err *job.Error) { c.Raise(Refusal(err.Kind)) }

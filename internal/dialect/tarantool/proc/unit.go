@@ -1,4 +1,4 @@
-package tarantool
+package proc
 
 import (
 	"sync"
@@ -12,8 +12,8 @@ import (
 // pooled: their commands and calls are used again.
 type unit struct {
 	req      engine.Request
-	calls    []*call // whose commands are in req, in the same order
-	all      dialect.Freelist[call]
+	calls    []*Call // whose commands are in req, in the same order
+	all      dialect.Freelist[Call]
 	pushes   dialect.Freelist[job.Push]
 	acks     dialect.Freelist[job.Ack]
 	releases dialect.Freelist[job.Release]
@@ -65,14 +65,14 @@ func (u *unit) release() {
 	units.Put(u)
 }
 
-func (u *unit) add(c *call) {
-	u.req.Commands = append(u.req.Commands, c.cmd)
+func (u *unit) add(c *Call) {
+	u.req.Commands = append(u.req.Commands, c.Command)
 	u.calls = append(u.calls, c)
 }
 
 // waiting is a call whose command may wait for long. It costs nothing but this.
 type waiting struct {
-	call   call
+	call   Call
 	req    engine.Request
 	cmd    [1]job.Command
 	fetch  fetchOne
@@ -90,7 +90,7 @@ func getWaiting() *waiting {
 		w = new(waiting)
 	}
 	if w.onDone == nil {
-		w.onDone = func(*engine.Request) { w.call.conn.waitDone(w) }
+		w.onDone = func(*engine.Request) { w.call.Conn.waitDone(w) }
 	}
 	return w
 }
@@ -106,14 +106,14 @@ func (w *waiting) release() {
 
 // submit hands the call's one command to the engine, behind those gathered before.
 func (w *waiting) submit(cmd job.Command) {
-	c := w.call.conn
+	c := w.call.Conn
 	c.submitUnit(false)
-	w.call.cmd, w.cmd[0] = cmd, cmd
+	w.call.Command, w.cmd[0] = cmd, cmd
 	w.req.Commands = w.cmd[:]
 	w.req.Done, w.req.Door = w.onDone, dialect.DoorTarantool
 	w.at = len(c.waits)
 	c.waits = append(c.waits, w)
-	if !c.d.opts.Engine.Submit(&w.req) {
+	if !c.host.Engine.Submit(&w.req) {
 		w.soon = true
 		c.soon++
 	}

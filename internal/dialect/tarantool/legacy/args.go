@@ -1,4 +1,4 @@
-package tarantool
+package legacy
 
 import (
 	"encoding/hex"
@@ -8,28 +8,29 @@ import (
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/job"
 )
 
-// What the legacy procedures take for an argument that was not given.
+// What the procedures take for an argument that was not given.
 const (
-	legacyTTL      = 25 * 24 * time.Hour
-	legacyTTR      = time.Minute
-	legacyPriority = 127
+	defaultTTL      = 25 * 24 * time.Hour
+	defaultTTR      = time.Minute
+	defaultPriority = 127
 )
 
 // The limits of arguments.
 const (
-	legacyPriorityMin = -127
-	legacyPriorityMax = 255
-	legacySpaceMax    = 1<<53 - 1
-	legacyTubeMax     = 255 // bytes of a name
+	priorityMin = -127
+	priorityMax = 255
+	spaceMax    = 1<<53 - 1
+	tubeNameMax = 255 // bytes of a name
 )
 
-// legacyNumber reads an argument that is a number: of whatever width, a float, or
+// readNumber reads an argument that is a number: of whatever width, a float, or
 // decimal text. An empty text, which is all that a client of Tarantool 1.5 can send
 // for nil, was not given.
-func legacyNumber(v iproto.Value) (f float64, given, ok bool) {
+func readNumber(v iproto.Value) (f float64, given, ok bool) {
 	if v.IsNil() {
 		return 0, false, true
 	}
@@ -40,48 +41,48 @@ func legacyNumber(v iproto.Value) (f float64, given, ok bool) {
 	return f, ok, ok
 }
 
-// legacySpace reads the number of a space.
-func legacySpace(v iproto.Value) (space uint64, ok bool) {
+// readSpace reads the number of a space.
+func readSpace(v iproto.Value) (space uint64, ok bool) {
 	if space, ok = v.Uint(); ok {
-		return space, space <= legacySpaceMax
+		return space, space <= spaceMax
 	}
-	f, given, _ := legacyNumber(v)
-	if !given || f < 0 || f > legacySpaceMax || f != math.Trunc(f) {
+	f, given, _ := readNumber(v)
+	if !given || f < 0 || f > spaceMax || f != math.Trunc(f) {
 		return 0, false
 	}
 	return uint64(f), true
 }
 
-// legacySeconds reads a time in seconds. One that is not positive was not given.
-func legacySeconds(v iproto.Value, def time.Duration) (d time.Duration, ok bool) {
-	f, given, ok := legacyNumber(v)
+// readSeconds reads a time in seconds. One that is not positive was not given.
+func readSeconds(v iproto.Value, def time.Duration) (d time.Duration, ok bool) {
+	f, given, ok := readNumber(v)
 	if !given || f <= 0 {
 		return def, ok
 	}
-	return max(seconds(f).Round(time.Microsecond), time.Microsecond), true
+	return max(proc.Seconds(f).Round(time.Microsecond), time.Microsecond), true
 }
 
-// legacyPri reads a priority.
-func legacyPri(v iproto.Value) (pri int64, ok bool) {
-	f, given, ok := legacyNumber(v)
+// readPriority reads a priority.
+func readPriority(v iproto.Value) (pri int64, ok bool) {
+	f, given, ok := readNumber(v)
 	if !given {
-		return legacyPriority, ok
+		return defaultPriority, ok
 	}
-	return int64(math.Floor(min(max(f, legacyPriorityMin), legacyPriorityMax))), true
+	return int64(math.Floor(min(max(f, priorityMin), priorityMax))), true
 }
 
-// legacyCount reads how many tasks something is to be done to; one if it does not say.
-func legacyCount(v iproto.Value) (n int, ok bool) {
-	f, given, ok := legacyNumber(v)
+// readCount reads how many tasks something is to be done to; one if it does not say.
+func readCount(v iproto.Value) (n int, ok bool) {
+	f, given, ok := readNumber(v)
 	if !given {
 		return 1, ok
 	}
 	return int(min(max(f, 0), math.MaxInt32)), true
 }
 
-// legacyData returns the arguments from the i-th on, one after the other, and how
+// dataFrom returns the arguments from the i-th on, one after the other, and how
 // many they are. Nils at the end were not given.
-func legacyData(a *iproto.Args, i int) (raw []byte, n int) {
+func dataFrom(a *iproto.Args, i int) (raw []byte, n int) {
 	raw, n = a.From(i), max(a.Count()-i, 0)
 	if n == 0 || raw[len(raw)-1] != iproto.Nil {
 		return raw, n
@@ -100,35 +101,35 @@ func legacyData(a *iproto.Args, i int) (raw []byte, n int) {
 // hyphens. The id of a job that the engine finds by its 32-bit number has another digit
 // and names no queue, so that it stays the same when the job is moved.
 const (
-	legacyIDLen    = 2 * len(dialect.UUID{})
-	legacyNumbered = 0x10 // in byte legacyDigit
-	legacyDigit    = 8
+	idLen      = 2 * len(dialect.UUID{})
+	idNumbered = 0x10 // in byte idDigit
+	idDigit    = 8
 )
 
-// appendLegacyID appends the id of a job of a queue.
-func appendLegacyID(b []byte, queueNum uint32, id job.ID, numbered bool) []byte {
+// appendID appends the id of a job of a queue.
+func appendID(b []byte, queueNum uint32, id job.ID, numbered bool) []byte {
 	if numbered {
 		queueNum = 0 // it is found wherever it is
 	}
 	u := dialect.UUIDOf(queueNum, id)
 	if numbered {
-		u[legacyDigit] |= legacyNumbered
+		u[idDigit] |= idNumbered
 	}
 	return hex.AppendEncode(b, u[:])
 }
 
-// legacyRef names the job that has an id; not ok if none can have it.
-func legacyRef(namespace string, v iproto.Value) (ref job.Ref, ok bool) {
+// readRef names the job that has an id; not ok if none can have it.
+func readRef(namespace string, v iproto.Value) (ref job.Ref, ok bool) {
 	text, ok := v.Bytes()
-	if !ok || len(text) != legacyIDLen {
+	if !ok || len(text) != idLen {
 		return job.Ref{}, false
 	}
 	var u dialect.UUID
 	if _, err := hex.Decode(u[:], text); err != nil {
 		return job.Ref{}, false
 	}
-	numbered := u[legacyDigit]&legacyNumbered != 0
-	u[legacyDigit] &^= legacyNumbered
+	numbered := u[idDigit]&idNumbered != 0
+	u[idDigit] &^= idNumbered
 	queue, id, ok := u.Job()
 	if !numbered {
 		return job.ByPlace(namespace, queue, id), ok
@@ -140,7 +141,7 @@ func legacyRef(namespace string, v iproto.Value) (ref job.Ref, ok bool) {
 
 // namespaceOf returns where the tubes of a space are: space 0 is the listener's
 // own namespace, others have one each.
-func (a *legacyAPI) namespaceOf(c *call, space uint64) string {
+func (a *API) namespaceOf(c *proc.Call, space uint64) string {
 	own := a.namespace
 	if space == 0 {
 		return own
@@ -151,7 +152,7 @@ func (a *legacyAPI) namespaceOf(c *call, space uint64) string {
 		b = append(append(b, own...), '-')
 	}
 	b = strconv.AppendUint(append(b, "space-"...), space, 10)
-	return c.conn.names.String(b)
+	return c.Conn.Names.String(b)
 }
 
 // defaultNamespace is the namespace of a listener that is not told another.

@@ -1,8 +1,10 @@
-package tarantool
+package queue
 
 import (
 	"testing"
 	"time"
+
+	"millrace/internal/dialect"
 )
 
 // Sessions without a connection are remembered up to a limit: those beyond it end at once, and room comes back.
@@ -12,7 +14,7 @@ func TestSessionsLeftMax(t *testing.T) {
 	all.init(time.Hour)
 	all.leftMax = 2
 	leave := func() (*session, time.Duration) {
-		s := &session{id: newUUID()}
+		s := &session{id: dialect.NewUUID()}
 		all.byID[s.id] = s
 		return s, all.end(s)
 	}

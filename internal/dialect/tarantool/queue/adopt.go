@@ -1,4 +1,4 @@
-package tarantool
+package queue
 
 import (
 	"errors"
@@ -6,12 +6,13 @@ import (
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/job"
 )
 
-// adopt takes over a task of another server, whose Body is its data in MessagePack, or a tube, whose Body has the
+// Adopt takes over a task of another server, whose Body is its data in MessagePack, or a tube, whose Body has the
 // options that it was created with. Type is that of the tube. A tube that is here already stays as it is.
-func (q *queueAPI) adopt(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
+func (q *API) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
 	if !validTubeName([]byte(a.Queue)) {
 		return nil, "", fmt.Errorf("%q is no name of a tube", a.Queue)
 	}
@@ -35,7 +36,7 @@ func (q *queueAPI) adopt(a *dialect.Arrival) (cmd job.Command, lost string, err 
 	if kind, _ := parseKind([]byte(a.Type)); kind.grouped() && s.Group == "" {
 		s.Group = noName
 	}
-	s.Body, s.BodyKind = storedBody(a.Body, 1)
+	s.Body, s.BodyKind = proc.StoredBody(a.Body, 1)
 	s.Origin = dialect.DoorTarantool
 	s.RunAt = a.RunAt
 	s.Policy = job.Policy{
@@ -49,8 +50,8 @@ func (q *queueAPI) adopt(a *dialect.Arrival) (cmd job.Command, lost string, err 
 }
 
 // adoptTube takes over a tube.
-func (q *queueAPI) adoptTube(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
-	n := creation{tube: tube{name: a.Queue, ttl: century, ttr: century}}
+func (q *API) adoptTube(a *dialect.Arrival) (cmd job.Command, lost string, err error) {
+	n := creation{tube: tube{name: a.Queue, ttl: proc.Century, ttr: proc.Century}}
 	kind, ok := parseKind([]byte(a.Type))
 	if !ok {
 		return nil, "", fmt.Errorf("there are no tubes of the type %q here", a.Type)

@@ -1,15 +1,16 @@
-package tarantool
+package queue
 
 import (
 	"errors"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/job"
 )
 
-// hasTube reports whether any queue was made by create_tube.
-func (q *queueClient) hasTube(c *call) (found bool) {
-	c.settle()
+// HasTubes reports whether any queue was made by create_tube.
+func (q *Client) HasTubes(c *proc.Call) (found bool) {
+	c.Settle()
 	v, err := q.engine.View()
 	if err != nil {
 		return false
@@ -21,38 +22,38 @@ func (q *queueClient) hasTube(c *call) (found bool) {
 	return errors.Join(err, v.Close()) == nil && found
 }
 
-// stats is queue.stats, and queue.statistics of today's procedures.
-func (q *queueClient) stats(c *call) {
-	c.settle()
-	if arg := c.args.At(0); !arg.IsNil() {
+// Stats is queue.stats, and queue.statistics of today's procedures.
+func (q *Client) Stats(c *proc.Call) {
+	c.Settle()
+	if arg := c.Args.At(0); !arg.IsNil() {
 		name, _ := arg.Bytes()
 		found, ok, err := q.engine.Queue(q.namespace, string(name))
 		switch {
 		case err != nil:
-			c.readFailed(err)
+			c.ReadFailed(err)
 		case !ok || found.Hidden:
-			c.raise("Tube " + show(arg) + " not found")
+			c.Raise("Tube " + show(arg) + " not found")
 		default:
-			r := c.begin()
-			r.lone()
+			r := c.Begin()
+			r.Lone()
 			statistics(&r, &found)
-			c.end(&r)
+			c.End(&r)
 		}
 		return
 	}
 	queues, err := dialect.Shown(q.engine, q.namespace)
 	if err != nil {
-		c.readFailed(err)
+		c.ReadFailed(err)
 		return
 	}
-	r := c.begin()
-	r.lone()
-	r.mapOf(len(queues))
+	r := c.Begin()
+	r.Lone()
+	r.Map(len(queues))
 	for i := range queues {
-		r.str(queues[i].Name)
+		r.Str(queues[i].Name)
 		statistics(&r, &queues[i])
 	}
-	c.end(&r)
+	c.End(&r)
 }
 
 // count is a named number.
@@ -62,11 +63,11 @@ type count struct {
 }
 
 // statistics adds what is known of a queue (protocol section C.7).
-func statistics(r *reply, q *job.QueueInfo) {
+func statistics(r *proc.Reply, q *job.QueueInfo) {
 	n, t := &q.Counts, &q.Totals
 	deleted := t[job.CountDeleted] + t[job.CountExpired]
-	r.mapOf(2)
-	r.str("tasks")
+	r.Map(2)
+	r.Str("tasks")
 	counts(r, []count{
 		{"taken", n[job.Leased]},
 		{"buried", n[job.Buried] + n[job.Dead]},
@@ -75,7 +76,7 @@ func statistics(r *reply, q *job.QueueInfo) {
 		{"delayed", n[job.Scheduled] + n[job.Retrying] + n[job.Blocked]},
 		{"total", q.Total()},
 	})
-	r.str("calls")
+	r.Str("calls")
 	counts(r, []count{
 		{"ack", t[job.CountAcked]},
 		{"bury", t[job.CountBuried]},
@@ -91,10 +92,10 @@ func statistics(r *reply, q *job.QueueInfo) {
 	})
 }
 
-func counts(r *reply, all []count) {
-	r.mapOf(len(all))
+func counts(r *proc.Reply, all []count) {
+	r.Map(len(all))
 	for _, c := range all {
-		r.str(c.name)
-		r.u64(c.n)
+		r.Str(c.name)
+		r.Uint64(c.n)
 	}
 }

@@ -1,4 +1,4 @@
-package tarantool
+package proc
 
 import (
 	"errors"
@@ -12,42 +12,18 @@ import (
 	"millrace/internal/job"
 )
 
-// wire is one of the two wire protocols on a connection. Its methods run on the
-// connection's goroutine.
-type wire interface {
-	// greeting returns what the server says first.
-	greeting() []byte
-	// frame returns the length of the packet that in begins with, everything that
-	// belongs to it included; zero if in does not tell yet. An error ends the
-	// connection after refuse has told it.
-	frame(in []byte) (size uint64, err error)
-	// refuse answers a packet that frame refused (with its error), or that is too
-	// long (errTooLong).
-	refuse(c *conn, err error)
-	// packet does one whole packet. What it answers at once it appends to Out.
-	packet(c *conn, p []byte)
-	// goodbye tells the client that the server is stopping, if there are words for it.
-	goodbye(c *conn)
-	// leave is called when a connection has ended, unless the server is stopping.
-	leave()
-}
-
-// errTooLong means that a packet is longer than the limit.
-var errTooLong = errors.New("packet too long")
-
-// conn is one connection. Except where it says so, it is used by its own goroutine
+// Conn is one connection. Except where it says so, it is used by its own goroutine
 // only.
-type conn struct {
+type Conn struct {
 	*dialect.Conn
-	d     *Dialect
-	wire  wire
-	names dialect.Names
+	Names dialect.Names
+	host  *Host
+	wire  Wire
 
-	commands  *dialect.Commands
 	began     time.Duration // when the packets that are being done were received, by Clock
 	rendering time.Duration // since when calls that are done are answered; zero: none is
 
-	own  job.Holder // the connection as a holder, for the legacy procedures
+	Own  job.Holder // the connection as a holder, for the legacy procedures
 	held bool       // own has been used
 
 	gathering *unit           // takes the commands of calls; nil: none yet
@@ -69,48 +45,28 @@ type conn struct {
 	asleep   bool       // the connection waits for input
 }
 
-// delivery is a task on its way to the client.
-type delivery struct {
-	ref    job.Ref
-	holder job.Holder
-	way    *job.Delivery
-}
+// ID is the number under which the connection is known to clients.
+func (c *Conn) ID() uint64 { return HolderNumber(c.Own) }
 
-// handle serves one connection until it ends.
-func (d *Dialect) handle(dc *dialect.Conn, commands *dialect.Commands, newWire func(*conn) wire) error {
-	c := &conn{Conn: dc, d: d, commands: commands, own: d.opts.Engine.NewHolder(), signal: make(chan struct{}, 1)}
-	c.onUnit, c.wire = c.unitDone, newWire(c)
-	err := errPanic
-	defer func() { c.end(err) }()
-	err = c.serve()
-	return err
-}
-
-// errPanic stands for the reason of an end that no code returned.
-var errPanic = errors.New("panic")
-
-// id is the number under which the connection is known to clients.
-func (c *conn) id() uint64 { return holderNumber(c.own) }
-
-// holderNumber is the number under which a holder is shown to clients. It fits 32
+// HolderNumber is the number under which a holder is shown to clients. It fits 32
 // bits, because Tarantool 1.5 shows no more.
-func holderNumber(h job.Holder) uint64 { return h.Num & 0xffffffff }
+func HolderNumber(h job.Holder) uint64 { return h.Num & 0xffffffff }
 
-// holder returns the connection as a holder: what it fetches for that is given back
+// Holder returns the connection as a holder: what it fetches for that is given back
 // when the connection ends.
-func (c *conn) holder() job.Holder {
+func (c *Conn) Holder() job.Holder {
 	c.held = true
-	return c.own
+	return c.Own
 }
 
 // serve does what the client asks until the connection ends.
-func (c *conn) serve() error {
-	c.SetOut(append(c.Out(), c.wire.greeting()...))
+func (c *Conn) serve() error {
+	c.SetOut(append(c.Out(), c.wire.Greeting()...))
 	for {
 		more, err := c.gather()
 		c.answer()
 		if err != nil {
-			c.wire.refuse(c, err)
+			c.wire.Refuse(c, err)
 			_ = c.flush() // the reason of the end is known
 			return err
 		}
@@ -135,7 +91,7 @@ func (c *conn) serve() error {
 }
 
 // sleep waits for input, or until a call that waited is done.
-func (c *conn) sleep() error {
+func (c *Conn) sleep() error {
 	c.mu.Lock()
 	if len(c.finished) > 0 {
 		c.mu.Unlock()
@@ -155,14 +111,14 @@ const fillMin = 64 << 10
 
 // gather does the packets that have been received, up to the bound. It reports
 // whether there may be more.
-func (c *conn) gather() (more bool, err error) {
+func (c *Conn) gather() (more bool, err error) {
 	c.Turn()
 	c.began = c.Clock()
-	for range c.d.opts.MaxInFlight {
+	for range c.host.MaxInFlight {
 		in := c.Peek()
-		size, err := c.wire.frame(in)
-		if err == nil && size > uint64(c.d.opts.MaxPacket) { //nolint:gosec // not negative
-			err = errTooLong
+		size, err := c.wire.Frame(in)
+		if err == nil && size > uint64(c.host.MaxPacket) { //nolint:gosec // not negative
+			err = ErrTooLong
 		}
 		if err != nil {
 			return false, err
@@ -172,22 +128,32 @@ func (c *conn) gather() (more bool, err error) {
 			return false, nil
 		}
 		c.Consume(int(size)) //nolint:gosec // not longer than in
-		c.wire.packet(c, in[:size:size])
+		c.wire.Packet(c, in[:size:size])
 	}
 	return true, nil
 }
 
 // unit returns the unit that is being gathered.
-func (c *conn) unit() *unit {
+func (c *Conn) unit() *unit {
 	if c.gathering == nil {
 		c.gathering = getUnit()
 	}
 	return c.gathering
 }
 
+// Settle makes sure that what was submitted before is applied before what is read of the engine next.
+func (c *Conn) Settle() { c.submitUnit(false) }
+
+// Scratch returns memory for arguments that did not come as MessagePack. What is kept with SetScratch stays until the
+// calls that are gathered are answered.
+func (c *Conn) Scratch() []byte { return c.unit().scratch }
+
+// SetScratch keeps what Scratch returned, with what has been appended to it.
+func (c *Conn) SetScratch(b []byte) { c.unit().scratch = b }
+
 // submitUnit hands what has been gathered to the engine, in order with what else is
 // submitted. Last tells that nothing else is before the connection waits for it.
-func (c *conn) submitUnit(last bool) {
+func (c *Conn) submitUnit(last bool) {
 	u := c.gathering
 	if u == nil || len(u.calls) == 0 {
 		return
@@ -198,11 +164,11 @@ func (c *conn) submitUnit(last bool) {
 	c.left++
 	c.mu.Unlock()
 	u.req.Done, u.req.Stays, u.req.Door = c.onUnit, last, dialect.DoorTarantool
-	c.d.opts.Engine.Submit(&u.req)
+	c.host.Engine.Submit(&u.req)
 }
 
 // unitDone is called by the engine.
-func (c *conn) unitDone(*engine.Request) {
+func (c *Conn) unitDone(*engine.Request) {
 	c.mu.Lock()
 	c.left--
 	c.mu.Unlock()
@@ -210,7 +176,7 @@ func (c *conn) unitDone(*engine.Request) {
 }
 
 // waitDone is called by the engine.
-func (c *conn) waitDone(w *waiting) {
+func (c *Conn) waitDone(w *waiting) {
 	c.mu.Lock()
 	c.finished = append(c.finished, w)
 	asleep := c.asleep
@@ -222,7 +188,7 @@ func (c *conn) waitDone(w *waiting) {
 	}
 }
 
-func (c *conn) notify() {
+func (c *Conn) notify() {
 	select {
 	case c.signal <- struct{}{}:
 	default:
@@ -231,7 +197,7 @@ func (c *conn) notify() {
 
 // await waits until the engine has answered everything but what waits, or with all
 // also that. Commands refer to the input: no read may come before.
-func (c *conn) await(all bool) {
+func (c *Conn) await(all bool) {
 	for {
 		c.mu.Lock()
 		left := c.left
@@ -250,7 +216,7 @@ func (c *conn) await(all bool) {
 }
 
 // unpark takes a call that is done out of those that wait.
-func (c *conn) unpark(w *waiting) {
+func (c *Conn) unpark(w *waiting) {
 	last := c.waits[len(c.waits)-1]
 	c.waits[w.at], last.at = last, w.at
 	c.waits[len(c.waits)-1] = nil
@@ -275,14 +241,14 @@ func emptied(list []*waiting) []*waiting {
 const listKept = 64
 
 // answer submits what has been gathered, waits for it and renders what is done.
-func (c *conn) answer() {
+func (c *Conn) answer() {
 	c.submitUnit(true)
 	c.await(false)
 	c.render()
 }
 
 // render answers the calls that are done.
-func (c *conn) render() {
+func (c *Conn) render() {
 	if len(c.units) > 0 || len(c.ended) > 0 {
 		c.rendering = c.Answering()
 	}
@@ -311,7 +277,7 @@ func (c *conn) render() {
 }
 
 // finish answers one call.
-func (c *conn) finish(call *call, res *job.Result) {
+func (c *Conn) finish(call *Call, res *job.Result) {
 	c.deliver(call, res)
 	call.done(call, res)
 	if c.OutFull() {
@@ -319,61 +285,10 @@ func (c *conn) finish(call *call, res *job.Result) {
 	}
 }
 
-// deliver notes the tasks that a call is about to give to the client.
-func (c *conn) deliver(call *call, res *job.Result) {
-	f, ok := call.cmd.(*job.Fetch)
-	if !ok {
-		return
-	}
-	if len(res.Jobs) == 0 {
-		c.recycle(f.Delivery)
-	}
-	for i := range res.Jobs {
-		c.unsent = append(c.unsent, delivery{ref: res.Jobs[i].Ref(), holder: f.Holder, way: f.Delivery})
-	}
-}
-
-// newDelivery returns what follows the answer of a take. Several may be on their way at a time.
-func (c *conn) newDelivery() *job.Delivery {
-	n := len(c.spare)
-	if n == 0 {
-		return new(job.Delivery)
-	}
-	d := c.spare[n-1]
-	c.spare = c.spare[:n-1]
-	return d
-}
-
-// delivered tells the engine that what was on its way has been written, or never will be.
-func (c *conn) delivered() {
-	for _, d := range c.unsent {
-		c.d.opts.Engine.Sent(d.way)
-		c.recycle(d.way)
-	}
-	c.unsent = c.unsent[:0]
-}
-
-// recycle keeps a delivery that is over, for the next take.
-func (c *conn) recycle(d *job.Delivery) {
-	if len(c.spare) < listKept {
-		c.spare = append(c.spare, d)
-	}
-}
-
-// flush sends the output. What was delivered with it has reached the client as far
-// as anybody can tell.
-func (c *conn) flush() error {
-	err := c.Flush()
-	if err == nil {
-		c.delivered()
-	}
-	return err
-}
-
 // leave ends a connection of a server that is stopping: the client is told, and what
 // waits is answered.
-func (c *conn) leave() {
-	c.wire.goodbye(c)
+func (c *Conn) leave() {
+	c.wire.Goodbye(c)
 	c.cancelWaits()
 	c.await(true)
 	c.render()
@@ -381,25 +296,25 @@ func (c *conn) leave() {
 }
 
 // cancelWaits ends the waits of all calls.
-func (c *conn) cancelWaits() {
+func (c *Conn) cancelWaits() {
 	for _, w := range c.waits {
-		c.d.opts.Engine.Cancel(&w.req)
+		c.host.Engine.Cancel(&w.req)
 	}
 }
 
-// cancelTakes ends the waits of a holder that the connection is about to leave: what
+// CancelTakes ends the waits of a holder that the connection is about to leave: what
 // they would get could not be acknowledged through it.
-func (c *conn) cancelTakes(h job.Holder) {
+func (c *Conn) CancelTakes(h job.Holder) {
 	for _, w := range c.waits {
 		if w.fetch.Holder == h {
-			c.d.opts.Engine.Cancel(&w.req)
+			c.host.Engine.Cancel(&w.req)
 		}
 	}
 }
 
 // end gives back what the connection held. Its waits are ended first, so that
 // nothing is given to a client that is gone.
-func (c *conn) end(reason error) {
+func (c *Conn) end(reason error) {
 	c.cancelWaits()
 	c.await(true) // units may be left after a panic
 	for _, u := range c.units {
@@ -420,26 +335,26 @@ func (c *conn) end(reason error) {
 	}
 	// A server that is stopping leaves the leases to the rules of a restart.
 	if c.held && !draining {
-		cmds = append(cmds, &job.EndHolder{Holder: c.own})
+		cmds = append(cmds, &job.EndHolder{Holder: c.Own})
 	}
 	if len(cmds) > 0 {
-		c.Do(c.d.opts.Engine, &engine.Request{Commands: cmds})
+		c.Do(c.host.Engine, &engine.Request{Commands: cmds})
 	}
 	c.delivered()
 	if !draining {
-		c.wire.leave()
+		c.wire.Leave()
 	}
-	if errors.Is(reason, errTooLong) || errors.Is(reason, iproto.ErrFrame) || errors.Is(reason, dialect.ErrForeign) {
+	if errors.Is(reason, ErrTooLong) || errors.Is(reason, iproto.ErrFrame) || errors.Is(reason, dialect.ErrForeign) {
 		c.Linger()
 	}
 }
 
-// logReadFailed logs that the engine could not be read.
-func (c *conn) logReadFailed(err error) {
-	c.d.opts.Logger.Error("cannot read the queues", slog.String("dialect", c.d.Name()), slog.Any("error", err))
+// LogReadFailed logs that the engine could not be read.
+func (c *Conn) LogReadFailed(err error) {
+	c.host.Logger.Error("cannot read the queues", slog.String("dialect", "tarantool"), slog.Any("error", err))
 }
 
-// count counts a packet that called no procedure.
-func (c *conn) count(command int, ok bool) {
-	c.commands.Count(command, ok, c.Clock()-c.began)
+// Count counts a packet that called no procedure.
+func (c *Conn) Count(command int, ok bool) {
+	c.host.Commands.Count(command, ok, c.Clock()-c.began)
 }

@@ -1,8 +1,9 @@
-package tarantool
+package queue
 
 import (
 	"errors"
 
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/job"
 )
 
@@ -34,16 +35,16 @@ func taskState(s job.State) string {
 }
 
 // showTask answers with a task as it is.
-func showTask(c *call, j *job.Job) { answerTask(c, j, taskState(j.State)) }
+func showTask(c *proc.Call, j *job.Job) { answerTask(c, j, taskState(j.State)) }
 
 // answerTask answers with a task: always three fields.
-func answerTask(c *call, j *job.Job, state string) {
-	r := c.begin()
-	r.tuple(3)
-	r.u64(shownID(j))
-	r.str(state)
-	r.body(j.BodyKind, j.Body)
-	c.end(&r)
+func answerTask(c *proc.Call, j *job.Job, state string) {
+	r := c.Begin()
+	r.Tuple(3)
+	r.Uint64(shownID(j))
+	r.Str(state)
+	r.Body(j.BodyKind, j.Body)
+	c.End(&r)
 }
 
 // isNotFound reports whether a read of the engine found no such job.

@@ -1,4 +1,4 @@
-package tarantool
+package queue
 
 import (
 	"strconv"
@@ -6,52 +6,53 @@ import (
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/job"
 )
 
-func (q *queueClient) take(c *call) {
+func (q *Client) take(c *proc.Call) {
 	wait := job.WaitForever
-	if arg := c.args.At(0); !arg.IsNil() {
+	if arg := c.Args.At(0); !arg.IsNil() {
 		f, ok := arg.Number()
 		if !ok {
-			c.raise(textInvalid)
+			c.Raise(proc.TextInvalid)
 			return
 		}
-		if wait = seconds(f); wait >= century {
+		if wait = proc.Seconds(f); wait >= proc.Century {
 			wait = job.WaitForever
 		}
 	}
-	c.fetch(&job.Fetch{
+	c.Fetch(&job.Fetch{
 		Namespace: q.namespace, Max: 1, Wait: max(wait, 0), Holder: q.owner(), Exclusive: true,
 		OnEnd: job.EndRelease, Door: dialect.DoorTarantool,
 	}, q.tube.name, taken)
 }
 
-func taken(c *call, res *job.Result) {
+func taken(c *proc.Call, res *job.Result) {
 	switch {
 	case res.Err == nil && len(res.Jobs) > 0:
 		showTask(c, &res.Jobs[0])
 	case res.Err == nil, res.Err.Kind == job.Timeout, res.Err.Kind == job.Canceled, res.Err.Kind == job.Draining:
-		c.nothing()
+		c.Nothing()
 	default:
-		c.refuse(res.Err)
+		c.Refuse(res.Err)
 	}
 }
 
-// taskID reads the id of a task, the first argument, into c.number. If it is none it
+// taskID reads the id of a task, the first argument, into c.Number. If it is none it
 // answers that.
-func taskID(c *call) bool {
-	arg := c.args.At(0)
+func taskID(c *proc.Call) bool {
+	arg := c.Args.At(0)
 	if arg.IsNil() {
-		c.fail(iproto.CodeKeyParts, "Invalid key part count in an exact match (expected 1, got 0)")
+		c.Fail(iproto.CodeKeyParts, "Invalid key part count in an exact match (expected 1, got 0)")
 		return false
 	}
 	id, ok := arg.Uint()
 	if !ok {
-		c.fail(iproto.CodeKeyType, "Supplied key type of part 0 does not match index part type: expected unsigned")
+		c.Fail(iproto.CodeKeyType, "Supplied key type of part 0 does not match index part type: expected unsigned")
 		return false
 	}
-	c.number = id
+	c.Number = id
 	return true
 }
 
@@ -59,12 +60,12 @@ func taskID(c *call) bool {
 // they came into it before it was a tube. No tube counts so far.
 const foreign = 1 << 52
 
-// ref names the task that the client calls by c.number.
-func (q *queueClient) ref(c *call) job.Ref {
-	if c.number >= foreign {
-		return job.ByID(q.namespace, q.tube.name, job.ID(c.number-foreign))
+// ref names the task that the client calls by c.Number.
+func (q *Client) ref(c *proc.Call) job.Ref {
+	if c.Number >= foreign {
+		return job.ByID(q.namespace, q.tube.name, job.ID(c.Number-foreign))
 	}
-	return job.BySerial(q.namespace, q.tube.name, c.number)
+	return job.BySerial(q.namespace, q.tube.name, c.Number)
 }
 
 // shownID is the id under which a client is shown a job.
@@ -76,18 +77,18 @@ func shownID(j *job.Job) uint64 {
 }
 
 // notFound answers that there is no such task.
-func notFound(c *call) { c.raise("Task " + strconv.FormatUint(c.number, 10) + " not found") }
+func notFound(c *proc.Call) { c.Raise("Task " + strconv.FormatUint(c.Number, 10) + " not found") }
 
-func (q *queueClient) ack(c *call) {
+func (q *Client) ack(c *proc.Call) {
 	if !taskID(c) {
 		return
 	}
-	cmd := c.newAck()
+	cmd := c.NewAck()
 	cmd.Ref, cmd.By, cmd.Need, cmd.Want = q.ref(c), q.owner(), job.NeedHeld, true
-	c.submit(cmd, acked)
+	c.Submit(cmd, acked)
 }
 
-func acked(c *call, res *job.Result) {
+func acked(c *proc.Call, res *job.Result) {
 	if res.Err != nil {
 		settleRefused(c, res.Err)
 		return
@@ -97,21 +98,21 @@ func acked(c *call, res *job.Result) {
 
 // settleRefused answers that a task could not be settled by its taker. Whatever the
 // reason, the text is the same.
-func settleRefused(c *call, err *job.Error) {
+func settleRefused(c *proc.Call, err *job.Error) {
 	if err.Kind == job.NotFound {
-		c.raise(textNotTaken)
+		c.Raise(proc.TextNotTaken)
 		return
 	}
-	c.refuse(err)
+	c.Refuse(err)
 }
 
-func (q *queueClient) release(c *call) {
+func (q *Client) release(c *proc.Call) {
 	if !taskID(c) {
 		return
 	}
-	opts, ok := c.args.At(1).Fields()
+	opts, ok := c.Args.At(1).Fields()
 	if !ok {
-		c.raise(textInvalid)
+		c.Raise(proc.TextInvalid)
 		return
 	}
 	delay := time.Duration(0)
@@ -120,18 +121,18 @@ func (q *queueClient) release(c *call) {
 			continue
 		}
 		if delay, ok = secondsOf(val); !ok {
-			c.raise(textInvalid)
+			c.Raise(proc.TextInvalid)
 			return
 		}
 	}
-	cmd := c.newRelease()
+	cmd := c.NewRelease()
 	cmd.Ref, cmd.By, cmd.Need, cmd.Want = q.ref(c), q.owner(), job.NeedHeld, true
 	cmd.Place, cmd.Delay, cmd.StretchTTL = job.PlaceOld, max(delay, 0), true
-	c.submit(cmd, released)
+	c.Submit(cmd, released)
 }
 
-func released(c *call, res *job.Result) {
-	cmd, _ := c.cmd.(*job.Release)
+func released(c *proc.Call, res *job.Result) {
+	cmd, _ := c.Command.(*job.Release)
 	state := taskReady // somebody may have taken it by now, which is not the releaser's business
 	if cmd.Delay > 0 {
 		state = taskDelayed
@@ -140,22 +141,22 @@ func released(c *call, res *job.Result) {
 }
 
 // settled answers a command of the taker that has left the task there.
-func settled(c *call, res *job.Result, state string) {
+func settled(c *proc.Call, res *job.Result, state string) {
 	switch {
 	case res.Err != nil:
 		settleRefused(c, res.Err)
 	case len(res.Jobs) == 0: // its time to live ended in that moment
-		c.raise(textNotTaken)
+		c.Raise(proc.TextNotTaken)
 	default:
 		answerTask(c, &res.Jobs[0], state)
 	}
 }
 
-func (q *queueClient) peek(c *call) {
+func (q *Client) peek(c *proc.Call) {
 	if !taskID(c) {
 		return
 	}
-	c.settle()
+	c.Settle()
 	j, err := q.engine.Get(q.ref(c))
 	switch {
 	case err == nil:
@@ -163,50 +164,50 @@ func (q *queueClient) peek(c *call) {
 	case isNotFound(err):
 		notFound(c)
 	default:
-		c.readFailed(err)
+		c.ReadFailed(err)
 	}
 }
 
-func (q *queueClient) bury(c *call) {
+func (q *Client) bury(c *proc.Call) {
 	if taskID(c) {
-		c.submit(&job.Bury{Ref: q.ref(c), Need: job.NeedAny, Want: true}, buried)
+		c.Submit(&job.Bury{Ref: q.ref(c), Need: job.NeedAny, Want: true}, buried)
 	}
 }
 
-func buried(c *call, res *job.Result) {
+func buried(c *proc.Call, res *job.Result) {
 	switch {
 	case res.Err != nil && res.Err.Kind == job.NotFound, res.Err == nil && len(res.Jobs) == 0:
 		notFound(c)
 	case res.Err != nil:
-		c.refuse(res.Err)
+		c.Refuse(res.Err)
 	default:
 		showTask(c, &res.Jobs[0])
 	}
 }
 
-func (q *queueClient) remove(c *call) {
+func (q *Client) remove(c *proc.Call) {
 	if taskID(c) {
-		c.submit(&job.Delete{Ref: q.ref(c), Need: job.NeedAny, Want: true}, removed)
+		c.Submit(&job.Delete{Ref: q.ref(c), Need: job.NeedAny, Want: true}, removed)
 	}
 }
 
-func removed(c *call, res *job.Result) {
+func removed(c *proc.Call, res *job.Result) {
 	switch {
 	case res.Err != nil && res.Err.Kind == job.NotFound:
 		notFound(c)
 	case res.Err != nil:
-		c.refuse(res.Err)
+		c.Refuse(res.Err)
 	default:
 		answerTask(c, &res.Jobs[0], taskDone)
 	}
 }
 
-func (q *queueClient) kick(c *call) {
+func (q *Client) kick(c *proc.Call) {
 	count := 1.0
-	if arg := c.args.At(0); !arg.IsNil() {
+	if arg := c.Args.At(0); !arg.IsNil() {
 		var ok bool
 		if count, ok = arg.Number(); !ok {
-			c.raise(textInvalid)
+			c.Raise(proc.TextInvalid)
 			return
 		}
 	}
@@ -214,10 +215,10 @@ func (q *queueClient) kick(c *call) {
 		q.kickMany(c, count)
 		return
 	}
-	c.submit(q.kickCommand(int(max(count, 0))), kicked)
+	c.Submit(q.kickCommand(int(max(count, 0))), kicked)
 }
 
-func (q *queueClient) kickCommand(count int) *job.Kick {
+func (q *Client) kickCommand(count int) *job.Kick {
 	return &job.Kick{Namespace: q.namespace, Queue: q.tube.name, Count: count}
 }
 
@@ -225,18 +226,18 @@ func (q *queueClient) kickCommand(count int) *job.Kick {
 const kickStep = 1000
 
 // kickMany brings back at most count of the tasks that are buried now.
-func (q *queueClient) kickMany(c *call, count float64) {
-	c.settle()
+func (q *Client) kickMany(c *proc.Call, count float64) {
+	c.Settle()
 	found, _, err := q.engine.Queue(q.namespace, q.tube.name)
 	if err != nil {
-		c.readFailed(err)
+		c.ReadFailed(err)
 		return
 	}
 	most := int(min(count, float64(found.Counts[job.Buried])))
 	var all job.Result
 	for all.Count < most {
 		step := min(kickStep, most-all.Count)
-		res := c.do(q.kickCommand(step))[0]
+		res := c.Do(q.kickCommand(step))[0]
 		all.Count += res.Count
 		if all.Err = res.Err; res.Err != nil || res.Count < step {
 			break
@@ -245,25 +246,25 @@ func (q *queueClient) kickMany(c *call, count float64) {
 	kicked(c, &all)
 }
 
-func kicked(c *call, res *job.Result) {
+func kicked(c *proc.Call, res *job.Result) {
 	if res.Err != nil {
-		c.refuse(res.Err)
+		c.Refuse(res.Err)
 		return
 	}
-	r := c.begin()
-	r.lone()
-	r.u64(uint64(res.Count)) //nolint:gosec // a count
-	c.end(&r)
+	r := c.Begin()
+	r.Lone()
+	r.Uint64(uint64(res.Count)) //nolint:gosec // a count
+	c.End(&r)
 }
 
-func (q *queueClient) touch(c *call) {
-	more, ok := secondsOf(c.args.At(1))
-	if !ok && !c.args.At(1).IsNil() {
-		c.raise(textInvalid)
+func (q *Client) touch(c *proc.Call) {
+	more, ok := secondsOf(c.Args.At(1))
+	if !ok && !c.Args.At(1).IsNil() {
+		c.Raise(proc.TextInvalid)
 		return
 	}
 	if more <= 0 {
-		c.nothing()
+		c.Nothing()
 		return
 	}
 	if !taskID(c) {
@@ -273,48 +274,48 @@ func (q *queueClient) touch(c *call) {
 		q.touchRefused(c)
 		return
 	}
-	c.submit(&job.Touch{Ref: q.ref(c), By: q.owner(), Need: job.NeedHeld, Add: more, Want: true}, touched)
+	c.Submit(&job.Touch{Ref: q.ref(c), By: q.owner(), Need: job.NeedHeld, Add: more, Want: true}, touched)
 }
 
-func touched(c *call, res *job.Result) { settled(c, res, taskTaken) }
+func touched(c *proc.Call, res *job.Result) { settled(c, res, taskTaken) }
 
 // touchRefused answers a touch in a tube whose tasks have no time: whose task it is
 // is looked at first.
-func (q *queueClient) touchRefused(c *call) {
-	c.settle()
+func (q *Client) touchRefused(c *proc.Call) {
+	c.Settle()
 	j, err := q.engine.Get(q.ref(c))
 	if err == nil && j.State == job.Leased && j.Lease.Holder == q.owner() {
-		c.raise(kindNames[q.tube.kind] + " queue does not support touch")
+		c.Raise(kindNames[q.tube.kind] + " queue does not support touch")
 		return
 	}
-	c.raise(textNotTaken)
+	c.Raise(proc.TextNotTaken)
 }
 
-func (q *queueClient) truncate(c *call) {
-	c.submit(&job.Remove{Namespace: q.namespace, Queue: q.tube.name, KeepQueue: true}, done)
+func (q *Client) truncate(c *proc.Call) {
+	c.Submit(&job.Remove{Namespace: q.namespace, Queue: q.tube.name, KeepQueue: true}, done)
 }
 
-func (q *queueClient) releaseAll(c *call) {
-	c.submit(&job.ReleaseAll{Namespace: q.namespace, Queue: q.tube.name}, done)
+func (q *Client) releaseAll(c *proc.Call) {
+	c.Submit(&job.ReleaseAll{Namespace: q.namespace, Queue: q.tube.name}, done)
 }
 
 // done answers a command that returns nothing.
-func done(c *call, res *job.Result) {
+func done(c *proc.Call, res *job.Result) {
 	if res.Err != nil && res.Err.Kind != job.NotFound {
-		c.refuse(res.Err)
+		c.Refuse(res.Err)
 		return
 	}
-	c.nothing()
+	c.Nothing()
 }
 
-func (q *queueClient) drop(c *call) {
-	res := c.do(&job.Remove{Namespace: q.namespace, Queue: q.tube.name, IfIdle: true})
+func (q *Client) drop(c *proc.Call) {
+	res := c.Do(&job.Remove{Namespace: q.namespace, Queue: q.tube.name, IfIdle: true})
 	if err := res[0].Err; err != nil && err.Kind != job.NotFound {
-		c.refuse(err)
+		c.Refuse(err)
 		return
 	}
-	r := c.begin()
-	r.lone()
-	r.boolean(true)
-	c.end(&r)
+	r := c.Begin()
+	r.Lone()
+	r.Bool(true)
+	c.End(&r)
 }

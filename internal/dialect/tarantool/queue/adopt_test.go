@@ -1,4 +1,4 @@
-package tarantool
+package queue
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
@@ -21,7 +22,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close() //nolint:errcheck // in memory
-	d := New(Options{Options: dialect.Options{Engine: e, Namespace: "ns"}})
+	d := New(e, "ns", 64<<20, 0)
 	options := msgp.AppendMapHeader(nil, 2)
 	options = msgp.AppendInt(msgp.AppendString(options, "capacity"), 9)
 	options = msgp.AppendInt(msgp.AppendString(options, "ttl"), 60)
@@ -68,7 +69,7 @@ func TestAdopt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j.State != c.want || j.Group == "" || !r.HasSerial || string(appendBody(nil, j.BodyKind, j.Body)) != string(c.a.Body) || j.Created != now-1e10 ||
+		if j.State != c.want || j.Group == "" || !r.HasSerial || string(proc.AppendBody(nil, j.BodyKind, j.Body)) != string(c.a.Body) || j.Created != now-1e10 ||
 			j.Policy.Lease != 90*time.Second ||
 			j.Policy.ExpireAt != now+1e10 ||
 			j.Policy.Priority != -c.a.Priority {
@@ -91,7 +92,7 @@ func TestAdopt(t *testing.T) {
 // TestAdoptRefused names what is wrong.
 func TestAdoptRefused(t *testing.T) {
 	t.Parallel()
-	d := New(Options{Options: dialect.Options{Namespace: "ns"}, MaxPacket: 10})
+	d := New(nil, "ns", 10, 0)
 	for _, c := range []struct {
 		a    dialect.Arrival
 		want string

@@ -1,4 +1,4 @@
-package tarantool
+package queue
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/job"
 )
 
@@ -21,9 +22,9 @@ type putOptions struct {
 	timeout time.Duration
 }
 
-func (q *queueClient) put(c *call) {
-	if c.args.Count() == 0 {
-		c.fail(iproto.CodeFieldMissing, "Tuple field 3 required by space format is missing")
+func (q *Client) put(c *proc.Call) {
+	if c.Args.Count() == 0 {
+		c.Fail(iproto.CodeFieldMissing, "Tuple field 3 required by space format is missing")
 		return
 	}
 	o := putOptions{pri: q.tube.pri, ttl: q.tube.ttl, ttr: q.tube.ttr}
@@ -33,10 +34,10 @@ func (q *queueClient) put(c *call) {
 	if !q.putOptions(c, &o) {
 		return
 	}
-	cmd := c.newPush()
+	cmd := c.NewPush()
 	s := &cmd.Spec
 	s.Namespace, s.Queue = q.namespace, q.tube.name
-	s.Body, s.BodyKind = storedBody(c.args.At(0), 1)
+	s.Body, s.BodyKind = proc.StoredBody(c.Args.At(0), 1)
 	s.Group, s.Trace = o.group, o.trace
 	s.Origin = dialect.DoorTarantool
 	s.Policy.Requeue, s.Policy.Due = job.PlaceOld, job.PlaceOld
@@ -44,17 +45,17 @@ func (q *queueClient) put(c *call) {
 		o.times(s)
 	}
 	cmd.RoomWait = max(o.timeout, 0)
-	c.pushWait(cmd, pushed)
+	c.PushWait(cmd, pushed)
 }
 
 // times fills in what only tasks of some types of tubes have.
 func (o *putOptions) times(s *job.Spec) {
 	s.Policy.Priority = -int64(min(o.pri, math.MaxInt64))
-	if o.ttr < century {
+	if o.ttr < proc.Century {
 		s.Policy.Lease = max(o.ttr, time.Microsecond) // none at all would be for ever
 	}
 	s.Delay = max(o.delay, 0)
-	if o.ttl >= century {
+	if o.ttl >= proc.Century {
 		return
 	}
 	if s.TTL = o.ttl + s.Delay; s.TTL <= 0 {
@@ -67,10 +68,10 @@ const longAgo job.Time = 1
 
 // putOptions reads the options that the type of the tube has. If they are wrong it
 // answers that.
-func (q *queueClient) putOptions(c *call, o *putOptions) bool {
-	opts, ok := c.args.At(1).Fields()
+func (q *Client) putOptions(c *proc.Call, o *putOptions) bool {
+	opts, ok := c.Args.At(1).Fields()
 	if !ok {
-		c.raise(textInvalid)
+		c.Raise(proc.TextInvalid)
 		return false
 	}
 	kind := q.tube.kind
@@ -87,7 +88,7 @@ func (q *queueClient) putOptions(c *call, o *putOptions) bool {
 		case !kind.timed():
 		case string(name) == "pri":
 			if o.pri, ok = val.Uint(); !ok {
-				c.fail(iproto.CodeFieldType, "Tuple field 6 type does not match one required by operation: expected unsigned")
+				c.Fail(iproto.CodeFieldType, "Tuple field 6 type does not match one required by operation: expected unsigned")
 				return false
 			}
 		case string(name) == "ttl":
@@ -100,7 +101,7 @@ func (q *queueClient) putOptions(c *call, o *putOptions) bool {
 			o.timeout, ok = secondsOf(val)
 		}
 		if !ok {
-			c.raise(textInvalid)
+			c.Raise(proc.TextInvalid)
 			return false
 		}
 	}
@@ -115,9 +116,9 @@ const commonGroup = "nil"
 const noName = "\x00"
 
 // group is the name of a sub-queue; a number is its text.
-func (q *queueClient) group(v iproto.Value) string {
+func (q *Client) group(v iproto.Value) string {
 	if b, ok := v.Bytes(); ok && len(b) > 0 {
-		return q.conn.names.String(b)
+		return q.conn.Names.String(b)
 	}
 	if n, ok := v.Int(); ok {
 		return strconv.FormatInt(n, 10)
@@ -128,33 +129,33 @@ func (q *queueClient) group(v iproto.Value) string {
 	return noName
 }
 
-func pushed(c *call, res *job.Result) {
+func pushed(c *proc.Call, res *job.Result) {
 	if res.Err != nil {
 		pushRefused(c, res.Err)
 		return
 	}
-	cmd, _ := c.cmd.(*job.Push)
-	r := c.begin()
-	r.tuple(3)
+	cmd, _ := c.Command.(*job.Push)
+	r := c.Begin()
+	r.Tuple(3)
 	if res.HasSerial {
-		r.u64(res.Serial)
+		r.Uint64(res.Serial)
 	} else {
-		r.u64(uint64(res.ID) + foreign)
+		r.Uint64(uint64(res.ID) + foreign)
 	}
-	r.str(taskState(res.State))
-	r.body(cmd.Spec.BodyKind, cmd.Spec.Body)
-	c.end(&r)
+	r.Str(taskState(res.State))
+	r.Body(cmd.Spec.BodyKind, cmd.Spec.Body)
+	c.End(&r)
 }
 
 // pushRefused answers a put that did not take place: nil if the tube was full, and
 // stayed so as long as the client wanted to wait.
-func pushRefused(c *call, err *job.Error) {
+func pushRefused(c *proc.Call, err *job.Error) {
 	if err.Kind != job.Full && err.Kind != job.Timeout && err.Kind != job.Canceled {
-		c.refuse(err)
+		c.Refuse(err)
 		return
 	}
-	r := c.begin()
-	r.lone()
-	r.null()
-	c.end(&r)
+	r := c.Begin()
+	r.Lone()
+	r.Nil()
+	c.End(&r)
 }

@@ -1,4 +1,4 @@
-package tarantool
+package queue
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/job"
 )
 
@@ -47,7 +48,7 @@ func (k tubeKind) grouped() bool { return k == kindUTube || k == kindUTubeTTL }
 type tube struct {
 	name string
 	kind tubeKind
-	ttl  time.Duration // century: for ever; so with ttr
+	ttl  time.Duration // proc.Century: for ever; so with ttr
 	ttr  time.Duration
 	pri  uint64
 }
@@ -55,7 +56,7 @@ type tube struct {
 // newTube returns the tube of a queue. Queues that were never created as tubes serve
 // as fifottl without any defaults.
 func newTube(name string, settings *job.Settings) *tube {
-	t := &tube{name: name, kind: kindFIFOTTL, ttl: century, ttr: century}
+	t := &tube{name: name, kind: kindFIFOTTL, ttl: proc.Century, ttr: proc.Century}
 	if n, err := iproto.Skip(settings.Attrs); err != nil || n != len(settings.Attrs) {
 		return t
 	}
@@ -84,7 +85,7 @@ func newTube(name string, settings *job.Settings) *tube {
 
 func durationOf(v iproto.Value) time.Duration {
 	f, _ := v.Number()
-	return seconds(f)
+	return proc.Seconds(f)
 }
 
 // attrs are what newTube reads back from the settings of the queue, which are stored:
@@ -135,15 +136,15 @@ func (t *tubes) put(version uint64, found *tube) {
 }
 
 // findTube returns the tube of that name; nil if there is no such queue.
-func (q *queueClient) findTube(name []byte) *tube {
+func (q *Client) findTube(name []byte) *tube {
 	version := q.engine.QueuesVersion()
 	if t := q.tubes.get(version, name); t != nil {
 		return t
 	}
-	q.conn.submitUnit(false)
+	q.conn.Settle()
 	found, ok, err := q.engine.Queue(q.namespace, string(name))
 	if err != nil {
-		q.conn.logReadFailed(err)
+		q.conn.LogReadFailed(err)
 	}
 	if err != nil || !ok || found.Hidden {
 		return nil
@@ -152,6 +153,9 @@ func (q *queueClient) findTube(name []byte) *tube {
 	q.tubes.put(version, t)
 	return t
 }
+
+// HasTube reports whether there is a tube of that name.
+func (q *Client) HasTube(name []byte) bool { return q.findTube(name) != nil }
 
 // tubeNameMax is the length of the longest name of a tube.
 const tubeNameMax = 64
@@ -183,44 +187,44 @@ const (
 
 // createTube is queue.create_tube. A queue that others have pushed into before
 // becomes a tube by it.
-func (q *queueClient) createTube(c *call) {
-	name, ok := c.args.At(0).Bytes()
+func (q *Client) createTube(c *proc.Call) {
+	name, ok := c.Args.At(0).Bytes()
 	if !ok || !validTubeName(name) {
-		c.raise("Invalid tube name '" + show(c.args.At(0)) + "'")
+		c.Raise("Invalid tube name '" + show(c.Args.At(0)) + "'")
 		return
 	}
 	var n creation
-	n.tube = tube{name: string(name), ttl: century, ttr: century}
-	if text := n.options(c.args.At(2)); text != "" {
-		c.raise(text)
+	n.tube = tube{name: string(name), ttl: proc.Century, ttr: proc.Century}
+	if text := n.options(c.Args.At(2)); text != "" {
+		c.Raise(text)
 		return
 	}
-	kind, ok := c.args.At(1).Bytes()
+	kind, ok := c.Args.At(1).Bytes()
 	if ok {
 		n.tube.kind, ok = parseKind(kind)
 	}
 	if !ok {
 		if n.ifNotExists && q.isConfigured(c, n.tube.name) {
-			c.nothing()
+			c.Nothing()
 			return
 		}
-		c.raise("Unknown tube type " + show(c.args.At(1)))
+		c.Raise("Unknown tube type " + show(c.Args.At(1)))
 		return
 	}
 	if n.tube.kind != kindLimFIFOTTL {
 		n.capacity = 0
 	} else if n.engine == engineVinyl && !q.isConfigured(c, n.tube.name) {
-		c.raise(textVinyl) // of one that exists it is not asked
+		c.Raise(textVinyl) // of one that exists it is not asked
 		return
 	}
-	res := c.do(n.command(q.namespace))
+	res := c.Do(n.command(q.namespace))
 	switch err := res[0].Err; {
 	case err == nil, err.Kind == job.Exists && n.ifNotExists:
-		c.nothing()
+		c.Nothing()
 	case err.Kind == job.Exists:
-		c.raise("Space '" + n.tube.name + "' already exists")
+		c.Raise("Space '" + n.tube.name + "' already exists")
 	default:
-		c.refuse(err)
+		c.Refuse(err)
 	}
 }
 
@@ -236,7 +240,7 @@ func (n *creation) command(namespace string) *job.Configure {
 func (n *creation) options(v iproto.Value) string {
 	opts, ok := v.Fields()
 	if !ok {
-		return textInvalid
+		return proc.TextInvalid
 	}
 	hasTTR := false
 	for key, val, more := opts.Next(); more; key, val, more = opts.Next() {
@@ -275,49 +279,49 @@ func (n *creation) options(v iproto.Value) string {
 
 func secondsOf(v iproto.Value) (time.Duration, bool) {
 	f, ok := v.Number()
-	return seconds(f), ok
+	return proc.Seconds(f), ok
 }
 
 // isConfigured reports whether a queue was made by create_tube.
-func (q *queueClient) isConfigured(c *call, name string) bool {
-	c.settle()
+func (q *Client) isConfigured(c *proc.Call, name string) bool {
+	c.Settle()
 	found, ok, err := q.engine.Queue(q.namespace, name)
 	return err == nil && ok && found.Configured
 }
 
-// tubeExists answers whether there is a tube at a path.
-func (q *queueClient) tubeExists(c *call) {
-	name, ok := bytes.CutPrefix(c.name, []byte(tubePrefix))
-	exists := ok && q.findTube(name) != nil
-	r := c.begin()
-	r.lone()
-	r.boolean(exists)
-	c.end(&r)
+// TubeExists answers whether there is a tube at a path.
+func (q *Client) TubeExists(c *proc.Call) {
+	name, ok := bytes.CutPrefix(c.Name, []byte(tubePrefix))
+	exists := ok && q.HasTube(name)
+	r := c.Begin()
+	r.Lone()
+	r.Bool(exists)
+	c.End(&r)
 }
 
 // listTubes is queue.tube: the names of all tubes, or whether there is one of a name.
-func (q *queueClient) listTubes(c *call) {
-	if arg := c.args.At(0); !arg.IsNil() {
+func (q *Client) listTubes(c *proc.Call) {
+	if arg := c.Args.At(0); !arg.IsNil() {
 		name, ok := arg.Bytes()
-		exists := ok && q.findTube(name) != nil // before begin: nothing may be answered in between
-		r := c.begin()
-		r.lone()
-		r.boolean(exists)
-		c.end(&r)
+		exists := ok && q.HasTube(name) // before begin: nothing may be answered in between
+		r := c.Begin()
+		r.Lone()
+		r.Bool(exists)
+		c.End(&r)
 		return
 	}
-	c.settle()
+	c.Settle()
 	shown, err := dialect.Shown(q.engine, q.namespace)
 	if err != nil {
-		c.readFailed(err)
+		c.ReadFailed(err)
 		return
 	}
-	r := c.begin()
-	r.tuple(len(shown))
+	r := c.Begin()
+	r.Tuple(len(shown))
 	for i := range shown {
-		r.str(shown[i].Name)
+		r.Str(shown[i].Name)
 	}
-	c.end(&r)
+	c.End(&r)
 }
 
 // show returns a value as text, as messages quote it.

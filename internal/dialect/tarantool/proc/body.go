@@ -1,17 +1,18 @@
-package tarantool
+package proc
 
 import (
-	"millrace/internal/dialect/tarantool/iproto"
-	"millrace/internal/job"
 	"unicode/utf8"
 
 	"github.com/tinylib/msgp/msgp"
+
+	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/job"
 )
 
-// storedBody returns how n values, which follow one another, are kept as a body. A
+// StoredBody returns how n values, which follow one another, are kept as a body. A
 // lone string is kept as plain bytes, which every other protocol understands, if it
 // is shown from them exactly as it was sent.
-func storedBody(raw []byte, n int) ([]byte, job.BodyKind) {
+func StoredBody(raw []byte, n int) ([]byte, job.BodyKind) {
 	switch n {
 	case 0:
 		return nil, job.BodyNone
@@ -23,7 +24,7 @@ func storedBody(raw []byte, n int) ([]byte, job.BodyKind) {
 	return raw, job.BodyMsgpack
 }
 
-// isShortest reports whether v is what appendBody makes of the bytes b: text if they
+// isShortest reports whether v is what AppendBody makes of the bytes b: text if they
 // are text, else binary data, with as short a length as there is.
 func isShortest(v iproto.Value, b []byte) bool {
 	text, n := utf8.Valid(b), len(b)
@@ -39,9 +40,9 @@ func isShortest(v iproto.Value, b []byte) bool {
 	}
 }
 
-// appendBody appends the body of a job as one MessagePack value: what was put as it
+// AppendBody appends the body of a job as one MessagePack value: what was put as it
 // was, and what came through another protocol as a string.
-func appendBody(b []byte, kind job.BodyKind, body []byte) []byte {
+func AppendBody(b []byte, kind job.BodyKind, body []byte) []byte {
 	switch kind {
 	case job.BodyMsgpack:
 		// Legacy tasks have any number of values.

@@ -1,64 +1,66 @@
-package tarantool
+package legacy
 
 import (
 	"errors"
 	"strconv"
+
+	"millrace/internal/dialect/tarantool/proc"
 )
 
 // statistics answers the counters of the tubes that have been used since the
 // start: of one, of those of a space, or of all.
-func (a *legacyAPI) statistics(c *call) {
-	want, ok := legacyWanted(c)
+func (a *API) statistics(c *proc.Call) {
+	want, ok := wanted(c)
 	if !ok {
-		c.raise(textInvalid)
+		c.Raise(proc.TextInvalid)
 		return
 	}
 	rows := a.stats.rows(want)
-	c.settle()
+	c.Settle()
 	if err := a.fill(c, rows); err != nil {
 		readFailed(c, err)
 		return
 	}
 	n := 0
 	for i := range rows {
-		for k := range legacyShown {
+		for k := range shown {
 			if rows[i].shows(k) {
 				n += 2
 			}
 		}
 	}
-	r := c.begin()
-	r.tuple(n)
+	r := c.Begin()
+	r.Tuple(n)
 	var name []byte
 	for i := range rows {
 		row := &rows[i]
 		name = strconv.AppendUint(append(name[:0], "space"...), row.space, 10)
 		name = append(append(append(name, '.'), row.name...), '.')
-		for k, counter := range legacyShown {
+		for k, counter := range shown {
 			if row.shows(k) {
-				r.text(append(name, counter...))
-				r.text(strconv.AppendUint(nil, row.values[k], 10))
+				r.Text(append(name, counter...))
+				r.Text(strconv.AppendUint(nil, row.values[k], 10))
 			}
 		}
 	}
-	c.end(&r)
+	c.End(&r)
 }
 
-// legacyWanted reads which tubes are asked for.
-func legacyWanted(c *call) (want func(legacyTube) bool, ok bool) {
-	if c.args.At(0).IsNil() {
-		return func(legacyTube) bool { return true }, true
+// wanted reads which tubes are asked for.
+func wanted(c *proc.Call) (want func(tubeName) bool, ok bool) {
+	if c.Args.At(0).IsNil() {
+		return func(tubeName) bool { return true }, true
 	}
-	space, ok := legacySpace(c.args.At(0))
-	if !ok || c.args.At(1).IsNil() {
-		return func(t legacyTube) bool { return t.space == space }, ok
+	space, ok := readSpace(c.Args.At(0))
+	if !ok || c.Args.At(1).IsNil() {
+		return func(t tubeName) bool { return t.space == space }, ok
 	}
-	name, ok := c.args.At(1).Bytes()
-	return func(t legacyTube) bool { return t.space == space && t.name == string(name) }, ok
+	name, ok := c.Args.At(1).Bytes()
+	return func(t tubeName) bool { return t.space == space && t.name == string(name) }, ok
 }
 
 // fill reads what the engine knows about the tubes.
-func (a *legacyAPI) fill(c *call, rows []legacyRow) error {
+func (a *API) fill(c *proc.Call, rows []statsRow) error {
 	v, err := a.engine.View()
 	if err != nil {
 		return err
@@ -70,7 +72,7 @@ func (a *legacyAPI) fill(c *call, rows []legacyRow) error {
 			return errors.Join(err, v.Close())
 		}
 		if there {
-			base := a.stats.base[legacyQueue{namespace, rows[i].name}]
+			base := a.stats.base[queueName{namespace, rows[i].name}]
 			rows[i].fill(&q, &base)
 		}
 	}

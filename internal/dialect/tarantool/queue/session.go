@@ -1,4 +1,4 @@
-package tarantool
+package queue
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -43,9 +44,9 @@ func (s *sessions) init(ttr time.Duration) {
 }
 
 // owner returns the session's holder and makes a session if there is none yet.
-func (q *queueClient) owner() job.Holder {
+func (q *Client) owner() job.Holder {
 	if q.session == nil {
-		s := &session{id: newUUID(), holder: q.engine.NewHolder(), conns: 1}
+		s := &session{id: dialect.NewUUID(), holder: q.engine.NewHolder(), conns: 1}
 		all := &q.sessions
 		all.mu.Lock()
 		all.byID[s.id] = s
@@ -55,14 +56,14 @@ func (q *queueClient) owner() job.Holder {
 	return q.session.holder
 }
 
-// leave ends the connection's part in its session.
-func (q *queueClient) leave() {
+// Leave ends the connection's part in its session.
+func (q *Client) Leave() {
 	if q.session == nil {
 		return
 	}
 	s := q.session
 	q.session = nil
-	q.conn.cancelTakes(s.holder)
+	q.conn.CancelTakes(s.holder)
 	all := &q.sessions
 	done := make(chan struct{})
 	req := &engine.Request{Done: func(*engine.Request) { close(done) }}
@@ -109,7 +110,7 @@ func (s *session) over(now time.Time) bool { return !s.until.IsZero() && !now.Be
 
 // join makes the connection one of another session. It reports false if there is no
 // such session.
-func (q *queueClient) join(id dialect.UUID) bool {
+func (q *Client) join(id dialect.UUID) bool {
 	if q.session != nil && q.session.id == id {
 		return true
 	}
@@ -133,38 +134,38 @@ func (q *queueClient) join(id dialect.UUID) bool {
 	if resumed {
 		<-done
 	}
-	q.leave()
+	q.Leave()
 	q.session = s
 	return true
 }
 
 // identify is queue.identify.
-func (q *queueClient) identify(c *call) {
-	arg := c.args.At(0)
+func (q *Client) identify(c *proc.Call) {
+	arg := c.Args.At(0)
 	if !arg.IsNil() {
 		id, ok := arg.Bytes()
 		if !ok || len(id) != len(dialect.UUID{}) {
-			c.raise("Invalid UUID format.")
+			c.Raise("Invalid UUID format.")
 			return
 		}
-		c.settle()
+		c.Settle()
 		if u := dialect.UUID(id); !q.join(u) {
-			c.raise("The UUID " + u.String() + " is unknown.")
+			c.Raise("The UUID " + u.String() + " is unknown.")
 			return
 		}
 	}
 	q.owner()
-	r := c.begin()
-	r.lone()
-	r.text(q.session.id[:])
-	c.end(&r)
+	r := c.Begin()
+	r.Lone()
+	r.Text(q.session.id[:])
+	c.End(&r)
 }
 
 // configure is queue.cfg. Everything is checked before anything is set.
-func (q *queueClient) configure(c *call) {
-	opts, ok := c.args.At(0).Fields()
+func (q *Client) configure(c *proc.Call) {
+	opts, ok := c.Args.At(0).Fields()
 	if !ok {
-		c.raise(textInvalid)
+		c.Raise(proc.TextInvalid)
 		return
 	}
 	ttr, set := time.Duration(0), false
@@ -174,17 +175,17 @@ func (q *queueClient) configure(c *call) {
 		case "ttr":
 			f, ok := val.Number()
 			if !ok || f < 0 {
-				c.raise("Invalid value of ttr: " + show(val))
+				c.Raise("Invalid value of ttr: " + show(val))
 				return
 			}
-			ttr, set = seconds(f), true
+			ttr, set = proc.Seconds(f), true
 		case "in_replicaset":
 			if _, ok := val.Bool(); !ok {
-				c.raise("Invalid value of in_replicaset: " + show(val))
+				c.Raise("Invalid value of in_replicaset: " + show(val))
 				return
 			}
 		default:
-			c.raise("Unknown option " + show(key))
+			c.Raise("Unknown option " + show(key))
 			return
 		}
 	}
@@ -194,13 +195,13 @@ func (q *queueClient) configure(c *call) {
 		all.ttr = ttr
 		all.mu.Unlock()
 	}
-	c.nothing()
+	c.Nothing()
 }
 
 // state is queue.state.
-func (*queueClient) state(c *call) {
-	r := c.begin()
-	r.lone()
-	r.str("RUNNING")
-	c.end(&r)
+func (*Client) state(c *proc.Call) {
+	r := c.Begin()
+	r.Lone()
+	r.Str("RUNNING")
+	c.End(&r)
 }

@@ -1,4 +1,4 @@
-package tarantool
+package legacy
 
 import (
 	"bytes"
@@ -9,17 +9,18 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"millrace/internal/dialect/tarantool/iproto"
+	"millrace/internal/dialect/tarantool/proc"
 	"millrace/internal/job"
 )
 
-// TestLegacyID shows the two forms of ids, and that only they name a job.
-func TestLegacyID(t *testing.T) {
+// TestID shows the two forms of ids, and that only they name a job.
+func TestID(t *testing.T) {
 	t.Parallel()
 	pattern := regexp.MustCompile(`^[0-9a-f]{32}$`)
 	seen := map[string]bool{}
 	for _, id := range []job.ID{1, 2, 255, 1 << 32, 1<<53 - 1} {
 		for _, numbered := range []bool{false, true} {
-			text := string(appendLegacyID(nil, 7, id, numbered))
+			text := string(appendID(nil, 7, id, numbered))
 			if !pattern.MatchString(text) || seen[text] {
 				t.Errorf("id %d, %v is %q", id, numbered, text)
 			}
@@ -30,7 +31,7 @@ func TestLegacyID(t *testing.T) {
 				want.ID = id
 			}
 			for _, v := range []iproto.Value{msgp.AppendString(nil, text), msgp.AppendBytes(nil, []byte(text)), msgp.AppendString(nil, strings.ToUpper(text))} {
-				if ref, ok := legacyRef("ns", v); !ok || ref != want {
+				if ref, ok := readRef("ns", v); !ok || ref != want {
 					t.Errorf("%q names %+v, %v, want %+v", text, ref, ok, want)
 				}
 			}
@@ -40,20 +41,20 @@ func TestLegacyID(t *testing.T) {
 		"", "1", strings.Repeat("0", 32), strings.Repeat("f", 32), "6d696c6c00008000a700000000000001", "6d696c6c000080007700000000000001",
 		"6d696c6c0000800087000000000000g1", "6d696c6c-0000-8000-8700-000000000001", "6d696c6c00008000870000000000000010",
 	} {
-		if ref, ok := legacyRef("ns", msgp.AppendString(nil, text)); ok {
+		if ref, ok := readRef("ns", msgp.AppendString(nil, text)); ok {
 			t.Errorf("%q names %+v", text, ref)
 		}
 	}
 	for _, v := range []iproto.Value{nil, {iproto.Nil}, msgp.AppendInt(nil, 5), msgp.AppendMapHeader(nil, 0)} {
-		if ref, ok := legacyRef("ns", v); ok {
+		if ref, ok := readRef("ns", v); ok {
 			t.Errorf("%x names %+v", v, ref)
 		}
 	}
 }
 
-// TestLegacyBodies shows that values come back as they were sent, whatever they are
+// TestBodies shows that values come back as they were sent, whatever they are
 // kept as, and that only lone strings are kept as plain bytes.
-func TestLegacyBodies(t *testing.T) {
+func TestBodies(t *testing.T) {
 	t.Parallel()
 	long := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
 	for _, c := range []struct {
@@ -85,29 +86,29 @@ func TestLegacyBodies(t *testing.T) {
 		{"nil", []byte{iproto.Nil}, 1, job.BodyMsgpack},
 		{"map", []byte("\x81\xa1k\x01"), 1, job.BodyMsgpack},
 	} {
-		body, kind := storedBody(c.raw, c.n)
+		body, kind := proc.StoredBody(c.raw, c.n)
 		if kind != c.kind {
 			t.Errorf("%s is kept as %d, want %d", c.name, kind, c.kind)
 		}
 		j := &job.Job{Body: body, BodyKind: kind}
-		if n := legacyFieldCount(j); n != c.n {
+		if n := fieldCount(j); n != c.n {
 			t.Errorf("%s comes back as %d values", c.name, n)
 		}
-		if again := appendBody(nil, j.BodyKind, j.Body); c.n == 1 && !bytes.Equal(again, c.raw) {
+		if again := proc.AppendBody(nil, j.BodyKind, j.Body); c.n == 1 && !bytes.Equal(again, c.raw) {
 			t.Errorf("%s comes back as %.40x", c.name, again)
 		}
 	}
 }
 
-// TestLegacyStates shows how jobs of other protocols look.
-func TestLegacyStates(t *testing.T) {
+// TestStates shows how jobs of other protocols look.
+func TestStates(t *testing.T) {
 	t.Parallel()
 	want := map[job.State]string{
 		job.Scheduled: "delayed", job.Blocked: "delayed", job.Retrying: "delayed", job.Ready: "ready", job.Leased: "taken",
 		job.Buried: "buried", job.Dead: "buried", job.Done: "done", job.Failed: "done",
 	}
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		if got := legacyStatus(s); got != want[s] {
+		if got := statusOf(s); got != want[s] {
 			t.Errorf("%v is shown as %q, want %q", s, got, want[s])
 		}
 	}
@@ -124,22 +125,22 @@ func TestLegacyStates(t *testing.T) {
 		{"taken", job.Job{State: job.Leased, Lease: job.Lease{Until: 6}, Policy: job.Policy{ExpireAt: 7}}, 6},
 		{"was delayed", job.Job{State: job.Ready, RunAt: 2, Policy: job.Policy{ExpireAt: 7}}, 7},
 	} {
-		if got := legacyEvent(&c.j); got != c.want {
+		if got := nextEvent(&c.j); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
 }
 
-// TestLegacyTubesBound shows that names cost no more memory than they may.
-func TestLegacyTubesBound(t *testing.T) {
+// TestTubesBound shows that names cost no more memory than they may.
+func TestTubesBound(t *testing.T) {
 	t.Parallel()
-	s := legacyStats{limit: 2}
+	s := stats{limit: 2}
 	for _, name := range []string{"a", "b", "a", "c", "d", "b"} {
-		s.add(legacyTube{name: name}, legacyCountTakeTimeout, 1)
+		s.add(tubeName{name: name}, countTakeTimeout, 1)
 	}
-	all := func(legacyTube) bool { return true }
+	all := func(tubeName) bool { return true }
 	rows := s.rows(all)
-	if len(rows) != 2 || rows[0].name != "a" || rows[1].name != "b" || rows[0].values[legacyCountTakeTimeout] != 2 || rows[1].values[legacyCountTakeTimeout] != 2 {
+	if len(rows) != 2 || rows[0].name != "a" || rows[1].name != "b" || rows[0].values[countTakeTimeout] != 2 || rows[1].values[countTakeTimeout] != 2 {
 		t.Errorf("%+v", rows)
 	}
 	for now, want := range map[uint64]uint64{5: 2, 3: 0, 2: 2} {
@@ -149,9 +150,9 @@ func TestLegacyTubesBound(t *testing.T) {
 	}
 }
 
-// FuzzLegacyNumber reads arguments of all kinds: whatever they are, nothing panics
+// FuzzNumber reads arguments of all kinds: whatever they are, nothing panics
 // and what is read is within its limits.
-func FuzzLegacyNumber(f *testing.F) {
+func FuzzNumber(f *testing.F) {
 	for _, text := range []string{"", "0", "-1", "1e300", "0.000001", "nan", "inf", "0x10", "1_0", "+5", ".", "e", "9007199254740993", "-0"} {
 		f.Add(msgp.AppendString(nil, text))
 	}
@@ -165,23 +166,23 @@ func FuzzLegacyNumber(f *testing.F) {
 			return // never an argument
 		}
 		v := iproto.Value(raw[:n])
-		if d, ok := legacySeconds(v, 5); ok && (d < 1 || d > century) {
+		if d, ok := readSeconds(v, 5); ok && (d < 1 || d > proc.Century) {
 			t.Errorf("%x is %v", v, d)
 		}
-		if pri, ok := legacyPri(v); ok && (pri < legacyPriorityMin || pri > legacyPriorityMax) {
+		if pri, ok := readPriority(v); ok && (pri < priorityMin || pri > priorityMax) {
 			t.Errorf("%x is the priority %d", v, pri)
 		}
-		if count, ok := legacyCount(v); ok && (count < 0 || count > 1<<31-1) {
+		if count, ok := readCount(v); ok && (count < 0 || count > 1<<31-1) {
 			t.Errorf("%x is the count %d", v, count)
 		}
-		if space, ok := legacySpace(v); ok && space > legacySpaceMax {
+		if space, ok := readSpace(v); ok && space > spaceMax {
 			t.Errorf("%x is the space %d", v, space)
 		}
-		_, isSpace := legacySpace(v)
-		if _, given, ok := legacyNumber(v); isSpace && (!given || !ok) {
+		_, isSpace := readSpace(v)
+		if _, given, ok := readNumber(v); isSpace && (!given || !ok) {
 			t.Errorf("%x is a space and no number", v)
 		}
-		if ref, ok := legacyRef("ns", v); ok && ref.ID == 0 && ref.Number != 0 {
+		if ref, ok := readRef("ns", v); ok && ref.ID == 0 && ref.Number != 0 {
 			t.Errorf("%x names %+v", v, ref)
 		}
 	})
