@@ -2,9 +2,10 @@ package iproto
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"math"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 const (
@@ -47,36 +48,31 @@ func Frame(in []byte) (uint64, error) {
 	if len(in) < head {
 		return 0, nil
 	}
-	return min(sizeAt(in), math.MaxInt64) + uint64(head), nil //nolint:gosec // small
+	size, _, err := msgp.ReadUint64Bytes(in)
+	return min(size, math.MaxInt64) + uint64(head), err //nolint:gosec // small
 }
 
 // Content returns a packet without the length before it.
 func Content(packet []byte) []byte { return packet[sizeOfSize(packet[0]):] }
 
-// sizeOfSize returns how many bytes the length of a packet has; zero if it is none.
+// sizeOfSize returns how many bytes a number of an unsigned type has that begins so, as the length of a packet does;
+// zero if it is none.
 func sizeOfSize(first byte) int {
 	switch {
-	case first <= mpFixintMax:
+	case first < 0x80:
 		return 1
-	case first >= mpUint8 && first <= mpUint64:
-		return 1 + 1<<(first-mpUint8)
+	case first >= msgUint8 && first <= msgUint64:
+		return 1 + 1<<(first-msgUint8)
 	default:
 		return 0
 	}
 }
 
-// sizeAt returns the length that in begins with, all of which is there.
-func sizeAt(in []byte) uint64 {
-	switch in[0] {
-	case mpUint8:
-		return uint64(in[1])
-	case mpUint16:
-		return uint64(binary.BigEndian.Uint16(in[1:]))
-	case mpUint32:
-		return uint64(binary.BigEndian.Uint32(in[1:]))
-	case mpUint64:
-		return binary.BigEndian.Uint64(in[1:])
-	default:
-		return uint64(in[0])
-	}
-}
+// The first bytes of some values.
+const (
+	msgTrue    = 0xc3
+	msgUint8   = 0xcc
+	msgUint32  = 0xce
+	msgUint64  = 0xcf
+	msgArray32 = 0xdd
+)

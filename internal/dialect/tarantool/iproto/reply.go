@@ -36,11 +36,11 @@ const (
 
 // appendHead appends size and header of a packet; setSize fills in the size.
 func appendHead(b []byte, status uint32, sync uint64) []byte {
-	b = append(b, mpUint32, 0, 0, 0, 0, 0x83, keyType, mpUint32)
+	b = append(b, msgUint32, 0, 0, 0, 0, 0x83, keyType, msgUint32)
 	b = binary.BigEndian.AppendUint32(b, status)
-	b = append(b, keySync, mpUint64)
+	b = append(b, keySync, msgUint64)
 	b = binary.BigEndian.AppendUint64(b, sync)
-	return append(b, keySchema, mpUint32, 0, 0, 0, schemaVersion)
+	return append(b, keySchema, msgUint32, 0, 0, 0, schemaVersion)
 }
 
 // setSize fills in the size of the packet that begins at start and ends with b.
@@ -61,7 +61,7 @@ func AppendNone(b []byte, sync uint64) []byte {
 
 // BeginList appends a reply with a list as far as its values; EndList ends it.
 func BeginList(b []byte, sync uint64) []byte {
-	return append(appendHead(b, 0, sync), 0x81, keyData, mpArray32, 0, 0, 0, 0)
+	return append(appendHead(b, 0, sync), 0x81, keyData, msgArray32, 0, 0, 0, 0)
 }
 
 // listCount is where the number of values is in a reply.
@@ -90,10 +90,10 @@ func AppendID(b []byte, sync uint64) []byte {
 // AppendEvent appends the value of an event: true or none.
 func AppendEvent(b []byte, key string, set bool) []byte {
 	start := len(b)
-	b = append(b, mpUint32, 0, 0, 0, 0, 0x81, keyType, typeEvent)
+	b = append(b, msgUint32, 0, 0, 0, 0, 0x81, keyType, typeEvent)
 	if set {
 		b = msgp.AppendString(append(b, 0x82, keyEvent), key)
-		b = append(b, keyEventData, mpTrue)
+		b = append(b, keyEventData, msgTrue)
 	} else {
 		b = msgp.AppendString(append(b, 0x81, keyEvent), key)
 	}

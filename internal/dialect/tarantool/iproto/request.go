@@ -60,7 +60,7 @@ func (r *Request) Parse(p []byte) error {
 }
 
 func (r *Request) parseHeader(p []byte) (rest []byte, err error) {
-	if !Value(p).isMap() {
+	if !Value(p).is(msgp.MapType) {
 		return nil, errHeader
 	}
 	size, rest, err := msgp.ReadMapHeaderBytes(p)
@@ -87,7 +87,7 @@ func (r *Request) parseHeader(p []byte) (rest []byte, err error) {
 }
 
 func (r *Request) parseBody(p []byte) error {
-	if !Value(p).isMap() {
+	if !Value(p).is(msgp.MapType) {
 		return errBody
 	}
 	size, rest, err := msgp.ReadMapHeaderBytes(p)
@@ -119,12 +119,12 @@ func (r *Request) field(key, val Value) (err error) {
 	case keyIndex, keyLimit, keyOffset, keyIterator, keyVersion:
 		_, err = whole(val)
 	case keyKey, keyOps, keyFeatures:
-		if !val.isArray() {
+		if !val.is(msgp.ArrayType) {
 			err = errBody
 		}
 	case keyTuple:
 		r.Tuple = val
-		if !val.isArray() {
+		if !val.is(msgp.ArrayType) {
 			err = errBody
 		}
 	case keyFunction:
@@ -170,7 +170,7 @@ func whole(v Value) (uint64, error) {
 
 // text returns the content of a string, which is not nil even if it is empty.
 func text(v Value) ([]byte, error) {
-	if !v.isString() {
+	if !v.is(msgp.StrType) {
 		return nil, errInvalid
 	}
 	b, ok := v.Bytes()

@@ -11,77 +11,24 @@ import (
 // one stands for an argument that was not given.
 type Value []byte
 
-// The first bytes of values; from fixint and the negative ones on, of ranges.
-const (
-	mpFixintMax  = 0x7f
-	mpFixmap     = 0x80
-	mpFixarray   = 0x90
-	mpFixstr     = 0xa0
-	Nil          = 0xc0 // all of a nil
-	mpNone       = 0xc1 // no value begins so
-	mpFalse      = 0xc2
-	mpTrue       = 0xc3
-	mpBin8       = 0xc4
-	mpBin32      = 0xc6
-	mpFloat32    = 0xca
-	mpFloat64    = 0xcb
-	mpUint8      = 0xcc
-	mpUint16     = 0xcd
-	mpUint32     = 0xce
-	mpUint64     = 0xcf
-	mpInt8       = 0xd0
-	mpInt64      = 0xd3
-	mpStr8       = 0xd9
-	mpStr32      = 0xdb
-	mpArray16    = 0xdc
-	mpArray32    = 0xdd
-	mpMap16      = 0xde
-	mpMap32      = 0xdf
-	mpNegFixints = 0xe0
-)
+// Nil is all of the value nil.
+const Nil = 0xc0
 
-// first returns the first byte, which tells what the value is.
-func (v Value) first() byte {
-	if len(v) == 0 {
-		return mpNone
-	}
-	return v[0]
-}
+// is reports what the value is.
+func (v Value) is(t msgp.Type) bool { return msgp.NextType(v) == t }
 
 // IsNil reports whether the value is nil or not there.
 func (v Value) IsNil() bool { return len(v) == 0 || v[0] == Nil }
 
 // isUnsigned reports whether the value is a number of an unsigned type.
-func (v Value) isUnsigned() bool {
-	t := v.first()
-	return t <= mpFixintMax || t >= mpUint8 && t <= mpUint64
-}
+func (v Value) isUnsigned() bool { return len(v) > 0 && sizeOfSize(v[0]) > 0 }
 
-func (v Value) isSigned() bool {
-	t := v.first()
-	return t >= mpNegFixints || t >= mpInt8 && t <= mpInt64
-}
-
-func (v Value) isFloat() bool { return v.first() == mpFloat32 || v.first() == mpFloat64 }
-
-func (v Value) isString() bool {
-	t := v.first()
-	return t >= mpFixstr && t < Nil || t >= mpStr8 && t <= mpStr32
-}
-
-func (v Value) isArray() bool {
-	t := v.first()
-	return t >= mpFixarray && t < mpFixstr || t == mpArray16 || t == mpArray32
-}
-
-func (v Value) isMap() bool {
-	t := v.first()
-	return t >= mpFixmap && t < mpFixarray || t == mpMap16 || t == mpMap32
-}
+// isInteger reports whether the value is a number of an integer type.
+func (v Value) isInteger() bool { return v.is(msgp.IntType) || v.is(msgp.UintType) }
 
 // Uint returns a whole number from zero up, of whatever width, or a float that is one.
 func (v Value) Uint() (n uint64, ok bool) {
-	if v.isUnsigned() {
+	if v.isInteger() {
 		n, _, err := msgp.ReadUint64Bytes(v)
 		return n, err == nil
 	}
@@ -91,11 +38,7 @@ func (v Value) Uint() (n uint64, ok bool) {
 
 // Int returns a whole number of whatever width, or a float that is one.
 func (v Value) Int() (n int64, ok bool) {
-	switch {
-	case v.isUnsigned():
-		u, _, err := msgp.ReadUint64Bytes(v)
-		return int64(u & math.MaxInt64), err == nil && u <= math.MaxInt64
-	case v.isSigned():
+	if v.isInteger() {
 		n, _, err := msgp.ReadInt64Bytes(v)
 		return n, err == nil
 	}
@@ -109,13 +52,13 @@ func (v Value) Int() (n int64, ok bool) {
 // Number returns an integer or a float of whatever width.
 func (v Value) Number() (f float64, ok bool) {
 	switch {
-	case v.isUnsigned():
+	case v.is(msgp.UintType):
 		u, _, err := msgp.ReadUint64Bytes(v)
 		return float64(u), err == nil
-	case v.isSigned():
+	case v.is(msgp.IntType):
 		i, _, err := msgp.ReadInt64Bytes(v)
 		return float64(i), err == nil
-	case v.isFloat():
+	case v.is(msgp.Float32Type), v.is(msgp.Float64Type):
 		f, _, err := msgp.ReadFloat64Bytes(v) // of either width
 		return f, err == nil && !math.IsNaN(f)
 	default:
@@ -149,10 +92,10 @@ const numberLen = 64
 // Bytes returns the content of a string or of binary data. It is a part of v.
 func (v Value) Bytes() (b []byte, ok bool) {
 	var err error
-	switch t := v.first(); {
-	case v.isString():
+	switch {
+	case v.is(msgp.StrType):
 		b, _, err = msgp.ReadStringZC(v)
-	case t >= mpBin8 && t <= mpBin32:
+	case v.is(msgp.BinType):
 		b, _, err = msgp.ReadBytesZC(v)
 	default:
 		return nil, false
@@ -162,13 +105,13 @@ func (v Value) Bytes() (b []byte, ok bool) {
 
 // Bool returns a truth value.
 func (v Value) Bool() (b, ok bool) {
-	t := v.first()
-	return t == mpTrue, t == mpTrue || t == mpFalse
+	b, _, err := msgp.ReadBoolBytes(v)
+	return b, err == nil
 }
 
 // Array returns the number of elements and the elements, one after the other.
 func (v Value) Array() (n int, elements []byte, ok bool) {
-	if !v.isArray() {
+	if !v.is(msgp.ArrayType) {
 		return 0, nil, false
 	}
 	size, rest, err := msgp.ReadArrayHeaderBytes(v)
@@ -181,7 +124,7 @@ func (v Value) Fields() (f Fields, ok bool) {
 	switch {
 	case v.IsNil():
 		return Fields{}, true
-	case v.isMap():
+	case v.is(msgp.MapType):
 		size, rest, err := msgp.ReadMapHeaderBytes(v)
 		return Fields{left: int(size), rest: rest}, err == nil
 	default:
