@@ -81,72 +81,53 @@ func (p *iprotoWire) Packet(c *proc.Conn, packet []byte) {
 		return
 	}
 	p.proved, p.broken, p.failed = true, 0, false
-	p.do(c)
-	asked := packetCommand(r.Kind)
-	if asked != commandCall && asked != commandEval || p.failed { // else there is a call, which counts itself
-		c.Count(asked, !p.failed)
+	var asked request
+	if r.Kind < uint64(len(requests)) {
+		asked = requests[r.Kind]
+	}
+	if asked.do == nil {
+		asked.do = (*iprotoWire).unknown
+	}
+	asked.do(p, c)
+	if asked.command != commandCall && asked.command != commandEval || p.failed { // else there is a call, which counts itself
+		c.Count(asked.command, !p.failed)
 	}
 }
 
-// packetCommand is what a packet counts as.
-func packetCommand(kind uint64) int {
-	switch kind {
-	case iproto.TypeCall, iproto.TypeCall16:
-		return commandCall
-	case iproto.TypePing, iproto.TypeNop:
-		return commandPing
-	case iproto.TypeEval:
-		return commandEval
-	case iproto.TypeSelect:
-		return commandSelect
-	case iproto.TypeAuth:
-		return commandAuth
-	case iproto.TypeID:
-		return commandID
-	case iproto.TypeWatch:
-		return commandWatch
-	case iproto.TypeUnwatch:
-		return commandUnwatch
-	case iproto.TypeWatchOnce:
-		return commandWatchOnce
-	case iproto.TypeInsert, iproto.TypeReplace, iproto.TypeUpdate, iproto.TypeDelete, iproto.TypeUpsert:
-		return commandChange
-	case iproto.TypeExecute, iproto.TypePrepare:
-		return commandSQL
-	}
-	return commandUnknown
+// request is what a type of packets counts as, and what does it.
+type request struct {
+	command int
+	do      func(*iprotoWire, *proc.Conn)
 }
 
-// do does what the request asks for.
-func (p *iprotoWire) do(c *proc.Conn) {
-	r := &p.req
-	switch r.Kind {
-	case iproto.TypeCall, iproto.TypeCall16:
-		p.call(c)
-	case iproto.TypePing, iproto.TypeNop:
-		p.ok(c)
-	case iproto.TypeEval:
-		p.eval(c)
-	case iproto.TypeSelect:
-		p.selects(c)
-	case iproto.TypeAuth:
-		p.auth(c)
-	case iproto.TypeID:
-		c.SetOut(iproto.AppendID(c.Out(), r.Sync))
-	case iproto.TypeWatch:
-		p.watch(c)
-	case iproto.TypeUnwatch:
-		p.unwatch(c)
-	case iproto.TypeWatchOnce:
-		p.watchOnce(c)
-	case iproto.TypeInsert, iproto.TypeReplace, iproto.TypeUpdate, iproto.TypeDelete, iproto.TypeUpsert:
-		p.change(c)
-	case iproto.TypeExecute, iproto.TypePrepare:
-		p.fail(c, iproto.CodeUnsupported, "SQL is not supported")
-	default:
-		p.fail(c, iproto.CodeUnknownType, "Unknown request type "+strconv.FormatUint(r.Kind, 10))
-	}
+var requests = [...]request{
+	iproto.TypeCall:      {commandCall, (*iprotoWire).call},
+	iproto.TypeCall16:    {commandCall, (*iprotoWire).call},
+	iproto.TypePing:      {commandPing, (*iprotoWire).ok},
+	iproto.TypeNop:       {commandPing, (*iprotoWire).ok},
+	iproto.TypeEval:      {commandEval, (*iprotoWire).eval},
+	iproto.TypeSelect:    {commandSelect, (*iprotoWire).selects},
+	iproto.TypeAuth:      {commandAuth, (*iprotoWire).auth},
+	iproto.TypeID:        {commandID, (*iprotoWire).identify},
+	iproto.TypeWatch:     {commandWatch, (*iprotoWire).watch},
+	iproto.TypeUnwatch:   {commandUnwatch, (*iprotoWire).unwatch},
+	iproto.TypeWatchOnce: {commandWatchOnce, (*iprotoWire).watchOnce},
+	iproto.TypeInsert:    {commandChange, (*iprotoWire).change},
+	iproto.TypeReplace:   {commandChange, (*iprotoWire).change},
+	iproto.TypeUpdate:    {commandChange, (*iprotoWire).change},
+	iproto.TypeDelete:    {commandChange, (*iprotoWire).change},
+	iproto.TypeUpsert:    {commandChange, (*iprotoWire).change},
+	iproto.TypeExecute:   {commandSQL, (*iprotoWire).sql},
+	iproto.TypePrepare:   {commandSQL, (*iprotoWire).sql},
 }
+
+func (p *iprotoWire) unknown(c *proc.Conn) {
+	p.fail(c, iproto.CodeUnknownType, "Unknown request type "+strconv.FormatUint(p.req.Kind, 10))
+}
+
+func (p *iprotoWire) sql(c *proc.Conn) { p.fail(c, iproto.CodeUnsupported, "SQL is not supported") }
+
+func (p *iprotoWire) identify(c *proc.Conn) { c.SetOut(iproto.AppendID(c.Out(), p.req.Sync)) }
 
 // fail answers the request with an error.
 func (p *iprotoWire) fail(c *proc.Conn, code iproto.Code, text string) {

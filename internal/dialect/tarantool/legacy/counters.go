@@ -36,24 +36,11 @@ const (
 	counterCount = int(countPeek) + 1
 )
 
-// What else statistics shows, behind the counters.
+// What else statistics shows, behind the counters: what has expired or was taken from its worker, and from showTotal on
+// how many tasks there are.
 const (
-	showExpired = counterCount + iota
-	showExpiredReady
-	showExpiredDelayed
-	showExpiredTaken
-	showExpiredBuried
-	showExpiredDone
-	showDisconnect
-	showRestart
-	showTotal
-	showReady
-	showDelayed
-	showTaken
-	showBuried
-	showDone
-
-	shownCount
+	showTotal  = counterCount + 8
+	shownCount = showTotal + 6
 )
 
 // shown are the names of what statistics shows of a tube: what was counted,
@@ -199,24 +186,23 @@ func (s *stats) rows(want func(tubeName) bool) (rows []statsRow) {
 // fill adds what the engine knows about the tube. The tasks that were released by
 // starts of the server are those of all starts.
 func (r *statsRow) fill(q *job.QueueInfo, base *baseline) {
-	v, n := &r.values, &q.Counts
-	v[showTotal] = q.Total()
-	v[showReady], v[showDelayed], v[showTaken], v[showBuried], v[showDone] = sums(n)
 	var expired [job.StateCount]uint64
+	all := uint64(0)
 	for s := range expired {
 		expired[s] = since(q.Expired[s], base.expired[s])
-		v[showExpired] += expired[s]
+		all += expired[s]
 	}
-	v[showExpiredReady], v[showExpiredDelayed], v[showExpiredTaken],
-		v[showExpiredBuried], v[showExpiredDone] = sums(&expired)
-	v[showDisconnect] = since(q.Totals[job.CountEnded], base.ended)
-	v[showRestart] = q.Totals[job.CountRestarted]
+	values := append([]uint64{all}, sums(&expired)...)
+	values = append(values, since(q.Totals[job.CountEnded], base.ended), q.Totals[job.CountRestarted], q.Total())
+	copy(r.values[counterCount:], append(values, sums(&q.Counts)...))
 }
 
-// sums adds up numbers of jobs by the statuses that their states are shown as.
-func sums(n *[job.StateCount]uint64) (ready, delayed, taken, buried, done uint64) {
-	return n[job.Ready], n[job.Scheduled] + n[job.Blocked] + n[job.Retrying], n[job.Leased],
-		n[job.Buried] + n[job.Dead], n[job.Done] + n[job.Failed]
+// sums adds up numbers of jobs by the statuses that their states are shown as: ready, delayed, taken, buried, done.
+func sums(n *[job.StateCount]uint64) []uint64 {
+	return []uint64{
+		n[job.Ready], n[job.Scheduled] + n[job.Blocked] + n[job.Retrying], n[job.Leased],
+		n[job.Buried] + n[job.Dead], n[job.Done] + n[job.Failed],
+	}
 }
 
 // shows reports whether a value is shown.
