@@ -23,15 +23,16 @@ func (c *nodes) furnish() {
 	}
 }
 
-// smallDisks puts the data of two nodes on file systems of their own: of one the space can be taken away, of the other
-// what lies below, so that it takes writes and fails when they are to be made durable. That needs the rights of root.
+// smallDisks puts the data of two nodes on file systems of their own: of one the space can be taken away, and the other
+// can be lost from one moment to the next. That needs the rights of root.
 func (c *nodes) smallDisks() error {
-	const synced, full = 1, 2
+	const lost, full = 1, 2
 	below := filepath.Join(c.dir, "below")
 	image := filepath.Join(below, "image")
-	dir := c.data(synced)
-	if err := errors.Join(c.mount(c.data(full)), c.mount(below), os.Mkdir(dir, 0o750), os.WriteFile(image, nil, 0o600), os.Truncate(image, diskBytes),
-		run("mkfs.ext4", "-q", image)); err != nil {
+	dir := c.data(lost)
+	// Twice the size: an image and its copy.
+	if err := errors.Join(c.mount(c.data(full), diskBytes), c.mount(below, 2*diskBytes), os.Mkdir(dir, 0o750),
+		os.WriteFile(image, nil, 0o600), os.Truncate(image, diskBytes), run("mkfs.ext4", "-q", image)); err != nil {
 		return err
 	}
 	if err := run("mount", "-o", "loop", image, dir); err != nil {
@@ -41,18 +42,14 @@ func (c *nodes) smallDisks() error {
 	c.disks = []*disk{
 		{node: full, what: "disk full", spoil: func() { c.resize(c.data(full), 0) }, mend: func() { c.resize(c.data(full), diskBytes) }},
 		{
-			node: synced, what: "syncs fail", spoil: func() { c.resize(below, 0) },
-			// What the file system knows of its disk is not true any more: what is really there is mounted instead. It
-			// is a copy, because the loop device may have the image for as long as another mount namespace does, and a
-			// mount of the same file would use that device again, with blocks from before.
+			node: lost, what: "disk lost", spoil: func() { c.shutDown(dir) },
+			// What reached the disk is mounted again. It is a copy, because the loop device has the image for as long as
+			// any mount namespace does, and a mount of the same file would find the file system that was shut down.
 			mend: func() {
 				c.unmount(dir)
-				c.resize(below, 2*diskBytes)
-				spoilt := image
+				old := image
 				image += "+"
-				err := errors.Join(run("cp", "--sparse=always", spoilt, image), os.Remove(spoilt))
-				_ = run("e2fsck", "-f", "-y", image) // its status is not zero if there was something to mend
-				if err := errors.Join(err, run("mount", "-o", "loop", image, dir)); err != nil {
+				if err := errors.Join(run("cp", "--sparse=always", old, image), os.Remove(old), run("mount", "-o", "loop", image, dir)); err != nil {
 					c.t.Error(err)
 				}
 			},
@@ -61,12 +58,25 @@ func (c *nodes) smallDisks() error {
 	return nil
 }
 
+// shutDown has a file system write nothing any more, not even what it has taken, and fail whoever writes or syncs.
+func (c *nodes) shutDown(dir string) {
+	c.t.Helper()
+	const shutDown, withoutLog = 0x8004587d, 2 // FS_IOC_SHUTDOWN, FS_SHUTDOWN_FLAGS_NOLOGFLUSH
+	f, err := os.Open(dir)
+	if err == nil {
+		err = errors.Join(unix.IoctlSetPointerInt(int(f.Fd()), shutDown, withoutLog), f.Close())
+	}
+	if err != nil {
+		c.t.Fatalf("shut down %s: %v", dir, err)
+	}
+}
+
 // mount makes a directory with a file system in memory.
-func (c *nodes) mount(dir string) error {
+func (c *nodes) mount(dir string, size uint64) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
 		return fmt.Errorf("mount tmpfs: %w", err)
 	}
 	c.t.Cleanup(func() { c.unmount(dir) })
