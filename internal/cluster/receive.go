@@ -34,6 +34,7 @@ const (
 type Receiver struct {
 	dir   string
 	log   *slog.Logger
+	fatal func(error)
 	times timing.Shared
 
 	mu       sync.Mutex // guards what follows
@@ -45,9 +46,10 @@ type Receiver struct {
 	expires  *time.Timer
 }
 
-// OpenReceiver returns the receiver of a directory. If a part of a checkpoint is in it, it can be continued.
-func OpenReceiver(dir string, log *slog.Logger) (*Receiver, error) {
-	r := &Receiver{dir: dir, log: log}
+// OpenReceiver returns the receiver of a directory. If a part of a checkpoint is in it, it can be continued. It calls
+// fatal if the files of this node cannot be written: then it must end, as with any other of its files.
+func OpenReceiver(dir string, log *slog.Logger, fatal func(error)) (*Receiver, error) {
+	r := &Receiver{dir: dir, log: log, fatal: fatal}
 	text, err := os.ReadFile(r.path(receivingMark))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, os.RemoveAll(dir)
@@ -133,11 +135,22 @@ func (r *Receiver) Take(c net.Conn) {
 	began := time.Now()
 	err := r.take(c)
 	_ = c.Close() // the other side sees it
+	if ofFile(err) {
+		r.fatal(err)
+		return
+	}
 	if err != nil {
 		r.log.Warn("the data of another node was not received as a whole", slog.Any("error", err))
 		return
 	}
 	r.times.Observe(time.Since(began))
+}
+
+// ofFile reports whether an error is one of files, and not of a connection.
+func ofFile(err error) bool {
+	var path *fs.PathError
+	var link *os.LinkError
+	return errors.As(err, &path) || errors.As(err, &link)
 }
 
 func (r *Receiver) take(c net.Conn) error {
@@ -318,7 +331,11 @@ func (r *Receiver) Count(checkpoint string) error {
 		return fmt.Errorf("checkpoint %s is not there as a whole", checkpoint)
 	}
 	r.counts = true
-	return errors.Join(os.Rename(r.path(receivingMark), r.path(ReceivedMark)), SyncDir(r.dir), SyncDir(filepath.Dir(r.dir)))
+	err := errors.Join(os.Rename(r.path(receivingMark), r.path(ReceivedMark)), SyncDir(r.dir), SyncDir(filepath.Dir(r.dir)))
+	if err != nil {
+		r.fatal(err)
+	}
+	return err
 }
 
 // Taken has the receiver forget a checkpoint that was moved to where it belongs.

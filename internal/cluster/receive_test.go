@@ -56,6 +56,21 @@ func TestReceiveAnother(t *testing.T) {
 	x.arrived()
 }
 
+// A node that cannot write what it is sent says so, which ends it. That a connection ends is nothing of the kind.
+func TestReceiveCannotWrite(t *testing.T) {
+	t.Parallel()
+	x := newTransfer(t, 1000, 5000)
+	if err := x.send(3, 4000, -1); err == nil || x.fatal != nil {
+		t.Fatalf("the connection ends: %v, and of files: %v", err, x.fatal)
+	}
+	if err := os.RemoveAll(x.to); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.send(3, -1, -1); err == nil || x.fatal == nil {
+		t.Errorf("its directory is gone: %v, and of files: %v", err, x.fatal)
+	}
+}
+
 // Who leads next takes the place of a connection that stands still.
 func TestReceiveTakesPlace(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,7 @@ type transfer struct {
 	receiver *Receiver
 	sent     atomic.Uint64
 	log      bytes.Buffer
+	fatal    error // that the receiver has told
 }
 
 // newTransfer makes a checkpoint with files of some sizes.
@@ -72,7 +73,8 @@ func (x *transfer) restart() {
 		x.receiver.Close()
 	}
 	var err error
-	if x.receiver, err = OpenReceiver(x.to, slog.New(slog.NewTextHandler(&x.log, nil))); err != nil {
+	log := slog.New(slog.NewTextHandler(&x.log, nil))
+	if x.receiver, err = OpenReceiver(x.to, log, func(err error) { x.fatal = err }); err != nil {
 		x.t.Fatal(err)
 	}
 	x.t.Cleanup(x.receiver.Close)

@@ -43,8 +43,8 @@ func (c *nodes) smallDisks() error {
 		{node: full, what: "disk full", spoil: func() { c.resize(c.data(full), 0) }, mend: func() { c.resize(c.data(full), diskBytes) }},
 		{
 			node: lost, what: "disk lost", spoil: func() { c.shutDown(dir) },
-			// What reached the disk is mounted again. It is a copy, because the loop device has the image for as long as
-			// any mount namespace does, and a mount of the same file would find the file system that was shut down.
+			// What reached the disk is mounted again. It is a copy, because the loop device has the image for as long
+			// as any mount namespace does, and a mount of the same file would find what was shut down.
 			mend: func() {
 				c.unmount(dir)
 				old := image
