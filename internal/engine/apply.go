@@ -462,6 +462,8 @@ func (e *Engine) answerClosed(r *Request) {
 	e.answered = append(e.answered, r)
 }
 
+// answerAll gives all commands of a request the same error. Results that were there are dropped:
+// nobody may be told of what may be lost.
 func answerAll(r *Request, err *job.Error) {
 	for i := range r.Results {
 		r.Results[i].Reset()

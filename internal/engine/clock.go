@@ -20,6 +20,7 @@ func (e *Engine) clockLoop() {
 		if stopped {
 			return
 		}
+		// Zero means that more is due at once.
 		if wait <= 0 { // a large pile is worked off between the commands, in half of the time
 			wait = min(time.Since(began), pauseMax)
 		}
@@ -75,6 +76,7 @@ func (e *Engine) tick() (wait time.Duration, stopped bool) {
 		e.wakeAt = job.Never // afterStep has it go on when the store has caught up
 		return putOffMax, false
 	}
+	// The clock may have been woken for the commit alone.
 	if e.core.NextWake() <= now && e.Err() == nil {
 		e.guarded(func() {
 			more = e.core.Tick(now, e.draw())

@@ -52,6 +52,8 @@ func (b *bloom) block(h uint64) (words []atomic.Uint64, bits uint64) {
 	return b.words[at : at+blockWords], h * 0x9e3779b97f4a7c15
 }
 
+// add sets the bits of a key. It looks before it writes, because a write takes the cache line from
+// other processors.
 func (b *bloom) add(h uint64) {
 	words, bits := b.block(h)
 	for i := range words {

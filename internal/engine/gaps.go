@@ -102,6 +102,7 @@ type watcher struct {
 	writes uint64 // when the scan began: a key that was set since may be missing in it
 }
 
+// watch begins to watch a scan from a key on.
 func (g *gaps) watch(lo []byte) *watcher {
 	return &watcher{gaps: g, from: bytes.Clone(lo), writes: g.writes}
 }

@@ -59,6 +59,8 @@ func (q Query) record(namespace, name string) (rec record.Queue, ok bool, err er
 	return rec, err == nil, err
 }
 
+// queueInfo returns the record of a queue in the form that readers see. Settings and fairness share
+// memory with the record, which was decoded for this.
 func queueInfo(namespace, name string, rec *record.Queue) job.QueueInfo {
 	return job.QueueInfo{
 		Namespace: namespace, Name: name, Created: rec.Created,
@@ -101,6 +103,7 @@ func (q Query) EachQueueFrom(namespace, name string, visit func(*job.QueueInfo) 
 
 // queues visits the queues of a range of keys.
 func (q Query) queues(lo, hi []byte, visit func(*job.QueueInfo) bool) error {
+	// Scan reports errors of the store only; what the visit finds is kept beside.
 	var inner error
 	err := q.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, value []byte) bool {
 		ns, name, ok := record.ParseQueueKey(key)
@@ -144,6 +147,8 @@ func (q Query) meta(rec *record.Queue, id job.ID) (j job.Job, ok bool, err error
 
 // rest reads what else belongs to a job: body, failures, result.
 func (q Query) rest(rec *record.Queue, j *job.Job) error {
+	// A job that has not changed since its push was read from its first record, with its body if
+	// that is in it.
 	inline := j.Flags.Has(job.FlagInline)
 	if !j.Flags.Has(job.FlagTombstone) && (!inline || j.Flags.Has(job.FlagState)) { // else meta has read it
 		part, decode := record.PartBody, record.DecodeBody
@@ -195,6 +200,8 @@ func (q Query) Get(ref job.Ref) (job.Job, error) {
 		if err != nil {
 			return job.Job{}, err
 		}
+		// It was purged or moved since the entry was written, or only its slot is left: the next
+		// one may be there.
 		if !ok || j.Flags.Has(job.FlagTombstone) {
 			continue
 		}
@@ -245,6 +252,7 @@ type found struct {
 // resolve returns where the jobs may be that a reference names, the oldest first. What a caller
 // holds is not known here, so that a number finds only a job that was pushed with one.
 func (q Query) resolve(ref job.Ref) ([]found, error) {
+	// The queue is named: no other key range has to be asked.
 	if ref.Kind == job.RefSerial || (ref.Kind == job.RefID && ref.Queue != "") {
 		rec, ok, err := q.record(ref.Namespace, ref.Queue)
 		if err != nil || !ok {
@@ -267,6 +275,7 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 		want, err = q.byNumber(ref.Number, ref.ID)
 	case job.RefPlace:
 		want = []record.JobRef{{Queue: record.QueueID(ref.QueueNum), ID: ref.ID}}
+	// Every kind is named, so that a new one is not forgotten here.
 	case job.RefID, job.RefSerial: // done above, and by anywhere
 	}
 	if err != nil {
@@ -280,6 +289,7 @@ func (q Query) resolve(ref job.Ref) ([]found, error) {
 // people do, and wait for it.
 func (q Query) anywhere(ref job.Ref) (j job.Job, err error) {
 	j, err = q.Get(job.Ref{Kind: job.RefNumber, Namespace: ref.Namespace, Number: ref.ID.Number(), ID: ref.ID})
+	// Found by its number, or the store cannot be read. Otherwise the queues are asked.
 	if !errors.Is(err, job.ErrNotFound) {
 		return j, err
 	}
@@ -324,6 +334,7 @@ func (q Query) named(ref job.Ref, want []record.JobRef) ([]found, error) {
 		if !ok {
 			return nil, fmt.Errorf("name of queue %d: %w", w.Queue, record.ErrFormat)
 		}
+		// Keys and numbers of other namespaces are nobody's business.
 		if namespace != ref.Namespace || (ref.Queue != "" && name != ref.Queue) {
 			continue
 		}

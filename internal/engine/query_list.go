@@ -86,11 +86,14 @@ type listed struct {
 // nothing is collected.
 func (q Query) part(rec *record.Queue, after []byte, o *ListOptions) (out []listed, err error) {
 	entries := q.entries(rec.ID, record.List(o.State), after, o.Reverse, &err)
+	// Both lists are sorted by the same order, so that they can be merged without reading a job.
 	if o.State == job.Ready { // those with a group have a list of their own
 		var gerr error
 		entries = merged(entries, q.entries(rec.ID, record.ListGrouped, after, o.Reverse, &gerr), o.Reverse)
 		defer func() { err = errors.Join(err, gerr) }()
 	}
+	// Keys are passed over without being kept, because a page far behind may be a million entries
+	// away.
 	skip := o.Skip
 	for entry := range entries {
 		if skip > 0 {
@@ -111,6 +114,7 @@ func (q Query) entries(id record.QueueID, list record.List, after []byte, revers
 	lo, hi := record.ListStart(nil, id, list), record.ListEnd(nil, id, list)
 	prefix := len(lo)
 	if len(after) > 0 {
+		// The bounds exclude the entry that the cursor names.
 		if reverse {
 			hi = append(lo[:prefix:prefix], after...)
 		} else {
@@ -160,6 +164,7 @@ func (q Query) ReadyAbove(info *job.QueueInfo, priority int64, limit int) (n uin
 	if err != nil || !ok {
 		return 0, 0, err
 	}
+	// The limit is one for both lists together.
 	for _, list := range []record.List{record.ListReady, record.ListGrouped} {
 		for entry := range q.entries(rec.ID, list, nil, false, &err) {
 			if looked == limit {

@@ -141,6 +141,8 @@ func (q Query) Progress(namespace, key string, now job.Time) (p job.Progress, ok
 	}
 	var named machine.Reportable
 	var at found
+	// The same choice as in the machine, by the same type: a report and its reader must mean the
+	// same job.
 	for _, r := range refs {
 		j, ok, err := q.meta(&r.rec, r.id)
 		if err != nil {
@@ -184,6 +186,7 @@ func (q Query) outcome(namespace, key string, now job.Time) (job.Progress, bool,
 		return job.Progress{}, false, err
 	}
 	o, err := record.DecodeOutcome(b)
+	// The record stays for a while after its time (forgetSome), and does not count then.
 	if err != nil || o.Until <= now {
 		return job.Progress{}, false, err
 	}

@@ -29,6 +29,7 @@ func (q Query) PastBatches(after job.BatchID, limit int) (out []PastBatch, last 
 		switch {
 		case !ok:
 			inner = fmt.Errorf("batch key %x: %w", key, record.ErrFormat)
+		// The records of a batch follow each other: the one before is whole.
 		case part == record.BatchState && len(out) == limit:
 			last = out[limit-1].ID
 			return false
@@ -65,6 +66,9 @@ func (q Query) unflushed(all []PastBatch) ([]PastBatch, error) {
 	return out, nil
 }
 
+// pastBatch returns the commands that make a batch again: with what it has reached, and with the
+// jobs that have been acked. Jobs that have not are exported one by one, and join it when they are
+// imported.
 func pastBatch(id job.BatchID, b *record.Batch) PastBatch {
 	return PastBatch{
 		ID: id,

@@ -55,6 +55,8 @@ func (q Query) scheduleAt(value []byte) (info job.ScheduleInfo, err error) {
 	}, err
 }
 
+// noSchedule returns why a schedule that its name leads to could not be read. Both records of a
+// schedule are written in one step, so that a missing one is damage.
 func noSchedule(id job.BatchID, err error) error {
 	if err == nil {
 		err = fmt.Errorf("a name leads to schedule %d, of which a part is missing: %w", id, store.ErrCorrupt)

@@ -78,6 +78,7 @@ type stoppable struct {
 	stop *atomic.Bool
 }
 
+// Scan asks with every entry whether the engine is closing: Close waits for open views.
 func (s stoppable) Scan(r store.Range, visit func(key, value []byte) bool) error {
 	stopped, n := false, 0
 	err := s.Reader.Scan(r, func(key, value []byte) bool {

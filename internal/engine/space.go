@@ -38,6 +38,7 @@ const (
 // checkSpace looks at the free space, at most once in a while. It is called by whoever commits,
 // without the lock, and by Open before that.
 func (e *Engine) checkSpace() {
+	// Once pushes are refused, spaceAgain looks instead.
 	if e.opt.FreeFloor == 0 || e.noSpace.Load() ||
 		(time.Since(e.lastSpace) < spaceEvery && e.sinceSpace < spaceBytes) {
 		return

@@ -102,6 +102,8 @@ func Open(o Options, from, safe uint64, visit commitlog.Visit) (*Log, error) {
 	if err := l.endEarlier(c); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	// The state is ahead of the log: without fsync a power loss may take records from the log whose
+	// changes Pebble has flushed. The records in between are nowhere, and are not needed.
 	if l.joined = c.first; c.tail.last+1 < from {
 		l.joined = from
 	}
@@ -126,6 +128,8 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 		slot, _ := slotOf(s.name)
 		l.slots = max(l.slots, slot)
 	}
+	// A free segment is as good as a new one only if it has the right size and is on stable
+	// storage.
 	for _, s := range free {
 		path := o.FS.PathJoin(o.Dir, s.name)
 		if s.size == l.o.SegmentBytes {
@@ -280,6 +284,7 @@ func (l *Log) Read(from uint64, visit commitlog.Visit) error {
 	return nil
 }
 
+// trimmed is the error of a read that asks for records which were trimmed.
 func trimmed(first, from uint64) error {
 	return fmt.Errorf("%w: it begins with record %d, and %d is needed", commitlog.ErrTrimmed, first, from)
 }
@@ -495,6 +500,7 @@ func SyncDir(fsys vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// syncFile has the content of a file on stable storage that an earlier process may have written.
 func syncFile(fsys vfs.FS, path string) error {
 	f, err := fsys.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -589,6 +595,7 @@ func (l *Log) Trim(number uint64) error {
 	for len(l.used) > 1 && l.used[1].first-1 <= number {
 		s := l.used[0]
 		l.used = slices.Delete(l.used, 0, 1)
+		// One that was made for a single long record is of no use to others.
 		if s.size == l.o.SegmentBytes && int64(len(l.free)) < room {
 			l.free = append(l.free, s)
 		} else {
@@ -667,6 +674,7 @@ func NewID() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
+// wholeBlocks rounds a size up to whole blocks.
 func wholeBlocks(size int64) int64 { return (size + blockSize - 1) &^ (blockSize - 1) }
 
 // blocks returns buf, grown to at least size bytes and a whole number of blocks. If it has to grow,

@@ -207,6 +207,7 @@ func (s *segment) scan(fsys vfs.FS, dir string, from uint64, visit commitlog.Vis
 	}
 	for {
 		r, ok := recordAt(t.data[t.at:], s.salt)
+		// What a segment held in an earlier life has another salt, and so another number.
 		if !ok || r.number != t.last+1 {
 			return t, nil
 		}
@@ -239,6 +240,7 @@ func (s *segment) promised(t tail) (synced, last uint64) {
 		if r, ok := recordAt(t.data[at:], s.salt); ok {
 			synced = max(synced, r.number-min(r.number, uint64(r.unsynced)))
 			if r.kind == kindEnd {
+				// The mark of the end has the number that the next record would have.
 				r.number--
 			}
 			last = max(last, r.number)

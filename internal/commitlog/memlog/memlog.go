@@ -41,6 +41,7 @@ func (l *Log) Open(from, safe uint64, visit commitlog.Visit) error {
 	if last < safe {
 		return fmt.Errorf("%w: the log ends with record %d, but %d was on stable storage", store.ErrCorrupt, last, safe)
 	}
+	// As a file log does: the state is ahead of the log, and the log goes on behind it.
 	if last+1 < from { // there is a gap, and what is behind the state is not needed
 		l.first, l.records = from, nil
 	}
@@ -60,6 +61,7 @@ func (l *Log) Read(from uint64, visit commitlog.Visit) error {
 	return l.read(from, visit)
 }
 
+// read visits copies of the records: visit may keep them.
 func (l *Log) read(from uint64, visit commitlog.Visit) error {
 	if from < l.first {
 		return fmt.Errorf("%w: it begins with record %d, and %d is needed", commitlog.ErrTrimmed, l.first, from)
@@ -83,6 +85,7 @@ func (l *Log) Crash(keep int) {
 	l.records = l.records[:min(max(n, 0), len(l.records))] // more than what was synced may have been trimmed
 }
 
+// last returns the number of the last record; one less than the first if there is none.
 func (l *Log) last() uint64 { return l.first + uint64(len(l.records)) - 1 }
 
 // Append implements commitlog.Log. Done is called before it returns, without the lock: it may call

@@ -13,6 +13,20 @@ import (
 // (section 11 of the semantics). It is for tests and for the offline check. However much
 // is stored, it has one job in memory at a time: what a job needs elsewhere is looked up,
 // and that nothing else is there follows from the counts.
+//
+// Where each invariant is asserted:
+//
+//	INV-1   checkJob, checkParts, checkLists, checkGroups   INV-2   checkJob
+//	INV-3   checkQueue, checkSums                           INV-4   checkGroup, checkGroups
+//	INV-5   checkFetcher                                    INV-6   checkWindow
+//	INV-7   checkJob, checkTimerLoaded, checkTimers         INV-8   checkJob
+//	INV-9   checkNamed, checkLinks, checkSerials, checkNames
+//	INV-10  checkWaits, checkFetcher                        INV-11  by the simulation, which sees the answers
+//	INV-12  checkJob, checkKeys, checkSweeps, checkMemory   INV-13  checkLocks, checkNamed
+//	INV-14  checkBatches                                    INV-15  checkForget, checkBatch
+//	INV-16  checkDeliveries                                 INV-17  checkTickers
+//	INV-18  checkLimits, checkFetcher, checkRunning         INV-19  checkHooks
+//	INV-20  checkLimits, checkHooks, checkRunning           INV-21  checkFirst, checkRunning, checkPlainTurn
 func (m *Machine) Check() error { return m.check(locksAtOnce, batchesAtOnce) }
 
 // check does so with portions of a size. Queues come first, because what they count, such as timers
@@ -22,6 +36,8 @@ func (m *Machine) check(locks, batches int) error {
 		Machine: m, locks: locks, batches: batches,
 		inMemory: slices.Clone(m.timers), linked: make([]int, len(links)),
 	}
+	// Timers that wait for a delivery are out of the heap, and will be put back: they count as
+	// loaded.
 	for _, a := range m.deliveries {
 		c.inMemory = append(c.inMemory, a.due...)
 	}
@@ -91,6 +107,7 @@ func (c *checker) walk(lo, hi []byte, visit func(*storedJob) error) (err error) 
 	}
 	c.store.Scan(lo, hi, false, func(key, value []byte) bool {
 		q, id, part, ok := record.ParseJobKey(key)
+		// The first record begins a job, and all that follow with its id belong to it.
 		if part == record.PartFirst {
 			end()
 			s = storedJob{queue: q}
@@ -131,6 +148,7 @@ func (c *checker) checkQueue(q *queue) error {
 		e := &entry{Job: s.Job, q: q, stored: true}
 		counts[e.State]++
 		jobs++
+		// How many entries the other key ranges should have follows from the jobs.
 		if listOf(e) == record.ListGrouped {
 			grouped++
 		}
@@ -189,6 +207,7 @@ func (c *checker) checkLists(q *queue, jobs int) error {
 	for _, list := range lists {
 		n += c.length(q, list)
 	}
+	// Each job was found in its list, so that equal numbers leave no room for an entry too many.
 	if n == jobs {
 		return nil
 	}
@@ -208,6 +227,7 @@ func (c *checker) checkLists(q *queue, jobs int) error {
 	return broken(1, "%d list entries for %d jobs", n, jobs)
 }
 
+// eachEntry visits the keys of a list until visit returns false.
 func (c *checker) eachEntry(q *queue, list record.List, visit func(key []byte) bool) {
 	lo, hi := record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list)
 	c.store.Scan(lo, hi, false, func(key, _ []byte) bool { return visit(key) })
@@ -247,6 +267,7 @@ func (c *checker) checkWindow(q *queue, w *window, list record.List) (err error)
 			return broken(6, "job %d in a window is not shared", e.ID)
 		}
 	}
+	// A floor above an entry would hide it from the next refill, and with it a job for ever.
 	if w.floor != nil && len(ids) > w.len() {
 		c.eachEntry(q, list, func(key []byte) bool {
 			if bytes.Compare(key, w.floor) < 0 {
@@ -264,6 +285,7 @@ func (c *checker) checkWaits() error {
 		if err := c.checkFetcher(w); err != nil {
 			return err
 		}
+		// Those who are being told do not wait for the job any more, which may be gone.
 		if w.awaits == 0 || w.isTold() {
 			continue
 		}

@@ -25,6 +25,8 @@ type taker struct {
 	lock uint64
 }
 
+// hashOf returns the hash under which a lock is compared. Two keys with the same hash could hide a
+// fault and never report one.
 func hashOf(key []byte) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(key) // it never fails
@@ -51,6 +53,7 @@ func (c *checker) checkLocks() error {
 // next portion begins, nil if this is the last.
 func (c *checker) takers(lo, hi []byte) (takers []taker, next []byte, err error) {
 	c.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		// The portion is full, and the next one begins with this key.
 		if len(takers) == c.locks {
 			next = bytes.Clone(key)
 			return false
@@ -201,6 +204,7 @@ func (c *checker) compareBatches(batches map[job.BatchID]*batch) error {
 		if w == nil || s.Flags&callbacks != 0 {
 			return nil
 		}
+		// A job that names a batch has not been acked: the ack takes it out.
 		w.Pending++
 		if s.Flags.Has(job.FlagTried) {
 			w.Failed++
@@ -262,9 +266,12 @@ func (c *checker) checkBatch(b *batch, want *record.Batch) error {
 		return broken(14, "batch %d counts its children as %d, %d, %d; they make %d, %d, %d", b.id,
 			b.Incomplete, b.Unsuccessful, b.Children, want.Incomplete, want.Unsuccessful, want.Children)
 	}
+	// Between two steps no stage is left that could be reached: whatever changes a batch has it
+	// looked at (ripen).
 	if b.completes() || b.succeeds() {
 		return broken(14, "batch %d could reach a stage", b.id)
 	}
+	// That it is counted in timed is what lets checkTimers find one that belongs to nothing.
 	if t := b.timer(); t.at != 0 {
 		c.timed++
 		if _, _, ok := c.store.Get(nil, record.TimerKey(nil, t.at, t.q, t.id)); !ok {

@@ -19,6 +19,7 @@ func (c *checker) checkGroups(q *queue, grouped int) error {
 	var group []byte // what all entries of the group begin with
 	c.eachEntry(q, record.ListPerGroup, func(key []byte) bool {
 		n++
+		// Only the first job of a group is shown; the others are counted.
 		if group != nil && bytes.HasPrefix(key, group) {
 			return true
 		}
@@ -88,6 +89,7 @@ func (c *checker) checkRunning(q *queue) (running map[string]uint32, err error) 
 		g, derr := record.DecodeGroup(value)
 		corrupt("group", derr)
 		g = q.current(g)
+		// Whether the group has a ready job at all.
 		empty := !c.hasKeyIn(record.GroupSpan(q.ID, name))
 		switch {
 		case value[0] == 0 && c.format < record.FormatFair:
@@ -101,6 +103,8 @@ func (c *checker) checkRunning(q *queue) (running map[string]uint32, err error) 
 		case g.Look != 0 && !c.has(record.LookKey(nil, q.ID, g.Look, name)):
 			err = broken(18, "nobody looks at the rate of group %q", name)
 		}
+		// Each group that has used some of its rate has one entry in the list of times, and nothing
+		// else is in it.
 		if g.Look != 0 {
 			looks++
 		}

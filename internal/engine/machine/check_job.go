@@ -33,6 +33,7 @@ func (c *checker) checkParts(s *storedJob) error {
 // checkJob asserts what holds of one job, and that it is found where it must be. That nothing else
 // is found there follows from the counts, which are compared later.
 func (c *checker) checkJob(e *entry) error {
+	// What is in memory must be what a restart would read.
 	if r := c.jobs[e.ID]; r != nil {
 		a, b := record.AppendMeta(nil, &e.Job), record.AppendMeta(nil, &r.Job)
 		if !bytes.Equal(a, b) || r.q != e.q {
@@ -42,6 +43,8 @@ func (c *checker) checkJob(e *entry) error {
 	if (e.State == job.Leased) != (e.Lease != job.Lease{}) && e.State != job.Leased {
 		return broken(2, "%v with lease %+v", e.State, e.Lease)
 	}
+	// A lease that ends with its holder is known to the holder, with its end, or its holder has
+	// gone and it is still to be ended.
 	if e.State == job.Leased && e.Lease.OnEnd != job.EndKeep {
 		h := c.holders[e.Lease.Holder]
 		if known := h != nil && h.jobs[e.ID] != nil && h.jobs[e.ID].entered == e.Entered; !known && !c.orphaned(e) {
@@ -78,6 +81,7 @@ func (c *checker) checkJob(e *entry) error {
 	}
 	for _, id := range e.Blockers {
 		b := c.anyJob(e.q, id)
+		// It was purged, and the sweep that releases its dependants has not come to it.
 		if b == nil && len(c.sweeps) > 0 {
 			continue
 		}
@@ -133,6 +137,7 @@ func (c *checker) orphaned(e *entry) bool {
 // stored that means the job and has not come to it.
 func (c *checker) endingOf(blocker job.ID, e *entry) bool {
 	return slices.ContainsFunc(c.endingsOf(blocker, blocker, math.MaxInt), func(x *ending) bool {
+		// An ending deals with its dependants in the order of queues and ids.
 		passed := e.q.ID < x.Next.Queue || e.q.ID == x.Next.Queue && e.ID < x.Next.ID
 		return e.ID < x.Before && !passed
 	})
@@ -144,6 +149,8 @@ func (c *checker) anyJob(likely *queue, id job.ID) *entry {
 	if e := c.loadJob(likely, id); e != nil {
 		return e
 	}
+	// A blocker is nearly always in the queue of its dependant. Only a check may look into all of
+	// them.
 	for _, q := range c.byID { // at most one of them has it
 		if e := c.loadJob(q, id); e != nil {
 			return e
@@ -232,6 +239,7 @@ func (c *checker) checkTimers() error {
 			return err == nil
 		}
 		q := c.byID[qid]
+		// A purge leaves timers to the sweep, or to fireTimer.
 		if q == nil || q.Purged != [job.StateCount]uint64{} {
 			return true // left by a purge
 		}

@@ -24,6 +24,7 @@ func (c *checker) checkLimits(q *queue) error {
 		}
 		return nil
 	}
+	// Slots whose time is over are freed when somebody asks, so that memory may still have them.
 	c.freeOld(q)
 	slots, workers := 0, map[job.Holder]uint32{}
 	var err error
@@ -61,6 +62,7 @@ func (c *checker) allowed(q *queue, w *waiter) bool {
 	if !shut && !full {
 		return true
 	}
+	// With both in its way the caller is served when the later of the two allows it.
 	if full { // it has to wait for that as well
 		until = max(until, q.limit.firstAge())
 	}

@@ -52,6 +52,8 @@ type link struct {
 	fits   func(e *entry, key []byte) bool // reports whether the job has what it is listed under
 }
 
+// links are the kinds of entries: client-given keys, 32-bit numbers, likenesses, and dependants
+// under their blockers. Serials belong to one queue, and are checked with it.
 var links = []link{
 	{
 		[][]byte{record.KeyKey(nil, "", ""), record.MoreKey(nil, "", "", 0)},
@@ -101,6 +103,7 @@ var links = []link{
 	},
 }
 
+// one counts a condition.
 func one(yes bool) int {
 	if yes {
 		return 1
@@ -108,6 +111,7 @@ func one(yes bool) int {
 	return 0
 }
 
+// reference makes the answer of a parser one of link.job.
 func reference(q record.QueueID, id job.ID, ok bool) (record.JobRef, error) {
 	if !ok {
 		return record.JobRef{}, record.ErrFormat
@@ -135,6 +139,8 @@ func (c *checker) checkLinks() error {
 	return nil
 }
 
+// checkLink looks at all entries of one key space. An entry may lead to nothing only while a sweep
+// is on its way to it.
 func (c *checker) checkLink(l link, space []byte) (err error) {
 	c.eachIn(space, func(key, value []byte) bool {
 		ref, derr := l.job(key, value)

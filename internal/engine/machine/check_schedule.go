@@ -27,6 +27,7 @@ func (c *checker) checkTickers() error {
 	if names != len(all) {
 		return broken(17, "%d schedules have %d names", len(all), names)
 	}
+	// Only now are all jobs read, and only if a schedule waits for one.
 	if len(running) == 0 {
 		return nil
 	}
@@ -50,6 +51,7 @@ func (c *checker) checkTicker(s *ticker) error {
 	}
 	def, _ := c.tickerDef(s.id)
 	last := job.Time(0)
+	// Runs by hand and runs without a job have no order of their own.
 	for _, r := range s.Runs {
 		if r.Kind == job.RunPushed && r.Tick <= last {
 			return broken(17, "schedule %d has pushed a job for %d after one for %d", s.id, r.Tick, last)

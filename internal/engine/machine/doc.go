@@ -66,4 +66,38 @@
 //
 // The other files hold one family of verbs each: push, fetch, settle, exhaust, result, holder, admin, purge, flush,
 // value.
+//
+// # Bounds
+//
+// A step is bounded whatever was stored before (section 13 of the semantics). Each of these budgets
+// bounds one kind of work:
+//
+//	Machine.work      waiting callers that are served, told or let in, and expired jobs that a fetch ends; per step
+//	Machine.follow    dependants that are released or failed; per transition
+//	Machine.leases    leases and waits that end with a holder or a restart; per transition
+//	TimersPerCommand  timers before a command; TimersPerStep: those of a Tick
+//	NamesPerStep      queues that a fetch looks at
+//	SweepStep         records that the clean-up after a purge, or the forgetting, looks at
+//	limitToStep       jobs that Kick, Respawn, ReleaseAll and Purge change
+//	lookMax           entries that are looked at to find some that count
+//
+// New work that may grow with what is stored needs one of them, and a place where the rest is kept.
+//
+// # Crashes
+//
+// A step is one part of one atomic batch, so that a crash leaves all of it or nothing. What several
+// steps do must be safe between any two of them. Endings, sweeps, flushes and regrouping are
+// therefore stored, and move on in the batch that has what they did. Orphaned leases, cancelled
+// waits and slots that are to be counted are in memory only: a restart begins with the leases that
+// there are and finds the same. The answer to a command never depends on memory that a restart
+// would rebuild differently (INV-12).
+//
+// # Keys and buffers
+//
+// The scratch buffers kb, vb, rb and fb belong to the function that is running: every call of
+// another method may overwrite them. Few functions rely on a key that a callee has left in kb, and
+// each of them says so. Storage copies what it is given. Bodies are shared between an entry and the
+// answers that were made from it, so that nothing writes into a body. Most keys are written once
+// and deleted once, by Insert and Remove. A key that may be written twice uses Set and Delete: a
+// Remove of such a key would bring its first value back.
 package machine

@@ -113,6 +113,7 @@ func (m *Machine) listGrouped(e *entry) {
 	q := e.q
 	g := m.group(q, e.Group)
 	if q.Fairness.On && m.groupFirst(q, e.Group, g) == nil {
+		// Behind all others that have a turn.
 		g.Turn, g.Credit = m.nextSeq(), q.Fairness.Weight(e.Group)
 	}
 	m.setList(q, record.ListGrouped, &e.Job)
@@ -274,6 +275,8 @@ func (m *Machine) occupy(e *entry) {
 		return
 	}
 	g := m.group(q, e.Group)
+	// A group with one leased job and nothing else to be known has a shorter record, which names
+	// the job.
 	if g.Only = 0; g.Running == 0 {
 		g.Only = e.ID
 	}

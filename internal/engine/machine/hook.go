@@ -55,6 +55,7 @@ func (m *Machine) setHooks(c *job.SetHooks, res *job.Result) {
 			named[name] = nil
 		}
 	}
+	// The limit counts what there will be in the end.
 	left := len(m.hooks)
 	for name, stored := range named {
 		switch there := m.hooks[name] != nil; {

@@ -65,6 +65,8 @@ func (m *Machine) addKey(e *entry) {
 		return
 	}
 	first, later := old.JobRef, record.JobRef{Queue: e.q.ID, ID: e.ID}
+	// Ids grow with time, so that this is seldom; a move takes a job off the list and adds it
+	// again.
 	if later.ID < first.ID { // it was moved here: the oldest stays first
 		first, later = later, first
 	}
@@ -329,6 +331,7 @@ func (m *Machine) byKey(ref *job.Ref, need job.Need, fit func(*entry) *job.Error
 			return true
 		}
 		wantsLease := need == job.NeedHeld || need == job.NeedLeased
+		// Entered grows with time: the lowest is the lease that was taken first.
 		if fitting == nil || (wantsLease && e.Entered < fitting.Entered) {
 			fitting = e
 		}

@@ -53,6 +53,8 @@ type Options struct {
 	Tracer Tracer
 }
 
+// withDefaults fills in what is zero. The defaults are for a server with some hundred megabytes of
+// memory; tests use small values, so that every bound is met.
 func (o Options) withDefaults() Options {
 	if o.Window <= 0 {
 		o.Window = 1024
@@ -115,6 +117,8 @@ type Machine struct {
 	step uint64
 	work int // how much more work this step may do; see Options.StepWork
 
+	// What is stored once for the shard, and the queues with their figures. Whoever changes a queue
+	// calls changed.
 	format     uint64 // of the records that the store may hold
 	shard      record.Shard
 	shardDirty bool
@@ -124,22 +128,26 @@ type Machine struct {
 	sums       map[string]*sums // by namespace
 	all        job.Sums         // of all namespaces
 	activity   activity
-	wakes      fifo[*queue] // queues that may have become fetchable in this transition
-	left       fifo[*queue] // those of earlier steps with callers that are still to be served
-	freed      fifo[freedGroup]
-	counting   fifo[*queue]  // queues of which leases are to get their slots
-	rooms      fifo[*queue]  // queues that may have room for waiting pushes
-	leftRooms  fifo[*queue]  // those of earlier steps with pushes that are still to be let in
-	ripe       []job.BatchID // batches that may have reached a stage
-	notices    []job.Spec    // what hooks are to push
-	asked      bool          // the command of a caller is being applied
-	inside     bool          // a command or a timer is being applied: rooms, ripe and notices wait for its end
-	changedAt  uint64        // the last step that changed counters which Seal has to write
+	// What this transition has still to do before it ends, and what earlier steps have left over;
+	// see serveWakes.
+	wakes     fifo[*queue] // queues that may have become fetchable in this transition
+	left      fifo[*queue] // those of earlier steps with callers that are still to be served
+	freed     fifo[freedGroup]
+	counting  fifo[*queue]  // queues of which leases are to get their slots
+	rooms     fifo[*queue]  // queues that may have room for waiting pushes
+	leftRooms fifo[*queue]  // those of earlier steps with pushes that are still to be let in
+	ripe      []job.BatchID // batches that may have reached a stage
+	notices   []job.Spec    // what hooks are to push
+	asked     bool          // the command of a caller is being applied
+	inside    bool          // a command or a timer is being applied: rooms, ripe and notices wait for its end
+	changedAt uint64        // the last step that changed counters which Seal has to write
 
+	// The jobs in memory, and the sums that bound them.
 	jobs       map[job.ID]*entry // those in windows and leased ones
 	leasedHere int               // leased ones among them
 	bodyBytes  int
 
+	// Timers up to the horizon are in the heap. Of those behind it only the earliest time is known.
 	timers  timerHeap
 	horizon timerItem // all timers before it are in the heap
 	beyond  job.Time  // no timer at or after the horizon is earlier than this
@@ -148,6 +156,8 @@ type Machine struct {
 
 	forgetAt job.Time // nothing in the list of what is to be forgotten is earlier
 
+	// Who waits, for what and until when. Nothing of it is stored: callers do not survive a
+	// restart.
 	alarms   moments[*alarm]
 	holders  map[job.Holder]*holder
 	waiting  map[uint64]*waiter
@@ -173,6 +183,7 @@ type Machine struct {
 	away       map[job.ID]*job.Delivery   // of leases that are not in memory
 	late       []*job.Delivery            // that Late has not told
 
+	// Clean-ups after purges, one after the other. Each is stored.
 	sweeps []*sweep // in the order in which they began
 
 	// How many more jobs this transition may release or fail because what they wait for

@@ -120,6 +120,7 @@ func (m *Machine) reenlist(e *entry, s *job.Spec, p *job.Past) {
 	}
 	switch {
 	case s.Batch == 0:
+	// The batch of such a job is the number of its schedule.
 	case p.Role == job.FlagTick:
 		m.rejoinTicker(e, s.Batch, p)
 	case p.Role != 0:

@@ -108,6 +108,7 @@ func (m *Machine) purgeAll(q *queue, s job.State) {
 	m.changed(q)
 	lists := []record.List{record.List(s)}
 	if s == job.Ready {
+		// All lists that name ready jobs go together, or INV-1 and INV-4 would break.
 		lists = append(lists, record.ListGrouped, record.ListFirst, record.ListPerGroup, record.ListTurn)
 		m.showFreed() // groups go from memory
 		m.forgetReady(q)
@@ -118,6 +119,8 @@ func (m *Machine) purgeAll(q *queue, s job.State) {
 	for _, list := range lists {
 		m.dropSpan(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list))
 	}
+	// Their records still have them, and are written again in pieces; until then current leaves
+	// them out.
 	if s == job.Ready && q.Turns {
 		m.regroup(q, record.RegroupShow) // groups have lost their turns
 	}
@@ -385,6 +388,7 @@ func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, don
 		}
 		return true
 	})
+	// The first of this portion is not joined to what came before it: a live job may lie between.
 	alone := true
 	for _, j := range all {
 		if q != nil && !q.Gone(&j.Job) {

@@ -151,6 +151,7 @@ func (m *Machine) checkSchedules(c *job.SetSchedules) ([][]byte, *job.Error) {
 			err = job.ErrOfFile
 		case s != nil && def.Past != nil:
 			err = &job.Error{Kind: job.Exists, Text: fmt.Sprintf("there is a schedule %q already", def.Name)}
+		// The limit counts what there will be in the end.
 		case s == nil || c.Replace && s.Source == c.Source:
 			total++ // countSchedules has left it out
 		}
@@ -253,6 +254,8 @@ func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byt
 		if bytes.Equal(was, stored) {
 			return false
 		}
+		// Paused is how an entry begins. An operator may have changed it since, and a file that
+		// still says the same does not undo that.
 		if old.Paused != def.Paused {
 			again, s.Paused = again || s.Paused != def.Paused, def.Paused
 		}
@@ -382,8 +385,11 @@ func (m *Machine) fireTicker(t timerItem) {
 	def, _ := m.tickerDef(s.id)
 	when, tick := parseWhen(&def), s.Next
 	run := job.ScheduleRun{Kind: job.RunPushed, Tick: tick, Count: 1}
+	// Two reasons for having missed a tick: nobody was there, or the process was stopped or its
+	// clock put forward.
 	missed := tick < m.started || m.now.Sub(tick) > lateAfter
 	if !missed || def.Missed == job.MissedAll && s.Behind < def.MissedMax {
+		// Behind counts the missed ticks in a row that have had a job of their own.
 		if s.Behind++; !missed {
 			s.Behind = 0
 		}
@@ -410,6 +416,7 @@ func (m *Machine) fireTicker(t timerItem) {
 // tick pushes the job of a schedule, unless the last one is still running, or a push would be
 // refused. That is remembered as a run without a job, because there is nobody to tell.
 func (m *Machine) tick(s *ticker, def *job.Schedule, run job.ScheduleRun) {
+	// Checked first: that is the reason which is remembered, also if the push would be refused.
 	if def.Overlap == job.OverlapSkip && s.Running != 0 {
 		run.Kind = job.RunOverlapped
 	} else {
@@ -424,6 +431,7 @@ func (m *Machine) tick(s *ticker, def *job.Schedule, run job.ScheduleRun) {
 		m.putTicker(s)
 		return
 	}
+	// Only ticks with a job count: the next tick may not be at or before one of them (INV-17).
 	s.LastTick = run.Tick
 	m.pushTick(s, def, run)
 }

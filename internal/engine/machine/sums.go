@@ -47,6 +47,7 @@ func (q *queue) less(s job.State) {
 }
 
 // none counts that all jobs have left a state.
+// It is for a purge, which takes a whole list at once.
 func (q *queue) none(s job.State) {
 	n := q.Counts[s]
 	q.Counts[s] = 0

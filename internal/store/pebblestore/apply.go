@@ -22,6 +22,7 @@ type change struct {
 func (s *Store) apply(b *store.Batch, p position) error {
 	pb := s.gathered.batch
 	// The entries have nearly the same form in Pebble, after a longer header.
+	// A large batch gets memory of its own, which is given back.
 	if size := b.Size() + 128; size > batchKept {
 		pb = s.db.NewBatchWithSize(size)
 		defer func() { _ = pb.Close() }()
@@ -66,6 +67,7 @@ func (s *Store) fill(pb *pebble.Batch, b *store.Batch) (err error) {
 			return err
 		}
 	}
+	// Space may come back for it, after a while.
 	if removed > 0 || ranges {
 		s.reclaimer.removed(removed, ranges)
 	}
@@ -125,6 +127,7 @@ func (s *Store) sorted(b *store.Batch) []change {
 		}
 		at = next
 	}
+	// A range delete is in it: all changes stay in the order in which they were made.
 	if ordered {
 		return cs
 	}

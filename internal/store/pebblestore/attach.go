@@ -23,6 +23,8 @@ func Attach(dir string, state []byte) error {
 	if err != nil {
 		return err
 	}
+	// Otherwise it was interrupted after the position was set, and only the log is left to be
+	// removed.
 	if p.log != logElsewhere {
 		if p, err = settleDir(dir); err != nil {
 			return err

@@ -169,6 +169,7 @@ func (g *guardFS) open(op, name string, do func() (vfs.File, error)) (file vfs.F
 	return &guardFile{File: file, guard: guard{fuse: g.fuse, ends: ends}, name: name}, nil
 }
 
+// Create and OpenReadWrite are how Pebble and the log open files for writing.
 func (g *guardFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.open("create", name, func() (vfs.File, error) { return g.FS.Create(name, c) })
 }
@@ -177,6 +178,7 @@ func (g *guardFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vf
 	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, opts...) })
 }
 
+// OpenDir guards the sync of a directory, on which the names of files depend.
 func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 	file, err := g.FS.OpenDir(name)
 	if err != nil || !g.guards(name) {
@@ -220,6 +222,7 @@ type guardFile struct {
 	name string
 }
 
+// Every way to change a file goes through do.
 func (f *guardFile) Write(p []byte) (n int, err error) {
 	err = f.do("write", f.name, func() (err error) {
 		n, err = f.File.Write(p)
@@ -248,6 +251,8 @@ func (f *guardFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, err
 }
 
+// Close reports an error that the system has kept until now. It does not end Pebble's goroutine:
+// the file is closed all the same.
 func (f *guardFile) Close() error {
 	err := f.File.Close()
 	if err != nil {

@@ -63,6 +63,7 @@ func lockDir(o Options) (lock *pebble.Lock, unlocked, err error) {
 	case err == nil && !info.IsDir():
 		return nil, nil, fmt.Errorf("%s: %w: it is a file: name a directory, or move the file away",
 			o.Dir, store.ErrUnwritable)
+	// A reader must not create what it was told to look at.
 	case errors.Is(err, fs.ErrNotExist) && o.ReadOnly:
 		return nil, nil, fmt.Errorf("%s: %w: there is nothing to read: check the path", o.Dir, err)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -72,6 +73,8 @@ func lockDir(o Options) (lock *pebble.Lock, unlocked, err error) {
 		return nil, nil, unwritable(o.Dir, err)
 	}
 	lock, err = pebble.LockDirectory(o.Dir, o.FS)
+	// A copy on a disk that is mounted for reading, or that belongs to another user, can be checked
+	// as well.
 	if err != nil && !isHeld(err) && o.ReadOnly && cannotWrite(err) {
 		readers := &readLockFS{FS: o.FS, refused: err}
 		lock, err = pebble.LockDirectory(o.Dir, readers)
@@ -94,6 +97,7 @@ func makeDir(fsys vfs.FS, dir string) error {
 		return nil
 	}
 	parent := fsys.PathDir(dir)
+	// Each new directory has to be durable in its parent, or a crash takes the whole path.
 	if parent != dir {
 		if err := makeDir(fsys, parent); err != nil {
 			return err
@@ -113,6 +117,7 @@ func unwritable(dir string, err error) error {
 // systemError is an error of the operating system, and of which kind it is for those who use the store.
 type systemError struct{ kind, cause error }
 
+// Error says that the disk is full where the system's own words do not.
 func (e *systemError) Error() string {
 	if isFull(e.cause) && !strings.Contains(e.cause.Error(), "the disk is full") {
 		return fmt.Sprintf("%v: the disk is full: %v", e.kind, e.cause)
@@ -127,6 +132,7 @@ func isFull(err error) bool {
 	return vfs.IsNoSpaceError(err) || isErrno(err, syscall.ENOSPC, syscall.EDQUOT)
 }
 
+// isErrno reports whether an error is one of some errors of the system.
 func isErrno(err error, of ...syscall.Errno) bool {
 	return slices.ContainsFunc(of, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
@@ -165,6 +171,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 			return nil, unwritable(o.Dir, err)
 		}
 	}
+	// The fuse calls back into the store that is made after it, but not before it is armed.
 	var s *Store
 	f := newFuse(func(err error) {
 		go s.gathered.giveUp()
@@ -186,6 +193,7 @@ func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
 		err = f.arm()
 	}
 	if err != nil {
+		// Closing a half-opened database may flush and remove files.
 		f.blow(err) // So that closing changes nothing any more.
 		_ = s.release()
 		return nil, classify(o.Dir, f.cause(err))
@@ -205,6 +213,8 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 	case there:
 		s.gathered.init(s.db, p)
 	default:
+		// A directory of this format has a position, unless an upgrade was interrupted after it was
+		// marked and before the position was written.
 		if format == FormatVersion && !fresh && o.OpenLog == nil && !s.hasJournal() {
 			// That is an upgrade which was interrupted, and then the log has not begun.
 			if begun, err := filelog.Begun(o.FS, o.Dir); err != nil || begun {
@@ -215,6 +225,8 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 			return err
 		}
 	}
+	// A server of its own must not open the data of a node, whose log is elsewhere: it would go on
+	// from an old state.
 	if there && !o.ReadOnly && (p.log == logElsewhere) != (o.OpenLog != nil) {
 		return wrongLog(s.dir, p)
 	}
@@ -241,6 +253,7 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 	}
 	s.files.add(markerFinished)
 	s.beginTidying(!o.NoCompactions)
+	// What was read from the log is applied at once, so that the log can be trimmed.
 	signal(s.gathered.kick)
 	return s.watch()
 }
@@ -280,6 +293,7 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before Pebble removes what it does not need: the guard sees that.
 	s.files.begin(names)
 	po := pebbleOptions(o)
 	// Its own lock is none: it is not given up if Pebble meets an error.
@@ -342,10 +356,12 @@ func classify(dir string, err error) error {
 	}
 }
 
+// newerFormat is the error of a directory that a later release has written.
 func newerFormat(dir, detail string) error {
 	return fmt.Errorf("%s: %w: %s: run the release that wrote it, or a later one", dir, store.ErrNewerFormat, detail)
 }
 
+// readFile reads a file up to a size.
 func readFile(fsys vfs.FS, name string, sizeMax int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -33,6 +33,7 @@ var (
 	journalKey  = []byte("\xffjournal")
 )
 
+// isOwnKey reports whether a key is one of ours. The first byte decides nearly always.
 func isOwnKey(key []byte) bool {
 	return len(key) > 0 && key[0] == 0xff && (string(key) == string(positionKey) || string(key) == string(journalKey))
 }

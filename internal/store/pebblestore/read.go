@@ -14,6 +14,7 @@ import (
 // Get implements store.Reader. What was gathered decides before Pebble is asked, also that a key
 // was deleted.
 func (s *Store) Get(dst, key []byte) ([]byte, bool, error) {
+	// A closed store answers through the reader, which refuses.
 	if !s.closed.Load() {
 		if value, there, known := s.gathered.get(dst, key); known {
 			return value, there, nil
@@ -116,6 +117,8 @@ func (r reader) Get(dst, key []byte) ([]byte, bool, error) {
 	return value, ok, nil
 }
 
+// get reads one key by an iterator, because Pebble's own Get does not use the filters of the last
+// level.
 func (r reader) get(dst, key []byte) (value []byte, ok bool, err error) {
 	it, err := r.source.NewIter(getOptions)
 	if err != nil {
@@ -147,10 +150,12 @@ func (r reader) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 	return nil
 }
 
+// emptyRange reports whether a range has no key. Pebble does not allow bounds in the wrong order.
 func emptyRange(rg store.Range) bool {
 	return len(rg.Hi) > 0 && bytes.Compare(rg.Lo, rg.Hi) >= 0
 }
 
+// iterOptions returns the bounds of a range. Empty ones are none.
 func iterOptions(rg store.Range) *pebble.IterOptions {
 	opts := &pebble.IterOptions{}
 	if len(rg.Lo) > 0 {
@@ -184,6 +189,7 @@ func scan(it *pebble.Iterator, rg store.Range, visit func(key, value []byte) boo
 	defer passed()
 	for valid := first(); valid; valid = next() {
 		passed()
+		// The position is ours, and nobody else's.
 		if isOwnKey(it.Key()) {
 			continue
 		}

@@ -22,6 +22,7 @@ type reclaimer struct {
 	ranges bool        // ranges were, too
 }
 
+// ask asks for space once; asking again before that has begun changes nothing.
 func (r *reclaimer) ask(all bool) {
 	select {
 	case r.asked <- all:

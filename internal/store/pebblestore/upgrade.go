@@ -50,6 +50,8 @@ func (s *Store) readJournal(format int) (batches []store.Batch, last uint64, err
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the journal: %w", err)
 		}
+		// From format 3 on the database knows how long the files were: a shorter one has lost its
+		// end.
 		if len(value) == 32 && uint64(len(data)) < binary.BigEndian.Uint64(value[16+8*i:]) {
 			return nil, 0, fmt.Errorf("%w: %s is shorter than it was: what it held may be lost", store.ErrCorrupt, path)
 		}
@@ -63,6 +65,7 @@ func (s *Store) readJournal(format int) (batches []store.Batch, last uint64, err
 		delete(found, last+1)
 		batches = append(batches, b)
 	}
+	// A crash cuts a journal off at its end. A hole in the middle is damage.
 	if len(found) > 0 {
 		return nil, 0, fmt.Errorf("%w: record %d of the journal is not whole, but a later one is",
 			store.ErrCorrupt, last+1)

@@ -57,6 +57,7 @@ func (s *Store) tables() ([]string, error) {
 			names = append(names, level[i].BackingSSTNum.String()+".sst")
 		}
 	}
+	// Sorted, so that Compact finds those that are named twice.
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }

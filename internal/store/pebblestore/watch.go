@@ -33,6 +33,7 @@ type fileSet struct {
 func (f *fileSet) begin(names []string) {
 	for _, name := range names {
 		switch {
+		// The kinds of files that Pebble and the log make.
 		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".blob"), filelog.IsSegment(name),
 			strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"),
 			strings.HasPrefix(name, "marker."), name == lockFile:
@@ -41,6 +42,7 @@ func (f *fileSet) begin(names []string) {
 	}
 }
 
+// add and remove follow what is done to files through a guard.
 func (f *fileSet) add(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,6 +136,8 @@ func (w *watcher) look() error {
 		return w.gone("", err)
 	}
 	for _, name := range names {
+		// Only files that stay open for writing are compared: the writes would go on to the old
+		// one.
 		if before[name] && isWritten(name) {
 			if err := w.same(name); err != nil && w.files.has(name) {
 				return w.gone(name, err)
