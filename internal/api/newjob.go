@@ -77,7 +77,7 @@ const (
 // retryBackoff is how the delay between the tries of a job grows: 15 seconds at first, days at last.
 var retryBackoff = job.Backoff{Unit: time.Second, Power: 4, Skip: 1, Base: 15 * time.Second, Jitter: 30}
 
-// Spec makes the spec of a job but for where it goes.
+// Spec makes the spec of a job, except for where it goes.
 func (n *NewJob) Spec() (job.Spec, error) {
 	s := job.Spec{Type: n.Type, Key: n.Key, Unique: n.Unique, Group: n.Group}
 	for _, part := range []struct{ what, text string }{{"type", n.Type}, {"key", n.Key}, {"group", n.Group}} {

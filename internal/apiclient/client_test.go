@@ -272,7 +272,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// waiting waits until so many callers wait, which nothing announces.
+// waiting waits until n callers wait, which nothing announces.
 func waiting(t *testing.T, e *engine.Engine, n int) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

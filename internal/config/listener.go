@@ -65,8 +65,8 @@ func (l *loader) checkTLS(protocol string, t TLS) {
 }
 
 // checkReach enforces the loopback rule: whoever can reach a listener without
-// authentication owns every job, so another address must be asked for in so many
-// words.
+// authentication owns every job, so another address must be asked for
+// explicitly.
 func (l *loader) checkReach(at Listener, from Source) {
 	if l.config.Listen.Insecure {
 		return

@@ -47,7 +47,7 @@ func (w *wire) line() (string, error) {
 	return strings.TrimRight(text, "\r\n"), err
 }
 
-// body reads so many bytes and the end of their line.
+// body reads n bytes and the end of their line.
 func (w *wire) body(size string) ([]byte, error) {
 	n, err := strconv.Atoi(size)
 	if err != nil {

@@ -5,7 +5,7 @@ import "bytes"
 // A web page can make a browser connect to any port and send a request, and what it puts into the body reaches a
 // protocol that passes over the lines before it. So the connection ends at the first sign that the peer is a browser.
 
-// httpVersion is how the first line of every HTTP/1 request ends, but for the digit of the version.
+// httpVersion is how the first line of every HTTP/1 request ends, except for the digit of the version.
 const httpVersion = " HTTP/1."
 
 // hostHeader begins the one header that every HTTP/1.1 request has.

@@ -355,7 +355,7 @@ func (r *ObjectReader) Next() (key, value []byte, ok bool) {
 	return key, r.b[start:end:end], true
 }
 
-// KeyIs reports whether a member name as returned by Next is name in whatever
+// KeyIs reports whether a member name as returned by Next is name, in any
 // case, as the Go decoder matches names. name is in lower case.
 func KeyIs(key []byte, name string) bool {
 	if string(key) == name {
@@ -481,7 +481,7 @@ func decodeRune[T string | []byte](s T) (rune, int) {
 }
 
 // ParseUint returns the value of a JSON number that is an integer without sign,
-// fraction or exponent and fits into so many bits.
+// fraction or exponent and fits into that many bits.
 func ParseUint(text []byte, size int) (uint64, bool) {
 	if len(text) == 0 || len(text) > 20 {
 		return 0, false

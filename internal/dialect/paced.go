@@ -12,7 +12,7 @@ import (
 // without a pause, each on a processor of its own, and knows no turns (see Conn.Turn). Such a connection rests longer
 // than it works. A head that is long takes one of the turns while it is read.
 const (
-	restShare = 3                     // so many times as long,
+	restShare = 3                     // this many times as long,
 	restMax   = 20 * time.Millisecond // but no longer than this
 )
 

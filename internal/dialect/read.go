@@ -10,7 +10,7 @@ import (
 
 // SetDeadline sets when reads that wait for input give up with ErrTimeout; the
 // zero time means never. Time spent in Await is not looked at: set the deadline
-// anew afterwards.
+// again afterwards.
 func (c *Conn) SetDeadline(t time.Time) { c.deadline = t }
 
 // Midway tells whether the command goes on with the next line: then all of its lines have the time of one command.

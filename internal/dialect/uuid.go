@@ -74,7 +74,7 @@ var unhex = func() (t [256]byte) {
 
 const notHex = 0xff
 
-// ParseUUID reads a UUID of 8-4-4-4-12 hexadecimal digits in whatever case.
+// ParseUUID reads a UUID of 8-4-4-4-12 hexadecimal digits, upper or lower case.
 func ParseUUID[T string | []byte](text T) (u UUID, ok bool) {
 	if len(text) != UUIDLen || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return UUID{}, false

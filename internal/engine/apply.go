@@ -84,7 +84,7 @@ func (e *Engine) admit() bool {
 	return !e.closed && e.Err() == nil
 }
 
-// A lazy engine takes so many changes and bytes while the store is busy with those before. Then the callers wait for
+// A lazy engine takes this many changes and bytes while the store is busy with those before. Then the callers wait for
 // the store.
 const (
 	roomMax   = 64 << 10

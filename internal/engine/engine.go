@@ -43,7 +43,7 @@ type Options struct {
 	Store        store.Store
 	Durability   Durability
 	SyncInterval time.Duration // how much a crash may lose unless DurabilityFsync; default 100 ms
-	FreeFloor    uint64        // below so many free bytes pushes are refused; zero is off
+	FreeFloor    uint64        // pushes are refused below this many free bytes; zero is off
 	Logger       *slog.Logger
 	Seed         uint64 // of all randomness; zero draws one
 	TimedQueues  int    // how many queues have figures of their own; zero is 500

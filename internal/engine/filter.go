@@ -13,7 +13,7 @@ import (
 // which costs more than the rest of the push. A filter in memory knows most of those
 // keys to be absent. It takes about three bytes for each key in use and forgets nothing that is
 // deleted. When as many keys have come as it was made for, it grows by as much again if most of them are in use,
-// and else is made anew, from a snapshot and beside the engine.
+// and else is rebuilt, from a snapshot and beside the engine.
 
 // bloom is a Bloom filter in blocks of 512 bits: a key has one bit in each word of one block, so
 // that a look costs one cache line. It may be added to from two goroutines at once: bits are only

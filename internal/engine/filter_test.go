@@ -87,7 +87,7 @@ func TestFilterUnderChange(t *testing.T) {
 			}
 			synctest.Wait()
 			if made < 2 || grown < 4 {
-				t.Errorf("the filter was made anew %d times and has grown %d times", made, grown)
+				t.Errorf("the filter was rebuilt %d times and has grown %d times", made, grown)
 			}
 			if err := e.Close(); err != nil {
 				t.Fatal(err)

@@ -166,7 +166,7 @@ type TypeTimes struct {
 // it, in no order, and for all other queues together. The figures are valid until visit returns. It reports whether
 // there is room for more queues: then nothing has happened to those that are not visited.
 //
-// Each piece is copied with the lock taken anew, so that nobody waits for the copies of all.
+// Each piece is copied with the lock taken again, so that nobody waits for the copies of all.
 func (e *Engine) EachQueue(visit func(*QueueFigures)) (room bool) {
 	t := &e.meter.queues
 	e.mu.Lock()

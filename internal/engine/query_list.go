@@ -19,7 +19,7 @@ type ListOptions struct {
 	State     job.State
 	After     string // the Next of the page before
 	Skip      int    // entries to pass over; they are not loaded
-	Limit     int    // at most so many jobs; default 100
+	Limit     int    // at most this many jobs; default 100
 	Reverse   bool
 	Bodies    bool // with body, failures and result
 }

@@ -30,7 +30,7 @@ func needsSpace(cmd job.Command) bool {
 
 const (
 	spaceEvery   = time.Second // how often free space is looked at while there is traffic,
-	spaceBytes   = 4 << 20     // or after so many bytes,
+	spaceBytes   = 4 << 20     // or after this many bytes,
 	reclaimEvery = 2 * time.Second
 	spaceRetry   = 250 * time.Millisecond // and while pushes are being refused
 )

@@ -106,7 +106,7 @@ func (f *fixture) die(url string) job.ID {
 	return id
 }
 
-// left waits until no call is left to be made, and so many are dead.
+// left waits until no call is left to be made, and n are dead.
 func (f *fixture) left(dead uint64) {
 	f.t.Helper()
 	for {

@@ -276,7 +276,7 @@ type Touch struct {
 	Ref  Ref
 	By   Holder
 	Need Need
-	// Until, if set, is the new end, Restart starts the lease anew with its own
+	// Until, if set, is the new end, Restart starts the lease again with its own
 	// length, Add adds to the end, the length and the expiry.
 	Until   Time
 	Restart bool
@@ -372,7 +372,7 @@ type ReleaseAll struct {
 
 // Settings are the durable settings of a queue.
 type Settings struct {
-	Capacity uint64 // most jobs in whatever state; zero is no limit
+	Capacity uint64 // most jobs, in all states together; zero is no limit
 	Serials  bool   // number the jobs from 0
 	Attrs    []byte // the creating dialect's own, opaque
 }

@@ -85,7 +85,7 @@ type QueueInfo struct {
 	OldestReady Time // when the ready job that is first in order became ready; zero if none, or not asked for
 }
 
-// Total returns the number of jobs in whatever state.
+// Total returns the number of jobs, in all states together.
 func (q *QueueInfo) Total() uint64 {
 	var n uint64
 	for _, c := range q.Counts {

@@ -9,7 +9,7 @@ import (
 	"millrace/internal/timing"
 )
 
-// powers are the bounds of classic buckets: every so many powers of two, which are bounds of the buckets that are
+// powers are the bounds of classic buckets: every few powers of two, which are bounds of the buckets that are
 // counted, so that nothing has to be guessed.
 type powers struct{ first, last, step int }
 

@@ -58,7 +58,7 @@ func (c *lineConn) line() (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-// block reads so many bytes, and the end of the line behind them.
+// block reads a number of bytes, and the end of the line behind them.
 func (c *lineConn) block(size uint64) ([]byte, error) {
 	if size > iprotoMax {
 		return nil, fmt.Errorf("%s tells of a block of %d bytes", c.name, size)

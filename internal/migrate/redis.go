@@ -51,7 +51,7 @@ func (p *pager) next() int64 {
 	return p.size
 }
 
-// saw notes an answer of some elements, which have so many bytes together.
+// saw notes an answer of some elements, and how many bytes they have together.
 func (p *pager) saw(elements, bytes int) {
 	if elements > 0 {
 		p.size = min(max(int64(pageBytes/(bytes/elements+1)), 1), pageMax, 4*p.size)

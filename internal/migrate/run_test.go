@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// fakeSource has so many jobs, one that is none, and a queue that is paused.
+// fakeSource has a number of jobs, one that is none, and a queue that is paused.
 type fakeSource struct {
 	jobs int
 	err  error // of reading, at the end

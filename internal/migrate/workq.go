@@ -34,7 +34,7 @@ const (
 	workqLease    = 7
 	workqLapse    = 8
 
-	workqAttempts = 255 // after so many the original gives up, whatever was asked for
+	workqAttempts = 255 // after this many the original gives up, whatever was asked for
 )
 
 var (
@@ -277,7 +277,7 @@ type workqReader struct {
 	short bool
 }
 
-// bytes returns the next n bytes. They are zeros if there are not so many.
+// bytes returns the next n bytes. They are zeros if there are fewer.
 func (r *workqReader) bytes(n int) []byte {
 	if n > len(r.text)-r.next {
 		r.short = true

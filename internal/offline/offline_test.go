@@ -102,7 +102,7 @@ func running(t *testing.T) string {
 	}
 }
 
-// contents returns a digest of every file of a directory but for the lock.
+// contents returns a digest of every file of a directory except for the lock.
 func contents(t *testing.T, dir string) map[string][sha256.Size]byte {
 	t.Helper()
 	all := make(map[string][sha256.Size]byte)

@@ -81,7 +81,7 @@ func checkTarget(backup, dir string) error {
 	return nil
 }
 
-// namesIn lists a directory but for what an empty one may hold.
+// namesIn lists a directory without what an empty one may hold.
 func namesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	var names []string

@@ -77,7 +77,7 @@ const (
 	beginAgain = 50 * time.Millisecond
 	// cutEvery is how often the length of the log is looked at.
 	cutEvery = time.Second
-	// slackShare is how much longer than it has to be the log may become before it is cut: one part in so many.
+	// slackShare is how much longer than it has to be the log may become before it is cut: one part in this many.
 	slackShare = 4
 	// heldShare is how many times as long the log may be while a node is brought all data: what follows the data comes
 	// from the log.

@@ -34,7 +34,7 @@ type Regroup byte
 // What may be to be done.
 const (
 	RegroupShow   Regroup = 1 + iota // each is shown, or hidden, as the limits say
-	RegroupRefill                    // and its rate begins anew
+	RegroupRefill                    // and its rate begins full
 )
 
 // AppendGroup appends the record of a group: the number of its only job, or all of it behind a zero.

@@ -6,7 +6,7 @@ import (
 	"millrace/internal/job"
 )
 
-// slewShare is how quickly the time of a term approaches the clock of the machine: one second in so many.
+// slewShare is how quickly the time of a term approaches the clock of the machine: one second in this many.
 const slewShare = 20
 
 // Clock is the time of a term. It goes on where the term before has stopped: it never goes back and does not jump, and

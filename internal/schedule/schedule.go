@@ -94,7 +94,7 @@ func parseEvery(length string) (time.Duration, error) {
 	return d, nil
 }
 
-// zones has the zones that have been read: there are only so many names of them.
+// zones has the zones that have been read: the number of their names is bounded.
 var zones sync.Map // string → *time.Location
 
 func loadZone(name string) (*time.Location, error) {

@@ -82,7 +82,7 @@ const (
 	pingEvery = time.Second
 	// acceptPause is how long a listener that cannot take a connection waits.
 	acceptPause = 10 * time.Millisecond
-	// While there is no leader a new connection waits for so long, and so many may wait.
+	// While there is no leader a new connection waits for this long, and this many may wait.
 	holdPatience = 5 * time.Second
 	tryEvery     = 500 * time.Millisecond // a leader that could not be reached
 	heldMax      = 10_000

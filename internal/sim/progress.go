@@ -45,7 +45,7 @@ func (m *Model) outcome(j *entry, how job.Outcome) {
 	o := outcome{progress: j.reported, how: how, until: m.now.Add(outcomeKept)}
 	o.at = m.now
 	m.outcomes[keyName{j.Namespace, j.Key}] = o
-	j.reported = progress{} // should it ever come back, it starts anew
+	j.reported = progress{} // should it ever come back, nothing has been reported
 }
 
 // reportable returns the job that a report by a key is about, nil if there is none,

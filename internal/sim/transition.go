@@ -266,7 +266,7 @@ func (m *Model) toDead(j *entry) {
 	}
 }
 
-// changeQueue moves a job to another queue, which numbers it anew if it numbers.
+// changeQueue moves a job to another queue, which gives it a new number if it numbers jobs.
 func (m *Model) changeQueue(j *entry, to string) {
 	m.count(j, job.CountMoved)
 	if j.Queue == to {

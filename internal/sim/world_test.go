@@ -305,7 +305,7 @@ func (w *world) proceed(now job.Time, rnd, token uint64) []answer {
 }
 
 // jump makes the next job be numbered from 2^32 on, as if so many had been pushed.
-// The core must be opened anew afterwards. It reports whether any number had been given.
+// The core must be opened again afterwards. It reports whether any number had been given.
 func (w *world) jump() (bool, error) {
 	b, ok, err := w.store.Get(nil, record.MetaKey())
 	if err != nil || !ok {

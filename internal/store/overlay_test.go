@@ -50,7 +50,7 @@ func TestOverlayCancelsOut(t *testing.T) {
 	})
 }
 
-// Keys are inserted without being entered into the index: what is asked of them, in whatever way, must not tell.
+// Keys are inserted without being entered into the index: no way of asking for them may tell.
 func TestOverlayIndexesLate(t *testing.T) {
 	t.Parallel()
 	key := func(i int) []byte { return fmt.Appendf(nil, "job %03d", i) }

@@ -41,7 +41,7 @@ func TestSpansStayFew(t *testing.T) {
 	var s spans
 	const n = 100_000
 	for i := range uint32(n) {
-		j := i * 7919 % n // in whatever order
+		j := i * 7919 % n // in no order
 		s.add(fmt.Appendf(nil, "%06d", j), fmt.Appendf(nil, "%06d", j+1), i+1)
 	}
 	total := 0

@@ -113,7 +113,7 @@ func (p *player) play(line string) error {
 	trimmed := strings.TrimSpace(line)
 	word, rest, _ := strings.Cut(trimmed, " ")
 	if p.update && (strings.HasSuffix(word, "<") || rest == "eof" || strings.HasPrefix(rest, "recv ")) {
-		return nil // made anew
+		return nil // it is written again
 	}
 	if p.update {
 		p.out.WriteString(line + "\n")

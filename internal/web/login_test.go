@@ -112,8 +112,8 @@ func TestLoginLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// TestLogoutIsKept has the pages served anew, as after a restart: who was logged in still is, who has logged out is
-// not.
+// TestLogoutIsKept has the pages served by a new server, as after a restart: who was logged in still is, who has logged
+// out is not.
 func TestLogoutIsKept(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, secrets)

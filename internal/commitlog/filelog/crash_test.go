@@ -106,8 +106,8 @@ func (k knowledge) recover(o Options, disk *vfs.MemFS, percent int, rng *rand.Ra
 	return lost, l.Close()
 }
 
-// missed takes the segment away that was written to last, as a whole or but for its header. Whatever crashes have left,
-// somebody must miss it.
+// missed takes the segment away that was written to last, as a whole or all of it behind its header. Whatever crashes
+// have left, somebody must miss it.
 func missed(disk *vfs.MemFS, s *segment, from uint64, rng *rand.Rand) error {
 	path := memDir + "/" + s.name
 	if rng.IntN(2) == 0 {
@@ -216,7 +216,7 @@ func (m *machine) crash() {
 	m.lost += lost
 }
 
-// run opens the log and appends so many records, some of which are trimmed. It reports whether the process was killed.
+// run opens the log and appends n records, some of which are trimmed. It reports whether the process was killed.
 func (p *process) run(count int, life uint64) (killed bool) {
 	p.t.Helper()
 	o := p.o

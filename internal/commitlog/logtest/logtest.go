@@ -142,7 +142,7 @@ func (l *log) append(content []byte) {
 	}
 }
 
-// fill appends so many records of different sizes.
+// fill appends n records of different sizes.
 func (l *log) fill(count int) {
 	l.Helper()
 	for range count {

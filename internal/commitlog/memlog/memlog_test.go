@@ -23,7 +23,7 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// TestCrash loses the power: what was synced stays, and so many others. What was read afterwards stays for good, as on
+// TestCrash loses the power: what was synced stays, and some others. What was read afterwards stays for good, as on
 // a disk.
 func TestCrash(t *testing.T) {
 	t.Parallel()

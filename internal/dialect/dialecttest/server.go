@@ -76,7 +76,7 @@ func (s *Server) Stop(t *testing.T) {
 }
 
 // Restart stops everything and opens the engine again on the same store. The
-// dialects must be served anew.
+// dialects must be served again.
 func (s *Server) Restart(t *testing.T) {
 	t.Helper()
 	s.Stop(t)

@@ -88,7 +88,7 @@ func TestInfo(t *testing.T) {
 	})
 }
 
-// TestInfoRestart keeps the totals of the data and begins those of the process anew.
+// TestInfoRestart keeps the totals of the data and begins those of the process at zero.
 func TestInfoRestart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {

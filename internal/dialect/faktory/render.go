@@ -34,7 +34,7 @@ func appendErr(b []byte, text string) []byte {
 // at its end.
 type bulk struct{ start, digits int }
 
-// beginBulk leaves room for the length of a string of about so many bytes.
+// beginBulk leaves room for the length of a string of about that many bytes.
 func beginBulk(b []byte, about int) ([]byte, bulk) {
 	m := bulk{start: len(b), digits: 1}
 	for ; about >= 10; about /= 10 {

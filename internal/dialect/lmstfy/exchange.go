@@ -17,7 +17,7 @@ import (
 )
 
 // exchange is one request and its answer. Exchanges are pooled with what they need
-// to ask the engine: a request makes nothing anew that the last one has left behind.
+// to ask the engine: a request allocates nothing that the last one has left behind.
 type exchange struct {
 	d         *Dialect
 	w         http.ResponseWriter

@@ -12,7 +12,7 @@ import (
 )
 
 // idSource makes the ids of jobs: ULIDs with the time of the publish and, in their
-// last 32 bits, the delay in seconds. The 48 bits in between begin anew at random in every
+// last 32 bits, the delay in seconds. The 48 bits in between begin with a random number in every
 // millisecond and count up within it, so that ids grow and two servers that share a
 // namespace do not meet. The engine refuses an id that is taken nevertheless.
 type idSource struct {

@@ -42,7 +42,7 @@ func isNotFound(err error) bool {
 	return ok && refused.Kind == job.NotFound
 }
 
-// peekJob shows a job in whatever state, but not one that is done or whose time has run
+// peekJob shows a job in any state, but not one that is done or whose time has run
 // out.
 func (x *exchange) peekJob() {
 	if len(x.id) > idMax {

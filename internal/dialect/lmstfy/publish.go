@@ -68,7 +68,7 @@ func (x *exchange) attributes(p *publication) (ok bool) {
 
 func seconds[T uint32 | uint64](n T) time.Duration { return time.Duration(n) * time.Second }
 
-// fill fills in the spec of a job but for its id and body.
+// fill fills in the spec of a job, except for its id and body.
 func (x *exchange) fill(s *job.Spec, p *publication, queue string) {
 	s.Namespace, s.Queue = x.home, queue
 	s.Extra, s.Group = p.extra, p.group

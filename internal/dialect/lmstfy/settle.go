@@ -9,7 +9,7 @@ import (
 	"millrace/internal/job"
 )
 
-// delete ends a job in whatever state. There is no such thing as an id that is wrong.
+// delete ends a job in any state. There is no such thing as an id that is wrong.
 func (x *exchange) delete() {
 	if len(x.id) > idMax {
 		x.reply(http.StatusNoContent, nil)

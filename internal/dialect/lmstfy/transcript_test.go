@@ -212,7 +212,7 @@ func (p *player) setBody(text string) (err error) {
 			return err
 		}
 	}
-	// "x*70000" is so many of a letter.
+	// "x*70000" is a letter, 70000 times.
 	if m := regexp.MustCompile(`^(.)\*(\d+)$`).FindStringSubmatch(text); m != nil {
 		n, err := strconv.Atoi(m[2])
 		if err != nil {

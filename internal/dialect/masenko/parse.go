@@ -37,7 +37,7 @@ func splitLine(line []byte) (word, body []byte) {
 	return word, body
 }
 
-// parseVerb recognises a verb in whatever case.
+// parseVerb recognises a verb, case-insensitively.
 func parseVerb(word []byte) verb {
 	if len(word) < 3 || len(word) > 6 {
 		return verbUnknown

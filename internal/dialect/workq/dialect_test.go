@@ -425,7 +425,7 @@ func TestPages(t *testing.T) {
 		page("jobs", jobs-1, 100)
 		page("jobs", jobs, 100)
 		// Between two pages of a walk this connection takes a job: the pages are
-		// counted off anew.
+		// counted off again.
 		page("jobs", 1100, 100)
 		must(t, c.Delete(ids[0]))
 		items, err := c.Inspect("jobs q 1200 1")

@@ -81,7 +81,7 @@ func badInt(s string) bool {
 	return err != nil
 }
 
-// naiveBlock checks the arguments of a command with a block, but for its size.
+// naiveBlock checks the arguments of a command with a block, except for its size.
 func naiveBlock(verb string, args []string, flags map[string]string) string {
 	given := func(key string, wrong func(string) bool) bool { v, ok := flags[key]; return ok && wrong(v) }
 	most := map[string]int{"add": 3, "schedule": 3, "run": 1}[verb]

@@ -342,7 +342,7 @@ func (p *parser) parseRun(r *request) string {
 	return p.ranges(r)
 }
 
-// ours reads the flags that the original does not have, and reports whether there are at most so many others.
+// ours reads the flags that the original does not have, and reports whether there are at most that many others.
 func (p *parser) ours(r *request, others int) bool {
 	group, given := p.flag("group")
 	if given {

@@ -178,7 +178,7 @@ func (s *script) open() {
 	s.core = core
 }
 
-// restart commits everything and loads the machine anew. Those who waited are gone.
+// restart commits everything and loads another machine. Those who waited are gone.
 func (s *script) restart() {
 	s.t.Helper()
 	s.commitInflight()

@@ -238,7 +238,7 @@ func (m *Machine) fireTimer(t timerItem) {
 	if e.State == job.Leased && m.postpone(e, t) {
 		return
 	}
-	m.unsetTimer(e) // whatever follows sets it anew, perhaps to the same time
+	m.unsetTimer(e) // whatever follows sets it again, perhaps to the same time
 	e.Timer = 0
 	switch {
 	// Expiry first: when it is due together with another timer, it wins (section 5).

@@ -365,7 +365,7 @@ func TestManyListsAreLeftInPieces(t *testing.T) {
 	}
 }
 
-// Only so many names are waited on. Those of a fetch that names a few do not count.
+// The number of names that are waited on is limited. Those of a fetch that names a few do not count.
 func TestWaitingNamesAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newStepper(t)

@@ -20,7 +20,7 @@ import (
 
 const copyDir = "/srv/copy"
 
-// loaded returns a store on mem with so many batches, some of which only its log has.
+// loaded returns a store on mem with a number of batches, some of which only its log has.
 func loaded(t *testing.T, mem vfs.FS, batches int) *pebblestore.Store {
 	t.Helper()
 	s := open(t, pebblestore.Options{Dir: memDir, FS: mem, SegmentBytes: 64 << 10, MemTableBytes: memTableBytes})

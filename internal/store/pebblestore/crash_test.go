@@ -91,7 +91,7 @@ type crash struct {
 	durable, newest int
 }
 
-// crashes collects a crash at every so many changes of a file system.
+// crashes collects a crash at every n-th change of a file system.
 type crashes struct {
 	mem    *vfs.MemFS
 	every  int

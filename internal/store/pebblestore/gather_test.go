@@ -216,7 +216,7 @@ func TestBesideCommits(t *testing.T) {
 	mustClose(t, s)
 }
 
-// killed returns a directory whose store was killed with so many batches in its log alone.
+// killed returns a directory whose store was killed with n batches in its log alone.
 func killed(t *testing.T, n int) *vfs.MemFS {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
