@@ -110,6 +110,45 @@ func width(line string) int {
 	return utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
 }
 
+// phrases are habits that docs/style.md names, with what to write instead. They are looked for in comments.
+var phrases = map[string]string{
+	"in whatever":           "in any",
+	"but for ":              "except for",
+	"anew":                  "again, rebuilt",
+	"so many of":            "n of",
+	"does not go on as if ": "never carries on as if",
+}
+
+// spared are the packages below internal that still have some of the phrases. The list only shrinks.
+var spared = []string{
+	"internal/admin", "internal/api", "internal/dialect/rest", "internal/dialect/tarantool", "internal/httpapi",
+	"internal/operator",
+}
+
+func checkPhrases(tree fs.FS) ([]string, error) {
+	all, err := sources(tree)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, s := range all {
+		isSpared := slices.ContainsFunc(spared, func(dir string) bool { return strings.HasPrefix(s.path, dir+"/") })
+		if isSpared || !strings.HasPrefix(s.path, "internal/") {
+			continue
+		}
+		for _, group := range s.file.Comments {
+			for _, c := range group.List {
+				for phrase, better := range phrases {
+					if strings.Contains(strings.ToLower(c.Text)+" ", phrase) {
+						out = append(out, fmt.Sprintf("%s:%d: %q: write %q", s.path, s.line(c.Pos()), phrase, better))
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
 // checkPackageComments asks for exactly what a reader of the package list sees:
 // a comment on the package clause of one file.
 func checkPackageComments(tree fs.FS) ([]string, error) {
@@ -274,6 +313,13 @@ func TestSource(t *testing.T) {
 				"internal/store/a.go":      file("package store\n\nvar a = \"" + strings.Repeat("a", 118) + "\"\n"),
 				"internal/store/a_test.go": file("package store\n\nvar b = \"" + strings.Repeat("b", 118) + "\"\n"),
 				"internal/cli/a.go":        file("package cli\n\nvar c = \"" + strings.Repeat("c", 118) + "\"\n"),
+			},
+		},
+		{
+			name: "comments without the habits of docs/style.md", check: checkPhrases, want: 2,
+			bad: fstest.MapFS{
+				"internal/a/a.go":     file("// Package a is made anew.\npackage a\n\nvar b = 1 // in whatever case\n\nvar c = \"anew\"\n"),
+				"internal/admin/a.go": file("// Package admin is all there, but for this.\npackage admin\n"),
 			},
 		},
 		{
