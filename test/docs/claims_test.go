@@ -19,7 +19,7 @@ var claims = []struct{ document, says, source, has string }{
 	{"docs/guarantees.md", "for as long as `server.drain_timeout` (1.5 s)", "docs/millrace.example.toml", "# drain_timeout = \"1.5s\""},
 	{"README.md", " | up to the last 100 ms | up to the last 100 ms |", "docs/millrace.example.toml", "# sync_interval = \"100ms\""},
 	{"docs/faq.md", "any crash, even of the process alone, can lose the last 100 ms", "docs/millrace.example.toml", "# sync_interval = \"100ms\""},
-	{"docs/faq.md", "64 MiB in Faktory and Tarantool Queue, 8 MiB in Masenko, 1 MiB in Workq, 64 KiB in LMSTFY and beanstalkd", "docs/millrace.example.toml", "# max_job_size = \"65535\""},
+	{"docs/faq.md", "64 MiB in Faktory and Tarantool Queue, 8 MiB in Masenko, 1 MiB in Workq, 64 KiB in LMSTFY\nand beanstalkd", "docs/millrace.example.toml", "# max_job_size = \"65535\""},
 	{"docs/security.md", "| Masenko, Workq, beanstalkd | none | yes | yes |", "docs/configuration.md", "Masenko, Workq and beanstalkd have none"},
 	{"docs/security.md", "Faktory's password needs a restart", "docs/install.md", "`web.password`, `web.read_password`, `web.token`, `web.read_token`, and the files\n"},
 	{"docs/sizing.md", "`server.max_queues` (250,000)", "docs/millrace.example.toml", "# max_queues = 250000"},
