@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"millrace/internal/api"
 	"os"
 	"path/filepath"
 	"time"
+
+	"millrace/internal/api"
 )
 
 const pathBackups = api.PathAPI + "/backups"

@@ -1,9 +1,10 @@
 package admin
 
 import (
-	"millrace/internal/api"
 	"net/http"
 	"strconv"
+
+	"millrace/internal/api"
 )
 
 func (c *call) getServer() error {

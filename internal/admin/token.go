@@ -6,10 +6,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"millrace/internal/api"
 	"net/http"
 	"slices"
 	"strings"
+
+	"millrace/internal/api"
 )
 
 // TokenRegistry knows the tokens with which clients of a protocol prove what they may use, and how often

@@ -37,7 +37,7 @@ func listener(d dialecttest.Driver) string {
 	switch d.Name {
 	case "tarantool-legacy":
 		return "tarantool"
-	case "operator":
+	case "rest":
 		return "web"
 	}
 	return d.Name
@@ -55,7 +55,7 @@ type world struct {
 // start starts a server of the test's own. Durability is not what is tested here.
 func start(t *testing.T, args ...string) *world {
 	t.Helper()
-	w := &world{t: t, drivers: append(dialecttest.Drivers(), operatorDriver()), clients: make(map[string]dialecttest.Client)}
+	w := &world{t: t, drivers: dialecttest.Drivers(), clients: make(map[string]dialecttest.Client)}
 	listeners := []string{"web"}
 	for _, d := range w.drivers {
 		if l := listener(d); !slices.Contains(listeners, l) {

@@ -91,7 +91,7 @@ func door(d dialecttest.Driver) string {
 	switch d.Name {
 	case "tarantool-legacy", "tarantool15":
 		return "tarantool"
-	case "operator":
+	case "rest":
 		return "api"
 	}
 	return d.Name

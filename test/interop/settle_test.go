@@ -103,7 +103,7 @@ func TestRetry(t *testing.T) {
 			counts := w.op.counts(queue)
 			var want string
 			switch {
-			case in.Name == "faktory", in.Name == "operator": // every failure, lapses included, has a back-off
+			case in.Name == "faktory", in.Name == "rest": // every failure, lapses included, has a back-off
 				want = "retrying"
 			case in.Name == "masenko" && !lapses(out):
 				want = "" // due within the second: ready soon, if it is not yet
@@ -232,7 +232,7 @@ func TestHangingUp(t *testing.T) {
 			_, err := worker.Fetch(queue, patience)
 			w.must(out.Name+" fetches", err)
 			w.must(out.Name+" hangs up", worker.Close())
-			if !out.Alone || out.Name == "operator" { // the lease outlives the connection
+			if !out.Alone || out.Name == "rest" { // the lease outlives the connection
 				w.look(queue, held)
 				w.empty(queue)
 				continue

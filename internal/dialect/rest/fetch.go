@@ -62,8 +62,10 @@ func (d *Dialect) fetchJobs(c *api.Call) error {
 
 // deliver answers with jobs, and reports whether they have left.
 func (d *Dialect) deliver(c *api.Call, holder job.Holder, jobs []job.Job) (bool, error) {
-	if c.R.Context().Err() != nil {
+	select {
+	case <-c.R.Context().Done(): // nobody is there any more
 		return false, nil
+	default:
 	}
 	work := api.Work{Holder: api.HolderText(holder), Jobs: make([]api.WorkJob, 0, len(jobs))}
 	view := api.View{DoorName: dialect.DoorName, Now: d.opts.Engine.Now}
@@ -86,10 +88,8 @@ func (d *Dialect) deliver(c *api.Call, holder job.Holder, jobs []job.Job) (bool,
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	c.W.WriteHeader(http.StatusOK)
-	if _, err := c.W.Write(text); err != nil {
-		return false, nil
-	}
-	return http.NewResponseController(c.W).Flush() == nil, nil
+	_, err = c.W.Write(text)
+	return err == nil && http.NewResponseController(c.W).Flush() == nil, nil
 }
 
 // giveBack makes jobs ready again as if they had not been fetched: the worker has not got them.
