@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"millrace/internal/api"
+	"millrace/internal/apiclient"
 )
 
 func newClusterCommand(p Process) *cobra.Command {
@@ -75,18 +78,19 @@ Every node can be asked.`,
 			return err
 		}
 		defer c.Close()
-		if *ifLeader {
-			st, err := c.Cluster(cmd.Context())
-			if err != nil {
-				return apiError(err)
-			}
-			if st.Leader != st.Node {
-				return printCluster(cmd, st, f.asJSON)
-			}
-		}
-		before, err := c.Transfer(cmd.Context())
+		before, err := c.Cluster(cmd.Context())
 		if err != nil {
 			return apiError(err)
+		}
+		if *ifLeader && before.Leader != before.Node {
+			return printCluster(cmd, before, f.asJSON)
+		}
+		asked, lost := c.Transfer(cmd.Context())
+		switch {
+		case lost == nil:
+			before = asked
+		case !cutOff(lost):
+			return apiError(lost)
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), transferPatience)
 		defer cancel()
@@ -98,11 +102,24 @@ Every node can be asked.`,
 			select {
 			case <-time.After(transferPoll):
 			case <-ctx.Done():
+				if lost != nil {
+					return apiError(lost)
+				}
 				return fmt.Errorf("no other node leads after %s: look at the status, and at the log of node %s", transferPatience, before.Leader)
 			}
 		}
 	}
 	return cmd
+}
+
+// cutOff reports whether the answer to a request may have been cut off with the leadership of a node. Then what was
+// asked for may have been done.
+func cutOff(err error) bool {
+	if _, ok := errors.AsType[*apiclient.Unreachable](err); ok {
+		return true
+	}
+	p, ok := errors.AsType[*api.Problem](err)
+	return ok && p.Status == http.StatusServiceUnavailable
 }
 
 // printCluster prints what a node knows about its cluster.
