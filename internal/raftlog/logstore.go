@@ -85,7 +85,7 @@ func openLogStore(fsys vfs.FS, dir string, v *values, segment int64, fail func(e
 // replay notes what a record has, and gives the entries to keep.
 func (s *logStore) replay(number uint64, content []byte, keep func(*raft.Log)) error {
 	if len(content) < 9 {
-		return fmt.Errorf("%w: record %d", errLogEntry, number)
+		return fmt.Errorf("%w: record %d", ErrDamaged, number)
 	}
 	index := binary.BigEndian.Uint64(content[1:])
 	switch content[0] {
@@ -100,7 +100,7 @@ func (s *logStore) replay(number uint64, content []byte, keep func(*raft.Log)) e
 		s.note(stored{number: number, first: index, last: last, size: len(content)})
 		return nil
 	default:
-		return fmt.Errorf("%w: record %d has kind %d: run the newer release", errLogEntry, number, content[0])
+		return fmt.Errorf("%w: record %d has kind %d: run the newer release", ErrDamaged, number, content[0])
 	}
 }
 
@@ -182,7 +182,7 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 			return s.failed(err)
 		}
 		if found = s.early.at(index); found == nil {
-			return s.failed(fmt.Errorf("%w: entry %d is not where it was", errLogEntry, index))
+			return s.failed(fmt.Errorf("%w: entry %d is not where it was", ErrDamaged, index))
 		}
 	}
 	*l = *found
@@ -379,18 +379,19 @@ func appendLog(p []byte, l *raft.Log) []byte {
 	return append(p, l.Data...)
 }
 
-var errLogEntry = errors.New("the replicated log is damaged")
+// ErrDamaged means that the log of a node, or what is beside it, is not what was written.
+var ErrDamaged = errors.New("the replicated log is damaged")
 
 // eachLog visits the entries of a record and returns the index of the last one.
 func eachLog(content []byte, visit func(*raft.Log)) (last uint64, err error) {
 	index, p := binary.BigEndian.Uint64(content[1:]), content[9:]
 	for ; len(p) > 0; index++ {
 		if len(p) < logHeader {
-			return 0, fmt.Errorf("%w: entry %d", errLogEntry, index)
+			return 0, fmt.Errorf("%w: entry %d", ErrDamaged, index)
 		}
 		ext, size := uint64(binary.BigEndian.Uint32(p[17:])), uint64(binary.BigEndian.Uint32(p[21:]))
 		if ext+size > uint64(len(p)-logHeader) { //nolint:gosec // not negative
-			return 0, fmt.Errorf("%w: entry %d", errLogEntry, index)
+			return 0, fmt.Errorf("%w: entry %d", ErrDamaged, index)
 		}
 		l := &raft.Log{Index: index, Term: binary.BigEndian.Uint64(p), Type: raft.LogType(p[8])}
 		if at := int64(binary.BigEndian.Uint64(p[9:])); at != 0 { //nolint:gosec // comes from appendLog

@@ -65,7 +65,7 @@ func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 	}
 	var m raft.SnapshotMeta
 	if err := json.Unmarshal(value, &m); err != nil {
-		return nil, fmt.Errorf("%w: %w", errLogEntry, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return []*raft.SnapshotMeta{&m}, nil
 }

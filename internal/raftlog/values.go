@@ -63,7 +63,7 @@ func openValues(fsys vfs.FS, dir string, fail func(error)) (*values, error) {
 	}
 	var form valuesForm
 	if err := json.Unmarshal(text, &form); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errLogEntry, path, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	if form.Version != valuesVersion {
 		return nil, fmt.Errorf("%s has version %d, and this release knows %d: run the newer release", path, form.Version, valuesVersion)
@@ -145,7 +145,7 @@ func (v *values) GetUint64(key []byte) (uint64, error) {
 		return 0, nil
 	}
 	if err == nil && len(value) != 8 {
-		err = fmt.Errorf("%w: value %q", errLogEntry, key)
+		err = fmt.Errorf("%w: value %q", ErrDamaged, key)
 	}
 	if err != nil {
 		return 0, err

@@ -21,6 +21,7 @@ import (
 	"millrace/internal/engine"
 	"millrace/internal/raftlog"
 	"millrace/internal/replica"
+	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/systemd"
 )
@@ -113,7 +114,7 @@ func (s *server) openNode(ctx context.Context) error {
 	}
 	r, err := n.openReplica()
 	if err != nil {
-		return fmt.Errorf("data.dir: %w", err)
+		return fmt.Errorf("data.dir: %w", n.advise(err))
 	}
 	if n.received, err = cluster.OpenReceiver(filepath.Join(s.cfg.Data.Dir, receivedDir), s.log, n.fatal); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
@@ -130,15 +131,19 @@ func (s *server) openNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	transport := n.port.Transport()
 	n.log, err = raftlog.Open(raftlog.Options{
-		Name: c.Node, ID: n.id, Dir: filepath.Join(s.cfg.Data.Dir, logDir), Replica: r, Transport: n.port.Transport(),
+		Name: c.Node, ID: n.id, Dir: filepath.Join(s.cfg.Data.Dir, logDir), Replica: r, Transport: transport,
 		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, OnLeader: n.wake, Snapshots: snapshotter{n},
 	})
-	n.leader = func() string { return n.leads().ID }
-	if err == nil && n.log.Bootstrapped() && n.ofCluster() == "" {
-		err = fmt.Errorf("data.dir: %s does not say of which cluster this node is: the file %s is missing or empty", s.cfg.Data.Dir, clusterFile)
+	if err != nil {
+		return errors.Join(n.advise(err), transport.Close())
 	}
-	return err
+	n.leader = func() string { return n.leads().ID }
+	if n.log.Bootstrapped() && n.ofCluster() == "" {
+		return fmt.Errorf("data.dir: %s does not say of which cluster this node is: the file %s is missing or empty", s.cfg.Data.Dir, clusterFile)
+	}
+	return nil
 }
 
 // openReplica opens the store.
@@ -164,8 +169,23 @@ func (n *node) openReplica() (*replica.Replica, error) {
 	return replica.OpenWith(s, replica.Options{Applied: keys.Note})
 }
 
+// advise tells what to do about damaged data.
+func (n *node) advise(err error) error {
+	if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, raftlog.ErrDamaged) {
+		return err
+	}
+	if a, ok := errors.AsType[*store.AdviceError](err); ok {
+		err = a.Err // which is for a server of its own
+	}
+	name := n.cfg.Cluster.Node
+	return fmt.Errorf("%w: the other nodes have all data, so replace this one: stop it, empty %s, start it again, and run "+
+		"\"millrace cluster remove %s\" and \"millrace cluster join %s=ADDRESS\". A cluster that has no other node is restored from a backup",
+		err, n.cfg.Data.Dir, name, name)
+}
+
 // fatal ends the process.
 func (n *node) fatal(err error) {
+	err = n.advise(err)
 	n.logStorage(err)
 	select {
 	case n.storageFailed <- err:

@@ -458,3 +458,31 @@ func TestNoClusterIdentity(t *testing.T) {
 		t.Errorf("it starts: %v", err)
 	}
 }
+
+// A node with damaged data is told to be replaced: the others have everything, and a backup is older than that.
+func TestNodeDamaged(t *testing.T) {
+	t.Parallel()
+	for name, pattern := range map[string]string{"store": "MANIFEST-*", "log": "*"} {
+		cfg := lone(t, nil)
+		r := start(t, cfg, Options{})
+		leader(t, []*running{r})
+		push(t, r.addr(0), "q", "n", "")
+		r.signals <- syscall.SIGTERM
+		if err := r.stop(t); err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join(cfg.Data.Dir, name, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%v, %v", files, err)
+		}
+		for _, path := range files {
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = Run(t.Context(), cfg, Options{})
+		if err == nil || !strings.Contains(err.Error(), "millrace cluster remove a") || strings.Contains(err.Error(), "begin empty") {
+			t.Errorf("the %s is damaged: %v", name, err)
+		}
+	}
+}

@@ -20,3 +20,16 @@ var (
 	// ErrClosed means that the store or snapshot was used after its Close.
 	ErrClosed = errors.New("store is closed")
 )
+
+// AdviceError is an error with what to do about it. Whoever knows better what this store is part of can give other
+// advice.
+type AdviceError struct {
+	Err    error
+	Advice string
+}
+
+// Error tells both.
+func (a *AdviceError) Error() string { return a.Err.Error() + ": " + a.Advice }
+
+// Unwrap returns the error.
+func (a *AdviceError) Unwrap() error { return a.Err }

@@ -71,8 +71,8 @@ func (e *events) listener(g *gathered) *pebble.EventListener {
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			e.corruptions.Add(1)
-			e.fuse.blow(fmt.Errorf("read %s: %w: %w: restore the data directory from a backup",
-				info.Path, store.ErrCorrupt, info.Details))
+			err := fmt.Errorf("read %s: %w: %w", info.Path, store.ErrCorrupt, info.Details)
+			e.fuse.blow(&store.AdviceError{Err: err, Advice: "restore the data directory from a backup"})
 		},
 		FlushEnd: func(info pebble.FlushInfo) {
 			if info.Err == nil {

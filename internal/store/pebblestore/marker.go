@@ -78,8 +78,8 @@ func checkMarker(fsys vfs.FS, dir, path string) (version int, err error) {
 	number, ok := strings.CutPrefix(strings.TrimSuffix(rest, "\n"), "format ")
 	version, err = strconv.Atoi(number)
 	if first != markerMagic || !ok || err != nil || version < 1 {
-		return 0, fmt.Errorf("%s: %w: it does not say %q and a format: restore the directory from a backup",
-			path, store.ErrCorrupt, markerMagic)
+		err = fmt.Errorf("%s: %w: it does not say %q and a format", path, store.ErrCorrupt, markerMagic)
+		return 0, &store.AdviceError{Err: err, Advice: "restore the directory from a backup"}
 	}
 	if version > FormatVersion {
 		return 0, newerFormat(dir, fmt.Sprintf("format %d, this release knows %d", version, FormatVersion))

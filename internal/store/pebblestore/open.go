@@ -351,8 +351,9 @@ func classify(dir string, err error) error {
 	case errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w: %s", dir, err, advice(err))
 	default:
-		return fmt.Errorf("%s: %w: %s: restore the directory from a backup, or move it away to begin empty",
-			dir, store.ErrCorrupt, text)
+		err = fmt.Errorf("%s: %w: %s", dir, store.ErrCorrupt, text)
+		const advice = "restore the directory from a backup, or move it away to begin empty"
+		return &store.AdviceError{Err: err, Advice: advice}
 	}
 }
 
