@@ -168,6 +168,8 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 // before that are.
 func (l *Log) endEarlier(c chain) error {
 	for _, s := range slices.Backward(c.used) {
+		// It was begun by an earlier start and never got a record: two segments must not begin with
+		// the same number.
 		if s.first == l.current.first {
 			if err := l.discard(s); err != nil {
 				return err
@@ -389,6 +391,7 @@ func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
 	l.mu.Lock()
 	var begun uint64
 	for _, u := range l.used {
+		// Of segments that begin with the same record the one that was begun last counts.
 		begun = max(begun, u.begun+1)
 	}
 	l.mu.Unlock()
@@ -592,6 +595,7 @@ func (l *Log) Trim(number uint64) error {
 	var gone []*segment
 	l.mu.Lock()
 	room := keptBytes / l.o.SegmentBytes
+	// A segment may go when the next one begins at or before what is needed.
 	for len(l.used) > 1 && l.used[1].first-1 <= number {
 		s := l.used[0]
 		l.used = slices.Delete(l.used, 0, 1)
@@ -627,6 +631,7 @@ func (l *Log) Stats() commitlog.Stats {
 }
 
 // failed returns the first error, or nil.
+// Every operation asks it first.
 func (l *Log) failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -654,6 +659,7 @@ func (l *Log) Close() error {
 		return errClosed
 	}
 	l.closed = true
+	// A timer that has fired counts itself down.
 	if l.timer != nil && l.timer.Stop() {
 		l.ended.Done()
 	}

@@ -78,6 +78,7 @@ func (s *segment) parseHeader(block []byte) {
 		return
 	}
 	length := int64(binary.LittleEndian.Uint64(block[size-8:])) //nolint:gosec // a negative one is refused
+	// The checksum is right, and still a size that no segment has would be used to read the file.
 	if length < 2*blockSize || length%blockSize != 0 {
 		return
 	}

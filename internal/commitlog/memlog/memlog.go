@@ -95,6 +95,7 @@ func (l *Log) Append(content []byte, done func(number uint64, err error)) {
 	number, err := l.last()+1, l.refusal()
 	if err == nil {
 		l.records = append(l.records, slices.Clone(content))
+		// In the other modes only Sync makes it safe.
 		if l.mode == commitlog.Fsync {
 			l.safe = number
 		}

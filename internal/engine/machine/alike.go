@@ -36,6 +36,7 @@ func (m *Machine) alike(c *job.Push) *entry {
 		}
 		from = ids[len(ids)-1] + 1
 	}
+	// There are too many: of the rest only the newest are looked at.
 	var newest []job.ID
 	lo, hi := record.AlikeFrom(q.ID, c.Spec.Like, from)
 	m.store.Scan(lo, hi, true, func(key, _ []byte) bool {

@@ -135,6 +135,8 @@ func (a *aside) firstLot() *lot {
 // looking for it is too much for this step.
 func (m *Machine) turnOf(q *queue) (w *waiter, short bool) {
 	l := q.waiters
+	// The limits have changed: whoever stood aside may have room now, and whether it has is found
+	// out below.
 	for a := l.aside; a != nil && a.stale; {
 		switch {
 		case len(a.shut) == 0:

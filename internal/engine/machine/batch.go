@@ -193,6 +193,8 @@ func (m *Machine) commitBatch(c *job.CommitBatch, res *job.Result) {
 	b.Open = false
 	if r := c.Rest; r != nil {
 		b.Open = r.Open
+		// An import may have lost jobs on the way; the batch must not wait for them, nor succeed
+		// without them.
 		if total := min(r.Total, joinedMax); total > b.Total { // the others are gone
 			missing := total - b.Total
 			b.Total, b.Pending, b.Failed = total, b.Pending+missing, b.Failed+missing

@@ -135,6 +135,7 @@ func (m *Machine) dependants(x *ending) (refs []record.JobRef, more bool) {
 	})
 	for _, ref := range seen {
 		switch {
+		// Pushed after the job ended, or gone: not meant.
 		case ref.ID >= x.Before || m.isPurged(ref):
 		case len(refs) == m.follow:
 			x.Next = ref
@@ -145,6 +146,7 @@ func (m *Machine) dependants(x *ending) (refs []record.JobRef, more bool) {
 		}
 	}
 	m.follow -= len(refs)
+	// The whole list was seen.
 	if len(seen) < m.opt.lookMax() {
 		return refs, false
 	}

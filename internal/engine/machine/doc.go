@@ -100,4 +100,19 @@
 // answers that were made from it, so that nothing writes into a body. Most keys are written once
 // and deleted once, by Insert and Remove. A key that may be written twice uses Set and Delete: a
 // Remove of such a key would bring its first value back.
+//
+// # Words
+//
+// Beside those of docs/glossary.md the code uses these:
+//
+//	entry      a job in memory                          window    the first part of a list, in memory
+//	stay       the time of a job in one state           firsts    the first ready jobs of groups, one for each
+//	held       a group that may not have another lease  turn      the place of a group in a fair queue
+//	ending     what is to be done for the dependants    orphan    a lease whose holder has gone
+//	           of a job that has ended                  sweep     the clean-up after a purge
+//	ripe       a batch that may have reached a stage    notice    the job that a hook is to push
+//	tombstone  the place of a deleted dead job          ticker    a schedule as it was read
+//	room       space for a push in a full queue         entrant   a push that waits for room
+//	aside      where callers stand whose worker has     lot       those of them that are of one worker
+//	           as many jobs as it may have              slot      what a lease uses of the limits of its queue
 package machine

@@ -125,6 +125,8 @@ func (m *Machine) takeInOrder(w *waiter, c *job.Fetch, names []string, res *job.
 		}
 		for len(res.Jobs) < n {
 			e, short := m.headFor(q, c)
+			// Ending expired jobs has answered this very fetch: Completed has a job for it, and it
+			// gets no second one.
 			if w != nil && len(res.Jobs) == 0 && m.waiting[w.token] != w {
 				return 0, i
 			}
@@ -359,6 +361,7 @@ func (m *Machine) heads(c *job.Fetch, names []string) (es []*entry, short bool) 
 func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) {
 	q := e.q
 	e.Attempts++
+	// The fetch's own length wins, then the job's, then the fetch's default (section 4).
 	length := e.Policy.Lease
 	switch {
 	case c.LeaseSet:

@@ -35,6 +35,7 @@ func (m *Machine) startFlush(token uint64, c *job.Flush, res *job.Result) (answe
 		}
 		m.flush.caller = w
 	} else {
+		// One flush at a time: each means what there is when it begins.
 		m.flushes.add(w) // begins when that one has ended
 	}
 	m.enqueue(w, job.Never)
@@ -134,6 +135,7 @@ func (m *Machine) flushBatches(n int) int {
 		}
 		m.dropBatch(b)
 	}
+	// All are done, unless there were as many as were asked for.
 	f.NextBatch = f.Batches
 	if len(ids) == n {
 		f.NextBatch = ids[n-1] + 1
@@ -157,6 +159,7 @@ func (m *Machine) flushQueues(n int) (done bool) {
 			doomed = append(doomed, q)
 		}
 	}
+	// One pass over memory for all of them, before any is dropped.
 	m.forgetLeases(doomed...)
 	for _, q := range doomed {
 		m.drop(q, false)

@@ -38,6 +38,7 @@ func (m *Machine) group(q *queue, name string) *group {
 	}
 	q.groups[name] = g
 	if !g.Held {
+		// The store says that the group is not held, so that its first job is in a list of firsts.
 		if g.listed = m.groupFirst(q, name, g); g.listed != nil {
 			g.listed.turn = g.Turn
 		}
@@ -281,6 +282,7 @@ func (m *Machine) occupy(e *entry) {
 		g.Only = e.ID
 	}
 	g.Running++
+	// The limits may hold the group from now on, or its turn has moved.
 	m.freed.add(freedGroup{q, e.Group})
 	if q.Turns {
 		m.nextTurn(q, e.Group, &g.Turn, &g.Credit, m.groupFirst(q, e.Group, g))

@@ -167,6 +167,7 @@ func (m *Machine) endHolder(c *job.EndHolder) {
 	if h == nil {
 		return
 	}
+	// Waits first: a job that the end of a lease sets free must not go to the holder that has gone.
 	m.cancelWaits(sortedTokens(h.waits))
 	if !m.holds(h) && !h.grace {
 		return
@@ -257,6 +258,7 @@ func (m *Machine) endHolderLeases(h *holder) {
 	if h.held.first != nil {
 		m.orphans.add(h.held.first)
 	}
+	// The list goes on living in the orphan that was added; the holder begins with nothing.
 	h.jobs, h.held, h.ends = map[job.ID]*held{}, heldList{}, nil
 	m.forgetHolder(h)
 	m.endLeases()

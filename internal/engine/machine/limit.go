@@ -47,7 +47,10 @@ func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
 	if q.hide(false); limits == q.Limits {
 		return
 	}
+	// Before the new limits are set: what is in the bucket is counted by the old ones.
 	q.Bucket = limits.Refit(&q.Limits, q.Bucket, m.now)
+	// What groups may have is compared before and after, because only a change is worth a pass over
+	// all groups.
 	atOnce, rate := q.groupMax(), q.Limits.OfGroup()
 	q.Limits = limits
 	m.limit(q)
@@ -271,6 +274,7 @@ func (m *Machine) rouse(q *queue, at job.Time) {
 		return
 	}
 	m.clearAlarm(a)
+	// Never means that something else than time has to happen, and that wakes the queue.
 	if at != job.Never {
 		a.at = at
 		m.alarms.push(a)

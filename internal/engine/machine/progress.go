@@ -25,6 +25,7 @@ func (m *Machine) report(c *job.Report, res *job.Result) {
 		mergeReport(&p, c, m.now)
 		m.putProgress(e, &p)
 		res.Count = 1
+	// No tracked job with the key is alive: the outcome of the last one may be meant.
 	case !tracked:
 		if o, ok := m.getOutcome(c.Namespace, c.Key); ok && m.now < o.Until {
 			mergeReport(&o.Progress, c, m.now)

@@ -251,6 +251,7 @@ func (m *Machine) dropJobs(q *queue) {
 		m.sweepAfter(q)
 	}
 	for _, span := range record.QueueSpan(q.ID) {
+		// All other ranges go at once.
 		if q.Linked && span[0][0] == record.JobsFrom(nil, q.ID, 0)[0] {
 			continue // the sweep reads the jobs before it drops them
 		}
@@ -406,6 +407,7 @@ func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, don
 func runs(dead []*swept) [][2]job.ID {
 	var out [][2]job.ID
 	for _, j := range dead {
+		// A live job lies before it: a range must not reach over that.
 		if j.alone || len(out) == 0 {
 			out = append(out, [2]job.ID{j.ID, j.ID})
 		} else {

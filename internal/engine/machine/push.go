@@ -326,6 +326,8 @@ func (m *Machine) expireIfPast(e *entry) {
 // that could refuse an operation is looked at by the rehearsal, and a flush that concerns one of
 // the queues comes before it.
 func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
+	// A flush removes what it means before any operation is checked, or the check would count jobs
+	// that go.
 	for _, op := range c.Ops {
 		if p, ok := op.(*job.Push); ok {
 			m.flushFor(&p.Spec)
@@ -608,6 +610,7 @@ func (r *rehearsal) lock(c *job.Push) *job.Error {
 	if s.Delay > 0 {
 		at = r.m.now.Add(s.Delay)
 	}
+	// The same times as schedule and lock will set, which have not run yet.
 	until := max(r.m.now, at).Add(s.LockFor)
 	if c.Past != nil {
 		until = c.Past.LockedUntil

@@ -33,6 +33,7 @@ func (m *Machine) takeToken(q *queue, name string, g *group) {
 func (m *Machine) setLook(q *queue, name string, g *group, b job.Bucket) {
 	l := q.Limits.OfGroup()
 	g.Bucket, g.Look = b, l.FullAt(b)
+	// Earlier than full: the group is held until there is a whole job.
 	if l.Jobs(b) == 0 {
 		g.Look = l.NextJob(b)
 	}

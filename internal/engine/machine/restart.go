@@ -90,6 +90,8 @@ func (m *Machine) withdrawStale() {
 			return
 		}
 		m.leases--
+		// Also if a worker had it before the restart: its caller is gone, and nobody else may see
+		// the result.
 		if e.State != job.Leased || e.Entered < m.restart.seq {
 			m.count(e.q, job.CountCancelled)
 			m.remove(e)

@@ -140,6 +140,7 @@ func (m *Machine) tellGone(e *entry) {
 	}
 }
 
+// notFound is the answer about a job that has gone. It needs the step in which it went.
 func (m *Machine) notFound() *sharedAnswer {
 	return &sharedAnswer{res: job.Result{Err: job.ErrNotFound}, needs: m.step}
 }
@@ -150,6 +151,7 @@ func (m *Machine) tellJobWait(v *jobWait, t *sharedAnswer) {
 	if v.in.told != nil {
 		return // they are to be told already
 	}
+	// They leave the list of the queue, which may be removed before all of them have been told.
 	v.in.remove(v)
 	delete(m.awaiting, v.id)
 	l := &jobWaits{told: t}

@@ -384,6 +384,7 @@ func (m *Machine) fireTicker(t timerItem) {
 	}
 	def, _ := m.tickerDef(s.id)
 	when, tick := parseWhen(&def), s.Next
+	// One run, unless several missed ticks are taken together.
 	run := job.ScheduleRun{Kind: job.RunPushed, Tick: tick, Count: 1}
 	// Two reasons for having missed a tick: nobody was there, or the process was stopped or its
 	// clock put forward.

@@ -265,6 +265,7 @@ func (m *Machine) giveBack(c *job.Return, res *job.Result) {
 		}
 		m.count(e.q, job.CountReturned)
 		m.leave(e)
+		// It was never tried: a delivery that nobody got must not use up an attempt.
 		e.Attempts--
 		m.makeReady(e, job.PlaceOld)
 		m.serveWakes()
@@ -368,6 +369,7 @@ func (m *Machine) delete(c *job.Delete, res *job.Result) {
 		res.Err = err
 		return
 	}
+	// Whoever has the job and deletes it is done with it, and it counts as acked.
 	if c.AckHeld && e.State == job.Leased && e.Lease.Holder == c.By {
 		m.succeed(e, &job.Ack{Want: c.Want}, res)
 		return

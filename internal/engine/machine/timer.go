@@ -30,6 +30,7 @@ func (t timerItem) before(u timerItem) bool {
 // off.
 type timerHeap []timerItem
 
+// push adds a timer. It may be there already, which costs a look later and does no harm.
 func (h *timerHeap) push(t timerItem) {
 	*h = append(*h, t)
 	s := *h
@@ -92,6 +93,7 @@ func expires(e *entry) job.Time {
 	return 0
 }
 
+// isExpired reports whether the time of the job has run out. Its timer may still have to fire.
 func isExpired(e *entry, now job.Time) bool {
 	at := expires(e)
 	return at != 0 && at <= now

@@ -36,6 +36,7 @@ func (m *Machine) setFair(c *job.SetFair, res *job.Result) {
 	}
 	before := q.groupMax()
 	q.Fairness = fair
+	// From now on groups may have turns, and they may keep some after the queue is fair no longer.
 	if fair.On && !q.Turns {
 		q.Turns, q.turns = true, noFirsts
 	}

@@ -45,6 +45,7 @@ func (l *waitList) first() *waiter {
 	return nil
 }
 
+// firstNode drops callers that have been answered, so that each of them is passed over once.
 func (l *waitList) firstNode() *waitNode {
 	if l == nil {
 		return nil
@@ -133,6 +134,8 @@ func (m *Machine) joinFetchLists(w *waiter, names []string) bool {
 	if len(w.fetch.Queues) > freeNames && m.names+len(names) > m.opt.WaitNames {
 		return false
 	}
+	// Every waiter has another one, so that a list that this fetch has joined is known without a
+	// search.
 	mark := w.arrival // nobody else has it
 	m.arrivals++
 	if len(w.fetch.Queues) == 1 {
@@ -176,6 +179,8 @@ func (m *Machine) fetchers(namespace, name string) *waitList {
 	}
 	l := space[name]
 	if l == nil {
+		// The name may be a part of a long line that a client has sent, which would stay in memory
+		// with it.
 		l = &waitList{namespace: namespace, name: strings.Clone(name)} // not a part of a long line
 		space[l.name] = l
 	}

@@ -63,6 +63,7 @@ func (s *Store) copyState(dir string) (p position, err error) {
 	if s.log == nil {
 		return p, errReadOnly
 	}
+	// A copy within the data directory would be taken for a part of it.
 	if dir == s.dir || strings.HasPrefix(dir, s.dir+string(filepath.Separator)) {
 		return p, fmt.Errorf("the copy must lie outside of the data directory %s", s.dir)
 	}

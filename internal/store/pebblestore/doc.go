@@ -19,4 +19,9 @@
 // taken away, sink.go and reclaim.go look after Pebble's tables, verify.go reads everything.
 //
 // It never looks into keys or values. The server opens one; the engine uses it as a store.Store.
+//
+// The words of the code: what is gathered is in the log and not yet in Pebble; a generation is a
+// part of it that is applied as one batch; to move is to have Pebble apply a generation; the
+// position is how far Pebble is; the fuse is what stops the store at the first error, and a guard
+// is the file system that blows it; a marker is the file FORMAT, which makes a directory ours.
 package pebblestore

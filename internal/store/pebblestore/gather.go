@@ -96,6 +96,7 @@ func (s *Store) add(b *store.Batch, number uint64, state []byte) {
 	g.open.Add(b)
 	g.open.last, g.open.state = number, state
 	switch {
+	// Enough for a move at once; the timer is for what comes slowly.
 	case g.open.Len() >= gatherChanges || g.open.Size() >= gatherBytes:
 		signal(g.kick)
 	case first:
@@ -219,10 +220,12 @@ func (s *Store) move() error {
 func (g *gathered) take() *generation {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	// Nothing was gathered, or the last generation could not be applied.
 	if g.open.last <= g.position.applied || g.moving != nil {
 		return nil
 	}
 	g.moving, g.open, g.spare = g.open, g.spare, nil
+	// The spare one is still in use by a scan.
 	if g.open == nil {
 		g.open = &generation{}
 	}

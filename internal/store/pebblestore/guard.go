@@ -25,6 +25,7 @@ type fuse struct {
 	explain func(error) error // returns what is behind an error
 }
 
+// newFuse returns a whole fuse. It calls neither function before it is armed.
 func newFuse(onFatal func(error), explain func(error) error) *fuse {
 	return &fuse{ended: make(chan struct{}), onFatal: onFatal, explain: explain}
 }

@@ -38,6 +38,7 @@ func (s *Store) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 		below = &moving.Overlay
 		moving.scans++
 	}
+	// The generation is not used again while somebody points into it.
 	open.scans++
 	layer := store.LayerOf(rg, below, &open.Overlay)
 	it, err := s.db.NewIter(iterOptions(rg))

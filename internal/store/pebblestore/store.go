@@ -82,6 +82,7 @@ func (s *Store) Commit(b *store.Batch, done func(error)) {
 	}
 	// What comes and goes within the batch is left out of the log.
 	content := b.Effective(&s.effective)
+	// A scratch batch that one large commit has grown is given up.
 	if s.effective.Size() > batchKept {
 		s.effective = store.Batch{}
 	}
