@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -70,19 +71,19 @@ type Adopter interface {
 // ReadArrival reads a line of a migration. Most have no other members than the first ones here: those are read without
 // the detours of a decoder for anything. What it returns may share memory with the line.
 func ReadArrival(line []byte) (a Arrival, err error) {
-	members := ReadObject(line)
+	members := jsonscan.ReadObject(line)
 	plain := true
 	for key, value, ok := members.Next(); ok && plain; key, value, ok = members.Next() {
 		var text []byte
 		switch string(key) {
 		case "id":
-			text, plain = Unquote(value, nil)
+			text, plain = jsonscan.Unquote(value, nil)
 			a.ID = string(text)
 		case "queue":
-			text, plain = Unquote(value, nil)
+			text, plain = jsonscan.Unquote(value, nil)
 			a.Queue = string(text)
 		case "state":
-			text, plain = Unquote(value, nil)
+			text, plain = jsonscan.Unquote(value, nil)
 			a.State = string(text)
 		case "text":
 			a.Text = value

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -217,7 +218,7 @@ func (r *faktoryReader) reservation(text string) error {
 // job reads the id and the queue of a job. The rest of the text is for the server.
 func (r *faktoryReader) job(text string, a dialect.Arrival) error {
 	jid, created, queue := "", "", ""
-	members := dialect.ReadObject([]byte(text))
+	members := jsonscan.ReadObject([]byte(text))
 	for key, value, ok := members.Next(); ok; key, value, ok = members.Next() {
 		switch string(key) {
 		case "jid":
@@ -242,7 +243,7 @@ func (r *faktoryReader) job(text string, a dialect.Arrival) error {
 
 // unquoted decodes a JSON string; anything else is empty.
 func unquoted(value []byte) string {
-	text, ok := dialect.Unquote(value, nil)
+	text, ok := jsonscan.Unquote(value, nil)
 	if !ok {
 		return ""
 	}

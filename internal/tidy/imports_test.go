@@ -42,8 +42,10 @@ var mayImport = map[string][]string{
 	"engine/machine": {"job", "record", "schedule"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},
 
-	"dialect":      {"job", "api", "engine", "timing", "auth", "config"},
-	"dialect/*":    {"job", "engine", "dialect", "auth", "config"},
+	"dialect/jsonscan": {},
+
+	"dialect":      {"job", "api", "engine", "timing", "auth", "config", "dialect/jsonscan"},
+	"dialect/*":    {"job", "engine", "dialect", "auth", "config", "dialect/jsonscan"},
 	"dialect/rest": {"job", "api", "engine", "dialect", "config"},
 
 	"dialect/tarantool/iproto": {},
@@ -69,7 +71,7 @@ var mayImport = map[string][]string{
 
 	"apiclient":    {"job", "api"},
 	"server":       {anything},
-	"migrate":      {"job", "dialect", "api"},
+	"migrate":      {"job", "dialect", "dialect/jsonscan", "api"},
 	"top":          {"job", "api"},
 	"cli":          {"server", "config", "job", "offline", "api", "apiclient", "migrate", "top", "bench", "demo", "schedule", "timing"},
 	"cmd/millrace": {"cli"},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -55,7 +56,7 @@ type batchText struct {
 }
 
 func parseBatch(arg []byte) (b batchText, ok bool) {
-	r := dialect.ReadObject(arg)
+	r := jsonscan.ReadObject(arg)
 	for key, value, more := r.Next(); more; key, value, more = r.Next() {
 		good := true
 		switch string(member(key)) {

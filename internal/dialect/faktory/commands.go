@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -56,7 +57,7 @@ func (c *conn) ref(jid []byte) job.Ref {
 // ack adds an ACK.
 func (c *conn) ack(u *dialect.Unit, arg []byte) {
 	var jid []byte
-	r := dialect.ReadObject(arg)
+	r := jsonscan.ReadObject(arg)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		if string(member(key)) != "jid" {
 			continue
@@ -92,7 +93,7 @@ type failure struct {
 
 // parseFailure reads the argument of FAIL.
 func parseFailure(arg []byte) (f failure, ok bool) {
-	r := dialect.ReadObject(arg)
+	r := jsonscan.ReadObject(arg)
 	for key, value, more := r.Next(); more; key, value, more = r.Next() {
 		good := true
 		switch string(member(key)) {
@@ -114,7 +115,7 @@ func parseFailure(arg []byte) (f failure, ok bool) {
 
 // parseLines reads the first lines of a backtrace.
 func parseLines(value []byte) (lines []string, ok bool) {
-	r := dialect.ReadArray(value)
+	r := jsonscan.ReadArray(value)
 	for _, text, more := r.Next(); more; _, text, more = r.Next() {
 		line, good := parseString(text)
 		if !good {
@@ -161,7 +162,7 @@ type beatText struct {
 }
 
 func parseBeat(arg []byte) (b beatText, ok bool) {
-	r := dialect.ReadObject(arg)
+	r := jsonscan.ReadObject(arg)
 	for key, value, more := r.Next(); more; key, value, more = r.Next() {
 		good := true
 		switch string(member(key)) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -29,7 +30,7 @@ func readFeatures(custom []byte) (f features) {
 	if custom == nil {
 		return f
 	}
-	r := dialect.ReadObject(custom)
+	r := jsonscan.ReadObject(custom)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		switch string(member(key)) {
 		case "unique_for":
@@ -47,7 +48,7 @@ func readFeatures(custom []byte) (f features) {
 		case "expires_in":
 			f.expiresIn = seconds(value)
 		case "track":
-			n, ok := dialect.ParseInt(value)
+			n, ok := jsonscan.ParseInt(value)
 			f.tracked = ok && n != 0 || string(value) == "true"
 		case "traceparent":
 			f.trace = ""

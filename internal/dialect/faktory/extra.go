@@ -1,8 +1,6 @@
 package faktory
 
-import (
-	"millrace/internal/dialect"
-)
+import "millrace/internal/dialect/jsonscan"
 
 // The extra of a job is what its producer sent besides jid, jobtype, args and queue: a
 // byte of flags, then the members of the job's object that are left, each with a comma
@@ -30,7 +28,7 @@ type jobText struct {
 // extra. It returns the longer extra, and why the text is not a job; no reason if it is.
 func (j *jobText) parse(text, extra []byte) (longer []byte, reason string) {
 	*j = jobText{}
-	r := dialect.ReadObject(text)
+	r := jsonscan.ReadObject(text)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		name := member(key)
 		known, good := j.take(name, value)
@@ -39,7 +37,7 @@ func (j *jobText) parse(text, extra []byte) (longer []byte, reason string) {
 		}
 		if !known {
 			extra = append(append(append(extra, ',', '"'), key...), '"', ':')
-			extra = dialect.CompactJSON(extra, value)
+			extra = jsonscan.Compact(extra, value)
 		}
 	}
 	if r.Err() != nil {
@@ -126,7 +124,7 @@ func (j *jobText) appendExtra(extra []byte, start int) []byte {
 		}
 		flags |= flag
 		extra = append(append(append(extra, ',', '"'), name...), '"', ':')
-		extra = dialect.CompactJSON(extra, value)
+		extra = jsonscan.Compact(extra, value)
 	}
 	add("retry", j.retryText, extraRetry)
 	add("reserve_for", j.reserveText, 0)
@@ -158,7 +156,7 @@ func withoutFailure(members []byte) []byte {
 		return nil
 	}
 	object := append(append([]byte{'{'}, members[1:]...), '}')
-	r := dialect.ReadObject(object)
+	r := jsonscan.ReadObject(object)
 	var out []byte
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		if string(key) == "failure" {

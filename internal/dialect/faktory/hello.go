@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"millrace/internal/auth"
-	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 )
 
 const (
@@ -86,7 +86,7 @@ func parseHello(line []byte) (h hello, text string) {
 	if string(word) != "HELLO" || len(arg) == 0 || arg[0] != '{' {
 		return h, textFirstHello
 	}
-	r := dialect.ReadObject(arg)
+	r := jsonscan.ReadObject(arg)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		name := member(key)
 		if !h.take(string(name), value) {
@@ -133,7 +133,7 @@ func parseWorkerName(value []byte) (name string, ok bool) {
 }
 
 func parseLabels(value []byte) (labels []string, ok bool) {
-	r := dialect.ReadArray(value)
+	r := jsonscan.ReadArray(value)
 	size := 0
 	for _, text, more := r.Next(); more; _, text, more = r.Next() {
 		label, good := parseString(text)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -41,7 +42,7 @@ func (o *object) key(name string) {
 		o.out = append(o.out, ',')
 	}
 	o.comma = true
-	o.out = append(dialect.AppendQuoted(o.out, name), ':')
+	o.out = append(jsonscan.AppendQuoted(o.out, name), ':')
 }
 
 // open begins a member that is an object; without a name it is no member.
@@ -65,7 +66,7 @@ func (o *object) number(name string, n uint64) {
 
 func (o *object) text(name, text string) {
 	o.key(name)
-	o.out = dialect.AppendQuoted(o.out, text)
+	o.out = jsonscan.AppendQuoted(o.out, text)
 }
 
 // runInfo answers INFO (protocol section 7). What this connection was told before is

@@ -3,7 +3,7 @@ package faktory
 import (
 	"errors"
 
-	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/engine"
 	"millrace/internal/job"
 )
@@ -21,7 +21,7 @@ func parseMutation(arg []byte) (m mutation, text string) {
 	if len(arg) == 0 {
 		return m, textFormat
 	}
-	r := dialect.ReadObject(arg)
+	r := jsonscan.ReadObject(arg)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		good := true
 		name := member(key)
@@ -48,7 +48,7 @@ func parseMutation(arg []byte) (m mutation, text string) {
 
 func (m *mutation) parseFilter(filter []byte) bool {
 	m.jids, m.pattern, m.jobtype = nil, nil, nil
-	r := dialect.ReadObject(filter)
+	r := jsonscan.ReadObject(filter)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		good := true
 		switch string(member(key)) {
@@ -68,7 +68,7 @@ func (m *mutation) parseFilter(filter []byte) bool {
 
 // parseList checks that a text is a list of strings and returns it; nil if it is empty.
 func parseList(value []byte) (list []byte, ok bool) {
-	r := dialect.ReadArray(value)
+	r := jsonscan.ReadArray(value)
 	for _, text, more := r.Next(); more; _, text, more = r.Next() {
 		if text[0] != '"' {
 			return nil, false
@@ -171,7 +171,7 @@ func (c *conn) mutateNamed(p *pieces, mu *mutator) {
 		}
 	}
 	do := mu.build(job.Ref{})
-	r := dialect.ReadArray(mu.jids)
+	r := jsonscan.ReadArray(mu.jids)
 	for _, text, ok := r.Next(); ok && p.err == nil; _, text, ok = r.Next() {
 		jid, _ := parseString(text)
 		ref := c.ref(jid)

@@ -2,9 +2,8 @@ package faktory
 
 import (
 	"bytes"
+	"millrace/internal/dialect/jsonscan"
 	"unicode/utf8"
-
-	"millrace/internal/dialect"
 )
 
 // verb is the first word of a command.
@@ -93,7 +92,7 @@ func member(key []byte) []byte {
 	if bytes.IndexByte(key, '\\') < 0 {
 		return key
 	}
-	return dialect.AppendUnquoted(nil, key)
+	return jsonscan.AppendUnquoted(nil, key)
 }
 
 // parseString decodes a string; null is an empty one.
@@ -101,7 +100,7 @@ func parseString(value []byte) ([]byte, bool) {
 	if isNull(value) {
 		return nil, true
 	}
-	return dialect.Unquote(value, nil)
+	return jsonscan.Unquote(value, nil)
 }
 
 // parseInteger decodes an integer; null is zero.
@@ -109,7 +108,7 @@ func parseInteger(value []byte) (int64, bool) {
 	if isNull(value) {
 		return 0, true
 	}
-	return dialect.ParseInt(value)
+	return jsonscan.ParseInt(value)
 }
 
 // validUTF8 returns JSON in which every byte that is not part of UTF-8 is replaced by

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -93,7 +94,7 @@ func (d *Dialect) spec(j *jobText, names *dialect.Names, s *job.Spec) (text stri
 	s.Namespace = d.opts.Namespace
 	s.Key = string(j.jid)
 	s.Type = names.String(j.jobtype)
-	s.Body, s.BodyKind = dialect.CompactJSON(j.args[:0], j.args), job.BodyArgs
+	s.Body, s.BodyKind = jsonscan.Compact(j.args[:0], j.args), job.BodyArgs
 	s.Origin = dialect.DoorFaktory
 	d.policy(&s.Policy, j)
 	if j.custom != nil {
@@ -165,7 +166,7 @@ func (c *conn) pushb(u *dialect.Unit, arg []byte) (later bool) {
 	c.arg = validUTF8(arg)
 	r := dialect.Reply{Kind: replyPushB, First: len(u.Commands)}
 	var bad []badJob
-	elements := dialect.ReadArray(c.arg)
+	elements := jsonscan.ReadArray(c.arg)
 	n := 0
 	reason := ""
 	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
@@ -226,7 +227,7 @@ func (c *conn) runPushB() {
 		bad = refused(u, bad, 0, len(u.Commands))
 		u.Reset()
 	}
-	elements := dialect.ReadArray(c.arg)
+	elements := jsonscan.ReadArray(c.arg)
 	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
 		if bad, _ = c.pushElement(u, bad, text); len(u.Commands) >= pushbMax { // it has been looked at: it is a job
 			store()
@@ -238,7 +239,7 @@ func (c *conn) runPushB() {
 
 // checkPushB returns why the elements of c.arg are not all jobs.
 func (c *conn) checkPushB(u *dialect.Unit) (reason string) {
-	elements := dialect.ReadArray(c.arg)
+	elements := jsonscan.ReadArray(c.arg)
 	var j jobText
 	for _, text, ok := elements.Next(); ok; _, text, ok = elements.Next() {
 		if u.Scratch, reason = j.parse(text, u.Scratch[:0]); reason != "" {

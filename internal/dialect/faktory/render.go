@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -85,14 +86,14 @@ func appendFetched(b []byte, j *job.Job) []byte {
 func appendJob(b []byte, j *job.Job) []byte {
 	own := j.Origin == dialect.DoorFaktory
 	b = append(b, `{"jid":`...)
-	b = dialect.AppendQuoted(b, shownJID(j))
+	b = jsonscan.AppendQuoted(b, shownJID(j))
 	b = append(b, `,"queue":`...)
-	b = dialect.AppendQuoted(b, j.Queue)
+	b = jsonscan.AppendQuoted(b, j.Queue)
 	b = append(b, `,"jobtype":`...)
 	if j.Type == "" {
 		b = append(b, `"job"`...) // other protocols have jobs without a type, ours has not
 	} else {
-		b = dialect.AppendQuoted(b, j.Type)
+		b = jsonscan.AppendQuoted(b, j.Type)
 	}
 	b = append(b, `,"args":`...)
 	encoding := ""
@@ -178,14 +179,14 @@ func appendForeignArgs(b []byte, j *job.Job) (args []byte, encoding string) {
 	case job.BodyNone:
 		return append(b, "[]"...), ""
 	case job.BodyArgs, job.BodyJSON, job.BodyBytes:
-		if !dialect.ValidJSON(j.Body) {
+		if !jsonscan.Valid(j.Body) {
 			encoding = encodingBase64
 			break
 		}
 		if j.BodyKind == job.BodyArgs && j.Body[0] == '[' {
-			return dialect.CompactJSON(b, validUTF8(j.Body)), ""
+			return jsonscan.Compact(b, validUTF8(j.Body)), ""
 		}
-		b = dialect.CompactJSON(append(b, '['), validUTF8(j.Body))
+		b = jsonscan.Compact(append(b, '['), validUTF8(j.Body))
 		return append(b, ']'), ""
 	case job.BodyMsgpack:
 		encoding = encodingMsgpack
@@ -225,14 +226,14 @@ func appendFailure(b []byte, j *job.Job) []byte {
 	}
 	errtype, message := shownFailure(last)
 	b = append(b, `,"errtype":`...)
-	b = dialect.AppendQuoted(b, errtype)
+	b = jsonscan.AppendQuoted(b, errtype)
 	b = append(b, `,"message":`...)
-	b = dialect.AppendQuoted(b, message)
+	b = jsonscan.AppendQuoted(b, message)
 	if len(last.Backtrace) > 0 {
 		b = append(b, `,"backtrace":`...)
 		for i, line := range last.Backtrace {
 			b = append(b, "[,"[min(i, 1)])
-			b = dialect.AppendQuoted(b, line)
+			b = jsonscan.AppendQuoted(b, line)
 		}
 		b = append(b, ']')
 	}

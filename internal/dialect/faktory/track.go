@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -35,7 +36,7 @@ func (c *conn) track(u *dialect.Unit, arg []byte) (later bool) {
 // trackSet adds a TRACK SET.
 func (c *conn) trackSet(u *dialect.Unit, arg []byte) {
 	cmd := &job.Report{Namespace: c.d.opts.Namespace}
-	r := dialect.ReadObject(arg)
+	r := jsonscan.ReadObject(arg)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		good := true
 		var text []byte
@@ -86,7 +87,7 @@ func (c *conn) runTrackGet() {
 	}
 	out, m := beginBulk(c.Out(), 100)
 	out = append(out, `{"jid":`...)
-	out = dialect.AppendQuoted(out, c.arg)
+	out = jsonscan.AppendQuoted(out, c.arg)
 	if !ok {
 		c.SetOut(m.end(append(out, `,"state":"unknown","updated_at":""}`...)))
 		return
@@ -95,7 +96,7 @@ func (c *conn) runTrackGet() {
 		out = strconv.AppendInt(append(out, `,"percent":`...), p.Percent, 10)
 	}
 	if p.Text != "" {
-		out = dialect.AppendQuoted(append(out, `,"desc":`...), p.Text)
+		out = jsonscan.AppendQuoted(append(out, `,"desc":`...), p.Text)
 	}
 	out = append(append(append(out, `,"state":"`...), shownState(&p)...), `","updated_at":`...)
 	c.SetOut(m.end(append(appendTime(out, p.Updated), '}')))

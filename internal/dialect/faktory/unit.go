@@ -2,6 +2,7 @@ package faktory
 
 import (
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -100,9 +101,9 @@ func appendBad(out []byte, bad []badJob) []byte {
 			continue
 		}
 		out = append(out, sep)
-		out = dialect.AppendQuoted(out, bad[i].jid)
+		out = jsonscan.AppendQuoted(out, bad[i].jid)
 		out = append(out, ':')
-		out = dialect.AppendQuoted(out, withoutErr(bad[i].text))
+		out = jsonscan.AppendQuoted(out, withoutErr(bad[i].text))
 		sep = ','
 	}
 	return m.end(append(out, '}'))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -71,8 +72,8 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 func attributesOf(attributes map[string]string) []byte {
 	var b []byte
 	for i, name := range slices.Sorted(maps.Keys(attributes)) {
-		b = dialect.AppendQuoted(append(b, "{,"[min(i, 1)]), strings.ToLower(name))
-		b = dialect.AppendQuoted(append(b, ':'), attributes[name])
+		b = jsonscan.AppendQuoted(append(b, "{,"[min(i, 1)]), strings.ToLower(name))
+		b = jsonscan.AppendQuoted(append(b, ':'), attributes[name])
 	}
 	if b != nil {
 		b = append(b, '}')

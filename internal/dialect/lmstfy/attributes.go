@@ -1,11 +1,10 @@
 package lmstfy
 
 import (
+	"millrace/internal/dialect/jsonscan"
 	"net/http"
 	"slices"
 	"strings"
-
-	"millrace/internal/dialect"
 )
 
 // The headers of job attributes, in the form that net/http gives to names.
@@ -58,8 +57,8 @@ func appendAttributes(b []byte, h http.Header) (object []byte, ok bool) {
 		if i == 0 {
 			sep = '{'
 		}
-		b = dialect.AppendQuoted(append(b, sep), a.name)
-		b = dialect.AppendQuoted(append(b, ':'), a.value)
+		b = jsonscan.AppendQuoted(append(b, sep), a.name)
+		b = jsonscan.AppendQuoted(append(b, ':'), a.value)
 	}
 	return append(b, '}'), true
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -189,7 +190,7 @@ func (k *bulk) release() {
 // parse finds the elements of a JSON array, each in its exact spelling. It returns
 // the answer if they are not what they should be.
 func (k *bulk) parse(text []byte, elementMax int) (status int, refused string) {
-	r := dialect.ReadArray(text)
+	r := jsonscan.ReadArray(text)
 	count, large := 0, false
 	for {
 		_, value, ok := r.Next()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -26,7 +27,7 @@ const answerEmpty = `{"msg":"no job available"}`
 
 func appendError(b []byte, text string) []byte {
 	b = append(b, `{"error":`...)
-	b = dialect.AppendQuoted(b, text)
+	b = jsonscan.AppendQuoted(b, text)
 	return append(b, '}')
 }
 
@@ -50,9 +51,9 @@ func appendPublishedAll(b []byte, ids []string) []byte {
 // appendPlace renders the two members that begin many answers.
 func appendPlace(b []byte, namespace, queue string) []byte {
 	b = append(b, `"namespace":`...)
-	b = dialect.AppendQuoted(b, namespace)
+	b = jsonscan.AppendQuoted(b, namespace)
 	b = append(b, `,"queue":`...)
-	return dialect.AppendQuoted(b, queue)
+	return jsonscan.AppendQuoted(b, queue)
 }
 
 // appendJob renders a job. A job that is delivered comes with a message.
@@ -132,6 +133,6 @@ func appendRespawned(b []byte, count int) []byte {
 
 func appendLimited(b []byte, token string, s side) []byte {
 	b = append(b, `{"msg":`...)
-	b = dialect.AppendQuoted(b, "token("+token+") "+sideNames[s]+" reach the limit rate, please retry later")
+	b = jsonscan.AppendQuoted(b, "token("+token+") "+sideNames[s]+" reach the limit rate, please retry later")
 	return append(b, '}')
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -172,7 +173,7 @@ func settleID(body []byte) (uint32, string) {
 	switch {
 	case err != nil && len(bytes.TrimSpace(body)) == 0:
 		return 0, textUnmarshal + "unexpected end of JSON input"
-	case errors.Is(err, dialect.ErrJSON):
+	case errors.Is(err, jsonscan.Err):
 		return 0, textUnmarshal + "invalid JSON"
 	case err != nil:
 		return 0, textUnmarshal + "id must be an integer from 0 to 4294967295"

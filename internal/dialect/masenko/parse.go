@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 )
 
 // verb is the first word of a request.
@@ -97,31 +98,31 @@ type pushRequest struct {
 // last counts. The payload is compacted in place: body is overwritten.
 func parsePush(body []byte, p *pushRequest) error {
 	*p = pushRequest{retry: defaultRetry, blockedBy: p.blockedBy[:0]}
-	r := dialect.ReadObject(body)
+	r := jsonscan.ReadObject(body)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		if len(key) == 0 {
 			continue
 		}
 		good := true
 		switch {
-		case dialect.KeyIs(key, "name"):
+		case jsonscan.KeyIs(key, "name"):
 			p.name, good = parseString(value, p.name)
-		case dialect.KeyIs(key, "queue"):
+		case jsonscan.KeyIs(key, "queue"):
 			p.queue, good = parseString(value, p.queue)
-		case dialect.KeyIs(key, "deadqueue"):
+		case jsonscan.KeyIs(key, "deadqueue"):
 			p.deadqueue, good = parseString(value, p.deadqueue)
-		case dialect.KeyIs(key, "group"):
+		case jsonscan.KeyIs(key, "group"):
 			p.group, good = parseString(value, p.group)
 			good = good && len(p.group) <= dialect.GroupMax
-		case dialect.KeyIs(key, "traceparent"):
-			p.trace, _ = dialect.Unquote(value, nil) // what is none is ignored, as its recommendation wants it
-		case dialect.KeyIs(key, "payload"):
+		case jsonscan.KeyIs(key, "traceparent"):
+			p.trace, _ = jsonscan.Unquote(value, nil) // what is none is ignored, as its recommendation wants it
+		case jsonscan.KeyIs(key, "payload"):
 			p.payload = value
-		case dialect.KeyIs(key, "retry"):
+		case jsonscan.KeyIs(key, "retry"):
 			good = p.parseRetry(value)
-		case dialect.KeyIs(key, "execute_at"):
+		case jsonscan.KeyIs(key, "execute_at"):
 			good = p.parseExecuteAt(value)
-		case dialect.KeyIs(key, "blocked_by"):
+		case jsonscan.KeyIs(key, "blocked_by"):
 			good = p.parseBlockedBy(value)
 		}
 		if !good {
@@ -132,7 +133,7 @@ func parsePush(body []byte, p *pushRequest) error {
 		return errPayload
 	}
 	if p.payload != nil {
-		p.payload = dialect.CompactJSON(p.payload[:0], p.payload)
+		p.payload = jsonscan.Compact(p.payload[:0], p.payload)
 	}
 	return nil
 }
@@ -144,14 +145,14 @@ func parseString(value, old []byte) ([]byte, bool) {
 	if isNull(value) {
 		return old, true
 	}
-	return dialect.Unquote(value, nil)
+	return jsonscan.Unquote(value, nil)
 }
 
 func (p *pushRequest) parseRetry(value []byte) bool {
 	if isNull(value) {
 		return true
 	}
-	n, ok := dialect.ParseUint(value, 8)
+	n, ok := jsonscan.ParseUint(value, 8)
 	p.retry = uint8(n & 0xff)
 	return ok
 }
@@ -174,11 +175,11 @@ func (p *pushRequest) parseExecuteAt(value []byte) bool {
 
 func (p *pushRequest) parseBlockedBy(value []byte) bool {
 	p.blockedBy, p.blockersIn = p.blockedBy[:0], 0
-	r := dialect.ReadArray(value)
+	r := jsonscan.ReadArray(value)
 	for _, element, ok := r.Next(); ok; _, element, ok = r.Next() {
 		var n int64
 		if !isNull(element) {
-			if n, ok = dialect.ParseInt(element); !ok {
+			if n, ok = jsonscan.ParseInt(element); !ok {
 				return false
 			}
 		}
@@ -202,14 +203,14 @@ func parseFetch(body []byte, f *fetchRequest, intern func([]byte) string) error 
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	r := dialect.ReadObject(body)
+	r := jsonscan.ReadObject(body)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
 		var err error
 		switch {
 		case len(key) == 0:
-		case dialect.KeyIs(key, "queues"):
+		case jsonscan.KeyIs(key, "queues"):
 			err = f.parseQueues(value, intern)
-		case dialect.KeyIs(key, "timeout"):
+		case jsonscan.KeyIs(key, "timeout"):
 			err = f.parseTimeout(value)
 		}
 		if err != nil {
@@ -224,7 +225,7 @@ func parseFetch(body []byte, f *fetchRequest, intern func([]byte) string) error 
 
 func (f *fetchRequest) parseQueues(value []byte, intern func([]byte) string) error {
 	f.queues = f.queues[:0]
-	r := dialect.ReadArray(value)
+	r := jsonscan.ReadArray(value)
 	for _, element, ok := r.Next(); ok; _, element, ok = r.Next() {
 		name, good := parseString(element, nil)
 		if !good {
@@ -250,14 +251,14 @@ func (f *fetchRequest) parseTimeout(value []byte) error {
 		return nil
 	}
 	if value[0] != '"' {
-		n, ok := dialect.ParseInt(value)
+		n, ok := jsonscan.ParseInt(value)
 		if !ok {
 			return errPayload
 		}
 		f.timeout = time.Duration(n)
 		return nil
 	}
-	text, _ := dialect.Unquote(value, nil)
+	text, _ := jsonscan.Unquote(value, nil)
 	d, err := time.ParseDuration(string(text))
 	if err != nil {
 		return errPayload
@@ -269,12 +270,12 @@ func (f *fetchRequest) parseTimeout(value []byte) error {
 // parseID decodes the body of ACK and NACK. Zero means that there is no id.
 func parseID(body []byte) (uint32, error) {
 	var id uint64
-	r := dialect.ReadObject(body)
+	r := jsonscan.ReadObject(body)
 	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
-		if len(key) == 0 || !dialect.KeyIs(key, "id") || isNull(value) {
+		if len(key) == 0 || !jsonscan.KeyIs(key, "id") || isNull(value) {
 			continue
 		}
-		if id, ok = dialect.ParseUint(value, 32); !ok {
+		if id, ok = jsonscan.ParseUint(value, 32); !ok {
 			return 0, errPayload
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -17,7 +18,7 @@ const (
 
 func appendError(b []byte, text string) []byte {
 	b = append(b, `ERR {"msg":`...)
-	b = dialect.AppendQuoted(b, text)
+	b = jsonscan.AppendQuoted(b, text)
 	return append(b, "}\n"...)
 }
 
@@ -49,12 +50,12 @@ func appendTask(b []byte, j *job.Job, number uint32) []byte {
 	b = append(b, `OK {"id":`...)
 	b = strconv.AppendUint(b, uint64(number), 10)
 	b = append(b, `,"queue":`...)
-	b = dialect.AppendQuoted(b, j.Queue)
+	b = jsonscan.AppendQuoted(b, j.Queue)
 	b = append(b, `,"name":`...)
 	if j.Type == "" {
 		b = append(b, `"job"`...) // other protocols have jobs without a type, ours has not
 	} else {
-		b = dialect.AppendQuoted(b, j.Type)
+		b = jsonscan.AppendQuoted(b, j.Type)
 	}
 	if j.BodyKind != job.BodyNone {
 		b = append(b, `,"payload":`...)
@@ -90,8 +91,8 @@ func appendBody(b []byte, j *job.Job) []byte {
 }
 
 func appendAnyJSON(b, body []byte) []byte {
-	if dialect.ValidJSON(body) {
-		return dialect.CompactJSON(b, body)
+	if jsonscan.Valid(body) {
+		return jsonscan.Compact(b, body)
 	}
 	return appendBase64(b, body)
 }
@@ -112,7 +113,7 @@ func appendInfo(b []byte, queues []job.QueueInfo, c *counters, clients int64) []
 		}
 		n := tasksOf(q)
 		b = append(b, `{"name":`...)
-		b = dialect.AppendQuoted(b, q.Name)
+		b = jsonscan.AppendQuoted(b, q.Name)
 		b = append(b, `,"ready":`...)
 		b = strconv.AppendUint(b, n.ready, 10)
 		b = append(b, `,"delayed":`...)

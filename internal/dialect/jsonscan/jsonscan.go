@@ -1,4 +1,5 @@
-package dialect
+// Package jsonscan reads JSON in place: it checks, walks and quotes texts without copying them.
+package jsonscan
 
 import (
 	"bytes"
@@ -9,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// ErrJSON means that a text is not the JSON it should be.
-var ErrJSON = errors.New("malformed JSON")
+// Err means that a text is not the JSON it should be.
+var Err = errors.New("malformed JSON")
 
-// jsonDepthMax is how deep arrays and objects may nest. The scanner does not
+// depthMax is how deep arrays and objects may nest. The scanner does not
 // recurse, so this bounds what readers behind us must bear; it is the limit of
 // the Go decoder.
-const jsonDepthMax = 10000
+const depthMax = 10000
 
 // nesting remembers for each open bracket whether it is an object's.
 type nesting struct {
@@ -36,7 +37,7 @@ func (n *nesting) word(i int) *uint64 {
 }
 
 func (n *nesting) push(object bool) bool {
-	if n.depth == jsonDepthMax {
+	if n.depth == depthMax {
 		return false
 	}
 	w, bit := n.word(n.depth/64), uint64(1)<<(n.depth%64)
@@ -247,16 +248,16 @@ func scanAfter(b []byte, i int, nest *nesting) int {
 	return i
 }
 
-// ValidJSON reports whether b is exactly one JSON value, blanks around it
+// Valid reports whether b is exactly one JSON value, blanks around it
 // allowed. It neither recurses nor, up to a nesting of 128, allocates.
-func ValidJSON(b []byte) bool {
+func Valid(b []byte) bool {
 	i := scanValue(b, 0)
 	return i >= 0 && skipBlank(b, i) == len(b)
 }
 
-// CompactJSON appends valid JSON to dst without its insignificant white space,
+// Compact appends valid JSON to dst without its insignificant white space,
 // otherwise as it is spelled. dst may be src[:0]: the text only shrinks.
-func CompactJSON(dst, src []byte) []byte {
+func Compact(dst, src []byte) []byte {
 	for i := 0; i < len(src); i++ {
 		switch src[i] {
 		case ' ', '\t', '\n', '\r':
@@ -274,11 +275,11 @@ func CompactJSON(dst, src []byte) []byte {
 	return dst
 }
 
-// ObjectReader goes through the members of a JSON object or, as ArrayReader,
+// Reader goes through the members of a JSON object or, as ArrayReader,
 // the elements of an array, in order and without allocating. It checks the
 // syntax as it goes: the text is valid only if Next has come to the end and Err
 // is nil.
-type ObjectReader struct {
+type Reader struct {
 	b     []byte
 	i     int
 	close byte
@@ -289,14 +290,14 @@ type ObjectReader struct {
 
 // ReadObject returns a reader of the object in b. JSON null counts as an object
 // without members, as for the Go decoder.
-func ReadObject(b []byte) ObjectReader { return readContainer(b, '{') }
+func ReadObject(b []byte) Reader { return readContainer(b, '{') }
 
 // ReadArray returns a reader of the array in b, whose Next returns empty keys.
 // JSON null counts as an array without elements.
-func ReadArray(b []byte) ObjectReader { return readContainer(b, '[') }
+func ReadArray(b []byte) Reader { return readContainer(b, '[') }
 
-func readContainer(b []byte, open byte) ObjectReader {
-	r := ObjectReader{b: b, close: open + 2}
+func readContainer(b []byte, open byte) Reader {
+	r := Reader{b: b, close: open + 2}
 	r.i = skipBlank(b, 0)
 	switch {
 	case r.i < len(b) && b[r.i] == open:
@@ -309,14 +310,14 @@ func readContainer(b []byte, open byte) ObjectReader {
 	return r
 }
 
-func (r *ObjectReader) fail() { r.err, r.ended = ErrJSON, true }
+func (r *Reader) fail() { r.err, r.ended = Err, true }
 
-// Err returns ErrJSON if the text is not valid.
-func (r *ObjectReader) Err() error { return r.err }
+// Err returns Err if the text is not valid.
+func (r *Reader) Err() error { return r.err }
 
 // Next returns the next member: the text of its name between the quotes, still
 // escaped, and the text of its value without blanks around it.
-func (r *ObjectReader) Next() (key, value []byte, ok bool) {
+func (r *Reader) Next() (key, value []byte, ok bool) {
 	if r.ended {
 		return nil, nil, false
 	}

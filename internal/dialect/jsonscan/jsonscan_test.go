@@ -1,4 +1,4 @@
-package dialect
+package jsonscan
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ var jsonSeeds = []string{
 func checkJSON(t *testing.T, b []byte) {
 	t.Helper()
 	valid := json.Valid(b)
-	if got := ValidJSON(b); got != valid {
-		t.Fatalf("ValidJSON(%q) = %v", b, got)
+	if got := Valid(b); got != valid {
+		t.Fatalf("Valid(%q) = %v", b, got)
 	}
 	var members map[string]json.RawMessage
 	isObject := json.Unmarshal(b, &members) == nil
@@ -69,13 +69,13 @@ func checkJSON(t *testing.T, b []byte) {
 	if err := json.Compact(&want, b); err != nil {
 		t.Fatal(err)
 	}
-	if got := CompactJSON(nil, b); !bytes.Equal(got, want.Bytes()) {
+	if got := Compact(nil, b); !bytes.Equal(got, want.Bytes()) {
 		t.Fatalf("compact %q is %q", b, got)
 	}
 	checkString(t, b)
 	checkNumber(t, b)
 	own := bytes.Clone(b)
-	if got := CompactJSON(own[:0], own); !bytes.Equal(got, want.Bytes()) {
+	if got := Compact(own[:0], own); !bytes.Equal(got, want.Bytes()) {
 		t.Fatalf("compact %q in place is %q", b, got)
 	}
 }
@@ -136,12 +136,12 @@ func TestJSON(t *testing.T) {
 func TestJSONDepth(t *testing.T) {
 	t.Parallel()
 	for _, open := range []string{"[", `{"a":`} {
-		if ValidJSON([]byte(strings.Repeat(open, 4<<20))) {
+		if Valid([]byte(strings.Repeat(open, 4<<20))) {
 			t.Errorf("bottomless %q is valid", open)
 		}
 	}
-	for depth, want := range map[int]bool{jsonDepthMax: true, jsonDepthMax + 1: false} {
-		if got := ValidJSON([]byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))); got != want {
+	for depth, want := range map[int]bool{depthMax: true, depthMax + 1: false} {
+		if got := Valid([]byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))); got != want {
 			t.Errorf("depth %d valid: %v", depth, got)
 		}
 	}
