@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/dialect/rest"
 	"millrace/internal/engine"
+	"millrace/internal/httpapi"
 	"millrace/internal/job"
+	"millrace/internal/operator"
 	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
 )
@@ -30,11 +31,11 @@ func serve(t *testing.T, login auth.LoginOptions) (*httptest.Server, *engine.Eng
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := admin.New(admin.Options{Engine: e, Version: "1.2.3", SampleEvery: time.Hour, BackupDir: os.TempDir()})
+	service, err := operator.New(operator.Options{Engine: e, Version: "1.2.3", SampleEvery: time.Hour, BackupDir: os.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := service.Handler(admin.HandlerOptions{Login: auth.NewLogin(login), Mounted: rest.New(rest.Options{Engine: e}).Routes()})
+	h := httpapi.NewHandler(service, httpapi.HandlerOptions{Login: auth.NewLogin(login), Mounted: rest.New(rest.Options{Engine: e}).Routes()})
 	srv := httptest.NewServer(http.StripPrefix("/below", h))
 	t.Cleanup(func() {
 		srv.Close()

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
+	"millrace/internal/httpapi"
 )
 
 // While no node leads a request is sent again, unless it may have been done and is not safe to repeat. In the end that
@@ -25,11 +25,11 @@ func TestNoLeader(t *testing.T) {
 		asked   int64
 		ok      bool
 	}{
-		{"a read", admin.NoLeader, false, 3, 4, true},
-		{"a read that was passed on", admin.LostLeader, false, 3, 4, true},
-		{"a push", admin.NoLeader, true, 3, 4, true},
-		{"a push that may have been done", admin.LostLeader, true, 3, 1, false},
-		{"for long", admin.NoLeader, false, 1 << 40, 42, false},
+		{"a read", httpapi.NoLeader, false, 3, 4, true},
+		{"a read that was passed on", httpapi.LostLeader, false, 3, 4, true},
+		{"a push", httpapi.NoLeader, true, 3, 4, true},
+		{"a push that may have been done", httpapi.LostLeader, true, 3, 1, false},
+		{"for long", httpapi.NoLeader, false, 1 << 40, 42, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var asked atomic.Int64

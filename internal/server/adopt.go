@@ -3,27 +3,27 @@ package server
 import (
 	"fmt"
 
-	"millrace/internal/admin"
 	"millrace/internal/dialect"
+	"millrace/internal/operator"
 )
 
 // adopt returns what reads the lines of a migration to a protocol: the dialect of the namespace, or the first there is.
-func (s *server) adopt(protocol, namespace string) (func(line []byte) (admin.Arrived, error), error) {
+func (s *server) adopt(protocol, namespace string) (func(line []byte) (operator.Arrived, error), error) {
 	for _, d := range s.dialects {
 		adopter, ok := d.figures.(dialect.Adopter)
 		if !ok || d.protocol != protocol || namespace != "" && d.namespace != namespace {
 			continue
 		}
-		return func(line []byte) (admin.Arrived, error) {
+		return func(line []byte) (operator.Arrived, error) {
 			a, err := dialect.ReadArrival(line)
 			if err != nil {
-				return admin.Arrived{}, err
+				return operator.Arrived{}, err
 			}
 			if a.State == dialect.StateGone {
-				return admin.Arrived{ID: a.ID, Gone: true}, nil
+				return operator.Arrived{ID: a.ID, Gone: true}, nil
 			}
 			cmd, lost, err := adopter.Adopt(&a)
-			return admin.Arrived{ID: a.ID, Cmd: cmd, Lost: lost}, err
+			return operator.Arrived{ID: a.ID, Cmd: cmd, Lost: lost}, err
 		}, nil
 	}
 	if namespace != "" {

@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"strings"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/job"
+	"millrace/internal/operator"
 	"millrace/internal/schedule"
 )
 
@@ -143,7 +143,7 @@ func ownCron(value []byte) (job.Schedule, error) {
 		e.Namespace = "default"
 	}
 	e.Paused = e.Paused || e.Enabled != nil && !*e.Enabled
-	return admin.CronEntry(&e.NewCron, e.Namespace, e.Name, dialect.DoorAdmin)
+	return operator.CronEntry(&e.NewCron, e.Namespace, e.Name, dialect.DoorAdmin)
 }
 
 // faktoryCron reads a [[cron]] as Faktory's files have it. Such an entry has no name: it is called after the type of

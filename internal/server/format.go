@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 
-	"millrace/internal/admin"
 	"millrace/internal/cluster"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/operator"
 	"millrace/internal/record"
 )
 
@@ -78,7 +78,7 @@ func (n *node) raiseFor(s *server) bool {
 func (n *node) tooOld(pong *cluster.Pong) error {
 	l := n.term.Load()
 	if l == nil {
-		return admin.ErrNotLeading
+		return operator.ErrNotLeading
 	}
 	if needs, knows := l.served.engine.Format(), formatOf(pong); knows < needs {
 		return fmt.Errorf("node %s runs release %s, which knows format %d of the records, and the data has format %d: run a later release there", pong.Node, pong.Version, knows, needs)

@@ -12,12 +12,13 @@ import (
 	"slices"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/cluster"
 	"millrace/internal/config"
+	"millrace/internal/httpapi"
 	"millrace/internal/metrics"
+	"millrace/internal/operator"
 )
 
 // timeWithin is how long it may take another node to tell the time.
@@ -50,9 +51,9 @@ func (n *node) front() (serveFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	standby := admin.Standby(admin.Options{Logger: n.server.log, Version: n.opts.Version, BackupDir: backups}, admin.StandbyOptions{
+	standby := httpapi.Standby(operator.Options{Logger: n.server.log, Version: n.opts.Version, BackupDir: backups}, httpapi.StandbyOptions{
 		Cluster: n, Login: login, Backup: n.backup,
-		Site:   n.site(auth.SiteOptions{AnyHost: n.gates[i].config.Authenticated, Open: admin.ProbePaths()}),
+		Site:   n.site(auth.SiteOptions{AnyHost: n.gates[i].config.Authenticated, Open: httpapi.ProbePaths()}),
 		Leader: n.toLeader(n.gates[i].name),
 		Metrics: metrics.Handler(metrics.Options{
 			Version: n.opts.Version, Durability: n.cfg.Store.Durability, ConnectionsMax: n.files.conns, Logins: n.logins.Counts,
@@ -99,10 +100,10 @@ func (n *node) toLeader(listener string) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if _, ok := errors.AsType[*notPassedError](err); ok {
-				admin.NoLeader(w, fmt.Sprintf("the leader does not answer, or another node is about to lead: try again in a moment (%s)", err))
+				httpapi.NoLeader(w, fmt.Sprintf("the leader does not answer, or another node is about to lead: try again in a moment (%s)", err))
 				return
 			}
-			admin.LostLeader(w, fmt.Sprintf("the leader went away before it answered, so what was asked may have been done (%s)", err))
+			httpapi.LostLeader(w, fmt.Sprintf("the leader went away before it answered, so what was asked may have been done (%s)", err))
 		},
 	}
 	return proxy
@@ -117,12 +118,12 @@ func (n *notPassedError) Unwrap() error { return n.err }
 // forwardedProto is how a proxy says whether the browser speaks TLS.
 const forwardedProto = "X-Forwarded-Proto"
 
-var _ admin.Cluster = (*node)(nil)
+var _ operator.Cluster = (*node)(nil)
 
-// Transfer implements admin.Cluster.
+// Transfer implements operator.Cluster.
 func (n *node) Transfer() error {
 	if n.term.Load() == nil {
-		return admin.ErrNotLeading
+		return operator.ErrNotLeading
 	}
 	if !n.reachesAnother() {
 		return errors.New("no other node can be reached")
@@ -199,7 +200,7 @@ func (n *node) reachesAnother() bool {
 	return false
 }
 
-// Status implements admin.Cluster. What is told about others is as old as their last answer.
+// Status implements operator.Cluster. What is told about others is as old as their last answer.
 func (n *node) Status() api.ClusterStatus {
 	own := n.pong()
 	st := api.ClusterStatus{Node: own.Node, Term: own.Term}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/hook"
 	"millrace/internal/job"
+	"millrace/internal/operator"
 )
 
 // buildHooks makes what calls URLs, if calls can be signed. In a cluster only the leader builds it.
@@ -47,7 +47,7 @@ func hookRules(_ *server, c *config.Config, rules []config.Rule) ([]job.Command,
 		err := strictly(r.Value, &e)
 		var h job.Hook
 		if err == nil {
-			h, err = admin.HookEntry(&e.NewHook, e.Namespace, e.Queue, dialect.DoorAdmin, len(c.Hooks.Secrets) > 0)
+			h, err = operator.HookEntry(&e.NewHook, e.Namespace, e.Queue, dialect.DoorAdmin, len(c.Hooks.Secrets) > 0)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: hook: %w", r.From, plainError(err))

@@ -307,7 +307,7 @@ func (n *node) voices(members []member) (reached, all int) {
 	return reached, all
 }
 
-// Ready implements admin.Cluster.
+// Ready implements operator.Cluster.
 func (n *node) Ready() error {
 	if n.term.Load() != nil {
 		return nil

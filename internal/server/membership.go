@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"slices"
 
-	"millrace/internal/admin"
 	"millrace/internal/config"
+	"millrace/internal/operator"
 	"millrace/internal/raftlog"
 )
 
@@ -17,18 +17,18 @@ const nodesMax = 9
 // refused tells why a change of the members was not made.
 func refused(err error, what, name string) error {
 	if errors.Is(err, raftlog.ErrNotLeading) {
-		return admin.ErrNotLeading
+		return operator.ErrNotLeading
 	}
 	return fmt.Errorf("node %s could not be %s: %w", name, what, err)
 }
 
-// Join implements admin.Cluster. The node becomes a learner at once, and promote makes it a voter when it has all data.
-// It may be a member already: then its address is changed.
+// Join implements operator.Cluster. The node becomes a learner at once, and promote makes it a voter when it has all
+// data. It may be a member already: then its address is changed.
 func (n *node) Join(name, addr string) error {
 	n.changes.Lock()
 	defer n.changes.Unlock()
 	if n.term.Load() == nil {
-		return admin.ErrNotLeading
+		return operator.ErrNotLeading
 	}
 	if _, err := config.ParsePeer(name + "=" + addr); err != nil {
 		return err
@@ -96,12 +96,12 @@ func (n *node) promote() {
 	}()
 }
 
-// Remove implements admin.Cluster.
+// Remove implements operator.Cluster.
 func (n *node) Remove(name string) error {
 	n.changes.Lock()
 	defer n.changes.Unlock()
 	if n.term.Load() == nil {
-		return admin.ErrNotLeading
+		return operator.ErrNotLeading
 	}
 	if name == n.cfg.Cluster.Node {
 		return fmt.Errorf("node %s leads: have another one lead first, with \"millrace cluster transfer\"", name)
@@ -109,7 +109,7 @@ func (n *node) Remove(name string) error {
 	members := n.members()
 	i := slices.IndexFunc(members, func(m member) bool { return m.name == name })
 	if i < 0 {
-		return fmt.Errorf("%w: the cluster has no node %s", admin.ErrNoNode, name)
+		return fmt.Errorf("%w: the cluster has no node %s", operator.ErrNoNode, name)
 	}
 	gone := members[i]
 	rest := slices.Delete(members, i, i+1)

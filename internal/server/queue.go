@@ -9,16 +9,16 @@ import (
 	"slices"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/config"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/job"
+	"millrace/internal/operator"
 )
 
 // queueRule is what a file says of a queue: that which its Sets name.
 type queueRule struct {
-	admin.Ruled
+	operator.Ruled
 
 	limits job.Limits
 	fair   job.Fairness
@@ -51,7 +51,7 @@ func queueRules(s *server, c *config.Config, rules []config.Rule) ([]job.Command
 	}
 	for name, r := range before {
 		if _, ok := now[name]; !ok {
-			now[name] = queueRule{Ruled: admin.Ruled{Namespace: r.Namespace, Queue: r.Queue}}
+			now[name] = queueRule{Ruled: operator.Ruled{Namespace: r.Namespace, Queue: r.Queue}}
 		}
 	}
 	var cmds []job.Command
@@ -67,16 +67,16 @@ func queueRules(s *server, c *config.Config, rules []config.Rule) ([]job.Command
 }
 
 // ruled returns what files have set, by the names of the values that tell so.
-func (s *server) ruled() (map[string]admin.Ruled, error) {
+func (s *server) ruled() (map[string]operator.Ruled, error) {
 	const page = 1000
-	all := map[string]admin.Ruled{}
+	all := map[string]operator.Ruled{}
 	for after := ""; ; {
-		values, err := s.engine.Values(admin.RuledSpace, after, page)
+		values, err := s.engine.Values(operator.RuledSpace, after, page)
 		if err != nil {
 			return nil, err
 		}
 		for _, v := range values {
-			var r admin.Ruled
+			var r operator.Ruled
 			if err := json.Unmarshal(v.Value, &r); err != nil {
 				return nil, fmt.Errorf("what files have set of queues: %w", err)
 			}
@@ -90,17 +90,17 @@ func (s *server) ruled() (map[string]admin.Ruled, error) {
 
 // rule makes the commands that take over a rule. What the file had set before and does not set now is taken back. While
 // that happens both are noted, so that a crash in between leaves nothing behind for ever.
-func (s *server) rule(r *queueRule, before admin.Ruled) ([]job.Command, error) {
+func (s *server) rule(r *queueRule, before operator.Ruled) ([]job.Command, error) {
 	q, _, err := s.engine.Queue(r.Namespace, r.Queue)
 	if err != nil {
 		return nil, err
 	}
-	both := admin.Ruled{Namespace: r.Namespace, Queue: r.Queue, Sets: slices.Concat(before.Sets, r.Sets)}
+	both := operator.Ruled{Namespace: r.Namespace, Queue: r.Queue, Sets: slices.Concat(before.Sets, r.Sets)}
 	slices.Sort(both.Sets)
 	both.Sets = slices.Compact(both.Sets)
-	note := func(v *admin.Ruled) (job.Command, error) {
+	note := func(v *operator.Ruled) (job.Command, error) {
 		value, err := json.Marshal(v)
-		return &job.SetValue{Space: admin.RuledSpace, Name: v.Name(), Value: value}, err
+		return &job.SetValue{Space: operator.RuledSpace, Name: v.Name(), Value: value}, err
 	}
 	var cmds []job.Command
 	if !slices.Equal(both.Sets, before.Sets) {
@@ -118,7 +118,7 @@ func (s *server) rule(r *queueRule, before admin.Ruled) ([]job.Command, error) {
 	}
 	switch {
 	case len(r.Sets) == 0:
-		cmds = append(cmds, &job.DropValue{Space: admin.RuledSpace, Name: r.Name()})
+		cmds = append(cmds, &job.DropValue{Space: operator.RuledSpace, Name: r.Name()})
 	case !slices.Equal(both.Sets, r.Sets):
 		cmd, err := note(&r.Ruled)
 		if err != nil {
@@ -151,7 +151,7 @@ func ownQueue(value []byte) (queueRule, error) {
 	if err == nil {
 		err = json.Unmarshal(value, &named)
 	}
-	r := queueRule{Ruled: admin.Ruled{Namespace: e.Namespace, Queue: e.Name}}
+	r := queueRule{Ruled: operator.Ruled{Namespace: e.Namespace, Queue: e.Name}}
 	if err != nil {
 		return r, err
 	}
@@ -172,7 +172,7 @@ func ownQueue(value []byte) (queueRule, error) {
 	if r.Sets = slices.Sorted(maps.Keys(named)); len(r.Sets) == 0 {
 		return r, errors.New("write what is limited, for example concurrency = 4, or fair = true")
 	}
-	limits, err := admin.LimitsEntry(&e.Limits)
+	limits, err := operator.LimitsEntry(&e.Limits)
 	if err != nil {
 		return r, err
 	}
@@ -191,7 +191,7 @@ func throttle(c *config.Config, value []byte) (queueRule, error) {
 		Timeout     uint32 `json:"timeout"` // seconds
 	}
 	err := json.Unmarshal(value, &e)
-	r := queueRule{Ruled: admin.Ruled{
+	r := queueRule{Ruled: operator.Ruled{
 		Namespace: faktory.SettingsOf(c).Namespace, Queue: e.Queue, Sets: []string{"concurrency", "slot_seconds", "worker"},
 	}}
 	if err == nil {

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/auth"
 	"millrace/internal/commitlog"
 	"millrace/internal/config"
@@ -23,6 +22,7 @@ import (
 	"millrace/internal/hook"
 	"millrace/internal/job"
 	"millrace/internal/metrics"
+	"millrace/internal/operator"
 	"millrace/internal/otlp"
 	"millrace/internal/statsd"
 	"millrace/internal/store"
@@ -154,12 +154,12 @@ type server struct {
 	faktory  []*faktory.Dialect // one for each namespace
 	lmstfy   *lmstfy.Dialect    // nil if it is not served
 	mounted  dialect.Mounted    // the protocol of the operator's API
-	web      *admin.Service     // nil if the operator's side is off
+	web      *operator.Service  // nil if the operator's side is off
 	services []service
-	statsd   *statsd.Sender // nil: nothing is reported
-	hooks    *hook.Sender   // nil: no URL is called
-	traces   *otlp.Exporter // nil: no spans are sent
-	cluster  admin.Cluster  // nil: none
+	statsd   *statsd.Sender   // nil: nothing is reported
+	hooks    *hook.Sender     // nil: no URL is called
+	traces   *otlp.Exporter   // nil: no spans are sent
+	cluster  operator.Cluster // nil: none
 	// clusterFigures are for metrics; nil: none.
 	clusterFigures func() metrics.Cluster
 	// webHandler is what the operator's side is served with.

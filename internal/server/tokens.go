@@ -1,16 +1,16 @@
 package server
 
 import (
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/dialect/lmstfy"
+	"millrace/internal/operator"
 )
 
 // lmstfyTokens shows the tokens of the LMSTFY protocol to operators.
 type lmstfyTokens struct{ d *lmstfy.Dialect }
 
 // tokens returns the registry of tokens; nil if no protocol that has some is served.
-func (s *server) tokens() admin.TokenRegistry {
+func (s *server) tokens() operator.TokenRegistry {
 	if s.lmstfy == nil {
 		return nil
 	}

@@ -7,15 +7,16 @@ import (
 	"net/http"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/config"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/hook"
+	"millrace/internal/httpapi"
 	"millrace/internal/job"
 	"millrace/internal/metrics"
+	"millrace/internal/operator"
 	"millrace/internal/web"
 )
 
@@ -30,7 +31,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 	if err != nil {
 		return nil, err
 	}
-	service, err := admin.New(admin.Options{
+	service, err := operator.New(operator.Options{
 		Engine:      s.engine,
 		Logger:      s.log,
 		Version:     s.opts.Version,
@@ -73,10 +74,10 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 	login := auth.NewLogin(options)
 	s.settings.onReload(s.reloadLogin(login))
 	ready := func() bool { ok, _ := service.Health(); return ok }
-	o := admin.HandlerOptions{
+	o := httpapi.HandlerOptions{
 		Login:   login,
 		Mounted: s.mounted.Routes(),
-		Site:    s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: admin.ProbePaths()}),
+		Site:    s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: httpapi.ProbePaths()}),
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
@@ -88,7 +89,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 	if len(s.faktory) > 0 {
 		o.Stats, o.Health = s.faktory[0].StatsHandler(), s.faktory[0].HealthHandler()
 	}
-	handler := service.Handler(o)
+	handler := httpapi.NewHandler(service, o)
 	s.webHandler = handler
 	serve := make([]serveFunc, 0, len(gates))
 	for _, g := range gates {
@@ -133,8 +134,8 @@ func settingList(c *config.Config) []api.Setting {
 }
 
 // workers returns the registries of worker processes.
-func (s *server) workers() []admin.WorkerRegistry {
-	out := make([]admin.WorkerRegistry, 0, len(s.faktory))
+func (s *server) workers() []operator.WorkerRegistry {
+	out := make([]operator.WorkerRegistry, 0, len(s.faktory))
 	for _, d := range s.faktory {
 		out = append(out, faktoryWorkers{d})
 	}

@@ -55,11 +55,12 @@ var mayImport = map[string][]string{
 	"dialect/tarantool/queue":  {"job", "engine", "dialect", "dialect/tarantool/iproto", "dialect/tarantool/proc"},
 	"dialect/tarantool/legacy": {"job", "engine", "dialect", "dialect/tarantool/iproto", "dialect/tarantool/proc"},
 
-	"api":     {"job"},
-	"admin":   {"job", "api", "engine", "history", "auth", "metrics", "timing", "schedule", "hook"},
-	"web":     {"job", "api", "engine", "auth", "metrics", "timing", "admin"},
-	"metrics": {"job", "engine", "auth", "timing"},
-	"history": {"job", "engine", "timing"},
+	"api":      {"job"},
+	"operator": {"job", "api", "engine", "history", "auth", "timing", "schedule", "hook"},
+	"httpapi":  {"api", "auth", "history", "operator"},
+	"web":      {"job", "api", "auth", "operator", "httpapi"},
+	"metrics":  {"job", "engine", "auth", "timing"},
+	"history":  {"job", "engine", "timing"},
 
 	"statsd":  {},
 	"hook":    {"job", "engine"},

@@ -1,4 +1,4 @@
-// Package web is the web UI: pages made on the server from what admin.Service tells, and
+// Package web is the web UI: pages made on the server from what operator.Service tells, and
 // forms whose actions are its methods. It keeps no state of its own about jobs, and it never goes round
 // the service.
 //

@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/dialect/rest"
 	"millrace/internal/engine"
+	"millrace/internal/httpapi"
 	"millrace/internal/job"
+	"millrace/internal/operator"
 	"millrace/internal/store/memstore"
 )
 
@@ -28,7 +29,7 @@ import (
 type site struct {
 	t       *testing.T
 	engine  *engine.Engine
-	service *admin.Service
+	service *operator.Service
 	handler http.Handler
 	workers *registry
 	tokens  *tokenRegistry
@@ -104,11 +105,11 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 		MemoryBytes: 5 << 20, Connections: 2, Leases: holder,
 	}}}}
 	s.tokens = new(tokenRegistry)
-	s.service, err = admin.New(admin.Options{
+	s.service, err = operator.New(operator.Options{
 		Cluster: fakeCluster{},
 		Engine:  e, Version: "test", Durability: "none", DataDir: "somewhere", FreeBytes: func() (uint64, error) { return 3 << 30, nil }, SampleEvery: 5 * time.Millisecond,
 		Tokens:   s.tokens,
-		DoorName: func(d job.Door) string { return fmt.Sprintf("door%d", d) }, Workers: []admin.WorkerRegistry{s.workers},
+		DoorName: func(d job.Door) string { return fmt.Sprintf("door%d", d) }, Workers: []operator.WorkerRegistry{s.workers},
 		Connections: func() []api.Connections {
 			return []api.Connections{{Protocol: "wire", Namespace: "ns", Addresses: []string{"127.0.0.1:1"}, Open: 3, Total: 7}}
 		},
@@ -123,7 +124,7 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 		t.Fatal(err)
 	}
 	l := auth.NewLogin(login)
-	s.handler = s.service.Handler(admin.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Push: rest.New(rest.Options{Engine: e}).Push, Login: l})})
+	s.handler = httpapi.NewHandler(s.service, httpapi.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Push: rest.New(rest.Options{Engine: e}).Push, Login: l})})
 	t.Cleanup(s.close)
 	return s
 }

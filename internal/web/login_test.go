@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"millrace/internal/admin"
 	"millrace/internal/auth"
+	"millrace/internal/httpapi"
 	"millrace/internal/job"
+	"millrace/internal/operator"
 )
 
 var secrets = auth.LoginOptions{Password: "operate", ReadPassword: "look", Token: "token"}
@@ -132,11 +133,11 @@ func TestLogoutIsKept(t *testing.T) {
 	again := func(o auth.LoginOptions) {
 		s.service.Close()
 		var err error
-		if s.service, err = admin.New(admin.Options{Engine: s.engine}); err != nil {
+		if s.service, err = operator.New(operator.Options{Engine: s.engine}); err != nil {
 			t.Fatal(err)
 		}
 		l := auth.NewLogin(o)
-		s.handler = s.service.Handler(admin.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Login: l})})
+		s.handler = httpapi.NewHandler(s.service, httpapi.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Login: l})})
 	}
 	code := func(cookie string) int {
 		s.cookies[sessionCookie] = cookie

@@ -7,14 +7,15 @@ import (
 	"net/http"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/auth"
+	"millrace/internal/httpapi"
+	"millrace/internal/operator"
 )
 
 // Options are what the handler needs.
 type Options struct {
-	Service *admin.Service
+	Service *operator.Service
 	// Push pushes jobs, as the call of the API does.
 	Push func(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
 	// Login says who may do what. Without it everybody may do everything.
@@ -24,7 +25,7 @@ type Options struct {
 
 // handler serves the pages.
 type handler struct {
-	service  *admin.Service
+	service  *operator.Service
 	pushJobs func(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
 	login    *auth.Login
 	log      *slog.Logger
@@ -125,8 +126,8 @@ type visit struct {
 // open is a page that everybody may ask for.
 func (h *handler) open(f page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r = admin.WithActor(r, "web UI")
-		v := &visit{handler: h, w: w, r: r, base: admin.Prefix(r), now: time.Now()}
+		r = operator.WithActor(r, "web UI")
+		v := &visit{handler: h, w: w, r: r, base: httpapi.Prefix(r), now: time.Now()}
 		v.role, v.verdict = h.roleOf(r)
 		if err := f(v); err != nil {
 			v.fail(err)

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/rest"
 	"millrace/internal/dialect/rest/resttest"
+	"millrace/internal/httpapi"
+	"millrace/internal/operator"
 )
 
 // Rest drives the calls of the operator API that workers and producers use. Bodies are bytes.
@@ -65,7 +66,7 @@ func (m *mounted) Commands() []dialect.CommandFigures { return nil }
 // Serve serves the operator's API.
 func (m *mounted) Serve(ctx context.Context, l net.Listener) error {
 	log := slog.New(slog.DiscardHandler)
-	service, err := admin.New(admin.Options{
+	service, err := operator.New(operator.Options{
 		Engine: m.Engine, Logger: log, DoorName: dialect.DoorName, Door: dialect.DoorAdmin, AddNames: m.AddNames, SampleEvery: time.Hour,
 	})
 	if err != nil {
@@ -73,7 +74,7 @@ func (m *mounted) Serve(ctx context.Context, l net.Listener) error {
 	}
 	defer service.Close()
 	h := &dialect.HTTP{
-		Handler: service.Handler(admin.HandlerOptions{Mounted: m.Routes()}), Logger: log, Shared: dialect.NewShared(0, 0),
+		Handler: httpapi.NewHandler(service, httpapi.HandlerOptions{Mounted: m.Routes()}), Logger: log, Shared: dialect.NewShared(0, 0),
 		WriteTimeout: m.WriteTimeout,
 	}
 	return h.Serve(ctx, l)

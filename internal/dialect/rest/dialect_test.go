@@ -12,11 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"millrace/internal/admin"
 	"millrace/internal/api"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
+	"millrace/internal/httpapi"
 	"millrace/internal/job"
+	"millrace/internal/operator"
 	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
 )
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 type fixture struct {
 	t       *testing.T
 	engine  *engine.Engine
-	service *admin.Service
+	service *operator.Service
 	handler http.Handler
 }
 
@@ -39,11 +40,11 @@ func newFixture(t *testing.T) *fixture {
 	}
 	d := New(Options{Engine: e})
 	f := &fixture{t: t, engine: e}
-	f.service, err = admin.New(admin.Options{Engine: e, DoorName: dialect.DoorName, SampleEvery: time.Hour, AddNames: d.AddNames})
+	f.service, err = operator.New(operator.Options{Engine: e, DoorName: dialect.DoorName, SampleEvery: time.Hour, AddNames: d.AddNames})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.handler = f.service.Handler(admin.HandlerOptions{Mounted: d.Routes()})
+	f.handler = httpapi.NewHandler(f.service, httpapi.HandlerOptions{Mounted: d.Routes()})
 	t.Cleanup(f.close)
 	return f
 }

@@ -1,9 +1,0 @@
-package admin
-
-import (
-	"testing"
-
-	"millrace/internal/testkit"
-)
-
-func TestMain(m *testing.M) { testkit.Main(m) }

@@ -1,0 +1,70 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"millrace/internal/api"
+	"millrace/internal/auth"
+)
+
+const pathCron = api.PathAPI + "/namespaces/{namespace}/cron/{name}"
+
+// cronRoutes are the calls about entries.
+var cronRoutes = []Route{
+	{http.MethodGet, api.PathAPI + "/cron", auth.RoleRead, []string{"namespace"}, (*call).listCron},
+	{http.MethodGet, pathCron, auth.RoleRead, nil, (*call).getCron},
+	{http.MethodPut, pathCron, auth.RoleOperator, nil, (*call).setCron},
+	{http.MethodDelete, pathCron, auth.RoleOperator, nil, (*call).dropCron},
+	{http.MethodPost, pathCron + "/pause", auth.RoleOperator, nil, func(c *call) error { return c.pauseCron(true) }},
+	{http.MethodPost, pathCron + "/resume", auth.RoleOperator, nil, func(c *call) error { return c.pauseCron(false) }},
+	{http.MethodPost, pathCron + "/run", auth.RoleOperator, nil, (*call).runCron},
+	{http.MethodGet, pathCron + "/next", auth.RoleRead, []string{"count"}, (*call).nextCron},
+}
+
+func (c *call) cronName() (namespace, name string) { return c.Name("namespace"), c.Name("name") }
+
+func (c *call) listCron() error { return c.Result(c.Crons(c.query("namespace"))) }
+
+func (c *call) getCron() error { return c.Result(c.Cron(c.cronName())) }
+
+func (c *call) setCron() error {
+	var in api.NewCron
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	namespace, name := c.cronName()
+	return c.Result(c.SetCron(c.R.Context(), namespace, name, in))
+}
+
+func (c *call) dropCron() error {
+	namespace, name := c.cronName()
+	if err := c.DropCron(c.R.Context(), namespace, name); err != nil {
+		return err
+	}
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (c *call) pauseCron(paused bool) error {
+	namespace, name := c.cronName()
+	return c.Result(c.PauseCron(c.R.Context(), namespace, name, paused))
+}
+
+func (c *call) runCron() error {
+	namespace, name := c.cronName()
+	return c.Result(c.RunCron(c.R.Context(), namespace, name))
+}
+
+func (c *call) nextCron() error {
+	count := 5
+	if text := c.query("count"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return api.Invalid("count: %q is no number", text)
+		}
+		count = n
+	}
+	namespace, name := c.cronName()
+	return c.Result(c.NextCron(namespace, name, count))
+}

@@ -1,0 +1,55 @@
+package operator
+
+import (
+	"net/http"
+
+	"millrace/internal/api"
+	"millrace/internal/auth"
+)
+
+// What internal/httpapi makes of a service. It imports this package, so that tests in this package cannot import it:
+// wire_test.go sets it.
+var (
+	NewHandler func(*Service, HandlerOptions) http.Handler
+	Standby    func(Options, StandbyOptions) http.Handler
+	NoLeader   func(w http.ResponseWriter, about string)
+	Prefix     func(*http.Request) string
+	ProbePaths func() []string
+	Document   []byte
+	Routes     []Route
+)
+
+// HandlerOptions are those of internal/httpapi.
+type HandlerOptions struct {
+	Login   *auth.Login
+	Mounted []api.Route
+	Site    *auth.Site
+	Metrics http.Handler
+	Stats   http.Handler
+	Health  http.Handler
+	UI      http.Handler
+}
+
+// StandbyOptions are those of internal/httpapi.
+type StandbyOptions struct {
+	Cluster Cluster
+	Login   *auth.Login
+	Site    *auth.Site
+	Metrics http.Handler
+	Backup  func(dir string) error
+	Leader  http.Handler
+}
+
+// Route is one call of the API.
+type Route struct {
+	Method string
+	Path   string
+	Role   auth.Role
+	Params []string
+}
+
+const (
+	mediaLines = "application/x-ndjson"
+	bodyMax    = 1 << 20 // bytes of a request
+	prefixMax  = 200     // bytes of the path under which a proxy serves us
+)
