@@ -88,22 +88,19 @@ func (e *Exporter) add(j *job.Job, kind spanKind, from, to job.Time, how job.Cou
 	}
 }
 
-// Run sends spans until ctx ends, and then what is left.
+// Run sends spans until ctx ends, and then what is left. What is being sent when ctx ends has as much time as that.
 func (e *Exporter) Run(ctx context.Context) {
-	for {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
+	for ctx.Err() == nil || len(e.queue) > 0 {
 		select {
 		case s := <-e.queue:
-			e.send(ctx, e.collect(ctx, s))
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-			defer cancel()
-			for len(e.queue) > 0 {
-				e.send(last, e.collect(ctx, <-e.queue))
-			}
-			e.client.CloseIdleConnections()
-			return
+			e.send(last, e.collect(ctx, s))
+		case <-ctx.Done(): // the loop ends when the queue is empty
 		}
 	}
+	e.client.CloseIdleConnections()
 }
 
 // collect returns a batch that begins with a span.
