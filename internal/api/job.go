@@ -109,9 +109,12 @@ type View struct {
 // Row shows a job that was read whole.
 func (v *View) Row(j *job.Job) JobRow {
 	r := JobRow{
-		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, Key: j.Key, Type: j.Type, Group: j.Group, State: j.State.Name(),
-		Since: Instant(j.Since), Created: Instant(j.Created), RunAt: Instant(j.RunAt), ExpireAt: Instant(j.Policy.ExpireAt),
-		Priority: j.Policy.Priority, Attempts: j.Attempts, Fails: j.Fails, PushedBy: v.DoorName(j.Origin), Batch: BatchOf(j),
+		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, Key: j.Key, Type: j.Type, Group: j.Group,
+		State: j.State.Name(),
+		Since: Instant(j.Since), Created: Instant(j.Created), RunAt: Instant(j.RunAt),
+		ExpireAt: Instant(j.Policy.ExpireAt),
+		Priority: j.Policy.Priority, Attempts: j.Attempts, Fails: j.Fails, PushedBy: v.DoorName(j.Origin),
+		Batch:    BatchOf(j),
 		BodyKind: NameOf(BodyKinds[:], j.BodyKind), BodySize: len(j.Body), Preview: preview(j),
 	}
 	if j.State == job.Leased {
@@ -127,7 +130,8 @@ func (v *View) Row(j *job.Job) JobRow {
 
 func (v *View) lease(l *job.Lease) *Lease {
 	out := &Lease{
-		Holder: HolderText(l.Holder), Worker: v.Workers[l.Holder], FetchedBy: v.DoorName(l.Door), Until: Instant(l.Until),
+		Holder: HolderText(l.Holder), Worker: v.Workers[l.Holder], FetchedBy: v.DoorName(l.Door),
+		Until:     Instant(l.Until),
 		Exclusive: l.Exclusive, OnEnd: NameOf(onEnds[:], l.OnEnd),
 	}
 	if l.Until != 0 && l.Until != job.Never {

@@ -140,8 +140,9 @@ func (n *NewJob) custom(s *job.Spec) error {
 // Policy is what the push fixes about the life of the job.
 func (n *NewJob) Policy() (job.Policy, error) {
 	p := job.Policy{
-		Priority: n.Priority, MaxFails: RetryDefault + 1, Backoff: retryBackoff, Lapse: job.LapseFail, Requeue: job.PlaceTail,
-		Due: job.PlaceTail, Expiry: job.ExpireWaiting, Exhaust: job.ExhaustDead, DeadFor: deadKeptFor,
+		Priority: n.Priority, MaxFails: RetryDefault + 1, Backoff: retryBackoff, Lapse: job.LapseFail,
+		Requeue: job.PlaceTail,
+		Due:     job.PlaceTail, Expiry: job.ExpireWaiting, Exhaust: job.ExhaustDead, DeadFor: deadKeptFor,
 	}
 	if n.Priority < -priorityMax || n.Priority > priorityMax {
 		return p, Invalid("priority: choose %d to %d", -priorityMax, priorityMax)

@@ -257,7 +257,8 @@ func (t *Throttle) tell(a Attempt, now time.Time) {
 	if len(account) > clientMax {
 		account = account[:clientMax]
 	}
-	t.log.Warn("login refused: the password or token is wrong", slog.String("door", a.Door), slog.String("remote", a.Peer),
+	t.log.Warn("login refused: the password or token is wrong", slog.String("door", a.Door),
+		slog.String("remote", a.Peer),
 		slog.String("forwarded_for", a.Forwarded[:min(len(a.Forwarded), clientMax)]), slog.String("account", account),
 		slog.Int("since_last_told", t.untold))
 	t.told, t.untold = now, 0

@@ -169,5 +169,6 @@ func label(labels, name string) string {
 
 // String tells all facts in a line.
 func (m Machine) String() string {
-	return fmt.Sprintf("%d cores (%s), %s, %s/%s, fsync %v in %s, load average %s", m.CPUs, m.Model, m.Go, m.OS, m.Arch, m.Fsync, m.FsyncDir, m.Load)
+	return fmt.Sprintf("%d cores (%s), %s, %s/%s, fsync %v in %s, load average %s", m.CPUs, m.Model, m.Go, m.OS, m.Arch,
+		m.Fsync, m.FsyncDir, m.Load)
 }

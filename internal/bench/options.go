@@ -99,7 +99,8 @@ func (o *Options) Check() error {
 
 func (o *Options) dial() (Client, error) {
 	c, err := o.Protocol.Dial(DialOptions{
-		Addr: o.Addr, TLS: o.TLS, Queue: o.Queue, Secret: o.Secret, BodyMax: slices.Max(o.Sizes), Batch: max(o.Batch, fillBatch),
+		Addr: o.Addr, TLS: o.TLS, Queue: o.Queue, Secret: o.Secret, BodyMax: slices.Max(o.Sizes),
+		Batch: max(o.Batch, fillBatch),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", o.Protocol.Name, o.Addr, err)

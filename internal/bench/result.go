@@ -44,7 +44,8 @@ var ErrNothingDone = errors.New("nothing was done: give it more time")
 // result sums up the phase that was measured, and what has been found since.
 func (r *run) result(p *phase) (*Result, error) {
 	out := &Result{
-		Protocol: r.Protocol.Name, Addr: r.Addr, TLS: r.TLS != nil, Queue: r.Queue, Producers: r.Producers, Workers: r.Workers, Batch: r.Batch,
+		Protocol: r.Protocol.Name, Addr: r.Addr, TLS: r.TLS != nil, Queue: r.Queue, Producers: r.Producers,
+		Workers: r.Workers, Batch: r.Batch,
 		Sizes: r.Sizes, Wanted: r.Rate, Checked: !r.Unchecked && (!r.Keep || r.Workers > 0),
 	}
 	var push, fetch, ack, whole, pushToFetch Histogram

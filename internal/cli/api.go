@@ -53,7 +53,8 @@ func addAPI(cmd *cobra.Command, p Process) *apiFlags {
 	flags.StringVar(&f.token, "token", "", "bearer token; better in "+config.ClientTokenVariable+", where others do not see it")
 	flags.StringVar(&f.password, "password", "", "password; better in "+config.ClientPasswordVariable)
 	f.tls.add(cmd)
-	flags.StringVarP(&f.file, "config", "c", "", "TOML file of the server, to find its address ("+config.FileVariable+")")
+	flags.StringVarP(&f.file, "config", "c", "",
+		"TOML file of the server, to find its address ("+config.FileVariable+")")
 	must(cmd.MarkFlagFilename("config", "toml"))
 	return f
 }
@@ -71,7 +72,8 @@ func (p Process) env(name string) string {
 // client returns what asks the server.
 func (f *apiFlags) client() (*apiclient.Client, error) {
 	o := apiclient.Options{
-		URL: orElse(f.url, f.p.env(config.ClientURLVariable)), Token: f.token, Password: f.password, Agent: "millrace/" + buildVersion().number,
+		URL: orElse(f.url, f.p.env(config.ClientURLVariable)), Token: f.token, Password: f.password,
+		Agent: "millrace/" + buildVersion().number,
 	}
 	if o.Token == "" && o.Password == "" {
 		o.Token, o.Password = f.p.env(config.ClientTokenVariable), f.p.env(config.ClientPasswordVariable)

@@ -43,7 +43,8 @@ time and at first no space.
 		if f.asJSON {
 			return fail(printJSON(cmd.OutOrStdout(), b))
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s in %s, %.1f s\n", b.Dir, sizeText(b.Bytes), plural(b.Files, "file"), b.Seconds)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s in %s, %.1f s\n", b.Dir, sizeText(b.Bytes),
+			plural(b.Files, "file"), b.Seconds)
 		return fail(err)
 	}
 	return cmd

@@ -65,7 +65,8 @@ original are not read and must not lie in the directory.`,
 			}
 			logger := newLogger(p.Stderr, cfg.Log)
 			for _, ignored := range b.ignored {
-				logger.Warn("flag of the original server ignored", slog.String("flag", ignored.flag), slog.String("reason", ignored.reason))
+				logger.Warn("flag of the original server ignored", slog.String("flag", ignored.flag),
+					slog.String("reason", ignored.reason))
 			}
 			return p.serve(cmd.Context(), cfg, logger, load)
 		},

@@ -92,7 +92,8 @@ func newBenchCommand(p Process) *cobra.Command {
 	addProtocol(cmd, &f.protocol)
 	flags.StringVar(&f.Addr, "addr", "", "address of the server's listener; without it that of the configuration")
 	flags.StringVar(&f.Queue, "queue", "", "queue, which should have no other jobs; without it a new one")
-	flags.StringVar(&f.secretFile, "secret-file", "", "file with Faktory's password, LMSTFY's token or Tarantool's USER:PASSWORD")
+	flags.StringVar(&f.secretFile, "secret-file", "",
+		"file with Faktory's password, LMSTFY's token or Tarantool's USER:PASSWORD")
 	flags.BoolVar(&f.speakTLS, "tls", false, "speak TLS to --addr; without --addr as configured")
 	f.tls.add(cmd)
 	flags.IntVar(&f.Producers, "producers", 8, "connections that push")
@@ -100,16 +101,19 @@ func newBenchCommand(p Process) *cobra.Command {
 	flags.IntVar(&f.Batch, "batch", 1, "jobs that are pushed at once")
 	flags.IntSliceVar(&f.Sizes, "size", []int{100}, "bytes of a job's body; several take turns")
 	flags.Float64Var(&f.Rate, "rate", 0, "jobs pushed per second; 0 is as fast as the server answers")
-	flags.DurationVar(&f.Duration, "duration", 10*time.Second, "how long jobs are pushed; with --count no limit unless given")
+	flags.DurationVar(&f.Duration, "duration", 10*time.Second,
+		"how long jobs are pushed; with --count no limit unless given")
 	flags.IntVar(&f.Count, "count", 0, "how many jobs are pushed; 0 is no limit")
 	flags.IntVar(&f.InFlight, "in-flight", 4, "pushes that a producer may be ahead of the workers; 0 is no bound")
-	flags.DurationVar(&f.Patience, "patience", 10*time.Second, "how long nothing may come until missing jobs are given up")
+	flags.DurationVar(&f.Patience, "patience", 10*time.Second,
+		"how long nothing may come until missing jobs are given up")
 	flags.BoolVar(&f.Keep, "keep", false, "leave jobs that were not fetched in the queue, unchecked")
 	flags.BoolVar(&f.ceiling, "ceiling", false, "do the same to a server that does nothing, for the ratio")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
 	flags.StringVar(&f.api.URL, "api", "", "web address used to look up the durability mode (default: the configured one, unless --addr is set)")
 	flags.StringVar(&f.dir, "fsync-dir", "", "directory in which an fsync is timed; without it that of temporary files")
-	flags.StringVarP(&f.file, "config", "c", "", "TOML file of the server, to find its addresses ("+config.FileVariable+")")
+	flags.StringVarP(&f.file, "config", "c", "",
+		"TOML file of the server, to find its addresses ("+config.FileVariable+")")
 	must(cmd.MarkFlagFilename("config", "toml"))
 	must(cmd.MarkFlagDirname("fsync-dir"))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -131,7 +135,8 @@ func newBenchCommand(p Process) *cobra.Command {
 // addProtocol gives a command the flag that names a protocol.
 func addProtocol(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVarP(name, "protocol", "p", bench.Masenko.Name, "protocol: "+strings.Join(bench.Names(), ", "))
-	must(cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("protocol",
+		cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // complete finds out what the command line leaves open.

@@ -31,7 +31,8 @@ func (r *benchReport) print(w io.Writer) error {
 		at += " with TLS"
 	}
 	fmt.Fprintf(&b, "server   %s at %s, %s\n", r.Protocol, at, server)
-	fmt.Fprintf(&b, "load     %s, %s, queue %s\n\n", plural(r.Producers, "producer"), plural(r.Workers, "worker"), r.Queue)
+	fmt.Fprintf(&b, "load     %s, %s, queue %s\n\n", plural(r.Producers, "producer"), plural(r.Workers, "worker"),
+		r.Queue)
 	header := []string{"OPERATION", "JOBS", "JOBS/S"}
 	if r.Ceiling != nil {
 		header = append(header, "OF CEILING")
@@ -49,14 +50,16 @@ func (r *benchReport) print(w io.Writer) error {
 		l    bench.Latency
 	}{{"push", r.Push}, {"fetch", r.Fetch}, {"acknowledge", r.Ack}, {"push to fetch", r.PushToFetch}} {
 		if row.l.Count > 0 {
-			times.row(row.name, fmt.Sprint(row.l.Count), row.l.P50.String(), row.l.P95.String(), row.l.P99.String(), row.l.P999.String(), row.l.Max.String())
+			times.row(row.name, fmt.Sprint(row.l.Count), row.l.P50.String(), row.l.P95.String(), row.l.P99.String(),
+				row.l.P999.String(), row.l.Max.String())
 		}
 	}
 	if err := times.flush(); err != nil {
 		return err
 	}
 	if r.Wanted > 0 && r.PushRate < 0.95*r.Wanted {
-		fmt.Fprintf(&b, "\nThe server did not keep up with %.0f jobs/s: latencies grow with the length of the run.\n", r.Wanted)
+		fmt.Fprintf(&b, "\nThe server did not keep up with %.0f jobs/s: latencies grow with the length of the run.\n",
+			r.Wanted)
 	}
 	b.WriteString("\n" + r.verdict() + "\n")
 	_, err := io.WriteString(w, b.String())
@@ -110,7 +113,8 @@ func (l *benchLine) show(p bench.Progress) {
 	if took < every {
 		return
 	}
-	text := fmt.Sprintf("%s: %s%s, %d pushed (%.0f/s), %d fetched (%.0f/s)", p.Phase, p.Elapsed.Round(time.Second), l.goal(p.Phase),
+	text := fmt.Sprintf("%s: %s%s, %d pushed (%.0f/s), %d fetched (%.0f/s)", p.Phase, p.Elapsed.Round(time.Second),
+		l.goal(p.Phase),
 		p.Pushed, float64(p.Pushed-l.last.Pushed)/took.Seconds(), p.Fetched, float64(p.Fetched-l.last.Fetched)/took.Seconds())
 	l.last = p
 	if l.terminal {

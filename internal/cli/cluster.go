@@ -105,7 +105,8 @@ Every node can be asked.`,
 				if lost != nil {
 					return apiError(lost)
 				}
-				return fmt.Errorf("no other node leads after %s: look at the status, and at the log of node %s", transferPatience, before.Leader)
+				return fmt.Errorf("no other node leads after %s: look at the status, and at the log of node %s",
+					transferPatience, before.Leader)
 			}
 		}
 	}
@@ -139,7 +140,8 @@ func printCluster(cmd *cobra.Command, st api.ClusterStatus, asJSON bool) error {
 	for _, n := range st.Nodes {
 		behind := "-"
 		if n.LagEntries > 0 && n.Reachable {
-			behind = fmt.Sprintf("%d entries, %s", n.LagEntries, time.Duration(n.LagSeconds*float64(time.Second)).Round(time.Second))
+			behind = fmt.Sprintf("%d entries, %s", n.LagEntries,
+				time.Duration(n.LagSeconds*float64(time.Second)).Round(time.Second))
 		}
 		t.row(n.Name, n.Role, strconv.FormatBool(n.Reachable), behind, n.Version, formatOf(n.Format), n.Addr, n.About)
 	}

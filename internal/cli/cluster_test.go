@@ -21,7 +21,9 @@ func TestTransferCutOff(t *testing.T) {
 		says   string
 	}{
 		{"no answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true, "leader b"},
-		{"the leader has gone", func(w http.ResponseWriter, _ *http.Request) { api.WriteProblem(w, api.ProblemNoLeader.New("the leader went away")) }, true, "leader b"},
+		{"the leader has gone", func(w http.ResponseWriter, _ *http.Request) {
+			api.WriteProblem(w, api.ProblemNoLeader.New("the leader went away"))
+		}, true, "leader b"},
 		{"refused", func(w http.ResponseWriter, _ *http.Request) {
 			api.WriteProblem(w, api.ProblemInvalid.New("no other node can be reached"))
 		}, false, "no other node"},

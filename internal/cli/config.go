@@ -93,7 +93,8 @@ status is then 2.`,
 				given++
 			}
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "The configuration is valid: %d of %d keys are set.\n", given, len(cfg.Settings()))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "The configuration is valid: %d of %d keys are set.\n", given,
+			len(cfg.Settings()))
 		return fail(err)
 	}
 	return cmd

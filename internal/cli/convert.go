@@ -34,7 +34,8 @@ If it is interrupted, run it again: it goes on where it was.`,
 		if err != nil {
 			return fail(err)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is the data of node %s, the first of cluster %s.\n", cfg.Data.Dir, cfg.Cluster.Node, id)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is the data of node %s, the first of cluster %s.\n", cfg.Data.Dir,
+			cfg.Cluster.Node, id)
 		return fail(err)
 	}
 	return cmd

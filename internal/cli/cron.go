@@ -123,8 +123,10 @@ func newCronList(p Process) *cobra.Command {
 		empty:   `There are no cron entries: "millrace cron add" makes one.`,
 		row: func(e *api.Cron) []string {
 			return []string{
-				e.Namespace, e.Name, e.Schedule, e.TimeZone, e.Queue, e.Job.Type, cronNext(e), since(e.LastRun), e.LastResult,
-				strconv.FormatUint(e.Fired, 10), strconv.FormatUint(e.MissedCount, 10), strconv.FormatUint(e.Skipped, 10), e.Origin,
+				e.Namespace, e.Name, e.Schedule, e.TimeZone, e.Queue, e.Job.Type, cronNext(e), since(e.LastRun),
+				e.LastResult,
+				strconv.FormatUint(e.Fired, 10), strconv.FormatUint(e.MissedCount, 10),
+				strconv.FormatUint(e.Skipped, 10), e.Origin,
 			}
 		},
 	}
@@ -146,7 +148,8 @@ func cronNext(e *api.Cron) string {
 }
 
 func newCronGet(p Process) *cobra.Command {
-	cmd := onCron(p, "get NAME...", "Show everything about cron entries, with their last runs", "  millrace cron get report\n  millrace cron get report --json | jq .runs",
+	cmd := onCron(p, "get NAME...", "Show everything about cron entries, with their last runs",
+		"  millrace cron get report\n  millrace cron get report --json | jq .runs",
 		func(ctx context.Context, c *apiclient.Client, namespace, name string) (any, string, error) {
 			e, err := c.Cron(ctx, namespace, name)
 			return e, cronText(&e), err

@@ -60,7 +60,8 @@ func newFaktoryServerCommand(p Process) *cobra.Command {
 				return err
 			}
 			if f.version {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "Millrace %s (Faktory %s)\n", buildVersion().number, faktoryCompatible)
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "Millrace %s (Faktory %s)\n", buildVersion().number,
+					faktoryCompatible)
 				return fail(err)
 			}
 			load := func() (*config.Config, error) {

@@ -85,9 +85,11 @@ nothing to do.`,
 	flags.Int64Var(&w.count, "count", 0, "end after this many jobs; 0 is never")
 	flags.BoolVar(&w.once, "once", false, "end after one job")
 	flags.BoolVar(&w.untilEmpty, "until-empty", false, "end when no job is ready")
-	flags.DurationVar(&w.lease, "lease", time.Minute, "how long the server waits for a sign of life before it gives a job to another worker")
+	flags.DurationVar(&w.lease, "lease", time.Minute,
+		"how long the server waits for a sign of life before it gives a job to another worker")
 	flags.DurationVar(&w.timeout, "timeout", 0, "let a job fail whose command runs longer; 0 is no bound")
-	flags.BoolVar(&w.result, "result", false, "what the command prints is the result of the job, which is kept if the job is")
+	flags.BoolVar(&w.result, "result", false,
+		"what the command prints is the result of the job, which is kept if the job is")
 	flags.BoolVar(&w.quiet, "quiet", false, "print no line for each job")
 	w.api = addAPI(cmd, p)
 	flags.Lookup("json").Usage = "print a line of JSON for each job, on standard error"
@@ -202,9 +204,11 @@ func (w *worker) sayHeld(ctx context.Context) {
 		switch {
 		case err != nil || ready == 0: // it is not there, or empty
 		case q.Paused:
-			w.say("%s has %s that nobody is given: it is paused. \"millrace queue resume %[1]s\" ends that.\n", printable(name), plural(ready, "ready job"))
+			w.say("%s has %s that nobody is given: it is paused. \"millrace queue resume %[1]s\" ends that.\n",
+				printable(name), plural(ready, "ready job"))
 		case q.Limits != nil:
-			w.say("%s has %s, held back by its limits: %s.\n", printable(name), plural(ready, "ready job"), showLimits(&q.Limits.Limits))
+			w.say("%s has %s, held back by its limits: %s.\n", printable(name), plural(ready, "ready job"),
+				showLimits(&q.Limits.Limits))
 		}
 	}
 }

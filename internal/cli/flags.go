@@ -33,7 +33,8 @@ func addSettings(cmd *cobra.Command) *settings {
 			f.NoOptDefVal = "true"
 		}
 		if k.Kind == config.KindChoice {
-			must(cmd.RegisterFlagCompletionFunc(k.Flag(), cobra.FixedCompletions(k.Choices, cobra.ShellCompDirectiveNoFileComp)))
+			must(cmd.RegisterFlagCompletionFunc(k.Flag(),
+				cobra.FixedCompletions(k.Choices, cobra.ShellCompDirectiveNoFileComp)))
 		}
 	}
 	return s

@@ -84,7 +84,8 @@ func webURL(listeners []config.Listener) (string, error) {
 		}
 		host, port, err := net.SplitHostPort(l.Addr)
 		if err != nil || port == "0" {
-			return "", fmt.Errorf("%s is %s, whose port is not known beforehand: name the address with --api", webKey, l.Addr)
+			return "", fmt.Errorf("%s is %s, whose port is not known beforehand: name the address with --api", webKey,
+				l.Addr)
 		}
 		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 			host = "127.0.0.1"
@@ -98,7 +99,8 @@ func webURL(listeners []config.Listener) (string, error) {
 		}
 		return scheme + "://" + net.JoinHostPort(host, port), nil
 	}
-	return "", fmt.Errorf("%s is off, so that the server cannot be asked: set it, or name another address with --api", webKey)
+	return "", fmt.Errorf("%s is off, so that the server cannot be asked: set it, or name another address with --api",
+		webKey)
 }
 
 // readyURL returns what to get.
@@ -134,7 +136,8 @@ func askReady(ctx context.Context, target string) (string, error) {
 	resp, err := client.Do(req)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return "", fmt.Errorf("no answer from %s in time: the server is overloaded or hangs; look at its log", target)
+			return "", fmt.Errorf("no answer from %s in time: the server is overloaded or hangs; look at its log",
+				target)
 		}
 		return "", fmt.Errorf("%w: is the server running, and does it listen there?", err)
 	}

@@ -53,7 +53,8 @@ Exit status 1 also tells that some lines were refused.`,
 	}
 	im := &importer{}
 	cmd.Flags().StringVar(&im.o.Token, "resume", "", "go on with the import of this token")
-	cmd.Flags().BoolVar(&im.o.Duplicates, "allow-duplicates", false, "import every job, whatever jobs there are with its key")
+	cmd.Flags().BoolVar(&im.o.Duplicates, "allow-duplicates", false,
+		"import every job, whatever jobs there are with its key")
 	cmd.Flags().BoolVar(&im.check.ignore, "ignore-checksums", false, "import what was changed since it was exported")
 	f := addAPI(cmd, p)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

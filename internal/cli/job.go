@@ -65,8 +65,10 @@ func addFilter(cmd *cobra.Command) *filterFlags {
 	flags.StringVar(&f.after, "after", "", "not before this time: 2006-01-02T15:04:05Z, or 2h for two hours ago")
 	flags.StringVar(&f.before, "before", "", "before this time")
 	flags.StringVar(&f.Time, "time", "", "the time that --after and --before mean: created, since (when it entered its state) or run_at")
-	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("time", cobra.FixedCompletions([]string{"created", "since", "run_at"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("state",
+		cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("time",
+		cobra.FixedCompletions([]string{"created", "since", "run_at"}, cobra.ShellCompDirectiveNoFileComp)))
 	return f
 }
 
@@ -190,7 +192,8 @@ func (l *jobLister) add(j *api.JobRow) error {
 		return printLine(l.cmd.OutOrStdout(), j)
 	}
 	if l.table == nil {
-		l.table = newTable(l.cmd.OutOrStdout(), "ID", "NAMESPACE", "QUEUE", "STATE", "SINCE", "DUE", "ATTEMPTS", "FAILURES", "TYPE", "WHAT")
+		l.table = newTable(l.cmd.OutOrStdout(), "ID", "NAMESPACE", "QUEUE", "STATE", "SINCE", "DUE", "ATTEMPTS",
+			"FAILURES", "TYPE", "WHAT")
 	}
 	what, due := j.Preview, ""
 	if j.LastError != nil {
@@ -214,7 +217,8 @@ func (l *jobLister) end(more bool) error {
 	switch {
 	case l.asJSON:
 	case more:
-		_, err = fmt.Fprintf(l.cmd.ErrOrStderr(), "There may be more than %s: add --limit 0 for all.\n", plural(l.count, "job"))
+		_, err = fmt.Fprintf(l.cmd.ErrOrStderr(), "There may be more than %s: add --limit 0 for all.\n",
+			plural(l.count, "job"))
 	case l.count == 0:
 		_, err = fmt.Fprintln(l.cmd.ErrOrStderr(), "No job fits.")
 	}
@@ -241,7 +245,8 @@ func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (ap
 	for i := range jobs {
 		names = append(names, jobs[i].Namespace)
 	}
-	return api.JobRow{}, fmt.Errorf("several jobs are called %q: name the namespace, one of %s, with --namespace", ref, strings.Join(names, ", "))
+	return api.JobRow{}, fmt.Errorf("several jobs are called %q: name the namespace, one of %s, with --namespace", ref,
+		strings.Join(names, ", "))
 }
 
 func newJobGet(p Process) *cobra.Command {
@@ -255,7 +260,8 @@ func newJobGet(p Process) *cobra.Command {
   millrace job get 17 --json | jq .failures`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("%q takes the id or key of one job, but got %d arguments", cmd.CommandPath(), len(args))
+				return fmt.Errorf("%q takes the id or key of one job, but got %d arguments", cmd.CommandPath(),
+					len(args))
 			}
 			return nil
 		},

@@ -190,7 +190,8 @@ func (o *onJobs) told(cmd *cobra.Command, out *api.Outcome) error {
 	if out.Done {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "job %d %s\n", out.ID, o.done)
 	} else {
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "job %d: %s\n", out.ID, printable(orElse(out.Problem.Detail, out.Problem.Title)))
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "job %d: %s\n", out.ID,
+			printable(orElse(out.Problem.Detail, out.Problem.Title)))
 	}
 	return err
 }

@@ -22,7 +22,8 @@ type lister[T any] struct {
 // newList makes the command. More flags may be added to it.
 func newList[T any](p Process, l *lister[T]) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: l.short, Long: l.long + " With --json each is one line.", Example: l.example, Args: noArgs,
+		Use: "ls", Aliases: []string{"list"}, Short: l.short, Long: l.long + " With --json each is one line.",
+		Example: l.example, Args: noArgs,
 	}
 	f := addAPI(cmd, p)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -72,7 +73,9 @@ func (l *lister[T]) print(cmd *cobra.Command, c *apiclient.Client, asJSON bool) 
 }
 
 // asking makes a command of one that asks the server something.
-func asking(p Process, cmd *cobra.Command, ask func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error) *cobra.Command {
+func asking(
+	p Process, cmd *cobra.Command, ask func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error,
+) *cobra.Command {
 	if cmd.Long == "" {
 		cmd.Long = cmd.Short + "."
 	}

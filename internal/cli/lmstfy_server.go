@@ -53,7 +53,8 @@ SIGHUP stops the server, too.`,
 			}
 			if f.version {
 				b := buildVersion()
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "version: %s\nbuilt at: %s\ncommit: %s\n", b.number, b.date, b.commit)
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "version: %s\nbuilt at: %s\ncommit: %s\n", b.number, b.date,
+					b.commit)
 				return fail(err)
 			}
 			load := func() (*config.Config, error) {
@@ -117,7 +118,9 @@ func parseLmstfyFlags(args []string) (*lmstfyFlags, error) {
 }
 
 // serve runs the server with a file that holds the process id, if one is asked for.
-func (f *lmstfyFlags) serve(cmd *cobra.Command, p Process, cfg *config.Config, load func() (*config.Config, error)) error {
+func (f *lmstfyFlags) serve(
+	cmd *cobra.Command, p Process, cfg *config.Config, load func() (*config.Config, error),
+) error {
 	logger := newLogger(p.Stderr, cfg.Log)
 	if f.pidFile != "" {
 		// Scripts of other users read it, too.

@@ -76,7 +76,8 @@ brought over without a part of it. The exit status is 1 if a job was left behind
 	}
 	m := &migrator{}
 	cmd.Flags().BoolVar(&m.o.DryRun, "dry-run", false, "read everything and tell what would arrive, but change nothing")
-	cmd.Flags().StringVar(&m.o.Name, "name", "", "a name of the source, instead of the one made of its kind and address")
+	cmd.Flags().StringVar(&m.o.Name, "name", "",
+		"a name of the source, instead of the one made of its kind and address")
 	cmd.Flags().StringVar(&m.o.Namespace, "namespace", "", "the namespace here, if the protocol is served in several")
 	cmd.Flags().BoolVar(&m.follow, "follow", false, "pass jobs on as a worker of the source, until interrupted")
 	cmd.Flags().BoolVar(&m.forget, "forget", false, "forget what has arrived from the source, and read nothing")
@@ -229,7 +230,8 @@ func (m *migrator) print(w io.Writer, asJSON, complete bool) error {
 		}
 	}
 	sum := r.Sum()
-	text := fmt.Sprintf("%s read from %s: %d arrived, %d had arrived before, %d left behind", plural(sum.Read, "job"), r.Source, sum.Arrived, sum.Repeated, sum.Refused)
+	text := fmt.Sprintf("%s read from %s: %d arrived, %d had arrived before, %d left behind", plural(sum.Read, "job"),
+		r.Source, sum.Arrived, sum.Repeated, sum.Refused)
 	if r.DryRun {
 		text = strings.Replace(text, " arrived,", " would arrive,", 1)
 	}
@@ -237,10 +239,12 @@ func (m *migrator) print(w io.Writer, asJSON, complete bool) error {
 		text += fmt.Sprintf(", in %.1f s (%.0f jobs/s)", r.Seconds, float64(sum.Read)/r.Seconds)
 	}
 	if k := r.Tokens; k != nil {
-		text += fmt.Sprintf("\n%s of clients: %d arrived, %d were here before, %d left behind", plural(k.Read, "token"), k.Arrived, k.Repeated, k.Refused)
+		text += fmt.Sprintf("\n%s of clients: %d arrived, %d were here before, %d left behind", plural(k.Read, "token"),
+			k.Arrived, k.Repeated, k.Refused)
 	}
 	if complete && !m.follow && r.Left != sum.Read {
-		text += fmt.Sprintf("\nThe source has %s now: it is in use. Run this again to bring over the others.", plural(r.Left, "job"))
+		text += fmt.Sprintf("\nThe source has %s now: it is in use. Run this again to bring over the others.",
+			plural(r.Left, "job"))
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err

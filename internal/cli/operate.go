@@ -28,7 +28,8 @@ func newWorkerCommand(p Process) *cobra.Command {
 not. "millrace status" counts those that wait for a job, and "millrace job ls --state running" shows what they hold.`,
 			row: func(w *api.Worker) []string {
 				return []string{
-					w.ID, w.Namespace, w.Hostname, strconv.FormatInt(w.PID, 10), w.State, strconv.Itoa(w.Connections), since(w.Started),
+					w.ID, w.Namespace, w.Hostname, strconv.FormatInt(w.PID, 10), w.State, strconv.Itoa(w.Connections),
+					since(w.Started),
 					since(w.LastBeat), strings.Join(w.Labels, ","),
 				}
 			},
@@ -82,14 +83,16 @@ func newTokenCommand(p Process) *cobra.Command {
   millrace token add mails "the mail workers" --pool fast`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("%q takes a namespace and what the token is for, but got %d arguments", cmd.CommandPath(), len(args))
+				return fmt.Errorf("%q takes a namespace and what the token is for, but got %d arguments",
+					cmd.CommandPath(), len(args))
 			}
 			return nil
 		},
 	}
 	pool := add.Flags().String("pool", "", "the pool of the namespace, if not the usual one")
 	remove := &cobra.Command{
-		Use: "rm ID...", Aliases: []string{"remove", "delete"}, Short: "Remove tokens: clients that use them are refused at once",
+		Use: "rm ID...", Aliases: []string{"remove", "delete"},
+		Short:   "Remove tokens: clients that use them are refused at once",
 		Example: `  millrace token rm 4f1c --yes`, Args: atLeastOne("the id of a token"),
 	}
 	yes := addYes(remove)
@@ -102,7 +105,8 @@ func newTokenCommand(p Process) *cobra.Command {
 			empty:   "There are no tokens.",
 			row: func(t *api.Token) []string {
 				return []string{
-					t.ID, t.Masked, t.Namespace, t.Pool, t.Description, strconv.FormatUint(t.RefusedReads, 10), strconv.FormatUint(t.RefusedWrites, 10),
+					t.ID, t.Masked, t.Namespace, t.Pool, t.Description, strconv.FormatUint(t.RefusedReads, 10),
+					strconv.FormatUint(t.RefusedWrites, 10),
 				}
 			},
 			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Token, string, error) {
@@ -111,7 +115,8 @@ func newTokenCommand(p Process) *cobra.Command {
 			},
 		}),
 		asking(p, add, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
-			made, err := c.AddToken(cmd.Context(), api.TokenOptions{Namespace: args[0], Description: args[1], Pool: *pool})
+			made, err := c.AddToken(cmd.Context(),
+				api.TokenOptions{Namespace: args[0], Description: args[1], Pool: *pool})
 			if err != nil {
 				return err
 			}
@@ -138,7 +143,8 @@ func newBatchCommand(p Process) *cobra.Command {
 		empty:   "There are no batches in this namespace.",
 		row: func(b *api.Batch) []string {
 			return []string{
-				strconv.FormatUint(b.ID, 10), b.Text, batchState(b), strconv.FormatUint(b.Total, 10), strconv.FormatUint(b.Pending, 10),
+				strconv.FormatUint(b.ID, 10), b.Text, batchState(b), strconv.FormatUint(b.Total, 10),
+				strconv.FormatUint(b.Pending, 10),
 				strconv.FormatUint(b.Failed, 10), strconv.FormatUint(b.Children, 10), since(b.Created),
 			}
 		},
@@ -202,7 +208,8 @@ func newBulkCommand(p Process) *cobra.Command {
 			empty:   `There were none lately: "millrace job retry --all-matching" begins one.`,
 			row: func(b *api.Bulk) []string {
 				return []string{
-					b.ID, string(b.Action), shorten(b.Filter.String(), whatWidth), string(b.State), strconv.FormatUint(b.Done, 10),
+					b.ID, string(b.Action), shorten(b.Filter.String(), whatWidth), string(b.State),
+					strconv.FormatUint(b.Done, 10),
 					strconv.FormatUint(b.Examined, 10), strconv.FormatUint(b.Total, 10), since(&b.Created),
 				}
 			},
@@ -212,7 +219,8 @@ func newBulkCommand(p Process) *cobra.Command {
 			},
 		}),
 		asking(p, &cobra.Command{
-			Use: "stop ID", Short: "Stop a bulk action: what was done before stays", Example: "  millrace bulk stop 1a2b", Args: cobra.ExactArgs(1),
+			Use: "stop ID", Short: "Stop a bulk action: what was done before stays",
+			Example: "  millrace bulk stop 1a2b", Args: cobra.ExactArgs(1),
 		}, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
 			b, err := c.CancelBulk(cmd.Context(), args[0])
 			if err != nil {

@@ -72,7 +72,9 @@ been done can be repeated.`,
 	flags.BoolVar(&u.Keep, "keep", false, "keep it with its result when it is done, until --ttl")
 	flags.StringVar(&u.kind, "kind", "", "what the body is: json, args (a JSON array of arguments), bytes, msgpack or none")
 	flags.BoolVar(&u.lines, "lines", false, "push one job for each line of standard input")
-	must(cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"json", "args", "bytes", "msgpack", "none"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("kind",
+		cobra.FixedCompletions([]string{"json", "args", "bytes", "msgpack", "none"},
+			cobra.ShellCompDirectiveNoFileComp)))
 	u.api = addAPI(cmd, p)
 	complete := u.api.completeQueues(u.namespace)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -167,7 +169,9 @@ func (u *pusher) job(body []byte) api.NewJob {
 }
 
 // push pushes some jobs and prints their ids.
-func (u *pusher) push(ctx context.Context, cmd *cobra.Command, c *apiclient.Client, queue string, bodies [][]byte) error {
+func (u *pusher) push(
+	ctx context.Context, cmd *cobra.Command, c *apiclient.Client, queue string, bodies [][]byte,
+) error {
 	jobs := make([]api.NewJob, 0, len(bodies))
 	for _, b := range bodies {
 		jobs = append(jobs, u.job(b))

@@ -30,7 +30,8 @@ func newQueueCommand(p Process) *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueueFair(p), newQueueHook(p), newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
+	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueueFair(p), newQueueHook(p),
+		newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
 	return cmd
 }
 
@@ -101,7 +102,8 @@ func (t *queueTable) add(q *api.Queue) error {
 		return printLine(t.cmd.OutOrStdout(), q)
 	}
 	if t.table == nil {
-		t.table = newTable(t.cmd.OutOrStdout(), "NAMESPACE", "QUEUE", "READY", "RUNNING", "SCHEDULED", "RETRYING", "BLOCKED", "BURIED", "DEAD", "FAILED", "DONE", "OLDEST", "PAUSED")
+		t.table = newTable(t.cmd.OutOrStdout(), "NAMESPACE", "QUEUE", "READY", "RUNNING", "SCHEDULED", "RETRYING",
+			"BLOCKED", "BURIED", "DEAD", "FAILED", "DONE", "OLDEST", "PAUSED")
 	}
 	cells := []string{q.Namespace, q.Name}
 	for _, s := range shownStates {
@@ -134,7 +136,8 @@ func pause(q *api.Queue) string {
 }
 
 func newQueueGet(p Process) *cobra.Command {
-	q := newOnQueues("get QUEUE...", "Show everything about queues", "Show everything about queues. With --json each is one line.",
+	q := newOnQueues("get QUEUE...", "Show everything about queues",
+		"Show everything about queues. With --json each is one line.",
 		`  millrace queue get mails
   millrace queue get mails --json | jq .totals.failed`)
 	q.Aliases = []string{"show"}
@@ -170,8 +173,10 @@ func queueText(q *api.Queue) string {
 	if h := q.Hook; h != nil {
 		t.row("when a job dies", showHook(&h.NewHook))
 	}
-	t.row("per second", fmt.Sprintf("%.1f pushed, %.1f fetched, %.1f acked, %.1f failed", q.Rates.Pushed, q.Rates.Fetched, q.Rates.Acked, q.Rates.Failed))
-	t.row("in all", fmt.Sprintf("%d pushed, %d fetched, %d acked, %d failed", q.Totals["pushed"], q.Totals["fetched"], q.Totals["acked"], q.Totals["failed"]))
+	t.row("per second", fmt.Sprintf("%.1f pushed, %.1f fetched, %.1f acked, %.1f failed", q.Rates.Pushed,
+		q.Rates.Fetched, q.Rates.Acked, q.Rates.Failed))
+	t.row("in all", fmt.Sprintf("%d pushed, %d fetched, %d acked, %d failed", q.Totals["pushed"], q.Totals["fetched"],
+		q.Totals["acked"], q.Totals["failed"]))
 	t.row("protocols", strings.Join(q.Protocols, ", "))
 	t.row("created", since(q.Created))
 	_ = t.flush() // a Builder takes everything
@@ -231,7 +236,9 @@ func (q *queueCommand) do(p Process, f onQueue) *cobra.Command {
 }
 
 // doWith runs for each queue what the arguments say, of which some may be no names.
-func (q *queueCommand) doWith(p Process, parse func(args []string) (names []string, f onQueue, err error)) *cobra.Command {
+func (q *queueCommand) doWith(
+	p Process, parse func(args []string) (names []string, f onQueue, err error),
+) *cobra.Command {
 	q.api = addAPI(&q.Command, p)
 	q.ValidArgsFunction = q.api.completeQueues(q.namespace)
 	q.RunE = func(cmd *cobra.Command, args []string) error {
@@ -309,7 +316,8 @@ func newQueuePause(p Process) *cobra.Command {
 }
 
 func newQueueResume(p Process) *cobra.Command {
-	q := newOnQueues("resume QUEUE...", "Let workers fetch from queues again", "Let workers fetch again from queues that are paused.",
+	q := newOnQueues("resume QUEUE...", "Let workers fetch from queues again",
+		"Let workers fetch again from queues that are paused.",
 		`  millrace queue resume mails
   millrace queue resume $(millrace queue ls --json | jq -r 'select(.paused) | .name')`)
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
@@ -331,7 +339,8 @@ func newQueuePurge(p Process) *cobra.Command {
 		`  millrace queue purge mails --state dead
   millrace queue purge mails --yes`)
 	state := q.Flags().StringP("state", "s", "", "only jobs in this state: "+stateList())
-	must(q.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
+	must(q.RegisterFlagCompletionFunc("state",
+		cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
 	yes := addYes(&q.Command)
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
 		info, err := c.Queue(ctx, *q.namespace, name)
@@ -356,7 +365,8 @@ func newQueuePurge(p Process) *cobra.Command {
 		} else {
 			count, err = c.RemoveQueue(ctx, *q.namespace, name, api.RemoveOptions{Keep: true})
 		}
-		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s of %s deleted.", plural(count.Jobs, what), printable(name)), err
+		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s of %s deleted.", plural(count.Jobs, what),
+			printable(name)), err
 	})
 }
 
@@ -377,7 +387,8 @@ func newQueueRemove(p Process) *cobra.Command {
 			return nil, "", err
 		}
 		count, err := c.RemoveQueue(ctx, *q.namespace, name, api.RemoveOptions{IfIdle: *idle})
-		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s removed with %s.", printable(name), plural(count.Jobs, "job")), err
+		return removed{*q.namespace, name, count.Jobs}, fmt.Sprintf("%s removed with %s.", printable(name),
+			plural(count.Jobs, "job")), err
 	})
 }
 

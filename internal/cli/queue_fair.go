@@ -34,7 +34,8 @@ given one job, or as many as its weight says. The weights that are given replace
 		`  millrace queue fair mails on
   millrace queue fair mails on --weight gold=5 --weight silver=2
   millrace queue fair mails off`)
-	weights := q.Flags().StringArray("weight", nil, "GROUP=N: how many jobs in a row the group is given; may be repeated")
+	weights := q.Flags().StringArray("weight", nil,
+		"GROUP=N: how many jobs in a row the group is given; may be repeated")
 	return q.doWith(p, func(args []string) ([]string, onQueue, error) {
 		last := len(args) - 1
 		if last < 1 || args[last] != "on" && args[last] != "off" {

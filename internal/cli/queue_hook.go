@@ -69,7 +69,8 @@ command shows what is set. The queue need not be there yet.`,
 		case h.Queue == "":
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has no hook.\n", printable(queue))
 		default:
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "When a job of %s dies: %s.\n", printable(queue), printable(showHook(&h.NewHook)))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "When a job of %s dies: %s.\n", printable(queue),
+				printable(showHook(&h.NewHook)))
 		}
 		return fail(err)
 	}

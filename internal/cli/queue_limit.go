@@ -66,7 +66,8 @@ A queue that is not there is made, so that it is limited from its first job on; 
 	slot := flags.Duration("slot-for", 0, "free the slot of a job after this time, although it may still run")
 	rate := flags.String("rate", "", "how many jobs are given out in a time, such as 100/s, 5/m or 1/90s")
 	burst := flags.Uint32("burst", 0, "how many of them at once after a quiet time (default 1)")
-	groupConcurrency := flags.Uint32("group-concurrency", 0, "how many jobs of one group may run at a time (default 1, or any number in a fair queue)")
+	groupConcurrency := flags.Uint32("group-concurrency", 0,
+		"how many jobs of one group may run at a time (default 1, or any number in a fair queue)")
 	groupRate := flags.String("group-rate", "", "how many jobs of one group are given out in a time")
 	groupBurst := flags.Uint32("group-burst", 0, "how many of them at once after a quiet time (default 1)")
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {

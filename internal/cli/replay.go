@@ -148,7 +148,8 @@ func (r *replayer) run(ctx context.Context, in io.Reader) error {
 		return err
 	}
 	if n := page.Progress.Total; n > 0 && !r.force {
-		return fail(fmt.Errorf("%s has %s: a replay is for a test server. Add --force to push to it all the same", r.client.URL(), plural(n, "job")))
+		return fail(fmt.Errorf("%s has %s: a replay is for a test server. Add --force to push to it all the same",
+			r.client.URL(), plural(n, "job")))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -319,7 +320,8 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // newJobOf makes the job that a producer would push.
 func newJobOf(t *api.Record) api.NewJob {
 	n := api.NewJob{
-		Type: t.Type, Key: t.Key, Group: t.Group, Payload: t.Payload, Priority: t.Policy.Priority, Lease: t.Policy.LeaseSeconds, Keep: t.Policy.Keep,
+		Type: t.Type, Key: t.Key, Group: t.Group, Payload: t.Payload, Priority: t.Policy.Priority,
+		Lease: t.Policy.LeaseSeconds, Keep: t.Policy.Keep,
 	}
 	since := func(at *time.Time) float64 {
 		if at == nil || t.Created == nil {
@@ -352,7 +354,8 @@ func (r *replayer) print(w io.Writer, asJSON bool) error {
 		fmt.Fprintf(&b, "  %d: %s\n", o.Reasons[reason], printable(reason))
 	}
 	if o.Pushed > 0 {
-		fmt.Fprintf(&b, "requests took %.1f ms at the median, %.1f ms at p95, %.1f ms at p99, %.1f ms at most\n", o.P50, o.P95, o.P99, o.Max)
+		fmt.Fprintf(&b, "requests took %.1f ms at the median, %.1f ms at p95, %.1f ms at p99, %.1f ms at most\n", o.P50,
+			o.P95, o.P99, o.Max)
 	}
 	if o.BehindBy > 1 {
 		fmt.Fprintf(&b, "The server, or this machine, was slower than asked: the last job was %.0f s late. More --connections may help.\n", o.BehindBy)

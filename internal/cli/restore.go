@@ -22,7 +22,8 @@ something else went wrong, 2 if the command line is wrong. Unless it is 0, nothi
   millrace restore ./monday ./restored && millrace --data-dir ./restored`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("%q takes a backup and a new data directory, but got %d arguments", cmd.CommandPath(), len(args))
+				return fmt.Errorf("%q takes a backup and a new data directory, but got %d arguments", cmd.CommandPath(),
+					len(args))
 			}
 			return nil
 		},
@@ -39,7 +40,8 @@ something else went wrong, 2 if the command line is wrong. Unless it is 0, nothi
 			for _, n := range report.Jobs() {
 				jobs += n
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Restored %s in %s to %s.\n", plural(jobs, "job"), plural(len(report.Queues), "queue"), args[1])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Restored %s in %s to %s.\n", plural(jobs, "job"),
+				plural(len(report.Queues), "queue"), args[1])
 			return fail(err)
 		},
 	}

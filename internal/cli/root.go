@@ -56,12 +56,14 @@ func newRoot(p Process) *cobra.Command {
 		{"run", "Run the server:", []*cobra.Command{newServeCommand(p), newDemoCommand(p), newConfigCommand(p), newHealthCommand(p)}},
 		{"jobs", "Work with jobs:", []*cobra.Command{newPushCommand(p), newFetchCommand(p), newJobCommand(p), newQueueCommand(p), newBatchCommand(p), newCronCommand(p)}},
 		{"operate", "Operate:", []*cobra.Command{
-			newStatusCommand(p), newTopCommand(p), newFailuresCommand(p), newTypesCommand(p), newActivityCommand(p), newWorkerCommand(p), newBulkCommand(p), newTokenCommand(p), newClusterCommand(p),
+			newStatusCommand(p), newTopCommand(p), newFailuresCommand(p), newTypesCommand(p), newActivityCommand(p),
+			newWorkerCommand(p), newBulkCommand(p), newTokenCommand(p), newClusterCommand(p),
 			newBackupCommand(p), newRestoreCommand(p), newCheckCommand(p),
 		}},
 		{"migrate", "Migrate:", []*cobra.Command{
 			newExportCommand(p), newImportCommand(p), newReplayCommand(p), newMigrateCommand(p),
-			newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p), newBeanstalkdServerCommand(p),
+			newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p),
+			newBeanstalkdServerCommand(p),
 		}},
 		{"tools", "Tools:", []*cobra.Command{newBenchCommand(p), newCompletionCommand(), newManCommand(), newVersionCommand()}},
 	} {

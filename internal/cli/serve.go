@@ -51,12 +51,16 @@ SIGQUIT prints all goroutines.`,
 const spareThreads = 1
 
 // serve runs the server until a signal ends it. SIGHUP has it load its configuration again.
-func (p Process) serve(ctx context.Context, cfg *config.Config, logger serverLog, load func() (*config.Config, error)) error {
+func (p Process) serve(
+	ctx context.Context, cfg *config.Config, logger serverLog, load func() (*config.Config, error),
+) error {
 	return p.run(ctx, cfg, logger, load, server.Options{})
 }
 
 // run does the same with more options.
-func (p Process) run(ctx context.Context, cfg *config.Config, logger serverLog, load func() (*config.Config, error), o server.Options) error {
+func (p Process) run(
+	ctx context.Context, cfg *config.Config, logger serverLog, load func() (*config.Config, error), o server.Options,
+) error {
 	signals, reloads := p.Signals, p.Reloads
 	if reloads == nil && !p.HangupEnds {
 		// It is never given up: until the process has gone, a terminal that hangs up must not end it.

@@ -59,7 +59,8 @@ func printStatus(cmd *cobra.Command, url string, s *status) error {
 		ready = "NOT READY: \"millrace health --verbose\" says why"
 	}
 	t := newTable(cmd.OutOrStdout())
-	t.row("server", fmt.Sprintf("millrace %s at %s, up %s, %s", s.Server.Version, url, span(seconds(s.Server.UptimeSeconds)), ready))
+	t.row("server", fmt.Sprintf("millrace %s at %s, up %s, %s", s.Server.Version, url,
+		span(seconds(s.Server.UptimeSeconds)), ready))
 	for i := range s.Live.Concerns {
 		t.row("attention", s.Live.Concerns[i].About)
 	}
@@ -69,9 +70,11 @@ func printStatus(cmd *cobra.Command, url string, s *status) error {
 	}
 	t.row("jobs", strings.Join(jobs, ", "))
 	r := &s.Live.Rates
-	t.row("per second", fmt.Sprintf("%.1f pushed, %.1f fetched, %.1f acked, %.1f failed", r.Pushed, r.Fetched, r.Acked, r.Failed))
+	t.row("per second", fmt.Sprintf("%.1f pushed, %.1f fetched, %.1f acked, %.1f failed", r.Pushed, r.Fetched, r.Acked,
+		r.Failed))
 	if w := s.Live.Wait; w != nil {
-		t.row("waiting time", fmt.Sprintf("half of the jobs up to %s, 95 of 100 up to %s", seconds(w.P50), seconds(w.P95)))
+		t.row("waiting time", fmt.Sprintf("half of the jobs up to %s, 95 of 100 up to %s", seconds(w.P50),
+			seconds(w.P95)))
 	}
 	t.row("clients", plural(s.Live.Waiting, "worker")+" waiting for jobs")
 	disk := sizeText(s.Storage.DiskBytes) + " used"
@@ -86,7 +89,8 @@ func printStatus(cmd *cobra.Command, url string, s *status) error {
 	t.row("queues", strconv.Itoa(s.Live.Queues))
 	for i := range busy {
 		q := &busy[i]
-		t.row(" ", fmt.Sprintf("%s: %d ready, %d running, %.1f/s pushed, %.1f/s acked", q.Name, q.Ready, q.Running, q.Rates.Pushed, q.Rates.Acked))
+		t.row(" ", fmt.Sprintf("%s: %d ready, %d running, %.1f/s pushed, %.1f/s acked", q.Name, q.Ready, q.Running,
+			q.Rates.Pushed, q.Rates.Acked))
 	}
 	return t.flush()
 }

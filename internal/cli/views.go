@@ -57,7 +57,8 @@ func printFailures(cmd *cobra.Command, found *api.Failures) error {
 	t := newTable(cmd.OutOrStdout(), "JOBS", "DEAD", "RETRYING", "TYPE", "ERROR", "FIRST", "LAST", "QUEUE", "NEWEST")
 	for i := range found.Groups {
 		g := &found.Groups[i]
-		t.row(strconv.Itoa(g.Count), strconv.Itoa(g.Dead), strconv.Itoa(g.Retrying), g.Type, shorten(g.Message, whatWidth), since(&g.First), since(&g.Last),
+		t.row(strconv.Itoa(g.Count), strconv.Itoa(g.Dead), strconv.Itoa(g.Retrying), g.Type,
+			shorten(g.Message, whatWidth), since(&g.First), since(&g.Last),
 			g.Sample.Queue, strconv.FormatUint(uint64(g.Sample.ID), 10))
 	}
 	if err := t.flush(); err != nil {
@@ -81,7 +82,8 @@ most: since the server was started, or in a period.`,
 		Args: noArgs,
 	}
 	period := cmd.Flags().String("period", "", "hour, day or month; without it since the server was started")
-	must(cmd.RegisterFlagCompletionFunc("period", cobra.FixedCompletions([]string{"hour", "day", "month"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("period",
+		cobra.FixedCompletions([]string{"hour", "day", "month"}, cobra.ShellCompDirectiveNoFileComp)))
 	return asking(p, cmd, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, _ []string) error {
 		found, err := c.Types(cmd.Context(), *period)
 		if err != nil {
@@ -94,7 +96,8 @@ most: since the server was started, or in a period.`,
 			_, err := fmt.Fprintln(cmd.ErrOrStderr(), "No job was fetched in this time.")
 			return fail(err)
 		}
-		t := newTable(cmd.OutOrStdout(), "TYPE", "FETCHED", "PER SECOND", "ACKED", "FAILED", "WAIT P50", "WAIT P95", "RUN P50", "RUN P95")
+		t := newTable(cmd.OutOrStdout(), "TYPE", "FETCHED", "PER SECOND", "ACKED", "FAILED", "WAIT P50", "WAIT P95",
+			"RUN P50", "RUN P95")
 		for i := range found.Types {
 			f := &found.Types[i]
 			name := f.Type
@@ -103,7 +106,8 @@ most: since the server was started, or in a period.`,
 			}
 			wait50, wait95 := quantiles(f.Wait)
 			run50, run95 := quantiles(f.Run)
-			t.row(orElse(name, "(no type)"), count(f.Fetched), fmt.Sprintf("%.1f", float64(f.Fetched)/max(found.Seconds, 1)), count(f.Acked), count(f.Failed),
+			t.row(orElse(name, "(no type)"), count(f.Fetched),
+				fmt.Sprintf("%.1f", float64(f.Fetched)/max(found.Seconds, 1)), count(f.Acked), count(f.Failed),
 				wait50, wait95, run50, run95)
 		}
 		return fail(t.flush())

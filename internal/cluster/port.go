@@ -133,7 +133,8 @@ func Listen(ctx context.Context, o Options) (*Port, error) {
 		l = tls.NewListener(l, o.TLS)
 	}
 	return &Port{
-		o: o, listener: l, raft: make(chan net.Conn), hellos: make(chan struct{}, hellosMax), stop: make(chan struct{}), open: map[*conn]struct{}{},
+		o: o, listener: l, raft: make(chan net.Conn), hellos: make(chan struct{}, hellosMax), stop: make(chan struct{}),
+		open: map[*conn]struct{}{},
 	}, nil
 }
 
@@ -234,7 +235,8 @@ func (p *Port) handle(nc net.Conn) {
 		}
 	}
 	if err != nil {
-		p.o.Logger.Debug("connection of a node ended", slog.String("from", c.RemoteAddr().String()), slog.Any("error", err))
+		p.o.Logger.Debug("connection of a node ended", slog.String("from", c.RemoteAddr().String()),
+			slog.Any("error", err))
 	}
 	_ = c.Close() // there is nobody to tell
 }

@@ -102,7 +102,8 @@ func (m *manifest) check() error {
 	names := map[string]bool{receivingMark: true, ReceivedMark: true}
 	var sum int64
 	for _, f := range m.Files {
-		if !filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name || names[f.Name] || f.Size < 0 || f.Size > 1<<50-sum {
+		if !filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name || names[f.Name] || f.Size < 0 ||
+			f.Size > 1<<50-sum {
 			return fmt.Errorf("a file with the name %q and %d bytes", f.Name, f.Size)
 		}
 		names[f.Name] = true
@@ -189,7 +190,8 @@ func (r *Receiver) begin(m *manifest, c net.Conn) error {
 	defer r.mu.Unlock()
 	for {
 		if m.Term < r.Term {
-			return fmt.Errorf("another node leads: this is a checkpoint of term %d, and one of term %d was begun", m.Term, r.Term)
+			return fmt.Errorf("another node leads: this is a checkpoint of term %d, and one of term %d was begun",
+				m.Term, r.Term)
 		}
 		if r.counts {
 			return errors.New("this node takes over what it has received before")
@@ -209,7 +211,8 @@ func (r *Receiver) begin(m *manifest, c net.Conn) error {
 	resumes := m.Checkpoint == r.Checkpoint && slices.Equal(m.Files, r.Files)
 	if !resumes {
 		if r.Checkpoint != "" {
-			r.log.Info("what was received of another checkpoint is of no use any more: beginning again", slog.Int64("bytes", r.have()))
+			r.log.Info("what was received of another checkpoint is of no use any more: beginning again",
+				slog.Int64("bytes", r.have()))
 		}
 		if err := r.replace(m); err != nil {
 			return err
@@ -217,7 +220,8 @@ func (r *Receiver) begin(m *manifest, c net.Conn) error {
 	}
 	r.Term = m.Term
 	r.conn, r.ended = c, make(chan struct{})
-	r.log.Info("receiving all data from the leader", slog.String("checkpoint", m.Checkpoint), slog.Int64("received", r.have()), slog.Int64("of", r.size()))
+	r.log.Info("receiving all data from the leader", slog.String("checkpoint", m.Checkpoint),
+		slog.Int64("received", r.have()), slog.Int64("of", r.size()))
 	return nil
 }
 
@@ -262,7 +266,8 @@ func (r *Receiver) expire() {
 	if r.conn != nil || r.counts || r.Checkpoint == "" {
 		return
 	}
-	r.log.Info("what was received of the data of another node is removed: nobody has sent the rest", slog.Int64("bytes", r.have()))
+	r.log.Info("what was received of the data of another node is removed: nobody has sent the rest",
+		slog.Int64("bytes", r.have()))
 	r.forget()
 	if err := os.RemoveAll(r.dir); err != nil {
 		r.log.Warn("it could not be removed", slog.Any("error", err))
@@ -284,7 +289,8 @@ func (r *Receiver) receive(from io.Reader, f file) error {
 	if _, err := io.CopyN(sum, out, r.at.Offset); err != nil {
 		return err
 	}
-	n, err := io.CopyBuffer(io.MultiWriter(out, sum, counter{r}), io.LimitReader(from, f.Size-r.at.Offset), make([]byte, chunk))
+	n, err := io.CopyBuffer(io.MultiWriter(out, sum, counter{r}), io.LimitReader(from, f.Size-r.at.Offset),
+		make([]byte, chunk))
 	if err == nil && r.at.Offset < f.Size {
 		err = fmt.Errorf("%w after %d bytes", io.ErrUnexpectedEOF, n)
 	}
@@ -331,7 +337,8 @@ func (r *Receiver) Count(checkpoint string) error {
 		return fmt.Errorf("checkpoint %s is not there as a whole", checkpoint)
 	}
 	r.counts = true
-	err := errors.Join(os.Rename(r.path(receivingMark), r.path(ReceivedMark)), SyncDir(r.dir), SyncDir(filepath.Dir(r.dir)))
+	err := errors.Join(os.Rename(r.path(receivingMark), r.path(ReceivedMark)), SyncDir(r.dir),
+		SyncDir(filepath.Dir(r.dir)))
 	if err != nil {
 		r.fatal(err)
 	}

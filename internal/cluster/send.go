@@ -125,7 +125,8 @@ func (c *Checkpoint) Send(ctx context.Context, conn net.Conn, d Delivery) error 
 	if at.Refused != "" {
 		return errors.New(at.Refused)
 	}
-	if at.Files < 0 || at.Files > len(m.Files) || at.Offset < 0 || at.Files < len(m.Files) && at.Offset > m.Files[at.Files].Size {
+	if at.Files < 0 || at.Files > len(m.Files) || at.Offset < 0 || at.Files < len(m.Files) &&
+		at.Offset > m.Files[at.Files].Size {
 		return fmt.Errorf("it has %d files and %d bytes of the next, and that cannot be", at.Files, at.Offset)
 	}
 	have := (&manifest{Files: m.Files[:at.Files]}).size() + at.Offset

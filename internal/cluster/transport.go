@@ -36,29 +36,38 @@ func (t Transport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddre
 }
 
 // AppendEntries implements raft.Transport.
-func (t Transport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+func (t Transport) AppendEntries(
+	id raft.ServerID, addr raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse,
+) error {
 	return t.NetworkTransport.AppendEntries(id, to(id, addr), q, r)
 }
 
 // RequestVote implements raft.Transport.
-func (t Transport) RequestVote(id raft.ServerID, addr raft.ServerAddress, q *raft.RequestVoteRequest, r *raft.RequestVoteResponse) error {
+func (t Transport) RequestVote(
+	id raft.ServerID, addr raft.ServerAddress, q *raft.RequestVoteRequest, r *raft.RequestVoteResponse,
+) error {
 	return t.NetworkTransport.RequestVote(id, to(id, addr), q, r)
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (t Transport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, q *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse) error {
+func (t Transport) RequestPreVote(
+	id raft.ServerID, addr raft.ServerAddress, q *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse,
+) error {
 	return t.NetworkTransport.RequestPreVote(id, to(id, addr), q, r)
 }
 
 // InstallSnapshot implements raft.Transport.
 func (t Transport) InstallSnapshot(
-	id raft.ServerID, addr raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader,
+	id raft.ServerID, addr raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse,
+	data io.Reader,
 ) error {
 	return t.NetworkTransport.InstallSnapshot(id, to(id, addr), q, r, data)
 }
 
 // TimeoutNow implements raft.Transport.
-func (t Transport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
+func (t Transport) TimeoutNow(
+	id raft.ServerID, addr raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse,
+) error {
 	return t.NetworkTransport.TimeoutNow(id, to(id, addr), q, r)
 }
 

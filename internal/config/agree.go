@@ -24,7 +24,8 @@ func (t Table) decisive() []string {
 // node leads.
 func (t Table) alike() []string {
 	names := []string{
-		"cluster.election", "listen.hosts", "server.max_waiting", "server.max_waiting_memory", "server.max_waiting_names",
+		"cluster.election", "listen.hosts", "server.max_waiting", "server.max_waiting_memory",
+		"server.max_waiting_names",
 		"statsd.namespace", "statsd.latency_queues", "hooks.secret", "hooks.allow",
 	}
 	for _, s := range t.specs {

@@ -73,7 +73,8 @@ func SecondsKey(name, def, doc string, at func(*Config) *uint32) Key {
 	k := Key{Name: name, Default: def, Doc: doc, Kind: KindDuration, value: valueAt(at)}
 	k.set = func(c *Config, text string) error {
 		var d time.Duration
-		parse := durationKey(name, def, limits[time.Duration]{0, secondsMax}, doc, func(*Config) *time.Duration { return &d })
+		parse := durationKey(name, def, limits[time.Duration]{0, secondsMax}, doc,
+			func(*Config) *time.Duration { return &d })
 		if err := parse.set(c, text); err != nil {
 			return err
 		}

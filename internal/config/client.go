@@ -17,5 +17,6 @@ const (
 const JobVariablePrefix = envPrefix + "JOB_"
 
 func isClientVariable(name string) bool {
-	return name == clientPrefix || strings.HasPrefix(name, clientPrefix+"_") || strings.HasPrefix(name, JobVariablePrefix)
+	return name == clientPrefix || strings.HasPrefix(name, clientPrefix+"_") ||
+		strings.HasPrefix(name, JobVariablePrefix)
 }

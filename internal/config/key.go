@@ -175,7 +175,8 @@ func durationKey(name, def string, lim limits[time.Duration], doc string, at fun
 	return Key{Name: name, Default: def, Doc: doc, Kind: KindDuration, value: valueAt(at), set: func(c *Config, text string) error {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("%q is not a duration: write a number with a unit (ms, s, m, h), for example %q", text, def)
+			return fmt.Errorf("%q is not a duration: write a number with a unit (ms, s, m, h), for example %q", text,
+				def)
 		}
 		if d < lim.least || d > lim.most {
 			return fmt.Errorf("%s is out of range: choose %s to %s", d, lim.least, lim.most)

@@ -160,7 +160,8 @@ func (l *loader) environ(env map[string]string) {
 		}
 	}
 	for _, name := range sortedKeys(env) {
-		if !strings.HasPrefix(name, envPrefix) || known[name] || isServiceLink(name, env[name]) || isClientVariable(name) {
+		if !strings.HasPrefix(name, envPrefix) || known[name] || isServiceLink(name, env[name]) ||
+			isClientVariable(name) {
 			continue
 		}
 		l.problem("unknown environment variable %s%s", name, l.advice(name, l.table.variables()))

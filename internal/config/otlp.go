@@ -38,7 +38,8 @@ func otlpKeys() []Key {
 			"Where spans of jobs that carry a trace are sent: the address of an OpenTelemetry collector that takes OTLP over HTTP, "+
 				`such as "http://127.0.0.1:4318"; "off" sends none.`,
 			func(c *Config) *string { return &at(c).Endpoint }), parseOTLP),
-		stringKey("otlp.service_name", "millrace", "The service.name of the spans.", func(c *Config) *string { return &at(c).Service }),
+		stringKey("otlp.service_name", "millrace", "The service.name of the spans.",
+			func(c *Config) *string { return &at(c).Service }),
 	}
 	return append(keys, parsedSecretKeys("otlp.headers",
 		`Headers of every request to the collector, such as a key: "api-key=...". Several are separated by commas.`,

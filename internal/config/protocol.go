@@ -75,7 +75,8 @@ func (p Common) Namespace(more string) Key {
 
 // Connections bounds them; per is what the bound counts for.
 func (p Common) Connections(def int, per string) Key {
-	return intKey(p.Name+".max_connections", def, limits[int]{1, 1 << 20}, "Open connections at a time"+per+"; more are refused.",
+	return intKey(p.Name+".max_connections", def, limits[int]{1, 1 << 20},
+		"Open connections at a time"+per+"; more are refused.",
 		func(c *Config) *int { return &p.At(c).MaxConnections })
 }
 
@@ -97,7 +98,8 @@ func (p Common) TLS() []Key { return tlsKeys(p.Name, func(c *Config) *TLS { retu
 func (p Common) Listeners(c *Config, authenticated bool, remedy string) []Listener {
 	own := p.At(c)
 	l := Listener{
-		Protocol: p.Name, Key: Key{Name: p.Name + ".addr"}, TLS: own.TLS, Authenticated: own.TLS.ClientCA != "" || authenticated, Remedy: remedy,
+		Protocol: p.Name, Key: Key{Name: p.Name + ".addr"}, TLS: own.TLS,
+		Authenticated: own.TLS.ClientCA != "" || authenticated, Remedy: remedy,
 	}
 	return l.At(own.Addr, own.Namespace)
 }

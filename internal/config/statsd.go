@@ -60,7 +60,8 @@ func statsdKeys() []Key {
 			func(c *Config) *string { return &at(c).Namespace }), parseStatsdNamespace),
 		Parsed(tags, func(text string) (string, error) {
 			if len(text) > statsdTagsMax {
-				return "", fmt.Errorf("every gauge has all tags, and these are longer than %d characters: use fewer", statsdTagsMax)
+				return "", fmt.Errorf("every gauge has all tags, and these are longer than %d characters: use fewer",
+					statsdTagsMax)
 			}
 			return text, nil
 		}),

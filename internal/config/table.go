@@ -13,7 +13,8 @@ type Table struct {
 
 // NewTable returns the keys of a build with some protocols.
 func NewTable(protocols ...Spec) Table {
-	return newTable(slices.Concat(generalKeys(), clusterKeys(), statsdKeys(), hookKeys(), otlpKeys()), append(protocols, webSpec())...)
+	return newTable(slices.Concat(generalKeys(), clusterKeys(), statsdKeys(), hookKeys(), otlpKeys()),
+		append(protocols, webSpec())...)
 }
 
 func newTable(keys []Key, specs ...Spec) Table {

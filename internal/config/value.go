@@ -54,7 +54,8 @@ func checkHostPort(text string) error {
 	}
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
-		return fmt.Errorf(`%q is not host:port: write for example "127.0.0.1:12345", or "off" to disable the listener`, text)
+		return fmt.Errorf(`%q is not host:port: write for example "127.0.0.1:12345", or "off" to disable the listener`,
+			text)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%q has no port number of 0 to 65535 (0 picks a free one)", text)

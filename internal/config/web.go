@@ -57,8 +57,9 @@ func (w *Web) Protected() bool {
 func webListeners(c *Config) []Listener {
 	w := &c.Web
 	l := Listener{
-		Protocol: ProtocolWeb, Key: Key{Name: "web.addr"}, TLS: w.TLS, Authenticated: w.TLS.ClientCA != "" || w.Protected(),
-		Remedy: "set a password with " + webPassword,
+		Protocol: ProtocolWeb, Key: Key{Name: "web.addr"}, TLS: w.TLS,
+		Authenticated: w.TLS.ClientCA != "" || w.Protected(),
+		Remedy:        "set a password with " + webPassword,
 	}
 	return l.At(w.Addr, "")
 }

@@ -36,7 +36,8 @@ func run(ctx context.Context, o Options) error {
 		return fmt.Errorf("set up the shop: %w", err)
 	}
 	if past > 0 {
-		say(o.Out, "staging    the last %s of a shop; pages are at http://%s/\n", past.Round(time.Second), o.Addrs["web"])
+		say(o.Out, "staging    the last %s of a shop; pages are at http://%s/\n", past.Round(time.Second),
+			o.Addrs["web"])
 	}
 	for left := past; left > 0; {
 		if err := s.live(ctx); err != nil {

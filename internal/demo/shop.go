@@ -58,7 +58,8 @@ const outageFor = 10 * time.Minute
 func open(ctx context.Context, addrs map[string]string, clock *Clock, past time.Duration) (*shop, error) {
 	s := &shop{clock: clock, rnd: rand.New(rand.NewPCG(7, 1815)), busy: map[string][]running{}, outage: clock.Now().Add(past * 2 / 3)} //nolint:gosec // the same traffic each time
 	for i := range 3 {
-		f, err := dialFaktory(ctx, addrs["faktory"], fmt.Sprintf("shop-%d", i+1), fmt.Sprintf("app-%02d", i/2+1), 4100+i)
+		f, err := dialFaktory(ctx, addrs["faktory"], fmt.Sprintf("shop-%d", i+1), fmt.Sprintf("app-%02d", i/2+1),
+			4100+i)
 		if err != nil {
 			return s, err
 		}
@@ -86,7 +87,8 @@ func (s *shop) setUp(ctx context.Context) error {
 		return err
 	}
 	for _, c := range []struct{ name, schedule, queue, kind string }{
-		{"stock", "*/5 * * * *", reports, "SyncStock"}, {"digest", "*/15 * * * *", mail, "SendDigest"}, {"closing", "0 3 * * *", reports, "CloseDay"},
+		{"stock", "*/5 * * * *", reports, "SyncStock"}, {"digest", "*/15 * * * *", mail, "SendDigest"},
+		{"closing", "0 3 * * *", reports, "CloseDay"},
 	} {
 		n := api.NewCron{Schedule: c.schedule, TimeZone: "Europe/Berlin", Queue: c.queue}
 		n.Job.Type = c.kind
@@ -174,7 +176,8 @@ func (s *shop) sell(ctx context.Context) error {
 // job is a job of Faktory.
 func (s *shop) job(kind, queue string, retry int, args any) map[string]any {
 	return map[string]any{
-		"jid": fmt.Sprintf("%s-%08x%04x", kind, s.second, s.rnd.IntN(1<<16)), "jobtype": kind, "queue": queue, "retry": retry, "args": []any{args},
+		"jid": fmt.Sprintf("%s-%08x%04x", kind, s.second, s.rnd.IntN(1<<16)), "jobtype": kind, "queue": queue,
+		"retry": retry, "args": []any{args},
 	}
 }
 
@@ -182,7 +185,8 @@ func (s *shop) job(kind, queue string, retry int, args any) map[string]any {
 func (s *shop) compile() error {
 	ids := make([]uint64, 0, 3)
 	for _, of := range []string{"sales", "returns", "stock"} {
-		id, err := s.numbers.push(fmt.Sprintf(`{"name":"BuildReport","queue":%q,"payload":{"of":%q},"retry":3}`, reports, of))
+		id, err := s.numbers.push(fmt.Sprintf(`{"name":"BuildReport","queue":%q,"payload":{"of":%q},"retry":3}`,
+			reports, of))
 		if err != nil {
 			return err
 		}

@@ -108,7 +108,8 @@ var errArrivalState = errors.New("it is in a state that no job can arrive in")
 func (a *Arrival) Past() (*job.Past, error) {
 	p := &job.Past{
 		Created: a.Created, Since: a.Since, Delay: a.Delay,
-		Attempts: a.Attempts, Fails: a.Fails, Lapses: a.Lapses, Releases: a.Releases, Buries: a.Buries, Kicks: a.Kicks, Result: a.Result,
+		Attempts: a.Attempts, Fails: a.Fails, Lapses: a.Lapses, Releases: a.Releases, Buries: a.Buries, Kicks: a.Kicks,
+		Result: a.Result,
 	}
 	var ok bool
 	if p.State, ok = job.ParseState(a.State); !ok || p.State == job.Blocked {

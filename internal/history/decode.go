@@ -32,7 +32,8 @@ func decode(value []byte) (s Slot, ok bool) {
 		return s, false
 	}
 	sumless := func(h *timing.Histogram) bool { return h != nil && h.Sum == 0 }
-	if s.Parts != nil && !slices.ContainsFunc(s.Parts, func(p *Part) bool { return sumless(p.Wait) || sumless(p.Run) }) {
+	if s.Parts != nil && !slices.ContainsFunc(s.Parts,
+		func(p *Part) bool { return sumless(p.Wait) || sumless(p.Run) }) {
 		return s, true
 	}
 	var old earlier

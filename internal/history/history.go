@@ -136,7 +136,8 @@ func (s *Slot) Busiest() (protocols, types, queues []*Part) {
 	}
 	for _, list := range [][]*Part{protocols, types, queues} {
 		slices.SortFunc(list, func(a, b *Part) int {
-			return cmp.Or(cmp.Compare(b.Work(), a.Work()), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Type, b.Type),
+			return cmp.Or(cmp.Compare(b.Work(), a.Work()), strings.Compare(a.Protocol, b.Protocol),
+				strings.Compare(a.Type, b.Type),
 				strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Queue, b.Queue))
 		})
 	}

@@ -107,7 +107,8 @@ func (m *Meter) readTimes(r *Reading) {
 			}
 			if t.Type != "" {
 				r.add(Name{Type: t.Type}, &Figures{
-					Fetched: added.Wait.Count, Acked: added.Run.Count - added.Failed, Failed: added.Failed, Wait: &added.Wait, Run: &added.Run,
+					Fetched: added.Wait.Count, Acked: added.Run.Count - added.Failed, Failed: added.Failed,
+					Wait: &added.Wait, Run: &added.Run,
 				})
 			}
 			waits.Fetched = added.Wait.Count

@@ -35,7 +35,8 @@ func Call(to string, door job.Door) job.Spec {
 	return job.Spec{
 		Namespace: Namespace, Queue: Queue, Type: jobType, Group: to, Extra: []byte(to), Origin: door, TTL: lives,
 		Policy: job.Policy{
-			MaxFails: tries, Lapse: job.LapseFail, Requeue: job.PlaceTail, Due: job.PlaceTail, Expiry: job.ExpireWaiting,
+			MaxFails: tries, Lapse: job.LapseFail, Requeue: job.PlaceTail, Due: job.PlaceTail,
+			Expiry:  job.ExpireWaiting,
 			Backoff: job.Backoff{Unit: time.Second, Power: 4, Jitter: 10, Base: 5 * time.Second},
 			Exhaust: job.ExhaustDead, DeadFor: deadFor, DeadMax: deadMax,
 		},

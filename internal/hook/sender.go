@@ -60,7 +60,8 @@ func New(o Options) *Sender {
 		// A redirect is an answer like any other that is no success: what was signed is for this URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: atOnce, IdleConnTimeout: time.Minute,
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: atOnce,
+			IdleConnTimeout:        time.Minute,
 			MaxResponseHeaderBytes: answerMax, // and no proxy, behind which the address could not be checked
 		},
 	}}

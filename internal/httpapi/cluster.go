@@ -69,7 +69,8 @@ func Standby(o operator.Options, so StandbyOptions) http.Handler {
 	s := operator.NewStandby(o, so.Backup)
 	mux := http.NewServeMux()
 	for _, rt := range standbyRoutes() {
-		mux.HandleFunc(rt.Method+" "+rt.Path, func(w http.ResponseWriter, r *http.Request) { serve(s, &rt, rt.handling(), so.Login, w, r) })
+		mux.HandleFunc(rt.Method+" "+rt.Path,
+			func(w http.ResponseWriter, r *http.Request) { serve(s, &rt, rt.handling(), so.Login, w, r) })
 	}
 	if so.Metrics != nil {
 		mux.Handle("GET /metrics", Guard(so.Login, auth.RoleRead, so.Metrics))

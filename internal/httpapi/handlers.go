@@ -95,7 +95,8 @@ func (c *call) respawnQueue() error {
 		return err
 	}
 	namespace, name := c.queueName()
-	return c.Result(c.Respawn(c.R.Context(), namespace, name, api.RespawnOptions{Limit: in.Limit, Attempts: in.Attempts, TTL: ttl}))
+	return c.Result(c.Respawn(c.R.Context(), namespace, name,
+		api.RespawnOptions{Limit: in.Limit, Attempts: in.Attempts, TTL: ttl}))
 }
 
 func (c *call) listJobs() error {

@@ -113,7 +113,8 @@ func NewHandler(s *operator.Service, o HandlerOptions) http.Handler {
 	}
 	mux := http.NewServeMux()
 	add := func(rt *Route, how handling) {
-		mux.HandleFunc(rt.Method+" "+rt.Path, func(w http.ResponseWriter, r *http.Request) { serve(s, rt, how, o.Login, w, r) })
+		mux.HandleFunc(rt.Method+" "+rt.Path,
+			func(w http.ResponseWriter, r *http.Request) { serve(s, rt, how, o.Login, w, r) })
 	}
 	for i := range routes {
 		add(&routes[i], routes[i].handling())
@@ -150,7 +151,8 @@ func ofSite(site *auth.Site, h http.Handler) http.Handler {
 // dispatch finds the handler, and answers itself where there is none.
 func dispatch(mux *http.ServeMux, ui http.Handler, w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/api/") && api.HasDots(r.URL.EscapedPath()) {
-		api.WriteProblem(w, api.NotFound("nothing is served at %s: in a path the names . and .. are written ~. and ~..", r.URL.Path))
+		api.WriteProblem(w, api.NotFound("nothing is served at %s: in a path the names . and .. are written ~. and ~..",
+			r.URL.Path))
 		return
 	}
 	h, pattern := mux.Handler(r)
@@ -223,7 +225,8 @@ func allow(has auth.Role, verdict auth.Verdict, needs auth.Role) *api.Problem {
 	case has >= needs:
 		return nil
 	case verdict == auth.Limited:
-		return api.ProblemTooMany.New("too many wrong passwords or tokens came from this address: wait %d seconds", retryAfter)
+		return api.ProblemTooMany.New("too many wrong passwords or tokens came from this address: wait %d seconds",
+			retryAfter)
 	case has == auth.RoleNone:
 		return api.ProblemLogin.New("send a password with basic authentication, or a bearer token")
 	default:

@@ -157,5 +157,6 @@ func (rt *Route) handling() handling {
 
 // logFault logs an error of which the client cannot be told.
 func (c *call) logFault(err error) {
-	c.Log().Error("operator request failed", slog.String("method", c.R.Method), slog.String("path", c.R.URL.Path), slog.Any("error", err))
+	c.Log().Error("operator request failed", slog.String("method", c.R.Method), slog.String("path", c.R.URL.Path),
+		slog.Any("error", err))
 }

@@ -69,7 +69,8 @@ type noticeFailure struct {
 // out.
 func Notice(j *Job, how Death, now Time) []byte {
 	n := notice{
-		Event: "died", Reason: deathNames[how], Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, Key: j.Key, Type: j.Type, Group: j.Group,
+		Event: "died", Reason: deathNames[how], Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, Key: j.Key,
+		Type: j.Type, Group: j.Group,
 		Created: stamp(j.Created), Died: stamp(now), Attempts: j.Attempts, Failures: j.Fails, BodyBytes: len(j.Body),
 	}
 	if len(j.Failures) > 0 {

@@ -19,7 +19,8 @@ func ParseTrace(text string) string {
 			return ""
 		}
 	}
-	if strings.Trim(trace[3:35], "0") == "" || strings.Trim(trace[36:52], "0") == "" || strings.Trim(text[:2], "0123456789abcdef") != "" {
+	if strings.Trim(trace[3:35], "0") == "" || strings.Trim(trace[36:52], "0") == "" ||
+		strings.Trim(text[:2], "0123456789abcdef") != "" {
 		return ""
 	}
 	return trace

@@ -56,7 +56,8 @@ var verbNames = [VerbCount]string{
 	"touch", "promote", "kill", "respawn", "move", "await", "cancel", "end_holder", "resume_holder",
 	"release_all", "configure", "pause", "resume", "purge", "remove", "flush", "report", "new_batch",
 	"open_batch", "commit_batch", "set_value", "drop_value",
-	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits", "set_hooks", "raise_format", "set_fair",
+	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits", "set_hooks", "raise_format",
+	"set_fair",
 }
 
 // String returns the verb's name.

@@ -119,13 +119,17 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal, descConnectionsMax, descRejected,
-		descLogins, descNames, descNamesMax, descNamesRefused, descWaiters, descWaitNames, descWaiterBytes, descWaitersMax, descWaiterBytesMax, descWaitsRefused,
+		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal,
+		descConnectionsMax, descRejected,
+		descLogins, descNames, descNamesMax, descNamesRefused, descWaiters, descWaitNames, descWaiterBytes,
+		descWaitersMax, descWaiterBytesMax, descWaitsRefused,
 		descQueuesMax, descQueuesRefused, descRefused,
 		descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
-		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones, descErrors,
+		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones,
+		descErrors,
 		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
-		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime, descCommitBatch,
+		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime,
+		descCommitBatch,
 		descCronFired, descCronMissed, descCronSkipped, descCronAge, descCronLate, descCronPaused, descStatsd,
 		descSpans, descHookCalls, descHooksWaiting, descHooksDead,
 	} {
@@ -144,32 +148,39 @@ var (
 
 	descConnections      = desc("connections", "Open connections.", "protocol")
 	descConnectionsTotal = desc("connections_total", "Connections accepted since the start.", "protocol")
-	descConnectionsMax   = desc("connections_limit", "How many connections all listeners together may have, which follows from the limit of open files; none if there is no limit.")
-	descRejected         = desc("connections_rejected_total",
+	descConnectionsMax   = desc("connections_limit",
+		"How many connections all listeners together may have, which follows from the limit of open files; none if there is no limit.")
+	descRejected = desc("connections_rejected_total",
 		"Connections that the server closed: limit: there were too many; files: all listeners together had as many as the limit of open files allows; "+
 			"tls: no TLS session came about; input: all connections together had sent too much of unfinished requests; slow: a request did not arrive in time; "+
 			"foreign: the client spoke another protocol, as a browser does for a web page.",
 		"protocol", "reason")
 
-	descNames        = desc("connection_names", "Queues that connections have chosen to get jobs from, each counted for each connection, beyond one of each.")
+	descNames = desc("connection_names",
+		"Queues that connections have chosen to get jobs from, each counted for each connection, beyond one of each.")
 	descNamesMax     = desc("connection_names_limit", "How many of them there may be.")
-	descNamesRefused = desc("connection_names_refused_total", "Choices refused since the start because there were too many.")
+	descNamesRefused = desc("connection_names_refused_total",
+		"Choices refused since the start because there were too many.")
 
 	descLogins = desc("logins_refused_total",
 		"Logins that failed: wrong: the password or token was wrong; limited: it was not looked at, because too many wrong ones had come from the same address.",
 		"protocol", "reason")
 
-	descWaiters        = desc("engine_waiters", "Callers that wait for a job, a result or room.")
-	descWaitNames      = desc("engine_waiting_names", "Queues that calls for a job wait on which name more than 16, each counted for each call.")
+	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
+	descWaitNames = desc("engine_waiting_names",
+		"Queues that calls for a job wait on which name more than 16, each counted for each call.")
 	descWaiterBytes    = desc("engine_waiter_bytes", "Memory that callers hold while they wait, about.")
 	descWaitersMax     = desc("engine_waiters_limit", "How many callers may wait at a time.")
 	descWaiterBytesMax = desc("engine_waiter_bytes_limit", "How much memory they may hold.")
 	descQueuesMax      = desc("queues_limit", "How many queues there may be.")
-	descQueuesRefused  = desc("queues_refused_total", "Commands refused since the start because they would have made one queue too many.")
-	descWaitsRefused   = desc("engine_waits_refused_total", "Calls refused since the start because too many were waiting.")
-	descRefused        = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
-	descCommits        = desc("store_commits_total", "Batches committed since the start.")
-	descCommitted      = desc("store_commit_requests_total", "Requests answered by the batches committed since the start.")
+	descQueuesRefused  = desc("queues_refused_total",
+		"Commands refused since the start because they would have made one queue too many.")
+	descWaitsRefused = desc("engine_waits_refused_total",
+		"Calls refused since the start because too many were waiting.")
+	descRefused   = desc("pushes_refused_total", "Pushes refused since the start.", "reason")
+	descCommits   = desc("store_commits_total", "Batches committed since the start.")
+	descCommitted = desc("store_commit_requests_total",
+		"Requests answered by the batches committed since the start.")
 
 	descCommitBytes = desc("store_committed_bytes_total", "Bytes committed since the start.")
 	descFsync       = desc("store_fsync_seconds", "How long syncs of the log took, with the write.")
@@ -188,8 +199,10 @@ var (
 	descCacheHits   = desc("store_cache_hits_total", "Blocks found in the cache.")
 	descCacheMisses = desc("store_cache_misses_total", "Blocks read from the disk.")
 	descRecovery    = desc("store_recovery_seconds", "How long it took to open the data.")
-	descStatsd      = desc("statsd_failures_total", "Reports to the statsd collector that were not sent as a whole; only if statsd.addr is set.")
-	descSpans       = desc("otlp_spans_total", "Spans that the OpenTelemetry collector has taken, and those that were dropped; only if otlp.endpoint is set.", "result")
+	descStatsd      = desc("statsd_failures_total",
+		"Reports to the statsd collector that were not sent as a whole; only if statsd.addr is set.")
+	descSpans = desc("otlp_spans_total",
+		"Spans that the OpenTelemetry collector has taken, and those that were dropped; only if otlp.endpoint is set.", "result")
 	descCorruptions = desc("store_corruptions_total", "Reads that met damaged data. The server stops after the first.")
 )
 

@@ -47,12 +47,15 @@ var jobTotals = []jobTotal{
 
 var (
 	descQueueJobs = desc("queue_jobs", "Jobs by state.", "namespace", "queue", "state")
-	descOldest    = desc("queue_oldest_ready_seconds", "How long the first ready job has been ready; 0 if none is.", "namespace", "queue")
-	descPaused    = desc("queue_paused", "Whether fetches from the queue are stopped.", "namespace", "queue")
-	descSlots     = desc("queue_slots", "Jobs that may run at a time; only of queues that limit it.", "namespace", "queue")
+	descOldest    = desc("queue_oldest_ready_seconds", "How long the first ready job has been ready; 0 if none is.",
+		"namespace", "queue")
+	descPaused = desc("queue_paused", "Whether fetches from the queue are stopped.", "namespace", "queue")
+	descSlots  = desc("queue_slots", "Jobs that may run at a time; only of queues that limit it.", "namespace",
+		"queue")
 	descSlotsUsed = desc("queue_slots_used", "Jobs that run and count for the limits of the queue; only of queues that have limits.", "namespace", "queue")
-	descHeld      = desc("queue_limited_jobs", "Ready jobs that wait because of a limit; only of queues that have limits.", "namespace", "queue")
-	descQueues    = desc("queues", "Queues there are.")
+	descHeld      = desc("queue_limited_jobs",
+		"Ready jobs that wait because of a limit; only of queues that have limits.", "namespace", "queue")
+	descQueues = desc("queues", "Queues there are.")
 )
 
 // Queues returns the queues that have figures of their own, which are those that were made first, and the sums of all.
@@ -115,7 +118,8 @@ func (c *collector) jobs(ch chan<- prometheus.Metric, known []job.QueueInfo) {
 		}
 		protocol := c.protocol(q.Door)
 		for _, t := range jobTotals {
-			ch <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(q.Counts[t.counter]), protocol, namespace, queue)
+			ch <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(q.Counts[t.counter]), protocol,
+				namespace, queue)
 		}
 		for i := range q.Types {
 			t := &q.Types[i]
@@ -161,7 +165,8 @@ func label(name string) string {
 func (c *collector) queue(ch chan<- prometheus.Metric, q *job.QueueInfo) {
 	namespace, name := label(q.Namespace), label(q.Name)
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		ch <- prometheus.MustNewConstMetric(descQueueJobs, prometheus.GaugeValue, float64(q.Counts[s]), namespace, name, s.Name())
+		ch <- prometheus.MustNewConstMetric(descQueueJobs, prometheus.GaugeValue, float64(q.Counts[s]), namespace, name,
+			s.Name())
 	}
 	if q.Name == Other && q.Namespace == Other {
 		return // an age or a pause of several queues means nothing

@@ -264,9 +264,11 @@ var beanstalkdStates = map[string]job.State{
 func arrivalOf(f facts) *dialect.Arrival {
 	now := time.Now()
 	a := &dialect.Arrival{
-		ID: f["id"], Queue: f["tube"], State: beanstalkdStates[f["state"]].String(), Priority: f.number("pri"), TTR: f.seconds("ttr"), Delay: f.seconds("delay"),
-		Created: job.TimeOf(now.Add(-f.seconds("age"))), Attempts: f.count("reserves"), Lapses: f.count("timeouts"), Releases: f.count("releases"),
-		Buries: f.count("buries"), Kicks: f.count("kicks"),
+		ID: f["id"], Queue: f["tube"], State: beanstalkdStates[f["state"]].String(), Priority: f.number("pri"),
+		TTR: f.seconds("ttr"), Delay: f.seconds("delay"),
+		Created: job.TimeOf(now.Add(-f.seconds("age"))), Attempts: f.count("reserves"), Lapses: f.count("timeouts"),
+		Releases: f.count("releases"),
+		Buries:   f.count("buries"), Kicks: f.count("kicks"),
 	}
 	if a.State == job.Scheduled.String() {
 		a.RunAt = job.TimeOf(now.Add(f.seconds("time-left")))

@@ -203,8 +203,10 @@ func (j *binlogJob) arrival(id uint64) *dialect.Arrival {
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(r[at:]) }
 	i64 := func(at int) int64 { return int64(binary.LittleEndian.Uint64(r[at:])) } //nolint:gosec // the same bits
 	a := &dialect.Arrival{
-		ID: strconv.FormatUint(id, 10), Queue: j.tube, State: job.Ready.String(), Priority: int64(u32(8)), Delay: time.Duration(i64(16)), TTR: time.Duration(i64(24)),
-		Created: job.Time(i64(40) / 1000), Attempts: u32(56), Lapses: u32(60), Releases: u32(64), Buries: u32(68), Kicks: u32(72),
+		ID: strconv.FormatUint(id, 10), Queue: j.tube, State: job.Ready.String(), Priority: int64(u32(8)),
+		Delay: time.Duration(i64(16)), TTR: time.Duration(i64(24)),
+		Created: job.Time(i64(40) / 1000), Attempts: u32(56), Lapses: u32(60), Releases: u32(64), Buries: u32(68),
+		Kicks: u32(72),
 	}
 	switch r[76] {
 	case binlogReserved:

@@ -169,7 +169,8 @@ func (f *faktory) readSet(ctx context.Context, r *faktoryReader, name string) er
 	if ok, err := f.is(ctx, name, "zset"); err != nil || !ok {
 		return err
 	}
-	return eachScored(ctx, f.redis, name, &r.pages, func(text string, score float64) error { return r.scored(name, text, score) })
+	return eachScored(ctx, f.redis, name, &r.pages,
+		func(text string, score float64) error { return r.scored(name, text, score) })
 }
 
 // scored reads a member of one of the sorted sets.

@@ -78,7 +78,9 @@ func eachFromTail(ctx context.Context, c *redis.Client, key string, pages *pager
 }
 
 // tailPass reads a list once. With check it reports whether the list has moved on meanwhile.
-func tailPass(ctx context.Context, c *redis.Client, key string, pages *pager, check bool, use func(string) error) (moved bool, err error) {
+func tailPass(
+	ctx context.Context, c *redis.Client, key string, pages *pager, check bool, use func(string) error,
+) (moved bool, err error) {
 	last := ""
 	for read := int64(0); ; {
 		n := pages.next()
@@ -112,7 +114,9 @@ func tailPass(ctx context.Context, c *redis.Client, key string, pages *pager, ch
 
 // eachScored reads a sorted set in the order of its scores. What is removed and added meanwhile does not keep it from
 // reading the others.
-func eachScored(ctx context.Context, c *redis.Client, key string, pages *pager, use func(member string, score float64) error) error {
+func eachScored(
+	ctx context.Context, c *redis.Client, key string, pages *pager, use func(member string, score float64) error,
+) error {
 	from, ties := "-inf", int64(0) // of the last score, those that have been read
 	for {
 		page, err := c.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{

@@ -157,7 +157,8 @@ func (r *Report) compare(ctx context.Context, server Server) error {
 		row.Here = count(&q, p.state)
 	}
 	slices.SortFunc(r.Rows, func(a, b *Row) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Queue, b.Queue), strings.Compare(a.State, b.State))
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Queue, b.Queue),
+			strings.Compare(a.State, b.State))
 	})
 	return nil
 }

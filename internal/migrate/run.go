@@ -255,7 +255,8 @@ func (r *run) tokens(ctx context.Context, s TokenSource) error {
 		case refused && problem.Status == http.StatusBadRequest:
 			sum.Refused++
 			r.problem(Problem{
-				ID: all[i].Description, Namespace: all[i].Namespace, Queue: all[i].Pool, State: "token", Problem: problem.Detail,
+				ID: all[i].Description, Namespace: all[i].Namespace, Queue: all[i].Pool, State: "token",
+				Problem: problem.Detail,
 			})
 		default:
 			return err

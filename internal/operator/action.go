@@ -163,7 +163,9 @@ const targetMax = 1000
 
 // ActAll does the same to several jobs, and tells of each what became of it. If the request
 // itself is wrong, nothing is done to any of them.
-func (s *Service) ActAll(ctx context.Context, a api.Action, targets []api.Target, with api.With) ([]api.Outcome, error) {
+func (s *Service) ActAll(
+	ctx context.Context, a api.Action, targets []api.Target, with api.With,
+) ([]api.Outcome, error) {
 	if err := checkAction(a, with); err != nil {
 		return nil, err
 	}

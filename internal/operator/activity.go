@@ -82,7 +82,8 @@ func (s *Service) Note(ctx context.Context, jobs int, format string, args ...any
 		return strings.ToValidUTF8(text[:min(len(text), activityText)], "")
 	}
 	a := api.Activity{
-		At: s.opts.Now().UTC(), Who: cut(by.who), Via: cut(by.via), What: cut(fmt.Sprintf(format, args...)), Jobs: uint64(max(0, jobs)),
+		At: s.opts.Now().UTC(), Who: cut(by.who), Via: cut(by.via), What: cut(fmt.Sprintf(format, args...)),
+		Jobs: uint64(max(0, jobs)),
 	}
 	s.activities.mu.Lock()
 	k := keptActivity{a, s.activities.next}
@@ -95,7 +96,8 @@ func (s *Service) Note(ctx context.Context, jobs int, format string, args ...any
 	text, err := json.Marshal(k)
 	if err == nil {
 		// It has been done: that the client has gone must not keep it from being noted.
-		_, err = s.do(context.WithoutCancel(ctx), &job.SetValue{Space: activitySpace, Name: fmt.Sprintf("%04d", k.Number%activityKept), Value: text})
+		_, err = s.do(context.WithoutCancel(ctx),
+			&job.SetValue{Space: activitySpace, Name: fmt.Sprintf("%04d", k.Number%activityKept), Value: text})
 	}
 	if err != nil {
 		s.log.Warn("cannot keep what an operator has done", slog.Any("error", err))

@@ -72,7 +72,8 @@ func (r *bulkRunner) init(s *Service) error {
 	for _, v := range values {
 		var b bulkRecord
 		if err := json.Unmarshal(v.Value, &b); err != nil || b.ID != v.Name {
-			s.log.Warn("a bulk action cannot be read and is left alone", slog.String("id", v.Name), slog.Any("error", err))
+			s.log.Warn("a bulk action cannot be read and is left alone", slog.String("id", v.Name),
+				slog.Any("error", err))
 			continue
 		}
 		r.all[b.ID] = &b

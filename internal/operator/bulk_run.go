@@ -90,7 +90,8 @@ func (r *bulkRunner) advance(ctx context.Context, b *bulkRecord) bool {
 	r.mu.Unlock()
 	if bulkEnded(&work.Bulk) {
 		r.s.log.Info("bulk action ended", slog.String("id", work.ID), slog.String("action", string(work.Action)),
-			slog.String("filter", work.Filter.String()), slog.String("state", string(work.State)), slog.Uint64("done", work.Done),
+			slog.String("filter", work.Filter.String()), slog.String("state", string(work.State)),
+			slog.Uint64("done", work.Done),
 			slog.Uint64("refused", work.Refused))
 		r.keepAndForget(ctx, &work)
 	}
@@ -113,7 +114,8 @@ func (r *bulkRunner) find(b *bulkRecord) error {
 		sc.found = func(j *job.Job) {
 			// A job that entered its state later was not there when the action began, or has been acted on.
 			if j.Since <= b.Begun {
-				todo.jobs = append(todo.jobs, api.Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State.Name()})
+				todo.jobs = append(todo.jobs,
+					api.Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State.Name()})
 			}
 		}
 		err := sc.run()

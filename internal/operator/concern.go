@@ -164,7 +164,8 @@ func (w *watcher) concerns(now time.Time, died uint64, busy []api.QueueSample) (
 	out := append([]api.Concern{}, w.space()...)
 	if c := worst(w.slow); c != nil {
 		c.Kind = api.ConcernWaiting
-		c.About = fmt.Sprintf("Jobs of queue %s have waited for %s%s.", c.Queue, roughly(w.slow[queueName{c.Namespace, c.Queue}].seconds), andMore(len(w.slow)))
+		c.About = fmt.Sprintf("Jobs of queue %s have waited for %s%s.", c.Queue,
+			roughly(w.slow[queueName{c.Namespace, c.Queue}].seconds), andMore(len(w.slow)))
 		out = append(out, *c)
 	}
 	var sum uint64
@@ -191,7 +192,8 @@ func worst(list map[queueName]watched) *api.Concern {
 		return nil
 	}
 	first := slices.MinFunc(names, func(a, b queueName) int {
-		return cmp.Or(cmp.Compare(list[b].seconds, list[a].seconds), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(list[b].seconds, list[a].seconds), cmp.Compare(a.namespace, b.namespace),
+			cmp.Compare(a.name, b.name))
 	})
 	return &api.Concern{Namespace: first.namespace, Queue: first.name}
 }

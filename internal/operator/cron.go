@@ -63,15 +63,18 @@ func CronEntry(n *api.NewCron, namespace, name string, door job.Door) (job.Sched
 func cron(i *job.ScheduleInfo) api.Cron {
 	c := api.Cron{
 		Namespace: i.Namespace, Name: i.Name, Origin: api.NameOf(sourceNames, i.Source),
-		Created: api.Instant(i.Created), Next: api.Instant(i.Next), LastTick: api.Instant(i.LastTick), LastRun: api.Instant(i.LastAt),
-		Fired: i.Pushed, MissedCount: i.MissedAny, Skipped: i.Skipped, Running: i.Running,
+		Created: api.Instant(i.Created), Next: api.Instant(i.Next), LastTick: api.Instant(i.LastTick),
+		LastRun: api.Instant(i.LastAt),
+		Fired:   i.Pushed, MissedCount: i.MissedAny, Skipped: i.Skipped, Running: i.Running,
 	}
 	c.Schedule, c.TimeZone, c.Queue, c.Paused = i.When, i.Zone, i.Job.Queue, i.Stopped
 	c.Missed, c.MissedLimit, c.Overlap = api.NameOf(missedNames, i.Missed), i.MissedMax, api.NameOf(overlapNames, i.Overlap)
 	j := &i.Job
 	c.Job = api.NewJob{
-		Type: j.Type, Key: j.Key, Unique: j.Unique, Group: j.Group, Payload: api.PayloadOf(j.Body, j.BodyKind), Priority: j.Policy.Priority,
-		Delay: j.Delay.Seconds(), TTL: j.TTL.Seconds(), Lease: j.Policy.Lease.Seconds(), Keep: j.Policy.Keep, Custom: api.CustomOf(j.Extra),
+		Type: j.Type, Key: j.Key, Unique: j.Unique, Group: j.Group, Payload: api.PayloadOf(j.Body, j.BodyKind),
+		Priority: j.Policy.Priority,
+		Delay:    j.Delay.Seconds(), TTL: j.TTL.Seconds(), Lease: j.Policy.Lease.Seconds(), Keep: j.Policy.Keep,
+		Custom: api.CustomOf(j.Extra),
 	}
 	if n := int(j.Policy.MaxFails) - 1; n >= 0 {
 		c.Job.Retry = &n

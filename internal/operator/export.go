@@ -98,7 +98,8 @@ const (
 
 // follows is the order of the parts.
 var follows = [...]phase{
-	phaseQueues: phaseBatches, phaseBatches: phaseCron, phaseCron: phaseJobs, phaseJobs: phaseBlocked, phaseBlocked: phaseBatchEnds,
+	phaseQueues: phaseBatches, phaseBatches: phaseCron, phaseCron: phaseJobs, phaseJobs: phaseBlocked,
+	phaseBlocked:   phaseBatchEnds,
 	phaseBatchEnds: phaseCronEnds, phaseCronEnds: phaseOver, phaseOver: phaseOver,
 }
 
@@ -119,7 +120,8 @@ func (e *export) chunk() (done bool, err error) {
 		}
 		if complete {
 			e.at = position{
-				List: e.at.List, Filter: e.at.Filter, Phase: follows[e.at.Phase], Examined: e.at.Examined, Total: e.at.Total,
+				List: e.at.List, Filter: e.at.Filter, Phase: follows[e.at.Phase], Examined: e.at.Examined,
+				Total: e.at.Total,
 				Lines: e.at.Lines, Sum: e.at.Sum,
 			}
 		}
@@ -127,7 +129,8 @@ func (e *export) chunk() (done bool, err error) {
 	e.at.Sum = api.Checksum(e.at.Sum, e.lines.Bytes())
 	done = e.at.Phase == phaseOver
 	mark := api.ExportMark{
-		Mark: api.MarkEnd, Examined: e.at.Examined, Total: e.at.Total, Jobs: e.jobs, Lines: e.at.Lines, Checksum: api.ShowChecksum(e.at.Sum),
+		Mark: api.MarkEnd, Examined: e.at.Examined, Total: e.at.Total, Jobs: e.jobs, Lines: e.at.Lines,
+		Checksum: api.ShowChecksum(e.at.Sum),
 	}
 	if !done {
 		mark.Mark, mark.Cursor = api.MarkCursor, e.at.cursor()

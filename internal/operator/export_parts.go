@@ -45,8 +45,9 @@ func (e *export) someQueues() (complete bool, err error) {
 // queueRecord makes the line of a queue; nil if it has no settings.
 func queueRecord(q *job.QueueInfo) *api.QueueRecord {
 	r := &api.QueueRecord{
-		Kind: api.KindQueue, Namespace: q.Namespace, Queue: q.Name, Configured: q.Configured, Capacity: q.Settings.Capacity,
-		Serials: q.Settings.Serials, Attrs: q.Settings.Attrs, Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil),
+		Kind: api.KindQueue, Namespace: q.Namespace, Queue: q.Name, Configured: q.Configured,
+		Capacity: q.Settings.Capacity,
+		Serials:  q.Settings.Serials, Attrs: q.Settings.Attrs, Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil),
 	}
 	if !q.Limits.IsZero() {
 		l := limitsOf(&q.Limits)
@@ -85,7 +86,8 @@ func (e *export) someBatches() (complete bool, err error) {
 func (s *Service) batchRecord(b *engine.PastBatch) *api.BatchRecord {
 	m, p := &b.Make, b.Make.Past
 	return &api.BatchRecord{
-		Kind: api.KindBatch, ID: b.ID, Namespace: m.Namespace, Parent: m.Parent, Text: m.Text, Created: api.Instant(p.Created),
+		Kind: api.KindBatch, ID: b.ID, Namespace: m.Namespace, Parent: m.Parent, Text: m.Text,
+		Created:   api.Instant(p.Created),
 		Committed: api.Instant(p.Committed), Succeeded: api.Instant(p.Succeeded), Acked: p.Acked,
 		Complete: api.NameOf(stages, p.Complete), Success: api.NameOf(stages, p.Success),
 		OpenFor: m.OpenFor.String(), KeepFor: m.KeepFor.String(), KeepDone: m.KeepDone.String(),
@@ -99,8 +101,10 @@ func (s *Service) specRecord(spec *job.Spec) *api.Record {
 		return nil
 	}
 	j := &job.Job{
-		Namespace: spec.Namespace, Queue: spec.Queue, Key: spec.Key, Type: spec.Type, Group: spec.Group, Body: spec.Body, BodyKind: spec.BodyKind,
-		Extra: spec.Extra, Origin: spec.Origin, Policy: spec.Policy, RunAt: spec.RunAt, Delay: spec.Delay, Like: spec.Like,
+		Namespace: spec.Namespace, Queue: spec.Queue, Key: spec.Key, Type: spec.Type, Group: spec.Group,
+		Body: spec.Body, BodyKind: spec.BodyKind,
+		Extra: spec.Extra, Origin: spec.Origin, Policy: spec.Policy, RunAt: spec.RunAt, Delay: spec.Delay,
+		Like: spec.Like,
 	}
 	r := s.record(j)
 	r.State, r.Numbered, r.Tracked = "", spec.Numbered, spec.Tracked
@@ -141,8 +145,9 @@ func (e *export) someCrons() (complete bool, err error) {
 func (s *Service) cronRecord(i *job.ScheduleInfo) *api.CronRecord {
 	c := cron(i)
 	return &api.CronRecord{
-		Kind: api.KindCron, Namespace: i.Namespace, Name: i.Name, Schedule: i.When, TimeZone: i.Zone, Missed: c.Missed, MissedLimit: i.MissedMax,
-		Overlap: c.Overlap, Job: *s.specRecord(&i.Job), Created: c.Created, LastTick: c.LastTick, LastRun: c.LastRun,
+		Kind: api.KindCron, Namespace: i.Namespace, Name: i.Name, Schedule: i.When, TimeZone: i.Zone, Missed: c.Missed,
+		MissedLimit: i.MissedMax,
+		Overlap:     c.Overlap, Job: *s.specRecord(&i.Job), Created: c.Created, LastTick: c.LastTick, LastRun: c.LastRun,
 		Fired: c.Fired, MissedCount: c.MissedCount, Skipped: c.Skipped, Runs: c.Runs,
 	}
 }

@@ -73,7 +73,8 @@ func (s *Service) Failures(namespace, queue string) (api.Failures, error) {
 	out.Total = max(out.Total, out.Looked)
 	found := slices.Collect(maps.Values(groups))
 	slices.SortFunc(found, func(a, b *failureGroup) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), strings.Compare(a.Type, b.Type), strings.Compare(a.Error, b.Error))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), strings.Compare(a.Type, b.Type),
+			strings.Compare(a.Error, b.Error))
 	})
 	chartFailures(&out, found[:min(len(found), failureGroups)])
 	return out, err

@@ -32,7 +32,8 @@ type matcher struct {
 func newMatcher(f api.Filter) (*matcher, error) {
 	m := &matcher{Filter: f}
 	for _, part := range []struct{ name, text string }{
-		{"namespace", f.Namespace}, {"queue", f.Queue}, {"type", f.Type}, {"ref", f.Ref}, {"error", f.Error}, {"body", f.Body}, {"holder", f.Holder},
+		{"namespace", f.Namespace}, {"queue", f.Queue}, {"type", f.Type}, {"ref", f.Ref}, {"error", f.Error},
+		{"body", f.Body}, {"holder", f.Holder},
 	} {
 		if len(part.text) > textMax {
 			return nil, api.Invalid("%s is longer than %d bytes", part.name, textMax)
@@ -116,7 +117,8 @@ func (m *matcher) inside(j *job.Job) bool {
 		return false
 	}
 	return len(m.errorText) == 0 || slices.ContainsFunc(j.Failures, func(f job.Failure) bool {
-		return containsFold(f.Type, m.errorText) || containsFold(f.Message, m.errorText) || api.FailureOf(&f).Kind == m.Error
+		return containsFold(f.Type, m.errorText) || containsFold(f.Message, m.errorText) ||
+			api.FailureOf(&f).Kind == m.Error
 	})
 }
 

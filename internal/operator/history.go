@@ -64,8 +64,9 @@ func (s *Service) points(r *history.Ring, of history.Name) (api.History, error) 
 	for i := range slots {
 		f := slots[i].Of(of)
 		out.Points = append(out.Points, api.Point{
-			At: slots[i].At, Pushed: f.Pushed, Fetched: f.Fetched, Acked: f.Acked, Failed: f.Failed, Died: f.Died, Expired: f.Expired,
-			Wait: waitOf(f.Wait), Run: waitOf(f.Run), Counts: slots[i].Counts,
+			At: slots[i].At, Pushed: f.Pushed, Fetched: f.Fetched, Acked: f.Acked, Failed: f.Failed, Died: f.Died,
+			Expired: f.Expired,
+			Wait:    waitOf(f.Wait), Run: waitOf(f.Run), Counts: slots[i].Counts,
 		})
 	}
 	return out, nil

@@ -31,7 +31,8 @@ var importToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // Import returns how far an import is; line 0 for one that is not known.
 func (s *Service) Import(token string) (api.ImportMark, error) {
 	if !importToken.MatchString(token) {
-		return api.ImportMark{}, api.NotFound("%q is no token of an import: write letters, digits, - and _, at most 64", token)
+		return api.ImportMark{}, api.NotFound("%q is no token of an import: write letters, digits, - and _, at most 64",
+			token)
 	}
 	text, ok, err := s.engine.Value(importSpace, token)
 	if err != nil || !ok {

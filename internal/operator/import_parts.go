@@ -76,7 +76,8 @@ func (im *importer) commands(it *importItem, pushes map[job.ID]int) (cmds []job.
 		}
 		name := madeCron(it.cron.Namespace, it.cron.Name)
 		return []job.Command{
-			&job.SetSchedules{Entries: []job.Schedule{def}}, &job.SetValue{Space: made.Space, Name: name, Value: []byte{}},
+			&job.SetSchedules{Entries: []job.Schedule{def}},
+			&job.SetValue{Space: made.Space, Name: name, Value: []byte{}},
 		}, "", nil
 	case it.cronEnd != nil:
 		c := it.cronEnd
@@ -217,7 +218,8 @@ func (s *Service) schedule(r *api.CronRecord) (job.Schedule, error) {
 	}
 	def.Job = *spec
 	def.Past = &job.SchedulePast{
-		Created: moment(r.Created), LastTick: moment(r.LastTick), LastAt: moment(r.LastRun), Pushed: r.Fired, Missed: r.MissedCount, Skipped: r.Skipped,
+		Created: moment(r.Created), LastTick: moment(r.LastTick), LastAt: moment(r.LastRun), Pushed: r.Fired,
+		Missed: r.MissedCount, Skipped: r.Skipped,
 	}
 	for i := range slices.Backward(r.Runs) {
 		run, err := importedRun(&r.Runs[i])
@@ -287,7 +289,8 @@ func (s *Service) importQueue(ctx context.Context, r *api.QueueRecord) error {
 	if here.Limits != nil && r.Limits != nil && *here.Limits != *r.Limits {
 		return api.ProblemConflict.New("queue %q has other limits here", r.Queue)
 	}
-	if here.Fairness != nil && r.Fairness != nil && (here.Fairness.On != r.Fairness.On || !maps.Equal(here.Fairness.Weights, r.Fairness.Weights)) {
+	if here.Fairness != nil && r.Fairness != nil &&
+		(here.Fairness.On != r.Fairness.On || !maps.Equal(here.Fairness.Weights, r.Fairness.Weights)) {
 		return api.ProblemConflict.New("the groups of queue %q take other turns here", r.Queue)
 	}
 	if r.Configured && !here.Configured {

@@ -87,7 +87,8 @@ func (s *Service) ImportLines(ctx context.Context, o api.ImportOptions, lines []
 		return api.ImportResult{}, err
 	}
 	if o.Line > mark.Line+1 {
-		return api.ImportResult{}, api.ProblemConflict.New("lines %d to %d are missing: go on with line %d", mark.Line+1, o.Line-1, mark.Line+1)
+		return api.ImportResult{}, api.ProblemConflict.New("lines %d to %d are missing: go on with line %d",
+			mark.Line+1, o.Line-1, mark.Line+1)
 	}
 	if o.Line == 1 {
 		if err := s.forgetImports(ctx); err != nil {

@@ -19,7 +19,8 @@ func (s *Service) Job(namespace, queue string, id job.ID) (api.JobDetail, error)
 	err := s.view(func(v *engine.View) error {
 		j, err := v.Get(job.ByID(namespace, queue, id))
 		if api.IsNotFound(err) {
-			return api.NotFound("job %d is not in namespace %q: it may have been acked, deleted or have expired", id, namespace)
+			return api.NotFound("job %d is not in namespace %q: it may have been acked, deleted or have expired", id,
+				namespace)
 		}
 		if err != nil {
 			return err
@@ -84,7 +85,8 @@ func (s *Service) JobBody(namespace, queue string, id job.ID) (body []byte, err 
 // detail shows everything about a job but its progress.
 func (s *Service) detail(j *job.Job) api.JobDetail {
 	d := api.JobDetail{
-		JobRow: s.row(j, s.holders()), Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Policy: policy(&j.Policy), Failures: []api.Failure{}, BlockedBy: []job.ID{},
+		JobRow: s.row(j, s.holders()), Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks,
+		Policy: policy(&j.Policy), Failures: []api.Failure{}, BlockedBy: []job.ID{},
 		Blocks: j.Flags.Has(job.FlagDependants), Lock: j.Lock, Ephemeral: j.Flags.Has(job.FlagEphemeral),
 	}
 	if j.Flags.Has(job.FlagSerial) {
@@ -114,8 +116,9 @@ func (s *Service) detail(j *job.Job) api.JobDetail {
 
 func policy(p *job.Policy) api.Policy {
 	out := api.Policy{
-		LeaseSeconds: p.Lease.Seconds(), MaxAttempts: p.MaxAttempts, MaxFails: p.MaxFails, Expiry: api.NameOf(expiries[:], p.Expiry),
-		Lapse: api.NameOf(lapses[:], p.Lapse), Exhaust: api.NameOf(exhausts[:], p.Exhaust), DeadQueue: p.DeadQueue,
+		LeaseSeconds: p.Lease.Seconds(), MaxAttempts: p.MaxAttempts, MaxFails: p.MaxFails,
+		Expiry: api.NameOf(expiries[:], p.Expiry),
+		Lapse:  api.NameOf(lapses[:], p.Lapse), Exhaust: api.NameOf(exhausts[:], p.Exhaust), DeadQueue: p.DeadQueue,
 		DeadForSeconds: p.DeadFor.Seconds(), DeadMax: p.DeadMax, Keep: p.Keep,
 	}
 	if b := p.Backoff; b.Unit > 0 {

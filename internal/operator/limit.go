@@ -29,8 +29,10 @@ func (s *Service) limitUse(q *job.QueueInfo) (*api.LimitUse, error) {
 
 func limitsOf(l *job.Limits) api.Limits {
 	return api.Limits{
-		Concurrency: l.Concurrency, Worker: l.Worker, SlotSeconds: l.SlotFor.Seconds(), Rate: api.ShowRate(l.Rate, l.Per), Burst: l.Burst,
-		GroupConcurrency: l.GroupConcurrency, GroupRate: api.ShowRate(l.GroupRate, l.GroupPer), GroupBurst: l.GroupBurst,
+		Concurrency: l.Concurrency, Worker: l.Worker, SlotSeconds: l.SlotFor.Seconds(),
+		Rate: api.ShowRate(l.Rate, l.Per), Burst: l.Burst,
+		GroupConcurrency: l.GroupConcurrency, GroupRate: api.ShowRate(l.GroupRate, l.GroupPer),
+		GroupBurst: l.GroupBurst,
 	}
 }
 

@@ -119,7 +119,8 @@ func (sm *sampler) take(ctx context.Context, now time.Time) error {
 	}
 	sm.publish(&api.Sample{
 		At: now.UTC(), Seconds: seconds, Rates: rateOf(all, seconds), Counts: counts, Queues: int(read.Sums.Queues), //nolint:gosec // a number of queues
-		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(all.Wait), Protocols: sm.protocols(read, seconds), Busiest: busy, Concerns: concerns,
+		Waiting: sm.s.engine.Stats().Waiters, Wait: waitOf(all.Wait), Protocols: sm.protocols(read, seconds),
+		Busiest: busy, Concerns: concerns,
 	}, read)
 	return kept
 }
@@ -145,7 +146,8 @@ func (sm *sampler) busy(read *history.Reading, seconds float64) ([]api.QueueSamp
 		}
 	}
 	slices.SortFunc(names, func(a, b history.Name) int {
-		return cmp.Or(cmp.Compare(read.Of(b).Work(), read.Of(a).Work()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Queue, b.Queue))
+		return cmp.Or(cmp.Compare(read.Of(b).Work(), read.Of(a).Work()), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Queue, b.Queue))
 	})
 	out := make([]api.QueueSample, min(len(names), busiestMax))
 	err := sm.s.view(func(v *engine.View) error {

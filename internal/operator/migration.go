@@ -81,7 +81,8 @@ func (s *Service) ForgetMigration(ctx context.Context, source string) (done bool
 			return s.dropMarks(ctx, &known[i])
 		}
 	}
-	return false, api.NotFound("nothing has arrived from %q: GET %s/migrations lists what is known", source, api.PathAPI)
+	return false, api.NotFound("nothing has arrived from %q: GET %s/migrations lists what is known", source,
+		api.PathAPI)
 }
 
 // dropMarks drops some marks of a source, and the source with the last.
@@ -122,7 +123,8 @@ func (s *Service) beginMigration(ctx context.Context, o *api.MigrationOptions) (
 		marks += k.Arrived
 		switch {
 		case k.Source == o.Source && k.Protocol != o.Protocol:
-			return nil, api.ProblemConflict.New("%q is a source of %s: choose another name for this one", k.Source, k.Protocol)
+			return nil, api.ProblemConflict.New("%q is a source of %s: choose another name for this one", k.Source,
+				k.Protocol)
 		case k.Source == o.Source:
 			m = k
 		case now.Sub(k.Last) > arrivedFor:
@@ -135,7 +137,8 @@ func (s *Service) beginMigration(ctx context.Context, o *api.MigrationOptions) (
 	case marks >= arrivedMax:
 		return nil, api.ProblemTooMany.New("%d jobs that have arrived are remembered: forget a source that is not migrated from any more", marks)
 	case m.Arrived == 0 && len(known) >= migrationMax:
-		return nil, api.ProblemTooMany.New("%d sources are remembered: forget one that is not migrated from any more", len(known))
+		return nil, api.ProblemTooMany.New("%d sources are remembered: forget one that is not migrated from any more",
+			len(known))
 	}
 	m.Last = now
 	return m, nil

@@ -89,7 +89,9 @@ func (s *Service) Queues(f api.QueueFilter, page api.PageOf) (api.QueuePage, err
 
 // queuesFrom returns up to limit queues behind a position, which it moves, and whether there are more. It looks at no
 // more than queueMax.
-func queuesFrom(v *engine.View, f api.QueueFilter, at *position, limit int) (infos []job.QueueInfo, more bool, err error) {
+func queuesFrom(
+	v *engine.View, f api.QueueFilter, at *position, limit int,
+) (infos []job.QueueInfo, more bool, err error) {
 	from, read := *at, 0
 	visit := func(q *job.QueueInfo) bool {
 		if from.Namespace != "" && compareQueues(q, from.Namespace, from.Queue) <= 0 {
@@ -146,8 +148,10 @@ func noQueue(namespace, name string) error {
 
 func (s *Service) queue(q *job.QueueInfo) (out api.Queue, err error) {
 	out = api.Queue{
-		Namespace: q.Namespace, Name: q.Name, Counts: countsOf(&q.Counts), Jobs: q.Total(), Totals: make(map[string]uint64, job.CounterCount),
-		Rates: s.sampler.rates(q.Namespace, q.Name), Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil), Capacity: q.Settings.Capacity,
+		Namespace: q.Namespace, Name: q.Name, Counts: countsOf(&q.Counts), Jobs: q.Total(),
+		Totals: make(map[string]uint64, job.CounterCount),
+		Rates:  s.sampler.rates(q.Namespace, q.Name), Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil),
+		Capacity:  q.Settings.Capacity,
 		Protocols: []string{}, Created: api.Instant(q.Created), Hidden: q.Hidden,
 	}
 	for c := range job.CounterCount {

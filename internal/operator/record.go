@@ -11,7 +11,8 @@ import (
 )
 
 var places = [...]string{
-	job.PlaceTail: "tail", job.PlaceOld: "old", job.PlaceHead: "head", job.PlaceBack: "back", job.PlaceDue: "due", job.PlaceSched: "sched",
+	job.PlaceTail: "tail", job.PlaceOld: "old", job.PlaceHead: "head", job.PlaceBack: "back", job.PlaceDue: "due",
+	job.PlaceSched: "sched",
 }
 
 // What a job is to its batch.
@@ -23,14 +24,18 @@ const (
 // record makes the line of a job.
 func (s *Service) record(j *job.Job) api.Record {
 	r := api.Record{
-		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, State: j.State.Name(), Key: j.Key, Type: j.Type, Group: j.Group,
+		ID: j.ID, Namespace: j.Namespace, Queue: j.Queue, State: j.State.Name(), Key: j.Key, Type: j.Type,
+		Group:   j.Group,
 		Created: api.Instant(j.Created), Since: api.Instant(j.Since), RunAt: api.Instant(j.RunAt),
-		Rank: j.Order.Rank, OrderAt: api.Instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace), Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: api.Instant(j.Policy.ExpireAt),
-		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks, Delay: j.Delay.Seconds(),
+		Rank: j.Order.Rank, OrderAt: api.Instant(j.Order.At), OldPlace: j.Flags.Has(job.FlagOldPlace),
+		Last: j.Flags.Has(job.FlagBuriedLast), ExpireAt: api.Instant(j.Policy.ExpireAt),
+		Attempts: j.Attempts, Fails: j.Fails, Buries: j.Buries, Lapses: j.Lapses, Releases: j.Releases, Kicks: j.Kicks,
+		Delay:   j.Delay.Seconds(),
 		Payload: api.PayloadOf(j.Body, j.BodyKind), Extra: j.Extra, Trace: j.Trace, PushedBy: s.opts.DoorName(j.Origin),
 		Numbered: j.Flags.Has(job.FlagNumbered), Tracked: j.Flags.Has(job.FlagTracked), Batch: api.BatchOf(j),
 		Policy: api.RecordPolicy{
-			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: api.NameOf(places[:], j.Policy.Requeue), Due: api.NameOf(places[:], j.Policy.Due),
+			Policy: policy(&j.Policy), Priority: j.Policy.Priority, Requeue: api.NameOf(places[:], j.Policy.Requeue),
+			Due:       api.NameOf(places[:], j.Policy.Due),
 			DeadSlots: j.Policy.DeadSlots, BackoffFloor: j.Policy.Backoff.Floor,
 		},
 		BlockedBy: j.Blockers, Blocks: j.Flags.Has(job.FlagDependants), Tried: j.Flags.Has(job.FlagTried),
@@ -72,8 +77,10 @@ func (s *Service) importPush(r *api.Record) (*job.Push, error) {
 // recordPast reads how an imported job begins.
 func recordPast(r *api.Record) (*job.Past, error) {
 	p := &job.Past{
-		Created: moment(r.Created), Since: moment(r.Since), Rank: r.Rank, At: moment(r.OrderAt), OldPlace: r.OldPlace, BuriedLast: r.Last, Result: r.Result,
-		Attempts: r.Attempts, Fails: r.Fails, Buries: r.Buries, Lapses: r.Lapses, Releases: r.Releases, Kicks: r.Kicks, Delay: duration(r.Delay),
+		Created: moment(r.Created), Since: moment(r.Since), Rank: r.Rank, At: moment(r.OrderAt), OldPlace: r.OldPlace,
+		BuriedLast: r.Last, Result: r.Result,
+		Attempts: r.Attempts, Fails: r.Fails, Buries: r.Buries, Lapses: r.Lapses, Releases: r.Releases, Kicks: r.Kicks,
+		Delay: duration(r.Delay),
 	}
 	var ok bool
 	if p.State, ok = job.ParseState(r.State); !ok {
@@ -123,7 +130,8 @@ func moment(t *time.Time) job.Time {
 // importSpec makes the spec of an imported job.
 func (s *Service) importSpec(r *api.Record) (job.Spec, error) {
 	spec := job.Spec{
-		Namespace: r.Namespace, Queue: r.Queue, Key: r.Key, Type: r.Type, Group: r.Group, Extra: r.Extra, Trace: job.ParseTrace(r.Trace), Numbered: r.Numbered, Tracked: r.Tracked,
+		Namespace: r.Namespace, Queue: r.Queue, Key: r.Key, Type: r.Type, Group: r.Group, Extra: r.Extra,
+		Trace: job.ParseTrace(r.Trace), Numbered: r.Numbered, Tracked: r.Tracked,
 		Origin: s.opts.Door,
 	}
 	if err := api.CheckQueue(r.Namespace, r.Queue); err != nil {
@@ -168,7 +176,8 @@ func (s *Service) importSpec(r *api.Record) (job.Spec, error) {
 // recordedPolicy reads a policy back.
 func recordedPolicy(p *api.RecordPolicy) (job.Policy, error) {
 	out := job.Policy{
-		Priority: p.Priority, MaxAttempts: p.MaxAttempts, MaxFails: p.MaxFails, DeadQueue: p.DeadQueue, DeadMax: p.DeadMax, DeadSlots: p.DeadSlots,
+		Priority: p.Priority, MaxAttempts: p.MaxAttempts, MaxFails: p.MaxFails, DeadQueue: p.DeadQueue,
+		DeadMax: p.DeadMax, DeadSlots: p.DeadSlots,
 		Keep: p.Keep, Lease: duration(p.LeaseSeconds), DeadFor: duration(p.DeadForSeconds),
 	}
 	var err error
@@ -192,7 +201,8 @@ func recordedPolicy(p *api.RecordPolicy) (job.Policy, error) {
 	}
 	if b := p.Backoff; b != nil {
 		out.Backoff = job.Backoff{
-			Unit: duration(b.UnitSeconds), Power: b.Power, Skip: b.Skip, Base: duration(b.BaseSeconds), Jitter: b.Jitter, Floor: p.BackoffFloor,
+			Unit: duration(b.UnitSeconds), Power: b.Power, Skip: b.Skip, Base: duration(b.BaseSeconds),
+			Jitter: b.Jitter, Floor: p.BackoffFloor,
 		}
 	}
 	return out, err

@@ -262,7 +262,8 @@ func (sc *scan) list() bool {
 			return false
 		}
 		o := engine.ListOptions{
-			Namespace: sc.at.Namespace, Queue: sc.at.Queue, State: sc.at.State, After: sc.at.After, Limit: room, Bodies: sc.bodies,
+			Namespace: sc.at.Namespace, Queue: sc.at.Queue, State: sc.at.State, After: sc.at.After, Limit: room,
+			Bodies: sc.bodies,
 		}
 		page, err := sc.view.List(o)
 		if err != nil {

@@ -22,13 +22,17 @@ func (s *Service) Settings() []api.Setting {
 func (s *Service) Storage() api.Storage {
 	st, en := s.engine.StoreStats(), s.engine.Stats()
 	out := api.Storage{
-		Dir: s.opts.DataDir, BackupDir: s.opts.BackupDir, Durability: s.opts.Durability, DiskBytes: st.DiskBytes, LogBytes: st.WALBytes, NoSpace: en.NoSpace,
+		Dir: s.opts.DataDir, BackupDir: s.opts.BackupDir, Durability: s.opts.Durability, DiskBytes: st.DiskBytes,
+		LogBytes: st.WALBytes, NoSpace: en.NoSpace,
 		RefusedPushes: en.Refused, MemtableBytes: st.MemTableBytes, CacheBytes: st.CacheBytes, CacheHits: st.CacheHits,
 		CacheMisses: st.CacheMisses, Commits: st.Commits, CommittedBytes: st.CommittedBytes, Syncs: st.Syncs.Count,
-		SyncSeconds: st.Syncs.Sum.Seconds(), SyncMaxSeconds: st.SyncMax.Seconds(), Flushes: st.Flushes, Compactions: st.Compactions,
-		CompactionDebtBytes: st.CompactionDebt, ReadAmplification: st.ReadAmp, Tables: st.Tables, Tombstones: st.Tombstones,
-		WriteStalls: st.WriteStalls, WriteStallSeconds: st.WriteStallTime.Seconds(), BackgroundErrors: st.BackgroundErrors,
-		Commands: en.Commands, Waiting: en.Waiters,
+		SyncSeconds: st.Syncs.Sum.Seconds(), SyncMaxSeconds: st.SyncMax.Seconds(), Flushes: st.Flushes,
+		Compactions:         st.Compactions,
+		CompactionDebtBytes: st.CompactionDebt, ReadAmplification: st.ReadAmp, Tables: st.Tables,
+		Tombstones:  st.Tombstones,
+		WriteStalls: st.WriteStalls, WriteStallSeconds: st.WriteStallTime.Seconds(),
+		BackgroundErrors: st.BackgroundErrors,
+		Commands:         en.Commands, Waiting: en.Waiters,
 	}
 	if en.Commits > 0 {
 		out.CommandsPerCommit = float64(en.Commands) / float64(en.Commits)
@@ -45,8 +49,9 @@ func (s *Service) Storage() api.Storage {
 func (s *Service) Server() api.ServerInfo {
 	ready, _ := s.Health()
 	return api.ServerInfo{
-		Version: s.opts.Version, Go: runtime.Version(), Started: s.started.UTC(), UptimeSeconds: s.opts.Now().Sub(s.started).Seconds(),
-		Now: time.Now().UTC(), Durability: s.opts.Durability, Ready: ready,
+		Version: s.opts.Version, Go: runtime.Version(), Started: s.started.UTC(),
+		UptimeSeconds: s.opts.Now().Sub(s.started).Seconds(),
+		Now:           time.Now().UTC(), Durability: s.opts.Durability, Ready: ready,
 	}
 }
 
@@ -54,9 +59,11 @@ var callbacks = [...]string{job.CallbackWaiting: "waiting", job.CallbackPushed: 
 
 func batch(b *job.BatchInfo) api.Batch {
 	return api.Batch{
-		ID: uint64(b.ID), Namespace: b.Namespace, Parent: uint64(b.Parent), Text: b.Text, Created: api.Instant(b.Created), Open: b.Open,
-		Total: b.Total, Pending: b.Pending, Failed: b.Failed, Children: b.Children, Complete: api.NameOf(callbacks[:], b.Complete),
-		Success: api.NameOf(callbacks[:], b.Success), ForgetAt: api.Instant(b.ForgetAt),
+		ID: uint64(b.ID), Namespace: b.Namespace, Parent: uint64(b.Parent), Text: b.Text,
+		Created: api.Instant(b.Created), Open: b.Open,
+		Total: b.Total, Pending: b.Pending, Failed: b.Failed, Children: b.Children,
+		Complete: api.NameOf(callbacks[:], b.Complete),
+		Success:  api.NameOf(callbacks[:], b.Success), ForgetAt: api.Instant(b.ForgetAt),
 	}
 }
 

@@ -46,7 +46,8 @@ func (s *Service) Tokens(f api.TokenFilter, page api.PageOf) (api.TokenPage, err
 		return out, err
 	}
 	for _, t := range all {
-		if f.Namespace != "" && t.Namespace != f.Namespace || f.Pool != "" && t.Pool != f.Pool || tokenOrder(&t, &at) <= 0 {
+		if f.Namespace != "" && t.Namespace != f.Namespace || f.Pool != "" && t.Pool != f.Pool ||
+			tokenOrder(&t, &at) <= 0 {
 			continue
 		}
 		if len(out.Tokens) == limit {
@@ -65,7 +66,8 @@ func tokenPlace(t *api.Token) string { return t.Description + "\x00" + t.ID }
 
 // tokenOrder compares the place of a token with a position in the list.
 func tokenOrder(t *api.Token, p *position) int {
-	return cmp.Or(strings.Compare(t.Namespace, p.Namespace), strings.Compare(t.Pool, p.Queue), strings.Compare(tokenPlace(t), p.After))
+	return cmp.Or(strings.Compare(t.Namespace, p.Namespace), strings.Compare(t.Pool, p.Queue),
+		strings.Compare(tokenPlace(t), p.After))
 }
 
 // allTokens returns all of them in order, with what may be shown of them.
@@ -180,7 +182,8 @@ func (s *Service) SetTokenLimits(ctx context.Context, id string, l *api.TokenLim
 	if l == nil {
 		s.Note(ctx, 0, "remove the limits of token %s of namespace %s", t.Masked, t.Namespace)
 	} else {
-		s.Note(ctx, 0, "limit token %s of namespace %s: %d reads, %d writes in %d s", t.Masked, t.Namespace, l.Reads, l.Writes, l.Interval)
+		s.Note(ctx, 0, "limit token %s of namespace %s: %d reads, %d writes in %d s", t.Masked, t.Namespace, l.Reads,
+			l.Writes, l.Interval)
 	}
 	return t, nil
 }

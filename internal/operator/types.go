@@ -20,7 +20,8 @@ func (s *Service) Types(period string) (api.Types, error) {
 	_, types, _ := sum.Busiest()
 	for _, p := range types {
 		out.Types = append(out.Types, api.TypeFigures{
-			Type: p.Type, Fetched: p.Fetched, Acked: p.Acked, Failed: p.Failed, Wait: waitOf(p.Wait), Run: waitOf(p.Run),
+			Type: p.Type, Fetched: p.Fetched, Acked: p.Acked, Failed: p.Failed, Wait: waitOf(p.Wait),
+			Run: waitOf(p.Run),
 		})
 	}
 	return out, err

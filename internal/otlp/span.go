@@ -129,7 +129,8 @@ func (e *Exporter) request(batch []span) request {
 	}
 	return request{[]resourceSpans{{
 		Resource: resource{[]attribute{
-			text("service.name", e.o.Service), text("service.version", e.o.Version), text("service.instance.id", e.o.Instance),
+			text("service.name", e.o.Service), text("service.version", e.o.Version),
+			text("service.instance.id", e.o.Instance),
 		}},
 		ScopeSpans: []scopeSpans{{Scope: scope{"millrace", e.o.Version}, Spans: spans}},
 	}}}
@@ -141,10 +142,13 @@ func (e *Exporter) show(s *span) spanJSON {
 	traceID, producer := s.trace[3:35], s.trace[36:52]
 	nano := func(t job.Time) string { return strconv.FormatInt(t.Std().UnixNano(), 10) }
 	out := spanJSON{
-		TraceID: traceID, SpanID: s.spanID(s.kind), ParentID: producer, Name: s.queue + " wait", Kind: kindInternal, Start: nano(s.from), End: nano(s.to),
+		TraceID: traceID, SpanID: s.spanID(s.kind), ParentID: producer, Name: s.queue + " wait", Kind: kindInternal,
+		Start: nano(s.from), End: nano(s.to),
 		Attributes: []attribute{
-			text("messaging.system", "millrace"), text("messaging.destination.name", s.queue), text("messaging.message.id", strconv.FormatUint(uint64(s.id), 10)),
-			text("millrace.namespace", s.namespace), text("millrace.job.type", s.typ), number("millrace.job.attempt", uint64(s.attempt)),
+			text("messaging.system", "millrace"), text("messaging.destination.name", s.queue),
+			text("messaging.message.id", strconv.FormatUint(uint64(s.id), 10)),
+			text("millrace.namespace", s.namespace), text("millrace.job.type", s.typ),
+			number("millrace.job.attempt", uint64(s.attempt)),
 			text("millrace.protocol", e.o.DoorName(s.door)),
 		},
 	}

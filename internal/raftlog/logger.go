@@ -9,5 +9,6 @@ import (
 // newLogger passes on the library's own log: what it calls information is of interest to those who look for a fault
 // only.
 func newLogger(log *slog.Logger) hclog.Logger {
-	return hclog.FromStandardLogger(slog.NewLogLogger(log.With(slog.String("component", "raft")).Handler(), slog.LevelDebug), &hclog.LoggerOptions{Level: hclog.Info})
+	return hclog.FromStandardLogger(slog.NewLogLogger(log.With(slog.String("component", "raft")).Handler(),
+		slog.LevelDebug), &hclog.LoggerOptions{Level: hclog.Info})
 }

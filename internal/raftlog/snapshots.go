@@ -48,9 +48,12 @@ var _ raft.SnapshotStore = (*snapshots)(nil)
 var snapshotKey = []byte("millrace snapshot")
 
 // Create implements raft.SnapshotStore.
-func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
+func (s *snapshots) Create(
+	version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, _ raft.Transport,
+) (raft.SnapshotSink, error) {
 	return &sink{snapshots: s, meta: raft.SnapshotMeta{
-		Version: version, ID: fmt.Sprintf("%d-%d", term, index), Index: index, Term: term, Configuration: c, ConfigurationIndex: cIndex,
+		Version: version, ID: fmt.Sprintf("%d-%d", term, index), Index: index, Term: term, Configuration: c,
+		ConfigurationIndex: cIndex,
 	}}, nil
 }
 
@@ -214,7 +217,8 @@ func (s *snapshots) holds() bool {
 
 // InstallSnapshot implements raft.Transport: it brings the checkpoint to the other node, and then Raft's own message.
 func (t transport) InstallSnapshot(
-	id raft.ServerID, addr raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader,
+	id raft.ServerID, addr raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse,
+	data io.Reader,
 ) error {
 	o, ok := data.(*offer)
 	if !ok {

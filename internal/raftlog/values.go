@@ -66,7 +66,8 @@ func openValues(fsys vfs.FS, dir string, fail func(error)) (*values, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	if form.Version != valuesVersion {
-		return nil, fmt.Errorf("%s has version %d, and this release knows %d: run the newer release", path, form.Version, valuesVersion)
+		return nil, fmt.Errorf("%s has version %d, and this release knows %d: run the newer release", path,
+			form.Version, valuesVersion)
 	}
 	v.logID, v.from = form.LogID, form.From
 	maps.Copy(v.kept, form.Kept)

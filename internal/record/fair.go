@@ -132,7 +132,8 @@ func appendFairness(dst []byte, q *Queue) []byte {
 	}
 	//nolint:gosec // none of them is negative
 	dst = appendUints(dst, []uint64{
-		uint64(l.GroupConcurrency), uint64(l.GroupRate), uint64(l.GroupPer), uint64(l.GroupBurst), bits, q.Turn, uint64(q.Credit),
+		uint64(l.GroupConcurrency), uint64(l.GroupRate), uint64(l.GroupPer), uint64(l.GroupBurst), bits, q.Turn,
+		uint64(q.Credit),
 		uint64(q.Regroup),
 	})
 	dst = binary.AppendUvarint(dst, uint64(len(q.Fairness.Weights)))

@@ -75,7 +75,8 @@ func decode(p []byte) (e entry, err error) {
 		return e, fmt.Errorf("%w: %d bytes", errEntry, len(p))
 	}
 	if p[0] != entryVersion {
-		return e, fmt.Errorf("%w: version %d, and this release knows %d: run the newer release", errEntry, p[0], entryVersion)
+		return e, fmt.Errorf("%w: version %d, and this release knows %d: run the newer release", errEntry, p[0],
+			entryVersion)
 	}
 	if binary.BigEndian.Uint32(p[2:]) != crc32.Checksum(p[entryStart:], castagnoli) {
 		return e, fmt.Errorf("%w: its checksum is wrong", errEntry)

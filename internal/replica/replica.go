@@ -178,7 +178,8 @@ func (r *Replica) applyBegin(index uint64, e *entry) (accepted bool, tell []func
 		return false, tell, r.void(index)
 	}
 	if e.chain != r.state.Chain {
-		return false, nil, fmt.Errorf("%w: what node %s has at batch %d differs from what this node has", store.ErrCorrupt, e.node, e.seq)
+		return false, nil, fmt.Errorf("%w: what node %s has at batch %d differs from what this node has",
+			store.ErrCorrupt, e.node, e.seq)
 	}
 	r.parts = parts{}
 	if t := r.term; t != nil {
@@ -215,7 +216,8 @@ func (r *Replica) applyBatch(index uint64, e *entry) (accepted bool, tell []func
 		expected, chain = held.entry.part+1, held.entry.chain
 	}
 	if e.term > r.state.Term {
-		return false, nil, fmt.Errorf("%w: a batch of term %d, whose beginning this node does not have", store.ErrCorrupt, e.term)
+		return false, nil, fmt.Errorf("%w: a batch of term %d, whose beginning this node does not have",
+			store.ErrCorrupt, e.term)
 	}
 	if e.term != r.state.Term || e.seq != r.state.Seq+1 || e.part != expected || e.part >= e.parts {
 		if t := r.term; t != nil && t.number == e.term {

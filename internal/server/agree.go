@@ -54,7 +54,8 @@ func (n *node) noteSettings(name string, h *heard, theirs map[string]string) {
 		n.server.log.Info("another node has the same settings again", slog.String("node", name))
 		return
 	}
-	n.server.log.Warn("another node has other settings: give all nodes the same", slog.String("node", name), slog.String("settings", strings.Join(differ, ", ")))
+	n.server.log.Warn("another node has other settings: give all nodes the same", slog.String("node", name),
+		slog.String("settings", strings.Join(differ, ", ")))
 }
 
 // yieldAgain is how long a leader whose settings differ waits before it tries again to give the leadership away. While
@@ -94,7 +95,8 @@ func (n *node) yields() {
 		slog.String("settings", strings.Join(settings, ", ")), slog.String("to", other[0].name))
 	if err := n.log.TransferTo(other[0].id, other[0].addr); err != nil {
 		n.yieldAfter = time.Now().Add(yieldAgain)
-		n.server.log.Warn("the leadership could not be given away: trying again later", slog.Any("error", err), slog.Duration("after", yieldAgain))
+		n.server.log.Warn("the leadership could not be given away: trying again later", slog.Any("error", err),
+			slog.Duration("after", yieldAgain))
 	}
 }
 
@@ -169,5 +171,6 @@ func receivesAbout(p *cluster.Pong) string {
 	if p.Receives == 0 {
 		return ""
 	}
-	return fmt.Sprintf("it is sent all data, and has %d %% of %.1f MiB", p.Received*100/p.Receives, float64(p.Receives)/(1<<20))
+	return fmt.Sprintf("it is sent all data, and has %d %% of %.1f MiB", p.Received*100/p.Receives,
+		float64(p.Receives)/(1<<20))
 }

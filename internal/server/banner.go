@@ -18,7 +18,8 @@ func durabilityText(mode string, interval time.Duration) string {
 	case "interval":
 		return fmt.Sprintf("interval: any crash, also of the process alone, may lose the last %s", interval)
 	default:
-		return fmt.Sprintf("%s: a crash of the process may lose the last %s, a crash of the machine much more", mode, interval)
+		return fmt.Sprintf("%s: a crash of the process may lose the last %s, a crash of the machine much more", mode,
+			interval)
 	}
 }
 
@@ -39,15 +40,18 @@ func (s *server) announce() {
 		s.log.Warn("cannot print the addresses", slog.Any("error", err))
 	}
 	if s.files.limit > 0 {
-		s.log.Info("open files", slog.Int("limit", s.files.limit), slog.Int("connections_max", s.files.conns), slog.Int("tables_max", s.files.tables))
+		s.log.Info("open files", slog.Int("limit", s.files.limit), slog.Int("connections_max", s.files.conns),
+			slog.Int("tables_max", s.files.tables))
 	}
-	s.log.Info("ready", slog.String("version", s.opts.Version), slog.String("dir", s.dataDir()), slog.String("durability", durability))
+	s.log.Info("ready", slog.String("version", s.opts.Version), slog.String("dir", s.dataDir()),
+		slog.String("durability", durability))
 }
 
 // line announces one listener.
 func (g *gate) line() string {
 	if g.config.Role == config.RoleMetrics {
-		return fmt.Sprintf("%-10s http://%s/ (%s, namespace %s)\n", g.config.Role, g.Addr(), g.config.Protocol, g.config.Namespace)
+		return fmt.Sprintf("%-10s http://%s/ (%s, namespace %s)\n", g.config.Role, g.Addr(), g.config.Protocol,
+			g.config.Namespace)
 	}
 	if g.config.Role == config.RoleAdmin {
 		return fmt.Sprintf("%-10s http://%s/ (%s)\n", g.config.Role, g.Addr(), g.config.Protocol)

@@ -50,7 +50,8 @@ func checkLayout(dir string, isNode bool) error {
 		if command == leaveBegun {
 			command += " --to-single"
 		}
-		return fmt.Errorf("%s: \"millrace cluster %s\" was interrupted: run it again, it goes on where it was", dir, command)
+		return fmt.Errorf("%s: \"millrace cluster %s\" was interrupted: run it again, it goes on where it was", dir,
+			command)
 	case isNode && exists(dir, markerFile):
 		return fmt.Errorf("%s has the data of a server of its own: make it that of the first node of a cluster with \"millrace cluster init\", or give the node another directory", dir)
 	case !isNode && exists(dir, nodeFile):

@@ -51,15 +51,17 @@ func (n *node) front() (serveFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	standby := httpapi.Standby(operator.Options{Logger: n.server.log, Version: n.opts.Version, BackupDir: backups}, httpapi.StandbyOptions{
-		Cluster: n, Login: login, Backup: n.backup,
-		Site:   n.site(auth.SiteOptions{AnyHost: n.gates[i].config.Authenticated, Open: httpapi.ProbePaths()}),
-		Leader: n.toLeader(n.gates[i].name),
-		Metrics: metrics.Handler(metrics.Options{
-			Version: n.opts.Version, Durability: n.cfg.Store.Durability, ConnectionsMax: n.files.conns, Logins: n.logins.Counts,
-			Ready: func() bool { return n.Ready() == nil }, Cluster: n.figures,
-		}),
-	})
+	standby := httpapi.Standby(operator.Options{Logger: n.server.log, Version: n.opts.Version, BackupDir: backups},
+		httpapi.StandbyOptions{
+			Cluster: n, Login: login, Backup: n.backup,
+			Site:   n.site(auth.SiteOptions{AnyHost: n.gates[i].config.Authenticated, Open: httpapi.ProbePaths()}),
+			Leader: n.toLeader(n.gates[i].name),
+			Metrics: metrics.Handler(metrics.Options{
+				Version: n.opts.Version, Durability: n.cfg.Store.Durability, ConnectionsMax: n.files.conns,
+				Logins: n.logins.Counts,
+				Ready:  func() bool { return n.Ready() == nil }, Cluster: n.figures,
+			}),
+		})
 	return n.serveHTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l := n.term.Load(); l != nil && l.web != nil {
 			l.web.ServeHTTP(w, r)
@@ -215,7 +217,8 @@ func (n *node) Status() api.ClusterStatus {
 			h = heard{pong: own, at: time.Now()}
 		}
 		node := api.ClusterNode{
-			Name: m.name, Addr: m.addr, Role: m.role(), Member: m.member, Reachable: true, Version: h.pong.Version, Format: h.pong.Format, LogBytes: h.pong.Log, LagEntries: h.lag,
+			Name: m.name, Addr: m.addr, Role: m.role(), Member: m.member, Reachable: true, Version: h.pong.Version,
+			Format: h.pong.Format, LogBytes: h.pong.Log, LagEntries: h.lag,
 			CatchUpReceived: h.pong.Received, CatchUpSize: h.pong.Receives,
 		}
 		switch {
@@ -229,7 +232,8 @@ func (n *node) Status() api.ClusterStatus {
 			node.About = "it is not part of the cluster: its data directory is new"
 		case m.name != own.Node:
 			node.ClockSkew = h.pong.Clock.Sub(h.at).Seconds()
-			node.About = joinAbout(n.settingsDiffer(&h), roomAbout(h.pong.Free, n.cfg.Store.FreeFloor), receivesAbout(&h.pong))
+			node.About = joinAbout(n.settingsDiffer(&h), roomAbout(h.pong.Free, n.cfg.Store.FreeFloor),
+				receivesAbout(&h.pong))
 			node.SettingsDiffer = h.differ
 		default:
 			node.About = joinAbout(roomAbout(h.pong.Free, n.cfg.Store.FreeFloor), receivesAbout(&h.pong))
@@ -254,7 +258,8 @@ func (n *node) Status() api.ClusterStatus {
 func (n *node) figures() metrics.Cluster {
 	st, own, times := n.Status(), n.log.Stats(), n.log.Times()
 	f := metrics.Cluster{
-		Leads: n.term.Load() != nil, HasLeader: st.Leader != "", Term: st.Term, Commit: own.Commit, Applied: own.Applied, LogBytes: own.Bytes,
+		Leads: n.term.Load() != nil, HasLeader: st.Leader != "", Term: st.Term, Commit: own.Commit,
+		Applied: own.Applied, LogBytes: own.Bytes,
 		Voids: own.Voids, LeaderChanges: own.Begun, LogKeep: n.cfg.Cluster.LogKeep, Forwarded: n.passed.Load(),
 		Received: n.received.Times(), CatchUpSent: n.sent.Load(),
 		Confirms: times.Confirms, Cuts: times.Cuts, Sent: times.Sent,

@@ -73,7 +73,8 @@ func (s *server) listenTCP(ctx context.Context, l config.Listener) (net.Listener
 		if err == nil || !errors.Is(err, errAddressInUse) || left <= 0 {
 			return nl, err
 		}
-		s.log.Debug("waiting for an address that is in use", slog.String("listener", l.Name()), slog.String("addr", l.Addr))
+		s.log.Debug("waiting for an address that is in use", slog.String("listener", l.Name()),
+			slog.String("addr", l.Addr))
 		t := time.NewTimer(min(pause, left))
 		select {
 		case <-t.C:

@@ -16,7 +16,8 @@ import (
 func (s *server) buildHooks() {
 	if c := &s.cfg.Hooks; len(c.Secrets) > 0 {
 		s.hooks = hook.New(hook.Options{
-			Engine: s.engine, Secrets: c.Secrets, Allow: c.Prefixes(), Door: dialect.DoorAdmin, Version: s.opts.Version, Logger: s.log,
+			Engine: s.engine, Secrets: c.Secrets, Allow: c.Prefixes(), Door: dialect.DoorAdmin, Version: s.opts.Version,
+			Logger: s.log,
 		})
 	}
 }

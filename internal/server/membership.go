@@ -60,7 +60,8 @@ func (n *node) Join(name, addr string) error {
 	if err := n.log.AddLearner(pong.ID, addr); err != nil {
 		return refused(err, "added", name)
 	}
-	n.server.log.Info("node added: it counts once it has all data", slog.String("node", name), slog.String("addr", addr))
+	n.server.log.Info("node added: it counts once it has all data", slog.String("node", name),
+		slog.String("addr", addr))
 	return nil
 }
 
@@ -89,7 +90,8 @@ func (n *node) promote() {
 		defer n.changes.Unlock()
 		m := members[i]
 		if err := n.log.Promote(m.id, m.addr); err != nil {
-			n.server.log.Warn("a node that has all data could not be made a voter", slog.String("node", m.name), slog.Any("error", err))
+			n.server.log.Warn("a node that has all data could not be made a voter", slog.String("node", m.name),
+				slog.Any("error", err))
 			return
 		}
 		n.server.log.Info("node has all data, and counts from now on", slog.String("node", m.name))

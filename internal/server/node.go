@@ -125,7 +125,8 @@ func (s *server) openNode(ctx context.Context) error {
 		return err
 	}
 	n.port, err = cluster.Listen(ctx, cluster.Options{
-		Addr: c.Addr, ID: n.id, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong, Confirm: n.confirmed, Forwarded: n.forwarded,
+		Addr: c.Addr, ID: n.id, Advertise: c.Peers[i].Addr, TLS: secure, Logger: s.log, Ping: n.pong,
+		Confirm: n.confirmed, Forwarded: n.forwarded,
 		Cluster: n.ofCluster, Join: n.joins, Data: n.received.Take,
 	})
 	if err != nil {
@@ -134,14 +135,16 @@ func (s *server) openNode(ctx context.Context) error {
 	transport := n.port.Transport()
 	n.log, err = raftlog.Open(raftlog.Options{
 		Name: c.Node, ID: n.id, Dir: filepath.Join(s.cfg.Data.Dir, logDir), Replica: r, Transport: transport,
-		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, OnLeader: n.wake, Snapshots: snapshotter{n},
+		KeepBytes: c.LogKeep, Election: c.Election, Logger: s.log, OnFatal: n.fatal, OnLeader: n.wake,
+		Snapshots: snapshotter{n},
 	})
 	if err != nil {
 		return errors.Join(n.advise(err), transport.Close())
 	}
 	n.leader = func() string { return n.leads().ID }
 	if n.log.Bootstrapped() && n.ofCluster() == "" {
-		return fmt.Errorf("data.dir: %s does not say of which cluster this node is: the file %s is missing or empty", s.cfg.Data.Dir, clusterFile)
+		return fmt.Errorf("data.dir: %s does not say of which cluster this node is: the file %s is missing or empty",
+			s.cfg.Data.Dir, clusterFile)
 	}
 	return nil
 }
@@ -243,8 +246,10 @@ func (n *node) run(ctx context.Context) error {
 func (n *node) lead(ctx context.Context, t *replica.Term) error {
 	began := time.Now()
 	s := &server{
-		cfg: n.settings.current.Load(), opts: n.opts, log: n.server.log, systemd: n.systemd, files: n.files, seats: n.seats, gates: n.gates, logins: n.logins,
-		settings: n.settings, shared: n.shared, store: t, cluster: n, clusterFigures: n.figures, traces: n.traces, storageFailed: make(chan error, 1),
+		cfg: n.settings.current.Load(), opts: n.opts, log: n.server.log, systemd: n.systemd, files: n.files,
+		seats: n.seats, gates: n.gates, logins: n.logins,
+		settings: n.settings, shared: n.shared, store: t, cluster: n, clusterFigures: n.figures, traces: n.traces,
+		storageFailed: make(chan error, 1),
 	}
 	// What serves this term also follows the configuration for as long.
 	reloaders := n.settings.reloaders
@@ -475,7 +480,8 @@ func (n *node) vanished(m *member, since time.Time) {
 		_ = c.Close() // whoever serves it notices
 	}
 	if len(gone) > 0 {
-		n.server.log.Warn("a node is gone: the connections that it has passed on are closed", slog.String("node", m.name), slog.Int("connections", len(gone)))
+		n.server.log.Warn("a node is gone: the connections that it has passed on are closed",
+			slog.String("node", m.name), slog.Int("connections", len(gone)))
 	}
 }
 

@@ -20,7 +20,8 @@ func (s *server) startTraces() (stop func()) {
 		instance = s.cfg.Cluster.Node
 	}
 	s.traces = otlp.New(otlp.Options{
-		URL: c.URL(), Headers: c.Headers, Service: c.Service, Instance: instance, Version: s.opts.Version, Logger: s.log, DoorName: dialect.DoorName,
+		URL: c.URL(), Headers: c.Headers, Service: c.Service, Instance: instance, Version: s.opts.Version,
+		Logger: s.log, DoorName: dialect.DoorName,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -192,7 +192,8 @@ func throttle(c *config.Config, value []byte) (queueRule, error) {
 	}
 	err := json.Unmarshal(value, &e)
 	r := queueRule{Ruled: operator.Ruled{
-		Namespace: faktory.SettingsOf(c).Namespace, Queue: e.Queue, Sets: []string{"concurrency", "slot_seconds", "worker"},
+		Namespace: faktory.SettingsOf(c).Namespace, Queue: e.Queue,
+		Sets: []string{"concurrency", "slot_seconds", "worker"},
 	}}
 	if err == nil {
 		err = strictly(e.Limits, &l)

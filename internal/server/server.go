@@ -110,7 +110,8 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	defer func() { _ = service.Close() }() // the process ends anyway
 	s := &server{
-		cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1), logins: auth.NewThrottle(o.Logger), settings: &settings{},
+		cfg: cfg, opts: o, log: o.Logger, systemd: service, storageFailed: make(chan error, 1),
+		logins: auth.NewThrottle(o.Logger), settings: &settings{},
 	}
 	defer s.startTraces()()
 	s.settings.current.Store(cfg)
@@ -174,7 +175,8 @@ type server struct {
 
 // logMode is what the log does for an answer to mean what the engine says.
 var logMode = map[engine.Durability]commitlog.Mode{
-	engine.DurabilityFsync: commitlog.Fsync, engine.DurabilityInterval: commitlog.Interval, engine.DurabilityNone: commitlog.None,
+	engine.DurabilityFsync: commitlog.Fsync, engine.DurabilityInterval: commitlog.Interval,
+	engine.DurabilityNone: commitlog.None,
 }
 
 // open does everything that can go wrong before something is served.
@@ -240,8 +242,9 @@ func (s *server) engineOptions() engine.Options {
 	o := engine.Options{
 		Now:          now,
 		SyncInterval: s.cfg.Store.SyncInterval,
-		FreeFloor:    s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues, TimedTypes: s.cfg.Web.MetricsTypes,
-		Core: engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames}, MaxQueues: s.cfg.Server.MaxQueues,
+		FreeFloor:    s.cfg.Store.FreeFloor, Logger: s.log, TimedQueues: s.cfg.Web.MetricsQueues,
+		TimedTypes: s.cfg.Web.MetricsTypes,
+		Core:       engine.CoreOptions{WaitNames: s.cfg.Server.MaxWaitingNames}, MaxQueues: s.cfg.Server.MaxQueues,
 		MaxWaiters: s.cfg.Server.MaxWaiting, MaxWaiterBytes: int64(s.cfg.Server.MaxWaitingMemory), //nolint:gosec // the configuration bounds it
 	}
 	if s.traces != nil {

@@ -79,7 +79,8 @@ func (c *checkpoint) Deliver(ctx context.Context, term uint64, id, addr string) 
 	err = c.files.Send(ctx, conn, cluster.Delivery{
 		Term: term, Rate: c.n.cfg.Cluster.CatchUpRate, Sent: &c.n.sent,
 		Begins: func(have, size int64) {
-			c.n.server.log.Info("sending all data to a node", slog.String("node", nameOf(id)), slog.String("checkpoint", c.name), slog.Int64("received", have), slog.Int64("of", size))
+			c.n.server.log.Info("sending all data to a node", slog.String("node", nameOf(id)),
+				slog.String("checkpoint", c.name), slog.Int64("received", have), slog.Int64("of", size))
 		},
 	})
 	return c.n.sent.Load() > before, err

@@ -80,9 +80,11 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 		Site:    s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: httpapi.ProbePaths()}),
 		Metrics: metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
-			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands, FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
+			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands,
+			FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName, Logins: s.logins.Counts, Names: s.shared.Names, Cluster: s.clusterFigures,
-			StatsdFailures: statsdFailures, Spans: spans, HookCalls: hookCalls, HookQueue: [2]string{hook.Namespace, hook.Queue},
+			StatsdFailures: statsdFailures, Spans: spans, HookCalls: hookCalls,
+			HookQueue: [2]string{hook.Namespace, hook.Queue},
 		}),
 	}
 	o.UI = web.New(web.Options{Service: service, Push: s.mounted.Push, Login: login, Logger: s.log})
@@ -127,7 +129,8 @@ func settingList(c *config.Config) []api.Setting {
 	out := make([]api.Setting, 0, len(c.Settings()))
 	for _, set := range c.Settings() {
 		out = append(out, api.Setting{
-			Key: set.Key.Name, Value: set.Text(), Source: set.Source.String(), Default: set.Key.Default, Secret: set.Key.Secret, Help: set.Key.Doc,
+			Key: set.Key.Name, Value: set.Text(), Source: set.Source.String(), Default: set.Key.Default,
+			Secret: set.Key.Secret, Help: set.Key.Doc,
 		})
 	}
 	return out
@@ -158,7 +161,8 @@ func (f faktoryWorkers) Workers() []api.Worker {
 	}
 	for _, w := range list {
 		out = append(out, api.Worker{
-			ID: w.WID, Hostname: w.Hostname, PID: w.PID, Labels: w.Labels, State: w.State.String(), Started: at(w.Started), LastBeat: at(w.LastBeat),
+			ID: w.WID, Hostname: w.Hostname, PID: w.PID, Labels: w.Labels, State: w.State.String(),
+			Started: at(w.Started), LastBeat: at(w.LastBeat),
 			MemoryBytes: w.RSS << 10, Connections: w.Connections, Leases: w.Holder,
 		})
 	}

@@ -113,7 +113,8 @@ func (m *Model) applyNewBatch(c *job.NewBatch) {
 	}
 	m.lastID++
 	b := &batch{
-		id: job.BatchID(m.lastID), ns: c.Namespace, text: c.Text, created: m.now, members: map[job.ID]member{}, open: true,
+		id: job.BatchID(m.lastID), ns: c.Namespace, text: c.Text, created: m.now, members: map[job.ID]member{},
+		open:     true,
 		complete: stage{callback: c.Complete}, success: stage{callback: c.Success},
 		openFor: c.OpenFor, keepFor: c.KeepFor, keepDone: c.KeepDone,
 	}
@@ -335,7 +336,8 @@ func (m *Model) checkBatches() error {
 			continue
 		}
 		who, there := b.members[id]
-		if !there || who.acked || who.failed != j.Flags.Has(job.FlagTried) || (j.Fails > 0 || j.State == job.Dead) && !who.failed {
+		if !there || who.acked || who.failed != j.Flags.Has(job.FlagTried) || (j.Fails > 0 || j.State == job.Dead) &&
+			!who.failed {
 			return fmt.Errorf("INV-14: job %d of batch %d is %+v", id, b.id, who)
 		}
 	}

@@ -108,7 +108,8 @@ func (m *Model) firstOn(name queueName) *wait {
 				continue
 			}
 		}
-		if ok && c.Namespace == name.ns && w.stood[name.name] != 0 && (first == nil || w.stood[name.name] < first.stood[name.name]) {
+		if ok && c.Namespace == name.ns && w.stood[name.name] != 0 &&
+			(first == nil || w.stood[name.name] < first.stood[name.name]) {
 			first = w
 		}
 	}

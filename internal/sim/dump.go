@@ -64,7 +64,8 @@ func (m *Model) View() View {
 	for name, q := range m.queues {
 		info := job.QueueInfo{
 			Namespace: name.ns, Name: name.name, Totals: q.totals, Expired: q.expired, Doors: q.doors,
-			Paused: q.paused, PausedAt: q.pausedAt, PausedUntil: q.pausedUntil, Configured: q.configured, Hidden: q.hidden,
+			Paused: q.paused, PausedAt: q.pausedAt, PausedUntil: q.pausedUntil, Configured: q.configured,
+			Hidden:   q.hidden,
 			Settings: q.settings, Limits: q.limits, Fairness: q.fair, Created: q.created,
 		}
 		if q.limits.Rate > 0 {
@@ -212,7 +213,8 @@ func Describe(j *job.Job) string {
 		return fmt.Sprintf("%d tombstone timer=%d", j.ID, j.Timer)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s since=%d run=%d delay=%v attempts=%d fails=%d buries=%d lapses=%d releases=%d kicks=%d", Identity(j),
+	fmt.Fprintf(&b, "%s since=%d run=%d delay=%v attempts=%d fails=%d buries=%d lapses=%d releases=%d kicks=%d",
+		Identity(j),
 		j.Since, j.RunAt, j.Delay, j.Attempts, j.Fails, j.Buries, j.Lapses, j.Releases, j.Kicks)
 	if j.State == job.Ready || j.State == job.Buried {
 		fmt.Fprintf(&b, " order=%d/%d/%d", j.Order.Rank, j.Order.Priority, j.Order.At)
@@ -278,7 +280,8 @@ func text(v reflect.Value) string {
 // Identity returns what of a job lasts beyond its end.
 func Identity(j *job.Job) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s/%s=%d %s key=%q type=%q group=%q body=%d:%q extra=%q trace=%q origin=%d created=%d", j.ID, j.Namespace, j.Queue, j.QueueNum,
+	fmt.Fprintf(&b, "%d %s/%s=%d %s key=%q type=%q group=%q body=%d:%q extra=%q trace=%q origin=%d created=%d", j.ID,
+		j.Namespace, j.Queue, j.QueueNum,
 		j.State, j.Key, j.Type, j.Group, j.BodyKind, j.Body, j.Extra, j.Trace, j.Origin, j.Created)
 	for _, f := range []struct {
 		flag job.Flags

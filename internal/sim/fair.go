@@ -109,7 +109,8 @@ func (m *Model) foremost(q *queue, skip map[job.ID]bool) *entry {
 		return next
 	case next == nil:
 		return plain
-	case q.fair.On && plain.Policy.Priority >= next.Policy.Priority, !q.fair.On && plain.Policy.Priority > next.Policy.Priority:
+	case q.fair.On && plain.Policy.Priority >= next.Policy.Priority,
+		!q.fair.On && plain.Policy.Priority > next.Policy.Priority:
 		return plain
 	default:
 		return next

@@ -19,8 +19,10 @@ func (m *Model) applySetHooks(c *job.SetHooks) {
 	for i := range c.Hooks {
 		h := c.Hooks[i]
 		name, s := queueName{h.Namespace, h.Queue}, &h.Job
-		twice := slices.ContainsFunc(c.Hooks[:i], func(o job.Hook) bool { return queueName{o.Namespace, o.Queue} == name })
-		bound := s.Unique || s.RunAt != 0 || s.Lock != "" || s.Batch != 0 || len(s.BlockedBy) > 0 || s.BodyKind != job.BodyNone
+		twice := slices.ContainsFunc(c.Hooks[:i],
+			func(o job.Hook) bool { return queueName{o.Namespace, o.Queue} == name })
+		bound := s.Unique || s.RunAt != 0 || s.Lock != "" || s.Batch != 0 || len(s.BlockedBy) > 0 ||
+			s.BodyKind != job.BodyNone
 		kind := job.Kind(0)
 		switch {
 		case h.Namespace == "" || h.Queue == "" || twice:
@@ -39,7 +41,8 @@ func (m *Model) applySetHooks(c *job.SetHooks) {
 			to[name] = h
 		}
 	}
-	if m.Gated && m.format < record.FormatHooks && slices.ContainsFunc(c.Hooks, func(h job.Hook) bool { return h.Job.Queue != "" }) {
+	if m.Gated && m.format < record.FormatHooks &&
+		slices.ContainsFunc(c.Hooks, func(h job.Hook) bool { return h.Job.Queue != "" }) {
 		m.refuse(job.ErrFormat)
 		return
 	}

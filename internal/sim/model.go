@@ -199,8 +199,10 @@ type Model struct {
 // NewModel returns an empty model.
 func NewModel(now job.Time) *Model {
 	return &Model{
-		now: now, started: now, StepWork: 256, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{}, locks: map[lockName]lock{},
-		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{}, keys: map[keyName]bool{},
+		now: now, started: now, StepWork: 256, jobs: map[job.ID]*entry{}, queues: map[queueName]*queue{},
+		locks:   map[lockName]lock{},
+		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{},
+		keys:  map[keyName]bool{},
 		hooks: map[queueName]job.Hook{}, format: record.FormatBase,
 	}
 }
@@ -528,7 +530,8 @@ func (m *Model) list(name queueName, s job.State) []*entry {
 				return 0
 			}
 		case job.Leased:
-			return cmp.Or(compareBools(a.Lease.OnEnd == job.EndKeep, b.Lease.OnEnd == job.EndKeep), cmp.Compare(a.Entered, b.Entered))
+			return cmp.Or(compareBools(a.Lease.OnEnd == job.EndKeep, b.Lease.OnEnd == job.EndKeep),
+				cmp.Compare(a.Entered, b.Entered))
 		case job.Done, job.Failed, job.Dead:
 			return cmp.Compare(a.Entered, b.Entered)
 		case job.Blocked: // by id, as they come

@@ -122,8 +122,9 @@ func (m *Model) admit(s *job.Spec, past *job.Past, earlier []job.ID, admitted fu
 	q.totals[job.CountPushed]++
 	q.doors = q.doors.With(s.Origin)
 	j := &entry{Job: job.Job{
-		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, QueueNum: q.num, Key: s.Key, Type: s.Type, Group: s.Group,
-		Body: s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Trace: m.traceOf(s), Origin: s.Origin, Like: s.Like,
+		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, QueueNum: q.num, Key: s.Key, Type: s.Type,
+		Group: s.Group,
+		Body:  s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Trace: m.traceOf(s), Origin: s.Origin, Like: s.Like,
 		Created: m.now, Policy: s.Policy,
 	}}
 	seq := m.nextSequence()

@@ -261,7 +261,8 @@ func (m *Model) beginFlush(token uint64, c *job.Flush) {
 	maps.DeleteFunc(m.locks, func(name lockName, _ lock) bool { return name.ns == c.Namespace })
 	maps.DeleteFunc(m.outcomes, func(name keyName, _ outcome) bool { return name.ns == c.Namespace })
 	m.flush = &flushing{
-		ns: c.Namespace, door: c.Door, batches: n - len(m.batches), before: m.lastQueue + 1, token: token, kept: map[queueName]bool{},
+		ns: c.Namespace, door: c.Door, batches: n - len(m.batches), before: m.lastQueue + 1, token: token,
+		kept: map[queueName]bool{},
 	}
 }
 

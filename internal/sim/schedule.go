@@ -58,7 +58,8 @@ func (m *Model) applySetSchedules(c *job.SetSchedules) {
 		if s == nil || c.Replace && s.def.Source == c.Source {
 			left++
 		}
-		twice := slices.ContainsFunc(c.Entries[:i], func(o job.Schedule) bool { return o.Namespace == d.Namespace && o.Name == d.Name })
+		twice := slices.ContainsFunc(c.Entries[:i],
+			func(o job.Schedule) bool { return o.Namespace == d.Namespace && o.Name == d.Name })
 		_, err := schedule.Parse(d.When, d.Zone)
 		kind := job.Kind(0)
 		switch {
@@ -297,7 +298,8 @@ func (m *Model) ScheduleInfos() []job.ScheduleInfo {
 	var out []job.ScheduleInfo
 	for _, s := range m.schedules {
 		out = append(out, job.ScheduleInfo{
-			Schedule: s.def, ID: s.id, Created: s.created, Stopped: s.paused, Next: s.next, LastTick: s.lastTick, LastAt: s.lastAt,
+			Schedule: s.def, ID: s.id, Created: s.created, Stopped: s.paused, Next: s.next, LastTick: s.lastTick,
+			LastAt: s.lastAt,
 			Pushed: s.pushed, MissedAny: s.missed, Skipped: s.skipped, Running: s.running, Runs: slices.Clone(s.runs),
 		})
 	}

@@ -72,18 +72,24 @@ func checkCommentWidth(tree fs.FS) ([]string, error) {
 	return out, nil
 }
 
-// narrow are the packages in which no line of code is wider than a comment may be, tests left out. A package is added
-// when it has become clean, and none is taken off.
-var narrow = []string{
-	"internal/commitlog", "internal/commitlog/filelog", "internal/commitlog/logtest", "internal/commitlog/memlog",
-	"internal/engine/machine",
-	"internal/store", "internal/store/memstore", "internal/store/pebblestore", "internal/store/storetest",
+// wide are the packages that have wider lines of code, tests left out. The list only shrinks.
+var wide = []string{
+	"internal/api", "internal/apiclient", "internal/auth", "internal/bench", "internal/cli", "internal/config",
+	"internal/demo", "internal/dialect", "internal/dialect/beanstalkd", "internal/dialect/dialecttest",
+	"internal/dialect/faktory", "internal/dialect/lmstfy", "internal/dialect/lmstfy/lmstfytest",
+	"internal/dialect/masenko", "internal/dialect/rest", "internal/dialect/rest/resttest",
+	"internal/dialect/tarantool", "internal/dialect/tarantool/legacy", "internal/dialect/tarantool/queue",
+	"internal/dialect/workq", "internal/engine", "internal/history", "internal/hook", "internal/httpapi",
+	"internal/job", "internal/metrics", "internal/migrate", "internal/offline", "internal/operator",
+	"internal/raftlog", "internal/record", "internal/replica", "internal/schedule", "internal/server", "internal/sim",
+	"internal/sim/clustersim", "internal/sim/raftsim", "internal/statsd", "internal/systemd", "internal/testkit",
+	"internal/top", "internal/web", "test/bench", "test/harness", "test/plants",
 }
 
-// checkCodeWidth asks the same of code as checkCommentWidth of comments, in the packages that are narrow.
+// checkCodeWidth asks the same of code as checkCommentWidth of comments, except in the packages that are wide.
 func checkCodeWidth(tree fs.FS) ([]string, error) {
 	paths, err := files(tree, ".", func(p string) bool {
-		return strings.HasSuffix(p, ".go") && !strings.HasSuffix(p, "_test.go") && slices.Contains(narrow, path.Dir(p))
+		return strings.HasSuffix(p, ".go") && !strings.HasSuffix(p, "_test.go") && !slices.Contains(wide, path.Dir(p))
 	})
 	if err != nil {
 		return nil, err
@@ -308,7 +314,7 @@ func TestSource(t *testing.T) {
 			},
 		},
 		{
-			name: "code is not too wide where it was made narrow", check: checkCodeWidth, want: 1,
+			name: "code is not too wide", check: checkCodeWidth, want: 1,
 			bad: fstest.MapFS{
 				"internal/store/a.go":      file("package store\n\nvar a = \"" + strings.Repeat("a", 118) + "\"\n"),
 				"internal/store/a_test.go": file("package store\n\nvar b = \"" + strings.Repeat("b", 118) + "\"\n"),

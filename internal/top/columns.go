@@ -215,7 +215,8 @@ func jobTable(p page) table[api.JobRow] {
 		less: func(a, b *api.JobRow) int { return cmp.Compare(b.Fails, a.Fails) },
 	}
 	columns := []column[api.JobRow]{
-		text("QUEUE", 14, 20, jobQueue), text("JOB", 12, 26, jobName), text("TYPE", 12, 20, func(j *api.JobRow, _ time.Time) string { return j.Type }),
+		text("QUEUE", 14, 20, jobQueue), text("JOB", 12, 26, jobName),
+		text("TYPE", 12, 20, func(j *api.JobRow, _ time.Time) string { return j.Type }),
 	}
 	switch p {
 	case pageQueues, pageRunning:

@@ -165,7 +165,8 @@ func (m *model) say(text string) tea.Cmd {
 func (m *model) aimed(a api.Action, done string) order {
 	j := &m.data.Jobs[m.cursor]
 	return order{
-		text: fmt.Sprintf("job %s of %s %s", jobName(j, m.data.Server.Now), jobQueue(j, m.data.Server.Now), done), action: a,
+		text:   fmt.Sprintf("job %s of %s %s", jobName(j, m.data.Server.Now), jobQueue(j, m.data.Server.Now), done),
+		action: a,
 		target: api.Target{Namespace: j.Namespace, Queue: j.Queue, ID: j.ID, State: j.State},
 	}
 }

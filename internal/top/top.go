@@ -47,7 +47,8 @@ func Run(ctx context.Context, o Options) error {
 	m.tick = func() tea.Cmd {
 		return tea.Tick(o.Every, func(time.Time) tea.Msg { return tickMsg{} })
 	}
-	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output), tea.WithEnvironment(o.Environ)).Run()
+	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output),
+		tea.WithEnvironment(o.Environ)).Run()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("show the screen: %w", err)
 	}

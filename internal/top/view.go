@@ -59,7 +59,8 @@ func (m *model) head(width int) []string {
 		state = "NOT READY"
 	}
 	left := fmt.Sprintf("millrace %s  %s", s.Version, m.address)
-	right := fmt.Sprintf("%s waiting, up %s, %s, %s", number(float64(l.Waiting)), span(seconds(s.UptimeSeconds)), s.Durability, state)
+	right := fmt.Sprintf("%s waiting, up %s, %s, %s", number(float64(l.Waiting)), span(seconds(s.UptimeSeconds)),
+		s.Durability, state)
 	first := m.style.title.Render(fit(printable(left), max(width-lipgloss.Width(right)-1, 0), false)) + " " + right
 	if !s.Ready {
 		first = m.style.bad.Render(first)
@@ -73,7 +74,8 @@ func (m *model) head(width int) []string {
 	}
 	jobs := cells("Jobs", n(job.Ready), "ready", n(job.Leased), "running", n(job.Scheduled, job.Blocked), "scheduled",
 		n(job.Retrying), "retrying", n(job.Dead, job.Failed, job.Buried), "dead")
-	rates := cells("/s", number(l.Rates.Pushed), "pushed", number(l.Rates.Fetched), "fetched", number(l.Rates.Acked), "acked",
+	rates := cells("/s", number(l.Rates.Pushed), "pushed", number(l.Rates.Fetched), "fetched", number(l.Rates.Acked),
+		"acked",
 		number(l.Rates.Failed), "failed")
 	return []string{first, cutLine(jobs, width), cutLine(rates, width), cutLine(m.tabs(), width)}
 }

@@ -34,7 +34,8 @@ var actionTexts = map[api.Action]actionText{
 
 // actionOrder is the order in which actions are offered. Those that are not named come last.
 var actionOrder = []api.Action{
-	api.ActionRetry, api.ActionRespawn, api.ActionRun, api.ActionKick, api.ActionBury, api.ActionMove, api.ActionKill, api.ActionCancel, api.ActionDelete,
+	api.ActionRetry, api.ActionRespawn, api.ActionRun, api.ActionKick, api.ActionBury, api.ActionMove, api.ActionKill,
+	api.ActionCancel, api.ActionDelete,
 }
 
 func textOf(a api.Action) actionText {
@@ -79,7 +80,8 @@ func parseTarget(text string) (api.Target, error) {
 			return api.Target{Namespace: q.Get("n"), Queue: q.Get("q"), ID: job.ID(id), State: q.Get("s")}, nil
 		}
 	}
-	return api.Target{}, refuse(http.StatusBadRequest, "The form cannot be read", "Nothing was done: a job is not named as it should be.")
+	return api.Target{}, refuse(http.StatusBadRequest, "The form cannot be read",
+		"Nothing was done: a job is not named as it should be.")
 }
 
 // outcomePage tells what became of several jobs if some were refused.
@@ -116,12 +118,14 @@ func (h *handler) actOnJobs(v *visit) error {
 		targets = append(targets, t)
 	}
 	if len(targets) == 0 {
-		return refuse(http.StatusBadRequest, "No job was chosen", "Nothing was done. Tick the jobs that are meant, or choose all that match.")
+		return refuse(http.StatusBadRequest, "No job was chosen",
+			"Nothing was done. Tick the jobs that are meant, or choose all that match.")
 	}
 	text := textOf(action)
 	if text.danger && !v.confirmed() {
 		return v.confirm(confirmPage{
-			Question: text.label + " " + plural(len(targets), "job", "jobs") + "?", Button: text.label, About: text.about,
+			Question: text.label + " " + plural(len(targets), "job", "jobs") + "?", Button: text.label,
+			About: text.about,
 		})
 	}
 	outcomes, err := h.service.ActAll(v.r.Context(), action, targets, with)
@@ -156,7 +160,8 @@ func withOf(action api.Action, form url.Values) (api.With, error) {
 	if text := form.Get("attempts"); text != "" && action == api.ActionRespawn {
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return with, refuse(http.StatusBadRequest, "This is no number of attempts", "Nothing was done. Leave it empty for as many attempts as the jobs had.")
+			return with, refuse(http.StatusBadRequest, "This is no number of attempts",
+				"Nothing was done. Leave it empty for as many attempts as the jobs had.")
 		}
 		with.Attempts = uint32(n)
 	}

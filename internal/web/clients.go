@@ -35,7 +35,8 @@ type workerPage struct {
 func (h *handler) worker(v *visit) error {
 	p := workerPage{Holder: v.r.URL.Query().Get("holder")}
 	if p.Holder == "" {
-		return refuse(http.StatusNotFound, "There is no such worker", "The list of workers, and every running job, leads to theirs.")
+		return refuse(http.StatusNotFound, "There is no such worker",
+			"The list of workers, and every running job, leads to theirs.")
 	}
 	p.Self = workerLink(p.Holder)
 	title := "Worker " + p.Holder

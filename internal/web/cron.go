@@ -67,7 +67,8 @@ func (h *handler) actOnCron(v *visit) error {
 	case "remove":
 		if !v.confirmed() {
 			return v.confirm(confirmPage{
-				Question: "Remove the cron entry " + name + "?", Button: "Remove", About: "It pushes no more jobs. Those that it has pushed stay.",
+				Question: "Remove the cron entry " + name + "?", Button: "Remove",
+				About: "It pushes no more jobs. Those that it has pushed stay.",
 			})
 		}
 		back, notice = "/cron", "Entry "+name+" is removed."

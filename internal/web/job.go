@@ -42,7 +42,8 @@ type event struct {
 func idOf(text string) (job.ID, error) {
 	n, err := strconv.ParseUint(text, 10, 53)
 	if err != nil || n == 0 {
-		return 0, refuse(http.StatusNotFound, "There is no such job", "Ids of jobs are numbers. To find a job by its key, use the search.")
+		return 0, refuse(http.StatusNotFound, "There is no such job",
+			"Ids of jobs are numbers. To find a job by its key, use the search.")
 	}
 	return job.ID(n), nil
 }
@@ -66,7 +67,8 @@ func (h *handler) job(v *visit) error {
 		case found.Next != "": // many queues are left to ask, which the list does step by step
 			return v.redirect(link("/jobs", "namespace", namespace, "ref", q.Get("id")))
 		default:
-			return refuse(http.StatusNotFound, "There is no such job", "job "+q.Get("id")+" is not in namespace "+namespace+": it may have been acked, deleted or have expired.")
+			return refuse(http.StatusNotFound, "There is no such job",
+				"job "+q.Get("id")+" is not in namespace "+namespace+": it may have been acked, deleted or have expired.")
 		}
 	}
 	d, err := h.service.Job(namespace, queue, id)
@@ -103,13 +105,16 @@ func jobActions(d *api.JobDetail) []jobAction {
 
 // stateTexts say what the state of a job means for it.
 var stateTexts = map[string]string{
-	"scheduled": "Waits for its time", "blocked": "Waits for other jobs", "ready": "Ready to be fetched", "running": "Running",
-	"retrying": "Waits for its next attempt", "buried": "Buried, until it is kicked", "done": "Done", "failed": "Failed for good", "dead": "Dead",
+	"scheduled": "Waits for its time", "blocked": "Waits for other jobs", "ready": "Ready to be fetched",
+	"running":  "Running",
+	"retrying": "Waits for its next attempt", "buried": "Buried, until it is kicked", "done": "Done",
+	"failed": "Failed for good", "dead": "Dead",
 }
 
 // failureTexts say how a try failed.
 var failureTexts = map[string]string{
-	"worker": "Failed", "lapse": "Its lease lapsed", "end": "Its holder went away", "blocker": "A job it waited for failed",
+	"worker": "Failed", "lapse": "Its lease lapsed", "end": "Its holder went away",
+	"blocker": "A job it waited for failed",
 }
 
 // timeline puts what is known about the life of a job in order.

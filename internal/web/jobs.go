@@ -152,7 +152,8 @@ func listOf(l jobList, f api.Filter, q url.Values, found *api.JobPage, have int)
 		query.Del("state")
 	}
 	p := &jobsPage{
-		List: l, Filter: f, Query: query, Rows: found.Jobs, Progress: found.Progress, Filtered: len(query) > 0, Have: have + len(found.Jobs),
+		List: l, Filter: f, Query: query, Rows: found.Jobs, Progress: found.Progress, Filtered: len(query) > 0,
+		Have:  have + len(found.Jobs),
 		After: inputOf(f.After), Before: inputOf(f.Before), Actions: actionsFor(f.States), All: allOf(&f, found),
 	}
 	for _, name := range states() {
@@ -183,7 +184,8 @@ func inputOf(t *time.Time) string {
 
 // allOf tells how many jobs fit, as far as that is known.
 func allOf(f *api.Filter, found *api.JobPage) string {
-	exact := f.Type == "" && f.Ref == "" && f.Error == "" && f.Body == "" && f.Batch == 0 && f.Holder == "" && f.After == nil && f.Before == nil
+	exact := f.Type == "" && f.Ref == "" && f.Error == "" && f.Body == "" && f.Batch == 0 && f.Holder == "" &&
+		f.After == nil && f.Before == nil
 	if exact {
 		return "all " + number(found.Progress.Total) + " that match"
 	}

@@ -93,7 +93,8 @@ func (h *handler) work(p *overviewPage) error {
 	if p.Period.Parts == "" {
 		for _, q := range p.Sample.Busiest[:min(len(p.Sample.Busiest), busiestShown)] {
 			p.Queues = append(p.Queues, workRow{
-				Name: q.Name, Sub: q.Namespace, Link: queueLink(q.Namespace, q.Name), Rates: q.Rates, Wait: q.Wait, Ready: q.Ready, Running: q.Running,
+				Name: q.Name, Sub: q.Namespace, Link: queueLink(q.Namespace, q.Name), Rates: q.Rates, Wait: q.Wait,
+				Ready: q.Ready, Running: q.Running,
 			})
 		}
 		for _, s := range p.Sample.Protocols {
@@ -202,7 +203,8 @@ func (h *handler) history(v *visit) error {
 		return err
 	}
 	s := series{
-		Seconds: past.Seconds, At: []int64{}, Pushed: []float64{}, Acked: []float64{}, Failed: []float64{}, Ready: []uint64{}, P50: []*float64{}, P95: []*float64{},
+		Seconds: past.Seconds, At: []int64{}, Pushed: []float64{}, Acked: []float64{}, Failed: []float64{},
+		Ready: []uint64{}, P50: []*float64{}, P95: []*float64{},
 		Fetched: []float64{}, Run50: []*float64{}, Run95: []*float64{},
 	}
 	for i := range past.Points {

@@ -49,7 +49,8 @@ func (h *handler) pushForm(v *visit) error {
 		}
 	}
 	if p.Binary {
-		return refuse(http.StatusConflict, "This body cannot be edited", "It is not text, or too large. Export the job, or push it with a client.")
+		return refuse(http.StatusConflict, "This body cannot be edited",
+			"It is not text, or too large. Export the job, or push it with a client.")
 	}
 	return v.show(http.StatusOK, "push", "Push a job", p)
 }

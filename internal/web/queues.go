@@ -17,7 +17,8 @@ import (
 // states are the names of all states, those that are looked at most first.
 func states() []string {
 	return []string{
-		job.Ready.Name(), job.Leased.Name(), job.Scheduled.Name(), job.Retrying.Name(), job.Blocked.Name(), job.Buried.Name(),
+		job.Ready.Name(), job.Leased.Name(), job.Scheduled.Name(), job.Retrying.Name(), job.Blocked.Name(),
+		job.Buried.Name(),
 		job.Dead.Name(), job.Failed.Name(), job.Done.Name(),
 	}
 }
@@ -76,7 +77,8 @@ func (h *handler) queues(v *visit) error {
 		p.Queues = append(p.Queues, queueRow{found.Queues[i], barOf(&found.Queues[i])})
 	}
 	for _, s := range states() {
-		if slices.Contains(usual, s) || slices.ContainsFunc(found.Queues, func(q api.Queue) bool { return q.Counts[s] > 0 }) {
+		if slices.Contains(usual, s) || slices.ContainsFunc(found.Queues,
+			func(q api.Queue) bool { return q.Counts[s] > 0 }) {
 			p.States = append(p.States, s)
 		}
 	}
@@ -291,7 +293,8 @@ func (h *handler) pauseQueue(v *visit, namespace, name string) (notice, to strin
 	var limit time.Duration
 	if text := v.r.PostForm.Get("for"); text != "" {
 		if limit, err = time.ParseDuration(text); err != nil || limit <= 0 {
-			return "", "", refuse(http.StatusBadRequest, "This is no length of time", "Nothing was done. Choose one of the list.")
+			return "", "", refuse(http.StatusBadRequest, "This is no length of time",
+				"Nothing was done. Choose one of the list.")
 		}
 	}
 	if _, err = h.service.Pause(v.r.Context(), namespace, name, limit); err != nil {
@@ -333,7 +336,8 @@ func (h *handler) respawnQueue(v *visit, namespace, name string) (notice, to str
 	if err != nil {
 		return "", "", refuse(http.StatusBadRequest, "This is no number of attempts", "Nothing was done.")
 	}
-	n, err := h.service.Respawn(v.r.Context(), namespace, name, api.RespawnOptions{Limit: limit, Attempts: uint32(attempts)})
+	n, err := h.service.Respawn(v.r.Context(), namespace, name,
+		api.RespawnOptions{Limit: limit, Attempts: uint32(attempts)})
 	return plural(n.Jobs, "dead job is", "dead jobs are") + " ready again in queue " + name + ".", "", err
 }
 
@@ -341,7 +345,8 @@ func (h *handler) limitQueue(v *visit, namespace, name string) (notice, to strin
 	form := v.r.PostForm
 	l := api.Limits{Rate: form.Get("rate"), GroupRate: form.Get("group-rate")}
 	for field, into := range map[string]*uint32{
-		"concurrency": &l.Concurrency, "worker": &l.Worker, "burst": &l.Burst, "group-concurrency": &l.GroupConcurrency, "group-burst": &l.GroupBurst,
+		"concurrency": &l.Concurrency, "worker": &l.Worker, "burst": &l.Burst, "group-concurrency": &l.GroupConcurrency,
+		"group-burst": &l.GroupBurst,
 	} {
 		n, err := strconv.ParseUint(cmp.Or(form.Get(field), "0"), 10, 32)
 		if err != nil {
@@ -368,7 +373,8 @@ func (h *handler) hookQueue(v *visit, namespace, name string) (notice, to string
 		}
 		return "Queue " + name + " has no hook.", "", err
 	}
-	_, err = h.service.SetHook(v.r.Context(), namespace, name, api.NewHook{Push: form.Get("push"), URL: form.Get("url")})
+	_, err = h.service.SetHook(v.r.Context(), namespace, name,
+		api.NewHook{Push: form.Get("push"), URL: form.Get("url")})
 	return "Queue " + name + " has a hook.", "", err
 }
 
@@ -382,7 +388,8 @@ func (h *handler) fairQueue(v *visit, namespace, name string) (notice, to string
 		group, text, _ := strings.Cut(line, "=")
 		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 32)
 		if err != nil {
-			return "", "", refuse(http.StatusBadRequest, "This is no weight", "Give one group and its number in each line, such as gold=5. Nothing was done.")
+			return "", "", refuse(http.StatusBadRequest, "This is no weight",
+				"Give one group and its number in each line, such as gold=5. Nothing was done.")
 		}
 		f.Weights[strings.TrimSpace(group)] = uint32(n)
 	}

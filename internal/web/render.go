@@ -28,9 +28,12 @@ var shared = []string{"templates/layout.html", "templates/parts.html", "template
 // parsePages reads the templates that are embedded.
 func parsePages(a assets) pages {
 	funcs := template.FuncMap{
-		"number": number, "rate": rate, "span": span, "size": anySize, "stamp": stamp, "clock": clock, "link": link, "asset": a.link,
-		"actionLabel": actionLabel, "target": targetText, "jobLink": jobLink, "queueLink": queueLink, "workerLink": workerLink, "sub": func(v *view, data any) sub { return sub{v, data} }, "about": about,
-		"join": strings.Join, "failureAct": newFailureAct, "kinds": bodyKinds, "done": batchDone, "digits": func(n any) string { return fmt.Sprint(n) },
+		"number": number, "rate": rate, "span": span, "size": anySize, "stamp": stamp, "clock": clock, "link": link,
+		"asset":       a.link,
+		"actionLabel": actionLabel, "target": targetText, "jobLink": jobLink, "queueLink": queueLink,
+		"workerLink": workerLink, "sub": func(v *view, data any) sub { return sub{v, data} }, "about": about,
+		"join": strings.Join, "failureAct": newFailureAct, "kinds": bodyKinds, "done": batchDone,
+		"digits": func(n any) string { return fmt.Sprint(n) },
 	}
 	base := template.Must(template.New("layout").Funcs(funcs).ParseFS(templateFiles, shared...))
 	all := make(pages)
@@ -136,8 +139,10 @@ func (v *visit) part(name, part string, data any) error {
 
 func (v *visit) render(status int, name, part, title string, data any) error {
 	model := &view{
-		Base: v.base, Path: v.r.URL.Path, Title: title, Operator: v.role == auth.RoleOperator, Anonymous: v.role == auth.RoleNone,
-		LoggedIn: v.login.Required() && v.role != auth.RoleNone, Menu: menuFor(v.service.InCluster()), Now: v.now, Theme: v.theme(), Version: v.service.Server().Version, Data: data,
+		Base: v.base, Path: v.r.URL.Path, Title: title, Operator: v.role == auth.RoleOperator,
+		Anonymous: v.role == auth.RoleNone,
+		LoggedIn:  v.login.Required() && v.role != auth.RoleNone, Menu: menuFor(v.service.InCluster()), Now: v.now,
+		Theme: v.theme(), Version: v.service.Server().Version, Data: data,
 	}
 	if part != "found" && !model.Anonymous {
 		if model.Strip = v.stripOf(); model.Strip != nil {

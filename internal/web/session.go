@@ -56,7 +56,8 @@ func (h *handler) logIn(v *visit) error {
 
 // tooMany refuses somebody who was wrong too often.
 func tooMany() error {
-	return refuse(http.StatusTooManyRequests, "There were too many wrong passwords", "They came from your address. Wait a few seconds and try again.")
+	return refuse(http.StatusTooManyRequests, "There were too many wrong passwords",
+		"They came from your address. Wait a few seconds and try again.")
 }
 
 func (h *handler) logOut(v *visit) error {

@@ -31,7 +31,8 @@ func (h *handler) tokens(v *visit) error {
 
 func (h *handler) tokenList(q url.Values) (*tokensPage, error) {
 	p := &tokensPage{Namespace: q.Get("namespace"), Pool: q.Get("pool")}
-	found, err := h.service.Tokens(api.TokenFilter{Namespace: p.Namespace, Pool: p.Pool}, api.PageOf{Cursor: q.Get("cursor")})
+	found, err := h.service.Tokens(api.TokenFilter{Namespace: p.Namespace, Pool: p.Pool},
+		api.PageOf{Cursor: q.Get("cursor")})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,8 @@ func (h *handler) actOnTokens(v *visit) error {
 func (h *handler) makeToken(v *visit) error {
 	form := v.r.PostForm
 	made, err := h.service.AddToken(v.r.Context(), api.TokenOptions{
-		Namespace: form.Get("namespace"), Pool: form.Get("pool"), Description: form.Get("description"), Token: form.Get("text"),
+		Namespace: form.Get("namespace"), Pool: form.Get("pool"), Description: form.Get("description"),
+		Token: form.Get("text"),
 	})
 	if err != nil {
 		return err
@@ -119,7 +121,8 @@ func limitsOf(form url.Values) (*api.TokenLimits, error) {
 		}
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, refuse(http.StatusBadRequest, "This is no number of calls", "Nothing was done. Leave a field empty for no limit.")
+			return nil, refuse(http.StatusBadRequest, "This is no number of calls",
+				"Nothing was done. Leave a field empty for no limit.")
 		}
 		*f.to = n
 	}

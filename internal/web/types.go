@@ -87,7 +87,8 @@ func typeRows(past *api.History) []typeRow {
 		row := typeRow{historyRow: r}
 		for i := range past.Points {
 			p := &past.Points[i]
-			if p.Run != nil && !p.At.Before(r.From) && p.At.Before(r.To) && (row.Run == nil || p.Run.P95 > row.Run.P95) {
+			if p.Run != nil && !p.At.Before(r.From) && p.At.Before(r.To) &&
+				(row.Run == nil || p.Run.P95 > row.Run.P95) {
 				row.Run = p.Run
 			}
 		}

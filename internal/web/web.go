@@ -57,7 +57,8 @@ func New(o Options) http.Handler {
 		mux.HandleFunc("POST "+pattern, h.allowed(auth.RoleOperator, f))
 	}
 	mux.HandleFunc("/", h.allowed(auth.RoleRead, func(*visit) error {
-		return refuse(http.StatusNotFound, "There is no such page", "The address may be mistyped, or a page of another version.")
+		return refuse(http.StatusNotFound, "There is no such page",
+			"The address may be mistyped, or a page of another version.")
 	}))
 	return secure(mux)
 }
@@ -74,9 +75,11 @@ func (h *handler) readers() map[string]page {
 		"/dead": h.jobs(listDead), "/running": h.jobs(listRunning),
 		"/job": h.job, "/job/body": h.jobBody,
 		"/bulk": h.bulks, "/bulk/{id}": h.bulk,
-		"/workers": h.workers, "/worker": h.worker, "/connections": h.connections, "/batches": h.batches, "/batch": h.batch,
-		"/cron": h.cronList, "/cron/entry": h.cronEntry,
-		"/help": h.help, "/activity": h.activity, "/types": h.types, "/type": h.jobType, "/push": h.pushForm, "/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
+		"/workers": h.workers, "/worker": h.worker, "/connections": h.connections, "/batches": h.batches,
+		"/batch": h.batch,
+		"/cron":  h.cronList, "/cron/entry": h.cronEntry,
+		"/help": h.help, "/activity": h.activity, "/types": h.types, "/type": h.jobType, "/push": h.pushForm,
+		"/tokens": h.tokens, "/storage": h.storage, "/settings": h.settings, "/cluster": h.cluster,
 	}
 }
 
@@ -153,7 +156,8 @@ func (h *handler) allowed(needs auth.Role, f page) http.HandlerFunc {
 		case v.role == auth.RoleNone:
 			return refuse(http.StatusUnauthorized, "You are not logged in", "Nothing was done. Log in and try again.")
 		default:
-			return refuse(http.StatusForbidden, "This needs the operator role", "Nothing was done. With this password you may look, not change.")
+			return refuse(http.StatusForbidden, "This needs the operator role",
+				"Nothing was done. With this password you may look, not change.")
 		}
 	})
 }
@@ -188,7 +192,8 @@ func (v *visit) redirect(to string) error {
 func (v *visit) form() error {
 	if err := v.r.ParseForm(); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return refuse(http.StatusRequestEntityTooLarge, "The form is too large", "Nothing was done. At most "+size(formSizeMax)+" are read.")
+			return refuse(http.StatusRequestEntityTooLarge, "The form is too large",
+				"Nothing was done. At most "+size(formSizeMax)+" are read.")
 		}
 		return refuse(http.StatusBadRequest, "The form cannot be read", "Nothing was done. Go back and send it again.")
 	}

@@ -237,12 +237,15 @@ func (g *group) changes(ctx context.Context) error {
 	}
 	c.Transfers = len(took)
 	c.TransferMedian, c.TransferWorst = spread(took)
-	g.out.printf("%d planned transfers: the longest gap between two acknowledged pushes was %v (median), %v (worst).", c.Transfers, c.TransferMedian, c.TransferWorst)
+	g.out.printf("%d planned transfers: the longest gap between two acknowledged pushes was %v (median), %v (worst).",
+		c.Transfers, c.TransferMedian, c.TransferWorst)
 	return nil
 }
 
 // repeat measures something a number of times.
-func repeat(ctx context.Context, n int, measure func(context.Context) (time.Duration, error)) (list []time.Duration, err error) {
+func repeat(
+	ctx context.Context, n int, measure func(context.Context) (time.Duration, error),
+) (list []time.Duration, err error) {
 	for range n {
 		took, err := measure(ctx)
 		if err != nil {

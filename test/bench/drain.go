@@ -115,7 +115,8 @@ func (d *draining) take(j harness.Job, ok bool, last int) (int, error) {
 	at := number - d.from
 	switch {
 	case at < 0 || at >= d.asked || number <= last:
-		return 0, fmt.Errorf("out of order: job %d came after %d when %d had been asked for from %d on", number, last, d.asked, d.from)
+		return 0, fmt.Errorf("out of order: job %d came after %d when %d had been asked for from %d on", number, last,
+			d.asked, d.from)
 	case d.seen[at/64]&(1<<(at%64)) != 0:
 		return 0, fmt.Errorf("job %d came twice", number)
 	}

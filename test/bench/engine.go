@@ -20,7 +20,8 @@ import (
 // benchEngine measures whole job lives, a push, a fetch and an ack, through the
 // engine in this process: what the server could do if the wire cost nothing.
 func benchEngine(ctx context.Context, out report, b *wire) error {
-	out.printf("\nin one process, %d callers, body of %d bytes, %d runs of %v each, medians:", b.callers, payloadSize, b.rounds, b.duration)
+	out.printf("\nin one process, %d callers, body of %d bytes, %d runs of %v each, medians:", b.callers, payloadSize,
+		b.rounds, b.duration)
 	modes := []engine.Durability{engine.DurabilityFsync, engine.DurabilityInterval, engine.DurabilityNone}
 	rates := make([][]float64, len(modes))
 	batches := make([]float64, len(modes))
@@ -56,7 +57,8 @@ func (b *wire) lives(ctx context.Context, mode engine.Durability) (rate, batch f
 		return 0, 0, err
 	}
 	e, err := engine.Open(engine.Options{
-		Store: st, Durability: mode, SyncInterval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler), Seed: 1,
+		Store: st, Durability: mode, SyncInterval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Seed: 1,
 	})
 	if err != nil {
 		return 0, 0, errors.Join(err, st.Close())

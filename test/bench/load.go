@@ -57,7 +57,8 @@ func loadFlags(f *flag.FlagSet) *load {
 
 func (l *load) args() []string {
 	return []string{
-		"load", "-protocol", l.protocol, "-addr", l.addr, "-scenario", l.scenario, "-queue", l.queue, "-conns", fmt.Sprint(l.conns),
+		"load", "-protocol", l.protocol, "-addr", l.addr, "-scenario", l.scenario, "-queue", l.queue, "-conns",
+		fmt.Sprint(l.conns),
 		"-duration", l.duration.String(), "-rate", fmt.Sprint(l.rate), fmt.Sprintf("-nothing=%t", l.nothing),
 		"-keys", fmt.Sprint(l.keys), "-tasks", fmt.Sprint(l.tasks),
 	}

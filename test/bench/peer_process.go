@@ -138,7 +138,8 @@ func startFaktory(safest bool) func(ctx context.Context, b *peers, dir string) (
 			return nil, err
 		}
 		s := &processes{addr: addrs[0]}
-		err = s.run(ctx, dir, s.addr, b.program("faktory"), "-b", addrs[0], "-w", addrs[1], "-d", dir, "-c", dir, "-e", "development", "-l", "error")
+		err = s.run(ctx, dir, s.addr, b.program("faktory"), "-b", addrs[0], "-w", addrs[1], "-d", dir, "-c", dir, "-e",
+			"development", "-l", "error")
 		if err != nil {
 			return starting(s, err)
 		}
@@ -196,7 +197,8 @@ func startLmstfy(redis ...string) func(ctx context.Context, b *peers, dir string
 			return nil, err
 		}
 		s := &processes{addr: addrs[0]}
-		args := append([]string{"--port", port(addrs[2]), "--bind", "127.0.0.1", "--dir", dir, "--loglevel", "warning"}, redis...)
+		args := append([]string{"--port", port(addrs[2]), "--bind", "127.0.0.1", "--dir", dir, "--loglevel", "warning"},
+			redis...)
 		if err := s.run(ctx, dir, addrs[2], b.program("redis-server"), args...); err != nil {
 			return starting(s, err)
 		}
@@ -206,7 +208,8 @@ func startLmstfy(redis ...string) func(ctx context.Context, b *peers, dir string
 		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 			return starting(s, err)
 		}
-		return starting(s, s.run(ctx, dir, s.addr, b.program("lmstfy"), "-c", file, "-p", filepath.Join(dir, "lmstfy.pid"), "-sv"))
+		return starting(s, s.run(ctx, dir, s.addr, b.program("lmstfy"), "-c", file, "-p",
+			filepath.Join(dir, "lmstfy.pid"), "-sv"))
 	}
 }
 

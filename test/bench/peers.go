@@ -64,14 +64,16 @@ type variant struct {
 
 var allPeers = []*peer{
 	{
-		name: "faktory", title: "Faktory 1.9.3", protocol: bench.Faktory, ours: bench.Faktory, programs: []string{"faktory", "redis-server"},
+		name: "faktory", title: "Faktory 1.9.3", protocol: bench.Faktory, ours: bench.Faktory,
+		programs: []string{"faktory", "redis-server"},
 		variants: []variant{
 			{"Faktory, default: snapshots", startFaktory(false)},
 			{"Faktory, safest: Redis appendfsync always", startFaktory(true)},
 		},
 	},
 	{
-		name: "lmstfy", title: "LMSTFY 1.0.15", protocol: bench.Lmstfy, ours: bench.Lmstfy, programs: []string{"lmstfy", "redis-server"},
+		name: "lmstfy", title: "LMSTFY 1.0.15", protocol: bench.Lmstfy, ours: bench.Lmstfy,
+		programs: []string{"lmstfy", "redis-server"},
 		variants: []variant{
 			// LMSTFY refuses a Redis without a log; how often that is synced is left to Redis, whose default is a
 			// second.
@@ -80,7 +82,8 @@ var allPeers = []*peer{
 		},
 	},
 	{
-		name: "beanstalkd", title: "beanstalkd", protocol: bench.Beanstalkd, ours: bench.Beanstalkd, programs: []string{"beanstalkd"},
+		name: "beanstalkd", title: "beanstalkd", protocol: bench.Beanstalkd, ours: bench.Beanstalkd,
+		programs: []string{"beanstalkd"},
 		variants: []variant{
 			{"beanstalkd, default: memory", startBeanstalkd(false)},
 			{"beanstalkd, safest: -b -f 0", startBeanstalkd(true)},

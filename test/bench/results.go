@@ -182,7 +182,8 @@ func find(rows []socketFigures, protocol, scenario, server string) (socketFigure
 		return f.Protocol == protocol && f.Scenario == scenario && f.Server == server && f.Conns == shownConns
 	})
 	if i < 0 {
-		return socketFigures{}, fmt.Errorf("the results have no %s through %s with %s and %d connections", scenario, protocol, server, shownConns)
+		return socketFigures{}, fmt.Errorf("the results have no %s through %s with %s and %d connections", scenario,
+			protocol, server, shownConns)
 	}
 	return rows[i], nil
 }
@@ -199,19 +200,22 @@ func protocolsOf(rows []socketFigures) (names []string) {
 
 // shownNames are the protocols as documents write them.
 var shownNames = map[string]string{
-	"masenko": "Masenko", "faktory": "Faktory", "workq": "Workq", "tarantool": "Tarantool Queue", "lmstfy": "LMSTFY", "beanstalkd": "beanstalkd",
+	"masenko": "Masenko", "faktory": "Faktory", "workq": "Workq", "tarantool": "Tarantool Queue", "lmstfy": "LMSTFY",
+	"beanstalkd": "beanstalkd",
 }
 
 // socket makes the table of all protocols.
 func (r *results) socket() (string, error) {
 	var b strings.Builder
-	t := report{&b}.table("protocol", "push/s", "p50, p99 of a push", "full cycles/s", fmt.Sprintf("bulk push/s (%d a request)", bulkSize),
+	t := report{&b}.table("protocol", "push/s", "p50, p99 of a push", "full cycles/s",
+		fmt.Sprintf("bulk push/s (%d a request)", bulkSize),
 		"with `interval`: push/s, cycles/s")
 	for _, protocol := range protocolsOf(r.Socket) {
 		var found [5]socketFigures
 		var errs [5]error
 		for i, want := range [5][2]string{
-			{scenarioPush, "fsync"}, {scenarioRoundTrip, "fsync"}, {scenarioBulk, "fsync"}, {scenarioPush, "interval"}, {scenarioRoundTrip, "interval"},
+			{scenarioPush, "fsync"}, {scenarioRoundTrip, "fsync"}, {scenarioBulk, "fsync"}, {scenarioPush, "interval"},
+			{scenarioRoundTrip, "interval"},
 		} {
 			found[i], errs[i] = find(r.Socket, protocol, want[0], want[1])
 		}
@@ -219,7 +223,8 @@ func (r *results) socket() (string, error) {
 			return "", err
 		}
 		push := found[0]
-		t.row(shownNames[protocol], rounded(push.Rate), fmt.Sprintf("%.1f, %.1f ms", millis(push.P50), millis(push.P99)), rounded(found[1].Rate),
+		t.row(shownNames[protocol], rounded(push.Rate),
+			fmt.Sprintf("%.1f, %.1f ms", millis(push.P50), millis(push.P99)), rounded(found[1].Rate),
 			rounded(found[2].Rate), rounded(found[3].Rate)+", "+rounded(found[4].Rate))
 	}
 	report{&b}.printf("\n(%s; %s, %s; medians of %d runs of %s)", r.Version, r.Machine, r.Date, r.Rounds, r.Duration)
@@ -233,8 +238,10 @@ func (r *results) scaleTable() string {
 	l := r.Backlog
 	var b strings.Builder
 	t := report{&b}.table(fmt.Sprintf("%s jobs of %d bytes, through Masenko, synced", grouped(l.Jobs), l.Body), "")
-	t.row("pushed in transactions", fmt.Sprintf("%s/s, %d MiB of memory at most, %.1f GiB on disk", rounded(l.Fill), l.Peak>>20, float64(l.Disk)/(1<<30)))
-	t.row("ready after a stop, after a `kill -9`", fmt.Sprintf("%.2f s, %.2f s", millis(l.AfterStop)/1000, millis(l.AfterKill)/1000))
+	t.row("pushed in transactions", fmt.Sprintf("%s/s, %d MiB of memory at most, %.1f GiB on disk", rounded(l.Fill),
+		l.Peak>>20, float64(l.Disk)/(1<<30)))
+	t.row("ready after a stop, after a `kill -9`", fmt.Sprintf("%.2f s, %.2f s", millis(l.AfterStop)/1000,
+		millis(l.AfterKill)/1000))
 	t.row("worked off, order checked", fmt.Sprintf("%s/s, %d MiB at most", rounded(l.Drain), l.DrainPeak>>20))
 	return b.String()
 }
@@ -257,7 +264,8 @@ func (r *results) peersTable() string {
 // clusterTable makes the table of a cluster next to a single node.
 func (r *results) clusterTable() (string, error) {
 	var b strings.Builder
-	t := report{&b}.table("protocol", "push/s through the leader, a standby", "full cycles/s through the leader, a standby",
+	t := report{&b}.table("protocol", "push/s through the leader, a standby",
+		"full cycles/s through the leader, a standby",
 		"of a single node's pushes", "of its cycles")
 	var errs []error
 	rates := func(protocol, scenario string) (list [3]float64) {
@@ -290,7 +298,8 @@ var losses = []struct{ mode, process, machine string }{
 // speed makes the table of the README.
 func (r *results) speed() (string, error) {
 	var b strings.Builder
-	t := report{&b}.table("`store.durability`", "pushes/s", "full cycles/s", "a crash of the process loses", "a crash of the machine loses")
+	t := report{&b}.table("`store.durability`", "pushes/s", "full cycles/s", "a crash of the process loses",
+		"a crash of the machine loses")
 	for i, mode := range []string{"fsync", "interval", "none"} {
 		push, errPush := find(r.Socket, bench.Masenko.Name, scenarioPush, mode)
 		trip, errTrip := find(r.Socket, bench.Masenko.Name, scenarioRoundTrip, mode)

@@ -49,7 +49,8 @@ func (r *running) memory(phase string) error {
 	if err != nil {
 		return err
 	}
-	r.out.printf("  %-38s %5d MiB resident, %5d MiB at most since the last line, %6d MiB on disk", phase, m.Resident>>20, m.Peak>>20, size>>20)
+	r.out.printf("  %-38s %5d MiB resident, %5d MiB at most since the last line, %6d MiB on disk", phase,
+		m.Resident>>20, m.Peak>>20, size>>20)
 	return harness.ResetPeak(r.Pid())
 }
 

@@ -122,7 +122,8 @@ func (s *scale) backlog(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	s.out.printf("  %d ready jobs of %d bytes: filled at %.0f/s, %.2f of the small queue's rate", s.jobs, s.body, fill, fill/smallFill)
+	s.out.printf("  %d ready jobs of %d bytes: filled at %.0f/s, %.2f of the small queue's rate", s.jobs, s.body, fill,
+		fill/smallFill)
 	s.found = backlogFigures{Jobs: s.jobs, Body: s.body, Fill: fill, SmallFill: smallFill, SmallDrain: smallDrain}
 	if err := errors.Join(s.look(r), r.memory("after filling")); err != nil {
 		return err
@@ -209,7 +210,8 @@ func (s *scale) restarts(ctx context.Context, r *running, dir string) (*running,
 		if !ok || j.Payload != r.numbered(0) {
 			return r, fmt.Errorf("the first job after %s is %q", after, j.Payload[:min(numberSize, len(j.Payload))])
 		}
-		s.out.printf("  restart after %s: listening after %v, first job after %v", after, r.Ready.Round(time.Millisecond), took.Round(time.Millisecond))
+		s.out.printf("  restart after %s: listening after %v, first job after %v", after,
+			r.Ready.Round(time.Millisecond), took.Round(time.Millisecond))
 		if err := r.memory("after the restart"); err != nil {
 			return r, err
 		}
@@ -234,7 +236,8 @@ func (s *scale) manyQueues(ctx context.Context, dir string) error {
 	if err := r.memory("empty"); err != nil {
 		return err
 	}
-	rate, err := r.transactions("make", s.queues, func(i int) { r.client.QueuePush("queue-"+strconv.Itoa(i), r.numbered(i)) })
+	rate, err := r.transactions("make", s.queues,
+		func(i int) { r.client.QueuePush("queue-"+strconv.Itoa(i), r.numbered(i)) })
 	if err != nil {
 		return err
 	}
@@ -351,7 +354,8 @@ func (s *scale) fullDisk(ctx context.Context, dir string) error {
 	if err := untilAccepted(ctx, r.client); err != nil {
 		return err
 	}
-	s.out.printf("  all %d acked on the full disk; pushes accepted again after %v", pushed, time.Since(began).Round(time.Millisecond))
+	s.out.printf("  all %d acked on the full disk; pushes accepted again after %v", pushed,
+		time.Since(began).Round(time.Millisecond))
 	return r.stop()
 }
 

@@ -58,7 +58,9 @@ func (b *wire) pacedTrips(ctx context.Context, wanted []string) error {
 }
 
 // eachProtocol starts servers of each protocol, the ceiling or ours in some durability, and does something to them.
-func (b *wire) eachProtocol(ctx context.Context, wanted, servers []string, do func(name string, targets []*target) error) error {
+func (b *wire) eachProtocol(
+	ctx context.Context, wanted, servers []string, do func(name string, targets []*target) error,
+) error {
 	for _, name := range wanted {
 		p, err := bench.Find(name)
 		if err != nil {
@@ -147,7 +149,8 @@ func (b *wire) subqueues(ctx context.Context) error {
 	if len(modes) == 0 {
 		return nil
 	}
-	b.out.heading("%s: %d sub-queues of %d tasks each, drained for at most %v over %d connections, %s", bench.Tarantool.Name, busyKeys, b.tasks, b.drain, fewConns, modes[0])
+	b.out.heading("%s: %d sub-queues of %d tasks each, drained for at most %v over %d connections, %s",
+		bench.Tarantool.Name, busyKeys, b.tasks, b.drain, fewConns, modes[0])
 	t := b.out.table("tube", "filled/s", "drained/s", "of plain", "p50", "p99", "p99.9", "tasks taken")
 	var plain float64
 	for _, keys := range []int{0, busyKeys} {
@@ -159,7 +162,8 @@ func (b *wire) subqueues(ctx context.Context) error {
 		if keys == 0 {
 			name, plain = "plain fifo", drained.Rate
 		}
-		t.row(name, rate(filled.Rate), rate(drained.Rate), ratio(drained.Rate/plain), drained.P50, drained.P99, drained.P999, fmt.Sprint(drained.Jobs))
+		t.row(name, rate(filled.Rate), rate(drained.Rate), ratio(drained.Rate/plain), drained.P50, drained.P99,
+			drained.P999, fmt.Sprint(drained.Jobs))
 	}
 	return nil
 }

@@ -124,16 +124,19 @@ func (b *wire) measureProtocol(ctx context.Context, p *bench.Protocol) error {
 	defer stopAll(targets)
 	b.out.heading("%s", p.Name)
 	b.out.printf("A bulk of %d jobs is %s.\n", bulkSize, p.Bulk)
-	t := b.out.table("", "connections", "server", "jobs/s", "of ceiling", "p50", "p99", "p99.9", "CPU per job", "allocations per job")
+	t := b.out.table("", "connections", "server", "jobs/s", "of ceiling", "p50", "p99", "p99.9", "CPU per job",
+		"allocations per job")
 	err = b.sweep(ctx, targets, func(scenario string, conns int, found []figures) {
 		for i, f := range found {
 			if b.keep != nil {
 				*b.keep = append(*b.keep, socketFigures{
-					Protocol: p.Name, Scenario: scenario, Conns: conns, Server: targets[i].name, OfCeiling: f.Rate / found[0].Rate,
-					figures: f, CPUPerJob: bench.Seconds(f.CPU), AllocsPerJob: f.Allocs,
+					Protocol: p.Name, Scenario: scenario, Conns: conns, Server: targets[i].name,
+					OfCeiling: f.Rate / found[0].Rate,
+					figures:   f, CPUPerJob: bench.Seconds(f.CPU), AllocsPerJob: f.Allocs,
 				})
 			}
-			t.row(scenario, conns, targets[i].name, rate(f.Rate), ratio(f.Rate/found[0].Rate), f.P50, f.P99, f.P999, f.CPU, allocs(f.Allocs))
+			t.row(scenario, conns, targets[i].name, rate(f.Rate), ratio(f.Rate/found[0].Rate), f.P50, f.P99, f.P999,
+				f.CPU, allocs(f.Allocs))
 		}
 	})
 	if err != nil {
@@ -143,7 +146,9 @@ func (b *wire) measureProtocol(ctx context.Context, p *bench.Protocol) error {
 }
 
 // sweep measures all scenarios over all numbers of connections.
-func (b *wire) sweep(ctx context.Context, targets []*target, done func(scenario string, conns int, found []figures)) error {
+func (b *wire) sweep(
+	ctx context.Context, targets []*target, done func(scenario string, conns int, found []figures),
+) error {
 	for _, scenario := range list(b.scenarios) {
 		for _, text := range list(b.conns) {
 			conns, err := strconv.Atoi(text)

@@ -55,5 +55,6 @@ func Machine() string {
 	if err != nil {
 		kernel = []byte("unknown kernel")
 	}
-	return fmt.Sprintf("%d processors, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, strings.TrimSpace(string(kernel)))
+	return fmt.Sprintf("%d processors, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
+		strings.TrimSpace(string(kernel)))
 }

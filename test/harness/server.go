@@ -192,7 +192,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, &ExitError{Code: s.cmd.ProcessState.ExitCode(), Stdout: strings.Join(s.Stdout(), "\n"), Stderr: s.Stderr()}
 	case <-time.After(o.Patience):
 		s.Kill()
-		return nil, fmt.Errorf("the server did not come up within %v:\n%s%s", o.Patience, strings.Join(s.Stdout(), "\n"), s.Stderr())
+		return nil, fmt.Errorf("the server did not come up within %v:\n%s%s", o.Patience,
+			strings.Join(s.Stdout(), "\n"), s.Stderr())
 	}
 }
 

@@ -42,7 +42,8 @@ func ReadDashboard(dir string) (d Dashboard, err error) {
 // Expressions returns what the panels show, with values for what Grafana fills in.
 func (d *Dashboard) Expressions() []string {
 	var list []string
-	fill := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*", "$namespace", ".*", "$queue", ".*", "$job", ".*")
+	fill := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*", "$namespace", ".*", "$queue", ".*", "$job",
+		".*")
 	for _, p := range d.Panels {
 		for _, t := range p.Targets {
 			list = append(list, fill.Replace(t.Expr))

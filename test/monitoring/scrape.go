@@ -49,7 +49,8 @@ func open(ctx context.Context, f func(*yard) (string, error)) (text string, err 
 
 func (y *yard) start(ctx context.Context, name string, args ...string) (*harness.Server, error) {
 	s, err := harness.Start(ctx, harness.Options{
-		Bin: y.bin, Args: append([]string{"serve", "--data-dir", filepath.Join(y.dir, name)}, args...), Env: y.ports, Also: []string{"web"},
+		Bin: y.bin, Args: append([]string{"serve", "--data-dir", filepath.Join(y.dir, name)}, args...), Env: y.ports,
+		Also: []string{"web"},
 	})
 	if err == nil {
 		y.servers = append(y.servers, s)

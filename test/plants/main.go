@@ -50,7 +50,8 @@ var suites = []suite{
 	{"store", []string{"./internal/store/..."}, 5 * time.Minute},
 	{"simulation", []string{"./internal/sim", "-run", "^TestSim", "-args", "-sim.runs=40"}, 5 * time.Minute},
 	{"torture", []string{
-		"./test/torture", "-run", "TestKill|TestLinearizable|TestBonds", "-timeout", "150s", "-args", "-kills=8", "-rounds=3", "-bondkills=6",
+		"./test/torture", "-run", "TestKill|TestLinearizable|TestBonds", "-timeout", "150s", "-args", "-kills=8",
+		"-rounds=3", "-bondkills=6",
 	}, 5 * time.Minute},
 	{"faults", []string{"./test/faults", "-run", "TestFlips|TestTears|TestTorn|TestCutAnywhere|TestSegments|TestIOErrors|TestPowerLoss|TestBackups|TestGolden"}, 5 * time.Minute},
 	{"cluster parts", []string{"./internal/replica", "./internal/raftlog", "./internal/cluster"}, 5 * time.Minute},
@@ -161,7 +162,8 @@ func (p plant) build(root, overlay string) error {
 // try runs suites and returns the names of those that fail and of those that do not.
 func (p plant) try(say *log.Logger, root, overlay, in string) (found, not []string) {
 	for _, s := range suites {
-		if !slices.ContainsFunc(strings.Split(in, ","), func(part string) bool { return strings.Contains(s.name, part) }) {
+		if !slices.ContainsFunc(strings.Split(in, ","),
+			func(part string) bool { return strings.Contains(s.name, part) }) {
 			continue
 		}
 		began := time.Now()

@@ -42,7 +42,8 @@ func (c *conn) command(u *dialect.Unit, body []byte) (later bool) {
 	case verbReserve, verbReserveTimeout, verbReserveJob:
 		c.prepareReserve()
 		return true
-	case verbPauseTube, verbQuit, verbPeek, verbPeekReady, verbPeekDelayed, verbPeekBuried, verbStatsJob, verbStatsTube, verbStats, verbListTubes,
+	case verbPauseTube, verbQuit, verbPeek, verbPeekReady, verbPeekDelayed, verbPeekBuried, verbStatsJob, verbStatsTube,
+		verbStats, verbListTubes,
 		verbListTubesWatched:
 		return true
 	case verbUnknown: // it has a text
@@ -91,7 +92,8 @@ func (c *conn) change(u *dialect.Unit) {
 	case verbRelease:
 		cmd := u.Releases.Get()
 		*cmd = job.Release{
-			Ref: ref, By: c.holder, Need: job.NeedHeld, Place: job.PlaceOld, Delay: seconds(r.delay), SetPriority: true, Priority: priority(r.priority),
+			Ref: ref, By: c.holder, Need: job.NeedHeld, Place: job.PlaceOld, Delay: seconds(r.delay), SetPriority: true,
+			Priority: priority(r.priority),
 		}
 		u.Add(cmd)
 	case verbBury:
@@ -105,7 +107,8 @@ func (c *conn) change(u *dialect.Unit) {
 	case verbKick:
 		cmd := u.Kicks.Get()
 		*cmd = job.Kick{
-			Namespace: c.d.opts.Namespace, Queue: c.used.name, From: job.KickEither, Count: int(min(r.bound, math.MaxInt32)),
+			Namespace: c.d.opts.Namespace, Queue: c.used.name, From: job.KickEither,
+			Count: int(min(r.bound, math.MaxInt32)),
 		}
 		u.Add(cmd)
 	case verbKickJob:

@@ -40,10 +40,13 @@ const (
 )
 
 var verbNames = [verbCount]string{
-	verbPut: "put", verbUse: "use", verbReserve: "reserve", verbReserveTimeout: "reserve-with-timeout", verbReserveJob: "reserve-job",
-	verbDelete: "delete", verbRelease: "release", verbBury: "bury", verbTouch: "touch", verbWatch: "watch", verbIgnore: "ignore",
-	verbPeek: "peek", verbPeekReady: "peek-ready", verbPeekDelayed: "peek-delayed", verbPeekBuried: "peek-buried",
-	verbKick: "kick", verbKickJob: "kick-job", verbStatsJob: "stats-job", verbStatsTube: "stats-tube", verbStats: "stats",
+	verbPut: "put", verbUse: "use", verbReserve: "reserve", verbReserveTimeout: "reserve-with-timeout",
+	verbReserveJob: "reserve-job",
+	verbDelete:     "delete", verbRelease: "release", verbBury: "bury", verbTouch: "touch", verbWatch: "watch",
+	verbIgnore: "ignore",
+	verbPeek:   "peek", verbPeekReady: "peek-ready", verbPeekDelayed: "peek-delayed", verbPeekBuried: "peek-buried",
+	verbKick: "kick", verbKickJob: "kick-job", verbStatsJob: "stats-job", verbStatsTube: "stats-tube",
+	verbStats:     "stats",
 	verbListTubes: "list-tubes", verbListTubeUsed: "list-tube-used", verbListTubesWatched: "list-tubes-watched",
 	verbPauseTube: "pause-tube", verbQuit: "quit",
 }
@@ -150,7 +153,8 @@ func (a *args) of(r *request) {
 		r.tube, r.delay = a.name(), a.uint32()
 	case verbQuit:
 		a.rest = nil // whatever follows
-	case verbUnknown, verbReserve, verbPeekReady, verbPeekDelayed, verbPeekBuried, verbStats, verbListTubes, verbListTubeUsed,
+	case verbUnknown, verbReserve, verbPeekReady, verbPeekDelayed, verbPeekBuried, verbStats, verbListTubes,
+		verbListTubeUsed,
 		verbListTubesWatched: // have none
 	}
 	if len(a.rest) > 0 {

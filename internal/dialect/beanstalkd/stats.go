@@ -274,8 +274,10 @@ func pauseOf(q *job.QueueInfo, now job.Time) (all, left int64) {
 
 // statVerbs are the commands that stats counts, in its order.
 var statVerbs = []verb{
-	verbPut, verbPeek, verbPeekReady, verbPeekDelayed, verbPeekBuried, verbReserve, verbReserveTimeout, verbDelete, verbRelease, verbUse,
-	verbWatch, verbIgnore, verbBury, verbKick, verbTouch, verbStats, verbStatsJob, verbStatsTube, verbListTubes, verbListTubeUsed,
+	verbPut, verbPeek, verbPeekReady, verbPeekDelayed, verbPeekBuried, verbReserve, verbReserveTimeout, verbDelete,
+	verbRelease, verbUse,
+	verbWatch, verbIgnore, verbBury, verbKick, verbTouch, verbStats, verbStatsJob, verbStatsTube, verbListTubes,
+	verbListTubeUsed,
 	verbListTubesWatched, verbPauseTube,
 }
 

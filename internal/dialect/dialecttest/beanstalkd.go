@@ -126,7 +126,8 @@ func (c beanstalkdClient) Look(queue string) (Sight, error) {
 	}
 	var s Sight
 	for key, n := range map[string]*int{
-		"current-jobs-ready": &s.Ready, "current-jobs-delayed": &s.Delayed, "current-jobs-reserved": &s.Held, "current-jobs-buried": &s.Dead,
+		"current-jobs-ready": &s.Ready, "current-jobs-delayed": &s.Delayed, "current-jobs-reserved": &s.Held,
+		"current-jobs-buried": &s.Dead,
 	} {
 		if *n, err = strconv.Atoi(stats[key]); err != nil {
 			return s, fmt.Errorf("%s: %w", key, err)

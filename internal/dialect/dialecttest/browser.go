@@ -27,7 +27,8 @@ func webPage(b *bench) {
 	for i := range fillings {
 		for _, push := range pushes {
 			for _, method := range []string{"POST", "GET", "PUSH", "ATOMIC", "lease", "add", "HELLO", "X"} {
-				b.foreign(fmt.Appendf(nil, "%s /%s HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: %d\r\n\r\n%s", method, filling(i), len(push), push))
+				b.foreign(fmt.Appendf(nil, "%s /%s HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: %d\r\n\r\n%s",
+					method, filling(i), len(push), push))
 			}
 			b.foreign(fmt.Appendf(nil, "\x16\x03\x01\x02\x00\x01\x00\x01%s\r\n%s", filling(i), push))
 			b.foreign(fmt.Appendf(nil, "PROXY UNKNOWN\r\nPOST / HTTP/1.1\r\nX: %s\r\n\r\n%s", filling(i), push))

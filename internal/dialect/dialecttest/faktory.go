@@ -38,7 +38,8 @@ func Faktory() Driver {
 			return c.Reader(), nil
 		},
 		Push: func(queue, body string) []byte {
-			return fmt.Appendf(nil, "PUSH {\"jid\":%q,\"jobtype\":\"task\",\"queue\":%q,\"args\":[%s]}\r\n", faktorytest.NewJID(), queue, body)
+			return fmt.Appendf(nil, "PUSH {\"jid\":%q,\"jobtype\":\"task\",\"queue\":%q,\"args\":[%s]}\r\n",
+				faktorytest.NewJID(), queue, body)
 		},
 		Fetch: func(queue string, _ time.Duration) []byte {
 			return fmt.Appendf(nil, "FETCH %s\r\n", queue) // how long it waits is not the client's to say

@@ -31,7 +31,8 @@ func Rest() Driver {
 		},
 		Client: func(conn net.Conn) (Client, error) { return restClient{resttest.New(conn, namespace)}, nil },
 		Push: func(queue, body string) []byte {
-			return resttest.Append(nil, http.MethodPost, namespace, "/queues/"+queue+"/jobs", resttest.PushRequest([]byte(body), nil))
+			return resttest.Append(nil, http.MethodPost, namespace, "/queues/"+queue+"/jobs",
+				resttest.PushRequest([]byte(body), nil))
 		},
 		Fetch: func(queue string, wait time.Duration) []byte {
 			return resttest.Append(nil, http.MethodPost, namespace, "/fetch", resttest.FetchRequest(queue, wait, ""))
@@ -67,14 +68,16 @@ func (m *mounted) Commands() []dialect.CommandFigures { return nil }
 func (m *mounted) Serve(ctx context.Context, l net.Listener) error {
 	log := slog.New(slog.DiscardHandler)
 	service, err := operator.New(operator.Options{
-		Engine: m.Engine, Logger: log, DoorName: dialect.DoorName, Door: dialect.DoorAdmin, AddNames: m.AddNames, SampleEvery: time.Hour,
+		Engine: m.Engine, Logger: log, DoorName: dialect.DoorName, Door: dialect.DoorAdmin, AddNames: m.AddNames,
+		SampleEvery: time.Hour,
 	})
 	if err != nil {
 		return err
 	}
 	defer service.Close()
 	h := &dialect.HTTP{
-		Handler: httpapi.NewHandler(service, httpapi.HandlerOptions{Mounted: m.Routes()}), Logger: log, Shared: dialect.NewShared(0, 0),
+		Handler: httpapi.NewHandler(service, httpapi.HandlerOptions{Mounted: m.Routes()}), Logger: log,
+		Shared:       dialect.NewShared(0, 0),
 		WriteTimeout: m.WriteTimeout,
 	}
 	return h.Serve(ctx, l)

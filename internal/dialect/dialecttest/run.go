@@ -365,7 +365,8 @@ func unwrittenLapse(b *bench) {
 	}
 	synctest.Wait() // the end of the lease is carried out now
 	if q := b.Queue(b.t, namespace, queue); q.Counts[job.Leased] != 0 || q.Totals[job.CountLapsed] != 1 || q.Totals[job.CountReturned] != 0 {
-		b.t.Errorf("leased %d, lapsed %d, returned %d", q.Counts[job.Leased], q.Totals[job.CountLapsed], q.Totals[job.CountReturned])
+		b.t.Errorf("leased %d, lapsed %d, returned %d", q.Counts[job.Leased], q.Totals[job.CountLapsed],
+			q.Totals[job.CountReturned])
 	}
 }
 

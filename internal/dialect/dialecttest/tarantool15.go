@@ -27,7 +27,8 @@ func Tarantool15() Driver {
 			return tarantooltest.Box15CallPacket(1, "queue.put", "0", queue, "0", "0", "0", "127", body)
 		},
 		Fetch: func(queue string, wait time.Duration) []byte {
-			return tarantooltest.Box15CallPacket(2, "queue.take", "0", queue, strconv.FormatFloat(wait.Seconds(), 'f', -1, 64))
+			return tarantooltest.Box15CallPacket(2, "queue.take", "0", queue,
+				strconv.FormatFloat(wait.Seconds(), 'f', -1, 64))
 		},
 		ReadReply: readTarantool15Reply,
 		AnyBytes:  true,

@@ -49,7 +49,8 @@ func (d *Dialect) handle(dc *dialect.Conn) error {
 	switch {
 	case errors.Is(err, dialect.ErrQuit) && c.Buffered() == 0:
 		return c.Flush()
-	case errors.Is(err, dialect.ErrLineTooLong), errors.Is(err, errRefused), errors.Is(err, errShutdown), errors.Is(err, dialect.ErrQuit):
+	case errors.Is(err, dialect.ErrLineTooLong), errors.Is(err, errRefused), errors.Is(err, errShutdown),
+		errors.Is(err, dialect.ErrQuit):
 		c.Linger()
 	default:
 		_ = c.Flush() // err is the reason already

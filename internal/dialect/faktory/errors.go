@@ -82,7 +82,8 @@ func refusal(kind job.Kind) string {
 		return codeErr + textInternal
 	case job.TooLarge:
 		return codeErr + textTooLong
-	case job.Invalid, job.NotFound, job.Duplicate, job.Exists, job.NotLeased, job.Finished, job.BadState, job.Busy, job.Waiting, job.Lapsing:
+	case job.Invalid, job.NotFound, job.Duplicate, job.Exists, job.NotLeased, job.Finished, job.BadState, job.Busy,
+		job.Waiting, job.Lapsing:
 		return codeErr + textRefused
 	}
 	return codeErr + textInternal

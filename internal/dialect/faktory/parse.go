@@ -29,7 +29,8 @@ const (
 )
 
 var verbNames = [verbCount]string{
-	"", "PUSH", "PUSHB", "FETCH", "ACK", "FAIL", "BEAT", "INFO", "QUEUE", "MUTATE", "FLUSH", "END", "TRACK", "BATCH", "HELLO",
+	"", "PUSH", "PUSHB", "FETCH", "ACK", "FAIL", "BEAT", "INFO", "QUEUE", "MUTATE", "FLUSH", "END", "TRACK", "BATCH",
+	"HELLO",
 }
 
 // splitLine returns the verb of a line as sent, and what follows the first space; nil if

@@ -57,10 +57,11 @@ func (c *conn) runQueue() {
 // eachQueue does something to every queue, in pieces: those that are made meanwhile may be met or not.
 func (c *conn) eachQueue(build func(queue string) job.Command) {
 	p := &pieces{c: c}
-	err := c.eachName(func(q *job.QueueInfo) (uint64, bool) { return q.Counts[job.Ready], !q.Hidden }, func(name string, jobs uint64) bool {
-		p.addHeavy(build(name), jobs)
-		return p.err == nil
-	})
+	err := c.eachName(func(q *job.QueueInfo) (uint64, bool) { return q.Counts[job.Ready], !q.Hidden },
+		func(name string, jobs uint64) bool {
+			p.addHeavy(build(name), jobs)
+			return p.err == nil
+		})
 	if err != nil {
 		c.readFailed(err)
 		return
@@ -74,7 +75,9 @@ const namesMax = 1000
 
 // eachName visits the names of the queues that are wanted, each with the number of jobs that want tells, until visit
 // returns false.
-func (c *conn) eachName(want func(*job.QueueInfo) (jobs uint64, ok bool), visit func(name string, jobs uint64) bool) error {
+func (c *conn) eachName(
+	want func(*job.QueueInfo) (jobs uint64, ok bool), visit func(name string, jobs uint64) bool,
+) error {
 	type wanted struct {
 		name string
 		jobs uint64
@@ -162,7 +165,8 @@ func harmless(kind job.Kind) bool {
 	switch kind {
 	case job.NotFound, job.BadState, job.Finished, job.NotLeased:
 		return true
-	case job.Invalid, job.Duplicate, job.Exists, job.NotOwner, job.Full, job.Busy, job.Waiting, job.Timeout, job.Canceled,
+	case job.Invalid, job.Duplicate, job.Exists, job.NotOwner, job.Full, job.Busy, job.Waiting, job.Timeout,
+		job.Canceled,
 		job.TooLarge, job.NoSpace, job.Draining, job.Internal, job.Locked, job.Overloaded, job.ManyQueues, job.Lapsing:
 	}
 	return false

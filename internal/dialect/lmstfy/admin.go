@@ -107,8 +107,9 @@ func (a *adminServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.route()
 	if a.d.accessLog.Load() {
 		logAccess(a.d.opts.Logger, access{
-			path: maskPath(r.URL.Path), query: r.URL.RawQuery, latency: time.Since(began), ip: r.RemoteAddr, method: r.Method,
-			code: c.status, requestID: id,
+			path: maskPath(r.URL.Path), query: r.URL.RawQuery, latency: time.Since(began), ip: r.RemoteAddr,
+			method: r.Method,
+			code:   c.status, requestID: id,
 		})
 	}
 }

@@ -101,8 +101,9 @@ func (x *exchange) finish() {
 			name = x.pool.name
 		}
 		logAccess(x.d.opts.Logger, access{
-			pool: name, path: x.r.URL.Path, query: x.r.URL.RawQuery, latency: took, ip: x.r.RemoteAddr, method: x.r.Method,
-			code: x.status, requestID: x.requestID,
+			pool: name, path: x.r.URL.Path, query: x.r.URL.RawQuery, latency: took, ip: x.r.RemoteAddr,
+			method: x.r.Method,
+			code:   x.status, requestID: x.requestID,
 		})
 	}
 }
@@ -289,7 +290,8 @@ func (x *exchange) failed(err error) {
 		x.refuse(refused)
 		return
 	}
-	x.d.opts.Logger.Error("cannot read jobs", slog.String("dialect", x.d.Name()), slog.String("req_id", x.requestID), slog.Any("error", err))
+	x.d.opts.Logger.Error("cannot read jobs", slog.String("dialect", x.d.Name()), slog.String("req_id", x.requestID),
+		slog.Any("error", err))
 	x.fail(http.StatusInternalServerError, textInternal)
 }
 

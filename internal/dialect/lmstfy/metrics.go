@@ -53,9 +53,11 @@ var (
 	descTimers    = descOf(jobMetrics+"timer_sizes", "Jobs that are delayed or being worked on.")
 	descReady     = descOf(jobMetrics+"queue_sizes", "Jobs that are ready.", "namespace", "queue")
 	descDead      = descOf(jobMetrics+"deadletter_sizes", "Jobs in the dead letter.", "namespace", "queue")
-	descLatency   = descOf(httpMetrics+"latency_milliseconds", "Length of successful calls.", "namespace", "api", "method")
-	descCodes     = descOf(httpMetrics+"http_codes", "Answers.", "namespace", "api", "method", "code")
-	descLimited   = descOf(httpMetrics+"rate_limit", "Calls refused because of a limit.", "namespace", "token", "action")
+	descLatency   = descOf(httpMetrics+"latency_milliseconds", "Length of successful calls.", "namespace", "api",
+		"method")
+	descCodes   = descOf(httpMetrics+"http_codes", "Answers.", "namespace", "api", "method", "code")
+	descLimited = descOf(httpMetrics+"rate_limit", "Calls refused because of a limit.", "namespace", "token",
+		"action")
 )
 
 // collector reads the counters and the engine when it is asked.
@@ -67,7 +69,8 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- m.desc
 	}
 	for _, desc := range []*prometheus.Desc{
-		descPublished, descConsumed, descWaited, descAcked, descTimers, descReady, descDead, descLatency, descCodes, descLimited,
+		descPublished, descConsumed, descWaited, descAcked, descTimers, descReady, descDead, descLatency, descCodes,
+		descLimited,
 	} {
 		ch <- desc
 	}
@@ -121,7 +124,8 @@ func (s *space) collect(ch chan<- prometheus.Metric) {
 			*jobHistogram
 		}{{descWaited, &q.waited}, {descAcked, &q.acked}} {
 			if count, buckets := cumulate(jobBounds[:], h.buckets[:]); count > 0 {
-				ch <- prometheus.MustNewConstHistogram(h.desc, count, float64(h.sum.Load()), buckets, s.pool.name, s.name, q.name)
+				ch <- prometheus.MustNewConstHistogram(h.desc, count, float64(h.sum.Load()), buckets, s.pool.name,
+					s.name, q.name)
 			}
 		}
 	}
@@ -134,7 +138,8 @@ func (s *space) collect(ch chan<- prometheus.Metric) {
 		}
 		if count, buckets := cumulate(callBounds[:], r.latency.buckets[:]); count > 0 {
 			ms := float64(r.latency.sum.Load()) / 1000
-			ch <- prometheus.MustNewConstHistogram(descLatency, count, ms, buckets, s.pool.name, s.name, info.path, info.method)
+			ch <- prometheus.MustNewConstHistogram(descLatency, count, ms, buckets, s.pool.name, s.name, info.path,
+				info.method)
 		}
 	}
 }
@@ -188,7 +193,8 @@ func (d *Dialect) readSizes() (sizeReport, error) {
 	for i := range queues {
 		q := &queues[i]
 		if name, namespace, ok := d.place(q.Namespace); ok {
-			report.queues = append(report.queues, queueSize{name, namespace, q.Name, q.Counts[job.Ready], q.Counts[job.Dead]})
+			report.queues = append(report.queues,
+				queueSize{name, namespace, q.Name, q.Counts[job.Ready], q.Counts[job.Dead]})
 		}
 	}
 	return report, d.sumPools(report.pools)
@@ -242,6 +248,7 @@ func (d *Dialect) poolNames() []string {
 // metricsHandler serves the metrics.
 func (d *Dialect) metricsHandler() http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collector{d}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collector{d}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }

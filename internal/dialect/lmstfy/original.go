@@ -31,7 +31,8 @@ type originalFile struct {
 
 // originalLevels are our names of the original's levels.
 var originalLevels = map[string]string{
-	"panic": "error", "fatal": "error", "error": "error", "warn": "warn", "warning": "warn", "info": "info", "debug": "debug", "trace": "debug",
+	"panic": "error", "fatal": "error", "error": "error", "warn": "warn", "warning": "warn", "info": "info",
+	"debug": "debug", "trace": "debug",
 }
 
 // original applies the original's file, if one is named.
@@ -137,7 +138,8 @@ func (o *originalReader) pools(f *originalFile) {
 // them cannot.
 func (o *originalReader) accounts(f *originalFile) {
 	const key = "lmstfy.admin_accounts"
-	if len(f.Accounts) > 0 && o.Layer(key) == config.LayerDefault && o.Layer(key+config.SecretSuffix) == config.LayerDefault {
+	if len(f.Accounts) > 0 && o.Layer(key) == config.LayerDefault &&
+		o.Layer(key+config.SecretSuffix) == config.LayerDefault {
 		settings(o.Config()).Accounts = f.Accounts
 		o.SetSecret(key, o.from("Accounts"))
 	}

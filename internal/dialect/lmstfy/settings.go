@@ -32,7 +32,8 @@ func settings(c *config.Config) *Settings { return config.Of[Settings](c, name) 
 // Spec describes the protocol to the server.
 func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
-		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners, Original: original,
+		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners,
+		Original: original,
 		Decisive: []string{
 			"lmstfy.auth", "lmstfy.pools", "lmstfy.default_ttl", "lmstfy.default_delay", "lmstfy.default_tries",
 			"lmstfy.default_ttr", "lmstfy.max_body",
@@ -45,7 +46,8 @@ func Spec() dialect.Spec {
 func serve(h *dialect.Host) (dialect.Service, error) {
 	s := settings(h.Config)
 	for _, key := range s.Ignored {
-		h.Logger.Warn("setting of the original server ignored", slog.String("file", s.Original), slog.String("key", key))
+		h.Logger.Warn("setting of the original server ignored", slog.String("file", s.Original),
+			slog.String("key", key))
 	}
 	o := s.Options
 	o.Options, o.Throttle, o.Version = h.Common(&s.Protocol), h.Logins, h.Version
@@ -86,11 +88,13 @@ func settingKeys() []config.Key {
 		"Accounts of the admin API as user:password, separated by blanks or line ends. With any, tokens and limits are only for them.",
 		func(c *config.Config) *map[string]string { return &settings(c).Accounts })...)
 	keys = append(keys,
-		config.SecondsKey("lmstfy.default_ttl", "24h", "Time to live of a job that is published without one; 0s is for ever.",
+		config.SecondsKey("lmstfy.default_ttl", "24h",
+			"Time to live of a job that is published without one; 0s is for ever.",
 			func(c *config.Config) *uint32 { return &settings(c).Defaults.TTL }),
 		config.SecondsKey("lmstfy.default_delay", "0s", "Delay of a job that is published without one.",
 			func(c *config.Config) *uint32 { return &settings(c).Defaults.Delay }),
-		config.IntKey("lmstfy.default_tries", 1, 1, 1<<16-1, "Tries of a job that is published without a number of them.",
+		config.IntKey("lmstfy.default_tries", 1, 1, 1<<16-1,
+			"Tries of a job that is published without a number of them.",
 			func(c *config.Config) *uint16 { return &settings(c).Defaults.Tries }),
 		config.SecondsKey("lmstfy.default_ttr", "2m", "Time to run of a job that is consumed without one.",
 			func(c *config.Config) *uint32 { return &settings(c).Defaults.TTR }),
@@ -102,12 +106,15 @@ func settingKeys() []config.Key {
 		config.SizeKey("lmstfy.max_body", "65535", 1, 64<<20,
 			"Largest job; a larger one is refused. 1MiB is what the newest original servers allow.",
 			func(c *config.Config) *int { return &settings(c).MaxBody }),
-		config.SizeKey("lmstfy.max_header", "32KiB", 4<<10, 1<<20, "Largest head of a request, path and headers together.",
+		config.SizeKey("lmstfy.max_header", "32KiB", 4<<10, 1<<20,
+			"Largest head of a request, path and headers together.",
 			func(c *config.Config) *int { return &settings(c).MaxHeader }),
-		config.DurationKey("lmstfy.read_timeout", "30s", time.Second, time.Hour, "A request that has not arrived in this time ends its connection.",
+		config.DurationKey("lmstfy.read_timeout", "30s", time.Second, time.Hour,
+			"A request that has not arrived in this time ends its connection.",
 			func(c *config.Config) *time.Duration { return &settings(c).ReadTimeout }),
 		common.WriteTimeout("answer"),
-		config.DurationKey("lmstfy.idle_timeout", "5m", time.Second, 24*time.Hour, "A connection without a request for this long is closed.",
+		config.DurationKey("lmstfy.idle_timeout", "5m", time.Second, 24*time.Hour,
+			"A connection without a request for this long is closed.",
 			func(c *config.Config) *time.Duration { return &settings(c).IdleTimeout }),
 	)
 	return append(keys, common.TLS()...)
@@ -115,7 +122,8 @@ func settingKeys() []config.Key {
 
 // checkPool refuses what cannot be the name of a pool.
 func checkPool(name string) error {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || len(name) > poolNameMax {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" ||
+		len(name) > poolNameMax {
 		return fmt.Errorf("%q is no name of a pool: use letters, digits, '-' and '_'", name)
 	}
 	return nil
@@ -127,8 +135,10 @@ const poolNameMax = 255
 func listeners(c *config.Config) []config.Listener {
 	m := settings(c)
 	admin := config.Listener{
-		Protocol: name, Role: config.RoleAdmin, Key: config.Key{Name: "lmstfy.admin_addr"}, Authenticated: len(m.Accounts) > 0,
-		Remedy: "ask for passwords with lmstfy.admin_accounts",
+		Protocol: name, Role: config.RoleAdmin, Key: config.Key{Name: "lmstfy.admin_addr"},
+		Authenticated: len(m.Accounts) > 0,
+		Remedy:        "ask for passwords with lmstfy.admin_accounts",
 	}
-	return append(common.Listeners(c, m.AuthBy == authToken, "ask for tokens with lmstfy.auth = token"), admin.At(m.AdminAddr, "")...)
+	return append(common.Listeners(c, m.AuthBy == authToken, "ask for tokens with lmstfy.auth = token"),
+		admin.At(m.AdminAddr, "")...)
 }

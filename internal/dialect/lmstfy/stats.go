@@ -72,8 +72,10 @@ type routeStats struct {
 
 // statuses are the codes that are ever answered.
 var statuses = [...]int{
-	http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound,
-	http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusBadRequest, http.StatusUnauthorized,
+	http.StatusNotFound,
+	http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInternalServerError,
+	http.StatusServiceUnavailable,
 }
 
 // count counts an answer. Only successes tell how long a call takes.

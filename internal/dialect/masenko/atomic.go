@@ -43,7 +43,8 @@ func (c *conn) collect(u *dialect.Unit, v verb, line []byte) {
 		tx.claim.Drop()
 		return
 	}
-	if tx.over || len(tx.ends) == atomicMax || len(tx.text)+len(line) > c.d.opts.MaxAtomic || !tx.grow(c.d.opts.Shared, len(line)) {
+	if tx.over || len(tx.ends) == atomicMax || len(tx.text)+len(line) > c.d.opts.MaxAtomic ||
+		!tx.grow(c.d.opts.Shared, len(line)) {
 		tx.over, tx.text, tx.ends = true, nil, nil
 		tx.claim.Drop()
 		return

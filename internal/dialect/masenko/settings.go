@@ -26,9 +26,10 @@ func settings(c *config.Config) *Settings { return config.Of[Settings](c, name) 
 // Spec describes the protocol to the server.
 func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
-		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners, Originals: originals(),
-		Decisive: []string{"masenko.namespace", "masenko.heartbeat", "masenko.max_line", "masenko.max_payload", "masenko.max_atomic"},
-		Alike:    []string{"masenko.max_connections"},
+		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners,
+		Originals: originals(),
+		Decisive:  []string{"masenko.namespace", "masenko.heartbeat", "masenko.max_line", "masenko.max_payload", "masenko.max_atomic"},
+		Alike:     []string{"masenko.max_connections"},
 	}}
 }
 

@@ -136,9 +136,11 @@ func (d *Dialect) fetch(o *api.FetchOptions) (*job.Fetch, error) {
 		}
 	}
 	return &job.Fetch{
-		Namespace: o.Namespace, Queues: o.Queues, Pick: job.PickInOrder, Max: o.Max, Wait: o.Wait, Holder: holder, Exclusive: true,
-		OnEnd: job.EndKeep, Door: dialect.DoorAdmin, Lease: o.Lease, LeaseSet: o.Lease != 0, DefaultLease: api.LeaseDefault,
-		Delivery: new(job.Delivery),
+		Namespace: o.Namespace, Queues: o.Queues, Pick: job.PickInOrder, Max: o.Max, Wait: o.Wait, Holder: holder,
+		Exclusive: true,
+		OnEnd:     job.EndKeep, Door: dialect.DoorAdmin, Lease: o.Lease, LeaseSet: o.Lease != 0,
+		DefaultLease: api.LeaseDefault,
+		Delivery:     new(job.Delivery),
 	}, nil
 }
 

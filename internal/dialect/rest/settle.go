@@ -33,7 +33,8 @@ func (h held) of(c *api.Call, id job.ID) (job.Ref, job.Holder, error) {
 func (d *Dialect) settle(c *api.Call, ref job.Ref, cmd job.Command) error {
 	switch err := d.do(c.R.Context(), cmd).Err; {
 	case err != nil && err.Kind == job.NotFound:
-		return api.NotFound("job %d is not in queue %q: it may have been acked, deleted, moved or have expired", ref.ID, ref.Queue)
+		return api.NotFound("job %d is not in queue %q: it may have been acked, deleted, moved or have expired", ref.ID,
+			ref.Queue)
 	case err != nil:
 		return api.Refusal(err)
 	}
@@ -100,7 +101,8 @@ func (d *Dialect) failJob(c *api.Call) error {
 		size += len(line)
 	}
 	if len(in.Type) > failTypeMax || size > failTextMax || len(in.Backtrace) > failLinesMax {
-		return api.Invalid("type, message and backtrace: at most %d bytes, %d bytes and %d lines", failTypeMax, failTextMax, failLinesMax)
+		return api.Invalid("type, message and backtrace: at most %d bytes, %d bytes and %d lines", failTypeMax,
+			failTextMax, failLinesMax)
 	}
 	failure := job.Failure{Kind: job.FailedByWorker, Type: in.Type, Message: in.Message, Backtrace: in.Backtrace}
 	return d.settle(c, ref, &job.Fail{Ref: ref, By: by, Failure: failure})

@@ -63,7 +63,8 @@ func New(o Options) *Dialect {
 	d.legacy = legacy.New(o.Engine, o.Namespace)
 	d.Server = d.newServer(name, o.Options, newCommands(false), func(c *proc.Conn) proc.Wire { return newIProto(d, c) })
 	o.TLS = nil
-	d.server15 = d.newServer(name15, o.Options, newCommands(true), func(*proc.Conn) proc.Wire { return &box15Wire{legacy: d.legacy} })
+	d.server15 = d.newServer(name15, o.Options, newCommands(true),
+		func(*proc.Conn) proc.Wire { return &box15Wire{legacy: d.legacy} })
 	return d
 }
 
@@ -75,12 +76,15 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 }
 
 // newServer returns what serves the connections of one of the wire protocols.
-func (d *Dialect) newServer(name string, o dialect.Options, commands *dialect.Commands, newWire func(*proc.Conn) proc.Wire) *dialect.Server {
+func (d *Dialect) newServer(
+	name string, o dialect.Options, commands *dialect.Commands, newWire func(*proc.Conn) proc.Wire,
+) *dialect.Server {
 	host := &proc.Host{
 		Engine: o.Engine, Logger: o.Logger, Commands: commands, NewWire: newWire,
 		MaxPacket: d.opts.MaxPacket, MaxInFlight: d.opts.MaxInFlight, MaxWaiting: d.opts.MaxWaiting,
 	}
 	return dialect.NewServer(dialect.ServerOptions{
-		Options: o, Name: name, Door: dialect.DoorTarantool, Commands: commands, Handler: host.Serve, Start: d.legacy.Start,
+		Options: o, Name: name, Door: dialect.DoorTarantool, Commands: commands, Handler: host.Serve,
+		Start: d.legacy.Start,
 	})
 }

@@ -88,6 +88,7 @@ func settingKeys() []config.Key {
 func listeners(c *config.Config) []config.Listener {
 	t := settings(c)
 	box15 := config.Listener{Protocol: name, Role: name15, Key: config.Key{Name: "tarantool15.addr"}}
-	main := common.Listeners(c, t.Auth == authLogin, "ask for passwords with tarantool.auth = login and tarantool.users")
+	main := common.Listeners(c, t.Auth == authLogin,
+		"ask for passwords with tarantool.auth = login and tarantool.users")
 	return append(main, box15.At(t.Addr15, t.Namespace)...)
 }

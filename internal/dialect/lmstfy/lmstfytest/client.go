@@ -152,7 +152,8 @@ func (c *Client) PublishBulk(queue, query string, array []byte) (ids []string, e
 // parts of one count as one.
 func (c *Client) Consume(queues string, ttr, timeout time.Duration) (Job, error) {
 	var j Job
-	err := c.call(http.MethodGet, queues+"?ttr="+wholeSeconds(ttr)+"&timeout="+wholeSeconds(timeout), nil, http.StatusOK, &j)
+	err := c.call(http.MethodGet, queues+"?ttr="+wholeSeconds(ttr)+"&timeout="+wholeSeconds(timeout), nil,
+		http.StatusOK, &j)
 	return j, empty(err)
 }
 

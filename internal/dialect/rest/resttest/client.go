@@ -54,7 +54,8 @@ func Append(b []byte, method, namespace, path string, in any) []byte {
 			panic(err) // the tests pass maps
 		}
 	}
-	b = fmt.Appendf(b, "%s /api/v1/namespaces/%s%s HTTP/1.1\r\nHost: localhost\r\n", method, url.PathEscape(namespace), path)
+	b = fmt.Appendf(b, "%s /api/v1/namespaces/%s%s HTTP/1.1\r\nHost: localhost\r\n", method, url.PathEscape(namespace),
+		path)
 	if in != nil {
 		b = fmt.Appendf(b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
 	}
@@ -123,7 +124,8 @@ func (c *Client) Fetch(queue string, wait time.Duration) (Job, error) {
 // Settle acks, fails, extends or releases a job that was fetched, and returns its state.
 func (c *Client) Settle(verb, queue string, id uint64) (state string, err error) {
 	var j Job
-	err = c.call(http.MethodPost, fmt.Sprintf("/jobs/%d/%s", id, verb), map[string]any{"queue": queue, "holder": c.holder}, &j)
+	err = c.call(http.MethodPost, fmt.Sprintf("/jobs/%d/%s", id, verb),
+		map[string]any{"queue": queue, "holder": c.holder}, &j)
 	return j.State, err
 }
 

@@ -46,8 +46,10 @@ const (
 // shown are the names of what statistics shows of a tube: what was counted,
 // if it was, and from showTotal on how many tasks there are.
 var shown = [shownCount]string{
-	"put", "urgent", "take", "take_timeout", "ack", "delete", "touch", "done", "bury", "dig", "release", "requeue", "meta", "peek",
-	"ttl.total", "ttl.ready", "ttl.delayed", "ttl.taken", "ttl.buried", "ttl.done", "ready_by_disconnect", "ready_by_restart",
+	"put", "urgent", "take", "take_timeout", "ack", "delete", "touch", "done", "bury", "dig", "release", "requeue",
+	"meta", "peek",
+	"ttl.total", "ttl.ready", "ttl.delayed", "ttl.taken", "ttl.buried", "ttl.done", "ready_by_disconnect",
+	"ready_by_restart",
 	"tasks.total", "tasks.ready", "tasks.delayed", "tasks.taken", "tasks.buried", "tasks.done",
 }
 

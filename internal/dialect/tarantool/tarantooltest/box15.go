@@ -234,7 +234,8 @@ func (c *Box15) Ping() error {
 		return err
 	}
 	if reply.Type != Box15TypePing || reply.ID != c.last || len(reply.Body) != 0 {
-		return fmt.Errorf("ping %d is answered by type %d, id %d, %d bytes", c.last, reply.Type, reply.ID, len(reply.Body))
+		return fmt.Errorf("ping %d is answered by type %d, id %d, %d bytes", c.last, reply.Type, reply.ID,
+			len(reply.Body))
 	}
 	return nil
 }
