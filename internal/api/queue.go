@@ -112,7 +112,7 @@ type Queue struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
 	Counts    map[string]uint64 `json:"counts"` // jobs by state
-	Jobs      uint64            `json:"jobs"`   // in whatever state
+	Jobs      uint64            `json:"jobs"`   // in any state
 	Totals    map[string]uint64 `json:"totals"` // since the queue was made
 	Rates     Rates             `json:"rates"`  // per second, lately
 	Paused    bool              `json:"paused"`

@@ -214,7 +214,7 @@ type MigrationResult struct {
 	// Lines has one letter for each line.
 	Lines   string          `json:"lines"`
 	Refused []MigrationLine `json:"refused"`
-	Partly  []MigrationLine `json:"partly"` // arrived, but for what is told
+	Partly  []MigrationLine `json:"partly"` // arrived, except for what is told
 }
 
 // Record is a job as one line of an export. A field that an import does not know is refused, so that

@@ -192,7 +192,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// The counters of a queue that is removed begin anew, and are not counted twice.
+// The counters of a queue that is removed begin at zero, and are not counted twice.
 func TestRatesOfNewQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

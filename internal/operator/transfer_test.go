@@ -31,7 +31,7 @@ func (f *fixture) importLines(target, text string) api.ImportResult {
 	return out
 }
 
-// What is exported and imported is the same, line by line, but for the id of a job; what was leased is ready.
+// What is exported and imported is the same, line by line, except for the id of a job; what was leased is ready.
 func TestTransfer(t *testing.T) {
 	t.Parallel()
 	from, to := newFixture(t, Options{}, HandlerOptions{}), newFixture(t, Options{}, HandlerOptions{})

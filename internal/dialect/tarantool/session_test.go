@@ -153,7 +153,7 @@ func TestSessionOutlivesItsConnectionsForItsGrace(t *testing.T) {
 		testkit.Advance(t, 4999*time.Millisecond)
 		watcher.want("queue.tube.t:peek", `0`, `[[0, "t", "x"]]`)
 
-		// Back in time: the grace begins anew when it is left again.
+		// Back in time: the grace begins again when it is left again.
 		b := s.client()
 		b.identify(id)
 		testkit.Advance(t, time.Hour)
