@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"millrace/internal/api"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"millrace/internal/api"
 )
 
 // Options say which server is asked, and who asks.

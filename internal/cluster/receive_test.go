@@ -130,7 +130,15 @@ func TestReceiveManifest(t *testing.T) {
 	t.Parallel()
 	x := newTransfer(t, 10)
 	for _, files := range [][]file{
-		nil, {{"../x", 1}}, {{"/x", 1}}, {{"x/y", 1}}, {{"", 1}}, {{"x", -1}}, {{"x", 1}, {"x", 1}}, {{ReceivedMark, 1}}, {{receivingMark, 1}},
+		nil,
+		{{"../x", 1}},
+		{{"/x", 1}},
+		{{"x/y", 1}},
+		{{"", 1}},
+		{{"x", -1}},
+		{{"x", 1}, {"x", 1}},
+		{{ReceivedMark, 1}},
+		{{receivingMark, 1}},
 		{{"x", 1 << 50}, {"y", 1 << 50}},
 	} {
 		if err := (&manifest{Checkpoint: "a", Files: files}).check(); err == nil {

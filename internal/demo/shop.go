@@ -87,7 +87,8 @@ func (s *shop) setUp(ctx context.Context) error {
 		return err
 	}
 	for _, c := range []struct{ name, schedule, queue, kind string }{
-		{"stock", "*/5 * * * *", reports, "SyncStock"}, {"digest", "*/15 * * * *", mail, "SendDigest"},
+		{"stock", "*/5 * * * *", reports, "SyncStock"},
+		{"digest", "*/15 * * * *", mail, "SendDigest"},
 		{"closing", "0 3 * * *", reports, "CloseDay"},
 	} {
 		n := api.NewCron{Schedule: c.schedule, TimeZone: "Europe/Berlin", Queue: c.queue}

@@ -33,7 +33,8 @@ var (
 		{"10s", 10 * time.Second, 360, spaceAll}, {"1m", time.Minute, 1440, spaceAll}, {"1h", time.Hour, 720, spaceAll},
 	}
 	Parts = []Ring{
-		{"hour", time.Minute, 60, spaceParts}, {"day", 15 * time.Minute, 96, spaceParts},
+		{"hour", time.Minute, 60, spaceParts},
+		{"day", 15 * time.Minute, 96, spaceParts},
 		{"month", 6 * time.Hour, 120, spaceParts},
 	}
 )

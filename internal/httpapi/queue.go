@@ -1,9 +1,10 @@
 package httpapi
 
 import (
+	"net/http"
+
 	"millrace/internal/api"
 	"millrace/internal/auth"
-	"net/http"
 )
 
 func (c *call) getFairness() error { return c.Result(c.Fairness(c.queueName())) }

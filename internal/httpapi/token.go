@@ -1,8 +1,9 @@
 package httpapi
 
 import (
-	"millrace/internal/api"
 	"net/http"
+
+	"millrace/internal/api"
 )
 
 func (c *call) listTokens() error {

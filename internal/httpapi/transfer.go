@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"millrace/internal/api"
-	"millrace/internal/auth"
-	"millrace/internal/operator"
 	"mime"
 	"net/http"
 	"strconv"
 	"time"
+
+	"millrace/internal/api"
+	"millrace/internal/auth"
+	"millrace/internal/operator"
 )
 
 const pathBackups = api.PathAPI + "/backups"

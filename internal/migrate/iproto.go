@@ -127,7 +127,10 @@ func (c *iproto) find(space, index, iterator, limit uint64, key []byte) {
 		key   byte
 		value uint64
 	}{
-		{iprotoKeySpace, space}, {iprotoKeyIndex, index}, {iprotoKeyLimit, limit}, {iprotoKeyOffset, 0},
+		{iprotoKeySpace, space},
+		{iprotoKeyIndex, index},
+		{iprotoKeyLimit, limit},
+		{iprotoKeyOffset, 0},
 		{iprotoKeyIterator, iterator},
 	} {
 		b = msgp.AppendUint64(append(b, field.key), field.value)

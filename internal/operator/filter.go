@@ -32,8 +32,13 @@ type matcher struct {
 func newMatcher(f api.Filter) (*matcher, error) {
 	m := &matcher{Filter: f}
 	for _, part := range []struct{ name, text string }{
-		{"namespace", f.Namespace}, {"queue", f.Queue}, {"type", f.Type}, {"ref", f.Ref}, {"error", f.Error},
-		{"body", f.Body}, {"holder", f.Holder},
+		{"namespace", f.Namespace},
+		{"queue", f.Queue},
+		{"type", f.Type},
+		{"ref", f.Ref},
+		{"error", f.Error},
+		{"body", f.Body},
+		{"holder", f.Holder},
 	} {
 		if len(part.text) > textMax {
 			return nil, api.Invalid("%s is longer than %d bytes", part.name, textMax)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ type snapshots struct {
 	mu   sync.Mutex // guards what follows
 	held *held      // nil: none
 	// lead ends the deliveries when this node does not lead any more.
-	lead context.Context
+	lead context.Context //nolint:containedctx // a term of this node
 	end  context.CancelFunc
 }
 
@@ -191,7 +192,7 @@ func (s *snapshots) remove(h *held) {
 		h.expires.Stop()
 	}
 	if err := h.Close(); err != nil {
-		s.node.log.Warn("a checkpoint that is not needed any more could not be removed", "error", err)
+		s.node.log.Warn("a checkpoint that is not needed any more could not be removed", slog.Any("error", err))
 	}
 }
 
@@ -240,7 +241,7 @@ func (t transport) InstallSnapshot(
 		if err == nil {
 			break
 		}
-		o.node.log.Warn("a node was not brought all data", "node", string(id), "error", err)
+		o.node.log.Warn("a node was not brought all data", slog.String("node", string(id)), slog.Any("error", err))
 		select {
 		case <-time.After(deliverAgain):
 		case <-ctx.Done():

@@ -1,8 +1,9 @@
 package web
 
 import (
-	"millrace/internal/api"
 	"strings"
+
+	"millrace/internal/api"
 )
 
 // contentView is a body or result in one of the forms that fit it.

@@ -214,7 +214,10 @@ func (r *results) socket() (string, error) {
 		var found [5]socketFigures
 		var errs [5]error
 		for i, want := range [5][2]string{
-			{scenarioPush, "fsync"}, {scenarioRoundTrip, "fsync"}, {scenarioBulk, "fsync"}, {scenarioPush, "interval"},
+			{scenarioPush, "fsync"},
+			{scenarioRoundTrip, "fsync"},
+			{scenarioBulk, "fsync"},
+			{scenarioPush, "interval"},
 			{scenarioRoundTrip, "interval"},
 		} {
 			found[i], errs[i] = find(r.Socket, protocol, want[0], want[1])

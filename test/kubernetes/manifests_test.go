@@ -30,7 +30,7 @@ type manifests struct {
 // parse reads the objects strictly: what their types do not have is an error.
 func parse(text []byte) (*manifests, error) {
 	m := &manifests{services: map[string]*corev1.Service{}}
-	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		var kind struct {
 			Kind string `json:"kind"`
 		}

@@ -132,6 +132,7 @@ func TestClusterResume(t *testing.T) {
 }
 
 func resume(t *testing.T, killsLeader bool) {
+	t.Helper()
 	const behind, pushes = 2, 100
 	c := newNodes(t)
 	c.args = []string{"--cluster-log-keep", "1MiB", "--cluster-catchup-rate", "8MiB"}

@@ -2,8 +2,9 @@ package faktory
 
 import (
 	"bytes"
-	"millrace/internal/dialect/jsonscan"
 	"unicode/utf8"
+
+	"millrace/internal/dialect/jsonscan"
 )
 
 // verb is the first word of a command.

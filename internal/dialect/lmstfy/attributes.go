@@ -1,10 +1,11 @@
 package lmstfy
 
 import (
-	"millrace/internal/dialect/jsonscan"
 	"net/http"
 	"slices"
 	"strings"
+
+	"millrace/internal/dialect/jsonscan"
 )
 
 // The headers of job attributes, in the form that net/http gives to names.
