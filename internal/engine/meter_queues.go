@@ -162,12 +162,12 @@ type TypeTimes struct {
 	Times
 }
 
-// EachQueue calls visit for every queue that has figures of its own and every door through which something happened to
-// it, in no order, and for all other queues together. The figures are valid until visit returns. It reports whether
-// there is room for more queues: then nothing has happened to those that are not visited.
+// EachQueueFigures calls visit for every queue that has figures of its own and every door through which something
+// happened to it, in no order, and for all other queues together. The figures are valid until visit returns. It reports
+// whether there is room for more queues: then nothing has happened to those that are not visited.
 //
 // Each piece is copied with the lock taken again, so that nobody waits for the copies of all.
-func (e *Engine) EachQueue(visit func(*QueueFigures)) (room bool) {
+func (e *Engine) EachQueueFigures(visit func(*QueueFigures)) (room bool) {
 	t := &e.meter.queues
 	e.mu.Lock()
 	rows := make([]*queueRow, 0, len(t.queues)+1)

@@ -17,7 +17,7 @@ import (
 // counted tells what has been counted, by queue and door.
 func counted(e *engine.Engine) map[string]string {
 	m := map[string]string{}
-	e.EachQueue(func(q *engine.QueueFigures) {
+	e.EachQueueFigures(func(q *engine.QueueFigures) {
 		text := ""
 		for c, n := range q.Counts {
 			if n > 0 {
@@ -81,12 +81,12 @@ func TestCountsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := timed(t, 2)
-		if !e.EachQueue(func(*engine.QueueFigures) { t.Error("something was counted") }) {
+		if !e.EachQueueFigures(func(*engine.QueueFigures) { t.Error("something was counted") }) {
 			t.Error("there is no room")
 		}
 		do(t, e, push("a", ""), push("b", ""), push("c", ""), push("d", "")).wants(t)
 		wantCounted(t, e, map[string]string{"a/0/false": "pushed=1 ", "b/0/false": "pushed=1 ", "/0/true": "pushed=2 "})
-		if e.EachQueue(func(*engine.QueueFigures) {}) {
+		if e.EachQueueFigures(func(*engine.QueueFigures) {}) {
 			t.Error("there is room")
 		}
 	})
@@ -95,7 +95,7 @@ func TestCountsAreBounded(t *testing.T) {
 // typed tells the times by queue and type.
 func typed(e *engine.Engine) []string {
 	var list []string
-	e.EachQueue(func(q *engine.QueueFigures) {
+	e.EachQueueFigures(func(q *engine.QueueFigures) {
 		for i := range q.Types {
 			t := &q.Types[i]
 			list = append(list, fmt.Sprintf("%s %q %v: %s", q.Queue, t.Type, t.Others, shown(&t.Times)))
@@ -138,7 +138,7 @@ func TestTypesAreTimed(t *testing.T) {
 			serve(fmt.Sprint("many", i), "a")
 		}
 		own := func() (n int) {
-			e.EachQueue(func(q *engine.QueueFigures) {
+			e.EachQueueFigures(func(q *engine.QueueFigures) {
 				for _, t := range q.Types {
 					if t.Type != "" {
 						n++

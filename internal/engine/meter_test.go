@@ -40,7 +40,7 @@ func shown(t *engine.Times) string {
 // timesBy adds up the times of all types, by queue and door.
 func timesBy(e *engine.Engine) map[string]*engine.Times {
 	all := map[string]*engine.Times{}
-	e.EachQueue(func(q *engine.QueueFigures) {
+	e.EachQueueFigures(func(q *engine.QueueFigures) {
 		for _, key := range []string{q.Queue, fmt.Sprintf("%s/%d", q.Queue, q.Door)} {
 			for i := range q.Types {
 				if all[key] == nil {

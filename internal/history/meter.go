@@ -86,7 +86,7 @@ func (r *Reading) count(name Name, c *[job.CounterCount]uint64) {
 // readTimes adds how long jobs waited and ran.
 func (m *Meter) readTimes(r *Reading) {
 	now := make(map[timesKey]*engine.Times, len(m.times))
-	m.Engine.EachQueue(func(q *engine.QueueFigures) {
+	m.Engine.EachQueueFigures(func(q *engine.QueueFigures) {
 		for i := range q.Types {
 			t := &q.Types[i]
 			key := timesKey{q.Row, q.Door, t.Type, t.Others}

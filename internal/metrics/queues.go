@@ -131,7 +131,7 @@ func (c *collector) jobs(ch chan<- prometheus.Metric, known []job.QueueInfo) {
 			ch <- durations(descRun, &t.Run, jobPowers, namespace, queue, typ, protocol)
 		}
 	}
-	room := c.Engine.EachQueue(func(q *engine.QueueFigures) {
+	room := c.Engine.EachQueueFigures(func(q *engine.QueueFigures) {
 		told[place{q.Namespace, q.Queue, q.Door}] = true
 		tell(q)
 	})

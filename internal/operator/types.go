@@ -34,7 +34,7 @@ func (s *Service) typesNow() api.Types {
 		others bool
 	}
 	sums := make(map[name]*engine.Times)
-	s.engine.EachQueue(func(q *engine.QueueFigures) {
+	s.engine.EachQueueFigures(func(q *engine.QueueFigures) {
 		for i := range q.Types {
 			t := &q.Types[i]
 			of := name{t.Type, t.Others}
