@@ -52,6 +52,7 @@ const (
 	KindBatchEnd = "batch_end"
 	KindCron     = "cron"
 	KindCronEnd  = "cron_end"
+	KindHook     = "hook"
 )
 
 // QueueRecord is a line of an export: the settings of a queue. One that has none is made by its jobs.
@@ -67,6 +68,14 @@ type QueueRecord struct {
 	PausedUntil *time.Time `json:"paused_until,omitempty"`
 	Limits      *Limits    `json:"limits,omitempty"`
 	Fairness    *Fairness  `json:"fairness,omitempty"`
+}
+
+// HookRecord is a line of an export: the hook of a queue, which may have no other line.
+type HookRecord struct {
+	Kind      string `json:"kind"` // hook
+	Namespace string `json:"namespace"`
+	Queue     string `json:"queue"`
+	NewHook
 }
 
 // BatchRecord is a line of an export: a batch, without its jobs, which follow.
@@ -154,6 +163,7 @@ type ImportResult struct {
 	Imported int             `json:"imported"` // jobs
 	Existed  int             `json:"existed"`
 	Queues   int             `json:"queues,omitempty"`  // with settings
+	Hooks    int             `json:"hooks,omitempty"`   // of queues
 	Batches  int             `json:"batches,omitempty"` // that were made again
 	Cron     int             `json:"cron,omitempty"`    // entries that were made again
 	Repeated int             `json:"repeated"`          // an earlier request has dealt with them

@@ -24,7 +24,7 @@ func newExportCommand(p Process) *cobra.Command {
 		Long: `Write all jobs, or those that fit a filter, as JSON lines to FILE or standard output: one job on each line, and
 now and then a line that marks where an export that was interrupted goes on, with a checksum. "millrace import" reads them.
 
-Without a filter, or with --namespace alone, settings of queues, batches and cron entries are there too, so that an import
+Without a filter, or with --namespace alone, settings and hooks of queues, batches and cron entries are there too, so that an import
 into an empty server gives the same again. With --queue it is the settings and the jobs of the queue. Not in an export are
 lifetime counters, progress reports, locks whose job is gone, tokens, and the server's configuration.
 

@@ -29,8 +29,8 @@ func newImportCommand(p Process) *cobra.Command {
 		Short: "Read jobs that were exported into a running server",
 		Long: `Read the JSON lines of "millrace export" from FILE or standard input, and push their jobs: each is in the
 state that it was in, with its attempts, failures, times, result and lock, in its batch and behind the jobs that it waits
-for. Only those that were running are ready. Jobs and batches get new ids. Settings of queues, batches and cron entries
-are made as they were: a batch does not complete, and a cron entry is paused, until its last line has been read.
+for. Only those that were running are ready. Jobs and batches get new ids. Settings and hooks of queues, batches and
+cron entries are made as they were: a batch does not complete, and a cron entry is paused, until its last line has been read.
 
 The export has checksums. Lines are imported only when the checksum behind them has been read and is right: one that was
 damaged or cut off is imported up to there, and the command says where that is. --ignore-checksums imports an export that
@@ -222,6 +222,7 @@ func (im *importer) add(r *api.ImportResult) {
 	im.out.Queues += r.Queues
 	im.out.Batches += r.Batches
 	im.out.Cron += r.Cron
+	im.out.Hooks += r.Hooks
 	im.refused(r.Refused)
 	im.partly(r.Partly)
 	if im.size > 0 {
@@ -270,7 +271,7 @@ func (im *importer) print(cmd *cobra.Command, asJSON bool) error {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{im.out.Batches, "batch"}, {im.out.Cron, "cron entry"}, {im.out.Queues, "queue setting"}} {
+	}{{im.out.Batches, "batch"}, {im.out.Cron, "cron entry"}, {im.out.Queues, "queue setting"}, {im.out.Hooks, "hook"}} {
 		if part.n > 0 {
 			more = append(more, ", "+plural(part.n, part.what))
 		}

@@ -22,9 +22,9 @@ const (
 // answer that would take too long ends with a cursor instead: what follows is as of a later moment.
 //
 // Without a filter, or with that of a namespace, it is everything that an import needs to make the same again: settings
-// of queues, batches and cron entries come before the jobs, and jobs that wait for others come last, in order of their
-// ids, so that each comes behind those that it waits for. With the filter of a queue it is the settings and the jobs of
-// the queue, with any other only jobs.
+// and hooks of queues, batches and cron entries come before the jobs, and jobs that wait for others come last, in order
+// of their ids, so that each comes behind those that it waits for. With the filter of a queue it is the settings and
+// the jobs of the queue, with any other only jobs.
 func (s *Service) Export(ctx context.Context, f api.Filter, cursor string, write func(lines []byte) error) error {
 	m, err := newMatcher(f)
 	if err != nil {
@@ -94,12 +94,13 @@ const (
 	phaseBatchEnds
 	phaseCronEnds
 	phaseOver
+	phaseHooks
 )
 
 // follows is the order of the parts.
 var follows = [...]phase{
-	phaseQueues: phaseBatches, phaseBatches: phaseCron, phaseCron: phaseJobs, phaseJobs: phaseBlocked,
-	phaseBlocked:   phaseBatchEnds,
+	phaseQueues: phaseHooks, phaseHooks: phaseBatches, phaseBatches: phaseCron, phaseCron: phaseJobs,
+	phaseJobs: phaseBlocked, phaseBlocked: phaseBatchEnds,
 	phaseBatchEnds: phaseCronEnds, phaseCronEnds: phaseOver, phaseOver: phaseOver,
 }
 
@@ -154,6 +155,10 @@ func (e *export) part() (complete bool, err error) {
 	case phaseQueues:
 		if !jobsOnly {
 			return e.someQueues()
+		}
+	case phaseHooks:
+		if !jobsOnly {
+			return e.someHooks()
 		}
 	case phaseBatches, phaseBatchEnds:
 		if everything {

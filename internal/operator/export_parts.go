@@ -60,6 +60,21 @@ func queueRecord(q *job.QueueInfo) *api.QueueRecord {
 	return r
 }
 
+// someHooks writes hooks.
+func (e *export) someHooks() (complete bool, err error) {
+	hooks, err := e.view.Hooks(e.match.Namespace)
+	for i := int(e.at.ID); i < len(hooks) && err == nil; i++ { //nolint:gosec // an index
+		if e.room == 0 {
+			return false, nil
+		}
+		e.at.ID++
+		if h := hookOf(&hooks[i]); e.match.Queue == "" || e.match.Queue == h.Queue {
+			err = e.line(api.HookRecord{Kind: api.KindHook, Namespace: h.Namespace, Queue: h.Queue, NewHook: h.NewHook})
+		}
+	}
+	return err == nil, err
+}
+
 // someBatches writes batches, or what ends them.
 func (e *export) someBatches() (complete bool, err error) {
 	all, last, err := e.view.PastBatches(job.BatchID(e.at.ID), e.room)

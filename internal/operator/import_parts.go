@@ -321,6 +321,25 @@ func (s *Service) importQueue(ctx context.Context, r *api.QueueRecord) error {
 	return err
 }
 
+// importHook sets the hook of a queue. One that is here already is left alone if it is the same, else refused.
+func (s *Service) importHook(ctx context.Context, r *api.HookRecord) error {
+	all, err := s.Hooks(r.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, here := range all.Hooks {
+		switch {
+		case here.Queue != r.Queue:
+		case here.NewHook == r.NewHook:
+			return nil
+		default:
+			return api.ProblemConflict.New("queue %q has another hook here", r.Queue)
+		}
+	}
+	_, err = s.SetHook(ctx, r.Namespace, r.Queue, r.NewHook)
+	return err
+}
+
 // knownBatches takes out the batches of the request that were here before the import began: those that were made at the
 // same time, with the same text.
 func (im *importer) knownBatches() error {

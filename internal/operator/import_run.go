@@ -38,6 +38,7 @@ type importItem struct {
 	// One of these is there.
 	push     *job.Push
 	queue    *api.QueueRecord
+	hook     *api.HookRecord
 	batch    *api.BatchRecord
 	batchEnd *api.BatchEnd
 	cron     *api.CronRecord
@@ -208,6 +209,9 @@ func (s *Service) importLine(text []byte) (it *importItem, problem string) {
 	case api.KindQueue:
 		it.queue = new(api.QueueRecord)
 		into = it.queue
+	case api.KindHook:
+		it.hook = new(api.HookRecord)
+		into = it.hook
 	case api.KindBatch:
 		it.batch = new(api.BatchRecord)
 		into = it.batch
@@ -322,6 +326,11 @@ func (im *importer) byItself(ctx context.Context, it *importItem) (done bool, er
 		if err == nil {
 			im.out.Queues++
 		}
+	case it.hook != nil:
+		err = im.s.importHook(ctx, it.hook)
+		if err == nil {
+			im.out.Hooks++
+		}
 	case it.cron != nil:
 		if done, err = im.s.sameCron(it.cron); done {
 			im.out.Existed++
@@ -333,7 +342,7 @@ func (im *importer) byItself(ctx context.Context, it *importItem) (done bool, er
 		im.refuse(it.line, p.Detail)
 		return true, nil
 	}
-	return done || it.queue != nil, err
+	return done || it.queue != nil || it.hook != nil, err
 }
 
 // unit imports some lines together with how far the import is then and which lines were refused, whole or not at all:

@@ -44,6 +44,7 @@ func bondedServer(t *testing.T) *fixture {
 		&job.SetLimits{Namespace: "ns", Queue: "z", Limits: job.Limits{Concurrency: 3, Rate: 5, Per: time.Minute, Burst: 2}},
 		&job.SetFair{Namespace: "ns", Queue: "z", Fairness: job.Fairness{On: true, Weights: map[string]uint32{"g": 2}}},
 		&job.Pause{Namespace: "ns", Queue: "paused", Make: true},
+		&job.SetHooks{Hooks: []job.Hook{{Namespace: "ns", Queue: "nobody", Job: job.Spec{Namespace: "ns", Queue: "graves", Type: hookType}}}},
 	)
 	first, second := push(spec("z", "first")), push(spec("z", "second"))
 	third := push(after(spec("m", "third"), first, second))
@@ -101,7 +102,7 @@ func TestTransferWhole(t *testing.T) {
 	text := from.export()
 	checkLines(t, text)
 	out := to.importLines("/api/v1/imports/x", text)
-	if len(out.Refused)+len(out.Partly) != 0 || out.Queues != 2 || out.Batches != 3 || out.Cron != 2 {
+	if len(out.Refused)+len(out.Partly) != 0 || out.Queues != 2 || out.Hooks != 1 || out.Batches != 3 || out.Cron != 2 {
 		t.Fatalf("%+v", out)
 	}
 	copied := to.export()
@@ -255,11 +256,13 @@ func TestTransferWithoutOthers(t *testing.T) {
 	if mark, err := to.service.Import("y"); err != nil || len(mark.Partly) != 2 {
 		t.Errorf("%+v, %v", mark, err)
 	}
-	// A cron entry, and settings of a queue, that are others here.
+	// A cron entry, a hook, and settings of a queue, that are others here.
+	to.do(&job.SetHooks{Hooks: []job.Hook{{Namespace: "ns", Queue: "nobody", Job: job.Spec{Namespace: "ns", Queue: "other"}}}})
 	to.do(&job.SetSchedules{Entries: []job.Schedule{{Namespace: "ns", Name: "idle", When: "@daily", Job: job.Spec{Queue: "q"}}}})
 	to.do(&job.SetLimits{Namespace: "ns", Queue: "z", Limits: job.Limits{Worker: 1}})
 	out = to.importLines("/api/v1/imports/z", from.export())
-	if len(out.Refused) != 2 || !strings.Contains(out.Refused[0].Problem, "other limits") || !strings.Contains(out.Refused[1].Problem, "another cron entry") {
+	if len(out.Refused) != 3 || !strings.Contains(out.Refused[0].Problem, "other limits") || !strings.Contains(out.Refused[1].Problem, "another hook") ||
+		!strings.Contains(out.Refused[2].Problem, "another cron entry") {
 		t.Errorf("%+v", out)
 	}
 }
