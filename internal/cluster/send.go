@@ -175,7 +175,7 @@ func (c *Checkpoint) sendFile(to io.Writer, f file, from int64, buf []byte) erro
 	return err
 }
 
-// paced writes no more than so many bytes per second.
+// paced writes at a limited rate.
 type paced struct {
 	io.Writer
 	rate  float64

@@ -8,7 +8,7 @@ import (
 	"millrace/internal/job"
 )
 
-// clockLoop applies what time brings, and ends the engine after a storage failure. Between two
+// clockLoop applies what is due, and ends the engine after a storage failure. Between two
 // pieces of a pile it pauses for as long as the last piece took, so that commands get half of the
 // time (section 13).
 func (e *Engine) clockLoop() {

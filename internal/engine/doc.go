@@ -28,7 +28,7 @@
 //	request.go   what callers submit and how they wait
 //	engine.go    the engine and its options
 //	apply.go     from a request to the machine and back
-//	clock.go     what time brings, and the end after an error of the store
+//	clock.go     what is due, and the end after an error of the store
 //	commit.go    when a batch is committed, and who is answered then
 //	proof.go     who may be answered in a cluster
 //	delivery.go  which deliveries have reached their connection

@@ -68,7 +68,7 @@ type Options struct {
 
 // Engine applies commands one at a time, commits them in groups and answers. All its methods may be
 // called from any goroutine. A command is applied on the goroutine that submits it, under the
-// engine's lock; one more goroutine applies what time brings, and one commits. Lock order: walkTurn
+// engine's lock; one more goroutine applies what is due, and one commits. Lock order: walkTurn
 // before mu. Nothing that mu guards is touched without it, and no caller is told anything while it
 // is held (unlock).
 type Engine struct {

@@ -146,7 +146,7 @@ type QueueFigures struct {
 	Namespace, Queue string
 	Row              uint64 // tells it apart from a queue of the same name that was removed
 	Others           bool
-	Door             job.Door // 0 has what time brings and what the server does by itself
+	Door             job.Door // 0 has what was due and what the server does by itself
 	// Counts are how much the lifetime counters of the queue have grown.
 	Counts [job.CounterCount]uint64
 	// Types are the times of the jobs that were fetched through the door, by their type.

@@ -59,7 +59,7 @@ func TestSearchFilters(t *testing.T) {
 		{"namespace", api.Filter{Namespace: "other"}, []job.ID{other}},
 		{"unknown namespace", api.Filter{Namespace: "none"}, nil},
 		{"queue", api.Filter{Namespace: "ns", Queue: "a"}, ids(a)},
-		{"queue in whatever namespace", api.Filter{Queue: "a"}, append(ids(a), other)},
+		{"queue in any namespace", api.Filter{Queue: "a"}, append(ids(a), other)},
 		{"unknown queue", api.Filter{Namespace: "ns", Queue: "none"}, nil},
 		{"state", api.Filter{States: []string{"dead"}}, []job.ID{a["dead"], b["dead"]}},
 		{"states", api.Filter{Queue: "b", States: []string{"running", "buried"}}, []job.ID{b["running"], b["buried"]}},

@@ -50,26 +50,10 @@ const maxColumns = 120
 // checkCommentWidth asks for comments that can be read beside something else. A line that cannot be broken, such as an
 // address or a drawing, is indented.
 func checkCommentWidth(tree fs.FS) ([]string, error) {
-	paths, err := files(tree, ".", func(p string) bool { return strings.HasSuffix(p, ".go") })
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, p := range paths {
-		text, err := fs.ReadFile(tree, p)
-		if err != nil {
-			return nil, err
-		}
-		number := 0
-		for line := range strings.Lines(string(text)) {
-			number++
-			comment, ok := strings.CutPrefix(strings.TrimLeft(line, "\t"), "// ")
-			if columns := width(line); ok && !strings.HasPrefix(comment, " ") && columns > maxColumns {
-				out = append(out, fmt.Sprintf("%s:%d: the comment has %d columns: %d are enough", p, number, columns, maxColumns))
-			}
-		}
-	}
-	return out, nil
+	return wideLines(tree, "comment", func(string) bool { return true }, func(line string) bool {
+		comment, ok := strings.CutPrefix(strings.TrimLeft(line, "\t"), "// ")
+		return ok && !strings.HasPrefix(comment, " ")
+	})
 }
 
 // wide are the packages that have wider lines of code, tests left out. The list only shrinks.
@@ -88,9 +72,14 @@ var wide = []string{
 
 // checkCodeWidth asks the same of code as checkCommentWidth of comments, except in the packages that are wide.
 func checkCodeWidth(tree fs.FS) ([]string, error) {
-	paths, err := files(tree, ".", func(p string) bool {
-		return strings.HasSuffix(p, ".go") && !strings.HasSuffix(p, "_test.go") && !slices.Contains(wide, path.Dir(p))
-	})
+	return wideLines(tree, "line", func(p string) bool {
+		return !strings.HasSuffix(p, "_test.go") && !slices.Contains(wide, path.Dir(p))
+	}, func(string) bool { return true })
+}
+
+// wideLines returns the lines of some files that are too wide, if they are lines to look at.
+func wideLines(tree fs.FS, what string, inFile, looksAt func(string) bool) ([]string, error) {
+	paths, err := files(tree, ".", func(p string) bool { return strings.HasSuffix(p, ".go") && inFile(p) })
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +92,8 @@ func checkCodeWidth(tree fs.FS) ([]string, error) {
 		number := 0
 		for line := range strings.Lines(string(text)) {
 			number++
-			if columns := width(line); columns > maxColumns {
-				out = append(out, fmt.Sprintf("%s:%d: the line has %d columns: %d are enough", p, number, columns, maxColumns))
+			if columns := width(line); columns > maxColumns && looksAt(line) {
+				out = append(out, fmt.Sprintf("%s:%d: the %s has %d columns: %d are enough", p, number, what, columns, maxColumns))
 			}
 		}
 	}

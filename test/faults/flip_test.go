@@ -185,8 +185,9 @@ type flip struct {
 
 func (f flip) String() string { return fmt.Sprintf("%s, byte %d, bit %d", f.name, f.at, f.bit) }
 
-// draw draws a bit. All kinds of files are as likely, but for the log, and all bits of a kind; but most of a log is not
-// needed any more, so that half of those are drawn from the records that are, and some from the beginnings of segments.
+// draw draws a bit. All kinds of files are equally likely, except for the log, and so are all bits of a kind. Most of a
+// log is not needed any more. So half of its bits are drawn from the records that are, and some from the beginnings of
+// segments.
 func (s *subject) draw(rng *rand.Rand) flip {
 	files := s.files
 	kind := fileKinds[rng.IntN(len(fileKinds))].kind

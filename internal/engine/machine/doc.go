@@ -8,7 +8,7 @@
 //
 // # A step
 //
-// A step is one call of Apply (a command), Continue (the rest of a long fetch) or Tick (what time brings). Each step
+// A step is one call of Apply (a command), Continue (the rest of a long fetch) or Tick (what is due). Each step
 // has a number. Its changes go to the open batch of the engine, and the number tells the engine which batch an answer
 // has to wait for (INV-11). The order of effects within a step is always the same:
 //

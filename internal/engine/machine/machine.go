@@ -234,7 +234,7 @@ func (m *Machine) Apply(
 	res.Reset()
 	answered, needs = true, m.step
 	m.beginTransition()
-	// The observer tells apart what a caller did from what time brings.
+	// The observer tells apart what a caller did from what was due.
 	m.asked = true
 	switch c := cmd.(type) {
 	case *job.Push:

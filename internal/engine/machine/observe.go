@@ -26,7 +26,7 @@ type QueueObserver interface {
 	// kind is what Fetched returned, or zero if that is not known any more.
 	Settled(by job.Door, kind Kind, ran time.Duration, failed bool)
 	// Counted tells that one of the other lifetime counters has grown: by the command that is being applied, or
-	// else by what time brings.
+	// else by a timer.
 	Counted(c job.Counter, n uint64, asked bool)
 	// Gone tells that the queue was removed: nothing follows.
 	Gone()
