@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/internal/commitlog/filelog"
 	"millrace/internal/timing"
 )
 
@@ -177,7 +178,7 @@ func (r *Receiver) take(c net.Conn) error {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
-	if err := SyncDir(r.dir); err != nil {
+	if err := filelog.SyncOSDir(r.dir); err != nil {
 		return err
 	}
 	return writeFrame(peer, r.at)
@@ -337,8 +338,8 @@ func (r *Receiver) Count(checkpoint string) error {
 		return fmt.Errorf("checkpoint %s is not there as a whole", checkpoint)
 	}
 	r.counts = true
-	err := errors.Join(os.Rename(r.path(receivingMark), r.path(ReceivedMark)), SyncDir(r.dir),
-		SyncDir(filepath.Dir(r.dir)))
+	err := errors.Join(os.Rename(r.path(receivingMark), r.path(ReceivedMark)), filelog.SyncOSDir(r.dir),
+		filelog.SyncOSDir(filepath.Dir(r.dir)))
 	if err != nil {
 		r.fatal(err)
 	}
@@ -359,13 +360,4 @@ func (r *Receiver) Close() {
 	if r.expires != nil {
 		r.expires.Stop()
 	}
-}
-
-// SyncDir puts the names in a directory on stable storage.
-func SyncDir(path string) error {
-	d, err := os.Open(path) //nolint:gosec // in the data directory
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

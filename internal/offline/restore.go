@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"millrace/internal/commitlog/filelog"
 	"millrace/internal/store/pebblestore"
 )
 
@@ -108,7 +109,7 @@ func makeTarget(dir string) (made bool, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return false, err
 	}
-	return true, syncDir(filepath.Dir(dir))
+	return true, filelog.SyncOSDir(filepath.Dir(dir))
 }
 
 // clearTarget takes back what a failed Restore has written.
@@ -157,13 +158,13 @@ func copyAll(ctx context.Context, backup, dir string, names []string, progress P
 	if _, err := copyFile(filepath.Join(backup, marker), part); err != nil {
 		return err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := filelog.SyncOSDir(dir); err != nil {
 		return err
 	}
 	if err := os.Rename(part, filepath.Join(dir, marker)); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return filelog.SyncOSDir(dir)
 }
 
 // copyFile copies a file to one that is not there, and syncs it.
@@ -182,12 +183,4 @@ func copyFile(from, to string) (int64, error) {
 		err = out.Sync()
 	}
 	return n, errors.Join(err, out.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the operator's directory
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

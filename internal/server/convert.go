@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"millrace/internal/cluster"
 	"millrace/internal/commitlog"
+	"millrace/internal/commitlog/filelog"
 	"millrace/internal/config"
 	"millrace/internal/raftlog"
 	"millrace/internal/replica"
@@ -175,7 +175,7 @@ func moveFiles(from, to string) error {
 			return err
 		}
 	}
-	return errors.Join(cluster.SyncDir(to), cluster.SyncDir(from))
+	return errors.Join(filelog.SyncOSDir(to), filelog.SyncOSDir(from))
 }
 
 func removeFile(dir, name string) error {
@@ -183,7 +183,7 @@ func removeFile(dir, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return errors.Join(err, cluster.SyncDir(dir))
+	return errors.Join(err, filelog.SyncOSDir(dir))
 }
 
 // LeaveCluster makes the data directory of the last node of a cluster that of a server of its own.
@@ -217,7 +217,7 @@ func LeaveCluster(dir string) error {
 	}
 	for _, name := range []string{storeDir, logDir, nodeFile, clusterFile, convertFile} {
 		if err == nil {
-			err = errors.Join(os.RemoveAll(filepath.Join(dir, name)), cluster.SyncDir(dir))
+			err = errors.Join(os.RemoveAll(filepath.Join(dir, name)), filelog.SyncOSDir(dir))
 		}
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"millrace/internal/cluster"
+	"millrace/internal/commitlog/filelog"
 )
 
 // identity says who a node is. It is made with its data: a node that has lost its data is another one.
@@ -86,7 +86,7 @@ func writeID(dir, file, id string) error {
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	return errors.Join(err, cluster.SyncDir(dir), cluster.SyncDir(filepath.Dir(dir)))
+	return errors.Join(err, filelog.SyncOSDir(dir), filelog.SyncOSDir(filepath.Dir(dir)))
 }
 
 // ofCluster returns the identity of the cluster.

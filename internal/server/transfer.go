@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"millrace/internal/cluster"
+	"millrace/internal/commitlog/filelog"
 	"millrace/internal/raftlog"
 	"millrace/internal/replica"
 )
@@ -124,7 +125,7 @@ func takeReceived(dir string) error {
 		}
 	}
 	// From here on the mark is in the way of nobody: a store does not know it.
-	if err := errors.Join(os.Rename(from, to), cluster.SyncDir(dir), os.Remove(filepath.Join(to, cluster.ReceivedMark)), cluster.SyncDir(to)); err != nil {
+	if err := errors.Join(os.Rename(from, to), filelog.SyncOSDir(dir), os.Remove(filepath.Join(to, cluster.ReceivedMark)), filelog.SyncOSDir(to)); err != nil {
 		return err
 	}
 	return os.RemoveAll(old)

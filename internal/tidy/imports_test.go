@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 
 	"replica": {"job", "store", "commitlog"},
 	"raftlog": {"job", "replica", "commitlog", "commitlog/filelog", "timing"},
-	"cluster": {"job", "timing"},
+	"cluster": {"job", "timing", "commitlog/filelog"},
 
 	"engine/machine": {"job", "record", "schedule"},
 	"engine":         {"job", "record", "store", "timing", "engine/machine"},
@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"systemd": {},
 	"bench":   {},
 	"demo":    {"api", "apiclient"},
-	"offline": {"job", "engine", "store", "store/pebblestore"},
+	"offline": {"job", "engine", "store", "store/pebblestore", "commitlog/filelog"},
 
 	"apiclient":    {"job", "api"},
 	"server":       {anything},

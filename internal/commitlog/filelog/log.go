@@ -503,6 +503,10 @@ func SyncDir(fsys vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// SyncOSDir is SyncDir in the file system of the machine. It does nothing on Windows, where os.File.Sync fails for
+// a directory.
+func SyncOSDir(dir string) error { return SyncDir(vfs.Default, dir) }
+
 // syncFile has the content of a file on stable storage that an earlier process may have written.
 func syncFile(fsys vfs.FS, path string) error {
 	f, err := fsys.OpenReadWrite(path, vfs.WriteCategoryUnspecified)

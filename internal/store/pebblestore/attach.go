@@ -124,5 +124,5 @@ func removeSegments(dir string) error {
 			}
 		}
 	}
-	return filelog.SyncDir(vfs.Default, dir)
+	return filelog.SyncOSDir(dir)
 }
