@@ -1,12 +1,12 @@
 package beanstalkd
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"millrace/internal/dialect"
 	"millrace/internal/job"
+	"millrace/internal/testkit/adopttest"
 )
 
 // TestAdopt takes over jobs in every state: they behave as those that were put here.
@@ -40,16 +40,9 @@ func TestAdopt(t *testing.T) {
 	if p, ok := cmd.(*job.Pause); err != nil || !ok || p.For < 59*time.Minute || p.For > time.Hour+time.Second || !p.Make {
 		t.Errorf("%+v, %v", cmd, err)
 	}
-	for _, c := range []struct {
-		a    dialect.Arrival
-		want string
-	}{
-		{dialect.Arrival{Queue: "a b", State: "ready"}, "no name of a tube"},
-		{dialect.Arrival{Queue: "q", State: "ready", Body: make([]byte, 11)}, "more than"},
-		{dialect.Arrival{Queue: "q", State: "blocked"}, "no job can arrive in"},
-	} {
-		if _, _, err := d.Adopt(&c.a); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.a, err)
-		}
-	}
+	adopttest.Refused(t, d, []adopttest.Refusal{
+		{Arrival: dialect.Arrival{Queue: "a b", State: "ready"}, Want: "no name of a tube"},
+		{Arrival: dialect.Arrival{Queue: "q", State: "ready", Body: make([]byte, 11)}, Want: "more than"},
+		{Arrival: dialect.Arrival{Queue: "q", State: "blocked"}, Want: "no job can arrive in"},
+	})
 }

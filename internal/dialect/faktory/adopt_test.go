@@ -7,19 +7,14 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
-	"millrace/internal/engine"
 	"millrace/internal/job"
-	"millrace/internal/store/memstore"
+	"millrace/internal/testkit/adopttest"
 )
 
 // TestAdopt takes over jobs in every state, and shows them to a worker.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close() //nolint:errcheck // in memory
+	e := adopttest.Engine(t)
 	d := New(Options{Options: dialect.Options{Engine: e, Namespace: "ns"}})
 	soon := job.TimeOf(time.Now().Add(time.Hour))
 	for _, c := range []struct {
@@ -53,20 +48,8 @@ func TestAdopt(t *testing.T) {
 			job.Ready, `"unique_for":60`, "its unique lock",
 		},
 	} {
-		cmd, lost, err := d.Adopt(&c.a)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		r := e.NewCaller().Do(t.Context(), cmd)[0]
-		if r.Err != nil {
-			t.Errorf("%s: %v", c.name, r.Err)
-			continue
-		}
-		j, err := e.Get(job.ByID("ns", "q", r.ID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.a.Queue = "q"
+		j, lost := adopttest.Take(t, e, d, &c.a)
 		text := string(appendJob(nil, &j))
 		if j.State != c.want || !strings.Contains(text, c.show) || !json.Valid([]byte(text)) || strings.Count(text, `"failure"`) > 1 {
 			t.Errorf("%s: %s\n%s\nwant %s", c.name, j.State, text, c.show)
@@ -85,19 +68,17 @@ func TestAdopt(t *testing.T) {
 func TestAdoptRefused(t *testing.T) {
 	t.Parallel()
 	d := New(Options{Options: dialect.Options{Namespace: "ns"}})
-	for _, c := range []struct{ state, queue, text, want string }{
-		{"ready", "", `[]`, textNotObject},
-		{"ready", "", `{"jid":"short","jobtype":"T","args":[]}`, textJID},
-		{"ready", "", `{"jid":"0123456789","jobtype":"T"}`, textArgs},
-		{"ready", "", `{"jid":"0123456789","jobtype":"T","args":[],"queue":"a b"}`, textQueueName},
-		{"retrying", "", `{"jid":"0123456789","jobtype":"T","args":[],"failure":{"retry_count":"x"}}`, "its failure cannot be read"},
-		{"blocked", "", `{"jid":"0123456789","jobtype":"T","args":[]}`, "no job can arrive in"},
-		{"what", "", `{}`, "no job can arrive in"},
-		{"paused", "a b", ``, textQueueName},
-	} {
-		_, _, err := d.Adopt(&dialect.Arrival{State: c.state, Queue: c.queue, Text: []byte(c.text)})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %s: %v, want %s", c.state, c.text, err, c.want)
-		}
+	refusal := func(state, queue, text, want string) adopttest.Refusal {
+		return adopttest.Refusal{Arrival: dialect.Arrival{State: state, Queue: queue, Text: []byte(text)}, Want: want}
 	}
+	adopttest.Refused(t, d, []adopttest.Refusal{
+		refusal("ready", "", `[]`, textNotObject),
+		refusal("ready", "", `{"jid":"short","jobtype":"T","args":[]}`, textJID),
+		refusal("ready", "", `{"jid":"0123456789","jobtype":"T"}`, textArgs),
+		refusal("ready", "", `{"jid":"0123456789","jobtype":"T","args":[],"queue":"a b"}`, textQueueName),
+		refusal("retrying", "", `{"jid":"0123456789","jobtype":"T","args":[],"failure":{"retry_count":"x"}}`, "its failure cannot be read"),
+		refusal("blocked", "", `{"jid":"0123456789","jobtype":"T","args":[]}`, "no job can arrive in"),
+		refusal("what", "", `{}`, "no job can arrive in"),
+		refusal("paused", "a b", ``, textQueueName),
+	})
 }

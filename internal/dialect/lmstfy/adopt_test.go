@@ -6,20 +6,14 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
-	"millrace/internal/engine"
 	"millrace/internal/job"
-	"millrace/internal/store/memstore"
+	"millrace/internal/testkit/adopttest"
 )
 
 // TestAdopt takes over jobs of every kind, and names what is wrong with others.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close() //nolint:errcheck // in memory
-	d := New(Options{Options: dialect.Options{Engine: e}, Pools: []string{"fast"}, MaxBody: 10})
+	d := New(Options{Pools: []string{"fast"}, MaxBody: 10})
 	const id = "01HKZZZZZZ0000000000000000"
 	soon := job.TimeOf(time.Now().Add(time.Hour))
 	for _, c := range []struct {
@@ -69,20 +63,13 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, p.Past)
 		}
 	}
-	for _, c := range []struct {
-		a    dialect.Arrival
-		want string
-	}{
-		{dialect.Arrival{Pool: "none", Namespace: "ns", Queue: "q"}, "lmstfy.pools"},
-		{dialect.Arrival{Pool: "default", Namespace: "n/s", Queue: "q"}, textNamespace},
-		{dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "a b"}, "no name of a queue"},
-		{dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", ID: strings.Repeat("x", 300)}, "too long"},
-		{dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "what"}, "no job can arrive in"},
-		{dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "ready", Text: []byte("[]")}, "payload cannot be read"},
-		{dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "ready", Body: make([]byte, 11)}, "lmstfy.max_body"},
-	} {
-		if _, _, err := d.Adopt(&c.a); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.a, err)
-		}
-	}
+	adopttest.Refused(t, d, []adopttest.Refusal{
+		{Arrival: dialect.Arrival{Pool: "none", Namespace: "ns", Queue: "q"}, Want: "lmstfy.pools"},
+		{Arrival: dialect.Arrival{Pool: "default", Namespace: "n/s", Queue: "q"}, Want: textNamespace},
+		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "a b"}, Want: "no name of a queue"},
+		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", ID: strings.Repeat("x", 300)}, Want: "too long"},
+		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "what"}, Want: "no job can arrive in"},
+		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "ready", Text: []byte("[]")}, Want: "payload cannot be read"},
+		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "ready", Body: make([]byte, 11)}, Want: "lmstfy.max_body"},
+	})
 }

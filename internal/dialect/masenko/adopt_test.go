@@ -1,24 +1,18 @@
 package masenko
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"millrace/internal/dialect"
-	"millrace/internal/engine"
 	"millrace/internal/job"
-	"millrace/internal/store/memstore"
+	"millrace/internal/testkit/adopttest"
 )
 
 // TestAdopt takes over tasks in every state: those that have waited come first, as the protocol has it.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close() //nolint:errcheck // in memory
+	e := adopttest.Engine(t)
 	d := New(Options{Options: dialect.Options{Engine: e, Namespace: "ns"}})
 	now := job.TimeOf(time.Now())
 	for _, c := range []struct {
@@ -33,34 +27,14 @@ func TestAdopt(t *testing.T) {
 		{dialect.Arrival{Type: "g", State: "retrying", RunAt: now + 1e9, Fails: 3}, job.Retrying},
 	} {
 		c.a.Queue, c.a.MaxFails, c.a.DeadQueue = "q", 21, "dead"
-		cmd, lost, err := d.Adopt(&c.a)
-		if err != nil || lost != "" {
-			t.Errorf("%+v: %q, %v", c.a, lost, err)
-			continue
-		}
-		r := e.NewCaller().Do(t.Context(), cmd)[0]
-		if r.Err != nil {
-			t.Errorf("%+v: %v", c.a, r.Err)
-			continue
-		}
-		j, err := e.Get(job.ByID("ns", "q", r.ID))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if j.State != c.want || j.Fails != c.a.Fails || j.Type != c.a.Type || string(j.Body) != string(c.a.Text) ||
+		j, lost := adopttest.Take(t, e, d, &c.a)
+		if lost != "" || j.State != c.want || j.Fails != c.a.Fails || j.Type != c.a.Type || string(j.Body) != string(c.a.Text) ||
 			j.Policy.MaxFails != 21 ||
 			j.Policy.DeadQueue != "dead" {
 			t.Errorf("%+v: %+v", c.a, j)
 		}
 	}
-	order := ""
-	for range 4 {
-		r := e.NewCaller().Do(t.Context(), &job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1})[0]
-		if r.Err != nil || len(r.Jobs) != 1 {
-			t.Fatal(r.Err)
-		}
-		order += r.Jobs[0].Type
-	}
+	order := adopttest.Order(t, e, 4, func(j *job.Job) string { return j.Type })
 	if order != "abde" {
 		t.Errorf("order %s", order)
 	}
@@ -70,19 +44,12 @@ func TestAdopt(t *testing.T) {
 func TestAdoptRefused(t *testing.T) {
 	t.Parallel()
 	d := New(Options{Options: dialect.Options{Namespace: "ns"}, MaxPayload: 10})
-	for _, c := range []struct {
-		a    dialect.Arrival
-		want string
-	}{
-		{dialect.Arrival{Queue: "q", State: "ready", MaxFails: 1}, "no name"},
-		{dialect.Arrival{Queue: "\xff", Type: "t", State: "ready", MaxFails: 1}, "no name"},
-		{dialect.Arrival{Queue: "q", Type: "t", DeadQueue: "!", State: "ready", MaxFails: 1}, "no name"},
-		{dialect.Arrival{Queue: "q", Type: "t", State: "ready", MaxFails: 1, Text: make([]byte, 11)}, "more than"},
-		{dialect.Arrival{Queue: "q", Type: "t", State: "ready", MaxFails: 300}, "out of range"},
-		{dialect.Arrival{Queue: "q", Type: "t", State: "blocked", MaxFails: 1}, "no job can arrive in"},
-	} {
-		if _, _, err := d.Adopt(&c.a); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.a, err)
-		}
-	}
+	adopttest.Refused(t, d, []adopttest.Refusal{
+		{Arrival: dialect.Arrival{Queue: "q", State: "ready", MaxFails: 1}, Want: "no name"},
+		{Arrival: dialect.Arrival{Queue: "\xff", Type: "t", State: "ready", MaxFails: 1}, Want: "no name"},
+		{Arrival: dialect.Arrival{Queue: "q", Type: "t", DeadQueue: "!", State: "ready", MaxFails: 1}, Want: "no name"},
+		{Arrival: dialect.Arrival{Queue: "q", Type: "t", State: "ready", MaxFails: 1, Text: make([]byte, 11)}, Want: "more than"},
+		{Arrival: dialect.Arrival{Queue: "q", Type: "t", State: "ready", MaxFails: 300}, Want: "out of range"},
+		{Arrival: dialect.Arrival{Queue: "q", Type: "t", State: "blocked", MaxFails: 1}, Want: "no job can arrive in"},
+	})
 }
