@@ -12,6 +12,8 @@ type Shared struct {
 	// may be at work. All other connections need no turn. So the many commands of some clients do not keep the
 	// single command of another waiting, and one processor always listens to the network.
 	turns chan struct{}
+	// alone has one place, for who makes an answer that takes long (see Alone).
+	alone chan struct{}
 	// taken is the memory for unfinished input that connections have, most the bound on it: many connections with a
 	// long command each must not add up to more memory than the machine has, whatever the limits of one of them.
 	taken atomic.Int64
@@ -38,7 +40,10 @@ func NewShared(input int64, patience time.Duration) *Shared {
 	if patience <= 0 {
 		patience = DefaultPatience
 	}
-	return &Shared{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)), most: input, patience: patience}
+	return &Shared{
+		turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)), alone: make(chan struct{}, 1),
+		most: input, patience: patience,
+	}
 }
 
 // TakeTurn waits for a turn for work that is long and does not wait. The caller calls end when it is done.

@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"millrace/internal/api"
@@ -281,4 +283,32 @@ func TestSearchByIDIsBounded(t *testing.T) {
 	if most > askMax+1 {
 		t.Errorf("one request has read %d queues", most)
 	}
+}
+
+// Searches are done one after the other, however many ask at the same time.
+func TestOneSearchAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began int
+		goOn := make(chan struct{})
+		f := newFixture(t, Options{Reads: func(Reads) { began++; <-goOn }}, HandlerOptions{})
+		defer f.close()
+		f.push(job.Spec{Namespace: "ns", Queue: "q"})
+		const searches = 3
+		var wg sync.WaitGroup
+		for range searches {
+			wg.Go(func() {
+				if page, err := f.service.Jobs(api.Filter{Namespace: "ns"}, api.PageOf{}); err != nil || len(page.Jobs) != 1 {
+					t.Errorf("%d jobs, %v", len(page.Jobs), err)
+				}
+			})
+		}
+		synctest.Wait()
+		if began != 1 {
+			t.Errorf("%d searches are at work, want 1", began)
+		}
+		for range searches {
+			goOn <- struct{}{}
+		}
+		wg.Wait()
+	})
 }

@@ -85,6 +85,8 @@ type Service struct {
 	tokenKey []byte                 // makes ids of tokens
 	logins   *auth.Sessions
 	work     workState
+	// searching has one place: several searches at a time would keep everybody else from the processors.
+	searching chan struct{}
 
 	draining atomic.Bool
 	drained  chan struct{} // closed when streams must end
@@ -111,7 +113,7 @@ func New(o Options) (*Service, error) {
 	if o.SampleEvery <= 0 {
 		o.SampleEvery = time.Second
 	}
-	s := &Service{opts: o, engine: o.Engine, log: o.Logger, started: o.Now(), drained: make(chan struct{})}
+	s := &Service{opts: o, engine: o.Engine, log: o.Logger, started: o.Now(), drained: make(chan struct{}), searching: make(chan struct{}, 1)}
 	s.work.imports = make(chan struct{}, importAtOnce)
 	if err := s.initKeys(); err != nil {
 		return nil, err

@@ -78,14 +78,14 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 		Login:   login,
 		Mounted: s.mounted.Routes(),
 		Site:    s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: httpapi.ProbePaths()}),
-		Metrics: metrics.Handler(metrics.Options{
+		Metrics: s.shared.Alone(metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands,
 			FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName, Logins: s.logins.Counts, Names: s.shared.Names, Cluster: s.clusterFigures,
 			StatsdFailures: statsdFailures, Spans: spans, HookCalls: hookCalls,
 			HookQueue: [2]string{hook.Namespace, hook.Queue},
-		}),
+		})),
 	}
 	o.UI = web.New(web.Options{Service: service, Push: s.mounted.Push, Login: login, Logger: s.log})
 	if len(s.faktory) > 0 {

@@ -250,5 +250,5 @@ func (d *Dialect) metricsHandler() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector{d}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+	return d.opts.Shared.Alone(promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
 }
