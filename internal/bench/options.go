@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"millrace/internal/wire"
 )
 
 // Options say what a run does.
@@ -97,7 +99,7 @@ func (o *Options) Check() error {
 	return nil
 }
 
-func (o *Options) dial() (Client, error) {
+func (o *Options) dial() (wire.Client, error) {
 	c, err := o.Protocol.Dial(DialOptions{
 		Addr: o.Addr, TLS: o.TLS, Queue: o.Queue, Secret: o.Secret, BodyMax: slices.Max(o.Sizes),
 		Batch: max(o.Batch, fillBatch),

@@ -1,12 +1,15 @@
 package bench
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/internal/wire"
 )
 
 // FetchWait is how long a fetch waits for a job, where the protocol lets the client say so.
@@ -18,18 +21,17 @@ type Protocol struct {
 	// Bulk says what the push of several jobs with one write is.
 	Bulk string
 
-	dial    func(o DialOptions) (Client, error)
 	nothing func(l net.Listener, o Nothing) error
 }
 
 // The protocols that can be measured.
 var (
-	Masenko    = &Protocol{Name: "masenko", Bulk: "a transaction of PUSH", dial: dialMasenko, nothing: serveMasenko}
-	Workq      = &Protocol{Name: "workq", Bulk: "pipelined add", dial: dialWorkq, nothing: serveWorkq}
-	Faktory    = &Protocol{Name: "faktory", Bulk: "a PUSHB", dial: dialFaktory, nothing: serveFaktory}
-	Tarantool  = &Protocol{Name: "tarantool", Bulk: "pipelined put", dial: dialFIFO, nothing: serveTarantool}
-	Lmstfy     = &Protocol{Name: "lmstfy", Bulk: "a bulk publish", dial: dialLmstfy, nothing: serveLmstfy}
-	Beanstalkd = &Protocol{Name: "beanstalkd", Bulk: "pipelined put", dial: dialBeanstalkd, nothing: serveBeanstalkd}
+	Masenko    = &Protocol{Name: "masenko", Bulk: "a transaction of PUSH", nothing: serveMasenko}
+	Workq      = &Protocol{Name: "workq", Bulk: "pipelined add", nothing: serveWorkq}
+	Faktory    = &Protocol{Name: "faktory", Bulk: "a PUSHB", nothing: serveFaktory}
+	Tarantool  = &Protocol{Name: "tarantool", Bulk: "pipelined put", nothing: serveTarantool}
+	Lmstfy     = &Protocol{Name: "lmstfy", Bulk: "a bulk publish", nothing: serveLmstfy}
+	Beanstalkd = &Protocol{Name: "beanstalkd", Bulk: "pipelined put", nothing: serveBeanstalkd}
 )
 
 // Protocols returns all of them.
@@ -38,13 +40,7 @@ func Protocols() []*Protocol {
 }
 
 // Names returns their names.
-func Names() []string {
-	var names []string
-	for _, p := range Protocols() {
-		names = append(names, p.Name)
-	}
-	return names
-}
+func Names() []string { return wire.Protocols() }
 
 // Find returns the protocol with a name.
 func Find(name string) (*Protocol, error) {
@@ -63,8 +59,9 @@ type DialOptions struct {
 	TLS *tls.Config
 	// Queue is the one queue to which a client does everything.
 	Queue string
-	// Secret is what the server asks of its clients: Faktory's password, LMSTFY's token, USER:PASSWORD
-	// of Tarantool. The other protocols have none.
+	// Kind is the type of a tube of Tarantool.
+	Kind string
+	// Secret is what the server asks of its clients, as in wire.Options.
 	Secret string
 	// BodyMax is the size of the largest body.
 	BodyMax int
@@ -72,27 +69,37 @@ type DialOptions struct {
 	Batch int
 }
 
-// Client is one connection, used by one goroutine at a time. It costs as little as it can: it may
-// share the processor with the server that is measured.
-type Client interface {
-	// Push pushes a job and waits for the answer. A body is a JSON string without escapes, which
-	// every protocol can carry.
-	Push(body []byte) error
-	// PushMany pushes jobs in the protocol's bulk form, with one write, and waits for all answers.
-	PushMany(bodies [][]byte) error
-	// Fetch waits for a job; not ok means that none came in time. The body is valid until the next
-	// call.
-	Fetch() (body []byte, ok bool, err error)
-	// Ack settles the job that was fetched last, so that nothing is left of it, and waits for the answer.
-	Ack() error
-	// SetDeadline bounds what waits for the server, now and later.
-	SetDeadline(t time.Time) error
-	// Close ends the connection.
-	Close() error
-}
+const (
+	// idSize is how long the id of a job is at most, with what is around it.
+	idSize = 40
+	// besides is how much more than two bodies and the ids of a bulk an answer may have.
+	besides = 8 << 10
+)
 
 // Dial connects to a server.
-func (p *Protocol) Dial(o DialOptions) (Client, error) { return p.dial(o) }
+func (p *Protocol) Dial(o DialOptions) (wire.Client, error) {
+	c, err := wire.Dial(p.Name, wire.Options{
+		Addr: o.Addr, TLS: o.TLS, Secret: o.Secret, Namespace: "bench", Queue: o.Queue, Kind: cmp.Or(o.Kind, "fifo"),
+		Hello:  map[string]any{"hostname": "bench", "pid": 1, "labels": []string{}, "wid": wire.NewID()},
+		Buffer: 2*o.BodyMax + idSize*o.Batch + besides,
+	})
+	if w, ok := c.(*wire.Workq); ok {
+		return deletingWorkq{w}, err
+	}
+	return c, err
+}
+
+// deletingWorkq deletes a job that is done with its empty result, which would be kept until its time to live ends: one
+// after the other, as a worker and the one who waits for it do.
+type deletingWorkq struct{ *wire.Workq }
+
+// Ack implements wire.Client.
+func (c deletingWorkq) Ack(queue string, id []byte) error {
+	if err := c.Workq.Ack(queue, id); err != nil {
+		return err
+	}
+	return c.Delete(id)
+}
 
 // Nothing says what a server that does nothing answers.
 type Nothing struct {

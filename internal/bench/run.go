@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"millrace/internal/wire"
 )
 
 // Run puts load on a server and measures it. When ctx ends no more is pushed; what has been pushed is
@@ -99,8 +101,8 @@ func (p *phase) hangUp() {
 	}
 }
 
-func (p *phase) clients() []Client {
-	var all []Client
+func (p *phase) clients() []wire.Client {
+	var all []wire.Client
 	for _, c := range p.producers {
 		all = append(all, c.c)
 	}
@@ -204,12 +206,12 @@ func (p *phase) watch(ended <-chan struct{}) error {
 // producer pushes.
 type producer struct {
 	*phase
-	c      Client
+	c      wire.Client
 	index  int
 	jobs   uint64
 	push   Histogram
 	last   time.Time // when the last push was answered
-	bodies [][]byte
+	pushes []wire.Job
 	timer  *time.Timer
 }
 
@@ -282,24 +284,21 @@ func (c *producer) enter() bool {
 }
 
 func (c *producer) pushAll(first uint64, n int, due time.Time) error {
-	for len(c.bodies) < n {
-		c.bodies = append(c.bodies, nil)
+	for len(c.pushes) < n {
+		c.pushes = append(c.pushes, wire.Job{})
 	}
 	for i := range n {
 		j := job{number: first + uint64(i), pushed: due.Sub(c.start)}
 		size := c.Sizes[j.number%uint64(len(c.Sizes))]
-		c.bodies[i] = appendBody(c.bodies[i][:0], c.tag, j, size)
+		c.pushes[i].Body = appendBody(c.pushes[i].Body[:0], c.tag, j, size)
 	}
-	if c.batch == 1 {
-		return c.c.Push(c.bodies[0])
-	}
-	return c.c.PushMany(c.bodies[:n])
+	return c.c.Push(c.Queue, c.pushes[:n]...)
 }
 
 // worker fetches and acks.
 type worker struct {
 	*phase
-	c           Client
+	c           wire.Client
 	fetch, ack  Histogram
 	whole       Histogram // fetch and ack together
 	pushToFetch Histogram
@@ -340,7 +339,7 @@ func (c *worker) over() bool {
 // one fetches and acks a job, if it finds one in time.
 func (c *worker) one() (found bool, err error) {
 	began := time.Now()
-	body, found, err := c.c.Fetch()
+	j, found, err := c.c.Fetch(c.Queue, FetchWait)
 	if err != nil {
 		return false, fmt.Errorf("fetch: %w", err)
 	}
@@ -350,11 +349,11 @@ func (c *worker) one() (found bool, err error) {
 	got := time.Now()
 	first := true
 	if !c.Unchecked {
-		if first, err = c.deliver(body, got); err != nil {
+		if first, err = c.deliver(j.Body, got); err != nil {
 			return true, err
 		}
 	}
-	if err := c.c.Ack(); err != nil {
+	if err := c.c.Ack(c.Queue, j.ID); err != nil {
 		return true, fmt.Errorf("ack: %w", err)
 	}
 	c.last = time.Now()

@@ -66,7 +66,8 @@ var mayImport = map[string][]string{
 	"hook":    {"job", "engine"},
 	"otlp":    {"job"},
 	"systemd": {},
-	"bench":   {},
+	"wire":    {},
+	"bench":   {"wire"},
 	"demo":    {"api", "apiclient"},
 	"offline": {"job", "engine", "store", "store/pebblestore", "commitlog/filelog"},
 
@@ -99,7 +100,7 @@ var mayImport = map[string][]string{
 	"test/monitoring":          {"test/harness"},
 	"test/monitoring/promtool": {"test/monitoring"},
 
-	"test/bench": {"test/harness", "bench", "job", "engine", "store/pebblestore"},
+	"test/bench": {"test/harness", "bench", "wire", "job", "engine", "store/pebblestore"},
 }
 
 // forTests reports whether only tests, and others of its kind, may import a

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millrace/internal/bench"
+	client "millrace/internal/wire"
 )
 
 // settle is how long a fetch is given to reach the server and wait there.
@@ -23,7 +24,7 @@ func (l *load) runSpecial(p *bench.Protocol) (figures, error) {
 	case "fill":
 		return l.subqueues(l.fill)
 	case "drain":
-		return l.subqueues(drain)
+		return l.subqueues(l.drain)
 	}
 	return figures{}, fmt.Errorf("unknown scenario %q", l.scenario)
 }
@@ -35,7 +36,7 @@ func (l *load) dialOptions() bench.DialOptions {
 // wakeup measures how long it takes from before a push until a fetch that has been waiting has
 // the job.
 func (l *load) wakeup(p *bench.Protocol) (figures, error) {
-	var clients [2]bench.Client
+	var clients [2]client.Client
 	for i := range clients {
 		c, err := p.Dial(l.dialOptions())
 		if err != nil {
@@ -47,28 +48,29 @@ func (l *load) wakeup(p *bench.Protocol) (figures, error) {
 	producer, worker := clients[0], clients[1]
 	type arrival struct {
 		at  time.Time
+		job client.Fetched
 		err error
 	}
 	n := tally{start: time.Now()}
 	for time.Since(n.start) < l.duration {
 		arrived := make(chan arrival, 1)
 		go func() {
-			_, ok, err := worker.Fetch()
+			j, ok, err := worker.Fetch(l.queue, bench.FetchWait)
 			if err == nil && !ok {
 				err = fmt.Errorf("no job within %v", bench.FetchWait)
 			}
-			arrived <- arrival{time.Now(), err}
+			arrived <- arrival{time.Now(), j, err}
 		}()
 		<-time.After(settle)
 		began := time.Now()
-		if err := producer.Push(payload); err != nil {
+		if err := producer.Push(l.queue, client.Job{Body: payload}); err != nil {
 			return figures{}, err
 		}
 		got := <-arrived
 		if got.err != nil {
 			return figures{}, got.err
 		}
-		if err := worker.Ack(); err != nil {
+		if err := worker.Ack(l.queue, got.job.ID); err != nil {
 			return figures{}, err
 		}
 		n.jobs++
@@ -80,14 +82,14 @@ func (l *load) wakeup(p *bench.Protocol) (figures, error) {
 
 // subqueues fills or drains a tube, which has sub-queues if there are keys, over all connections until
 // the time is up.
-func (l *load) subqueues(do func(c *bench.TarantoolClient, n *tally) error) (figures, error) {
-	kind := "fifo"
+func (l *load) subqueues(do func(c client.Client, n *tally) error) (figures, error) {
+	o := l.dialOptions()
 	if l.keys > 0 {
-		kind = "utube"
+		o.Kind = "utube"
 	}
-	clients := make([]*bench.TarantoolClient, l.conns)
+	clients := make([]client.Client, l.conns)
 	for i := range clients {
-		c, err := bench.DialTarantool(l.dialOptions(), kind)
+		c, err := bench.Tarantool.Dial(o)
 		if err != nil {
 			return figures{}, err
 		}
@@ -125,16 +127,17 @@ func (l *load) subqueues(do func(c *bench.TarantoolClient, n *tally) error) (fig
 
 // fill puts one connection's share of the tasks: those of one key after those of another, so that
 // takers find long stretches of tasks that are not for them.
-func (l *load) fill(c *bench.TarantoolClient, n *tally) error {
-	bulk := slices.Repeat([][]byte{payload}, bulkSize)
+func (l *load) fill(c client.Client, n *tally) error {
 	keys := max(1, l.keys)
 	for key := range keys {
+		j := client.Job{Body: payload}
 		if l.keys > 0 {
-			c.PutInto("key" + strconv.Itoa(key))
+			j.Group = "key" + strconv.Itoa(key)
 		}
+		bulk := slices.Repeat([]client.Job{j}, bulkSize)
 		for left := l.tasks / keys / l.conns; left > 0; left -= bulkSize {
 			began, count := time.Now(), min(left, bulkSize)
-			if err := c.PushMany(bulk[:count]); err != nil {
+			if err := c.Push(l.queue, bulk[:count]...); err != nil {
 				return err
 			}
 			n.done(count, began)
@@ -144,14 +147,14 @@ func (l *load) fill(c *bench.TarantoolClient, n *tally) error {
 }
 
 // drain takes and acks tasks until there are none.
-func drain(c *bench.TarantoolClient, n *tally) error {
+func (l *load) drain(c client.Client, n *tally) error {
 	for {
 		began := time.Now()
-		_, ok, err := c.Fetch()
+		j, ok, err := c.Fetch(l.queue, bench.FetchWait)
 		if err != nil || !ok {
 			return err
 		}
-		if err := c.Ack(); err != nil {
+		if err := c.Ack(l.queue, j.ID); err != nil {
 			return err
 		}
 		n.done(1, began)

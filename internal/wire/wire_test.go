@@ -1,4 +1,4 @@
-package bench
+package wire
 
 import (
 	"encoding/base64"
@@ -88,7 +88,7 @@ func data(sync byte, values string) string { return replied(sync, "\x00\x00", "\
 // called is a request.
 func called(sync byte, function, args string) string {
 	return iproto("\x82\x00\x0a\x01\xcf\x00\x00\x00\x00\x00\x00\x00" + string([]byte{sync}) +
-		"\x82\x22\xd9" + string([]byte{byte(len(function))}) + function + "\x21" + args)
+		"\x82\x22" + string([]byte{0xa0 | byte(len(function))}) + function + "\x21" + args)
 }
 
 // response is an HTTP response with a body.
@@ -99,10 +99,10 @@ func response(status, body string) string {
 // What the clients send more than once.
 var (
 	masenkoPush   = `PUSH {"name":"t","queue":"q","payload":` + text + "}\n"
-	masenkoFetch  = `FETCH {"queues":["q"],"timeout":"1s"}` + "\n"
-	workqAdd      = "add " + uuidPattern + " q 60000 3600000 100\r\n" + text + "\r\n"
+	masenkoFetch  = `FETCH {"queues":["q"],"timeout":1000000000}` + "\n"
+	workqAdd      = "add " + uuidPattern + " q 60000 86400000 100\r\n" + text + "\r\n"
 	faktoryPush   = `\{"jid":"` + uuidPattern + `","jobtype":"t","queue":"q","args":\[` + text + `\]\}`
-	beanstalkdPut = "put 1024 0 60 100\r\n" + text + "\r\n"
+	beanstalkdPut = "put 0 0 60 100\r\n" + text + "\r\n"
 	iprotoText    = "\xd9\x64" + text
 	iprotoSecond  = "\x91\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00"
 	lmstfyGet     = "GET /api/bench/q?ttr=60&timeout=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -127,11 +127,10 @@ var scripts = map[string]struct {
 		{is("lease q 1000\r\n"), "-TIMEOUT\r\n"},
 		{is("lease q 1000\r\n"), "+OK 1\r\n0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11 q 60000 100\r\n" + text + "\r\n"},
 		{is("complete 0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11 0\r\n\r\n"), "+OK\r\n"},
-		{is("delete 0b5f1f8e-6d0f-4f0e-9a53-0d1c2f6f2f11\r\n"), "+OK\r\n"},
 		{like(workqAdd), "-CLIENT-ERROR Duplicate job\r\n"},
 	}},
 	"faktory": {"+HI {\"v\":2}\r\n", []step{
-		{like(`HELLO \{"hostname":"bench","pid":1,"labels":\[\],"v":2,"wid":"` + uuidPattern + `"\}` + "\r\n"), "+OK\r\n"},
+		{like(`HELLO \{"v":2,"wid":"` + uuidPattern + `"\}` + "\r\n"), "+OK\r\n"},
 		{like("PUSH " + faktoryPush + "\r\n"), "+OK\r\n"},
 		{like(`PUSHB \[` + faktoryPush + "," + faktoryPush + `\]` + "\r\n"), "$2\r\n{}\r\n"},
 		{is("FETCH q\r\n"), "$-1\r\n"},
@@ -142,6 +141,7 @@ var scripts = map[string]struct {
 	"beanstalkd": {"", []step{
 		{is("use q\r\n"), "USING q\r\n"},
 		{is("watch q\r\n"), "WATCHING 2\r\n"},
+		{is("ignore default\r\n"), "WATCHING 1\r\n"},
 		{is(beanstalkdPut), "INSERTED 1\r\n"},
 		{is(beanstalkdPut + beanstalkdPut), "INSERTED 2\r\nINSERTED 3\r\n"},
 		{is("reserve-with-timeout 1\r\n"), "TIMED_OUT\r\n"},
@@ -150,7 +150,7 @@ var scripts = map[string]struct {
 		{is(beanstalkdPut), "DRAINING\r\n"},
 	}},
 	"tarantool": {strings.Repeat(" ", 127) + "\n", []step{
-		{is(called(1, "queue.create_tube", "\x93\xd9\x01q\xd9\x04fifo\x81\xd9\x0dif_not_exists\xc3")), data(1, "\x90")},
+		{is(called(1, "queue.create_tube", "\x93\xa1q\xa4fifo\x81\xadif_not_exists\xc3")), data(1, "\x90")},
 		{is(called(2, "queue.tube.q:put", "\x91"+iprotoText)), data(2, "\xdd\x00\x00\x00\x01\x93\x00\xa1r"+iprotoText)},
 		{is(called(3, "queue.tube.q:put", "\x91"+iprotoText) + called(4, "queue.tube.q:put", "\x91"+iprotoText)), data(4, "\x90") + data(3, "\x90")},
 		{is(called(5, "queue.tube.q:take", iprotoSecond)), data(5, "\xdd\x00\x00\x00\x00")},
@@ -175,10 +175,10 @@ var scripts = map[string]struct {
 // protocols say.
 func TestWire(t *testing.T) {
 	t.Parallel()
-	for _, p := range Protocols() {
-		t.Run(p.Name, func(t *testing.T) {
+	for _, name := range Protocols() {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			script, ok := scripts[p.Name]
+			script, ok := scripts[name]
 			if !ok {
 				t.Fatal("there is no script")
 			}
@@ -186,7 +186,7 @@ func TestWire(t *testing.T) {
 			defer l.Close() //nolint:errcheck // nobody else connects
 			played := make(chan error, 1)
 			go func() { played <- play(l, script.greeting, script.steps) }()
-			if err := doAll(p, l.Addr().String()); err != nil {
+			if err := doAll(name, l.Addr().String()); err != nil {
 				t.Error(err)
 			}
 			if err := <-played; err != nil {
@@ -197,33 +197,35 @@ func TestWire(t *testing.T) {
 }
 
 // doAll pushes, pushes two at once, fetches nothing, fetches a job and acks it, and is refused.
-func doAll(p *Protocol, addr string) error {
-	c, err := p.Dial(DialOptions{Addr: addr, Queue: "q", BodyMax: len(text), Batch: 2})
+func doAll(name, addr string) error {
+	c, err := Dial(name, Options{
+		Addr: addr, Queue: "q", Namespace: "bench", Kind: "fifo", Hello: map[string]any{"wid": NewID()},
+		Patience: 10 * time.Second,
+	})
 	if err != nil {
 		return err
 	}
 	defer c.Close() //nolint:errcheck // nothing is in flight
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return err
-	}
-	body := []byte(text)
-	if err := c.Push(body); err != nil {
+	job := Job{Body: []byte(text)}
+	if err := c.Push("q", job); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
-	if err := c.PushMany([][]byte{body, body}); err != nil {
+	if err := c.Push("q", job, job); err != nil {
 		return fmt.Errorf("push two: %w", err)
 	}
+	var got Fetched
 	for _, want := range []bool{false, true} {
-		got, ok, err := c.Fetch()
-		if err != nil || ok != want || ok && string(got) != text {
-			return fmt.Errorf("fetch: %q, %v, want %v, %w", got, ok, want, err)
+		var ok bool
+		got, ok, err = c.Fetch("q", time.Second)
+		if err != nil || ok != want || ok && string(got.Body) != text {
+			return fmt.Errorf("fetch: %q, %v, want %v, %w", got.Body, ok, want, err)
 		}
 	}
-	if err := c.Ack(); err != nil {
+	if err := c.Ack("q", got.ID); err != nil {
 		return fmt.Errorf("ack: %w", err)
 	}
-	if c.Push(body) == nil {
-		return errors.New("a refused push is no error")
+	if err := c.Push("q", job); !IsRefused(err) {
+		return fmt.Errorf("a refused push: %w", err)
 	}
 	return nil
 }
@@ -235,22 +237,32 @@ func TestSubqueues(t *testing.T) {
 	played := make(chan error, 1)
 	go func() {
 		played <- play(l, strings.Repeat(" ", 127)+"\n", []step{
-			{is(called(1, "queue.create_tube", "\x93\xd9\x01q\xd9\x05utube\x81\xd9\x0dif_not_exists\xc3")), data(1, "\x90")},
-			{is(called(2, "queue.tube.q:put", "\x92"+iprotoText+"\x81\xd9\x05utube\xd9\x04key0")), data(2, "\x90")},
-			{is(called(3, "queue.tube.q:put", "\x92"+iprotoText+"\x81\xd9\x05utube\xd9\x04key1")), data(3, "\x90")},
+			{is(called(1, "queue.create_tube", "\x93\xa1q\xa5utube\x81\xadif_not_exists\xc3")), data(1, "\x90")},
+			{is(called(2, "queue.tube.q:put", "\x92"+iprotoText+"\x81\xa5utube\xa4key0")), data(2, "\x90")},
+			{is(called(3, "queue.tube.q:put", "\x92"+iprotoText+"\x81\xa5utube\xa4key1")), data(3, "\x90")},
 		})
 	}()
-	c, err := DialTarantool(DialOptions{Addr: l.Addr().String(), Queue: "q", BodyMax: len(text)}, "utube")
+	c, err := Dial("tarantool", Options{Addr: l.Addr().String(), Kind: "utube"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"key0", "key1"} {
-		c.PutInto(key)
-		if err := c.Push([]byte(text)); err != nil {
+		if err := c.Push("q", Job{Body: []byte(text), Group: key}); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := errors.Join(<-played, c.Close(), l.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBodies finds the body of a job in an answer, whatever JSON it is.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`"text"`, `""`, `"a\"b"`, `"\\"`, `{"a":[1,"]"]}`, "12", "null"} {
+		got, err := value([]byte(`OK {"id":1,"payload":`+body+`,"failures":1}`), `"payload":`)
+		if err != nil || string(got) != body {
+			t.Errorf("%s: %s, %v", body, got, err)
+		}
 	}
 }
