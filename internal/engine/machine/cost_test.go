@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"fmt"
 	"testing"
 
 	"millrace/internal/engine"
@@ -90,5 +91,36 @@ func TestLikeReadsNothing(t *testing.T) {
 	}
 	if reads, _ := cost(&job.Ack{Ref: job.ByID(namespace, "q", b.res.ID), Need: job.NeedAny}); reads != 0 {
 		t.Errorf("its ack makes %d reads", reads)
+	}
+}
+
+// A fetch from a fair queue costs the same however many groups there are, more than memory holds too, and however long
+// their backlogs are. That of a long backlog is read in large pieces.
+func TestFairCostIsConstant(t *testing.T) {
+	t.Parallel()
+	const fetches = 2000
+	for _, test := range []struct{ groups, each int }{{1, 3000}, {10, 300}, {300, 10}, {1200, 2}} {
+		t.Run(fmt.Sprintf("%d of %d", test.groups, test.each), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.do(fair("q", nil))
+			for range test.each {
+				for g := range test.groups {
+					b.do(pushGroup("q", fmt.Sprint(g)))
+				}
+			}
+			b.storage.reads, b.storage.seen, b.storage.changes = 0, 0, 0
+			for range fetches {
+				b.do(&job.Fetch{Namespace: namespace, Queues: []string{"q"}})
+				b.do(&job.Ack{Ref: job.ByID(namespace, "q", b.res.Jobs[0].ID), Need: job.NeedLeased})
+			}
+			// Jobs that do not lie together are read one by one.
+			if s := b.storage; s.reads > 6*fetches || s.seen > 4*fetches || s.changes > 11*fetches {
+				t.Errorf("%d jobs make %d reads, come to %d keys and change %d", fetches, s.reads, s.seen, s.changes)
+			}
+			if test.groups == 1 && b.storage.reads > fetches/20 {
+				t.Errorf("%d jobs of one group make %d reads", fetches, b.storage.reads)
+			}
+		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 type counted struct {
 	machine.Storage
 	reads, changes int
+	seen           int // keys that scans have come to
 }
 
 func (c *counted) Get(dst, key []byte) (value []byte, pending, ok bool) {
@@ -23,7 +24,10 @@ func (c *counted) Get(dst, key []byte) (value []byte, pending, ok bool) {
 
 func (c *counted) Scan(lo, hi []byte, reverse bool, visit func(key, value []byte) bool) {
 	c.reads++
-	c.Storage.Scan(lo, hi, reverse, visit)
+	c.Storage.Scan(lo, hi, reverse, func(key, value []byte) bool {
+		c.seen++
+		return visit(key, value)
+	})
 }
 
 func (c *counted) Set(key, value []byte) {

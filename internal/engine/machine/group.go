@@ -14,6 +14,7 @@ type group struct {
 
 	was   record.Group // as it is stored; what has changed is in Machine.freed until that is written
 	ready window       // its ready jobs
+	read  int          // how many of them the last refill asked for
 	// listed is the entry that stands for the group in a list of firsts.
 	listed *entry
 }
@@ -94,15 +95,26 @@ func (q *queue) isShown(e *entry) bool {
 	return q.firsts != nil && q.firsts.has(e) || q.turns != nil && q.turns.has(e)
 }
 
+// groupRead is how many jobs of a group are read at first: the one that is given out, and the one
+// that stands for the group then.
+const groupRead = 2
+
 // groupFirst returns the first ready job of a group, or nil. It reads a few of them when it has
-// none in memory.
+// none in memory: very few at first, because there may be very many groups that are served once in
+// a while, and twice as many each time all of them have been given out, so that a long backlog
+// costs what it costs without groups.
 func (m *Machine) groupFirst(q *queue, name string, g *group) *entry {
 	if g.ready.len() == 0 && !g.ready.whole {
 		lo, hi := record.GroupSpan(q.ID, name)
 		if g.ready.floor != nil {
 			lo = g.ready.floor
 		}
-		m.refillSpan(q, &g.ready, lo, hi, m.opt.GroupWindow)
+		most := m.opt.GroupWindow
+		if m.windowed() <= m.opt.Resident {
+			most = max(most, m.refillSize())
+		}
+		g.read = min(max(2*g.read, groupRead), most)
+		m.refillSpan(q, &g.ready, lo, hi, g.read)
 	}
 	return g.ready.first()
 }
@@ -123,7 +135,7 @@ func (m *Machine) listGrouped(e *entry) {
 		g.ready.insert(e)
 		m.keepResident(e)
 		m.keepBody(e)
-		for g.ready.len() > m.opt.GroupWindow {
+		if g.ready.len() > m.opt.GroupWindow {
 			m.releaseGrouped(q, g.ready.dropLast())
 		}
 	} else {
