@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/internal/bench"
 	"millrace/test/harness"
 )
 
@@ -16,22 +17,29 @@ const (
 )
 
 // draining is a queue of numbered jobs that is being drained. Each of them must come once and in its turn: when so many
-// have been asked for, none behind those is there yet, and the numbers of one worker rise.
+// have been asked for, none behind those is there yet, and of each tenant the numbers that one worker gets rise.
 type draining struct {
 	r       *running
 	queue   string
-	from, n int // the first job, and how many there are
+	from, n int      // the first job, and how many there are
+	tenants *tenants // nil: all jobs are of one
 
 	mu       sync.Mutex // guards what follows
 	asked    int        // jobs that workers have asked for
 	came     int
 	seen     []uint64 // a bit for each job that came
 	progress *progress
+	waits    bench.Histogram // of the jobs of small tenants, from the beginning on
 }
 
 // drain fetches and acks n numbered jobs, from the one given.
 func (r *running) drain(queue string, from, n int) (rate float64, err error) {
-	d := &draining{r: r, queue: queue, from: from, n: n, seen: make([]uint64, n/64+1), progress: r.progress("drain", n)}
+	return (&draining{r: r, queue: queue, from: from, n: n}).run()
+}
+
+func (d *draining) run() (rate float64, err error) {
+	n := d.n
+	d.seen, d.progress = make([]uint64, n/64+1), d.r.progress("drain", n)
 	var workers sync.WaitGroup
 	errs := make([]error, drainers)
 	for i := range errs {
@@ -64,7 +72,7 @@ func (d *draining) worker() error {
 	}
 	defer c.Close() //nolint:errcheck // all has been answered
 	var ids []uint64
-	last := -1
+	last := map[int]int{} // the number of the last job of each tenant
 	for k := d.ask(); k > 0; k = d.ask() {
 		for range k {
 			c.QueueFetch(d.queue, time.Second)
@@ -76,7 +84,7 @@ func (d *draining) worker() error {
 		for range k {
 			j, ok, err := c.ReplyJob()
 			if err == nil {
-				last, err = d.take(j, ok, last)
+				err = d.take(j, ok, last)
 			}
 			if err != nil {
 				return err
@@ -101,26 +109,37 @@ func acked(c *harness.Client, ids []uint64) error {
 	return err
 }
 
-// take checks a job that came and returns its number. Last is the number of the one before, of the same worker.
-func (d *draining) take(j harness.Job, ok bool, last int) (int, error) {
+// take checks a job that came. Last has the numbers that the same worker got before.
+func (d *draining) take(j harness.Job, ok bool, last map[int]int) error {
 	if !ok {
-		return 0, errors.New("a fetch found no job")
+		return errors.New("a fetch found no job")
 	}
 	number, err := strconv.Atoi(j.Payload[:min(numberSize, len(j.Payload))])
 	if err != nil || j.Payload != d.r.numbered(number) {
-		return 0, fmt.Errorf("a wrong body: %.40q", j.Payload)
+		return fmt.Errorf("a wrong body: %.40q", j.Payload)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := number - d.from
+	if at < 0 || at >= d.n {
+		return fmt.Errorf("job %d is none of the %d from %d on", number, d.n, d.from)
+	}
+	tenant, before := 0, at
+	if d.tenants != nil {
+		if tenant, before = d.tenants.turn(at); tenant > 0 {
+			d.waits.Add(time.Since(d.progress.began))
+		}
+	}
+	former, more := last[tenant]
 	switch {
-	case at < 0 || at >= d.asked || number <= last:
-		return 0, fmt.Errorf("out of order: job %d came after %d when %d had been asked for from %d on", number, last,
-			d.asked, d.from)
+	case before >= d.asked || more && number <= former:
+		return fmt.Errorf("out of order: job %d of tenant %d came after %d when %d had been asked for from %d on", number,
+			tenant, former, d.asked, d.from)
 	case d.seen[at/64]&(1<<(at%64)) != 0:
-		return 0, fmt.Errorf("job %d came twice", number)
+		return fmt.Errorf("job %d came twice", number)
 	}
 	d.seen[at/64] |= 1 << (at % 64)
+	last[tenant] = number
 	d.came++
-	return number, d.progress.at(d.came)
+	return d.progress.at(d.came)
 }

@@ -7,7 +7,7 @@
 //	go run ./test/bench wire      pushes, round trips and bulks over the sockets of all protocols
 //	go run ./test/bench peers     Millrace, synced, next to Faktory, LMSTFY and beanstalkd
 //	go run ./test/bench cluster   three nodes next to a single one, and how long a change of leader takes
-//	go run ./test/bench scale     memory, order, restart and disk with a large backlog
+//	go run ./test/bench scale     memory, order, restart and disk with a large backlog; fairness
 //	go run ./test/bench results   the figures of the documents, as data and as tables
 //
 // Flags choose protocols, connections, durabilities and the length of a run; each subcommand prints

@@ -28,6 +28,7 @@ type results struct {
 	Duration string          `json:"duration"`
 	Socket   []socketFigures `json:"socket"`
 	Backlog  backlogFigures  `json:"backlog"`
+	Fair     fairFigures     `json:"fair"`
 	Cluster  []socketFigures `json:"cluster"`
 	Changes  changeFigures   `json:"leader_changes"`
 	Peers    []peerFigures   `json:"peers"`
@@ -85,6 +86,7 @@ func resultsFlags(f *flag.FlagSet) *resultsOptions {
 	f.StringVar(&o.wire.protocols, "protocols", o.wire.protocols, "which protocols, separated by commas")
 	f.StringVar(&o.wire.conns, "conns", o.wire.conns, "over how many connections a single node is measured")
 	f.IntVar(&o.scale.jobs, "jobs", o.scale.jobs, "ready jobs of the backlog")
+	f.IntVar(&o.scale.fair.large, "large", o.scale.fair.large, "jobs of the large tenant of a fair queue")
 	f.IntVar(&o.group.kills, "kills", o.group.kills, "how often the leader of a cluster is killed")
 	f.StringVar(&o.peers.bins, "bin", o.peers.bins, "where the programs faktory and lmstfy are")
 	return o
@@ -120,7 +122,7 @@ func runResults(ctx context.Context, out report, o *resultsOptions) error {
 		return err
 	}
 	if o.publish == "" {
-		out.printf("\n%s\n%s\n%s\n%s\n%s\n%s", socket, r.peersTable(), r.scaleTable(), cluster, speed, r.backlog())
+		out.printf("\n%s\n%s\n%s\n%s\n%s\n%s", socket, r.peersTable(), r.scaleTable()+r.Fair.table(), cluster, speed, r.backlog())
 		return nil
 	}
 	if r.Short {
@@ -131,6 +133,7 @@ func runResults(ctx context.Context, out report, o *resultsOptions) error {
 		harness.Publish(performance, "socket", socket),
 		harness.Publish(performance, "peers", r.peersTable()),
 		harness.Publish(performance, "scale", r.scaleTable()),
+		harness.Publish(performance, "fair", r.Fair.table()),
 		harness.Publish(performance, "cluster", cluster),
 		harness.Publish(readme, "speed", speed),
 		harness.Publish(readme, "backlog", r.backlog()),
@@ -139,12 +142,13 @@ func runResults(ctx context.Context, out report, o *resultsOptions) error {
 
 // measure does what the subcommands wire, peers, scale and cluster do.
 func (o *resultsOptions) measure(ctx context.Context, out report, r *results) (err error) {
-	o.wire.special, o.scale.only, o.scale.dir = "", "backlog", o.wire.dir
+	o.wire.special, o.scale.only, o.scale.dir = "", "backlog,fair", o.wire.dir
 	if o.short {
 		o.wire.rounds, o.wire.duration, o.wire.conns = 1, 50*time.Millisecond, strconv.Itoa(shownConns)
-		o.scale.jobs, o.scale.small = 20_000, 2000
+		o.scale.jobs, o.scale.small, o.scale.fair.large = 20_000, 2000, 20_000
 		o.group.kills, o.group.transfers = 1, 1
 	}
+	o.scale.fair.rounds = o.wire.rounds
 	for _, w := range []*wire{&o.group.wire, &o.peers.wire} {
 		w.dir, w.rounds, w.duration, w.conns = o.wire.dir, o.wire.rounds, o.wire.duration, strconv.Itoa(shownConns)
 	}
@@ -167,7 +171,7 @@ func (o *resultsOptions) measure(ctx context.Context, out report, r *results) (e
 		return err
 	}
 	r.Peers, r.Cluster, r.Changes = o.peers.found, o.group.speed, o.group.change
-	r.Version, r.Short, r.Backlog = o.scale.version, o.short, o.scale.found
+	r.Version, r.Short, r.Backlog, r.Fair = o.scale.version, o.short, o.scale.found, o.scale.fair.found
 	r.Rounds, r.Duration = o.wire.rounds, o.wire.duration.String()
 	r.Date = time.Now().UTC().Format(time.DateOnly)
 	return nil

@@ -20,6 +20,11 @@ func sampleResults() results {
 			Jobs: 10_000_000, Body: 200, Fill: 204_321, Drain: 15_890, Peak: 249 << 20, DrainPeak: 310 << 20, Disk: 6 << 30,
 			AfterStop: bench.Seconds(420 * time.Millisecond), AfterKill: bench.Seconds(400 * time.Millisecond),
 		},
+		Fair: fairFigures{
+			Large: 1_000_000, Small: 999, Each: 10, Rounds: 3, P50: bench.Seconds(250 * time.Millisecond),
+			P99: bench.Seconds(480 * time.Millisecond), AloneP50: bench.Seconds(200 * time.Millisecond),
+			AloneP99: bench.Seconds(400 * time.Millisecond), Drain: 17_940, Plain: 19_933,
+		},
 	}
 	for i, scenario := range []string{scenarioPush, scenarioRoundTrip, scenarioBulk} {
 		for k, server := range []string{ceiling, "fsync", "interval", "none"} {
@@ -55,7 +60,7 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	performance, readme := filepath.Join(dir, "docs", "performance.md"), filepath.Join(dir, "README.md")
-	write(t, performance, "a\n<!-- socket -->\nold\n<!-- /socket -->\nb\n<!-- scale -->\nold\n<!-- /scale -->\n<!-- cluster -->\n<!-- /cluster -->\n<!-- peers -->\n<!-- /peers -->\n")
+	write(t, performance, "a\n<!-- socket -->\nold\n<!-- /socket -->\nb\n<!-- scale -->\nold\n<!-- /scale -->\n<!-- cluster -->\n<!-- /cluster -->\n<!-- peers -->\n<!-- /peers -->\n<!-- fair -->\n<!-- /fair -->\n")
 	write(t, readme, "<!-- speed -->\nold\n<!-- /speed -->\n<!-- backlog -->\nold\n<!-- /backlog -->\nend\n")
 	if err := runResults(t.Context(), report{&bytes.Buffer{}}, &resultsOptions{in: file, publish: dir}); err != nil {
 		t.Fatal(err)
@@ -63,6 +68,9 @@ func TestResults(t *testing.T) {
 	wants(t, performance, "| Masenko | 50,000 | 0.7, 2.1 ms | 100,000 | 150,000 | 33,300, 66,700 |\n", "(millrace 1.2.3; ", "medians of 3 runs of 1s)", "<!-- /socket -->\nb\n",
 		"| 10,000,000 jobs of 200 bytes", "| pushed in transactions | 204,000/s, 249 MiB of memory at most, 6.0 GiB on disk |\n", "| 0.42 s, 0.40 s |\n",
 		"| worked off, order checked | 15,900/s, 310 MiB at most |\n<!-- /scale -->\n",
+		"| 999 small tenants with 10 jobs each in one fair queue | beside one with 1,000,000 jobs | alone | ratio |\n",
+		"| p99 wait of their jobs | 480.0 ms | 400.0 ms | 1.20 |\n",
+		"drained at 17,900 jobs/s, which is 0.90 of the rate of a plain queue with the same jobs.\n<!-- /fair -->\n",
 		"| Masenko | 5,000, 3,330 | 5,000, 3,330 | 0.50, 0.33 | 0.50, 0.33 |\n", "after 1.20 s (median of 100 kills), 2.00 s at worst",
 		"| **Millrace through X** | 900 | 800 |  |\n| X | 300 | 200 | 3.00 and 4.00 times as fast |\n")
 	wants(t, readme, "| `fsync` (default) | 50,000 | 100,000 | nothing | nothing |\n", "| `none` | 25,000 | 50,000 | up to the last 100 ms |",
@@ -89,7 +97,7 @@ func TestResults(t *testing.T) {
 // The documents have the places that results are put into.
 func TestResultsHavePlaces(t *testing.T) {
 	t.Parallel()
-	for document, names := range map[string][]string{"README.md": {"speed", "backlog"}, "docs/performance.md": {"socket", "peers", "scale", "cluster"}} {
+	for document, names := range map[string][]string{"README.md": {"speed", "backlog"}, "docs/performance.md": {"socket", "peers", "scale", "fair", "cluster"}} {
 		for _, name := range names {
 			wants(t, filepath.Join("..", "..", document), "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n")
 		}

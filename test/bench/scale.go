@@ -27,6 +27,7 @@ type scale struct {
 	queues    int
 	cycles    int
 	cycle     int
+	fair      fair
 
 	out     report
 	bin     string
@@ -38,7 +39,7 @@ type scale struct {
 func scaleFlags(f *flag.FlagSet) *scale {
 	s := &scale{}
 	f.StringVar(&s.dir, "dir", os.TempDir(), "where the data goes")
-	f.StringVar(&s.only, "only", "backlog,queues,cycles,disk", "which parts, separated by commas")
+	f.StringVar(&s.only, "only", "backlog,queues,cycles,fair,disk", "which parts, separated by commas")
 	f.IntVar(&s.jobs, "jobs", 10_000_000, "ready jobs in one queue")
 	f.IntVar(&s.body, "body", 200, "size of a job's payload in bytes")
 	f.IntVar(&s.scheduled, "scheduled", -1, "scheduled jobs beside them; negative: a tenth of the jobs")
@@ -46,6 +47,10 @@ func scaleFlags(f *flag.FlagSet) *scale {
 	f.IntVar(&s.queues, "queues", 100_000, "queues with one job each")
 	f.IntVar(&s.cycles, "cycles", 1000, "times that a queue is filled and drained")
 	f.IntVar(&s.cycle, "cycle", 10_000, "jobs in each such cycle")
+	f.IntVar(&s.fair.large, "large", 1_000_000, "fair: jobs of the large tenant")
+	f.IntVar(&s.fair.small, "tenants", 999, "fair: small tenants beside it")
+	f.IntVar(&s.fair.each, "each", 10, "fair: jobs of each of them")
+	f.IntVar(&s.fair.rounds, "rounds", 3, "fair: alternating runs, of which the median counts")
 	return s
 }
 
@@ -75,7 +80,7 @@ func benchScale(ctx context.Context, out report, s *scale) error {
 	parts := []struct {
 		name string
 		run  func(ctx context.Context, dir string) error
-	}{{"backlog", s.backlog}, {"queues", s.manyQueues}, {"cycles", s.manyCycles}, {"disk", s.fullDisk}}
+	}{{"backlog", s.backlog}, {"queues", s.manyQueues}, {"cycles", s.manyCycles}, {"fair", s.fairness}, {"disk", s.fullDisk}}
 	for _, p := range parts {
 		if !slices.Contains(strings.Split(s.only, ","), p.name) {
 			continue
