@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/faktory/faktorytest"
+	"millrace/internal/engine"
 	"millrace/internal/job"
+	"millrace/internal/store/memstore"
 )
 
 // With very many queues INFO lists the first by name, tells how many it leaves out, and has exact totals.
@@ -77,5 +81,42 @@ func TestMutateJidOfManyJobs(t *testing.T) {
 		q, _, err := b.Engine.Queue("default", "mails")
 		must(t, err)
 		same(t, "dead and scheduled", []uint64{q.Counts[job.Dead], q.Counts[job.Scheduled]}, []uint64{12 + 3*job.EachMax + 5, 3})
+	})
+}
+
+// QUEUE REMOVE * takes a step for every few queues: the engine has others to serve. On an engine that waits for the
+// disk each step is a commit.
+func TestRemoveInPieces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, err := engine.Open(engine.Options{Store: memstore.New(), Seed: 1})
+		must(t, err)
+		defer func() { must(t, e.Close()) }()
+		s := dialecttest.Start(t)
+		defer s.Stop(t)
+		var o faktory.Options
+		o.Engine = e
+		conn, err := s.Serve(faktory.New(o), 8<<20).Dial()
+		must(t, err)
+		c, err := faktorytest.New(conn, "")
+		must(t, err)
+		const queues, most = 256, 64
+		cmds := make([]job.Command, queues)
+		for i := range cmds {
+			cmds[i] = &job.Push{Spec: job.Spec{Namespace: "default", Queue: fmt.Sprintf("q%05d", i)}}
+		}
+		for _, res := range e.NewCaller().Do(t.Context(), cmds...) {
+			if res.Err != nil {
+				t.Fatal(res.Err)
+			}
+		}
+		commits := e.Stats().Commits
+		must(t, c.OK("QUEUE REMOVE *"))
+		if n := e.Stats().Commits - commits; n < queues/most {
+			t.Errorf("%d queues were removed in %d steps, want at least %d", queues, n, queues/most)
+		}
+		sums, err := e.Sums("")
+		must(t, err)
+		same(t, "jobs that are left", sums.Counts[job.Ready], uint64(0))
 	})
 }

@@ -17,6 +17,7 @@ const pieceMax = 256
 func (c *conn) runQueue() {
 	sub, names := words(c.arg)
 	var build func(queue string) job.Command
+	least := uint64(0)
 	namespace := c.d.opts.Namespace
 	switch sub {
 	case "PAUSE":
@@ -24,6 +25,7 @@ func (c *conn) runQueue() {
 	case "RESUME":
 		build = func(queue string) job.Command { return &job.Resume{Namespace: namespace, Queue: queue} }
 	case "REMOVE":
+		least = pieceRemove
 		build = func(queue string) job.Command {
 			return &job.Remove{Namespace: namespace, Queue: queue, ReadyOnly: true}
 		}
@@ -44,7 +46,7 @@ func (c *conn) runQueue() {
 		c.fail(textQueueUsage)
 		return
 	case string(first) == "*" && len(more) == 0:
-		c.eachQueue(build)
+		c.eachQueue(build, least)
 		return
 	}
 	p := &pieces{c: c}
@@ -54,12 +56,13 @@ func (c *conn) runQueue() {
 	c.finish(p)
 }
 
-// eachQueue does something to every queue, in pieces: those that are made meanwhile may be met or not.
-func (c *conn) eachQueue(build func(queue string) job.Command) {
+// eachQueue does something to every queue, in pieces: those that are made meanwhile may be met or not. Each queue costs
+// as much as that many jobs at least.
+func (c *conn) eachQueue(build func(queue string) job.Command, least uint64) {
 	p := &pieces{c: c}
 	err := c.eachName(func(q *job.QueueInfo) (uint64, bool) { return q.Counts[job.Ready], !q.Hidden },
 		func(name string, jobs uint64) bool {
-			p.addHeavy(build(name), jobs)
+			p.addHeavy(build(name), max(jobs, least))
 			return p.err == nil
 		})
 	if err != nil {
@@ -125,11 +128,13 @@ func (p *pieces) add(cmd job.Command) { p.addHeavy(cmd, 0) }
 
 // pieceJobs is how many jobs the commands of a piece may concern, if those of one are never more than
 // pieceHeavy: beyond that many the engine goes through the jobs of a queue later. pieceUnknown stands for a number that
-// was not looked up.
+// was not looked up. Removing a queue costs as much as pieceRemove jobs, however few it has: the store is searched for
+// its lists.
 const (
 	pieceJobs    = 1024
 	pieceHeavy   = 256
 	pieceUnknown = 32
+	pieceRemove  = 16
 )
 
 // addHeavy adds a command that concerns several jobs.
