@@ -76,8 +76,8 @@ otlp: ## spans of the real binary in a real OpenTelemetry collector
 kubernetes: ## the manifests of packaging/kubernetes by the types of the Kubernetes API
 	cd test/kubernetes && $(GO) test -count=1 ./...
 
-docs: ## write the generated references again: configuration, example file, commands
-	$(GO) test ./internal/config ./internal/cli -count=1 -run '^(TestExampleFile|TestReference)$$' -args -update
+docs: ## write the generated references again: configuration, example file, commands, the OpenAPI document
+	$(GO) test ./internal/config ./internal/cli ./internal/api/openapi -count=1 -run '^(TestExampleFile|TestReference)$$' -args -update
 
 site: ## the documents as a site with search and navigation, into dist/site; needs mkdocs
 	packaging/site/build.sh dist/site
