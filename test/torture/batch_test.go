@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/wire"
 	"millrace/test/suite"
 )
 
@@ -34,8 +35,8 @@ type batcher struct {
 
 const uncommitted = "its batch has not been committed"
 
-func (m *batcher) run(l *suite.Life, conn client) error {
-	c := conn.(*faktoryClient)
+func (m *batcher) run(l *suite.Life, conn *client) error {
+	c := conn.Client.(*wire.Faktory)
 	for {
 		if m.now == nil {
 			if l.Last && m.parent == nil {
@@ -58,7 +59,7 @@ func (m *batcher) run(l *suite.Life, conn client) error {
 
 // next makes a batch; every fourth with a child, which is made, filled and committed
 // before its parent is.
-func (m *batcher) next(l *suite.Life, c *faktoryClient) error {
+func (m *batcher) next(l *suite.Life, c *wire.Faktory) error {
 	if m.parent != nil {
 		m.now, m.parent = m.parent, nil // the child is committed
 		return nil
@@ -84,7 +85,7 @@ func (m *batcher) next(l *suite.Life, c *faktoryClient) error {
 
 // begin makes a batch. If the answer is cut off nobody will ever commit it, and its
 // callbacks may not come.
-func (m *batcher) begin(l *suite.Life, c *faktoryClient, parent *batch) (*batch, error) {
+func (m *batcher) begin(l *suite.Life, c *wire.Faktory, parent *batch) (*batch, error) {
 	m.count++
 	b := &batch{name: fmt.Sprintf("b%d.%d.%d", m.number, l.Number, m.count), want: 1 + m.rnd.IntN(6), parent: parent}
 	b.complete, b.success = tokenOf(faktory, b.name+".complete"), tokenOf(faktory, b.name+".success")
@@ -96,8 +97,8 @@ func (m *batcher) begin(l *suite.Life, c *faktoryClient, parent *batch) (*batch,
 		under = fmt.Sprintf(`"parent_bid":%q,`, parent.bid)
 	}
 	var err error
-	b.bid, _, err = c.call(0, `BATCH NEW {%s"complete":%s,"success":%s}`, under,
-		faktoryJob(callbackQueue, b.complete, ""), faktoryJob(callbackQueue, b.success, ""))
+	b.bid, err = c.Call(fmt.Sprintf(`BATCH NEW {%s"complete":%s,"success":%s}`, under,
+		faktoryJob(callbackQueue, b.complete, ""), faktoryJob(callbackQueue, b.success, "")))
 	if err != nil {
 		m.orphan()
 		return nil, err
@@ -121,7 +122,7 @@ func (m *batcher) orphan() {
 
 // member pushes the next job of the batch. If the answer is cut off it may be in the
 // batch or not, and counts as one of those that were wanted.
-func (m *batcher) member(l *suite.Life, c *faktoryClient) error {
+func (m *batcher) member(l *suite.Life, c *wire.Faktory) error {
 	b := m.now
 	select {
 	case m.room <- struct{}{}:
@@ -136,7 +137,7 @@ func (m *batcher) member(l *suite.Life, c *faktoryClient) error {
 	b.members = append(b.members, token)
 	m.book.pushing(token)
 	began := time.Now()
-	if err := c.settled("PUSH %s", faktoryJob(memberQueue, token, fmt.Sprintf(`,"custom":{"bid":%q}`, b.bid))); err != nil {
+	if err := c.OK("PUSH " + faktoryJob(memberQueue, token, fmt.Sprintf(`,"custom":{"bid":%q}`, b.bid))); err != nil {
 		m.leave()
 		return err
 	}
@@ -145,13 +146,13 @@ func (m *batcher) member(l *suite.Life, c *faktoryClient) error {
 }
 
 // commit commits the batch, again if the answer was cut off.
-func (m *batcher) commit(l *suite.Life, c *faktoryClient) error {
+func (m *batcher) commit(l *suite.Life, c *wire.Faktory) error {
 	b := m.now
 	m.mu.Lock()
 	m.jobs[b.complete].barred, m.jobs[b.success].barred = "", ""
 	m.mu.Unlock()
 	began := time.Now()
-	if err := c.settled("BATCH COMMIT %s", b.bid); err != nil {
+	if err := c.OK("BATCH COMMIT " + b.bid); err != nil {
 		return err
 	}
 	b.committed = true
@@ -164,9 +165,9 @@ func (m *batcher) commit(l *suite.Life, c *faktoryClient) error {
 }
 
 // judge asks for the state of every batch once everything has been acked.
-func (b *bonds) judge(c *faktoryClient) {
+func (b *bonds) judge(c *wire.Faktory) {
 	for _, x := range b.batches {
-		status, _, err := c.call(0, "BATCH STATUS %s", x.bid)
+		status, err := c.Call("BATCH STATUS " + x.bid)
 		if err != nil {
 			b.book.complain(fmt.Sprintf("batch %s: %v", x.name, err))
 			continue

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/suite"
 	"millrace/test/tier"
@@ -65,7 +66,7 @@ func TestBonds(t *testing.T) {
 	b.settled.Wait()
 	y.drain(t, last.Server)
 	clients.Wait()
-	b.judge(connect[*faktoryClient](t, faktory, last.Server))
+	b.judge(connect[*wire.Faktory](t, faktory, last.Server))
 	if err := last.Server.Stop(harness.StopPatience); err != nil {
 		t.Error(err)
 	}
@@ -165,11 +166,11 @@ type chainer struct {
 	rnd    *rand.Rand
 }
 
-func (c *chainer) run(l *suite.Life, conn client) error {
+func (c *chainer) run(l *suite.Life, conn *client) error {
 	if l.Last {
 		return suite.ErrNoMore
 	}
-	m := conn.(*masenkoClient)
+	m := conn.Client.(*wire.Masenko)
 	for i := 0; ; i++ {
 		tokens := make([]string, 2+c.rnd.IntN(4))
 		for k := range tokens {
@@ -180,7 +181,7 @@ func (c *chainer) run(l *suite.Life, conn client) error {
 			}
 			tokens[k] = tokenOf(masenko, fmt.Sprintf("c%d.%d.%d.%d", c.number, l.Number, i, k))
 		}
-		m.printf("ATOMIC\n")
+		lines := []string{"ATOMIC"}
 		for k, t := range tokens {
 			j := &bond{with: tokens}
 			blocked := ""
@@ -194,12 +195,11 @@ func (c *chainer) run(l *suite.Life, conn client) error {
 				blocked = `,"blocked_by":[` + blocked[1:] + "]"
 			}
 			c.tie(t, j)
-			m.printf("PUSH {\"name\":\"t\",\"queue\":%q,\"retry\":%d,\"payload\":%q%s}\n", chainQueue, masenkoTries, bodyOf(t), blocked)
+			lines = append(lines, masenkoPush(chainQueue, t, masenkoTries, blocked))
 		}
-		m.printf("DONE\n")
 		c.book.pushing(tokens...)
 		began := time.Now()
-		if _, err := m.reply(0); err != nil {
+		if _, err := m.Call(append(lines, "DONE")...); err != nil {
 			for range tokens {
 				c.leave()
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/wire"
 	"millrace/test/tier"
 )
 
@@ -80,7 +81,7 @@ func (r *linearRun) clusterRound(c *nodes, round int, f *nodeFault, most time.Du
 	histories := make([]*history, linearQueues)
 	for i := range histories {
 		histories[i] = newHistory(fmt.Sprintf("c%dx%d", round, i), true)
-		persist(r.t, tarantool, r.server, func(tube *tarantoolClient) error { return tube.create(histories[i].queue) })
+		persist(r.t, tarantool, r.server, func(tube *wire.Tarantool) error { return tube.Create(histories[i].queue, "fifottl") })
 	}
 	addrs := make([]map[string]string, len(c.up))
 	for i, s := range c.up {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/suite"
 	"millrace/test/tier"
@@ -510,7 +511,7 @@ func (c *nodes) leaveBehind(behind, pushes int) {
 			}
 			tokens[k] = tokenOf(masenko, fmt.Sprintf("%d.%d", i, k)) + strings.ReplaceAll(string(body), "\\", "x")
 		}
-		persist(c.t, masenko, c.up[leader], func(client *masenkoClient) error { return client.push("q", tokens...) })
+		persist(c.t, masenko, c.up[leader], func(m *wire.Masenko) error { return (&client{m, masenko}).push("q", tokens...) })
 	}
 	// Until the log has been cut it has all that the node needs.
 	c.await("the log is not cut", func(st clusterStatus) bool {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"millrace/internal/wire"
 )
 
 // linearLease is longer than any history, so that no lease lapses in one.
@@ -185,7 +187,7 @@ type actor struct {
 	*history
 	proto proto
 	rnd   *rand.Rand
-	c     client
+	c     *client
 	conn  int
 	holds []grip
 	// unread: a fetch of the connection was not answered.
@@ -214,8 +216,8 @@ func (a *actor) join(addr string) error {
 	if err != nil {
 		return err
 	}
-	if l, ok := c.(*lmstfyClient); ok {
-		l.lease = linearLease
+	if l, ok := c.Client.(*wire.Lmstfy); ok {
+		l.Lease = linearLease
 	}
 	a.c, a.conn, a.unread, a.sound = c, a.newConn(), false, call
 	if a.proto.connected() {
@@ -267,7 +269,7 @@ func (a *actor) done(in input, out output, call int64, err error) error {
 		in.origin = pushedBy(a.jobs[in.job])
 		a.mu.Unlock()
 	}
-	if isRefused(err) {
+	if wire.IsRefused(err) {
 		err, out.ok = nil, false
 	}
 	if in.open = err != nil; err == nil {
@@ -281,18 +283,15 @@ func (a *actor) push() error {
 	n, token := a.newJob(a.proto)
 	call := a.now()
 	var err error
-	switch c := a.c.(type) {
-	case *masenkoClient:
-		c.printf("PUSH {\"name\":\"t\",\"queue\":%q,\"retry\":0,\"payload\":%q}\n", a.queue, bodyOf(token))
-		_, err = c.reply(0)
-	case *workqClient:
-		err = c.add(a.queue, linearLease, token)
-	case *beanstalkdClient:
-		err = c.put(a.queue, linearLease, token)
-	case *faktoryClient:
-		err = c.settled("PUSH %s", faktoryJob(a.queue, token, `,"retry":0`))
+	switch c := a.c.Client.(type) {
+	case *wire.Masenko:
+		_, err = c.Call(masenkoPush(a.queue, token, 0, ""))
+	case *wire.Workq, *wire.Beanstalkd:
+		err = a.c.pushFor(a.queue, linearLease, token)
+	case *wire.Faktory:
+		err = c.OK("PUSH " + faktoryJob(a.queue, token, `,"retry":0`))
 	default:
-		err = c.push(a.queue, token)
+		err = a.c.push(a.queue, token)
 	}
 	return a.done(input{verb: doPush, job: n}, output{ok: err == nil}, call, err)
 }
@@ -321,9 +320,9 @@ func (a *actor) settle(v verb) error {
 	case doFail:
 		err = a.c.fail(a.queue, g.id)
 	case doTouch:
-		err = a.c.(*tarantoolClient).touch(a.queue, g.id)
+		err = a.c.Client.(*wire.Tarantool).Touch(a.queue, []byte(g.id))
 	case doDelete:
-		err = a.c.(*tarantoolClient).remove(a.queue, g.id)
+		err = a.c.Client.(*wire.Tarantool).Delete(a.queue, []byte(g.id))
 	case doPush, doFetch, doSize, doReleaseAll, doGone, doRestart:
 	}
 	if v != doTouch {
@@ -339,25 +338,15 @@ func (a *actor) remove() error {
 		return nil
 	}
 	call := a.now()
-	err := a.c.(*workqClient).remove(uuidOf(token))
+	err := a.c.Client.(*wire.Workq).Delete([]byte(uuidOf(token)))
 	return a.done(input{verb: doDelete, job: n}, output{ok: err == nil}, call, err)
 }
 
 func (a *actor) size() error {
 	call := a.now()
-	out := output{ok: true}
-	var err error
-	switch c := a.c.(type) {
-	case *masenkoClient:
-		out.ready, _, out.held, err = c.info(a.queue)
-	case *workqClient:
-		out.ready, err = c.ready(a.queue)
-	case *lmstfyClient:
-		out.ready, err = c.ready(a.queue)
-	case *beanstalkdClient:
-		out.ready, out.held, err = c.ready(a.queue)
-	default:
-		return nil // its protocol does not tell
+	if a.proto == faktory || a.proto == tarantool {
+		return nil // which tells of the whole namespace, and which would have to know the tube
 	}
-	return a.done(input{verb: doSize}, out, call, err)
+	s, err := a.c.Look(a.queue)
+	return a.done(input{verb: doSize}, output{ok: true, ready: s.Ready, held: s.Held}, call, err)
 }

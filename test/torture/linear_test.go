@@ -12,6 +12,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/suite"
 	"millrace/test/tier"
@@ -97,10 +98,10 @@ func (r *linearRun) round(round int, cut, kill bool) {
 	r.t.Helper()
 	r.aim(cut)
 	histories := make([]*history, linearQueues)
-	tube := connect[*tarantoolClient](r.t, tarantool, r.server)
+	tube := connect[*wire.Tarantool](r.t, tarantool, r.server)
 	for i := range histories {
 		histories[i] = newHistory(fmt.Sprintf("q%dx%d", round, i), kill)
-		if err := tube.create(histories[i].queue); err != nil {
+		if err := tube.Create(histories[i].queue, "fifottl"); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -195,13 +196,13 @@ func (r *linearRun) current(l *suite.Life, st *suite.Stage) *suite.Life {
 // history says what was left.
 func (r *linearRun) finish(h *history) {
 	r.t.Helper()
-	tube := connect[*tarantoolClient](r.t, tarantool, r.server)
+	tube := connect[*wire.Tarantool](r.t, tarantool, r.server)
 	call := h.now()
-	if err := tube.releaseAll(h.queue); err != nil {
+	if err := tube.ReleaseAll(h.queue); err != nil {
 		r.t.Fatal(err)
 	}
 	h.record(input{verb: doReleaseAll, proto: tarantool, conn: h.newConn()}, output{ok: true}, call)
-	a := &actor{history: h, proto: tarantool, c: tube, conn: h.newConn()}
+	a := &actor{history: h, proto: tarantool, c: &client{tube, tarantool}, conn: h.newConn()}
 	for {
 		before := len(a.holds)
 		if err := a.take(); err != nil {

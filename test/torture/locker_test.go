@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"millrace/internal/wire"
 	"millrace/test/suite"
 )
 
@@ -31,7 +32,7 @@ func newLocker(number int, complain func(string)) *locker {
 	return k
 }
 
-func (k *locker) run(l *suite.Life, c client) error {
+func (k *locker) run(l *suite.Life, c *client) error {
 	for !l.Last {
 		if err := k.take(l, c); err != nil {
 			return err
@@ -50,14 +51,15 @@ func (k *locker) run(l *suite.Life, c client) error {
 }
 
 // take pushes a job with the key.
-func (k *locker) take(l *suite.Life, c client) error {
+func (k *locker) take(l *suite.Life, c *client) error {
 	var err error
-	switch c := c.(type) {
-	case *faktoryClient:
+	switch f := c.Client.(type) {
+	case *wire.Faktory:
 		// Another id each time: the key is made of type, arguments and queue.
 		jid := uuidOf(fmt.Sprintf("%s.%d.%d", k.queue, l.Number, k.count))
-		err = c.settled(`PUSH {"jid":%q,"jobtype":"t","queue":%q,"args":[%q],"custom":{"unique_for":3600}}`, jid, k.queue, bodyOf(k.token))
-	case *workqClient:
+		err = f.OK(fmt.Sprintf(`PUSH {"jid":%q,"jobtype":"t","queue":%q,"args":[%q],"custom":{"unique_for":3600}}`,
+			jid, k.queue, bodyOf(k.token)))
+	case *wire.Workq:
 		err = c.push(k.queue, k.token)
 	}
 	switch {
@@ -66,12 +68,12 @@ func (k *locker) take(l *suite.Life, c client) error {
 			k.complain(fmt.Sprintf("%s was taken twice (life %d)", k.queue, l.Number))
 		}
 		k.taken++
-	case isRefused(err) && (strings.Contains(err.Error(), "NOTUNIQUE") || strings.Contains(err.Error(), "Duplicate")):
+	case wire.IsRefused(err) && (strings.Contains(err.Error(), "NOTUNIQUE") || strings.Contains(err.Error(), "Duplicate")):
 		if k.held == nothing {
 			k.complain(fmt.Sprintf("%s cannot be taken although nobody has it (life %d): %v", k.queue, l.Number, err))
 		}
 		k.refused++
-	case isRefused(err):
+	case wire.IsRefused(err):
 		return err
 	default:
 		if k.held == nothing {
@@ -84,17 +86,17 @@ func (k *locker) take(l *suite.Life, c client) error {
 }
 
 // free ends the job that has the key: by its ack, or by its deletion.
-func (k *locker) free(l *suite.Life, c client) error {
+func (k *locker) free(l *suite.Life, c *client) error {
 	k.held = ambiguous
 	err := errors.ErrUnsupported
-	switch c := c.(type) {
-	case *faktoryClient:
+	switch w := c.Client.(type) {
+	case *wire.Faktory:
 		err = k.serve(l, c)
-	case *workqClient:
-		err = c.remove(uuidOf(k.token))
+	case *wire.Workq:
+		err = w.Delete([]byte(uuidOf(k.token)))
 	}
 	if err != nil {
-		if isRefused(err) {
+		if wire.IsRefused(err) {
 			k.complain(fmt.Sprintf("%s is held and cannot be freed (life %d): %v", k.queue, l.Number, err))
 		}
 		return err
@@ -105,13 +107,13 @@ func (k *locker) free(l *suite.Life, c client) error {
 
 // serve fetches the job and acks it. If its fetch was cut off before, it is leased
 // to nobody, and that lease is ended first.
-func (k *locker) serve(l *suite.Life, c *faktoryClient) error {
+func (k *locker) serve(l *suite.Life, c *client) error {
 	t, err := dialLife(l, tarantool)
 	if err != nil {
 		return err
 	}
 	defer t.Close() //nolint:errcheck // it has been answered
-	if err := t.(*tarantoolClient).releaseAll(k.queue); err != nil {
+	if err := t.Client.(*wire.Tarantool).ReleaseAll(k.queue); err != nil {
 		return err
 	}
 	d, ok, err := c.fetch(k.queue, 0)
@@ -119,7 +121,7 @@ func (k *locker) serve(l *suite.Life, c *faktoryClient) error {
 		return err
 	}
 	if !ok {
-		return &refusedError{"there is no job"}
+		return wire.RefusedError("there is no job")
 	}
 	return c.ack(k.queue, d.id)
 }

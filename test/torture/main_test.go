@@ -11,6 +11,7 @@ import (
 	// The server is run as a process, which the go tool cannot see: without
 	// this import it would call a test result of an older server current.
 	_ "millrace/internal/cli"
+	"millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/suite"
 )
@@ -59,24 +60,24 @@ func options(dir string, args ...string) harness.Options {
 }
 
 // connect connects for the length of the test.
-func connect[C client](t *testing.T, p proto, s *harness.Server) C {
+func connect[C wire.Client](t *testing.T, p proto, s *harness.Server) C {
 	t.Helper()
 	c, err := dial(p, s.Addrs[p.String()])
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() }) // the server may have closed it first
-	return c.(C)
+	return c.Client.(C)
 }
 
 // persist does something with a client of a protocol until it succeeds: in a cluster a connection ends when another
 // node leads.
-func persist[C client](t *testing.T, p proto, s *harness.Server, do func(C) error) {
+func persist[C wire.Client](t *testing.T, p proto, s *harness.Server, do func(C) error) {
 	t.Helper()
 	for until := time.Now().Add(2 * time.Minute); ; <-time.After(50 * time.Millisecond) {
 		c, err := dial(p, s.Addrs[p.String()])
 		if err == nil {
-			err = do(c.(C))
+			err = do(c.Client.(C))
 			_ = c.Close() // the server may have closed it first
 		}
 		if err == nil {
@@ -89,14 +90,14 @@ func persist[C client](t *testing.T, p proto, s *harness.Server, do func(C) erro
 }
 
 // eachLife runs a client of a protocol in every life of the server.
-func eachLife(st *suite.Stage, p proto, complain func(string), run func(*suite.Life, client) error) {
-	suite.EachLife(st, func(l *suite.Life) (client, error) { return dialLife(l, p) },
+func eachLife(st *suite.Stage, p proto, complain func(string), run func(*suite.Life, *client) error) {
+	suite.EachLife(st, func(l *suite.Life) (*client, error) { return dialLife(l, p) },
 		func(what string) { complain(fmt.Sprintf("%v: %s", p, what)) }, run)
 }
 
 // dialLife connects. On a busy machine a greeting may come too late for the server's
 // patience, which does no harm: nothing has been asked yet.
-func dialLife(l *suite.Life, p proto) (client, error) {
+func dialLife(l *suite.Life, p proto) (*client, error) {
 	for tries := 1; ; tries++ {
 		s := l.Server
 		if n := len(l.Nodes); n > 0 {

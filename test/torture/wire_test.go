@@ -1,14 +1,11 @@
 package torture
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"strconv"
+	"strings"
 	"time"
+
+	"millrace/internal/wire"
 )
 
 // patience is how long a client waits for an answer beyond what it asked the
@@ -20,31 +17,6 @@ const patience = 30 * time.Second
 type delivery struct {
 	id   string
 	body string
-}
-
-// client is one connection of whatever protocol, used by one goroutine at a time.
-// An error that is no *refusedError leaves it unknown whether the request has been
-// carried out.
-type client interface {
-	// push pushes jobs with one request, or with one write of several.
-	push(queue string, tokens ...string) error
-	// fetch waits for a job; false means that none came in time.
-	fetch(queue string, wait time.Duration) (delivery, bool, error)
-	// ack settles a job as done.
-	ack(queue, id string) error
-	// fail gives a job back in the way that the protocol has for it, if any.
-	fail(queue, id string) error
-	Close() error
-}
-
-// refusedError is an answer that says no: the request has had no effect.
-type refusedError struct{ text string }
-
-func (e *refusedError) Error() string { return "refused: " + e.text }
-
-func isRefused(err error) bool {
-	_, ok := errors.AsType[*refusedError](err)
-	return ok
 }
 
 // proto is a wire protocol, by the name of its listener.
@@ -68,102 +40,86 @@ func (p proto) String() string { return protoNames[p] }
 // nobody else may settle it.
 func (p proto) connected() bool { return p == masenko || p == tarantool || p == beanstalkd }
 
+// How long jobs are held, by the protocol that pushed them, or consumed them from LMSTFY.
+const (
+	workqLease      = 5 * time.Second
+	beanstalkdLease = 5 * time.Second
+	lmstfyLease     = 5 * time.Second
+	// faktoryLease is the least that the protocol has; faktoryDefault is for jobs that say nothing.
+	faktoryLease   = 60 * time.Second
+	faktoryDefault = 1800 * time.Second
+)
+
+// leases are what pushes say about them, and tries the failures that jobs outlive.
+var (
+	leases = map[proto]time.Duration{workq: workqLease, beanstalkd: beanstalkdLease, faktory: faktoryLease}
+	tries  = map[proto]int{masenko: masenkoTries + 1, workq: 255, lmstfy: 65535}
+)
+
+const masenkoTries = 20
+
+// client is one connection of a protocol, used by one goroutine at a time.
+type client struct {
+	wire.Client
+	proto proto
+}
+
 // dial connects through one of the protocols.
-func dial(p proto, addr string) (client, error) {
-	c, err := net.DialTimeout("tcp", addr, patience)
-	if err != nil {
-		return nil, err
+func dial(p proto, addr string) (*client, error) {
+	c, err := wire.Dial(p.String(), wire.Options{Addr: addr, Namespace: "default", Patience: patience})
+	if l, ok := c.(*wire.Lmstfy); ok {
+		l.Lease = lmstfyLease
 	}
-	l := &link{Conn: c, in: bufio.NewReaderSize(c, 8<<10)}
-	var out client
-	switch p {
-	case masenko:
-		out = &masenkoClient{l}
-	case workq:
-		out = &workqClient{l}
-	case faktory:
-		out, err = greetFaktory(l)
-	case lmstfy:
-		out = &lmstfyClient{link: l}
-	case tarantool:
-		out, err = greetTarantool(l)
-	case beanstalkd:
-		out = &beanstalkdClient{link: l}
-	case protoCount:
-		err = errors.New("no such protocol")
-	}
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return out, nil
+	return &client{c, p}, err
 }
 
-// link is what the clients have in common: a socket, what has been received and
-// what is to be sent.
-type link struct {
-	net.Conn
-	in  *bufio.Reader
-	out []byte
+// push pushes jobs with one request, or with one write of several.
+func (c *client) push(queue string, tokens ...string) error {
+	return c.pushFor(queue, leases[c.proto], tokens...)
 }
 
-func (l *link) printf(format string, args ...any) { l.out = fmt.Appendf(l.out, format, args...) }
+// pushFor is push with the lease that the jobs will have.
+func (c *client) pushFor(queue string, lease time.Duration, tokens ...string) error {
+	jobs := make([]wire.Job, len(tokens))
+	for i, t := range tokens {
+		jobs[i] = wire.Job{ID: uuidOf(t), Body: fmt.Appendf(nil, "%q", bodyOf(t)), Lease: lease, Tries: tries[c.proto]}
+	}
+	return c.Push(queue, jobs...)
+}
 
-// send sends what has been printed, and allows the server wait before it must answer.
-func (l *link) send(wait time.Duration) error {
-	if err := l.SetDeadline(time.Now().Add(wait + patience)); err != nil {
+// fetch waits for a job; false means that none came in time.
+func (c *client) fetch(queue string, wait time.Duration) (delivery, bool, error) {
+	j, ok, err := c.Fetch(queue, wait)
+	if err != nil || !ok {
+		return delivery{}, false, err
+	}
+	// Bodies have no quotes of their own. What was pushed as an argument is shown in an array.
+	parts := strings.SplitN(string(j.Body), `"`, 3)
+	if len(parts) != 3 {
+		return delivery{}, false, fmt.Errorf("no string in %.200q", j.Body)
+	}
+	return delivery{id: string(j.ID), body: parts[1]}, true, nil
+}
+
+func (c *client) ack(queue, id string) error { return c.Ack(queue, []byte(id)) }
+
+func (c *client) fail(queue, id string) error { return c.Fail(queue, []byte(id)) }
+
+// faktoryJob is a job as it is pushed through Faktory, with more members if there are any.
+func faktoryJob(queue, token, more string) string {
+	return fmt.Sprintf(`{"jid":%q,"jobtype":"t","queue":%q,"reserve_for":%d,"args":[%q]%s}`,
+		uuidOf(token), queue, int(faktoryLease.Seconds()), bodyOf(token), more)
+}
+
+// masenkoPush is a PUSH with more members if there are any.
+func masenkoPush(queue, token string, retry int, more string) string {
+	return fmt.Sprintf(`PUSH {"name":"t","queue":%q,"retry":%d,"payload":%q%s}`, queue, retry, bodyOf(token), more)
+}
+
+// requeue makes every job ready that waits for a retry or for its time.
+func requeue(c *wire.Faktory) error {
+	if err := c.OK(`MUTATE {"cmd":"requeue","target":"retries"}`); err != nil {
 		return err
 	}
-	_, err := l.Write(l.out)
-	l.out = l.out[:0]
-	return err
+	return c.OK(`MUTATE {"cmd":"requeue","target":"scheduled"}`)
 }
-
-// line returns the next line without its end.
-func (l *link) line() (string, error) {
-	line, err := l.in.ReadBytes('\n')
-	return string(bytes.TrimRight(line, "\r\n")), err
-}
-
-// block returns the next n bytes and skips the end of line behind them.
-func (l *link) block(n int) (string, error) {
-	const blockMax = 1 << 24
-	if n < 0 || n > blockMax {
-		return "", fmt.Errorf("a block of %d bytes", n)
-	}
-	b := make([]byte, n+len("\r\n"))
-	if _, err := io.ReadFull(l.in, b); err != nil {
-		return "", err
-	}
-	return string(b[:n]), nil
-}
-
-// member returns the text behind a member's name in a JSON object, up to the next
-// quote if it is a string or the first string of an array, else the digits there.
-func member(reply, name string) (string, error) {
-	at := bytes.Index([]byte(reply), []byte(`"`+name+`":`))
-	if at < 0 {
-		return "", fmt.Errorf("no %s in %.200q", name, reply)
-	}
-	rest := reply[at+len(name)+3:]
-	n := 0
-	for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
-		n++
-	}
-	if n > 0 {
-		return rest[:n], nil
-	}
-	return quoted(rest)
-}
-
-// quoted returns what stands between the first two quotes. Bodies have none of their own.
-func quoted(s string) (string, error) {
-	from := bytes.IndexByte([]byte(s), '"') + 1
-	to := bytes.IndexByte([]byte(s[from:]), '"')
-	if from == 0 || to < 0 {
-		return "", fmt.Errorf("no string in %.200q", s)
-	}
-	return s[from : from+to], nil
-}
-
-// count reads a decimal number.
-func count(s string) (int, error) { return strconv.Atoi(s) }

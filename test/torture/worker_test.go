@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/wire"
 	"millrace/test/suite"
 )
 
@@ -22,7 +23,7 @@ type worker struct {
 	life, keptNow int // how many jobs it has kept in this life
 }
 
-func (w *worker) work(l *suite.Life, c client) error {
+func (w *worker) work(l *suite.Life, c *client) error {
 	for {
 		select {
 		case <-w.empty:
@@ -39,7 +40,7 @@ func (w *worker) work(l *suite.Life, c client) error {
 }
 
 // once fetches a job and decides what becomes of it.
-func (w *worker) once(l *suite.Life, c client) error {
+func (w *worker) once(l *suite.Life, c *client) error {
 	w.busy.RLock()
 	defer w.busy.RUnlock()
 	if err := w.resume(l, c); err != nil {
@@ -64,7 +65,7 @@ func (w *worker) once(l *suite.Life, c client) error {
 		if w.watch != nil {
 			w.watch.settling(h.token, false)
 		}
-		if err := c.fail(h.queue, h.id); err != nil && !isRefused(err) {
+		if err := c.fail(h.queue, h.id); err != nil && !wire.IsRefused(err) {
 			w.unanswered(l, h)
 			return err
 		}
@@ -87,7 +88,7 @@ func (w *worker) keeps(l *suite.Life) bool {
 }
 
 // next fetches a job from one of the queues.
-func (w *worker) next(l *suite.Life, c client) (*held, error) {
+func (w *worker) next(l *suite.Life, c *client) (*held, error) {
 	queue := w.queues[w.rnd.IntN(len(w.queues))]
 	if w.proto == faktory {
 		queue += " " + strings.Join(w.queues, " ") // it waits long, so let it wait for all of them
@@ -105,7 +106,7 @@ func (w *worker) next(l *suite.Life, c client) (*held, error) {
 }
 
 // resume settles what the worker has had in its hands when the server was killed.
-func (w *worker) resume(l *suite.Life, c client) error {
+func (w *worker) resume(l *suite.Life, c *client) error {
 	for len(w.kept) > 0 && w.kept[0].kept < l.Number {
 		h := w.kept[0]
 		if w.taken || !time.Now().Before(h.until) || !w.book.lasting(h, l.Number) {
@@ -120,7 +121,7 @@ func (w *worker) resume(l *suite.Life, c client) error {
 
 // settle acks a job. If the answer is cut off, the job stays among those that the
 // worker has in its hands, if it can have any.
-func (w *worker) settle(l *suite.Life, c client, h *held) error {
+func (w *worker) settle(l *suite.Life, c *client, h *held) error {
 	if w.watch != nil {
 		w.watch.settling(h.token, true)
 	}
@@ -131,7 +132,7 @@ func (w *worker) settle(l *suite.Life, c client, h *held) error {
 	switch {
 	case err == nil:
 		w.book.acked(h, w.proto, now)
-	case isRefused(err):
+	case wire.IsRefused(err):
 		w.book.refused(h, now, err.Error())
 	default:
 		w.unanswered(l, h)

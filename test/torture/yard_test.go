@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/suite"
 )
@@ -64,7 +65,7 @@ func (y *yard) run() {
 		p := proto(i % int(protoCount))
 		rnd := random("producer", strconv.Itoa(i))
 		clients.Go(func() {
-			eachLife(y.stage, p, y.book.complain, func(l *suite.Life, c client) error { return y.produce(l, c, p, i, rnd) })
+			eachLife(y.stage, p, y.book.complain, func(l *suite.Life, c *client) error { return y.produce(l, c, p, i, rnd) })
 		})
 	}
 	y.employ(&clients, killWorkers)
@@ -81,7 +82,7 @@ func (y *yard) employ(clients *sync.WaitGroup, workers int) {
 }
 
 // produce pushes jobs, each with a token of its own, one or several at a time.
-func (y *yard) produce(l *suite.Life, c client, p proto, producer int, rnd *rand.Rand) error {
+func (y *yard) produce(l *suite.Life, c *client, p proto, producer int, rnd *rand.Rand) error {
 	if l.Last {
 		return suite.ErrNoMore
 	}
@@ -119,7 +120,7 @@ func (y *yard) produce(l *suite.Life, c client, p proto, producer int, rnd *rand
 			life = 0 // perhaps another node leads already, which proves nothing about the leases of the one before
 		}
 		y.book.pushed(life, began, tokens...)
-		if w, ok := c.(*workqClient); ok {
+		if w, ok := c.Client.(*wire.Workq); ok {
 			if err := y.sweep(w); err != nil {
 				return err
 			}
@@ -136,12 +137,12 @@ func (y *yard) leave() {
 }
 
 // sweep deletes some of the finished jobs of Workq.
-func (y *yard) sweep(c *workqClient) error {
+func (y *yard) sweep(c *wire.Workq) error {
 	for range 8 {
 		select {
 		case token := <-y.swept:
-			if err := c.remove(uuidOf(token)); err != nil {
-				if isRefused(err) {
+			if err := c.Delete([]byte(uuidOf(token))); err != nil {
+				if wire.IsRefused(err) {
 					y.book.complain(fmt.Sprintf("%s is done and cannot be deleted: %v", token, err))
 				}
 				return err
@@ -172,14 +173,14 @@ func (y *yard) drain(t *testing.T, s *harness.Server) {
 	for {
 		left, waiting := "", 0
 		for _, q := range y.queues {
-			var ready, delayed, held int
-			persist(t, masenko, s, func(info *masenkoClient) (err error) {
-				ready, delayed, held, err = info.info(q)
+			var sight wire.Sight
+			persist(t, masenko, s, func(m *wire.Masenko) (err error) {
+				sight, err = m.Look(q)
 				return err
 			})
-			waiting += ready
-			if ready+delayed+held > 0 {
-				left += fmt.Sprintf(" %s has %d ready, %d delayed, %d held;", q, ready, delayed, held)
+			waiting += sight.Ready
+			if sight.Ready+sight.Delayed+sight.Held > 0 {
+				left += fmt.Sprintf(" %s has %d ready, %d delayed, %d held;", q, sight.Ready, sight.Delayed, sight.Held)
 			}
 		}
 		if left == "" {
@@ -193,9 +194,9 @@ func (y *yard) drain(t *testing.T, s *harness.Server) {
 			y.busy.Lock()
 			y.taken = true
 			for _, q := range y.queues {
-				persist(t, tarantool, s, func(tube *tarantoolClient) error { return tube.releaseAll(q) })
+				persist(t, tarantool, s, func(tube *wire.Tarantool) error { return tube.ReleaseAll(q) })
 			}
-			persist(t, faktory, s, (*faktoryClient).requeue)
+			persist(t, faktory, s, requeue)
 			y.busy.Unlock()
 		}
 		<-time.After(50 * time.Millisecond)
@@ -206,7 +207,7 @@ func (y *yard) drain(t *testing.T, s *harness.Server) {
 func (y *yard) prepare(t *testing.T, s *harness.Server) {
 	t.Helper()
 	for _, q := range y.queues {
-		persist(t, tarantool, s, func(tube *tarantoolClient) error { return tube.create(q) })
+		persist(t, tarantool, s, func(tube *wire.Tarantool) error { return tube.Create(q, "fifottl") })
 	}
 }
 
