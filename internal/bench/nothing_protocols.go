@@ -127,12 +127,8 @@ func serveLmstfy(l net.Listener, o Nothing) error {
 		lmstfyID, base64.StdEncoding.EncodeToString(o.Body))
 	const id, bulkMax = `"` + lmstfyID + `",`, 4096
 	ids := strings.Repeat(id, bulkMax)
-	answer := func(w http.ResponseWriter, r *http.Request) {
-		// Whatever goes wrong here, the client will tell.
-		size, _ := io.Copy(io.Discard, r.Body)
-		h := w.Header()
-		h["Content-Type"] = []string{"application/json; charset=utf-8"}
-		h["X-Request-Id"] = []string{lmstfyID}
+	return serveHTTP(l, "application/json; charset=utf-8", func(w http.ResponseWriter, r *http.Request, size int64) {
+		w.Header()["X-Request-Id"] = []string{lmstfyID}
 		switch {
 		case r.Method == http.MethodGet:
 			_, _ = io.WriteString(w, job)
@@ -146,12 +142,37 @@ func serveLmstfy(l net.Listener, o Nothing) error {
 			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, `{"msg":"published","job_id":"`+lmstfyID+`"}`)
 		}
+	})
+}
+
+// serveHTTP answers requests, which have been read. Whatever goes wrong, the client will tell.
+func serveHTTP(l net.Listener, kind string, answer func(w http.ResponseWriter, r *http.Request, size int64)) error {
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		size, _ := io.Copy(io.Discard, r.Body)
+		w.Header()["Content-Type"] = []string{kind}
+		answer(w, r, size)
 	}
-	s := &http.Server{Handler: http.HandlerFunc(answer), ReadHeaderTimeout: time.Minute}
+	s := &http.Server{Handler: http.HandlerFunc(handle), ReadHeaderTimeout: time.Minute}
 	if err := s.Serve(l); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
+}
+
+// serveRest serves with net/http, as the operator API does.
+func serveRest(l net.Listener, o Nothing) error {
+	job := fmt.Sprintf(`{"holder":"1-1","jobs":[{"id":1,"queue":"q","state":"running","body":{"size":%d,"base64":%q}}]}`,
+		len(o.Body), base64.StdEncoding.EncodeToString(o.Body))
+	return serveHTTP(l, "application/json", func(w http.ResponseWriter, r *http.Request, _ int64) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/fetch"):
+			_, _ = io.WriteString(w, job)
+		case strings.HasSuffix(r.URL.Path, "/ack"):
+			_, _ = io.WriteString(w, `{"id":1,"queue":"q","state":"done"}`)
+		default:
+			_, _ = io.WriteString(w, `{"jobs":[{"id":1,"state":"ready"}],"pushed":1,"existed":0,"refused":0}`)
+		}
+	})
 }
 
 func serveTarantool(l net.Listener, o Nothing) error {

@@ -32,11 +32,12 @@ var (
 	Tarantool  = &Protocol{Name: "tarantool", Bulk: "pipelined put", nothing: serveTarantool}
 	Lmstfy     = &Protocol{Name: "lmstfy", Bulk: "a bulk publish", nothing: serveLmstfy}
 	Beanstalkd = &Protocol{Name: "beanstalkd", Bulk: "pipelined put", nothing: serveBeanstalkd}
+	Rest       = &Protocol{Name: "rest", Bulk: "a push of several", nothing: serveRest}
 )
 
 // Protocols returns all of them.
 func Protocols() []*Protocol {
-	return []*Protocol{Masenko, Workq, Faktory, Tarantool, Lmstfy, Beanstalkd}
+	return []*Protocol{Masenko, Workq, Faktory, Tarantool, Lmstfy, Beanstalkd, Rest}
 }
 
 // Names returns their names.
@@ -108,6 +109,9 @@ type Nothing struct {
 	// RequestMax bounds the size of a request, a bulk being one.
 	RequestMax int
 }
+
+// Listener returns the name of the server's listener where the protocol is spoken.
+func (p *Protocol) Listener() string { return wire.Listener(p.Name) }
 
 // ServeNothing answers whatever it is asked with constants, until l is closed: what it reaches is the
 // limit that loopback, scheduler and load generator set to any server.

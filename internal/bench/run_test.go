@@ -40,9 +40,8 @@ func serveAll(t *testing.T, more map[string]string) map[string]string {
 		}
 	}
 	for _, p := range Protocols() {
-		flags[p.Name+".addr"] = "127.0.0.1:0"
+		flags[p.Listener()+".addr"] = "127.0.0.1:0"
 	}
-	flags["web.addr"] = "127.0.0.1:0"
 	maps.Copy(flags, more)
 	cfg, err := server.Settings().Load(config.Input{Flags: flags})
 	if err != nil {
@@ -67,6 +66,15 @@ func serveAll(t *testing.T, more map[string]string) map[string]string {
 		}
 	}
 	return addrs
+}
+
+// addressOf returns where a protocol is spoken, as HOST:PORT.
+func addressOf(addrs map[string]string, p *Protocol) string {
+	addr := addrs[p.Listener()]
+	if _, rest, isURL := strings.Cut(addr, "://"); isURL {
+		return strings.TrimSuffix(rest, "/")
+	}
+	return addr
 }
 
 // options are those of a short run that checks everything.
@@ -99,7 +107,7 @@ func TestProtocols(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			for i, l := range loads {
-				o := options(p, addrs[p.Name])
+				o := options(p, addressOf(addrs, p))
 				o.Queue = fmt.Sprintf("%s-%d", p.Name, i) // all protocols see the same queues
 				l.change(&o)
 				r, err := Run(t.Context(), o)
@@ -143,7 +151,7 @@ func TestSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for p, secret := range map[*Protocol]string{Faktory: "sesame", Tarantool: "ann:sesame", Lmstfy: made.Token} {
-		o := options(p, addrs[p.Name])
+		o := options(p, addressOf(addrs, p))
 		o.Queue = p.Name // all protocols see the same queues
 		if r, err := Run(t.Context(), o); err == nil {
 			t.Errorf("%s without a secret: %+v", p.Name, r)

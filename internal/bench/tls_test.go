@@ -16,14 +16,14 @@ func TestTLS(t *testing.T) {
 	cert, key := certificate.Files(t)
 	trusting := certificate.Client("")
 	more := make(map[string]string)
-	for _, p := range append(Protocols(), &Protocol{Name: "web"}) {
-		more[p.Name+".tls.cert"], more[p.Name+".tls.key"] = cert, key
+	for _, p := range Protocols() {
+		more[p.Listener()+".tls.cert"], more[p.Listener()+".tls.key"] = cert, key
 	}
 	addrs := serveAll(t, more)
 	for _, p := range Protocols() {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			o := options(p, addrs[p.Name])
+			o := options(p, addressOf(addrs, p))
 			o.Queue, o.Batch, o.TLS = p.Name, 5, trusting
 			r, err := Run(t.Context(), o)
 			if err != nil {

@@ -192,14 +192,14 @@ func (f *benchFlags) configured(cfg *config.Config, trusting *tls.Config) error 
 		f.api.TLS = trusting.Clone()
 		_ = pin(f.api.TLS, config.ProtocolWeb, cfg.Web.TLS) // and without this, too
 	}
-	l, err := protocolListener(cfg.Listeners(), f.protocol)
+	l, err := protocolListener(cfg.Listeners(), f.Protocol.Listener())
 	if err != nil {
 		return err
 	}
 	f.Addr = l.Addr
 	if l.TLS.Enabled() {
 		f.TLS = trusting.Clone()
-		return pin(f.TLS, f.protocol, l.TLS)
+		return pin(f.TLS, f.Protocol.Listener(), l.TLS)
 	}
 	return nil
 }

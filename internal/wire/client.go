@@ -101,6 +101,7 @@ var protocols = []struct {
 	{"tarantool", newTarantool},
 	{"lmstfy", newLmstfy},
 	{"beanstalkd", newBeanstalkd},
+	{"rest", newRest},
 }
 
 // Protocols returns the names of all protocols.
@@ -110,6 +111,14 @@ func Protocols() []string {
 		names[i] = protocols[i].name
 	}
 	return names
+}
+
+// Listener returns the name of the listener where a protocol is spoken.
+func Listener(protocol string) string {
+	if protocol == "rest" {
+		return "web" // it is a part of the operator API
+	}
+	return protocol
 }
 
 const dialTimeout = 10 * time.Second

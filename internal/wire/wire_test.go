@@ -108,6 +108,17 @@ var (
 	lmstfyGet     = "GET /api/bench/q?ttr=60&timeout=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
+// What the client of the operator API sends.
+var (
+	encoded = base64.StdEncoding.EncodeToString([]byte(text))
+	restJob = `{"body_base64":"` + encoded + `"}`
+)
+
+func posted(path, body string) string {
+	return fmt.Sprintf("POST /api/v1/namespaces/bench/%s HTTP/1.1\r\nHost: localhost\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+}
+
 // scripts are by protocol the greeting and then what doAll causes.
 var scripts = map[string]struct {
 	greeting string
@@ -168,6 +179,20 @@ var scripts = map[string]struct {
 		{is(lmstfyGet), response("200 OK", `{"msg":"new job","namespace":"bench","queue":"q","job_id":"01","data":"`+base64.StdEncoding.EncodeToString([]byte(text))+`"}`)},
 		{is("DELETE /api/bench/q/job/01 HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 204 No Content\r\nX-Request-ID: 1\r\n\r\n"},
 		{like("PUT .*"), response("500 Internal Server Error", `{"error":"internal error"}`)},
+	}},
+	"rest": {"", []step{
+		{is(posted("queues/q/jobs", `{"jobs":[`+restJob+`]}`)), response("200 OK", `{"pushed":1,"existed":0,"refused":0}`)},
+		{
+			is(posted("queues/q/jobs", `{"jobs":[`+restJob+","+restJob+`]}`)),
+			response("200 OK", `{"pushed":2,"existed":0,"refused":0}`),
+		},
+		{is(posted("fetch", `{"queues":["q"],"wait_seconds":1,"holder":""}`)), response("200 OK", `{"holder":"1-a","jobs":[]}`)},
+		{
+			is(posted("fetch", `{"queues":["q"],"wait_seconds":1,"holder":"1-a"}`)),
+			response("200 OK", `{"holder":"1-a","jobs":[{"id":7,"queue":"q","body":{"size":100,"base64":"`+encoded+`"}}]}`),
+		},
+		{is(posted("jobs/7/ack", `{"queue":"q","holder":"1-a"}`)), response("200 OK", `{"id":7,"state":"done"}`)},
+		{is(posted("queues/q/jobs", `{"jobs":[`+restJob+`]}`)), response("503 Service Unavailable", `{"status":503}`)},
 	}},
 }
 

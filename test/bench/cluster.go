@@ -117,10 +117,12 @@ func (g *group) form(ctx context.Context) error {
 }
 
 func (g *group) startNode(ctx context.Context, n *member) (err error) {
-	// Listener is one of the protocols, and is not waited for twice.
-	also := slices.DeleteFunc(list(protocolNames()), func(name string) bool { return name == bench.Masenko.Name })
+	also := []string{"web"}
+	for _, p := range bench.Protocols() {
+		also = append(also, p.Listener())
+	}
 	n.Server, err = harness.Start(ctx, harness.Options{
-		Bin: g.bin, Args: n.args, Env: g.ports, Listener: bench.Masenko.Name, Also: append(also, "web"),
+		Bin: g.bin, Args: n.args, Env: g.ports, Listener: bench.Masenko.Name, Also: also,
 	})
 	return err
 }
@@ -216,7 +218,7 @@ func (g *group) other(n *member) *member {
 
 // target is the cluster through one of its nodes.
 func (g *group) target(p *bench.Protocol, name string, n *member) *target {
-	t := &target{name: name, protocol: p, addr: n.Addrs[p.Name], stop: func() {}, stderr: n.Stderr}
+	t := &target{name: name, protocol: p, addr: n.Addrs[p.Listener()], stop: func() {}, stderr: n.Stderr}
 	for _, each := range g.nodes {
 		t.pids = append(t.pids, each.Pid())
 	}

@@ -47,7 +47,7 @@ func (b *wire) start(ctx context.Context, p *bench.Protocol, names []string) (ta
 }
 
 func (b *wire) startOne(ctx context.Context, p *bench.Protocol, name string) (*target, error) {
-	if env := "MILLRACE_" + strings.ToUpper(p.Name) + "_ADDR=127.0.0.1:0"; !slices.Contains(b.ports, env) {
+	if env := "MILLRACE_" + strings.ToUpper(p.Listener()) + "_ADDR=127.0.0.1:0"; !slices.Contains(b.ports, env) {
 		return nil, errors.New("the server has no such listener")
 	}
 	o := harness.Options{Bin: b.self, Args: []string{"ceiling", "-protocol", p.Name}, Listener: p.Name}
@@ -58,7 +58,7 @@ func (b *wire) startOne(ctx context.Context, p *bench.Protocol, name string) (*t
 			return nil, err
 		}
 		remove = func() { _ = os.RemoveAll(dir) } // the directory around it goes, too
-		o.Bin, o.Env, o.Also = b.bin, b.ports, []string{"web"}
+		o.Bin, o.Env, o.Listener, o.Also = b.bin, b.ports, p.Listener(), []string{"web"}
 		o.Args = serveArgs(filepath.Join(dir, "data"), "--store-durability", name)
 	}
 	s, err := harness.Start(ctx, o)

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,7 +183,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
 	up := make(chan map[string]string, 1)
-	go s.watch(stdout, append([]string{o.Listener}, o.Also...), up)
+	listeners := slices.Sorted(slices.Values(append([]string{o.Listener}, o.Also...)))
+	go s.watch(stdout, slices.Compact(listeners), up)
 	select {
 	case s.Addrs = <-up:
 		s.Addr = s.Addrs[o.Listener]

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect/dialecttest"
+	client "millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/tier"
 )
@@ -202,7 +203,7 @@ func (f *field) watch() {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	for _, d := range drivers() {
 		if !slices.Contains(f.without, d.Name) {
-			f.bystanders = append(f.bystanders, startProbe(ctx, f.t, d, f.server.Addrs[d.Name], bystanderPace))
+			f.bystanders = append(f.bystanders, startProbe(ctx, f.t, d, f.server.Addrs[client.Listener(d.Name)], bystanderPace))
 		}
 	}
 	addr, err := startEcho(ctx)
@@ -222,7 +223,8 @@ func (f *field) watch() {
 // drivers are the protocols that have a bystander.
 func drivers() []dialecttest.Driver {
 	return []dialecttest.Driver{
-		dialecttest.Masenko(), dialecttest.Workq(), dialecttest.Faktory(), dialecttest.Lmstfy(), dialecttest.Tarantool(), dialecttest.Beanstalkd(),
+		dialecttest.Masenko(), dialecttest.Workq(), dialecttest.Faktory(), dialecttest.Lmstfy(), dialecttest.Tarantool(),
+		dialecttest.Beanstalkd(), dialecttest.Rest(),
 	}
 }
 

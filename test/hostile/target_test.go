@@ -12,6 +12,7 @@ import (
 	"millrace/internal/dialect/faktory/faktorytest"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/dialect/workq/workqtest"
+	client "millrace/internal/wire"
 )
 
 // target is a listener and how to annoy it.
@@ -44,9 +45,10 @@ func targets(addrs map[string]string) []target {
 		httpTarget("lmstfy", "PUT", "/api/default/hostile", "/api/default/hostile/size", "/openapi.json", "/api/default/hostile/bulk"),
 		httpTarget("admin", "POST", "/token/hostile?description=x", "/version", "/openapi-admin.json", "/token/hostile/none/limit"),
 		httpTarget("web", "POST", "/api/v1/namespaces/default/queues/hostile/pause", "/livez", "/openapi.json", "/api/v1/actions"),
+		restTarget(),
 	}
 	for i := range all {
-		all[i].addr = addrs[all[i].name]
+		all[i].addr = addrs[client.Listener(all[i].name)]
 	}
 	return all
 }
@@ -156,6 +158,15 @@ func tarantool15Target() target {
 		giants:  []string{length(1<<32 - 1), length(60<<20) + strings.Repeat("\x00", 40<<20), length(12) + "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff"},
 		nested:  []string{length(levels) + "\x00\x00\x00\x00\x01q" + strings.Repeat("\xff", levels)},
 	}
+}
+
+func restTarget() target {
+	const namespace = "/api/v1/namespaces/default"
+	t := httpTarget("rest", "POST", namespace+"/queues/hostile/jobs", "/livez", "/openapi.json", namespace+"/fetch")
+	t.whole = func(n int) string {
+		return request("POST", namespace+"/queues/hostile/jobs", fmt.Sprintf(`{"jobs":[{"body":%d}]}`, n))
+	}
+	return t
 }
 
 // request is an HTTP request with a body.

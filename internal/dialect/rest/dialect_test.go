@@ -26,13 +26,13 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 // fixture is the protocol in the API of a real engine.
 type fixture struct {
-	t       *testing.T
+	t       testing.TB
 	engine  *engine.Engine
 	service *operator.Service
 	handler http.Handler
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
 	if err != nil {
