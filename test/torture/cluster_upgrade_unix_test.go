@@ -3,13 +3,16 @@
 package torture
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -77,6 +80,7 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 	y := killYard()
 	y.book.slewed = true
 	first := c.leader()
+	known := c.gated()
 	y.prepare(t, c.up[0])
 	done := make(chan struct{})
 	go func() {
@@ -110,6 +114,7 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 	}
 	for k, i := range order {
 		i = (first + i) % len(c.names)
+		c.gated()
 		restart(i, program.Bin, "upgrade of")
 		if k == 1 { // while one is still of the earlier release there is a way back
 			restart(i, previous, "fall-back of")
@@ -119,12 +124,17 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 	c.await("the format that all know is not used", func(st clusterStatus) bool {
 		return !slices.ContainsFunc(st.Nodes, func(n clusterNode) bool { return n.Format > st.Format })
 	})
+	knows := c.gated()
 	y.stage.BeginCluster(number, slices.Clone(c.up), after, true)
 	y.drain(t, c.up[0])
 	<-done
 	c.stop()
+	if known < knows {
+		c.noWayBack(previous)
+	}
 	lost, _ := y.book.verdict()
-	t.Logf("order %v from leader %s: %d pushes acknowledged, %d lost, %v", order, c.names[first], y.book.acknowledged, lost, time.Since(began).Round(time.Second))
+	t.Logf("order %v from leader %s, format %d to %d: %d pushes acknowledged, %d lost, %v", order, c.names[first], known,
+		knows, y.book.acknowledged, lost, time.Since(began).Round(time.Second))
 	for _, v := range y.book.violations {
 		t.Error(v)
 	}
@@ -132,4 +142,35 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 		t.Errorf("only %d pushes were acknowledged: this was no load", y.book.acknowledged)
 	}
 	c.same()
+}
+
+// gated waits until the leader has heard of all nodes, and checks that the data has no format that one of them does not
+// know. It returns the newest format that all know.
+func (c *nodes) gated() (known uint64) {
+	c.t.Helper()
+	c.await("not all nodes are heard of, or the data has a format that one of them does not know", func(st clusterStatus) bool {
+		known = math.MaxUint64
+		for _, n := range st.Nodes {
+			if !n.Reachable {
+				return false
+			}
+			known = min(known, n.Format)
+		}
+		return st.Format <= known
+	})
+	return known
+}
+
+// noWayBack starts a release that knows only an earlier format with the data of a node, which it must refuse.
+func (c *nodes) noWayBack(previous string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	o := options(c.data(0), "--cluster-node", c.names[0], "--cluster-addr", c.ports[0], "--cluster-peers", c.names[0]+"="+c.ports[0])
+	cmd := exec.CommandContext(ctx, previous, o.Args...)
+	cmd.Env = append(os.Environ(), o.Env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "run the newer release") {
+		c.t.Errorf("the earlier release starts with data of a later format: %v: %s", err, out)
+	}
 }
