@@ -363,6 +363,21 @@ type EndHolder struct {
 // count of one if there was one.
 type ResumeHolder struct{ Holder Holder }
 
+// KeepHolder has a holder outlive restarts until it ends. A restart, or another leader, begins a grace of this length
+// instead of releasing what it holds. Name is how its owner finds it then (Query.KeptHolder). With a Grace of zero the
+// holder is kept no longer.
+type KeepHolder struct{ KeptHolder }
+
+// KeptHolder is a holder that outlives restarts.
+type KeptHolder struct {
+	Name   string // 1 to MaxHolderName bytes, which no other holder has
+	Holder Holder
+	Grace  time.Duration
+}
+
+// MaxHolderName bounds the name of a holder that is kept, in bytes.
+const MaxHolderName = 64
+
 // ReleaseAll makes the leased jobs of a queue ready again and answers the count.
 type ReleaseAll struct {
 	Namespace string
@@ -573,6 +588,7 @@ func (*Await) command()         {}
 func (*Cancel) command()        {}
 func (*EndHolder) command()     {}
 func (*ResumeHolder) command()  {}
+func (*KeepHolder) command()    {}
 func (*ReleaseAll) command()    {}
 func (*Configure) command()     {}
 func (*SetLimits) command()     {}

@@ -64,6 +64,9 @@ var (
 	ErrManyBlockers = &Error{Kind: Invalid, Text: "the jobs of one transaction wait for more than 16384 others"}
 	ErrTooDeep      = &Error{Kind: Invalid, Text: "batches are nested too deep"}
 	ErrHasValue     = &Error{Kind: Exists, Text: "the name is taken"}
+	ErrKept         = &Error{Kind: Exists, Text: "the name is that of another holder, or the holder has another name"}
+	ErrManyKept     = &Error{Kind: Overloaded, Text: "the server keeps too many holders"}
+	ErrHolderName   = &Error{Kind: Invalid, Text: "a holder that is kept is somebody, and has a name of 1 to 64 bytes"}
 	ErrLapsing      = &Error{Kind: Lapsing, Text: "a lease of the caller is about to end"}
 	ErrNoSchedule   = &Error{Kind: NotFound, Text: "no such schedule"}
 	ErrOfFile       = &Error{Kind: Exists, Text: "a file sets this schedule: change it there"}

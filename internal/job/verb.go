@@ -46,9 +46,10 @@ const (
 	VerbSetHooks
 	VerbRaiseFormat
 	VerbSetFair
+	VerbKeepHolder
 
 	// VerbCount is the number of verbs.
-	VerbCount = int(VerbSetFair) + 1
+	VerbCount = int(VerbKeepHolder) + 1
 )
 
 var verbNames = [VerbCount]string{
@@ -57,7 +58,7 @@ var verbNames = [VerbCount]string{
 	"release_all", "configure", "pause", "resume", "purge", "remove", "flush", "report", "new_batch",
 	"open_batch", "commit_batch", "set_value", "drop_value",
 	"set_schedules", "drop_schedule", "pause_schedule", "run_schedule", "set_limits", "set_hooks", "raise_format",
-	"set_fair",
+	"set_fair", "keep_holder",
 }
 
 // String returns the verb's name.
@@ -150,6 +151,8 @@ func VerbOf(c Command) Verb {
 		return VerbRaiseFormat
 	case *SetFair:
 		return VerbSetFair
+	case *KeepHolder:
+		return VerbKeepHolder
 	}
 	panic("job: a command without a verb")
 }

@@ -24,6 +24,7 @@ const (
 	flushVersion    = 1
 	scheduleVersion = 1
 	hookVersion     = 1
+	holderVersion   = 1
 )
 
 // ErrFormat means that a record is not what this release writes or reads.

@@ -12,9 +12,10 @@ const (
 	FormatHooks  = 3 // hooks: their key space, and the flag of the jobs that they push
 	FormatFair   = 4 // fair queues and limits of groups: version 4 of the queue record, version 1 of the group record
 	FormatTraces = 5 // traces of jobs: version 2 of the body record, and their flag
+	FormatKept   = 6 // holders that outlive restarts: their key space
 
 	// Format is the newest that this release knows.
-	Format = FormatTraces
+	Format = FormatKept
 )
 
 // FormatKey returns the key under which a store tells its format; without it that is FormatBase. It is a named value,

@@ -224,6 +224,10 @@ func TestGoldenRecords(t *testing.T) {
 	h, err := DecodeHook(HookKey(nil, "ns", "queue"), golden(t, "hook"))
 	same("hook", h, hook, err, AppendHook(nil, &hook))
 
+	holder := job.KeptHolder{Name: "name", Holder: job.Holder{Node: 3, Num: 300}, Grace: time.Minute}
+	kh, err := DecodeHolder(HolderKey(nil, "name"), golden(t, "holder"))
+	same("holder", kh, holder, err, AppendHolder(nil, &holder))
+
 	files, err := filepath.Glob("testdata/v1/*.hex")
 	if err != nil {
 		t.Fatal(err)
@@ -335,8 +339,8 @@ func TestGoldenKeys(t *testing.T) {
 		"batch state": BatchKey(nil, 12344, BatchState), "batch definition": BatchKey(nil, 12344, BatchFixed),
 		"batches": BatchesKey(nil, ns, 12344), "timer of a batch": TimerKey(nil, goldenTime, 0, 12344),
 		"schedule state": ScheduleKey(nil, 12344, BatchState), "schedule definition": ScheduleKey(nil, 12344, BatchFixed),
-		"schedule name":  ScheduleNameKey(nil, ns, "name"),
-		"hook":           HookKey(nil, ns, "queue"),
+		"schedule name": ScheduleNameKey(nil, ns, "name"),
+		"hook":          HookKey(nil, ns, "queue"), "holder": HolderKey(nil, "name"),
 		"forget lock":    ForgetKey(nil, goldenTime, j.ID, LockKey(nil, ns, "lock")),
 		"forget outcome": ForgetKey(nil, goldenTime, j.ID, OutcomeKey(nil, ns, "key")), "job state": JobKey(nil, 7, j.ID, PartState),
 	}

@@ -21,6 +21,7 @@ const (
 	spaceForget    = 'f' // time, id, space: what is to be forgotten then
 	spaceGroup     = 'g' // queue, group: what is known of it
 	spaceHook      = 'h' // namespace, queue: what is pushed when a job of it dies
+	spaceHolder    = 'H' // name: a holder that outlives restarts
 	spaceJob       = 'j' // queue, id, part
 	spaceName      = 'i' // queue: its namespace and name
 	spaceKey       = 'k' // namespace, client-given key

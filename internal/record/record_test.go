@@ -275,6 +275,9 @@ func TestRoundTrips(t *testing.T) {
 		hook.Job.Unique, hook.Job.Lock, hook.Job.LockFor, hook.Job.LockUntil = false, "", 0, 0
 		key := HookKey(nil, hook.Namespace, hook.Queue)
 		check(t, seed, "hook", AppendHook(nil, &hook), hook, func(b []byte) (job.Hook, error) { return DecodeHook(key, b) })
+		kept := job.KeptHolder{Name: "n" + g.text(), Holder: job.Holder{Node: g.uint32(), Num: g.uint64()}, Grace: time.Duration(g.uint64())}
+		key = HolderKey(nil, kept.Name)
+		check(t, seed, "holder", AppendHolder(nil, &kept), kept, func(b []byte) (job.KeptHolder, error) { return DecodeHolder(key, b) })
 		checkBody(t, g)
 	}
 }
@@ -343,6 +346,10 @@ func TestVersions(t *testing.T) {
 		"schedule": {AppendSchedule(nil, &sc), func(b []byte) error { _, err := DecodeSchedule(b); return err }},
 		"hook": {AppendHook(nil, &job.Hook{}), func(b []byte) error {
 			_, err := DecodeHook(HookKey(nil, "", ""), b)
+			return err
+		}},
+		"holder": {AppendHolder(nil, &job.KeptHolder{}), func(b []byte) error {
+			_, err := DecodeHolder(HolderKey(nil, "name"), b)
 			return err
 		}},
 		"schedule definition": {

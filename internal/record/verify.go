@@ -114,6 +114,9 @@ func verifyShared(key, value []byte) (ok bool, err error) {
 	case spaceHook:
 		_, err = DecodeHook(key, value)
 		ok = true
+	case spaceHolder:
+		_, err = DecodeHolder(key, value)
+		ok = true
 	case spaceValue:
 		_, _, ok = parseNamed(key, spaceValue)
 	}

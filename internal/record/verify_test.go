@@ -57,6 +57,7 @@ func TestVerify(t *testing.T) {
 		"schedule def": {key: ScheduleKey(nil, 1, BatchFixed), value: AppendScheduleDef(nil, &job.Schedule{})},
 		"schedules":    {key: ScheduleNameKey(nil, "ns", "name"), value: AppendUint(nil, 1), open: true},
 		"hook":         {key: HookKey(nil, "ns", "q"), value: AppendHook(nil, &job.Hook{}), open: true},
+		"holder":       {key: HolderKey(nil, "name"), value: AppendHolder(nil, &job.KeptHolder{}), open: true},
 		"value":        {key: ValueKey(nil, "space", "name"), value: []byte("any"), free: true, open: true},
 	} {
 		if err := Verify(r.key, r.value); err != nil {

@@ -57,7 +57,7 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 		}
 	case *job.Fetch, *job.Ack, *job.Fail, *job.Release, *job.Return, *job.Bury, *job.Delete, *job.Touch, *job.Promote,
 		*job.Kill, *job.Move, *job.Await, *job.EndHolder, *job.Configure, *job.Pause, *job.Resume, *job.Remove, *job.Flush, *job.OpenBatch,
-		*job.CommitBatch, *job.SetValue, *job.DropSchedule, *job.SetLimits, *job.RaiseFormat, *job.SetFair:
+		*job.CommitBatch, *job.SetValue, *job.DropSchedule, *job.SetLimits, *job.RaiseFormat, *job.SetFair, *job.KeepHolder:
 	}
 	if want.Gone && len(g.Jobs) == 0 {
 		return ""

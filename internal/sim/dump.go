@@ -21,6 +21,7 @@ type View struct {
 	Batches   []job.BatchInfo
 	Schedules []job.ScheduleInfo
 	Hooks     []job.Hook
+	Kept      []job.KeptHolder
 	Locks     []Lock
 	Outcomes  []Outcome
 	Progress  []Progress
@@ -98,6 +99,7 @@ func (m *Model) View() View {
 			v.Progress = append(v.Progress, Progress{p, name.ns, name.key})
 		}
 	}
+	v.Kept = slices.Collect(maps.Values(m.kept))
 	for name, value := range m.values {
 		v.Values = append(v.Values, Value{name.space, name.name, value})
 	}
@@ -136,6 +138,9 @@ func (v View) Dump() string {
 		lines = append(lines, fmt.Sprintf("batch %d %s", info.ID, Text(info)))
 	}
 	lines = v.dumpHooks(v.dumpSchedules(lines))
+	for _, k := range v.Kept {
+		lines = append(lines, "holder "+Text(k))
+	}
 	for _, l := range v.Locks {
 		lines = append(lines, "lock "+Text(l))
 	}

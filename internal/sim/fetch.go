@@ -191,6 +191,7 @@ func (m *Model) lease(j *entry, c *job.Fetch) {
 		l.Until = m.now.Add(l.Length)
 	}
 	j.Lease = l
+	m.hold(j)
 	j.delivery = c.Delivery
 }
 

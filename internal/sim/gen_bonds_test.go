@@ -302,6 +302,13 @@ func (g *generator) fragile() bool {
 	})) > 0
 }
 
+// lasting reports whether somebody that is kept holds a lease, which a restart gives back.
+func (g *generator) lasting() bool {
+	return slices.ContainsFunc(g.model.sorted(func(j *entry) bool { return j.State == job.Leased }), func(j *entry) bool {
+		return j.Lease.OnEnd != job.EndKeep && g.model.keeps(j.Lease.Holder)
+	})
+}
+
 // report makes a report about a job that takes them, or took them when it was there.
 func (g *generator) report() job.Command {
 	c := &job.Report{Namespace: g.namespace(), Key: g.key(), SetPercent: g.chance(60), SetText: g.chance(60)}

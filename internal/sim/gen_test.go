@@ -100,6 +100,14 @@ var verbs = []verb{
 		}
 		return &job.ResumeHolder{Holder: g.holder()}
 	}},
+	{4, func(g *generator) job.Command {
+		i := g.rng.IntN(len(holders))
+		k := job.KeptHolder{Name: fmt.Sprint("h", i), Holder: holders[i], Grace: g.length()}
+		if g.chance(10) {
+			k.Holder = g.holder()
+		}
+		return &job.KeepHolder{KeptHolder: k}
+	}},
 	{1, func(g *generator) job.Command {
 		ns, queue, _ := g.list(job.Leased)
 		return &job.ReleaseAll{Namespace: ns, Queue: queue}

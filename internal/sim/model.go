@@ -80,6 +80,8 @@ type entry struct {
 	// delivery is on its way with the job, postponed the time at which the lease should have ended meanwhile.
 	delivery  *job.Delivery
 	postponed job.Time
+	// got counts when its holder came to hold it.
+	got uint64
 }
 
 type queueName struct{ ns, name string }
@@ -149,6 +151,9 @@ type Model struct {
 	// Gated refuses what needs a later format than RaiseFormat has allowed.
 	Gated bool
 
+	// KeptHolders is how many holders may be kept.
+	KeptHolders int
+
 	// StepWork bounds the work of one step.
 	StepWork      int
 	links, leases int // what is left of it in this transition
@@ -172,7 +177,8 @@ type Model struct {
 	started   job.Time // of the process
 	schedules []*ticking
 	hooks     map[queueName]job.Hook
-	notices   []job.Spec // that hooks are to push
+	kept      map[string]job.KeptHolder // holders that outlive restarts, by name
+	notices   []job.Spec                // that hooks are to push
 	values    map[valueName][]byte
 	format    uint64           // that RaiseFormat has allowed
 	keys      map[keyName]bool // every key that a job ever had
@@ -183,6 +189,7 @@ type Model struct {
 	entered   uint64 // entries into a state
 	lastQueue uint32
 	armed     uint64 // alarms set
+	got       uint64 // leases that somebody has come to hold
 	born      uint64 // jobs that ever were
 	gone      uint64 // jobs that are no more
 	told      uint64 // answers given
@@ -203,7 +210,7 @@ func NewModel(now job.Time) *Model {
 		locks:   map[lockName]lock{},
 		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{},
 		keys:  map[keyName]bool{},
-		hooks: map[queueName]job.Hook{}, format: record.FormatBase,
+		hooks: map[queueName]job.Hook{}, kept: map[string]job.KeptHolder{}, KeptHolders: 100_000, format: record.FormatBase,
 	}
 }
 
@@ -285,16 +292,20 @@ func (m *Model) end() ([]Completion, error) {
 }
 
 // Restart is the end of the process and the start of another one: no caller
-// waits, no holder exists, ephemeral jobs are gone.
+// waits, no holder exists but those that are kept, ephemeral jobs are gone.
 func (m *Model) Restart(now job.Time, o Oracle) {
 	m.begin(now, o)
 	m.started = now
 	m.waits, m.endings, m.canceled, m.orphans, m.behind = nil, nil, nil, nil, false
 	m.endsLeft, m.lastEnd = len(m.left) > 0, 0
 	for _, j := range m.jobs {
-		j.delivery, j.postponed = nil, 0
+		j.delivery, j.postponed, j.got = nil, 0, 0
 	}
 	m.restarting, m.lastEntered, m.lastRun, m.passed = true, m.entered, m.lastID, nil
+	for _, name := range slices.Sorted(maps.Keys(m.kept)) {
+		k := m.kept[name]
+		m.endings = append(m.endings, ending{holder: k.Holder, at: m.now.Add(k.Grace), armed: m.arm()})
+	}
 	m.transition()
 	m.continueRestart()
 	m.advance()
@@ -327,6 +338,7 @@ func (m *Model) Clone() *Model {
 		c.schedules = append(c.schedules, &e)
 	}
 	c.hooks, c.notices = maps.Clone(m.hooks), slices.Clone(m.notices)
+	c.kept = maps.Clone(m.kept)
 	c.locks = maps.Clone(m.locks)
 	c.outcomes = maps.Clone(m.outcomes)
 	c.values = maps.Clone(m.values)
@@ -417,6 +429,8 @@ func (m *Model) command(cmd job.Command) {
 		m.applyEndHolder(c)
 	case *job.ResumeHolder:
 		m.applyResumeHolder(c)
+	case *job.KeepHolder:
+		m.applyKeepHolder(c)
 	case *job.ReleaseAll:
 		m.applyReleaseAll(c)
 	case *job.Configure:

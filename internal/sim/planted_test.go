@@ -35,13 +35,14 @@ type fault struct {
 type pair struct{ key, value []byte }
 
 var (
-	listSpace  = record.ListStart(nil, 0, record.ListReady)[0]
-	timerSpace = record.TimerFrom(nil, 0)[0]
-	lockSpace  = record.LockKey(nil, "", "")[0]
-	batchSpace = record.BatchKey(nil, 0, record.BatchState)[0]
-	valueSpace = record.ValueKey(nil, "", "")[0]
-	hookSpace  = record.HookKey(nil, "", "")[0]
-	alikeSpace = record.AlikeKey(nil, 0, job.Digest{}, 0)[0]
+	listSpace   = record.ListStart(nil, 0, record.ListReady)[0]
+	timerSpace  = record.TimerFrom(nil, 0)[0]
+	lockSpace   = record.LockKey(nil, "", "")[0]
+	batchSpace  = record.BatchKey(nil, 0, record.BatchState)[0]
+	valueSpace  = record.ValueKey(nil, "", "")[0]
+	holderSpace = record.HolderKey(nil, "")[0]
+	hookSpace   = record.HookKey(nil, "", "")[0]
+	alikeSpace  = record.AlikeKey(nil, 0, job.Digest{}, 0)[0]
 )
 
 // faults is what the simulation must be able to find.
@@ -109,6 +110,14 @@ var faults = []fault{
 	{
 		name: "hooks are not stored",
 		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != hookSpace },
+	},
+	{
+		name: "holders that are kept are not stored",
+		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != holderSpace },
+	},
+	{
+		name: "holders that are kept are not deleted",
+		keep: func(op store.Op, key []byte) bool { return op.Sets() || key[0] != holderSpace },
 	},
 	{
 		name: "values are not stored",

@@ -249,6 +249,9 @@ func readMore(v *View, q engine.Query, now job.Time, keys map[keyName]bool) erro
 		return err
 	}
 	v.Schedules = schedules
-	v.Hooks, err = q.Hooks("")
+	if v.Hooks, err = q.Hooks(""); err != nil {
+		return err
+	}
+	v.Kept, err = q.KeptHolders()
 	return err
 }

@@ -210,23 +210,27 @@ func (m *Model) endOrphans() {
 
 // orphaned reports whether the holder of a lease has gone.
 func (m *Model) orphaned(j *entry) bool {
-	return slices.Contains(m.orphans, orphan{j.ID, j.Entered}) || m.restarting && j.Entered <= m.lastEntered
+	return slices.Contains(m.orphans, orphan{j.ID, j.Entered}) || m.restarting && j.Entered <= m.lastEntered && j.got == 0
 }
 
-// continueRestart releases leases from before the restart whose holders are gone, and then
-// withdraws jobs whose callers are.
+// continueRestart releases leases from before the restart whose holders are gone, gives the others back to
+// their holders, and then withdraws jobs whose callers are gone.
 func (m *Model) continueRestart() {
 	if !m.restarting {
 		return
 	}
 	stale := m.sorted(func(j *entry) bool {
-		return j.State == job.Leased && j.Lease.OnEnd != job.EndKeep && j.Entered <= m.lastEntered
+		return j.State == job.Leased && j.Lease.OnEnd != job.EndKeep && j.Entered <= m.lastEntered && j.got == 0
 	})
 	slices.SortFunc(stale, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.QueueNum, b.QueueNum), cmp.Compare(a.Entered, b.Entered))
 	})
 	for _, j := range stale[:min(m.leases, len(stale))] {
 		m.leases--
+		if m.keeps(j.Lease.Holder) {
+			m.hold(j)
+			continue
+		}
 		m.count(j, job.CountEnded)
 		m.count(j, job.CountRestarted)
 		m.toReady(j, job.PlaceOld)
@@ -252,6 +256,12 @@ func (m *Model) continueRestart() {
 		}
 	}
 	m.restarting = false
+}
+
+// hold notes that a holder has come to hold a lease.
+func (m *Model) hold(j *entry) {
+	m.got++
+	j.got = m.got
 }
 
 // beginFlush fixes what a flush means.

@@ -120,6 +120,9 @@ func execute(s settings, next source) (trace []action, err error) {
 	r.model.StepWork = s.options.StepWork
 	r.model.NamesPerStep = s.options.NamesPerStep
 	r.model.Gated = s.options.Gated
+	if n := s.options.KeptHolders; n > 0 {
+		r.model.KeptHolders = n
+	}
 	r.boundaries = [][]*Model{{r.model.Clone()}}
 	if r.world, err = newWorld(s); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -561,6 +564,9 @@ func (r *run) compareNothing() error {
 	}
 	for _, ns := range r.model.namespaces() {
 		cmds = append(cmds, &job.Flush{Namespace: ns})
+	}
+	for _, k := range r.model.View().Kept {
+		cmds = append(cmds, &job.KeepHolder{KeptHolder: job.KeptHolder{Name: k.Name, Holder: k.Holder}})
 	}
 	for _, v := range r.model.View().Values {
 		cmds = append(cmds, &job.DropValue{Space: v.Space, Name: v.Name})

@@ -48,7 +48,7 @@ func random(rng *rand.Rand, steps int, crashes bool) source {
 			a.deed, a.pass = deedJump, g.pass(r.now)
 		case n < 62+rough && crashes && rng.IntN(3) > 0:
 			a.deed, a.pass, a.keep = deedCrash, g.pass(r.now), [...]int{0, rng.IntN(101), 100}[rng.IntN(3)]
-		case n < 90 && g.fragile():
+		case n < 90 && (g.fragile() || n < 66 && g.lasting()):
 			a.deed, soon = deedCommit, []deed{deedSeal, deedCommitDurable, deedReopen}
 		case n < 62+rough:
 			a.deed, a.pass = deedReopen, g.pass(r.now)

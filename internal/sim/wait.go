@@ -2,10 +2,12 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 // wait makes the caller of the command being applied wait.
@@ -73,7 +75,7 @@ func (m *Model) applyEndHolder(c *job.EndHolder) {
 		}
 	}
 	m.endCanceled()
-	holds := len(m.boundTo(c.Holder)) > 0
+	holds := len(m.boundTo(c.Holder)) > 0 || m.keeps(c.Holder)
 	inGrace := m.resume(c.Holder)
 	switch {
 	case c.Grace <= 0:
@@ -94,8 +96,9 @@ func (m *Model) boundTo(h job.Holder) []*entry {
 // endHolder ends the leases of a holder.
 func (m *Model) endHolder(h job.Holder) {
 	m.resume(h)
+	maps.DeleteFunc(m.kept, func(_ string, k job.KeptHolder) bool { return k.Holder == h })
 	bound := m.boundTo(h)
-	slices.SortFunc(bound, func(a, b *entry) int { return cmp.Compare(a.Entered, b.Entered) })
+	slices.SortFunc(bound, func(a, b *entry) int { return cmp.Compare(a.got, b.got) })
 	for _, j := range bound {
 		m.orphans = append(m.orphans, orphan{j.ID, j.Entered})
 	}
@@ -114,5 +117,35 @@ func (m *Model) applyResumeHolder(c *job.ResumeHolder) {
 		m.answerCount(1)
 	} else {
 		m.answerCount(0)
+	}
+}
+
+// keeps reports whether a holder outlives restarts.
+func (m *Model) keeps(h job.Holder) bool {
+	for _, k := range m.kept {
+		if k.Holder == h {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Model) applyKeepHolder(c *job.KeepHolder) {
+	old, there := m.kept[c.Name]
+	switch {
+	case c.Holder == (job.Holder{}) || c.Name == "" || len(c.Name) > 64:
+		m.refuse(job.ErrHolderName)
+	case there && old.Holder != c.Holder || !there && m.keeps(c.Holder):
+		m.refuse(job.ErrKept)
+	case c.Grace <= 0:
+		delete(m.kept, c.Name)
+		m.answer(job.Result{})
+	case !there && len(m.kept) >= m.KeptHolders:
+		m.refuse(job.ErrManyKept)
+	case m.Gated && m.format < record.FormatKept && old != c.KeptHolder:
+		m.refuse(job.ErrFormat)
+	default:
+		m.kept[c.Name] = c.KeptHolder
+		m.answer(job.Result{})
 	}
 }

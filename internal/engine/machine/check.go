@@ -27,6 +27,7 @@ import (
 //	INV-16  checkDeliveries                                 INV-17  checkTickers
 //	INV-18  checkLimits, checkFetcher, checkRunning         INV-19  checkHooks
 //	INV-20  checkLimits, checkHooks, checkRunning           INV-21  checkFirst, checkRunning, checkPlainTurn
+//	INV-22  checkKept, which also asserts INV-20
 func (m *Machine) Check() error { return m.check(locksAtOnce, batchesAtOnce) }
 
 // check does so with portions of a size. Queues come first, because what they count, such as timers
@@ -50,6 +51,7 @@ func (m *Machine) check(locks, batches int) error {
 	for _, check := range []func() error{
 		c.checkSums, c.checkOutcomes, c.checkLocks, c.checkBatches, c.checkTickers, c.checkTimers, c.checkLinks,
 		c.checkNames, c.checkSweeps, c.checkKeys, c.checkWaits, c.checkDeliveries, c.checkMemory, c.checkHooks,
+		c.checkKept,
 	} {
 		if err := check(); err != nil {
 			return err

@@ -1,6 +1,9 @@
 package machine
 
-import "millrace/internal/job"
+import (
+	"millrace/internal/job"
+	"millrace/internal/record"
+)
 
 // checkMemory asserts that memory keeps nothing of which nobody would let go (INV-12): what is left behind does no harm
 // at first, and fills the memory of a server that runs for months.
@@ -19,7 +22,7 @@ func (c *checker) checkMemory() error {
 		if n != len(h.jobs) {
 			return broken(12, "holder %v knows %d leases, and remembers the order of %d", id, len(h.jobs), n)
 		}
-		if n == 0 && len(h.waits) == 0 && !h.grace {
+		if n == 0 && len(h.waits) == 0 && !h.grace && h.kept == nil {
 			return broken(12, "holder %v has nothing, waits for nothing and is remembered", id)
 		}
 	}
@@ -38,4 +41,31 @@ func (q *queue) shows(e *entry) bool {
 	}
 	g := q.groups[e.Group]
 	return g != nil && (g.ready.has(e) || g.listed == e) || q.isShown(e)
+}
+
+// checkKept asserts that the holders that are kept are those that are stored (INV-22). They need a format (INV-20).
+func (c *checker) checkKept() (err error) {
+	if c.keptHolders > 0 && c.format < record.FormatKept {
+		return broken(20, "holders are kept, and the store has format %d", c.format)
+	}
+	stored, here := 0, 0
+	lo, hi := record.AllHolders()
+	c.store.Scan(lo, hi, false, func(key, value []byte) bool {
+		k, derr := record.DecodeHolder(key, value)
+		corrupt("holder", derr)
+		stored++
+		if h := c.holders[k.Holder]; h == nil || h.kept == nil || *h.kept != k {
+			err = broken(22, "holder %v is stored as %q with grace %v, and memory differs", k.Holder, k.Name, k.Grace)
+		}
+		return err == nil
+	})
+	for _, h := range c.holders {
+		if h.kept != nil {
+			here++
+		}
+	}
+	if err == nil && (stored != here || here != c.keptHolders) {
+		err = broken(22, "%d holders are kept and %d counted, and %d are stored", here, c.keptHolders, stored)
+	}
+	return err
 }

@@ -59,6 +59,7 @@
 //	timer.go      timers                             schedule.go  schedules and their ticks
 //	wait.go       waiting callers and their lists    serve.go     which caller gets which job
 //	delivery.go   leases on their way to a worker    restart.go   what a restart does to leases and runs
+//	keep.go       holders that outlive a restart
 //	keys.go       keys; key_cache.go: those in memory
 //	batch.go      batches and their callbacks        depend.go    jobs that wait for others
 //	lock.go       locks                              forget.go    records that lapse by themselves

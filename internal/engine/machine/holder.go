@@ -2,13 +2,15 @@ package machine
 
 import (
 	"slices"
+	"time"
 
 	"millrace/internal/job"
 	"millrace/internal/record"
 )
 
 // holder is what is in memory of somebody who holds leases that end with it, or who waits. It
-// exists as long as it has one of these, or a grace (INV-12). After a restart there is none.
+// exists as long as it has one of these, or a grace, or is kept (INV-12). After a restart there are
+// those that are kept, see keep.go.
 type holder struct {
 	id    job.Holder
 	jobs  map[job.ID]*held
@@ -17,6 +19,7 @@ type holder struct {
 	waits map[uint64]struct{}
 	alarm alarm // the end of its grace
 	grace bool
+	kept  *job.KeptHolder // as it is stored; nil: it does not outlive a restart
 }
 
 // held is a lease that ends with its holder. Its moment is when time ends it. It names the job and
@@ -70,7 +73,7 @@ func (m *Machine) holder(id job.Holder) *holder {
 // forgetHolder forgets a holder that has nothing left. Whoever takes something from a holder calls
 // it.
 func (m *Machine) forgetHolder(h *holder) {
-	if len(h.jobs) == 0 && len(h.waits) == 0 && !h.grace && m.holders[h.id] == h {
+	if len(h.jobs) == 0 && len(h.waits) == 0 && !h.grace && h.kept == nil && m.holders[h.id] == h {
 		delete(m.holders, h.id)
 	}
 }
@@ -169,16 +172,21 @@ func (m *Machine) endHolder(c *job.EndHolder) {
 	}
 	// Waits first: a job that the end of a lease sets free must not go to the holder that has gone.
 	m.cancelWaits(sortedTokens(h.waits))
-	if !m.holds(h) && !h.grace {
+	if !m.holds(h) && !h.grace && h.kept == nil {
 		return
 	}
 	m.clearAlarm(&h.alarm)
 	if c.Grace > 0 {
-		h.grace = true
-		m.setAlarm(&h.alarm, m.now.Add(c.Grace))
+		m.beginGrace(h, c.Grace)
 		return
 	}
 	m.endHolderLeases(h)
+}
+
+// beginGrace has a holder end later, unless resumeHolder comes first.
+func (m *Machine) beginGrace(h *holder, grace time.Duration) {
+	h.grace = true
+	m.setAlarm(&h.alarm, m.now.Add(grace))
 }
 
 // holds reports whether a holder has a lease. It forgets those that went with their queues on the
@@ -255,6 +263,7 @@ func (m *Machine) resumeHolder(c *job.ResumeHolder, res *job.Result) {
 // adds to; after a crash a restart releases these leases anyway (section 13).
 func (m *Machine) endHolderLeases(h *holder) {
 	h.grace = false
+	m.unkeep(h)
 	if h.held.first != nil {
 		m.orphans.add(h.held.first)
 	}

@@ -35,6 +35,8 @@ type Options struct {
 	WaitNames    int
 	// Keys is how many client-given keys are in memory.
 	Keys int
+	// KeptHolders is how many holders may outlive a restart.
+	KeptHolders int
 	// GroupWindow is how many jobs of one group, Groups how many groups of one
 	// queue are in memory.
 	GroupWindow int
@@ -84,6 +86,7 @@ func (o Options) withDefaults() Options {
 		{&o.NamesPerStep, 256},
 		{&o.WaitNames, 1 << 20},
 		{&o.Keys, 32 << 10},
+		{&o.KeptHolders, 100_000},
 		{&o.GroupWindow, 32},
 		{&o.Groups, 1024},
 		{&o.ActiveQueues, 10_000},
@@ -156,14 +159,16 @@ type Machine struct {
 
 	forgetAt job.Time // nothing in the list of what is to be forgotten is earlier
 
-	// Who waits, for what and until when. Nothing of it is stored: callers do not survive a
-	// restart.
-	alarms   moments[*alarm]
-	holders  map[job.Holder]*holder
-	waiting  map[uint64]*waiter
-	awaiting map[job.ID]*jobWait
-	telling  fifo[*jobWaits] // those who are still to be told
-	leaving  fifo[*waiter]   // those who have been answered and are still in lists
+	// Who waits, for what and until when. Callers do not survive a restart; of what follows only
+	// holders that are kept are stored.
+	alarms  moments[*alarm]
+	holders map[job.Holder]*holder
+	// keptHolders is how many of them outlive a restart.
+	keptHolders int
+	waiting     map[uint64]*waiter
+	awaiting    map[job.ID]*jobWait
+	telling     fifo[*jobWaits] // those who are still to be told
+	leaving     fifo[*waiter]   // those who have been answered and are still in lists
 	// Timers went first in this Tick, and those who are left over wait for the next one.
 	held      bool
 	postponed int                             // how many Ticks in a row have left a clean-up for later
@@ -279,6 +284,8 @@ func (m *Machine) Apply(
 		m.endHolder(c)
 	case *job.ResumeHolder:
 		m.resumeHolder(c, res)
+	case *job.KeepHolder:
+		m.keepHolder(c, res)
 	case *job.ReleaseAll:
 		m.releaseAll(c, res)
 	case *job.Configure:
@@ -518,6 +525,7 @@ func (m *Machine) load() {
 	m.loadForget()
 	m.loadHooks()
 	m.loadFlush()
+	m.loadHolders()
 	m.endingsLeft = m.hasKeyIn(record.EndingSpan(0, math.MaxUint64))
 	m.begin(m.now, 0)
 	m.beginRestart()

@@ -5,15 +5,16 @@ import (
 	"millrace/internal/record"
 )
 
-// restart is what is left to do because the process was started. After a restart no holder exists,
-// and nobody waits for the result of a job that was pushed for one caller (section 8). The leases
-// and jobs concerned are those from before the restart: sequence numbers and ids tell them from
-// newer ones, and they are dealt with in pieces. Nothing of this is stored: another restart finds
-// out again.
+// restart is what is left to do because the process was started. After a restart no holder exists
+// except for those that are kept, and nobody waits for the result of a job that was pushed for one
+// caller (section 8). The leases and jobs concerned are those from before the restart: sequence
+// numbers and ids tell them from newer ones, and they are dealt with in pieces. Nothing of this is
+// stored: another restart finds out again.
 type restart struct {
-	seq   uint64 // leases from before it have lost their holder
+	seq   uint64 // leases from before it have lost their holder, or are still to be adopted
 	id    job.ID // ephemeral jobs before it have lost their caller
 	leads []record.QueueID
+	from  []byte // where to go on among the leases of the first of them; nil: at their beginning
 	next  []byte // where to go on among the ephemeral jobs; nil: all are done
 }
 
@@ -41,7 +42,7 @@ func (m *Machine) continueRestart() {
 	m.beginTransition()
 	for len(r.leads) > 0 && m.leases > 0 {
 		if q := m.byID[r.leads[0]]; q == nil || m.releaseBound(q) {
-			r.leads = r.leads[1:]
+			r.leads, r.from = r.leads[1:], nil
 		}
 	}
 	if len(r.leads) == 0 && m.leases > 0 {
@@ -51,10 +52,14 @@ func (m *Machine) continueRestart() {
 }
 
 // releaseBound releases leases of a queue from before the restart that were to end with their
-// holders, and reports whether none is left. These leases come first in the list, in the order of
-// leasing: those of workers that have come since the restart are behind them.
+// holders, or gives them back to those that are kept, and reports whether none is left. These
+// leases come first in the list, in the order of leasing: those of workers that have come since the
+// restart are behind them.
 func (m *Machine) releaseBound(q *queue) (done bool) {
 	lo, hi := record.BoundLeases(q.ID)
+	if m.restart.from != nil {
+		lo = m.restart.from
+	}
 	ids := m.idsOf(lo, hi, m.leases)
 	for _, id := range ids {
 		e := m.mustLoad(q, id)
@@ -62,6 +67,10 @@ func (m *Machine) releaseBound(q *queue) (done bool) {
 			return true
 		}
 		m.leases--
+		if m.adopt(e) {
+			m.restart.from = append(record.ListKey(nil, q.ID, record.ListLeased, &e.Job), 0)
+			continue
+		}
 		m.count(q, job.CountEnded)
 		m.count(q, job.CountRestarted)
 		m.leave(e)

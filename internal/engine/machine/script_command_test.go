@@ -331,6 +331,9 @@ var commands = map[string]func(a *args) job.Command{
 	"end": func(a *args) job.Command {
 		return &job.EndHolder{Holder: a.holder("holder"), Grace: a.duration("grace")}
 	},
+	"keep": func(a *args) job.Command {
+		return &job.KeepHolder{KeptHolder: job.KeptHolder{Name: a.text("name"), Holder: a.holder("holder"), Grace: a.duration("grace")}}
+	},
 	"return-holder": func(a *args) job.Command { return &job.ResumeHolder{Holder: a.holder("holder")} },
 	"release-all":   func(a *args) job.Command { return &job.ReleaseAll{Namespace: a.namespace(), Queue: a.text("q")} },
 	"configure": func(a *args) job.Command {

@@ -38,7 +38,8 @@ type waiter struct {
 
 // alarm is a moment that concerns no stored job: the end of a wait, of a grace or of a pause, or a
 // limit that lets a job out. Exactly one of the pointers is set. Alarms are in memory only. After a
-// restart there are no waits and no graces, and the other two follow from the record of the queue.
+// restart there are no waits, the graces of holders that are kept begin, and the other two follow
+// from the record of the queue.
 type alarm struct {
 	moment
 
