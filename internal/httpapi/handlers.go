@@ -51,7 +51,9 @@ func (c *call) removeQueue() error {
 }
 
 func (c *call) pauseQueue() error {
-	var in api.PauseRequest
+	var in struct {
+		Seconds float64 `json:"for_seconds"`
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -69,7 +71,9 @@ func (c *call) resumeQueue() error {
 }
 
 func (c *call) purgeQueue() error {
-	var in api.PurgeRequest
+	var in struct {
+		State string `json:"state"`
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -78,7 +82,11 @@ func (c *call) purgeQueue() error {
 }
 
 func (c *call) respawnQueue() error {
-	in := api.RespawnRequest{Limit: operator.RespawnMax, Attempts: 1}
+	in := struct {
+		Limit    int     `json:"limit"`
+		Attempts uint32  `json:"attempts"`
+		TTL      float64 `json:"ttl_seconds"`
+	}{Limit: operator.RespawnMax, Attempts: 1}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -135,7 +143,12 @@ func (c *call) actOnJob() error {
 	if err != nil {
 		return err
 	}
-	var in api.ActRequest
+	var in struct {
+		Action api.Action `json:"action"`
+		api.With
+		Queue string `json:"queue"`
+		State string `json:"state"`
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -147,12 +160,18 @@ func (c *call) actOnJob() error {
 }
 
 func (c *call) actOnJobs() error {
-	var in api.ActAllRequest
+	var in struct {
+		Action api.Action `json:"action"`
+		api.With
+		Jobs []api.Target `json:"jobs"`
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	outcomes, err := c.ActAll(c.R.Context(), in.Action, in.Jobs, in.With)
-	return c.Result(api.Outcomes{Jobs: outcomes}, err)
+	return c.Result(struct {
+		Jobs []api.Outcome `json:"jobs"`
+	}{outcomes}, err)
 }
 
 func (c *call) listBulk() error {
@@ -164,7 +183,11 @@ func (c *call) listBulk() error {
 }
 
 func (c *call) startBulk() error {
-	var in api.BulkRequest
+	var in struct {
+		Action api.Action `json:"action"`
+		api.With
+		Filter api.Filter `json:"filter"`
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -199,7 +222,11 @@ func (c *call) listWorkers() error {
 }
 
 func (c *call) signalWorkers() error {
-	var in api.SignalRequest
+	var in struct {
+		Signal    api.Signal `json:"signal"`
+		Namespace string     `json:"namespace"`
+		ID        string     `json:"id"`
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -207,11 +234,15 @@ func (c *call) signalWorkers() error {
 	if err == nil {
 		c.Note(c.R.Context(), 0, "%s %d workers", in.Signal, n)
 	}
-	return c.Result(api.Signalled{Workers: n}, err)
+	return c.Result(struct {
+		Workers int `json:"workers"`
+	}{n}, err)
 }
 
 func (c *call) listConnections() error {
-	return c.Answer(http.StatusOK, api.ConnectionList{Connections: c.Connections()})
+	return c.Answer(http.StatusOK, struct {
+		Connections []api.Connections `json:"connections"`
+	}{c.Connections()})
 }
 
 func (c *call) listBatches() error {
@@ -233,7 +264,9 @@ func (c *call) getBatch() error {
 func (c *call) getStorage() error { return c.Answer(http.StatusOK, c.Storage()) }
 
 func (c *call) getSettings() error {
-	return c.Answer(http.StatusOK, api.SettingList{Settings: c.Settings()})
+	return c.Answer(http.StatusOK, struct {
+		Settings []api.Setting `json:"settings"`
+	}{c.Settings()})
 }
 
 func (c *call) getLive() error { return c.Answer(http.StatusOK, c.Live()) }

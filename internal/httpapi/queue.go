@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"millrace/internal/api"
+	"millrace/internal/auth"
 )
 
 func (c *call) getFairness() error { return c.Result(c.Fairness(c.queueName())) }
@@ -15,6 +16,16 @@ func (c *call) setFairness() error {
 	}
 	namespace, name := c.queueName()
 	return c.Result(c.SetFairness(c.R.Context(), namespace, name, in))
+}
+
+const pathHook = api.PathQueue + "/hook"
+
+// hookRoutes are the calls about hooks.
+var hookRoutes = []Route{
+	{http.MethodGet, api.PathAPI + "/hooks", auth.RoleRead, []string{"namespace"}, (*call).listHooks},
+	{http.MethodGet, pathHook, auth.RoleRead, nil, (*call).getHook},
+	{http.MethodPut, pathHook, auth.RoleOperator, nil, (*call).setHook},
+	{http.MethodDelete, pathHook, auth.RoleOperator, nil, (*call).dropHook},
 }
 
 func (c *call) listHooks() error { return c.Result(c.Hooks(c.query("namespace"))) }

@@ -16,12 +16,13 @@ var (
 	Prefix     func(*http.Request) string
 	ProbePaths func() []string
 	Document   []byte
+	Routes     []Route
 )
 
 // HandlerOptions are those of internal/httpapi.
 type HandlerOptions struct {
 	Login   *auth.Login
-	Mounted map[string]api.Handler
+	Mounted []api.Route
 	Site    *auth.Site
 	Metrics http.Handler
 	Stats   http.Handler
@@ -39,7 +40,16 @@ type StandbyOptions struct {
 	Leader  http.Handler
 }
 
+// Route is one call of the API.
+type Route struct {
+	Method string
+	Path   string
+	Role   auth.Role
+	Params []string
+}
+
 const (
-	bodyMax   = 1 << 20 // bytes of a request
-	prefixMax = 200     // bytes of the path under which a proxy serves us
+	mediaLines = "application/x-ndjson"
+	bodyMax    = 1 << 20 // bytes of a request
+	prefixMax  = 200     // bytes of the path under which a proxy serves us
 )

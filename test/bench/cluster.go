@@ -66,7 +66,13 @@ func benchCluster(ctx context.Context, out report, g *group) error {
 		return err
 	}
 	defer remove()
-	defer g.killAll()
+	defer func() {
+		for _, n := range g.nodes {
+			if n.Server != nil {
+				n.Kill()
+			}
+		}
+	}()
 	if err := g.form(ctx); err != nil {
 		return err
 	}
@@ -81,15 +87,6 @@ func benchCluster(ctx context.Context, out report, g *group) error {
 		}
 	}
 	return g.changes(ctx)
-}
-
-// killAll ends all nodes.
-func (g *group) killAll() {
-	for _, n := range g.nodes {
-		if n.Server != nil {
-			n.Kill()
-		}
-	}
 }
 
 // form starts three nodes on empty directories.

@@ -88,7 +88,9 @@ func (d *Dialect) pushed(cmd job.Command, r *job.Result) (api.Pushed, error) {
 }
 
 func (d *Dialect) pushJobs(c *api.Call) error {
-	var in api.PushRequest
+	var in struct {
+		Jobs []api.NewJob `json:"jobs"`
+	}
 	c.AllowTime(d.opts.ReadTimeout + d.opts.WriteTimeout)
 	if err := c.Decode(&in); err != nil {
 		return err

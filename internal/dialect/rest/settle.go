@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"encoding/json"
+
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
@@ -11,8 +13,14 @@ const (
 	failLinesMax = 1000
 )
 
-// held returns which job a request names, and who holds it.
-func held(c *api.Call, h api.HeldBy, id job.ID) (job.Ref, job.Holder, error) {
+// held is how a request names a job in a worker's hands.
+type held struct {
+	Queue  string `json:"queue"`
+	Holder string `json:"holder"`
+}
+
+// of returns which job that is, and who holds it.
+func (h held) of(c *api.Call, id job.ID) (job.Ref, job.Holder, error) {
 	namespace := c.Name("namespace")
 	holder, err := api.ParseHolder(h.Holder)
 	if err == nil {
@@ -46,7 +54,12 @@ func (d *Dialect) settle(c *api.Call, ref job.Ref, cmd job.Command) error {
 
 // ackJob ends a job with success. The result is kept if the job is.
 func (d *Dialect) ackJob(c *api.Call) error {
-	var in api.AckRequest
+	var in struct {
+		held
+		Result       json.RawMessage `json:"result"`
+		ResultText   *string         `json:"result_text"`
+		ResultBase64 []byte          `json:"result_base64"`
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -59,7 +72,7 @@ func (d *Dialect) ackJob(c *api.Call) error {
 	if err != nil {
 		return api.Invalid("result, result_text and result_base64: name one of them")
 	}
-	ref, by, err := held(c, in.HeldBy, id)
+	ref, by, err := in.of(c, id)
 	if err != nil {
 		return err
 	}
@@ -68,7 +81,10 @@ func (d *Dialect) ackJob(c *api.Call) error {
 
 // failJob ends a job's execution without success: it is tried again, or is dead if it has been often enough.
 func (d *Dialect) failJob(c *api.Call) error {
-	var in api.FailRequest
+	var in struct {
+		held
+		api.Failed
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -76,7 +92,7 @@ func (d *Dialect) failJob(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ref, by, err := held(c, in.HeldBy, id)
+	ref, by, err := in.of(c, id)
 	if err != nil {
 		return err
 	}
@@ -94,7 +110,10 @@ func (d *Dialect) failJob(c *api.Call) error {
 
 // extendJob lets a lease end so long after now.
 func (d *Dialect) extendJob(c *api.Call) error {
-	in := api.ExtendRequest{Lease: api.LeaseDefault.Seconds()}
+	in := struct {
+		held
+		Lease float64 `json:"lease_seconds"`
+	}{Lease: api.LeaseDefault.Seconds()}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -106,7 +125,7 @@ func (d *Dialect) extendJob(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ref, by, err := held(c, in.HeldBy, id)
+	ref, by, err := in.of(c, id)
 	if err == nil {
 		err = checkLease(lease)
 	}
@@ -118,7 +137,10 @@ func (d *Dialect) extendJob(c *api.Call) error {
 
 // releaseJob gives a job back without counting a failure: ready at its old place, or after a delay.
 func (d *Dialect) releaseJob(c *api.Call) error {
-	var in api.ReleaseRequest
+	var in struct {
+		held
+		Delay float64 `json:"delay_seconds"`
+	}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -130,7 +152,7 @@ func (d *Dialect) releaseJob(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ref, by, err := held(c, in.HeldBy, id)
+	ref, by, err := in.of(c, id)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func New(o Options) *Dialect {
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultMaxInFlight)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
 	d := &Dialect{opts: o, instance: dialect.NewUUID(), started: time.Now(), users: iproto.NewUsers(o.Users)}
-	d.queue = queue.New(o.Engine, o.Namespace, o.MaxPacket, o.SessionTTR)
+	d.queue = queue.New(o.Engine, o.Namespace, o.MaxPacket, queue.SessionTTR(o.Engine, o.Namespace, o.SessionTTR))
 	d.legacy = legacy.New(o.Engine, o.Namespace)
 	d.Server = d.newServer(name, o.Options, newCommands(false), func(c *proc.Conn) proc.Wire { return newIProto(d, c) })
 	o.TLS = nil

@@ -2,6 +2,7 @@ package tarantool_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"testing"
@@ -34,6 +35,29 @@ func inBubble(t *testing.T, o tarantool.Options, f func(s *site)) {
 		s.client().want("queue.create_tube", `"t", "fifottl"`, `[]`)
 		f(s)
 	})
+}
+
+// again restarts the server.
+func (s *site) again(o tarantool.Options) {
+	s.t.Helper()
+	s.Restart(s.t)
+	o.Engine = s.Engine
+	s.l = s.Serve(tarantool.New(o), 1<<20)
+}
+
+// kept returns how many sessions would outlive a restart.
+func (s *site) kept() int {
+	s.t.Helper()
+	view, err := s.Engine.View()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer view.Close() //nolint:errcheck // in memory
+	all, err := view.KeptHolders()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(all)
 }
 
 // visitor is a client that fails the test by itself.
@@ -259,6 +283,53 @@ func TestSessionNumber(t *testing.T) {
 		}
 		if len(numbers) != 3 {
 			t.Errorf("%d numbers for 3 connections", len(numbers))
+		}
+	})
+}
+
+// A session with a grace outlives a restart: a client that comes back in time has its tasks, for others they are ready
+// after the grace, once.
+func TestSessionOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	inBubble(t, tarantool.Options{}, func(s *site) {
+		a, b := s.client(), s.client()
+		a.want("queue.cfg", `{"ttr": 5}`, `[]`)
+		id, lost := a.identify(""), b.identify("")
+		for i, text := range []string{`"x"`, `"y"`, `"z"`} {
+			a.want("queue.tube.t:put", text, fmt.Sprintf(`[[%d, "r", %s]]`, i, text))
+		}
+		a.want("queue.tube.t:take", ``, `[[0, "t", "x"]]`)
+		b.want("queue.tube.t:take", ``, `[[1, "t", "y"]]`)
+		a.want("queue.tube.t:take", ``, `[[2, "t", "z"]]`)
+		for range 2 { // each restart begins the grace again
+			s.again(tarantool.Options{})
+			testkit.Advance(t, 4*time.Second)
+		}
+		a, watcher := s.client(), s.client()
+		watcher.want("queue.tube.t:take", `0`, `[]`)
+		if back := a.identify(id); back != id {
+			t.Errorf("back in session %s, not %s", back, id)
+		}
+		a.want("queue.tube.t:ack", `0`, `[[0, "-", "x"]]`)
+		testkit.Advance(t, time.Hour)
+		a.want("queue.tube.t:release", `2`, `[[2, "r", "z"]]`)
+		a.want("queue.tube.t:take", ``, `[[1, "t", "y"]]`)
+		watcher.want("queue.tube.t:take", ``, `[[2, "t", "z"]]`)
+		if text, err := watcher.Call("queue.identify", lost); err == nil {
+			t.Errorf("a session that is over was joined: %s", text)
+		}
+
+		// It is a session as any other from now on.
+		a.leave()
+		testkit.Advance(t, 5*time.Second)
+		watcher.want("queue.tube.t:peek", `1`, `[[1, "r", "y"]]`)
+		if kept := s.kept(); kept != 1 { // that of the watcher
+			t.Errorf("%d sessions are kept", kept)
+		}
+		watcher.want("queue.cfg", `{"ttr": 0}`, `[]`)
+		watcher.want("queue.tube.t:take", ``, `[[1, "t", "y"]]`)
+		if kept := s.kept(); kept != 0 {
+			t.Errorf("%d sessions are kept without a grace", kept)
 		}
 	})
 }

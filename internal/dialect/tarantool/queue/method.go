@@ -22,9 +22,10 @@ func (q *Client) take(c *proc.Call) {
 			wait = job.WaitForever
 		}
 	}
+	owner, kept := q.owner(), q.keep(false)
 	c.Fetch(&job.Fetch{
-		Namespace: q.namespace, Max: 1, Wait: max(wait, 0), Holder: q.owner(), Exclusive: true,
-		OnEnd: job.EndRelease, Door: dialect.DoorTarantool,
+		Namespace: q.namespace, Max: 1, Wait: max(wait, 0), Holder: owner, Exclusive: true,
+		OnEnd: job.EndRelease, Door: dialect.DoorTarantool, Firm: kept, // a restart must not undo what is kept through it
 	}, q.tube.name, taken)
 }
 

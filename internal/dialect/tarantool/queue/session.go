@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/internal/dialect"
@@ -15,6 +16,7 @@ import (
 type session struct {
 	id     dialect.UUID
 	holder job.Holder
+	kept   atomic.Int64 // the grace, a time.Duration, that a restart gives it; negative: not known
 	// Guarded by sessions.mu.
 	conns  int
 	until  time.Time // when its grace ends; zero while it has connections
@@ -29,7 +31,8 @@ type sessions struct {
 	mu   sync.Mutex
 	byID map[dialect.UUID]*session
 	left []*session // those that lost their last connection, in that order, until they are over
-	ttr  time.Duration
+
+	ttr atomic.Int64 // the grace of a session, a time.Duration
 
 	leftMax int // of left, if not sessionsLeftMax
 }
@@ -40,7 +43,23 @@ const sessionsLeftMax = 100_000
 
 func (s *sessions) init(ttr time.Duration) {
 	s.byID = make(map[dialect.UUID]*session)
-	s.ttr = ttr
+	s.ttr.Store(int64(ttr))
+}
+
+// ttrSpace is where queue.cfg keeps what a client has set, by namespace.
+const ttrSpace = "tarantool.session_ttr"
+
+// SessionTTR returns the grace of sessions that a client has set at some time, or else the one that is configured. An
+// engine that cannot be read has failed, or its term is over: nobody will be served by it.
+func SessionTTR(e *engine.Engine, namespace string, configured time.Duration) time.Duration {
+	text, ok, err := e.Value(ttrSpace, namespace)
+	if err != nil || !ok {
+		return configured
+	}
+	if ttr, err := time.ParseDuration(string(text)); err == nil {
+		return ttr
+	}
+	return configured
 }
 
 // owner returns the session's holder and makes a session if there is none yet.
@@ -54,6 +73,35 @@ func (q *Client) owner() job.Holder {
 		q.session = s
 	}
 	return q.session.holder
+}
+
+// keep has the session outlive restarts and changes of leader, if it has a grace, and reports whether it has. A session
+// without a grace costs nothing. If the engine refuses to keep another one, the session ends with the process as one
+// without a grace does, and the next take asks again.
+func (q *Client) keep(wait bool) bool {
+	s, all := q.session, &q.sessions
+	grace := all.ttr.Load()
+	if s.kept.Load() == grace {
+		return grace > 0
+	}
+	done := make(chan struct{})
+	req := &engine.Request{Done: func(r *engine.Request) {
+		if r.Results[0].Err != nil {
+			s.kept.CompareAndSwap(grace, -1)
+		}
+		close(done)
+	}}
+	req.Commands = []job.Command{&job.KeepHolder{KeptHolder: job.KeptHolder{
+		Name: string(s.id[:]), Holder: s.holder, Grace: time.Duration(grace),
+	}}}
+	all.mu.Lock()
+	s.kept.Store(grace)
+	q.engine.Submit(req)
+	all.mu.Unlock()
+	if wait {
+		<-done
+	}
+	return grace > 0
 }
 
 // Leave ends the connection's part in its session.
@@ -92,7 +140,7 @@ func (s *sessions) end(last *session) (grace time.Duration) {
 		s.left = s.left[1:]
 	}
 	if last.listed || len(s.left) < cmp.Or(s.leftMax, sessionsLeftMax) {
-		grace = s.ttr
+		grace = time.Duration(s.ttr.Load())
 	}
 	last.until = now.Add(grace)
 	switch {
@@ -108,20 +156,46 @@ func (s *sessions) end(last *session) (grace time.Duration) {
 // over reports whether nobody can join the session any more.
 func (s *session) over(now time.Time) bool { return !s.until.IsZero() && !now.Before(s.until) }
 
+// recall returns a session from before the engine was started, or from under another leader; nil: there is none in its
+// grace.
+func (q *Client) recall(id dialect.UUID) (*session, error) {
+	q.sessions.mu.Lock()
+	known := q.sessions.byID[id] != nil
+	q.sessions.mu.Unlock()
+	if known {
+		return nil, nil
+	}
+	k, ok, err := q.engine.KeptHolder(string(id[:]))
+	if err != nil || !ok {
+		return nil, err
+	}
+	s := &session{id: id, holder: k.Holder, until: time.Now().Add(k.Grace)}
+	s.kept.Store(int64(k.Grace))
+	return s, nil
+}
+
 // join makes the connection one of another session. It reports false if there is no
 // such session.
-func (q *Client) join(id dialect.UUID) bool {
+func (q *Client) join(id dialect.UUID) (bool, error) {
 	if q.session != nil && q.session.id == id {
-		return true
+		return true, nil
+	}
+	recalled, err := q.recall(id)
+	if err != nil {
+		return false, err
 	}
 	all := &q.sessions
 	done := make(chan struct{})
 	req := &engine.Request{Done: func(*engine.Request) { close(done) }}
 	all.mu.Lock()
 	s := all.byID[id]
+	if s == nil && recalled != nil {
+		s = recalled
+		all.byID[id] = s
+	}
 	if s == nil || s.over(time.Now()) {
 		all.mu.Unlock()
-		return false
+		return false, nil
 	}
 	s.conns++
 	resumed := !s.until.IsZero()
@@ -136,7 +210,7 @@ func (q *Client) join(id dialect.UUID) bool {
 	}
 	q.Leave()
 	q.session = s
-	return true
+	return true, nil
 }
 
 // identify is queue.identify.
@@ -149,12 +223,19 @@ func (q *Client) identify(c *proc.Call) {
 			return
 		}
 		c.Settle()
-		if u := dialect.UUID(id); !q.join(u) {
+		u := dialect.UUID(id)
+		joined, err := q.join(u)
+		if err != nil {
+			c.ReadFailed(err)
+			return
+		}
+		if !joined {
 			c.Raise("The UUID " + u.String() + " is unknown.")
 			return
 		}
 	}
 	q.owner()
+	q.keep(true)
 	r := c.Begin()
 	r.Lone()
 	r.Text(q.session.id[:])
@@ -189,11 +270,19 @@ func (q *Client) configure(c *proc.Call) {
 			return
 		}
 	}
-	if set {
-		all := &q.sessions
-		all.mu.Lock()
-		all.ttr = ttr
-		all.mu.Unlock()
+	if !set {
+		c.Nothing()
+		return
+	}
+	// Calls behind this one may not be answered before it, but they are done at once.
+	q.sessions.ttr.Store(int64(ttr))
+	c.Submit(&job.SetValue{Space: ttrSpace, Name: q.namespace, Value: []byte(ttr.String())}, configured)
+}
+
+func configured(c *proc.Call, res *job.Result) {
+	if res.Err != nil {
+		c.Refuse(res.Err)
+		return
 	}
 	c.Nothing()
 }
