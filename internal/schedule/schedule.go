@@ -3,8 +3,10 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	_ "time/tzdata" // a machine without a database of time zones is no reason to refuse one
 
@@ -94,8 +96,14 @@ func parseEvery(length string) (time.Duration, error) {
 	return d, nil
 }
 
-// zones has the zones that have been read: the number of their names is bounded.
-var zones sync.Map // string → *time.Location
+// zones has the first zonesMax zones that have been read. The tz database has fewer, but some file systems know each of
+// them by many names.
+var (
+	zones      sync.Map // string → *time.Location
+	zonesKnown atomic.Int64
+)
+
+const zonesMax = 1000
 
 func loadZone(name string) (*time.Location, error) {
 	if name == "" {
@@ -107,13 +115,17 @@ func loadZone(name string) (*time.Location, error) {
 		}
 	}
 	loc, err := time.LoadLocation(name)
-	if err == nil && name == "Local" {
-		err = errors.New("the zone of the machine is not the same everywhere")
+	if err == nil && (name == "Local" || path.Clean(name) != name) {
+		err = errors.New("the zone of the machine, or a path of a file such as Europe/./Berlin, is not the same everywhere")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("unknown time zone %q: want a name of the tz database such as Europe/Berlin", name)
 	}
-	zones.Store(name, loc)
+	if zonesKnown.Load() < zonesMax {
+		if _, known := zones.LoadOrStore(name, loc); !known {
+			zonesKnown.Add(1)
+		}
+	}
 	return loc, nil
 }
 

@@ -102,6 +102,8 @@ func TestParseRefuses(t *testing.T) {
 		{"@daily", "Mars/Olympus", "unknown time zone"},
 		{"@daily", "Local", "unknown time zone"},
 		{"@daily", "../etc/passwd", "unknown time zone"},
+		{"@daily", "Europe/./Berlin", "unknown time zone"},
+		{"TZ=Europe//Berlin @daily", "", "unknown time zone"},
 		{"TZ=", "", "empty"},
 		{"TZ=Asia/Tokyo @daily", "Asia/Seoul", "give one of them"},
 		{strings.Repeat("1,", 200) + "1 * * * *", "", "at most"},
