@@ -20,7 +20,7 @@ import (
 // internal/engine: its time is that of its start and what has passed since.)
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
-	const lease, delay = 2 * time.Minute, 3 * time.Minute
+	const rate, lease, delay = time.Minute, 2 * time.Minute, 3 * time.Minute
 	for _, jump := range []time.Duration{
 		-24 * time.Hour, -time.Hour, -10 * time.Millisecond, 10 * time.Millisecond, time.Hour, 24 * time.Hour,
 	} {
@@ -29,18 +29,30 @@ func TestClockJumps(t *testing.T) {
 			fsys := vfs.NewMem()
 			since := max(-jump, 0) + time.Minute // a bubble's clock begins at the same moment each time
 			var last job.ID
-			var ready, leased, later job.Time // when each of them can be fetched
+			var ready, rated, leased, later job.Time // when each of them can be fetched
 			synctest.Test(t, func(t *testing.T) {
 				testkit.Advance(t, since)
 				n := open(t, fsys, memDir)
 				c := n.NewCaller()
 				must(t, c, push("leased", "leased"))
 				must(t, c, &job.Fetch{Namespace: namespace, Queues: []string{"leased"}, Max: 1, LeaseSet: true, Lease: lease})
+				for queue, limits := range map[string]job.Limits{
+					"rated": {Rate: 1, Per: rate, Burst: 1}, "group": {GroupRate: 1, GroupPer: rate, GroupBurst: 1},
+				} {
+					must(t, c, &job.SetLimits{Namespace: namespace, Queue: queue, Limits: limits})
+					for range 2 { // the first uses up the rate
+						p := push(queue, queue)
+						p.Spec.Group = queue
+						must(t, c, p)
+					}
+					got := must(t, c, &job.Fetch{Namespace: namespace, Queues: []string{queue}, Max: 1})[0].Jobs
+					must(t, c, &job.Ack{Ref: got[0].Ref()})
+				}
 				delayed := push("later", "later")
 				delayed.Spec.Delay = delay
 				must(t, c, delayed)
 				last = must(t, c, push("ready", "ready"))[0].ID
-				ready, leased, later = n.Now(), n.Now().Add(lease), n.Now().Add(delay)
+				ready, rated, leased, later = n.Now(), n.Now().Add(rate), n.Now().Add(lease), n.Now().Add(delay)
 				n.mustClose(t)
 			})
 			synctest.Test(t, func(t *testing.T) {
@@ -51,6 +63,13 @@ func TestClockJumps(t *testing.T) {
 					t.Errorf("the next id is %d after %d", id, last)
 				}
 				wantDue(t, n.Engine, "ready", min(ready, n.Now()))
+				group := rated
+				if jump < 0 { // buckets of groups are full again
+					group = n.Now()
+				}
+				rated = min(rated, n.Now().Add(rate)) // rates go on counting
+				wantDue(t, n.Engine, "group", group)
+				wantDue(t, n.Engine, "rated", rated)
 				wantDue(t, n.Engine, "leased", leased)
 				wantDue(t, n.Engine, "later", later)
 				n.mustClose(t)
