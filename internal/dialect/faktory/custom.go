@@ -1,9 +1,12 @@
 package faktory
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"millrace/internal/dialect"
@@ -98,8 +101,48 @@ func (f *features) apply(s *job.Spec) {
 // Neither a queue's name nor compact JSON has a line end in it.
 func lockName(s *job.Spec) string {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(s.Queue), {'\n'}, s.Body, {'\n'}, []byte(s.Type)} {
+	for _, part := range [][]byte{[]byte(s.Queue), {'\n'}, canonical(s.Body), {'\n'}, []byte(s.Type)} {
 		_, _ = h.Write(part) // it never fails
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// canonicalMax is how many bytes of args are spelled anew for the name of a lock. To decode many would take much memory.
+const canonicalMax = 64 << 10
+
+// canonical spells args in one way. Clients of different languages spell the same args in different ways, and a server
+// that jobs were migrated from has spelled them in its own.
+func canonical(args []byte) []byte {
+	if len(args) > canonicalMax {
+		return args
+	}
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.UseNumber() // large integers must not become equal
+	var v any
+	if d.Decode(&v) != nil {
+		return args
+	}
+	if out, err := json.Marshal(plainNumbers(v)); err == nil {
+		return out
+	}
+	return args
+}
+
+// plainNumbers makes floats of the numbers in v that have a fraction or an exponent.
+func plainNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(string(v), ".eE") {
+			return f
+		}
+	case []any:
+		for i := range v {
+			v[i] = plainNumbers(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = plainNumbers(v[name])
+		}
+	}
+	return v
 }

@@ -140,6 +140,46 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
+// The same args have the same lock in every spelling; no others have.
+func TestLockSpelling(t *testing.T) {
+	t.Parallel()
+	lock := func(args string) string {
+		t.Helper()
+		s, refused := specOf(t, `{"jid":"12345678","jobtype":"x","args":`+args+`,"custom":{"unique_for":60}}`)
+		if refused != "" {
+			t.Fatalf("%s: %s", args, refused)
+		}
+		return s.Lock
+	}
+	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
+	for _, same := range [][]string{
+		{`["a<b>&é"]`, `[ "a\u003cb\u003e\u0026\u00e9" ]`, `["\u0061<b>&é"]`},
+		{`[{"a":1,"b":[{"d":1.5,"c":null}]}]`, `[{"b":[{"c":null,"d":15e-1}],"a":1.0}]`},
+		{`[1]`, `[1.0]`, `[1e0]`}, {`[100]`, `[1E+2]`}, {`[1e+21]`, `[1.0e21]`}, {deep, " " + deep},
+	} {
+		for _, other := range same[1:] {
+			if lock(same[0]) != lock(other) {
+				t.Errorf("%.60s and %.60s have different locks", same[0], other)
+			}
+		}
+	}
+	seen := map[string]string{}
+	for _, args := range []string{
+		`[9007199254740992]`, `[9007199254740993]`, `[1]`, `["1"]`, `[]`, `[[]]`, `[{}]`, `[null]`, `["null"]`, `[1e400]`, `[1e401]`,
+		`[{"a":1}]`, `[{"a":[1]}]`, `[["a",1]]`, `["a",1]`, `["a\\u003c"]`, `["a<"]`,
+	} {
+		if before := seen[lock(args)]; before != "" {
+			t.Errorf("%s and %s have the same lock", before, args)
+		}
+		seen[lock(args)] = args
+	}
+	// Args of any length have a lock.
+	long := `["` + strings.Repeat("x", canonicalMax) + `"]`
+	if lock(long) != lock(" "+long) || lock(long) == lock(`["y`+long[3:]) {
+		t.Error("the lock of long args")
+	}
+}
+
 func TestBulk(t *testing.T) {
 	t.Parallel()
 	// Whatever was guessed about the length, the string comes out right.
