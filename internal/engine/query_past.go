@@ -95,15 +95,26 @@ func (q Query) LockedUntil(j *job.Job) (job.Time, error) {
 	if j.Lock == "" {
 		return 0, nil
 	}
-	p, ok, err := q.r.Get(nil, record.LockKey(nil, j.Namespace, j.Lock))
-	if err != nil || !ok {
-		return 0, err
-	}
-	l, err := record.DecodeLock(p)
+	l, err := q.lock(j.Namespace, j.Lock)
 	if l.Taker != j.ID {
 		return 0, err
 	}
 	return l.Until, err
+}
+
+// Locked returns until when a lock is taken, by whomever. That time may be over.
+func (q Query) Locked(namespace, lock string) (job.Time, error) {
+	l, err := q.lock(namespace, lock)
+	return l.Until, err
+}
+
+// lock reads the record of a lock; a zero one if nobody has it.
+func (q Query) lock(namespace, lock string) (record.Lock, error) {
+	p, ok, err := q.r.Get(nil, record.LockKey(nil, namespace, lock))
+	if err != nil || !ok {
+		return record.Lock{}, err
+	}
+	return record.DecodeLock(p)
 }
 
 // BehindBlocked returns where the list of the blocked jobs of a queue goes on behind an id, for ListOptions.After: it

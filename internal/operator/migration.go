@@ -154,6 +154,7 @@ type migration struct {
 	taken []takenLine
 	gone  []job.Command // marks to be dropped
 	ids   map[string]bool
+	locks map[[2]string]bool // namespace and name of those that lines of the request take
 }
 
 // takenLine is a line that is to arrive.
@@ -178,7 +179,7 @@ func (s *Service) Migrate(ctx context.Context, o api.MigrationOptions, text []by
 		return api.MigrationResult{}, api.ProblemConflict.New("%s", err)
 	}
 	im := &migration{
-		s: s, o: o, ids: make(map[string]bool),
+		s: s, o: o, ids: make(map[string]bool), locks: make(map[[2]string]bool),
 		out: api.MigrationResult{Refused: []api.MigrationLine{}, Partly: []api.MigrationLine{}},
 	}
 	arrived, err := im.read(text, adopt)
@@ -226,6 +227,49 @@ func (im *migration) refuse(line int, id, problem string) {
 	im.out.Refused = append(im.out.Refused, api.MigrationLine{Line: line + 1, ID: id, Problem: short(problem)})
 }
 
+// partly notes what of a line stays behind, if something does.
+func (im *migration) partly(line int, id, lost string) {
+	if lost != "" {
+		im.out.Partly = append(im.out.Partly, api.MigrationLine{Line: line + 1, ID: id, Problem: lost})
+	}
+}
+
+// lock has a job take its lock, unless another job has it: no job stays behind for the sake of a lock.
+func (im *migration) lock(v *engine.View, s *job.Spec, line int, id string) error {
+	name := [2]string{s.Namespace, s.Lock}
+	if !im.locks[name] {
+		until, err := v.Locked(s.Namespace, s.Lock)
+		if err != nil {
+			return err
+		}
+		if until <= job.TimeOf(time.Now()) {
+			im.locks[name] = true
+			return nil
+		}
+	}
+	im.unlock(s, line, id)
+	return nil
+}
+
+// unlock has a job arrive without its lock.
+func (im *migration) unlock(s *job.Spec, line int, id string) {
+	s.Lock = ""
+	im.partly(line, id, "its unique lock: another job has it")
+}
+
+// yields takes the lock away from a line that was refused because somebody has just taken it.
+func (im *migration) yields(lines []takenLine, refused *job.Error) bool {
+	if refused == nil || refused.Kind != job.Locked || refused.Index >= len(lines) {
+		return false
+	}
+	l := &lines[refused.Index]
+	p, ok := l.cmd.(*job.Push)
+	if ok {
+		im.unlock(&p.Spec, l.line, l.id)
+	}
+	return ok
+}
+
 // choose passes over what has arrived before and is refused, has queues made as they were, and makes the pushes.
 func (im *migration) choose(ctx context.Context, all []Arrived) error {
 	return im.s.view(func(v *engine.View) error {
@@ -255,8 +299,11 @@ func (im *migration) choose(ctx context.Context, all []Arrived) error {
 				im.out.Repeated++
 				continue
 			}
-			if a.Lost != "" {
-				im.out.Partly = append(im.out.Partly, api.MigrationLine{Line: i + 1, ID: a.ID, Problem: a.Lost})
+			im.partly(i, a.ID, a.Lost)
+			if p, ok := a.Cmd.(*job.Push); ok && p.Spec.Lock != "" {
+				if err := im.lock(v, &p.Spec, i, a.ID); err != nil {
+					return err
+				}
 			}
 			if err := im.take(ctx, a, name, i); err != nil {
 				return err
@@ -345,6 +392,9 @@ func (im *migration) unit(ctx context.Context, caller *engine.Caller, lines []ta
 	}
 	ops = append(ops, &job.SetValue{Space: migrationSpace, Name: known.Source, Value: text})
 	e := caller.Do(ctx, &job.Atomic{Ops: ops})[0].Err
+	for im.yields(lines, e) {
+		e = caller.Do(ctx, &job.Atomic{Ops: ops})[0].Err
+	}
 	switch {
 	case e == nil:
 		*im.known = known

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +33,13 @@ func adoptWords(protocol, _ string) (func(line []byte) (Arrived, error), error) 
 		case "refuse":
 			return a, errors.New("nobody wants it")
 		case "partly":
-			a.Lost = "its lock"
+			a.Lost = "its color"
+		case "lock":
+			until := job.TimeOf(time.Now().Add(time.Hour))
+			a.Cmd = &job.Push{
+				Spec: job.Spec{Namespace: "ns", Queue: words[2], Key: words[0], Lock: words[2]},
+				Past: &job.Past{State: job.Ready, LockedUntil: until},
+			}
 		case "invalid":
 			a.Cmd = &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q"}, Past: &job.Past{State: job.Leased}}
 		case "pause":
@@ -108,6 +115,81 @@ func TestMigrateOnce(t *testing.T) {
 	known, err := f.service.Migrations()
 	if err != nil || len(known) != 2 || known[0].Source != "old" || known[0].Arrived != 4 || known[1].Arrived != 1 {
 		t.Errorf("%+v, %v", known, err)
+	}
+}
+
+// Of jobs that have the same lock one takes it, unless somebody has it here: all arrive, and what the others lack is
+// told. What has arrived before takes no lock again.
+func TestMigrateLock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{Adopt: adoptWords}, HandlerOptions{})
+	locked := &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "other", Lock: "here", LockFor: time.Hour}}
+	f.do(locked)
+	without := func(ids ...string) (lines []api.MigrationLine) {
+		for _, id := range ids {
+			lines = append(lines, api.MigrationLine{Line: int(id[0] - '0'), ID: id, Problem: "its unique lock: another job has it"})
+		}
+		return lines
+	}
+	text := "1 lock q\n2 lock here\n3 lock q\n4 push q\n5 lock free\n"
+	for _, query := range []string{"old?protocol=words&dry_run=true", "old?protocol=words"} {
+		out := f.migrate(query, text)
+		if out.Lines != "aaaaa" || !slices.Equal(out.Partly, without("2", "3")) {
+			t.Errorf("%+v", out)
+		}
+	}
+	if out := f.migrate("old?protocol=words", text); out.Lines != "rrrrr" || len(out.Partly) != 0 {
+		t.Errorf("%+v", out)
+	}
+	takes := func(lock string) *job.Push {
+		return &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "x", Lock: lock, LockFor: time.Hour}}
+	}
+	for _, lock := range []string{"q", "here", "free"} {
+		if r := f.engine.NewCaller().Do(t.Context(), takes(lock))[0]; r.Err != job.ErrLocked {
+			t.Errorf("%s: %v", lock, r.Err)
+		}
+	}
+	// The job that has the lock comes first, and its end ends the lock.
+	r := f.engine.NewCaller().Do(t.Context(), &job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 3})[0]
+	if r.Err != nil || len(r.Jobs) != 3 || r.Jobs[0].Key != "1" {
+		t.Fatalf("%+v", r)
+	}
+	for _, i := range []int{1, 2, 0} {
+		j := &r.Jobs[i]
+		if r := f.engine.NewCaller().Do(t.Context(), takes("q"))[0]; r.Err != job.ErrLocked {
+			t.Errorf("before the end of %s: %v", j.Key, r.Err)
+		}
+		f.do(&job.Ack{Ref: job.ByID("ns", "q", j.ID)})
+	}
+	if out := f.migrate("old?protocol=words", text); out.Lines != "rrrrr" || len(out.Partly) != 0 {
+		t.Errorf("%+v", out)
+	}
+	f.do(takes("q"))
+}
+
+// A lock that somebody takes after it was looked for keeps no job from arriving.
+func TestMigrateLockRace(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{}, HandlerOptions{})
+	f.do(&job.Push{Spec: job.Spec{Namespace: "ns", Queue: "other", Lock: "b", LockFor: time.Hour}})
+	adopt, err := adoptWords("words", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	im := &migration{s: f.service, o: api.MigrationOptions{Source: "old"}, known: &api.Migration{Source: "old"}}
+	for i, text := range []string{"1 lock a", "2 lock b", "3 lock b", "4 lock c"} {
+		a, err := adopt([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		im.taken = append(im.taken, takenLine{i, a.ID, a.Cmd, &job.SetValue{Space: "s", Name: a.ID}})
+	}
+	if err := im.push(t.Context()); err != nil || im.out.Arrived != 4 || len(im.out.Refused) != 0 || len(im.out.Partly) != 2 ||
+		im.out.Partly[0].Line != 2 || im.out.Partly[1].ID != "3" {
+		t.Errorf("%+v, %v", im.out, err)
+	}
+	if n := f.jobs("b"); n != 2 {
+		t.Errorf("%d jobs, want both", n)
 	}
 }
 

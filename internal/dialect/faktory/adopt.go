@@ -1,12 +1,14 @@
 package faktory
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"time"
 
 	"millrace/internal/dialect"
+	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -54,15 +56,49 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 	if len(extra) > 1 {
 		s.Extra = extra
 	}
-	s.RunAt = a.RunAt
 	if past.Created == 0 && j.createdAt != nil {
 		text, _ := parseString(j.createdAt)
 		past.Created, _ = parseTime(text) // a text of another form is the producer's own
 	}
+	adoptLock(s, past, a.State == job.Leased.String())
+	s.RunAt = a.RunAt
 	if s.TTL > 0 { // it counts from when the job was made
 		s.Policy.ExpireAt, s.TTL = max(past.Created, past.Since, s.RunAt).Add(s.TTL), 0
 	}
-	return p, leaveBehind(s), nil
+	if hasBatch(j.custom) {
+		s.Batch = 0 // a number of ours is another batch
+		lost = "its batch: how the other server stores batches is not published, so none of its callbacks is called here"
+	}
+	return p, lost, nil
+}
+
+// adoptLock has the job take the lock that it would have if it had been pushed here when it was made. RunAt is what the
+// producer asked for.
+func adoptLock(s *job.Spec, past *job.Past, held bool) {
+	if s.Lock == "" {
+		return
+	}
+	now := job.TimeOf(time.Now())
+	made := past.Created
+	if made == 0 || made > now { // it is not known, or is that of a clock that is ahead
+		made = now
+	}
+	past.LockedUntil = max(made, s.RunAt).Add(s.LockFor)
+	if past.LockedUntil <= now || s.LockUntil == job.LockUntilFetch && (held || past.Attempts > 0) {
+		s.Lock, s.LockFor, s.LockUntil, past.LockedUntil = "", 0, 0, 0 // it is over
+	}
+}
+
+// hasBatch reports whether a custom object names a batch.
+func hasBatch(custom []byte) bool {
+	r := jsonscan.ReadObject(custom)
+	for key, value, ok := r.Next(); ok; key, value, ok = r.Next() {
+		if string(member(key)) == "bid" {
+			text, _ := parseString(value)
+			return bytes.HasPrefix(text, []byte(batchPrefix))
+		}
+	}
+	return false
 }
 
 // adoptFailure reads the failure that a job has behind it.
@@ -78,18 +114,4 @@ func adoptFailure(text []byte, past *job.Past) error {
 		At: at, Kind: job.FailedByWorker, Type: f.Type, Message: f.Message, Backtrace: f.Backtrace,
 	}}
 	return nil
-}
-
-// leaveBehind takes away what belongs to the other server, and says so.
-func leaveBehind(s *job.Spec) string {
-	var lost []string
-	if s.Lock != "" {
-		s.Lock, s.LockFor = "", 0
-		lost = append(lost, "its unique lock: until it has run another job like it can be pushed")
-	}
-	if s.Batch != 0 {
-		s.Batch = 0
-		lost = append(lost, "its batch: the other server counts its end")
-	}
-	return strings.Join(lost, "; ")
 }

@@ -107,7 +107,7 @@ func lockName(s *job.Spec) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// canonicalMax is how many bytes of args are spelled anew for the name of a lock. To decode many would take much memory.
+// canonicalMax is how many bytes of args are decoded for the name of a lock. Those of more would take much memory.
 const canonicalMax = 64 << 10
 
 // canonical spells args in one way. Clients of different languages spell the same args in different ways, and a server

@@ -155,7 +155,10 @@ func TestLockSpelling(t *testing.T) {
 	for _, same := range [][]string{
 		{`["a<b>&é"]`, `[ "a\u003cb\u003e\u0026\u00e9" ]`, `["\u0061<b>&é"]`},
 		{`[{"a":1,"b":[{"d":1.5,"c":null}]}]`, `[{"b":[{"c":null,"d":15e-1}],"a":1.0}]`},
-		{`[1]`, `[1.0]`, `[1e0]`}, {`[100]`, `[1E+2]`}, {`[1e+21]`, `[1.0e21]`}, {deep, " " + deep},
+		{`[1]`, `[1.0]`, `[1e0]`},
+		{`[100]`, `[1E+2]`},
+		{`[1e+21]`, `[1.0e21]`},
+		{deep, " " + deep},
 	} {
 		for _, other := range same[1:] {
 			if lock(same[0]) != lock(other) {
