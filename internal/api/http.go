@@ -63,7 +63,7 @@ func (c *Call) Decode(value any) error {
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(value); err != nil {
-		return Invalid("the JSON cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return Invalid("%s", Misread(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Invalid("the JSON is followed by something else")

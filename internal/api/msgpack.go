@@ -11,7 +11,9 @@ import (
 // MessagePack values are shown as text that is like JSON. Where JSON has no form for them, bytes are bin"..." and
 // extensions ext<number>"...", in hexadecimal digits, and keys of maps are whatever they are.
 
-// unpacker writes MessagePack as text. It does not recurse, and stops when the text is long enough.
+// unpacker writes MessagePack as text. It does not recurse, and stops when the text is long enough. It reads the bytes
+// itself because a library that does reads whole values: of a body that was cut off anywhere, such as in its one long
+// text, the beginning is to be shown, and lengths that lie must cost nothing.
 type unpacker struct {
 	in     []byte
 	out    strings.Builder

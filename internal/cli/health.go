@@ -63,14 +63,15 @@ command line or the configuration is wrong. A container's health check can use i
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		text, err := askReady(ctx, target)
-		if err != nil {
-			return fail(err)
+		checks, err := askReady(ctx, target)
+		if checks != "" {
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), checks); err != nil {
+				return fail(err)
+			}
 		}
-		if !*verbose {
-			text = "ready"
+		if err == nil {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "ready")
 		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		return fail(err)
 	}
 	return cmd
@@ -119,7 +120,7 @@ func readyURL(base string, verbose bool) (string, error) {
 // answerSizeMax bounds what is read and printed of an answer.
 const answerSizeMax = 64 << 10
 
-// askReady returns what a server that is ready says.
+// askReady returns the checks that the server tells of, one in a line, and an error if it is not ready.
 func askReady(ctx context.Context, target string) (string, error) {
 	client := http.Client{
 		// No proxy: it is this machine's server. No keep-alive: it is one question.
@@ -143,12 +144,16 @@ func askReady(ctx context.Context, target string) (string, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerSizeMax))
-	text := strings.TrimSpace(string(body))
+	checks, verdict := "", strings.TrimSpace(string(body))
+	if end := strings.LastIndexByte(verdict, '\n'); end >= 0 {
+		checks, verdict = verdict[:end], verdict[end+1:]
+	}
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		return "", fmt.Errorf("not ready: %s: %s", resp.Status, text)
+		why := strings.TrimPrefix(strings.TrimPrefix(verdict, "not ready"), ": ")
+		return checks, fmt.Errorf("not ready: %s", strings.TrimSuffix(resp.Status+": "+why, ": "))
 	case err != nil:
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
-	return text, nil
+	return checks, nil
 }

@@ -122,10 +122,12 @@ func TestHealthCommand(t *testing.T) {
 		switch {
 		case r.Method != http.MethodGet || r.URL.Path != "/readyz":
 			http.NotFound(w, r)
+		case !ready && r.URL.RawQuery == "verbose":
+			http.Error(w, "[+]store ok\n[-]space: little\nnot ready", http.StatusServiceUnavailable)
 		case !ready:
 			http.Error(w, "draining", http.StatusServiceUnavailable)
 		case r.URL.RawQuery == "verbose":
-			_, _ = io.WriteString(w, "[+]store ok\n")
+			_, _ = io.WriteString(w, "[+]store ok\nok\n")
 		default:
 			_, _ = io.WriteString(w, "ok\n")
 		}
@@ -134,11 +136,16 @@ func TestHealthCommand(t *testing.T) {
 	if got := run(nil, "health", "--api", server.URL); got.status != 0 || got.stdout != "ready\n" {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
-	if got := run(nil, "health", "--api", server.URL+"/", "--verbose"); got.status != 0 || got.stdout != "[+]store ok\n" {
+	if got := run(nil, "health", "--api", server.URL+"/", "--verbose"); got.status != 0 || got.stdout != "[+]store ok\nready\n" {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	ready = false
 	if got := run(nil, "health", "--api", server.URL); got.status != 1 || !strings.Contains(got.stderr, "not ready: 503 Service Unavailable: draining") {
+		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
+	}
+	if got := run(nil, "health", "--api", server.URL, "--verbose"); got.status != 1 ||
+		got.stdout != "[+]store ok\n[-]space: little\n" ||
+		!strings.HasSuffix(got.stderr, "not ready: 503 Service Unavailable\n") {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	server.Close()

@@ -216,7 +216,7 @@ func TestImportRefused(t *testing.T) {
 	swap := func(old, with string) string { return strings.Replace(good, old, with, 1) + "}" }
 	bad := []struct{ line, want string }{
 		{`nonsense`, "cannot be read"},
-		{`{"colour":1}`, "unknown field"},
+		{`{"colour":1}`, "there is no field"},
 		{`[]`, "cannot be read"},
 		{swap(`"q"`, `""`), "queue: it is missing"},
 		{swap(`"ready"`, `"red"`), "none of scheduled"},

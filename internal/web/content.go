@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/hex"
 	"strings"
 
 	"millrace/internal/api"
@@ -65,8 +66,8 @@ func cutText(b []byte) (text string, cut bool) {
 	return string(b), false
 }
 
-// indent lays out JSON, which is known to be valid, and stops when the text gets too long: with deep
-// nesting its indentation can be hundreds of times as long as itself.
+// indent lays out JSON, which is known to be valid, and stops when the text gets too long: with deep nesting its
+// indentation can be hundreds of times as long as itself, and json.Indent would write all of it.
 func indent(b []byte) (text string, cut bool) {
 	var out strings.Builder
 	depth, quoted := 0, false
@@ -125,33 +126,5 @@ func skipSpace(b []byte, i int) int {
 
 // hexDump shows bytes sixteen to a line, with their offset and what of them is text.
 func hexDump(b []byte) (text string, cut bool) {
-	const digits = "0123456789abcdef"
-	cut = len(b) > hexShown
-	b = b[:min(len(b), hexShown)]
-	var out strings.Builder
-	for at := 0; at < len(b); at += 16 {
-		line := b[at:min(len(b), at+16)]
-		for shift := 28; shift >= 0; shift -= 4 {
-			out.WriteByte(digits[at>>shift&15])
-		}
-		for i := range 16 {
-			if i%8 == 0 {
-				out.WriteByte(' ')
-			}
-			if i < len(line) {
-				out.Write([]byte{' ', digits[line[i]>>4], digits[line[i]&15]})
-			} else {
-				out.WriteString("   ")
-			}
-		}
-		out.WriteString("  ")
-		for _, c := range line {
-			if c < ' ' || c > '~' {
-				c = '.'
-			}
-			out.WriteByte(c)
-		}
-		out.WriteByte('\n')
-	}
-	return out.String(), cut
+	return hex.Dump(b[:min(len(b), hexShown)]), len(b) > hexShown
 }

@@ -108,12 +108,12 @@ func TestContent(t *testing.T) {
 			t.Errorf("%q: %+v", as, v)
 		}
 	}
-	want := "00000000  68 65 6c 6c 6f 0a 77 6f  72 6c 64                 hello.world\n"
+	want := "00000000  68 65 6c 6c 6f 0a 77 6f  72 6c 64                 |hello.world|\n"
 	if v := viewOf(plain, "hex"); v.As != "hex" || v.Text != want {
 		t.Errorf("%q", v.Text)
 	}
 	long := &api.Content{Size: 1 << 20, Base64: make([]byte, 1<<20)}
-	if v := viewOf(long, ""); v.As != "hex" || !v.Cut || strings.Count(v.Text, "\n") != hexShown/16 || !strings.HasPrefix(v.Text[len(v.Text)-77:], "00001ff0 ") {
+	if v := viewOf(long, ""); v.As != "hex" || !v.Cut || strings.Count(v.Text, "\n") != hexShown/16 || !strings.HasPrefix(v.Text[len(v.Text)-79:], "00001ff0 ") {
 		t.Errorf("%.100s, cut %v", v.Text, v.Cut)
 	}
 	if viewOf(nil, "") != nil {
