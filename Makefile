@@ -30,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb release quick test installed clients browser examples otlp docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench results bench-peers bench-cluster profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples otlp docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench results bench-peers bench-cluster bench-keyed profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,8 +76,8 @@ otlp: ## spans of the real binary in a real OpenTelemetry collector
 kubernetes: ## the manifests of packaging/kubernetes by the types of the Kubernetes API
 	cd test/kubernetes && $(GO) test -count=1 ./...
 
-docs: ## write the generated references again: configuration, example file, commands
-	$(GO) test ./internal/config ./internal/cli -count=1 -run '^(TestExampleFile|TestReference)$$' -args -update
+docs: ## write the generated references again: configuration, example file, commands, the OpenAPI document
+	$(GO) test ./internal/config ./internal/cli ./internal/api/openapi -count=1 -run '^(TestExampleFile|TestReference)$$' -args -update
 
 site: ## the documents as a site with search and navigation, into dist/site; needs mkdocs
 	packaging/site/build.sh dist/site
@@ -144,6 +144,9 @@ bench-peers: ## the same work on Faktory, LMSTFY and beanstalkd, next to Millrac
 
 bench-cluster: ## three nodes next to a single one, 100 kills of the leader; CLUSTER='-kills 3' does less
 	$(GO) run ./test/bench cluster $(CLUSTER)
+
+bench-keyed: ## pushes per second around the death of a leader that has JOBS=10000000 jobs with keys
+	$(GO) run ./test/bench keyed -jobs=$(JOBS) $(KEYED)
 
 profile: ## measure anew what the compiler optimises for, cmd/millrace/default.pgo: all protocols, three minutes
 	rm -rf $(BIN)/profiles

@@ -27,8 +27,8 @@ const (
 
 // With is what some actions need besides the jobs.
 type With struct {
-	To       string `json:"to,omitempty"`       // move: the queue to move to
-	Attempts uint32 `json:"attempts,omitempty"` // respawn: how many attempts it has from now on; zero: as it had
+	To       string `json:"to,omitempty"`       // the queue to move to
+	Attempts uint32 `json:"attempts,omitempty"` // that a respawned job has from now on; without it as many as it had
 }
 
 // alive are the states of jobs that have not come to an end.
@@ -68,7 +68,33 @@ type Target struct {
 	Namespace string `json:"namespace"`
 	Queue     string `json:"queue,omitempty"` // may be left out where it is not known
 	ID        job.ID `json:"id"`
-	State     string `json:"state,omitempty"` // without it every state will do to which the action applies
+	// The state in which it was seen: in any other nothing is done. Without it every state to which the action applies
+	// will do.
+	State string `json:"state,omitempty" api:"is=State"`
+}
+
+// ActRequest does something to a job.
+type ActRequest struct {
+	Action Action `json:"action"`
+	With
+	Queue string `json:"queue,omitempty"` // of the job; it may be left out where it is not known
+	// The state in which it was seen: in any other nothing is done. Without it every state to which the action applies
+	// will do.
+	State string `json:"state,omitempty" api:"is=State"`
+}
+
+// ActAllRequest does the same to several jobs.
+type ActAllRequest struct {
+	Action Action `json:"action"`
+	With
+	Jobs []Target `json:"jobs" api:"minItems=1 maxItems=1000"`
+}
+
+// BulkRequest begins a bulk action.
+type BulkRequest struct {
+	Action Action `json:"action"`
+	With
+	Filter Filter `json:"filter,omitzero"` // without one: all jobs
 }
 
 // Outcome is what became of one of several jobs.
@@ -77,6 +103,11 @@ type Outcome struct {
 	ID        job.ID   `json:"id"`
 	Done      bool     `json:"done"`
 	Problem   *Problem `json:"problem,omitempty"`
+}
+
+// Outcomes are what became of several jobs, in the order of the request.
+type Outcomes struct {
+	Jobs []Outcome `json:"jobs"`
 }
 
 // BulkState is how far a bulk action is.
@@ -97,17 +128,15 @@ type Bulk struct {
 	ID     string `json:"id"`
 	Action Action `json:"action"`
 	With
-	Filter  Filter     `json:"filter"`
-	State   BulkState  `json:"state"`
-	Created time.Time  `json:"created"`
-	Ended   *time.Time `json:"ended,omitempty"`
-	// Examined of Total jobs have been looked at. Done is to how many it was done, Refused how many moved
-	// on just before it could be.
-	Examined uint64 `json:"examined"`
-	Total    uint64 `json:"total"`
-	Done     uint64 `json:"done"`
-	Refused  uint64 `json:"refused"`
-	Problem  string `json:"problem,omitempty"`
+	Filter   Filter     `json:"filter"`
+	State    BulkState  `json:"state"`
+	Created  time.Time  `json:"created"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	Examined uint64     `json:"examined"` // jobs looked at so far
+	Total    uint64     `json:"total"`    // jobs to look at
+	Done     uint64     `json:"done"`     // jobs that it was done to
+	Refused  uint64     `json:"refused"`  // jobs that moved on just before
+	Problem  string     `json:"problem,omitempty"`
 }
 
 // BulkPage is a part of the list of bulk actions.

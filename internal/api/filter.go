@@ -9,29 +9,23 @@ import (
 
 // Filter says which jobs are meant. Everything that is set must fit.
 type Filter struct {
-	Namespace string   `json:"namespace,omitempty"`
-	Queue     string   `json:"queue,omitempty"`
-	States    []string `json:"states,omitempty"` // any of these; none is all
-	Type      string   `json:"type,omitempty"`
-	// Ref is an id, in our own form or in that of a protocol, or a key. Of several jobs of a namespace
-	// with one key it is the oldest.
+	Namespace string   `json:"namespace,omitempty"`                           // only this one
+	Queue     string   `json:"queue,omitempty"`                               // only this one
+	States    []string `json:"states,omitempty" query:"state" api:"is=State"` // any of these; none is all
+	Type      string   `json:"type,omitempty"`                                // exactly this type
+	// An id, in our own form or in that of a protocol, or a key. Of several jobs of a namespace with one key it is the
+	// oldest.
 	Ref string `json:"ref,omitempty"`
 	// A part of the type or message of a failure, in upper or lower case, or how it failed.
 	Error string `json:"error,omitempty"`
-	Body  string `json:"body,omitempty"` // a part of the body, exactly
-	Batch uint64 `json:"batch,omitempty"`
-	// Holder is who has the job, as a lease and a worker show it. Only running jobs fit.
-	Holder string `json:"holder,omitempty"`
-	// After and Before bound a time of the job: when it was pushed ("created", the default), when it entered
-	// its state ("since"), or when it is due ("run_at"). After is included, Before is not.
-	After  *time.Time `json:"after,omitempty"`
-	Before *time.Time `json:"before,omitempty"`
-	Time   string     `json:"time,omitempty"`
-}
-
-// FilterParams are the names of the parameters that make a filter in a URL.
-var FilterParams = []string{
-	"namespace", "queue", "state", "type", "ref", "error", "body", "batch", "holder", "after", "before", "time",
+	Body  string `json:"body,omitempty"`  // a part of the body, exactly
+	Batch uint64 `json:"batch,omitempty"` // jobs of this batch
+	// Running jobs of this holder, as a lease and a worker show it.
+	Holder string     `json:"holder,omitempty"`
+	After  *time.Time `json:"after,omitempty"`  // not before this time
+	Before *time.Time `json:"before,omitempty"` // before this time
+	// The time that after and before mean: when it was pushed, when it entered its state, or when it is due.
+	Time string `json:"time,omitempty" api:"enum=created|since|run_at default=created"`
 }
 
 // FilterOf reads a filter from the query of a URL. Other parameters are left alone.

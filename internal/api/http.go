@@ -22,13 +22,6 @@ const (
 	PathJob       = PathNamespace + "/jobs/{id}"
 )
 
-// Route is a call that a protocol has in the API. It needs the role of an operator.
-type Route struct {
-	Method, Path string
-	MaxBody      int64 // bytes of a request
-	Handle       func(*Call) error
-}
-
 // Call is one request of the API.
 type Call struct {
 	W http.ResponseWriter

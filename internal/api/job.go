@@ -17,17 +17,17 @@ type JobRow struct {
 	Key       string     `json:"key,omitempty"`
 	Type      string     `json:"type,omitempty"`
 	Group     string     `json:"group,omitempty"`
-	State     string     `json:"state"`
+	State     string     `json:"state" api:"is=State"`
 	Since     *time.Time `json:"since,omitempty"` // when it entered its state
 	Created   *time.Time `json:"created,omitempty"`
 	RunAt     *time.Time `json:"run_at,omitempty"` // when it is or was due
 	ExpireAt  *time.Time `json:"expire_at,omitempty"`
-	Priority  int64      `json:"priority"`
+	Priority  int64      `json:"priority" api:"signed"` // higher first
 	Attempts  uint32     `json:"attempts"`
 	Fails     uint32     `json:"fails"`
 	PushedBy  string     `json:"pushed_by"` // the protocol
 	Batch     uint64     `json:"batch,omitempty"`
-	BodyKind  string     `json:"body_kind"`
+	BodyKind  string     `json:"body_kind" api:"enum=none|bytes|json|args|msgpack"`
 	BodySize  int        `json:"body_size"`
 	Preview   string     `json:"preview,omitempty"` // the beginning of the body, if it is text
 	Lease     *Lease     `json:"lease,omitempty"`
@@ -40,16 +40,16 @@ type Lease struct {
 	Worker    string     `json:"worker,omitempty"` // the worker process, if it has told its name
 	FetchedBy string     `json:"fetched_by"`       // the protocol
 	Until     *time.Time `json:"until,omitempty"`  // without one it lasts until its holder ends
-	// LeftSeconds is how long it lasts from now on; not there without an end.
+	// How long it lasts from now on; not there without an end.
 	LeftSeconds *float64 `json:"left_seconds,omitempty"`
 	Exclusive   bool     `json:"exclusive"`
-	OnEnd       string   `json:"on_end"` // what the end of its holder does: nothing, release or fail
+	OnEnd       string   `json:"on_end" api:"enum=nothing|release|fail"` // what the end of its holder does
 }
 
 // Failure is one failed execution.
 type Failure struct {
 	At        *time.Time `json:"at,omitempty"`
-	Kind      string     `json:"kind"` // worker, lapse, end or blocker
+	Kind      string     `json:"kind" api:"enum=worker|lapse|end|blocker"` // who or what made it fail
 	Type      string     `json:"type,omitempty"`
 	Message   string     `json:"message,omitempty"`
 	Backtrace []string   `json:"backtrace,omitempty"`
@@ -57,15 +57,13 @@ type Failure struct {
 
 // Content is a body or a result.
 type Content struct {
-	Size int `json:"size"`
-	// Base64 is always there, JSON if it is JSON, Text if it is text and not JSON.
+	Size   int             `json:"size"`
 	Base64 []byte          `json:"base64"`
-	JSON   json.RawMessage `json:"json,omitempty"`
-	Text   *string         `json:"text,omitempty"`
-	// Decoded shows MessagePack as text that is like JSON. If it is too long, an ellipsis ends it.
-	Decoded *string `json:"decoded,omitempty"`
-	// Truncated tells that only the beginning is here.
-	Truncated bool `json:"truncated"`
+	JSON   json.RawMessage `json:"json,omitempty"` // if it is JSON
+	Text   *string         `json:"text,omitempty"` // if it is text, and not JSON
+	// MessagePack as text that is like JSON. If it is too long, an ellipsis ends it.
+	Decoded   *string `json:"decoded,omitempty"`
+	Truncated bool    `json:"truncated"` // only the first MiB is here
 }
 
 // Bounds of what is shown of bodies and results, in bytes.
@@ -257,20 +255,20 @@ type JobDetail struct {
 	Policy    Policy    `json:"policy"`
 	Body      *Content  `json:"body,omitempty"`
 	Result    *Content  `json:"result,omitempty"`
-	Failures  []Failure `json:"failures"`
+	Failures  []Failure `json:"failures" api:"maxItems=10"`
 	BlockedBy []job.ID  `json:"blocked_by"`
-	// Waits are the first of the jobs that it waits for, as far as they are found at once.
-	Waits     []JobRow `json:"waits_for,omitempty"`
+	// The first of the jobs that it waits for, as far as they are found at once.
+	Waits     []JobRow `json:"waits_for,omitempty" api:"maxItems=20"`
 	Blocks    bool     `json:"blocks"` // other jobs wait for it
 	Lock      string   `json:"lock,omitempty"`
-	Callback  string   `json:"callback,omitempty"` // complete or success, if it is a callback of its batch
+	Callback  string   `json:"callback,omitempty" api:"enum=complete|success"` // which one of its batch it is, if it is one
 	Ephemeral bool     `json:"ephemeral"`
 	Tracked   *Tracked `json:"progress,omitempty"`
 }
 
 // Tracked is what a job has told about its progress.
 type Tracked struct {
-	Percent *int64     `json:"percent,omitempty"`
+	Percent *int64     `json:"percent,omitempty" api:"signed"`
 	Text    string     `json:"text,omitempty"`
 	Updated *time.Time `json:"updated,omitempty"`
 }
@@ -280,9 +278,9 @@ type Policy struct {
 	LeaseSeconds   float64  `json:"lease_seconds"`
 	MaxAttempts    uint32   `json:"max_attempts"`
 	MaxFails       uint32   `json:"max_fails"`
-	Expiry         string   `json:"expiry"`  // always or waiting
-	Lapse          string   `json:"lapse"`   // requeue or fail
-	Exhaust        string   `json:"exhaust"` // drop, dead, keep or move
+	Expiry         string   `json:"expiry" api:"enum=always|waiting"`
+	Lapse          string   `json:"lapse" api:"enum=requeue|fail"`
+	Exhaust        string   `json:"exhaust" api:"enum=drop|dead|keep|move"`
 	DeadQueue      string   `json:"dead_queue,omitempty"`
 	DeadForSeconds float64  `json:"dead_for_seconds"`
 	DeadMax        uint32   `json:"dead_max"`
@@ -290,20 +288,20 @@ type Policy struct {
 	Backoff        *Backoff `json:"backoff,omitempty"`
 }
 
-// Backoff is how the delay after a failure grows: n^Power units, plus the base, plus a random
-// part, where n is the number of failures less Skip.
+// Backoff is how the delay after a failure grows: n to the power units, plus the base, plus a random part, where n is
+// the number of failures less skip.
 type Backoff struct {
 	UnitSeconds float64 `json:"unit_seconds"`
 	Power       uint8   `json:"power"`
 	Skip        uint8   `json:"skip"`
-	BaseSeconds float64 `json:"base_seconds"`
+	BaseSeconds float64 `json:"base_seconds" api:"signed"`
 	Jitter      uint32  `json:"jitter"`
 }
 
 // JobPage is a part of the list of jobs.
 type JobPage struct {
-	Jobs []JobRow `json:"jobs"`
-	// Next continues the list; empty at its end. It may be there although no job was found: the search has
+	Jobs []JobRow `json:"jobs" api:"maxItems=200"`
+	// The cursor that continues the list; absent at its end. It may be there although no job was found: the search has
 	// stopped early, and goes on with it.
 	Next     string   `json:"next,omitempty"`
 	Progress Progress `json:"progress"`

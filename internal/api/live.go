@@ -6,12 +6,11 @@ import (
 
 // Concern is something that an operator should look at, with the reason in words.
 type Concern struct {
-	Kind   ConcernKind `json:"kind"`
-	Severe bool        `json:"severe"` // work is refused or at a standstill
-	About  string      `json:"about"`
-	// The queue that it is about, or the first of several.
-	Namespace string `json:"namespace,omitempty"`
-	Queue     string `json:"queue,omitempty"`
+	Kind      ConcernKind `json:"kind"`
+	Severe    bool        `json:"severe"` // work is refused or at a standstill
+	About     string      `json:"about"`  // the reason in words
+	Namespace string      `json:"namespace,omitempty"`
+	Queue     string      `json:"queue,omitempty"` // that it is about, or the first of several
 }
 
 // ConcernKind is what a concern is about.
@@ -44,25 +43,24 @@ type Point struct {
 	Died    uint64    `json:"died"`
 	Expired uint64    `json:"expired"`
 	Wait    *Wait     `json:"wait,omitempty"`
-	Run     *Wait     `json:"run,omitempty"` // only of a type of jobs
-	// Counts are the jobs by state, of all queues together.
-	Counts map[string]uint64 `json:"counts,omitempty"`
+	Run     *Wait     `json:"run,omitempty"`    // only of a type of jobs
+	Counts  Counts    `json:"counts,omitempty"` // of all queues together
 }
 
 // History is what happened lately, in slots of one length, the oldest first. Slots in which the
 // server did not run are not there.
 type History struct {
-	Resolution string  `json:"resolution"`
-	Seconds    float64 `json:"seconds"` // length of a slot
-	Points     []Point `json:"points"`
+	Resolution string  `json:"resolution" api:"enum=10s|1m|1h|hour|day|month"` // of one type it is the period
+	Seconds    float64 `json:"seconds"`                                        // length of a slot
+	Points     []Point `json:"points" api:"maxItems=1440"`
 }
 
 // Parts is what happened lately, by protocol and by queue, the busiest first.
 type Parts struct {
-	Period    string  `json:"period"`
+	Period    string  `json:"period" api:"enum=hour|day|month"`
 	Seconds   float64 `json:"seconds"` // that are told about, as far as the server ran
 	Protocols []Part  `json:"protocols"`
-	Queues    []Part  `json:"queues"`
+	Queues    []Part  `json:"queues"` // each as far as it was among the busiest of a part of the period
 }
 
 // Part is what happened to a protocol or a queue. Through a protocol, a command that pushes several jobs at once counts
@@ -88,18 +86,18 @@ type Rates struct {
 
 // Sample is what happened in the last moments.
 type Sample struct {
-	At      time.Time         `json:"at"`
-	Seconds float64           `json:"seconds"` // that the rates are of
-	Rates   Rates             `json:"rates"`
-	Counts  map[string]uint64 `json:"counts"`  // jobs by state
-	Queues  int               `json:"queues"`  // how many there are
-	Waiting int               `json:"waiting"` // callers that wait for something
-	Wait    *Wait             `json:"wait,omitempty"`
-	// Protocols are those through which something happened.
+	At      time.Time `json:"at"`
+	Seconds float64   `json:"seconds"` // that the rates are of
+	Rates   Rates     `json:"rates"`
+	Counts  Counts    `json:"counts"`
+	Queues  int       `json:"queues"`  // how many there are
+	Waiting int       `json:"waiting"` // callers that wait for something
+	Wait    *Wait     `json:"wait,omitempty"`
+	// Those through which something happened.
 	Protocols []ProtocolSample `json:"protocols"`
-	// Busiest are the queues where most happened, at most busiestMax, the busiest first.
-	Busiest []QueueSample `json:"busiest"`
-	// Concerns are what an operator should look at, the worst first.
+	// The queues where most happened, the busiest first.
+	Busiest []QueueSample `json:"busiest" api:"maxItems=100"`
+	// What an operator should look at, the worst first.
 	Concerns []Concern `json:"concerns"`
 }
 
@@ -122,19 +120,18 @@ type ProtocolSample struct {
 
 // Types are the figures of types of jobs: in a period, or without one since the server was started.
 type Types struct {
-	Period  string        `json:"period,omitempty"`
+	Period  string        `json:"period,omitempty" api:"enum=hour|day|month"`
 	Seconds float64       `json:"seconds"` // that are told about, as far as the server ran
 	Types   []TypeFigures `json:"types"`   // those that were fetched most first
 }
 
 // TypeFigures are the figures of a type of jobs.
 type TypeFigures struct {
-	Type   string `json:"type"`             // empty: jobs without one
-	Others bool   `json:"others,omitempty"` // all types together that have no figures of their own
-	// Fetched, Acked and Failed are what workers did. A lease that lapsed is no failure here.
+	Type    string `json:"type"`             // empty: jobs without one
+	Others  bool   `json:"others,omitempty"` // all types together that have no figures of their own
 	Fetched uint64 `json:"fetched"`
 	Acked   uint64 `json:"acked"`
-	Failed  uint64 `json:"failed"`
+	Failed  uint64 `json:"failed"` // by workers; a lease that lapsed is not counted
 	Wait    *Wait  `json:"wait,omitempty"`
 	Run     *Wait  `json:"run,omitempty"` // how long jobs were in a worker's hands
 }

@@ -14,51 +14,53 @@ import (
 // job which should run soon and be tried again if it fails.
 type NewJob struct {
 	Type string `json:"type,omitempty"`
-	// Key is the client's own name for the job. With Unique nothing is pushed if a job of the namespace has
-	// it, whatever its state: who repeats a push that may have been done does no harm.
-	Key    string `json:"key,omitempty"`
-	Unique bool   `json:"unique,omitempty"`
+	Key  string `json:"key,omitempty"` // the client's own name for the job
+	// Push nothing if a job of the namespace has the key, whatever its state: it is then told as existing. So a push
+	// can be repeated.
+	Unique bool `json:"unique,omitempty"`
 	// Jobs of a group run one at a time, or take turns with other groups in a fair queue.
 	Group string `json:"group,omitempty"`
 	Payload
-	Priority int64      `json:"priority,omitempty"` // higher first
-	RunAt    *time.Time `json:"run_at,omitempty"`
-	Delay    float64    `json:"delay_seconds,omitempty"` // instead of RunAt
-	TTL      float64    `json:"ttl_seconds,omitempty"`   // a job that nobody has taken by then is gone
-	Lease    float64    `json:"lease_seconds,omitempty"` // how long a worker holds it, where the fetch does not say
-	// Retry is how often it is tried again after a failure, with growing delays; then it is dead. Not given
-	// it is RetryDefault.
-	Retry *int `json:"retry,omitempty"`
-	// Keep keeps the job with its result when it has succeeded, until TTL.
-	Keep bool `json:"keep,omitempty"`
-	// Custom is an object that workers get along with the job, where their protocol has a place for it.
-	Custom json.RawMessage `json:"custom,omitempty"`
-	// Trace is the W3C traceparent of who pushes it. Not given it is that of Custom, or of the request.
+	Priority int64      `json:"priority,omitempty" api:"signed"` // higher first
+	RunAt    *time.Time `json:"run_at,omitempty"`                // when it is due
+	Delay    float64    `json:"delay_seconds,omitempty"`         // instead of run_at
+	TTL      float64    `json:"ttl_seconds,omitempty"`           // a job that nobody has taken by then is gone; 0 is no bound
+	Lease    float64    `json:"lease_seconds,omitempty"`         // how long a worker holds it, where the fetch does not say
+	// How often it is tried again after a failure, with growing delays; then it is dead.
+	Retry *int `json:"retry,omitempty" api:"maximum=1000 default=25"`
+	Keep  bool `json:"keep,omitempty"` // keep it with its result when it has succeeded, until ttl_seconds
+	// Workers get it along with the job, where their protocol has a place for it: custom in Faktory. At most 16 KiB.
+	Custom json.RawMessage `json:"custom,omitempty" api:"type=object"`
+	// W3C trace context of who pushes it. Left out it is that of custom, or of the request's header.
 	Trace string `json:"traceparent,omitempty"`
 }
 
 // Payload is the body of a job in one of three forms, or in none.
 type Payload struct {
-	Body       json.RawMessage `json:"body,omitempty"` // JSON
+	Body       json.RawMessage `json:"body,omitempty"` // JSON; of the three forms of a body at most one is named
 	BodyText   *string         `json:"body_text,omitempty"`
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
-	// BodyKind says what the bytes are: none, bytes, json, args (a JSON array of arguments) or msgpack. Not
-	// given it is json for Body, else bytes.
-	BodyKind string `json:"body_kind,omitempty"`
+	// What the bytes are; args is a JSON array of arguments. Left out it is json for body, else bytes.
+	BodyKind string `json:"body_kind,omitempty" api:"enum=none|bytes|json|args|msgpack"`
+}
+
+// PushRequest are jobs to push.
+type PushRequest struct {
+	Jobs []NewJob `json:"jobs" api:"minItems=1 maxItems=1000"`
 }
 
 // Pushed is what became of a job to push.
 type Pushed struct {
 	ID    job.ID `json:"id,omitempty"`
-	State string `json:"state,omitempty"`
-	// Exists tells that nothing was pushed, because this job has the key already.
+	State string `json:"state,omitempty" api:"is=State"`
+	// Nothing was pushed: this job has the key.
 	Exists  bool     `json:"exists,omitempty"`
 	Problem *Problem `json:"problem,omitempty"`
 }
 
 // PushResult is what became of all jobs of a push, in their order.
 type PushResult struct {
-	Jobs    []Pushed `json:"jobs"`
+	Jobs    []Pushed `json:"jobs"` // in the order of the request
 	Pushed  int      `json:"pushed"`
 	Existed int      `json:"existed"`
 	Refused int      `json:"refused"`

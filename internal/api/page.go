@@ -8,6 +8,7 @@ const (
 
 // PageOf says which part of a list is wanted.
 type PageOf struct {
-	Cursor string // the one that came with the part before; empty is the beginning
-	Limit  int    // at most so many; zero is PageDefault
+	// The next of the page before. It belongs to one list and one filter. Without it the list begins.
+	Cursor string `query:"cursor"`
+	Limit  int    `query:"limit" api:"minimum=1 maximum=200 default=50"` // most entries of the page
 }

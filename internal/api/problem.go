@@ -11,12 +11,12 @@ import (
 // Problem is a refusal as RFC 9457 describes it. It is the error of whatever refuses
 // something; any other error is a fault of the server.
 type Problem struct { //nolint:errname // the RFC's name, which is also what others see
-	Type   string `json:"type"`
+	Type   string `json:"type"` // a URN that names the kind of problem
 	Title  string `json:"title"`
-	Status int    `json:"status"`
+	Status int    `json:"status" api:"minimum=400 maximum=599"`
 	Detail string `json:"detail,omitempty"`
-	// State is where the job stands now, if that is why nothing was done.
-	State string `json:"state,omitempty"`
+	// Where the job stands now, if that is why nothing was done.
+	State string `json:"state,omitempty" api:"is=State"`
 }
 
 // Error returns what happened.
@@ -28,7 +28,7 @@ func (p *Problem) Error() string {
 }
 
 // IsNoLeader reports whether no node of the cluster leads, or none can be reached that does.
-func (p *Problem) IsNoLeader() bool { return p.Type == ProblemNoLeader.New("").Type }
+func (p *Problem) IsNoLeader() bool { return p.Type == ProblemNoLeader.URN() }
 
 // ProblemKind is one of the problems there are.
 type ProblemKind struct {
@@ -37,32 +37,41 @@ type ProblemKind struct {
 	title  string
 }
 
+// ProblemKinds are all of them.
+var ProblemKinds []ProblemKind
+
+func newKind(name string, status int, title string) ProblemKind {
+	k := ProblemKind{name, status, title}
+	ProblemKinds = append(ProblemKinds, k)
+	return k
+}
+
 // The problems.
 var (
-	ProblemInvalid      = ProblemKind{"invalid", http.StatusBadRequest, "The request is not valid"}
-	ProblemCursor       = ProblemKind{"cursor", http.StatusBadRequest, "The cursor does not belong to this list"}
-	ProblemLogin        = ProblemKind{"login", http.StatusUnauthorized, "A password or token is needed"}
-	ProblemForbidden    = ProblemKind{"forbidden", http.StatusForbidden, "This needs the operator role"}
-	ProblemCrossSite    = ProblemKind{"cross-site", http.StatusForbidden, "Requests of other sites are refused"}
-	ProblemHost         = ProblemKind{"host", http.StatusMisdirectedRequest, "The request is for another host"}
-	ProblemLocalOnly    = ProblemKind{"local-only", http.StatusForbidden, "Only this machine may ask for this"}
-	ProblemNotFound     = ProblemKind{"not-found", http.StatusNotFound, "There is no such thing"}
-	ProblemMethod       = ProblemKind{"method", http.StatusMethodNotAllowed, "The method does not apply here"}
-	ProblemStale        = ProblemKind{"stale", http.StatusConflict, "The job has moved on"}
-	ProblemConflict     = ProblemKind{"conflict", http.StatusConflict, "It cannot be done now"}
-	ProblemTooLarge     = ProblemKind{"too-large", http.StatusRequestEntityTooLarge, "The request is too large"}
-	ProblemMedia        = ProblemKind{"media-type", http.StatusUnsupportedMediaType, "The request must be JSON"}
-	ProblemTooMany      = ProblemKind{"too-many", http.StatusTooManyRequests, "There are too many of these at the moment"}
-	ProblemInternal     = ProblemKind{"internal", http.StatusInternalServerError, "The server is at fault; its log says why"}
-	ProblemDraining     = ProblemKind{"draining", http.StatusServiceUnavailable, "The server is stopping"}
-	ProblemNoLeader     = ProblemKind{"no-leader", http.StatusServiceUnavailable, "No node of the cluster leads"}
-	ProblemInsufficient = ProblemKind{"no-space", http.StatusInsufficientStorage, "The disk is nearly full"}
+	ProblemInvalid      = newKind("invalid", http.StatusBadRequest, "The request is not valid")
+	ProblemCursor       = newKind("cursor", http.StatusBadRequest, "The cursor does not belong to this list")
+	ProblemLogin        = newKind("login", http.StatusUnauthorized, "A password or token is needed")
+	ProblemForbidden    = newKind("forbidden", http.StatusForbidden, "This needs the operator role")
+	ProblemCrossSite    = newKind("cross-site", http.StatusForbidden, "Requests of other sites are refused")
+	ProblemHost         = newKind("host", http.StatusMisdirectedRequest, "The request is for another host")
+	ProblemLocalOnly    = newKind("local-only", http.StatusForbidden, "Only this machine may ask for this")
+	ProblemNotFound     = newKind("not-found", http.StatusNotFound, "There is no such thing")
+	ProblemMethod       = newKind("method", http.StatusMethodNotAllowed, "The method does not apply here")
+	ProblemStale        = newKind("stale", http.StatusConflict, "The job has moved on")
+	ProblemConflict     = newKind("conflict", http.StatusConflict, "It cannot be done now")
+	ProblemTooLarge     = newKind("too-large", http.StatusRequestEntityTooLarge, "The request is too large")
+	ProblemMedia        = newKind("media-type", http.StatusUnsupportedMediaType, "The request must be JSON")
+	ProblemTooMany      = newKind("too-many", http.StatusTooManyRequests, "There are too many of these at the moment")
+	ProblemInternal     = newKind("internal", http.StatusInternalServerError, "The server is at fault; its log says why")
+	ProblemDraining     = newKind("draining", http.StatusServiceUnavailable, "The server is stopping")
+	ProblemNoLeader     = newKind("no-leader", http.StatusServiceUnavailable, "No node of the cluster leads")
+	ProblemInsufficient = newKind("no-space", http.StatusInsufficientStorage, "The disk is nearly full")
 )
 
 // New makes one with a detail.
 func (k ProblemKind) New(format string, args ...any) *Problem {
 	return &Problem{
-		Type: "urn:millrace:problem:" + k.name, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...),
+		Type: k.URN(), Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...),
 	}
 }
 
@@ -120,3 +129,12 @@ func AsProblem(err error) (p *Problem, fault bool) {
 
 // Name is the end of a problem's type.
 func (k ProblemKind) Name() string { return k.name }
+
+// URN is a problem's type.
+func (k ProblemKind) URN() string { return "urn:millrace:problem:" + k.name }
+
+// Status is the code that it is answered with.
+func (k ProblemKind) Status() int { return k.status }
+
+// Title tells it in words.
+func (k ProblemKind) Title() string { return k.title }

@@ -7,17 +7,20 @@ import (
 	"time"
 )
 
-// Fairness says whether the groups of a queue take turns. Weights are how many jobs in a row a group is given in its
-// turn; one if it is not named. The empty name stands for the jobs without a group.
+// Fairness says whether the groups of a queue take turns.
 type Fairness struct {
-	On      bool              `json:"on"`
-	Weights map[string]uint32 `json:"weights,omitempty"`
+	On bool `json:"on"` // groups take turns
+	// How many jobs in a row a group is given in its turn; 1 if it is not named. The empty name stands for jobs without
+	// a group.
+	Weights map[string]uint32 `json:"weights,omitempty" api:"minimum=1 maximum=1000"`
 }
 
 // NewHook is what happens when a job of a queue dies: one of both.
 type NewHook struct {
-	Push string `json:"push,omitempty"` // a queue of the same namespace, to which a job is pushed
-	URL  string `json:"url,omitempty"`  // which is called
+	// A queue of the same namespace, to which a job is pushed that tells of the death.
+	Push string `json:"push,omitempty"`
+	// An http or https URL that is called with a signed request. It needs hooks.secret.
+	URL string `json:"url,omitempty"`
 }
 
 // Hook is the hook of a queue.
@@ -25,7 +28,7 @@ type Hook struct {
 	Namespace string `json:"namespace"`
 	Queue     string `json:"queue"`
 	NewHook
-	Origin string `json:"origin"` // file or api
+	Origin string `json:"origin" api:"enum=file|api"` // who has set it
 }
 
 // Hooks are all hooks.
@@ -36,24 +39,29 @@ type Hooks struct {
 // Limits say how many jobs of a queue may run at a time, and how fast they are given out. Zero, or an empty rate, is no
 // limit.
 type Limits struct {
-	Concurrency uint32 `json:"concurrency"` // at a time
-	Worker      uint32 `json:"worker"`      // at a time by one worker
-	// SlotSeconds frees the slot of a job that long after it was given out, although it may still run.
-	SlotSeconds float64 `json:"slot_seconds"`
-	Rate        string  `json:"rate"`  // such as 100/s
-	Burst       uint32  `json:"burst"` // of that rate, at once after a quiet time
-	// The same for the jobs of each group. Without GroupConcurrency it is one at a time, and any number in a fair
-	// queue.
+	// How many jobs may run at a time; 0 is no limit.
+	Concurrency uint32 `json:"concurrency" api:"optional"`
+	// How many of them one worker may have at a time; 0 is no limit.
+	Worker uint32 `json:"worker" api:"optional"`
+	// When the slot of a job is free although it may still run, counted from when it was given out; 0 is never.
+	SlotSeconds float64 `json:"slot_seconds" api:"optional"`
+	// How many jobs are given out in a time, such as 100/s, 5/m or 1/90s; empty is no limit.
+	Rate string `json:"rate" api:"optional"`
+	// How many jobs of the rate may be given out at once after a quiet time; 0 stands for 1.
+	Burst uint32 `json:"burst" api:"optional maximum=1000000"`
+	// How many jobs of one group may run at a time; 0 is one, or no limit in a fair queue.
 	GroupConcurrency uint32 `json:"group_concurrency,omitempty"`
-	GroupRate        string `json:"group_rate,omitempty"`
-	GroupBurst       uint32 `json:"group_burst,omitempty"`
+	// How many jobs of one group are given out in a time; empty is no limit.
+	GroupRate string `json:"group_rate,omitempty"`
+	// How many of these may be given out at once after a quiet time; 0 stands for 1.
+	GroupBurst uint32 `json:"group_burst,omitempty" api:"maximum=1000000"`
 }
 
 // LimitUse is the limits of a queue and how far they are used.
 type LimitUse struct {
 	Limits
-	SlotsUsed uint64  `json:"slots_used"`
-	SlotsFree *uint64 `json:"slots_free,omitempty"` // if Concurrency is limited
+	SlotsUsed uint64  `json:"slots_used"`           // jobs that run and count
+	SlotsFree *uint64 `json:"slots_free,omitempty"` // how many more may run, if concurrency is limited
 	Held      uint64  `json:"held"`                 // ready jobs that wait because of a limit
 }
 
@@ -102,23 +110,29 @@ func ShowRate(n uint32, per time.Duration) string {
 
 // Namespace is a namespace and what is in it.
 type Namespace struct {
-	Name   string            `json:"name"`
-	Queues int               `json:"queues"`
-	Counts map[string]uint64 `json:"counts"` // jobs by state
+	Name   string `json:"name"`
+	Queues int    `json:"queues"`
+	Counts Counts `json:"counts"`
 }
+
+// Counts are jobs by state.
+type Counts map[string]uint64
+
+// Totals are what happened to the jobs of a queue since it was made.
+type Totals map[string]uint64
 
 // Queue is what is known about a queue.
 type Queue struct {
-	Namespace string            `json:"namespace"`
-	Name      string            `json:"name"`
-	Counts    map[string]uint64 `json:"counts"` // jobs by state
-	Jobs      uint64            `json:"jobs"`   // in any state
-	Totals    map[string]uint64 `json:"totals"` // since the queue was made
-	Rates     Rates             `json:"rates"`  // per second, lately
-	Paused    bool              `json:"paused"`
-	// PausedUntil is when the pause ends by itself.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Counts    Counts `json:"counts"`
+	Jobs      uint64 `json:"jobs"` // in any state
+	Totals    Totals `json:"totals"`
+	Rates     Rates  `json:"rates"` // lately
+	Paused    bool   `json:"paused"`
+	// When the pause ends by itself.
 	PausedUntil *time.Time `json:"paused_until,omitempty"`
-	// OldestReadySeconds is how long the ready job that is first in order has been ready.
+	// How long the ready job that is first in order has been ready.
 	OldestReadySeconds *float64   `json:"oldest_ready_seconds,omitempty"`
 	Capacity           uint64     `json:"capacity"` // zero is no limit
 	Limits             *LimitUse  `json:"limits,omitempty"`
@@ -126,15 +140,15 @@ type Queue struct {
 	Fairness           *Fairness  `json:"fairness,omitempty"`
 	Protocols          []string   `json:"protocols"`
 	Created            *time.Time `json:"created,omitempty"`
-	// Hidden tells that the queue was removed by a protocol that keeps its other jobs.
+	// The queue was removed by a protocol that keeps its other jobs.
 	Hidden bool `json:"hidden"`
 }
 
 // QueuePage is a part of the list of queues.
 type QueuePage struct {
 	Queues []Queue `json:"queues"`
-	// Next continues the list; empty at its end. It may be there with few queues or none: a search for a part of a
-	// name has stopped early, and goes on with it.
+	// The cursor that continues the list; absent at its end. It may be there with few queues or none: a search for a
+	// part of a name has stopped early, and goes on with it.
 	Next string `json:"next,omitempty"`
 }
 
@@ -146,7 +160,7 @@ type NamespacePage struct {
 
 // QueueFilter says which queues are meant.
 type QueueFilter struct {
-	Namespace string `json:"namespace,omitempty"` // empty: every one
+	Namespace string `json:"namespace,omitempty"` // only this one
 	Name      string `json:"name,omitempty"`      // a part of the name
 }
 
@@ -157,8 +171,26 @@ type Count struct {
 
 // RemoveOptions say how a queue is removed.
 type RemoveOptions struct {
-	IfIdle bool // refuse if callers wait or jobs are leased
-	Keep   bool // keep the empty queue, its settings and counters
+	IfIdle bool `query:"if_idle"` // refuse if jobs are running or callers wait
+	Keep   bool `query:"keep"`    // keep the empty queue, its settings and counters
+}
+
+// PauseRequest says how long a queue is paused.
+type PauseRequest struct {
+	Seconds float64 `json:"for_seconds,omitempty"` // when the pause ends by itself; 0 is never
+}
+
+// PurgeRequest says which jobs of a queue are removed.
+type PurgeRequest struct {
+	State string `json:"state" api:"is=State"`
+}
+
+// RespawnRequest says how dead jobs come back.
+type RespawnRequest struct {
+	// At most so many, those that died first.
+	Limit    int     `json:"limit,omitempty" api:"minimum=1 maximum=1000 default=1000"`
+	Attempts uint32  `json:"attempts,omitempty" api:"default=1"` // that they have from now on; 0 is no bound
+	TTL      float64 `json:"ttl_seconds,omitempty"`              // how long they live; 0 is for ever
 }
 
 // RespawnOptions say how dead jobs come back.

@@ -7,37 +7,37 @@ import (
 // ClusterStatus is what a node knows about the cluster.
 type ClusterStatus struct {
 	Node   string        `json:"node"`             // that was asked
-	Leader string        `json:"leader,omitempty"` // empty: none is known
+	Leader string        `json:"leader,omitempty"` // absent: none is known
 	Term   uint64        `json:"term"`
-	Format uint64        `json:"format,omitempty"` // of the records; 0: this node does not lead, and so does not know
+	Format uint64        `json:"format,omitempty"` // of the records; absent: this node does not lead, and so does not know
 	Nodes  []ClusterNode `json:"nodes"`
 }
 
 // ClusterNode is a node as another one sees it.
 type ClusterNode struct {
 	Name       string  `json:"name"`
-	Addr       string  `json:"addr"`
-	Role       string  `json:"role"`
+	Addr       string  `json:"addr"` // at which other nodes reach it
+	Role       string  `json:"role" api:"enum=leader|standby|learner|outside"`
 	Member     bool    `json:"member"` // false: the cluster has not taken it in
 	Reachable  bool    `json:"reachable"`
-	About      string  `json:"about,omitempty"` // what is wrong with it
+	About      string  `json:"about,omitempty"` // what is wrong with it, for example why it cannot be reached
 	Version    string  `json:"version,omitempty"`
 	Format     uint64  `json:"format,omitempty"` // the newest format of records that it knows
 	LagEntries uint64  `json:"lag_entries"`
 	LagSeconds float64 `json:"lag_seconds"`
-	ClockSkew  float64 `json:"clock_skew_seconds"`
+	ClockSkew  float64 `json:"clock_skew_seconds" api:"signed"` // how far its clock is ahead of this node's
 	LogBytes   uint64  `json:"log_bytes"`
 	// How much the node has of all data, which it is sent because it is new or too far behind; absent: it is not.
 	CatchUpReceived int64 `json:"catchup_received_bytes,omitempty"`
-	CatchUpSize     int64 `json:"catchup_size_bytes,omitempty"`
-	// SettingsDiffer are the settings in which it differs from the node that was asked.
+	CatchUpSize     int64 `json:"catchup_size_bytes,omitempty"` // how much that is as a whole
+	// The settings in which it differs from the node that was asked.
 	SettingsDiffer []string `json:"settings_differ,omitempty"`
 }
 
 // ClusterMember is a node that is to become a member.
 type ClusterMember struct {
-	Name string `json:"name"`
-	Addr string `json:"addr"` // at which the other nodes reach it
+	Name string `json:"name"` // of the node: its cluster.node
+	Addr string `json:"addr"` // HOST:PORT at which the other nodes reach it
 }
 
 // The roles of nodes.
@@ -65,10 +65,15 @@ type Setting struct {
 	Help    string `json:"help"`
 }
 
+// SettingList is the effective configuration.
+type SettingList struct {
+	Settings []Setting `json:"settings"`
+}
+
 // Storage are the figures of the store.
 type Storage struct {
 	Dir                 string  `json:"dir"`
-	BackupDir           string  `json:"backup_dir,omitempty"` // what backups are below
+	BackupDir           string  `json:"backup_dir,omitempty"` // what backups are below; absent: they may be anywhere
 	Durability          string  `json:"durability"`
 	DiskBytes           uint64  `json:"disk_bytes"`
 	LogBytes            uint64  `json:"log_bytes"` // of those, write-ahead log
@@ -107,8 +112,7 @@ type ServerInfo struct {
 	Now           time.Time `json:"now"`
 	Durability    string    `json:"durability"`
 	Ready         bool      `json:"ready"`
-	// Role is what the caller may do: read or operate.
-	Role string `json:"role"`
+	Role          string    `json:"role" api:"enum=none|read|operator"` // of the caller
 }
 
 // Batch is a batch of jobs.
@@ -122,9 +126,9 @@ type Batch struct {
 	Total     uint64     `json:"total"`
 	Pending   uint64     `json:"pending"`
 	Failed    uint64     `json:"failed"`
-	Children  uint64     `json:"children"` // that have not succeeded
-	Complete  string     `json:"complete"` // its callback: waiting, pushed or acked
-	Success   string     `json:"success"`
+	Children  uint64     `json:"children"`                                 // that have not succeeded
+	Complete  string     `json:"complete" api:"enum=waiting|pushed|acked"` // how far that callback is
+	Success   string     `json:"success" api:"enum=waiting|pushed|acked"`  // how far that callback is
 	ForgetAt  *time.Time `json:"forget_at,omitempty"`
 }
 

@@ -19,12 +19,11 @@ const FailureBuckets = 24
 // Failures are the dead and retrying jobs, grouped by what they are and what went wrong. However many there are, a
 // bounded number of them is looked at: the newest of each queue, of those queues with most first.
 type Failures struct {
-	Groups []FailureGroup `json:"groups"` // those with most jobs first
-	Looked uint64         `json:"looked"` // jobs looked at
-	Total  uint64         `json:"total"`  // jobs there are
-	// The charts of all groups begin and end at these times.
-	From time.Time `json:"from,omitzero"`
-	To   time.Time `json:"to,omitzero"`
+	Groups []FailureGroup `json:"groups"`        // those with most jobs first
+	Looked uint64         `json:"looked"`        // jobs looked at
+	Total  uint64         `json:"total"`         // jobs there are
+	From   time.Time      `json:"from,omitzero"` // when the charts of all groups begin
+	To     time.Time      `json:"to,omitzero"`   // when they end
 }
 
 // Complete reports whether every job was looked at.
@@ -32,19 +31,18 @@ func (f *Failures) Complete() bool { return f.Looked >= f.Total }
 
 // FailureGroup is a kind of failure.
 type FailureGroup struct {
-	Type  string `json:"type,omitempty"`  // of the jobs
-	Error string `json:"error,omitempty"` // the beginning of it, as far as all have it in common
-	// Count are the jobs among those looked at.
-	Count    int       `json:"count"`
+	Type     string    `json:"type,omitempty"`  // of the jobs
+	Error    string    `json:"error,omitempty"` // the beginning of it, as far as all have it in common
+	Count    int       `json:"count"`           // jobs, among those looked at
 	Dead     int       `json:"dead"`
 	Retrying int       `json:"retrying"`
-	First    time.Time `json:"first"` // when they failed
-	Last     time.Time `json:"last"`
+	First    time.Time `json:"first"`             // when the first of them failed
+	Last     time.Time `json:"last"`              // when the last of them failed
 	Sample   JobRow    `json:"sample"`            // the newest
 	Message  string    `json:"message,omitempty"` // its whole error
-	// Chart counts the failures from the first time of all groups to the last, in parts of the same length.
+	// How many failed, from the first time of all groups to the last, in parts of the same length.
 	Chart [FailureBuckets]int `json:"chart"`
-	// Filter fits the jobs of the group, also those that were not looked at.
+	// It fits the jobs of the group, also those that were not looked at.
 	Filter Filter `json:"filter"`
 }
 

@@ -26,20 +26,30 @@ type FetchOptions struct {
 // LeaseDefault is how long a job is held if neither the job nor the fetch says.
 const LeaseDefault = time.Minute
 
+// FetchRequest says which jobs a worker wants.
+type FetchRequest struct {
+	Queues []string `json:"queues" api:"minItems=1 maxItems=1000"`               // the first that has a job is taken from
+	Max    int      `json:"max,omitempty" api:"minimum=1 maximum=100 default=1"` // jobs at most
+	Wait   float64  `json:"wait_seconds,omitempty" api:"maximum=300"`            // how long to wait if there is none
+	// How long the worker holds a job unless it extends that. Left out it is the job's own, or a minute.
+	Lease  float64 `json:"lease_seconds,omitempty" api:"minimum=1 maximum=86400"`
+	Holder string  `json:"holder,omitempty"` // what an earlier fetch of the same worker has answered
+	Worker string  `json:"worker,omitempty"` // what people see of who holds the jobs
+}
+
 // Work are the jobs that a fetch has leased.
 type Work struct {
-	// Holder is who holds them. It is named again to settle them, and with the next fetch.
+	// Who holds the jobs: to be named again to settle them, and with the next fetch.
 	Holder string    `json:"holder"`
-	Jobs   []WorkJob `json:"jobs"`
+	Jobs   []WorkJob `json:"jobs" api:"maxItems=100"`
 }
 
 // WorkJob is a job in a worker's hands, with the whole of its body.
 type WorkJob struct {
 	JobRow
-	Body *Content `json:"body,omitempty"`
-	// Custom is what was pushed along with it through this API, Trace the W3C traceparent of who pushed it.
-	Custom json.RawMessage `json:"custom,omitempty"`
-	Trace  string          `json:"traceparent,omitempty"`
+	Body   *Content        `json:"body,omitempty"`                     // the whole of it
+	Custom json.RawMessage `json:"custom,omitempty" api:"type=object"` // what was pushed along with it through this API
+	Trace  string          `json:"traceparent,omitempty"`              // W3C trace context of who pushed it
 }
 
 // CustomOf returns the object that was pushed along with a job. What protocols keep with theirs is never an object, but
@@ -80,8 +90,9 @@ type Held struct {
 
 // Settled is where a job stands that its worker has let go of, or holds on to.
 type Settled struct {
-	ID    job.ID     `json:"id"`
-	State string     `json:"state"` // gone if it is not kept
+	ID job.ID `json:"id"`
+	// Gone if it is not kept.
+	State string     `json:"state" api:"enum=gone|scheduled|blocked|ready|running|retrying|buried|done|failed|dead"`
 	RunAt *time.Time `json:"run_at,omitempty"`
 	Until *time.Time `json:"until,omitempty"` // the end of its lease
 }
@@ -90,5 +101,38 @@ type Settled struct {
 type Failed struct {
 	Type      string   `json:"type,omitempty"`
 	Message   string   `json:"message,omitempty"`
-	Backtrace []string `json:"backtrace,omitempty"`
+	Backtrace []string `json:"backtrace,omitempty" api:"maxItems=1000"`
+}
+
+// HeldBy is how a request names a job in a worker's hands, whose id is in its path.
+type HeldBy struct {
+	Queue  string `json:"queue"`  // of the job
+	Holder string `json:"holder"` // what the fetch has answered
+}
+
+// AckRequest ends a job with success.
+type AckRequest struct {
+	HeldBy
+	// JSON. Of the three forms of a result at most one is named. It is kept if the job is.
+	Result       json.RawMessage `json:"result,omitempty"`
+	ResultText   *string         `json:"result_text,omitempty"`
+	ResultBase64 []byte          `json:"result_base64,omitempty"`
+}
+
+// FailRequest ends an execution without success.
+type FailRequest struct {
+	HeldBy
+	Failed
+}
+
+// ExtendRequest lets a lease go on.
+type ExtendRequest struct {
+	HeldBy
+	Lease float64 `json:"lease_seconds" api:"optional minimum=1 maximum=86400 default=60"` // when it ends, from now on
+}
+
+// ReleaseRequest gives a job back.
+type ReleaseRequest struct {
+	HeldBy
+	Delay float64 `json:"delay_seconds,omitempty"` // when it is ready again; 0 is at once
 }

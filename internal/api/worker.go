@@ -11,9 +11,9 @@ type Worker struct {
 	Namespace   string     `json:"namespace"`
 	ID          string     `json:"id"`
 	Hostname    string     `json:"hostname,omitempty"`
-	PID         int64      `json:"pid,omitempty"`
+	PID         int64      `json:"pid,omitempty" api:"signed"`
 	Labels      []string   `json:"labels"`
-	State       string     `json:"state"` // running, quiet or terminate
+	State       string     `json:"state" api:"enum=running|quiet|terminate"`
 	Started     *time.Time `json:"started,omitempty"`
 	LastBeat    *time.Time `json:"last_beat,omitempty"`
 	MemoryBytes int64      `json:"memory_bytes"`
@@ -33,6 +33,18 @@ const (
 	SignalStop  Signal = "stop"  // finish or fail what is held, and end
 )
 
+// SignalRequest says which workers are told what.
+type SignalRequest struct {
+	Signal    Signal `json:"signal"`
+	Namespace string `json:"namespace,omitempty"` // only there
+	ID        string `json:"id,omitempty"`        // only this one
+}
+
+// Signalled is how many workers were told.
+type Signalled struct {
+	Workers int `json:"workers"`
+}
+
 // WorkerPage is a part of the list of workers.
 type WorkerPage struct {
 	Workers []Worker `json:"workers"`
@@ -42,10 +54,15 @@ type WorkerPage struct {
 // Connections are the connections of one protocol in one namespace.
 type Connections struct {
 	Protocol  string   `json:"protocol"`
-	Namespace string   `json:"namespace,omitempty"` // empty: it is in the requests
+	Namespace string   `json:"namespace,omitempty"` // absent: it is in the requests
 	Addresses []string `json:"addresses"`
 	TLS       bool     `json:"tls"`
 	Open      int64    `json:"open"`
 	Total     int64    `json:"total"`    // since the server started
 	Rejected  int64    `json:"rejected"` // because there were too many
+}
+
+// ConnectionList are the connections by protocol.
+type ConnectionList struct {
+	Connections []Connections `json:"connections"`
 }

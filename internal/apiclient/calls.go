@@ -114,7 +114,7 @@ func (c *Client) Queue(ctx context.Context, namespace, queue string) (api.Queue,
 
 // Pause stops fetches from a queue, for some time or with zero until it is resumed.
 func (c *Client) Pause(ctx context.Context, namespace, queue string, limit time.Duration) (api.Queue, error) {
-	return post[api.Queue](ctx, c, queuePath(namespace, queue)+"/pause", map[string]any{"for_seconds": limit.Seconds()})
+	return post[api.Queue](ctx, c, queuePath(namespace, queue)+"/pause", api.PauseRequest{Seconds: limit.Seconds()})
 }
 
 // Resume lets fetches from a queue go on.
@@ -162,7 +162,7 @@ func (c *Client) SetFairness(ctx context.Context, namespace, queue string, f api
 
 // Purge removes all jobs of a queue that are in a state.
 func (c *Client) Purge(ctx context.Context, namespace, queue, state string) (api.Count, error) {
-	return post[api.Count](ctx, c, queuePath(namespace, queue)+"/purge", map[string]any{"state": state})
+	return post[api.Count](ctx, c, queuePath(namespace, queue)+"/purge", api.PurgeRequest{State: state})
 }
 
 // RemoveQueue removes a queue with all its jobs.
@@ -207,24 +207,13 @@ func inQueue(queue string) url.Values {
 
 // ActAll does the same to several jobs and tells of each what became of it.
 func (c *Client) ActAll(ctx context.Context, a api.Action, targets []api.Target, with api.With) ([]api.Outcome, error) {
-	in := struct {
-		Action api.Action `json:"action"`
-		api.With
-		Jobs []api.Target `json:"jobs"`
-	}{a, with, targets}
-	out, err := post[struct {
-		Jobs []api.Outcome `json:"jobs"`
-	}](ctx, c, api.PathAPI+"/actions", in)
+	out, err := post[api.Outcomes](ctx, c, api.PathAPI+"/actions", api.ActAllRequest{Action: a, With: with, Jobs: targets})
 	return out.Jobs, err
 }
 
 // StartBulk begins an action on all jobs that fit a filter.
 func (c *Client) StartBulk(ctx context.Context, a api.Action, f api.Filter, with api.With) (api.Bulk, error) {
-	return post[api.Bulk](ctx, c, api.PathAPI+"/bulk", struct {
-		Action api.Action `json:"action"`
-		api.With
-		Filter api.Filter `json:"filter"`
-	}{a, with, f})
+	return post[api.Bulk](ctx, c, api.PathAPI+"/bulk", api.BulkRequest{Action: a, With: with, Filter: f})
 }
 
 // Bulk returns how far a bulk action is.
@@ -239,27 +228,17 @@ func (c *Client) CancelBulk(ctx context.Context, id string) (api.Bulk, error) {
 
 // Push pushes jobs to a queue and tells of each what became of it.
 func (c *Client) Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error) {
-	return post[api.PushResult](ctx, c, queuePath(namespace, queue)+"/jobs", map[string]any{"jobs": jobs})
+	return post[api.PushResult](ctx, c, queuePath(namespace, queue)+"/jobs", api.PushRequest{Jobs: jobs})
 }
 
 // Fetch leases jobs, or waits for one.
 func (c *Client) Fetch(ctx context.Context, o api.FetchOptions) (api.Work, error) {
-	in := struct {
-		Queues []string `json:"queues"`
-		Max    int      `json:"max,omitempty"`
-		Wait   float64  `json:"wait_seconds,omitempty"`
-		Lease  float64  `json:"lease_seconds,omitempty"`
-		Holder string   `json:"holder,omitempty"`
-		Worker string   `json:"worker,omitempty"`
-	}{o.Queues, o.Max, o.Wait.Seconds(), o.Lease.Seconds(), o.Holder, o.Worker}
-	return post[api.Work](ctx, c, namespacePath(o.Namespace)+"/fetch", in)
+	return post[api.Work](ctx, c, namespacePath(o.Namespace)+"/fetch", api.FetchRequest{
+		Queues: o.Queues, Max: o.Max, Wait: o.Wait.Seconds(), Lease: o.Lease.Seconds(), Holder: o.Holder, Worker: o.Worker,
+	})
 }
 
-// held names a job in a worker's hands.
-type held struct {
-	Queue  string `json:"queue"`
-	Holder string `json:"holder"`
-}
+func heldBy(at api.Held) api.HeldBy { return api.HeldBy{Queue: at.Queue, Holder: at.Holder} }
 
 func (c *Client) settle(ctx context.Context, at api.Held, verb string, in any) (api.Settled, error) {
 	return post[api.Settled](ctx, c, jobPath(at.Namespace, at.ID)+"/"+verb, in)
@@ -267,39 +246,27 @@ func (c *Client) settle(ctx context.Context, at api.Held, verb string, in any) (
 
 // Ack ends a job with success. The result is kept if the job is; nil is none.
 func (c *Client) Ack(ctx context.Context, at api.Held, result []byte) (api.Settled, error) {
-	return c.settle(ctx, at, "ack", struct {
-		held
-		Result []byte `json:"result_base64,omitempty"`
-	}{held{at.Queue, at.Holder}, result})
+	return c.settle(ctx, at, "ack", api.AckRequest{HeldBy: heldBy(at), ResultBase64: result})
 }
 
 // Fail ends a job's execution without success.
 func (c *Client) Fail(ctx context.Context, at api.Held, f api.Failed) (api.Settled, error) {
-	return c.settle(ctx, at, "fail", struct {
-		held
-		api.Failed
-	}{held{at.Queue, at.Holder}, f})
+	return c.settle(ctx, at, "fail", api.FailRequest{HeldBy: heldBy(at), Failed: f})
 }
 
 // Extend lets a lease end so long from now.
 func (c *Client) Extend(ctx context.Context, at api.Held, lease time.Duration) (api.Settled, error) {
-	return c.settle(ctx, at, "extend", struct {
-		held
-		Lease float64 `json:"lease_seconds"`
-	}{held{at.Queue, at.Holder}, lease.Seconds()})
+	return c.settle(ctx, at, "extend", api.ExtendRequest{HeldBy: heldBy(at), Lease: lease.Seconds()})
 }
 
 // Release gives a job back without counting a failure.
 func (c *Client) Release(ctx context.Context, at api.Held, delay time.Duration) (api.Settled, error) {
-	return c.settle(ctx, at, "release", struct {
-		held
-		Delay float64 `json:"delay_seconds,omitempty"`
-	}{held{at.Queue, at.Holder}, delay.Seconds()})
+	return c.settle(ctx, at, "release", api.ReleaseRequest{HeldBy: heldBy(at), Delay: delay.Seconds()})
 }
 
 // Backup has the server write a copy of its data to a directory of its machine.
 func (c *Client) Backup(ctx context.Context, dir string) (api.Backup, error) {
-	return post[api.Backup](ctx, c, api.PathAPI+"/backups", map[string]any{"dir": dir})
+	return post[api.Backup](ctx, c, api.PathAPI+"/backups", api.BackupRequest{Dir: dir})
 }
 
 // Storage asks for the figures of the store.
@@ -324,7 +291,7 @@ func (c *Client) Import(ctx context.Context, o api.ImportOptions, lines []byte) 
 		q.Set("duplicates", "true")
 	}
 	var out api.ImportResult
-	r := request{method: http.MethodPost, path: importPath(o.Token), query: q, body: lines, media: "application/x-ndjson"}
+	r := request{method: http.MethodPost, path: importPath(o.Token), query: q, body: lines, media: api.MediaLines}
 	err := c.call(ctx, r, &out)
 	return out, err
 }
@@ -343,9 +310,8 @@ func (c *Client) Workers(ctx context.Context, page api.PageOf) (api.WorkerPage, 
 
 // SignalWorkers tells a worker, or with an empty id all of them, to be quiet or to stop. It returns how many there are.
 func (c *Client) SignalWorkers(ctx context.Context, namespace, id string, s api.Signal) (int, error) {
-	out, err := post[struct {
-		Workers int `json:"workers"`
-	}](ctx, c, api.PathAPI+"/workers/signal", map[string]any{"signal": s, "namespace": namespace, "id": id})
+	out, err := post[api.Signalled](ctx, c, api.PathAPI+"/workers/signal",
+		api.SignalRequest{Signal: s, Namespace: namespace, ID: id})
 	return out.Workers, err
 }
 
@@ -389,7 +355,7 @@ func (c *Client) Migrate(ctx context.Context, o api.MigrationOptions, lines []by
 		q.Set("dry_run", "true")
 	}
 	var out api.MigrationResult
-	r := request{method: http.MethodPost, path: migrationPath(o.Source), query: q, body: lines, media: "application/x-ndjson"}
+	r := request{method: http.MethodPost, path: migrationPath(o.Source), query: q, body: lines, media: api.MediaLines}
 	err := c.call(ctx, r, &out)
 	return out, err
 }

@@ -35,7 +35,7 @@ func serve(t *testing.T, login auth.LoginOptions) (*httptest.Server, *engine.Eng
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httpapi.NewHandler(service, httpapi.HandlerOptions{Login: auth.NewLogin(login), Mounted: rest.New(rest.Options{Engine: e}).Routes()})
+	h := httpapi.NewHandler(service, httpapi.HandlerOptions{Login: auth.NewLogin(login), Mounted: rest.New(rest.Options{Engine: e}).Handlers()})
 	srv := httptest.NewServer(http.StripPrefix("/below", h))
 	t.Cleanup(func() {
 		srv.Close()

@@ -87,6 +87,7 @@ type Pong struct {
 	// Received is how much it has of all data that it is sent, and Receives how much that is; 0: it is sent none.
 	Received int64             `json:"received,omitempty"`
 	Receives int64             `json:"receives,omitempty"`
+	NoRoom   string            `json:"no_room,omitempty"`  // why it does not take that; empty: it does
 	Free     *uint64           `json:"free,omitempty"`     // bytes that its disk has room for; nil: not known
 	Settings map[string]string `json:"settings,omitempty"` // digests of the settings that nodes compare
 	Log      uint64            `json:"log"`                // bytes

@@ -35,6 +35,7 @@ const (
 type Receiver struct {
 	dir   string
 	log   *slog.Logger
+	room  func(bytes int64) error
 	fatal func(error)
 	times timing.Shared
 
@@ -45,12 +46,19 @@ type Receiver struct {
 	ended    chan struct{} // closed when the connection is not used any more
 	counts   bool          // somebody counts on it: it is not replaced
 	expires  *time.Timer
+	noRoom   error     // why the last one was not taken; nil: there was room
+	noRoomAt time.Time // when that was
 }
 
-// OpenReceiver returns the receiver of a directory. If a part of a checkpoint is in it, it can be continued. It calls
-// fatal if the files of this node cannot be written: then it must end, as with any other of its files.
-func OpenReceiver(dir string, log *slog.Logger, fatal func(error)) (*Receiver, error) {
-	r := &Receiver{dir: dir, log: log, fatal: fatal}
+// noRoomFor is how long a node tells that it had no room, unless it is asked again. A sender that was refused asks more
+// often.
+const noRoomFor = time.Minute
+
+// OpenReceiver returns the receiver of a directory. If a part of a checkpoint is in it, it can be continued. It asks
+// room before it takes anything, with the number of bytes that are to come, and takes nothing if that returns an error.
+// It calls fatal if the files of this node cannot be written: then it must end, as with any other of its files.
+func OpenReceiver(dir string, log *slog.Logger, room func(bytes int64) error, fatal func(error)) (*Receiver, error) {
+	r := &Receiver{dir: dir, log: log, room: room, fatal: fatal}
 	text, err := os.ReadFile(r.path(receivingMark))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, os.RemoveAll(dir)
@@ -123,6 +131,16 @@ func (r *Receiver) Progress() (bytes, size int64) {
 	return r.have(), r.size()
 }
 
+// NoRoom tells why this node does not take the checkpoint that it is sent; nil: it takes it, or is sent none.
+func (r *Receiver) NoRoom() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.noRoomAt) > noRoomFor {
+		return nil
+	}
+	return r.noRoom
+}
+
 // have returns how many bytes are there. The caller holds r.mu.
 func (r *Receiver) have() int64 {
 	return (&manifest{Files: r.Files[:r.at.Files]}).size() + r.at.Offset
@@ -142,7 +160,9 @@ func (r *Receiver) Take(c net.Conn) {
 		return
 	}
 	if err != nil {
-		r.log.Warn("the data of another node was not received as a whole", slog.Any("error", err))
+		if r.NoRoom() == nil { // which the log tells once
+			r.log.Warn("the data of another node was not received as a whole", slog.Any("error", err))
+		}
 		return
 	}
 	r.times.Observe(time.Since(began))
@@ -219,11 +239,25 @@ func (r *Receiver) begin(m *manifest, c net.Conn) error {
 			return err
 		}
 	}
+	if err := r.fits(); err != nil {
+		r.expires = time.AfterFunc(keepPart, r.expire)
+		return err
+	}
 	r.Term = m.Term
 	r.conn, r.ended = c, make(chan struct{})
 	r.log.Info("receiving all data from the leader", slog.String("checkpoint", m.Checkpoint),
 		slog.Int64("received", r.have()), slog.Int64("of", r.size()))
 	return nil
+}
+
+// fits tells why there is no room for what is missing. The log tells it once. The caller holds r.mu.
+func (r *Receiver) fits() error {
+	err := r.room(r.size() - r.have())
+	if err != nil && r.noRoom == nil {
+		r.log.Error("the data of the cluster is not received", slog.Any("why", err))
+	}
+	r.noRoom, r.noRoomAt = err, time.Now()
+	return err
 }
 
 // replace throws away what is there and notes what will be. The caller holds r.mu.

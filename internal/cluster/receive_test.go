@@ -71,6 +71,55 @@ func TestReceiveCannotWrite(t *testing.T) {
 	}
 }
 
+// A node that has no room for what is missing takes nothing. It tells why, in the log once. What it has stays, and when
+// there is room the rest is sent.
+func TestReceiveNoRoom(t *testing.T) {
+	t.Parallel()
+	x := newTransfer(t, 1000, 5000)
+	if err := x.send(3, 2000, -1); err == nil || x.receiver.NoRoom() != nil {
+		t.Fatalf("the connection ends: %v, and of room: %v", err, x.receiver.NoRoom())
+	}
+	have, size := x.receiver.Progress()
+	const why = "are to come, and 100 are free"
+	x.free = 100
+	for range 3 {
+		before := x.sent.Load()
+		if err := x.send(3, -1, -1); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("without room the sender is told %v", err)
+		}
+		if err := x.receiver.NoRoom(); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("without room the receiver tells %v", err)
+		}
+		if got, of := x.receiver.Progress(); x.sent.Load() != before || got != have || of != size || x.fatal != nil {
+			t.Errorf("without room %d bytes were sent: %d of %d, and of files: %v", x.sent.Load()-before, got, of, x.fatal)
+		}
+	}
+	if n := strings.Count(x.log.String(), why); n != 1 {
+		t.Errorf("the log tells it %d times: %s", n, x.log.String())
+	}
+	x.free = size - have
+	if err := x.send(3, -1, -1); err != nil || x.receiver.NoRoom() != nil {
+		t.Fatalf("there is room for what is missing: %v, %v", err, x.receiver.NoRoom())
+	}
+	x.arrived()
+}
+
+// What a node has told about its room is forgotten when nobody wants to send it anything any more.
+func TestReceiveNoRoomEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTransfer(t, 1000)
+		x.free = 1
+		if err := x.send(3, -1, -1); err == nil || x.receiver.NoRoom() == nil {
+			t.Fatalf("it was sent: %v, %v", err, x.receiver.NoRoom())
+		}
+		<-time.After(noRoomFor + 1)
+		if err := x.receiver.NoRoom(); err != nil {
+			t.Errorf("it still tells %v", err)
+		}
+	})
+}
+
 // Who leads next takes the place of a connection that stands still.
 func TestReceiveTakesPlace(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,7 @@ type transfer struct {
 	sent     atomic.Uint64
 	log      bytes.Buffer
 	fatal    error // that the receiver has told
+	free     int64 // bytes that the receiver has room for; 0: for everything
 }
 
 // newTransfer makes a checkpoint with files of some sizes.
@@ -74,7 +75,13 @@ func (x *transfer) restart() {
 	}
 	var err error
 	log := slog.New(slog.NewTextHandler(&x.log, nil))
-	if x.receiver, err = OpenReceiver(x.to, log, func(err error) { x.fatal = err }); err != nil {
+	room := func(bytes int64) error {
+		if x.free > 0 && bytes > x.free {
+			return fmt.Errorf("%d bytes are to come, and %d are free", bytes, x.free)
+		}
+		return nil
+	}
+	if x.receiver, err = OpenReceiver(x.to, log, room, func(err error) { x.fatal = err }); err != nil {
 		x.t.Fatal(err)
 	}
 	x.t.Cleanup(x.receiver.Close)

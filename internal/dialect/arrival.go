@@ -26,7 +26,7 @@ type Arrival struct {
 	Key      string          `json:"key,omitempty"`   // that its client gave it
 	Group    string          `json:"group,omitempty"` // of which one job at a time is worked on
 	Body     []byte          `json:"body,omitempty"`
-	Priority int64           `json:"priority,omitempty"`
+	Priority int64           `json:"priority,omitempty" api:"signed"`
 	TTR      time.Duration   `json:"ttr,omitempty"` // in nanoseconds
 	Delay    time.Duration   `json:"delay,omitempty"`
 	Created  job.Time        `json:"created,omitempty"` // instants in microseconds since 1970

@@ -39,7 +39,7 @@ func (h *Host) Common(c *config.Protocol) Options {
 // Mounted is a protocol that has no listener: its calls are a part of the operator's API.
 type Mounted interface {
 	// Routes are the calls.
-	Routes() []api.Route
+	Handlers() map[string]api.Handler
 	// Push does what the call of that name does, for the form of the web UI.
 	Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
 	// AddNames adds the names that holders have told.

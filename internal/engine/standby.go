@@ -20,6 +20,10 @@ type KeyFilter struct {
 	ended sync.WaitGroup
 }
 
+// growFor is up to how many times the keys that it was made for a filter grows. More of them come only to a node that
+// leads for long: nobody asks its filter meanwhile, and it is rebuilt when another node leads.
+const growFor = 8
+
 // Note notes the keys that a batch sets. It is called for every batch, when the store has it, so
 // that Make, which reads the store, misses none.
 func (f *KeyFilter) Note(b *store.Batch) {
@@ -32,7 +36,9 @@ func (f *KeyFilter) Note(b *store.Batch) {
 		if (op == store.OpSet || op == store.OpInsert) && filtered(key) {
 			h := filterHash(key)
 			f.added++
-			if f.now != nil {
+			if f.added < growFor*f.room {
+				f.now = grown(f.now, h)
+			} else if f.now != nil {
 				f.now[len(f.now)-1].add(h)
 			}
 			f.next = grown(f.next, h)

@@ -126,6 +126,66 @@ func TestFilterGrows(t *testing.T) {
 	}
 }
 
+// A filter that gets many times the keys that it was made for still knows which keys are new: it grows until it is
+// rebuilt. The engine that it is lent to knows how full it is.
+func TestStandbyFilterGrows(t *testing.T) {
+	t.Parallel()
+	f := &KeyFilter{}
+	f.Make(memstore.New())
+	f.ended.Wait()
+	const keys, fresh = 4 * filterLeast, 10_000
+	var b store.Batch
+	for i := range keys {
+		b.Set(record.KeyKey(nil, "ns", fmt.Sprint(i)), nil)
+		if b.Len() == 1000 || i == keys-1 {
+			f.Note(&b)
+			b.Reset()
+		}
+	}
+	if !f.NeedsRebuild() {
+		t.Error("it was made for fewer keys, and is not to be rebuilt")
+	}
+	lent := filter{now: f.lend()}
+	if lent.room() < keys || lent.room() > 4*keys || lent.last().added > lent.last().room {
+		t.Errorf("%d filters have room for %d keys of %d, and the last has %d", len(lent.now), lent.room(), keys, lent.last().added)
+	}
+	for i := range keys {
+		if lent.absent(record.KeyKey(nil, "ns", fmt.Sprint(i))) {
+			t.Fatalf("key %d is in use and is not found", i)
+		}
+	}
+	taken := 0
+	for i := range fresh {
+		if !lent.absent(record.KeyKey(nil, "ns", fmt.Sprint("new", i))) {
+			taken++
+		}
+	}
+	if taken > fresh/20 {
+		t.Errorf("of %d new keys it takes %d for ones in use", fresh, taken)
+	}
+}
+
+// A filter that nobody rebuilds, as on a node that leads, has a bound. It still finds all keys.
+func TestStandbyFilterBounded(t *testing.T) {
+	t.Parallel()
+	const made, keys = 100, 10_000
+	f := &KeyFilter{now: []*bloom{newBloom(made)}, room: made}
+	var b store.Batch
+	for i := range keys {
+		b.Set(record.KeyKey(nil, "ns", fmt.Sprint(i)), nil)
+	}
+	f.Note(&b)
+	lent := filter{now: f.lend()}
+	if lent.room() > 2*growFor*made {
+		t.Errorf("it has room for %d keys", lent.room())
+	}
+	for i := range keys {
+		if lent.absent(record.KeyKey(nil, "ns", fmt.Sprint(i))) {
+			t.Fatalf("key %d is in use and is not found", i)
+		}
+	}
+}
+
 // What is stopped while it is made ends, and answers nothing.
 func TestFilterStops(t *testing.T) {
 	t.Parallel()

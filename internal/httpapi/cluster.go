@@ -8,16 +8,6 @@ import (
 	"millrace/internal/operator"
 )
 
-const pathCluster = api.PathAPI + "/cluster"
-
-// clusterRoutes are the calls about the cluster.
-var clusterRoutes = []Route{
-	{http.MethodGet, pathCluster, auth.RoleRead, nil, (*call).getCluster},
-	{http.MethodPost, pathCluster + "/transfer", auth.RoleOperator, nil, (*call).transferLeadership},
-	{http.MethodPost, pathCluster + "/members", auth.RoleOperator, nil, (*call).joinCluster},
-	{http.MethodDelete, pathCluster + "/members/{node}", auth.RoleOperator, nil, (*call).leaveCluster},
-}
-
 func (c *call) joinCluster() error {
 	var in api.ClusterMember
 	if err := c.Decode(&in); err != nil {
@@ -68,9 +58,11 @@ func Standby(o operator.Options, so StandbyOptions) http.Handler {
 	o.Cluster = so.Cluster
 	s := operator.NewStandby(o, so.Backup)
 	mux := http.NewServeMux()
-	for _, rt := range standbyRoutes() {
-		mux.HandleFunc(rt.Method+" "+rt.Path,
-			func(w http.ResponseWriter, r *http.Request) { serve(s, &rt, rt.handling(), so.Login, w, r) })
+	for _, rt := range mount(nil) {
+		if rt.Anywhere {
+			mux.HandleFunc(rt.Method+" "+rt.Path,
+				func(w http.ResponseWriter, r *http.Request) { serve(s, &rt, so.Login, w, r) })
+		}
 	}
 	if so.Metrics != nil {
 		mux.Handle("GET /metrics", Guard(so.Login, auth.RoleRead, so.Metrics))
@@ -83,18 +75,6 @@ func Standby(o operator.Options, so StandbyOptions) http.Handler {
 		so.Leader.ServeHTTP(w, r)
 	})
 	return underPrefix(ofSite(so.Site, h))
-}
-
-// standbyRoutes are the routes that need no leader: every node has the data, so that it can make a backup of it. The
-// transfer does need one: only the leader can give its part away.
-func standbyRoutes() []Route {
-	var list []Route
-	for _, rt := range routes {
-		if rt.Role == auth.RoleNone || rt.Path == pathCluster || rt.Path == pathBackups {
-			list = append(list, rt)
-		}
-	}
-	return list
 }
 
 // LostLeader answers a request of which only the leader knows whether it was done.

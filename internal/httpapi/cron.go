@@ -5,22 +5,7 @@ import (
 	"strconv"
 
 	"millrace/internal/api"
-	"millrace/internal/auth"
 )
-
-const pathCron = api.PathAPI + "/namespaces/{namespace}/cron/{name}"
-
-// cronRoutes are the calls about entries.
-var cronRoutes = []Route{
-	{http.MethodGet, api.PathAPI + "/cron", auth.RoleRead, []string{"namespace"}, (*call).listCron},
-	{http.MethodGet, pathCron, auth.RoleRead, nil, (*call).getCron},
-	{http.MethodPut, pathCron, auth.RoleOperator, nil, (*call).setCron},
-	{http.MethodDelete, pathCron, auth.RoleOperator, nil, (*call).dropCron},
-	{http.MethodPost, pathCron + "/pause", auth.RoleOperator, nil, func(c *call) error { return c.pauseCron(true) }},
-	{http.MethodPost, pathCron + "/resume", auth.RoleOperator, nil, func(c *call) error { return c.pauseCron(false) }},
-	{http.MethodPost, pathCron + "/run", auth.RoleOperator, nil, (*call).runCron},
-	{http.MethodGet, pathCron + "/next", auth.RoleRead, []string{"count"}, (*call).nextCron},
-}
 
 func (c *call) cronName() (namespace, name string) { return c.Name("namespace"), c.Name("name") }
 

@@ -51,9 +51,7 @@ func (c *call) removeQueue() error {
 }
 
 func (c *call) pauseQueue() error {
-	var in struct {
-		Seconds float64 `json:"for_seconds"`
-	}
+	var in api.PauseRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -71,9 +69,7 @@ func (c *call) resumeQueue() error {
 }
 
 func (c *call) purgeQueue() error {
-	var in struct {
-		State string `json:"state"`
-	}
+	var in api.PurgeRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -82,11 +78,7 @@ func (c *call) purgeQueue() error {
 }
 
 func (c *call) respawnQueue() error {
-	in := struct {
-		Limit    int     `json:"limit"`
-		Attempts uint32  `json:"attempts"`
-		TTL      float64 `json:"ttl_seconds"`
-	}{Limit: operator.RespawnMax, Attempts: 1}
+	in := api.RespawnRequest{Limit: operator.RespawnMax, Attempts: 1}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -143,12 +135,7 @@ func (c *call) actOnJob() error {
 	if err != nil {
 		return err
 	}
-	var in struct {
-		Action api.Action `json:"action"`
-		api.With
-		Queue string `json:"queue"`
-		State string `json:"state"`
-	}
+	var in api.ActRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -160,18 +147,12 @@ func (c *call) actOnJob() error {
 }
 
 func (c *call) actOnJobs() error {
-	var in struct {
-		Action api.Action `json:"action"`
-		api.With
-		Jobs []api.Target `json:"jobs"`
-	}
+	var in api.ActAllRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	outcomes, err := c.ActAll(c.R.Context(), in.Action, in.Jobs, in.With)
-	return c.Result(struct {
-		Jobs []api.Outcome `json:"jobs"`
-	}{outcomes}, err)
+	return c.Result(api.Outcomes{Jobs: outcomes}, err)
 }
 
 func (c *call) listBulk() error {
@@ -183,11 +164,7 @@ func (c *call) listBulk() error {
 }
 
 func (c *call) startBulk() error {
-	var in struct {
-		Action api.Action `json:"action"`
-		api.With
-		Filter api.Filter `json:"filter"`
-	}
+	var in api.BulkRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -222,11 +199,7 @@ func (c *call) listWorkers() error {
 }
 
 func (c *call) signalWorkers() error {
-	var in struct {
-		Signal    api.Signal `json:"signal"`
-		Namespace string     `json:"namespace"`
-		ID        string     `json:"id"`
-	}
+	var in api.SignalRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -234,15 +207,11 @@ func (c *call) signalWorkers() error {
 	if err == nil {
 		c.Note(c.R.Context(), 0, "%s %d workers", in.Signal, n)
 	}
-	return c.Result(struct {
-		Workers int `json:"workers"`
-	}{n}, err)
+	return c.Result(api.Signalled{Workers: n}, err)
 }
 
 func (c *call) listConnections() error {
-	return c.Answer(http.StatusOK, struct {
-		Connections []api.Connections `json:"connections"`
-	}{c.Connections()})
+	return c.Answer(http.StatusOK, api.ConnectionList{Connections: c.Connections()})
 }
 
 func (c *call) listBatches() error {
@@ -264,9 +233,7 @@ func (c *call) getBatch() error {
 func (c *call) getStorage() error { return c.Answer(http.StatusOK, c.Storage()) }
 
 func (c *call) getSettings() error {
-	return c.Answer(http.StatusOK, struct {
-		Settings []api.Setting `json:"settings"`
-	}{c.Settings()})
+	return c.Answer(http.StatusOK, api.SettingList{Settings: c.Settings()})
 }
 
 func (c *call) getLive() error { return c.Answer(http.StatusOK, c.Live()) }

@@ -17,8 +17,8 @@ import (
 // HandlerOptions are what is served besides the operator API. What is nil is not there.
 type HandlerOptions struct {
 	Login *auth.Login
-	// Mounted are the calls of those who push and fetch jobs.
-	Mounted []api.Route
+	// Mounted handle the calls of those who push and fetch jobs.
+	Mounted map[string]api.Handler
 	// Site refuses what web pages of other sites ask for; nil takes every name of a host.
 	Site *auth.Site
 	// Metrics serves /metrics.
@@ -30,71 +30,35 @@ type HandlerOptions struct {
 	UI http.Handler
 }
 
-// Route is one call of the API.
-type Route struct {
-	Method string
-	Path   string
-	Role   auth.Role
-	Params []string // of the query
-	handle func(*call) error
+// route is a call of the table, and what serves it.
+type route struct {
+	*api.Route
+	params  []string // of the query
+	maxBody int64    // bytes of a request
+	handle  func(*call) error
 }
 
-// listParams are the parameters of every list.
-var listParams = []string{"cursor", "limit"}
-
-// pathToken is that of a token.
-const pathToken = api.PathAPI + "/tokens/{token}"
-
-// routes are all calls of the API, in the order of its document.
-var routes = append([]Route{
-	{http.MethodGet, api.PathAPI + "/server", auth.RoleRead, nil, (*call).getServer},
-	{http.MethodGet, api.PathAPI + "/namespaces", auth.RoleRead, listParams, (*call).listNamespaces},
-	{http.MethodGet, api.PathAPI + "/queues", auth.RoleRead, append([]string{"namespace", "name"}, listParams...), (*call).listQueues},
-	{http.MethodGet, api.PathQueue, auth.RoleRead, nil, (*call).getQueue},
-	{http.MethodDelete, api.PathQueue, auth.RoleOperator, []string{"if_idle", "keep"}, (*call).removeQueue},
-	{http.MethodPost, api.PathQueue + "/pause", auth.RoleOperator, nil, (*call).pauseQueue},
-	{http.MethodPost, api.PathQueue + "/resume", auth.RoleOperator, nil, (*call).resumeQueue},
-	{http.MethodGet, api.PathQueue + "/limits", auth.RoleRead, nil, (*call).getLimits},
-	{http.MethodPut, api.PathQueue + "/limits", auth.RoleOperator, nil, (*call).setLimits},
-	{http.MethodGet, api.PathQueue + "/fairness", auth.RoleRead, nil, (*call).getFairness},
-	{http.MethodPut, api.PathQueue + "/fairness", auth.RoleOperator, nil, (*call).setFairness},
-	{http.MethodPost, api.PathQueue + "/purge", auth.RoleOperator, nil, (*call).purgeQueue},
-	{http.MethodPost, api.PathQueue + "/respawn", auth.RoleOperator, nil, (*call).respawnQueue},
-	{http.MethodGet, api.PathAPI + "/jobs", auth.RoleRead, append(slices.Clone(api.FilterParams), listParams...), (*call).listJobs},
-	{http.MethodGet, api.PathJob, auth.RoleRead, []string{"queue"}, (*call).getJob},
-	{http.MethodGet, api.PathJob + "/body", auth.RoleRead, []string{"queue"}, (*call).getBody},
-	{http.MethodPost, api.PathJob + "/actions", auth.RoleOperator, nil, (*call).actOnJob},
-	{http.MethodPost, api.PathAPI + "/actions", auth.RoleOperator, nil, (*call).actOnJobs},
-	{http.MethodGet, api.PathAPI + "/bulk", auth.RoleRead, listParams, (*call).listBulk},
-	{http.MethodPost, api.PathAPI + "/bulk", auth.RoleOperator, nil, (*call).startBulk},
-	{http.MethodGet, api.PathAPI + "/bulk/{bulk}", auth.RoleRead, nil, (*call).getBulk},
-	{http.MethodPost, api.PathAPI + "/bulk/{bulk}/cancel", auth.RoleOperator, nil, (*call).cancelBulk},
-	{http.MethodDelete, api.PathAPI + "/bulk/{bulk}", auth.RoleOperator, nil, (*call).forgetBulk},
-	{http.MethodGet, api.PathAPI + "/workers", auth.RoleRead, listParams, (*call).listWorkers},
-	{http.MethodPost, api.PathAPI + "/workers/signal", auth.RoleOperator, nil, (*call).signalWorkers},
-	{http.MethodGet, api.PathAPI + "/connections", auth.RoleRead, nil, (*call).listConnections},
-	{http.MethodGet, api.PathAPI + "/batches", auth.RoleRead, append([]string{"namespace"}, listParams...), (*call).listBatches},
-	{http.MethodGet, api.PathAPI + "/namespaces/{namespace}/batches/{batch}", auth.RoleRead, nil, (*call).getBatch},
-	{http.MethodGet, api.PathAPI + "/tokens", auth.RoleRead, append([]string{"namespace", "pool"}, listParams...), (*call).listTokens},
-	{http.MethodPost, api.PathAPI + "/tokens", auth.RoleOperator, nil, (*call).addToken},
-	{http.MethodGet, pathToken, auth.RoleRead, nil, (*call).getToken},
-	{http.MethodDelete, pathToken, auth.RoleOperator, nil, (*call).dropToken},
-	{http.MethodPut, pathToken + "/limits", auth.RoleOperator, nil, (*call).setTokenLimits},
-	{http.MethodDelete, pathToken + "/limits", auth.RoleOperator, nil, (*call).dropTokenLimits},
-	{http.MethodGet, api.PathAPI + "/storage", auth.RoleRead, nil, (*call).getStorage},
-	{http.MethodGet, api.PathAPI + "/settings", auth.RoleRead, nil, (*call).getSettings},
-	{http.MethodGet, api.PathAPI + "/live", auth.RoleRead, nil, (*call).getLive},
-	{http.MethodGet, api.PathAPI + "/events", auth.RoleRead, nil, (*call).streamEvents},
-	{http.MethodGet, api.PathAPI + "/history", auth.RoleRead, []string{"resolution"}, (*call).getHistory},
-	{http.MethodGet, api.PathAPI + "/history/parts", auth.RoleRead, []string{"period"}, (*call).getParts},
-	{http.MethodGet, "/openapi.json", auth.RoleNone, nil, (*call).getDocument},
-	{http.MethodGet, "/livez", auth.RoleNone, nil, (*call).getLivez},
-	{http.MethodGet, "/readyz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
-	{http.MethodGet, "/healthz", auth.RoleNone, []string{"verbose"}, (*call).getReadyz},
-}, slices.Concat(viewRoutes, clusterRoutes, cronRoutes, hookRoutes, workRoutes)...)
-
-// Routes returns all calls of the API, in the order of its document.
-func Routes() []Route { return routes }
+// mount finds what handles the calls of the table. Those of others are mounted.
+func mount(mounted map[string]api.Handler) []route {
+	var list []route
+	for i := range api.Routes {
+		rt := route{Route: &api.Routes[i], maxBody: bodyMax, handle: handlers[api.Routes[i].ID]}
+		if _, isLines := rt.In.(api.Lines); isLines {
+			rt.maxBody = operator.ImportBodyMax
+		}
+		if m, ok := mounted[rt.ID]; ok {
+			rt.maxBody, rt.handle = m.MaxBody, func(c *call) error { return m.Handle(&c.Call) }
+		}
+		if rt.handle == nil {
+			continue
+		}
+		for _, p := range rt.Params() {
+			rt.params = append(rt.params, p.Name)
+		}
+		list = append(list, rt)
+	}
+	return list
+}
 
 // call is one request.
 type call struct {
@@ -112,16 +76,9 @@ func NewHandler(s *operator.Service, o HandlerOptions) http.Handler {
 		o.Login = auth.NewLogin(auth.LoginOptions{})
 	}
 	mux := http.NewServeMux()
-	add := func(rt *Route, how handling) {
+	for _, rt := range mount(o.Mounted) {
 		mux.HandleFunc(rt.Method+" "+rt.Path,
-			func(w http.ResponseWriter, r *http.Request) { serve(s, rt, how, o.Login, w, r) })
-	}
-	for i := range routes {
-		add(&routes[i], routes[i].handling())
-	}
-	for _, m := range o.Mounted {
-		handle := func(c *call) error { return m.Handle(&c.Call) }
-		add(&Route{m.Method, m.Path, auth.RoleOperator, nil, handle}, handling{m.MaxBody, true})
+			func(w http.ResponseWriter, r *http.Request) { serve(s, &rt, o.Login, w, r) })
 	}
 	more(mux, &o)
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { dispatch(mux, o.UI, w, r) })
@@ -195,7 +152,7 @@ func (v *verdict) WriteHeader(status int) { v.status = status }
 func (v *verdict) Write(p []byte) (int, error) { return len(p), nil }
 
 // serve answers one call of the API.
-func serve(s *operator.Service, rt *Route, how handling, login *auth.Login, w http.ResponseWriter, r *http.Request) {
+func serve(s *operator.Service, rt *route, login *auth.Login, w http.ResponseWriter, r *http.Request) {
 	role, verdict := login.Of(r)
 	c := &call{Service: s, Call: api.Call{W: w, R: operator.WithActor(r, "")}, role: role}
 	h := w.Header()
@@ -205,7 +162,7 @@ func serve(s *operator.Service, rt *Route, how handling, login *auth.Login, w ht
 		refuse(w, p)
 		return
 	}
-	c.R.Body = http.MaxBytesReader(w, r.Body, how.maxBody)
+	c.R.Body = http.MaxBytesReader(w, r.Body, rt.maxBody)
 	err := c.checkParams(rt)
 	if err == nil {
 		err = rt.handle(c)
@@ -213,7 +170,7 @@ func serve(s *operator.Service, rt *Route, how handling, login *auth.Login, w ht
 	if err != nil {
 		c.fail(err)
 	}
-	if rt.Role == auth.RoleOperator && !how.routine {
+	if rt.Role == auth.RoleOperator && !rt.Routine {
 		s.Log().Info("operator request", slog.String("method", rt.Method), slog.String("path", r.URL.Path),
 			slog.String("remote", r.RemoteAddr), slog.Bool("accepted", err == nil))
 	}
@@ -270,13 +227,13 @@ func (c *call) fail(err error) {
 }
 
 // checkParams refuses a query with parameters that mean nothing here.
-func (c *call) checkParams(rt *Route) error {
+func (c *call) checkParams(rt *route) error {
 	query, err := url.ParseQuery(c.R.URL.RawQuery)
 	if err != nil {
 		return api.Invalid("the query cannot be read: %s", err)
 	}
 	for name := range query {
-		if !slices.Contains(rt.Params, name) {
+		if !slices.Contains(rt.params, name) {
 			return api.Invalid("there is no parameter %q here", name)
 		}
 	}

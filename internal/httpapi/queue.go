@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"millrace/internal/api"
-	"millrace/internal/auth"
 )
 
 func (c *call) getFairness() error { return c.Result(c.Fairness(c.queueName())) }
@@ -16,16 +15,6 @@ func (c *call) setFairness() error {
 	}
 	namespace, name := c.queueName()
 	return c.Result(c.SetFairness(c.R.Context(), namespace, name, in))
-}
-
-const pathHook = api.PathQueue + "/hook"
-
-// hookRoutes are the calls about hooks.
-var hookRoutes = []Route{
-	{http.MethodGet, api.PathAPI + "/hooks", auth.RoleRead, []string{"namespace"}, (*call).listHooks},
-	{http.MethodGet, pathHook, auth.RoleRead, nil, (*call).getHook},
-	{http.MethodPut, pathHook, auth.RoleOperator, nil, (*call).setHook},
-	{http.MethodDelete, pathHook, auth.RoleOperator, nil, (*call).dropHook},
 }
 
 func (c *call) listHooks() error { return c.Result(c.Hooks(c.query("namespace"))) }

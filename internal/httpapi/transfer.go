@@ -11,31 +11,19 @@ import (
 	"time"
 
 	"millrace/internal/api"
-	"millrace/internal/auth"
-	"millrace/internal/operator"
 )
-
-const pathBackups = api.PathAPI + "/backups"
 
 // backupTimeout bounds how long the answer of a backup may take.
 const backupTimeout = 6 * time.Hour
 
 func (c *call) makeBackup() error {
-	var in struct {
-		Dir string `json:"dir"`
-	}
+	var in api.BackupRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	c.AllowTime(backupTimeout + api.ReplyTimeout)
 	return c.Result(c.MakeBackup(in.Dir))
 }
-
-// mediaLines is the type of JSON lines.
-const mediaLines = "application/x-ndjson"
-
-// exportParams are the parameters of an export.
-var exportParams = []string{"namespace", "queue", "state", "type", "error", "body", "batch", "after", "before", "time", "cursor"}
 
 // exportJobs streams. Once it has begun an error can only end it early: the end mark is missing then.
 func (c *call) exportJobs() error {
@@ -47,7 +35,7 @@ func (c *call) exportJobs() error {
 	err = c.Export(c.R.Context(), f, c.query("cursor"), func(lines []byte) error {
 		if !begun {
 			begun = true
-			c.W.Header().Set("Content-Type", mediaLines)
+			c.W.Header().Set("Content-Type", api.MediaLines)
 			c.W.WriteHeader(http.StatusOK)
 		}
 		c.AllowTime(api.LargeTimeout + api.ReplyTimeout)
@@ -80,8 +68,8 @@ func (c *call) lines(use func(lines []byte) error) error {
 	if err != nil {
 		return api.CutShort(err)
 	}
-	if kind, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type")); err != nil || kind != mediaLines {
-		return api.ProblemMedia.New("send Content-Type: %s", mediaLines)
+	if kind, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type")); err != nil || kind != api.MediaLines {
+		return api.ProblemMedia.New("send Content-Type: %s", api.MediaLines)
 	}
 	return use(body)
 }
@@ -106,9 +94,7 @@ func isClientGone(err error) bool { return errors.Is(err, errClientGone) }
 
 func (c *call) listMigrations() error {
 	list, err := c.Migrations()
-	return c.Result(struct {
-		Migrations []api.Migration `json:"migrations"`
-	}{list}, err)
+	return c.Result(api.MigrationList{Migrations: list}, err)
 }
 
 func (c *call) migrateJobs() (err error) {
@@ -121,39 +107,7 @@ func (c *call) migrateJobs() (err error) {
 
 func (c *call) forgetMigration() error {
 	done, err := c.ForgetMigration(c.R.Context(), c.Name("source"))
-	return c.Result(struct {
-		Done bool `json:"done"`
-	}{done}, err)
-}
-
-// workRoutes are the calls of those who copy all jobs.
-var workRoutes = []Route{
-	{http.MethodPost, pathBackups, auth.RoleOperator, nil, (*call).makeBackup},
-	{http.MethodGet, api.PathAPI + "/export", auth.RoleRead, exportParams, (*call).exportJobs},
-	{http.MethodGet, pathImport, auth.RoleRead, nil, (*call).getImport},
-	{http.MethodPost, pathImport, auth.RoleOperator, []string{"line", "duplicates"}, (*call).importJobs},
-	{http.MethodGet, api.PathAPI + "/migrations", auth.RoleRead, nil, (*call).listMigrations},
-	{http.MethodPost, pathMigration, auth.RoleOperator, []string{"protocol", "namespace", "dry_run"}, (*call).migrateJobs},
-	{http.MethodDelete, pathMigration, auth.RoleOperator, nil, (*call).forgetMigration},
-}
-
-const (
-	pathImport    = api.PathAPI + "/imports/{import}"
-	pathMigration = api.PathAPI + "/migrations/{source}"
-)
-
-// handling is what is done about a call besides calling it.
-type handling struct {
-	maxBody int64 // bytes of a request
-	routine bool  // it belongs to the daily work: no log line for each
-}
-
-func (rt *Route) handling() handling {
-	h := handling{maxBody: bodyMax, routine: rt.Path == pathImport || rt.Path == pathMigration}
-	if h.routine && rt.Method == http.MethodPost {
-		h.maxBody = operator.ImportBodyMax
-	}
-	return h
+	return c.Result(api.Forgotten{Done: done}, err)
 }
 
 // logFault logs an error of which the client cannot be told.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"millrace/internal/api"
-	"millrace/internal/auth"
 	"millrace/internal/history"
 )
 
@@ -15,14 +14,6 @@ func (c *call) getHistory() error {
 
 func (c *call) getParts() error {
 	return c.Result(c.Parts(cmp.Or(c.query("period"), history.Parts[0].Name)))
-}
-
-// viewRoutes are the calls behind pages that sum something up.
-var viewRoutes = []Route{
-	{http.MethodGet, api.PathAPI + "/failures", auth.RoleRead, []string{"namespace", "queue"}, (*call).getFailures},
-	{http.MethodGet, api.PathAPI + "/types", auth.RoleRead, []string{"period"}, (*call).getTypes},
-	{http.MethodGet, api.PathAPI + "/history/type", auth.RoleRead, []string{"type", "period"}, (*call).getTypeHistory},
-	{http.MethodGet, api.PathAPI + "/activity", auth.RoleRead, nil, (*call).getActivity},
 }
 
 func (c *call) getFailures() error {

@@ -16,13 +16,12 @@ var (
 	Prefix     func(*http.Request) string
 	ProbePaths func() []string
 	Document   []byte
-	Routes     []Route
 )
 
 // HandlerOptions are those of internal/httpapi.
 type HandlerOptions struct {
 	Login   *auth.Login
-	Mounted []api.Route
+	Mounted map[string]api.Handler
 	Site    *auth.Site
 	Metrics http.Handler
 	Stats   http.Handler
@@ -40,16 +39,7 @@ type StandbyOptions struct {
 	Leader  http.Handler
 }
 
-// Route is one call of the API.
-type Route struct {
-	Method string
-	Path   string
-	Role   auth.Role
-	Params []string
-}
-
 const (
-	mediaLines = "application/x-ndjson"
-	bodyMax    = 1 << 20 // bytes of a request
-	prefixMax  = 200     // bytes of the path under which a proxy serves us
+	bodyMax   = 1 << 20 // bytes of a request
+	prefixMax = 200     // bytes of the path under which a proxy serves us
 )

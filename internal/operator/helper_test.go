@@ -51,7 +51,7 @@ func openFixture(t *testing.T, st store.Store, o Options, ho HandlerOptions) *fi
 	if f.service, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	ho.Mounted = rest.New(rest.Options{Engine: e}).Routes()
+	ho.Mounted = rest.New(rest.Options{Engine: e}).Handlers()
 	f.handler = NewHandler(f.service, ho)
 	t.Cleanup(f.close)
 	return f

@@ -56,7 +56,7 @@ func adoptWords(protocol, _ string) (func(line []byte) (Arrived, error), error) 
 func (f *fixture) migrate(query, text string) api.MigrationResult {
 	f.t.Helper()
 	r := request(f.t, "POST", "/api/v1/migrations/"+query, text)
-	r.Header.Set("Content-Type", mediaLines)
+	r.Header.Set("Content-Type", api.MediaLines)
 	w := f.send(r)
 	var out api.MigrationResult
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 200 {
@@ -302,20 +302,20 @@ func TestMigrateRefused(t *testing.T) {
 		"old?protocol=words":            {strings.Repeat("\n", migrationLineMax+1), "at most 10000 lines"},
 	} {
 		r := request(t, "POST", "/api/v1/migrations/"+target, want.text)
-		r.Header.Set("Content-Type", mediaLines)
+		r.Header.Set("Content-Type", api.MediaLines)
 		if p := mustProblem(t, f.send(r)); !strings.Contains(p.Detail, want.detail) {
 			t.Errorf("%s: %+v", target, p)
 		}
 	}
 	f.do(&job.SetValue{Space: migrationSpace, Name: "taken", Value: []byte(`{"source":"taken","protocol":"other"}`)})
 	r := request(t, "POST", "/api/v1/migrations/taken?protocol=words", "1 push q\n")
-	r.Header.Set("Content-Type", mediaLines)
+	r.Header.Set("Content-Type", api.MediaLines)
 	if p := mustProblem(t, f.send(r)); !strings.Contains(p.Detail, "choose another name") {
 		t.Errorf("%+v", p)
 	}
 	f.do(&job.SetValue{Space: migrationSpace, Name: "taken", Value: fmt.Appendf(nil, `{"source":"taken","protocol":"words","arrived":%d}`, arrivedMax)})
 	r = request(t, "POST", "/api/v1/migrations/old?protocol=words", "2 push q\n")
-	r.Header.Set("Content-Type", mediaLines)
+	r.Header.Set("Content-Type", api.MediaLines)
 	if p := mustProblem(t, f.send(r)); p.Status != 429 || !strings.Contains(p.Detail, "forget a source") {
 		t.Errorf("%+v", p)
 	}

@@ -13,58 +13,9 @@ import (
 
 	"millrace/internal/api"
 	"millrace/internal/auth"
-	"millrace/internal/dialect/rest"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
-
-// TestDocumentComplete holds the document and the routes together: each has what the other has, parameters
-// included.
-func TestDocumentComplete(t *testing.T) {
-	t.Parallel()
-	doc := testkit.LoadOpenAPI(t, Document)
-	var code []string
-	for _, r := range allRoutes() {
-		code = append(code, r.Method+" "+r.Path)
-		o := doc.Operation(t, r.Method, r.Path)
-		if o == nil {
-			continue // the lists below tell
-		}
-		var query []string
-		for _, p := range o.Parameters {
-			if p.In == "query" {
-				query = append(query, p.Name)
-			} else if !strings.Contains(r.Path, "{"+p.Name+"}") {
-				t.Errorf("%s %s has no %q", r.Method, r.Path, p.Name)
-			}
-		}
-		slices.Sort(query)
-		if want := slices.Sorted(slices.Values(r.Params)); !slices.Equal(query, want) {
-			t.Errorf("%s %s: parameters %v in the document, %v in the code", r.Method, r.Path, query, want)
-		}
-		if o.Summary == "" {
-			t.Errorf("%s %s says too little", r.Method, r.Path)
-		}
-		_, login := o.Responses["401"]
-		_, role := o.Responses["403"]
-		if login != (r.Role > auth.RoleNone) || role != (r.Role == auth.RoleOperator) {
-			t.Errorf("%s %s: the document does not tell its role", r.Method, r.Path)
-		}
-	}
-	slices.Sort(code)
-	if got := doc.Operations(); !slices.Equal(got, code) {
-		t.Errorf("the document has\n%s\nthe code has\n%s", strings.Join(got, "\n"), strings.Join(code, "\n"))
-	}
-}
-
-// allRoutes returns the calls of the operator's side and those that are mounted.
-func allRoutes() []Route {
-	all := slices.Clone(Routes)
-	for _, m := range rest.New(rest.Options{}).Routes() {
-		all = append(all, Route{Method: m.Method, Path: m.Path, Role: auth.RoleOperator})
-	}
-	return all
-}
 
 // ask is a request and the code that answers it.
 type ask struct {
@@ -127,7 +78,7 @@ func testDocument(t *testing.T) {
 	large := `{"action":"` + strings.Repeat("x", ImportBodyMax) + `"}`
 	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token", "{source}", "old", "{name}", "entry")
 	var asks []ask
-	for _, r := range allRoutes() {
+	for _, r := range api.Routes {
 		target := at.Replace(r.Path)
 		o := doc.Operation(t, r.Method, r.Path)
 		has := func(code string) bool { _, ok := o.Responses[code]; return ok }
@@ -303,7 +254,7 @@ func testDocument(t *testing.T) {
 			r.Header.Set("Content-Type", "text/plain")
 		}
 		if a.of != "guarded" && a.code != 415 && a.method == "POST" && isLines(a.target) {
-			r.Header.Set("Content-Type", mediaLines)
+			r.Header.Set("Content-Type", api.MediaLines)
 		}
 		if a.code == 403 {
 			r.SetBasicAuth("", "look")
@@ -349,7 +300,7 @@ func isLines(target string) bool {
 func patternOf(t *testing.T, method, target string) string {
 	t.Helper()
 	mux := http.NewServeMux()
-	for _, r := range allRoutes() {
+	for _, r := range api.Routes {
 		mux.HandleFunc(r.Method+" "+r.Path, func(http.ResponseWriter, *http.Request) {})
 	}
 	_, pattern := mux.Handler(httptest.NewRequestWithContext(t.Context(), method, target, nil))

@@ -22,7 +22,7 @@ import (
 func (f *fixture) importLines(target, text string) api.ImportResult {
 	f.t.Helper()
 	r := request(f.t, "POST", target, text)
-	r.Header.Set("Content-Type", mediaLines)
+	r.Header.Set("Content-Type", api.MediaLines)
 	w := f.send(r)
 	var out api.ImportResult
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 200 {
@@ -179,7 +179,7 @@ func TestImportRepeated(t *testing.T) {
 		t.Errorf("%+v", mark)
 	}
 	gap := request(t, "POST", "/api/v1/imports/x?line=5", all[4])
-	gap.Header.Set("Content-Type", mediaLines)
+	gap.Header.Set("Content-Type", api.MediaLines)
 	if w := f.send(gap); w.Code != 409 || !strings.Contains(w.Body.String(), "go on with line 4") {
 		t.Errorf("a gap: %d %s", w.Code, w.Body)
 	}
@@ -245,13 +245,13 @@ func TestImportRefused(t *testing.T) {
 	}
 	for _, target := range []string{"/api/v1/imports/a.b", "/api/v1/imports/x?line=0", "/api/v1/imports/x?line=x", "/api/v1/imports/x?duplicates=maybe"} {
 		r := request(t, "POST", target, good)
-		r.Header.Set("Content-Type", mediaLines)
+		r.Header.Set("Content-Type", api.MediaLines)
 		if w := f.send(r); w.Code != 400 {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
 	}
 	r := request(t, "POST", "/api/v1/imports/z", strings.Repeat("\n", importLineMax+1))
-	r.Header.Set("Content-Type", mediaLines)
+	r.Header.Set("Content-Type", api.MediaLines)
 	if w := f.send(r); w.Code != 400 {
 		t.Errorf("too many lines: %d %s", w.Code, w.Body)
 	}

@@ -16,7 +16,4 @@ func init() { //nolint:gochecknoinits // the tests of the package are driven ove
 	}
 	operator.NoLeader, operator.Prefix, operator.ProbePaths = httpapi.NoLeader, httpapi.Prefix, httpapi.ProbePaths
 	operator.Document = httpapi.Document()
-	for _, r := range httpapi.Routes() {
-		operator.Routes = append(operator.Routes, operator.Route{Method: r.Method, Path: r.Path, Role: r.Role, Params: r.Params})
-	}
 }

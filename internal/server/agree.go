@@ -154,6 +154,19 @@ func (n *node) room() *uint64 {
 	return nil
 }
 
+// roomFor tells why this node has no room for the data of another one; nil: it has, or does not know.
+func (n *node) roomFor(bytes int64) error {
+	free, floor := n.room(), n.cfg.Store.FreeFloor
+	if bytes <= 0 || free == nil || *free >= floor && *free-floor >= uint64(bytes) {
+		return nil
+	}
+	return fmt.Errorf("node %s has too little disk space for the data of the cluster: %.1f MiB are to come, and %.1f MiB "+
+		"are free, of which store.free_floor keeps %.1f MiB. Make room on its disk: the leader tries again by itself",
+		n.cfg.Cluster.Node, mib(uint64(bytes)), mib(*free), mib(floor))
+}
+
+func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
+
 func joinAbout(texts ...string) string {
 	texts = slices.DeleteFunc(texts, func(t string) bool { return t == "" })
 	return strings.Join(texts, "; ")
@@ -166,10 +179,10 @@ func roomAbout(free *uint64, floor uint64) string {
 	return fmt.Sprintf("it has too little disk space: %d bytes are free", *free)
 }
 
-// receivesAbout tells how much a node has of all data that it is sent.
+// receivesAbout tells how much a node has of all data that it is sent, or why it does not take that.
 func receivesAbout(p *cluster.Pong) string {
-	if p.Receives == 0 {
-		return ""
+	if p.Receives == 0 || p.NoRoom != "" {
+		return p.NoRoom
 	}
 	return fmt.Sprintf("it is sent all data, and has %d %% of %.1f MiB", p.Received*100/p.Receives,
 		float64(p.Receives)/(1<<20))

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"millrace/internal/api"
 	"millrace/internal/config"
 )
 
@@ -97,4 +99,50 @@ func TestRoomOfMajority(t *testing.T) {
 			t.Errorf("the status says %s", text)
 		}
 	}
+}
+
+// A node that has no room for all data is not sent it. Its log and the status of the cluster tell why and what to do.
+// Once there is room it is sent all data by itself.
+func TestRoomForAllData(t *testing.T) {
+	t.Parallel()
+	flags := nodes(t, 4, map[string]string{"cluster.log_keep": "1MiB", "store.free_floor": "1MiB"})
+	c := startNodes(t, flags, 3)
+	for range 100 { // more than the log keeps
+		push(t, c.up["a"].addr(0), "q", "n", fmt.Sprintf(`,"payload":%q`, strings.Repeat("x", 30_000)))
+	}
+	until(t, "the log of every node is cut", func() bool {
+		for _, r := range c.up {
+			if log := r.server.node.log; log.Times().Cuts.Count == 0 || log.Stats().Bytes > 2<<20 {
+				return false
+			}
+		}
+		return true
+	})
+	var free atomic.Uint64
+	free.Store(1<<20 + 1000)
+	c.up["d"] = start(t, c.configs["d"], Options{freeBytes: func() *uint64 { n := free.Load(); return &n }})
+	member := fmt.Sprintf(`{"name":"d","addr":%q}`, c.configs["d"].Cluster.Addr)
+	c.call("a", http.MethodPost, "/api/v1/cluster/members", member, http.StatusAccepted)
+	const why = "node d has too little disk space for the data of the cluster: "
+	const figures = "1.0 MiB are free, of which store.free_floor keeps 1.0 MiB. Make room on its disk"
+	for _, at := range []string{"a", "d"} {
+		until(t, "the status tells why the node gets no data", func() bool {
+			text := c.call(at, http.MethodGet, "/api/v1/cluster", "", http.StatusOK)
+			return strings.Contains(text, why) && strings.Contains(text, figures)
+		})
+	}
+	if text := c.up["d"].log.String(); !strings.Contains(text, why) || !strings.Contains(text, figures) {
+		t.Errorf("its log: %s", text)
+	}
+	if c.up["d"].server.node.received.Times().Count > 0 {
+		t.Error("it has received all data")
+	}
+	free.Store(1 << 40)
+	c.awaitRole("d", api.RoleStandby)
+	if c.up["d"].server.node.received.Times().Count == 0 {
+		t.Error("it has caught up without all data: this was no test")
+	}
+	until(t, "nothing is wrong with its room any more", func() bool {
+		return !strings.Contains(c.call("a", http.MethodGet, "/api/v1/cluster", "", http.StatusOK), why)
+	})
 }

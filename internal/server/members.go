@@ -194,6 +194,9 @@ func (n *node) pong() cluster.Pong {
 	p.TimeOf, p.Time = n.log.Time()
 	p.Free, p.Settings = n.room(), n.agreement()
 	p.Received, p.Receives = n.received.Progress()
+	if err := n.received.NoRoom(); err != nil {
+		p.NoRoom = err.Error()
+	}
 	return p
 }
 

@@ -116,7 +116,7 @@ func (s *server) openNode(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("data.dir: %w", n.advise(err))
 	}
-	if n.received, err = cluster.OpenReceiver(filepath.Join(s.cfg.Data.Dir, receivedDir), s.log, n.fatal); err != nil {
+	if n.received, err = cluster.OpenReceiver(filepath.Join(s.cfg.Data.Dir, receivedDir), s.log, n.roomFor, n.fatal); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
 	}
 	i := slices.IndexFunc(c.Peers, func(p config.Peer) bool { return p.Name == c.Node })

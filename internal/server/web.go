@@ -76,7 +76,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 	ready := func() bool { ok, _ := service.Health(); return ok }
 	o := httpapi.HandlerOptions{
 		Login:   login,
-		Mounted: s.mounted.Routes(),
+		Mounted: s.mounted.Handlers(),
 		Site:    s.site(auth.SiteOptions{AnyHost: gates[0].config.Authenticated, Open: httpapi.ProbePaths()}),
 		Metrics: s.shared.Alone(metrics.Handler(metrics.Options{
 			Engine: s.engine, Version: s.opts.Version, Durability: s.cfg.Store.Durability, QueuesMax: w.MetricsQueues,

@@ -66,13 +66,7 @@ func benchCluster(ctx context.Context, out report, g *group) error {
 		return err
 	}
 	defer remove()
-	defer func() {
-		for _, n := range g.nodes {
-			if n.Server != nil {
-				n.Kill()
-			}
-		}
-	}()
+	defer g.killAll()
 	if err := g.form(ctx); err != nil {
 		return err
 	}
@@ -87,6 +81,15 @@ func benchCluster(ctx context.Context, out report, g *group) error {
 		}
 	}
 	return g.changes(ctx)
+}
+
+// killAll ends all nodes.
+func (g *group) killAll() {
+	for _, n := range g.nodes {
+		if n.Server != nil {
+			n.Kill()
+		}
+	}
 }
 
 // form starts three nodes on empty directories.

@@ -7,6 +7,7 @@
 //	go run ./test/bench wire      pushes, round trips and bulks over the sockets of all protocols
 //	go run ./test/bench peers     Millrace, synced, next to Faktory, LMSTFY and beanstalkd
 //	go run ./test/bench cluster   three nodes next to a single one, and how long a change of leader takes
+//	go run ./test/bench keyed     pushes per second around the death of a leader that has many jobs with keys
 //	go run ./test/bench scale     memory, order, restart and disk with a large backlog; fairness
 //	go run ./test/bench results   the figures of the documents, as data and as tables
 //
@@ -88,6 +89,13 @@ func dispatch(ctx context.Context, args []string) error {
 			return err
 		}
 		return benchCluster(ctx, out, g)
+	case "keyed":
+		k := keyedFlags(flags)
+		_ = flags.Parse(args[1:]) // ends the process itself
+		if err := out.facts(k.dir); err != nil {
+			return err
+		}
+		return benchKeyed(ctx, out, k)
 	case "scale":
 		s := scaleFlags(flags)
 		_ = flags.Parse(args[1:]) // ends the process itself
@@ -100,6 +108,6 @@ func dispatch(ctx context.Context, args []string) error {
 		_ = flags.Parse(args[1:]) // ends the process itself
 		return runResults(ctx, out, o)
 	default:
-		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers, cluster, scale or results", args[0])
+		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers, cluster, keyed, scale or results", args[0])
 	}
 }

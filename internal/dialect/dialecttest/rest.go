@@ -76,7 +76,7 @@ func (m *mounted) Serve(ctx context.Context, l net.Listener) error {
 	}
 	defer service.Close()
 	h := &dialect.HTTP{
-		Handler: httpapi.NewHandler(service, httpapi.HandlerOptions{Mounted: m.Routes()}), Logger: log,
+		Handler: httpapi.NewHandler(service, httpapi.HandlerOptions{Mounted: m.Handlers()}), Logger: log,
 		Shared:       dialect.NewShared(0, 0),
 		WriteTimeout: m.WriteTimeout,
 	}

@@ -3,7 +3,6 @@ package rest
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"time"
 
 	"millrace/internal/api"
@@ -56,16 +55,16 @@ func Spec() dialect.Spec {
 	}
 }
 
-// Routes are the calls.
-func (d *Dialect) Routes() []api.Route {
+// Handlers are what handles the calls.
+func (d *Dialect) Handlers() map[string]api.Handler {
 	large, small := int64(d.opts.MaxBody), int64(min(d.opts.MaxBody, settleMaxBody))
-	return []api.Route{
-		{Method: http.MethodPost, Path: api.PathQueue + "/jobs", MaxBody: large, Handle: d.pushJobs},
-		{Method: http.MethodPost, Path: api.PathNamespace + "/fetch", MaxBody: small, Handle: d.fetchJobs},
-		{Method: http.MethodPost, Path: api.PathJob + "/ack", MaxBody: large, Handle: d.ackJob},
-		{Method: http.MethodPost, Path: api.PathJob + "/fail", MaxBody: small, Handle: d.failJob},
-		{Method: http.MethodPost, Path: api.PathJob + "/extend", MaxBody: small, Handle: d.extendJob},
-		{Method: http.MethodPost, Path: api.PathJob + "/release", MaxBody: small, Handle: d.releaseJob},
+	return map[string]api.Handler{
+		"pushJobs":   {MaxBody: large, Handle: d.pushJobs},
+		"fetchJobs":  {MaxBody: small, Handle: d.fetchJobs},
+		"ackJob":     {MaxBody: large, Handle: d.ackJob},
+		"failJob":    {MaxBody: small, Handle: d.failJob},
+		"extendJob":  {MaxBody: small, Handle: d.extendJob},
+		"releaseJob": {MaxBody: small, Handle: d.releaseJob},
 	}
 }
 

@@ -44,7 +44,7 @@ func newFixture(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.handler = httpapi.NewHandler(f.service, httpapi.HandlerOptions{Mounted: d.Routes()})
+	f.handler = httpapi.NewHandler(f.service, httpapi.HandlerOptions{Mounted: d.Handlers()})
 	t.Cleanup(f.close)
 	return f
 }

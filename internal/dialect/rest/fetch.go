@@ -23,14 +23,7 @@ const (
 
 // fetchJobs leases jobs, or waits for one. Nothing there is no error.
 func (d *Dialect) fetchJobs(c *api.Call) error {
-	var in struct {
-		Queues []string `json:"queues"`
-		Max    int      `json:"max"`
-		Wait   float64  `json:"wait_seconds"`
-		Lease  float64  `json:"lease_seconds"`
-		Holder string   `json:"holder"`
-		Worker string   `json:"worker"`
-	}
+	var in api.FetchRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}

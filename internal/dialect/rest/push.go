@@ -88,9 +88,7 @@ func (d *Dialect) pushed(cmd job.Command, r *job.Result) (api.Pushed, error) {
 }
 
 func (d *Dialect) pushJobs(c *api.Call) error {
-	var in struct {
-		Jobs []api.NewJob `json:"jobs"`
-	}
+	var in api.PushRequest
 	c.AllowTime(d.opts.ReadTimeout + d.opts.WriteTimeout)
 	if err := c.Decode(&in); err != nil {
 		return err

@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"encoding/json"
-
 	"millrace/internal/api"
 	"millrace/internal/job"
 )
@@ -13,14 +11,8 @@ const (
 	failLinesMax = 1000
 )
 
-// held is how a request names a job in a worker's hands.
-type held struct {
-	Queue  string `json:"queue"`
-	Holder string `json:"holder"`
-}
-
-// of returns which job that is, and who holds it.
-func (h held) of(c *api.Call, id job.ID) (job.Ref, job.Holder, error) {
+// held returns which job a request names, and who holds it.
+func held(c *api.Call, h api.HeldBy, id job.ID) (job.Ref, job.Holder, error) {
 	namespace := c.Name("namespace")
 	holder, err := api.ParseHolder(h.Holder)
 	if err == nil {
@@ -54,12 +46,7 @@ func (d *Dialect) settle(c *api.Call, ref job.Ref, cmd job.Command) error {
 
 // ackJob ends a job with success. The result is kept if the job is.
 func (d *Dialect) ackJob(c *api.Call) error {
-	var in struct {
-		held
-		Result       json.RawMessage `json:"result"`
-		ResultText   *string         `json:"result_text"`
-		ResultBase64 []byte          `json:"result_base64"`
-	}
+	var in api.AckRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -72,7 +59,7 @@ func (d *Dialect) ackJob(c *api.Call) error {
 	if err != nil {
 		return api.Invalid("result, result_text and result_base64: name one of them")
 	}
-	ref, by, err := in.of(c, id)
+	ref, by, err := held(c, in.HeldBy, id)
 	if err != nil {
 		return err
 	}
@@ -81,10 +68,7 @@ func (d *Dialect) ackJob(c *api.Call) error {
 
 // failJob ends a job's execution without success: it is tried again, or is dead if it has been often enough.
 func (d *Dialect) failJob(c *api.Call) error {
-	var in struct {
-		held
-		api.Failed
-	}
+	var in api.FailRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -92,7 +76,7 @@ func (d *Dialect) failJob(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ref, by, err := in.of(c, id)
+	ref, by, err := held(c, in.HeldBy, id)
 	if err != nil {
 		return err
 	}
@@ -110,10 +94,7 @@ func (d *Dialect) failJob(c *api.Call) error {
 
 // extendJob lets a lease end so long after now.
 func (d *Dialect) extendJob(c *api.Call) error {
-	in := struct {
-		held
-		Lease float64 `json:"lease_seconds"`
-	}{Lease: api.LeaseDefault.Seconds()}
+	in := api.ExtendRequest{Lease: api.LeaseDefault.Seconds()}
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -125,7 +106,7 @@ func (d *Dialect) extendJob(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ref, by, err := in.of(c, id)
+	ref, by, err := held(c, in.HeldBy, id)
 	if err == nil {
 		err = checkLease(lease)
 	}
@@ -137,10 +118,7 @@ func (d *Dialect) extendJob(c *api.Call) error {
 
 // releaseJob gives a job back without counting a failure: ready at its old place, or after a delay.
 func (d *Dialect) releaseJob(c *api.Call) error {
-	var in struct {
-		held
-		Delay float64 `json:"delay_seconds"`
-	}
+	var in api.ReleaseRequest
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
@@ -152,7 +130,7 @@ func (d *Dialect) releaseJob(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ref, by, err := in.of(c, id)
+	ref, by, err := held(c, in.HeldBy, id)
 	if err != nil {
 		return err
 	}
