@@ -119,6 +119,9 @@ func (w *worker) resume(l *suite.Life, c *client) error {
 	return nil
 }
 
+// faktoryStops is what a server that is being stopped says to every command of Faktory: it tells nothing about the job.
+const faktoryStops = "shutdown in progress"
+
 // settle acks a job. If the answer is cut off, the job stays among those that the
 // worker has in its hands, if it can have any.
 func (w *worker) settle(l *suite.Life, c *client, h *held) error {
@@ -132,7 +135,7 @@ func (w *worker) settle(l *suite.Life, c *client, h *held) error {
 	switch {
 	case err == nil:
 		w.book.acked(h, w.proto, now)
-	case wire.IsRefused(err):
+	case wire.IsRefused(err) && !strings.Contains(err.Error(), faktoryStops):
 		w.book.refused(h, now, err.Error())
 	default:
 		w.unanswered(l, h)
