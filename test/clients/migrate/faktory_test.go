@@ -86,10 +86,57 @@ func fillFaktory(t *testing.T, c *faktory.Client) (want map[string]bool) {
 	if j, err := c.Fetch("held"); err != nil || j == nil {
 		t.Fatal(j, err)
 	}
+	for range 2 { // the original takes both, because it has no locks
+		j := uniqueJob()
+		want[j.Jid] = true
+		if err := c.Push(j); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := c.PauseQueues("second"); err != nil {
 		t.Fatal(err)
 	}
 	return want
+}
+
+// uniqueJob is a job of which there may be one at a time. The original spells its args in another way than others do.
+func uniqueJob() *faktory.Job {
+	j := faktory.NewJob("unique", map[string]any{"b": "<é>", "a": 1.0})
+	j.Queue = "unique"
+	return j.SetCustom("unique_for", 3600)
+}
+
+// uniqueFaktory works off the two jobs that have the same lock: another is refused until the first has ended.
+func uniqueFaktory(t *testing.T, c *faktory.Client, want map[string]bool) {
+	t.Helper()
+	refused := func(when string) {
+		t.Helper()
+		if err := c.Push(uniqueJob()); err == nil || !strings.Contains(err.Error(), "NOTUNIQUE") {
+			t.Errorf("a push %s: %v", when, err)
+		}
+	}
+	refused("before any was fetched")
+	var jids []string
+	for range 2 {
+		j, err := c.Fetch("unique")
+		if err != nil || j == nil || !want[j.Jid] {
+			t.Fatal(j, err)
+		}
+		delete(want, j.Jid)
+		jids = append(jids, j.Jid)
+	}
+	for _, jid := range []string{jids[1], jids[0]} { // the first has the lock
+		refused("while the first is held")
+		if err := c.Ack(jid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Push(uniqueJob()); err != nil {
+		t.Errorf("a push after the first has ended: %v", err)
+	}
+	if j, err := c.Fetch("unique"); err != nil || j == nil || c.Ack(j.Jid) != nil {
+		t.Fatal(j, err)
+	}
 }
 
 // TestFaktory moves from a Faktory server by its Redis.
@@ -122,7 +169,7 @@ func moveFaktory(t *testing.T, want map[string]bool, address string) {
 	for _, q := range r.Queues {
 		states[q.State] += q.Read
 	}
-	if fmt.Sprint(states) != "map[dead:3 leased:1 paused:1 ready:600 retrying:3 scheduled:300]" {
+	if fmt.Sprint(states) != "map[dead:3 leased:1 paused:1 ready:602 retrying:3 scheduled:300]" {
 		t.Errorf("%v", states)
 	}
 	c := faktoryClient(t, s.Addr(kit.Faktory))
@@ -132,9 +179,10 @@ func moveFaktory(t *testing.T, want map[string]bool, address string) {
 	if err := c.ResumeQueues("second"); err != nil {
 		t.Fatal(err)
 	}
+	uniqueFaktory(t, c, want)
 	workFaktory(t, c, want)
 	nothing(t, s, jobs, "faktory", address)
-	if j, err := c.Fetch("first", "second", "failing", "held"); err != nil || j != nil {
+	if j, err := c.Fetch("first", "second", "failing", "held", "unique"); err != nil || j != nil {
 		t.Errorf("%v, %v: it came twice", j, err)
 	}
 }
