@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -113,4 +116,23 @@ func (c *httpLink) wants(want, status int, err error) error {
 		err = RefusedError(fmt.Sprintf("%d %s: %s", status, http.StatusText(status), c.answer))
 	}
 	return err
+}
+
+// Request returns a request as it goes over the wire, for those who send it themselves.
+func Request(method, target string, body []byte) []byte {
+	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\n", method, target)
+	if body != nil {
+		b = fmt.Appendf(b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	}
+	return append(append(b, "\r\n"...), body...)
+}
+
+// ReadAnswer reads the answer to such a request.
+func ReadAnswer(r *bufio.Reader) (status int, answer []byte, err error) {
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, errors.Join(err, resp.Body.Close())
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tinylib/msgp/msgp"
 )
@@ -196,7 +197,7 @@ func (c *Tarantool) Push(queue string, jobs ...Job) error {
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		c.arg = msgp.AppendStringFromBytes(c.arg[:0], j.Body)
+		c.arg = appendText(c.arg[:0], j.Body)
 		if options := putOptions(j); options != nil {
 			c.request(iprotoCall, c.putWith, c.arg, options)
 		} else {
@@ -204,6 +205,14 @@ func (c *Tarantool) Push(queue string, jobs ...Job) error {
 		}
 	}
 	return c.answered(len(jobs))
+}
+
+// appendText appends a body as connectors do: as a string if it is text.
+func appendText(b, body []byte) []byte {
+	if utf8.Valid(body) {
+		return msgp.AppendStringFromBytes(b, body)
+	}
+	return msgp.AppendBytes(b, body)
 }
 
 // putOptions returns the second argument of a put, nil if it needs none.

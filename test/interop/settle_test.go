@@ -10,6 +10,7 @@ import (
 	"millrace/internal/dialect/lmstfy/lmstfytest"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/dialect/workq/workqtest"
+	"millrace/internal/wire"
 )
 
 // failing returns the drivers whose workers can fail.
@@ -64,7 +65,7 @@ func (w *world) ended(in, out dialecttest.Driver, queue string) {
 		w.look(queue, ready)
 	default:
 		w.look(queue, none)
-		moved := dialecttest.DeadQueue(queue)
+		moved := wire.DeadQueue(queue)
 		w.look(moved, ready)
 		for _, d := range w.drivers {
 			task, err := w.clients[d.Name].Fetch(moved, patience)

@@ -2,17 +2,15 @@ package dialecttest
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strconv"
 	"strings"
 	"time"
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/beanstalkd"
-	"millrace/internal/dialect/beanstalkd/beanstalkdtest"
+	"millrace/internal/wire"
 )
 
 // Beanstalkd drives the beanstalkd protocol.
@@ -25,8 +23,8 @@ func Beanstalkd() Driver {
 				MaxJob:  s.MaxCommand,
 			})
 		},
-		Client: func(conn net.Conn) (Client, error) { return beanstalkdClient{beanstalkdtest.New(conn)}, nil },
-		Hello:  chooseTube,
+		Client: wired("beanstalkd", inspectBeanstalkd),
+		Hello:  shake("beanstalkd"),
 		Push: func(name, body string) []byte {
 			return fmt.Appendf(onlyOther(name, "use "+name+"\r\n"), "put 0 0 60 %d\r\n%s\r\n", len(body), body)
 		},
@@ -42,16 +40,7 @@ func Beanstalkd() Driver {
 	}
 }
 
-// chooseTube has a connection use and watch the queue of the common cases.
-func chooseTube(conn net.Conn) (*bufio.Reader, error) {
-	c := beanstalkdtest.New(conn)
-	if err := c.Use(queue); err != nil {
-		return nil, err
-	}
-	return bufio.NewReader(conn), c.Watch(queue) // which has read its replies, and there are no others
-}
-
-// onlyOther returns the command for a queue that is not the one of chooseTube.
+// onlyOther returns the command for a queue that is not the one that the handshake has chosen.
 func onlyOther(name, command string) []byte {
 	if name == queue {
 		return nil
@@ -85,69 +74,14 @@ func readBeanstalkdReply(r *bufio.Reader) (bool, error) {
 	}
 }
 
-type beanstalkdClient struct{ *beanstalkdtest.Client }
-
-func (c beanstalkdClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
-
-func (c beanstalkdClient) PushWith(queue, body string, w Wishes) error {
-	j := beanstalkdtest.Job{TTR: time.Minute, Delay: w.Delay, Body: []byte(body)}
-	if w.Level < 0 {
-		j.Priority = uint32(-w.Level) //nolint:gosec // a small number
-	}
-	_, err := c.Put(queue, j)
-	return err
-}
-
-func (c beanstalkdClient) FetchFail(string) error { return ErrUnable }
-
-func (c beanstalkdClient) Inspect(handle string) (string, error) {
-	stats, err := c.Stats("stats-job " + handle)
+func inspectBeanstalkd(c *wire.Beanstalkd, _, id string) (string, error) {
+	stats, err := c.Stats("stats-job " + id)
 	if err != nil {
 		return "", err
 	}
-	if stats["id"] != handle || stats["state"] != "reserved" {
-		return "", fmt.Errorf("stats-job %s shows %v", handle, stats)
-	}
-	id, err := strconv.ParseUint(handle, 10, 64)
-	if err != nil {
-		return "", err
+	if stats["id"] != id || stats["state"] != "reserved" {
+		return "", fmt.Errorf("stats-job %s shows %v", id, stats)
 	}
 	j, err := c.Peek(id)
 	return string(j.Body), err
-}
-
-func (c beanstalkdClient) Look(queue string) (Sight, error) {
-	stats, err := c.Stats("stats-tube " + queue)
-	if errors.Is(err, beanstalkdtest.ErrNotFound) {
-		return Sight{}, nil
-	}
-	if err != nil {
-		return Sight{}, err
-	}
-	var s Sight
-	for key, n := range map[string]*int{
-		"current-jobs-ready": &s.Ready, "current-jobs-delayed": &s.Delayed, "current-jobs-reserved": &s.Held,
-		"current-jobs-buried": &s.Dead,
-	} {
-		if *n, err = strconv.Atoi(stats[key]); err != nil {
-			return s, fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return s, nil
-}
-
-func (c beanstalkdClient) Fetch(queue string, wait time.Duration) (Task, error) {
-	j, err := c.Reserve(queue, wait)
-	if errors.Is(err, beanstalkdtest.ErrTimedOut) {
-		err = ErrEmpty
-	}
-	return Task{Handle: strconv.FormatUint(j.ID, 10), Body: string(j.Body)}, err
-}
-
-func (c beanstalkdClient) Ack(handle string) error {
-	id, err := strconv.ParseUint(handle, 10, 64)
-	if err != nil {
-		return err
-	}
-	return c.Delete(id)
 }

@@ -8,6 +8,7 @@ import (
 
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
+	"millrace/internal/wire"
 )
 
 // ErrEmpty is what Client.Fetch returns when there was no job in time, and
@@ -54,17 +55,14 @@ const (
 	EndNone   End = ""
 	EndDead   End = "dead"
 	EndFailed End = "failed"
-	EndMoved  End = "moved" // into the queue that DeadQueue names
+	EndMoved  End = "moved" // into the queue that wire.DeadQueue names
 )
 
-// DeadQueue returns where a protocol's last failure moves a job, if it does.
-func DeadQueue(queue string) string { return queue + "-dead" }
+// Sight is how many jobs a protocol says there are, with Untold for what it does not tell.
+type Sight = wire.Sight
 
 // Untold stands in a Sight for what the protocol does not tell.
-const Untold = -1
-
-// Sight is how many jobs a protocol says there are.
-type Sight struct{ Ready, Delayed, Held, Dead int }
+const Untold = wire.Untold
 
 // Client is a well-behaved client on one connection.
 type Client interface {

@@ -2,17 +2,13 @@ package dialecttest
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/lmstfy"
-	"millrace/internal/dialect/lmstfy/lmstfytest"
+	"millrace/internal/wire"
 )
 
 // Lmstfy drives the LMSTFY protocol.
@@ -25,16 +21,16 @@ func Lmstfy() Driver {
 				MaxBody: s.MaxCommand, MaxHeader: s.MaxCommand,
 			})
 		},
-		Client: func(conn net.Conn) (Client, error) { return lmstfyClient{lmstfytest.New(conn, namespace)}, nil },
+		Client: wired("lmstfy", inspectLmstfy),
 		Push: func(queue, body string) []byte {
-			return lmstfytest.Append(nil, http.MethodPut, "/api/"+namespace+"/"+queue, "", []byte(body))
+			return wire.Request(http.MethodPut, "/api/"+namespace+"/"+queue, []byte(body))
 		},
 		Fetch: func(queue string, wait time.Duration) []byte {
 			target := fmt.Sprintf("/api/%s/%s?timeout=%d", namespace, queue, int(wait.Seconds()))
-			return lmstfytest.Append(nil, http.MethodGet, target, "", nil)
+			return wire.Request(http.MethodGet, target, nil)
 		},
 		ReadReply: func(r *bufio.Reader) (bool, error) {
-			code, _, err := lmstfytest.ReadAnswer(r, http.MethodGet)
+			code, _, err := wire.ReadAnswer(r)
 			return code < http.StatusMultipleChoices, err
 		},
 		AnyBytes:  true,
@@ -43,65 +39,10 @@ func Lmstfy() Driver {
 	}
 }
 
-// lmstfyClient names a job by its queue and its id.
-type lmstfyClient struct{ *lmstfytest.Client }
-
-func (c lmstfyClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
-
-func (c lmstfyClient) PushWith(queue, body string, w Wishes) error {
-	tries := 10
-	if w.Last {
-		tries = 1
+func inspectLmstfy(c *wire.Lmstfy, queue, id string) (string, error) {
+	var j struct {
+		Data []byte `json:"data"`
 	}
-	query := fmt.Sprintf("tries=%d&delay=%d", tries, int(w.Delay.Seconds()))
-	if w.TTL > 0 {
-		query += fmt.Sprintf("&ttl=%d", int(w.TTL.Seconds()))
-	}
-	if w.Group != "" {
-		query += "&group=" + url.QueryEscape(w.Group)
-	}
-	_, err := c.Publish(queue, query, []byte(body))
-	return err
-}
-
-// FetchFail takes a job for no time at all.
-func (c lmstfyClient) FetchFail(queue string) error {
-	_, err := c.Consume(queue, 0, 0)
-	return err
-}
-
-func (c lmstfyClient) Inspect(handle string) (string, error) {
-	queue, id, _ := strings.Cut(handle, "/")
-	j, err := c.PeekJob(queue, id)
-	if err != nil {
-		return "", err
-	}
-	body, err := j.Body()
-	return string(body), err
-}
-
-func (c lmstfyClient) Look(queue string) (Sight, error) {
-	ready, err := c.Size(queue)
-	if err != nil {
-		return Sight{}, err
-	}
-	dead, _, err := c.DeadLetter(queue)
-	return Sight{Ready: ready, Delayed: Untold, Held: Untold, Dead: dead}, err
-}
-
-func (c lmstfyClient) Fetch(queue string, wait time.Duration) (Task, error) {
-	j, err := c.Consume(queue, 2*time.Minute, wait)
-	if errors.Is(err, lmstfytest.ErrEmpty) {
-		return Task{}, ErrEmpty
-	}
-	if err != nil {
-		return Task{}, err
-	}
-	body, err := j.Body()
-	return Task{Handle: j.Queue + "/" + j.ID, Body: string(body)}, err
-}
-
-func (c lmstfyClient) Ack(handle string) error {
-	queue, id, _ := strings.Cut(handle, "/")
-	return c.Delete(queue, id)
+	err := c.Call(http.MethodGet, queue+"/job/"+id, nil, http.StatusOK, &j)
+	return string(j.Data), err
 }

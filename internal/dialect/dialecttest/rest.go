@@ -4,21 +4,22 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/rest"
-	"millrace/internal/dialect/rest/resttest"
 	"millrace/internal/httpapi"
 	"millrace/internal/operator"
+	"millrace/internal/wire"
 )
+
+const restPath = "/api/v1/namespaces/" + namespace
 
 // Rest drives the calls of the operator API that workers and producers use. Bodies are bytes.
 func Rest() Driver {
@@ -29,16 +30,16 @@ func Rest() Driver {
 				Engine: s.Engine, MaxBody: s.MaxCommand, ReadTimeout: time.Second, WriteTimeout: s.WriteTimeout,
 			})}
 		},
-		Client: func(conn net.Conn) (Client, error) { return restClient{resttest.New(conn, namespace)}, nil },
+		Client: wired("rest", inspectRest),
 		Push: func(queue, body string) []byte {
-			return resttest.Append(nil, http.MethodPost, namespace, "/queues/"+queue+"/jobs",
-				resttest.PushRequest([]byte(body), nil))
+			text := base64.StdEncoding.EncodeToString([]byte(body))
+			return wire.Request(http.MethodPost, restPath+"/queues/"+queue+"/jobs", fmt.Appendf(nil, `{"jobs":[{"body_base64":%q}]}`, text))
 		},
 		Fetch: func(queue string, wait time.Duration) []byte {
-			return resttest.Append(nil, http.MethodPost, namespace, "/fetch", resttest.FetchRequest(queue, wait, ""))
+			return wire.Request(http.MethodPost, restPath+"/fetch", fmt.Appendf(nil, `{"queues":[%q],"wait_seconds":%v}`, queue, wait.Seconds()))
 		},
 		ReadReply: func(r *bufio.Reader) (bool, error) {
-			code, answer, err := resttest.ReadAnswer(r)
+			code, answer, err := wire.ReadAnswer(r)
 			none := bytes.Contains(answer, []byte(`"jobs":[]`)) // there was nothing to fetch
 			return code < http.StatusMultipleChoices && !none, err
 		},
@@ -83,71 +84,23 @@ func (m *mounted) Serve(ctx context.Context, l net.Listener) error {
 	return h.Serve(ctx, l)
 }
 
-// restClient names a job by its queue and its id.
-type restClient struct{ *resttest.Client }
-
-func (c restClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
-
-func (c restClient) PushWith(queue, body string, w Wishes) error {
-	fields := map[string]any{"priority": w.Level, "delay_seconds": w.Delay.Seconds(), "ttl_seconds": w.TTL.Seconds(), "group": w.Group, "traceparent": w.Trace}
-	if w.Last {
-		fields["retry"] = 0
+func inspectRest(c *wire.Rest, queue, handle string) (string, error) {
+	var j struct {
+		State string `json:"state"`
+		Body  struct {
+			Base64    []byte `json:"base64"`
+			Truncated bool   `json:"truncated"`
+		} `json:"body"`
 	}
-	return c.Client.Push(queue, []byte(body), fields)
-}
-
-func (c restClient) Fetch(queue string, wait time.Duration) (Task, error) {
-	j, err := c.Client.Fetch(queue, wait)
-	if errors.Is(err, resttest.ErrEmpty) {
-		err = ErrEmpty
-	}
-	return Task{Handle: fmt.Sprintf("%s %d", j.Queue, j.ID), Body: string(j.Body.Base64)}, err
-}
-
-// settle ends the holding of a job.
-func (c restClient) settle(verb, handle string) error {
-	queue, id, err := restJob(handle)
-	if err == nil {
-		_, err = c.Settle(verb, queue, id)
-	}
-	return err
-}
-
-// restJob reads a handle.
-func restJob(handle string) (queue string, id uint64, err error) {
-	queue, text, _ := strings.Cut(handle, " ")
-	id, err = strconv.ParseUint(text, 10, 64)
-	return queue, id, err
-}
-
-func (c restClient) Ack(handle string) error { return c.settle("ack", handle) }
-
-func (c restClient) FetchFail(queue string) error {
-	task, err := c.Fetch(queue, time.Second)
-	if err != nil {
-		return err
-	}
-	return c.settle("fail", task.Handle)
-}
-
-func (c restClient) Inspect(handle string) (string, error) {
-	queue, id, err := restJob(handle)
-	if err != nil {
-		return "", err
-	}
-	j, err := c.Get(queue, id)
+	id, _, _ := strings.Cut(handle, " ")
+	err := c.Call(http.MethodGet, "/jobs/"+id+"?queue="+queue, nil, &j)
 	switch {
 	case err != nil:
 		return "", err
 	case j.State != "running":
-		return "", fmt.Errorf("job %s is %s", handle, j.State)
+		return "", fmt.Errorf("job %s is %s", id, j.State)
 	case j.Body.Truncated:
 		return "", ErrUnable
 	}
 	return string(j.Body.Base64), nil
-}
-
-func (c restClient) Look(queue string) (Sight, error) {
-	n, err := c.Counts(queue)
-	return Sight{Ready: n["ready"], Delayed: n["scheduled"] + n["retrying"], Held: n["running"], Dead: n["dead"] + n["buried"]}, err
 }

@@ -2,10 +2,10 @@ package dialecttest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -14,6 +14,7 @@ import (
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool"
 	"millrace/internal/dialect/tarantool/tarantooltest"
+	"millrace/internal/wire"
 )
 
 // Tarantool drives today's queue API over IPROTO. A body is a string.
@@ -29,16 +30,13 @@ func Tarantool() Driver {
 				MaxPacket: s.MaxCommand,
 			})
 		},
-		Client: func(conn net.Conn) (Client, error) {
-			c, err := newTarantool(conn)
-			return tarantoolClient{c, map[string]bool{}}, err
-		},
+		Client: wired("tarantool", inspectTarantool),
 		Hello: func(conn net.Conn) (*bufio.Reader, error) {
-			c, err := newTarantool(conn)
+			c, err := wire.As[*wire.Tarantool](wire.New("tarantool", conn, wire.Options{}))
 			if err != nil {
 				return nil, err
 			}
-			return c.Reader(), nil
+			return c.Reader(), errors.Join(c.Create(queue, "fifottl"), c.Create("other", "fifottl"))
 		},
 		Push: func(queue, body string) []byte { return call(queue, "put", tarantoolData(body)) },
 		Fetch: func(queue string, wait time.Duration) []byte {
@@ -66,136 +64,18 @@ func tarantoolData(body string) []byte {
 	return msgp.AppendBytes(nil, []byte(body))
 }
 
-// newTarantool returns a client for which the tubes of the tests are there.
-func newTarantool(conn net.Conn) (*tarantooltest.Client, error) {
-	c, err := tarantooltest.New(conn)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{queue, "other"} {
-		if err := c.CreateTube(name, "fifottl"); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// tarantoolClient creates the tubes that it is asked for.
-type tarantoolClient struct {
-	*tarantooltest.Client
-	tubes map[string]bool
-}
-
-func (c tarantoolClient) tube(name string) error {
-	if c.tubes[name] {
-		return nil
-	}
-	c.tubes[name] = true
-	return c.CreateTube(name, "fifottl")
-}
-
-func (c tarantoolClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
-
-func (c tarantoolClient) PushWith(queue, body string, w Wishes) error {
-	if err := c.tube(queue); err != nil {
-		return err
-	}
-	options := msgp.AppendMapHeader(tarantoolData(body), 4)
-	options = msgp.AppendInt(msgp.AppendString(options, "pri"), max(0, -w.Level))
-	options = msgp.AppendFloat64(msgp.AppendString(options, "delay"), w.Delay.Seconds())
-	options = msgp.AppendString(msgp.AppendString(options, "traceparent"), w.Trace)
-	options = msgp.AppendString(options, "ttl")
-	if w.TTL > 0 {
-		options = msgp.AppendFloat64(options, w.TTL.Seconds())
-	} else {
-		options = msgp.AppendNil(options)
-	}
-	_, err := c.CallRaw("queue.tube."+queue+":put", options)
-	return err
-}
-
-func (c tarantoolClient) Fetch(queue string, wait time.Duration) (Task, error) {
-	if err := c.tube(queue); err != nil {
-		return Task{}, err
-	}
-	t, ok, err := c.Take(queue, wait.Seconds())
-	if err != nil {
-		return Task{}, err
-	}
-	if !ok {
-		return Task{}, ErrEmpty
-	}
-	body, err := tarantoolBody(t.Data)
-	return Task{Handle: queue + " " + strconv.FormatUint(t.ID, 10), Body: body}, err
-}
-
-// tarantoolBody is the content of a string or of binary data, and the MessagePack of
-// anything else.
-func tarantoolBody(data msgp.Raw) (string, error) {
-	switch msgp.NextType(data) { //nolint:exhaustive // all others are shown as they are
-	case msgp.BinType:
-		body, _, err := msgp.ReadBytesZC(data)
-		return string(body), err
-	case msgp.StrType:
-		body, _, err := msgp.ReadStringBytes(data)
-		return body, err
-	}
-	return string(data), nil
-}
-
-func (tarantoolClient) FetchFail(string) error { return ErrUnable }
-
-func (c tarantoolClient) Inspect(handle string) (string, error) {
-	name, text, _ := strings.Cut(handle, " ")
-	id, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return "", fmt.Errorf("handle: %w", err)
-	}
-	raw, err := c.CallRaw("queue.tube."+name+":peek", msgp.AppendUint64(nil, id))
+func inspectTarantool(c *wire.Tarantool, queue, text string) (string, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return "", err
 	}
-	t, ok, err := tarantooltest.ParseTask(raw)
-	if err != nil || !ok || t.State != "t" {
-		return "", fmt.Errorf("peek shows %+v: %w", t, err)
-	}
-	return tarantoolBody(t.Data)
-}
-
-// Look reads the tasks of the statistics, [{"tasks": {...}, "calls": {...}}].
-func (c tarantoolClient) Look(queue string) (Sight, error) {
-	if err := c.tube(queue); err != nil {
-		return Sight{}, err
-	}
-	raw, err := c.CallRaw("queue.statistics", msgp.AppendString(nil, queue))
+	raw, err := c.Call(0, "queue.tube."+queue+":peek", msgp.AppendUint64(nil, n))
 	if err != nil {
-		return Sight{}, err
+		return "", err
 	}
-	value, _, err := msgp.ReadIntfBytes(raw)
-	if err != nil {
-		return Sight{}, fmt.Errorf("statistics: %w", err)
+	_, state, data, err := wire.ParseTask(raw)
+	if err != nil || state != "t" {
+		return "", fmt.Errorf("peek shows state %q: %w", state, err)
 	}
-	list, _ := value.([]any)
-	if len(list) != 1 {
-		return Sight{}, fmt.Errorf("statistics of %d values", len(list))
-	}
-	all, _ := list[0].(map[string]any)
-	tasks, _ := all["tasks"].(map[string]any)
-	number := func(name string) int {
-		n, err := strconv.Atoi(fmt.Sprint(tasks[name]))
-		if err != nil {
-			return Untold
-		}
-		return n
-	}
-	return Sight{Ready: number("ready"), Delayed: number("delayed"), Held: number("taken"), Dead: number("buried")}, nil
-}
-
-func (c tarantoolClient) Ack(handle string) error {
-	name, text, _ := strings.Cut(handle, " ")
-	id, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return fmt.Errorf("handle: %w", err)
-	}
-	return c.Client.Ack(name, id)
+	return string(wire.TextOf(data)), nil
 }

@@ -13,6 +13,7 @@ import (
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool"
 	"millrace/internal/dialect/tarantool/tarantooltest"
+	"millrace/internal/wire"
 )
 
 // legacyLevel is the priority of a legacy task that says none.
@@ -130,7 +131,7 @@ func legacyTask(data msgp.Raw, status string) (Task, error) {
 	}
 	t := Task{Handle: id}
 	if len(fields) == 4 {
-		t.Body, err = tarantoolBody(fields[3])
+		t.Body = string(wire.TextOf(fields[3]))
 	}
 	return t, err
 }
