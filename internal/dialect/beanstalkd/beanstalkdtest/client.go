@@ -1,9 +1,8 @@
-// Package beanstalkdtest is a small beanstalkd client for tests: of the protocol, of the
-// cross-protocol matrix and of the whole server.
+// Package beanstalkdtest is a small beanstalkd client for tests: that of internal/wire, with
+// calls for all that the protocol has.
 package beanstalkdtest
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -11,20 +10,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/internal/wire"
 )
 
 // The replies that callers tell apart.
-var (
-	ErrTimedOut = errors.New("TIMED_OUT")
-	ErrNotFound = errors.New("NOT_FOUND")
-	ErrDeadline = errors.New("DEADLINE_SOON")
+const (
+	ErrTimedOut = wire.RefusedError("TIMED_OUT")
+	ErrNotFound = wire.RefusedError("NOT_FOUND")
+	ErrDeadline = wire.RefusedError("DEADLINE_SOON")
 )
-
-// ReplyError is any other reply that is not the one expected.
-type ReplyError struct{ Line string }
-
-// Error returns the line.
-func (e *ReplyError) Error() string { return e.Line }
 
 // Job is a job to put, or one that was reserved or found.
 type Job struct {
@@ -35,34 +30,18 @@ type Job struct {
 	Body     []byte
 }
 
-// Client is a connection. It is for one goroutine at a time.
-type Client struct {
-	conn    net.Conn
-	r       *bufio.Reader
-	used    string
-	watched string // the one tube that Reserve has chosen
-}
+// Client is a connection, with calls for all that the protocol has.
+type Client struct{ *wire.Beanstalkd }
 
 // New returns a client on a connection.
 func New(conn net.Conn) *Client {
-	return &Client{conn: conn, r: bufio.NewReader(conn), used: "default", watched: "default"}
+	c, _ := wire.As[*wire.Beanstalkd](wire.New("beanstalkd", conn, wire.Options{})) // it says nothing
+	return &Client{c}
 }
-
-// Dial connects to a server.
-func Dial(addr string) (*Client, error) {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("dial beanstalkd: %w", err)
-	}
-	return New(conn), nil
-}
-
-// Close closes the connection.
-func (c *Client) Close() error { return c.conn.Close() }
 
 // Line reads one line without its CR LF.
 func (c *Client) Line() (string, error) {
-	line, err := c.r.ReadString('\n')
+	line, err := c.Reader().ReadString('\n')
 	if err != nil {
 		return "", fmt.Errorf("receive: %w", err)
 	}
@@ -76,28 +55,11 @@ func (c *Client) Line() (string, error) {
 // Call sends a command with its body, if it has one, and returns what follows the wanted word in the first line of
 // the reply.
 func (c *Client) Call(want, line string, body ...[]byte) (rest string, err error) {
-	data := []byte(line + "\r\n")
-	for _, b := range body {
-		data = append(append(data, b...), "\r\n"...)
+	texts := make([]string, len(body))
+	for i, b := range body {
+		texts[i] = string(b)
 	}
-	if _, err := c.conn.Write(data); err != nil {
-		return "", fmt.Errorf("send: %w", err)
-	}
-	reply, err := c.Line()
-	word, rest, _ := strings.Cut(reply, " ")
-	switch {
-	case err != nil:
-		return "", err
-	case word == want:
-		return rest, nil
-	case reply == ErrTimedOut.Error():
-		return "", ErrTimedOut
-	case reply == ErrNotFound.Error():
-		return "", ErrNotFound
-	case reply == ErrDeadline.Error():
-		return "", ErrDeadline
-	}
-	return "", &ReplyError{reply}
+	return c.Beanstalkd.Call(0, want, line, texts...)
 }
 
 // Data reads what a line has announced.
@@ -107,7 +69,7 @@ func (c *Client) Data(size string) ([]byte, error) {
 		return nil, fmt.Errorf("size %q: %w", size, errors.Join(err, errors.New("malformed")))
 	}
 	b := make([]byte, n+2)
-	if _, err := io.ReadFull(c.r, b); err != nil {
+	if _, err := io.ReadFull(c.Reader(), b); err != nil {
 		return nil, fmt.Errorf("receive data: %w", err)
 	}
 	if string(b[n:]) != "\r\n" {
@@ -129,16 +91,6 @@ func (c *Client) job(rest string) (Job, error) {
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// Use has jobs put into a tube.
-func (c *Client) Use(tube string) error {
-	if tube == c.used {
-		return nil
-	}
-	_, err := c.Call("USING", "use "+tube)
-	c.used = tube
-	return err
-}
-
 // Put puts a job into a tube.
 func (c *Client) Put(tube string, j Job) (uint64, error) {
 	if err := c.Use(tube); err != nil {
@@ -150,21 +102,6 @@ func (c *Client) Put(tube string, j Job) (uint64, error) {
 		return 0, err
 	}
 	return strconv.ParseUint(rest, 10, 64)
-}
-
-// Watch watches one tube and no other.
-func (c *Client) Watch(tube string) error {
-	if tube == c.watched {
-		return nil
-	}
-	if _, err := c.Call("WATCHING", "watch "+tube); err != nil {
-		return err
-	}
-	if _, err := c.Call("WATCHING", "ignore "+c.watched); err != nil {
-		return err
-	}
-	c.watched = tube
-	return nil
 }
 
 // Reserve waits for a job of a tube.
@@ -204,23 +141,4 @@ func (c *Client) Release(id uint64, priority uint32, delay time.Duration) error 
 func (c *Client) Bury(id uint64, priority uint32) error {
 	_, err := c.Call("BURIED", fmt.Sprintf("bury %d %d", id, priority))
 	return err
-}
-
-// Stats returns what one of the stats commands tells, without quotes.
-func (c *Client) Stats(command string) (map[string]string, error) {
-	size, err := c.Call("OK", command)
-	if err != nil {
-		return nil, err
-	}
-	data, err := c.Data(size)
-	if err != nil {
-		return nil, err
-	}
-	stats := map[string]string{}
-	for line := range strings.Lines(string(data)) {
-		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok {
-			stats[key] = strings.Trim(value, `"`)
-		}
-	}
-	return stats, nil
 }

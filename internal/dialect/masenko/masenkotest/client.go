@@ -1,25 +1,20 @@
-// Package masenkotest is a small Masenko client for tests: of the protocol, of
-// the cross-protocol matrix and of the whole server.
+// Package masenkotest is a small Masenko client for tests: that of internal/wire, with
+// calls for all that the protocol has.
 package masenkotest
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"time"
+
+	"millrace/internal/wire"
 )
 
 // ErrEmpty means that there was no task within the timeout.
 var ErrEmpty = errors.New("no task")
-
-// ServerError is an ERR reply.
-type ServerError struct{ Msg string }
-
-// Error returns the server's text.
-func (e *ServerError) Error() string { return e.Msg }
 
 // Task is a task to push, or one that was fetched.
 type Task struct {
@@ -50,48 +45,32 @@ type Info struct {
 	Metrics map[string]uint64 `json:"metrics"`
 }
 
-// Client is a connection. It is for one goroutine at a time.
-type Client struct {
-	conn net.Conn
-	r    *bufio.Reader
-}
+// Client is a connection, with calls for all that the protocol has.
+type Client struct{ *wire.Masenko }
 
 // New returns a client on a connection.
-func New(conn net.Conn) *Client { return &Client{conn: conn, r: bufio.NewReader(conn)} }
+func New(conn net.Conn) *Client {
+	c, _ := wire.As[*wire.Masenko](wire.New("masenko", conn, wire.Options{})) // without a handshake it cannot fail
+	return &Client{c}
+}
 
 // Dial connects to a server.
 func Dial(addr string) (*Client, error) {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("dial masenko: %w", err)
-	}
-	return New(conn), nil
+	c, err := wire.As[*wire.Masenko](wire.Dial("masenko", wire.Options{Addr: addr}))
+	return &Client{c}, err
 }
-
-// Close closes the connection without QUIT.
-func (c *Client) Close() error { return c.conn.Close() }
 
 // Call sends lines and returns the verb and the object of the one reply.
 func (c *Client) Call(lines ...string) (verb, object string, err error) {
-	if _, err := c.conn.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
-		return "", "", fmt.Errorf("send: %w", err)
-	}
-	reply, err := c.r.ReadString('\n')
+	line, err := c.Masenko.Call(lines...)
 	if err != nil {
-		return "", "", fmt.Errorf("receive: %w", err)
+		return "", "", err
 	}
-	verb, object, ok := strings.Cut(strings.TrimSuffix(reply, "\n"), " ")
-	if !ok {
-		return "", "", fmt.Errorf("reply %q has no object", reply)
-	}
-	switch verb {
-	case "ERR":
-		var e ServerError
-		if err := json.Unmarshal([]byte(object), &e); err != nil {
-			return "", "", fmt.Errorf("reply %q: %w", reply, err)
-		}
-		return "", "", &e
-	case "EMPTY":
+	verb, object, ok := strings.Cut(line, " ")
+	switch {
+	case !ok:
+		return "", "", fmt.Errorf("reply %q has no object", line)
+	case verb == "EMPTY":
 		return "", "", ErrEmpty
 	}
 	return verb, object, nil

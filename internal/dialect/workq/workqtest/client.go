@@ -1,11 +1,8 @@
-// Package workqtest is a small Workq client for tests: of the protocol, of the
-// cross-protocol matrix and of the whole server.
+// Package workqtest is a small Workq client for tests: that of internal/wire, with
+// calls for all that the protocol has.
 package workqtest
 
 import (
-	"bufio"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,19 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/internal/wire"
 )
 
 // The errors that the protocol has codes for.
-var (
-	ErrTimeout  = errors.New("TIMEOUT")
-	ErrNotFound = errors.New("NOT-FOUND")
+const (
+	ErrTimeout  = wire.RefusedError("TIMEOUT")
+	ErrNotFound = wire.RefusedError("NOT-FOUND")
 )
-
-// ServerError is any other error line, without its hyphen.
-type ServerError struct{ Line string }
-
-// Error returns the line.
-func (e *ServerError) Error() string { return e.Line }
 
 // Job is a job to add or schedule, or one that was leased.
 type Job struct {
@@ -44,88 +37,37 @@ type Result struct {
 	Bytes   []byte
 }
 
-// Client is a connection. It is for one goroutine at a time.
-type Client struct {
-	conn net.Conn
-	r    *bufio.Reader
-}
+// Client is a connection, with calls for all that the protocol has.
+type Client struct{ *wire.Workq }
 
 // New returns a client on a connection.
-func New(conn net.Conn) *Client { return &Client{conn: conn, r: bufio.NewReader(conn)} }
+func New(conn net.Conn) *Client {
+	c, _ := wire.As[*wire.Workq](wire.New("workq", conn, wire.Options{})) // without a handshake it cannot fail
+	return &Client{c}
+}
 
 // Dial connects to a server.
 func Dial(addr string) (*Client, error) {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("dial workq: %w", err)
-	}
-	return New(conn), nil
+	c, err := wire.As[*wire.Workq](wire.Dial("workq", wire.Options{Addr: addr}))
+	return &Client{c}, err
 }
 
-// NewID returns a random UUID of version 4.
-func NewID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	h := hex.EncodeToString(b[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-// Close closes the connection.
-func (c *Client) Close() error { return c.conn.Close() }
-
-// Line reads one line without its CR LF.
-func (c *Client) Line() (string, error) {
-	line, err := c.r.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("receive: %w", err)
-	}
-	line, ok := strings.CutSuffix(line, "\r\n")
-	if !ok {
-		return "", fmt.Errorf("line %q does not end in CR LF", line)
-	}
-	return line, nil
-}
-
-// Call sends a command with its block, if it has one, and returns the first line
-// of the reply.
-func (c *Client) Call(line string, block ...[]byte) (string, error) {
-	data := []byte(line + "\r\n")
-	for _, b := range block {
-		data = append(append(data, b...), "\r\n"...)
-	}
-	if _, err := c.conn.Write(data); err != nil {
-		return "", fmt.Errorf("send: %w", err)
-	}
-	reply, err := c.Line()
-	switch {
-	case err != nil:
-		return "", err
-	case reply == "-TIMEOUT":
-		return "", ErrTimeout
-	case reply == "-NOT-FOUND":
-		return "", ErrNotFound
-	case strings.HasPrefix(reply, "-"):
-		return "", &ServerError{reply[1:]}
-	case !strings.HasPrefix(reply, "+OK"):
-		return "", fmt.Errorf("reply %q", reply)
-	}
-	return reply, nil
-}
+// NewID returns a UUID that nobody else has.
+func NewID() string { return wire.NewID() }
 
 // item reads a line of words whose last is the size of the block that follows.
 func (c *Client) item(words int) (line []string, block []byte, err error) {
-	text, err := c.Line()
+	text, err := c.Reader().ReadString('\n')
 	if err != nil {
 		return nil, nil, err
 	}
-	line = strings.Split(text, " ")
+	line = strings.Split(strings.TrimSuffix(text, "\r\n"), " ")
 	size, err := strconv.Atoi(line[len(line)-1])
 	if err != nil || len(line) != words || size < 0 {
 		return nil, nil, fmt.Errorf("item %q: %w", text, errors.Join(err, errors.New("malformed")))
 	}
 	block = make([]byte, size+2)
-	if _, err := io.ReadFull(c.r, block); err != nil {
+	if _, err := io.ReadFull(c.Reader(), block); err != nil {
 		return nil, nil, fmt.Errorf("receive a block: %w", err)
 	}
 	if string(block[size:]) != "\r\n" {
@@ -148,19 +90,20 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 
 // Add adds a job.
 func (c *Client) Add(j Job) error {
-	_, err := c.Call(command("add", j, ms(j.TTL)), j.Payload)
+	_, err := c.Call(0, command("add", j, ms(j.TTL)), string(j.Payload))
 	return err
 }
 
 // Schedule adds a job for later.
 func (c *Client) Schedule(j Job) error {
-	_, err := c.Call(command("schedule", j, ms(j.TTL), j.Time.UTC().Format("2006-01-02T15:04:05Z")), j.Payload)
+	at := j.Time.UTC().Format("2006-01-02T15:04:05Z")
+	_, err := c.Call(0, command("schedule", j, ms(j.TTL), at), string(j.Payload))
 	return err
 }
 
 // Run runs a job and waits for its result.
 func (c *Client) Run(j Job, wait time.Duration) (Result, error) {
-	if _, err := c.Call(command("run", j, ms(wait)), j.Payload); err != nil {
+	if _, err := c.Call(wait, command("run", j, ms(wait)), string(j.Payload)); err != nil {
 		return Result{}, err
 	}
 	return c.result(j.ID)
@@ -168,7 +111,7 @@ func (c *Client) Run(j Job, wait time.Duration) (Result, error) {
 
 // Result waits for the result of a job.
 func (c *Client) Result(id string, wait time.Duration) (Result, error) {
-	if _, err := c.Call("result " + id + " " + ms(wait)); err != nil {
+	if _, err := c.Call(wait, "result "+id+" "+ms(wait)); err != nil {
 		return Result{}, err
 	}
 	return c.result(id)
@@ -187,7 +130,7 @@ func (c *Client) result(id string) (Result, error) {
 
 // Lease waits for a job of one of the names.
 func (c *Client) Lease(wait time.Duration, names ...string) (Job, error) {
-	if _, err := c.Call("lease " + strings.Join(names, " ") + " " + ms(wait)); err != nil {
+	if _, err := c.Call(wait, "lease "+strings.Join(names, " ")+" "+ms(wait)); err != nil {
 		return Job{}, err
 	}
 	line, block, err := c.item(4)
@@ -203,89 +146,18 @@ func (c *Client) Lease(wait time.Duration, names ...string) (Job, error) {
 
 // Complete ends a job with success.
 func (c *Client) Complete(id string, result []byte) error {
-	_, err := c.Call("complete "+id+" "+strconv.Itoa(len(result)), result)
+	_, err := c.Call(0, "complete "+id+" "+strconv.Itoa(len(result)), string(result))
 	return err
 }
 
 // Fail ends a job without success.
 func (c *Client) Fail(id string, result []byte) error {
-	_, err := c.Call("fail "+id+" "+strconv.Itoa(len(result)), result)
+	_, err := c.Call(0, "fail "+id+" "+strconv.Itoa(len(result)), string(result))
 	return err
 }
 
 // Delete removes a job.
 func (c *Client) Delete(id string) error {
-	_, err := c.Call("delete " + id)
+	_, err := c.Call(0, "delete "+id)
 	return err
-}
-
-// Item is one thing that inspect shows.
-type Item struct {
-	Label string
-	Keys  map[string]string
-}
-
-// Inspect returns the items of an inspect command, given without that word. The
-// payload of a job is read by its size.
-func (c *Client) Inspect(what string) ([]Item, error) {
-	reply, err := c.Call("inspect " + what)
-	if err != nil {
-		return nil, err
-	}
-	n, err := strconv.Atoi(strings.TrimPrefix(reply, "+OK "))
-	if err != nil {
-		return nil, fmt.Errorf("reply %q: %w", reply, err)
-	}
-	items := make([]Item, 0, min(n, 100))
-	for range n {
-		item, err := c.inspectItem()
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, item)
-	}
-	return items, nil
-}
-
-func (c *Client) inspectItem() (Item, error) {
-	header, err := c.Line()
-	if err != nil {
-		return Item{}, err
-	}
-	label, count, _ := strings.Cut(header, " ")
-	keys, err := strconv.Atoi(count)
-	if err != nil {
-		return Item{}, fmt.Errorf("header %q: %w", header, err)
-	}
-	item := Item{Label: label, Keys: make(map[string]string)}
-	for range keys {
-		key, value, err := c.inspectKey(item.Keys["payload-size"])
-		if err != nil {
-			return Item{}, err
-		}
-		item.Keys[key] = value
-	}
-	return item, nil
-}
-
-// inspectKey reads one key and its value. A payload is as long as the key before
-// it has said.
-func (c *Client) inspectKey(size string) (key, value string, err error) {
-	if key, err = c.r.ReadString(' '); err != nil {
-		return "", "", fmt.Errorf("receive a key: %w", err)
-	}
-	key = strings.TrimSuffix(key, " ")
-	if key != "payload" {
-		value, err = c.Line()
-		return key, value, err
-	}
-	n, err := strconv.Atoi(size)
-	if err != nil {
-		return "", "", fmt.Errorf("payload-size: %w", err)
-	}
-	block := make([]byte, n+2)
-	if _, err := io.ReadFull(c.r, block); err != nil {
-		return "", "", fmt.Errorf("receive a payload: %w", err)
-	}
-	return key, string(block[:n]), nil
 }
