@@ -206,3 +206,47 @@ func TestReceiveManifest(t *testing.T) {
 	}
 	x.arrived()
 }
+
+// What a crash has left of files is not taken for more than it is: one that is too short is sent again, and so is a
+// part that is longer than its file.
+func TestReceiveWrongSizes(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(x *transfer) error{
+		"a file is too short": func(x *transfer) error { return os.Truncate(x.receiver.path("000000.sst"), 10) },
+		"a part is too long": func(x *transfer) error {
+			return os.WriteFile(x.receiver.path("000001.sst"+partSuffix), make([]byte, 6000), 0o600)
+		},
+	} {
+		x := newTransfer(t, 1000, 5000)
+		if err := x.send(3, 3000, -1); err == nil {
+			t.Fatal("the connection did not end")
+		}
+		if err := spoil(x); err != nil {
+			t.Fatal(err)
+		}
+		x.restart()
+		if err := x.send(3, -1, -1); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		x.arrived()
+	}
+}
+
+// A checkpoint that is being taken over stays, however long that takes.
+func TestReceiveCountsOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTransfer(t, 1000)
+		if err := x.send(3, -1, -1); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.receiver.Count("a/1"); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * keepPart)
+		synctest.Wait()
+		if _, err := os.Stat(x.receiver.path("000000.sst")); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -262,5 +263,49 @@ func TestDeliveryEnds(t *testing.T) {
 	cancel()
 	if err := x.files.Send(ctx, here, Delivery{Rate: 1 << 40, Sent: &x.sent}); err == nil {
 		t.Error("it was sent")
+	}
+}
+
+// A sender that is told so late that something is missing does not take it for delivered.
+func TestDeliveryIncomplete(t *testing.T) {
+	t.Parallel()
+	x := newTransfer(t, 10, 20)
+	here, there := net.Pipe()
+	defer func() { _ = there.Close() }()
+	go func() {
+		var m manifest
+		err := errors.Join(readFrame(there, &m, manifestMax), writeFrame(there, position{}))
+		if err == nil {
+			_, err = io.CopyN(io.Discard, there, m.size()+2*sha256.Size)
+		}
+		_ = errors.Join(err, writeFrame(there, position{Files: 1})) // the sender notices
+	}()
+	err := x.files.Send(t.Context(), here, Delivery{Rate: 1 << 40, Sent: &x.sent})
+	if err == nil || !strings.Contains(err.Error(), "1 of 2 files") {
+		t.Errorf("it has one file of two: %v", err)
+	}
+}
+
+// What the sender is told at the beginning counts the part of a file that is there.
+func TestDeliveryBegins(t *testing.T) {
+	t.Parallel()
+	x := newTransfer(t, 1000, 5000)
+	if err := x.send(3, 1000+sha256.Size+700, -1); err == nil {
+		t.Fatal("the connection did not end")
+	}
+	here, there := net.Pipe()
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		x.receiver.Take(there)
+	}()
+	var began [2]int64
+	err := x.files.Send(t.Context(), here, Delivery{
+		Term: 3, Rate: 1 << 40, Sent: &x.sent, Begins: func(have, size int64) { began = [2]int64{have, size} },
+	})
+	_ = here.Close() // the other side sees it
+	<-taken
+	if err != nil || began != [2]int64{1700, 6000} {
+		t.Errorf("it begins with %d bytes: %v", began, err)
 	}
 }

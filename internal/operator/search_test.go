@@ -312,3 +312,50 @@ func TestOneSearchAtATime(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// A time that is bounded is at or after one, and before the other. A job that is due at no time is not due before one.
+func TestMatchTimes(t *testing.T) {
+	t.Parallel()
+	at := func(second int64) *time.Time { return new(time.Unix(second, 0)) }
+	for _, tt := range []struct {
+		after, before *time.Time
+		by            string
+		want          bool
+	}{
+		{at(10), nil, "", true},
+		{at(11), nil, "", false},
+		{nil, at(10), "", false},
+		{nil, at(11), "", true},
+		{at(10), at(11), "", true},
+		{nil, at(11), "run_at", false},
+	} {
+		m, err := newMatcher(api.Filter{After: tt.after, Before: tt.before, Time: tt.by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.outside(&job.Job{State: job.Ready, Created: job.TimeOf(*at(10))}); got != tt.want {
+			t.Errorf("%v to %v by %q: %v", tt.after, tt.before, tt.by, got)
+		}
+	}
+}
+
+// A queue that is removed between two pages hides nothing of the next one.
+func TestSearchWhileQueuesGo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{}, HandlerOptions{})
+	for range 5 {
+		f.push(job.Spec{Queue: "b"})
+	}
+	for range 10 {
+		f.push(job.Spec{Queue: "a"})
+	}
+	p, err := f.service.Jobs(api.Filter{}, api.PageOf{Limit: 7})
+	if err != nil || len(p.Jobs) != 7 {
+		t.Fatalf("%d jobs, %v", len(p.Jobs), err)
+	}
+	f.do(&job.Remove{Namespace: "ns", Queue: "a"})
+	p, err = f.service.Jobs(api.Filter{}, api.PageOf{Cursor: p.Next})
+	if err != nil || len(p.Jobs) != 5 {
+		t.Errorf("%d jobs of the next queue, %v", len(p.Jobs), err)
+	}
+}

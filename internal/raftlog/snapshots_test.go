@@ -101,6 +101,10 @@ func TestKeptCheckpoint(t *testing.T) {
 		if at := deliver("c is brought a part of the same", "c", true, false, 1, 0); at != 5 {
 			t.Errorf("it goes on from entry %d", at)
 		}
+		// What was offered before is not what is brought now.
+		if _, _, err := (&offer{n.snaps, raft.SnapshotMeta{ID: "mark-4", Index: 4}}).begin("d"); !errors.Is(err, errNotOffered) {
+			t.Errorf("an offer of another checkpoint: %v", err)
+		}
 		deliver("b is brought the rest", "b", true, true, 1, 0)
 		deliver("c is brought the rest", "c", true, true, 1, 1)
 		if at := deliver("b is brought a part again", "b", true, false, 2, 1); at != 9 {
@@ -124,6 +128,65 @@ func TestKeptCheckpoint(t *testing.T) {
 		n.snaps.leads(false)
 		if ctx.Err() == nil {
 			t.Error("deliveries go on although the node does not lead any more")
+		}
+	})
+}
+
+// reached is a shelf that knows whether the other node is up, and takes what comes.
+type reached struct {
+	shelf
+	up error
+}
+
+func (r *reached) Reach(_, _ string) error { return r.up }
+func (r *reached) Received(string) error   { return nil }
+
+// No checkpoint is made for a node that is down, and a snapshot that was given up is none. A node that takes over the
+// data of another gives up what it has kept of its own.
+func TestNoCheckpoint(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.NewMem()
+		if err := makeDir(fsys, "log"); err != nil {
+			t.Fatal(err)
+		}
+		opened, down := openTest(t, fsys), errors.New("it is down")
+		snaps := &reached{up: down}
+		n := &Node{o: Options{Snapshots: snaps}, log: slog.New(slog.DiscardHandler), store: opened.logStore}
+		defer func() { _ = n.store.close() }()
+		n.snaps = &snapshots{kept: opened.kept, node: n}
+		n.snaps.leads(true)
+		defer n.snaps.leads(false)
+		o := &offer{n.snaps, raft.SnapshotMeta{ID: "1-1", Index: 1}}
+		err := transport{}.InstallSnapshot("b", "b", &raft.InstallSnapshotRequest{}, &raft.InstallSnapshotResponse{}, o)
+		if !errors.Is(err, down) || snaps.made != 0 {
+			t.Errorf("%v, and %d checkpoints were made", err, snaps.made)
+		}
+		sinkAt := func(index uint64) raft.SnapshotSink {
+			s, err := n.snaps.Create(1, index, 1, raft.Configuration{}, 1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s := sinkAt(1)
+		if err := errors.Join(s.Cancel(), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if metas, err := n.snaps.List(); err != nil || len(metas) != 0 {
+			t.Errorf("a snapshot that was given up is listed: %v, %v", metas, err)
+		}
+		_, h, err := o.begin("b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.done(h, "b", true, false)
+		s = sinkAt(2)
+		if _, err := s.Write([]byte("c/1")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil || n.snaps.holds() || snaps.closed != 1 {
+			t.Errorf("%v, and %d checkpoints were removed", err, snaps.closed)
 		}
 	})
 }
