@@ -30,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb release quick test installed clients browser examples otlp docs site screenshots race lint fmt sim fuzz hostile bystander system torture soak bench results bench-peers bench-cluster bench-keyed profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples otlp docs site screenshots race lint fmt sim plants fuzz hostile bystander system torture soak bench results bench-peers bench-cluster bench-keyed profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ fmt: $(LINT) ## format every file
 
 sim: ## simulate whole lifetimes against the naive model; SEED= repeats one, RUNS= says how many
 	TEST_TIER=full $(GO) test ./internal/sim/... -count=1 -timeout 0 -run '^TestSim' -v -args $(if $(SEED),-sim.seed=$(SEED) -sim.runs=$(or $(RUNS),1),$(if $(RUNS),-sim.runs=$(RUNS)))
+
+plants: ## plant every bug of internal/plant, one at a time: the test that is named for it must fail
+	TEST_TIER=full $(GO) test ./test/plants -count=1 -timeout 0 -v -args -plants.all
 
 fuzz: ## every fuzz target for T=10m
 	GO=$(GO) test/fuzz.sh $(T)

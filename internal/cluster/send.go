@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"millrace/internal/plant"
 )
 
 // A checkpoint goes to another node over a connection of its own. The sender names the checkpoint and its files. The
@@ -137,7 +139,7 @@ func (c *Checkpoint) Send(ctx context.Context, conn net.Conn, d Delivery) error 
 	buf := make([]byte, min(chunk, d.Rate))
 	for i, f := range m.Files[at.Files:] {
 		from := int64(0)
-		if i == 0 {
+		if i == 0 && !plant.FileFromStart.On() {
 			from = at.Offset
 		}
 		if err := c.sendFile(to, f, from, buf); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"millrace/internal/engine/machine"
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -427,17 +428,20 @@ func (e *Engine) completeNow(r *Request) {
 // unless a batch that is sealed later gives it (proof.go).
 func (e *Engine) answerCommitted(r *Request) {
 	needs := min(r.needs, max(e.core.Dirty(), e.sealed())) // steps after that have changed nothing
+	if plant.AckEarly.On() && len(r.Commands) == 1 && job.VerbOf(r.Commands[0]) == job.VerbAck {
+		needs = 0
+	}
 	if e.proofs.confirm != nil && needs <= e.sealed() {
 		r.needs = needs
 		e.prove(r)
 		return
 	}
-	if needs <= e.durable {
+	if needs <= e.durable || plant.StepEarly.On() && needs == e.durable+1 {
 		e.completeNow(r)
 		return
 	}
 	for _, c := range e.flights {
-		if needs <= c.step {
+		if needs <= c.step || plant.EarlierBatch.On() && len(e.flights) > 1 {
 			c.late = append(c.late, r)
 			return
 		}

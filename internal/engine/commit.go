@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -193,9 +194,12 @@ func (e *Engine) retireFlight(c *flight, now job.Time) {
 	if e.Err() != nil {
 		return // it was not
 	}
-	e.flights = slices.Delete(e.flights, 0, 1)
+	landed := plant.Or(0, plant.NewestLanded, len(e.flights)-1)
+	e.flights = slices.Delete(e.flights, landed, landed+1)
 	e.core.Committed()
-	e.durable = c.step
+	if e.durable = c.step; plant.LaterVouchedFor.On() {
+		e.durable = max(c.step, e.sealed())
+	}
 	e.spare = append(e.spare, c.replies)
 	e.answered = append(e.answered, c.late...)
 	for _, r := range c.late {

@@ -13,6 +13,7 @@ import (
 
 	"millrace/internal/commitlog"
 	"millrace/internal/commitlog/filelog"
+	"millrace/internal/plant"
 )
 
 const (
@@ -274,8 +275,10 @@ func (s *logStore) DeleteRange(lo, hi uint64) error {
 	}
 	if hi >= last && lo > first {
 		// It must not come back.
-		if _, err := s.append(binary.BigEndian.AppendUint64([]byte{recordCut}, lo)); err != nil {
-			return err
+		if !plant.ReplacedComesBack.On() {
+			if _, err := s.append(binary.BigEndian.AppendUint64([]byte{recordCut}, lo)); err != nil {
+				return err
+			}
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 
 	"millrace/internal/commitlog/filelog"
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/replica"
 	"millrace/internal/timing"
 )
@@ -135,7 +136,8 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start Raft: %w", err), n.store.close())
 	}
-	n.ended.Go(func() { n.watch(notify) })
+	changes := plant.Or((<-chan bool)(notify), plant.LeaderChannel, n.raft.LeaderCh())
+	n.ended.Go(func() { n.watch(changes) })
 	n.ended.Go(n.cutLoop)
 	if o.OnLeader != nil {
 		n.ended.Go(n.observe)
@@ -178,7 +180,8 @@ func (n *Node) config(notify chan<- bool) *raft.Config {
 	c.CommitTimeout = 5 * time.Millisecond
 	c.MaxAppendEntries = entriesPerSend
 	c.BatchApplyCh = true
-	c.NotifyCh = notify // without a buffer: Raft waits until the end of a term is taken note of
+	// Without a buffer: Raft waits until the end of a term is taken note of.
+	c.NotifyCh = plant.Or(notify, plant.LeaderChannel, nil)
 	c.NoSnapshotRestoreOnStart = true
 	// Only cutLoop makes snapshots.
 	c.SnapshotThreshold, c.SnapshotInterval = math.MaxUint64, time.Hour
@@ -451,7 +454,7 @@ func (f fsm) Restore(r io.ReadCloser) error {
 	f.n.mu.Lock()
 	defer f.n.mu.Unlock()
 	// What it has heard of the time is not in the data.
-	if term, t := f.n.replica.Time(); term > 0 {
+	if term, t := f.n.replica.Time(); term > 0 && !plant.TimeForgotten.On() {
 		next.Hear(term, t)
 	}
 	f.n.replica = next

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"millrace/internal/plant"
 )
 
 // snapshots tells Raft from where on the log is needed. The state itself is in the store of the replica, which is on
@@ -91,7 +93,7 @@ func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 		// What follows a checkpoint comes from the log, which may have been cut since.
 		first, _ := s.node.store.FirstIndex() // never fails
 		switch {
-		case s.held.meta.ID == id || first <= s.held.meta.Index:
+		case s.held.meta.ID == id || first <= s.held.meta.Index || plant.CheckpointTooOld.On():
 			meta = &s.held.meta
 		case s.held.users == 0:
 			s.drop()

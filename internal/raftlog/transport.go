@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/raft"
+
+	"millrace/internal/plant"
 )
 
 // Transport is how nodes reach each other.
@@ -21,6 +23,9 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddre
 	p, err := t.Transport.AppendEntriesPipeline(id, addr)
 	if err != nil {
 		return nil, err
+	}
+	if plant.PipelineWaits.On() {
+		return p, nil
 	}
 	return newPipeline(p), nil
 }

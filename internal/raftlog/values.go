@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"millrace/internal/commitlog/filelog"
+	"millrace/internal/plant"
 )
 
 // values are the few things beside its log that Raft keeps: its term, its vote, the last snapshot. They are one file,
@@ -86,7 +87,7 @@ func (v *values) save() error {
 		return err
 	}
 	_, err = f.Write(text)
-	if err == nil {
+	if err == nil && !plant.VoteUnsynced.On() {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {

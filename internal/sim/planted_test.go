@@ -37,6 +37,7 @@ type pair struct{ key, value []byte }
 var (
 	listSpace   = record.ListStart(nil, 0, record.ListReady)[0]
 	timerSpace  = record.TimerFrom(nil, 0)[0]
+	keySpace    = record.KeyKey(nil, "", "")[0]
 	lockSpace   = record.LockKey(nil, "", "")[0]
 	batchSpace  = record.BatchKey(nil, 0, record.BatchState)[0]
 	valueSpace  = record.ValueKey(nil, "", "")[0]
@@ -100,6 +101,10 @@ var faults = []fault{
 	{
 		name: "locks are not stored",
 		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != lockSpace },
+	},
+	{
+		name: "keys are not stored",
+		keep: func(op store.Op, key []byte) bool { return !op.Sets() || key[0] != keySpace },
 	},
 	{
 		name: "batches are not deleted",

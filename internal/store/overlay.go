@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"hash/maphash"
 	"slices"
+
+	"millrace/internal/plant"
 )
 
 // Overlay is a batch with an index to read it: what it says about a key hides what lies
@@ -52,7 +54,9 @@ func hashOf(key []byte) uint32 {
 // slot returns the slot of a key for a change that is about to be written.
 func (o *Overlay) slot(key []byte) *slot {
 	sp := o.space(key)
-	o.index(sp)
+	if !plant.RemovalMisses.On() {
+		o.index(sp)
+	}
 	s := o.take(key)
 	if s.offset == 0 {
 		sp.added = append(sp.added, o.Offset())

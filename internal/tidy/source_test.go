@@ -67,7 +67,7 @@ var wide = []string{
 	"internal/job", "internal/metrics", "internal/migrate", "internal/offline", "internal/operator",
 	"internal/raftlog", "internal/record", "internal/replica", "internal/schedule", "internal/server", "internal/sim",
 	"internal/sim/clustersim", "internal/sim/raftsim", "internal/statsd", "internal/systemd", "internal/testkit",
-	"internal/top", "internal/web", "test/bench", "test/harness", "test/plants",
+	"internal/top", "internal/web", "test/bench", "test/harness",
 }
 
 // checkCodeWidth asks the same of code as checkCommentWidth of comments, except in the packages that are wide.

@@ -1,57 +1,109 @@
-package main
+// Package plants asks whether the tests are any good: each bug of internal/plant is planted alone, and the test that is
+// named here has to fail.
+package plants
 
 import (
-	"bytes"
+	"errors"
+	"flag"
+	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"millrace/test/tier"
 )
 
-// A bug that can no longer be planted proves nothing: each has exactly one place, and
-// what it makes of the file is a Go source.
-func TestPlantsHaveTheirPlace(t *testing.T) {
+var (
+	all   = flag.Bool("plants.all", false, "plant all bugs; without it those of the machine, in the quick tier some")
+	other = flag.String("plants.by", "", "ask another test than the one that is named: its package and name, engine.TestKill")
+	some  = flag.String("plants.only", "", "plant only bugs whose name contains this")
+)
+
+const root = "../.."
+
+// TestEachHasItsPlace asserts that each bug stands somewhere in the code, and that a test is named for it.
+func TestEachHasItsPlace(t *testing.T) {
 	t.Parallel()
-	for _, p := range plants {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(filepath.Join("..", "..", p.file))
-			if err != nil {
-				t.Fatalf("the file is gone, give the bug a new place in plants.go: %v", err)
-			}
-			changed, err := p.change(text)
-			if err != nil {
-				t.Fatalf("%s has changed, give the bug a new place in plants.go: %v", p.file, err)
-			}
-			if bytes.Equal(changed, text) {
-				t.Error("it changes nothing")
-			}
-			if _, err := parser.ParseFile(token.NewFileSet(), p.file, changed, parser.SkipObjectResolution); err != nil {
-				t.Errorf("with it the file is no source: %v", err)
-			}
-		})
+	named, hooks := map[string]bool{}, map[string]bool{}
+	for _, f := range found {
+		named[string(f.bug)] = true
 	}
+	files := token.NewFileSet()
+	list, err := parser.ParseFile(files, filepath.Join(root, "internal/plant/plants.go"), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(filepath.Join(root, "internal"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(source, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if of, ok := s.X.(*ast.Ident); ok && of.Name == "plant" {
+					hooks[s.Sel.Name] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(list, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok {
+			name, text := v.Names[0].Name, strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)
+			if !hooks[name] {
+				t.Errorf("%s has no hook", name)
+			}
+			if !named[text] {
+				t.Errorf("no test is named for %s", name)
+			}
+		}
+		return true
+	})
 }
 
-// A plant says why it cannot be planted.
-func TestChange(t *testing.T) {
+// TestEachIsFound plants one bug after the other.
+func TestEachIsFound(t *testing.T) {
 	t.Parallel()
-	p := plant{old: "a\nb\n", new: "a\nc\n"}
-	for text, want := range map[string]string{
-		"x\na\nb\n":    "",
-		"a\nx\n":       `it stood at a line that is no longer there: "b"`,
-		"a\nx\nb\n":    "the lines at which it stood no longer follow each other",
-		"a\nb\na\nb\n": "there are 2 places for it, the text is too short",
-	} {
-		changed, err := p.change([]byte(text))
-		switch {
-		case err == nil && want == "":
-			if string(changed) != "x\na\nc\n" {
-				t.Errorf("%q became %q", text, changed)
-			}
-		case err == nil || err.Error() != want:
-			t.Errorf("%q: %v, want %s", text, err, want)
+	dir, built, left := t.TempDir(), map[string]string{}, tier.Pick(len(found), 3)
+	for _, f := range found {
+		if left == 0 && !*all || !*all && f.in != "engine/machine" || !strings.Contains(string(f.bug), *some) {
+			continue
 		}
+		left--
+		if in, test, ok := strings.Cut(*other, "."); ok {
+			f.in, f.test = in, test
+		}
+		if built[f.in] == "" {
+			built[f.in] = filepath.Join(dir, strings.ReplaceAll(f.in, "/", "-"))
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags=plants", "-o", built[f.in], "./internal/"+f.in)
+			build.Dir = root
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("build the tests of %s: %v\n%s", f.in, err, out)
+			}
+		}
+		t.Run(string(f.bug), func(t *testing.T) {
+			test := exec.CommandContext(t.Context(), built[f.in], "-test.run=^"+f.test+"$", "-test.failfast", "-test.timeout=5m")
+			test.Dir = filepath.Join(root, "internal", f.in)
+			test.Env = append(os.Environ(), "PLANT="+string(f.bug))
+			out, err := test.CombinedOutput()
+			if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			if err == nil {
+				t.Errorf("%s of %s does not find it: %s", f.test, f.in, out)
+			}
+		})
 	}
 }

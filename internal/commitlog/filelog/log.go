@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/commitlog"
+	"millrace/internal/plant"
 	"millrace/internal/store"
 	"millrace/internal/timing"
 )
@@ -346,7 +347,7 @@ func (l *Log) write(r record) error {
 	r.put(blocks[from:to], l.current.salt)
 	clear(blocks[to:])
 	var err error
-	if l.o.Mode == commitlog.Fsync {
+	if l.o.Mode == commitlog.Fsync && !plant.RecordUnsynced.On() {
 		err = l.writeSynced(l.file, blocks, start)
 	} else {
 		_, err = l.file.WriteAt(blocks, start)
@@ -364,14 +365,16 @@ func (l *Log) write(r record) error {
 // is marked and synced. A crash in between leaves an unused segment behind the last record, or a
 // marked end with its successor, and nothing that could be taken for damage.
 func (l *Log) roll(size int64) error {
-	if err := l.Sync(); err != nil {
+	if err := plant.Or(l.Sync, plant.SegmentUnsynced, l.failed)(); err != nil {
 		return err
 	}
 	s, f, err := l.begin(l.written.Load()+1, size)
 	if err != nil {
 		return err
 	}
-	err = l.write(record{number: l.written.Load() + 1, kind: kindEnd})
+	if !plant.EndUnmarked.On() {
+		err = l.write(record{number: l.written.Load() + 1, kind: kindEnd})
+	}
 	if err == nil && l.o.Mode != commitlog.Fsync {
 		err = l.sync(l.file.SyncData)
 	}
@@ -396,7 +399,8 @@ func (l *Log) begin(first uint64, size int64) (*segment, vfs.File, error) {
 	}
 	l.mu.Unlock()
 	// Somebody may still read what it was.
-	s = &segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun, salt: NewID()}
+	s = &segment{name: s.name, size: s.size, id: l.o.ID, first: first, begun: begun}
+	s.salt = plant.Or(NewID(), plant.SameSalt, l.o.ID)
 	f, err := l.o.FS.OpenReadWrite(l.o.FS.PathJoin(l.o.Dir, s.name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, nil, err
@@ -521,7 +525,7 @@ func syncFile(fsys vfs.FS, path string) error {
 func (l *Log) syncLater() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.timer != nil {
+	if l.timer != nil || plant.IntervalUnsynced.On() {
 		return
 	}
 	l.ended.Add(1)
@@ -600,7 +604,7 @@ func (l *Log) Trim(number uint64) error {
 	l.mu.Lock()
 	room := keptBytes / l.o.SegmentBytes
 	// A segment may go when the next one begins at or before what is needed.
-	for len(l.used) > 1 && l.used[1].first-1 <= number {
+	for len(l.used) > 1 && l.used[plant.Or(1, plant.TrimmedTooFar, 0)].first-1 <= number {
 		s := l.used[0]
 		l.used = slices.Delete(l.used, 0, 1)
 		// One that was made for a single long record is of no use to others.

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/commitlog"
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -238,7 +239,7 @@ func (s *segment) promised(t tail) (synced, last uint64) {
 		if n <= t.last || n-t.last > ahead {
 			continue
 		}
-		if r, ok := recordAt(t.data[at:], s.salt); ok {
+		if r, ok := recordAt(t.data[at:], s.salt); ok && !plant.NotLookedBehind.On() {
 			synced = max(synced, r.number-min(r.number, uint64(r.unsynced)))
 			if r.kind == kindEnd {
 				// The mark of the end has the number that the next record would have.
@@ -304,11 +305,11 @@ func readChain(fsys vfs.FS, dir string, id, from, safe uint64, visit commitlog.V
 		path := fsys.PathJoin(dir, s.name)
 		synced, last := s.promised(t)
 		switch {
-		case t.ended:
+		case t.ended && !plant.MissingUntold.On():
 			return c, fmt.Errorf("%w: behind %s the segment of the log with record %d is missing",
 				store.ErrCorrupt, path, t.last+1)
 		case slices.ContainsFunc(c.used, func(s *segment) bool { return s.first > t.last+1 }),
-			synced > t.last && last >= from, t.last < safe:
+			synced > t.last && last >= from, t.last < safe && !plant.EarlyEndUntold.On():
 			return c, fmt.Errorf("%w: record %d at byte %d of %s is not whole, but was on stable storage",
 				store.ErrCorrupt, t.last+1, t.at, path)
 		}

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -305,8 +306,9 @@ func (m *Machine) reach(b *batch, stage job.Flags) {
 	def := m.batchDef(b.id)
 	callback := def.Complete
 	if stage == job.FlagOnComplete {
-		b.Complete = job.CallbackPushed
-		m.putBatch(b)
+		if b.Complete = job.CallbackPushed; !plant.CallbackUnknown.On() {
+			m.putBatch(b)
+		}
 	} else {
 		callback = def.Success
 		b.Success, b.Succeeded = job.CallbackPushed, m.now

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -396,7 +397,9 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	m.countFetched(e, readyAt)
 	res.Jobs[len(res.Jobs)-1].ReadyAt = readyAt
 	// The answer owns the buffers now, and a worker that has the job does not need them here.
-	m.dropBody(e)
+	if !plant.BodyOverwritten.On() {
+		m.dropBody(e)
+	}
 	// Beyond the bound leases are only in the store, and are read when they are settled.
 	if m.leasedHere < m.opt.Resident {
 		m.keepResident(e)

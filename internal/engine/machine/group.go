@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -311,7 +312,9 @@ func (m *Machine) vacate(e *entry) {
 		return
 	}
 	g := m.group(e.q, e.Group)
-	g.Running--
+	if !plant.GroupSlotLost.On() || e.Lapses == 0 {
+		g.Running--
+	}
 	g.Only = 0
 	m.freed.add(freedGroup{e.q, e.Group})
 	m.wake(e.q)

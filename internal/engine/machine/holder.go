@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -283,7 +284,7 @@ func (m *Machine) endLeases() {
 			m.orphans.putBack(l.next)
 		}
 		e := m.loadRef(l.ref)
-		if e == nil || e.State != job.Leased || e.Entered != l.entered {
+		if e == nil || e.State != job.Leased || e.Entered != l.entered && !plant.NewerLeaseEnded.On() {
 			continue // settled or removed meanwhile
 		}
 		m.count(e.q, job.CountEnded)

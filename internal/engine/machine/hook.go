@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -144,7 +145,7 @@ func (m *Machine) setHook(name hookName, stored []byte) (changed bool) {
 // goes round in a circle.
 func (m *Machine) noteDeath(e *entry, how job.Death) {
 	m.count(e.q, job.CountDied)
-	if len(m.hooks) == 0 || e.Flags&(job.FlagHook|job.FlagEphemeral) != 0 {
+	if len(m.hooks) == 0 || e.Flags.Has(job.FlagHook) && !plant.HookFiresHook.On() || e.Flags.Has(job.FlagEphemeral) {
 		return
 	}
 	h := m.hooks[hookName{e.q.namespace, e.q.name}]

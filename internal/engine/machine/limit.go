@@ -2,6 +2,7 @@ package machine
 
 import (
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -127,8 +128,9 @@ func (m *Machine) countSome() {
 			l.next = append(record.ListKey(l.next[:0], q.ID, record.ListLeased, &e.Job), 0)
 		}
 		if n -= len(ids); n > 0 {
-			l.next = nil
-			m.wake(q)
+			if l.next = nil; !plant.CountedNotServed.On() {
+				m.wake(q)
+			}
 		}
 	}
 }
@@ -169,7 +171,7 @@ func (m *Machine) takeSlot(e *entry) {
 // endSlot counts the end of such a lease. Its queue is woken, because there may be room for
 // another.
 func (m *Machine) endSlot(e *entry) {
-	if s := e.q.limit.slots[e.ID]; s != nil {
+	if s := e.q.limit.slots[e.ID]; s != nil && (!plant.SlotLost.On() || e.Lapses == 0) {
 		e.q.freeSlot(s)
 	}
 	m.wake(e.q)

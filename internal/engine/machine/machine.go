@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -524,9 +525,11 @@ func (m *Machine) load() {
 	})
 	m.loadForget()
 	m.loadHooks()
-	m.loadFlush()
+	if !plant.FlushForgotten.On() {
+		m.loadFlush()
+	}
 	m.loadHolders()
-	m.endingsLeft = m.hasKeyIn(record.EndingSpan(0, math.MaxUint64))
+	m.endingsLeft = m.hasKeyIn(record.EndingSpan(0, math.MaxUint64)) && !plant.EndingsForgotten.On()
 	m.begin(m.now, 0)
 	m.beginRestart()
 	m.continueCounting()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -90,7 +91,7 @@ func (m *Machine) named(namespace, name string) *queue {
 // sweep.
 func (m *Machine) makeQueue(namespace, name string) *queue {
 	q := m.named(namespace, name)
-	if m.flush != nil && q.ID != 0 {
+	if m.flush != nil && q.ID != 0 && !plant.NewerFlushed.On() {
 		m.flushBefore(q)
 	}
 	if q.ID == 0 {
@@ -163,7 +164,9 @@ func (m *Machine) loadQueue(key, value []byte) {
 	if q.Paused && q.PausedTill != 0 {
 		m.armPause(q)
 	}
-	m.limit(q)
+	if !plant.LimitForgotten.On() {
+		m.limit(q)
+	}
 	if !q.Limits.IsZero() { // set before formats were counted
 		m.format = max(m.format, record.FormatLimits)
 	}

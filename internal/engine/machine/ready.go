@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -173,7 +174,7 @@ func (m *Machine) refill(q *queue, w *window, list record.List, limit int) {
 // rest.
 func (m *Machine) refillSpan(q *queue, w *window, lo, hi []byte, limit int) {
 	ids := m.idsOf(lo, hi, limit)
-	w.whole = len(ids) < limit
+	w.whole = len(ids) < limit || plant.TakenForWhole.On()
 	w.floor = nil
 	for _, e := range m.loadMany(q, ids) {
 		w.insert(e)
@@ -269,7 +270,9 @@ func (m *Machine) head(q *queue) (first *entry, short bool) {
 		if e == nil && q.Limits.GroupRate > 0 {
 			// Every group that has ready jobs has used up its rate. The time at which the first of
 			// them has a job again must wake the queue, because nothing else will.
-			m.rouse(q, q.limit.look)
+			if !plant.RateNotWoken.On() {
+				m.rouse(q, q.limit.look)
+			}
 		}
 		if e == nil || !isExpired(e, m.now) {
 			return e, false

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -63,8 +64,8 @@ func (m *Machine) releaseBound(q *queue) (done bool) {
 	ids := m.idsOf(lo, hi, m.leases)
 	for _, id := range ids {
 		e := m.mustLoad(q, id)
-		if e.Entered >= m.restart.seq { // so are all that follow
-			return true
+		if plant.LeasesForgotten.On() || e.Entered >= m.restart.seq && !plant.NewerReleased.On() {
+			return true // so are all that follow
 		}
 		m.leases--
 		if m.adopt(e) {
@@ -74,7 +75,7 @@ func (m *Machine) releaseBound(q *queue) (done bool) {
 		m.count(q, job.CountEnded)
 		m.count(q, job.CountRestarted)
 		m.leave(e)
-		m.makeReady(e, job.PlaceOld)
+		m.makeReady(e, plant.Or(job.PlaceOld, plant.ReleasedLast, job.PlaceTail))
 		m.serveWakes()
 	}
 	return m.leases > 0

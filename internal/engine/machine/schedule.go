@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 	"millrace/internal/schedule"
 )
@@ -400,7 +401,7 @@ func (m *Machine) fireTicker(t timerItem) {
 	}
 	// A schedule that ticks every second may have missed millions: counting stops at missedCounted.
 	n, next, ok := when.Count(tick.Std(), m.now.Std(), missedCounted)
-	m.tickAt(s, nextTick(next, ok))
+	m.tickAt(s, plant.Or(nextTick(next, ok), plant.TickTwice, m.now.Add(time.Second)))
 	s.Behind = 0
 	run.Count = max(n, 1)
 	if def.Missed == job.MissedOnce {

@@ -1,5 +1,7 @@
 package machine
 
+import "millrace/internal/plant"
+
 // What has become fetchable goes to those who wait for it in the same step, as far as the
 // work of the step allows. The rest is left over: Tick goes on with it. A queue that is
 // left over stays so until it has been served, whatever else happens to it meanwhile.
@@ -8,7 +10,7 @@ package machine
 // fetchable must call it, because nothing polls: a wake that is forgotten leaves callers waiting
 // beside a job (INV-5). To wake a queue in vain only costs a look.
 func (m *Machine) wake(q *queue) {
-	if !q.waking && !q.waiters.empty() {
+	if !q.waking && !q.waiters.empty() && (!plant.WakeDropped.On() || m.now%8 != 0) {
 		q.waking = true
 		m.wakes.add(q)
 	}
@@ -33,7 +35,7 @@ func (m *Machine) serveWakes() {
 	for {
 		m.showFreed()
 		switch {
-		case len(m.notices) > 0 && !m.inside:
+		case len(m.notices) > plant.Or(0, plant.NoticeLate, 1) && !m.inside:
 			m.pushNotice()
 		case len(m.ripe) > 0 && !m.inside:
 			m.advance()

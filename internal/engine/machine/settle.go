@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -62,7 +63,7 @@ func (m *Machine) succeed(e *entry, c *job.Ack, res *job.Result) {
 // detachSucceeded ends what a job has elsewhere when it succeeds: its lock, its part in a batch,
 // its progress. detachLost is the counterpart for jobs that go in another way.
 func (m *Machine) detachSucceeded(e *entry) {
-	if e.Lock != "" && e.LockUntil == job.LockUntilAck {
+	if e.Lock != "" && e.LockUntil == job.LockUntilAck && (!plant.LockOutlives.On() || e.Attempts > 1) {
 		m.unlock(e)
 	}
 	if e.Batch != 0 {
@@ -204,7 +205,7 @@ func (m *Machine) lapse(e *entry) {
 	switch {
 	case p.Lapse == job.LapseFail:
 		m.failJob(e, job.Failure{Kind: job.FailedByLapse}, nil)
-	case p.MaxAttempts > 0 && e.Attempts >= p.MaxAttempts:
+	case p.MaxAttempts > 0 && e.Attempts >= plant.Or(p.MaxAttempts, plant.AttemptMore, p.MaxAttempts+1):
 		m.exhaust(e, nil)
 	default:
 		m.leave(e)

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"millrace/internal/job"
+	"millrace/internal/plant"
 	"millrace/internal/record"
 )
 
@@ -56,7 +57,7 @@ func (m *Machine) nextTurn(q *queue, group string, turn *uint64, credit *uint32,
 	case *credit > 1:
 		*credit--
 	default:
-		*turn, *credit = m.nextSeq(), q.Fairness.Weight(group)
+		*turn, *credit = plant.Or(m.nextSeq(), plant.GroupStarved, *turn), q.Fairness.Weight(group)
 	}
 	m.changed(q)
 }

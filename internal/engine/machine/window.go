@@ -1,6 +1,10 @@
 package machine
 
-import "slices"
+import (
+	"slices"
+
+	"millrace/internal/plant"
+)
 
 // window is the first part of an ordered list of ready jobs, the rest of which is in the store
 // (INV-6). If whole, there is no rest. A window that is empty and not whole says nothing about the
@@ -56,7 +60,7 @@ func (w *window) search(e *entry) int {
 // belongs only if the list has no rest: otherwise jobs that are only in the store come before it,
 // and it would overtake them.
 func (w *window) covers(e *entry) bool {
-	return w.whole || (w.len() > 0 && w.before(e, w.last()))
+	return w.whole || (w.len() > 0 && (w.before(e, w.last()) || plant.JobOvertakes.On()))
 }
 
 // insert adds an entry that the window covers, or the next one of a refill.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -28,6 +29,9 @@ func (s *Store) apply(b *store.Batch, p position) error {
 		defer func() { _ = pb.Close() }()
 	} else {
 		defer pb.Reset()
+	}
+	if plant.PositionBefore.On() {
+		p = s.gathered.position
 	}
 	err := s.fill(pb, b)
 	if err == nil {

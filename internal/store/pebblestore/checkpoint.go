@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"millrace/internal/commitlog/filelog"
+	"millrace/internal/plant"
 )
 
 // Checkpoint implements store.Store. Tables are linked where the file system can,
@@ -78,7 +79,7 @@ func (s *Store) copyState(dir string) (p position, err error) {
 		if err := s.move(); err != nil {
 			return err
 		}
-		if err := s.flushTables(); err != nil {
+		if err := plant.Or(s.flushTables, plant.CheckpointUnflushed, s.refusal)(); err != nil {
 			return err
 		}
 		p = s.gathered.position

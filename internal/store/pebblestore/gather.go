@@ -2,11 +2,13 @@ package pebblestore
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -179,7 +181,7 @@ func (s *Store) flushIfLong() error {
 // with what is flushed only. What Pebble has in memory would be lost in a crash, and is still
 // needed in the log.
 func (s *Store) trim() error {
-	p, there, err := readPosition(s.db, true)
+	p, there, err := readPosition(s.db, !plant.TrimmedByMemory.On())
 	if err != nil || !there {
 		return err
 	}
@@ -195,7 +197,8 @@ func (s *Store) move() error {
 		return s.fuse.err() // after which something may have been left
 	}
 	p := position{applied: gen.last, safe: min(gen.last, s.log.Safe()), log: g.position.log, state: gen.state}
-	err := s.apply(&gen.Batch, p)
+	p.applied = plant.Or(p.applied, plant.PositionHigh, p.applied+1)
+	err := s.apply(plant.Or(&gen.Batch, plant.GatheredForgotten, new(store.Batch)), p)
 	if err == nil {
 		err = s.fuse.err()
 	}
@@ -247,8 +250,12 @@ func (g *gathered) bytes() int {
 func (g *gathered) get(dst, key []byte) (value []byte, there, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, gen := range []*generation{g.open, g.moving} {
-		if gen == nil {
+	gens := [...]*generation{g.open, g.moving}
+	if plant.OlderFirst.On() {
+		slices.Reverse(gens[:])
+	}
+	for _, gen := range gens {
+		if gen == nil || gen == g.moving && plant.MovingUnread.On() {
 			continue
 		}
 		if v, there, known := gen.Lookup(key); known {

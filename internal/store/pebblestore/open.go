@@ -17,6 +17,7 @@ import (
 
 	"millrace/internal/commitlog"
 	"millrace/internal/commitlog/filelog"
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -274,7 +275,8 @@ func (s *Store) openLog(o Options, p position) (commitlog.Log, error) {
 	if o.OpenLog != nil {
 		return o.OpenLog(p.applied+1, p.safe, s.gathered.replay)
 	}
-	return filelog.Open(s.logOptions(o, p), p.applied+1, p.safe, s.gathered.replay)
+	from := plant.Or(p.applied+1, plant.ReplayedAgain, max(p.applied, 1))
+	return filelog.Open(s.logOptions(o, p), from, p.safe, s.gathered.replay)
 }
 
 // logOptions returns the options of the log of the directory. It writes through the guard, so that
@@ -282,7 +284,7 @@ func (s *Store) openLog(o Options, p position) (commitlog.Log, error) {
 func (s *Store) logOptions(o Options, p position) filelog.Options {
 	return filelog.Options{
 		FS: s.guard, Dir: s.dir, ID: p.log, SegmentBytes: o.SegmentBytes,
-		Mode: o.Mode, Every: o.SyncEvery,
+		Mode: plant.Or(o.Mode, plant.ModeIgnored, commitlog.None), Every: o.SyncEvery,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -41,6 +42,9 @@ func (s *Store) Scan(rg store.Range, visit func(key, value []byte) bool) error {
 	// The generation is not used again while somebody points into it.
 	open.scans++
 	layer := store.LayerOf(rg, below, &open.Overlay)
+	if plant.OlderScanned.On() {
+		layer = store.LayerOf(rg, &open.Overlay, below)
+	}
 	it, err := s.db.NewIter(iterOptions(rg))
 	g.mu.Unlock()
 	defer func() {

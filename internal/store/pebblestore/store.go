@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/commitlog"
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -139,7 +140,7 @@ func (s *Store) Settle() error {
 		if err := s.move(); err != nil {
 			return err
 		}
-		return s.flushTables()
+		return plant.Or(s.flushTables, plant.SettledInMemory, s.refusal)()
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/commitlog/filelog"
+	"millrace/internal/plant"
 	"millrace/internal/store"
 )
 
@@ -121,7 +122,9 @@ func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 		return p, nil
 	}
 	if !fresh && format < FormatVersion {
-		if err := mark(s.fs, s.dir); err != nil {
+		if plant.FormatLate.On() {
+			defer mark(s.fs, s.dir)
+		} else if err := mark(s.fs, s.dir); err != nil {
 			return p, unwritable(s.dir, err)
 		}
 	}
@@ -135,7 +138,7 @@ func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 	if err := s.apply(&gathered.Batch, p); err != nil {
 		return p, err
 	}
-	return p, s.flushTables()
+	return p, plant.Or(s.flushTables, plant.JournalEarly, s.refusal)()
 }
 
 // beginLog makes an empty log behind a position. What an interrupted start has left of one goes
