@@ -344,10 +344,10 @@ func TestSearchWhileQueuesGo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{}, HandlerOptions{})
 	for range 5 {
-		f.push(job.Spec{Queue: "b"})
+		f.push(job.Spec{Queue: "b", Delay: time.Hour})
 	}
 	for range 10 {
-		f.push(job.Spec{Queue: "a"})
+		f.push(job.Spec{Queue: "a", Delay: 2 * time.Hour})
 	}
 	p, err := f.service.Jobs(api.Filter{}, api.PageOf{Limit: 7})
 	if err != nil || len(p.Jobs) != 7 {
