@@ -65,10 +65,11 @@ type QueueRecord struct {
 	Kind        string     `json:"kind" api:"enum=queue"`
 	Namespace   string     `json:"namespace"`
 	Queue       string     `json:"queue"`
-	Configured  bool       `json:"configured,omitempty"` // it has capacity, serials and attrs_base64
+	Configured  bool       `json:"configured,omitempty"` // it has capacity, serials, attrs_base64 and one_per_group
 	Capacity    uint64     `json:"capacity,omitempty"`
 	Serials     bool       `json:"serials,omitempty"`
-	Attrs       []byte     `json:"attrs_base64,omitempty"` // what its protocol keeps with it
+	Attrs       []byte     `json:"attrs_base64,omitempty"`  // what its protocol keeps with it
+	OnePerGroup bool       `json:"one_per_group,omitempty"` // one job of a group at a time, also if it is fair
 	Paused      bool       `json:"paused,omitempty"`
 	PausedUntil *time.Time `json:"paused_until,omitempty"`
 	Limits      *Limits    `json:"limits,omitempty"`

@@ -390,6 +390,9 @@ type Settings struct {
 	Capacity uint64 // most jobs, in all states together; zero is no limit
 	Serials  bool   // number the jobs from 0
 	Attrs    []byte // the creating dialect's own, opaque
+	// OnePerGroup promises that one job of a group is leased at a time, also if the queue is fair. Only a limit of the
+	// operator says another number.
+	OnePerGroup bool
 }
 
 // Configure creates a queue or, with Replace, changes its settings. Without

@@ -47,7 +47,7 @@ func queueRecord(q *job.QueueInfo) *api.QueueRecord {
 	r := &api.QueueRecord{
 		Kind: api.KindQueue, Namespace: q.Namespace, Queue: q.Name, Configured: q.Configured,
 		Capacity: q.Settings.Capacity,
-		Serials:  q.Settings.Serials, Attrs: q.Settings.Attrs, Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil),
+		Serials:  q.Settings.Serials, Attrs: q.Settings.Attrs, OnePerGroup: q.Settings.OnePerGroup, Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil),
 	}
 	if !q.Limits.IsZero() {
 		l := limitsOf(&q.Limits)

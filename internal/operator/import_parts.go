@@ -294,7 +294,7 @@ func (s *Service) importQueue(ctx context.Context, r *api.QueueRecord) error {
 		return api.ProblemConflict.New("the groups of queue %q take other turns here", r.Queue)
 	}
 	if r.Configured && !here.Configured {
-		settings := job.Settings{Capacity: r.Capacity, Serials: r.Serials, Attrs: r.Attrs}
+		settings := job.Settings{Capacity: r.Capacity, Serials: r.Serials, Attrs: r.Attrs, OnePerGroup: r.OnePerGroup}
 		if _, err := s.do(ctx, &job.Configure{Namespace: r.Namespace, Queue: r.Queue, Settings: settings}); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func bondedServer(t *testing.T) *fixture {
 	}
 	// Queues: the names put those that wait before those that they wait for.
 	f.do(
-		&job.Configure{Namespace: "ns", Queue: "z", Settings: job.Settings{Capacity: 1000, Attrs: []byte{1}}},
+		&job.Configure{Namespace: "ns", Queue: "z", Settings: job.Settings{Capacity: 1000, Attrs: []byte{1}, OnePerGroup: true}},
 		&job.SetLimits{Namespace: "ns", Queue: "z", Limits: job.Limits{Concurrency: 3, Rate: 5, Per: time.Minute, Burst: 2}},
 		&job.SetFair{Namespace: "ns", Queue: "z", Fairness: job.Fairness{On: true, Weights: map[string]uint32{"g": 2}}},
 		&job.Pause{Namespace: "ns", Queue: "paused", Make: true},

@@ -693,6 +693,7 @@ const (
 	queueHidden
 	queueSerials
 	queueLinked
+	queueOnePerGroup
 )
 
 // AppendQueue appends the record of a queue.
@@ -708,7 +709,7 @@ func AppendQueue(dst []byte, q *Queue) []byte {
 	}
 	dst = append(dst, version)
 	var bits uint64
-	for i, on := range [...]bool{q.Paused, q.Configured, q.Hidden, q.Settings.Serials, q.Linked} {
+	for i, on := range [...]bool{q.Paused, q.Configured, q.Hidden, q.Settings.Serials, q.Linked, q.Settings.OnePerGroup} {
 		if on {
 			bits |= 1 << i
 		}
@@ -796,6 +797,7 @@ func DecodeQueue(b []byte) (Queue, error) {
 	q.Hidden = bits&queueHidden != 0
 	q.Settings.Serials = bits&queueSerials != 0
 	q.Linked = bits&queueLinked != 0
+	q.Settings.OnePerGroup = bits&queueOnePerGroup != 0
 	q.Created = job.Time(d.varint())
 	q.PausedTill = d.since(q.Created)
 	q.Settings.Capacity = d.uvarint()

@@ -14,8 +14,10 @@ const (
 	FormatTraces = 5 // traces of jobs: version 2 of the body record, and their flag
 	FormatKept   = 6 // holders that outlive restarts: their key space
 
+	FormatOnePerGroup = 7 // fair queues that keep one job of a group at a time: a bit of the queue record
+
 	// Format is the newest that this release knows.
-	Format = FormatKept
+	Format = FormatOnePerGroup
 )
 
 // FormatKey returns the key under which a store tells its format; without it that is FormatBase. It is a named value,

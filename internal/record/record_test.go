@@ -204,7 +204,7 @@ func (g gen) failures() []job.Failure {
 func (g gen) queue() Queue {
 	q := Queue{
 		ID: QueueID(g.uint32()), Created: g.created(), Paused: g.bool(), PausedAt: g.time(), PausedTill: g.time(), Configured: g.bool(), Hidden: g.bool(),
-		Settings:   job.Settings{Capacity: g.uint64(), Serials: g.bool(), Attrs: g.bytes()},
+		Settings:   job.Settings{Capacity: g.uint64(), Serials: g.bool(), Attrs: g.bytes(), OnePerGroup: g.bool()},
 		NextSerial: g.uint64(), Linked: g.bool(),
 	}
 	for i := range q.Counts {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 func (m *Model) applyPromote(c *job.Promote) {
@@ -166,6 +167,9 @@ func (m *Model) applyConfigure(c *job.Configure) {
 		return
 	}
 	q.configured, q.hidden, q.settings = true, false, c.Settings
+	if m.Gated && m.format < record.FormatOnePerGroup {
+		q.settings.OnePerGroup = false
+	}
 	m.answer(job.Result{})
 }
 

@@ -134,7 +134,7 @@ func (m *Model) groupFull(q *queue, group string) bool {
 	switch {
 	case q.limits.GroupConcurrency > 0:
 		atOnce = int(q.limits.GroupConcurrency)
-	case q.fair.On:
+	case q.fair.On && !q.settings.OnePerGroup:
 		return false
 	}
 	return n >= atOnce

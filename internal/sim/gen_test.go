@@ -542,7 +542,7 @@ func (g *generator) atomic() job.Command {
 
 func (g *generator) configure() job.Command {
 	c := &job.Configure{Namespace: g.namespace(), Queue: g.queue(), Replace: g.chance(50)}
-	c.Settings.Serials = g.chance(50)
+	c.Settings.Serials, c.Settings.OnePerGroup = g.chance(50), g.chance(50)
 	if g.chance(50) {
 		c.Settings.Capacity = uint64(1 + g.rng.IntN(6))
 	}

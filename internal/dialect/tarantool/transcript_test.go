@@ -40,6 +40,14 @@ func TestTranscripts(t *testing.T) {
 				"remove": func(queue string) error {
 					return do(t.Context(), s, &job.Remove{Namespace: "default", Queue: queue})
 				},
+				"fair": func(queue string) error {
+					cmd := &job.SetFair{Namespace: "default", Queue: queue, Fairness: job.Fairness{On: true}}
+					return do(t.Context(), s, cmd)
+				},
+				"group-limit": func(queue string) error {
+					cmd := &job.SetLimits{Namespace: "default", Queue: queue, Limits: job.Limits{GroupConcurrency: 2}}
+					return do(t.Context(), s, cmd)
+				},
 			}
 		},
 	}.Run(t)

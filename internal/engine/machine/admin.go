@@ -4,10 +4,12 @@ import (
 	"bytes"
 
 	"millrace/internal/job"
+	"millrace/internal/record"
 )
 
 // configure sets the settings of a queue. The caller's attributes are copied. A larger capacity
-// lets in pushes that wait for room.
+// lets in pushes that wait for room. A queue that promises one job of a group at a time is better
+// without that promise, which matters only if it is fair, than not there at all.
 func (m *Machine) configure(c *job.Configure, res *job.Result) {
 	q := m.makeQueue(c.Namespace, c.Queue)
 	if q.Configured && !c.Replace {
@@ -16,9 +18,14 @@ func (m *Machine) configure(c *job.Configure, res *job.Result) {
 	}
 	q.Configured = true
 	q.hide(false)
+	before := q.groupMax()
 	q.Settings = c.Settings
 	q.Settings.Attrs = bytes.Clone(c.Settings.Attrs)
+	q.Settings.OnePerGroup = c.Settings.OnePerGroup && m.allows(record.FormatOnePerGroup, &job.Result{})
 	m.changed(q)
+	if q.groupMax() != before {
+		m.regroup(q, record.RegroupShow)
+	}
 	m.wakeRoom(q)
 }
 

@@ -9,8 +9,9 @@ import (
 // to pass without being told (INV-18). Limits need a format (INV-20).
 func (c *checker) checkLimits(q *queue) error {
 	l := q.limit
-	if !q.Limits.IsZero() && c.format < formatOf(&q.Limits) || q.Turns && c.format < record.FormatFair {
-		return broken(20, "a queue has limits or is fair, and the store has format %d", c.format)
+	if !q.Limits.IsZero() && c.format < formatOf(&q.Limits) || q.Turns && c.format < record.FormatFair ||
+		q.Settings.OnePerGroup && c.format < record.FormatOnePerGroup {
+		return broken(20, "a queue has limits, is fair or promises, and the store has format %d", c.format)
 	}
 	if (l == nil) != q.Limits.IsZero() {
 		return broken(18, "limits are %+v and there is a limiter: %v", q.Limits, l != nil)

@@ -147,3 +147,40 @@ func TestGroupLimits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A queue that promises one job of a group at a time keeps that when it is fair, also if it promises while jobs run. A
+// limit of groups says another number.
+func TestFairKeepsOnePerGroup(t *testing.T) {
+	t.Parallel()
+	promise := func(one bool) *job.Configure {
+		return &job.Configure{Namespace: namespace, Queue: "q", Replace: true, Settings: job.Settings{OnePerGroup: one}}
+	}
+	s := newStepper(t)
+	s.must(promise(true))
+	for _, g := range []string{"a", "a", "a", "a", "b", "b"} {
+		s.must(pushGroup("q", g))
+	}
+	for _, step := range []struct {
+		do   job.Command
+		want string
+	}{
+		{fair("q", nil), "ab"},
+		{limit("q", job.Limits{GroupConcurrency: 2}), "ab"},
+		{limit("q", job.Limits{}), ""},
+		{promise(false), "aa"},
+		{promise(true), ""},
+	} {
+		s.must(step.do)
+		if got := groupsOf(s, 9); got != step.want {
+			t.Errorf("after %+v %q were given out, want %q", step.do, got, step.want)
+		}
+		if err := s.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	s.must(pushGroup("q", "a"))
+	s.must(pushGroup("q", "c"))
+	if got := groupsOf(s, 9); got != "c" {
+		t.Errorf("%q were given out of the queue that has promised again, want c", got)
+	}
+}

@@ -320,13 +320,13 @@ func (m *Machine) vacate(e *entry) {
 	m.wake(e.q)
 }
 
-// groupMax returns how many jobs of a group may be leased at a time: one, unless limits or fairness
-// say otherwise.
+// groupMax returns how many jobs of a group may be leased at a time: one, unless limits say another
+// number, or the queue is fair and has promised nothing.
 func (q *queue) groupMax() uint32 {
 	switch {
 	case q.Limits.GroupConcurrency > 0:
 		return q.Limits.GroupConcurrency
-	case q.Fairness.On:
+	case q.Fairness.On && !q.Settings.OnePerGroup:
 		return math.MaxUint32
 	default:
 		return 1

@@ -339,7 +339,10 @@ var commands = map[string]func(a *args) job.Command{
 	"configure": func(a *args) job.Command {
 		return &job.Configure{
 			Namespace: a.namespace(), Queue: a.text("q"), Replace: a.flag("replace"),
-			Settings: job.Settings{Capacity: uint64(a.number("capacity")), Serials: a.flag("serials"), Attrs: []byte(a.text("attrs"))},
+			Settings: job.Settings{
+				Capacity: uint64(a.number("capacity")), Serials: a.flag("serials"), Attrs: []byte(a.text("attrs")),
+				OnePerGroup: a.flag("one-per-group"),
+			},
 		}
 	},
 	"limit": func(a *args) job.Command {

@@ -232,7 +232,9 @@ func (q *Client) createTube(c *proc.Call) {
 func (n *creation) command(namespace string) *job.Configure {
 	return &job.Configure{
 		Namespace: namespace, Queue: n.tube.name,
-		Settings: job.Settings{Capacity: n.capacity, Serials: true, Attrs: n.tube.attrs(n.temporary)},
+		Settings: job.Settings{
+			Capacity: n.capacity, Serials: true, Attrs: n.tube.attrs(n.temporary), OnePerGroup: n.tube.kind.grouped(),
+		},
 	}
 }
 
