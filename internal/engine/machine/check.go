@@ -309,7 +309,7 @@ func (c *checker) checkFetcher(w *waiter) error {
 	}
 	for l := range w.fetchLists() {
 		q := l.q
-		if q != nil && !q.waking && !q.Paused && q.regroup == nil && q.ID != 0 && q.Counts[job.Ready] > 0 {
+		if q != nil && !q.waking && !q.Paused && !q.regrouping() && q.ID != 0 && q.Counts[job.Ready] > 0 {
 			e := c.bestReady(q)
 			if e != nil && !isExpired(e, c.now) && c.allowed(q, w) {
 				return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)

@@ -56,7 +56,7 @@ func (c *checker) checkFirst(
 		return broken(21, "two groups have the turn %d", g.Turn)
 	}
 	turns[g.Turn] = true
-	if full := running >= q.groupMax(); q.regroup == nil && (full && !g.Held || !full && g.Held && g.Look == 0) {
+	if full := running >= q.groupMax(); !q.regrouping() && (full && !g.Held || !full && g.Held && g.Look == 0) {
 		return broken(4, "group %q has %d leased jobs, and it is held: %v", e.Group, running, g.Held)
 	}
 	if g.Held {

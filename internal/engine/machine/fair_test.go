@@ -184,3 +184,35 @@ func TestFairKeepsOnePerGroup(t *testing.T) {
 		t.Errorf("%q were given out of the queue that has promised again, want c", got)
 	}
 }
+
+// A purge of very many groups leaves their records over. The queue gives out what is pushed meanwhile, by turns.
+func TestPurgedFairQueueGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.do(fair("q", nil))
+	const groups = 1000 // more than one step goes over
+	for g := range groups {
+		b.do(pushGroup("q", fmt.Sprint(g)))
+	}
+	b.do(&job.Purge{Namespace: namespace, Queue: "q", State: job.Ready})
+	for _, g := range []string{"999", "999", "998"} {
+		b.do(pushGroup("q", g))
+	}
+	var got []string
+	for range 3 {
+		b.do(&job.Fetch{Namespace: namespace, Queues: []string{"q"}})
+		got = append(got, b.res.Jobs[0].Group)
+	}
+	if want := []string{"999", "998", "999"}; !slices.Equal(got, want) {
+		t.Errorf("groups %v were given out, want %v", got, want)
+	}
+	if err := b.m.Check(); err != nil {
+		t.Error(err)
+	}
+	for b.m.Unfinished() {
+		b.m.Tick(start, 1)
+	}
+	if err := b.m.Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -72,7 +72,7 @@ var namable = job.StatesOf(job.Ready, job.Scheduled, job.Retrying, job.Buried)
 // takable says why a job cannot be fetched by its name; nil if it can. Groups and limits hold here
 // as for any other fetch.
 func (m *Machine) takable(e *entry, c *job.Fetch) *job.Error {
-	busy := e.q.regroup != nil || e.Group != "" && !m.mayLease(e.q, m.group(e.q, e.Group))
+	busy := e.q.regrouping() || e.Group != "" && !m.mayLease(e.q, m.group(e.q, e.Group))
 	if !c.In.Allow(e.State) || !namable.Allow(e.State) || busy || isExpired(e, m.now) {
 		return job.ErrBadState
 	}

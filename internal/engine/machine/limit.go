@@ -138,7 +138,7 @@ func (m *Machine) countSome() {
 // Counting reports whether leases of a queue are still to get their slots.
 func (m *Machine) Counting(namespace, name string) bool {
 	q := m.find(namespace, name)
-	return q != nil && (q.regroup != nil || q.limit != nil && q.limit.next != nil)
+	return q != nil && (q.regrouping() || q.limit != nil && q.limit.next != nil)
 }
 
 // giveSlot gives a lease its slot, unless the time of that is over already.

@@ -119,10 +119,10 @@ func (m *Machine) purgeAll(q *queue, s job.State) {
 	for _, list := range lists {
 		m.dropSpan(record.ListStart(nil, q.ID, list), record.ListEnd(nil, q.ID, list))
 	}
-	// Their records still have them, and are written again in pieces; until then current leaves
+	// Their records still have turns, and are written again in pieces; until then current leaves
 	// them out.
 	if s == job.Ready && q.Turns {
-		m.regroup(q, record.RegroupShow) // groups have lost their turns
+		m.tidyGroups(q)
 	}
 }
 

@@ -36,6 +36,7 @@ type queue struct {
 	alarm    *alarm    // the end of a pause
 	limit    *limiter  // nil if nothing is limited
 	regroup  []byte    // where to go on showing or hiding groups; nil: that is done
+	tidying  bool      // nothing changes by that but records, and the queue gives out jobs meanwhile
 	sweep    *sweep    // the clean-up after a purge; nil if there is none
 
 	observer QueueObserver // nil if there is none yet

@@ -83,7 +83,7 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 // it can be fetched, nobody stands aside, and neither expiry nor its group hold the job up.
 func (m *Machine) waiterFor(e *entry) *waiter {
 	q := e.q
-	if q.Paused || q.limit != nil || q.regroup != nil || q.waiters.first() == nil || !q.waiters.aside.empty() ||
+	if q.Paused || q.limit != nil || q.regrouping() || q.waiters.first() == nil || !q.waiters.aside.empty() ||
 		isExpired(e, m.now) || q.Counts[job.Ready] > 1 {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 // (section 12). If they are too many for this step, short says so: there may be a job behind them,
 // and the caller has to go on in another step. The limits of the queue are looked at by the caller.
 func (m *Machine) head(q *queue) (first *entry, short bool) {
-	if q.ID == 0 || q.Paused || q.regroup != nil {
+	if q.ID == 0 || q.Paused || q.regrouping() {
 		return nil, false
 	}
 	if q.Limits.GroupRate > 0 && m.lookAtRates(q) {

@@ -96,6 +96,23 @@ func (m *Machine) firstLook(q *queue) (at job.Time, name string, ok bool) {
 // queue gives out nothing, because some of its groups are shown by the old rule and some by the new
 // one. That it is under way is stored: a crash would leave it half done.
 func (m *Machine) regroup(q *queue, how record.Regroup) {
+	q.tidying = false
+	m.goOver(q, how)
+}
+
+// tidyGroups has the records of all groups written again, because a purge has taken their turns. No
+// group is shown or hidden by that, so that the queue gives out jobs meanwhile, unless it is being
+// regrouped. After a restart nobody knows which of the two it was, and it gives out nothing.
+func (m *Machine) tidyGroups(q *queue) {
+	q.tidying = !q.regrouping()
+	m.goOver(q, record.RegroupShow)
+}
+
+// regrouping reports whether some groups are shown by a rule that is none any more.
+func (q *queue) regrouping() bool { return q.regroup != nil && !q.tidying }
+
+// goOver begins to go over all groups that have a record.
+func (m *Machine) goOver(q *queue, how record.Regroup) {
 	q.Regroup = max(q.Regroup, how)
 	m.changed(q)
 	m.beginRegroup(q)
