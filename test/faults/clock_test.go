@@ -64,7 +64,7 @@ func TestClockJumps(t *testing.T) {
 				}
 				wantDue(t, n.Engine, "ready", min(ready, n.Now()))
 				group := rated
-				if jump < 0 { // buckets of groups are full again
+				if jump < -rate { // buckets of groups are full again
 					group = n.Now()
 				}
 				rated = min(rated, n.Now().Add(rate)) // rates go on counting

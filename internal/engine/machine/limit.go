@@ -98,6 +98,19 @@ func (m *Machine) limit(q *queue) {
 	}
 }
 
+// mindClock corrects the rates of a queue at the start, for a clock that was set back meanwhile: what they count from
+// would be ahead, and nothing would be given out until that time. The rate of the queue counts from now. If the first
+// group is to be looked at later than a bucket takes to fill twice, all groups have a full one; they wait out less than
+// that, so that a small correction of the clock gives nobody more than the rate.
+func (m *Machine) mindClock(q *queue) {
+	q.Bucket.At = min(q.Bucket.At, m.now)
+	groups := q.Limits.OfGroup()
+	if at, _, ok := m.firstLook(q); ok && groups.Rate > 0 && at-m.now > 2*groups.FullAt(job.Bucket{}) {
+		q.Regroup = record.RegroupRefill
+		m.beginRegroup(q)
+	}
+}
+
 // continueCounting gives slots to some more leases.
 func (m *Machine) continueCounting() {
 	if !m.counting.empty() {

@@ -514,10 +514,16 @@ func (m *Machine) load() {
 	}
 	m.loadFormat()
 	lo, hi := record.QueuesSpan("")
+	var rated []*queue
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
-		m.loadQueue(key, value)
+		if q := m.loadQueue(key, value); q.Limits.Rate > 0 || q.Limits.GroupRate > 0 {
+			rated = append(rated, q)
+		}
 		return true
 	})
+	for _, q := range rated {
+		m.mindClock(q)
+	}
 	lo, hi = record.SweepSpan()
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
 		m.loadSweep(key, value)

@@ -147,7 +147,7 @@ func (m *Machine) changed(q *queue) {
 // loadQueue takes a queue from the store at the start. It reads none of its jobs: windows are empty
 // and are refilled when somebody fetches. Regrouping and counting that a crash has interrupted
 // begin again.
-func (m *Machine) loadQueue(key, value []byte) {
+func (m *Machine) loadQueue(key, value []byte) *queue {
 	namespace, name, ok := record.ParseQueueKey(key)
 	if !ok {
 		corrupt("queue key", record.ErrFormat)
@@ -174,6 +174,7 @@ func (m *Machine) loadQueue(key, value []byte) {
 	if q.Regroup != 0 {
 		m.beginRegroup(q)
 	}
+	return q
 }
 
 // queuesInOrder returns the stored queues by their numbers, so that nothing
