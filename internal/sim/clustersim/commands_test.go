@@ -51,6 +51,12 @@ func (g *reign) make(by job.Holder) job.Command {
 			Namespace: namespace, Name: choose(rng, "x", "y"), When: choose(rng, "@every 1s", "*/2 * * * * *", "@hourly"),
 			Missed: choose(rng, job.MissedOnce, job.MissedSkip), Overlap: choose(rng, job.OverlapAllow, job.OverlapSkip), Job: g.push(queue).Spec,
 		}}}
+	case n < 3:
+		return &job.KeepHolder{KeptHolder: job.KeptHolder{
+			Name: fmt.Sprintf("%d-%d", by.Node, by.Num), Holder: by, Grace: choose(rng, 0, time.Second, 5*time.Second, time.Minute),
+		}}
+	case n < 4:
+		return &job.ResumeHolder{Holder: by}
 	case n < 10:
 		return g.setLimits(queue)
 	case n < 12:

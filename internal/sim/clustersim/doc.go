@@ -25,6 +25,7 @@
 //   - a tick of a schedule has at most one job, whoever led when.
 //   - limits and fairness are those that were set, whoever leads, and no delivery oversteps them; one from a queue with limits leaves with its
 //     lease in the log.
+//   - a holder that is kept is known to every later leader until it ends, and so are its leases.
 //
 // Only tests are in this package.
 package clustersim

@@ -1,6 +1,7 @@
 package clustersim
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -395,6 +396,9 @@ func (s *termStore) Scan(r store.Range, visit func(key, value []byte) bool) erro
 	}
 	if s.g.run.fault.forgetsLimits {
 		return s.Term.Scan(r, func(key, value []byte) bool { return visit(key, withoutLimits(key, value)) })
+	}
+	if lo, _ := record.AllHolders(); s.g.run.fault.forgetsHolders && bytes.Equal(r.Lo, lo) {
+		return nil
 	}
 	return s.Term.Scan(r, visit)
 }

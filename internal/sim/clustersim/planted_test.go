@@ -18,6 +18,7 @@ type fault struct {
 	wallClock, sameHolders, appliesFirst, answersLost bool
 	sharesBytes, noSeq, noTerm, noBeginSeq            bool
 	oldRounds, batchesProve, readsOn, forgetsLimits   bool
+	forgetsHolders                                    bool
 
 	unproven callKind // answers of this kind need no proof
 	asked    []question
@@ -49,6 +50,7 @@ var faults = []struct {
 	{fault{name: "a term begins with the wall clock", wallClock: true}, []string{"R-8"}},
 	{fault{name: "holders repeat", sameHolders: true}, []string{"R-9"}},
 	{fault{name: "a new leader forgets limits", forgetsLimits: true}, []string{"R-14"}},
+	{fault{name: "a new leader forgets who is kept", forgetsHolders: true}, []string{"R-15", "batch"}},
 	{fault{name: "the log is cut at what is applied", cutsApplied: true}, []string{"R-4"}},
 }
 

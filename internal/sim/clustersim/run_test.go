@@ -1,7 +1,6 @@
 package clustersim
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -639,46 +638,77 @@ func (r *run) compareFully(m *meaning) error {
 	if err := checkRules(m); err != nil {
 		return err
 	}
-	got, err := dump(m)
+	v, err := view(m)
 	if err != nil {
 		return err
 	}
-	if want := m.model.Dump(); got != want {
+	if err := checkKept(m, v, m.model.View()); err != nil {
+		return err
+	}
+	if got, want := v.Dump(), m.model.Dump(); got != want {
 		return fmt.Errorf("batch %d means\n%s\nby the model it is\n%s", m.state.Seq, got, want)
 	}
 	return nil
 }
 
-// dump shows a state as readers see it.
-func dump(m *meaning) (string, error) {
+// view is a state as readers see it.
+func view(m *meaning) (sim.View, error) {
 	q := engine.NewQuery(m.data)
 	infos, err := q.Queues("", "", 0)
 	if err != nil {
-		return "", err
+		return sim.View{}, err
 	}
 	for i := range infos {
 		if err := q.OldestReady(&infos[i]); err != nil {
-			return "", err
+			return sim.View{}, err
 		}
 		infos[i].Bucket = infos[i].Limits.Fill(infos[i].Bucket, m.model.Now())
 	}
-	var failed error
 	v := sim.View{Queues: infos, List: func(ns, queue string, s job.State) []job.Job {
 		p, err := q.List(engine.ListOptions{Namespace: ns, Queue: queue, State: s, Limit: 10_000, Bodies: true})
-		failed = errors.Join(failed, err)
+		if err != nil {
+			return []job.Job{{Type: err.Error()}} // as no model has it
+		}
 		return p.Jobs
 	}}
 	for _, space := range spaces {
 		values, err := q.Values(space, "", 0)
 		if err != nil {
-			return "", err
+			return sim.View{}, err
 		}
 		for _, n := range values {
 			v.Values = append(v.Values, sim.Value{Space: space, Name: n.Name, Value: n.Value})
 		}
 	}
-	v.Schedules, err = q.Schedules("")
-	return v.Dump(), errors.Join(failed, err)
+	if v.Schedules, err = q.Schedules(""); err != nil {
+		return sim.View{}, err
+	}
+	v.Kept, err = q.KeptHolders()
+	return v, err
+}
+
+// checkKept asserts that holders that are kept are known, and hold what they held, whoever has led since.
+func checkKept(m *meaning, got, want sim.View) error {
+	if g, w := keptIn(got), keptIn(want); !slices.Equal(g, w) {
+		return fmt.Errorf("R-15: behind batch %d these are kept with their leases: %v, by the model %v", m.state.Seq, g, w)
+	}
+	return nil
+}
+
+// keptIn tells the holders that are kept, and the jobs that are leased to them and end with them.
+func keptIn(v sim.View) (all []string) {
+	for _, k := range v.Kept {
+		all = append(all, sim.Text(k))
+		for i := range v.Queues {
+			for _, j := range v.List(v.Queues[i].Namespace, v.Queues[i].Name, job.Leased) {
+				if j.Lease.Holder == k.Holder && j.Lease.OnEnd != job.EndKeep {
+					all = append(all, fmt.Sprintf("%s: job %d", k.Name, j.ID))
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // tickName names a tick of a schedule.
