@@ -207,6 +207,9 @@ func (q *Client) join(id dialect.UUID) (bool, error) {
 	all.mu.Unlock()
 	if resumed {
 		<-done
+		if s == recalled && req.Results[0].Count == 0 { // its grace ended in between: it has nothing left
+			s.kept.Store(-1)
+		}
 	}
 	q.Leave()
 	q.session = s
