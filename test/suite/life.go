@@ -128,8 +128,10 @@ func (s *Stage) After(number int) *Life {
 }
 
 // EachLife runs a client in every life of the server until it has nothing more to do. A
-// connection may only break when the life ends; complain hears of others.
-func EachLife[C io.Closer](s *Stage, dial func(*Life) (C, error), complain func(string), run func(*Life, C) error) {
+// connection may only break when the life ends; complain hears of others, and in which life that was.
+func EachLife[C io.Closer](s *Stage, dial func(*Life) (C, error), complain func(int, string),
+	run func(*Life, C) error,
+) {
 	seen := 0
 	for {
 		l := s.After(seen)
@@ -144,7 +146,7 @@ func EachLife[C io.Closer](s *Stage, dial func(*Life) (C, error), complain func(
 		select {
 		case <-l.Ending:
 		default:
-			complain(fmt.Sprintf("life %d: a client failed while the server was alive: %v", l.Number, err))
+			complain(l.Number, fmt.Sprintf("life %d: a client failed while the server was alive: %v", l.Number, err))
 			if l.Last {
 				return
 			}

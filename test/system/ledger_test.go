@@ -146,7 +146,7 @@ func (l *ledger) letGo(job string) {
 }
 
 // broken is called when a client met something that no crash explains.
-func (l *ledger) broken(what string) {
+func (l *ledger) broken(_ int, what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.violate("%s", what)

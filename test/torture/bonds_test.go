@@ -44,17 +44,17 @@ func TestBonds(t *testing.T) {
 		m := &batcher{bonds: b, number: i, rnd: random("batcher", strconv.Itoa(i))}
 		clients.Go(func() {
 			defer b.settled.Done()
-			eachLife(y.stage, faktory, y.book.complain, m.run)
+			eachLife(y.stage, faktory, y.book.broke, m.run)
 		})
 	}
 	for i := range bondChainers {
 		c := &chainer{bonds: b, number: i, rnd: random("chainer", strconv.Itoa(i))}
-		clients.Go(func() { eachLife(y.stage, masenko, y.book.complain, c.run) })
+		clients.Go(func() { eachLife(y.stage, masenko, y.book.broke, c.run) })
 	}
 	for i := range bondLockers {
 		k := newLocker(i, y.book.complain)
 		lockers = append(lockers, k)
-		clients.Go(func() { eachLife(y.stage, k.proto, y.book.complain, k.run) })
+		clients.Go(func() { eachLife(y.stage, k.proto, y.book.broke, k.run) })
 	}
 	rnd := random("bonds")
 	for number := 1; number <= kills; number++ {

@@ -122,8 +122,7 @@ func TestClusterMembers(t *testing.T) {
 	for _, m := range memberChanges {
 		leader := c.leader()
 		calm := y.stage.BeginCluster(number, slices.Clone(c.up), after, false)
-		<-time.After(time.Second)
-		close(calm.Ending)
+		c.calm(y, calm, time.Second)
 		storm := y.stage.BeginStorm(number+1, slices.Clone(c.up))
 		struck := time.Now()
 		c.fault = m.name
@@ -136,9 +135,10 @@ func TestClusterMembers(t *testing.T) {
 		number += 2
 	}
 	c.leader()
-	y.stage.BeginCluster(number, slices.Clone(c.up), after, true)
+	last := y.stage.BeginCluster(number, slices.Clone(c.up), after, true)
 	y.drain(t, c.up[0])
 	<-done
+	c.excuse(y, last)
 	c.stop()
 	for _, row := range y.figures(time.Since(began)) {
 		t.Logf("%s: %s", row[0], row[1])

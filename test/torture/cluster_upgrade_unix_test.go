@@ -91,8 +91,7 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 	restart := func(i int, bin, what string) {
 		t.Helper()
 		calm := y.stage.BeginCluster(number, slices.Clone(c.up), after, false)
-		<-time.After(500 * time.Millisecond)
-		close(calm.Ending)
+		c.calm(y, calm, 500*time.Millisecond)
 		storm := y.stage.BeginStorm(number+1, slices.Clone(c.up))
 		struck := time.Now()
 		c.fault = what + " node " + c.names[i]
@@ -125,9 +124,10 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 		return !slices.ContainsFunc(st.Nodes, func(n clusterNode) bool { return n.Format > st.Format })
 	})
 	knows := c.gated()
-	y.stage.BeginCluster(number, slices.Clone(c.up), after, true)
+	last := y.stage.BeginCluster(number, slices.Clone(c.up), after, true)
 	y.drain(t, c.up[0])
 	<-done
+	c.excuse(y, last)
 	c.stop()
 	if known < knows {
 		c.noWayBack(previous)

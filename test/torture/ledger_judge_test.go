@@ -108,3 +108,20 @@ func TestLedger(t *testing.T) {
 		})
 	}
 }
+
+// A change of the leader that no fault has made explains lost connections and leases of its life, and of no other.
+func TestLedgerExcuses(t *testing.T) {
+	t.Parallel()
+	p := &play{ledger: newLedger(), now: time.Now()}
+	p.push("m1").deliver("m1", masenko, 1, 1).deliver("m1", workq, 1, 2).ack(1)
+	p.broke(1, "cut off")
+	p.broke(3, "cut off")
+	p.deliver("m1", masenko, 1, 1) // after its ack
+	if len(p.violations) != 4 {
+		t.Errorf("%d violations: %q", len(p.violations), p.violations)
+	}
+	p.excuse(1)
+	if len(p.violations) != 2 || p.violations[0].calm != 3 || p.violations[1].calm != 0 {
+		t.Errorf("with another leader in the first life: %q", p.violations)
+	}
+}

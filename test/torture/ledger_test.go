@@ -2,6 +2,7 @@ package torture
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -69,7 +70,7 @@ type held struct {
 type ledger struct {
 	mu         sync.Mutex // guards everything
 	jobs       map[string]*entry
-	violations []string
+	violations []violation
 	// firm is, for each life, when the last push was sent that was acknowledged in it.
 	// But for Faktory a delivery may be answered before its lease is on disk; what is
 	// committed is committed in order, though, so that a lease given out before that
@@ -95,10 +96,36 @@ func newLedger() *ledger { return &ledger{jobs: map[string]*entry{}, firm: map[i
 // violationsMax keeps a broken server from filling the log.
 const violationsMax = 20
 
-func (l *ledger) violate(format string, args ...any) {
+// violation is something that must not happen.
+type violation struct {
+	text string
+	calm int // the life in which it would be explained by a change of the leader that no fault has made; 0: nothing would
+}
+
+func (v violation) String() string { return v.text }
+
+func (l *ledger) violate(format string, args ...any) { l.violateCalm(0, format, args...) }
+
+func (l *ledger) violateCalm(life int, format string, args ...any) {
 	if len(l.violations) < violationsMax {
-		l.violations = append(l.violations, fmt.Sprintf(format, args...))
+		l.violations = append(l.violations, violation{fmt.Sprintf(format, args...), life})
 	}
+}
+
+// broke is called when a connection was lost that no crash explains.
+func (l *ledger) broke(life int, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.violateCalm(life, "%s", text)
+}
+
+// excuse is called when the leader has changed in a life although nothing was done to the nodes, which happens on a
+// machine that is too busy for their heartbeats.
+func (l *ledger) excuse(life int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.violations = slices.DeleteFunc(l.violations, func(v violation) bool { return v.calm == life })
+	delete(l.firm, life) // pushes under one leader prove nothing about leases of the one before
 }
 
 // complain is called when a client met something that no crash explains.
@@ -211,7 +238,7 @@ func (l *ledger) delivered(d delivery, p proto, queue string, life, worker int, 
 		l.duplicated++
 		l.violate("%s was delivered through %v after its acknowledgement: %q", token, p, e.trace)
 	case !loose && sent.After(e.haunted) && e.holder != 0 && now.Before(e.until) && now.Before(until) && (!e.mortal || e.life == life) && l.lasts(e.by, e.at, e.life, life):
-		l.violate("%s is in the hands of two workers: %q", token, e.trace)
+		l.violateCalm(life, "%s is in the hands of two workers: %q", token, e.trace)
 	}
 	// A job that was handed out is on disk (INV-11), whatever became of the answer to its push.
 	e.push, e.seen = confirmed, true

@@ -90,9 +90,9 @@ func persist[C wire.Client](t *testing.T, p proto, s *harness.Server, do func(C)
 }
 
 // eachLife runs a client of a protocol in every life of the server.
-func eachLife(st *suite.Stage, p proto, complain func(string), run func(*suite.Life, *client) error) {
+func eachLife(st *suite.Stage, p proto, broke func(int, string), run func(*suite.Life, *client) error) {
 	suite.EachLife(st, func(l *suite.Life) (*client, error) { return dialLife(l, p) },
-		func(what string) { complain(fmt.Sprintf("%v: %s", p, what)) }, run)
+		func(life int, what string) { broke(life, fmt.Sprintf("%v: %s", p, what)) }, run)
 }
 
 // dialLife connects. On a busy machine a greeting may come too late for the server's

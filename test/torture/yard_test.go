@@ -65,7 +65,7 @@ func (y *yard) run() {
 		p := proto(i % int(protoCount))
 		rnd := random("producer", strconv.Itoa(i))
 		clients.Go(func() {
-			eachLife(y.stage, p, y.book.complain, func(l *suite.Life, c *client) error { return y.produce(l, c, p, i, rnd) })
+			eachLife(y.stage, p, y.book.broke, func(l *suite.Life, c *client) error { return y.produce(l, c, p, i, rnd) })
 		})
 	}
 	y.employ(&clients, killWorkers)
@@ -77,7 +77,7 @@ func (y *yard) employ(clients *sync.WaitGroup, workers int) {
 	for i := range workers {
 		p := proto(i % int(protoCount))
 		w := &worker{yard: y, proto: p, number: i + 1, rnd: random("worker", strconv.Itoa(i))}
-		clients.Go(func() { eachLife(y.stage, p, y.book.complain, w.work) })
+		clients.Go(func() { eachLife(y.stage, p, y.book.broke, w.work) })
 	}
 }
 
