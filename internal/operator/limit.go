@@ -102,5 +102,8 @@ func limitsText(l *api.Limits) string {
 	add(l.SlotSeconds > 0, "slots free after %g s", l.SlotSeconds)
 	add(l.Rate != "" && l.Rate != "0", "rate %s", l.Rate)
 	add(l.Burst > 0, "burst %d", l.Burst)
+	add(l.GroupConcurrency > 0, "%d at a time of a group", l.GroupConcurrency)
+	add(l.GroupRate != "" && l.GroupRate != "0", "rate %s of a group", l.GroupRate)
+	add(l.GroupBurst > 0, "burst %d of a group", l.GroupBurst)
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
