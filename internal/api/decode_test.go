@@ -25,10 +25,12 @@ func TestMisread(t *testing.T) {
 		{new(PushRequest), `[]`, "the JSON is an array: send an object"},
 		{new(PushRequest), `{"jobs":[{"colour":"red"}]}`, `there is no field "colour" here`},
 		{new(PushRequest), `{"jobs":[`, "the JSON cannot be read: it ends too early"},
-		{new(PushRequest), `{"jobs":x}`, "the JSON cannot be read at byte 9: invalid character 'x' looking for beginning of value"},
+		{new(PushRequest), `{"jobs":x}`, "the JSON cannot be read at byte 9: invalid character 'x' looking for " +
+			"beginning of value"},
 		{new(ActRequest), `{"attempts":-1}`, "attempts: it is the number -1: send a whole number from 0 to 4294967295"},
 		{new(FailRequest), `{"queue":true}`, "queue: it is true or false: send a string"},
-		{new(Limits), `{"concurrency":1.5}`, "concurrency: it is the number 1.5: send a whole number from 0 to 4294967295"},
+		{new(Limits), `{"concurrency":1.5}`, "concurrency: it is the number 1.5: send a whole number " +
+			"from 0 to 4294967295"},
 		{new(Fairness), `{"weights":{"a":"b"}}`, "weights: it is a string: send a whole number from 0 to 4294967295"},
 		{new(TokenLimits), `{"reads":1} {}`, "the JSON is followed by something else"},
 	} {

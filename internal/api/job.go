@@ -75,9 +75,15 @@ const (
 
 // The names of small numbers of the engine.
 var (
-	BodyKinds    = [...]string{job.BodyNone: "none", job.BodyBytes: "bytes", job.BodyJSON: "json", job.BodyArgs: "args", job.BodyMsgpack: "msgpack"}
-	FailureKinds = [...]string{job.FailedByWorker: "worker", job.FailedByLapse: "lapse", job.FailedByEnd: "end", job.FailedByBlocker: "blocker"}
-	onEnds       = [...]string{job.EndKeep: "nothing", job.EndRelease: "release", job.EndFail: "fail"}
+	BodyKinds = [...]string{
+		job.BodyNone: "none", job.BodyBytes: "bytes", job.BodyJSON: "json", job.BodyArgs: "args",
+		job.BodyMsgpack: "msgpack",
+	}
+	FailureKinds = [...]string{
+		job.FailedByWorker: "worker", job.FailedByLapse: "lapse", job.FailedByEnd: "end",
+		job.FailedByBlocker: "blocker",
+	}
+	onEnds = [...]string{job.EndKeep: "nothing", job.EndRelease: "release", job.EndFail: "fail"}
 )
 
 // IsNotFound reports whether the engine has refused something because there is no such thing.
@@ -183,7 +189,10 @@ func Printable(b []byte) bool {
 
 // FailureOf shows a failed execution.
 func FailureOf(f *job.Failure) Failure {
-	return Failure{At: Instant(f.At), Kind: NameOf(FailureKinds[:], f.Kind), Type: f.Type, Message: f.Message, Backtrace: f.Backtrace}
+	return Failure{
+		At: Instant(f.At), Kind: NameOf(FailureKinds[:], f.Kind), Type: f.Type, Message: f.Message,
+		Backtrace: f.Backtrace,
+	}
 }
 
 // ContentOf shows bytes in the forms that fit them.

@@ -102,7 +102,8 @@ func TestUnpackHostile(t *testing.T) {
 			began := time.Now()
 			text, cut, ok := unpack([]byte(tt.in), most, true)
 			// The last value may end the text a little later, with the indentation of one line.
-			if cut != tt.cut || ok != tt.ok || len(text) > most+2*nestingMax*8 || !utf8.ValidString(text) || time.Since(began) > 5*time.Second {
+			if cut != tt.cut || ok != tt.ok || len(text) > most+2*nestingMax*8 || !utf8.ValidString(text) ||
+				time.Since(began) > 5*time.Second {
 				t.Errorf("%d bytes of text, cut %v, ok %v", len(text), cut, ok)
 			}
 		})

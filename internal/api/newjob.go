@@ -134,7 +134,8 @@ func (n *NewJob) custom(s *job.Spec) error {
 		}
 	}
 	if s.Trace = job.ParseTrace(given); s.Trace == "" && n.Trace != "" {
-		return Invalid("traceparent: %q is none: write for example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", n.Trace)
+		return Invalid("traceparent: %q is none: write for example "+
+			"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", n.Trace)
 	}
 	return nil
 }

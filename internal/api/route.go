@@ -63,8 +63,7 @@ func (r *Route) Params() []Param {
 	var list []Param
 	for _, q := range r.Query {
 		of := reflect.TypeOf(q)
-		for i := range of.NumField() {
-			f := of.Field(i)
+		for f := range of.Fields() {
 			inJSON, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name := cmp.Or(f.Tag.Get("query"), inJSON); name != "" && !slices.Contains(r.Less, name) {
 				list = append(list, Param{name, of, f})

@@ -65,7 +65,10 @@ func (c *Client) Join(ctx context.Context, m api.ClusterMember) (api.ClusterStat
 
 // RemoveNode takes a node out of the cluster.
 func (c *Client) RemoveNode(ctx context.Context, name string) (out api.ClusterStatus, err error) {
-	err = c.call(ctx, request{method: http.MethodDelete, path: api.PathAPI + "/cluster/members/" + api.PathSegment(name)}, &out)
+	err = c.call(ctx, request{
+		method: http.MethodDelete,
+		path:   api.PathAPI + "/cluster/members/" + api.PathSegment(name),
+	}, &out)
 	return out, err
 }
 
@@ -191,7 +194,10 @@ func (c *Client) Job(ctx context.Context, namespace, queue string, id job.ID) (a
 
 // Body opens the body of a job as it was pushed. Whoever opens it closes it.
 func (c *Client) Body(ctx context.Context, namespace, queue string, id job.ID) (io.ReadCloser, error) {
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: jobPath(namespace, id) + "/body", query: inQueue(queue)})
+	resp, err := c.send(ctx, request{
+		method: http.MethodGet, path: jobPath(namespace, id) + "/body",
+		query: inQueue(queue),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +213,8 @@ func inQueue(queue string) url.Values {
 
 // ActAll does the same to several jobs and tells of each what became of it.
 func (c *Client) ActAll(ctx context.Context, a api.Action, targets []api.Target, with api.With) ([]api.Outcome, error) {
-	out, err := post[api.Outcomes](ctx, c, api.PathAPI+"/actions", api.ActAllRequest{Action: a, With: with, Jobs: targets})
+	out, err := post[api.Outcomes](ctx, c, api.PathAPI+"/actions",
+		api.ActAllRequest{Action: a, With: with, Jobs: targets})
 	return out.Jobs, err
 }
 
@@ -234,7 +241,8 @@ func (c *Client) Push(ctx context.Context, namespace, queue string, jobs []api.N
 // Fetch leases jobs, or waits for one.
 func (c *Client) Fetch(ctx context.Context, o api.FetchOptions) (api.Work, error) {
 	return post[api.Work](ctx, c, namespacePath(o.Namespace)+"/fetch", api.FetchRequest{
-		Queues: o.Queues, Max: o.Max, Wait: o.Wait.Seconds(), Lease: o.Lease.Seconds(), Holder: o.Holder, Worker: o.Worker,
+		Queues: o.Queues, Max: o.Max, Wait: o.Wait.Seconds(), Lease: o.Lease.Seconds(),
+		Holder: o.Holder, Worker: o.Worker,
 	})
 }
 

@@ -31,11 +31,17 @@ func serve(t *testing.T, login auth.LoginOptions) (*httptest.Server, *engine.Eng
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := operator.New(operator.Options{Engine: e, Version: "1.2.3", SampleEvery: time.Hour, BackupDir: os.TempDir()})
+	service, err := operator.New(operator.Options{
+		Engine: e, Version: "1.2.3", SampleEvery: time.Hour,
+		BackupDir: os.TempDir(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httpapi.NewHandler(service, httpapi.HandlerOptions{Login: auth.NewLogin(login), Mounted: rest.New(rest.Options{Engine: e}).Handlers()})
+	h := httpapi.NewHandler(service, httpapi.HandlerOptions{
+		Login:   auth.NewLogin(login),
+		Mounted: rest.New(rest.Options{Engine: e}).Handlers(),
+	})
 	srv := httptest.NewServer(http.StripPrefix("/below", h))
 	t.Cleanup(func() {
 		srv.Close()
@@ -108,7 +114,8 @@ func testCalls(t *testing.T, ns, queue string) {
 		t.Fatalf("%+v", pushed)
 	}
 	id := pushed.Jobs[0].ID
-	if got := must[api.QueuePage](t)(c.Queues(ctx, api.QueueFilter{Namespace: ns, Name: queue}, api.PageOf{Limit: 1})); len(got.Queues) != 1 {
+	if got := must[api.QueuePage](t)(c.Queues(ctx, api.QueueFilter{Namespace: ns, Name: queue},
+		api.PageOf{Limit: 1})); len(got.Queues) != 1 {
 		t.Errorf("%+v", got)
 	}
 	if q := must[api.Queue](t)(c.Queue(ctx, ns, queue)); q.Jobs != 3 {
@@ -122,7 +129,8 @@ func testCalls(t *testing.T, ns, queue string) {
 		t.Errorf("%+v", l)
 	}
 	fair := api.Fairness{On: true, Weights: map[string]uint32{"gold": 5}}
-	if q := must[api.Queue](t)(c.SetFairness(ctx, ns, queue, fair)); q.Fairness == nil || q.Fairness.Weights["gold"] != 5 {
+	if q := must[api.Queue](t)(c.SetFairness(ctx, ns, queue, fair)); q.Fairness == nil ||
+		q.Fairness.Weights["gold"] != 5 {
 		t.Errorf("the queue is not fair: %+v", q.Fairness)
 	}
 	if f := must[api.Fairness](t)(c.Fairness(ctx, ns, queue)); !f.On || len(f.Weights) != 1 {
@@ -160,20 +168,25 @@ func testCalls(t *testing.T, ns, queue string) {
 	}
 	must[api.Sample](t)(c.Live(ctx))
 
-	w := must[api.Work](t)(c.Fetch(ctx, api.FetchOptions{Namespace: ns, Queues: []string{queue}, Max: 3, Wait: time.Second, Lease: time.Minute}))
+	w := must[api.Work](t)(c.Fetch(ctx, api.FetchOptions{
+		Namespace: ns, Queues: []string{queue}, Max: 3,
+		Wait: time.Second, Lease: time.Minute,
+	}))
 	if len(w.Jobs) != 3 {
 		t.Fatalf("%d jobs", len(w.Jobs))
 	}
 	held := func(i int) api.Held {
 		return api.Held{Namespace: ns, Queue: queue, ID: w.Jobs[i].ID, Holder: w.Holder}
 	}
-	if s := must[api.Settled](t)(c.Extend(ctx, held(0), time.Hour)); s.Until == nil || time.Until(*s.Until) < 50*time.Minute {
+	if s := must[api.Settled](t)(c.Extend(ctx, held(0), time.Hour)); s.Until == nil ||
+		time.Until(*s.Until) < 50*time.Minute {
 		t.Errorf("%+v", s)
 	}
 	if s := must[api.Settled](t)(c.Release(ctx, held(0), time.Hour)); s.State != "scheduled" {
 		t.Errorf("%+v", s)
 	}
-	if s := must[api.Settled](t)(c.Fail(ctx, held(1), api.Failed{Type: "T", Message: "m", Backtrace: []string{"b"}})); s.State != "retrying" {
+	if s := must[api.Settled](t)(c.Fail(ctx, held(1),
+		api.Failed{Type: "T", Message: "m", Backtrace: []string{"b"}})); s.State != "retrying" {
 		t.Errorf("%+v", s)
 	}
 	for i := range w.Jobs {
@@ -188,7 +201,8 @@ func testCalls(t *testing.T, ns, queue string) {
 	if err != nil || strings.Count(string(lines), "\n") != 5 || stream.Close() != nil {
 		t.Errorf("%v in\n%s", err, lines)
 	}
-	if r := must[api.ImportResult](t)(c.Import(ctx, api.ImportOptions{Token: "t", Line: 1, Duplicates: true}, lines)); r.Imported != 3 {
+	if r := must[api.ImportResult](t)(c.Import(ctx, api.ImportOptions{Token: "t", Line: 1, Duplicates: true},
+		lines)); r.Imported != 3 {
 		t.Errorf("%+v", r)
 	}
 	if m := must[api.ImportMark](t)(c.ImportMark(ctx, "t")); m.Line != 5 {
@@ -215,7 +229,10 @@ func TestLogin(t *testing.T) {
 	for _, c := range []struct {
 		o      Options
 		status int
-	}{{Options{}, 401}, {Options{Password: "op"}, 0}, {Options{Token: "look"}, 0}, {Options{Token: "op"}, 401}, {Options{Token: "look", Password: "op"}, 0}} {
+	}{{Options{}, 401}, {Options{Password: "op"}, 0}, {Options{Token: "look"}, 0}, {
+		Options{Token: "op"},
+		401,
+	}, {Options{Token: "look", Password: "op"}, 0}} {
 		c.o.URL = srv.URL + "/below"
 		_, err := newClient(t, c.o).Server(t.Context())
 		p, refused := errors.AsType[*api.Problem](err)
@@ -258,7 +275,8 @@ func TestUnreachable(t *testing.T) {
 	}))
 	t.Cleanup(stranger.Close)
 	for path, want := range map[string]string{
-		"": "404 Not Found, which is no answer of a Millrace server", "/page": "cannot be read", "/moved": "302 Found", "/cut": "cannot be read", "/cutproblem": "unexpected EOF",
+		"": "404 Not Found, which is no answer of a Millrace server", "/page": "cannot be read", "/moved": "302 Found",
+		"/cut": "cannot be read", "/cutproblem": "unexpected EOF",
 	} {
 		_, err := newClient(t, Options{URL: stranger.URL + path}).Server(t.Context())
 		if u, ok := errors.AsType[*Unreachable](err); !ok || !strings.Contains(u.Error(), want) {

@@ -58,7 +58,8 @@ func TestNoLeader(t *testing.T) {
 			if (err == nil) != c.ok || asked.Load() != c.asked {
 				t.Errorf("%s: asked %d times: %v", c.what, asked.Load(), err)
 			}
-			if took := time.Since(began); took > leaderPatience && (took > 2*leaderPatience || !strings.Contains(err.Error(), "asked again for 10s")) {
+			if took := time.Since(began); took > leaderPatience &&
+				(took > 2*leaderPatience || !strings.Contains(err.Error(), "asked again for 10s")) {
 				t.Errorf("%s: after %s: %v", c.what, took, err)
 			}
 		})

@@ -38,7 +38,12 @@ func TestLogin(t *testing.T) {
 		{"unknown scheme", all, header("Digest op"), auth.RoleNone},
 		{"malformed basic", all, header("Basic !"), auth.RoleNone},
 		{"only tokens", auth.LoginOptions{Token: "t"}, basic(""), auth.RoleNone},
-		{"the higher of two with one secret", auth.LoginOptions{Password: "x", ReadPassword: "x"}, basic("x"), auth.RoleOperator},
+		{
+			"the higher of two with one secret",
+			auth.LoginOptions{Password: "x", ReadPassword: "x"},
+			basic("x"),
+			auth.RoleOperator,
+		},
 		{"only readers", auth.LoginOptions{ReadPassword: "x"}, basic("x"), auth.RoleRead},
 	}
 	for _, tt := range tests {
@@ -46,7 +51,8 @@ func TestLogin(t *testing.T) {
 			t.Parallel()
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			tt.with(r)
-			if got, verdict := auth.NewLogin(tt.options).Of(r); got != tt.want || (verdict == auth.Right) != (got != auth.RoleNone) {
+			if got, verdict := auth.NewLogin(tt.options).Of(r); got != tt.want ||
+				(verdict == auth.Right) != (got != auth.RoleNone) {
 				t.Errorf("role %s, want %s", got, tt.want)
 			}
 		})

@@ -51,7 +51,11 @@ func TestSession(t *testing.T) {
 		{"another key", "kez", secrets, 0, auth.RoleNone},
 		{"another password", "key", auth.LoginOptions{Password: "Op", ReadPassword: "look"}, 0, auth.RoleNone},
 		{"one password less", "key", auth.LoginOptions{Password: "op"}, 0, auth.RoleNone},
-		{"one token more", "key", auth.LoginOptions{Password: "op", ReadPassword: "look", Token: "t"}, 0, auth.RoleNone},
+		{
+			"one token more", "key",
+			auth.LoginOptions{Password: "op", ReadPassword: "look", Token: "t"},
+			0, auth.RoleNone,
+		},
 		{"roles changed places", "key", auth.LoginOptions{Password: "look", ReadPassword: "op"}, 0, auth.RoleNone},
 		{"a password became a token", "key", auth.LoginOptions{Token: "op", ReadPassword: "look"}, 0, auth.RoleNone},
 		{"no secrets", "key", auth.LoginOptions{}, 0, auth.RoleNone},
@@ -87,7 +91,10 @@ func TestForgedSession(t *testing.T) {
 			t.Errorf("the first %d bytes: %s", i, got)
 		}
 	}
-	for _, text := range []string{"", "x", "!", base64.RawURLEncoding.EncodeToString(append(cookie, 0)), base64.StdEncoding.EncodeToString(cookie) + "="} {
+	for _, text := range []string{
+		"", "x", "!", base64.RawURLEncoding.EncodeToString(append(cookie, 0)),
+		base64.StdEncoding.EncodeToString(cookie) + "=",
+	} {
 		if got := s.Role(text, p, anyTime); got != auth.RoleNone {
 			t.Errorf("%q: %s", text, got)
 		}
@@ -132,7 +139,10 @@ func TestSessionEnded(t *testing.T) {
 func TestSessionEndedUnkept(t *testing.T) {
 	t.Parallel()
 	fault, p := errors.New("no space"), proofOf(auth.LoginOptions{Password: "op"})
-	s := auth.NewSessions(auth.SessionsOptions{Key: []byte("key"), Keep: func(context.Context, string, []string) error { return fault }})
+	s := auth.NewSessions(auth.SessionsOptions{
+		Key:  []byte("key"),
+		Keep: func(context.Context, string, []string) error { return fault },
+	})
 	cookie := s.Begin(auth.RoleOperator, p, anyTime)
 	if err := s.End(t.Context(), cookie, p, anyTime); !errors.Is(err, fault) {
 		t.Error(err)

@@ -36,7 +36,10 @@ type Site struct {
 
 // NewSite returns a Site.
 func NewSite(o SiteOptions) *Site {
-	s := &Site{opts: o, exact: map[string]bool{"localhost": true}, below: []string{".localhost"}, open: make(map[string]bool)}
+	s := &Site{
+		opts: o, exact: map[string]bool{"localhost": true}, below: []string{".localhost"},
+		open: make(map[string]bool),
+	}
 	for _, path := range o.Open {
 		s.open[path] = true
 	}
@@ -64,9 +67,11 @@ func (s *Site) Check(r *http.Request) *Refusal {
 		return nil
 	case !s.opts.AnyHost && !s.known(r) && !s.open[r.URL.Path]:
 		return &Refusal{http.StatusMisdirectedRequest, fmt.Sprintf(
-			"%q is no name of this server: ask it as localhost or by its address, add the name to %s, or set a login", hostOf(r.Host), s.opts.Setting)}
+			"%q is no name of this server: ask it as localhost or by its address, add the name to %s, or set a "+
+				"login", hostOf(r.Host), s.opts.Setting)}
 	case s.crossSite(r):
-		return &Refusal{http.StatusForbidden, fmt.Sprintf("the browser says that this %s comes from another site than ours", r.Method)}
+		return &Refusal{http.StatusForbidden, fmt.Sprintf("the browser says that this %s comes from another site "+
+			"than ours", r.Method)}
 	default:
 		return nil
 	}

@@ -26,14 +26,20 @@ func asked(t *testing.T, method, path, host, local string) *http.Request {
 
 func TestSiteHosts(t *testing.T) {
 	t.Parallel()
-	site := auth.NewSite(auth.SiteOptions{Hosts: []string{"Jobs.example.org.", "*.internal"}, Setting: "listen.hosts", Open: []string{"/livez"}})
+	site := auth.NewSite(auth.SiteOptions{
+		Hosts: []string{"Jobs.example.org.", "*.internal"}, Setting: "listen.hosts",
+		Open: []string{"/livez"},
+	})
 	for host, want := range map[string]bool{
 		"": true, "localhost": true, "LOCALHOST:7420": true, "localhost.:1": true, "a.b.localhost:80": true,
 		"127.0.0.1": true, "127.9.8.7:7420": true, "[::1]": true, "[::1]:7420": true, "[::ffff:127.0.0.1]:1": true,
 		"10.1.2.3:7420": true, "10.1.2.3": true, // the address that the connection has come to
 		"jobs.example.org": true, "jobs.example.org.:7420": true, "a.internal:7420": true, "b.a.internal": true,
-		"evil.example:7420": false, "localhost.evil.example": false, "evillocalhost": false, "127.0.0.1.evil.example": false,
-		"10.1.2.4": false, "0.0.0.0:7420": false, "[::]:7420": false, "a.jobs.example.org": false, "internal": false, "evilinternal": false,
+		"evil.example:7420": false, "localhost.evil.example": false, "evillocalhost": false,
+		"127.0.0.1.evil.example": false,
+		"10.1.2.4":               false, "0.0.0.0:7420": false, "[::]:7420": false, "a.jobs.example.org": false,
+		"internal":         false,
+		"evilinternal":     false,
 		"127.0.0.1:7420:1": false, "millrace": false, "2130706433": false,
 	} {
 		for path, opened := range map[string]bool{"/api/v1/jobs": false, "/livez": true} {
@@ -41,7 +47,8 @@ func TestSiteHosts(t *testing.T) {
 			if (got == nil) != (want || opened) {
 				t.Errorf("%q %s: %v", host, path, got)
 			}
-			if got != nil && (got.Status != 421 || !strings.Contains(got.Text, "listen.hosts") || !strings.Contains(got.Text, "login")) {
+			if got != nil && (got.Status != 421 || !strings.Contains(got.Text, "listen.hosts") ||
+				!strings.Contains(got.Text, "login")) {
 				t.Errorf("%q: %+v", host, got)
 			}
 		}
@@ -67,13 +74,32 @@ func TestSiteCrossSite(t *testing.T) {
 		plain, strict bool // whether it is let through
 	}{
 		{"no browser", "PUT", nil, true, true},
-		{"our own page", "POST", headers{"Sec-Fetch-Site": "same-origin", "Origin": "http://behind.a.proxy"}, true, true},
+		{
+			"our own page", "POST",
+			headers{"Sec-Fetch-Site": "same-origin", "Origin": "http://behind.a.proxy"},
+			true,
+			true,
+		},
 		{"typed by the user", "GET", headers{"Sec-Fetch-Site": "none"}, true, true},
-		{"a script of another site", "GET", headers{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, false, false},
-		{"another port of this machine", "GET", headers{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, false, false},
-		{"a form of another site", "POST", headers{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, false, false},
+		{"a script of another site", "GET", headers{
+			"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors",
+			"Sec-Fetch-Dest": "image",
+		}, false, false},
+		{
+			"another port of this machine", "GET",
+			headers{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+			false,
+			false,
+		},
+		{"a form of another site", "POST", headers{
+			"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate",
+			"Sec-Fetch-Dest": "document",
+		}, false, false},
 		{"a link of another site", "GET", link, true, false},
-		{"a frame of another site", "GET", headers{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, false, false},
+		{"a frame of another site", "GET", headers{
+			"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate",
+			"Sec-Fetch-Dest": "iframe",
+		}, false, false},
 		{"unknown words", "GET", headers{"Sec-Fetch-Site": "elsewhere"}, false, false},
 		{"an old browser, our own page", "POST", headers{"Origin": "http://LOCALHOST:7420"}, true, true},
 		{"an old browser, another site", "GET", headers{"Origin": "http://evil.example"}, false, false},

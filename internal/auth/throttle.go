@@ -60,7 +60,10 @@ func AttemptOf(r *http.Request, door, account, secret string) Attempt {
 	if i := strings.LastIndexByte(forwarded, ','); i >= 0 {
 		forwarded = forwarded[i+1:] // what the nearest proxy has added
 	}
-	return Attempt{Door: door, Peer: r.RemoteAddr, Forwarded: strings.TrimSpace(forwarded), Account: account, Secret: secret}
+	return Attempt{
+		Door: door, Peer: r.RemoteAddr, Forwarded: strings.TrimSpace(forwarded),
+		Account: account, Secret: secret,
+	}
 }
 
 // Throttle bounds how often secrets can be guessed. A nil one bounds nothing.
@@ -122,7 +125,8 @@ func (t *Throttle) Check(a Attempt, right func() bool) Verdict {
 	t.drop(now)
 	address, account := a.keys()
 	known := a.Secret != "" && t.isKnown(account, a.Secret)
-	if !known && (!t.has(address, now, addressBurst, addressEvery) || !t.has(account, now, accountBurst, accountEvery)) {
+	if !known && (!t.has(address, now, addressBurst, addressEvery) ||
+		!t.has(account, now, accountBurst, accountEvery)) {
 		t.count(a.Door).Limited++
 		t.tell(a, now)
 		return Limited

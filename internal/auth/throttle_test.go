@@ -85,10 +85,14 @@ func TestThrottleAddress(t *testing.T) {
 			a.Forwarded = fmt.Sprint("10.1.1.", i)
 			return a
 		},
-		"a network of IPv6":  func(i int) auth.Attempt { return from(fmt.Sprintf("[2001:db8::%x]", i), fmt.Sprint(i)) },
-		"no address":         func(i int) auth.Attempt { return auth.Attempt{Peer: "@", Account: fmt.Sprint(i)} },
-		"IPv4 within IPv6":   func(i int) auth.Attempt { return from([]string{"10.0.0.1", "[::ffff:10.0.0.1]"}[i%2], fmt.Sprint(i)) },
-		"very long accounts": func(i int) auth.Attempt { return from("10.0.0.1", strings.Repeat("x", 1000)+fmt.Sprint(i)) },
+		"a network of IPv6": func(i int) auth.Attempt { return from(fmt.Sprintf("[2001:db8::%x]", i), fmt.Sprint(i)) },
+		"no address":        func(i int) auth.Attempt { return auth.Attempt{Peer: "@", Account: fmt.Sprint(i)} },
+		"IPv4 within IPv6": func(i int) auth.Attempt {
+			return from([]string{"10.0.0.1", "[::ffff:10.0.0.1]"}[i%2], fmt.Sprint(i))
+		},
+		"very long accounts": func(i int) auth.Attempt {
+			return from("10.0.0.1", strings.Repeat("x", 1000)+fmt.Sprint(i))
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			want := 60
@@ -125,7 +129,9 @@ func TestThrottleRepeated(t *testing.T) {
 			a.Secret = secret
 			return a
 		}
-		if got := guesses(th, 1000, func(i int) auth.Attempt { return with([]string{"old", "older"}[i%2]) }); got != 1000 {
+		if got := guesses(th, 1000, func(i int) auth.Attempt {
+			return with([]string{"old", "older"}[i%2])
+		}); got != 1000 {
 			t.Errorf("%d looked at", got)
 		}
 		if got := th.Check(with("new"), right); got != auth.Right {
@@ -190,7 +196,8 @@ func TestThrottleTells(t *testing.T) {
 		testkit.Advance(t, 10*time.Second)
 		th.Check(from("10.6.6.7", "ann"), wrong)
 		text := log.String()
-		if strings.Count(text, "login refused") != 2 || !strings.Contains(text, "since_last_told=50") || !strings.Contains(text, "remote=10.6.6.7:1234") ||
+		if strings.Count(text, "login refused") != 2 || !strings.Contains(text, "since_last_told=50") ||
+			!strings.Contains(text, "remote=10.6.6.7:1234") ||
 			!strings.Contains(text, "door=web") || strings.Contains(text, "not to be logged") || len(text) > 1000 {
 			t.Error(text)
 		}

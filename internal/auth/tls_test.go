@@ -33,8 +33,10 @@ func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -95,7 +97,10 @@ func write(t *testing.T, path string, data []byte, age time.Duration) {
 func setup(t *testing.T, a *authority) TLSFiles {
 	t.Helper()
 	dir := t.TempDir()
-	files := TLSFiles{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientCA: filepath.Join(dir, "ca.pem")}
+	files := TLSFiles{
+		Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"),
+		ClientCA: filepath.Join(dir, "ca.pem"),
+	}
 	p := a.sign(t, 2)
 	write(t, files.Cert, p.cert, time.Hour)
 	write(t, files.Key, p.key, time.Hour)
@@ -238,9 +243,15 @@ func TestLoadErrors(t *testing.T) {
 	}{
 		{"no certificate", func(t *testing.T, f *TLSFiles) { t.Helper(); f.Cert += "x" }, "tls certificate: open"},
 		{"no key", func(t *testing.T, f *TLSFiles) { t.Helper(); f.Key += "x" }, "tls key: open"},
-		{"no authority", func(t *testing.T, f *TLSFiles) { t.Helper(); f.ClientCA += "x" }, "tls client authorities: open"},
+		{
+			"no authority", func(t *testing.T, f *TLSFiles) { t.Helper(); f.ClientCA += "x" },
+			"tls client authorities: open",
+		},
 		{"not a key", func(t *testing.T, f *TLSFiles) { t.Helper(); f.Key = f.Cert }, "with key"},
-		{"not an authority", func(t *testing.T, f *TLSFiles) { t.Helper(); f.ClientCA = f.Key }, "holds no certificate"},
+		{
+			"not an authority", func(t *testing.T, f *TLSFiles) { t.Helper(); f.ClientCA = f.Key },
+			"holds no certificate",
+		},
 		{"huge", func(t *testing.T, f *TLSFiles) {
 			t.Helper()
 			write(t, f.Cert, make([]byte, pemSizeMax+1), 0)

@@ -37,7 +37,8 @@ func TestQuantile(t *testing.T) {
 			for _, v := range tt.values {
 				h.Add(v)
 			}
-			if got := h.Quantile(tt.q); got != min(tt.want, got) || got < tt.want-tt.want/100 && tt.name != "very long" {
+			if got := h.Quantile(tt.q); got != min(tt.want, got) || got < tt.want-tt.want/100 &&
+				tt.name != "very long" {
 				t.Errorf("%v of %v is %v, want %v", tt.q, tt.values, got, tt.want)
 			}
 		})

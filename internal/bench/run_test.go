@@ -114,7 +114,8 @@ func TestProtocols(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", l.name, err)
 				}
-				if !r.Checked || r.Lost != 0 || r.Duplicated != 0 || r.Push.Count != l.push || r.Fetch.Count != l.fetch || r.Rate() <= 0 {
+				if !r.Checked || r.Lost != 0 || r.Duplicated != 0 || r.Push.Count != l.push ||
+					r.Fetch.Count != l.fetch || r.Rate() <= 0 {
 					t.Errorf("%s: %+v", l.name, r)
 				}
 				if both := o.Producers > 0 && o.Workers > 0; both != (r.PushToFetch.Count == 300) {
@@ -126,7 +127,8 @@ func TestProtocols(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
 		s, err := ReadServer(t.Context(), Web{URL: addrs["web"]})
-		if err != nil || s.Version != "1.2.3" || s.Durability != "interval" || !strings.HasPrefix(s.Go, "go1.") || s.Mallocs < 1000 {
+		if err != nil || s.Version != "1.2.3" || s.Durability != "interval" || !strings.HasPrefix(s.Go, "go1.") ||
+			s.Mallocs < 1000 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})
@@ -136,7 +138,8 @@ func TestProtocols(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	addrs := serveAll(t, map[string]string{
-		"faktory.password": "sesame", "tarantool.auth": "login", "tarantool.users": "ann:sesame", "lmstfy.auth": "token",
+		"faktory.password": "sesame", "tarantool.auth": "login", "tarantool.users": "ann:sesame",
+		"lmstfy.auth":       "token",
 		"lmstfy.admin_addr": "127.0.0.1:0", "web.password": "sesame",
 	})
 	resp, err := http.Post(addrs["admin"]+"token/bench?description=test", "", nil)
@@ -165,7 +168,8 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s with a wrong secret: %+v", p.Name, r)
 		}
 	}
-	if s, err := ReadServer(t.Context(), Web{URL: addrs["web"], Password: "sesame"}); err != nil || s.Durability != "interval" {
+	if s, err := ReadServer(t.Context(), Web{URL: addrs["web"], Password: "sesame"}); err != nil ||
+		s.Durability != "interval" {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -40,7 +40,8 @@ func TestTLS(t *testing.T) {
 	}
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
-		if s, err := ReadServer(t.Context(), Web{URL: addrs["web"], TLS: trusting}); err != nil || s.Version != "1.2.3" {
+		if s, err := ReadServer(t.Context(), Web{URL: addrs["web"], TLS: trusting}); err != nil ||
+			s.Version != "1.2.3" {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})

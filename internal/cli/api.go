@@ -49,8 +49,10 @@ func addAPI(cmd *cobra.Command, p Process) *apiFlags {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
-	flags.StringVar(&f.url, "api", "", "address of the server, such as http://127.0.0.1:7420 ("+config.ClientURLVariable+")")
-	flags.StringVar(&f.token, "token", "", "bearer token; better in "+config.ClientTokenVariable+", where others do not see it")
+	flags.StringVar(&f.url, "api", "", "address of the server, such as http://127.0.0.1:7420 "+
+		"("+config.ClientURLVariable+")")
+	flags.StringVar(&f.token, "token", "", "bearer token; better in "+config.ClientTokenVariable+", where "+
+		"others do not see it")
 	flags.StringVar(&f.password, "password", "", "password; better in "+config.ClientPasswordVariable)
 	f.tls.add(cmd)
 	flags.StringVarP(&f.file, "config", "c", "",
@@ -150,7 +152,8 @@ func apiError(err error) error {
 	text := orElse(p.Detail, p.Title)
 	switch p.Status {
 	case http.StatusUnauthorized:
-		return fail(fmt.Errorf("the server asks for a login, and none was given or it is wrong: give %s or %s, or be a user who may read %s",
+		return fail(fmt.Errorf("the server asks for a login, and none was given or it is wrong: give %s or %s, or be "+
+			"a user who may read %s",
 			config.ClientTokenVariable, config.ClientPasswordVariable, config.PackagedFile))
 	case http.StatusForbidden:
 		return fail(fmt.Errorf("%s: log in with the operator's password or token (web.password, web.token)", text))

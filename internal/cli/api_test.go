@@ -34,7 +34,10 @@ func startServer(t *testing.T, more ...string) *asked {
 func startServerIn(t *testing.T, data string, more ...string) *asked {
 	t.Helper()
 	s := &asked{t: t, data: data}
-	args := []string{"serve", "--data-dir", s.data, "--store-durability=none", "--store-free-floor=0", "--web-addr=127.0.0.1:0"}
+	args := []string{
+		"serve", "--data-dir", s.data, "--store-durability=none", "--store-free-floor=0",
+		"--web-addr=127.0.0.1:0",
+	}
 	for _, k := range server.Settings().Keys() {
 		if k.Kind == config.KindAddresses && k.Name != "web.addr" {
 			args = append(args, "--"+k.Flag()+"=off")
@@ -119,16 +122,19 @@ func TestQueueCommands(t *testing.T) {
 	if got := s.counts("mails"); got != "2 0 0 0 0 0 0" {
 		t.Errorf("mails: %s", got)
 	}
-	if got := s.ok("queue ls rep --json"); !strings.HasPrefix(got, `{"namespace":"default","name":"reports"`) || strings.Count(got, "\n") != 1 {
+	if got := s.ok("queue ls rep --json"); !strings.HasPrefix(got, `{"namespace":"default","name":"reports"`) ||
+		strings.Count(got, "\n") != 1 {
 		t.Errorf("as JSON: %s", got)
 	}
 	if got := s.ok("queue ls -n other"); strings.Contains(got, "reports") || !strings.Contains(got, "lonely") {
 		t.Errorf("of one namespace:\n%s", got)
 	}
-	if got := s.ok("queue pause mails reports --for 10m"); got != "mails is paused for 10m0s.\nreports is paused for 10m0s.\n" {
+	if got := s.ok("queue pause mails reports --for 10m"); got != "mails is paused for 10m0s.\nreports is "+
+		"paused for 10m0s.\n" {
 		t.Errorf("pause: %s", got)
 	}
-	if got := s.ok("queue ls mails -n default"); !strings.Contains(got, "for 9m59s") && !strings.Contains(got, "for 10m0s") {
+	if got := s.ok("queue ls mails -n default"); !strings.Contains(got, "for 9m59s") &&
+		!strings.Contains(got, "for 10m0s") {
 		t.Errorf("paused:\n%s", got)
 	}
 	s.ok("queue resume mails reports")
@@ -190,7 +196,10 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &asked{t: t, environ: []string{"MILLRACE_API=http://" + addr}}
-	for _, line := range []string{"queue ls", "job ls", "push q x", "fetch q --exec cat", "backup /x", "export", "job retry 1"} {
+	for _, line := range []string{
+		"queue ls", "job ls", "push q x", "fetch q --exec cat", "backup /x",
+		"export", "job retry 1",
+	} {
 		s.fails(5, "Is the server running", line)
 	}
 	s.fails(2, "is no address of a server", "queue ls --api localhost:1")

@@ -22,7 +22,10 @@ func TestBeanstalkdServer(t *testing.T) {
 	status := make(chan int, 1)
 	dir := filepath.Join(t.TempDir(), "log")
 	go func() {
-		status <- Main([]string{"beanstalkd-server", "-l", "127.0.0.1", "-p0", "-b", dir, "-f", "250", "-z", "1000000", "-s", "10485760", "-u", "nobody", "-V"},
+		status <- Main([]string{
+			"beanstalkd-server", "-l", "127.0.0.1", "-p0", "-b", dir, "-f", "250", "-z", "1000000",
+			"-s", "10485760", "-u", "nobody", "-V",
+		},
 			Process{Stdout: out, Stderr: &log, Signals: signals})
 		close(status)
 	}()
@@ -57,7 +60,10 @@ func TestBeanstalkdFlags(t *testing.T) {
 	}{
 		{"", map[string]string{}},
 		{"-f0", map[string]string{"store.durability": "fsync"}},
-		{"-f 50 -b/data", map[string]string{"store.durability": "interval", "store.sync_interval": "50ms", "data.dir": "/data"}},
+		{"-f 50 -b/data", map[string]string{
+			"store.durability": "interval", "store.sync_interval": "50ms",
+			"data.dir": "/data",
+		}},
 		{"-VF", map[string]string{"store.durability": "none", "log.level": "debug"}},
 		{"-l ::1", map[string]string{"beanstalkd.addr": "[::1]:11300"}},
 		{"-p 11301 -cn -z 5", map[string]string{"beanstalkd.addr": "127.0.0.1:11301", "beanstalkd.max_job_size": "5"}},
@@ -73,7 +79,8 @@ func TestBeanstalkdFlags(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"-x": "unknown flag -x", "-p": "flag -p needs a value", "x": `takes no arguments, but got "x"`, "-": `but got "-"`,
+		"-x": "unknown flag -x", "-p": "flag -p needs a value", "x": `takes no arguments, but got "x"`,
+		"-":    `but got "-"`,
 		"-f x": "-f: write a whole number", "-z -1": "-z: write a whole number", "-s1k": "-s: write a whole number",
 	} {
 		if _, err := parseBeanstalkdFlags(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
@@ -89,7 +96,8 @@ func TestBeanstalkdFlags(t *testing.T) {
 	if o := run(nil, "beanstalkd-server", "-v"); o.status != 0 || !strings.HasPrefix(o.stdout, "millrace ") {
 		t.Errorf("%+v", o)
 	}
-	if o := run(nil, "beanstalkd-server", "-l", "0.0.0.0"); o.status != exitUsage || !strings.Contains(o.stderr, "without authentication") {
+	if o := run(nil, "beanstalkd-server", "-l", "0.0.0.0"); o.status != exitUsage ||
+		!strings.Contains(o.stderr, "without authentication") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -110,7 +110,8 @@ func newBenchCommand(p Process) *cobra.Command {
 	flags.BoolVar(&f.Keep, "keep", false, "leave jobs that were not fetched in the queue, unchecked")
 	flags.BoolVar(&f.ceiling, "ceiling", false, "do the same to a server that does nothing, for the ratio")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
-	flags.StringVar(&f.api.URL, "api", "", "web address used to look up the durability mode (default: the configured one, unless --addr is set)")
+	flags.StringVar(&f.api.URL, "api", "", "web address used to look up the durability mode (default: the configured "+
+		"one, unless --addr is set)")
 	flags.StringVar(&f.dir, "fsync-dir", "", "directory in which an fsync is timed; without it that of temporary files")
 	flags.StringVarP(&f.file, "config", "c", "",
 		"TOML file of the server, to find its addresses ("+config.FileVariable+")")
@@ -151,7 +152,8 @@ func (f *benchFlags) complete(p Process) (err error) {
 		return errors.New("--ceiling measures the highest rate: omit --rate")
 	}
 	if f.ceiling && (f.Producers == 0 || f.Workers > 0 && f.InFlight == 0) {
-		return errors.New("--ceiling needs producers, and a bound of --in-flight: what does nothing delivers without end")
+		return errors.New("--ceiling needs producers, and a bound of --in-flight: what does nothing " +
+			"delivers without end")
 	}
 	if f.secretFile != "" {
 		text, err := os.ReadFile(f.secretFile)
@@ -206,7 +208,9 @@ func (f *benchFlags) configured(cfg *config.Config, trusting *tls.Config) error 
 
 // protocolListener returns the first listener of a protocol, with the address by which its own machine reaches it.
 func protocolListener(listeners []config.Listener, protocol string) (config.Listener, error) {
-	i := slices.IndexFunc(listeners, func(l config.Listener) bool { return l.Key.Name == protocol+".addr" && l.Role == "" })
+	i := slices.IndexFunc(listeners, func(l config.Listener) bool {
+		return l.Key.Name == protocol+".addr" && l.Role == ""
+	})
 	if i < 0 {
 		return config.Listener{}, fmt.Errorf("no listener of %s is configured: name the address with --addr", protocol)
 	}

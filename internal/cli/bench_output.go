@@ -115,7 +115,8 @@ func (l *benchLine) show(p bench.Progress) {
 	}
 	text := fmt.Sprintf("%s: %s%s, %d pushed (%.0f/s), %d fetched (%.0f/s)", p.Phase, p.Elapsed.Round(time.Second),
 		l.goal(p.Phase),
-		p.Pushed, float64(p.Pushed-l.last.Pushed)/took.Seconds(), p.Fetched, float64(p.Fetched-l.last.Fetched)/took.Seconds())
+		p.Pushed, float64(p.Pushed-l.last.Pushed)/took.Seconds(), p.Fetched,
+		float64(p.Fetched-l.last.Fetched)/took.Seconds())
 	l.last = p
 	if l.terminal {
 		_, _ = fmt.Fprintf(l.w, "\r\x1b[K%s", text)

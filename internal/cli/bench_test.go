@@ -81,7 +81,8 @@ func TestBench(t *testing.T) {
 	environ := serveMasenko(t, nil)
 	o := run(environ, "bench", "--count", "200", "--producers", "3", "--workers", "2", "--size", "50,500")
 	for _, want := range []string{
-		" cores (", "millrace 1.2.3 (go1.", "durability interval", "3 producers, 2 workers", "pushed ", "200", "push to fetch", "P99.9",
+		" cores (", "millrace 1.2.3 (go1.", "durability interval", "3 producers, 2 workers", "pushed ", "200",
+		"push to fetch", "P99.9",
 		"0 lost, 0 duplicated.",
 	} {
 		if !strings.Contains(o.stdout, want) {
@@ -105,7 +106,8 @@ func TestBench(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.stdout), &got); err != nil || o.status != exitOK {
 		t.Fatalf("%+v: %v", o, err)
 	}
-	if got.Protocol != "masenko" || got.Server.Durability != "interval" || got.Machine.CPUs == 0 || got.Machine.Fsync == 0 ||
+	if got.Protocol != "masenko" || got.Server.Durability != "interval" || got.Machine.CPUs == 0 ||
+		got.Machine.Fsync == 0 ||
 		got.Pushed == 0 || got.Push.Count != got.Pushed || got.Push.Max <= 0 || !got.Checked || got.Lost != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -121,7 +123,8 @@ func TestBenchTLS(t *testing.T) {
 	configured := append(slices.Clone(environ), "MILLRACE_MASENKO_TLS_CERT="+cert, "MILLRACE_MASENKO_TLS_KEY="+key,
 		"MILLRACE_WEB_TLS_CERT="+cert, "MILLRACE_WEB_TLS_KEY="+key)
 	o := run(configured, "bench", "--count", "20")
-	if o.status != exitOK || !strings.Contains(o.stdout, " with TLS, millrace 1.2.3") || !strings.Contains(o.stdout, "0 lost, 0 duplicated.") {
+	if o.status != exitOK || !strings.Contains(o.stdout, " with TLS, millrace 1.2.3") ||
+		!strings.Contains(o.stdout, "0 lost, 0 duplicated.") {
 		t.Errorf("%+v", o)
 	}
 	_, port, _ := strings.Cut(environ[0], "=127.0.0.1:")
@@ -135,7 +138,8 @@ func TestBenchTLS(t *testing.T) {
 		{"--tls", exitFailure, "certificate"},
 		{"--tls --tls-cert " + cert, exitUsage, "give both or none"},
 	} {
-		o := run(nil, append([]string{"bench", "--count", "20", "--addr", "localhost:" + port}, strings.Fields(tt.args)...)...)
+		o := run(nil, append([]string{"bench", "--count", "20", "--addr", "localhost:" + port},
+			strings.Fields(tt.args)...)...)
 		if o.status != tt.status || !strings.Contains(o.stdout+o.stderr, tt.want) {
 			t.Errorf("%s: %+v", tt.args, o)
 		}
@@ -149,7 +153,8 @@ func TestBenchRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = free.Close()
-	if o := run([]string{"MILLRACE_WORKQ_ADDR=off"}, "bench", "-p", "workq"); o.status != exitUsage || !strings.Contains(o.stderr, "name the address with --addr") {
+	if o := run([]string{"MILLRACE_WORKQ_ADDR=off"}, "bench", "-p", "workq"); o.status != exitUsage ||
+		!strings.Contains(o.stderr, "name the address with --addr") {
 		t.Errorf("no listener: %+v", o)
 	}
 	nowhere := []string{"--api", "http://" + free.Addr().String(), "--addr", free.Addr().String()}
@@ -184,7 +189,8 @@ func TestBenchCeiling(t *testing.T) {
 	said, stdout := io.Pipe()
 	status := make(chan int, 1)
 	go func() {
-		status <- Main([]string{"bench", "ceiling", "-p", "workq"}, Process{Stdin: stdin, Stdout: stdout, Stderr: io.Discard})
+		status <- Main([]string{"bench", "ceiling", "-p", "workq"},
+			Process{Stdin: stdin, Stdout: stdout, Stderr: io.Discard})
 	}()
 	line, err := bufio.NewReader(said).ReadString('\n')
 	name, addr, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -215,7 +221,8 @@ func TestBenchLine(t *testing.T) {
 		l.show(p)
 	}
 	l.clear()
-	want := "run: 11s of 1m0s, 2100 pushed (200/s), 1090 fetched (100/s)\ndrain: 11s, 2100 pushed (0/s), 2100 fetched (101/s)\n"
+	want := "run: 11s of 1m0s, 2100 pushed (200/s), 1090 fetched (100/s)\ndrain: 11s, 2100 pushed (0/s), " +
+		"2100 fetched (101/s)\n"
 	if got := b.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

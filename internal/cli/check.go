@@ -82,7 +82,9 @@ func (p *progress) offline(phase offline.Phase, done, total uint64) {
 // warnUnlocked tells what was not looked at, and that a directory could not be locked, which an error says itself.
 func warnUnlocked(cmd *cobra.Command, r *offline.Report, err error) {
 	if r.Node && err == nil {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "Note: this is the store of a node of a cluster. What only its log has was not looked at: the node applies it when it starts") // nobody to tell
+		// nobody to tell
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "Note: this is the store of a node of a cluster. What only its log "+
+			"has was not looked at: the node applies it when it starts")
 	}
 	if r.Unlocked != nil && err == nil {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %v\n", r.Unlocked) // nobody to tell

@@ -62,12 +62,18 @@ func TestCommands(t *testing.T) {
 			name: "help", args: []string{"--help"},
 			stdout: []string{"Exit status: 0 after", "Examples:", "config", "version", "completion"},
 		},
-		{name: "help of a command", args: []string{"help", "serve"}, stdout: []string{"SIGTERM", "Examples:", "--masenko-addr"}},
+		{
+			name: "help of a command", args: []string{"help", "serve"},
+			stdout: []string{"SIGTERM", "Examples:", "--masenko-addr"},
+		},
 		{name: "version", args: []string{"version"}, stdout: []string{"millrace dev", "go1."}},
 		{name: "version flag", args: []string{"--version"}, stdout: []string{"millrace dev"}},
 		{
 			name: "unknown command", args: []string{"srve"}, status: 2,
-			stderr: []string{`millrace: unknown command "srve" for "millrace": did you mean "serve"?`, `Run "millrace --help" for help.`},
+			stderr: []string{
+				`millrace: unknown command "srve" for "millrace": did you mean "serve"?`,
+				`Run "millrace --help" for help.`,
+			},
 		},
 		{
 			name: "unknown command below config", args: []string{"config", "pritn"}, status: 2,
@@ -75,44 +81,86 @@ func TestCommands(t *testing.T) {
 		},
 		{
 			name: "unknown flag", args: []string{"serve", "--data-dri", "x"}, status: 2,
-			stderr: []string{`unknown flag: --data-dri: did you mean "--data-dir"?`, `Run "millrace serve --help" for help.`},
+			stderr: []string{
+				`unknown flag: --data-dri: did you mean "--data-dir"?`,
+				`Run "millrace serve --help" for help.`,
+			},
 		},
-		{name: "flag without value", args: []string{"--data-dir"}, status: 2, stderr: []string{"flag needs an argument: --data-dir"}},
-		{name: "stray argument", args: []string{"serve", "now"}, status: 2, stderr: []string{`"millrace serve" takes no arguments, but got "now"`}},
+		{
+			name: "flag without value", args: []string{"--data-dir"}, status: 2,
+			stderr: []string{"flag needs an argument: --data-dir"},
+		},
+		{
+			name: "stray argument", args: []string{"serve", "now"}, status: 2,
+			stderr: []string{`"millrace serve" takes no arguments, but got "now"`},
+		},
 		{name: "config alone", args: []string{"config"}, stdout: []string{"ls", "validate", "schema", "example"}},
 		{
-			name: "config print", args: []string{"config", "print", "--config", good, "--log-level", "debug", "--listen-insecure"},
+			name: "config print", args: []string{
+				"config", "print", "--config", good, "--log-level", "debug",
+				"--listen-insecure",
+			},
 			environ: []string{"MILLRACE_STORE_DURABILITY=none", "MASENKO_HEARTBEAT=9s"},
 			stdout: []string{
 				"/from/file", good + ":2", "MILLRACE_STORE_DURABILITY", "--log-level", "--listen-insecure", "default",
 				"note: MASENKO_HEARTBEAT: taken as masenko.heartbeat; set MILLRACE_MASENKO_HEARTBEAT instead",
 			},
 		},
-		{name: "config print of a bad file", args: []string{"config", "print", "-c", bad}, status: 2, stderr: []string{bad + `:2: unknown key "data.dirr": did you mean "data.dir"?`}},
+		{
+			name: "config print of a bad file", args: []string{"config", "print", "-c", bad}, status: 2,
+			stderr: []string{bad + `:2: unknown key "data.dirr": did you mean "data.dir"?`},
+		},
 		{
 			name: "config validate", args: []string{"config", "validate"}, environ: []string{"MILLRACE_CONFIG=" + good},
 			stdout: []string{"The configuration is valid: 1 of "},
 		},
 		{
-			name: "config validate with problems", args: []string{"config", "validate", "--config", bad, "--store-cache", "huge"}, status: 2,
+			name: "config validate with problems", args: []string{
+				"config", "validate", "--config", bad,
+				"--store-cache", "huge",
+			}, status: 2,
 			stderr: []string{"2 problems", "dirr", "--store-cache: store.cache"},
 		},
-		{name: "serve with a bad variable", args: []string{}, environ: []string{"MILLRACE_DATA=1"}, status: 2, stderr: []string{"MILLRACE_DATA"}},
-		{name: "serve with a bad original", args: []string{"serve"}, environ: []string{"MASENKO_HEARTBEAT=x"}, status: 2, stderr: []string{"MASENKO_HEARTBEAT: masenko.heartbeat"}},
-		{name: "workq-server help", args: []string{"workq-server", "-help"}, stdout: []string{"-cmdlog-sync always|interval|os", "Examples:"}},
+		{
+			name: "serve with a bad variable", args: []string{}, environ: []string{"MILLRACE_DATA=1"}, status: 2,
+			stderr: []string{"MILLRACE_DATA"},
+		},
+		{
+			name: "serve with a bad original", args: []string{"serve"}, environ: []string{"MASENKO_HEARTBEAT=x"},
+			status: 2, stderr: []string{"MASENKO_HEARTBEAT: masenko.heartbeat"},
+		},
+		{
+			name: "workq-server help", args: []string{"workq-server", "-help"},
+			stdout: []string{"-cmdlog-sync always|interval|os", "Examples:"},
+		},
 		{
 			name: "workq-server with an unknown flag", args: []string{"workq-server", "-cmdlog", "x"}, status: 2,
 			stderr: []string{"flag provided but not defined: -cmdlog", `Run "millrace workq-server --help" for help.`},
 		},
-		{name: "workq-server with an argument", args: []string{"workq-server", "x"}, status: 2, stderr: []string{`takes no arguments, but got "x"`}},
+		{
+			name: "workq-server with an argument", args: []string{"workq-server", "x"}, status: 2,
+			stderr: []string{`takes no arguments, but got "x"`},
+		},
 		{
 			name: "workq-server with a bad sync", args: []string{"workq-server", "-cmdlog-sync", "never"}, status: 2,
 			stderr: []string{`invalid value "never" for flag -cmdlog-sync: choose always, interval or os`},
 		},
-		{name: "workq-server with a bad size", args: []string{"workq-server", "--cmdlog-seg-size=1k"}, status: 2, stderr: []string{"-cmdlog-seg-size: write a whole number"}},
-		{name: "workq-server with a bad interval", args: []string{"workq-server", "--cmdlog-sync-int=-1"}, status: 2, stderr: []string{"-cmdlog-sync-int: write a whole number"}},
-		{name: "workq-server beyond loopback", args: []string{"workq-server", "-listen", "0.0.0.0:0"}, status: 2, stderr: []string{"without authentication", "--listen-insecure"}},
-		{name: "serve beyond loopback", args: []string{"--masenko-addr", ":0"}, status: 2, stderr: []string{"without authentication", "--listen-insecure"}},
+		{
+			name: "workq-server with a bad size", args: []string{"workq-server", "--cmdlog-seg-size=1k"}, status: 2,
+			stderr: []string{"-cmdlog-seg-size: write a whole number"},
+		},
+		{
+			name: "workq-server with a bad interval", args: []string{"workq-server", "--cmdlog-sync-int=-1"}, status: 2,
+			stderr: []string{"-cmdlog-sync-int: write a whole number"},
+		},
+		{
+			name: "workq-server beyond loopback", args: []string{"workq-server", "-listen", "0.0.0.0:0"}, status: 2,
+			stderr: []string{"without authentication", "--listen-insecure"},
+		},
+		{
+			name: "serve beyond loopback", args: []string{"--masenko-addr", ":0"}, status: 2,
+			stderr: []string{"without authentication", "--listen-insecure"},
+		},
 		{
 			name: "serve on a taken port", args: []string{"serve", "--masenko-addr", taken.Addr().String()}, status: 1,
 			stderr: []string{"millrace: masenko.addr: cannot listen on", "address already in use"},
@@ -190,7 +238,8 @@ func TestCompletion(t *testing.T) {
 	if got := run(nil, "completion", "bash"); got.status != 0 || !strings.Contains(got.stdout, "__start_millrace") {
 		t.Errorf("completion: status %d, %d bytes", got.status, len(got.stdout))
 	}
-	if got := run(nil, "__complete", "serve", "--store-durability", ""); !strings.HasPrefix(got.stdout, "fsync\ninterval\nnone\n") {
+	if got := run(nil, "__complete", "serve", "--store-durability", ""); !strings.HasPrefix(got.stdout,
+		"fsync\ninterval\nnone\n") {
 		t.Errorf("choices: %q", got.stdout)
 	}
 }
@@ -258,7 +307,8 @@ func TestWorkqServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	go func() {
 		status <- Main([]string{
-			"workq-server", "-listen", "127.0.0.1:0", "--cmdlog-path=" + dir, "-cmdlog-sync", "interval", "-cmdlog-sync-int=250",
+			"workq-server", "-listen", "127.0.0.1:0", "--cmdlog-path=" + dir, "-cmdlog-sync", "interval",
+			"-cmdlog-sync-int=250",
 			"--cmdlog-seg-size", "67108864", "-cmdlog-clean-int", "300000",
 		}, Process{Stdout: out, Stderr: &log, Signals: signals})
 		close(status)
@@ -316,7 +366,8 @@ func TestLogger(t *testing.T) {
 	newLogger(&b, config.Log{Level: "warn", Format: "text"}).Warn("loud")
 	newLogger(&b, config.Log{Level: "debug", Format: "auto"}).Debug("as json")
 	got := b.String()
-	if strings.Contains(got, "quiet") || !strings.Contains(got, "msg=loud") || !strings.Contains(got, `"msg":"as json"`) {
+	if strings.Contains(got, "quiet") || !strings.Contains(got, "msg=loud") ||
+		!strings.Contains(got, `"msg":"as json"`) {
 		t.Errorf("log:\n%s", got)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))

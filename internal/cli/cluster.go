@@ -133,7 +133,8 @@ func printCluster(cmd *cobra.Command, st api.ClusterStatus, asJSON bool) error {
 	if st.Format > 0 {
 		format = fmt.Sprintf(", format %d", st.Format)
 	}
-	if _, err := fmt.Fprintf(out, "node %s, leader %s, term %d%s\n\n", st.Node, orElse(st.Leader, "none"), st.Term, format); err != nil {
+	if _, err := fmt.Fprintf(out, "node %s, leader %s, term %d%s\n\n", st.Node, orElse(st.Leader, "none"), st.Term,
+		format); err != nil {
 		return err
 	}
 	t := newTable(out, "NAME", "ROLE", "REACHABLE", "BEHIND", "VERSION", "FORMAT", "ADDRESS", "ABOUT")

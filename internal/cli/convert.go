@@ -128,7 +128,8 @@ Without DIR it is data.dir of the configuration.`,
 		}
 		id, err := server.Recover(dir)
 		if err == nil && !*asJSON {
-			_, err = fmt.Fprintf(out, "Recovered: node %s is the only one of cluster %s. Start it, and add others with \"millrace cluster join\".\n", s.Node, id)
+			_, err = fmt.Fprintf(out, "Recovered: node %s is the only one of cluster %s. Start it, and add others "+
+				"with \"millrace cluster join\".\n", s.Node, id)
 		}
 		return fail(err)
 	}

@@ -13,7 +13,8 @@ func TestSurvivor(t *testing.T) {
 	s := server.Survivor{Node: "a", Nodes: []string{"a", "b", "c"}, Term: 4, Index: 16}
 	for _, decided := range []bool{false, true} {
 		got := survivor(&s, decided)
-		if !strings.Contains(got, "node a, of a cluster of a, b, c\nlast entry: term 4, index 16, at a time that is not known\n") {
+		if !strings.Contains(got, "node a, of a cluster of a, b, c\nlast entry: term 4, index 16, at a time "+
+			"that is not known\n") {
 			t.Errorf("decided: %v: %s", decided, got)
 		}
 		if strings.Contains(got, "--yes") == decided {

@@ -76,12 +76,14 @@ the job of the last run is unfinished.`,
 	flags.StringVar(&u.Type, "type", "", "type of the job, which tells workers what to do")
 	flags.StringVar(&u.Key, "key", "", "a name of your own for the job")
 	flags.BoolVar(&u.Unique, "unique", false, "push nothing while a job has the key")
-	flags.StringVar(&u.Group, "group", "", "jobs of a group run one at a time, or take turns with other groups in a fair queue")
+	flags.StringVar(&u.Group, "group", "", "jobs of a group run one at a time, or take turns with other "+
+		"groups in a fair queue")
 	flags.Int64Var(&u.Priority, "priority", 0, "higher first")
 	flags.StringVar(&u.ttl, "ttl", "", "gone if no worker has taken it within this time")
 	flags.StringVar(&u.lease, "lease", "", "how long a worker holds it, where the worker does not say")
 	flags.IntVar(&u.retry, "retry", api.RetryDefault, "how often it is tried again after a failure")
-	flags.StringVar(&u.kind, "kind", "", "what the body is: json, args (a JSON array of arguments), bytes, msgpack or none")
+	flags.StringVar(&u.kind, "kind", "", "what the body is: json, args (a JSON array of arguments), "+
+		"bytes, msgpack or none")
 	must(cmd.MarkFlagRequired("schedule"))
 	must(cmd.MarkFlagRequired("queue"))
 	for flag, values := range map[string][]string{"missed": {"skip", "once", "all"}, "overlap": {"allow", "skip"}} {
@@ -119,8 +121,11 @@ func newCronList(p Process) *cobra.Command {
 	list := &lister[api.Cron]{
 		short: "List cron entries", long: "List the cron entries of all namespaces.",
 		example: "  millrace cron ls\n  millrace cron ls --json | jq -r 'select(.missed_count > 0) | .name'",
-		header:  []string{"NAMESPACE", "NAME", "SCHEDULE", "ZONE", "QUEUE", "TYPE", "NEXT", "LAST", "RESULT", "FIRED", "MISSED", "SKIPPED", "ORIGIN"},
-		empty:   `There are no cron entries: "millrace cron add" makes one.`,
+		header: []string{
+			"NAMESPACE", "NAME", "SCHEDULE", "ZONE", "QUEUE", "TYPE", "NEXT", "LAST", "RESULT", "FIRED",
+			"MISSED", "SKIPPED", "ORIGIN",
+		},
+		empty: `There are no cron entries: "millrace cron add" makes one.`,
 		row: func(e *api.Cron) []string {
 			return []string{
 				e.Namespace, e.Name, e.Schedule, e.TimeZone, e.Queue, e.Job.Type, cronNext(e), since(e.LastRun),
@@ -162,7 +167,10 @@ func newCronGet(p Process) *cobra.Command {
 func cronText(e *api.Cron) string {
 	var b strings.Builder
 	t := newTable(&b)
-	t.row("entry", e.Name+" in namespace "+e.Namespace+", set by "+map[string]string{"file": "a file", "api": "an operator"}[e.Origin])
+	t.row("entry", e.Name+" in namespace "+e.Namespace+", set by "+map[string]string{
+		"file": "a file",
+		"api":  "an operator",
+	}[e.Origin])
 	t.row("schedule", e.Schedule+" "+orElse(e.TimeZone, "UTC"))
 	t.row("pushes to", e.Queue+" "+e.Job.Type)
 	t.row("missed runs", e.Missed)

@@ -19,7 +19,10 @@ func TestQueueHook(t *testing.T) {
 	s.says("queue hook mails off", "mails has no hook.")
 	s.says("queue hook mails off", "mails has no hook.")
 	s.fails(exitFailure, "set hooks.secret", "queue hook mails --url https://example.org/")
-	for _, wrong := range []string{"queue hook", "queue hook mails on", "queue hook mails off --push x", "queue hook mails --push x --url y"} {
+	for _, wrong := range []string{
+		"queue hook", "queue hook mails on", "queue hook mails off --push x",
+		"queue hook mails --push x --url y",
+	} {
 		s.fails(exitUsage, "", wrong)
 	}
 }
@@ -30,7 +33,8 @@ func TestCronCommands(t *testing.T) {
 	if got := s.run("cron ls"); got.status != 0 || !strings.Contains(got.stderr, "no cron entries") {
 		t.Errorf("%+v", got)
 	}
-	s.says("cron add report --schedule @daily --tz Asia/Kathmandu --queue reports --type Report --missed all --overlap skip --retry 2 7", "report runs next in")
+	s.says("cron add report --schedule @daily --tz Asia/Kathmandu --queue reports --type Report --missed all "+
+		"--overlap skip --retry 2 7", "report runs next in")
 	s.says("cron add off --schedule @hourly --queue q --paused", "off is paused")
 	s.says("cron ls", "report", "@daily", "Asia/Kathmandu", "reports", "paused", "api")
 	s.says("cron ls --json", `"name":"report"`, `"missed":"all"`, `"missed_limit":100`, `"overlap":"skip"`, `"retry":2`)

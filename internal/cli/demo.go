@@ -40,7 +40,8 @@ environment are not read.`,
 			defer os.RemoveAll(made) //nolint:errcheck // a temporary directory
 			*dir = made
 		} else if found, err := os.ReadDir(*dir); err == nil && len(found) > 0 {
-			return fmt.Errorf("--data-dir: %s is not empty: the demo begins in the past, and what is there may be younger", *dir)
+			return fmt.Errorf("--data-dir: %s is not empty: the demo begins in the past, and what is there "+
+				"may be younger", *dir)
 		}
 		if *past < 0 {
 			return fmt.Errorf("--past: %s is not in the past", *past)
@@ -56,7 +57,10 @@ environment are not read.`,
 		return p.run(cmd.Context(), cfg, newLogger(p.Stderr, cfg.Log), load, server.Options{
 			Now: clock.Now,
 			Stage: func(ctx context.Context, stage server.Stage) error {
-				if err := demo.Run(ctx, demo.Options{Addrs: stage.Addrs, Clock: clock, Step: stage.Step, Out: p.Stdout}); err != nil {
+				if err := demo.Run(ctx, demo.Options{
+					Addrs: stage.Addrs, Clock: clock, Step: stage.Step,
+					Out: p.Stdout,
+				}); err != nil {
 					return fmt.Errorf("the demo has ended: %w", err)
 				}
 				return nil

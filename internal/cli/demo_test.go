@@ -27,7 +27,8 @@ func TestDemo(t *testing.T) {
 	signals, status := make(chan os.Signal, 1), make(chan int, 1)
 	out, log := &lines{make(chan string, 10)}, new(testkit.Buffer)
 	go func() {
-		status <- Main([]string{"demo", "--data-dir", dir, "--web-addr=127.0.0.1:0", "--past=4m"}, Process{Stdout: out, Stderr: log, Signals: signals})
+		status <- Main([]string{"demo", "--data-dir", dir, "--web-addr=127.0.0.1:0", "--past=4m"},
+			Process{Stdout: out, Stderr: log, Signals: signals})
 	}()
 	s := &asked{t: t}
 	for staged := false; !staged; {
@@ -50,7 +51,8 @@ func TestDemo(t *testing.T) {
 	s.says("queue get webhooks", "concurrency 4")
 	s.says("activity", "set limits of queue webhooks", "millrace-demo")
 	s.says("job ls --state dead --limit 1", "SendReceipt")
-	if got := s.run("demo --data-dir " + dir); got.status != exitUsage || !strings.Contains(got.stderr, "is not empty") {
+	if got := s.run("demo --data-dir " + dir); got.status != exitUsage ||
+		!strings.Contains(got.stderr, "is not empty") {
 		t.Errorf("on old data: %+v", got)
 	}
 	signals <- syscall.SIGTERM

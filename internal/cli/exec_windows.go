@@ -12,7 +12,10 @@ import (
 // of a group of processes of its own: a Ctrl-C is for us, and a Ctrl-Break can be for it alone.
 func shellCommand(line string) *exec.Cmd {
 	cmd := exec.Command("cmd.exe") //nolint:noctx // ended by its job object
-	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /S /C "` + line + `"`, CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		CmdLine:       `cmd.exe /S /C "` + line + `"`,
+		CreationFlags: windows.CREATE_NEW_PROCESS_GROUP,
+	}
 	return cmd
 }
 

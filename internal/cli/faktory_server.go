@@ -102,7 +102,10 @@ func parseFaktoryFlags(args, environ []string) (*faktoryFlags, error) {
 	}
 	flags := flag.NewFlagSet("faktory-server", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // Main prints the error, cobra the help
-	for name, key := range map[string]string{"b": "faktory.addr", "d": "data.dir", "c": "faktory.config_dir", "e": "faktory.environment"} {
+	for name, key := range map[string]string{
+		"b": "faktory.addr", "d": "data.dir", "c": "faktory.config_dir",
+		"e": "faktory.environment",
+	} {
 		flags.Func(name, "", func(text string) error {
 			f.settings[key] = text
 			return nil

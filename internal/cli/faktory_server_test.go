@@ -22,7 +22,8 @@ func TestFaktoryServer(t *testing.T) {
 	if err := os.MkdirAll(conf, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(conf, "a.toml"), []byte("[faktory]\npassword = \"pw\"\nbinding = \"127.0.0.1:1\"\n[redis]\npool = 5\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(conf, "a.toml"),
+		[]byte("[faktory]\npassword = \"pw\"\nbinding = \"127.0.0.1:1\"\n[redis]\npool = 5\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	signals := make(chan os.Signal, 1)
@@ -30,7 +31,10 @@ func TestFaktoryServer(t *testing.T) {
 	var log bytes.Buffer
 	status := make(chan int, 1)
 	go func() {
-		status <- Main([]string{"faktory-server", "-b", "127.0.0.1:0", "-e", "production", "-l", "info", "-c", filepath.Dir(conf), "--d=" + filepath.Join(dir, "data")},
+		status <- Main([]string{
+			"faktory-server", "-b", "127.0.0.1:0", "-e", "production", "-l", "info", "-c",
+			filepath.Dir(conf), "--d=" + filepath.Join(dir, "data"),
+		},
 			Process{Stdout: out, Stderr: &log, Signals: signals})
 		close(status)
 	}()
@@ -40,7 +44,8 @@ func TestFaktoryServer(t *testing.T) {
 	case code := <-status:
 		t.Fatalf("exit status %d: %s", code, log.String())
 	}
-	if !strings.Contains(got, "\nfaktory    127.0.0.1:") || !strings.Contains(got, "(namespace default, authentication)\n") || strings.Contains(got, "masenko") {
+	if !strings.Contains(got, "\nfaktory    127.0.0.1:") ||
+		!strings.Contains(got, "(namespace default, authentication)\n") || strings.Contains(got, "masenko") {
 		t.Errorf("the banner is\n%s", got)
 	}
 	signals <- syscall.SIGTERM
@@ -65,9 +70,19 @@ func TestFaktoryFlags(t *testing.T) {
 	}{
 		{"", nil, map[string]string{}},
 		{"-b :7419 -l debug", nil, map[string]string{"faktory.addr": ":7419", "log.level": "debug"}},
-		{"--d=/data -c /conf -e staging", nil, map[string]string{"data.dir": "/data", "faktory.config_dir": "/conf", "faktory.environment": "staging"}},
+		{"--d=/data -c /conf -e staging", nil, map[string]string{
+			"data.dir": "/data", "faktory.config_dir": "/conf",
+			"faktory.environment": "staging",
+		}},
 		{"", []string{"HOME=" + home}, map[string]string{"faktory.config_dir": filepath.Join(home, ".faktory")}},
-		{"-e development", []string{"HOME=" + home, "FAKTORY_ENV=production"}, map[string]string{"faktory.config_dir": filepath.Join(home, ".faktory"), "faktory.environment": "development"}},
+		{
+			"-e development",
+			[]string{"HOME=" + home, "FAKTORY_ENV=production"},
+			map[string]string{
+				"faktory.config_dir":  filepath.Join(home, ".faktory"),
+				"faktory.environment": "development",
+			},
+		},
 		{"", []string{"HOME=" + home, "MILLRACE_FAKTORY_CONFIG_DIR=/other"}, map[string]string{}},
 		{"-c ./here", []string{"HOME=" + home}, map[string]string{"faktory.config_dir": "./here"}},
 	} {
@@ -117,7 +132,8 @@ func TestFaktoryServerExits(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		status := Main(strings.Fields(c.args), Process{Stdout: &stdout, Stderr: &stderr})
-		if status != c.status || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
+		if status != c.status || !strings.Contains(stdout.String(), c.stdout) ||
+			!strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("%s: status %d, stdout %q, stderr %q", c.args, status, stdout.String(), stderr.String())
 		}
 	}

@@ -233,7 +233,10 @@ func (w *worker) hand(fetching, running context.Context) error {
 		if w.count > 0 && w.left.Add(-1) < 0 {
 			return nil
 		}
-		o := api.FetchOptions{Namespace: *w.namespace, Queues: w.queues, Max: 1, Wait: fetchWait, Lease: w.lease, Holder: holder, Worker: w.name}
+		o := api.FetchOptions{
+			Namespace: *w.namespace, Queues: w.queues, Max: 1, Wait: fetchWait, Lease: w.lease,
+			Holder: holder, Worker: w.name,
+		}
 		if w.untilEmpty {
 			o.Wait = 0
 		}

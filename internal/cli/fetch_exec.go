@@ -53,13 +53,19 @@ func (w *worker) work(ctx context.Context, holder string, j *api.WorkJob) (again
 		out.Outcome, err = "lost", t.lost
 	case ctx.Err() != nil && failure != nil: // it was ended, and did not fail by itself
 		out.Outcome = "released"
-		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) { return w.client.Release(ctx, t.at, 0) })
+		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) {
+			return w.client.Release(ctx, t.at, 0)
+		})
 	case failure != nil:
 		out.Outcome, out.Error = "failed", failure.Type+": "+failure.Message
-		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) { return w.client.Fail(ctx, t.at, *failure) })
+		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) {
+			return w.client.Fail(ctx, t.at, *failure)
+		})
 	default:
 		out.Outcome = "done"
-		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) { return w.client.Ack(ctx, t.at, t.result.Bytes()) })
+		settled, err = t.settle(func(ctx context.Context) (api.Settled, error) {
+			return w.client.Ack(ctx, t.at, t.result.Bytes())
+		})
 	}
 	out.State = settled.State
 	if err != nil {

@@ -23,7 +23,8 @@ func TestFetchCommand(t *testing.T) {
 	script := `body=$(cat); echo "$MILLRACE_JOB_ID $MILLRACE_JOB_QUEUE $MILLRACE_JOB_NAMESPACE $MILLRACE_JOB_TYPE $MILLRACE_JOB_KEY $MILLRACE_JOB_PRIORITY $MILLRACE_JOB_TRY $MILLRACE_JOB_BODY_KIND $body"
 		if [ "$body" = bad ]; then echo first >&2; echo second >&2; exit 3; fi`
 	got := s.run("fetch none mails --until-empty --result --exec", script)
-	if got.status != 1 || !strings.Contains(got.stderr, "job 1 of mails done") || !strings.Contains(got.stderr, "first\nsecond\n") ||
+	if got.status != 1 || !strings.Contains(got.stderr, "job 1 of mails done") ||
+		!strings.Contains(got.stderr, "first\nsecond\n") ||
 		!failedLine.MatchString(got.stderr) ||
 		!strings.Contains(got.stderr, "millrace: 1 of 3 jobs failed") {
 		t.Errorf("%+v", got)
@@ -40,20 +41,24 @@ func TestFetchCommand(t *testing.T) {
 	s.fails(4, "no job to fetch", "fetch mails --until-empty --exec cat")
 	s.ok("push mails x")
 	if got := s.run("fetch mails --once --json --exec", "cat; echo loud >&2"); got.status != 0 || got.stdout != "x" ||
-		!strings.Contains(got.stderr, `{"id":4,"queue":"mails","outcome":"done","state":"gone","seconds":`) || !strings.Contains(got.stderr, "loud\n") {
+		!strings.Contains(got.stderr, `{"id":4,"queue":"mails","outcome":"done","state":"gone","seconds":`) ||
+		!strings.Contains(got.stderr, "loud\n") {
 		t.Errorf("once: %+v", got)
 	}
 	s.ok("push mails x")
 	s.ok("push mails x")
 	s.ok("push mails x")
-	if got := s.run("fetch mails --count 2 --concurrency 8 --quiet --exec cat"); got.status != 0 || got.stdout != "xx" || got.stderr != "" {
+	if got := s.run("fetch mails --count 2 --concurrency 8 --quiet --exec cat"); got.status != 0 ||
+		got.stdout != "xx" || got.stderr != "" {
 		t.Errorf("two of three: %+v", got)
 	}
-	if got := s.run("fetch mails --once --timeout 50ms --exec", "sleep 60"); got.status != 1 || !strings.Contains(got.stderr, "ran longer than 50ms") {
+	if got := s.run("fetch mails --once --timeout 50ms --exec", "sleep 60"); got.status != 1 ||
+		!strings.Contains(got.stderr, "ran longer than 50ms") {
 		t.Errorf("too long: %+v", got)
 	}
 	s.ok("push mails x")
-	if got := s.run("fetch mails --once --exec", "sleep 5 & echo left behind"); got.status != 0 || !strings.Contains(got.stderr, "done after") {
+	if got := s.run("fetch mails --once --exec", "sleep 5 & echo left behind"); got.status != 0 ||
+		!strings.Contains(got.stderr, "done after") {
 		t.Errorf("something is left behind: %+v", got)
 	}
 	for _, c := range []struct{ args, says string }{
@@ -145,13 +150,15 @@ func TestFetchAckRefused(t *testing.T) {
 	s := startServer(t)
 	s.ok("push mails x")
 	ready := filepath.Join(t.TempDir(), "ready")
-	r := s.start("fetch", "mails", "--lease", "10m", "--once", "--exec", "echo begun; until [ -e "+ready+" ]; do sleep 0.02; done")
+	r := s.start("fetch", "mails", "--lease", "10m", "--once", "--exec",
+		"echo begun; until [ -e "+ready+" ]; do sleep 0.02; done")
 	r.line()
 	s.ok("job delete 1 --yes")
 	if err := os.WriteFile(ready, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.end(); got != 1 || !strings.Contains(r.stderr.String(), "job 1 of mails lost") || strings.Contains(r.stderr.String(), "done") {
+	if got := r.end(); got != 1 || !strings.Contains(r.stderr.String(), "job 1 of mails lost") ||
+		strings.Contains(r.stderr.String(), "done") {
 		t.Errorf("status %d\n%s", got, r.stderr)
 	}
 }
@@ -196,7 +203,8 @@ func TestFetchFailPause(t *testing.T) {
 		t.Fatal(got.stderr)
 	}
 	began := time.Now()
-	if got := s.run("fetch mails --count 2 --exec false"); got.status != 1 || strings.Count(got.stderr, "it is ready now") != 2 {
+	if got := s.run("fetch mails --count 2 --exec false"); got.status != 1 ||
+		strings.Count(got.stderr, "it is ready now") != 2 {
 		t.Errorf("%+v", got)
 	}
 	if took := time.Since(began); took < failPause {

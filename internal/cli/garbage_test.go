@@ -20,7 +20,8 @@ func TestPercentFor(t *testing.T) {
 	} {
 		got := tc.live * uint64(percentFor(tc.live)) / 100
 		if slack := max(tc.live/100, 1<<17); got > tc.grow+slack || got+slack < tc.grow {
-			t.Errorf("with %d MiB in use the heap grows by %d bytes until it is collected, want %d", tc.live>>20, got, tc.grow)
+			t.Errorf("with %d MiB in use the heap grows by %d bytes until it is collected, want %d",
+				tc.live>>20, got, tc.grow)
 		}
 	}
 }

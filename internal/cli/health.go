@@ -38,7 +38,8 @@ command line or the configuration is wrong. A container's health check can use i
 	flags := cmd.Flags()
 	file := flags.StringP("config", "c", "", "TOML file of the server ("+config.FileVariable+")")
 	must(cmd.MarkFlagFilename("config", "toml"))
-	address := flags.String("api", "", "address of the server, such as http://127.0.0.1:7420 ("+config.ClientURLVariable+")")
+	address := flags.String("api", "", "address of the server, such as http://127.0.0.1:7420 "+
+		"("+config.ClientURLVariable+")")
 	flags.StringVar(address, "url", "", "the same, its earlier name")
 	flags.Lookup("url").Hidden = true
 	timeout := flags.Duration("timeout", 5*time.Second, "how long to wait for the answer")

@@ -188,7 +188,8 @@ func (im *importer) begin(ctx context.Context) (done uint64, err error) {
 		return 0, err
 	}
 	if mark.Line == 0 {
-		return 0, fail(fmt.Errorf("the server knows no import %s: it has not begun, was more than a week ago, or was with another server", im.o.Token))
+		return 0, fail(fmt.Errorf("the server knows no import %s: it has not begun, was more than a week ago, or was "+
+			"with another server", im.o.Token))
 	}
 	im.say("Going on behind line %d\n", mark.Line)
 	im.refused(mark.Refused) // whoever was interrupted may not have been told
@@ -271,7 +272,10 @@ func (im *importer) print(cmd *cobra.Command, asJSON bool) error {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{im.out.Batches, "batch"}, {im.out.Cron, "cron entry"}, {im.out.Queues, "queue setting"}, {im.out.Hooks, "hook"}} {
+	}{{im.out.Batches, "batch"}, {im.out.Cron, "cron entry"}, {
+		im.out.Queues,
+		"queue setting",
+	}, {im.out.Hooks, "hook"}} {
 		if part.n > 0 {
 			more = append(more, ", "+plural(part.n, part.what))
 		}

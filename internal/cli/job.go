@@ -61,10 +61,12 @@ func addFilter(cmd *cobra.Command) *filterFlags {
 	flags.StringVar(&f.Error, "error", "", "substring of the error (case-insensitive)")
 	flags.StringVar(&f.Body, "body", "", "substring of the body (case-sensitive)")
 	flags.Uint64Var(&f.Batch, "batch", 0, "only this batch")
-	flags.StringVar(&f.Holder, "holder", "", "only running jobs of this holder, as a lease and \"worker ls --json\" show it")
+	flags.StringVar(&f.Holder, "holder", "",
+		"only running jobs of this holder, as a lease and \"worker ls --json\" show it")
 	flags.StringVar(&f.after, "after", "", "not before this time: 2006-01-02T15:04:05Z, or 2h for two hours ago")
 	flags.StringVar(&f.before, "before", "", "before this time")
-	flags.StringVar(&f.Time, "time", "", "the time that --after and --before mean: created, since (when it entered its state) or run_at")
+	flags.StringVar(&f.Time, "time", "", "the time that --after and --before mean: created, since (when it entered "+
+		"its state) or run_at")
 	must(cmd.RegisterFlagCompletionFunc("state",
 		cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("time",
@@ -203,7 +205,8 @@ func (l *jobLister) add(j *api.JobRow) error {
 		due = since(j.RunAt)
 	}
 	l.table.row(strconv.FormatUint(uint64(j.ID), 10), j.Namespace, j.Queue, j.State, since(j.Since), due,
-		strconv.FormatUint(uint64(j.Attempts), 10), strconv.FormatUint(uint64(j.Fails), 10), j.Type, shorten(what, whatWidth))
+		strconv.FormatUint(uint64(j.Attempts), 10), strconv.FormatUint(uint64(j.Fails),
+			10), j.Type, shorten(what, whatWidth))
 	return nil
 }
 
@@ -237,7 +240,10 @@ func locate(ctx context.Context, c *apiclient.Client, namespace, ref string) (ap
 	}
 	switch len(jobs) {
 	case 0:
-		return api.JobRow{}, &failure{exitNotFound, fmt.Errorf("there is no job %q: it may have been acked, deleted or have expired", ref)}
+		return api.JobRow{}, &failure{
+			exitNotFound,
+			fmt.Errorf("there is no job %q: it may have been acked, deleted or have expired", ref),
+		}
 	case 1:
 		return jobs[0], nil
 	}

@@ -228,7 +228,8 @@ func (o *onJobs) bulk(cmd *cobra.Command, c *apiclient.Client, filter api.Filter
 		if err := printJSON(cmd.OutOrStdout(), b); err != nil {
 			return fail(err)
 		}
-	} else if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %d looked at\n", plural(b.Done, "job"), o.done, b.Examined); err != nil {
+	} else if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %d looked at\n", plural(b.Done,
+		"job"), o.done, b.Examined); err != nil {
 		return fail(err)
 	}
 	switch b.State {

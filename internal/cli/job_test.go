@@ -16,7 +16,8 @@ func TestPushCommand(t *testing.T) {
 	if got := s.ok("push mails", `{"to": "ann"}`); got != "1\n" {
 		t.Errorf("id %q", got)
 	}
-	if got := s.with(strings.NewReader("hello\n"), "push", "mails", "--type", "Mail", "--priority", "3"); got.stdout != "2\n" {
+	if got := s.with(strings.NewReader("hello\n"), "push", "mails", "--type", "Mail", "--priority",
+		"3"); got.stdout != "2\n" {
 		t.Errorf("from standard input: %+v", got)
 	}
 	if got := s.with(strings.NewReader("\xff\x00"), "push", "mails", "-"); got.stdout != "3\n" {
@@ -30,13 +31,17 @@ func TestPushCommand(t *testing.T) {
 	if got := s.ok("push mails --kind args --delay 1h --json [1,2]"); got != `{"id":5,"state":"scheduled"}`+"\n" {
 		t.Errorf("as JSON: %q", got)
 	}
-	if got := s.with(strings.NewReader(strings.Repeat("x\n", pushLinesMax)+"\n{}"), "push", "many", "--lines"); got.status != 0 || strings.Count(got.stdout, "\n") != pushLinesMax+2 {
+	if got := s.with(strings.NewReader(strings.Repeat("x\n", pushLinesMax)+"\n{}"), "push", "many",
+		"--lines"); got.status != 0 || strings.Count(got.stdout, "\n") != pushLinesMax+2 {
 		t.Errorf("lines: status %d, %d ids\n%s", got.status, strings.Count(got.stdout, "\n"), got.stderr)
 	}
 	if got := s.counts("many"); got != fmt.Sprintf("%d 0 0 0 0 0 0", pushLinesMax+2) {
 		t.Errorf("many: %s", got)
 	}
-	for id, want := range map[string]string{"1": `{"to":"ann"}`, "2": "hello\n", "3": "\xff\x00", "once": "7", "5": "[1,2]"} {
+	for id, want := range map[string]string{
+		"1": `{"to":"ann"}`, "2": "hello\n", "3": "\xff\x00",
+		"once": "7", "5": "[1,2]",
+	} {
 		if got := s.ok("job get --body " + id); got != want {
 			t.Errorf("body of %s: %q, want %q", id, got, want)
 		}
@@ -49,7 +54,8 @@ func TestPushCommand(t *testing.T) {
 	s.fails(1, "needs ttl_seconds", "push mails x --keep")
 	s.fails(1, "one JSON value", "push mails x --kind json")
 	s.fails(1, "needs a key", "push mails x --unique")
-	if got := s.with(strings.NewReader(strings.Repeat("x", pushBodyMax+1)), "push", "mails"); got.status != 1 || !strings.Contains(got.stderr, "longer than") {
+	if got := s.with(strings.NewReader(strings.Repeat("x", pushBodyMax+1)), "push", "mails"); got.status != 1 ||
+		!strings.Contains(got.stderr, "longer than") {
 		t.Errorf("a large body: %d %s", got.status, got.stderr)
 	}
 	if got := s.ok("__complete push ma"); !strings.HasPrefix(got, "mails\nmany\n:") {
@@ -64,22 +70,27 @@ func TestJobCommands(t *testing.T) {
 	s.ok("push mails", "\x1b[31mred")
 	s.ok("push later --delay 1h x")
 	s.ok("push mails -n other --key k x")
-	if got := s.ok("job ls"); strings.Count(got, "\n") != 5 || strings.Contains(got, "\x1b") || !strings.Contains(got, "in 59m59s") && !strings.Contains(got, "in 1h0m") {
+	if got := s.ok("job ls"); strings.Count(got, "\n") != 5 || strings.Contains(got, "\x1b") ||
+		!strings.Contains(got, "in 59m59s") && !strings.Contains(got, "in 1h0m") {
 		t.Errorf("list:\n%s", got)
 	}
-	if got := s.ok("job ls --json -q mails -n default --type Mail"); !strings.HasPrefix(got, `{"id":1,`) || strings.Count(got, "\n") != 1 {
+	if got := s.ok("job ls --json -q mails -n default --type Mail"); !strings.HasPrefix(got, `{"id":1,`) ||
+		strings.Count(got, "\n") != 1 {
 		t.Errorf("filtered: %s", got)
 	}
-	if got := s.run("job ls --limit 1"); strings.Count(got.stdout, "\n") != 2 || !strings.Contains(got.stderr, "--limit 0") {
+	if got := s.run("job ls --limit 1"); strings.Count(got.stdout, "\n") != 2 ||
+		!strings.Contains(got.stderr, "--limit 0") {
 		t.Errorf("limited: %+v", got)
 	}
 	if got := s.ok("job ls --limit 0 --after 1h --before 0s"); strings.Count(got, "\n") != 5 {
 		t.Errorf("of the last hour:\n%s", got)
 	}
-	if got := s.run("job ls --after 2999-01-01T00:00:00Z"); got.stdout != "" || !strings.Contains(got.stderr, "No job fits") {
+	if got := s.run("job ls --after 2999-01-01T00:00:00Z"); got.stdout != "" ||
+		!strings.Contains(got.stderr, "No job fits") {
 		t.Errorf("nothing: %+v", got)
 	}
-	if got := s.ok("job get 1"); !strings.Contains(got, "mails in namespace default") || !strings.Contains(got, `{"to":"ann"} (12 bytes)`) {
+	if got := s.ok("job get 1"); !strings.Contains(got, "mails in namespace default") ||
+		!strings.Contains(got, `{"to":"ann"} (12 bytes)`) {
 		t.Errorf("get:\n%s", got)
 	}
 	var d api.JobDetail
@@ -133,7 +144,8 @@ func TestBulkCommands(t *testing.T) {
 		t.Errorf("kill: %s", got)
 	}
 	var b api.Bulk
-	if err := json.Unmarshal([]byte(s.ok("job retry --all-matching --state dead --json")), &b); err != nil || b.Done != 700 || b.State != api.BulkDone {
+	if err := json.Unmarshal([]byte(s.ok("job retry --all-matching --state dead --json")), &b); err != nil ||
+		b.Done != 700 || b.State != api.BulkDone {
 		t.Errorf("retry: %+v, %v", b, err)
 	}
 	if got := s.ok("job move --all-matching --queue mails --to other"); got != "700 jobs moved, 700 looked at\n" {
@@ -159,11 +171,13 @@ func TestBulkInterrupted(t *testing.T) {
 	for r.lines.Scan() {
 		text.WriteString(r.lines.Text())
 	}
-	if got := r.end(); got != 1 || !strings.Contains(r.stderr.String(), "cancelled: what was done stays") && !strings.Contains(r.stderr.String(), "interrupted") {
+	if got := r.end(); got != 1 || !strings.Contains(r.stderr.String(), "cancelled: what was done stays") &&
+		!strings.Contains(r.stderr.String(), "interrupted") {
 		t.Errorf("status %d\n%s", got, r.stderr)
 	}
 	if text.Len() > 0 { // unless the signal came before it had begun
-		if err := json.Unmarshal([]byte(text.String()), &b); err != nil || b.State != api.BulkCancelled || b.Done >= 20000 {
+		if err := json.Unmarshal([]byte(text.String()), &b); err != nil ||
+			b.State != api.BulkCancelled || b.Done >= 20000 {
 			t.Errorf("%+v, %v", b, err)
 		}
 	}

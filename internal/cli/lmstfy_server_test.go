@@ -19,7 +19,8 @@ func TestLmstfyServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, pid := filepath.Join(dir, "lmstfy.toml"), filepath.Join(dir, "pid")
-	text := "Host = \"127.0.0.1\"\nPort = 0\nAdminPort = 0\nLogFormat = \"json\"\n[AdminRedis]\nAddr = \"x\"\n[Pool.default]\nAddr = \"x\"\n"
+	text := "Host = \"127.0.0.1\"\nPort = 0\nAdminPort = 0\nLogFormat = \"json\"\n[AdminRedis]\nAddr = " +
+		"\"x\"\n[Pool.default]\nAddr = \"x\"\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,10 @@ func TestLmstfyServer(t *testing.T) {
 	status := make(chan int, 1)
 	go func() {
 		status <- Main([]string{"lmstfy-server", "-c", file, "-bt", "warn", "--p=" + pid},
-			Process{Stdout: out, Stderr: &log, Signals: signals, Environ: []string{"MILLRACE_DATA_DIR=" + filepath.Join(dir, "data")}})
+			Process{
+				Stdout: out, Stderr: &log, Signals: signals,
+				Environ: []string{"MILLRACE_DATA_DIR=" + filepath.Join(dir, "data")},
+			})
 		close(status)
 	}()
 	var got string
@@ -38,7 +42,10 @@ func TestLmstfyServer(t *testing.T) {
 	case code := <-status:
 		t.Fatalf("exit status %d: %s", code, log.String())
 	}
-	for _, part := range []string{"\nlmstfy     127.0.0.1:", "(namespace in the request, authentication)\n", "\nadmin      http://127.0.0.1:"} {
+	for _, part := range []string{
+		"\nlmstfy     127.0.0.1:", "(namespace in the request, authentication)\n",
+		"\nadmin      http://127.0.0.1:",
+	} {
 		if !strings.Contains(got, part) {
 			t.Errorf("the banner lacks %q:\n%s", part, got)
 		}
@@ -96,11 +103,13 @@ func TestLmstfyVersion(t *testing.T) {
 	if code := Main([]string{"lmstfy-server", "-v"}, Process{Stdout: &out, Stderr: &out}); code != 0 {
 		t.Fatalf("exit status %d: %s", code, out.String())
 	}
-	if got := out.String(); !strings.HasPrefix(got, "version: ") || !strings.Contains(got, "\nbuilt at: ") || !strings.Contains(got, "\ncommit: ") {
+	if got := out.String(); !strings.HasPrefix(got, "version: ") || !strings.Contains(got, "\nbuilt at: ") ||
+		!strings.Contains(got, "\ncommit: ") {
 		t.Errorf("version %q", got)
 	}
 	out.Reset()
-	if code := Main([]string{"lmstfy-server", "--help"}, Process{Stdout: &out, Stderr: &out}); code != 0 || !strings.Contains(out.String(), "-bt LEVEL") {
+	if code := Main([]string{"lmstfy-server", "--help"}, Process{Stdout: &out, Stderr: &out}); code != 0 ||
+		!strings.Contains(out.String(), "-bt LEVEL") {
 		t.Errorf("exit status %d: %s", code, out.String())
 	}
 }

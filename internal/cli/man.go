@@ -21,7 +21,10 @@ func newManCommand() *cobra.Command {
 			root.DisableAutoGenTag = true
 			root.Long += manFiles
 			never := time.Unix(0, 0).UTC() // the same build writes the same bytes
-			return fail(doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "millrace " + buildVersion().number, Manual: "User commands", Date: &never}, args[0]))
+			return fail(doc.GenManTree(root, &doc.GenManHeader{
+				Section: "1",
+				Source:  "millrace " + buildVersion().number, Manual: "User commands", Date: &never,
+			}, args[0]))
 		},
 	}
 }

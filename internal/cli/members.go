@@ -59,7 +59,8 @@ for that; if it is ended before, the node goes on all the same.`,
 			select {
 			case <-time.After(joinPoll):
 			case <-ctx.Done():
-				return fmt.Errorf("node %s does not have all data after %s: look at the status, and at the log of that node", m.Name, *timeout)
+				return fmt.Errorf("node %s does not have all data after %s: look at the status, and at the log of "+
+					"that node", m.Name, *timeout)
 			}
 			st, err = c.Cluster(ctx)
 		}

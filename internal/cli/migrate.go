@@ -199,7 +199,9 @@ func (m *migrator) problem(p migrate.Problem) {
 	if p.Partly {
 		what = "brought over without"
 	}
-	_, _ = fmt.Fprintf(m.stderr, "%s, %s %s: %s: %s\n", printable(p.Queue), p.State, printable(p.ID), what, printable(p.Problem)) // nobody to tell
+	// nobody to tell
+	_, _ = fmt.Fprintf(m.stderr, "%s, %s %s: %s: %s\n", printable(p.Queue), p.State, printable(p.ID), what,
+		printable(p.Problem))
 }
 
 // print prints the report.

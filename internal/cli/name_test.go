@@ -13,7 +13,10 @@ import (
 func TestOddNames(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	for i, name := range []string{".", "..", "~.", "a/b", "/", "%2e", "%2e%2e", " ", "a b", "?", "#x", "%", "&a=b", "+", "ünïcödé", "日本", "..;", "a/../b"} {
+	for i, name := range []string{
+		".", "..", "~.", "a/b", "/", "%2e", "%2e%2e", " ", "a b", "?", "#x", "%", "&a=b", "+",
+		"ünïcödé", "日本", "..;", "a/../b",
+	} {
 		namespace := name
 		if i%3 == 2 {
 			namespace = namespaceDefault
@@ -35,7 +38,8 @@ func testOddName(t *testing.T, s *asked, namespace, name string) {
 	id := strings.TrimSpace(in("push", "--key", name, "--type", name, "--", name, "x"))
 	in("push", "--", name, "y")
 	var q api.Queue
-	if got := in("queue ls --json", "--", name); json.Unmarshal([]byte(got), &q) != nil || q.Name != name || q.Namespace != namespace || q.Jobs != 2 {
+	if got := in("queue ls --json", "--", name); json.Unmarshal([]byte(got), &q) != nil || q.Name != name ||
+		q.Namespace != namespace || q.Jobs != 2 {
 		t.Fatalf("list: %s", got)
 	}
 	for _, step := range []struct{ verb, says string }{{"pause", " is paused."}, {"resume", " is not paused."}} {
@@ -44,7 +48,8 @@ func testOddName(t *testing.T, s *asked, namespace, name string) {
 		}
 	}
 	var d api.JobDetail
-	if got := in("job get --json", "--", name); json.Unmarshal([]byte(got), &d) != nil || fmt.Sprint(d.ID) != id || d.Queue != name || d.Type != name {
+	if got := in("job get --json", "--", name); json.Unmarshal([]byte(got), &d) != nil || fmt.Sprint(d.ID) != id ||
+		d.Queue != name || d.Type != name {
 		t.Errorf("get by key: %s, want %s", got, id)
 	}
 	if got := in("job ls --json", "-q", name, "--type", name); strings.Count(got, "\n") != 1 {

@@ -66,7 +66,8 @@ func TestCheckCommand(t *testing.T) {
 	t.Parallel()
 	dir := served(t)
 	got := run(nil, "check", dir)
-	if got.status != 0 || !strings.Contains(got.stdout, "  default/mail\n") || !strings.Contains(got.stdout, dir+" is sound: ") {
+	if got.status != 0 || !strings.Contains(got.stdout, "  default/mail\n") ||
+		!strings.Contains(got.stdout, dir+" is sound: ") {
 		t.Errorf("status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	for _, line := range []string{"tables: ", "records: ", "invariants: "} {
@@ -80,12 +81,14 @@ func TestCheckCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.status != 0 {
 		t.Fatalf("status %d: %v\n%s", got.status, err, got.stdout)
 	}
-	if !c.OK || c.Dir != dir || c.Jobs["ready"] != 1 || len(c.Queues) != 1 || c.Queues[0].Name != "mail" || c.Queues[0].Jobs["ready"] != 1 || c.Records == 0 {
+	if !c.OK || c.Dir != dir || c.Jobs["ready"] != 1 || len(c.Queues) != 1 || c.Queues[0].Name != "mail" ||
+		c.Queues[0].Jobs["ready"] != 1 || c.Records == 0 {
 		t.Errorf("%+v", c)
 	}
 
 	got = run(nil, "check", "--json", broken(t, dir))
-	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.status != exitDamaged || c.OK || !strings.Contains(c.Problem, "damaged") {
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.status != exitDamaged || c.OK ||
+		!strings.Contains(c.Problem, "damaged") {
 		t.Errorf("status %d, %v, %+v", got.status, err, c)
 	}
 	if !strings.Contains(got.stderr, `"millrace restore BACKUP DIR"`) {
@@ -97,17 +100,20 @@ func TestRestoreCommand(t *testing.T) {
 	t.Parallel()
 	backup := served(t)
 	dir := filepath.Join(t.TempDir(), "new")
-	if got := run(nil, "restore", backup, dir); got.status != 0 || got.stdout != fmt.Sprintf("Restored 1 job in 1 queue to %s.\n", dir) {
+	if got := run(nil, "restore", backup, dir); got.status != 0 ||
+		got.stdout != fmt.Sprintf("Restored 1 job in 1 queue to %s.\n", dir) {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	if got := run(nil, "check", dir); got.status != 0 {
 		t.Errorf("what was restored is not sound: %s", got.stderr)
 	}
-	if got := run(nil, "restore", backup, dir); got.status != exitFailure || !strings.Contains(got.stderr, "is not empty") {
+	if got := run(nil, "restore", backup, dir); got.status != exitFailure ||
+		!strings.Contains(got.stderr, "is not empty") {
 		t.Errorf("restored again: status %d: %s", got.status, got.stderr)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	if got := run(nil, "restore", broken(t, backup), other); got.status != exitDamaged || !strings.Contains(got.stderr, "the backup cannot be used") {
+	if got := run(nil, "restore", broken(t, backup), other); got.status != exitDamaged ||
+		!strings.Contains(got.stderr, "the backup cannot be used") {
 		t.Errorf("restored from a damaged one: status %d: %s", got.status, got.stderr)
 	}
 	if _, err := os.Stat(other); err == nil {
@@ -136,11 +142,13 @@ func TestHealthCommand(t *testing.T) {
 	if got := run(nil, "health", "--api", server.URL); got.status != 0 || got.stdout != "ready\n" {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
-	if got := run(nil, "health", "--api", server.URL+"/", "--verbose"); got.status != 0 || got.stdout != "[+]store ok\nready\n" {
+	if got := run(nil, "health", "--api", server.URL+"/", "--verbose"); got.status != 0 ||
+		got.stdout != "[+]store ok\nready\n" {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	ready = false
-	if got := run(nil, "health", "--api", server.URL); got.status != 1 || !strings.Contains(got.stderr, "not ready: 503 Service Unavailable: draining") {
+	if got := run(nil, "health", "--api", server.URL); got.status != 1 ||
+		!strings.Contains(got.stderr, "not ready: 503 Service Unavailable: draining") {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	if got := run(nil, "health", "--api", server.URL, "--verbose"); got.status != 1 ||
@@ -149,7 +157,8 @@ func TestHealthCommand(t *testing.T) {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 	server.Close()
-	if got := run(nil, "health", "--api", server.URL); got.status != 1 || !strings.Contains(got.stderr, "is the server running") {
+	if got := run(nil, "health", "--api", server.URL); got.status != 1 ||
+		!strings.Contains(got.stderr, "is the server running") {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
 }
@@ -171,7 +180,10 @@ func TestHealthTimeout(t *testing.T) {
 func TestHealthAddress(t *testing.T) {
 	t.Parallel()
 	web := func(addr, cert string) []config.Listener {
-		return []config.Listener{{Key: config.Key{Name: "other.addr"}, Addr: "x:1"}, {Key: config.Key{Name: webKey}, Addr: addr, TLS: config.TLS{Cert: cert}}}
+		return []config.Listener{
+			{Key: config.Key{Name: "other.addr"}, Addr: "x:1"},
+			{Key: config.Key{Name: webKey}, Addr: addr, TLS: config.TLS{Cert: cert}},
+		}
 	}
 	for _, c := range []struct {
 		listeners []config.Listener
@@ -187,7 +199,8 @@ func TestHealthAddress(t *testing.T) {
 		{nil, "", "web.addr is off"},
 	} {
 		got, err := webURL(c.listeners)
-		if got != c.want || (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+		if got != c.want || (err == nil) != (c.problem == "") || err != nil &&
+			!strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%+v: %q, %v", c.listeners, got, err)
 		}
 	}
@@ -218,7 +231,10 @@ func TestUsage(t *testing.T) {
 
 func TestCompletions(t *testing.T) {
 	t.Parallel()
-	for shell, part := range map[string]string{"bash": "__start_millrace", "zsh": "#compdef millrace", "fish": "complete -c millrace", "powershell": "Register-ArgumentCompleter"} {
+	for shell, part := range map[string]string{
+		"bash": "__start_millrace", "zsh": "#compdef millrace",
+		"fish": "complete -c millrace", "powershell": "Register-ArgumentCompleter",
+	} {
 		if got := run(nil, "completion", shell); got.status != 0 || !strings.Contains(got.stdout, part) {
 			t.Errorf("%s: status %d, %d bytes", shell, got.status, len(got.stdout))
 		}
@@ -229,7 +245,8 @@ func TestVersionJSON(t *testing.T) {
 	t.Parallel()
 	var got buildFacts
 	out := run(nil, "version", "--json")
-	if err := json.Unmarshal([]byte(out.stdout), &got); err != nil || got.Version != "dev" || !strings.HasPrefix(got.Go, "go1.") || got.OS == "" || got.Arch == "" {
+	if err := json.Unmarshal([]byte(out.stdout), &got); err != nil || got.Version != "dev" ||
+		!strings.HasPrefix(got.Go, "go1.") || got.OS == "" || got.Arch == "" {
 		t.Errorf("%v: %s", err, out.stdout)
 	}
 }
@@ -250,7 +267,8 @@ func TestProgress(t *testing.T) {
 	}
 	const start = "\r\x1b[K"
 	want := "a: 2 of 4\na: 4 done\nb: 7 so far\n" +
-		start + "a          [###############...............] 50 %" + start + "a          4 done\n" + start + "b          7" + start
+		start + "a          [###############...............] 50 %" + start + "a          4 done\n" + start +
+		"b          7" + start
 	if b.String() != want {
 		t.Errorf("got  %q\nwant %q", b.String(), want)
 	}

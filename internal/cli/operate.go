@@ -23,7 +23,10 @@ func newWorkerCommand(p Process) *cobra.Command {
 --state running" lists what workers of all protocols hold.`,
 			example: `  millrace worker ls
   millrace worker ls --json | jq -r 'select(.state == "quiet") | .id'`,
-			header: []string{"WORKER", "NAMESPACE", "HOST", "PID", "STATE", "CONNECTIONS", "STARTED", "LAST BEAT", "LABELS"},
+			header: []string{
+				"WORKER", "NAMESPACE", "HOST", "PID", "STATE", "CONNECTIONS", "STARTED",
+				"LAST BEAT", "LABELS",
+			},
 			empty: `No worker process has introduced itself: only those of Faktory do, with their first heartbeat. Clients of other protocols do
 not. "millrace status" counts those that wait for a job, and "millrace job ls --state running" shows what they hold.`,
 			row: func(w *api.Worker) []string {

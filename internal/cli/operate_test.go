@@ -100,7 +100,10 @@ func TestPackagedConfiguration(t *testing.T) {
 	}
 	run := func(environ []string, packaged string, args ...string) outcome {
 		var stdout, stderr testkit.Buffer
-		status := Main(args, Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Environ: environ, Packaged: packaged})
+		status := Main(args, Process{
+			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Environ: environ,
+			Packaged: packaged,
+		})
 		return outcome{status, stdout.String(), stderr.String()}
 	}
 	for _, line := range []string{"status", "queue ls", "health"} {
@@ -111,7 +114,8 @@ func TestPackagedConfiguration(t *testing.T) {
 	if got := run([]string{"MILLRACE_CONFIG=" + file + ".gone"}, file, "status"); got.status != exitUsage {
 		t.Errorf("with another file that is not there: status %d: %s", got.status, got.stderr)
 	}
-	if got := run([]string{"MILLRACE_API=" + s.url}, file+".gone", "status"); got.status != exitFailure || !strings.Contains(got.stderr, "may read") {
+	if got := run([]string{"MILLRACE_API=" + s.url}, file+".gone", "status"); got.status != exitFailure ||
+		!strings.Contains(got.stderr, "may read") {
 		t.Errorf("without a password: status %d: %s", got.status, got.stderr)
 	}
 }
@@ -147,7 +151,10 @@ func TestManual(t *testing.T) {
 	t.Parallel()
 	dirs := [2]string{t.TempDir(), t.TempDir()}
 	for _, dir := range dirs {
-		if status := Main([]string{"man", dir}, Process{Stdout: new(testkit.Buffer), Stderr: new(testkit.Buffer)}); status != exitOK {
+		if status := Main([]string{"man", dir}, Process{
+			Stdout: new(testkit.Buffer),
+			Stderr: new(testkit.Buffer),
+		}); status != exitOK {
 			t.Fatalf("status %d", status)
 		}
 	}

@@ -62,7 +62,8 @@ been done can be repeated.`,
 	flags.StringVar(&u.Type, "type", "", "type of the job, which tells workers what to do")
 	flags.StringVar(&u.Key, "key", "", "a name of your own for the job")
 	flags.BoolVar(&u.Unique, "unique", false, "push nothing if a job has the key already")
-	flags.StringVar(&u.Group, "group", "", "jobs of a group run one at a time, or take turns with other groups in a fair queue")
+	flags.StringVar(&u.Group, "group", "", "jobs of a group run one at a time, or take turns with other "+
+		"groups in a fair queue")
 	flags.Int64Var(&u.Priority, "priority", 0, "higher first")
 	flags.StringVar(&u.delay, "delay", "", "not before this time has passed, such as 10m")
 	flags.StringVar(&u.at, "at", "", "not before this time, such as 2030-01-02T15:04:05Z")
@@ -70,7 +71,8 @@ been done can be repeated.`,
 	flags.StringVar(&u.lease, "lease", "", "how long a worker holds it, where the worker does not say")
 	flags.IntVar(&u.retry, "retry", api.RetryDefault, "how often it is tried again after a failure")
 	flags.BoolVar(&u.Keep, "keep", false, "keep it with its result when it is done, until --ttl")
-	flags.StringVar(&u.kind, "kind", "", "what the body is: json, args (a JSON array of arguments), bytes, msgpack or none")
+	flags.StringVar(&u.kind, "kind", "", "what the body is: json, args (a JSON array of arguments), "+
+		"bytes, msgpack or none")
 	flags.BoolVar(&u.lines, "lines", false, "push one job for each line of standard input")
 	must(cmd.RegisterFlagCompletionFunc("kind",
 		cobra.FixedCompletions([]string{"json", "args", "bytes", "msgpack", "none"},
@@ -97,7 +99,8 @@ been done can be repeated.`,
 		defer stop()
 		if u.lines {
 			if len(args) > 1 || u.Key != "" {
-				return errors.New("--lines: the bodies are read from standard input, and all would have the same --key: leave both out")
+				return errors.New("--lines: the bodies are read from standard input, and all would have the same " +
+					"--key: leave both out")
 			}
 			return apiError(u.pushLines(ctx, cmd, c, args[0]))
 		}

@@ -114,7 +114,10 @@ func (t *queueTable) add(q *api.Queue) error {
 }
 
 // shownStates are the states in the order in which people look for them.
-var shownStates = []job.State{job.Ready, job.Leased, job.Scheduled, job.Retrying, job.Blocked, job.Buried, job.Dead, job.Failed, job.Done}
+var shownStates = []job.State{
+	job.Ready, job.Leased, job.Scheduled, job.Retrying, job.Blocked, job.Buried, job.Dead,
+	job.Failed, job.Done,
+}
 
 // oldest tells how long the first ready job of a queue has waited.
 func oldest(q *api.Queue) string {
@@ -222,7 +225,10 @@ type queueCommand struct {
 }
 
 func newOnQueues(use, short, long, example string) *queueCommand {
-	q := &queueCommand{Command: cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: atLeastOne("the name of a queue")}}
+	q := &queueCommand{Command: cobra.Command{
+		Use: use, Short: short, Long: long, Example: example,
+		Args: atLeastOne("the name of a queue"),
+	}}
 	q.namespace = addNamespace(&q.Command, namespaceDefault, "namespace of the queues")
 	return q
 }
@@ -372,7 +378,8 @@ func newQueuePurge(p Process) *cobra.Command {
 
 func newQueueRemove(p Process) *cobra.Command {
 	q := newOnQueues("rm QUEUE...", "Remove queues with all their jobs",
-		"Remove queues with all their jobs, settings and counters. A queue comes back empty when a job is pushed to it.",
+		"Remove queues with all their jobs, settings and counters. A queue comes back empty when a "+
+			"job is pushed to it.",
 		`  millrace queue rm mails
   millrace queue rm mails --if-idle --yes`)
 	q.Aliases = []string{"remove"}
@@ -383,7 +390,8 @@ func newQueueRemove(p Process) *cobra.Command {
 		if err != nil {
 			return nil, "", err
 		}
-		if err := confirm(&q.Command, *yes, fmt.Sprintf("Remove queue %s with %s?", name, plural(info.Jobs, "job"))); err != nil {
+		if err := confirm(&q.Command, *yes, fmt.Sprintf("Remove queue %s with %s?", name,
+			plural(info.Jobs, "job"))); err != nil {
 			return nil, "", err
 		}
 		count, err := c.RemoveQueue(ctx, *q.namespace, name, api.RemoveOptions{IfIdle: *idle})

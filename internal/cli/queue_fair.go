@@ -46,7 +46,8 @@ given one job, or as many as its weight says. The weights that are given replace
 			group, n, _ := strings.Cut(text, "=")
 			weight, err := strconv.ParseUint(n, 10, 32)
 			if err != nil || !fair.On {
-				return nil, nil, fmt.Errorf("--weight %s: give a group and a number, such as gold=5, to a queue that is fair", text)
+				return nil, nil, fmt.Errorf("--weight %s: give a group and a number, such as gold=5, to a queue "+
+					"that is fair", text)
 			}
 			fair.Weights[group] = uint32(weight)
 		}

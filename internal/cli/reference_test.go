@@ -110,7 +110,8 @@ func writeCommand(b *strings.Builder, cmd *cobra.Command) {
 	if below := documented(cmd)[1:]; len(below) > 0 {
 		b.WriteString("\n| command | |\n| --- | --- |\n")
 		for _, c := range below {
-			fmt.Fprintf(b, "| [%s](#%s) | %s |\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short)
+			fmt.Fprintf(b, "| [%s](#%s) | %s |\n", c.CommandPath(),
+				strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short)
 		}
 	}
 	writeFlags(b, cmd)
@@ -140,13 +141,16 @@ func unindent(example string) string {
 // writeFlags renders the flags of a command, without those that only repeat the
 // reference of the configuration, and those that say which server is meant.
 func writeFlags(b *strings.Builder, cmd *cobra.Command) {
-	settings := !slices.ContainsFunc(server.Settings().Keys(), func(k config.Key) bool { return cmd.Flags().Lookup(k.Flag()) == nil })
+	settings := !slices.ContainsFunc(server.Settings().Keys(),
+		func(k config.Key) bool { return cmd.Flags().Lookup(k.Flag()) == nil })
 	b.WriteString(flagTable(cmd, func(f *pflag.Flag) bool {
-		isSetting := slices.ContainsFunc(server.Settings().Keys(), func(k config.Key) bool { return k.Flag() == f.Name })
+		isSetting := slices.ContainsFunc(server.Settings().Keys(),
+			func(k config.Key) bool { return k.Flag() == f.Name })
 		return (!settings || !isSetting) && (!asksServer(cmd) || !ofServer(f))
 	}))
 	if settings {
-		b.WriteString("\nEvery key of the [configuration](configuration.md) is a flag, too: `store.durability` is `--store-durability`.\n")
+		b.WriteString("\nEvery key of the [configuration](configuration.md) is a flag, too: `store.durability` is " +
+			"`--store-durability`.\n")
 	}
 	if asksServer(cmd) {
 		b.WriteString("\nAnd the flags that say [which server is meant](#which-server-is-meant).\n")
@@ -201,7 +205,10 @@ func TestHelpExamples(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"millrace serve x", "millrace serve --nothing", "millrace nothing", "millrace restore a"} {
+	for _, bad := range []string{
+		"millrace serve x", "millrace serve --nothing", "millrace nothing",
+		"millrace restore a",
+	} {
 		if err := takes(strings.Fields(bad)); err == nil {
 			t.Errorf("%s is taken for a good command line", bad)
 		}
@@ -278,7 +285,8 @@ func shellWords(line string) []string {
 
 func TestExampleLines(t *testing.T) {
 	t.Parallel()
-	got := exampleLines("  # say 'millrace x'\n  A=1 millrace push q '{\"a\": 1}' \\\n    --x | jq . && millrace  version # now\n  cat f > g\n  source <(millrace top)\n")
+	got := exampleLines("  # say 'millrace x'\n  A=1 millrace push q '{\"a\": 1}' \\\n    --x | jq . && millrace  " +
+		"version # now\n  cat f > g\n  source <(millrace top)\n")
 	want := [][]string{{"millrace", "push", "q", `{"a": 1}`, "--x"}, {"millrace", "version"}, {"millrace", "top"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -344,7 +344,8 @@ func (r *replayer) print(w io.Writer, asJSON bool) error {
 	if o.Seconds > 0 {
 		o.Rate = float64(o.Pushed) / o.Seconds
 	}
-	o.P50, o.P95, o.P99 = milliseconds(r.took.Quantile(0.5)), milliseconds(r.took.Quantile(0.95)), milliseconds(r.took.Quantile(0.99))
+	o.P50, o.P95, o.P99 = milliseconds(r.took.Quantile(0.5)), milliseconds(r.took.Quantile(0.95)),
+		milliseconds(r.took.Quantile(0.99))
 	if asJSON {
 		return printJSON(w, o)
 	}
@@ -358,7 +359,8 @@ func (r *replayer) print(w io.Writer, asJSON bool) error {
 			o.P95, o.P99, o.Max)
 	}
 	if o.BehindBy > 1 {
-		fmt.Fprintf(&b, "The server, or this machine, was slower than asked: the last job was %.0f s late. More --connections may help.\n", o.BehindBy)
+		fmt.Fprintf(&b, "The server, or this machine, was slower than asked: the last job was %.0f s late. More "+
+			"--connections may help.\n", o.BehindBy)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -20,13 +20,15 @@ func TestReplay(t *testing.T) {
 	from.ok("export " + file)
 
 	got := to.run("replay " + file + " --rate 1000/s")
-	if got.status != 0 || !strings.Contains(got.stdout, "4 jobs pushed") || !strings.Contains(got.stdout, "0 refused") || !strings.Contains(got.stdout, "at p99") {
+	if got.status != 0 || !strings.Contains(got.stdout, "4 jobs pushed") ||
+		!strings.Contains(got.stdout, "0 refused") || !strings.Contains(got.stdout, "at p99") {
 		t.Fatalf("%+v", got)
 	}
 	if mails, later := to.counts("mails"), to.counts("later"); mails != "3 0 0 0 0 0 0" || later != "0 0 1 0 0 0 0" {
 		t.Errorf("%s, %s", mails, later)
 	}
-	if d := to.ok("job ls -q mails --json"); strings.Count(d, `"key":"k"`) != 3 || strings.Count(d, `"priority":3`) != 3 {
+	if d := to.ok("job ls -q mails --json"); strings.Count(d, `"key":"k"`) != 3 ||
+		strings.Count(d, `"priority":3`) != 3 {
 		t.Errorf("%s", d)
 	}
 	// It may be the wrong server.
@@ -44,18 +46,23 @@ func TestReplay(t *testing.T) {
 	}
 	refused := to.with(strings.NewReader(strings.ReplaceAll(string(text), `"priority":3`, `"priority":99999999999`)),
 		"replay", "-", "--rate", "100/s", "--force", "--ignore-checksums")
-	if refused.status != 1 || !strings.Contains(refused.stdout, "1 job pushed") || !strings.Contains(refused.stdout, "3: priority") {
+	if refused.status != 1 || !strings.Contains(refused.stdout, "1 job pushed") ||
+		!strings.Contains(refused.stdout, "3: priority") {
 		t.Errorf("%+v", refused)
 	}
-	if got := to.with(strings.NewReader("nonsense\n"), "replay", "-", "--rate", "100/s", "--force"); got.status != 1 || !strings.Contains(got.stderr, "no job of an export") {
+	if got := to.with(strings.NewReader("nonsense\n"), "replay", "-", "--rate", "100/s", "--force"); got.status != 1 ||
+		!strings.Contains(got.stderr, "no job of an export") {
 		t.Errorf("%+v", got)
 	}
-	if got := to.with(strings.NewReader(strings.Replace(string(text), `"a"`, `"b"`, 1)), "replay", "-", "--rate", "100/s", "--force"); got.status != 1 || !strings.Contains(got.stderr, "damaged") {
+	if got := to.with(strings.NewReader(strings.Replace(string(text), `"a"`, `"b"`, 1)), "replay", "-", "--rate",
+		"100/s", "--force"); got.status != 1 || !strings.Contains(got.stderr, "damaged") {
 		t.Errorf("%+v", got)
 	}
 	for args, says := range map[string]string{
-		"": "name the file", file: "say how fast", file + " --rate 1/s --speed 1": "say how fast", "- --speed 1": "name a file",
-		file + " --rate fast": `--rate: "fast" is no rate`, file + " --rate 1/s --connections 0": "--connections", file + " --speed -1": "--speed",
+		"": "name the file", file: "say how fast", file + " --rate 1/s --speed 1": "say how fast",
+		"- --speed 1":         "name a file",
+		file + " --rate fast": `--rate: "fast" is no rate`, file + " --rate 1/s --connections 0": "--connections",
+		file + " --speed -1": "--speed",
 	} {
 		to.fails(2, says, "replay "+args)
 	}
@@ -69,7 +76,8 @@ func TestSaysWhatItDoes(t *testing.T) {
 	s.fails(2, `--rate: "fast" is no rate`, "queue limit mails --rate fast")
 	s.fails(2, "--schedule", "cron add x --schedule nonsense --queue q")
 	s.fails(1, "the directory "+s.data+"none does not exist", "check "+s.data+"none")
-	if got := s.ok("queue limit mials --concurrency 1"); !strings.Contains(got, "There was no such queue: it is new, and has no jobs yet.") {
+	if got := s.ok("queue limit mials --concurrency 1"); !strings.Contains(got,
+		"There was no such queue: it is new, and has no jobs yet.") {
 		t.Errorf("%s", got)
 	}
 	if got := s.ok("queue limit mials --concurrency 2"); strings.Contains(got, "new") {
@@ -81,7 +89,8 @@ func TestSaysWhatItDoes(t *testing.T) {
 	s.ok("queue limit mials --rate 1/d --concurrency 0")
 	s.ok("push mials y")
 	got := s.run("fetch mials idle none --until-empty --exec true")
-	if got.status != 0 || !strings.Contains(got.stderr, "mials has 1 ready job, held back by its limits: rate 1/d") || !strings.Contains(got.stderr, "idle has 1 ready job that nobody is given: it is paused") {
+	if got.status != 0 || !strings.Contains(got.stderr, "mials has 1 ready job, held back by its limits: rate 1/d") ||
+		!strings.Contains(got.stderr, "idle has 1 ready job that nobody is given: it is paused") {
 		t.Errorf("%+v", got)
 	}
 	if got := s.ok("job ls --json"); !strings.Contains(got, `"pushed_by":"api"`) {

@@ -53,8 +53,14 @@ func newRoot(p Process) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run the server:", []*cobra.Command{newServeCommand(p), newDemoCommand(p), newConfigCommand(p), newHealthCommand(p)}},
-		{"jobs", "Work with jobs:", []*cobra.Command{newPushCommand(p), newFetchCommand(p), newJobCommand(p), newQueueCommand(p), newBatchCommand(p), newCronCommand(p)}},
+		{"run", "Run the server:", []*cobra.Command{
+			newServeCommand(p), newDemoCommand(p), newConfigCommand(p),
+			newHealthCommand(p),
+		}},
+		{"jobs", "Work with jobs:", []*cobra.Command{
+			newPushCommand(p), newFetchCommand(p), newJobCommand(p),
+			newQueueCommand(p), newBatchCommand(p), newCronCommand(p),
+		}},
 		{"operate", "Operate:", []*cobra.Command{
 			newStatusCommand(p), newTopCommand(p), newFailuresCommand(p), newTypesCommand(p), newActivityCommand(p),
 			newWorkerCommand(p), newBulkCommand(p), newTokenCommand(p), newClusterCommand(p),
@@ -65,7 +71,10 @@ func newRoot(p Process) *cobra.Command {
 			newFaktoryServerCommand(p), newLmstfyServerCommand(p), newWorkqServerCommand(p),
 			newBeanstalkdServerCommand(p),
 		}},
-		{"tools", "Tools:", []*cobra.Command{newBenchCommand(p), newCompletionCommand(), newManCommand(), newVersionCommand()}},
+		{"tools", "Tools:", []*cobra.Command{
+			newBenchCommand(p), newCompletionCommand(), newManCommand(),
+			newVersionCommand(),
+		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {

@@ -21,7 +21,10 @@ type running struct {
 func (s *asked) start(args ...string) *running {
 	s.t.Helper()
 	stdout, out := io.Pipe()
-	r := &running{t: s.t, signals: make(chan os.Signal, 2), lines: bufio.NewScanner(stdout), stderr: new(testkit.Buffer), status: make(chan int, 1)}
+	r := &running{
+		t: s.t, signals: make(chan os.Signal, 2), lines: bufio.NewScanner(stdout),
+		stderr: new(testkit.Buffer), status: make(chan int, 1),
+	}
 	go func() {
 		r.status <- Main(args, Process{Stdout: out, Stderr: r.stderr, Environ: s.environ, Signals: r.signals})
 		_ = out.Close()

@@ -81,7 +81,8 @@ func (p Process) run(
 		runtime.SetDefaultGOMAXPROCS() // so that a second server in one process adds nothing
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareThreads)
 	}
-	o.Version, o.Logger, o.Out, o.Signals, o.Environ = buildVersion().number, logger.Logger, p.Stdout, signals, p.Environ
+	o.Version, o.Logger, o.Out, o.Signals, o.Environ = buildVersion().number, logger.Logger, p.Stdout,
+		signals, p.Environ
 	o.Reloads, o.Reload, o.SetLogLevel = reloads, load, logger.setLevel
 	return fail(server.Run(ctx, cfg, o))
 }

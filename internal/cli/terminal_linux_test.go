@@ -21,7 +21,8 @@ func terminal(t *testing.T) (person, program *os.File) {
 	}
 	t.Cleanup(func() { _ = person.Close() })
 	ioctl := func(request uintptr, arg *uint32) {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, person.Fd(), request, uintptr(unsafe.Pointer(arg))); errno != 0 {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, person.Fd(), request,
+			uintptr(unsafe.Pointer(arg))); errno != 0 {
 			t.Fatal(errno)
 		}
 	}
@@ -51,7 +52,8 @@ func TestConfirm(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := s.with(program, "queue", "purge", "mails")
-		if got.status != c.status || !strings.HasPrefix(got.stderr, "Delete 1 job of queue mails? [y/N] ") || s.counts("mails") != c.left {
+		if got.status != c.status || !strings.HasPrefix(got.stderr, "Delete 1 job of queue mails? [y/N] ") ||
+			s.counts("mails") != c.left {
 			t.Errorf("%q: %+v, left %s", c.answer, got, s.counts("mails"))
 		}
 	}
@@ -64,7 +66,8 @@ func TestTop(t *testing.T) {
 	s.ok("push mails x")
 	person, program := terminal(t)
 	size := [4]uint16{24, 80}
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, person.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, person.Fd(), syscall.TIOCSWINSZ,
+		uintptr(unsafe.Pointer(&size))); errno != 0 {
 		t.Fatal(errno)
 	}
 	seen := &screen{changed: make(chan struct{})}
@@ -73,7 +76,8 @@ func TestTop(t *testing.T) {
 	var stderr testkit.Buffer
 	environ := append(s.environ, "TERM=xterm-256color")
 	go func() {
-		status <- Main([]string{"top", "--every", "50ms"}, Process{Stdin: program, Stdout: program, Stderr: &stderr, Environ: environ})
+		status <- Main([]string{"top", "--every", "50ms"},
+			Process{Stdin: program, Stdout: program, Stderr: &stderr, Environ: environ})
 	}()
 	press := func(keys string) {
 		t.Helper()

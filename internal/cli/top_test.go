@@ -20,7 +20,8 @@ func TestTopOnce(t *testing.T) {
 	s.ok("queue pause mails")
 	frame := s.ok("top --once")
 	lines := strings.Split(strings.TrimSuffix(frame, "\n"), "\n")
-	if len(lines) != 5 || !strings.HasPrefix(lines[0], "millrace ") || !strings.Contains(lines[0], s.url) || !strings.HasPrefix(lines[3], "QUEUE ") {
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "millrace ") || !strings.Contains(lines[0], s.url) ||
+		!strings.HasPrefix(lines[3], "QUEUE ") {
 		t.Errorf("%s", frame)
 	}
 	if cells := strings.Fields(lines[4]); strings.Join(cells[:4], " ") != "mails (paused) 2 0" {

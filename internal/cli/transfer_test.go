@@ -27,7 +27,8 @@ func TestBackupCommand(t *testing.T) {
 	restored := filepath.Join(t.TempDir(), "restored")
 	s.ok("restore " + dir + " " + restored)
 	var b api.Backup
-	if err := json.Unmarshal([]byte(s.ok("backup --json "+dir+"2")), &b); err != nil || b.Dir != dir+"2" || b.Bytes == 0 {
+	if err := json.Unmarshal([]byte(s.ok("backup --json "+dir+"2")), &b); err != nil ||
+		b.Dir != dir+"2" || b.Bytes == 0 {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if err := os.Symlink(t.TempDir(), s.data+"-backups/out"); err != nil {
@@ -47,7 +48,8 @@ func TestBackupPlace(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "backups")
 	s := startServer(t, "--backup-dir="+place)
 	s.ok("push mails x")
-	if got := s.ok("backup"); !regexp.MustCompile("^" + regexp.QuoteMeta(place) + `/\d{8}T\d{6}\.\d{3}Z: `).MatchString(got) {
+	if got := s.ok("backup"); !regexp.MustCompile("^" + regexp.QuoteMeta(place) +
+		`/\d{8}T\d{6}\.\d{3}Z: `).MatchString(got) {
 		t.Errorf("of no name: %s", got)
 	}
 	monday := filepath.Join(place, "daily", "monday")
@@ -67,7 +69,8 @@ func TestBackupPlace(t *testing.T) {
 func TestExportImport(t *testing.T) {
 	t.Parallel()
 	from, to := startServer(t), startServer(t)
-	if got := from.with(strings.NewReader(strings.Repeat("{\"a\":1}\n", 1200)), "push", "mails", "--lines"); got.status != 0 {
+	if got := from.with(strings.NewReader(strings.Repeat("{\"a\":1}\n", 1200)), "push", "mails",
+		"--lines"); got.status != 0 {
 		t.Fatal(got.stderr)
 	}
 	from.ok("push later --delay 1h --key k x")
@@ -89,7 +92,8 @@ func TestExportImport(t *testing.T) {
 	if err := os.WriteFile(file, whole[:2*len(whole)/3], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := from.run("export --resume " + file); got.status != 0 || !strings.Contains(got.stderr, "1201 jobs exported") {
+	if got := from.run("export --resume " + file); got.status != 0 ||
+		!strings.Contains(got.stderr, "1201 jobs exported") {
 		t.Fatalf("%+v", got)
 	}
 	again, err := os.ReadFile(file)
@@ -99,7 +103,8 @@ func TestExportImport(t *testing.T) {
 	if got, want := jobLines(again), jobLines(whole); !bytes.Equal(got, want) {
 		t.Errorf("resumed: %d bytes of jobs, want %d", len(got), len(want))
 	}
-	if got := from.run("export --resume " + file); got.status != 0 || !strings.Contains(got.stderr, "1201 jobs exported") {
+	if got := from.run("export --resume " + file); got.status != 0 ||
+		!strings.Contains(got.stderr, "1201 jobs exported") {
 		t.Errorf("resumed when it is whole: %+v", got)
 	}
 	if got := from.ok("export -q later"); strings.Count(got, "\n") != 2 {
@@ -110,23 +115,27 @@ func TestExportImport(t *testing.T) {
 	lines := bytes.SplitAfter(whole, []byte("\n"))
 	part := to.with(bytes.NewReader(bytes.Join(lines[:700], nil)), "import")
 	token := regexp.MustCompile(`--resume (\w+)`).FindStringSubmatch(part.stderr)
-	if part.status != 1 || token == nil || !strings.Contains(part.stdout, "500 jobs imported") || !strings.Contains(part.stderr, "cut off: it has no end, and is good up to line 501") {
+	if part.status != 1 || token == nil || !strings.Contains(part.stdout, "500 jobs imported") ||
+		!strings.Contains(part.stderr, "cut off: it has no end, and is good up to line 501") {
 		t.Fatalf("%+v", part)
 	}
-	if got := to.run("import " + file + " --resume " + token[1]); got.status != 0 || !strings.Contains(got.stderr, "behind line 501") {
+	if got := to.run("import " + file + " --resume " + token[1]); got.status != 0 ||
+		!strings.Contains(got.stderr, "behind line 501") {
 		t.Errorf("%+v", got)
 	}
 	if mails, later := to.counts("mails"), to.counts("later"); mails != "1200 0 0 0 0 0 0" || later != "0 0 1 0 0 0 0" {
 		t.Errorf("imported: %s, %s", mails, later)
 	}
 	var out api.ImportResult
-	if err := json.Unmarshal([]byte(to.with(bytes.NewReader(whole), "import", "--json").stdout), &out); err != nil || out.Imported != 1200 || out.Existed != 1 {
+	if err := json.Unmarshal([]byte(to.with(bytes.NewReader(whole), "import", "--json").stdout), &out); err != nil ||
+		out.Imported != 1200 || out.Existed != 1 {
 		t.Errorf("once more: %+v, %v", out, err)
 	}
 	to.fails(1, "knows no import", "import "+file+" --resume nonsense")
 	to.fails(1, "no such file", "import /none.jsonl")
 	got := to.with(strings.NewReader("nonsense\n"), "import", "-")
-	if got.status != 1 || !strings.Contains(got.stderr, "line 1: it cannot be read") || !strings.Contains(got.stderr, "1 line refused") {
+	if got.status != 1 || !strings.Contains(got.stderr, "line 1: it cannot be read") ||
+		!strings.Contains(got.stderr, "1 line refused") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -139,10 +148,12 @@ func TestExportImportRepeatedKeys(t *testing.T) {
 		from.ok("push mails --key k " + body)
 	}
 	text := from.ok("export")
-	if got := to.with(strings.NewReader(text), "import"); got.status != 0 || !strings.Contains(got.stdout, "3 jobs imported\n") {
+	if got := to.with(strings.NewReader(text), "import"); got.status != 0 ||
+		!strings.Contains(got.stdout, "3 jobs imported\n") {
 		t.Errorf("%+v", got)
 	}
-	if got := to.with(strings.NewReader(text), "import"); got.status != 0 || !strings.Contains(got.stdout, "0 jobs imported, 3 left out because they were there before") {
+	if got := to.with(strings.NewReader(text), "import"); got.status != 0 ||
+		!strings.Contains(got.stdout, "0 jobs imported, 3 left out because they were there before") {
 		t.Errorf("once more: %+v", got)
 	}
 	if got := to.counts("mails"); got != "3 0 0 0 0 0 0" {
@@ -150,14 +161,17 @@ func TestExportImportRepeatedKeys(t *testing.T) {
 	}
 	taken.ok("push mails --key k x")
 	got := taken.with(strings.NewReader(text), "import")
-	if got.status != 1 || strings.Count(got.stderr, "another job has its key") != 3 || !strings.Contains(got.stderr, "3 lines refused") {
+	if got.status != 1 || strings.Count(got.stderr, "another job has its key") != 3 ||
+		!strings.Contains(got.stderr, "3 lines refused") {
 		t.Errorf("with a key that is taken: %+v", got)
 	}
 	token := regexp.MustCompile(`--resume (\w+)`).FindStringSubmatch(got.stderr)
-	if again := taken.with(strings.NewReader(text), "import", "--resume", token[1]); again.status != 1 || strings.Count(again.stderr, "another job has its key") != 3 {
+	if again := taken.with(strings.NewReader(text), "import", "--resume", token[1]); again.status != 1 ||
+		strings.Count(again.stderr, "another job has its key") != 3 {
 		t.Errorf("resumed, as if the answer had been lost: %+v", again)
 	}
-	if got := taken.with(strings.NewReader(text), "import", "--allow-duplicates"); got.status != 0 || !strings.Contains(got.stdout, "3 jobs imported") {
+	if got := taken.with(strings.NewReader(text), "import", "--allow-duplicates"); got.status != 0 ||
+		!strings.Contains(got.stdout, "3 jobs imported") {
 		t.Errorf("with duplicates: %+v", got)
 	}
 }
@@ -177,13 +191,15 @@ func TestExportImportExact(t *testing.T) {
 	for line := range strings.Lines(from.ok("export")) {
 		for _, state := range []string{"failed", "done", "retrying"} { // no command brings a job there at once
 			if strings.Contains(line, `"key":"`+state+`"`) {
-				line = strings.Replace(line, `"state":"scheduled"`, `"state":"`+state+`","attempts":3,"fails":2,"failures":[{"kind":"worker","type":"T"}]`, 1)
+				line = strings.Replace(line, `"state":"scheduled"`,
+					`"state":"`+state+`","attempts":3,"fails":2,"failures":[{"kind":"worker","type":"T"}]`, 1)
 			}
 		}
 		lines = append(lines, line)
 	}
 	middle := startServer(t)
-	if got := middle.with(strings.NewReader(strings.Join(lines, "")), "import", "--ignore-checksums"); got.status != 0 || !strings.Contains(got.stdout, "8 jobs imported") {
+	if got := middle.with(strings.NewReader(strings.Join(lines, "")), "import",
+		"--ignore-checksums"); got.status != 0 || !strings.Contains(got.stdout, "8 jobs imported") {
 		t.Fatalf("%+v", got)
 	}
 	before := middle.ok("export")
@@ -192,7 +208,8 @@ func TestExportImportExact(t *testing.T) {
 			t.Errorf("none is %s:\n%s", state, before)
 		}
 	}
-	if got := to.with(strings.NewReader(before), "import"); got.status != 0 || !strings.Contains(got.stdout, "8 jobs imported") {
+	if got := to.with(strings.NewReader(before), "import"); got.status != 0 ||
+		!strings.Contains(got.stdout, "8 jobs imported") {
 		t.Fatalf("%+v", got)
 	}
 	id := regexp.MustCompile(`"id":\d+,|"crc32c":"\w+"`)
@@ -205,7 +222,8 @@ func TestExportImportExact(t *testing.T) {
 func TestImportDamaged(t *testing.T) {
 	t.Parallel()
 	from := startServer(t)
-	if got := from.with(strings.NewReader(strings.Repeat("{\"a\":1}\n", 1100)), "push", "mails", "--lines"); got.status != 0 {
+	if got := from.with(strings.NewReader(strings.Repeat("{\"a\":1}\n", 1100)), "push", "mails",
+		"--lines"); got.status != 0 {
 		t.Fatal(got.stderr)
 	}
 	whole := from.ok("export")
@@ -232,8 +250,14 @@ func TestImportDamaged(t *testing.T) {
 		{"two, one after the other", whole + whole, "", 0, 2200, nil},
 		{"a byte is another", swap(700, `{"a":1}`, `{"a":2}`), damaged, 1, 500, nil},
 		{"a byte is another, on purpose", swap(700, `{"a":1}`, `{"a":2}`), "", 0, 1100, []string{"--ignore-checksums"}},
-		{"a line is missing", strings.Join(append(append([]string{}, lines[:700]...), lines[701:]...), ""), "damaged between line 502 and line 1001", 1, 500, nil},
-		{"a chunk is missing", strings.Join(append(append([]string{}, lines[:501]...), lines[1002:]...), ""), "damaged between line 502 and line 602", 1, 500, nil},
+		{
+			"a line is missing", strings.Join(append(append([]string{}, lines[:700]...), lines[701:]...), ""),
+			"damaged between line 502 and line 1001", 1, 500, nil,
+		},
+		{
+			"a chunk is missing", strings.Join(append(append([]string{}, lines[:501]...), lines[1002:]...), ""),
+			"damaged between line 502 and line 602", 1, 500, nil,
+		},
 		{"a mark is no mark", swap(1001, `{"mark"`, `{"mork"`), "damaged between line 502 and line 1103", 1, 500, nil},
 		{"the end is missing", strings.Join(lines[:len(lines)-1], ""), "good up to line 1002", 1, 1000, nil},
 		{"there is nothing", "", "the input is empty", 1, 0, nil},

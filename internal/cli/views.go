@@ -73,7 +73,8 @@ func printFailures(cmd *cobra.Command, found *api.Failures) error {
 
 func newTypesCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "types", Short: "Show how many jobs of each type were fetched and failed, and how long they waited and ran",
+		Use: "types", Short: "Show how many jobs of each type were fetched and failed, and how long " +
+			"they waited and ran",
 		Long: `Show how many jobs of each type were fetched, acked and failed, and how long half of them, and 95 of 100, waited and ran at
 most: since the server was started, or in a period.`,
 		Example: `  millrace types

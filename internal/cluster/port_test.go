@@ -94,7 +94,8 @@ func TestForward(t *testing.T) {
 			}
 			defer func() { _ = c.Close() }()
 			got := <-conns
-			if got.listener != "masenko" || got.RemoteAddr().String() != "192.0.2.1:99" || got.LocalAddr().String() != "192.0.2.2:1" {
+			if got.listener != "masenko" || got.RemoteAddr().String() != "192.0.2.1:99" ||
+				got.LocalAddr().String() != "192.0.2.2:1" {
 				t.Errorf("for %s, from %s to %s", got.listener, got.RemoteAddr(), got.LocalAddr())
 			}
 			go func() { _, _ = io.WriteString(c, "PING\n") }()
@@ -187,7 +188,8 @@ func TestLoadTLS(t *testing.T) {
 		t.Errorf("without files: %v, %v", c, err)
 	}
 	for _, files := range [][3]string{{cert, cert, cert}, {cert, key, "missing"}, {cert, key, key}} {
-		if _, err := LoadTLS(files[0], files[1], files[2]); err == nil || !strings.HasPrefix(err.Error(), "cluster.tls") {
+		if _, err := LoadTLS(files[0], files[1], files[2]); err == nil ||
+			!strings.HasPrefix(err.Error(), "cluster.tls") {
 			t.Errorf("%v: %v", files, err)
 		}
 	}

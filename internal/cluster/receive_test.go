@@ -91,7 +91,8 @@ func TestReceiveNoRoom(t *testing.T) {
 			t.Errorf("without room the receiver tells %v", err)
 		}
 		if got, of := x.receiver.Progress(); x.sent.Load() != before || got != have || of != size || x.fatal != nil {
-			t.Errorf("without room %d bytes were sent: %d of %d, and of files: %v", x.sent.Load()-before, got, of, x.fatal)
+			t.Errorf("without room %d bytes were sent: %d of %d, and of files: %v",
+				x.sent.Load()-before, got, of, x.fatal)
 		}
 	}
 	if n := strings.Count(x.log.String(), why); n != 1 {

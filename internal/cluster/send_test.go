@@ -246,7 +246,8 @@ func TestDeliveryWrongPosition(t *testing.T) {
 			var m manifest
 			_ = errors.Join(readFrame(there, &m, manifestMax), writeFrame(there, at)) // the sender ends it
 		}()
-		if err := x.files.Send(t.Context(), here, Delivery{Rate: 1 << 40, Sent: &x.sent}); err == nil || x.sent.Load() > 0 {
+		if err := x.files.Send(t.Context(), here, Delivery{Rate: 1 << 40, Sent: &x.sent}); err == nil ||
+			x.sent.Load() > 0 {
 			t.Errorf("%+v: %v, %d bytes were sent", at, err, x.sent.Load())
 		}
 		_, _ = here.Close(), there.Close()

@@ -17,7 +17,10 @@ func TestAgreement(t *testing.T) {
 			t.Errorf("there is no setting %s", name)
 		}
 	}
-	base := map[string]string{"cluster.node": "a", "cluster.peers": "a=127.0.0.1:1,b=127.0.0.1:2,c=127.0.0.1:3", "faktory.addr": "127.0.0.1:0"}
+	base := map[string]string{
+		"cluster.node": "a", "cluster.peers": "a=127.0.0.1:1,b=127.0.0.1:2,c=127.0.0.1:3",
+		"faktory.addr": "127.0.0.1:0",
+	}
 	load := func(more map[string]string) map[string]string {
 		t.Helper()
 		flags := map[string]string{}

@@ -10,7 +10,8 @@ import (
 func TestClientVariables(t *testing.T) {
 	t.Parallel()
 	environ := []string{
-		ClientURLVariable + "=http://127.0.0.1:1", ClientTokenVariable + "=t", ClientPasswordVariable + "=p", ClientCAVariable + "=/ca.pem",
+		ClientURLVariable + "=http://127.0.0.1:1", ClientTokenVariable + "=t", ClientPasswordVariable + "=p",
+		ClientCAVariable + "=/ca.pem",
 		JobVariablePrefix + "ID=7",
 	}
 	if _, err := load(Input{Environ: environ}); err != nil {

@@ -36,16 +36,20 @@ func clusterKeys() []Key {
 			"Address to listen at for other nodes: HOST:PORT. Empty: the one that cluster.peers has for this node.",
 			func(c *Config) *string { return &at(c).Addr }),
 		peersKey("cluster.peers",
-			"Nodes with the addresses at which they reach each other, this one included: a=HOST:PORT,b=HOST:PORT,c=HOST:PORT. These make a new cluster, or are where this node looks for the one that it joins. From then on the cluster itself knows its nodes.",
+			"Nodes with the addresses at which they reach each other, this one included: "+
+				"a=HOST:PORT,b=HOST:PORT,c=HOST:PORT. These make a new cluster, or are where this node looks for the "+
+				"one that it joins. From then on the cluster itself knows its nodes.",
 			func(c *Config) *[]Peer { return &at(c).Peers }),
 		boolKey("cluster.insecure",
-			"Let nodes on different machines talk to each other without certificates. Whoever reaches the address can read and change everything.",
+			"Let nodes on different machines talk to each other without certificates. Whoever reaches the address "+
+				"can read and change everything.",
 			func(c *Config) *bool { return &at(c).Insecure }),
 		sizeKey("cluster.log_keep", "256MiB", limits[uint64]{1 << 20, 1 << 40},
 			"How much of the log is kept for nodes that are behind. One that is further behind is sent all data.",
 			func(c *Config) *uint64 { return &at(c).LogKeep }),
 		sizeKey("cluster.catchup_rate", "64MiB", limits[uint64]{1 << 10, 1 << 40},
-			"How much per second a node sends of all its data to one that is new or too far behind, so that clients are served meanwhile.",
+			"How much per second a node sends of all its data to one that is new or too far behind, so that clients "+
+				"are served meanwhile.",
 			func(c *Config) *uint64 { return &at(c).CatchUpRate }),
 		durationKey("cluster.election", "500ms", limits[time.Duration]{50 * time.Millisecond, time.Minute},
 			"How long a leader may be silent before the others choose another one. The same on every node.",
@@ -57,7 +61,8 @@ func clusterKeys() []Key {
 			"PEM file with the certificate's private key.",
 			func(c *Config) *string { return &at(c).TLS.Key }),
 		pathKey("cluster.tls.ca", "",
-			"PEM file with the certificate authorities that sign the certificates of nodes. Whoever has such a certificate can read and change everything.",
+			"PEM file with the certificate authorities that sign the certificates of nodes. Whoever has such a "+
+				"certificate can read and change everything.",
 			func(c *Config) *string { return &at(c).TLS.ClientCA }),
 	}
 }
@@ -136,12 +141,15 @@ func (l *loader) checkCluster() {
 		}
 	}
 	if l.config.Store.Durability != "fsync" {
-		l.problem("store.durability is %s, but a cluster promises that what is acknowledged is on several disks: use fsync", l.config.Store.Durability)
+		l.problem("store.durability is %s, but a cluster promises that what is acknowledged is on several disks: use "+
+			"fsync", l.config.Store.Durability)
 	}
 	switch t := c.TLS; {
 	case (t.Cert == "") != (t.Key == "") || (t.Cert == "") != (t.ClientCA == ""):
 		l.problem("cluster.tls.cert, cluster.tls.key and cluster.tls.ca belong together: set all of them, or none")
-	case t.Cert == "" && !c.Insecure && (!isLoopback(c.Addr) || slices.ContainsFunc(c.Peers, func(p Peer) bool { return !isLoopback(p.Addr) })):
-		l.problem("the nodes of the cluster are on different machines: set cluster.tls.cert, cluster.tls.key and cluster.tls.ca, or, in a network where nobody else is, cluster.insecure")
+	case t.Cert == "" && !c.Insecure && (!isLoopback(c.Addr) ||
+		slices.ContainsFunc(c.Peers, func(p Peer) bool { return !isLoopback(p.Addr) })):
+		l.problem("the nodes of the cluster are on different machines: set cluster.tls.cert, cluster.tls.key and " +
+			"cluster.tls.ca, or, in a network where nobody else is, cluster.insecure")
 	}
 }

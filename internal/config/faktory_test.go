@@ -35,7 +35,8 @@ func TestFaktoryConfigDir(t *testing.T) {
 	t.Parallel()
 	secret := writeFile(t, "secret", "from-file\n")
 	dir := faktoryTree(t, map[string]string{
-		"conf.d/10.toml":  "[faktory]\npassword = \"first\"\nbinding = \"127.0.0.1:1\"\n[web]\nbinding = \":7420\"\npassword = \"web\"\n",
+		"conf.d/10.toml": "[faktory]\npassword = \"first\"\nbinding = \"127.0.0.1:1\"\n[web]\nbinding = " +
+			"\":7420\"\npassword = \"web\"\n",
 		"conf.d/20.toml":  "[faktory]\npassword = \"second\"\nspeed = 9\n[redis]\npool = 5\n",
 		"conf.d/30.txt":   "not read",
 		"private.key.pem": "k", "public.cert.pem": "c",
@@ -51,9 +52,21 @@ func TestFaktoryConfigDir(t *testing.T) {
 		{"alone", "127.0.0.1:1", "second", tls, Input{}},
 		{"with our own file", "127.0.0.1:2", "from-file", tls, Input{File: own}},
 		{"with our own TLS", "127.0.0.1:1", "second", TLS{Cert: "mine", Key: "mine"}, Input{File: ownTLS}},
-		{"with the original's variable", "127.0.0.1:1", "variable", tls, Input{Environ: []string{"FAKTORY_PASSWORD=variable"}}},
-		{"with the original's variable that names a file", "127.0.0.1:1", "from-file", tls, Input{Environ: []string{"FAKTORY_PASSWORD=" + secret}}},
-		{"with our variable", "127.0.0.1:3", "mine", tls, Input{Environ: []string{"FAKTORY_PASSWORD=x", "MILLRACE_FAKTORY_PASSWORD=mine", "MILLRACE_FAKTORY_ADDR=127.0.0.1:3"}}},
+		{
+			"with the original's variable", "127.0.0.1:1", "variable", tls,
+			Input{Environ: []string{"FAKTORY_PASSWORD=variable"}},
+		},
+		{
+			"with the original's variable that names a file", "127.0.0.1:1", "from-file", tls,
+			Input{Environ: []string{"FAKTORY_PASSWORD=" + secret}},
+		},
+		{
+			"with our variable", "127.0.0.1:3", "mine", tls,
+			Input{Environ: []string{
+				"FAKTORY_PASSWORD=x", "MILLRACE_FAKTORY_PASSWORD=mine",
+				"MILLRACE_FAKTORY_ADDR=127.0.0.1:3",
+			}},
+		},
 		{"with a flag", "127.0.0.1:4", "second", tls, Input{Flags: map[string]string{"faktory.addr": "127.0.0.1:4"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,7 +77,10 @@ func TestFaktoryConfigDir(t *testing.T) {
 			if f.Addr[0].HostPort != c.addr || f.Password != c.password || f.TLS != c.tls {
 				t.Errorf("address %v, password %q, tls %+v", f.Addr, f.Password, f.TLS)
 			}
-			want := []string{filepath.Join(dir, "conf.d/20.toml") + ", faktory.speed", filepath.Join(dir, "conf.d/20.toml") + ", redis"}
+			want := []string{
+				filepath.Join(dir, "conf.d/20.toml") + ", faktory.speed",
+				filepath.Join(dir, "conf.d/20.toml") + ", redis",
+			}
 			if diff := cmp.Diff(want, f.Ignored); diff != "" {
 				t.Errorf("ignored (-want +got):\n%s", diff)
 			}
@@ -75,7 +91,8 @@ func TestFaktoryConfigDir(t *testing.T) {
 	}
 	// One of the two files alone turns nothing on.
 	half := faktoryTree(t, map[string]string{"private.key.pem": "k"})
-	if c := mustLoad(t, Input{Flags: map[string]string{"faktory.config_dir": half}}); Of[faktory.Settings](c, "faktory").TLS.Enabled() {
+	if c := mustLoad(t, Input{Flags: map[string]string{"faktory.config_dir": half}}); Of[faktory.Settings](c,
+		"faktory").TLS.Enabled() {
 		t.Error("TLS without a certificate")
 	}
 }
@@ -89,13 +106,25 @@ func TestFaktoryPassword(t *testing.T) {
 		in         Input
 	}{
 		{"development needs none", "", Input{}},
-		{"a file may hold one with a slash", "/not/a/path", Input{Flags: map[string]string{"faktory.password_file": slash}}},
+		{
+			"a file may hold one with a slash", "/not/a/path",
+			Input{Flags: map[string]string{"faktory.password_file": slash}},
+		},
 		{"a path", "/not/a/path", Input{Flags: map[string]string{"faktory.password": slash}}},
 		{"production with one", "x", Input{Environ: []string{"FAKTORY_ENV=production", "FAKTORY_PASSWORD=x"}}},
 		{"production without", "", Input{Environ: []string{"FAKTORY_ENV=production", "FAKTORY_SKIP_PASSWORD=yes"}}},
-		{"staging without, in our words", "", Input{Flags: map[string]string{"faktory.environment": "staging", "faktory.skip_password": "true"}}},
-		{"production that does not serve it", "", Input{Environ: []string{"FAKTORY_ENV=production"}, Flags: map[string]string{"faktory.addr": "off"}}},
-		{"production with the file of the directory", "from-dir", Input{Environ: []string{"FAKTORY_ENV=production"}, Flags: map[string]string{"faktory.config_dir": dir}}},
+		{"staging without, in our words", "", Input{Flags: map[string]string{
+			"faktory.environment":   "staging",
+			"faktory.skip_password": "true",
+		}}},
+		{
+			"production that does not serve it", "",
+			Input{Environ: []string{"FAKTORY_ENV=production"}, Flags: map[string]string{"faktory.addr": "off"}},
+		},
+		{
+			"production with the file of the directory", "from-dir",
+			Input{Environ: []string{"FAKTORY_ENV=production"}, Flags: map[string]string{"faktory.config_dir": dir}},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -121,18 +150,56 @@ func TestFaktoryProblems(t *testing.T) {
 		in    Input
 		want  string
 	}{
-		{"no password", nil, Input{Environ: []string{"FAKTORY_ENV=staging"}, Flags: map[string]string{"faktory.config_dir": empty}}, "faktory requires a password to be set in staging or production"},
-		{"unknown environment", nil, Input{Environ: []string{"FAKTORY_ENV=test"}}, `FAKTORY_ENV: faktory.environment: "test" is not one of`},
-		{"a path that leads nowhere", nil, Input{Environ: []string{"FAKTORY_PASSWORD=/nowhere/at/all"}}, "FAKTORY_PASSWORD: faktory.password: open /nowhere/at/all"},
-		{"reachable without a password", nil, Input{Flags: map[string]string{"faktory.addr": ":7419"}}, "set a password with faktory.password"},
-		{"no directory", nil, Input{Flags: map[string]string{"faktory.config_dir": "/nowhere/at/all"}}, "faktory.config_dir: /nowhere/at/all is not a directory"},
+		{
+			"no password", nil,
+			Input{
+				Environ: []string{"FAKTORY_ENV=staging"},
+				Flags:   map[string]string{"faktory.config_dir": empty},
+			},
+			"faktory requires a password to be set in staging or production",
+		},
+		{
+			"unknown environment", nil,
+			Input{Environ: []string{"FAKTORY_ENV=test"}},
+			`FAKTORY_ENV: faktory.environment: "test" is not one of`,
+		},
+		{
+			"a path that leads nowhere", nil,
+			Input{Environ: []string{"FAKTORY_PASSWORD=/nowhere/at/all"}},
+			"FAKTORY_PASSWORD: faktory.password: open /nowhere/at/all",
+		},
+		{
+			"reachable without a password", nil,
+			Input{Flags: map[string]string{"faktory.addr": ":7419"}},
+			"set a password with faktory.password",
+		},
+		{
+			"no directory", nil,
+			Input{Flags: map[string]string{"faktory.config_dir": "/nowhere/at/all"}},
+			"faktory.config_dir: /nowhere/at/all is not a directory",
+		},
 		{"cron", map[string]string{"conf.d/c.toml": "[cron]\nschedule = \"* * * * *\"\n"}, Input{}, "write [[cron]]"},
 		{"throttles", map[string]string{"conf.d/t.toml": "throttles = 4\n"}, Input{}, "write [throttles]"},
-		{"a throttle", map[string]string{"conf.d/t.toml": "[throttles]\n\ndefault = 4\n"}, Input{}, "t.toml:3: throttles: default: write for example { concurrency"},
+		{
+			"a throttle",
+			map[string]string{"conf.d/t.toml": "[throttles]\n\ndefault = 4\n"},
+			Input{},
+			"t.toml:3: throttles: default: write for example { concurrency",
+		},
 		{"not TOML", map[string]string{"conf.d/x.toml": "[faktory\n"}, Input{}, "x.toml: toml:"},
-		{"a number", map[string]string{"conf.d/x.toml": "[faktory]\npassword = 7\n"}, Input{}, "faktory.password: write text in quotes"},
+		{
+			"a number",
+			map[string]string{"conf.d/x.toml": "[faktory]\npassword = 7\n"},
+			Input{},
+			"faktory.password: write text in quotes",
+		},
 		{"no section", map[string]string{"conf.d/x.toml": "faktory = 7\n"}, Input{}, "write [faktory]"},
-		{"bad binding", map[string]string{"conf.d/x.toml": "[faktory]\nbinding = \"localhost\"\n"}, Input{}, `x.toml, faktory.binding: faktory.addr: "localhost" is not host:port`},
+		{
+			"bad binding",
+			map[string]string{"conf.d/x.toml": "[faktory]\nbinding = \"localhost\"\n"},
+			Input{},
+			`x.toml, faktory.binding: faktory.addr: "localhost" is not host:port`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -149,7 +216,10 @@ func TestFaktoryProblems(t *testing.T) {
 
 func TestFaktoryListeners(t *testing.T) {
 	t.Parallel()
-	c := mustLoad(t, Input{Flags: map[string]string{"faktory.addr": "127.0.0.1:1, 0.0.0.0:2=other", "faktory.password": "x"}})
+	c := mustLoad(t, Input{Flags: map[string]string{
+		"faktory.addr":     "127.0.0.1:1, 0.0.0.0:2=other",
+		"faktory.password": "x",
+	}})
 	var got []string
 	for _, l := range c.Listeners() {
 		if l.Protocol == "faktory" {

@@ -13,7 +13,10 @@ import (
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	c := mustLoad(t, Input{Flags: map[string]string{"hooks.secret": secret + ", " + secret, "hooks.allow": "10.1.2.3/16, ::1,127.0.0.1"}})
+	c := mustLoad(t, Input{Flags: map[string]string{
+		"hooks.secret": secret + ", " + secret,
+		"hooks.allow":  "10.1.2.3/16, ::1,127.0.0.1",
+	}})
 	if n := len(c.Hooks.Secrets); n != 2 || len(c.Hooks.Secrets[1]) != 24 {
 		t.Errorf("secrets are %v", c.Hooks.Secrets)
 	}

@@ -72,10 +72,13 @@ func (k Key) howToSet() string {
 }
 
 func stringKey(name, def, doc string, at func(*Config) *string) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindString, value: valueAt(at), set: func(c *Config, text string) error {
-		*at(c) = text
-		return nil
-	}}
+	return Key{
+		Name: name, Default: def, Doc: doc, Kind: KindString, value: valueAt(at),
+		set: func(c *Config, text string) error {
+			*at(c) = text
+			return nil
+		},
+	}
 }
 
 // valueAt returns what reads a value.
@@ -141,84 +144,104 @@ func checkHostName(name string) error {
 }
 
 func boolKey(name, doc string, at func(*Config) *bool) Key {
-	return Key{Name: name, Default: "false", Doc: doc, Kind: KindBool, value: valueAt(at), set: func(c *Config, text string) error {
-		switch strings.ToLower(text) {
-		case "true", "1", "yes", "on":
-			*at(c) = true
-		case "false", "0", "no", "off":
-			*at(c) = false
-		default:
-			return fmt.Errorf("%q is neither true nor false", text)
-		}
-		return nil
-	}}
+	return Key{
+		Name: name, Default: "false", Doc: doc, Kind: KindBool, value: valueAt(at),
+		set: func(c *Config, text string) error {
+			switch strings.ToLower(text) {
+			case "true", "1", "yes", "on":
+				*at(c) = true
+			case "false", "0", "no", "off":
+				*at(c) = false
+			default:
+				return fmt.Errorf("%q is neither true nor false", text)
+			}
+			return nil
+		},
+	}
 }
 
 // limits are the least and the greatest value of a key, both allowed.
 type limits[T int | uint64 | time.Duration] struct{ least, most T }
 
 func intKey[T number](name string, def int, lim limits[int], doc string, at func(*Config) *T) Key {
-	return Key{Name: name, Default: strconv.Itoa(def), Doc: doc, Kind: KindInt, value: valueAt(at), set: func(c *Config, text string) error {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return fmt.Errorf("%q is not a whole number", text)
-		}
-		if n < lim.least || n > lim.most {
-			return fmt.Errorf("%d is out of range: choose %d to %d", n, lim.least, lim.most)
-		}
-		*at(c) = T(n)
-		return nil
-	}}
+	return Key{
+		Name: name, Default: strconv.Itoa(def), Doc: doc, Kind: KindInt, value: valueAt(at),
+		set: func(c *Config, text string) error {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return fmt.Errorf("%q is not a whole number", text)
+			}
+			if n < lim.least || n > lim.most {
+				return fmt.Errorf("%d is out of range: choose %d to %d", n, lim.least, lim.most)
+			}
+			*at(c) = T(n)
+			return nil
+		},
+	}
 }
 
 func durationKey(name, def string, lim limits[time.Duration], doc string, at func(*Config) *time.Duration) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindDuration, value: valueAt(at), set: func(c *Config, text string) error {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return fmt.Errorf("%q is not a duration: write a number with a unit (ms, s, m, h), for example %q", text,
-				def)
-		}
-		if d < lim.least || d > lim.most {
-			return fmt.Errorf("%s is out of range: choose %s to %s", d, lim.least, lim.most)
-		}
-		*at(c) = d
-		return nil
-	}}
+	return Key{
+		Name: name, Default: def, Doc: doc, Kind: KindDuration, value: valueAt(at),
+		set: func(c *Config, text string) error {
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				return fmt.Errorf("%q is not a duration: write a number with a unit (ms, s, m, h), for example %q",
+					text,
+					def)
+			}
+			if d < lim.least || d > lim.most {
+				return fmt.Errorf("%s is out of range: choose %s to %s", d, lim.least, lim.most)
+			}
+			*at(c) = d
+			return nil
+		},
+	}
 }
 
 func sizeKey[T number](name, def string, lim limits[uint64], doc string, at func(*Config) *T) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindSize, value: valueAt(at), set: func(c *Config, text string) error {
-		n, err := parseSize(text)
-		if err != nil {
-			return err
-		}
-		if n < lim.least || n > lim.most {
-			return fmt.Errorf("%s is out of range: choose %s to %s", text, formatSize(lim.least), formatSize(lim.most))
-		}
-		*at(c) = T(n)
-		return nil
-	}}
+	return Key{
+		Name: name, Default: def, Doc: doc, Kind: KindSize, value: valueAt(at),
+		set: func(c *Config, text string) error {
+			n, err := parseSize(text)
+			if err != nil {
+				return err
+			}
+			if n < lim.least || n > lim.most {
+				return fmt.Errorf("%s is out of range: choose %s to %s", text, formatSize(lim.least),
+					formatSize(lim.most))
+			}
+			*at(c) = T(n)
+			return nil
+		},
+	}
 }
 
 func choiceKey(name, def string, choices []string, doc string, at func(*Config) *string) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindChoice, Choices: choices, value: valueAt(at), set: func(c *Config, text string) error {
-		if !slices.Contains(choices, text) {
-			return fmt.Errorf("%q is not one of %s%s", text, strings.Join(choices, ", "), didYouMean(text, choices))
-		}
-		*at(c) = text
-		return nil
-	}}
+	return Key{
+		Name: name, Default: def, Doc: doc, Kind: KindChoice, Choices: choices, value: valueAt(at),
+		set: func(c *Config, text string) error {
+			if !slices.Contains(choices, text) {
+				return fmt.Errorf("%q is not one of %s%s", text, strings.Join(choices, ", "), didYouMean(text, choices))
+			}
+			*at(c) = text
+			return nil
+		},
+	}
 }
 
 func addressesKey(name, def, doc string, at func(*Config) *Addresses) Key {
-	return Key{Name: name, Default: def, Doc: doc, Kind: KindAddresses, value: valueAt(at), set: func(c *Config, text string) error {
-		list, err := parseAddresses(text)
-		if err != nil {
-			return err
-		}
-		*at(c) = list
-		return nil
-	}}
+	return Key{
+		Name: name, Default: def, Doc: doc, Kind: KindAddresses, value: valueAt(at),
+		set: func(c *Config, text string) error {
+			list, err := parseAddresses(text)
+			if err != nil {
+				return err
+			}
+			*at(c) = list
+			return nil
+		},
+	}
 }
 
 // SecretSuffix is appended to the name of a secret to name the key that says

@@ -41,13 +41,15 @@ func (l Listener) Name() string {
 func tlsKeys(protocol string, at func(*Config) *TLS) []Key {
 	return []Key{
 		pathKey(protocol+".tls.cert", "",
-			"PEM file with the certificate chain; setting it turns TLS on. Renewed files are picked up without a restart.",
+			"PEM file with the certificate chain; setting it turns TLS on. Renewed files are picked up "+
+				"without a restart.",
 			func(c *Config) *string { return &at(c).Cert }),
 		pathKey(protocol+".tls.key", "",
 			"PEM file with the certificate's private key.",
 			func(c *Config) *string { return &at(c).Key }),
 		pathKey(protocol+".tls.client_ca", "",
-			"PEM file with certificate authorities. Clients must then present a certificate that one of them signed, which counts as authentication.",
+			"PEM file with certificate authorities. Clients must then present a certificate that one of them signed, "+
+				"which counts as authentication.",
 			func(c *Config) *string { return &at(c).ClientCA }),
 	}
 }
@@ -92,7 +94,8 @@ func (l Listener) CheckReach() error {
 	if l.Remedy != "" {
 		remedy += ", or " + l.Remedy
 	}
-	return fmt.Errorf("%s: %q %s without authentication: %s, or accept the risk with listen.insecure = true (MILLRACE_LISTEN_INSECURE=true, --listen-insecure)",
+	return fmt.Errorf("%s: %q %s without authentication: %s, or accept the risk with listen.insecure = true "+
+		"(MILLRACE_LISTEN_INSECURE=true, --listen-insecure)",
 		l.Key.Name, l.Addr, where, remedy)
 }
 

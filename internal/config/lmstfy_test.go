@@ -49,14 +49,21 @@ func TestLmstfyOriginalFile(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "lmstfy.toml", lmstfyOriginalFile)
 	own := writeFile(t, "m.toml", "[lmstfy]\nconfig = '"+path+"'\ndefault_ttr = \"1m\"\n")
-	c := mustLoad(t, Input{File: own, Environ: []string{"MILLRACE_LMSTFY_DEFAULT_TRIES=9"}, Flags: map[string]string{"lmstfy.addr": "127.0.0.1:1"}})
+	c := mustLoad(t, Input{
+		File: own, Environ: []string{"MILLRACE_LMSTFY_DEFAULT_TRIES=9"},
+		Flags: map[string]string{"lmstfy.addr": "127.0.0.1:1"},
+	})
 	want := &lmstfy.Settings{
-		Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:1"}}, MaxConnections: 20000, WriteTimeout: 30 * time.Second},
+		Protocol: Protocol{
+			Addr: Addresses{{HostPort: "127.0.0.1:1"}}, MaxConnections: 20000,
+			WriteTimeout: 30 * time.Second,
+		},
 		AdminAddr: Addresses{{HostPort: "127.0.0.1:7001"}}, AuthBy: "token", Original: path,
 		Options: lmstfy.Options{
 			Pools: []string{"archive", "cold"}, Accounts: map[string]string{"ann": "a b:c"},
 			Defaults:  lmstfy.Defaults{TTL: 3600, Delay: 1, Tries: 9, TTR: 60, Timeout: 5},
-			AccessLog: true, MaxBody: 65535, MaxHeader: 32 << 10, ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
+			AccessLog: true, MaxBody: 65535, MaxHeader: 32 << 10, ReadTimeout: 30 * time.Second,
+			IdleTimeout: 5 * time.Minute,
 		},
 		Ignored: []string{"AdminRedis", "LogDir", "NewKey", "Pool.cold.*", "Pool.default.*"},
 	}
@@ -67,8 +74,9 @@ func TestLmstfyOriginalFile(t *testing.T) {
 		t.Errorf("log %+v", c.Log)
 	}
 	for name, source := range map[string]string{
-		"lmstfy.default_ttl": path + ", TTLSecond", "lmstfy.default_ttr": own + ":3", "lmstfy.default_tries": "MILLRACE_LMSTFY_DEFAULT_TRIES",
-		"lmstfy.addr": "--lmstfy-addr", "lmstfy.admin_accounts": path + ", Accounts",
+		"lmstfy.default_ttl": path + ", TTLSecond", "lmstfy.default_ttr": own + ":3",
+		"lmstfy.default_tries": "MILLRACE_LMSTFY_DEFAULT_TRIES",
+		"lmstfy.addr":          "--lmstfy-addr", "lmstfy.admin_accounts": path + ", Accounts",
 	} {
 		if got := setting(t, c, name).Source.String(); got != source {
 			t.Errorf("%s comes from %q, want %q", name, got, source)
@@ -86,14 +94,19 @@ func TestLmstfyOriginalPath(t *testing.T) {
 	other := writeFile(t, "b.toml", "Port = 1\nHost = \"127.0.0.1\"\n")
 	for name, in := range map[string]Input{
 		"environment": {Environ: []string{"MILLRACE_LMSTFY_CONFIG=" + other}},
-		"flag":        {Environ: []string{"MILLRACE_LMSTFY_CONFIG=" + path}, Flags: map[string]string{"lmstfy.config": other}},
+		"flag": {
+			Environ: []string{"MILLRACE_LMSTFY_CONFIG=" + path},
+			Flags:   map[string]string{"lmstfy.config": other},
+		},
 	} {
-		if c := mustLoad(t, in); Of[lmstfy.Settings](c, "lmstfy").Addr[0].HostPort != "127.0.0.1:1" || Of[lmstfy.Settings](c, "lmstfy").AuthBy != "token" {
+		if c := mustLoad(t, in); Of[lmstfy.Settings](c, "lmstfy").Addr[0].HostPort != "127.0.0.1:1" ||
+			Of[lmstfy.Settings](c, "lmstfy").AuthBy != "token" {
 			t.Errorf("%s: %v, %s", name, Of[lmstfy.Settings](c, "lmstfy").Addr, Of[lmstfy.Settings](c, "lmstfy").AuthBy)
 		}
 	}
 	in := Input{Environ: []string{"MILLRACE_LMSTFY_CONFIG=" + path, "MILLRACE_LMSTFY_AUTH=off"}}
-	if c := mustLoad(t, in); Of[lmstfy.Settings](c, "lmstfy").Addr[0].HostPort != "127.0.0.1:7777" || Of[lmstfy.Settings](c, "lmstfy").AuthBy != "off" {
+	if c := mustLoad(t, in); Of[lmstfy.Settings](c, "lmstfy").Addr[0].HostPort != "127.0.0.1:7777" ||
+		Of[lmstfy.Settings](c, "lmstfy").AuthBy != "off" {
 		t.Errorf("%v, %s", Of[lmstfy.Settings](c, "lmstfy").Addr, Of[lmstfy.Settings](c, "lmstfy").AuthBy)
 	}
 }
@@ -107,18 +120,39 @@ func TestLmstfyProblems(t *testing.T) {
 		flags map[string]string
 		want  []string
 	}{
-		"namespace":     {map[string]string{"lmstfy.addr": "127.0.0.1:1=x"}, []string{"the namespace is in the path of a request"}},
-		"seconds":       {map[string]string{"lmstfy.default_ttr": "1500ms"}, []string{"1.5s is not a whole number of seconds"}},
-		"range":         {map[string]string{"lmstfy.default_ttl": "1193047h"}, []string{"out of range"}},
-		"tries":         {map[string]string{"lmstfy.default_tries": "0"}, []string{"choose 1 to 65535"}},
-		"pool":          {map[string]string{"lmstfy.pools": "a, b.c"}, []string{`"b.c" is no name of a pool`}},
-		"accounts":      {map[string]string{"lmstfy.admin_accounts": "ann:x bobsecret"}, []string{"entry 2 is not user:password"}},
-		"accounts file": {map[string]string{"lmstfy.admin_accounts_file": accounts}, []string{"entry 2 is not user:password"}},
-		"no file":       {map[string]string{"lmstfy.config": "/nowhere"}, []string{"lmstfy.config: ", "/nowhere"}},
-		"broken file":   {map[string]string{"lmstfy.config": broken}, []string{broken}},
-		"bad values":    {map[string]string{"lmstfy.config": level}, []string{level + ", LogLevel: log.level", level + ", Host, Port: lmstfy.addr"}},
-		"open":          {map[string]string{"lmstfy.addr": "0.0.0.0:1"}, []string{"without authentication", "ask for tokens with lmstfy.auth = token"}},
-		"open admin":    {map[string]string{"lmstfy.admin_addr": ":1"}, []string{"ask for passwords with lmstfy.admin_accounts"}},
+		"namespace": {
+			map[string]string{"lmstfy.addr": "127.0.0.1:1=x"},
+			[]string{"the namespace is in the path of a request"},
+		},
+		"seconds": {
+			map[string]string{"lmstfy.default_ttr": "1500ms"},
+			[]string{"1.5s is not a whole number of seconds"},
+		},
+		"range": {map[string]string{"lmstfy.default_ttl": "1193047h"}, []string{"out of range"}},
+		"tries": {map[string]string{"lmstfy.default_tries": "0"}, []string{"choose 1 to 65535"}},
+		"pool":  {map[string]string{"lmstfy.pools": "a, b.c"}, []string{`"b.c" is no name of a pool`}},
+		"accounts": {
+			map[string]string{"lmstfy.admin_accounts": "ann:x bobsecret"},
+			[]string{"entry 2 is not user:password"},
+		},
+		"accounts file": {
+			map[string]string{"lmstfy.admin_accounts_file": accounts},
+			[]string{"entry 2 is not user:password"},
+		},
+		"no file":     {map[string]string{"lmstfy.config": "/nowhere"}, []string{"lmstfy.config: ", "/nowhere"}},
+		"broken file": {map[string]string{"lmstfy.config": broken}, []string{broken}},
+		"bad values": {
+			map[string]string{"lmstfy.config": level},
+			[]string{level + ", LogLevel: log.level", level + ", Host, Port: lmstfy.addr"},
+		},
+		"open": {
+			map[string]string{"lmstfy.addr": "0.0.0.0:1"},
+			[]string{"without authentication", "ask for tokens with lmstfy.auth = token"},
+		},
+		"open admin": {
+			map[string]string{"lmstfy.admin_addr": ":1"},
+			[]string{"ask for passwords with lmstfy.admin_accounts"},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -142,9 +176,11 @@ func TestLmstfyProblems(t *testing.T) {
 func TestLmstfyListeners(t *testing.T) {
 	t.Parallel()
 	c := mustLoad(t, Input{Flags: map[string]string{
-		"lmstfy.addr": "0.0.0.0:1, 127.0.0.1:2", "lmstfy.admin_addr": "0.0.0.0:3", "lmstfy.auth": "token", "lmstfy.admin_accounts": "ann:x bob:y:z",
+		"lmstfy.addr": "0.0.0.0:1, 127.0.0.1:2", "lmstfy.admin_addr": "0.0.0.0:3", "lmstfy.auth": "token",
+		"lmstfy.admin_accounts": "ann:x bob:y:z",
 	}})
-	if want := map[string]string{"ann": "x", "bob": "y:z"}; !cmp.Equal(want, Of[lmstfy.Settings](c, "lmstfy").Accounts) {
+	if want := map[string]string{"ann": "x", "bob": "y:z"}; !cmp.Equal(want,
+		Of[lmstfy.Settings](c, "lmstfy").Accounts) {
 		t.Errorf("accounts %v", Of[lmstfy.Settings](c, "lmstfy").Accounts)
 	}
 	var names []string
@@ -153,7 +189,10 @@ func TestLmstfyListeners(t *testing.T) {
 			names = append(names, l.Name()+" "+l.Addr)
 		}
 	}
-	if want := []string{"lmstfy 0.0.0.0:1", "lmstfy 127.0.0.1:2", "lmstfy admin 0.0.0.0:3"}; !slices.Equal(names, want) {
+	if want := []string{
+		"lmstfy 0.0.0.0:1", "lmstfy 127.0.0.1:2",
+		"lmstfy admin 0.0.0.0:3",
+	}; !slices.Equal(names, want) {
 		t.Errorf("listeners %q", names)
 	}
 }

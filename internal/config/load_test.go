@@ -73,8 +73,11 @@ func TestDefaults(t *testing.T) {
 			Durability: "fsync", SyncInterval: 100 * time.Millisecond,
 			FreeFloor: 256 << 20, CacheBytes: 32 << 20, MemtableBytes: 32 << 20,
 		},
-		Log:     Log{Level: "info", Format: "auto"},
-		Server:  Server{DrainTimeout: 1500 * time.Millisecond, MaxWaiting: 100000, MaxWaitingMemory: 256 << 20, MaxWaitingNames: 1000000, MaxQueues: 250000},
+		Log: Log{Level: "info", Format: "auto"},
+		Server: Server{
+			DrainTimeout: 1500 * time.Millisecond, MaxWaiting: 100000, MaxWaitingMemory: 256 << 20,
+			MaxWaitingNames: 1000000, MaxQueues: 250000,
+		},
 		Listen:  Listen{MaxUnfinished: 256 << 20, CommandTimeout: time.Minute},
 		Cluster: Cluster{LogKeep: 256 << 20, CatchUpRate: 64 << 20, Election: 500 * time.Millisecond},
 		Web:     Web{Addr: Addresses{{HostPort: "127.0.0.1:7420"}}, MetricsQueues: 500, MetricsTypes: 200},
@@ -83,30 +86,52 @@ func TestDefaults(t *testing.T) {
 	}
 	wantProtocols := map[string]any{
 		"masenko": &masenko.Settings{
-			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
-			Options:  masenko.Options{Heartbeat: 45 * time.Second, MaxLine: 16 << 20, MaxPayload: 8 << 20, MaxAtomic: 32 << 20},
+			Protocol: Protocol{
+				Addr: Addresses{{HostPort: "127.0.0.1:12345"}}, Namespace: "default",
+				MaxConnections: 10000, WriteTimeout: 30 * time.Second,
+			},
+			Options: masenko.Options{
+				Heartbeat: 45 * time.Second, MaxLine: 16 << 20, MaxPayload: 8 << 20,
+				MaxAtomic: 32 << 20,
+			},
 		},
 		"beanstalkd": &beanstalkd.Settings{
-			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:11300"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
-			Options:  beanstalkd.Options{MaxJob: 65535},
+			Protocol: Protocol{
+				Addr: Addresses{{HostPort: "127.0.0.1:11300"}}, Namespace: "default",
+				MaxConnections: 10000, WriteTimeout: 30 * time.Second,
+			},
+			Options: beanstalkd.Options{MaxJob: 65535},
 		},
 		"workq": &workq.Settings{
-			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:9922"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
-			Options:  workq.Options{MaxLine: 1 << 20, MaxPayload: 1 << 20, DefaultTTR: 30 * time.Minute},
+			Protocol: Protocol{
+				Addr: Addresses{{HostPort: "127.0.0.1:9922"}}, Namespace: "default",
+				MaxConnections: 10000, WriteTimeout: 30 * time.Second,
+			},
+			Options: workq.Options{MaxLine: 1 << 20, MaxPayload: 1 << 20, DefaultTTR: 30 * time.Minute},
 		},
 		"tarantool": &tarantool.Settings{
-			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:3301"}}, Namespace: "default", MaxConnections: 20000, WriteTimeout: 30 * time.Second},
-			Options:  tarantool.Options{MaxPacket: 64 << 20, MaxInFlight: 768, MaxWaiting: 10000}, Auth: "guest",
+			Protocol: Protocol{
+				Addr: Addresses{{HostPort: "127.0.0.1:3301"}}, Namespace: "default",
+				MaxConnections: 20000, WriteTimeout: 30 * time.Second,
+			},
+			Options: tarantool.Options{MaxPacket: 64 << 20, MaxInFlight: 768, MaxWaiting: 10000}, Auth: "guest",
 		},
 		"faktory": &faktory.Settings{
-			Protocol: Protocol{Addr: Addresses{{HostPort: "127.0.0.1:7419"}}, Namespace: "default", MaxConnections: 10000, WriteTimeout: 30 * time.Second},
-			Options:  faktory.Options{MaxLine: 64 << 20, DeadMax: 1000000}, Environment: "development",
+			Protocol: Protocol{
+				Addr: Addresses{{HostPort: "127.0.0.1:7419"}}, Namespace: "default",
+				MaxConnections: 10000, WriteTimeout: 30 * time.Second,
+			},
+			Options: faktory.Options{MaxLine: 64 << 20, DeadMax: 1000000}, Environment: "development",
 		},
 		"lmstfy": &lmstfy.Settings{
-			Protocol:  Protocol{Addr: Addresses{{HostPort: "127.0.0.1:7777"}}, MaxConnections: 20000, WriteTimeout: 30 * time.Second},
+			Protocol: Protocol{
+				Addr: Addresses{{HostPort: "127.0.0.1:7777"}}, MaxConnections: 20000,
+				WriteTimeout: 30 * time.Second,
+			},
 			AdminAddr: Addresses{{HostPort: "127.0.0.1:7778"}}, AuthBy: "off",
 			Options: lmstfy.Options{
-				Defaults: lmstfy.Defaults{TTL: 86400, Tries: 1, TTR: 120}, MaxBody: 65535, MaxHeader: 32 << 10, ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
+				Defaults: lmstfy.Defaults{TTL: 86400, Tries: 1, TTR: 120}, MaxBody: 65535, MaxHeader: 32 << 10,
+				ReadTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute,
 			},
 		},
 	}
@@ -142,13 +167,33 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"default", Input{}, "./millrace-data", "default", LayerDefault},
 		{"file", Input{File: path}, "file", path + ":1", LayerFile},
-		{"file named by the environment", Input{Environ: []string{"MILLRACE_CONFIG=" + path}}, "file", path + ":1", LayerFile},
-		{"original over file", Input{File: path, Environ: []string{original}}, "original", "MASENKO_STORE_DIR", LayerOriginal},
+		{
+			"file named by the environment",
+			Input{Environ: []string{"MILLRACE_CONFIG=" + path}},
+			"file",
+			path + ":1", LayerFile,
+		},
+		{
+			"original over file",
+			Input{File: path, Environ: []string{original}},
+			"original",
+			"MASENKO_STORE_DIR", LayerOriginal,
+		},
 		{"environment over file", Input{File: path, Environ: []string{env}}, "env", "MILLRACE_DATA_DIR", LayerEnv},
 		{"environment over original", Input{Environ: []string{env, original}}, "env", "MILLRACE_DATA_DIR", LayerEnv},
-		{"flag over all", Input{File: path, Environ: []string{original, env}, Flags: flags}, "flag", "--data-dir", LayerFlag},
+		{
+			"flag over all",
+			Input{File: path, Environ: []string{original, env}, Flags: flags},
+			"flag",
+			"--data-dir", LayerFlag,
+		},
 		{"flag over original", Input{Environ: []string{original}, Flags: flags}, "flag", "--data-dir", LayerFlag},
-		{"empty variable is not set", Input{File: path, Environ: []string{"MILLRACE_DATA_DIR="}}, "file", path + ":1", LayerFile},
+		{
+			"empty variable is not set",
+			Input{File: path, Environ: []string{"MILLRACE_DATA_DIR="}},
+			"file",
+			path + ":1", LayerFile,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -163,7 +208,8 @@ func TestPrecedence(t *testing.T) {
 		})
 	}
 	c := mustLoad(t, Input{File: path})
-	if s := setting(t, c, "masenko.addr"); s.Source.Line != 4 || Of[masenko.Settings](c, "masenko").Addr[0].HostPort != "127.0.0.1:4" {
+	if s := setting(t, c, "masenko.addr"); s.Source.Line != 4 ||
+		Of[masenko.Settings](c, "masenko").Addr[0].HostPort != "127.0.0.1:4" {
 		t.Errorf("masenko.addr = %v from %s, want line 4", Of[masenko.Settings](c, "masenko").Addr, s.Source)
 	}
 }
@@ -231,8 +277,9 @@ func TestProblems(t *testing.T) {
 		{
 			name: "values", flags: map[string]string{
 				"data.dir": "", "listen.insecure": "maybe", "masenko.heartbeat": "0s", "masenko.max_connections": "0",
-				"masenko.max_line": "10 apples", "masenko.namespace": "a b", "store.cache": "x", "store.sync_interval": "100",
-				"store.free_floor": "99999999999TiB",
+				"masenko.max_line": "10 apples", "masenko.namespace": "a b", "store.cache": "x",
+				"store.sync_interval": "100",
+				"store.free_floor":    "99999999999TiB",
 			},
 			want: []string{
 				`--data-dir: data.dir: the path is empty: name one, for example "./millrace-data"`,
@@ -306,7 +353,8 @@ func TestErrorText(t *testing.T) {
 	if got := (&Error{Problems: []string{"one"}}).Error(); got != "one" {
 		t.Errorf("one problem: %q", got)
 	}
-	if got, want := (&Error{Problems: []string{"one", "two"}}).Error(), "2 problems in the configuration:\n  one\n  two"; got != want {
+	if got, want := (&Error{Problems: []string{"one", "two"}}).Error(), "2 problems in the configuration:\n  one\n  "+
+		"two"; got != want {
 		t.Errorf("two problems: %q, want %q", got, want)
 	}
 }
@@ -314,11 +362,13 @@ func TestErrorText(t *testing.T) {
 func TestFileProblems(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing.toml")
-	if got := problems(t, load, Input{File: missing}); len(got) != 1 || !strings.Contains(got[0], "missing.toml: no such file") {
+	if got := problems(t, load, Input{File: missing}); len(got) != 1 ||
+		!strings.Contains(got[0], "missing.toml: no such file") {
 		t.Errorf("missing file: %q", got)
 	}
 	huge := writeFile(t, "huge.toml", strings.Repeat("#", FileSizeMax+1))
-	if got := problems(t, load, Input{File: huge}); len(got) != 1 || !strings.Contains(got[0], "is larger than 256KiB") {
+	if got := problems(t, load, Input{File: huge}); len(got) != 1 ||
+		!strings.Contains(got[0], "is larger than 256KiB") {
 		t.Errorf("huge file: %q", got)
 	}
 	var b strings.Builder
@@ -326,7 +376,8 @@ func TestFileProblems(t *testing.T) {
 		b.WriteString("zebra" + strings.Repeat("z", i) + " = 1\n")
 	}
 	many := writeFile(t, "many.toml", b.String())
-	if got := problems(t, load, Input{File: many}); len(got) != UnknownMax+1 || !strings.HasSuffix(got[UnknownMax], "5 more unknown keys") {
+	if got := problems(t, load, Input{File: many}); len(got) != UnknownMax+1 ||
+		!strings.HasSuffix(got[UnknownMax], "5 more unknown keys") {
 		t.Errorf("many unknown keys: %d problems, the last %q", len(got), got[len(got)-1])
 	}
 }
@@ -356,8 +407,14 @@ func TestLoopbackRule(t *testing.T) {
 		{addr: "127.0.0.1:1, 10.0.0.7:2=b", want: `"10.0.0.7:2" can be reached from other machines`},
 		{addr: ":12345", env: []string{"MILLRACE_LISTEN_INSECURE=true"}, ok: true},
 		{addr: ":12345", env: []string{"MILLRACE_LISTEN_INSECURE=false"}, want: "without authentication"},
-		{addr: ":12345", env: []string{"MILLRACE_MASENKO_TLS_CERT=c", "MILLRACE_MASENKO_TLS_KEY=k"}, want: "without authentication"},
-		{addr: ":12345", env: []string{"MILLRACE_MASENKO_TLS_CERT=c", "MILLRACE_MASENKO_TLS_KEY=k", "MILLRACE_MASENKO_TLS_CLIENT_CA=a"}, ok: true},
+		{
+			addr: ":12345", env: []string{"MILLRACE_MASENKO_TLS_CERT=c", "MILLRACE_MASENKO_TLS_KEY=k"},
+			want: "without authentication",
+		},
+		{addr: ":12345", env: []string{
+			"MILLRACE_MASENKO_TLS_CERT=c", "MILLRACE_MASENKO_TLS_KEY=k",
+			"MILLRACE_MASENKO_TLS_CLIENT_CA=a",
+		}, ok: true},
 	} {
 		t.Run(c.addr, func(t *testing.T) {
 			t.Parallel()
@@ -371,7 +428,10 @@ func TestLoopbackRule(t *testing.T) {
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			for _, part := range []string{c.want, "MILLRACE_MASENKO_ADDR", "--masenko-addr", "masenko.tls.client_ca", "MILLRACE_LISTEN_INSECURE=true"} {
+			for _, part := range []string{
+				c.want, "MILLRACE_MASENKO_ADDR", "--masenko-addr", "masenko.tls.client_ca",
+				"MILLRACE_LISTEN_INSECURE=true",
+			} {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("message lacks %q: %v", part, err)
 				}
@@ -416,9 +476,18 @@ func TestListeners(t *testing.T) {
 	}
 	tls := TLS{Cert: "c", Key: "k", ClientCA: "a"}
 	want := []Listener{
-		{Protocol: "masenko", Key: Key{Name: "masenko.addr"}, Addr: "127.0.0.1:1", Namespace: "main", TLS: tls, Authenticated: true},
-		{Protocol: "masenko", Key: Key{Name: "masenko.addr"}, Addr: "127.0.0.1:2", Namespace: "tenant-b", TLS: tls, Authenticated: true},
-		{Protocol: "masenko", Role: "metrics", Key: Key{Name: "masenko.metrics_addr"}, Addr: "127.0.0.1:3", Namespace: "main"},
+		{
+			Protocol: "masenko", Key: Key{Name: "masenko.addr"}, Addr: "127.0.0.1:1", Namespace: "main", TLS: tls,
+			Authenticated: true,
+		},
+		{
+			Protocol: "masenko", Key: Key{Name: "masenko.addr"}, Addr: "127.0.0.1:2", Namespace: "tenant-b", TLS: tls,
+			Authenticated: true,
+		},
+		{
+			Protocol: "masenko", Role: "metrics", Key: Key{Name: "masenko.metrics_addr"}, Addr: "127.0.0.1:3",
+			Namespace: "main",
+		},
 		{Protocol: "workq", Key: Key{Name: "workq.addr"}, Addr: "127.0.0.1:4", Namespace: "default"},
 		{Protocol: "workq", Key: Key{Name: "workq.addr"}, Addr: "127.0.0.1:5", Namespace: "tenant-b"},
 	}
@@ -443,16 +512,26 @@ func TestOriginalVariables(t *testing.T) {
 		"MASENKO_HEARTBEAT=9s", "MASENKO_MAX_WAL_SIZE=0", "MILLRACE_MASENKO_HEARTBEAT=8s", "MASENKO_UNHEARD_OF=1",
 	}})
 	want := []Notice{
-		{Variable: "MASENKO_STORE_DIR", Key: "data.dir", Used: true, Advice: "jobs of the original server are not read, and its files must not lie in that directory"},
+		{
+			Variable: "MASENKO_STORE_DIR", Key: "data.dir", Used: true,
+			Advice: "jobs of the original server are not read, and its files must not lie in that directory",
+		},
 		{Variable: "MASENKO_LISTEN_TCP", Key: "masenko.addr", Used: true, Advice: "set MILLRACE_MASENKO_ADDR instead"},
-		{Variable: "MASENKO_LISTEN_PROMETHEUS", Key: "masenko.metrics_addr", Used: true, Advice: "set MILLRACE_MASENKO_METRICS_ADDR instead"},
-		{Variable: "MASENKO_HEARTBEAT", Key: "masenko.heartbeat", Used: false, Advice: "set MILLRACE_MASENKO_HEARTBEAT instead"},
+		{
+			Variable: "MASENKO_LISTEN_PROMETHEUS", Key: "masenko.metrics_addr", Used: true,
+			Advice: "set MILLRACE_MASENKO_METRICS_ADDR instead",
+		},
+		{
+			Variable: "MASENKO_HEARTBEAT", Key: "masenko.heartbeat", Used: false,
+			Advice: "set MILLRACE_MASENKO_HEARTBEAT instead",
+		},
 		{Variable: "MASENKO_MAX_WAL_SIZE", Advice: "the store compacts itself; remove the variable"},
 	}
 	if diff := cmp.Diff(want, c.Notices()); diff != "" {
 		t.Errorf("notices (-want +got):\n%s", diff)
 	}
-	if c.Data.Dir != "/d" || Of[masenko.Settings](c, "masenko").Addr[0].HostPort != "127.0.0.1:1" || Of[masenko.Settings](c, "masenko").MetricsAddr[0].HostPort != "127.0.0.1:2" {
+	if c.Data.Dir != "/d" || Of[masenko.Settings](c, "masenko").Addr[0].HostPort != "127.0.0.1:1" ||
+		Of[masenko.Settings](c, "masenko").MetricsAddr[0].HostPort != "127.0.0.1:2" {
 		t.Errorf("values: %+v %+v", c.Data, Of[masenko.Settings](c, "masenko"))
 	}
 	if Of[masenko.Settings](c, "masenko").Heartbeat != 8*time.Second {
@@ -475,12 +554,17 @@ func TestServiceLinks(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	c := mustLoad(t, Input{Flags: map[string]string{"listen.hosts": " jobs.internal ,*.Example.org., millrace,, 10.0.0.1, ::1"}})
-	if want := []string{"jobs.internal", "*.Example.org.", "millrace", "10.0.0.1", "::1"}; !slices.Equal(c.Listen.Hosts, want) {
+	c := mustLoad(t,
+		Input{Flags: map[string]string{"listen.hosts": " jobs.internal ,*.Example.org., millrace,, 10.0.0.1, ::1"}})
+	if want := []string{
+		"jobs.internal", "*.Example.org.", "millrace", "10.0.0.1",
+		"::1",
+	}; !slices.Equal(c.Listen.Hosts, want) {
 		t.Errorf("%q", c.Listen.Hosts)
 	}
 	for _, text := range []string{"*", "jobs.internal:7420", "http://jobs", "a..b", "*.*.b", "a b", "[::1]"} {
-		if _, err := load(Input{Flags: map[string]string{"listen.hosts": text}}); err == nil || !strings.Contains(err.Error(), "no name of a host") {
+		if _, err := load(Input{Flags: map[string]string{"listen.hosts": text}}); err == nil ||
+			!strings.Contains(err.Error(), "no name of a host") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -35,7 +35,8 @@ func otlpKeys() []Key {
 	at := func(c *Config) *OTLP { return &c.OTLP }
 	keys := []Key{
 		Parsed(stringKey("otlp.endpoint", AddressOff,
-			"Where spans of jobs that carry a trace are sent: the address of an OpenTelemetry collector that takes OTLP over HTTP, "+
+			"Where spans of jobs that carry a trace are sent: the address of an OpenTelemetry collector that "+
+				"takes OTLP over HTTP, "+
 				`such as "http://127.0.0.1:4318"; "off" sends none.`,
 			func(c *Config) *string { return &at(c).Endpoint }), parseOTLP),
 		stringKey("otlp.service_name", "millrace", "The service.name of the spans.",

@@ -52,16 +52,24 @@ func TestChanges(t *testing.T) {
 		{"level", plain, read(map[string]string{"log.level": "debug"}), []string{"log.level"}, nil},
 		{"the same in other words", plain, read(map[string]string{"store.cache": "32768KiB"}), nil, nil},
 		{"a secret in a file", filed, read(map[string]string{"web.token_file": file}), []string{"web.token"}, nil},
-		{"a secret that clients know", fromFaktory, read(map[string]string{"faktory.password_file": file}), []string{"web.password"}, []string{"faktory.password"}},
+		{
+			"a secret that clients know", fromFaktory, read(map[string]string{"faktory.password_file": file}),
+			[]string{"web.password"},
+			[]string{"faktory.password"},
+		},
 		{"users", plain, read(map[string]string{"tarantool.users": "a:b"}), nil, []string{"tarantool.users"}},
 		{
-			"address", plain, read(map[string]string{"workq.addr": "127.0.0.1:1", "server.max_waiting": "7", "web.password": "x"}),
+			"address", plain, read(map[string]string{
+				"workq.addr": "127.0.0.1:1", "server.max_waiting": "7",
+				"web.password": "x",
+			}),
 			[]string{"web.password"},
 			[]string{"server.max_waiting", "workq.addr"},
 		},
 	}
 	for _, tt := range tests {
-		if live, restart := tt.old.Changes(tt.next); !slices.Equal(live, tt.live) || !slices.Equal(restart, tt.restart) {
+		if live, restart := tt.old.Changes(tt.next); !slices.Equal(live, tt.live) ||
+			!slices.Equal(restart, tt.restart) {
 			t.Errorf("%s: %q live, %q with a restart", tt.name, live, restart)
 		}
 	}

@@ -21,11 +21,20 @@ func TestSecrets(t *testing.T) {
 	}{
 		{"none", "", "default", Input{}},
 		{"variable", "open", "MILLRACE_LOCK_PASSWORD", Input{Environ: []string{"MILLRACE_LOCK_PASSWORD=open"}}},
-		{"variable naming a file", "from-file", "MILLRACE_LOCK_PASSWORD_FILE", Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + file}}},
+		{
+			"variable naming a file", "from-file", "MILLRACE_LOCK_PASSWORD_FILE",
+			Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + file}},
+		},
 		{"file", "from-toml", config + ":2", Input{File: config}},
 		{"file naming a file", "from-file", configFile + ":2", Input{File: configFile}},
-		{"variable over a file that names one", "open", "MILLRACE_LOCK_PASSWORD", Input{File: configFile, Environ: []string{"MILLRACE_LOCK_PASSWORD=open"}}},
-		{"variable naming a file over the file", "from-other", "MILLRACE_LOCK_PASSWORD_FILE", Input{File: config, Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + other}}},
+		{
+			"variable over a file that names one", "open", "MILLRACE_LOCK_PASSWORD",
+			Input{File: configFile, Environ: []string{"MILLRACE_LOCK_PASSWORD=open"}},
+		},
+		{
+			"variable naming a file over the file", "from-other", "MILLRACE_LOCK_PASSWORD_FILE",
+			Input{File: config, Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + other}},
+		},
 		{"flag", "flag", "--lock-password", Input{Flags: map[string]string{"lock.password": "flag"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,15 +64,21 @@ func TestSecretProblems(t *testing.T) {
 	table, _ := SecretTable()
 	file := writeFile(t, "secret", "x")
 	empty := writeFile(t, "empty", "\n")
-	got := problems(t, table.Load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD=hush", "MILLRACE_LOCK_PASSWORD_FILE=" + file}})
-	want := []string{"lock.password (from MILLRACE_LOCK_PASSWORD) and lock.password_file (from MILLRACE_LOCK_PASSWORD_FILE) are both set: remove one"}
+	got := problems(t, table.Load, Input{Environ: []string{
+		"MILLRACE_LOCK_PASSWORD=hush",
+		"MILLRACE_LOCK_PASSWORD_FILE=" + file,
+	}})
+	want := []string{"lock.password (from MILLRACE_LOCK_PASSWORD) and lock.password_file (from " +
+		"MILLRACE_LOCK_PASSWORD_FILE) are both set: remove one"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("both (-want +got):\n%s", diff)
 	}
-	if got := problems(t, table.Load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + empty}}); !strings.Contains(got[0], "is empty: write the secret into it") {
+	if got := problems(t, table.Load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" +
+		empty}}); !strings.Contains(got[0], "is empty: write the secret into it") {
 		t.Errorf("empty file: %q", got)
 	}
-	if got := problems(t, table.Load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + empty + "x"}}); !strings.Contains(got[0], "no such file") {
+	if got := problems(t, table.Load, Input{Environ: []string{"MILLRACE_LOCK_PASSWORD_FILE=" + empty +
+		"x"}}); !strings.Contains(got[0], "no such file") {
 		t.Errorf("missing file: %q", got)
 	}
 }

@@ -85,7 +85,8 @@ func parseEndpoint(text string) (Endpoint, error) {
 	n, errPort := strconv.ParseUint(port, 10, 16)
 	if err != nil || errPort != nil || n == 0 || strings.ContainsAny(host, " \t\r\n/") {
 		return Endpoint{}, fmt.Errorf(
-			`%q is no place to send to: write host:port, for example "127.0.0.1:8125", or "unix:///path", or "off"`, text)
+			`%q is no place to send to: write host:port, for example "127.0.0.1:8125", or "unix:///path", or "off"`,
+			text)
 	}
 	return Endpoint{"udp", addr}, nil
 }

@@ -43,7 +43,8 @@ func TestStatsdRefused(t *testing.T) {
 	t.Parallel()
 	for key, texts := range map[string][]string{
 		"statsd.addr": {
-			"", "unix://", "localhost", "localhost:x", "localhost:0", "localhost:65536", "http://localhost:8125", "a/b:1", "a b:1",
+			"", "unix://", "localhost", "localhost:x", "localhost:0", "localhost:65536",
+			"http://localhost:8125", "a/b:1", "a b:1",
 			"unixstream:///x",
 		},
 		"statsd.namespace": {"a b", "a|b", "a:b", strings.Repeat("a", 101)},
@@ -62,26 +63,32 @@ func TestStatsdRefused(t *testing.T) {
 // not: packets are as large as a network takes.
 func TestStatsdOfFaktory(t *testing.T) {
 	t.Parallel()
-	dir := faktoryTree(t, map[string]string{"conf.d/statsd.toml": "[statsd]\nlocation = \"a:1\"\nnamespace = \"app1.faktory.\"\n" +
-		"tags = [\"env:production\", \"region:us-east-1a\"]\nbufferSize = 15\nqueueLatency = [\"critical\", \"default\"]\n"})
+	dir := faktoryTree(t, map[string]string{"conf.d/statsd.toml": "[statsd]\nlocation = \"a:1\"\nnamespace = " +
+		"\"app1.faktory.\"\n" +
+		"tags = [\"env:production\", \"region:us-east-1a\"]\nbufferSize = 15\nqueueLatency = " +
+		"[\"critical\", \"default\"]\n"})
 	flags := map[string]string{"faktory.config_dir": dir}
 	c := mustLoad(t, Input{Flags: flags})
 	want := Statsd{
-		To: Endpoint{Network: "udp", Addr: "a:1"}, Namespace: "app1.faktory.", Tags: []string{"env:production", "region:us-east-1a"},
+		To: Endpoint{Network: "udp", Addr: "a:1"}, Namespace: "app1.faktory.",
+		Tags:    []string{"env:production", "region:us-east-1a"},
 		Latency: []string{"critical", "default"},
 	}
-	if diff := cmp.Diff(want, c.Statsd); diff != "" || !c.Statsd.ReportsLatency("critical") || c.Statsd.ReportsLatency("bulk") {
+	if diff := cmp.Diff(want, c.Statsd); diff != "" || !c.Statsd.ReportsLatency("critical") ||
+		c.Statsd.ReportsLatency("bulk") {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	file := filepath.Join(dir, "conf.d/statsd.toml")
-	if diff := cmp.Diff([]string{file + ", statsd.bufferSize"}, Of[faktory.Settings](c, "faktory").Ignored); diff != "" {
+	if diff := cmp.Diff([]string{file + ", statsd.bufferSize"},
+		Of[faktory.Settings](c, "faktory").Ignored); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
 	}
 	if s := setting(t, c, "statsd.tags"); s.Source.String() != file+", statsd.tags" {
 		t.Errorf("tags from %s", s.Source)
 	}
 	own := writeFile(t, "own.toml", "[statsd]\naddr = \"b:2\"\n")
-	if c := mustLoad(t, Input{File: own, Flags: flags}); c.Statsd.To.Addr != "b:2" || c.Statsd.Namespace != "app1.faktory." {
+	if c := mustLoad(t, Input{File: own, Flags: flags}); c.Statsd.To.Addr != "b:2" ||
+		c.Statsd.Namespace != "app1.faktory." {
 		t.Errorf("%+v", c.Statsd)
 	}
 	c = mustLoad(t, Input{Flags: flags, Environ: []string{"DD_DOGSTATSD_URL=udp://c:3"}})

@@ -7,7 +7,8 @@ import (
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]uint64{
-		"0": 0, "17": 17, "17B": 17, "4KiB": 4096, "4kib": 4096, "64MiB": 64 << 20, "2 GiB": 2 << 30, "1TiB": 1 << 40, "5kB": 5000, "5MB": 5e6,
+		"0": 0, "17": 17, "17B": 17, "4KiB": 4096, "4kib": 4096, "64MiB": 64 << 20, "2 GiB": 2 << 30, "1TiB": 1 << 40,
+		"5kB": 5000, "5MB": 5e6,
 	} {
 		got, err := parseSize(text)
 		if err != nil || got != want {
@@ -17,7 +18,10 @@ func TestSizes(t *testing.T) {
 			t.Errorf("formatSize(%d) = %q, which is %d, %v", want, formatSize(want), back, err)
 		}
 	}
-	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "1XiB", "18446744073709551615KiB", "1 2", "99999999999999999999"} {
+	for _, text := range []string{
+		"", "MiB", "-1", "1.5MiB", "1XiB", "18446744073709551615KiB", "1 2",
+		"99999999999999999999",
+	} {
 		if got, err := parseSize(text); err == nil {
 			t.Errorf("parseSize(%q) = %d, want an error", text, got)
 		}

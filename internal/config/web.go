@@ -24,7 +24,8 @@ func webSpec() Spec {
 			func(c *Config) *Addresses { return &c.Web.Addr })),
 	}
 	keys = append(keys, liveSecret(secretKeys(webPassword,
-		"Password of operators, for HTTP basic authentication with any user name. Without it, without a token and without faktory.password everybody may do everything, "+
+		"Password of operators, for HTTP basic authentication with any user name. Without it, without a token and "+
+			"without faktory.password everybody may do everything, "+
 			"which is allowed on loopback only.",
 		func(c *Config) *string { return &c.Web.Password }))...)
 	keys = append(keys, liveSecret(secretKeys("web.read_password",
@@ -40,12 +41,16 @@ func webSpec() Spec {
 		"Queues that have metrics of their own, those made first; all others are counted together.",
 		func(c *Config) *int { return &c.Web.MetricsQueues }))
 	keys = append(keys, intKey("web.metrics_types", 200, limits[int]{0, 10000},
-		"Types of jobs whose waiting and running times have metrics of their own, those fetched first; all others are counted together. 0 tells no types apart.",
+		"Types of jobs whose waiting and running times have metrics of their own, those fetched first; all others "+
+			"are counted together. 0 tells no types apart.",
 		func(c *Config) *int { return &c.Web.MetricsTypes }))
 	keys = append(keys, tlsKeys(ProtocolWeb, func(c *Config) *TLS { return &c.Web.TLS })...)
 	return Spec{
 		Name: ProtocolWeb, Keys: keys, Listeners: webListeners, Check: checkWeb,
-		Alike: []string{webPassword, "web.read_password", "web.token", "web.read_token", "web.metrics_queues", "web.metrics_types"},
+		Alike: []string{
+			webPassword, "web.read_password", "web.token", "web.read_token", "web.metrics_queues",
+			"web.metrics_types",
+		},
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 func TestWeb(t *testing.T) {
 	t.Parallel()
 	c := mustLoad(t, Input{})
-	if len(c.Web.Addr) != 1 || c.Web.Addr[0].HostPort != "127.0.0.1:7420" || c.Web.Protected() || c.Web.MetricsQueues != 500 {
+	if len(c.Web.Addr) != 1 || c.Web.Addr[0].HostPort != "127.0.0.1:7420" || c.Web.Protected() ||
+		c.Web.MetricsQueues != 500 {
 		t.Errorf("%+v", c.Web)
 	}
 	if c := mustLoad(t, Input{Flags: map[string]string{"web.addr": "off"}}); len(c.Web.Addr) != 0 {
@@ -37,7 +38,10 @@ func TestWebReach(t *testing.T) {
 		}
 	}
 	mustLoad(t, Input{Flags: map[string]string{"web.addr": ":7420", "listen.insecure": "true"}})
-	mustLoad(t, Input{Flags: map[string]string{"web.addr": ":7420", "web.tls.cert": "c", "web.tls.key": "k", "web.tls.client_ca": "a"}})
+	mustLoad(t, Input{Flags: map[string]string{
+		"web.addr": ":7420", "web.tls.cert": "c", "web.tls.key": "k",
+		"web.tls.client_ca": "a",
+	}})
 	if _, err := load(Input{Flags: map[string]string{"web.addr": "127.0.0.1:1=tenant"}}); err == nil {
 		t.Error("an address with a namespace is taken")
 	}
@@ -57,9 +61,12 @@ func TestWebPasswordOfFaktory(t *testing.T) {
 	if c.Web.Password != "" || c.Web.ReadToken != "t" {
 		t.Errorf("%+v", c.Web)
 	}
-	dir := faktoryTree(t, map[string]string{"conf.d/1.toml": "[faktory]\npassword = \"a\"\n[web]\npassword = \"b\"\nbinding = \":7420\"\ncolour = 1\n"})
+	dir := faktoryTree(t, map[string]string{"conf.d/1.toml": "[faktory]\npassword = \"a\"\n[web]\npassword = " +
+		"\"b\"\nbinding = \":7420\"\ncolour = 1\n"})
 	c = mustLoad(t, Input{Flags: map[string]string{"faktory.config_dir": dir}})
-	if c.Web.Password != "b" || c.Web.Addr[0].HostPort != ":7420" || len(Of[faktory.Settings](c, "faktory").Ignored) != 1 || !strings.HasSuffix(Of[faktory.Settings](c, "faktory").Ignored[0], "web.colour") {
+	if c.Web.Password != "b" || c.Web.Addr[0].HostPort != ":7420" ||
+		len(Of[faktory.Settings](c, "faktory").Ignored) != 1 ||
+		!strings.HasSuffix(Of[faktory.Settings](c, "faktory").Ignored[0], "web.colour") {
 		t.Errorf("%+v, ignored %v", c.Web, Of[faktory.Settings](c, "faktory").Ignored)
 	}
 }

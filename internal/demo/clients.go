@@ -88,7 +88,8 @@ func dialFaktory(ctx context.Context, addr, wid, host string, pid int) (*faktory
 	}
 	f := &faktory{w, wid}
 	if _, err = w.line(); err == nil { // its greeting
-		err = expect("+OK")(w.ask(fmt.Sprintf(`HELLO {"v":2,"wid":%q,"hostname":%q,"pid":%d,"labels":["ruby","shop"]}`, wid, host, pid)))
+		err = expect("+OK")(w.ask(fmt.Sprintf(`HELLO {"v":2,"wid":%q,"hostname":%q,"pid":%d,"labels":["ruby","shop"]}`,
+			wid, host, pid)))
 	}
 	return f, err
 }

@@ -56,7 +56,8 @@ const outageFor = 10 * time.Minute
 
 // open connects all clients and sets up the queues.
 func open(ctx context.Context, addrs map[string]string, clock *Clock, past time.Duration) (*shop, error) {
-	s := &shop{clock: clock, rnd: rand.New(rand.NewPCG(7, 1815)), busy: map[string][]running{}, outage: clock.Now().Add(past * 2 / 3)} //nolint:gosec // the same traffic each time
+	rnd := rand.New(rand.NewPCG(7, 1815)) //nolint:gosec // the same traffic each time
+	s := &shop{clock: clock, rnd: rnd, busy: map[string][]running{}, outage: clock.Now().Add(past * 2 / 3)}
 	for i := range 3 {
 		f, err := dialFaktory(ctx, addrs["faktory"], fmt.Sprintf("shop-%d", i+1), fmt.Sprintf("app-%02d", i/2+1),
 			4100+i)
@@ -74,8 +75,14 @@ func open(ctx context.Context, addrs map[string]string, clock *Clock, past time.
 		return s, err
 	}
 	s.numbers = &masenko{w}
-	s.hooks = &lmstfy{"http://" + addrs["lmstfy"] + "/api/" + namespace + "/" + webhooks, &http.Client{Timeout: patience}}
-	if s.api, err = apiclient.New(apiclient.Options{URL: "http://" + addrs["web"], Agent: "millrace-demo"}); err != nil {
+	s.hooks = &lmstfy{
+		"http://" + addrs["lmstfy"] + "/api/" + namespace + "/" + webhooks,
+		&http.Client{Timeout: patience},
+	}
+	if s.api, err = apiclient.New(apiclient.Options{
+		URL:   "http://" + addrs["web"],
+		Agent: "millrace-demo",
+	}); err != nil {
 		return s, err
 	}
 	return s, s.setUp(ctx)
@@ -83,7 +90,8 @@ func open(ctx context.Context, addrs map[string]string, clock *Clock, past time.
 
 // setUp does what an operator of the shop has done.
 func (s *shop) setUp(ctx context.Context) error {
-	if _, err := s.api.SetLimits(ctx, namespace, webhooks, api.Limits{Concurrency: 4, Rate: "5/s", Burst: 5}); err != nil {
+	if _, err := s.api.SetLimits(ctx, namespace, webhooks,
+		api.Limits{Concurrency: 4, Rate: "5/s", Burst: 5}); err != nil {
 		return err
 	}
 	for _, c := range []struct{ name, schedule, queue, kind string }{
@@ -146,11 +154,13 @@ func (s *shop) sell(ctx context.Context) error {
 		if s.count%15 == 0 {
 			retry = -1 // straight to the dead
 		}
-		if err := front.push(s.job("SendReceipt", mail, retry, map[string]any{"order": s.count, "to": fmt.Sprintf("customer%d@example.com", s.count%997)})); err != nil {
+		if err := front.push(s.job("SendReceipt", mail, retry,
+			map[string]any{"order": s.count, "to": fmt.Sprintf("customer%d@example.com", s.count%997)})); err != nil {
 			return err
 		}
 		if s.count%3 == 0 {
-			if err := front.push(s.job("ChargeCard", invoices, 4, map[string]any{"order": s.count, "cents": 500 + s.rnd.IntN(20000)})); err != nil {
+			if err := front.push(s.job("ChargeCard", invoices, 4,
+				map[string]any{"order": s.count, "cents": 500 + s.rnd.IntN(20000)})); err != nil {
 				return err
 			}
 		}
@@ -161,7 +171,8 @@ func (s *shop) sell(ctx context.Context) error {
 		}
 	}
 	for range s.times(1.5) {
-		if err := s.photos.put(fmt.Sprintf(`{"photo":"p%06d.jpg","width":%d}`, s.rnd.IntN(1e6), 320<<s.rnd.IntN(3))); err != nil {
+		if err := s.photos.put(fmt.Sprintf(`{"photo":"p%06d.jpg","width":%d}`, s.rnd.IntN(1e6),
+			320<<s.rnd.IntN(3))); err != nil {
 			return err
 		}
 	}

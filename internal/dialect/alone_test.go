@@ -24,7 +24,7 @@ func TestAlone(t *testing.T) {
 				<-goOn
 				w.Header().Set("X-Name", name)
 				w.WriteHeader(http.StatusTeapot)
-				fmt.Fprint(w, name, " is made")
+				_, _ = fmt.Fprint(w, name, " is made")
 			}))
 		}
 		ask := func(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
@@ -37,7 +37,8 @@ func TestAlone(t *testing.T) {
 		for _, name := range names {
 			wg.Go(func() {
 				w := ask(t.Context(), long(name))
-				if w.Code != http.StatusTeapot || w.Header().Get("X-Name") != name || w.Body.String() != name+" is made" {
+				if w.Code != http.StatusTeapot || w.Header().Get("X-Name") != name ||
+					w.Body.String() != name+" is made" {
 					t.Errorf("answer %d, %v, %q", w.Code, w.Header(), w.Body)
 				}
 			})
@@ -69,7 +70,7 @@ func TestAloneDoesNotWaitForReaders(t *testing.T) {
 			if r.URL.Path == "/panic" {
 				panic("the handler is broken")
 			}
-			fmt.Fprint(w, "made")
+			_, _ = fmt.Fprint(w, "made")
 		}))
 		func() {
 			defer func() {

@@ -17,7 +17,8 @@ func TestClaim(t *testing.T) {
 	t.Parallel()
 	s := NewShared(100<<10, 0)
 	var a, b Claim
-	if !a.Set(s, 60<<10) || !a.Set(s, 80<<10) || b.Set(s, 40<<10) || !b.Set(s, bufferMin) || !a.Set(s, 50<<10) || !b.Set(s, 40<<10) {
+	if !a.Set(s, 60<<10) || !a.Set(s, 80<<10) || b.Set(s, 40<<10) || !b.Set(s, bufferMin) || !a.Set(s, 50<<10) ||
+		!b.Set(s, 40<<10) {
 		t.Errorf("claims %d and %d", a.bytes, b.bytes)
 	}
 	if a.Set(s, 70<<10) {
@@ -85,7 +86,8 @@ func TestTell(t *testing.T) {
 	t.Parallel()
 	var told atomic.Int64
 	now := time.Unix(1_000_000, 0)
-	if !tell(&told, now) || tell(&told, now) || tell(&told, now.Add(59*time.Second)) || !tell(&told, now.Add(time.Minute)) {
+	if !tell(&told, now) || tell(&told, now) || tell(&told, now.Add(59*time.Second)) ||
+		!tell(&told, now.Add(time.Minute)) {
 		t.Error("not once a minute")
 	}
 }

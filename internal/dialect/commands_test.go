@@ -25,14 +25,19 @@ func TestCommands(t *testing.T) {
 		tally.Count(0, false, took)
 		testkit.Advance(t, 3*time.Second)
 		tally.Ended(3, true) // begun when the unit was answered
-		want := []dialect.CommandFigures{{Name: "unknown", Errors: 1}, {Name: "PUSH", OK: 1, Errors: 1}, {Name: "FETCH", OK: 1}}
+		want := []dialect.CommandFigures{
+			{Name: "unknown", Errors: 1},
+			{Name: "PUSH", OK: 1, Errors: 1},
+			{Name: "FETCH", OK: 1},
+		}
 		sums := []time.Duration{2 * time.Second, 4 * time.Second, 3 * time.Second}
 		got := c.Figures()
 		if len(got) != len(want) {
 			t.Fatalf("%d commands", len(got))
 		}
 		for i, f := range got {
-			if f.Name != want[i].Name || f.OK != want[i].OK || f.Errors != want[i].Errors || f.Times.Sum != sums[i] || f.Times.Count != f.OK+f.Errors {
+			if f.Name != want[i].Name || f.OK != want[i].OK || f.Errors != want[i].Errors || f.Times.Sum != sums[i] ||
+				f.Times.Count != f.OK+f.Errors {
 				t.Errorf("%s: %d ok, %d errors, %d took %v", f.Name, f.OK, f.Errors, f.Times.Count, f.Times.Sum)
 			}
 		}
@@ -42,7 +47,8 @@ func TestCommands(t *testing.T) {
 func TestServed(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[*job.Error]bool{
-		nil: true, job.ErrTimeout: true, job.ErrCanceled: true, job.ErrDraining: true, job.ErrInternal: false, job.ErrNotFound: false,
+		nil: true, job.ErrTimeout: true, job.ErrCanceled: true, job.ErrDraining: true, job.ErrInternal: false,
+		job.ErrNotFound: false,
 	} {
 		if got := dialect.Served(err); got != want {
 			t.Errorf("%v is %v", err, got)

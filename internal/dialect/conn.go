@@ -113,7 +113,10 @@ type Conn struct {
 func NewConn(nc net.Conn, limits Limits) *Conn { return newConn(nc, limits, NewShared(0, 0)) }
 
 func newConn(nc net.Conn, limits Limits, shared *Shared) *Conn {
-	c := &Conn{nc: nc, limits: limits.withDefaults(), shared: shared, done: make(chan struct{}, 1), accepted: time.Now()}
+	c := &Conn{
+		nc: nc, limits: limits.withDefaults(), shared: shared, done: make(chan struct{}, 1),
+		accepted: time.Now(),
+	}
 	c.in = c.inline[:]
 	c.onDone = c.requestDone
 	return c

@@ -85,7 +85,10 @@ func TestReadLineEndsWithEOF(t *testing.T) {
 // with sizes on both sides of every buffer size.
 func TestLinesStayValid(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{1, 100, inlineSize - 1, inlineSize, inlineSize + 1, bufferMin - 1, bufferMin + 1, 100_000} {
+	for _, size := range []int{
+		1, 100, inlineSize - 1, inlineSize, inlineSize + 1, bufferMin - 1,
+		bufferMin + 1, 100_000,
+	} {
 		client, c := pair(t, Limits{})
 		var want []string
 		for i := range 20 {
@@ -274,7 +277,8 @@ func TestSlowReaderIsBounded(t *testing.T) {
 		start := time.Now()
 		c.SetOut(append(c.Out(), make([]byte, 2*testkit.DefaultPipeSize)...))
 		err := c.Flush()
-		if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took < 10*time.Second || took > 20*time.Second {
+		if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took < 10*time.Second ||
+			took > 20*time.Second {
 			t.Errorf("write ended after %v with %v", took, err)
 		}
 		c.SetOut(append(c.Out(), "more"...))

@@ -18,7 +18,8 @@ func IsForeign(line []byte) bool {
 		return true
 	}
 	line = bytes.TrimSuffix(line, []byte{'\r'})
-	if n := len(line) - 1; n >= len(httpVersion) && '0' <= line[n] && line[n] <= '9' && bytes.HasSuffix(line[:n], []byte(httpVersion)) {
+	if n := len(line) - 1; n >= len(httpVersion) && '0' <= line[n] && line[n] <= '9' &&
+		bytes.HasSuffix(line[:n], []byte(httpVersion)) {
 		return true
 	}
 	return len(line) >= len(hostHeader) && bytes.EqualFold(line[:len(hostHeader)], []byte(hostHeader))

@@ -18,7 +18,8 @@ func TestIsForeign(t *testing.T) {
 		"\x16\x03\x01\x02\x00": true, "\x16\x03": true,
 		"": false, "\r": false, "POST": false, "GET /": false, "PING": false, "host": false, "hosts: a": false,
 		" HTTP/1.": false, "HTTP/1.1": false, "x HTTP/1.1 ": false, "x HTTP/1.x": false, "x HTTP/2": false,
-		`PUSH {"payload":"POST / HTTP/1.1"}`: false, `PUSH {"payload":"Host: x"}`: false, "\x16": false, "\x17\x03": false,
+		`PUSH {"payload":"POST / HTTP/1.1"}`: false, `PUSH {"payload":"Host: x"}`: false, "\x16": false,
+		"\x17\x03": false,
 	} {
 		if got := IsForeign([]byte(line)); got != want {
 			t.Errorf("%q: %v", line, got)
@@ -63,7 +64,8 @@ func TestForeignIsCounted(t *testing.T) {
 		if got := s.Stats(); got.Foreign != 2 || got.Total != 2 {
 			t.Errorf("%+v", got)
 		}
-		if text := s.log.String(); strings.Count(text, "another protocol") != 1 || !strings.Contains(text, "dialect=echo") {
+		if text := s.log.String(); strings.Count(text, "another protocol") != 1 ||
+			!strings.Contains(text, "dialect=echo") {
 			t.Errorf("logged %q", text)
 		}
 		s.finish(t)

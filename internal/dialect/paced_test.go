@@ -49,7 +49,9 @@ func askPaced(t *testing.T, groups ...int) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		hs := &http.Server{
 			ReadHeaderTimeout: time.Minute,
-			Handler:           http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-time.After(time.Millisecond) }),
+			Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				<-time.After(time.Millisecond)
+			}),
 		}
 		l := make(pipes, 1)
 		ended := make(chan error, 1)
@@ -123,7 +125,10 @@ func TestPacedConn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close() //nolint:errcheck // nothing depends on it
-	for name, c := range map[string]net.Conn{"alone": nc, "TLS": tls.Server(nc, &tls.Config{MinVersion: tls.VersionTLS13})} {
+	for name, c := range map[string]net.Conn{
+		"alone": nc,
+		"TLS":   tls.Server(nc, &tls.Config{MinVersion: tls.VersionTLS13}),
+	} {
 		if hs.ConnContext(t.Context(), c) == t.Context() {
 			t.Errorf("%s: not found", name)
 		}

@@ -30,7 +30,9 @@ func EachShown(v *engine.View, namespace string, visit func(*job.QueueInfo)) (su
 // EachShownBelow does the same for all namespaces together whose names begin with a prefix.
 func EachShownBelow(v *engine.View, prefix string, visit func(*job.QueueInfo)) error {
 	show := showing(visit)
-	return v.EachQueueFrom(prefix, "", func(q *job.QueueInfo) bool { return strings.HasPrefix(q.Namespace, prefix) && show(q) })
+	return v.EachQueueFrom(prefix, "", func(q *job.QueueInfo) bool {
+		return strings.HasPrefix(q.Namespace, prefix) && show(q)
+	})
 }
 
 // showing hands queues on to visit until there were enough.

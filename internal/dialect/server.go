@@ -321,7 +321,8 @@ func (r *run) ended(nc net.Conn, err error) {
 	case errors.Is(err, ErrForeign):
 		s.stats.foreign.Add(1)
 		if tell(&s.toldForeign, time.Now()) {
-			s.opts.Logger.Warn("connection closed: the client speaks another protocol, as a browser does for a web page", name, remote)
+			s.opts.Logger.Warn("connection closed: the client speaks another protocol, as a browser does for a web "+
+				"page", name, remote)
 		}
 	}
 	if err != nil && !errors.Is(err, ErrQuit) && s.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {

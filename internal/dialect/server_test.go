@@ -125,7 +125,10 @@ func TestServerLimitsConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := testkit.Listen(0)
-		s := start(t, l, ServerOptions{Options: Options{MaxConns: 2}, Reject: func(int) []byte { return []byte("too many\n") }})
+		s := start(t, l, ServerOptions{
+			Options: Options{MaxConns: 2},
+			Reject:  func(int) []byte { return []byte("too many\n") },
+		})
 		a, b := dialMem(t, l), dialMem(t, l)
 		synctest.Wait()
 		c := dialMem(t, l)
@@ -346,7 +349,10 @@ func TestServerHandshakeTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := testkit.Listen(0)
-		s := start(t, l, ServerOptions{Options: Options{TLS: testTLS(t)}, Limits: Limits{HandshakeTimeout: 3 * time.Second}})
+		s := start(t, l, ServerOptions{
+			Options: Options{TLS: testTLS(t)},
+			Limits:  Limits{HandshakeTimeout: 3 * time.Second},
+		})
 		c := dialMem(t, l)
 		testkit.Advance(t, 2*time.Second)
 		if _, ended := c.TryRead(); ended {
@@ -365,7 +371,10 @@ func TestServerHandshakeTimeout(t *testing.T) {
 
 func TestDoorNames(t *testing.T) {
 	t.Parallel()
-	for door, want := range map[int]string{0: "unknown", 1: "api", 2: "faktory", 3: "workq", 4: "masenko", 5: "tarantool", 6: "lmstfy", 7: "beanstalkd", 8: "unknown", 255: "unknown"} {
+	for door, want := range map[int]string{
+		0: "unknown", 1: "api", 2: "faktory", 3: "workq", 4: "masenko",
+		5: "tarantool", 6: "lmstfy", 7: "beanstalkd", 8: "unknown", 255: "unknown",
+	} {
 		if got := DoorName(job.Door(door)); got != want {
 			t.Errorf("door %d is %q, want %q", door, got, want)
 		}

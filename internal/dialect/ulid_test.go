@@ -17,9 +17,17 @@ func TestULIDText(t *testing.T) {
 		u    ULID
 		ok   bool
 	}{
-		"zero":         {strings.Repeat("0", 26), ULID{}, true},
-		"largest":      {"7ZZZZZZZZZZZZZZZZZZZZZZZZZ", ULID{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, true},
-		"document":     {"01ARZ3NDEKTSV4RRFFQ69G5FAV", ULID{1, 86, 62, 58, 181, 211, 214, 118, 76, 97, 239, 185, 147, 2, 189, 91}, true},
+		"zero": {strings.Repeat("0", 26), ULID{}, true},
+		"largest": {
+			"7ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+			ULID{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+			true,
+		},
+		"document": {
+			"01ARZ3NDEKTSV4RRFFQ69G5FAV",
+			ULID{1, 86, 62, 58, 181, 211, 214, 118, 76, 97, 239, 185, 147, 2, 189, 91},
+			true,
+		},
 		"too large":    {"8ZZZZZZZZZZZZZZZZZZZZZZZZZ", ULID{}, false},
 		"lower case":   {"01arz3ndektsv4rrffq69g5fav", ULID{}, false},
 		"no digit":     {"01ARZ3NDEKTSV4RRFFQ69G5FAU", ULID{}, false},

@@ -21,7 +21,8 @@ func TestUUIDText(t *testing.T) {
 	}
 	for _, s := range []string{
 		"", text[1:], text + "0", "6ba7b810-9dad-11d1-80b4-00c04fd430cg", "6ba7b8109-dad-11d1-80b4-00c04fd430c4",
-		"6ba7b810x9dad-11d1-80b4-00c04fd430c4", strings.ReplaceAll(text, "-", ""), "6ba7b810-9dad-11d1-80b4-00c04fd430\x00\xff",
+		"6ba7b810x9dad-11d1-80b4-00c04fd430c4", strings.ReplaceAll(text, "-", ""),
+		"6ba7b810-9dad-11d1-80b4-00c04fd430\x00\xff",
 	} {
 		if u, ok := ParseUUID(s); ok {
 			t.Errorf("ParseUUID(%q) = %s", s, u)
@@ -48,7 +49,8 @@ func TestUUIDOfJob(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"00000000-0000-0000-0000-000000000000", "6d696c6c-0000-8000-9000-000000000001", "6d696c6c-0000-4000-8000-000000000001",
+		"00000000-0000-0000-0000-000000000000", "6d696c6c-0000-8000-9000-000000000001",
+		"6d696c6c-0000-4000-8000-000000000001",
 		"6d696c6d-0000-8000-8000-000000000001",
 	} {
 		u, ok := ParseUUID(s)

@@ -198,7 +198,8 @@ func TestUnits(t *testing.T) {
 		do(t, e).wants(t)
 		// Results are reused: nothing of an earlier answer is left.
 		caller := e.NewCaller()
-		caller.Do(t.Context(), push("x", "1"), push("x", "2"), &job.Fetch{Namespace: "ns", Queues: []string{"x"}, Max: 2})
+		caller.Do(t.Context(), push("x", "1"), push("x", "2"),
+			&job.Fetch{Namespace: "ns", Queues: []string{"x"}, Max: 2})
 		r := caller.Do(t.Context(), ack(99), fetch("x", 0))
 		if len(r) != 2 || r[0].ID != 0 || r[0].Err == nil || len(r[1].Jobs) != 0 || r[1].Err == nil {
 			t.Errorf("answered %+v", r)

@@ -60,11 +60,18 @@ func TestCheckFindsDamage(t *testing.T) {
 		records    string // what the check of records says; empty: nothing
 		invariants string
 	}{
-		{"unreadable job", set(record.JobKey(nil, 1, 2, record.PartFirst), []byte("?")), "malformed record", "unreadable job"},
+		{
+			"unreadable job", set(record.JobKey(nil, 1, 2, record.PartFirst), []byte("?")), "malformed record",
+			"unreadable job",
+		},
 		{"record of nothing we know", set([]byte("zebra"), nil), "malformed record", ""},
 		{"job that is gone", del(record.JobKey(nil, 1, 2, record.PartFirst)), "", "INV-"},
-		{"state of no job", set(record.JobKey(nil, 1, 0, record.PartState), record.AppendMeta(nil, &job.Job{State: job.Ready})), "", "INV-1"},
-		{"list entry of no job", set(record.ListKey(nil, 1, record.List(job.Dead), &job.Job{ID: 99}), nil), "", "INV-1"},
+		{"state of no job", set(record.JobKey(nil, 1, 0, record.PartState),
+			record.AppendMeta(nil, &job.Job{State: job.Ready})), "", "INV-1"},
+		{
+			"list entry of no job", set(record.ListKey(nil, 1, record.List(job.Dead), &job.Job{ID: 99}), nil), "",
+			"INV-1",
+		},
 		{"dependant that is not listed", del(record.DependantKey(nil, 1, 1, 4)), "", "INV-8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

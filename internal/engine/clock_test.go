@@ -27,7 +27,10 @@ func TestTimersFireOnTime(t *testing.T) {
 			72 * time.Hour, "q", fetch("q", 1000*time.Hour),
 		},
 		"lease": {
-			[]job.Command{&job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Policy: job.Policy{Lease: 90 * time.Minute}}}, fetch("q", 0)},
+			[]job.Command{&job.Push{Spec: job.Spec{
+				Namespace: "ns", Queue: "q",
+				Policy: job.Policy{Lease: 90 * time.Minute},
+			}}, fetch("q", 0)},
 			90 * time.Minute, "q", fetch("q", 1000*time.Hour),
 		},
 		"ttl": {
@@ -36,7 +39,10 @@ func TestTimersFireOnTime(t *testing.T) {
 		},
 		"backoff": {
 			[]job.Command{
-				&job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Policy: job.Policy{Backoff: job.Backoff{Unit: time.Hour, Power: 1}}}},
+				&job.Push{Spec: job.Spec{
+					Namespace: "ns", Queue: "q",
+					Policy: job.Policy{Backoff: job.Backoff{Unit: time.Hour, Power: 1}},
+				}},
 				&job.Fail{Ref: job.ByID("ns", "q", 1), Need: job.NeedAny},
 			},
 			time.Hour, "q", fetch("q", 1000*time.Hour),
@@ -48,7 +54,10 @@ func TestTimersFireOnTime(t *testing.T) {
 		"grace": {
 			[]job.Command{
 				push("q", ""),
-				&job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1, Holder: job.Holder{Num: 1}, OnEnd: job.EndRelease},
+				&job.Fetch{
+					Namespace: "ns", Queues: []string{"q"}, Max: 1, Holder: job.Holder{Num: 1},
+					OnEnd: job.EndRelease,
+				},
 				&job.EndHolder{Holder: job.Holder{Num: 1}, Grace: 36 * time.Hour},
 			},
 			36 * time.Hour, "q", fetch("q", 1000*time.Hour),

@@ -37,29 +37,44 @@ func TestAnswerFollowsCommit(t *testing.T) {
 		before []job.Command // committed
 		cmd    job.Command
 	}{
-		"push":      {nil, push("q", "")},
-		"atomic":    {nil, &job.Atomic{Ops: []job.Command{push("q", "")}}},
-		"firm":      {[]job.Command{push("q", "")}, firm("q", 0)},
-		"ack":       {[]job.Command{push("q", ""), fetch("q", 0)}, ack(1)},
-		"fail":      {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Fail{Ref: ref(1), Need: job.NeedLeased}},
-		"release":   {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Release{Ref: ref(1), Need: job.NeedLeased}},
-		"return":    {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Return{Refs: []job.Ref{job.ByID("ns", "q", 1)}}},
-		"touch":     {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Touch{Ref: ref(1), Need: job.NeedLeased, Until: job.Never - 1}},
-		"bury":      {[]job.Command{push("q", "")}, &job.Bury{Ref: ref(1), Need: job.NeedAny}},
-		"kick":      {[]job.Command{push("q", ""), &job.Bury{Ref: ref(1), Need: job.NeedAny}}, &job.Kick{Ref: ref(1), One: true}},
-		"delete":    {[]job.Command{push("q", "")}, &job.Delete{Ref: ref(1), Need: job.NeedAny}},
-		"kill":      {[]job.Command{push("q", "")}, &job.Kill{Ref: ref(1)}},
-		"promote":   {[]job.Command{push("q", ""), &job.Kill{Ref: ref(1)}}, &job.Promote{Ref: ref(1)}},
-		"respawn":   {[]job.Command{push("q", ""), &job.Kill{Ref: ref(1)}}, &job.Respawn{Namespace: "ns", Queue: "q", Limit: 1}},
+		"push":    {nil, push("q", "")},
+		"atomic":  {nil, &job.Atomic{Ops: []job.Command{push("q", "")}}},
+		"firm":    {[]job.Command{push("q", "")}, firm("q", 0)},
+		"ack":     {[]job.Command{push("q", ""), fetch("q", 0)}, ack(1)},
+		"fail":    {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Fail{Ref: ref(1), Need: job.NeedLeased}},
+		"release": {[]job.Command{push("q", ""), fetch("q", 0)}, &job.Release{Ref: ref(1), Need: job.NeedLeased}},
+		"return": {
+			[]job.Command{push("q", ""), fetch("q", 0)},
+			&job.Return{Refs: []job.Ref{job.ByID("ns", "q", 1)}},
+		},
+		"touch": {
+			[]job.Command{push("q", ""), fetch("q", 0)},
+			&job.Touch{Ref: ref(1), Need: job.NeedLeased, Until: job.Never - 1},
+		},
+		"bury": {[]job.Command{push("q", "")}, &job.Bury{Ref: ref(1), Need: job.NeedAny}},
+		"kick": {
+			[]job.Command{push("q", ""), &job.Bury{Ref: ref(1), Need: job.NeedAny}},
+			&job.Kick{Ref: ref(1), One: true},
+		},
+		"delete":  {[]job.Command{push("q", "")}, &job.Delete{Ref: ref(1), Need: job.NeedAny}},
+		"kill":    {[]job.Command{push("q", "")}, &job.Kill{Ref: ref(1)}},
+		"promote": {[]job.Command{push("q", ""), &job.Kill{Ref: ref(1)}}, &job.Promote{Ref: ref(1)}},
+		"respawn": {
+			[]job.Command{push("q", ""), &job.Kill{Ref: ref(1)}},
+			&job.Respawn{Namespace: "ns", Queue: "q", Limit: 1},
+		},
 		"respawned": {[]job.Command{push("q", ""), &job.Kill{Ref: ref(1)}}, &job.Respawn{Ref: ref(1), One: true}},
 		"move":      {[]job.Command{push("q", "")}, &job.Move{Ref: ref(1), Queue: "r"}},
 		"configure": {nil, &job.Configure{Namespace: "ns", Queue: "q"}},
 		"pause":     {[]job.Command{push("q", "")}, &job.Pause{Namespace: "ns", Queue: "q"}},
-		"resume":    {[]job.Command{push("q", ""), &job.Pause{Namespace: "ns", Queue: "q"}}, &job.Resume{Namespace: "ns", Queue: "q"}},
-		"purge":     {[]job.Command{push("q", "")}, &job.Purge{Namespace: "ns", Queue: "q", State: job.Ready}},
-		"remove":    {[]job.Command{push("q", "")}, &job.Remove{Namespace: "ns", Queue: "q"}},
-		"flush":     {[]job.Command{push("q", "")}, &job.Flush{Namespace: "ns"}},
-		"all":       {[]job.Command{push("q", ""), fetch("q", 0)}, &job.ReleaseAll{Namespace: "ns", Queue: "q"}},
+		"resume": {
+			[]job.Command{push("q", ""), &job.Pause{Namespace: "ns", Queue: "q"}},
+			&job.Resume{Namespace: "ns", Queue: "q"},
+		},
+		"purge":  {[]job.Command{push("q", "")}, &job.Purge{Namespace: "ns", Queue: "q", State: job.Ready}},
+		"remove": {[]job.Command{push("q", "")}, &job.Remove{Namespace: "ns", Queue: "q"}},
+		"flush":  {[]job.Command{push("q", "")}, &job.Flush{Namespace: "ns"}},
+		"all":    {[]job.Command{push("q", ""), fetch("q", 0)}, &job.ReleaseAll{Namespace: "ns", Queue: "q"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -393,7 +408,8 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, memstore.New(), engine.DurabilityFsync)
-		do(t, e, &job.Configure{Namespace: "ns", Queue: "full", Settings: job.Settings{Capacity: 1}}, push("full", ""), push("q", "")).wants(t)
+		do(t, e, &job.Configure{Namespace: "ns", Queue: "full", Settings: job.Settings{Capacity: 1}}, push("full", ""),
+			push("q", "")).wants(t)
 		run := &job.Run{Spec: push("runs", "").Spec, Wait: time.Hour}
 		room := push("full", "")
 		room.RoomWait = time.Hour

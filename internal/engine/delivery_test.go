@@ -102,7 +102,8 @@ func TestSettledBeforeDelivery(t *testing.T) {
 		do(t, e, &job.Release{Ref: job.ByPlace("ns", 1, 3), Need: job.NeedLeased, Place: job.PlaceOld}).wants(t)
 		synctest.Wait()
 		info, _, err := e.Queue("ns", "q")
-		if err != nil || info.Counts[job.Ready] != 1 || info.Total() != 1 || info.Totals[job.CountLapsed] != 0 || info.Totals[job.CountExpired] != 1 {
+		if err != nil || info.Counts[job.Ready] != 1 || info.Total() != 1 || info.Totals[job.CountLapsed] != 0 ||
+			info.Totals[job.CountExpired] != 1 {
 			t.Errorf("%+v, %v", info, err)
 		}
 		e.Sent(d)

@@ -59,7 +59,10 @@ func TestLife(t *testing.T) {
 		if err != nil || !ok || info.Counts[job.Leased] != 1 {
 			t.Fatalf("queue is %+v, %v, %v", info, ok, err)
 		}
-		if r := producer.Do(t.Context(), &job.Ack{Ref: job.ByID("ns", "q", j.ID), Need: job.NeedLeased}); r[0].Err != nil {
+		if r := producer.Do(t.Context(), &job.Ack{
+			Ref:  job.ByID("ns", "q", j.ID),
+			Need: job.NeedLeased,
+		}); r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
 		if _, err := e.Get(job.ByID("ns", "q", j.ID)); err == nil {

@@ -225,7 +225,10 @@ func TestOpenRefusesDamage(t *testing.T) {
 		e := open(t, s, engine.DurabilityFsync)
 		caller := e.NewCaller()
 		leased := push("q", "")
-		for _, cmd := range []job.Command{leased, &job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1, OnEnd: job.EndRelease}} {
+		for _, cmd := range []job.Command{
+			leased,
+			&job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1, OnEnd: job.EndRelease},
+		} {
 			if r := caller.Do(t.Context(), cmd); r[0].Err != nil {
 				t.Fatal(r[0].Err)
 			}

@@ -59,7 +59,10 @@ func TestFilterUnderChange(t *testing.T) {
 				key := fmt.Sprint(rng.IntN(300))
 				var err *job.Error
 				if rng.IntN(2) == 0 {
-					err = c.Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Key: key, Unique: true}})[0].Err
+					err = c.Do(t.Context(), &job.Push{Spec: job.Spec{
+						Namespace: "ns", Queue: "q", Key: key,
+						Unique: true,
+					}})[0].Err
 					if (err != nil) != inUse[key] {
 						t.Fatalf("push of key %s, in use: %v: %v", key, inUse[key], err)
 					}
@@ -136,7 +139,10 @@ func TestFilterKeepsWhatComesMeanwhile(t *testing.T) {
 		}
 		defer func() { _ = e.Close() }()
 		push := func(key string) {
-			e.NewCaller().Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Key: key, Unique: true}})
+			e.NewCaller().Do(t.Context(), &job.Push{Spec: job.Spec{
+				Namespace: "ns", Queue: "q",
+				Key: key, Unique: true,
+			}})
 		}
 		push("before")
 		synctest.Wait()

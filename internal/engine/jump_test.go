@@ -22,7 +22,10 @@ func jumped(start time.Time, d time.Duration) time.Time {
 // twice.
 func TestNowIgnoresWallClock(t *testing.T) {
 	t.Parallel()
-	for _, d := range []time.Duration{10 * time.Millisecond, -10 * time.Millisecond, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour} {
+	for _, d := range []time.Duration{
+		10 * time.Millisecond, -10 * time.Millisecond, time.Hour, -time.Hour,
+		24 * time.Hour, -24 * time.Hour,
+	} {
 		start := time.Now()
 		for start.Nanosecond() < 20e6 || start.Nanosecond() > 900e6 { // so that no second is carried
 			start = time.Now()

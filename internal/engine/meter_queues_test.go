@@ -44,7 +44,10 @@ func TestCountsByDoor(t *testing.T) {
 		by := func(door job.Door, cmds ...job.Command) []job.Result {
 			return e.NewCallerAt(door).Do(t.Context(), cmds...)
 		}
-		spec := job.Spec{Namespace: "ns", Queue: "q", Origin: 2, Policy: job.Policy{Lease: time.Minute, MaxFails: 2, Lapse: job.LapseFail}}
+		spec := job.Spec{
+			Namespace: "ns", Queue: "q", Origin: 2,
+			Policy: job.Policy{Lease: time.Minute, MaxFails: 2, Lapse: job.LapseFail},
+		}
 		// A worker at door 3 waits when a job comes through door 2: each counts its own.
 		done := make(chan []job.Result, 1)
 		go func() {
@@ -55,16 +58,19 @@ func TestCountsByDoor(t *testing.T) {
 		ref := (<-done)[0].Jobs[0].Ref()
 		wantCounted(t, e, map[string]string{"q/2/false": "pushed=1 ", "q/3/false": "fetched=1 "})
 		// A failure by the worker, then one by time: the job is given up in nobody's name.
-		by(3, &job.Fail{Ref: ref, Need: job.NeedLeased}, &job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1, Door: 3})
+		by(3, &job.Fail{Ref: ref, Need: job.NeedLeased},
+			&job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1, Door: 3})
 		testkit.Advance(t, 2*time.Minute)
 		wantCounted(t, e, map[string]string{
-			"q/2/false": "pushed=1 ", "q/3/false": "fetched=2 failed=1 retried=1 ", "q/0/false": "failed=1 lapsed=1 died=1 ",
+			"q/2/false": "pushed=1 ", "q/3/false": "fetched=2 failed=1 retried=1 ",
+			"q/0/false": "failed=1 lapsed=1 died=1 ",
 		})
 		// What an operator does counts for him, however much it is.
 		by(2, &job.Push{Spec: spec}, &job.Push{Spec: spec}, &job.Push{Spec: spec})
 		by(1, &job.Purge{Namespace: "ns", Queue: "q", State: job.Ready})
 		wantCounted(t, e, map[string]string{
-			"q/1/false": "deleted=3 cancelled=3 ", "q/2/false": "pushed=4 ", "q/3/false": "fetched=2 failed=1 retried=1 ",
+			"q/1/false": "deleted=3 cancelled=3 ", "q/2/false": "pushed=4 ",
+			"q/3/false": "fetched=2 failed=1 retried=1 ",
 			"q/0/false": "failed=1 lapsed=1 died=1 ",
 		})
 		// A timer that fires on the occasion of a command is no part of it.

@@ -76,7 +76,10 @@ func TestTimes(t *testing.T) {
 		wantTimes(t, e, "q", "wait 1 3s run 1 5s")
 
 		// A failure ends a run too, and what waits for its retry does not wait.
-		do(t, e, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Policy: job.Policy{Backoff: job.Backoff{Unit: time.Hour}}}}).wants(t)
+		do(t, e, &job.Push{Spec: job.Spec{
+			Namespace: "ns", Queue: "q",
+			Policy: job.Policy{Backoff: job.Backoff{Unit: time.Hour}},
+		}}).wants(t)
 		second := do(t, e, fetchBy("q", 2)).jobIDs()[0]
 		testkit.Advance(t, time.Second)
 		do(t, e, &job.Fail{Ref: job.ByPlace("ns", 1, second), Need: job.NeedLeased}).wants(t)
@@ -91,7 +94,10 @@ func TestTimes(t *testing.T) {
 		do(t, e, &job.Delete{Ref: job.ByPlace("ns", 1, second), Need: job.NeedAny}).wants(t)
 
 		// Whoever waits gets a job that has not waited.
-		w := do(t, e, &job.Fetch{Namespace: "ns", Queues: []string{"q"}, Max: 1, Door: 3, Wait: time.Hour, DefaultLease: time.Hour})
+		w := do(t, e, &job.Fetch{
+			Namespace: "ns", Queues: []string{"q"}, Max: 1, Door: 3, Wait: time.Hour,
+			DefaultLease: time.Hour,
+		})
 		testkit.Advance(t, time.Minute)
 		do(t, e, push("q", "")).wants(t)
 		testkit.Advance(t, 4*time.Second)
@@ -110,7 +116,10 @@ func TestTimesAreBounded(t *testing.T) {
 		for _, q := range []string{"a", "b", "c", "d"} {
 			do(t, e, push(q, ""), push(q, ""), fetchBy(q, 1)).wants(t)
 		}
-		for queue, want := range map[string]string{"a": "wait 1 0s run 0 0s", "b": "wait 1 0s run 0 0s", "": "wait 2 0s run 0 0s"} {
+		for queue, want := range map[string]string{
+			"a": "wait 1 0s run 0 0s", "b": "wait 1 0s run 0 0s",
+			"": "wait 2 0s run 0 0s",
+		} {
 			wantTimes(t, e, queue, want)
 		}
 		do(t, e, &job.Remove{Namespace: "ns", Queue: "b"}).wants(t)

@@ -37,9 +37,12 @@ func openShared(t *testing.T) (engine.Stepped, *shared) {
 // asks submits a command that changes nothing and returns how it is answered; nil: not yet.
 func asks(e engine.Stepped) *[]*job.Error {
 	var got []*job.Error
-	e.Submit(&engine.Request{Commands: []job.Command{&job.Ack{Ref: job.ByID("n", "q", 1)}}, Done: func(r *engine.Request) {
-		got = append(got, r.Results[0].Err)
-	}})
+	e.Submit(&engine.Request{
+		Commands: []job.Command{&job.Ack{Ref: job.ByID("n", "q", 1)}},
+		Done: func(r *engine.Request) {
+			got = append(got, r.Results[0].Err)
+		},
+	})
 	return &got
 }
 

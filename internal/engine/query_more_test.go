@@ -36,7 +36,8 @@ func TestValues(t *testing.T) {
 			t.Errorf("%q is %q, %v, %v", name, v, ok, err)
 		}
 	}
-	r := c.Do(t.Context(), &job.SetValue{Space: "s", Name: "a", IfAbsent: true}, &job.DropValue{Space: "s", Name: "c"}, &job.SetValue{Space: "t"})
+	r := c.Do(t.Context(), &job.SetValue{Space: "s", Name: "a", IfAbsent: true}, &job.DropValue{Space: "s", Name: "c"},
+		&job.SetValue{Space: "t"})
 	if r[0].Err != job.ErrHasValue || r[1].Count != 1 || r[2].Err != nil {
 		t.Errorf("answers: %+v", r)
 	}
@@ -57,7 +58,11 @@ func TestValues(t *testing.T) {
 		}
 		got = append(got, page...)
 	}
-	want := []engine.NamedValue{{"a", []byte("value of a")}, {"b", []byte("value of b")}, {"b\x00", []byte("value of b\x00")}}
+	want := []engine.NamedValue{
+		{"a", []byte("value of a")},
+		{"b", []byte("value of b")},
+		{"b\x00", []byte("value of b\x00")},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
@@ -112,8 +117,9 @@ func TestBatchReads(t *testing.T) {
 		created := e.Now()
 		for i := range 3 {
 			made := do(t, e, &job.NewBatch{
-				Namespace: "ns", Parent: 1, Text: fmt.Sprint("batch ", i+1), OpenFor: time.Minute, KeepFor: time.Hour, KeepDone: time.Second,
-				Success: &job.Spec{Namespace: "ns", Queue: "callbacks", Body: []byte("body"), BodyKind: job.BodyBytes},
+				Namespace: "ns", Parent: 1, Text: fmt.Sprint("batch ", i+1), OpenFor: time.Minute, KeepFor: time.Hour,
+				KeepDone: time.Second,
+				Success:  &job.Spec{Namespace: "ns", Queue: "callbacks", Body: []byte("body"), BodyKind: job.BodyBytes},
 			})
 			made.wants(t)
 			if got := made.Results[0].Batch; got != job.BatchID(i+1) {
@@ -124,17 +130,20 @@ func TestBatchReads(t *testing.T) {
 		spec.Batch = 2
 		do(t, e, &job.Push{Spec: spec}, &job.CommitBatch{Namespace: "ns", Batch: 2}).wants(t)
 		want := job.BatchInfo{
-			ID: 2, Namespace: "ns", Parent: 1, Text: "batch 2", Created: created, Total: 1, Pending: 1, ForgetAt: created.Add(time.Hour),
+			ID: 2, Namespace: "ns", Parent: 1, Text: "batch 2", Created: created, Total: 1, Pending: 1,
+			ForgetAt: created.Add(time.Hour),
 		}
 		got, ok, err := e.Batch("ns", 2)
 		if diff := cmp.Diff(want, got); diff != "" || !ok || err != nil {
 			t.Errorf("%v, %v (-want +got):\n%s", ok, err, diff)
 		}
 		do(t, e, fetch("q", 0), ack(4)).wants(t)
-		if got, _, _ = e.Batch("ns", 2); got.Pending != 0 || got.Complete != job.CallbackAcked || got.Success != job.CallbackPushed {
+		if got, _, _ = e.Batch("ns", 2); got.Pending != 0 || got.Complete != job.CallbackAcked ||
+			got.Success != job.CallbackPushed {
 			t.Errorf("after the ack: %+v", got)
 		}
-		if j, err := e.Get(job.ByID("ns", "callbacks", 5)); err != nil || j.Batch != 2 || !j.Flags.Has(job.FlagOnSuccess) || string(j.Body) != "body" {
+		if j, err := e.Get(job.ByID("ns", "callbacks", 5)); err != nil || j.Batch != 2 ||
+			!j.Flags.Has(job.FlagOnSuccess) || string(j.Body) != "body" {
 			t.Errorf("callback: %+v, %v", j, err)
 		}
 		list := func(ns string, after job.BatchID, limit int) (ids []job.BatchID) {
@@ -185,7 +194,8 @@ func TestProgressLapses(t *testing.T) {
 		spec.Key, spec.Tracked = "k", true
 		do(t, e, &job.Push{Spec: spec}, &job.Report{Namespace: "ns", Key: "k", Percent: 5, SetPercent: true}).wants(t)
 		pushed := e.Now()
-		if p, ok, err := e.Progress("ns", "k"); err != nil || !ok || p != (job.Progress{State: job.Ready, Percent: 5, HasPercent: true, Updated: pushed}) {
+		if p, ok, err := e.Progress("ns", "k"); err != nil || !ok ||
+			p != (job.Progress{State: job.Ready, Percent: 5, HasPercent: true, Updated: pushed}) {
 			t.Errorf("alive: %+v, %v, %v", p, ok, err)
 		}
 		do(t, e, fetch("q", 0), ack(1)).wants(t)

@@ -16,7 +16,10 @@ import (
 // openSmall opens an engine that keeps little in memory and purges in large.
 func openSmall(t *testing.T) *engine.Engine {
 	t.Helper()
-	e, err := engine.Open(engine.Options{Store: memstore.New(), Core: engine.CoreOptions{Window: 2, Few: 2, SweepStep: 1}})
+	e, err := engine.Open(engine.Options{
+		Store: memstore.New(),
+		Core:  engine.CoreOptions{Window: 2, Few: 2, SweepStep: 1},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +97,17 @@ func TestListPages(t *testing.T) {
 	blocker := id
 	each(job.Blocked, &job.Push{Spec: job.Spec{BlockedBy: []job.Blocker{{QueueNum: 2, ID: blocker}}}}, nil)
 	each(job.Leased, &job.Push{}, func(job.ID) job.Command {
-		return &job.Fetch{Namespace: "ns", Queues: []string{"leased"}, Max: 1, OnEnd: job.OnEnd(id % 2), Holder: job.Holder{Num: 1}}
+		return &job.Fetch{
+			Namespace: "ns", Queues: []string{"leased"}, Max: 1, OnEnd: job.OnEnd(id % 2),
+			Holder: job.Holder{Num: 1},
+		}
 	})
 	each(job.Retrying, &job.Push{Spec: job.Spec{Policy: job.Policy{Backoff: job.Backoff{Unit: time.Hour, Power: 1}}}},
 		func(id job.ID) job.Command { return &job.Fail{Ref: ref(id), Need: job.NeedAny} })
 	each(job.Buried, &job.Push{}, func(id job.ID) job.Command { return &job.Bury{Ref: ref(id), Need: job.NeedAny} })
-	each(job.Done, &job.Push{}, func(id job.ID) job.Command { return &job.Ack{Ref: ref(id), Need: job.NeedAny, Keep: true} })
+	each(job.Done, &job.Push{}, func(id job.ID) job.Command {
+		return &job.Ack{Ref: ref(id), Need: job.NeedAny, Keep: true}
+	})
 	each(job.Failed, &job.Push{Spec: job.Spec{Policy: job.Policy{MaxFails: 1, Exhaust: job.ExhaustKeep}}},
 		func(id job.ID) job.Command { return &job.Fail{Ref: ref(id), Need: job.NeedAny} })
 	each(job.Dead, &job.Push{}, func(id job.ID) job.Command { return &job.Kill{Ref: ref(id)} })
@@ -152,7 +160,8 @@ func TestListPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, _, err := v.Queue("ns", "ready")
-	if err := errors.Join(err, v.OldestReady(&info), v.Close()); err != nil || info.Counts[job.Ready] != n || info.OldestReady == 0 {
+	if err := errors.Join(err, v.OldestReady(&info), v.Close()); err != nil || info.Counts[job.Ready] != n ||
+		info.OldestReady == 0 {
 		t.Errorf("queue is %+v, %v", info, err)
 	}
 }
@@ -164,20 +173,27 @@ func TestListRefusals(t *testing.T) {
 		t.Fatal(r[0].Err)
 	}
 	var refusal *job.Error
-	if _, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "nowhere", State: job.Ready}); !errors.As(err, &refusal) || refusal.Kind != job.NotFound {
+	if _, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "nowhere", State: job.Ready}); !errors.As(err,
+		&refusal) || refusal.Kind != job.NotFound {
 		t.Errorf("an unknown queue: %v", err)
 	}
-	if _, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "q", State: job.Ready, After: "no hex"}); !errors.As(err, &refusal) || refusal.Kind != job.Invalid {
+	if _, err := e.List(engine.ListOptions{
+		Namespace: "ns", Queue: "q", State: job.Ready,
+		After: "no hex",
+	}); !errors.As(err, &refusal) || refusal.Kind != job.Invalid {
 		t.Errorf("a malformed cursor: %v", err)
 	}
 	// A cursor that is hex and nonsense reads from somewhere, without harm.
-	if p, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "q", State: job.Ready, After: "00"}); err != nil || len(p.Jobs) != 1 || p.Jobs[0].Body != nil {
+	if p, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "q", State: job.Ready, After: "00"}); err != nil ||
+		len(p.Jobs) != 1 || p.Jobs[0].Body != nil {
 		t.Errorf("a strange cursor: %+v, %v", p, err)
 	}
-	if p, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "q", State: job.Ready, Bodies: true}); err != nil || string(p.Jobs[0].Body) != "body" {
+	if p, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "q", State: job.Ready, Bodies: true}); err != nil ||
+		string(p.Jobs[0].Body) != "body" {
 		t.Errorf("with bodies: %+v, %v", p, err)
 	}
-	if p, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "q", State: job.Dead}); err != nil || len(p.Jobs) != 0 || p.Next != "" {
+	if p, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "q", State: job.Dead}); err != nil ||
+		len(p.Jobs) != 0 || p.Next != "" {
 		t.Errorf("an empty list: %+v, %v", p, err)
 	}
 }
@@ -187,12 +203,19 @@ func TestGet(t *testing.T) {
 	e := openSmall(t)
 	c := e.NewCaller()
 	spec := job.Spec{
-		Namespace: "ns", Queue: "q", Key: "k", Numbered: true, Type: "type", Body: []byte("body"), BodyKind: job.BodyJSON,
-		Extra: []byte("extra"), Origin: 3, Policy: job.Policy{MaxFails: 2, Exhaust: job.ExhaustKeep},
+		Namespace: "ns", Queue: "q", Key: "k", Numbered: true, Type: "type", Body: []byte("body"),
+		BodyKind: job.BodyJSON,
+		Extra:    []byte("extra"), Origin: 3, Policy: job.Policy{MaxFails: 2, Exhaust: job.ExhaustKeep},
 	}
-	for i, r := range c.Do(t.Context(), &job.Configure{Namespace: "ns", Queue: "q", Settings: job.Settings{Serials: true}},
+	for i, r := range c.Do(t.Context(), &job.Configure{
+		Namespace: "ns", Queue: "q",
+		Settings: job.Settings{Serials: true},
+	},
 		push("other", ""), &job.Push{Spec: spec},
-		&job.Fail{Ref: job.ByKey("ns", "k"), Need: job.NeedAny, Failure: job.Failure{Type: "T", Message: "m", Backtrace: []string{"a", "b"}}},
+		&job.Fail{
+			Ref: job.ByKey("ns", "k"), Need: job.NeedAny,
+			Failure: job.Failure{Type: "T", Message: "m", Backtrace: []string{"a", "b"}},
+		},
 		&job.Fail{Ref: job.ByKey("ns", "k"), Need: job.NeedAny, Result: []byte("result")},
 		&job.Push{Spec: job.Spec{Namespace: "ns", Queue: "another", Key: "k"}},
 		&job.Push{Spec: job.Spec{Namespace: "elsewhere", Queue: "q", Key: "x"}}) {
@@ -216,7 +239,8 @@ func TestGet(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if j.ID != 2 || j.Namespace != "ns" || j.Queue != "q" || j.QueueNum != 1 || j.Key != "k" || j.State != job.Failed || string(j.Body) != "body" ||
+		if j.ID != 2 || j.Namespace != "ns" || j.Queue != "q" || j.QueueNum != 1 || j.Key != "k" ||
+			j.State != job.Failed || string(j.Body) != "body" ||
 			j.BodyKind != job.BodyJSON || string(j.Extra) != "extra" || j.Type != "type" || j.Origin != 3 ||
 			string(j.Result) != "result" || len(j.Failures) != 2 || j.Failures[0].Backtrace[1] != "b" || j.Fails != 2 {
 			t.Errorf("%s: %+v", name, j)
@@ -251,7 +275,16 @@ func TestQueues(t *testing.T) {
 	t.Parallel()
 	e := openSmall(t)
 	c := e.NewCaller()
-	for _, name := range [][2]string{{"a", "q2"}, {"b", "q1"}, {"a", "q10"}, {"a", "q1"}, {"a\x00", "q"}, {"ab", "q"}, {"a", "q1\x00"}, {"a", "é"}} {
+	for _, name := range [][2]string{
+		{"a", "q2"},
+		{"b", "q1"},
+		{"a", "q10"},
+		{"a", "q1"},
+		{"a\x00", "q"},
+		{"ab", "q"},
+		{"a", "q1\x00"},
+		{"a", "é"},
+	} {
 		if r := c.Do(t.Context(), &job.Configure{Namespace: name[0], Queue: name[1]}); r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
@@ -327,7 +360,10 @@ func TestPurgedJobsAreInvisible(t *testing.T) {
 		purged.wants(t)
 		for i := range 20 {
 			id := job.ID(i + 1)
-			for _, ref := range []job.Ref{job.ByID("ns", "q", id), job.ByID("ns", "", id), job.ByKey("ns", fmt.Sprint("k", i)), job.ByNumber("ns", id.Number())} {
+			for _, ref := range []job.Ref{
+				job.ByID("ns", "q", id), job.ByID("ns", "", id),
+				job.ByKey("ns", fmt.Sprint("k", i)), job.ByNumber("ns", id.Number()),
+			} {
 				q := engine.NewQuery(g.Store)
 				if j, err := q.Get(ref); !errors.Is(err, job.ErrNotFound) {
 					t.Fatalf("a purged job is there: %+v, %v", j, err)
@@ -338,7 +374,8 @@ func TestPurgedJobsAreInvisible(t *testing.T) {
 		if err != nil || len(p.Jobs) != 0 {
 			t.Errorf("listed: %+v, %v", p, err)
 		}
-		if info, _, err := engine.NewQuery(g.Store).Queue("ns", "q"); err != nil || info.Total() != 0 || info.Totals[job.CountDeleted] != 20 {
+		if info, _, err := engine.NewQuery(g.Store).Queue("ns", "q"); err != nil || info.Total() != 0 ||
+			info.Totals[job.CountDeleted] != 20 {
 			t.Errorf("queue is %+v, %v", info, err)
 		}
 	})

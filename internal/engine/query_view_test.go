@@ -32,9 +32,11 @@ func TestViewIsOneMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Close() //nolint:errcheck // closed and looked at below
-	must(&job.Delete{Ref: job.ByID("ns", "a", 1), Need: job.NeedAny}, push("a", "4"), push("c", "5"), &job.Remove{Namespace: "ns", Queue: "b"})
+	must(&job.Delete{Ref: job.ByID("ns", "a", 1), Need: job.NeedAny}, push("a", "4"), push("c", "5"),
+		&job.Remove{Namespace: "ns", Queue: "b"})
 
-	if info, ok, err := v.Queue("ns", "a"); err != nil || !ok || info.Counts[job.Ready] != 2 || info.Totals[job.CountDeleted] != 0 {
+	if info, ok, err := v.Queue("ns", "a"); err != nil || !ok || info.Counts[job.Ready] != 2 ||
+		info.Totals[job.CountDeleted] != 0 {
 		t.Errorf("queue: %+v, %v, %v", info, ok, err)
 	}
 	qs, err := v.Queues("ns", "", 0)
@@ -56,7 +58,8 @@ func TestViewIsOneMoment(t *testing.T) {
 	if j, err := v.Get(job.ByID("ns", "", 4)); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("a later job: %+v, %v", j, err)
 	}
-	if p, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "a", State: job.Ready}); err != nil || !slices.Equal(ids(p.Jobs), []job.ID{2, 4}) {
+	if p, err := e.List(engine.ListOptions{Namespace: "ns", Queue: "a", State: job.Ready}); err != nil ||
+		!slices.Equal(ids(p.Jobs), []job.ID{2, 4}) {
 		t.Errorf("the present: %v, %v", ids(p.Jobs), err)
 	}
 	for range 2 {
@@ -210,7 +213,8 @@ func TestListCost(t *testing.T) {
 	}
 	next, nextGets, nextKeys := read(engine.ListOptions{After: deep.Next})
 	if next.Jobs[0].ID != n-489 || nextGets != gets || nextKeys > 12 {
-		t.Errorf("the page behind it: job %d, %d gets instead of %d, %d keys", next.Jobs[0].ID, nextGets, gets, nextKeys)
+		t.Errorf("the page behind it: job %d, %d gets instead of %d, %d keys", next.Jobs[0].ID,
+			nextGets, gets, nextKeys)
 	}
 }
 
@@ -271,7 +275,13 @@ func TestEachQueueFrom(t *testing.T) {
 		namespace, name string
 		want            []string
 	}{
-		{"", "", all}, {"a", "1", all}, {"a", "2", all[1:]}, {"a", "3", all[2:]}, {"a\x00b", "", all[2:]}, {"b", "2", all[5:]}, {"c", "", nil},
+		{"", "", all},
+		{"a", "1", all},
+		{"a", "2", all[1:]},
+		{"a", "3", all[2:]},
+		{"a\x00b", "", all[2:]},
+		{"b", "2", all[5:]},
+		{"c", "", nil},
 	} {
 		var got []string
 		err := v.EachQueueFrom(tt.namespace, tt.name, func(q *job.QueueInfo) bool {

@@ -48,7 +48,10 @@ func TestStandbyFilter(t *testing.T) {
 			}
 			key := fmt.Sprint(rng.IntN(400))
 			if inUse[key] && rng.IntN(2) == 0 {
-				if res := c.Do(t.Context(), &job.Delete{Ref: job.Ref{Kind: job.RefKey, Namespace: "ns", Key: key}, Need: job.NeedAny})[0]; res.Err != nil {
+				if res := c.Do(t.Context(), &job.Delete{
+					Ref:  job.Ref{Kind: job.RefKey, Namespace: "ns", Key: key},
+					Need: job.NeedAny,
+				})[0]; res.Err != nil {
 					t.Fatal(res.Err)
 				}
 				delete(inUse, key)
@@ -71,7 +74,10 @@ func TestStandbyFilter(t *testing.T) {
 		before := a.keys.Load()
 		const fresh = 1000
 		for i := range fresh {
-			if res := c.Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Key: fmt.Sprint("new", i), Unique: true}})[0]; res.Err != nil {
+			if res := c.Do(t.Context(), &job.Push{Spec: job.Spec{
+				Namespace: "ns", Queue: "q", Key: fmt.Sprint("new", i),
+				Unique: true,
+			}})[0]; res.Err != nil {
 				t.Fatal(res.Err)
 			}
 		}
@@ -79,7 +85,10 @@ func TestStandbyFilter(t *testing.T) {
 			t.Errorf("the store was asked %d times about %d keys that are new", n, fresh)
 		}
 		for key := range inUse {
-			if res := c.Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Key: key, Unique: true}})[0]; res.Err == nil || res.Err.Kind != job.Duplicate {
+			if res := c.Do(t.Context(), &job.Push{Spec: job.Spec{
+				Namespace: "ns", Queue: "q", Key: key,
+				Unique: true,
+			}})[0]; res.Err == nil || res.Err.Kind != job.Duplicate {
 				t.Fatalf("key %s is in use and was taken again: %v", key, res.Err)
 			}
 		}
@@ -147,7 +156,8 @@ func TestStandbyFilterGrows(t *testing.T) {
 	}
 	lent := filter{now: f.lend()}
 	if lent.room() < keys || lent.room() > 4*keys || lent.last().added > lent.last().room {
-		t.Errorf("%d filters have room for %d keys of %d, and the last has %d", len(lent.now), lent.room(), keys, lent.last().added)
+		t.Errorf("%d filters have room for %d keys of %d, and the last has %d", len(lent.now), lent.room(), keys,
+			lent.last().added)
 	}
 	for i := range keys {
 		if lent.absent(record.KeyKey(nil, "ns", fmt.Sprint(i))) {

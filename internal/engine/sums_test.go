@@ -103,7 +103,8 @@ func TestTotalsReadNoQueues(t *testing.T) {
 	if err == nil {
 		err = v.Close()
 	}
-	if err != nil || len(first) != 3 || first[0].Name != "q5000" || first[1].Name != "q4999" || first[2].Name != "q4998" {
+	if err != nil || len(first) != 3 || first[0].Name != "q5000" || first[1].Name != "q4999" ||
+		first[2].Name != "q4998" {
 		t.Errorf("first queues %+v, %v", first, err)
 	}
 	if n := s.keys.Swap(0); n > 6 {

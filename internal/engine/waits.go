@@ -89,5 +89,6 @@ func waitCost(cmd job.Command) int64 {
 }
 
 func specSize(s *job.Spec) int {
-	return len(s.Key) + len(s.Type) + len(s.Group) + len(s.Body) + len(s.Extra) + len(s.Trace) + len(s.Lock) + 32*len(s.BlockedBy)
+	return len(s.Key) + len(s.Type) + len(s.Group) + len(s.Body) + len(s.Extra) + len(s.Trace) + len(s.Lock) +
+		32*len(s.BlockedBy)
 }

@@ -40,9 +40,11 @@ func TestWaitersMax(t *testing.T) {
 		do(t, e, &job.Configure{Namespace: "ns", Queue: "full", Settings: job.Settings{Capacity: 1}}).wants(t)
 		kept := do(t, e, &job.Push{Spec: spec("full", "")})
 		kept.wants(t)
-		one, two := submit(e, fetch("a", time.Minute)), submit(e, &job.Push{Spec: spec("full", ""), RoomWait: time.Minute})
+		one, two := submit(e, fetch("a", time.Minute)), submit(e,
+			&job.Push{Spec: spec("full", ""), RoomWait: time.Minute})
 		for _, cmd := range []job.Command{
-			fetch("b", time.Minute), &job.Push{Spec: spec("full", ""), RoomWait: time.Minute}, &job.Run{Spec: spec("b", ""), Wait: time.Minute},
+			fetch("b", time.Minute), &job.Push{Spec: spec("full", ""), RoomWait: time.Minute},
+			&job.Run{Spec: spec("b", ""), Wait: time.Minute},
 			&job.Await{Ref: job.ByID("ns", "full", kept.Results[0].ID), Wait: time.Minute},
 		} {
 			do(t, e, cmd).wants(t, job.Overloaded)
@@ -96,8 +98,10 @@ func TestQueuesMax(t *testing.T) {
 		failing := spec("a", "")
 		failing.Policy.DeadQueue = "c"
 		for _, cmd := range []job.Command{
-			&job.Push{Spec: spec("c", "")}, &job.Push{Spec: failing}, &job.Run{Spec: spec("c", ""), Wait: time.Minute}, &job.Configure{Namespace: "ns", Queue: "c"},
-			&job.Move{Ref: job.ByID("ns", "a", 1), Queue: "c"}, &job.Atomic{Ops: []job.Command{&job.Push{Spec: spec("a", "")}, &job.Push{Spec: spec("c", "")}}},
+			&job.Push{Spec: spec("c", "")}, &job.Push{Spec: failing}, &job.Run{Spec: spec("c", ""), Wait: time.Minute},
+			&job.Configure{Namespace: "ns", Queue: "c"},
+			&job.Move{Ref: job.ByID("ns", "a", 1), Queue: "c"},
+			&job.Atomic{Ops: []job.Command{&job.Push{Spec: spec("a", "")}, &job.Push{Spec: spec("c", "")}}},
 		} {
 			do(t, e, cmd).wants(t, job.ManyQueues)
 		}

@@ -97,7 +97,10 @@ func TestStopWhileFetchesLook(t *testing.T) {
 func TestManyFetchesFromManyQueues(t *testing.T) {
 	t.Parallel()
 	const producers, workers, jobs, queues = 4, 16, 500, 64
-	e, err := engine.Open(engine.Options{Store: memstore.New(), Core: engine.CoreOptions{NamesPerStep: 4, StepWork: 2, WaitNames: 600}})
+	e, err := engine.Open(engine.Options{
+		Store: memstore.New(),
+		Core:  engine.CoreOptions{NamesPerStep: 4, StepWork: 2, WaitNames: 600},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,9 +56,14 @@ func decode(value []byte) (s Slot, ok bool) {
 
 // figures makes a histogram that has the mean and the quantiles of the summary.
 func (o *earlier) figures() Figures {
-	f := Figures{Pushed: o.Pushed, Fetched: o.Fetched, Acked: o.Acked, Failed: o.Failed, Died: o.Died, Expired: o.Expired}
+	f := Figures{
+		Pushed: o.Pushed, Fetched: o.Fetched, Acked: o.Acked, Failed: o.Failed, Died: o.Died,
+		Expired: o.Expired,
+	}
 	if n := o.Wait.Jobs; n > 0 {
-		nanoseconds := func(seconds float64) time.Duration { return time.Duration(math.Round(seconds * float64(time.Second))) }
+		nanoseconds := func(seconds float64) time.Duration {
+			return time.Duration(math.Round(seconds * float64(time.Second)))
+		}
 		f.Wait = new(timing.Histogram)
 		f.Wait.ObserveN(nanoseconds(o.Wait.P50), (n+1)/2)
 		f.Wait.ObserveN(nanoseconds(o.Wait.P95), n/2)

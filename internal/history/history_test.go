@@ -38,7 +38,10 @@ func work(t *testing.T, e *engine.Engine, door job.Door, queue, typ string, jobs
 	for range jobs {
 		do(&job.Push{Spec: job.Spec{Namespace: "ns", Queue: queue, Type: typ, Origin: door}})
 		testkit.Advance(t, time.Second)
-		j := do(&job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1, Door: door, Lease: time.Hour, LeaseSet: true}).Jobs[0]
+		j := do(&job.Fetch{
+			Namespace: "ns", Queues: []string{queue}, Max: 1, Door: door, Lease: time.Hour,
+			LeaseSet: true,
+		}).Jobs[0]
 		testkit.Advance(t, 2*time.Second)
 		do(&job.Ack{Ref: j.Ref(), Need: job.NeedLeased})
 	}
@@ -78,7 +81,8 @@ func TestMeter(t *testing.T) {
 			if name.Type != "" {
 				pushed, runs = 0, jobs // of a type only what workers do is known
 			}
-			if f.Pushed != pushed || f.Fetched != jobs || f.Acked != jobs || f.Wait == nil || f.Wait.Count != jobs || f.Wait.Mean() != time.Second {
+			if f.Pushed != pushed || f.Fetched != jobs || f.Acked != jobs || f.Wait == nil || f.Wait.Count != jobs ||
+				f.Wait.Mean() != time.Second {
 				t.Errorf("%+v: %+v", name, f)
 			}
 			if (f.Run != nil) != (runs > 0) || runs > 0 && (f.Run.Count != runs || f.Run.Mean() != 2*time.Second) {
@@ -105,7 +109,8 @@ func TestMeterOfNewQueue(t *testing.T) {
 			work(t, e, 3, "q", "Mail", jobs)
 			r := read()
 			for _, name := range []Name{{}, {Protocol: "door3"}, {Namespace: "ns", Queue: "q"}, {Type: "Mail"}} {
-				if f := r.Of(name); f.Fetched != uint64(jobs) || f.Wait.Count != uint64(jobs) || f.Acked != uint64(jobs) {
+				if f := r.Of(name); f.Fetched != uint64(jobs) || f.Wait.Count != uint64(jobs) ||
+					f.Acked != uint64(jobs) {
 					t.Errorf("%d: %+v: %+v", i, name, f)
 				}
 			}
@@ -165,16 +170,19 @@ func TestEarlierSlots(t *testing.T) {
 	s, ok := decode([]byte(`{"at":"2026-11-18T00:57:00Z","pushed":9,"fetched":8,"acked":7,"failed":1,"died":1,"expired":2,
 		"wait":{"jobs":9,"mean_seconds":0.5,"p50_seconds":0.25,"p95_seconds":2},"counts":{"ready":5}}`))
 	f := s.Of(Name{})
-	if !ok || s.At.Minute() != 57 || s.Counts["ready"] != 5 || f.Pushed != 9 || f.Fetched != 8 || f.Acked != 7 || f.Failed != 1 || f.Died != 1 || f.Expired != 2 {
+	if !ok || s.At.Minute() != 57 || s.Counts["ready"] != 5 || f.Pushed != 9 || f.Fetched != 8 || f.Acked != 7 ||
+		f.Failed != 1 || f.Died != 1 || f.Expired != 2 {
 		t.Errorf("%v %+v %+v", ok, s, f)
 	}
-	if w := f.Wait; w == nil || w.Count != 9 || w.Mean() != 500*time.Millisecond || w.Quantile(0.5) != 250*time.Millisecond || w.Quantile(0.95) != 2*time.Second {
+	if w := f.Wait; w == nil || w.Count != 9 || w.Mean() != 500*time.Millisecond ||
+		w.Quantile(0.5) != 250*time.Millisecond || w.Quantile(0.95) != 2*time.Second {
 		t.Errorf("%+v", f.Wait)
 	}
 	s, ok = decode([]byte(`{"at":"2026-11-18T00:57:00Z","parts":[{"d":"faktory","p":3},
 		{"t":"Mail","f":2,"a":1,"x":1,"w":[80,2],"s":2000000000,"r":[84,2],"u":3000000000}]}`))
 	f = s.Of(Name{Type: "Mail"})
-	if !ok || f.Fetched != 2 || f.Wait == nil || f.Wait.Count != 2 || f.Wait.Mean() != time.Second || f.Run == nil || f.Run.Mean() != 1500*time.Millisecond {
+	if !ok || f.Fetched != 2 || f.Wait == nil || f.Wait.Count != 2 || f.Wait.Mean() != time.Second || f.Run == nil ||
+		f.Run.Mean() != 1500*time.Millisecond {
 		t.Errorf("%v %+v", ok, f)
 	}
 }
@@ -185,7 +193,10 @@ func TestRecorder(t *testing.T) {
 	e := open(t)
 	now := time.Date(2000, 1, 1, 0, 0, 5, 0, time.UTC)
 	reading := func(pushed uint64) *Reading {
-		return &Reading{Parts: map[Name]*Figures{{}: {Pushed: pushed}, {Protocol: "p"}: {Pushed: pushed}, {Namespace: "ns", Queue: "q"}: {Pushed: pushed}}}
+		return &Reading{Parts: map[Name]*Figures{
+			{}: {Pushed: pushed}, {Protocol: "p"}: {Pushed: pushed},
+			{Namespace: "ns", Queue: "q"}: {Pushed: pushed},
+		}}
 	}
 	for i := range 2 {
 		c := &Recorder{Engine: e}

@@ -137,7 +137,10 @@ func (m *Meter) readCommands(r *Reading) {
 	}
 	for name, f := range now {
 		before := m.commands[name]
-		added := Figures{Pushed: f.Pushed - before.Pushed, Acked: f.Acked - before.Acked, Failed: f.Failed - before.Failed}
+		added := Figures{
+			Pushed: f.Pushed - before.Pushed, Acked: f.Acked - before.Acked,
+			Failed: f.Failed - before.Failed,
+		}
 		r.add(name, &added)
 	}
 	m.commands = now

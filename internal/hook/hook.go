@@ -52,7 +52,8 @@ func URL(s *job.Spec) (to string, ok bool) {
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || strings.ContainsAny(text, " \t\r\n"):
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" ||
+		strings.ContainsAny(text, " \t\r\n"):
 		return errors.New("write for example https://example.org/dead")
 	case u.User != nil:
 		return errors.New("a password in it would be seen by everybody who may look: the signature tells who calls")

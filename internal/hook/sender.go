@@ -118,10 +118,14 @@ func (s *Sender) settle(ctx context.Context, j *job.Job, holder job.Holder) job.
 	}
 	s.failed.Add(1)
 	if !s.told.Swap(true) {
-		s.o.Logger.Warn("hook: a call failed and is tried again later; until one succeeds, further failures are only counted",
+		s.o.Logger.Warn("hook: a call failed and is tried again later; until one succeeds, further "+
+			"failures are only counted",
 			slog.String("url", string(j.Extra)), slog.Any("error", err))
 	}
-	return &job.Fail{Ref: j.Ref(), By: holder, Need: job.NeedHeld, Failure: job.Failure{Type: "HookFailed", Message: err.Error()}}
+	return &job.Fail{
+		Ref: j.Ref(), By: holder, Need: job.NeedHeld,
+		Failure: job.Failure{Type: "HookFailed", Message: err.Error()},
+	}
 }
 
 // call makes a call. Everything but an answer that tells of success is an error.

@@ -81,7 +81,8 @@ func newFixture(t *testing.T, allow ...netip.Prefix) *fixture {
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return &fixture{t, e, New(Options{
-		Engine: e, Secrets: [][]byte{[]byte("another one, that is newer"), testSecret}, Allow: allow, Version: "1", Logger: slog.New(slog.DiscardHandler),
+		Engine: e, Secrets: [][]byte{[]byte("another one, that is newer"), testSecret}, Allow: allow, Version: "1",
+		Logger: slog.New(slog.DiscardHandler),
 	})}
 }
 
@@ -183,7 +184,10 @@ func TestCallsFail(t *testing.T) {
 	if len(calls) > 0 {
 		t.Error("a private address was called")
 	}
-	page, err := f.engine.List(engine.ListOptions{Namespace: Namespace, Queue: Queue, State: job.Dead, Limit: 10, Bodies: true})
+	page, err := f.engine.List(engine.ListOptions{
+		Namespace: Namespace, Queue: Queue, State: job.Dead,
+		Limit: 10, Bodies: true,
+	})
 	if err != nil || len(page.Jobs) != 2 {
 		t.Fatalf("%d dead: %v", len(page.Jobs), err)
 	}

@@ -50,7 +50,8 @@ func prefixOf(r *http.Request) string {
 		plain := len(text) <= prefixMax && text[0] == '/' && !strings.Contains(text, "//") &&
 			!strings.Contains(text, "..")
 		for _, c := range []byte(text) {
-			plain = plain && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("/-_.~", c) >= 0)
+			plain = plain && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+				strings.IndexByte("/-_.~", c) >= 0)
 		}
 		if plain {
 			return text

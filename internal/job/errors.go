@@ -41,10 +41,11 @@ func (e *Error) Error() string { return e.Text }
 
 // The refusals. Their texts are for logs and operators; dialects have their own.
 var (
-	ErrNotFound     = &Error{Kind: NotFound, Text: "no such job"}
-	ErrNoQueue      = &Error{Kind: NotFound, Text: "no such queue"}
-	ErrDuplicate    = &Error{Kind: Duplicate, Text: "a job with this key exists"}
-	ErrFormat       = &Error{Kind: Busy, Text: "a node of the cluster may run a release that cannot read this: try again when all nodes run this one and can be reached"}
+	ErrNotFound  = &Error{Kind: NotFound, Text: "no such job"}
+	ErrNoQueue   = &Error{Kind: NotFound, Text: "no such queue"}
+	ErrDuplicate = &Error{Kind: Duplicate, Text: "a job with this key exists"}
+	ErrFormat    = &Error{Kind: Busy, Text: "a node of the cluster may run a release that cannot read this: try " +
+		"again when all nodes run this one and can be reached"}
 	ErrExists       = &Error{Kind: Exists, Text: "the queue exists already"}
 	ErrNotLeased    = &Error{Kind: NotLeased, Text: "the job is not leased"}
 	ErrNotOwner     = &Error{Kind: NotOwner, Text: "the job is held by somebody else"}

@@ -34,7 +34,10 @@ const (
 
 var (
 	deathNames   = [...]string{Exhausted: "exhausted", Killed: "killed"}
-	failureNames = [...]string{FailedByWorker: "worker", FailedByLapse: "lapse", FailedByEnd: "end", FailedByBlocker: "blocker"}
+	failureNames = [...]string{
+		FailedByWorker: "worker", FailedByLapse: "lapse", FailedByEnd: "end",
+		FailedByBlocker: "blocker",
+	}
 )
 
 // notice is the body of the job that a hook pushes, as JSON.

@@ -34,7 +34,8 @@ func TestNotice(t *testing.T) {
 		},
 	} {
 		j := job.Job{
-			ID: 7, Namespace: "n", Queue: "q", Type: "t", Body: []byte(c.body), BodyKind: c.kind, Created: at, Attempts: 3, Fails: 2,
+			ID: 7, Namespace: "n", Queue: "q", Type: "t", Body: []byte(c.body), BodyKind: c.kind, Created: at,
+			Attempts: 3, Fails: 2,
 			Failures: []job.Failure{{Message: "first"}, {Kind: job.FailedByLapse, Type: "T", Message: long}},
 		}
 		var got map[string]any

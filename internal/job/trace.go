@@ -15,7 +15,8 @@ func ParseTrace(text string) string {
 	trace := "00" + text[2:traceLength]
 	for i := range len(trace) {
 		c := trace[i]
-		if isDash := i == 2 || i == 35 || i == 52; isDash && c != '-' || !isDash && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+		if isDash := i == 2 || i == 35 || i == 52; isDash && c != '-' || !isDash && (c < '0' || c > '9') &&
+			(c < 'a' || c > 'f') {
 			return ""
 		}
 	}

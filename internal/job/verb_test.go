@@ -12,7 +12,8 @@ func TestVerbs(t *testing.T) {
 		seen[v.String()] = true
 	}
 	for want, c := range map[string]Command{
-		"push": &Push{}, "fetch": &Fetch{}, "ack": &Ack{}, "fail": &Fail{}, "end_holder": &EndHolder{}, "drop_value": &DropValue{},
+		"push": &Push{}, "fetch": &Fetch{}, "ack": &Ack{}, "fail": &Fail{}, "end_holder": &EndHolder{},
+		"drop_value": &DropValue{},
 	} {
 		if got := VerbOf(c).String(); got != want {
 			t.Errorf("%T is called %s", c, got)

@@ -13,15 +13,18 @@ var (
 	descLogKeep   = desc("cluster_log_keep_bytes",
 		"How much of the log is kept for nodes that are behind. It is cut when it is a quarter longer.")
 	descVoids = desc("cluster_fenced_total",
-		"Entries that were void since the start, because another term had begun. There are some when the leader changes.")
+		"Entries that were void since the start, because another term had begun. There are some when "+
+			"the leader changes.")
 	descChanges = desc("cluster_leader_changes_total",
-		"Terms that have begun since the start, as this node knows. One that was killed counts those again that it reads from its log.")
+		"Terms that have begun since the start, as this node knows. One that was killed counts those again that it "+
+			"reads from its log.")
 	descForwarded = desc("cluster_forwarded_connections",
 		"Connections of clients that this node passes on to the leader.")
 	descConfirm = desc("cluster_confirm_seconds",
 		"How long it took that a majority confirmed this node as the leader, which reads and empty answers wait for.")
 	descSnapshot = desc("cluster_snapshot_seconds",
-		"How long it took to put data on stable storage before the log is cut (cut), to send all data to a node that was too far behind (sent), and to receive it (received).", "kind")
+		"How long it took to put data on stable storage before the log is cut (cut), to send all data to a node that "+
+			"was too far behind (sent), and to receive it (received).", "kind")
 	descCaught = desc("cluster_catchup_received_bytes",
 		"How much this node has received of all data, which it is sent because it is new or too far behind.")
 	descCatchUp = desc("cluster_catchup_size_bytes",

@@ -10,9 +10,11 @@ var (
 	descCronFired = desc("cron_fired_total", "Jobs that a cron entry has pushed in its whole life.", "namespace",
 		"name")
 	descCronMissed = desc("cron_missed_total",
-		"Runs of a cron entry without a job because the server was down or its clock was put forward, in its whole life.", "namespace", "name")
+		"Runs of a cron entry without a job because the server was down or its clock was put forward, in its whole "+
+			"life.", "namespace", "name")
 	descCronSkipped = desc("cron_skipped_total",
-		"Runs of a cron entry without a job because the last one was unfinished or the push was refused, in its whole life.", "namespace", "name")
+		"Runs of a cron entry without a job because the last one was unfinished or the push was refused, in its "+
+			"whole life.", "namespace", "name")
 	descCronAge = desc("cron_age_seconds",
 		"How long ago a cron entry has pushed its last job; none if it never has.", "namespace", "name")
 	descCronLate = desc("cron_late_seconds",

@@ -60,7 +60,10 @@ func sizes(d *prometheus.Desc, s *timing.Sizes, p powers, labels ...string) prom
 func classic(count uint64, sum float64, p powers, atMost func(power int) uint64) *dto.Histogram {
 	v := &dto.Histogram{SampleCount: &count, SampleSum: &sum}
 	for power := p.first; power <= p.last; power += p.step {
-		v.Bucket = append(v.Bucket, &dto.Bucket{UpperBound: new(math.Exp2(float64(power))), CumulativeCount: new(atMost(power))})
+		v.Bucket = append(v.Bucket, &dto.Bucket{
+			UpperBound:      new(math.Exp2(float64(power))),
+			CumulativeCount: new(atMost(power)),
+		})
 	}
 	return v
 }

@@ -84,7 +84,8 @@ func TestNativeSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := m.GetHistogram()
-	if got := buckets(v); len(got) != 4 || got[1] != 1 || got[2] != 1 || got[4] != 2 || got[128] != 1 || v.GetSampleSum() != 110 {
+	if got := buckets(v); len(got) != 4 || got[1] != 1 || got[2] != 1 || got[4] != 2 || got[128] != 1 ||
+		v.GetSampleSum() != 110 {
 		t.Errorf("%v", got)
 	}
 }

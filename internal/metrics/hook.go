@@ -8,7 +8,8 @@ import (
 
 var (
 	descHookCalls = desc("hook_calls_total",
-		"Calls of URLs by hooks since the start: sent were answered with success, failed are tried again. Only if hooks.secret is set.", "result")
+		"Calls of URLs by hooks since the start: sent were answered with success, failed are tried again. Only if "+
+			"hooks.secret is set.", "result")
 	descHooksWaiting = desc("hook_calls_waiting",
 		"Calls that are still to be made, those that failed and are tried again included; only if hooks.secret is set.")
 	descHooksDead = desc("hook_calls_dead",

@@ -149,10 +149,13 @@ var (
 	descConnections      = desc("connections", "Open connections.", "protocol")
 	descConnectionsTotal = desc("connections_total", "Connections accepted since the start.", "protocol")
 	descConnectionsMax   = desc("connections_limit",
-		"How many connections all listeners together may have, which follows from the limit of open files; none if there is no limit.")
+		"How many connections all listeners together may have, which follows from the limit of open files; none if "+
+			"there is no limit.")
 	descRejected = desc("connections_rejected_total",
-		"Connections that the server closed: limit: there were too many; files: all listeners together had as many as the limit of open files allows; "+
-			"tls: no TLS session came about; input: all connections together had sent too much of unfinished requests; slow: a request did not arrive in time; "+
+		"Connections that the server closed: limit: there were too many; files: all listeners together had as many "+
+			"as the limit of open files allows; "+
+			"tls: no TLS session came about; input: all connections together had sent too much of unfinished "+
+			"requests; slow: a request did not arrive in time; "+
 			"foreign: the client spoke another protocol, as a browser does for a web page.",
 		"protocol", "reason")
 
@@ -163,7 +166,8 @@ var (
 		"Choices refused since the start because there were too many.")
 
 	descLogins = desc("logins_refused_total",
-		"Logins that failed: wrong: the password or token was wrong; limited: it was not looked at, because too many wrong ones had come from the same address.",
+		"Logins that failed: wrong: the password or token was wrong; limited: it was not looked at, because too many "+
+			"wrong ones had come from the same address.",
 		"protocol", "reason")
 
 	descWaiters   = desc("engine_waiters", "Callers that wait for a job, a result or room.")
@@ -202,7 +206,8 @@ var (
 	descStatsd      = desc("statsd_failures_total",
 		"Reports to the statsd collector that were not sent as a whole; only if statsd.addr is set.")
 	descSpans = desc("otlp_spans_total",
-		"Spans that the OpenTelemetry collector has taken, and those that were dropped; only if otlp.endpoint is set.", "result")
+		"Spans that the OpenTelemetry collector has taken, and those that were dropped; only if otlp.endpoint "+
+			"is set.", "result")
 	descCorruptions = desc("store_corruptions_total", "Reads that met damaged data. The server stops after the first.")
 )
 

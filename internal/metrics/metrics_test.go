@@ -81,17 +81,30 @@ func TestMetrics(t *testing.T) {
 		e := open(t)
 		do(t, e, push("a"), push("a"), push("b"), &job.Pause{Namespace: "ns", Queue: "b"},
 			&job.Fetch{Namespace: "ns", Queues: []string{"a"}, Max: 1, DefaultLease: time.Hour, Door: 4})
-		do(t, e, &job.SetSchedules{Entries: []job.Schedule{{Namespace: "ns", Name: "c", When: "@every 1m", Job: job.Spec{Queue: "c"}}}})
+		do(t, e, &job.SetSchedules{Entries: []job.Schedule{{
+			Namespace: "ns", Name: "c", When: "@every 1m",
+			Job: job.Spec{Queue: "c"},
+		}}})
 		testkit.Advance(t, 90*time.Second)
 		var took timing.Histogram
 		took.ObserveN(time.Second, 11)
 		text := scrape(t, Options{
 			Engine: e, Version: "1.2.3", Durability: "fsync", Recovery: 1500 * time.Millisecond,
-			Connections: func() []Connections { return []Connections{{"one", 2, 3, map[string]int64{"limit": 4, "tls": 1}}} },
-			Commands:    func() []Command { return []Command{{"one", "PUSH", 5, 6, took}, {Protocol: "one", Command: "FETCH"}} },
-			FreeBytes:   func() (uint64, error) { return 12345, nil },
-			Ready:       func() bool { return true },
-			DoorName:    doorName,
+			Connections: func() []Connections {
+				return []Connections{{
+					"one", 2, 3,
+					map[string]int64{"limit": 4, "tls": 1},
+				}}
+			},
+			Commands: func() []Command {
+				return []Command{
+					{"one", "PUSH", 5, 6, took},
+					{Protocol: "one", Command: "FETCH"},
+				}
+			},
+			FreeBytes: func() (uint64, error) { return 12345, nil },
+			Ready:     func() bool { return true },
+			DoorName:  doorName,
 		})
 		for _, want := range []string{
 			`millrace_jobs_pushed_total{namespace="ns",protocol="door2",queue="a"} 2`,
@@ -140,9 +153,11 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 		for _, name := range []string{
-			`millrace_build_info`, `millrace_store_fsync_seconds_sum`, `millrace_store_fsync_seconds_count`, `millrace_store_bytes`,
+			`millrace_build_info`, `millrace_store_fsync_seconds_sum`, `millrace_store_fsync_seconds_count`,
+			`millrace_store_bytes`,
 			`millrace_store_write_stalls_total`, `millrace_store_commits_total`, `millrace_store_commit_seconds_bucket`,
-			`millrace_store_commit_batch_jobs_bucket`, `millrace_store_fsync_seconds_bucket`, `millrace_command_seconds_bucket`,
+			`millrace_store_commit_batch_jobs_bucket`, `millrace_store_fsync_seconds_bucket`,
+			`millrace_command_seconds_bucket`,
 			`millrace_engine_command_seconds_bucket`, `go_goroutines`,
 			`process_cpu_seconds_total`,
 		} {
@@ -163,19 +178,26 @@ func TestCluster(t *testing.T) {
 	took.ObserveN(time.Second, 3)
 	text := scrape(t, Options{Cluster: func() Cluster {
 		return Cluster{
-			HasLeader: true, Term: 4, Commit: 9, Applied: 8, LogBytes: 100, LogKeep: 50, Voids: 1, LeaderChanges: 2, Forwarded: 7,
-			Nodes:    []ClusterNode{{Name: "b", Reachable: true, Lag: 3, LagTime: 1.5, Skew: -0.25, Differ: 2}, {Name: "c", Lag: 5}},
+			HasLeader: true, Term: 4, Commit: 9, Applied: 8, LogBytes: 100, LogKeep: 50, Voids: 1,
+			LeaderChanges: 2, Forwarded: 7,
+			Nodes: []ClusterNode{
+				{Name: "b", Reachable: true, Lag: 3, LagTime: 1.5, Skew: -0.25, Differ: 2},
+				{Name: "c", Lag: 5},
+			},
 			Confirms: took, Sent: took, CatchUpReceived: 30, CatchUpSize: 60, CatchUpSent: 90,
 		}
 	}})
 	for _, want := range []string{
-		`is_leader 0`, `has_leader 1`, `term 4`, `commit_index 9`, `applied_index 8`, `log_bytes 100`, `log_keep_bytes 50`, `fenced_total 1`,
+		`is_leader 0`, `has_leader 1`, `term 4`, `commit_index 9`, `applied_index 8`, `log_bytes 100`,
+		`log_keep_bytes 50`, `fenced_total 1`,
 		`leader_changes_total 2`, `forwarded_connections 7`, `members{reachable="yes"} 2`, `members{reachable="no"} 1`,
-		`node_reachable{node="b"} 1`, `node_reachable{node="c"} 0`, `lag_entries{node="c"} 5`, `lag_seconds{node="b"} 1.5`, `clock_skew_seconds{node="b"} -0.25`,
+		`node_reachable{node="b"} 1`, `node_reachable{node="c"} 0`, `lag_entries{node="c"} 5`,
+		`lag_seconds{node="b"} 1.5`, `clock_skew_seconds{node="b"} -0.25`,
 		`catchup_received_bytes 30`, `catchup_size_bytes 60`, `catchup_sent_bytes_total 90`,
 		`settings_differ{node="b"} 2`, `settings_differ{node="c"} 0`,
 		`confirm_seconds_count 3`, `confirm_seconds_bucket{le="0.5"} 0`, `confirm_seconds_bucket{le="1"} 3`,
-		`snapshot_seconds_count{kind="cut"} 0`, `snapshot_seconds_sum{kind="sent"} 3`, `snapshot_seconds_count{kind="received"} 0`,
+		`snapshot_seconds_count{kind="cut"} 0`, `snapshot_seconds_sum{kind="sent"} 3`,
+		`snapshot_seconds_count{kind="received"} 0`,
 	} {
 		if !strings.Contains(text, "\nmillrace_cluster_"+want+"\n") {
 			t.Errorf("%s is missing", want)
@@ -208,7 +230,8 @@ func TestQueuesAreCapped(t *testing.T) {
 			`millrace_queue_jobs{namespace="ns",queue="q8",state="ready"} 1`,
 			`millrace_queue_jobs{namespace="ns",queue="q9",state="ready"} 1`,
 		}
-		got := slices.DeleteFunc(series(text, "millrace_queue_jobs"), func(line string) bool { return !strings.Contains(line, `"ready"`) })
+		got := slices.DeleteFunc(series(text, "millrace_queue_jobs"),
+			func(line string) bool { return !strings.Contains(line, `"ready"`) })
 		if !slices.Equal(got, want) {
 			t.Errorf("%q", got)
 		}
@@ -263,7 +286,8 @@ func TestErrorsAreCounted(t *testing.T) {
 	for _, want := range []string{"0", "1"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-		if line := `promhttp_metric_handler_errors_total{cause="gathering"} ` + want + "\n"; !strings.Contains(w.Body.String(), line) {
+		if line := `promhttp_metric_handler_errors_total{cause="gathering"} ` + want +
+			"\n"; !strings.Contains(w.Body.String(), line) {
 			t.Errorf("%s is missing in\n%s", line, w.Body)
 		}
 	}
@@ -275,7 +299,8 @@ func TestStoppedEngine(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if text := scrape(t, Options{Engine: e}); len(series(text, "millrace_queues")) != 0 || len(series(text, "go_goroutines")) == 0 {
+	if text := scrape(t, Options{Engine: e}); len(series(text, "millrace_queues")) != 0 ||
+		len(series(text, "go_goroutines")) == 0 {
 		t.Error("what is still known is not told")
 	}
 }

@@ -18,7 +18,8 @@ type jobTotal struct {
 }
 
 func total(c job.Counter, name, help string) jobTotal {
-	help += " Since the start, by the protocol that did it: internal is what the server did by itself, such as lapses and expiries."
+	help += " Since the start, by the protocol that did it: internal is what the server did by itself, such as " +
+		"lapses and expiries."
 	return jobTotal{c, desc("jobs_"+name+"_total", help, "protocol", "namespace", "queue")}
 }
 
@@ -52,8 +53,9 @@ var (
 	descPaused = desc("queue_paused", "Whether fetches from the queue are stopped.", "namespace", "queue")
 	descSlots  = desc("queue_slots", "Jobs that may run at a time; only of queues that limit it.", "namespace",
 		"queue")
-	descSlotsUsed = desc("queue_slots_used", "Jobs that run and count for the limits of the queue; only of queues that have limits.", "namespace", "queue")
-	descHeld      = desc("queue_limited_jobs",
+	descSlotsUsed = desc("queue_slots_used",
+		"Jobs that run and count for the limits of the queue; only of queues that have limits.", "namespace", "queue")
+	descHeld = desc("queue_limited_jobs",
 		"Ready jobs that wait because of a limit; only of queues that have limits.", "namespace", "queue")
 	descQueues = desc("queues", "Queues there are.")
 )

@@ -19,22 +19,27 @@ type Command struct {
 }
 
 var (
-	descWait = desc("job_wait_seconds", "How long jobs were ready before they were fetched, by the protocol that fetched them.",
+	descWait = desc("job_wait_seconds", "How long jobs were ready before they were fetched, by the protocol "+
+		"that fetched them.",
 		"namespace", "queue", "type", "protocol")
-	descRun = desc("job_run_seconds", "How long jobs that were acked or failed by a worker had been held, by the protocol that fetched them.",
+	descRun = desc("job_run_seconds", "How long jobs that were acked or failed by a worker had been held, by the "+
+		"protocol that fetched them.",
 		"namespace", "queue", "type", "protocol")
 
 	descCommandsTotal = desc("commands_total",
-		"Commands of clients, as their protocols call them, by how they were answered.", "protocol", "command", "result")
+		"Commands of clients, as their protocols call them, by how they were "+
+			"answered.", "protocol", "command", "result")
 	descCommandTime = desc("command_seconds",
-		"How long commands of clients took from when they were read until they were answered. What waits for a job, a result or room takes as long as it waits.",
+		"How long commands of clients took from when they were read until they were answered. What waits for a job, "+
+			"a result or room takes as long as it waits.",
 		"protocol", "command")
 
 	descVerbsTotal = desc("engine_commands_total",
 		"What protocols, operators and the server itself have asked of the engine, by how it ended.",
 		"protocol", "verb", "result")
 	descVerbTime = desc("engine_command_seconds",
-		"How long the engine took from applying a command until it was committed. Commands that had to wait for a job, a result or room are not in it.",
+		"How long the engine took from applying a command until it was committed. Commands that had to wait for a "+
+			"job, a result or room are not in it.",
 		"protocol", "verb")
 
 	descCommitTime = desc("store_commit_seconds",

@@ -204,7 +204,10 @@ func (b *beanstalkd) pauses(to Sink) error {
 			return err
 		}
 		if left := stats.seconds("pause-time-left"); found && left > 0 {
-			err := to.Take(&dialect.Arrival{ID: "paused " + tube, Queue: tube, State: dialect.StatePaused, RunAt: job.TimeOf(time.Now().Add(left))})
+			err := to.Take(&dialect.Arrival{
+				ID: "paused " + tube, Queue: tube, State: dialect.StatePaused,
+				RunAt: job.TimeOf(time.Now().Add(left)),
+			})
 			if err != nil {
 				return err
 			}

@@ -51,9 +51,11 @@ func TestBinlog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("binlog.9", binlogRecord(2, 1, "b", "two"), binlogRecord(1, 1, "a", "one"), binlogRecord(3, 1, "a", "gone"), make([]byte, 500))
+	write("binlog.9", binlogRecord(2, 1, "b", "two"), binlogRecord(1, 1, "a", "one"), binlogRecord(3, 1, "a", "gone"),
+		make([]byte, 500))
 	cut := binlogRecord(5, 1, "a", "cut off")
-	write("binlog.10", binlogRecord(1, binlogBuried, "", ""), binlogRecord(3, binlogDeleted, "", ""), binlogRecord(4, binlogDelayed, "a", ""), cut[:len(cut)-4])
+	write("binlog.10", binlogRecord(1, binlogBuried, "", ""), binlogRecord(3, binlogDeleted, "", ""),
+		binlogRecord(4, binlogDelayed, "a", ""), cut[:len(cut)-4])
 	s, err := Open(t.Context(), "beanstalkd", dir)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +87,8 @@ func TestBinlog(t *testing.T) {
 	if _, err := Open(t.Context(), "beanstalkd", dir); err == nil || !strings.Contains(err.Error(), "version 5") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Open(t.Context(), "beanstalkd", t.TempDir()); err == nil || !strings.Contains(err.Error(), "no files of a binlog") {
+	if _, err := Open(t.Context(), "beanstalkd", t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "no files of a binlog") {
 		t.Errorf("%v", err)
 	}
 }

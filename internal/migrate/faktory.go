@@ -136,7 +136,10 @@ func (f *faktory) Read(ctx context.Context, to Sink) error {
 		return err
 	}
 	for _, queue := range paused {
-		if err := to.Take(&dialect.Arrival{ID: "paused " + queue, Queue: queue, State: dialect.StatePaused}); err != nil {
+		if err := to.Take(&dialect.Arrival{
+			ID: "paused " + queue, Queue: queue,
+			State: dialect.StatePaused,
+		}); err != nil {
 			return err
 		}
 	}

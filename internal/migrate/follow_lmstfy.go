@@ -54,7 +54,8 @@ func followLmstfy(_ context.Context, address string) (Follower, error) {
 }
 
 var errLmstfyAddress = errors.New(
-	"that is no address to follow: write http://TOKEN@HOST:PORT/NAMESPACE/QUEUE, or several queues with commas between them",
+	"that is no address to follow: write http://TOKEN@HOST:PORT/NAMESPACE/QUEUE, or several queues with " +
+		"commas between them",
 )
 
 func (f *lmstfyFollower) Protocol() string { return "lmstfy" }

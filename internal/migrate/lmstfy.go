@@ -122,7 +122,10 @@ func (l *lmstfy) Read(ctx context.Context, to Sink) error {
 		}{{"q", job.Ready}, {"d", job.Dead}} {
 			err := eachFromTail(ctx, l.redis, q.key(list.prefix), &r.pages, func(text string) error {
 				tries, id, ok := packedJob(text)
-				a := &dialect.Arrival{ID: id, Pool: l.pool, Namespace: q.namespace, Queue: q.name, State: list.state.String(), Tries: tries}
+				a := &dialect.Arrival{
+					ID: id, Pool: l.pool, Namespace: q.namespace, Queue: q.name,
+					State: list.state.String(), Tries: tries,
+				}
 				if !ok {
 					to.Leave(a, "it is no job: "+clipped(text))
 					return nil

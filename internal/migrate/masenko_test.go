@@ -42,7 +42,8 @@ func TestMasenko(t *testing.T) {
 	var text []byte
 	for _, chunk := range [][]byte{
 		masenkoChunk(masenkoTaskOp(1, "q", "done", "", `{"a":1}`, 0, 20, nil)),
-		masenkoChunk(masenkoTaskOp(2, "q", "ready", "dead", `{"a":1.50}`, 0, 20, []uint32{}), masenkoTaskOp(3, long, "later", "", "null", now+100, 0, nil)),
+		masenkoChunk(masenkoTaskOp(2, "q", "ready", "dead", `{"a":1.50}`, 0, 20, []uint32{}),
+			masenkoTaskOp(3, long, "later", "", "null", now+100, 0, nil)),
 		masenkoChunk(masenkoOp(2, 1)),
 		masenkoChunk(masenkoTaskOp(4, "q", "fails", "dead", "", 0, 3, nil), masenkoOp(4, 4, now+1000)),
 		masenkoChunk(masenkoTaskOp(5, "q", "old fail", "", "7", 0, 3, nil)), masenkoChunk(masenkoOp(4, 5)),
@@ -50,7 +51,8 @@ func TestMasenko(t *testing.T) {
 		masenkoChunk(masenkoTaskOp(7, "q", "dies with it", "dead", `"y"`, 0, 0, []uint32{6})),
 		masenkoChunk(masenkoTaskOp(8, "q", "waits", "", `"z"`, 0, 0, []uint32{2, 1})),
 		masenkoChunk(masenkoTaskOp(9, "q", "waited", "", `"w"`, now-50, 0, []uint32{1, 99})),
-		masenkoChunk(masenkoOp(2, 6), masenkoTaskOp(6, "dead", "dies", "", `"x"`, 0, 0, nil), masenkoTaskOp(7, "dead", "dies with it", "", `"y"`, 0, 0, []uint32{6})),
+		masenkoChunk(masenkoOp(2, 6), masenkoTaskOp(6, "dead", "dies", "", `"x"`, 0, 0, nil),
+			masenkoTaskOp(7, "dead", "dies with it", "", `"y"`, 0, 0, []uint32{6})),
 		masenkoChunk(masenkoOp(8, 10)),
 		masenkoChunk(masenkoOp(2, 77)),
 	} {

@@ -182,7 +182,10 @@ func (f *faktoryFile) Count(context.Context) (uint64, error) { return f.jobs, ni
 // they stand in the file.
 func (f *faktoryFile) Read(ctx context.Context, to Sink) error {
 	for _, queue := range f.paused {
-		if err := to.Take(&dialect.Arrival{ID: "paused " + queue, Queue: queue, State: dialect.StatePaused}); err != nil {
+		if err := to.Take(&dialect.Arrival{
+			ID: "paused " + queue, Queue: queue,
+			State: dialect.StatePaused,
+		}); err != nil {
 			return err
 		}
 	}
@@ -195,7 +198,10 @@ func (f *faktoryFile) Read(ctx context.Context, to Sink) error {
 			switch o := o.(type) {
 			case *model.ListObject:
 				for _, text := range slices.Backward(o.Values) { // jobs are added at the head
-					if err := r.job(string(text), dialect.Arrival{Queue: o.Key, State: job.Ready.String()}); err != nil {
+					if err := r.job(string(text), dialect.Arrival{
+						Queue: o.Key,
+						State: job.Ready.String(),
+					}); err != nil {
 						return err
 					}
 				}

@@ -48,7 +48,10 @@ func writeRDB(t *testing.T, path string) {
 		enc.WriteDBHeader(1, 1, 0),
 		enc.WriteListObject("mails", [][]byte{[]byte(text("elsewhere", "mails"))}),
 		enc.WriteDBHeader(2, 8, 0),
-		enc.WriteListObject("mails", [][]byte{[]byte(text("third", "mails")), []byte(text("second", "mails")), []byte(text("first", "mails")), []byte("nonsense")}),
+		enc.WriteListObject("mails", [][]byte{
+			[]byte(text("third", "mails")), []byte(text("second", "mails")),
+			[]byte(text("first", "mails")), []byte("nonsense"),
+		}),
 		enc.WriteListObject("no queue", [][]byte{[]byte(text("x", "x"))}),
 		enc.WriteStringObject("string", []byte("x")),
 		enc.WriteZSetObject("scheduled", set(map[string]float64{text("later", "b"): 1.9e9, text("soon", "a"): 1.8e9})),
@@ -80,7 +83,8 @@ func TestFaktoryFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"mails paused paused mails", "a leased held c", "mails ready first c", "mails ready second c", "mails ready third c",
+		"mails paused paused mails", "a leased held c", "mails ready first c", "mails ready second c",
+		"mails ready third c",
 		"a scheduled soon c", "b scheduled later c", "a dead dead c",
 	}
 	if !slices.Equal(got.taken, want) || len(got.left) != 1 || !strings.Contains(got.left[0], "nonsense") {
@@ -107,7 +111,10 @@ func TestFaktoryFileDamaged(t *testing.T) {
 	for _, c := range []struct {
 		text []byte
 		says string
-	}{{flipped, "checksum is wrong"}, {whole[:len(whole)-3], "checksum is wrong"}, {[]byte("hello"), "no RDB file"}, {nil, "no RDB file"}} {
+	}{{flipped, "checksum is wrong"}, {whole[:len(whole)-3], "checksum is wrong"}, {
+		[]byte("hello"),
+		"no RDB file",
+	}, {nil, "no RDB file"}} {
 		if err := os.WriteFile(path, c.text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +122,10 @@ func TestFaktoryFileDamaged(t *testing.T) {
 			t.Errorf("%d bytes: %v", len(c.text), err)
 		}
 	}
-	for address, says := range map[string]string{path + "?db=x": "no number", path + "?x": "not understood", "/none.rdb": "no such file"} {
+	for address, says := range map[string]string{
+		path + "?db=x": "no number", path + "?x": "not understood",
+		"/none.rdb": "no such file",
+	} {
 		if _, err := Open(t.Context(), "faktory", address); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", address, err)
 		}

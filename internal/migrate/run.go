@@ -224,7 +224,10 @@ func (r *run) took(u *unit, result *api.MigrationResult) error {
 	}{{result.Refused, false}, {result.Partly, true}} {
 		for _, l := range list.lines {
 			at := u.jobs[l.Line-1]
-			r.problem(Problem{ID: l.ID, Namespace: at.namespace, Queue: at.queue, State: at.state, Partly: list.partly, Problem: l.Problem})
+			r.problem(Problem{
+				ID: l.ID, Namespace: at.namespace, Queue: at.queue, State: at.state, Partly: list.partly,
+				Problem: l.Problem,
+			})
 		}
 	}
 	if r.o.Progress != nil {

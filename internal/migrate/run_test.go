@@ -32,7 +32,10 @@ func (s *fakeSource) Read(_ context.Context, to Sink) error {
 		return err
 	}
 	for i := range s.jobs - 1 {
-		if err := to.Take(&dialect.Arrival{ID: fmt.Sprint(i), Queue: fmt.Sprintf("q%d", i%2), State: "ready"}); err != nil {
+		if err := to.Take(&dialect.Arrival{
+			ID: fmt.Sprint(i), Queue: fmt.Sprintf("q%d", i%2),
+			State: "ready",
+		}); err != nil {
 			return err
 		}
 	}
@@ -139,7 +142,8 @@ func TestRun(t *testing.T) {
 		}
 	}
 	sum := r.Sum()
-	if sum.Read != jobs || sum.Arrived != jobs-2 || sum.Refused != 2 || r.Left != jobs || total != jobs || done < jobs-1 {
+	if sum.Read != jobs || sum.Arrived != jobs-2 || sum.Refused != 2 || r.Left != jobs ||
+		total != jobs || done < jobs-1 {
 		t.Errorf("%+v, left %d, done %d of %d", sum, r.Left, done, total)
 	}
 	if len(problems) != 3 || len(r.Problems) != 3 || !problems[1].Partly && !problems[2].Partly {

@@ -170,10 +170,16 @@ func TestWorkqDamage(t *testing.T) {
 		{"last record", map[string][]byte{"000000001.log": flip(len(l.Text) - 1)}, 1, ""},
 		{"zeros", map[string][]byte{"000000001.log": append(l.Text[:whole:whole], make([]byte, 5000)...)}, 1, ""},
 		{"first record", map[string][]byte{"000000001.log": flip(whole - 1)}, 0, "damaged"},
-		{"first file", map[string][]byte{"000000001.log": l.Text[:whole+1], "000000002.log": newWorkqLog().Text}, 0, "other files follow"},
+		{
+			"first file",
+			map[string][]byte{"000000001.log": l.Text[:whole+1], "000000002.log": newWorkqLog().Text},
+			0,
+			"other files follow",
+		},
 		{"head", map[string][]byte{"000000001.log": flip(7)}, 0, "no command log"},
 		{"command", map[string][]byte{"000000001.log": unknown.Text}, 0, "type 9 is not known"},
-		{"form", map[string][]byte{"000000001.log": newWorkqLog().Record(append([]byte{3}, make([]byte, 17)...)).Record(make([]byte, 18)).Text}, 0, "not known"},
+		{"form", map[string][]byte{"000000001.log": newWorkqLog().Record(append([]byte{3},
+			make([]byte, 17)...)).Record(make([]byte, 18)).Text}, 0, "not known"},
 		{"short", map[string][]byte{"000000001.log": newWorkqLog().Record([]byte{1, 2, 3}).Text}, 0, "another form"},
 		{"nothing", nil, 0, "has no files"},
 	} {

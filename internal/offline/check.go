@@ -72,8 +72,10 @@ func Check(ctx context.Context, dir string, progress ProgressFunc) (Report, erro
 // nodeFile is in the data directory of a node of a cluster.
 const nodeFile = "NODE"
 
-var errNode = errors.New("is the data of a node of a cluster, and its newest part is in the log that the nodes share: " +
-	"make a backup with \"millrace backup\" at a running node, and use that. If the majority is lost, see \"millrace cluster recover\"")
+var errNode = errors.New("is the data of a node of a cluster, and its newest part is in the log that " +
+	"the nodes share: " +
+	"make a backup with \"millrace backup\" at a running node, and use that. If the majority is lost, see \"millrace " +
+	"cluster recover\"")
 
 // ofNode reports whether a directory is the store in the data directory of a node.
 func ofNode(dir string) bool {

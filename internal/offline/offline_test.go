@@ -60,7 +60,10 @@ func filled(t *testing.T) string {
 	e, _, closeAll := openDir(t, dir)
 	c := e.NewCaller()
 	body := strings.Repeat("x", 2000) // enough for a table on disk
-	cmds := []job.Command{push("b", "1"), push("b", "2"), &job.Fetch{Namespace: "ns", Queues: []string{"b"}, Max: 1, DefaultLease: time.Hour}}
+	cmds := []job.Command{
+		push("b", "1"), push("b", "2"),
+		&job.Fetch{Namespace: "ns", Queues: []string{"b"}, Max: 1, DefaultLease: time.Hour},
+	}
 	for range 1000 {
 		cmds = append(cmds, push("a", body))
 	}
@@ -145,7 +148,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s did not end", p)
 		}
 	}
-	if len(r.Queues) != 2 || r.Queues[0].Name != "a" || r.Queues[0].Counts[job.Ready] != 1000 || r.Tables == 0 || r.Records < 2000 {
+	if len(r.Queues) != 2 || r.Queues[0].Name != "a" || r.Queues[0].Counts[job.Ready] != 1000 || r.Tables == 0 ||
+		r.Records < 2000 {
 		t.Errorf("report %+v", r)
 	}
 	if got := r.Jobs(); got[job.Ready] != 1051 || got[job.Leased] != 1 {
@@ -170,7 +174,10 @@ func TestCheckRefusals(t *testing.T) {
 			"missing", func(t *testing.T) string { t.Helper(); return filepath.Join(t.TempDir(), "none") },
 			fs.ErrNotExist, false, "check the path",
 		},
-		{"empty", func(t *testing.T) string { t.Helper(); return t.TempDir() }, fs.ErrNotExist, false, "no store in it"},
+		{
+			"empty", func(t *testing.T) string { t.Helper(); return t.TempDir() }, fs.ErrNotExist, false,
+			"no store in it",
+		},
 		{
 			"node", func(t *testing.T) string {
 				t.Helper()
@@ -200,7 +207,12 @@ func TestCheckRefusals(t *testing.T) {
 			ErrDamaged, true, "log-",
 		},
 		{
-			"log cut", func(t *testing.T) string { t.Helper(); dir := running(t); return empty(t, dir, newestLog(t, dir)) },
+			"log cut", func(t *testing.T) string {
+				t.Helper()
+				dir := running(t)
+				return empty(t, dir,
+					newestLog(t, dir))
+			},
 			ErrDamaged, true, "log-",
 		},
 		{
@@ -214,14 +226,18 @@ func TestCheckRefusals(t *testing.T) {
 		{
 			"record", func(t *testing.T) string {
 				t.Helper()
-				return change(t, filled(t), func(b *store.Batch) { b.Set(record.JobKey(nil, 1, 1, record.PartState), []byte("?")) })
+				return change(t, filled(t), func(b *store.Batch) {
+					b.Set(record.JobKey(nil, 1, 1, record.PartState), []byte("?"))
+				})
 			},
 			ErrDamaged, true, "malformed record",
 		},
 		{
 			"invariant", func(t *testing.T) string {
 				t.Helper()
-				return change(t, filled(t), func(b *store.Batch) { b.Delete(record.JobKey(nil, 2, 3, record.PartFirst)) })
+				return change(t, filled(t), func(b *store.Batch) {
+					b.Delete(record.JobKey(nil, 2, 3, record.PartFirst))
+				})
 			},
 			ErrDamaged, true, "INV-",
 		},
@@ -336,7 +352,8 @@ func TestRestore(t *testing.T) {
 		if !maps.Equal(before, contents(t, dir)) {
 			t.Error("the copy is another")
 		}
-		if _, err := Restore(t.Context(), backup, dir, ignore); err == nil || !strings.Contains(err.Error(), "is not empty") {
+		if _, err := Restore(t.Context(), backup, dir, ignore); err == nil ||
+			!strings.Contains(err.Error(), "is not empty") {
 			t.Errorf("restored onto itself: %v", err)
 		}
 	}
@@ -432,7 +449,10 @@ func bodies(t *testing.T, s store.Reader) map[string]bool {
 		t.Fatal(err)
 	}
 	for _, info := range infos {
-		page, err := q.List(engine.ListOptions{Namespace: "ns", Queue: info.Name, State: job.Ready, Limit: 1 << 30, Bodies: true})
+		page, err := q.List(engine.ListOptions{
+			Namespace: "ns", Queue: info.Name, State: job.Ready,
+			Limit: 1 << 30, Bodies: true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,8 @@ func checkTarget(backup, dir string) error {
 	case err != nil:
 		return fmt.Errorf("look into %s: %w", dir, err)
 	case len(names) > 0:
-		return fmt.Errorf("%s is not empty: it holds %s: name a new directory, or move that one away; nothing is ever overwritten", dir, names[0])
+		return fmt.Errorf("%s is not empty: it holds %s: name a new directory, or move that one away; nothing is "+
+			"ever overwritten", dir, names[0])
 	}
 	return nil
 }

@@ -12,19 +12,29 @@ import (
 
 // outcomes says what each action makes of a job that is in a state; a pair that is not here is refused.
 var outcomes = map[api.Action]map[string]string{
-	api.ActionRetry:  {"retrying": "ready", "failed": "ready", "dead": "ready"},
-	api.ActionRun:    {"scheduled": "ready"},
-	api.ActionKill:   {"scheduled": "dead", "blocked": "dead", "ready": "dead", "running": "dead", "retrying": "dead", "buried": "dead"},
-	api.ActionCancel: {"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone", "retrying": "gone", "buried": "gone"},
+	api.ActionRetry: {"retrying": "ready", "failed": "ready", "dead": "ready"},
+	api.ActionRun:   {"scheduled": "ready"},
+	api.ActionKill: {
+		"scheduled": "dead", "blocked": "dead", "ready": "dead", "running": "dead", "retrying": "dead",
+		"buried": "dead",
+	},
+	api.ActionCancel: {
+		"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone", "retrying": "gone",
+		"buried": "gone",
+	},
 	api.ActionDelete: {
-		"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone", "retrying": "gone", "buried": "gone",
+		"scheduled": "gone", "blocked": "gone", "ready": "gone", "running": "gone",
+		"retrying": "gone", "buried": "gone",
 		"done": "gone", "failed": "gone", "dead": "gone",
 	},
 	api.ActionMove: {
 		"scheduled": "scheduled", "blocked": "blocked", "ready": "ready", "retrying": "retrying", "buried": "buried",
 		"done": "done", "failed": "failed", "dead": "dead",
 	},
-	api.ActionBury: {"scheduled": "buried", "blocked": "buried", "ready": "buried", "running": "buried", "retrying": "buried"},
+	api.ActionBury: {
+		"scheduled": "buried", "blocked": "buried", "ready": "buried", "running": "buried",
+		"retrying": "buried",
+	},
 	api.ActionKick: {"buried": "ready"},
 
 	api.ActionRespawn: {"failed": "ready", "dead": "ready"},
@@ -72,7 +82,8 @@ func TestActions(t *testing.T) {
 							continue
 						}
 						p := act(other, true)
-						if p == nil || p.Status != http.StatusConflict || p.State != state || !strings.Contains(p.Detail, "nothing was done") || f.state(id) != state {
+						if p == nil || p.Status != http.StatusConflict || p.State != state ||
+							!strings.Contains(p.Detail, "nothing was done") || f.state(id) != state {
 							t.Fatalf("%s seen as %s: %+v, and it is %s", state, other, p, f.state(id))
 						}
 					}
@@ -88,7 +99,8 @@ func TestActions(t *testing.T) {
 						t.Errorf("%s of a job that is %s makes it %s, want %s", a, state, f.state(id), want)
 					case !applies && (p == nil || f.state(id) != state):
 						t.Errorf("%s of a job that is %s: %v, and it is %s", a, state, p, f.state(id))
-					case !applies && told && p.Status != http.StatusBadRequest, !applies && !told && p.Status != http.StatusConflict:
+					case !applies && told && p.Status != http.StatusBadRequest, !applies && !told &&
+						p.Status != http.StatusConflict:
 						t.Errorf("%s of a job that is %s: %v", a, state, p)
 					}
 				}
@@ -101,7 +113,8 @@ func TestMoveGoesThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{}, HandlerOptions{})
 	id := f.push(job.Spec{})
-	f.want(200, "POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", id), `{"action":"move","to":"there","state":"ready"}`, nil)
+	f.want(200, "POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", id),
+		`{"action":"move","to":"there","state":"ready"}`, nil)
 	var q api.Queue
 	f.want(200, "GET", "/api/v1/namespaces/ns/queues/there", "", &q)
 	if q.Counts["ready"] != 1 {
@@ -158,14 +171,23 @@ func TestRefusedActions(t *testing.T) {
 		{"wrong type", one, `{"action":1}`, 400, "cannot be read"},
 		{"deep JSON", one, strings.Repeat("[", 100_000), 400, "cannot be read"},
 		{"unknown job", "/api/v1/namespaces/ns/jobs/4711/actions", `{"action":"kill"}`, 404, "4711"},
-		{"other namespace", fmt.Sprintf("/api/v1/namespaces/x/jobs/%d/actions", id), `{"action":"kill"}`, 404, "not there"},
+		{
+			"other namespace", fmt.Sprintf("/api/v1/namespaces/x/jobs/%d/actions", id), `{"action":"kill"}`,
+			404, "not there",
+		},
 		{"other queue", one, `{"action":"kill","queue":"x"}`, 404, "not there"},
 		{"no id", "/api/v1/namespaces/ns/jobs/abc/actions", `{"action":"kill"}`, 404, "abc"},
 		{"id zero", "/api/v1/namespaces/ns/jobs/0/actions", `{"action":"kill"}`, 404, "no id"},
 		{"no jobs", "/api/v1/actions", `{"action":"kill"}`, 400, "jobs"},
 		{"too many jobs", "/api/v1/actions", `{"action":"kill","jobs":[` + many + `]}`, 400, "1000"},
-		{"one of several is wrong", "/api/v1/actions", `{"action":"kill","jobs":[` + ref + `,{"namespace":"ns","id":1,"state":"x"}]}`, 400, "number 2"},
-		{"one of several has no id", "/api/v1/actions", `{"action":"kill","jobs":[` + ref + `,{"namespace":"ns"}]}`, 400, "number 2"},
+		{
+			"one of several is wrong", "/api/v1/actions",
+			`{"action":"kill","jobs":[` + ref + `,{"namespace":"ns","id":1,"state":"x"}]}`, 400, "number 2",
+		},
+		{
+			"one of several has no id", "/api/v1/actions",
+			`{"action":"kill","jobs":[` + ref + `,{"namespace":"ns"}]}`, 400, "number 2",
+		},
 		{"too large", "/api/v1/actions", `{"action":"` + strings.Repeat("x", bodyMax) + `"}`, 413, "bytes"},
 	}
 	for _, tt := range tests {

@@ -47,7 +47,10 @@ func TestActivities(t *testing.T) {
 	call("POST", "/api/v1/actions", fmt.Sprintf(`{"action":"kill","jobs":[{"namespace":"ns","queue":"q","id":%d},{"namespace":"ns","queue":"q","id":%d}]}`, id, other))
 	call("POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", id), `{"action":"retry"}`)
 	call("DELETE", "/api/v1/namespaces/ns/queues/q", "")
-	want := []string{"remove queue q: 2 by curl/8.0", fmt.Sprintf("retry job %d of queue q: 1 by curl/8.0", id), "kill chosen jobs: 2 by curl/8.0", "pause queue q: 0 by curl/8.0"}
+	want := []string{
+		"remove queue q: 2 by curl/8.0", fmt.Sprintf("retry job %d of queue q: 1 by curl/8.0", id),
+		"kill chosen jobs: 2 by curl/8.0", "pause queue q: 0 by curl/8.0",
+	}
 	said(f, want...)
 	if _, err := f.service.Respawn(t.Context(), "ns", "none", api.RespawnOptions{Limit: 1}); err == nil {
 		t.Error("there is no such queue")
@@ -65,7 +68,8 @@ func TestActivities(t *testing.T) {
 	f = openFixture(t, st, Options{}, HandlerOptions{})
 	defer f.close()
 	list := f.service.Activities()
-	if len(list) != activityKept || list[0].Jobs != activityKept+9 || list[len(list)-1].Jobs != 10 || len(list[0].What) != activityText {
+	if len(list) != activityKept || list[0].Jobs != activityKept+9 || list[len(list)-1].Jobs != 10 ||
+		len(list[0].What) != activityText {
 		t.Errorf("%d are kept, %+v to %+v", len(list), list[0], list[len(list)-1])
 	}
 }
@@ -73,7 +77,10 @@ func TestActivities(t *testing.T) {
 // The figures of a type are those of all its queues.
 func TestTypes(t *testing.T) {
 	t.Parallel()
-	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone, TimedTypes: 10, TimedQueues: 10})
+	e, err := engine.Open(engine.Options{
+		Store: memstore.New(), Durability: engine.DurabilityNone,
+		TimedTypes: 10, TimedQueues: 10,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +92,12 @@ func TestTypes(t *testing.T) {
 	defer f.close()
 	for _, queue := range []string{"a", "b"} {
 		id := f.push(job.Spec{Queue: queue, Type: "Mail"})
-		f.do(&job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1}, &job.Ack{Ref: job.ByID("ns", queue, id), Need: job.NeedLeased})
+		f.do(&job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1},
+			&job.Ack{Ref: job.ByID("ns", queue, id), Need: job.NeedLeased})
 	}
 	all, err := f.service.Types("")
-	if got := all.Types; err != nil || len(got) != 1 || got[0].Type != "Mail" || got[0].Others || got[0].Fetched != 2 || got[0].Acked != 2 || got[0].Wait == nil || got[0].Wait.Jobs != 2 || got[0].Run == nil || got[0].Run.Jobs != 2 {
+	if got := all.Types; err != nil || len(got) != 1 || got[0].Type != "Mail" || got[0].Others || got[0].Fetched != 2 ||
+		got[0].Acked != 2 || got[0].Wait == nil || got[0].Wait.Jobs != 2 || got[0].Run == nil || got[0].Run.Jobs != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -144,7 +153,8 @@ func TestTypeHistory(t *testing.T) {
 		}
 		var got api.Types
 		f.want(200, "GET", "/api/v1/types?period=hour", "", &got)
-		if len(got.Types) != 1 || got.Types[0].Fetched != 5 || got.Seconds < 60 || got.Types[0].Wait == nil || !near(got.Types[0].Wait.P50, 1) {
+		if len(got.Types) != 1 || got.Types[0].Fetched != 5 || got.Seconds < 60 || got.Types[0].Wait == nil ||
+			!near(got.Types[0].Wait.P50, 1) {
 			t.Errorf("%+v", got)
 		}
 		f.want(400, "GET", "/api/v1/types?period=year", "", nil)
@@ -186,11 +196,14 @@ func TestActivityOfAll(t *testing.T) {
 	}
 	slices.Reverse(got)
 	want := []string{
-		"make token …long for namespace ns", "set limits of queue q: 2 at a time, rate 5/m, burst 3", "set limits of queue q: none",
-		"set cron entry nightly: 0 3 * * * to queue q", "pause cron entry nightly", "resume cron entry nightly", "run cron entry nightly",
+		"make token …long for namespace ns", "set limits of queue q: 2 at a time, rate 5/m, burst 3",
+		"set limits of queue q: none",
+		"set cron entry nightly: 0 3 * * * to queue q", "pause cron entry nightly", "resume cron entry nightly",
+		"run cron entry nightly",
 		"remove cron entry nightly", "limit token …long of namespace ns: 600 reads, 0 writes in 60 s",
 		"remove the limits of token …long of namespace ns", "remove token …long of namespace ns",
-		"make node c at 10.0.0.3:7430 a member of the cluster", "remove node b from the cluster", "ask for another leader",
+		"make node c at 10.0.0.3:7430 a member of the cluster", "remove node b from the cluster",
+		"ask for another leader",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -39,7 +39,10 @@ func TestQueues(t *testing.T) {
 			}
 		}
 	}
-	for filter, want := range map[string]int{"": 15, "namespace=b": 5, "name=3": 3, "namespace=b&name=3": 1, "namespace=x": 0, "name=q": 15} {
+	for filter, want := range map[string]int{
+		"": 15, "namespace=b": 5, "name=3": 3, "namespace=b&name=3": 1,
+		"namespace=x": 0, "name=q": 15,
+	} {
 		whole := follow(filter, api.PageMax)
 		if len(whole) != want || !slices.IsSorted(whole) {
 			t.Errorf("%q: %v", filter, whole)
@@ -52,7 +55,8 @@ func TestQueues(t *testing.T) {
 	}
 	var spaces api.NamespacePage
 	f.want(200, "GET", "/api/v1/namespaces?limit=2", "", &spaces)
-	if len(spaces.Namespaces) != 2 || spaces.Namespaces[1].Name != "b" || spaces.Namespaces[1].Queues != 5 || spaces.Namespaces[1].Counts["ready"] != 5 {
+	if len(spaces.Namespaces) != 2 || spaces.Namespaces[1].Name != "b" || spaces.Namespaces[1].Queues != 5 ||
+		spaces.Namespaces[1].Counts["ready"] != 5 {
 		t.Errorf("%+v", spaces)
 	}
 	next := spaces.Next
@@ -71,7 +75,8 @@ func TestQueueActions(t *testing.T) {
 	f.push(job.Spec{Queue: "a/b?c", Origin: 4})
 	var q api.Queue
 	f.want(200, "GET", "/api/v1/namespaces/ns/queues/a%2Fb%3Fc", "", &q)
-	if q.Name != "a/b?c" || q.Counts["ready"] != 1 || q.Jobs != 1 || q.Totals["pushed"] != 1 || !slices.Equal(q.Protocols, []string{"door4"}) ||
+	if q.Name != "a/b?c" || q.Counts["ready"] != 1 || q.Jobs != 1 || q.Totals["pushed"] != 1 ||
+		!slices.Equal(q.Protocols, []string{"door4"}) ||
 		q.OldestReadySeconds == nil || q.Paused || q.Created == nil {
 		t.Errorf("%+v", q)
 	}
@@ -91,7 +96,8 @@ func TestQueueActions(t *testing.T) {
 	var n api.Count
 	f.want(200, "POST", "/api/v1/namespaces/ns/queues/q/respawn", `{"limit":5,"attempts":3,"ttl_seconds":60}`, &n)
 	d, err := f.service.Job("ns", "q", ids["dead"])
-	if n.Jobs != 1 || err != nil || d.State != "ready" || d.Attempts != 0 || d.Policy.MaxAttempts != 3 || d.ExpireAt == nil {
+	if n.Jobs != 1 || err != nil || d.State != "ready" || d.Attempts != 0 || d.Policy.MaxAttempts != 3 ||
+		d.ExpireAt == nil {
 		t.Errorf("%+v, %+v, %v", n, d, err)
 	}
 	for state, want := range map[string]int{"ready": 2, "scheduled": 1, "running": 1, "done": 1} {
@@ -101,7 +107,8 @@ func TestQueueActions(t *testing.T) {
 		}
 	}
 	for body, says := range map[string]string{`{}`: "state", `{"state":"x"}`: `"x"`, `[]`: "cannot be read"} {
-		if p := mustProblem(t, f.call("POST", "/api/v1/namespaces/ns/queues/q/purge", body)); p.Status != 400 || !strings.Contains(p.Detail, says) {
+		if p := mustProblem(t, f.call("POST", "/api/v1/namespaces/ns/queues/q/purge", body)); p.Status != 400 ||
+			!strings.Contains(p.Detail, says) {
 			t.Errorf("purge %s: %+v", body, p)
 		}
 	}
@@ -126,7 +133,8 @@ func TestPathSegment(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]string)
 	for name, want := range map[string]string{
-		".": "~.", "..": "~..", "~.": "~~.", "~~..": "~~~..", "...": "...", "~": "~", "~~": "~~", "~a": "~a", "a.": "a.", "~...": "~...",
+		".": "~.", "..": "~..", "~.": "~~.", "~~..": "~~~..", "...": "...", "~": "~", "~~": "~~", "~a": "~a",
+		"a.": "a.", "~...": "~...",
 		"%2e": "%252e", "a/b": "a%2Fb", " ": "%20", "é": "%C3%A9", "?#": "%3F%23", "/..": "%2F..",
 		"/": "~%2F", "~/": "~~%2F", "//": "%2F%2F",
 	} {
@@ -149,7 +157,8 @@ func TestPathSegment(t *testing.T) {
 	}
 	for _, path := range []string{"~../queues/.", "~../queues/./pause", "../queues", "~../queues/q/.."} {
 		for _, method := range []string{"GET", "POST", "DELETE"} {
-			if p := mustProblem(t, f.call(method, "/api/v1/namespaces/"+path, "")); p.Status != 404 || !strings.Contains(p.Detail, "~.") {
+			if p := mustProblem(t, f.call(method, "/api/v1/namespaces/"+path, "")); p.Status != 404 ||
+				!strings.Contains(p.Detail, "~.") {
 				t.Errorf("%s %s: %+v", method, path, p)
 			}
 		}
@@ -170,26 +179,32 @@ func TestJob(t *testing.T) {
 		return d
 	}
 	ready := get("ready")
-	if ready.Key != "key-q" || ready.Type != "Mail" || ready.PushedBy != "door3" || string(ready.Body.JSON) != `{"to":"ann"}` || ready.Body.Text != nil ||
-		string(ready.Body.Base64) != `{"to":"ann"}` || ready.Preview != `{"to":"ann"}` || !ready.Blocks || ready.BodyKind != "json" {
+	if ready.Key != "key-q" || ready.Type != "Mail" || ready.PushedBy != "door3" ||
+		string(ready.Body.JSON) != `{"to":"ann"}` || ready.Body.Text != nil ||
+		string(ready.Body.Base64) != `{"to":"ann"}` || ready.Preview != `{"to":"ann"}` || !ready.Blocks ||
+		ready.BodyKind != "json" {
 		t.Errorf("%+v", ready)
 	}
 	if blocked := get("blocked"); !slices.Equal(blocked.BlockedBy, []job.ID{ids["ready"]}) || blocked.Body != nil {
 		t.Errorf("%+v", blocked)
 	}
 	leased := get("running")
-	if l := leased.Lease; l == nil || l.Worker != "w1" || l.Holder == "" || l.FetchedBy != "door2" || l.LeftSeconds == nil || *l.LeftSeconds > 3600 || *l.LeftSeconds < 3500 {
+	if l := leased.Lease; l == nil || l.Worker != "w1" || l.Holder == "" || l.FetchedBy != "door2" ||
+		l.LeftSeconds == nil || *l.LeftSeconds > 3600 || *l.LeftSeconds < 3500 {
 		t.Errorf("%+v", leased.Lease)
 	}
 	if d := get("scheduled"); d.RunAt == nil || d.Lease != nil {
 		t.Errorf("%+v", d)
 	}
 	retrying := get("retrying")
-	if p := retrying.Policy; p.MaxFails != 5 || p.Backoff == nil || p.Backoff.UnitSeconds != 3600 || p.Backoff.BaseSeconds != 1 || p.Exhaust != "drop" {
+	if p := retrying.Policy; p.MaxFails != 5 || p.Backoff == nil || p.Backoff.UnitSeconds != 3600 ||
+		p.Backoff.BaseSeconds != 1 || p.Exhaust != "drop" {
 		t.Errorf("%+v", p)
 	}
-	if len(retrying.Failures) != 1 || retrying.Failures[0].Message != "It broke" || retrying.Failures[0].Kind != "worker" ||
-		!slices.Equal(retrying.Failures[0].Backtrace, []string{"a.rb:1", "b.rb:2"}) || retrying.LastError == nil || retrying.LastError.Backtrace != nil {
+	if len(retrying.Failures) != 1 || retrying.Failures[0].Message != "It broke" ||
+		retrying.Failures[0].Kind != "worker" ||
+		!slices.Equal(retrying.Failures[0].Backtrace, []string{"a.rb:1", "b.rb:2"}) || retrying.LastError == nil ||
+		retrying.LastError.Backtrace != nil {
 		t.Errorf("%+v", retrying)
 	}
 	if *retrying.Body.Text != "retrying" || retrying.Body.JSON != nil || retrying.BodySize != 8 {
@@ -202,7 +217,8 @@ func TestJob(t *testing.T) {
 		t.Errorf("%+v", d.Result)
 	}
 	w := f.call("GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/body?queue=q", ids["ready"]), "")
-	if w.Body.String() != `{"to":"ann"}` || w.Header().Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") {
+	if w.Body.String() != `{"to":"ann"}` || w.Header().Get("Content-Type") != "application/octet-stream" ||
+		!strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") {
 		t.Errorf("%v %s", w.Header(), w.Body)
 	}
 	f.want(404, "GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d?queue=other", ids["ready"]), "", nil)
@@ -227,20 +243,27 @@ func TestBodies(t *testing.T) {
 		{"binary", "\x00\xff\x01", job.BodyBytes, false, false, ""},
 		{"MessagePack that looks like text", "7", job.BodyMsgpack, false, false, "55"},
 		{"MessagePack", "\x82\xa1a\x91\x01\xa1b\xa1<", job.BodyMsgpack, false, false, `{"a": [1], "b": "<"}`},
-		{"long MessagePack", "\xd9\xff" + strings.Repeat("x", 255), job.BodyMsgpack, false, false, `"` + strings.Repeat("x", api.PreviewMax-1) + `"…`},
+		{
+			"long MessagePack", "\xd9\xff" + strings.Repeat("x", 255), job.BodyMsgpack, false, false,
+			`"` + strings.Repeat("x", api.PreviewMax-1) + `"…`,
+		},
 		{"not quite MessagePack", "\xc1", job.BodyMsgpack, false, false, ""},
 		{"control characters", "a\x1b[31m", job.BodyBytes, false, false, ""},
 		{"not quite JSON", `{"a":1`, job.BodyJSON, false, true, `{"a":1`},
 		{"JSON with bad UTF-8", "\"\xff\"", job.BodyJSON, false, false, ""},
 		{"deeply nested", deep, job.BodyJSON, false, true, strings.Repeat("[", api.PreviewMax) + "…"},
 		{"nested in a text", `"[[[[\"[["`, job.BodyJSON, true, false, `"[[[[\"[["`},
-		{"long", strings.Repeat("ü", api.PreviewMax), job.BodyBytes, false, true, strings.Repeat("ü", api.PreviewMax/2) + "…"},
+		{
+			"long", strings.Repeat("ü", api.PreviewMax), job.BodyBytes, false, true,
+			strings.Repeat("ü", api.PreviewMax/2) + "…",
+		},
 	}
 	for _, tt := range tests {
 		id := f.push(job.Spec{Body: []byte(tt.body), BodyKind: tt.kind})
 		var d api.JobDetail
 		f.want(200, "GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d?queue=q", id), "", &d)
-		if d.Body == nil || string(d.Body.Base64) != tt.body || (d.Body.JSON != nil) != tt.json || (d.Body.Text != nil) != tt.text || d.Preview != tt.preview || d.Body.Truncated {
+		if d.Body == nil || string(d.Body.Base64) != tt.body || (d.Body.JSON != nil) != tt.json ||
+			(d.Body.Text != nil) != tt.text || d.Preview != tt.preview || d.Body.Truncated {
 			t.Errorf("%s: %.300s %.300q", tt.name, fmt.Sprintf("%+v", d.Body), d.Preview)
 		}
 		if d.Body.Text != nil && *d.Body.Text != tt.body {
@@ -251,7 +274,8 @@ func TestBodies(t *testing.T) {
 	id := f.push(job.Spec{Body: []byte(large)})
 	var d api.JobDetail
 	f.want(200, "GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d", id), "", &d)
-	if !d.Body.Truncated || len(d.Body.Base64) != api.ContentMax || d.Body.Size != api.ContentMax+1 || len(*d.Body.Text) != api.ContentMax {
+	if !d.Body.Truncated || len(d.Body.Base64) != api.ContentMax || d.Body.Size != api.ContentMax+1 ||
+		len(*d.Body.Text) != api.ContentMax {
 		t.Errorf("%d of %d bytes", len(d.Body.Base64), d.Body.Size)
 	}
 	if w := f.call("GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/body", id), ""); w.Body.String() != large {
@@ -424,7 +448,10 @@ func TestPrefix(t *testing.T) {
 func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{}, HandlerOptions{})
-	for _, target := range []string{"/", "/api", "/api/v1", "/api/v2/jobs", "/stats", "/metrics", "/health", "/api/v1/namespaces/ns"} {
+	for _, target := range []string{
+		"/", "/api", "/api/v1", "/api/v2/jobs", "/stats", "/metrics", "/health",
+		"/api/v1/namespaces/ns",
+	} {
 		if p := mustProblem(t, f.call("GET", target, "")); p.Status != 404 {
 			t.Errorf("%s: %+v", target, p)
 		}
@@ -445,7 +472,10 @@ var _ net.Addr = localAddr("")
 
 func TestProfilerIsLocal(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, Options{}, HandlerOptions{Login: auth.NewLogin(auth.LoginOptions{Password: "op", ReadPassword: "look"})})
+	f := newFixture(t, Options{}, HandlerOptions{Login: auth.NewLogin(auth.LoginOptions{
+		Password:     "op",
+		ReadPassword: "look",
+	})})
 	for _, tt := range []struct {
 		local, remote, forwarded, password string
 		code                               int
@@ -491,7 +521,8 @@ func TestHealth(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	f.service.Drain()
-	if got := ask("/readyz?verbose"); got != "503 [-]accepting: the server is stopping\n[+]store ok\n[+]space ok\nnot ready\n" {
+	if got := ask("/readyz?verbose"); got != "503 [-]accepting: the server is stopping\n[+]store "+
+		"ok\n[+]space ok\nnot ready\n" {
 		t.Errorf("%q", got)
 	}
 	if got := ask("/livez"); got != "200 ok\n" {
@@ -501,7 +532,11 @@ func TestHealth(t *testing.T) {
 
 func TestWorkers(t *testing.T) {
 	t.Parallel()
-	registry := &fakeWorkers{workers: []api.Worker{{ID: "w2"}, {ID: "w1", Leases: job.Holder{Node: 1, Num: 5}}, {ID: "w3"}}}
+	registry := &fakeWorkers{workers: []api.Worker{
+		{ID: "w2"},
+		{ID: "w1", Leases: job.Holder{Node: 1, Num: 5}},
+		{ID: "w3"},
+	}}
 	f := newFixture(t, Options{Workers: []WorkerRegistry{registry}}, HandlerOptions{})
 	var names []string
 	cursor := ""

@@ -77,7 +77,8 @@ func (s *Service) backupPath(dir string) (string, error) {
 	}
 	below, err := filepath.Rel(place, dir)
 	if err != nil || below == "." || !filepath.IsLocal(below) {
-		return "", api.Invalid("dir: %s is not below %s, where backups go: name a directory below it, or set backup.dir of the server", dir, place)
+		return "", api.Invalid("dir: %s is not below %s, where backups go: name a directory below it, or set "+
+			"backup.dir of the server", dir, place)
 	}
 	return filepath.Join(place, below), nil
 }

@@ -141,7 +141,8 @@ func (r *bulkRunner) act(ctx context.Context, b *bulkRecord) bool {
 	for _, t := range few {
 		cmd, err := actionCommand(b.Action, t, b.With)
 		if err != nil {
-			panic("operator: a job that was found cannot be acted on: " + err.Error()) // the matcher allows no other state
+			// the matcher allows no other state
+			panic("operator: a job that was found cannot be acted on: " + err.Error())
 		}
 		cmds = append(cmds, cmd)
 	}

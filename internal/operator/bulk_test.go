@@ -74,11 +74,46 @@ func TestBulk(t *testing.T) {
 		total  uint64
 		a, b   [3]uint64 // ready, scheduled and dead afterwards
 	}{
-		{"kill everything of a queue", api.ActionKill, api.With{}, api.Filter{Namespace: "ns", Queue: "a"}, n, n, [3]uint64{0, 0, n}, [3]uint64{n * 3 / 4, n / 4, 0}},
-		{"delete what is ready, everywhere", api.ActionDelete, api.With{}, api.Filter{States: []string{"ready"}}, n * 3 / 2, n * 3 / 2, [3]uint64{0, n / 4, 0}, [3]uint64{0, n / 4, 0}},
-		{"run what is scheduled", api.ActionRun, api.With{}, api.Filter{Queue: "b"}, n / 4, n / 4, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n, 0, 0}},
-		{"move by body", api.ActionMove, api.With{To: "b"}, api.Filter{Body: "odd"}, n / 2, n, [3]uint64{n / 4, n / 4, 0}, [3]uint64{n * 5 / 4, n / 4, 0}},
-		{"nothing fits", api.ActionKick, api.With{}, api.Filter{}, 0, 0, [3]uint64{n * 3 / 4, n / 4, 0}, [3]uint64{n * 3 / 4, n / 4, 0}},
+		{
+			"kill everything of a queue", api.ActionKill,
+			api.With{},
+			api.Filter{Namespace: "ns", Queue: "a"},
+			n, n,
+			[3]uint64{0, 0, n},
+			[3]uint64{n * 3 / 4, n / 4, 0},
+		},
+		{
+			"delete what is ready, everywhere", api.ActionDelete,
+			api.With{},
+			api.Filter{States: []string{"ready"}},
+			n * 3 / 2, n * 3 / 2,
+			[3]uint64{0, n / 4, 0},
+			[3]uint64{0, n / 4, 0},
+		},
+		{
+			"run what is scheduled", api.ActionRun,
+			api.With{},
+			api.Filter{Queue: "b"},
+			n / 4, n / 4,
+			[3]uint64{n * 3 / 4, n / 4, 0},
+			[3]uint64{n, 0, 0},
+		},
+		{
+			"move by body", api.ActionMove,
+			api.With{To: "b"},
+			api.Filter{Body: "odd"},
+			n / 2, n,
+			[3]uint64{n / 4, n / 4, 0},
+			[3]uint64{n * 5 / 4, n / 4, 0},
+		},
+		{
+			"nothing fits", api.ActionKick,
+			api.With{},
+			api.Filter{},
+			0, 0,
+			[3]uint64{n * 3 / 4, n / 4, 0},
+			[3]uint64{n * 3 / 4, n / 4, 0},
+		},
 	}
 	t.Parallel()
 	for _, tt := range tests {
@@ -92,7 +127,8 @@ func TestBulk(t *testing.T) {
 					t.Fatalf("%+v, %v", started, err)
 				}
 				b := f.until(started.ID)
-				if b.State != api.BulkDone || b.Done != tt.done || b.Refused != 0 || b.Examined != b.Total || b.Ended == nil {
+				if b.State != api.BulkDone || b.Done != tt.done || b.Refused != 0 ||
+					b.Examined != b.Total || b.Ended == nil {
 					t.Errorf("%+v", b)
 				}
 				if f.counts("a") != tt.a || f.counts("b") != tt.b {
@@ -150,7 +186,8 @@ func TestBulkCancel(t *testing.T) {
 		f.want(200, "POST", "/api/v1/bulk/"+second.ID+"/cancel", "", &second)
 		var end api.Bulk
 		f.want(200, "POST", "/api/v1/bulk/"+b.ID+"/cancel", "", &end)
-		if end.State != api.BulkCancelled || end.Done < running.Done || second.State != api.BulkCancelled || second.Done != 0 {
+		if end.State != api.BulkCancelled || end.Done < running.Done || second.State != api.BulkCancelled ||
+			second.Done != 0 {
 			t.Errorf("%+v, %+v", end, second)
 		}
 		dead := f.counts("a")[2]
@@ -175,7 +212,8 @@ func TestBulkRestart(t *testing.T) {
 		st := memstore.New()
 		f := openFixture(t, st, Options{}, HandlerOptions{})
 		f.fill(10_000, "a")
-		b, err := f.service.StartBulk(t.Context(), api.ActionMove, api.Filter{Namespace: "ns", States: []string{"ready", "scheduled"}}, api.With{To: "z"})
+		b, err := f.service.StartBulk(t.Context(), api.ActionMove,
+			api.Filter{Namespace: "ns", States: []string{"ready", "scheduled"}}, api.With{To: "z"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +236,8 @@ func TestBulkRestart(t *testing.T) {
 		}
 		again := openFixture(t, st, Options{}, HandlerOptions{})
 		end := again.until(b.ID)
-		if end.State != api.BulkDone || end.Total != 10_000 || end.Done > 10_000 || end.Done < 10_000-bulkFind*paceIdle || end.Examined < end.Total {
+		if end.State != api.BulkDone || end.Total != 10_000 || end.Done > 10_000 ||
+			end.Done < 10_000-bulkFind*paceIdle || end.Examined < end.Total {
 			t.Errorf("%+v", end)
 		}
 		if again.counts("a") != [3]uint64{} || again.counts("z") != [3]uint64{7500, 2500, 0} {

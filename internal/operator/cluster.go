@@ -69,7 +69,8 @@ func (s *Service) Join(name, addr string) (api.ClusterStatus, error) {
 		return api.ClusterStatus{}, errNoCluster
 	}
 	if name == "" || addr == "" {
-		return api.ClusterStatus{}, api.Invalid("name and addr: which node is to become a member, and where the others reach it")
+		return api.ClusterStatus{}, api.Invalid("name and addr: which node is to become a member, and where " +
+			"the others reach it")
 	}
 	if err := s.opts.Cluster.Join(name, addr); err != nil {
 		return api.ClusterStatus{}, clusterRefusal(err)

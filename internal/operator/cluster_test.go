@@ -21,7 +21,8 @@ func (f *fakeCluster) Status() api.ClusterStatus {
 	return api.ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []api.ClusterNode{
 		{Name: "a", Addr: "127.0.0.1:1", Role: api.RoleLeader, Reachable: true, Version: "1.2.3"},
 		{
-			Name: "b", Addr: "127.0.0.1:2", Role: api.RoleStandby, About: "connection refused", LagEntries: 7, LagSeconds: 1.5, ClockSkew: -0.1,
+			Name: "b", Addr: "127.0.0.1:2", Role: api.RoleStandby, About: "connection refused", LagEntries: 7,
+			LagSeconds: 1.5, ClockSkew: -0.1,
 			SettingsDiffer: []string{"faktory.dead_max"},
 		},
 	}}
@@ -60,7 +61,8 @@ func TestStandby(t *testing.T) {
 	t.Parallel()
 	cluster := &fakeCluster{}
 	h := Standby(Options{Version: "1.2.3"}, StandbyOptions{
-		Cluster: cluster, Login: auth.NewLogin(auth.LoginOptions{Password: "op"}), Site: auth.NewSite(auth.SiteOptions{AnyHost: true}),
+		Cluster: cluster, Login: auth.NewLogin(auth.LoginOptions{Password: "op"}),
+		Site:   auth.NewSite(auth.SiteOptions{AnyHost: true}),
 		Leader: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { NoLeader(w, "for "+r.URL.Path) }),
 	})
 	ask := func(method, path, password string) *httptest.ResponseRecorder {
@@ -94,7 +96,8 @@ func TestStandby(t *testing.T) {
 		}
 	}
 	cluster.err = errors.New("no majority: 1 of 3 nodes can be reached")
-	if w := ask("GET", "/readyz", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "not ready: no majority: 1 of 3") {
+	if w := ask("GET", "/readyz", ""); w.Code != 503 ||
+		!strings.Contains(w.Body.String(), "not ready: no majority: 1 of 3") {
 		t.Errorf("readyz: %d %s", w.Code, w.Body)
 	}
 	if w := ask("GET", "/livez", ""); w.Code != 200 {

@@ -173,7 +173,10 @@ func (w *watcher) concerns(now time.Time, died uint64, busy []api.QueueSample) (
 		sum += n
 	}
 	if sum > 0 {
-		out = append(out, api.Concern{Kind: api.ConcernDied, About: fmt.Sprintf("%d %s died in the last hour.", sum, plural(sum, "job has", "jobs have"))})
+		out = append(out, api.Concern{
+			Kind:  api.ConcernDied,
+			About: fmt.Sprintf("%d %s died in the last hour.", sum, plural(sum, "job has", "jobs have")),
+		})
 	}
 	if c := worst(w.paused); c != nil {
 		c.Kind, c.About = api.ConcernPaused, fmt.Sprintf("Queue %s is paused%s.", c.Queue, andMore(len(w.paused)))
@@ -240,9 +243,17 @@ func (w *watcher) space() []api.Concern {
 	case err != nil:
 		return nil
 	case w.s.engine.Stats().NoSpace || free < floor:
-		return []api.Concern{{Kind: api.ConcernSpace, Severe: true, About: fmt.Sprintf("The disk is full: %d MiB are free, and under store.free_floor (%d MiB) pushes are refused.", free>>20, floor>>20)}}
+		return []api.Concern{{
+			Kind: api.ConcernSpace, Severe: true,
+			About: fmt.Sprintf("The disk is full: %d MiB are free, and under store.free_floor (%d MiB) pushes are "+
+				"refused.", free>>20, floor>>20),
+		}}
 	case free < spaceLow*floor:
-		return []api.Concern{{Kind: api.ConcernSpace, About: fmt.Sprintf("The disk is nearly full: %d MiB are free, and under store.free_floor (%d MiB) pushes are refused.", free>>20, floor>>20)}}
+		return []api.Concern{{
+			Kind: api.ConcernSpace,
+			About: fmt.Sprintf("The disk is nearly full: %d MiB are free, and under store.free_floor (%d MiB) pushes "+
+				"are refused.", free>>20, floor>>20),
+		}}
 	}
 	return nil
 }

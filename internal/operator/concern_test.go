@@ -18,7 +18,10 @@ func TestConcerns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := uint64(1 << 40)
-		f := newFixture(t, Options{FreeBytes: func() (uint64, error) { return free, nil }, FreeFloor: 1 << 30, SampleEvery: time.Second}, HandlerOptions{})
+		f := newFixture(t, Options{
+			FreeBytes: func() (uint64, error) { return free, nil }, FreeFloor: 1 << 30,
+			SampleEvery: time.Second,
+		}, HandlerOptions{})
 		defer f.close()
 		want := func(what string, kinds ...api.ConcernKind) []api.Concern {
 			t.Helper()
@@ -44,12 +47,15 @@ func TestConcerns(t *testing.T) {
 		f.do(&job.Pause{Namespace: "ns", Queue: "mails"})
 		want("what is paused is not slow", api.ConcernPaused)
 		f.do(&job.Pause{Namespace: "ns", Queue: "other"})
-		if got := want("two queues", api.ConcernPaused); len(got) == 1 && got[0].About != "Queue mails is paused (and 1 more queue)." {
+		if got := want("two queues", api.ConcernPaused); len(got) == 1 &&
+			got[0].About != "Queue mails is paused (and 1 more queue)." {
 			t.Errorf("%+v", got[0])
 		}
 		f.do(&job.Resume{Namespace: "ns", Queue: "mails"}, &job.Remove{Namespace: "ns", Queue: "other"})
-		f.do(&job.Fetch{Namespace: "ns", Queues: []string{"mails"}, Max: 1}, &job.Fail{Ref: job.ByID("ns", "mails", id), Need: job.NeedLeased})
-		if got := want("a job has died", api.ConcernDied); len(got) == 1 && got[0].About != "1 job has died in the last hour." {
+		f.do(&job.Fetch{Namespace: "ns", Queues: []string{"mails"}, Max: 1},
+			&job.Fail{Ref: job.ByID("ns", "mails", id), Need: job.NeedLeased})
+		if got := want("a job has died", api.ConcernDied); len(got) == 1 &&
+			got[0].About != "1 job has died in the last hour." {
 			t.Errorf("%+v", got[0])
 		}
 		free = 3 << 29
@@ -83,7 +89,8 @@ func TestConcernUsual(t *testing.T) {
 			t.Errorf("as usual: %+v", got)
 		}
 		testkit.Advance(t, 2*time.Hour)
-		if got := f.service.Live().Concerns; len(got) != 1 || got[0].About != "Jobs of queue slow have waited for 2 h." {
+		if got := f.service.Live().Concerns; len(got) != 1 ||
+			got[0].About != "Jobs of queue slow have waited for 2 h." {
 			t.Errorf("after two hours: %+v", got)
 		}
 	})

@@ -15,18 +15,30 @@ var (
 	missedNames  = []string{job.MissedOnce: "once", job.MissedSkip: "skip", job.MissedAll: "all"}
 	overlapNames = []string{job.OverlapAllow: "allow", job.OverlapSkip: "skip"}
 	sourceNames  = []string{job.SourceAPI: "api", job.SourceFile: "file"}
-	runNames     = []string{job.RunPushed: "fired", job.RunByHand: "manual", job.RunMissed: "missed", job.RunOverlapped: "overlapped", job.RunRefused: "refused"}
-	resultNames  = []string{job.Alive: "unfinished", job.Succeeded: "succeeded", job.Died: "died", job.Removed: "removed"}
+	runNames     = []string{
+		job.RunPushed: "fired", job.RunByHand: "manual", job.RunMissed: "missed",
+		job.RunOverlapped: "overlapped", job.RunRefused: "refused",
+	}
+	resultNames = []string{
+		job.Alive: "unfinished", job.Succeeded: "succeeded", job.Died: "died",
+		job.Removed: "removed",
+	}
 )
 
 // CronEntry makes the entry that the engine keeps, for a namespace and with the door of its jobs.
 func CronEntry(n *api.NewCron, namespace, name string, door job.Door) (job.Schedule, error) {
-	s := job.Schedule{Namespace: namespace, Name: name, When: n.Schedule, Zone: n.TimeZone, Paused: n.Paused, MissedMax: n.MissedLimit}
+	s := job.Schedule{
+		Namespace: namespace, Name: name, When: n.Schedule, Zone: n.TimeZone, Paused: n.Paused,
+		MissedMax: n.MissedLimit,
+	}
 	for _, part := range []struct {
 		what, text string
 		names      []string
 		to         *uint8
-	}{{"missed", n.Missed, missedNames, (*uint8)(&s.Missed)}, {"overlap", n.Overlap, overlapNames, (*uint8)(&s.Overlap)}} {
+	}{{"missed", n.Missed, missedNames, (*uint8)(&s.Missed)}, {
+		"overlap", n.Overlap, overlapNames,
+		(*uint8)(&s.Overlap),
+	}} {
 		if part.text == "" {
 			continue
 		}
@@ -68,7 +80,8 @@ func cron(i *job.ScheduleInfo) api.Cron {
 		Fired:   i.Pushed, MissedCount: i.MissedAny, Skipped: i.Skipped, Running: i.Running,
 	}
 	c.Schedule, c.TimeZone, c.Queue, c.Paused = i.When, i.Zone, i.Job.Queue, i.Stopped
-	c.Missed, c.MissedLimit, c.Overlap = api.NameOf(missedNames, i.Missed), i.MissedMax, api.NameOf(overlapNames, i.Overlap)
+	c.Missed, c.MissedLimit, c.Overlap = api.NameOf(missedNames,
+		i.Missed), i.MissedMax, api.NameOf(overlapNames, i.Overlap)
 	j := &i.Job
 	c.Job = api.NewJob{
 		Type: j.Type, Key: j.Key, Unique: j.Unique, Group: j.Group, Payload: api.PayloadOf(j.Body, j.BodyKind),
@@ -81,7 +94,10 @@ func cron(i *job.ScheduleInfo) api.Cron {
 	}
 	for k := range slices.Backward(i.Runs) {
 		r := &i.Runs[k]
-		run := api.CronRun{Tick: api.Instant(r.Tick), At: api.Instant(r.At), Kind: api.NameOf(runNames, r.Kind), Count: r.Count, Job: r.Job, Ended: api.Instant(r.Ended)}
+		run := api.CronRun{
+			Tick: api.Instant(r.Tick), At: api.Instant(r.At), Kind: api.NameOf(runNames, r.Kind),
+			Count: r.Count, Job: r.Job, Ended: api.Instant(r.Ended),
+		}
 		if r.Kind == job.RunPushed || r.Kind == job.RunByHand {
 			run.Result = api.NameOf(resultNames, r.Outcome)
 			if c.LastResult == "" {

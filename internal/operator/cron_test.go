@@ -61,12 +61,14 @@ func TestCronRuns(t *testing.T) {
 		defer f.close()
 		var c api.Cron
 		f.want(200, "PUT", cronPath+"a", `{"schedule":"@every 10s","queue":"q","overlap":"skip","job":{"type":"T","body":{"n":1},"priority":3,"retry":0}}`, &c)
-		if c.Next == nil || c.Origin != "api" || c.Missed != "once" || c.Overlap != "skip" || *c.Job.Retry != 0 || string(c.Job.Body) != `{"n":1}` {
+		if c.Next == nil || c.Origin != "api" || c.Missed != "once" || c.Overlap != "skip" || *c.Job.Retry != 0 ||
+			string(c.Job.Body) != `{"n":1}` {
 			t.Fatalf("%+v", c)
 		}
 		testkit.Advance(t, 25*time.Second)
 		f.want(200, "GET", cronPath+"a", "", &c)
-		if c.Fired != 1 || c.Skipped != 1 || c.LastResult != "unfinished" || len(c.Runs) != 2 || c.Runs[0].Kind != "overlapped" || c.Running == 0 {
+		if c.Fired != 1 || c.Skipped != 1 || c.LastResult != "unfinished" || len(c.Runs) != 2 ||
+			c.Runs[0].Kind != "overlapped" || c.Running == 0 {
 			t.Fatalf("%+v", c)
 		}
 		f.do(&job.Ack{Ref: job.ByID("ns", "q", c.Running), Need: job.NeedAny})

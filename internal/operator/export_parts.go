@@ -47,7 +47,8 @@ func queueRecord(q *job.QueueInfo) *api.QueueRecord {
 	r := &api.QueueRecord{
 		Kind: api.KindQueue, Namespace: q.Namespace, Queue: q.Name, Configured: q.Configured,
 		Capacity: q.Settings.Capacity,
-		Serials:  q.Settings.Serials, Attrs: q.Settings.Attrs, OnePerGroup: q.Settings.OnePerGroup, Paused: q.Paused, PausedUntil: api.Instant(q.PausedUntil),
+		Serials:  q.Settings.Serials, Attrs: q.Settings.Attrs, OnePerGroup: q.Settings.OnePerGroup, Paused: q.Paused,
+		PausedUntil: api.Instant(q.PausedUntil),
 	}
 	if !q.Limits.IsZero() {
 		l := limitsOf(&q.Limits)
@@ -88,7 +89,10 @@ func (e *export) someBatches() (complete bool, err error) {
 		}
 		var line any = e.s.batchRecord(b)
 		if e.at.Phase == phaseBatchEnds {
-			line = api.BatchEnd{Kind: api.KindBatchEnd, ID: b.ID, Namespace: b.Make.Namespace, Total: b.Rest.Total, Open: b.Rest.Open}
+			line = api.BatchEnd{
+				Kind: api.KindBatchEnd, ID: b.ID, Namespace: b.Make.Namespace, Total: b.Rest.Total,
+				Open: b.Rest.Open,
+			}
 		}
 		if err := e.line(line); err != nil {
 			return false, err
@@ -148,7 +152,10 @@ func (e *export) someCrons() (complete bool, err error) {
 		e.at.ID++
 		var line any = e.s.cronRecord(info)
 		if e.at.Phase == phaseCronEnds {
-			line = api.CronEnd{Kind: api.KindCronEnd, Namespace: info.Namespace, Name: info.Name, Paused: info.Stopped, Next: api.Instant(info.Next)}
+			line = api.CronEnd{
+				Kind: api.KindCronEnd, Namespace: info.Namespace, Name: info.Name, Paused: info.Stopped,
+				Next: api.Instant(info.Next),
+			}
 		}
 		if err := e.line(line); err != nil {
 			return false, err
@@ -162,8 +169,9 @@ func (s *Service) cronRecord(i *job.ScheduleInfo) *api.CronRecord {
 	return &api.CronRecord{
 		Kind: api.KindCron, Namespace: i.Namespace, Name: i.Name, Schedule: i.When, TimeZone: i.Zone, Missed: c.Missed,
 		MissedLimit: i.MissedMax,
-		Overlap:     c.Overlap, Job: *s.specRecord(&i.Job), Created: c.Created, LastTick: c.LastTick, LastRun: c.LastRun,
-		Fired: c.Fired, MissedCount: c.MissedCount, Skipped: c.Skipped, Runs: c.Runs,
+		Overlap:     c.Overlap, Job: *s.specRecord(&i.Job), Created: c.Created, LastTick: c.LastTick,
+		LastRun: c.LastRun,
+		Fired:   c.Fired, MissedCount: c.MissedCount, Skipped: c.Skipped, Runs: c.Runs,
 	}
 }
 
@@ -237,7 +245,10 @@ func (e *export) nextBlocked() (err error) {
 		after := engine.BehindBlocked(job.ID(e.at.ID))
 		for {
 			var page engine.Page
-			page, err = e.view.List(engine.ListOptions{Namespace: q.Namespace, Queue: q.Name, State: job.Blocked, After: after, Limit: chunkMax})
+			page, err = e.view.List(engine.ListOptions{
+				Namespace: q.Namespace, Queue: q.Name, State: job.Blocked,
+				After: after, Limit: chunkMax,
+			})
 			for i := range page.Jobs {
 				next = append(next, blockedJob{q.Namespace, q.Name, page.Jobs[i].ID})
 			}

@@ -62,7 +62,8 @@ func (s *Service) Failures(namespace, queue string) (api.Failures, error) {
 		reads := Reads{Queues: len(lists)}
 		most := max(failureLeast, failureLoads/max(1, len(lists)))
 		for _, l := range lists {
-			if err := s.eachFailure(v, &l, most, &reads, func(j *job.Job) { s.addFailure(groups, workers, j, queue != "") }); err != nil {
+			if err := s.eachFailure(v, &l, most, &reads,
+				func(j *job.Job) { s.addFailure(groups, workers, j, queue != "") }); err != nil {
 				return err
 			}
 		}
@@ -160,7 +161,10 @@ func (s *Service) addFailure(groups map[[3]string]*failureGroup, workers map[job
 	g := groups[key]
 	at := last.At.Std()
 	if g == nil {
-		g = &failureGroup{FailureGroup: api.FailureGroup{Type: j.Type, Error: text, First: at, Last: at, Filter: filter}}
+		g = &failureGroup{FailureGroup: api.FailureGroup{
+			Type: j.Type, Error: text, First: at,
+			Last: at, Filter: filter,
+		}}
 		groups[key] = g
 	}
 	g.Count++
@@ -181,7 +185,9 @@ func (s *Service) addFailure(groups map[[3]string]*failureGroup, workers map[job
 // commonPart is the beginning of an error up to what differs from one to the next: a number, or something in quotes.
 func commonPart(message string) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
-	end := strings.IndexFunc(first, func(r rune) bool { return unicode.IsDigit(r) || r == '"' || r == '\'' || r == '`' })
+	end := strings.IndexFunc(first, func(r rune) bool {
+		return unicode.IsDigit(r) || r == '"' || r == '\'' || r == '`'
+	})
 	if end > 7 {
 		first = first[:end]
 	}

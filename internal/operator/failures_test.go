@@ -19,7 +19,8 @@ func (f *fixture) fails(queue, kind string, dead bool, by job.Failure) job.ID {
 		p.MaxFails = 1
 	}
 	id := f.push(job.Spec{Queue: queue, Type: kind, Policy: p})
-	f.do(&job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1}, &job.Fail{Ref: job.ByID("ns", queue, id), Need: job.NeedLeased, Failure: by})
+	f.do(&job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1},
+		&job.Fail{Ref: job.ByID("ns", queue, id), Need: job.NeedLeased, Failure: by})
 	return id
 }
 
@@ -35,7 +36,10 @@ func TestFailures(t *testing.T) {
 		var last job.ID
 		begun := time.Now()
 		for i := range 6 {
-			last = f.fails("a", "Mail", i < 4, job.Failure{Type: "Timeout", Message: fmt.Sprintf("no answer after %d ms\nsecond line", 100+i)})
+			last = f.fails("a", "Mail", i < 4, job.Failure{
+				Type:    "Timeout",
+				Message: fmt.Sprintf("no answer after %d ms\nsecond line", 100+i),
+			})
 			testkit.Advance(t, time.Minute)
 		}
 		f.fails("b", "Mail", true, job.Failure{Type: "Refused", Message: "connection refused"})
@@ -48,7 +52,8 @@ func TestFailures(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		g := got.Groups[0]
-		if g.Type != "Mail" || g.Error != "no answer after" || g.Count != 6 || g.Dead != 4 || g.Retrying != 2 || g.Sample.ID != last ||
+		if g.Type != "Mail" || g.Error != "no answer after" || g.Count != 6 || g.Dead != 4 || g.Retrying != 2 ||
+			g.Sample.ID != last ||
 			!g.First.Equal(begun) || !g.Last.Equal(begun.Add(5*time.Minute)) {
 			t.Errorf("%+v", g)
 		}
@@ -71,7 +76,8 @@ func TestFailures(t *testing.T) {
 				t.Errorf("%s %q: the filter fits %d jobs of %d, %v", g.Type, g.Error, len(page.Jobs), g.Count, err)
 			}
 		}
-		if got, err := f.service.Failures("ns", "b"); err != nil || got.Total != 3 || len(got.Groups) != 3 || got.Groups[0].Filter.Queue != "b" {
+		if got, err := f.service.Failures("ns", "b"); err != nil || got.Total != 3 || len(got.Groups) != 3 ||
+			got.Groups[0].Filter.Queue != "b" {
 			t.Errorf("of one queue: %+v, %v", got, err)
 		}
 	})
@@ -95,7 +101,8 @@ func TestFailuresBounded(t *testing.T) {
 	}
 	f.do(append(cmds, past("few", "something rare"))...)
 	got, err := f.service.Failures("", "")
-	if err != nil || reads.Loads > failureLoads || got.Complete() || got.Total != uint64(len(cmds)+1) || len(got.Groups) != 2 {
+	if err != nil || reads.Loads > failureLoads || got.Complete() || got.Total != uint64(len(cmds)+1) ||
+		len(got.Groups) != 2 {
 		t.Errorf("%+v, %+v, %v", reads, got, err)
 	}
 }
@@ -104,7 +111,8 @@ func TestFailuresBounded(t *testing.T) {
 func TestCommonPart(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"": "", "plain words": "plain words", "user 17 is unknown": "user 17 is unknown", "timed out after 30 s": "timed out after",
+		"": "", "plain words": "plain words", "user 17 is unknown": "user 17 is unknown",
+		"timed out after 30 s":     "timed out after",
 		"cannot open \"/x\"\nmore": "cannot open", "12 errors": "12 errors",
 	} {
 		if got := commonPart(in); got != want {

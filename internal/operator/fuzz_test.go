@@ -12,7 +12,10 @@ import (
 // FuzzCursor reads cursors: whatever is taken is one of ours, of the list that was asked
 // for, and is written as one that is taken again.
 func FuzzCursor(f *testing.F) {
-	whole := position{List: "jobs", Filter: "x", Namespace: "n", Queue: "q", State: job.Dead, After: "a", ID: 7, Examined: 8, Total: 9}
+	whole := position{
+		List: "jobs", Filter: "x", Namespace: "n", Queue: "q", State: job.Dead, After: "a", ID: 7,
+		Examined: 8, Total: 9,
+	}
 	f.Add(whole.cursor())
 	f.Add(position{List: "jobs", Filter: "x"}.cursor())
 	f.Add(position{List: "queues", Filter: "x"}.cursor())
@@ -39,7 +42,8 @@ func FuzzCursor(f *testing.F) {
 // are, and has the same fingerprint when it is read again.
 func FuzzFilter(f *testing.F) {
 	for _, s := range []string{
-		"", "namespace=n&queue=q&state=ready,dead&type=t&ref=1&error=e&body=b&batch=3&after=2026-01-01T00:00:00Z&before=2027-01-01T00:00:00Z&time=run_at",
+		"", "namespace=n&queue=q&state=ready,dead&type=t&ref=1&error=e&body=b&batch=3&" +
+			"after=2026-01-01T00:00:00Z&before=2027-01-01T00:00:00Z&time=run_at",
 		"state=what", "batch=-1", "after=x", "time=never", "state=ready&state=dead", "%zz=1",
 	} {
 		f.Add(s)
@@ -57,7 +61,8 @@ func FuzzFilter(f *testing.F) {
 		if err != nil || fingerprint(filter) != fingerprint(again) {
 			t.Fatalf("%q is read as %+v, then as %+v, %v", text, filter, again, err)
 		}
-		if len(filter.Namespace)+len(filter.Queue)+len(filter.Type)+len(filter.Ref)+len(filter.Error)+len(filter.Body) > len(text) {
+		read := len(filter.Namespace) + len(filter.Queue) + len(filter.Type) + len(filter.Ref)
+		if read+len(filter.Error)+len(filter.Body) > len(text) {
 			t.Fatalf("%q makes %+v", text, filter)
 		}
 	})
@@ -72,7 +77,8 @@ func FuzzImportLine(f *testing.F) {
 		`{"id":1,"namespace":"n","queue":"q","state":"dead","body_kind":"bytes","body_base64":"AAE=","policy":{"lease_seconds":1e300}}`,
 		`{"id":18446744073709551615,"namespace":"n","queue":"q","state":"scheduled","run_at":"2026-01-01T00:00:00Z","body_kind":"none","like":"00"}`,
 		`{"id":1,"namespace":"n","queue":"q","state":"failed","created":"0001-01-01T00:00:00Z","failures":[{"kind":"lapse"},{"kind":"what"}],"result_base64":"AA=="}`,
-		`{"kind":"queue","namespace":"n","queue":"q","limits":{"rate":"1/s"}}`, `{"kind":"what"}`, `{"kind":"batch_end","id":1}`,
+		`{"kind":"queue","namespace":"n","queue":"q","limits":{"rate":"1/s"}}`, `{"kind":"what"}`,
+		`{"kind":"batch_end","id":1}`,
 		`{"kind":"batch","id":1,"namespace":"n","complete":"acked","open_for":"1h","on_complete":{"queue":"q"}}`,
 		`{"kind":"cron","namespace":"n","name":"x","runs":[{"kind":"fired","result":"died"}]}`,
 		`{"namespace":"n","queue":"q","state":"what"}`, `{"namespace":"","queue":"q"}`, `{"what":1}`,
@@ -93,7 +99,8 @@ func FuzzImportLine(f *testing.F) {
 				lines++
 			}
 			push := it.push
-			if push != nil && (push.Spec.Queue == "" || len(push.Spec.Body)+len(push.Spec.Key)+len(push.Spec.Type)+len(push.Spec.Queue) > len(line)) {
+			if push != nil && (push.Spec.Queue == "" ||
+				len(push.Spec.Body)+len(push.Spec.Key)+len(push.Spec.Type)+len(push.Spec.Queue) > len(line)) {
 				t.Fatalf("%q makes %+v", line, push)
 			}
 		}

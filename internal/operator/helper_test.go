@@ -95,7 +95,8 @@ func (f *fixture) push(s job.Spec) job.ID {
 func (f *fixture) fetch(queue string) job.ID {
 	f.t.Helper()
 	jobs := f.do(&job.Fetch{
-		Namespace: "ns", Queues: []string{queue}, Max: 1, Lease: time.Hour, LeaseSet: true, Door: 2, Holder: job.Holder{Node: 1, Num: 77},
+		Namespace: "ns", Queues: []string{queue}, Max: 1, Lease: time.Hour, LeaseSet: true, Door: 2,
+		Holder: job.Holder{Node: 1, Num: 77},
 	})[0].Jobs
 	if len(jobs) != 1 {
 		f.t.Fatal("nothing to fetch")
@@ -111,9 +112,15 @@ func (f *fixture) allStates(queue string) map[string]job.ID {
 	failing := func(state string, p job.Policy) {
 		ids[state] = f.push(job.Spec{Queue: queue, Policy: p, Body: []byte(state)})
 		f.fetch(queue)
-		f.do(&job.Fail{Ref: job.ByID("ns", queue, ids[state]), Need: job.NeedLeased, Failure: by, Result: []byte("why")})
+		f.do(&job.Fail{
+			Ref: job.ByID("ns", queue, ids[state]), Need: job.NeedLeased, Failure: by,
+			Result: []byte("why"),
+		})
 	}
-	failing("retrying", job.Policy{MaxFails: 5, Backoff: job.Backoff{Unit: time.Hour, Power: 1, Base: time.Second, Jitter: 3}})
+	failing("retrying", job.Policy{
+		MaxFails: 5,
+		Backoff:  job.Backoff{Unit: time.Hour, Power: 1, Base: time.Second, Jitter: 3},
+	})
 	failing("failed", job.Policy{MaxFails: 1, Exhaust: job.ExhaustKeep})
 	failing("dead", job.Policy{MaxFails: 1, Exhaust: job.ExhaustDead})
 	ids["done"] = f.push(job.Spec{Queue: queue, Policy: job.Policy{Keep: true}})
@@ -124,7 +131,10 @@ func (f *fixture) allStates(queue string) map[string]job.ID {
 	ids["buried"] = f.push(job.Spec{Queue: queue})
 	f.do(&job.Bury{Ref: job.ByID("ns", queue, ids["buried"]), Need: job.NeedAny})
 	ids["scheduled"] = f.push(job.Spec{Queue: queue, Delay: time.Hour})
-	ids["ready"] = f.push(job.Spec{Queue: queue, Key: "key-" + queue, Type: "Mail", Body: []byte(`{"to":"ann"}`), BodyKind: job.BodyJSON, Origin: 3})
+	ids["ready"] = f.push(job.Spec{
+		Queue: queue, Key: "key-" + queue, Type: "Mail", Body: []byte(`{"to":"ann"}`),
+		BodyKind: job.BodyJSON, Origin: 3,
+	})
 	ready, err := f.engine.Get(job.ByID("ns", queue, ids["ready"]))
 	if err != nil {
 		f.t.Fatal(err)

@@ -11,7 +11,10 @@ func waitOf(h *timing.Histogram) *api.Wait {
 	if h == nil || h.Count == 0 {
 		return nil
 	}
-	return &api.Wait{Jobs: h.Count, Mean: h.Mean().Seconds(), P50: h.Quantile(0.5).Seconds(), P95: h.Quantile(0.95).Seconds()}
+	return &api.Wait{
+		Jobs: h.Count, Mean: h.Mean().Seconds(), P50: h.Quantile(0.5).Seconds(),
+		P95: h.Quantile(0.95).Seconds(),
+	}
 }
 
 // History returns a ring of the history: "10s" is the last hour, "1m" the last day, "1h" the last
@@ -80,7 +83,10 @@ func (s *Service) Parts(period string) (api.Parts, error) {
 	protocols, _, queues := sum.Busiest()
 	shown := func(list []api.Part, parts []*history.Part) []api.Part {
 		for _, p := range parts {
-			list = append(list, api.Part{Protocol: p.Protocol, Namespace: p.Namespace, Name: p.Queue, Pushed: p.Pushed, Fetched: p.Fetched, Acked: p.Acked, Failed: p.Failed, Wait: waitOf(p.Wait)})
+			list = append(list, api.Part{
+				Protocol: p.Protocol, Namespace: p.Namespace, Name: p.Queue, Pushed: p.Pushed,
+				Fetched: p.Fetched, Acked: p.Acked, Failed: p.Failed, Wait: waitOf(p.Wait),
+			})
 		}
 		return list
 	}

@@ -29,7 +29,10 @@ func (f *fixture) passOn(queue string, in, out job.Door, wait time.Duration) {
 	f.t.Helper()
 	f.through(in, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: queue, Origin: in}})
 	testkit.Advance(f.t, wait)
-	j := f.through(out, &job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1, Door: out, Lease: time.Hour, LeaseSet: true})[0].Jobs[0]
+	j := f.through(out, &job.Fetch{
+		Namespace: "ns", Queues: []string{queue}, Max: 1, Door: out, Lease: time.Hour,
+		LeaseSet: true,
+	})[0].Jobs[0]
 	f.through(out, &job.Ack{Ref: j.Ref(), Need: job.NeedLeased})
 }
 
@@ -47,15 +50,20 @@ func TestWaitsByProtocolAndQueue(t *testing.T) {
 		f.passOn("b", 3, 3, 400*time.Millisecond)
 		testkit.Advance(t, 500*time.Millisecond)
 		s := f.service.Live()
-		if s.Wait == nil || s.Wait.Jobs != 2 || !near(s.Wait.P95, 0.4) || !near(s.Wait.P50, 0.2) || s.Wait.Mean < 0.299 || s.Wait.Mean > 0.301 {
+		if s.Wait == nil || s.Wait.Jobs != 2 || !near(s.Wait.P95, 0.4) || !near(s.Wait.P50, 0.2) ||
+			s.Wait.Mean < 0.299 || s.Wait.Mean > 0.301 {
 			t.Errorf("all: %+v", s.Wait)
 		}
-		want := []api.ProtocolSample{{Protocol: "door3", Rates: api.Rates{Pushed: 2, Fetched: 1, Acked: 1, Failed: 0}}, {Protocol: "door4", Rates: api.Rates{Pushed: 0, Fetched: 1, Acked: 1, Failed: 0}}}
+		want := []api.ProtocolSample{
+			{Protocol: "door3", Rates: api.Rates{Pushed: 2, Fetched: 1, Acked: 1, Failed: 0}},
+			{Protocol: "door4", Rates: api.Rates{Pushed: 0, Fetched: 1, Acked: 1, Failed: 0}},
+		}
 		if len(s.Protocols) != len(want) {
 			t.Fatalf("%+v", s.Protocols)
 		}
 		for i, p := range s.Protocols {
-			if p.Protocol != want[i].Protocol || p.Rates != want[i].Rates || p.Wait == nil || !near(p.Wait.P95, []float64{0.4, 0.2}[i]) {
+			if p.Protocol != want[i].Protocol || p.Rates != want[i].Rates || p.Wait == nil ||
+				!near(p.Wait.P95, []float64{0.4, 0.2}[i]) {
 				t.Errorf("%+v %+v, want %+v", p, p.Wait, want[i])
 			}
 		}
@@ -79,10 +87,12 @@ func TestWaitsByProtocolAndQueue(t *testing.T) {
 			t.Fatalf("%+v", parts)
 		}
 		three, four, a := parts.Protocols[0], parts.Protocols[1], parts.Queues[0]
-		if three.Protocol != "door3" || three.Pushed != 3 || three.Fetched != 1 || three.Acked != 1 || four.Fetched != 2 || four.Pushed != 0 {
+		if three.Protocol != "door3" || three.Pushed != 3 || three.Fetched != 1 || three.Acked != 1 ||
+			four.Fetched != 2 || four.Pushed != 0 {
 			t.Errorf("%+v %+v", three, four)
 		}
-		if a.Name != "a" || a.Namespace != "ns" || a.Pushed != 2 || a.Acked != 2 || a.Wait.Jobs != 2 || !near(a.Wait.P95, 0.8) || !near(a.Wait.P50, 0.2) {
+		if a.Name != "a" || a.Namespace != "ns" || a.Pushed != 2 || a.Acked != 2 || a.Wait.Jobs != 2 ||
+			!near(a.Wait.P95, 0.8) || !near(a.Wait.P50, 0.2) {
 			t.Errorf("%+v %+v", a, a.Wait)
 		}
 		var h api.History

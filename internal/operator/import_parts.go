@@ -68,7 +68,10 @@ func (im *importer) commands(it *importItem, pushes map[job.ID]int) (cmds []job.
 			return nil, "", err
 		}
 		rest := &job.BatchRest{Total: it.batchEnd.Total, Open: it.batchEnd.Open}
-		return []job.Command{&job.CommitBatch{Namespace: it.batchEnd.Namespace, Batch: job.BatchID(b.ID), Rest: rest}}, "", nil
+		return []job.Command{&job.CommitBatch{
+			Namespace: it.batchEnd.Namespace, Batch: job.BatchID(b.ID),
+			Rest: rest,
+		}}, "", nil
 	case it.cron != nil:
 		def, err := im.s.schedule(it.cron)
 		if err != nil {
@@ -85,7 +88,10 @@ func (im *importer) commands(it *importItem, pushes map[job.ID]int) (cmds []job.
 		if err != nil || !ok {
 			return nil, "", api.Refusal(err)
 		}
-		return []job.Command{&job.PauseSchedule{Namespace: c.Namespace, Name: c.Name, Paused: c.Paused, Rest: true, Next: moment(c.Next)}}, "", nil
+		return []job.Command{&job.PauseSchedule{
+			Namespace: c.Namespace, Name: c.Name, Paused: c.Paused, Rest: true,
+			Next: moment(c.Next),
+		}}, "", nil
 	}
 	return nil, "", nil
 }
@@ -146,7 +152,10 @@ func (im *importer) bind(it *importItem, pushes map[job.ID]int) (push *job.Push,
 func (im *importer) newBatch(it *importItem) (*job.NewBatch, error) {
 	r := it.batch
 	it.partly = ""
-	past := &job.BatchPast{Created: moment(r.Created), Committed: moment(r.Committed), Succeeded: moment(r.Succeeded), Acked: r.Acked}
+	past := &job.BatchPast{
+		Created: moment(r.Created), Committed: moment(r.Committed),
+		Succeeded: moment(r.Succeeded), Acked: r.Acked,
+	}
 	c := &job.NewBatch{Namespace: r.Namespace, Text: r.Text, Past: past}
 	for _, part := range []struct {
 		what, text string
@@ -161,7 +170,10 @@ func (im *importer) newBatch(it *importItem) (*job.NewBatch, error) {
 	for _, part := range []struct {
 		what, text string
 		to         *time.Duration
-	}{{"open_for", r.OpenFor, &c.OpenFor}, {"keep_for", r.KeepFor, &c.KeepFor}, {"keep_done", r.KeepDone, &c.KeepDone}} {
+	}{{"open_for", r.OpenFor, &c.OpenFor}, {"keep_for", r.KeepFor, &c.KeepFor}, {
+		"keep_done",
+		r.KeepDone, &c.KeepDone,
+	}} {
 		d, err := time.ParseDuration(part.text)
 		if err != nil {
 			return nil, api.Invalid("%s: %q is no duration", part.what, part.text)
@@ -206,7 +218,10 @@ func (s *Service) futureSpec(r *api.Record) (*job.Spec, error) {
 
 // schedule reads a cron entry back.
 func (s *Service) schedule(r *api.CronRecord) (job.Schedule, error) {
-	def := job.Schedule{Namespace: r.Namespace, Name: r.Name, When: r.Schedule, Zone: r.TimeZone, MissedMax: r.MissedLimit}
+	def := job.Schedule{
+		Namespace: r.Namespace, Name: r.Name, When: r.Schedule, Zone: r.TimeZone,
+		MissedMax: r.MissedLimit,
+	}
 	missed, overlap := slices.Index(missedNames, r.Missed), slices.Index(overlapNames, r.Overlap)
 	if missed < 0 || overlap < 0 {
 		return def, api.Invalid("missed is one of %v, and overlap of %v", missedNames, overlapNames)
@@ -283,7 +298,8 @@ func (s *Service) importQueue(ctx context.Context, r *api.QueueRecord) error {
 	if h := queueRecord(&q); there && h != nil {
 		here = *h
 	}
-	if here.Configured && r.Configured && (here.Capacity != r.Capacity || here.Serials != r.Serials || string(here.Attrs) != string(r.Attrs)) {
+	if here.Configured && r.Configured && (here.Capacity != r.Capacity || here.Serials != r.Serials ||
+		string(here.Attrs) != string(r.Attrs)) {
 		return api.ProblemConflict.New("queue %q has other settings here", r.Queue)
 	}
 	if here.Limits != nil && r.Limits != nil && *here.Limits != *r.Limits {

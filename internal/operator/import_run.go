@@ -271,7 +271,8 @@ func (im *importer) fits(it *importItem) (bool, error) {
 		}
 		return false, nil
 	case len(same) == 0 && other != 0:
-		im.refuse(im.out.Line, fmt.Sprintf("job %d: another job has its key %q here, job %d: to import it all the same allow duplicates", r.ID, spec.Key, other))
+		im.refuse(im.out.Line, fmt.Sprintf("job %d: another job has its key %q here, job %d: to import it all the "+
+			"same allow duplicates", r.ID, spec.Key, other))
 		return false, nil
 	}
 	key := [2]string{spec.Namespace, spec.Key}

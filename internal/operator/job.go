@@ -9,7 +9,10 @@ import (
 var (
 	expiries = [...]string{job.ExpireAlways: "always", job.ExpireWaiting: "waiting"}
 	lapses   = [...]string{job.LapseRequeue: "requeue", job.LapseFail: "fail"}
-	exhausts = [...]string{job.ExhaustDrop: "drop", job.ExhaustDead: "dead", job.ExhaustKeep: "keep", job.ExhaustMove: "move"}
+	exhausts = [...]string{
+		job.ExhaustDrop: "drop", job.ExhaustDead: "dead", job.ExhaustKeep: "keep",
+		job.ExhaustMove: "move",
+	}
 )
 
 // Job returns everything about a job. The queue may be empty where it is not known; to name it is
@@ -122,7 +125,10 @@ func policy(p *job.Policy) api.Policy {
 		DeadForSeconds: p.DeadFor.Seconds(), DeadMax: p.DeadMax, Keep: p.Keep,
 	}
 	if b := p.Backoff; b.Unit > 0 {
-		out.Backoff = &api.Backoff{UnitSeconds: b.Unit.Seconds(), Power: b.Power, Skip: b.Skip, BaseSeconds: b.Base.Seconds(), Jitter: b.Jitter}
+		out.Backoff = &api.Backoff{
+			UnitSeconds: b.Unit.Seconds(), Power: b.Power, Skip: b.Skip,
+			BaseSeconds: b.Base.Seconds(), Jitter: b.Jitter,
+		}
 	}
 	return out
 }

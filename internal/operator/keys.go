@@ -74,7 +74,8 @@ func (s *Service) keep(ctx context.Context, cmds ...job.Command) error {
 	for _, r := range s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmds...) {
 		switch {
 		case r.Err == job.ErrNoSpace:
-			s.log.Warn("the disk is nearly full: logins, logouts and ids of tokens of now are good until the server stops")
+			s.log.Warn("the disk is nearly full: logins, logouts and ids of tokens of now are good " +
+				"until the server stops")
 		case r.Err != nil:
 			return api.Refusal(r.Err)
 		}

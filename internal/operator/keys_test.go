@@ -36,7 +36,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, other := again(t, f.engine, f.service.opts), newFixture(t, Options{Tokens: registry}, HandlerOptions{})
-	if a, b := next.Logins().Role(stays, p, now), next.Logins().Role(goes, p, now); a != auth.RoleRead || b != auth.RoleNone {
+	if a, b := next.Logins().Role(stays, p, now), next.Logins().Role(goes, p, now); a != auth.RoleRead ||
+		b != auth.RoleNone {
 		t.Errorf("who is logged in is %s, and who has logged out %s", a, b)
 	}
 	if got := other.service.Logins().Role(stays, p, now); got != auth.RoleNone {

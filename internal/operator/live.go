@@ -47,7 +47,10 @@ type sampler struct {
 
 func (sm *sampler) init(s *Service) {
 	sm.s, sm.changed, sm.asked = s, make(chan struct{}), make(chan chan error)
-	sm.meter, sm.recorder = history.Meter{Engine: s.engine, DoorName: s.opts.DoorName}, history.Recorder{Engine: s.engine}
+	sm.meter, sm.recorder = history.Meter{
+		Engine:   s.engine,
+		DoorName: s.opts.DoorName,
+	}, history.Recorder{Engine: s.engine}
 	sm.watch.init(s)
 }
 
@@ -131,7 +134,10 @@ func (sm *sampler) protocols(read *history.Reading, seconds float64) []api.Proto
 	for door := range job.Door(engine.DoorCount) {
 		name := history.Name{Protocol: sm.s.opts.DoorName(door)}
 		if f := read.Parts[name]; f != nil {
-			out = append(out, api.ProtocolSample{Protocol: name.Protocol, Rates: rateOf(f, seconds), Wait: waitOf(f.Wait)})
+			out = append(out, api.ProtocolSample{
+				Protocol: name.Protocol, Rates: rateOf(f, seconds),
+				Wait: waitOf(f.Wait),
+			})
 		}
 	}
 	return out
@@ -157,7 +163,10 @@ func (sm *sampler) busy(read *history.Reading, seconds float64) ([]api.QueueSamp
 				return err
 			}
 			f := read.Of(name)
-			out[i] = api.QueueSample{Namespace: name.Namespace, Name: name.Queue, Rates: rateOf(f, seconds), Ready: q.Counts[job.Ready], Running: q.Counts[job.Leased], Wait: waitOf(f.Wait)}
+			out[i] = api.QueueSample{
+				Namespace: name.Namespace, Name: name.Queue, Rates: rateOf(f, seconds),
+				Ready: q.Counts[job.Ready], Running: q.Counts[job.Leased], Wait: waitOf(f.Wait),
+			}
 		}
 		return nil
 	})
@@ -202,10 +211,14 @@ func (s *Service) Live() api.Sample {
 	s.sampler.mu.Lock()
 	defer s.sampler.mu.Unlock()
 	if s.sampler.latest == nil {
-		return api.Sample{Counts: countsOf(new([job.StateCount]uint64)), Busiest: []api.QueueSample{}, Protocols: []api.ProtocolSample{}, Concerns: []api.Concern{}}
+		return api.Sample{
+			Counts: countsOf(new([job.StateCount]uint64)), Busiest: []api.QueueSample{},
+			Protocols: []api.ProtocolSample{}, Concerns: []api.Concern{},
+		}
 	}
 	out := *s.sampler.latest
-	out.Counts, out.Busiest, out.Protocols = maps.Clone(out.Counts), slices.Clone(out.Busiest), slices.Clone(out.Protocols)
+	out.Counts, out.Busiest, out.Protocols = maps.Clone(out.Counts), slices.Clone(out.Busiest),
+		slices.Clone(out.Protocols)
 	out.Concerns = slices.Clone(out.Concerns)
 	return out
 }

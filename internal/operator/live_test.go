@@ -90,7 +90,8 @@ func TestEvents(t *testing.T) {
 			if want := float64(i); i > 0 && (s.Rates.Pushed != want || s.Seconds != 1) {
 				t.Fatalf("event %d: %+v, want %v pushes", i, s, want)
 			}
-			if i > 0 && (len(s.Busiest) != 1 || s.Busiest[0].Name != "q" || s.Busiest[0].Rates.Pushed != s.Rates.Pushed || s.Queues != 1) {
+			if i > 0 && (len(s.Busiest) != 1 || s.Busiest[0].Name != "q" ||
+				s.Busiest[0].Rates.Pushed != s.Rates.Pushed || s.Queues != 1) {
 				t.Fatalf("event %d: %+v", i, s)
 			}
 		}
@@ -160,7 +161,8 @@ func TestHistory(t *testing.T) {
 			t.Fatalf("%+v, %v", h, err)
 		}
 		p := h.Points[0]
-		if p.Pushed != 4 || p.Fetched != 1 || p.Counts["ready"] != 3 || p.Counts["running"] != 1 || !p.At.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		if p.Pushed != 4 || p.Fetched != 1 || p.Counts["ready"] != 3 || p.Counts["running"] != 1 ||
+			!p.At.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) {
 			t.Errorf("%+v", p)
 		}
 		if p := h.Points[1]; p.Pushed != 0 || p.Counts["ready"] != 3 {

@@ -135,7 +135,8 @@ func (s *Service) beginMigration(ctx context.Context, o *api.MigrationOptions) (
 	}
 	switch {
 	case marks >= arrivedMax:
-		return nil, api.ProblemTooMany.New("%d jobs that have arrived are remembered: forget a source that is not migrated from any more", marks)
+		return nil, api.ProblemTooMany.New("%d jobs that have arrived are remembered: forget a source that is not "+
+			"migrated from any more", marks)
 	case m.Arrived == 0 && len(known) >= migrationMax:
 		return nil, api.ProblemTooMany.New("%d sources are remembered: forget one that is not migrated from any more",
 			len(known))

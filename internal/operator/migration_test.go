@@ -90,10 +90,18 @@ func TestMigrateOnce(t *testing.T) {
 		t.Errorf("%+v, %d jobs", dry, f.jobs("q"))
 	}
 	out := f.migrate("old?protocol=words", text)
-	if out.Lines != "aarxxaxa" || out.Arrived != 4 || out.Repeated != 1 || len(out.Refused) != 3 || len(out.Partly) != 1 || out.Namespace != "ns" {
+	if out.Lines != "aarxxaxa" || out.Arrived != 4 || out.Repeated != 1 || len(out.Refused) != 3 ||
+		len(out.Partly) != 1 || out.Namespace != "ns" {
 		t.Fatalf("%+v", out)
 	}
-	for i, want := range []api.MigrationLine{{Line: 4, ID: "3", Problem: "nobody wants it"}, {Line: 7, ID: "", Problem: "it has not three words"}, {Line: 5, ID: "4", Problem: "no job can begin in this state"}} {
+	for i, want := range []api.MigrationLine{
+		{Line: 4, ID: "3", Problem: "nobody wants it"},
+		{Line: 7, ID: "", Problem: "it has not three words"},
+		{
+			Line: 5, ID: "4",
+			Problem: "no job can begin in this state",
+		},
+	} {
 		if out.Refused[i] != want {
 			t.Errorf("%+v, want %+v", out.Refused[i], want)
 		}
@@ -127,7 +135,10 @@ func TestMigrateLock(t *testing.T) {
 	f.do(locked)
 	without := func(ids ...string) (lines []api.MigrationLine) {
 		for _, id := range ids {
-			lines = append(lines, api.MigrationLine{Line: int(id[0] - '0'), ID: id, Problem: "its unique lock: another job has it"})
+			lines = append(lines, api.MigrationLine{
+				Line: int(id[0] - '0'), ID: id,
+				Problem: "its unique lock: another job has it",
+			})
 		}
 		return lines
 	}
@@ -184,7 +195,8 @@ func TestMigrateLockRace(t *testing.T) {
 		}
 		im.taken = append(im.taken, takenLine{i, a.ID, a.Cmd, &job.SetValue{Space: "s", Name: a.ID}})
 	}
-	if err := im.push(t.Context()); err != nil || im.out.Arrived != 4 || len(im.out.Refused) != 0 || len(im.out.Partly) != 2 ||
+	if err := im.push(t.Context()); err != nil || im.out.Arrived != 4 || len(im.out.Refused) != 0 ||
+		len(im.out.Partly) != 2 ||
 		im.out.Partly[0].Line != 2 || im.out.Partly[1].ID != "3" {
 		t.Errorf("%+v, %v", im.out, err)
 	}
@@ -313,7 +325,10 @@ func TestMigrateRefused(t *testing.T) {
 	if p := mustProblem(t, f.send(r)); !strings.Contains(p.Detail, "choose another name") {
 		t.Errorf("%+v", p)
 	}
-	f.do(&job.SetValue{Space: migrationSpace, Name: "taken", Value: fmt.Appendf(nil, `{"source":"taken","protocol":"words","arrived":%d}`, arrivedMax)})
+	f.do(&job.SetValue{
+		Space: migrationSpace, Name: "taken",
+		Value: fmt.Appendf(nil, `{"source":"taken","protocol":"words","arrived":%d}`, arrivedMax),
+	})
 	r = request(t, "POST", "/api/v1/migrations/old?protocol=words", "2 push q\n")
 	r.Header.Set("Content-Type", api.MediaLines)
 	if p := mustProblem(t, f.send(r)); p.Status != 429 || !strings.Contains(p.Detail, "forget a source") {

@@ -33,14 +33,26 @@ func TestDocument(t *testing.T) {
 
 func testDocument(t *testing.T) {
 	doc := testkit.LoadOpenAPI(t, Document)
-	registry := &fakeWorkers{workers: []api.Worker{{ID: "w1", Hostname: "h", PID: 7, State: "running", Leases: job.Holder{Node: 1, Num: 77}}, {ID: "w2", State: "quiet"}}}
-	tokens := &fakeTokens{tokens: []api.Token{{Namespace: "ns", Pool: "fast", Secret: "a-token-that-is-long", Exists: true, Limits: &api.TokenLimits{Reads: 1, Interval: 1}}}}
+	registry := &fakeWorkers{workers: []api.Worker{{
+		ID: "w1", Hostname: "h", PID: 7, State: "running",
+		Leases: job.Holder{Node: 1, Num: 77},
+	}, {ID: "w2", State: "quiet"}}}
+	tokens := &fakeTokens{tokens: []api.Token{{
+		Namespace: "ns", Pool: "fast", Secret: "a-token-that-is-long",
+		Exists: true, Limits: &api.TokenLimits{Reads: 1, Interval: 1},
+	}}}
 	f := newFixture(t, Options{
-		BackupDir: t.TempDir(), Tokens: tokens, Version: "1.2.3", Durability: "fsync", DataDir: "/data", Workers: []WorkerRegistry{registry},
+		BackupDir: t.TempDir(), Tokens: tokens, Version: "1.2.3", Durability: "fsync", DataDir: "/data",
+		Workers: []WorkerRegistry{registry},
 		Connections: func() []api.Connections {
 			return []api.Connections{{Protocol: "p", Namespace: "ns", Addresses: []string{"a:1"}, Open: 1}}
 		},
-		Settings:    func() []api.Setting { return []api.Setting{{Key: "k", Value: "v", Source: "default", Help: "Help."}} },
+		Settings: func() []api.Setting {
+			return []api.Setting{{
+				Key: "k", Value: "v", Source: "default",
+				Help: "Help.",
+			}}
+		},
 		FreeBytes:   func() (uint64, error) { return 1 << 40, nil },
 		SampleEvery: time.Second, Cluster: &fakeCluster{}, Adopt: adoptWords,
 	}, HandlerOptions{})
@@ -49,12 +61,21 @@ func testDocument(t *testing.T) {
 	batch := f.do(&job.NewBatch{Namespace: "ns", Text: "all of them", OpenFor: time.Hour})[0].Batch
 	second := f.do(&job.NewBatch{Namespace: "ns", Parent: batch, OpenFor: time.Hour})[0].Batch
 	f.push(job.Spec{Queue: "q", Key: "tracked", Tracked: true, Batch: batch, Group: "g", TTL: time.Hour})
-	tracked := f.push(job.Spec{Queue: "t", Key: "told", Tracked: true, Body: []byte{0xff, 0}, Policy: job.Policy{Lease: time.Minute}})
+	tracked := f.push(job.Spec{
+		Queue: "t", Key: "told", Tracked: true, Body: []byte{0xff, 0},
+		Policy: job.Policy{Lease: time.Minute},
+	})
 	f.do(&job.Report{Namespace: "ns", Key: "told", Percent: 50, SetPercent: true, Text: "half", SetText: true})
-	f.do(&job.SetHooks{Source: job.SourceFile, Hooks: []job.Hook{{Namespace: "ns", Queue: "filed", Job: job.Spec{Namespace: "ns", Queue: "graves"}}}})
+	f.do(&job.SetHooks{
+		Source: job.SourceFile,
+		Hooks:  []job.Hook{{Namespace: "ns", Queue: "filed", Job: job.Spec{Namespace: "ns", Queue: "graves"}}},
+	})
 	testkit.Advance(t, 25*time.Second)
 
-	guarded := newFixture(t, Options{}, HandlerOptions{Login: auth.NewLogin(auth.LoginOptions{Password: "op", ReadPassword: "look"})})
+	guarded := newFixture(t, Options{}, HandlerOptions{Login: auth.NewLogin(auth.LoginOptions{
+		Password:     "op",
+		ReadPassword: "look",
+	})})
 	full := newFixture(t, Options{}, HandlerOptions{})
 	full.fill(1000, "a")
 	for range bulkOpenMax {
@@ -62,7 +83,10 @@ func testDocument(t *testing.T) {
 	}
 	full.service.sampler.streams = streamMax
 	token := f.service.tokenID(&tokens.tokens[0])
-	stopped := newFixture(t, Options{BackupDir: t.TempDir(), Adopt: adoptWords, Tokens: &fakeTokens{err: job.ErrDraining}}, HandlerOptions{})
+	stopped := newFixture(t, Options{
+		BackupDir: t.TempDir(), Adopt: adoptWords,
+		Tokens: &fakeTokens{err: job.ErrDraining},
+	}, HandlerOptions{})
 	stopped.close()
 	fixtures := map[string]*fixture{"": f, "guarded": guarded, "full": full, "stopped": stopped}
 
@@ -76,7 +100,9 @@ func testDocument(t *testing.T) {
 	running = list.Bulk[0]
 
 	large := `{"action":"` + strings.Repeat("x", ImportBodyMax) + `"}`
-	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID, "{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token", "{source}", "old", "{name}", "entry")
+	at := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", fmt.Sprint(ids["ready"]), "{bulk}", bulk.ID,
+		"{batch}", fmt.Sprint(uint64(batch)), "{token}", "token", "{import}", "token", "{source}", "old",
+		"{name}", "entry")
 	var asks []ask
 	for _, r := range api.Routes {
 		target := at.Replace(r.Path)
@@ -107,9 +133,15 @@ func testDocument(t *testing.T) {
 		{"POST", "/api/v1/namespaces/ns/queues/q/pause", "", 200, ""},
 		{"POST", "/api/v1/namespaces/ns/queues/none/pause", "", 404, ""},
 		{"POST", "/api/v1/namespaces/ns/queues/q/pause", "", 503, "stopped"},
-		{"PUT", "/api/v1/namespaces/ns/queues/limited/limits", `{"concurrency":2,"worker":1,"slot_seconds":60,"rate":"100/s"}`, 200, ""},
+		{
+			"PUT", "/api/v1/namespaces/ns/queues/limited/limits",
+			`{"concurrency":2,"worker":1,"slot_seconds":60,"rate":"100/s"}`, 200, "",
+		},
 		{"PUT", "/api/v1/namespaces/ns/queues/none/limits", `{}`, 404, ""},
-		{"PUT", "/api/v1/namespaces/ns/queues/limited/limits", `{"group_concurrency":2,"group_rate":"10/s","group_burst":3}`, 200, ""},
+		{
+			"PUT", "/api/v1/namespaces/ns/queues/limited/limits",
+			`{"group_concurrency":2,"group_rate":"10/s","group_burst":3}`, 200, "",
+		},
 		{"PUT", "/api/v1/namespaces/ns/queues/limited/limits", `{"group_rate":"often"}`, 400, ""},
 		{"PUT", "/api/v1/namespaces/ns/queues/fair/fairness", `{"on":true,"weights":{"gold":5}}`, 200, ""},
 		{"PUT", "/api/v1/namespaces/ns/queues/fair/fairness", `{"on":true,"weights":{"gold":5000}}`, 400, ""},
@@ -149,8 +181,14 @@ func testDocument(t *testing.T) {
 		{"GET", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/body", ids["ready"]), "", 200, ""},
 		{"GET", "/api/v1/namespaces/ns/jobs/4711/body", "", 404, ""},
 		{"GET", "/api/v1/namespaces/ns/jobs/1/body", "", 503, "stopped"},
-		{"POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", ids["buried"]), `{"action":"kick","state":"buried"}`, 200, ""},
-		{"POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", ids["ready"]), `{"action":"kick","state":"buried"}`, 409, ""},
+		{
+			"POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", ids["buried"]),
+			`{"action":"kick","state":"buried"}`, 200, "",
+		},
+		{
+			"POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", ids["ready"]),
+			`{"action":"kick","state":"buried"}`, 409, "",
+		},
 		{"POST", "/api/v1/namespaces/ns/jobs/4711/actions", `{"action":"kill"}`, 404, ""},
 		{"POST", "/api/v1/namespaces/ns/jobs/1/actions", `{"action":"kill","queue":"q"}`, 503, "stopped"},
 		{"POST", "/api/v1/actions", fmt.Sprintf(`{"action":"kill","jobs":[{"namespace":"ns","id":%d,"state":"retrying"},{"namespace":"ns","id":9999}]}`, ids["retrying"]), 200, ""},
@@ -166,7 +204,10 @@ func testDocument(t *testing.T) {
 		{"DELETE", "/api/v1/namespaces/ns/queues/none", "", 404, ""},
 		{"DELETE", "/api/v1/namespaces/ns/queues/q", "", 503, "stopped"},
 		{"GET", "/api/v1/bulk", "", 200, ""},
-		{"POST", "/api/v1/bulk", `{"action":"retry","filter":{"states":["failed"],"after":"2000-01-01T00:00:00Z"}}`, 202, ""},
+		{
+			"POST", "/api/v1/bulk", `{"action":"retry","filter":{"states":["failed"],"after":"2000-01-01T00:00:00Z"}}`,
+			202, "",
+		},
 		{"POST", "/api/v1/bulk", `{"action":"kill"}`, 429, "full"},
 		{"POST", "/api/v1/bulk", `{"action":"kill"}`, 503, "stopped"},
 		{"GET", "/api/v1/bulk/" + bulk.ID, "", 200, ""},
@@ -190,7 +231,11 @@ func testDocument(t *testing.T) {
 		{"GET", "/api/v1/tokens?limit=1", "", 200, ""},
 		{"GET", "/api/v1/tokens", "", 503, "stopped"},
 		{"POST", "/api/v1/tokens", `{"namespace":"ns","description":"d"}`, 201, ""},
-		{"POST", "/api/v1/tokens", `{"namespace":"ns","pool":"fast","description":"d","token":"a-token-that-is-long"}`, 409, ""},
+		{
+			"POST", "/api/v1/tokens",
+			`{"namespace":"ns","pool":"fast","description":"d","token":"a-token-that-is-long"}`,
+			409, "",
+		},
 		{"POST", "/api/v1/tokens", `{"namespace":"ns","description":"d"}`, 503, "stopped"},
 		{"GET", "/api/v1/tokens/" + token, "", 200, ""},
 		{"GET", "/api/v1/tokens/none", "", 404, ""},

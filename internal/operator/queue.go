@@ -47,7 +47,10 @@ func (s *Service) Namespaces(page api.PageOf) (api.NamespacePage, error) {
 	sums, err := s.engine.SumsOf(names)
 	for i := range sums {
 		if sums[i].Queues > 0 { // else the last was removed just now
-			out.Namespaces = append(out.Namespaces, api.Namespace{Name: names[i], Queues: int(sums[i].Queues), Counts: countsOf(&sums[i].Counts)}) //nolint:gosec // a number of queues
+			out.Namespaces = append(out.Namespaces, api.Namespace{
+				Name: names[i], Queues: int(sums[i].Queues), //nolint:gosec // a number of queues
+				Counts: countsOf(&sums[i].Counts),
+			})
 		}
 	}
 	return out, api.Refusal(err)
@@ -246,7 +249,10 @@ func (s *Service) Respawn(ctx context.Context, namespace, name string, o api.Res
 	if err := s.exists(namespace, name); err != nil {
 		return api.Count{}, err
 	}
-	r, err := s.do(ctx, &job.Respawn{Namespace: namespace, Queue: name, Limit: o.Limit, Attempts: o.Attempts, TTL: o.TTL})
+	r, err := s.do(ctx, &job.Respawn{
+		Namespace: namespace, Queue: name, Limit: o.Limit,
+		Attempts: o.Attempts, TTL: o.TTL,
+	})
 	if err == nil {
 		s.Note(ctx, r.Count, "respawn dead jobs of queue %s", name)
 	}

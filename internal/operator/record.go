@@ -91,7 +91,8 @@ func recordPast(r *api.Record) (*job.Past, error) {
 		p.State, p.Since = job.Ready, 0
 	case job.Blocked:
 		if len(r.BlockedBy) == 0 {
-			return nil, api.Invalid("it waits for other jobs, and blocked_by does not tell which: to import it all the same write ready as its state")
+			return nil, api.Invalid("it waits for other jobs, and blocked_by does not tell which: to import it all " +
+				"the same write ready as its state")
 		}
 	}
 	if p.State != job.Blocked && len(r.BlockedBy) > 0 {
@@ -137,7 +138,12 @@ func (s *Service) importSpec(r *api.Record) (job.Spec, error) {
 	if err := api.CheckQueue(r.Namespace, r.Queue); err != nil {
 		return spec, err
 	}
-	for _, part := range []struct{ what, text string }{{"type", r.Type}, {"key", r.Key}, {"group", r.Group}, {"dead_queue", r.Policy.DeadQueue}} {
+	for _, part := range []struct{ what, text string }{
+		{"type", r.Type},
+		{"key", r.Key},
+		{"group", r.Group},
+		{"dead_queue", r.Policy.DeadQueue},
+	} {
 		if len(part.text) > textMax {
 			return spec, api.Invalid("%s is longer than %d bytes", part.what, textMax)
 		}

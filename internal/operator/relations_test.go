@@ -80,7 +80,8 @@ func TestWaitsFor(t *testing.T) {
 	}
 	id := f.push(job.Spec{Queue: "b", BlockedBy: blockers})
 	d, err := f.service.Job("ns", "b", id)
-	if err != nil || len(d.BlockedBy) != 3 || len(d.Waits) != 2 || d.Waits[0].Type != "T0" || d.Waits[1].Type != "T2" || d.Waits[1].State != "ready" {
+	if err != nil || len(d.BlockedBy) != 3 || len(d.Waits) != 2 || d.Waits[0].Type != "T0" || d.Waits[1].Type != "T2" ||
+		d.Waits[1].State != "ready" {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

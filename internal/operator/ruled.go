@@ -72,7 +72,8 @@ func (s *Service) mayLimit(namespace, name string, to job.Limits) error {
 	}
 	wanted, _ := to.Tidy() // the engine refuses what is wrong
 	if kept, _ := r.Limits(to, q.Limits).Tidy(); kept != wanted {
-		return api.ProblemConflict.New("a file of the configuration has set limits of queue %q: change them there, and reload it", name)
+		return api.ProblemConflict.New("a file of the configuration has set limits of queue %q: change them there, "+
+			"and reload it", name)
 	}
 	return nil
 }
@@ -84,7 +85,8 @@ func (s *Service) mayTurn(namespace, name string, to job.Fairness) error {
 		return err
 	}
 	if to, _ = to.Tidy(); to.On != q.Fairness.On || !maps.Equal(to.Weights, q.Fairness.Weights) {
-		return api.ProblemConflict.New("a file of the configuration has set whether queue %q is fair: change it there, and reload it", name)
+		return api.ProblemConflict.New("a file of the configuration has set whether queue %q is fair: change it "+
+			"there, and reload it", name)
 	}
 	return nil
 }

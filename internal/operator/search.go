@@ -40,7 +40,10 @@ func (s *Service) Jobs(f api.Filter, page api.PageOf) (api.JobPage, error) {
 	s.searching <- struct{}{}
 	defer func() { <-s.searching }()
 	err = s.view(func(v *engine.View) error {
-		sc := &scan{view: v, match: m, at: at, limits: scanLimits{limit, examineMax, loadMax}, find: s.opts.FindID, sums: s.engine.Sums}
+		sc := &scan{
+			view: v, match: m, at: at, limits: scanLimits{limit, examineMax, loadMax}, find: s.opts.FindID,
+			sums: s.engine.Sums,
+		}
 		sc.bodies = m.whole() || !m.narrow()
 		sc.found = func(j *job.Job) {
 			if sc.bodies || m.Ref != "" || sc.load(j) {

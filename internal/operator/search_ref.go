@@ -68,7 +68,10 @@ func (sc *scan) byID(namespace string) (found bool, err error) {
 	}
 	if sc.at.Queue == "" { // jobs that have a number are found at once
 		for _, id := range ids {
-			if found, err = sc.byName(job.Ref{Kind: job.RefNumber, Namespace: namespace, Number: id.Number(), ID: id}); found || err != nil {
+			if found, err = sc.byName(job.Ref{
+				Kind: job.RefNumber, Namespace: namespace, Number: id.Number(),
+				ID: id,
+			}); found || err != nil {
 				return found, err
 			}
 		}

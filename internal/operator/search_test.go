@@ -29,7 +29,8 @@ func collect(t *testing.T, s *Service, f api.Filter, limit int) (ids []job.ID, p
 			ids = append(ids, j.ID)
 		}
 		if len(p.Jobs) > limit || p.Progress.Examined < examined || p.Progress.Complete != (p.Next == "") {
-			t.Fatalf("page %d: %d jobs, progress %+v after %d, next %q", pages, len(p.Jobs), p.Progress, examined, p.Next)
+			t.Fatalf("page %d: %d jobs, progress %+v after %d, next %q", pages, len(p.Jobs),
+				p.Progress, examined, p.Next)
 		}
 		examined = p.Progress.Examined
 		if p.Next == "" {
@@ -67,7 +68,11 @@ func TestSearchFilters(t *testing.T) {
 		{"states", api.Filter{Queue: "b", States: []string{"running", "buried"}}, []job.ID{b["running"], b["buried"]}},
 		{"type", api.Filter{Type: "Mail"}, []job.ID{a["ready"], b["ready"]}},
 		{"type is whole", api.Filter{Type: "Mai"}, nil},
-		{"error message", api.Filter{Error: "it BROKE"}, []job.ID{a["retrying"], a["failed"], a["dead"], b["retrying"], b["failed"], b["dead"]}},
+		{
+			"error message",
+			api.Filter{Error: "it BROKE"},
+			[]job.ID{a["retrying"], a["failed"], a["dead"], b["retrying"], b["failed"], b["dead"]},
+		},
 		{"error type", api.Filter{Queue: "a", Error: "boom", States: []string{"dead"}}, []job.ID{a["dead"]}},
 		{"body", api.Filter{Body: `"ann"`}, []job.ID{a["ready"], b["ready"]}},
 		{"body is exact", api.Filter{Body: `"Ann"`}, nil},
@@ -81,7 +86,11 @@ func TestSearchFilters(t *testing.T) {
 		{"batch", api.Filter{Batch: uint64(batch)}, []job.ID{inBatch}},
 		{"created later", api.Filter{After: &hour}, nil},
 		{"created before", api.Filter{Before: &hour, Namespace: "other"}, []job.ID{other}},
-		{"due later", api.Filter{After: &hour, Time: "run_at"}, []job.ID{a["scheduled"], b["scheduled"], a["retrying"], b["retrying"]}},
+		{
+			"due later",
+			api.Filter{After: &hour, Time: "run_at"},
+			[]job.ID{a["scheduled"], b["scheduled"], a["retrying"], b["retrying"]},
+		},
 		{"since", api.Filter{After: &hour, Time: "since"}, nil},
 	}
 	for _, tt := range tests {
@@ -120,7 +129,10 @@ func TestSearchBounds(t *testing.T) {
 	f := newFixture(t, Options{Reads: func(r Reads) { seen = append(seen, r) }}, HandlerOptions{})
 	var cmds []job.Command
 	for i := range jobs {
-		cmds = append(cmds, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: fmt.Sprint("q", i%queues), Body: []byte("x"), BodyKind: job.BodyBytes}})
+		cmds = append(cmds, &job.Push{Spec: job.Spec{
+			Namespace: "ns", Queue: fmt.Sprint("q", i%queues),
+			Body: []byte("x"), BodyKind: job.BodyBytes,
+		}})
 	}
 	f.do(cmds...)
 	for range large {
@@ -149,7 +161,8 @@ func TestSearchBounds(t *testing.T) {
 		total := 0
 		for _, r := range seen {
 			total += r.Jobs
-			if r.Jobs > examineMax || r.Loads > loadMax || r.Bytes > loadBytesMax+loadBytesMax/4 || r.Queues > 2*queues {
+			if r.Jobs > examineMax || r.Loads > loadMax || r.Bytes > loadBytesMax+loadBytesMax/4 ||
+				r.Queues > 2*queues {
 				t.Errorf("%s: one request reads %+v", tt.name, r)
 			}
 		}
@@ -208,8 +221,14 @@ func TestRefusedSearches(t *testing.T) {
 		t.Fatalf("%+v, %v", queues, err)
 	}
 	foreign := position{List: "queues", Filter: fingerprint(api.Filter{})}.cursor()
-	wrongState := position{List: "jobs", Filter: fingerprint(api.Filter{}), Namespace: "ns", Queue: "q", State: 200}.cursor()
-	wrongPlace := position{List: "jobs", Filter: fingerprint(api.Filter{}), Namespace: "ns", Queue: "q", State: job.Ready, After: "xyz", Total: 1}.cursor()
+	wrongState := position{
+		List: "jobs", Filter: fingerprint(api.Filter{}), Namespace: "ns", Queue: "q",
+		State: 200,
+	}.cursor()
+	wrongPlace := position{
+		List: "jobs", Filter: fingerprint(api.Filter{}), Namespace: "ns", Queue: "q",
+		State: job.Ready, After: "xyz", Total: 1,
+	}.cursor()
 	for query, code := range map[string]string{
 		"cursor=" + p.Next:             "",
 		"state=ready&cursor=" + p.Next: "cursor",
@@ -235,7 +254,8 @@ func TestRefusedSearches(t *testing.T) {
 		"state=ready,dead&state=leased&after=&before=": "",
 	} {
 		w := f.call("GET", "/api/v1/jobs?"+query, "")
-		if code == "" && w.Code != 200 || code != "" && (w.Code != 400 || !strings.Contains(w.Body.String(), "urn:millrace:problem:"+code)) {
+		if code == "" && w.Code != 200 || code != "" &&
+			(w.Code != 400 || !strings.Contains(w.Body.String(), "urn:millrace:problem:"+code)) {
 			t.Errorf("%.80s: %d %s, want %q", query, w.Code, w.Body, code)
 		}
 	}
@@ -297,7 +317,8 @@ func TestOneSearchAtATime(t *testing.T) {
 		var wg sync.WaitGroup
 		for range searches {
 			wg.Go(func() {
-				if page, err := f.service.Jobs(api.Filter{Namespace: "ns"}, api.PageOf{}); err != nil || len(page.Jobs) != 1 {
+				if page, err := f.service.Jobs(api.Filter{Namespace: "ns"}, api.PageOf{}); err != nil ||
+					len(page.Jobs) != 1 {
 					t.Errorf("%d jobs, %v", len(page.Jobs), err)
 				}
 			})

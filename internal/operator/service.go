@@ -113,7 +113,10 @@ func New(o Options) (*Service, error) {
 	if o.SampleEvery <= 0 {
 		o.SampleEvery = time.Second
 	}
-	s := &Service{opts: o, engine: o.Engine, log: o.Logger, started: o.Now(), drained: make(chan struct{}), searching: make(chan struct{}, 1)}
+	s := &Service{
+		opts: o, engine: o.Engine, log: o.Logger, started: o.Now(), drained: make(chan struct{}),
+		searching: make(chan struct{}, 1),
+	}
 	s.work.imports = make(chan struct{}, importAtOnce)
 	if err := s.initKeys(); err != nil {
 		return nil, err

@@ -131,12 +131,19 @@ func (s *Service) AddToken(ctx context.Context, o api.TokenOptions) (api.NewToke
 	if s.opts.Tokens == nil {
 		return api.NewToken{}, api.ProblemConflict.New("no protocol that has tokens is served")
 	}
-	for _, part := range []struct{ name, text string }{{"namespace", o.Namespace}, {"description", o.Description}, {"token", o.Token}} {
+	for _, part := range []struct{ name, text string }{
+		{"namespace", o.Namespace},
+		{"description", o.Description},
+		{"token", o.Token},
+	} {
 		if err := api.CheckName(part.name, part.text); err != nil {
 			return api.NewToken{}, err
 		}
 	}
-	text, err := s.opts.Tokens.Add(api.Token{Namespace: o.Namespace, Pool: o.Pool, Description: o.Description, Secret: o.Token})
+	text, err := s.opts.Tokens.Add(api.Token{
+		Namespace: o.Namespace, Pool: o.Pool,
+		Description: o.Description, Secret: o.Token,
+	})
 	if err != nil {
 		return api.NewToken{}, api.Refusal(err)
 	}

@@ -71,7 +71,8 @@ func TestTokens(t *testing.T) {
 	f := newFixture(t, Options{Tokens: registry}, HandlerOptions{})
 	var made api.NewToken
 	f.want(201, "POST", "/api/v1/tokens", `{"namespace":"ns","pool":"fast","description":"for reports"}`, &made)
-	if made.Text != "fast:secret-number-00000001" || made.Masked != "…0001" || made.ID == "" || made.Pool != "fast" || !made.Exists {
+	if made.Text != "fast:secret-number-00000001" || made.Masked != "…0001" || made.ID == "" ||
+		made.Pool != "fast" || !made.Exists {
 		t.Errorf("%+v", made)
 	}
 	one := "/api/v1/tokens/" + made.ID
@@ -102,10 +103,14 @@ func TestTokens(t *testing.T) {
 		{"PUT", one + "/limits", `{"reads":-1,"writes":1,"interval_seconds":1}`, 400, "no limit"},
 		{"PUT", one + "/limits", `{"reads":1,"writes":1}`, 400, "at least 1"},
 		{"POST", "/api/v1/tokens", `{"namespace":"ns"}`, 400, "description"},
-		{"POST", "/api/v1/tokens", `{"namespace":"ns","description":"` + strings.Repeat("x", 256) + `"}`, 400, "longer"},
+		{
+			"POST", "/api/v1/tokens", `{"namespace":"ns","description":"` + strings.Repeat("x", 256) + `"}`, 400,
+			"longer",
+		},
 		{"GET", "/api/v1/tokens?cursor=" + position{List: "jobs"}.cursor(), "", 400, "another list"},
 	} {
-		if p := mustProblem(t, f.call(tt.method, tt.target, tt.body)); p.Status != tt.code || !strings.Contains(p.Detail, tt.says) {
+		if p := mustProblem(t, f.call(tt.method, tt.target, tt.body)); p.Status != tt.code ||
+			!strings.Contains(p.Detail, tt.says) {
 			t.Errorf("%s %s: %+v", tt.method, tt.target, p)
 		}
 	}
@@ -118,7 +123,8 @@ func TestTokenList(t *testing.T) {
 	f := newFixture(t, Options{Tokens: registry}, HandlerOptions{})
 	for i := range 7 {
 		for _, ns := range []string{"a", "b"} {
-			if _, err := f.service.AddToken(t.Context(), api.TokenOptions{Namespace: ns, Description: fmt.Sprint("number ", i/2)}); err != nil {
+			if _, err := f.service.AddToken(t.Context(),
+				api.TokenOptions{Namespace: ns, Description: fmt.Sprint("number ", i/2)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -151,7 +157,8 @@ func TestTokenList(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(200, "GET", "/api/v1/tokens?limit=3&cursor="+first.Next, "", &second)
-	if len(second.Tokens) != 3 || tokenOrder(&second.Tokens[0], &position{Namespace: "a", Queue: "default", After: tokenPlace(&first.Tokens[2])}) <= 0 {
+	if len(second.Tokens) != 3 || tokenOrder(&second.Tokens[0],
+		&position{Namespace: "a", Queue: "default", After: tokenPlace(&first.Tokens[2])}) <= 0 {
 		t.Errorf("%+v", second.Tokens)
 	}
 }
@@ -160,7 +167,8 @@ func TestTokenList(t *testing.T) {
 func TestTokenMasks(t *testing.T) {
 	t.Parallel()
 	registry := &fakeTokens{tokens: []api.Token{{Namespace: "ns", Pool: "default", Secret: "short"}}}
-	a, b := newFixture(t, Options{Tokens: registry}, HandlerOptions{}), newFixture(t, Options{Tokens: registry}, HandlerOptions{})
+	a, b := newFixture(t, Options{Tokens: registry}, HandlerOptions{}), newFixture(t,
+		Options{Tokens: registry}, HandlerOptions{})
 	one, err := a.service.Tokens(api.TokenFilter{}, api.PageOf{})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +190,8 @@ func TestNoTokens(t *testing.T) {
 	if page.Required || len(page.Tokens)+len(page.Pools) != 0 {
 		t.Errorf("%+v", page)
 	}
-	if p := mustProblem(t, f.call("POST", "/api/v1/tokens", `{"namespace":"ns","description":"d"}`)); p.Status != http.StatusConflict {
+	if p := mustProblem(t, f.call("POST", "/api/v1/tokens",
+		`{"namespace":"ns","description":"d"}`)); p.Status != http.StatusConflict {
 		t.Errorf("%+v", p)
 	}
 	if p := mustProblem(t, f.call("DELETE", "/api/v1/tokens/x", "")); p.Status != http.StatusNotFound {

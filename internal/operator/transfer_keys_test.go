@@ -39,7 +39,10 @@ func repeatedKeys(t *testing.T) (text string, bodies []string) {
 	}
 	var twins []job.Command
 	for i := range 3 {
-		twins = append(twins, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q0", Key: "twins", Body: fmt.Appendf(nil, "twin %d", i), BodyKind: job.BodyBytes}})
+		twins = append(twins, &job.Push{Spec: job.Spec{
+			Namespace: "ns", Queue: "q0", Key: "twins",
+			Body: fmt.Appendf(nil, "twin %d", i), BodyKind: job.BodyBytes,
+		}})
 	}
 	from.do(twins...)
 	from.push(job.Spec{Key: "unique", Unique: true, Body: []byte("unique")})
@@ -67,7 +70,8 @@ func TestImportRepeatedKeys(t *testing.T) {
 				}
 			}
 			if got := to.bodies(); imported != round.imported || existed != round.existed || !slices.Equal(got, want) {
-				t.Errorf("%d lines at a time, %s: %d imported and %d there before: %v", step, round.token, imported, existed, got)
+				t.Errorf("%d lines at a time, %s: %d imported and %d there before: %v", step, round.token,
+					imported, existed, got)
 			}
 		}
 	}
@@ -107,12 +111,16 @@ func TestImportKeyOfAnotherJob(t *testing.T) {
 	if out.Imported != 1 || out.Existed != 0 || len(out.Refused) != 1 {
 		t.Fatalf("%+v", out)
 	}
-	for _, part := range []string{fmt.Sprintf("job %d:", theirs), `"k"`, fmt.Sprintf("job %d:", ours), "allow duplicates"} {
+	for _, part := range []string{
+		fmt.Sprintf("job %d:", theirs), `"k"`, fmt.Sprintf("job %d:", ours),
+		"allow duplicates",
+	} {
 		if !strings.Contains(out.Refused[0].Problem, part) {
 			t.Errorf("%q does not say %q", out.Refused[0].Problem, part)
 		}
 	}
-	if out := to.importLines("/api/v1/imports/y?duplicates", text); out.Imported != 2 || !slices.Contains(to.bodies(), "theirs") {
+	if out := to.importLines("/api/v1/imports/y?duplicates", text); out.Imported != 2 ||
+		!slices.Contains(to.bodies(), "theirs") {
 		t.Errorf("%+v", out)
 	}
 }
@@ -136,7 +144,8 @@ func TestImportInterrupted(t *testing.T) {
 			continue
 		}
 		fmt.Fprintf(&text, `{"id":1,"namespace":"ns","queue":"q","state":"ready","pushed_by":"x","body_text":"%03d"%s,`+
-			`"policy":{"expiry":"always","lapse":"fail","exhaust":"drop","requeue":"tail","due":"tail"}}`+"\n", i, result)
+			`"policy":{"expiry":"always","lapse":"fail","exhaust":"drop","requeue":"tail","due":"tail"}}`+"\n", i,
+			result)
 	}
 	failed := errors.New("power cut")
 	for n := 1; n <= 5; n++ {
@@ -160,7 +169,8 @@ func TestImportInterrupted(t *testing.T) {
 		f := openFixture(t, mem, Options{}, HandlerOptions{})
 		before := len(f.bodies())
 		out := f.importLines("/api/v1/imports/x", text.String())
-		if want := count - len(refused); before+out.Imported != want || len(slices.Compact(f.bodies())) != want || out.Line != count {
+		if want := count - len(refused); before+out.Imported != want || len(slices.Compact(f.bodies())) != want ||
+			out.Line != count {
 			t.Errorf("commit %d: %d jobs, then %d imported of %d: %+v", n, before, out.Imported, want, out)
 		}
 		var told []uint64

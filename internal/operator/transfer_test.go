@@ -39,7 +39,8 @@ func TestTransfer(t *testing.T) {
 	from.manyPasts()
 	text := from.call("GET", "/api/v1/export", "").Body.String()
 	before, marks := lines(t, text)
-	if len(before) != 37 || len(marks) != 1 || marks[0].Mark != api.MarkEnd || marks[0].Jobs != 37 || marks[0].Total != 37 {
+	if len(before) != 37 || len(marks) != 1 || marks[0].Mark != api.MarkEnd || marks[0].Jobs != 37 ||
+		marks[0].Total != 37 {
 		t.Fatalf("%d jobs, marks %+v", len(before), marks)
 	}
 	doc := testkit.LoadOpenAPI(t, Document)
@@ -49,7 +50,9 @@ func TestTransfer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if problem := doc.Check(testkit.Schema{"oneOf": []any{
-			map[string]any{"$ref": "#/components/schemas/Record"}, map[string]any{"$ref": "#/components/schemas/QueueRecord"}, map[string]any{"$ref": "#/components/schemas/ExportMark"},
+			map[string]any{"$ref": "#/components/schemas/Record"},
+			map[string]any{"$ref": "#/components/schemas/QueueRecord"},
+			map[string]any{"$ref": "#/components/schemas/ExportMark"},
 		}}, value); problem != "" {
 			t.Errorf("%s: %s", line, problem)
 		}
@@ -90,20 +93,33 @@ func (f *fixture) manyPasts() {
 	now := time.Now().Truncate(time.Microsecond)
 	at := func(d time.Duration) job.Time { return job.TimeOf(now.Add(d)) }
 	rich := job.Spec{
-		Namespace: "ns", Queue: "rich", Type: "T", Group: "g", Body: []byte(`{"a":"<b>"}`), BodyKind: job.BodyJSON, Extra: []byte{0, 1}, Origin: 3,
+		Namespace: "ns", Queue: "rich", Type: "T", Group: "g", Body: []byte(`{"a":"<b>"}`), BodyKind: job.BodyJSON,
+		Extra: []byte{0, 1}, Origin: 3,
 		Numbered: true, Tracked: true, Like: job.Digest{1, 2}, RunAt: at(time.Hour), Policy: job.Policy{
-			Priority: -3, Lease: 90 * time.Second, ExpireAt: at(2 * time.Hour), Expiry: job.ExpireWaiting, MaxAttempts: 4, MaxFails: 7,
-			Backoff: job.Backoff{Unit: 100 * time.Millisecond, Power: 2, Skip: 1, Base: time.Second, Jitter: 5, Floor: true},
-			Lapse:   job.LapseFail, Requeue: job.PlaceOld, Due: job.PlaceSched, Exhaust: job.ExhaustMove, DeadQueue: "dead", DeadFor: time.Hour,
+			Priority: -3, Lease: 90 * time.Second, ExpireAt: at(2 * time.Hour), Expiry: job.ExpireWaiting,
+			MaxAttempts: 4, MaxFails: 7,
+			Backoff: job.Backoff{
+				Unit: 100 * time.Millisecond, Power: 2, Skip: 1, Base: time.Second,
+				Jitter: 5, Floor: true,
+			},
+			Lapse: job.LapseFail, Requeue: job.PlaceOld, Due: job.PlaceSched, Exhaust: job.ExhaustMove,
+			DeadQueue: "dead", DeadFor: time.Hour,
 			DeadMax: 2, DeadSlots: true, Keep: true,
 		},
 	}
 	past := job.Past{
-		Created: at(-time.Hour), Since: at(-time.Minute), Attempts: 3, Fails: 2, Buries: 1, Lapses: 4, Releases: 5, Kicks: 6, Delay: 90 * time.Second,
-		Failures: []job.Failure{{At: at(-time.Hour), Kind: job.FailedByEnd}, {At: at(-time.Minute), Type: "T", Message: "m", Backtrace: []string{"a", "b"}}},
+		Created: at(-time.Hour), Since: at(-time.Minute), Attempts: 3, Fails: 2, Buries: 1, Lapses: 4, Releases: 5,
+		Kicks: 6, Delay: 90 * time.Second,
+		Failures: []job.Failure{
+			{At: at(-time.Hour), Kind: job.FailedByEnd},
+			{At: at(-time.Minute), Type: "T", Message: "m", Backtrace: []string{"a", "b"}},
+		},
 	}
 	var cmds []job.Command
-	for _, state := range []job.State{job.Scheduled, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead, job.Dead} {
+	for _, state := range []job.State{
+		job.Scheduled, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed,
+		job.Dead, job.Dead,
+	} {
 		s, p := rich, past
 		s.Key, p.State = fmt.Sprintf("k%d", len(cmds)), state
 		if state.Finished() {
@@ -183,7 +199,8 @@ func TestImportRepeated(t *testing.T) {
 	if w := f.send(gap); w.Code != 409 || !strings.Contains(w.Body.String(), "go on with line 4") {
 		t.Errorf("a gap: %d %s", w.Code, w.Body)
 	}
-	if out := f.importLines("/api/v1/imports/x?line=3", strings.Join(all[2:], "")); out.Imported != 2 || out.Repeated != 1 || out.Line != 6 {
+	if out := f.importLines("/api/v1/imports/x?line=3", strings.Join(all[2:], "")); out.Imported != 2 ||
+		out.Repeated != 1 || out.Line != 6 {
 		t.Errorf("%+v", out)
 	}
 	if q, err := f.service.Queue("ns", "q"); err != nil || q.Jobs != 5 {
@@ -243,7 +260,10 @@ func TestImportRefused(t *testing.T) {
 			t.Errorf("%d: %+v, want %q", i, r, bad[i].want)
 		}
 	}
-	for _, target := range []string{"/api/v1/imports/a.b", "/api/v1/imports/x?line=0", "/api/v1/imports/x?line=x", "/api/v1/imports/x?duplicates=maybe"} {
+	for _, target := range []string{
+		"/api/v1/imports/a.b", "/api/v1/imports/x?line=0", "/api/v1/imports/x?line=x",
+		"/api/v1/imports/x?duplicates=maybe",
+	} {
 		r := request(t, "POST", target, good)
 		r.Header.Set("Content-Type", api.MediaLines)
 		if w := f.send(r); w.Code != 400 {
@@ -265,7 +285,8 @@ func TestImportForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.do(&job.SetValue{Space: importSpace, Name: "old", Value: old}, &job.SetValue{Space: importSpace, Name: "broken", Value: []byte("x")})
+	f.do(&job.SetValue{Space: importSpace, Name: "old", Value: old},
+		&job.SetValue{Space: importSpace, Name: "broken", Value: []byte("x")})
 	f.want(409, "GET", "/api/v1/imports/broken", "", nil)
 	f.importLines("/api/v1/imports/new", "\n")
 	for _, token := range []string{"old", "broken"} {
@@ -288,7 +309,8 @@ func TestExportResumed(t *testing.T) {
 		t.Fatalf("%d jobs, %+v", len(whole), marks)
 	}
 	rest, more := lines(t, f.call("GET", "/api/v1/export?cursor="+marks[0].Cursor, "").Body.String())
-	if len(rest) != 100 || len(more) != 1 || more[0].Mark != api.MarkEnd || !reflect.DeepEqual(rest, whole[exportChunk:]) {
+	if len(rest) != 100 || len(more) != 1 || more[0].Mark != api.MarkEnd ||
+		!reflect.DeepEqual(rest, whole[exportChunk:]) {
 		t.Errorf("%d jobs, %+v", len(rest), more)
 	}
 	some, _ := lines(t, f.call("GET", "/api/v1/export?queue=q1&state=ready", "").Body.String())

@@ -40,11 +40,20 @@ func bondedServer(t *testing.T) *fixture {
 	}
 	// Queues: the names put those that wait before those that they wait for.
 	f.do(
-		&job.Configure{Namespace: "ns", Queue: "z", Settings: job.Settings{Capacity: 1000, Attrs: []byte{1}, OnePerGroup: true}},
-		&job.SetLimits{Namespace: "ns", Queue: "z", Limits: job.Limits{Concurrency: 3, Rate: 5, Per: time.Minute, Burst: 2}},
+		&job.Configure{
+			Namespace: "ns", Queue: "z",
+			Settings: job.Settings{Capacity: 1000, Attrs: []byte{1}, OnePerGroup: true},
+		},
+		&job.SetLimits{
+			Namespace: "ns", Queue: "z",
+			Limits: job.Limits{Concurrency: 3, Rate: 5, Per: time.Minute, Burst: 2},
+		},
 		&job.SetFair{Namespace: "ns", Queue: "z", Fairness: job.Fairness{On: true, Weights: map[string]uint32{"g": 2}}},
 		&job.Pause{Namespace: "ns", Queue: "paused", Make: true},
-		&job.SetHooks{Hooks: []job.Hook{{Namespace: "ns", Queue: "nobody", Job: job.Spec{Namespace: "ns", Queue: "graves", Type: hookType}}}},
+		&job.SetHooks{Hooks: []job.Hook{{
+			Namespace: "ns", Queue: "nobody",
+			Job: job.Spec{Namespace: "ns", Queue: "graves", Type: hookType},
+		}}},
 	)
 	first, second := push(spec("z", "first")), push(spec("z", "second"))
 	third := push(after(spec("m", "third"), first, second))
@@ -59,7 +68,8 @@ func bondedServer(t *testing.T) *fixture {
 	batch := func(parent job.BatchID, text string) job.BatchID {
 		done, good := spec("callbacks", text+" complete"), spec("callbacks", text+" success")
 		return f.do(&job.NewBatch{
-			Namespace: "ns", Parent: parent, Text: text, Complete: &done, Success: &good, OpenFor: keep, KeepFor: keep, KeepDone: keep,
+			Namespace: "ns", Parent: parent, Text: text, Complete: &done, Success: &good, OpenFor: keep,
+			KeepFor: keep, KeepDone: keep,
 		})[0].Batch
 	}
 	join := func(id job.BatchID, body string) job.ID {
@@ -79,7 +89,10 @@ func bondedServer(t *testing.T) *fixture {
 	batch(0, "open")
 
 	// Cron entries: one whose job is there, one that is paused.
-	tick := job.Schedule{Namespace: "ns", Name: "nightly", When: "0 3 * * *", Zone: "Europe/Berlin", Overlap: job.OverlapSkip, Job: spec("z", "tick")}
+	tick := job.Schedule{
+		Namespace: "ns", Name: "nightly", When: "0 3 * * *", Zone: "Europe/Berlin",
+		Overlap: job.OverlapSkip, Job: spec("z", "tick"),
+	}
 	idle := tick
 	idle.Name, idle.Paused = "idle", true
 	f.do(&job.SetSchedules{Entries: []job.Schedule{tick, idle}})
@@ -98,7 +111,8 @@ var numbers = regexp.MustCompile(`"(id|batch|parent|job)":\d+|"blocked_by":\[[\d
 // of the copy has the same ids, too.
 func TestTransferWhole(t *testing.T) {
 	t.Parallel()
-	from, to, third := bondedServer(t), newFixture(t, Options{}, HandlerOptions{}), newFixture(t, Options{}, HandlerOptions{})
+	from, to, third := bondedServer(t), newFixture(t, Options{}, HandlerOptions{}), newFixture(t,
+		Options{}, HandlerOptions{})
 	text := from.export()
 	checkLines(t, text)
 	out := to.importLines("/api/v1/imports/x", text)
@@ -114,7 +128,8 @@ func TestTransferWhole(t *testing.T) {
 	}
 	// Importing it once more changes nothing that has a name: batches and cron entries are there.
 	again := to.importLines("/api/v1/imports/again", text)
-	if again.Batches != 0 || again.Cron != 0 || len(again.Refused) != 1 || !strings.Contains(again.Refused[0].Problem, "holds the lock") {
+	if again.Batches != 0 || again.Cron != 0 || len(again.Refused) != 1 ||
+		!strings.Contains(again.Refused[0].Problem, "holds the lock") {
 		t.Errorf("%+v", again)
 	}
 	worksOff(t, third)
@@ -127,7 +142,8 @@ func worksOff(t *testing.T, f *fixture) {
 	place := map[string]int{}
 	for {
 		queues := []string{"z", "m", "a", "b", "batch", "callbacks"}
-		r := f.engine.NewCaller().Do(t.Context(), &job.Fetch{Namespace: "ns", Queues: queues, Max: 1, DefaultLease: time.Hour})[0]
+		r := f.engine.NewCaller().Do(t.Context(),
+			&job.Fetch{Namespace: "ns", Queues: queues, Max: 1, DefaultLease: time.Hour})[0]
 		if len(r.Jobs) == 0 {
 			break
 		}
@@ -150,7 +166,8 @@ func worksOff(t *testing.T, f *fixture) {
 		t.Error("a batch of which a job is gone has succeeded")
 	}
 	info, ok, err := f.engine.Schedule("ns", "nightly")
-	if err != nil || !ok || info.Running != 0 || info.Stopped || info.Next == 0 || len(info.Runs) != 1 || info.Runs[0].Outcome != job.Succeeded {
+	if err != nil || !ok || info.Running != 0 || info.Stopped || info.Next == 0 || len(info.Runs) != 1 ||
+		info.Runs[0].Outcome != job.Succeeded {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
@@ -158,7 +175,8 @@ func worksOff(t *testing.T, f *fixture) {
 // sameLines compares exports without ids.
 func sameLines(t *testing.T, got, want string) {
 	t.Helper()
-	a, b := strings.Split(numbers.ReplaceAllString(got, `"$1":0`), "\n"), strings.Split(numbers.ReplaceAllString(want, `"$1":0`), "\n")
+	a, b := strings.Split(numbers.ReplaceAllString(got, `"$1":0`),
+		"\n"), strings.Split(numbers.ReplaceAllString(want, `"$1":0`), "\n")
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {
 			t.Fatalf("line %d differs:\n%s\nwant\n%s", i+1, got, want)
@@ -176,7 +194,8 @@ func checkLines(t *testing.T, text string) {
 		var r api.Record
 		var m api.ExportMark
 		if strings.HasPrefix(line, `{"mark"`) {
-			if err := json.Unmarshal([]byte(line), &m); err != nil || m.Lines != count || m.Checksum != api.ShowChecksum(sum) {
+			if err := json.Unmarshal([]byte(line), &m); err != nil || m.Lines != count ||
+				m.Checksum != api.ShowChecksum(sum) {
 				t.Errorf("%s: %d lines with checksum %s, %v", line, count, api.ShowChecksum(sum), err)
 			}
 			continue
@@ -233,7 +252,8 @@ func TestTransferWholeByLine(t *testing.T) {
 	text := bondedServer(t).export()
 	to := newFixture(t, Options{}, HandlerOptions{})
 	for i, line := range strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n") {
-		if out := to.importLines(fmt.Sprintf("/api/v1/imports/x?line=%d", i+1), line); len(out.Refused)+len(out.Partly) != 0 {
+		if out := to.importLines(fmt.Sprintf("/api/v1/imports/x?line=%d", i+1),
+			line); len(out.Refused)+len(out.Partly) != 0 {
 			t.Fatalf("%s: %+v", line, out)
 		}
 	}
@@ -246,7 +266,8 @@ func TestTransferWithoutOthers(t *testing.T) {
 	t.Parallel()
 	from, to := bondedServer(t), newFixture(t, Options{}, HandlerOptions{})
 	out := to.importLines("/api/v1/imports/x", from.call("GET", "/api/v1/export?queue=a", "").Body.String())
-	if out.Imported != 0 || len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Problem, "waits for job 3, which this import has not brought") {
+	if out.Imported != 0 || len(out.Refused) != 1 ||
+		!strings.Contains(out.Refused[0].Problem, "waits for job 3, which this import has not brought") {
 		t.Errorf("%+v", out)
 	}
 	out = to.importLines("/api/v1/imports/y", from.call("GET", "/api/v1/export?queue=batch", "").Body.String())
@@ -257,11 +278,18 @@ func TestTransferWithoutOthers(t *testing.T) {
 		t.Errorf("%+v, %v", mark, err)
 	}
 	// A cron entry, a hook, and settings of a queue, that are others here.
-	to.do(&job.SetHooks{Hooks: []job.Hook{{Namespace: "ns", Queue: "nobody", Job: job.Spec{Namespace: "ns", Queue: "other"}}}})
-	to.do(&job.SetSchedules{Entries: []job.Schedule{{Namespace: "ns", Name: "idle", When: "@daily", Job: job.Spec{Queue: "q"}}}})
+	to.do(&job.SetHooks{Hooks: []job.Hook{{
+		Namespace: "ns", Queue: "nobody",
+		Job: job.Spec{Namespace: "ns", Queue: "other"},
+	}}})
+	to.do(&job.SetSchedules{Entries: []job.Schedule{{
+		Namespace: "ns", Name: "idle", When: "@daily",
+		Job: job.Spec{Queue: "q"},
+	}}})
 	to.do(&job.SetLimits{Namespace: "ns", Queue: "z", Limits: job.Limits{Worker: 1}})
 	out = to.importLines("/api/v1/imports/z", from.export())
-	if len(out.Refused) != 3 || !strings.Contains(out.Refused[0].Problem, "other limits") || !strings.Contains(out.Refused[1].Problem, "another hook") ||
+	if len(out.Refused) != 3 || !strings.Contains(out.Refused[0].Problem, "other limits") ||
+		!strings.Contains(out.Refused[1].Problem, "another hook") ||
 		!strings.Contains(out.Refused[2].Problem, "another cron entry") {
 		t.Errorf("%+v", out)
 	}

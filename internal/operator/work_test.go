@@ -26,7 +26,8 @@ func workAsks(t *testing.T, f, full *fixture) []ask {
 		named := fmt.Sprintf(`{"queue":"work","holder":%q}`, w.Holder)
 		asks = append(
 			asks, ask{"POST", path, `{"queue":"work","holder":"1-1"}`, 409, ""}, ask{"POST", path, named, 200, ""},
-			ask{"POST", "/api/v1/namespaces/ns/jobs/4711/" + verb, named, 404, ""}, ask{"POST", path, named, 503, "stopped"},
+			ask{"POST", "/api/v1/namespaces/ns/jobs/4711/" + verb, named, 404, ""},
+			ask{"POST", path, named, 503, "stopped"},
 		)
 	}
 	f.do(&job.Configure{Namespace: "ns", Queue: "small", Settings: job.Settings{Capacity: 1}})
@@ -36,7 +37,10 @@ func workAsks(t *testing.T, f, full *fixture) []ask {
 	}
 	dir := "copy"
 	return append(asks, []ask{
-		{"POST", "/api/v1/namespaces/ns/queues/pushed/jobs", `{"jobs":[{"body":{"x":1},"key":"k","unique":true},{"body_text":"x","key":"k","unique":true}]}`, 200, ""},
+		{
+			"POST", "/api/v1/namespaces/ns/queues/pushed/jobs",
+			`{"jobs":[{"body":{"x":1},"key":"k","unique":true},{"body_text":"x","key":"k","unique":true}]}`, 200, "",
+		},
 		{"POST", "/api/v1/namespaces/ns/queues/small/jobs", `{"jobs":[{}]}`, 409, ""},
 		{"POST", "/api/v1/namespaces/ns/queues/q/jobs", `{"jobs":[{}]}`, 503, "stopped"},
 		{"POST", "/api/v1/namespaces/ns/fetch", `{"queues":["pushed"],"max":3,"wait_seconds":1}`, 200, ""},
@@ -104,11 +108,13 @@ func TestBackupPlace(t *testing.T) {
 	place := filepath.Join(top, "place")
 	f := newFixture(t, Options{BackupDir: place}, HandlerOptions{})
 	for in, want := range map[string]string{
-		`{"dir":"a/b"}`: place + "/a/b", `{"dir":"` + place + `/c"}`: place + "/c", `{"dir":"a/../d"}`: place + "/d", `{}`: "",
+		`{"dir":"a/b"}`: place + "/a/b", `{"dir":"` + place + `/c"}`: place + "/c",
+		`{"dir":"a/../d"}`: place + "/d", `{}`: "",
 	} {
 		var b api.Backup
 		f.want(200, "POST", "/api/v1/backups", in, &b)
-		if _, err := os.Stat(b.Dir); err != nil || want != "" && b.Dir != want || filepath.Dir(b.Dir) != place && want == "" {
+		if _, err := os.Stat(b.Dir); err != nil || want != "" && b.Dir != want ||
+			filepath.Dir(b.Dir) != place && want == "" {
 			t.Errorf("%s: %+v, %v", in, b, err)
 		}
 	}
@@ -132,7 +138,8 @@ func TestBackupPlace(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	nowhere := newFixture(t, Options{}, HandlerOptions{})
-	if w := nowhere.call("POST", "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, top+"/f")); w.Code != 409 || !strings.Contains(w.Body.String(), "backup.dir") {
+	if w := nowhere.call("POST", "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, top+"/f")); w.Code != 409 ||
+		!strings.Contains(w.Body.String(), "backup.dir") {
 		t.Errorf("without a place: %d %s", w.Code, w.Body)
 	}
 }

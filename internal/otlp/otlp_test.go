@@ -15,7 +15,8 @@ const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func newExporter(url string) *Exporter {
 	return New(Options{
-		URL: url, Headers: map[string]string{"Api-Key": "k"}, Service: "s", Logger: slog.New(slog.DiscardHandler), DoorName: func(job.Door) string { return "p" },
+		URL: url, Headers: map[string]string{"Api-Key": "k"}, Service: "s", Logger: slog.New(slog.DiscardHandler),
+		DoorName: func(job.Door) string { return "p" },
 	})
 }
 
@@ -41,7 +42,8 @@ func TestExport(t *testing.T) {
 	cancel()
 	e.Run(ctx)
 	spans := (<-got).ResourceSpans[0].ScopeSpans[0].Spans
-	if len(spans) != 2 || spans[1].ParentID != spans[0].SpanID || spans[0].ParentID != "b7ad6b7169203331" || spans[1].Status.Code != statusError {
+	if len(spans) != 2 || spans[1].ParentID != spans[0].SpanID || spans[0].ParentID != "b7ad6b7169203331" ||
+		spans[1].Status.Code != statusError {
 		t.Errorf("%+v", spans)
 	}
 	if spans[0].Start != "1000" || spans[0].End != "3000" || spans[1].Start != "3000" || spans[1].End != "5000" {
@@ -55,7 +57,9 @@ func TestExport(t *testing.T) {
 // What does not fit, and what a collector refuses, is dropped and counted. Nobody waits for it.
 func TestDropped(t *testing.T) {
 	t.Parallel()
-	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+	}))
 	defer collector.Close()
 	e := newExporter(collector.URL)
 	j := job.Job{ID: 7, Queue: "q", Trace: trace}

@@ -76,7 +76,9 @@ func openLogStore(fsys vfs.FS, dir string, v *values, segment int64, fail func(e
 		}
 	}
 	var err error
-	s.log, err = filelog.Open(o, v.from, 0, func(number uint64, content []byte) error { return s.replay(number, content, s.recent.add) })
+	s.log, err = filelog.Open(o, v.from, 0, func(number uint64, content []byte) error {
+		return s.replay(number, content, s.recent.add)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open the replicated log in %s: %w", dir, err)
 	}

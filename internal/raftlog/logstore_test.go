@@ -57,7 +57,10 @@ func testLogStore(t *testing.T, rnd *rand.Rand) {
 		case n < 12:
 			var logs []*raft.Log
 			for range 1 + rnd.IntN(5) {
-				l := raft.Log{Index: next, Term: term, Type: raft.LogType(rnd.IntN(3)), Data: bytes.Repeat([]byte{byte(next)}, rnd.IntN(3000))}
+				l := raft.Log{
+					Index: next, Term: term, Type: raft.LogType(rnd.IntN(3)),
+					Data: bytes.Repeat([]byte{byte(next)}, rnd.IntN(3000)),
+				}
 				want = append(want, l)
 				logs = append(logs, &l)
 				next++
@@ -120,8 +123,10 @@ func compare(t *testing.T, s *opened, want []raft.Log, rnd *rand.Rand) {
 		if err := s.GetLog(want[i].Index, &l); err != nil {
 			t.Fatalf("entry %d: %v", want[i].Index, err)
 		}
-		if l.Index != want[i].Index || l.Term != want[i].Term || l.Type != want[i].Type || !bytes.Equal(l.Data, want[i].Data) {
-			t.Fatalf("entry %d is %d of term %d with %d bytes, want term %d with %d", want[i].Index, l.Index, l.Term, len(l.Data), want[i].Term, len(want[i].Data))
+		if l.Index != want[i].Index || l.Term != want[i].Term || l.Type != want[i].Type ||
+			!bytes.Equal(l.Data, want[i].Data) {
+			t.Fatalf("entry %d is %d of term %d with %d bytes, want term %d with %d", want[i].Index, l.Index, l.Term,
+				len(l.Data), want[i].Term, len(want[i].Data))
 		}
 	}
 	var l raft.Log

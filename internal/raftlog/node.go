@@ -408,7 +408,8 @@ func (n *Node) cutLoop() {
 		if err := n.raft.ReloadConfig(rc); err != nil {
 			n.log.Error("the length of the log could not be set", slog.Any("error", err))
 		}
-		if err := n.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) && !errors.Is(err, raft.ErrRaftShutdown) {
+		if err := n.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) &&
+			!errors.Is(err, raft.ErrRaftShutdown) {
 			n.log.Warn("the log could not be cut", slog.Any("error", err))
 		}
 	}

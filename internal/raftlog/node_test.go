@@ -73,7 +73,8 @@ func clusterWith(t *testing.T, elections ...time.Duration) []*member {
 	for i := range members {
 		m := &member{keeper: &keeper{Store: memstore.New()}, fs: vfs.NewCrashableMem()}
 		var addr raft.ServerAddress
-		addr, m.transport = raft.NewInmemTransportWithTimeout(raft.ServerAddress(fmt.Sprintf("addr-%d", i)), time.Second)
+		addr, m.transport = raft.NewInmemTransportWithTimeout(raft.ServerAddress(fmt.Sprintf("addr-%d", i)),
+			time.Second)
 		servers = append(servers, Server{ID: fmt.Sprintf("n%d", i), Addr: string(addr)})
 		members[i] = m
 	}
@@ -88,8 +89,10 @@ func clusterWith(t *testing.T, elections ...time.Duration) []*member {
 			t.Fatal(err)
 		}
 		m.Node, err = Open(Options{
-			Name: servers[i].ID, ID: servers[i].ID, Dir: "log", FS: m.fs, Replica: r, Snapshots: noSnapshots{}, Transport: m.transport,
-			Election: elections[i], SegmentBytes: 1 << 20, OnFatal: func(err error) { t.Errorf("node %d: %v", i, err) },
+			Name: servers[i].ID, ID: servers[i].ID, Dir: "log", FS: m.fs, Replica: r, Snapshots: noSnapshots{},
+			Transport: m.transport,
+			Election:  elections[i], SegmentBytes: 1 << 20,
+			OnFatal: func(err error) { t.Errorf("node %d: %v", i, err) },
 		})
 		if err != nil {
 			t.Fatal(err)

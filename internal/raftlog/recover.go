@@ -76,7 +76,10 @@ func (s *stopped) tail() (t Tail, err error) {
 		}
 	}
 	for _, server := range c.Servers {
-		t.Servers = append(t.Servers, Server{ID: string(server.ID), Addr: string(server.Address), Learner: server.Suffrage != raft.Voter})
+		t.Servers = append(t.Servers, Server{
+			ID: string(server.ID), Addr: string(server.Address),
+			Learner: server.Suffrage != raft.Voter,
+		})
 	}
 	return t, nil
 }
@@ -106,7 +109,10 @@ func Create(dir string, index uint64, self Server) error {
 }
 
 func alone(self Server) raft.Configuration {
-	return raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(self.ID), Address: raft.ServerAddress(self.Addr)}}}
+	return raft.Configuration{Servers: []raft.Server{{
+		ID:      raft.ServerID(self.ID),
+		Address: raft.ServerAddress(self.Addr),
+	}}}
 }
 
 // Recover makes a node that does not run the only member of its cluster, and applies everything that its log has,
@@ -125,7 +131,8 @@ func Recover(dir string, r *replica.Replica, settle func() error, self Server) (
 	c.LocalID, c.Logger = raft.ServerID(self.ID), newLogger(slog.New(slog.DiscardHandler))
 	_, transport := raft.NewInmemTransport("")
 	f := &recovering{replica: r, settle: settle}
-	if err := raft.RecoverCluster(c, f, s.store, s.kept, standing{&snapshots{kept: s.kept}}, transport, alone(self)); err != nil {
+	if err := raft.RecoverCluster(c, f, s.store, s.kept, standing{&snapshots{kept: s.kept}}, transport,
+		alone(self)); err != nil {
 		return 0, errors.Join(err, f.err)
 	}
 	return t.Index, f.err

@@ -83,7 +83,8 @@ func TestKeptCheckpoint(t *testing.T) {
 			}
 			o.done(h, to, moved, ok)
 			if shelf.made != made || shelf.closed != closed || n.snaps.holds() != (made > closed) {
-				t.Errorf("%s: %d checkpoints were made and %d removed, want %d and %d", what, shelf.made, shelf.closed, made, closed)
+				t.Errorf("%s: %d checkpoints were made and %d removed, want %d and %d", what, shelf.made,
+					shelf.closed, made, closed)
 			}
 			return meta.Index
 		}
@@ -102,7 +103,8 @@ func TestKeptCheckpoint(t *testing.T) {
 			t.Errorf("it goes on from entry %d", at)
 		}
 		// What was offered before is not what is brought now.
-		if _, _, err := (&offer{n.snaps, raft.SnapshotMeta{ID: "mark-4", Index: 4}}).begin("d"); !errors.Is(err, errNotOffered) {
+		if _, _, err := (&offer{n.snaps, raft.SnapshotMeta{ID: "mark-4", Index: 4}}).begin("d"); !errors.Is(err,
+			errNotOffered) {
 			t.Errorf("an offer of another checkpoint: %v", err)
 		}
 		deliver("b is brought the rest", "b", true, true, 1, 0)

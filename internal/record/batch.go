@@ -239,7 +239,10 @@ func (d *decoder) spec() *job.Spec {
 		n = 0
 	}
 	for range n {
-		s.BlockedBy = append(s.BlockedBy, job.Blocker{QueueNum: d.uint32(), ID: job.ID(d.uvarint()), Number: d.uint32()})
+		s.BlockedBy = append(s.BlockedBy, job.Blocker{
+			QueueNum: d.uint32(), ID: job.ID(d.uvarint()),
+			Number: d.uint32(),
+		})
 	}
 	return s
 }

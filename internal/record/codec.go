@@ -709,7 +709,10 @@ func AppendQueue(dst []byte, q *Queue) []byte {
 	}
 	dst = append(dst, version)
 	var bits uint64
-	for i, on := range [...]bool{q.Paused, q.Configured, q.Hidden, q.Settings.Serials, q.Linked, q.Settings.OnePerGroup} {
+	for i, on := range [...]bool{
+		q.Paused, q.Configured, q.Hidden, q.Settings.Serials, q.Linked,
+		q.Settings.OnePerGroup,
+	} {
 		if on {
 			bits |= 1 << i
 		}
@@ -819,7 +822,8 @@ func DecodeQueue(b []byte) (Queue, error) {
 	if version > 3 {
 		d.fairness(&q)
 	}
-	if tidy, err := q.Limits.Tidy(); err != nil || tidy != q.Limits || version == 3 && q.Limits.IsZero() || q.Bucket.Level < 0 {
+	if tidy, err := q.Limits.Tidy(); err != nil || tidy != q.Limits || version == 3 && q.Limits.IsZero() ||
+		q.Bucket.Level < 0 {
 		d.fail()
 	}
 	return q, d.end("queue")

@@ -47,7 +47,10 @@ func AppendGroup(dst []byte, g *Group) []byte {
 	if g.Held {
 		held = 1
 	}
-	vs := []uint64{uint64(g.Running), held, g.Turn, uint64(g.Credit), uint64(g.Bucket.Level), uint64(g.Bucket.At), uint64(g.Look)} //nolint:gosec // none is negative
+	vs := []uint64{
+		uint64(g.Running), held, g.Turn, uint64(g.Credit),
+		uint64(g.Bucket.Level), uint64(g.Bucket.At), uint64(g.Look), //nolint:gosec // none is negative
+	}
 	for len(vs) > 0 && vs[len(vs)-1] == 0 {
 		vs = vs[:len(vs)-1]
 	}
@@ -154,7 +157,8 @@ func (d *decoder) fairness(q *Queue) {
 	}
 	l := &q.Limits
 	//nolint:gosec // looked at above, or written from these very types
-	l.GroupConcurrency, l.GroupRate, l.GroupPer, l.GroupBurst = uint32(vs[0]), uint32(vs[1]), time.Duration(vs[2]), uint32(vs[3])
+	l.GroupConcurrency, l.GroupRate, l.GroupPer, l.GroupBurst = uint32(vs[0]), uint32(vs[1]),
+		time.Duration(vs[2]), uint32(vs[3])
 	q.Regroup = Regroup(vs[7]) //nolint:gosec // looked at below
 	q.Fairness.On, q.Turns = vs[4]&1 != 0, vs[4]&2 != 0
 	q.Turn, q.Credit = vs[5], uint32(vs[6]) //nolint:gosec // as above

@@ -163,7 +163,8 @@ func FuzzDecodeFirst(f *testing.F) {
 		if DecodeFirst(b, &whole) != nil || !whole.Flags.Has(job.FlagInline) {
 			return
 		}
-		if err := DecodeInline(b, &body); err != nil || string(body.Body) != string(whole.Body) || body.Type != whole.Type {
+		if err := DecodeInline(b, &body); err != nil || string(body.Body) != string(whole.Body) ||
+			body.Type != whole.Type {
 			t.Fatalf("alone the body is %+v, %v, with the rest %+v", body, err, whole)
 		}
 		if len(whole.Type)+len(whole.Extra)+len(whole.Body) > len(b) {

@@ -54,22 +54,29 @@ func goldenJobs() map[string]job.Job {
 	blocked.Blockers = []job.ID{5, 1<<53 - 1}
 	scheduled.RunAt, scheduled.Since = job.Never, goldenTime-1
 	locked := plainJob(job.Ready)
-	locked.Batch, locked.Lock, locked.LockUntil, locked.Flags = 300, "lock", job.LockUntilFetch, job.FlagTracked|job.FlagTried
+	locked.Batch, locked.Lock, locked.LockUntil, locked.Flags = 300, "lock", job.LockUntilFetch,
+		job.FlagTracked|job.FlagTried
 	alike := plainJob(job.Ready)
 	alike.Like = job.Digest{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 	return map[string]job.Job{
 		"job_locked": locked, "job_alike": alike,
-		"job_ready": plainJob(job.Ready), "job_tombstone": tombstone, "job_blocked": blocked, "job_scheduled": scheduled,
+		"job_ready": plainJob(job.Ready), "job_tombstone": tombstone, "job_blocked": blocked,
+		"job_scheduled": scheduled,
 		"job_leased": {
 			State: job.Leased, Flags: job.FlagNumbered | job.FlagSerial | job.FlagDependants | job.FlagFailures,
 			Created: goldenTime, Since: goldenTime + 5e6, Entered: 300,
 			Order: job.Order{Rank: -1, Priority: 7, At: goldenTime + 1e6, Seq: 200, First: 100},
 			RunAt: goldenTime + 1e6, Timer: goldenTime + 35e6, Attempts: 3, Fails: 2, Buries: 1, Serial: 41,
 			Policy: job.Policy{
-				Priority: 7, Lease: 30 * time.Second, ExpireAt: goldenTime + 3600e6, Expiry: job.ExpireWaiting, MaxAttempts: 5, MaxFails: 25,
-				Backoff: job.Backoff{Unit: time.Second, Power: 4, Skip: 1, Base: 15 * time.Second, Jitter: 30, Floor: true},
-				Lapse:   job.LapseFail, Requeue: job.PlaceOld, Due: job.PlaceDue, Exhaust: job.ExhaustDead, DeadQueue: "dead",
-				DeadFor: 24 * time.Hour, DeadMax: 1000, DeadSlots: true, Keep: true,
+				Priority: 7, Lease: 30 * time.Second, ExpireAt: goldenTime + 3600e6, Expiry: job.ExpireWaiting,
+				MaxAttempts: 5, MaxFails: 25,
+				Backoff: job.Backoff{
+					Unit: time.Second, Power: 4, Skip: 1, Base: 15 * time.Second,
+					Jitter: 30, Floor: true,
+				},
+				Lapse: job.LapseFail, Requeue: job.PlaceOld, Due: job.PlaceDue, Exhaust: job.ExhaustDead,
+				DeadQueue: "dead",
+				DeadFor:   24 * time.Hour, DeadMax: 1000, DeadSlots: true, Keep: true,
 			},
 			Key: "key", Group: "group",
 			Lease: job.Lease{
@@ -85,9 +92,12 @@ func goldenDef() BatchDef {
 	return BatchDef{
 		Text: "text", OpenFor: 2 * time.Second, KeepFor: 3 * time.Second, KeepDone: time.Second,
 		Complete: &job.Spec{
-			Namespace: "ns", Queue: "queue", Key: "key", Numbered: true, Type: "type", Group: "group", Body: []byte(`[1]`),
-			BodyKind: job.BodyArgs, Extra: []byte("extra"), Origin: 4, Policy: job.Policy{Priority: 7, MaxFails: 25, Exhaust: job.ExhaustDead},
-			RunAt: specBase + 1, Delay: time.Second, TTL: 2 * time.Second, TTLFromRun: true, At: job.PlaceHead, Tracked: true,
+			Namespace: "ns", Queue: "queue", Key: "key", Numbered: true, Type: "type", Group: "group",
+			Body:     []byte(`[1]`),
+			BodyKind: job.BodyArgs, Extra: []byte("extra"), Origin: 4,
+			Policy: job.Policy{Priority: 7, MaxFails: 25, Exhaust: job.ExhaustDead},
+			RunAt:  specBase + 1, Delay: time.Second, TTL: 2 * time.Second, TTLFromRun: true,
+			At: job.PlaceHead, Tracked: true,
 			BlockedBy: []job.Blocker{{QueueNum: 7, ID: 300}, {Number: 5}},
 		},
 		Success: &job.Spec{Namespace: "ns", Queue: "queue", Like: job.Digest{15: 1}},
@@ -97,15 +107,22 @@ func goldenDef() BatchDef {
 // goldenSchedule is a schedule that has everything.
 func goldenSchedule() (Schedule, job.Schedule) {
 	state := Schedule{
-		Namespace: "ns", Name: "name", Source: job.SourceFile, Created: goldenTime, Paused: true, Next: goldenTime + 60e6,
-		LastTick: goldenTime + 50e6, LastAt: goldenTime + 51e6, Pushed: 300, Missed: 7, Skipped: 8, Behind: 3, Running: 12344,
+		Namespace: "ns", Name: "name", Source: job.SourceFile, Created: goldenTime, Paused: true,
+		Next:     goldenTime + 60e6,
+		LastTick: goldenTime + 50e6, LastAt: goldenTime + 51e6, Pushed: 300, Missed: 7, Skipped: 8,
+		Behind: 3, Running: 12344,
 		Runs: []job.ScheduleRun{
-			{Kind: job.RunPushed, Tick: goldenTime + 1e6, At: goldenTime + 2e6, Count: 1, Job: 12343, Outcome: job.Died, Ended: goldenTime + 3e6},
+			{
+				Kind: job.RunPushed, Tick: goldenTime + 1e6, At: goldenTime + 2e6, Count: 1, Job: 12343,
+				Outcome: job.Died,
+				Ended:   goldenTime + 3e6,
+			},
 			{Kind: job.RunRefused, Tick: goldenTime + 4e6, At: goldenTime + 5e6, Count: 2, Refused: job.Full},
 		},
 	}
 	set := job.Schedule{
-		Namespace: "ns", Name: "name", When: "@daily", Zone: "Asia/Tokyo", Job: *goldenDef().Complete, Missed: job.MissedAll, MissedMax: 300,
+		Namespace: "ns", Name: "name", When: "@daily", Zone: "Asia/Tokyo", Job: *goldenDef().Complete,
+		Missed: job.MissedAll, MissedMax: 300,
 		Overlap: job.OverlapSkip, Source: job.SourceFile, Paused: true,
 	}
 	set.Job.Unique, set.Job.Lock, set.Job.LockFor, set.Job.LockUntil = true, "lock", time.Second, job.LockUntilFetch
@@ -135,7 +152,10 @@ func TestGoldenRecords(t *testing.T) {
 		same(name, got, want, err, AppendMeta(nil, &want))
 	}
 	for name, want := range map[string]job.Job{
-		"body":      {BodyKind: job.BodyJSON, Origin: 4, Type: "type", Extra: []byte("\x00extra"), Body: []byte(`{"a":1}`)},
+		"body": {
+			BodyKind: job.BodyJSON, Origin: 4, Type: "type", Extra: []byte("\x00extra"),
+			Body: []byte(`{"a":1}`),
+		},
 		"body_none": {},
 	} {
 		var got job.Job
@@ -148,7 +168,8 @@ func TestGoldenRecords(t *testing.T) {
 	var gotFirst, inline job.Job
 	err := DecodeFirst(golden(t, "first"), &gotFirst)
 	same("first", gotFirst, first, err, AppendFirst(nil, &first))
-	if err := DecodeInline(golden(t, "first"), &inline); err != nil || string(inline.Body) != `{"a":1}` || inline.State != 0 {
+	if err := DecodeInline(golden(t, "first"), &inline); err != nil || string(inline.Body) != `{"a":1}` ||
+		inline.State != 0 {
 		t.Errorf("the body of the first record is %+v, %v", inline, err)
 	}
 	failures := []job.Failure{
@@ -158,7 +179,8 @@ func TestGoldenRecords(t *testing.T) {
 	fs, err := DecodeFailures(golden(t, "failures"))
 	same("failures", fs, failures, err, AppendFailures(nil, failures))
 	queue := Queue{
-		ID: 7, Created: goldenTime, Paused: true, PausedTill: goldenTime + 60e6, Configured: true, Hidden: true, Linked: true,
+		ID: 7, Created: goldenTime, Paused: true, PausedTill: goldenTime + 60e6, Configured: true,
+		Hidden: true, Linked: true,
 		Settings: job.Settings{Capacity: 1000, Serials: true, Attrs: []byte("attrs")}, NextSerial: 42,
 	}
 	for i := range queue.Counts {
@@ -202,12 +224,16 @@ func TestGoldenRecords(t *testing.T) {
 	progress := Progress{Percent: -5, HasPercent: true, Text: "text", At: goldenTime}
 	p, err := DecodeProgress(golden(t, "progress"))
 	same("progress", p, progress, err, AppendProgress(nil, &progress))
-	outcome := Outcome{Progress: Progress{Text: "text", At: goldenTime}, How: job.Died, ID: 12344, Until: goldenTime + 1}
+	outcome := Outcome{
+		Progress: Progress{Text: "text", At: goldenTime}, How: job.Died, ID: 12344,
+		Until: goldenTime + 1,
+	}
 	o, err := DecodeOutcome(golden(t, "outcome"))
 	same("outcome", o, outcome, err, AppendOutcome(nil, &outcome))
 	batch := Batch{
-		Namespace: "ns", Parent: 200, Created: goldenTime, Open: true, Committed: goldenTime + 1e6, Succeeded: goldenTime + 2e6,
-		ForgetAt: goldenTime + 3600e6, Complete: job.CallbackAcked, Success: job.CallbackPushed,
+		Namespace: "ns", Parent: 200, Created: goldenTime, Open: true, Committed: goldenTime + 1e6,
+		Succeeded: goldenTime + 2e6,
+		ForgetAt:  goldenTime + 3600e6, Complete: job.CallbackAcked, Success: job.CallbackPushed,
 		Total: 9, Pending: 8, Failed: 7, Incomplete: 4, Unsuccessful: 6, Children: 5,
 	}
 	b, err := DecodeBatch(golden(t, "batch"))
@@ -283,7 +309,8 @@ func TestGoldenSecondVersion(t *testing.T) {
 	if encoded := AppendQueue(nil, &queue); !bytes.Equal(encoded, b) {
 		t.Errorf("the queue with limits is written as\n%x, want\n%x", encoded, b)
 	}
-	queue.Limits.GroupConcurrency, queue.Limits.GroupRate, queue.Limits.GroupPer, queue.Limits.GroupBurst = 2, 10, time.Second, 3
+	queue.Limits.GroupConcurrency, queue.Limits.GroupRate, queue.Limits.GroupPer, queue.Limits.GroupBurst = 2,
+		10, time.Second, 3
 	queue.Fairness = job.Fairness{On: true, Weights: map[string]uint32{"gold": 5, "silver": 2}}
 	queue.Turns, queue.Turn, queue.Credit, queue.Regroup = true, 300, 1, RegroupShow
 	b = goldenOf(t, "v4", "queue")
@@ -296,7 +323,10 @@ func TestGoldenSecondVersion(t *testing.T) {
 	if encoded := AppendQueue(nil, &queue); !bytes.Equal(encoded, b) {
 		t.Errorf("the fair queue is written as\n%x, want\n%x", encoded, b)
 	}
-	last := job.Job{ID: 12344, Entered: 300, Order: job.Order{Rank: -1, Priority: 7, At: goldenTime, Seq: 200}, Flags: job.FlagBuriedLast}
+	last := job.Job{
+		ID: 12344, Entered: 300, Order: job.Order{Rank: -1, Priority: 7, At: goldenTime, Seq: 200},
+		Flags: job.FlagBuriedLast,
+	}
 	key := goldenOf(t, "v2", "key_buried_last")
 	if got := ListKey(nil, 7, List(job.Buried), &last); !bytes.Equal(got, key) {
 		t.Errorf("the key is\n%x, want\n%x", got, key)
@@ -330,19 +360,24 @@ func TestGoldenKeys(t *testing.T) {
 		"list grouped":      ListKey(nil, 7, ListGrouped, j), "list first": ListKey(nil, 7, ListFirst, j),
 		"list per group": ListKey(nil, 7, ListPerGroup, j),
 		"alike":          AlikeKey(nil, 7, job.Digest{1, 15: 16}, j.ID),
-		"group":          GroupKey(nil, 7, j.Group), "serial": SerialKey(nil, 7, 41), "timer": TimerKey(nil, goldenTime, 7, j.ID),
-		"dependant": DependantKey(nil, 5, 7, j.ID), "ephemeral": EphemeralKey(nil, 7, j.ID), "key": KeyKey(nil, ns, "key"),
+		"group":          GroupKey(nil, 7, j.Group), "serial": SerialKey(nil, 7, 41),
+		"timer":     TimerKey(nil, goldenTime, 7, j.ID),
+		"dependant": DependantKey(nil, 5, 7, j.ID), "ephemeral": EphemeralKey(nil, 7, j.ID),
+		"key":  KeyKey(nil, ns, "key"),
 		"more": MoreKey(nil, ns, "key", j.ID), "number": NumberKey(nil, 12344), "queue": QueueKey(nil, ns, "name"),
 		"ending": EndingKey(nil, j.ID, 41), "flush": FlushKey(), "flush spares": FlushKeptKey(nil, 7),
 		"shard": MetaKey(), "sweep": SweepKey(nil, 7), "job progress": JobKey(nil, 7, j.ID, PartProgress),
-		"value": ValueKey(nil, "sp\x00ce", "name"), "lock": LockKey(nil, ns, "lock"), "outcome": OutcomeKey(nil, ns, "key"),
+		"value": ValueKey(nil, "sp\x00ce", "name"), "lock": LockKey(nil, ns, "lock"),
+		"outcome":     OutcomeKey(nil, ns, "key"),
 		"batch state": BatchKey(nil, 12344, BatchState), "batch definition": BatchKey(nil, 12344, BatchFixed),
 		"batches": BatchesKey(nil, ns, 12344), "timer of a batch": TimerKey(nil, goldenTime, 0, 12344),
-		"schedule state": ScheduleKey(nil, 12344, BatchState), "schedule definition": ScheduleKey(nil, 12344, BatchFixed),
-		"schedule name": ScheduleNameKey(nil, ns, "name"),
-		"hook":          HookKey(nil, ns, "queue"), "holder": HolderKey(nil, "name"),
+		"schedule state":      ScheduleKey(nil, 12344, BatchState),
+		"schedule definition": ScheduleKey(nil, 12344, BatchFixed),
+		"schedule name":       ScheduleNameKey(nil, ns, "name"),
+		"hook":                HookKey(nil, ns, "queue"), "holder": HolderKey(nil, "name"),
 		"forget lock":    ForgetKey(nil, goldenTime, j.ID, LockKey(nil, ns, "lock")),
-		"forget outcome": ForgetKey(nil, goldenTime, j.ID, OutcomeKey(nil, ns, "key")), "job state": JobKey(nil, 7, j.ID, PartState),
+		"forget outcome": ForgetKey(nil, goldenTime, j.ID, OutcomeKey(nil, ns, "key")),
+		"job state":      JobKey(nil, 7, j.ID, PartState),
 	}
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
 		got["list "+s.String()] = ListKey(nil, 7, List(s), j)
@@ -360,7 +395,10 @@ func TestGoldenKeys(t *testing.T) {
 // A group is read as it was written, and so is what there was of one before it had a record.
 func TestGoldenGroup(t *testing.T) {
 	t.Parallel()
-	group := Group{Running: 2, Held: true, Turn: 300, Credit: 5, Bucket: job.Bucket{Level: 500_000, At: goldenTime}, Look: goldenTime + 500_000}
+	group := Group{
+		Running: 2, Held: true, Turn: 300, Credit: 5, Bucket: job.Bucket{Level: 500_000, At: goldenTime},
+		Look: goldenTime + 500_000,
+	}
 	b := goldenOf(t, "v4", "group")
 	if g, err := DecodeGroup(b); err != nil || g != group {
 		t.Errorf("group is %+v (%v), want %+v", g, err, group)
@@ -375,7 +413,10 @@ func TestGoldenGroup(t *testing.T) {
 	if encoded := AppendGroup(nil, &busy); !bytes.Equal(encoded, AppendUint(nil, 77)) {
 		t.Errorf("a busy group is written as %x", encoded)
 	}
-	for name, bad := range map[string][]byte{"empty": nil, "cut": b[:5], "newer": {0, 99, 0}, "long": append(slices.Clip(b), 1)} {
+	for name, bad := range map[string][]byte{
+		"empty": nil, "cut": b[:5], "newer": {0, 99, 0},
+		"long": append(slices.Clip(b), 1),
+	} {
 		if _, err := DecodeGroup(bad); err == nil {
 			t.Errorf("%s: was read", name)
 		}

@@ -115,7 +115,10 @@ func (g gen) listed() *job.Job {
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	g := newGen(3)
-	texts := []string{"", "\x00", "\x00\x00", "\x00\x01", "\x00\xff", "a", "a\x00", "a\x00b", "a\x01", "ab", "\xff", "\xff\xff"}
+	texts := []string{
+		"", "\x00", "\x00\x00", "\x00\x01", "\x00\xff", "a", "a\x00", "a\x00b", "a\x01", "ab",
+		"\xff", "\xff\xff",
+	}
 	for range 300 {
 		texts = append(texts, g.text())
 	}
@@ -183,7 +186,8 @@ func TestSpans(t *testing.T) {
 	}
 	for q := QueueID(1); q < 5; q++ {
 		keys := [][]byte{
-			JobKey(nil, q, 1<<53-1, PartResult), ListKey(nil, q, ListPerGroup, j), GroupKey(nil, q, "\xff\xff"), SerialKey(nil, q, math.MaxUint64),
+			JobKey(nil, q, 1<<53-1, PartResult), ListKey(nil, q, ListPerGroup, j), GroupKey(nil, q, "\xff\xff"),
+			SerialKey(nil, q, math.MaxUint64),
 			AlikeKey(nil, q, job.Digest{255, 15: 255}, math.MaxUint64),
 		}
 		for p := QueueID(1); p < 5; p++ {
@@ -228,9 +232,13 @@ func TestSpans(t *testing.T) {
 		"lock":   LockKey(nil, "\xff", "\xff"), "outcome": OutcomeKey(nil, "\xff", "\xff"),
 		"alike":    AlikeKey(nil, math.MaxUint32, job.Digest{255}, math.MaxUint64),
 		"schedule": ScheduleKey(nil, math.MaxUint64, BatchFixed), "schedules": ScheduleNameKey(nil, "\xff", "\xff"),
-		"batch": BatchKey(nil, math.MaxUint64, BatchFixed), "batches": BatchesKey(nil, "\xff", math.MaxUint64), "value": ValueKey(nil, "\xff", "\xff"),
+		"batch": BatchKey(nil, math.MaxUint64, BatchFixed), "batches": BatchesKey(nil, "\xff", math.MaxUint64),
+		"value": ValueKey(nil, "\xff", "\xff"),
 	} {
-		for what, span := range map[string]func() (lo, hi []byte){"lock": AllLocks, "outcome": AllOutcomes, "batch": AllBatches, "alike": AllAlike, "schedule": AllSchedules} {
+		for what, span := range map[string]func() (lo, hi []byte){
+			"lock": AllLocks, "outcome": AllOutcomes,
+			"batch": AllBatches, "alike": AllAlike, "schedule": AllSchedules,
+		} {
 			if lo, hi := span(); within(key, lo, hi) != (name == what) {
 				t.Errorf("the key of a %s and the span of a %s", name, what)
 			}
@@ -264,7 +272,8 @@ func TestKeysComeBack(t *testing.T) {
 			t.Fatalf("dependant key of %d, %d comes back as %d, %d, %v", q, id, q2, id2, ok)
 		}
 		like := g.digest()
-		if q2, like2, id2, ok := ParseAlikeKey(AlikeKey(nil, q, like, id)); q2 != q || like2 != like || id2 != id || !ok {
+		if q2, like2, id2, ok := ParseAlikeKey(AlikeKey(nil, q, like, id)); q2 != q || like2 != like ||
+			id2 != id || !ok {
 			t.Fatalf("entry of %d, %x, %d comes back as %d, %x, %d, %v", q, like, id, q2, like2, id2, ok)
 		}
 		if r := ParseEphemeralKey(EphemeralKey(nil, q, id)); r != (JobRef{q, id}) {
@@ -292,7 +301,8 @@ func TestKeysComeBack(t *testing.T) {
 		if ns2, key2, ok := ParseOutcomeKey(OutcomeKey(nil, namespace, name)); ns2 != namespace || key2 != name || !ok {
 			t.Fatalf("outcome key of %q, %q comes back as %q, %q, %v", namespace, name, ns2, key2, ok)
 		}
-		if id2, part2, ok := ParseBatchKey(BatchKey(nil, job.BatchID(id), BatchFixed)); job.ID(id2) != id || part2 != BatchFixed || !ok {
+		if id2, part2, ok := ParseBatchKey(BatchKey(nil, job.BatchID(id), BatchFixed)); job.ID(id2) != id ||
+			part2 != BatchFixed || !ok {
 			t.Fatalf("batch key of %d comes back as %d, %d, %v", id, id2, part2, ok)
 		}
 		if id2 := EntryID(BatchesKey(nil, namespace, job.BatchID(id))); id2 != id {
@@ -338,7 +348,8 @@ func TestEntryPriority(t *testing.T) {
 func TestDecodeMore(t *testing.T) {
 	t.Parallel()
 	want := JobRef{Queue: 7, ID: 1<<40 + 3}
-	if got, err := DecodeMore(MoreKey(nil, "n", "k", want.ID), AppendUint(nil, uint64(want.Queue))); err != nil || got != want {
+	if got, err := DecodeMore(MoreKey(nil, "n", "k", want.ID), AppendUint(nil, uint64(want.Queue))); err != nil ||
+		got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := DecodeMore(MoreKey(nil, "n", "k", 1), nil); err == nil {

@@ -63,7 +63,8 @@ func (g gen) policy() job.Policy {
 		Priority: g.int64(), Lease: time.Duration(g.int64()), ExpireAt: g.time(), Expiry: job.Expiry(g.IntN(2)),
 		MaxAttempts: g.uint32(), MaxFails: g.uint32(), Lapse: job.Lapse(g.IntN(2)),
 		Requeue: job.Place(g.IntN(6)), Due: job.Place(g.IntN(6)), Exhaust: job.Exhaust(g.IntN(4)),
-		DeadQueue: g.text(), DeadFor: time.Duration(g.int64()), DeadMax: g.uint32(), DeadSlots: g.bool(), Keep: g.bool(),
+		DeadQueue: g.text(), DeadFor: time.Duration(g.int64()), DeadMax: g.uint32(),
+		DeadSlots: g.bool(), Keep: g.bool(),
 		Backoff: job.Backoff{Floor: g.bool()},
 	}
 	if unit := g.int64(); unit != 0 { // without a unit there is no back-off
@@ -77,8 +78,10 @@ func (g gen) policy() job.Policy {
 // meta is a job with the fields of its small record.
 func (g gen) meta() job.Job {
 	j := job.Job{
-		State: job.State(1 + g.IntN(job.StateCount-1)), Flags: job.Flags(g.Uint32()), Created: g.created(), Since: g.time(),
-		Entered: g.uint64(), RunAt: g.time(), Timer: g.time(), Attempts: g.uint32(), Fails: g.uint32(), Buries: g.uint32(),
+		State: job.State(1 + g.IntN(job.StateCount-1)), Flags: job.Flags(g.Uint32()),
+		Created: g.created(), Since: g.time(),
+		Entered: g.uint64(), RunAt: g.time(), Timer: g.time(), Attempts: g.uint32(), Fails: g.uint32(),
+		Buries: g.uint32(),
 		Order:  job.Order{Rank: g.int64(), Priority: g.int64(), At: g.time(), Seq: g.uint64(), First: g.uint64()},
 		Policy: g.policy(), Key: g.text(), Group: g.text(),
 	}
@@ -135,15 +138,18 @@ func (g gen) batch() Batch {
 
 func (g gen) batchDef() BatchDef {
 	return BatchDef{
-		Text: g.text(), OpenFor: time.Duration(g.int64()), KeepFor: time.Duration(g.int64()), KeepDone: time.Duration(g.int64()),
+		Text: g.text(), OpenFor: time.Duration(g.int64()), KeepFor: time.Duration(g.int64()),
+		KeepDone: time.Duration(g.int64()),
 		Complete: g.spec(), Success: g.spec(),
 	}
 }
 
 func (g gen) schedule() Schedule {
 	s := Schedule{
-		Namespace: g.text(), Name: g.text(), Source: job.Source(g.IntN(2)), Created: g.created(), Paused: g.bool(), Next: g.time(),
-		LastTick: g.time(), LastAt: g.time(), Pushed: g.uint64(), Missed: g.uint64(), Skipped: g.uint64(), Behind: g.uint32(),
+		Namespace: g.text(), Name: g.text(), Source: job.Source(g.IntN(2)), Created: g.created(),
+		Paused: g.bool(), Next: g.time(),
+		LastTick: g.time(), LastAt: g.time(), Pushed: g.uint64(), Missed: g.uint64(), Skipped: g.uint64(),
+		Behind:  g.uint32(),
 		Running: job.ID(g.uint64()),
 	}
 	for range g.IntN(5) {
@@ -157,13 +163,15 @@ func (g gen) schedule() Schedule {
 
 func (g gen) scheduleDef() job.Schedule {
 	s := job.Schedule{
-		Namespace: g.text(), Name: g.text(), When: g.text(), Zone: g.text(), Missed: job.Missed(g.IntN(3)), MissedMax: g.uint32(),
-		Overlap: job.Overlap(g.IntN(2)), Source: job.Source(g.IntN(2)), Paused: g.bool(),
+		Namespace: g.text(), Name: g.text(), When: g.text(), Zone: g.text(), Missed: job.Missed(g.IntN(3)),
+		MissedMax: g.uint32(),
+		Overlap:   job.Overlap(g.IntN(2)), Source: job.Source(g.IntN(2)), Paused: g.bool(),
 	}
 	if spec := g.spec(); spec != nil {
 		s.Job = *spec
 	}
-	s.Job.Unique, s.Job.Lock, s.Job.LockFor, s.Job.LockUntil = g.bool(), g.text(), time.Duration(g.int64()), job.LockEnd(g.IntN(2))
+	s.Job.Unique, s.Job.Lock, s.Job.LockFor, s.Job.LockUntil = g.bool(), g.text(), time.Duration(g.int64()),
+		job.LockEnd(g.IntN(2))
 	return s
 }
 
@@ -174,8 +182,10 @@ func (g gen) spec() *job.Spec {
 	}
 	s := &job.Spec{
 		Namespace: g.text(), Queue: g.text(), Key: g.text(), Numbered: g.bool(), Type: g.text(), Group: g.text(),
-		BodyKind: job.BodyKind(g.IntN(5)), Extra: g.bytes(), Origin: job.Door(g.byte()), Policy: g.policy(), RunAt: g.time(),
-		Delay: time.Duration(g.int64()), TTL: time.Duration(g.int64()), TTLFromRun: g.bool(), At: job.Place(g.IntN(6)), Tracked: g.bool(),
+		BodyKind: job.BodyKind(g.IntN(5)), Extra: g.bytes(), Origin: job.Door(g.byte()),
+		Policy: g.policy(), RunAt: g.time(),
+		Delay: time.Duration(g.int64()), TTL: time.Duration(g.int64()), TTLFromRun: g.bool(), At: job.Place(g.IntN(6)),
+		Tracked: g.bool(),
 	}
 	if g.bool() {
 		s.Like = g.digest()
@@ -203,7 +213,8 @@ func (g gen) failures() []job.Failure {
 
 func (g gen) queue() Queue {
 	q := Queue{
-		ID: QueueID(g.uint32()), Created: g.created(), Paused: g.bool(), PausedAt: g.time(), PausedTill: g.time(), Configured: g.bool(), Hidden: g.bool(),
+		ID: QueueID(g.uint32()), Created: g.created(), Paused: g.bool(), PausedAt: g.time(), PausedTill: g.time(),
+		Configured: g.bool(), Hidden: g.bool(),
 		Settings:   job.Settings{Capacity: g.uint64(), Serials: g.bool(), Attrs: g.bytes(), OnePerGroup: g.bool()},
 		NextSerial: g.uint64(), Linked: g.bool(),
 	}
@@ -222,7 +233,8 @@ func TestRoundTrips(t *testing.T) {
 	for seed := range uint64(400) {
 		g := newGen(seed)
 		j := g.meta()
-		check(t, seed, "meta", AppendMeta(nil, &j), j, func(b []byte) (j job.Job, err error) { return j, DecodeMeta(b, &j) })
+		check(t, seed, "meta", AppendMeta(nil, &j), j,
+			func(b []byte) (j job.Job, err error) { return j, DecodeMeta(b, &j) })
 		first := j
 		first.Flags |= job.FlagInline
 		first.BodyKind, first.Type, first.Body = job.BodyBytes, "type", []byte("body")
@@ -251,8 +263,9 @@ func TestRoundTrips(t *testing.T) {
 		x := Ending{g.bool(), job.ID(g.uint64()), r}
 		check(t, seed, "ending", AppendEnding(nil, x), x, DecodeEnding)
 		f := Flush{
-			Namespace: g.text(), Door: job.Door(g.IntN(256)), Batches: job.BatchID(g.uint64()), NextBatch: job.BatchID(g.uint64()),
-			Queues: QueueID(g.uint32()), NextQueue: QueueID(g.uint32()),
+			Namespace: g.text(), Door: job.Door(g.IntN(256)), Batches: job.BatchID(g.uint64()),
+			NextBatch: job.BatchID(g.uint64()),
+			Queues:    QueueID(g.uint32()), NextQueue: QueueID(g.uint32()),
 		}
 		check(t, seed, "flush", AppendFlush(nil, &f), f, DecodeFlush)
 		n := g.uint64()
@@ -274,10 +287,15 @@ func TestRoundTrips(t *testing.T) {
 		hook := job.Hook{Namespace: g.text(), Queue: g.text(), Source: job.Source(g.IntN(2)), Job: sd.Job}
 		hook.Job.Unique, hook.Job.Lock, hook.Job.LockFor, hook.Job.LockUntil = false, "", 0, 0
 		key := HookKey(nil, hook.Namespace, hook.Queue)
-		check(t, seed, "hook", AppendHook(nil, &hook), hook, func(b []byte) (job.Hook, error) { return DecodeHook(key, b) })
-		kept := job.KeptHolder{Name: "n" + g.text(), Holder: job.Holder{Node: g.uint32(), Num: g.uint64()}, Grace: time.Duration(g.uint64())}
+		check(t, seed, "hook", AppendHook(nil, &hook), hook,
+			func(b []byte) (job.Hook, error) { return DecodeHook(key, b) })
+		kept := job.KeptHolder{
+			Name: "n" + g.text(), Holder: job.Holder{Node: g.uint32(), Num: g.uint64()},
+			Grace: time.Duration(g.uint64()),
+		}
 		key = HolderKey(nil, kept.Name)
-		check(t, seed, "holder", AppendHolder(nil, &kept), kept, func(b []byte) (job.KeptHolder, error) { return DecodeHolder(key, b) })
+		check(t, seed, "holder", AppendHolder(nil, &kept), kept,
+			func(b []byte) (job.KeptHolder, error) { return DecodeHolder(key, b) })
 		checkBody(t, g)
 	}
 }

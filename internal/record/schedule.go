@@ -73,7 +73,10 @@ func AppendSchedule(dst []byte, s *Schedule) []byte {
 	for _, t := range [...]job.Time{s.Next, s.LastTick, s.LastAt} {
 		dst = appendSince(dst, t, s.Created)
 	}
-	for _, n := range [...]uint64{s.Pushed, s.Missed, s.Skipped, uint64(s.Behind), uint64(s.Running), uint64(len(s.Runs))} {
+	for _, n := range [...]uint64{
+		s.Pushed, s.Missed, s.Skipped, uint64(s.Behind), uint64(s.Running),
+		uint64(len(s.Runs)),
+	} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	for i := range s.Runs {

@@ -11,7 +11,10 @@ import (
 // A body with a trace is of the second version, and one without is what it always was.
 func TestBodyTrace(t *testing.T) {
 	t.Parallel()
-	want := job.Job{BodyKind: job.BodyBytes, Origin: 4, Type: "type", Extra: []byte("x"), Trace: "trace", Body: []byte("body")}
+	want := job.Job{
+		BodyKind: job.BodyBytes, Origin: 4, Type: "type", Extra: []byte("x"), Trace: "trace",
+		Body: []byte("body"),
+	}
 	b := AppendBody(nil, &want)
 	got := job.Job{Trace: "another"}
 	if err := DecodeBody(b, &got); err != nil || b[0] != 2 {

@@ -3,9 +3,11 @@
 //
 // The log carries entries. Two rules keep a node harmless that led once and does not know yet that it leads no more:
 //
-//   - Every entry names a term and a number. A term begins with an entry of its own, one higher than the term before. An entry of a term
+//   - Every entry names a term and a number. A term begins with an entry of its own, one higher than the term before.
+//     An entry of a term
 //     that is over, or whose number is not the next, is void on every node alike, whatever is below has let through.
-//   - Nothing is told to a client before something proves that this node led after the client's command was applied: the commit of a batch
+//   - Nothing is told to a client before something proves that this node led after the client's command was applied:
+//     the commit of a batch
 //     that was proposed since, or a confirmation of the log (Leadership.Confirm).
 //
 // A State goes with the changes of each batch into one write of the store, so that every entry is applied exactly once.

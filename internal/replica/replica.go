@@ -227,7 +227,8 @@ func (r *Replica) applyBatch(index uint64, e *entry) (accepted bool, tell []func
 		return false, tell, r.void(index)
 	}
 	if e.chain != chained(chain, e.data) {
-		return false, nil, fmt.Errorf("%w: batch %d of term %d does not follow from what this node has: its data differs from that of others", store.ErrCorrupt, e.seq, e.term)
+		return false, nil, fmt.Errorf("%w: batch %d of term %d does not follow from what this node has: its data "+
+			"differs from that of others", store.ErrCorrupt, e.seq, e.term)
 	}
 	if e.part+1 < e.parts {
 		if held.data == nil {

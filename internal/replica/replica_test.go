@@ -404,7 +404,8 @@ func TestReplay(t *testing.T) {
 		got, _ := fresh.replica.State()
 		want, _ := n.replica.State()
 		if got != want || fresh.keeper.applies != len(l.entries) {
-			t.Errorf("killed at %d: state %+v after %d applications, want %+v after %d", at, got, fresh.keeper.applies, want, len(l.entries))
+			t.Errorf("killed at %d: state %+v after %d applications, want %+v after %d", at, got, fresh.keeper.applies,
+				want, len(l.entries))
 		}
 	}
 }
@@ -509,7 +510,8 @@ func TestColdStart(t *testing.T) {
 	n := &node{keeper: newKeeper()}
 	var err error
 	later := time.Now().Add(10 * time.Hour)
-	if n.replica, err = replica.OpenWith(n.keeper, replica.Options{Now: func() time.Time { return later }}); err != nil {
+	if n.replica, err = replica.OpenWith(n.keeper,
+		replica.Options{Now: func() time.Time { return later }}); err != nil {
 		t.Fatal(err)
 	}
 	l.nodes = []*node{n}

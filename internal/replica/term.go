@@ -123,7 +123,8 @@ func (t *Term) Commit(b *store.Batch, done func(error)) {
 	t.replica.mu.Unlock()
 
 	content, most := b.Effective(&t.scratch), t.replica.opt.PartBytes
-	e := entry{kind: kindBatch, term: t.number, seq: t.seq, time: t.Now(), parts: uint32((len(content) + most - 1) / most)} //nolint:gosec // below 2^32
+	parts := uint32((len(content) + most - 1) / most) //nolint:gosec // below 2^32
+	e := entry{kind: kindBatch, term: t.number, seq: t.seq, time: t.Now(), parts: parts}
 	for ; e.part < e.parts; e.part++ {
 		e.data = content[:min(len(content), most)]
 		content = content[len(e.data):]

@@ -21,7 +21,8 @@ type Schedule struct {
 }
 
 // parser reads five fields, six with seconds first, and names such as @hourly.
-var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month |
+	cron.Dow | cron.Descriptor)
 
 // everyHour is an hour field that names every hour. Above the hours is the library's mark for a star.
 const everyHour = 1<<24 - 1
@@ -40,7 +41,8 @@ func Parse(text, zone string) (Schedule, error) {
 	text = strings.TrimSpace(text)
 	if named, rest, ok := cutZone(text); ok {
 		if zone != "" && zone != named {
-			return Schedule{}, fmt.Errorf("the schedule names the time zone %s, but the entry names %s: give one of them", named, zone)
+			return Schedule{}, fmt.Errorf("the schedule names the time zone %s, but the entry names %s: give one of "+
+				"them", named, zone)
 		}
 		text, zone = rest, named
 	}
@@ -116,7 +118,8 @@ func loadZone(name string) (*time.Location, error) {
 	}
 	loc, err := time.LoadLocation(name)
 	if err == nil && (name == "Local" || path.Clean(name) != name) {
-		err = errors.New("the zone of the machine, or a path of a file such as Europe/./Berlin, is not the same everywhere")
+		err = errors.New("the zone of the machine, or a path of a file such as Europe/./Berlin, is not " +
+			"the same everywhere")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("unknown time zone %q: want a name of the tz database such as Europe/Berlin", name)
@@ -132,7 +135,8 @@ func loadZone(name string) (*time.Location, error) {
 // Next returns when the schedule is due first after a time, in UTC. It reports false if that is never.
 //
 // "@every" counts from the time given. The fields mean what a clock on the wall shows:
-//   - A schedule that does not name every hour is due once for each time that it names. A time that the clocks leave out
+//   - A schedule that does not name every hour is due once for each time that it names. A time that the clocks leave
+//     out
 //     is due when they are put forward, and a time that they show twice is due the first time.
 //   - A schedule that names every hour is due whenever the clock shows a time that it names: not at all for times that
 //     are left out, and twice for those that are shown twice.

@@ -6,7 +6,10 @@ import "testing"
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	addr := "127.0.0.1:0"
-	r := start(t, load(t, map[string]string{"faktory.addr": addr + "=tenant", "lmstfy.addr": addr, "beanstalkd.addr": addr}), Options{})
+	r := start(t, load(t, map[string]string{
+		"faktory.addr": addr + "=tenant", "lmstfy.addr": addr,
+		"beanstalkd.addr": addr,
+	}), Options{})
 	for _, protocol := range []string{"faktory", "lmstfy", "beanstalkd"} {
 		if _, err := r.server.adopt(protocol, ""); err != nil {
 			t.Error(err)

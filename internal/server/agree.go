@@ -91,7 +91,8 @@ func (n *node) yields() {
 	if len(other) <= voters/2 {
 		return
 	}
-	n.server.log.Warn("most nodes have other settings than this one, which may not lead then: giving the leadership away",
+	n.server.log.Warn("most nodes have other settings than this one, which may not lead then: giving "+
+		"the leadership away",
 		slog.String("settings", strings.Join(settings, ", ")), slog.String("to", other[0].name))
 	if err := n.log.TransferTo(other[0].id, other[0].addr); err != nil {
 		n.yieldAfter = time.Now().Add(yieldAgain)
@@ -160,7 +161,8 @@ func (n *node) roomFor(bytes int64) error {
 	if bytes <= 0 || free == nil || *free >= floor && *free-floor >= uint64(bytes) {
 		return nil
 	}
-	return fmt.Errorf("node %s has too little disk space for the data of the cluster: %.1f MiB are to come, and %.1f MiB "+
+	return fmt.Errorf("node %s has too little disk space for the data of the cluster: %.1f MiB are to "+
+		"come, and %.1f MiB "+
 		"are free, of which store.free_floor keeps %.1f MiB. Make room on its disk: the leader tries again by itself",
 		n.cfg.Cluster.Node, mib(uint64(bytes)), mib(*free), mib(floor))
 }

@@ -23,7 +23,8 @@ func TestSettingsDiffer(t *testing.T) {
 	until(t, "the difference is told", func() bool {
 		leader = c.leader()
 		text := c.call(leader, http.MethodGet, "/api/v1/cluster", "", http.StatusOK)
-		return strings.Contains(text, `"settings_differ":["masenko.max_payload"`) && strings.Contains(text, "its settings differ: masenko.max_payload")
+		return strings.Contains(text, `"settings_differ":["masenko.max_payload"`) &&
+			strings.Contains(text, "its settings differ: masenko.max_payload")
 	})
 	if text := c.up[leader].log.String(); !strings.Contains(text, "another node has other settings") {
 		t.Errorf("its log: %s", text)
@@ -95,7 +96,8 @@ func TestRoomOfMajority(t *testing.T) {
 		if step.want {
 			continue
 		}
-		if text := c.call("a", http.MethodGet, "/api/v1/cluster", "", http.StatusOK); !strings.Contains(text, "too little disk space") {
+		if text := c.call("a", http.MethodGet, "/api/v1/cluster", "", http.StatusOK); !strings.Contains(text,
+			"too little disk space") {
 			t.Errorf("the status says %s", text)
 		}
 	}

@@ -26,7 +26,8 @@ func newBrowser(t *testing.T, scheme string) *browser {
 // send returns the status of the answer, 0 without one, and its cookies.
 func (b *browser) send(method, addr, path, cookie string, form url.Values) (int, []*http.Cookie) {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.t.Context(), method, b.scheme+"://"+addr+path, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(b.t.Context(), method, b.scheme+"://"+addr+path,
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		b.t.Fatal(err)
 	}

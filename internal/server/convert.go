@@ -53,9 +53,11 @@ func checkLayout(dir string, isNode bool) error {
 		return fmt.Errorf("%s: \"millrace cluster %s\" was interrupted: run it again, it goes on where it was", dir,
 			command)
 	case isNode && exists(dir, markerFile):
-		return fmt.Errorf("%s has the data of a server of its own: make it that of the first node of a cluster with \"millrace cluster init\", or give the node another directory", dir)
+		return fmt.Errorf("%s has the data of a server of its own: make it that of the first node of a cluster with "+
+			"\"millrace cluster init\", or give the node another directory", dir)
 	case !isNode && exists(dir, nodeFile):
-		return fmt.Errorf("%s has the data of a node of a cluster: set cluster.node, or make it that of a server of its own with \"millrace cluster leave --to-single\"", dir)
+		return fmt.Errorf("%s has the data of a node of a cluster: set cluster.node, or make it that of a server of "+
+			"its own with \"millrace cluster leave --to-single\"", dir)
 	}
 	return nil
 }
@@ -67,7 +69,8 @@ func self(cfg *config.Config) (name, addr string, err error) {
 			return p.Name, p.Addr, nil
 		}
 	}
-	return "", "", errors.New("cluster.node and cluster.peers are not set: name this node and the address at which others will reach it")
+	return "", "", errors.New("cluster.node and cluster.peers are not set: name this node and the address at which " +
+		"others will reach it")
 }
 
 // InitCluster makes the data directory of a server of its own that of the only node of a new cluster. An empty one
@@ -150,7 +153,9 @@ func finishInit(dir, name, addr string) (string, error) {
 // openStopped opens the data of a node that does not run.
 func openStopped(dir string) (*pebblestore.Store, error) {
 	return pebblestore.Open(pebblestore.Options{
-		Dir: filepath.Join(dir, storeDir), OpenLog: func(uint64, uint64, commitlog.Visit) (commitlog.Log, error) { return replica.Log{}, nil },
+		Dir: filepath.Join(dir, storeDir), OpenLog: func(uint64, uint64, commitlog.Visit) (commitlog.Log, error) {
+			return replica.Log{}, nil
+		},
 	})
 }
 
@@ -236,7 +241,8 @@ func checkAlone(dir string) error {
 	}
 	id, err := readID(dir, nodeFile)
 	if err == nil && (len(t.Servers) != 1 || t.Servers[0].ID != id) {
-		err = fmt.Errorf("node %s is not the only one of its cluster, which has %s: start it, take the others out with \"millrace cluster remove\", and stop it. "+
+		err = fmt.Errorf("node %s is not the only one of its cluster, which has %s: start it, take the others out "+
+			"with \"millrace cluster remove\", and stop it. "+
 			"If a majority of them is lost for good, see \"millrace cluster recover\"", nameOf(id), namesOf(t.Servers))
 	}
 	return err

@@ -47,7 +47,8 @@ func TestOneToThreeAndBack(t *testing.T) {
 		c.configs[f["cluster.node"]] = load(t, f)
 	}
 	// Without the command nothing happens to the data.
-	if err := Run(t.Context(), c.configs["a"], Options{}); err == nil || !strings.Contains(err.Error(), "millrace cluster init") {
+	if err := Run(t.Context(), c.configs["a"], Options{}); err == nil ||
+		!strings.Contains(err.Error(), "millrace cluster init") {
 		t.Fatalf("a node starts with the data of a server of its own: %v", err)
 	}
 	if _, err := InitCluster(c.configs["a"]); err != nil {
@@ -113,7 +114,8 @@ func TestConvertInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cfg := range []*config.Config{cfg, single} {
-		if err := Run(t.Context(), cfg, Options{}); err == nil || !strings.Contains(err.Error(), `"millrace cluster init" was interrupted`) {
+		if err := Run(t.Context(), cfg, Options{}); err == nil ||
+			!strings.Contains(err.Error(), `"millrace cluster init" was interrupted`) {
 			t.Errorf("a server starts meanwhile: %v", err)
 		}
 	}
@@ -165,7 +167,8 @@ func TestConvertInterrupted(t *testing.T) {
 	r = start(t, single, Options{})
 	client = dial(t, r.addr(0))
 	for i, name := range []string{"n", "m"} {
-		client.expect(t, `FETCH {"queues":["q"],"timeout":"1s"}`, fmt.Sprintf(`OK {"id":%d,"queue":"q","name":%q}`, i+1, name))
+		client.expect(t, `FETCH {"queues":["q"],"timeout":"1s"}`,
+			fmt.Sprintf(`OK {"id":%d,"queue":"q","name":%q}`, i+1, name))
 	}
 }
 
@@ -226,9 +229,11 @@ func TestRecover(t *testing.T) {
 		other = "b"
 	}
 	c.start(other)
-	until(t, "it says why it takes no part", func() bool { return strings.Contains(c.up[other].log.String(), "it is of cluster "+cluster) })
+	until(t, "it says why it takes no part",
+		func() bool { return strings.Contains(c.up[other].log.String(), "it is of cluster "+cluster) })
 	body := fmt.Sprintf(`{"name":%q,"addr":%q}`, other, c.configs[other].Cluster.Addr)
-	if text := c.call(survivor, http.MethodPost, "/api/v1/cluster/members", body, http.StatusConflict); !strings.Contains(text, "another cluster") {
+	if text := c.call(survivor, http.MethodPost, "/api/v1/cluster/members", body,
+		http.StatusConflict); !strings.Contains(text, "another cluster") {
 		t.Errorf("it is told %s", text)
 	}
 	c.stop(other)
@@ -249,7 +254,8 @@ func TestNodeBackup(t *testing.T) {
 		for _, at := range []string{leader, standby} {
 			name := fmt.Sprintf("%s-%d", at, i)
 			var b api.Backup
-			if err := json.Unmarshal([]byte(c.call(at, http.MethodPost, "/api/v1/backups", fmt.Sprintf(`{"dir":%q}`, name), http.StatusOK)), &b); err != nil {
+			if err := json.Unmarshal([]byte(c.call(at, http.MethodPost, "/api/v1/backups",
+				fmt.Sprintf(`{"dir":%q}`, name), http.StatusOK)), &b); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.HasPrefix(b.Dir, c.configs[at].Data.Dir+backupSuffix) {
@@ -266,7 +272,8 @@ func TestNodeBackup(t *testing.T) {
 	}
 	cfg := load(t, nodes(t, 1, nil)[0])
 	backup := filepath.Join(c.configs[standby].Data.Dir+backupSuffix, standby+"-19")
-	if _, err := offline.Restore(t.Context(), backup, cfg.Data.Dir, func(offline.Phase, uint64, uint64) {}); err != nil {
+	if _, err := offline.Restore(t.Context(), backup, cfg.Data.Dir,
+		func(offline.Phase, uint64, uint64) {}); err != nil {
 		t.Fatal(err)
 	}
 	if id, err := InitCluster(cfg); err != nil || id == c.up[standby].server.node.ofCluster() {

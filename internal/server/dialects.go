@@ -21,7 +21,10 @@ import (
 
 // protocols is the one list of the protocols that are compiled in.
 func protocols() []dialect.Spec {
-	return []dialect.Spec{masenko.Spec(), workq.Spec(), lmstfy.Spec(), tarantool.Spec(), faktory.Spec(), beanstalkd.Spec(), rest.Spec()}
+	return []dialect.Spec{
+		masenko.Spec(), workq.Spec(), lmstfy.Spec(), tarantool.Spec(), faktory.Spec(),
+		beanstalkd.Spec(), rest.Spec(),
+	}
 }
 
 // Settings returns the keys of this build.
@@ -79,7 +82,9 @@ func (s *server) build() ([]service, error) {
 			s.mounted = svc.Mounted
 			continue
 		}
-		err := add(p.Name, func(gates []*gate, secure *tls.Config) ([]serveFunc, error) { return s.buildProtocol(p, gates, secure) })
+		err := add(p.Name, func(gates []*gate, secure *tls.Config) ([]serveFunc, error) {
+			return s.buildProtocol(p, gates, secure)
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -40,10 +40,15 @@ func (s *server) connections() []api.Connections {
 	out := []api.Connections{}
 	for _, g := range s.gates {
 		name := g.config.Name()
-		i := slices.IndexFunc(out, func(c api.Connections) bool { return c.Protocol == name && c.Namespace == g.config.Namespace })
+		i := slices.IndexFunc(out, func(c api.Connections) bool {
+			return c.Protocol == name && c.Namespace == g.config.Namespace
+		})
 		if i < 0 {
 			i = len(out)
-			out = append(out, api.Connections{Protocol: name, Namespace: g.config.Namespace, TLS: g.config.TLS.Enabled()})
+			out = append(out, api.Connections{
+				Protocol: name, Namespace: g.config.Namespace,
+				TLS: g.config.TLS.Enabled(),
+			})
 			for _, d := range s.dialects {
 				if d.protocol == protocolOf(name) && d.namespace == g.config.Namespace {
 					out[i].Rejected += d.Stats().Rejected
@@ -83,7 +88,9 @@ func (s *server) protocolConnections() []metrics.Connections {
 	}
 	for _, g := range s.gates {
 		_, _, _, unseated := g.counts()
-		i := slices.IndexFunc(out, func(m metrics.Connections) bool { return m.Protocol == protocolOf(g.config.Name()) })
+		i := slices.IndexFunc(out, func(m metrics.Connections) bool {
+			return m.Protocol == protocolOf(g.config.Name())
+		})
 		out[i].Rejected["files"] += unseated
 		out[i].Rejected["limit"] -= unseated
 	}

@@ -13,8 +13,10 @@ import (
 func TestCommandsAreCounted(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, map[string]string{
-		"masenko.addr": "127.0.0.1:0, 127.0.0.1:0=tenant-b", "workq.addr": "127.0.0.1:0", "lmstfy.addr": "127.0.0.1:0", "tarantool.addr": "127.0.0.1:0",
-		"tarantool15.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "web.addr": "127.0.0.1:0", "faktory.max_connections": "1",
+		"masenko.addr": "127.0.0.1:0, 127.0.0.1:0=tenant-b", "workq.addr": "127.0.0.1:0", "lmstfy.addr": "127.0.0.1:0",
+		"tarantool.addr":   "127.0.0.1:0",
+		"tarantool15.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "web.addr": "127.0.0.1:0",
+		"faktory.max_connections": "1",
 	})
 	r := start(t, cfg, Options{})
 	addr := map[string][]string{}
@@ -74,16 +76,20 @@ func TestCommandsAreCounted(t *testing.T) {
 		`{command="unknown",protocol="workq",result="error"} 1`,
 		`{command="HELLO",protocol="faktory",result="ok"} 1`, `{command="PUSH",protocol="faktory",result="ok"} 1`,
 		`{command="PUSH",protocol="faktory",result="error"} 1`,
-		`{command="queue.create_tube",protocol="tarantool",result="ok"} 1`, `{command="take",protocol="tarantool",result="ok"} 1`,
-		`{command="ack",protocol="tarantool",result="error"} 1`, `{command="queue.put",protocol="tarantool15",result="ok"} 1`,
+		`{command="queue.create_tube",protocol="tarantool",result="ok"} 1`,
+		`{command="take",protocol="tarantool",result="ok"} 1`,
+		`{command="ack",protocol="tarantool",result="error"} 1`,
+		`{command="queue.put",protocol="tarantool15",result="ok"} 1`,
 		`{command="size",protocol="lmstfy",result="ok"} 1`, `{command="consume",protocol="lmstfy",result="ok"} 1`,
-		`{command="peek_job",protocol="lmstfy",result="error"} 1`, `{command="unknown",protocol="lmstfy",result="error"} 1`,
+		`{command="peek_job",protocol="lmstfy",result="error"} 1`,
+		`{command="unknown",protocol="lmstfy",result="error"} 1`,
 	} {
 		if !strings.Contains(text, "\nmillrace_commands_total"+want+"\n") {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	if want := `millrace_connections_rejected_total{protocol="faktory",reason="limit"} 1`; !strings.Contains(text, want) {
+	if want := `millrace_connections_rejected_total{protocol="faktory",reason="limit"} 1`; !strings.Contains(text,
+		want) {
 		t.Errorf("%s is missing", want)
 	}
 }

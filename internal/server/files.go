@@ -42,7 +42,8 @@ func shareFiles(limit uint64, listeners int) (fileShares, error) {
 		return fileShares{}, nil
 	}
 	if limit < filesMin {
-		return fileShares{}, fmt.Errorf("this process may have only %d files open, and needs %d at least: raise the limit (ulimit -n, or LimitNOFILE= in a systemd unit)",
+		return fileShares{}, fmt.Errorf("this process may have only %d files open, and needs %d at least: raise the "+
+			"limit (ulimit -n, or LimitNOFILE= in a systemd unit)",
 			limit, filesMin)
 	}
 	f := fileShares{limit: int(limit)}
@@ -122,5 +123,6 @@ func (s *seats) tell(log *slog.Logger, g *gate) {
 	}
 	log.Warn("connection refused: all listeners together have as many as the limit of open files allows",
 		slog.String("listener", g.config.Name()), slog.Int64("connections", s.open.Load()),
-		slog.String("advice", "raise the limit (ulimit -n, or LimitNOFILE= in a systemd unit), or find out which clients connect so often"))
+		slog.String("advice", "raise the limit (ulimit -n, or LimitNOFILE= in a systemd unit), or find out which "+
+			"clients connect so often"))
 }

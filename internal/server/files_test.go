@@ -14,7 +14,8 @@ func TestShareFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sum := f.tables + f.conns + f.dismissed + filesOwn + 2*7; uint64(sum) > limit || f.conns < 1 || f.tables < tableFilesMin {
+		if sum := f.tables + f.conns + f.dismissed + filesOwn + 2*7; uint64(sum) > limit || f.conns < 1 ||
+			f.tables < tableFilesMin {
 			t.Errorf("of %d files %d are shared out: %+v", limit, sum, f)
 		}
 		if limit >= 256 && uint64(f.conns) < limit/3 {
@@ -37,8 +38,9 @@ func TestSeats(t *testing.T) {
 	t.Parallel()
 	const limit = 200
 	r := start(t, load(t, map[string]string{
-		"workq.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0",
-		"tarantool.addr": "127.0.0.1:0", "web.addr": "127.0.0.1:0",
+		"workq.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "lmstfy.addr": "127.0.0.1:0",
+		"lmstfy.admin_addr": "127.0.0.1:0",
+		"tarantool.addr":    "127.0.0.1:0", "web.addr": "127.0.0.1:0",
 	}), Options{openFiles: func() (uint64, error) { return limit, nil }})
 	room := r.server.files.conns
 	addrs := map[string]string{}
@@ -59,7 +61,8 @@ func TestSeats(t *testing.T) {
 		t.Fatalf("livez: %q, %v", line, err)
 	}
 	for name, want := range map[string]string{
-		"masenko": "ERR ", "workq": "-SERVER-ERROR Too many clients\r\n", "faktory": "-ERR too many connections: ", "tarantool": "",
+		"masenko": "ERR ", "workq": "-SERVER-ERROR Too many clients\r\n",
+		"faktory": "-ERR too many connections: ", "tarantool": "",
 		"lmstfy": "HTTP/1.1 503 ", "lmstfy admin": "HTTP/1.1 503 ", "web": "HTTP/1.1 503 ",
 	} {
 		c := dial(t, addrs[name])

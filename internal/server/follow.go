@@ -85,7 +85,8 @@ func (s *server) followFirst() error {
 		s.log.Warn("rules of the configuration wait until all nodes of the cluster can be reached and run this release")
 		return nil
 	}
-	if refused, ok := errors.AsType[*job.Error](err); ok && refused.Kind != job.Invalid && refused.Kind != job.TooLarge {
+	if refused, ok := errors.AsType[*job.Error](err); ok && refused.Kind != job.Invalid &&
+		refused.Kind != job.TooLarge {
 		s.log.Error("rules of the configuration not taken over: reload it later", slog.Any("error", err))
 		return nil
 	}

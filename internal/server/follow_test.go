@@ -29,7 +29,8 @@ func newFollowed(t *testing.T, addr string) *followed {
 			f.flags[k.Name] = config.AddressOff
 		}
 	}
-	f.flags["data.dir"], f.flags["faktory.config_dir"], f.flags[addr] = filepath.Join(f.dir, "data"), f.dir, "127.0.0.1:0"
+	f.flags["data.dir"], f.flags["faktory.config_dir"], f.flags[addr] = filepath.Join(f.dir,
+		"data"), f.dir, "127.0.0.1:0"
 	if err := os.Mkdir(filepath.Join(f.dir, "conf.d"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +101,13 @@ func TestFollowFiles(t *testing.T) {
 		var out []string
 		for i := range infos {
 			s := &infos[i]
-			out = append(out, fmt.Sprintf("%s %s %s %s %s %s %d/%d", s.Name, s.When, s.Job.Queue, s.Job.Type, s.Job.Body, s.Job.Key, s.Job.Policy.MaxFails, s.Pushed))
+			out = append(out, fmt.Sprintf("%s %s %s %s %s %s %d/%d", s.Name, s.When, s.Job.Queue, s.Job.Type,
+				s.Job.Body, s.Job.Key, s.Job.Policy.MaxFails, s.Pushed))
 		}
 		return strings.Join(out, "\n")
 	}
-	want := "Report @hourly critical Report [1,\"two\"]  4/0\nReport-2 @daily default Report []  26/0\nown @hourly q Own {\"a\":1}  3/0"
+	want := "Report @hourly critical Report [1,\"two\"]  4/0\nReport-2 @daily default Report []  26/0\nown @hourly q " +
+		"Own {\"a\":1}  3/0"
 	if got := list(); got != want {
 		t.Fatalf("%s\nwant\n%s", got, want)
 	}
@@ -124,7 +127,10 @@ func TestFollowFiles(t *testing.T) {
 		{fmt.Sprintf(ownEntry, "@weekly") + "colour = 1\n", "", "own.toml:2: cron: unknown field"},
 		{"[[cron]]\nschedule = \"@daily\"\n", "", "own.toml:1: cron: name is missing"},
 		{"", "[[cron]]\nschedule = \"@daily\"\n", "cron.toml:1: cron: [cron.job] is missing"},
-		{"", "[[cron]]\nschedule = \"@daily\"\n[cron.job]\ntype = \"T\"\nat = \"2030-01-01T00:00:00Z\"\n", "cron.toml:1: cron: at:"},
+		{
+			"", "[[cron]]\nschedule = \"@daily\"\n[cron.job]\ntype = \"T\"\nat = \"2030-01-01T00:00:00Z\"\n",
+			"cron.toml:1: cron: at:",
+		},
 	} {
 		reload(wrong.own, wrong.original, wrong.says)
 	}
@@ -146,7 +152,8 @@ func TestFollowRefusesToStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), cfg, Options{}); err == nil || !strings.Contains(err.Error(), "own.toml:2: cron: schedule") {
+	if err := Run(t.Context(), cfg, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "own.toml:2: cron: schedule") {
 		t.Fatal(err)
 	}
 }

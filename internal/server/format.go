@@ -81,7 +81,8 @@ func (n *node) tooOld(pong *cluster.Pong) error {
 		return operator.ErrNotLeading
 	}
 	if needs, knows := l.served.engine.Format(), formatOf(pong); knows < needs {
-		return fmt.Errorf("node %s runs release %s, which knows format %d of the records, and the data has format %d: run a later release there", pong.Node, pong.Version, knows, needs)
+		return fmt.Errorf("node %s runs release %s, which knows format %d of the records, and the data has format "+
+			"%d: run a later release there", pong.Node, pong.Version, knows, needs)
 	}
 	return nil
 }

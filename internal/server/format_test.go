@@ -49,8 +49,10 @@ func (c *formats) holds(format uint64) {
 				case g.format <= format && code != http.StatusOK:
 					// The leader opens a format some moments after it has heard of all nodes.
 					return false
-				case g.format > format && (code != http.StatusConflict || !strings.Contains(text, "cannot read this: try again when all nodes run this one")):
-					c.t.Fatalf("%s needs format %d, and not all nodes know more than %d: %d %s", g.path, g.format, format, code, text)
+				case g.format > format && (code != http.StatusConflict ||
+					!strings.Contains(text, "cannot read this: try again when all nodes run this one")):
+					c.t.Fatalf("%s needs format %d, and not all nodes know more than %d: %d %s", g.path, g.format,
+						format, code, text)
 				}
 				return true
 			})
@@ -105,7 +107,8 @@ func upgraded(t *testing.T, order []string, knows uint64) {
 	c.up["d"] = start(t, c.configs["d"], earlier)
 	member := fmt.Sprintf(`{"name":"d","addr":%q}`, c.configs["d"].Cluster.Addr)
 	text := c.call("a", http.MethodPost, "/api/v1/cluster/members", member, http.StatusConflict)
-	if !strings.Contains(text, fmt.Sprintf("knows format %d of the records, and the data has format %d: run a later release there", knows, record.Format)) {
+	if !strings.Contains(text, fmt.Sprintf("knows format %d of the records, and the data has format %d: run a later "+
+		"release there", knows, record.Format)) {
 		t.Errorf("a node that runs an earlier release is told %s", text)
 	}
 	c.stop("d")

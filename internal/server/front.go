@@ -102,10 +102,12 @@ func (n *node) toLeader(listener string) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if _, ok := errors.AsType[*notPassedError](err); ok {
-				httpapi.NoLeader(w, fmt.Sprintf("the leader does not answer, or another node is about to lead: try again in a moment (%s)", err))
+				httpapi.NoLeader(w, fmt.Sprintf("the leader does not answer, or another node is about to lead: try "+
+					"again in a moment (%s)", err))
 				return
 			}
-			httpapi.LostLeader(w, fmt.Sprintf("the leader went away before it answered, so what was asked may have been done (%s)", err))
+			httpapi.LostLeader(w, fmt.Sprintf("the leader went away before it answered, so what was asked may have "+
+				"been done (%s)", err))
 		},
 	}
 	return proxy
@@ -153,7 +155,8 @@ func (n *node) backup(dir string) error {
 	}
 	for until := time.Now().Add(backupPatience); n.log.Stored() < pong.Stored; {
 		if time.Now().After(until) {
-			return fmt.Errorf("this node is behind the leader: it has entry %d, and the leader %d: try again, or ask another node", n.log.Stored(), pong.Stored)
+			return fmt.Errorf("this node is behind the leader: it has entry %d, and the leader %d: try again, or ask "+
+				"another node", n.log.Stored(), pong.Stored)
 		}
 		<-time.After(backupPoll)
 	}
@@ -267,7 +270,10 @@ func (n *node) figures() metrics.Cluster {
 	f.CatchUpReceived, f.CatchUpSize = n.received.Progress()
 	for _, o := range st.Nodes {
 		if o.Name != st.Node {
-			f.Nodes = append(f.Nodes, metrics.ClusterNode{Name: o.Name, Reachable: o.Reachable, Lag: o.LagEntries, LagTime: o.LagSeconds, Skew: o.ClockSkew, Differ: len(o.SettingsDiffer)})
+			f.Nodes = append(f.Nodes, metrics.ClusterNode{
+				Name: o.Name, Reachable: o.Reachable, Lag: o.LagEntries,
+				LagTime: o.LagSeconds, Skew: o.ClockSkew, Differ: len(o.SettingsDiffer),
+			})
 		}
 	}
 	return f

@@ -93,7 +93,8 @@ func listenError(l config.Listener, err error) error {
 	}
 	switch {
 	case errors.Is(err, errAddressInUse):
-		advice = "stop the program that has it (perhaps another millrace), or choose another address (port 0 picks a free one)"
+		advice = "stop the program that has it (perhaps another millrace), or choose another address (port " +
+			"0 picks a free one)"
 	case errors.Is(err, errAddressForbidden):
 		advice = "the system does not let this user have that port: choose one above 1023"
 	case errors.Is(err, errAddressMissing):

@@ -26,6 +26,7 @@ func (s *server) serveHTTP(h http.Handler, secure *tls.Config) serveFunc {
 // tooManyHTTP is what an HTTP client is told for which there is no seat.
 func tooManyHTTP(int) []byte {
 	const body = `{"error":"too many connections"}`
-	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: "+
+		"%d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
 		len(body), body)
 }

@@ -118,6 +118,7 @@ func otherCluster(own, other string) error {
 	if other == "" {
 		return errors.New("it does not say of which cluster it is")
 	}
-	return fmt.Errorf("it is of cluster %s, and this node is of cluster %s: a cluster that was created again, restored or recovered is another one. "+
+	return fmt.Errorf("it is of cluster %s, and this node is of cluster %s: a cluster that was created again, "+
+		"restored or recovered is another one. "+
 		"If its data may go, stop it, empty its data directory, and add it with \"millrace cluster join\"", other, own)
 }

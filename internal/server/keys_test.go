@@ -43,7 +43,10 @@ func TestLoginsOfNodes(t *testing.T) {
 		next := maps.Clone(flags)
 		next["web.password"], next["data.dir"] = "new", cfg.Data.Dir
 		reloads[i] = make(chan os.Signal)
-		all[i] = start(t, cfg, Options{Reloads: reloads[i], Reload: func() (*config.Config, error) { return load(t, next), nil }})
+		all[i] = start(t, cfg, Options{
+			Reloads: reloads[i],
+			Reload:  func() (*config.Config, error) { return load(t, next), nil },
+		})
 	}
 	b := newBrowser(t, "https")
 	first := leader(t, all)
@@ -56,7 +59,8 @@ func TestLoginsOfNodes(t *testing.T) {
 	if !stays.Secure {
 		t.Error("a browser would send the cookie of a listener with TLS without TLS")
 	}
-	foreign := newBrowser(t, "http").logIn(start(t, load(t, map[string]string{"web.addr": "127.0.0.1:0", "web.password": "old"}), Options{}).addr(1), "old").Value
+	foreign := newBrowser(t, "http").logIn(start(t,
+		load(t, map[string]string{"web.addr": "127.0.0.1:0", "web.password": "old"}), Options{}).addr(1), "old").Value
 	forged := stays.Value[:len(stays.Value)-1] + string('A'+(stays.Value[len(stays.Value)-1]-'A'+1)%26)
 	until(t, "who has logged out is told so", func() bool {
 		code, _ := b.send(http.MethodPost, standby, "/logout", goes, url.Values{})
@@ -71,7 +75,10 @@ func TestLoginsOfNodes(t *testing.T) {
 			if got := b.in(r.addr(1), stays.Value); got != want {
 				t.Errorf("%s at node %d: logged in %v", when, i, got)
 			}
-			for name, cookie := range map[string]string{"who has logged out": goes, "a forged cookie": forged, "a cookie of another server": foreign, "no cookie": ""} {
+			for name, cookie := range map[string]string{
+				"who has logged out": goes, "a forged cookie": forged,
+				"a cookie of another server": foreign, "no cookie": "",
+			} {
 				if b.in(r.addr(1), cookie) {
 					t.Errorf("%s at node %d: %s opens the pages", when, i, name)
 				}
@@ -89,7 +96,9 @@ func TestLoginsOfNodes(t *testing.T) {
 	for i, r := range all {
 		if r != nil {
 			reloads[i] <- syscall.SIGHUP
-			until(t, "the configuration is read", func() bool { return strings.Contains(r.log.String(), "configuration reloaded") })
+			until(t, "the configuration is read", func() bool {
+				return strings.Contains(r.log.String(), "configuration reloaded")
+			})
 		}
 	}
 	check("after the password has changed", false)
@@ -102,12 +111,14 @@ func TestLoginsOfNodes(t *testing.T) {
 func TestLoginsOutliveRestart(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, map[string]string{
-		"masenko.addr": "off", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0", "web.addr": "127.0.0.1:0", "web.password": "op",
+		"masenko.addr": "off", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0",
+		"web.addr": "127.0.0.1:0", "web.password": "op",
 	})
 	r := start(t, cfg, Options{})
 	b := newBrowser(t, "http")
 	cookie := b.logIn(r.addr(2), "op").Value
-	if code, body := httpDo(t, http.MethodPost, "http://"+r.addr(1)+"/token/ns", "description=one"); code != http.StatusCreated {
+	if code, body := httpDo(t, http.MethodPost, "http://"+r.addr(1)+"/token/ns",
+		"description=one"); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
 	http.DefaultClient.CloseIdleConnections()
@@ -164,18 +175,21 @@ func TestTokensOfNodes(t *testing.T) {
 	t.Parallel()
 	all := make([]*running, 3)
 	for i, flags := range nodes(t, len(all), map[string]string{
-		"masenko.addr": "off", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0", "lmstfy.auth": "token", "lmstfy.admin_accounts": "ann:secret",
+		"masenko.addr": "off", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0", "lmstfy.auth": "token",
+		"lmstfy.admin_accounts": "ann:secret",
 	}) {
 		all[i] = start(t, load(t, flags), Options{})
 	}
 	first := leader(t, all)
 	for i, r := range all {
 		base := "http://ann:secret@" + r.addr(1) + "/token/ns"
-		code, body := httpUntil(t, http.MethodPost, base, fmt.Sprintf("description=d%d&token=token-that-is-long-%d", i, i))
+		code, body := httpUntil(t, http.MethodPost, base,
+			fmt.Sprintf("description=d%d&token=token-that-is-long-%d", i, i))
 		if code != http.StatusCreated && code != http.StatusConflict { // an answer was lost
 			t.Errorf("a token made at node %d: %d %s", i, code, body)
 		}
-		if code, body := httpUntil(t, http.MethodPost, "http://"+r.addr(1)+"/token/ns", "description=d"); code != http.StatusUnauthorized {
+		if code, body := httpUntil(t, http.MethodPost, "http://"+r.addr(1)+"/token/ns",
+			"description=d"); code != http.StatusUnauthorized {
 			t.Errorf("without an account at node %d: %d %s", i, code, body)
 		}
 		for j, other := range all {
@@ -192,7 +206,9 @@ func TestTokensOfNodes(t *testing.T) {
 		}
 	}
 	last := "http://ann:secret@" + all[(first+1)%len(all)].addr(1) + "/token/ns/token-that-is-long-2"
-	if code, body := httpUntil(t, http.MethodDelete, last, ""); code != http.StatusNoContent && code != http.StatusNotFound { // an answer was lost
+	// an answer was lost
+	if code, body := httpUntil(t, http.MethodDelete, last, ""); code != http.StatusNoContent &&
+		code != http.StatusNotFound {
 		t.Errorf("removed at a standby: %d %s", code, body)
 	}
 	ids := tokenIDs(t, all[first].addr(2), "")
@@ -209,7 +225,10 @@ func TestTokensOfNodes(t *testing.T) {
 		if r == nil {
 			continue
 		}
-		until(t, "the node is ready", func() bool { code, _ := ask(t, http.MethodGet, r.addr(2), "/readyz", ""); return code == http.StatusOK })
+		until(t, "the node is ready", func() bool {
+			code, _ := ask(t, http.MethodGet, r.addr(2), "/readyz", "")
+			return code == http.StatusOK
+		})
 		if got := tokenIDs(t, r.addr(2), ""); got != ids {
 			t.Errorf("under another leader at node %d: %q, were %q", i, got, ids)
 		}

@@ -45,30 +45,36 @@ func httpSend(t *testing.T, req *http.Request) (int, string) {
 func TestLmstfy(t *testing.T) {
 	t.Parallel()
 	original := filepath.Join(t.TempDir(), "lmstfy.toml")
-	text := "TTLSecond = 50\nTriesNum = 3\n[Pool.default]\nAddr = \"redis\"\n[Pool.cold]\n[Accounts]\nann = \"secret\"\n"
+	text := "TTLSecond = 50\nTriesNum = 3\n[Pool.default]\nAddr = " +
+		"\"redis\"\n[Pool.cold]\n[Accounts]\nann = \"secret\"\n"
 	if err := os.WriteFile(original, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg := load(t, map[string]string{
-		"masenko.addr": "off", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0", "lmstfy.config": original, "lmstfy.max_body": "10B",
+		"masenko.addr": "off", "lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0",
+		"lmstfy.config": original, "lmstfy.max_body": "10B",
 	})
 	r := start(t, cfg, Options{})
 	for _, line := range []string{
-		"lmstfy     " + r.addr(0) + " (namespace in the request, authentication)\n", "admin      http://" + r.addr(1) + "/ (lmstfy)\n",
+		"lmstfy     " + r.addr(0) + " (namespace in the request, authentication)\n",
+		"admin      http://" + r.addr(1) + "/ (lmstfy)\n",
 	} {
 		if !strings.Contains(r.banner, line) {
 			t.Errorf("the banner lacks %q:\n%s", line, r.banner)
 		}
 	}
-	if got := r.log.String(); !strings.Contains(got, "setting of the original server ignored") || !strings.Contains(got, "key=Pool.default.*") {
+	if got := r.log.String(); !strings.Contains(got, "setting of the original server ignored") ||
+		!strings.Contains(got, "key=Pool.default.*") {
 		t.Errorf("log:\n%s", got)
 	}
 	const token = "12345678901234567890"
 	form := "description=test&token=cold:" + token
-	if code, body := httpDo(t, http.MethodPost, "http://"+r.addr(1)+"/token/ns", form); code != http.StatusUnauthorized {
+	if code, body := httpDo(t, http.MethodPost, "http://"+r.addr(1)+"/token/ns",
+		form); code != http.StatusUnauthorized {
 		t.Errorf("without an account: %d %s", code, body)
 	}
-	if code, body := httpDo(t, http.MethodPost, "http://ann:secret@"+r.addr(1)+"/token/ns", form); code != http.StatusCreated {
+	if code, body := httpDo(t, http.MethodPost, "http://ann:secret@"+r.addr(1)+"/token/ns",
+		form); code != http.StatusCreated {
 		t.Errorf("with an account: %d %s", code, body)
 	}
 	c, err := lmstfytest.Dial(r.addr(0), "ns")
@@ -90,7 +96,8 @@ func TestLmstfy(t *testing.T) {
 	if _, err := c.Publish("q", "", []byte("0123456789x")); err == nil {
 		t.Error("a job that is too large was taken")
 	}
-	if code, body := httpDo(t, http.MethodGet, "http://"+r.addr(1)+"/version", ""); code != http.StatusOK || !strings.Contains(body, `"1.2.3"`) {
+	if code, body := httpDo(t, http.MethodGet, "http://"+r.addr(1)+"/version", ""); code != http.StatusOK ||
+		!strings.Contains(body, `"1.2.3"`) {
 		t.Errorf("version: %d %s", code, body)
 	}
 

@@ -17,8 +17,10 @@ import (
 func TestWrongLogins(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, map[string]string{
-		"lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0", "tarantool.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "web.addr": "127.0.0.1:0",
-		"lmstfy.auth": "token", "lmstfy.admin_accounts": "ann:secret", "tarantool.auth": "login", "tarantool.users": "ann:secret",
+		"lmstfy.addr": "127.0.0.1:0", "lmstfy.admin_addr": "127.0.0.1:0", "tarantool.addr": "127.0.0.1:0",
+		"faktory.addr": "127.0.0.1:0", "web.addr": "127.0.0.1:0",
+		"lmstfy.auth": "token", "lmstfy.admin_accounts": "ann:secret", "tarantool.auth": "login",
+		"tarantool.users":  "ann:secret",
 		"faktory.password": "secret", "web.password": "secret", "web.read_token": "look",
 	})
 	r := start(t, cfg, Options{})
@@ -37,25 +39,40 @@ func TestWrongLogins(t *testing.T) {
 		try            func(secret string) string
 		wrong, limited string
 	}{
-		{"a token of LMSTFY", asks(public, "/api/ns/q", func(s string) map[string]string { return map[string]string{"X-Token": s} }), "401", "429"},
+		{"a token of LMSTFY", asks(public, "/api/ns/q",
+			func(s string) map[string]string { return map[string]string{"X-Token": s} }), "401", "429"},
 		{"an account of LMSTFY", asks(private, "/token/ns", basic), "401", "429"},
 		{"a password of the API", asks(web, "/api/v1/jobs", basic), "401", "429"},
-		{"a token of the metrics", asks(web, "/metrics", func(s string) map[string]string { return map[string]string{"Authorization": "Bearer " + s} }), "401", "429"},
+		{
+			"a token of the metrics", asks(web, "/metrics",
+				func(s string) map[string]string { return map[string]string{"Authorization": "Bearer " + s} }), "401",
+			"429",
+		},
 		{"the form of the web UI", func(s string) string { return fmt.Sprint(submit(t, web, s)) }, "401", "429"},
-		{"Faktory", func(s string) string { return faktoryLogin(t, faktory, s) }, "ERR Invalid password", "ERR Too many invalid passwords"},
-		{"Tarantool", func(s string) string { return tarantoolLogin(t, tarantool, s) }, "Incorrect password supplied", "Too many incorrect passwords"},
+		{
+			"Faktory", func(s string) string { return faktoryLogin(t, faktory, s) }, "ERR Invalid password",
+			"ERR Too many invalid passwords",
+		},
+		{
+			"Tarantool", func(s string) string { return tarantoolLogin(t, tarantool, s) },
+			"Incorrect password supplied",
+			"Too many incorrect passwords",
+		},
 	} {
 		looked := 0
 		for got := ""; !strings.Contains(got, door.limited); looked++ {
-			if got = door.try(fmt.Sprint("wrong", looked)); looked > 1000 || !strings.Contains(got, door.wrong) && !strings.Contains(got, door.limited) {
+			if got = door.try(fmt.Sprint("wrong", looked)); looked > 1000 || !strings.Contains(got, door.wrong) &&
+				!strings.Contains(got, door.limited) {
 				t.Fatalf("%s: %q after %d attempts", door.name, got, looked)
 			}
 		}
 	}
-	code, text := visit(t, http.MethodGet, web, "/metrics", web, map[string]string{"Authorization": "Bearer look", "X-Forwarded-For": "10.0.0.1"})
+	code, text := visit(t, http.MethodGet, web, "/metrics", web,
+		map[string]string{"Authorization": "Bearer look", "X-Forwarded-For": "10.0.0.1"})
 	for _, protocol := range []string{"lmstfy", "lmstfy admin", "tarantool", "faktory", "web"} {
 		for _, reason := range []string{"wrong", "limited"} {
-			if name := fmt.Sprintf("millrace_logins_refused_total{protocol=%q,reason=%q} ", protocol, reason); code != 200 || !strings.Contains(text, name) {
+			if name := fmt.Sprintf("millrace_logins_refused_total{protocol=%q,reason=%q} ", protocol,
+				reason); code != 200 || !strings.Contains(text, name) {
 				t.Errorf("status %d, no %s", code, name)
 			}
 		}
@@ -68,7 +85,8 @@ func TestWrongLogins(t *testing.T) {
 // submit sends the login form.
 func submit(t *testing.T, addr, password string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/login", strings.NewReader(url.Values{"password": {password}}.Encode()))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/login",
+		strings.NewReader(url.Values{"password": {password}}.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}

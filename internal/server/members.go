@@ -90,7 +90,8 @@ func (n *node) meet(ctx context.Context) {
 	slices.SortFunc(peers, func(a, b config.Peer) int { return strings.Compare(a.Name, b.Name) })
 	founds := len(peers) > 1 && len(peers)%2 == 1 // with an even number no more of them may fail than with one less
 	if !founds && !n.log.Bootstrapped() {
-		n.server.log.Warn("this node waits until it is added to a cluster: a new one is made by 3 or 5 nodes that name each other in cluster.peers", slog.Int("nodes", len(peers)))
+		n.server.log.Warn("this node waits until it is added to a cluster: a new one is made by 3 or 5 nodes that "+
+			"name each other in cluster.peers", slog.Int("nodes", len(peers)))
 	}
 	for !n.log.Bootstrapped() {
 		servers := make([]raftlog.Server, 0, len(peers))
@@ -140,10 +141,13 @@ func (n *node) judge(pong *cluster.Pong, addr string) {
 	switch known := slices.ContainsFunc(pong.Members, func(id string) bool { return nameOf(id) == name }); {
 	case slices.Contains(pong.Members, n.id):
 	case begun:
-		why = fmt.Errorf("node %s was taken out of the cluster: stop it, or add it again with \"millrace cluster join\"", name)
+		why = fmt.Errorf("node %s was taken out of the cluster: stop it, or add it again with \"millrace "+
+			"cluster join\"", name)
 	case known:
-		why = fmt.Errorf("the cluster has a node %s, but not with this data directory, which is new: it must not take part under its old name, because it does not know what it has promised. "+
-			"If the data is lost, take the old node out with \"millrace cluster remove %s\" and add this one with \"millrace cluster join\"; otherwise start it with the directory it had", name, name)
+		why = fmt.Errorf("the cluster has a node %s, but not with this data directory, which is new: it must not "+
+			"take part under its old name, because it does not know what it has promised. "+
+			"If the data is lost, take the old node out with \"millrace cluster remove %s\" and add this one with "+
+			"\"millrace cluster join\"; otherwise start it with the directory it had", name, name)
 	default:
 		why = fmt.Errorf("node %s is new and not part of the cluster yet: add it with \"millrace cluster join\"", name)
 	}
@@ -178,7 +182,8 @@ func (n *node) pong() cluster.Pong {
 		return p
 	}
 	st := n.log.Stats()
-	p.Member, p.Applied, p.Stored, p.Log, p.Term = n.log.Bootstrapped(), st.Applied, n.log.Stored(), st.Bytes, n.log.Term()
+	p.Member, p.Applied, p.Stored, p.Log, p.Term = n.log.Bootstrapped(), st.Applied, n.log.Stored(),
+		st.Bytes, n.log.Term()
 	if p.Member {
 		p.Cluster = n.ofCluster()
 	}

@@ -100,7 +100,8 @@ func (c *nodesOf) call(at, method, path, body string, status int) (answer string
 // try asks a node for something once; status 0: there is no answer.
 func (c *nodesOf) try(at, method, path, body string) (status int, answer string) {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, "http://"+c.up[at].addr(1)+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(c.t.Context(), method, "http://"+c.up[at].addr(1)+path,
+		strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -127,7 +128,8 @@ func (c *nodesOf) remove(name string) {
 // join adds a node, asking another one, and waits until it counts.
 func (c *nodesOf) join(at, name string) {
 	c.t.Helper()
-	c.call(at, http.MethodPost, "/api/v1/cluster/members", fmt.Sprintf(`{"name":%q,"addr":%q}`, name, c.configs[name].Cluster.Addr), http.StatusAccepted)
+	c.call(at, http.MethodPost, "/api/v1/cluster/members",
+		fmt.Sprintf(`{"name":%q,"addr":%q}`, name, c.configs[name].Cluster.Addr), http.StatusAccepted)
 	c.awaitRole(name, api.RoleStandby)
 }
 
@@ -136,10 +138,13 @@ func (c *nodesOf) awaitRole(name, role string) {
 	c.t.Helper()
 	until(c.t, fmt.Sprintf("node %s is %s", name, role), func() bool {
 		var st api.ClusterStatus
-		if err := json.Unmarshal([]byte(c.call(c.leader(), http.MethodGet, "/api/v1/cluster", "", http.StatusOK)), &st); err != nil {
+		if err := json.Unmarshal([]byte(c.call(c.leader(), http.MethodGet, "/api/v1/cluster", "", http.StatusOK)),
+			&st); err != nil {
 			c.t.Fatal(err)
 		}
-		return slices.ContainsFunc(st.Nodes, func(n api.ClusterNode) bool { return n.Name == name && n.Role == role && n.Member && n.Reachable })
+		return slices.ContainsFunc(st.Nodes, func(n api.ClusterNode) bool {
+			return n.Name == name && n.Role == role && n.Member && n.Reachable
+		})
 	})
 }
 
@@ -165,7 +170,8 @@ func TestMembership(t *testing.T) {
 		return strings.Contains(text, "is new and not part of the cluster yet")
 	})
 	push("d")
-	if text := c.call("d", http.MethodGet, "/api/v1/cluster", "", http.StatusOK); !strings.Contains(text, `"role":"outside","member":false`) {
+	if text := c.call("d", http.MethodGet, "/api/v1/cluster", "", http.StatusOK); !strings.Contains(text,
+		`"role":"outside","member":false`) {
 		t.Errorf("it says %s", text)
 	}
 	// It may be asked itself.
@@ -228,7 +234,8 @@ func TestRemoveKeepsMajority(t *testing.T) {
 	down := c.standby()
 	c.stop(down)
 	until(t, "the leader misses the node", func() bool {
-		return strings.Contains(c.call(c.leader(), http.MethodGet, "/api/v1/cluster", "", http.StatusOK), `"reachable":false`)
+		return strings.Contains(c.call(c.leader(), http.MethodGet, "/api/v1/cluster", "", http.StatusOK),
+			`"reachable":false`)
 	})
 	until(t, "the other one is not taken out", func() bool {
 		code, text := c.try(c.leader(), http.MethodDelete, "/api/v1/cluster/members/"+c.standby(), "")
@@ -253,7 +260,8 @@ func TestOtherCluster(t *testing.T) {
 	}
 	c.start(down)
 	until(t, "the leader knows", func() bool {
-		return strings.Contains(c.call(c.leader(), http.MethodGet, "/api/v1/cluster", "", http.StatusOK), "it is of cluster another")
+		return strings.Contains(c.call(c.leader(), http.MethodGet, "/api/v1/cluster", "", http.StatusOK),
+			"it is of cluster another")
 	})
 	last := c.leader()
 	for name := range c.up {

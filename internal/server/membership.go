@@ -35,7 +35,8 @@ func (n *node) Join(name, addr string) error {
 	}
 	pong, err := n.port.Ping(addr)
 	if err != nil {
-		return fmt.Errorf("node %s cannot be reached at %s: %w: start it there first, with cluster.node, and with cluster.peers that name it and a node of the cluster", name, addr, err)
+		return fmt.Errorf("node %s cannot be reached at %s: %w: start it there first, with cluster.node, and with "+
+			"cluster.peers that name it and a node of the cluster", name, addr, err)
 	}
 	if pong.Node != name {
 		return fmt.Errorf("at %s is node %s, not %s", addr, pong.Node, name)
@@ -43,7 +44,8 @@ func (n *node) Join(name, addr string) error {
 	members := n.members()
 	if i := slices.IndexFunc(members, func(m member) bool { return m.name == name }); i >= 0 {
 		if members[i].id != pong.ID {
-			return fmt.Errorf("the cluster has a node %s with other data: if that is lost, take it out first with \"millrace cluster remove %s\"", name, name)
+			return fmt.Errorf("the cluster has a node %s with other data: if that is lost, take it out first with "+
+				"\"millrace cluster remove %s\"", name, name)
 		}
 		if members[i].addr == addr {
 			return nil
@@ -52,7 +54,8 @@ func (n *node) Join(name, addr string) error {
 		return fmt.Errorf("the cluster has %d nodes, and no more are possible", len(members))
 	}
 	if pong.Member && (pong.Cluster == "" || pong.Cluster != n.ofCluster()) {
-		return fmt.Errorf("node %s has the data of another cluster: stop it, empty its data directory, and start it again", name)
+		return fmt.Errorf("node %s has the data of another cluster: stop it, empty its data directory, and "+
+			"start it again", name)
 	}
 	if err := n.tooOld(&pong); err != nil {
 		return err
@@ -116,7 +119,8 @@ func (n *node) Remove(name string) error {
 	gone := members[i]
 	rest := slices.Delete(members, i, i+1)
 	if reached, all := n.voices(rest); reached <= all/2 {
-		return fmt.Errorf("without node %s only %d of %d nodes could be reached, which is no majority: nothing would be answered any more. Bring back another node first, or take that one out", name, reached, all)
+		return fmt.Errorf("without node %s only %d of %d nodes could be reached, which is no majority: nothing would "+
+			"be answered any more. Bring back another node first, or take that one out", name, reached, all)
 	}
 	if err := n.log.Remove(gone.id); err != nil {
 		return refused(err, "taken out", name)

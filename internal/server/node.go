@@ -94,14 +94,19 @@ const (
 // openNode opens what lives as long as the process.
 func (s *server) openNode(ctx context.Context) error {
 	c := &s.cfg.Cluster
-	n := &node{server: s, changed: make(chan struct{}), pongs: map[string]heard{}, asked: map[string]bool{}, passing: map[string]map[net.Conn]struct{}{}}
+	n := &node{
+		server: s, changed: make(chan struct{}), pongs: map[string]heard{}, asked: map[string]bool{},
+		passing: map[string]map[net.Conn]struct{}{},
+	}
 	s.node = n
 	if err := checkLayout(s.cfg.Data.Dir, true); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
 	}
 	if len(c.Peers) == 1 && !exists(s.cfg.Data.Dir, nodeFile) {
-		return fmt.Errorf("data.dir: %s is empty, and cluster.peers names only this node. If it had data, it must not begin without that beside the nodes that it has led: "+
-			"name some of them in cluster.peers, and add it with \"millrace cluster join\". For a new cluster use \"millrace cluster init\"", s.cfg.Data.Dir)
+		return fmt.Errorf("data.dir: %s is empty, and cluster.peers names only this node. If it had data, it must "+
+			"not begin without that beside the nodes that it has led: "+
+			"name some of them in cluster.peers, and add it with \"millrace cluster join\". For a new cluster use "+
+			"\"millrace cluster init\"", s.cfg.Data.Dir)
 	}
 	if err := n.openIdentity(s.cfg.Data.Dir, c.Node); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
@@ -116,7 +121,8 @@ func (s *server) openNode(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("data.dir: %w", n.advise(err))
 	}
-	if n.received, err = cluster.OpenReceiver(filepath.Join(s.cfg.Data.Dir, receivedDir), s.log, n.roomFor, n.fatal); err != nil {
+	if n.received, err = cluster.OpenReceiver(filepath.Join(s.cfg.Data.Dir, receivedDir), s.log, n.roomFor,
+		n.fatal); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
 	}
 	i := slices.IndexFunc(c.Peers, func(p config.Peer) bool { return p.Name == c.Node })
@@ -181,8 +187,10 @@ func (n *node) advise(err error) error {
 		err = a.Err // which is for a server of its own
 	}
 	name := n.cfg.Cluster.Node
-	return fmt.Errorf("%w: the other nodes have all data, so replace this one: stop it, empty %s, start it again, and run "+
-		"\"millrace cluster remove %s\" and \"millrace cluster join %s=ADDRESS\". A cluster that has no other node is restored from a backup",
+	return fmt.Errorf("%w: the other nodes have all data, so replace this one: stop it, empty %s, start "+
+		"it again, and run "+
+		"\"millrace cluster remove %s\" and \"millrace cluster join %s=ADDRESS\". A cluster that has no other node "+
+		"is restored from a backup",
 		err, n.cfg.Data.Dir, name, name)
 }
 

@@ -50,7 +50,8 @@ func nodes(t *testing.T, count int, more map[string]string) []map[string]string 
 	out := make([]map[string]string, count)
 	for i, name := range names {
 		out[i] = map[string]string{
-			"cluster.node": name, "cluster.peers": strings.Join(peers, ","), "cluster.election": "2s", "web.addr": "127.0.0.1:0",
+			"cluster.node": name, "cluster.peers": strings.Join(peers, ","), "cluster.election": "2s",
+			"web.addr": "127.0.0.1:0",
 		}
 		maps.Copy(out[i], more)
 	}
@@ -122,7 +123,8 @@ func TestNodes(t *testing.T) {
 	for i, r := range all {
 		push(t, r.addr(0), fmt.Sprintf("q%d", i), fmt.Sprintf("n%d", i), "")
 		for _, path := range []string{"/readyz", "/api/v1/queues", "/api/v1/cluster", "/metrics", "/"} {
-			until(t, fmt.Sprintf("%s is served at node %d", path, i), func() bool { code, _ := ask(t, http.MethodGet, r.addr(1), path, ""); return code == http.StatusOK })
+			until(t, fmt.Sprintf("%s is served at node %d", path, i),
+				func() bool { code, _ := ask(t, http.MethodGet, r.addr(1), path, ""); return code == http.StatusOK })
 		}
 	}
 	all[first].signals <- syscall.SIGTERM
@@ -188,7 +190,10 @@ func TestNodeFallsBehind(t *testing.T) {
 	until(t, "it has caught up", func() bool {
 		return metric(all[leader(t, all)], fmt.Sprintf("lag_entries{node=%q}", cfgs[behind].Cluster.Node)) == "0"
 	})
-	if !slices.ContainsFunc(all, func(r *running) bool { n := metric(r, "confirm_seconds_count"); return n != "" && n != "0" }) {
+	if !slices.ContainsFunc(all, func(r *running) bool {
+		n := metric(r, "confirm_seconds_count")
+		return n != "" && n != "0"
+	}) {
 		t.Error("no confirmations")
 	}
 }
@@ -263,7 +268,8 @@ func TestNodeIdentity(t *testing.T) {
 	if err := other.openIdentity(t.TempDir(), "a"); err != nil || other.id == first.id {
 		t.Errorf("another directory: %s, %v", other.id, err)
 	}
-	if err := renamed.openIdentity(dir, "b"); err == nil || !strings.Contains(err.Error(), "this is the data of node a") {
+	if err := renamed.openIdentity(dir, "b"); err == nil ||
+		!strings.Contains(err.Error(), "this is the data of node a") {
 		t.Errorf("another name: %v", err)
 	}
 }
@@ -454,7 +460,8 @@ func TestNoClusterIdentity(t *testing.T) {
 	if err := os.Remove(filepath.Join(cfg.Data.Dir, clusterFile)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), cfg, Options{}); err == nil || !strings.Contains(err.Error(), "does not say of which cluster") {
+	if err := Run(t.Context(), cfg, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "does not say of which cluster") {
 		t.Errorf("it starts: %v", err)
 	}
 }
@@ -481,7 +488,8 @@ func TestNodeDamaged(t *testing.T) {
 			}
 		}
 		err = Run(t.Context(), cfg, Options{})
-		if err == nil || !strings.Contains(err.Error(), "millrace cluster remove a") || strings.Contains(err.Error(), "begin empty") {
+		if err == nil || !strings.Contains(err.Error(), "millrace cluster remove a") ||
+			strings.Contains(err.Error(), "begin empty") {
 			t.Errorf("the %s is damaged: %v", name, err)
 		}
 	}

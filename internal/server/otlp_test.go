@@ -22,7 +22,8 @@ func TestCustom(t *testing.T) {
 	}
 	call := func(method, path, body string) {
 		t.Helper()
-		q, err := http.NewRequestWithContext(t.Context(), method, "http://"+addrs["web"]+"/api/v1/namespaces/default"+path, strings.NewReader(body))
+		q, err := http.NewRequestWithContext(t.Context(), method,
+			"http://"+addrs["web"]+"/api/v1/namespaces/default"+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

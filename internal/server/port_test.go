@@ -37,7 +37,8 @@ func TestPortIsFreedLater(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, load(t, map[string]string{"masenko.addr": l.Addr().String()}), Options{Logger: slog.New(handler), Out: banner})
+		done <- Run(ctx, load(t, map[string]string{"masenko.addr": l.Addr().String()}),
+			Options{Logger: slog.New(handler), Out: banner})
 	}()
 	select {
 	case text := <-banner:

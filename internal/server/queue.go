@@ -31,7 +31,9 @@ func queueRules(s *server, c *config.Config, rules []config.Rule) ([]job.Command
 	for _, r := range rules {
 		section, parse := config.RuleQueue, ownQueue
 		if r.Original {
-			section, parse = config.SectionThrottles, func(value []byte) (queueRule, error) { return throttle(c, value) }
+			section, parse = config.SectionThrottles, func(value []byte) (queueRule, error) {
+				return throttle(c, value)
+			}
 		}
 		q, err := parse(r.Value)
 		if _, twice := now[q.Name()]; twice {

@@ -48,8 +48,10 @@ func TestThrottles(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"[throttles]\nslow = { worker = 7 }\nmails = { concurrency = -1 }\n": "cron.toml:3: throttles: mails: ",
-		"[throttles]\n\nmails = { speed = 4 }\n":                             "cron.toml:3: throttles: mails: unknown field",
-		"[throttles.mails]\ntimeout = 4\n":                                   "cron.toml:1: throttles: mails: write for example",
+		"[throttles]\n\nmails = { speed = 4 }\n": "cron.toml:3: throttles: " +
+			"mails: unknown field",
+		"[throttles.mails]\ntimeout = 4\n": "cron.toml:1: throttles: mails: " +
+			"write for example",
 	} {
 		reload(text, says)
 	}
@@ -95,7 +97,8 @@ burst = 7
 		var got []string
 		for i := range infos {
 			l := infos[i].Limits
-			got = append(got, fmt.Sprintf("%s %d %d %s %d/%s:%d %d %d/%s:%d %v", infos[i].Name, l.Concurrency, l.Worker, l.SlotFor,
+			got = append(got, fmt.Sprintf("%s %d %d %s %d/%s:%d %d %d/%s:%d %v", infos[i].Name, l.Concurrency,
+				l.Worker, l.SlotFor,
 				l.Rate, l.Per, l.Burst, l.GroupConcurrency, l.GroupRate, l.GroupPer, l.GroupBurst, infos[i].Fairness))
 		}
 		if strings.Join(got, "\n") != want {
@@ -112,16 +115,26 @@ burst = 7
 		until(t, says, func() bool { return strings.Count(r.log.String(), says) > before })
 	}
 	for own, says := range map[string]string{
-		"[[queue]]\nname = \"a\"\nworker = 1\n\n[[queue]]\nname = \"b\"\nrate = \"fast\"\n": "own.toml:5: queue: b: rate: ",
-		"[[queue]]\nname = \"a\"\nworker = 1\n[[queue]]\nname = \"a\"\nfair = true\n":       "own.toml:4: queue: a: it is there twice",
-		"\n[[queue]]\nname = \"a\"\nspeed = 1\n":                                            "own.toml:2: queue: a: unknown field",
-		"[[queue]]\nconcurrency = 1\n":                                                      "own.toml:1: queue: name is missing",
-		"[[queue]]\nname = \"a\"\n":                                                         "own.toml:1: queue: a: write what is limited",
-		"[[queue]]\nname = \"a\"\nconcurrency = -1\n":                                       "own.toml:1: queue: a: cannot unmarshal number -1",
-		"[[queue]]\nname = \"a\"\nburst = 1\n":                                              "own.toml:1: queue: a: burst: it needs a rate",
-		"[[queue]]\nname = \"a\"\nslot_seconds = 1\n":                                       "own.toml:1: queue: a: slot_seconds: it needs concurrency or worker",
-		"[[queue]]\nname = \"a\"\nweights = { x = 2 }\n":                                    "own.toml:1: queue: a: weights: they need fair = true",
-		"[[queue]]\nname = \"a\"\nfair = true\nweights = { x = 0 }\n":                       "own.toml:1: queue: a: a weight is 1 to 1000",
+		"[[queue]]\nname = \"a\"\nworker = 1\n\n[[queue]]\nname = \"b\"\nrate = " +
+			"\"fast\"\n": "own.toml:5: queue: b: rate: ",
+		"[[queue]]\nname = \"a\"\nworker = 1\n[[queue]]\nname = \"a\"\nfair = true\n": "own.toml:4: queue: a: " +
+			"it is there twice",
+		"\n[[queue]]\nname = \"a\"\nspeed = 1\n": "own.toml:2: " +
+			"queue: a: unknown field",
+		"[[queue]]\nconcurrency = 1\n": "own.toml:1: " +
+			"queue: name is missing",
+		"[[queue]]\nname = \"a\"\n": "own.toml:1: queue: a: " +
+			"write what is limited",
+		"[[queue]]\nname = \"a\"\nconcurrency = -1\n": "own.toml:1: queue: a: " +
+			"cannot unmarshal number -1",
+		"[[queue]]\nname = \"a\"\nburst = 1\n": "own.toml:1: queue: a: " +
+			"burst: it needs a rate",
+		"[[queue]]\nname = \"a\"\nslot_seconds = 1\n": "own.toml:1: queue: a: " +
+			"slot_seconds: it needs concurrency or worker",
+		"[[queue]]\nname = \"a\"\nweights = { x = 2 }\n": "own.toml:1: queue: a: " +
+			"weights: they need fair = true",
+		"[[queue]]\nname = \"a\"\nfair = true\nweights = { x = 0 }\n": "own.toml:1: queue: a: " +
+			"a weight is 1 to 1000",
 		"[[queue]]\nname = \"a\"\nconcurrency = 1\n[[cron]]\nname = \"c\"\nqueue = \"q\"\n": "own.toml:4: cron: ",
 	} {
 		reload(own, says)
@@ -130,7 +143,8 @@ burst = 7
 
 	put := func(path, body, want string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+r.addr(0)+"/api/v1/namespaces/default/queues/mails/"+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
+			"http://"+r.addr(0)+"/api/v1/namespaces/default/queues/mails/"+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +158,8 @@ burst = 7
 			t.Errorf("%s: %s, %v; want %q", body, got, err, want)
 		}
 	}
-	put("limits", `{"concurrency": 5, "slot_seconds": 1.5, "group_rate": "5/m"}`, "a file of the configuration has set limits of queue")
+	put("limits", `{"concurrency": 5, "slot_seconds": 1.5, "group_rate": "5/m"}`,
+		"a file of the configuration has set limits of queue")
 	put("limits", `{}`, "a file of the configuration has set limits of queue")
 	put("fairness", `{"on": true}`, "a file of the configuration has set whether queue")
 	put("fairness", `{"on": true, "weights": {"gold": 5, "": 2}}`, `"gold":5`)

@@ -162,7 +162,10 @@ func (c *client) expect(t *testing.T, request, want string) {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	cfg := load(t, map[string]string{"masenko.addr": "127.0.0.1:0, 127.0.0.1:0=tenant-b", "masenko.metrics_addr": "127.0.0.1:0"})
+	cfg := load(t, map[string]string{
+		"masenko.addr":         "127.0.0.1:0, 127.0.0.1:0=tenant-b",
+		"masenko.metrics_addr": "127.0.0.1:0",
+	})
 	r := start(t, cfg, Options{})
 	want := fmt.Sprintf("millrace   1.2.3\n"+
 		"data       %s\n"+
@@ -331,7 +334,9 @@ func TestStorageFailure(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is on fire")
 	faulty := storetest.NewFaulty(memstore.New())
-	r := start(t, load(t, nil), Options{openStore: func(pebblestore.Options) (store.Store, error) { return faulty, nil }})
+	r := start(t, load(t, nil), Options{openStore: func(pebblestore.Options) (store.Store, error) {
+		return faulty, nil
+	}})
 	c := dial(t, r.addr(0))
 	c.expect(t, `PUSH {"name":"n"}`, `OK {"id":1}`)
 	faulty.FailAll(broken)
@@ -394,7 +399,10 @@ func TestRefusals(t *testing.T) {
 		{
 			"address of another machine",
 			map[string]string{"masenko.addr": "192.0.2.1:1", "listen.insecure": "true"},
-			[]string{"masenko.addr: cannot listen on 192.0.2.1:1", "this machine does not have that address", "--masenko-addr"},
+			[]string{
+				"masenko.addr: cannot listen on 192.0.2.1:1", "this machine does not have that address",
+				"--masenko-addr",
+			},
 		},
 		{
 			"second of two addresses in use",
@@ -454,7 +462,8 @@ func TestNothingTouched(t *testing.T) {
 func TestTwoProtocols(t *testing.T) {
 	t.Parallel()
 	r := start(t, load(t, map[string]string{"workq.addr": "127.0.0.1:0, 127.0.0.1:0=tenant-b"}), Options{})
-	if want := fmt.Sprintf("workq      %s (namespace default)\nworkq      %s (namespace tenant-b)\n", r.addr(1), r.addr(2)); !strings.HasSuffix(r.banner, want) {
+	if want := fmt.Sprintf("workq      %s (namespace default)\nworkq      %s (namespace tenant-b)\n", r.addr(1),
+		r.addr(2)); !strings.HasSuffix(r.banner, want) {
 		t.Errorf("banner:\n%s\nwant at its end:\n%s", r.banner, want)
 	}
 	masenko, workq, other := dial(t, r.addr(0)), dial(t, r.addr(1)), dial(t, r.addr(2))
@@ -481,15 +490,19 @@ func TestNotices(t *testing.T) {
 	cfg, err := Settings().Load(config.Input{
 		Environ: []string{"MASENKO_LISTEN_TCP=127.0.0.1:0", "MASENKO_MAX_WAL_SIZE=1"},
 		Flags: map[string]string{
-			"data.dir": t.TempDir(), "workq.addr": "off", "lmstfy.addr": "off", "lmstfy.admin_addr": "off", "tarantool.addr": "off",
-			"faktory.addr": "off", "web.addr": "off",
+			"data.dir": t.TempDir(), "workq.addr": "off", "lmstfy.addr": "off", "lmstfy.admin_addr": "off",
+			"tarantool.addr": "off",
+			"faktory.addr":   "off", "web.addr": "off",
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := start(t, cfg, Options{})
-	for _, part := range []string{"variable=MASENKO_LISTEN_TCP", "MILLRACE_MASENKO_ADDR", "variable=MASENKO_MAX_WAL_SIZE"} {
+	for _, part := range []string{
+		"variable=MASENKO_LISTEN_TCP", "MILLRACE_MASENKO_ADDR",
+		"variable=MASENKO_MAX_WAL_SIZE",
+	} {
 		if !strings.Contains(r.log.String(), part) {
 			t.Errorf("the log lacks %q:\n%s", part, r.log)
 		}

@@ -40,12 +40,16 @@ func TestStatsd(t *testing.T) {
 	t.Parallel()
 	addr, next := statsdCollector(t)
 	cfg := load(t, map[string]string{
-		"statsd.addr": addr, "statsd.tags": "env:test", "statsd.latency_queues": "a", "web.metrics_queues": "3", "web.addr": "127.0.0.1:0",
+		"statsd.addr": addr, "statsd.tags": "env:test", "statsd.latency_queues": "a", "web.metrics_queues": "3",
+		"web.addr":     "127.0.0.1:0",
 		"masenko.addr": "127.0.0.1:0, 127.0.0.1:0=tenant", "faktory.addr": "127.0.0.1:0",
 	})
 	r := start(t, cfg, Options{})
 	want := []string{}
-	for _, name := range []string{"processed", "failures", "scheduled", "retries", "dead", "working", "enqueued", "connections"} {
+	for _, name := range []string{
+		"processed", "failures", "scheduled", "retries", "dead", "working",
+		"enqueued", "connections",
+	} {
 		want = append(want, "faktory."+name+":0|g|#env:test")
 	}
 	if got := strings.Split(next(), "\n"); !slices.Equal(got, want) {
@@ -92,14 +96,17 @@ func TestStatsd(t *testing.T) {
 		got[strings.Join(append([]string{g.Name}, g.Tags...), " ")] = g.Value
 	}
 	wantGauges := map[string]float64{
-		"processed": 2, "failures": 1, "scheduled": 0, "retries": 1, "dead": 0, "working": 2, "enqueued": 4, "connections": 3,
-		"queue.size queue:a namespace:default": 2, "queue.size queue:b namespace:default": 0, "queue.size queue:a namespace:tenant": 1,
+		"processed": 2, "failures": 1, "scheduled": 0, "retries": 1, "dead": 0, "working": 2,
+		"enqueued": 4, "connections": 3,
+		"queue.size queue:a namespace:default": 2, "queue.size queue:b namespace:default": 0,
+		"queue.size queue:a namespace:tenant":     1,
 		"queue.latency queue:a namespace:default": 1, "queue.latency queue:a namespace:tenant": 1,
 	}
 	if !maps.Equal(got, wantGauges) || latencies != 2 {
 		t.Errorf("the gauges are %v", got)
 	}
-	if text := get(t, "http://"+addrs["web "]+"/metrics"); !strings.Contains(text, "\nmillrace_statsd_failures_total 0\n") {
+	if text := get(t, "http://"+addrs["web "]+"/metrics"); !strings.Contains(text,
+		"\nmillrace_statsd_failures_total 0\n") {
 		t.Error("failures are not told")
 	}
 	r.signals <- syscall.SIGTERM

@@ -43,7 +43,8 @@ func exchange(c net.Conn, r *bufio.Reader, request string) (string, error) {
 // push pushes a job until that is acknowledged, which may make several of the same name.
 func push(t *testing.T, addr, queue, name, more string) {
 	t.Helper()
-	if got := tell(t, addr, fmt.Sprintf(`PUSH {"name":%q,"queue":%q%s}`, name, queue, more)); !strings.HasPrefix(got, `OK {"id":`) {
+	if got := tell(t, addr, fmt.Sprintf(`PUSH {"name":%q,"queue":%q%s}`, name, queue, more)); !strings.HasPrefix(got,
+		`OK {"id":`) {
 		t.Fatalf("push of %s: %s", name, got)
 	}
 }

@@ -31,7 +31,8 @@ func (s *server) bind(ctx context.Context) error {
 	}
 	if left := s.systemd.Left(); len(left) > 0 {
 		// Whoever connects there would wait in vain.
-		return fmt.Errorf("systemd hands over a socket named %q, which is the key of no listener that is on: set FileDescriptorName= to one of %s",
+		return fmt.Errorf("systemd hands over a socket named %q, which is the key of no listener that is on: set "+
+			"FileDescriptorName= to one of %s",
 			left[0], strings.Join(s.keys(), ", "))
 	}
 	return nil
@@ -57,7 +58,8 @@ func (s *server) bindKey(ctx context.Context, listeners []config.Listener) ([]*g
 		return gates, nil
 	}
 	if len(sockets) != len(listeners) {
-		err := fmt.Errorf("%s: systemd hands over %d sockets of that name, but the key has %d addresses: give it as many",
+		err := fmt.Errorf("%s: systemd hands over %d sockets of that name, but the key has %d "+
+			"addresses: give it as many",
 			key.Name, len(sockets), len(listeners))
 		for _, socket := range sockets {
 			err = errors.Join(err, socket.Close())

@@ -20,7 +20,8 @@ func TestTarantool(t *testing.T) {
 		"tarantool.auth": "login", "tarantool.users": "bob:secret",
 	})
 	r := start(t, cfg, Options{})
-	want := fmt.Sprintf("tarantool  %s (namespace default, authentication)\ntarantool15 %s (namespace default)\n", r.addr(0), r.addr(1))
+	want := fmt.Sprintf("tarantool  %s (namespace default, authentication)\ntarantool15 %s (namespace default)\n",
+		r.addr(0), r.addr(1))
 	if !strings.HasSuffix(r.banner, want) {
 		t.Errorf("banner:\n%s\nwant at its end:\n%s", r.banner, want)
 	}

@@ -36,7 +36,10 @@ func (l lmstfyTokens) Tokens() ([]api.Token, error) {
 			RefusedReads: t.RefusedReads, RefusedWrites: t.RefusedWrites,
 		}
 		if t.Limits != nil {
-			shown.Limits = &api.TokenLimits{Reads: t.Limits.Read, Writes: t.Limits.Write, Interval: t.Limits.IntervalSeconds}
+			shown.Limits = &api.TokenLimits{
+				Reads: t.Limits.Read, Writes: t.Limits.Write,
+				Interval: t.Limits.IntervalSeconds,
+			}
 		}
 		out = append(out, shown)
 	}

@@ -48,7 +48,8 @@ func TestOperatorTokens(t *testing.T) {
 
 	var made api.NewToken
 	call(http.StatusCreated, "POST", "", `{"namespace":"ns","pool":"cold","description":"reports"}`, &made)
-	if !strings.HasPrefix(made.Text, "cold:") || made.Namespace != "ns" || !strings.HasSuffix(made.Text, made.Masked[len("…"):]) {
+	if !strings.HasPrefix(made.Text, "cold:") || made.Namespace != "ns" ||
+		!strings.HasSuffix(made.Text, made.Masked[len("…"):]) {
 		t.Errorf("%+v", made)
 	}
 	c, err := lmstfytest.Dial(r.addr(0), "ns")
@@ -78,15 +79,19 @@ func TestOperatorTokens(t *testing.T) {
 		t.Error(err)
 	}
 
-	call(http.StatusConflict, "POST", "", `{"namespace":"ns","pool":"cold","description":"again","token":"`+strings.TrimPrefix(made.Text, "cold:")+`"}`, nil)
+	call(http.StatusConflict, "POST", "",
+		`{"namespace":"ns","pool":"cold","description":"again","token":"`+strings.TrimPrefix(made.Text,
+			"cold:")+`"}`, nil)
 	call(http.StatusBadRequest, "POST", "", `{"namespace":"ns","pool":"warm","description":"no such pool"}`, nil)
 	call(http.StatusBadRequest, "POST", "", `{"namespace":"n s","description":"no such name"}`, nil)
-	if status, body := httpDo(t, http.MethodPost, "http://"+r.addr(1)+"/token/other", "description=theirs"); status != http.StatusCreated {
+	if status, body := httpDo(t, http.MethodPost, "http://"+r.addr(1)+"/token/other",
+		"description=theirs"); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
 	var list api.TokenPage
 	call(http.StatusOK, "GET", "", "", &list)
-	if len(list.Tokens) != 2 || list.Tokens[1].Namespace != "other" || !list.Required || strings.Join(list.Pools, " ") != "default cold" {
+	if len(list.Tokens) != 2 || list.Tokens[1].Namespace != "other" || !list.Required ||
+		strings.Join(list.Pools, " ") != "default cold" {
 		t.Errorf("%+v", list)
 	}
 

@@ -125,7 +125,8 @@ func takeReceived(dir string) error {
 		}
 	}
 	// From here on the mark is in the way of nobody: a store does not know it.
-	if err := errors.Join(os.Rename(from, to), filelog.SyncOSDir(dir), os.Remove(filepath.Join(to, cluster.ReceivedMark)), filelog.SyncOSDir(to)); err != nil {
+	if err := errors.Join(os.Rename(from, to), filelog.SyncOSDir(dir),
+		os.Remove(filepath.Join(to, cluster.ReceivedMark)), filelog.SyncOSDir(to)); err != nil {
 		return err
 	}
 	return os.RemoveAll(old)

@@ -13,8 +13,9 @@ import (
 func TestMaxWaiting(t *testing.T) {
 	t.Parallel()
 	r := start(t, load(t, map[string]string{
-		"workq.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "lmstfy.addr": "127.0.0.1:0", "tarantool.addr": "127.0.0.1:0",
-		"web.addr": "127.0.0.1:0", "server.max_waiting": "1",
+		"workq.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "lmstfy.addr": "127.0.0.1:0",
+		"tarantool.addr": "127.0.0.1:0",
+		"web.addr":       "127.0.0.1:0", "server.max_waiting": "1",
 	}), Options{})
 	addrs := map[string]string{}
 	for _, g := range r.server.gates {
@@ -23,10 +24,12 @@ func TestMaxWaiting(t *testing.T) {
 	dial(t, addrs["masenko"]).send(t, `FETCH {"queues":["q"],"timeout":"40s"}`)
 	until(t, "the first fetch waits", func() bool { return r.server.engine.Stats().Waiters == 1 })
 
-	dial(t, addrs["masenko"]).expect(t, `FETCH {"queues":["q"],"timeout":"40s"}`, `ERR {"msg":"too many waiting clients"}`)
+	dial(t, addrs["masenko"]).expect(t, `FETCH {"queues":["q"],"timeout":"40s"}`,
+		`ERR {"msg":"too many waiting clients"}`)
 	workq := dial(t, addrs["workq"])
 	workq.expect(t, "lease q 40000\r", "-SERVER-ERROR Too many waiting clients")
-	workq.expect(t, "run 61a444a0-6128-41c0-8078-cc757d3bd2d8 q 1000 40000 1\r\nx\r", "-SERVER-ERROR Too many waiting clients")
+	workq.expect(t, "run 61a444a0-6128-41c0-8078-cc757d3bd2d8 q 1000 40000 1\r\nx\r",
+		"-SERVER-ERROR Too many waiting clients")
 	faktory := dial(t, addrs["faktory"])
 	if line, err := faktory.r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "+HI") {
 		t.Fatalf("%q, %v", line, err)
@@ -49,7 +52,10 @@ func TestMaxWaiting(t *testing.T) {
 		t.Errorf("consume: %d %s", status, text)
 	}
 	_, text = getStatus(t, "http://"+addrs["web"]+"/metrics")
-	for _, want := range []string{"\nmillrace_engine_waits_refused_total 6\n", "\nmillrace_engine_waiters 1\n", "\nmillrace_engine_waiters_limit 1\n"} {
+	for _, want := range []string{
+		"\nmillrace_engine_waits_refused_total 6\n", "\nmillrace_engine_waiters 1\n",
+		"\nmillrace_engine_waiters_limit 1\n",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the metrics do not have %q", want)
 		}

@@ -23,11 +23,13 @@ import (
 func TestWeb(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, map[string]string{
-		"web.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "web.token": "tok", "web.read_password": "look", "server.drain_timeout": "1h",
+		"web.addr": "127.0.0.1:0", "faktory.addr": "127.0.0.1:0", "web.token": "tok", "web.read_password": "look",
+		"server.drain_timeout": "1h",
 	})
 	r := start(t, cfg, Options{})
 	masenko, faktory, web := r.addr(0), r.addr(1), r.addr(2)
-	if want := fmt.Sprintf("web        http://%s/ (web UI, operator API, metrics; login)\n", web); !strings.Contains(r.banner, want) {
+	if want := fmt.Sprintf("web        http://%s/ (web UI, operator API, metrics; login)\n",
+		web); !strings.Contains(r.banner, want) {
 		t.Errorf("the banner lacks %q:\n%s", want, r.banner)
 	}
 	client := &http.Client{Transport: &http.Transport{}}
@@ -60,25 +62,38 @@ func TestWeb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := worker.Push(faktorytest.Job{JID: "1234567890", Type: "Mail", Queue: "mails", Args: json.RawMessage("[1]")}); err != nil {
+	if err := worker.Push(faktorytest.Job{
+		JID: "1234567890", Type: "Mail", Queue: "mails",
+		Args: json.RawMessage("[1]"),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := worker.Fetch("mails"); err != nil {
 		t.Fatal(err)
 	}
 	for path, wants := range map[string][]string{
-		"/api/v1/jobs?ref=1234567890": {`"type":"Mail"`, `"pushed_by":"faktory"`, `"worker":"w1"`, `"fetched_by":"faktory"`, `"state":"running"`},
-		"/api/v1/jobs?queue=default":  {`"pushed_by":"masenko"`, `"id":1,`},
-		"/api/v1/workers":             {`"id":"w1"`, `"state":"running"`, `"namespace":"default"`},
-		"/api/v1/connections":         {`{"protocol":"masenko","namespace":"default","addresses":["` + masenko + `"],"tls":false,"open":1,"total":1,"rejected":0}`},
-		"/api/v1/settings":            {`{"key":"web.token","value":"********","source":"--web-token","default":"","secret":true,`},
-		"/api/v1/storage":             {`"dir":"` + cfg.Data.Dir + `"`, `"durability":"fsync"`, `"free_bytes":`},
-		"/api/v1/server":              {`"version":"1.2.3"`, `"ready":true`, `"role":"operator"`},
-		"/readyz?verbose":             {"[+]accepting ok\n[+]store ok\n[+]space ok\nok\n"},
-		"/metrics":                    {`millrace_jobs_pushed_total{namespace="default",protocol="faktory",queue="mails"} 1`, `millrace_connections{protocol="faktory"} 1`, `millrace_build_info{durability="fsync"`},
-		"/stats":                      {`"faktory_version":"1.10.0"`, `"queues":{"default":1,"mails":0}`, `"total_queues":2`},
-		"/health":                     {`"description":"Faktory (Millrace 1.2.3)"`, `"command_count":`},
-		"/debug/pprof/":               {"goroutine"},
+		"/api/v1/jobs?ref=1234567890": {
+			`"type":"Mail"`, `"pushed_by":"faktory"`, `"worker":"w1"`,
+			`"fetched_by":"faktory"`, `"state":"running"`,
+		},
+		"/api/v1/jobs?queue=default": {`"pushed_by":"masenko"`, `"id":1,`},
+		"/api/v1/workers":            {`"id":"w1"`, `"state":"running"`, `"namespace":"default"`},
+		"/api/v1/connections": {`{"protocol":"masenko","namespace":"default","addresses":["` + masenko +
+			`"],"tls":false,"open":1,"total":1,"rejected":0}`},
+		"/api/v1/settings": {`{"key":"web.token","value":"********","source":"--web-token","default":"","secret":true,`},
+		"/api/v1/storage":  {`"dir":"` + cfg.Data.Dir + `"`, `"durability":"fsync"`, `"free_bytes":`},
+		"/api/v1/server":   {`"version":"1.2.3"`, `"ready":true`, `"role":"operator"`},
+		"/readyz?verbose":  {"[+]accepting ok\n[+]store ok\n[+]space ok\nok\n"},
+		"/metrics": {
+			`millrace_jobs_pushed_total{namespace="default",protocol="faktory",queue="mails"} 1`,
+			`millrace_connections{protocol="faktory"} 1`, `millrace_build_info{durability="fsync"`,
+		},
+		"/stats": {
+			`"faktory_version":"1.10.0"`, `"queues":{"default":1,"mails":0}`,
+			`"total_queues":2`,
+		},
+		"/health":       {`"description":"Faktory (Millrace 1.2.3)"`, `"command_count":`},
+		"/debug/pprof/": {"goroutine"},
 	} {
 		code, text := ask(http.MethodGet, path, "")
 		for _, want := range wants {
@@ -87,7 +102,8 @@ func TestWeb(t *testing.T) {
 			}
 		}
 	}
-	if code, text := ask(http.MethodPost, "/api/v1/workers/signal", `{"signal":"quiet","id":"w1"}`); code != http.StatusOK {
+	if code, text := ask(http.MethodPost, "/api/v1/workers/signal",
+		`{"signal":"quiet","id":"w1"}`); code != http.StatusOK {
 		t.Errorf("%d %s", code, text)
 	}
 	if state, err := worker.Call(`BEAT {"wid":"w1"}`); err != nil || state != `{"state":"quiet"}` {
@@ -99,7 +115,8 @@ func TestWeb(t *testing.T) {
 		}
 	}
 
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://anybody:look@"+web+"/api/v1/events", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://anybody:look@"+web+"/api/v1/events", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +175,8 @@ func TestWebAlone(t *testing.T) {
 	}
 	_, body := httpDo(t, http.MethodGet, "http://"+r.addr(1)+"/api/v1/connections", "")
 	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Connections) != 2 ||
-		!slices.Equal(list.Connections[1].Addresses, []string{r.addr(1), r.addr(2)}) || list.Connections[1].Protocol != "web" {
+		!slices.Equal(list.Connections[1].Addresses, []string{r.addr(1), r.addr(2)}) ||
+		list.Connections[1].Protocol != "web" {
 		t.Errorf("%s, %v", body, err)
 	}
 	http.DefaultClient.CloseIdleConnections()
@@ -167,7 +185,10 @@ func TestWebAlone(t *testing.T) {
 func TestWebTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := testkit.NewCertificate(t, "localhost").Files(t)
-	r := start(t, load(t, map[string]string{"web.addr": "127.0.0.1:0", "web.tls.cert": cert, "web.tls.key": key, "web.password": "op"}), Options{})
+	r := start(t, load(t, map[string]string{
+		"web.addr": "127.0.0.1:0", "web.tls.cert": cert, "web.tls.key": key,
+		"web.password": "op",
+	}), Options{})
 	if !strings.Contains(r.banner, "web        https://"+r.addr(1)+"/") {
 		t.Errorf("banner:\n%s", r.banner)
 	}

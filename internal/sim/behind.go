@@ -125,7 +125,10 @@ type walk struct {
 }
 
 func (m *Model) beginWalk(c *job.Fetch) {
-	w := &wait{token: m.token, cmd: c, armed: m.arm(), walk: &walk{survey: c.Pick != job.PickInOrder, found: map[string]bool{}}}
+	w := &wait{
+		token: m.token, cmd: c, armed: m.arm(),
+		walk: &walk{survey: c.Pick != job.PickInOrder, found: map[string]bool{}},
+	}
 	if c.Wait > 0 && c.Wait != job.WaitForever {
 		w.deadline = m.now.Add(c.Wait)
 	}
@@ -200,7 +203,8 @@ func (k *walk) look(c *job.Fetch, from []*entry) {
 	k.found = maps.Clone(k.found)
 	for _, j := range from {
 		k.found[j.Queue] = c.Pick == job.PickRandom || k.found[j.Queue]
-		if b := k.best; b == nil || j.Policy.Priority > b.Policy.Priority || j.Policy.Priority == b.Policy.Priority && j.ID < b.ID {
+		if b := k.best; b == nil || j.Policy.Priority > b.Policy.Priority ||
+			j.Policy.Priority == b.Policy.Priority && j.ID < b.ID {
 			seen := j.Job
 			k.best = &seen
 		}

@@ -38,7 +38,8 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 		if delivered[g.ID] && state == job.Leased {
 			state = job.Ready
 		}
-		if d := differ("push", []any{g.ID, g.Serial, g.HasSerial, state}, []any{w.ID, w.Serial, w.HasSerial, w.State}); d != "" {
+		if d := differ("push", []any{g.ID, g.Serial, g.HasSerial, state},
+			[]any{w.ID, w.Serial, w.HasSerial, w.State}); d != "" {
 			return d
 		}
 	case *job.Atomic:
@@ -50,14 +51,17 @@ func compare(cmd job.Command, got, want Completion, delivered map[job.ID]bool, n
 			return fmt.Sprintf("run: %d jobs", len(g.Jobs))
 		}
 		return differ("run", Identity(&g.Jobs[0]), Identity(&w.Jobs[0]))
-	case *job.Kick, *job.Each, *job.Respawn, *job.Cancel, *job.ResumeHolder, *job.ReleaseAll, *job.Purge, *job.Report, *job.DropValue,
+	case *job.Kick, *job.Each, *job.Respawn, *job.Cancel, *job.ResumeHolder, *job.ReleaseAll, *job.Purge,
+		*job.Report, *job.DropValue,
 		*job.SetSchedules, *job.PauseSchedule, *job.SetHooks:
 		if d := differ("count", g.Count, w.Count); d != "" {
 			return d
 		}
 	case *job.Fetch, *job.Ack, *job.Fail, *job.Release, *job.Return, *job.Bury, *job.Delete, *job.Touch, *job.Promote,
-		*job.Kill, *job.Move, *job.Await, *job.EndHolder, *job.Configure, *job.Pause, *job.Resume, *job.Remove, *job.Flush, *job.OpenBatch,
-		*job.CommitBatch, *job.SetValue, *job.DropSchedule, *job.SetLimits, *job.RaiseFormat, *job.SetFair, *job.KeepHolder:
+		*job.Kill, *job.Move, *job.Await, *job.EndHolder, *job.Configure, *job.Pause, *job.Resume, *job.Remove,
+		*job.Flush, *job.OpenBatch,
+		*job.CommitBatch, *job.SetValue, *job.DropSchedule, *job.SetLimits, *job.RaiseFormat,
+		*job.SetFair, *job.KeepHolder:
 	}
 	if want.Gone && len(g.Jobs) == 0 {
 		return ""

@@ -159,7 +159,8 @@ func (v View) Dump() string {
 }
 
 func (v View) dumpQueue(b *strings.Builder, q *job.QueueInfo) {
-	fmt.Fprintf(b, "queue %s/%s created=%d configured=%t hidden=%t capacity=%d serials=%t one-per-group=%t attrs=%q oldest=%d\n",
+	fmt.Fprintf(b, "queue %s/%s created=%d configured=%t hidden=%t capacity=%d serials=%t one-per-group=%t "+
+		"attrs=%q oldest=%d\n",
 		q.Namespace, q.Name, q.Created, q.Configured, q.Hidden, q.Settings.Capacity, q.Settings.Serials,
 		q.Settings.OnePerGroup, q.Settings.Attrs, q.OldestReady)
 	if q.Paused {

@@ -15,7 +15,8 @@ import (
 // bonds ties a new job to a lock, a batch and its progress.
 func (g *generator) bonds(s *job.Spec) {
 	if g.chance(g.locks) {
-		s.Lock, s.LockFor, s.LockUntil = choose(g, "l1", "l2"), g.length(), choose(g, job.LockUntilAck, job.LockUntilFetch)
+		s.Lock, s.LockFor, s.LockUntil = choose(g, "l1", "l2"), g.length(), choose(g, job.LockUntilAck,
+			job.LockUntilFetch)
 	}
 	s.Tracked = g.chance(g.tracks)
 	if g.chance(g.joins) {
@@ -64,7 +65,8 @@ func (g *generator) live(c *job.Push) {
 	p.OldPlace = p.State == job.Scheduled && g.chance(30) || g.chance(2)
 	p.BuriedLast = p.State == job.Buried && g.chance(30) || g.chance(2)
 	p.Attempts, p.Fails, p.Buries = uint32(g.rng.IntN(4)), uint32(g.rng.IntN(3)), uint32(g.rng.IntN(2))
-	p.Lapses, p.Releases, p.Kicks, p.Delay = uint32(g.rng.IntN(3)), uint32(g.rng.IntN(3)), uint32(g.rng.IntN(3)), g.length()
+	p.Lapses, p.Releases, p.Kicks, p.Delay = uint32(g.rng.IntN(3)), uint32(g.rng.IntN(3)),
+		uint32(g.rng.IntN(3)), g.length()
 	for range choose(g, 0, 0, 1, 2, job.FailuresKept, job.FailuresKept+3) {
 		f := g.failure()
 		f.At, f.Kind = moment(), job.FailureKind(g.rng.IntN(int(job.FailedByBlocker)+1))
@@ -286,7 +288,8 @@ func (g *generator) inBatch() []*entry {
 func (g *generator) run() job.Command {
 	c := &job.Run{Spec: g.spec(), Wait: g.patience()}
 	for _, id := range slices.Sorted(maps.Keys(g.model.batches)) {
-		if b := g.model.batches[id]; b.complete.state == job.CallbackWaiting && b.failed() == b.pending() && g.chance(40) {
+		if b := g.model.batches[id]; b.complete.state == job.CallbackWaiting &&
+			b.failed() == b.pending() && g.chance(40) {
 			c.Spec.Namespace, c.Spec.Batch, c.Wait = b.ns, id, time.Hour
 		}
 	}
@@ -298,15 +301,17 @@ func (g *generator) run() job.Command {
 func (g *generator) fragile() bool {
 	return len(g.model.sorted(func(j *entry) bool {
 		b := g.model.batches[j.Batch]
-		return b != nil && j.counts() && j.Flags.Has(job.FlagEphemeral) && !b.open && b.complete.state == job.CallbackWaiting
+		return b != nil && j.counts() && j.Flags.Has(job.FlagEphemeral) && !b.open &&
+			b.complete.state == job.CallbackWaiting
 	})) > 0
 }
 
 // lasting reports whether somebody that is kept holds a lease, which a restart gives back.
 func (g *generator) lasting() bool {
-	return slices.ContainsFunc(g.model.sorted(func(j *entry) bool { return j.State == job.Leased }), func(j *entry) bool {
-		return j.Lease.OnEnd != job.EndKeep && g.model.keeps(j.Lease.Holder)
-	})
+	return slices.ContainsFunc(g.model.sorted(func(j *entry) bool { return j.State == job.Leased }),
+		func(j *entry) bool {
+			return j.Lease.OnEnd != job.EndKeep && g.model.keeps(j.Lease.Holder)
+		})
 }
 
 // report makes a report about a job that takes them, or took them when it was there.

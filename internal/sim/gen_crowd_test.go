@@ -11,13 +11,19 @@ import (
 func (g *generator) crowd() job.Command {
 	switch n := g.rng.IntN(20); {
 	case n < 7:
-		f := &job.Fetch{Namespace: namespaces[0], Pick: job.Pick(g.rng.IntN(int(job.PickBest) + 1)), Wait: time.Hour, Holder: g.holder()}
+		f := &job.Fetch{
+			Namespace: namespaces[0], Pick: job.Pick(g.rng.IntN(int(job.PickBest) + 1)), Wait: time.Hour,
+			Holder: g.holder(),
+		}
 		for range 1 + g.rng.IntN(2*len(g.queues)) {
 			f.Queues = append(f.Queues, choose(g, g.queues...))
 		}
 		return f
 	case n < 11:
-		return &job.Push{Spec: job.Spec{Namespace: namespaces[0], Queue: choose(g, g.queues...), Key: g.key()}, RoomWait: time.Hour}
+		return &job.Push{
+			Spec:     job.Spec{Namespace: namespaces[0], Queue: choose(g, g.queues...), Key: g.key()},
+			RoomWait: time.Hour,
+		}
 	case n < 13:
 		return &job.Pause{Namespace: namespaces[0], Queue: choose(g, g.queues...)}
 	case n < 14:
@@ -28,7 +34,10 @@ func (g *generator) crowd() job.Command {
 		return &job.Ack{Ref: g.placeOf(g.awaited()), Need: job.NeedAny, Keep: g.chance(50)}
 	case n < 19:
 		c := &job.Configure{Namespace: namespaces[0], Queue: g.queueWhere(g.isCrowded), Replace: true}
-		if c.Settings.Capacity = uint64(1 + g.rng.IntN(2)); g.isCrowded(g.model.queues[queueName{namespaces[0], c.Queue}]) {
+		if c.Settings.Capacity = uint64(1 + g.rng.IntN(2)); g.isCrowded(g.model.queues[queueName{
+			namespaces[0],
+			c.Queue,
+		}]) {
 			c.Settings.Capacity = uint64(choose(g, 0, 20))
 		}
 		return c

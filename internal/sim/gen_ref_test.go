@@ -93,7 +93,8 @@ func (g *generator) settling() (job.Ref, job.Holder, job.Need) {
 	if j := g.model.find(ref, true, func(*entry) bool { return true }); j != nil && g.chance(75) {
 		by = j.Lease.Holder
 	}
-	return ref, by, choose(g, job.NeedHeld, job.NeedLeased, job.NeedLeased, job.NeedUnfinished, job.NeedAny, job.NeedFree)
+	return ref, by, choose(g, job.NeedHeld, job.NeedLeased, job.NeedLeased, job.NeedUnfinished,
+		job.NeedAny, job.NeedFree)
 }
 
 // each does something to all jobs with a key.

@@ -25,9 +25,11 @@ func (g *generator) schedule() job.Schedule {
 	}
 	s := job.Schedule{
 		Namespace: g.namespace(), Name: choose(g, "s1", "s2", "s3"), Job: spec, Paused: g.chance(10),
-		When:   choose(g, "@every 5s", "@every 30s", "@every 2m", "@every 26h", "*/20 * * * * *", "* * * * *", "15,45 * * * *", "@daily"),
-		Zone:   choose(g, "", "", "Australia/Lord_Howe", "Asia/Kathmandu"),
-		Missed: choose(g, job.MissedOnce, job.MissedSkip, job.MissedAll), Overlap: choose(g, job.OverlapAllow, job.OverlapSkip),
+		When: choose(g, "@every 5s", "@every 30s", "@every 2m", "@every 26h", "*/20 * * * * *", "* * * * *",
+			"15,45 * * * *", "@daily"),
+		Zone:    choose(g, "", "", "Australia/Lord_Howe", "Asia/Kathmandu"),
+		Missed:  choose(g, job.MissedOnce, job.MissedSkip, job.MissedAll),
+		Overlap: choose(g, job.OverlapAllow, job.OverlapSkip),
 	}
 	if s.Missed == job.MissedAll {
 		s.MissedMax = uint32(1 + g.rng.IntN(4))
@@ -53,10 +55,14 @@ func (g *generator) schedule() job.Schedule {
 // schedulePast is what a schedule did before it was brought here.
 func (g *generator) schedulePast() *job.SchedulePast {
 	at := g.model.now.Add(-time.Hour)
-	p := &job.SchedulePast{Created: at, Pushed: uint64(g.rng.IntN(5)), Missed: uint64(g.rng.IntN(3)), Skipped: uint64(g.rng.IntN(3))}
+	p := &job.SchedulePast{
+		Created: at, Pushed: uint64(g.rng.IntN(5)), Missed: uint64(g.rng.IntN(3)),
+		Skipped: uint64(g.rng.IntN(3)),
+	}
 	for range g.rng.IntN(4) {
 		at = at.Add(time.Duration(1+g.rng.IntN(600)) * time.Second)
-		r := job.ScheduleRun{Tick: at, At: at, Kind: choose(g, job.RunPushed, job.RunPushed, job.RunByHand, job.RunMissed), Count: 1, Job: 7}
+		r := job.ScheduleRun{Tick: at, At: at, Kind: choose(g, job.RunPushed, job.RunPushed, job.RunByHand,
+			job.RunMissed), Count: 1, Job: 7}
 		if r.Kind <= job.RunByHand {
 			p.LastAt, r.Outcome = at, choose(g, job.Alive, job.Alive, job.Succeeded, job.Died)
 		}

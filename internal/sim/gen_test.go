@@ -44,7 +44,8 @@ var verbs = []verb{
 	{4, func(g *generator) job.Command {
 		ref, by, need := g.settling()
 		return &job.Bury{
-			Ref: ref, In: g.in(ref), By: by, Need: need, Last: g.chance(40), SetPriority: g.chance(30), Priority: choose[int64](g, -2, 0, 7), Want: g.chance(30),
+			Ref: ref, In: g.in(ref), By: by, Need: need, Last: g.chance(40), SetPriority: g.chance(30),
+			Priority: choose[int64](g, -2, 0, 7), Want: g.chance(30),
 		}
 	}},
 	{4, func(g *generator) job.Command {
@@ -66,7 +67,10 @@ var verbs = []verb{
 	}},
 	{4, func(g *generator) job.Command { return g.each() }},
 	{2, func(g *generator) job.Command {
-		c := &job.Respawn{Attempts: uint32(g.rng.IntN(3)), TTL: g.length(), OwnAttempts: g.chance(30), OwnExpiry: g.chance(30)}
+		c := &job.Respawn{
+			Attempts: uint32(g.rng.IntN(3)), TTL: g.length(), OwnAttempts: g.chance(30),
+			OwnExpiry: g.chance(30),
+		}
 		if g.chance(50) {
 			c.Namespace, c.Queue, _ = g.list(job.Dead)
 			c.Limit = g.rng.IntN(5)
@@ -123,7 +127,8 @@ var verbs = []verb{
 	}},
 	{2, func(g *generator) job.Command {
 		c := &job.Remove{
-			Namespace: g.namespace(), Queue: g.queue(), ReadyOnly: g.chance(40), IfIdle: g.chance(50), KeepQueue: g.chance(30),
+			Namespace: g.namespace(), Queue: g.queue(), ReadyOnly: g.chance(40), IfIdle: g.chance(50),
+			KeepQueue: g.chance(30),
 		}
 		if n := len(g.model.waits); n > 0 && g.chance(20) {
 			if f, ok := g.model.waits[g.rng.IntN(n)].cmd.(*job.Fetch); ok {
@@ -143,7 +148,10 @@ var verbs = []verb{
 		return &job.OpenBatch{Namespace: ns, Batch: id}
 	}},
 	{3, func(g *generator) job.Command {
-		return &job.SetValue{Space: choose(g, spaces...), Name: choose(g, "n1", "n2", ""), Value: g.bytes(), IfAbsent: g.chance(40)}
+		return &job.SetValue{
+			Space: choose(g, spaces...), Name: choose(g, "n1", "n2", ""), Value: g.bytes(),
+			IfAbsent: g.chance(40),
+		}
 	}},
 	{2, func(g *generator) job.Command {
 		return &job.DropValue{Space: choose(g, spaces...), Name: choose(g, "n1", "n2", "")}
@@ -179,8 +187,9 @@ var holders = []job.Holder{{}, {Node: 1, Num: 1}, {Node: 1, Num: 2}, {Node: 2, N
 func newGenerator(rng *rand.Rand, m *Model) *generator {
 	g := &generator{
 		rng: rng, model: m, queues: allQueues[:1+rng.IntN(4)],
-		joins: []int{0, 10, 30, 80}[rng.IntN(4)], locks: []int{0, 10, 30}[rng.IntN(3)], tracks: []int{0, 20, 80}[rng.IntN(3)],
-		likes: []int{0, 0, 60}[rng.IntN(3)], pasts: []int{0, 10, 50}[rng.IntN(3)],
+		joins: []int{0, 10, 30, 80}[rng.IntN(4)], locks: []int{0, 10, 30}[rng.IntN(3)],
+		tracks: []int{0, 20, 80}[rng.IntN(3)],
+		likes:  []int{0, 0, 60}[rng.IntN(3)], pasts: []int{0, 10, 50}[rng.IntN(3)],
 	}
 	for i, v := range verbs {
 		w := v.weight * []int{0, 2, 4, 4, 4, 8, 16}[rng.IntN(7)]
@@ -303,14 +312,19 @@ func (g *generator) bytes() []byte {
 func (g *generator) key() string { return choose(g, "", "", "k1", "k2", "k3") }
 
 func (g *generator) failure() job.Failure {
-	return job.Failure{Type: "type", Message: fmt.Sprintf("m%d", g.rng.IntN(100)), Backtrace: choose(g, nil, []string{"x", "y"})}
+	return job.Failure{
+		Type: "type", Message: fmt.Sprintf("m%d", g.rng.IntN(100)),
+		Backtrace: choose(g, nil, []string{"x", "y"}),
+	}
 }
 
 func (g *generator) spec() job.Spec {
 	s := job.Spec{
 		Namespace: g.namespace(), Queue: g.queue(), Key: g.key(), Numbered: g.chance(30),
-		Type: choose(g, "", "t1"), Group: choose(g, "", "", "g1", "g2", "g3"), Body: g.bytes(), Extra: choose(g, nil, []byte("x")),
-		Origin: job.Door(g.rng.IntN(3)), Policy: g.policy(), TTLFromRun: g.chance(50), At: choose(g, job.PlaceTail, job.PlaceTail, job.PlaceHead),
+		Type: choose(g, "", "t1"), Group: choose(g, "", "", "g1", "g2", "g3"), Body: g.bytes(),
+		Extra:  choose(g, nil, []byte("x")),
+		Origin: job.Door(g.rng.IntN(3)), Policy: g.policy(), TTLFromRun: g.chance(50),
+		At: choose(g, job.PlaceTail, job.PlaceTail, job.PlaceHead),
 	}
 	if s.Type != "" {
 		s.Trace = "trace"
@@ -354,7 +368,8 @@ func (g *generator) policy() job.Policy {
 		Priority: choose[int64](g, 0, 0, 0, 1, -1, 5), Lease: g.length(), Expiry: job.Expiry(g.rng.IntN(2)),
 		MaxAttempts: choose[uint32](g, 0, 0, 1, 2, 3), MaxFails: choose[uint32](g, 0, 0, 1, 2),
 		Lapse: job.Lapse(g.rng.IntN(2)), Requeue: g.place(), Due: g.place(),
-		Exhaust: job.Exhaust(g.rng.IntN(int(job.ExhaustMove) + 1)), DeadFor: g.length(), DeadMax: choose[uint32](g, 0, 0, 2, 3),
+		Exhaust: job.Exhaust(g.rng.IntN(int(job.ExhaustMove) + 1)), DeadFor: g.length(),
+		DeadMax:   choose[uint32](g, 0, 0, 2, 3),
 		DeadSlots: g.chance(50), Keep: g.chance(25),
 	}
 	if g.chance(15) {
@@ -365,7 +380,8 @@ func (g *generator) policy() job.Policy {
 	}
 	if g.chance(50) {
 		p.Backoff = job.Backoff{
-			Unit: choose(g, time.Millisecond, time.Second, time.Minute, time.Hour), Power: uint8(g.rng.IntN(5)), Skip: uint8(g.rng.IntN(2)),
+			Unit: choose(g, time.Millisecond, time.Second, time.Minute, time.Hour), Power: uint8(g.rng.IntN(5)),
+			Skip: uint8(g.rng.IntN(2)),
 			Base: choose(g, 0, time.Second), Floor: g.chance(30),
 		}
 		if p.Backoff.Base > 0 && !p.Backoff.Floor && g.chance(50) {
@@ -383,7 +399,8 @@ func (g *generator) push() job.Command {
 	g.compete(c)
 	g.live(c)
 	if g.chance(g.likes) {
-		c.Unless = job.StatesOf(job.State(1+g.rng.IntN(job.StateCount-1)), choose(g, job.Ready, job.Leased, job.Scheduled))
+		c.Unless = job.StatesOf(job.State(1+g.rng.IntN(job.StateCount-1)),
+			choose(g, job.Ready, job.Leased, job.Scheduled))
 	}
 	return c
 }
@@ -391,7 +408,8 @@ func (g *generator) push() job.Command {
 func (g *generator) fetch() job.Command {
 	f := &job.Fetch{
 		Namespace: g.namespace(), Pick: job.Pick(g.rng.IntN(int(job.PickBest) + 1)), Max: 1 + g.rng.IntN(2),
-		Holder: g.holder(), Exclusive: g.chance(20), OnEnd: job.OnEnd(g.rng.IntN(int(job.EndFail) + 1)), Door: job.Door(g.rng.IntN(3)),
+		Holder: g.holder(), Exclusive: g.chance(20), OnEnd: job.OnEnd(g.rng.IntN(int(job.EndFail) + 1)),
+		Door: job.Door(g.rng.IntN(3)),
 		Firm: g.chance(30),
 	}
 	for range 1 + g.rng.IntN(len(g.queues)+1) {
@@ -556,13 +574,16 @@ func (g *generator) setLimits() job.Command {
 		return c
 	}
 	c.Limits = job.Limits{
-		Concurrency: choose[uint32](g, 0, 0, 0, 1, 2, 3), Worker: choose[uint32](g, 0, 0, 0, 1, 1, 2), SlotFor: g.length(),
-		Rate: choose[uint32](g, 0, 0, 0, 1, 2, 3, 7), Per: choose(g, time.Second, 2*time.Second, 10*time.Second, time.Minute),
-		Burst: choose[uint32](g, 0, 0, 1, 2, 5),
+		Concurrency: choose[uint32](g, 0, 0, 0, 1, 2, 3), Worker: choose[uint32](g, 0, 0, 0, 1, 1, 2),
+		SlotFor: g.length(),
+		Rate:    choose[uint32](g, 0, 0, 0, 1, 2, 3, 7),
+		Per:     choose(g, time.Second, 2*time.Second, 10*time.Second, time.Minute),
+		Burst:   choose[uint32](g, 0, 0, 1, 2, 5),
 	}
 	if g.chance(50) {
 		c.Limits.GroupConcurrency = choose[uint32](g, 0, 1, 2, 3)
-		c.Limits.GroupRate, c.Limits.GroupPer = choose[uint32](g, 0, 1, 2, 5), choose(g, time.Second, 3*time.Second, time.Minute)
+		c.Limits.GroupRate, c.Limits.GroupPer = choose[uint32](g, 0, 1, 2, 5), choose(g, time.Second,
+			3*time.Second, time.Minute)
 		c.Limits.GroupBurst = choose[uint32](g, 0, 1, 3)
 	}
 	if g.chance(5) {

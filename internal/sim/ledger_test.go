@@ -37,7 +37,8 @@ func (l ledger) audit(v View, sweeping bool) error {
 				if flag := j.Flags & (job.FlagOnComplete | job.FlagOnSuccess); flag != 0 {
 					name := stageName{j.Batch, flag}
 					if first, ok := l[name]; ok && first != j.ID {
-						return fmt.Errorf("INV-14: batch %d has called back with job %d and again with job %d", j.Batch, first, j.ID)
+						return fmt.Errorf("INV-14: batch %d has called back with job %d and again with job %d",
+							j.Batch, first, j.ID)
 					}
 					l[name] = j.ID
 					continue
@@ -59,7 +60,8 @@ func (l ledger) audit(v View, sweeping bool) error {
 		if sweeping || b.Pending-n.there == b.Failed-n.tried && n.there <= b.Pending && b.Pending <= b.Total {
 			continue // whoever has gone without an ack counts in both
 		}
-		return fmt.Errorf("INV-14: batch %d counts %d jobs, %d of them pending and %d failed, of which %d are there, %d of them tried",
+		return fmt.Errorf("INV-14: batch %d counts %d jobs, %d of them pending and %d failed, of which %d are "+
+			"there, %d of them tried",
 			b.ID, b.Total, b.Pending, b.Failed, n.there, n.tried)
 	}
 	return nil

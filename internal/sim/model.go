@@ -210,7 +210,8 @@ func NewModel(now job.Time) *Model {
 		locks:   map[lockName]lock{},
 		batches: map[job.BatchID]*batch{}, outcomes: map[keyName]outcome{}, values: map[valueName][]byte{},
 		keys:  map[keyName]bool{},
-		hooks: map[queueName]job.Hook{}, kept: map[string]job.KeptHolder{}, KeptHolders: 100_000, format: record.FormatBase,
+		hooks: map[queueName]job.Hook{}, kept: map[string]job.KeptHolder{}, KeptHolders: 100_000,
+		format: record.FormatBase,
 	}
 }
 

@@ -106,7 +106,8 @@ func (s *sights) look(m *Model) {
 		count(&s.ticked, c.lastTick != 0)
 		count(&s.missed, c.missed > 0)
 		count(&s.skipped, c.skipped > 0)
-		count(&s.settled, slices.ContainsFunc(c.runs, func(r job.ScheduleRun) bool { return r.Outcome == job.Succeeded }))
+		count(&s.settled, slices.ContainsFunc(c.runs,
+			func(r job.ScheduleRun) bool { return r.Outcome == job.Succeeded }))
 	}
 	for _, b := range m.batches {
 		complete, success := b.complete.state != job.CallbackWaiting, b.success.state != job.CallbackWaiting

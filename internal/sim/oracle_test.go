@@ -17,7 +17,8 @@ type hints struct {
 
 func (h hints) TimedOut(token uint64) bool {
 	for _, a := range h.got {
-		if a.Token == token && a.Result.Err != nil && (a.Result.Err.Kind == job.Timeout || a.Result.Err.Kind == job.Lapsing) {
+		if a.Token == token && a.Result.Err != nil &&
+			(a.Result.Err.Kind == job.Timeout || a.Result.Err.Kind == job.Lapsing) {
 			return h.busy
 		}
 	}

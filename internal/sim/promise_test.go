@@ -31,7 +31,8 @@ func (r *run) tells(cmd job.Command, res *job.Result) bool {
 		return len(res.Jobs) == 0 // else it was there before
 	case *job.Atomic:
 		return len(c.Ops) > 0
-	case *job.Ack, *job.Fail, *job.Release, *job.Delete, *job.Kill, *job.NewBatch, *job.SetValue, *job.RunSchedule, *job.DropSchedule:
+	case *job.Ack, *job.Fail, *job.Release, *job.Delete, *job.Kill, *job.NewBatch, *job.SetValue, *job.RunSchedule,
+		*job.DropSchedule:
 		return true
 	default: // may have found everything as it should be
 		return false

@@ -194,7 +194,8 @@ func (m *Model) goOn(j *entry, past *job.Past, blockers []job.ID) {
 		return m.now
 	}
 	j.Order.Rank, j.Order.At = past.Rank, past.At
-	j.Created, j.Attempts, j.Fails, j.Buries, j.Result = ago(past.Created), past.Attempts, past.Fails, past.Buries, past.Result
+	j.Created, j.Attempts, j.Fails, j.Buries, j.Result = ago(past.Created), past.Attempts, past.Fails,
+		past.Buries, past.Result
 	j.Lapses, j.Releases, j.Kicks, j.Delay = past.Lapses, past.Releases, past.Kicks, past.Delay
 	for _, f := range past.Failures {
 		j.remember(f)

@@ -33,7 +33,10 @@ func (r *run) compareQuery() error {
 
 	var failed error
 	view := View{Queues: infos, List: func(ns, queue string, s job.State) []job.Job {
-		jobs, err := pages(q, engine.ListOptions{Namespace: ns, Queue: queue, State: s, Limit: 1 + r.step%3, Bodies: true})
+		jobs, err := pages(q, engine.ListOptions{
+			Namespace: ns, Queue: queue, State: s,
+			Limit: 1 + r.step%3, Bodies: true,
+		})
 		failed = errors.Join(failed, err)
 		return jobs
 	}}

@@ -40,7 +40,8 @@ func readStored(src records) (s stored, err error) {
 		s.ids[queueName{ns, name}] = q.ID
 		s.infos = append(s.infos, job.QueueInfo{
 			Namespace: ns, Name: name, Counts: q.Counts, Totals: q.Totals, Expired: q.Expired, Doors: q.Doors,
-			Paused: q.Paused, PausedAt: q.PausedAt, PausedUntil: q.PausedTill, Configured: q.Configured, Hidden: q.Hidden,
+			Paused: q.Paused, PausedAt: q.PausedAt, PausedUntil: q.PausedTill,
+			Configured: q.Configured, Hidden: q.Hidden,
 			Settings: q.Settings, Limits: q.Limits, Bucket: q.Bucket, Fairness: q.Fairness, Created: q.Created,
 		})
 		return true
@@ -111,14 +112,15 @@ func (s stored) list(ns, queue string, st job.State) []job.Job {
 	}
 	var out []job.Job
 	for _, list := range lists {
-		s.source.Scan(record.ListStart(nil, s.ids[name], list), record.ListEnd(nil, s.ids[name], list), false, func(key, _ []byte) bool {
-			j, ok := s.job(name, record.EntryID(key))
-			if !ok {
-				j = job.Job{ID: record.EntryID(key), Type: "listed, but there is no such job"}
-			}
-			out = append(out, j)
-			return true
-		})
+		s.source.Scan(record.ListStart(nil, s.ids[name], list), record.ListEnd(nil, s.ids[name], list), false,
+			func(key, _ []byte) bool {
+				j, ok := s.job(name, record.EntryID(key))
+				if !ok {
+					j = job.Job{ID: record.EntryID(key), Type: "listed, but there is no such job"}
+				}
+				out = append(out, j)
+				return true
+			})
 	}
 	if st == job.Ready {
 		slices.SortStableFunc(out, func(a, b job.Job) int {

@@ -12,7 +12,8 @@ import (
 func TestRegressions(t *testing.T) {
 	t.Parallel()
 	small := engine.CoreOptions{
-		Window: 1, Resident: 10, BodyBytes: 19, Horizon: 4 * time.Second, TimersPerLoad: 2, TimersPerStep: 1000, Few: 3, SweepStep: 1,
+		Window: 1, Resident: 10, BodyBytes: 19, Horizon: 4 * time.Second, TimersPerLoad: 2, TimersPerStep: 1000,
+		Few: 3, SweepStep: 1,
 		StepWork: 256, NamesPerStep: 6, Keys: 4, GroupWindow: 3, Groups: 1,
 	}
 	tight := small
@@ -42,16 +43,19 @@ func TestRegressions(t *testing.T) {
 	}{
 		"a wait that ends before the rate allows a job": {small, []any{
 			limit("r", job.Limits{Rate: 1, Per: time.Minute}), push("r"), push("r"), leased, fetch(0, "r", "q"),
-			&job.Fetch{Namespace: "a", Queues: []string{"r", "q"}}, fetch(5*time.Second, "r"), 192 * time.Hour, push("z"),
+			&job.Fetch{Namespace: "a", Queues: []string{"r", "q"}}, fetch(5*time.Second, "r"),
+			192 * time.Hour, push("z"),
 		}},
 		"a worker that has its fill when the rate is used up": {small, []any{
-			limit("r", job.Limits{Worker: 1, Rate: 7, Per: 2 * time.Second}), push("r"), as(fetch(0, "r"), 3), push("r"), push("r"),
+			limit("r", job.Limits{Worker: 1, Rate: 7, Per: 2 * time.Second}), push("r"), as(fetch(0, "r"), 3),
+			push("r"), push("r"),
 			2 * time.Second, as(fetch(time.Hour, "r"), 3), as(fetch(time.Hour, "r"), 1), 2 * time.Second, push("z"),
 		}},
 		"a caller that is still to leave its lists": {tight, []any{
 			&job.Configure{Namespace: "a", Queue: "r", Settings: job.Settings{Capacity: 1}}, push("r"), failing,
 			&job.Remove{Namespace: "a", Queue: "r"}, fetch(0, "r"), fetch(time.Hour, "r"),
-			as(fetch(time.Hour), 1), as(fetch(time.Hour), 1), as(fetch(time.Hour, "q", "r"), 1), 3 * time.Second, push("z"),
+			as(fetch(time.Hour), 1), as(fetch(time.Hour), 1), as(fetch(time.Hour, "q", "r"), 1),
+			3 * time.Second, push("z"),
 			3 * time.Second, push("z"), proceed, 2 * time.Second,
 			action{deed: deedCommand, cmd: &job.EndHolder{Holder: holders[1]}, later: true},
 			push("r"),

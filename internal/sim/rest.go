@@ -112,7 +112,9 @@ func (m *Model) keepEnd(x unsettled) {
 		x.order = m.entered
 	}
 	m.left = append(m.left, x)
-	slices.SortFunc(m.left, func(a, b unsettled) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.order, b.order)) })
+	slices.SortFunc(m.left, func(a, b unsettled) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.order, b.order))
+	})
 	m.endsLeft = true
 }
 
@@ -210,7 +212,8 @@ func (m *Model) endOrphans() {
 
 // orphaned reports whether the holder of a lease has gone.
 func (m *Model) orphaned(j *entry) bool {
-	return slices.Contains(m.orphans, orphan{j.ID, j.Entered}) || m.restarting && j.Entered <= m.lastEntered && j.got == 0
+	return slices.Contains(m.orphans, orphan{j.ID, j.Entered}) || m.restarting &&
+		j.Entered <= m.lastEntered && j.got == 0
 }
 
 // continueRestart releases leases from before the restart whose holders are gone, gives the others back to

@@ -430,13 +430,16 @@ func (r *run) compareStep(got []answer, do func(Oracle) ([]Completion, error)) e
 }
 
 func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)) error {
-	want, err := do(hints{got: got, behind: r.world.core.Behind(), counting: r.world.counting(), busy: r.options.StepWork < 256, stored: func() stored {
-		s, err := r.world.stored()
-		if err != nil {
-			panic(err)
-		}
-		return s
-	}})
+	want, err := do(hints{
+		got: got, behind: r.world.core.Behind(), counting: r.world.counting(),
+		busy: r.options.StepWork < 256, stored: func() stored {
+			s, err := r.world.stored()
+			if err != nil {
+				panic(err)
+			}
+			return s
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -471,14 +474,16 @@ func (r *run) compareAnswers(got []answer, do func(Oracle) ([]Completion, error)
 		}
 		if r.tells(cmd, &a.Result) {
 			if a.needs <= r.before {
-				return fmt.Errorf("INV-11: #%d %s may be answered after step %d, but has changed something after step %d", a.Token, show(cmd), a.needs, r.before)
+				return fmt.Errorf("INV-11: #%d %s may be answered after step %d, but has changed something after "+
+					"step %d", a.Token, show(cmd), a.needs, r.before)
 			}
 			r.promises = append(r.promises, promise{a.Token, first + uint64(i), a.needs})
 		}
 	}
 	for _, a := range got {
 		if _, extra := byToken[a.Token]; extra {
-			return fmt.Errorf("#%d %s: answered %s, want no answer", a.Token, show(r.cmds[a.Token]), showResult(a.Result))
+			return fmt.Errorf("#%d %s: answered %s, want no answer", a.Token, show(r.cmds[a.Token]),
+				showResult(a.Result))
 		}
 		if err := r.compareNeeds(a); err != nil {
 			return err
@@ -501,7 +506,8 @@ func (r *run) compareNeeds(a answer) error {
 	case *job.Fetch:
 		for i := range a.Result.Jobs {
 			if n := r.pushed[a.Result.Jobs[i].ID]; n > r.world.committed && a.needs < n {
-				return fmt.Errorf("INV-11: job %d was pushed in step %d, of which %d are committed, and is handed out after step %d",
+				return fmt.Errorf("INV-11: job %d was pushed in step %d, of which %d are committed, and is handed "+
+					"out after step %d",
 					a.Result.Jobs[i].ID, n, r.world.committed, a.needs)
 			}
 		}

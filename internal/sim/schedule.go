@@ -135,7 +135,8 @@ func (s *ticking) goOn(p *job.SchedulePast, now job.Time) {
 	if p.Created > 0 && p.Created < now {
 		s.created = p.Created
 	}
-	s.paused, s.lastTick, s.lastAt, s.pushed, s.missed, s.skipped = true, p.LastTick, p.LastAt, p.Pushed, p.Missed, p.Skipped
+	s.paused, s.lastTick, s.lastAt, s.pushed, s.missed, s.skipped = true, p.LastTick, p.LastAt, p.Pushed,
+		p.Missed, p.Skipped
 	s.runs = slices.Clone(p.Runs)
 	for i := range s.runs {
 		s.runs[i].Job = 0
@@ -323,7 +324,8 @@ func (m *Model) checkSchedules() error {
 		if s.next != 0 && s.next <= s.lastTick {
 			return fmt.Errorf("INV-17: schedule %d waits for %d again", s.id, s.next)
 		}
-		if j := m.jobs[s.running]; s.running != 0 && (j == nil || j.Batch != s.id) && !slices.Contains(m.swept, s.running) {
+		if j := m.jobs[s.running]; s.running != 0 && (j == nil || j.Batch != s.id) &&
+			!slices.Contains(m.swept, s.running) {
 			return fmt.Errorf("INV-17: schedule %d waits for job %d, which is gone", s.id, s.running)
 		}
 	}

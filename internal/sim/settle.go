@@ -144,7 +144,9 @@ func (m *Model) kickable(name queueName, from job.KickFrom) []*entry {
 		return buried
 	}
 	waiting := append(m.list(name, job.Scheduled), m.list(name, job.Retrying)...)
-	slices.SortFunc(waiting, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(waiting, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID))
+	})
 	return waiting
 }
 

@@ -111,7 +111,8 @@ func (k *shrinker) zero(v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
-			if f := v.Field(i); !f.IsZero() && name != "Namespace" && name != "Queue" && !attempt(f, reflect.Zero(f.Type())) {
+			if f := v.Field(i); !f.IsZero() && name != "Namespace" && name != "Queue" &&
+				!attempt(f, reflect.Zero(f.Type())) {
 				k.zero(f)
 			}
 		}

@@ -63,7 +63,8 @@ func randomSettings(rng *rand.Rand) settings {
 			Window: window, Resident: 1 + rng.IntN(16), BodyBytes: 1 + rng.IntN(30),
 			Horizon: time.Duration(1+rng.IntN(4)) * time.Second, TimersPerLoad: 1 + rng.IntN(4), TimersPerStep: timers,
 			Few: 1 + rng.IntN(4), SweepStep: 1 + rng.IntN(4), GroupWindow: 1 + rng.IntN(3), Groups: 1 + rng.IntN(3),
-			Keys: 2 + rng.IntN(8), KeptHolders: 1 + rng.IntN(3), StepWork: work, NamesPerStep: 1 + rng.IntN(6), Gated: rng.IntN(4) == 0,
+			Keys: 2 + rng.IntN(8), KeptHolders: 1 + rng.IntN(3), StepWork: work, NamesPerStep: 1 + rng.IntN(6),
+			Gated: rng.IntN(4) == 0,
 		},
 		every: 5, checks: 2,
 	}

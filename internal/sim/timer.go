@@ -143,7 +143,9 @@ func (m *Model) fireJob(j *entry) {
 
 // expireReady ends the ready jobs whose time has run out and that the machine has met.
 func (m *Model) expireReady() {
-	for _, j := range m.sorted(func(j *entry) bool { return j.State == job.Ready && m.expired(j) && m.oracle.Ended(&j.Job) }) {
+	for _, j := range m.sorted(func(j *entry) bool {
+		return j.State == job.Ready && m.expired(j) && m.oracle.Ended(&j.Job)
+	}) {
 		if m.jobs[j.ID] == j {
 			m.transition()
 			m.fireJob(j)

@@ -67,7 +67,8 @@ func (w *world) open(now job.Time) (err error) {
 	w.store = w.memory
 	if w.disk != nil {
 		o := pebblestore.Options{
-			Dir: "data", FS: storetest.Disk{FS: w.disk}, CacheBytes: 1 << 20, MemTableBytes: 256 << 10, SegmentBytes: 8 << 10, Mode: commitlog.None,
+			Dir: "data", FS: storetest.Disk{FS: w.disk}, CacheBytes: 1 << 20, MemTableBytes: 256 << 10,
+			SegmentBytes: 8 << 10, Mode: commitlog.None,
 		}
 		if w.log != nil {
 			o.OpenLog = func(from, safe uint64, visit commitlog.Visit) (commitlog.Log, error) {

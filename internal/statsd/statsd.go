@@ -77,7 +77,8 @@ func (s *Sender) Run(ctx context.Context, read func() ([]Gauge, error)) {
 			s.failures.Add(1)
 			if !told {
 				told = true
-				s.o.Logger.Warn("statsd: report not sent; the next is tried as usual, and from now on failures are only counted",
+				s.o.Logger.Warn("statsd: report not sent; the next is tried as usual, and from now on "+
+					"failures are only counted",
 					slog.String("addr", s.o.Addr), slog.Any("error", err))
 			}
 		}

@@ -53,7 +53,10 @@ func TestRun(t *testing.T) {
 			s.Run(ctx, func() ([]Gauge, error) {
 				reads = append(reads, time.Since(begun))
 				return []Gauge{
-					{Name: "processed", Value: 1e15}, {Name: "queue.latency", Value: 0.25, Tags: []string{Tag("queue", "a b")}},
+					{Name: "processed", Value: 1e15}, {
+						Name: "queue.latency", Value: 0.25,
+						Tags: []string{Tag("queue", "a b")},
+					},
 				}, nil
 			})
 		}()
@@ -134,8 +137,10 @@ func TestFailures(t *testing.T) {
 func TestTag(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
-		"default": "q:default", "a|b,c#d\ne f": "q:a_b_c_d_e_f", "grüße.1-2_3:4/5": "q:grüße.1-2_3:4/5", "\xff\xfe": "q:__", "": "q:",
-		strings.Repeat("ü", 150): "q:" + strings.Repeat("ü", 100), "x" + strings.Repeat("ü", 150): "q:x" + strings.Repeat("ü", 99),
+		"default": "q:default", "a|b,c#d\ne f": "q:a_b_c_d_e_f", "grüße.1-2_3:4/5": "q:grüße.1-2_3:4/5",
+		"\xff\xfe": "q:__", "": "q:",
+		strings.Repeat("ü", 150):       "q:" + strings.Repeat("ü", 100),
+		"x" + strings.Repeat("ü", 150): "q:x" + strings.Repeat("ü", 99),
 	} {
 		if got := Tag("q", value); got != want {
 			t.Errorf("%q: %q, want %q", value, got, want)

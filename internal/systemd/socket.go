@@ -96,8 +96,10 @@ func (s Socket) listener() (*net.TCPListener, error) {
 	}
 	tcp, ok := l.(*net.TCPListener)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("socket %q listens on %s, which is no TCP address: use ListenStream= with an address and a port",
-			s.name, l.Addr()), l.Close())
+		return nil,
+			errors.Join(fmt.Errorf("socket %q listens on %s, which is no TCP address: use ListenStream= with an "+
+				"address and a port",
+				s.name, l.Addr()), l.Close())
 	}
 	return tcp, nil
 }

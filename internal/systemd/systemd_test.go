@@ -180,7 +180,10 @@ func TestNotify(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		s, err := Attach([]string{"NOTIFY_SOCKET=" + name, "WATCHDOG_USEC=3000000", "WATCHDOG_PID=" + strconv.Itoa(os.Getpid())})
+		s, err := Attach([]string{
+			"NOTIFY_SOCKET=" + name, "WATCHDOG_USEC=3000000",
+			"WATCHDOG_PID=" + strconv.Itoa(os.Getpid()),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

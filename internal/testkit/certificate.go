@@ -48,7 +48,10 @@ func NewCertificate(t *testing.T, name string) *Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Certificate{Pair: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, Pool: x509.NewCertPool(), der: der, key: key}
+	c := &Certificate{
+		Pair: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, Pool: x509.NewCertPool(),
+		der: der, key: key,
+	}
 	c.Pool.AddCert(cert)
 	return c
 }

@@ -32,9 +32,12 @@ func TestSchemaCheck(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		`[]`, `{"name":"n"}`, `{"name":"n","size":-1}`, `{"name":"n","size":10}`, `{"name":"n","size":1.5}`, `{"name":"n","size":"1"}`,
-		`{"name":null,"size":1}`, `{"name":"N","size":1}`, `{"name":"n","size":1,"other":1}`, `{"name":"n","size":1,"kind":"c"}`,
-		`{"name":"n","size":1,"more":[]}`, `{"name":"n","size":1,"more":[1]}`, `{"name":"n","size":1,"more":[true,true,true]}`,
+		`[]`, `{"name":"n"}`, `{"name":"n","size":-1}`, `{"name":"n","size":10}`, `{"name":"n","size":1.5}`,
+		`{"name":"n","size":"1"}`,
+		`{"name":null,"size":1}`, `{"name":"N","size":1}`, `{"name":"n","size":1,"other":1}`,
+		`{"name":"n","size":1,"kind":"c"}`,
+		`{"name":"n","size":1,"more":[]}`, `{"name":"n","size":1,"more":[1]}`,
+		`{"name":"n","size":1,"more":[true,true,true]}`,
 		`{"name":"n","size":1,"one":2}`, `{"name":"n","size":1,"any":{"x":"y"}}`,
 	} {
 		if check(bad) == "" {

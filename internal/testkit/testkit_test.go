@@ -24,7 +24,8 @@ func TestPipeDeadlines(t *testing.T) {
 		a, b := Pipe(4)
 		start := time.Now()
 		_ = a.SetReadDeadline(start.Add(time.Minute))
-		if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Minute {
+		if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) ||
+			time.Since(start) != time.Minute {
 			t.Errorf("read: %v after %v", err, time.Since(start))
 		}
 		_ = a.SetReadDeadline(time.Time{})
@@ -152,8 +153,10 @@ func play(t *testing.T, text string, update bool) (rewritten string, result erro
 
 func TestTranscriptUpdate(t *testing.T) {
 	t.Parallel()
-	const old = "# note\na> x\na< wrong\n\na send \"y\"\na send \"z\\n\"\nb> later\nb< too early\nadvance 1m\na recv \"old\"\na> bye\n"
-	const want = "# note\na> x\na< X\n\na send \"y\"\na send \"z\\n\"\na< YZ\nb> later\nadvance 1m\nb< LATER\na> bye\na eof\n"
+	const old = "# note\na> x\na< wrong\n\na send \"y\"\na send \"z\\n\"\nb> later\nb< too early\nadvance 1m\na " +
+		"recv \"old\"\na> bye\n"
+	const want = "# note\na> x\na< X\n\na send \"y\"\na send \"z\\n\"\na< YZ\nb> later\nadvance 1m\nb< " +
+		"LATER\na> bye\na eof\n"
 	got, err := play(t, old, true)
 	if err != nil || got != want {
 		t.Errorf("update: %v\n%s\nwant\n%s", err, got, want)
@@ -176,7 +179,10 @@ func TestTranscriptFile(t *testing.T) {
 		var count atomic.Int64
 		go echo(ctx, l, &count)
 		verbs := 0
-		tr := &Transcript{Path: path, Dial: l.Dial, Verbs: map[string]func(string) error{"twice": func(string) error { verbs++; return nil }}}
+		tr := &Transcript{
+			Path: path, Dial: l.Dial,
+			Verbs: map[string]func(string) error{"twice": func(string) error { verbs++; return nil }},
+		}
 		tr.Run(t)
 		cancel()
 		_ = l.Close()

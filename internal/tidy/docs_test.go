@@ -215,7 +215,8 @@ func TestDocs(t *testing.T) {
 		},
 		{
 			name: "go.mod tells the truth", check: with(checkRequirements), want: 2,
-			bad: fstest.MapFS{"go.mod": file("module m\n\nrequire (\n\texample.org/used v1.0.0\n\texample.org/other v1.0.0 // indirect\n\texample.org/left v1.0.0\n)\n")},
+			bad: fstest.MapFS{"go.mod": file("module m\n\nrequire (\n\texample.org/used v1.0.0\n\texample.org/other " +
+				"v1.0.0 // indirect\n\texample.org/left v1.0.0\n)\n")},
 		},
 	})
 }

@@ -73,11 +73,14 @@ var mayImport = map[string][]string{
 	"demo":    {"api", "apiclient"},
 	"offline": {"job", "engine", "store", "store/pebblestore", "commitlog/filelog"},
 
-	"apiclient":    {"job", "api"},
-	"server":       {anything},
-	"migrate":      {"job", "dialect", "dialect/jsonscan", "api"},
-	"top":          {"job", "api"},
-	"cli":          {"server", "config", "job", "offline", "api", "apiclient", "migrate", "top", "bench", "demo", "schedule", "timing"},
+	"apiclient": {"job", "api"},
+	"server":    {anything},
+	"migrate":   {"job", "dialect", "dialect/jsonscan", "api"},
+	"top":       {"job", "api"},
+	"cli": {
+		"server", "config", "job", "offline", "api", "apiclient", "migrate", "top", "bench", "demo",
+		"schedule", "timing",
+	},
 	"cmd/millrace": {"cli"},
 
 	"tidy":           {},

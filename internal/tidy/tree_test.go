@@ -39,7 +39,10 @@ func complain(t *testing.T, complaints []string, err error) {
 }
 
 // notOurs are directories whose files nobody wrote by hand.
-var notOurs = []string{".git", "bin", "dist", "millrace-data", "test/clients/node/node_modules", "test/browser/node_modules"}
+var notOurs = []string{
+	".git", "bin", "dist", "millrace-data", "test/clients/node/node_modules",
+	"test/browser/node_modules",
+}
 
 // files returns the paths below dir for which keep answers true, in order. A
 // directory that does not exist has no files.

@@ -102,7 +102,8 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil || got != h {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := json.Unmarshal([]byte("[3,2,169,1,7]"), &got); err != nil || got.Count != 2 || got.Buckets[3] != 2 || got.Sum != 7 {
+	if err := json.Unmarshal([]byte("[3,2,169,1,7]"), &got); err != nil || got.Count != 2 ||
+		got.Buckets[3] != 2 || got.Sum != 7 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if err := json.Unmarshal([]byte(`["x"]`), &got); err == nil {

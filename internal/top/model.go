@@ -133,7 +133,10 @@ func (m *model) arrange() {
 // matches reports whether a job has a text in what is shown of it. The server looks for parts of the names of
 // queues; jobs are looked at here.
 func matches(j *api.JobRow, part string) bool {
-	for _, s := range []string{jobQueue(j, time.Time{}), jobName(j, time.Time{}), j.Type, lastError(j, time.Time{}), worker(j, time.Time{})} {
+	for _, s := range []string{
+		jobQueue(j, time.Time{}), jobName(j, time.Time{}), j.Type, lastError(j, time.Time{}),
+		worker(j, time.Time{}),
+	} {
 		if strings.Contains(strings.ToLower(s), part) {
 			return true
 		}

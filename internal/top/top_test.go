@@ -30,13 +30,19 @@ type fake struct {
 }
 
 func (f *fake) Server(context.Context) (api.ServerInfo, error) {
-	return api.ServerInfo{Version: "1.2.3", UptimeSeconds: 93784, Now: now, Durability: "fsync", Ready: true, Role: "operate"}, f.err
+	return api.ServerInfo{
+		Version: "1.2.3", UptimeSeconds: 93784, Now: now, Durability: "fsync", Ready: true,
+		Role: "operate",
+	}, f.err
 }
 
 func (f *fake) Live(context.Context) (api.Sample, error) {
 	return api.Sample{
 		Rates: api.Rates{Pushed: 1204, Fetched: 1199.4, Acked: 1190, Failed: 2.34}, Waiting: 17,
-		Counts: map[string]uint64{"ready": 1234567, "running": 32, "scheduled": 5, "blocked": 1, "retrying": 4, "dead": 3},
+		Counts: map[string]uint64{
+			"ready": 1234567, "running": 32, "scheduled": 5, "blocked": 1,
+			"retrying": 4, "dead": 3,
+		},
 	}, f.err
 }
 
@@ -53,7 +59,8 @@ func (f *fake) Queues(_ context.Context, filter api.QueueFilter, _ api.PageOf) (
 func (f *fake) Jobs(_ context.Context, filter api.Filter, _ api.PageOf) (p api.JobPage, err error) {
 	f.asked = append(f.asked, fmt.Sprintf("jobs %s/%s %v", filter.Namespace, filter.Queue, filter.States))
 	for _, j := range f.jobs {
-		if strings.Contains(strings.Join(filter.States, ","), j.State) && (filter.Queue == "" || filter.Queue == j.Queue) {
+		if strings.Contains(strings.Join(filter.States, ","), j.State) &&
+			(filter.Queue == "" || filter.Queue == j.Queue) {
 			p.Jobs = append(p.Jobs, j)
 		}
 	}
@@ -73,7 +80,10 @@ func (f *fake) Resume(_ context.Context, namespace, queue string) (api.Queue, er
 func (f *fake) ActAll(_ context.Context, a api.Action, targets []api.Target, _ api.With) ([]api.Outcome, error) {
 	f.done = append(f.done, fmt.Sprintf("%s %v", a, targets))
 	if targets[0].ID == 13 {
-		return []api.Outcome{{ID: 13, Problem: &api.Problem{Status: 409, Detail: "the job is not in a state for this"}}}, nil
+		return []api.Outcome{{ID: 13, Problem: &api.Problem{
+			Status: 409,
+			Detail: "the job is not in a state for this",
+		}}}, nil
 	}
 	return []api.Outcome{{ID: targets[0].ID, Done: true}}, f.err
 }
@@ -96,17 +106,42 @@ func busy() *fake {
 	return &fake{
 		queues: []api.Queue{
 			queue("default", "empty", -1, nil, api.Rates{}),
-			queue("default", "mails", 1.25, map[string]uint64{"ready": 123456, "running": 31, "scheduled": 5, "retrying": 2}, api.Rates{Pushed: 1200, Fetched: 1199.4, Acked: 1190, Failed: 2.3}),
+			queue("default", "mails", 1.25, map[string]uint64{
+				"ready": 123456, "running": 31, "scheduled": 5,
+				"retrying": 2,
+			}, api.Rates{Pushed: 1200, Fetched: 1199.4, Acked: 1190, Failed: 2.3}),
 			paused,
-			queue("shop", "a queue of a very long name with a \x1b[31m trick", 0.04, map[string]uint64{"ready": 1, "dead": 2, "failed": 1}, api.Rates{Pushed: 0.25}),
+			queue("shop", "a queue of a very long name with a \x1b[31m trick", 0.04,
+				map[string]uint64{"ready": 1, "dead": 2, "failed": 1}, api.Rates{Pushed: 0.25}),
 			queue("default", "報告書", 86400*3, map[string]uint64{"ready": 1111111}, api.Rates{}),
 		},
 		jobs: []api.JobRow{
-			{ID: 7, Namespace: "default", Queue: "mails", Type: "Welcome", State: job.Leased.Name(), Since: at(3 * time.Second), Lease: &api.Lease{FetchedBy: "faktory", Worker: "web-1:4711", LeftSeconds: &left}},
-			{ID: 8, Namespace: "shop", Queue: "orders", Key: "01J8ZQ4Y0000000000000000", State: job.Leased.Name(), Since: at(2 * time.Hour), Lease: &api.Lease{FetchedBy: "workq"}},
-			{ID: 13, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Retrying.Name(), RunAt: at(-90 * time.Second), Fails: 3, LastError: &api.Failure{Kind: "worker", Type: "SMTPError", Message: "connection refused\nby mail.example.com"}},
-			{ID: 14, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Dead.Name(), Since: at(26 * time.Hour), Fails: 25, LastError: &api.Failure{Kind: "lapse"}},
-			{ID: 15, Namespace: "default", Queue: "mails", Type: "Odd", State: job.Buried.Name(), Since: at(time.Minute)},
+			{
+				ID: 7, Namespace: "default", Queue: "mails", Type: "Welcome", State: job.Leased.Name(),
+				Since: at(3 * time.Second), Lease: &api.Lease{
+					FetchedBy: "faktory", Worker: "web-1:4711",
+					LeftSeconds: &left,
+				},
+			},
+			{
+				ID: 8, Namespace: "shop", Queue: "orders", Key: "01J8ZQ4Y0000000000000000", State: job.Leased.Name(),
+				Since: at(2 * time.Hour), Lease: &api.Lease{FetchedBy: "workq"},
+			},
+			{
+				ID: 13, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Retrying.Name(),
+				RunAt: at(-90 * time.Second), Fails: 3, LastError: &api.Failure{
+					Kind: "worker", Type: "SMTPError",
+					Message: "connection refused\nby mail.example.com",
+				},
+			},
+			{
+				ID: 14, Namespace: "default", Queue: "mails", Type: "Digest", State: job.Dead.Name(),
+				Since: at(26 * time.Hour), Fails: 25, LastError: &api.Failure{Kind: "lapse"},
+			},
+			{
+				ID: 15, Namespace: "default", Queue: "mails", Type: "Odd", State: job.Buried.Name(),
+				Since: at(time.Minute),
+			},
 		},
 	}
 }
@@ -164,8 +199,10 @@ func (s *session) send(msg tea.Msg) {
 // press presses keys, named as tea does; other texts are typed.
 func (s *session) press(keys ...string) {
 	codes := map[string]rune{
-		"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp, "down": tea.KeyDown, "backspace": tea.KeyBackspace,
-		"pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp, "home": tea.KeyHome, "end": tea.KeyEnd, "left": tea.KeyLeft, "right": tea.KeyRight,
+		"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp, "down": tea.KeyDown,
+		"backspace": tea.KeyBackspace,
+		"pgdown":    tea.KeyPgDown, "pgup": tea.KeyPgUp, "home": tea.KeyHome, "end": tea.KeyEnd, "left": tea.KeyLeft,
+		"right": tea.KeyRight,
 	}
 	for _, k := range keys {
 		if code, ok := codes[k]; ok {
@@ -405,7 +442,8 @@ func TestKill(t *testing.T) {
 		t.Fatalf("%q without a yes", s.server.done)
 	}
 	s.press("k", "y")
-	if got := fmt.Sprint(s.server.done); got != "[kill [{default mails 7 running}]]" || s.status() != "job 7 of mails is dead" {
+	if got := fmt.Sprint(s.server.done); got != "[kill [{default mails 7 running}]]" ||
+		s.status() != "job 7 of mails is dead" {
 		t.Errorf("%s, %q", got, s.status())
 	}
 	s.press("4", "k")
@@ -425,7 +463,8 @@ func TestRetry(t *testing.T) {
 		t.Errorf("%q", s.status())
 	}
 	s.press("4", "r", "down", "r")
-	if got := fmt.Sprint(s.server.done[1:]); got != "[retry [{default mails 14 dead}] kick [{default mails 15 buried}]]" {
+	if got := fmt.Sprint(s.server.done[1:]); got != "[retry [{default mails 14 dead}] kick [{default "+
+		"mails 15 buried}]]" {
 		t.Errorf("%s", got)
 	}
 }
@@ -478,7 +517,8 @@ func TestFrame(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[float64]string{
-		0: "0", 0.04: "0", 0.06: "0.1", 1: "1", 2.34: "2.3", 9.96: "10", 99999: "99999", 123456: "123.5k", 1234567: "1235k", 12345678: "12.3M", 5e12: "5000G", 5e13: "50T",
+		0: "0", 0.04: "0", 0.06: "0.1", 1: "1", 2.34: "2.3", 9.96: "10", 99999: "99999", 123456: "123.5k",
+		1234567: "1235k", 12345678: "12.3M", 5e12: "5000G", 5e13: "50T",
 	} {
 		if got := number(n); got != want || len(got) > 6 {
 			t.Errorf("%v is shown as %s, not %s", n, got, want)

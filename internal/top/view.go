@@ -169,7 +169,8 @@ func (m *model) nothing() string {
 func (m *model) status() string {
 	switch {
 	case m.question != nil:
-		return m.style.bad.Render(cutLine(fmt.Sprintf("Kill job %d of %s? y kills it, any other key does not", m.question.target.ID,
+		return m.style.bad.Render(cutLine(fmt.Sprintf("Kill job %d of %s? y kills it, any other key does not",
+			m.question.target.ID,
 			printable(queueName(m.question.target.Namespace, m.question.target.Queue))), m.width))
 	case m.typing:
 		return cutLine("Filter: "+printable(m.of.filter)+"_  (enter keeps it, esc shows all)", m.width)

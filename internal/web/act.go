@@ -27,9 +27,18 @@ var actionTexts = map[api.Action]actionText{
 	api.ActionRespawn: {label: "Respawn", past: "Respawned"},
 	api.ActionMove:    {label: "Move to another queue", past: "Moved"},
 	api.ActionBury:    {label: "Bury", past: "Buried"},
-	api.ActionKill:    {label: "Kill", past: "Killed", danger: true, about: "Killed jobs become dead jobs, and jobs that wait for them fail with them."},
-	api.ActionCancel:  {label: "Cancel", past: "Cancelled", danger: true, about: "Cancelled jobs are gone, also if a worker has them at the moment. This cannot be undone."},
-	api.ActionDelete:  {label: "Delete", past: "Deleted", danger: true, about: "Deleted jobs are gone, whatever their state. This cannot be undone."},
+	api.ActionKill: {
+		label: "Kill", past: "Killed", danger: true,
+		about: "Killed jobs become dead jobs, and jobs that wait for them fail with them.",
+	},
+	api.ActionCancel: {
+		label: "Cancel", past: "Cancelled", danger: true,
+		about: "Cancelled jobs are gone, also if a worker has them at the moment. This cannot be undone.",
+	},
+	api.ActionDelete: {
+		label: "Delete", past: "Deleted", danger: true,
+		about: "Deleted jobs are gone, whatever their state. This cannot be undone.",
+	},
 }
 
 // actionOrder is the order in which actions are offered. Those that are not named come last.
@@ -174,7 +183,8 @@ func withText(with api.With, about string) string {
 	case with.To != "":
 		return "They are moved to the queue " + with.To + "."
 	case with.Attempts > 0:
-		return "They are ready as if they were new, with " + plural(int(with.Attempts), "attempt", "attempts") + " each."
+		return "They are ready as if they were new, with " +
+			plural(int(with.Attempts), "attempt", "attempts") + " each."
 	}
 	return about
 }
@@ -190,7 +200,8 @@ func (h *handler) actOnAll(v *visit, action api.Action, with api.With) error {
 		about := withText(with, text.about)
 		return v.confirm(confirmPage{
 			Question: text.label + ": all jobs that match?", Button: text.label + ": all that match",
-			About: "Filter: " + filterText(&f) + ". It concerns the jobs that fit when it begins, and can be stopped at any time. " + about,
+			About: "Filter: " + filterText(&f) + ". It concerns the jobs that fit when it begins, and can be stopped " +
+				"at any time. " + about,
 		})
 	}
 	b, err := h.service.StartBulk(v.r.Context(), action, f, with)

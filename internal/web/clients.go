@@ -72,16 +72,21 @@ func (h *handler) signalWorkers(v *visit) error {
 		}
 		about := "They are asked to take no more jobs, and to finish those they have."
 		if signal == api.SignalStop {
-			about = "They are asked to end: they finish the jobs they have, or fail them, and do not come back by themselves."
+			about = "They are asked to end: they finish the jobs they have, or fail them, and do not come " +
+				"back by themselves."
 		}
-		return v.confirm(confirmPage{Question: "Tell " + who + " to " + signalText(signal) + "?", Button: "Tell them", About: about})
+		return v.confirm(confirmPage{
+			Question: "Tell " + who + " to " + signalText(signal) + "?",
+			Button:   "Tell them", About: about,
+		})
 	}
 	n, err := h.service.SignalWorkers(form.Get("namespace"), id, signal)
 	if err != nil {
 		return err
 	}
 	h.service.Note(v.r.Context(), 0, "%s %s", signal, plural(n, "worker", "workers"))
-	return v.done("Told "+plural(n, "worker", "workers")+" to "+signalText(signal)+". They hear it with their next heartbeat.", localPath(form.Get("back")))
+	return v.done("Told "+plural(n, "worker",
+		"workers")+" to "+signalText(signal)+". They hear it with their next heartbeat.", localPath(form.Get("back")))
 }
 
 func signalText(s api.Signal) string {

@@ -36,7 +36,8 @@ func (h *handler) transfer(v *visit) error {
 	if !v.confirmed() {
 		return v.confirm(confirmPage{
 			Question: "Have another node lead?", Button: "Have another node lead",
-			About: "All clients are cut off for a moment, and find the new leader when they connect again. So is this page: load it again after a second.",
+			About: "All clients are cut off for a moment, and find the new leader when they connect again. So is " +
+				"this page: load it again after a second.",
 		})
 	}
 	if _, err := h.service.Transfer(v.r.Context()); err != nil {

@@ -39,7 +39,10 @@ func (h *handler) cronEntry(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := cronPage{Cron: c, Runs: c.Runs, Comes: next.Next, Self: link("/cron/entry", "namespace", namespace, "name", name)}
+	p := cronPage{
+		Cron: c, Runs: c.Runs, Comes: next.Next,
+		Self: link("/cron/entry", "namespace", namespace, "name", name),
+	}
 	return v.show(http.StatusOK, "cron", "Cron entry "+name, p)
 }
 

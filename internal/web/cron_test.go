@@ -13,7 +13,10 @@ import (
 func TestCronForms(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
-	s.do(&job.SetSchedules{Entries: []job.Schedule{{Namespace: "ns", Name: "n", When: "@daily", Job: job.Spec{Queue: "q"}}}})
+	s.do(&job.SetSchedules{Entries: []job.Schedule{{
+		Namespace: "ns", Name: "n", When: "@daily",
+		Job: job.Spec{Queue: "q"},
+	}}})
 	act := func(action string, more ...string) answer {
 		form := url.Values{"namespace": {"ns"}, "name": {"n"}, "action": {action}}
 		for _, name := range more {

@@ -76,7 +76,10 @@ func (h *handler) failuresOf(namespace, queue string) (*failuresPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &failuresPage{Failures: found, Namespace: namespace, Queue: queue, Self: link("/failures", "namespace", namespace, "queue", queue)}
+	p := &failuresPage{
+		Failures: found, Namespace: namespace, Queue: queue,
+		Self: link("/failures", "namespace", namespace, "queue", queue),
+	}
 	all := api.Filter{Namespace: namespace, Queue: queue, States: []string{"dead", "retrying"}}
 	p.All = all.Query()
 	for i := range found.Groups {

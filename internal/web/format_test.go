@@ -52,7 +52,11 @@ func TestIndent(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ in, want string }{
 		{`1`, `1`},
-		{` {"a" : [1, {"b":null}] ,"c":"x,y:{\"}" , "d":{ }, "e":[ ]} `, "{\n  \"a\": [\n    1,\n    {\n      \"b\": null\n    }\n  ],\n  \"c\": \"x,y:{\\\"}\",\n  \"d\": {},\n  \"e\": []\n}"},
+		{
+			` {"a" : [1, {"b":null}] ,"c":"x,y:{\"}" , "d":{ }, "e":[ ]} `,
+			"{\n  \"a\": [\n    1,\n    {\n      \"b\": null\n    }\n  ],\n  \"c\": \"x,y:{\\\"}\",\n  \"d\": " +
+				"{},\n  \"e\": []\n}",
+		},
 		{`"\\"`, `"\\"`},
 	}
 	for _, test := range tests {
@@ -113,7 +117,8 @@ func TestContent(t *testing.T) {
 		t.Errorf("%q", v.Text)
 	}
 	long := &api.Content{Size: 1 << 20, Base64: make([]byte, 1<<20)}
-	if v := viewOf(long, ""); v.As != "hex" || !v.Cut || strings.Count(v.Text, "\n") != hexShown/16 || !strings.HasPrefix(v.Text[len(v.Text)-79:], "00001ff0 ") {
+	if v := viewOf(long, ""); v.As != "hex" || !v.Cut || strings.Count(v.Text, "\n") != hexShown/16 ||
+		!strings.HasPrefix(v.Text[len(v.Text)-79:], "00001ff0 ") {
 		t.Errorf("%.100s, cut %v", v.Text, v.Cut)
 	}
 	if viewOf(nil, "") != nil {

@@ -37,31 +37,80 @@ func TestQueueForms(t *testing.T) {
 		says string
 		ok   func() bool
 	}{
-		{func() form { return button("pause").with("for", "5m") }, "Queue q is paused for 5 min.", func() bool { return strings.Contains(s.page(self).text, "in 4 min 59 s") }},
-		{func() form { return button("resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "Paused until") }},
-		{func() form { return s.page("/queues").form(t, `value="pause"`).with("action", "pause") }, "Queue q is paused.", func() bool { return strings.Contains(s.page(self).text, "it is resumed") }},
-		{func() form { return s.page("/queues").form(t, `value="resume"`).with("action", "resume") }, "Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "Paused until") }},
-		{func() form { return button("limit").with("concurrency", "7").with("rate", "90/m") }, "Queue q is limited.", func() bool {
-			text := s.page(self).text
-			return strings.Contains(text, "of 7") && strings.Contains(text, "90/m, 1 at once")
-		}},
-		{func() form { return button("limit").with("group-concurrency", "3").with("group-rate", "5/s") }, "Queue q is limited.", func() bool {
-			text := s.page(self).text
-			return strings.Contains(text, "Rate of a group") && strings.Contains(text, "5/s, 1 at once") && strings.Contains(text, "of 7")
-		}},
-		{func() form { return button("limit").with("group-concurrency", "0").with("group-rate", "") }, "Queue q is limited.", func() bool { return !strings.Contains(s.page(self).text, "5/s") }},
-		{func() form { return button("fair").with("fair", "on").with("weights", "gold=5\n") }, "The groups of queue q take turns.", func() bool {
-			return strings.Contains(s.page(self).text, "take turns, gold with weight 5")
-		}},
-		{func() form { return button("fair").with("fair", "off") }, "in their order", func() bool { return !strings.Contains(s.page(self).text, "take turns, gold") }},
-		{func() form { return button("limit").with("concurrency", "0").with("rate", "") }, "Queue q has no limits.", func() bool { return !strings.Contains(s.page(self).text, "Slots used") }},
-		{func() form { return button("hook").with("push", "graves") }, "Queue q has a hook.", func() bool { return strings.Contains(s.page(self).text, "push to graves") }},
-		{func() form { return button("hook").with("push", "") }, "Queue q has no hook.", func() bool { return !strings.Contains(s.page(self).text, "When a job dies") }},
+		{
+			func() form { return button("pause").with("for", "5m") }, "Queue q is paused for 5 min.",
+			func() bool { return strings.Contains(s.page(self).text, "in 4 min 59 s") },
+		},
+		{
+			func() form { return button("resume") }, "Queue q goes on.",
+			func() bool { return !strings.Contains(s.page(self).text, "Paused until") },
+		},
+		{
+			func() form { return s.page("/queues").form(t, `value="pause"`).with("action", "pause") },
+			"Queue q is paused.", func() bool { return strings.Contains(s.page(self).text, "it is resumed") },
+		},
+		{
+			func() form { return s.page("/queues").form(t, `value="resume"`).with("action", "resume") },
+			"Queue q goes on.", func() bool { return !strings.Contains(s.page(self).text, "Paused until") },
+		},
+		{
+			func() form { return button("limit").with("concurrency", "7").with("rate", "90/m") },
+			"Queue q is limited.", func() bool {
+				text := s.page(self).text
+				return strings.Contains(text, "of 7") && strings.Contains(text, "90/m, 1 at once")
+			},
+		},
+		{
+			func() form { return button("limit").with("group-concurrency", "3").with("group-rate", "5/s") },
+			"Queue q is limited.", func() bool {
+				text := s.page(self).text
+				return strings.Contains(text, "Rate of a group") && strings.Contains(text, "5/s, 1 at once") &&
+					strings.Contains(text, "of 7")
+			},
+		},
+		{
+			func() form { return button("limit").with("group-concurrency", "0").with("group-rate", "") },
+			"Queue q is limited.", func() bool { return !strings.Contains(s.page(self).text, "5/s") },
+		},
+		{
+			func() form { return button("fair").with("fair", "on").with("weights", "gold=5\n") },
+			"The groups of queue q take turns.", func() bool {
+				return strings.Contains(s.page(self).text, "take turns, gold with weight 5")
+			},
+		},
+		{
+			func() form { return button("fair").with("fair", "off") }, "in their order",
+			func() bool { return !strings.Contains(s.page(self).text, "take turns, gold") },
+		},
+		{
+			func() form { return button("limit").with("concurrency", "0").with("rate", "") }, "Queue q has no limits.",
+			func() bool { return !strings.Contains(s.page(self).text, "Slots used") },
+		},
+		{
+			func() form { return button("hook").with("push", "graves") }, "Queue q has a hook.",
+			func() bool { return strings.Contains(s.page(self).text, "push to graves") },
+		},
+		{
+			func() form { return button("hook").with("push", "") }, "Queue q has no hook.",
+			func() bool { return !strings.Contains(s.page(self).text, "When a job dies") },
+		},
 		{func() form { return button("hook") }, "Queue q has no hook.", func() bool { return true }},
-		{func() form { return button("respawn").with("limit", "10").with("attempts", "3") }, "1 dead job is ready again", func() bool { c := s.counts("q"); return c["dead"] == 0 && c["ready"] == 2 }},
-		{func() form { return button("purge").with("state", "ready") }, "Deleted 2 jobs (ready) of queue q.", func() bool { c := s.counts("q"); return c["ready"] == 1 && c["blocked"] == 0 }},
-		{func() form { return button("empty") }, "of queue q.", func() bool { c := s.counts("q"); return c != nil && c["running"] == 0 && c["done"] == 0 }},
-		{func() form { return button("remove") }, "Removed queue q with 0 jobs.", func() bool { return s.counts("q") == nil }},
+		{
+			func() form { return button("respawn").with("limit", "10").with("attempts", "3") },
+			"1 dead job is ready again", func() bool { c := s.counts("q"); return c["dead"] == 0 && c["ready"] == 2 },
+		},
+		{
+			func() form { return button("purge").with("state", "ready") }, "Deleted 2 jobs (ready) of queue q.",
+			func() bool { c := s.counts("q"); return c["ready"] == 1 && c["blocked"] == 0 },
+		},
+		{
+			func() form { return button("empty") }, "of queue q.",
+			func() bool { c := s.counts("q"); return c != nil && c["running"] == 0 && c["done"] == 0 },
+		},
+		{
+			func() form { return button("remove") }, "Removed queue q with 0 jobs.",
+			func() bool { return s.counts("q") == nil },
+		},
 	}
 	for _, step := range steps {
 		a := s.submit(step.form())
@@ -124,7 +173,8 @@ func TestNothingWithoutConfirmation(t *testing.T) {
 func TestJobForms(t *testing.T) {
 	t.Parallel()
 	after := map[api.Action]string{
-		api.ActionRetry: "ready", api.ActionRun: "ready", api.ActionKick: "ready", api.ActionBury: "buried", api.ActionKill: "dead",
+		api.ActionRetry: "ready", api.ActionRun: "ready", api.ActionKick: "ready", api.ActionBury: "buried",
+		api.ActionKill:   "dead",
 		api.ActionCancel: "gone", api.ActionDelete: "gone", api.ActionMove: "as it was", api.ActionRespawn: "ready",
 	}
 	s := newSite(t, auth.LoginOptions{})
@@ -146,7 +196,8 @@ func TestJobForms(t *testing.T) {
 					t.Errorf("a job that is %s can be cancelled, and deleted", state)
 				}
 				list := s.page(link("/jobs", "queue", queue, "state", state))
-				f := list.form(t, `name="scope"`).with("action", string(action)).with("job", targetText(&api.JobRow{Namespace: "ns", Queue: queue, ID: ids[state], State: state}))
+				f := list.form(t, `name="scope"`).with("action", string(action)).with("job",
+					targetText(&api.JobRow{Namespace: "ns", Queue: queue, ID: ids[state], State: state}))
 				s.wantDone(s.submit(f))
 			} else {
 				b := f.form(t, `name="action" value="`+string(action)+`"`)
@@ -184,7 +235,8 @@ func TestStaleActions(t *testing.T) {
 	}
 	s.do(&job.Kill{Ref: job.ByID("ns", "q", moved)}, &job.Delete{Ref: job.ByID("ns", "q", gone), Need: job.NeedAny})
 	a := s.post(list.action, list.values)
-	if a.Code != http.StatusConflict || !strings.Contains(a.text, "done to 1, refused for 2") || !strings.Contains(a.text, "the job is dead now, not ready: nothing was done") ||
+	if a.Code != http.StatusConflict || !strings.Contains(a.text, "done to 1, refused for 2") ||
+		!strings.Contains(a.text, "the job is dead now, not ready: nothing was done") ||
 		!strings.Contains(a.text, "is not there") {
 		t.Errorf("%d %s", a.Code, a.text)
 	}
@@ -212,32 +264,107 @@ func TestWrongForms(t *testing.T) {
 		{"/jobs/act", url.Values{"action": {"bury"}, "job": {"%zz"}}, 400, "cannot be read"},
 		{"/jobs/act", url.Values{"action": {"move"}, "job": {target}}, 400, "needs the name of a queue"},
 		{"/jobs/act", url.Values{"action": {"kick"}, "job": {target}}, 400, "does not apply to a job that is ready"},
-		{"/jobs/act", url.Values{"action": {"bury"}, "scope": {"all"}, "state": {"asleep"}, "confirm": {"yes"}}, 400, "is none of"},
-		{"/jobs/act", url.Values{"action": {"kick"}, "scope": {"all"}, "state": {"ready"}, "confirm": {"yes"}}, 400, "applies to no job"},
+		{
+			"/jobs/act",
+			url.Values{"action": {"bury"}, "scope": {"all"}, "state": {"asleep"}, "confirm": {"yes"}},
+			400, "is none of",
+		},
+		{
+			"/jobs/act",
+			url.Values{"action": {"kick"}, "scope": {"all"}, "state": {"ready"}, "confirm": {"yes"}},
+			400,
+			"applies to no job",
+		},
 		{"/queues/act", url.Values{"action": {"explode"}, "namespace": {"ns"}, "queue": {"q"}}, 400, "no such action"},
-		{"/queues/act", url.Values{"action": {"pause"}, "namespace": {"ns"}, "queue": {"none"}}, 404, "there is no queue"},
-		{"/queues/act", url.Values{"action": {"pause"}, "namespace": {"ns"}, "queue": {"q"}, "for": {"long"}}, 400, "no length of time"},
-		{"/queues/act", url.Values{"action": {"remove"}, "namespace": {"ns"}, "queue": {"none"}}, 404, "there is no queue"},
-		{"/queues/act", url.Values{"action": {"purge"}, "namespace": {"ns"}, "queue": {"q"}, "state": {"asleep"}, "confirm": {"yes"}}, 400, "is none of"},
-		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "worker": {"many"}}, 400, "no number of jobs"},
-		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "concurrency": {"1"}, "worker": {"1"}, "burst": {"1"}, "slot": {"long"}}, 400, "no number of seconds"},
-		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "concurrency": {"1"}, "worker": {"1"}, "burst": {"1"}, "slot": {"1"}, "rate": {"fast"}}, 400, "is no rate"},
-		{"/queues/act", url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "slot": {"1"}, "group-rate": {"fast"}}, 400, "is no rate"},
-		{"/queues/act", url.Values{"action": {"fair"}, "namespace": {"ns"}, "queue": {"q"}, "fair": {"on"}, "weights": {"gold"}}, 400, "no weight"},
-		{"/queues/act", url.Values{"action": {"fair"}, "namespace": {"ns"}, "queue": {"none"}, "fair": {"off"}}, 404, "there is no queue"},
-		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"x"}}, 400, "no number of jobs"},
-		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"9999999"}, "attempts": {"1"}}, 400, "choose 1 to"},
-		{"/queues/act", url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"1"}, "attempts": {"-1"}}, 400, "no number of attempts"},
+		{
+			"/queues/act",
+			url.Values{"action": {"pause"}, "namespace": {"ns"}, "queue": {"none"}},
+			404,
+			"there is no queue",
+		},
+		{
+			"/queues/act",
+			url.Values{"action": {"pause"}, "namespace": {"ns"}, "queue": {"q"}, "for": {"long"}},
+			400,
+			"no length of time",
+		},
+		{
+			"/queues/act",
+			url.Values{"action": {"remove"}, "namespace": {"ns"}, "queue": {"none"}},
+			404,
+			"there is no queue",
+		},
+		{"/queues/act", url.Values{
+			"action": {"purge"}, "namespace": {"ns"}, "queue": {"q"}, "state": {"asleep"},
+			"confirm": {"yes"},
+		}, 400, "is none of"},
+		{
+			"/queues/act",
+			url.Values{"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "worker": {"many"}},
+			400,
+			"no number of jobs",
+		},
+		{"/queues/act", url.Values{
+			"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "concurrency": {"1"},
+			"worker": {"1"}, "burst": {"1"}, "slot": {"long"},
+		}, 400, "no number of seconds"},
+		{"/queues/act", url.Values{
+			"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "concurrency": {"1"},
+			"worker": {"1"}, "burst": {"1"}, "slot": {"1"}, "rate": {"fast"},
+		}, 400, "is no rate"},
+		{"/queues/act", url.Values{
+			"action": {"limit"}, "namespace": {"ns"}, "queue": {"q"}, "slot": {"1"},
+			"group-rate": {"fast"},
+		}, 400, "is no rate"},
+		{"/queues/act", url.Values{
+			"action": {"fair"}, "namespace": {"ns"}, "queue": {"q"}, "fair": {"on"},
+			"weights": {"gold"},
+		}, 400, "no weight"},
+		{
+			"/queues/act",
+			url.Values{"action": {"fair"}, "namespace": {"ns"}, "queue": {"none"}, "fair": {"off"}},
+			404,
+			"there is no queue",
+		},
+		{
+			"/queues/act",
+			url.Values{"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"x"}},
+			400,
+			"no number of jobs",
+		},
+		{"/queues/act", url.Values{
+			"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"9999999"},
+			"attempts": {"1"},
+		}, 400, "choose 1 to"},
+		{"/queues/act", url.Values{
+			"action": {"respawn"}, "namespace": {"ns"}, "queue": {"q"}, "limit": {"1"},
+			"attempts": {"-1"},
+		}, 400, "no number of attempts"},
 		{"/workers/act", url.Values{"signal": {"quiet"}}, 400, "No worker was chosen"},
 		{"/workers/act", url.Values{"signal": {"quiet"}, "id": {"nobody"}}, 404, "there is no worker"},
 		{"/workers/act", url.Values{"signal": {"dance"}, "id": {"worker-1"}}, 400, "neither quiet nor stop"},
 		{"/tokens/act", url.Values{"action": {"explode"}}, 400, "no such action"},
 		{"/tokens/act", url.Values{"action": {"add"}, "namespace": {"ns"}}, 400, "invalid description"},
 		{"/tokens/act", url.Values{"action": {"remove"}, "token": {"none"}}, 404, "there is no token"},
-		{"/tokens/act", url.Values{"action": {"limit"}, "token": {"none"}, "reads": {"many"}}, 400, "no number of calls"},
-		{"/tokens/act", url.Values{"action": {"limit"}, "token": {"none"}, "reads": {"1"}, "interval": {"1"}}, 404, "there is no token"},
+		{
+			"/tokens/act",
+			url.Values{"action": {"limit"}, "token": {"none"}, "reads": {"many"}},
+			400,
+			"no number of calls",
+		},
+		{
+			"/tokens/act",
+			url.Values{"action": {"limit"}, "token": {"none"}, "reads": {"1"}, "interval": {"1"}},
+			404,
+			"there is no token",
+		},
 		{"/tokens/act", url.Values{"action": {"unlimit"}, "token": {"none"}}, 404, "there is no token"},
-		{"/jobs/act", url.Values{"action": {"respawn"}, "job": {target}, "attempts": {"some"}}, 400, "no number of attempts"},
+		{
+			"/jobs/act",
+			url.Values{"action": {"respawn"}, "job": {target}, "attempts": {"some"}},
+			400,
+			"no number of attempts",
+		},
 		{"/bulk/none/stop", nil, 404, "there is no bulk action"},
 		{"/jobs/act", url.Values{"action": {strings.Repeat("x", formSizeMax)}}, 413, "too large"},
 		{"/queues", nil, 404, "no such page"},
@@ -287,7 +414,8 @@ func TestBulkForms(t *testing.T) {
 		path := strings.TrimSuffix(id, "/stop")
 		testkit.Advance(t, time.Second)
 		a = s.page(path)
-		if !strings.Contains(a.text, `value="100"`) || !strings.Contains(a.text, "done</span>") || !strings.Contains(a.text, `<dd class="n">300</dd>`) {
+		if !strings.Contains(a.text, `value="100"`) || !strings.Contains(a.text, "done</span>") ||
+			!strings.Contains(a.text, `<dd class="n">300</dd>`) {
 			t.Error(a.text)
 		}
 		if s.counts("q")["buried"] != 300 || s.state(other) != "ready" || s.state(ids[0]) != "buried" {
@@ -318,7 +446,8 @@ func TestBulkStop(t *testing.T) {
 		if a := s.page(path); !strings.Contains(a.text, `id="stop"`) || !strings.Contains(a.text, "of 1,000") {
 			t.Fatalf("it does not run: %s", a.text)
 		}
-		if a := s.submit(stop); !strings.Contains(a.text, "Stopped. What was done before stays.") || strings.Contains(a.text, `id="stop"`) {
+		if a := s.submit(stop); !strings.Contains(a.text, "Stopped. What was done before stays.") ||
+			strings.Contains(a.text, `id="stop"`) {
 			t.Error(a.text)
 		}
 		done := s.counts("q")["buried"]
@@ -340,17 +469,21 @@ func TestBulkStop(t *testing.T) {
 func TestTokenForms(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
-	f := s.page("/tokens").form(t, `value="add"`).with("action", "add").with("namespace", "ns").with("pool", "fast").with("description", "<b>reports</b>")
+	f := s.page("/tokens").form(t, `value="add"`).with("action", "add").with("namespace", "ns").with("pool",
+		"fast").with("description", "<b>reports</b>")
 	a := s.post(f.action, f.values)
 	checkPage(t, "made", "", a)
-	if a.Code != http.StatusOK || !strings.Contains(a.text, `id="made">a-token-that-is-long-0000<`) || !strings.Contains(a.text, "&lt;b&gt;reports") {
+	if a.Code != http.StatusOK || !strings.Contains(a.text, `id="made">a-token-that-is-long-0000<`) ||
+		!strings.Contains(a.text, "&lt;b&gt;reports") {
 		t.Fatalf("%d %s", a.Code, a.text)
 	}
 	again := s.page("/tokens")
-	if strings.Contains(again.text, "that-is-long") || !strings.Contains(again.text, "<code>…0000</code>") || strings.Contains(s.cookies[noticeCookie], "that") {
+	if strings.Contains(again.text, "that-is-long") || !strings.Contains(again.text, "<code>…0000</code>") ||
+		strings.Contains(s.cookies[noticeCookie], "that") {
 		t.Error("the token is told twice")
 	}
-	s.wantDone(s.submit(again.form(t, `value="limit"`).with("action", "limit").with("reads", "10").with("interval", "60")))
+	s.wantDone(s.submit(again.form(t, `value="limit"`).with("action", "limit").with("reads",
+		"10").with("interval", "60")))
 	if l := s.tokens.tokens[0].Limits; l == nil || *l != (api.TokenLimits{Reads: 10, Interval: 60}) {
 		t.Errorf("%+v", l)
 	}
@@ -378,17 +511,26 @@ func TestFailureForms(t *testing.T) {
 	fail := func(kind, message string) job.ID {
 		id := s.push(job.Spec{Queue: "q", Type: kind, Policy: job.Policy{MaxFails: 1, Exhaust: job.ExhaustDead}})
 		s.fetch("q")
-		s.do(&job.Fail{Ref: job.ByID("ns", "q", id), Need: job.NeedLeased, Failure: job.Failure{Type: "E", Message: message}})
+		s.do(&job.Fail{
+			Ref: job.ByID("ns", "q", id), Need: job.NeedLeased,
+			Failure: job.Failure{Type: "E", Message: message},
+		})
 		return id
 	}
 	first, second, other := fail("Mail", hostile), fail("Mail", hostile), fail("Report", "no paper")
 	text := s.page("/failures").text
-	for part, want := range map[string]bool{"Retry all 2": true, "Delete all 1": true, "All 3 were looked at": true, hostile: false, `<rect x="`: true} {
+	for part, want := range map[string]bool{
+		"Retry all 2": true, "Delete all 1": true, "All 3 were looked at": true,
+		hostile: false, `<rect x="`: true,
+	} {
 		if strings.Contains(text, part) != want {
 			t.Errorf("the page has %q: %t\n%s", part, !want, text)
 		}
 	}
-	form := url.Values{"scope": {"all"}, "action": {"retry"}, "state": {"dead,retrying"}, "type": {"Mail"}, "error": {"<img src=x onerror="}, "back": {"/failures"}}
+	form := url.Values{
+		"scope": {"all"}, "action": {"retry"}, "state": {"dead,retrying"}, "type": {"Mail"},
+		"error": {"<img src=x onerror="}, "back": {"/failures"},
+	}
 	if a := s.post("/jobs/act", form); a.Code != http.StatusOK || s.state(first) != "dead" {
 		t.Errorf("it did not ask: %d", a.Code)
 	}

@@ -100,18 +100,27 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 		t.Fatal(err)
 	}
 	begun := time.Now().Add(-time.Minute)
-	s := &site{t: t, engine: e, cookies: map[string]string{}, headers: map[string]string{}, workers: &registry{workers: []api.Worker{{
-		ID: "worker-1", Hostname: "host", PID: 42, Labels: []string{"blue"}, State: "running", Started: &begun, LastBeat: &begun,
-		MemoryBytes: 5 << 20, Connections: 2, Leases: holder,
-	}}}}
+	s := &site{
+		t: t, engine: e, cookies: map[string]string{}, headers: map[string]string{},
+		workers: &registry{workers: []api.Worker{{
+			ID: "worker-1", Hostname: "host", PID: 42, Labels: []string{"blue"}, State: "running",
+			Started: &begun, LastBeat: &begun,
+			MemoryBytes: 5 << 20, Connections: 2, Leases: holder,
+		}}},
+	}
 	s.tokens = new(tokenRegistry)
 	s.service, err = operator.New(operator.Options{
 		Cluster: fakeCluster{},
-		Engine:  e, Version: "test", Durability: "none", DataDir: "somewhere", FreeBytes: func() (uint64, error) { return 3 << 30, nil }, SampleEvery: 5 * time.Millisecond,
+		Engine:  e, Version: "test", Durability: "none", DataDir: "somewhere",
+		FreeBytes: func() (uint64, error) { return 3 << 30, nil }, SampleEvery: 5 * time.Millisecond,
 		Tokens:   s.tokens,
-		DoorName: func(d job.Door) string { return fmt.Sprintf("door%d", d) }, Workers: []operator.WorkerRegistry{s.workers},
+		DoorName: func(d job.Door) string { return fmt.Sprintf("door%d", d) },
+		Workers:  []operator.WorkerRegistry{s.workers},
 		Connections: func() []api.Connections {
-			return []api.Connections{{Protocol: "wire", Namespace: "ns", Addresses: []string{"127.0.0.1:1"}, Open: 3, Total: 7}}
+			return []api.Connections{{
+				Protocol: "wire", Namespace: "ns", Addresses: []string{"127.0.0.1:1"},
+				Open: 3, Total: 7,
+			}}
 		},
 		Settings: func() []api.Setting {
 			return []api.Setting{
@@ -124,7 +133,11 @@ func newSite(t *testing.T, login auth.LoginOptions) *site {
 		t.Fatal(err)
 	}
 	l := auth.NewLogin(login)
-	s.handler = httpapi.NewHandler(s.service, httpapi.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Push: rest.New(rest.Options{Engine: e}).Push, Login: l})})
+	s.handler = httpapi.NewHandler(s.service,
+		httpapi.HandlerOptions{Login: l, UI: New(Options{
+			Service: s.service,
+			Push:    rest.New(rest.Options{Engine: e}).Push, Login: l,
+		})})
 	t.Cleanup(s.close)
 	return s
 }
@@ -162,7 +175,10 @@ func (s *site) push(spec job.Spec) job.ID {
 
 func (s *site) fetch(queue string) job.ID {
 	s.t.Helper()
-	jobs := s.do(&job.Fetch{Namespace: "ns", Queues: []string{queue}, Max: 1, Lease: time.Hour, LeaseSet: true, Door: 2, Holder: holder})[0].Jobs
+	jobs := s.do(&job.Fetch{
+		Namespace: "ns", Queues: []string{queue}, Max: 1, Lease: time.Hour, LeaseSet: true, Door: 2,
+		Holder: holder,
+	})[0].Jobs
 	if len(jobs) != 1 {
 		s.t.Fatal("nothing to fetch")
 	}
@@ -181,7 +197,10 @@ func (s *site) allStates(queue string) map[string]job.ID {
 			Failure: job.Failure{Type: "Boom", Message: "It broke", Backtrace: []string{"a.rb:1", "b.rb:2"}},
 		})
 	}
-	failing("retrying", job.Policy{MaxFails: 5, Backoff: job.Backoff{Unit: time.Hour, Power: 4, Base: time.Second, Jitter: 3}})
+	failing("retrying", job.Policy{
+		MaxFails: 5,
+		Backoff:  job.Backoff{Unit: time.Hour, Power: 4, Base: time.Second, Jitter: 3},
+	})
 	failing("failed", job.Policy{MaxFails: 1, Exhaust: job.ExhaustKeep})
 	failing("dead", job.Policy{MaxFails: 1, Exhaust: job.ExhaustDead})
 	ids["done"] = s.push(job.Spec{Queue: queue, Policy: job.Policy{Keep: true}})
@@ -192,7 +211,10 @@ func (s *site) allStates(queue string) map[string]job.ID {
 	ids["buried"] = s.push(job.Spec{Queue: queue, Body: []byte{0, 1, 255}, BodyKind: job.BodyMsgpack})
 	s.do(&job.Bury{Ref: job.ByID("ns", queue, ids["buried"]), Need: job.NeedAny})
 	ids["scheduled"] = s.push(job.Spec{Queue: queue, Delay: time.Hour})
-	ids["ready"] = s.push(job.Spec{Queue: queue, Key: "key-" + queue, Type: "Mail", Body: []byte(`{"to":"ann"}`), BodyKind: job.BodyJSON, Origin: 3})
+	ids["ready"] = s.push(job.Spec{
+		Queue: queue, Key: "key-" + queue, Type: "Mail", Body: []byte(`{"to":"ann"}`),
+		BodyKind: job.BodyJSON, Origin: 3,
+	})
 	ready, err := s.engine.Get(job.ByID("ns", queue, ids["ready"]))
 	if err != nil {
 		s.t.Fatal(err)
@@ -365,6 +387,9 @@ func (fakeCluster) Remove(string) error       { return nil }
 func (fakeCluster) Status() api.ClusterStatus {
 	return api.ClusterStatus{Node: "a", Leader: "a", Term: 3, Nodes: []api.ClusterNode{
 		{Name: "a", Addr: "127.0.0.1:1", Role: api.RoleLeader, Reachable: true, Version: "1.2.3", LogBytes: 1 << 20},
-		{Name: "b", Addr: "127.0.0.1:2", Role: api.RoleStandby, About: "connection <b>refused</b>", LagEntries: 7, LagSeconds: 1.5, SettingsDiffer: []string{"faktory.dead_max"}},
+		{
+			Name: "b", Addr: "127.0.0.1:2", Role: api.RoleStandby, About: "connection <b>refused</b>", LagEntries: 7,
+			LagSeconds: 1.5, SettingsDiffer: []string{"faktory.dead_max"},
+		},
 	}}
 }

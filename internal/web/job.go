@@ -68,7 +68,8 @@ func (h *handler) job(v *visit) error {
 			return v.redirect(link("/jobs", "namespace", namespace, "ref", q.Get("id")))
 		default:
 			return refuse(http.StatusNotFound, "There is no such job",
-				"job "+q.Get("id")+" is not in namespace "+namespace+": it may have been acked, deleted or have expired.")
+				"job "+q.Get("id")+" is not in namespace "+namespace+": it may have been acked, "+
+					"deleted or have expired.")
 		}
 	}
 	d, err := h.service.Job(namespace, queue, id)
@@ -133,7 +134,10 @@ func timeline(d *api.JobDetail) []event {
 		if f.Type != "" {
 			text = f.Type + ": " + f.Message
 		}
-		add(f.At, event{Title: cmp.Or(failureTexts[f.Kind], "Failed"), Text: text, Backtrace: f.Backtrace, Kind: "failure"})
+		add(f.At, event{
+			Title: cmp.Or(failureTexts[f.Kind], "Failed"), Text: text,
+			Backtrace: f.Backtrace, Kind: "failure",
+		})
 	}
 	current := event{Title: cmp.Or(stateTexts[d.State], d.State), Kind: "now"}
 	if d.Lease != nil {

@@ -45,7 +45,10 @@ var (
 	}
 	listWorker = jobList{"/running", "Its jobs", job.Leased.Name(), "It has no job at the moment."}
 	listFailed = jobList{"/jobs", "Its failed jobs", "", "No job of this type is dead or retrying."}
-	listBatch  = jobList{"/jobs", "Its jobs", "", "None of its jobs is there any more: those that succeed are gone, unless they are kept."}
+	listBatch  = jobList{
+		"/jobs", "Its jobs", "",
+		"None of its jobs is there any more: those that succeed are gone, unless they are kept.",
+	}
 )
 
 // pageRows is how many jobs a page shows.
@@ -157,7 +160,10 @@ func listOf(l jobList, f api.Filter, q url.Values, found *api.JobPage, have int)
 		After: inputOf(f.After), Before: inputOf(f.Before), Actions: actionsFor(f.States), All: allOf(&f, found),
 	}
 	for _, name := range states() {
-		p.States = append(p.States, stateChoice{name, strings.Contains(","+strings.Join(f.States, ",")+",", ","+name+",")})
+		p.States = append(p.States, stateChoice{
+			name,
+			strings.Contains(","+strings.Join(f.States, ",")+",", ","+name+","),
+		})
 	}
 	p.links = paging(l.Path, query, q, found.Next)
 	if found.Next != "" && p.Have < pageRows {

@@ -56,7 +56,10 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
 	at := time.Now().UTC().Truncate(time.Hour).Add(-3 * time.Hour)
-	point, err := json.Marshal(api.Point{At: at, Pushed: 7200, Acked: 3600, Failed: 36, Counts: map[string]uint64{"ready": 5}})
+	point, err := json.Marshal(api.Point{
+		At: at, Pushed: 7200, Acked: 3600, Failed: 36,
+		Counts: map[string]uint64{"ready": 5},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +68,8 @@ func TestHistory(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.page("/history?resolution=1h").text), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.At) != 1 || got.P50[0] != nil || got.At[0] != at.Unix() || got.Pushed[0] != 2 || got.Acked[0] != 1 || got.Failed[0] != 0.01 || got.Ready[0] != 5 || got.Seconds != 3600 {
+	if len(got.At) != 1 || got.P50[0] != nil || got.At[0] != at.Unix() || got.Pushed[0] != 2 || got.Acked[0] != 1 ||
+		got.Failed[0] != 0.01 || got.Ready[0] != 5 || got.Seconds != 3600 {
 		t.Errorf("%+v", got)
 	}
 	if a := s.page("/?period=month"); !strings.Contains(a.text, `<td class="n">7,200</td>`) {
@@ -77,10 +81,14 @@ func TestSummary(t *testing.T) {
 	t.Parallel()
 	past := api.History{Seconds: 10}
 	for i := range 25 {
-		past.Points = append(past.Points, api.Point{At: time.Unix(int64(i)*10, 0), Pushed: 1, Acked: 2, Counts: map[string]uint64{"ready": uint64(i)}})
+		past.Points = append(past.Points, api.Point{
+			At: time.Unix(int64(i)*10, 0), Pushed: 1, Acked: 2,
+			Counts: map[string]uint64{"ready": uint64(i)},
+		})
 	}
 	rows := summary(&past)
-	if len(rows) != 9 || rows[0].Pushed != 1 || rows[0].Ready != 24 || rows[8].Pushed != 3 || rows[8].Acked != 6 || rows[8].Ready != 2 || rows[8].To.Unix() != 30 {
+	if len(rows) != 9 || rows[0].Pushed != 1 || rows[0].Ready != 24 || rows[8].Pushed != 3 || rows[8].Acked != 6 ||
+		rows[8].Ready != 2 || rows[8].To.Unix() != 30 {
 		t.Errorf("%d %+v", len(rows), rows)
 	}
 	if rows := summary(&api.History{}); rows != nil {
@@ -97,7 +105,10 @@ func TestSearchGoesOn(t *testing.T) {
 	s := newSite(t, auth.LoginOptions{})
 	pushes := make([]job.Command, 0, 6000)
 	for i := range cap(pushes) {
-		pushes = append(pushes, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Body: fmt.Appendf(nil, "body %d;", i), BodyKind: job.BodyBytes}})
+		pushes = append(pushes, &job.Push{Spec: job.Spec{
+			Namespace: "ns", Queue: "q",
+			Body: fmt.Appendf(nil, "body %d;", i), BodyKind: job.BodyBytes,
+		}})
 	}
 	s.do(pushes...)
 	a := s.page("/jobs?body=599%3B")
@@ -118,7 +129,8 @@ func TestSearchGoesOn(t *testing.T) {
 		t.Errorf("%d rows in %d parts", rows, parts)
 	}
 	a = s.page("/jobs?body=599%3B")
-	if !regexp.MustCompile(`Looked at [1-5],000 of 6,000 jobs`).MatchString(a.text) || !strings.Contains(a.text, "Go on from here") {
+	if !regexp.MustCompile(`Looked at [1-5],000 of 6,000 jobs`).MatchString(a.text) ||
+		!strings.Contains(a.text, "Go on from here") {
 		t.Error(a.text)
 	}
 	found := 0
@@ -151,7 +163,8 @@ func TestOverviewByProtocol(t *testing.T) {
 		a := s.page("/")
 		checkPage(t, "/", "", a)
 		for _, want := range []string{
-			`<th scope="row">door3</th>`, `<th scope="row">door2</th>`, `<th scope="row">wire</th><td class="n">3</td>`, `<td class="n">200</td>`,
+			`<th scope="row">door3</th>`, `<th scope="row">door2</th>`, `<th scope="row">wire</th><td class="n">3</td>`,
+			`<td class="n">200</td>`,
 			`data-wait="p95_seconds">0 s<`,
 		} {
 			if !strings.Contains(a.text, want) {
@@ -181,7 +194,8 @@ func TestStrip(t *testing.T) {
 	s := newSite(t, auth.LoginOptions{})
 	const hostile = `<b>"q"</b>`
 	s.do(
-		&job.Push{Spec: job.Spec{Namespace: "ns", Queue: hostile}}, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: hostile, Delay: time.Hour}},
+		&job.Push{Spec: job.Spec{Namespace: "ns", Queue: hostile}},
+		&job.Push{Spec: job.Spec{Namespace: "ns", Queue: hostile, Delay: time.Hour}},
 		&job.Pause{Namespace: "ns", Queue: hostile},
 	)
 	s.sampled(func(sample *api.Sample) bool { return len(sample.Concerns) > 0 })
@@ -204,7 +218,10 @@ func TestStrip(t *testing.T) {
 func TestTheme(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
-	for value, want := range map[string]string{"dark": `<html lang="en" data-theme="dark">`, "light": `data-theme="light"`, `"><script>`: `<html lang="en">`} {
+	for value, want := range map[string]string{
+		"dark":  `<html lang="en" data-theme="dark">`,
+		"light": `data-theme="light"`, `"><script>`: `<html lang="en">`,
+	} {
 		s.cookies["millrace_theme"] = value
 		if text := s.page("/queues").text; !strings.Contains(text, want) {
 			t.Errorf("%q: %.200s", value, text)

@@ -27,7 +27,8 @@ func TestLoginIsNeeded(t *testing.T) {
 		}
 	}
 	for route := range new(handler).changers() {
-		a := s.post(strings.ReplaceAll(route, "{id}", "x"), url.Values{"action": {"bury"}, "job": {fmt.Sprintf("n=ns&i=%d", id)}})
+		a := s.post(strings.ReplaceAll(route, "{id}", "x"),
+			url.Values{"action": {"bury"}, "job": {fmt.Sprintf("n=ns&i=%d", id)}})
 		if a.Code != http.StatusUnauthorized || !strings.Contains(a.text, "not logged in") {
 			t.Errorf("%s: %d %s", route, a.Code, a.text)
 		}
@@ -105,7 +106,10 @@ func TestLogin(t *testing.T) {
 func TestLoginLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, secrets)
-	for _, to := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "evil", "/%5cevil", "http:/x", "\x00"} {
+	for _, to := range []string{
+		"https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "",
+		"evil", "/%5cevil", "http:/x", "\x00",
+	} {
 		a := s.post("/login", url.Values{"password": {"operate"}, "to": {to}})
 		if got := a.Header().Get("Location"); a.Code != http.StatusSeeOther || got != "/" {
 			t.Errorf("%q leads to %q", to, got)
@@ -137,7 +141,8 @@ func TestLogoutIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := auth.NewLogin(o)
-		s.handler = httpapi.NewHandler(s.service, httpapi.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Login: l})})
+		s.handler = httpapi.NewHandler(s.service,
+			httpapi.HandlerOptions{Login: l, UI: New(Options{Service: s.service, Login: l})})
 	}
 	code := func(cookie string) int {
 		s.cookies[sessionCookie] = cookie

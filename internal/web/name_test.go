@@ -38,7 +38,10 @@ func (s *site) follow(from answer, path string, pairs ...string) answer {
 // Every page and form works for names that mean something in paths, in queries and in pages.
 func TestOddNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{".", "..", "~.", "a/b", "/", "%2e", "%2e%2e", " ", "a b", "?", "#x", "%", "&a=b", "+", "é", "日本", `<b>"'`, "a/../b"} {
+	for _, name := range []string{
+		".", "..", "~.", "a/b", "/", "%2e", "%2e%2e", " ", "a b", "?", "#x", "%", "&a=b", "+",
+		"é", "日本", `<b>"'`, "a/../b",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, auth.LoginOptions{})
@@ -52,7 +55,8 @@ func testOddName(t *testing.T, s *site, name string) {
 	t.Helper()
 	s.push(job.Spec{Namespace: name, Queue: name, Key: name, Type: name})
 	queue := s.follow(s.page("/queues"), "/below/queue", "namespace", name, "queue", name)
-	if want := "<title>Queue " + html.EscapeString(name); !strings.Contains(html.UnescapeString(queue.text), html.UnescapeString(want)) {
+	if want := "<title>Queue " + html.EscapeString(name); !strings.Contains(html.UnescapeString(queue.text),
+		html.UnescapeString(want)) {
 		t.Errorf("another page: %s", queue.text)
 	}
 	press := func(from answer, action string, pairs ...string) answer {

@@ -110,7 +110,10 @@ func (h *handler) work(p *overviewPage) error {
 	row := func(part *api.Part) workRow {
 		return workRow{
 			Sums: true, Wait: part.Wait,
-			Rates: api.Rates{Pushed: float64(part.Pushed), Fetched: float64(part.Fetched), Acked: float64(part.Acked), Failed: float64(part.Failed)},
+			Rates: api.Rates{
+				Pushed: float64(part.Pushed), Fetched: float64(part.Fetched), Acked: float64(part.Acked),
+				Failed: float64(part.Failed),
+			},
 		}
 	}
 	for i := range past.Queues[:min(len(past.Queues), busiestShown)] {
@@ -155,7 +158,10 @@ func summary(past *api.History) []historyRow {
 	each := max(1, (len(points)+historyRows-1)/historyRows)
 	for chunk := range slices.Chunk(points, each) {
 		last := &chunk[len(chunk)-1]
-		row := historyRow{From: chunk[0].At, To: last.At.Add(time.Duration(past.Seconds * float64(time.Second))), Ready: last.Counts["ready"]}
+		row := historyRow{
+			From: chunk[0].At, To: last.At.Add(time.Duration(past.Seconds * float64(time.Second))),
+			Ready: last.Counts["ready"],
+		}
 		for i := range chunk {
 			p := &chunk[i]
 			row.Pushed += p.Pushed

@@ -26,27 +26,49 @@ func (s *site) addresses(ids map[string]job.ID) map[string][]string {
 	batch := s.do(&job.NewBatch{Namespace: "ns", Text: "nightly", OpenFor: time.Hour})[0].Batch
 	bulk := s.post("/jobs/act", url.Values{"scope": {"all"}, "action": {"bury"}, "queue": {"none"}, "confirm": {"yes"}})
 	s.do(&job.SetSchedules{Entries: []job.Schedule{
-		{Namespace: "ns", Name: "nightly", When: "@daily", Zone: "Asia/Tokyo", Job: job.Spec{Queue: "q", Type: "Report"}},
+		{
+			Namespace: "ns", Name: "nightly", When: "@daily", Zone: "Asia/Tokyo",
+			Job: job.Spec{Queue: "q", Type: "Report"},
+		},
 		{Namespace: "ns", Name: "off", When: "@hourly", Paused: true, Job: job.Spec{Queue: "q"}},
 	}})
 	s.do(&job.RunSchedule{Namespace: "ns", Name: "nightly"})
 	jobs := []string{}
 	for _, id := range ids {
-		jobs = append(jobs, fmt.Sprintf("/job?namespace=ns&id=%d", id), fmt.Sprintf("/job?namespace=ns&queue=q&id=%d&as=hex&result_as=text", id))
+		jobs = append(jobs, fmt.Sprintf("/job?namespace=ns&id=%d", id),
+			fmt.Sprintf("/job?namespace=ns&queue=q&id=%d&as=hex&result_as=text", id))
 	}
 	return map[string][]string{
-		"/{$}":    {"/", "/?period=hour", "/?period=day", "/?period=month"},
-		"/queues": {"/queues", "/queues?namespace=ns", "/queues?name=nowhere"}, "/queue": {"/queue?namespace=ns&queue=q"}, "/failures": {"/failures", "/failures?namespace=ns&queue=q", "/failures?queue=none"},
+		"/{$}":      {"/", "/?period=hour", "/?period=day", "/?period=month"},
+		"/queues":   {"/queues", "/queues?namespace=ns", "/queues?name=nowhere"},
+		"/queue":    {"/queue?namespace=ns&queue=q"},
+		"/failures": {"/failures", "/failures?namespace=ns&queue=q", "/failures?queue=none"},
 		"/jobs": {
-			"/jobs", "/jobs?state=ready&state=dead", "/jobs?error=broke", "/jobs?body=ann&type=Mail", "/jobs?ref=key-q", "/jobs?queue=none",
+			"/jobs", "/jobs?state=ready&state=dead", "/jobs?error=broke", "/jobs?body=ann&type=Mail", "/jobs?ref=key-q",
+			"/jobs?queue=none",
 			"/jobs?after=2020-01-02T03:04&before=2120-01-02T03:04:05&time=since",
 		},
-		"/scheduled": {"/scheduled"}, "/retries": {"/retries"}, "/dead": {"/dead", "/dead?queue=none"}, "/running": {"/running"},
-		"/job": jobs, "/bulk": {"/bulk"}, "/bulk/{id}": {bulk.Header().Get("Location")},
-		"/workers": {"/workers"}, "/worker": {"/worker?holder=" + s.holder("q", ids["running"]), "/worker?holder=%3Cb%3E"}, "/connections": {"/connections"}, "/batches": {"/batches", "/batches?namespace=ns"},
-		"/cron": {"/cron"}, "/cron/entry": {"/cron/entry?namespace=ns&name=nightly", "/cron/entry?namespace=ns&name=off"},
-		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"}, "/activity": {"/activity"}, "/help": {"/help"}, "/types": {"/types", "/types?period=hour"}, "/type": {"/type?type=Mail", "/type?type=%3Cb%3E&period=day"},
-		"/push": {"/push", "/push?namespace=ns&queue=q", fmt.Sprintf("/push?namespace=ns&queue=q&id=%d", ids["dead"])}, "/cluster": {"/cluster"}, "/tokens": {"/tokens", "/tokens?namespace=ns&pool=fast"}, "/settings": {"/settings", "/settings?find=password"},
+		"/scheduled": {"/scheduled"}, "/retries": {"/retries"}, "/dead": {"/dead", "/dead?queue=none"},
+		"/running": {"/running"},
+		"/job":     jobs, "/bulk": {"/bulk"}, "/bulk/{id}": {bulk.Header().Get("Location")},
+		"/workers": {"/workers"}, "/worker": {
+			"/worker?holder=" + s.holder("q", ids["running"]),
+			"/worker?holder=%3Cb%3E",
+		}, "/connections": {"/connections"},
+		"/batches": {"/batches", "/batches?namespace=ns"},
+		"/cron":    {"/cron"}, "/cron/entry": {
+			"/cron/entry?namespace=ns&name=nightly",
+			"/cron/entry?namespace=ns&name=off",
+		},
+		"/batch": {fmt.Sprintf("/batch?namespace=ns&id=%d", batch)}, "/storage": {"/storage"},
+		"/activity": {"/activity"}, "/help": {"/help"}, "/types": {"/types", "/types?period=hour"},
+		"/type": {"/type?type=Mail", "/type?type=%3Cb%3E&period=day"},
+		"/push": {
+			"/push", "/push?namespace=ns&queue=q",
+			fmt.Sprintf("/push?namespace=ns&queue=q&id=%d", ids["dead"]),
+		},
+		"/cluster": {"/cluster"}, "/tokens": {"/tokens", "/tokens?namespace=ns&pool=fast"},
+		"/settings": {"/settings", "/settings?find=password"},
 	}
 }
 
@@ -75,10 +97,12 @@ var (
 // checkPage asserts what every page owes: the policy, nothing inline, links below the prefix.
 func checkPage(t *testing.T, target, prefix string, a answer) {
 	t.Helper()
-	if got := a.Header().Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'none'") || strings.Contains(got, "unsafe") {
+	if got := a.Header().Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'none'") ||
+		strings.Contains(got, "unsafe") {
 		t.Errorf("%s: policy %q", target, got)
 	}
-	if a.Header().Get("X-Content-Type-Options") != "nosniff" || a.Header().Get("Cache-Control") != "no-store" || a.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+	if a.Header().Get("X-Content-Type-Options") != "nosniff" || a.Header().Get("Cache-Control") != "no-store" ||
+		a.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("%s: headers %v", target, a.Header())
 	}
 	for _, m := range scriptPattern.FindAllStringSubmatch(a.text, -1) {
@@ -103,7 +127,8 @@ func checkPage(t *testing.T, target, prefix string, a answer) {
 		}
 		seen[m[1]] = true
 	}
-	if strings.Count(a.text, "<h1") != 1 || !strings.Contains(a.text, `<html lang="en">`) || !strings.Contains(a.text, `href="#main"`) || strings.Contains(a.text, "ZgotmplZ") {
+	if strings.Count(a.text, "<h1") != 1 || !strings.Contains(a.text, `<html lang="en">`) ||
+		!strings.Contains(a.text, `href="#main"`) || strings.Contains(a.text, "ZgotmplZ") {
 		t.Errorf("%s: %s", target, a.text)
 	}
 }
@@ -155,9 +180,18 @@ func TestPagesSay(t *testing.T) {
 		target string
 		want   []string
 	}{
-		{"/queues", []string{`<span class="badge">paused</span>`, `name="action" value="resume"`, `state=running">1</a>`}},
-		{"/queue?namespace=ns&queue=q", []string{`<dt>pushed</dt><dd class="n">9</dd>`, "door3", "until", "Bring dead jobs back"}},
-		{"/jobs?state=dead", []string{fmt.Sprintf(`>%d</a>`, ids["dead"]), "Boom: It broke", `<span class="state dead">dead</span>`, "all 1 that match"}},
+		{"/queues", []string{
+			`<span class="badge">paused</span>`, `name="action" value="resume"`,
+			`state=running">1</a>`,
+		}},
+		{"/queue?namespace=ns&queue=q", []string{
+			`<dt>pushed</dt><dd class="n">9</dd>`, "door3", "until",
+			"Bring dead jobs back",
+		}},
+		{"/jobs?state=dead", []string{
+			fmt.Sprintf(`>%d</a>`, ids["dead"]), "Boom: It broke",
+			`<span class="state dead">dead</span>`, "all 1 that match",
+		}},
 		{"/jobs?ref=key-q", []string{fmt.Sprintf(`>%d</a>`, ids["ready"]), `{&#34;to&#34;:&#34;ann&#34;}`}},
 		{"/jobs?body=ann", []string{fmt.Sprintf(`>%d</a>`, ids["ready"])}},
 		{"/jobs?error=BROKE&state=failed", []string{fmt.Sprintf(`>%d</a>`, ids["failed"])}},
@@ -166,16 +200,35 @@ func TestPagesSay(t *testing.T) {
 		{"/running", []string{"worker-1", "59 min", "door2"}},
 		{"/scheduled", []string{">in 59 min"}},
 		{"/retries", []string{"Boom: It broke", "1 failed"}},
-		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["ready"]), []string{"&#34;to&#34;: &#34;ann&#34;", "through door3", "key-q", "wait for this job"}},
-		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["dead"]), []string{"a.rb:1\nb.rb:2", "Without attempts left</dt><dd>dead"}},
-		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["buried"]), []string{`aria-label="Body">0` + "\n1\n-1</pre>", "<strong>decoded</strong>"}},
+		{
+			fmt.Sprintf("/job?namespace=ns&id=%d", ids["ready"]),
+			[]string{"&#34;to&#34;: &#34;ann&#34;", "through door3", "key-q", "wait for this job"},
+		},
+		{
+			fmt.Sprintf("/job?namespace=ns&id=%d", ids["dead"]),
+			[]string{"a.rb:1\nb.rb:2", "Without attempts left</dt><dd>dead"},
+		},
+		{
+			fmt.Sprintf("/job?namespace=ns&id=%d", ids["buried"]),
+			[]string{`aria-label="Body">0` + "\n1\n-1</pre>", "<strong>decoded</strong>"},
+		},
 		{fmt.Sprintf("/job?namespace=ns&id=%d&as=hex", ids["buried"]), []string{"00000000  00 01 ff"}},
-		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["done"]), []string{"&#34;answer&#34;: 42", "pushed without a body"}},
+		{
+			fmt.Sprintf("/job?namespace=ns&id=%d", ids["done"]),
+			[]string{"&#34;answer&#34;: 42", "pushed without a body"},
+		},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["running"]), []string{"held by worker-1", "Its lease ends"}},
 		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["blocked"]), []string{fmt.Sprintf(`>%d</a>`, ids["ready"])}},
-		{fmt.Sprintf("/job?namespace=ns&id=%d", ids["retrying"]), []string{"n<sup>4</sup> × 1 h + 1 s + a random part", ">Due<"}},
+		{
+			fmt.Sprintf("/job?namespace=ns&id=%d", ids["retrying"]),
+			[]string{"n<sup>4</sup> × 1 h + 1 s + a random part", ">Due<"},
+		},
 		{"/workers", []string{"host:42", "5.0 MiB", "blue"}},
-		{"/cluster", []string{"a leads, in term 3", "Node b cannot be reached", "Node b has other settings than node a: <code>faktory.dead_max</code>", "connection &lt;b&gt;refused", "Have another node lead"}},
+		{"/cluster", []string{
+			"a leads, in term 3", "Node b cannot be reached",
+			"Node b has other settings than node a: <code>faktory.dead_max</code>", "connection &lt;b&gt;refused",
+			"Have another node lead",
+		}},
 		{"/connections", []string{"127.0.0.1:1", `<td class="n">7</td>`}},
 		{"/settings?find=operators", []string{"web.password", "***"}},
 		{"/storage", []string{"somewhere", "3.0 GiB"}},
@@ -197,25 +250,37 @@ func TestHostileContent(t *testing.T) {
 	t.Parallel()
 	const evil = `</pre></script><script>alert(1)</script><img src=x onerror="alert(2)">'"` + "`"
 	s := newSite(t, auth.LoginOptions{})
-	bodies := [][]byte{[]byte(evil), []byte(`{"a":"` + strings.ReplaceAll(evil, `"`, `\"`) + `"}`), {0xff, '<', 's', 'c', 'r', 'i', 'p', 't', '>'}, []byte("\u202e<b>"), []byte("[[[[1]]]]")}
+	bodies := [][]byte{
+		[]byte(evil), []byte(`{"a":"` + strings.ReplaceAll(evil, `"`, `\"`) + `"}`),
+		{0xff, '<', 's', 'c', 'r', 'i', 'p', 't', '>'},
+		[]byte("\u202e<b>"), []byte("[[[[1]]]]"),
+	}
 	var ids []job.ID
 	for i, body := range bodies {
 		ids = append(ids, s.push(job.Spec{
-			Namespace: evil, Queue: evil, Key: evil + fmt.Sprint(i), Type: evil, Group: evil, Body: body, BodyKind: job.BodyBytes,
-			Policy: job.Policy{MaxFails: 2, Backoff: job.Backoff{Unit: time.Hour}}, Lock: fmt.Sprint(evil, i), LockFor: time.Hour,
+			Namespace: evil, Queue: evil, Key: evil + fmt.Sprint(i), Type: evil, Group: evil, Body: body,
+			BodyKind: job.BodyBytes,
+			Policy:   job.Policy{MaxFails: 2, Backoff: job.Backoff{Unit: time.Hour}}, Lock: fmt.Sprint(evil, i),
+			LockFor: time.Hour,
 		}))
-		s.do(&job.Fail{Ref: job.ByID(evil, evil, ids[i]), Need: job.NeedAny, Failure: job.Failure{Type: evil, Message: evil, Backtrace: []string{evil}}})
+		s.do(&job.Fail{
+			Ref: job.ByID(evil, evil, ids[i]), Need: job.NeedAny,
+			Failure: job.Failure{Type: evil, Message: evil, Backtrace: []string{evil}},
+		})
 	}
 	s.workers.workers[0].ID, s.workers.workers[0].Hostname = evil, evil
 	name := url.QueryEscape(evil)
 	targets := []string{
-		"/", "/queues", "/queues?namespace=" + name + "&name=" + name, "/queue?namespace=" + name + "&queue=" + name, "/jobs", "/retries", "/workers",
-		"/jobs?ref=" + name, "/jobs?error=" + name + "&body=" + name + "&type=" + name, "/batches?namespace=" + name, "/settings?find=" + name,
+		"/", "/queues", "/queues?namespace=" + name + "&name=" + name, "/queue?namespace=" + name + "&queue=" + name,
+		"/jobs", "/retries", "/workers",
+		"/jobs?ref=" + name, "/jobs?error=" + name + "&body=" + name + "&type=" + name, "/batches?namespace=" + name,
+		"/settings?find=" + name,
 		"/login?to=" + name,
 	}
 	for _, id := range ids {
 		for _, as := range []string{"", "json", "text", "hex", evil} {
-			targets = append(targets, fmt.Sprintf("/job?namespace=%s&id=%d&as=%s&result_as=%s", name, id, url.QueryEscape(as), url.QueryEscape(as)))
+			targets = append(targets, fmt.Sprintf("/job?namespace=%s&id=%d&as=%s&result_as=%s", name, id,
+				url.QueryEscape(as), url.QueryEscape(as)))
 		}
 	}
 	for _, target := range targets {
@@ -229,12 +294,17 @@ func TestHostileContent(t *testing.T) {
 		checkPage(t, target, "", a)
 	}
 	a := s.page(fmt.Sprintf("/job/body?namespace=%s&id=%d", name, ids[0]))
-	if a.text != evil || a.Header().Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment") {
+	if a.text != evil || a.Header().Get("Content-Type") != "application/octet-stream" ||
+		!strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment") {
 		t.Errorf("%v %q", a.Header(), a.text)
 	}
-	confirm := s.post("/queues/act", url.Values{"namespace": {evil}, "queue": {evil}, "action": {"remove"}, "back": {"//evil.example/"}})
+	confirm := s.post("/queues/act", url.Values{
+		"namespace": {evil}, "queue": {evil}, "action": {"remove"},
+		"back": {"//evil.example/"},
+	})
 	checkPage(t, "confirm", "", confirm)
-	if done := s.submit(confirm.form(t, "confirm")); done.Code != http.StatusOK || !strings.Contains(done.text, "Removed queue &lt;/pre&gt;") {
+	if done := s.submit(confirm.form(t, "confirm")); done.Code != http.StatusOK ||
+		!strings.Contains(done.text, "Removed queue &lt;/pre&gt;") {
 		t.Errorf("%d %s", done.Code, done.text)
 	}
 }
@@ -250,7 +320,8 @@ func TestRefusals(t *testing.T) {
 	if next == nil {
 		t.Fatal("no next page")
 	}
-	if a := s.page("/queues?cursor=" + next[1]); !strings.Contains(a.text, ">q59</a>") || strings.Contains(a.text, ">q00</a>") || !strings.Contains(a.text, ">First page</a>") {
+	if a := s.page("/queues?cursor=" + next[1]); !strings.Contains(a.text, ">q59</a>") ||
+		strings.Contains(a.text, ">q00</a>") || !strings.Contains(a.text, ">First page</a>") {
 		t.Error(a.text)
 	}
 	tests := []struct {
@@ -363,7 +434,8 @@ func TestVendored(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(text)
-		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(f.Name()) + ` \|.*\| ` + hex.EncodeToString(sum[:]) + ` \|$`)
+		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(f.Name()) + ` \|.*\| ` +
+			hex.EncodeToString(sum[:]) + ` \|$`)
 		if !row.Match(readme) {
 			t.Errorf("%s has the hash %x, which the README does not name", f.Name(), sum)
 		}
@@ -381,7 +453,8 @@ func TestQueueDetails(t *testing.T) {
 	ids := s.allStates("q")
 	text := s.page("/queue?namespace=ns&queue=q").text
 	for _, part := range []string{
-		`data-history="/history?namespace=ns&amp;period=hour&amp;queue=q"`, fmt.Sprintf(`>%d</a></th><td><span class="state ready">`, ids["ready"]),
+		`data-history="/history?namespace=ns&amp;period=hour&amp;queue=q"`,
+		fmt.Sprintf(`>%d</a></th><td><span class="state ready">`, ids["ready"]),
 		"It broke", "Retry all 2", "Who works on it", "1 running", `<details class="danger">`, `&amp;period=day"`,
 	} {
 		if !strings.Contains(text, part) {
@@ -392,7 +465,10 @@ func TestQueueDetails(t *testing.T) {
 		Seconds float64 `json:"seconds"`
 		At      []int64 `json:"at"`
 	}
-	for target, seconds := range map[string]float64{"/history?namespace=ns&queue=q": 60, "/history?namespace=ns&queue=q&period=month": 21600, "/history": 10} {
+	for target, seconds := range map[string]float64{
+		"/history?namespace=ns&queue=q":              60,
+		"/history?namespace=ns&queue=q&period=month": 21600, "/history": 10,
+	} {
 		if err := json.Unmarshal([]byte(s.page(target).text), &series); err != nil || series.Seconds != seconds {
 			t.Errorf("%s: %+v, %v", target, series, err)
 		}

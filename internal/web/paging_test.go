@@ -19,7 +19,10 @@ func TestPaging(t *testing.T) {
 	var cmds []job.Command
 	const parts = trailMax + 3
 	for i := range parts*pageRows - 20 {
-		cmds = append(cmds, &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q", Body: fmt.Appendf(nil, "body %d", i), BodyKind: job.BodyBytes}})
+		cmds = append(cmds, &job.Push{Spec: job.Spec{
+			Namespace: "ns", Queue: "q", Body: fmt.Appendf(nil, "body %d", i),
+			BodyKind: job.BodyBytes,
+		}})
 	}
 	s.do(cmds...)
 	rows := regexp.MustCompile(`aria-label="Choose job (\d+)"`)
@@ -73,12 +76,24 @@ func TestPagingLinks(t *testing.T) {
 		asked, next string
 		want        links
 	}{
-		"all of it":  {"", "", links{"", "", "", "/l?state=dead"}},
-		"the first":  {"", "B", links{"", "", "/l?cursor=B&state=dead&trail=", "/l?state=dead"}},
-		"the second": {"cursor=B&trail=", "C", links{"/l?state=dead", "/l?state=dead", "/l?cursor=C&state=dead&trail=B&trail=", "/l?cursor=B&state=dead&trail="}},
-		"the third":  {"cursor=C&trail=B&trail=", "", links{"/l?state=dead", "/l?cursor=B&state=dead&trail=", "", "/l?cursor=C&state=dead&trail=B&trail="}},
-		"shared":     {"cursor=C", "", links{"/l?state=dead", "", "", "/l?cursor=C&state=dead"}},
-		"within":     {"cursor=X&from=B&trail=", "C", links{"/l?state=dead", "/l?state=dead", "/l?cursor=C&state=dead&trail=B&trail=", "/l?cursor=B&state=dead&trail="}},
+		"all of it": {"", "", links{"", "", "", "/l?state=dead"}},
+		"the first": {"", "B", links{"", "", "/l?cursor=B&state=dead&trail=", "/l?state=dead"}},
+		"the second": {"cursor=B&trail=", "C", links{
+			"/l?state=dead", "/l?state=dead",
+			"/l?cursor=C&state=dead&trail=B&trail=", "/l?cursor=B&state=dead&trail=",
+		}},
+		"the third": {
+			"cursor=C&trail=B&trail=", "",
+			links{"/l?state=dead", "/l?cursor=B&state=dead&trail=", "", "/l?cursor=C&state=dead&trail=B&trail="},
+		},
+		"shared": {"cursor=C", "", links{"/l?state=dead", "", "", "/l?cursor=C&state=dead"}},
+		"within": {
+			"cursor=X&from=B&trail=", "C",
+			links{
+				"/l?state=dead", "/l?state=dead", "/l?cursor=C&state=dead&trail=B&trail=",
+				"/l?cursor=B&state=dead&trail=",
+			},
+		},
 	} {
 		asked, err := url.ParseQuery(tt.asked)
 		if err != nil {

@@ -26,7 +26,10 @@ func bodyKinds() map[string]string {
 
 func (h *handler) pushForm(v *visit) error {
 	q := v.r.URL.Query()
-	p := pushPage{Namespace: cmp.Or(q.Get("namespace"), "default"), Queue: q.Get("queue"), Retry: api.RetryDefault, Kind: "json"}
+	p := pushPage{
+		Namespace: cmp.Or(q.Get("namespace"), "default"), Queue: q.Get("queue"),
+		Retry: api.RetryDefault, Kind: "json",
+	}
 	if q.Get("id") != "" {
 		id, err := idOf(q.Get("id"))
 		if err != nil {
@@ -36,7 +39,8 @@ func (h *handler) pushForm(v *visit) error {
 		if err != nil {
 			return err
 		}
-		p.Queue, p.Type, p.Kind, p.From = d.Queue, d.Type, cmp.Or(d.BodyKind, "none"), jobLink(d.Namespace, d.Queue, d.ID)
+		p.Queue, p.Type, p.Kind, p.From = d.Queue, d.Type, cmp.Or(d.BodyKind,
+			"none"), jobLink(d.Namespace, d.Queue, d.ID)
 		if api.ActionRetry.Applies(d.State) {
 			p.Replace = targetText(&d.JobRow)
 		}
@@ -69,7 +73,10 @@ func (h *handler) push(v *visit) error {
 	if err != nil {
 		return refuse(http.StatusBadRequest, "This is no number of seconds", "Nothing was done.")
 	}
-	n := api.NewJob{Type: form.Get("type"), Retry: &retry, Delay: delay, Payload: api.Payload{BodyKind: form.Get("kind")}}
+	n := api.NewJob{
+		Type: form.Get("type"), Retry: &retry, Delay: delay,
+		Payload: api.Payload{BodyKind: form.Get("kind")},
+	}
 	// A browser ends every line of a field with \r\n, whatever was there.
 	if text := strings.ReplaceAll(form.Get("body"), "\r\n", "\n"); n.BodyKind != "none" {
 		n.BodyText = &text

@@ -17,8 +17,14 @@ import (
 func TestPushForm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
-	form := url.Values{"namespace": {"ns"}, "queue": {"q"}, "type": {"Mail"}, "kind": {"json"}, "body": {`{"to":"<b>ann</b>"}`}, "retry": {"3"}, "delay": {""}}
-	for change, status := range map[string]int{"body={": 400, "kind=odd": 400, "retry=x": 400, "delay=x": 400, "queue=": 400, "replace=x": 400} {
+	form := url.Values{
+		"namespace": {"ns"}, "queue": {"q"}, "type": {"Mail"}, "kind": {"json"},
+		"body": {`{"to":"<b>ann</b>"}`}, "retry": {"3"}, "delay": {""},
+	}
+	for change, status := range map[string]int{
+		"body={": 400, "kind=odd": 400, "retry=x": 400, "delay=x": 400,
+		"queue=": 400, "replace=x": 400,
+	} {
 		name, value, _ := strings.Cut(change, "=")
 		wrong := maps.Clone(form)
 		wrong.Set(name, value)
@@ -33,7 +39,8 @@ func TestPushForm(t *testing.T) {
 			t.Errorf("the page of the job lacks %q:\n%s", part, page)
 		}
 	}
-	if text := s.page("/activity").text; !strings.Contains(text, "push to queue q") || !strings.Contains(text, "web UI") {
+	if text := s.page("/activity").text; !strings.Contains(text, "push to queue q") ||
+		!strings.Contains(text, "web UI") {
 		t.Errorf("the activity: %s", text)
 	}
 
@@ -47,11 +54,16 @@ func TestPushForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	form = url.Values{"namespace": {"ns"}, "queue": {"states"}, "kind": {"bytes"}, "body": {"alive\r\nagain"}, "retry": {"0"}, "replace": {targetText(&dead.JobRow)}}
-	if to := s.post("/push", form).Header().Get("Location"); !strings.Contains(s.page(to).text, "deleted the earlier one") || s.state(ids["dead"]) != "gone" {
+	form = url.Values{
+		"namespace": {"ns"}, "queue": {"states"}, "kind": {"bytes"}, "body": {"alive\r\nagain"},
+		"retry": {"0"}, "replace": {targetText(&dead.JobRow)},
+	}
+	if to := s.post("/push", form).Header().Get("Location"); !strings.Contains(s.page(to).text,
+		"deleted the earlier one") || s.state(ids["dead"]) != "gone" {
 		t.Errorf("it is %s", s.state(ids["dead"]))
 	}
-	if jobs, err := s.service.Jobs(api.Filter{Queue: "states", Body: "alive\nagain"}, api.PageOf{}); err != nil || len(jobs.Jobs) != 1 {
+	if jobs, err := s.service.Jobs(api.Filter{Queue: "states", Body: "alive\nagain"}, api.PageOf{}); err != nil ||
+		len(jobs.Jobs) != 1 {
 		t.Errorf("%+v, %v", jobs, err)
 	}
 	if text := s.page("/failures?namespace=ns&queue=states").text; strings.Contains(text, "1 dead") {
@@ -60,7 +72,8 @@ func TestPushForm(t *testing.T) {
 	if a := s.get(fmt.Sprintf("/push?namespace=ns&queue=states&id=%d", ids["buried"])); a.Code != http.StatusConflict {
 		t.Errorf("a body that is no text: %d", a.Code)
 	}
-	if text := s.page(fmt.Sprintf("/push?namespace=ns&queue=states&id=%d", ids["ready"])).text; strings.Contains(text, "delete the job") {
+	if text := s.page(fmt.Sprintf("/push?namespace=ns&queue=states&id=%d", ids["ready"])).text; strings.Contains(text,
+		"delete the job") {
 		t.Error("a ready job is not to be replaced")
 	}
 }

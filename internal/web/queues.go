@@ -243,11 +243,13 @@ var queueActions = map[string]queueAction{
 	},
 	"empty": {
 		question: "Delete all jobs of the queue?", button: "Delete all jobs", do: (*handler).emptyQueue,
-		about: "All its jobs are deleted, in every state, running ones too. The queue, its settings and counters stay. This cannot be undone.",
+		about: "All its jobs are deleted, in every state, running ones too. The queue, its settings and counters " +
+			"stay. This cannot be undone.",
 	},
 	"remove": {
 		question: "Remove the queue?", button: "Remove the queue", do: (*handler).removeQueue,
-		about: "The queue is removed with all its jobs in every state, its settings and counters. This cannot be undone.",
+		about: "The queue is removed with all its jobs in every state, its settings and counters. This " +
+			"cannot be undone.",
 	},
 	"respawn": {do: (*handler).respawnQueue},
 	"limit":   {do: (*handler).limitQueue},

@@ -29,10 +29,12 @@ func TestWorkerPage(t *testing.T) {
 		}
 	}
 	text := s.page(self).text
-	if !strings.Contains(text, "w&lt;1&gt;") || !strings.Contains(text, "app-01") || !strings.Contains(text, "Mine") || strings.Contains(text, "Other") {
+	if !strings.Contains(text, "w&lt;1&gt;") || !strings.Contains(text, "app-01") || !strings.Contains(text, "Mine") ||
+		strings.Contains(text, "Other") {
 		t.Errorf("its page: %s", text)
 	}
-	if text := s.page("/worker?holder=" + s.holder("q", other)).text; !strings.Contains(text, "has not introduced itself") || !strings.Contains(text, "Other") {
+	if text := s.page("/worker?holder=" + s.holder("q", other)).text; !strings.Contains(text,
+		"has not introduced itself") || !strings.Contains(text, "Other") {
 		t.Errorf("the page of another: %s", text)
 	}
 	if a := s.get("/worker"); a.Code != http.StatusNotFound {
@@ -66,7 +68,8 @@ func TestBatchAndBlockedPages(t *testing.T) {
 	}
 	second := s.push(job.Spec{Queue: "b", BlockedBy: []job.Blocker{{QueueNum: j.QueueNum, ID: first}}})
 	text = s.page(jobLink("ns", "b", second)).text
-	if !strings.Contains(text, "What it waits for") || !strings.Contains(text, "First&lt;b&gt;") || !strings.Contains(text, html.EscapeString(jobLink("ns", "a", first))) {
+	if !strings.Contains(text, "What it waits for") || !strings.Contains(text, "First&lt;b&gt;") ||
+		!strings.Contains(text, html.EscapeString(jobLink("ns", "a", first))) {
 		t.Errorf("the blocked job: %s", text)
 	}
 }
@@ -76,7 +79,10 @@ func TestBatchAndBlockedPages(t *testing.T) {
 func TestJobWithoutQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, auth.LoginOptions{})
-	plain, numbered := s.push(job.Spec{Queue: "zz", Type: "Plain"}), s.push(job.Spec{Queue: "zz", Type: "Numbered", Numbered: true})
+	plain, numbered := s.push(job.Spec{Queue: "zz", Type: "Plain"}), s.push(job.Spec{
+		Queue: "zz",
+		Type:  "Numbered", Numbered: true,
+	})
 	if text := s.page(jobLink("ns", "", plain)).text; !strings.Contains(text, "Plain") {
 		t.Error(text)
 	}
@@ -88,7 +94,8 @@ func TestJobWithoutQueue(t *testing.T) {
 	if text := s.page(jobLink("ns", "", numbered)).text; !strings.Contains(text, "Numbered") {
 		t.Error(text)
 	}
-	if to := s.get(jobLink("ns", "", plain)).Header().Get("Location"); to != fmt.Sprintf("/jobs?namespace=ns&ref=%d", plain) {
+	if to := s.get(jobLink("ns", "", plain)).Header().Get("Location"); to != fmt.Sprintf("/jobs?namespace=ns&ref=%d",
+		plain) {
 		t.Errorf("led to %q", to)
 	}
 	if a := s.get("/job?namespace=ns"); a.Code != http.StatusNotFound {

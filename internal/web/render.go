@@ -107,10 +107,28 @@ type menuItem struct{ Path, Title string }
 
 // menu are the pages that can be gone to from everywhere.
 var menu = []menuGroup{
-	{"Work", []menuItem{{"/", "Overview"}, {"/queues", "Queues"}, {"/failures", "Failures"}, {"/jobs", "Jobs"}, {"/types", "Types"}, {"/batches", "Batches"}, {"/cron", "Cron"}}},
-	{"Jobs by state", []menuItem{{"/running", "Running"}, {"/scheduled", "Scheduled"}, {"/retries", "Retrying"}, {"/dead", "Dead"}}},
+	{"Work", []menuItem{
+		{"/", "Overview"},
+		{"/queues", "Queues"},
+		{"/failures", "Failures"},
+		{"/jobs", "Jobs"},
+		{"/types", "Types"},
+		{"/batches", "Batches"},
+		{"/cron", "Cron"},
+	}},
+	{"Jobs by state", []menuItem{
+		{"/running", "Running"},
+		{"/scheduled", "Scheduled"},
+		{"/retries", "Retrying"},
+		{"/dead", "Dead"},
+	}},
 	{"Clients", []menuItem{{"/workers", "Workers"}, {"/connections", "Connections"}, {"/tokens", "Tokens"}}},
-	{"Server", []menuItem{{"/bulk", "Bulk actions"}, {"/activity", "Activity"}, {"/storage", "Storage"}, {"/settings", "Settings"}}},
+	{"Server", []menuItem{
+		{"/bulk", "Bulk actions"},
+		{"/activity", "Activity"},
+		{"/storage", "Storage"},
+		{"/settings", "Settings"},
+	}},
 }
 
 // menuFor returns the menu of a server, which has one page more in a cluster.

@@ -73,7 +73,10 @@ func (h *handler) stripOf() *strip {
 	_, checks := h.service.Health()
 	for _, c := range checks {
 		if !c.OK && c.Name != "space" { // of which there is a concern
-			s.Concerns = append(s.Concerns, concern{About: "The server is not ready: " + c.About + ".", Link: "/storage", Level: "bad"})
+			s.Concerns = append(s.Concerns, concern{
+				About: "The server is not ready: " + c.About + ".",
+				Link:  "/storage", Level: "bad",
+			})
 		}
 	}
 	levels := make(map[api.ConcernKind]string)

@@ -61,7 +61,8 @@ func (h *handler) actOnTokens(v *visit) error {
 		if !v.confirmed() {
 			return v.confirm(confirmPage{
 				Question: "Remove the token?", Button: "Remove the token",
-				About: "Token " + t.Masked + " (" + t.Description + ") of namespace " + t.Namespace + ", pool " + t.Pool +
+				About: "Token " + t.Masked + " (" + t.Description + ") of namespace " + t.Namespace +
+					", pool " + t.Pool +
 					". Clients that use it are refused at once. This cannot be undone.",
 			})
 		}

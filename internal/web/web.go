@@ -171,7 +171,10 @@ func refuse(status int, title, detail string) error {
 func (v *visit) fail(err error) {
 	p, ok := errors.AsType[*api.Problem](err)
 	if !ok {
-		p = &api.Problem{Status: http.StatusInternalServerError, Title: "The server is at fault", Detail: "Its log says why."}
+		p = &api.Problem{
+			Status: http.StatusInternalServerError, Title: "The server is at fault",
+			Detail: "Its log says why.",
+		}
 	}
 	if p.Status == http.StatusInternalServerError {
 		v.log.Error("page cannot be shown", slog.String("path", v.r.URL.Path), slog.Any("error", err))

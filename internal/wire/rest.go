@@ -76,7 +76,9 @@ func appendRest(b []byte, j *Job) []byte {
 		name  string
 		value float64
 	}{
-		{"priority", float64(j.Level)}, {"delay_seconds", j.Delay.Seconds()}, {"ttl_seconds", j.TTL.Seconds()},
+		{"priority", float64(j.Level)},
+		{"delay_seconds", j.Delay.Seconds()},
+		{"ttl_seconds", j.TTL.Seconds()},
 		{"lease_seconds", j.Lease.Seconds()},
 	} {
 		if n.value != 0 {

@@ -79,7 +79,8 @@ func iproto(content string) string {
 
 // replied is a reply to a request with a sync.
 func replied(sync byte, status, body string) string {
-	return iproto("\x83\x00\xce\x00\x00" + status + "\x01\xcf\x00\x00\x00\x00\x00\x00\x00" + string([]byte{sync}) + "\x05\xce\x00\x00\x00\x01" + body)
+	return iproto("\x83\x00\xce\x00\x00" + status + "\x01\xcf\x00\x00\x00\x00\x00\x00\x00" + string([]byte{sync}) +
+		"\x05\xce\x00\x00\x00\x01" + body)
 }
 
 // data is a good reply.
@@ -145,7 +146,8 @@ var scripts = map[string]struct {
 		{like("PUSH " + faktoryPush + "\r\n"), "+OK\r\n"},
 		{like(`PUSHB \[` + faktoryPush + "," + faktoryPush + `\]` + "\r\n"), "$2\r\n{}\r\n"},
 		{is("FETCH q\r\n"), "$-1\r\n"},
-		{is("FETCH q\r\n"), "$154\r\n{\"jid\":\"12345678\",\"queue\":\"q\",\"jobtype\":\"t\",\"args\":[" + text + "]}\r\n"},
+		{is("FETCH q\r\n"), "$154\r\n{\"jid\":\"12345678\",\"queue\":\"q\",\"jobtype\":\"t\",\"args\":[" + text +
+			"]}\r\n"},
 		{is(`ACK {"jid":"12345678"}` + "\r\n"), "+OK\r\n"},
 		{like("PUSH .*\r\n"), "-ERR no\r\n"},
 	}},
@@ -163,33 +165,54 @@ var scripts = map[string]struct {
 	"tarantool": {strings.Repeat(" ", 127) + "\n", []step{
 		{is(called(1, "queue.create_tube", "\x93\xa1q\xa4fifo\x81\xadif_not_exists\xc3")), data(1, "\x90")},
 		{is(called(2, "queue.tube.q:put", "\x91"+iprotoText)), data(2, "\xdd\x00\x00\x00\x01\x93\x00\xa1r"+iprotoText)},
-		{is(called(3, "queue.tube.q:put", "\x91"+iprotoText) + called(4, "queue.tube.q:put", "\x91"+iprotoText)), data(4, "\x90") + data(3, "\x90")},
+		{
+			is(called(3, "queue.tube.q:put", "\x91"+iprotoText) + called(4, "queue.tube.q:put", "\x91"+iprotoText)),
+			data(4, "\x90") + data(3, "\x90"),
+		},
 		{is(called(5, "queue.tube.q:take", iprotoSecond)), data(5, "\xdd\x00\x00\x00\x00")},
-		{is(called(6, "queue.tube.q:take", iprotoSecond)), data(6, "\xdd\x00\x00\x00\x01\x93\xcd\x01\x02\xa1t"+iprotoText)},
+		{
+			is(called(6, "queue.tube.q:take", iprotoSecond)),
+			data(6, "\xdd\x00\x00\x00\x01\x93\xcd\x01\x02\xa1t"+iprotoText),
+		},
 		{is(called(7, "queue.tube.q:ack", "\x91\xcd\x01\x02")), data(7, "\x91\x93\xcd\x01\x02\xa1-"+iprotoText)},
 		{is(called(8, "queue.tube.q:put", "\x91"+iprotoText)), replied(8, "\x80\x20", "\x81\x31\xa2no")},
 	}},
 	"lmstfy": {"", []step{
-		{is("PUT /api/bench/q?tries=3 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n" + text), response("201 Created", `{"msg":"published","job_id":"01"}`)},
 		{
-			is("PUT /api/bench/q/bulk?tries=3 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 203\r\n\r\n[" + text + "," + text + "]"),
-			"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1f\r\n{\"msg\":\"published\",\"job_ids\":[]\r\n1\r\n}\r\n0\r\n\r\n",
+			is("PUT /api/bench/q?tries=3 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n" + text),
+			response("201 Created", `{"msg":"published","job_id":"01"}`),
+		},
+		{
+			is("PUT /api/bench/q/bulk?tries=3 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 203\r\n\r\n[" + text +
+				"," + text + "]"),
+			"HTTP/1.1 201 Created\r\nTransfer-Encoding: " +
+				"chunked\r\n\r\n1f\r\n{\"msg\":\"published\",\"job_ids\":[]\r\n1\r\n}\r\n0\r\n\r\n",
 		},
 		{is(lmstfyGet), response("404 Not Found", `{"msg":"no job available"}`)},
 		{is(lmstfyGet), response("200 OK", `{"msg":"new job","namespace":"bench","queue":"q","job_id":"01","data":"`+base64.StdEncoding.EncodeToString([]byte(text))+`"}`)},
-		{is("DELETE /api/bench/q/job/01 HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 204 No Content\r\nX-Request-ID: 1\r\n\r\n"},
+		{
+			is("DELETE /api/bench/q/job/01 HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+			"HTTP/1.1 204 No Content\r\nX-Request-ID: 1\r\n\r\n",
+		},
 		{like("PUT .*"), response("500 Internal Server Error", `{"error":"internal error"}`)},
 	}},
 	"rest": {"", []step{
-		{is(posted("queues/q/jobs", `{"jobs":[`+restJob+`]}`)), response("200 OK", `{"pushed":1,"existed":0,"refused":0}`)},
+		{
+			is(posted("queues/q/jobs", `{"jobs":[`+restJob+`]}`)),
+			response("200 OK", `{"pushed":1,"existed":0,"refused":0}`),
+		},
 		{
 			is(posted("queues/q/jobs", `{"jobs":[`+restJob+","+restJob+`]}`)),
 			response("200 OK", `{"pushed":2,"existed":0,"refused":0}`),
 		},
-		{is(posted("fetch", `{"queues":["q"],"wait_seconds":1,"holder":""}`)), response("200 OK", `{"holder":"1-a","jobs":[]}`)},
+		{
+			is(posted("fetch", `{"queues":["q"],"wait_seconds":1,"holder":""}`)),
+			response("200 OK", `{"holder":"1-a","jobs":[]}`),
+		},
 		{
 			is(posted("fetch", `{"queues":["q"],"wait_seconds":1,"holder":"1-a"}`)),
-			response("200 OK", `{"holder":"1-a","jobs":[{"id":7,"queue":"q","body":{"size":100,"base64":"`+encoded+`"}}]}`),
+			response("200 OK",
+				`{"holder":"1-a","jobs":[{"id":7,"queue":"q","body":{"size":100,"base64":"`+encoded+`"}}]}`),
 		},
 		{is(posted("jobs/7/ack", `{"queue":"q","holder":"1-a"}`)), response("200 OK", `{"id":7,"state":"done"}`)},
 		{is(posted("queues/q/jobs", `{"jobs":[`+restJob+`]}`)), response("503 Service Unavailable", `{"status":503}`)},

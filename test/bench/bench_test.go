@@ -46,7 +46,10 @@ func TestScenarios(t *testing.T) {
 			addr, stop := serveNothing(t, p)
 			defer stop()
 			for _, scenario := range []string{scenarioPush, scenarioBulk, scenarioRoundTrip} {
-				l := &load{addr: addr, scenario: scenario, queue: "q", conns: 3, duration: 100 * time.Millisecond, nothing: true}
+				l := &load{
+					addr: addr, scenario: scenario, queue: "q", conns: 3,
+					duration: 100 * time.Millisecond, nothing: true,
+				}
 				f, err := l.run(t.Context(), p)
 				for ; errors.Is(err, bench.ErrNothingDone) && l.duration < time.Minute; f, err = l.run(t.Context(), p) {
 					l.duration *= 2 // on a busy machine even one job may take a while
@@ -99,7 +102,8 @@ func TestTable(t *testing.T) {
 	r := report{&b}
 	tab := r.table("a", "b", "c", "d")
 	tab.row("x", 1500*time.Microsecond, bench.Seconds(time.Second), allocs(-1))
-	if got, want := b.String(), "| a | b | c | d |\n| --- | --- | --- | --- |\n| x | 1.50 ms | 1000.0 ms | - |\n"; got != want {
+	if got, want := b.String(), "| a | b | c | d |\n| --- | --- | --- | --- |\n| x | 1.50 ms | 1000.0 ms | - "+
+		"|\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -116,7 +120,10 @@ func TestBinary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := harness.Start(t.Context(), harness.Options{Bin: bin, Env: ports, Args: serveArgs(filepath.Join(dir, "data")), Also: []string{"web"}})
+	s, err := harness.Start(t.Context(), harness.Options{
+		Bin: bin, Env: ports,
+		Args: serveArgs(filepath.Join(dir, "data")), Also: []string{"web"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +142,8 @@ func TestBinary(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Server.Durability != "fsync" || !got.Checked || got.Lost != 0 || got.Fetched != 500 || got.Ceiling.Fetched < 500 || got.Ceiling.Addr == got.Addr {
+	if got.Server.Durability != "fsync" || !got.Checked || got.Lost != 0 || got.Fetched != 500 ||
+		got.Ceiling.Fetched < 500 || got.Ceiling.Addr == got.Addr {
 		t.Errorf("%s", text)
 	}
 	ours := &target{name: "ours", protocol: bench.Protocols()[0], web: "http://" + s.Addrs["web"]}
@@ -147,7 +155,8 @@ func TestBinary(t *testing.T) {
 		t.Errorf("%v allocations of a server that has nothing to do, %v", n, err)
 	}
 	b := &wire{profiles: filepath.Join(dir, "profiles")}
-	if err := <-b.profile(t.Context(), ours, load{scenario: scenarioPush, conns: 1, duration: time.Second}); err != nil {
+	if err := <-b.profile(t.Context(), ours,
+		load{scenario: scenarioPush, conns: 1, duration: time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	profiles, err := filepath.Glob(filepath.Join(b.profiles, "*-ours-"+scenarioPush+"-1-0.prof"))

@@ -70,7 +70,8 @@ func benchCluster(ctx context.Context, out report, g *group) error {
 	if err := g.form(ctx); err != nil {
 		return err
 	}
-	out.printf("\nThree nodes, their clients and one disk on this machine, next to a single node that syncs. Each figure is the median of %d runs of %v, the servers taking turns.", g.rounds, g.duration)
+	out.printf("\nThree nodes, their clients and one disk on this machine, next to a single node that syncs. Each "+
+		"figure is the median of %d runs of %v, the servers taking turns.", g.rounds, g.duration)
 	for _, name := range list(g.protocols) {
 		p, err := bench.Find(name)
 		if err == nil {
@@ -152,7 +153,8 @@ func (g *group) agreed(ctx context.Context) (leader string) {
 				LagEntries uint64 `json:"lag_entries"`
 			}
 		}
-		if err := getJSON(ctx, "http://"+n.Addrs["web"]+"/api/v1/cluster", &status); err != nil || i > 0 && status.Leader != leader {
+		if err := getJSON(ctx, "http://"+n.Addrs["web"]+"/api/v1/cluster", &status); err != nil || i > 0 &&
+			status.Leader != leader {
 			return ""
 		}
 		for _, other := range status.Nodes {
@@ -236,7 +238,8 @@ func (g *group) changes(ctx context.Context) error {
 	c := &g.change
 	c.Kills = len(took)
 	c.FailoverMedian, c.FailoverWorst = spread(took)
-	g.out.printf("%d kills -9 of the leader: the first push was acknowledged through another node after %v (median), %v (worst).", c.Kills, c.FailoverMedian, c.FailoverWorst)
+	g.out.printf("%d kills -9 of the leader: the first push was acknowledged through another node after %v (median), "+
+		"%v (worst).", c.Kills, c.FailoverMedian, c.FailoverWorst)
 	if took, err = repeat(ctx, g.transfers, g.transfer); err != nil {
 		return fmt.Errorf("transfer: %w", err)
 	}

@@ -133,7 +133,8 @@ func (d *draining) take(j harness.Job, ok bool, last map[int]int) error {
 	former, more := last[tenant]
 	switch {
 	case before >= d.asked || more && number <= former:
-		return fmt.Errorf("out of order: job %d of tenant %d came after %d when %d had been asked for from %d on", number,
+		return fmt.Errorf("out of order: job %d of tenant %d came after %d when %d had been asked for from %d on",
+			number,
 			tenant, former, d.asked, d.from)
 	case d.seen[at/64]&(1<<(at%64)) != 0:
 		return fmt.Errorf("job %d came twice", number)

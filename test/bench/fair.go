@@ -81,11 +81,13 @@ func (s *scale) fairness(ctx context.Context, dir string) error {
 			return fmt.Errorf("all tenants: %w", err)
 		}
 		beside, drain = append(beside, waits), append(drain, rate)
-		if _, rate, err = s.drainTenants(ctx, filepath.Join(dir, "plain"+strconv.Itoa(round)), &plain, false); err != nil {
+		if _, rate, err = s.drainTenants(ctx, filepath.Join(dir, "plain"+strconv.Itoa(round)), &plain,
+			false); err != nil {
 			return fmt.Errorf("a plain queue: %w", err)
 		}
 		plainDrain = append(plainDrain, rate)
-		if waits, _, err = s.drainTenants(ctx, filepath.Join(dir, "alone"+strconv.Itoa(round)), &alone, true); err != nil {
+		if waits, _, err = s.drainTenants(ctx, filepath.Join(dir, "alone"+strconv.Itoa(round)), &alone,
+			true); err != nil {
 			return fmt.Errorf("small tenants alone: %w", err)
 		}
 		apart = append(apart, waits)
@@ -155,7 +157,8 @@ func (f *fairFigures) table() string {
 		fmt.Sprintf("beside one with %s jobs", grouped(f.Large)), "alone", "ratio")
 	t.row("median wait of their jobs", f.P50, f.AloneP50, ratio(float64(f.P50)/float64(f.AloneP50)))
 	t.row("p99 wait of their jobs", f.P99, f.AloneP99, ratio(f.WaitRatio()))
-	report{&b}.printf("\nAll of it is drained at %s jobs/s, which is %s of the rate of a plain queue with the same jobs.",
+	report{&b}.printf("\nAll of it is drained at %s jobs/s, which is %s of the rate of a plain queue "+
+		"with the same jobs.",
 		rounded(f.Drain), ratio(f.DrainRatio()))
 	return b.String()
 }

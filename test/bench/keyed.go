@@ -105,7 +105,8 @@ func (k *keyed) tell(counts []atomic.Int64) error {
 	if reached == 0 {
 		return fmt.Errorf("pushes do not reach %.2f of their rate within %v of the kill", k.least, k.after)
 	}
-	k.out.printf("\nThe leader was killed at second 0. %.2f of the rate before (median %.0f/s) is reached in second %d after the kill.", k.least, usual, reached)
+	k.out.printf("\nThe leader was killed at second 0. %.2f of the rate before (median %.0f/s) is reached in second "+
+		"%d after the kill.", k.least, usual, reached)
 	return nil
 }
 

@@ -108,6 +108,7 @@ func dispatch(ctx context.Context, args []string) error {
 		_ = flags.Parse(args[1:]) // ends the process itself
 		return runResults(ctx, out, o)
 	default:
-		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers, cluster, keyed, scale or results", args[0])
+		return fmt.Errorf("unknown subcommand %q: want all, engine, wire, peers, cluster, keyed, scale or results",
+			args[0])
 	}
 }

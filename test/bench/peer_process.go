@@ -202,7 +202,8 @@ func startLmstfy(redis ...string) func(ctx context.Context, b *peers, dir string
 		if err := s.run(ctx, dir, addrs[2], b.program("redis-server"), args...); err != nil {
 			return starting(s, err)
 		}
-		conf := fmt.Sprintf("Host = \"127.0.0.1\"\nPort = %s\nAdminHost = \"127.0.0.1\"\nAdminPort = %s\nLogLevel = \"error\"\n[AdminRedis]\nAddr = %q\n[Pool.default]\nAddr = %q\n",
+		conf := fmt.Sprintf("Host = \"127.0.0.1\"\nPort = %s\nAdminHost = \"127.0.0.1\"\nAdminPort = %s\nLogLevel = "+
+			"\"error\"\n[AdminRedis]\nAddr = %q\n[Pool.default]\nAddr = %q\n",
 			port(addrs[0]), port(addrs[1]), addrs[2], addrs[2])
 		file := filepath.Join(dir, "lmstfy.toml")
 		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {

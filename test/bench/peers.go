@@ -103,9 +103,12 @@ func benchPeers(ctx context.Context, out report, b *peers) error {
 	} else {
 		defer os.Remove(faktoryRedis) //nolint:errcheck // Faktory may not have written it
 	}
-	out.printf("\nPayloads of %d bytes, one request at a time per connection; round trips (push, fetch, ack) have as many workers as producers and at most %d jobs in flight per producer. "+
-		"Each figure is the median of %d runs of %v, the servers taking turns. Millrace syncs everything that it acknowledges. Latencies are of one push, in round trips of fetch and ack; "+
-		"processor time is that of all processes of a server, Redis included, until they are at rest again.", payloadSize, perProducer, b.rounds, b.duration)
+	out.printf("\nPayloads of %d bytes, one request at a time per connection; round trips (push, fetch, ack) have as "+
+		"many workers as producers and at most %d jobs in flight per producer. "+
+		"Each figure is the median of %d runs of %v, the servers taking turns. Millrace syncs everything that it "+
+		"acknowledges. Latencies are of one push, in round trips of fetch and ack; "+
+		"processor time is that of all processes of a server, Redis included, until they are at rest "+
+		"again.", payloadSize, perProducer, b.rounds, b.duration)
 	for _, p := range allPeers {
 		if !slices.Contains(list(b.only), p.name) {
 			continue

@@ -75,10 +75,14 @@ type resultsOptions struct {
 
 func resultsFlags(f *flag.FlagSet) *resultsOptions {
 	none := func() *flag.FlagSet { return flag.NewFlagSet("", flag.ContinueOnError) }
-	o := &resultsOptions{wire: wireFlags(none()), scale: scaleFlags(none()), group: groupFlags(none()), peers: peersFlags(none())}
+	o := &resultsOptions{
+		wire: wireFlags(none()), scale: scaleFlags(none()), group: groupFlags(none()),
+		peers: peersFlags(none()),
+	}
 	f.StringVar(&o.in, "in", "", "results to make tables from, instead of measuring")
 	f.StringVar(&o.out, "out", "", "file to write the results into")
-	f.StringVar(&o.publish, "publish", "", "root of the repository whose documents get the tables; without it they are printed")
+	f.StringVar(&o.publish, "publish", "", "root of the repository whose documents get the tables; without "+
+		"it they are printed")
 	f.BoolVar(&o.short, "short", false, "measure for a moment only, to see that all parts work")
 	f.StringVar(&o.wire.dir, "dir", o.wire.dir, "where the data goes: name a directory on the disk to be measured")
 	f.IntVar(&o.wire.rounds, "rounds", o.wire.rounds, "alternating runs, of which the median counts")
@@ -122,7 +126,8 @@ func runResults(ctx context.Context, out report, o *resultsOptions) error {
 		return err
 	}
 	if o.publish == "" {
-		out.printf("\n%s\n%s\n%s\n%s\n%s\n%s", socket, r.peersTable(), r.scaleTable()+r.Fair.table(), cluster, speed, r.backlog())
+		out.printf("\n%s\n%s\n%s\n%s\n%s\n%s", socket, r.peersTable(), r.scaleTable()+r.Fair.table(), cluster,
+			speed, r.backlog())
 		return nil
 	}
 	if r.Short {
@@ -289,9 +294,11 @@ func (r *results) clusterTable() (string, error) {
 			ratio(push[1]/push[0])+", "+ratio(push[2]/push[0]), ratio(cycle[1]/cycle[0])+", "+ratio(cycle[2]/cycle[0]))
 	}
 	c := &r.Changes
-	report{&b}.printf("\nAfter a `kill -9` of the leader the next push was acknowledged after %.2f s (median of %d kills), %.2f s at worst.\n"+
+	report{&b}.printf("\nAfter a `kill -9` of the leader the next push was acknowledged after %.2f s (median of %d "+
+		"kills), %.2f s at worst.\n"+
 		"A planned transfer paused pushes for %.2f s (median of %d), %.2f s at worst.",
-		millis(c.FailoverMedian)/1000, c.Kills, millis(c.FailoverWorst)/1000, millis(c.TransferMedian)/1000, c.Transfers, millis(c.TransferWorst)/1000)
+		millis(c.FailoverMedian)/1000, c.Kills, millis(c.FailoverWorst)/1000, millis(c.TransferMedian)/1000,
+		c.Transfers, millis(c.TransferWorst)/1000)
 	return b.String(), errors.Join(errs...)
 }
 
@@ -322,7 +329,8 @@ func (r *results) speed() (string, error) {
 // backlog says in words what a large backlog takes.
 func (r *results) backlog() string {
 	l := r.Backlog
-	return fmt.Sprintf("With %d jobs in a request, %s synced pushes/s. %s jobs take %d MiB of memory while they are pushed and\n"+
+	return fmt.Sprintf("With %d jobs in a request, %s synced pushes/s. %s jobs take %d MiB of memory while "+
+		"they are pushed and\n"+
 		"%d MiB while they are worked off; a server with them is ready %.2f s after its start.\n",
 		bulkSize, rounded(r.bulk()), grouped(l.Jobs), l.Peak>>20, l.DrainPeak>>20, millis(l.AfterStop)/1000)
 }

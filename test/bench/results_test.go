@@ -17,7 +17,8 @@ func sampleResults() results {
 	r := results{
 		Version: "millrace 1.2.3", Date: "2026-01-02", Rounds: 3, Duration: "1s",
 		Backlog: backlogFigures{
-			Jobs: 10_000_000, Body: 200, Fill: 204_321, Drain: 15_890, Peak: 249 << 20, DrainPeak: 310 << 20, Disk: 6 << 30,
+			Jobs: 10_000_000, Body: 200, Fill: 204_321, Drain: 15_890, Peak: 249 << 20,
+			DrainPeak: 310 << 20, Disk: 6 << 30,
 			AfterStop: bench.Seconds(420 * time.Millisecond), AfterKill: bench.Seconds(400 * time.Millisecond),
 		},
 		Fair: fairFigures{
@@ -30,19 +31,30 @@ func sampleResults() results {
 		for k, server := range []string{ceiling, "fsync", "interval", "none"} {
 			rate := float64(100_000*(i+1)) / float64(k+1)
 			r.Socket = append(r.Socket, socketFigures{
-				Protocol: "masenko", Scenario: scenario, Conns: shownConns, Server: server, OfCeiling: 1 / float64(k+1), figures: figures{Rate: rate, P50: bench.Seconds(700 * time.Microsecond), P99: bench.Seconds(2100 * time.Microsecond)},
+				Protocol: "masenko", Scenario: scenario, Conns: shownConns, Server: server, OfCeiling: 1 / float64(k+1),
+				figures: figures{
+					Rate: rate, P50: bench.Seconds(700 * time.Microsecond),
+					P99: bench.Seconds(2100 * time.Microsecond),
+				},
 			})
 		}
 	}
 	for k, server := range []string{serverSingle, serverLeader, serverStandby} {
 		for _, scenario := range []string{scenarioPush, scenarioRoundTrip} {
 			r.Cluster = append(r.Cluster, socketFigures{
-				Protocol: "masenko", Scenario: scenario, Conns: shownConns, Server: server, figures: figures{Rate: 10_000 / float64(k+1)},
+				Protocol: "masenko", Scenario: scenario, Conns: shownConns, Server: server,
+				figures: figures{Rate: 10_000 / float64(k+1)},
 			})
 		}
 	}
-	r.Changes = changeFigures{Kills: 100, FailoverMedian: bench.Seconds(1200 * time.Millisecond), FailoverWorst: bench.Seconds(2 * time.Second), Transfers: 20}
-	r.Peers = []peerFigures{{Server: "Millrace through X", Ours: true, Push: 900, Cycle: 800}, {Server: "X", Push: 300, Cycle: 200, PushRatio: 3, CycleRatio: 4}}
+	r.Changes = changeFigures{
+		Kills: 100, FailoverMedian: bench.Seconds(1200 * time.Millisecond),
+		FailoverWorst: bench.Seconds(2 * time.Second), Transfers: 20,
+	}
+	r.Peers = []peerFigures{
+		{Server: "Millrace through X", Ours: true, Push: 900, Cycle: 800},
+		{Server: "X", Push: 300, Cycle: 200, PushRatio: 3, CycleRatio: 4},
+	}
 	return r
 }
 
@@ -60,22 +72,29 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	performance, readme := filepath.Join(dir, "docs", "performance.md"), filepath.Join(dir, "README.md")
-	write(t, performance, "a\n<!-- socket -->\nold\n<!-- /socket -->\nb\n<!-- scale -->\nold\n<!-- /scale -->\n<!-- cluster -->\n<!-- /cluster -->\n<!-- peers -->\n<!-- /peers -->\n<!-- fair -->\n<!-- /fair -->\n")
+	write(t, performance, "a\n<!-- socket -->\nold\n<!-- /socket -->\nb\n<!-- scale -->\nold\n<!-- /scale -->\n<!-- "+
+		"cluster -->\n<!-- /cluster -->\n<!-- peers -->\n<!-- /peers -->\n<!-- fair -->\n<!-- /fair -->\n")
 	write(t, readme, "<!-- speed -->\nold\n<!-- /speed -->\n<!-- backlog -->\nold\n<!-- /backlog -->\nend\n")
 	if err := runResults(t.Context(), report{&bytes.Buffer{}}, &resultsOptions{in: file, publish: dir}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, performance, "| Masenko | 50,000 | 0.7, 2.1 ms | 100,000 | 150,000 | 33,300, 66,700 |\n", "(millrace 1.2.3; ", "medians of 3 runs of 1s)", "<!-- /socket -->\nb\n",
-		"| 10,000,000 jobs of 200 bytes", "| pushed in transactions | 204,000/s, 249 MiB of memory at most, 6.0 GiB on disk |\n", "| 0.42 s, 0.40 s |\n",
+	wants(t, performance, "| Masenko | 50,000 | 0.7, 2.1 ms | 100,000 | 150,000 | 33,300, 66,700 |\n",
+		"(millrace 1.2.3; ", "medians of 3 runs of 1s)", "<!-- /socket -->\nb\n",
+		"| 10,000,000 jobs of 200 bytes", "| pushed in transactions | 204,000/s, 249 MiB of memory at most, 6.0 GiB "+
+			"on disk |\n", "| 0.42 s, 0.40 s |\n",
 		"| worked off, order checked | 15,900/s, 310 MiB at most |\n<!-- /scale -->\n",
 		"| 999 small tenants with 10 jobs each in one fair queue | beside one with 1,000,000 jobs | alone | ratio |\n",
 		"| p99 wait of their jobs | 480.0 ms | 400.0 ms | 1.20 |\n",
 		"drained at 17,900 jobs/s, which is 0.90 of the rate of a plain queue with the same jobs.\n<!-- /fair -->\n",
-		"| Masenko | 5,000, 3,330 | 5,000, 3,330 | 0.50, 0.33 | 0.50, 0.33 |\n", "after 1.20 s (median of 100 kills), 2.00 s at worst",
+		"| Masenko | 5,000, 3,330 | 5,000, 3,330 | 0.50, 0.33 | 0.50, 0.33 |\n",
+		"after 1.20 s (median of 100 kills), 2.00 s at worst",
 		"| **Millrace through X** | 900 | 800 |  |\n| X | 300 | 200 | 3.00 and 4.00 times as fast |\n")
-	wants(t, readme, "| `fsync` (default) | 50,000 | 100,000 | nothing | nothing |\n", "| `none` | 25,000 | 50,000 | up to the last 100 ms |",
-		"With 64 jobs in a request, 150,000 synced pushes/s. 10,000,000 jobs take 249 MiB of memory while they are pushed and\n"+
-			"310 MiB while they are worked off; a server with them is ready 0.42 s after its start.\n<!-- /backlog -->\nend\n")
+	wants(t, readme, "| `fsync` (default) | 50,000 | 100,000 | nothing | nothing |\n",
+		"| `none` | 25,000 | 50,000 | up to the last 100 ms |",
+		"With 64 jobs in a request, 150,000 synced pushes/s. 10,000,000 jobs take 249 MiB of memory while "+
+			"they are pushed and\n"+
+			"310 MiB while they are worked off; a server with them is ready 0.42 s after its start.\n<!-- "+
+			"/backlog -->\nend\n")
 
 	// What proves nothing is not published, and what is incomplete makes no table.
 	short := sampleResults()
@@ -88,7 +107,8 @@ func TestResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, file, string(text))
-		if err := runResults(t.Context(), report{&bytes.Buffer{}}, &resultsOptions{in: file, publish: dir}); err == nil || !strings.Contains(err.Error(), says) {
+		if err := runResults(t.Context(), report{&bytes.Buffer{}},
+			&resultsOptions{in: file, publish: dir}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want that it says %q", err, says)
 		}
 	}
@@ -97,7 +117,10 @@ func TestResults(t *testing.T) {
 // The documents have the places that results are put into.
 func TestResultsHavePlaces(t *testing.T) {
 	t.Parallel()
-	for document, names := range map[string][]string{"README.md": {"speed", "backlog"}, "docs/performance.md": {"socket", "peers", "scale", "fair", "cluster"}} {
+	for document, names := range map[string][]string{
+		"README.md":           {"speed", "backlog"},
+		"docs/performance.md": {"socket", "peers", "scale", "fair", "cluster"},
+	} {
 		for _, name := range names {
 			wants(t, filepath.Join("..", "..", document), "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n")
 		}
@@ -126,7 +149,10 @@ func wants(t *testing.T, path string, texts ...string) {
 
 func TestRounded(t *testing.T) {
 	t.Parallel()
-	for v, want := range map[float64]string{0.126: "0.13", 7: "7", 99.6: "100", 1234: "1,230", 48_651: "48,700", 2_743_082: "2,740,000"} {
+	for v, want := range map[float64]string{
+		0.126: "0.13", 7: "7", 99.6: "100", 1234: "1,230", 48_651: "48,700",
+		2_743_082: "2,740,000",
+	} {
 		if got := rounded(v); got != want {
 			t.Errorf("%v is shown as %s, want %s", v, got, want)
 		}

@@ -20,7 +20,10 @@ type running struct {
 
 // start starts the server and connects.
 func (s *scale) start(ctx context.Context, dir string) (*running, error) {
-	o := harness.Options{Bin: s.bin, Env: s.ports, Args: serveArgs(dir, "--masenko-heartbeat", "1h"), Also: []string{"web"}, Patience: 10 * time.Minute}
+	o := harness.Options{
+		Bin: s.bin, Env: s.ports, Args: serveArgs(dir, "--masenko-heartbeat", "1h"),
+		Also: []string{"web"}, Patience: 10 * time.Minute,
+	}
 	server, err := harness.Start(ctx, o)
 	if err != nil {
 		return nil, err

@@ -80,7 +80,10 @@ func benchScale(ctx context.Context, out report, s *scale) error {
 	parts := []struct {
 		name string
 		run  func(ctx context.Context, dir string) error
-	}{{"backlog", s.backlog}, {"queues", s.manyQueues}, {"cycles", s.manyCycles}, {"fair", s.fairness}, {"disk", s.fullDisk}}
+	}{{"backlog", s.backlog}, {"queues", s.manyQueues}, {"cycles", s.manyCycles}, {
+		"fair",
+		s.fairness,
+	}, {"disk", s.fullDisk}}
 	for _, p := range parts {
 		if !slices.Contains(strings.Split(s.only, ","), p.name) {
 			continue
@@ -159,7 +162,8 @@ func (s *scale) backlog(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if want := fmt.Sprintf(`"name":"later","ready":0,"delayed":%d,"to_ack":0`, s.scheduled); s.scheduled > 0 && !strings.Contains(info, want) {
+	if want := fmt.Sprintf(`"name":"later","ready":0,"delayed":%d,"to_ack":0`, s.scheduled); s.scheduled > 0 &&
+		!strings.Contains(info, want) {
 		return fmt.Errorf("INFO lacks %s: %s", want, info)
 	}
 	return r.stop()
@@ -184,7 +188,8 @@ func (s *scale) schedule(r *running) error {
 	tomorrow := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
 	rate, err := r.transactions("schedule", s.scheduled, func(i int) {
 		at := tomorrow.Add(time.Duration(i*7919%86400) * time.Second)
-		r.client.Queue(`PUSH {"name":"t","queue":"later","execute_at":"` + at.Format(time.RFC3339) + `","payload":"` + r.numbered(i) + `"}`)
+		r.client.Queue(`PUSH {"name":"t","queue":"later","execute_at":"` + at.Format(time.RFC3339) + `","payload":"` +
+			r.numbered(i) + `"}`)
 	})
 	if err != nil {
 		return err
@@ -314,7 +319,8 @@ func oldJobs(r *running) error {
 		return err
 	}
 	at := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
-	_, err := r.client.Do(`PUSH {"name":"t","queue":"cycle","execute_at":"` + at + `","payload":"` + r.numbered(0) + `"}`)
+	_, err := r.client.Do(`PUSH {"name":"t","queue":"cycle","execute_at":"` + at + `","payload":"` +
+		r.numbered(0) + `"}`)
 	return err
 }
 

@@ -41,8 +41,10 @@ func (b *wire) specials(ctx context.Context) error {
 // pacedTrips measures how long a job is on its way at half of the highest rate, which it looks for first.
 func (b *wire) pacedTrips(ctx context.Context, wanted []string) error {
 	b.out.heading("from push to fetch at half of the maximum rate")
-	b.out.printf("%d producers and as many workers. The maximum is that of round trips; at half of it pushes are due at fixed times, from which the latencies count. "+
-		"What the machine itself makes of such a load shows the ceiling, with pushes and their answers alone: it does not deliver what was pushed.\n", b.paced)
+	b.out.printf("%d producers and as many workers. The maximum is that of round trips; at half of it pushes are due "+
+		"at fixed times, from which the latencies count. "+
+		"What the machine itself makes of such a load shows the ceiling, with pushes and their answers alone: it "+
+		"does not deliver what was pushed.\n", b.paced)
 	t := b.out.table("protocol", "server", "maximum jobs/s", "jobs/s", "p50", "p99", "p99.9")
 	servers := append([]string{ceiling}, list(b.modes)...)
 	return b.eachProtocol(ctx, wanted, servers, func(name string, targets []*target) error {

@@ -66,7 +66,10 @@ func (b *wire) startOne(ctx context.Context, p *bench.Protocol, name string) (*t
 		remove()
 		return nil, err
 	}
-	t := &target{name: name, protocol: p, addr: s.Addr, nothing: name == ceiling, pids: []int{s.Pid()}, stderr: s.Stderr}
+	t := &target{
+		name: name, protocol: p, addr: s.Addr, nothing: name == ceiling,
+		pids: []int{s.Pid()}, stderr: s.Stderr,
+	}
 	if !t.nothing {
 		t.web = "http://" + s.Addrs["web"]
 	}

@@ -97,9 +97,12 @@ func benchWire(ctx context.Context, out report, b *wire) error {
 		return err
 	}
 	defer remove()
-	out.printf("\nOver a socket: payloads of %d bytes, one request at a time per connection; round trips have as many workers as producers and at most %d jobs in flight per producer; "+
-		"a bulk is %d jobs. Each figure is the median of %d runs of %v, the servers taking turns. The ceiling is a server that answers with constants. Latencies are of one request, in round trips of fetch and ack; "+
-		"processor time and allocations are those of the server process until it is at rest again.", payloadSize, perProducer, bulkSize, b.rounds, b.duration)
+	out.printf("\nOver a socket: payloads of %d bytes, one request at a time per connection; round trips have as "+
+		"many workers as producers and at most %d jobs in flight per producer; "+
+		"a bulk is %d jobs. Each figure is the median of %d runs of %v, the servers taking turns. The ceiling is a "+
+		"server that answers with constants. Latencies are of one request, in round trips of fetch and ack; "+
+		"processor time and allocations are those of the server process until it is at rest "+
+		"again.", payloadSize, perProducer, bulkSize, b.rounds, b.duration)
 	for _, name := range list(b.protocols) {
 		p, err := bench.Find(name)
 		if err != nil {

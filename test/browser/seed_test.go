@@ -81,7 +81,8 @@ func seedFaktory(t *testing.T, addr string) *wire {
 	}
 	for i := range 6 {
 		at := time.Now().Add(time.Duration(i+1) * time.Hour).UTC().Format(time.RFC3339)
-		w.ask(fmt.Sprintf(`PUSH {"jid":"bill-%04d","jobtype":"ChargeCard","queue":"billing","args":[%d],"at":%q}`, i, 1000+i, at))
+		w.ask(fmt.Sprintf(`PUSH {"jid":"bill-%04d","jobtype":"ChargeCard","queue":"billing","args":[%d],"at":%q}`, i,
+			1000+i, at))
 	}
 	for i := range 20 {
 		w.ask("FETCH mailers") // the length; the job follows
@@ -131,7 +132,8 @@ func seedLMSTFY(t *testing.T, addr string) {
 		"tries=2":            `<script>document.title="owned"</script><img src=x onerror="document.title='owned'">`,
 		"tries=1":            "\x00\x01\x02binary\xff",
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+addr+"/api/default/reports?"+query, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+addr+"/api/default/reports?"+query,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +193,8 @@ func seedTokens(t *testing.T, web string) {
 	t.Helper()
 	call := func(method, path, body string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+web+"/api/v1/tokens"+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+web+"/api/v1/tokens"+path,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +213,8 @@ func seedTokens(t *testing.T, web string) {
 		return made.ID
 	}
 	for _, body := range []string{
-		`{"namespace":"default","description":"nightly reports"}`, `{"namespace":"default","description":"image resizer"}`,
+		`{"namespace":"default","description":"nightly reports"}`,
+		`{"namespace":"default","description":"image resizer"}`,
 		`{"namespace":"billing","description":"invoices"}`,
 	} {
 		id := call(http.MethodPost, "", body)

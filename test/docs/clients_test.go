@@ -12,7 +12,8 @@ import (
 func TestClientVersions(t *testing.T) {
 	t.Parallel()
 	versions := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^\s+(\S+) v([0-9.]+)$`).FindAllStringSubmatch(text(t, "test/clients/go.mod"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s+(\S+) v([0-9.]+)$`).FindAllStringSubmatch(text(t,
+		"test/clients/go.mod"), -1) {
 		versions[m[1]] = m[2]
 	}
 	var npm struct {
@@ -31,7 +32,8 @@ func TestClientVersions(t *testing.T) {
 		t.Fatalf("the page has no such section, or these are not all clients: %v", versions)
 	}
 	for name, version := range versions {
-		row := regexp.MustCompile("(?m)^\\| [^|]+ \\| `" + regexp.QuoteMeta(name) + "(/client)?` \\| " + regexp.QuoteMeta(version) + " \\|")
+		row := regexp.MustCompile("(?m)^\\| [^|]+ \\| `" + regexp.QuoteMeta(name) + "(/client)?` \\| " +
+			regexp.QuoteMeta(version) + " \\|")
 		if !row.MatchString(tested) {
 			t.Errorf("docs/clients.md does not list %s %s among the tested clients", name, version)
 		}

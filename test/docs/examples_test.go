@@ -69,14 +69,18 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	// curl says 0 for every answer it gets unless it is told otherwise.
-	if err := os.WriteFile(filepath.Join(tools, ".curlrc"), []byte("fail-with-body\nmax-time = 30\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tools, ".curlrc"), []byte("fail-with-body\nmax-time = 30\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	free, err := harness.FreePorts(t.Context(), bin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := slices.Concat(os.Environ(), []string{"PATH=" + tools + string(os.PathListSeparator) + os.Getenv("PATH"), "CURL_HOME=" + tools, "REPO=" + root})
+	env := slices.Concat(os.Environ(), []string{
+		"PATH=" + tools + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"CURL_HOME=" + tools, "REPO=" + root,
+	})
 	for _, document := range documents {
 		t.Run(document, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +187,8 @@ func (s *stage) start(ctx context.Context, t *testing.T, dir string, server step
 	case <-ended:
 		t.Fatalf("%s: the server ended (%v):\n%s%s", s.document, result, out.text(), log)
 	case <-ctx.Done():
-		t.Fatalf("%s: the server does not listen at %d addresses (%v):\n%s", s.document, len(s.free), ctx.Err(), out.text())
+		t.Fatalf("%s: the server does not listen at %d addresses (%v):\n%s", s.document, len(s.free),
+			ctx.Err(), out.text())
 	}
 	s.defaults = defaultPorts(t, s.env)
 	if len(s.defaults) != len(s.ports) {

@@ -46,7 +46,8 @@ func parse(document string) ([]fence, error) {
 		m := opening.FindStringSubmatch(lines[i])
 		if m == nil {
 			if indented, ok := strings.CutPrefix(lines[i], "    "); ok && hasCommand.MatchString(indented) {
-				return nil, fmt.Errorf("line %d: a command that is only indented is not run: put it between ```sh and ```", i+1)
+				return nil, fmt.Errorf("line %d: a command that is only indented is not run: put it between "+
+					"```sh and ```", i+1)
 			}
 			continue
 		}
@@ -61,7 +62,8 @@ func parse(document string) ([]fence, error) {
 				break
 			}
 			if f.lang == "" && hasCommand.MatchString(line) {
-				return nil, fmt.Errorf("line %d: a command in a block without a label is not run: label it sh or console", i+1)
+				return nil, fmt.Errorf("line %d: a command in a block without a label is not run: label it "+
+					"sh or console", i+1)
 			}
 			f.text += line + "\n"
 		}
@@ -69,7 +71,8 @@ func parse(document string) ([]fence, error) {
 			return nil, fmt.Errorf("line %d: the block has no end", f.line)
 		}
 		if f.lang != "" && !slices.Contains(languages, f.lang) {
-			return nil, fmt.Errorf("line %d: a block is labelled %q, which nobody knows: choose one of %q", f.line, f.lang, languages)
+			return nil, fmt.Errorf("line %d: a block is labelled %q, which nobody knows: choose one of %q", f.line,
+				f.lang, languages)
 		}
 		out = append(out, f)
 	}
@@ -114,7 +117,8 @@ func planOf(fences []fence) (plan, error) {
 				continue // a fragment, for those who work on this repository
 			}
 			if !ok {
-				return p, fmt.Errorf("line %d: a program is labelled with its file (file=work.rb), so that it can be run", f.line)
+				return p, fmt.Errorf("line %d: a program is labelled with its file (file=work.rb), so that it "+
+					"can be run", f.line)
 			}
 			p.steps = append(p.steps, step{line: f.line, script: write(name, f.text)})
 		case "sh":
@@ -166,7 +170,8 @@ func session(f fence) ([]step, error) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	const document = "# A\n\n<!-- setup\nx=1\n-->\n```sh\necho $x\n```\n\nIt prints\n\n```text\n1\n```\n" +
-		"- in a list\n\n  ```console\n  $ echo a \\\n    b\n  a b\n  $ true\n  ```\n\n```toml\na = 1\n```\n```sh norun\nreboot\n```\n" +
+		"- in a list\n\n  ```console\n  $ echo a \\\n    b\n  a b\n  $ true\n  ```\n\n```toml\na = 1\n```\n```sh " +
+		"norun\nreboot\n```\n" +
 		"```ruby file=a/b.rb\nputs 1\n```\n"
 	fences, err := parse(document)
 	if err != nil {
@@ -189,7 +194,8 @@ func TestParse(t *testing.T) {
 	if len(p.norun) != 1 || p.norun[0].text != "reboot\n" || p.server.script != "" {
 		t.Errorf("plan: %+v", p)
 	}
-	if p, err := planOf([]fence{{lang: "sh", flags: []string{"server"}, text: "millrace\n"}}); err != nil || p.server.script != "millrace\n" {
+	if p, err := planOf([]fence{{lang: "sh", flags: []string{"server"}, text: "millrace\n"}}); err != nil ||
+		p.server.script != "millrace\n" {
 		t.Errorf("server: %+v, %v", p, err)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-const whyCluster = "needs nodes on several machines; TestMembership and TestRecover of internal/server do the same in one process"
+const whyCluster = "needs nodes on several machines; TestMembership and TestRecover of internal/server do the " +
+	"same in one process"
 
 // norun lists every block that is not run, by its document and its whole text, with
 // the reason. A new one has to be added here, where a reviewer sees it.
@@ -27,7 +28,10 @@ var norun = []struct{ document, text, why string }{
 		"docs/first-job.md", "go mod init first-job\ngo get github.com/contribsys/faktory_worker_go@v1.7.0",
 		"the test takes the modules of test/clients, which are there already",
 	},
-	{"docs/first-job.md", "npm install faktory-worker@4.7.1", "the test takes the modules of test/clients, which are there already"},
+	{
+		"docs/first-job.md", "npm install faktory-worker@4.7.1",
+		"the test takes the modules of test/clients, which are there already",
+	},
 	{
 		"docs/hooks.md", "echo \"whsec_$(openssl rand -base64 32)\" > /etc/millrace/hook-secret\n" +
 			"millrace queue hook mails --url https://example.org/dead",
@@ -47,17 +51,26 @@ millrace cluster status --api http://127.0.0.1:7430`, "leaves three servers behi
 	{"docs/cluster.md", "millrace cluster remove c --yes\nmillrace cluster join c=jobs-c.example.com:7421", whyCluster},
 	{"docs/cluster.md", "millrace cluster recover /var/lib/millrace/data", whyCluster},
 	{
-		"docs/cluster.md", "millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421\n" +
-			"millrace serve --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421", whyCluster,
+		"docs/cluster.md", "millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers " +
+			"a=jobs-a.example.com:7421\n" +
+			"millrace serve --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers " +
+			"a=jobs-a.example.com:7421", whyCluster,
 	},
 	{
 		"docs/cluster.md", "millrace restore /backup/monday /var/lib/millrace/data\n" +
-			"millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421", whyCluster,
+			"millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers " +
+			"a=jobs-a.example.com:7421", whyCluster,
 	},
-	{"docs/runbooks/MillraceClusterClockSkew.md", "millrace cluster status --json | jq -c '.nodes[] | {name, clock_skew_seconds}'", whyCluster},
+	{
+		"docs/runbooks/MillraceClusterClockSkew.md",
+		"millrace cluster status --json | jq -c '.nodes[] | {name, clock_skew_seconds}'", whyCluster,
+	},
 	{"docs/runbooks/MillraceClusterLag.md", "millrace cluster status", whyCluster},
 	{"docs/runbooks/MillraceClusterLeaderChanges.md", "millrace cluster status", whyCluster},
-	{"docs/runbooks/MillraceClusterLogGrows.md", "millrace cluster status --json | jq -c '.nodes[] | {name, log_bytes}'", whyCluster},
+	{
+		"docs/runbooks/MillraceClusterLogGrows.md",
+		"millrace cluster status --json | jq -c '.nodes[] | {name, log_bytes}'", whyCluster,
+	},
 	{"docs/runbooks/MillraceClusterNoLeader.md", "millrace cluster status", whyCluster},
 	{"docs/runbooks/MillraceClusterNodeUnreachable.md", "millrace cluster status", whyCluster},
 	{"docs/runbooks/MillraceClusterSettingsDiffer.md", "millrace cluster status", whyCluster},
@@ -88,7 +101,8 @@ func TestNorun(t *testing.T) {
 				return n.document == document && n.text == strings.TrimSuffix(f.text, "\n")
 			})
 			if i < 0 {
-				t.Errorf("%s:%d: a block is not run and not listed in norun_test.go with the reason:\n%s", document, f.line, f.text)
+				t.Errorf("%s:%d: a block is not run and not listed in norun_test.go with the reason:\n%s",
+					document, f.line, f.text)
 				continue
 			}
 			missing = slices.Delete(missing, i, i+1)

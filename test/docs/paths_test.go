@@ -71,7 +71,8 @@ func checkIndex(pages []string, index string) []string {
 		below, isPage := strings.CutPrefix(p, "docs/")
 		listed := strings.Contains(index, "]("+below+")") || strings.HasPrefix(below, "decisions/")
 		// A folder with an index of its own is listed by that.
-		if own := path.Join(path.Dir(p), "README.md"); own != p && own != "docs/README.md" && slices.Contains(pages, own) {
+		if own := path.Join(path.Dir(p), "README.md"); own != p && own != "docs/README.md" &&
+			slices.Contains(pages, own) {
 			listed = true
 		}
 		if isPage && p != "docs/README.md" && !listed {
@@ -123,7 +124,8 @@ func TestNames(t *testing.T) {
 	if err != nil || len(names) != 2 {
 		t.Errorf("two things are not there, but these were missed: %q, %v", names, err)
 	}
-	if missing := checkIndex([]string{"README.md", "docs/a.md", "docs/b/c.md", "docs/d/README.md", "docs/d/e.md"}, "[a](a.md) [c](c.md)"); len(missing) != 2 {
+	if missing := checkIndex([]string{"README.md", "docs/a.md", "docs/b/c.md", "docs/d/README.md", "docs/d/e.md"},
+		"[a](a.md) [c](c.md)"); len(missing) != 2 {
 		t.Errorf("two pages are not in the index, but these were missed: %q", missing)
 	}
 	if missing, err := checkMap(bad, document); err != nil || len(missing) != 2 {

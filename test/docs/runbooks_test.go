@@ -72,8 +72,9 @@ func TestRunbooks(t *testing.T) {
 		t.Error(c)
 	}
 	bad := fstest.MapFS{
-		"packaging/monitoring/alerts.yml": {Data: []byte("  - alert: A\n    annotations:\n      runbook_url: \"x\"\n\n  - alert: B\n")},
-		"docs/runbooks/README.md":         {}, "docs/runbooks/A.md": {}, "docs/runbooks/C.md": {},
+		"packaging/monitoring/alerts.yml": {Data: []byte("  - alert: A\n    annotations:\n      runbook_url: " +
+			"\"x\"\n\n  - alert: B\n")},
+		"docs/runbooks/README.md": {}, "docs/runbooks/A.md": {}, "docs/runbooks/C.md": {},
 	}
 	// A: another address, four parts and the index; B: no address and no page; C: no alert.
 	if complaints, err := checkRunbooks(bad); err != nil || len(complaints) != 9 {
@@ -119,7 +120,8 @@ func TestNamedCommands(t *testing.T) {
 			if usage := help(words[:min(len(words), 2)]); !strings.Contains(usage, "\n  millrace "+words[0]) {
 				t.Errorf("%s names `millrace %s`, which does not exist", d, command)
 			}
-			if flag, _, _ := strings.Cut(strings.TrimPrefix(flags, "-"), " "); flag != "" && !strings.Contains(help(words), "--"+flag) {
+			if flag, _, _ := strings.Cut(strings.TrimPrefix(flags, "-"), " "); flag != "" &&
+				!strings.Contains(help(words), "--"+flag) {
 				t.Errorf("%s names `millrace %s --%s`, which has no such flag", d, command, flag)
 			}
 		}

@@ -85,7 +85,10 @@ func TestLineLog(t *testing.T) {
 	t.Parallel()
 	l := newLineLog()
 	up := l.listening(2)
-	for _, part := range []string{"millrace dev\nmasenko    127.0.0.1:40", "275 (namespace default)\n", "admin      http://127.0.0.1:777"} {
+	for _, part := range []string{
+		"millrace dev\nmasenko    127.0.0.1:40", "275 (namespace default)\n",
+		"admin      http://127.0.0.1:777",
+	} {
 		if _, err := l.Write([]byte(part)); err != nil {
 			t.Fatal(err)
 		}

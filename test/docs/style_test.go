@@ -29,7 +29,8 @@ func TestStyle(t *testing.T) {
 		switch {
 		case strings.HasPrefix(d, "docs/lab/"), strings.HasPrefix(d, "docs/decisions/"), d == "docs/style.md":
 			continue
-		case d == "ARCHITECTURE.md", d == "docs/semantics.md", d == "docs/storage-format.md", d == "docs/adding-a-protocol.md":
+		case d == "ARCHITECTURE.md", d == "docs/semantics.md", d == "docs/storage-format.md",
+			d == "docs/adding-a-protocol.md":
 			continue // not free of them yet
 		}
 		for number, line := range strings.Split(text(t, d), "\n") {

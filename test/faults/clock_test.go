@@ -35,7 +35,10 @@ func TestClockJumps(t *testing.T) {
 				n := open(t, fsys, memDir)
 				c := n.NewCaller()
 				must(t, c, push("leased", "leased"))
-				must(t, c, &job.Fetch{Namespace: namespace, Queues: []string{"leased"}, Max: 1, LeaseSet: true, Lease: lease})
+				must(t, c, &job.Fetch{
+					Namespace: namespace, Queues: []string{"leased"}, Max: 1,
+					LeaseSet: true, Lease: lease,
+				})
 				for queue, limits := range map[string]job.Limits{
 					"rated": {Rate: 1, Per: rate, Burst: 1}, "group": {GroupRate: 1, GroupPer: rate, GroupBurst: 1},
 				} {
@@ -99,7 +102,10 @@ func wantDue(t *testing.T, e *engine.Engine, queue string, at job.Time) {
 // others, whatever zone a time was written in.
 func TestDaylightSaving(t *testing.T) {
 	t.Parallel()
-	for name, zone := range map[string]*time.Location{"summer": time.FixedZone("CEST", 2*3600), "winter": time.FixedZone("CET", 3600)} {
+	for name, zone := range map[string]*time.Location{
+		"summer": time.FixedZone("CEST", 2*3600),
+		"winter": time.FixedZone("CET", 3600),
+	} {
 		for _, night := range []string{"2026-03-29T00:30:00Z", "2026-10-25T00:30:00Z"} {
 			start, err := time.Parse(time.RFC3339, night)
 			if err != nil {
@@ -114,7 +120,8 @@ func TestDaylightSaving(t *testing.T) {
 					t.Fatal(err)
 				}
 				at := job.TimeOf(parsed)
-				if at != job.TimeOf(instant) || at <= before || at.Std().Location() != time.UTC || !at.Std().Equal(instant) {
+				if at != job.TimeOf(instant) || at <= before || at.Std().Location() != time.UTC ||
+					!at.Std().Equal(instant) {
 					t.Fatalf("%s, %v: %v", name, instant, at.Std())
 				}
 				before = at

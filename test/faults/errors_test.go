@@ -38,7 +38,8 @@ func (b *breaker) MaybeError(op errorfs.Op) error {
 	if !slices.Contains(b.kinds, op.Kind) || op.Path != "" && !strings.HasPrefix(op.Path, memDir) {
 		return nil
 	}
-	if isRead := op.Kind == errorfs.OpFileRead || op.Kind == errorfs.OpFileReadAt; isRead && strings.HasSuffix(op.Path, ".sst") {
+	if isRead := op.Kind == errorfs.OpFileRead || op.Kind == errorfs.OpFileReadAt; isRead &&
+		strings.HasSuffix(op.Path, ".sst") {
 		return nil // a compaction that cannot read a table ends the process, as a crash does: Pebble panics
 	}
 	if b.left--; b.left == 0 || b.left < 0 && b.ever {

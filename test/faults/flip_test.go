@@ -115,7 +115,8 @@ func newRunning(t *testing.T, fsys *storetest.LogWatch, n *node, rng *rand.Rand)
 		}
 		files, needed := imageNow(t, fsys.MemFS), behind(fsys.Written(), from)
 		last := needed[len(needed)-1]
-		if last.Ends || needed[len(needed)-2].Ends || len(segmentsOf(needed)) < 2 || len(files.ofKind("table")) != tables {
+		if last.Ends || needed[len(needed)-2].Ends || len(segmentsOf(needed)) < 2 ||
+			len(files.ofKind("table")) != tables {
 			continue
 		}
 		s := newSubject(t, "running", files)
@@ -131,7 +132,9 @@ func newRunning(t *testing.T, fsys *storetest.LogWatch, n *node, rng *rand.Rand)
 
 // behind returns the records that were written after one of them.
 func behind(records []storetest.LogRecord, from storetest.LogRecord) []storetest.LogRecord {
-	at := slices.IndexFunc(records, func(r storetest.LogRecord) bool { return r.Path == from.Path && r.Begin == from.Begin })
+	at := slices.IndexFunc(records, func(r storetest.LogRecord) bool {
+		return r.Path == from.Path && r.Begin == from.Begin
+	})
 	return records[at+1:]
 }
 
@@ -326,7 +329,8 @@ func (f flip) judge(t *testing.T, s *subject, damaged image, dir string) (told, 
 	if checked == nil {
 		got, err := contentsOf(vfs.Default, dir)
 		if err != nil || !maps.Equal(got, want.contents) {
-			t.Errorf("%s, %s: the check finds nothing, but of %d records %d are there, or others: %v", s.name, f, len(want.contents), len(got), err)
+			t.Errorf("%s, %s: the check finds nothing, but of %d records %d are there, or others: %v", s.name, f,
+				len(want.contents), len(got), err)
 		}
 	}
 	return checked != nil || err != nil, torn

@@ -174,7 +174,10 @@ func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := newQuotaFS(quotaBytes)
-		s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: disk, MemTableBytes: 1 << 20, CacheBytes: 1 << 20})
+		s, err := pebblestore.Open(pebblestore.Options{
+			Dir: memDir, FS: disk, MemTableBytes: 1 << 20,
+			CacheBytes: 1 << 20,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +197,10 @@ func TestDiskFull(t *testing.T) {
 			backupOnFull(t, e, disk)
 			// What settles jobs works, whichever way.
 			for range 100 {
-				id := must(t, c, &job.Fetch{Namespace: namespace, Queues: []string{"q"}, Max: 1, DefaultLease: long})[0].Jobs[0].ID
+				id := must(t, c, &job.Fetch{
+					Namespace: namespace, Queues: []string{"q"}, Max: 1,
+					DefaultLease: long,
+				})[0].Jobs[0].ID
 				must(t, c, &job.Ack{Ref: job.ByID(namespace, "q", id), Need: job.NeedLeased})
 				delete(alive, id)
 			}
@@ -289,7 +295,10 @@ func wantAlive(t *testing.T, fsys vfs.FS, alive map[job.ID]string) {
 	if err := engine.CheckInvariants(s, job.TimeOf(time.Now()), nil); err != nil {
 		t.Error(err)
 	}
-	page, err := engine.NewQuery(s).List(engine.ListOptions{Namespace: namespace, Queue: "q", State: job.Ready, Limit: 1 << 30, Bodies: true})
+	page, err := engine.NewQuery(s).List(engine.ListOptions{
+		Namespace: namespace, Queue: "q", State: job.Ready,
+		Limit: 1 << 30, Bodies: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

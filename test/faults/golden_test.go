@@ -29,7 +29,8 @@ import (
 	"millrace/internal/testkit"
 )
 
-var goldenFlag = flag.String("faults.golden", "", "name of a golden data directory to make, of what this release writes")
+var goldenFlag = flag.String("faults.golden", "",
+	"name of a golden data directory to make, of what this release writes")
 
 // goldenDir has a directory for each release that changed what is on disk, which stays as it is for good: data is the
 // data directory, jobs.txt what is in it. The next one is made with
@@ -86,7 +87,10 @@ func checkGolden(t *testing.T, golden string) {
 	// It serves: a job that was ready then is fetched, and a new one gets the next id.
 	n := open(t, vfs.Default, dir)
 	c := n.NewCaller()
-	fetched := must(t, c, &job.Fetch{Namespace: namespace, Queues: []string{"q0"}, Max: 1, DefaultLease: time.Hour})[0].Jobs
+	fetched := must(t, c, &job.Fetch{
+		Namespace: namespace, Queues: []string{"q0"}, Max: 1,
+		DefaultLease: time.Hour,
+	})[0].Jobs
 	if len(fetched) != 1 {
 		t.Fatalf("%d jobs fetched", len(fetched))
 	}
@@ -99,7 +103,8 @@ func checkGolden(t *testing.T, golden string) {
 		t.Errorf("after it was used: %v", err)
 	}
 	format, err := os.ReadFile(filepath.Join(dir, "FORMAT"))
-	if want := fmt.Sprintf("format %d\n", pebblestore.FormatVersion); err != nil || !strings.HasSuffix(string(format), want) {
+	if want := fmt.Sprintf("format %d\n", pebblestore.FormatVersion); err != nil ||
+		!strings.HasSuffix(string(format), want) {
 		t.Errorf("it was not upgraded: %q, %v", format, err)
 	}
 }
@@ -166,7 +171,10 @@ func pushThrough(t *testing.T, e *engine.Engine, d dialecttest.Driver) {
 	l := testkit.Listen(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	dialect := d.New(dialecttest.Settings{Engine: e, Namespace: namespace, MaxCommand: 1 << 20, WriteTimeout: time.Minute})
+	dialect := d.New(dialecttest.Settings{
+		Engine: e, Namespace: namespace, MaxCommand: 1 << 20,
+		WriteTimeout: time.Minute,
+	})
 	go func() { served <- dialect.Serve(ctx, l) }()
 	conn, err := l.Dial()
 	if err != nil {

@@ -45,7 +45,10 @@ func TestDataTakenAway(t *testing.T) {
 			}
 			return err
 		},
-		"unmounted": func(t *testing.T, disk, _ string) error { t.Helper(); return syscall.Unmount(disk, syscall.MNT_DETACH) },
+		"unmounted": func(t *testing.T, disk, _ string) error {
+			t.Helper()
+			return syscall.Unmount(disk, syscall.MNT_DETACH)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +93,8 @@ func TestDataTakenAway(t *testing.T) {
 			if s.ExitCode() == 0 || !strings.Contains(s.Stderr(), dir) {
 				t.Errorf("exit status %d:\n%s", s.ExitCode(), s.Stderr())
 			}
-			if !strings.Contains(s.Stderr(), "data is not there any more") && !strings.Contains(s.Stderr(), "no such file or directory") {
+			if !strings.Contains(s.Stderr(), "data is not there any more") &&
+				!strings.Contains(s.Stderr(), "no such file or directory") {
 				t.Errorf("the message does not say why:\n%s", s.Stderr())
 			}
 			t.Logf("%d pushes were acknowledged", n)

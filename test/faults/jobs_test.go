@@ -65,8 +65,10 @@ func populate(t *testing.T, e *engine.Engine, rng *rand.Rand, rounds int) {
 		group.Group, group.Numbered = fmt.Sprint("g", i%2), true
 		failed.Policy = job.Policy{MaxFails: 1, Exhaust: job.ExhaustKeep, ExpireAt: job.TimeOf(time.Now().Add(long))}
 		r := must(
-			t, c, &job.Push{Spec: ready}, &job.Push{Spec: keyed}, &job.Push{Spec: later}, &job.Push{Spec: kept}, &job.Push{Spec: retried},
-			&job.Push{Spec: group}, &job.Push{Spec: spec}, &job.Push{Spec: spec}, &job.Push{Spec: spec}, &job.Push{Spec: failed},
+			t, c, &job.Push{Spec: ready}, &job.Push{Spec: keyed}, &job.Push{Spec: later}, &job.Push{Spec: kept},
+			&job.Push{Spec: retried},
+			&job.Push{Spec: group}, &job.Push{Spec: spec}, &job.Push{Spec: spec}, &job.Push{Spec: spec},
+			&job.Push{Spec: failed},
 		)
 		ids := make([]job.ID, len(r))
 		for i := range r {
@@ -77,7 +79,10 @@ func populate(t *testing.T, e *engine.Engine, rng *rand.Rand, rounds int) {
 		blocked.Spec.BlockedBy = []job.Blocker{{Number: r[0].ID.Number()}}
 		must(
 			t, c, blocked,
-			&job.Report{Namespace: namespace, Key: keyed.Key, Percent: int64(i), SetPercent: true, Text: "on its way", SetText: true},
+			&job.Report{
+				Namespace: namespace, Key: keyed.Key, Percent: int64(i), SetPercent: true,
+				Text: "on its way", SetText: true,
+			},
 			&job.Ack{Ref: ref(3), Need: job.NeedAny, Result: bytesOf(rng, 40)},
 			&job.Fail{Ref: ref(4), Need: job.NeedAny, Failure: job.Failure{Type: "E", Message: "no"}},
 			&job.Bury{Ref: ref(6), Need: job.NeedAny},
@@ -88,10 +93,14 @@ func populate(t *testing.T, e *engine.Engine, rng *rand.Rand, rounds int) {
 			&job.SetValue{Space: "space", Name: fmt.Sprint("name", i%4), Value: bytesOf(rng, 30)},
 		)
 	}
-	b := must(t, c, &job.NewBatch{Namespace: namespace, Text: "batch", Success: &push("done", "").Spec, OpenFor: long, KeepFor: long, KeepDone: long})
+	b := must(t, c, &job.NewBatch{
+		Namespace: namespace, Text: "batch", Success: &push("done", "").Spec, OpenFor: long,
+		KeepFor: long, KeepDone: long,
+	})
 	member := push("batched", "member")
 	member.Spec.Batch = b[0].Batch
-	must(t, c, member, &job.CommitBatch{Namespace: namespace, Batch: b[0].Batch}, &job.Pause{Namespace: namespace, Queue: "batched"})
+	must(t, c, member, &job.CommitBatch{Namespace: namespace, Batch: b[0].Batch},
+		&job.Pause{Namespace: namespace, Queue: "batched"})
 }
 
 // jobsOf reads every job with all that belongs to it, as queries do, and returns a line for each.
@@ -107,11 +116,16 @@ func jobsOf(r store.Reader) ([]string, error) {
 				continue
 			}
 			var page engine.Page
-			page, err = q.List(engine.ListOptions{Namespace: info.Namespace, Queue: info.Name, State: state, Limit: 1 << 30, Bodies: true})
+			page, err = q.List(engine.ListOptions{
+				Namespace: info.Namespace, Queue: info.Name, State: state,
+				Limit: 1 << 30, Bodies: true,
+			})
 			for i := range page.Jobs {
 				j := &page.Jobs[i]
-				lines = append(lines, fmt.Sprintf("%s/%s %v %d key=%q type=%q kind=%d origin=%d attempts=%d fails=%d failures=%d extra=%s body=%s result=%s",
-					j.Namespace, j.Queue, j.State, j.ID, j.Key, j.Type, j.BodyKind, j.Origin, j.Attempts, j.Fails, len(j.Failures),
+				lines = append(lines, fmt.Sprintf("%s/%s %v %d key=%q type=%q kind=%d origin=%d attempts=%d fails=%d "+
+					"failures=%d extra=%s body=%s result=%s",
+					j.Namespace, j.Queue, j.State, j.ID, j.Key, j.Type, j.BodyKind, j.Origin, j.Attempts,
+					j.Fails, len(j.Failures),
 					show(j.Extra), show(j.Body), show(j.Result)))
 			}
 		}

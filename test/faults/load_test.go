@@ -176,7 +176,10 @@ func load(ctx context.Context, e *engine.Engine, l *ledger, name string, callers
 // with what they had asked for afterwards. It returns how many jobs there are, and how many nobody was told about.
 func judge(t *testing.T, fsys vfs.FS, dir string, told, asked map[string]fate) (jobs, ambiguous int, err error) {
 	t.Helper()
-	s, err := pebblestore.Open(pebblestore.Options{Dir: dir, FS: fsys, MemTableBytes: memTableBytes, SegmentBytes: segmentBytes})
+	s, err := pebblestore.Open(pebblestore.Options{
+		Dir: dir, FS: fsys, MemTableBytes: memTableBytes,
+		SegmentBytes: segmentBytes,
+	})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -195,7 +198,10 @@ func judge(t *testing.T, fsys vfs.FS, dir string, told, asked map[string]fate) (
 			if queues[i].Counts[state] == 0 {
 				continue
 			}
-			page, err := q.List(engine.ListOptions{Namespace: namespace, Queue: queues[i].Name, State: state, Limit: 1 << 30, Bodies: true})
+			page, err := q.List(engine.ListOptions{
+				Namespace: namespace, Queue: queues[i].Name, State: state,
+				Limit: 1 << 30, Bodies: true,
+			})
 			if err != nil {
 				return 0, 0, err
 			}

@@ -74,7 +74,8 @@ func TestReadOnlyMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	readOnly := filepath.Join(bind, "data")
-	if status, _, stderr := run(t, "check", readOnly); status != 1 || !strings.Contains(stderr, "in use by another process") {
+	if status, _, stderr := run(t, "check", readOnly); status != 1 ||
+		!strings.Contains(stderr, "in use by another process") {
 		t.Errorf("while a server runs, check exits with %d: %s", status, stderr)
 	}
 	s.Kill()
@@ -95,7 +96,8 @@ func TestReadOnlyMount(t *testing.T) {
 func checkReadOnly(t *testing.T, dir string, unlocked bool) {
 	t.Helper()
 	status, stdout, stderr := run(t, "check", dir)
-	if status != 0 || !strings.Contains(stdout, "is sound") || strings.Contains(stderr, "could not be locked") != unlocked {
+	if status != 0 || !strings.Contains(stdout, "is sound") ||
+		strings.Contains(stderr, "could not be locked") != unlocked {
 		t.Errorf("check exits with %d: %s%s", status, stdout, stderr)
 	}
 	status, stdout, _ = run(t, "check", "--json", dir)
@@ -104,7 +106,8 @@ func checkReadOnly(t *testing.T, dir string, unlocked bool) {
 	}
 	target := filepath.Join(t.TempDir(), "restored")
 	status, stdout, stderr = run(t, "restore", dir, target)
-	if status != 0 || !strings.Contains(stdout, "Restored 30 jobs") || strings.Contains(stderr, "could not be locked") != unlocked {
+	if status != 0 || !strings.Contains(stdout, "Restored 30 jobs") ||
+		strings.Contains(stderr, "could not be locked") != unlocked {
 		t.Errorf("restore exits with %d: %s%s", status, stdout, stderr)
 	}
 	s := suite.Start(t, server(t, "--data-dir", target))

@@ -49,7 +49,10 @@ func TestSuspended(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	due := workqtest.Job{ID: workqtest.NewID(), Name: "due", TTR: time.Minute, TTL: time.Hour, Time: time.Now().Add(pause / 2), Payload: []byte("due")}
+	due := workqtest.Job{
+		ID: workqtest.NewID(), Name: "due", TTR: time.Minute, TTL: time.Hour,
+		Time: time.Now().Add(pause / 2), Payload: []byte("due"),
+	}
 	if err := holder.Schedule(due); err != nil {
 		t.Fatal(err)
 	}

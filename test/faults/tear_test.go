@@ -74,7 +74,8 @@ func newChronicle(t *testing.T) *chronicle {
 // least, and the last one not alone in its segment. Pebble flushes them by itself now and then.
 func (ch *chronicle) complete(t *testing.T) bool {
 	t.Helper()
-	if ch.records == nil || len(ch.jobs()) != jobsInLog || len(segmentsOf(ch.records)) < 3 || ch.records[len(ch.records)-1].Ends || ch.records[len(ch.records)-2].Ends {
+	if ch.records == nil || len(ch.jobs()) != jobsInLog || len(segmentsOf(ch.records)) < 3 ||
+		ch.records[len(ch.records)-1].Ends || ch.records[len(ch.records)-2].Ends {
 		return false
 	}
 	n, err := ch.recovered(t, ch.files.cut(ch.records, 0).mem(t))
@@ -120,7 +121,10 @@ func (ch *chronicle) behind(to int) bool { return ch.last().Begin >= to }
 // all that belongs to them must fit.
 func (ch *chronicle) recovered(t *testing.T, fsys vfs.FS) (n int, err error) {
 	t.Helper()
-	s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, NoCompactions: true, SegmentBytes: segmentBytes})
+	s, err := pebblestore.Open(pebblestore.Options{
+		Dir: memDir, FS: fsys, NoCompactions: true,
+		SegmentBytes: segmentBytes,
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -128,7 +132,10 @@ func (ch *chronicle) recovered(t *testing.T, fsys vfs.FS) (n int, err error) {
 	if err := engine.CheckInvariants(s, job.TimeOf(time.Now()), nil); err != nil {
 		return 0, err
 	}
-	page, err := engine.NewQuery(s).List(engine.ListOptions{Namespace: namespace, Queue: "q", State: job.Ready, Limit: 1 << 30, Bodies: true})
+	page, err := engine.NewQuery(s).List(engine.ListOptions{
+		Namespace: namespace, Queue: "q", State: job.Ready,
+		Limit: 1 << 30, Bodies: true,
+	})
 	if err != nil && !errors.Is(err, job.ErrNoQueue) {
 		return 0, err
 	}
@@ -157,7 +164,10 @@ func tearsOf(rng *rand.Rand, data []byte, end int) tear {
 	switch rng.IntN(5) {
 	case 0:
 		from := lastPage
-		return tear{"the last page is zero", from, len(data), append(slices.Clone(data[:from]), make([]byte, len(data)-from)...)}
+		return tear{
+			"the last page is zero", from, len(data),
+			append(slices.Clone(data[:from]), make([]byte, len(data)-from)...),
+		}
 	case 1:
 		out := append(slices.Clone(data[:end]), data[lastPage:end]...)
 		if len(out) < len(data) { // a segment has its full length from the beginning
@@ -191,13 +201,17 @@ func TestTears(t *testing.T) {
 	type count struct{ torn, whole, prefix, told int }
 	var mu sync.Mutex
 	counts := map[string]*count{}
-	kinds := []string{"log", "log", "log", "log", "log", "last", "last", "table", "manifest", "manifest", "options", "format"}
+	kinds := []string{
+		"log", "log", "log", "log", "log", "last", "last", "table", "manifest", "manifest",
+		"options", "format",
+	}
 	deal(t, cmp.Or(*tearsFlag, tier.Pick(150, 16)), func(t *testing.T, i int) { //nolint:thelper // a part of the test
 		rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)+1<<32))
 		kind := kinds[rng.IntN(len(kinds))]
 		name := ch.last().Name()
 		if kind != "last" {
-			names := slices.DeleteFunc(ch.files.ofKind(kind), func(name string) bool { return len(ch.files[name]) == 0 })
+			names := slices.DeleteFunc(ch.files.ofKind(kind),
+				func(name string) bool { return len(ch.files[name]) == 0 })
 			if kind == "log" {
 				names = segmentsOf(ch.records)
 			}
@@ -245,7 +259,8 @@ func TestTornLastWrite(t *testing.T) {
 	wants := func(what string, from int, p []byte) {
 		got, err := ch.recovered(t, ch.files.with(last.Name(), p).mem(t))
 		if err != nil || got != ch.count-1 {
-			t.Errorf("from byte %d on, %d into the record, the log %s: %d jobs of %d, %v", from, from-begin, what, got, ch.count, err)
+			t.Errorf("from byte %d on, %d into the record, the log %s: %d jobs of %d, %v", from, from-begin, what,
+				got, ch.count, err)
 		}
 	}
 	// mixed returns the file with the last record of one kind up to a byte, and of another behind that.
@@ -298,7 +313,8 @@ func TestTornEarlier(t *testing.T) {
 		for what, p := range map[string][]byte{"zero": zero, "something else": other, "flipped": flipped} {
 			got, err := ch.recovered(t, ch.files.with(r.Name(), p).mem(t))
 			if r.Ends && (err != nil || got != ch.count) || !r.Ends && !errors.Is(err, store.ErrCorrupt) {
-				t.Errorf("record %d of %d in the log alone, a mark: %t, is %s: %d jobs of %d, %v", i, len(ch.records), r.Ends, what, got, ch.count, err)
+				t.Errorf("record %d of %d in the log alone, a mark: %t, is %s: %d jobs of %d, %v", i, len(ch.records),
+					r.Ends, what, got, ch.count, err)
 			}
 		}
 	})
@@ -330,7 +346,8 @@ func TestSegments(t *testing.T) {
 	ch := newChronicle(t)
 	needed := segmentsOf(ch.records)
 	// One may just be being made.
-	all := slices.DeleteFunc(ch.files.ofKind("log"), func(name string) bool { return len(ch.files[name]) < segmentBytes })
+	all := slices.DeleteFunc(ch.files.ofKind("log"),
+		func(name string) bool { return len(ch.files[name]) < segmentBytes })
 	for i := 0; len(all) > len(needed)+2; { // of those that are not needed some are enough
 		if slices.Contains(needed, all[i]) {
 			i++

@@ -52,7 +52,8 @@ func TestSmallDisk(t *testing.T) {
 	t.Parallel()
 	disk, floor := smallDisk(t)
 	dir := filepath.Join(disk, "data")
-	s := suite.Start(t, server(t, "--data-dir", dir, "--store-free-floor", fmt.Sprint(floor), "--store-memtable", "1MiB"))
+	s := suite.Start(t, server(t, "--data-dir", dir, "--store-free-floor", fmt.Sprint(floor),
+		"--store-memtable", "1MiB"))
 	c, err := harness.Dial(s.Addr)
 	if err != nil {
 		t.Fatal(err)

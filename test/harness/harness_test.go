@@ -32,7 +32,8 @@ func TestListenerAddr(t *testing.T) {
 func TestFreePorts(t *testing.T) {
 	t.Parallel()
 	const example = "[a]\n\n# Where.\n# MILLRACE_A_ADDR, --a-addr\n# addr = \"127.0.0.1:12345\"\n\n" +
-		"# MILLRACE_A_METRICS_ADDR, --a-metrics-addr\n# metrics_addr = \"off\"\n\n# MILLRACE_B_ADDR, --b-addr\n# addr = \"127.0.0.1:7\"\n"
+		"# MILLRACE_A_METRICS_ADDR, --a-metrics-addr\n# metrics_addr = \"off\"\n\n# MILLRACE_B_ADDR, --b-addr\n# " +
+		"addr = \"127.0.0.1:7\"\n"
 	env, err := freePorts(example)
 	if want := "MILLRACE_A_ADDR=127.0.0.1:0 MILLRACE_B_ADDR=127.0.0.1:0"; err != nil || strings.Join(env, " ") != want {
 		t.Errorf("freePorts: %q, %v, want %q", env, err, want)
@@ -96,7 +97,8 @@ func TestClient(t *testing.T) {
 	c := &Client{conn: mine, in: bufio.NewReaderSize(mine, 64)}
 	go func() {
 		_, _ = theirs.Write([]byte("OK {\"id\":7}\nEMPTY {}\n" +
-			"OK {\"id\":12,\"queue\":\"q\",\"name\":\"t\",\"payload\":\"" + strings.Repeat("y", 200) + "\",\"failures\":3}\n" +
+			"OK {\"id\":12,\"queue\":\"q\",\"name\":\"t\",\"payload\":\"" + strings.Repeat("y", 200) +
+			"\",\"failures\":3}\n" +
 			"ERR {\"msg\":\"no\"}\n"))
 	}()
 	if id, err := c.ReplyID(); err != nil || id != 7 {

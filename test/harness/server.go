@@ -86,7 +86,8 @@ func FreeAddr(ctx context.Context) (string, error) {
 	var err error
 	for range tries {
 		var l net.Listener
-		if l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", first+(begun+given.Add(1))%count)); err == nil {
+		if l, err = (&net.ListenConfig{}).Listen(ctx, "tcp",
+			fmt.Sprintf("127.0.0.1:%d", first+(begun+given.Add(1))%count)); err == nil {
 			return l.Addr().String(), l.Close()
 		}
 	}
@@ -191,7 +192,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.Ready = time.Since(started)
 		return s, nil
 	case <-s.done:
-		return nil, &ExitError{Code: s.cmd.ProcessState.ExitCode(), Stdout: strings.Join(s.Stdout(), "\n"), Stderr: s.Stderr()}
+		return nil, &ExitError{
+			Code: s.cmd.ProcessState.ExitCode(), Stdout: strings.Join(s.Stdout(), "\n"),
+			Stderr: s.Stderr(),
+		}
 	case <-time.After(o.Patience):
 		s.Kill()
 		return nil, fmt.Errorf("the server did not come up within %v:\n%s%s", o.Patience,

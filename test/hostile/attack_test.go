@@ -33,16 +33,38 @@ func notHTTP(t target) bool { return !t.http }
 var attacks = []attack{
 	{name: "silent before the handshake", does: "800 connections that say nothing", run: silent},
 	{name: "byte at a time", does: "160 that send a byte every 5 ms", run: byteAtATime},
-	{name: "slow headers", does: "90 HTTP headers that never end, a line every 50 ms", skips: notHTTP, run: slowHeaders},
+	{
+		name: "slow headers", does: "90 HTTP headers that never end, a line every 50 ms", skips: notHTTP,
+		run: slowHeaders,
+	},
 	{name: "slow bodies", does: "90 HTTP bodies of which 10 bytes come every 50 ms", skips: notHTTP, run: slowBodies},
-	{name: "never reads", does: "24 that send requests until nothing is taken any more, and read no answer", run: neverReads},
-	{name: "half a request, then half closed", does: "400 that send half a request and close their side", run: halfOpen},
+	{
+		name: "never reads", does: "24 that send requests until nothing is taken any more, and read no answer",
+		run: neverReads,
+	},
+	{
+		name: "half a request, then half closed",
+		does: "400 that send half a request and close their side", run: halfOpen,
+	},
 	{name: "connects and stays", does: "10,000 connections as fast as can be, which stay", run: connectAndStay},
-	{name: "connects and closes", does: "10,000 connections as fast as can be, each reset at once", run: connectAndClose},
-	{name: "giant lengths", does: "312 commands that announce giant lengths, with up to 40 MiB of them", run: giantLengths},
-	{name: "random bytes", does: "80 at a time that send random bytes, or requests that are nearly right", run: randomBytes},
+	{
+		name: "connects and closes", does: "10,000 connections as fast as can be, each reset at once",
+		run: connectAndClose,
+	},
+	{
+		name: "giant lengths", does: "312 commands that announce giant lengths, with up to 40 MiB of them",
+		run: giantLengths,
+	},
+	{
+		name: "random bytes", does: "80 at a time that send random bytes, or requests that are nearly right",
+		run: randomBytes,
+	},
 	{name: "deep nesting", does: "30 commands of a million levels of arrays, objects, maps, flags", run: deepNesting},
-	{name: "pipelines", does: "100,000 commands at once on each of 5 listeners, 10,000 requests on each of 3 of HTTP", run: pipelines},
+	{
+		name: "pipelines", does: "100,000 commands at once on each of 5 listeners, 10,000 requests on " +
+			"each of 3 of HTTP",
+		run: pipelines,
+	},
 }
 
 // opened counts the connections of an attacker, answered the answers that it has read.
@@ -83,7 +105,8 @@ func shaken(ctx context.Context, t target) (net.Conn, *bufio.Reader, error) {
 // reset those who do not behave.
 func refused(ctx context.Context, err error) bool {
 	var ne *net.OpError
-	return ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne)
+	return ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne)
 }
 
 // many runs f that often at the same time and returns the first error that is not the

@@ -33,7 +33,9 @@ var bulkTrials = []trial{
 		},
 	},
 	{
-		name: "bulk atomic blockers", does: "a transaction of %d pushes, most of which wait for the 255 before", size: 318, short: 318, most: 318, // as many blockers as one may name
+		// as many blockers as one may name
+		name: "bulk atomic blockers", does: "a transaction of %d pushes, most of which wait for the 255 before",
+		size: 318, short: 318, most: 318,
 		run: func(f *field) {
 			var before strings.Builder
 			for i := range 255 {
@@ -61,7 +63,10 @@ var bulkTrials = []trial{
 		run: func(f *field) {
 			f.bury()
 			f.measure(f.does, func() {
-				f.command(func() { f.http("lmstfy", "PUT", fmt.Sprintf("/api/default/set/deadletter?limit=%d", f.n), "") })
+				f.command(func() {
+					f.http("lmstfy", "PUT",
+						fmt.Sprintf("/api/default/set/deadletter?limit=%d", f.n), "")
+				})
 				f.await("set", "ready", f.n)
 			})
 		},
@@ -94,7 +99,8 @@ var bulkTrials = []trial{
 			}
 			w := f.wire("tarantool")
 			w.read = readAnyTarantool
-			put := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, "queue.tube.tube-0:put", 2, tarantooltest.MustEncode(`1, {"utube": "one"}`))
+			put := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, "queue.tube.tube-0:put", 2,
+				tarantooltest.MustEncode(`1, {"utube": "one"}`))
 			w.flood(f.n, func(b []byte, _ int) []byte { return append(b, put...) })
 			task, ok, err := c.Take("tube-0", 0)
 			if err != nil || !ok {

@@ -42,7 +42,8 @@ var dependTrials = []trial{
 		},
 	},
 	{
-		name: "depend dead queue", does: "the last NACK of a task that %d others wait for, which have a dead queue", size: 300_000,
+		name: "depend dead queue", does: "the last NACK of a task that %d others wait for, which have a dead queue",
+		size: 300_000,
 		run: func(f *field) {
 			w, id := f.blocker(`,"deadqueue":"fallen"`)
 			f.measure(f.does, func() {
@@ -66,7 +67,8 @@ var dependTrials = []trial{
 		run: dependExpire,
 	},
 	{
-		name: "depend chain", does: "the last NACK of the first of a chain of %d tasks, each of which waits for the one before", size: 100_000, short: 30_000,
+		name: "depend chain", does: "the last NACK of the first of a chain of %d tasks, each of which waits for the " +
+			"one before", size: 100_000, short: 30_000,
 		run: dependChain,
 	},
 }
@@ -84,7 +86,8 @@ func (f *field) blocker(extra string) (w *wire, id uint64) {
 // act has an operator do something to a job of the queue first.
 func (f *field) act(action string, id uint64) {
 	f.t.Helper()
-	f.operate(http.MethodPost, fmt.Sprintf("/api/v1/namespaces/default/jobs/%d/actions", id), fmt.Sprintf(`{"action":%q,"state":"leased","queue":"first"}`, action))
+	f.operate(http.MethodPost, fmt.Sprintf("/api/v1/namespaces/default/jobs/%d/actions", id),
+		fmt.Sprintf(`{"action":%q,"state":"leased","queue":"first"}`, action))
 }
 
 // dependExpire gives a task a time to live, which Masenko cannot: a legacy worker of Tarantool releases it with one.

@@ -23,7 +23,10 @@ var fetchTrials = []trial{
 	{name: "fetch known", does: "queues that exist", size: 2500, most: 9000, run: fetchKnown},
 	{name: "fetch same", does: "queues that others wait for, too", size: 2500, most: 9000, run: fetchSame},
 	{name: "fetch lmstfy", does: "queues that do not exist", size: 2500, short: 250, most: 9000, run: fetchLmstfy},
-	{name: "fetch loop", does: "8 connections that fetch from 4096 queues all the time and do not wait", size: 8, run: fetchLoop},
+	{
+		name: "fetch loop", does: "8 connections that fetch from 4096 queues all the time and do not wait",
+		size: 8, run: fetchLoop,
+	},
 }
 
 const (
@@ -79,7 +82,8 @@ func (f *field) fetchAndHangUp(protocol string, names int, request func(i int) [
 				}
 			}()
 		}
-		f.until("all of them wait or are refused", func() bool { return f.waiting()+int(refused.Load()) >= idle+f.n-len(f.bystanders) })
+		f.until("all of them wait or are refused",
+			func() bool { return f.waiting()+int(refused.Load()) >= idle+f.n-len(f.bystanders) })
 		f.linger() // some may still be looking
 		f.t.Logf("%d of them are refused", refused.Load())
 	})

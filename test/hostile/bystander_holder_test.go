@@ -13,7 +13,8 @@ import (
 // holderTrials end somebody who holds many jobs, or give jobs to many who wait.
 var holderTrials = []trial{
 	{
-		name: "holder tarantool", does: "the end of a Tarantool connection that has taken %d tasks", size: 200_000, short: 50_000,
+		name: "holder tarantool", does: "the end of a Tarantool connection that has taken %d tasks",
+		size: 200_000, short: 50_000,
 		run: holderTarantool,
 	},
 	{
@@ -43,11 +44,13 @@ var holderTrials = []trial{
 		},
 	},
 	{
-		name: "waiting resume", does: "resuming a queue with %d jobs for which as many calls wait", size: 95_000, short: 30_000, most: 100_000,
+		name: "waiting resume", does: "resuming a queue with %d jobs for which as many calls wait", size: 95_000,
+		short: 30_000, most: 100_000,
 		run: waitingResume,
 	},
 	{
-		name: "waiting push", does: "a transaction of 65535 pushes onto a queue for which %d calls wait", size: 95_000, most: 100_000,
+		name: "waiting push", does: "a transaction of 65535 pushes onto a queue for which %d calls wait",
+		size: 95_000, most: 100_000,
 		run: func(f *field) {
 			w := f.takers()
 			p := f.wire("masenko")
@@ -90,7 +93,8 @@ func callTube(sync int, method, arg string) []byte {
 	if arg != "" {
 		count = 1
 	}
-	return tarantooltest.CallPacket(tarantooltest.TypeCall, uint64(sync), "queue.tube.tube-0:"+method, count, tarantooltest.MustEncode(arg))
+	return tarantooltest.CallPacket(tarantooltest.TypeCall, uint64(sync), "queue.tube.tube-0:"+method, count,
+		tarantooltest.MustEncode(arg))
 }
 
 // takeAll fills a tube and takes all of it over one connection.
@@ -114,7 +118,10 @@ func holderTarantool(f *field) {
 	})
 	f.takeAllAgain()
 	ready := f.restart()
-	f.note(row{what: fmt.Sprintf("the start after a kill with %d tasks taken: until it serves", f.n), own: ready, took: ready})
+	f.note(row{
+		what: fmt.Sprintf("the start after a kill with %d tasks taken: until it serves", f.n),
+		own:  ready, took: ready,
+	})
 	f.await("tube-0", "ready", f.n)
 }
 
@@ -132,7 +139,8 @@ func holderLegacy(f *field) {
 	f.push("held", f.n, "")
 	w := f.wire("tarantool-legacy")
 	w.read = readAnyTarantool
-	take := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, "queue.take", 3, tarantooltest.MustEncode(`0, "held", 0`))
+	take := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, "queue.take", 3,
+		tarantooltest.MustEncode(`0, "held", 0`))
 	w.flood(f.n, func(b []byte, _ int) []byte { return append(b, take...) })
 	f.await("held", "running", f.n)
 	f.measure(f.does, func() {

@@ -31,7 +31,9 @@ var removeTrials = []trial{
 	{
 		name: "flush locks", does: "FLUSH with %d locks", size: 1_000_000, without: []string{"faktory"},
 		run: func(f *field) {
-			f.pushNamed("locked", f.n, func(i int) string { return fmt.Sprintf(`,"args":[%d],"custom":{"unique_for":3600}`, i) })
+			f.pushNamed("locked", f.n, func(i int) string {
+				return fmt.Sprintf(`,"args":[%d],"custom":{"unique_for":3600}`, i)
+			})
 			f.flush()
 		},
 	},
@@ -51,7 +53,8 @@ var removeTrials = []trial{
 		},
 	},
 	{
-		name: "remove keyed", does: "removing a queue of %d jobs with keys, for the last of which others wait", size: 2_000_000,
+		name: "remove keyed", does: "removing a queue of %d jobs with keys, for the last of which others wait",
+		size: 2_000_000,
 		run: func(f *field) {
 			f.keyed()
 			f.measure(f.does, func() {
@@ -61,7 +64,8 @@ var removeTrials = []trial{
 		},
 	},
 	{
-		name: "remove purge", does: "purging a queue of %d jobs with keys, for the last of which others wait", size: 2_000_000,
+		name: "remove purge", does: "purging a queue of %d jobs with keys, for the last of which others wait",
+		size: 2_000_000,
 		run: func(f *field) {
 			f.keyed()
 			f.measure(f.does, func() {
@@ -137,7 +141,8 @@ func (f *field) pairs() {
 	w.flood((f.n+bulk-1)/bulk, func(b []byte, k int) []byte {
 		b = append(b, "ATOMIC\n"...)
 		for range min(bulk, f.n-k*bulk) {
-			b = append(b, "PUSH {\"name\":\"t\",\"queue\":\"first\"}\nPUSH {\"name\":\"t\",\"queue\":\"second\",\"blocked_by\":[-1]}\n"...)
+			b = append(b, "PUSH {\"name\":\"t\",\"queue\":\"first\"}\nPUSH "+
+				"{\"name\":\"t\",\"queue\":\"second\",\"blocked_by\":[-1]}\n"...)
 		}
 		return append(b, "DONE\n"...)
 	})
@@ -156,7 +161,8 @@ var setTrials = []trial{
 		name: "mutate ids", does: "MUTATE kill with the jids of %d scheduled jobs", size: 1_000_000, most: 3_000_000,
 		run: func(f *field) {
 			f.schedule()
-			f.mutate(f.does, "kill", "scheduled", `{"jids":[`+f.jids("set")+`]}`, func() { f.await("set", "dead", f.n) })
+			f.mutate(f.does, "kill", "scheduled", `{"jids":[`+f.jids("set")+`]}`,
+				func() { f.await("set", "dead", f.n) })
 		},
 	},
 	{
@@ -164,7 +170,8 @@ var setTrials = []trial{
 		run: func(f *field) {
 			f.schedule()
 			f.mutate(f.does, "kill", "scheduled", `{"jobtype":"t"}`, func() { f.await("set", "dead", f.n) })
-			f.mutate(fmt.Sprintf("MUTATE discard with a filter that %d dead jobs fit", f.n), "discard", "dead", `{"regexp":"*set*"}`, func() { f.await("set", "dead", 0) })
+			f.mutate(fmt.Sprintf("MUTATE discard with a filter that %d dead jobs fit", f.n), "discard", "dead",
+				`{"regexp":"*set*"}`, func() { f.await("set", "dead", 0) })
 		},
 	},
 	{

@@ -27,9 +27,11 @@ import (
 // nobody meanwhile.
 
 var (
-	scaleFlag     = flag.String("bystander.scale", "0", "sizes, separated by commas: times what the trials are made for; 0 is the short form")
-	onlyTrial     = flag.String("bystander.trial", "", "a part of the names of the trials to run; empty for all")
-	realtimeFlag  = flag.Bool("bystander.realtime", false, "before others on the machine while something is measured; needs root and chrt")
+	scaleFlag = flag.String("bystander.scale", "0",
+		"sizes, separated by commas: times what the trials are made for; 0 is the short form")
+	onlyTrial    = flag.String("bystander.trial", "", "a part of the names of the trials to run; empty for all")
+	realtimeFlag = flag.Bool("bystander.realtime", false,
+		"before others on the machine while something is measured; needs root and chrt")
 	bystanderPath = flag.String("bystander.report", "", "document that the figures of the trials are written into")
 )
 
@@ -63,7 +65,8 @@ type trial struct {
 }
 
 // trials are all trials.
-var trials = slices.Concat(dependTrials, fetchTrials, holderTrials, removeTrials, setTrials, listTrials, bulkTrials, timeTrials, waitTrials)
+var trials = slices.Concat(dependTrials, fetchTrials, holderTrials, removeTrials, setTrials, listTrials, bulkTrials,
+	timeTrials, waitTrials)
 
 // field is one trial on one server.
 type field struct {
@@ -104,7 +107,8 @@ func (r row) limit(scale int) time.Duration {
 // TestBystanders does all trials, one after the other.
 func TestBystanders(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| what is done | longest call of others before, ms | during | whose | echo's during | the command itself, ms | until all is done, ms | memory before, MiB | peak |\n")
+	table.WriteString("| what is done | longest call of others before, ms | during | whose | echo's during | the " +
+		"command itself, ms | until all is done, ms | memory before, MiB | peak |\n")
 	table.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for text := range strings.SplitSeq(*scaleFlag, ",") {
 		scale, err := strconv.Atoi(text)
@@ -118,7 +122,8 @@ func TestBystanders(t *testing.T) {
 			t.Run(fmt.Sprintf("%s x%d", tr.name, scale), func(t *testing.T) {
 				for _, r := range runTrial(t, tr, scale) {
 					fmt.Fprintf(&table, "| %s | %.0f | %.0f | %s | %.0f | %.0f | %.0f | %d | %d |\n",
-						r.what, ms(r.before), ms(r.during), r.worst, ms(r.echo), ms(r.own), ms(r.took), r.memory>>20, r.peak>>20)
+						r.what, ms(r.before), ms(r.during), r.worst, ms(r.echo), ms(r.own), ms(r.took),
+						r.memory>>20, r.peak>>20)
 				}
 			})
 		}
@@ -140,7 +145,10 @@ func TestBystanders(t *testing.T) {
 // runTrial does one trial on a server of its own and judges it.
 func runTrial(t *testing.T, tr trial, scale int) []row {
 	t.Helper()
-	f := &field{trial: tr, t: t, n: tier.Pick(tr.short, tr.short/8), scale: scale, dir: filepath.Join(t.TempDir(), "data"), stop: func() {}}
+	f := &field{
+		trial: tr, t: t, n: tier.Pick(tr.short, tr.short/8), scale: scale,
+		dir: filepath.Join(t.TempDir(), "data"), stop: func() {},
+	}
 	switch {
 	case scale > 0:
 		f.n = tr.size * scale
@@ -162,7 +170,8 @@ func runTrial(t *testing.T, tr trial, scale int) []row {
 	}
 	for _, r := range f.rows {
 		if over := r.excess(); over > r.limit(scale) {
-			t.Errorf("%s: %s waited %v longer than the %v before, want at most %v", r.what, r.worst, over.Round(time.Millisecond), r.before.Round(time.Millisecond), r.limit(scale))
+			t.Errorf("%s: %s waited %v longer than the %v before, want at most %v", r.what, r.worst,
+				over.Round(time.Millisecond), r.before.Round(time.Millisecond), r.limit(scale))
 		}
 	}
 	return f.rows
@@ -173,7 +182,10 @@ func (f *field) start(args ...string) {
 	f.t.Helper()
 	listeners := []string{"masenko", "workq", "beanstalkd", "faktory", "tarantool", "lmstfy", "admin", "web"}
 	// One connection waits where many would, and there are more queues than the default allows.
-	base := []string{"serve", "--data-dir", f.dir, "--masenko-heartbeat=20m", "--tarantool-max-waiting=100000", "--server-max-queues=16777216"}
+	base := []string{
+		"serve", "--data-dir", f.dir, "--masenko-heartbeat=20m", "--tarantool-max-waiting=100000",
+		"--server-max-queues=16777216",
+	}
 	server, err := harness.Start(context.WithoutCancel(f.t.Context()), harness.Options{
 		Bin: program.Bin, Args: slices.Concat(base, f.args, args),
 		Env: program.Env, Listener: listeners[0], Also: listeners[1:], Patience: trialPatience,
@@ -203,7 +215,8 @@ func (f *field) watch() {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	for _, d := range drivers() {
 		if !slices.Contains(f.without, d.Name) {
-			f.bystanders = append(f.bystanders, startProbe(ctx, f.t, d, f.server.Addrs[client.Listener(d.Name)], bystanderPace))
+			f.bystanders = append(f.bystanders, startProbe(ctx, f.t, d,
+				f.server.Addrs[client.Listener(d.Name)], bystanderPace))
 		}
 	}
 	addr, err := startEcho(ctx)
@@ -223,7 +236,8 @@ func (f *field) watch() {
 // drivers are the protocols that have a bystander.
 func drivers() []dialecttest.Driver {
 	return []dialecttest.Driver{
-		dialecttest.Masenko(), dialecttest.Workq(), dialecttest.Faktory(), dialecttest.Lmstfy(), dialecttest.Tarantool(),
+		dialecttest.Masenko(), dialecttest.Workq(), dialecttest.Faktory(), dialecttest.Lmstfy(),
+		dialecttest.Tarantool(),
 		dialecttest.Beanstalkd(), dialecttest.Rest(),
 	}
 }
@@ -271,7 +285,8 @@ func (f *field) first() (end func()) {
 	}
 	schedule := func(args ...string) {
 		for _, pid := range []int{os.Getpid(), f.server.Pid()} {
-			if out, err := exec.CommandContext(f.t.Context(), "chrt", append(args, strconv.Itoa(pid))...).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(f.t.Context(), "chrt",
+				append(args, strconv.Itoa(pid))...).CombinedOutput(); err != nil {
 				f.t.Fatalf("chrt: %v: %s", err, out)
 			}
 		}
@@ -282,7 +297,8 @@ func (f *field) first() (end func()) {
 
 func (f *field) note(r row) {
 	f.t.Helper()
-	f.t.Logf("%s: longest call %.0f ms before, %.0f ms during (%s), echo %.0f ms; the command %.0f ms, all %.0f ms; memory %d MiB, peak %d MiB",
+	f.t.Logf("%s: longest call %.0f ms before, %.0f ms during (%s), echo %.0f ms; the command %.0f ms, all %.0f ms; "+
+		"memory %d MiB, peak %d MiB",
 		r.what, ms(r.before), ms(r.during), r.worst, ms(r.echo), ms(r.own), ms(r.took), r.memory>>20, r.peak>>20)
 	f.rows = append(f.rows, r)
 }

@@ -27,7 +27,9 @@ var timeTrials = []trial{
 		name: "time expire", does: "%d jobs that expire in the same second", size: 1_000_000, short: 50_000,
 		run: func(f *field) {
 			at := f.soon(f.n, func(few int) { f.pushNamed("other", few, plain) })
-			f.pushNamed("set", f.n, func(int) string { return fmt.Sprintf(`,"custom":{"expires_at":%q}`, at.UTC().Format(time.RFC3339)) })
+			f.pushNamed("set", f.n, func(int) string {
+				return fmt.Sprintf(`,"custom":{"expires_at":%q}`, at.UTC().Format(time.RFC3339))
+			})
 			f.atTime(at, func() { f.await("set", "ready", 0) })
 		},
 	},
@@ -50,7 +52,10 @@ var timeTrials = []trial{
 			f.measure(f.does, func() {
 				for i := range deaths {
 					w.call("FETCH set\r\n")
-					f.command(func() { w.call("FAIL {\"jid\":%q,\"errtype\":\"e\",\"message\":\"m\"}\r\n", jid("set", i)) })
+					f.command(func() {
+						w.call("FAIL {\"jid\":%q,\"errtype\":\"e\",\"message\":\"m\"}\r\n",
+							jid("set", i))
+					})
 				}
 				f.await("set", "dead", 1)
 			})

@@ -13,7 +13,8 @@ import (
 // waitTrials answer many who wait for the same thing.
 var waitTrials = []trial{
 	{
-		name: "wait result", does: "completing a job whose result %d connections wait for", size: 9000, short: 9000, most: 9000,
+		name: "wait result", does: "completing a job whose result %d connections wait for", size: 9000,
+		short: 9000, most: 9000,
 		run: func(f *field) {
 			w, id, _ := f.awaiters()
 			f.measure(f.does, func() {
@@ -23,7 +24,8 @@ var waitTrials = []trial{
 		},
 	},
 	{
-		name: "wait result cancel", does: "the end of %d connections that wait for the result of one job", size: 9000, most: 9000,
+		name: "wait result cancel", does: "the end of %d connections that wait for the result of one job",
+		size: 9000, most: 9000,
 		run: func(f *field) {
 			_, _, conns := f.awaiters()
 			f.measure(f.does, func() {
@@ -69,7 +71,8 @@ func waitRoom(f *field) {
 	f.push("tube-0", f.n, "")
 	w := f.wire("tarantool")
 	w.read = readAnyTarantool
-	put := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, "queue.tube.tube-0:put", 2, tarantooltest.MustEncode(`1, {"timeout": 600}`))
+	put := tarantooltest.CallPacket(tarantooltest.TypeCall, 1, "queue.tube.tube-0:put", 2,
+		tarantooltest.MustEncode(`1, {"timeout": 600}`))
 	for range f.n {
 		w.send(put)
 	}

@@ -173,7 +173,8 @@ func (f *field) web(method, path, body string) (code int, text string) {
 func (f *field) http(listener, method, path, body string) (code int, text string) {
 	f.t.Helper()
 	client := http.Client{Timeout: trialPatience, Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(f.t.Context(), method, "http://"+f.server.Addrs[listener]+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(f.t.Context(), method, "http://"+f.server.Addrs[listener]+path,
+		strings.NewReader(body))
 	if err != nil {
 		f.t.Fatal(err)
 	}

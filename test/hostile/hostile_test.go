@@ -86,11 +86,15 @@ func TestHostileClients(t *testing.T) {
 // longer than they.
 func besiege(ctx context.Context, t *testing.T) *siege {
 	t.Helper()
-	listeners := []string{"masenko", "workq", "beanstalkd", "faktory", "tarantool", "tarantool15", "lmstfy", "admin", "web"}
+	listeners := []string{
+		"masenko", "workq", "beanstalkd", "faktory", "tarantool", "tarantool15",
+		"lmstfy", "admin", "web",
+	}
 	server, err := harness.Start(t.Context(), harness.Options{
 		Bin: program.Bin,
 		Args: []string{
-			"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-write-timeout=1s", "--workq-write-timeout=1s", "--beanstalkd-write-timeout=1s", "--faktory-write-timeout=1s",
+			"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--masenko-write-timeout=1s",
+			"--workq-write-timeout=1s", "--beanstalkd-write-timeout=1s", "--faktory-write-timeout=1s",
 			"--tarantool-write-timeout=1s", "--lmstfy-write-timeout=1s", "--lmstfy-read-timeout=1s",
 			fmt.Sprintf("--listen-max-unfinished=%d", unfinished),
 		},
@@ -176,18 +180,23 @@ func (s *siege) attack(a attack) round {
 		}
 	}
 	if memory.Peak > s.first.memory+memoryBound {
-		s.t.Errorf("%s: %d MiB of memory at the most, %d before the attacks", a.name, memory.Peak>>20, s.first.memory>>20)
+		s.t.Errorf("%s: %d MiB of memory at the most, %d before the attacks", a.name, memory.Peak>>20,
+			s.first.memory>>20)
 	}
 	if more := s.logLines() - lines; more > logBound {
 		log := s.server.Stderr()
 		s.t.Errorf("%s: %d more lines in the log, such as\n%s", a.name, more, log[max(0, len(log)-500):])
 	}
 	after := s.recover(a.name)
-	s.t.Logf("%-34s %v; %d connections, %d answers in %v; memory %d MiB before the first, at the most %d, afterwards %d; %d goroutines, %d connections",
+	s.t.Logf("%-34s %v; %d connections, %d answers in %v; memory %d MiB before the first, at the most %d, afterwards "+
+		"%d; %d goroutines, %d connections",
 		a.name, took.Round(10*time.Millisecond), done.Connections, done.Answers, done.Took.Round(time.Millisecond),
 		s.first.memory>>20, memory.Peak>>20, after.memory>>20, after.goroutines, after.connections)
 	last := len(during) - 1 // the echo
-	return round{connections: done.Connections, before: before[:last], during: during[:last], echo: during[last], peak: memory.Peak}
+	return round{
+		connections: done.Connections, before: before[:last], during: during[:last], echo: during[last],
+		peak: memory.Peak,
+	}
 }
 
 // logLines counts the lines of the log, but for those about what operators have done:
@@ -210,7 +219,8 @@ func (s *siege) recover(name string) state {
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); ; <-tick.C {
 		now := s.state()
-		if now.connections <= s.first.connections && now.goroutines <= s.first.goroutines+goroutineSlack && now.memory <= s.first.memory+memoryLeft {
+		if now.connections <= s.first.connections && now.goroutines <= s.first.goroutines+goroutineSlack &&
+			now.memory <= s.first.memory+memoryLeft {
 			return now
 		}
 		if time.Now().After(deadline) {
@@ -229,7 +239,8 @@ func (s *siege) state() state {
 	}
 	now := state{memory: memory.Resident}
 	for line := range strings.Lines(s.get("/metrics")) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(name, "millrace_connections{") && !strings.Contains(name, `"web"`) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok &&
+			strings.HasPrefix(name, "millrace_connections{") && !strings.Contains(name, `"web"`) {
 			n, err := strconv.ParseFloat(value, 64)
 			if err != nil {
 				s.t.Fatal(err)
@@ -248,7 +259,8 @@ func (s *siege) state() state {
 func (s *siege) get(path string) string {
 	s.t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.server.Addrs["web"]+path, http.NoBody)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet,
+		"http://"+s.server.Addrs["web"]+path, http.NoBody)
 	if err != nil {
 		s.t.Fatal(err)
 	}

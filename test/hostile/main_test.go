@@ -19,7 +19,8 @@ var (
 	binaryFlag = flag.String("hostile.bin", "", "the server to test; without it one is built")
 	roundCount = flag.Int("hostile.rounds", 1, "how often all attacks are made, of which the medians count")
 	reportPath = flag.String("hostile.report", "", "document that the figures are written into")
-	floorTime  = flag.Duration("hostile.floor", 250*time.Millisecond, "a p99 below this is good, whatever it was before")
+	floorTime  = flag.Duration("hostile.floor", 250*time.Millisecond,
+		"a p99 below this is good, whatever it was before")
 	onlyAttack = flag.String("hostile.attack", "", "a part of the names of the attacks to run; empty for all")
 	onlyAt     = flag.String("hostile.listener", "", "the one listener to attack; empty for all")
 )

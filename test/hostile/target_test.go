@@ -42,9 +42,12 @@ const levels = 1_000_000
 func targets(addrs map[string]string) []target {
 	all := []target{
 		masenkoTarget(), workqTarget(), beanstalkdTarget(), faktoryTarget(), tarantoolTarget(), tarantool15Target(),
-		httpTarget("lmstfy", "PUT", "/api/default/hostile", "/api/default/hostile/size", "/openapi.json", "/api/default/hostile/bulk"),
-		httpTarget("admin", "POST", "/token/hostile?description=x", "/version", "/openapi-admin.json", "/token/hostile/none/limit"),
-		httpTarget("web", "POST", "/api/v1/namespaces/default/queues/hostile/pause", "/livez", "/openapi.json", "/api/v1/actions"),
+		httpTarget("lmstfy", "PUT", "/api/default/hostile", "/api/default/hostile/size", "/openapi.json",
+			"/api/default/hostile/bulk"),
+		httpTarget("admin", "POST", "/token/hostile?description=x", "/version", "/openapi-admin.json",
+			"/token/hostile/none/limit"),
+		httpTarget("web", "POST", "/api/v1/namespaces/default/queues/hostile/pause", "/livez", "/openapi.json",
+			"/api/v1/actions"),
 		restTarget(),
 	}
 	for i := range all {
@@ -65,8 +68,14 @@ func masenkoTarget() target {
 		name:  "masenko",
 		whole: func(n int) string { return push + fmt.Sprint(n) + "}\n" },
 		cheap: "PING {}\n", answers: line, bulky: "INFO\n",
-		giants: []string{push + `"` + strings.Repeat("x", 12<<20), "ATOMIC\n" + strings.Repeat(push+"1}\n", 60000), strings.Repeat("x", 1<<20)},
-		nested: []string{push + strings.Repeat("[", levels) + strings.Repeat("]", levels) + "}\n", push + strings.Repeat(`{"a":`, levels) + "\n"},
+		giants: []string{
+			push + `"` + strings.Repeat("x", 12<<20), "ATOMIC\n" + strings.Repeat(push+"1}\n", 60000),
+			strings.Repeat("x", 1<<20),
+		},
+		nested: []string{
+			push + strings.Repeat("[", levels) + strings.Repeat("]", levels) + "}\n",
+			push + strings.Repeat(`{"a":`, levels) + "\n",
+		},
 	}
 }
 
@@ -78,9 +87,15 @@ func workqTarget() target {
 		name:  "workq",
 		whole: func(int) string { return add("4") + "body\r\n" },
 		cheap: "delete 6ba7b810-9dad-11d1-80b4-00c04fd430c4\r\n", answers: line,
-		bulky:  "inspect jobs hostile 0 100\r\n",
-		giants: []string{add("999999999999999999"), add("1048576") + strings.Repeat("x", 1<<19), strings.Repeat("x", 2<<20), add("-1"), add("1048577") + "x\r\n"},
-		nested: []string{"add " + strings.Repeat("-a=", levels) + "\r\n", "lease " + strings.Repeat("q ", levels/4) + "0\r\n"},
+		bulky: "inspect jobs hostile 0 100\r\n",
+		giants: []string{
+			add("999999999999999999"), add("1048576") + strings.Repeat("x", 1<<19),
+			strings.Repeat("x", 2<<20), add("-1"), add("1048577") + "x\r\n",
+		},
+		nested: []string{
+			"add " + strings.Repeat("-a=", levels) + "\r\n",
+			"lease " + strings.Repeat("q ", levels/4) + "0\r\n",
+		},
 	}
 }
 
@@ -90,9 +105,15 @@ func beanstalkdTarget() target {
 		name:  "beanstalkd",
 		whole: func(int) string { return put("4") + "body\r\n" },
 		cheap: "list-tube-used\r\n", answers: line,
-		bulky:  "stats\r\n",
-		giants: []string{put("4294967295") + strings.Repeat("x", 1<<20), put("65535") + strings.Repeat("x", 1<<15), strings.Repeat("x", 2<<20), put("-1"), put("65536") + "x\r\n"},
-		nested: []string{"use " + strings.Repeat("(", levels) + "\r\n", strings.Repeat("watch x\r\nignore x\r\n", levels/100)},
+		bulky: "stats\r\n",
+		giants: []string{
+			put("4294967295") + strings.Repeat("x", 1<<20), put("65535") + strings.Repeat("x", 1<<15),
+			strings.Repeat("x", 2<<20), put("-1"), put("65536") + "x\r\n",
+		},
+		nested: []string{
+			"use " + strings.Repeat("(", levels) + "\r\n",
+			strings.Repeat("watch x\r\nignore x\r\n", levels/100),
+		},
 	}
 }
 
@@ -111,14 +132,21 @@ func faktoryTarget() target {
 		},
 		whole: func(n int) string { return push(fmt.Sprintf("[%d]}\r\n", n)) },
 		cheap: `ACK {"jid":"nobody-has-it"}` + "\r\n", answers: line, bulky: "INFO\r\n",
-		giants: []string{push(`["` + strings.Repeat("x", 40<<20)), "PUSHB [" + strings.Repeat(push("[]}")[5:]+",", 100000)},
-		nested: []string{push(strings.Repeat("[", levels) + strings.Repeat("]", levels) + "}\r\n"), "BATCH NEW " + strings.Repeat(`{"success":`, levels) + "\r\n"},
+		giants: []string{
+			push(`["` + strings.Repeat("x", 40<<20)),
+			"PUSHB [" + strings.Repeat(push("[]}")[5:]+",", 100000),
+		},
+		nested: []string{
+			push(strings.Repeat("[", levels) + strings.Repeat("]", levels) + "}\r\n"),
+			"BATCH NEW " + strings.Repeat(`{"success":`, levels) + "\r\n",
+		},
 	}
 }
 
 func tarantoolTarget() target {
 	put := func(data string, number int) string {
-		return string(tarantooltest.CallPacket(tarantooltest.TypeCall, uint64(number), "queue.put", 7, append(tarantooltest.MustEncode(`0, "hostile", 0, 0, 0, 127`), data...)))
+		return string(tarantooltest.CallPacket(tarantooltest.TypeCall, uint64(number), "queue.put", 7,
+			append(tarantooltest.MustEncode(`0, "hostile", 0, 0, 0, 127`), data...)))
 	}
 	return target{
 		name: "tarantool",
@@ -134,10 +162,15 @@ func tarantoolTarget() target {
 		answers: func(r *bufio.Reader) error { _, err := tarantooltest.ReadReply(r); return err },
 		bulky:   string(tarantooltest.CallPacket(tarantooltest.TypeCall, 1, "box.info", 0, nil)),
 		giants: []string{
-			"\xce\xff\xff\xff\xff", "\xcf\xff\xff\xff\xff\xff\xff\xff\xff", "\xce\x04\x00\x00\x00" + strings.Repeat("\x00", 40<<20),
-			"\x10\x82\x00\x0a\x01\x01\x82\x21\xdd\xff\xff\xff\xff\x22\x90\x00\x00\x00", "\x10\x82\x00\x0a\x01\x01\x82\x22\xdb\xff\xff\xff\xff",
+			"\xce\xff\xff\xff\xff", "\xcf\xff\xff\xff\xff\xff\xff\xff\xff",
+			"\xce\x04\x00\x00\x00" + strings.Repeat("\x00", 40<<20),
+			"\x10\x82\x00\x0a\x01\x01\x82\x21\xdd\xff\xff\xff\xff\x22\x90\x00\x00\x00",
+			"\x10\x82\x00\x0a\x01\x01\x82\x22\xdb\xff\xff\xff\xff",
 		},
-		nested: []string{put(strings.Repeat("\x91", levels)+"\xc0", 1), put(strings.Repeat("\x81\xa1a", levels)+"\xc0", 2)},
+		nested: []string{
+			put(strings.Repeat("\x91", levels)+"\xc0", 1),
+			put(strings.Repeat("\x81\xa1a", levels)+"\xc0", 2),
+		},
 	}
 }
 
@@ -155,8 +188,11 @@ func tarantool15Target() target {
 		cheap:   string(tarantooltest.Box15Packet(tarantooltest.Box15TypePing, 1, nil)),
 		answers: func(r *bufio.Reader) error { _, err := tarantooltest.ReadBox15(r); return err },
 		bulky:   string(tarantooltest.Box15CallPacket(1, "queue.statistics", "0", "hostile")),
-		giants:  []string{length(1<<32 - 1), length(60<<20) + strings.Repeat("\x00", 40<<20), length(12) + "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff"},
-		nested:  []string{length(levels) + "\x00\x00\x00\x00\x01q" + strings.Repeat("\xff", levels)},
+		giants: []string{
+			length(1<<32 - 1), length(60<<20) + strings.Repeat("\x00", 40<<20),
+			length(12) + "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff",
+		},
+		nested: []string{length(levels) + "\x00\x00\x00\x00\x01q" + strings.Repeat("\xff", levels)},
 	}
 }
 
@@ -171,7 +207,8 @@ func restTarget() target {
 
 // request is an HTTP request with a body.
 func request(method, path, body string) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
+		"%d\r\n\r\n%s", method, path, len(body), body)
 }
 
 func httpTarget(name, method, push, cheap, bulky, nest string) target {
@@ -189,7 +226,8 @@ func httpTarget(name, method, push, cheap, bulky, nest string) target {
 			head + "Content-Length: 999999999999\r\n\r\n" + strings.Repeat("x", 1<<20),
 			head + "Content-Length: 99999999999999999999999999\r\n\r\n",
 			head + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n" + strings.Repeat("x", 1<<20),
-			head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("10000\r\n"+strings.Repeat("x", 1<<16)+"\r\n", 200),
+			head + "Transfer-Encoding: chunked\r\n\r\n" +
+				strings.Repeat("10000\r\n"+strings.Repeat("x", 1<<16)+"\r\n", 200),
 			head + "X-Long: " + strings.Repeat("x", 4<<20),
 			head + strings.Repeat("X: y\r\n", 200000),
 			"GET /" + strings.Repeat("a/", 2<<20),

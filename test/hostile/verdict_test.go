@@ -51,7 +51,8 @@ func judge(rounds []round, floor time.Duration) verdict {
 	for _, r := range rounds {
 		i, t := r.worst(floor)
 		connections = append(connections, int(r.connections))
-		before, during, echo = append(before, r.before[i].p99), append(during, r.during[i].p99), append(echo, r.echo.p99)
+		before, during, echo = append(before, r.before[i].p99), append(during,
+			r.during[i].p99), append(echo, r.echo.p99)
 		times = append(times, t)
 		for _, w := range r.during {
 			v.longest = max(v.longest, w.most)
@@ -68,7 +69,8 @@ func judge(rounds []round, floor time.Duration) verdict {
 func (s *siege) conclude() {
 	s.t.Helper()
 	var b strings.Builder
-	b.WriteString("| attack, on all listeners together | connections | p99 before, ms | during | echo's during | times | of all rounds | longest call, ms | peak memory, MiB |\n")
+	b.WriteString("| attack, on all listeners together | connections | p99 before, ms | during | echo's during | " +
+		"times | of all rounds | longest call, ms | peak memory, MiB |\n")
 	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, a := range attacks {
 		if len(s.rounds[a.name]) == 0 {
@@ -78,14 +80,16 @@ func (s *siege) conclude() {
 		fmt.Fprintf(&b, "| %s: %s | %d | %.1f | %.1f | %.1f | %.1f | %.1f to %.1f | %.0f | %d |\n", a.name, a.does,
 			v.connections, ms(v.before), ms(v.during), ms(v.echo), v.times, v.least, v.most, ms(v.longest), v.peak>>20)
 		if v.times > factor {
-			s.t.Errorf("%s: the p99 of others is %v, %.1f times what it is without, want at most %d", a.name, v.during, v.times, factor)
+			s.t.Errorf("%s: the p99 of others is %v, %.1f times what it is without, want at most %d", a.name,
+				v.during, v.times, factor)
 		}
 	}
 	version, err := harness.Version(s.t.Context(), program.Bin)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	fmt.Fprintf(&b, "\n(%d rounds of %v for each attack; %s; %s; %s)\n", *roundCount, *attackTime, version, harness.Machine(), time.Now().UTC().Format(time.DateOnly))
+	fmt.Fprintf(&b, "\n(%d rounds of %v for each attack; %s; %s; %s)\n", *roundCount, *attackTime, version,
+		harness.Machine(), time.Now().UTC().Format(time.DateOnly))
 	s.t.Logf("\n%s", &b)
 	if *reportPath == "" {
 		return

@@ -25,7 +25,8 @@ func TestGroups(t *testing.T) {
 			}
 			for j := range 3 { // all of the first group before any of the next
 				body := fmt.Sprint(10*j + i)
-				w.must(in.Name+" pushes", w.clients[in.Name].PushWith(queue, body, dialecttest.Wishes{Group: "g-" + in.Name}))
+				w.must(in.Name+" pushes", w.clients[in.Name].PushWith(queue, body,
+					dialecttest.Wishes{Group: "g-" + in.Name}))
 			}
 			n++
 		}

@@ -64,7 +64,10 @@ func start(t *testing.T, args ...string) *world {
 	}
 	s := suite.Start(t, harness.Options{
 		Bin: program.Bin, Env: program.Env, Listener: listeners[0], Also: listeners[1:],
-		Args: append([]string{"serve", "--data-dir", suite.DataDir(t), "--store-durability=none", "--lmstfy-max-body=4MiB", "--workq-max-payload=4MiB", "--beanstalkd-max-job-size=4MiB"}, args...),
+		Args: append([]string{
+			"serve", "--data-dir", suite.DataDir(t), "--store-durability=none",
+			"--lmstfy-max-body=4MiB", "--workq-max-payload=4MiB", "--beanstalkd-max-job-size=4MiB",
+		}, args...),
 	})
 	w.server, w.op = s, operator{t: t, base: "http://" + s.Addrs["web"] + "/api/v1"}
 	for _, d := range w.drivers {
@@ -116,7 +119,8 @@ func (w *world) look(queue string, want dialecttest.Sight) {
 		sights[d.Name] = s
 	}
 	for name, s := range sights {
-		if !same(s.Ready, want.Ready) || !same(s.Delayed, want.Delayed) || !same(s.Held, want.Held) || !same(s.Dead, want.Dead) {
+		if !same(s.Ready, want.Ready) || !same(s.Delayed, want.Delayed) || !same(s.Held, want.Held) ||
+			!same(s.Dead, want.Dead) {
 			w.t.Errorf("%s says of %s %+v, want %+v", name, queue, s, want)
 		}
 	}
@@ -183,7 +187,8 @@ func (o operator) counts(queue string) map[string]int {
 	var q struct {
 		Counts map[string]int `json:"counts"`
 	}
-	if status, answer := o.try(http.MethodGet, "/namespaces/"+namespace+"/queues/"+queue, nil, &q); status >= http.StatusMultipleChoices && status != http.StatusNotFound {
+	if status, answer := o.try(http.MethodGet, "/namespaces/"+namespace+"/queues/"+queue, nil,
+		&q); status >= http.StatusMultipleChoices && status != http.StatusNotFound {
 		o.t.Fatalf("queue %s: %s", queue, answer)
 	}
 	return q.Counts

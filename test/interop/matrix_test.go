@@ -48,12 +48,14 @@ func (w *world) pass(in, out dialecttest.Driver, queue string, body dialecttest.
 	look(ready)
 	task, err := worker.Fetch(queue, patience)
 	if err != nil || task.Body != body.Fetched {
-		w.t.Fatalf("%s fetches what %s pushed: %.100q, %v, want %.100q", out.Name, in.Name, task.Body, err, body.Fetched)
+		w.t.Fatalf("%s fetches what %s pushed: %.100q, %v, want %.100q", out.Name, in.Name, task.Body,
+			err, body.Fetched)
 	}
 	look(held)
 	if watched {
 		j := w.op.only(queue)
-		if j.State != "running" || j.PushedBy != door(in) || j.Lease == nil || j.Lease.FetchedBy != door(out) || j.Lease.Exclusive != out.Alone {
+		if j.State != "running" || j.PushedBy != door(in) || j.Lease == nil || j.Lease.FetchedBy != door(out) ||
+			j.Lease.Exclusive != out.Alone {
 			w.t.Errorf("%s to %s: the operator sees %+v, lease %+v", in.Name, out.Name, j, j.Lease)
 		}
 	}
@@ -144,7 +146,8 @@ func TestLevels(t *testing.T) {
 		for _, level := range []int{-1, 0, 1} {
 			for i, in := range w.drivers {
 				if says(in, level) {
-					w.must(in.Name+" pushes", w.clients[in.Name].PushWith(queue, fmt.Sprint(100*level+i), dialecttest.Wishes{Level: level}))
+					w.must(in.Name+" pushes", w.clients[in.Name].PushWith(queue, fmt.Sprint(100*level+i),
+						dialecttest.Wishes{Level: level}))
 				}
 			}
 		}

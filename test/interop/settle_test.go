@@ -198,7 +198,10 @@ func TestForeignSettling(t *testing.T) {
 		for name, settle := range ways {
 			queue := "foreign-" + out.Name + "-" + name
 			id := workqtest.NewID()
-			w.must("add", workq.Add(workqtest.Job{ID: id, Name: queue, TTR: time.Minute, TTL: time.Hour, Payload: []byte(`1`)}))
+			w.must("add", workq.Add(workqtest.Job{
+				ID: id, Name: queue, TTR: time.Minute, TTL: time.Hour,
+				Payload: []byte(`1`),
+			}))
 			task, err := w.clients[out.Name].Fetch(queue, patience)
 			w.must(out.Name+" fetches", err)
 			err = settle(queue, id)

@@ -35,7 +35,10 @@ func (w *world) cells(name string, wishes dialecttest.Wishes, can func(dialectte
 // lookAll is look for many queues with one job each: protocols that sum up see them all.
 func (w *world) lookAll(cells []cell, want dialecttest.Sight) {
 	w.t.Helper()
-	all := dialecttest.Sight{Ready: want.Ready, Delayed: len(cells) * want.Delayed, Held: len(cells) * want.Held, Dead: len(cells) * want.Dead}
+	all := dialecttest.Sight{
+		Ready: want.Ready, Delayed: len(cells) * want.Delayed, Held: len(cells) * want.Held,
+		Dead: len(cells) * want.Dead,
+	}
 	for _, c := range cells {
 		for _, d := range w.drivers {
 			s, err := w.clients[d.Name].Look(c.queue)
@@ -44,7 +47,8 @@ func (w *world) lookAll(cells []cell, want dialecttest.Sight) {
 			if d.SumsUp {
 				expect = all
 			}
-			if !same(s.Ready, expect.Ready) || !same(s.Delayed, expect.Delayed) || !same(s.Held, expect.Held) || !same(s.Dead, expect.Dead) {
+			if !same(s.Ready, expect.Ready) || !same(s.Delayed, expect.Delayed) || !same(s.Held, expect.Held) ||
+				!same(s.Dead, expect.Dead) {
 				w.t.Errorf("%s says of %s %+v, want %+v", d.Name, c.queue, s, expect)
 			}
 		}
@@ -102,7 +106,8 @@ func TestDelays(t *testing.T) {
 func TestTimesToLive(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	cells := w.cells("ttl", dialecttest.Wishes{TTL: 2 * time.Second}, func(a dialecttest.Abilities) bool { return a.TTL })
+	cells := w.cells("ttl", dialecttest.Wishes{TTL: 2 * time.Second},
+		func(a dialecttest.Abilities) bool { return a.TTL })
 	kept := w.cells("kept", dialecttest.Wishes{TTL: time.Hour}, func(a dialecttest.Abilities) bool { return a.TTL })
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

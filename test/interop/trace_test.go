@@ -66,7 +66,8 @@ func TestTraces(t *testing.T) {
 			queue := "trace-" + in.Name + "-" + out.Name
 			trace := fmt.Sprintf("%032x", 1000*(i+1)+j)
 			traces[trace] = queue
-			w.must(in.Name+" pushes", w.clients[in.Name].PushWith(queue, "1", dialecttest.Wishes{Trace: "00-" + trace + "-" + pusher + "-01"}))
+			w.must(in.Name+" pushes", w.clients[in.Name].PushWith(queue, "1",
+				dialecttest.Wishes{Trace: "00-" + trace + "-" + pusher + "-01"}))
 			task, err := w.clients[out.Name].Fetch(queue, patience)
 			w.must(out.Name+" fetches", err)
 			w.must(out.Name+" settles", w.clients[out.Name].Ack(task.Handle))
@@ -90,7 +91,8 @@ func TestTraces(t *testing.T) {
 	}
 	for trace, queue := range traces {
 		wait, run := waits[trace], runs[trace]
-		if wait.ParentSpanID != pusher || run.ParentSpanID != wait.SpanID || len(run.Links) != 1 || run.Links[0].TraceID != trace || run.Links[0].SpanID != pusher {
+		if wait.ParentSpanID != pusher || run.ParentSpanID != wait.SpanID || len(run.Links) != 1 ||
+			run.Links[0].TraceID != trace || run.Links[0].SpanID != pusher {
 			t.Errorf("%s: %+v, %+v", queue, wait, run)
 		}
 	}

@@ -81,9 +81,10 @@ func TestManifests(t *testing.T) {
 		t.Fatalf("objects are missing: %+v", m)
 	}
 	labels := m.set.Spec.Template.Labels
+	apart := m.set.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
 	selectors := map[string]map[string]string{
 		"StatefulSet": m.set.Spec.Selector.MatchLabels, "PodDisruptionBudget": m.budget.Spec.Selector.MatchLabels,
-		"NetworkPolicy": m.policy.Spec.PodSelector.MatchLabels, "affinity": m.set.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels,
+		"NetworkPolicy": m.policy.Spec.PodSelector.MatchLabels, "affinity": apart.LabelSelector.MatchLabels,
 	}
 	for name, s := range m.services {
 		selectors[name] = s.Spec.Selector

@@ -23,7 +23,6 @@ import (
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
-
 	// The server is run as a process, which the go tool cannot see: without this import it would call a test result of
 	// an older server current.
 	_ "millrace/internal/cli"
@@ -119,7 +118,8 @@ func startCollector(t *testing.T) (addr string, spans chan ptrace.Span) {
 			}, nil
 		},
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
-			URIs: []string{fmt.Sprintf(collectorConfig, addr)}, ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()},
+			URIs:              []string{fmt.Sprintf(collectorConfig, addr)},
+			ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()},
 		}},
 	})
 	if err != nil {
@@ -153,7 +153,8 @@ func TestSpans(t *testing.T) {
 	s, err := harness.Start(t.Context(), harness.Options{
 		Bin: binary, Listener: "faktory", Also: []string{"web"},
 		Args: []string{
-			"--data-dir", filepath.Join(t.TempDir(), "data"), "--faktory-addr", "127.0.0.1:0", "--web-addr", "127.0.0.1:0",
+			"--data-dir", filepath.Join(t.TempDir(), "data"), "--faktory-addr", "127.0.0.1:0",
+			"--web-addr", "127.0.0.1:0",
 			"--masenko-addr", "off", "--tarantool-addr", "off", "--lmstfy-addr", "off", "--lmstfy-admin-addr", "off",
 			"--otlp-endpoint", "http://" + collector, "--otlp-service-name", "jobs",
 		},
@@ -179,13 +180,16 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s has attributes %v", span.Name(), span.Attributes().AsRaw())
 		}
 	}
-	if wait.Name() != "q wait" || wait.ParentSpanID().String() != "b7ad6b7169203331" || wait.EndTimestamp() < wait.StartTimestamp() {
-		t.Errorf("waiting is %s below %s from %s to %s", wait.Name(), wait.ParentSpanID(), wait.StartTimestamp(), wait.EndTimestamp())
+	if wait.Name() != "q wait" || wait.ParentSpanID().String() != "b7ad6b7169203331" ||
+		wait.EndTimestamp() < wait.StartTimestamp() {
+		t.Errorf("waiting is %s below %s from %s to %s", wait.Name(), wait.ParentSpanID(), wait.StartTimestamp(),
+			wait.EndTimestamp())
 	}
 	if ran.Name() != "q run" || ran.ParentSpanID() != wait.SpanID() || ran.StartTimestamp() != wait.EndTimestamp() {
 		t.Errorf("running is %s below %s from %s", ran.Name(), ran.ParentSpanID(), ran.StartTimestamp())
 	}
-	if ran.Kind() != ptrace.SpanKindConsumer || ran.Links().Len() != 1 || ran.Links().At(0).SpanID().String() != "b7ad6b7169203331" {
+	if ran.Kind() != ptrace.SpanKindConsumer || ran.Links().Len() != 1 ||
+		ran.Links().At(0).SpanID().String() != "b7ad6b7169203331" {
 		t.Errorf("running is a %s with %d links", ran.Kind(), ran.Links().Len())
 	}
 	if ran.Status().Code() != ptrace.StatusCodeError {
@@ -207,7 +211,8 @@ func next(t *testing.T, spans chan ptrace.Span) ptrace.Span {
 // push pushes a job through the operator API.
 func push(t *testing.T, addr string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/api/v1/namespaces/default/queues/q/jobs",
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+addr+"/api/v1/namespaces/default/queues/q/jobs",
 		strings.NewReader(`{"jobs":[{"type":"T"}]}`))
 	if err != nil {
 		t.Fatal(err)

@@ -144,7 +144,8 @@ func checkCompose(text, dockerfile string) (complaints []string) {
 		}
 		volumes[volume] = true
 		test, _ := json.Marshal(s.under("healthcheck").list("test")) // texts can be written
-		if want := `["CMD","/millrace","health"]`; string(test) != want || !strings.Contains(dockerfile, `CMD ["/millrace", "health"]`) {
+		if want := `["CMD","/millrace","health"]`; string(test) != want ||
+			!strings.Contains(dockerfile, `CMD ["/millrace", "health"]`) {
 			complain("%s: the health check is %s, not %s", name, test, want)
 		}
 		if s.text("image") != "millrace" || s.text("read_only") != "true" {

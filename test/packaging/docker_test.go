@@ -119,7 +119,8 @@ func TestDockerfile(t *testing.T) {
 // Every rule finds a Dockerfile that breaks it.
 func TestDockerfileRules(t *testing.T) {
 	t.Parallel()
-	good := "FROM golang:1 AS build\nFROM scratch\nUSER 1:1\nVOLUME /data\nHEALTHCHECK --interval=1s \\\n  CMD [\"/millrace\", \"health\"]\nENTRYPOINT [\"/millrace\"]\n"
+	good := "FROM golang:1 AS build\nFROM scratch\nUSER 1:1\nVOLUME /data\nHEALTHCHECK --interval=1s \\\n  CMD " +
+		"[\"/millrace\", \"health\"]\nENTRYPOINT [\"/millrace\"]\n"
 	if got := checkDockerfile(good); len(got) != 0 {
 		t.Fatalf("complaints about a good one: %q", got)
 	}

@@ -38,9 +38,13 @@ func TestService(t *testing.T) {
 	t.Parallel()
 	u := parseUnit(t, read(t, "packaging/systemd/millrace.service"))
 	for name, want := range map[string]string{
-		"Type": "notify", "NotifyAccess": "main", "WatchdogSec": "30s", "Restart": "on-failure", "RestartPreventExitStatus": "2",
-		"User": "millrace", "StateDirectory": "millrace", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict",
-		"ProtectHome": "yes", "PrivateTmp": "yes", "PrivateDevices": "yes", "MemoryDenyWriteExecute": "yes", "RestrictNamespaces": "yes",
+		"Type": "notify", "NotifyAccess": "main", "WatchdogSec": "30s", "Restart": "on-failure",
+		"RestartPreventExitStatus": "2",
+		"User":                     "millrace", "StateDirectory": "millrace", "NoNewPrivileges": "yes",
+		"CapabilityBoundingSet": "",
+		"ProtectSystem":         "strict",
+		"ProtectHome":           "yes", "PrivateTmp": "yes", "PrivateDevices": "yes", "MemoryDenyWriteExecute": "yes",
+		"RestrictNamespaces":      "yes",
 		"RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "UMask": "0077", "ExecReload": "/bin/kill -HUP $MAINPID",
 	} {
 		if got := u["Service"][name]; !slices.Equal(got, []string{want}) {
@@ -62,7 +66,8 @@ func TestSockets(t *testing.T) {
 	sockets := map[string]string{} // addresses by key
 	for _, name := range names {
 		u := parseUnit(t, read(t, filepath.Join("packaging", "systemd", filepath.Base(name))))["Socket"]
-		if len(u["FileDescriptorName"]) != 1 || len(u["ListenStream"]) != 1 || !slices.Equal(u["Service"], []string{"millrace.service"}) {
+		if len(u["FileDescriptorName"]) != 1 || len(u["ListenStream"]) != 1 ||
+			!slices.Equal(u["Service"], []string{"millrace.service"}) {
 			t.Errorf("%s: %v", name, u)
 			continue
 		}

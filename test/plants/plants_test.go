@@ -20,8 +20,9 @@ import (
 
 var (
 	all   = flag.Bool("plants.all", false, "plant all bugs; without it those of the machine, in the quick tier some")
-	other = flag.String("plants.by", "", "ask another test than the one that is named: its package and name, engine.TestKill")
-	some  = flag.String("plants.only", "", "plant only bugs whose name contains this")
+	other = flag.String("plants.by", "", "ask another test than the one that is named: its package and "+
+		"name, engine.TestKill")
+	some = flag.String("plants.only", "", "plant only bugs whose name contains this")
 )
 
 const root = "../.."
@@ -34,7 +35,8 @@ func TestEachHasItsPlace(t *testing.T) {
 		named[string(f.bug)] = true
 	}
 	files := token.NewFileSet()
-	list, err := parser.ParseFile(files, filepath.Join(root, "internal/plant/plants.go"), nil, parser.SkipObjectResolution)
+	list, err := parser.ParseFile(files, filepath.Join(root, "internal/plant/plants.go"), nil,
+		parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +89,16 @@ func TestEachIsFound(t *testing.T) {
 		}
 		if built[f.in] == "" {
 			built[f.in] = filepath.Join(dir, strings.ReplaceAll(f.in, "/", "-"))
-			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags=plants", "-o", built[f.in], "./internal/"+f.in)
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags=plants", "-o", built[f.in],
+				"./internal/"+f.in)
 			build.Dir = root
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("build the tests of %s: %v\n%s", f.in, err, out)
 			}
 		}
 		t.Run(string(f.bug), func(t *testing.T) {
-			test := exec.CommandContext(t.Context(), built[f.in], "-test.run=^"+f.test+"$", "-test.failfast", "-test.timeout=5m")
+			test := exec.CommandContext(t.Context(), built[f.in], "-test.run=^"+f.test+"$", "-test.failfast",
+				"-test.timeout=5m")
 			test.Dir = filepath.Join(root, "internal", f.in)
 			test.Env = append(os.Environ(), "PLANT="+string(f.bug))
 			out, err := test.CombinedOutput()

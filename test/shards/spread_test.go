@@ -72,7 +72,8 @@ func TestSpread(t *testing.T) {
 		for _, shards := range []int{2, 4, 8} {
 			best := min(float64(shards), 1/load[0]) // nobody can have more
 			h, a, m := gain(hashed(load, shards)), gain(arrived(load, shards, rng)), gain(moved(load, shards))
-			t.Logf("%4d namespaces, skew %.1f, %d shards: by hash %.2f, as they come %.2f, moved %.2f, at most %.2f", c.namespaces, c.skew, shards, h, a, m, best)
+			t.Logf("%4d namespaces, skew %.1f, %d shards: by hash %.2f, as they come %.2f, moved %.2f, at most %.2f",
+				c.namespaces, c.skew, shards, h, a, m, best)
 			for name, g := range map[string]float64{"by hash": h, "as they come": a, "moved": m} {
 				if g < 1-1e-9 || g > best+1e-9 {
 					t.Errorf("%s: a gain of %.3f, and at most %.3f is possible", name, g, best)

@@ -24,19 +24,20 @@ func TestEachLife(t *testing.T) {
 	dial := func(*Life) (nothing, error) { return nothing{}, nil }
 	go func() {
 		defer close(done)
-		EachLife(s, dial, func(_ int, what string) { complaints = append(complaints, what) }, func(l *Life, _ nothing) error {
-			lives = append(lives, l.Number)
-			connected <- struct{}{}
-			switch l.Number {
-			case 1:
-				<-l.Ending
-				return ErrLifeOver
-			case 2:
-				return io.ErrUnexpectedEOF
-			default:
-				return ErrNoMore
-			}
-		})
+		EachLife(s, dial, func(_ int, what string) { complaints = append(complaints, what) },
+			func(l *Life, _ nothing) error {
+				lives = append(lives, l.Number)
+				connected <- struct{}{}
+				switch l.Number {
+				case 1:
+					<-l.Ending
+					return ErrLifeOver
+				case 2:
+					return io.ErrUnexpectedEOF
+				default:
+					return ErrNoMore
+				}
+			})
 	}()
 	first := s.Begin(1, &harness.Server{}, false)
 	<-connected
@@ -63,7 +64,8 @@ func TestEachLifeEndsWithTheLast(t *testing.T) {
 	s := NewStage()
 	s.Begin(1, &harness.Server{}, true)
 	complaints := 0
-	EachLife(s, func(*Life) (nothing, error) { return nothing{}, errors.New("refused") }, func(int, string) { complaints++ },
+	EachLife(s, func(*Life) (nothing, error) { return nothing{}, errors.New("refused") },
+		func(int, string) { complaints++ },
 		func(*Life, nothing) error { return ErrNoMore })
 	if complaints != 1 {
 		t.Errorf("%d complaints", complaints)
@@ -77,7 +79,8 @@ func TestEachLifeInStorm(t *testing.T) {
 	storm := s.BeginStorm(1, []*harness.Server{{}})
 	var complaints []string
 	tries := 0
-	EachLife(s, func(*Life) (nothing, error) { return nothing{}, nil }, func(_ int, what string) { complaints = append(complaints, what) },
+	EachLife(s, func(*Life) (nothing, error) { return nothing{}, nil },
+		func(_ int, what string) { complaints = append(complaints, what) },
 		func(l *Life, _ nothing) error {
 			if !l.Stormy {
 				return ErrNoMore

@@ -18,7 +18,8 @@ var everyListener = []string{"workq", "lmstfy", "admin", "tarantool", "faktory",
 
 // limitFiles returns how to start a server that may have only so many files open.
 func limitFiles(o harness.Options, soft, hard int) harness.Options {
-	o.Args = append([]string{"-c", fmt.Sprintf(`ulimit -Sn %d && ulimit -Hn %d && exec "$0" "$@"`, soft, hard), o.Bin}, o.Args...)
+	o.Args = append([]string{"-c", fmt.Sprintf(`ulimit -Sn %d && ulimit -Hn %d && exec "$0" "$@"`, soft, hard), o.Bin},
+		o.Args...)
 	o.Bin = "/bin/sh"
 	o.Env = append(o.Env, "MILLRACE_WORKQ_ADDR=127.0.0.1:0")
 	o.Also = everyListener

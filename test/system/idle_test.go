@@ -40,7 +40,8 @@ func TestIdleConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d waiting connections: %d MiB resident, %v of processor time in %v", conns, memory.Resident>>20, used, window)
+	t.Logf("%d waiting connections: %d MiB resident, %v of processor time in %v", conns,
+		memory.Resident>>20, used, window)
 	if limit := window / 20; used > limit {
 		t.Errorf("%v of processor time in %v of waiting, want at most %v", used, window, limit)
 	}

@@ -129,7 +129,8 @@ func TestLedger(t *testing.T) {
 			tt.history(l)
 			lost, _ := l.verdict()
 			if lost != tt.lost || len(l.violations) != tt.violations {
-				t.Errorf("lost %d, want %d; %d violations, want %d: %q", lost, tt.lost, len(l.violations), tt.violations, l.violations)
+				t.Errorf("lost %d, want %d; %d violations, want %d: %q", lost, tt.lost, len(l.violations),
+					tt.violations, l.violations)
 			}
 		})
 	}

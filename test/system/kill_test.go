@@ -66,9 +66,11 @@ func TestKill(t *testing.T) {
 	lost, unknown := book.verdict()
 	ready := st.Ready()
 	slices.Sort(ready)
-	t.Logf("%d kills, %d of them during recovery: %d pushes attempted, %d acknowledged, %d lost, %d duplicated, %d ambiguous; "+
+	t.Logf("%d kills, %d of them during recovery: %d pushes attempted, %d acknowledged, %d lost, %d "+
+		"duplicated, %d ambiguous; "+
 		"%d deliveries, %d of them again; restart to ready: median %v, worst %v",
-		kills, interrupted, book.attempted, book.acknowledged, lost, book.duplicated, unknown, book.deliveries, book.redeliveries,
+		kills, interrupted, book.attempted, book.acknowledged, lost, book.duplicated, unknown, book.deliveries,
+		book.redeliveries,
 		ready[len(ready)/2].Round(time.Millisecond), ready[len(ready)-1].Round(time.Millisecond))
 	for _, v := range book.violations {
 		t.Error(v)
@@ -91,7 +93,9 @@ func drained(info string) bool {
 
 // eachLife runs a client in every life of the server.
 func eachLife(st *suite.Stage, book *ledger, run func(*suite.Life, *harness.Client) error) {
-	suite.EachLife(st, func(l *suite.Life) (*harness.Client, error) { return harness.Dial(l.Server.Addr) }, book.broken, run)
+	suite.EachLife(st, func(l *suite.Life) (*harness.Client, error) {
+		return harness.Dial(l.Server.Addr)
+	}, book.broken, run)
 }
 
 // produce pushes jobs, each with a name of its own.

@@ -163,7 +163,8 @@ func (l *ledger) verdict() (lost, unknown int) {
 			unknown++
 		case e.ack == nothing:
 			lost++
-			l.violate("%s is lost: pushed, never acknowledged by a worker, and not there (last seen in life %d)", job, e.life)
+			l.violate("%s is lost: pushed, never acknowledged by a worker, and not there (last seen in life %d)", job,
+				e.life)
 		}
 	}
 	return lost, unknown

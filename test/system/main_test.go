@@ -29,7 +29,10 @@ func TestMain(m *testing.M) {
 
 // options returns how to start a server on dir, on ports of its own.
 func options(dir string, args ...string) harness.Options {
-	return harness.Options{Bin: program.Bin, Args: append([]string{"serve", "--data-dir", dir}, args...), Env: program.Env}
+	return harness.Options{
+		Bin:  program.Bin,
+		Args: append([]string{"serve", "--data-dir", dir}, args...), Env: program.Env,
+	}
 }
 
 // refused starts a server that must not come up, and returns its end.

@@ -31,7 +31,8 @@ func TestHangup(t *testing.T) {
 	}
 	configure := func(level string, waiting int) {
 		t.Helper()
-		write("millrace.toml", fmt.Sprintf("[log]\nlevel = %q\n[server]\nmax_waiting = %d\n[web]\ntoken_file = %q\n[web.tls]\ncert = %q\nkey = %q\n",
+		write("millrace.toml", fmt.Sprintf("[log]\nlevel = %q\n[server]\nmax_waiting = %d\n[web]\ntoken_file = "+
+			"%q\n[web.tls]\ncert = %q\nkey = %q\n",
 			level, waiting, file("token"), file("cert.pem"), file("key.pem")))
 	}
 	certify := func(name string) {

@@ -49,7 +49,8 @@ func TestStart(t *testing.T) {
 			}
 			t.Logf("ready after %v, with %v of processor time", ready.Round(time.Millisecond), work)
 			if work > time.Second || ready > 5*time.Second {
-				t.Errorf("ready after %v, with %v of processor time, want less than a second of it and no waiting", ready, work)
+				t.Errorf("ready after %v, with %v of processor time, want less than a second of it and no waiting",
+					ready, work)
 			}
 		})
 	}

@@ -85,7 +85,8 @@ func TestStopWhileFetchesWait(t *testing.T) {
 
 // hungUp reports whether the server closed the connection, properly or by its end.
 func hungUp(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, net.ErrClosed)
 }
 
 // TestSecondSignal gives the server a reason to wait, a client that does not read

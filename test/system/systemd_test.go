@@ -72,7 +72,8 @@ func TestSystemd(t *testing.T) {
 	workqAddr, workq := socket(t, "127.0.0.1:0")
 	masenkoAddr, masenko := socket(t, "127.0.0.1:0")
 	dir := suite.DataDir(t)
-	o := activated(dir, "workq.addr:masenko.addr", []*os.File{workq, masenko}, "NOTIFY_SOCKET="+name, "WATCHDOG_USEC=200000")
+	o := activated(dir, "workq.addr:masenko.addr", []*os.File{workq, masenko}, "NOTIFY_SOCKET="+name,
+		"WATCHDOG_USEC=200000")
 	o.Also = []string{"workq"}
 
 	s := suite.Start(t, o)
@@ -111,9 +112,15 @@ func TestSystemdRefusals(t *testing.T) {
 		count           int
 		want            []string
 	}{
-		{"unknown name", "127.0.0.1:0", "mascara.addr", 1, []string{`socket named "mascara.addr"`, "FileDescriptorName=", "masenko.addr"}},
+		{
+			"unknown name", "127.0.0.1:0", "mascara.addr", 1,
+			[]string{`socket named "mascara.addr"`, "FileDescriptorName=", "masenko.addr"},
+		},
 		{"too many", "127.0.0.1:0", "masenko.addr", 2, []string{"2 sockets of that name, but the key has 1 addresses"}},
-		{"open to everybody", "0.0.0.0:0", "masenko.addr", 1, []string{"ListenStream=", "without authentication", "listen.insecure"}},
+		{
+			"open to everybody", "0.0.0.0:0", "masenko.addr", 1,
+			[]string{"ListenStream=", "without authentication", "listen.insecure"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

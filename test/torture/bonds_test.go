@@ -77,7 +77,10 @@ func TestBonds(t *testing.T) {
 	figures := y.figures(time.Since(began))
 	writeReport(t, "bonds", append([][2]string{
 		{"Kills", strconv.Itoa(kills)},
-		{"Batches committed, with callbacks each once", fmt.Sprintf("%d, of them %d with a parent", b.committed, b.children)},
+		{
+			"Batches committed, with callbacks each once",
+			fmt.Sprintf("%d, of them %d with a parent", b.committed, b.children),
+		},
 		{"Batches never committed, without callbacks", strconv.Itoa(b.orphans)},
 		{"Transactions of tasks that wait for each other", fmt.Sprintf("%d with %d tasks", b.chains, b.links)},
 		{"Unique keys taken, refused while held", fmt.Sprintf("%d, %d", taken, refused)},

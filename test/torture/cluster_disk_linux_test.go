@@ -40,7 +40,10 @@ func (c *nodes) smallDisks() error {
 	}
 	c.t.Cleanup(func() { c.unmount(dir) })
 	c.disks = []*disk{
-		{node: full, what: "disk full", spoil: func() { c.resize(c.data(full), 0) }, mend: func() { c.resize(c.data(full), diskBytes) }},
+		{
+			node: full, what: "disk full", spoil: func() { c.resize(c.data(full), 0) },
+			mend: func() { c.resize(c.data(full), diskBytes) },
+		},
 		{
 			node: lost, what: "disk lost", spoil: func() { c.shutDown(dir) },
 			// What reached the disk is mounted again. It is a copy, because the loop device has the image for as long
@@ -49,7 +52,8 @@ func (c *nodes) smallDisks() error {
 				c.unmount(dir)
 				old := image
 				image += "+"
-				if err := errors.Join(run("cp", "--sparse=always", old, image), os.Remove(old), run("mount", "-o", "loop", image, dir)); err != nil {
+				if err := errors.Join(run("cp", "--sparse=always", old, image), os.Remove(old),
+					run("mount", "-o", "loop", image, dir)); err != nil {
 					c.t.Error(err)
 				}
 			},

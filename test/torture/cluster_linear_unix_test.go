@@ -81,7 +81,9 @@ func (r *linearRun) clusterRound(c *nodes, round int, f *nodeFault, most time.Du
 	histories := make([]*history, linearQueues)
 	for i := range histories {
 		histories[i] = newHistory(fmt.Sprintf("c%dx%d", round, i), true)
-		persist(r.t, tarantool, r.server, func(tube *wire.Tarantool) error { return tube.Create(histories[i].queue, "fifottl") })
+		persist(r.t, tarantool, r.server, func(tube *wire.Tarantool) error {
+			return tube.Create(histories[i].queue, "fifottl")
+		})
 	}
 	addrs := make([]map[string]string, len(c.up))
 	for i, s := range c.up {
@@ -93,7 +95,10 @@ func (r *linearRun) clusterRound(c *nodes, round int, f *nodeFault, most time.Du
 	var actors []*actor
 	for i, h := range histories {
 		for k := range linearActors {
-			a := &actor{history: h, proto: proto((i + k) % int(protoCount)), rnd: random("actor", h.queue, strconv.Itoa(k))}
+			a := &actor{
+				history: h, proto: proto((i + k) % int(protoCount)),
+				rnd: random("actor", h.queue, strconv.Itoa(k)),
+			}
 			actors = append(actors, a)
 			playing.Go(func() { a.roam(addrs, pace) })
 		}

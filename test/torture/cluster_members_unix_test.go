@@ -16,7 +16,8 @@ import (
 // grow adds a node, which is not started yet.
 func (c *nodes) grow(name string) (added int) {
 	c.names, c.up, c.in = append(c.names, name), append(c.up, (*harness.Server)(nil)), append(c.in, nil)
-	c.hosts, c.ports, c.webs = append(c.hosts, "127.0.0.1"), append(c.ports, freePort(c.t)), append(c.webs, freePort(c.t))
+	c.hosts, c.ports, c.webs = append(c.hosts, "127.0.0.1"), append(c.ports,
+		freePort(c.t)), append(c.webs, freePort(c.t))
 	c.peers = c.ports
 	return len(c.names) - 1
 }
@@ -32,7 +33,9 @@ func (c *nodes) members(at int, args ...string) {
 			return
 		}
 		if strings.Contains(string(out), "leads: have another one lead first") {
-			_ = exec.CommandContext(c.t.Context(), program.Bin, "cluster", "transfer", "--api", "http://"+c.webs[at]).Run() // it may be in vain, too
+			// it may be in vain, too
+			_ = exec.CommandContext(c.t.Context(), program.Bin, "cluster", "transfer", "--api",
+				"http://"+c.webs[at]).Run()
 		}
 		if time.Now().After(until) {
 			c.t.Errorf("%s: %v: %s", strings.Join(args, " "), err, out)

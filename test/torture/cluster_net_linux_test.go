@@ -66,7 +66,8 @@ func (c *nodes) namespaces() error {
 	w := &namespaces{t: c.t}
 	var err error
 	for w.number = range subnets {
-		if err = run("ip", "link", "add", w.bridge(), "type", "bridge"); err == nil || !strings.Contains(err.Error(), "exists") {
+		if err = run("ip", "link", "add", w.bridge(), "type", "bridge"); err == nil ||
+			!strings.Contains(err.Error(), "exists") {
 			break
 		}
 	}
@@ -74,7 +75,8 @@ func (c *nodes) namespaces() error {
 		return err
 	}
 	c.t.Cleanup(func() { w.remove() })
-	err = errors.Join(run("ip", "addr", "add", w.host(subnets)+"/24", "dev", w.bridge()), run("ip", "link", "set", w.bridge(), "up"))
+	err = errors.Join(run("ip", "addr", "add", w.host(subnets)+"/24", "dev", w.bridge()),
+		run("ip", "link", "set", w.bridge(), "up"))
 	for i := range c.names {
 		ns, outside := w.name(i), w.name(i)
 		for _, command := range []string{
@@ -111,7 +113,8 @@ func (w *namespaces) host(i int) string { return fmt.Sprintf("10.213.%d.%d", w.n
 // is not told.
 func (w *namespaces) neighbour(from, to int, verb string, more ...string) {
 	w.t.Helper()
-	if err := run(append([]string{"ip", "-n", w.name(from), "neigh", verb, w.hosts[to], "dev", "eth0"}, more...)...); err != nil {
+	if err := run(append([]string{"ip", "-n", w.name(from), "neigh", verb, w.hosts[to], "dev", "eth0"},
+		more...)...); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -259,7 +262,8 @@ func (p *proxies) owner(conn net.Conn) (int, error) {
 	port := func(a net.Addr) string { return fmt.Sprintf(":%04X", a.(*net.TCPAddr).Port) }
 	socket := ""
 	for line := range strings.Lines(string(table)) {
-		if f := strings.Fields(line); len(f) > 9 && strings.HasSuffix(f[1], port(conn.RemoteAddr())) && strings.HasSuffix(f[2], port(conn.LocalAddr())) {
+		if f := strings.Fields(line); len(f) > 9 && strings.HasSuffix(f[1], port(conn.RemoteAddr())) &&
+			strings.HasSuffix(f[2], port(conn.LocalAddr())) {
 			socket = "socket:[" + f[9] + "]"
 		}
 	}

@@ -69,9 +69,13 @@ type disk struct {
 
 func newNodes(t *testing.T) *nodes {
 	t.Helper()
-	c := &nodes{t: t, dir: suite.DataDir(t), names: []string{"a", "b", "c"}, up: make([]*harness.Server, 3), in: make([][]string, 3), election: clusterElection}
+	c := &nodes{
+		t: t, dir: suite.DataDir(t), names: []string{"a", "b", "c"}, up: make([]*harness.Server, 3),
+		in: make([][]string, 3), election: clusterElection,
+	}
 	for range c.names {
-		c.hosts, c.ports, c.webs = append(c.hosts, "127.0.0.1"), append(c.ports, freePort(t)), append(c.webs, freePort(t))
+		c.hosts, c.ports, c.webs = append(c.hosts, "127.0.0.1"), append(c.ports,
+			freePort(t)), append(c.webs, freePort(t))
 	}
 	c.peers = c.ports
 	t.Cleanup(func() {
@@ -108,8 +112,10 @@ func (c *nodes) start() {
 			continue
 		}
 		starts.Go(func() {
-			o := options(c.data(i), "--cluster-node", name, "--cluster-addr", c.ports[i], "--cluster-peers", strings.Join(peers, ","),
-				"--cluster-election", c.election.String(), "--web-addr", c.webs[i], "--cluster-insecure", "--listen-insecure")
+			o := options(c.data(i), "--cluster-node", name, "--cluster-addr", c.ports[i], "--cluster-peers",
+				strings.Join(peers, ","),
+				"--cluster-election", c.election.String(), "--web-addr", c.webs[i], "--cluster-insecure",
+				"--listen-insecure")
 			if c.bins != nil {
 				o.Bin = c.bins[i]
 			}
@@ -279,7 +285,8 @@ var nodeFaults = []nodeFault{
 	{"leader paused", 100 * time.Millisecond, 20 * time.Second, true, paused(0)},
 	{"standby paused", 100 * time.Millisecond, 20 * time.Second, true, paused(1)},
 	{"leadership given away", 0, 100 * time.Millisecond, false, func(c *nodes, leader int, _ *rand.Rand) func() {
-		args := append(slices.Clone(c.in[leader]), program.Bin, "cluster", "transfer", "--api", "http://"+c.webs[leader])
+		args := append(slices.Clone(c.in[leader]), program.Bin, "cluster", "transfer", "--api",
+			"http://"+c.webs[leader])
 		// It returns when another node leads. That one may not be ready in time, or may not have been heard of since
 		// the fault before: then nothing is given away.
 		for give := time.Now().Add(time.Minute); ; {
@@ -311,7 +318,10 @@ const (
 var cutFaults = []nodeFault{
 	{"leader cut off", cutShortest, cutLongest, true, cutOff([2]int{0, 1}, [2]int{1, 0}, [2]int{0, 2}, [2]int{2, 0})},
 	{"standby cut off", cutShortest, cutLongest, true, cutOff([2]int{1, 0}, [2]int{0, 1}, [2]int{1, 2}, [2]int{2, 1})},
-	{"all cut off", cutShortest, cutLongest, false, cutOff([2]int{0, 1}, [2]int{1, 0}, [2]int{0, 2}, [2]int{2, 0}, [2]int{1, 2}, [2]int{2, 1})},
+	{
+		"all cut off", cutShortest, cutLongest, false,
+		cutOff([2]int{0, 1}, [2]int{1, 0}, [2]int{0, 2}, [2]int{2, 0}, [2]int{1, 2}, [2]int{2, 1}),
+	},
 	{"leader hears nobody", cutShortest, cutLongest, true, cutOff([2]int{1, 0}, [2]int{2, 0})},
 	{"nobody hears the leader", cutShortest, cutLongest, true, cutOff([2]int{0, 1}, [2]int{0, 2})},
 	{"standby hears nobody", cutShortest, cutLongest, true, cutOff([2]int{0, 1}, [2]int{2, 1})},
@@ -435,7 +445,8 @@ func TestCluster(t *testing.T) {
 		c.leader()
 		after = time.Since(struck) - length
 		close(storm.Ending)
-		t.Logf("%d: %s for %v, and %v until all was well again", i+1, f.name, length.Round(time.Millisecond), after.Round(time.Millisecond))
+		t.Logf("%d: %s for %v, and %v until all was well again", i+1, f.name, length.Round(time.Millisecond),
+			after.Round(time.Millisecond))
 		number += 2
 	}
 	count = number / 2
@@ -448,7 +459,8 @@ func TestCluster(t *testing.T) {
 	writeReport(t, "cluster", append([][2]string{
 		{"Faults", fmt.Sprintf("%d: %s", count, told(counts))},
 		{"Nodes", c.about()},
-		{"Clients", fmt.Sprintf("%d producers, %d workers, six protocols on %d shared queues, through all three nodes", killProducers, killWorkers, killQueues)},
+		{"Clients", fmt.Sprintf("%d producers, %d workers, six protocols on %d shared queues, through all three nodes",
+			killProducers, killWorkers, killQueues)},
 	}, y.figures(time.Since(began))...))
 	for _, v := range y.book.violations {
 		t.Error(v)
@@ -534,7 +546,9 @@ func (c *nodes) leaveBehind(behind, pushes int) {
 			}
 			tokens[k] = tokenOf(masenko, fmt.Sprintf("%d.%d", i, k)) + strings.ReplaceAll(string(body), "\\", "x")
 		}
-		persist(c.t, masenko, c.up[leader], func(m *wire.Masenko) error { return (&client{m, masenko}).push("q", tokens...) })
+		persist(c.t, masenko, c.up[leader], func(m *wire.Masenko) error {
+			return (&client{m, masenko}).push("q", tokens...)
+		})
 	}
 	// Until the log has been cut it has all that the node needs.
 	c.await("the log is not cut", func(st clusterStatus) bool {

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-var previousFlag = flag.String("previous", "", "the commit whose server the nodes run that are upgraded; empty: the last but one, or where there is none this one")
+var previousFlag = flag.String("previous", "",
+	"the commit whose server the nodes run that are upgraded; empty: the last but one, or where there is none this one")
 
 // buildPrevious builds the server of an earlier commit.
 func buildPrevious(t *testing.T) string {
@@ -26,7 +27,8 @@ func buildPrevious(t *testing.T) string {
 	if revision == "" {
 		revision = "HEAD~1"
 	}
-	archive := exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", "--format=tar", "--output", filepath.Join(dir, "source.tar"), revision)
+	archive := exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", "--format=tar", "--output",
+		filepath.Join(dir, "source.tar"), revision)
 	if out, err := archive.CombinedOutput(); err != nil {
 		if *previousFlag != "" {
 			t.Fatalf("git archive %s: %v: %s", revision, err, out)
@@ -38,7 +40,8 @@ func buildPrevious(t *testing.T) string {
 	if err := os.Mkdir(source, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", filepath.Join(dir, "source.tar"), "-C", source).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", filepath.Join(dir, "source.tar"), "-C",
+		source).CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v: %s", err, out)
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "./cmd/millrace")
@@ -133,7 +136,8 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 		c.noWayBack(previous)
 	}
 	lost, _ := y.book.verdict()
-	t.Logf("order %v from leader %s, format %d to %d: %d pushes acknowledged, %d lost, %v", order, c.names[first], known,
+	t.Logf("order %v from leader %s, format %d to %d: %d pushes acknowledged, %d lost, %v", order,
+		c.names[first], known,
 		knows, y.book.acknowledged, lost, time.Since(began).Round(time.Second))
 	for _, v := range y.book.violations {
 		t.Error(v)
@@ -148,16 +152,17 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 // know. It returns the newest format that all know.
 func (c *nodes) gated() (known uint64) {
 	c.t.Helper()
-	c.await("not all nodes are heard of, or the data has a format that one of them does not know", func(st clusterStatus) bool {
-		known = math.MaxUint64
-		for _, n := range st.Nodes {
-			if !n.Reachable {
-				return false
+	c.await("not all nodes are heard of, or the data has a format that one of them does not know",
+		func(st clusterStatus) bool {
+			known = math.MaxUint64
+			for _, n := range st.Nodes {
+				if !n.Reachable {
+					return false
+				}
+				known = min(known, n.Format)
 			}
-			known = min(known, n.Format)
-		}
-		return st.Format <= known
-	})
+			return st.Format <= known
+		})
 	return known
 }
 
@@ -166,7 +171,8 @@ func (c *nodes) noWayBack(previous string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
-	o := options(c.data(0), "--cluster-node", c.names[0], "--cluster-addr", c.ports[0], "--cluster-peers", c.names[0]+"="+c.ports[0])
+	o := options(c.data(0), "--cluster-node", c.names[0], "--cluster-addr", c.ports[0], "--cluster-peers",
+		c.names[0]+"="+c.ports[0])
 	cmd := exec.CommandContext(ctx, previous, o.Args...)
 	cmd.Env = append(os.Environ(), o.Env...)
 	out, err := cmd.CombinedOutput()

@@ -161,7 +161,8 @@ func (h *history) order() {
 		}
 		in := o.Input.(input)
 		for other, p := range pushes {
-			if f, seen := first[other]; seen && f.ret < min(mine.call, end) && p.Call <= o.Return && o.Call <= p.Return {
+			if f, seen := first[other]; seen && f.ret < min(mine.call, end) && p.Call <= o.Return &&
+				o.Call <= p.Return {
 				in.after = append(in.after, other)
 			}
 		}

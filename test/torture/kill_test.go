@@ -38,7 +38,8 @@ func TestKill(t *testing.T) {
 	}()
 	interrupted := 0
 	for number := 1; number <= kills; number++ {
-		if number%killCutShort == 0 && suite.CutShort(t, options(dir), time.Millisecond+time.Duration(rnd.Int64N(int64(60*time.Millisecond)))) {
+		if number%killCutShort == 0 && suite.CutShort(t, options(dir),
+			time.Millisecond+time.Duration(rnd.Int64N(int64(60*time.Millisecond)))) {
 			interrupted++
 			continue
 		}

@@ -58,12 +58,25 @@ func TestLedger(t *testing.T) {
 		{"never answered and gone", func(p *play) { p.pushing(f) }, 0, 0},
 		{"never answered, seen, and then gone", func(p *play) { p.pushing(f); p.deliver(f, faktory, 1, 1) }, 1, 1},
 		{"a whole life", func(p *play) { p.push(m).deliver(m, workq, 1, 1).ack(1) }, 0, 0},
-		{"back after its ack", func(p *play) { p.push(m).deliver(m, workq, 1, 1).ack(1).deliver(m, masenko, 2, 2).ack(2) }, 0, 1},
-		{"back because the ack was cut off", func(p *play) { p.push(m).deliver(m, masenko, 1, 1).try(1).deliver(m, masenko, 2, 2).ack(2) }, 0, 0},
+		{"back after its ack", func(p *play) {
+			p.push(m).deliver(m, workq, 1, 1).ack(1).deliver(m, masenko, 2,
+				2).ack(2)
+		}, 0, 1},
+		{"back because the ack was cut off", func(p *play) {
+			p.push(m).deliver(m, masenko, 1, 1).try(1).deliver(m, masenko, 2, 2).ack(2)
+		}, 0, 0},
 		{"in two hands", func(p *play) { p.push(m).deliver(m, masenko, 1, 1).deliver(m, masenko, 1, 2).ack(1) }, 0, 1},
-		{"a connection's lease ends with the life", func(p *play) { p.push(m).deliver(m, masenko, 1, 1).deliver(m, masenko, 2, 2).ack(2) }, 0, 0},
-		{"a reservation does not", func(p *play) { p.push(m).deliver(m, faktory, 1, 1).deliver(m, masenko, 2, 2).ack(2) }, 0, 1},
-		{"a lease may, if nothing was committed after it", func(p *play) { p.push(m).deliver(m, workq, 1, 1).deliver(m, masenko, 2, 2).ack(2) }, 0, 0},
+		{
+			"a connection's lease ends with the life",
+			func(p *play) { p.push(m).deliver(m, masenko, 1, 1).deliver(m, masenko, 2, 2).ack(2) }, 0, 0,
+		},
+		{"a reservation does not", func(p *play) {
+			p.push(m).deliver(m, faktory, 1, 1).deliver(m, masenko, 2, 2).ack(2)
+		}, 0, 1},
+		{
+			"a lease may, if nothing was committed after it",
+			func(p *play) { p.push(m).deliver(m, workq, 1, 1).deliver(m, masenko, 2, 2).ack(2) }, 0, 0,
+		},
 		{"a lease does not, if something was", func(p *play) {
 			p.push(m).deliver(m, workq, 1, 1).later(time.Millisecond).push(f)
 			p.deliver(m, masenko, 2, 2).ack(2).deliver(f, masenko, 2, 2).ack(2)
@@ -77,7 +90,10 @@ func TestLedger(t *testing.T) {
 		{"a late ack that means something", func(p *play) {
 			p.push(w).deliver(w, workq, 1, 1).later(workqLease).ack(1).deliver(w, workq, 2, 2).ack(2)
 		}, 0, 1},
-		{"refused to its holder", func(p *play) { p.push(l).deliver(l, workq, 1, 1).try(1); p.refused(p.h, p.now, "no") }, 0, 1},
+		{"refused to its holder", func(p *play) {
+			p.push(l).deliver(l, workq, 1, 1).try(1)
+			p.refused(p.h, p.now, "no")
+		}, 0, 1},
 		{"refused because an earlier ack came late", func(p *play) {
 			p.push(w).deliver(w, workq, 1, 1).try(1)
 			p.haunt(p.h, p.now)
@@ -103,7 +119,8 @@ func TestLedger(t *testing.T) {
 			tt.play(p)
 			lost, _ := p.verdict()
 			if lost != tt.lost || len(p.violations) != tt.violations {
-				t.Errorf("lost %d, want %d; %d violations, want %d: %q", lost, tt.lost, len(p.violations), tt.violations, p.violations)
+				t.Errorf("lost %d, want %d; %d violations, want %d: %q", lost, tt.lost, len(p.violations),
+					tt.violations, p.violations)
 			}
 		})
 	}

@@ -99,7 +99,8 @@ const violationsMax = 20
 // violation is something that must not happen.
 type violation struct {
 	text string
-	calm int // the life in which it would be explained by a change of the leader that no fault has made; 0: nothing would
+	// the life in which it would be explained by a change of the leader that no fault has made; 0: nothing would
+	calm int
 }
 
 func (v violation) String() string { return v.text }
@@ -237,7 +238,8 @@ func (l *ledger) delivered(d delivery, p proto, queue string, life, worker int, 
 	case e.ack == confirmed && sent.After(e.ackedAt):
 		l.duplicated++
 		l.violate("%s was delivered through %v after its acknowledgement: %q", token, p, e.trace)
-	case !loose && sent.After(e.haunted) && e.holder != 0 && now.Before(e.until) && now.Before(until) && (!e.mortal || e.life == life) && l.lasts(e.by, e.at, e.life, life):
+	case !loose && sent.After(e.haunted) && e.holder != 0 && now.Before(e.until) && now.Before(until) &&
+		(!e.mortal || e.life == life) && l.lasts(e.by, e.at, e.life, life):
 		l.violateCalm(life, "%s is in the hands of two workers: %q", token, e.trace)
 	}
 	// A job that was handed out is on disk (INV-11), whatever became of the answer to its push.

@@ -59,7 +59,8 @@ func stuck(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	for _, o := range best[max(0, len(best)-40):] {
 		fmt.Fprintf(&b, "%9d %9d %s\n", o.Call/1000, o.Return/1000, describe(o.Input.(input), o.Output.(output)))
 	}
-	fmt.Fprintf(&b, "then the state is one of %d, such as %+v, and none of these follows:\n%s", len(state), state[0].places, tell(left))
+	fmt.Fprintf(&b, "then the state is one of %d, such as %+v, and none of these follows:\n%s", len(state),
+		state[0].places, tell(left))
 	return b.String()
 }
 
@@ -110,54 +111,87 @@ func TestModel(t *testing.T) {
 		s    *script
 		want bool
 	}{
-		{"in order", new(script).push(masenko, 1).push(workq, 2).fetch(lmstfy, 1, 1).fetch(faktory, 2, 2).fetch(masenko, 3, 0), true},
+		{"in order", new(script).push(masenko, 1).push(workq, 2).fetch(lmstfy, 1, 1).fetch(faktory, 2,
+			2).fetch(masenko, 3, 0), true},
 		{"out of order", new(script).push(masenko, 1).push(workq, 2).fetch(lmstfy, 1, 2), false},
 		{"out of nothing", new(script).push(masenko, 1).fetch(lmstfy, 1, 2), false},
 		{"empty although there is one", new(script).push(masenko, 1).fetch(lmstfy, 1, 0), false},
 		{"in two hands", new(script).push(masenko, 1).fetch(masenko, 1, 1).fetch(masenko, 2, 1), false},
-		{"back after its ack", new(script).push(masenko, 1).fetch(workq, 1, 1).settle(doAck, workq, 1, 1, masenko, true).fetch(masenko, 2, 1), false},
+		{"back after its ack", new(script).push(masenko, 1).fetch(workq, 1, 1).settle(doAck, workq, 1, 1, masenko,
+			true).fetch(masenko, 2, 1), false},
 		{"lost", new(script).push(masenko, 1).push(masenko, 2).size(1), false},
-		{"ack of a stranger", new(script).push(workq, 1).fetch(masenko, 1, 1).settle(doAck, tarantool, 2, 1, workq, true), false},
-		{"refused to its holder", new(script).push(workq, 1).fetch(masenko, 1, 1).settle(doAck, masenko, 1, 1, workq, false), false},
+		{"ack of a stranger", new(script).push(workq, 1).fetch(masenko, 1, 1).settle(doAck, tarantool, 2, 1,
+			workq, true), false},
+		{"refused to its holder", new(script).push(workq, 1).fetch(masenko, 1, 1).settle(doAck, masenko, 1, 1,
+			workq, false), false},
 		{
 			"released to its old place",
-			new(script).push(tarantool, 1).push(tarantool, 2).fetch(tarantool, 1, 1).settle(doFail, tarantool, 1, 1, tarantool, true).fetch(masenko, 2, 1), true,
+			new(script).push(tarantool, 1).push(tarantool, 2).fetch(tarantool, 1, 1).settle(doFail, tarantool, 1, 1,
+				tarantool, true).fetch(masenko, 2, 1), true,
 		},
 		{
 			"released to the end",
-			new(script).push(tarantool, 1).push(tarantool, 2).fetch(tarantool, 1, 1).settle(doFail, tarantool, 1, 1, tarantool, true).fetch(masenko, 2, 2), false,
+			new(script).push(tarantool, 1).push(tarantool, 2).fetch(tarantool, 1, 1).settle(doFail, tarantool, 1, 1,
+				tarantool, true).fetch(masenko, 2, 2), false,
 		},
 		{
 			"failed to the end",
-			new(script).push(lmstfy, 1).push(lmstfy, 2).fetch(workq, 1, 1).settle(doFail, workq, 1, 1, lmstfy, true).fetch(masenko, 2, 2), true,
+			new(script).push(lmstfy, 1).push(lmstfy, 2).fetch(workq, 1, 1).settle(doFail, workq, 1, 1, lmstfy,
+				true).fetch(masenko, 2, 2), true,
 		},
-		{"deleted twice", new(script).push(workq, 1).settle(doDelete, workq, 1, 1, workq, true).settle(doDelete, workq, 1, 1, workq, true), false},
+		{"deleted twice", new(script).push(workq, 1).settle(doDelete, workq, 1, 1, workq, true).settle(doDelete, workq,
+			1, 1, workq, true), false},
 		{
 			"kept with its result until it is deleted",
-			new(script).push(workq, 1).fetch(workq, 1, 1).settle(doAck, workq, 1, 1, workq, true).size(0).settle(doDelete, workq, 1, 1, workq, true), true,
+			new(script).push(workq, 1).fetch(workq, 1, 1).settle(doAck, workq, 1, 1, workq,
+				true).size(0).settle(doDelete, workq, 1, 1, workq, true), true,
 		},
-		{"a lease over a restart", new(script).push(faktory, 1).fetch(faktory, 1, 1).push(faktory, 2).restart().fetch(masenko, 2, 2), true},
-		{"a lease forgotten by a restart", new(script).push(faktory, 1).fetch(faktory, 1, 1).push(faktory, 2).restart().fetch(masenko, 2, 1), false},
-		{"a lease that was not on disk yet", new(script).push(faktory, 1).push(faktory, 2).fetch(workq, 1, 1).restart().fetch(masenko, 2, 1), true},
-		{"a reservation that was not on disk yet", new(script).push(faktory, 1).push(faktory, 2).fetch(faktory, 1, 1).restart().fetch(masenko, 2, 1), false},
-		{"a connection's lease ends with a restart", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).restart().fetch(masenko, 2, 1), true},
-		{"a connection's lease over a restart", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).restart().fetch(masenko, 2, 2), false},
-		{"a lease ended by what may have been a restart", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).perhaps().fetch(masenko, 2, 1), true},
-		{"a lease over what may have been none", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).perhaps().fetch(masenko, 2, 2), true},
+		{"a lease over a restart", new(script).push(faktory, 1).fetch(faktory, 1, 1).push(faktory,
+			2).restart().fetch(masenko, 2, 2), true},
+		{"a lease forgotten by a restart", new(script).push(faktory, 1).fetch(faktory, 1, 1).push(faktory,
+			2).restart().fetch(masenko, 2, 1), false},
+		{"a lease that was not on disk yet", new(script).push(faktory, 1).push(faktory, 2).fetch(workq, 1,
+			1).restart().fetch(masenko, 2, 1), true},
+		{
+			"a reservation that was not on disk yet",
+			new(script).push(faktory, 1).push(faktory, 2).fetch(faktory, 1, 1).restart().fetch(masenko, 2, 1), false,
+		},
+		{
+			"a connection's lease ends with a restart",
+			new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).restart().fetch(masenko, 2, 1), true,
+		},
+		{"a connection's lease over a restart", new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory,
+			2).restart().fetch(masenko, 2, 2), false},
+		{
+			"a lease ended by what may have been a restart",
+			new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).perhaps().fetch(masenko, 2, 1), true,
+		},
+		{
+			"a lease over what may have been none",
+			new(script).push(faktory, 1).fetch(masenko, 1, 1).push(faktory, 2).perhaps().fetch(masenko, 2, 2), true,
+		},
 		{"lost by what may have been a restart", new(script).push(faktory, 1).perhaps().fetch(masenko, 2, 0), false},
 		{"lost by a restart", new(script).push(faktory, 1).restart().fetch(masenko, 2, 0), false},
 		{"open, and it was done", new(script).push(masenko, 1).until().fetch(workq, 1, 1), true},
-		{"open, and it was done later", new(script).push(masenko, 1).until().fetch(workq, 1, 0).fetch(workq, 1, 1), true},
+		{
+			"open, and it was done later", new(script).push(masenko, 1).until().fetch(workq, 1, 0).fetch(workq, 1, 1),
+			true,
+		},
 		{"open, and it was not done", new(script).push(masenko, 1).until().fetch(workq, 1, 0).fetch(workq, 1, 0), true},
-		{"open, and it was done twice", new(script).push(masenko, 1).until().fetch(workq, 1, 1).fetch(workq, 1, 1), false},
+		{
+			"open, and it was done twice", new(script).push(masenko, 1).until().fetch(workq, 1, 1).fetch(workq, 1, 1),
+			false,
+		},
 		{"an open fetch has it", new(script).push(masenko, 1).fetch(workq, 1, 1).until().fetch(workq, 2, 0), true},
 		{
 			"touched by who does not hold it",
-			new(script).push(tarantool, 1).fetch(tarantool, 1, 1).settle(doTouch, tarantool, 2, 1, tarantool, true), false,
+			new(script).push(tarantool, 1).fetch(tarantool, 1, 1).settle(doTouch, tarantool, 2, 1, tarantool, true),
+			false,
 		},
 		{
 			"an open ack, and it is back", // it had no effect, and then the lease was released
-			new(script).push(tarantool, 1).fetch(tarantool, 1, 1).settle(doAck, tarantool, 1, 1, tarantool, true).until().
+			new(script).push(tarantool, 1).fetch(tarantool, 1, 1).settle(doAck, tarantool, 1, 1,
+				tarantool, true).until().
 				add(input{verb: doGone, proto: tarantool, conn: 1}, output{ok: true}).fetch(tarantool, 2, 1), true,
 		},
 	}

@@ -115,7 +115,10 @@ func (r *linearRun) round(round int, cut, kill bool) {
 	var actors []*actor
 	for i, h := range histories {
 		for k := range linearActors {
-			a := &actor{history: h, proto: proto((i + k) % int(protoCount)), rnd: random("actor", h.queue, strconv.Itoa(k))}
+			a := &actor{
+				history: h, proto: proto((i + k) % int(protoCount)),
+				rnd: random("actor", h.queue, strconv.Itoa(k)),
+			}
 			actors = append(actors, a)
 			playing.Go(func() { r.play(a, st, ops) })
 		}

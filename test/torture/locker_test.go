@@ -68,7 +68,8 @@ func (k *locker) take(l *suite.Life, c *client) error {
 			k.complain(fmt.Sprintf("%s was taken twice (life %d)", k.queue, l.Number))
 		}
 		k.taken++
-	case wire.IsRefused(err) && (strings.Contains(err.Error(), "NOTUNIQUE") || strings.Contains(err.Error(), "Duplicate")):
+	case wire.IsRefused(err) && (strings.Contains(err.Error(), "NOTUNIQUE") ||
+		strings.Contains(err.Error(), "Duplicate")):
 		if k.held == nothing {
 			k.complain(fmt.Sprintf("%s cannot be taken although nobody has it (life %d): %v", k.queue, l.Number, err))
 		}

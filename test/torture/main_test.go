@@ -17,17 +17,23 @@ import (
 )
 
 var (
-	killCount     = flag.Int("kills", 0, "how often the server is killed in the kill loop; zero: what the tier asks for")
-	killAfter     = flag.Duration("after", 500*time.Millisecond, "the longest life between two kills; the shortest is 50ms")
-	roundCount    = flag.Int("rounds", 0, "rounds of the linearizability suite, of several histories each; zero: what the tier asks for")
-	bondKills     = flag.Int("bondkills", 0, "how often the server is killed under batches, unique keys and dependencies; zero: what the tier asks for")
-	faultCount    = flag.Int("clusterfaults", 0, "how many faults the nodes of a cluster have; zero: a short one of each kind, until there was enough")
+	killCount = flag.Int("kills", 0, "how often the server is killed in the kill loop; zero: what "+
+		"the tier asks for")
+	killAfter = flag.Duration("after", 500*time.Millisecond,
+		"the longest life between two kills; the shortest is 50ms")
+	roundCount = flag.Int("rounds", 0, "rounds of the linearizability suite, of several histories each; zero: "+
+		"what the tier asks for")
+	bondKills = flag.Int("bondkills", 0,
+		"how often the server is killed under batches, unique keys and dependencies; zero: what the tier asks for")
+	faultCount = flag.Int("clusterfaults", 0,
+		"how many faults the nodes of a cluster have; zero: a short one of each kind, until there was enough")
 	faultKind     = flag.String("clusterfault", "", "only faults of a cluster whose name has this in it")
-	clusterRounds = flag.Int("clusterrounds", 0, "rounds of the linearizability suite with a cluster, of several histories each; zero: a few with short faults")
-	soakTime      = flag.Duration("soak", 0, "how long the soak takes; without it only its verdict is tested")
-	seedFlag      = flag.Uint64("seed", 0, "seed of everything random in the tests; zero takes one from the clock")
-	binaryFlag    = flag.String("bin", "", "the server to test; without it one is built")
-	reportPath    = flag.String("report", "", "document that the figures are written into")
+	clusterRounds = flag.Int("clusterrounds", 0,
+		"rounds of the linearizability suite with a cluster, of several histories each; zero: a few with short faults")
+	soakTime   = flag.Duration("soak", 0, "how long the soak takes; without it only its verdict is tested")
+	seedFlag   = flag.Uint64("seed", 0, "seed of everything random in the tests; zero takes one from the clock")
+	binaryFlag = flag.String("bin", "", "the server to test; without it one is built")
+	reportPath = flag.String("report", "", "document that the figures are written into")
 )
 
 // program is the server under test, and seed what everything random follows from, as far

@@ -201,7 +201,8 @@ func (s queueState) step(in input, out output) []queueState {
 	case doFetch:
 		if i := s.first(); i >= 0 {
 			after := s.clone()
-			after.places[i].conn, after.places[i].by, after.places[i].soft, after.places[i].unread = in.conn, in.proto, in.soft, true
+			after.places[i].conn, after.places[i].by, after.places[i].soft, after.places[i].unread = in.conn,
+				in.proto, in.soft, true
 			next = append(next, after)
 		}
 	case doPush, doAck, doFail, doDelete, doReleaseAll:
@@ -233,7 +234,8 @@ func (s queueState) effect(in input, out output) []queueState {
 				ready++
 			}
 		}
-		return when(out.ready == ready && (in.proto != masenko && in.proto != beanstalkd || out.held == len(s.places)-ready), s)
+		return when(out.ready == ready && (in.proto != masenko && in.proto != beanstalkd ||
+			out.held == len(s.places)-ready), s)
 	case doReleaseAll:
 		after := s.clone()
 		for i := range after.places {

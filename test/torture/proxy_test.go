@@ -173,7 +173,8 @@ func TestProxy(t *testing.T) {
 			}
 			_ = c.Close()
 		}
-		if cuts := p.cutCount(); whole+cuts != tries && !faulty || faulty && (cuts == 0 || whole == 0 || whole == tries) {
+		if cuts := p.cutCount(); whole+cuts != tries && !faulty || faulty &&
+			(cuts == 0 || whole == 0 || whole == tries) {
 			t.Errorf("faulty %v: %d of %d connections came through, %d were cut", faulty, whole, tries, cuts)
 		}
 	}

@@ -109,7 +109,8 @@ func testSessions(t *testing.T, name string, at *harness.Server, strike func() *
 			return err
 		}
 		for _, k := range []*keeper{back, lost} {
-			if err := c.Create(k.tube, "fifottl"); err != nil && !wire.IsRefused(err) { // it may be there by an earlier try
+			// it may be there by an earlier try
+			if err := c.Create(k.tube, "fifottl"); err != nil && !wire.IsRefused(err) {
 				return err
 			}
 			state, err := k.state(c)
@@ -202,7 +203,8 @@ func TestClusterSessions(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t)
 	c.start()
-	for i, name := range tier.Pick([]string{"leader killed", "leadership given away", "all killed"}, []string{"leader killed"}) {
+	for i, name := range tier.Pick([]string{"leader killed", "leadership given away", "all killed"},
+		[]string{"leader killed"}) {
 		c.fault = name
 		f := nodeFaults[slices.IndexFunc(nodeFaults, func(f nodeFault) bool { return f.name == name })]
 		leader := c.leader()

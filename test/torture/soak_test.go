@@ -50,8 +50,10 @@ func verdict(samples []sample) []string {
 	duration := func(f float64) string { return time.Duration(f).Round(10 * time.Microsecond).String() }
 	judge("memory", func(s sample) float64 { return float64(s.resident) }, soakGrowth, soakResidentSlack, mebibytes)
 	judge("disk", func(s sample) float64 { return float64(s.disk) }, soakGrowth, soakDiskSlack, mebibytes)
-	judge("p99 of pushes", func(s sample) float64 { return float64(s.push) }, soakLatencyGrowth, float64(soakLatencySlack), duration)
-	judge("p99 of fetches", func(s sample) float64 { return float64(s.fetch) }, soakLatencyGrowth, float64(soakLatencySlack), duration)
+	judge("p99 of pushes", func(s sample) float64 { return float64(s.push) }, soakLatencyGrowth,
+		float64(soakLatencySlack), duration)
+	judge("p99 of fetches", func(s sample) float64 { return float64(s.fetch) }, soakLatencyGrowth,
+		float64(soakLatencySlack), duration)
 	return out
 }
 
@@ -95,9 +97,15 @@ func TestVerdict(t *testing.T) {
 		{"memory", func(i int, s *sample) { s.resident += uint64(i) << 21 }, []string{"memory"}},
 		{"disk", func(i int, s *sample) { s.disk += int64(i) << 22 }, []string{"disk"}},
 		{"pushes", func(i int, s *sample) { s.push += time.Duration(i) * time.Millisecond }, []string{"p99 of pushes"}},
-		{"fetches", func(i int, s *sample) { s.fetch += time.Duration(i) * time.Millisecond }, []string{"p99 of fetches"}},
+		{
+			"fetches", func(i int, s *sample) { s.fetch += time.Duration(i) * time.Millisecond },
+			[]string{"p99 of fetches"},
+		},
 		{"shrinking", func(i int, s *sample) { s.disk -= int64(i) << 20 }, nil},
-		{"memory and disk", func(i int, s *sample) { s.resident *= uint64(1 + i/20); s.disk *= int64(1 + i/20) }, []string{"memory", "disk"}},
+		{
+			"memory and disk", func(i int, s *sample) { s.resident *= uint64(1 + i/20); s.disk *= int64(1 + i/20) },
+			[]string{"memory", "disk"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,7 +201,8 @@ func TestSoak(t *testing.T) {
 		[2]string{"Disk, median", both(func(s sample) float64 { return float64(s.disk) }, mebibytes)},
 		[2]string{"p99 of pushes, median", both(func(s sample) float64 { return float64(s.push) }, duration)},
 		[2]string{"p99 of fetches, median", both(func(s sample) float64 { return float64(s.fetch) }, duration)},
-		[2]string{"Limits", fmt.Sprintf("medians of the last third against the first: memory and disk %v times, latency %v times", soakGrowth, soakLatencyGrowth)},
+		[2]string{"Limits", fmt.Sprintf("medians of the last third against the first: memory and disk %v times, "+
+			"latency %v times", soakGrowth, soakLatencyGrowth)},
 		[2]string{"Verdict", says})
 }
 
@@ -223,7 +232,8 @@ func tellSamples(t *testing.T, samples []sample) {
 	for i := 0; i < len(samples); i += max(1, len(samples)/20) {
 		s := samples[i]
 		fmt.Fprintf(&b, "%8v %8.1f MiB %8.1f MiB on disk, p99 of pushes %10v, of fetches %10v, %d pushes\n",
-			s.at.Round(time.Second), float64(s.resident)/(1<<20), float64(s.disk)/(1<<20), millis(s.push), millis(s.fetch), s.jobs)
+			s.at.Round(time.Second), float64(s.resident)/(1<<20), float64(s.disk)/(1<<20), millis(s.push),
+			millis(s.fetch), s.jobs)
 	}
 	t.Logf("samples:\n%s", &b)
 }

@@ -52,8 +52,8 @@ const (
 
 // leases are what pushes say about them, and tries the failures that jobs outlive.
 var (
-	leases = map[proto]time.Duration{workq: workqLease, beanstalkd: beanstalkdLease, faktory: faktoryLease}
-	tries  = map[proto]int{masenko: masenkoTries + 1, workq: 255, lmstfy: 65535}
+	leases = [protoCount]time.Duration{workq: workqLease, beanstalkd: beanstalkdLease, faktory: faktoryLease}
+	tries  = [protoCount]int{masenko: masenkoTries + 1, workq: 255, lmstfy: 65535}
 )
 
 const masenkoTries = 20

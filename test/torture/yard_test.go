@@ -44,7 +44,8 @@ type watcher interface {
 
 func newYard(queues ...string) *yard {
 	return &yard{
-		book: newLedger(), stage: suite.NewStage(), queues: queues, room: make(chan struct{}, killBacklog), swept: make(chan string, 1<<16),
+		book: newLedger(), stage: suite.NewStage(), queues: queues, room: make(chan struct{}, killBacklog),
+		swept: make(chan string, 1<<16),
 		empty: make(chan struct{}), push: &latency{}, fetch: &latency{},
 	}
 }
@@ -65,7 +66,9 @@ func (y *yard) run() {
 		p := proto(i % int(protoCount))
 		rnd := random("producer", strconv.Itoa(i))
 		clients.Go(func() {
-			eachLife(y.stage, p, y.book.broke, func(l *suite.Life, c *client) error { return y.produce(l, c, p, i, rnd) })
+			eachLife(y.stage, p, y.book.broke, func(l *suite.Life, c *client) error {
+				return y.produce(l, c, p, i, rnd)
+			})
 		})
 	}
 	y.employ(&clients, killWorkers)
@@ -216,7 +219,8 @@ func (y *yard) report(t *testing.T, name string, kills, interrupted int, took ti
 	t.Helper()
 	writeReport(t, name, append(append([][2]string{
 		{"Kills", fmt.Sprintf("%d, of them %d during recovery", kills, interrupted)},
-		{"Clients", fmt.Sprintf("%d producers, %d workers, six protocols on %d shared queues", killProducers, killWorkers, killQueues)},
+		{"Clients", fmt.Sprintf("%d producers, %d workers, six protocols on %d shared queues", killProducers,
+			killWorkers, killQueues)},
 	}, y.figures(took)...), more...))
 	for _, v := range y.book.violations {
 		t.Error(v)
@@ -232,12 +236,14 @@ func (y *yard) figures(took time.Duration) [][2]string {
 	return [][2]string{
 		{"Pushes attempted", strconv.Itoa(b.attempted)},
 		{"Pushes acknowledged", strconv.Itoa(b.acknowledged)},
-		{"Deliveries", fmt.Sprintf("%d, of them %d again after a crash, lapse or failure, %d through another protocol than the push", b.deliveries, b.redeliveries, b.crossed)},
+		{"Deliveries", fmt.Sprintf("%d, of them %d again after a crash, lapse or failure, %d through another "+
+			"protocol than the push", b.deliveries, b.redeliveries, b.crossed)},
 		{"Lost", strconv.Itoa(lost)},
 		{"Duplicated (delivered after the reply to the ack)", strconv.Itoa(b.duplicated)},
 		{"Wrong bodies", strconv.Itoa(b.wrong)},
 		{"Ambiguous (a push or ack without a reply)", strconv.Itoa(unknown)},
-		{"Restart to ready", fmt.Sprintf("median %v, worst %v", ready[len(ready)/2].Round(time.Millisecond), ready[len(ready)-1].Round(time.Millisecond))},
+		{"Restart to ready", fmt.Sprintf("median %v, worst %v", ready[len(ready)/2].Round(time.Millisecond),
+			ready[len(ready)-1].Round(time.Millisecond))},
 		{"Took", took.Round(time.Second).String()},
 	}
 }

@@ -40,8 +40,11 @@ func wellKnown() object {
 			each.set(name, object{{"type", "integer"}, {"minimum", 0}})
 		}
 		return object{
-			{"type", "object"}, {"description", about}, {"properties", each},
-			{"required", names}, {"additionalProperties", false},
+			{"type", "object"},
+			{"description", about},
+			{"properties", each},
+			{"required", names},
+			{"additionalProperties", false},
 		}
 	}
 	return object{
@@ -168,7 +171,7 @@ func number(t reflect.Type, w words) object {
 	case !w.has("signed"):
 		o.set("minimum", 0)
 	}
-	switch t.Kind() {
+	switch t.Kind() { //nolint:exhaustive // the others have no bound that is worth telling
 	case reflect.Uint8:
 		o.set("maximum", math.MaxUint8)
 	case reflect.Uint32:

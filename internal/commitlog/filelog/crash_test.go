@@ -124,8 +124,10 @@ func missed(disk *vfs.MemFS, s *segment, from uint64, rng *rand.Rand) error {
 	if rng.IntN(2) == 0 {
 		from = max(from, s.first) // the state has all that is before
 	}
-	if err := Read(disk, memDir, testID, from, 0, func(uint64, []byte) error { return nil }); !errors.Is(err, store.ErrCorrupt) {
-		return fmt.Errorf("the segment of record %d, %s, is not there, and from %d on nobody misses it: %v", s.first, s.name, from, err) //nolint:errorlint // it may be nil
+	if err := Read(disk, memDir, testID, from, 0, func(uint64, []byte) error { return nil }); !errors.Is(err,
+		store.ErrCorrupt) {
+		return fmt.Errorf("the segment of record %d, %s, is not there, and from %d on nobody misses it: %v",
+			s.first, s.name, from, err) //nolint:errorlint // it may be nil
 	}
 	return nil
 }
@@ -160,7 +162,10 @@ type machine struct {
 
 func newMachine(t *testing.T, mode commitlog.Mode, segment int64, percent int) *machine {
 	t.Helper()
-	m := &machine{t: t, mem: vfs.NewCrashableMem(), percent: percent, rng: rand.New(rand.NewPCG(uint64(percent), uint64(segment)))}
+	m := &machine{
+		t: t, mem: vfs.NewCrashableMem(), percent: percent,
+		rng: rand.New(rand.NewPCG(uint64(percent), uint64(segment))),
+	}
 	m.know.contents = map[uint64][]byte{}
 	m.o = options(m.mem, mode)
 	m.o.SegmentBytes = segment

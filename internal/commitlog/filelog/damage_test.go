@@ -19,13 +19,19 @@ import (
 // What follows is all damage that is not told. It can not be told from what a crash leaves. Only who knows that a
 // record was safe, and says so when the log is opened, is told of it; TestDamageThatIsNotTold checks that as well.
 //
-//   - In mode Fsync, the last record of the last segment, if it is damaged in any way, and those right before it if they are damaged as well. One
-//     whole record tells of all before it. A log that is opened begins a new segment, which tells of all that was read, so that only what was appended
+//   - In mode Fsync, the last record of the last segment, if it is damaged in any way, and those right before it if
+//     they are damaged as well. One
+//     whole record tells of all before it. A log that is opened begins a new segment, which tells of all that was read,
+//     so that only what was appended
 //     since then can be lost.
-//   - In modes Interval and None, the first damaged record of the last segment that was appended behind the last sync, and all behind it, damaged or
-//     not. The last sync is the one that some whole record behind the damage knows of. A segment is synced before the next one is begun.
-//   - In all modes, an earlier copy of the last segment, or of the whole directory, in place of the newer one, which loses what was appended since.
-//   - Two at once: the last segment missing, or its header damaged, and the mark at the end of the segment before damaged too.
+//   - In modes Interval and None, the first damaged record of the last segment that was appended behind the last sync,
+//     and all behind it, damaged or
+//     not. The last sync is the one that some whole record behind the damage knows of. A segment is synced before the
+//     next one is begun.
+//   - In all modes, an earlier copy of the last segment, or of the whole directory, in place of the newer one, which
+//     loses what was appended since.
+//   - Two at once: the last segment missing, or its header damaged, and the mark at the end of the segment before
+//     damaged too.
 //   - Damage that leaves the checksum right, which one in four thousand million does if it changes more than 32 bits.
 //
 // Damage of these bytes loses nothing, and is not told: the rest of the block that the header is in, the up to 7 bytes
@@ -202,7 +208,8 @@ func TestFlippedBits(t *testing.T) {
 						got := know.read(t, disk, from, 0)
 						data[at] ^= bit
 						if seen[region]++; got != want {
-							t.Fatalf("from %d: byte %d of %s flipped, in a %s: %v, want: %v\n%+v", from, at, s.name, region, got, want, places)
+							t.Fatalf("from %d: byte %d of %s flipped, in a %s: %v, want: %v\n%+v", from, at, s.name,
+								region, got, want, places)
 						}
 					}
 				}
@@ -238,10 +245,12 @@ func TestLostBlocks(t *testing.T) {
 					silent++
 					for _, p := range places {
 						if p.number >= uint64(got) && (p.begin >= at+size || p.end <= at) {
-							t.Errorf("%d bytes at %d of %s are zero: %v, although record %d is whole", size, at, s.name, got, p.number)
+							t.Errorf("%d bytes at %d of %s are zero: %v, although record %d is whole", size, at,
+								s.name, got, p.number)
 						}
 					}
-				case got != told && (at < end && at > blockSize && i < len(used)-1 && at < places[len(places)-2].end || got != complete):
+				case got != told && (at < end && at > blockSize && i < len(used)-1 &&
+					at < places[len(places)-2].end || got != complete):
 					t.Errorf("%d bytes at %d of %s are zero: %v", size, at, s.name, got)
 				}
 			}
@@ -338,7 +347,10 @@ func TestLostSegments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			killed, know := damageable(t, commitlog.Fsync, testID)
-			for what, disk := range map[string]*vfs.MemFS{"killed": killed, "opened again": reopened(t, killed, commitlog.Fsync)} {
+			for what, disk := range map[string]*vfs.MemFS{
+				"killed":       killed,
+				"opened again": reopened(t, killed, commitlog.Fsync),
+			} {
 				used, free := segments(t, disk)
 				if len(used) < 5 {
 					t.Fatalf("there are only %d segments", len(used))
@@ -357,11 +369,14 @@ func TestLostSegments(t *testing.T) {
 							want = complete
 						}
 						if got := know.read(t, clone, from, 0); got != want {
-							t.Errorf("%s, read from %d on, %s, which begins with %d: %v, want: %v", what, from, s.name, s.first, got, want)
+							t.Errorf("%s, read from %d on, %s, which begins with %d: %v, want: %v", what, from, s.name,
+								s.first, got, want)
 						}
-						l, err := Open(options(clone, commitlog.Fsync), from, 0, func(uint64, []byte) error { return nil })
+						l, err := Open(options(clone, commitlog.Fsync), from, 0,
+							func(uint64, []byte) error { return nil })
 						if (err == nil) != (want == complete) || err != nil && !errors.Is(err, store.ErrCorrupt) {
-							t.Errorf("%s, opened from %d on, %s, which begins with %d: %v", what, from, s.name, s.first, err)
+							t.Errorf("%s, opened from %d on, %s, which begins with %d: %v", what, from,
+								s.name, s.first, err)
 						}
 						if err == nil {
 							mustClose(t, l)
@@ -384,7 +399,8 @@ func TestOverlappingSegments(t *testing.T) {
 	places := s.layout(data)
 	end := places[len(places)-1]
 	record{number: end.number, unsynced: 1}.put(data[end.begin:end.end], s.salt)
-	if err := Read(disk, memDir, testID, 1, 0, func(uint64, []byte) error { return nil }); !errors.Is(err, store.ErrCorrupt) {
+	if err := Read(disk, memDir, testID, 1, 0, func(uint64, []byte) error { return nil }); !errors.Is(err,
+		store.ErrCorrupt) {
 		t.Errorf("two segments have record %d: %v", end.number, err)
 	}
 }
@@ -517,7 +533,8 @@ func TestReadOfDamaged(t *testing.T) {
 			for _, from := range []uint64{1, p.number, p.number + 1} {
 				var last uint64
 				err := l.Read(from, know.visit(&last, from))
-				if !errors.Is(err, store.ErrCorrupt) && (err != nil || last < know.newest) || err == nil && from <= p.number {
+				if !errors.Is(err, store.ErrCorrupt) && (err != nil || last < know.newest) || err == nil &&
+					from <= p.number {
 					t.Errorf("record %d is damaged: those from %d on are read up to %d: %v", p.number, from, last, err)
 				}
 			}

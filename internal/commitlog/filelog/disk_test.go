@@ -20,7 +20,10 @@ func TestOnDisk(t *testing.T) {
 	for _, mode := range logtest.Modes {
 		t.Run(mode.Name, func(t *testing.T) {
 			t.Parallel()
-			o := Options{FS: vfs.Default, Dir: filepath.Join(t.TempDir(), "log"), ID: testID, Mode: mode.Mode, Every: logtest.Every, SegmentBytes: 64 << 10}
+			o := Options{
+				FS: vfs.Default, Dir: filepath.Join(t.TempDir(), "log"), ID: testID, Mode: mode.Mode,
+				Every: logtest.Every, SegmentBytes: 64 << 10,
+			}
 			if err := os.Mkdir(o.Dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +45,8 @@ func TestOnDisk(t *testing.T) {
 				}
 				for n := range 40 {
 					know.newest++
-					know.contents[know.newest] = bytes.Repeat([]byte{byte(know.newest), byte(n)}, rng.IntN(1<<rng.IntN(17)))
+					know.contents[know.newest] = bytes.Repeat([]byte{byte(know.newest), byte(n)},
+						rng.IntN(1<<rng.IntN(17)))
 					if err := logtest.Append(l, know.newest, know.contents[know.newest]); err != nil {
 						t.Fatal(err)
 					}
@@ -60,7 +64,8 @@ func TestOnDisk(t *testing.T) {
 					if err := l.Read(from, know.visit(&last, from)); err != nil || last != know.newest {
 						t.Fatalf("life %d: %d of %d records are read: %v", life, last, know.newest, err)
 					}
-					if err := Read(o.FS, o.Dir, testID, from, know.newest, know.visit(&last, from)); err != nil || last != know.newest {
+					if err := Read(o.FS, o.Dir, testID, from, know.newest, know.visit(&last, from)); err != nil ||
+						last != know.newest {
 						t.Fatalf("life %d: the files have %d of %d records: %v", life, last, know.newest, err)
 					}
 				}

@@ -370,7 +370,8 @@ func TestSyncs(t *testing.T) {
 			want = 20
 		}
 		if counted := int(l.Stats().Syncs.Count - before); writes != 20 || syncs != want || counted != want {
-			t.Errorf("%s: 20 records make %d writes and %d syncs, of which %d are counted, want 20 and %d", mode.Name, writes, syncs, counted, want)
+			t.Errorf("%s: 20 records make %d writes and %d syncs, of which %d are counted, want 20 and %d", mode.Name,
+				writes, syncs, counted, want)
 		}
 		mu.Unlock()
 		mustClose(t, l)

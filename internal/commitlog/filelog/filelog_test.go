@@ -19,7 +19,10 @@ const (
 
 // options are those of a log of small segments in memory.
 func options(fsys vfs.FS, mode commitlog.Mode) Options {
-	return Options{FS: fsys, Dir: memDir, ID: testID, Mode: mode, Every: logtest.Every, SegmentBytes: logtest.SegmentBytes}
+	return Options{
+		FS: fsys, Dir: memDir, ID: testID, Mode: mode, Every: logtest.Every,
+		SegmentBytes: logtest.SegmentBytes,
+	}
 }
 
 // create makes an empty log on stable storage.

@@ -64,7 +64,10 @@ func FuzzOpen(f *testing.F) {
 	f.Add(seeds[0], seeds[0], true, byte(3))
 	f.Add(seeds[0], []byte{}, true, byte(1))
 	f.Add(seeds[1][:blockSize+100], seeds[0], false, byte(20))
-	for _, size := range []uint64{0, 100, blockSize, blockSize + 1, 2*blockSize + 4, 1 << 40, 1 << 62, 1 << 63, 1<<64 - 1} {
+	for _, size := range []uint64{
+		0, 100, blockSize, blockSize + 1, 2*blockSize + 4, 1 << 40, 1 << 62,
+		1 << 63, 1<<64 - 1,
+	} {
 		p := slices.Clone(seeds[0])
 		binary.LittleEndian.PutUint64(p[len(magic)+4*8:], size)
 		f.Add(p, seeds[1], true, byte(1))

@@ -42,7 +42,8 @@ func TestForgedRecords(t *testing.T) {
 		content := make([]byte, (1+rng.IntN(2))*blockSize-recordHeader)
 		for at := range content {
 			if (at+recordHeader)%32 == 0 && at+32 <= len(content) {
-				copy(content[at:], forged(rng, know.newest+rng.Uint64N(12), salts[len(salts)-1-rng.IntN(min(len(salts), 5))]))
+				copy(content[at:], forged(rng, know.newest+rng.Uint64N(12),
+					salts[len(salts)-1-rng.IntN(min(len(salts), 5))]))
 			}
 		}
 		know.contents[know.newest] = content
@@ -118,7 +119,8 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rolls < 1000 || len(names) > 10 || len(begun) > 30 {
-			t.Errorf("%s: %d segments were begun in %d files, of which %v are left", mode.Name, rolls, len(begun), names)
+			t.Errorf("%s: %d segments were begun in %d files, of which %v are left", mode.Name, rolls,
+				len(begun), names)
 		}
 		if st := l.Stats(); st.Bytes > 10*logtest.SegmentBytes || st.Untrimmed > 3*logtest.SegmentBytes {
 			t.Errorf("%s: %d bytes, %d of them not trimmed, in %d files", mode.Name, st.Bytes, st.Untrimmed, len(names))

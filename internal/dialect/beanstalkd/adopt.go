@@ -18,7 +18,10 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 	}
 	if a.State == dialect.StatePaused {
 		left := time.Until(a.RunAt.Std())
-		return &job.Pause{Namespace: d.opts.Namespace, Queue: a.Queue, For: max(left, time.Microsecond), Make: true}, "", nil
+		return &job.Pause{
+			Namespace: d.opts.Namespace, Queue: a.Queue, For: max(left, time.Microsecond),
+			Make: true,
+		}, "", nil
 	}
 	if len(a.Body) > d.opts.MaxJob {
 		return nil, "", fmt.Errorf("its body has %d bytes, more than beanstalkd.max_job_size allows", len(a.Body))

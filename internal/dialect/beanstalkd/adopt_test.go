@@ -31,13 +31,16 @@ func TestAdopt(t *testing.T) {
 			continue
 		}
 		s := &p.Spec
-		if p.Past.State != c.want || p.Past.Since != 0 || p.Past.Kicks != 3 || p.Past.Buries != c.a.Buries || p.Past.BuriedLast != (c.want == job.Buried) || s.RunAt != c.a.RunAt ||
-			s.Policy.Priority != -5 || s.Policy.Lease != 90*time.Second || !s.Numbered || s.Namespace != "ns" || string(s.Body) != "body" {
+		if p.Past.State != c.want || p.Past.Since != 0 || p.Past.Kicks != 3 || p.Past.Buries != c.a.Buries ||
+			p.Past.BuriedLast != (c.want == job.Buried) || s.RunAt != c.a.RunAt ||
+			s.Policy.Priority != -5 || s.Policy.Lease != 90*time.Second || !s.Numbered || s.Namespace != "ns" ||
+			string(s.Body) != "body" {
 			t.Errorf("%s: %+v, %+v", c.a.State, s, p.Past)
 		}
 	}
 	cmd, _, err := d.Adopt(&dialect.Arrival{Queue: "q", State: dialect.StatePaused, RunAt: soon})
-	if p, ok := cmd.(*job.Pause); err != nil || !ok || p.For < 59*time.Minute || p.For > time.Hour+time.Second || !p.Make {
+	if p, ok := cmd.(*job.Pause); err != nil || !ok || p.For < 59*time.Minute ||
+		p.For > time.Hour+time.Second || !p.Make {
 		t.Errorf("%+v, %v", cmd, err)
 	}
 	adopttest.Refused(t, d, []adopttest.Refusal{

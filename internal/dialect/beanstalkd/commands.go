@@ -98,7 +98,10 @@ func (c *conn) change(u *dialect.Unit) {
 		u.Add(cmd)
 	case verbBury:
 		cmd := u.Buries.Get()
-		*cmd = job.Bury{Ref: ref, By: c.holder, Need: job.NeedHeld, Last: true, SetPriority: true, Priority: priority(r.priority)}
+		*cmd = job.Bury{
+			Ref: ref, By: c.holder, Need: job.NeedHeld, Last: true, SetPriority: true,
+			Priority: priority(r.priority),
+		}
 		u.Add(cmd)
 	case verbTouch:
 		cmd := u.Touches.Get()

@@ -118,17 +118,23 @@ func TestStats(t *testing.T) {
 		stats, err := p.Stats("stats")
 		w.must(err)
 		for key, want := range map[string]string{
-			"current-jobs-urgent": "1", "current-jobs-ready": "3", "current-jobs-delayed": "1", "current-jobs-reserved": "0",
-			"cmd-put": "5", "cmd-reserve-with-timeout": "2", "cmd-reserve": "0", "cmd-delete": "2", "cmd-use": "1", "cmd-watch": "3",
+			"current-jobs-urgent": "1", "current-jobs-ready": "3", "current-jobs-delayed": "1",
+			"current-jobs-reserved": "0",
+			"cmd-put":               "5", "cmd-reserve-with-timeout": "2", "cmd-reserve": "0", "cmd-delete": "2",
+			"cmd-use": "1", "cmd-watch": "3",
 			"cmd-stats": "1", "job-timeouts": "1", "total-jobs": "5", "max-job-size": "65535", "current-tubes": "3",
-			"current-connections": "3", "current-producers": "1", "current-workers": "2", "current-waiting": "1", "total-connections": "3",
-			"version": "1.13", "uptime": "1", "draining": "false",
+			"current-connections": "3", "current-producers": "1", "current-workers": "2", "current-waiting": "1",
+			"total-connections": "3",
+			"version":           "1.13", "uptime": "1", "draining": "false",
 		} {
 			if stats[key] != want {
 				t.Errorf("%s is %s, want %s", key, stats[key], want)
 			}
 		}
-		for key, pattern := range map[string]string{"pid": `^\d+$`, "rusage-utime": `^\d+\.\d{6}$`, "id": `^[0-9a-f]{16}$`} {
+		for key, pattern := range map[string]string{
+			"pid": `^\d+$`, "rusage-utime": `^\d+\.\d{6}$`,
+			"id": `^[0-9a-f]{16}$`,
+		} {
 			if !regexp.MustCompile(pattern).MatchString(stats[key]) {
 				t.Errorf("%s is %q", key, stats[key])
 			}
@@ -210,7 +216,8 @@ func TestForeignJobs(t *testing.T) {
 		blocked := foreign(job.Spec{BlockedBy: []job.Blocker{{QueueNum: 1, ID: retry}}})
 		dead, done := foreign(job.Spec{}), foreign(job.Spec{Policy: job.Policy{Keep: true}})
 		ref := func(id job.ID) job.Ref { return job.ByPlace("default", 1, id) }
-		w.do(&job.Fail{Ref: ref(retry), Need: job.NeedAny}, &job.Kill{Ref: ref(dead)}, &job.Ack{Ref: ref(done), Need: job.NeedAny})
+		w.do(&job.Fail{Ref: ref(retry), Need: job.NeedAny}, &job.Kill{Ref: ref(dead)},
+			&job.Ack{Ref: ref(done), Need: job.NeedAny})
 		for id, state := range map[job.ID]string{retry: "delayed", blocked: "delayed", dead: "buried"} {
 			stats, err := c.Stats(fmt.Sprintf("stats-job %d", 1<<62|1<<40|uint64(id)))
 			if err != nil || stats["state"] != state {
@@ -352,9 +359,11 @@ func TestPipelining(t *testing.T) {
 		var all strings.Builder
 		want := []string{}
 		for i := range 300 {
-			fmt.Fprintf(&all, "use t%d\r\nput 0 0 60 1\r\nx\r\nreserve-job %d\r\nstats-job %d\r\nbury %d 1\r\nkick-job %d\r\ndelete %d\r\n",
+			fmt.Fprintf(&all, "use t%d\r\nput 0 0 60 1\r\nx\r\nreserve-job %d\r\nstats-job %d\r\nbury %d "+
+				"1\r\nkick-job %d\r\ndelete %d\r\n",
 				i, i+1, i+1, i+1, i+1, i+1)
-			want = append(want, fmt.Sprintf("USING t%d", i), fmt.Sprintf("INSERTED %d", i+1), fmt.Sprintf("RESERVED %d 1", i+1), "x", "OK",
+			want = append(want, fmt.Sprintf("USING t%d", i), fmt.Sprintf("INSERTED %d", i+1),
+				fmt.Sprintf("RESERVED %d 1", i+1), "x", "OK",
 				"BURIED", "KICKED", "DELETED")
 		}
 		go func() {

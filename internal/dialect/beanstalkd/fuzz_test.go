@@ -19,7 +19,10 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(w.text+"1 2 3 4"), []byte("body"))
 		f.Add([]byte(w.text+"tube"), []byte(""))
 	}
-	for _, s := range []string{"", "put 0 0 1 4", "kick -5x", "delete 4611687117939015681", "watch \xff", "release  1  2  3", "put 4294967296 0 1 1", "\x00"} {
+	for _, s := range []string{
+		"", "put 0 0 1 4", "kick -5x", "delete 4611687117939015681", "watch \xff",
+		"release  1  2  3", "put 4294967296 0 1 1", "\x00",
+	} {
 		f.Add([]byte(s), []byte("body"))
 	}
 	f.Fuzz(func(t *testing.T, line, body []byte) {
@@ -37,13 +40,15 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q is %+v", line, r)
 		}
 		if (len(u.Replies) == 1) == later || len(u.Replies) > 1 || len(u.Commands) > 1 {
-			t.Fatalf("%q gives %d replies, %d commands, and is for later: %v", line, len(u.Replies), len(u.Commands), later)
+			t.Fatalf("%q gives %d replies, %d commands, and is for later: %v", line, len(u.Replies),
+				len(u.Commands), later)
 		}
 		if len(r.tube) > 0 && (!isTube(r.tube) || !bytes.Contains(line, r.tube)) {
 			t.Fatalf("%q names the tube %q", line, r.tube)
 		}
 		for _, cmd := range u.Commands {
-			if p, ok := cmd.(*job.Push); ok && (!bytes.Equal(p.Spec.Body, body) || p.Spec.Queue != defaultTube || p.Spec.Policy.Lease <= 0) {
+			if p, ok := cmd.(*job.Push); ok && (!bytes.Equal(p.Spec.Body, body) || p.Spec.Queue != defaultTube ||
+				p.Spec.Policy.Lease <= 0) {
 				t.Fatalf("%q pushes %+v", line, p.Spec)
 			}
 		}

@@ -122,7 +122,10 @@ func (d *Dialect) get(v *engine.View, id uint64) (job.Job, error) {
 func (c *conn) peek(v *engine.View, states ...job.State) error {
 	var first *job.Job
 	for _, s := range states {
-		p, err := v.List(engine.ListOptions{Namespace: c.d.opts.Namespace, Queue: c.used.name, State: s, Limit: 1, Bodies: true})
+		p, err := v.List(engine.ListOptions{
+			Namespace: c.d.opts.Namespace, Queue: c.used.name, State: s,
+			Limit: 1, Bodies: true,
+		})
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,10 @@ func (b *bench) foreign(data []byte) {
 
 // aboutHTTP pushes jobs whose bodies hold lines of HTTP, as the first command of a connection.
 func aboutHTTP(b *bench) {
-	for _, text := range []string{`"POST / HTTP/1.1"`, `"Host: x"`, `"POST / HTTP/1.1\r\nHost: x\r\n\r\n"`, `{"Host: x":"GET / HTTP/1.1"}`} {
+	for _, text := range []string{
+		`"POST / HTTP/1.1"`, `"Host: x"`, `"POST / HTTP/1.1\r\nHost: x\r\n\r\n"`,
+		`{"Host: x":"GET / HTTP/1.1"}`,
+	} {
 		c := b.client()
 		b.push(c, text)
 		task, err := c.Fetch(queue, time.Second)

@@ -126,7 +126,10 @@ type Driver struct {
 
 // Drivers returns the drivers of all protocols.
 func Drivers() []Driver {
-	return []Driver{Masenko(), Workq(), Lmstfy(), Faktory(), Tarantool(), TarantoolLegacy(), Tarantool15(), Beanstalkd(), Rest()}
+	return []Driver{
+		Masenko(), Workq(), Lmstfy(), Faktory(), Tarantool(), TarantoolLegacy(), Tarantool15(),
+		Beanstalkd(), Rest(),
+	}
 }
 
 func (d *Driver) hello(conn net.Conn) (*bufio.Reader, error) {

@@ -31,7 +31,10 @@ func pass(t *testing.T, in, out Driver) {
 	s := Start(t)
 	defer s.Stop(t)
 	listen := func(d Driver) *testkit.Listener {
-		return s.Serve(d.New(Settings{Engine: s.Engine, Namespace: namespace, MaxCommand: 4 * large, WriteTimeout: writing}), 0)
+		return s.Serve(d.New(Settings{
+			Engine: s.Engine, Namespace: namespace, MaxCommand: 4 * large,
+			WriteTimeout: writing,
+		}), 0)
 	}
 	b := &bench{Server: s, t: t, d: in, l: listen(in)}
 	producer := b.client()
@@ -106,7 +109,10 @@ func Bodies(in, out Driver) []Body {
 	if !in.AnyBytes {
 		return all
 	}
-	for _, s := range []string{"", "\r\n", "\x00\xff\r\n\x80 ", " { \"a\" : 1 }\r\n", strings.Repeat("\x00\r\n\xfe", large/4)} {
+	for _, s := range []string{
+		"", "\r\n", "\x00\xff\r\n\x80 ", " { \"a\" : 1 }\r\n",
+		strings.Repeat("\x00\r\n\xfe", large/4),
+	} {
 		shown := s
 		if out.Show != nil {
 			shown = out.Show(s)

@@ -33,10 +33,12 @@ func Rest() Driver {
 		Client: wired("rest", inspectRest),
 		Push: func(queue, body string) []byte {
 			text := base64.StdEncoding.EncodeToString([]byte(body))
-			return wire.Request(http.MethodPost, restPath+"/queues/"+queue+"/jobs", fmt.Appendf(nil, `{"jobs":[{"body_base64":%q}]}`, text))
+			return wire.Request(http.MethodPost, restPath+"/queues/"+queue+"/jobs",
+				fmt.Appendf(nil, `{"jobs":[{"body_base64":%q}]}`, text))
 		},
 		Fetch: func(queue string, wait time.Duration) []byte {
-			return wire.Request(http.MethodPost, restPath+"/fetch", fmt.Appendf(nil, `{"queues":[%q],"wait_seconds":%v}`, queue, wait.Seconds()))
+			return wire.Request(http.MethodPost, restPath+"/fetch",
+				fmt.Appendf(nil, `{"queues":[%q],"wait_seconds":%v}`, queue, wait.Seconds()))
 		},
 		ReadReply: func(r *bufio.Reader) (bool, error) {
 			code, answer, err := wire.ReadAnswer(r)

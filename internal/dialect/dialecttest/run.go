@@ -66,7 +66,10 @@ func Run(t *testing.T, d Driver) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := &bench{Server: Start(t), t: t, d: d, keeps: d.Keeps}
-				b.l = b.Serve(d.New(Settings{Engine: b.Engine, Namespace: namespace, MaxCommand: maxCommand, WriteTimeout: writing}), c.size)
+				b.l = b.Serve(d.New(Settings{
+					Engine: b.Engine, Namespace: namespace, MaxCommand: maxCommand,
+					WriteTimeout: writing,
+				}), c.size)
 				c.test(b)
 				b.Stop(t)
 			})
@@ -364,7 +367,8 @@ func unwrittenLapse(b *bench) {
 		b.t.Fatalf("the delivery: %v, %v", ok, err)
 	}
 	synctest.Wait() // the end of the lease is carried out now
-	if q := b.Queue(b.t, namespace, queue); q.Counts[job.Leased] != 0 || q.Totals[job.CountLapsed] != 1 || q.Totals[job.CountReturned] != 0 {
+	if q := b.Queue(b.t, namespace, queue); q.Counts[job.Leased] != 0 || q.Totals[job.CountLapsed] != 1 ||
+		q.Totals[job.CountReturned] != 0 {
 		b.t.Errorf("leased %d, lapsed %d, returned %d", q.Counts[job.Leased], q.Totals[job.CountLapsed],
 			q.Totals[job.CountReturned])
 	}

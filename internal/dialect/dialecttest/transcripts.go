@@ -86,7 +86,10 @@ func (tr Transcripts[O]) play(t *testing.T, file string) {
 		l = tr.Serve(s, opts)
 		return nil
 	}
-	script := &testkit.Transcript{Path: file, EOL: tr.EOL, Verbs: verbs, Dial: func() (*testkit.Conn, error) { return tr.Dial(l) }}
+	script := &testkit.Transcript{
+		Path: file, EOL: tr.EOL, Verbs: verbs,
+		Dial: func() (*testkit.Conn, error) { return tr.Dial(l) },
+	}
 	script.Run(t)
 }
 
@@ -102,7 +105,9 @@ func (tr Transcripts[O]) set(o *O, key, value string) error {
 // SetOption sets a field of a struct, whose name is spelled in lower case, with or without underscores.
 func SetOption(o any, key, value string) error {
 	name := strings.ReplaceAll(key, "_", "")
-	field := reflect.ValueOf(o).Elem().FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) })
+	field := reflect.ValueOf(o).Elem().FieldByNameFunc(func(field string) bool {
+		return strings.EqualFold(field, name)
+	})
 	if !field.IsValid() {
 		return fmt.Errorf("no option %q", key)
 	}

@@ -12,7 +12,8 @@ import (
 
 // wired returns what makes the client of a protocol, which internal/wire has. Inspect returns the body of a job that
 // the client has fetched, by looking; it is nil if the protocol has no such call.
-func wired[C wire.Client](name string, inspect func(c C, queue, id string) (string, error)) func(net.Conn) (Client, error) {
+func wired[C wire.Client](name string, inspect func(c C, queue, id string) (string, error)) func(net.Conn) (Client,
+	error) {
 	return func(conn net.Conn) (Client, error) {
 		c, err := wire.As[C](wire.New(name, conn, wireOptions))
 		if err != nil {

@@ -67,7 +67,8 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 	}
 	if hasBatch(j.custom) {
 		s.Batch = 0 // a number of ours is another batch
-		lost = "its batch: how the other server stores batches is not published, so none of its callbacks is called here"
+		lost = "its batch: how the other server stores batches is not published, so none of its " +
+			"callbacks is called here"
 	}
 	return p, lost, nil
 }

@@ -31,37 +31,59 @@ func TestAdopt(t *testing.T) {
 				`{"retry":3,"jid":"0123456789","queue":"q","jobtype":"T","created_at":"2024-01-02T03:04:05Z","args":[ 1 ],"custom":{"a":"b"},"own":7}`)},
 			job.Ready, `"queue":"q","jobtype":"T","args":[1],"own":7,"retry":3,"created_at":"2024-01-02T03:04:05Z","custom":{"a":"b"}}`, "",
 		},
-		{"held", dialect.Arrival{State: "leased", Text: []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[]}`)}, job.Ready, `"args":[]`, ""},
-		{"scheduled", dialect.Arrival{State: "scheduled", RunAt: soon, Text: []byte(
-			`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"at":"2024-01-02T03:04:05Z"}`)}, job.Scheduled, `"at":"2024-01-02T03:04:05Z"`, ""},
+		{"held", dialect.Arrival{
+			State: "leased",
+			Text:  []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[]}`),
+		}, job.Ready, `"args":[]`, ""},
+		{
+			"scheduled",
+			dialect.Arrival{State: "scheduled", RunAt: soon, Text: []byte(
+				`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"at":"2024-01-02T03:04:05Z"}`)},
+			job.Scheduled,
+			`"at":"2024-01-02T03:04:05Z"`, "",
+		},
 		{
 			"retrying",
 			dialect.Arrival{State: "retrying", RunAt: soon, Text: []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"retry":5,
 			"failure":{"retry_count":2,"remaining":3,"failed_at":"2024-01-02T03:04:05Z","message":"m","errtype":"E","backtrace":["a","b"]}}`)},
 			job.Retrying, `"failure":{"retry_count":2,"remaining":3,"failed_at":"2024-01-02T03:04:05Z","next_at":`, "",
 		},
-		{"dead", dialect.Arrival{State: "dead", Since: job.TimeOf(time.Now()), Text: []byte(
-			`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"failure":{"retry_count":25,"message":"m"}}`)}, job.Dead, `"retry_count":25`, ""},
+		{
+			"dead",
+			dialect.Arrival{State: "dead", Since: job.TimeOf(time.Now()), Text: []byte(
+				`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"failure":{"retry_count":25,"message":"m"}}`)},
+			job.Dead, `"retry_count":25`, "",
+		},
 		{
 			"in a batch",
-			dialect.Arrival{State: "ready", Text: []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"custom":{"bid":"b-xYz_0"}}`)},
+			dialect.Arrival{
+				State: "ready",
+				Text:  []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"custom":{"bid":"b-xYz_0"}}`),
+			},
 			job.Ready, `"bid":"b-xYz_0"`, "its batch",
 		},
 		{
 			"in a batch with a number of ours",
-			dialect.Arrival{State: "ready", Text: []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"custom":{"bid":"b-1"}}`)},
+			dialect.Arrival{
+				State: "ready",
+				Text:  []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"custom":{"bid":"b-1"}}`),
+			},
 			job.Ready, `"bid":"b-1"`, "its batch",
 		},
 		{
 			"with a bid of the producer's own",
-			dialect.Arrival{State: "ready", Text: []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"custom":{"bid":7}}`)},
+			dialect.Arrival{
+				State: "ready",
+				Text:  []byte(`{"jid":"0123456789","queue":"q","jobtype":"T","args":[],"custom":{"bid":7}}`),
+			},
 			job.Ready, `"bid":7`, "",
 		},
 	} {
 		c.a.Queue = "q"
 		j, lost := adopttest.Take(t, e, d, &c.a)
 		text := string(appendJob(nil, &j))
-		if j.State != c.want || j.Batch != 0 || !strings.Contains(text, c.show) || !json.Valid([]byte(text)) || strings.Count(text, `"failure"`) > 1 {
+		if j.State != c.want || j.Batch != 0 || !strings.Contains(text, c.show) || !json.Valid([]byte(text)) ||
+			strings.Count(text, `"failure"`) > 1 {
 			t.Errorf("%s: %s\n%s\nwant %s", c.name, j.State, text, c.show)
 		}
 		if (lost == "") != (c.lost == "") || !strings.HasPrefix(lost, c.lost) {
@@ -89,19 +111,37 @@ func adoptLocks(t *testing.T) {
 		name, state, job string // with what the job has besides
 		want             time.Duration
 	}{
-		{"made a minute ago", "ready", `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600}`, 9 * time.Minute},
+		{
+			"made a minute ago", "ready", `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600}`,
+			9 * time.Minute,
+		},
 		{"over", "ready", `"created_at":"` + at(-time.Hour) + `","custom":{"unique_for":600}`, 0},
 		{"held", "leased", `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600}`, 9 * time.Minute},
-		{"scheduled", "scheduled", `"created_at":"` + at(-time.Hour) + `","at":"` + at(time.Hour) + `","custom":{"unique_for":600}`, 70 * time.Minute},
-		{"was scheduled", "ready", `"created_at":"` + at(-time.Hour) + `","at":"` + at(-5*time.Minute) + `","custom":{"unique_for":600}`, 5 * time.Minute},
-		{"scheduled for the past", "ready", `"created_at":"` + at(-5*time.Minute) + `","at":"` + at(-time.Hour) + `","custom":{"unique_for":600}`, 5 * time.Minute},
-		{"retrying", "retrying", failed + `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600}`, 9 * time.Minute},
-		{"dead", "dead", failed + `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600}`, 9 * time.Minute},
-		{"a clock ahead", "ready", `"created_at":"` + at(time.Hour) + `","custom":{"unique_for":600}`, 10 * time.Minute},
+		{"scheduled", "scheduled", `"created_at":"` + at(-time.Hour) + `","at":"` + at(time.Hour) +
+			`","custom":{"unique_for":600}`, 70 * time.Minute},
+		{"was scheduled", "ready", `"created_at":"` + at(-time.Hour) + `","at":"` + at(-5*time.Minute) +
+			`","custom":{"unique_for":600}`, 5 * time.Minute},
+		{"scheduled for the past", "ready", `"created_at":"` + at(-5*time.Minute) + `","at":"` + at(-time.Hour) +
+			`","custom":{"unique_for":600}`, 5 * time.Minute},
+		{
+			"retrying", "retrying", failed + `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600}`,
+			9 * time.Minute,
+		},
+		{
+			"dead", "dead", failed + `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600}`,
+			9 * time.Minute,
+		},
+		{
+			"a clock ahead", "ready", `"created_at":"` + at(time.Hour) + `","custom":{"unique_for":600}`,
+			10 * time.Minute,
+		},
 		{"made at no time", "ready", `"created_at":"noon","custom":{"unique_for":600}`, 10 * time.Minute},
-		{"until start", "ready", `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600,"unique_until":"start"}`, 9 * time.Minute},
-		{"until start, held", "leased", `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600,"unique_until":"start"}`, 0},
-		{"until start, failed", "retrying", failed + `"created_at":"` + at(-time.Minute) + `","custom":{"unique_for":600,"unique_until":"start"}`, 0},
+		{"until start", "ready", `"created_at":"` + at(-time.Minute) +
+			`","custom":{"unique_for":600,"unique_until":"start"}`, 9 * time.Minute},
+		{"until start, held", "leased", `"created_at":"` + at(-time.Minute) +
+			`","custom":{"unique_for":600,"unique_until":"start"}`, 0},
+		{"until start, failed", "retrying", failed + `"created_at":"` + at(-time.Minute) +
+			`","custom":{"unique_for":600,"unique_until":"start"}`, 0},
 	} {
 		text := `{"jid":"0123456789","queue":"q","jobtype":"T","args":["a\u003c"],` + c.job + `}`
 		a := &dialect.Arrival{Queue: "q", State: c.state, Text: []byte(text)}
@@ -139,7 +179,8 @@ func TestAdoptRefused(t *testing.T) {
 		refusal("ready", "", `{"jid":"short","jobtype":"T","args":[]}`, textJID),
 		refusal("ready", "", `{"jid":"0123456789","jobtype":"T"}`, textArgs),
 		refusal("ready", "", `{"jid":"0123456789","jobtype":"T","args":[],"queue":"a b"}`, textQueueName),
-		refusal("retrying", "", `{"jid":"0123456789","jobtype":"T","args":[],"failure":{"retry_count":"x"}}`, "its failure cannot be read"),
+		refusal("retrying", "", `{"jid":"0123456789","jobtype":"T","args":[],"failure":{"retry_count":"x"}}`,
+			"its failure cannot be read"),
 		refusal("blocked", "", `{"jid":"0123456789","jobtype":"T","args":[]}`, "no job can arrive in"),
 		refusal("what", "", `{}`, "no job can arrive in"),
 		refusal("paused", "a b", ``, textQueueName),

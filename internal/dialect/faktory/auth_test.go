@@ -91,7 +91,8 @@ func TestPasswordNotAsked(t *testing.T) {
 	t.Parallel()
 	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
 		t.Helper()
-		if _, err := faktorytest.NewWith(b.dial(), faktorytest.Hello{Version: 2, PwdHash: "abc"}, "anything"); err != nil {
+		if _, err := faktorytest.NewWith(b.dial(), faktorytest.Hello{Version: 2, PwdHash: "abc"},
+			"anything"); err != nil {
 			t.Errorf("handshake: %v", err)
 		}
 	})
@@ -121,7 +122,10 @@ func TestTLS(t *testing.T) {
 	s := dialecttest.Start(t)
 	defer s.Stop(t)
 	d := faktory.New(faktory.Options{
-		Options:  dialect.Options{Engine: s.Engine, TLS: &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12}},
+		Options: dialect.Options{
+			Engine: s.Engine,
+			TLS:    &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12},
+		},
 		Password: "pw",
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -130,7 +134,8 @@ func TestTLS(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(web.Certificate())
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version})
+		conn, err := tls.Dial("tcp", l.Addr().String(),
+			&tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version})
 		must(t, err)
 		c, err := faktorytest.NewWith(conn, faktorytest.Hello{Version: 2, WID: "w"}, "pw")
 		must(t, err)
@@ -151,7 +156,8 @@ func TestTLS(t *testing.T) {
 	_, err = io.WriteString(conn, "HELLO {\"v\":2}\r\n")
 	must(t, err)
 	must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
-	if data, err := io.ReadAll(conn); err != nil && !errors.Is(err, net.ErrClosed) && strings.Contains(err.Error(), "timeout") || strings.Contains(string(data), "HI") {
+	if data, err := io.ReadAll(conn); err != nil && !errors.Is(err, net.ErrClosed) &&
+		strings.Contains(err.Error(), "timeout") || strings.Contains(string(data), "HI") {
 		t.Errorf("a plain client got %q, %v", data, err)
 	}
 }

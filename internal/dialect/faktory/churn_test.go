@@ -60,13 +60,15 @@ func churn(t *testing.T, b *bench) {
 		runtime.Gosched()
 	}
 	q := s.Queue(t, "default", "default")
-	if got := q.Totals[job.CountAcked] + q.Total(); got != producers*pushes || q.Totals[job.CountPushed] != producers*pushes {
+	if got := q.Totals[job.CountAcked] + q.Total(); got != producers*pushes ||
+		q.Totals[job.CountPushed] != producers*pushes {
 		t.Errorf("%d jobs acked or left of %d, totals %v", got, q.Totals[job.CountPushed], q.Totals)
 	}
 	// An ack whose reply was not read may have counted, one that was read has. A job is
 	// held only if a worker was sent it: nobody is held up by a delivery to nobody.
 	if q.Totals[job.CountAcked] < acked.Load() || acked.Load() == 0 || q.Counts[job.Leased] > kept.Load() {
-		t.Errorf("%d acks counted, %d confirmed, %d held, %d kept", q.Totals[job.CountAcked], acked.Load(), q.Counts[job.Leased], kept.Load())
+		t.Errorf("%d acks counted, %d confirmed, %d held, %d kept", q.Totals[job.CountAcked], acked.Load(),
+			q.Counts[job.Leased], kept.Load())
 	}
 	if n := len(d.Workers()); n != 0 {
 		t.Errorf("%d workers left", n)

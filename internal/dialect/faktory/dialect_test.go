@@ -117,8 +117,14 @@ func TestForeignJobs(t *testing.T) {
 		}
 		const uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c4"
 		policy := job.Policy{MaxFails: 7, Lease: 90 * time.Second}
-		plain := push(job.Spec{Body: []byte(" {\"a\":\r\n1}"), BodyKind: job.BodyJSON, Policy: policy, Extra: []byte("\xff{opaque")})
-		push(job.Spec{Key: uuid, Type: "t", Body: []byte(`[1,2]`), BodyKind: job.BodyArgs, Policy: job.Policy{MaxAttempts: 4}})
+		plain := push(job.Spec{
+			Body: []byte(" {\"a\":\r\n1}"), BodyKind: job.BodyJSON, Policy: policy,
+			Extra: []byte("\xff{opaque"),
+		})
+		push(job.Spec{
+			Key: uuid, Type: "t", Body: []byte(`[1,2]`), BodyKind: job.BodyArgs,
+			Policy: job.Policy{MaxAttempts: 4},
+		})
 		short := push(job.Spec{Key: "short", Body: []byte("\x00raw"), BodyKind: job.BodyBytes})
 		posing := push(job.Spec{Key: "millrace-1-1", Body: []byte("12"), BodyKind: job.BodyBytes})
 		pack := push(job.Spec{Body: []byte{0x91, 0x01}, BodyKind: job.BodyMsgpack})
@@ -128,12 +134,17 @@ func TestForeignJobs(t *testing.T) {
 		at := `"created_at":"2000-01-01T00:00:00Z","enqueued_at":"2000-01-01T00:00:00Z"`
 		c := b.client("")
 		for _, want := range []string{
-			`{"jid":"` + number(plain) + `","queue":"q","jobtype":"job","args":[{"a":1}],` + at + `,"retry":6,"reserve_for":90}`,
+			`{"jid":"` + number(plain) + `","queue":"q","jobtype":"job","args":[{"a":1}],` + at +
+				`,"retry":6,"reserve_for":90}`,
 			`{"jid":"` + uuid + `","queue":"q","jobtype":"t","args":[1,2],` + at + `,"retry":3,"reserve_for":1800}`,
-			`{"jid":"` + number(short) + `","queue":"q","jobtype":"job","args":["AHJhdw=="],` + at + `,"retry":25,"reserve_for":1800,"custom":{"_encoding":"base64"}}`,
-			`{"jid":"` + number(posing) + `","queue":"q","jobtype":"job","args":[12],` + at + `,"retry":25,"reserve_for":1800}`,
-			`{"jid":"` + number(pack) + `","queue":"q","jobtype":"job","args":["kQE="],` + at + `,"retry":25,"reserve_for":1800,"custom":{"_encoding":"base64 msgpack"}}`,
-			`{"jid":"` + number(none) + `","queue":"q","jobtype":"job","args":[],` + at + `,"retry":25,"reserve_for":1800}`,
+			`{"jid":"` + number(short) + `","queue":"q","jobtype":"job","args":["AHJhdw=="],` + at +
+				`,"retry":25,"reserve_for":1800,"custom":{"_encoding":"base64"}}`,
+			`{"jid":"` + number(posing) + `","queue":"q","jobtype":"job","args":[12],` + at +
+				`,"retry":25,"reserve_for":1800}`,
+			`{"jid":"` + number(pack) + `","queue":"q","jobtype":"job","args":["kQE="],` + at +
+				`,"retry":25,"reserve_for":1800,"custom":{"_encoding":"base64 msgpack"}}`,
+			`{"jid":"` + number(none) + `","queue":"q","jobtype":"job","args":[],` + at +
+				`,"retry":25,"reserve_for":1800}`,
 		} {
 			got, err := c.Call("FETCH q")
 			if err != nil || got != want {
@@ -143,18 +154,21 @@ func TestForeignJobs(t *testing.T) {
 		must(t, c.OK(`ACK {"jid":"`+number(plain)+`"}`))
 		must(t, c.OK(`FAIL {"jid":"`+number(posing)+`"}`))
 		must(t, c.OK(`ACK {"jid":"`+uuid+`"}`))
-		if err := c.OK(`FAIL {"jid":"` + number(plain) + `"}`); err == nil || err.Error() != "ERR Job not found "+number(plain) {
+		if err := c.OK(`FAIL {"jid":"` + number(plain) + `"}`); err == nil ||
+			err.Error() != "ERR Job not found "+number(plain) {
 			t.Errorf("a job that is gone: %v", err)
 		}
 		// A jid that means a number cannot be pushed.
-		if err := c.Push(faktorytest.Job{JID: "millrace-7-7", Type: "t", Args: json.RawMessage(`[]`)}); err == nil || err.Error() != "ERR jobs must have a reasonable jid parameter" {
+		if err := c.Push(faktorytest.Job{JID: "millrace-7-7", Type: "t", Args: json.RawMessage(`[]`)}); err == nil ||
+			err.Error() != "ERR jobs must have a reasonable jid parameter" {
 			t.Errorf("push of a number: %v", err)
 		}
 		// What a connection of another protocol holds for itself is that one's.
 		id := push(job.Spec{Key: "exclusive"})
 		holder := b.Engine.NewHolder()
 		b.fetchAs(caller, holder, id)
-		if err := c.OK(`ACK {"jid":"exclusive"}`); err == nil || err.Error() != "ERR job is held by a worker of another protocol" {
+		if err := c.OK(`ACK {"jid":"exclusive"}`); err == nil ||
+			err.Error() != "ERR job is held by a worker of another protocol" {
 			t.Errorf("ack of a held job: %v", err)
 		}
 	})
@@ -163,7 +177,10 @@ func TestForeignJobs(t *testing.T) {
 func (b *bench) fetchAs(caller *engine.Caller, holder job.Holder, want job.ID) {
 	b.t.Helper()
 	for {
-		res := caller.Do(b.t.Context(), &job.Fetch{Namespace: "default", Queues: []string{"q"}, Max: 1, Holder: holder, Exclusive: true, OnEnd: job.EndRelease})
+		res := caller.Do(b.t.Context(), &job.Fetch{
+			Namespace: "default", Queues: []string{"q"}, Max: 1, Holder: holder,
+			Exclusive: true, OnEnd: job.EndRelease,
+		})
 		if res[0].Err != nil {
 			b.t.Fatal(res[0].Err)
 		}
@@ -262,22 +279,26 @@ func TestLargeBulk(t *testing.T) {
 		var refused map[string]string
 		must(t, json.Unmarshal([]byte(text), &refused))
 		same(t, "refused", refused, map[string]string{
-			"bad0": "jobs must have a reasonable jid parameter", "bad1": "jobs must have a reasonable jid parameter", "bad2": "jobs must have a reasonable jid parameter",
+			"bad0": "jobs must have a reasonable jid parameter", "bad1": "jobs must have a reasonable jid parameter",
+			"bad2": "jobs must have a reasonable jid parameter",
 		})
 		for i := range jobs {
 			if i%1000 == 999 {
 				continue
 			}
 			got, err := c.Fetch("default")
-			if err != nil || got.JID != fmt.Sprintf("job%06d", i) || string(got.Args) != fmt.Sprintf("[%d]", i) || string(got.Custom) != fmt.Sprintf(`{"i":%d}`, i) {
+			if err != nil || got.JID != fmt.Sprintf("job%06d", i) || string(got.Args) != fmt.Sprintf("[%d]", i) ||
+				string(got.Custom) != fmt.Sprintf(`{"i":%d}`, i) {
 				t.Fatalf("fetch %d: %+v, %v", i, got, err)
 			}
 		}
 		// One that is not a job at the very end refuses them all.
-		if _, err := c.Call("PUSHB [" + all.String()[1:] + ",7]"); err == nil || err.Error() != "ERR invalid JSON: not a JSON object" {
+		if _, err := c.Call("PUSHB [" + all.String()[1:] + ",7]"); err == nil ||
+			err.Error() != "ERR invalid JSON: not a JSON object" {
 			t.Errorf("bad bulk: %v", err)
 		}
-		if _, err := c.Call("PUSHB [" + all.String()[1:]); err == nil || err.Error() != "ERR invalid JSON: not a JSON array" {
+		if _, err := c.Call("PUSHB [" + all.String()[1:]); err == nil ||
+			err.Error() != "ERR invalid JSON: not a JSON array" {
 			t.Errorf("broken bulk: %v", err)
 		}
 		same(t, "ready", b.Queue(t, "default", "default").Counts[job.Ready], 0)

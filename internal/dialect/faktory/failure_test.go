@@ -41,7 +41,9 @@ func TestFailure(t *testing.T) {
 				}
 				same(t, "failure", f, want)
 			}
-			must(t, c.OK(fmt.Sprintf(`FAIL {"jid":%q,"errtype":" Boom ","message":"number %d\n","backtrace":["one","two"]}`, j.JID, n)))
+			must(t,
+				c.OK(fmt.Sprintf(`FAIL {"jid":%q,"errtype":" Boom ","message":"number %d\n","backtrace":["one","two"]}`,
+					j.JID, n)))
 			if n < retry {
 				due := b.retrying("q")[0].RunAt.Std()
 				low := time.Duration(n*n*n*n+15) * time.Second
@@ -81,7 +83,8 @@ func TestFirstFailure(t *testing.T) {
 		for n := range 15 {
 			got, err := c.Fetch("q")
 			must(t, err)
-			if f := got.Failure; n > 0 && (f.FailedAt != first || f.RetryCount != n-1 || f.Remaining != 26-n || f.Message != fmt.Sprint("number ", n-1)) {
+			if f := got.Failure; n > 0 && (f.FailedAt != first || f.RetryCount != n-1 || f.Remaining != 26-n ||
+				f.Message != fmt.Sprint("number ", n-1)) {
 				t.Errorf("after %d failures: %+v", n, f)
 			}
 			must(t, c.Fail(got.JID, "E", fmt.Sprint("number ", n)))
@@ -107,15 +110,22 @@ func TestFailureTexts(t *testing.T) {
 			want faktorytest.Failure
 		}{
 			{`{"jid":"00000001"}`, faktorytest.Failure{ErrType: "unknown", Message: "unknown"}},
-			{`{"jid":"00000001","errtype":"  ","message":"\t\n","backtrace":null}`, faktorytest.Failure{ErrType: "unknown", Message: "unknown"}},
+			{
+				`{"jid":"00000001","errtype":"  ","message":"\t\n","backtrace":null}`,
+				faktorytest.Failure{ErrType: "unknown", Message: "unknown"},
+			},
 			{
 				// Cut at a character: the hundredth byte is the middle of one.
-				`{"jid":"00000001","errtype":" x` + strings.Repeat("ä", 60) + `","message":"` + strings.Repeat("m", 1001) + `"}`,
+				`{"jid":"00000001","errtype":" x` + strings.Repeat("ä", 60) + `","message":"` +
+					strings.Repeat("m", 1001) + `"}`,
 				faktorytest.Failure{ErrType: "x" + strings.Repeat("ä", 49), Message: strings.Repeat("m", 1000)},
 			},
 			{
 				`{"jid":"00000001","backtrace":["` + strings.Join(lines, `","`) + `"]}`,
-				faktorytest.Failure{ErrType: "unknown", Message: "unknown", Backtrace: slices.Concat(lines[:3], []string{strings.Repeat("ä", 500)}, lines[4:50])},
+				faktorytest.Failure{
+					ErrType: "unknown", Message: "unknown",
+					Backtrace: slices.Concat(lines[:3], []string{strings.Repeat("ä", 500)}, lines[4:50]),
+				},
 			},
 		} {
 			must(t, c.Push(faktorytest.Job{JID: "00000001", Type: "task", Args: json.RawMessage(`[]`)}))
@@ -125,7 +135,10 @@ func TestFailureTexts(t *testing.T) {
 			must(t, c.OK(`MUTATE {"cmd":"requeue","target":"retries"}`))
 			got, err := c.Fetch("default")
 			must(t, err)
-			same(t, "failure", faktorytest.Failure{ErrType: got.Failure.ErrType, Message: got.Failure.Message, Backtrace: got.Failure.Backtrace}, test.want)
+			same(t, "failure", faktorytest.Failure{
+				ErrType: got.Failure.ErrType, Message: got.Failure.Message,
+				Backtrace: got.Failure.Backtrace,
+			}, test.want)
 			must(t, c.Ack("00000001"))
 		}
 	})
@@ -153,7 +166,8 @@ func TestLapse(t *testing.T) {
 		testkit.Advance(t, 44*time.Second)
 		got, err := c.Fetch("q")
 		must(t, err)
-		if f := got.Failure; f == nil || f.ErrType != "ReservationExpired" || f.Message != "Faktory job reservation expired" || f.Backtrace != nil || f.Remaining != 25 {
+		if f := got.Failure; f == nil || f.ErrType != "ReservationExpired" ||
+			f.Message != "Faktory job reservation expired" || f.Backtrace != nil || f.Remaining != 25 {
 			t.Errorf("failure %+v", f)
 		}
 	})
@@ -166,7 +180,10 @@ func TestRetryOutcomes(t *testing.T) {
 	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
 		t.Helper()
 		c, other := b.client(""), b.client("")
-		for retry, want := range map[int]string{0: "", -1: "dead", -7: "dead", 1: "retries", 25: "retries", 1 << 40: "retries"} {
+		for retry, want := range map[int]string{
+			0: "", -1: "dead", -7: "dead", 1: "retries", 25: "retries",
+			1 << 40: "retries",
+		} {
 			must(t, c.OK("FLUSH"))
 			j := newJob("q")
 			j.Retry = &retry

@@ -18,10 +18,13 @@ import (
 )
 
 var jobSeeds = []string{
-	`{"jid":"12345678","jobtype":"x","args":[]}`, `null`, `{}`, `[]`, `{"jid":1}`, `{"args":null,"args":[1,2.50,"x"]}`, `{"retry":-1,"custom":{"unique_for":60,"track":1,"bid":"b-7"}}`,
-	` { "jid" : "a\u00e4\ud800\"" , "at":"2000-01-01T00:00:00Z","x":{ "y" : [ 1e400 , -0 ] } } `, `{"reserve_for":1.5}`, `{"reserve_for":1e3}`, `{"retry":9223372036854775808}`,
+	`{"jid":"12345678","jobtype":"x","args":[]}`, `null`, `{}`, `[]`, `{"jid":1}`, `{"args":null,"args":[1,2.50,"x"]}`,
+	`{"retry":-1,"custom":{"unique_for":60,"track":1,"bid":"b-7"}}`,
+	` { "jid" : "a\u00e4\ud800\"" , "at":"2000-01-01T00:00:00Z","x":{ "y" : [ 1e400 , -0 ] } } `, `{"reserve_for":1.5}`,
+	`{"reserve_for":1e3}`, `{"retry":9223372036854775808}`,
 	`{"custom":{ }}`, `{"custom":[]}`, `{"failure":{"a":1},"custom":{"b":2},"priority":9,"backtrace":0,"created_at":"","enqueued_at":"z","queue":null}`, `{"\u006aid":"escaped!","Jid":2}`,
-	"{\"jid\":\"\xff\xfe\",\"k\xff\":\"\x80\"}", `{"a":1,"a":2,"":3}`, `{"jid":1,"jid":"again"}`, `{"jid":"a","jid":null,"retry":7,"retry":null,"args":[1],"args":null,"custom":{"a":1},"custom":null}`,
+	"{\"jid\":\"\xff\xfe\",\"k\xff\":\"\x80\"}", `{"a":1,"a":2,"":3}`, `{"jid":1,"jid":"again"}`,
+	`{"jid":"a","jid":null,"retry":7,"retry":null,"args":[1],"args":null,"custom":{"a":1},"custom":null}`,
 	`{"at":7}`, `{"jobtype":"x"`, `{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 }
 
@@ -124,11 +127,13 @@ func FuzzJob(f *testing.F) {
 		if !ok {
 			return
 		}
-		if string(j.jid) != want.jid || string(j.jobtype) != want.jobtype || string(j.queue) != want.queue || string(j.at) != want.at ||
+		if string(j.jid) != want.jid || string(j.jobtype) != want.jobtype || string(j.queue) != want.queue ||
+			string(j.at) != want.at ||
 			j.retry != want.retry || j.reserve != want.reserve || j.priority != want.priority {
 			t.Fatalf("%q: %+v, want %+v", input, j, want)
 		}
-		if isNull(want.args) != (j.args == nil) && want.args != nil || j.args != nil && !reflect.DeepEqual(exact(t, j.args), exact(t, want.args)) {
+		if isNull(want.args) != (j.args == nil) && want.args != nil || j.args != nil &&
+			!reflect.DeepEqual(exact(t, j.args), exact(t, want.args)) {
 			t.Fatalf("%q: args %s, want %s", input, j.args, want.args)
 		}
 		extra = j.appendExtra(extra, 0)
@@ -158,7 +163,10 @@ func checkExtra(t *testing.T, extra []byte, want *reference) {
 	}
 	expect := map[string]json.RawMessage{}
 	maps.Copy(expect, want.rest)
-	for name, value := range map[string]any{"at": want.at, "created_at": want.created, "reserve_for": want.reserve, "backtrace": want.lines} {
+	for name, value := range map[string]any{
+		"at": want.at, "created_at": want.created, "reserve_for": want.reserve,
+		"backtrace": want.lines,
+	} {
 		if value != "" && value != int64(0) {
 			expect[name], _ = json.Marshal(value)
 		}
@@ -181,7 +189,10 @@ func checkExtra(t *testing.T, extra []byte, want *reference) {
 			t.Fatalf("kept %q of %s, want %q", kept[name], name, value)
 		}
 	}
-	for name, flag := range map[string]byte{"retry": extraRetry, "created_at": extraCreated, "failure": extraFailure, "custom": extraCustom} {
+	for name, flag := range map[string]byte{
+		"retry": extraRetry, "created_at": extraCreated, "failure": extraFailure,
+		"custom": extraCustom,
+	} {
 		if _, ok := kept[name]; ok != (flags&flag != 0) {
 			t.Fatalf("flags %b for %q", flags, object)
 		}
@@ -199,11 +210,17 @@ func checkExtra(t *testing.T, extra []byte, want *reference) {
 }
 
 var lineSeeds = []string{
-	"", "PUSH", "PUSHB []", "PUSHB [{\"jid\":\"12345678\",\"jobtype\":\"x\",\"args\":[]},{}]", "PUSHB null", "PUSHB [1]", "FETCH", "FETCH  a b", "ACK {\"jid\":\"12345678\"}", "ACK {}", "ACK \x01\r",
-	"FAIL {\"jid\":\"12345678\",\"errtype\":\" x \",\"message\":\"m\",\"backtrace\":[\"a\",null]}", "FAIL null", "BEAT {\"wid\":\"w\",\"current_state\":\"quiet\",\"rss_kb\":1}", "INFO", "INFO x", "FLUSH", "END",
-	"QUEUE", "QUEUE pause *", "QUEUE REMOVE a b", "QUEUE LATENCY a a b", "QUEUE LATENCY *", "QUEUE RESUME", "QUEUE x y", "MUTATE {\"cmd\":\"discard\",\"target\":\"dead\",\"filter\":{\"jids\":[\"12345678\"]}}",
-	"MUTATE {\"cmd\":\"kill\",\"target\":\"scheduled\",\"filter\":{\"regexp\":\"*[a-\\\\]*\",\"jobtype\":\"x\"}}", "MUTATE {}", "MUTATE", "TRACK GET 12345678", "TRACK GET", "TRACK SET {\"jid\":\"12345678\",\"percent\":1,\"reserve_until\":\"2030-01-01T00:00:00Z\"}",
-	"BATCH NEW {\"success\":{\"jobtype\":\"x\",\"args\":[]}}", "BATCH OPEN b-1", "BATCH COMMIT b-1", "BATCH STATUS b-1", "BATCH STATUS b-01", "what ever", "push {}", "\x00\xff", "ACK {\"jid\":\"millrace-1-1\"}",
+	"", "PUSH", "PUSHB []", "PUSHB [{\"jid\":\"12345678\",\"jobtype\":\"x\",\"args\":[]},{}]", "PUSHB null",
+	"PUSHB [1]", "FETCH", "FETCH  a b", "ACK {\"jid\":\"12345678\"}", "ACK {}", "ACK \x01\r",
+	"FAIL {\"jid\":\"12345678\",\"errtype\":\" x \",\"message\":\"m\",\"backtrace\":[\"a\",null]}", "FAIL null",
+	"BEAT {\"wid\":\"w\",\"current_state\":\"quiet\",\"rss_kb\":1}", "INFO", "INFO x", "FLUSH", "END",
+	"QUEUE", "QUEUE pause *", "QUEUE REMOVE a b", "QUEUE LATENCY a a b", "QUEUE LATENCY *", "QUEUE RESUME", "QUEUE x y",
+	"MUTATE {\"cmd\":\"discard\",\"target\":\"dead\",\"filter\":{\"jids\":[\"12345678\"]}}",
+	"MUTATE {\"cmd\":\"kill\",\"target\":\"scheduled\",\"filter\":{\"regexp\":\"*[a-\\\\]*\",\"jobtype\":\"x\"}}",
+	"MUTATE {}", "MUTATE", "TRACK GET 12345678", "TRACK GET",
+	"TRACK SET {\"jid\":\"12345678\",\"percent\":1,\"reserve_until\":\"2030-01-01T00:00:00Z\"}",
+	"BATCH NEW {\"success\":{\"jobtype\":\"x\",\"args\":[]}}", "BATCH OPEN b-1", "BATCH COMMIT b-1", "BATCH STATUS b-1",
+	"BATCH STATUS b-01", "what ever", "push {}", "\x00\xff", "ACK {\"jid\":\"millrace-1-1\"}",
 }
 
 // FuzzCommand runs one command line on a real engine: nothing panics, and there is
@@ -265,10 +282,12 @@ func checkReply(t *testing.T, line, reply string) {
 		ok = head == "+OK" && rest == ""
 	case '-':
 		code, _, _ := strings.Cut(head[1:], " ")
-		ok = rest == "" && (code == "ERR" || code == "NOTUNIQUE") && !strings.ContainsFunc(head, func(r rune) bool { return r < ' ' || r == 0x7f })
+		ok = rest == "" && (code == "ERR" || code == "NOTUNIQUE") &&
+			!strings.ContainsFunc(head, func(r rune) bool { return r < ' ' || r == 0x7f })
 	case '$':
 		n, err := strconv.Atoi(head[1:])
-		ok = err == nil && len(rest) == n+2 && strings.HasSuffix(rest, "\r\n") && (json.Valid([]byte(rest[:n])) || strings.HasPrefix(rest, "b-")) && !strings.Contains(rest[:n], "\n")
+		ok = err == nil && len(rest) == n+2 && strings.HasSuffix(rest, "\r\n") &&
+			(json.Valid([]byte(rest[:n])) || strings.HasPrefix(rest, "b-")) && !strings.Contains(rest[:n], "\n")
 	default:
 		ok = false
 	}
@@ -310,7 +329,10 @@ func FuzzGlob(f *testing.F) {
 
 // FuzzHello feeds a first line to its parser: the Go decoder agrees about what it says.
 func FuzzHello(f *testing.F) {
-	for _, s := range []string{`{"v":2,"wid":"w","hostname":"h","pid":1,"labels":["a"],"pwdhash":"x"}`, `{}`, `{"v":256}`, `{"v":-1}`, `{"labels":null}`, `{"labels":[1]}`, `{"wid":null}`, `{`, ` {}`, `{"rss_kb":1.5}`} {
+	for _, s := range []string{
+		`{"v":2,"wid":"w","hostname":"h","pid":1,"labels":["a"],"pwdhash":"x"}`, `{}`,
+		`{"v":256}`, `{"v":-1}`, `{"labels":null}`, `{"labels":[1]}`, `{"wid":null}`, `{`, ` {}`, `{"rss_kb":1.5}`,
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, arg string) {
@@ -334,7 +356,8 @@ func FuzzHello(f *testing.F) {
 		if ok != (text == "") {
 			t.Fatalf("%q: %q, the Go decoder takes it: %t", arg, text, ok)
 		}
-		if ok && (h.wid != want.wid || h.hostname != want.hostname || h.pid != want.pid || h.rss != want.rss || strings.Join(h.labels, "\x00") != strings.Join(want.labels, "\x00")) {
+		if ok && (h.wid != want.wid || h.hostname != want.hostname || h.pid != want.pid || h.rss != want.rss ||
+			strings.Join(h.labels, "\x00") != strings.Join(want.labels, "\x00")) {
 			t.Fatalf("%q: %+v, want %+v", arg, h, want)
 		}
 	})

@@ -201,7 +201,9 @@ func (c *conn) checkPassword(ch challenge, h *hello) (text string) {
 	}
 	want := ch.answer(c.d.opts.Password, rounds)
 	attempt := auth.Attempt{Door: c.d.Name(), Peer: c.RemoteAddr().String()}
-	switch c.d.opts.Throttle.Check(attempt, func() bool { return subtle.ConstantTimeCompare([]byte(want), h.pwdhash) == 1 }) {
+	switch c.d.opts.Throttle.Check(attempt, func() bool {
+		return subtle.ConstantTimeCompare([]byte(want), h.pwdhash) == 1
+	}) {
 	case auth.Right:
 		return ""
 	case auth.Limited:

@@ -22,7 +22,10 @@ func TestHelloLimits(t *testing.T) {
 		bad  bool
 	}{
 		{"usual", map[string]any{"v": 2, "wid": "w", "hostname": "h", "labels": []string{"golang", "x"}}, false},
-		{"longest names", map[string]any{"wid": strings.Repeat("w", workerNameMax), "hostname": strings.Repeat("h", workerNameMax)}, false},
+		{"longest names", map[string]any{
+			"wid":      strings.Repeat("w", workerNameMax),
+			"hostname": strings.Repeat("h", workerNameMax),
+		}, false},
 		{"wid", map[string]any{"wid": strings.Repeat("w", workerNameMax+1)}, true},
 		{"hostname", map[string]any{"hostname": strings.Repeat("h", workerNameMax+1)}, true},
 		{"most labels", map[string]any{"labels": many(labelsMax, "a")}, false},

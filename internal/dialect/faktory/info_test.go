@@ -76,7 +76,10 @@ func TestInfo(t *testing.T) {
 		must(t, err)
 		same(t, "queues", info.Faktory.Queues, map[string]uint64{})
 		same(t, "sets", info.Faktory.Sets, map[string]uint64{"dead": 0, "retries": 0, "scheduled": 0, "working": 0})
-		same(t, "totals", []uint64{info.Faktory.TotalFailures, info.Faktory.TotalProcessed, info.Faktory.TotalEnqueued, info.Faktory.TotalQueues}, []uint64{0, 0, 0, 0})
+		same(t, "totals", []uint64{
+			info.Faktory.TotalFailures, info.Faktory.TotalProcessed, info.Faktory.TotalEnqueued,
+			info.Faktory.TotalQueues,
+		}, []uint64{0, 0, 0, 0})
 		same(t, "workers", info.Faktory.Tasks["Workers"]["size"], 1)
 
 		// A worker that is silent is counted when it is dropped.
@@ -149,7 +152,8 @@ func TestInfoWhileQueuesAreMade(t *testing.T) {
 				}
 				f := &info.Faktory
 				if f.TotalQueues != uint64(len(f.Queues)) || f.TotalEnqueued != f.TotalQueues || f.TotalQueues < last {
-					t.Errorf("%d queues listed, %d counted, %d jobs, %d before", len(f.Queues), f.TotalQueues, f.TotalEnqueued, last)
+					t.Errorf("%d queues listed, %d counted, %d jobs, %d before", len(f.Queues), f.TotalQueues,
+						f.TotalEnqueued, last)
 				}
 				last = f.TotalQueues
 				select {
@@ -189,7 +193,10 @@ func TestMutateMany(t *testing.T) {
 			t.Helper()
 			info, err := c.Info()
 			must(t, err)
-			same(t, "counts", []uint64{info.Faktory.Sets["dead"], info.Faktory.Sets["scheduled"], info.Faktory.TotalEnqueued}, []uint64{dead, scheduled, enqueued})
+			same(t, "counts", []uint64{
+				info.Faktory.Sets["dead"], info.Faktory.Sets["scheduled"],
+				info.Faktory.TotalEnqueued,
+			}, []uint64{dead, scheduled, enqueued})
 		}
 		must(t, c.OK(`MUTATE {"cmd":"kill","target":"scheduled","filter":{"jobtype":"odd"}}`))
 		check(350, 350, 0)
@@ -258,12 +265,17 @@ func TestManyTwins(t *testing.T) {
 		t.Helper()
 		c := b.client("")
 		for range 20 {
-			must(t, c.Push(faktorytest.Job{JID: "sametwin", Type: "t", Args: json.RawMessage(`[]`), At: "2001-01-01T00:00:00Z"}))
+			must(t, c.Push(faktorytest.Job{
+				JID: "sametwin", Type: "t", Args: json.RawMessage(`[]`),
+				At: "2001-01-01T00:00:00Z",
+			}))
 		}
-		must(t, c.OK(`MUTATE {"cmd":"requeue","target":"scheduled","filter":{"jids":["other-jid","sametwin","another1"]}}`))
+		must(t,
+			c.OK(`MUTATE {"cmd":"requeue","target":"scheduled","filter":{"jids":["other-jid","sametwin","another1"]}}`))
 		info, err := c.Info()
 		must(t, err)
-		same(t, "enqueued and scheduled", []uint64{info.Faktory.TotalEnqueued, info.Faktory.Sets["scheduled"]}, []uint64{20, 0})
+		same(t, "enqueued and scheduled", []uint64{info.Faktory.TotalEnqueued, info.Faktory.Sets["scheduled"]},
+			[]uint64{20, 0})
 	})
 }
 
@@ -273,7 +285,8 @@ func TestWorkers(t *testing.T) {
 	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
 		t.Helper()
 		start := time.Now()
-		first, err := faktorytest.NewWith(b.dial(), faktorytest.Hello{Version: 2, WID: "one", Hostname: "host", PID: 12, Labels: []string{"a", "b"}}, "")
+		first, err := faktorytest.NewWith(b.dial(),
+			faktorytest.Hello{Version: 2, WID: "one", Hostname: "host", PID: 12, Labels: []string{"a", "b"}}, "")
 		must(t, err)
 		b.client("one")
 		testkit.Advance(t, time.Second)
@@ -290,7 +303,10 @@ func TestWorkers(t *testing.T) {
 			WID: "one", Hostname: "host", PID: 12, Labels: []string{"a", "b"}, State: faktory.Running, Started: start,
 			LastBeat: start.Add(time.Second), RSS: 2048, Connections: 2, Holder: one.Holder,
 		})
-		same(t, "signalled", []int{b.d.Signal("nobody", faktory.Quiet), b.d.Signal("two", faktory.Quiet), b.d.Signal("", faktory.Terminate)}, []int{0, 1, 2})
+		same(t, "signalled", []int{
+			b.d.Signal("nobody", faktory.Quiet), b.d.Signal("two", faktory.Quiet),
+			b.d.Signal("", faktory.Terminate),
+		}, []int{0, 1, 2})
 		for _, w := range b.d.Workers() {
 			if w.State != faktory.Terminate {
 				t.Errorf("worker %s is %s", w.WID, w.State)

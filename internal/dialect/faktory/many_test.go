@@ -80,7 +80,8 @@ func TestMutateJidOfManyJobs(t *testing.T) {
 		must(t, c.OK(`MUTATE {"cmd":"kill","target":"scheduled","filter":{"jids":["very-often","unknown-one","twelve-times"]}}`))
 		q, _, err := b.Engine.Queue("default", "mails")
 		must(t, err)
-		same(t, "dead and scheduled", []uint64{q.Counts[job.Dead], q.Counts[job.Scheduled]}, []uint64{12 + 3*job.EachMax + 5, 3})
+		same(t, "dead and scheduled", []uint64{q.Counts[job.Dead], q.Counts[job.Scheduled]},
+			[]uint64{12 + 3*job.EachMax + 5, 3})
 	})
 }
 

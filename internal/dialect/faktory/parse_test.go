@@ -87,14 +87,27 @@ func TestPolicy(t *testing.T) {
 		{"", job.Policy{Lease: 1800 * time.Second, MaxFails: 26, Exhaust: job.ExhaustDead}},
 		{`,"retry":0`, job.Policy{Lease: 1800 * time.Second, MaxFails: 1, Exhaust: job.ExhaustDrop}},
 		{`,"retry":-3,"reserve_for":59`, job.Policy{Lease: time.Minute, MaxFails: 1, Exhaust: job.ExhaustDead}},
-		{`,"retry":1,"reserve_for":61,"priority":1`, job.Policy{Priority: -4, Lease: 61 * time.Second, MaxFails: 2, Exhaust: job.ExhaustDead}},
-		{`,"retry":4294967295,"reserve_for":-1,"priority":9`, job.Policy{Priority: 4, Lease: time.Minute, MaxFails: math.MaxUint32, Exhaust: job.ExhaustDead}},
-		{`,"retry":9223372036854775807,"reserve_for":86400,"priority":0`, job.Policy{Lease: 24 * time.Hour, MaxFails: math.MaxUint32, Exhaust: job.ExhaustDead}},
-		{`,"priority":10,"custom":{"expires_in":1.5}`, job.Policy{Lease: 1800 * time.Second, MaxFails: 26, Exhaust: job.ExhaustDead, Expiry: job.ExpireWaiting}},
+		{
+			`,"retry":1,"reserve_for":61,"priority":1`,
+			job.Policy{Priority: -4, Lease: 61 * time.Second, MaxFails: 2, Exhaust: job.ExhaustDead},
+		},
+		{
+			`,"retry":4294967295,"reserve_for":-1,"priority":9`,
+			job.Policy{Priority: 4, Lease: time.Minute, MaxFails: math.MaxUint32, Exhaust: job.ExhaustDead},
+		},
+		{
+			`,"retry":9223372036854775807,"reserve_for":86400,"priority":0`,
+			job.Policy{Lease: 24 * time.Hour, MaxFails: math.MaxUint32, Exhaust: job.ExhaustDead},
+		},
+		{
+			`,"priority":10,"custom":{"expires_in":1.5}`,
+			job.Policy{Lease: 1800 * time.Second, MaxFails: 26, Exhaust: job.ExhaustDead, Expiry: job.ExpireWaiting},
+		},
 	} {
 		s, text := specOf(t, job8+test.text+"}")
 		want := test.want
-		want.Backoff, want.Lapse, want.Due, want.DeadFor, want.DeadMax = backoff, job.LapseFail, job.PlaceTail, deadFor, DefaultDeadMax
+		want.Backoff, want.Lapse, want.Due, want.DeadFor, want.DeadMax = backoff, job.LapseFail, job.PlaceTail,
+			deadFor, DefaultDeadMax
 		if text != "" || s.Policy != want {
 			t.Errorf("%s: %q\n got %+v\nwant %+v", test.text, text, s.Policy, want)
 		}
@@ -112,7 +125,8 @@ func TestFeatures(t *testing.T) {
 		return s
 	}
 	s := custom(`{"unique_for":1.5,"unique_until":"start","expires_at":"2030-01-01T00:00:00Z","track":1,"bid":"b-12"}`)
-	if len(s.Lock) != 32 || s.LockFor != 1500*time.Millisecond || s.LockUntil != job.LockUntilFetch || !s.Tracked || s.Batch != 12 || s.Policy.ExpireAt.Std().Year() != 2030 {
+	if len(s.Lock) != 32 || s.LockFor != 1500*time.Millisecond || s.LockUntil != job.LockUntilFetch || !s.Tracked ||
+		s.Batch != 12 || s.Policy.ExpireAt.Std().Year() != 2030 {
 		t.Errorf("spec %+v", s)
 	}
 	if again := custom(`{"a":1,"unique_for":60}`); again.Lock != s.Lock || again.LockUntil != job.LockUntilAck {
@@ -128,14 +142,18 @@ func TestFeatures(t *testing.T) {
 		}
 	}
 	for _, nothing := range []string{
-		`{"unique_for":0}`, `{"unique_for":-1}`, `{"unique_for":"60"}`, `{"unique_for":null}`, `{"expires_at":"soon"}`, `{"expires_at":5}`, `{"expires_in":"x"}`,
-		`{"track":0}`, `{"track":"1"}`, `{"track":false}`, `{"bid":"12"}`, `{"bid":"b-"}`, `{"bid":"b-0"}`, `{"bid":"b-012"}`, `{"bid":"b-1x"}`, `{"bid":12}`, `{"bid":"b-99999999999999999999"}`,
+		`{"unique_for":0}`, `{"unique_for":-1}`, `{"unique_for":"60"}`, `{"unique_for":null}`, `{"expires_at":"soon"}`,
+		`{"expires_at":5}`, `{"expires_in":"x"}`,
+		`{"track":0}`, `{"track":"1"}`, `{"track":false}`, `{"bid":"12"}`, `{"bid":"b-"}`, `{"bid":"b-0"}`,
+		`{"bid":"b-012"}`, `{"bid":"b-1x"}`, `{"bid":12}`, `{"bid":"b-99999999999999999999"}`,
 	} {
-		if s := custom(nothing); s.Lock != "" || s.LockFor != 0 || s.Tracked || s.Batch != 0 || s.TTL != 0 || s.Policy.ExpireAt != 0 {
+		if s := custom(nothing); s.Lock != "" || s.LockFor != 0 || s.Tracked || s.Batch != 0 || s.TTL != 0 ||
+			s.Policy.ExpireAt != 0 {
 			t.Errorf("%s: %+v", nothing, s)
 		}
 	}
-	if s := custom(`{"unique_for":1e300,"expires_in":1e300}`); s.LockFor != secondsMax*time.Second || s.TTL != secondsMax*time.Second {
+	if s := custom(`{"unique_for":1e300,"expires_in":1e300}`); s.LockFor != secondsMax*time.Second ||
+		s.TTL != secondsMax*time.Second {
 		t.Errorf("times %v, %v", s.LockFor, s.TTL)
 	}
 }
@@ -168,7 +186,8 @@ func TestLockSpelling(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, args := range []string{
-		`[9007199254740992]`, `[9007199254740993]`, `[1]`, `["1"]`, `[]`, `[[]]`, `[{}]`, `[null]`, `["null"]`, `[1e400]`, `[1e401]`,
+		`[9007199254740992]`, `[9007199254740993]`, `[1]`, `["1"]`, `[]`, `[[]]`, `[{}]`, `[null]`, `["null"]`,
+		`[1e400]`, `[1e401]`,
 		`[{"a":1}]`, `[{"a":[1]}]`, `[["a",1]]`, `["a",1]`, `["a\\u003c"]`, `["a<"]`,
 	} {
 		if before := seen[lock(args)]; before != "" {
@@ -228,8 +247,10 @@ func TestTimestamps(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "2030-01-01", "2030-01-01 00:00:00Z", "2030-01-01T00:00:00", "2030-01-01T00:00:00+0100", "2030-01-01t00:00:00Z", "2030-01-01T00:00:00z",
-		"2030-01-01T00:00Z", "2030-01-01T00:00:00,5Z", "2030-01-01T0:00:00Z", "2030-13-01T00:00:00Z", "2030-02-30T00:00:00Z", "2030-01-01T00:00:00.Z", "2030-01-01T24:00:00Z", "1893456000",
+		"", "2030-01-01", "2030-01-01 00:00:00Z", "2030-01-01T00:00:00", "2030-01-01T00:00:00+0100",
+		"2030-01-01t00:00:00Z", "2030-01-01T00:00:00z",
+		"2030-01-01T00:00Z", "2030-01-01T00:00:00,5Z", "2030-01-01T0:00:00Z", "2030-13-01T00:00:00Z",
+		"2030-02-30T00:00:00Z", "2030-01-01T00:00:00.Z", "2030-01-01T24:00:00Z", "1893456000",
 	} {
 		if at, reason := parseTime([]byte(text)); reason == "" {
 			t.Errorf("%s is taken as %s", text, at.Std())

@@ -84,7 +84,8 @@ func settingKeys() []config.Key {
 			"Allow no password in staging and production.",
 			func(c *config.Config) *bool { return &settings(c).SkipPassword }),
 		config.PathKey("faktory.config_dir", "",
-			"Configuration directory of the original server: password, binding, cron entries, throttles and statsd in its conf.d/*.toml are taken over, and private.key.pem with public.cert.pem turn TLS on.",
+			"Configuration directory of the original server: password, binding, cron entries, throttles and statsd "+
+				"in its conf.d/*.toml are taken over, and private.key.pem with public.cert.pem turn TLS on.",
 			func(c *config.Config) *string { return &settings(c).ConfigDir }),
 		common.Connections(10000, config.PerNamespace),
 		config.SizeKey("faktory.max_line", "64MiB", 64<<10, 1<<30,
@@ -102,7 +103,8 @@ func settingKeys() []config.Key {
 // with a slash names a file, too.
 func passwordKeys() []config.Key {
 	keys := config.SecretKeys(passwordKey,
-		"Password that clients must know; empty lets everybody in. One that begins with a slash is the path of a file that holds it.",
+		"Password that clients must know; empty lets everybody in. One that begins with a slash is the path of a "+
+			"file that holds it.",
 		func(c *config.Config) *string { return &settings(c).Password })
 	keys[0] = config.Parsed(keys[0], func(text string) (string, error) {
 		if !strings.HasPrefix(text, "/") {
@@ -131,7 +133,8 @@ func check(l *config.Loader) {
 		f.Password = strings.TrimSpace(secret)
 		l.SetSecret(passwordKey, config.Source{Layer: config.LayerOriginal, Name: path})
 	case errors.Is(err, fs.ErrNotExist):
-		l.Problem("faktory requires a password to be set in staging or production: set %s, write it to %s, or allow none with faktory.skip_password = true", passwordKey, path)
+		l.Problem("faktory requires a password to be set in staging or production: set %s, write it to %s, or allow "+
+			"none with faktory.skip_password = true", passwordKey, path)
 	default:
 		l.Problem("%s: %s", passwordKey, fmt.Errorf("read %s: %w", path, err))
 	}

@@ -41,7 +41,8 @@ func TestWeb(t *testing.T) {
 		same(t, "health", health, map[string]any{
 			"now": "2000-01-01T00:00:00Z",
 			"server": map[string]any{
-				"description": "Faktory (Millrace 1.2.3)", "faktory_version": "1.10.0", "connections": 0.0, "command_count": 0.0,
+				"description": "Faktory (Millrace 1.2.3)", "faktory_version": "1.10.0", "connections": 0.0,
+				"command_count": 0.0,
 			},
 		})
 		must(t, b.Engine.Close())

@@ -10,12 +10,16 @@ import (
 )
 
 var jsonSeeds = []string{
-	``, ` `, `null`, ` true `, `false`, `nul`, `0`, `-0`, `01`, `1.`, `1.5e+10`, `1e`, `-`, `1e3`, `12345678901234567890123`,
-	`""`, `"a"`, `"a`, `"\u00e9"`, `"\u00g0"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx"`, `"\ud83d\u0041"`, `"\q"`, "\"\x01\"", "\"\xff\"", `"\b\f\n\r\t\"\\\/"`,
+	``, ` `, `null`, ` true `, `false`, `nul`, `0`, `-0`, `01`, `1.`, `1.5e+10`, `1e`, `-`, `1e3`,
+	`12345678901234567890123`,
+	`""`, `"a"`, `"a`, `"\u00e9"`, `"\u00g0"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx"`, `"\ud83d\u0041"`, `"\q"`,
+	"\"\x01\"", "\"\xff\"", `"\b\f\n\r\t\"\\\/"`,
 	`[]`, `[ ]`, `[1,2]`, `[1,]`, `[,]`, `[1 2]`, `[[],{}]`, `[`, `]`, `[}`, `[{"a":[1,{"b":null}]}]`,
 	`{}`, `{ }`, `{"a":1}`, `{"a":1,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1 "b":2}`, `{"a" : 1 , "b" : [ 1 , "x y" ] }`,
-	`{"a":1}x`, `{"a":1,"a":2}`, `{"\u0041":1}`, `{"a":"}"}`, "{\"a\"\n:\t1\r}", `{]`, `{"a":1]`, `"\u12"`, `tru`, `truex`, `[true,false,null]`,
-	strings.Repeat("[", 200) + strings.Repeat("]", 200), strings.Repeat("[", 200), strings.Repeat(`{"a":`, 130) + "1" + strings.Repeat("}", 130),
+	`{"a":1}x`, `{"a":1,"a":2}`, `{"\u0041":1}`, `{"a":"}"}`, "{\"a\"\n:\t1\r}", `{]`, `{"a":1]`, `"\u12"`, `tru`,
+	`truex`, `[true,false,null]`,
+	strings.Repeat("[", 200) + strings.Repeat("]", 200), strings.Repeat("[", 200),
+	strings.Repeat(`{"a":`, 130) + "1" + strings.Repeat("}", 130),
 }
 
 // checkJSON compares everything that is said about one text with encoding/json.
@@ -127,7 +131,10 @@ func TestJSON(t *testing.T) {
 	for _, s := range jsonSeeds {
 		checkJSON(t, []byte(s))
 	}
-	for _, s := range []string{"18446744073709551615", "18446744073709551616", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "255", "256"} {
+	for _, s := range []string{
+		"18446744073709551615", "18446744073709551616", "9223372036854775807",
+		"9223372036854775808", "-9223372036854775808", "255", "256",
+	} {
 		checkJSON(t, []byte(s))
 	}
 }
@@ -173,7 +180,10 @@ func TestAppendQuoted(t *testing.T) {
 
 func TestKeyIs(t *testing.T) {
 	t.Parallel()
-	for key, want := range map[string]bool{"queue": true, "QUEUE": true, "Queue": true, `\u0071ueue`: true, "queues": false, "": false, "qu\\u0065ue": true} {
+	for key, want := range map[string]bool{
+		"queue": true, "QUEUE": true, "Queue": true, `\u0071ueue`: true,
+		"queues": false, "": false, "qu\\u0065ue": true,
+	} {
 		if got := KeyIs([]byte(key), "queue"); got != want {
 			t.Errorf("KeyIs(%q) = %v", key, got)
 		}
@@ -188,7 +198,8 @@ func FuzzJSON(f *testing.F) {
 }
 
 func BenchmarkReadObject(b *testing.B) {
-	text := []byte(`{"name": "send-mail", "queue": "mail", "payload": {"to": "a@example.com", "n": ` + strconv.Itoa(123456) + `}, "retry": 3}`)
+	text := []byte(`{"name": "send-mail", "queue": "mail", "payload": {"to": "a@example.com", "n": ` +
+		strconv.Itoa(123456) + `}, "retry": 3}`)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {

@@ -34,7 +34,8 @@ func logAccess(log *slog.Logger, a access) {
 	log.LogAttrs(context.Background(), level, "request",
 		slog.String("pool", a.pool), slog.String("path", a.path), slog.String("query", maskTokens(a.query)),
 		slog.Duration("latency", a.latency),
-		slog.String("ip", ip), slog.String("method", a.method), slog.Int("code", a.code), slog.String("req_id", a.requestID))
+		slog.String("ip", ip), slog.String("method", a.method), slog.Int("code",
+			a.code), slog.String("req_id", a.requestID))
 }
 
 // mask stands for a secret.

@@ -281,7 +281,10 @@ func (c *adminCall) version() {
 			}
 		}
 	}
-	c.indented(http.StatusOK, map[string]string{"version": c.d.opts.Version, "build_commit": commit, "build_date": built})
+	c.indented(http.StatusOK, map[string]string{
+		"version": c.d.opts.Version, "build_commit": commit,
+		"build_date": built,
+	})
 }
 
 func (c *adminCall) metrics() {

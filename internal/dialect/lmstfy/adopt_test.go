@@ -42,8 +42,14 @@ func TestAdopt(t *testing.T) {
 		},
 		{
 			"attributes",
-			dialect.Arrival{State: "ready", Pool: "default", Text: []byte(`{"body":"Yg==","attributes":{"b":"2","a":"1"}}`)},
-			job.Spec{Namespace: "ns", Body: []byte("b"), Extra: []byte(`{"a":"1","b":"2"}`), Policy: job.Policy{MaxAttempts: 1}},
+			dialect.Arrival{
+				State: "ready", Pool: "default",
+				Text: []byte(`{"body":"Yg==","attributes":{"b":"2","a":"1"}}`),
+			},
+			job.Spec{
+				Namespace: "ns", Body: []byte("b"), Extra: []byte(`{"a":"1","b":"2"}`),
+				Policy: job.Policy{MaxAttempts: 1},
+			},
 			job.Past{State: job.Ready},
 		},
 	} {
@@ -55,8 +61,10 @@ func TestAdopt(t *testing.T) {
 			continue
 		}
 		s := &p.Spec
-		if s.Namespace != c.want.Namespace || s.Queue != "q" || s.Key != id || string(s.Body) != string(c.want.Body) || s.Body == nil || string(s.Extra) != string(c.want.Extra) ||
-			s.RunAt != c.want.RunAt || s.Policy.MaxAttempts != c.want.Policy.MaxAttempts || s.Policy.ExpireAt != c.want.Policy.ExpireAt || !s.Policy.DeadSlots {
+		if s.Namespace != c.want.Namespace || s.Queue != "q" || s.Key != id || string(s.Body) != string(c.want.Body) ||
+			s.Body == nil || string(s.Extra) != string(c.want.Extra) ||
+			s.RunAt != c.want.RunAt || s.Policy.MaxAttempts != c.want.Policy.MaxAttempts ||
+			s.Policy.ExpireAt != c.want.Policy.ExpireAt || !s.Policy.DeadSlots {
 			t.Errorf("%s: %+v", c.name, s)
 		}
 		if p.Past.State != c.past.State || p.Past.Attempts != c.past.Attempts || p.Past.Created.Std().Year() < 2023 {
@@ -67,9 +75,24 @@ func TestAdopt(t *testing.T) {
 		{Arrival: dialect.Arrival{Pool: "none", Namespace: "ns", Queue: "q"}, Want: "lmstfy.pools"},
 		{Arrival: dialect.Arrival{Pool: "default", Namespace: "n/s", Queue: "q"}, Want: textNamespace},
 		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "a b"}, Want: "no name of a queue"},
-		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", ID: strings.Repeat("x", 300)}, Want: "too long"},
-		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "what"}, Want: "no job can arrive in"},
-		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "ready", Text: []byte("[]")}, Want: "payload cannot be read"},
-		{Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "ready", Body: make([]byte, 11)}, Want: "lmstfy.max_body"},
+		{
+			Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", ID: strings.Repeat("x", 300)},
+			Want:    "too long",
+		},
+		{
+			Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "what"},
+			Want:    "no job can arrive in",
+		},
+		{
+			Arrival: dialect.Arrival{Pool: "default", Namespace: "ns", Queue: "q", State: "ready", Text: []byte("[]")},
+			Want:    "payload cannot be read",
+		},
+		{
+			Arrival: dialect.Arrival{
+				Pool: "default", Namespace: "ns", Queue: "q", State: "ready",
+				Body: make([]byte, 11),
+			},
+			Want: "lmstfy.max_body",
+		},
 	})
 }

@@ -55,7 +55,10 @@ func newRig(b *testing.B) *rig {
 	if err := r.d.registry.addToken(tokenKey{poolDefault, "ns", "token"}, "d"); err != nil {
 		b.Fatal(err)
 	}
-	r.req = (&http.Request{Header: http.Header{"X-Token": {"token"}}, URL: new(url.URL)}).WithContext(context.Background())
+	r.req = (&http.Request{
+		Header: http.Header{"X-Token": {"token"}},
+		URL:    new(url.URL),
+	}).WithContext(context.Background())
 	return r
 }
 
@@ -143,7 +146,8 @@ func BenchmarkHTTP(b *testing.B) {
 				client := &http.Client{Transport: &http.Transport{}}
 				defer client.CloseIdleConnections()
 				for pb.Next() {
-					req, err := http.NewRequestWithContext(b.Context(), http.MethodPut, target, bytes.NewReader(benchBody))
+					req, err := http.NewRequestWithContext(b.Context(), http.MethodPut, target,
+						bytes.NewReader(benchBody))
 					if err != nil {
 						b.Error(err)
 						return

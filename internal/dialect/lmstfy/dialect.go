@@ -85,7 +85,10 @@ var _ dialect.Dialect = (*Dialect)(nil)
 // New returns the protocol on an engine.
 func New(o Options) *Dialect {
 	o.setDefaults()
-	d := &Dialect{opts: o, pools: map[string]*pool{poolDefault: newPool(poolDefault)}, registry: newRegistry(o.Engine), commands: newCommands()}
+	d := &Dialect{
+		opts: o, pools: map[string]*pool{poolDefault: newPool(poolDefault)}, registry: newRegistry(o.Engine),
+		commands: newCommands(),
+	}
 	for _, name := range o.Pools {
 		if d.pools[name] == nil {
 			d.pools[name] = newPool(name)
@@ -111,7 +114,10 @@ func (d *Dialect) Name() string { return "lmstfy" }
 
 // Stats returns the counters of connections.
 func (d *Dialect) Stats() dialect.ServerStats {
-	return dialect.ServerStats{Open: d.conns.Load(), Total: d.accepted.Load(), Rejected: d.rejected.Load(), Handshakes: d.handshakes.Load()}
+	return dialect.ServerStats{
+		Open: d.conns.Load(), Total: d.accepted.Load(), Rejected: d.rejected.Load(),
+		Handshakes: d.handshakes.Load(),
+	}
 }
 
 // Commands returns what clients have asked for.

@@ -87,13 +87,20 @@ func TestForeignJobs(t *testing.T) {
 		c := client(t, l)
 		shown := func(id job.ID) string { return dialect.ULIDOf(id).String() }
 
-		args := push(job.Spec{Queue: "q", Body: []byte(`[1]`), BodyKind: job.BodyArgs, Extra: []byte("{"), TTL: time.Hour})
-		keyed := push(job.Spec{Queue: "q", Key: "my key", BodyKind: job.BodyNone, Policy: job.Policy{MaxAttempts: 100000}})
+		args := push(job.Spec{
+			Queue: "q", Body: []byte(`[1]`), BodyKind: job.BodyArgs,
+			Extra: []byte("{"), TTL: time.Hour,
+		})
+		keyed := push(job.Spec{
+			Queue: "q", Key: "my key", BodyKind: job.BodyNone,
+			Policy: job.Policy{MaxAttempts: 100000},
+		})
 		j, err := c.PeekJob("q", shown(args))
 		if err != nil || j.ID != shown(args) || j.TTL != 3600 || j.RemainTries != 65535 || j.Attributes != nil {
 			t.Errorf("peeked %+v, %v", j, err)
 		}
-		if j, err = c.PeekJob("q", "my key"); err != nil || j.ID != shown(keyed) || j.Data != "" || j.TTL != 0 || j.RemainTries != 65535 {
+		if j, err = c.PeekJob("q", "my key"); err != nil || j.ID != shown(keyed) || j.Data != "" || j.TTL != 0 ||
+			j.RemainTries != 65535 {
 			t.Errorf("peeked %+v, %v", j, err)
 		}
 		if _, err := c.PeekJob("other", shown(args)); err == nil {
@@ -125,7 +132,8 @@ func TestForeignJobs(t *testing.T) {
 		// What another connection holds for itself alone stays with it.
 		push(job.Spec{Queue: "held"})
 		res := caller.Do(t.Context(), &job.Fetch{
-			Namespace: "default", Queues: []string{"held"}, Max: 1, Holder: s.Engine.NewHolder(), Exclusive: true, OnEnd: job.EndRelease,
+			Namespace: "default", Queues: []string{"held"}, Max: 1, Holder: s.Engine.NewHolder(), Exclusive: true,
+			OnEnd: job.EndRelease,
 		})
 		must(t, c.Delete("held", shown(res[0].Jobs[0].ID)))
 		if _, err := c.Publish("held/job/"+shown(res[0].Jobs[0].ID), "", nil); err != nil {
@@ -151,7 +159,10 @@ func TestFailing(t *testing.T) {
 			if _, err := c.Consume("q", time.Minute, 0); err != nil {
 				t.Fatalf("consume: %v", err)
 			}
-			if res := caller.Do(t.Context(), &job.Fail{Ref: job.ByKey("default", id), Need: job.NeedLeased}); res[0].Err != nil {
+			if res := caller.Do(t.Context(), &job.Fail{
+				Ref:  job.ByKey("default", id),
+				Need: job.NeedLeased,
+			}); res[0].Err != nil {
 				t.Fatalf("fail: %v", res[0].Err)
 			}
 		}
@@ -224,12 +235,14 @@ func TestBulkIsAtomic(t *testing.T) {
 	inBubble(t, lmstfy.Options{}, func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
 		t.Helper()
 		c := client(t, l)
-		res := s.Engine.NewCaller().Do(t.Context(), &job.Configure{Namespace: "default", Queue: "q", Settings: job.Settings{Capacity: 2}})
+		res := s.Engine.NewCaller().Do(t.Context(),
+			&job.Configure{Namespace: "default", Queue: "q", Settings: job.Settings{Capacity: 2}})
 		if res[0].Err != nil {
 			t.Fatal(res[0].Err)
 		}
 		_, err := c.PublishBulk("q", "", lmstfytest.JSONArray("1", "2", "3"))
-		if status, ok := errors.AsType[*lmstfytest.StatusError](err); !ok || status.Code != 503 || status.Body != `{"error":"the queue is full"}` {
+		if status, ok := errors.AsType[*lmstfytest.StatusError](err); !ok || status.Code != 503 ||
+			status.Body != `{"error":"the queue is full"}` {
 			t.Errorf("bulk: %v", err)
 		}
 		if n, err := c.Size("q"); err != nil || n != 0 {
@@ -333,7 +346,8 @@ func TestServeFails(t *testing.T) {
 	defer s.Stop(t)
 	l := testkit.Listen(0)
 	must(t, l.Close())
-	if err := lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine}}).Serve(context.Background(), l); err == nil {
+	if err := lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine}}).Serve(context.Background(),
+		l); err == nil {
 		t.Error("no error")
 	}
 }

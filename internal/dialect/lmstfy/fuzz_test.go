@@ -85,7 +85,10 @@ var requestSeeds = []struct{ method, path, query, token string }{
 	{"PUT", "/api/ns/q/bulk", "a;b=1&delay=1;ttl=2&limit=18446744073709551616", "a:b:c"},
 	{"GET", "/api//q/deadletter/size", "=1&delay&ttl=&&", "default:"},
 	{"GET", "/api/" + strings.Repeat("n", 256) + "/q", "limit=9223372036854775807", ":"},
-	{"GET", "/api/ns/" + strings.Repeat("q", 255) + "," + strings.Repeat("r", 256), "limit=0000000000000000000000000000001", ""},
+	{
+		"GET", "/api/ns/" + strings.Repeat("q", 255) + "," + strings.Repeat("r", 256),
+		"limit=0000000000000000000000000000001", "",
+	},
 	{"PUT", "/api/ns/q\n/peek", "count=٣", "\x00"},
 	{"GET", "/api/ns/q/job/a/b", "", ""},
 	{"PATCH", "/api/ns/q", "", ""},
@@ -134,10 +137,12 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 		pool, rest := splitToken(token)
-		if i := strings.Index(token, ":"); i > 0 && (pool != token[:i] || rest != token[i+1:]) || i == 0 && rest != token[1:] || i < 0 && rest != token {
+		if i := strings.Index(token, ":"); i > 0 && (pool != token[:i] || rest != token[i+1:]) || i == 0 &&
+			rest != token[1:] || i < 0 && rest != token {
 			t.Fatalf("token %q is %q of pool %q", token, rest, pool)
 		}
-		if masked := maskTokens(rawQuery); len(first(values["token"])) > 3 && strings.Contains(masked, "="+first(values["token"])) {
+		if masked := maskTokens(rawQuery); len(first(values["token"])) > 3 &&
+			strings.Contains(masked, "="+first(values["token"])) {
 			t.Fatalf("%q is masked as %q", rawQuery, masked)
 		}
 		_ = refTo("ns", "q", got.id) // whatever the id is
@@ -153,7 +158,8 @@ func first(list []string) string {
 
 //nolint:exhaustive // paramNone is none
 var paramNames = map[param]string{
-	paramDelay: "delay", paramTTL: "ttl", paramTries: "tries", paramTTR: "ttr", paramTimeout: "timeout", paramCount: "count",
+	paramDelay: "delay", paramTTL: "ttl", paramTries: "tries", paramTTR: "ttr", paramTimeout: "timeout",
+	paramCount: "count",
 	paramLimit: "limit", paramToken: "token", paramGroup: "group",
 }
 
@@ -161,8 +167,10 @@ var paramNames = map[param]string{
 // an array, and about its elements to the last byte.
 func FuzzBulk(f *testing.F) {
 	for _, s := range []string{
-		"", "[]", "null", " [ 1 , \"a\" ,{} ] ", "[1,]", "[1] x", "{}", `["\u00e9"]`, "[" + strings.Repeat("1,", 64) + "1]", "[1.50,-0,1e5,null]",
-		strings.Repeat("[", 200) + strings.Repeat("]", 200), "[\"" + strings.Repeat("x", 30) + "\"]", "\ufeff[1]", "[01]",
+		"", "[]", "null", " [ 1 , \"a\" ,{} ] ", "[1,]", "[1] x", "{}", `["\u00e9"]`,
+		"[" + strings.Repeat("1,", 64) + "1]", "[1.50,-0,1e5,null]",
+		strings.Repeat("[", 200) + strings.Repeat("]", 200), "[\"" + strings.Repeat("x", 30) + "\"]",
+		"\ufeff[1]", "[01]",
 	} {
 		f.Add([]byte(s))
 	}
@@ -179,7 +187,8 @@ func FuzzBulk(f *testing.F) {
 			large = large || len(w) > elementMax
 		}
 		switch {
-		case err != nil && text == textNotArray, err == nil && len(want) == 0 && text == textNoJobs, err == nil && len(want) > bulkMax && text == textManyJobs:
+		case err != nil && text == textNotArray, err == nil && len(want) == 0 && text == textNoJobs, err == nil &&
+			len(want) > bulkMax && text == textManyJobs:
 			return
 		case err == nil && large && text == textBodyLarge && status == http.StatusRequestEntityTooLarge:
 			return

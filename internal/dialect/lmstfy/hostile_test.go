@@ -23,7 +23,10 @@ func TestHangUpWithBody(t *testing.T) {
 	t.Parallel()
 	inBubble(t, lmstfy.Options{}, func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
 		t.Helper()
-		for _, head := range []string{"Content-Length: 5\r\n\r\nstale", "Transfer-Encoding: chunked\r\n\r\n5\r\nstale\r\n0\r\n\r\n"} {
+		for _, head := range []string{
+			"Content-Length: 5\r\n\r\nstale",
+			"Transfer-Encoding: chunked\r\n\r\n5\r\nstale\r\n0\r\n\r\n",
+		} {
 			conn := dial(t, l)
 			if got, _ := sent(t, conn, "GET /api/default/q?timeout=100 HTTP/1.1\r\nHost: x\r\n"+head); got != "" {
 				t.Fatalf("answered %q", got)
@@ -51,17 +54,24 @@ func TestBodies(t *testing.T) {
 		request, answer string
 		open            bool // afterwards
 	}{
-		"chunked":             {put + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", " 201 ", true},
+		"chunked": {
+			put + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", " 201 ",
+			true,
+		},
 		"chunked too large":   {put + "Transfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n", " 413 ", true},
 		"chunked malformed":   {put + "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n", " 400 ", false},
 		"announced too large": {put + "Content-Length: 99999999999999\r\n\r\n", " 413 ", false},
 		"announced nonsense":  {put + "Content-Length: -5\r\n\r\n", " 400 ", false},
-		"continue":            {put + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n", true},
-		"do not continue":     {put + "Content-Length: 11\r\nExpect: 100-continue\r\n\r\n", " 413 ", false},
-		"HTTP/1.0":            {"PUT /api/default/q HTTP/1.0\r\nContent-Length: 1\r\n\r\nx", " 201 ", false},
-		"large for a get":     {"GET /api/default/none?timeout=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999\r\n\r\n", " 413 ", false},
-		"headers too large":   {put + "X-Large: " + strings.Repeat("x", 40<<10) + "\r\n\r\n", " 431 ", false},
-		"line too long":       {"GET /" + strings.Repeat("x", 40<<10) + " HTTP/1.1\r\n", " 431 ", false},
+		"continue": {
+			put + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+			"HTTP/1.1 100 Continue\r\n\r\n", true,
+		},
+		"do not continue": {put + "Content-Length: 11\r\nExpect: 100-continue\r\n\r\n", " 413 ", false},
+		"HTTP/1.0":        {"PUT /api/default/q HTTP/1.0\r\nContent-Length: 1\r\n\r\nx", " 201 ", false},
+		"large for a get": {"GET /api/default/none?timeout=1 HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+			"99999999999999\r\n\r\n", " 413 ", false},
+		"headers too large": {put + "X-Large: " + strings.Repeat("x", 40<<10) + "\r\n\r\n", " 431 ", false},
+		"line too long":     {"GET /" + strings.Repeat("x", 40<<10) + " HTTP/1.1\r\n", " 431 ", false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -118,36 +128,46 @@ func TestNotReadWhole(t *testing.T) {
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ request, answer string }{
-		"nothing":       {"", ""},
-		"half a line":   {"PUT /api", ""},
-		"half a head":   {"PUT /api/default/q HTTP/1.1\r\nHost: x\r\nX-A: ", ""},
-		"half a body":   {"PUT /api/default/q HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx", `{"error":"failed to read body"}`},
-		"half a chunk":  {"PUT /api/default/q HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nx", `{"error":"failed to read body"}`},
-		"unread answer": {"GET /api/default/q/size HTTP/1.1\r\nHost: x\r\n\r\nGET /api", "{\"namespace\":\"default\",\"queue\":\"q\",\"size\":0}"},
+		"nothing":     {"", ""},
+		"half a line": {"PUT /api", ""},
+		"half a head": {"PUT /api/default/q HTTP/1.1\r\nHost: x\r\nX-A: ", ""},
+		"half a body": {
+			"PUT /api/default/q HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx",
+			`{"error":"failed to read body"}`,
+		},
+		"half a chunk": {
+			"PUT /api/default/q HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nx",
+			`{"error":"failed to read body"}`,
+		},
+		"unread answer": {
+			"GET /api/default/q/size HTTP/1.1\r\nHost: x\r\n\r\nGET /api",
+			"{\"namespace\":\"default\",\"queue\":\"q\",\"size\":0}",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, lmstfy.Options{ReadTimeout: 20 * time.Second, IdleTimeout: 20 * time.Second}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
-				t.Helper()
-				slow := dial(t, l)
-				early, ended := sent(t, slow, test.request)
-				if ended {
-					t.Fatalf("closed at once, answer %q", early)
-				}
-				testkit.Advance(t, 19*time.Second)
-				if _, err := client(t, l).Publish("other", "", nil); err != nil {
-					t.Errorf("another client: %v", err)
-				}
-				if data, ended := slow.TryRead(); len(data) > 0 || ended {
-					t.Errorf("cut off too early: %q, %v", data, ended)
-				}
-				testkit.Advance(t, 2*time.Second)
-				data, ended := slow.TryRead()
-				if !ended || !strings.Contains(early+string(data), test.answer) {
-					t.Errorf("closed %v, answer %q", ended, early+string(data))
-				}
-			})
+			inBubble(t, lmstfy.Options{ReadTimeout: 20 * time.Second, IdleTimeout: 20 * time.Second},
+				func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
+					t.Helper()
+					slow := dial(t, l)
+					early, ended := sent(t, slow, test.request)
+					if ended {
+						t.Fatalf("closed at once, answer %q", early)
+					}
+					testkit.Advance(t, 19*time.Second)
+					if _, err := client(t, l).Publish("other", "", nil); err != nil {
+						t.Errorf("another client: %v", err)
+					}
+					if data, ended := slow.TryRead(); len(data) > 0 || ended {
+						t.Errorf("cut off too early: %q, %v", data, ended)
+					}
+					testkit.Advance(t, 2*time.Second)
+					data, ended := slow.TryRead()
+					if !ended || !strings.Contains(early+string(data), test.answer) {
+						t.Errorf("closed %v, answer %q", ended, early+string(data))
+					}
+				})
 		})
 	}
 }
@@ -156,39 +176,42 @@ func TestSlowClients(t *testing.T) {
 // off.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lmstfy.Options{Options: dialect.Options{WriteTimeout: 5 * time.Second}, ReadTimeout: time.Minute}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
-		t.Helper()
-		conn := dial(t, l)
-		if got, ended := sent(t, conn, "PUT /api/default/q HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n"); got != "" || ended {
-			t.Fatalf("answered %q, closed %v", got, ended)
-		}
-		testkit.Advance(t, 30*time.Second)
-		if got, ended := sent(t, conn, "x"); !strings.Contains(got, " 201 ") || ended {
-			t.Errorf("answered %q, closed %v", got, ended)
-		}
-	})
+	inBubble(t, lmstfy.Options{Options: dialect.Options{WriteTimeout: 5 * time.Second}, ReadTimeout: time.Minute},
+		func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
+			t.Helper()
+			conn := dial(t, l)
+			if got, ended := sent(t, conn, "PUT /api/default/q HTTP/1.1\r\nHost: x\r\nContent-Length: "+
+				"1\r\n\r\n"); got != "" || ended {
+				t.Fatalf("answered %q, closed %v", got, ended)
+			}
+			testkit.Advance(t, 30*time.Second)
+			if got, ended := sent(t, conn, "x"); !strings.Contains(got, " 201 ") || ended {
+				t.Errorf("answered %q, closed %v", got, ended)
+			}
+		})
 }
 
 // TestConnectionLimit refuses the connection that is one too many, and takes the next when
 // one has gone.
 func TestConnectionLimit(t *testing.T) {
 	t.Parallel()
-	inBubble(t, lmstfy.Options{Options: dialect.Options{MaxConns: 2}}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
-		t.Helper()
-		first, second, third := dial(t, l), dial(t, l), dial(t, l)
-		synctest.Wait()
-		if _, ended := third.TryRead(); !ended {
-			t.Error("the third connection is open")
-		}
-		if _, ended := second.TryRead(); ended {
-			t.Error("the second connection is closed")
-		}
-		_ = first.Close() // it cannot fail
-		synctest.Wait()
-		if _, err := client(t, l).Publish("q", "", nil); err != nil {
-			t.Errorf("after one has gone: %v", err)
-		}
-	})
+	inBubble(t, lmstfy.Options{Options: dialect.Options{MaxConns: 2}},
+		func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
+			t.Helper()
+			first, second, third := dial(t, l), dial(t, l), dial(t, l)
+			synctest.Wait()
+			if _, ended := third.TryRead(); !ended {
+				t.Error("the third connection is open")
+			}
+			if _, ended := second.TryRead(); ended {
+				t.Error("the second connection is closed")
+			}
+			_ = first.Close() // it cannot fail
+			synctest.Wait()
+			if _, err := client(t, l).Publish("q", "", nil); err != nil {
+				t.Errorf("after one has gone: %v", err)
+			}
+		})
 }
 
 // TestManyLongPolls has ten thousand consumers wait at once: each job wakes one, and the end of
@@ -198,7 +221,8 @@ func TestManyLongPolls(t *testing.T) {
 	const consumers = 10000
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
-		l := s.Serve(lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine, MaxConns: consumers + 1}}), 4<<10)
+		l := s.Serve(lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine, MaxConns: consumers + 1}}),
+			4<<10)
 		conns := make([]*testkit.Conn, consumers)
 		for i := range conns {
 			conns[i] = dial(t, l)

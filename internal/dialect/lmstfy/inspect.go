@@ -25,7 +25,10 @@ func (x *exchange) size(state job.State) {
 
 // peek shows the job that is next.
 func (x *exchange) peek() {
-	page, err := x.d.opts.Engine.List(engine.ListOptions{Namespace: x.home, Queue: x.queue, State: job.Ready, Limit: 1, Bodies: true})
+	page, err := x.d.opts.Engine.List(engine.ListOptions{
+		Namespace: x.home, Queue: x.queue, State: job.Ready,
+		Limit: 1, Bodies: true,
+	})
 	if err != nil && !isNotFound(err) {
 		x.failed(err)
 		return

@@ -32,17 +32,47 @@ var poolMetrics = []struct {
 	desc  *prometheus.Desc
 	value func(p *pool, due uint64) uint64
 }{
-	{descOf(jobMetrics+"publish_jobs", "Jobs published."), func(p *pool, _ uint64) uint64 { return p.published.Load() }},
+	{
+		descOf(jobMetrics+"publish_jobs", "Jobs published."),
+		func(p *pool, _ uint64) uint64 { return p.published.Load() },
+	},
 	{descOf(jobMetrics+"pool_add_jobs", "Jobs stored."), func(p *pool, _ uint64) uint64 { return p.published.Load() }},
-	{descOf(jobMetrics+"consume_multi_jobs", "Jobs delivered."), func(p *pool, _ uint64) uint64 { return p.consumed.Load() }},
-	{descOf(jobMetrics+"queue_pop_jobs", "Jobs taken from queues."), func(p *pool, _ uint64) uint64 { return p.consumed.Load() }},
-	{descOf(jobMetrics+"pool_get_jobs", "Jobs read, to deliver or to show them."), func(p *pool, _ uint64) uint64 { return p.read.Load() }},
-	{descOf(jobMetrics+"pool_delete_jobs", "Jobs deleted by clients."), func(p *pool, _ uint64) uint64 { return p.deleted.Load() }},
-	{descOf(jobMetrics+"timer_add_jobs", "Delays and times to run begun."), func(p *pool, _ uint64) uint64 { return p.timed.Load() }},
-	{descOf(jobMetrics+"timer_due_jobs", "Delays and times to run ended."), func(_ *pool, due uint64) uint64 { return due }},
-	{descOf(jobMetrics+"timer_full_batches", "Always 0: timers are not worked off in batches."), func(*pool, uint64) uint64 { return 0 }},
-	{descOf(jobMetrics+"queue_direct_push_jobs", "Jobs published without a delay."), func(p *pool, _ uint64) uint64 { return p.direct.Load() }},
-	{descOf(jobMetrics+"deadletter_respawn_jobs", "Dead jobs respawned."), func(p *pool, _ uint64) uint64 { return p.respawned.Load() }},
+	{
+		descOf(jobMetrics+"consume_multi_jobs", "Jobs delivered."),
+		func(p *pool, _ uint64) uint64 { return p.consumed.Load() },
+	},
+	{
+		descOf(jobMetrics+"queue_pop_jobs", "Jobs taken from queues."),
+		func(p *pool, _ uint64) uint64 { return p.consumed.Load() },
+	},
+	{
+		descOf(jobMetrics+"pool_get_jobs", "Jobs read, to deliver or to show them."),
+		func(p *pool, _ uint64) uint64 { return p.read.Load() },
+	},
+	{
+		descOf(jobMetrics+"pool_delete_jobs", "Jobs deleted by clients."),
+		func(p *pool, _ uint64) uint64 { return p.deleted.Load() },
+	},
+	{
+		descOf(jobMetrics+"timer_add_jobs", "Delays and times to run begun."),
+		func(p *pool, _ uint64) uint64 { return p.timed.Load() },
+	},
+	{
+		descOf(jobMetrics+"timer_due_jobs", "Delays and times to run ended."),
+		func(_ *pool, due uint64) uint64 { return due },
+	},
+	{
+		descOf(jobMetrics+"timer_full_batches", "Always 0: timers are not worked off in batches."),
+		func(*pool, uint64) uint64 { return 0 },
+	},
+	{
+		descOf(jobMetrics+"queue_direct_push_jobs", "Jobs published without a delay."),
+		func(p *pool, _ uint64) uint64 { return p.direct.Load() },
+	},
+	{
+		descOf(jobMetrics+"deadletter_respawn_jobs", "Dead jobs respawned."),
+		func(p *pool, _ uint64) uint64 { return p.respawned.Load() },
+	},
 }
 
 var (

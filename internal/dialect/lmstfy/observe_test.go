@@ -63,7 +63,8 @@ func TestMetrics(t *testing.T) {
 		if code, _, _ := c.Do("PUT", "/api/ns/q?tries=x", nil); code != 400 {
 			t.Errorf("code %d", code)
 		}
-		if w := ask(t, admin, "POST", "/token/ns/"+token+"/limit", `{"read":1,"write":1,"interval":100}`); w.Code != 201 {
+		if w := ask(t, admin, "POST", "/token/ns/"+token+"/limit",
+			`{"read":1,"write":1,"interval":100}`); w.Code != 201 {
 			t.Fatalf("limit: %d", w.Code)
 		}
 		for range 3 {
@@ -110,7 +111,8 @@ func TestMetrics(t *testing.T) {
 		} {
 			if !strings.Contains(got, line+"\n") {
 				name, _, _ := strings.Cut(line, "{")
-				t.Errorf("no line %s, but\n%s", line, strings.Join(regexp.MustCompile(`(?m)^`+name+`\{.*$`).FindAllString(got, -1), "\n"))
+				t.Errorf("no line %s, but\n%s", line,
+					strings.Join(regexp.MustCompile(`(?m)^`+name+`\{.*$`).FindAllString(got, -1), "\n"))
 			}
 		}
 		for _, absent := range []string{"made-up", `namespace="idle"`, token} {
@@ -171,17 +173,20 @@ func TestAccessLog(t *testing.T) {
 				t.Fatalf("%q: %v", log.String(), err)
 			}
 			path, _, _ := strings.Cut(call.path, "?")
-			got := fmt.Sprint(line["level"], line["pool"], line["path"], line["query"], line["method"], line["code"], line["msg"])
+			got := fmt.Sprint(line["level"], line["pool"], line["path"], line["query"], line["method"],
+				line["code"], line["msg"])
 			if want := fmt.Sprint(call.level, call.pool, path, call.query, "GET", call.code, "request"); got != want {
 				t.Errorf("logged %s, want %s", got, want)
 			}
-			if line["req_id"] == "" || line["ip"] == "" || line["latency"] == nil || strings.Contains(log.String(), "secret") {
+			if line["req_id"] == "" || line["ip"] == "" || line["latency"] == nil ||
+				strings.Contains(log.String(), "secret") {
 				t.Errorf("logged %s", log.String())
 			}
 		}
 		log.Reset()
 		ask(t, admin, "GET", "/token/ns/secret/limit?token=secret", "")
-		if got := log.String(); !strings.Contains(got, `"path":"/token/ns/***/limit"`) || strings.Contains(got, "secret") {
+		if got := log.String(); !strings.Contains(got, `"path":"/token/ns/***/limit"`) ||
+			strings.Contains(got, "secret") {
 			t.Errorf("logged %s", got)
 		}
 		ask(t, admin, "POST", "/accesslog?status=disable", "")
@@ -199,7 +204,8 @@ func TestProfiler(t *testing.T) {
 	defer s.Stop(t)
 	admin := lmstfy.New(lmstfy.Options{Options: dialect.Options{Engine: s.Engine}}).AdminHandler()
 	for path, code := range map[string]int{
-		"/debug/pprof/": 200, "/debug/pprof/heap?debug=1": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/cmdline": 404, "/debug/pprof": 404, "/debug/": 404,
+		"/debug/pprof/": 200, "/debug/pprof/heap?debug=1": 200, "/debug/pprof/goroutine": 200,
+		"/debug/pprof/cmdline": 404, "/debug/pprof": 404, "/debug/": 404,
 	} {
 		if w := ask(t, admin, "GET", path, ""); w.Code != code {
 			t.Errorf("%s: %d, want %d", path, w.Code, code)

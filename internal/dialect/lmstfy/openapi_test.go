@@ -45,7 +45,8 @@ func TestDocumentsComplete(t *testing.T) {
 		d := testkit.LoadOpenAPI(t, c.text)
 		slices.Sort(c.code)
 		if got := d.Operations(); !slices.Equal(got, c.code) {
-			t.Errorf("%s: the document has\n%s\nthe code has\n%s", name, strings.Join(got, "\n"), strings.Join(c.code, "\n"))
+			t.Errorf("%s: the document has\n%s\nthe code has\n%s", name, strings.Join(got, "\n"),
+				strings.Join(c.code, "\n"))
 		}
 		for _, op := range d.Operations() {
 			method, path, _ := strings.Cut(op, " ")
@@ -207,7 +208,10 @@ func TestAdminDocument(t *testing.T) {
 	t.Parallel()
 	doc := testkit.LoadOpenAPI(t, openapiAdmin)
 	d := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Version: "1"})
-	guarded := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Accounts: map[string]string{"ann": "x"}}).AdminHandler()
+	guarded := New(Options{
+		Options:  dialect.Options{Engine: newTestEngine(t)},
+		Accounts: map[string]string{"ann": "x"},
+	}).AdminHandler()
 	h := d.AdminHandler()
 	const token = "12345678901234567890"
 	asks := []ask{

@@ -14,7 +14,8 @@ func TestTokensMax(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(nil) // what is refused does not reach the engine
 	long := tokenKey{"default", "ns", strings.Repeat("x", tokenMax+1)}
-	if err := r.addToken(tokenKey{"default", "ns", "t"}, strings.Repeat("x", descriptionMax+1)); !errors.Is(err, errLongDescription) {
+	if err := r.addToken(tokenKey{"default", "ns", "t"}, strings.Repeat("x", descriptionMax+1)); !errors.Is(err,
+		errLongDescription) {
 		t.Errorf("a long description: %v", err)
 	}
 	if err := r.addToken(long, ""); !errors.Is(err, errLongToken) {
@@ -30,7 +31,8 @@ func TestTokensMax(t *testing.T) {
 	if err := r.addToken(tokenKey{"default", "ns", "t"}, ""); !errors.Is(err, errManyTokens) {
 		t.Errorf("one token too many: %v", err)
 	}
-	if err := r.setLimits(tokenKey{"default", "ns", "t"}, limits{Read: 1, Interval: 1}, true); !errors.Is(err, errManyLimits) {
+	if err := r.setLimits(tokenKey{"default", "ns", "t"}, limits{Read: 1, Interval: 1},
+		true); !errors.Is(err, errManyLimits) {
 		t.Errorf("limits of one token too many: %v", err)
 	}
 	r.engine = newTestEngine(t)
@@ -49,7 +51,8 @@ func TestTokensCost(t *testing.T) { //nolint:paralleltest // as it says
 	}
 	k := tokenKey{"default", "ns", "t"}
 	testkit.Bounded(t, 0, func() {
-		if err := errors.Join(r.addToken(k, ""), r.setLimits(k, limits{Read: 1, Interval: 1}, false), r.dropToken(k)); err != nil {
+		if err := errors.Join(r.addToken(k, ""), r.setLimits(k, limits{Read: 1, Interval: 1}, false),
+			r.dropToken(k)); err != nil {
 			t.Error(err)
 		}
 	})

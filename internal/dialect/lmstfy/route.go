@@ -43,8 +43,11 @@ type routeInfo struct {
 }
 
 var routes = [routeCount]routeInfo{
-	routePublish:   {name: "publish", method: http.MethodPut, path: "/api/:namespace/:queue", side: sideWrite},
-	routeBulk:      {name: "publish_bulk", method: http.MethodPut, path: "/api/:namespace/:queue/bulk", side: sideWrite},
+	routePublish: {name: "publish", method: http.MethodPut, path: "/api/:namespace/:queue", side: sideWrite},
+	routeBulk: {
+		name: "publish_bulk", method: http.MethodPut,
+		path: "/api/:namespace/:queue/bulk", side: sideWrite,
+	},
 	routeRepublish: {name: "republish", method: http.MethodPut, path: "/api/:namespace/:queue/job/:job_id"},
 	routeConsume:   {name: "consume", method: http.MethodGet, path: "/api/:namespace/:queue", side: sideRead},
 	routeDelete:    {name: "delete", method: http.MethodDelete, path: "/api/:namespace/:queue/job/:job_id"},
@@ -55,7 +58,10 @@ var routes = [routeCount]routeInfo{
 	routeDead:      {name: "peek_deadletter", method: http.MethodGet, path: "/api/:namespace/:queue/deadletter"},
 	routeRespawn:   {name: "respawn_deadletter", method: http.MethodPut, path: "/api/:namespace/:queue/deadletter"},
 	routeDropDead:  {name: "delete_deadletter", method: http.MethodDelete, path: "/api/:namespace/:queue/deadletter"},
-	routeDeadSize:  {name: "deadletter_size", method: http.MethodGet, path: "/api/:namespace/:queue/deadletter/size", open: true},
+	routeDeadSize: {
+		name: "deadletter_size", method: http.MethodGet,
+		path: "/api/:namespace/:queue/deadletter/size", open: true,
+	},
 }
 
 // newCommands makes the table of the commands: the routes.

@@ -38,7 +38,10 @@ func Spec() dialect.Spec {
 			"lmstfy.auth", "lmstfy.pools", "lmstfy.default_ttl", "lmstfy.default_delay", "lmstfy.default_tries",
 			"lmstfy.default_ttr", "lmstfy.max_body",
 		},
-		Alike: []string{"lmstfy.max_connections", "lmstfy.default_timeout", "lmstfy.admin_accounts", "lmstfy.max_header"},
+		Alike: []string{
+			"lmstfy.max_connections", "lmstfy.default_timeout", "lmstfy.admin_accounts",
+			"lmstfy.max_header",
+		},
 	}}
 }
 
@@ -75,7 +78,8 @@ func settingKeys() []config.Key {
 			"Address of the admin API: tokens, limits, metrics, profiler. It has no TLS.",
 			func(c *config.Config) *config.Addresses { return &settings(c).AdminAddr })),
 		config.ChoiceKey("lmstfy.auth", authOff, []string{authOff, authToken},
-			"Whether clients need a token, which the admin API gives out. Without tokens every namespace is open to everybody, which is allowed on loopback only.",
+			"Whether clients need a token, which the admin API gives out. Without tokens every namespace is open to "+
+				"everybody, which is allowed on loopback only.",
 			func(c *config.Config) *string { return &settings(c).AuthBy }),
 		config.PathKey("lmstfy.config", "",
 			"TOML file of the original server. What it sets holds unless it is set here, too; it also turns tokens on.",
@@ -85,7 +89,8 @@ func settingKeys() []config.Key {
 			checkPool, func(c *config.Config) *[]string { return &settings(c).Pools }),
 	}
 	keys = append(keys, config.AccountsKeys("lmstfy.admin_accounts",
-		"Accounts of the admin API as user:password, separated by blanks or line ends. With any, tokens and limits are only for them.",
+		"Accounts of the admin API as user:password, separated by blanks or line ends. With any, tokens and limits "+
+			"are only for them.",
 		func(c *config.Config) *map[string]string { return &settings(c).Accounts })...)
 	keys = append(keys,
 		config.SecondsKey("lmstfy.default_ttl", "24h",

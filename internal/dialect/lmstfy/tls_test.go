@@ -21,10 +21,16 @@ func TestTLS(t *testing.T) {
 		cert := testkit.NewCertificate(t, "test")
 		s := dialecttest.Start(t)
 		d := lmstfy.New(lmstfy.Options{
-			Options: dialect.Options{Engine: s.Engine, TLS: &tls.Config{Certificates: []tls.Certificate{cert.Pair}, MinVersion: tls.VersionTLS12}},
+			Options: dialect.Options{
+				Engine: s.Engine,
+				TLS:    &tls.Config{Certificates: []tls.Certificate{cert.Pair}, MinVersion: tls.VersionTLS12},
+			},
 		})
 		l := s.Serve(d, 0)
-		conn := tls.Client(dial(t, l), &tls.Config{RootCAs: cert.Pool, ServerName: "test", NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+		conn := tls.Client(dial(t, l), &tls.Config{
+			RootCAs: cert.Pool, ServerName: "test",
+			NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12,
+		})
 		c := lmstfytest.New(conn, "default")
 		_, err := c.Publish("q", "", []byte("secret"))
 		must(t, err)

@@ -83,7 +83,10 @@ func play(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &player{t: t, server: dialecttest.Start(t), clients: map[string]*wireClient{}, ids: map[string]string{}, seen: map[string]bool{}}
+	p := &player{
+		t: t, server: dialecttest.Start(t), clients: map[string]*wireClient{}, ids: map[string]string{},
+		seen: map[string]bool{},
+	}
 	p.serve()
 	defer func() {
 		p.closeAll()
@@ -396,7 +399,8 @@ func setOption(o *lmstfy.Options, arg string) error {
 		user, password, _ := strings.Cut(value, ":")
 		o.Accounts = map[string]string{user: password}
 	case "defaults":
-		_, err := fmt.Sscanf(value, "%d,%d,%d,%d,%d", &o.Defaults.TTL, &o.Defaults.Delay, &o.Defaults.Tries, &o.Defaults.TTR, &o.Defaults.Timeout)
+		_, err := fmt.Sscanf(value, "%d,%d,%d,%d,%d", &o.Defaults.TTL, &o.Defaults.Delay, &o.Defaults.Tries,
+			&o.Defaults.TTR, &o.Defaults.Timeout)
 		return err
 	default:
 		return dialecttest.SetOption(o, key, value)

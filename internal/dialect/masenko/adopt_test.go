@@ -28,7 +28,8 @@ func TestAdopt(t *testing.T) {
 	} {
 		c.a.Queue, c.a.MaxFails, c.a.DeadQueue = "q", 21, "dead"
 		j, lost := adopttest.Take(t, e, d, &c.a)
-		if lost != "" || j.State != c.want || j.Fails != c.a.Fails || j.Type != c.a.Type || string(j.Body) != string(c.a.Text) ||
+		if lost != "" || j.State != c.want || j.Fails != c.a.Fails || j.Type != c.a.Type ||
+			string(j.Body) != string(c.a.Text) ||
 			j.Policy.MaxFails != 21 ||
 			j.Policy.DeadQueue != "dead" {
 			t.Errorf("%+v: %+v", c.a, j)
@@ -48,7 +49,10 @@ func TestAdoptRefused(t *testing.T) {
 		{Arrival: dialect.Arrival{Queue: "q", State: "ready", MaxFails: 1}, Want: "no name"},
 		{Arrival: dialect.Arrival{Queue: "\xff", Type: "t", State: "ready", MaxFails: 1}, Want: "no name"},
 		{Arrival: dialect.Arrival{Queue: "q", Type: "t", DeadQueue: "!", State: "ready", MaxFails: 1}, Want: "no name"},
-		{Arrival: dialect.Arrival{Queue: "q", Type: "t", State: "ready", MaxFails: 1, Text: make([]byte, 11)}, Want: "more than"},
+		{
+			Arrival: dialect.Arrival{Queue: "q", Type: "t", State: "ready", MaxFails: 1, Text: make([]byte, 11)},
+			Want:    "more than",
+		},
 		{Arrival: dialect.Arrival{Queue: "q", Type: "t", State: "ready", MaxFails: 300}, Want: "out of range"},
 		{Arrival: dialect.Arrival{Queue: "q", Type: "t", State: "blocked", MaxFails: 1}, Want: "no job can arrive in"},
 	})

@@ -141,7 +141,8 @@ func (tx *transaction) refusal(err *job.Error) string {
 	case job.Internal, job.Draining, job.NoSpace, job.Timeout, job.Canceled:
 		return text // not the fault of one line
 	case job.Invalid, job.NotFound, job.Duplicate, job.Exists, job.NotLeased, job.NotOwner, job.Finished,
-		job.BadState, job.Full, job.Busy, job.Waiting, job.TooLarge, job.Locked, job.Overloaded, job.ManyQueues, job.Lapsing:
+		job.BadState, job.Full, job.Busy, job.Waiting, job.TooLarge, job.Locked, job.Overloaded,
+		job.ManyQueues, job.Lapsing:
 		return inMessage(tx.messages[err.Index], verbPush, text)
 	}
 	return text

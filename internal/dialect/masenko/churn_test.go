@@ -60,7 +60,8 @@ func TestChurnLosesNothing(t *testing.T) {
 	if q.Counts[job.Leased] != 0 {
 		t.Errorf("%d jobs leased to nobody", q.Counts[job.Leased])
 	}
-	if got := q.Totals[job.CountAcked] + q.Total(); got != producers*pushes || q.Totals[job.CountPushed] != producers*pushes {
+	if got := q.Totals[job.CountAcked] + q.Total(); got != producers*pushes ||
+		q.Totals[job.CountPushed] != producers*pushes {
 		t.Errorf("%d jobs acked or left of %d, totals %v", got, q.Totals[job.CountPushed], q.Totals)
 	}
 	// An ack whose reply was not read may have counted, one that was read has.

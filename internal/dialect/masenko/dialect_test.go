@@ -21,7 +21,9 @@ import (
 )
 
 // inBubble runs f with a server in a bubble.
-func inBubble(t *testing.T, o masenko.Options, f func(t *testing.T, s *dialecttest.Server, d *masenko.Dialect, l *testkit.Listener)) {
+func inBubble(t *testing.T, o masenko.Options,
+	f func(t *testing.T, s *dialecttest.Server, d *masenko.Dialect, l *testkit.Listener),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := dialecttest.Start(t)
@@ -87,7 +89,10 @@ func TestLargeCommands(t *testing.T) {
 		// A transaction of 16 MiB, and one of 65535 requests.
 		tasks := make([]masenkotest.Task, 16)
 		for i := range tasks {
-			tasks[i] = masenkotest.Task{Name: "part", Queue: "parts", Payload: []byte(`"` + strings.Repeat("q", 1<<20) + `"`)}
+			tasks[i] = masenkotest.Task{
+				Name: "part", Queue: "parts",
+				Payload: []byte(`"` + strings.Repeat("q", 1<<20) + `"`),
+			}
 		}
 		if ids, err := c.Atomic(tasks, nil); err != nil || len(ids) != len(tasks) {
 			t.Fatalf("%d ids, %v", len(ids), err)
@@ -148,26 +153,28 @@ func TestForeignJobs(t *testing.T) {
 // TestNamespaces keeps listeners of different namespaces apart.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
-	inBubble(t, masenko.Options{Options: dialect.Options{Namespace: "one"}}, func(t *testing.T, s *dialecttest.Server, _ *masenko.Dialect, l *testkit.Listener) {
-		t.Helper()
-		other := s.Serve(masenko.New(masenko.Options{Options: dialect.Options{Engine: s.Engine, Namespace: "two"}}), 0)
-		a, b := masenkotest.New(dial(t, l)), masenkotest.New(dial(t, other))
-		if _, err := a.Push(masenkotest.Task{Name: "n"}); err != nil {
-			t.Fatal(err)
-		}
-		if info, err := b.Info(); err != nil || len(info.Queues) != 0 {
-			t.Errorf("the other namespace has %+v, %v", info.Queues, err)
-		}
-		if info, err := a.Info(); err != nil || len(info.Queues) != 1 || info.Queues[0].Ready != 1 {
-			t.Errorf("queues %+v, %v", info.Queues, err)
-		}
-		if err := a.Ping(); err != nil {
-			t.Error(err)
-		}
-		if err := a.Quit(); err != nil {
-			t.Error(err)
-		}
-	})
+	inBubble(t, masenko.Options{Options: dialect.Options{Namespace: "one"}},
+		func(t *testing.T, s *dialecttest.Server, _ *masenko.Dialect, l *testkit.Listener) {
+			t.Helper()
+			other := s.Serve(masenko.New(masenko.Options{Options: dialect.Options{Engine: s.Engine, Namespace: "two"}}),
+				0)
+			a, b := masenkotest.New(dial(t, l)), masenkotest.New(dial(t, other))
+			if _, err := a.Push(masenkotest.Task{Name: "n"}); err != nil {
+				t.Fatal(err)
+			}
+			if info, err := b.Info(); err != nil || len(info.Queues) != 0 {
+				t.Errorf("the other namespace has %+v, %v", info.Queues, err)
+			}
+			if info, err := a.Info(); err != nil || len(info.Queues) != 1 || info.Queues[0].Ready != 1 {
+				t.Errorf("queues %+v, %v", info.Queues, err)
+			}
+			if err := a.Ping(); err != nil {
+				t.Error(err)
+			}
+			if err := a.Quit(); err != nil {
+				t.Error(err)
+			}
+		})
 }
 
 func TestMetricsPage(t *testing.T) {

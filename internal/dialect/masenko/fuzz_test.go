@@ -23,7 +23,10 @@ func FuzzParse(f *testing.F) {
 	for _, s := range bodySeeds {
 		f.Add("PUSH " + s)
 	}
-	for _, s := range []string{"", "PING", "ping \r", "FETCH", "FETCH {}", "ACK", "NACK {\"id\":1}", "INFO", "QUIT", "ATOMIC", "DONE", "\x00", "what ever"} {
+	for _, s := range []string{
+		"", "PING", "ping \r", "FETCH", "FETCH {}", "ACK", "NACK {\"id\":1}", "INFO", "QUIT",
+		"ATOMIC", "DONE", "\x00", "what ever",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -65,7 +68,8 @@ func checkSize(t *testing.T, cmd job.Command, size int) {
 	}
 	s := &p.Spec
 	// Invalid UTF-8 may treble in size when it is replaced.
-	if len(s.Body) > min(64, size) || len(s.Queue)+len(s.Type) > len(defaultQueue)+3*size || len(s.BlockedBy) > blockersMax || s.Queue == "" || s.Type == "" {
+	if len(s.Body) > min(64, size) || len(s.Queue)+len(s.Type) > len(defaultQueue)+3*size ||
+		len(s.BlockedBy) > blockersMax || s.Queue == "" || s.Type == "" {
 		t.Fatalf("push %+v from %d bytes", s, size)
 	}
 }

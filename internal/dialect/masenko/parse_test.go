@@ -78,7 +78,8 @@ func checkParse(t *testing.T, body []byte) {
 				queues = append(queues, *q)
 			}
 		}
-		if strings.Join(fetch.queues, "\x00") != strings.Join(queues, "\x00") || fetch.timeout != time.Duration(wantFetch.Timeout) {
+		if strings.Join(fetch.queues, "\x00") != strings.Join(queues, "\x00") ||
+			fetch.timeout != time.Duration(wantFetch.Timeout) {
 			t.Fatalf("fetch %q: %+v, want %+v", body, fetch, wantFetch)
 		}
 	}
@@ -99,7 +100,8 @@ func comparePush(t *testing.T, body []byte, got *pushRequest, want *goPush) {
 			t.Fatal(err)
 		}
 	}
-	same := string(got.name) == want.Name && string(got.queue) == want.Queue && string(got.deadqueue) == want.DeadQueue &&
+	same := string(got.name) == want.Name && string(got.queue) == want.Queue &&
+		string(got.deadqueue) == want.DeadQueue &&
 		string(got.payload) == payload.String() && (got.payload == nil) == (want.Payload == nil) &&
 		got.retry == want.Retry && got.scheduled == (want.ExecuteAt != nil) && got.blockersIn == len(want.BlockedBy)
 	if same && got.scheduled {
@@ -119,17 +121,27 @@ func comparePush(t *testing.T, body []byte, got *pushRequest, want *goPush) {
 
 var bodySeeds = []string{
 	``, ` `, `{}`, `null`, `[]`, `"x"`, `1`, `{`, `{"name":"a"} `, ` {"name":"a"}`, `{"name":"a"}x`,
-	`{"NAME":"a","Queue":"q","DeadQueue":"d"}`, `{"name":"a","name":"b"}`, `{"name":"a","name":null}`, `{"name":1}`, `{"n\u0061me":"\u0061\n"}`,
-	`{"payload":null}`, `{"payload": { "a" : [ 1.50 , 1e3 , 12345678901234567890123 , "x  y" ] } }`, `{"payload":"<&>"}`, `{"payload":1,"payload":[ ]}`,
-	`{"retry":0}`, `{"retry":255}`, `{"retry":256}`, `{"retry":-1}`, `{"retry":1.0}`, `{"retry":"1"}`, `{"retry":null}`, `{"retry":1e1}`,
-	`{"execute_at":"2030-01-02T03:04:05Z"}`, `{"execute_at":"2030-01-02T03:04:05.999999999+05:30"}`, `{"execute_at":"2030-01-02"}`, `{"execute_at":""}`,
-	`{"execute_at":null}`, `{"execute_at":1}`, `{"execute_at":"2030-01-02T03:04:05"}`, `{"execute_at":"2030-01-02T3:04:05Z"}`, `{"execute_at":"2030-01-02t03:04:05z"}`,
-	`{"execute_at":"1960-01-02T03:04:05.5Z"}`, `{"execute_at":"0000-01-01T00:00:00Z"}`, `{"execute_at":"2030-01-02T03:04:05Z","execute_at":null}`,
-	`{"blocked_by":[1,-2,0]}`, `{"blocked_by":[]}`, `{"blocked_by":null}`, `{"blocked_by":[null]}`, `{"blocked_by":[1.5]}`, `{"blocked_by":1}`, `{"blocked_by":["1"]}`,
+	`{"NAME":"a","Queue":"q","DeadQueue":"d"}`, `{"name":"a","name":"b"}`, `{"name":"a","name":null}`, `{"name":1}`,
+	`{"n\u0061me":"\u0061\n"}`,
+	`{"payload":null}`, `{"payload": { "a" : [ 1.50 , 1e3 , 12345678901234567890123 , "x  y" ] } }`,
+	`{"payload":"<&>"}`, `{"payload":1,"payload":[ ]}`,
+	`{"retry":0}`, `{"retry":255}`, `{"retry":256}`, `{"retry":-1}`, `{"retry":1.0}`, `{"retry":"1"}`,
+	`{"retry":null}`, `{"retry":1e1}`,
+	`{"execute_at":"2030-01-02T03:04:05Z"}`, `{"execute_at":"2030-01-02T03:04:05.999999999+05:30"}`,
+	`{"execute_at":"2030-01-02"}`, `{"execute_at":""}`,
+	`{"execute_at":null}`, `{"execute_at":1}`, `{"execute_at":"2030-01-02T03:04:05"}`,
+	`{"execute_at":"2030-01-02T3:04:05Z"}`, `{"execute_at":"2030-01-02t03:04:05z"}`,
+	`{"execute_at":"1960-01-02T03:04:05.5Z"}`, `{"execute_at":"0000-01-01T00:00:00Z"}`,
+	`{"execute_at":"2030-01-02T03:04:05Z","execute_at":null}`,
+	`{"blocked_by":[1,-2,0]}`, `{"blocked_by":[]}`, `{"blocked_by":null}`, `{"blocked_by":[null]}`,
+	`{"blocked_by":[1.5]}`, `{"blocked_by":1}`, `{"blocked_by":["1"]}`,
 	`{"blocked_by":[9223372036854775807,9223372036854775808]}`, `{"blocked_by":[1,2],"blocked_by":[3]}`,
-	`{"queues":["a","b"],"timeout":"1m30s"}`, `{"queues":[],"timeout":1}`, `{"queues":null}`, `{"queues":[null,"x"]}`, `{"queues":"a"}`, `{"queues":[1]}`,
-	`{"timeout":1.5}`, `{"timeout":"1"}`, `{"timeout":"0"}`, `{"timeout":null}`, `{"timeout":true}`, `{"timeout":"49.998713ms"}`, `{"timeout":"2µs"}`, `{"timeout":-5}`, `{"timeout":{}}`,
-	`{"timeout":9223372036854775808}`, `{"timeout":""}`, `{"id":1}`, `{"id":0}`, `{"id":4294967295}`, `{"id":4294967296}`, `{"id":-1}`, `{"id":"1"}`, `{"ID":7,"id":null}`, `{"id":1.0}`,
+	`{"queues":["a","b"],"timeout":"1m30s"}`, `{"queues":[],"timeout":1}`, `{"queues":null}`, `{"queues":[null,"x"]}`,
+	`{"queues":"a"}`, `{"queues":[1]}`,
+	`{"timeout":1.5}`, `{"timeout":"1"}`, `{"timeout":"0"}`, `{"timeout":null}`, `{"timeout":true}`,
+	`{"timeout":"49.998713ms"}`, `{"timeout":"2µs"}`, `{"timeout":-5}`, `{"timeout":{}}`,
+	`{"timeout":9223372036854775808}`, `{"timeout":""}`, `{"id":1}`, `{"id":0}`, `{"id":4294967295}`,
+	`{"id":4294967296}`, `{"id":-1}`, `{"id":"1"}`, `{"ID":7,"id":null}`, `{"id":1.0}`,
 	`{"":1}`, "{\"name\":\"\xff\"}", `{"ſ":1}`, `{"blocKed_by":[1]}`, `{"name":"\ud800"}`,
 }
 
@@ -208,17 +220,44 @@ func TestRenderForeignBodies(t *testing.T) {
 		job  job.Job
 		want string
 	}{
-		"none":         {job.Job{ID: 5, Queue: "q", Type: "t"}, `OK {"id":5,"queue":"q","name":"t"}`},
-		"trace":        {job.Job{ID: 5, Queue: "q", Type: "t", Trace: "00-x"}, `OK {"id":5,"queue":"q","name":"t","traceparent":"00-x"}`},
-		"no type":      {job.Job{ID: 5, Queue: "q", Fails: 3}, `OK {"id":5,"queue":"q","name":"job","failures":3}`},
-		"args":         {job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte(`[1,"a"]`), BodyKind: job.BodyArgs}, `OK {"id":5,"queue":"q","name":"t","payload":[1,"a"]}`},
-		"json lines":   {job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte("{\n\"a\": 1.50}"), BodyKind: job.BodyJSON}, `OK {"id":5,"queue":"q","name":"t","payload":{"a":1.50}}`},
-		"bytes json":   {job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte(`{"a": 1}`), BodyKind: job.BodyBytes}, `OK {"id":5,"queue":"q","name":"t","payload":{"a":1}}`},
-		"bytes":        {job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte("\x00\xff\n"), BodyKind: job.BodyBytes}, `OK {"id":5,"queue":"q","name":"t","payload":"AP8K"}`},
-		"bytes empty":  {job.Job{ID: 5, Queue: "q", Type: "t", BodyKind: job.BodyBytes}, `OK {"id":5,"queue":"q","name":"t","payload":""}`},
-		"json empty":   {job.Job{ID: 5, Queue: "q", Type: "t", BodyKind: job.BodyJSON}, `OK {"id":5,"queue":"q","name":"t","payload":""}`},
-		"msgpack":      {job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte("\x01"), BodyKind: job.BodyMsgpack}, `OK {"id":5,"queue":"q","name":"t","payload":"AQ=="}`},
-		"strange name": {job.Job{ID: 5, Queue: "q\n\"", Type: "é\xff"}, `OK {"id":5,"queue":"q\n\"","name":"é` + "\ufffd" + `"}`},
+		"none": {job.Job{ID: 5, Queue: "q", Type: "t"}, `OK {"id":5,"queue":"q","name":"t"}`},
+		"trace": {
+			job.Job{ID: 5, Queue: "q", Type: "t", Trace: "00-x"},
+			`OK {"id":5,"queue":"q","name":"t","traceparent":"00-x"}`,
+		},
+		"no type": {job.Job{ID: 5, Queue: "q", Fails: 3}, `OK {"id":5,"queue":"q","name":"job","failures":3}`},
+		"args": {
+			job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte(`[1,"a"]`), BodyKind: job.BodyArgs},
+			`OK {"id":5,"queue":"q","name":"t","payload":[1,"a"]}`,
+		},
+		"json lines": {
+			job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte("{\n\"a\": 1.50}"), BodyKind: job.BodyJSON},
+			`OK {"id":5,"queue":"q","name":"t","payload":{"a":1.50}}`,
+		},
+		"bytes json": {
+			job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte(`{"a": 1}`), BodyKind: job.BodyBytes},
+			`OK {"id":5,"queue":"q","name":"t","payload":{"a":1}}`,
+		},
+		"bytes": {
+			job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte("\x00\xff\n"), BodyKind: job.BodyBytes},
+			`OK {"id":5,"queue":"q","name":"t","payload":"AP8K"}`,
+		},
+		"bytes empty": {
+			job.Job{ID: 5, Queue: "q", Type: "t", BodyKind: job.BodyBytes},
+			`OK {"id":5,"queue":"q","name":"t","payload":""}`,
+		},
+		"json empty": {
+			job.Job{ID: 5, Queue: "q", Type: "t", BodyKind: job.BodyJSON},
+			`OK {"id":5,"queue":"q","name":"t","payload":""}`,
+		},
+		"msgpack": {
+			job.Job{ID: 5, Queue: "q", Type: "t", Body: []byte("\x01"), BodyKind: job.BodyMsgpack},
+			`OK {"id":5,"queue":"q","name":"t","payload":"AQ=="}`,
+		},
+		"strange name": {
+			job.Job{ID: 5, Queue: "q\n\"", Type: "é\xff"},
+			`OK {"id":5,"queue":"q\n\"","name":"é` + "\ufffd" + `"}`,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +315,10 @@ func BenchmarkPushParse(b *testing.B) {
 func BenchmarkFetchParseAndRender(b *testing.B) {
 	c := &conn{d: &Dialect{opts: Options{Options: dialect.Options{Namespace: "default"}, Heartbeat: DefaultHeartbeat}}}
 	line := []byte(`FETCH {"queues": ["urgent", "mail"], "timeout": "20s"}`)
-	j := &job.Job{ID: 12345, Queue: "mail", Type: "send-mail", Body: []byte(`{"to":"a@example.com","n":123456}`), BodyKind: job.BodyJSON, Origin: dialect.DoorMasenko, Flags: job.FlagNumbered}
+	j := &job.Job{
+		ID: 12345, Queue: "mail", Type: "send-mail", Body: []byte(`{"to":"a@example.com","n":123456}`),
+		BodyKind: job.BodyJSON, Origin: dialect.DoorMasenko, Flags: job.FlagNumbered,
+	}
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {

@@ -28,8 +28,11 @@ func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
 		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners,
 		Originals: originals(),
-		Decisive:  []string{"masenko.namespace", "masenko.heartbeat", "masenko.max_line", "masenko.max_payload", "masenko.max_atomic"},
-		Alike:     []string{"masenko.max_connections"},
+		Decisive: []string{
+			"masenko.namespace", "masenko.heartbeat", "masenko.max_line", "masenko.max_payload",
+			"masenko.max_atomic",
+		},
+		Alike: []string{"masenko.max_connections"},
 	}}
 }
 
@@ -50,10 +53,12 @@ func settingKeys() []config.Key {
 		common.Addr(12345, 12346),
 		common.Namespace(""),
 		config.DurationKey("masenko.heartbeat", "45s", time.Millisecond, 24*time.Hour,
-			"A client that sends nothing for this long is disconnected and its tasks fail. Also the longest FETCH timeout.",
+			"A client that sends nothing for this long is disconnected and its tasks fail. Also the "+
+				"longest FETCH timeout.",
 			func(c *config.Config) *time.Duration { return &settings(c).Heartbeat }),
 		config.AddressesKey("masenko.metrics_addr", config.AddressOff,
-			"Address of the HTTP side interface that serves Masenko's own Prometheus metrics. It has neither TLS nor authentication.",
+			"Address of the HTTP side interface that serves Masenko's own Prometheus metrics. It has neither TLS "+
+				"nor authentication.",
 			func(c *config.Config) *config.Addresses { return &settings(c).MetricsAddr }),
 		common.Connections(10000, config.PerNamespace),
 		config.SizeKey("masenko.max_line", "16MiB", 64<<10, 256<<20,

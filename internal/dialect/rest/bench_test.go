@@ -11,7 +11,8 @@ import (
 // call sends a request to the handler and returns its answer.
 func (f *fixture) call(b *testing.B, path, body string) string {
 	b.Helper()
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/api/v1/namespaces/ns/"+path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/api/v1/namespaces/ns/"+path,
+		strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	f.handler.ServeHTTP(w, r)

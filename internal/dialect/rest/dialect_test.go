@@ -32,20 +32,23 @@ type fixture struct {
 	handler http.Handler
 }
 
-func newFixture(t testing.TB) *fixture {
-	t.Helper()
+func newFixture(tb testing.TB) *fixture {
+	tb.Helper()
 	e, err := engine.Open(engine.Options{Store: memstore.New(), Durability: engine.DurabilityNone})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	d := New(Options{Engine: e})
-	f := &fixture{t: t, engine: e}
-	f.service, err = operator.New(operator.Options{Engine: e, DoorName: dialect.DoorName, SampleEvery: time.Hour, AddNames: d.AddNames})
+	f := &fixture{t: tb, engine: e}
+	f.service, err = operator.New(operator.Options{
+		Engine: e, DoorName: dialect.DoorName, SampleEvery: time.Hour,
+		AddNames: d.AddNames,
+	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	f.handler = httpapi.NewHandler(f.service, httpapi.HandlerOptions{Mounted: d.Handlers()})
-	t.Cleanup(f.close)
+	tb.Cleanup(f.close)
 	return f
 }
 
@@ -86,7 +89,8 @@ func (f *fixture) get(queue string, id job.ID) job.Job {
 }
 
 func (f *fixture) request(path, body string) *http.Request {
-	r := httptest.NewRequestWithContext(f.t.Context(), http.MethodPost, "/api/v1/namespaces/ns"+path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(f.t.Context(), http.MethodPost, "/api/v1/namespaces/ns"+path,
+		strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -132,8 +136,10 @@ func TestPush(t *testing.T) {
 	}
 	first := f.get("mails", out.Jobs[0].ID)
 	p := first.Policy
-	if first.Type != "Mail" || string(first.Body) != `{"to":"ann"}` || first.BodyKind != job.BodyJSON || first.Origin != dialect.DoorAdmin ||
-		first.Group != "g" || p.Priority != 5 || p.MaxFails != 4 || p.Lease != 90*time.Second || p.Exhaust != job.ExhaustDead {
+	if first.Type != "Mail" || string(first.Body) != `{"to":"ann"}` || first.BodyKind != job.BodyJSON ||
+		first.Origin != dialect.DoorAdmin ||
+		first.Group != "g" || p.Priority != 5 || p.MaxFails != 4 || p.Lease != 90*time.Second ||
+		p.Exhaust != job.ExhaustDead {
 		t.Errorf("%+v", first)
 	}
 }
@@ -197,7 +203,8 @@ func TestWorker(t *testing.T) {
 		testkit.Advance(t, 4*time.Minute)
 		id := f.push("b", job.Spec{Body: []byte(body), Policy: job.Policy{MaxFails: 9, Lapse: job.LapseFail}})
 		w := <-got
-		if len(w.Jobs) != 1 || w.Jobs[0].ID != id || w.Jobs[0].Queue != "b" || string(w.Jobs[0].Body.Base64) != body || w.Jobs[0].Body.Truncated {
+		if len(w.Jobs) != 1 || w.Jobs[0].ID != id || w.Jobs[0].Queue != "b" || string(w.Jobs[0].Body.Base64) != body ||
+			w.Jobs[0].Body.Truncated {
 			t.Fatalf("%d jobs", len(w.Jobs))
 		}
 		if left := w.Jobs[0].Lease.LeftSeconds; left == nil || *left != api.LeaseDefault.Seconds() {
@@ -210,7 +217,8 @@ func TestWorker(t *testing.T) {
 		}
 		testkit.Advance(t, 50*time.Second)
 		s := want[api.Settled](f, 200, path+"extend", named+`,"lease_seconds":120}`)
-		if until := time.Now().Add(2 * time.Minute); s.State != "running" || s.Until == nil || s.Until.Sub(until).Abs() > time.Millisecond {
+		if until := time.Now().Add(2 * time.Minute); s.State != "running" || s.Until == nil ||
+			s.Until.Sub(until).Abs() > time.Millisecond {
 			t.Errorf("extended: %+v, want until %s", s, until)
 		}
 		testkit.Advance(t, 110*time.Second)
@@ -220,10 +228,12 @@ func TestWorker(t *testing.T) {
 		want[api.Problem](f, 409, path+"ack", `{"queue":"b","holder":"1-2"}`)
 		s = want[api.Settled](f, 200, path+"fail", named+`,"type":"exit 1","message":"no","backtrace":["a","b"]}`)
 		j, err := f.engine.Get(job.ByID("ns", "b", id))
-		if err != nil || s.State != "ready" || j.Fails != 1 || j.Failures[0].Message != "no" || len(j.Failures[0].Backtrace) != 2 {
+		if err != nil || s.State != "ready" || j.Fails != 1 || j.Failures[0].Message != "no" ||
+			len(j.Failures[0].Backtrace) != 2 {
 			t.Errorf("failed: %+v, %+v, %v", s, j.Failures, err)
 		}
-		again := want[api.Work](f, 200, "/fetch", fmt.Sprintf(`{"queues":["b"],"holder":%q,"lease_seconds":5}`, w.Holder))
+		again := want[api.Work](f, 200, "/fetch",
+			fmt.Sprintf(`{"queues":["b"],"holder":%q,"lease_seconds":5}`, w.Holder))
 		if again.Holder != w.Holder || len(again.Jobs) != 1 || again.Jobs[0].Attempts != 2 {
 			t.Errorf("again: %+v", again.Holder)
 		}
@@ -254,7 +264,8 @@ func TestAckResult(t *testing.T) {
 	} {
 		id := f.push("q", job.Spec{Policy: job.Policy{Keep: true}})
 		w := want[api.Work](f, 200, "/fetch", `{"queues":["q"]}`)
-		s := want[api.Settled](f, 200, fmt.Sprintf("/jobs/%d/ack", id), fmt.Sprintf(`{"queue":"q","holder":%q,%s}`, w.Holder, c.given))
+		s := want[api.Settled](f, 200, fmt.Sprintf("/jobs/%d/ack", id),
+			fmt.Sprintf(`{"queue":"q","holder":%q,%s}`, w.Holder, c.given))
 		j, err := f.engine.Get(job.ByID("ns", "q", id))
 		if err != nil || s.State != "done" || string(j.Result) != c.want {
 			t.Errorf("%s: %+v, %q, %v", c.given, s, j.Result, err)
@@ -280,7 +291,10 @@ func TestWorkRefused(t *testing.T) {
 		{"/jobs/1/ack", `{"holder":"1-1"}`, "queue: it is missing"},
 		{"/jobs/1/ack", `{"queue":"q"}`, "holder"},
 		{"/jobs/1/fail", `{"queue":"q"}`, "holder"},
-		{"/jobs/1/fail", `{"queue":"q","holder":"1-1","message":"` + strings.Repeat("x", failTextMax+1) + `"}`, "at most"},
+		{
+			"/jobs/1/fail", `{"queue":"q","holder":"1-1","message":"` + strings.Repeat("x", failTextMax+1) + `"}`,
+			"at most",
+		},
 		{"/jobs/1/extend", `{"queue":"q","holder":"1-1","lease_seconds":0}`, "lease_seconds"},
 		{"/jobs/1/extend", `{"queue":"q","holder":"1-1","lease_seconds":-1}`, "lease_seconds"},
 		{"/jobs/1/extend", `{"queue":"q"}`, "holder"},
@@ -311,7 +325,8 @@ func TestNames(t *testing.T) {
 	}
 	known := make(map[job.Holder]string)
 	s.add(known)
-	if len(known) != namesMax || known[holder(0)] != "" || known[holder(1)] != "" || known[holder(2)] != "2" || known[holder(namesMax+1)] == "" {
+	if len(known) != namesMax || known[holder(0)] != "" || known[holder(1)] != "" || known[holder(2)] != "2" ||
+		known[holder(namesMax+1)] == "" {
 		t.Errorf("%d names", len(known))
 	}
 }

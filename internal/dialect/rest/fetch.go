@@ -27,7 +27,10 @@ func (d *Dialect) fetchJobs(c *api.Call) error {
 	if err := c.Decode(&in); err != nil {
 		return err
 	}
-	o := api.FetchOptions{Namespace: c.Name("namespace"), Queues: in.Queues, Max: in.Max, Holder: in.Holder, Worker: in.Worker}
+	o := api.FetchOptions{
+		Namespace: c.Name("namespace"), Queues: in.Queues, Max: in.Max, Holder: in.Holder,
+		Worker: in.Worker,
+	}
 	var err error
 	if o.Wait, err = api.Seconds("wait_seconds", in.Wait); err != nil {
 		return err

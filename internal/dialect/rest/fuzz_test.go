@@ -24,7 +24,10 @@ func FuzzCalls(f *testing.F) {
 	} {
 		f.Add(uint8(i), body)
 	}
-	for _, body := range []string{"", "{", "null", `{"jobs":null}`, `{"jobs":[null]}`, `{"jobs":[{"retry":-1}]}`, "\xff"} {
+	for _, body := range []string{
+		"", "{", "null", `{"jobs":null}`, `{"jobs":[null]}`,
+		`{"jobs":[{"retry":-1}]}`, "\xff",
+	} {
 		f.Add(uint8(0), body)
 	}
 	x := newFixture(f)
@@ -35,7 +38,8 @@ func FuzzCalls(f *testing.F) {
 		if path == "fetch" {
 			cancel() // or it would wait
 		}
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/namespaces/ns/"+path, strings.NewReader(body))
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/namespaces/ns/"+path,
+			strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		x.handler.ServeHTTP(w, r)
@@ -44,7 +48,8 @@ func FuzzCalls(f *testing.F) {
 		}
 		if path == calls[0] && w.Code == http.StatusOK {
 			var out api.PushResult
-			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || len(out.Jobs) != out.Pushed+out.Existed+out.Refused {
+			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil ||
+				len(out.Jobs) != out.Pushed+out.Existed+out.Refused {
 				t.Fatalf("%q: %s, %v", body, w.Body, err)
 			}
 		}

@@ -59,7 +59,8 @@ func (p *iprotoWire) logIn(c *proc.Conn, answer []byte) {
 		p.user = string(name)
 		p.ok(c)
 	case auth.Limited:
-		p.fail(c, iproto.CodeCredentials, "Too many incorrect passwords supplied from this address, try again in a few seconds")
+		p.fail(c, iproto.CodeCredentials, "Too many incorrect passwords supplied from this address, try "+
+			"again in a few seconds")
 	case auth.Wrong:
 		// The same words for an unknown user: strangers need not know who exists.
 		p.fail(c, iproto.CodeCredentials, "Incorrect password supplied for user '"+string(name)+"'")

@@ -50,7 +50,8 @@ func serveBench(b *testing.B) *tarantooltest.Client {
 
 // BenchmarkPipelinedPut measures puts of both sets of procedures, 64 in one write, client and engine included.
 func BenchmarkPipelinedPut(b *testing.B) {
-	data := msgp.AppendString(nil, "a hundred bytes or so are what most tasks carry, and so does this one, to be like them in that")
+	data := msgp.AppendString(nil, "a hundred bytes or so are what most tasks carry, and so does this one, to be "+
+		"like them in that")
 	legacy := append(tarantooltest.MustEncode(`0, "t", 0, 60, 10, 5`), data...)
 	b.Run("queue", func(b *testing.B) { benchmarkPut(b, "queue.tube.t:put", data) })
 	b.Run("legacy", func(b *testing.B) { benchmarkPut(b, "queue.put", legacy) })

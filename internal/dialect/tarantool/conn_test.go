@@ -252,7 +252,8 @@ func testGarbage(t *testing.T, proved bool, want int) {
 			if err != nil {
 				break
 			}
-			if refused := p.Err(); refused == nil || !strings.HasPrefix(refused.Error(), "20: Invalid MsgPack - packet ") {
+			if refused := p.Err(); refused == nil ||
+				!strings.HasPrefix(refused.Error(), "20: Invalid MsgPack - packet ") {
 				t.Fatalf("%+v", p)
 			}
 			n++
@@ -276,7 +277,8 @@ func TestKickMany(t *testing.T) {
 			if _, err := v.Receive(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := v.Queue(tarantooltest.TypeCall, "queue.tube.t:bury", msgp.AppendUint64(nil, uint64(i))); err != nil {
+			if _, err := v.Queue(tarantooltest.TypeCall, "queue.tube.t:bury",
+				msgp.AppendUint64(nil, uint64(i))); err != nil {
 				t.Fatal(err)
 			}
 		}

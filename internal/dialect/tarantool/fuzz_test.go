@@ -22,7 +22,8 @@ func FuzzPacket(f *testing.F) {
 		{tarantooltest.Packet(tarantooltest.TypePing, 1, nil)},
 		{
 			fuzzCall(tarantooltest.TypeCall, "queue.create_tube", `"t", "utubettl", {"ttl": 5, "if_not_exists": true}`),
-			fuzzCall(tarantooltest.TypeCall, "queue.tube.t:put", `{"a": [1, nil]}, {"utube": "x", "delay": 0.5, "pri": 3}`),
+			fuzzCall(tarantooltest.TypeCall, "queue.tube.t:put",
+				`{"a": [1, nil]}, {"utube": "x", "delay": 0.5, "pri": 3}`),
 			fuzzCall(tarantooltest.TypeCall16, "queue.tube.t:take", ``),
 			fuzzCall(tarantooltest.TypeCall, "queue.tube.t:ack", `0`),
 		},
@@ -36,8 +37,10 @@ func FuzzPacket(f *testing.F) {
 			fuzzCall(tarantooltest.TypeCall16, "queue.take", `0, "t", 1`),
 			fuzzCall(tarantooltest.TypeCall, "queue.statistics", ``),
 		},
-		{tarantooltest.Packet(tarantooltest.TypeEval, 1, tarantooltest.MustEncode(`{39: "return queue.tube.t:take(0)", 33: []}`))},
-		{tarantooltest.Packet(tarantooltest.TypeAuth, 1, tarantooltest.MustEncode(`{35: "bob", 33: ["chap-sha1", "01234567890123456789"]}`))},
+		{tarantooltest.Packet(tarantooltest.TypeEval, 1,
+			tarantooltest.MustEncode(`{39: "return queue.tube.t:take(0)", 33: []}`))},
+		{tarantooltest.Packet(tarantooltest.TypeAuth, 1,
+			tarantooltest.MustEncode(`{35: "bob", 33: ["chap-sha1", "01234567890123456789"]}`))},
 		{tarantooltest.Packet(tarantooltest.TypeWatch, 1, tarantooltest.MustEncode(`{87: "box.shutdown"}`))},
 		{tarantooltest.Packet(tarantooltest.TypeSelect, 1, tarantooltest.MustEncode(`{16: 281}`))},
 		{[]byte("\xa5hello"), []byte("\xcf\xff\xff\xff\xff\xff\xff\xff\xff"), bytes.Repeat([]byte{0x91}, 300)},
@@ -54,7 +57,10 @@ func FuzzPacket(f *testing.F) {
 		}
 	})
 	l := testkit.Listen(1 << 20)
-	d := New(Options{Options: dialect.Options{Engine: e}, MaxPacket: 1 << 16, Users: map[string]string{"bob": "secret"}})
+	d := New(Options{
+		Options: dialect.Options{Engine: e}, MaxPacket: 1 << 16,
+		Users: map[string]string{"bob": "secret"},
+	})
 	served, ctx := make(chan error, 1), f.Context()
 	go func() { served <- d.Serve(ctx, l) }()
 	f.Cleanup(func() {

@@ -89,7 +89,8 @@ func (p *iprotoWire) Packet(c *proc.Conn, packet []byte) {
 		asked.do = (*iprotoWire).unknown
 	}
 	asked.do(p, c)
-	if asked.command != commandCall && asked.command != commandEval || p.failed { // else there is a call, which counts itself
+	// else there is a call, which counts itself
+	if asked.command != commandCall && asked.command != commandEval || p.failed {
 		c.Count(asked.command, !p.failed)
 	}
 }

@@ -123,7 +123,8 @@ func TestLegacyForeignJobs(t *testing.T) {
 		// A job with a number is found by it; without a life and a lease it shows none.
 		text := numbered(b.push(job.Spec{Queue: "n", Numbered: true, Policy: job.Policy{Priority: 3}}))
 		const start = 946684800000000
-		b.call(c, "queue.meta", `0, "`+text+`"`, fmt.Sprintf(`[["%s", "n", "ready", 0, "127", "130", 0, %d, 0, 0, 0, 0, %d]]`, text, start, start))
+		b.call(c, "queue.meta", `0, "`+text+`"`,
+			fmt.Sprintf(`[["%s", "n", "ready", 0, "127", "130", 0, %d, 0, 0, 0, 0, %d]]`, text, start, start))
 		b.call(c, "queue.take", `0, "n"`, `[["`+text+`", "n", "taken"]]`)
 		testkit.Advance(t, 1000*time.Hour)
 		b.call(c, "queue.touch", `0, "`+text+`"`, `[["`+text+`", "n", "taken"]]`)
@@ -139,7 +140,10 @@ func TestLegacyForeignJobs(t *testing.T) {
 		// A lease of another door that anybody may settle is still somebody else's.
 		held := id(4, b.push(job.Spec{Queue: "h"}))
 		caller := b.Engine.NewCaller()
-		caller.Do(t.Context(), &job.Fetch{Namespace: "default", Queues: []string{"h"}, Max: 1, Holder: b.Engine.NewHolder(), DefaultLease: time.Hour})
+		caller.Do(t.Context(), &job.Fetch{
+			Namespace: "default", Queues: []string{"h"}, Max: 1,
+			Holder: b.Engine.NewHolder(), DefaultLease: time.Hour,
+		})
 		b.call(c, "queue.ack", `0, "`+held+`"`, "error 32: Only consumer that took the task can it ack")
 		b.call(c, "queue.delete", `0, "`+held+`"`, `[["`+held+`", "h", "taken"]]`)
 
@@ -256,7 +260,8 @@ func TestLegacyConsumer(t *testing.T) {
 		id := string(rows[0][0])
 		b.call(a, "queue.take", `0, "t"`, `[["`+id+`", "t", "taken"]]`)
 		meta, err := c.Call("queue.meta", `0, "`+id+`"`)
-		if fields := strings.Split(strings.Trim(meta, "[]"), ", "); err != nil || len(fields) != 13 || fields[6] != strings.Trim(number, "[]") {
+		if fields := strings.Split(strings.Trim(meta, "[]"), ", "); err != nil || len(fields) != 13 ||
+			fields[6] != strings.Trim(number, "[]") {
 			t.Errorf("connection %s, meta %s, %v", number, meta, err)
 		}
 
@@ -272,7 +277,10 @@ func TestLegacyConsumer(t *testing.T) {
 			}
 		}
 		const start = 946684800000000
-		for i, want := range map[int]uint64{3: start + 60e6, 7: start, 8: 25 * 24 * 3600e6, 9: 60e6, 10: 0, 11: 1, 12: start} {
+		for i, want := range map[int]uint64{
+			3: start + 60e6, 7: start, 8: 25 * 24 * 3600e6, 9: 60e6, 10: 0,
+			11: 1, 12: start,
+		} {
 			if n, err := row.Number(i); err != nil || n != want || len(row[i]) != 8 {
 				t.Errorf("field %d is %d in %d bytes, %v, want %d", i+1, n, len(row[i]), err, want)
 			}

@@ -250,7 +250,8 @@ func TestJoiningLeavesTheOldSession(t *testing.T) {
 			if err != nil || p.Err() != nil {
 				t.Fatal(err, p.Err())
 			}
-			if text, _ := tarantooltest.Format(p.Data()); p.Sync == waiting && text != "[]" || p.Sync == joining && text != "["+other+"]" {
+			if text, _ := tarantooltest.Format(p.Data()); p.Sync == waiting && text != "[]" || p.Sync == joining &&
+				text != "["+other+"]" {
 				t.Errorf("#%d: %s", p.Sync, text)
 			}
 		}

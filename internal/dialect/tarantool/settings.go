@@ -26,7 +26,10 @@ func Spec() dialect.Spec {
 	return dialect.Spec{New: serve, Spec: config.Spec{
 		Name: name, Settings: func() any { return new(Settings) }, Keys: settingKeys(), Listeners: listeners,
 		Decisive: []string{"tarantool.namespace", "tarantool.auth", "tarantool.session_ttr", "tarantool.max_packet"},
-		Alike:    []string{"tarantool.max_connections", "tarantool.max_in_flight", "tarantool.max_waiting", "tarantool.users"},
+		Alike: []string{
+			"tarantool.max_connections", "tarantool.max_in_flight", "tarantool.max_waiting",
+			"tarantool.users",
+		},
 	}}
 }
 
@@ -36,7 +39,8 @@ func serve(h *dialect.Host) (dialect.Service, error) {
 	o := s.Options
 	o.RequireLogin = s.Auth == authLogin
 	if o.RequireLogin && len(o.Users) == 0 {
-		return dialect.Service{}, errors.New("tarantool.auth is login, but tarantool.users is empty: nobody could log in")
+		return dialect.Service{}, errors.New("tarantool.auth is login, but tarantool.users is empty: " +
+			"nobody could log in")
 	}
 	o.Options, o.Throttle = h.Common(&s.Protocol), h.Logins
 	d := New(o)
@@ -64,7 +68,8 @@ func settingKeys() []config.Key {
 		func(c *config.Config) *map[string]string { return &settings(c).Users })...)
 	keys = append(keys,
 		config.DurationKey("tarantool.session_ttr", "0s", 0, 24*time.Hour,
-			"How long the tasks of a queue session stay taken after its last connection has ended, until a client sets it with queue.cfg.",
+			"How long the tasks of a queue session stay taken after its last connection has ended, until a client "+
+				"sets it with queue.cfg.",
 			func(c *config.Config) *time.Duration { return &settings(c).SessionTTR }),
 		common.Connections(20000, ", per namespace and protocol"),
 		config.SizeKey("tarantool.max_packet", "64MiB", 64<<10, 1<<30,
@@ -74,13 +79,15 @@ func settingKeys() []config.Key {
 			"Requests of one connection in progress at a time; the next ones are read when these are answered.",
 			func(c *config.Config) *int { return &settings(c).MaxInFlight }),
 		config.IntKey("tarantool.max_waiting", 10000, 1, 1<<24,
-			"Calls of one connection that wait for a task or for room at a time, besides those in work; more are refused. server.max_waiting bounds those of all connections.",
+			"Calls of one connection that wait for a task or for room at a time, besides those in work; more are "+
+				"refused. server.max_waiting bounds those of all connections.",
 			func(c *config.Config) *int { return &settings(c).MaxWaiting }),
 		common.WriteTimeout("replies"),
 	)
 	keys = append(keys, common.TLS()...)
 	keys = append(keys, config.AddressesKey("tarantool15.addr", config.AddressOff,
-		"Address for clients of Tarantool 1.5, which speak another protocol; the port was 33013. It has neither TLS nor authentication.",
+		"Address for clients of Tarantool 1.5, which speak another protocol; the port was 33013. It has neither TLS "+
+			"nor authentication.",
 		func(c *config.Config) *config.Addresses { return &settings(c).Addr15 }))
 	return keys
 }

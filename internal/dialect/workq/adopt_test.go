@@ -34,7 +34,8 @@ func TestAdopt(t *testing.T) {
 		), 1<<40, 5*time.Second, 3, 2, now+1e10
 		j, lost := adopttest.Take(t, e, d, &c.a)
 		ttl, maxFails, _ := readExtra(j.Extra)
-		if lost != "" || j.Key != strings.ToLower(c.a.Key) || j.State != c.want || j.Attempts != c.a.Attempts || string(j.Result) != string(c.a.Result) || string(j.Body) != "body" || ttl != 1<<40 || maxFails != 2 ||
+		if lost != "" || j.Key != strings.ToLower(c.a.Key) || j.State != c.want || j.Attempts != c.a.Attempts ||
+			string(j.Result) != string(c.a.Result) || string(j.Body) != "body" || ttl != 1<<40 || maxFails != 2 ||
 			j.Policy.Lease != 5*time.Second || j.Policy.MaxAttempts != 3 ||
 			j.Policy.ExpireAt != now+1e10 ||
 			!j.Policy.Keep {
@@ -56,8 +57,14 @@ func TestAdoptRefused(t *testing.T) {
 		{Arrival: dialect.Arrival{Key: "x", Queue: "q", State: "ready", TTL: 1}, Want: "no UUID"},
 		{Arrival: dialect.Arrival{Key: key, Queue: "a b", State: "ready", TTL: 1}, Want: "no name"},
 		{Arrival: dialect.Arrival{Key: key, Queue: "q", State: "ready"}, Want: "pushed by run"},
-		{Arrival: dialect.Arrival{Key: key, Queue: "q", State: "ready", TTL: 1, Body: make([]byte, 11)}, Want: "more than"},
-		{Arrival: dialect.Arrival{Key: key, Queue: "q", State: "ready", TTL: 1, Priority: 1 << 40}, Want: "out of range"},
+		{
+			Arrival: dialect.Arrival{Key: key, Queue: "q", State: "ready", TTL: 1, Body: make([]byte, 11)},
+			Want:    "more than",
+		},
+		{
+			Arrival: dialect.Arrival{Key: key, Queue: "q", State: "ready", TTL: 1, Priority: 1 << 40},
+			Want:    "out of range",
+		},
 		{Arrival: dialect.Arrival{Key: key, Queue: "q", State: "blocked", TTL: 1}, Want: "no job can arrive in"},
 	})
 }

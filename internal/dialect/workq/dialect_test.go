@@ -115,7 +115,8 @@ func TestLargeBlocks(t *testing.T) {
 			t.Fatalf("result of %d bytes, %v", len(r.Bytes), err)
 		}
 		items, err := c.Inspect("job " + j.ID)
-		if err != nil || items[0].Keys["payload"] != string(block) || items[0].Keys["payload-size"] != "1048576" || len(items[0].Keys) != 12 {
+		if err != nil || items[0].Keys["payload"] != string(block) || items[0].Keys["payload-size"] != "1048576" ||
+			len(items[0].Keys) != 12 {
 			t.Fatalf("inspect: %d keys, %v", len(items[0].Keys), err)
 		}
 		if after, _ := conn.Received(); after-before != 4 {
@@ -142,99 +143,117 @@ func TestLargeBlocks(t *testing.T) {
 // TestForeignJobs shows and settles jobs that came through other doors.
 func TestForeignJobs(t *testing.T) {
 	t.Parallel()
-	inBubble(t, workq.Options{DefaultTTR: 10 * time.Second}, func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
-		t.Helper()
-		caller := s.Engine.NewCaller()
-		push := func(spec job.Spec) job.ID {
+	inBubble(t, workq.Options{DefaultTTR: 10 * time.Second},
+		func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
 			t.Helper()
-			spec.Namespace, spec.Origin = "default", dialect.DoorAdmin
-			res := caller.Do(t.Context(), &job.Push{Spec: spec})
-			if res[0].Err != nil {
-				t.Fatal(res[0].Err)
+			caller := s.Engine.NewCaller()
+			push := func(spec job.Spec) job.ID {
+				t.Helper()
+				spec.Namespace, spec.Origin = "default", dialect.DoorAdmin
+				res := caller.Do(t.Context(), &job.Push{Spec: spec})
+				if res[0].Err != nil {
+					t.Fatal(res[0].Err)
+				}
+				return res[0].ID
 			}
-			return res[0].ID
-		}
-		const uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c4"
-		numbered := push(job.Spec{Queue: "q", Body: []byte(`[1]`), BodyKind: job.BodyArgs, TTL: time.Hour, Policy: job.Policy{MaxFails: 7, Priority: 1}})
-		keyed := push(job.Spec{Queue: "q", Key: uuid, BodyKind: job.BodyNone, Policy: job.Policy{Lease: 1500 * time.Microsecond}})
-		upper := push(job.Spec{Queue: "q", Key: strings.ToUpper(uuid)})
-		odd := push(job.Spec{Queue: "odd\r\nname", Body: []byte("x"), BodyKind: job.BodyBytes})
-		c := workqtest.New(dial(t, l))
+			const uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c4"
+			numbered := push(job.Spec{
+				Queue: "q", Body: []byte(`[1]`), BodyKind: job.BodyArgs, TTL: time.Hour,
+				Policy: job.Policy{MaxFails: 7, Priority: 1},
+			})
+			keyed := push(job.Spec{
+				Queue: "q", Key: uuid, BodyKind: job.BodyNone,
+				Policy: job.Policy{Lease: 1500 * time.Microsecond},
+			})
+			upper := push(job.Spec{Queue: "q", Key: strings.ToUpper(uuid)})
+			odd := push(job.Spec{Queue: "odd\r\nname", Body: []byte("x"), BodyKind: job.BodyBytes})
+			c := workqtest.New(dial(t, l))
 
-		items, err := c.Inspect("jobs q 0 10")
-		must(t, err)
-		var shown []string
-		for _, item := range items {
-			shown = append(shown, item.Label)
-		}
-		want := []string{dialect.UUIDOf(1, numbered).String(), uuid, dialect.UUIDOf(1, upper).String()}
-		if strings.Join(shown, " ") != strings.Join(want, " ") {
-			t.Errorf("shown as %q, want %q", shown, want)
-		}
-		for key, value := range map[string]string{"ttr": "0", "ttl": "3600000", "max-fails": "7", "payload": "[1]", "state": "0", "priority": "1"} {
-			if items[0].Keys[key] != value {
-				t.Errorf("%s is %q, want %q", key, items[0].Keys[key], value)
+			items, err := c.Inspect("jobs q 0 10")
+			must(t, err)
+			var shown []string
+			for _, item := range items {
+				shown = append(shown, item.Label)
 			}
-		}
-		if queues, err := c.Inspect("queues 0 10"); err != nil || len(queues) != 1 || queues[0].Label != "q" {
-			t.Errorf("queues %v, %v", queues, err)
-		}
-		if items, err := c.Inspect("job " + dialect.UUIDOf(2, odd).String()); err != nil || items[0].Keys["name"] != "odd__name" {
-			t.Errorf("job of an odd queue: %v, %v", items, err)
-		}
+			want := []string{dialect.UUIDOf(1, numbered).String(), uuid, dialect.UUIDOf(1, upper).String()}
+			if strings.Join(shown, " ") != strings.Join(want, " ") {
+				t.Errorf("shown as %q, want %q", shown, want)
+			}
+			for key, value := range map[string]string{
+				"ttr": "0", "ttl": "3600000", "max-fails": "7", "payload": "[1]",
+				"state": "0", "priority": "1",
+			} {
+				if items[0].Keys[key] != value {
+					t.Errorf("%s is %q, want %q", key, items[0].Keys[key], value)
+				}
+			}
+			if queues, err := c.Inspect("queues 0 10"); err != nil || len(queues) != 1 || queues[0].Label != "q" {
+				t.Errorf("queues %v, %v", queues, err)
+			}
+			if items, err := c.Inspect("job " + dialect.UUIDOf(2, odd).String()); err != nil ||
+				items[0].Keys["name"] != "odd__name" {
+				t.Errorf("job of an odd queue: %v, %v", items, err)
+			}
 
-		// A lease without a length of its own gets one that ends.
-		got, err := c.Lease(0, "q")
-		if err != nil || got.ID != want[0] || got.TTR != 10*time.Second || string(got.Payload) != `[1]` {
-			t.Fatalf("leased %+v, %v", got, err)
-		}
-		testkit.Advance(t, 10*time.Second)
-		again, err := c.Lease(0, "q")
-		if err != nil || again.ID != got.ID {
-			t.Fatalf("leased %+v, %v", again, err)
-		}
-		must(t, c.Complete(got.ID, []byte("ok")))
-		if err := c.Complete(got.ID, nil); !errors.Is(err, workqtest.ErrNotFound) {
-			t.Errorf("second completion: %v", err)
-		}
-		if got, err = c.Lease(0, "q"); err != nil || got.ID != uuid || got.TTR != 2*time.Millisecond || len(got.Payload) != 0 {
-			t.Fatalf("leased %+v, %v", got, err)
-		}
-		must(t, c.Delete(uuid))
-		if _, err := s.Engine.Get(job.ByID("default", "", keyed)); err == nil {
-			t.Error("the deleted job is there")
-		}
+			// A lease without a length of its own gets one that ends.
+			got, err := c.Lease(0, "q")
+			if err != nil || got.ID != want[0] || got.TTR != 10*time.Second || string(got.Payload) != `[1]` {
+				t.Fatalf("leased %+v, %v", got, err)
+			}
+			testkit.Advance(t, 10*time.Second)
+			again, err := c.Lease(0, "q")
+			if err != nil || again.ID != got.ID {
+				t.Fatalf("leased %+v, %v", again, err)
+			}
+			must(t, c.Complete(got.ID, []byte("ok")))
+			if err := c.Complete(got.ID, nil); !errors.Is(err, workqtest.ErrNotFound) {
+				t.Errorf("second completion: %v", err)
+			}
+			if got, err = c.Lease(0, "q"); err != nil || got.ID != uuid || got.TTR != 2*time.Millisecond ||
+				len(got.Payload) != 0 {
+				t.Fatalf("leased %+v, %v", got, err)
+			}
+			must(t, c.Delete(uuid))
+			if _, err := s.Engine.Get(job.ByID("default", "", keyed)); err == nil {
+				t.Error("the deleted job is there")
+			}
 
-		// A job in the hands of a connection of another protocol is that one's.
-		holder := s.Engine.NewHolder()
-		res := caller.Do(t.Context(), &job.Fetch{Namespace: "default", Queues: []string{"q"}, Max: 1, Holder: holder, Exclusive: true, OnEnd: job.EndRelease})
-		if res[0].Err != nil || res[0].Jobs[0].ID != upper {
-			t.Fatalf("fetched %+v", res[0])
-		}
-		if err := c.Complete(want[2], nil); err == nil || err.Error() != "SERVER-ERROR Job is held by a worker of another protocol" {
-			t.Errorf("completion of a held job: %v", err)
-		}
-		must(t, c.Delete(want[2]))
-	})
+			// A job in the hands of a connection of another protocol is that one's.
+			holder := s.Engine.NewHolder()
+			res := caller.Do(t.Context(), &job.Fetch{
+				Namespace: "default", Queues: []string{"q"},
+				Max: 1, Holder: holder,
+				Exclusive: true, OnEnd: job.EndRelease,
+			})
+			if res[0].Err != nil || res[0].Jobs[0].ID != upper {
+				t.Fatalf("fetched %+v", res[0])
+			}
+			if err := c.Complete(want[2], nil); err == nil ||
+				err.Error() != "SERVER-ERROR Job is held by a worker of another protocol" {
+				t.Errorf("completion of a held job: %v", err)
+			}
+			must(t, c.Delete(want[2]))
+		})
 }
 
 // TestNamespaces keeps listeners of different namespaces apart.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
-	inBubble(t, workq.Options{Options: dialect.Options{Namespace: "one"}}, func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
-		t.Helper()
-		other := s.Serve(workq.New(workq.Options{Options: dialect.Options{Engine: s.Engine, Namespace: "two"}}), 0)
-		a, b := workqtest.New(dial(t, l)), workqtest.New(dial(t, other))
-		j := newJob("q", "x")
-		must(t, a.Add(j))
-		if _, err := b.Inspect("job " + j.ID); !errors.Is(err, workqtest.ErrNotFound) {
-			t.Errorf("seen through the other namespace: %v", err)
-		}
-		must(t, b.Add(j))
-		if items, err := a.Inspect("queue q"); err != nil || items[0].Keys["ready-len"] != "1" {
-			t.Errorf("queue: %v, %v", items, err)
-		}
-	})
+	inBubble(t, workq.Options{Options: dialect.Options{Namespace: "one"}},
+		func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
+			t.Helper()
+			other := s.Serve(workq.New(workq.Options{Options: dialect.Options{Engine: s.Engine, Namespace: "two"}}), 0)
+			a, b := workqtest.New(dial(t, l)), workqtest.New(dial(t, other))
+			j := newJob("q", "x")
+			must(t, a.Add(j))
+			if _, err := b.Inspect("job " + j.ID); !errors.Is(err, workqtest.ErrNotFound) {
+				t.Errorf("seen through the other namespace: %v", err)
+			}
+			must(t, b.Add(j))
+			if items, err := a.Inspect("queue q"); err != nil || items[0].Keys["ready-len"] != "1" {
+				t.Errorf("queue: %v, %v", items, err)
+			}
+		})
 }
 
 // TestUniformChoice leases from several names that all have jobs. The engine's
@@ -493,11 +512,13 @@ func TestHalfClosed(t *testing.T) {
 		t.Helper()
 		c := dial(t, l)
 		id := workqtest.NewID()
-		_, err := fmt.Fprintf(c, "add %s q 1000 60000 4\r\nping\r\nlease q 0\r\nresult %s 0\r\ninspect queue q\r\n", id, id)
+		_, err := fmt.Fprintf(c, "add %s q 1000 60000 4\r\nping\r\nlease q 0\r\nresult %s 0\r\ninspect queue q\r\n", id,
+			id)
 		must(t, err)
 		must(t, c.CloseWrite())
 		got, err := io.ReadAll(c)
-		want := "+OK\r\n+OK 1\r\n" + id + " q 1000 4\r\nping\r\n-TIMEOUT\r\n+OK 1\r\nq 2\r\nready-len 0\r\nscheduled-len 0\r\n"
+		want := "+OK\r\n+OK 1\r\n" + id + " q 1000 4\r\nping\r\n-TIMEOUT\r\n+OK 1\r\nq 2\r\nready-len " +
+			"0\r\nscheduled-len 0\r\n"
 		if err != nil || string(got) != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}

@@ -110,7 +110,8 @@ func naiveBlock(verb string, args []string, flags map[string]string) string {
 		{!settles && (naiveZero(args[0]) || naivePlace.MatchString(args[0])), textID},
 		{!settles && !naiveName.MatchString(args[1]), textName},
 		{!settles && over(args[min(2, len(args)-1)], 1, ttrMax), textTTR},
-		{!settles && verb != "run" && args[min(3, len(args)-1)] != "" && strings.Trim(args[min(3, len(args)-1)], "0") == "", textTTL},
+		{!settles && verb != "run" && args[min(3, len(args)-1)] != "" &&
+			strings.Trim(args[min(3, len(args)-1)], "0") == "", textTTL},
 	}
 	for _, c := range checks {
 		if c.wrong {
@@ -174,21 +175,35 @@ func naiveLine(verb string, args []string, flags int) string {
 }
 
 var lineSeeds = []string{
-	"", " ", "add", " add", "ADD", "inspect", "inspect server", "inspect queues 0 100", "inspect queue q", "inspect jobs q 0 1",
-	"inspect scheduled-jobs q 4294967295 100", "inspect job 6ba7b810-9dad-11d1-80b4-00c04fd430c4", "inspect what", "inspect jobs q 4294967296 1", "inspect jobs q 0 101",
+	"", " ", "add", " add", "ADD", "inspect", "inspect server", "inspect queues 0 100", "inspect queue q",
+	"inspect jobs q 0 1",
+	"inspect scheduled-jobs q 4294967295 100", "inspect job 6ba7b810-9dad-11d1-80b4-00c04fd430c4", "inspect what",
+	"inspect jobs q 4294967296 1", "inspect jobs q 0 101",
 	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4 -priority=10 -max-attempts=3 -max-fails=1",
-	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4 -priority=10 -max-attempts=3 -max-fails=1 -group=g -traceparent=00-x",
-	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4 -priority=10 -group=g -traceparent=a -traceparent=b -x=y -z=y",
+	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4 -priority=10 -max-attempts=3 -max-fails=1 -group=g " +
+		"-traceparent=00-x",
+	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4 -priority=10 -group=g -traceparent=a " +
+		"-traceparent=b -x=y -z=y",
 	"add {6BA7B810-9dad-11d1-80b4-00c04fd430c4}  ping 1 18446744073709551615 +4 -priority=-2147483648",
 	"add urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c4 p.i_n-g 86400000 18446744073709551616 1048576",
-	"add -a=b=c 00000000-0000-0000-0000-000000000000 ping 0 0 1048577", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 0 -0", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 1 -1",
-	"add 6d696c6c-0000-8000-8100-000000000001 ping 1 1 1", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 1 1 -a=1 -b=1 -c=1 -d=1", "add x x x x 1 -a=1 -b=1 -c=1 -d=1 -e=1 -d=1",
-	"schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46Z 4", "schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46.5Z 4",
-	"schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46+01:00 4", "schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 00 2016-06-14T06:46:46Z 4 -max-fails=256",
-	"run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4", "run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 p!ng 86400001 86400001 4 -priority=+1", "run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 0 4 -a=1 -b=2",
-	"result 6ba7b810-9dad-11d1-80b4-00c04fd430c4 60000", "result x -1", "lease ping1 ping2 ping3 60000", "lease 0", "lease a 86400001", "lease a\x00 0", "lease a 0 -x=1", "lease  a   0  ",
-	"complete 6ba7b810-9dad-11d1-80b4-00c04fd430c4 4", "complete 6ba7b810-9dad-11d1-80b4-00c04fd430c4 4 -a=1", "fail 6ba7b810-9dad-11d1-80b4-00c04fd430c4 4x", "fail x 1", "delete 6ba7b810-9dad-11d1-80b4-00c04fd430c4",
-	"delete 00000000-0000-0000-0000-000000000000", "-a=1", "-=1", "-a=1 -a=2", "add -priority", "what -x=", "delete -1", "\r", "add\t1",
+	"add -a=b=c 00000000-0000-0000-0000-000000000000 ping 0 0 1048577",
+	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 0 -0", "add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 1 -1",
+	"add 6d696c6c-0000-8000-8100-000000000001 ping 1 1 1",
+	"add 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 1 1 -a=1 -b=1 -c=1 -d=1",
+	"add x x x x 1 -a=1 -b=1 -c=1 -d=1 -e=1 -d=1",
+	"schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46Z 4",
+	"schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46.5Z 4",
+	"schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 2000 2016-06-14T06:46:46+01:00 4",
+	"schedule 6ba7b810-9dad-11d1-80b4-00c04fd430c7 ping 1000 00 2016-06-14T06:46:46Z 4 -max-fails=256",
+	"run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1000 60000 4",
+	"run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 p!ng 86400001 86400001 4 -priority=+1",
+	"run 6ba7b810-9dad-11d1-80b4-00c04fd430c4 ping 1 0 4 -a=1 -b=2",
+	"result 6ba7b810-9dad-11d1-80b4-00c04fd430c4 60000", "result x -1", "lease ping1 ping2 ping3 60000", "lease 0",
+	"lease a 86400001", "lease a\x00 0", "lease a 0 -x=1", "lease  a   0  ",
+	"complete 6ba7b810-9dad-11d1-80b4-00c04fd430c4 4", "complete 6ba7b810-9dad-11d1-80b4-00c04fd430c4 4 -a=1",
+	"fail 6ba7b810-9dad-11d1-80b4-00c04fd430c4 4x", "fail x 1", "delete 6ba7b810-9dad-11d1-80b4-00c04fd430c4",
+	"delete 00000000-0000-0000-0000-000000000000", "-a=1", "-=1", "-a=1 -a=2", "add -priority", "what -x=",
+	"delete -1", "\r", "add\t1",
 }
 
 // FuzzParse feeds one command line to the parser: whatever it is, nothing panics,

@@ -81,13 +81,14 @@ func TestPageIsOneMoment(t *testing.T) {
 // for which the space of deleted jobs is kept.
 func TestPageReadTooSlowly(t *testing.T) {
 	t.Parallel()
-	inBubble(t, workq.Options{Options: dialect.Options{WriteTimeout: time.Hour}}, func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
-		t.Helper()
-		conn, jobs := largePage(t, l)
-		testkit.Advance(t, 6*time.Minute)
-		got, ended := readOn(conn)
-		if !strings.HasPrefix(got, "+OK 40\r\n") || strings.Contains(got, jobs[39].ID) || !ended {
-			t.Errorf("%d bytes that begin with %.60q; ended: %v", len(got), got, ended)
-		}
-	})
+	inBubble(t, workq.Options{Options: dialect.Options{WriteTimeout: time.Hour}},
+		func(t *testing.T, _ *dialecttest.Server, l *testkit.Listener) {
+			t.Helper()
+			conn, jobs := largePage(t, l)
+			testkit.Advance(t, 6*time.Minute)
+			got, ended := readOn(conn)
+			if !strings.HasPrefix(got, "+OK 40\r\n") || strings.Contains(got, jobs[39].ID) || !ended {
+				t.Errorf("%d bytes that begin with %.60q; ended: %v", len(got), got, ended)
+			}
+		})
 }

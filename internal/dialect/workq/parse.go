@@ -26,7 +26,10 @@ const (
 	verbCount = int(verbInspect) + 1
 )
 
-var verbNames = [verbCount]string{"", "add", "schedule", "run", "result", "lease", "complete", "fail", "delete", "inspect"}
+var verbNames = [verbCount]string{
+	"", "add", "schedule", "run", "result", "lease", "complete", "fail",
+	"delete", "inspect",
+}
 
 // object is what inspect looks at.
 type object uint8

@@ -14,7 +14,10 @@ import (
 
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]bool{"0": true, "9": true, "10": true, "007": true, "11": false, "": false, "+1": false, "-1": false, "1 ": false, "a": false, "99999999999999999999999": false} {
+	for text, want := range map[string]bool{
+		"0": true, "9": true, "10": true, "007": true, "11": false, "": false,
+		"+1": false, "-1": false, "1 ": false, "a": false, "99999999999999999999999": false,
+	} {
 		if n, ok := parseUint([]byte(text), 10); ok != want {
 			t.Errorf("parseUint(%q, 10) = %d, %v", text, n, ok)
 		}
@@ -35,7 +38,10 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("parseSize(%q) = %d", text, n)
 		}
 	}
-	for text, want := range map[string]int32{"-2147483648": math.MinInt32, "2147483647": math.MaxInt32, "+7": 7, "-0": 0} {
+	for text, want := range map[string]int32{
+		"-2147483648": math.MinInt32, "2147483647": math.MaxInt32,
+		"+7": 7, "-0": 0,
+	} {
 		if n, ok := parseInt32([]byte(text)); !ok || n != want {
 			t.Errorf("parseInt32(%q) = %d, %v", text, n, ok)
 		}
@@ -157,7 +163,10 @@ func BenchmarkLease(b *testing.B) {
 	c := benchConn()
 	defer func() { _ = c.d.opts.Engine.Close() }()
 	line := []byte("lease urgent send-mail 60000")
-	j := &job.Job{ID: 7, Key: "6ba7b810-9dad-11d1-80b4-00c04fd430c4", Queue: "mail", Body: []byte("0123456789"), Lease: job.Lease{Length: time.Minute}}
+	j := &job.Job{
+		ID: 7, Key: "6ba7b810-9dad-11d1-80b4-00c04fd430c4", Queue: "mail", Body: []byte("0123456789"),
+		Lease: job.Lease{Length: time.Minute},
+	}
 	var out []byte
 	b.ReportAllocs()
 	for b.Loop() {

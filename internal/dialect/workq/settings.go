@@ -49,7 +49,8 @@ func settingKeys() []config.Key {
 			"Largest payload and largest result of a job; a larger one is refused.",
 			func(c *config.Config) *int { return &settings(c).MaxPayload }),
 		config.DurationKey("workq.default_ttr", "30m", time.Second, 24*time.Hour,
-			"Time to run of a job that another protocol pushed without one: after it the job is leased again to somebody else.",
+			"Time to run of a job that another protocol pushed without one: after it the job is leased again "+
+				"to somebody else.",
 			func(c *config.Config) *time.Duration { return &settings(c).DefaultTTR }),
 		common.WriteTimeout("replies"),
 	}

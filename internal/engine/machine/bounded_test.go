@@ -39,7 +39,10 @@ func (b *bench) reopen() {
 		b.m.Seal()
 		b.storage.changes = before // those of earlier steps
 	}
-	b.m = machine.New(b.storage, start, machine.Options{StepWork: stepWork, TimersPerStep: stepWork, SweepStep: stepWork, Few: stepWork})
+	b.m = machine.New(b.storage, start, machine.Options{
+		StepWork: stepWork, TimersPerStep: stepWork,
+		SweepStep: stepWork, Few: stepWork,
+	})
 }
 
 // small applies a command, and all that follows from it, and asserts that no step is long.
@@ -105,7 +108,10 @@ func (b *bench) lease(end job.OnEnd) {
 	for range many {
 		b.push(job.Spec{Queue: "q"})
 	}
-	b.do(&job.Fetch{Namespace: namespace, Queues: []string{"q"}, Max: many, Holder: job.Holder{Node: 1, Num: 1}, OnEnd: end})
+	b.do(&job.Fetch{
+		Namespace: namespace, Queues: []string{"q"}, Max: many,
+		Holder: job.Holder{Node: 1, Num: 1}, OnEnd: end,
+	})
 }
 
 // blocked makes many jobs that wait for one, and returns that.
@@ -299,13 +305,19 @@ func TestFlushMakesRoom(t *testing.T) {
 	}
 	b.do(&job.Flush{Namespace: namespace})
 	spec := func(i int) job.Spec {
-		return job.Spec{Namespace: namespace, Queue: fmt.Sprint("q", i), Key: fmt.Sprint("k", i), Unique: true, Like: job.Digest{1}}
+		return job.Spec{
+			Namespace: namespace, Queue: fmt.Sprint("q", i), Key: fmt.Sprint("k", i), Unique: true,
+			Like: job.Digest{1},
+		}
 	}
 	b.do(&job.Push{Spec: spec(1997), Unless: job.StatesOf(job.Ready)})
 	if len(b.res.Jobs) > 0 {
 		t.Error("a push gave way to a job that is flushed")
 	}
-	b.do(&job.Atomic{Ops: []job.Command{&job.Push{Spec: job.Spec{Namespace: namespace, Queue: "q1998"}}, &job.Push{Spec: spec(1998)}}})
+	b.do(&job.Atomic{Ops: []job.Command{
+		&job.Push{Spec: job.Spec{Namespace: namespace, Queue: "q1998"}},
+		&job.Push{Spec: spec(1998)},
+	}})
 	b.do(&job.Push{Spec: spec(1999)})
 	b.rest()
 	for i, n := range map[int]uint64{1997: 1, 1998: 2, 1999: 1} {

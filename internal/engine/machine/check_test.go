@@ -47,7 +47,10 @@ func everything(t *testing.T) []pair {
 	ref := func(id job.ID, queue uint32) job.Ref { return job.ByPlace(namespace, queue, id) }
 	fetch := func(queue string) {
 		t.Helper()
-		do(&job.Fetch{Namespace: namespace, Queues: []string{queue}, Max: 1, DefaultLease: time.Hour, OnEnd: job.EndKeep})
+		do(&job.Fetch{
+			Namespace: namespace, Queues: []string{queue}, Max: 1, DefaultLease: time.Hour,
+			OnEnd: job.EndKeep,
+		})
 	}
 
 	leased := push(in("q"))
@@ -67,10 +70,13 @@ func everything(t *testing.T) []pair {
 	do(&job.Kill{Ref: ref(push(in("q")), 1)})
 	do(&job.Ack{Ref: ref(push(in("q")), 1), Need: job.NeedAny, Keep: true, Result: []byte("done")})
 	do(&job.Fail{
-		Ref: ref(push(func(s *job.Spec) { s.Policy.MaxFails, s.Policy.Exhaust = 1, job.ExhaustKeep }), 1), Need: job.NeedAny,
+		Ref:     ref(push(func(s *job.Spec) { s.Policy.MaxFails, s.Policy.Exhaust = 1, job.ExhaustKeep }), 1),
+		Need:    job.NeedAny,
 		Failure: job.Failure{Message: "no"}, Result: []byte("failed"),
 	})
-	do(&job.Fail{Ref: ref(push(func(s *job.Spec) { s.Policy.Backoff = job.Backoff{Unit: time.Second, Base: time.Hour} }), 1), Need: job.NeedAny})
+	do(&job.Fail{Ref: ref(push(func(s *job.Spec) {
+		s.Policy.Backoff = job.Backoff{Unit: time.Second, Base: time.Hour}
+	}), 1), Need: job.NeedAny})
 
 	for range 3 {
 		push(func(s *job.Spec) { s.Queue, s.Group = "grouped", "busy" })
@@ -83,8 +89,14 @@ func everything(t *testing.T) []pair {
 	ended := push(func(s *job.Spec) { s.Key, s.Tracked = "ended", true })
 	do(&job.Report{Namespace: namespace, Key: "ended", Percent: 50})
 	do(&job.Ack{Ref: ref(ended, 1), Need: job.NeedAny})
-	parent := do(&job.NewBatch{Namespace: namespace, Complete: &job.Spec{Namespace: namespace, Queue: "q"}, OpenFor: time.Hour}).Batch
-	child := do(&job.NewBatch{Namespace: namespace, Parent: parent, OpenFor: time.Hour, KeepFor: time.Hour, KeepDone: time.Hour}).Batch
+	parent := do(&job.NewBatch{
+		Namespace: namespace, Complete: &job.Spec{Namespace: namespace, Queue: "q"},
+		OpenFor: time.Hour,
+	}).Batch
+	child := do(&job.NewBatch{
+		Namespace: namespace, Parent: parent, OpenFor: time.Hour, KeepFor: time.Hour,
+		KeepDone: time.Hour,
+	}).Batch
 	push(func(s *job.Spec) { s.Batch = parent })
 	push(func(s *job.Spec) { s.Batch = child })
 	do(&job.CommitBatch{Namespace: namespace, Batch: child})
@@ -136,7 +148,8 @@ func TestCheckFindsMissingRecords(t *testing.T) {
 		t.Fatalf("all records are there: %v", err)
 	}
 	for i, p := range all {
-		alone := space(p.key) == space(record.LockKey(nil, "", "")) || space(p.key) == space(record.OutcomeKey(nil, "", ""))
+		alone := space(p.key) == space(record.LockKey(nil, "", "")) ||
+			space(p.key) == space(record.OutcomeKey(nil, "", ""))
 		if err := checked(t, slices.Concat(all[:i], all[i+1:])); (err == nil) != alone {
 			t.Errorf("without record %q: %v", p.key, err)
 		}
@@ -148,8 +161,10 @@ func TestCheckFindsStrayEntries(t *testing.T) {
 	t.Parallel()
 	kinds := map[byte]bool{}
 	for _, key := range [][]byte{
-		record.ListStart(nil, 0, record.ListReady), record.TimerFrom(nil, 0), record.GroupKey(nil, 0, ""), record.KeyKey(nil, "", ""),
-		record.MoreKey(nil, "", "", 0), record.NumberKey(nil, 0), record.SerialKey(nil, 0, 0), record.AlikeKey(nil, 0, job.Digest{}, 0),
+		record.ListStart(nil, 0, record.ListReady), record.TimerFrom(nil, 0), record.GroupKey(nil, 0, ""),
+		record.KeyKey(nil, "", ""),
+		record.MoreKey(nil, "", "", 0), record.NumberKey(nil, 0), record.SerialKey(nil, 0, 0),
+		record.AlikeKey(nil, 0, job.Digest{}, 0),
 		record.DependantKey(nil, 0, 0, 0), record.QueueNameKey(nil, 0),
 	} {
 		kinds[space(key)] = false

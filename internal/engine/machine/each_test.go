@@ -26,7 +26,8 @@ func TestEachGoesOn(t *testing.T) {
 	counts := []int{}
 	for {
 		b.do(&job.Each{
-			Namespace: namespace, Key: "same", After: after, Do: &job.Delete{In: job.StatesOf(job.Scheduled), Need: job.NeedAny},
+			Namespace: namespace, Key: "same", After: after,
+			Do: &job.Delete{In: job.StatesOf(job.Scheduled), Need: job.NeedAny},
 		})
 		counts = append(counts, b.res.Count)
 		if after = b.res.ID; after == 0 {
@@ -38,7 +39,8 @@ func TestEachGoesOn(t *testing.T) {
 	}
 	sums := b.m.Sums(namespace)
 	if sums.Counts[job.Ready] != 1 || sums.Counts[job.Scheduled] != 1 {
-		t.Fatalf("%d ready and %d scheduled jobs are left, want job %d and job %d", sums.Counts[job.Ready], sums.Counts[job.Scheduled], ready, other)
+		t.Fatalf("%d ready and %d scheduled jobs are left, want job %d and job %d", sums.Counts[job.Ready],
+			sums.Counts[job.Scheduled], ready, other)
 	}
 	if err := b.m.Check(); err != nil {
 		t.Fatal(err)
@@ -119,7 +121,8 @@ func TestActivity(t *testing.T) {
 	push("b")
 	push("c")
 	first := m.Activity()
-	if len(first.Queues) != 2 || first.Queues[0].Queue != "a" || first.Queues[0].Added[job.CountPushed] != 2 || first.Queues[1].Queue != "b" {
+	if len(first.Queues) != 2 || first.Queues[0].Queue != "a" || first.Queues[0].Added[job.CountPushed] != 2 ||
+		first.Queues[1].Queue != "b" {
 		t.Errorf("queues: %+v", first.Queues)
 	}
 	push("c")

@@ -98,7 +98,10 @@ func (b *bench) fill(queues int) {
 		b.do(push)
 		b.do(&job.Await{Ref: job.ByID(namespace, q, b.res.ID), Wait: job.WaitForever})
 		b.do(push)
-		b.do(&job.Fetch{Namespace: namespace, Queues: []string{q}, Holder: job.Holder{Node: 1, Num: uint64(i)}, OnEnd: job.EndRelease})
+		b.do(&job.Fetch{
+			Namespace: namespace, Queues: []string{q}, Holder: job.Holder{Node: 1, Num: uint64(i)},
+			OnEnd: job.EndRelease,
+		})
 		b.do(&job.Push{Spec: push.Spec, RoomWait: job.WaitForever})
 	}
 }

@@ -12,7 +12,10 @@ import (
 // fetch leases jobs of the queue q that come back with the end of their holder, and returns the last of them.
 func (b *bench) fetch(holder uint64, n int) job.ID {
 	b.tb.Helper()
-	b.do(&job.Fetch{Namespace: namespace, Queues: []string{"q"}, Max: n, Holder: job.Holder{Node: 1, Num: holder}, OnEnd: job.EndRelease})
+	b.do(&job.Fetch{
+		Namespace: namespace, Queues: []string{"q"}, Max: n, Holder: job.Holder{Node: 1, Num: holder},
+		OnEnd: job.EndRelease,
+	})
 	if len(b.res.Jobs) != n {
 		b.tb.Fatalf("%d jobs are fetched, want %d", len(b.res.Jobs), n)
 	}
@@ -88,7 +91,10 @@ func TestFlushSparesWhatComesByOtherWays(t *testing.T) {
 			b.do(&job.Move{Ref: job.ByID(namespace, "new", id), Queue: late})
 		}, 1},
 		"the callback of a batch": {func(b *bench) {
-			b.do(&job.NewBatch{Namespace: namespace, Complete: &spec, OpenFor: time.Hour, KeepFor: time.Hour, KeepDone: time.Hour})
+			b.do(&job.NewBatch{
+				Namespace: namespace, Complete: &spec, OpenFor: time.Hour, KeepFor: time.Hour,
+				KeepDone: time.Hour,
+			})
 			b.do(&job.CommitBatch{Namespace: namespace, Batch: b.res.Batch})
 		}, 1},
 		"settings": {func(b *bench) {

@@ -18,7 +18,8 @@ func TestLookupsDoNotWalk(t *testing.T) {
 	number.ID = 999
 	for name, ref := range map[string]job.Ref{
 		"id alone": job.ByID(namespace, "", 999), "number and id": number, "number": job.ByNumber(namespace, 999),
-		"place": job.ByPlace(namespace, 50, 999), "other place": job.ByPlace(namespace, 50, 3), "key": job.ByKey(namespace, "999"),
+		"place": job.ByPlace(namespace, 50, 999), "other place": job.ByPlace(namespace, 50, 3),
+		"key":           job.ByKey(namespace, "999"),
 		"id in a queue": job.ByID(namespace, "q50", 999), "serial": job.BySerial(namespace, "q50", 999),
 	} {
 		before := b.storage.reads
@@ -30,7 +31,10 @@ func TestLookupsDoNotWalk(t *testing.T) {
 			t.Errorf("%s costs %d reads", name, got)
 		}
 	}
-	push := &job.Push{Spec: job.Spec{Namespace: namespace, Queue: "q", BlockedBy: []job.Blocker{{QueueNum: 50, ID: 999}, {Number: 999}}}}
+	push := &job.Push{Spec: job.Spec{
+		Namespace: namespace, Queue: "q",
+		BlockedBy: []job.Blocker{{QueueNum: 50, ID: 999}, {Number: 999}},
+	}}
 	if got := b.do(push); got > 4 {
 		t.Errorf("a push that waits for two jobs which are not there costs %d reads", got)
 	}

@@ -30,7 +30,10 @@ func TestPushesShareNoBuffers(t *testing.T) {
 	push := func(queue string, i int) {
 		t.Helper()
 		b := []byte(body(i))
-		apply(0, &job.Push{Spec: job.Spec{Namespace: namespace, Queue: queue, Body: b, BodyKind: job.BodyBytes, Extra: b}})
+		apply(0, &job.Push{Spec: job.Spec{
+			Namespace: namespace, Queue: queue, Body: b,
+			BodyKind: job.BodyBytes, Extra: b,
+		}})
 		clear(b) // the caller's, which it uses again
 	}
 	same := func(what string, i int, j *job.Job) {

@@ -32,7 +32,10 @@ func TestPickRandomIsUniform(t *testing.T) {
 		}
 	}
 	got := map[string]int{}
-	fetch := &job.Fetch{Namespace: namespace, Queues: []string{"q0", "q0", "q1", "empty", "q2", "q0"}, Pick: job.PickRandom, Max: 1}
+	fetch := &job.Fetch{
+		Namespace: namespace, Queues: []string{"q0", "q0", "q1", "empty", "q2", "q0"},
+		Pick: job.PickRandom, Max: 1,
+	}
 	for i := range uint64(fetches / 2) {
 		apply(i*0x9e3779b97f4a7c15, fetch)
 		j := &res.Jobs[0]

@@ -197,7 +197,8 @@ func TestOverlap(t *testing.T) {
 	}
 	want := fmt.Sprint([]string{
 		fmt.Sprint(job.RunPushed, job.Succeeded, 1), fmt.Sprint(job.RunOverlapped, job.Alive, 2),
-		fmt.Sprint(job.RunPushed, job.Died, 1), fmt.Sprint(job.RunOverlapped, job.Alive, 1), fmt.Sprint(job.RunPushed, job.Alive, 1),
+		fmt.Sprint(job.RunPushed, job.Died, 1), fmt.Sprint(job.RunOverlapped, job.Alive, 1),
+		fmt.Sprint(job.RunPushed, job.Alive, 1),
 	})
 	if fmt.Sprint(got) != want {
 		t.Fatalf("runs %v, want %v", got, want)
@@ -212,7 +213,10 @@ func TestScheduleChanges(t *testing.T) {
 		t.Helper()
 		c := &job.SetSchedules{Source: source, Replace: replace}
 		for _, name := range names {
-			c.Entries = append(c.Entries, job.Schedule{Namespace: namespace, Name: name, When: when, Job: job.Spec{Queue: "q"}})
+			c.Entries = append(c.Entries, job.Schedule{
+				Namespace: namespace, Name: name, When: when,
+				Job: job.Spec{Queue: "q"},
+			})
 		}
 		k.do(c)
 	}
@@ -269,7 +273,9 @@ func TestScheduleLimits(t *testing.T) {
 		return job.Schedule{Namespace: namespace, Name: name, When: "@daily", Job: job.Spec{Queue: "q", Type: "t"}}
 	}
 	for name, spoil := range map[string]func(*job.Schedule){
-		"bytes":         func(s *job.Schedule) { s.Job.Body, s.Job.BodyKind = make([]byte, job.MaxScheduleBytes), job.BodyBytes },
+		"bytes": func(s *job.Schedule) {
+			s.Job.Body, s.Job.BodyKind = make([]byte, job.MaxScheduleBytes), job.BodyBytes
+		},
 		"1 to 1000":     func(s *job.Schedule) { s.Missed, s.MissedMax = job.MissedAll, job.MaxMissed+1 },
 		"needs a queue": func(s *job.Schedule) { s.Job.Queue = "" },
 		"no batch":      func(s *job.Schedule) { s.Job.Batch = 1 },
@@ -314,7 +320,8 @@ func TestTickRefused(t *testing.T) {
 	}
 	k.want(2, 0, 3, 10)
 	runs := k.info().Runs
-	if last := runs[len(runs)-1]; len(runs) != 3 || last.Kind != job.RunRefused || last.Refused != job.Full || last.Count != 3 {
+	if last := runs[len(runs)-1]; len(runs) != 3 || last.Kind != job.RunRefused ||
+		last.Refused != job.Full || last.Count != 3 {
 		t.Fatalf("%+v", runs)
 	}
 	k.do(&job.Remove{Namespace: namespace, Queue: "q"})

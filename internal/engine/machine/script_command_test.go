@@ -228,8 +228,9 @@ func (a *args) spec() job.Spec {
 		Body: []byte(body), BodyKind: kind, Extra: []byte(a.text("extra")),
 		RunAt: a.moment("runat"), Delay: a.duration("delay"),
 		TTL: a.duration("ttl"), TTLFromRun: a.flag("ttlfromrun"), At: a.place("at"),
-		Lock: a.text("lock"), LockFor: a.duration("lockfor"), LockUntil: job.LockEnd(a.enum("lockuntil", "ack", "fetch")),
-		Tracked: a.flag("tracked"), Batch: job.BatchID(a.number("batch")), Like: a.digest("like"),
+		Lock: a.text("lock"), LockFor: a.duration("lockfor"),
+		LockUntil: job.LockEnd(a.enum("lockuntil", "ack", "fetch")),
+		Tracked:   a.flag("tracked"), Batch: job.BatchID(a.number("batch")), Like: a.digest("like"),
 		Policy: job.Policy{
 			Priority: a.number("pri"), Lease: a.duration("ttr"), ExpireAt: a.moment("expireat"),
 			Expiry:      job.Expiry(a.enum("expiry", "always", "waiting")),
@@ -268,14 +269,16 @@ var commands = map[string]func(a *args) job.Command{
 	"fail": func(a *args) job.Command {
 		return &job.Fail{
 			Ref: a.ref(), By: a.holder("by"), Need: a.need(),
-			Failure: job.Failure{Type: a.text("type"), Message: a.text("msg")}, Result: []byte(a.text("result")), Want: a.flag("want"),
+			Failure: job.Failure{Type: a.text("type"), Message: a.text("msg")}, Result: []byte(a.text("result")),
+			Want: a.flag("want"),
 		}
 	},
 	"release": func(a *args) job.Command {
 		_, set := a.vals["pri"]
 		return &job.Release{
 			Ref: a.ref(), By: a.holder("by"), Need: a.need(), Place: a.place("place"), Delay: a.duration("delay"),
-			TTL: a.duration("ttl"), StretchTTL: a.flag("stretch"), SetPriority: set, Priority: a.number("pri"), Want: a.flag("want"),
+			TTL: a.duration("ttl"), StretchTTL: a.flag("stretch"), SetPriority: set, Priority: a.number("pri"),
+			Want: a.flag("want"),
 		}
 	},
 	"return": func(a *args) job.Command {
@@ -314,7 +317,8 @@ var commands = map[string]func(a *args) job.Command{
 	"respawn": func(a *args) job.Command {
 		limited := a.vals["limit"] != ""
 		c := &job.Respawn{
-			One: !limited, In: a.states("in"), Namespace: a.namespace(), Queue: a.text("q"), Limit: int(a.number("limit")),
+			One: !limited, In: a.states("in"), Namespace: a.namespace(), Queue: a.text("q"),
+			Limit:    int(a.number("limit")),
 			Attempts: uint32(a.number("attempts")), TTL: a.duration("ttl"), OwnAttempts: a.flag("ownattempts"),
 			OwnExpiry: a.flag("ownexpiry"), Want: a.flag("want"),
 		}
@@ -332,7 +336,10 @@ var commands = map[string]func(a *args) job.Command{
 		return &job.EndHolder{Holder: a.holder("holder"), Grace: a.duration("grace")}
 	},
 	"keep": func(a *args) job.Command {
-		return &job.KeepHolder{KeptHolder: job.KeptHolder{Name: a.text("name"), Holder: a.holder("holder"), Grace: a.duration("grace")}}
+		return &job.KeepHolder{KeptHolder: job.KeptHolder{
+			Name: a.text("name"), Holder: a.holder("holder"),
+			Grace: a.duration("grace"),
+		}}
 	},
 	"return-holder": func(a *args) job.Command { return &job.ResumeHolder{Holder: a.holder("holder")} },
 	"release-all":   func(a *args) job.Command { return &job.ReleaseAll{Namespace: a.namespace(), Queue: a.text("q")} },
@@ -347,12 +354,16 @@ var commands = map[string]func(a *args) job.Command{
 	},
 	"limit": func(a *args) job.Command {
 		return &job.SetLimits{Namespace: a.namespace(), Queue: a.text("q"), Limits: job.Limits{
-			Concurrency: uint32(a.number("concurrency")), Worker: uint32(a.number("worker")), SlotFor: a.duration("slotfor"),
-			Rate: uint32(a.number("rate")), Per: a.duration("per"), Burst: uint32(a.number("burst")),
+			Concurrency: uint32(a.number("concurrency")), Worker: uint32(a.number("worker")),
+			SlotFor: a.duration("slotfor"),
+			Rate:    uint32(a.number("rate")), Per: a.duration("per"), Burst: uint32(a.number("burst")),
 		}}
 	},
 	"hook": func(a *args) job.Command {
-		c := &job.SetHooks{Hooks: []job.Hook{{Namespace: a.namespace(), Queue: a.text("of")}}, Replace: a.flag("replace")}
+		c := &job.SetHooks{
+			Hooks:   []job.Hook{{Namespace: a.namespace(), Queue: a.text("of")}},
+			Replace: a.flag("replace"),
+		}
 		if a.flag("file") {
 			c.Source = job.SourceFile
 		}
@@ -366,7 +377,10 @@ var commands = map[string]func(a *args) job.Command{
 	},
 	"resume": func(a *args) job.Command { return &job.Resume{Namespace: a.namespace(), Queue: a.text("q")} },
 	"purge": func(a *args) job.Command {
-		return &job.Purge{Namespace: a.namespace(), Queue: a.text("q"), State: a.state("state"), Limit: int(a.number("limit"))}
+		return &job.Purge{
+			Namespace: a.namespace(), Queue: a.text("q"), State: a.state("state"),
+			Limit: int(a.number("limit")),
+		}
 	},
 	"remove": func(a *args) job.Command {
 		return &job.Remove{
@@ -382,7 +396,10 @@ var commands = map[string]func(a *args) job.Command{
 		return &job.CommitBatch{Namespace: a.namespace(), Batch: a.batch(), Rest: a.rest()}
 	},
 	"set-value": func(a *args) job.Command {
-		return &job.SetValue{Space: a.text("space"), Name: a.text("name"), Value: []byte(a.text("value")), IfAbsent: a.flag("ifabsent")}
+		return &job.SetValue{
+			Space: a.text("space"), Name: a.text("name"), Value: []byte(a.text("value")),
+			IfAbsent: a.flag("ifabsent"),
+		}
 	},
 	"drop-value": func(a *args) job.Command { return &job.DropValue{Space: a.text("space"), Name: a.text("name")} },
 	"atomic": func(a *args) job.Command {
@@ -421,8 +438,9 @@ func fetchCommand(a *args) job.Command {
 	return &job.Fetch{
 		One: named, Ref: one, In: a.states("in"), Margin: a.duration("margin"),
 		Namespace: a.namespace(), Queues: a.list("q"), Pick: job.Pick(a.enum("pick", "inorder", "random", "best")),
-		Max: max(int(a.number("max")), 1), Wait: a.duration("wait"), Holder: a.holder("holder"), Exclusive: a.flag("exclusive"),
-		OnEnd: job.OnEnd(a.enum("end", "keep", "release", "fail")), Lease: a.duration("lease"), LeaseSet: set,
+		Max: max(int(a.number("max")), 1), Wait: a.duration("wait"), Holder: a.holder("holder"),
+		Exclusive: a.flag("exclusive"),
+		OnEnd:     job.OnEnd(a.enum("end", "keep", "release", "fail")), Lease: a.duration("lease"), LeaseSet: set,
 		DefaultLease: a.duration("default"),
 	}
 }
@@ -437,7 +455,8 @@ func ackCommand(a *args) job.Command {
 
 func deleteCommand(a *args) job.Command {
 	return &job.Delete{
-		Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), AckHeld: a.flag("ackheld"), Want: a.flag("want"),
+		Ref: a.ref(), In: a.states("in"), By: a.holder("by"), Need: a.need(), AckHeld: a.flag("ackheld"),
+		Want: a.flag("want"),
 	}
 }
 

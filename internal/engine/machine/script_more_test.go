@@ -35,19 +35,25 @@ func (a *args) past() *job.Past {
 	p := &job.Past{
 		State: a.state("past"), Created: a.moment("created"), Since: a.moment("since"),
 		Attempts: uint32(a.number("tried")), Fails: uint32(a.number("failed")), Buries: uint32(a.number("buries")),
-		Lapses: uint32(a.number("lapses")), Releases: uint32(a.number("releases")), Kicks: uint32(a.number("kicks")), BuriedLast: a.flag("last"),
-		Rank: a.number("rank"), At: a.moment("orderat"), OldPlace: a.flag("oldplace"), Result: []byte(a.text("result")),
+		Lapses: uint32(a.number("lapses")), Releases: uint32(a.number("releases")), Kicks: uint32(a.number("kicks")),
+		BuriedLast: a.flag("last"),
+		Rank:       a.number("rank"), At: a.moment("orderat"), OldPlace: a.flag("oldplace"),
+		Result:      []byte(a.text("result")),
 		LockedUntil: a.moment("lockeduntil"), Tried: a.flag("hadfailed"), Role: roles[a.text("role")],
 	}
 	for i, text := range a.list("failures") {
-		p.Failures = append(p.Failures, job.Failure{At: start.Add(time.Duration(i) * time.Minute), Kind: job.FailedByLapse, Message: text})
+		p.Failures = append(p.Failures, job.Failure{
+			At:   start.Add(time.Duration(i) * time.Minute),
+			Kind: job.FailedByLapse, Message: text,
+		})
 	}
 	return p
 }
 
 // roles are what a job with a past is to its batch.
 var roles = map[string]job.Flags{
-	"complete": job.FlagOnComplete, "success": job.FlagOnSuccess, "tick": job.FlagTick, "both": job.FlagOnComplete | job.FlagOnSuccess,
+	"complete": job.FlagOnComplete, "success": job.FlagOnSuccess, "tick": job.FlagTick,
+	"both": job.FlagOnComplete | job.FlagOnSuccess,
 }
 
 // batchPast is what a batch has behind it.
@@ -56,7 +62,8 @@ func (a *args) batchPast() *job.BatchPast {
 		return nil
 	}
 	return &job.BatchPast{
-		Created: a.moment("created"), Committed: a.moment("committed"), Succeeded: a.moment("succeeded"), Acked: uint64(a.number("acked")),
+		Created: a.moment("created"), Committed: a.moment("committed"), Succeeded: a.moment("succeeded"),
+		Acked:    uint64(a.number("acked")),
 		Complete: job.Callback(a.number("completestage")), Success: job.Callback(a.number("successstage")),
 	}
 }
@@ -91,7 +98,10 @@ func newBatchCommand(a *args) job.Command {
 		OpenFor: job.WaitForever, KeepFor: job.WaitForever, KeepDone: job.WaitForever,
 		Past: a.batchPast(),
 	}
-	for name, d := range map[string]*time.Duration{"openfor": &c.OpenFor, "keepfor": &c.KeepFor, "keepdone": &c.KeepDone} {
+	for name, d := range map[string]*time.Duration{
+		"openfor": &c.OpenFor, "keepfor": &c.KeepFor,
+		"keepdone": &c.KeepDone,
+	} {
 		if _, ok := a.vals[name]; ok {
 			*d = a.duration(name)
 		}
@@ -134,7 +144,10 @@ func showProgress(s *script, a *args) {
 	s.printf("%s updated=%s", line, s.at(p.Updated))
 }
 
-var callbackNames = [...]string{job.CallbackWaiting: "waiting", job.CallbackPushed: "pushed", job.CallbackAcked: "acked"}
+var callbackNames = [...]string{
+	job.CallbackWaiting: "waiting", job.CallbackPushed: "pushed",
+	job.CallbackAcked: "acked",
+}
 
 func (s *script) describeBatch(b *job.BatchInfo) string {
 	var line strings.Builder
@@ -152,7 +165,8 @@ func (s *script) describeBatch(b *job.BatchInfo) string {
 	if b.Children != 0 {
 		fmt.Fprintf(&line, " children=%d", b.Children)
 	}
-	fmt.Fprintf(&line, " complete=%s success=%s created=%s", callbackNames[b.Complete], callbackNames[b.Success], s.at(b.Created))
+	fmt.Fprintf(&line, " complete=%s success=%s created=%s", callbackNames[b.Complete],
+		callbackNames[b.Success], s.at(b.Created))
 	if b.ForgetAt.Sub(start) < 1e6*time.Hour { // else it is not worth telling
 		line.WriteString(" forget=" + s.at(b.ForgetAt))
 	}

@@ -92,7 +92,10 @@ var kindNames = [...]string{
 }
 
 // counting are the verbs that answer a count, even of zero.
-var counting = []string{"kick", "respawn", "cancel", "return-holder", "release-all", "purge", "remove", "flush", "return", "drop-value", "report"}
+var counting = []string{
+	"kick", "respawn", "cancel", "return-holder", "release-all", "purge", "remove", "flush",
+	"return", "drop-value", "report",
+}
 
 // show prints an answer.
 func (s *script) show(prefix, verb string, r *job.Result) {
@@ -136,7 +139,8 @@ func (s *script) at(t job.Time) string {
 
 var (
 	failureNames = [...]string{
-		job.FailedByWorker: "worker", job.FailedByLapse: "lapse", job.FailedByEnd: "end", job.FailedByBlocker: "blocker",
+		job.FailedByWorker: "worker", job.FailedByLapse: "lapse", job.FailedByEnd: "end",
+		job.FailedByBlocker: "blocker",
 	}
 	endNames = [...]string{job.EndKeep: "keep", job.EndRelease: "release", job.EndFail: "fail"}
 )

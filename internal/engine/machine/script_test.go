@@ -91,7 +91,10 @@ func TestScripts(t *testing.T) {
 // play runs a script and returns it with the results it had.
 func play(t *testing.T, v variant, path, text string) string {
 	t.Helper()
-	s := &script{t: t, variant: v, store: &strict{memstore.New(), map[string]int{}}, now: start, waits: map[uint64]string{}}
+	s := &script{
+		t: t, variant: v, store: &strict{memstore.New(), map[string]int{}}, now: start,
+		waits: map[uint64]string{},
+	}
 	for n, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if strings.HasPrefix(line, "  ") {
 			continue // what was expected

@@ -31,7 +31,10 @@ func TestWindowAgainstSortedSlice(t *testing.T) {
 				id++
 				e := &entry{}
 				e.ID = id
-				e.Order = job.Order{Rank: rnd.Int64N(3) - 1, Priority: rnd.Int64N(3), At: job.Time(rnd.Int64N(2)), Seq: uint64(id)}
+				e.Order = job.Order{
+					Rank: rnd.Int64N(3) - 1, Priority: rnd.Int64N(3),
+					At: job.Time(rnd.Int64N(2)), Seq: uint64(id),
+				}
 				if !w.covers(e) {
 					continue
 				}

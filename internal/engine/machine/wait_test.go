@@ -26,7 +26,8 @@ const perStep = 10
 
 func newStepper(t *testing.T) *stepper {
 	t.Helper()
-	core, err := engine.OpenCore(memstore.New(), start, engine.CoreOptions{StepWork: perStep, NamesPerStep: perStep, WaitNames: 300})
+	core, err := engine.OpenCore(memstore.New(), start,
+		engine.CoreOptions{StepWork: perStep, NamesPerStep: perStep, WaitNames: 300})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +224,10 @@ func TestRoomIsGivenInPieces(t *testing.T) {
 	const pushes = 3 * perStep
 	s := newStepper(t)
 	set := func(capacity uint64) {
-		s.must(&job.Configure{Namespace: namespace, Queue: "q", Replace: true, Settings: job.Settings{Capacity: capacity}})
+		s.must(&job.Configure{
+			Namespace: namespace, Queue: "q", Replace: true,
+			Settings: job.Settings{Capacity: capacity},
+		})
 	}
 	set(1)
 	s.must(pushTo("q"))
@@ -401,7 +405,8 @@ func TestExpiredJobsEndInPieces(t *testing.T) {
 	if answered {
 		t.Fatal("one step ends them all")
 	}
-	if steps, answered := s.proceed(token); !answered || len(s.res.Jobs) != 1 || s.res.Jobs[0].ID != live || steps < 10 {
+	if steps, answered := s.proceed(token); !answered || len(s.res.Jobs) != 1 ||
+		s.res.Jobs[0].ID != live || steps < 10 {
 		t.Errorf("answered %v with %d jobs after %d steps, want job %d", answered, len(s.res.Jobs), steps, live)
 	}
 }

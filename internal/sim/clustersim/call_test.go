@@ -21,7 +21,10 @@ const (
 	kindRead
 )
 
-var kindNames = [...]string{kindChange: "R-3: a change", kindDelivery: "R-6: a delivery", kindRefusal: "R-7: a refusal", kindRead: "R-7: a read"}
+var kindNames = [...]string{
+	kindChange: "R-3: a change", kindDelivery: "R-6: a delivery", kindRefusal: "R-7: a refusal",
+	kindRead: "R-7: a read",
+}
 
 // call is a command of a client.
 type call struct {
@@ -84,14 +87,20 @@ func (g *reign) read() error {
 		return err
 	}
 	g.tokens++
-	c := &call{token: g.tokens, reign: g, kind: kindRead, moment: g.run.end(), needs: g.pending(), floor: g.run.answeredAt}
+	c := &call{
+		token: g.tokens, reign: g, kind: kindRead, moment: g.run.end(), needs: g.pending(),
+		floor: g.run.answeredAt,
+	}
 	c.want = &sim.Completion{}
 	g.calls[c.token] = c
 	g.run.calls = append(g.run.calls, c)
 	g.run.tracef("%s at end %d: %s", g.node.name, g.run.end(), c)
 	return g.do(func() {
 		g.engine.Read(func(s store.Snapshot, err error) {
-			g.run.outcomes = append(g.run.outcomes, outcome{call: c, index: g.node.disk.last().index, err: err, data: s})
+			g.run.outcomes = append(g.run.outcomes, outcome{
+				call: c, index: g.node.disk.last().index,
+				err: err, data: s,
+			})
 		})
 	}, func(sim.Oracle) ([]sim.Completion, error) {
 		g.kinds[kindRead] = true
@@ -195,7 +204,8 @@ func (r *run) check(o outcome) error {
 		r.seen.unknown++
 		return nil
 	}
-	if _, ok := c.cmd.(*job.Fetch); ok && g.limits(o.res.Jobs) && (c.want == nil || len(o.res.Jobs) > len(c.want.Result.Jobs)) {
+	if _, ok := c.cmd.(*job.Fetch); ok && g.limits(o.res.Jobs) &&
+		(c.want == nil || len(o.res.Jobs) > len(c.want.Result.Jobs)) {
 		return fmt.Errorf("R-14: %s was given %d jobs, more than limits allow", c, len(o.res.Jobs))
 	}
 	if c.want == nil {
@@ -269,7 +279,8 @@ func (c *call) compare(got *job.Result) error {
 	case got.Err != nil:
 		return nil //nolint:nilerr // an answer, not a failure
 	case len(got.Jobs) != len(want.Jobs) || got.Count != want.Count:
-		return fmt.Errorf("%s: got %d jobs and count %d, want %d and %d", c, len(got.Jobs), got.Count, len(want.Jobs), want.Count)
+		return fmt.Errorf("%s: got %d jobs and count %d, want %d and %d", c, len(got.Jobs), got.Count,
+			len(want.Jobs), want.Count)
 	}
 	if _, ok := c.cmd.(*job.Push); ok && got.ID != want.ID {
 		return fmt.Errorf("%s: got job %d, want %d", c, got.ID, want.ID)

@@ -48,12 +48,15 @@ func (g *reign) make(by job.Holder) job.Command {
 	switch n := rng.IntN(100); {
 	case n < 1:
 		return &job.SetSchedules{Entries: []job.Schedule{{
-			Namespace: namespace, Name: choose(rng, "x", "y"), When: choose(rng, "@every 1s", "*/2 * * * * *", "@hourly"),
-			Missed: choose(rng, job.MissedOnce, job.MissedSkip), Overlap: choose(rng, job.OverlapAllow, job.OverlapSkip), Job: g.push(queue).Spec,
+			Namespace: namespace, Name: choose(rng, "x", "y"),
+			When:    choose(rng, "@every 1s", "*/2 * * * * *", "@hourly"),
+			Missed:  choose(rng, job.MissedOnce, job.MissedSkip),
+			Overlap: choose(rng, job.OverlapAllow, job.OverlapSkip), Job: g.push(queue).Spec,
 		}}}
 	case n < 3:
 		return &job.KeepHolder{KeptHolder: job.KeptHolder{
-			Name: fmt.Sprintf("%d-%d", by.Node, by.Num), Holder: by, Grace: choose(rng, 0, time.Second, 5*time.Second, time.Minute),
+			Name: fmt.Sprintf("%d-%d", by.Node, by.Num), Holder: by,
+			Grace: choose(rng, 0, time.Second, 5*time.Second, time.Minute),
 		}}
 	case n < 4:
 		return &job.ResumeHolder{Holder: by}
@@ -70,7 +73,8 @@ func (g *reign) make(by job.Holder) job.Command {
 	case n < 54:
 		f := &job.Fetch{
 			Namespace: namespace, Queues: []string{queue}, Max: 1 + rng.IntN(2), Holder: by, Firm: rng.IntN(3) == 0,
-			Wait: choose(rng, 0, 0, 200*time.Millisecond, 5*time.Second, job.WaitForever), OnEnd: choose(rng, job.EndKeep, job.EndRelease),
+			Wait:     choose(rng, 0, 0, 200*time.Millisecond, 5*time.Second, job.WaitForever),
+			OnEnd:    choose(rng, job.EndKeep, job.EndRelease),
 			LeaseSet: true, Lease: choose(rng, 50*time.Millisecond, 2*time.Second, time.Minute),
 		}
 		if queue == timed {
@@ -119,11 +123,13 @@ func (g *reign) setLimits(queue string) *job.SetLimits {
 		return c
 	}
 	c.Limits = job.Limits{
-		Concurrency: choose[uint32](rng, 0, 1, 2, 3), Worker: choose[uint32](rng, 0, 0, 1, 2), GroupConcurrency: choose[uint32](rng, 0, 0, 1, 2),
+		Concurrency: choose[uint32](rng, 0, 1, 2, 3), Worker: choose[uint32](rng, 0, 0, 1, 2),
+		GroupConcurrency: choose[uint32](rng, 0, 0, 1, 2),
 	}
 	if queue == timed {
 		c.Limits.SlotFor = choose(rng, 0, time.Second)
-		c.Limits.Rate, c.Limits.Per, c.Limits.Burst = choose[uint32](rng, 0, 1, 3), choose(rng, time.Second, 10*time.Second), choose[uint32](rng, 0, 2)
+		c.Limits.Rate, c.Limits.Per, c.Limits.Burst = choose[uint32](rng, 0, 1, 3), choose(rng, time.Second,
+			10*time.Second), choose[uint32](rng, 0, 2)
 		c.Limits.GroupRate, c.Limits.GroupPer = choose[uint32](rng, 0, 1, 2), choose(rng, time.Second, time.Minute)
 	}
 	return c
@@ -131,7 +137,10 @@ func (g *reign) setLimits(queue string) *job.SetLimits {
 
 func (g *reign) push(queue string) *job.Push {
 	rng := g.run.rng
-	p := &job.Push{Spec: job.Spec{Namespace: namespace, Queue: queue, Group: choose(rng, "", "", "g1", "g2", "g3"), Body: g.body(), BodyKind: job.BodyBytes}}
+	p := &job.Push{Spec: job.Spec{
+		Namespace: namespace, Queue: queue, Group: choose(rng, "", "", "g1", "g2", "g3"),
+		Body: g.body(), BodyKind: job.BodyBytes,
+	}}
 	p.Spec.Policy.Lease = choose(rng, 0, time.Second, time.Minute)
 	p.Spec.Policy.MaxFails = uint32(rng.IntN(3))
 	if rng.IntN(3) == 0 {

@@ -14,8 +14,10 @@
 //   - two nodes with the same number of batches have the same chain and content.
 //   - an answer that tells of a change comes after its batch is in the log, where every later leader has it.
 //   - the log of a node begins no later than behind what its disk has kept.
-//   - within a term the numbers of batches are one apart, and no batch counts that comes behind the beginning of a later term.
-//   - a delivery leaves only if no other term had begun when the job was chosen, and the job is in the log; a firm one with its lease.
+//   - within a term the numbers of batches are one apart, and no batch counts that comes behind the beginning of a
+//     later term.
+//   - a delivery leaves only if no other term had begun when the job was chosen, and the job is in the log; a firm
+//     one with its lease.
 //   - a read, a refusal or an empty answer is what the log gave at some moment between call and answer.
 //   - the machine's time does not go back from term to term, and does not jump.
 //   - the ids of jobs and of holders do not repeat.
@@ -23,7 +25,8 @@
 //   - what a node restores from a copy is what it would have from the log.
 //   - the invariants of docs/semantics.md hold on every node after any entry.
 //   - a tick of a schedule has at most one job, whoever led when.
-//   - limits and fairness are those that were set, whoever leads, and no delivery oversteps them; one from a queue with limits leaves with its
+//   - limits and fairness are those that were set, whoever leads, and no delivery oversteps them; one from a
+//     queue with limits leaves with its
 //     lease in the log.
 //   - a holder that is kept is known to every later leader until it ends, and so are its leases.
 //

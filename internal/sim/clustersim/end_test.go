@@ -50,7 +50,8 @@ func (r *run) rest() error {
 			return err
 		}
 		if last := r.log[r.end()]; n.disk.last().index != r.end() || !sameContent(n.disk, last.data) {
-			return fmt.Errorf("R-1: node %s ends at entry %d of %d with something else", n.name, n.disk.last().index, r.end())
+			return fmt.Errorf("R-1: node %s ends at entry %d of %d with something else", n.name,
+				n.disk.last().index, r.end())
 		}
 		voids, _ := n.replica.Counts()
 		r.seen.voids = int(voids)

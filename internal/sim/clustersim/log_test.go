@@ -93,7 +93,10 @@ type entry struct {
 }
 
 func parse(p []byte) entry {
-	e := entry{kind: p[1], term: binary.BigEndian.Uint64(p[atTerm:]), seq: binary.BigEndian.Uint64(p[atSeq:]), chain: binary.BigEndian.Uint64(p[atChain:])}
+	e := entry{
+		kind: p[1], term: binary.BigEndian.Uint64(p[atTerm:]), seq: binary.BigEndian.Uint64(p[atSeq:]),
+		chain: binary.BigEndian.Uint64(p[atChain:]),
+	}
 	if e.kind == kindBegin {
 		e.node = string(p[atNode:])
 		return e
@@ -145,7 +148,8 @@ func (r *run) enter(p proposal) error {
 		}
 	}
 	r.log = append(r.log, &m)
-	r.tracef("log: entry %d is kind %d, term %d, seq %d, part %d/%d: counts %v", r.end(), e.kind, e.term, e.seq, e.part, e.parts, m.accepted)
+	r.tracef("log: entry %d is kind %d, term %d, seq %d, part %d/%d: counts %v", r.end(), e.kind, e.term, e.seq, e.part,
+		e.parts, m.accepted)
 	return nil
 }
 
@@ -168,7 +172,8 @@ func (r *run) enterPart(m *meaning) error {
 	}
 	m.history = withBatch(m.history, &b)
 	if e.time < m.state.Time {
-		return fmt.Errorf("R-8: batch %d of term %d was sealed at %d, the one before it at %d", e.seq, e.term, e.time, m.state.Time)
+		return fmt.Errorf("R-8: batch %d of term %d was sealed at %d, the one before it at %d", e.seq, e.term,
+			e.time, m.state.Time)
 	}
 	m.state.Seq, m.state.Chain, m.state.Time, m.at = e.seq, e.chain, e.time, job.Time(r.now.Microseconds())
 	r.noteTime(e.time)

@@ -48,7 +48,8 @@ func (n *node) hasBegun(t *replica.Term) {
 	m := n.run.log[index]
 	err := n.checkTime(m, n.timeOf(t)())
 	if m.state.Node != n.name || m.state.Term != t.Number() {
-		err = fmt.Errorf("R-5: node %s takes term %d of node %s for its own term %d", n.name, m.state.Term, m.state.Node, t.Number())
+		err = fmt.Errorf("R-5: node %s takes term %d of node %s for its own term %d", n.name, m.state.Term,
+			m.state.Node, t.Number())
 	}
 	n.begun = append(n.begun, begun{t, index, err})
 	n.run.seen.terms++
@@ -170,11 +171,15 @@ func (n *node) reignOver(b begun) error {
 	}
 	r := n.run
 	m := r.log[b.index]
-	g := &reign{run: r, node: n, term: b.term, number: b.term.Number(), calls: map[uint64]*call{}, born: map[job.ID]uint64{}, kinds: map[callKind]bool{}}
+	g := &reign{
+		run: r, node: n, term: b.term, number: b.term.Number(), calls: map[uint64]*call{},
+		born: map[job.ID]uint64{}, kinds: map[callKind]bool{},
+	}
 	g.base = m.state.Seq
 	g.seq = g.base
 	o := engine.Options{
-		Store: &termStore{Term: b.term, g: g}, Now: n.timeOf(b.term), Node: uint32(n.id + 1), Run: g.number << 8, Seed: 1 + r.rng.Uint64()>>1,
+		Store: &termStore{Term: b.term, g: g}, Now: n.timeOf(b.term), Node: uint32(n.id + 1), Run: g.number << 8,
+		Seed:      1 + r.rng.Uint64()>>1,
 		OnFailure: func() {}, MaxQueues: 100, Core: r.core,
 	}
 	if r.fault.sameHolders {
@@ -207,10 +212,12 @@ func (n *node) checkTime(m *meaning, now job.Time) error {
 	}
 	most = max(most, n.run.told.most(n.run.now))
 	if now > most {
-		return fmt.Errorf("R-8: term %d begins at %d, %v behind the last batch, and %v have passed", m.state.Term, now, now.Sub(m.state.Time), passed)
+		return fmt.Errorf("R-8: term %d begins at %d, %v behind the last batch, and %v have passed", m.state.Term, now,
+			now.Sub(m.state.Time), passed)
 	}
 	if least := n.heard.least(n.run.now); n.heard != (told{}) && now < least {
-		return fmt.Errorf("R-8: term %d begins at %d, %v before the time that node %s was told", m.state.Term, now, least.Sub(now), n.name)
+		return fmt.Errorf("R-8: term %d begins at %d, %v before the time that node %s was told", m.state.Term, now,
+			least.Sub(now), n.name)
 	}
 	n.heard = told{m.state.Term, now, n.run.now} // it tells the others
 	n.run.noteTime(now)
@@ -413,7 +420,8 @@ func withoutLimits(key, value []byte) []byte {
 		return value
 	}
 	q.Limits, _ = job.Limits{
-		GroupConcurrency: q.Limits.GroupConcurrency, GroupRate: q.Limits.GroupRate, GroupPer: q.Limits.GroupPer, GroupBurst: q.Limits.GroupBurst,
+		GroupConcurrency: q.Limits.GroupConcurrency, GroupRate: q.Limits.GroupRate, GroupPer: q.Limits.GroupPer,
+		GroupBurst: q.Limits.GroupBurst,
 	}.Tidy()
 	return record.AppendQueue(nil, &q)
 }

@@ -68,7 +68,9 @@ func TestPlantedBugs(t *testing.T) {
 				if err == nil {
 					continue
 				}
-				if !slices.ContainsFunc(f.found, func(prefix string) bool { return strings.HasPrefix(err.Error(), prefix) }) {
+				if !slices.ContainsFunc(f.found, func(prefix string) bool {
+					return strings.HasPrefix(err.Error(), prefix)
+				}) {
 					t.Errorf("found by run %d, but not as one of %q: %v", seed+1, f.found, err)
 				}
 				t.Logf("found by run %d: %.200v", seed+1, err)

@@ -64,13 +64,15 @@ type sights struct {
 	stale                                              int // commands given to an engine whose term is over
 	both                                               int // steps with two engines that believe to lead
 	deep                                               int // times that as many batches were on their way as may be
-	limited                                            int // deliveries from queues with limits, not by the first leader
-	answered                                           [5]int
+	// deliveries from queues with limits, not by the first leader
+	limited  int
+	answered [5]int
 }
 
 func (s *sights) add(o *sights) {
 	s.steps, s.unknown, s.terms, s.crashes = s.steps+o.steps, s.unknown+o.unknown, s.terms+o.terms, s.crashes+o.crashes
-	s.copies, s.voids, s.cut, s.stale, s.both, s.deep = s.copies+o.copies, s.voids+o.voids, s.cut+o.cut, s.stale+o.stale, s.both+o.both, s.deep+o.deep
+	s.copies, s.voids, s.cut, s.stale, s.both, s.deep = s.copies+o.copies, s.voids+o.voids, s.cut+o.cut,
+		s.stale+o.stale, s.both+o.both, s.deep+o.deep
 	s.limited += o.limited
 	for i := range s.answered {
 		s.answered[i] += o.answered[i]
@@ -102,14 +104,16 @@ func (r *run) noteTime(t job.Time) { r.told = told{0, max(t, r.told.most(r.now))
 // newRun makes a cluster.
 func newRun(seed uint64, f *fault) (*run, error) {
 	r := &run{
-		rng: rand.New(rand.NewPCG(seed, 17)), fault: f, sealed: map[batchName]*sim.Model{}, batches: map[uint64]placed{},
-		ids: map[job.ID]bool{}, holders: map[job.Holder]bool{}, ticks: map[tickName]job.ID{},
+		rng: rand.New(rand.NewPCG(seed, 17)), fault: f, sealed: map[batchName]*sim.Model{},
+		batches: map[uint64]placed{},
+		ids:     map[job.ID]bool{}, holders: map[job.Holder]bool{}, ticks: map[tickName]job.ID{},
 	}
 	f.aliases = nil
 	r.partBytes = choose(r.rng, 40, 150, 400, 1000, 1<<20)
 	// So little memory makes the machine read the store all the time.
 	r.core = engine.CoreOptions{
-		Window: 1 + r.rng.IntN(5), Resident: 1 + r.rng.IntN(16), BodyBytes: 1 + r.rng.IntN(30), Horizon: time.Duration(1+r.rng.IntN(4)) * time.Second,
+		Window: 1 + r.rng.IntN(5), Resident: 1 + r.rng.IntN(16), BodyBytes: 1 + r.rng.IntN(30),
+		Horizon:       time.Duration(1+r.rng.IntN(4)) * time.Second,
 		TimersPerLoad: 1 + r.rng.IntN(4), Few: 1 + r.rng.IntN(4), Keys: 2 + r.rng.IntN(8),
 	}
 	r.careless = r.rng.IntN(2) == 0
@@ -123,7 +127,10 @@ func newRun(seed uint64, f *fault) (*run, error) {
 		r.total += w
 	}
 	for i := range choose(r.rng, 3, 3, 5) {
-		n := &node{run: r, id: i, name: string(rune('a' + i)), disk: newDisk(f), first: 1, rate: 1 + (r.rng.Float64()-0.5)/1000}
+		n := &node{
+			run: r, id: i, name: string(rune('a' + i)), disk: newDisk(f), first: 1,
+			rate: 1 + (r.rng.Float64()-0.5)/1000,
+		}
 		n.ahead = time.Duration(r.rng.Int64N(int64(8*time.Hour))) - 4*time.Hour
 		if r.rng.IntN(2) == 0 {
 			n.ahead /= 1000
@@ -548,7 +555,8 @@ func (r *run) cutSome() error {
 	}
 	n.first = max(n.first, most-uint64(r.rng.Int64N(3))*(most-n.first)/2)
 	if n.first > n.disk.durable()+1 {
-		return fmt.Errorf("R-4: the log of node %s begins at %d, its disk has entry %d", n.name, n.first, n.disk.durable())
+		return fmt.Errorf("R-4: the log of node %s begins at %d, its disk has entry %d", n.name,
+			n.first, n.disk.durable())
 	}
 	return nil
 }
@@ -612,7 +620,8 @@ func (r *run) ping() error {
 }
 
 func (r *run) passTime() error {
-	d := time.Duration(r.rng.Int64N(int64(choose(r.rng, time.Millisecond, 20*time.Millisecond, time.Second, 5*time.Second))))
+	d := time.Duration(r.rng.Int64N(int64(choose(r.rng, time.Millisecond, 20*time.Millisecond,
+		time.Second, 5*time.Second))))
 	if r.rng.IntN(200) == 0 {
 		d = 3 * time.Hour
 	}
@@ -690,7 +699,8 @@ func view(m *meaning) (sim.View, error) {
 // checkKept asserts that holders that are kept are known, and hold what they held, whoever has led since.
 func checkKept(m *meaning, got, want sim.View) error {
 	if g, w := keptIn(got), keptIn(want); !slices.Equal(g, w) {
-		return fmt.Errorf("R-15: behind batch %d these are kept with their leases: %v, by the model %v", m.state.Seq, g, w)
+		return fmt.Errorf("R-15: behind batch %d these are kept with their leases: %v, by the model %v",
+			m.state.Seq, g, w)
 	}
 	return nil
 }
@@ -727,7 +737,8 @@ func (r *run) checkTicks(m *meaning) error {
 			}
 			name := tickName{info.ID, run.Tick}
 			if first, ok := r.ticks[name]; ok && first != run.Job {
-				return fmt.Errorf("R-13: schedule %q has pushed jobs %d and %d for the tick at %d", info.Name, first, run.Job, run.Tick)
+				return fmt.Errorf("R-13: schedule %q has pushed jobs %d and %d for the tick at %d", info.Name, first,
+					run.Job, run.Tick)
 			}
 			r.ticks[name] = run.Job
 		}
@@ -740,8 +751,10 @@ func checkRules(m *meaning) error {
 	infos, err := engine.NewQuery(m.data).Queues("", "", 0)
 	for i := range infos {
 		q := &infos[i]
-		if l, f := m.model.Rules(q.Namespace, q.Name); q.Limits != l || q.Fairness.On != f.On || !maps.Equal(q.Fairness.Weights, f.Weights) {
-			return fmt.Errorf("R-14: behind batch %d queue %q has limits %+v and fairness %+v, what was set is %+v and %+v",
+		if l, f := m.model.Rules(q.Namespace, q.Name); q.Limits != l || q.Fairness.On != f.On ||
+			!maps.Equal(q.Fairness.Weights, f.Weights) {
+			return fmt.Errorf("R-14: behind batch %d queue %q has limits %+v and fairness %+v, what was "+
+				"set is %+v and %+v",
 				m.state.Seq, q.Name, q.Limits, q.Fairness, l, f)
 		}
 	}

@@ -48,10 +48,13 @@ func TestSimCluster(t *testing.T) {
 	t.Logf("%d lifetimes: %+v", runs, seen)
 	if runs >= 1000 && !t.Failed() {
 		for what, n := range map[string]int{
-			"unknown answers": seen.unknown, "terms": seen.terms, "crashes": seen.crashes, "copies": seen.copies, "void entries": seen.voids,
-			"batches cut by a crash": seen.cut, "commands of lost terms": seen.stale, "steps with two leaders": seen.both, "full pipelines": seen.deep,
+			"unknown answers": seen.unknown, "terms": seen.terms, "crashes": seen.crashes, "copies": seen.copies,
+			"void entries":           seen.voids,
+			"batches cut by a crash": seen.cut, "commands of lost terms": seen.stale,
+			"steps with two leaders": seen.both, "full pipelines": seen.deep,
 			"deliveries from queues with limits": seen.limited,
-			"changes":                            seen.answered[kindChange], "deliveries": seen.answered[kindDelivery], "refusals": seen.answered[kindRefusal], "reads": seen.answered[kindRead],
+			"changes":                            seen.answered[kindChange], "deliveries": seen.answered[kindDelivery],
+			"refusals": seen.answered[kindRefusal], "reads": seen.answered[kindRead],
 		} {
 			if n < 100 {
 				t.Errorf("only %d %s", n, what)

@@ -38,7 +38,8 @@ const (
 )
 
 var kindNames = [...]string{
-	opSet: "set", opSetAbsent: "set if absent", opDrop: "drop", opRead: "read", opPush: "push", opFetch: "fetch", opFirm: "firm fetch", opAck: "ack",
+	opSet: "set", opSetAbsent: "set if absent", opDrop: "drop", opRead: "read", opPush: "push", opFetch: "fetch",
+	opFirm: "firm fetch", opAck: "ack",
 	opDelete: "delete", opGet: "get",
 }
 
@@ -60,7 +61,8 @@ func (o *op) String() string {
 	if o.known {
 		outcome = fmt.Sprintf("%v %s", o.found, o.got)
 	}
-	return fmt.Sprintf("%d-%d client %d: %s %s %s%s: %s", o.call, o.ret, o.client, kindNames[o.kind], o.key, o.queue, o.value, outcome)
+	return fmt.Sprintf("%d-%d client %d: %s %s %s%s: %s", o.call, o.ret, o.client, kindNames[o.kind], o.key,
+		o.queue, o.value, outcome)
 }
 
 // unknown is when something returns of which nobody knows.
@@ -118,7 +120,8 @@ func (c *client) step(s *session) {
 	case n < 12:
 		c.do(s, &op{kind: opSet, key: value, value: own}, &job.SetValue{Space: space, Name: value, Value: []byte(own)})
 	case n < 22:
-		c.do(s, &op{kind: opSetAbsent, key: value, value: own}, &job.SetValue{Space: space, Name: value, Value: []byte(own), IfAbsent: true})
+		c.do(s, &op{kind: opSetAbsent, key: value, value: own},
+			&job.SetValue{Space: space, Name: value, Value: []byte(own), IfAbsent: true})
 	case n < 26:
 		c.do(s, &op{kind: opDrop, key: value}, &job.DropValue{Space: space, Name: value})
 	case n < 42:
@@ -132,7 +135,8 @@ func (c *client) step(s *session) {
 	case n < 100:
 		c.get(s)
 	case n < 101: // is refused, and writes nothing
-		c.do(s, &op{kind: opAck, key: "nothing"}, &job.Ack{Ref: job.ByKey(namespace, "nothing"), Need: job.NeedUnfinished})
+		c.do(s, &op{kind: opAck, key: "nothing"},
+			&job.Ack{Ref: job.ByKey(namespace, "nothing"), Need: job.NeedUnfinished})
 	default:
 		c.fetch(s, queue)
 	}
@@ -157,7 +161,8 @@ func (c *client) answered(s *session, o *op, at int64, begun uint64) {
 		c.run.count(&c.run.seen.refused)
 	}
 	if begun > s.term {
-		c.run.fail(fmt.Errorf("%s: term %d has answered, and term %d had begun before it was asked: %s", rule(o.kind), s.term, begun, o))
+		c.run.fail(fmt.Errorf("%s: term %d has answered, and term %d had begun before it was asked: %s", rule(o.kind),
+			s.term, begun, o))
 	}
 }
 
@@ -290,8 +295,9 @@ func (c *client) fetch(s *session, queue string) {
 	c.run.fail(c.run.newHolder(by))
 	o := &op{kind: opFetch, queue: queue}
 	f := &job.Fetch{
-		Namespace: namespace, Queues: []string{queue}, Max: 1, Holder: by, LeaseSet: true, Lease: lease, OnEnd: job.EndKeep,
-		Wait: choose(c.rng, 0, 0, 300*time.Millisecond),
+		Namespace: namespace, Queues: []string{queue}, Max: 1, Holder: by, LeaseSet: true, Lease: lease,
+		OnEnd: job.EndKeep,
+		Wait:  choose(c.rng, 0, 0, 300*time.Millisecond),
 	}
 	if c.rng.IntN(2) == 0 {
 		o.kind, f.Firm = opFirm, true

@@ -12,13 +12,17 @@
 //
 // What is asserted are the rules of package clustersim:
 //
-//   - the first node that applies an entry says what it does to the store; all others must agree, leave out none, and the
+//   - the first node that applies an entry says what it does to the store; all others must agree,
+//     leave out none, and the
 //     numbers of batches and terms and the times must follow each other.
-//   - what clients were told of each value and each job could have happened one thing after the other, each while its caller waited. What
-//     was acknowledged is there at the end, on every node. An engine answers nothing that it was asked after a later term had begun. A job that was leased
+//   - what clients were told of each value and each job could have happened one thing after the other,
+//     each while its caller waited. What
+//     was acknowledged is there at the end, on every node. An engine answers nothing that it was asked after a later
+//     term had begun. A job that was leased
 //     firmly is not delivered again, and nothing is found only where there may be nothing.
 //   - a log that was cut too early shows as a store that does not follow from it.
-//   - ids and holders do not repeat. R-10: every command is answered once. R-11: a copy is what others have had. R-12: the
+//   - ids and holders do not repeat. R-10: every command is answered once. R-11: a copy is what others have had.
+//     the
 //     invariants of docs/semantics.md hold at the end.
 //
 // When nothing goes wrong any more a node must lead, and all must come to have the same. No goroutine may be left when

@@ -43,7 +43,8 @@ type network struct {
 
 func newNetwork(rng *rand.Rand) *network {
 	return &network{
-		rng: rng, at: map[raft.ServerAddress]*endpoint{}, cut: map[link]bool{}, healed: make(chan struct{}), slow: 2 * time.Millisecond,
+		rng: rng, at: map[raft.ServerAddress]*endpoint{}, cut: map[link]bool{}, healed: make(chan struct{}),
+		slow: 2 * time.Millisecond,
 	}
 }
 
@@ -264,31 +265,40 @@ func (e *endpoint) SetHeartbeatHandler(f func(raft.RPC)) {
 func (e *endpoint) Close() error { return nil }
 
 // AppendEntries implements raft.Transport.
-func (e *endpoint) AppendEntries(id raft.ServerID, to raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+func (e *endpoint) AppendEntries(id raft.ServerID, to raft.ServerAddress, q *raft.AppendEntriesRequest,
+	r *raft.AppendEntriesResponse,
+) error {
 	return ask(e, id, to, message{command: copied(q)}, r)
 }
 
 // RequestVote implements raft.Transport.
-func (e *endpoint) RequestVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestVoteRequest, r *raft.RequestVoteResponse) error {
+func (e *endpoint) RequestVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestVoteRequest,
+	r *raft.RequestVoteResponse,
+) error {
 	c := *q
 	return ask(e, id, to, message{command: &c}, r)
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (e *endpoint) RequestPreVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse) error {
+func (e *endpoint) RequestPreVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestPreVoteRequest,
+	r *raft.RequestPreVoteResponse,
+) error {
 	c := *q
 	return ask(e, id, to, message{command: &c}, r)
 }
 
 // TimeoutNow implements raft.Transport.
-func (e *endpoint) TimeoutNow(id raft.ServerID, to raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
+func (e *endpoint) TimeoutNow(id raft.ServerID, to raft.ServerAddress, q *raft.TimeoutNowRequest,
+	r *raft.TimeoutNowResponse,
+) error {
 	c := *q
 	return ask(e, id, to, message{command: &c}, r)
 }
 
 // InstallSnapshot implements raft.Transport. Some names do not arrive as a whole.
 func (e *endpoint) InstallSnapshot(
-	id raft.ServerID, to raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, from io.Reader,
+	id raft.ServerID, to raft.ServerAddress, q *raft.InstallSnapshotRequest,
+	r *raft.InstallSnapshotResponse, from io.Reader,
 ) error {
 	data, err := io.ReadAll(from)
 	if err != nil {
@@ -346,7 +356,9 @@ func (e *endpoint) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress
 }
 
 // AppendEntries implements raft.AppendPipeline.
-func (p *pipeline) AppendEntries(q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+func (p *pipeline) AppendEntries(q *raft.AppendEntriesRequest,
+	r *raft.AppendEntriesResponse,
+) (raft.AppendFuture, error) {
 	f := &future{start: time.Now(), q: q, r: r}
 	select {
 	case p.queue <- f:

@@ -119,8 +119,9 @@ func (n *node) start() error {
 	}
 	p.end = n.run.net.listen(n.addr, raft.ServerID(n.id), p.dead)
 	p.log, err = raftlog.Open(raftlog.Options{
-		Name: n.name, ID: n.id, Dir: "log", FS: errorfs.Wrap(n.files, &p.speed), Replica: r, Transport: p.end, Snapshots: snapshotter{p},
-		Election: election, KeepBytes: n.run.keepBytes, SegmentBytes: 64 << 10, OnFatal: p.fatal,
+		Name: n.name, ID: n.id, Dir: "log", FS: errorfs.Wrap(n.files, &p.speed), Replica: r, Transport: p.end,
+		Snapshots: snapshotter{p},
+		Election:  election, KeepBytes: n.run.keepBytes, SegmentBytes: 64 << 10, OnFatal: p.fatal,
 	})
 	if err != nil {
 		return fmt.Errorf("node %s: %w", n.name, err)
@@ -195,7 +196,8 @@ func (p *process) lead(t *replica.Term) {
 	}
 	s := &session{proc: p, term: t.Number(), cut: make(chan struct{})}
 	o := engine.Options{
-		Store: p.run.fault.store(t), Now: now, Node: uint32(p.number + 1), Run: t.Number() << 8, Seed: 1 + p.run.number>>1,
+		Store: p.run.fault.store(t), Now: now, Node: uint32(p.number + 1), Run: t.Number() << 8,
+		Seed:      1 + p.run.number>>1,
 		OnFailure: func() { close(s.cut) },
 	}
 	var err error

@@ -27,7 +27,10 @@ var faults = []struct {
 	{fault{name: "nothing is confirmed", unproven: true}, []string{"R-3", "R-6", "R-7"}},
 	{fault{name: "a lost leadership answers", answersLost: true}, []string{"R-3", "R-6", "R-7", "R-9"}},
 	{fault{name: "the log is cut at what is applied", cutsApplied: true}, []string{"R-1", "R-2", "R-5", "node"}},
-	{fault{name: "a node keeps its id after it has lost its data", keepsID: true}, []string{"R-1", "R-2", "R-3", "R-5", "R-9", "node"}},
+	{
+		fault{name: "a node keeps its id after it has lost its data", keepsID: true},
+		[]string{"R-1", "R-2", "R-3", "R-5", "R-9", "node"},
+	},
 	{fault{name: "a term begins with the wall clock", wallClock: true}, []string{"R-8"}},
 }
 
@@ -44,7 +47,9 @@ func TestPlantedBugs(t *testing.T) {
 				if r.err == nil {
 					continue
 				}
-				if !slices.ContainsFunc(f.found, func(prefix string) bool { return strings.HasPrefix(r.err.Error(), prefix) }) {
+				if !slices.ContainsFunc(f.found, func(prefix string) bool {
+					return strings.HasPrefix(r.err.Error(), prefix)
+				}) {
 					t.Errorf("found by run %d, but not as one of %q: %v", seed+1, f.found, r.err)
 				}
 				t.Logf("found by run %d: %.300v", seed+1, r.err)

@@ -65,7 +65,8 @@ func (s *sights) add(o *sights) {
 	s.terms, s.kills, s.copies, s.cuts = s.terms+o.terms, s.kills+o.kills, s.copies+o.copies, s.cuts+o.cuts
 	s.resumed += o.resumed
 	s.pauses, s.refused = s.pauses+o.pauses, s.refused+o.refused
-	s.hangs, s.transfers, s.wipes, s.unknown = s.hangs+o.hangs, s.transfers+o.transfers, s.wipes+o.wipes, s.unknown+o.unknown
+	s.hangs, s.transfers, s.wipes, s.unknown = s.hangs+o.hangs, s.transfers+o.transfers, s.wipes+o.wipes,
+		s.unknown+o.unknown
 	for i := range s.answered {
 		s.answered[i] += o.answered[i]
 	}
@@ -220,7 +221,10 @@ func (r *run) nemesis(plan *rand.Rand, length time.Duration) {
 		case k < 58:
 			r.net.heal()
 		case k < 64:
-			r.net.set(func() { r.net.slow, r.net.loss = time.Duration(1+plan.IntN(400))*time.Millisecond, plan.IntN(30) })
+			r.net.set(func() {
+				r.net.slow, r.net.loss = time.Duration(1+plan.IntN(400))*time.Millisecond,
+					plan.IntN(30)
+			})
 		case k < 69:
 			r.hang(n, d, plan.IntN(2) == 0)
 		case k < 77:

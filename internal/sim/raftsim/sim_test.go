@@ -18,7 +18,8 @@ import (
 var (
 	seedFlag = flag.Uint64("sim.seed", 1, "seed of the first run")
 	runsFlag = flag.Int("sim.runs", 0, "number of runs; zero is what the test does by itself")
-	timeFlag = flag.Duration("sim.time", 15*time.Second, "how long things go wrong in one run, by the clock of its bubble")
+	timeFlag = flag.Duration("sim.time", 15*time.Second,
+		"how long things go wrong in one run, by the clock of its bubble")
 )
 
 // shards is how many parts the runs are dealt out to, so that they use all cores.
@@ -53,9 +54,11 @@ func TestSimRaft(t *testing.T) {
 	t.Logf("%d lifetimes: %+v", runs, seen)
 	if runs >= 50 && !t.Failed() {
 		for what, n := range map[string]int{
-			"terms": seen.terms, "kills": seen.kills, "copies": seen.copies, "resumed copies": seen.resumed, "cuts": seen.cuts, "hangs": seen.hangs, "pauses": seen.pauses,
-			"transfers": seen.transfers, "unknown answers": seen.unknown, "pushes": seen.answered[opPush], "firm deliveries": seen.answered[opFirm],
-			"reads": seen.answered[opRead], "refusals": seen.refused,
+			"terms": seen.terms, "kills": seen.kills, "copies": seen.copies, "resumed copies": seen.resumed,
+			"cuts": seen.cuts, "hangs": seen.hangs, "pauses": seen.pauses,
+			"transfers": seen.transfers, "unknown answers": seen.unknown, "pushes": seen.answered[opPush],
+			"firm deliveries": seen.answered[opFirm],
+			"reads":           seen.answered[opRead], "refusals": seen.refused,
 		} {
 			if n < 20 {
 				t.Errorf("only %d %s", n, what)
@@ -94,7 +97,8 @@ func lifetime(t *testing.T, seed uint64, f *fault, length time.Duration) (r *run
 func report(t *testing.T, r *run) {
 	t.Helper()
 	trace := r.trace[max(0, len(r.trace)-150):]
-	t.Errorf("seed %d: %v\n\nthe end of it:\n  %s\nrepeat with (the seed decides what goes wrong when, but not the order of goroutines: it may take several runs)\n"+
+	t.Errorf("seed %d: %v\n\nthe end of it:\n  %s\nrepeat with (the seed decides what goes wrong when, but not the "+
+		"order of goroutines: it may take several runs)\n"+
 		"  go test ./internal/sim/raftsim -count=20 -run '^TestSimRaft$' -sim.seed=%d -sim.runs=1 -sim.time=%v",
 		r.number, r.err, strings.Join(trace, "\n  "), r.number, *timeFlag)
 }

@@ -73,7 +73,8 @@ func (t *truth) note(name string, before uint64, v version) error {
 	case p.term == last.term && (p.seq == last.seq || p.seq == last.seq+1):
 	case p.term == last.term+1 && p.seq == last.seq:
 	default:
-		return fmt.Errorf("R-5: node %s has batch %d of term %d behind batch %d of term %d", name, p.seq, p.term, last.seq, last.term)
+		return fmt.Errorf("R-5: node %s has batch %d of term %d behind batch %d of term %d", name, p.seq, p.term,
+			last.seq, last.term)
 	}
 	if p.time < last.time {
 		return fmt.Errorf("R-8: batch %d of term %d is of %d, the one before of %d", p.seq, p.term, p.time, last.time)
@@ -90,7 +91,8 @@ func (t *truth) agree(name string, p point) error {
 		return fmt.Errorf("R-1: node %s has a state behind entry %d, and no other has", name, p.index)
 	}
 	if p.history != w.history || !bytes.Equal(p.state, w.state) {
-		return fmt.Errorf("R-2: behind entry %d node %s has batch %d of term %d, state %x; another one had batch %d of term %d, state %x",
+		return fmt.Errorf("R-2: behind entry %d node %s has batch %d of term %d, state %x; another one had batch %d "+
+			"of term %d, state %x",
 			p.index, name, p.seq, p.term, p.state, w.seq, w.term, w.state)
 	}
 	return nil

@@ -46,7 +46,10 @@ func TestCheckpointCutShort(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if begun && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-					all = append(all, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100 - lost, RNG: rand.New(rand.NewPCG(1, 1))}))
+					all = append(all, mem.CrashClone(vfs.CrashCloneCfg{
+						UnsyncedDataPercent: 100 - lost,
+						RNG:                 rand.New(rand.NewPCG(1, 1)),
+					}))
 				}
 				return nil
 			})), batches)
@@ -69,7 +72,10 @@ func TestCheckpointCutShort(t *testing.T) {
 				slices.Sort(names)
 				moment := fmt.Sprintf("moment %d of %d: %s", i, len(all), strings.Join(names, " "))
 				finished := slices.Contains(names, "FORMAT")
-				cut, err := pebblestore.Open(pebblestore.Options{Dir: copyDir, FS: left, SegmentBytes: 64 << 10, MemTableBytes: memTableBytes})
+				cut, err := pebblestore.Open(pebblestore.Options{
+					Dir: copyDir, FS: left, SegmentBytes: 64 << 10,
+					MemTableBytes: memTableBytes,
+				})
 				if finished != (err == nil) {
 					t.Fatalf("%s: finished %t, and opened: %v", moment, finished, err)
 				}
@@ -96,7 +102,10 @@ func TestCheckpointCutShort(t *testing.T) {
 func TestCheckpointMeetsAnError(t *testing.T) {
 	t.Parallel()
 	const batches = 30
-	kinds := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll}
+	kinds := []errorfs.OpKind{
+		errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpCreate, errorfs.OpLink,
+		errorfs.OpMkdirAll,
+	}
 	for n := 1; ; n++ {
 		mem := vfs.NewMem()
 		var left atomic.Int64 // until one fails; below zero none does

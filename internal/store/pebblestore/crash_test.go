@@ -146,7 +146,10 @@ func TestCrash(t *testing.T) {
 			c := &crashes{mem: mem, every: 1, config: func(seed uint64) vfs.CrashCloneCfg {
 				return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
 			}}
-			s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, c), MemTableBytes: memTableBytes, SegmentBytes: 32 << 10, Mode: commitlog.None})
+			s := open(t, pebblestore.Options{
+				Dir: memDir, FS: storetest.Hooked(mem, c), MemTableBytes: memTableBytes,
+				SegmentBytes: 32 << 10, Mode: commitlog.None,
+			})
 			c.mu.Lock()
 			c.every = 11
 			c.mu.Unlock()
@@ -158,7 +161,10 @@ func TestCrash(t *testing.T) {
 			}
 			kept := 0
 			for _, crash := range c.all {
-				s := open(t, pebblestore.Options{Dir: memDir, FS: crash.fs, MemTableBytes: memTableBytes, SegmentBytes: 32 << 10})
+				s := open(t, pebblestore.Options{
+					Dir: memDir, FS: crash.fs, MemTableBytes: memTableBytes,
+					SegmentBytes: 32 << 10,
+				})
 				n := checkHistory(t, s, crash.durable, crash.newest)
 				kept += n - crash.durable
 				// What was recovered is a working store.
@@ -292,8 +298,18 @@ var injections = []struct {
 	harmless bool
 	steps    []int
 }{
-	{"write", []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt}, false, []int{0, 1, 2, 5, 20, 77, 78, 79, 80, 81, 82, 83, 84, 120}},
-	{"sync", []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}, false, []int{0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 30, 47}},
+	{
+		"write",
+		[]errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt},
+		false,
+		[]int{0, 1, 2, 5, 20, 77, 78, 79, 80, 81, 82, 83, 84, 120},
+	},
+	{
+		"sync",
+		[]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData},
+		false,
+		[]int{0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 30, 47},
+	},
 	{"create", []errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, false, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 	{"rename", []errorfs.OpKind{errorfs.OpRename, errorfs.OpLink}, false, nil}, // Only Open renames.
 	{"open", []errorfs.OpKind{errorfs.OpOpen}, true, []int{0, 1, 2, 3}},
@@ -388,7 +404,10 @@ func testFailure(t *testing.T, inj *injector, step int, harmless bool) {
 	}
 	mu.Unlock()
 	for name, fsys := range map[string]*vfs.MemFS{"closed": mem, "crashed": crashed} {
-		reopened, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: fsys, SegmentBytes: 64 << 10, MemTableBytes: memTableBytes})
+		reopened, err := pebblestore.Open(pebblestore.Options{
+			Dir: memDir, FS: fsys, SegmentBytes: 64 << 10,
+			MemTableBytes: memTableBytes,
+		})
 		if err != nil {
 			t.Fatalf("%s: reopen: %v", name, err)
 		}

@@ -95,7 +95,10 @@ func TestLives(t *testing.T) {
 			mem := vfs.NewCrashableMem()
 			done := 0
 			for range 25 {
-				s := open(t, pebblestore.Options{Dir: memDir, FS: mem, SegmentBytes: 8 << 10, MemTableBytes: memTableBytes})
+				s := open(t, pebblestore.Options{
+					Dir: memDir, FS: mem, SegmentBytes: 8 << 10,
+					MemTableBytes: memTableBytes,
+				})
 				checkHistory(t, s, done, done)
 				live(t, rng, s, &done)
 				after := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * rng.IntN(3), RNG: rng})
@@ -161,7 +164,8 @@ func TestBesideCommits(t *testing.T) {
 			want = min(n, 20)
 		}
 		if err != nil || int64(n) < least || int64(n) > most || keys != want {
-			t.Errorf("%s: %d batches with %d keys, want %d keys and %d to %d batches: %v", what, n, keys, want, least, most, err)
+			t.Errorf("%s: %d batches with %d keys, want %d keys and %d to %d batches: %v", what, n, keys,
+				want, least, most, err)
 		}
 	}
 	var wg sync.WaitGroup

@@ -81,7 +81,10 @@ func TestErrorsOfOpening(t *testing.T) {
 					}
 					mem := rewritten(t, whole, nil)
 					inj := &nthError{kinds: kinds, errno: errnos[n%len(errnos)], left: n}
-					o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), ReadOnly: readOnly, MemTableBytes: roomyMemTable}
+					o := pebblestore.Options{
+						Dir: memDir, FS: storetest.Hooked(mem, inj), ReadOnly: readOnly,
+						MemTableBytes: roomyMemTable,
+					}
 					s, err := pebblestore.Open(o)
 					if err == nil {
 						_ = s.Close() // which may have met it
@@ -93,7 +96,8 @@ func TestErrorsOfOpening(t *testing.T) {
 						continue
 					}
 					refused++
-					if errors.Is(err, store.ErrCorrupt) || !errors.Is(err, inj.errno) || strings.Contains(err.Error(), "begin empty") {
+					if errors.Is(err, store.ErrCorrupt) || !errors.Is(err, inj.errno) ||
+						strings.Contains(err.Error(), "begin empty") {
 						t.Errorf("operation %d fails with %v, and Open says: %v", n, inj.errno, err)
 					}
 					o.FS = mem
@@ -116,14 +120,18 @@ func TestErrorsOfCreation(t *testing.T) {
 			for n := 1; n < 2000; n++ {
 				mem := vfs.NewCrashableMem()
 				inj := &nthError{kinds: kinds, errno: syscall.ENOSPC, left: n}
-				s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), MemTableBytes: roomyMemTable, SegmentBytes: 4 << 10})
+				s, err := pebblestore.Open(pebblestore.Options{
+					Dir: memDir, FS: storetest.Hooked(mem, inj),
+					MemTableBytes: roomyMemTable, SegmentBytes: 4 << 10,
+				})
 				if err == nil {
 					_ = s.Close() // which may have met it
 				}
 				if !inj.wasMet() {
 					return
 				}
-				if err != nil && (errors.Is(err, store.ErrCorrupt) || !errors.Is(err, inj.errno) || !strings.Contains(err.Error(), "the disk is full")) {
+				if err != nil && (errors.Is(err, store.ErrCorrupt) || !errors.Is(err, inj.errno) ||
+					!strings.Contains(err.Error(), "the disk is full")) {
 					t.Errorf("operation %d fails with %v, and Open says: %v", n, inj.errno, err)
 				}
 			}

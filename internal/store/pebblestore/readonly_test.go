@@ -47,7 +47,8 @@ func TestReadOnlyMedium(t *testing.T) {
 		medium := &readOnlyFS{errno: errno}
 		o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, medium), ReadOnly: true}
 		s := open(t, o)
-		if err := s.Unlocked(); !errors.Is(err, errno) || !strings.Contains(err.Error(), memDir+" could not be locked") {
+		if err := s.Unlocked(); !errors.Is(err, errno) ||
+			!strings.Contains(err.Error(), memDir+" could not be locked") {
 			t.Errorf("%v: the lock: %v", errno, err)
 		}
 		checkHistory(t, s, 400, 400)

@@ -270,8 +270,14 @@ func TestRefusesDamage(t *testing.T) {
 	}{
 		{"marker torn", "FORMAT", "FORMAT", replaceWith("mill"), []string{memDir + "/FORMAT"}},
 		{"marker empty", "FORMAT", "FORMAT", replaceWith(""), []string{memDir + "/FORMAT"}},
-		{"marker without number", "FORMAT", "FORMAT", replaceWith("millrace data directory\nformat x\n"), []string{memDir + "/FORMAT"}},
-		{"marker with format 0", "FORMAT", "FORMAT", replaceWith("millrace data directory\nformat 0\n"), []string{memDir + "/FORMAT"}},
+		{
+			"marker without number", "FORMAT", "FORMAT", replaceWith("millrace data directory\nformat x\n"),
+			[]string{memDir + "/FORMAT"},
+		},
+		{
+			"marker with format 0", "FORMAT", "FORMAT", replaceWith("millrace data directory\nformat 0\n"),
+			[]string{memDir + "/FORMAT"},
+		},
 		{"manifest gone", "MANIFEST-", "", remove, []string{"MANIFEST-"}},
 		{"manifest marker gone", "marker.manifest", "", remove, nil},
 		{"manifest empty", "MANIFEST-", "", replaceWith(""), []string{"MANIFEST-"}},
@@ -420,7 +426,8 @@ func TestCheckpointOutsideOnly(t *testing.T) {
 func TestFailedCheckpointIsHarmless(t *testing.T) {
 	t.Parallel()
 	full := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if strings.HasPrefix(op.Path, "/backup/") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && op.Kind != errorfs.OpMkdirAll {
+		if strings.HasPrefix(op.Path, "/backup/") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite &&
+			op.Kind != errorfs.OpMkdirAll {
 			return syscall.ENOSPC
 		}
 		return nil

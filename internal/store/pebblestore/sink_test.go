@@ -26,7 +26,8 @@ func TestSinker(t *testing.T) {
 		for i := range flushes {
 			var b store.Batch
 			for j := range each {
-				keys = append(keys, binary.BigEndian.AppendUint64([]byte("j"), uint64(i*each+j)), binary.BigEndian.AppendUint64([]byte("k"), rnd.Uint64()))
+				keys = append(keys, binary.BigEndian.AppendUint64([]byte("j"), uint64(i*each+j)),
+					binary.BigEndian.AppendUint64([]byte("k"), rnd.Uint64()))
 				b.Insert(keys[len(keys)-2], []byte("value"))
 				b.Insert(keys[len(keys)-1], []byte("value"))
 			}
@@ -50,10 +51,12 @@ func TestSinker(t *testing.T) {
 		}
 		// Of the first flush nothing is known to come behind what was there.
 		if count[true]['j'] != 1 || count[false]['j'] != flushes-1 {
-			t.Errorf("of the tables with keys in order %d are new and %d below, want 1 and %d", count[true]['j'], count[false]['j'], flushes-1)
+			t.Errorf("of the tables with keys in order %d are new and %d below, want 1 and %d", count[true]['j'],
+				count[false]['j'], flushes-1)
 		}
 		if count[true]['k'] != flushes || count[false]['k'] != 0 {
-			t.Errorf("of the tables with keys in no order %d are new and %d below, want %d and 0", count[true]['k'], count[false]['k'], flushes)
+			t.Errorf("of the tables with keys in no order %d are new and %d below, want %d and 0", count[true]['k'],
+				count[false]['k'], flushes)
 		}
 		var found [][]byte
 		if err := s.Scan(store.Range{}, func(key, _ []byte) bool {

@@ -123,7 +123,7 @@ func (s *Store) takeOver(o Options, fresh bool, format int) (position, error) {
 	}
 	if !fresh && format < FormatVersion {
 		if plant.FormatLate.On() {
-			defer mark(s.fs, s.dir)
+			defer mark(s.fs, s.dir) //nolint:errcheck // a bug that is planted
 		} else if err := mark(s.fs, s.dir); err != nil {
 			return p, unwritable(s.dir, err)
 		}

@@ -29,7 +29,10 @@ func oldDirectory(t *testing.T, format int) *vfs.MemFS {
 	if err := mem.MkdirAll(memDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	db, err := pebble.Open(memDir, &pebble.Options{FS: mem, FormatMajorVersion: pebble.FormatValueSeparation, MemTableSize: memTableBytes, Logger: quiet{}})
+	db, err := pebble.Open(memDir, &pebble.Options{
+		FS: mem, FormatMajorVersion: pebble.FormatValueSeparation,
+		MemTableSize: memTableBytes, Logger: quiet{},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +117,12 @@ func testUpgrade(t *testing.T, format int) {
 	// Not a part of what was not synced: Pebble itself relies on a new manifest being there when its marker is.
 	for _, percent := range []int{0, 100} {
 		mem := oldDirectory(t, format)
-		c := &crashes{mem: mem, every: 1, durable: oldHistory, newest: oldHistory, config: func(seed uint64) vfs.CrashCloneCfg {
-			return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
-		}}
+		c := &crashes{
+			mem: mem, every: 1, durable: oldHistory, newest: oldHistory,
+			config: func(seed uint64) vfs.CrashCloneCfg {
+				return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
+			},
+		}
 		s := open(t, pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, c), MemTableBytes: memTableBytes})
 		for n := oldHistory + 1; n <= oldHistory+20; n++ {
 			c.commit(t, s, n, true)
@@ -134,7 +140,10 @@ func testUpgrade(t *testing.T, format int) {
 				}
 				converted++
 			}
-			s, err := pebblestore.Open(pebblestore.Options{Dir: memDir, FS: crash.fs, SegmentBytes: 64 << 10, MemTableBytes: memTableBytes})
+			s, err := pebblestore.Open(pebblestore.Options{
+				Dir: memDir, FS: crash.fs, SegmentBytes: 64 << 10,
+				MemTableBytes: memTableBytes,
+			})
 			if err != nil {
 				t.Fatalf("%d%% kept, crash %d: %v", percent, i, err)
 			}
@@ -184,7 +193,10 @@ func TestUpgradeFailsCleanly(t *testing.T) {
 				t.Parallel()
 				mem := oldDirectory(t, format)
 				inj := &injector{kinds: injection.kinds, ever: step%2 == 0, left: step}
-				o := pebblestore.Options{Dir: memDir, FS: storetest.Hooked(mem, inj), SegmentBytes: 64 << 10, MemTableBytes: memTableBytes}
+				o := pebblestore.Options{
+					Dir: memDir, FS: storetest.Hooked(mem, inj), SegmentBytes: 64 << 10,
+					MemTableBytes: memTableBytes,
+				}
 				openFailing(t, o, inj, injection.harmless)
 				for _, disk := range []*vfs.MemFS{mem.CrashClone(vfs.CrashCloneCfg{}), mem} {
 					o.FS = disk

@@ -95,7 +95,10 @@ func TestTakenAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
-			o := pebblestore.Options{Dir: dir, SegmentBytes: 256 << 10, MemTableBytes: roomyMemTable, NoCompactions: true}
+			o := pebblestore.Options{
+				Dir: dir, SegmentBytes: 256 << 10, MemTableBytes: roomyMemTable,
+				NoCompactions: true,
+			}
 			s := open(t, o)
 			for n := range 2000 { // until there is a table
 				storetest.Commit(t, s, func(b *store.Batch) { b.Set([]byte{'k', byte(n)}, make([]byte, 500)) })

@@ -214,12 +214,14 @@ func TestStats(t *testing.T) {
 	refused(t, err, beanstalk.ErrJobTooBig)
 	stats, err := tube.Stats()
 	ok(t, err)
-	if stats["current-jobs-ready"] != "2" || stats["current-jobs-urgent"] != "1" || stats["current-using"] != "1" || stats["total-jobs"] != "2" {
+	if stats["current-jobs-ready"] != "2" || stats["current-jobs-urgent"] != "1" || stats["current-using"] != "1" ||
+		stats["total-jobs"] != "2" {
 		t.Errorf("%v", stats)
 	}
 	all, err := c.Stats()
 	ok(t, err)
-	if all["cmd-put"] != "3" || all["max-job-size"] != "100" || all["current-jobs-ready"] != "2" || all["current-connections"] != "1" {
+	if all["cmd-put"] != "3" || all["max-job-size"] != "100" || all["current-jobs-ready"] != "2" ||
+		all["current-connections"] != "1" {
 		t.Errorf("%v", all)
 	}
 	tubes, err := c.ListTubes()

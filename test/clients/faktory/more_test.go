@@ -64,7 +64,9 @@ func TestPool(t *testing.T) {
 	for range producers {
 		group.Go(func() {
 			for i := range jobs {
-				if err := pool.With(func(cl *faktory.Client) error { return cl.Push(faktory.NewJob("Pooled", i)) }); err != nil {
+				if err := pool.With(func(cl *faktory.Client) error {
+					return cl.Push(faktory.NewJob("Pooled", i))
+				}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -82,7 +82,8 @@ func status(t *testing.T, cl *faktory.Client, bid string, total, pending, failed
 	ok(t, err)
 	if got.Bid != bid || got.Total != total || got.Pending != pending || got.Failed != failed ||
 		got.CompleteState != complete || got.SuccessState != success {
-		t.Fatalf("status: %+v, want total %d, pending %d, failed %d, complete %q, success %q", got, total, pending, failed, complete, success)
+		t.Fatalf("status: %+v, want total %d, pending %d, failed %d, complete %q, success %q", got, total, pending,
+			failed, complete, success)
 	}
 }
 
@@ -120,7 +121,8 @@ func testBatch(t *testing.T, cl *faktory.Client) {
 	}
 	st, err := cl.BatchStatus(b.Bid)
 	ok(t, err)
-	if st.Description != "two jobs" || st.ParentBid != "" || !around(instant(t, st.CreatedAt), -time.Minute, time.Second) {
+	if st.Description != "two jobs" || st.ParentBid != "" ||
+		!around(instant(t, st.CreatedAt), -time.Minute, time.Second) {
 		t.Errorf("status: %+v", st)
 	}
 	status(t, cl, b.Bid, 2, 2, 0, "", "")

@@ -26,7 +26,8 @@ func testPush(t *testing.T, cl *faktory.Client) {
 		t.Errorf("args: %s, want %s", args, want)
 	}
 	if got.Jid != job.Jid || got.Type != job.Type || got.Queue != "images" || got.Retry == nil || *got.Retry != 25 ||
-		got.ReserveFor != 600 || got.Backtrace != 3 || got.CreatedAt != job.CreatedAt || got.At != "" || got.Failure != nil {
+		got.ReserveFor != 600 || got.Backtrace != 3 || got.CreatedAt != job.CreatedAt || got.At != "" ||
+		got.Failure != nil {
 		t.Errorf("fetched %+v", got)
 	}
 	if !reflect.DeepEqual(got.Custom, map[string]any{"locale": "de", "n": 7.0}) {
@@ -281,7 +282,8 @@ func testInfo(t *testing.T, cl *faktory.Client) {
 	if _, err := time.Parse("15:04:05 UTC", st.ServerUtcTime); err != nil {
 		t.Errorf("server time: %v", err)
 	}
-	if s := st.Server; s.Version != "1.10.0" || s.Connections != 1 || s.CommandCount < 5 || !strings.HasPrefix(s.Description, "Faktory") {
+	if s := st.Server; s.Version != "1.10.0" || s.Connections != 1 || s.CommandCount < 5 ||
+		!strings.HasPrefix(s.Description, "Faktory") {
 		t.Errorf("server: %+v", s)
 	}
 	untyped, err := cl.Info()

@@ -207,10 +207,12 @@ func testWorker(t *testing.T, s kit.FaktoryServer, cl *faktory.Client) {
 	}
 	r.stop()
 
-	if track, err := cl.TrackGet(part.Jid); err != nil || track.State != "success" || track.Percent != 50 || track.Description != "half" {
+	if track, err := cl.TrackGet(part.Jid); err != nil || track.State != "success" || track.Percent != 50 ||
+		track.Description != "half" {
 		t.Errorf("track: %+v, %v", track, err)
 	}
-	if d := state(t, cl); d.TotalProcessed != 26 || d.TotalFailures != 2 || d.Sets["retries"] != 1 || d.Sets["working"] != 0 || d.TotalEnqueued != 0 {
+	if d := state(t, cl); d.TotalProcessed != 26 || d.TotalFailures != 2 || d.Sets["retries"] != 1 ||
+		d.Sets["working"] != 0 || d.TotalEnqueued != 0 {
 		t.Errorf("after all: %+v", d)
 	}
 }

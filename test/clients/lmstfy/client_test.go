@@ -188,7 +188,8 @@ func testBatch(t *testing.T, c *client.LmstfyClient) {
 		check(t, c.Ack(queue, jobs[i].ID))
 	}
 	// One job and a count above one is an array all the same.
-	if jobs, err = c.BatchConsume([]string{queue}, 100, ttr, 5); err != nil || len(jobs) != 1 || string(jobs[0].Data) != "null" {
+	if jobs, err = c.BatchConsume([]string{queue}, 100, ttr, 5); err != nil || len(jobs) != 1 ||
+		string(jobs[0].Data) != "null" {
 		t.Errorf("the last one: %+v, %v", jobs, err)
 	}
 	if jobs, err = c.BatchConsume([]string{queue}, 2, ttr, 0); err != nil || len(jobs) != 0 {
@@ -218,7 +219,10 @@ func testRepublish(t *testing.T, c *client.LmstfyClient) {
 	}
 	empty(t, c, queue)
 	// RePublishJob of this version of the client publishes without an id.
-	id, err = c.RePublishJob(&client.JobRequest{Queue: queue, ID: again, Data: []byte("once more"), TTL: ttl, Tries: tries})
+	id, err = c.RePublishJob(&client.JobRequest{
+		Queue: queue, ID: again, Data: []byte("once more"),
+		TTL: ttl, Tries: tries,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +265,10 @@ func testPeek(t *testing.T, c *client.LmstfyClient) {
 	}
 	id := publishWith(t, c, client.JobRequest{Queue: queue, Data: []byte("look"), TTL: ttl, Tries: 3})
 	publish(t, c, queue, "behind")
-	later := publishWith(t, c, client.JobRequest{Queue: queue, Data: []byte("later"), TTL: ttl, Tries: tries, Delay: 600})
+	later := publishWith(t, c, client.JobRequest{
+		Queue: queue, Data: []byte("later"), TTL: ttl,
+		Tries: tries, Delay: 600,
+	})
 	for range 2 { // to look changes nothing
 		job, err := c.PeekQueue(queue)
 		check(t, err)
@@ -288,7 +295,8 @@ func testPeek(t *testing.T, c *client.LmstfyClient) {
 func testAttributes(t *testing.T, c *client.LmstfyClient) {
 	const queue = "attributes"
 	id, err := c.PublishJob(&client.JobRequest{
-		Queue: queue, Data: []byte("x"), TTL: ttl, Tries: tries, Attributes: map[string]string{"Colour": "Blue", "size": "L"},
+		Queue: queue, Data: []byte("x"), TTL: ttl, Tries: tries,
+		Attributes: map[string]string{"Colour": "Blue", "size": "L"},
 	})
 	if err != nil || len(id) != 27 {
 		t.Fatalf("publish: %q, %v, want 27 characters", id, err)
@@ -426,7 +434,8 @@ func testMany(t *testing.T, c *client.LmstfyClient) {
 func refused(t *testing.T, err error, reason string) {
 	t.Helper()
 	var api *client.APIError
-	if !errors.As(err, &api) || api.Type != client.ResponseErr || !strings.Contains(api.Reason, reason) || len(api.RequestID) != 26 {
+	if !errors.As(err, &api) || api.Type != client.ResponseErr || !strings.Contains(api.Reason, reason) ||
+		len(api.RequestID) != 26 {
 		t.Errorf("got %v, want the reason %q and the id of the request", err, reason)
 	}
 }
@@ -458,7 +467,10 @@ func testTokens(t *testing.T, s service) {
 	const queue = "tokens"
 	_, err := s.clientOf(t, namespace, "").PublishJob(&client.JobRequest{Queue: queue, Tries: tries})
 	refused(t, err, "token not found")
-	_, err = s.clientOf(t, namespace, "01BX5ZZKBKACTAV9WEVGEMMVRY").PublishJob(&client.JobRequest{Queue: queue, Tries: tries})
+	_, err = s.clientOf(t, namespace, "01BX5ZZKBKACTAV9WEVGEMMVRY").PublishJob(&client.JobRequest{
+		Queue: queue,
+		Tries: tries,
+	})
 	refused(t, err, "invalid token")
 	_, err = s.clientOf(t, "other", s.token).Consume(queue, ttr, 0)
 	refused(t, err, "invalid token")

@@ -56,7 +56,8 @@ func (s service) newToken(t *testing.T, namespace string) string {
 	}
 	defer resp.Body.Close() //nolint:errcheck // read to the end
 	var reply struct{ Token string }
-	if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil || resp.StatusCode != http.StatusCreated || reply.Token == "" {
+	if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil || resp.StatusCode != http.StatusCreated ||
+		reply.Token == "" {
 		t.Fatalf("make a token: status %d, token %q, %v", resp.StatusCode, reply.Token, err)
 	}
 	return reply.Token

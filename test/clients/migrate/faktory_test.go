@@ -211,7 +211,8 @@ func workFaktory(t *testing.T, c *faktory.Client, want map[string]bool) {
 			if trace, _ := j.GetCustom("trace"); trace != fmt.Sprint(n) || len(j.Args) != 2 {
 				t.Errorf("%+v", j)
 			}
-		} else if j.Type == "failing" && (j.Failure == nil || j.Failure.ErrorMessage != "it broke" || j.Failure.RetryCount != 0) {
+		} else if j.Type == "failing" && (j.Failure == nil || j.Failure.ErrorMessage != "it broke" ||
+			j.Failure.RetryCount != 0) {
 			t.Errorf("%+v has failed: %+v", j, j.Failure)
 		}
 		if err := c.Ack(j.Jid); err != nil {

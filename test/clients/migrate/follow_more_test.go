@@ -260,7 +260,8 @@ func TestFollowLmstfy(t *testing.T) {
 	if j, err := c.ConsumeFromQueues(600, 0, "q0", "q1"); err != nil || j != nil {
 		t.Errorf("%+v, %v: it came twice", j, err)
 	}
-	if out, err := kit.Command(t, "migrate", "--follow", "--api", "http://"+s.Addr("web"), "lmstfy", "http://"+addr+"/ns").
+	if out, err := kit.Command(t, "migrate", "--follow", "--api", "http://"+s.Addr("web"), "lmstfy",
+		"http://"+addr+"/ns").
 		CombinedOutput(); err == nil {
 		t.Errorf("%s", out)
 	}

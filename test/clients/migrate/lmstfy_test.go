@@ -31,17 +31,21 @@ func startLmstfy(t *testing.T) (addr, admin, redis string) {
 	t.Helper()
 	dir, redis := tempDir(t), freeAddr(t)
 	_, redisPort := hostPort(t, redis)
-	start(t, "tcp", redis, installed(t, "redis-server"), "--port", redisPort, "--bind", "127.0.0.1", "--dir", dir, "--appendonly", "yes", "--appendfsync", "no", "--loglevel", "warning")
+	start(t, "tcp", redis, installed(t, "redis-server"), "--port", redisPort, "--bind", "127.0.0.1", "--dir", dir,
+		"--appendonly", "yes", "--appendfsync", "no", "--loglevel", "warning")
 	addr, admin = freeAddr(t), freeAddr(t)
 	_, port := hostPort(t, addr)
 	_, adminPort := hostPort(t, admin)
-	conf := fmt.Sprintf("Host = \"127.0.0.1\"\nPort = %s\nAdminHost = \"127.0.0.1\"\nAdminPort = %s\nLogLevel = \"error\"\n"+
-		"[AdminRedis]\nAddr = %q\n[Pool.default]\nAddr = %q\n[Pool.fast]\nAddr = %q\nDB = 1\n", port, adminPort, redis, redis, redis)
+	conf := fmt.Sprintf("Host = \"127.0.0.1\"\nPort = %s\nAdminHost = \"127.0.0.1\"\nAdminPort = "+
+		"%s\nLogLevel = \"error\"\n"+
+		"[AdminRedis]\nAddr = %q\n[Pool.default]\nAddr = %q\n[Pool.fast]\nAddr = %q\nDB = "+
+		"1\n", port, adminPort, redis, redis, redis)
 	file := filepath.Join(dir, "lmstfy.toml")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, "tcp", addr, build(t, "lmstfy", "github.com/bitleak/lmstfy/server"), "-c", file, "-p", filepath.Join(dir, "pid"))
+	start(t, "tcp", addr, build(t, "lmstfy", "github.com/bitleak/lmstfy/server"), "-c", file, "-p",
+		filepath.Join(dir, "pid"))
 	return addr, admin, redis
 }
 
@@ -49,7 +53,8 @@ func startLmstfy(t *testing.T) (addr, admin, redis string) {
 func newLmstfyToken(t *testing.T, admin, pool, namespace, description string) string {
 	t.Helper()
 	q := url.Values{"pool": {pool}, "description": {description}}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+admin+"/token/"+namespace+"?"+q.Encode(), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+admin+"/token/"+namespace+"?"+q.Encode(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +79,10 @@ func TestLmstfy(t *testing.T) {
 	c := lmstfyClient(t, addr, "ns", token)
 	want := map[string]string{}
 	publish := func(c *lmstfy.LmstfyClient, queue, body string, ttl uint32, tries uint16, delay uint32) {
-		id, err := c.PublishJob(&lmstfy.JobRequest{Queue: queue, Data: []byte(body), TTL: ttl, Tries: tries, Delay: delay})
+		id, err := c.PublishJob(&lmstfy.JobRequest{
+			Queue: queue, Data: []byte(body), TTL: ttl,
+			Tries: tries, Delay: delay,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +137,8 @@ func TestLmstfy(t *testing.T) {
 			if err != nil || j == nil {
 				t.Fatalf("%s: %v, %v", queue, j, err)
 			}
-			if body, ok := want[j.ID]; !ok || body != string(j.Data) || j.RemainTries != tries || body < last && queue == "ready" {
+			if body, ok := want[j.ID]; !ok || body != string(j.Data) || j.RemainTries != tries || body < last &&
+				queue == "ready" {
 				t.Errorf("%s: %+v, want %q, %d tries, after %q", queue, j, body, tries, last)
 			}
 			last = string(j.Data)

@@ -54,14 +54,17 @@ func dial(t *testing.T, dialer tarantool.Dialer, opts tarantool.Opts) *tarantool
 // TestLogin has the Go connector log in.
 func TestLogin(t *testing.T) {
 	t.Parallel()
-	addr := kit.Start(t, []string{modern}, "--tarantool-auth", "login", "--tarantool-users", user+":"+password).Addr(modern)
-	q := tube(t, dial(t, tarantool.NetDialer{Address: addr, User: user, Password: password}, tarantool.Opts{Timeout: timeout}),
+	addr := kit.Start(t, []string{modern}, "--tarantool-auth", "login", "--tarantool-users",
+		user+":"+password).Addr(modern)
+	q := tube(t, dial(t, tarantool.NetDialer{Address: addr, User: user, Password: password},
+		tarantool.Opts{Timeout: timeout}),
 		"login", queue.Cfg{Kind: queue.FIFO})
 	put(t, q, "x", queue.Opts{}, queue.READY)
 	ok(t, take(t, q, 0).Ack())
 
 	_, err := queue.New(connect(t, addr), "login").Put("x")
-	refused(t, err, iproto.ER_ACCESS_DENIED, "Execute access to function 'queue.tube.login:put' is denied for user 'guest'")
+	refused(t, err, iproto.ER_ACCESS_DENIED,
+		"Execute access to function 'queue.tube.login:put' is denied for user 'guest'")
 	for _, stranger := range []tarantool.NetDialer{
 		{Address: addr, User: user, Password: "wrong"},
 		{Address: addr, User: "nobody", Password: password},

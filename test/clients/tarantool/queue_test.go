@@ -115,7 +115,10 @@ func testTubes(t *testing.T, addr string) {
 }
 
 func testLife(t *testing.T, addr string) {
-	q := tube(t, connect(t, addr), "life", queue.Cfg{Kind: queue.FIFO_TTL, Opts: queue.Opts{Ttl: time.Hour, Ttr: time.Minute}})
+	q := tube(t, connect(t, addr), "life", queue.Cfg{
+		Kind: queue.FIFO_TTL,
+		Opts: queue.Opts{Ttl: time.Hour, Ttr: time.Minute},
+	})
 	task, err := q.Put("first")
 	ok(t, err)
 	if task.Id() != 0 || task.Data() != "first" || !task.IsReady() {
@@ -225,7 +228,8 @@ func testBlocking(t *testing.T, addr string) {
 	conn := connect(t, addr)
 	q := tube(t, conn, "blocking", queue.Cfg{Kind: queue.FIFO})
 	start := time.Now()
-	if task, err := q.TakeTimeout(300 * time.Millisecond); err != nil || task != nil || time.Since(start) < 300*time.Millisecond {
+	if task, err := q.TakeTimeout(300 * time.Millisecond); err != nil || task != nil ||
+		time.Since(start) < 300*time.Millisecond {
 		t.Fatalf("take: %+v, %v after %v", task, err, time.Since(start))
 	}
 	// Waiting takes do not keep others of the same connection from being served.

@@ -35,7 +35,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing to be done about it
-	build := exec.CommandContext(context.Background(), filepath.Join("..", "..", "..", "packaging", "debian", "build.sh"), dir)
+	build := exec.CommandContext(context.Background(),
+		filepath.Join("..", "..", "..", "packaging", "debian", "build.sh"), dir)
 	build.Stderr = os.Stderr
 	out, err := build.Output()
 	if err != nil {
@@ -112,7 +113,8 @@ func install(t *testing.T) (root string, dpkg func(args ...string) string) {
 	dpkg = func(args ...string) string {
 		t.Helper()
 		// There are no other packages and no shell below the root.
-		return tool(t, "dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--force-depends"}, args...)...)
+		return tool(t, "dpkg", append([]string{"--root=" + root, "--force-script-chrootless", "--force-depends"},
+			args...)...)
 	}
 	dpkg("--install", built)
 	return root, dpkg
@@ -131,7 +133,8 @@ func TestInstall(t *testing.T) {
 	if got := tool(t, bin, "version"); !strings.HasPrefix(got, "millrace "+version+" ") {
 		t.Errorf("the binary says %q, the package %q", got, version)
 	}
-	if got := tool(t, bin, "config", "print", "--config", file); !regexp.MustCompile(`data\.dir +/var/lib/millrace/data`).MatchString(got) {
+	if got := tool(t, bin, "config", "print", "--config",
+		file); !regexp.MustCompile(`data\.dir +/var/lib/millrace/data`).MatchString(got) {
 		t.Errorf("the configuration has another data directory:\n%s", got)
 	}
 	tool(t, bin, "config", "validate", "--config", file)
@@ -141,7 +144,10 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := filepath.Join(root, "var/lib/millrace/data")
-	s, err := harness.Start(t.Context(), harness.Options{Bin: bin, Args: []string{"serve", "--config", file, "--data-dir", data}, Env: ports})
+	s, err := harness.Start(t.Context(), harness.Options{
+		Bin:  bin,
+		Args: []string{"serve", "--config", file, "--data-dir", data}, Env: ports,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +229,8 @@ func TestManual(t *testing.T) {
 		if !strings.Contains(page, "millrace-"+name[1]+"(1)") {
 			t.Errorf("the manual page does not lead to %s", name[1])
 		}
-		if text := tool(t, "gzip", "-dc", filepath.Join(pages, "millrace-"+name[1]+".1.gz")); !strings.Contains(text, ".SH SYNOPSIS") {
+		if text := tool(t, "gzip", "-dc", filepath.Join(pages, "millrace-"+name[1]+".1.gz")); !strings.Contains(text,
+			".SH SYNOPSIS") {
 			t.Errorf("the page of %s:\n%s", name[1], text)
 		}
 	}

@@ -36,11 +36,17 @@ func TestBackupInSandbox(t *testing.T) {
 	}
 	start := func(more ...string) *harness.Server {
 		t.Helper()
-		args := []string{"--mount", "sh", "-c", confined, "sh", state, bin, "serve", "--config", file, "--data-dir", filepath.Join(state, "data")}
+		args := []string{
+			"--mount", "sh", "-c", confined, "sh", state, bin, "serve", "--config", file, "--data-dir",
+			filepath.Join(state, "data"),
+		}
 		if os.Geteuid() != 0 {
 			args = append([]string{"--map-root-user"}, args...)
 		}
-		s, err := harness.Start(t.Context(), harness.Options{Bin: "unshare", Args: append(args, more...), Env: ports, Also: []string{"web"}})
+		s, err := harness.Start(t.Context(), harness.Options{
+			Bin: "unshare", Args: append(args, more...), Env: ports,
+			Also: []string{"web"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +70,8 @@ func TestBackupInSandbox(t *testing.T) {
 
 	elsewhere := filepath.Join(root, "backup")
 	s = start("--backup-dir", elsewhere)
-	out, err := exec.CommandContext(t.Context(), bin, "backup", "--api", "http://"+s.Addrs["web"], "monday").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), bin, "backup", "--api", "http://"+s.Addrs["web"],
+		"monday").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "read-only file system") {
 		t.Errorf("a backup outside of the sandbox: %v\n%s", err, out)
 	}

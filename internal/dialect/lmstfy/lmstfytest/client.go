@@ -164,7 +164,8 @@ func (c *Client) ConsumeMany(queues string, ttr, timeout time.Duration, count in
 }
 
 func empty(err error) error {
-	if status, ok := errors.AsType[*StatusError](err); ok && status.Code == http.StatusNotFound && status.Body == `{"msg":"no job available"}` {
+	if status, ok := errors.AsType[*StatusError](err); ok && status.Code == http.StatusNotFound &&
+		status.Body == `{"msg":"no job available"}` {
 		return ErrEmpty
 	}
 	return err

@@ -72,7 +72,8 @@ func TestRecorded(t *testing.T) {
 		reply = AppendField(reply, field)
 	}
 	reply = EndRows(EndRow(reply, row, 4), 0, 1)
-	want := packet(t, `16000000 40000000 d3d350a6 00000000 01000000 30000000 04000000 20"`+id+`" 02"t1" 05"ready" 05"hello"`)
+	want := packet(t,
+		`16000000 40000000 d3d350a6 00000000 01000000 30000000 04000000 20"`+id+`" 02"t1" 05"ready" 05"hello"`)
 	if !bytes.Equal(reply, want) {
 		t.Errorf("reply\n%x, want\n%x", reply, want)
 	}
@@ -114,7 +115,8 @@ func TestReplies(t *testing.T) {
 func TestLength(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{
-		0: "00", 1: "01", 127: "7f", 128: "8100", 300: "822c", 16383: "ff7f", 16384: "818000", 2097151: "ffff7f", 2097152: "81808000",
+		0: "00", 1: "01", 127: "7f", 128: "8100", 300: "822c", 16383: "ff7f", 16384: "818000", 2097151: "ffff7f",
+		2097152:   "81808000",
 		268435455: "ffffff7f", 268435456: "8180808000", 1<<32 - 1: "8fffffff7f",
 	} {
 		if got := hex.EncodeToString(appendLength(nil, n)); got != want {
@@ -173,7 +175,8 @@ func FuzzCall(f *testing.F) {
 	for _, seed := range []string{
 		"00ff0000 00000000 01000000", "16000000 ffffffff 00000000 00000000", "11000000 00000000 ffffffff",
 		`16000000 00000000 00000000 00000000 0a"queue.take" 03000000 01"0" 01"q" 03"0.5"`,
-		`16000000 00000000 00000000 00000000 01"f" ffffffff 01"a"`, `16000000 00000000 00000000 00000000 01"f" 01000000 808080808001`,
+		`16000000 00000000 00000000 00000000 01"f" ffffffff 01"a"`,
+		`16000000 00000000 00000000 00000000 01"f" 01000000 808080808001`,
 	} {
 		b, err := hex.DecodeString(digits(seed))
 		if err != nil {

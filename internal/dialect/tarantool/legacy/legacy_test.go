@@ -30,7 +30,10 @@ func TestID(t *testing.T) {
 				want = job.ByNumber("ns", id.Number())
 				want.ID = id
 			}
-			for _, v := range []iproto.Value{msgp.AppendString(nil, text), msgp.AppendBytes(nil, []byte(text)), msgp.AppendString(nil, strings.ToUpper(text))} {
+			for _, v := range []iproto.Value{
+				msgp.AppendString(nil, text), msgp.AppendBytes(nil, []byte(text)),
+				msgp.AppendString(nil, strings.ToUpper(text)),
+			} {
 				if ref, ok := readRef("ns", v); !ok || ref != want {
 					t.Errorf("%q names %+v, %v, want %+v", text, ref, ok, want)
 				}
@@ -38,8 +41,10 @@ func TestID(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "1", strings.Repeat("0", 32), strings.Repeat("f", 32), "6d696c6c00008000a700000000000001", "6d696c6c000080007700000000000001",
-		"6d696c6c0000800087000000000000g1", "6d696c6c-0000-8000-8700-000000000001", "6d696c6c00008000870000000000000010",
+		"", "1", strings.Repeat("0", 32), strings.Repeat("f", 32), "6d696c6c00008000a700000000000001",
+		"6d696c6c000080007700000000000001",
+		"6d696c6c0000800087000000000000g1", "6d696c6c-0000-8000-8700-000000000001",
+		"6d696c6c00008000870000000000000010",
 	} {
 		if ref, ok := readRef("ns", msgp.AppendString(nil, text)); ok {
 			t.Errorf("%q names %+v", text, ref)
@@ -104,7 +109,8 @@ func TestBodies(t *testing.T) {
 func TestStates(t *testing.T) {
 	t.Parallel()
 	want := map[job.State]string{
-		job.Scheduled: "delayed", job.Blocked: "delayed", job.Retrying: "delayed", job.Ready: "ready", job.Leased: "taken",
+		job.Scheduled: "delayed", job.Blocked: "delayed", job.Retrying: "delayed", job.Ready: "ready",
+		job.Leased: "taken",
 		job.Buried: "buried", job.Dead: "buried", job.Done: "done", job.Failed: "done",
 	}
 	for s := job.Scheduled; int(s) < job.StateCount; s++ {
@@ -140,7 +146,8 @@ func TestTubesBound(t *testing.T) {
 	}
 	all := func(tubeName) bool { return true }
 	rows := s.rows(all)
-	if len(rows) != 2 || rows[0].name != "a" || rows[1].name != "b" || rows[0].values[countTakeTimeout] != 2 || rows[1].values[countTakeTimeout] != 2 {
+	if len(rows) != 2 || rows[0].name != "a" || rows[1].name != "b" || rows[0].values[countTakeTimeout] != 2 ||
+		rows[1].values[countTakeTimeout] != 2 {
 		t.Errorf("%+v", rows)
 	}
 	for now, want := range map[uint64]uint64{5: 2, 3: 0, 2: 2} {
@@ -153,7 +160,10 @@ func TestTubesBound(t *testing.T) {
 // FuzzNumber reads arguments of all kinds: whatever they are, nothing panics
 // and what is read is within its limits.
 func FuzzNumber(f *testing.F) {
-	for _, text := range []string{"", "0", "-1", "1e300", "0.000001", "nan", "inf", "0x10", "1_0", "+5", ".", "e", "9007199254740993", "-0"} {
+	for _, text := range []string{
+		"", "0", "-1", "1e300", "0.000001", "nan", "inf", "0x10", "1_0", "+5", ".", "e",
+		"9007199254740993", "-0",
+	} {
 		f.Add(msgp.AppendString(nil, text))
 	}
 	f.Add([]byte{iproto.Nil})

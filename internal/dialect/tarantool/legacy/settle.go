@@ -65,7 +65,8 @@ func refusal(kind job.Kind, owner string) string {
 	case job.NotFound:
 		return proc.TextNotFound
 	case job.Invalid, job.Duplicate, job.Exists, job.Finished, job.BadState, job.Full, job.Busy, job.Waiting,
-		job.Timeout, job.Canceled, job.TooLarge, job.NoSpace, job.Draining, job.Internal, job.Locked, job.Overloaded, job.ManyQueues, job.Lapsing:
+		job.Timeout, job.Canceled, job.TooLarge, job.NoSpace, job.Draining, job.Internal, job.Locked, job.Overloaded,
+		job.ManyQueues, job.Lapsing:
 	}
 	return proc.Refusal(kind)
 }

@@ -14,7 +14,8 @@ func FuzzParse(f *testing.F) {
 		"local name, type, cfg = ... ; queue.create_tube(name, type, cfg)",
 		"local name = ... ; return queue.tube[name] ~= nil",
 		"return queue.tube['t']:put('x', {}, nil, true, -1.5e3, ...)",
-		"return box.info()", "return 1, 2", "return ...", "queue.tube.t:ack(1);", "return 'a", "local a, a = ... return a",
+		"return box.info()", "return 1, 2", "return ...", "queue.tube.t:ack(1);", "return 'a",
+		"local a, a = ... return a",
 	} {
 		f.Add(text, tarantooltest.MustEncode(`"t", 5, [1]`))
 	}

@@ -44,7 +44,8 @@ func TestAdopt(t *testing.T) {
 	} {
 		c.a.Queue, c.a.Type, c.a.TTR, c.a.ExpireAt, c.a.Created = "q", "utubettl", 90*time.Second, now+1e10, now-1e10
 		j, lost := adopttest.Take(t, e, d, &c.a)
-		if lost != "" || j.State != c.want || j.Group == "" || !j.Flags.Has(job.FlagSerial) || string(proc.AppendBody(nil, j.BodyKind, j.Body)) != string(c.a.Body) || j.Created != now-1e10 ||
+		if lost != "" || j.State != c.want || j.Group == "" || !j.Flags.Has(job.FlagSerial) ||
+			string(proc.AppendBody(nil, j.BodyKind, j.Body)) != string(c.a.Body) || j.Created != now-1e10 ||
 			j.Policy.Lease != 90*time.Second ||
 			j.Policy.ExpireAt != now+1e10 ||
 			j.Policy.Priority != -c.a.Priority {
@@ -64,9 +65,18 @@ func TestAdoptRefused(t *testing.T) {
 	adopttest.Refused(t, d, []adopttest.Refusal{
 		{Arrival: dialect.Arrival{Queue: "a b", State: "ready", Body: []byte{0xc0}}, Want: "no name of a tube"},
 		{Arrival: dialect.Arrival{Queue: "q", State: "ready", Body: []byte{0xc0, 0xc0}}, Want: "no MessagePack"},
-		{Arrival: dialect.Arrival{Queue: "q", State: "ready", Body: msgp.AppendString(nil, "0123456789")}, Want: "more than"},
+		{
+			Arrival: dialect.Arrival{Queue: "q", State: "ready", Body: msgp.AppendString(nil, "0123456789")},
+			Want:    "more than",
+		},
 		{Arrival: dialect.Arrival{Queue: "q", State: "blocked", Body: []byte{0xc0}}, Want: "no job can arrive in"},
-		{Arrival: dialect.Arrival{Queue: "q", State: "queue", Type: "lifo", Body: []byte{0x80}}, Want: "no tubes of the type"},
-		{Arrival: dialect.Arrival{Queue: "q", State: "queue", Type: "fifottl", Body: []byte{0x81, 0xa3, 't', 't', 'l', 0xa1, 'x'}}, Want: "Invalid value of ttl"},
+		{
+			Arrival: dialect.Arrival{Queue: "q", State: "queue", Type: "lifo", Body: []byte{0x80}},
+			Want:    "no tubes of the type",
+		},
+		{Arrival: dialect.Arrival{
+			Queue: "q", State: "queue", Type: "fifottl",
+			Body: []byte{0x81, 0xa3, 't', 't', 'l', 0xa1, 'x'},
+		}, Want: "Invalid value of ttl"},
 	})
 }

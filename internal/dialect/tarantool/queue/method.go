@@ -25,7 +25,8 @@ func (q *Client) take(c *proc.Call) {
 	owner, kept := q.owner(), q.keep(false)
 	c.Fetch(&job.Fetch{
 		Namespace: q.namespace, Max: 1, Wait: max(wait, 0), Holder: owner, Exclusive: true,
-		OnEnd: job.EndRelease, Door: dialect.DoorTarantool, Firm: kept, // a restart must not undo what is kept through it
+		// a restart must not undo what is kept through it
+		OnEnd: job.EndRelease, Door: dialect.DoorTarantool, Firm: kept,
 	}, q.tube.name, taken)
 }
 

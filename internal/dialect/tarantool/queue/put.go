@@ -88,7 +88,8 @@ func (q *Client) putOptions(c *proc.Call, o *putOptions) bool {
 		case !kind.timed():
 		case string(name) == "pri":
 			if o.pri, ok = val.Uint(); !ok {
-				c.Fail(iproto.CodeFieldType, "Tuple field 6 type does not match one required by operation: expected unsigned")
+				c.Fail(iproto.CodeFieldType, "Tuple field 6 type does not match one required by operation: "+
+					"expected unsigned")
 				return false
 			}
 		case string(name) == "ttl":
