@@ -106,7 +106,7 @@ func TestQueueActions(t *testing.T) {
 			t.Errorf("%d purged that were %s, want %d", n.Jobs, state, want)
 		}
 	}
-	for body, says := range map[string]string{`{}`: "state", `{"state":"x"}`: `"x"`, `[]`: "cannot be read"} {
+	for body, says := range map[string]string{`{}`: "state", `{"state":"x"}`: `"x"`, `[]`: "the JSON is an array"} {
 		if p := mustProblem(t, f.call("POST", "/api/v1/namespaces/ns/queues/q/purge", body)); p.Status != 400 ||
 			!strings.Contains(p.Detail, says) {
 			t.Errorf("purge %s: %+v", body, p)

@@ -319,7 +319,7 @@ func TestRefusedBulk(t *testing.T) {
 			`{"action":"move"}`: "to:",
 			`{"action":"kill","filter":{"states":["dead"]}}`: "no job in these states",
 			`{"action":"kill","filter":{"states":["x"]}}`:    `"x"`,
-			`{"action":"kill","filter":{"after":"x"}}`:       "cannot be read",
+			`{"action":"kill","filter":{"after":"x"}}`:       "is no time",
 			`{"action":"kill","filter":{"colour":"x"}}`:      "colour",
 			`{"action":"kill"`:                               "cannot be read",
 		} {
