@@ -15,7 +15,10 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 	states := map[job.State]int{}
 	kinds := map[job.Kind]int{}
 	var seen sights
-	for seed := range uint64(130) {
+	// What is seen at all is counted over more lives than are checked: a batch that succeeds behind its child does so in
+	// one of seventy.
+	const checked, lives = 130, 600
+	for seed := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		m := NewModel(startTime)
 		g := newGenerator(rng, m)
@@ -23,17 +26,22 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 		for token := range uint64(200) {
 			now = now.Add(g.pass(now))
 			cmd := g.next()
-			before := m.Dump()
-			c := m.Clone()
+			var before string
+			var c *Model
+			if seed < checked {
+				before, c = m.Dump(), m.Clone()
+			}
 			comps, err := m.Apply(now, token+1, cmd, silence{})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if err := m.Check(); err != nil {
-				t.Fatalf("seed %d: after %s: %v", seed, show(cmd), err)
-			}
-			if c.Dump() != before {
-				t.Fatalf("seed %d: %s reached into a copy", seed, show(cmd))
+			if seed < checked {
+				if err := m.Check(); err != nil {
+					t.Fatalf("seed %d: after %s: %v", seed, show(cmd), err)
+				}
+				if c.Dump() != before {
+					t.Fatalf("seed %d: %s reached into a copy", seed, show(cmd))
+				}
 			}
 			seen.look(m)
 			for _, c := range comps {
