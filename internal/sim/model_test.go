@@ -15,8 +15,8 @@ func TestModelHoldsItsOwnInvariants(t *testing.T) {
 	states := map[job.State]int{}
 	kinds := map[job.Kind]int{}
 	var seen sights
-	// What is seen at all is counted over more lives than are checked: a batch that succeeds behind its child does so in
-	// one of seventy.
+	// What is seen at all is counted over more lives than are checked: in one of seventy a batch succeeds behind its
+	// child.
 	const checked, lives = 130, 600
 	for seed := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 2))
