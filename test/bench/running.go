@@ -42,7 +42,7 @@ func (r *running) stop() error {
 	return r.Stop(time.Minute)
 }
 
-// memory prints the memory of the server and lets its peak start anew.
+// memory prints the memory of the server and lets its peak start again.
 func (r *running) memory(phase string) error {
 	m, err := harness.ReadMemory(r.Pid())
 	if err != nil {

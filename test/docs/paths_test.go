@@ -46,7 +46,7 @@ func checkNames(tree fs.FS, document string) ([]string, error) {
 	return out, nil
 }
 
-// checkMap asks the map for every package: those of internal and of test, but for what
+// checkMap asks the map for every package: those of internal and of test, except for what
 // is below a dialect or a store and belongs to it.
 func checkMap(tree fs.FS, document string) ([]string, error) {
 	var out []string

@@ -47,7 +47,7 @@ func ReadMemory(pid int) (Memory, error) {
 	return m, nil
 }
 
-// ResetPeak lets the peak of a process's memory start anew from what it has now.
+// ResetPeak lets the peak of a process's memory start again from what it has now.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o200)
 }

@@ -199,7 +199,7 @@ func (s *siege) attack(a attack) round {
 	}
 }
 
-// logLines counts the lines of the log, but for those about what operators have done:
+// logLines counts the lines of the log, except for those about what operators have done:
 // they are kept of every such request, and only who may do it can make them.
 func (s *siege) logLines() int {
 	count := 0

@@ -33,7 +33,7 @@ func (r round) worst(floor time.Duration) (probe int, times float64) {
 	return probe, times
 }
 
-// verdict is what all rounds of an attack say together: medians, but for the times that say
+// verdict is what all rounds of an attack say together: medians, except for the times that say
 // how far they are apart, the longest call and the memory.
 type verdict struct {
 	connections          int

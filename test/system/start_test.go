@@ -146,7 +146,7 @@ func TestRefusedDirectory(t *testing.T) {
 	}
 }
 
-// listing names the files of dir, but for the lock that every opening takes.
+// listing names the files of dir, except for the lock that every opening takes.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	info, err := os.Stat(dir)

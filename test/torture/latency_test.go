@@ -39,7 +39,7 @@ func endOf(class int) uint64 {
 }
 
 // quantile returns the smallest duration that at least q of all do not exceed, and
-// how many there are; then it begins anew.
+// how many there are; then it begins again.
 func (l *latency) quantile(q float64) (time.Duration, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -76,7 +76,7 @@ type ledger struct {
 	// committed is committed in order, though, so that a lease given out before that
 	// push was sent has survived the life.
 	firm map[int]time.Time
-	// slewed tells that time may run faster by a twentieth, and jump a little when all nodes are started anew: so it is
+	// slewed tells that time may run faster by a twentieth, and jump a little when all nodes are restarted: so it is
 	// in a cluster after a change of leader.
 	slewed bool
 	latest time.Time // when the last push was sent that was acknowledged
@@ -87,7 +87,7 @@ type ledger struct {
 }
 
 // slewSlack is how far the time of a cluster may be behind the clock of the machine: what a node hears of it is a
-// little late, and while it hears nothing it counts a twentieth slower. When all are started anew the time jumps by
+// little late, and while it hears nothing it counts a twentieth slower. When all are restarted the time jumps by
 // that.
 const slewSlack = 500 * time.Millisecond
 
