@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -23,7 +22,6 @@ import (
 	"millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/suite"
-	"millrace/test/tier"
 )
 
 // clusterElection is how long a leader may be silent. On a machine that is busy with other tests the usual time is too
@@ -382,120 +380,6 @@ func (c *nodes) faults() []nodeFault {
 func (f *nodeFault) lasts(rnd *rand.Rand, most time.Duration) time.Duration {
 	from, to := max(f.shortest, 50*time.Millisecond), min(f.longest, most)
 	return time.Duration(float64(from) * math.Pow(float64(to)/float64(from), rnd.Float64()))
-}
-
-// How long faults last at most in the long form of the tests and in the short one, and how long that one goes on with
-// others.
-const (
-	longFault  = 20 * time.Second
-	shortFault = time.Second
-	shortTime  = 30 * time.Second
-	quickTime  = 5 * time.Second // in the quick tier
-)
-
-// TestCluster does bad things to the nodes of a cluster under the load of all protocols, through all addresses, which
-// goes on meanwhile: what was acknowledged is not lost, what a worker has acknowledged does not come back, every body
-// is the one that was pushed, and in the end all nodes have the same.
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	c := newNodes(t)
-	c.wire()
-	c.furnish()
-	c.start()
-	faults := c.faults()
-	count, most, enough := *faultCount, longFault, time.Duration(math.MaxInt64)
-	if count == 0 {
-		count, most, enough = len(faults), shortFault, tier.Pick(shortTime, quickTime)
-	}
-	y := killYard()
-	y.book.slewed = true
-	rnd := random("cluster")
-	c.leader()
-	y.prepare(t, c.up[0])
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		y.run()
-	}()
-	counts := map[string]int{}
-	after, number := time.Duration(0), 1
-	for i := 0; i < count && time.Since(began) < enough && !t.Failed(); i++ {
-		leader := c.leader()
-		calm := y.stage.BeginCluster(number, slices.Clone(c.up), after, false)
-		c.calm(y, calm, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(*killAfter))))
-		if i%len(faults) == 0 {
-			rnd.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
-		}
-		f := &faults[i%len(faults)]
-		counts[f.name]++
-		storm := y.stage.BeginStorm(number+1, slices.Clone(c.up))
-		struck := time.Now()
-		length := f.lasts(rnd, most)
-		c.fault = f.name
-		end := f.strike(c, leader, rnd)
-		<-time.After(length)
-		if f.minor && rnd.IntN(2) == 0 {
-			y.goesOn(t, f.name, struck)
-		}
-		if end != nil {
-			end()
-		}
-		c.start()
-		c.leader()
-		after = time.Since(struck) - length
-		close(storm.Ending)
-		t.Logf("%d: %s for %v, and %v until all was well again", i+1, f.name, length.Round(time.Millisecond),
-			after.Round(time.Millisecond))
-		number += 2
-	}
-	count = number / 2
-	c.leader()
-	last := y.stage.BeginCluster(number, slices.Clone(c.up), after, true)
-	y.drain(t, c.up[0])
-	<-done
-	c.excuse(y, last)
-	c.stop()
-	writeReport(t, "cluster", append([][2]string{
-		{"Faults", fmt.Sprintf("%d: %s", count, told(counts))},
-		{"Nodes", c.about()},
-		{"Clients", fmt.Sprintf("%d producers, %d workers, six protocols on %d shared queues, through all three nodes",
-			killProducers, killWorkers, killQueues)},
-	}, y.figures(time.Since(began))...))
-	for _, v := range y.book.violations {
-		t.Error(v)
-	}
-	if y.book.acknowledged < 20*count {
-		t.Errorf("only %d pushes were acknowledged beside %d faults: this was no load", y.book.acknowledged, count)
-	}
-	c.same()
-}
-
-// told lists how often something happened.
-func told(counts map[string]int) string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		list = append(list, fmt.Sprintf("%s %d", name, counts[name]))
-	}
-	return strings.Join(list, ", ")
-}
-
-// goesOn waits until a push is acknowledged that was sent after a moment.
-func (y *yard) goesOn(t *testing.T, despite string, since time.Time) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); ; {
-		y.book.mu.Lock()
-		latest := y.book.latest
-		y.book.mu.Unlock()
-		if latest.After(since) {
-			return
-		}
-		if time.Now().After(until) {
-			t.Errorf("%s: the others acknowledge nothing for a minute", despite)
-			return
-		}
-		<-time.After(20 * time.Millisecond)
-	}
 }
 
 // stop stops all nodes once none is behind.
