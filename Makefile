@@ -30,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb release quick test installed clients browser examples otlp docs site screenshots race lint fmt sim plants fuzz hostile bystander system torture soak bench results bench-peers bench-cluster bench-keyed profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples otlp docs site screenshots race lint fmt sim plants fuzz hostile bystander system torture soak soak-cluster bench results bench-peers bench-cluster bench-keyed profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,6 +132,10 @@ torture: build ## KILLS=1000 crashes under clients of all protocols, histories, 
 soak: T = 1h
 soak: build ## T=1h of mixed load with a kill every minute: memory, latency and disk stay flat; writes docs/lab/reliability.md
 	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run TestSoak -args -bin=$(BIN)/millrace -soak=$(T) -report=$(CURDIR)/docs/lab/reliability.md
+
+soak-cluster: T = 1h
+soak-cluster: build ## T=1h of load on three nodes with a fault every minute: memory, log and disk stay flat
+	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run TestClusterSoak -args -bin=$(BIN)/millrace -soak=$(T)
 
 bench: ## figures of all protocols as ratios to a server that does nothing, in one run of half an hour; BENCH='-protocols workq' does a part
 	$(GO) test ./internal/engine/machine -run '^$$' -bench . -benchmem

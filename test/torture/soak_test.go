@@ -17,6 +17,7 @@ type sample struct {
 	at       time.Duration
 	resident uint64        // of the server
 	disk     int64         // all files of its directory
+	log      uint64        // in a cluster, the log that is kept for other nodes
 	push     time.Duration // 99 of 100 pushes since the last sample took no longer
 	fetch    time.Duration // the same for fetches that brought a job
 	jobs     int           // pushed since the last sample
@@ -50,6 +51,7 @@ func verdict(samples []sample) []string {
 	duration := func(f float64) string { return time.Duration(f).Round(10 * time.Microsecond).String() }
 	judge("memory", func(s sample) float64 { return float64(s.resident) }, soakGrowth, soakResidentSlack, mebibytes)
 	judge("disk", func(s sample) float64 { return float64(s.disk) }, soakGrowth, soakDiskSlack, mebibytes)
+	judge("log", func(s sample) float64 { return float64(s.log) }, soakGrowth, soakDiskSlack, mebibytes)
 	judge("p99 of pushes", func(s sample) float64 { return float64(s.push) }, soakLatencyGrowth,
 		float64(soakLatencySlack), duration)
 	judge("p99 of fetches", func(s sample) float64 { return float64(s.fetch) }, soakLatencyGrowth,
@@ -96,6 +98,7 @@ func TestVerdict(t *testing.T) {
 		{"flat", func(int, *sample) {}, nil},
 		{"memory", func(i int, s *sample) { s.resident += uint64(i) << 21 }, []string{"memory"}},
 		{"disk", func(i int, s *sample) { s.disk += int64(i) << 22 }, []string{"disk"}},
+		{"log", func(i int, s *sample) { s.log += uint64(i) << 22 }, []string{"log"}},
 		{"pushes", func(i int, s *sample) { s.push += time.Duration(i) * time.Millisecond }, []string{"p99 of pushes"}},
 		{
 			"fetches", func(i int, s *sample) { s.fetch += time.Duration(i) * time.Millisecond },
@@ -181,6 +184,12 @@ func TestSoak(t *testing.T) {
 		t.Error(err)
 	}
 	tellSamples(t, samples)
+	y.report(t, "soak", number, 0, time.Since(began), tellVerdict(t, samples, every, judged)...)
+}
+
+// tellVerdict returns the rows of a report about samples, and fails the test if they are to be judged and not flat.
+func tellVerdict(t *testing.T, samples []sample, every time.Duration, judged bool) [][2]string {
+	t.Helper()
 	says := "too short for one"
 	if judged {
 		says = "flat"
@@ -189,21 +198,25 @@ func TestSoak(t *testing.T) {
 			t.Errorf("not flat: %s", says)
 		}
 	}
-	early, late := thirds(samples)
-	both := func(of func(sample) float64, show func(float64) string) string {
-		return fmt.Sprintf("%s in the first third, %s in the last", show(median(early, of)), show(median(late, of)))
+	rows := [][2]string{{"Samples", fmt.Sprintf("%d, one every %v", len(samples), every)}}
+	if early, late := thirds(samples); len(early) > 0 {
+		both := func(what string, of func(sample) float64, show func(float64) string) {
+			if !slices.ContainsFunc(samples, func(s sample) bool { return of(s) > 0 }) {
+				return // not measured here
+			}
+			rows = append(rows, [2]string{what + ", median", fmt.Sprintf("%s in the first third, %s in the last",
+				show(median(early, of)), show(median(late, of)))})
+		}
+		mebibytes := func(f float64) string { return fmt.Sprintf("%.1f MiB", f/(1<<20)) }
+		duration := func(f float64) string { return millis(time.Duration(f)).String() }
+		both("Memory", func(s sample) float64 { return float64(s.resident) }, mebibytes)
+		both("Disk", func(s sample) float64 { return float64(s.disk) }, mebibytes)
+		both("Log", func(s sample) float64 { return float64(s.log) }, mebibytes)
+		both("p99 of pushes", func(s sample) float64 { return float64(s.push) }, duration)
+		both("p99 of fetches", func(s sample) float64 { return float64(s.fetch) }, duration)
 	}
-	mebibytes := func(f float64) string { return fmt.Sprintf("%.1f MiB", f/(1<<20)) }
-	duration := func(f float64) string { return millis(time.Duration(f)).String() }
-	y.report(t, "soak", number, 0, time.Since(began),
-		[2]string{"Samples", fmt.Sprintf("%d, one every %v", len(samples), every)},
-		[2]string{"Memory, median", both(func(s sample) float64 { return float64(s.resident) }, mebibytes)},
-		[2]string{"Disk, median", both(func(s sample) float64 { return float64(s.disk) }, mebibytes)},
-		[2]string{"p99 of pushes, median", both(func(s sample) float64 { return float64(s.push) }, duration)},
-		[2]string{"p99 of fetches, median", both(func(s sample) float64 { return float64(s.fetch) }, duration)},
-		[2]string{"Limits", fmt.Sprintf("medians of the last third against the first: memory and disk %v times, "+
-			"latency %v times", soakGrowth, soakLatencyGrowth)},
-		[2]string{"Verdict", says})
+	return append(rows, [2]string{"Limits", fmt.Sprintf("medians of the last third against the first: memory and "+
+		"disk %v times, latency %v times", soakGrowth, soakLatencyGrowth)}, [2]string{"Verdict", says})
 }
 
 func millis(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
@@ -220,9 +233,14 @@ func (y *yard) sample(t *testing.T, s *harness.Server, dir string, at time.Durat
 		t.Fatal(err)
 	}
 	out := sample{at: at, resident: m.Resident, disk: disk}
-	out.push, out.jobs = y.push.quantile(0.99)
-	out.fetch, _ = y.fetch.quantile(0.99)
+	y.pace(&out)
 	return out
+}
+
+// pace puts what clients have waited for since the last sample into one.
+func (y *yard) pace(s *sample) {
+	s.push, s.jobs = y.push.quantile(0.99)
+	s.fetch, _ = y.fetch.quantile(0.99)
 }
 
 // tellSamples logs about twenty of the samples.

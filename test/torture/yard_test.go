@@ -22,8 +22,10 @@ type yard struct {
 	stage  *suite.Stage
 	queues []string
 	room   chan struct{} // one place for each job that waits
-	swept  chan string   // acked jobs of Workq, which keeps them until they are deleted
-	empty  chan struct{} // closed when everything has been drained
+	// paced has a tick for each push; nil: producers push as fast as they can
+	paced <-chan time.Time
+	swept chan string   // acked jobs of Workq, which keeps them until they are deleted
+	empty chan struct{} // closed when everything has been drained
 	// busy is held for reading by a worker that has jobs in its hands, or may get
 	// one, and in the last life for writing by who takes all leases away.
 	busy  sync.RWMutex
@@ -90,6 +92,13 @@ func (y *yard) produce(l *suite.Life, c *client, p proto, producer int, rnd *ran
 		return suite.ErrNoMore
 	}
 	for {
+		if y.paced != nil {
+			select {
+			case <-y.paced:
+			case <-l.Ending:
+				return suite.ErrLifeOver
+			}
+		}
 		number := y.pushes.Add(1)
 		if l.Nodes != nil && l.Over() {
 			return suite.ErrLifeOver
