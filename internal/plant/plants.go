@@ -61,6 +61,7 @@ const (
 	LeaderChannel       Plant = "a leadership ends by LeaderCh"
 	TimeForgotten       Plant = "a node that was sent all data forgets the time"
 	PipelineWaits       Plant = "a pipeline waits for who takes its answers"
+	RaftVerifies        Plant = "a leader is confirmed by answers to what was sent before, and by learners"
 	ReplacedComesBack   Plant = "what another leader has replaced comes back"
 	VoteUnsynced        Plant = "a vote is not synced"
 	AnyNodeTaken        Plant = "whoever answers at an address is taken for the node"

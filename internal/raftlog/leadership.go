@@ -1,17 +1,21 @@
 package raftlog
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"millrace/internal/plant"
 	"millrace/internal/replica"
 )
 
 // leadership is a term of Raft in which this node leads.
 type leadership struct {
 	raft      *raft.Raft
+	id        raft.ServerID // of this node
+	acks      *acks
 	term      uint64
 	times     *times
 	lost      chan struct{}
@@ -101,22 +105,59 @@ func (l *leadership) round() {
 	list := l.waiting
 	l.waiting = nil
 	l.mu.Unlock()
-	began, outcome := time.Now(), make(chan error, 1)
-	go func() { outcome <- l.raft.VerifyLeader().Error() }() // Raft does not answer it any more when it is shut down
-	var err error
-	select {
-	case err = <-outcome:
-	case <-l.lost:
-		err = raft.ErrLeadershipLost
-	}
-	// This node may have lost the leadership meanwhile and got it again, but not in the same term.
-	if err == nil && l.raft.CurrentTerm() != l.term {
-		err = raft.ErrLeadershipLost
-	}
+	began := time.Now()
+	err := l.confirm()
 	if err == nil {
 		l.times.confirms.Observe(time.Since(began))
 	}
 	for _, done := range list {
 		done(err)
 	}
+}
+
+// confirm returns nil once a majority has answered something that was sent after the call, in this term. No other node
+// can have been elected before the call then: one of those who answered would have had to vote for it, and who votes
+// leaves this term.
+func (l *leadership) confirm() error {
+	before := l.acks.last()
+	verified := make(chan error, 1)
+	go func() { verified <- l.raft.VerifyLeader().Error() }() // Raft does not answer it any more when it is shut down
+	for {
+		answered, changed := l.acks.since(l.term, before)
+		if l.majority(answered) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case err := <-verified: // Raft has asked all nodes, and they answer each message in its turn
+			if err != nil || plant.RaftVerifies.On() {
+				return err
+			}
+			verified = nil
+		case <-l.lost:
+			return raft.ErrLeadershipLost
+		}
+	}
+}
+
+// majority reports whether these nodes, and this one if it has not left the term, are more than half of those who vote.
+func (l *leadership) majority(nodes []raft.ServerID) bool {
+	f := l.raft.GetConfiguration()
+	if f.Error() != nil {
+		return false
+	}
+	if l.raft.CurrentTerm() == l.term {
+		nodes = append(nodes, l.id)
+	}
+	var voters, found int
+	for _, s := range f.Configuration().Servers {
+		if s.Suffrage != raft.Voter {
+			continue
+		}
+		voters++
+		if slices.Contains(nodes, s.ID) {
+			found++
+		}
+	}
+	return found > voters/2
 }

@@ -92,6 +92,7 @@ type Node struct {
 	raft  *raft.Raft
 	store *logStore
 	snaps *snapshots
+	acks  *acks
 	terms chan *replica.Term
 	times times
 
@@ -119,7 +120,10 @@ func Open(o Options) (*Node, error) {
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = defaultSegmentBytes
 	}
-	n := &Node{o: o, log: o.Logger, replica: o.Replica, terms: make(chan *replica.Term), stop: make(chan struct{})}
+	n := &Node{
+		o: o, log: o.Logger, acks: newAcks(), replica: o.Replica,
+		terms: make(chan *replica.Term), stop: make(chan struct{}),
+	}
 	if err := makeDir(o.FS, o.Dir); err != nil {
 		return nil, err
 	}
@@ -132,7 +136,7 @@ func Open(o Options) (*Node, error) {
 	}
 	n.snaps = &snapshots{kept: kept, node: n}
 	notify := make(chan bool)
-	n.raft, err = raft.NewRaft(n.config(notify), fsm{n}, n.store, kept, n.snaps, transport{o.Transport})
+	n.raft, err = raft.NewRaft(n.config(notify), fsm{n}, n.store, kept, n.snaps, transport{o.Transport, n.acks})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start Raft: %w", err), n.store.close())
 	}
@@ -332,7 +336,8 @@ func (n *Node) watch(notify <-chan bool) {
 // lead makes a term once everything before it was applied. Should that end before Raft says so, it makes another one.
 func (n *Node) lead() *leadership {
 	l := &leadership{
-		raft: n.raft, term: n.raft.CurrentTerm(), times: &n.times, lost: make(chan struct{}),
+		raft: n.raft, id: raft.ServerID(n.o.ID), acks: n.acks, term: n.raft.CurrentTerm(),
+		times: &n.times, lost: make(chan struct{}),
 		proposals: make(chan proposed, proposalsMax), asked: make(chan struct{}, 1),
 	}
 	go l.await()

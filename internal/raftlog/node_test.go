@@ -57,6 +57,22 @@ type member struct {
 	keeper    *keeper
 	fs        *vfs.MemFS
 	transport *raft.InmemTransport
+	gate      chan struct{} // holds one value, and answers to this node's heartbeats wait for it
+}
+
+// gated is a transport whose answers can be held back.
+type gated struct {
+	Transport
+	gate chan struct{}
+}
+
+func (g gated) AppendEntries(
+	id raft.ServerID, addr raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
+) error {
+	err := g.Transport.AppendEntries(id, addr, req, resp)
+	pass := <-g.gate
+	g.gate <- pass
+	return err
 }
 
 // cluster returns nodes that can reach each other, and have been made a cluster.
@@ -71,7 +87,8 @@ func clusterWith(t *testing.T, elections ...time.Duration) []*member {
 	members := make([]*member, len(elections))
 	var servers []Server
 	for i := range members {
-		m := &member{keeper: &keeper{Store: memstore.New()}, fs: vfs.NewCrashableMem()}
+		m := &member{keeper: &keeper{Store: memstore.New()}, fs: vfs.NewCrashableMem(), gate: make(chan struct{}, 1)}
+		m.gate <- struct{}{}
 		var addr raft.ServerAddress
 		addr, m.transport = raft.NewInmemTransportWithTimeout(raft.ServerAddress(fmt.Sprintf("addr-%d", i)),
 			time.Second)
@@ -90,7 +107,7 @@ func clusterWith(t *testing.T, elections ...time.Duration) []*member {
 		}
 		m.Node, err = Open(Options{
 			Name: servers[i].ID, ID: servers[i].ID, Dir: "log", FS: m.fs, Replica: r, Snapshots: noSnapshots{},
-			Transport: m.transport,
+			Transport: gated{m.transport, m.gate},
 			Election:  elections[i], SegmentBytes: 1 << 20,
 			OnFatal: func(err error) { t.Errorf("node %d: %v", i, err) },
 		})
@@ -301,6 +318,18 @@ func TestRaftWaitsForTheEnd(t *testing.T) {
 	})
 }
 
+// unconfirmed asks for a confirmation, runs what may give a wrong one, and expects none.
+func unconfirmed(t *testing.T, term *replica.Term, meanwhile func()) {
+	t.Helper()
+	confirmed := make(chan error, 1)
+	term.Confirm(func(err error) { confirmed <- err })
+	meanwhile()
+	if err := <-confirmed; err == nil {
+		t.Error("it is confirmed")
+	}
+	testkit.Advance(t, 10*time.Second)
+}
+
 // A leader that reaches nobody is not confirmed, also as long as it does not know that it leads no more.
 func TestConfirmAsksOthers(t *testing.T) {
 	t.Parallel()
@@ -308,11 +337,40 @@ func TestConfirmAsksOthers(t *testing.T) {
 		members := clusterWith(t, 500*time.Millisecond, time.Hour, time.Hour) // nobody else wants to lead
 		n, term := leader(t, members)
 		n.transport.DisconnectAll()
-		confirmed := make(chan error, 1)
-		term.Confirm(func(err error) { confirmed <- err })
-		if err := <-confirmed; err == nil {
-			t.Error("it is confirmed")
+		unconfirmed(t, term, func() {})
+	})
+}
+
+// An answer that was on its way before somebody asked does not confirm a leader: another one may lead since.
+func TestLateAnswerConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		members := clusterWith(t, 500*time.Millisecond, time.Hour, time.Hour) // nobody else wants to lead
+		n, term := leader(t, members)
+		pass := <-n.gate
+		testkit.Advance(t, 200*time.Millisecond) // every heartbeat waits for its answer
+		n.transport.DisconnectAll()
+		unconfirmed(t, term, func() {
+			synctest.Wait()
+			n.gate <- pass
+		})
+	})
+}
+
+// A learner that follows a leader does not confirm it: the others may have elected another one without it.
+func TestLearnerConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		members := clusterWith(t, 500*time.Millisecond, time.Hour, time.Hour, time.Hour) // nobody else wants to lead
+		n, term := leader(t, members)
+		learner := members[3]
+		demoted := n.raft.DemoteVoter(raft.ServerID(learner.o.ID), 0, 0)
+		if err := demoted.Error(); err != nil {
+			t.Fatal(err)
 		}
-		testkit.Advance(t, 10*time.Second)
+		for _, m := range members[1:3] {
+			n.transport.Disconnect(m.transport.LocalAddr())
+		}
+		unconfirmed(t, term, func() {})
 	})
 }

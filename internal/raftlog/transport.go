@@ -15,8 +15,23 @@ type Transport interface {
 	raft.WithClose
 }
 
-// transport keeps pipelines from getting stuck.
-type transport struct{ Transport }
+// transport keeps pipelines from getting stuck, and notes who has answered.
+type transport struct {
+	Transport
+	acks *acks
+}
+
+// AppendEntries implements raft.Transport. Raft's heartbeats go through it.
+func (t transport) AppendEntries(
+	id raft.ServerID, addr raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
+) error {
+	message := t.acks.begin()
+	err := t.Transport.AppendEntries(id, addr, req, resp)
+	if err == nil && resp.Success {
+		t.acks.answered(id, req.Term, message)
+	}
+	return err
+}
 
 // AppendEntriesPipeline implements raft.Transport.
 func (t transport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) (raft.AppendPipeline, error) {

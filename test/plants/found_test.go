@@ -70,4 +70,5 @@ var found = []struct {
 	{plant.LaterVouchedFor, "sim/clustersim", "TestSimCluster"},
 	{plant.NewestLanded, "sim/clustersim", "TestSimCluster"},
 	{plant.PipelineWaits, "sim/raftsim", "TestSimRaft"},
+	{plant.RaftVerifies, "raftlog", "TestLateAnswerConfirmsNothing"},
 }
