@@ -14,8 +14,8 @@ const (
 
 	notFound = http.StatusNotFound
 	conflict = http.StatusConflict
-	tooMany  = http.StatusTooManyRequests
 	stopping = http.StatusServiceUnavailable
+	noSpace  = http.StatusInsufficientStorage
 
 	pathCron = PathNamespace + "/cron/{name}"
 )

@@ -91,30 +91,27 @@ var liveRoutes = []Route{
 		ID: "streamEvents", Method: http.MethodGet, Path: PathAPI + "/events",
 		Role: reader, Summary: "Every sample as it is taken, as server-sent events.",
 		Media: "text/event-stream", Gives: "Events named sample, whose data is a Sample.",
-		Refuses: []int{tooMany},
 	},
 	{
 		ID: "getHistory", Method: http.MethodGet, Path: PathAPI + "/history",
 		Role: reader, Summary: "What happened lately.",
 		Query: []any{slotLength{}}, Out: History{}, Gives: "The slots, the oldest first.",
-		Refuses: []int{stopping},
 	},
 	{
 		ID: "getParts", Method: http.MethodGet, Path: PathAPI + "/history/parts",
 		Role: reader, Summary: "What happened lately by protocol and by queue, the busiest first.",
-		Query: []any{lately{}}, Out: Parts{}, Gives: "Sums of the period.", Refuses: []int{stopping},
+		Query: []any{lately{}}, Out: Parts{}, Gives: "Sums of the period.",
 	},
 	{
 		ID: "getTypes", Method: http.MethodGet, Path: PathAPI + "/types",
 		Role: reader, Summary: "What happened to the jobs of each type, and how long they waited and ran.",
 		Query: []any{since{}}, Out: Types{}, Gives: "The types, those fetched most first.",
-		Refuses: []int{stopping},
 	},
 	{
 		ID: "getTypeHistory", Method: http.MethodGet, Path: PathAPI + "/history/type",
 		Role: reader, Summary: "What happened to the jobs of one type over time.",
 		Query: []any{ofType{}, lately{}}, Out: History{},
-		Gives: "The slots of the period, the oldest first.", Refuses: []int{stopping},
+		Gives: "The slots of the period, the oldest first.",
 	},
 }
 
@@ -123,34 +120,33 @@ var tokensRoutes = []Route{
 		ID: "listTokens", Method: http.MethodGet, Path: PathAPI + "/tokens",
 		Role: reader, Summary: "Tokens of clients and their limits, masked.",
 		Query: []any{TokenFilter{}, PageOf{}}, Out: TokenPage{}, Gives: "A part of the list.",
-		Refuses: []int{stopping},
 	},
 	{
 		ID: "addToken", Method: http.MethodPost, Path: PathAPI + "/tokens",
 		Role: operator, Summary: "Make a token.",
 		In: TokenOptions{}, Out: NewToken{}, OK: http.StatusCreated, Gives: "It was made.",
-		Refuses: []int{conflict, stopping}, Location: true,
+		Refuses: []int{conflict, noSpace}, Location: true,
 	},
 	{
 		ID: "getToken", Method: http.MethodGet, Path: PathAPI + "/tokens/{token}",
 		Role: reader, Summary: "One token and its limits.",
-		Out: Token{}, Gives: "The token, masked.", Refuses: []int{notFound, stopping},
+		Out: Token{}, Gives: "The token, masked.", Refuses: []int{notFound},
 	},
 	{
 		ID: "dropToken", Method: http.MethodDelete, Path: PathAPI + "/tokens/{token}",
 		Role: operator, Summary: "Remove a token with its limits: who uses it is refused from now on.",
-		OK: http.StatusNoContent, Gives: "It is gone.", Refuses: []int{notFound, stopping},
+		OK: http.StatusNoContent, Gives: "It is gone.", Refuses: []int{notFound},
 	},
 	{
 		ID: "setTokenLimits", Method: http.MethodPut, Path: PathAPI + "/tokens/{token}/limits",
 		Role: operator, Summary: "Limit how often a token may be used.",
 		In: TokenLimits{}, Out: Token{}, Gives: "The token with its limits.",
-		Refuses: []int{notFound, stopping},
+		Refuses: []int{notFound, noSpace},
 	},
 	{
 		ID: "dropTokenLimits", Method: http.MethodDelete, Path: PathAPI + "/tokens/{token}/limits",
 		Role: operator, Summary: "Take its limits from a token.",
-		Out: Token{}, Gives: "The token without limits.", Refuses: []int{notFound, stopping},
+		Out: Token{}, Gives: "The token without limits.", Refuses: []int{notFound},
 	},
 }
 
@@ -175,12 +171,11 @@ var dataRoutes = []Route{
 		Gives: "What there was at one moment, with a mark after every few hundred lines. The last mark is the " +
 			"end, or a cursor to go on with. Without a filter, or with that of a namespace, settings of " +
 			"queues, batches and cron entries are there too; with that of a queue its settings.",
-		Refuses: []int{stopping},
 	},
 	{
 		ID: "getImport", Method: http.MethodGet, Path: PathAPI + "/imports/{import}",
 		Role: reader, Summary: "How far an import is.",
-		Out: ImportMark{}, Gives: "The last line that is dealt with.", Refuses: []int{notFound, stopping},
+		Out: ImportMark{}, Gives: "The last line that is dealt with.", Refuses: []int{notFound},
 		Routine: true,
 	},
 	{
@@ -189,12 +184,12 @@ var dataRoutes = []Route{
 		About: "At most 2000 lines and 32 MiB at a time. Lines that an earlier request has dealt with are passed " +
 			"over, so that a request can be repeated; the token is remembered for a week.",
 		Query: []any{ImportOptions{}}, In: exportLines, Out: ImportResult{}, Gives: "What became of them.",
-		Refuses: []int{conflict, tooMany, stopping}, Routine: true,
+		Refuses: []int{conflict, noSpace}, Routine: true,
 	},
 	{
 		ID: "listMigrations", Method: http.MethodGet, Path: PathAPI + "/migrations",
 		Role: reader, Summary: "The servers of which something has arrived.",
-		Out: MigrationList{}, Gives: "All of them.", Refuses: []int{stopping},
+		Out: MigrationList{}, Gives: "All of them.",
 	},
 	{
 		ID: "migrateJobs", Method: http.MethodPost, Path: PathAPI + "/migrations/{source}",
@@ -203,13 +198,13 @@ var dataRoutes = []Route{
 			"passed over, also after it has been worked off; that is remembered for 60 days after the last " +
 			"request.",
 		Query: []any{MigrationOptions{}}, In: Lines{Elsewhere("Arrival")}, Out: MigrationResult{},
-		Gives: "What became of them.", Refuses: []int{conflict, tooMany, stopping}, Routine: true,
+		Gives: "What became of them.", Refuses: []int{conflict, noSpace}, Routine: true,
 	},
 	{
 		ID: "forgetMigration", Method: http.MethodDelete, Path: PathAPI + "/migrations/{source}",
 		Role: operator, Summary: "Forget what has arrived from a server.",
 		About: "A part of it at a time: repeat the request until done is true. A migration that is run again " +
 			"thereafter brings everything once more.",
-		Out: Forgotten{}, Gives: "Whether that was all.", Refuses: []int{notFound, stopping}, Routine: true,
+		Out: Forgotten{}, Gives: "Whether that was all.", Refuses: []int{notFound}, Routine: true,
 	},
 }

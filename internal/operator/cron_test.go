@@ -45,6 +45,8 @@ func cronAsks(f *fixture) []ask {
 		{"DELETE", cronPath + "a", "", 404, ""},
 		{"GET", "/api/v1/cron?namespace=ns", "", 503, "stopped"},
 		{"PUT", cronPath + "a", entry, 503, "stopped"},
+		{"PUT", cronPath + "a", entry, 507, "noSpace"},
+		{"POST", cronPath + "a/run", "", 507, "noSpace"},
 	}
 	for _, a := range []struct{ method, path string }{
 		{"GET", "a"}, {"DELETE", "a"}, {"POST", "a/pause"}, {"POST", "a/resume"}, {"POST", "a/run"}, {"GET", "a/next"},

@@ -36,7 +36,9 @@ func newFixture(t *testing.T, o Options, ho HandlerOptions) *fixture {
 
 func openFixture(t *testing.T, st store.Store, o Options, ho HandlerOptions) *fixture {
 	t.Helper()
-	e, err := engine.Open(engine.Options{Store: st, Durability: engine.DurabilityNone, TimedTypes: 10})
+	e, err := engine.Open(engine.Options{
+		Store: st, Durability: engine.DurabilityNone, TimedTypes: 10, FreeFloor: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"millrace/internal/api"
 	"millrace/internal/auth"
 	"millrace/internal/job"
+	"millrace/internal/store"
+	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
 )
 
@@ -88,7 +90,23 @@ func testDocument(t *testing.T) {
 		Tokens: &fakeTokens{err: job.ErrDraining},
 	}, HandlerOptions{})
 	stopped.close()
-	fixtures := map[string]*fixture{"": f, "guarded": guarded, "full": full, "stopped": stopped}
+	guessed := newFixture(t, Options{}, HandlerOptions{Login: auth.NewLogin(auth.LoginOptions{
+		Password: "op", Throttle: auth.NewThrottle(nil),
+	})})
+	for i := 0; guessed.guess(i) != 429; i++ {
+	}
+	foreign := newFixture(t, Options{}, HandlerOptions{Site: auth.NewSite(auth.SiteOptions{Open: ProbePaths()})})
+	noSpace := openFixture(t, fullStore{memstore.New()}, Options{
+		Adopt: adoptWords, Tokens: &fakeTokens{tokens: tokens.tokens, full: true},
+	}, HandlerOptions{})
+	standby := &fixture{t: t, handler: Standby(Options{}, StandbyOptions{
+		Cluster: &fakeCluster{}, Login: auth.NewLogin(auth.LoginOptions{}),
+		Leader: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { NoLeader(w, "no node leads") }),
+	})}
+	fixtures := map[string]*fixture{
+		"": f, "guarded": guarded, "guessed": guessed, "foreign": foreign, "full": full, "noSpace": noSpace,
+		"standby": standby, "stopped": stopped,
+	}
 
 	var bulk, running api.Bulk
 	f.want(202, "POST", "/api/v1/bulk", `{"action":"kick","filter":{"queue":"none"}}`, &bulk)
@@ -109,11 +127,18 @@ func testDocument(t *testing.T) {
 		o := doc.Operation(t, r.Method, r.Path)
 		has := func(code string) bool { _, ok := o.Responses[code]; return ok }
 		asks = append(asks, ask{r.Method, target + "?colour=red", "", 400, ""})
+		asks = append(asks, ask{r.Method, target, "", 403, ""})
 		if has("401") {
-			asks = append(asks, ask{r.Method, target, "", 401, "guarded"})
+			asks = append(asks, ask{r.Method, target, "", 401, "guarded"}, ask{r.Method, target, "", 429, "guessed"})
 		}
-		if has("403") {
+		if r.Role > auth.RoleRead {
 			asks = append(asks, ask{r.Method, target, "", 403, "guarded"})
+		}
+		if has("421") {
+			asks = append(asks, ask{r.Method, target, "", 421, "foreign"})
+		}
+		if !r.Anywhere {
+			asks = append(asks, ask{r.Method, target, "", 503, "standby"})
 		}
 		if has("413") {
 			asks = append(asks, ask{r.Method, target, large, 413, ""}, ask{r.Method, target, "text", 415, ""})
@@ -237,12 +262,17 @@ func testDocument(t *testing.T) {
 			409, "",
 		},
 		{"POST", "/api/v1/tokens", `{"namespace":"ns","description":"d"}`, 503, "stopped"},
+		{"POST", "/api/v1/tokens", `{"namespace":"ns","description":"d"}`, 507, "noSpace"},
 		{"GET", "/api/v1/tokens/" + token, "", 200, ""},
 		{"GET", "/api/v1/tokens/none", "", 404, ""},
 		{"GET", "/api/v1/tokens/none", "", 503, "stopped"},
 		{"PUT", "/api/v1/tokens/" + token + "/limits", `{"reads":1,"writes":2,"interval_seconds":3}`, 200, ""},
 		{"PUT", "/api/v1/tokens/none/limits", `{"reads":1,"writes":2,"interval_seconds":3}`, 404, ""},
 		{"PUT", "/api/v1/tokens/none/limits", `{"reads":1,"writes":2,"interval_seconds":3}`, 503, "stopped"},
+		{
+			"PUT", "/api/v1/tokens/" + noSpace.service.tokenID(&tokens.tokens[0]) + "/limits",
+			`{"reads":1,"writes":2,"interval_seconds":3}`, 507, "noSpace",
+		},
 		{"DELETE", "/api/v1/tokens/" + token + "/limits", "", 200, ""},
 		{"DELETE", "/api/v1/tokens/none/limits", "", 404, ""},
 		{"DELETE", "/api/v1/tokens/none/limits", "", 503, "stopped"},
@@ -301,8 +331,13 @@ func testDocument(t *testing.T) {
 		if a.of != "guarded" && a.code != 415 && a.method == "POST" && isLines(a.target) {
 			r.Header.Set("Content-Type", api.MediaLines)
 		}
-		if a.code == 403 {
+		switch {
+		case a.code == 403 && a.of == "":
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+		case a.code == 403:
 			r.SetBasicAuth("", "look")
+		case a.of == "guessed":
+			r.SetBasicAuth("", "another guess")
 		}
 		w := called.send(r)
 		path := patternOf(t, a.method, a.target)
@@ -331,9 +366,18 @@ func testDocument(t *testing.T) {
 		}
 	}
 	full.service.sampler.streams = 0
-	for _, each := range fixtures {
-		each.close()
-	}
+}
+
+// fullStore is on a disk that has no space left.
+type fullStore struct{ store.Store }
+
+func (fullStore) FreeBytes() (uint64, error) { return 0, nil }
+
+// guess tries a wrong password and returns the code of the answer.
+func (f *fixture) guess(number int) int {
+	r := request(f.t, "GET", "/api/v1/server", "")
+	r.SetBasicAuth("", fmt.Sprint("guess ", number))
+	return f.send(r).Code
 }
 
 // isLines reports whether a request has JSON lines in it.

@@ -11,11 +11,12 @@ import (
 	"millrace/internal/job"
 )
 
-// fakeTokens is a registry in memory. With err it refuses everything.
+// fakeTokens is a registry in memory. With err it refuses everything, full every change.
 type fakeTokens struct {
 	tokens []api.Token
 	made   int
 	err    error
+	full   bool
 }
 
 func (f *fakeTokens) Required() bool               { return true }
@@ -24,6 +25,8 @@ func (f *fakeTokens) Tokens() ([]api.Token, error) { return slices.Clone(f.token
 
 func (f *fakeTokens) Add(t api.Token) (string, error) {
 	switch {
+	case f.full:
+		return "", job.ErrNoSpace
 	case f.err != nil:
 		return "", f.err
 	case t.Description == "":
@@ -59,6 +62,9 @@ func (f *fakeTokens) Drop(t api.Token) error {
 }
 
 func (f *fakeTokens) SetLimits(t api.Token, l *api.TokenLimits) error {
+	if f.full && l != nil {
+		return job.ErrNoSpace
+	}
 	if f.err == nil {
 		f.tokens[f.find(t)].Limits = l
 	}

@@ -130,7 +130,7 @@ func (g *generator) operation(r *api.Route) object {
 	if params := g.parameters(r); len(params) > 0 {
 		o.set("parameters", params)
 	}
-	codes := append([]int{http.StatusBadRequest}, r.Refuses...)
+	codes := append([]int{http.StatusBadRequest, http.StatusForbidden}, r.Refuses...)
 	if r.In != nil {
 		required, media := true, api.MediaLines
 		if _, isLines := r.In.(api.Lines); !isLines {
@@ -140,10 +140,13 @@ func (g *generator) operation(r *api.Route) object {
 		codes = append(codes, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
 	if r.Role > auth.RoleNone {
-		codes = append(codes, http.StatusUnauthorized, http.StatusInternalServerError)
+		codes = append(codes, http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusInternalServerError)
 	}
-	if r.Role > auth.RoleRead {
-		codes = append(codes, http.StatusForbidden)
+	if r.Tag != "health" { // probes may ask by every name of the host
+		codes = append(codes, http.StatusMisdirectedRequest)
+	}
+	if !r.Anywhere { // the server stops, or no node leads
+		codes = append(codes, http.StatusServiceUnavailable)
 	}
 	o.set("responses", g.responses(r, codes))
 	return o
