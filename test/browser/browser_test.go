@@ -52,7 +52,7 @@ func script(t *testing.T, name string, env ...string) {
 	t.Helper()
 	node := tool(t, "node", "nodejs")
 	env = append(env, "CHROMIUM="+tool(t, "chromium", "chromium"))
-	for _, module := range []string{"playwright-core", "axe-core"} {
+	for _, module := range []string{"playwright-core", "axe-core", "@seriousme/openapi-schema-validator"} {
 		if _, err := os.Stat(filepath.Join("node_modules", module)); errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("the npm module %s is not installed (npm ci in test/browser): %s", module, install)
 		}
