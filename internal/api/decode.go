@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Misread tells what is wrong with JSON that does not fit a type, in the words of the API instead of those of Go.
-func Misread(err error) string {
+// Misread tells what is wrong with JSON that does not fit a value, in the words of the API instead of those of Go.
+func Misread(err error, text []byte, value any) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := jsonPath(wrong.Field)
 		if field == "" {
@@ -24,21 +24,60 @@ func Misread(err error) string {
 		return fmt.Sprintf("the JSON cannot be read at byte %d: %s", wrong.Offset, wrong)
 	}
 	if wrong, ok := errors.AsType[*time.ParseError](err); ok {
-		return fmt.Sprintf("%q is no time: write it like 2006-01-02T15:04:05Z", wrong.Value)
+		return misfit(text, value) + fmt.Sprintf("%q is no time: write it like 2006-01-02T15:04:05Z", wrong.Value)
 	}
 	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
-		return "what is named base64 is not in that form"
+		return misfit(text, value) + "this is not in base64"
 	}
-	text := strings.TrimPrefix(err.Error(), "json: ")
-	switch field, isField := strings.CutPrefix(text, "unknown field "); {
+	words := strings.TrimPrefix(err.Error(), "json: ")
+	switch field, isField := strings.CutPrefix(words, "unknown field "); {
 	case isField:
 		return "there is no field " + field + " here"
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		return "the JSON cannot be read: it ends too early"
-	case strings.HasPrefix(text, "Time."):
-		return "a time is no string: write it like \"2006-01-02T15:04:05Z\""
+	case strings.HasPrefix(words, "Time."):
+		return misfit(text, value) + "a time is a string: write it like \"2006-01-02T15:04:05Z\""
 	}
-	return "the JSON cannot be read: " + text
+	return "the JSON cannot be read: " + words
+}
+
+// misfit names the field that cannot be read, with a colon. The decoder does not tell which one it was where a text has
+// a form of its own.
+func misfit(text []byte, value any) string {
+	names := misfitIn(reflect.TypeOf(value), text)
+	if len(names) == 0 {
+		return ""
+	}
+	return strings.Join(names, ".") + ": "
+}
+
+// misfitIn returns the names that lead to the first part that cannot be read.
+func misfitIn(t reflect.Type, text []byte) []string {
+	var elements []json.RawMessage
+	var members map[string]json.RawMessage
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return misfitIn(t.Elem(), text)
+	case t.Kind() == reflect.Slice && json.Unmarshal(text, &elements) == nil:
+		for _, element := range elements {
+			if !isOf(t.Elem(), element) {
+				return misfitIn(t.Elem(), element)
+			}
+		}
+	case t.Kind() == reflect.Struct && json.Unmarshal(text, &members) == nil:
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if member, ok := members[name]; ok && !isOf(f.Type, member) {
+				return append([]string{name}, misfitIn(f.Type, member)...)
+			}
+		}
+	}
+	return nil
+}
+
+// isOf reports whether JSON can be read as a type.
+func isOf(t reflect.Type, text []byte) bool {
+	return json.Unmarshal(text, reflect.New(t).Interface()) == nil
 }
 
 // jsonPath leaves out the names of structs that are parts of others: the API knows nothing of them.

@@ -18,10 +18,16 @@ func TestMisread(t *testing.T) {
 		{new(PushRequest), `{"jobs":[{"type":7}]}`, "jobs.type: it is a number: send a string"},
 		{new(PushRequest), `{"jobs":[{"body_text":[]}]}`, "jobs.body_text: it is an array: send a string"},
 		{new(PushRequest), `{"jobs":[{"body_base64":7}]}`, "jobs.body_base64: it is a number: send a string in base64"},
-		{new(PushRequest), `{"jobs":[{"body_base64":"?"}]}`, "what is named base64 is not in that form"},
+		{new(PushRequest), `{"jobs":[{"body_base64":"?"}]}`, "jobs.body_base64: this is not in base64"},
 		{new(PushRequest), `{"jobs":[{"delay_seconds":"1s"}]}`, "jobs.delay_seconds: it is a string: send a number"},
-		{new(PushRequest), `{"jobs":[{"run_at":"noon"}]}`, `"noon" is no time: write it like 2006-01-02T15:04:05Z`},
-		{new(PushRequest), `{"jobs":[{"run_at":7}]}`, `a time is no string: write it like "2006-01-02T15:04:05Z"`},
+		{new(PushRequest), `{"jobs":[{"run_at":"noon"}]}`, `jobs.run_at: "noon" is no time: write it like ` +
+			"2006-01-02T15:04:05Z"},
+		{new(PushRequest), `{"jobs":[{"run_at":7}]}`, `jobs.run_at: a time is a string: write it like ` +
+			`"2006-01-02T15:04:05Z"`},
+		{new(NewCron), `{"queue":"q","job":{"run_at":"noon"}}`, `job.run_at: "noon" is no time: write it like ` +
+			"2006-01-02T15:04:05Z"},
+		{new(BulkRequest), `{"filter":{"after":"noon"}}`, `filter.after: "noon" is no time: write it like ` +
+			"2006-01-02T15:04:05Z"},
 		{new(PushRequest), `[]`, "the JSON is an array: send an object"},
 		{new(PushRequest), `{"jobs":[{"colour":"red"}]}`, `there is no field "colour" here`},
 		{new(PushRequest), `{"jobs":[`, "the JSON cannot be read: it ends too early"},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"millrace/internal/job"
@@ -53,10 +53,10 @@ func (c *Call) Decode(value any) error {
 	if kind, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return ProblemMedia.New("send Content-Type: application/json")
 	}
-	d := json.NewDecoder(strings.NewReader(string(body)))
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(value); err != nil {
-		return Invalid("%s", Misread(err))
+		return Invalid("%s", Misread(err, body, value))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Invalid("the JSON is followed by something else")

@@ -46,7 +46,7 @@ type Payload struct {
 
 // PushRequest are jobs to push.
 type PushRequest struct {
-	Jobs []NewJob `json:"jobs" api:"minItems=1 maxItems=1000"`
+	Jobs []*NewJob `json:"jobs" api:"minItems=1 maxItems=1000"`
 }
 
 // Pushed is what became of a job to push.
@@ -81,6 +81,9 @@ var retryBackoff = job.Backoff{Unit: time.Second, Power: 4, Skip: 1, Base: 15 * 
 
 // Spec makes the spec of a job, except for where it goes.
 func (n *NewJob) Spec() (job.Spec, error) {
+	if n == nil {
+		return job.Spec{}, Invalid("the job is null: send an object, {} for a job without a body")
+	}
 	s := job.Spec{Type: n.Type, Key: n.Key, Unique: n.Unique, Group: n.Group}
 	for _, part := range []struct{ what, text string }{{"type", n.Type}, {"key", n.Key}, {"group", n.Group}} {
 		if err := CheckName(part.what, part.text); err != nil {

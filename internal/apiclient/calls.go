@@ -234,7 +234,7 @@ func (c *Client) CancelBulk(ctx context.Context, id string) (api.Bulk, error) {
 }
 
 // Push pushes jobs to a queue and tells of each what became of it.
-func (c *Client) Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error) {
+func (c *Client) Push(ctx context.Context, namespace, queue string, jobs []*api.NewJob) (api.PushResult, error) {
 	return post[api.PushResult](ctx, c, queuePath(namespace, queue)+"/jobs", api.PushRequest{Jobs: jobs})
 }
 

@@ -107,7 +107,7 @@ func testCalls(t *testing.T, ns, queue string) {
 	if info := must[api.ServerInfo](t)(c.Server(ctx)); info.Version != "1.2.3" {
 		t.Errorf("%+v", info)
 	}
-	pushed := must[api.PushResult](t)(c.Push(ctx, ns, queue, []api.NewJob{
+	pushed := must[api.PushResult](t)(c.Push(ctx, ns, queue, []*api.NewJob{
 		{Payload: api.Payload{Body: []byte(`{"a":1}`)}}, {Key: "k"}, {TTL: 3600, Keep: true},
 	}))
 	if pushed.Pushed != 3 {

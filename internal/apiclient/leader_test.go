@@ -51,7 +51,7 @@ func TestNoLeader(t *testing.T) {
 			})
 			began := time.Now()
 			if c.push {
-				_, err = client.Push(t.Context(), "ns", "q", []api.NewJob{{}})
+				_, err = client.Push(t.Context(), "ns", "q", []*api.NewJob{{}})
 			} else {
 				_, err = client.Server(t.Context())
 			}

@@ -104,7 +104,7 @@ the job of the last run is unfinished.`,
 				return err
 			}
 		}
-		n.Job = u.job(body)
+		n.Job = *u.job(body)
 		e, err := c.SetCron(cmd.Context(), *namespace, args[0], *n)
 		if err != nil {
 			return err

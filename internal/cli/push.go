@@ -155,7 +155,7 @@ func bodyOf(cmd *cobra.Command, args []string, kind string) ([]byte, error) {
 }
 
 // job makes a job of a body.
-func (u *pusher) job(body []byte) api.NewJob {
+func (u *pusher) job(body []byte) *api.NewJob {
 	j := u.NewJob
 	j.BodyKind = u.kind
 	switch {
@@ -168,14 +168,14 @@ func (u *pusher) job(body []byte) api.NewJob {
 	default:
 		j.BodyBase64 = body
 	}
-	return j
+	return &j
 }
 
 // push pushes some jobs and prints their ids.
 func (u *pusher) push(
 	ctx context.Context, cmd *cobra.Command, c *apiclient.Client, queue string, bodies [][]byte,
 ) error {
-	jobs := make([]api.NewJob, 0, len(bodies))
+	jobs := make([]*api.NewJob, 0, len(bodies))
 	for _, b := range bodies {
 		jobs = append(jobs, u.job(b))
 	}

@@ -291,7 +291,7 @@ func (r *replayer) give(ctx context.Context, task *api.Record, due time.Time) er
 // push pushes one job. What is refused is counted; without a server it ends.
 func (r *replayer) push(ctx context.Context, task *api.Record) error {
 	began := time.Now()
-	_, err := r.client.Push(ctx, task.Namespace, task.Queue, []api.NewJob{newJobOf(task)})
+	_, err := r.client.Push(ctx, task.Namespace, task.Queue, []*api.NewJob{newJobOf(task)})
 	took := time.Since(began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -318,8 +318,8 @@ func (r *replayer) push(ctx context.Context, task *api.Record) error {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // newJobOf makes the job that a producer would push.
-func newJobOf(t *api.Record) api.NewJob {
-	n := api.NewJob{
+func newJobOf(t *api.Record) *api.NewJob {
+	n := &api.NewJob{
 		Type: t.Type, Key: t.Key, Group: t.Group, Payload: t.Payload, Priority: t.Policy.Priority,
 		Lease: t.Policy.LeaseSeconds, Keep: t.Policy.Keep,
 	}

@@ -41,7 +41,7 @@ type Mounted interface {
 	// Routes are the calls.
 	Handlers() map[string]api.Handler
 	// Push does what the call of that name does, for the form of the web UI.
-	Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
+	Push(ctx context.Context, namespace, queue string, jobs []*api.NewJob) (api.PushResult, error)
 	// AddNames adds the names that holders have told.
 	AddNames(to map[job.Holder]string)
 }

@@ -230,7 +230,7 @@ func (s *Service) importLine(text []byte) (it *importItem, problem string) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return nil, "it cannot be read: " + api.Misread(err)
+		return nil, "it cannot be read: " + api.Misread(err, text, into)
 	}
 	if it.record != nil {
 		var err error

@@ -82,7 +82,7 @@ func (h *handler) push(v *visit) error {
 		n.BodyText = &text
 	}
 	namespace, queue := form.Get("namespace"), form.Get("queue")
-	out, err := h.pushJobs(v.r.Context(), namespace, queue, []api.NewJob{n})
+	out, err := h.pushJobs(v.r.Context(), namespace, queue, []*api.NewJob{&n})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Service *operator.Service
 	// Push pushes jobs, as the call of the API does.
-	Push func(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
+	Push func(ctx context.Context, namespace, queue string, jobs []*api.NewJob) (api.PushResult, error)
 	// Login says who may do what. Without it everybody may do everything.
 	Login  *auth.Login
 	Logger *slog.Logger
@@ -26,7 +26,7 @@ type Options struct {
 // handler serves the pages.
 type handler struct {
 	service  *operator.Service
-	pushJobs func(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error)
+	pushJobs func(ctx context.Context, namespace, queue string, jobs []*api.NewJob) (api.PushResult, error)
 	login    *auth.Login
 	log      *slog.Logger
 	pages    pages

@@ -152,6 +152,8 @@ func TestPushRefused(t *testing.T) {
 		{``, "push 1 to 1000"},
 		{`{"jobs":[]}`, "push 1 to 1000"},
 		{`{"jobs":[` + strings.Repeat(`{},`, pushMax) + `{}]}`, "push 1 to 1000"},
+		{`{"jobs":[null]}`, "the job is null: send an object"},
+		{`{"jobs":[{},null]}`, "number 2: the job is null"},
 		{`{"jobs":[{"colour":"red"}]}`, "colour"},
 		{`{"jobs":[{},{"type":"` + long + `"}]}`, "number 2: type is longer"},
 		{`{"jobs":[{"key":"` + long + `"}]}`, "key is longer"},

@@ -18,7 +18,7 @@ const (
 
 // Push pushes jobs to a queue, each for itself: some may be refused and others not. If the request
 // itself is wrong, or none could be pushed, that is its error.
-func (d *Dialect) Push(ctx context.Context, namespace, queue string, jobs []api.NewJob) (api.PushResult, error) {
+func (d *Dialect) Push(ctx context.Context, namespace, queue string, jobs []*api.NewJob) (api.PushResult, error) {
 	if len(jobs) == 0 || len(jobs) > pushMax {
 		return api.PushResult{}, api.Invalid("jobs: push 1 to %d, not %d", pushMax, len(jobs))
 	}
@@ -26,8 +26,8 @@ func (d *Dialect) Push(ctx context.Context, namespace, queue string, jobs []api.
 		return api.PushResult{}, err
 	}
 	cmds := make([]job.Command, 0, len(jobs))
-	for i := range jobs {
-		spec, err := jobs[i].Spec()
+	for i, n := range jobs {
+		spec, err := n.Spec()
 		if err != nil {
 			if p, ok := errors.AsType[*api.Problem](err); ok && len(jobs) > 1 {
 				return api.PushResult{}, api.Invalid("jobs: number %d: %s", i+1, p.Detail)
@@ -94,8 +94,8 @@ func (d *Dialect) pushJobs(c *api.Call) error {
 		return err
 	}
 	if trace := job.ParseTrace(c.R.Header.Get("Traceparent")); trace != "" {
-		for i := range in.Jobs {
-			if n := &in.Jobs[i]; n.Trace == "" && !bytes.Contains(n.Custom, []byte(`"traceparent"`)) {
+		for _, n := range in.Jobs {
+			if n != nil && n.Trace == "" && !bytes.Contains(n.Custom, []byte(`"traceparent"`)) {
 				n.Trace = trace
 			}
 		}
