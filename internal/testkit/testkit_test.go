@@ -134,21 +134,24 @@ func play(t *testing.T, text string, update bool) (rewritten string, result erro
 		go echo(ctx, l, &count)
 		tr := &Transcript{Dial: l.Dial}
 		p := &player{Transcript: tr, t: t, eol: []byte("\n"), clients: make(map[string]*client), update: update}
-		for line := range strings.Lines(text) {
-			if result = p.play(strings.TrimSuffix(line, "\n")); result != nil {
-				break
-			}
-		}
-		if result == nil {
-			result = p.settled()
-		}
-		p.closeAll()
+		result = p.playAll(text)
 		cancel()
 		_ = l.Close()
 		synctest.Wait()
 		rewritten = p.out.String()
 	})
 	return rewritten, result
+}
+
+// playAll plays lines and hangs up.
+func (p *player) playAll(text string) error {
+	defer p.closeAll()
+	for line := range strings.Lines(text) {
+		if err := p.play(strings.TrimSuffix(line, "\n")); err != nil {
+			return err
+		}
+	}
+	return p.settled()
 }
 
 func TestTranscriptUpdate(t *testing.T) {
@@ -219,12 +222,18 @@ func TestTranscript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := play(t, test.text, false)
-			switch {
-			case test.fails == "" && err != nil:
-				t.Errorf("unexpected failure: %v", err)
-			case test.fails != "" && (err == nil || !strings.Contains(err.Error(), test.fails)):
-				t.Errorf("failure %v does not tell %q", err, test.fails)
-			}
+			failsWith(t, err, test.fails)
 		})
+	}
+}
+
+// failsWith checks the error of a transcript for a text; there must be none if that is empty.
+func failsWith(t *testing.T, err error, text string) {
+	t.Helper()
+	switch {
+	case text == "" && err != nil:
+		t.Errorf("unexpected failure: %v", err)
+	case text != "" && (err == nil || !strings.Contains(err.Error(), text)):
+		t.Errorf("failure %v does not tell %q", err, text)
 	}
 }

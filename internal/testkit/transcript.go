@@ -46,6 +46,8 @@ type Transcript struct {
 	Verbs map[string]func(args string) error
 	// EOL ends the lines that are sent and received; LF if empty.
 	EOL string
+	// HTTP, if set, is for files of requests and answers, whose lines it describes.
+	HTTP *HTTP
 }
 
 // Run plays the transcript. It must be called in a bubble. With the flag
@@ -61,7 +63,8 @@ func (tr *Transcript) Run(t *testing.T) {
 	if eol == "" {
 		eol = "\n"
 	}
-	p := &player{Transcript: tr, t: t, eol: []byte(eol), clients: make(map[string]*client), update: Updating()}
+	p := &player{Transcript: tr, t: t, eol: []byte(eol), clients: make(map[string]*client)}
+	p.update = Updating() && tr.HTTP == nil
 	defer p.closeAll()
 	for i, line := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
 		p.line = i + 1
@@ -100,16 +103,24 @@ type client struct {
 	got     []byte // received and not consumed
 	ended   bool   // the server has closed
 	eofSeen bool   // and the transcript has said so, or the client has closed itself
+	method  string // of the HTTP request that has not been answered
 }
 
 func (p *player) closeAll() {
 	for _, c := range p.order {
 		_ = c.conn.Close() // it cannot fail
 	}
+	p.order = nil
+	clear(p.clients)
 	synctest.Wait()
 }
 
 func (p *player) play(line string) error {
+	if p.HTTP != nil {
+		if known, err := p.HTTP.play(p, line); known {
+			return err
+		}
+	}
 	trimmed := strings.TrimSpace(line)
 	word, rest, _ := strings.Cut(trimmed, " ")
 	if p.update && (strings.HasSuffix(word, "<") || rest == "eof" || strings.HasPrefix(rest, "recv ")) {
@@ -128,7 +139,12 @@ func (p *player) play(line string) error {
 		}
 		return p.act(func() error { Advance(p.t, d); return nil })
 	case p.Verbs[word] != nil:
-		return p.act(func() error { return p.Verbs[word](rest) })
+		return p.act(func() error {
+			if p.HTTP != nil {
+				p.closeAll()
+			}
+			return p.Verbs[word](rest)
+		})
 	case strings.HasSuffix(word, ">>"):
 		c, err := p.client(strings.TrimSuffix(word, ">>"))
 		if err != nil {
@@ -186,13 +202,17 @@ func (p *player) playClient(name, action string) error {
 
 // client returns the client of that name, connecting it if it is new.
 func (p *player) client(name string) (*client, error) {
-	if c := p.clients[name]; c != nil {
+	if c := p.clients[name]; c != nil && (p.HTTP == nil || !c.ended || c.method != "") {
 		return c, nil
 	}
 	if name == "" || strings.ContainsAny(name, "\"'{}") {
 		return nil, fmt.Errorf("%q is not a name for a client", name)
 	}
-	conn, err := p.Dial()
+	dial := p.Dial
+	if p.HTTP != nil && strings.HasPrefix(name, "admin") {
+		dial = p.HTTP.Admin
+	}
+	conn, err := dial()
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
@@ -281,7 +301,7 @@ func (p *player) settled() error {
 		if len(c.got) > 0 {
 			return fmt.Errorf("before this line client %s received, unexpectedly, %q", c.name, c.got)
 		}
-		if c.ended && !c.eofSeen {
+		if c.ended && !c.eofSeen && p.HTTP == nil {
 			return fmt.Errorf("before this line the server closed the connection of client %s", c.name)
 		}
 	}

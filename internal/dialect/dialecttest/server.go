@@ -2,7 +2,9 @@ package dialecttest
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"net/http"
 	"testing"
 
 	"millrace/internal/dialect"
@@ -52,9 +54,22 @@ func (s *Server) Serve(d dialect.Dialect, size int) *testkit.Listener {
 
 // ServeOn serves a dialect on a listener of the caller's.
 func (s *Server) ServeOn(d dialect.Dialect, l net.Listener) {
+	s.last = d
+	s.serve(d.Serve, l)
+}
+
+// Handle serves a side interface as Serve does a dialect.
+func (s *Server) Handle(h http.Handler) *testkit.Listener {
+	l := testkit.Listen(1 << 20)
+	side := &dialect.HTTP{Handler: h, Logger: slog.New(slog.DiscardHandler), Shared: dialect.NewShared(0, 0)}
+	s.serve(side.Serve, l)
+	return l
+}
+
+func (s *Server) serve(serve func(context.Context, net.Listener) error, l net.Listener) {
 	ended := make(chan error, 1)
-	s.served, s.last = append(s.served, ended), d
-	go func() { ended <- d.Serve(s.ctx, l) }()
+	s.served = append(s.served, ended)
+	go func() { ended <- serve(s.ctx, l) }()
 }
 
 // Last returns the dialect that was served last.

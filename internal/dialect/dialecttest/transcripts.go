@@ -44,6 +44,8 @@ type Transcripts[O any] struct {
 	Dial func(l *testkit.Listener) (*testkit.Conn, error)
 	// Set sets an option that is no field of that name, if it knows it; it may be nil.
 	Set func(o *O, key, value string) (known bool, err error)
+	// HTTP returns what a file of requests and answers needs; nil: it is no such file.
+	HTTP func(s *Server) *testkit.HTTP
 	// Verbs are lines of the protocol's own; it may be nil.
 	Verbs func(t *testing.T, s *Server) map[string]func(args string) error
 }
@@ -89,6 +91,9 @@ func (tr Transcripts[O]) play(t *testing.T, file string) {
 	script := &testkit.Transcript{
 		Path: file, EOL: tr.EOL, Verbs: verbs,
 		Dial: func() (*testkit.Conn, error) { return tr.Dial(l) },
+	}
+	if tr.HTTP != nil {
+		script.HTTP = tr.HTTP(s)
 	}
 	script.Run(t)
 }
