@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -93,8 +92,8 @@ func (g *group) killAll() {
 	}
 }
 
-// form starts three nodes on empty directories.
-func (g *group) form(ctx context.Context) error {
+// form starts three nodes on empty directories, with more settings.
+func (g *group) form(ctx context.Context, more ...string) error {
 	names := []string{"a", "b", "c"}
 	var addrs, peers []string
 	for _, name := range names {
@@ -105,8 +104,8 @@ func (g *group) form(ctx context.Context) error {
 		addrs, peers = append(addrs, addr), append(peers, name+"="+addr)
 	}
 	for i, name := range names {
-		g.nodes = append(g.nodes, &member{name: name, args: serveArgs(filepath.Join(g.tmp, "node-"+name),
-			"--cluster-node", name, "--cluster-addr", addrs[i], "--cluster-peers", strings.Join(peers, ","))})
+		g.nodes = append(g.nodes, &member{name: name, args: append(serveArgs(g.dataDir(name),
+			"--cluster-node", name, "--cluster-addr", addrs[i], "--cluster-peers", strings.Join(peers, ",")), more...)})
 	}
 	for _, n := range g.nodes {
 		if err := g.startNode(ctx, n); err != nil {
@@ -201,14 +200,15 @@ func (g *group) compare(ctx context.Context, p *bench.Protocol) error {
 	single.name = serverSingle
 	targets := []*target{single, g.target(p, serverLeader, leader), g.target(p, serverStandby, g.other(leader))}
 	g.out.heading("%s", p.Name)
-	t := g.out.table("", "connections", "server", "jobs/s", "of a single node", "p50", "p99")
+	t := g.out.table("", "connections", "server", "jobs/s", "of a single node", "p50", "p99", "CPU per job")
 	return g.sweep(ctx, targets, func(scenario string, conns int, found []figures) {
 		for i, f := range found {
 			g.speed = append(g.speed, socketFigures{
 				Protocol: p.Name, Scenario: scenario, Conns: conns, Server: targets[i].name, figures: f,
 				CPUPerJob: bench.Seconds(f.CPU), AllocsPerJob: f.Allocs,
 			})
-			t.row(scenario, conns, targets[i].name, rate(f.Rate), ratio(f.Rate/found[0].Rate), f.P50, f.P99)
+			t.row(scenario, conns, targets[i].name, rate(f.Rate), ratio(f.Rate/found[0].Rate), f.P50, f.P99,
+				f.CPU)
 		}
 	})
 }

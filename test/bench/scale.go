@@ -39,7 +39,7 @@ type scale struct {
 func scaleFlags(f *flag.FlagSet) *scale {
 	s := &scale{}
 	f.StringVar(&s.dir, "dir", os.TempDir(), "where the data goes")
-	f.StringVar(&s.only, "only", "backlog,queues,cycles,fair,disk", "which parts, separated by commas")
+	f.StringVar(&s.only, "only", "backlog,cluster,queues,cycles,fair,disk", "which parts, separated by commas")
 	f.IntVar(&s.jobs, "jobs", 10_000_000, "ready jobs in one queue")
 	f.IntVar(&s.body, "body", 200, "size of a job's payload in bytes")
 	f.IntVar(&s.scheduled, "scheduled", -1, "scheduled jobs beside them; negative: a tenth of the jobs")
@@ -80,10 +80,14 @@ func benchScale(ctx context.Context, out report, s *scale) error {
 	parts := []struct {
 		name string
 		run  func(ctx context.Context, dir string) error
-	}{{"backlog", s.backlog}, {"queues", s.manyQueues}, {"cycles", s.manyCycles}, {
-		"fair",
-		s.fairness,
-	}, {"disk", s.fullDisk}}
+	}{
+		{"backlog", s.backlog},
+		{"cluster", s.cluster},
+		{"queues", s.manyQueues},
+		{"cycles", s.manyCycles},
+		{"fair", s.fairness},
+		{"disk", s.fullDisk},
+	}
 	for _, p := range parts {
 		if !slices.Contains(strings.Split(s.only, ","), p.name) {
 			continue
