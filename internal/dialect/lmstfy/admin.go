@@ -18,6 +18,7 @@ import (
 
 // adminRoute is one of the calls of the admin API.
 type adminRoute struct {
+	id      string // its name in the document
 	method  string // empty: any
 	path    string // segments that begin with a colon stand for anything but a slash
 	guarded bool   // asks for an account, if there are accounts
@@ -26,24 +27,24 @@ type adminRoute struct {
 
 // adminRoutes are all of them.
 var adminRoutes = []adminRoute{
-	{http.MethodPost, "/token/:namespace", true, (*adminCall).addToken},
-	{http.MethodGet, "/token/:namespace", true, (*adminCall).listTokens},
-	{http.MethodDelete, "/token/:namespace/:token", true, (*adminCall).dropToken},
-	{http.MethodPost, "/token/:namespace/:token/limit", true, (*adminCall).addLimits},
-	{http.MethodPut, "/token/:namespace/:token/limit", true, (*adminCall).setLimits},
-	{http.MethodGet, "/token/:namespace/:token/limit", true, (*adminCall).getLimits},
-	{http.MethodDelete, "/token/:namespace/:token/limit", true, (*adminCall).dropLimits},
-	{http.MethodGet, "/limits", true, (*adminCall).listLimits},
-	{http.MethodGet, "/pools", false, (*adminCall).listPools},
-	{http.MethodGet, "/info", false, (*adminCall).info},
-	{http.MethodGet, "/version", false, (*adminCall).version},
-	{http.MethodGet, "/metrics", false, (*adminCall).metrics},
-	{http.MethodGet, "/accesslog", false, (*adminCall).accessLog},
-	{http.MethodPost, "/accesslog", true, (*adminCall).setAccessLog},
-	{http.MethodGet, openapiPath, false, func(c *adminCall) { c.answer(http.StatusOK, openapiPublic) }},
-	{http.MethodGet, openapiAdminPath, false, func(c *adminCall) { c.answer(http.StatusOK, openapiAdmin) }},
-	{"", "/debug/pprof/:profile", true, (*adminCall).profile},
-	{"", "/debug/pprof/", true, (*adminCall).profile},
+	{"addToken", http.MethodPost, "/token/:namespace", true, (*adminCall).addToken},
+	{"listTokens", http.MethodGet, "/token/:namespace", true, (*adminCall).listTokens},
+	{"deleteToken", http.MethodDelete, "/token/:namespace/:token", true, (*adminCall).dropToken},
+	{"addLimits", http.MethodPost, "/token/:namespace/:token/limit", true, (*adminCall).addLimits},
+	{"setLimits", http.MethodPut, "/token/:namespace/:token/limit", true, (*adminCall).setLimits},
+	{"getLimits", http.MethodGet, "/token/:namespace/:token/limit", true, (*adminCall).getLimits},
+	{"deleteLimits", http.MethodDelete, "/token/:namespace/:token/limit", true, (*adminCall).dropLimits},
+	{"listLimits", http.MethodGet, "/limits", true, (*adminCall).listLimits},
+	{"listPools", http.MethodGet, "/pools", false, (*adminCall).listPools},
+	{"info", http.MethodGet, "/info", false, (*adminCall).info},
+	{"version", http.MethodGet, "/version", false, (*adminCall).version},
+	{"metrics", http.MethodGet, "/metrics", false, (*adminCall).metrics},
+	{"accessLog", http.MethodGet, "/accesslog", false, (*adminCall).accessLog},
+	{"setAccessLog", http.MethodPost, "/accesslog", true, (*adminCall).setAccessLog},
+	{"openapi", http.MethodGet, openapiPath, false, (*adminCall).openapi},
+	{"openapiAdmin", http.MethodGet, openapiAdminPath, false, (*adminCall).openapiAdmin},
+	{"profile", "", "/debug/pprof/:profile", true, (*adminCall).profile},
+	{"profiles", "", "/debug/pprof/", true, (*adminCall).profile},
 }
 
 // match reports whether a path is of the route's pattern, and what stands for the
@@ -75,12 +76,15 @@ func (r *adminRoute) match(method, path string) (params [2]string, ok bool) {
 
 // adminServer answers the calls of the admin API.
 type adminServer struct {
-	d       *Dialect
-	metrics http.Handler
+	d        *Dialect
+	metrics  http.Handler
+	document func() []byte // of the API
 }
 
 // AdminHandler returns what serves the admin API.
-func (d *Dialect) AdminHandler() http.Handler { return &adminServer{d: d, metrics: d.metricsHandler()} }
+func (d *Dialect) AdminHandler() http.Handler {
+	return &adminServer{d: d, metrics: d.metricsHandler(), document: openapiAdmin}
+}
 
 // adminCall is one request of the admin API.
 type adminCall struct {
@@ -286,6 +290,9 @@ func (c *adminCall) version() {
 		"build_date": built,
 	})
 }
+
+func (c *adminCall) openapi()      { c.answer(http.StatusOK, openapiPublic()) }
+func (c *adminCall) openapiAdmin() { c.answer(http.StatusOK, c.document()) }
 
 func (c *adminCall) metrics() {
 	c.status = http.StatusOK

@@ -177,7 +177,7 @@ func (x *exchange) handle() {
 // that there is no such thing.
 func (x *exchange) unknown() {
 	if x.r.Method == http.MethodGet && x.r.URL.Path == openapiPath {
-		x.reply(http.StatusOK, openapiPublic)
+		x.reply(http.StatusOK, openapiPublic())
 		return
 	}
 	x.fail(http.StatusNotFound, textNotAPI)

@@ -41,7 +41,7 @@ func TestDocumentsComplete(t *testing.T) {
 	for name, c := range map[string]struct {
 		text []byte
 		code []string
-	}{"public": {openapiPublic, public}, "admin": {openapiAdmin, admin}} {
+	}{"public": {openapiPublic(), public}, "admin": {openapiAdmin(), admin}} {
 		d := testkit.LoadOpenAPI(t, c.text)
 		slices.Sort(c.code)
 		if got := d.Operations(); !slices.Equal(got, c.code) {
@@ -82,7 +82,7 @@ func newTestEngine(t *testing.T) *engine.Engine {
 // document lists, and checks the answers.
 func TestPublicDocument(t *testing.T) {
 	t.Parallel()
-	doc := testkit.LoadOpenAPI(t, openapiPublic)
+	doc := testkit.LoadOpenAPI(t, openapiPublic())
 	d := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Auth: true, MaxBody: 100})
 	stopped := newTestEngine(t)
 	broken := New(Options{Options: dialect.Options{Engine: stopped}})
@@ -206,7 +206,7 @@ func TestPublicDocument(t *testing.T) {
 // TestAdminDocument calls every operation of the admin API.
 func TestAdminDocument(t *testing.T) {
 	t.Parallel()
-	doc := testkit.LoadOpenAPI(t, openapiAdmin)
+	doc := testkit.LoadOpenAPI(t, openapiAdmin())
 	d := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Version: "1"})
 	guarded := New(Options{
 		Options:  dialect.Options{Engine: newTestEngine(t)},
