@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ import (
 
 const (
 	// cacheBytes is how much of the end of the log is kept in memory: what is sent to the other nodes is read from
-	// there.
-	cacheBytes = 32 << 20
+	// there. A node that keeps up needs only the last few entries.
+	cacheBytes = 16 << 20
 	// readAhead is how much is read at once of what is not.
 	readAhead = 4 << 20
 )
@@ -218,6 +219,8 @@ func (s *logStore) readEarly(index uint64) error {
 		at++
 		_, err := eachLog(content, func(l *raft.Log) {
 			if l.Index <= r.last {
+				// A part of the content would keep the whole segment in memory.
+				l.Data = bytes.Clone(l.Data)
 				s.early.add(l)
 			}
 		})
