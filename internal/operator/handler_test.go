@@ -13,7 +13,6 @@ var (
 	NewHandler func(*Service, HandlerOptions) http.Handler
 	Standby    func(Options, StandbyOptions) http.Handler
 	NoLeader   func(w http.ResponseWriter, about string)
-	Prefix     func(*http.Request) string
 	ProbePaths func() []string
 	Document   []byte
 )
@@ -39,7 +38,4 @@ type StandbyOptions struct {
 	Leader  http.Handler
 }
 
-const (
-	bodyMax   = 1 << 20 // bytes of a request
-	prefixMax = 200     // bytes of the path under which a proxy serves us
-)
+const bodyMax = 1 << 20 // bytes of a request

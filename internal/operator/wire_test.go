@@ -14,6 +14,6 @@ func init() { //nolint:gochecknoinits // the tests of the package are driven ove
 	operator.Standby = func(o operator.Options, so operator.StandbyOptions) http.Handler {
 		return httpapi.Standby(o, httpapi.StandbyOptions(so))
 	}
-	operator.NoLeader, operator.Prefix, operator.ProbePaths = httpapi.NoLeader, httpapi.Prefix, httpapi.ProbePaths
+	operator.NoLeader, operator.ProbePaths = httpapi.NoLeader, httpapi.ProbePaths
 	operator.Document = httpapi.Document()
 }
