@@ -8,11 +8,7 @@ import (
 	"millrace/internal/operator"
 )
 
-func (c *call) joinCluster() error {
-	var in api.ClusterMember
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (c *call) joinCluster(in *api.ClusterMember) error {
 	st, err := c.Join(in.Name, in.Addr)
 	if err != nil {
 		return err

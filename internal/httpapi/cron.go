@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
 	"strconv"
 
 	"millrace/internal/api"
@@ -13,22 +12,14 @@ func (c *call) listCron() error { return c.Result(c.Crons(c.query("namespace")))
 
 func (c *call) getCron() error { return c.Result(c.Cron(c.cronName())) }
 
-func (c *call) setCron() error {
-	var in api.NewCron
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (c *call) setCron(in *api.NewCron) error {
 	namespace, name := c.cronName()
-	return c.Result(c.SetCron(c.R.Context(), namespace, name, in))
+	return c.Result(c.SetCron(c.R.Context(), namespace, name, *in))
 }
 
 func (c *call) dropCron() error {
 	namespace, name := c.cronName()
-	if err := c.DropCron(c.R.Context(), namespace, name); err != nil {
-		return err
-	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.gone(c.DropCron(c.R.Context(), namespace, name))
 }
 
 func (c *call) pauseCron(paused bool) error {

@@ -14,14 +14,6 @@ func (c *call) getServer() error {
 	return c.Answer(http.StatusOK, info)
 }
 
-func (c *call) listNamespaces() error {
-	page, err := c.page()
-	if err != nil {
-		return err
-	}
-	return c.Result(c.Namespaces(page))
-}
-
 func (c *call) listQueues() error {
 	page, err := c.page()
 	if err != nil {
@@ -50,11 +42,7 @@ func (c *call) removeQueue() error {
 	return c.Result(c.RemoveQueue(c.R.Context(), namespace, name, api.RemoveOptions{IfIdle: idle, Keep: keep}))
 }
 
-func (c *call) pauseQueue() error {
-	var in api.PauseRequest
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (c *call) pauseQueue(in *api.PauseRequest) error {
 	d, err := api.Seconds("for_seconds", in.Seconds)
 	if err != nil {
 		return err
@@ -68,11 +56,7 @@ func (c *call) resumeQueue() error {
 	return c.Result(c.Resume(c.R.Context(), namespace, name))
 }
 
-func (c *call) purgeQueue() error {
-	var in api.PurgeRequest
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (c *call) purgeQueue(in *api.PurgeRequest) error {
 	namespace, name := c.queueName()
 	return c.Result(c.Purge(c.R.Context(), namespace, name, in.State))
 }
@@ -146,28 +130,12 @@ func (c *call) actOnJob() error {
 	return c.Answer(http.StatusOK, api.Outcome{Namespace: t.Namespace, ID: id, Done: true})
 }
 
-func (c *call) actOnJobs() error {
-	var in api.ActAllRequest
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (c *call) actOnJobs(in *api.ActAllRequest) error {
 	outcomes, err := c.ActAll(c.R.Context(), in.Action, in.Jobs, in.With)
 	return c.Result(api.Outcomes{Jobs: outcomes}, err)
 }
 
-func (c *call) listBulk() error {
-	page, err := c.page()
-	if err != nil {
-		return err
-	}
-	return c.Result(c.Bulks(page))
-}
-
-func (c *call) startBulk() error {
-	var in api.BulkRequest
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (c *call) startBulk(in *api.BulkRequest) error {
 	b, err := c.StartBulk(c.R.Context(), in.Action, in.Filter, in.With)
 	if err != nil {
 		return err
@@ -183,26 +151,10 @@ func (c *call) cancelBulk() error {
 }
 
 func (c *call) forgetBulk() error {
-	if err := c.ForgetBulk(c.R.Context(), c.Name("bulk")); err != nil {
-		return err
-	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.gone(c.ForgetBulk(c.R.Context(), c.Name("bulk")))
 }
 
-func (c *call) listWorkers() error {
-	page, err := c.page()
-	if err != nil {
-		return err
-	}
-	return c.Result(c.Workers(page))
-}
-
-func (c *call) signalWorkers() error {
-	var in api.SignalRequest
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (c *call) signalWorkers(in *api.SignalRequest) error {
 	n, err := c.SignalWorkers(in.Namespace, in.ID, in.Signal)
 	if err == nil {
 		c.Note(c.R.Context(), 0, "%s %d workers", in.Signal, n)

@@ -1,48 +1,55 @@
 package httpapi
 
+import (
+	"net/http"
+
+	"millrace/internal/api"
+	"millrace/internal/operator"
+)
+
 // handlers serve the calls of the table of routes, by their ids.
 var handlers = map[string]func(*call) error{
 	"getServer":          (*call).getServer,
-	"listNamespaces":     (*call).listNamespaces,
+	"listNamespaces":     paged((*operator.Service).Namespaces),
 	"listQueues":         (*call).listQueues,
 	"getQueue":           (*call).getQueue,
 	"removeQueue":        (*call).removeQueue,
-	"pauseQueue":         (*call).pauseQueue,
+	"pauseQueue":         decoded((*call).pauseQueue),
 	"resumeQueue":        (*call).resumeQueue,
 	"getLimits":          (*call).getLimits,
-	"setLimits":          (*call).setLimits,
+	"setLimits":          decoded((*call).setLimits),
 	"getFairness":        (*call).getFairness,
-	"setFairness":        (*call).setFairness,
-	"purgeQueue":         (*call).purgeQueue,
+	"setFairness":        decoded((*call).setFairness),
+	"purgeQueue":         decoded((*call).purgeQueue),
 	"respawnQueue":       (*call).respawnQueue,
 	"listJobs":           (*call).listJobs,
 	"getJob":             (*call).getJob,
 	"getBody":            (*call).getBody,
 	"actOnJob":           (*call).actOnJob,
-	"actOnJobs":          (*call).actOnJobs,
-	"listBulk":           (*call).listBulk,
-	"startBulk":          (*call).startBulk,
+	"actOnJobs":          decoded((*call).actOnJobs),
+	"listBulk":           paged((*operator.Service).Bulks),
+	"startBulk":          decoded((*call).startBulk),
 	"getBulk":            (*call).getBulk,
 	"forgetBulk":         (*call).forgetBulk,
 	"cancelBulk":         (*call).cancelBulk,
-	"listWorkers":        (*call).listWorkers,
-	"signalWorkers":      (*call).signalWorkers,
+	"listWorkers":        paged((*operator.Service).Workers),
+	"signalWorkers":      decoded((*call).signalWorkers),
 	"listConnections":    (*call).listConnections,
 	"listBatches":        (*call).listBatches,
 	"getBatch":           (*call).getBatch,
 	"listCron":           (*call).listCron,
 	"getCron":            (*call).getCron,
-	"setCron":            (*call).setCron,
+	"setCron":            decoded((*call).setCron),
 	"dropCron":           (*call).dropCron,
 	"pauseCron":          func(c *call) error { return c.pauseCron(true) },
 	"resumeCron":         func(c *call) error { return c.pauseCron(false) },
 	"runCron":            (*call).runCron,
 	"nextCron":           (*call).nextCron,
 	"listTokens":         (*call).listTokens,
-	"addToken":           (*call).addToken,
+	"addToken":           decoded((*call).addToken),
 	"getToken":           (*call).getToken,
 	"dropToken":          (*call).dropToken,
-	"setTokenLimits":     (*call).setTokenLimits,
+	"setTokenLimits":     decoded((*call).setTokenLimits),
 	"dropTokenLimits":    (*call).dropTokenLimits,
 	"getStorage":         (*call).getStorage,
 	"getSettings":        (*call).getSettings,
@@ -58,7 +65,7 @@ var handlers = map[string]func(*call) error{
 	"getLivez":           (*call).getLivez,
 	"getReadyz":          (*call).getReadyz,
 	"getHealthz":         (*call).getReadyz,
-	"makeBackup":         (*call).makeBackup,
+	"makeBackup":         decoded((*call).makeBackup),
 	"exportJobs":         (*call).exportJobs,
 	"getImport":          (*call).getImport,
 	"importJobs":         (*call).importJobs,
@@ -67,10 +74,40 @@ var handlers = map[string]func(*call) error{
 	"forgetMigration":    (*call).forgetMigration,
 	"getCluster":         (*call).getCluster,
 	"transferLeadership": (*call).transferLeadership,
-	"joinCluster":        (*call).joinCluster,
+	"joinCluster":        decoded((*call).joinCluster),
 	"leaveCluster":       (*call).leaveCluster,
 	"listHooks":          (*call).listHooks,
 	"getHook":            (*call).getHook,
-	"setHook":            (*call).setHook,
+	"setHook":            decoded((*call).setHook),
 	"dropHook":           (*call).dropHook,
+}
+
+// decoded handles a call with what its request holds.
+func decoded[T any](handle func(*call, *T) error) func(*call) error {
+	return func(c *call) error {
+		in := new(T)
+		if err := c.Decode(in); err != nil {
+			return err
+		}
+		return handle(c, in)
+	}
+}
+
+// paged handles a call for a page of a list.
+func paged[T any](list func(*operator.Service, api.PageOf) (T, error)) func(*call) error {
+	return func(c *call) error {
+		page, err := c.page()
+		if err != nil {
+			return err
+		}
+		return c.Result(list(c.Service, page))
+	}
+}
+
+// gone answers that something was removed, unless there is an error.
+func (c *call) gone(err error) error {
+	if err == nil {
+		c.W.WriteHeader(http.StatusNoContent)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -100,9 +101,7 @@ func documented(t *testing.T, h http.Handler) http.Handler {
 			method, path, _ := strings.Cut(pattern, " ")
 			doc.Fits(t, doc.Operation(t, method, path), pattern, answer)
 		}
-		for name, values := range answer.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes()) // nobody to tell
 	})

@@ -16,11 +16,7 @@ import (
 // backupTimeout bounds how long the answer of a backup may take.
 const backupTimeout = 6 * time.Hour
 
-func (c *call) makeBackup() error {
-	var in api.BackupRequest
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (c *call) makeBackup(in *api.BackupRequest) error {
 	c.AllowTime(backupTimeout + api.ReplyTimeout)
 	return c.Result(c.MakeBackup(in.Dir))
 }
