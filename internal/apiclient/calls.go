@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +23,25 @@ func namespacePath(namespace string) string {
 
 func jobPath(namespace string, id job.ID) string {
 	return namespacePath(namespace) + "/jobs/" + strconv.FormatUint(uint64(id), 10)
+}
+
+// given makes a query of names and values, without the values that are empty.
+func given(pairs ...string) url.Values {
+	q := url.Values{}
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			q.Set(pair[0], pair[1])
+		}
+	}
+	return q
+}
+
+// flag is the value of a parameter that is only there if it is true.
+func flag(on bool) string {
+	if on {
+		return "true"
+	}
+	return ""
 }
 
 // pageQuery adds which part of a list is wanted.
@@ -64,33 +84,19 @@ func (c *Client) Join(ctx context.Context, m api.ClusterMember) (api.ClusterStat
 }
 
 // RemoveNode takes a node out of the cluster.
-func (c *Client) RemoveNode(ctx context.Context, name string) (out api.ClusterStatus, err error) {
-	err = c.call(ctx, request{
-		method: http.MethodDelete,
-		path:   api.PathAPI + "/cluster/members/" + api.PathSegment(name),
-	}, &out)
-	return out, err
+func (c *Client) RemoveNode(ctx context.Context, name string) (api.ClusterStatus, error) {
+	path := api.PathAPI + "/cluster/members/" + api.PathSegment(name)
+	return answer[api.ClusterStatus](ctx, c, request{method: http.MethodDelete, path: path})
 }
 
 // Failures returns what has failed, grouped: in one queue, in a namespace or with empty names in all.
 func (c *Client) Failures(ctx context.Context, namespace, queue string) (api.Failures, error) {
-	q := url.Values{}
-	if namespace != "" {
-		q.Set("namespace", namespace)
-	}
-	if queue != "" {
-		q.Set("queue", queue)
-	}
-	return get[api.Failures](ctx, c, api.PathAPI+"/failures", q)
+	return get[api.Failures](ctx, c, api.PathAPI+"/failures", given("namespace", namespace, "queue", queue))
 }
 
 // Types returns the figures of types of jobs in a period, or with none since the server was started.
 func (c *Client) Types(ctx context.Context, period string) (api.Types, error) {
-	q := url.Values{}
-	if period != "" {
-		q.Set("period", period)
-	}
-	return get[api.Types](ctx, c, api.PathAPI+"/types", q)
+	return get[api.Types](ctx, c, api.PathAPI+"/types", given("period", period))
 }
 
 // Activity returns what operators have done lately, the newest first.
@@ -100,13 +106,7 @@ func (c *Client) Activity(ctx context.Context) (api.ActivityList, error) {
 
 // Queues lists queues.
 func (c *Client) Queues(ctx context.Context, f api.QueueFilter, page api.PageOf) (api.QueuePage, error) {
-	q := url.Values{}
-	if f.Namespace != "" {
-		q.Set("namespace", f.Namespace)
-	}
-	if f.Name != "" {
-		q.Set("name", f.Name)
-	}
+	q := given("namespace", f.Namespace, "name", f.Name)
 	return get[api.QueuePage](ctx, c, api.PathAPI+"/queues", pageQuery(q, page))
 }
 
@@ -131,9 +131,8 @@ func (c *Client) Limits(ctx context.Context, namespace, queue string) (api.Limit
 }
 
 // SetLimits sets all limits of a queue at once.
-func (c *Client) SetLimits(ctx context.Context, namespace, queue string, l api.Limits) (out api.Queue, err error) {
-	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/limits", body: l}, &out)
-	return out, err
+func (c *Client) SetLimits(ctx context.Context, namespace, queue string, l api.Limits) (api.Queue, error) {
+	return put[api.Queue](ctx, c, queuePath(namespace, queue)+"/limits", l)
 }
 
 // Hook returns the hook of a queue.
@@ -142,9 +141,8 @@ func (c *Client) Hook(ctx context.Context, namespace, queue string) (api.Hook, e
 }
 
 // SetHook sets the hook of a queue.
-func (c *Client) SetHook(ctx context.Context, namespace, queue string, h api.NewHook) (out api.Hook, err error) {
-	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/hook", body: h}, &out)
-	return out, err
+func (c *Client) SetHook(ctx context.Context, namespace, queue string, h api.NewHook) (api.Hook, error) {
+	return put[api.Hook](ctx, c, queuePath(namespace, queue)+"/hook", h)
 }
 
 // DropHook removes the hook of a queue.
@@ -158,9 +156,8 @@ func (c *Client) Fairness(ctx context.Context, namespace, queue string) (api.Fai
 }
 
 // SetFairness has the groups of a queue take turns, or not.
-func (c *Client) SetFairness(ctx context.Context, namespace, queue string, f api.Fairness) (out api.Queue, err error) {
-	err = c.call(ctx, request{method: http.MethodPut, path: queuePath(namespace, queue) + "/fairness", body: f}, &out)
-	return out, err
+func (c *Client) SetFairness(ctx context.Context, namespace, queue string, f api.Fairness) (api.Queue, error) {
+	return put[api.Queue](ctx, c, queuePath(namespace, queue)+"/fairness", f)
 }
 
 // Purge removes all jobs of a queue that are in a state.
@@ -170,16 +167,8 @@ func (c *Client) Purge(ctx context.Context, namespace, queue, state string) (api
 
 // RemoveQueue removes a queue with all its jobs.
 func (c *Client) RemoveQueue(ctx context.Context, namespace, queue string, o api.RemoveOptions) (api.Count, error) {
-	q := url.Values{}
-	if o.IfIdle {
-		q.Set("if_idle", "true")
-	}
-	if o.Keep {
-		q.Set("keep", "true")
-	}
-	var out api.Count
-	err := c.call(ctx, request{method: http.MethodDelete, path: queuePath(namespace, queue), query: q}, &out)
-	return out, err
+	q := given("if_idle", flag(o.IfIdle), "keep", flag(o.Keep))
+	return answer[api.Count](ctx, c, request{method: http.MethodDelete, path: queuePath(namespace, queue), query: q})
 }
 
 // Jobs lists the jobs that fit a filter.
@@ -189,26 +178,19 @@ func (c *Client) Jobs(ctx context.Context, f api.Filter, page api.PageOf) (api.J
 
 // Job returns everything about a job. The queue may be empty.
 func (c *Client) Job(ctx context.Context, namespace, queue string, id job.ID) (api.JobDetail, error) {
-	return get[api.JobDetail](ctx, c, jobPath(namespace, id), inQueue(queue))
+	return get[api.JobDetail](ctx, c, jobPath(namespace, id), given("queue", queue))
 }
 
 // Body opens the body of a job as it was pushed. Whoever opens it closes it.
 func (c *Client) Body(ctx context.Context, namespace, queue string, id job.ID) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, request{
 		method: http.MethodGet, path: jobPath(namespace, id) + "/body",
-		query: inQueue(queue),
+		query: given("queue", queue),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return resp.Body, nil
-}
-
-func inQueue(queue string) url.Values {
-	if queue == "" {
-		return nil
-	}
-	return url.Values{"queue": {queue}}
 }
 
 // ActAll does the same to several jobs and tells of each what became of it.
@@ -294,14 +276,10 @@ func (c *Client) Export(ctx context.Context, f api.Filter, cursor string) (io.Re
 
 // Import imports lines of an export.
 func (c *Client) Import(ctx context.Context, o api.ImportOptions, lines []byte) (api.ImportResult, error) {
-	q := url.Values{"line": {strconv.FormatUint(o.Line, 10)}}
-	if o.Duplicates {
-		q.Set("duplicates", "true")
-	}
-	var out api.ImportResult
-	r := request{method: http.MethodPost, path: importPath(o.Token), query: q, body: lines, media: api.MediaLines}
-	err := c.call(ctx, r, &out)
-	return out, err
+	return answer[api.ImportResult](ctx, c, request{
+		method: http.MethodPost, path: importPath(o.Token), body: lines, media: api.MediaLines,
+		query: given("line", strconv.FormatUint(o.Line, 10), "duplicates", flag(o.Duplicates)),
+	})
 }
 
 // ImportMark returns how far an import is; line 0 for one that is not known.
@@ -355,25 +333,15 @@ func (c *Client) Bulks(ctx context.Context, page api.PageOf) (api.BulkPage, erro
 
 // Migrate has the server take over what another one had, one line of JSON each.
 func (c *Client) Migrate(ctx context.Context, o api.MigrationOptions, lines []byte) (api.MigrationResult, error) {
-	q := url.Values{"protocol": {o.Protocol}}
-	if o.Namespace != "" {
-		q.Set("namespace", o.Namespace)
-	}
-	if o.DryRun {
-		q.Set("dry_run", "true")
-	}
-	var out api.MigrationResult
-	r := request{method: http.MethodPost, path: migrationPath(o.Source), query: q, body: lines, media: api.MediaLines}
-	err := c.call(ctx, r, &out)
-	return out, err
+	return answer[api.MigrationResult](ctx, c, request{
+		method: http.MethodPost, path: migrationPath(o.Source), body: lines, media: api.MediaLines,
+		query: given("protocol", o.Protocol, "namespace", o.Namespace, "dry_run", flag(o.DryRun)),
+	})
 }
 
 // ForgetMigration has the server forget some of what has arrived from a source. It reports whether that was all.
 func (c *Client) ForgetMigration(ctx context.Context, source string) (bool, error) {
-	var out struct {
-		Done bool `json:"done"`
-	}
-	err := c.call(ctx, request{method: http.MethodDelete, path: migrationPath(source)}, &out)
+	out, err := answer[api.Forgotten](ctx, c, request{method: http.MethodDelete, path: migrationPath(source)})
 	return out.Done, err
 }
 

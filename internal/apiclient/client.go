@@ -217,14 +217,22 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 
 // get asks for something.
 func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
-	var out T
-	err := c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &out)
-	return out, err
+	return answer[T](ctx, c, request{method: http.MethodGet, path: path, query: query})
 }
 
 // post has something done.
 func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	return answer[T](ctx, c, request{method: http.MethodPost, path: path, body: body})
+}
+
+// put sets something.
+func put[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	return answer[T](ctx, c, request{method: http.MethodPut, path: path, body: body})
+}
+
+// answer makes a request and reads its answer.
+func answer[T any](ctx context.Context, c *Client, r request) (T, error) {
 	var out T
-	err := c.call(ctx, request{method: http.MethodPost, path: path, body: body}, &out)
+	err := c.call(ctx, r, &out)
 	return out, err
 }

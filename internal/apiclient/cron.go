@@ -15,11 +15,7 @@ func cronPath(namespace, name string) string {
 
 // Crons lists the cron entries of a namespace, or of all if it is empty.
 func (c *Client) Crons(ctx context.Context, namespace string) (api.Crons, error) {
-	q := url.Values{}
-	if namespace != "" {
-		q.Set("namespace", namespace)
-	}
-	return get[api.Crons](ctx, c, api.PathAPI+"/cron", q)
+	return get[api.Crons](ctx, c, api.PathAPI+"/cron", given("namespace", namespace))
 }
 
 // Cron returns a cron entry.
@@ -28,9 +24,8 @@ func (c *Client) Cron(ctx context.Context, namespace, name string) (api.Cron, er
 }
 
 // SetCron makes or changes a cron entry.
-func (c *Client) SetCron(ctx context.Context, namespace, name string, n api.NewCron) (out api.Cron, err error) {
-	err = c.call(ctx, request{method: http.MethodPut, path: cronPath(namespace, name), body: n}, &out)
-	return out, err
+func (c *Client) SetCron(ctx context.Context, namespace, name string, n api.NewCron) (api.Cron, error) {
+	return put[api.Cron](ctx, c, cronPath(namespace, name), n)
 }
 
 // DropCron removes a cron entry.
