@@ -50,15 +50,9 @@ func showing(visit func(*job.QueueInfo)) func(*job.QueueInfo) bool {
 
 // Shown returns the queues that EachShown visits on a view of its own.
 func Shown(e *engine.Engine, namespace string) (infos []job.QueueInfo, err error) {
-	v, err := e.View()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { // also after a panic
-		if cerr := v.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	_, _, err = EachShown(v, namespace, func(q *job.QueueInfo) { infos = append(infos, *q) })
+	err = e.Read(func(v *engine.View) error {
+		_, _, err := EachShown(v, namespace, func(q *job.QueueInfo) { infos = append(infos, *q) })
+		return err
+	})
 	return infos, err
 }

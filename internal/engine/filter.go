@@ -188,18 +188,11 @@ func (e *Engine) remakeFilter(room int) {
 }
 
 // eachKey visits the client-given keys of everything that was applied before, until visit returns false.
-func (e *Engine) eachKey(visit func(key []byte) bool) (err error) {
-	v, err := e.View()
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := v.Close(); err == nil {
-			err = cerr
-		}
-	}()
+func (e *Engine) eachKey(visit func(key []byte) bool) error {
 	lo, hi := record.KeysSpan()
-	return v.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, _ []byte) bool { return visit(key) })
+	return e.Read(func(v *View) error {
+		return v.r.Scan(store.Range{Lo: lo, Hi: hi}, func(key, _ []byte) bool { return visit(key) })
+	})
 }
 
 // renewFilter has the filter grown or rebuilt, beside the engine. It is called under the lock.

@@ -35,7 +35,7 @@ func (q Query) KeptHolders() (all []job.KeptHolder, err error) {
 
 // KeptHolder returns the holder that is kept under a name; see Query.KeptHolder.
 func (e *Engine) KeptHolder(name string) (h job.KeptHolder, ok bool, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		h, ok, err = q.KeptHolder(name)
 		return err
 	})

@@ -38,7 +38,7 @@ func (q Query) Hooks(namespace string) (hooks []job.Hook, err error) {
 
 // Hooks returns hooks in order of their queues; see Query.Hooks.
 func (e *Engine) Hooks(namespace string) (hooks []job.Hook, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		hooks, err = q.Hooks(namespace)
 		return err
 	})

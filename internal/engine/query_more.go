@@ -45,7 +45,7 @@ func (q Query) Values(space, after string, limit int) (values []NamedValue, err 
 
 // Value returns what SetValue has put under a name; see Query.Value.
 func (e *Engine) Value(space, name string) (value []byte, ok bool, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		value, ok, err = q.Value(space, name)
 		return err
 	})
@@ -54,7 +54,7 @@ func (e *Engine) Value(space, name string) (value []byte, ok bool, err error) {
 
 // Values returns the values of a space in byte order of their names; see Query.Values.
 func (e *Engine) Values(space, after string, limit int) (values []NamedValue, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		values, err = q.Values(space, after, limit)
 		return err
 	})
@@ -202,7 +202,7 @@ func progress(told *record.Progress) job.Progress {
 
 // Batch returns what is known about a batch; see Query.Batch.
 func (e *Engine) Batch(namespace string, id job.BatchID) (info job.BatchInfo, ok bool, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		info, ok, err = q.Batch(namespace, id)
 		return err
 	})
@@ -211,7 +211,7 @@ func (e *Engine) Batch(namespace string, id job.BatchID) (info job.BatchInfo, ok
 
 // Batches returns batches in order of their ids; see Query.Batches.
 func (e *Engine) Batches(namespace string, after job.BatchID, limit int) (infos []job.BatchInfo, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		infos, err = q.Batches(namespace, after, limit)
 		return err
 	})
@@ -220,7 +220,7 @@ func (e *Engine) Batches(namespace string, after job.BatchID, limit int) (infos 
 
 // Progress returns what is known about a tracked job; see Query.Progress.
 func (e *Engine) Progress(namespace, key string) (p job.Progress, ok bool, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		p, ok, err = q.Progress(namespace, key, e.Now())
 		return err
 	})

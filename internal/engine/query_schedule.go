@@ -86,7 +86,7 @@ func (q Query) Schedules(namespace string) (infos []job.ScheduleInfo, err error)
 
 // Schedule returns what is known about a schedule; see Query.Schedule.
 func (e *Engine) Schedule(namespace, name string) (info job.ScheduleInfo, ok bool, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		info, ok, err = q.Schedule(namespace, name)
 		return err
 	})
@@ -95,7 +95,7 @@ func (e *Engine) Schedule(namespace, name string) (info job.ScheduleInfo, ok boo
 
 // Schedules returns schedules in order of their names; see Query.Schedules.
 func (e *Engine) Schedules(namespace string) (infos []job.ScheduleInfo, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		infos, err = q.Schedules(namespace)
 		return err
 	})

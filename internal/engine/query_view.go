@@ -94,8 +94,8 @@ func (s stoppable) Scan(r store.Range, visit func(key, value []byte) bool) error
 	return err
 }
 
-// read runs f on a view of its own.
-func (e *Engine) read(f func(Query) error) (err error) {
+// Read runs f on a view of its own.
+func (e *Engine) Read(f func(*View) error) (err error) {
 	v, err := e.View()
 	if err != nil {
 		return err
@@ -105,13 +105,13 @@ func (e *Engine) read(f func(Query) error) (err error) {
 			err = cerr
 		}
 	}()
-	return f(v.Query)
+	return f(v)
 }
 
 // Queue returns what is known about a queue: Query.Queue on a view of its own, as with the
 // methods that follow.
 func (e *Engine) Queue(namespace, name string) (info job.QueueInfo, ok bool, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		info, ok, err = q.Queue(namespace, name)
 		return err
 	})
@@ -120,7 +120,7 @@ func (e *Engine) Queue(namespace, name string) (info job.QueueInfo, ok bool, err
 
 // Queues returns queues in byte order of their names; see Query.Queues.
 func (e *Engine) Queues(namespace, after string, limit int) (infos []job.QueueInfo, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		infos, err = q.Queues(namespace, after, limit)
 		return err
 	})
@@ -129,7 +129,7 @@ func (e *Engine) Queues(namespace, after string, limit int) (infos []job.QueueIn
 
 // Namespaces returns namespaces in byte order; see Query.Namespaces.
 func (e *Engine) Namespaces(after string, limit int) (names []string, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		names, err = q.Namespaces(after, limit)
 		return err
 	})
@@ -138,7 +138,7 @@ func (e *Engine) Namespaces(after string, limit int) (names []string, err error)
 
 // Get returns a job with everything that belongs to it.
 func (e *Engine) Get(ref job.Ref) (j job.Job, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		j, err = q.Get(ref)
 		return err
 	})
@@ -147,7 +147,7 @@ func (e *Engine) Get(ref job.Ref) (j job.Job, err error) {
 
 // List returns a page of one state of a queue, in the order of its list.
 func (e *Engine) List(o ListOptions) (p Page, err error) {
-	err = e.read(func(q Query) error {
+	err = e.Read(func(q *View) error {
 		p, err = q.List(o)
 		return err
 	})

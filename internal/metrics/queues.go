@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"errors"
 	"strconv"
 	"unicode/utf8"
 
@@ -62,15 +61,14 @@ var (
 
 // Queues returns the queues that have figures of their own, which are those that were made first, and the sums of all.
 func Queues(e *engine.Engine, most int) (own []job.QueueInfo, all job.Sums, err error) {
-	v, err := e.View()
-	if err != nil {
-		return nil, all, err
-	}
-	own, err = v.FirstQueues(most)
-	for i := 0; i < len(own) && err == nil; i++ {
-		err = v.OldestReady(&own[i])
-	}
-	if err = errors.Join(err, v.Close()); err == nil {
+	err = e.Read(func(v *engine.View) error {
+		own, err = v.FirstQueues(most)
+		for i := 0; i < len(own) && err == nil; i++ {
+			err = v.OldestReady(&own[i])
+		}
+		return err
+	})
+	if err == nil {
 		all, err = e.Sums("")
 	}
 	return own, all, err

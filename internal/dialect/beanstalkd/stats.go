@@ -28,14 +28,7 @@ var errNotThere = errors.New("no such job or tube")
 
 // runRead runs one of the commands that read.
 func (c *conn) runRead() {
-	v, err := c.d.opts.Engine.View()
-	if err == nil {
-		err = c.readFrom(v)
-		if cerr := v.Close(); err == nil {
-			err = cerr
-		}
-	}
-	if err != nil {
+	if err := c.d.opts.Engine.Read(c.readFrom); err != nil {
 		c.broken(err)
 	}
 }

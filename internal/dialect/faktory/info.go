@@ -17,20 +17,6 @@ import (
 // it, so it is not ours.
 const compatVersion = "1.10.0"
 
-// view runs f on the committed data of one moment.
-func (d *Dialect) view(f func(*engine.View) error) (err error) {
-	v, err := d.opts.Engine.View()
-	if err != nil {
-		return err
-	}
-	defer func() { // also after a panic
-		if cerr := v.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	return f(v)
-}
-
 // object writes JSON objects member by member.
 type object struct {
 	out   []byte
@@ -107,7 +93,7 @@ func (d *Dialect) writeInfo(o *object) error {
 // queue that was removed is not shown, but what it did counts.
 func (d *Dialect) writeQueues(o *object) (sums job.Sums, missing uint64, err error) {
 	listed, all := uint64(0), false
-	err = d.view(func(v *engine.View) (err error) {
+	err = d.opts.Engine.Read(func(v *engine.View) (err error) {
 		sums, all, err = dialect.EachShown(v, d.opts.Namespace, func(q *job.QueueInfo) {
 			o.number(q.Name, q.Counts[job.Ready])
 			listed++

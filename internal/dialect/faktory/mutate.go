@@ -218,7 +218,7 @@ func (c *conn) mutateListed(p *pieces, mu *mutator) (err error) {
 // matching returns the jobs of one page of a list that match. Those that have come after
 // the command began are not meant: what is requeued may fail again, for ever.
 func (c *conn) matching(mu *mutator, queue, after string, began job.Time) (ids []job.ID, next string, err error) {
-	err = c.d.view(func(v *engine.View) error {
+	err = c.d.opts.Engine.Read(func(v *engine.View) error {
 		page, err := v.List(engine.ListOptions{
 			Namespace: c.d.opts.Namespace, Queue: queue, State: mu.state, After: after, Limit: pieceMax,
 		})

@@ -88,7 +88,7 @@ func (c *conn) eachName(
 	for after, more := "", true; more; {
 		var list []wanted
 		read := 0
-		err := c.d.view(func(v *engine.View) error {
+		err := c.d.opts.Engine.Read(func(v *engine.View) error {
 			return v.EachQueue(c.d.opts.Namespace, after, func(q *job.QueueInfo) bool {
 				after = q.Name
 				if n, ok := want(q); ok {
@@ -205,7 +205,7 @@ func (c *conn) latency(list []byte) {
 	out, m := beginBulk(c.Out(), 64*len(names))
 	o := &object{out: out}
 	o.open("")
-	err := c.d.view(func(v *engine.View) error {
+	err := c.d.opts.Engine.Read(func(v *engine.View) error {
 		now := c.d.opts.Engine.Now()
 		for _, name := range names {
 			q, _, err := v.Queue(c.d.opts.Namespace, name)

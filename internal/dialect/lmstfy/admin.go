@@ -13,6 +13,7 @@ import (
 
 	"millrace/internal/auth"
 	"millrace/internal/dialect"
+	"millrace/internal/engine"
 	"millrace/internal/job"
 )
 
@@ -254,20 +255,13 @@ func (c *adminCall) info() {
 
 // listQueues returns the queues of a pool by namespace, if they are very many the first of them.
 func (d *Dialect) listQueues(pool string) (list map[string][]string, err error) {
-	v, err := d.opts.Engine.View()
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if cerr := v.Close(); err == nil {
-			err = cerr
-		}
-	}()
 	list = make(map[string][]string)
-	err = dialect.EachShownBelow(v, d.pools[pool].prefix, func(q *job.QueueInfo) {
-		if at, namespace, ok := d.place(q.Namespace); ok && at == pool {
-			list[namespace] = append(list[namespace], q.Name)
-		}
+	err = d.opts.Engine.Read(func(v *engine.View) error {
+		return dialect.EachShownBelow(v, d.pools[pool].prefix, func(q *job.QueueInfo) {
+			if at, namespace, ok := d.place(q.Namespace); ok && at == pool {
+				list[namespace] = append(list[namespace], q.Name)
+			}
+		})
 	})
 	return list, err
 }

@@ -87,22 +87,19 @@ func (x *exchange) peekDead() {
 
 // dead reads both from one view, so that they agree.
 func (x *exchange) dead() (size uint64, head *job.Job, err error) {
-	v, err := x.d.opts.Engine.View()
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() {
-		if cerr := v.Close(); err == nil {
-			err = cerr
+	err = x.d.opts.Engine.Read(func(v *engine.View) error {
+		info, ok, err := v.Queue(x.home, x.queue)
+		if err != nil || !ok {
+			return err
 		}
-	}()
-	info, ok, err := v.Queue(x.home, x.queue)
-	if err != nil || !ok {
-		return 0, nil, err
-	}
-	page, err := v.List(engine.ListOptions{Namespace: x.home, Queue: x.queue, State: job.Dead, Limit: 1, Bodies: true})
-	if err != nil || len(page.Jobs) == 0 {
-		return info.Counts[job.Dead], nil, err
-	}
-	return info.Counts[job.Dead], &page.Jobs[0], nil
+		page, err := v.List(engine.ListOptions{
+			Namespace: x.home, Queue: x.queue, State: job.Dead, Limit: 1, Bodies: true,
+		})
+		size = info.Counts[job.Dead]
+		if len(page.Jobs) > 0 {
+			head = &page.Jobs[0]
+		}
+		return err
+	})
+	return size, head, err
 }

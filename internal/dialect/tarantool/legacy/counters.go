@@ -2,7 +2,6 @@ package legacy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,17 +99,15 @@ func (s *stats) start(e *engine.Engine) error {
 
 func (s *stats) readBase(e *engine.Engine) error {
 	s.base = make(map[queueName]baseline)
-	v, err := e.View()
-	if err != nil {
-		return fmt.Errorf("read the counters of queues: %w", err)
-	}
-	err = v.EachQueue("", "", func(q *job.QueueInfo) bool {
-		if b := (baseline{q.Totals[job.CountEnded], q.Expired}); b != (baseline{}) {
-			s.base[queueName{q.Namespace, q.Name}] = b
-		}
-		return true
+	err := e.Read(func(v *engine.View) error {
+		return v.EachQueue("", "", func(q *job.QueueInfo) bool {
+			if b := (baseline{q.Totals[job.CountEnded], q.Expired}); b != (baseline{}) {
+				s.base[queueName{q.Namespace, q.Name}] = b
+			}
+			return true
+		})
 	})
-	if err = errors.Join(err, v.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("read the counters of queues: %w", err)
 	}
 	return nil

@@ -1,10 +1,10 @@
 package legacy
 
 import (
-	"errors"
 	"strconv"
 
 	"millrace/internal/dialect/tarantool/proc"
+	"millrace/internal/engine"
 )
 
 // statistics answers the counters of the tubes that have been used since the
@@ -61,20 +61,18 @@ func wanted(c *proc.Call) (want func(tubeName) bool, ok bool) {
 
 // fill reads what the engine knows about the tubes.
 func (a *API) fill(c *proc.Call, rows []statsRow) error {
-	v, err := a.engine.View()
-	if err != nil {
-		return err
-	}
-	for i := range rows {
-		namespace := a.namespaceOf(c, rows[i].space)
-		q, there, err := v.Queue(namespace, rows[i].name)
-		if err != nil {
-			return errors.Join(err, v.Close())
+	return a.engine.Read(func(v *engine.View) error {
+		for i := range rows {
+			namespace := a.namespaceOf(c, rows[i].space)
+			q, there, err := v.Queue(namespace, rows[i].name)
+			if err != nil {
+				return err
+			}
+			if there {
+				base := a.stats.base[queueName{namespace, rows[i].name}]
+				rows[i].fill(&q, &base)
+			}
 		}
-		if there {
-			base := a.stats.base[queueName{namespace, rows[i].name}]
-			rows[i].fill(&q, &base)
-		}
-	}
-	return v.Close()
+		return nil
+	})
 }

@@ -1,25 +1,22 @@
 package queue
 
 import (
-	"errors"
-
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/tarantool/proc"
+	"millrace/internal/engine"
 	"millrace/internal/job"
 )
 
 // HasTubes reports whether any queue was made by create_tube.
 func (q *Client) HasTubes(c *proc.Call) (found bool) {
 	c.Settle()
-	v, err := q.engine.View()
-	if err != nil {
-		return false
-	}
-	err = v.EachQueue(q.namespace, "", func(info *job.QueueInfo) bool {
-		found = info.Configured && !info.Hidden
-		return !found
+	err := q.engine.Read(func(v *engine.View) error {
+		return v.EachQueue(q.namespace, "", func(info *job.QueueInfo) bool {
+			found = info.Configured && !info.Hidden
+			return !found
+		})
 	})
-	return errors.Join(err, v.Close()) == nil && found
+	return err == nil && found
 }
 
 // Stats is queue.stats, and queue.statistics of today's procedures.
