@@ -233,14 +233,11 @@ func (c *adminCall) internal(err error) {
 	c.fail(http.StatusInternalServerError, textInternal)
 }
 
-func (c *adminCall) listPools() { c.indented(http.StatusOK, c.d.poolNames()) }
+func (c *adminCall) listPools() { c.indented(http.StatusOK, c.d.Pools()) }
 
 // info lists the queues of a pool by namespace.
 func (c *adminCall) info() {
-	name := c.r.URL.Query().Get("pool")
-	if name == "" {
-		name = poolDefault
-	}
+	name := c.poolParam()
 	if c.d.pools[name] == nil {
 		c.empty(http.StatusOK)
 		return

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"millrace/internal/dialect"
-	"millrace/internal/dialect/jsonscan"
 	"millrace/internal/job"
 )
 
@@ -70,13 +69,9 @@ func (d *Dialect) Adopt(a *dialect.Arrival) (cmd job.Command, lost string, err e
 
 // attributesOf renders attributes as those of a request.
 func attributesOf(attributes map[string]string) []byte {
-	var b []byte
-	for i, name := range slices.Sorted(maps.Keys(attributes)) {
-		b = jsonscan.AppendQuoted(append(b, "{,"[min(i, 1)]), strings.ToLower(name))
-		b = jsonscan.AppendQuoted(append(b, ':'), attributes[name])
+	var list []attribute
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		list = append(list, attribute{strings.ToLower(name), attributes[name]})
 	}
-	if b != nil {
-		b = append(b, '}')
-	}
-	return b
+	return appendObject(nil, list)
 }

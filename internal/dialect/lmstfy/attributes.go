@@ -38,9 +38,6 @@ func appendAttributes(b []byte, h http.Header) (object []byte, ok bool) {
 		}
 		list = append(list, attribute{strings.ToLower(cut(name, attributeNameMax)), cut(values[0], attributeValueMax)})
 	}
-	if len(list) == 0 {
-		return b, true
-	}
 	// Names that are the same once cut are one attribute; which of them wins must not
 	// depend on the order of a map.
 	slices.SortFunc(list, func(a, b attribute) int {
@@ -53,15 +50,19 @@ func appendAttributes(b []byte, h http.Header) (object []byte, ok bool) {
 	if len(list) > attributesMax {
 		return b, false
 	}
+	return appendObject(b, list), true
+}
+
+// appendObject renders attributes as a JSON object, or as nothing if there are none.
+func appendObject(b []byte, list []attribute) []byte {
 	for i, a := range list {
-		sep := byte(',')
-		if i == 0 {
-			sep = '{'
-		}
-		b = jsonscan.AppendQuoted(append(b, sep), a.name)
+		b = jsonscan.AppendQuoted(append(b, "{,"[min(i, 1)]), a.name)
 		b = jsonscan.AppendQuoted(append(b, ':'), a.value)
 	}
-	return append(b, '}'), true
+	if len(list) > 0 {
+		b = append(b, '}')
+	}
+	return b
 }
 
 // cut returns the first n bytes of a text.

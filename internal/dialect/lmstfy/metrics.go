@@ -2,10 +2,10 @@ package lmstfy
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,52 +30,40 @@ func descOf(name, help string, labels ...string) *prometheus.Desc {
 // poolMetrics are the counters that a pool has, and where they come from.
 var poolMetrics = []struct {
 	desc  *prometheus.Desc
-	value func(p *pool, due uint64) uint64
+	count func(p *pool) *atomic.Uint64
 }{
-	{
-		descOf(jobMetrics+"publish_jobs", "Jobs published."),
-		func(p *pool, _ uint64) uint64 { return p.published.Load() },
-	},
-	{descOf(jobMetrics+"pool_add_jobs", "Jobs stored."), func(p *pool, _ uint64) uint64 { return p.published.Load() }},
-	{
-		descOf(jobMetrics+"consume_multi_jobs", "Jobs delivered."),
-		func(p *pool, _ uint64) uint64 { return p.consumed.Load() },
-	},
-	{
-		descOf(jobMetrics+"queue_pop_jobs", "Jobs taken from queues."),
-		func(p *pool, _ uint64) uint64 { return p.consumed.Load() },
-	},
+	{descOf(jobMetrics+"publish_jobs", "Jobs published."), published},
+	{descOf(jobMetrics+"pool_add_jobs", "Jobs stored."), published},
+	{descOf(jobMetrics+"consume_multi_jobs", "Jobs delivered."), consumed},
+	{descOf(jobMetrics+"queue_pop_jobs", "Jobs taken from queues."), consumed},
 	{
 		descOf(jobMetrics+"pool_get_jobs", "Jobs read, to deliver or to show them."),
-		func(p *pool, _ uint64) uint64 { return p.read.Load() },
+		func(p *pool) *atomic.Uint64 { return &p.read },
 	},
 	{
 		descOf(jobMetrics+"pool_delete_jobs", "Jobs deleted by clients."),
-		func(p *pool, _ uint64) uint64 { return p.deleted.Load() },
+		func(p *pool) *atomic.Uint64 { return &p.deleted },
 	},
 	{
 		descOf(jobMetrics+"timer_add_jobs", "Delays and times to run begun."),
-		func(p *pool, _ uint64) uint64 { return p.timed.Load() },
-	},
-	{
-		descOf(jobMetrics+"timer_due_jobs", "Delays and times to run ended."),
-		func(_ *pool, due uint64) uint64 { return due },
-	},
-	{
-		descOf(jobMetrics+"timer_full_batches", "Always 0: timers are not worked off in batches."),
-		func(*pool, uint64) uint64 { return 0 },
+		func(p *pool) *atomic.Uint64 { return &p.timed },
 	},
 	{
 		descOf(jobMetrics+"queue_direct_push_jobs", "Jobs published without a delay."),
-		func(p *pool, _ uint64) uint64 { return p.direct.Load() },
+		func(p *pool) *atomic.Uint64 { return &p.direct },
 	},
 	{
 		descOf(jobMetrics+"deadletter_respawn_jobs", "Dead jobs respawned."),
-		func(p *pool, _ uint64) uint64 { return p.respawned.Load() },
+		func(p *pool) *atomic.Uint64 { return &p.respawned },
 	},
 }
 
+func published(p *pool) *atomic.Uint64 { return &p.published }
+func consumed(p *pool) *atomic.Uint64  { return &p.consumed }
+
 var (
+	descDue       = descOf(jobMetrics+"timer_due_jobs", "Delays and times to run ended.")
+	descBatches   = descOf(jobMetrics+"timer_full_batches", "Always 0: timers are not worked off in batches.")
 	descPublished = descOf(jobMetrics+"publish_queue_jobs", "Jobs published.", "namespace", "queue")
 	descConsumed  = descOf(jobMetrics+"consume_queue_jobs", "Jobs delivered.", "namespace", "queue")
 	descWaited    = descOf(jobMetrics+"job_elapsed_ms", "Age of jobs when they are delivered.", "namespace", "queue")
@@ -99,8 +87,8 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- m.desc
 	}
 	for _, desc := range []*prometheus.Desc{
-		descPublished, descConsumed, descWaited, descAcked, descTimers, descReady, descDead, descLatency, descCodes,
-		descLimited,
+		descDue, descBatches, descPublished, descConsumed, descWaited, descAcked, descTimers, descReady, descDead,
+		descLatency, descCodes, descLimited,
 	} {
 		ch <- desc
 	}
@@ -115,8 +103,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for name, p := range c.d.pools {
 		at := report.pools[name]
 		for _, m := range poolMetrics {
-			counter(ch, m.desc, m.value(p, at.due), name)
+			counter(ch, m.desc, m.count(p).Load(), name)
 		}
+		counter(ch, descDue, at.due, name)
+		counter(ch, descBatches, 0, name)
 		gauge(ch, descTimers, at.timers, name)
 		for _, s := range p.spaces.all() {
 			s.collect(ch)
@@ -261,18 +251,6 @@ func (d *Dialect) place(engineName string) (pool, namespace string, ok bool) {
 		return poolDefault, engineName, true
 	}
 	return pool, namespace, d.pools[pool] != nil && pool != poolDefault
-}
-
-// poolNames returns the names of all pools, the default one first.
-func (d *Dialect) poolNames() []string {
-	names := []string{poolDefault}
-	for name := range d.pools {
-		if name != poolDefault {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names[1:])
-	return names
 }
 
 // metricsHandler serves the metrics.

@@ -2,7 +2,6 @@ package lmstfy
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,16 +33,14 @@ func (d *Dialect) AsksForTokens() bool { return d.opts.Auth }
 
 // Pools returns the names of all pools, the default one first.
 func (d *Dialect) Pools() []string {
-	names := slices.Sorted(maps.Keys(d.pools))
-	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
-	return names
-}
-
-func rank(pool string) int {
-	if pool == poolDefault {
-		return 0
+	names := []string{poolDefault}
+	for name := range d.pools {
+		if name != poolDefault {
+			names = append(names, name)
+		}
 	}
-	return 1
+	slices.Sort(names[1:])
+	return names
 }
 
 // Tokens returns all tokens and limits, by namespace, pool and token.
