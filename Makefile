@@ -134,8 +134,8 @@ soak: build ## T=1h of mixed load with a kill every minute: memory, latency and 
 	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run TestSoak -args -bin=$(BIN)/millrace -soak=$(T) -report=$(CURDIR)/docs/lab/reliability.md
 
 soak-cluster: T = 1h
-soak-cluster: build ## T=1h of load on three nodes with a fault every minute: memory, log and disk stay flat
-	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run TestClusterSoak -args -bin=$(BIN)/millrace -soak=$(T)
+soak-cluster: build ## T=1h of load on three nodes with a fault every minute: memory, log and disk stay flat; writes docs/lab/reliability.md
+	TEST_TIER=full $(GO) test ./test/torture -count=1 -timeout 0 -v -run TestClusterSoak -args -bin=$(BIN)/millrace -soak=$(T) -report=$(CURDIR)/docs/lab/reliability.md
 
 bench: ## figures of all protocols as ratios to a server that does nothing, in one run of half an hour; BENCH='-protocols workq' does a part
 	$(GO) test ./internal/engine/machine -run '^$$' -bench . -benchmem
