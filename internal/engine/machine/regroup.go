@@ -139,9 +139,9 @@ func (m *Machine) regroupSome(q *queue, n int) int {
 			m.unsetLook(q, name, g)
 		}
 		m.showFirst(q, name, g)
+		q.regroup = append(record.GroupKey(q.regroup[:0], q.ID, name), 0)
 	}
 	if len(names) == n {
-		q.regroup = append(record.GroupKey(q.regroup[:0], q.ID, names[n-1]), 0)
 		return n
 	}
 	q.regroup, q.Regroup = nil, 0
