@@ -312,7 +312,8 @@ func (m *Machine) Usage(now job.Time, namespace, name string) (u Usage) {
 	m.now = max(m.now, now)
 	_, shut := m.shut(q)
 	u.Slots = q.usedSlots()
-	if !q.Paused && (shut || q.waiters != nil && !q.waiters.aside.empty() || m.bestReady(q) == nil) {
+	// Who waits beside ready jobs may have none of them (INV-5), unless the queue is still to be served.
+	if !q.Paused && (shut || !q.waiters.empty() && !q.waking || m.bestReady(q) == nil) {
 		u.Held = q.Counts[job.Ready]
 	}
 	return u

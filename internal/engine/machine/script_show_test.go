@@ -52,6 +52,11 @@ var actions = map[string]func(s *script, a *args){
 		s.core.EndWaits(s.now)
 		s.completions("")
 	},
+	"usage": func(s *script, a *args) { // of the limits of a queue
+		u := s.core.Usage(s.now, namespace, a.text("q"))
+		a.end()
+		s.printf("slots=%d held=%d", u.Slots, u.Held)
+	},
 	"waiting": func(s *script, a *args) {
 		a.end()
 		s.printf("%d", s.core.Waiting())
