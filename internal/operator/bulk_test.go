@@ -163,6 +163,28 @@ func TestBulkLeavesWhatComesLater(t *testing.T) {
 	})
 }
 
+// Jobs that go by themselves after the action has found them are told as refused.
+func TestBulkTellsWhatWasRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{}, HandlerOptions{})
+		f.fill(2000, "a")
+		b, err := f.service.StartBulk(t.Context(), api.ActionKill, api.Filter{Queue: "a"}, api.With{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		testkit.Advance(t, 2*paceRestMin)
+		for _, s := range []job.State{job.Ready, job.Scheduled} {
+			f.do(&job.Purge{Namespace: "ns", Queue: "a", State: s})
+		}
+		end := f.until(b.ID)
+		if dead := f.counts("a")[2]; end.State != api.BulkDone || dead == 0 || end.Done != dead || end.Refused == 0 {
+			t.Errorf("%d are dead: %+v", dead, end)
+		}
+		f.close()
+	})
+}
+
 // A cancelled action does nothing more once the cancel is answered, and keeps what it has done.
 func TestBulkCancel(t *testing.T) {
 	t.Parallel()

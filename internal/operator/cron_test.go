@@ -79,6 +79,12 @@ func TestCronRuns(t *testing.T) {
 		if c.LastResult != "succeeded" || c.Running != 0 || c.Runs[1].Ended == nil {
 			t.Fatalf("%+v", c)
 		}
+		// Of several runs the result is that of the newest.
+		testkit.Advance(t, 5*time.Second)
+		f.want(200, "GET", cronPath+"a", "", &c)
+		if c.LastResult != "unfinished" || c.Runs[0].Kind != "fired" || c.Runs[2].Result != "succeeded" {
+			t.Fatalf("%+v", c)
+		}
 		var next api.NextRuns
 		f.want(200, "GET", cronPath+"a/next?count=3", "", &next)
 		if len(next.Next) != 3 || next.Next[2].Sub(next.Next[0]) != 20*time.Second || !next.Next[0].Equal(*c.Next) {

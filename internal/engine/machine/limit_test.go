@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -88,6 +89,34 @@ func TestLeasesAreCountedInPieces(t *testing.T) {
 	}
 	if steps < leases/perStep-1 {
 		t.Errorf("%d leases were counted in %d steps", leases, steps)
+	}
+}
+
+// A rate that changes has every bucket full, although other limits change before all groups have been gone over.
+func TestRateChangesWhileGroupsAreGoneOver(t *testing.T) {
+	t.Parallel()
+	s := newStepper(t)
+	const groups = 3 * perStep
+	rate := job.Limits{GroupRate: 1, GroupPer: time.Hour}
+	s.must(limit("q", rate))
+	for i := range 2 * groups {
+		s.must(pushGroup("q", fmt.Sprint(i%groups)))
+	}
+	fetch := &job.Fetch{Namespace: namespace, Queues: []string{"q"}, Max: 2 * groups}
+	s.must(fetch)
+	for i := range s.res.Jobs {
+		s.must(&job.Ack{Ref: job.ByID(namespace, "q", job.ID(1+i)), Need: job.NeedLeased})
+	}
+	rate.GroupBurst = 2
+	s.must(limit("q", rate))
+	rate.GroupConcurrency = 2
+	s.must(limit("q", rate))
+	if !s.Counting(namespace, "q") {
+		t.Fatal("all groups were gone over at once")
+	}
+	s.rest()
+	if s.must(fetch); len(s.res.Jobs) != groups {
+		t.Errorf("%d groups were given a job, want %d", len(s.res.Jobs), groups)
 	}
 }
 

@@ -266,6 +266,39 @@ func TestScheduleChanges(t *testing.T) {
 	refused(job.NotFound, "no such schedule", 0)
 }
 
+// An entry that is set again keeps its next tick unless its zone is another, and its pause unless the entry says another
+// one than before.
+func TestScheduleIsSetAgain(t *testing.T) {
+	t.Parallel()
+	s := job.Schedule{When: "@every 20s"}
+	k := newTicks(t, s)
+	set := func(change func()) {
+		t.Helper()
+		change()
+		s.Namespace, s.Name, s.Job.Queue = namespace, "s", "q"
+		if k.do(&job.SetSchedules{Entries: []job.Schedule{s}}); k.res.Count != 1 {
+			t.Fatalf("%d changes, %v", k.res.Count, k.res.Err)
+		}
+	}
+	k.pass(5 * time.Second)
+	set(func() { s.Job.Type = "t" })
+	k.want(0, 0, 0, 15)
+	set(func() { s.Zone = "Asia/Kathmandu" })
+	k.want(0, 0, 0, 20)
+	k.pass(5 * time.Second)
+	set(func() { s.Paused = true })
+	k.want(0, 0, 0, 0)
+	k.do(&job.PauseSchedule{Namespace: namespace, Name: "s"})
+	k.pass(5 * time.Second)
+	set(func() { s.Job.Type = "u" }) // an operator has had it go on, which the entry does not undo
+	k.want(0, 0, 0, 15)
+	set(func() { s.Paused = false }) // it goes on already
+	k.want(0, 0, 0, 15)
+	k.do(&job.PauseSchedule{Namespace: namespace, Name: "s", Paused: true})
+	set(func() { s.Job.Type = "v" })
+	k.want(0, 0, 0, 0)
+}
+
 func TestScheduleLimits(t *testing.T) {
 	t.Parallel()
 	k := newTicks(t, job.Schedule{When: "@every 10s"})
@@ -329,5 +362,18 @@ func TestTickRefused(t *testing.T) {
 	k.want(3, 0, 3, 10)
 	if r := k.info().Runs[0]; r.Outcome != job.Removed {
 		t.Fatalf("%+v", r)
+	}
+	// Another reason is another run.
+	k = newTicks(t, job.Schedule{When: "@every 10s", Job: job.Spec{Lock: "l", LockFor: time.Hour}})
+	k.do(&job.Configure{Namespace: namespace, Queue: "q", Settings: job.Settings{Capacity: 1}})
+	k.do(pushTo("q"))
+	k.pass(20 * time.Second)
+	takes := pushTo("r")
+	takes.Spec.Lock, takes.Spec.LockFor = "l", time.Hour
+	k.do(takes)
+	k.pass(10 * time.Second)
+	runs = k.info().Runs
+	if len(runs) != 2 || runs[0].Refused != job.Full || runs[0].Count != 2 || runs[1].Refused != job.Locked {
+		t.Fatalf("%+v", runs)
 	}
 }
