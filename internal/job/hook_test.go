@@ -28,6 +28,9 @@ func TestNotice(t *testing.T) {
 		"text":     {job.BodyBytes, `{"a":1}`, map[string]any{"body_text": `{"a":1}`}},
 		"bytes":    {job.BodyBytes, "\xff", map[string]any{"body_base64": "/w=="}},
 		"too long": {job.BodyBytes, long, nil},
+		"as long as may be": {
+			job.BodyBytes, strings.Repeat("x", 64<<10), map[string]any{"body_text": strings.Repeat("x", 64<<10)},
+		},
 		"nested as deep as may be": {
 			job.BodyJSON, strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000),
 			map[string]any{"body_text": strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)},

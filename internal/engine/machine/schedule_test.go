@@ -191,13 +191,19 @@ func TestOverlap(t *testing.T) {
 	k.settle(&job.Kill{Ref: job.ByID(namespace, "r", id)})
 	k.pass(10 * time.Second)
 	k.want(3, 0, 3, 10)
+	// It may come back and succeed.
+	if r := k.info().Runs[2]; r.Outcome != job.Died {
+		t.Fatalf("%+v", r)
+	}
+	k.settle(&job.Respawn{Ref: job.ByID(namespace, "r", id), One: true})
+	k.settle(&job.Ack{Ref: job.ByID(namespace, "r", id), Need: job.NeedAny})
 	var got []string
 	for _, r := range k.info().Runs {
 		got = append(got, fmt.Sprint(r.Kind, r.Outcome, r.Count))
 	}
 	want := fmt.Sprint([]string{
 		fmt.Sprint(job.RunPushed, job.Succeeded, 1), fmt.Sprint(job.RunOverlapped, job.Alive, 2),
-		fmt.Sprint(job.RunPushed, job.Died, 1), fmt.Sprint(job.RunOverlapped, job.Alive, 1),
+		fmt.Sprint(job.RunPushed, job.Succeeded, 1), fmt.Sprint(job.RunOverlapped, job.Alive, 1),
 		fmt.Sprint(job.RunPushed, job.Alive, 1),
 	})
 	if fmt.Sprint(got) != want {
