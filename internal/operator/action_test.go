@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"millrace/internal/api"
 	"millrace/internal/job"
@@ -141,6 +142,13 @@ func TestRespawnGivesTries(t *testing.T) {
 			t.Errorf("%s: %s, %d tries of %d, %d failures", tt.with, d.State, d.Attempts, d.Policy.MaxAttempts, d.Fails)
 		}
 		f.do(&job.Delete{Ref: job.ByID("ns", "q", id), Need: job.NeedAny})
+	}
+	// Its time to live stays.
+	id := f.push(job.Spec{TTL: time.Hour, Policy: job.Policy{MaxFails: 1, Exhaust: job.ExhaustKeep}})
+	f.do(&job.Fail{Ref: job.ByID("ns", "q", id), Need: job.NeedAny})
+	f.want(200, "POST", fmt.Sprintf("/api/v1/namespaces/ns/jobs/%d/actions", id), `{"action":"respawn"}`, nil)
+	if d, err := f.service.Job("ns", "q", id); err != nil || d.State != "ready" || d.ExpireAt == nil {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
 

@@ -61,8 +61,15 @@ func TestActivities(t *testing.T) {
 	f = openFixture(t, st, Options{}, HandlerOptions{})
 	said(f, want...)
 	ctx := context.WithValue(t.Context(), actorKey{}, actor{"::1", "test"})
+	f.service.Note(ctx, 0, "look")
+	f.close()
+	f = openFixture(t, st, Options{}, HandlerOptions{})
+	said(f, append([]string{"look: 0 by test"}, want...)...) // none has taken the place of another
 	for i := range activityKept + 10 {
 		f.service.Note(ctx, i, "%s", strings.Repeat("ä", activityText))
+	}
+	if n := len(f.service.Activities()); n != activityKept {
+		t.Errorf("%d are told", n)
 	}
 	f.close()
 	f = openFixture(t, st, Options{}, HandlerOptions{})

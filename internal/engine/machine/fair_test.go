@@ -65,6 +65,22 @@ func TestGroupsTakeTurns(t *testing.T) {
 	}
 }
 
+// Priority comes before turns, also for jobs without a group.
+func TestPriorityComesBeforeTurns(t *testing.T) {
+	t.Parallel()
+	for _, groups := range []string{"a-", "-a", "ab"} {
+		s := newStepper(t)
+		s.must(fair("q", nil))
+		s.must(pushGroup("q", strings.Trim(groups[:1], "-")))
+		second := pushGroup("q", strings.Trim(groups[1:], "-"))
+		second.Spec.Policy.Priority = 1
+		s.must(second)
+		if got := groupsOf(s, 2); got != groups[1:]+groups[:1] {
+			t.Errorf("%s were given out", got)
+		}
+	}
+}
+
 // A group that comes back again and again with one job does not get more than its share.
 func TestGroupIsNotStarved(t *testing.T) {
 	t.Parallel()

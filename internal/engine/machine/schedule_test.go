@@ -272,8 +272,8 @@ func TestScheduleChanges(t *testing.T) {
 	refused(job.NotFound, "no such schedule", 0)
 }
 
-// An entry that is set again keeps its next tick unless its zone is another, and its pause unless the entry says another
-// one than before.
+// An entry that is set again keeps its next tick unless its zone is another. It keeps its pause unless the entry says
+// another one than before.
 func TestScheduleIsSetAgain(t *testing.T) {
 	t.Parallel()
 	s := job.Schedule{When: "@every 20s"}
