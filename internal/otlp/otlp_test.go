@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"millrace/internal/job"
 )
@@ -36,8 +39,10 @@ func TestExport(t *testing.T) {
 	j := job.Job{ID: 7, Queue: "q", Trace: trace, Created: 1, Since: 3, Attempts: 1}
 	e.Fetched(&j, 1, 3)
 	e.Ended(&j, job.CountLapsed, 5)
-	j.Trace = trace[:53] + "00"
-	e.Fetched(&j, 1, 3)
+	for _, flags := range []string{"00", "02"} { // only the last bit asks for it
+		j.Trace = trace[:53] + flags
+		e.Fetched(&j, 1, 3)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e.Run(ctx)
@@ -57,7 +62,9 @@ func TestExport(t *testing.T) {
 // What does not fit, and what a collector refuses, is dropped and counted. Nobody waits for it.
 func TestDropped(t *testing.T) {
 	t.Parallel()
+	asked := 0
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
 		w.WriteHeader(http.StatusBadRequest)
 	}))
 	defer collector.Close()
@@ -72,7 +79,56 @@ func TestDropped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e.Run(ctx)
-	if sent, dropped := e.Spans(); sent != 0 || dropped != queueMax+5 {
-		t.Errorf("%d sent, %d dropped", sent, dropped)
+	if sent, dropped := e.Spans(); sent != 0 || dropped != queueMax+5 || asked != queueMax/batchMax {
+		t.Errorf("%d sent, %d dropped, in %d requests", sent, dropped, asked)
+	}
+}
+
+// answering is a collector that gives some answers, one after the other.
+type answering []int
+
+func (a *answering) RoundTrip(*http.Request) (*http.Response, error) {
+	code := (*a)[0]
+	*a = (*a)[1:]
+	return &http.Response{StatusCode: code, Body: http.NoBody}, nil
+}
+
+// A collector that is busy is asked three times. One that refuses is asked once.
+func TestRepeated(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answers answering
+		sent    uint64
+	}{
+		{answering{429, 503, 200}, 1},
+		{answering{502, 504, 429}, 0},
+		{answering{400}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newExporter("http://collector")
+			e.client.Transport = &c.answers
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				e.Run(ctx)
+			}()
+			e.Fetched(&job.Job{ID: 7, Queue: "q", Trace: trace}, 1, 2)
+			<-time.After(time.Minute)
+			cancel()
+			<-ended
+			if sent, dropped := e.Spans(); sent != c.sent || dropped != 1-c.sent || len(c.answers) > 0 {
+				t.Errorf("%d sent, %d dropped, left are the answers %v", sent, dropped, c.answers)
+			}
+		})
+	}
+}
+
+// What clients have chosen is cut off, and is valid UTF-8.
+func TestLongName(t *testing.T) {
+	t.Parallel()
+	got := *text("k", "x"+strings.Repeat("ü", nameMax)).Value.String
+	if want := "x" + strings.Repeat("ü", nameMax/2-1) + "\uFFFD"; got != want {
+		t.Errorf("%q", got)
 	}
 }
