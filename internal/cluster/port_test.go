@@ -35,6 +35,7 @@ func listen(t *testing.T, o Options) (*Port, chan passed) {
 	conns := make(chan passed, 1)
 	o.Addr, o.Logger = "127.0.0.1:0", slog.New(slog.DiscardHandler)
 	o.Ping = func() Pong { return Pong{Node: "a", Term: 7} }
+	o.Confirm = func() Pong { return Pong{Node: "a", Term: 8} }
 	o.Forwarded = func(c net.Conn, listener, _ string) { conns <- passed{c, listener} }
 	p, err := Listen(context.Background(), o)
 	if err != nil {
@@ -71,6 +72,9 @@ func TestPing(t *testing.T) {
 			p, _ := listen(t, o)
 			other, _ := listen(t, o)
 			if pong, err := other.Ping(p.addr()); err != nil || pong.Node != "a" || pong.Term != 7 {
+				t.Errorf("%+v, %v", pong, err)
+			}
+			if pong, err := other.Confirm(p.addr()); err != nil || pong.Term != 8 {
 				t.Errorf("%+v, %v", pong, err)
 			}
 			addr := p.addr()
@@ -154,8 +158,8 @@ func TestSilent(t *testing.T) {
 	for range cap(p.hellos) {
 		<-p.hellos
 	}
-	if _, err := p.Ping(p.addr()); err != nil {
-		t.Errorf("there is room again: %v", err)
+	if _, err := p.Ping(p.addr()); err != nil || len(p.hellos) > 0 {
+		t.Errorf("there is room again: %v, and who was heard counts as silent: %d", err, len(p.hellos))
 	}
 }
 
@@ -214,9 +218,14 @@ func TestFrames(t *testing.T) {
 }
 
 // What is meant for another id is not taken: at the address of a node there may be one that has lost the data of it.
+// What is taken tells of which cluster it comes.
 func TestRaftMeansAnID(t *testing.T) {
-	p, _ := listen(t, Options{ID: "a/1"})
-	other, _ := listen(t, Options{ID: "b/1"})
+	from := make(chan string, 1)
+	p, _ := listen(t, Options{ID: "a/1", Join: func(cluster string) error {
+		from <- cluster
+		return nil
+	}})
+	other, _ := listen(t, Options{ID: "b/1", Cluster: func() string { return "ours" }})
 	c, err := stream{other}.Dial(to("a/1", raft.ServerAddress(p.addr())), patience)
 	if err != nil {
 		t.Fatal(err)
@@ -226,6 +235,9 @@ func TestRaftMeansAnID(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = errors.Join(c.Close(), got.Close())
+	if cluster := <-from; cluster != "ours" {
+		t.Errorf("it comes from cluster %q", cluster)
+	}
 
 	c, err = stream{other}.Dial(to("a/2", raft.ServerAddress(p.addr())), patience)
 	if err != nil {

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -20,6 +21,7 @@ import (
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/store/memstore"
+	"millrace/internal/testkit"
 )
 
 var testSecret = []byte("twenty-four bytes or more")
@@ -71,6 +73,7 @@ type fixture struct {
 	t      *testing.T
 	engine *engine.Engine
 	sender *Sender
+	log    *testkit.Buffer
 }
 
 func newFixture(t *testing.T, allow ...netip.Prefix) *fixture {
@@ -80,10 +83,11 @@ func newFixture(t *testing.T, allow ...netip.Prefix) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
+	log := new(testkit.Buffer)
 	return &fixture{t, e, New(Options{
 		Engine: e, Secrets: [][]byte{[]byte("another one, that is newer"), testSecret}, Allow: allow, Version: "1",
-		Logger: slog.New(slog.DiscardHandler),
-	})}
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	}), log}
 }
 
 func (f *fixture) do(cmd job.Command) job.Result {
@@ -138,11 +142,12 @@ func (f *fixture) run() {
 
 var loopback = netip.MustParsePrefix("127.0.0.0/8")
 
-// A call is repeated until it succeeds, with the same id, which no other death has.
+// A call is repeated until it succeeds, with the same id, which no other death has. The log tells of the first failure
+// after a success.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, loopback)
-	url, calls := receiver(t, func(n int32) int { return []int{500, 302, 204, 200}[n-1] })
+	url, calls := receiver(t, func(n int32) int { return []int{500, 302, 204, 503, 200}[n-1] })
 	f.run()
 	dead := f.die(url)
 	first := <-calls
@@ -162,7 +167,39 @@ func TestCalls(t *testing.T) {
 		t.Errorf("the next death is called with %+v", next)
 	}
 	f.left(0)
-	if sent, failed := f.sender.Sent(); sent != 2 || failed != 2 {
+	if sent, failed := f.sender.Sent(); sent != 2 || failed != 3 {
+		t.Errorf("%d sent, %d failed", sent, failed)
+	}
+	if n := strings.Count(f.log.String(), "a call failed"); n != 2 {
+		t.Errorf("%d failures were told:\n%s", n, f.log)
+	}
+}
+
+// A call that the end of the server cuts off has not failed: the next server makes it.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, loopback)
+	never := make(chan struct{})
+	url, calls := receiver(t, func(int32) int {
+		<-never
+		return 200
+	})
+	t.Cleanup(func() { close(never) })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.sender.Run(ctx)
+	}()
+	f.die(url)
+	<-calls
+	stop()
+	<-ended
+	page, err := f.engine.List(engine.ListOptions{Namespace: Namespace, Queue: Queue, State: job.Ready, Limit: 10})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Fails != 0 {
+		t.Errorf("%+v, %v", page.Jobs, err)
+	}
+	if sent, failed := f.sender.Sent(); sent != 0 || failed != 0 {
 		t.Errorf("%d sent, %d failed", sent, failed)
 	}
 }

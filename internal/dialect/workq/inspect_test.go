@@ -11,6 +11,7 @@ import (
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/workq"
 	"millrace/internal/dialect/workq/workqtest"
+	"millrace/internal/job"
 	"millrace/internal/testkit"
 )
 
@@ -91,4 +92,34 @@ func TestPageReadTooSlowly(t *testing.T) {
 				t.Errorf("%d bytes that begin with %.60q; ended: %v", len(got), got, ended)
 			}
 		})
+}
+
+// TestRemovedQueue asks for a queue that a client of another protocol has removed while a job of it was leased: it is
+// not shown, and comes back with the next job.
+func TestRemovedQueue(t *testing.T) {
+	t.Parallel()
+	inBubble(t, workq.Options{}, func(t *testing.T, s *dialecttest.Server, l *testkit.Listener) {
+		t.Helper()
+		conn := dial(t, l)
+		expect := func(line, want string) {
+			t.Helper()
+			_, err := io.WriteString(conn, line+"\r\n")
+			must(t, err)
+			synctest.Wait()
+			if got, _ := readOn(conn); !strings.HasPrefix(got, want+"\r\n") {
+				t.Errorf("%s: %q, want %s", line, got, want)
+			}
+		}
+		expect("add "+workqtest.NewID()+" q 60000 60000 1\r\nx", "+OK")
+		expect("lease q 0", "+OK 1")
+		res := s.Engine.NewCaller().Do(t.Context(), &job.Remove{Namespace: "default", Queue: "q", ReadyOnly: true})
+		if res[0].Err != nil {
+			t.Fatal(res[0].Err)
+		}
+		expect("inspect queues 0 10", "+OK 0")
+		expect("inspect queue q", "-NOT-FOUND")
+		expect("inspect jobs q 0 10", "-NOT-FOUND")
+		expect("add "+workqtest.NewID()+" q 60000 60000 1\r\nx", "+OK")
+		expect("inspect queue q", "+OK 1")
+	})
 }
