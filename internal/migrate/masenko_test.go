@@ -49,10 +49,12 @@ func TestMasenko(t *testing.T) {
 		masenkoChunk(masenkoTaskOp(5, "q", "old fail", "", "7", 0, 3, nil)), masenkoChunk(masenkoOp(4, 5)),
 		masenkoChunk(masenkoTaskOp(6, "q", "dies", "dead", `"x"`, 0, 0, nil)),
 		masenkoChunk(masenkoTaskOp(7, "q", "dies with it", "dead", `"y"`, 0, 0, []uint32{6})),
+		masenkoChunk(masenkoTaskOp(11, "q", "dies, too", "dead", `"v"`, 0, 0, []uint32{6})),
 		masenkoChunk(masenkoTaskOp(8, "q", "waits", "", `"z"`, 0, 0, []uint32{2, 1})),
 		masenkoChunk(masenkoTaskOp(9, "q", "waited", "", `"w"`, now-50, 0, []uint32{1, 99})),
 		masenkoChunk(masenkoOp(2, 6), masenkoTaskOp(6, "dead", "dies", "", `"x"`, 0, 0, nil),
-			masenkoTaskOp(7, "dead", "dies with it", "", `"y"`, 0, 0, []uint32{6})),
+			masenkoTaskOp(7, "dead", "dies with it", "", `"y"`, 0, 0, []uint32{6}),
+			masenkoOp(2, 11), masenkoTaskOp(11, "dead", "dies, too", "", `"v"`, 0, 0, []uint32{6})),
 		masenkoChunk(masenkoOp(8, 10)),
 		masenkoChunk(masenkoOp(2, 77)),
 	} {
@@ -73,7 +75,7 @@ func TestMasenko(t *testing.T) {
 	if err := s.Read(t.Context(), &c); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Count(t.Context()); err != nil || n != 8 || s.Name() != "masenko:"+dir {
+	if n, err := s.Count(t.Context()); err != nil || n != 9 || s.Name() != "masenko:"+dir {
 		t.Errorf("%d, %v, %s", n, err, s.Name())
 	}
 	var got []string
@@ -100,7 +102,8 @@ func TestMasenko(t *testing.T) {
 5 q old fail ready 7 1 4 1 
 9 q waited ready "w" 0 1 %d 
 6 d dies ready "x" 0 1 1 
-7 d dies with it ready "y" 0 1 1 `, now+100, now+1000, now-50)
+7 d dies with it ready "y" 0 1 1 
+11 d dies, too ready "v" 0 1 1 `, now+100, now+1000, now-50)
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}

@@ -8,17 +8,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hdt3213/rdb/encoder"
 	"github.com/hdt3213/rdb/model"
 
 	"millrace/internal/dialect"
+	"millrace/internal/job"
 )
 
 // noted is a sink that notes what it takes.
-type noted struct{ taken, left []string }
+type noted struct {
+	taken, left []string
+	died        job.Time // the last that is dead
+}
 
 func (n *noted) Take(a *dialect.Arrival) error {
+	if a.State == job.Dead.String() {
+		n.died = a.Since
+	}
 	n.taken = append(n.taken, strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Queue, a.State, a.ID)))
 	return nil
 }
@@ -90,6 +98,9 @@ func TestFaktoryFile(t *testing.T) {
 	if !slices.Equal(got.taken, want) || len(got.left) != 1 || !strings.Contains(got.left[0], "nonsense") {
 		t.Errorf("taken %q, left %q", got.taken, got.left)
 	}
+	if at := job.TimeOf(time.Unix(1.9e9, 0).Add(-180 * 24 * time.Hour)); got.died != at { // else it was forgotten then
+		t.Errorf("it died at %d, want %d", got.died, at)
+	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Read(canceled, &got); err == nil {
@@ -121,6 +132,13 @@ func TestFaktoryFileDamaged(t *testing.T) {
 		if _, err := Open(t.Context(), "faktory", path); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%d bytes: %v", len(c.text), err)
 		}
+	}
+	// A server may be told to write no checksum.
+	if err := os.WriteFile(path, append(whole[:len(whole)-rdbTrailer], make([]byte, rdbTrailer)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), "faktory", path); err != nil {
+		t.Errorf("without a checksum: %v", err)
 	}
 	for address, says := range map[string]string{
 		path + "?db=x": "no number", path + "?x": "not understood",

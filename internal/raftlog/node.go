@@ -390,6 +390,14 @@ func (n *Node) begin(ctx context.Context, l *leadership) (*replica.Term, error) 
 	return r.Begin(ctx, l, n.o.Name)
 }
 
+// keeps returns how many bytes of the log are kept.
+func (n *Node) keeps() uint64 {
+	if n.snaps.holds() {
+		return n.o.KeepBytes * heldShare
+	}
+	return n.o.KeepBytes
+}
+
 // cutLoop keeps the log from growing.
 func (n *Node) cutLoop() {
 	tick := time.NewTicker(cutEvery)
@@ -401,10 +409,7 @@ func (n *Node) cutLoop() {
 			return
 		}
 		entries, bytes := n.store.size()
-		keep := n.o.KeepBytes
-		if n.snaps.holds() {
-			keep *= heldShare
-		}
+		keep := n.keeps()
 		if bytes <= keep+keep/slackShare {
 			continue
 		}

@@ -51,7 +51,9 @@ func TestKeptCheckpoint(t *testing.T) {
 		}
 		opened, shelf := openTest(t, fsys), &shelf{}
 		kept := opened.kept
-		n := &Node{o: Options{Snapshots: shelf}, log: slog.New(slog.DiscardHandler), store: opened.logStore}
+		n := &Node{
+			o: Options{Snapshots: shelf, KeepBytes: 100}, log: slog.New(slog.DiscardHandler), store: opened.logStore,
+		}
 		defer func() { _ = n.store.close() }()
 		for i := range uint64(20) {
 			if err := n.store.StoreLogs([]*raft.Log{{Index: i + 1, Term: 1, Data: []byte("x")}}); err != nil {
@@ -85,6 +87,10 @@ func TestKeptCheckpoint(t *testing.T) {
 			if shelf.made != made || shelf.closed != closed || n.snaps.holds() != (made > closed) {
 				t.Errorf("%s: %d checkpoints were made and %d removed, want %d and %d", what, shelf.made,
 					shelf.closed, made, closed)
+			}
+			// What follows the checkpoint comes from the log.
+			if kept := n.keeps(); kept != 100 && made == closed || kept != 400 && made > closed {
+				t.Errorf("%s: %d bytes of the log are kept", what, kept)
 			}
 			return meta.Index
 		}

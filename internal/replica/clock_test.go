@@ -7,6 +7,23 @@ import (
 	"millrace/internal/job"
 )
 
+// The time of a term approaches the clock of the machine, one second in twenty, and stays with it then.
+func TestClock(t *testing.T) {
+	began := time.Unix(1_800_000_000, 0)
+	for _, off := range []time.Duration{-10 * time.Second, 0, 10 * time.Second} {
+		now := began
+		base := job.TimeOf(began.Add(-off))
+		c := newClock(func() time.Time { return now }, began, base)
+		for _, passed := range []time.Duration{0, 100 * time.Second, 200 * time.Second, time.Hour} {
+			now = began.Add(passed)
+			slew := min(max(off, -passed/20), passed/20)
+			if got := c.Now(); got != base.Add(passed+slew) {
+				t.Errorf("%v after a clock that is %v ahead: %v too late", passed, off, got.Sub(base.Add(passed+slew)))
+			}
+		}
+	}
+}
+
 func TestEstimate(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }

@@ -272,10 +272,10 @@ func TestParts(t *testing.T) {
 	if len(l.entries) < 4 {
 		t.Fatalf("%d entries", len(l.entries))
 	}
-	// One node is killed when it has some of the parts.
+	// One node is killed when it has some of the parts, and an entry behind them that is void.
 	n := l.nodes[1]
-	whole := l.entries
-	l.entries = whole[:3]
+	whole := slices.Insert(l.entries, 3, l.entries[0])
+	l.entries = whole[:4]
 	if _, err := l.deliver(n); err != nil {
 		t.Fatal(err)
 	}
@@ -445,6 +445,51 @@ func TestTermOfAnother(t *testing.T) {
 	}
 	if s, _ := l.nodes[0].replica.State(); s.Term != 1 || s.Node != "b" {
 		t.Errorf("node a is at %+v", s)
+	}
+}
+
+// A node that wants to lead without having all batches does not, and goes on to follow.
+func TestBeginsBehind(t *testing.T) {
+	l := newLog(t, 2)
+	term := l.begin(l.nodes[0])
+	var first, second, begun error
+	term.Commit(set("a", "1"), outcome(&first))
+	l.nodes[1].replica.StartTerm(l, "b", func(_ *replica.Term, err error) { begun = err })
+	term.Commit(set("a", "2"), outcome(&second))
+	l.deliverAll()
+	if first != nil || second != nil || !errors.Is(begun, replica.ErrFenced) || l.nodes[1].get(t, "a") != "2" {
+		t.Errorf("answers %v and %v, the beginning: %v", first, second, begun)
+	}
+}
+
+// The terms of a new cluster are above all that its data has seen, whatever the clock says.
+func TestNewCluster(t *testing.T) {
+	var state []byte
+	for _, c := range []struct{ clock, term int64 }{{1000, 1000}, {500, 1000}, {2000, 2000}} {
+		var err error
+		if state, err = replica.NewCluster(state, time.Unix(c.clock, 0)); err != nil {
+			t.Fatal(err)
+		}
+		n := &node{keeper: newKeeper()}
+		n.keeper.state = state
+		n.open(t)
+		if got, _ := n.replica.State(); got.Term != uint64(c.term) {
+			t.Errorf("at second %d it is term %d", c.clock, got.Term)
+		}
+	}
+}
+
+// A node that has heard the time of a term learns from its batches that it is later.
+func TestTimeOfBatches(t *testing.T) {
+	l := newLog(t, 2)
+	term := l.begin(l.nodes[0])
+	now := term.Now()
+	l.nodes[1].replica.Hear(term.Number(), now.Add(-time.Hour))
+	var done error
+	term.Commit(set("a", "1"), outcome(&done))
+	l.deliverAll()
+	if of, got := l.nodes[1].replica.Time(); of != term.Number() || got < now || done != nil {
+		t.Errorf("in term %d it is %v behind; %v", of, now.Sub(got), done)
 	}
 }
 

@@ -134,6 +134,20 @@ func TestFailures(t *testing.T) {
 	})
 }
 
+// A report that the end cuts off has not failed.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	s := New(Options{Network: "udp", Addr: collector(t).LocalAddr().String(), Logger: slog.New(slog.DiscardHandler)})
+	s.Run(ctx, func() ([]Gauge, error) {
+		stop()
+		return nil, ctx.Err()
+	})
+	if s.Failures() != 0 {
+		t.Errorf("%d failures", s.Failures())
+	}
+}
+
 func TestTag(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

@@ -131,12 +131,53 @@ func TestStats(t *testing.T) {
 				t.Errorf("%s is %s, want %s", key, stats[key], want)
 			}
 		}
+		conn := w.dial()
+		_, err = beanstalkdtest.New(conn).Put("t", beanstalkdtest.Job{})
+		w.must(err)
+		for _, want := range []string{"2", "1"} {
+			now, err := p.Stats("stats")
+			w.must(err)
+			if now["current-producers"] != want {
+				t.Errorf("%s producers, want %s", now["current-producers"], want)
+			}
+			w.must(conn.Close())
+			synctest.Wait()
+		}
 		for key, pattern := range map[string]string{
 			"pid": `^\d+$`, "rusage-utime": `^\d+\.\d{6}$`,
 			"id": `^[0-9a-f]{16}$`,
 		} {
 			if !regexp.MustCompile(pattern).MatchString(stats[key]) {
 				t.Errorf("%s is %q", key, stats[key])
+			}
+		}
+	})
+}
+
+// A job that another protocol has failed is delayed here: of all that are, the first to be due is seen first.
+func TestPeekDelayed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		c := w.client()
+		w.do(&job.Push{Spec: job.Spec{
+			Namespace: "default", Queue: "t", Body: []byte("failed"), BodyKind: job.BodyBytes,
+			Policy: job.Policy{MaxFails: 5, Backoff: job.Backoff{Unit: time.Minute, Power: 1}},
+		}})
+		holder := w.Engine.NewHolder()
+		j := w.do(&job.Fetch{Namespace: "default", Queues: []string{"t"}, Max: 1, Holder: holder})[0].Jobs[0]
+		w.do(&job.Fail{Ref: j.Ref(), By: holder, Need: job.NeedHeld})
+		for _, delayed := range []struct {
+			after time.Duration
+			want  string
+		}{{time.Hour, "failed"}, {time.Second, "sooner"}} {
+			_, err := c.Put("t", beanstalkdtest.Job{Delay: delayed.after, Body: []byte("sooner")})
+			w.must(err)
+			rest, err := c.Call("FOUND", "peek-delayed")
+			w.must(err)
+			body, err := c.Data(rest[strings.IndexByte(rest, ' ')+1:])
+			w.must(err)
+			if string(body) != delayed.want {
+				w.t.Errorf("%q is seen first, want %q", body, delayed.want)
 			}
 		}
 	})

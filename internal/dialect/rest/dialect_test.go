@@ -297,6 +297,10 @@ func TestWorkRefused(t *testing.T) {
 			"/jobs/1/fail", `{"queue":"q","holder":"1-1","message":"` + strings.Repeat("x", failTextMax+1) + `"}`,
 			"at most",
 		},
+		{
+			"/jobs/1/fail", `{"queue":"q","holder":"1-1","backtrace":["` + strings.Repeat("x", failTextMax+1) + `"]}`,
+			"at most",
+		},
 		{"/jobs/1/extend", `{"queue":"q","holder":"1-1","lease_seconds":0}`, "lease_seconds"},
 		{"/jobs/1/extend", `{"queue":"q","holder":"1-1","lease_seconds":-1}`, "lease_seconds"},
 		{"/jobs/1/extend", `{"queue":"q"}`, "holder"},

@@ -416,6 +416,9 @@ func TestPages(t *testing.T) {
 			must(t, c.Add(j))
 			j.ID, j.Time = workqtest.NewID(), time.Now().Add(time.Duration(i+1)*time.Second)
 			must(t, c.Schedule(j))
+			if i <= 1100 {
+				must(t, c.Add(newJob("other", strconv.Itoa(i))))
+			}
 		}
 		page := func(what string, offset, limit int) {
 			t.Helper()
@@ -443,11 +446,17 @@ func TestPages(t *testing.T) {
 		page("jobs", 1350, 100)
 		page("jobs", jobs-1, 100)
 		page("jobs", jobs, 100)
+		// Another queue is no part of the walk.
+		page("jobs", 1000, 100)
+		items, err := c.Inspect("jobs other 1100 1")
+		if err != nil || len(items) != 1 || items[0].Keys["name"] != "other" || items[0].Keys["payload"] != "1100" {
+			t.Errorf("of another queue: %v, %v", items, err)
+		}
 		// Between two pages of a walk this connection takes a job: the pages are
 		// counted off again.
 		page("jobs", 1100, 100)
 		must(t, c.Delete(ids[0]))
-		items, err := c.Inspect("jobs q 1200 1")
+		items, err = c.Inspect("jobs q 1200 1")
 		if err != nil || items[0].Label != ids[1201] {
 			t.Errorf("after a delete: %v, %v", items, err)
 		}
