@@ -67,6 +67,8 @@ func writeRDB(t *testing.T, path string) {
 		enc.WriteZSetObject("working", set(map[string]float64{`{"job":` + text("held", "a") + `}`: 1})),
 		enc.WriteSetObject("queues", [][]byte{[]byte("mails"), []byte("empty")}),
 		enc.WriteSetObject("paused", [][]byte{[]byte("mails")}),
+		enc.WriteDBHeader(3, 1, 0),
+		enc.WriteListObject("mails", [][]byte{[]byte(text("elsewhere", "mails"))}),
 		enc.WriteEnd(), file.Close(),
 	} {
 		if err != nil {

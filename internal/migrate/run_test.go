@@ -119,6 +119,11 @@ func TestRunTokens(t *testing.T) {
 	if err != nil || *r.Tokens != (TokenSum{Read: 3, Arrived: 1, Repeated: 1, Refused: 1}) || len(r.Problems) != 2 {
 		t.Errorf("%v, %+v, %+v", err, r.Tokens, r.Problems)
 	}
+	server = &fakeServer{arrived: map[string]bool{}}
+	r, err = Run(t.Context(), &tokenSource{fakeSource{jobs: 5}}, Options{Server: server, DryRun: true})
+	if err != nil || *r.Tokens != (TokenSum{Read: 3}) || server.arrived["token a"] {
+		t.Errorf("a dry run has made tokens: %v, %+v", err, r.Tokens)
+	}
 }
 
 // Everything is sent once and in order, whatever is counted adds up, and what was left behind is told.

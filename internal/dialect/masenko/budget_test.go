@@ -1,6 +1,7 @@
 package masenko
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -28,6 +29,11 @@ func TestAtomicBudget(t *testing.T) {
 		command(c, u, []byte("DONE"))
 		if len(u.Replies) != 1 || u.Replies[0].Text != textAtomicBig {
 			t.Errorf("replies %+v", u.Replies)
+		}
+		command(c, u, []byte("ATOMIC"))
+		command(c, u, push)
+		if c.end(io.EOF); c.tx.claim != (dialect.Claim{}) {
+			t.Fatal("a client that goes in the middle of a transaction leaves its claim behind")
 		}
 	}
 }
