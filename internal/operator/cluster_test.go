@@ -2,6 +2,7 @@ package operator
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -64,6 +65,9 @@ func TestStandby(t *testing.T) {
 		Cluster: cluster, Login: auth.NewLogin(auth.LoginOptions{Password: "op"}),
 		Site:   auth.NewSite(auth.SiteOptions{AnyHost: true}),
 		Leader: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { NoLeader(w, "for "+r.URL.Path) }),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "millrace_up 1") // nobody to tell
+		}),
 	})
 	ask := func(method, path, password string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
@@ -83,6 +87,8 @@ func TestStandby(t *testing.T) {
 		{"GET", "/readyz", "", 200, "ok"},
 		{"GET", "/api/v1/cluster", "", 401, ""},
 		{"GET", "/api/v1/cluster", "op", 200, `"leader":"a"`},
+		{"GET", "/metrics", "", 401, ""},
+		{"GET", "/metrics", "op", 200, "millrace_up 1"},
 		{"POST", "/api/v1/cluster/transfer", "op", 503, "for /api/v1/cluster/transfer"},
 		{"GET", "/api/v1/queues", "op", 503, "for /api/v1/queues"},
 		{"GET", "/", "", 503, "for /"},
