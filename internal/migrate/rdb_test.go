@@ -136,7 +136,8 @@ func TestFaktoryFileDamaged(t *testing.T) {
 		}
 	}
 	// A server may be told to write no checksum.
-	if err := os.WriteFile(path, append(whole[:len(whole)-rdbTrailer], make([]byte, rdbTrailer)...), 0o600); err != nil {
+	clear(whole[len(whole)-rdbTrailer:])
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), "faktory", path); err != nil {
