@@ -121,6 +121,15 @@ func Listener(protocol string) string {
 	return protocol
 }
 
+// Listeners returns the names of the listeners where all protocols are spoken, in the order of Protocols.
+func Listeners() []string {
+	names := Protocols()
+	for i, p := range names {
+		names[i] = Listener(p)
+	}
+	return names
+}
+
 const dialTimeout = 10 * time.Second
 
 // Dial connects to a server.

@@ -180,7 +180,7 @@ func runTrial(t *testing.T, tr trial, scale int) []row {
 // start starts the server on what the trial has stored so far, which is nothing at first.
 func (f *field) start(args ...string) {
 	f.t.Helper()
-	listeners := []string{"masenko", "workq", "beanstalkd", "faktory", "tarantool", "lmstfy", "admin", "web"}
+	listeners := append(client.Listeners(), "admin")
 	// One connection waits where many would, and there are more queues than the default allows.
 	base := []string{
 		"serve", "--data-dir", f.dir, "--masenko-heartbeat=20m", "--tarantool-max-waiting=100000",

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"millrace/internal/dialect/dialecttest"
+	client "millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/tier"
 )
@@ -86,10 +87,7 @@ func TestHostileClients(t *testing.T) {
 // longer than they.
 func besiege(ctx context.Context, t *testing.T) *siege {
 	t.Helper()
-	listeners := []string{
-		"masenko", "workq", "beanstalkd", "faktory", "tarantool", "tarantool15",
-		"lmstfy", "admin", "web",
-	}
+	listeners := append(client.Listeners(), "tarantool15", "admin")
 	server, err := harness.Start(t.Context(), harness.Options{
 		Bin: program.Bin,
 		Args: []string{

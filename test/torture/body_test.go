@@ -11,12 +11,12 @@ import (
 // whoever receives a job can tell whether its body is exactly what was pushed.
 
 // tokenOf makes a token.
-func tokenOf(p proto, rest string) string { return protoNames[p][:1] + rest }
+func tokenOf(p proto, unlike string) string { return p.String()[:1] + unlike }
 
 // pushedBy tells the protocol from a token.
 func pushedBy(token string) proto {
 	for p := range protoCount {
-		if token[0] == protoNames[p][0] {
+		if token[0] == p.String()[0] {
 			return p
 		}
 	}

@@ -33,7 +33,7 @@ func TestBonds(t *testing.T) {
 	t.Parallel()
 	began, kills := time.Now(), cmp.Or(*bondKills, tier.Pick(12, 2))
 	dir := suite.DataDir(t)
-	y := newYard(memberQueue, callbackQueue, chainQueue)
+	y := newYard(protoCount, memberQueue, callbackQueue, chainQueue)
 	b := &bonds{yard: y, jobs: map[string]*bond{}}
 	y.watch = b
 	var lockers []*locker

@@ -96,7 +96,7 @@ func (r *linearRun) clusterRound(c *nodes, round int, f *nodeFault, most time.Du
 	for i, h := range histories {
 		for k := range linearActors {
 			a := &actor{
-				history: h, proto: proto((i + k) % int(protoCount)),
+				history: h, proto: proto((i + k) % int(modelled)),
 				rnd: random("actor", h.queue, strconv.Itoa(k)),
 			}
 			actors = append(actors, a)

@@ -112,7 +112,7 @@ func TestClusterMembers(t *testing.T) {
 	c := newNodes(t)
 	c.args = []string{"--cluster-log-keep", "1MiB"} // so that new nodes are sent all data
 	c.start()
-	y := killYard()
+	y := killYard(holding)
 	y.book.slewed = true
 	c.leader()
 	y.prepare(t, c.up[0])

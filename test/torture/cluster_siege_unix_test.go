@@ -123,7 +123,7 @@ func (s *siege) end(report string, more ...[2]string) {
 // is the one that was pushed, and in the end all nodes have the same.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	s := besiege(newNodes(t), killYard())
+	s := besiege(newNodes(t), killYard(holding))
 	count, enough := *faultCount, time.Duration(math.MaxInt64)
 	if count == 0 {
 		count, s.most, enough = len(s.faults), shortFault, tier.Pick(shortTime, quickTime)

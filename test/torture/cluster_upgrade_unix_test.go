@@ -80,7 +80,7 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 	c := newNodes(t)
 	c.bins = []string{previous, previous, previous}
 	c.start()
-	y := killYard()
+	y := killYard(holding)
 	y.book.slewed = true
 	first := c.leader()
 	known := c.gated()

@@ -29,7 +29,7 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	began, kills := time.Now(), cmp.Or(*killCount, tier.Pick(50, 6))
 	dir := suite.DataDir(t)
-	y := killYard()
+	y := killYard(protoCount)
 	rnd := random("killer")
 	done := make(chan struct{})
 	go func() {

@@ -84,6 +84,12 @@ func TestLedger(t *testing.T) {
 		{"a lease that has ended", func(p *play) {
 			p.push(w).deliver(w, workq, 1, 1).later(workqLease).deliver(w, workq, 1, 2).ack(1)
 		}, 0, 0},
+		{"a lease of REST, which outlives its connection", func(p *play) {
+			p.push("r1").deliver("r1", rest, 1, 1).later(restLease-time.Second).deliver("r1", rest, 1, 2).ack(1)
+		}, 0, 1},
+		{"a lease of REST that has ended", func(p *play) {
+			p.push("r1").deliver("r1", rest, 1, 1).later(restLease).deliver("r1", rest, 1, 2).ack(1)
+		}, 0, 0},
 		{"a late ack that means nothing", func(p *play) {
 			p.push(w).deliver(w, faktory, 1, 1).later(workqLease).ack(1).deliver(w, workq, 2, 2).ack(2)
 		}, 0, 0},

@@ -190,10 +190,14 @@ func leaseOf(push, fetch proto) time.Duration {
 		return beanstalkdLease
 	case push == faktory:
 		return faktoryLease
+	case push == rest:
+		return restLease
 	case fetch == workq:
 		return workqLease // workq.default_ttr
 	case fetch == faktory:
 		return faktoryDefault
+	case fetch == rest:
+		return restDefault
 	}
 	return 0
 }

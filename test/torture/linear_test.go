@@ -31,7 +31,7 @@ type linearRun struct {
 	t       *testing.T
 	dir     string
 	server  *harness.Server
-	proxies [protoCount]*proxy
+	proxies [modelled]*proxy
 	kills   int
 	totals  tally
 	checked int
@@ -47,7 +47,7 @@ func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	r := &linearRun{t: t, dir: suite.DataDir(t)}
-	for p := range protoCount {
+	for p := range modelled {
 		r.proxies[p] = newProxy(t, random("proxy", p.String()))
 	}
 	r.up(false)
@@ -89,7 +89,7 @@ func (r *linearRun) up(faulty bool) {
 
 func (r *linearRun) aim(faulty bool) {
 	for p, x := range r.proxies {
-		x.aim(r.server.Addrs[proto(p).String()], faulty)
+		x.aim(proto(p).addr(r.server), faulty)
 	}
 }
 
@@ -116,7 +116,7 @@ func (r *linearRun) round(round int, cut, kill bool) {
 	for i, h := range histories {
 		for k := range linearActors {
 			a := &actor{
-				history: h, proto: proto((i + k) % int(protoCount)),
+				history: h, proto: proto((i + k) % int(modelled)),
 				rnd: random("actor", h.queue, strconv.Itoa(k)),
 			}
 			actors = append(actors, a)

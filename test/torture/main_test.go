@@ -60,7 +60,7 @@ func random(actor ...string) *rand.Rand {
 // options says how to start the server on dir, with more settings.
 func options(dir string, args ...string) harness.Options {
 	return harness.Options{
-		Bin: program.Bin, Env: program.Env, Also: protoNames[1:],
+		Bin: program.Bin, Env: program.Env, Also: wire.Listeners()[1:],
 		Args: append([]string{"serve", "--data-dir", dir, "--workq-default-ttr", workqLease.String()}, args...),
 	}
 }
@@ -68,7 +68,7 @@ func options(dir string, args ...string) harness.Options {
 // connect connects for the length of the test.
 func connect[C wire.Client](t *testing.T, p proto, s *harness.Server) C {
 	t.Helper()
-	c, err := dial(p, s.Addrs[p.String()])
+	c, err := dial(p, p.addr(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func connect[C wire.Client](t *testing.T, p proto, s *harness.Server) C {
 func persist[C wire.Client](t *testing.T, p proto, s *harness.Server, do func(C) error) {
 	t.Helper()
 	for until := time.Now().Add(2 * time.Minute); ; <-time.After(50 * time.Millisecond) {
-		c, err := dial(p, s.Addrs[p.String()])
+		c, err := dial(p, p.addr(s))
 		if err == nil {
 			err = do(c.Client.(C))
 			_ = c.Close() // the server may have closed it first
@@ -109,7 +109,7 @@ func dialLife(l *suite.Life, p proto) (*client, error) {
 		if n := len(l.Nodes); n > 0 {
 			s = l.Nodes[rand.IntN(n)]
 		}
-		c, err := dial(p, s.Addrs[p.String()])
+		c, err := dial(p, p.addr(s))
 		if err == nil || tries == 3 {
 			return c, err
 		}

@@ -159,7 +159,7 @@ func (s queueState) failed(i int) queueState {
 		p := s.places[i]
 		out.places = append(out.places, place{job: p.job, origin: p.origin})
 		return out
-	case workq, tarantool, beanstalkd, protoCount:
+	case workq, tarantool, beanstalkd, rest, protoCount:
 	}
 	out := s.clone()
 	out.free(i)
@@ -185,7 +185,7 @@ func (s queueState) settle(in input) (i int, may, yes bool) {
 	case lmstfy:
 		may = i >= 0 && !exclusive
 		yes = true
-	case protoCount:
+	case rest, protoCount:
 	}
 	return i, may, may || yes
 }

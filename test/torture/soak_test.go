@@ -159,7 +159,7 @@ func TestSoak(t *testing.T) {
 	killEvery := max(min(time.Minute, length/5), 2*time.Second)
 	began := time.Now()
 	dir := suite.DataDir(t)
-	y := killYard()
+	y := killYard(protoCount)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

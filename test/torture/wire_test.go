@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/internal/wire"
+	"millrace/test/harness"
 )
 
 // patience is how long a client waits for an answer beyond what it asked the
@@ -19,22 +20,29 @@ type delivery struct {
 	body string
 }
 
-// proto is a wire protocol, by the name of its listener.
+// proto is a wire protocol, in the order of wire.Protocols.
 type proto uint8
 
 const (
 	masenko proto = iota
 	workq
 	faktory
-	lmstfy
 	tarantool
+	lmstfy
 	beanstalkd
+	rest
 	protoCount
+
+	// modelled is how many of them are in the histories of the linearizability suite, whose model does not know REST.
+	modelled = rest
+	// holding is how many of them hold a connection while a cluster has no leader. The operator API fails at once.
+	holding = rest
 )
 
-var protoNames = [protoCount]string{"masenko", "workq", "faktory", "lmstfy", "tarantool", "beanstalkd"}
+func (p proto) String() string { return wire.Protocols()[p] }
 
-func (p proto) String() string { return protoNames[p] }
+// addr is where a server speaks the protocol.
+func (p proto) addr(s *harness.Server) string { return s.Addrs[wire.Listener(p.String())] }
 
 // connected reports whether a lease of the protocol ends with the connection, and
 // nobody else may settle it.
@@ -45,6 +53,9 @@ const (
 	workqLease      = 5 * time.Second
 	beanstalkdLease = 5 * time.Second
 	lmstfyLease     = 5 * time.Second
+	restLease       = 5 * time.Second
+	// restDefault is for jobs that say nothing, fetched through REST.
+	restDefault = 60 * time.Second
 	// faktoryLease is the least that the protocol has; faktoryDefault is for jobs that say nothing.
 	faktoryLease   = 60 * time.Second
 	faktoryDefault = 1800 * time.Second
@@ -52,8 +63,10 @@ const (
 
 // leases are what pushes say about them, and tries the failures that jobs outlive.
 var (
-	leases = [protoCount]time.Duration{workq: workqLease, beanstalkd: beanstalkdLease, faktory: faktoryLease}
-	tries  = [protoCount]int{masenko: masenkoTries + 1, workq: 255, lmstfy: 65535}
+	leases = [protoCount]time.Duration{
+		workq: workqLease, beanstalkd: beanstalkdLease, faktory: faktoryLease, rest: restLease,
+	}
+	tries = [protoCount]int{masenko: masenkoTries + 1, workq: 255, lmstfy: 65535, rest: 1000}
 )
 
 const masenkoTries = 20

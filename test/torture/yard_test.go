@@ -21,6 +21,7 @@ type yard struct {
 	book   *ledger
 	stage  *suite.Stage
 	queues []string
+	protos proto         // how many protocols there are
 	room   chan struct{} // one place for each job that waits
 	// paced has a tick for each push; nil: producers push as fast as they can
 	paced <-chan time.Time
@@ -44,28 +45,28 @@ type watcher interface {
 	settling(token string, acking bool)
 }
 
-func newYard(queues ...string) *yard {
+func newYard(protos proto, queues ...string) *yard {
 	return &yard{
-		book: newLedger(), stage: suite.NewStage(), queues: queues, room: make(chan struct{}, killBacklog),
-		swept: make(chan string, 1<<16),
+		book: newLedger(), stage: suite.NewStage(), queues: queues, protos: protos,
+		room: make(chan struct{}, killBacklog), swept: make(chan string, 1<<16),
 		empty: make(chan struct{}), push: &latency{}, fetch: &latency{},
 	}
 }
 
 // killYard is the yard of the kill loop and of the soak.
-func killYard() *yard {
+func killYard(protos proto) *yard {
 	queues := make([]string, killQueues)
 	for i := range queues {
 		queues[i] = fmt.Sprintf("k%d", i)
 	}
-	return newYard(queues...)
+	return newYard(protos, queues...)
 }
 
 // run starts the clients and returns when all have ended.
 func (y *yard) run() {
 	var clients sync.WaitGroup
 	for i := range killProducers {
-		p := proto(i % int(protoCount))
+		p := proto(i % int(y.protos))
 		rnd := random("producer", strconv.Itoa(i))
 		clients.Go(func() {
 			eachLife(y.stage, p, y.book.broke, func(l *suite.Life, c *client) error {
@@ -80,7 +81,7 @@ func (y *yard) run() {
 // employ starts workers.
 func (y *yard) employ(clients *sync.WaitGroup, workers int) {
 	for i := range workers {
-		p := proto(i % int(protoCount))
+		p := proto(i % int(y.protos))
 		w := &worker{yard: y, proto: p, number: i + 1, rnd: random("worker", strconv.Itoa(i))}
 		clients.Go(func() { eachLife(y.stage, p, y.book.broke, w.work) })
 	}
@@ -228,8 +229,8 @@ func (y *yard) report(t *testing.T, name string, kills, interrupted int, took ti
 	t.Helper()
 	writeReport(t, name, append(append([][2]string{
 		{"Kills", fmt.Sprintf("%d, of them %d during recovery", kills, interrupted)},
-		{"Clients", fmt.Sprintf("%d producers, %d workers, six protocols on %d shared queues", killProducers,
-			killWorkers, killQueues)},
+		{"Clients", fmt.Sprintf("%d producers, %d workers, %d protocols on %d shared queues", killProducers,
+			killWorkers, y.protos, killQueues)},
 	}, y.figures(took)...), more...))
 	for _, v := range y.book.violations {
 		t.Error(v)
