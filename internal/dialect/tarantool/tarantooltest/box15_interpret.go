@@ -1,10 +1,8 @@
 package tarantooltest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -24,45 +22,14 @@ import (
 // What the server sends becomes lines as well: [["field", "field"]] for rows, ok for an
 // empty body, and error 0x3302: TEXT.
 func Interpret15(lines, wire net.Conn) {
-	i := &interpreter15{lines: lines, wire: wire}
+	i := &interpreter15{ends: ends{lines, wire}}
 	go i.replies()
-	go i.requests()
+	go i.requests(i.request)
 }
 
 type interpreter15 struct {
-	lines, wire net.Conn
-	last        atomic.Uint32
-}
-
-func (i *interpreter15) requests() {
-	buf := make([]byte, 1<<20)
-	var pending []byte
-	for {
-		n, err := i.lines.Read(buf)
-		pending = append(pending, buf[:n]...)
-		var out []byte
-		for {
-			line, rest, ok := bytes.Cut(pending, []byte("\n"))
-			if !ok {
-				break
-			}
-			pending = rest
-			packet, err := i.request(strings.TrimSpace(string(line)))
-			if err != nil {
-				i.say("cannot send: " + err.Error())
-			}
-			out = append(out, packet...)
-		}
-		if len(out) > 0 {
-			_, _ = i.wire.Write(out) // the server may have closed already
-		}
-		if err != nil {
-			break
-		}
-	}
-	if w, ok := i.wire.(interface{ CloseWrite() error }); ok {
-		_ = w.CloseWrite() // it is of no use any more
-	}
+	ends
+	last atomic.Uint32
 }
 
 func (i *interpreter15) request(line string) ([]byte, error) {
@@ -121,12 +88,7 @@ func (i *interpreter15) replies() {
 		}
 		i.say(line)
 	}
-	_ = i.lines.Close() // as the server has
-	_ = i.wire.Close()  // both ends are done
-}
-
-func (i *interpreter15) say(line string) {
-	_, _ = io.WriteString(i.lines, line+"\n") // a client that is gone does not mind
+	i.close()
 }
 
 // describe returns the text of a packet.

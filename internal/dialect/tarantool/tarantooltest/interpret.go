@@ -37,26 +37,31 @@ import (
 //
 // A reply that does not answer the last request has the sync before it: #2 [VALUES].
 func Interpret(lines, wire net.Conn) {
-	i := &interpreter{lines: lines, wire: wire, greeted: make(chan struct{}), last: make(chan uint64, 1)}
+	i := &interpreter{ends: ends{lines, wire}, greeted: make(chan struct{}), last: make(chan uint64, 1)}
 	i.last <- 0
 	go i.replies()
-	go i.requests()
+	go func() {
+		<-i.greeted
+		i.requests(i.request)
+	}()
 }
 
 type interpreter struct {
-	lines, wire net.Conn
-	greeting    Greeting
-	greeted     chan struct{} // closed when greeting is known, or never will be
-	last        chan uint64   // holds the last sync, and guards it
+	ends
+	greeting Greeting
+	greeted  chan struct{} // closed when greeting is known, or never will be
+	last     chan uint64   // holds the last sync, and guards it
 }
 
+// ends are the two connections of an interpreter.
+type ends struct{ lines, wire net.Conn }
+
 // requests makes packets of lines until there are no more.
-func (i *interpreter) requests() {
-	<-i.greeted
+func (e ends) requests(request func(line string) ([]byte, error)) {
 	buf := make([]byte, 4<<20)
 	var pending []byte
 	for {
-		n, err := i.lines.Read(buf)
+		n, err := e.lines.Read(buf)
 		pending = append(pending, buf[:n]...)
 		var out []byte
 		for {
@@ -65,22 +70,32 @@ func (i *interpreter) requests() {
 				break
 			}
 			pending = rest
-			packet, err := i.request(strings.TrimSpace(string(line)))
+			packet, err := request(strings.TrimSpace(string(line)))
 			if err != nil {
-				i.say("cannot send: " + err.Error())
+				e.say("cannot send: " + err.Error())
 			}
 			out = append(out, packet...)
 		}
 		if len(out) > 0 {
-			_, _ = i.wire.Write(out) // the server may have closed already
+			_, _ = e.wire.Write(out) // the server may have closed already
 		}
 		if err != nil {
 			break
 		}
 	}
-	if w, ok := i.wire.(interface{ CloseWrite() error }); ok {
+	if w, ok := e.wire.(interface{ CloseWrite() error }); ok {
 		_ = w.CloseWrite() // it is of no use any more
 	}
+}
+
+func (e ends) say(line string) {
+	_, _ = io.WriteString(e.lines, line+"\n") // a client that is gone does not mind
+}
+
+// close closes both, as the server has.
+func (e ends) close() {
+	_ = e.lines.Close() // it is of no use any more
+	_ = e.wire.Close()  // the same
 }
 
 func (i *interpreter) request(line string) ([]byte, error) {
@@ -199,12 +214,7 @@ func (i *interpreter) replies() {
 			i.say("malformed: " + err.Error())
 		}
 	}
-	_ = i.lines.Close() // as the server has
-	_ = i.wire.Close()  // both ends are done
-}
-
-func (i *interpreter) say(line string) {
-	_, _ = io.WriteString(i.lines, line+"\n") // a client that is gone does not mind
+	i.close()
 }
 
 func (i *interpreter) line(p *Reply) string {
