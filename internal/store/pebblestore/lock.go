@@ -21,40 +21,24 @@ func cannotWrite(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || isFull(err)
 }
 
-// readLockFS locks a directory that this process cannot write to, as far as that goes: a lock for readers keeps a
+// lockToRead locks a directory that this process cannot write to, as far as that goes: a lock for readers keeps a
 // server from opening it, and is refused while a server has it open, perhaps by another path to the same disk. It needs
-// the file of the lock, and leaves it as it is.
-type readLockFS struct {
-	vfs.FS
-	refused  error // why there is no lock for a writer
-	unlocked error // why there is none at all, if so
-}
-
-// Lock implements vfs.FS.
-func (r *readLockFS) Lock(name string) (io.Closer, error) {
-	cause := r.refused
-	if vfs.Root(r.FS) == vfs.Default {
-		lock, err := readLock(name)
-		if err == nil {
-			return lock, nil
-		}
-		if isHeld(err) {
-			return nil, err
+// the file of the lock, and leaves it as it is. Refused is why there is no lock for a writer, unlocked why there is
+// none at all, if so.
+func lockToRead(fsys vfs.FS, name string, refused error) (lock io.Closer, unlocked, err error) {
+	if vfs.Root(fsys) == vfs.Default {
+		lock, err = readLock(name)
+		if err == nil || isHeld(err) {
+			return lock, nil, err
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			cause = err
+			refused = err
 		}
 	}
-	r.unlocked = fmt.Errorf("%s could not be locked: %w: if a server has it open, stop that first and try again",
-		r.PathDir(name), cause)
-	return noLock{}, nil
+	unlocked = fmt.Errorf("%s could not be locked: %w: if a server has it open, stop that first and try again",
+		fsys.PathDir(name), refused)
+	return noLock{}, unlocked, nil
 }
-
-// unlockedFS has locks that lock nothing: for Pebble, where we hold the lock of the directory
-// ourselves.
-type unlockedFS struct{ vfs.FS }
-
-func (unlockedFS) Lock(string) (io.Closer, error) { return noLock{}, nil }
 
 // noLock stands in for a lock.
 type noLock struct{}

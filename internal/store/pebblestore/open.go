@@ -58,7 +58,7 @@ func Open(o Options) (*Store, error) {
 
 // lockDir makes sure that the directory exists, is one, and is ours alone. Unlocked tells why that could not be made
 // sure of in a directory that is only read.
-func lockDir(o Options) (lock *pebble.Lock, unlocked, err error) {
+func lockDir(o Options) (lock io.Closer, unlocked, err error) {
 	info, err := o.FS.Stat(o.Dir)
 	switch {
 	case err == nil && !info.IsDir():
@@ -73,13 +73,12 @@ func lockDir(o Options) (lock *pebble.Lock, unlocked, err error) {
 	if err := makeDir(o.FS, o.Dir); err != nil {
 		return nil, nil, unwritable(o.Dir, err)
 	}
-	lock, err = pebble.LockDirectory(o.Dir, o.FS)
+	name := o.FS.PathJoin(o.Dir, lockFile)
+	lock, err = o.FS.Lock(name)
 	// A copy on a disk that is mounted for reading, or that belongs to another user, can be checked
 	// as well.
 	if err != nil && !isHeld(err) && o.ReadOnly && cannotWrite(err) {
-		readers := &readLockFS{FS: o.FS, refused: err}
-		lock, err = pebble.LockDirectory(o.Dir, readers)
-		unlocked = readers.unlocked
+		lock, unlocked, err = lockToRead(o.FS, name, err)
 	}
 	switch {
 	case err == nil:
@@ -159,7 +158,7 @@ func advice(err error) string {
 
 // openLocked opens a directory that is locked. The fuse is armed last: what goes wrong before is
 // the error of Open, and does not end the process.
-func openLocked(o Options, lock *pebble.Lock) (*Store, error) {
+func openLocked(o Options, lock io.Closer) (*Store, error) {
 	fresh, format, err := readMarker(o.FS, o.Dir)
 	if err != nil {
 		return nil, err
@@ -298,11 +297,6 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 	// Before Pebble removes what it does not need: the guard sees that.
 	s.files.begin(names)
 	po := pebbleOptions(o)
-	// Its own lock is none: it is not given up if Pebble meets an error.
-	if po.Lock, err = pebble.LockDirectory(o.Dir, unlockedFS{o.FS}); err != nil {
-		return nil, err
-	}
-	defer func() { _ = po.Lock.Close() }()
 	po.FS = &guardFS{FS: o.FS, guard: guard{fuse: s.fuse, ends: true}, dir: o.Dir, files: s.files}
 	po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}
 	po.EventListener = s.events.listener(&s.gathered)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ type Store struct {
 	dir   string
 	fs    vfs.FS   // unguarded
 	guard *guardFS // of the log
-	lock  *pebble.Lock
+	lock  io.Closer
 	// unlocked tells why nobody is kept from writing to the directory meanwhile; nil: the lock does that
 	unlocked error
 	fuse     *fuse
