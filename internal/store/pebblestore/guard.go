@@ -115,7 +115,8 @@ type guard struct {
 // Lock locks nothing. The store has the lock of the directory, and gives it up also if Pebble has met an error.
 func (*guardFS) Lock(string) (io.Closer, error) { return noLock{}, nil }
 
-// List is what Pebble must not be told has failed while it is being opened, as a change.
+// List must not be seen to fail while Pebble is being opened, as a change must not: Pebble would give up what the
+// statistics of its tables, which it collects beside the opening, are read with, and end the process.
 func (g *guardFS) List(name string) ([]string, error) {
 	names, err := g.FS.List(name)
 	if err != nil && g.ends && g.guards(name) && g.fuse.opening() {
@@ -147,6 +148,15 @@ func (g guard) do(op, name string, change func() error) error {
 	return err
 }
 
+// result makes one change as guard.do does, and returns what it returns.
+func result[T any](g guard, op, name string, change func() (T, error)) (v T, err error) {
+	err = g.do(op, name, func() error {
+		v, err = change()
+		return err
+	})
+	return v, err
+}
+
 // writeError names the file, and says what to do about a full disk.
 func writeError(op, name string, err error) error {
 	if isFull(err) {
@@ -156,14 +166,11 @@ func writeError(op, name string, err error) error {
 }
 
 // open opens a file for writing. Its name is known to the watcher from then on.
-func (g *guardFS) open(op, name string, do func() (vfs.File, error)) (file vfs.File, err error) {
+func (g *guardFS) open(op, name string, do func() (vfs.File, error)) (vfs.File, error) {
 	if !g.guards(name) {
 		return do()
 	}
-	err = g.do(op, name, func() (err error) {
-		file, err = do()
-		return err
-	})
+	file, err := result(g.guard, op, name, do)
 	if err != nil {
 		return nil, err
 	}
@@ -228,20 +235,12 @@ type guardFile struct {
 }
 
 // Every way to change a file goes through do.
-func (f *guardFile) Write(p []byte) (n int, err error) {
-	err = f.do("write", f.name, func() (err error) {
-		n, err = f.File.Write(p)
-		return err
-	})
-	return n, err
+func (f *guardFile) Write(p []byte) (int, error) {
+	return result(f.guard, "write", f.name, func() (int, error) { return f.File.Write(p) })
 }
 
-func (f *guardFile) WriteAt(p []byte, offset int64) (n int, err error) {
-	err = f.do("write", f.name, func() (err error) {
-		n, err = f.File.WriteAt(p, offset)
-		return err
-	})
-	return n, err
+func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
+	return result(f.guard, "write", f.name, func() (int, error) { return f.File.WriteAt(p, offset) })
 }
 
 func (f *guardFile) Sync() error { return f.do("sync", f.name, f.File.Sync) }
@@ -249,11 +248,7 @@ func (f *guardFile) Sync() error { return f.do("sync", f.name, f.File.Sync) }
 func (f *guardFile) SyncData() error { return f.do("sync", f.name, f.File.SyncData) }
 
 func (f *guardFile) SyncTo(length int64) (fullSync bool, err error) {
-	err = f.do("sync", f.name, func() (err error) {
-		fullSync, err = f.File.SyncTo(length)
-		return err
-	})
-	return fullSync, err
+	return result(f.guard, "sync", f.name, func() (bool, error) { return f.File.SyncTo(length) })
 }
 
 // Close reports an error that the system has kept until now. It does not end Pebble's goroutine:
