@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"millrace/internal/commitlog"
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
@@ -96,5 +97,30 @@ func BenchmarkScan500AfterTombstones(b *testing.B) {
 			}
 			b.ReportMetric(float64(s.Stats().Tombstones), "tombstones")
 		})
+	}
+}
+
+// BenchmarkFill pushes batches of 32 jobs that stay, each with a key of its client, which come in any order.
+func BenchmarkFill(b *testing.B) {
+	s := open(b, pebblestore.Options{Dir: b.TempDir(), Mode: commitlog.None})
+	defer mustClose(b, s)
+	body := make([]byte, 100)
+	var batch store.Batch
+	id := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		batch.Reset()
+		for range 32 {
+			id++
+			x := uint64(id) * 0x9e3779b97f4a7c15
+			binary.LittleEndian.PutUint64(body, x)
+			batch.Insert(numbered("j\x00\x00\x00\x01", id), body)
+			batch.Insert(numbered("l\x00\x00\x00\x01\x03\x80", id), nil)
+			batch.Insert(binary.BigEndian.AppendUint64([]byte("kdefault\x00\x01job-"), x), body[:12])
+		}
+		batch.Set([]byte("qdefault"), body[:60])
+		if err := store.CommitNow(s, &batch); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

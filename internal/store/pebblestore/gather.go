@@ -24,8 +24,7 @@ type gathered struct {
 
 	// What follows belongs to the one goroutine that has Pebble apply something, which others give tasks. Position is
 	// written by it alone.
-	changes []change      // scratch of fill
-	batch   *pebble.Batch // scratch of apply, unless it is given more
+	batch *pebble.Batch // scratch of apply, unless it is given more
 
 	tasks   chan task
 	kick    chan struct{} // capacity 1: it is time to apply what was gathered

@@ -8,8 +8,8 @@ import (
 	"millrace/internal/store"
 )
 
-// TestSorted sorts batches of keys that begin with the same bytes, are prefixes of each other, or come twice.
-func TestSorted(t *testing.T) {
+// TestInOrder sorts batches of keys that begin with the same bytes, are prefixes of each other, or come twice.
+func TestInOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
 		var b store.Batch
@@ -39,8 +39,8 @@ func TestSorted(t *testing.T) {
 			want = append(want, entry{key, at})
 		}
 		slices.SortStableFunc(want, func(x, y entry) int { return slices.Compare(x.key, y.key) })
-		got := (&Store{}).sorted(&b)
-		if !slices.EqualFunc(got, want, func(c change, e entry) bool { return c.offset == e.offset }) {
+		got := inOrder(&b)
+		if !slices.EqualFunc(got, want, func(at uint32, e entry) bool { return at == e.offset }) {
 			t.Fatalf("batch %x is put in the order %v, want %v", b.Bytes(), got, want)
 		}
 	}
