@@ -60,13 +60,12 @@ type Log struct {
 	used   []*segment // in the order of their records
 	free   []*segment
 	slots  int         // the largest number of a segment
+	making bool        // a spare one is being made
 	err    error       // the first
 	timer  *time.Timer // of the sync that will come; nil: none
 	closed bool
 
-	spare   chan struct{} // capacity 1: a segment is to be made
-	stop    chan struct{}
-	ended   sync.WaitGroup
+	ended   sync.WaitGroup // what runs in the background: a sync to come, a segment that is being made
 	syncs   timing.Shared
 	slowest atomic.Int64
 }
@@ -117,7 +116,7 @@ func newLog(o Options) *Log {
 		o.SegmentBytes = defaultSegmentBytes
 	}
 	o.SegmentBytes = wholeBlocks(max(o.SegmentBytes, 2*blockSize))
-	return &Log{o: o, spare: make(chan struct{}, 1), stop: make(chan struct{})}
+	return &Log{o: o}
 }
 
 // start begins a segment behind those that were found, and takes over the free ones that have the
@@ -158,7 +157,6 @@ func start(o Options, used, free []*segment, next uint64) (*Log, error) {
 		return nil, err
 	}
 	l.safe.Store(next - 1)
-	l.ended.Go(l.makeSpares)
 	return l, nil
 }
 
@@ -427,11 +425,9 @@ func (l *Log) switchTo(s *segment, f vfs.File) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = append(l.used, s)
-	if len(l.free) == 0 {
-		select {
-		case l.spare <- struct{}{}:
-		default:
-		}
+	if len(l.free) == 0 && !l.making {
+		l.making = true
+		l.ended.Go(l.makeSpare)
 	}
 	return err
 }
@@ -477,24 +473,17 @@ func (l *Log) makeSegment(size int64) (*segment, error) {
 	return s, SyncDir(l.o.FS, l.o.Dir)
 }
 
-// makeSpares makes a segment whenever there is none to go on with, so that nobody who appends has
-// to wait for that. An error, such as a full disk, is final, and whoever appends next is told.
-func (l *Log) makeSpares() {
-	for {
-		select {
-		case <-l.spare:
-		case <-l.stop:
-			return
-		}
-		s, err := l.makeSegment(l.o.SegmentBytes)
-		if err != nil {
-			_ = l.fail(fmt.Errorf("make a segment of the log: %w", err))
-			return
-		}
-		l.mu.Lock()
-		l.free = append(l.free, s)
-		l.mu.Unlock()
+// makeSpare makes a segment when there is none to go on with, so that nobody who appends has to wait for that. An
+// error, such as a full disk, is final, and whoever appends next is told.
+func (l *Log) makeSpare() {
+	s, err := l.makeSegment(l.o.SegmentBytes)
+	if err != nil {
+		_ = l.fail(fmt.Errorf("make a segment of the log: %w", err))
+		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free, l.making = append(l.free, s), false
 }
 
 // SyncDir has the entries of a directory on stable storage: without it a crash may take back the
@@ -658,8 +647,8 @@ func (l *Log) fail(err error) error {
 
 var errClosed = fmt.Errorf("log: %w", store.ErrClosed)
 
-// Close implements commitlog.Log. It syncs what the interval has not, ends the timer and the maker
-// of segments, and makes every later call fail.
+// Close implements commitlog.Log. It syncs what the interval has not, ends the timer, waits for a segment that is being
+// made, and makes every later call fail.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -672,7 +661,6 @@ func (l *Log) Close() error {
 		l.ended.Done()
 	}
 	l.mu.Unlock()
-	close(l.stop)
 	err := l.Sync()
 	l.ended.Wait()
 	l.fileMu.Lock()

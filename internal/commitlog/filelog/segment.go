@@ -39,6 +39,22 @@ func IsSegment(name string) bool {
 	return ok
 }
 
+// Remove removes the segments of a directory that nobody writes to.
+func Remove(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if IsSegment(name) {
+			if err := fsys.Remove(fsys.PathJoin(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return SyncDir(fsys, dir)
+}
+
 // slotOf returns the number in the name of a segment. It has nothing to do with the numbers of
 // records: files are used again.
 func slotOf(name string) (slot int, ok bool) {

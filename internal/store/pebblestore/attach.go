@@ -34,7 +34,7 @@ func Attach(dir string, state []byte) error {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
-	return removeSegments(dir)
+	return filelog.Remove(vfs.Default, dir)
 }
 
 // Detach is the way back: the data becomes that of a server of its own. The log is made before the
@@ -45,7 +45,7 @@ func Detach(dir string) error {
 	if err != nil || p.log != logElsewhere {
 		return err
 	}
-	if err := removeSegments(dir); err != nil {
+	if err := filelog.Remove(vfs.Default, dir); err != nil {
 		return err
 	}
 	p = position{applied: p.applied, safe: p.applied, log: filelog.NewID()}
@@ -109,20 +109,4 @@ func setPosition(fsys vfs.FS, dir string, p position, f *fuse) error {
 		err = db.Flush()
 	}
 	return errors.Join(err, b.Close(), db.Close())
-}
-
-// removeSegments removes the log of a server of its own.
-func removeSegments(dir string) error {
-	names, err := vfs.Default.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if filelog.IsSegment(name) {
-			if err := vfs.Default.Remove(filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
-	}
-	return filelog.SyncOSDir(dir)
 }

@@ -147,16 +147,8 @@ func (s *Store) beginLog(o Options, p position) error {
 	if o.OpenLog != nil {
 		return nil
 	}
-	names, err := s.fs.List(s.dir)
-	if err != nil {
+	if err := filelog.Remove(s.guard, s.dir); err != nil {
 		return err
-	}
-	for _, name := range names {
-		if filelog.IsSegment(name) {
-			if err := s.guard.Remove(s.fs.PathJoin(s.dir, name)); err != nil {
-				return err
-			}
-		}
 	}
 	return filelog.Create(s.logOptions(o, p), p.applied+1)
 }
