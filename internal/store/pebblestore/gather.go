@@ -103,9 +103,11 @@ func (s *Store) add(b *store.Batch, number uint64, state []byte) {
 	case first:
 		g.timer.Reset(gatherTime)
 	}
-	for g.moving != nil && g.open.Size() >= gatherRoom && !s.fuse.blown() {
+	for g.moving != nil && g.open.Size() >= gatherRoom && s.fuse.err() == nil {
 		g.room.Wait()
 	}
+	s.commits.Add(1)
+	s.committedBytes.Add(uint64(b.Size())) //nolint:gosec // sizes are not negative
 }
 
 // giveUp lets nobody wait for room any more, after the fuse was blown.

@@ -47,9 +47,6 @@ func (f *fuse) opening() bool {
 	return !f.armed
 }
 
-// blown reports whether there was such an error.
-func (f *fuse) blown() bool { return f.first.Load() != nil }
-
 // err returns the error that blew the fuse, or nil.
 func (f *fuse) err() error {
 	if p := f.first.Load(); p != nil {
@@ -72,7 +69,7 @@ func (f *fuse) cause(err error) error {
 func (f *fuse) blow(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.blown() {
+	if f.err() != nil {
 		return
 	}
 	if f.armed {

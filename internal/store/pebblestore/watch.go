@@ -24,10 +24,7 @@ const watchEvery = time.Second
 
 // fileSet has the names of the files of the data directory, by what was done to them through a
 // guardFS: what is missing on the disk was taken away by somebody else.
-type fileSet struct {
-	mu    sync.Mutex
-	names map[string]bool
-}
+type fileSet struct{ names sync.Map }
 
 // begin takes the files that are there before the database is opened, but not those that somebody else has put there.
 func (f *fileSet) begin(names []string) {
@@ -43,31 +40,24 @@ func (f *fileSet) begin(names []string) {
 }
 
 // add and remove follow what is done to files through a guard.
-func (f *fileSet) add(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.names == nil {
-		f.names = map[string]bool{}
-	}
-	f.names[filepath.Base(path)] = true
-}
+func (f *fileSet) add(path string) { f.names.Store(filepath.Base(path), true) }
 
-func (f *fileSet) remove(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.names, filepath.Base(path))
-}
+func (f *fileSet) remove(path string) { f.names.Delete(filepath.Base(path)) }
 
 func (f *fileSet) has(name string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.names[name]
+	_, ok := f.names.Load(name)
+	return ok
 }
 
 func (f *fileSet) all() map[string]bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.names)
+	all := map[string]bool{}
+	f.names.Range(func(name, _ any) bool {
+		if name, ok := name.(string); ok {
+			all[name] = true
+		}
+		return true
+	})
+	return all
 }
 
 // watcher notices that the data directory, or a file of it, was deleted, moved, unmounted or replaced. What is open can
