@@ -96,7 +96,10 @@ func verdict(err error) error {
 	if !errors.Is(err, offline.ErrDamaged) {
 		return fail(err)
 	}
-	err = fmt.Errorf(`%w; keep the directory as it is, and make another of a sound backup with "millrace restore BACKUP DIR"`, err)
+	// A directory that cannot be opened is told with what to do about it.
+	if !offline.Advised(err) {
+		err = fmt.Errorf(`%w; keep the directory as it is, and make another of a sound backup with "millrace restore BACKUP DIR"`, err)
+	}
 	return &failure{err: err, status: exitDamaged}
 }
 

@@ -18,6 +18,12 @@ import (
 // the data could not be looked at.
 var ErrDamaged = store.ErrCorrupt
 
+// Advised reports whether an error says what to do about it.
+func Advised(err error) bool {
+	_, ok := errors.AsType[*store.AdviceError](err)
+	return ok
+}
+
 // Phase is a part of the work.
 type Phase string
 

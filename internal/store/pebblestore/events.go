@@ -72,7 +72,7 @@ func (e *events) listener(g *gathered) *pebble.EventListener {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			e.corruptions.Add(1)
 			err := fmt.Errorf("read %s: %w: %w", info.Path, store.ErrCorrupt, info.Details)
-			e.fuse.blow(&store.AdviceError{Err: err, Advice: "restore the data directory from a backup"})
+			e.fuse.blow(&store.AdviceError{Err: err, Advice: restoreBackup})
 		},
 		FlushEnd: func(info pebble.FlushInfo) {
 			if info.Err == nil {

@@ -79,7 +79,7 @@ func checkMarker(fsys vfs.FS, dir, path string) (version int, err error) {
 	version, err = strconv.Atoi(number)
 	if first != markerMagic || !ok || err != nil || version < 1 {
 		err = fmt.Errorf("%s: %w: it does not say %q and a format", path, store.ErrCorrupt, markerMagic)
-		return 0, &store.AdviceError{Err: err, Advice: "restore the directory from a backup"}
+		return 0, &store.AdviceError{Err: err, Advice: restoreBackup}
 	}
 	if version > FormatVersion {
 		return 0, newerFormat(dir, fmt.Sprintf("format %d, this release knows %d", version, FormatVersion))

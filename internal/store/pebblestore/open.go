@@ -347,11 +347,19 @@ func classify(dir string, err error) error {
 	case errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w: %s", dir, err, advice(err))
 	default:
+		// Whoever has found the damage may have told that it is damage, and what to do about it. Both are told once.
+		if a, ok := errors.AsType[*store.AdviceError](err); ok {
+			text = strings.ReplaceAll(text, ": "+a.Advice, "")
+		}
+		text = strings.ReplaceAll(text, store.ErrCorrupt.Error()+": ", "")
 		err = fmt.Errorf("%s: %w: %s", dir, store.ErrCorrupt, text)
-		const advice = "restore the directory from a backup, or move it away to begin empty"
-		return &store.AdviceError{Err: err, Advice: advice}
+		return &store.AdviceError{Err: err, Advice: restoreBackup}
 	}
 }
+
+// restoreBackup is the advice about damage.
+const restoreBackup = `restore the directory from a backup with "millrace restore BACKUP DIR", ` +
+	`or move it away to begin empty`
 
 // newerFormat is the error of a directory that a later release has written.
 func newerFormat(dir, detail string) error {

@@ -25,7 +25,7 @@ import (
 )
 
 // wantRefusal checks that Open fails with the error and that its text has the parts.
-func wantRefusal(t *testing.T, o pebblestore.Options, want error, parts ...string) {
+func wantRefusal(t *testing.T, o pebblestore.Options, want error, parts ...string) (text string) {
 	t.Helper()
 	s, err := pebblestore.Open(o)
 	if err == nil {
@@ -44,6 +44,7 @@ func wantRefusal(t *testing.T, o pebblestore.Options, want error, parts ...strin
 		t.Errorf("Open: %v\nis not one line", err)
 	}
 	t.Log(err)
+	return err.Error()
 }
 
 // created returns a directory with a closed store in it.
@@ -295,8 +296,13 @@ func TestRefusesDamage(t *testing.T) {
 			t.Parallel()
 			mem := damaged(t)
 			test.damage(t, mem, find(t, mem, test.prefix, test.suffix))
-			wantRefusal(t, pebblestore.Options{Dir: memDir, FS: mem}, store.ErrCorrupt,
-				append(test.parts, memDir, "restore the directory from a backup")...)
+			o := pebblestore.Options{Dir: memDir, FS: mem}
+			text := wantRefusal(t, o, store.ErrCorrupt, append(test.parts, memDir)...)
+			for _, once := range []string{store.ErrCorrupt.Error(), "restore the directory from a backup"} {
+				if n := strings.Count(text, once); n != 1 {
+					t.Errorf("%s\ntells %d times: %s", text, n, once)
+				}
+			}
 		})
 	}
 }
