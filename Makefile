@@ -96,6 +96,7 @@ lint: $(LINT) ## golangci-lint with .golangci.yml
 	cd test/browser && $(LINT) run ./...
 	cd test/docs && $(LINT) run ./...
 	cd test/kubernetes && $(LINT) run ./...
+	cd test/peers && $(LINT) run ./...
 
 fmt: $(LINT) ## format every file
 	$(LINT) fmt ./...
@@ -145,7 +146,7 @@ results: ## measure this commit on this machine, alone for half an hour: docs/la
 	test/peers/install.sh $(BIN)/peers
 	$(GO) run ./test/bench results -bin $(BIN)/peers -out docs/lab/results.json -publish $(CURDIR) $(RESULTS)
 
-bench-peers: ## the same work on Faktory, LMSTFY and beanstalkd, next to Millrace; installs what that needs; PEERS='-peers faktory' does a part
+bench-peers: ## the same work on other servers, next to Millrace; installs what that needs; PEERS='-peers faktory -sizes 100,4096' does a part
 	test/peers/install.sh $(BIN)/peers
 	$(GO) run ./test/bench peers -bin $(BIN)/peers $(PEERS)
 

@@ -20,6 +20,8 @@ type Protocol struct {
 	Name string
 	// Bulk says what the push of several jobs with one write is.
 	Bulk string
+	// Connect connects to a server of a protocol that is none of ours; nil does it by the name.
+	Connect func(DialOptions) (wire.Client, error)
 
 	nothing func(l net.Listener, o Nothing) error
 }
@@ -79,6 +81,9 @@ const (
 
 // Dial connects to a server.
 func (p *Protocol) Dial(o DialOptions) (wire.Client, error) {
+	if p.Connect != nil {
+		return p.Connect(o)
+	}
 	c, err := wire.Dial(p.Name, wire.Options{
 		Addr: o.Addr, TLS: o.TLS, Secret: o.Secret, Namespace: "bench", Queue: o.Queue, Kind: cmp.Or(o.Kind, "fifo"),
 		Hello:  map[string]any{"hostname": "bench", "pid": 1, "labels": []string{}, "wid": wire.NewID()},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,7 @@ type load struct {
 	scenario string
 	queue    string
 	conns    int
+	size     int
 	duration time.Duration
 	rate     float64
 	nothing  bool
@@ -47,6 +49,7 @@ func loadFlags(f *flag.FlagSet) *load {
 	f.StringVar(&l.scenario, "scenario", scenarioPush, "push, bulk, roundtrip, paced, wakeup, fill or drain")
 	f.StringVar(&l.queue, "queue", "q", "queue")
 	f.IntVar(&l.conns, "conns", 32, "connections that push, and as many that work in a round trip")
+	f.IntVar(&l.size, "size", payloadSize, "size of a payload in bytes")
 	f.DurationVar(&l.duration, "duration", time.Second, "how long")
 	f.Float64Var(&l.rate, "rate", 0, "paced: jobs per second")
 	f.BoolVar(&l.nothing, "nothing", false, "the server is one that does nothing")
@@ -55,13 +58,24 @@ func loadFlags(f *flag.FlagSet) *load {
 	return l
 }
 
+// args returns the arguments that say the same. What is not needed is left out: peers have a load generator of their
+// own, which does not know all of it.
 func (l *load) args() []string {
-	return []string{
-		"load", "-protocol", l.protocol, "-addr", l.addr, "-scenario", l.scenario, "-queue", l.queue, "-conns",
-		fmt.Sprint(l.conns),
-		"-duration", l.duration.String(), "-rate", fmt.Sprint(l.rate), fmt.Sprintf("-nothing=%t", l.nothing),
-		"-keys", fmt.Sprint(l.keys), "-tasks", fmt.Sprint(l.tasks),
+	args := []string{
+		"load", "-protocol", l.protocol, "-addr", l.addr, "-scenario", l.scenario, "-queue", l.queue,
+		"-conns", fmt.Sprint(l.conns), "-size", fmt.Sprint(cmp.Or(l.size, payloadSize)),
+		"-duration", l.duration.String(),
 	}
+	if l.rate > 0 {
+		args = append(args, "-rate", fmt.Sprint(l.rate))
+	}
+	if l.nothing {
+		args = append(args, "-nothing")
+	}
+	if l.keys > 0 || l.tasks > 0 {
+		args = append(args, "-keys", fmt.Sprint(l.keys), "-tasks", fmt.Sprint(l.tasks))
+	}
+	return args
 }
 
 // The scenarios that are plain load. The others are in load_special.go.
@@ -100,7 +114,7 @@ func runLoad(ctx context.Context, l *load) error {
 
 func (l *load) run(ctx context.Context, p *bench.Protocol) (figures, error) {
 	o := bench.Options{
-		Protocol: p, Addr: l.addr, Queue: l.queue, Producers: l.conns, Batch: 1, Sizes: []int{payloadSize},
+		Protocol: p, Addr: l.addr, Queue: l.queue, Producers: l.conns, Batch: 1, Sizes: []int{l.size},
 		Duration: l.duration, InFlight: perProducer, Patience: lossPatience, Unchecked: l.nothing,
 	}
 	switch l.scenario {

@@ -108,5 +108,10 @@ func TestPeers(t *testing.T) {
 		if !ours || len(p.variants) != 2 || len(p.programs) == 0 {
 			t.Errorf("%+v", p)
 		}
+		for _, v := range p.variants {
+			if p.protocol == nil && v.protocol == nil {
+				t.Errorf("%s speaks no protocol", v.name)
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ type target struct {
 	addr     string
 	web      string // of ours: where its metrics are
 	nothing  bool   // the ceiling
+	load     string // the program that puts load on it; empty is this one
 	pids     []int  // its processes
 	stop     func() // ends it and removes its data
 	stderr   func() string
@@ -134,7 +136,7 @@ func (b *wire) measure(ctx context.Context, t *target, l load) (figures, error) 
 		return figures{}, err
 	}
 	profiled := b.profile(ctx, t, l)
-	cmd := exec.CommandContext(ctx, b.self, l.args()...) //nolint:gosec // this very program
+	cmd := exec.CommandContext(ctx, cmp.Or(t.load, b.self), l.args()...) //nolint:gosec // this very program, or a peer's
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	if err = errors.Join(err, <-profiled); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -27,6 +28,7 @@ type wire struct {
 	tasks     int
 	drain     time.Duration
 	paced     int
+	size      int // of a payload; zero is the usual
 	profiles  string
 	keep      *[]socketFigures // gets what is measured; nil: it is printed only
 
@@ -158,7 +160,9 @@ func (b *wire) sweep(
 			if err != nil {
 				return fmt.Errorf("connections: %w", err)
 			}
-			found, err := b.rotate(ctx, targets, load{scenario: scenario, conns: conns, duration: b.duration})
+			found, err := b.rotate(ctx, targets, load{
+				scenario: scenario, conns: conns, size: cmp.Or(b.size, payloadSize), duration: b.duration,
+			})
 			if err != nil {
 				return err
 			}
