@@ -5,9 +5,22 @@ import (
 	"net/http"
 )
 
-// Alone makes a handler of answers that take long to make: of all of these, only one is made at a time. Each keeps a
-// processor busy and leaves garbage. If several were made at the same time, all other connections would stand in line
-// behind them for the processors. What is made is sent afterwards, so that a client that does not read delays nobody.
+// TakeAlone waits for the one place of those who make an answer that takes long, as lists of all queues do. Each such
+// answer keeps a processor busy and leaves garbage. If several were made at the same time, all other connections would
+// stand in line behind them for the processors. The caller calls end when the answer is made, before it is sent: a
+// client that does not read must delay nobody.
+func (s *Shared) TakeAlone() (end func()) {
+	s.alone <- struct{}{}
+	return func() { <-s.alone }
+}
+
+// TakeAlone is that of Shared. The connection gives up its turn, so that others do not wait for both.
+func (c *Conn) TakeAlone() (end func()) {
+	c.rest()
+	return c.shared.TakeAlone()
+}
+
+// Alone makes a handler of answers that take long to make (see TakeAlone). What is made is sent afterwards.
 func (s *Shared) Alone(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -12,7 +12,7 @@ type Shared struct {
 	// may be at work. All other connections need no turn. So the many commands of some clients do not keep the
 	// single command of another waiting, and one processor always listens to the network.
 	turns chan struct{}
-	// alone has one place, for who makes an answer that takes long (see Alone).
+	// alone has one place, for who makes an answer that takes long (see TakeAlone).
 	alone chan struct{}
 	// taken is the memory for unfinished input that connections have, most the bound on it: many connections with a
 	// long command each must not add up to more memory than the machine has, whatever the limits of one of them.

@@ -44,7 +44,7 @@ func (s *Service) Failures(namespace, queue string) (api.Failures, error) {
 	out := api.Failures{Groups: []api.FailureGroup{}}
 	groups := make(map[[3]string]*failureGroup)
 	workers := s.holders()
-	err := s.view(func(v *engine.View) error {
+	err := s.search(func(v *engine.View) error {
 		lists, err := failureLists(v, namespace, queue)
 		if err != nil {
 			return err

@@ -67,7 +67,7 @@ func (s *Service) Queues(f api.QueueFilter, page api.PageOf) (api.QueuePage, err
 	if err != nil {
 		return out, err
 	}
-	err = s.view(func(v *engine.View) error {
+	err = s.search(func(v *engine.View) error {
 		infos, more, err := queuesFrom(v, f, &at, limit)
 		if err != nil {
 			return err

@@ -37,9 +37,7 @@ func (s *Service) Jobs(f api.Filter, page api.PageOf) (api.JobPage, error) {
 	}
 	out := api.JobPage{Jobs: []api.JobRow{}}
 	workers := s.holders()
-	s.searching <- struct{}{}
-	defer func() { <-s.searching }()
-	err = s.view(func(v *engine.View) error {
+	err = s.search(func(v *engine.View) error {
 		sc := &scan{
 			view: v, match: m, at: at, limits: scanLimits{limit, examineMax, loadMax}, find: s.opts.FindID,
 			sums: s.engine.Sums,

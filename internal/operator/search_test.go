@@ -334,6 +334,35 @@ func TestOneSearchAtATime(t *testing.T) {
 	})
 }
 
+// Lists of queues, failures and tokens are made of very many records, too: they are made beside no search.
+func TestListsAreSearches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{Tokens: &fakeTokens{}}, HandlerOptions{})
+		defer f.close()
+		f.service.searching <- struct{}{} // another is at work
+		var wg sync.WaitGroup
+		made := 0
+		for _, list := range []func() error{
+			func() error { _, err := f.service.Tokens(api.TokenFilter{}, api.PageOf{}); return err },
+			func() error { _, err := f.service.Queues(api.QueueFilter{}, api.PageOf{}); return err },
+			func() error { _, err := f.service.Failures("", ""); return err },
+		} {
+			wg.Go(func() {
+				if err := list(); err != nil {
+					t.Error(err)
+				}
+				made++ // one at a time, or the race detector says so
+			})
+		}
+		synctest.Wait()
+		if made != 0 {
+			t.Errorf("%d lists were made beside a search", made)
+		}
+		<-f.service.searching
+		wg.Wait()
+	})
+}
+
 // A time that is bounded is at or after one, and before the other. A job that is due at no time is not due before one.
 func TestMatchTimes(t *testing.T) {
 	t.Parallel()

@@ -178,6 +178,13 @@ func (s *Service) view(f func(*engine.View) error) (err error) {
 	return api.Refusal(f(v))
 }
 
+// search is view for what looks at very many queues or jobs: one at a time does so.
+func (s *Service) search(f func(*engine.View) error) error {
+	s.searching <- struct{}{}
+	defer func() { <-s.searching }()
+	return s.view(f)
+}
+
 // do submits one command that does not wait.
 func (s *Service) do(ctx context.Context, cmd job.Command) (job.Result, error) {
 	results := s.engine.NewCallerAt(s.opts.Door).Do(ctx, cmd)

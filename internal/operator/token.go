@@ -45,14 +45,18 @@ func (s *Service) Tokens(f api.TokenFilter, page api.PageOf) (api.TokenPage, err
 	if err != nil {
 		return out, err
 	}
+	after := api.Token{Namespace: at.Namespace, Pool: at.Queue}
+	if i := strings.LastIndexByte(at.After, 0); i >= 0 { // an id has no such byte
+		after.Description, after.ID = at.After[:i], at.After[i+1:]
+	}
 	for _, t := range all {
 		if f.Namespace != "" && t.Namespace != f.Namespace || f.Pool != "" && t.Pool != f.Pool ||
-			tokenOrder(&t, &at) <= 0 {
+			compareTokens(t, after) <= 0 {
 			continue
 		}
 		if len(out.Tokens) == limit {
 			last := &out.Tokens[limit-1]
-			at.Namespace, at.Queue, at.After = last.Namespace, last.Pool, tokenPlace(last)
+			at.Namespace, at.Queue, at.After = last.Namespace, last.Pool, last.Description+"\x00"+last.ID
 			out.Next = at.cursor()
 			break
 		}
@@ -61,17 +65,17 @@ func (s *Service) Tokens(f api.TokenFilter, page api.PageOf) (api.TokenPage, err
 	return out, nil
 }
 
-// tokenPlace is where a token stands among those of its namespace and pool.
-func tokenPlace(t *api.Token) string { return t.Description + "\x00" + t.ID }
-
-// tokenOrder compares the place of a token with a position in the list.
-func tokenOrder(t *api.Token, p *position) int {
-	return cmp.Or(strings.Compare(t.Namespace, p.Namespace), strings.Compare(t.Pool, p.Queue),
-		strings.Compare(tokenPlace(t), p.After))
+// compareTokens tells which of two comes first in the list.
+func compareTokens(a, b api.Token) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pool, b.Pool),
+		strings.Compare(a.Description, b.Description), strings.Compare(a.ID, b.ID))
 }
 
-// allTokens returns all of them in order, with what may be shown of them.
+// allTokens returns all of them in order, with what may be shown of them. There may be very many, so that it is done
+// beside no search.
 func (s *Service) allTokens() ([]api.Token, error) {
+	s.searching <- struct{}{}
+	defer func() { <-s.searching }()
 	all, err := s.opts.Tokens.Tokens()
 	if err != nil {
 		return nil, api.Refusal(err)
@@ -79,9 +83,7 @@ func (s *Service) allTokens() ([]api.Token, error) {
 	for i := range all {
 		all[i].ID, all[i].Masked = s.tokenID(&all[i]), masked(all[i].Secret)
 	}
-	slices.SortFunc(all, func(a, b api.Token) int {
-		return tokenOrder(&a, &position{Namespace: b.Namespace, Queue: b.Pool, After: tokenPlace(&b)})
-	})
+	slices.SortFunc(all, compareTokens)
 	return all, nil
 }
 

@@ -163,8 +163,7 @@ func TestTokenList(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(200, "GET", "/api/v1/tokens?limit=3&cursor="+first.Next, "", &second)
-	if len(second.Tokens) != 3 || tokenOrder(&second.Tokens[0],
-		&position{Namespace: "a", Queue: "default", After: tokenPlace(&first.Tokens[2])}) <= 0 {
+	if len(second.Tokens) != 3 || compareTokens(second.Tokens[0], first.Tokens[2]) <= 0 {
 		t.Errorf("%+v", second.Tokens)
 	}
 }

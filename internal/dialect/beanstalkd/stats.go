@@ -28,6 +28,9 @@ var errNotThere = errors.New("no such job or tube")
 
 // runRead runs one of the commands that read.
 func (c *conn) runRead() {
+	if c.req.verb == verbStats || c.req.verb == verbListTubes {
+		defer c.TakeAlone()()
+	}
 	if err := c.d.opts.Engine.Read(c.readFrom); err != nil {
 		c.broken(err)
 	}

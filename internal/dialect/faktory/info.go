@@ -58,6 +58,7 @@ func (o *object) text(name, text string) {
 // runInfo answers INFO (protocol section 7). What this connection was told before is
 // committed first.
 func (c *conn) runInfo() {
+	defer c.TakeAlone()()
 	start := len(c.Out())
 	out, m := beginBulk(c.Out(), 1000)
 	o := &object{out: out}

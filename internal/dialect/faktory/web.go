@@ -8,7 +8,7 @@ import (
 
 // StatsHandler returns what serves the original's /stats: what INFO answers (protocol section 12).
 func (d *Dialect) StatsHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return d.opts.Shared.Alone(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		o := &object{}
 		err := d.start()
 		if err == nil {
@@ -20,7 +20,7 @@ func (d *Dialect) StatsHandler() http.Handler {
 			return
 		}
 		answerJSON(w, o)
-	})
+	}))
 }
 
 // HealthHandler returns what serves the original's /health.

@@ -252,6 +252,7 @@ func (c *adminCall) info() {
 
 // listQueues returns the queues of a pool by namespace, if they are very many the first of them.
 func (d *Dialect) listQueues(pool string) (list map[string][]string, err error) {
+	defer d.opts.Shared.TakeAlone()()
 	list = make(map[string][]string)
 	err = d.opts.Engine.Read(func(v *engine.View) error {
 		return dialect.EachShownBelow(v, d.pools[pool].prefix, func(q *job.QueueInfo) {

@@ -110,6 +110,7 @@ func (c *conn) fetched(res *job.Result) {
 }
 
 func (c *conn) runInfo() {
+	defer c.TakeAlone()()
 	queues, err := dialect.Shown(c.d.opts.Engine, c.d.opts.Namespace)
 	if err != nil {
 		c.d.opts.Logger.Error("cannot list the queues", slog.String("dialect", c.d.Name()), slog.Any("error", err))

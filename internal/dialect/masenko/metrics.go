@@ -110,5 +110,5 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 func (d *Dialect) MetricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{d})
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return d.opts.Shared.Alone(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 }

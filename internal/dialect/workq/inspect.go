@@ -65,6 +65,9 @@ func (d *Dialect) view(f func(*engine.View) error) (err error) {
 // runInspect reads committed data, all of a reply from the same moment. What this
 // connection was told before is committed first.
 func (c *conn) runInspect() error {
+	if c.req.object == objectQueues {
+		defer c.TakeAlone()()
+	}
 	err := c.d.view(func(v *engine.View) error {
 		switch c.req.object {
 		case objectServer:

@@ -15,8 +15,9 @@ func (a *API) statistics(c *proc.Call) {
 		c.Raise(proc.TextInvalid)
 		return
 	}
-	rows := a.stats.rows(want)
 	c.Settle()
+	defer c.Conn.TakeAlone()()
+	rows := a.stats.rows(want)
 	if err := a.fill(c, rows); err != nil {
 		readFailed(c, err)
 		return

@@ -38,6 +38,7 @@ func (q *Client) Stats(c *proc.Call) {
 		}
 		return
 	}
+	defer c.Conn.TakeAlone()()
 	queues, err := dialect.Shown(q.engine, q.namespace)
 	if err != nil {
 		c.ReadFailed(err)

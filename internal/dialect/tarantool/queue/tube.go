@@ -313,6 +313,7 @@ func (q *Client) listTubes(c *proc.Call) {
 		return
 	}
 	c.Settle()
+	defer c.Conn.TakeAlone()()
 	shown, err := dialect.Shown(q.engine, q.namespace)
 	if err != nil {
 		c.ReadFailed(err)
