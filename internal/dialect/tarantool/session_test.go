@@ -1,6 +1,7 @@
 package tarantool_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,9 +12,12 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/tarantool"
 	"millrace/internal/dialect/tarantool/tarantooltest"
+	"millrace/internal/engine"
+	"millrace/internal/store/memstore"
 	"millrace/internal/testkit"
 )
 
@@ -340,6 +344,38 @@ func TestSessionOutlivesARestart(t *testing.T) {
 		watcher.want("queue.tube.t:take", ``, `[[1, "t", "y"]]`)
 		if kept := s.kept(); kept != 0 {
 			t.Errorf("%d sessions are kept without a grace", kept)
+		}
+	})
+}
+
+// full is a store whose disk is full.
+type full struct{ *memstore.Store }
+
+func (full) FreeBytes() (uint64, error) { return 0, nil }
+
+// A grace that cannot be stored is refused and does not count: the next start would not know it.
+func TestGraceIsNotSetOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, err := engine.Open(engine.Options{Store: full{memstore.New()}, FreeFloor: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &site{Server: &dialecttest.Server{Engine: e}, t: t, l: testkit.Listen(1 << 20)}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- tarantool.New(tarantool.Options{Options: dialect.Options{Engine: e}}).Serve(ctx, s.l) }()
+		c := s.client()
+		if text, err := c.Call("queue.cfg", `{"ttr": 5}`); err == nil {
+			t.Errorf("the grace was set: %s", text)
+		}
+		c.identify("")
+		if kept := s.kept(); kept != 0 {
+			t.Errorf("%d sessions are kept", kept)
+		}
+		stop()
+		if err := errors.Join(<-ended, e.Close()); err != nil {
+			t.Error(err)
 		}
 	})
 }

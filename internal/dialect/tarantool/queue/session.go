@@ -252,7 +252,7 @@ func (q *Client) configure(c *proc.Call) {
 		c.Raise(proc.TextInvalid)
 		return
 	}
-	ttr, set := time.Duration(0), false
+	ttr, given := time.Duration(0), false
 	for key, val, more := opts.Next(); more; key, val, more = opts.Next() {
 		name, _ := key.Bytes()
 		switch string(name) {
@@ -262,7 +262,7 @@ func (q *Client) configure(c *proc.Call) {
 				c.Raise("Invalid value of ttr: " + show(val))
 				return
 			}
-			ttr, set = proc.Seconds(f), true
+			ttr, given = proc.Seconds(f), true
 		case "in_replicaset":
 			if _, ok := val.Bool(); !ok {
 				c.Raise("Invalid value of in_replicaset: " + show(val))
@@ -273,20 +273,17 @@ func (q *Client) configure(c *proc.Call) {
 			return
 		}
 	}
-	if !set {
+	if !given {
 		c.Nothing()
 		return
 	}
-	// Calls behind this one may not be answered before it, but they are done at once.
-	q.sessions.ttr.Store(int64(ttr))
-	c.Submit(&job.SetValue{Space: ttrSpace, Name: q.namespace, Value: []byte(ttr.String())}, configured)
-}
-
-func configured(c *proc.Call, res *job.Result) {
-	if res.Err != nil {
-		c.Refuse(res.Err)
+	// What cannot be stored is not so until the next start either.
+	set := &job.SetValue{Space: ttrSpace, Name: q.namespace, Value: []byte(ttr.String())}
+	if err := c.Do(set)[0].Err; err != nil {
+		c.Refuse(err)
 		return
 	}
+	q.sessions.ttr.Store(int64(ttr))
 	c.Nothing()
 }
 
