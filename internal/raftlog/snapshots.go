@@ -28,6 +28,8 @@ type snapshots struct {
 	// lead ends the deliveries when this node does not lead any more.
 	lead context.Context //nolint:containedctx // a term of this node
 	end  context.CancelFunc
+	// told is when the log told last that a node was not brought all data.
+	told map[raft.ServerID]time.Time
 }
 
 // held is a checkpoint that is on its way, or has not come as a whole and is kept so that only the rest is sent.
@@ -42,6 +44,9 @@ type held struct {
 
 // deliverAgain is how long a delivery that was interrupted waits before it goes on.
 const deliverAgain = 100 * time.Millisecond
+
+// tellAgain is how often the log tells that a node is not brought all data. One without room refuses until it has some.
+const tellAgain = time.Minute
 
 // keepCheckpoint is how long a checkpoint is kept when nothing of it is brought to anybody.
 const keepCheckpoint = 10 * time.Minute
@@ -158,6 +163,7 @@ func (o *offer) done(h *held, id raft.ServerID, moved, ok bool) {
 	}
 	if ok {
 		delete(h.waiting, id)
+		delete(s.told, id)
 	}
 	left := keepCheckpoint - time.Since(h.moved)
 	switch {
@@ -173,6 +179,21 @@ func (o *offer) done(h *held, id raft.ServerID, moved, ok bool) {
 			}
 		})
 	}
+}
+
+// tell has the log tell why a node was not brought all data, unless it has done so a moment ago.
+func (s *snapshots) tell(id raft.ServerID, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.told[id]; ok && time.Since(at) < tellAgain {
+		return
+	}
+	if s.told == nil {
+		s.told = map[raft.ServerID]time.Time{}
+	}
+	s.told[id] = time.Now()
+	s.node.log.Warn("a node was not brought all data; told once a minute", slog.String("node", string(id)),
+		slog.Any("error", why))
 }
 
 // drop gives up the checkpoint that is kept. Deliveries that are under way end it. The caller holds s.mu.
@@ -206,6 +227,7 @@ func (s *snapshots) leads(is bool) {
 		s.end()
 		s.lead, s.end = nil, nil
 	}
+	s.told = nil
 	if is {
 		s.lead, s.end = context.WithCancel(context.Background())
 	}
@@ -243,7 +265,7 @@ func (t transport) InstallSnapshot(
 		if err == nil {
 			break
 		}
-		o.node.log.Warn("a node was not brought all data", slog.String("node", string(id)), slog.Any("error", err))
+		o.tell(id, err)
 		select {
 		case <-time.After(deliverAgain):
 		case <-ctx.Done():

@@ -1,11 +1,13 @@
 package raftlog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +139,56 @@ func TestKeptCheckpoint(t *testing.T) {
 		if ctx.Err() == nil {
 			t.Error("deliveries go on although the node does not lead any more")
 		}
+	})
+}
+
+// The leader tries again and again to bring all data to a node that refuses it; its log tells so once a minute for each
+// node, and at once after the node has been brought it, or when it leads again.
+func TestRefusalsAreToldOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lines, snaps := new(bytes.Buffer), &reached{}
+		n := &Node{o: Options{Snapshots: snaps}, log: slog.New(slog.NewTextHandler(lines, nil))}
+		n.snaps = &snapshots{node: n}
+		n.snaps.leads(true)
+		meta := raft.SnapshotMeta{ID: "1-1", Index: 1}
+		try := func(id raft.ServerID) {
+			t.Helper()
+			err := transport{}.InstallSnapshot(id, "addr", &raft.InstallSnapshotRequest{},
+				&raft.InstallSnapshotResponse{}, &offer{n.snaps, meta})
+			if !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%s was brought it: %v", id, err)
+			}
+		}
+		want := func(what string, most int) {
+			t.Helper()
+			if got := strings.Count(lines.String(), "was not brought all data"); got != most {
+				t.Errorf("%s: the log told it %d times, want %d", what, got, most)
+			}
+		}
+		for range 13 {
+			try("b")
+			<-time.After(tellAgain / 6)
+		}
+		want("two minutes", 3)
+		try("c")
+		want("another node", 4)
+		o := &offer{n.snaps, meta}
+		_, h, err := o.begin("b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.done(h, "b", true, true)
+		try("b")
+		want("after it was brought", 5)
+		n.snaps.leads(false)
+		n.snaps.leads(true)
+		try("b")
+		want("in another term", 6)
+		n.snaps.leads(false)
+		n.snaps.mu.Lock()
+		n.snaps.drop()
+		n.snaps.mu.Unlock()
 	})
 }
 
