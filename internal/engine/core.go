@@ -151,6 +151,9 @@ func (c *Core) NamesPerStep() int { return c.machine.NamesPerStep() }
 // WaitingNames returns how many names fetches wait on that name more than a few.
 func (c *Core) WaitingNames() int { return c.machine.WaitingNames() }
 
+// KeptHolders returns how many holders outlive a restart, and how many may.
+func (c *Core) KeptHolders() (kept, most int) { return c.machine.KeptHolders() }
+
 // Sums returns the figures of the queues of a namespace together; see machine.Machine.Sums.
 func (c *Core) Sums(namespace string) job.Sums { return c.machine.Sums(namespace) }
 

@@ -165,6 +165,8 @@ type Stats struct {
 	// QueuesMax is how many queues there may be, QueuesRefused the commands that would have made one more.
 	QueuesMax     int
 	QueuesRefused uint64
+	// KeptHolders is how many holders outlive a restart, KeptHoldersMax how many may.
+	KeptHolders, KeptHoldersMax int
 }
 
 // Open loads the state from the store and starts the engine. The rules of a restart have been
@@ -289,12 +291,14 @@ func (e *Engine) Err() error {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	waiters, held, names := len(e.waiting), e.waits.bytes, e.core.WaitingNames()
+	kept, keptMax := e.core.KeptHolders()
 	e.mu.Unlock()
 	return Stats{
 		Commands: e.stats.commands.Load(), Commits: e.stats.commits.Load(), Batched: e.stats.batched.Load(),
 		Waiters: waiters, Names: names, WaiterBytes: held, WaitersMax: e.waits.most, WaiterBytesMax: e.waits.mostBytes,
 		WaitsRefused: e.waits.refused.Load(), NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
 		QueuesMax: e.maxQueues, QueuesRefused: e.stats.queuesRefused.Load(),
+		KeptHolders: kept, KeptHoldersMax: keptMax,
 	}
 }
 

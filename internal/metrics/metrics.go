@@ -122,7 +122,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal,
 		descConnectionsMax, descRejected,
 		descLogins, descNames, descNamesMax, descNamesRefused, descWaiters, descWaitNames, descWaiterBytes,
-		descWaitersMax, descWaiterBytesMax, descWaitsRefused,
+		descWaitersMax, descWaiterBytesMax, descWaitsRefused, descKept, descKeptMax,
 		descQueuesMax, descQueuesRefused, descRefused,
 		descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
 		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones,
@@ -176,8 +176,11 @@ var (
 	descWaiterBytes    = desc("engine_waiter_bytes", "Memory that callers hold while they wait, about.")
 	descWaitersMax     = desc("engine_waiters_limit", "How many callers may wait at a time.")
 	descWaiterBytesMax = desc("engine_waiter_bytes_limit", "How much memory they may hold.")
-	descQueuesMax      = desc("queues_limit", "How many queues there may be.")
-	descQueuesRefused  = desc("queues_refused_total",
+	descKept           = desc("engine_kept_holders",
+		"Holders that keep their jobs over a restart, as sessions with a grace do.")
+	descKeptMax       = desc("engine_kept_holders_limit", "How many of them there may be.")
+	descQueuesMax     = desc("queues_limit", "How many queues there may be.")
+	descQueuesRefused = desc("queues_refused_total",
 		"Commands refused since the start because they would have made one queue too many.")
 	descWaitsRefused = desc("engine_waits_refused_total",
 		"Calls refused since the start because too many were waiting.")
@@ -262,6 +265,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descWaiterBytes, float64(en.WaiterBytes))
 	gauge(descWaitersMax, float64(en.WaitersMax))
 	gauge(descWaiterBytesMax, float64(en.WaiterBytesMax))
+	gauge(descKept, float64(en.KeptHolders))
+	gauge(descKeptMax, float64(en.KeptHoldersMax))
 	gauge(descQueuesMax, float64(en.QueuesMax))
 	counter(descQueuesRefused, float64(en.QueuesRefused))
 	counter(descWaitsRefused, float64(en.WaitsRefused))

@@ -304,3 +304,14 @@ func TestStoppedEngine(t *testing.T) {
 		t.Error("what is still known is not told")
 	}
 }
+
+// Those who outlive a restart are counted, with how many may.
+func TestKeptHolders(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	do(t, e, &job.KeepHolder{KeptHolder: job.KeptHolder{Name: "a", Holder: e.NewHolder(), Grace: time.Hour}})
+	want := []string{"millrace_engine_kept_holders 1", "millrace_engine_kept_holders_limit 100000"}
+	if got := series(scrape(t, Options{Engine: e}), "millrace_engine_kept_holders(_limit)?"); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

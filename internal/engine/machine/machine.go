@@ -460,6 +460,9 @@ func (m *Machine) Waiting() int { return len(m.waiting) }
 // WaitingNames returns how many names fetches wait on that name more than a few.
 func (m *Machine) WaitingNames() int { return m.names }
 
+// KeptHolders returns how many holders outlive a restart, and how many may.
+func (m *Machine) KeptHolders() (kept, most int) { return m.keptHolders, m.opt.KeptHolders }
+
 // NamesPerStep returns how many queues one step of a fetch looks at.
 func (m *Machine) NamesPerStep() int { return m.opt.NamesPerStep }
 
