@@ -28,9 +28,9 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 		r.Results = append(r.Results[:cap(r.Results)], make([]job.Result, n-cap(r.Results))...)
 	}
 	r.Results = r.Results[:len(r.Commands)]
-	if e.namesMany(r) {
-		e.walkTurn.Lock()
-		defer e.walkTurn.Unlock()
+	if e.takesLong(r) {
+		e.longTurn.Lock()
+		defer e.longTurn.Unlock()
 	}
 	if !e.enter() {
 		answerAll(r, e.closedError())
@@ -53,12 +53,22 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 	return waits
 }
 
-// namesMany reports whether a fetch names more queues than one step looks at. Such requests
-// are applied one at a time: else all others would wait for the lock behind them.
-func (e *Engine) namesMany(r *Request) bool {
+// partsMany is from how many parts on an Atomic, which is one step whatever its size, is long.
+const partsMany = 1024
+
+// takesLong reports whether a fetch names more queues than one step looks at, or an Atomic has many parts. Such
+// requests are applied one at a time: else all others would wait for the lock behind several of them.
+func (e *Engine) takesLong(r *Request) bool {
 	for _, cmd := range r.Commands {
-		if f, ok := cmd.(*job.Fetch); ok && len(f.Queues) > e.namesPerStep {
-			return true
+		switch c := cmd.(type) {
+		case *job.Fetch:
+			if len(c.Queues) > e.namesPerStep {
+				return true
+			}
+		case *job.Atomic:
+			if len(c.Ops) > partsMany {
+				return true
+			}
 		}
 	}
 	return false

@@ -68,7 +68,7 @@ type Options struct {
 
 // Engine applies commands one at a time, commits them in groups and answers. All its methods may be
 // called from any goroutine. A command is applied on the goroutine that submits it, under the
-// engine's lock; one more goroutine applies what is due, and one commits. Lock order: walkTurn
+// engine's lock; one more goroutine applies what is due, and one commits. Lock order: longTurn
 // before mu. Nothing that mu guards is touched without it, and no caller is told anything while it
 // is held (unlock).
 type Engine struct {
@@ -128,7 +128,7 @@ type Engine struct {
 	failed    chan struct{} // closed on a storage failure
 	err       error         // set before failed is closed
 
-	walkTurn     sync.Mutex // of the request that names many queues; taken before mu
+	longTurn     sync.Mutex // of the request that takes long; taken before mu
 	namesPerStep int
 
 	background sync.WaitGroup // work beside the commands
