@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/suite"
 )
 
 // everyListener are the listeners that are on by default, besides that of Masenko.
-var everyListener = []string{"workq", "lmstfy", "admin", "tarantool", "faktory", "web"}
+var everyListener = append(wire.Listeners()[1:], "admin")
 
 // limitFiles returns how to start a server that may have only so many files open.
 func limitFiles(o harness.Options, soft, hard int) harness.Options {
