@@ -51,11 +51,12 @@ type Exporter struct {
 	client        http.Client
 	sent, dropped atomic.Uint64
 	told          bool
+	farewell      time.Duration
 }
 
 // New returns an exporter; nothing runs yet.
 func New(o Options) *Exporter {
-	return &Exporter{o: o, queue: make(chan span, queueMax), client: http.Client{
+	return &Exporter{o: o, queue: make(chan span, queueMax), farewell: farewell, client: http.Client{
 		Timeout:       patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -92,7 +93,7 @@ func (e *Exporter) add(j *job.Job, kind spanKind, from, to job.Time, how job.Cou
 func (e *Exporter) Run(ctx context.Context) {
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(e.farewell, cancel) })()
 	for ctx.Err() == nil || len(e.queue) > 0 {
 		select {
 		case s := <-e.queue:
