@@ -82,7 +82,7 @@ func (g *gate) line() string {
 
 // webLine announces a listener of the operator's side.
 func (g *gate) webLine() string {
-	scheme, who := "http", "open to everybody on it"
+	scheme, who := "http", "no login"
 	if g.config.TLS.Enabled() {
 		scheme = "https"
 	}
