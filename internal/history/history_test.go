@@ -95,6 +95,19 @@ func TestMeter(t *testing.T) {
 		if r := read(); len(r.Parts) != 0 {
 			t.Errorf("told twice: %v", r.Parts)
 		}
+		work(t, e, 3, "q", "Mail", 1)
+		e.NewCallerAt(5).Do(t.Context(), &job.Atomic{Ops: []job.Command{
+			&job.Push{Spec: job.Spec{Namespace: "ns", Queue: "other"}},
+		}})
+		r = read()
+		for _, name := range []Name{{}, {Protocol: "door3"}, {Namespace: "ns", Queue: "q"}, {Type: "Mail"}} {
+			if f := r.Of(name); f.Fetched != 1 || f.Wait == nil || f.Wait.Count != 1 {
+				t.Errorf("one more: %+v: %+v", name, f)
+			}
+		}
+		if f := r.Of(Name{Protocol: "door5"}); f.Pushed != 1 {
+			t.Errorf("an Atomic: %+v", f)
+		}
 	})
 }
 
@@ -224,12 +237,22 @@ func TestRecorder(t *testing.T) {
 			if all.Pushed+queue.Pushed != 3 || all.Pushed*queue.Pushed != 0 {
 				t.Errorf("%s: %+v %+v", r.Name, all, queue)
 			}
+			round := r.Step * time.Duration(r.slots)
+			if slots, err := r.Slots(e, now.Add(round-r.Step)); err != nil || len(slots) != 1 {
+				t.Errorf("%s: %v, %v before its place is needed", r.Name, slots, err)
+			}
+			if slots, err := r.Slots(e, now.Add(round)); err != nil || len(slots) != 0 {
+				t.Errorf("%s: %v, %v after a round", r.Name, slots, err)
+			}
 		}
 	}
 	if Find(All, "hour") != nil {
 		t.Error("an hour is a ring of all")
 	}
 	c := &Recorder{Engine: e}
+	if err := c.Load(now.Add(30 * 24 * time.Hour)); err != nil || len(c.open) != 0 { // whole rounds of all rings
+		t.Errorf("slots of a month ago are not over: %v, %v", c.open, err)
+	}
 	if err := c.Load(now); err != nil {
 		t.Fatal(err)
 	}

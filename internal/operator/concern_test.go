@@ -96,6 +96,17 @@ func TestConcernUsual(t *testing.T) {
 	})
 }
 
+// Of several queues the one whose jobs wait longest is told of, of equal ones the first by name.
+func TestWorstConcern(t *testing.T) {
+	t.Parallel()
+	got := worst(map[queueName]watched{
+		{"ns", "a"}: {seconds: 90}, {"ns", "b"}: {seconds: 100}, {"ns", "c"}: {seconds: 100},
+	})
+	if got == nil || *got != (api.Concern{Namespace: "ns", Queue: "b"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // With very many queues a sample looks at some of them, and those that are gone are forgotten.
 func TestConcernRounds(t *testing.T) {
 	t.Parallel()

@@ -45,10 +45,13 @@ func TestFailures(t *testing.T) {
 		f.fails("b", "Mail", true, job.Failure{Type: "Refused", Message: "connection refused"})
 		f.fails("b", "", true, job.Failure{Type: "Timeout", Message: "no answer after 5 ms"})
 		f.fails("b", "Odd", true, job.Failure{Type: "OnlyType"})
-		f.push(job.Spec{Queue: "c", Type: "Killed"})
-		f.do(&job.Kill{Ref: job.ByID("ns", "c", last+4)})
+		f.fails("b", "Silent", true, job.Failure{})
+		killed := f.push(job.Spec{Queue: "c", Type: "Killed"})
+		slot := f.push(job.Spec{Queue: "c", Type: "Deleted", Policy: job.Policy{DeadSlots: true}})
+		f.do(&job.Kill{Ref: job.ByID("ns", "c", killed)}, &job.Kill{Ref: job.ByID("ns", "c", slot)})
+		f.do(&job.Delete{Ref: job.ByID("ns", "c", slot), Need: job.NeedAny}) // which leaves its place among the dead
 		got, err := f.service.Failures("", "")
-		if err != nil || got.Looked != 10 || got.Total != 10 || !got.Complete() || len(got.Groups) != 5 {
+		if err != nil || got.Looked != 12 || got.Total != 12 || !got.Complete() || len(got.Groups) != 6 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		g := got.Groups[0]
@@ -76,9 +79,13 @@ func TestFailures(t *testing.T) {
 				t.Errorf("%s %q: the filter fits %d jobs of %d, %v", g.Type, g.Error, len(page.Jobs), g.Count, err)
 			}
 		}
-		if got, err := f.service.Failures("ns", "b"); err != nil || got.Total != 3 || len(got.Groups) != 3 ||
-			got.Groups[0].Filter.Queue != "b" {
+		if got, err = f.service.Failures("ns", "b"); err != nil || got.Total != 4 || len(got.Groups) != 4 {
 			t.Errorf("of one queue: %+v, %v", got, err)
+		}
+		for _, g := range got.Groups {
+			if g.Filter.Namespace != "ns" || g.Filter.Queue != "b" {
+				t.Errorf("of one queue: %+v", g)
+			}
 		}
 	})
 }
