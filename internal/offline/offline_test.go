@@ -196,7 +196,7 @@ func TestCheckRefusals(t *testing.T) {
 				openDir(t, dir)
 				return dir
 			},
-			store.ErrLocked, false, "stop that process",
+			store.ErrLocked, false, `stop that process, or use a backup, which "millrace backup" makes`,
 		},
 		{
 			"table", func(t *testing.T) string { t.Helper(); return spoil(t, filled(t), "*.sst") },

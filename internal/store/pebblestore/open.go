@@ -84,8 +84,11 @@ func lockDir(o Options) (lock io.Closer, unlocked, err error) {
 	case err == nil:
 		return lock, unlocked, nil
 	case isHeld(err):
-		return nil, nil, fmt.Errorf("%s: %w: stop that process, or give this one a directory of its own",
-			o.Dir, store.ErrLocked)
+		advice := "give this one a directory of its own"
+		if o.ReadOnly {
+			advice = `use a backup, which "millrace backup" makes of a running server`
+		}
+		return nil, nil, fmt.Errorf("%s: %w: stop that process, or %s", o.Dir, store.ErrLocked, advice)
 	default:
 		return nil, nil, unwritable(o.Dir, err)
 	}
