@@ -31,7 +31,26 @@ func (c *checker) checkMemory() error {
 			return broken(12, "ready job %d is in memory and in no window", id)
 		}
 	}
+	for _, a := range c.alarms {
+		if !c.owned(a) {
+			return broken(12, "an alarm is set for %d, and whoever it was for has none or another", a.at)
+		}
+	}
 	return nil
+}
+
+// owned reports whether an alarm is that of its owner, who can take it back.
+func (c *checker) owned(a *alarm) bool {
+	switch {
+	case a.waiter != nil:
+		return c.waiting[a.waiter.token] == a.waiter
+	case a.holder != nil:
+		return a.holder.grace
+	case a.queue != nil:
+		return a.queue.alarm == a
+	default:
+		return a.limited.limit != nil && &a.limited.limit.alarm == a
+	}
 }
 
 // shows reports whether a ready job is in one of the windows of its queue.

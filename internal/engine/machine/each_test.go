@@ -27,7 +27,7 @@ func TestEachGoesOn(t *testing.T) {
 	for {
 		b.do(&job.Each{
 			Namespace: namespace, Key: "same", After: after,
-			Do: &job.Delete{In: job.StatesOf(job.Scheduled), Need: job.NeedAny},
+			Do: &job.Kill{In: job.StatesOf(job.Scheduled)},
 		})
 		counts = append(counts, b.res.Count)
 		if after = b.res.ID; after == 0 {
@@ -35,7 +35,7 @@ func TestEachGoesOn(t *testing.T) {
 		}
 	}
 	if len(counts) != 3 || counts[0] != job.EachMax || counts[1] != job.EachMax || counts[2] != 10 {
-		t.Fatalf("the steps deleted %v jobs, want %d, %d and 10", counts, job.EachMax, job.EachMax)
+		t.Fatalf("the steps killed %v jobs, want %d, %d and 10", counts, job.EachMax, job.EachMax)
 	}
 	sums := b.m.Sums(namespace)
 	if sums.Counts[job.Ready] != 1 || sums.Counts[job.Scheduled] != 1 {

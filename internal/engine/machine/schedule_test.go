@@ -305,6 +305,31 @@ func TestScheduleIsSetAgain(t *testing.T) {
 	k.want(0, 0, 0, 0)
 }
 
+// A schedule with a past does not repeat its last tick. Overlap waits for the job of that tick, and not for an older
+// one that is still there.
+func TestScheduleWithPast(t *testing.T) {
+	t.Parallel()
+	last := job.TimeOf(time.Date(2026, 11, 17, 11, 59, 0, 0, time.UTC))
+	older := last.Add(-time.Minute)
+	k := newTicks(t, job.Schedule{When: "@every 10s", Overlap: job.OverlapSkip, Past: &job.SchedulePast{
+		Created: older, LastTick: last, LastAt: last, Pushed: 2, Runs: []job.ScheduleRun{
+			{Tick: older, At: older, Count: 1},
+			{Tick: last, At: last, Count: 1, Outcome: job.Succeeded},
+		},
+	}})
+	push := pushTo("q")
+	push.Spec.Batch = k.info().ID
+	push.Past = &job.Past{State: job.Ready, Created: older, Role: job.FlagTick}
+	k.settle(push)
+	k.settle(&job.PauseSchedule{Namespace: namespace, Name: "s", Rest: true, Next: last})
+	k.want(2, 0, 0, 10)
+	k.pass(10 * time.Second)
+	k.want(3, 0, 0, 10)
+	if r := k.info().Runs[0]; r.Job == 0 || r.Outcome != job.Alive {
+		t.Fatalf("the older run: %+v", r)
+	}
+}
+
 func TestScheduleLimits(t *testing.T) {
 	t.Parallel()
 	k := newTicks(t, job.Schedule{When: "@every 10s"})

@@ -178,7 +178,10 @@ func (a *args) options() engine.CoreOptions {
 			a.s.fatalf("commit: %v", err)
 		}
 	}
-	return engine.CoreOptions{Few: int(a.number("few")), SweepStep: int(a.number("sweepstep"))}
+	return engine.CoreOptions{
+		Few: int(a.number("few")), SweepStep: int(a.number("sweepstep")),
+		TimersPerCommand: int(a.number("timers")), KeptHolders: int(a.number("keptholders")),
+	}
 }
 
 // ref names a job. An id without a queue is that of a job wherever it is, unless it is
