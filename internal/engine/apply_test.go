@@ -44,3 +44,23 @@ func TestLongAtomicsTakeTurns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A request that was under way when the engine ended is told what is durable, and nothing that may be lost.
+func TestEndedBesideRequest(t *testing.T) {
+	t.Parallel()
+	e, err := Open(Options{Store: memstore.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.NewCaller().Do(t.Context(), &job.Push{Spec: job.Spec{Namespace: "ns", Queue: "q"}})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for ahead, want := range []*job.Error{nil, job.ErrDraining} {
+		r := &Request{Results: make([]job.Result, 1), needs: e.durable + uint64(ahead)}
+		e.answerClosed(r)
+		if got := r.Results[0].Err; got != want {
+			t.Errorf("%d steps ahead of the store: %v, want %v", ahead, got, want)
+		}
+	}
+}

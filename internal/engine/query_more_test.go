@@ -74,7 +74,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Under the floor of free space no value is set and no batch is made; they can be
+// Under the floor of free space no value and no schedule is set and no batch is made; they can be
 // dropped and committed.
 func TestFreeFloorOfValuesAndBatches(t *testing.T) {
 	t.Parallel()
@@ -95,7 +95,12 @@ func TestFreeFloorOfValuesAndBatches(t *testing.T) {
 		s.setFree(499)
 		testkit.Advance(t, 2*time.Second)
 		do(t, e, set).wants(t) // this one finds out
-		do(t, e, set, batch).wants(t, job.NoSpace, job.NoSpace)
+		cron := &job.SetSchedules{Entries: []job.Schedule{
+			{Namespace: "ns", Name: "s", When: "@daily", Job: job.Spec{Queue: "q"}},
+		}}
+		do(t, e, set, batch, cron, &job.Atomic{Ops: []job.Command{cron}}).wants(t,
+			job.NoSpace, job.NoSpace, job.NoSpace, job.NoSpace)
+		do(t, e, &job.SetSchedules{Replace: true}).wants(t)
 		do(t, e, &job.OpenBatch{Namespace: "ns", Batch: 1}, &job.CommitBatch{Namespace: "ns", Batch: 1}).wants(t)
 		do(t, e, &job.DropValue{Space: "s", Name: "n"}, &job.Report{Namespace: "ns", Key: "k"}).wants(t)
 	})
@@ -198,8 +203,15 @@ func TestProgressLapses(t *testing.T) {
 			p != (job.Progress{State: job.Ready, Percent: 5, HasPercent: true, Updated: pushed}) {
 			t.Errorf("alive: %+v, %v, %v", p, ok, err)
 		}
-		do(t, e, fetch("q", 0), ack(1)).wants(t)
-		ended := job.Progress{Outcome: job.Succeeded, Percent: 5, HasPercent: true, Updated: pushed}
+		testkit.Advance(t, time.Second)
+		do(t, e, fetch("q", 0)).wants(t)
+		leased := e.Now()
+		if p, _, err := e.Progress("ns", "k"); err != nil ||
+			p != (job.Progress{State: job.Leased, Percent: 5, HasPercent: true, Updated: leased}) {
+			t.Errorf("leased: %+v, %v", p, err)
+		}
+		do(t, e, ack(1)).wants(t)
+		ended := job.Progress{Outcome: job.Succeeded, Percent: 5, HasPercent: true, Updated: leased}
 		testkit.Advance(t, 30*time.Minute-time.Microsecond)
 		if p, ok, err := e.Progress("ns", "k"); err != nil || !ok || p != ended {
 			t.Errorf("ended: %+v, %v, %v", p, ok, err)

@@ -160,6 +160,9 @@ func TestListPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, _, err := v.Queue("ns", "ready")
+	if above, looked, err := v.ReadyAbove(&info, 1, 2*n); above != n/3 || looked != n || err != nil {
+		t.Errorf("%d of %d jobs are above priority 1, %v", above, looked, err)
+	}
 	if err := errors.Join(err, v.OldestReady(&info), v.Close()); err != nil || info.Counts[job.Ready] != n ||
 		info.OldestReady == 0 {
 		t.Errorf("queue is %+v, %v", info, err)
@@ -218,7 +221,10 @@ func TestGet(t *testing.T) {
 		},
 		&job.Fail{Ref: job.ByKey("ns", "k"), Need: job.NeedAny, Result: []byte("result")},
 		&job.Push{Spec: job.Spec{Namespace: "ns", Queue: "another", Key: "k"}},
-		&job.Push{Spec: job.Spec{Namespace: "elsewhere", Queue: "q", Key: "x"}}) {
+		&job.Push{Spec: job.Spec{Namespace: "elsewhere", Queue: "q", Key: "x"}},
+		&job.Push{Spec: job.Spec{Namespace: "ns", Queue: "slots", Policy: job.Policy{DeadSlots: true}}},
+		&job.Kill{Ref: job.ByID("ns", "slots", 5)},
+		&job.Delete{Ref: job.ByID("ns", "slots", 5), Need: job.NeedAny}) {
 		if r.Err != nil {
 			t.Fatalf("command %d: %v", i, r.Err)
 		}
@@ -248,6 +254,7 @@ func TestGet(t *testing.T) {
 	}
 	for name, ref := range map[string]job.Ref{
 		"unknown id":        job.ByID("ns", "", 99),
+		"an empty slot":     job.ByID("ns", "", 5),
 		"other place":       job.ByPlace("ns", 2, 2),
 		"no place":          job.ByPlace("ns", 99, 2),
 		"place elsewhere":   job.ByPlace("elsewhere", 1, 2),
