@@ -60,15 +60,11 @@ const partsMany = 1024
 // requests are applied one at a time: else all others would wait for the lock behind several of them.
 func (e *Engine) takesLong(r *Request) bool {
 	for _, cmd := range r.Commands {
-		switch c := cmd.(type) {
-		case *job.Fetch:
-			if len(c.Queues) > e.namesPerStep {
-				return true
-			}
-		case *job.Atomic:
-			if len(c.Ops) > partsMany {
-				return true
-			}
+		if f, ok := cmd.(*job.Fetch); ok && len(f.Queues) > e.namesPerStep {
+			return true
+		}
+		if a, ok := cmd.(*job.Atomic); ok && len(a.Ops) > partsMany {
+			return true
 		}
 	}
 	return false
