@@ -115,7 +115,7 @@ func runLoad(ctx context.Context, l *load) error {
 func (l *load) run(ctx context.Context, p *bench.Protocol) (figures, error) {
 	o := bench.Options{
 		Protocol: p, Addr: l.addr, Queue: l.queue, Producers: l.conns, Batch: 1,
-		Sizes: []int{cmp.Or(l.size, payloadSize)},
+		Sizes:    []int{cmp.Or(l.size, payloadSize)},
 		Duration: l.duration, InFlight: perProducer, Patience: lossPatience, Unchecked: l.nothing,
 	}
 	switch l.scenario {
