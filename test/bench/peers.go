@@ -200,13 +200,16 @@ func (b *peers) program(name string) string {
 	return ""
 }
 
+// oursPrefix is before the protocol in the name of ours.
+const oursPrefix = "Millrace through "
+
 // compare measures one peer in both durabilities next to Millrace, and prints the table.
 func (b *peers) compare(ctx context.Context, p *peer) error {
 	ours, err := b.startOne(ctx, p.ours, "fsync")
 	if err != nil {
 		return err
 	}
-	ours.name = "Millrace through " + shownNames[p.ours.Name]
+	ours.name = oursPrefix + shownNames[p.ours.Name]
 	targets := []*target{ours}
 	defer func() { stopAll(targets) }()
 	for _, v := range p.variants {

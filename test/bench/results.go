@@ -66,6 +66,7 @@ type backlogFigures struct {
 // resultsOptions says what becomes of the results.
 type resultsOptions struct {
 	in, out, publish string
+	again            string
 	short            bool
 	wire             *wire
 	scale            *scale
@@ -80,6 +81,9 @@ func resultsFlags(f *flag.FlagSet) *resultsOptions {
 		peers: peersFlags(none()),
 	}
 	f.StringVar(&o.in, "in", "", "results to make tables from, instead of measuring")
+	f.StringVar(&o.again, "again", "", "of the results of -in: protocols whose rows of a single node "+
+		"are measured again, "+
+		"because something disturbed them")
 	f.StringVar(&o.out, "out", "", "file to write the results into")
 	f.StringVar(&o.publish, "publish", "", "root of the repository whose documents get the tables; without "+
 		"it they are printed")
@@ -106,6 +110,9 @@ func runResults(ctx context.Context, out report, o *resultsOptions) error {
 		}
 		if err != nil {
 			return fmt.Errorf("read results: %w", err)
+		}
+		if err := o.repeat(ctx, out, &r); err != nil {
+			return err
 		}
 	} else if err := o.measure(ctx, out, &r); err != nil {
 		return err
@@ -182,6 +189,34 @@ func (o *resultsOptions) measure(ctx context.Context, out report, r *results) (e
 	return nil
 }
 
+// repeat measures the rows of some protocols again and puts them in the place of what was there.
+func (o *resultsOptions) repeat(ctx context.Context, out report, r *results) error {
+	if o.again == "" {
+		return nil
+	}
+	var rows []socketFigures
+	o.wire.protocols, o.wire.special, o.wire.keep = o.again, "", &rows
+	var err error
+	if r.Machine, err = bench.ReadMachine(o.wire.dir); err != nil {
+		return err
+	}
+	if err := benchWire(ctx, out, o.wire); err != nil {
+		return err
+	}
+	for _, f := range rows {
+		i := slices.IndexFunc(r.Socket, func(old socketFigures) bool {
+			return old.Protocol == f.Protocol && old.Scenario == f.Scenario && old.Conns == f.Conns &&
+				old.Server == f.Server
+		})
+		if i < 0 {
+			return fmt.Errorf("the results have no %s of %s with %d connections, %s", f.Scenario, f.Protocol,
+				f.Conns, f.Server)
+		}
+		r.Socket[i] = f
+	}
+	return nil
+}
+
 // shownConns is the number of connections of which the documents show figures. Others are in the data.
 const shownConns = 32
 
@@ -210,7 +245,7 @@ func protocolsOf(rows []socketFigures) (names []string) {
 // shownNames are the protocols as documents write them.
 var shownNames = map[string]string{
 	"masenko": "Masenko", "faktory": "Faktory", "workq": "Workq", "tarantool": "Tarantool Queue", "lmstfy": "LMSTFY",
-	"beanstalkd": "beanstalkd",
+	"beanstalkd": "beanstalkd", "rest": "REST",
 }
 
 // socket makes the table of all protocols.
@@ -258,17 +293,21 @@ func (r *results) scaleTable() string {
 	return b.String()
 }
 
-// peersTable makes the table of other servers, each next to Millrace in the same runs.
+// peersTable makes the table of other servers, each beside what Millrace did in the same runs.
 func (r *results) peersTable() string {
 	var b strings.Builder
-	t := report{&b}.table("", "push/s", "full cycles/s", "Millrace, synced")
+	t := report{&b}.table("", "push/s, full cycles/s", "Millrace, synced, through the protocol", "which is")
+	var ours *peerFigures
 	for i := range r.Peers {
 		p := &r.Peers[i]
-		about, name := "", "**"+p.Server+"**"
-		if !p.Ours {
-			about, name = fmt.Sprintf("%s and %s times as fast", ratio(p.PushRatio), ratio(p.CycleRatio)), p.Server
+		if p.Ours {
+			ours = p
+			continue
 		}
-		t.row(name, rounded(p.Push), rounded(p.Cycle), about)
+		t.row(p.Server, rounded(p.Push)+", "+rounded(p.Cycle),
+			fmt.Sprintf("%s, %s, %s", rounded(ours.Push), rounded(ours.Cycle),
+				strings.TrimPrefix(ours.Server, oursPrefix)),
+			fmt.Sprintf("%s and %s times as fast", ratio(p.PushRatio), ratio(p.CycleRatio)))
 	}
 	return b.String()
 }
