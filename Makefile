@@ -30,7 +30,7 @@ BENCH ?=
 PEERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build deb release quick test installed clients browser examples otlp docs site screenshots race lint fmt sim plants fuzz hostile bystander system torture soak soak-cluster bench results bench-peers bench-cluster bench-keyed profile scale cover tools check clean
+.PHONY: help build deb release quick test installed clients browser examples otlp kubernetes docs site screenshots race lint fmt sim plants fuzz hostile bystander system torture soak soak-cluster bench results bench-peers bench-cluster bench-keyed profile scale cover tools check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
