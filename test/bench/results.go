@@ -96,7 +96,7 @@ func resultsFlags(f *flag.FlagSet) *resultsOptions {
 	f.IntVar(&o.scale.jobs, "jobs", o.scale.jobs, "ready jobs of the backlog")
 	f.IntVar(&o.scale.fair.large, "large", o.scale.fair.large, "jobs of the large tenant of a fair queue")
 	f.IntVar(&o.group.kills, "kills", o.group.kills, "how often the leader of a cluster is killed")
-	f.StringVar(&o.peers.bins, "bin", o.peers.bins, "where the programs faktory and lmstfy are")
+	f.StringVar(&o.peers.bins, "bin", o.peers.bins, "where the programs are that test/peers/install.sh has made")
 	return o
 }
 
