@@ -117,14 +117,16 @@ func confirm(cmd *cobra.Command, yes bool, question string) error {
 	if yes {
 		return nil
 	}
+	nobody := fmt.Errorf("%s Nobody can be asked here: add --yes to do it", question)
 	in := cmd.InOrStdin()
 	if w, ok := in.(io.Writer); !ok || !isTerminal(w) {
-		return fmt.Errorf("%s Nobody can be asked here: add --yes to do it", question)
+		return nobody
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 	answer, err := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
-	if err != nil && answer == "" {
+	if err != nil && answer == "" { // the null device looks like a terminal
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+		return nobody
 	}
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return fail(errors.New("nothing was done"))

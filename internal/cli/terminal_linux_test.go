@@ -57,6 +57,17 @@ func TestConfirm(t *testing.T) {
 			t.Errorf("%q: %+v, left %s", c.answer, got, s.counts("mails"))
 		}
 	}
+	// The null device looks like a terminal, but nobody is there.
+	s.ok("push mails x")
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = null.Close() })
+	if got := s.with(null, "queue", "purge", "mails"); got.status != exitUsage ||
+		!strings.Contains(got.stderr, "add --yes") || s.counts("mails") != "1 0 0 0 0 0 0" {
+		t.Errorf("the null device: %+v, left %s", got, s.counts("mails"))
+	}
 }
 
 // The whole program, on a terminal, with a real server.

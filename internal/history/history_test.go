@@ -246,10 +246,20 @@ func TestRecorder(t *testing.T) {
 			}
 		}
 	}
+	// A slot that a restart has taken up, and to which nothing was added, keeps what it tells.
+	c := &Recorder{Engine: e}
+	if err := c.Load(now); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(t.Context(), now.Add(2*All[0].Step), reading(1), nil); err != nil {
+		t.Fatal(err)
+	}
+	if slots, err := All[0].Slots(e, now.Add(All[0].Step)); err != nil || slots[0].Counts["ready"] != 1 {
+		t.Errorf("%v, %v after a restart", slots, err)
+	}
 	if Find(All, "hour") != nil {
 		t.Error("an hour is a ring of all")
 	}
-	c := &Recorder{Engine: e}
 	if err := c.Load(now.Add(30 * 24 * time.Hour)); err != nil || len(c.open) != 0 { // whole rounds of all rings
 		t.Errorf("slots of a month ago are not over: %v, %v", c.open, err)
 	}

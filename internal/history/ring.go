@@ -110,7 +110,7 @@ func (c *Recorder) Load(now time.Time) error {
 		errs = append(errs, err)
 		if s, read := decode(value); ok && read && s.At.Equal(r.begin(now)) {
 			sum := Sum([]Slot{s})
-			sum.At = s.At
+			sum.At, sum.Counts = s.At, s.Counts
 			c.open[r] = &sum
 		}
 	})

@@ -202,7 +202,8 @@ var (
 	descReadAmp     = desc("store_read_amplification", "Sorted runs that a scan has to merge.")
 	descTables      = desc("store_tables", "Files of sorted data.")
 	descTombstones  = desc("store_tombstones", "Deletions that still occupy space.")
-	descErrors      = desc("store_background_errors_total", "Flushes and compactions that went wrong and are retried.")
+	descErrors      = desc("store_background_errors_total", "Flushes and compactions that went wrong. The "+
+		"server stops after the first.")
 	descCacheHits   = desc("store_cache_hits_total", "Blocks found in the cache.")
 	descCacheMisses = desc("store_cache_misses_total", "Blocks read from the disk.")
 	descRecovery    = desc("store_recovery_seconds", "How long it took to open the data.")

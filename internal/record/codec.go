@@ -261,6 +261,7 @@ func DecodeMeta(b []byte, j *job.Job) error {
 		j.Lapses, j.Releases, j.Kicks = d.uint32(), d.uint32(), d.uint32()
 		j.Delay = time.Duration(d.varint())
 	}
+	j.Serial = 0
 	if j.Flags.Has(job.FlagSerial) {
 		j.Serial = d.uvarint()
 	}

@@ -98,6 +98,6 @@ type Stats struct {
 	Tombstones       uint64 // deletions that still occupy space
 	WriteStalls      uint64 // times that writers had to wait for compaction
 	WriteStallTime   time.Duration
-	BackgroundErrors uint64 // flushes or compactions that went wrong and are retried
+	BackgroundErrors uint64 // flushes or compactions that went wrong; the first stops the store
 	Corruptions      uint64 // reads that met damaged data
 }
