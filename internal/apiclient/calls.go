@@ -339,6 +339,11 @@ func (c *Client) Migrate(ctx context.Context, o api.MigrationOptions, lines []by
 	})
 }
 
+// Migrations lists the sources of which something has arrived.
+func (c *Client) Migrations(ctx context.Context) (api.MigrationList, error) {
+	return get[api.MigrationList](ctx, c, api.PathAPI+"/migrations", nil)
+}
+
 // ForgetMigration has the server forget some of what has arrived from a source. It reports whether that was all.
 func (c *Client) ForgetMigration(ctx context.Context, source string) (bool, error) {
 	out, err := answer[api.Forgotten](ctx, c, request{method: http.MethodDelete, path: migrationPath(source)})

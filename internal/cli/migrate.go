@@ -125,7 +125,7 @@ func (m *migrator) run(ctx context.Context, c *apiclient.Client, bar *progress, 
 		return try < migrateTries && passing(err) && sleep(ctx, time.Duration(try)*time.Second)
 	}
 	if m.follow {
-		return m.followSource(ctx, kind, address)
+		return m.followSource(ctx, c, kind, address)
 	}
 	source, err := migrate.Open(ctx, kind, address)
 	if err != nil {
@@ -135,12 +135,15 @@ func (m *migrator) run(ctx context.Context, c *apiclient.Client, bar *progress, 
 	if m.forget {
 		return m.forgetSource(ctx, c, orElse(m.o.Name, source.Name()))
 	}
+	if err := m.warnOfOthers(ctx, c, source); err != nil {
+		return err
+	}
 	m.report, err = migrate.Run(ctx, source, m.o)
 	return ofMigration(err)
 }
 
 // followSource passes jobs on until it is interrupted, which is no failure.
-func (m *migrator) followSource(ctx context.Context, kind, address string) error {
+func (m *migrator) followSource(ctx context.Context, c *apiclient.Client, kind, address string) error {
 	if m.o.DryRun || m.forget {
 		return errors.New("--follow goes together with neither --dry-run nor --forget")
 	}
@@ -148,10 +151,41 @@ func (m *migrator) followSource(ctx context.Context, kind, address string) error
 	if err != nil {
 		return fail(err)
 	}
-	defer f.Close()                                                             //nolint:errcheck // nothing is left to be said
+	defer f.Close() //nolint:errcheck // nothing is left to be said
+	if err := m.warnOfOthers(ctx, c, f); err != nil {
+		return err
+	}
 	_, _ = fmt.Fprintf(m.stderr, "following %s: interrupt to stop\n", f.Name()) // nobody to tell
 	m.report, err = migrate.Follow(ctx, f, m.o)
 	return ofMigration(err)
+}
+
+// warnOfOthers tells of other sources of the protocol, if this one is new: it may be the same server under another
+// name, and then everything arrives twice.
+func (m *migrator) warnOfOthers(ctx context.Context, c *apiclient.Client, source interface {
+	Name() string
+	Protocol() string
+},
+) error {
+	known, err := c.Migrations(ctx)
+	if err != nil {
+		return err
+	}
+	name, others := orElse(m.o.Name, source.Name()), []string{}
+	for _, k := range known.Migrations {
+		if k.Source == name {
+			return nil
+		}
+		if k.Protocol == source.Protocol() {
+			others = append(others, k.Source)
+		}
+	}
+	if len(others) > 0 { // nobody to tell otherwise
+		_, _ = fmt.Fprintf(m.stderr, "%s is new here. Jobs have arrived from %s: if that is the same server, they "+
+			"arrive a second time. Then interrupt this, and add --name with the name that it had.\n",
+			name, strings.Join(others, ", "))
+	}
+	return nil
 }
 
 // ofMigration marks an error that is none of the server's here.
