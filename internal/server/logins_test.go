@@ -3,14 +3,12 @@ package server
 import (
 	"encoding/base64"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
-	"millrace/internal/dialect/faktory/faktorytest"
-	"millrace/internal/dialect/tarantool/tarantooltest"
+	"millrace/internal/wire"
 )
 
 // Whatever checks a secret does so only a few times for who is wrong, and tells the operator.
@@ -50,11 +48,11 @@ func TestWrongLogins(t *testing.T) {
 		},
 		{"the form of the web UI", func(s string) string { return fmt.Sprint(submit(t, web, s)) }, "401", "429"},
 		{
-			"Faktory", func(s string) string { return faktoryLogin(t, faktory, s) }, "ERR Invalid password",
+			"Faktory", func(s string) string { return login("faktory", faktory, s) }, "ERR Invalid password",
 			"ERR Too many invalid passwords",
 		},
 		{
-			"Tarantool", func(s string) string { return tarantoolLogin(t, tarantool, s) },
+			"Tarantool", func(s string) string { return login("tarantool", tarantool, "ann:"+s) },
 			"Incorrect password supplied",
 			"Too many incorrect passwords",
 		},
@@ -99,27 +97,11 @@ func submit(t *testing.T, addr, password string) int {
 	return resp.StatusCode
 }
 
-func faktoryLogin(t *testing.T, addr, password string) string {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
+// login returns what a client is told that logs in through a protocol.
+func login(protocol, addr, secret string) string {
+	c, err := wire.Dial(protocol, wire.Options{Addr: addr, Secret: secret})
+	if err == nil {
+		_ = c.Close()
 	}
-	defer func() { _ = conn.Close() }()
-	_, err = faktorytest.NewWith(conn, faktorytest.Hello{Version: 2}, password)
 	return fmt.Sprint(err)
-}
-
-func tarantoolLogin(t *testing.T, addr, password string) string {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	c, err := tarantooltest.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprint(c.Auth("ann", password))
 }

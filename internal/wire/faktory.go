@@ -62,7 +62,7 @@ func (c *Faktory) hello(hello map[string]any, password string) error {
 		}
 		hello["pwdhash"] = FaktoryHash(password, hi.Salt, hi.Rounds)
 	}
-	return c.say("HELLO", hello)
+	return c.Say("HELLO", hello)
 }
 
 var errPassword = errors.New("the server asks for a password")
@@ -76,8 +76,8 @@ func FaktoryHash(password, salt string, rounds int) string {
 	return hex.EncodeToString(h[:])
 }
 
-// say sends a verb with a JSON argument whose reply must be OK.
-func (c *Faktory) say(verb string, arg any) error {
+// Say sends a verb with a JSON argument whose reply must be OK.
+func (c *Faktory) Say(verb string, arg any) error {
 	text, err := json.Marshal(arg)
 	if err != nil {
 		return err

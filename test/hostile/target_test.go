@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 
-	"millrace/internal/dialect/faktory/faktorytest"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/dialect/workq/workqtest"
 	client "millrace/internal/wire"
@@ -37,6 +36,17 @@ type target struct {
 }
 
 const levels = 1_000_000
+
+// shakeAs does the handshake of a protocol as an ordinary client does.
+func shakeAs(protocol string) func(net.Conn) (*bufio.Reader, error) {
+	return func(conn net.Conn) (*bufio.Reader, error) {
+		c, err := client.New(protocol, conn, client.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return c.Reader(), nil
+	}
+}
 
 // targets are all listeners of the server.
 func targets(addrs map[string]string) []target {
@@ -119,17 +129,11 @@ func beanstalkdTarget() target {
 
 func faktoryTarget() target {
 	push := func(args string) string {
-		return `PUSH {"jid":"` + faktorytest.NewJID() + `","jobtype":"t","queue":"hostile","args":` + args
+		return `PUSH {"jid":"` + client.NewID() + `","jobtype":"t","queue":"hostile","args":` + args
 	}
 	return target{
-		name: "faktory",
-		shake: func(conn net.Conn) (*bufio.Reader, error) {
-			c, err := faktorytest.New(conn, "")
-			if err != nil {
-				return nil, err
-			}
-			return c.Reader(), nil
-		},
+		name:  "faktory",
+		shake: shakeAs("faktory"),
 		whole: func(n int) string { return push(fmt.Sprintf("[%d]}\r\n", n)) },
 		cheap: `ACK {"jid":"nobody-has-it"}` + "\r\n", answers: line, bulky: "INFO\r\n",
 		giants: []string{
@@ -149,14 +153,8 @@ func tarantoolTarget() target {
 			append(tarantooltest.MustEncode(`0, "hostile", 0, 0, 0, 127`), data...)))
 	}
 	return target{
-		name: "tarantool",
-		shake: func(conn net.Conn) (*bufio.Reader, error) {
-			c, err := tarantooltest.New(conn)
-			if err != nil {
-				return nil, err
-			}
-			return c.Reader(), nil
-		},
+		name:    "tarantool",
+		shake:   shakeAs("tarantool"),
 		whole:   func(n int) string { return put("\xa1x", n) },
 		cheap:   string(tarantooltest.Packet(tarantooltest.TypePing, 1, nil)),
 		answers: func(r *bufio.Reader) error { _, err := tarantooltest.ReadReply(r); return err },

@@ -3,6 +3,7 @@ package faktory_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/faktory/faktorytest"
 	"millrace/internal/testkit"
+	"millrace/internal/wire"
 )
 
 // TestPassword shakes hands with and without the right password, as clients of today's
@@ -39,27 +41,50 @@ func TestPassword(t *testing.T) {
 			{"none, no version", "", 0, false},
 		} {
 			conn := b.dial()
-			c, err := faktorytest.NewWith(conn, faktorytest.Hello{Version: test.version, WID: "w"}, test.password)
+			want := "-ERR Invalid password\r\n"
 			if test.ok {
-				if err != nil {
-					t.Errorf("%s: %v", test.name, err)
-					continue
-				}
-				must(t, c.Push(newJob("q")))
-				continue
+				want = "+OK\r\n"
 			}
-			if err == nil || err.Error() != "ERR Invalid password" {
-				t.Errorf("%s: %v", test.name, err)
+			_, err := io.WriteString(conn, helloTo(t, conn, test.version, test.password))
+			must(t, err)
+			testkit.Advance(t, 0)
+			if data, ended := conn.TryRead(); string(data) != want || ended == test.ok {
+				t.Errorf("%s: received %q, ended %t", test.name, data, ended)
 			}
-			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Errorf("%s: the connection is open, %v", test.name, err)
+			if !test.ok {
+				_ = conn.Close()
 			}
-			_ = conn.Close()
 		}
 		if workers := b.d.Workers(); len(workers) != 1 || workers[0].Connections != 4 {
 			t.Errorf("workers %+v", workers)
 		}
 	})
+}
+
+// helloTo reads the greeting and returns the answer of a client of a version, if zero without one, that is given a
+// password, if empty none.
+func helloTo(t *testing.T, conn *testkit.Conn, version int, password string) string {
+	t.Helper()
+	testkit.Advance(t, 0)
+	greeting, _ := conn.TryRead()
+	var hi struct {
+		Rounds int    `json:"i"`
+		Salt   string `json:"s"`
+	}
+	must(t, json.Unmarshal(greeting[len("+HI "):], &hi))
+	hello := map[string]any{"wid": "w"}
+	if version > 0 {
+		hello["v"] = version
+	}
+	if version < 2 {
+		hi.Rounds = 1
+	}
+	if password != "" {
+		hello["pwdhash"] = wire.FaktoryHash(password, hi.Salt, hi.Rounds)
+	}
+	text, err := json.Marshal(hello)
+	must(t, err)
+	return "HELLO " + string(text) + "\r\n"
 }
 
 // TestChallenge looks at what is asked: rounds within the bounds, and another salt each
@@ -91,8 +116,8 @@ func TestPasswordNotAsked(t *testing.T) {
 	t.Parallel()
 	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
 		t.Helper()
-		if _, err := faktorytest.NewWith(b.dial(), faktorytest.Hello{Version: 2, PwdHash: "abc"},
-			"anything"); err != nil {
+		hello := map[string]any{"pwdhash": "abc"}
+		if _, err := faktorytest.NewWith(b.dial(), wire.Options{Hello: hello, Secret: "anything"}); err != nil {
 			t.Errorf("handshake: %v", err)
 		}
 	})
@@ -137,7 +162,7 @@ func TestTLS(t *testing.T) {
 		conn, err := tls.Dial("tcp", l.Addr().String(),
 			&tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version})
 		must(t, err)
-		c, err := faktorytest.NewWith(conn, faktorytest.Hello{Version: 2, WID: "w"}, "pw")
+		c, err := faktorytest.NewWith(conn, wire.Options{Hello: map[string]any{"wid": "w"}, Secret: "pw"})
 		must(t, err)
 		j := newJob("q")
 		must(t, c.Push(j))

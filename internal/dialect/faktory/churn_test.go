@@ -109,17 +109,16 @@ func visit(t *testing.T, l *testkit.Listener, rnd *rand.Rand, acked, kept *atomi
 		kept.Add(2)
 	default: // after the ack, or before its reply
 		for range 5 {
-			text, err := c.Call("FETCH default")
+			j, err := c.Fetch("default")
 			if err != nil {
 				return
 			}
-			jid := text[len(`{"jid":"`):strings.Index(text, `","queue"`)]
 			if rnd.IntN(4) == 0 {
-				_ = c.Send(fmt.Sprintf(`ACK {"jid":%q}`, jid))
+				_ = c.Send(fmt.Sprintf(`ACK {"jid":%q}`, j.JID))
 				kept.Add(1)
 				return
 			}
-			if err := c.Ack(jid); err != nil {
+			if err := c.Ack(j.JID); err != nil {
 				t.Errorf("ack: %v", err)
 				return
 			}

@@ -18,6 +18,7 @@ import (
 	"millrace/internal/engine"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
+	"millrace/internal/wire"
 )
 
 // bench is a server in a bubble with one listener.
@@ -62,7 +63,7 @@ func (b *bench) client(wid string) *faktorytest.Client {
 }
 
 func newJob(queue string) faktorytest.Job {
-	return faktorytest.Job{JID: faktorytest.NewJID(), Type: "task", Queue: queue, Args: json.RawMessage(`[]`)}
+	return faktorytest.Job{JID: wire.NewID(), Type: "task", Queue: queue, Args: json.RawMessage(`[]`)}
 }
 
 // retrying returns the jobs of a queue that wait for their back-off.
@@ -214,8 +215,8 @@ func TestPipeline(t *testing.T) {
 		_, err = io.WriteString(conn, all.String())
 		must(t, err)
 		for i := range 500 {
-			text, err := c.Receive()
-			if want := map[bool]string{true: "{}", false: "OK"}[i%5 == 3]; err != nil || text != want {
+			text, _, err := c.Receive()
+			if want := map[bool]string{true: "{}", false: "OK"}[i%5 == 3]; err != nil || string(text) != want {
 				t.Fatalf("reply %d: %q, %v", i, text, err)
 			}
 		}
@@ -346,13 +347,13 @@ func TestShutdown(t *testing.T) {
 		stop()
 		synctest.Wait()
 		b.Engine.Drain()
-		if _, err := c.Receive(); !errors.Is(err, faktorytest.ErrEmpty) {
-			t.Errorf("the waiting FETCH got %v", err)
+		if _, ok, err := c.Receive(); ok || err != nil {
+			t.Errorf("the waiting FETCH got %t, %v", ok, err)
 		}
-		if _, err := c.Receive(); err == nil || err.Error() != "ERR shutdown in progress" {
+		if _, _, err := c.Receive(); err == nil || err.Error() != "ERR shutdown in progress" {
 			t.Errorf("the next command got %v", err)
 		}
-		if _, err := c.Receive(); !errors.Is(err, io.EOF) {
+		if _, _, err := c.Receive(); !errors.Is(err, io.EOF) {
 			t.Errorf("the connection is open, %v", err)
 		}
 		_ = conn.Close()

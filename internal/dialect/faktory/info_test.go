@@ -14,6 +14,7 @@ import (
 	"millrace/internal/dialect/faktory"
 	"millrace/internal/dialect/faktory/faktorytest"
 	"millrace/internal/testkit"
+	"millrace/internal/wire"
 )
 
 // TestInfo counts everything that INFO tells, with a queue that is called like a set.
@@ -285,8 +286,9 @@ func TestWorkers(t *testing.T) {
 	inBubble(t, faktory.Options{}, func(t *testing.T, b *bench) {
 		t.Helper()
 		start := time.Now()
-		first, err := faktorytest.NewWith(b.dial(),
-			faktorytest.Hello{Version: 2, WID: "one", Hostname: "host", PID: 12, Labels: []string{"a", "b"}}, "")
+		first, err := faktorytest.NewWith(b.dial(), wire.Options{
+			Hello: map[string]any{"wid": "one", "hostname": "host", "pid": 12, "labels": []string{"a", "b"}},
+		})
 		must(t, err)
 		b.client("one")
 		testkit.Advance(t, time.Second)
