@@ -194,12 +194,11 @@ func TestTokensOfNodes(t *testing.T) {
 		}
 		for j, other := range all {
 			until(t, fmt.Sprintf("the token of node %d is taken at node %d", i, j), func() bool {
-				c, err := lmstfytest.Dial(other.addr(0), "ns")
+				c, err := lmstfytest.Dial(other.addr(0), "ns", fmt.Sprintf("token-that-is-long-%d", i))
 				if err != nil {
 					return false
 				}
 				defer func() { _ = c.Close() }()
-				c.Token = fmt.Sprintf("token-that-is-long-%d", i)
 				_, err = c.Publish("q", "", []byte("1"))
 				return err == nil
 			})

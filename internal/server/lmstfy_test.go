@@ -77,15 +77,19 @@ func TestLmstfy(t *testing.T) {
 		form); code != http.StatusCreated {
 		t.Errorf("with an account: %d %s", code, body)
 	}
-	c, err := lmstfytest.Dial(r.addr(0), "ns")
+	stranger, err := lmstfytest.Dial(r.addr(0), "ns", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Close() }() // the server has closed it
+	if _, err := stranger.Publish("q", "", nil); err == nil {
+		t.Error("published without a token")
+	}
+	c, err := lmstfytest.Dial(r.addr(0), "ns", "cold:"+token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }() // the server has closed it
-	if _, err := c.Publish("q", "", nil); err == nil {
-		t.Error("published without a token")
-	}
-	c.Token = "cold:" + token
 	id, err := c.Publish("q", "", []byte("0123456789"))
 	if err != nil {
 		t.Fatal(err)

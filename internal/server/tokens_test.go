@@ -2,7 +2,7 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -38,13 +38,7 @@ func TestOperatorTokens(t *testing.T) {
 			}
 		}
 	}
-	code := func(err error) int {
-		refused, ok := errors.AsType[*lmstfytest.StatusError](err)
-		if !ok {
-			return 0
-		}
-		return refused.Code
-	}
+	code := func(err error) string { return strings.Fields(fmt.Sprint(err))[0] }
 
 	var made api.NewToken
 	call(http.StatusCreated, "POST", "", `{"namespace":"ns","pool":"cold","description":"reports"}`, &made)
@@ -52,12 +46,11 @@ func TestOperatorTokens(t *testing.T) {
 		!strings.HasSuffix(made.Text, made.Masked[len("…"):]) {
 		t.Errorf("%+v", made)
 	}
-	c, err := lmstfytest.Dial(r.addr(0), "ns")
+	c, err := lmstfytest.Dial(r.addr(0), "ns", made.Text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }() // the server may have closed it
-	c.Token = made.Text
 	if _, err := c.Publish("q", "", []byte("1")); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +59,7 @@ func TestOperatorTokens(t *testing.T) {
 	if _, err := c.Publish("q", "", []byte("2")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Publish("q", "", []byte("3")); code(err) != http.StatusTooManyRequests {
+	if _, err := c.Publish("q", "", []byte("3")); code(err) != "429" {
 		t.Errorf("beyond its limits: %v", err)
 	}
 	var got api.Token
@@ -96,7 +89,7 @@ func TestOperatorTokens(t *testing.T) {
 	}
 
 	call(http.StatusNoContent, "DELETE", "/"+made.ID, "", nil)
-	if _, err := c.Publish("q", "", []byte("5")); code(err) != http.StatusUnauthorized {
+	if _, err := c.Publish("q", "", []byte("5")); code(err) != "401" {
 		t.Errorf("with a token that was removed: %v", err)
 	}
 }

@@ -170,7 +170,7 @@ func (w *world) dialFaktory() *faktorytest.Client {
 
 func (w *world) dialLmstfy() *lmstfytest.Client {
 	w.t.Helper()
-	return lmstfytest.New(w.conn("lmstfy"), namespace)
+	return lmstfytest.New(w.conn("lmstfy"), namespace, "")
 }
 
 func (w *world) dialTarantool() *tarantooltest.Client {

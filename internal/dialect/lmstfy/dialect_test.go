@@ -17,6 +17,7 @@ import (
 	"millrace/internal/dialect/lmstfy/lmstfytest"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
+	"millrace/internal/wire"
 )
 
 // TestCommonCases runs what every protocol must pass.
@@ -47,7 +48,7 @@ func dial(t *testing.T, l *testkit.Listener) *testkit.Conn {
 
 func client(t *testing.T, l *testkit.Listener) *lmstfytest.Client {
 	t.Helper()
-	return lmstfytest.New(dial(t, l), "default")
+	return lmstfytest.New(dial(t, l), "default", "")
 }
 
 func must(t *testing.T, err error) {
@@ -222,7 +223,7 @@ func TestEngineStopped(t *testing.T) {
 			{http.MethodDelete, "q/deadletter", 503},
 			{http.MethodDelete, "q/deadletter?limit=100000", 503},
 		} {
-			if code, body, err := c.Do(call.method, c.Path(call.path), nil); err != nil || code != call.code {
+			if code, body, err := c.Do(call.method, "/api/default/"+call.path, nil); err != nil || code != call.code {
 				t.Errorf("%s %s: %d %s, %v, want %d", call.method, call.path, code, body, err, call.code)
 			}
 		}
@@ -240,15 +241,14 @@ func TestBulkIsAtomic(t *testing.T) {
 		if res[0].Err != nil {
 			t.Fatal(res[0].Err)
 		}
-		_, err := c.PublishBulk("q", "", lmstfytest.JSONArray("1", "2", "3"))
-		if status, ok := errors.AsType[*lmstfytest.StatusError](err); !ok || status.Code != 503 ||
-			status.Body != `{"error":"the queue is full"}` {
+		_, err := c.PublishBulk("q", "1", "2", "3")
+		if want := `503 Service Unavailable: {"error":"the queue is full"}`; err == nil || err.Error() != want {
 			t.Errorf("bulk: %v", err)
 		}
 		if n, err := c.Size("q"); err != nil || n != 0 {
 			t.Errorf("%d jobs, %v", n, err)
 		}
-		ids, err := c.PublishBulk("q", "", lmstfytest.JSONArray("1", "2"))
+		ids, err := c.PublishBulk("q", "1", "2")
 		if err != nil || len(ids) != 2 {
 			t.Errorf("bulk: %v, %v", ids, err)
 		}
@@ -274,13 +274,13 @@ func TestDeadInPieces(t *testing.T) {
 		}
 		const jobs = 64 * 40
 		for range 40 {
-			_, err := c.PublishBulk("q", "", lmstfytest.JSONArray(elements...))
+			_, err := c.PublishBulk("q", elements...)
 			must(t, err)
 		}
 		kill := func() {
 			t.Helper()
 			for {
-				if _, err := c.ConsumeMany("q", 0, 0, 100); err != nil {
+				if _, err := c.ConsumeMany("q", 100); err != nil {
 					synctest.Wait() // commands end only some of the leases themselves
 					return
 				}
@@ -294,9 +294,7 @@ func TestDeadInPieces(t *testing.T) {
 			t.Errorf("%d ready, %v", n, err)
 		}
 		kill()
-		if code, _, err := c.Do(http.MethodDelete, c.Path("q/deadletter?limit=2500"), nil); err != nil || code != 204 {
-			t.Errorf("delete: %d, %v", code, err)
-		}
+		must(t, c.Call(http.MethodDelete, "q/deadletter?limit=2500", nil, http.StatusNoContent, nil))
 		if size, _, err := c.DeadLetter("q"); err != nil || size != jobs-2500 {
 			t.Errorf("%d dead, %v", size, err)
 		}
@@ -311,8 +309,8 @@ func TestPipelining(t *testing.T) {
 		conn := dial(t, l)
 		var all []byte
 		for range 10 {
-			all = lmstfytest.Append(all, http.MethodPut, "/api/default/q", "", []byte("x"))
-			all = lmstfytest.Append(all, http.MethodGet, "/api/default/q?timeout=1", "", nil)
+			all = append(all, wire.Request(http.MethodPut, "/api/default/q", []byte("x"))...)
+			all = append(all, wire.Request(http.MethodGet, "/api/default/q?timeout=1", nil)...)
 		}
 		got, _ := sent(t, conn, string(all))
 		if n, m := strings.Count(got, "HTTP/1.1 201 "), strings.Count(got, "HTTP/1.1 200 "); n != 10 || m != 10 {

@@ -13,9 +13,9 @@ import (
 	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/dialect/lmstfy"
-	"millrace/internal/dialect/lmstfy/lmstfytest"
 	"millrace/internal/job"
 	"millrace/internal/testkit"
+	"millrace/internal/wire"
 )
 
 // TestHangUpWithBody hangs up while waiting, after a request that had a body.
@@ -226,7 +226,7 @@ func TestManyLongPolls(t *testing.T) {
 		conns := make([]*testkit.Conn, consumers)
 		for i := range conns {
 			conns[i] = dial(t, l)
-			_, err := conns[i].Write(lmstfytest.Append(nil, http.MethodGet, "/api/default/q?timeout=100000", "", nil))
+			_, err := conns[i].Write(wire.Request(http.MethodGet, "/api/default/q?timeout=100000", nil))
 			must(t, err)
 			if i < 3 || i%100 == 99 {
 				synctest.Wait() // the first come in this order, and not more than the listener queues

@@ -42,19 +42,18 @@ func TestMetrics(t *testing.T) {
 				t.Fatalf("token: %d", w.Code)
 			}
 		}
-		c := lmstfytest.New(dial(t, l), "ns")
-		c.Token = token
+		c := lmstfytest.New(dial(t, l), "ns", token)
 		id, err := c.Publish("q", "tries=1", []byte("x"))
 		must(t, err)
 		_, err = c.Publish("q", "delay=60", nil)
 		must(t, err)
-		_, err = c.PublishBulk("dead", "", lmstfytest.JSONArray("1", "2", "3"))
+		_, err = c.PublishBulk("dead", "1", "2", "3")
 		must(t, err)
 		testkit.Advance(t, 100*time.Millisecond)
 		_, err = c.Consume("q", time.Minute, 0)
 		must(t, err)
 		must(t, c.Delete("q", id))
-		_, err = c.ConsumeMany("dead", 0, 0, 9)
+		_, err = c.ConsumeMany("dead", 9)
 		must(t, err)
 		n, err := c.Respawn("dead", "")
 		if err != nil || n != 1 {
@@ -71,7 +70,7 @@ func TestMetrics(t *testing.T) {
 			_, _ = c.Publish("q", "", nil) // the last two are refused
 		}
 		// Strangers make no series.
-		stranger := lmstfytest.New(dial(t, l), "made-up")
+		stranger := lmstfytest.New(dial(t, l), "made-up", "")
 		_, err = stranger.Size("q")
 		must(t, err)
 		if _, err := stranger.Publish("q", "", nil); err == nil {
@@ -150,8 +149,7 @@ func TestAccessLog(t *testing.T) {
 			Pools:   []string{"cold"}, AccessLog: true,
 		})
 		l, admin := s.Serve(d, 0), d.AdminHandler()
-		c := lmstfytest.New(dial(t, l), "ns")
-		c.Token = "cold:secret"
+		c := lmstfytest.New(dial(t, l), "ns", "cold:secret")
 		calls := []struct {
 			path, level, pool, query string
 			code                     int

@@ -31,7 +31,7 @@ func TestTLS(t *testing.T) {
 			RootCAs: cert.Pool, ServerName: "test",
 			NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12,
 		})
-		c := lmstfytest.New(conn, "default")
+		c := lmstfytest.New(conn, "default", "")
 		_, err := c.Publish("q", "", []byte("secret"))
 		must(t, err)
 		if got := conn.ConnectionState().NegotiatedProtocol; got != "" {
