@@ -14,7 +14,7 @@ const (
 	Finished                   // the job is done or failed already
 	BadState                   // the verb does not apply to the state the job is in
 	Full                       // the queue is at its capacity
-	Busy                       // the queue has leased jobs
+	Busy                       // the queue has running jobs
 	Waiting                    // the queue has waiting callers
 	Timeout                    // the wait ended without an answer
 	Canceled                   // the caller went
@@ -52,7 +52,7 @@ var (
 	ErrFinished     = &Error{Kind: Finished, Text: "the job is finished already"}
 	ErrBadState     = &Error{Kind: BadState, Text: "the job is not in a state for this"}
 	ErrFull         = &Error{Kind: Full, Text: "the queue is full"}
-	ErrBusy         = &Error{Kind: Busy, Text: "the queue has leased jobs"}
+	ErrBusy         = &Error{Kind: Busy, Text: "the queue has running jobs"}
 	ErrWaiting      = &Error{Kind: Waiting, Text: "the queue has waiting callers"}
 	ErrTimeout      = &Error{Kind: Timeout, Text: "nothing within the time given"}
 	ErrCanceled     = &Error{Kind: Canceled, Text: "the caller has gone"}
