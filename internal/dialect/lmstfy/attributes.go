@@ -11,6 +11,7 @@ import (
 // The headers of job attributes, in the form that net/http gives to names.
 const (
 	headerVersion   = "Enable-Job-Version"
+	headerTrace     = "traceparent"
 	attributePrefix = "Job-Attr-"
 
 	attributesMax     = 16

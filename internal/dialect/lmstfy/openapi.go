@@ -156,9 +156,11 @@ var (
 	countSchema = object{"type": "integer", "minimum": 0}
 )
 
-// record is the schema of an object with these members and no others.
-func record(members map[string]object) object {
-	required := slices.Sorted(maps.Keys(members))
+// record is the schema of an object with these members and no others. All but the optional ones are always there.
+func record(members map[string]object, optional ...string) object {
+	required := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(name string) bool {
+		return slices.Contains(optional, name)
+	})
 	return object{"type": "object", "properties": members, "required": required, "additionalProperties": false}
 }
 

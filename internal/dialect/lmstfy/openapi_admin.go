@@ -14,8 +14,10 @@ var openapiAdmin = sync.OnceValue(func() []byte {
 		security: object{"Account": object{"type": "http", "scheme": "basic"}},
 		params:   adminParams(), schemas: adminSchemas(), paths: make(map[string]object),
 		refusals: map[int]object{
-			http.StatusBadRequest:          answerJSON("Something is wrong with the request.", schema("Error")),
-			http.StatusUnauthorized:        answer("Accounts are configured, and this is none of them."),
+			http.StatusBadRequest:   answerJSON("Something is wrong with the request.", schema("Error")),
+			http.StatusUnauthorized: answer("Accounts are configured, and this is none of them."),
+			http.StatusTooManyRequests: answerJSON("The address of the client has given too many wrong accounts.",
+				schema("Error")),
 			http.StatusInternalServerError: answerJSON("The server is at fault.", schema("Error")),
 		},
 	}
@@ -27,7 +29,8 @@ var openapiAdmin = sync.OnceValue(func() []byte {
 		var proofs []string
 		codes := []int{http.StatusInternalServerError}
 		if r.guarded {
-			proofs, codes = []string{"Account"}, append(codes, http.StatusUnauthorized)
+			proofs = []string{"Account"}
+			codes = append(codes, http.StatusUnauthorized, http.StatusTooManyRequests)
 		}
 		d.add(cmp.Or(r.method, http.MethodGet), r.path, &o, proofs, codes...)
 	}

@@ -26,8 +26,9 @@ var openapiPublic = sync.OnceValue(func() []byte {
 				schema("Error")),
 			http.StatusNotFound:              answerJSON("There is no such pool or job.", schema("Error")),
 			http.StatusRequestEntityTooLarge: answerJSON("A job is too large.", schema("Error")),
-			http.StatusTooManyRequests:       answerJSON("The token has made too many calls.", schema("Message")),
-			http.StatusInternalServerError:   answerJSON("The server is at fault.", schema("Error")),
+			http.StatusTooManyRequests: answerJSON("The token has made too many calls, or the address of the client "+
+				"has given too many wrong tokens.", schema("Message"), schema("Error")),
+			http.StatusInternalServerError: answerJSON("The server is at fault.", schema("Error")),
 			http.StatusServiceUnavailable: answerJSON("The server is stopping, or has no space for new jobs.",
 				schema("Error")),
 		},
@@ -41,10 +42,8 @@ var openapiPublic = sync.OnceValue(func() []byte {
 		}
 		var proofs []string
 		if !r.open {
-			proofs, codes = []string{"Header", "Query"}, append(codes, http.StatusUnauthorized)
-		}
-		if r.side != sideNone {
-			codes = append(codes, http.StatusTooManyRequests)
+			proofs = []string{"Header", "Query"}
+			codes = append(codes, http.StatusUnauthorized, http.StatusTooManyRequests)
 		}
 		if o.body != nil || r.side == sideRead { // whoever waits for a job has its body read, too
 			codes = append(codes, http.StatusRequestEntityTooLarge)
@@ -58,7 +57,7 @@ var openapiPublic = sync.OnceValue(func() []byte {
 })
 
 func publicOperations() [routeCount]operation {
-	publishing := func() []string { return []string{"delay", "ttl", "tries", "group", headerVersion} }
+	publishing := func() []string { return []string{"delay", "ttl", "tries", "group", headerVersion, headerTrace} }
 	published := map[int]object{http.StatusCreated: answerJSON("Published.", schema("Published"))}
 	anyBytes := object{"description": "The job: any bytes.", "content": content("*/*", object{})}
 	deliveries := object{"type": "array", "items": schema("Delivery"), "minItems": 1, "maxItems": countMax}
@@ -139,6 +138,8 @@ func publicParams() object {
 		"limit": number("limit", "Most dead jobs, the first to have died first.", 1, limitMax, 1),
 		headerVersion: parameter("header", headerVersion, `"yes" makes attributes of the headers Job-Attr-*.`,
 			textSchema),
+		headerTrace: parameter("header", headerTrace, "The trace of the producer, as W3C Trace Context has it. What "+
+			"is none is ignored.", textSchema),
 	}
 }
 
@@ -153,6 +154,7 @@ func publicSchemas() object {
 		},
 		"remain_tries": {"type": "integer", "minimum": 0, "maximum": math.MaxUint16},
 		"attributes":   {"type": []string{"object", "null"}, "additionalProperties": textSchema},
+		headerTrace:    {"type": "string", "description": "The trace that it was published with, if any."},
 	}
 	delivery := maps.Clone(job)
 	delivery["msg"] = message("new job")
@@ -164,8 +166,8 @@ func publicSchemas() object {
 			"msg":     message("published"),
 			"job_ids": {"type": "array", "items": textSchema, "minItems": 1, "maxItems": bulkMax},
 		}),
-		"Job":      record(job),
-		"Delivery": record(delivery),
+		"Job":      record(job, headerTrace),
+		"Delivery": record(delivery, headerTrace),
 		"Empty":    record(map[string]object{"msg": message("no job available")}),
 		"Size":     record(map[string]object{"namespace": textSchema, "queue": textSchema, "size": countSchema}),
 		"DeadLetter": record(map[string]object{

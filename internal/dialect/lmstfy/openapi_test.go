@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"millrace/internal/auth"
 	"millrace/internal/dialect"
 	"millrace/internal/engine"
 	"millrace/internal/store/memstore"
@@ -82,8 +84,14 @@ func newTestEngine(t *testing.T) *engine.Engine {
 // document lists, and checks the answers.
 func TestPublicDocument(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testPublicDocument) // so that no time passes, with which wrong logins are forgiven
+}
+
+func testPublicDocument(t *testing.T) {
+	t.Helper()
 	doc := testkit.LoadOpenAPI(t, openapiPublic())
 	d := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Auth: true, MaxBody: 100})
+	d.opts.Throttle = auth.NewThrottle(nil)
 	stopped := newTestEngine(t)
 	broken := New(Options{Options: dialect.Options{Engine: stopped}})
 	if err := stopped.Close(); err != nil {
@@ -149,6 +157,14 @@ func TestPublicDocument(t *testing.T) {
 		{"DELETE", with("/api/ns/q/job/x?"), "", 204, false},
 		{"DELETE", with("/api/ns/q?"), "", 204, false},
 	}...)
+	for i := range 59 { // with the one above all that an address may give at once
+		asks = append(asks, ask{"DELETE", fmt.Sprintf("/api/ns%d/q?token=wrong", i), "", 401, false})
+	}
+	for _, r := range routes[1:] {
+		if path := strings.NewReplacer(":namespace", "ns", ":queue", "q", ":job_id", "x").Replace(r.path); !r.open {
+			asks = append(asks, ask{r.method, path + "?token=other", "", 429, false})
+		}
+	}
 	seen := make(map[string]map[string]bool)
 	var head struct {
 		ID string `json:"deadletter_head"`
@@ -167,7 +183,9 @@ func TestPublicDocument(t *testing.T) {
 			a.target = strings.Replace(a.target, "HEAD", head.ID, 1)
 		}
 		w := httptest.NewRecorder()
-		h(w, httptest.NewRequestWithContext(t.Context(), a.method, a.target, strings.NewReader(a.body)))
+		r := httptest.NewRequestWithContext(t.Context(), a.method, a.target, strings.NewReader(a.body))
+		r.Header.Set(headerTrace, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+		h(w, r)
 		path, _, _ := strings.Cut(a.target, "?")
 		key := openapiPath
 		if found := parsePath(a.method, path); found.route != routeNone {
@@ -206,12 +224,22 @@ func TestPublicDocument(t *testing.T) {
 // TestAdminDocument calls every operation of the admin API.
 func TestAdminDocument(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testAdminDocument) // so that no time passes, with which wrong logins are forgiven
+}
+
+func testAdminDocument(t *testing.T) {
+	t.Helper()
 	doc := testkit.LoadOpenAPI(t, openapiAdmin())
 	d := New(Options{Options: dialect.Options{Engine: newTestEngine(t)}, Version: "1"})
 	guarded := New(Options{
 		Options:  dialect.Options{Engine: newTestEngine(t)},
-		Accounts: map[string]string{"ann": "x"},
+		Accounts: map[string]string{"ann": "x"}, Throttle: auth.NewThrottle(nil),
 	}).AdminHandler()
+	for i := range 10 { // all that may be wrong at once
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/limits", nil)
+		r.SetBasicAuth("ann", fmt.Sprint("wrong ", i))
+		guarded.ServeHTTP(httptest.NewRecorder(), r)
+	}
 	h := d.AdminHandler()
 	const token = "12345678901234567890"
 	asks := []ask{
@@ -281,6 +309,16 @@ func TestAdminDocument(t *testing.T) {
 		guarded.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), a.method, a.target, strings.NewReader(a.body)))
 		if (w.Code == http.StatusUnauthorized) != r.guarded || r.guarded && o.Responses["401"].Ref == "" {
 			t.Errorf("%s %s without an account: %d", a.method, a.target, w.Code)
+		}
+		if !r.guarded {
+			continue
+		}
+		w = httptest.NewRecorder()
+		wrong := httptest.NewRequestWithContext(t.Context(), a.method, a.target, strings.NewReader(a.body))
+		wrong.SetBasicAuth("ann", "wrong again")
+		guarded.ServeHTTP(w, wrong)
+		if doc.Fits(t, o, "a wrong account: "+a.method+" "+a.target, w); w.Code != http.StatusTooManyRequests {
+			t.Errorf("%s %s with a wrong account: %d", a.method, a.target, w.Code)
 		}
 	}
 	for _, op := range doc.Operations() {

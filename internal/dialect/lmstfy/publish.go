@@ -73,7 +73,7 @@ func seconds[T uint32 | uint64](n T) time.Duration { return time.Duration(n) * t
 func (x *exchange) fill(s *job.Spec, p *publication, queue string) {
 	s.Namespace, s.Queue = x.home, queue
 	s.Extra, s.Group = p.extra, p.group
-	s.Trace = job.ParseTrace(x.r.Header.Get("Traceparent"))
+	s.Trace = job.ParseTrace(x.r.Header.Get(headerTrace))
 	s.Delay, s.TTL = seconds(p.delay), seconds(p.ttl)
 	fixed(s, uint32(p.tries))
 }
