@@ -3,7 +3,7 @@ package engine
 import "millrace/internal/engine/machine"
 
 // kindOther is the kind of all types that have none of their own.
-const kindOther machine.Kind = 1
+const kindOther machine.TypeID = 1
 
 // pairsPerType bounds the times of types: so many for each type, on average. Clients choose the names of types and
 // of queues, and every pair of the two takes memory.
@@ -13,20 +13,20 @@ const pairsPerType = 10
 type kinds struct {
 	max   int
 	pairs int // times of types there are
-	ids   map[string]machine.Kind
+	ids   map[string]machine.TypeID
 	names []string // by kind; the first two are no types
-	last  machine.Kind
+	last  machine.TypeID
 }
 
 func newKinds(most int) kinds {
-	return kinds{max: min(max(most, 0), typesMax), ids: map[string]machine.Kind{}, names: make([]string, kindOther+1)}
+	return kinds{max: min(max(most, 0), typesMax), ids: map[string]machine.TypeID{}, names: make([]string, kindOther+1)}
 }
 
 // typesMax is the most types there can be kinds for.
 const typesMax = 1 << 15
 
 // of returns the kind of a type: zero for none, or if types are not looked at.
-func (k *kinds) of(typ string) machine.Kind {
+func (k *kinds) of(typ string) machine.TypeID {
 	if typ == "" || k.max == 0 {
 		return 0
 	}
@@ -37,7 +37,7 @@ func (k *kinds) of(typ string) machine.Kind {
 	switch {
 	case ok:
 	case len(k.ids) < k.max:
-		id = machine.Kind(len(k.names)) //nolint:gosec // bounded
+		id = machine.TypeID(len(k.names)) //nolint:gosec // bounded
 		k.ids[typ], k.names = id, append(k.names, typ)
 	default:
 		return kindOther
@@ -47,7 +47,7 @@ func (k *kinds) of(typ string) machine.Kind {
 }
 
 // times returns where the times of a kind are counted.
-func (k *kinds) times(c *queueCell, kind machine.Kind) *Times {
+func (k *kinds) times(c *queueCell, kind machine.TypeID) *Times {
 	if int(kind) < len(c.times) && c.times[kind] != nil {
 		return c.times[kind]
 	}
@@ -67,7 +67,7 @@ func (k *kinds) times(c *queueCell, kind machine.Kind) *Times {
 // release makes room for the times of others.
 func (k *kinds) release(c *queueCell) {
 	for kind, t := range c.times {
-		if t != nil && machine.Kind(kind) > kindOther {
+		if t != nil && machine.TypeID(kind) > kindOther {
 			k.pairs--
 		}
 	}

@@ -111,7 +111,7 @@ func (q *queueRow) Counted(c job.Counter, n uint64, asked bool) {
 }
 
 // Fetched counts a delivery and how long the job has waited.
-func (q *queueRow) Fetched(by job.Door, typ string, waited time.Duration) machine.Kind {
+func (q *queueRow) Fetched(by job.Door, typ string, waited time.Duration) machine.TypeID {
 	c, kind := q.at(by), q.table.kinds.of(typ)
 	c.counts[job.CountFetched]++
 	q.table.kinds.times(c, kind).Wait.Observe(waited)
@@ -119,7 +119,7 @@ func (q *queueRow) Fetched(by job.Door, typ string, waited time.Duration) machin
 }
 
 // Settled counts how long a job has run.
-func (q *queueRow) Settled(by job.Door, kind machine.Kind, ran time.Duration, failed bool) {
+func (q *queueRow) Settled(by job.Door, kind machine.TypeID, ran time.Duration, failed bool) {
 	t := q.table.kinds.times(q.at(by), kind)
 	t.Run.Observe(ran)
 	if failed {
@@ -195,7 +195,7 @@ func (e *Engine) EachQueueFigures(visit func(*QueueFigures)) (room bool) {
 			for kind := range times {
 				e.mu.Lock()
 				if own := times[kind]; own != nil {
-					f.Types = append(f.Types, TypeTimes{t.kinds.names[kind], machine.Kind(kind) == kindOther, *own})
+					f.Types = append(f.Types, TypeTimes{t.kinds.names[kind], machine.TypeID(kind) == kindOther, *own})
 				}
 				e.mu.Unlock()
 			}

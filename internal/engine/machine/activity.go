@@ -28,14 +28,14 @@ type activity struct {
 func (m *Machine) noteActive(q *queue, c job.Counter, n uint64) {
 	a := &m.activity
 	a.All[c] += n
-	if q.round != a.round+1 {
+	if q.activeRound != a.round+1 {
 		if len(a.Queues) >= m.opt.ActiveQueues {
 			return
 		}
-		q.round, q.place = a.round+1, uint32(len(a.Queues)) //nolint:gosec // bounded
+		q.activeRound, q.activeIndex = a.round+1, uint32(len(a.Queues)) //nolint:gosec // bounded
 		a.Queues = append(a.Queues, Active{Namespace: q.namespace, Queue: q.name})
 	}
-	a.Queues[q.place].Added[c] += n
+	a.Queues[q.activeIndex].Added[c] += n
 }
 
 // Activity returns what happened since the last call, and begins a new round. The list belongs to

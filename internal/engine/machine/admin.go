@@ -17,12 +17,12 @@ func (m *Machine) configure(c *job.Configure, res *job.Result) {
 		return
 	}
 	q.Configured = true
-	q.hide(false)
+	q.setHidden(false)
 	before := q.groupMax()
 	q.Settings = c.Settings
 	q.Settings.Attrs = bytes.Clone(c.Settings.Attrs)
 	q.Settings.OnePerGroup = c.Settings.OnePerGroup && m.allows(record.FormatOnePerGroup, &job.Result{})
-	m.changed(q)
+	m.markDirty(q)
 	if q.groupMax() != before {
 		m.regroup(q, record.RegroupShow)
 	}
@@ -32,13 +32,13 @@ func (m *Machine) configure(c *job.Configure, res *job.Result) {
 // pause stops deliveries from a queue. Nothing is woken: those who wait are passed over until
 // unpause. A second pause replaces the end of the first.
 func (m *Machine) pause(c *job.Pause) {
-	q := m.find(c.Namespace, c.Queue)
+	q := m.findQueue(c.Namespace, c.Queue)
 	if q == nil || q.Hidden { // which for callers is not there
 		if !c.Make {
 			return
 		}
 		q = m.makeQueue(c.Namespace, c.Queue)
-		q.hide(false)
+		q.setHidden(false)
 	}
 	m.count(q, job.CountPaused)
 	q.Paused, q.PausedAt, q.PausedTill = true, m.now, 0
@@ -46,7 +46,7 @@ func (m *Machine) pause(c *job.Pause) {
 		q.PausedTill = m.now.Add(c.For)
 	}
 	m.armPause(q)
-	m.changed(q)
+	m.markDirty(q)
 }
 
 // armPause sets the alarm for the end of a pause, or none. The end itself is stored with the queue,
@@ -62,7 +62,7 @@ func (m *Machine) armPause(q *queue) {
 
 // resume ends a pause before its time.
 func (m *Machine) resume(c *job.Resume) {
-	if q := m.find(c.Namespace, c.Queue); q != nil {
+	if q := m.findQueue(c.Namespace, c.Queue); q != nil {
 		m.unpause(q)
 	}
 }
@@ -75,7 +75,7 @@ func (m *Machine) unpause(q *queue) {
 	}
 	q.Paused, q.PausedAt, q.PausedTill = false, 0, 0
 	m.armPause(q)
-	m.changed(q)
+	m.markDirty(q)
 	m.wake(q)
 }
 
@@ -83,7 +83,7 @@ func (m *Machine) unpause(q *queue) {
 // (limitToStep). Leases that are taken between two steps may be released as well; the count that is
 // left bounds it.
 func (m *Machine) releaseAll(c *job.ReleaseAll, res *job.Result) {
-	q := m.find(c.Namespace, c.Queue)
+	q := m.findQueue(c.Namespace, c.Queue)
 	if q == nil {
 		return
 	}

@@ -7,14 +7,14 @@ import (
 	"millrace/internal/record"
 )
 
-// alike returns the oldest job that a push gives way to; nil if there is none. Of very many jobs
+// findAlike returns the oldest job that a push gives way to; nil if there is none. Of very many jobs
 // that are about the same it looks at the oldest and the newest, because a step is bounded (section
 // 13). It reads a few first and then twice as many each time.
-func (m *Machine) alike(c *job.Push) *entry {
+func (m *Machine) findAlike(c *job.Push) *entry {
 	if c.Unless == 0 || c.Spec.Like == (job.Digest{}) {
 		return nil
 	}
-	q := m.find(c.Spec.Namespace, c.Spec.Queue)
+	q := m.findQueue(c.Spec.Namespace, c.Spec.Queue)
 	if q == nil {
 		return nil
 	}
@@ -66,14 +66,14 @@ func (m *Machine) acceptAlike(e *entry, res *job.Result) {
 // job's own id: no entry of another job is read or written, however many are alike.
 func (m *Machine) listAlike(e *entry) {
 	if e.Like != (job.Digest{}) {
-		m.kb = record.AlikeKey(m.kb[:0], e.q.ID, e.Like, e.ID)
-		m.store.Insert(m.kb, nil)
+		m.keyBuf = record.AlikeKey(m.keyBuf[:0], e.q.ID, e.Like, e.ID)
+		m.store.Insert(m.keyBuf, nil)
 	}
 }
 
 func (m *Machine) unlistAlike(e *entry) {
 	if e.Like != (job.Digest{}) {
-		m.kb = record.AlikeKey(m.kb[:0], e.q.ID, e.Like, e.ID)
-		m.store.Remove(m.kb)
+		m.keyBuf = record.AlikeKey(m.keyBuf[:0], e.q.ID, e.Like, e.ID)
+		m.store.Remove(m.keyBuf)
 	}
 }

@@ -31,9 +31,9 @@ func (m *Machine) getBatch(id job.BatchID) *batch {
 
 // readBatch returns a batch that is stored, being flushed or not.
 func (m *Machine) readBatch(id job.BatchID) *batch {
-	m.kb = record.BatchKey(m.kb[:0], id, record.BatchState)
-	p, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = p[:0]
+	m.keyBuf = record.BatchKey(m.keyBuf[:0], id, record.BatchState)
+	p, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = p[:0]
 	if !ok {
 		return nil
 	}
@@ -57,9 +57,9 @@ func (m *Machine) batchIn(namespace string, id job.BatchID) *batch {
 // putBatch writes what changes of a batch. What is fixed, with the specs of its callbacks, has a
 // record of its own, so that counting a job does not rewrite them.
 func (m *Machine) putBatch(b *batch) {
-	m.kb = record.BatchKey(m.kb[:0], b.id, record.BatchState)
-	m.vb = record.AppendBatch(m.vb[:0], &b.Batch)
-	m.set(m.kb, m.vb)
+	m.keyBuf = record.BatchKey(m.keyBuf[:0], b.id, record.BatchState)
+	m.valueBuf = record.AppendBatch(m.valueBuf[:0], &b.Batch)
+	m.set(m.keyBuf, m.valueBuf)
 }
 
 // batchDef reads what is fixed about a batch.
@@ -206,7 +206,7 @@ func (m *Machine) commitBatch(c *job.CommitBatch, res *job.Result) {
 	}
 	def := m.batchDef(b.id)
 	m.keepBatch(b, &def)
-	m.ripen(b.id)
+	m.markBatchDue(b.id)
 }
 
 // join makes a new job one of the batch that its spec names. Without such a batch the job is pushed
@@ -231,7 +231,7 @@ func (m *Machine) countFailedInBatch(e *entry) {
 	if b := m.getBatch(e.Batch); b != nil {
 		b.Failed++
 		m.putBatch(b)
-		m.ripen(b.id)
+		m.markBatchDue(b.id)
 	}
 }
 
@@ -244,7 +244,7 @@ func (m *Machine) ackInBatch(e *entry) {
 	switch {
 	case e.Flags&callbacks != 0:
 		if b != nil {
-			m.stageEnds(b, e.Flags&callbacks)
+			m.endStage(b, e.Flags&callbacks)
 		}
 		return
 	case b != nil:
@@ -253,56 +253,56 @@ func (m *Machine) ackInBatch(e *entry) {
 			b.Failed--
 		}
 		m.putBatch(b)
-		m.ripen(b.id)
+		m.markBatchDue(b.id)
 	}
 	e.Batch = 0
 	e.Flags &^= job.FlagTried
 }
 
-// ripen has a batch looked at when the command or the timer has done everything else (advance).
-// Looking at it in between would push callbacks in the middle of an Atomic. Listing a batch twice
-// is harmless.
-func (m *Machine) ripen(id job.BatchID) {
-	if n := len(m.ripe); n == 0 || m.ripe[n-1] != id {
-		m.ripe = append(m.ripe, id)
+// markBatchDue has a batch looked at when the command or the timer has done everything else
+// (advanceBatch). Looking at it in between would push callbacks in the middle of an Atomic. Listing
+// a batch twice is harmless.
+func (m *Machine) markBatchDue(id job.BatchID) {
+	if n := len(m.dueBatches); n == 0 || m.dueBatches[n-1] != id {
+		m.dueBatches = append(m.dueBatches, id)
 	}
 }
 
-// advance lets the batch that has been ripe longest reach what it can (INV-14). It reaches one
-// stage at a time. What follows makes it ripe again: a stage without a callback at once, another
+// advanceBatch lets the batch that has been due longest reach what it can (INV-14). It reaches one
+// stage at a time. What follows makes it due again: a stage without a callback at once, another
 // when its callback is acked.
-func (m *Machine) advance() {
-	id := m.ripe[0]
-	if m.ripe = m.ripe[1:]; len(m.ripe) == 0 {
-		m.ripe = nil
+func (m *Machine) advanceBatch() {
+	id := m.dueBatches[0]
+	if m.dueBatches = m.dueBatches[1:]; len(m.dueBatches) == 0 {
+		m.dueBatches = nil
 	}
 	b := m.getBatch(id)
 	switch {
 	case b == nil:
-	case b.completes():
-		m.reach(b, job.FlagOnComplete)
-	case b.succeeds():
-		m.reach(b, job.FlagOnSuccess)
+	case b.canComplete():
+		m.reachStage(b, job.FlagOnComplete)
+	case b.canSucceed():
+		m.reachStage(b, job.FlagOnSuccess)
 	}
 }
 
-// completes reports whether the batch can reach its first stage: it is committed, all its jobs have
+// canComplete reports whether the batch can reach its first stage: it is committed, all its jobs have
 // been acked or have failed, and its children are complete.
-func (b *batch) completes() bool {
+func (b *batch) canComplete() bool {
 	return !b.Open && b.Complete == job.CallbackWaiting && b.Failed == b.Pending && b.Incomplete == 0
 }
 
-// succeeds reports whether the batch can reach its second stage: all of its jobs have been acked,
+// canSucceed reports whether the batch can reach its second stage: all of its jobs have been acked,
 // and its children have succeeded.
-func (b *batch) succeeds() bool {
+func (b *batch) canSucceed() bool {
 	return !b.Open && b.Complete == job.CallbackAcked && b.Success == job.CallbackWaiting &&
 		b.Pending == 0 && b.Unsuccessful == 0
 }
 
-// reach makes a batch reach a stage and pushes its callback. The stage is written before: each is
+// reachStage makes a batch reach a stage and pushes its callback. The stage is written before: each is
 // reached at most once, and the callback may expire, or be deleted, in the same step. The callback
 // is pushed without the checks of a push, because nobody could be told of a refusal.
-func (m *Machine) reach(b *batch, stage job.Flags) {
+func (m *Machine) reachStage(b *batch, stage job.Flags) {
 	def := m.batchDef(b.id)
 	callback := def.Complete
 	if stage == job.FlagOnComplete {
@@ -313,45 +313,45 @@ func (m *Machine) reach(b *batch, stage job.Flags) {
 		callback = def.Success
 		b.Success, b.Succeeded = job.CallbackPushed, m.now
 		m.keepBatch(b, &def)
-		m.parentOf(b, func(p *batch) { p.Children-- })
+		m.updateParent(b, func(p *batch) { p.Children-- })
 	}
 	if callback == nil {
-		m.stageEnds(b, stage)
+		m.endStage(b, stage)
 		return
 	}
 	e := m.prepare(callback)
 	e.Batch = b.id
 	e.Flags |= stage
-	m.admit(e, callback, nil)
+	m.storeNewJob(e, callback, nil)
 }
 
-// stageEnds notes that the callback of a stage has been acked, or that there is none. A callback
+// endStage notes that the callback of a stage has been acked, or that there is none. A callback
 // that is kept may be acked a second time, which changes nothing.
-func (m *Machine) stageEnds(b *batch, stage job.Flags) {
+func (m *Machine) endStage(b *batch, stage job.Flags) {
 	switch {
 	case stage == job.FlagOnComplete && b.Complete == job.CallbackPushed:
 		b.Complete = job.CallbackAcked
-		m.parentOf(b, func(p *batch) { p.Incomplete-- })
+		m.updateParent(b, func(p *batch) { p.Incomplete-- })
 	case stage == job.FlagOnSuccess && b.Success == job.CallbackPushed:
 		b.Success = job.CallbackAcked
-		m.parentOf(b, func(p *batch) { p.Unsuccessful-- })
+		m.updateParent(b, func(p *batch) { p.Unsuccessful-- })
 	default:
 		return // acked before
 	}
 	m.putBatch(b)
-	m.ripen(b.id)
+	m.markBatchDue(b.id)
 }
 
-// parentOf changes the parent of a batch, if there is one, and has it looked at. The parent is read
+// updateParent changes the parent of a batch, if there is one, and has it looked at. The parent is read
 // again, because advancing the child may have changed it.
-func (m *Machine) parentOf(b *batch, change func(*batch)) {
+func (m *Machine) updateParent(b *batch, change func(*batch)) {
 	if b.Parent == 0 {
 		return
 	}
 	if p := m.getBatch(b.Parent); p != nil {
 		change(p)
 		m.putBatch(p)
-		m.ripen(p.id)
+		m.markBatchDue(p.id)
 	}
 }
 
@@ -363,7 +363,7 @@ func (m *Machine) forgetBatch(t timerItem) {
 		return // the timer was moved, or called off
 	}
 	m.dropBatch(b)
-	m.parentOf(b, func(p *batch) { // which does not wait for it any more
+	m.updateParent(b, func(p *batch) { // which does not wait for it any more
 		if b.Complete != job.CallbackAcked {
 			p.Incomplete--
 		}

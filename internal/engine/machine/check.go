@@ -26,7 +26,7 @@ import (
 //	INV-14  checkBatches                                    INV-15  checkForget, checkBatch
 //	INV-16  checkDeliveries                                 INV-17  checkTickers
 //	INV-18  checkLimits, checkFetcher, checkRunning         INV-19  checkHooks
-//	INV-20  checkLimits, checkHooks, checkRunning           INV-21  checkFirst, checkRunning, checkPlainTurn
+//	INV-20  checkLimits, checkHooks, checkRunning           INV-21  checkFirst, checkRunning, checkUngroupedTurn
 //	INV-22  checkKept, which also asserts INV-20
 func (m *Machine) Check() error { return m.check(locksAtOnce, batchesAtOnce) }
 
@@ -184,7 +184,7 @@ func (c *checker) checkQueue(q *queue) error {
 	if err := c.checkLimits(q); err != nil {
 		return err
 	}
-	if err := c.checkWindow(q, &q.plain, record.ListReady); err != nil {
+	if err := c.checkWindow(q, &q.ungrouped, record.ListReady); err != nil {
 		return err
 	}
 	if q.turns != nil {
@@ -288,7 +288,7 @@ func (c *checker) checkWaits() error {
 			return err
 		}
 		// Those who are being told do not wait for the job any more, which may be gone.
-		if w.awaits == 0 || w.isTold() {
+		if w.awaits == 0 || w.hasAnswer() {
 			continue
 		}
 		if c.awaiting[w.awaits] == nil {
@@ -304,18 +304,18 @@ func (c *checker) checkWaits() error {
 // checkFetcher asserts that what a caller waits for is not there, unless its queue is still to be
 // served (INV-5). That somebody will be told when time brings it is INV-18.
 func (c *checker) checkFetcher(w *waiter) error {
-	if w.left { // it has been passed over since
+	if w.isAnswered { // it has been passed over since
 		return nil
 	}
 	for l := range w.fetchLists() {
 		q := l.q
-		if q != nil && !q.waking && !q.Paused && !q.regrouping() && q.ID != 0 && q.Counts[job.Ready] > 0 {
+		if q != nil && !q.waking && !q.Paused && !q.isRegrouping() && q.ID != 0 && q.Counts[job.Ready] > 0 {
 			e := c.bestReady(q)
 			if e != nil && !isExpired(e, c.now) && c.allowed(q, w) {
 				return broken(5, "job %d can be fetched from %q, for which a caller waits", e.ID, q.name)
 			}
-			at, _, looks := c.firstLook(q)
-			if e == nil && looks && !c.isShut(q) && (q.limit.alarm.index < 0 || q.limit.alarm.at > at) {
+			at, _, looks := c.firstRecheck(q)
+			if e == nil && looks && !c.isAtLimit(q) && (q.limit.alarm.index < 0 || q.limit.alarm.at > at) {
 				return broken(18, "a group may be given a job of %q at %d, and nobody tells who waits", q.name, at)
 			}
 		}

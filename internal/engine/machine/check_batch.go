@@ -267,8 +267,8 @@ func (c *checker) checkBatch(b *batch, want *record.Batch) error {
 			b.Incomplete, b.Unsuccessful, b.Children, want.Incomplete, want.Unsuccessful, want.Children)
 	}
 	// Between two steps no stage is left that could be reached: whatever changes a batch has it
-	// looked at (ripen).
-	if b.completes() || b.succeeds() {
+	// looked at (markBatchDue).
+	if b.canComplete() || b.canSucceed() {
 		return broken(14, "batch %d could reach a stage", b.id)
 	}
 	// That it is counted in timed is what lets checkTimers find one that belongs to nothing.

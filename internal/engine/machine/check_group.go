@@ -43,7 +43,7 @@ func (c *checker) checkGroups(q *queue, grouped int) error {
 			return broken(4, "list %d has %d entries for %d groups that are not held", list, n, shown[list])
 		}
 	}
-	return c.checkPlainTurn(q)
+	return c.checkUngroupedTurn(q)
 }
 
 // checkFirst asserts that the first job of a group is where its group's record says. While the
@@ -56,7 +56,7 @@ func (c *checker) checkFirst(
 		return broken(21, "two groups have the turn %d", g.Turn)
 	}
 	turns[g.Turn] = true
-	if full := running >= q.groupMax(); !q.regrouping() && (full && !g.Held || !full && g.Held && g.Look == 0) {
+	if full := running >= q.groupMax(); !q.isRegrouping() && (full && !g.Held || !full && g.Held && g.Look == 0) {
 		return broken(4, "group %q has %d leased jobs, and it is held: %v", e.Group, running, g.Held)
 	}
 	if g.Held {
@@ -88,7 +88,7 @@ func (c *checker) checkRunning(q *queue) (running map[string]uint32, err error) 
 		name := record.ParseGroupKey(key)
 		g, derr := record.DecodeGroup(value)
 		corrupt("group", derr)
-		g = q.current(g)
+		g = q.currentGroup(g)
 		// Whether the group has a ready job at all.
 		empty := !c.hasKeyIn(record.GroupSpan(q.ID, name))
 		switch {
@@ -96,7 +96,7 @@ func (c *checker) checkRunning(q *queue) (running map[string]uint32, err error) 
 			err = broken(20, "group %q has a record of a later format than %d", name, c.format)
 		case g.Running != running[name]:
 			err = broken(4, "group %q has %d leased jobs, and its record says %d", name, running[name], g.Running)
-		case g == record.Group{} && q.regroup == nil:
+		case g == record.Group{} && q.regroupFrom == nil:
 			err = broken(12, "group %q has a record that says nothing", name)
 		case g.Turn != 0 && empty:
 			err = broken(21, "group %q has a turn and no ready job", name)
@@ -122,8 +122,8 @@ func (c *checker) checkRunning(q *queue) (running map[string]uint32, err error) 
 	return running, err
 }
 
-// checkPlainTurn asserts that the jobs without a group have a turn only if there are some.
-func (c *checker) checkPlainTurn(q *queue) error {
+// checkUngroupedTurn asserts that the jobs without a group have a turn only if there are some.
+func (c *checker) checkUngroupedTurn(q *queue) error {
 	if q.Turn != 0 && c.length(q, record.ListReady) == 0 {
 		return broken(21, "jobs without a group have a turn, and there is none")
 	}
@@ -145,5 +145,5 @@ func (c *checker) storedGroup(q *queue, name string) (g record.Group) {
 		g, err = record.DecodeGroup(b)
 		corrupt("group", err)
 	}
-	return q.current(g)
+	return q.currentGroup(g)
 }

@@ -47,9 +47,9 @@ func (c *checker) checkJob(e *entry) error {
 	// gone and it is still to be ended.
 	if e.State == job.Leased && e.Lease.OnEnd != job.EndKeep {
 		h := c.holders[e.Lease.Holder]
-		if known := h != nil && h.jobs[e.ID] != nil && h.jobs[e.ID].entered == e.Entered; !known && !c.orphaned(e) {
+		if known := h != nil && h.leases[e.ID] != nil && h.leases[e.ID].entered == e.Entered; !known && !c.orphaned(e) {
 			return broken(2, "its holder %v does not know", e.Lease.Holder)
-		} else if known && !endsAt(h, h.jobs[e.ID], e.Lease.Until) {
+		} else if known && !endsAt(h, h.leases[e.ID], e.Lease.Until) {
 			return broken(2, "its holder %v knows another end", e.Lease.Holder)
 		}
 	}
@@ -113,7 +113,7 @@ func (c *checker) checkGroup(e *entry) error {
 }
 
 // endsAt reports whether a holder knows when time ends a lease; zero is never.
-func endsAt(h *holder, l *held, at job.Time) bool {
+func endsAt(h *holder, l *holderLease, at job.Time) bool {
 	if l.index < 0 {
 		return at == 0
 	}
@@ -167,8 +167,9 @@ func (c *checker) checkTimerLoaded(t timerItem) error {
 			return broken(7, "timer %d is before the horizon and not in memory", t.at)
 		}
 	}
-	if !t.before(c.horizon) && t.at < c.beyond {
-		return broken(7, "timer %d is beyond the horizon, where nothing is thought to be before %d", t.at, c.beyond)
+	if !t.before(c.horizon) && t.at < c.earliestBeyond {
+		return broken(7, "timer %d is beyond the horizon, where nothing is thought to be before %d",
+			t.at, c.earliestBeyond)
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func (c *checker) checkNamed(e *entry) error {
 	for i, l := range links {
 		c.linked[i] += l.count(e)
 	}
-	if keyed(e) && !c.underKey(e) {
+	if mustHaveKey(e) && !c.underKey(e) {
 		return broken(9, "not found under its key %q", e.Key)
 	}
 	if e.Flags.Has(job.FlagNumbered) {
@@ -204,8 +205,8 @@ func (c *checker) checkNamed(e *entry) error {
 	return nil
 }
 
-// keyed reports whether a job must be found under its client-given key.
-func keyed(e *entry) bool { return e.Key != "" && !e.Flags.Has(job.FlagTombstone) }
+// mustHaveKey reports whether a job must be found under its client-given key.
+func mustHaveKey(e *entry) bool { return e.Key != "" && !e.Flags.Has(job.FlagTombstone) }
 
 // underKey reports whether a job is found under its client-given key.
 func (c *checker) underKey(e *entry) bool {

@@ -16,7 +16,7 @@ func (c *checker) checkLimits(q *queue) error {
 	if (l == nil) != q.Limits.IsZero() {
 		return broken(18, "limits are %+v and there is a limiter: %v", q.Limits, l != nil)
 	}
-	if l == nil || l.next != nil {
+	if l == nil || l.countFrom != nil {
 		return nil
 	}
 	if l.slots == nil {
@@ -26,7 +26,7 @@ func (c *checker) checkLimits(q *queue) error {
 		return nil
 	}
 	// Slots whose time is over are freed when somebody asks, so that memory may still have them.
-	c.freeOld(q)
+	c.freeExpiredSlots(q)
 	slots, workers := 0, map[job.Holder]uint32{}
 	var err error
 	c.eachEntry(q, record.ListLeased, func(key []byte) bool {
@@ -58,20 +58,20 @@ func (c *checker) allowed(q *queue, w *waiter) bool {
 	if q.limit == nil {
 		return true
 	}
-	until, shut := c.shut(q)
-	full := q.hasFill(w.holder)
+	until, shut := c.isThrottled(q)
+	full := q.isWorkerAtLimit(w.holder)
 	if !shut && !full {
 		return true
 	}
 	// With both in its way the caller is served when the later of the two allows it.
 	if full { // it has to wait for that as well
-		until = max(until, q.limit.firstAge())
+		until = max(until, q.limit.nextExpiry())
 	}
 	a := &q.limit.alarm
 	return until != job.Never && (a.index < 0 || a.at > until)
 }
 
-func (c *checker) isShut(q *queue) bool {
-	_, shut := c.shut(q)
+func (c *checker) isAtLimit(q *queue) bool {
+	_, shut := c.isThrottled(q)
 	return shut
 }

@@ -18,7 +18,7 @@ func (c *checker) checkNames() error {
 	var err error
 	c.eachIn(record.QueueNameKey(nil, 0), func(key, value []byte) bool {
 		namespace, name, ok := record.ParseQueueKey(value)
-		if q := c.find(namespace, name); !ok || q == nil || !bytes.Equal(key, record.QueueNameKey(nil, q.ID)) {
+		if q := c.findQueue(namespace, name); !ok || q == nil || !bytes.Equal(key, record.QueueNameKey(nil, q.ID)) {
 			err = broken(9, "entry %x leads to no queue of that number", key)
 		}
 		return err == nil
@@ -57,7 +57,7 @@ type link struct {
 var links = []link{
 	{
 		[][]byte{record.KeyKey(nil, "", ""), record.MoreKey(nil, "", "", 0)},
-		func(e *entry) int { return one(keyed(e)) },
+		func(e *entry) int { return one(mustHaveKey(e)) },
 		func(key, value []byte) (record.JobRef, error) {
 			if record.IsKeyKey(key) {
 				r, err := record.DecodeKeyRef(value)
@@ -67,7 +67,7 @@ var links = []link{
 			return record.JobRef{Queue: record.QueueID(q), ID: record.EntryID(key)}, err
 		},
 		func(e *entry, key []byte) bool {
-			return keyed(e) && (bytes.Equal(key, record.KeyKey(nil, e.q.namespace, e.Key)) ||
+			return mustHaveKey(e) && (bytes.Equal(key, record.KeyKey(nil, e.q.namespace, e.Key)) ||
 				bytes.Equal(key, record.MoreKey(nil, e.q.namespace, e.Key, e.ID)))
 		},
 	},

@@ -10,8 +10,8 @@ import (
 func (c *checker) checkMemory() error {
 	for id, h := range c.holders {
 		n := 0
-		for l := h.held.first; l != nil && n <= len(h.jobs); l = l.next {
-			if h.jobs[l.ref.ID] != l {
+		for l := h.inOrder.first; l != nil && n <= len(h.leases); l = l.next {
+			if h.leases[l.ref.ID] != l {
 				return broken(12, "holder %v remembers a lease of job %d that is over", id, l.ref.ID)
 			}
 			if c.byID[l.ref.Queue] == nil && !c.swept(l.ref.Queue) {
@@ -19,8 +19,8 @@ func (c *checker) checkMemory() error {
 			}
 			n++
 		}
-		if n != len(h.jobs) {
-			return broken(12, "holder %v knows %d leases, and remembers the order of %d", id, len(h.jobs), n)
+		if n != len(h.leases) {
+			return broken(12, "holder %v knows %d leases, and remembers the order of %d", id, len(h.leases), n)
 		}
 		if n == 0 && len(h.waits) == 0 && !h.grace && h.kept == nil {
 			return broken(12, "holder %v has nothing, waits for nothing and is remembered", id)
@@ -56,7 +56,7 @@ func (c *checker) owned(a *alarm) bool {
 // shows reports whether a ready job is in one of the windows of its queue.
 func (q *queue) shows(e *entry) bool {
 	if e.Group == "" {
-		return q.plain.has(e)
+		return q.ungrouped.has(e)
 	}
 	g := q.groups[e.Group]
 	return g != nil && (g.ready.has(e) || g.listed == e) || q.isShown(e)

@@ -4,14 +4,14 @@ import (
 	"millrace/internal/job"
 )
 
-// awaited is what waits for a delivery to be handed over: timers that would have ended its leases.
-type awaited struct {
-	due  []timerItem // timers of its leases whose time has come meanwhile
-	away []job.ID    // its leases that are not in memory
+// pendingDelivery is what waits for a delivery to be handed over: timers that would have ended its leases.
+type pendingDelivery struct {
+	due    []timerItem // timers of its leases whose time has come meanwhile
+	leases []job.ID    // its leases that are not in memory
 }
 
 // track notes that a job which was just leased is on its way. A lease in memory carries its
-// delivery. For one that is not, the owner is asked at once (awaitedOf), so that it need not be
+// delivery. For one that is not, the owner is asked at once (pendingDeliveryOf), so that it need not be
 // remembered for the whole lease.
 func (m *Machine) track(e *entry, d *job.Delivery) {
 	switch {
@@ -19,9 +19,9 @@ func (m *Machine) track(e *entry, d *job.Delivery) {
 	case e.leased:
 		e.delivery = d
 	default:
-		m.away[e.ID] = d
-		a := m.awaitedOf(d)
-		a.away = append(a.away, e.ID)
+		m.deliveryOfLease[e.ID] = d
+		a := m.pendingDeliveryOf(d)
+		a.leases = append(a.leases, e.ID)
 	}
 }
 
@@ -33,7 +33,7 @@ func (m *Machine) untrack(e *entry) {
 		return
 	}
 	e.delivery = nil
-	delete(m.away, e.ID)
+	delete(m.deliveryOfLease, e.ID)
 	if e.Timer != 0 && e.Timer <= m.now {
 		m.timers.push(timerItem{e.Timer, e.q.ID, e.ID})
 	}
@@ -42,8 +42,8 @@ func (m *Machine) untrack(e *entry) {
 // deliveryOf returns the delivery of a leased job; nil if it has none, or it has been handed over
 // and nobody remembers.
 func (m *Machine) deliveryOf(e *entry) *job.Delivery {
-	if e.delivery == nil && len(m.away) > 0 {
-		return m.away[e.ID]
+	if e.delivery == nil && len(m.deliveryOfLease) > 0 {
+		return m.deliveryOfLease[e.ID]
 	}
 	return e.delivery
 }
@@ -56,16 +56,16 @@ func (m *Machine) postpone(e *entry, t timerItem) bool {
 	if d == nil || e.Entered < d.Told {
 		return false
 	}
-	a := m.awaitedOf(d)
+	a := m.pendingDeliveryOf(d)
 	a.due = append(a.due, t)
 	return true
 }
 
-// awaitedOf returns what waits for a delivery. If nothing did so far, Late asks for it.
-func (m *Machine) awaitedOf(d *job.Delivery) *awaited {
+// pendingDeliveryOf returns what waits for a delivery. If nothing did so far, Late asks for it.
+func (m *Machine) pendingDeliveryOf(d *job.Delivery) *pendingDelivery {
 	a := m.deliveries[d]
 	if a == nil {
-		a = new(awaited)
+		a = new(pendingDelivery)
 		m.deliveries[d] = a
 		m.late = append(m.late, d)
 	}
@@ -91,9 +91,9 @@ func (m *Machine) Sent(now job.Time, d *job.Delivery) {
 		return
 	}
 	delete(m.deliveries, d)
-	for _, id := range a.away {
-		if m.away[id] == d {
-			delete(m.away, id)
+	for _, id := range a.leases {
+		if m.deliveryOfLease[id] == d {
+			delete(m.deliveryOfLease, id)
 		}
 	}
 	for _, t := range a.due {
@@ -103,7 +103,7 @@ func (m *Machine) Sent(now job.Time, d *job.Delivery) {
 
 // Due reports whether timers of jobs are due.
 func (m *Machine) Due(now job.Time) bool {
-	return len(m.timers) > 0 && m.timers[0].at <= now || m.beyond <= now
+	return len(m.timers) > 0 && m.timers[0].at <= now || m.earliestBeyond <= now
 }
 
 // Fire applies a bounded number of timers that are due, as every command does first. The engine
@@ -116,7 +116,7 @@ func (m *Machine) Fire(now job.Time, rnd uint64) {
 
 // checkDeliveries asserts that what waits for a delivery is asked for (INV-16).
 func (c *checker) checkDeliveries() error {
-	for id, d := range c.away {
+	for id, d := range c.deliveryOfLease {
 		if c.deliveries[d] == nil {
 			return broken(16, "the delivery of job %d is not asked for", id)
 		}

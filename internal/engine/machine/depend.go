@@ -17,7 +17,7 @@ func (m *Machine) block(e *entry, blockers []*entry) {
 		e.Blockers = append(e.Blockers, b.ID)
 		if !b.Flags.Has(job.FlagDependants) {
 			b.q.Linked = true
-			m.changed(b.q)
+			m.markDirty(b.q)
 			b.Flags |= job.FlagDependants
 			m.put(b)
 		}
@@ -29,8 +29,8 @@ func (m *Machine) block(e *entry, blockers []*entry) {
 // which they are dealt with when the blocker ends (section 6).
 func (m *Machine) listBlocked(e *entry) {
 	for _, id := range e.Blockers {
-		m.kb = record.DependantKey(m.kb[:0], id, e.q.ID, e.ID)
-		m.set(m.kb, nil)
+		m.keyBuf = record.DependantKey(m.keyBuf[:0], id, e.q.ID, e.ID)
+		m.set(m.keyBuf, nil)
 	}
 	e.q.Linked = true
 }
@@ -38,8 +38,8 @@ func (m *Machine) listBlocked(e *entry) {
 // unblock strikes a job that is no longer blocked off the lists of its blockers. leave calls it.
 func (m *Machine) unblock(e *entry) {
 	for _, id := range e.Blockers {
-		m.kb = record.DependantKey(m.kb[:0], id, e.q.ID, e.ID)
-		m.del(m.kb)
+		m.keyBuf = record.DependantKey(m.keyBuf[:0], id, e.q.ID, e.ID)
+		m.del(m.keyBuf)
 	}
 	e.Blockers = nil
 }
@@ -85,10 +85,10 @@ func (m *Machine) endAndFailDependants(e *entry, end func()) {
 func (m *Machine) endDependants(id job.ID, failed bool) {
 	m.serveWakes() // what its own end set free comes first
 	m.endings = append(m.endings, &ending{id: id, Ending: record.Ending{Failed: failed, Before: m.shard.NextID}})
-	if !m.ending {
-		m.ending = true
+	if !m.settlingEndings {
+		m.settlingEndings = true
 		m.settleEndings()
-		m.ending = false
+		m.settlingEndings = false
 	}
 }
 
@@ -138,18 +138,18 @@ func (m *Machine) dependants(x *ending) (refs []record.JobRef, more bool) {
 		switch {
 		// Pushed after the job ended, or gone: not meant.
 		case ref.ID >= x.Before || m.isPurged(ref):
-		case len(refs) == m.follow:
+		case len(refs) == m.dependantBudget:
 			x.Next = ref
 			if plant.DependantSkipped.On() {
 				x.Next.ID++
 			}
-			m.follow = 0
+			m.dependantBudget = 0
 			return refs, true
 		default:
 			refs = append(refs, ref)
 		}
 	}
-	m.follow -= len(refs)
+	m.dependantBudget -= len(refs)
 	// The whole list was seen.
 	if len(seen) < m.opt.lookMax() {
 		return refs, false
@@ -189,8 +189,8 @@ func (m *Machine) endDependant(x *ending, ref record.JobRef) {
 		}
 		return
 	}
-	m.kb = record.DependantKey(m.kb[:0], x.id, ref.Queue, ref.ID)
-	m.del(m.kb)
+	m.keyBuf = record.DependantKey(m.keyBuf[:0], x.id, ref.Queue, ref.ID)
+	m.del(m.keyBuf)
 	// A copy, because an answer may share the slice.
 	d.Blockers = slices.DeleteFunc(slices.Clone(d.Blockers), func(b job.ID) bool { return b == x.id })
 	if len(d.Blockers) > plant.Or(0, plant.LastBlockerIgnored, 1) {
@@ -232,9 +232,9 @@ func (m *Machine) putEnding(x *ending) {
 	if x.seq == 0 {
 		x.seq = m.nextSeq()
 	}
-	m.kb = record.EndingKey(m.kb[:0], x.id, x.seq)
-	m.vb = record.AppendEnding(m.vb[:0], x.Ending)
-	m.set(m.kb, m.vb)
+	m.keyBuf = record.EndingKey(m.keyBuf[:0], x.id, x.seq)
+	m.valueBuf = record.AppendEnding(m.valueBuf[:0], x.Ending)
+	m.set(m.keyBuf, m.valueBuf)
 	if !m.endingsLeft || x.id < m.firstEnding {
 		m.firstEnding = x.id
 	}
@@ -280,9 +280,9 @@ func (m *Machine) continueEnding() {
 	}
 	m.lastEnding = xs[0].id
 	m.beginTransition()
-	m.ending = true
+	m.settlingEndings = true
 	m.endings = append(m.endings, xs[0])
 	m.settleEndings()
-	m.ending = false
+	m.settlingEndings = false
 	m.endTransition()
 }

@@ -55,7 +55,7 @@
 //	machine.go    the machine and its steps          storage.go   the seam to the store
 //	queue.go      queues and their counters          job.go       entries: load, save, enter, leave, remove
 //	window.go     the part of a list in memory       ready.go     ready lists and their order
-//	group.go      one running job per group          limit.go     limits; aside.go: callers a limit keeps waiting
+//	group.go      one running job per group          limit.go     limits; parked.go: callers a limit keeps waiting
 //	timer.go      timers                             schedule.go  schedules and their ticks
 //	wait.go       waiting callers and their lists    serve.go     which caller gets which job
 //	delivery.go   leases on their way to a worker    restart.go   what a restart does to leases and runs
@@ -73,14 +73,14 @@
 // A step is bounded whatever was stored before (section 13 of the semantics). Each of these budgets
 // bounds one kind of work:
 //
-//	Machine.work      waiting callers that are served, told or let in, and expired jobs that a fetch ends; per step
-//	Machine.follow    dependants that are released or failed; per transition
-//	Machine.leases    leases and waits that end with a holder or a restart; per transition
-//	TimersPerCommand  timers before a command; TimersPerStep: those of a Tick
-//	NamesPerStep      queues that a fetch looks at
-//	SweepStep         records that the clean-up after a purge, or the forgetting, looks at
-//	limitToStep       jobs that Kick, Respawn, ReleaseAll and Purge change
-//	lookMax           entries that are looked at to find some that count
+//	Machine.workBudget       waiting callers that are answered or let in, and expired jobs that a fetch ends; per step
+//	Machine.dependantBudget  dependants that are released or failed; per transition
+//	Machine.leaseBudget      leases and waits that end with a holder or a restart; per transition
+//	TimersPerCommand         timers before a command; TimersPerStep: those of a Tick
+//	NamesPerStep             queues that a fetch looks at
+//	SweepStep                records that the clean-up after a purge, or the forgetting, looks at
+//	limitToStep              jobs that Kick, Respawn, ReleaseAll and Purge change
+//	lookMax                  entries that are looked at to find some that count
 //
 // New work that may grow with what is stored needs one of them, and a place where the rest is kept.
 //
@@ -95,8 +95,8 @@
 //
 // # Keys and buffers
 //
-// The scratch buffers kb, vb, rb and fb belong to the function that is running: every call of
-// another method may overwrite them. Few functions rely on a key that a callee has left in kb, and
+// The scratch buffers keyBuf, valueBuf, readBuf and forgetBuf belong to the function that is running: every call of
+// another method may overwrite them. Few functions rely on a key that a callee has left in keyBuf, and
 // each of them says so. Storage copies what it is given. Bodies are shared between an entry and the
 // answers that were made from it, so that nothing writes into a body. Most keys are written once
 // and deleted once, by Insert and Remove. A key that may be written twice uses Set and Delete: a
@@ -111,9 +111,9 @@
 //	held       a group that may not have another lease  turn      the place of a group in a fair queue
 //	ending     what is to be done for the dependants    orphan    a lease whose holder has gone
 //	           of a job that has ended                  sweep     the clean-up after a purge
-//	ripe       a batch that may have reached a stage    notice    the job that a hook is to push
+//	due batch  a batch that may have reached a stage    notice    the job that a hook is to push
 //	tombstone  the place of a deleted dead job          ticker    a schedule as it was read
-//	room       space for a push in a full queue         entrant   a push that waits for room
-//	aside      where callers stand whose worker has     lot       those of them that are of one worker
-//	           as many jobs as it may have              slot      what a lease uses of the limits of its queue
+//	room       space for a push in a full queue         slot      what a lease uses of the limits of its queue
+//	parked     a caller whose worker has as many jobs   resident  an entry that is shared through Machine.jobs
+//	           as it may have
 package machine

@@ -13,9 +13,9 @@ const (
 	recordResult   = record.PartResult
 )
 
-// lengthen adds to a length of time without overflow. Zero stands for no length at all, and stays
+// addDuration adds to a length of time without overflow. Zero stands for no length at all, and stays
 // zero.
-func lengthen(length, more time.Duration) time.Duration {
+func addDuration(length, more time.Duration) time.Duration {
 	switch {
 	case length == 0:
 		return 0
@@ -49,7 +49,7 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 		m.keepOutcome(e, job.Died)
 		m.remove(e)
 	case job.ExhaustDead:
-		m.die(e)
+		m.moveToDead(e)
 	case job.ExhaustKeep:
 		m.leave(e)
 		m.finish(e, job.Failed, result)
@@ -63,10 +63,10 @@ func (m *Machine) exhaustOne(e *entry, result []byte) {
 	}
 }
 
-// die puts the job into the dead list of its queue and trims the list. Kill comes here without
+// moveToDead puts the job into the dead list of its queue and trims the list. Kill comes here without
 // exhaustOne, so that the batch and the schedule are told here as well; each counts a job once. A
 // dead job has no expiry any more: DeadFor alone ends it (timerOf).
-func (m *Machine) die(e *entry) {
+func (m *Machine) moveToDead(e *entry) {
 	m.countFailedInBatch(e)
 	m.noteTickEnd(e, job.Died)
 	m.leave(e)
@@ -126,7 +126,7 @@ func (m *Machine) moveDead(e *entry) {
 // job leaves it.
 func (m *Machine) expire(e *entry) {
 	e.q.Expired[e.State]++
-	m.changed(e.q)
+	m.markDirty(e.q)
 	if e.State.Finished() {
 		m.remove(e)
 		return
@@ -156,7 +156,7 @@ func (m *Machine) kill(c *job.Kill, res *job.Result) {
 		m.endAndFailDependants(e, func() { m.remove(e) })
 		return
 	}
-	m.endAndFailDependants(e, func() { m.die(e) })
+	m.endAndFailDependants(e, func() { m.moveToDead(e) })
 	m.answerIfWanted(c.Want, e, res)
 }
 
@@ -177,7 +177,7 @@ func (m *Machine) respawn(c *job.Respawn, res *job.Result) {
 		m.answerIfWanted(c.Want, e, res)
 		return
 	}
-	q := m.find(c.Namespace, c.Queue)
+	q := m.findQueue(c.Namespace, c.Queue)
 	if q == nil || c.Limit <= 0 {
 		return
 	}

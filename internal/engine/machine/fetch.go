@@ -10,8 +10,8 @@ import (
 // pile of jobs whose time has run out, it stays unfinished: its caller has it go on in
 // further steps, between which other commands get their turn.
 
-// walk is how far an unfinished fetch has come.
-type walk struct {
+// fetchWalk is how far an unfinished fetch has come.
+type fetchWalk struct {
 	next int // the first of its names that it has not looked at
 	// survey says that it only looks for now: it takes the best job of all, or one at
 	// random, when it has seen all its queues.
@@ -29,7 +29,7 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 		return true, m.fetchOne(c, res)
 	}
 	if len(c.Queues) > m.opt.NamesPerStep {
-		return m.walkOn(m.startWalk(token, c), res)
+		return m.continueWalk(m.startWalk(token, c), res)
 	}
 	needs, looked := m.take(c, c.Queues, res)
 	switch {
@@ -58,7 +58,7 @@ func (m *Machine) fetch(token uint64, c *job.Fetch, res *job.Result) (answered b
 // fetchOne leases the one job that a fetch names. It never waits, and does not ask whether the
 // queue is paused.
 func (m *Machine) fetchOne(c *job.Fetch, res *job.Result) (needs uint64) {
-	e, err := m.lookupBy(&c.Ref, c.Holder, job.NeedAny, func(e *entry) *job.Error { return m.takable(e, c) })
+	e, err := m.lookupBy(&c.Ref, c.Holder, job.NeedAny, func(e *entry) *job.Error { return m.checkFetchable(e, c) })
 	if err != nil {
 		res.Err = err
 		return m.step
@@ -66,17 +66,17 @@ func (m *Machine) fetchOne(c *job.Fetch, res *job.Result) (needs uint64) {
 	return m.takeOne(e, c, res)
 }
 
-// namable are the states in which a job can be fetched by its name.
-var namable = job.StatesOf(job.Ready, job.Scheduled, job.Retrying, job.Buried)
+// fetchableByName are the states in which a job can be fetched by its name.
+var fetchableByName = job.StatesOf(job.Ready, job.Scheduled, job.Retrying, job.Buried)
 
-// takable says why a job cannot be fetched by its name; nil if it can. Groups and limits hold here
+// checkFetchable says why a job cannot be fetched by its name; nil if it can. Groups and limits hold here
 // as for any other fetch.
-func (m *Machine) takable(e *entry, c *job.Fetch) *job.Error {
-	busy := e.q.regrouping() || e.Group != "" && !m.mayLease(e.q, m.group(e.q, e.Group))
-	if !c.In.Allow(e.State) || !namable.Allow(e.State) || busy || isExpired(e, m.now) {
+func (m *Machine) checkFetchable(e *entry, c *job.Fetch) *job.Error {
+	busy := e.q.isRegrouping() || e.Group != "" && !m.canLeaseGroup(e.q, m.getGroup(e.q, e.Group))
+	if !c.In.Allow(e.State) || !fetchableByName.Allow(e.State) || busy || isExpired(e, m.now) {
 		return job.ErrBadState
 	}
-	if e.q.limit != nil && !m.admits(e.q, c.Holder) {
+	if e.q.limit != nil && !m.canLeaseTo(e.q, c.Holder) {
 		return job.ErrBadState
 	}
 	return nil
@@ -120,7 +120,7 @@ func (m *Machine) take(c *job.Fetch, names []string, res *job.Result) (needs uin
 func (m *Machine) takeInOrder(w *waiter, c *job.Fetch, names []string, res *job.Result) (needs uint64, looked int) {
 	n := max(c.Max, 1)
 	for i, name := range names {
-		q := m.find(c.Namespace, name)
+		q := m.findQueue(c.Namespace, name)
 		if q == nil {
 			continue
 		}
@@ -161,7 +161,7 @@ func (m *Machine) takeOne(e *entry, c *job.Fetch, res *job.Result) (needs uint64
 // startWalk registers a fetch that takes more than one step. It is registered even if it must not
 // wait: Cancel and the end of its holder have to find it between two steps.
 func (m *Machine) startWalk(token uint64, c *job.Fetch) *waiter {
-	k := &walk{survey: c.Pick != job.PickInOrder}
+	k := &fetchWalk{survey: c.Pick != job.PickInOrder}
 	w := &waiter{token: token, holder: c.Holder, fetch: c, walk: k, until: job.Never}
 	if c.Wait > 0 {
 		w.until = m.deadline(c.Wait)
@@ -183,9 +183,9 @@ func (m *Machine) Continue(now job.Time, rnd, token uint64, res *job.Result) (an
 		return false, 0
 	}
 	m.beginTransition()
-	m.asked = true
-	answered, needs = m.walkOn(w, res)
-	m.asked = false
+	m.byCaller = true
+	answered, needs = m.continueWalk(w, res)
+	m.byCaller = false
 	m.endTransition()
 	return answered, needs
 }
@@ -200,10 +200,10 @@ func (m *Machine) Walking(token uint64) bool {
 	return w != nil && (w.walk != nil || w.flush != nil)
 }
 
-// walkOn looks at the next queues of an unfinished fetch. It has the fetch wait at those that it
+// continueWalk looks at the next queues of an unfinished fetch. It has the fetch wait at those that it
 // has looked at, before others get their turn: a job that arrives there meanwhile would otherwise
 // wake nobody.
-func (m *Machine) walkOn(w *waiter, res *job.Result) (answered bool, needs uint64) {
+func (m *Machine) continueWalk(w *waiter, res *job.Result) (answered bool, needs uint64) {
 	c, k := w.fetch, w.walk
 	names := c.Queues[k.next:min(k.next+m.opt.NamesPerStep, len(c.Queues))]
 	if k.survey {
@@ -255,9 +255,9 @@ func (m *Machine) refuseEmpty(w *waiter, res *job.Result) bool {
 // survey looks for the best job in further queues, or for one at random. It returns how many queues
 // it has looked at. The random choice keeps the n-th queue with a chance of one in n, which gives
 // each the same chance without knowing how many will have a job.
-func (m *Machine) survey(c *job.Fetch, k *walk, names []string) int {
+func (m *Machine) survey(c *job.Fetch, k *fetchWalk, names []string) int {
 	for i, name := range names {
-		q := m.find(c.Namespace, name)
+		q := m.findQueue(c.Namespace, name)
 		if q == nil {
 			continue
 		}
@@ -286,7 +286,7 @@ func (m *Machine) survey(c *job.Fetch, k *walk, names []string) int {
 // also what has the fetch wait.
 func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs uint64) {
 	c, k := w.fetch, w.walk
-	if q := m.find(c.Namespace, k.queue); k.found > 0 && q != nil {
+	if q := m.findQueue(c.Namespace, k.queue); k.found > 0 && q != nil {
 		e, short := m.headFor(q, c)
 		if short {
 			m.walking = true
@@ -300,15 +300,15 @@ func (m *Machine) endSurvey(w *waiter, res *job.Result) (answered bool, needs ui
 	if k.found == 0 && c.Wait <= 0 && m.refuseEmpty(w, res) {
 		return true, m.step
 	}
-	w.walk = &walk{}
+	w.walk = &fetchWalk{}
 	m.walking = true
 	return false, 0
 }
 
-// headFor is head for a fetch, which the limits of the queue may keep from it. Admits is asked only
+// headFor is head for a fetch, which the limits of the queue may keep from it. canLeaseTo is asked only
 // if there may be a job: it arms the alarm of the queue.
 func (m *Machine) headFor(q *queue, c *job.Fetch) (first *entry, short bool) {
-	if q.limit != nil && q.Counts[job.Ready] > 0 && !q.Paused && !m.admits(q, c.Holder) {
+	if q.limit != nil && q.Counts[job.Ready] > 0 && !q.Paused && !m.canLeaseTo(q, c.Holder) {
 		return nil, false
 	}
 	return m.head(q)
@@ -336,11 +336,11 @@ func (m *Machine) pick(c *job.Fetch, names []string) (e *entry, short bool) {
 // heads returns the first fetchable job of each queue that has one, each queue once. The slice is
 // valid until the next call.
 func (m *Machine) heads(c *job.Fetch, names []string) (es []*entry, short bool) {
-	es = m.found[:0]
+	es = m.headsBuf[:0]
 	m.mark++
 	for _, name := range names {
-		q := m.find(c.Namespace, name)
-		if q == nil || m.met(q) {
+		q := m.findQueue(c.Namespace, name)
+		if q == nil || m.markVisited(q) {
 			continue
 		}
 		e, short := m.headFor(q, c)
@@ -351,7 +351,7 @@ func (m *Machine) heads(c *job.Fetch, names []string) (es []*entry, short bool) 
 			es = append(es, e)
 		}
 	}
-	m.found = es
+	m.headsBuf = es
 	return es, false
 }
 
@@ -379,13 +379,13 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 	if e.State == job.Ready {
 		readyAt = e.Since
 	}
-	m.become(e, job.Leased)
+	m.setState(e, job.Leased)
 	m.setList(q, record.ListLeased, &e.Job)
 	// Group, holder and limits learn of the lease after the job is leased and before it is saved:
 	// all of them may change the job or the queue, and INV-2, INV-4 and INV-18 hold at the end of
 	// the step.
-	m.occupy(e)
-	m.hold(e)
+	m.occupyGroup(e)
+	m.holdLease(e)
 	if q.limit != nil {
 		m.takeSlot(e)
 	}
@@ -401,14 +401,14 @@ func (m *Machine) lease(e *entry, c *job.Fetch, res *job.Result) (needs uint64) 
 		m.dropBody(e)
 	}
 	// Beyond the bound leases are only in the store, and are read when they are settled.
-	if m.leasedHere < m.opt.Resident {
+	if m.residentLeases < m.opt.Resident {
 		m.keepResident(e)
 		e.leased = true
-		m.leasedHere++
+		m.residentLeases++
 	}
 	m.track(e, c.Delivery)
 	if c.Firm || q.limit != nil { // or a crash would forget that a slot is taken
 		return m.step
 	}
-	return e.born
+	return e.pushStep
 }

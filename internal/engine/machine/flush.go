@@ -85,8 +85,8 @@ func (m *Machine) nextFlush() {
 
 // putFlush stores how far the flush has got, in the batch that has what it did so far.
 func (m *Machine) putFlush() {
-	m.vb = record.AppendFlush(m.vb[:0], &m.flush.Flush)
-	m.set(record.FlushKey(), m.vb)
+	m.valueBuf = record.AppendFlush(m.valueBuf[:0], &m.flush.Flush)
+	m.set(record.FlushKey(), m.valueBuf)
 }
 
 // endFlush forgets the flush that is done.
@@ -162,7 +162,7 @@ func (m *Machine) flushQueues(n int) (done bool) {
 	// One pass over memory for all of them, before any is dropped.
 	m.forgetLeases(doomed...)
 	for _, q := range doomed {
-		m.drop(q, false)
+		m.dropQueue(q, false)
 		f.queues++
 	}
 	return f.NextQueue >= f.Queues
@@ -184,7 +184,7 @@ func (m *Machine) flushBefore(q *queue) {
 	case q.ID < f.NextQueue || q.ID >= f.Queues || q.namespace != f.Namespace || q.kept:
 	case m.isFlushed(q):
 		m.forgetLeases(q)
-		m.drop(q, false)
+		m.dropQueue(q, false)
 		f.queues++
 	default:
 		q.kept = true
@@ -199,7 +199,7 @@ func (m *Machine) flushFor(s *job.Spec) {
 	if m.flush == nil {
 		return
 	}
-	if q := m.find(s.Namespace, s.Queue); q != nil {
+	if q := m.findQueue(s.Namespace, s.Queue); q != nil {
 		m.flushBefore(q)
 	}
 }

@@ -23,16 +23,16 @@ func (m *Machine) forgetLater(at job.Time, id job.ID, key []byte) {
 	if at == job.Never {
 		return
 	}
-	m.fb = record.ForgetKey(m.fb[:0], at, id, key)
-	m.store.Insert(m.fb, key)
+	m.forgetBuf = record.ForgetKey(m.forgetBuf[:0], at, id, key)
+	m.store.Insert(m.forgetBuf, key)
 	m.forgetAt = min(m.forgetAt, at)
 }
 
 // cancelForget takes a lock or an outcome off the list again.
 func (m *Machine) cancelForget(at job.Time, id job.ID, key []byte) {
 	if at != job.Never {
-		m.fb = record.ForgetKey(m.fb[:0], at, id, key)
-		m.store.Remove(m.fb)
+		m.forgetBuf = record.ForgetKey(m.forgetBuf[:0], at, id, key)
+		m.store.Remove(m.forgetBuf)
 	}
 }
 
@@ -90,8 +90,8 @@ func (m *Machine) forgetSome() bool {
 // locks and outcomes without their entries, and another job may have taken the name since.
 func (m *Machine) forgetOne(f forgettable) {
 	m.cancelForget(f.at, f.id, f.key)
-	b, _, ok := m.store.Get(m.rb[:0], f.key)
-	m.rb = trim(b[:0])
+	b, _, ok := m.store.Get(m.readBuf[:0], f.key)
+	m.readBuf = trim(b[:0])
 	switch {
 	case !ok:
 	case f.lock:

@@ -23,8 +23,8 @@ func (m *Machine) raiseFormat(format uint64) {
 		return
 	}
 	m.format = format
-	m.vb = record.AppendFormat(m.vb[:0], format)
-	m.set(record.FormatKey(), m.vb)
+	m.valueBuf = record.AppendFormat(m.valueBuf[:0], format)
+	m.set(record.FormatKey(), m.valueBuf)
 }
 
 // allows reports whether records of a format may be written, and otherwise refuses the command. In

@@ -13,16 +13,16 @@ import (
 type group struct {
 	record.Group
 
-	was   record.Group // as it is stored; what has changed is in Machine.freed until that is written
-	ready window       // its ready jobs
-	read  int          // how many of them the last refill asked for
+	saved    record.Group // as it is stored; what has changed is in Machine.freed until that is written
+	ready    window       // its ready jobs
+	lastRead int          // how many of them the last refill asked for
 	// listed is the entry that stands for the group in a list of firsts.
 	listed *entry
 }
 
-// group returns what is known of a group and reads it if need be. A group without a record, as
+// getGroup returns what is known of a group and reads it if need be. A group without a record, as
 // nearly all are that have no leased job, is the zero group.
-func (m *Machine) group(q *queue, name string) *group {
+func (m *Machine) getGroup(q *queue, name string) *group {
 	if g := q.groups[name]; g != nil {
 		return g
 	}
@@ -30,13 +30,13 @@ func (m *Machine) group(q *queue, name string) *group {
 		m.forgetGroups(q) // not while a group waits to be shown: the store is behind then
 	}
 	g := &group{}
-	m.kb = record.GroupKey(m.kb[:0], q.ID, name)
-	if b, _, ok := m.store.Get(m.rb[:0], m.kb); ok {
+	m.keyBuf = record.GroupKey(m.keyBuf[:0], q.ID, name)
+	if b, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf); ok {
 		var err error
-		g.was, err = record.DecodeGroup(b)
+		g.saved, err = record.DecodeGroup(b)
 		corrupt("group", err)
-		m.rb = b[:0]
-		g.Group = q.current(g.was)
+		m.readBuf = b[:0]
+		g.Group = q.currentGroup(g.saved)
 	}
 	q.groups[name] = g
 	if !g.Held {
@@ -48,10 +48,10 @@ func (m *Machine) group(q *queue, name string) *group {
 	return g
 }
 
-// current returns what is known of a group by now. A purge of ready jobs takes the turns from all
+// currentGroup returns what is known of a group by now. A purge of ready jobs takes the turns from all
 // groups by its mark on the queue, without visiting them: a turn from before the purge counts no
 // more.
-func (q *queue) current(g record.Group) record.Group {
+func (q *queue) currentGroup(g record.Group) record.Group {
 	if g.Turn <= q.Purged[job.Ready] {
 		g.Turn, g.Credit = 0, 0
 	}
@@ -61,16 +61,16 @@ func (q *queue) current(g record.Group) record.Group {
 // saveGroup writes what has changed of a group. A group about which there is nothing to say has no
 // record: groups come and go with the jobs of clients, and nothing may be left of them (INV-12).
 func (m *Machine) saveGroup(q *queue, name string, g *group) {
-	if g.Group == g.was {
+	if g.Group == g.saved {
 		return
 	}
-	m.kb = record.GroupKey(m.kb[:0], q.ID, name)
-	if g.was = g.Group; g.was == (record.Group{}) {
-		m.del(m.kb)
+	m.keyBuf = record.GroupKey(m.keyBuf[:0], q.ID, name)
+	if g.saved = g.Group; g.saved == (record.Group{}) {
+		m.del(m.keyBuf)
 		return
 	}
-	m.vb = record.AppendGroup(m.vb[:0], &g.was)
-	m.set(m.kb, m.vb)
+	m.valueBuf = record.AppendGroup(m.valueBuf[:0], &g.saved)
+	m.set(m.keyBuf, m.valueBuf)
 }
 
 // forgetGroups empties the cache. Entries that the lists of firsts hold stay in memory for these.
@@ -111,11 +111,11 @@ func (m *Machine) groupFirst(q *queue, name string, g *group) *entry {
 			lo = g.ready.floor
 		}
 		most := m.opt.GroupWindow
-		if m.windowed() <= m.opt.Resident {
+		if m.windowedCount() <= m.opt.Resident {
 			most = max(most, m.refillSize())
 		}
-		g.read = min(max(2*g.read, groupRead), most)
-		m.refillSpan(q, &g.ready, lo, hi, g.read)
+		g.lastRead = min(max(2*g.lastRead, groupRead), most)
+		m.refillSpan(q, &g.ready, lo, hi, g.lastRead)
 	}
 	return g.ready.first()
 }
@@ -125,7 +125,7 @@ func (m *Machine) groupFirst(q *queue, name string, g *group) *entry {
 // (INV-4). In a fair queue a group gets a turn with its first ready job.
 func (m *Machine) listGrouped(e *entry) {
 	q := e.q
-	g := m.group(q, e.Group)
+	g := m.getGroup(q, e.Group)
 	if q.Fairness.On && m.groupFirst(q, e.Group, g) == nil {
 		// Behind all others that have a turn.
 		g.Turn, g.Credit = m.nextSeq(), q.Fairness.Weight(e.Group)
@@ -140,7 +140,7 @@ func (m *Machine) listGrouped(e *entry) {
 			m.releaseGrouped(q, g.ready.dropLast())
 		}
 	} else {
-		if g.ready.floor != nil && string(m.kb) <= string(g.ready.floor) {
+		if g.ready.floor != nil && string(m.keyBuf) <= string(g.ready.floor) {
 			g.ready.floor = nil
 		}
 		m.releaseGrouped(q, e)
@@ -160,7 +160,7 @@ func (m *Machine) releaseGrouped(q *queue, e *entry) {
 // later (showFreed), because the job itself may come back to the same list in this transition.
 func (m *Machine) unlistGrouped(e *entry) {
 	q := e.q
-	g := m.group(q, e.Group)
+	g := m.getGroup(q, e.Group)
 	m.delList(q, record.ListGrouped, &e.Job)
 	m.delList(q, record.ListPerGroup, &e.Job)
 	if g.listed != nil && g.listed.ID == e.ID {
@@ -184,7 +184,7 @@ func (m *Machine) unlistGrouped(e *entry) {
 // has it called in the end, directly or by way of Machine.freed.
 func (m *Machine) showFirst(q *queue, name string, g *group) {
 	var first *entry
-	if g.Held = !m.mayLease(q, g); !g.Held {
+	if g.Held = !m.canLeaseGroup(q, g); !g.Held {
 		first = m.groupFirst(q, name, g)
 	}
 	m.saveGroup(q, name, g)
@@ -200,7 +200,7 @@ func (m *Machine) showFirst(q *queue, name string, g *group) {
 			w = &q.turns
 		}
 		m.setShown(q, first)
-		m.intoFirsts(q, w, first)
+		m.addToFirsts(q, w, first)
 		m.wake(q)
 	}
 }
@@ -209,15 +209,15 @@ func (m *Machine) showFirst(q *queue, name string, g *group) {
 // its group has one.
 func (m *Machine) shownKey(q *queue, e *entry) {
 	if e.turn == 0 {
-		m.kb = record.ListKey(m.kb[:0], q.ID, record.ListFirst, &e.Job)
+		m.keyBuf = record.ListKey(m.keyBuf[:0], q.ID, record.ListFirst, &e.Job)
 	} else {
-		m.kb = record.TurnKey(m.kb[:0], q.ID, e.Order.Priority, e.turn, e.ID)
+		m.keyBuf = record.TurnKey(m.keyBuf[:0], q.ID, e.Order.Priority, e.turn, e.ID)
 	}
 }
 
 func (m *Machine) setShown(q *queue, e *entry) {
 	m.shownKey(q, e)
-	m.store.Insert(m.kb, nil)
+	m.store.Insert(m.keyBuf, nil)
 }
 
 // unshow takes the entry of a group out of the list of firsts, if it is in one.
@@ -227,13 +227,13 @@ func (m *Machine) unshow(q *queue, g *group) {
 		return
 	}
 	m.shownKey(q, e)
-	m.store.Remove(m.kb)
+	m.store.Remove(m.keyBuf)
 	w := q.firsts
 	if e.turn != 0 {
 		w = q.turns
 	}
 	if w != nil && w.remove(e) && w.len() == 0 && !w.whole {
-		w.floor = append(w.floor[:0], m.kb...)
+		w.floor = append(w.floor[:0], m.keyBuf...)
 	}
 	e.turn = 0
 	if !g.ready.has(e) {
@@ -242,9 +242,9 @@ func (m *Machine) unshow(q *queue, g *group) {
 	g.listed = nil
 }
 
-// intoFirsts adds an entry, whose key has just been set, to what is in memory of a list of firsts.
+// addToFirsts adds an entry, whose key has just been set, to what is in memory of a list of firsts.
 // A queue that never had groups shares one empty window (noFirsts), which must not be written to.
-func (m *Machine) intoFirsts(q *queue, at **window, e *entry) {
+func (m *Machine) addToFirsts(q *queue, at **window, e *entry) {
 	w := *at
 	switch {
 	case w == nil:
@@ -253,7 +253,7 @@ func (m *Machine) intoFirsts(q *queue, at **window, e *entry) {
 		w = &window{whole: true, byTurn: e.turn != 0}
 		*at = w
 	case !w.covers(e):
-		if w.len() == 0 && w.floor != nil && string(m.kb) <= string(w.floor) {
+		if w.len() == 0 && w.floor != nil && string(m.keyBuf) <= string(w.floor) {
 			w.floor = nil
 		}
 		return
@@ -277,18 +277,18 @@ func (m *Machine) firstFree(q *queue) *entry {
 	return q.firsts.first()
 }
 
-// occupy tells the group of a job that it is being leased: it may be held from now on, its turn is
+// occupyGroup tells the group of a job that it is being leased: it may be held from now on, its turn is
 // used, and so is a job of its rate.
-func (m *Machine) occupy(e *entry) {
+func (m *Machine) occupyGroup(e *entry) {
 	q := e.q
 	if e.Group == "" {
 		if q.Turns {
-			m.refill(q, &q.plain, record.ListReady, m.refillSize())
-			m.nextTurn(q, "", &q.Turn, &q.Credit, q.plain.first())
+			m.refill(q, &q.ungrouped, record.ListReady, m.refillSize())
+			m.nextTurn(q, "", &q.Turn, &q.Credit, q.ungrouped.first())
 		}
 		return
 	}
-	g := m.group(q, e.Group)
+	g := m.getGroup(q, e.Group)
 	// A group with one leased job and nothing else to be known has a shorter record, which names
 	// the job.
 	if g.Only = 0; g.Running == 0 {
@@ -305,13 +305,13 @@ func (m *Machine) occupy(e *entry) {
 	}
 }
 
-// vacate tells the group of a job whose lease has ended. Who is first in it now is decided when the
+// vacateGroup tells the group of a job whose lease has ended. Who is first in it now is decided when the
 // queue is served, after the job itself has gone where it goes: it may be the first again.
-func (m *Machine) vacate(e *entry) {
+func (m *Machine) vacateGroup(e *entry) {
 	if e.Group == "" {
 		return
 	}
-	g := m.group(e.q, e.Group)
+	g := m.getGroup(e.q, e.Group)
 	if !plant.GroupSlotLost.On() || e.Lapses == 0 {
 		g.Running--
 	}
@@ -333,9 +333,9 @@ func (q *queue) groupMax() uint32 {
 	}
 }
 
-// mayLease reports whether the limits of groups allow another job of one. A group with no time to
+// canLeaseGroup reports whether the limits of groups allow another job of one. A group with no time to
 // look at (Look) has used nothing of its rate.
-func (m *Machine) mayLease(q *queue, g *group) bool {
+func (m *Machine) canLeaseGroup(q *queue, g *group) bool {
 	return g.Running < q.groupMax() && (g.Look == 0 || m.hasToken(q, g))
 }
 
@@ -351,7 +351,7 @@ func (m *Machine) showFreed() {
 	for !m.freed.empty() {
 		f := m.freed.take()
 		if m.byID[f.q.ID] == f.q {
-			m.showFirst(f.q, f.name, m.group(f.q, f.name))
+			m.showFirst(f.q, f.name, m.getGroup(f.q, f.name))
 		}
 	}
 }

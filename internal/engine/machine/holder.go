@@ -13,30 +13,30 @@ import (
 // exists as long as it has one of these, or a grace, or is kept (INV-12). After a restart there are
 // those that are kept, see keep.go.
 type holder struct {
-	id    job.Holder
-	jobs  map[job.ID]*held
-	held  heldList       // the same in the order of leasing
-	ends  moments[*held] // those of them that end by time
-	waits map[uint64]struct{}
-	alarm alarm // the end of its grace
-	grace bool
-	kept  *job.KeptHolder // as it is stored; nil: it does not outlive a restart
+	id      job.Holder
+	leases  map[job.ID]*holderLease
+	inOrder holderLeases             // the same in the order of leasing
+	ends    momentHeap[*holderLease] // those of them that end by time
+	waits   map[uint64]struct{}
+	alarm   alarm // the end of its grace
+	grace   bool
+	kept    *job.KeptHolder // as it is stored; nil: it does not outlive a restart
 }
 
-// held is a lease that ends with its holder. Its moment is when time ends it. It names the job and
+// holderLease is a lease that ends with its holder. Its moment is when time ends it. It names the job and
 // the stay in the leased state: the job may have been settled and leased again.
-type held struct {
+type holderLease struct {
 	moment
 
 	ref        record.JobRef
 	entered    uint64 // Job.Entered of the lease: another lease of the job is not meant
-	prev, next *held
+	prev, next *holderLease
 }
 
-// heldList is a list of leases in the order of leasing, from which any can be taken out.
-type heldList struct{ first, last *held }
+// holderLeases is a list of leases in the order of leasing, from which any can be taken out.
+type holderLeases struct{ first, last *holderLease }
 
-func (l *heldList) add(h *held) {
+func (l *holderLeases) add(h *holderLease) {
 	h.prev = l.last
 	if l.last == nil {
 		l.first = h
@@ -46,7 +46,7 @@ func (l *heldList) add(h *held) {
 	l.last = h
 }
 
-func (l *heldList) remove(h *held) {
+func (l *holderLeases) remove(h *holderLease) {
 	if h.prev == nil {
 		l.first = h.next
 	} else {
@@ -59,11 +59,11 @@ func (l *heldList) remove(h *held) {
 	}
 }
 
-// holder returns what is in memory of a holder, and begins to remember it if need be.
-func (m *Machine) holder(id job.Holder) *holder {
+// getHolder returns what is in memory of a holder, and begins to remember it if need be.
+func (m *Machine) getHolder(id job.Holder) *holder {
 	h := m.holders[id]
 	if h == nil {
-		h = &holder{id: id, jobs: map[job.ID]*held{}, waits: map[uint64]struct{}{}}
+		h = &holder{id: id, leases: map[job.ID]*holderLease{}, waits: map[uint64]struct{}{}}
 		h.alarm.holder = h
 		h.alarm.index = -1
 		m.holders[id] = h
@@ -74,31 +74,31 @@ func (m *Machine) holder(id job.Holder) *holder {
 // forgetHolder forgets a holder that has nothing left. Whoever takes something from a holder calls
 // it.
 func (m *Machine) forgetHolder(h *holder) {
-	if len(h.jobs) == 0 && len(h.waits) == 0 && !h.grace && h.kept == nil && m.holders[h.id] == h {
+	if len(h.leases) == 0 && len(h.waits) == 0 && !h.grace && h.kept == nil && m.holders[h.id] == h {
 		delete(m.holders, h.id)
 	}
 }
 
-// hold notes a lease that ends with its holder. It marks the queue as linked: when the queue is
+// holdLease notes a lease that ends with its holder. It marks the queue as linked: when the queue is
 // removed it must be swept, because the sweep is what has the holder forget the lease.
-func (m *Machine) hold(e *entry) {
+func (m *Machine) holdLease(e *entry) {
 	if e.Lease.OnEnd == job.EndKeep {
 		return
 	}
-	h := m.holder(e.Lease.Holder)
-	l := &held{ref: record.JobRef{Queue: e.q.ID, ID: e.ID}, entered: e.Entered}
-	h.jobs[e.ID] = l
-	h.held.add(l)
+	h := m.getHolder(e.Lease.Holder)
+	l := &holderLease{ref: record.JobRef{Queue: e.q.ID, ID: e.ID}, entered: e.Entered}
+	h.leases[e.ID] = l
+	h.inOrder.add(l)
 	l.index = -1
 	h.setEnd(l, e.Lease.Until)
 	if !e.q.Linked {
 		e.q.Linked = true
-		m.changed(e.q)
+		m.markDirty(e.q)
 	}
 }
 
 // setEnd notes when time ends a lease; zero is never. Fetches with a Margin ask for the earliest.
-func (h *holder) setEnd(l *held, at job.Time) {
+func (h *holder) setEnd(l *holderLease, at job.Time) {
 	if l.index >= 0 {
 		h.ends.remove(l)
 	}
@@ -108,21 +108,21 @@ func (h *holder) setEnd(l *held, at job.Time) {
 	}
 }
 
-// drop forgets a lease. The holder itself may have to be forgotten with it.
-func (h *holder) drop(l *held) {
-	delete(h.jobs, l.ref.ID)
-	h.held.remove(l)
+// dropLease forgets a lease. The holder itself may have to be forgotten with it.
+func (h *holder) dropLease(l *holderLease) {
+	delete(h.leases, l.ref.ID)
+	h.inOrder.remove(l)
 	h.setEnd(l, 0)
 }
 
-// heldLease returns what a holder knows about a lease that ends with it; nil if the lease does not
+// leaseOfHolder returns what a holder knows about a lease that ends with it; nil if the lease does not
 // end with its holder, or the holder has gone and its leases are orphans.
-func (m *Machine) heldLease(j *job.Job) (*holder, *held) {
+func (m *Machine) leaseOfHolder(j *job.Job) (*holder, *holderLease) {
 	h := m.holders[j.Lease.Holder]
 	if h == nil || j.Lease.OnEnd == job.EndKeep {
 		return nil, nil
 	}
-	if l := h.jobs[j.ID]; l != nil && l.entered == j.Entered {
+	if l := h.leases[j.ID]; l != nil && l.entered == j.Entered {
 		return h, l
 	}
 	return nil, nil
@@ -130,22 +130,22 @@ func (m *Machine) heldLease(j *job.Job) (*holder, *held) {
 
 // releaseFromHolder has the holder of a lease forget it, without changing the job.
 func (m *Machine) releaseFromHolder(j *job.Job) {
-	if h, l := m.heldLease(j); l != nil {
-		h.drop(l)
+	if h, l := m.leaseOfHolder(j); l != nil {
+		h.dropLease(l)
 		m.forgetHolder(h)
 	}
 }
 
-// moveEnd tells the holder of a lease that time ends it earlier or later.
-func (m *Machine) moveEnd(j *job.Job) {
-	if h, l := m.heldLease(j); l != nil {
+// moveLeaseEnd tells the holder of a lease that time ends it earlier or later.
+func (m *Machine) moveLeaseEnd(j *job.Job) {
+	if h, l := m.leaseOfHolder(j); l != nil {
 		h.setEnd(l, j.Lease.Until)
 	}
 }
 
 // isHeld reports whether a lease is still there: its queue may have been removed, which tells
 // holders only when the sweep comes to the job.
-func (m *Machine) isHeld(l *held) bool {
+func (m *Machine) isHeld(l *holderLease) bool {
 	e := m.loadRef(l.ref)
 	return e != nil && e.State == job.Leased && e.Entered == l.entered
 }
@@ -158,7 +158,7 @@ func (m *Machine) endLease(e *entry) {
 	e.Lease = job.Lease{}
 	m.untrack(e)
 	m.uncountLease(e)
-	m.vacate(e)
+	m.vacateGroup(e)
 	if e.q.limit != nil {
 		m.endSlot(e)
 	}
@@ -194,17 +194,17 @@ func (m *Machine) beginGrace(h *holder, grace time.Duration) {
 // way, and stops looking after many: then it says yes, and the grace is set in vain.
 func (m *Machine) holds(h *holder) bool {
 	for range m.opt.lookMax() {
-		l := h.held.first
+		l := h.inOrder.first
 		if l == nil {
 			break
 		}
 		if m.isHeld(l) {
 			break
 		}
-		h.drop(l)
+		h.dropLease(l)
 	}
 	m.forgetHolder(h)
-	return h.held.first != nil
+	return h.inOrder.first != nil
 }
 
 // cancelWaits ends the waits of a holder that has gone: as many as this transition may, the others
@@ -227,8 +227,8 @@ func (m *Machine) cancelWaits(tokens []uint64) {
 
 // endCanceled answers some of the waits that cancelWaits has left over.
 func (m *Machine) endCanceled() {
-	for !m.canceled.empty() && m.leases > 0 {
-		m.leases--
+	for !m.canceled.empty() && m.leaseBudget > 0 {
+		m.leaseBudget--
 		if w := m.waiting[m.canceled.take()]; w != nil {
 			m.endWait(w, job.ErrCanceled)
 			m.serveWakes()
@@ -264,12 +264,12 @@ func (m *Machine) resumeHolder(c *job.ResumeHolder, res *job.Result) {
 // adds to; after a crash a restart releases these leases anyway (section 13).
 func (m *Machine) endHolderLeases(h *holder) {
 	h.grace = false
-	m.unkeep(h)
-	if h.held.first != nil {
-		m.orphans.add(h.held.first)
+	m.unmarkKept(h)
+	if h.inOrder.first != nil {
+		m.orphans.add(h.inOrder.first)
 	}
 	// The list goes on living in the orphan that was added; the holder begins with nothing.
-	h.jobs, h.held, h.ends = map[job.ID]*held{}, heldList{}, nil
+	h.leases, h.inOrder, h.ends = map[job.ID]*holderLease{}, holderLeases{}, nil
 	m.forgetHolder(h)
 	m.endLeases()
 }
@@ -277,8 +277,8 @@ func (m *Machine) endHolderLeases(h *holder) {
 // endLeases ends leases of holders that have gone. An orphan stands for itself and all that follow
 // it in its list, which goes on at the front: holders come one after the other.
 func (m *Machine) endLeases() {
-	for !m.orphans.empty() && m.leases > 0 {
-		m.leases--
+	for !m.orphans.empty() && m.leaseBudget > 0 {
+		m.leaseBudget--
 		l := m.orphans.take()
 		if l.next != nil {
 			m.orphans.putBack(l.next)

@@ -120,22 +120,22 @@ func (m *Machine) checkHook(c *job.SetHooks, h *job.Hook, named map[hookName][]b
 // setHook sets or removes a hook, in memory and in the store (INV-19), and reports whether that
 // changes anything.
 func (m *Machine) setHook(name hookName, stored []byte) (changed bool) {
-	m.kb = record.HookKey(m.kb[:0], name.namespace, name.queue)
+	m.keyBuf = record.HookKey(m.keyBuf[:0], name.namespace, name.queue)
 	if stored == nil {
 		if m.hooks[name] == nil {
 			return false
 		}
 		delete(m.hooks, name)
-		m.del(m.kb)
+		m.del(m.keyBuf)
 		return true
 	}
 	if old := m.hooks[name]; old != nil && bytes.Equal(record.AppendHook(nil, old), stored) {
 		return false
 	}
-	h, err := record.DecodeHook(m.kb, stored)
+	h, err := record.DecodeHook(m.keyBuf, stored)
 	corrupt("hook", err)
 	m.keepHook(&h)
-	m.set(m.kb, stored)
+	m.set(m.keyBuf, stored)
 	return true
 }
 
@@ -169,5 +169,5 @@ func (m *Machine) pushNotice() {
 	}
 	e := m.prepare(s)
 	e.Flags |= job.FlagHook
-	m.admit(e, s, nil)
+	m.storeNewJob(e, s, nil)
 }

@@ -13,16 +13,16 @@ import (
 type entry struct {
 	job.Job
 	q *queue
-	// born is the step of its push, as far as that may not be durable yet.
-	born   uint64
-	stored bool // its first record has been written
-	leased bool // counts in Machine.leasedHere
+	// pushStep is the step of its push, as far as that may not be durable yet.
+	pushStep uint64
+	stored   bool // its first record has been written
+	leased   bool // counts in Machine.residentLeases
 	// loaded tells that body, type and extra are there; held that they count in
 	// Machine.bodyBytes.
-	loaded bool
-	held   bool
-	turn   uint64 // that of its group, under which it is listed; zero if it is not
-	kind   Kind   // its type as the observer knows it, while it is leased
+	loaded      bool
+	bodyCounted bool
+	turn        uint64 // that of its group, under which it is listed; zero if it is not
+	typeID      TypeID // its type as the observer knows it, while it is leased
 	// delivery is that of its lease, if it has one.
 	delivery *job.Delivery
 }
@@ -38,22 +38,22 @@ func (m *Machine) loadJob(q *queue, id job.ID) *entry {
 		}
 		return e
 	}
-	m.kb = record.JobKey(m.kb[:0], q.ID, id, record.PartState)
-	b, pending, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = b[:0]
+	m.keyBuf = record.JobKey(m.keyBuf[:0], q.ID, id, record.PartState)
+	b, pending, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = b[:0]
 	// The buffer is free for the next read: DecodeMeta copies what it keeps. DecodeFirst does not,
 	// and is given a buffer of its own below.
 	e := m.newEntry(q, id, pending)
 	if ok {
 		corrupt("job", record.DecodeMeta(b, &e.Job))
 	} else {
-		m.kb = record.JobKey(m.kb[:0], q.ID, id, record.PartFirst)
-		if b, pending, ok = m.store.Get(nil, m.kb); !ok {
+		m.keyBuf = record.JobKey(m.keyBuf[:0], q.ID, id, record.PartFirst)
+		if b, pending, ok = m.store.Get(nil, m.keyBuf); !ok {
 			return nil
 		}
 		m.decodeFirst(e, b)
 		if pending {
-			e.born = m.step
+			e.pushStep = m.step
 		}
 	}
 	if q.Gone(&e.Job) {
@@ -70,7 +70,7 @@ func (m *Machine) newEntry(q *queue, id job.ID, pending bool) *entry {
 	e := &entry{q: q, stored: true}
 	e.ID, e.Namespace, e.Queue, e.QueueNum = id, q.namespace, q.name, uint32(q.ID)
 	if pending {
-		e.born = m.step
+		e.pushStep = m.step
 	}
 	return e
 }
@@ -113,8 +113,8 @@ func (m *Machine) loadBody(e *entry) {
 	if e.Flags.Has(job.FlagInline) {
 		part, decode = record.PartFirst, record.DecodeInline
 	}
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, part)
-	b, pending, ok := m.store.Get(nil, m.kb)
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, part)
+	b, pending, ok := m.store.Get(nil, m.keyBuf)
 	if !ok {
 		// The body went with the job.
 		if e.Flags.Has(job.FlagTombstone) {
@@ -123,7 +123,7 @@ func (m *Machine) loadBody(e *entry) {
 		corrupt("body", errDangling)
 	}
 	if pending {
-		e.born = m.step
+		e.pushStep = m.step
 	}
 	corrupt("body", decode(b, &e.Job))
 	e.loaded = true
@@ -167,11 +167,11 @@ func (m *Machine) answer(e *entry, res *job.Result) {
 // keepBody keeps the body in memory while the budget over all queues lasts (Options.BodyBytes),
 // else lets it go. A body that is let go is read again when the job is fetched.
 func (m *Machine) keepBody(e *entry) {
-	if e.loaded && !e.held && m.bodyBytes+len(e.Body) <= m.opt.BodyBytes {
-		e.held = true
+	if e.loaded && !e.bodyCounted && m.bodyBytes+len(e.Body) <= m.opt.BodyBytes {
+		e.bodyCounted = true
 		m.bodyBytes += len(e.Body)
 	}
-	if !e.held {
+	if !e.bodyCounted {
 		m.dropBody(e)
 	}
 }
@@ -179,7 +179,7 @@ func (m *Machine) keepBody(e *entry) {
 // dropBody lets go of all that loadBody, loadFailures and loadResult have read. It never clears the
 // buffers themselves, which may be part of an answer.
 func (m *Machine) dropBody(e *entry) {
-	m.unhold(e)
+	m.uncountBody(e)
 	e.Body, e.Extra, e.Type, e.Trace, e.Failures, e.Result, e.loaded = nil, nil, "", "", nil, nil, false
 }
 
@@ -200,8 +200,8 @@ func (m *Machine) save(e *entry) {
 // any of these is changed.
 func (m *Machine) leave(e *entry) {
 	q := e.q
-	q.less(e.State)
-	m.changed(q)
+	q.subtractCount(e.State)
+	m.markDirty(q)
 	switch e.State {
 	case job.Ready:
 		m.unlistReady(e)
@@ -220,16 +220,16 @@ func (m *Machine) leave(e *entry) {
 // enter puts the job into a state other than ready; makeReady does that. The caller sets what the
 // order of the list depends on before, and saves the job afterwards.
 func (m *Machine) enter(e *entry, s job.State) {
-	m.become(e, s)
+	m.setState(e, s)
 	m.setList(e.q, record.List(s), &e.Job)
 }
 
-// become changes the state and the counts. Entered is a new number of the sequence: it tells this
+// setState changes the state and the counts. Entered is a new number of the sequence: it tells this
 // stay in the state from earlier and later ones, for leases, for purges and after a restart.
-func (m *Machine) become(e *entry, s job.State) {
+func (m *Machine) setState(e *entry, s job.State) {
 	e.State, e.Since, e.Entered = s, m.now, m.nextSeq()
-	e.q.more(s)
-	m.changed(e.q)
+	e.q.addCount(s)
+	m.markDirty(e.q)
 }
 
 // remove ends the job: it leaves its list and all its records go. What waits for it is not told by
@@ -255,7 +255,7 @@ func (m *Machine) erase(e *entry) {
 	m.detachLost(e)
 	m.unlink(e)
 	m.dropResident(e)
-	m.tellGone(e)
+	m.notifyGone(e)
 	// The last job is gone, and with it all that other key ranges say about the queue: removing the
 	// queue needs no sweep.
 	if e.q.Linked && e.q.total() == 0 && len(m.sweeps) == 0 { // what is still to be swept may be linked
@@ -287,18 +287,18 @@ func (m *Machine) link(e *entry) {
 		m.addKey(e)
 	}
 	if e.Flags.Has(job.FlagNumbered) {
-		m.kb = record.NumberKey(m.kb[:0], e.ID.Number())
-		m.vb = record.AppendRef(m.vb[:0], record.JobRef{Queue: q.ID, ID: e.ID})
-		m.store.Insert(m.kb, m.vb)
+		m.keyBuf = record.NumberKey(m.keyBuf[:0], e.ID.Number())
+		m.valueBuf = record.AppendRef(m.valueBuf[:0], record.JobRef{Queue: q.ID, ID: e.ID})
+		m.store.Insert(m.keyBuf, m.valueBuf)
 	}
 	if e.Flags.Has(job.FlagSerial) {
-		m.kb = record.SerialKey(m.kb[:0], q.ID, e.Serial)
-		m.vb = record.AppendUint(m.vb[:0], uint64(e.ID))
-		m.set(m.kb, m.vb)
+		m.keyBuf = record.SerialKey(m.keyBuf[:0], q.ID, e.Serial)
+		m.valueBuf = record.AppendUint(m.valueBuf[:0], uint64(e.ID))
+		m.set(m.keyBuf, m.valueBuf)
 	}
 	if e.Flags.Has(job.FlagEphemeral) {
-		m.kb = record.EphemeralKey(m.kb[:0], q.ID, e.ID)
-		m.set(m.kb, nil)
+		m.keyBuf = record.EphemeralKey(m.keyBuf[:0], q.ID, e.ID)
+		m.set(m.keyBuf, nil)
 	}
 	if e.Key != "" || e.Batch != 0 || e.Flags&(job.FlagNumbered|job.FlagEphemeral|job.FlagDependants) != 0 {
 		q.Linked = true
@@ -312,16 +312,16 @@ func (m *Machine) unlink(e *entry) {
 		m.dropKey(e.q.namespace, e.Key, e.ID)
 	}
 	if e.Flags.Has(job.FlagNumbered) {
-		m.kb = record.NumberKey(m.kb[:0], e.ID.Number())
-		m.store.Remove(m.kb)
+		m.keyBuf = record.NumberKey(m.keyBuf[:0], e.ID.Number())
+		m.store.Remove(m.keyBuf)
 	}
 	if e.Flags.Has(job.FlagSerial) {
-		m.kb = record.SerialKey(m.kb[:0], e.q.ID, e.Serial)
-		m.del(m.kb)
+		m.keyBuf = record.SerialKey(m.keyBuf[:0], e.q.ID, e.Serial)
+		m.del(m.keyBuf)
 	}
 	if e.Flags.Has(job.FlagEphemeral) {
-		m.kb = record.EphemeralKey(m.kb[:0], e.q.ID, e.ID)
-		m.del(m.kb)
+		m.keyBuf = record.EphemeralKey(m.keyBuf[:0], e.q.ID, e.ID)
+		m.del(m.keyBuf)
 	}
 }
 
@@ -338,28 +338,28 @@ func (m *Machine) keepResident(e *entry) {
 func (m *Machine) dropResident(e *entry) {
 	if r := m.jobs[e.ID]; r != nil {
 		delete(m.jobs, e.ID)
-		m.unhold(r)
+		m.uncountBody(r)
 		m.uncountLease(r)
 	}
-	m.unhold(e)
+	m.uncountBody(e)
 }
 
-// windowed returns how many jobs are in memory because they are first in a list. Leased ones have a
+// windowedCount returns how many jobs are in memory because they are first in a list. Leased ones have a
 // bound of their own.
-func (m *Machine) windowed() int { return len(m.jobs) - m.leasedHere }
+func (m *Machine) windowedCount() int { return len(m.jobs) - m.residentLeases }
 
-// uncountLease and unhold take an entry out of the sums that bound memory. Each is harmless if the
+// uncountLease and uncountBody take an entry out of the sums that bound memory. Each is harmless if the
 // entry does not count.
 func (m *Machine) uncountLease(e *entry) {
 	if e.leased {
 		e.leased = false
-		m.leasedHere--
+		m.residentLeases--
 	}
 }
 
-func (m *Machine) unhold(e *entry) {
-	if e.held {
-		e.held = false
+func (m *Machine) uncountBody(e *entry) {
+	if e.bodyCounted {
+		e.bodyCounted = false
 		m.bodyBytes -= len(e.Body)
 	}
 }

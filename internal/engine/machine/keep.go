@@ -6,24 +6,24 @@ import (
 )
 
 // Holders that are kept outlive restarts (section 8 of the semantics). Each has a record, from keepHolder to its end,
-// and all of them are in memory: they are bounded in number. A restart begins their graces, and adopt brings their
+// and all of them are in memory: they are bounded in number. A restart begins their graces, and adoptLease brings their
 // leases back.
 
 // keepHolder has a holder outlive restarts, or no longer.
 func (m *Machine) keepHolder(c *job.KeepHolder, res *job.Result) {
 	h := m.holders[c.Holder]
 	same := h != nil && h.kept != nil && h.kept.Name == c.Name
-	m.kb = record.HolderKey(m.kb[:0], c.Name)
+	m.keyBuf = record.HolderKey(m.keyBuf[:0], c.Name)
 	switch {
 	case c.Holder == (job.Holder{}) || c.Name == "" || len(c.Name) > job.MaxHolderName:
 		res.Err = job.ErrHolderName
 		return
-	case !same && (h != nil && h.kept != nil || m.hasKey(m.kb)):
+	case !same && (h != nil && h.kept != nil || m.hasKey(m.keyBuf)):
 		res.Err = job.ErrKept
 		return
 	case c.Grace <= 0:
 		if same {
-			m.unkeep(h)
+			m.unmarkKept(h)
 			m.forgetHolder(h)
 		}
 		return
@@ -36,15 +36,15 @@ func (m *Machine) keepHolder(c *job.KeepHolder, res *job.Result) {
 	if !m.allows(record.FormatKept, res) {
 		return
 	}
-	m.keep(c.KeptHolder)
-	m.kb = record.HolderKey(m.kb[:0], c.Name)
-	m.vb = record.AppendHolder(m.vb[:0], &c.KeptHolder)
-	m.set(m.kb, m.vb)
+	m.markKept(c.KeptHolder)
+	m.keyBuf = record.HolderKey(m.keyBuf[:0], c.Name)
+	m.valueBuf = record.AppendHolder(m.valueBuf[:0], &c.KeptHolder)
+	m.set(m.keyBuf, m.valueBuf)
 }
 
-// keep notes in memory that a holder is kept.
-func (m *Machine) keep(k job.KeptHolder) *holder {
-	h := m.holder(k.Holder)
+// markKept notes in memory that a holder is kept.
+func (m *Machine) markKept(k job.KeptHolder) *holder {
+	h := m.getHolder(k.Holder)
 	if h.kept == nil {
 		m.keptHolders++
 	}
@@ -52,13 +52,13 @@ func (m *Machine) keep(k job.KeptHolder) *holder {
 	return h
 }
 
-// unkeep forgets that a holder is kept, if it is. Its owner may have to call forgetHolder.
-func (m *Machine) unkeep(h *holder) {
+// unmarkKept forgets that a holder is kept, if it is. Its owner may have to call forgetHolder.
+func (m *Machine) unmarkKept(h *holder) {
 	if h.kept == nil {
 		return
 	}
-	m.kb = record.HolderKey(m.kb[:0], h.kept.Name)
-	m.del(m.kb)
+	m.keyBuf = record.HolderKey(m.keyBuf[:0], h.kept.Name)
+	m.del(m.keyBuf)
 	m.keptHolders--
 	h.kept = nil
 }
@@ -69,17 +69,17 @@ func (m *Machine) loadHolders() {
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {
 		k, err := record.DecodeHolder(key, value)
 		corrupt("holder", err)
-		m.beginGrace(m.keep(k), k.Grace)
+		m.beginGrace(m.markKept(k), k.Grace)
 		return true
 	})
 }
 
-// adopt gives a lease from before the restart back to its holder, and reports false if the holder does not exist any
-// more.
-func (m *Machine) adopt(e *entry) bool {
+// adoptLease gives a lease from before the restart back to its holder, and reports false if the
+// holder does not exist any more.
+func (m *Machine) adoptLease(e *entry) bool {
 	if h := m.holders[e.Lease.Holder]; h == nil || h.kept == nil {
 		return false
 	}
-	m.hold(e)
+	m.holdLease(e)
 	return true
 }

@@ -22,9 +22,9 @@ func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
 	if r, ok := m.keys.get(k); ok {
 		return r, true
 	}
-	m.kb = record.KeyKey(m.kb[:0], namespace, key)
-	b, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = b[:0]
+	m.keyBuf = record.KeyKey(m.keyBuf[:0], namespace, key)
+	b, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = b[:0]
 	if !ok {
 		m.memo = keyMemo{k, true}
 		return record.KeyRef{}, false
@@ -38,21 +38,21 @@ func (m *Machine) getKey(namespace, key string) (record.KeyRef, bool) {
 // putKey changes what a key names, in memory and in the store.
 func (m *Machine) putKey(namespace, key string, r record.KeyRef) {
 	m.keys.put(keyName{namespace, key}, r)
-	m.kb = record.KeyKey(m.kb[:0], namespace, key)
-	m.vb = record.AppendKeyRef(m.vb[:0], r)
-	m.set(m.kb, m.vb)
+	m.keyBuf = record.KeyKey(m.keyBuf[:0], namespace, key)
+	m.valueBuf = record.AppendKeyRef(m.valueBuf[:0], r)
+	m.set(m.keyBuf, m.valueBuf)
 }
 
 // insertKey enters a key that is not there.
 func (m *Machine) insertKey(e *entry) {
 	r := record.KeyRef{JobRef: record.JobRef{Queue: e.q.ID, ID: e.ID}}
-	if e.q.plain.whole { // otherwise it is behind a backlog: until it is fetched, many other keys will be needed
+	if e.q.ungrouped.whole { // otherwise it is behind a backlog: until it is fetched, many other keys will be needed
 		m.keys.put(keyName{e.q.namespace, e.Key}, r)
 	}
 	m.memo.valid = false
-	m.kb = record.KeyKey(m.kb[:0], e.q.namespace, e.Key)
-	m.vb = record.AppendKeyRef(m.vb[:0], r)
-	m.store.Insert(m.kb, m.vb)
+	m.keyBuf = record.KeyKey(m.keyBuf[:0], e.q.namespace, e.Key)
+	m.valueBuf = record.AppendKeyRef(m.valueBuf[:0], r)
+	m.store.Insert(m.keyBuf, m.valueBuf)
 }
 
 // addKey puts a job on the list of its key. Nearly all keys have one job, whose entry is one
@@ -73,8 +73,8 @@ func (m *Machine) addKey(e *entry) {
 	if !old.More || first != old.JobRef {
 		m.putKey(namespace, e.Key, record.KeyRef{JobRef: first, More: true})
 	}
-	m.kb = record.MoreKey(m.kb[:0], namespace, e.Key, later.ID)
-	m.set(m.kb, record.AppendUint(nil, uint64(later.Queue)))
+	m.keyBuf = record.MoreKey(m.keyBuf[:0], namespace, e.Key, later.ID)
+	m.set(m.keyBuf, record.AppendUint(nil, uint64(later.Queue)))
 }
 
 // dropKey takes a job off the list of its key; the next oldest takes its place. More stays set
@@ -85,21 +85,21 @@ func (m *Machine) dropKey(namespace, key string, id job.ID) {
 		return
 	}
 	if r.ID != id {
-		m.kb = record.MoreKey(m.kb[:0], namespace, key, id)
-		m.del(m.kb)
+		m.keyBuf = record.MoreKey(m.keyBuf[:0], namespace, key, id)
+		m.del(m.keyBuf)
 		return
 	}
 	if r.More {
 		if next, ok := m.firstMore(namespace, key); ok {
-			m.kb = record.MoreKey(m.kb[:0], namespace, key, next.ID)
-			m.del(m.kb)
+			m.keyBuf = record.MoreKey(m.keyBuf[:0], namespace, key, next.ID)
+			m.del(m.keyBuf)
 			m.putKey(namespace, key, record.KeyRef{JobRef: next, More: true})
 			return
 		}
 	}
 	m.keys.drop(keyName{namespace, key})
-	m.kb = record.KeyKey(m.kb[:0], namespace, key)
-	m.del(m.kb)
+	m.keyBuf = record.KeyKey(m.keyBuf[:0], namespace, key)
+	m.del(m.keyBuf)
 }
 
 // firstMore returns the oldest of the further jobs with a key.
@@ -125,9 +125,9 @@ func (m *Machine) scanRefs(lo, hi []byte, visit func(record.JobRef) bool) {
 	})
 }
 
-// keyed returns up to limit of the jobs that the list of a key has behind an id, those with the
+// jobsWithKey returns up to limit of the jobs that the list of a key has behind an id, those with the
 // lowest ids, and whether there are more. They may be gone, or be tombstones: loadRef tells.
-func (m *Machine) keyed(namespace, key string, after job.ID, limit int) (refs []record.JobRef, more bool) {
+func (m *Machine) jobsWithKey(namespace, key string, after job.ID, limit int) (refs []record.JobRef, more bool) {
 	r, ok := m.getKey(namespace, key)
 	if !ok {
 		return nil, false
@@ -155,13 +155,13 @@ const KeyLook = 1024
 // keyPage is how many of them are read at a time.
 const keyPage = 128
 
-// withKey visits the live jobs that have the key, oldest first, until visit returns false. It
+// eachWithKey visits the live jobs that have the key, oldest first, until visit returns false. It
 // reports false if there are more than KeyLook entries and visit has not ended it before.
-func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) (all bool) {
+func (m *Machine) eachWithKey(namespace, key string, visit func(*entry) bool) (all bool) {
 	after, more := job.ID(0), true
 	for looked := 0; more && looked < KeyLook; {
 		var refs []record.JobRef
-		refs, more = m.keyed(namespace, key, after, keyPage)
+		refs, more = m.jobsWithKey(namespace, key, after, keyPage)
 		for _, ref := range refs {
 			if e := m.loadRef(ref); e != nil && !e.Flags.Has(job.FlagTombstone) && !visit(e) {
 				return true
@@ -177,7 +177,7 @@ func (m *Machine) withKey(namespace, key string, visit func(*entry) bool) (all b
 // many jobs that were purged are still to be swept, it says yes: a push is refused that could have
 // been taken, and never the other way round.
 func (m *Machine) keyInUse(namespace, key string) (used bool) {
-	all := m.withKey(namespace, key, func(*entry) bool {
+	all := m.eachWithKey(namespace, key, func(*entry) bool {
 		used = true
 		return false
 	})
@@ -191,14 +191,14 @@ func (m *Machine) lookup(ref *job.Ref, in job.States, need job.Need, by job.Hold
 		if !in.Allow(e.State) {
 			return job.ErrBadState
 		}
-		return fits(e, need, by)
+		return checkNeed(e, need, by)
 	})
 }
 
 // lookupSettle does the same for the verbs that settle a job: an exclusive lease binds them
 // whatever they need (section 5).
 func (m *Machine) lookupSettle(ref *job.Ref, need job.Need, by job.Holder) (*entry, *job.Error) {
-	return m.lookupBy(ref, by, need, func(e *entry) *job.Error { return settles(e, need, by) })
+	return m.lookupBy(ref, by, need, func(e *entry) *job.Error { return checkSettle(e, need, by) })
 }
 
 // lookupIn finds a job in one of the states meant and allowed, for verbs of operators, which are
@@ -243,9 +243,9 @@ func (m *Machine) lookupBy(
 	return e, fit(e)
 }
 
-// fits says why the job does not fit the need; nil if it does. The order of the cases is the order
+// checkNeed says why the job does not fit the need; nil if it does. The order of the cases is the order
 // in which section 5 names the refusals.
-func fits(e *entry, need job.Need, by job.Holder) *job.Error {
+func checkNeed(e *entry, need job.Need, by job.Holder) *job.Error {
 	if need == job.NeedAny {
 		return nil
 	}
@@ -267,20 +267,20 @@ func fits(e *entry, need job.Need, by job.Holder) *job.Error {
 	}
 }
 
-// settles says why the job cannot be settled by the caller; nil if it can. An exclusive lease
+// checkSettle says why the job cannot be settled by the caller; nil if it can. An exclusive lease
 // counts before the need.
-func settles(e *entry, need job.Need, by job.Holder) *job.Error {
+func checkSettle(e *entry, need job.Need, by job.Holder) *job.Error {
 	if e.State == job.Leased && e.Lease.Exclusive && e.Lease.Holder != by {
 		return job.ErrNotOwner
 	}
-	return fits(e, need, by)
+	return checkNeed(e, need, by)
 }
 
 // byJobID finds a job by queue and id. Without a queue it finds what the caller holds, and what has
 // a number, and nothing else: whether a job is in memory must not decide whether it is found.
 func (m *Machine) byJobID(ref *job.Ref, by job.Holder) *entry {
 	if ref.Queue != "" {
-		if q := m.find(ref.Namespace, ref.Queue); q != nil {
+		if q := m.findQueue(ref.Namespace, ref.Queue); q != nil {
 			return m.loadJob(q, ref.ID)
 		}
 		return nil
@@ -305,7 +305,7 @@ func (m *Machine) heldIn(by job.Holder, id job.ID) *queue {
 	if by == (job.Holder{}) || m.holders[by] == nil {
 		return nil
 	}
-	if l := m.holders[by].jobs[id]; l != nil {
+	if l := m.holders[by].leases[id]; l != nil {
 		return m.byID[l.ref.Queue]
 	}
 	return nil
@@ -316,7 +316,7 @@ func (m *Machine) heldIn(by job.Holder, id job.ID) *queue {
 // first KeyLook are looked at.
 func (m *Machine) byKey(ref *job.Ref, need job.Need, fit func(*entry) *job.Error) *entry {
 	var oldest, fitting *entry
-	m.withKey(ref.Namespace, ref.Key, func(e *entry) bool {
+	m.eachWithKey(ref.Namespace, ref.Key, func(e *entry) bool {
 		if ref.Queue != "" && e.q.name != ref.Queue {
 			return true
 		}
@@ -345,13 +345,13 @@ func (m *Machine) byKey(ref *job.Ref, need job.Need, fit func(*entry) *job.Error
 
 // bySerial finds a job by its number within its queue.
 func (m *Machine) bySerial(ref *job.Ref) *entry {
-	q := m.find(ref.Namespace, ref.Queue)
+	q := m.findQueue(ref.Namespace, ref.Queue)
 	if q == nil {
 		return nil
 	}
-	m.kb = record.SerialKey(m.kb[:0], q.ID, ref.Serial)
-	b, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = b[:0]
+	m.keyBuf = record.SerialKey(m.keyBuf[:0], q.ID, ref.Serial)
+	b, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = b[:0]
 	if !ok {
 		return nil
 	}
@@ -362,9 +362,9 @@ func (m *Machine) bySerial(ref *job.Ref) *entry {
 
 // getNumber returns which job was pushed with a 32-bit number; it may be gone.
 func (m *Machine) getNumber(number uint32) (record.JobRef, bool) {
-	m.kb = record.NumberKey(m.kb[:0], number)
-	b, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = b[:0]
+	m.keyBuf = record.NumberKey(m.keyBuf[:0], number)
+	b, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = b[:0]
 	if !ok {
 		return record.JobRef{}, false
 	}

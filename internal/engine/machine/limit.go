@@ -12,12 +12,12 @@ import (
 
 // limiter is what is in memory of the limits of a queue.
 type limiter struct {
-	slots   map[job.ID]*slot // nil: the number of leases will do
-	ages    moments[*slot]   // those that end by time
-	workers map[job.Holder]uint32
-	next    []byte   // where to go on giving slots to leases that are older than the limit; nil: all have theirs
-	alarm   alarm    // when time alone frees a slot or lets a job out
-	look    job.Time // the rate of no group is to be looked at before
+	slots       map[job.ID]*slot  // nil: the number of leases will do
+	expiring    momentHeap[*slot] // those that end by time
+	workers     map[job.Holder]uint32
+	countFrom   []byte   // where to go on giving slots to leases that are older than the limit; nil: all have theirs
+	alarm       alarm    // when time alone frees a slot or lets a job out
+	nextRecheck job.Time // the rate of no group is to be looked at before
 }
 
 // slot is that of a lease. Its moment is when it is free although the lease goes on.
@@ -36,7 +36,7 @@ func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
 		res.Err = err
 		return
 	}
-	q := m.find(c.Namespace, c.Queue)
+	q := m.findQueue(c.Namespace, c.Queue)
 	if limits.IsZero() && (q == nil || q.Limits.IsZero()) {
 		return
 	}
@@ -44,8 +44,8 @@ func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
 		return
 	}
 	q = m.makeQueue(c.Namespace, c.Queue)
-	m.changed(q) // it may have been hidden
-	if q.hide(false); limits == q.Limits {
+	m.markDirty(q) // it may have been hidden
+	if q.setHidden(false); limits == q.Limits {
 		return
 	}
 	// Before the new limits are set: what is in the bucket is counted by the old ones.
@@ -54,7 +54,7 @@ func (m *Machine) setLimits(c *job.SetLimits, res *job.Result) {
 	// all groups.
 	atOnce, rate := q.groupMax(), q.Limits.OfGroup()
 	q.Limits = limits
-	m.limit(q)
+	m.rebuildLimiter(q)
 	m.countSome()
 	switch {
 	case limits.OfGroup() != rate:
@@ -73,15 +73,15 @@ func formatOf(l *job.Limits) uint64 {
 	return record.FormatLimits
 }
 
-// limit makes what is in memory of a queue's limits agree with them, from nothing: after a restart,
+// rebuildLimiter makes what is in memory of a queue's limits agree with them, from nothing: after a restart,
 // when they change, and when the queue is removed. The leases that there are get their slots later,
 // in pieces.
-func (m *Machine) limit(q *queue) {
+func (m *Machine) rebuildLimiter(q *queue) {
 	if q.limit != nil {
 		m.clearAlarm(&q.limit.alarm)
 		q.limit = nil
 	}
-	q.waiters.reopen()
+	q.waiters.recheckParked()
 	if q.Limits.IsZero() {
 		return
 	}
@@ -93,19 +93,19 @@ func (m *Machine) limit(q *queue) {
 	}
 	l.slots, l.workers = map[job.ID]*slot{}, map[job.Holder]uint32{}
 	if q.Counts[job.Leased] > 0 {
-		l.next = record.ListStart(nil, q.ID, record.ListLeased)
+		l.countFrom = record.ListStart(nil, q.ID, record.ListLeased)
 		m.counting.add(q)
 	}
 }
 
-// mindClock corrects the rates of a queue at the start, for a clock that was set back meanwhile: what they count from
+// clampRates corrects the rates of a queue at the start, for a clock that was set back meanwhile: what they count from
 // would be ahead, and nothing would be given out until that time. The rate of the queue counts from now. If the first
 // group is to be looked at later than a bucket takes to fill twice, all groups have a full one; they wait out less than
 // that, so that a small correction of the clock gives nobody more than the rate.
-func (m *Machine) mindClock(q *queue) {
+func (m *Machine) clampRates(q *queue) {
 	q.Bucket.At = min(q.Bucket.At, m.now)
 	groups := q.Limits.OfGroup()
-	if at, _, ok := m.firstLook(q); ok && groups.Rate > 0 && at-m.now > 2*groups.FullAt(job.Bucket{}) {
+	if at, _, ok := m.firstRecheck(q); ok && groups.Rate > 0 && at-m.now > 2*groups.FullAt(job.Bucket{}) {
 		q.Regroup = record.RegroupRefill
 		m.beginRegroup(q)
 	}
@@ -125,23 +125,23 @@ func (m *Machine) continueCounting() {
 func (m *Machine) countSome() {
 	for n := m.opt.StepWork; n > 0 && !m.counting.empty(); {
 		q := m.counting.first()
-		if q.regroup != nil {
+		if q.regroupFrom != nil {
 			n -= m.regroupSome(q, n)
 			continue
 		}
-		if q.limit == nil || q.limit.next == nil {
+		if q.limit == nil || q.limit.countFrom == nil {
 			m.counting.take()
 			continue
 		}
 		l := q.limit
-		ids := m.idsOf(l.next, record.ListEnd(nil, q.ID, record.ListLeased), n)
+		ids := m.idsOf(l.countFrom, record.ListEnd(nil, q.ID, record.ListLeased), n)
 		for _, id := range ids {
 			e := m.mustLoad(q, id)
 			m.giveSlot(q, e)
-			l.next = append(record.ListKey(l.next[:0], q.ID, record.ListLeased, &e.Job), 0)
+			l.countFrom = append(record.ListKey(l.countFrom[:0], q.ID, record.ListLeased, &e.Job), 0)
 		}
 		if n -= len(ids); n > 0 {
-			if l.next = nil; !plant.CountedNotServed.On() {
+			if l.countFrom = nil; !plant.CountedNotServed.On() {
 				m.wake(q)
 			}
 		}
@@ -150,8 +150,8 @@ func (m *Machine) countSome() {
 
 // Counting reports whether leases of a queue are still to get their slots.
 func (m *Machine) Counting(namespace, name string) bool {
-	q := m.find(namespace, name)
-	return q != nil && (q.regrouping() || q.limit != nil && q.limit.next != nil)
+	q := m.findQueue(namespace, name)
+	return q != nil && (q.isRegrouping() || q.limit != nil && q.limit.countFrom != nil)
 }
 
 // giveSlot gives a lease its slot, unless the time of that is over already.
@@ -163,7 +163,7 @@ func (m *Machine) giveSlot(q *queue, e *entry) {
 		if s.at, s.seq = e.Since.Add(age), e.Entered; s.at <= m.now {
 			return
 		}
-		l.ages.push(s)
+		l.expiring.push(s)
 	}
 	l.slots[e.ID] = s
 	l.workers[s.worker]++
@@ -174,7 +174,7 @@ func (m *Machine) takeSlot(e *entry) {
 	q := e.q
 	if q.Limits.Rate > 0 {
 		q.Bucket = q.Limits.Take(q.Limits.Fill(q.Bucket, m.now))
-		m.changed(q)
+		m.markDirty(q)
 	}
 	if q.limit.slots != nil {
 		m.giveSlot(q, e)
@@ -194,20 +194,20 @@ func (m *Machine) endSlot(e *entry) {
 func (q *queue) freeSlot(s *slot) {
 	l := q.limit
 	if s.index >= 0 {
-		l.ages.remove(s)
+		l.expiring.remove(s)
 	}
 	delete(l.slots, s.id)
 	if l.workers[s.worker]--; l.workers[s.worker] == 0 {
 		delete(l.workers, s.worker)
 	}
-	q.waiters.admit(s.worker)
+	q.waiters.unpark(s.worker)
 }
 
-// freeOld frees the slots whose time is over (SlotFor). Nothing does so at that very moment: it is
+// freeExpiredSlots frees the slots whose time is over (SlotFor). Nothing does so at that very moment: it is
 // done when somebody asks, and the alarm of the queue is set for it if somebody waits.
-func (m *Machine) freeOld(q *queue) {
-	for l := q.limit; len(l.ages) > 0 && l.ages[0].at <= m.now; {
-		q.freeSlot(l.ages[0])
+func (m *Machine) freeExpiredSlots(q *queue) {
+	for l := q.limit; len(l.expiring) > 0 && l.expiring[0].at <= m.now; {
+		q.freeSlot(l.expiring[0])
 	}
 }
 
@@ -220,70 +220,70 @@ func (q *queue) usedSlots() uint64 {
 	return q.Counts[job.Leased]
 }
 
-// shut reports whether the limits of a queue let no job out, whoever asks. If time alone opens it,
-// until says when, else that is Never, and the end of a lease or a change of the limits wakes the
-// queue. While leases are being counted it is shut.
-func (m *Machine) shut(q *queue) (until job.Time, shut bool) {
+// isThrottled reports whether the limits of a queue let no job out, whoever asks. If time alone
+// ends that, until says when, else it is Never, and the end of a lease or a change of the limits
+// wakes the queue. While leases are being counted the queue is throttled.
+func (m *Machine) isThrottled(q *queue) (until job.Time, throttled bool) {
 	l, limits := q.limit, &q.Limits
-	if l.next != nil {
+	if l.countFrom != nil {
 		return job.Never, true
 	}
-	m.freeOld(q)
+	m.freeExpiredSlots(q)
 	if limits.Concurrency > 0 && q.usedSlots() >= uint64(limits.Concurrency) {
-		until, shut = l.firstAge(), true
+		until, throttled = l.nextExpiry(), true
 	}
 	if limits.Rate > 0 {
 		if b := limits.Fill(q.Bucket, m.now); limits.Jobs(b) == 0 {
-			until, shut = max(until, limits.NextJob(b)), true
+			until, throttled = max(until, limits.NextJob(b)), true
 		}
 	}
-	return until, shut
+	return until, throttled
 }
 
-// firstAge returns when the next slot is free by time.
-func (l *limiter) firstAge() job.Time {
-	if len(l.ages) == 0 {
+// nextExpiry returns when the next slot is free by time.
+func (l *limiter) nextExpiry() job.Time {
+	if len(l.expiring) == 0 {
 		return job.Never
 	}
-	return l.ages[0].at
+	return l.expiring[0].at
 }
 
-// hasFill reports whether a worker has as many jobs of a queue as it may have.
-func (q *queue) hasFill(worker job.Holder) bool {
+// isWorkerAtLimit reports whether a worker has as many jobs of a queue as it may have.
+func (q *queue) isWorkerAtLimit(worker job.Holder) bool {
 	return q.Limits.Worker > 0 && q.limit.workers[worker] >= q.Limits.Worker
 }
 
-// opens reports whether the limits of a queue let a job out. If not, whoever waits is served as
+// canLease reports whether the limits of a queue let a job out. If not, whoever waits is served as
 // soon as they do: it sets the alarm (INV-18).
-func (m *Machine) opens(q *queue) bool {
-	until, shut := m.shut(q)
-	if shut {
-		m.rouse(q, until)
+func (m *Machine) canLease(q *queue) bool {
+	until, throttled := m.isThrottled(q)
+	if throttled {
+		m.wakeAt(q, until)
 	}
-	return !shut
+	return !throttled
 }
 
-// admits reports whether the limits of a queue let a job out to a worker. Like opens it sets the
-// alarm if they do not.
-func (m *Machine) admits(q *queue, worker job.Holder) bool {
-	if !m.opens(q) {
+// canLeaseTo reports whether the limits of a queue let a job out to a worker. Like canLease it
+// sets the alarm if they do not.
+func (m *Machine) canLeaseTo(q *queue, worker job.Holder) bool {
+	if !m.canLease(q) {
 		return false
 	}
-	if q.hasFill(worker) {
-		at := q.limit.firstAge()
+	if q.isWorkerAtLimit(worker) {
+		at := q.limit.nextExpiry()
 		if q.Limits.GroupRate > 0 {
-			at = min(at, q.limit.look) // for which somebody else may wait
+			at = min(at, q.limit.nextRecheck) // for which somebody else may wait
 		}
-		m.rouse(q, at)
+		m.wakeAt(q, at)
 		return false
 	}
 	return true
 }
 
-// rouse has a queue served again at a time, which replaces the one before: a queue has one such
+// wakeAt has a queue served again at a time, which replaces the one before: a queue has one such
 // alarm. It keeps the sequence zero, and so comes before other alarms of that time, as section 15
 // says.
-func (m *Machine) rouse(q *queue, at job.Time) {
+func (m *Machine) wakeAt(q *queue, at job.Time) {
 	a := &q.limit.alarm
 	if a.index >= 0 && a.at == at {
 		return
@@ -305,15 +305,15 @@ type Usage struct {
 // Usage returns how far the limits of a queue are used; nothing if it has none. It is asked between
 // steps, and changes nothing that is stored.
 func (m *Machine) Usage(now job.Time, namespace, name string) (u Usage) {
-	q := m.find(namespace, name)
+	q := m.findQueue(namespace, name)
 	if q == nil || q.limit == nil {
 		return u
 	}
 	m.now = max(m.now, now)
-	_, shut := m.shut(q)
+	_, throttled := m.isThrottled(q)
 	u.Slots = q.usedSlots()
 	// Who waits beside ready jobs may have none of them (INV-5), unless the queue is still to be served.
-	if !q.Paused && (shut || !q.waiters.empty() && !q.waking || m.bestReady(q) == nil) {
+	if !q.Paused && (throttled || !q.waiters.empty() && !q.waking || m.bestReady(q) == nil) {
 		u.Held = q.Counts[job.Ready]
 	}
 	return u

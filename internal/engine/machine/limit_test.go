@@ -120,7 +120,7 @@ func TestRateChangesWhileGroupsAreGoneOver(t *testing.T) {
 	}
 }
 
-// What ends with the queue ends its slots, and callers who stand aside wait on for the next queue of that name.
+// What ends with the queue ends its slots, and parked callers wait on for the next queue of that name.
 func TestLimitGoesWithItsQueue(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []bool{false, true} {

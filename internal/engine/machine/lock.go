@@ -8,9 +8,9 @@ import (
 // getLock reads who has taken a lock. The record may outlive its time: forgetSome removes it later.
 // So whoever asks compares the time; isLocked does.
 func (m *Machine) getLock(namespace, lock string) (record.Lock, bool) {
-	m.kb = record.LockKey(m.kb[:0], namespace, lock)
-	b, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = b[:0]
+	m.keyBuf = record.LockKey(m.keyBuf[:0], namespace, lock)
+	b, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = b[:0]
 	if !ok {
 		return record.Lock{}, false
 	}
@@ -25,9 +25,9 @@ func (m *Machine) isLocked(namespace, lock string) bool {
 	return ok && m.now < l.Until
 }
 
-// lock gives a new job the lock that its spec asks for. checkNames or the rehearsal of an Atomic
+// takeLock gives a new job the lock that its spec asks for. checkNames or the rehearsal of an Atomic
 // has made sure that it is free.
-func (m *Machine) lock(e *entry, s *job.Spec) {
+func (m *Machine) takeLock(e *entry, s *job.Spec) {
 	m.lockUntil(e, s, max(m.now, e.RunAt).Add(s.LockFor))
 }
 
@@ -40,10 +40,10 @@ func (m *Machine) lockUntil(e *entry, s *job.Spec, until job.Time) {
 	}
 	e.Lock, e.LockUntil = s.Lock, s.LockUntil
 	l := record.Lock{Taker: e.ID, Until: until}
-	m.kb = record.LockKey(m.kb[:0], e.Namespace, e.Lock)
-	m.vb = record.AppendLock(m.vb[:0], l)
-	m.store.Insert(m.kb, m.vb)
-	m.forgetLater(l.Until, l.Taker, m.kb)
+	m.keyBuf = record.LockKey(m.keyBuf[:0], e.Namespace, e.Lock)
+	m.valueBuf = record.AppendLock(m.valueBuf[:0], l)
+	m.store.Insert(m.keyBuf, m.valueBuf)
+	m.forgetLater(l.Until, l.Taker, m.keyBuf)
 }
 
 // unlock ends the lock that a job took, unless its time was over and another job has taken it
@@ -58,7 +58,7 @@ func (m *Machine) unlock(e *entry) {
 // dropLock removes the record of a lock together with its entry in the list of what is to be
 // forgotten (INV-15).
 func (m *Machine) dropLock(namespace, lock string, l record.Lock) {
-	m.kb = record.LockKey(m.kb[:0], namespace, lock)
-	m.store.Remove(m.kb)
-	m.cancelForget(l.Until, l.Taker, m.kb)
+	m.keyBuf = record.LockKey(m.keyBuf[:0], namespace, lock)
+	m.store.Remove(m.keyBuf)
+	m.cancelForget(l.Until, l.Taker, m.keyBuf)
 }

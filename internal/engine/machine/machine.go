@@ -117,12 +117,12 @@ type Machine struct {
 	// started is when the machine was made: ticks before it came while nobody was there.
 	started job.Time
 
-	rnd  uint64 // the chance of this step; draw takes from it
-	step uint64
-	work int // how much more work this step may do; see Options.StepWork
+	rnd        uint64 // the chance of this step; draw takes from it
+	step       uint64
+	workBudget int // how much more work this step may do; see Options.StepWork
 
 	// What is stored once for the shard, and the queues with their figures. Whoever changes a queue
-	// calls changed.
+	// calls markDirty.
 	format     uint64 // of the records that the store may hold
 	shard      record.Shard
 	shardDirty bool
@@ -134,27 +134,27 @@ type Machine struct {
 	activity   activity
 	// What this transition has still to do before it ends, and what earlier steps have left over;
 	// see serveWakes.
-	wakes     fifo[*queue] // queues that may have become fetchable in this transition
-	left      fifo[*queue] // those of earlier steps with callers that are still to be served
-	freed     fifo[freedGroup]
-	counting  fifo[*queue]  // queues of which leases are to get their slots
-	rooms     fifo[*queue]  // queues that may have room for waiting pushes
-	leftRooms fifo[*queue]  // those of earlier steps with pushes that are still to be let in
-	ripe      []job.BatchID // batches that may have reached a stage
-	notices   []job.Spec    // what hooks are to push
-	asked     bool          // the command of a caller is being applied
-	inside    bool          // a command or a timer is being applied: rooms, ripe and notices wait for its end
-	changedAt uint64        // the last step that changed counters which Seal has to write
+	wakes         fifo[*queue] // queues that may have become fetchable in this transition
+	leftWakes     fifo[*queue] // those of earlier steps with callers that are still to be served
+	freed         fifo[freedGroup]
+	counting      fifo[*queue]  // queues of which leases are to get their slots
+	roomWakes     fifo[*queue]  // queues that may have room for waiting pushes
+	leftRoomWakes fifo[*queue]  // those of earlier steps with pushes that are still to be let in
+	dueBatches    []job.BatchID // batches that may have reached a stage
+	notices       []job.Spec    // what hooks are to push
+	byCaller      bool          // the command of a caller is being applied
+	inTransition  bool          // a command or timer is applied: roomWakes, dueBatches and notices wait for its end
+	changedAt     uint64        // the last step that changed counters which Seal has to write
 
 	// The jobs in memory, and the sums that bound them.
-	jobs       map[job.ID]*entry // those in windows and leased ones
-	leasedHere int               // leased ones among them
-	bodyBytes  int
+	jobs           map[job.ID]*entry // those in windows and leased ones
+	residentLeases int               // leased ones among them
+	bodyBytes      int
 
 	// Timers up to the horizon are in the heap. Of those behind it only the earliest time is known.
-	timers  timerHeap
-	horizon timerItem // all timers before it are in the heap
-	beyond  job.Time  // no timer at or after the horizon is earlier than this
+	timers         timerHeap
+	horizon        timerItem // all timers before it are in the heap
+	earliestBeyond job.Time  // no timer at or after the horizon is earlier than this
 
 	hooks map[hookName]*job.Hook
 
@@ -162,53 +162,53 @@ type Machine struct {
 
 	// Who waits, for what and until when. Callers do not survive a restart; of what follows only
 	// holders that are kept are stored.
-	alarms  moments[*alarm]
+	alarms  momentHeap[*alarm]
 	holders map[job.Holder]*holder
 	// keptHolders is how many of them outlive a restart.
 	keptHolders int
 	waiting     map[uint64]*waiter
 	awaiting    map[job.ID]*jobWait
-	telling     fifo[*jobWaits] // those who are still to be told
+	notifying   fifo[*jobWaits] // those who are still to be told
 	leaving     fifo[*waiter]   // those who have been answered and are still in lists
 	// Timers went first in this Tick, and those who are left over wait for the next one.
-	held      bool
-	postponed int                             // how many Ticks in a row have left a clean-up for later
-	turn      int                             // see serveSome
-	stubs     map[string]map[string]*waitList // those who wait for jobs of queues that do not exist
-	names     int                             // how many names are waited on that are counted
-	walking   bool                            // the fetch of this step has not looked at all its queues
-	runs      map[job.ID]*waiter
-	arrivals  uint64
-	mark      uint64 // of the walk over queues that is in progress
-	memo      keyMemo
-	spare     *entry // of a push, whose job is not in memory any more
-	keys      keyCache
-	found     []*entry // scratch of heads
+	timersFirst bool
+	postponed   int                             // how many Ticks in a row have left a clean-up for later
+	serveTurn   int                             // see serveSome
+	stubs       map[string]map[string]*waitList // those who wait for jobs of queues that do not exist
+	waitNames   int                             // how many names are waited on that are counted
+	walking     bool                            // the fetch of this step has not looked at all its queues
+	runs        map[job.ID]*waiter
+	arrivals    uint64
+	mark        uint64 // of the walk over queues that is in progress
+	memo        keyMemo
+	spare       *entry // of a push, whose job is not in memory any more
+	keys        keyCache
+	headsBuf    []*entry // scratch of heads
 
-	deliveries map[*job.Delivery]*awaited // on their way, and something waits for them
-	away       map[job.ID]*job.Delivery   // of leases that are not in memory
-	late       []*job.Delivery            // that Late has not told
+	deliveries      map[*job.Delivery]*pendingDelivery // on their way, and something waits for them
+	deliveryOfLease map[job.ID]*job.Delivery           // of leases that are not in memory
+	late            []*job.Delivery                    // that Late has not told
 
 	// Clean-ups after purges, one after the other. Each is stored.
 	sweeps []*sweep // in the order in which they began
 
 	// How many more jobs this transition may release or fail because what they wait for
 	// has ended, and how many leases and waits it may end with their holders.
-	follow, leases int
-	endings        []*ending // to be dealt with in this transition
-	ending         bool      // which is doing so
-	endingsLeft    bool      // there are stored ones
-	firstEnding    job.ID    // none of them is of an earlier job
-	lastEnding     job.ID    // the one whose turn it was last
-	canceled       fifo[uint64]
-	orphans        fifo[*held] // leases of holders that have gone: each with all that follow it
-	restart        restart
-	flush          *flush // nil: there is none
-	flushes        fifo[*waiter]
+	dependantBudget, leaseBudget int
+	endings                      []*ending // to be dealt with in this transition
+	settlingEndings              bool      // which is doing so
+	endingsLeft                  bool      // there are stored ones
+	firstEnding                  job.ID    // none of them is of an earlier job
+	lastEnding                   job.ID    // the one whose turn it was last
+	canceled                     fifo[uint64]
+	orphans                      fifo[*holderLease] // leases of holders that have gone: each with all that follow it
+	restart                      restart
+	flush                        *flush // nil: there is none
+	flushes                      fifo[*waiter]
 
-	out []Completion
+	completions []Completion
 
-	kb, vb, rb, fb []byte // scratch: key, value, read, entry of what is to be forgotten
+	keyBuf, valueBuf, readBuf, forgetBuf []byte // scratch: key, value, read, entry of what is to be forgotten
 }
 
 // New returns a machine on what the storage holds, with the rules of a restart
@@ -220,7 +220,7 @@ func New(store Storage, now job.Time, opt Options) *Machine {
 		jobs: map[job.ID]*entry{}, holders: map[job.Holder]*holder{},
 		waiting: map[uint64]*waiter{}, awaiting: map[job.ID]*jobWait{}, runs: map[job.ID]*waiter{},
 		stubs:      map[string]map[string]*waitList{},
-		deliveries: map[*job.Delivery]*awaited{}, away: map[job.ID]*job.Delivery{},
+		deliveries: map[*job.Delivery]*pendingDelivery{}, deliveryOfLease: map[job.ID]*job.Delivery{},
 		shard: record.Shard{NextID: 1, NextSeq: 1, NextQueue: 1},
 	}
 	m.keys = newKeyCache(max(m.opt.Keys/2, 1))
@@ -241,7 +241,7 @@ func (m *Machine) Apply(
 	answered, needs = true, m.step
 	m.beginTransition()
 	// The observer tells apart what a caller did from what was due.
-	m.asked = true
+	m.byCaller = true
 	switch c := cmd.(type) {
 	case *job.Push:
 		answered = m.push(token, c, res)
@@ -330,7 +330,7 @@ func (m *Machine) Apply(
 	case *job.SetHooks:
 		m.setHooks(c, res)
 	}
-	m.asked = false
+	m.byCaller = false
 	m.endTransition()
 	return answered, needs
 }
@@ -341,7 +341,7 @@ func (m *Machine) Apply(
 // in a row: a pile of timers must not keep them waiting for ever.
 func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 	m.begin(now, rnd)
-	m.held = m.isDue() && !m.held
+	m.timersFirst = m.isDue() && !m.timersFirst
 	due := m.fire(m.opt.TimersPerStep)
 	more = m.serveSome()
 	if due {
@@ -356,7 +356,7 @@ func (m *Machine) Tick(now job.Time, rnd uint64) (more bool) {
 		m.continueCounting()
 		return true
 	}
-	if m.postpones() {
+	if m.isSweepPostponed() {
 		return true
 	}
 	more = m.sweepSome() || more
@@ -375,8 +375,8 @@ func (m *Machine) Unfinished() bool {
 // Each has a budget of its own for dependants and for leases; the work that is spent on waiting
 // callers is bounded for the whole step.
 func (m *Machine) beginTransition() {
-	m.inside = true
-	m.follow, m.leases = m.opt.StepWork, m.opt.StepWork
+	m.inTransition = true
+	m.dependantBudget, m.leaseBudget = m.opt.StepWork, m.opt.StepWork
 }
 
 // begin begins a step. The time never goes back: a clock that is put back stands still for the
@@ -385,17 +385,17 @@ func (m *Machine) begin(now job.Time, rnd uint64) {
 	m.now = max(m.now, now)
 	m.rnd = rnd
 	m.step++
-	m.work = m.opt.StepWork
+	m.workBudget = m.opt.StepWork
 	m.walking = false
 }
 
-// spend takes one unit of the work that this step may do, and reports whether there was
+// spendWork takes one unit of the work that this step may do, and reports whether there was
 // one. A caller that gets none leaves the rest to a later step.
-func (m *Machine) spend() bool {
-	if m.work <= 0 {
+func (m *Machine) spendWork() bool {
+	if m.workBudget <= 0 {
 		return false
 	}
-	m.work--
+	m.workBudget--
 	return true
 }
 
@@ -405,8 +405,8 @@ func (m *Machine) Step() uint64 { return m.step }
 // Completed returns the answers of commands that had to wait, since the last call. The owner passes
 // them on after each step. The slice is valid until the next step.
 func (m *Machine) Completed() []Completion {
-	out := m.out
-	m.out = m.out[:0]
+	out := m.completions
+	m.completions = m.completions[:0]
 	return out
 }
 
@@ -421,7 +421,7 @@ func (m *Machine) NextWake() job.Time {
 	if len(m.timers) > 0 {
 		next = min(next, m.timers[0].at)
 	}
-	next = min(next, m.beyond)
+	next = min(next, m.earliestBeyond)
 	if len(m.alarms) > 0 {
 		next = min(next, m.alarms[0].at)
 	}
@@ -437,16 +437,16 @@ func (m *Machine) Seal() {
 		if q.ID == 0 || m.byID[q.ID] != q {
 			continue // removed meanwhile
 		}
-		m.kb = record.QueueKey(m.kb[:0], q.namespace, q.name)
-		m.vb = record.AppendQueue(m.vb[:0], &q.Queue)
-		m.set(m.kb, m.vb)
+		m.keyBuf = record.QueueKey(m.keyBuf[:0], q.namespace, q.name)
+		m.valueBuf = record.AppendQueue(m.valueBuf[:0], &q.Queue)
+		m.set(m.keyBuf, m.valueBuf)
 	}
 	m.dirty = m.dirty[:0]
 	m.changedAt = 0
 	if m.shardDirty {
 		m.shardDirty = false
-		m.vb = record.AppendShard(m.vb[:0], &m.shard)
-		m.set(record.MetaKey(), m.vb)
+		m.valueBuf = record.AppendShard(m.valueBuf[:0], &m.shard)
+		m.set(record.MetaKey(), m.valueBuf)
 	}
 }
 
@@ -458,7 +458,7 @@ func (m *Machine) Unsealed() uint64 { return m.changedAt }
 func (m *Machine) Waiting() int { return len(m.waiting) }
 
 // WaitingNames returns how many names fetches wait on that name more than a few.
-func (m *Machine) WaitingNames() int { return m.names }
+func (m *Machine) WaitingNames() int { return m.waitNames }
 
 // KeptHolders returns how many holders outlive a restart, and how many may.
 func (m *Machine) KeptHolders() (kept, most int) { return m.keptHolders, m.opt.KeptHolders }
@@ -470,7 +470,7 @@ func (m *Machine) NamesPerStep() int { return m.opt.NamesPerStep }
 // comes after it that could be held up.
 func (m *Machine) EndWaits(now job.Time) {
 	m.begin(now, 0)
-	m.work = math.MaxInt // nothing comes after it that could be held up
+	m.workBudget = math.MaxInt // nothing comes after it that could be held up
 	for _, w := range m.waitersInOrder() {
 		if m.waiting[w.token] == w { // the end of another wait may have ended it
 			m.beginTransition()
@@ -480,8 +480,8 @@ func (m *Machine) EndWaits(now job.Time) {
 	}
 }
 
-// shardChanged has the counters of the shard written with this batch.
-func (m *Machine) shardChanged() {
+// markShardDirty has the counters of the shard written with this batch.
+func (m *Machine) markShardDirty() {
 	m.shardDirty = true
 	m.changedAt = m.step
 }
@@ -491,7 +491,7 @@ func (m *Machine) shardChanged() {
 func (m *Machine) nextSeq() uint64 {
 	s := m.shard.NextSeq
 	m.shard.NextSeq++
-	m.shardChanged()
+	m.markShardDirty()
 	return s
 }
 
@@ -525,7 +525,7 @@ func (m *Machine) load() {
 		return true
 	})
 	for _, q := range rated {
-		m.mindClock(q)
+		m.clampRates(q)
 	}
 	lo, hi = record.SweepSpan()
 	m.store.Scan(lo, hi, false, func(key, value []byte) bool {

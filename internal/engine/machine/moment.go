@@ -13,11 +13,11 @@ type moment struct {
 
 func (m *moment) when() *moment { return m }
 
-// moments is a binary heap of values that have a moment, the earliest first. Equal times are sorted
+// momentHeap is a binary heap of values that have a moment, the earliest first. Equal times are sorted
 // by seq.
-type moments[T interface{ when() *moment }] []T
+type momentHeap[T interface{ when() *moment }] []T
 
-func (h moments[T]) less(i, j int) bool {
+func (h momentHeap[T]) less(i, j int) bool {
 	a, b := h[i].when(), h[j].when()
 	if a.at != b.at {
 		return a.at < b.at
@@ -25,14 +25,14 @@ func (h moments[T]) less(i, j int) bool {
 	return a.seq < b.seq
 }
 
-func (h moments[T]) swap(i, j int) {
+func (h momentHeap[T]) swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].when().index, h[j].when().index = i, j
 }
 
 // up and down restore the order after the value at i came to be too late or too early for its
 // place.
-func (h moments[T]) up(i int) {
+func (h momentHeap[T]) up(i int) {
 	for i > 0 {
 		p := (i - 1) / 2
 		if !h.less(i, p) {
@@ -43,7 +43,7 @@ func (h moments[T]) up(i int) {
 	}
 }
 
-func (h moments[T]) down(i int) {
+func (h momentHeap[T]) down(i int) {
 	for {
 		c := 2*i + 1
 		if c >= len(h) {
@@ -60,7 +60,7 @@ func (h moments[T]) down(i int) {
 	}
 }
 
-func (h *moments[T]) push(v T) {
+func (h *momentHeap[T]) push(v T) {
 	v.when().index = len(*h)
 	*h = append(*h, v)
 	h.up(v.when().index)
@@ -68,7 +68,7 @@ func (h *moments[T]) push(v T) {
 
 // remove takes out a value, which must be in the heap. The last one takes its place, and may belong
 // further up as well as further down.
-func (h *moments[T]) remove(v T) {
+func (h *momentHeap[T]) remove(v T) {
 	var none T
 	i, last := v.when().index, len(*h)-1
 	h.swap(i, last)
@@ -81,7 +81,7 @@ func (h *moments[T]) remove(v T) {
 	v.when().index = -1
 }
 
-func (h *moments[T]) pop() T {
+func (h *momentHeap[T]) pop() T {
 	v := (*h)[0]
 	h.remove(v)
 	return v

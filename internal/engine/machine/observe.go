@@ -13,18 +13,18 @@ type Observer interface {
 	Watch(namespace, queue string) QueueObserver
 }
 
-// Kind is the number that an observer gives to the type of a job. Zero is one that it was not told.
-type Kind uint16
+// TypeID is the number that an observer gives to the type of a job. Zero is one that it was not told.
+type TypeID uint16
 
 // QueueObserver is told about the jobs of one queue.
 type QueueObserver interface {
 	// Pushed tells that a job was accepted through a door.
 	Pushed(by job.Door)
 	// Fetched tells that a job of a type was leased through a door, and how long it had been ready.
-	Fetched(by job.Door, typ string, waited time.Duration) Kind
+	Fetched(by job.Door, typ string, waited time.Duration) TypeID
 	// Settled tells that a job was acked or failed by a worker, how long that had it, and through which door. The
 	// kind is what Fetched returned, or zero if that is not known any more.
-	Settled(by job.Door, kind Kind, ran time.Duration, failed bool)
+	Settled(by job.Door, kind TypeID, ran time.Duration, failed bool)
 	// Counted tells that one of the other lifetime counters has grown: by the command that is being applied, or
 	// else by a timer.
 	Counted(c job.Counter, n uint64, asked bool)
@@ -32,9 +32,9 @@ type QueueObserver interface {
 	Gone()
 }
 
-// observer returns who is told about the jobs of a queue; nil if nobody is. It is asked for once
+// observerOf returns who is told about the jobs of a queue; nil if nobody is. It is asked for once
 // for each queue.
-func (m *Machine) observer(q *queue) QueueObserver {
+func (m *Machine) observerOf(q *queue) QueueObserver {
 	if q.observer == nil && m.opt.Observer != nil {
 		q.observer = m.opt.Observer.Watch(q.namespace, q.name)
 	}
@@ -47,15 +47,15 @@ func (m *Machine) count(q *queue, c job.Counter) { m.countAll(q, c, 1) }
 // countAll adds several at once.
 func (m *Machine) countAll(q *queue, c job.Counter, n uint64) {
 	m.addTotal(q, c, n)
-	if o := m.observer(q); o != nil {
-		o.Counted(c, n, m.asked)
+	if o := m.observerOf(q); o != nil {
+		o.Counted(c, n, m.byCaller)
 	}
 }
 
 // countPushed counts a job that was accepted, perhaps long after the command that pushes it has come.
 func (m *Machine) countPushed(q *queue, by job.Door) {
 	m.addTotal(q, job.CountPushed, 1)
-	if o := m.observer(q); o != nil {
+	if o := m.observerOf(q); o != nil {
 		o.Pushed(by)
 	}
 }
@@ -75,8 +75,8 @@ func (m *Machine) countDeleted(q *queue, s job.State, n uint64) {
 func (m *Machine) countFetched(e *entry, readyAt job.Time) {
 	m.addTotal(e.q, job.CountFetched, 1)
 	m.traceFetched(e, readyAt)
-	if o := m.observer(e.q); o != nil {
-		e.kind = o.Fetched(e.Lease.Door, e.Type, m.now.Sub(readyAt))
+	if o := m.observerOf(e.q); o != nil {
+		e.typeID = o.Fetched(e.Lease.Door, e.Type, m.now.Sub(readyAt))
 	}
 }
 
@@ -91,8 +91,8 @@ func (m *Machine) noteSettled(e *entry, failed bool) {
 		how = job.CountFailed
 	}
 	m.traceEnded(e, how)
-	if o := m.observer(e.q); o != nil {
-		o.Settled(e.Lease.Door, e.kind, m.now.Sub(e.Since), failed)
+	if o := m.observerOf(e.q); o != nil {
+		o.Settled(e.Lease.Door, e.typeID, m.now.Sub(e.Since), failed)
 	}
 }
 

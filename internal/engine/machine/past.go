@@ -38,7 +38,7 @@ var pastStates = job.StatesOf(
 	job.Scheduled, job.Blocked, job.Ready, job.Retrying, job.Buried, job.Done, job.Failed, job.Dead)
 
 // importJob stores a new job that has a past, in the state that the past names (section 2). Earlier
-// is as for create. It is the counterpart of admit: nothing is counted except for the push, and
+// is as for create. It is the counterpart of storeNewJob: nothing is counted except for the push, and
 // dying in the past trims no dead list.
 func (m *Machine) importJob(e *entry, s *job.Spec, p *job.Past, earlier []*entry) {
 	e.Created = m.clampPast(p.Created)

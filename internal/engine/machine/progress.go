@@ -16,7 +16,7 @@ func (m *Machine) report(c *job.Report, res *job.Result) {
 	e, tracked := m.reportable(c.Namespace, c.Key)
 	if e != nil && e.State == job.Leased && e.Lease.Until != 0 && c.Until > e.Lease.Until {
 		e.Lease.Until = c.Until
-		m.moveEnd(&e.Job)
+		m.moveLeaseEnd(&e.Job)
 		m.save(e)
 	}
 	switch {
@@ -50,7 +50,7 @@ func mergeReport(p *record.Progress, c *job.Report, now job.Time) {
 // job with that key is alive and tracked: then no outcome of an earlier one is changed.
 func (m *Machine) reportable(namespace, key string) (named *entry, tracked bool) {
 	var r Reportable
-	m.withKey(namespace, key, func(e *entry) bool {
+	m.eachWithKey(namespace, key, func(e *entry) bool {
 		if r.Offer(&e.Job) {
 			named = e
 		}
@@ -83,9 +83,9 @@ func (r *Reportable) Offer(j *job.Job) bool {
 // getProgress and putProgress read and write what was reported of a job that is alive. It is a
 // record of the job, and goes with it.
 func (m *Machine) getProgress(e *entry) (p record.Progress) {
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartProgress)
-	b, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = trim(b[:0])
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartProgress)
+	b, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = trim(b[:0])
 	if ok {
 		var err error
 		p, err = record.DecodeProgress(b)
@@ -95,10 +95,10 @@ func (m *Machine) getProgress(e *entry) (p record.Progress) {
 }
 
 func (m *Machine) putProgress(e *entry, p *record.Progress) {
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartProgress)
-	m.vb = record.AppendProgress(m.vb[:0], p)
-	m.set(m.kb, m.vb)
-	m.vb = trim(m.vb)
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartProgress)
+	m.valueBuf = record.AppendProgress(m.valueBuf[:0], p)
+	m.set(m.keyBuf, m.valueBuf)
+	m.valueBuf = trim(m.valueBuf)
 }
 
 // keepOutcome keeps how a tracked job has ended, under its key, with what was reported of it. It is
@@ -109,8 +109,8 @@ func (m *Machine) keepOutcome(e *entry, how job.Outcome) {
 		return
 	}
 	if old, ok := m.getOutcome(e.Namespace, e.Key); ok {
-		// getOutcome has left the key of the outcome in m.kb.
-		m.cancelForget(old.Until, old.ID, m.kb)
+		// getOutcome has left the key of the outcome in m.keyBuf.
+		m.cancelForget(old.Until, old.ID, m.keyBuf)
 	}
 	o := record.Outcome{Progress: m.getProgress(e), How: how, ID: e.ID}
 	o.At = m.now
@@ -120,9 +120,9 @@ func (m *Machine) keepOutcome(e *entry, how job.Outcome) {
 
 // getOutcome reads an outcome. Whether it still counts is told by its time.
 func (m *Machine) getOutcome(namespace, key string) (o record.Outcome, ok bool) {
-	m.kb = record.OutcomeKey(m.kb[:0], namespace, key)
-	b, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = trim(b[:0])
+	m.keyBuf = record.OutcomeKey(m.keyBuf[:0], namespace, key)
+	b, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = trim(b[:0])
 	if ok {
 		var err error
 		o, err = record.DecodeOutcome(b)
@@ -134,15 +134,15 @@ func (m *Machine) getOutcome(namespace, key string) (o record.Outcome, ok bool) 
 // putOutcome writes an outcome, which is known for outcomeKept from now on: every report prolongs
 // it.
 func (m *Machine) putOutcome(namespace, key string, o *record.Outcome) {
-	m.kb = record.OutcomeKey(m.kb[:0], namespace, key)
+	m.keyBuf = record.OutcomeKey(m.keyBuf[:0], namespace, key)
 	if until := m.now.Add(outcomeKept); until != o.Until {
 		if o.Until != 0 {
-			m.cancelForget(o.Until, o.ID, m.kb)
+			m.cancelForget(o.Until, o.ID, m.keyBuf)
 		}
 		o.Until = until
-		m.forgetLater(until, o.ID, m.kb)
+		m.forgetLater(until, o.ID, m.keyBuf)
 	}
-	m.vb = record.AppendOutcome(m.vb[:0], o)
-	m.set(m.kb, m.vb)
-	m.vb = trim(m.vb)
+	m.valueBuf = record.AppendOutcome(m.valueBuf[:0], o)
+	m.set(m.keyBuf, m.valueBuf)
+	m.valueBuf = trim(m.valueBuf)
 }

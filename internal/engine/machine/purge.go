@@ -29,7 +29,7 @@ type sweep struct {
 // (limitToStep): the first cannot be told by a mark on the queue, and the second have holders,
 // groups and slots, which must learn of each.
 func (m *Machine) purge(c *job.Purge, res *job.Result) {
-	q := m.find(c.Namespace, c.Queue)
+	q := m.findQueue(c.Namespace, c.Queue)
 	if q == nil || c.State == 0 || int(c.State) >= job.StateCount {
 		return
 	}
@@ -103,16 +103,16 @@ func (m *Machine) mergeReady(q *queue, a, b []job.ID, n int) []job.ID {
 // What is in memory of the list goes with it (INV-6).
 func (m *Machine) purgeAll(q *queue, s job.State) {
 	m.countDeleted(q, s, q.Counts[s])
-	q.none(s)
+	q.clearCount(s)
 	q.Purged[s] = m.nextSeq()
-	m.changed(q)
+	m.markDirty(q)
 	lists := []record.List{record.List(s)}
 	if s == job.Ready {
 		// All lists that name ready jobs go together, or INV-1 and INV-4 would break.
 		lists = append(lists, record.ListGrouped, record.ListFirst, record.ListPerGroup, record.ListTurn)
 		m.showFreed() // groups go from memory
 		m.forgetReady(q)
-		q.plain = window{whole: true}
+		q.ungrouped = window{whole: true}
 		q.firsts, q.turns = noFirsts, noFirsts
 		q.Turn, q.Credit = 0, 0
 	}
@@ -122,13 +122,13 @@ func (m *Machine) purgeAll(q *queue, s job.State) {
 	// Their records still have turns, and are written again in pieces; until then current leaves
 	// them out.
 	if s == job.Ready && q.Turns {
-		m.tidyGroups(q)
+		m.rewriteGroups(q)
 	}
 }
 
 // forgetReady lets all ready jobs of a queue go from memory, with its groups, which are a cache.
 func (m *Machine) forgetReady(q *queue) {
-	for _, e := range q.plain.items[q.plain.head:] {
+	for _, e := range q.ungrouped.items[q.ungrouped.head:] {
 		m.dropResident(e)
 	}
 	for _, w := range []*window{q.firsts, q.turns} {
@@ -149,7 +149,7 @@ func (m *Machine) forgetReady(q *queue) {
 // removeQueue removes a queue with all its jobs. With ReadyOnly only the ready ones go, and the
 // queue is hidden from lists until the next push.
 func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
-	q := m.find(c.Namespace, c.Queue)
+	q := m.findQueue(c.Namespace, c.Queue)
 	if q == nil {
 		res.Err = job.ErrNoQueue
 		return
@@ -165,15 +165,15 @@ func (m *Machine) removeQueue(c *job.Remove, res *job.Result) {
 		}
 	}
 	if c.ReadyOnly {
-		q.hide(true)
-		m.changed(q)
+		q.setHidden(true)
+		m.markDirty(q)
 		m.purge(&job.Purge{Namespace: c.Namespace, Queue: c.Queue, State: job.Ready}, res)
 		m.unpause(q)
 		return
 	}
 	res.Count = int(min(q.total(), math.MaxInt32))
 	m.forgetLeases(q)
-	m.drop(q, c.KeepQueue)
+	m.dropQueue(q, c.KeepQueue)
 }
 
 // forgetLeases lets the leased jobs of queues that are removed go from memory, in one pass over the
@@ -197,11 +197,11 @@ func (m *Machine) forgetLeases(qs ...*queue) {
 	}
 }
 
-// drop removes a queue with all its jobs; the caller has called forgetLeases. With keep a new,
+// dropQueue removes a queue with all its jobs; the caller has called forgetLeases. With keep a new,
 // empty queue takes over its settings and counters, under a new number: the records of the old one
 // are swept under theirs. It reads nothing: a flush of many queues makes a batch that is slow to
 // read.
-func (m *Machine) drop(q *queue, keep bool) {
+func (m *Machine) dropQueue(q *queue, keep bool) {
 	// Those who await results are told now and not by the sweep, which may be far behind.
 	m.endJobWaits(q)
 	old := q.ID
@@ -210,38 +210,38 @@ func (m *Machine) drop(q *queue, keep bool) {
 		m.dropJobs(q)
 	}
 	delete(m.byID, old)
-	q.countOut()
+	q.removeFromSums()
 	q.sweep = nil
 	m.del(record.QueueKey(nil, q.namespace, q.name))
 	m.del(record.QueueNameKey(nil, old))
 	rec := q.Queue
 	q.Queue = record.Queue{}
-	q.plain, q.firsts, q.turns, q.groups, q.regroup = window{whole: true}, nil, nil, nil, nil
+	q.ungrouped, q.firsts, q.turns, q.groups, q.regroupFrom = window{whole: true}, nil, nil, nil, nil
 	m.clearAlarm(q.alarm)
 	q.alarm = nil
-	m.limit(q)
+	m.rebuildLimiter(q)
 	if keep {
 		m.makeQueue(q.namespace, q.name)
 		id := q.ID
-		q.countOut()
+		q.removeFromSums()
 		q.Queue = rec
 		q.ID, q.Linked = id, false
 		q.Turn, q.Credit, q.Regroup = 0, 0, 0
 		q.Counts = [job.StateCount]uint64{}
 		q.Purged = [job.StateCount]uint64{}
-		q.countIn()
-		// The lifetime counters stay, so that the jobs that were removed are counted. countIn came
+		q.addToSums()
+		// The lifetime counters stay, so that the jobs that were removed are counted. addToSums came
 		// before, because it takes the counters as they are.
 		for s, n := range rec.Counts {
 			m.countDeleted(q, job.State(s), n)
 		}
 		m.armPause(q)
-		m.limit(q)
+		m.rebuildLimiter(q)
 	} else {
 		m.noteGone(q)
 	}
 	m.wakeRoom(q)
-	m.forget(q)
+	m.forgetQueue(q)
 }
 
 // dropJobs deletes the records of a queue that is removed. If other key ranges name its jobs, their
@@ -302,8 +302,8 @@ func (m *Machine) sweepOf(q *queue) *sweep {
 
 // saveSweep stores how far a sweep has got.
 func (m *Machine) saveSweep(s *sweep) {
-	m.kb = record.SweepKey(m.kb[:0], s.id)
-	m.set(m.kb, record.AppendSweep(nil, record.Sweep{Next: s.next, Dropped: s.dropped}))
+	m.keyBuf = record.SweepKey(m.keyBuf[:0], s.id)
+	m.set(m.keyBuf, record.AppendSweep(nil, record.Sweep{Next: s.next, Dropped: s.dropped}))
 }
 
 // loadSweep takes up a sweep that a crash or a shutdown has interrupted. Its queue may be gone.
@@ -341,7 +341,7 @@ func (m *Machine) sweepSome() bool {
 			break
 		}
 	}
-	for _, run := range runs(dead) {
+	for _, run := range idRanges(dead) {
 		m.store.DeleteRange(record.JobsFrom(nil, s.id, run[0]), record.JobsFrom(nil, s.id, run[1]+1))
 	}
 	s.next = next
@@ -402,9 +402,9 @@ func (m *Machine) sweepRead(s *sweep, q *queue) (dead []*swept, next job.ID, don
 	return dead, next, done
 }
 
-// runs joins neighbours among the dead into ranges of ids, each of which is one range delete.
+// idRanges joins neighbours among the dead into ranges of ids, each of which is one range delete.
 // Between two neighbours there is no live job, so that the range has none either.
-func runs(dead []*swept) [][2]job.ID {
+func idRanges(dead []*swept) [][2]job.ID {
 	var out [][2]job.ID
 	for _, j := range dead {
 		// A live job lies before it: a range must not reach over that.
@@ -426,8 +426,8 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 		namespace = q.namespace
 	}
 	if j.Timer != 0 {
-		m.kb = record.TimerKey(m.kb[:0], j.Timer, s.id, j.ID)
-		m.del(m.kb) // it may have fired meanwhile
+		m.keyBuf = record.TimerKey(m.keyBuf[:0], j.Timer, s.id, j.ID)
+		m.del(m.keyBuf) // it may have fired meanwhile
 	}
 	e := &entry{Job: j.Job, q: &queue{Queue: record.Queue{ID: s.id}, namespace: namespace}}
 	if s.dropped != "" { // these went with the queue
@@ -451,13 +451,13 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 		m.unblock(e)
 	}
 	m.releaseDependants(e)
-	m.tellGone(e)
+	m.notifyGone(e)
 }
 
 // endSweep forgets the sweep that is done, which is the first one.
 func (m *Machine) endSweep(s *sweep) {
-	m.kb = record.SweepKey(m.kb[:0], s.id)
-	m.del(m.kb)
+	m.keyBuf = record.SweepKey(m.keyBuf[:0], s.id)
+	m.del(m.keyBuf)
 	m.sweeps = m.sweeps[1:]
 	if q := m.byID[s.id]; q != nil {
 		q.sweep = nil

@@ -16,7 +16,7 @@ import (
 // looked at.
 func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered bool) {
 	m.flushFor(&c.Spec)
-	if e := m.alike(c); e != nil {
+	if e := m.findAlike(c); e != nil {
 		m.acceptAlike(e, res)
 		return true
 	}
@@ -27,7 +27,7 @@ func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered boo
 	err := m.checkPush(&c.Spec)
 	switch {
 	// Also if there is room: those who have waited for it come first.
-	case c.RoomWait > 0 && (err == job.ErrFull || err == nil && m.letsIn(&c.Spec)):
+	case c.RoomWait > 0 && (err == job.ErrFull || err == nil && m.isAdmittingPushes(&c.Spec)):
 		m.waitForRoom(token, c)
 		return false
 	case err != nil:
@@ -48,7 +48,7 @@ func (m *Machine) recycle(e *entry) {
 	if m.jobs[e.ID] != nil || e.Group != "" {
 		return
 	}
-	m.unhold(e)
+	m.uncountBody(e)
 	if cap(e.Body)+cap(e.Extra) > spareBytes {
 		e.Body, e.Extra = nil, nil
 	}
@@ -74,7 +74,8 @@ func (m *Machine) checkPush(s *job.Spec) *job.Error {
 	if err := m.checkNames(s); err != nil {
 		return err
 	}
-	if q := m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 && q.taken() >= q.Settings.Capacity {
+	q := m.findQueue(s.Namespace, s.Queue)
+	if q != nil && q.Settings.Capacity > 0 && q.usedCapacity() >= q.Settings.Capacity {
 		return job.ErrFull
 	}
 	return nil
@@ -92,21 +93,21 @@ func (m *Machine) checkNames(s *job.Spec) *job.Error {
 	return nil
 }
 
-// taken returns how much of its capacity a queue has used up. While pushes that have waited are
+// usedCapacity returns how much of its capacity a queue has used up. While pushes that have waited are
 // still to be let in, they count as jobs: a later push would otherwise take the room that they were
 // promised.
-func (q *queue) taken() uint64 {
-	if q.rooming {
-		return q.total() + q.entrants
+func (q *queue) usedCapacity() uint64 {
+	if q.wakingRoom {
+		return q.total() + q.waitingPushes
 	}
 	return q.total()
 }
 
-// letsIn reports whether pushes that waited are still to be let into the queue of another push,
+// isAdmittingPushes reports whether pushes that waited are still to be let into the queue of another push,
 // which must not overtake them.
-func (m *Machine) letsIn(s *job.Spec) bool {
+func (m *Machine) isAdmittingPushes(s *job.Spec) bool {
 	q := m.spaces[s.Namespace][s.Queue]
-	return q != nil && q.rooming && q.entrants > 0
+	return q != nil && q.wakingRoom && q.waitingPushes > 0
 }
 
 // waitForRoom has a push wait until a job leaves its queue. The queue is there, because it is full,
@@ -114,35 +115,35 @@ func (m *Machine) letsIn(s *job.Spec) bool {
 func (m *Machine) waitForRoom(token uint64, c *job.Push) {
 	q := m.spaces[c.Spec.Namespace][c.Spec.Queue]
 	w := &waiter{token: token, push: c}
-	if q.room == nil {
-		q.room = &waitList{q: q}
+	if q.pushWaiters == nil {
+		q.pushWaiters = &waitList{q: q}
 	}
-	q.entrants++
-	w.joinList(q.room)
+	q.waitingPushes++
+	w.joinList(q.pushWaiters)
 	m.enqueue(w, m.deadline(c.RoomWait))
 }
 
 // wakeRoom has waiting pushes let into a queue at the end of this transition. Whatever takes a job
 // out of a queue, or raises its capacity, must call it, or the pushes wait until their time is up.
 func (m *Machine) wakeRoom(q *queue) {
-	if !q.rooming && !q.room.empty() {
-		q.rooming = true
-		m.rooms.add(q)
+	if !q.wakingRoom && !q.pushWaiters.empty() {
+		q.wakingRoom = true
+		m.roomWakes.add(q)
 	}
 }
 
-// hasEntrant reports whether a push waits for room and there is room for it.
-func (q *queue) hasEntrant() bool {
-	return !q.room.empty() && (q.Settings.Capacity == 0 || q.total() < q.Settings.Capacity)
+// canAdmitPush reports whether a push waits for room and there is room for it.
+func (q *queue) canAdmitPush() bool {
+	return !q.pushWaiters.empty() && (q.Settings.Capacity == 0 || q.total() < q.Settings.Capacity)
 }
 
-// letIn lets the push that has waited longest into a queue that has room. It is checked like a push
-// that comes now, except for the capacity, which hasEntrant has looked at.
-func (m *Machine) letIn(q *queue) {
-	w := q.room.first()
+// admitPush lets the push that has waited longest into a queue that has room. It is checked like a push
+// that comes now, except for the capacity, which canAdmitPush has looked at.
+func (m *Machine) admitPush(q *queue) {
+	w := q.pushWaiters.first()
 	c := w.push
 	var res job.Result
-	if e := m.alike(c); e != nil {
+	if e := m.findAlike(c); e != nil {
 		m.acceptAlike(e, &res)
 		m.complete(w, res, m.step)
 		return
@@ -154,7 +155,7 @@ func (m *Machine) letIn(q *queue) {
 	// Before the job is made: what that sets off must not find the push among those who wait.
 	m.dequeue(w)
 	m.accept(m.create(c, nil), &res)
-	m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: m.step})
+	m.completions = append(m.completions, Completion{Token: w.token, Result: res, Needs: m.step})
 }
 
 // nextID returns the number of the next job. Clients with 32-bit numbers see the low half only, so
@@ -164,7 +165,7 @@ func (m *Machine) nextID(numbered bool) job.ID {
 	for {
 		id := m.shard.NextID
 		m.shard.NextID++
-		m.shardChanged()
+		m.markShardDirty()
 		if !numbered {
 			return id
 		}
@@ -180,8 +181,8 @@ func (m *Machine) nextID(numbered bool) job.ID {
 		}
 		// The sweep of the purged job leaves the number alone when it finds another job under it.
 		if m.loadRef(r) == nil { // of a job that was purged and not swept yet
-			m.kb = record.NumberKey(m.kb[:0], id.Number())
-			m.del(m.kb)
+			m.keyBuf = record.NumberKey(m.keyBuf[:0], id.Number())
+			m.del(m.keyBuf)
 			return id
 		}
 	}
@@ -197,7 +198,7 @@ func (m *Machine) create(c *job.Push, earlier []*entry) *entry {
 		return e
 	}
 	m.enlist(e, s)
-	m.admit(e, s, earlier)
+	m.storeNewJob(e, s, earlier)
 	return e
 }
 
@@ -205,7 +206,7 @@ func (m *Machine) create(c *job.Push, earlier []*entry) *entry {
 // they come before its first record is written.
 func (m *Machine) enlist(e *entry, s *job.Spec) {
 	if s.Lock != "" {
-		m.lock(e, s)
+		m.takeLock(e, s)
 	}
 	if s.Batch != 0 {
 		m.join(e, s.Batch)
@@ -213,19 +214,19 @@ func (m *Machine) enlist(e *entry, s *job.Spec) {
 }
 
 // prepare makes the entry of a new job: its number, its order, its times. Nothing is stored yet;
-// admit or importJob does that. The caller's buffers are copied, because the job outlives the
+// storeNewJob or importJob does that. The caller's buffers are copied, because the job outlives the
 // request.
 func (m *Machine) prepare(s *job.Spec) *entry {
 	q := m.makeQueue(s.Namespace, s.Queue)
-	q.hide(false)
+	q.setHidden(false)
 	e := m.spare
 	if m.spare = nil; e == nil {
 		e = &entry{}
 	}
-	body, extra := refilled(e.Body, s.Body), refilled(e.Extra, s.Extra)
+	body, extra := copyInto(e.Body, s.Body), copyInto(e.Extra, s.Extra)
 	// The entry may be that of an earlier job: nothing of it may be left.
 	*e = entry{} // and then field by field, which spares a copy
-	e.q, e.born, e.loaded = q, m.step, true
+	e.q, e.pushStep, e.loaded = q, m.step, true
 	e.ID, e.Namespace, e.Queue, e.QueueNum = m.nextID(s.Numbered), q.namespace, q.name, uint32(q.ID)
 	e.Key, e.Type, e.Group, e.Origin, e.Like = s.Key, s.Type, s.Group, s.Origin, s.Like
 	e.Body, e.BodyKind, e.Extra = body, s.BodyKind, extra
@@ -245,7 +246,7 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	e.Order.First = m.nextSeq()
 	e.Order.Seq = e.Order.First
 	e.Order.Priority = max(e.Policy.Priority, -math.MaxInt64)
-	m.schedule(e, s)
+	m.setTimes(e, s)
 	if s.Tracked {
 		e.Flags |= job.FlagTracked
 	}
@@ -254,18 +255,18 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	return e
 }
 
-// refilled returns a copy of b, in the free buffer if that is large enough. An empty b is copied as
+// copyInto returns a copy of b, in the free buffer if that is large enough. An empty b is copied as
 // it is, nil or not.
-func refilled(free, b []byte) []byte {
+func copyInto(free, b []byte) []byte {
 	if len(b) == 0 {
 		return bytes.Clone(b)
 	}
 	return append(free[:0], b...)
 }
 
-// schedule sets when the job is due and when it expires. Durations become times here, once: a
+// setTimes sets when the job is due and when it expires. Durations become times here, once: a
 // restart or a change of leader must not start them again.
-func (m *Machine) schedule(e *entry, s *job.Spec) {
+func (m *Machine) setTimes(e *entry, s *job.Spec) {
 	e.RunAt = s.RunAt
 	if s.Delay > 0 {
 		e.RunAt, e.Delay = m.now.Add(s.Delay), s.Delay
@@ -279,9 +280,9 @@ func (m *Machine) schedule(e *entry, s *job.Spec) {
 	}
 }
 
-// admit writes a new job and lets it enter its first state. Batch callbacks, hooks and schedules
+// storeNewJob writes a new job and lets it enter its first state. Batch callbacks, hooks and schedules
 // come here as well, with entries from prepare.
-func (m *Machine) admit(e *entry, s *job.Spec, earlier []*entry) {
+func (m *Machine) storeNewJob(e *entry, s *job.Spec, earlier []*entry) {
 	// Before the first record, which has the flag that says where the body is.
 	m.storeBody(e)
 	blockers := m.blockers(s, earlier)
@@ -370,7 +371,7 @@ func (m *Machine) atomic(c *job.Atomic, res *job.Result) {
 		default: // refused by the rehearsal
 		}
 		// What this operation set free is given out before the next one, as between two commands.
-		// Callbacks and waiting pushes come at the end of the whole (Machine.inside).
+		// Callbacks and waiting pushes come at the end of the whole (Machine.inTransition).
 		m.serveWakes()
 	}
 }
@@ -428,7 +429,7 @@ func (m *Machine) checkAtomic(c *job.Atomic) ([]job.Ref, *job.Error) {
 				err = notInAtomic("a push that depends on others is ")
 			}
 		case *job.SetValue:
-			if o.IfAbsent || o.Of != 0 && !makes(c.Ops, i-o.Of) {
+			if o.IfAbsent || o.Of != 0 && !canBeNamed(c.Ops, i-o.Of) {
 				err = notInAtomic("a value that depends on others is ")
 			}
 		case *job.NewBatch:
@@ -461,8 +462,8 @@ func notInAtomic(what string) *job.Error {
 	return &job.Error{Kind: job.Invalid, Text: what + "not allowed in an atomic command"}
 }
 
-// makes reports whether an operation of an Atomic makes a job or a batch that a value can name.
-func makes(ops []job.Command, i int) bool {
+// canBeNamed reports whether an operation of an Atomic makes a job or a batch that a value can name.
+func canBeNamed(ops []job.Command, i int) bool {
 	if i < 0 || i >= len(ops) {
 		return false
 	}
@@ -484,7 +485,7 @@ func (r *rehearsal) ack(o *job.Ack) (*entry, *job.Error) {
 		case ended:
 			return job.ErrNotLeased
 		}
-		return settles(e, o.Need, o.By)
+		return checkSettle(e, o.Need, o.By)
 	})
 	if err != nil {
 		return nil, err
@@ -529,7 +530,7 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 	e, err := r.m.lookupBy(&o.Ref, o.By, o.Need, func(e *entry) *job.Error {
 		kept, ended := r.ended[e.ID]
 		switch {
-		case ended && (!kept || byHold(&o.Ref, e)):
+		case ended && (!kept || isByHolder(&o.Ref, e)):
 			return job.ErrNotFound
 		case !o.In.Allow(r.state(e)):
 			return job.ErrBadState
@@ -540,7 +541,7 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 		case ended:
 			return job.ErrNotLeased
 		}
-		return fits(e, o.Need, o.By)
+		return checkNeed(e, o.Need, o.By)
 	})
 	if err != nil {
 		return nil, err
@@ -552,9 +553,9 @@ func (r *rehearsal) delete(o *job.Delete) (*entry, *job.Error) {
 	return e, nil
 }
 
-// byHold reports whether a reference names a job only as long as the caller holds it: after an ack
+// isByHolder reports whether a reference names a job only as long as the caller holds it: after an ack
 // of the same job it would find nothing.
-func byHold(ref *job.Ref, e *entry) bool {
+func isByHolder(ref *job.Ref, e *entry) bool {
 	alone := ref.Kind == job.RefNumber || (ref.Kind == job.RefID && ref.Queue == "")
 	return alone && !e.Flags.Has(job.FlagNumbered)
 }
@@ -585,8 +586,8 @@ func (r *rehearsal) push(c *job.Push) *job.Error {
 		return err
 	}
 	name := [2]string{s.Namespace, s.Queue}
-	if q := r.m.find(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 &&
-		q.taken()-r.left[q]+r.into[name] >= q.Settings.Capacity {
+	if q := r.m.findQueue(s.Namespace, s.Queue); q != nil && q.Settings.Capacity > 0 &&
+		q.usedCapacity()-r.left[q]+r.into[name] >= q.Settings.Capacity {
 		return job.ErrFull
 	}
 	r.into[name]++
@@ -610,7 +611,7 @@ func (r *rehearsal) lock(c *job.Push) *job.Error {
 	if s.Delay > 0 {
 		at = r.m.now.Add(s.Delay)
 	}
-	// The same times as schedule and lock will set, which have not run yet.
+	// The same times as setTimes and takeLock will set, which have not run yet.
 	until := max(r.m.now, at).Add(s.LockFor)
 	if c.Past != nil {
 		until = c.Past.LockedUntil
@@ -621,7 +622,7 @@ func (r *rehearsal) lock(c *job.Push) *job.Error {
 
 // keyInUse reports whether a key is in use by a job that no operation before has removed.
 func (r *rehearsal) keyInUse(s *job.Spec) (used bool) {
-	r.m.withKey(s.Namespace, s.Key, func(e *entry) bool {
+	r.m.eachWithKey(s.Namespace, s.Key, func(e *entry) bool {
 		kept, ended := r.ended[e.ID]
 		used = !ended || kept
 		return !used

@@ -10,34 +10,34 @@ import (
 
 // queue is a queue in memory. All stored queues are there. One that has been removed, and that
 // pushes still wait to get into, has no ID, is not stored and is forgotten with the last of them.
-// The embedded record is what is stored. Whoever changes it calls changed, and Seal writes it once
+// The embedded record is what is stored. Whoever changes it calls markDirty, and Seal writes it once
 // per batch.
 type queue struct {
 	record.Queue
 	namespace, name string
 	dirty           bool
-	waking          bool   // is in Machine.wakes or Machine.left
+	waking          bool   // is in Machine.wakes or Machine.leftWakes
 	mark            uint64 // of the last walk over queues that has met it
-	rooming         bool   // is in Machine.rooms or Machine.leftRooms
+	wakingRoom      bool   // is in Machine.roomWakes or Machine.leftRoomWakes
 	kept            bool   // is spared by the flush that is under way
 	sums            *sums  // of its namespace
-	round           uint32 // of activity, in which it has the place
-	place           uint32 // among the active queues of that round
+	activeRound     uint32 // of activity, in which it has the place
+	activeIndex     uint32 // among the active queues of that round
 
-	plain  window  // ready jobs without a group
-	firsts *window // first ready jobs of free groups; nil: not looked at yet
-	turns  *window // those of groups that have a turn
-	groups map[string]*group
+	ungrouped window  // ready jobs without a group
+	firsts    *window // first ready jobs of free groups; nil: not looked at yet
+	turns     *window // those of groups that have a turn
+	groups    map[string]*group
 
-	waiters  *waitList // fetches, in order of arrival; nil if there never was one
-	room     *waitList // pushes that wait for room; nil if there never was one
-	entrants uint64    // how many they are
-	awaited  *jobWaits // those who wait for results of its jobs; nil if there never was one
-	alarm    *alarm    // the end of a pause
-	limit    *limiter  // nil if nothing is limited
-	regroup  []byte    // where to go on showing or hiding groups; nil: that is done
-	tidying  bool      // nothing changes by that but records, and the queue gives out jobs meanwhile
-	sweep    *sweep    // the clean-up after a purge; nil if there is none
+	waiters       *waitList // fetches, in order of arrival; nil if there never was one
+	pushWaiters   *waitList // pushes that wait for room; nil if there never was one
+	waitingPushes uint64    // how many they are
+	awaited       *jobWaits // those who wait for results of its jobs; nil if there never was one
+	alarm         *alarm    // the end of a pause
+	limit         *limiter  // nil if nothing is limited
+	regroupFrom   []byte    // where to go on showing or hiding groups; nil: that is done
+	rewriteOnly   bool      // nothing changes by that but records, and the queue gives out jobs meanwhile
+	sweep         *sweep    // the clean-up after a purge; nil if there is none
 
 	observer QueueObserver // nil if there is none yet
 }
@@ -54,8 +54,8 @@ func (q *queue) total() uint64 {
 	return n
 }
 
-// find returns the stored queue of that name, or nil.
-func (m *Machine) find(namespace, name string) *queue {
+// findQueue returns the stored queue of that name, or nil.
+func (m *Machine) findQueue(namespace, name string) *queue {
 	q := m.spaces[namespace][name]
 	if q == nil || q.ID == 0 {
 		return nil
@@ -67,11 +67,11 @@ func (m *Machine) find(namespace, name string) *queue {
 func (m *Machine) QueueCount() int { return len(m.byID) }
 
 // HasQueue reports whether a queue is stored.
-func (m *Machine) HasQueue(namespace, name string) bool { return m.find(namespace, name) != nil }
+func (m *Machine) HasQueue(namespace, name string) bool { return m.findQueue(namespace, name) != nil }
 
-// named returns the queue of that name, stored or not. A new one takes over those who wait for jobs
+// queueNamed returns the queue of that name, stored or not. A new one takes over those who wait for jobs
 // of that name already.
-func (m *Machine) named(namespace, name string) *queue {
+func (m *Machine) queueNamed(namespace, name string) *queue {
 	space := m.spaces[namespace]
 	if space == nil {
 		space = map[string]*queue{}
@@ -79,7 +79,7 @@ func (m *Machine) named(namespace, name string) *queue {
 	}
 	q := space[name]
 	if q == nil {
-		q = &queue{namespace: namespace, name: name, plain: window{whole: true}, sums: m.sumsOf(namespace)}
+		q = &queue{namespace: namespace, name: name, ungrouped: window{whole: true}, sums: m.sumsOf(namespace)}
 		space[name] = q
 		m.adoptWaiters(q)
 	}
@@ -91,29 +91,29 @@ func (m *Machine) named(namespace, name string) *queue {
 // 13). Numbers of queues are never used again: entries of a removed queue may still wait for their
 // sweep.
 func (m *Machine) makeQueue(namespace, name string) *queue {
-	q := m.named(namespace, name)
+	q := m.queueNamed(namespace, name)
 	if m.flush != nil && q.ID != 0 && !plant.NewerFlushed.On() {
 		m.flushBefore(q)
 	}
 	if q.ID == 0 {
 		// flushBefore may have forgotten the queue that was found before.
-		q = m.named(namespace, name)
+		q = m.queueNamed(namespace, name)
 		q.ID = m.shard.NextQueue
 		m.shard.NextQueue++
-		m.shardChanged()
+		m.markShardDirty()
 		q.Created = m.now
 		q.firsts, q.turns = noFirsts, noFirsts
-		q.countIn()
+		q.addToSums()
 		m.byID[q.ID] = q
-		m.changed(q)
+		m.markDirty(q)
 		m.set(record.QueueNameKey(nil, q.ID), record.QueueKey(nil, namespace, name))
 	}
 	return q
 }
 
-// met reports whether the walk in progress has met the queue before, and marks it. A fetch may name
+// markVisited reports whether the walk in progress has met the queue before, and marks it. A fetch may name
 // a queue twice. The walk begins with a new mark.
-func (m *Machine) met(q *queue) bool {
+func (m *Machine) markVisited(q *queue) bool {
 	if q.mark == m.mark {
 		return true
 	}
@@ -121,10 +121,10 @@ func (m *Machine) met(q *queue) bool {
 	return false
 }
 
-// forget drops a queue that is not stored and that no push waits to get into. Fetches that wait for
+// forgetQueue drops a queue that is not stored and that no push waits to get into. Fetches that wait for
 // its jobs stay, under its name.
-func (m *Machine) forget(q *queue) {
-	if q.ID == 0 && q.room.empty() && m.spaces[q.namespace][q.name] == q {
+func (m *Machine) forgetQueue(q *queue) {
+	if q.ID == 0 && q.pushWaiters.empty() && m.spaces[q.namespace][q.name] == q {
 		m.keepWaiters(q)
 		delete(m.spaces[q.namespace], q.name)
 		if len(m.spaces[q.namespace]) == 0 {
@@ -134,9 +134,9 @@ func (m *Machine) forget(q *queue) {
 	}
 }
 
-// changed has the queue's record written with this batch. The step is noted: answers that tell a
+// markDirty has the queue's record written with this batch. The step is noted: answers that tell a
 // count have to wait for the batch, although no other key may have changed.
-func (m *Machine) changed(q *queue) {
+func (m *Machine) markDirty(q *queue) {
 	m.changedAt = m.step
 	if !q.dirty {
 		q.dirty = true
@@ -154,10 +154,10 @@ func (m *Machine) loadQueue(key, value []byte) *queue {
 	}
 	rec, err := record.DecodeQueue(value)
 	corrupt("queue "+name, err)
-	q := m.named(namespace, name)
+	q := m.queueNamed(namespace, name)
 	q.Queue = rec
-	q.countIn()
-	q.plain.whole = rec.Counts[job.Ready] == 0
+	q.addToSums()
+	q.ungrouped.whole = rec.Counts[job.Ready] == 0
 	if rec.Counts[job.Ready] == 0 {
 		q.firsts, q.turns = noFirsts, noFirsts
 	}
@@ -166,7 +166,7 @@ func (m *Machine) loadQueue(key, value []byte) *queue {
 		m.armPause(q)
 	}
 	if !plant.LimitForgotten.On() {
-		m.limit(q)
+		m.rebuildLimiter(q)
 	}
 	if !q.Limits.IsZero() { // set before formats were counted
 		m.format = max(m.format, record.FormatLimits)

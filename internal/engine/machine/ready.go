@@ -8,10 +8,10 @@ import (
 	"millrace/internal/record"
 )
 
-// place sets the order with which the job becomes ready (section 3). Priority is the policy's at
+// setOrder sets the order with which the job becomes ready (section 3). Priority is the policy's at
 // this moment, at every place. The smallest integer is left out, because its negation, by which the
 // keys are sorted, is no integer.
-func (m *Machine) place(e *entry, p job.Place) {
+func (m *Machine) setOrder(e *entry, p job.Place) {
 	o := &e.Order
 	switch p {
 	case job.PlaceTail:
@@ -63,13 +63,13 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 	if m.withdrawIfAbandoned(e) {
 		return
 	}
-	m.place(e, p)
-	m.become(e, job.Ready)
+	m.setOrder(e, p)
+	m.setState(e, job.Ready)
 	e.Since = since
 	// The common case of an idle worker. The job is never listed as ready, and is written once
-	// instead of twice. The count of ready jobs, which become has raised, goes down again.
+	// instead of twice. The count of ready jobs, which setState has raised, goes down again.
 	if w := m.waiterFor(e); w != nil {
-		e.q.less(job.Ready)
+		e.q.subtractCount(job.Ready)
 		m.deliver(w, e)
 		return
 	}
@@ -80,14 +80,14 @@ func (m *Machine) makeReadySince(e *entry, p job.Place, since job.Time) {
 
 // waiterFor returns the caller that gets this job at once, or nil. It is a short cut around
 // serveWakes, and must decide as that would: the queue is open and has no limits, nothing else in
-// it can be fetched, nobody stands aside, and neither expiry nor its group hold the job up.
+// it can be fetched, nobody is parked, and neither expiry nor its group hold the job up.
 func (m *Machine) waiterFor(e *entry) *waiter {
 	q := e.q
-	if q.Paused || q.limit != nil || q.regrouping() || q.waiters.first() == nil || !q.waiters.aside.empty() ||
+	if q.Paused || q.limit != nil || q.isRegrouping() || q.waiters.first() == nil || !q.waiters.parked.empty() ||
 		isExpired(e, m.now) || q.Counts[job.Ready] > 1 {
 		return nil
 	}
-	if e.Group != "" && !m.mayLease(q, m.group(q, e.Group)) {
+	if e.Group != "" && !m.canLeaseGroup(q, m.getGroup(q, e.Group)) {
 		return nil
 	}
 	return q.waiters.first()
@@ -102,10 +102,10 @@ func (m *Machine) listReady(e *entry) {
 		return
 	}
 	if q.Fairness.On {
-		m.enterPlain(q)
+		m.enterUngrouped(q)
 	}
 	m.setList(q, record.ListReady, &e.Job)
-	m.intoWindow(q, &q.plain, record.ListReady, e)
+	m.addToWindow(q, &q.ungrouped, record.ListReady, e)
 }
 
 // unlistReady takes the job out of the lists of ready jobs.
@@ -116,19 +116,19 @@ func (m *Machine) unlistReady(e *entry) {
 		return
 	}
 	m.delList(q, record.ListReady, &e.Job)
-	m.outOfWindow(&q.plain, e)
+	m.removeFromWindow(&q.ungrouped, e)
 	if q.Turn != 0 {
-		m.leavePlain(q)
+		m.leaveUngrouped(q)
 	}
 }
 
-// intoWindow adds an entry of a list to what is in memory of it, if it belongs there. If that makes
+// addToWindow adds an entry of a list to what is in memory of it, if it belongs there. If that makes
 // too many, of this list or over all of them, the last one of this window goes.
-func (m *Machine) intoWindow(q *queue, w *window, list record.List, e *entry) {
+func (m *Machine) addToWindow(q *queue, w *window, list record.List, e *entry) {
 	if !w.covers(e) {
 		if w.len() == 0 && w.floor != nil {
-			m.kb = record.ListKey(m.kb[:0], q.ID, list, &e.Job)
-			if string(m.kb) <= string(w.floor) {
+			m.keyBuf = record.ListKey(m.keyBuf[:0], q.ID, list, &e.Job)
+			if string(m.keyBuf) <= string(w.floor) {
 				w.floor = nil // it lies before where a refill would start
 			}
 		}
@@ -138,21 +138,21 @@ func (m *Machine) intoWindow(q *queue, w *window, list record.List, e *entry) {
 	w.insert(e)
 	m.keepResident(e)
 	m.keepBody(e)
-	if w.len() > m.opt.Window || m.windowed() > m.opt.Resident {
+	if w.len() > m.opt.Window || m.windowedCount() > m.opt.Resident {
 		m.dropResident(w.dropLast())
 	}
 }
 
-// outOfWindow takes an entry out of a window. m.kb still holds the key of the entry in its list,
+// removeFromWindow takes an entry out of a window. m.keyBuf still holds the key of the entry in its list,
 // which delList has made.
-func (m *Machine) outOfWindow(w *window, e *entry) {
+func (m *Machine) removeFromWindow(w *window, e *entry) {
 	if w == nil || !w.remove(e) {
 		return
 	}
 	m.dropResident(e)
 	if w.len() == 0 && !w.whole {
 		// What is left of the list lies behind this entry.
-		w.floor = append(w.floor[:0], m.kb...)
+		w.floor = append(w.floor[:0], m.keyBuf...)
 	}
 }
 
@@ -259,10 +259,10 @@ func (m *Machine) scanJobs(q *queue, low, high job.ID, found map[job.ID]*entry) 
 // (section 12). If they are too many for this step, short says so: there may be a job behind them,
 // and the caller has to go on in another step. The limits of the queue are looked at by the caller.
 func (m *Machine) head(q *queue) (first *entry, short bool) {
-	if q.ID == 0 || q.Paused || q.regrouping() {
+	if q.ID == 0 || q.Paused || q.isRegrouping() {
 		return nil, false
 	}
-	if q.Limits.GroupRate > 0 && m.lookAtRates(q) {
+	if q.Limits.GroupRate > 0 && m.recheckRates(q) {
 		return nil, true
 	}
 	for q.Counts[job.Ready] > 0 {
@@ -271,13 +271,13 @@ func (m *Machine) head(q *queue) (first *entry, short bool) {
 			// Every group that has ready jobs has used up its rate. The time at which the first of
 			// them has a job again must wake the queue, because nothing else will.
 			if !plant.RateNotWoken.On() {
-				m.rouse(q, q.limit.look)
+				m.wakeAt(q, q.limit.nextRecheck)
 			}
 		}
 		if e == nil || !isExpired(e, m.now) {
 			return e, false
 		}
-		if !m.spend() {
+		if !m.spendWork() {
 			return nil, true
 		}
 		m.expire(e)
@@ -289,8 +289,8 @@ func (m *Machine) head(q *queue) (first *entry, short bool) {
 // and of the first jobs of groups that are not held. In a queue in which groups have turns these
 // decide.
 func (m *Machine) bestReady(q *queue) *entry {
-	m.refill(q, &q.plain, record.ListReady, m.refillSize())
-	e := q.plain.first()
+	m.refill(q, &q.ungrouped, record.ListReady, m.refillSize())
+	e := q.ungrouped.first()
 	if q.Turn != 0 {
 		e = nil
 	}
@@ -306,7 +306,7 @@ func (m *Machine) bestReady(q *queue) *entry {
 // refillSize returns how many jobs one refill reads: less when memory is full, so that many queues
 // with backlogs share it.
 func (m *Machine) refillSize() int {
-	if m.windowed() > m.opt.Resident {
+	if m.windowedCount() > m.opt.Resident {
 		return max(min(m.opt.Window/2, 64), 1)
 	}
 	return max(m.opt.Window/2, 1)

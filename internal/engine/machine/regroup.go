@@ -25,62 +25,62 @@ func (m *Machine) takeToken(q *queue, name string, g *group) {
 	if g.Look != 0 {
 		b = l.Fill(g.Bucket, m.now)
 	}
-	m.unsetLook(q, name, g)
-	m.setLook(q, name, g, l.Take(b))
+	m.unsetRecheck(q, name, g)
+	m.setRecheck(q, name, g, l.Take(b))
 }
 
-// setLook keeps what is left of the rate of a group, and lists when to look at it again.
-func (m *Machine) setLook(q *queue, name string, g *group, b job.Bucket) {
+// setRecheck keeps what is left of the rate of a group, and lists when to look at it again.
+func (m *Machine) setRecheck(q *queue, name string, g *group, b job.Bucket) {
 	l := q.Limits.OfGroup()
 	g.Bucket, g.Look = b, l.FullAt(b)
 	// Earlier than full: the group is held until there is a whole job.
 	if l.Jobs(b) == 0 {
 		g.Look = l.NextJob(b)
 	}
-	m.kb = record.LookKey(m.kb[:0], q.ID, g.Look, name)
-	m.store.Insert(m.kb, nil)
-	q.limit.look = min(q.limit.look, g.Look)
+	m.keyBuf = record.LookKey(m.keyBuf[:0], q.ID, g.Look, name)
+	m.store.Insert(m.keyBuf, nil)
+	q.limit.nextRecheck = min(q.limit.nextRecheck, g.Look)
 	m.wake(q) // whoever waits has to be told then
 }
 
-// unsetLook forgets the rate of a group, which then counts as full.
-func (m *Machine) unsetLook(q *queue, name string, g *group) {
+// unsetRecheck forgets the rate of a group, which then counts as full.
+func (m *Machine) unsetRecheck(q *queue, name string, g *group) {
 	if g.Look != 0 {
-		m.kb = record.LookKey(m.kb[:0], q.ID, g.Look, name)
-		m.store.Remove(m.kb)
+		m.keyBuf = record.LookKey(m.keyBuf[:0], q.ID, g.Look, name)
+		m.store.Remove(m.keyBuf)
 		g.Look, g.Bucket = 0, job.Bucket{}
 	}
 }
 
-// lookAtRates shows the groups whose rates let a job out by now. It comes before a job is looked
+// recheckRates shows the groups whose rates let a job out by now. It comes before a job is looked
 // for in the queue. Short says that they are too many for this step.
-func (m *Machine) lookAtRates(q *queue) (short bool) {
-	for l, n := q.limit, m.opt.lookMax(); l.look <= m.now; n-- {
-		at, name, ok := m.firstLook(q)
+func (m *Machine) recheckRates(q *queue) (short bool) {
+	for l, n := q.limit, m.opt.lookMax(); l.nextRecheck <= m.now; n-- {
+		at, name, ok := m.firstRecheck(q)
 		if !ok {
-			l.look = job.Never
+			l.nextRecheck = job.Never
 			return false
 		}
-		if l.look = at; at > m.now {
+		if l.nextRecheck = at; at > m.now {
 			return false
 		}
 		if n == 0 {
 			return true
 		}
-		g := m.group(q, name)
+		g := m.getGroup(q, name)
 		b := g.Bucket
-		m.unsetLook(q, name, g)
+		m.unsetRecheck(q, name, g)
 		limits := q.Limits.OfGroup()
 		if b = limits.Fill(b, m.now); limits.FullAt(b) > m.now {
-			m.setLook(q, name, g, b)
+			m.setRecheck(q, name, g, b)
 		}
 		m.showFirst(q, name, g)
 	}
 	return false
 }
 
-// firstLook returns the group whose rate is to be looked at first, and when.
-func (m *Machine) firstLook(q *queue) (at job.Time, name string, ok bool) {
+// firstRecheck returns the group whose rate is to be looked at first, and when.
+func (m *Machine) firstRecheck(q *queue) (at job.Time, name string, ok bool) {
 	lo, hi := record.ListStart(nil, q.ID, record.ListLook), record.ListEnd(nil, q.ID, record.ListLook)
 	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
 		if at, name, ok = record.ParseLookKey(key); !ok {
@@ -96,32 +96,32 @@ func (m *Machine) firstLook(q *queue) (at job.Time, name string, ok bool) {
 // queue gives out nothing, because some of its groups are shown by the old rule and some by the new
 // one. That it is under way is stored: a crash would leave it half done.
 func (m *Machine) regroup(q *queue, how record.Regroup) {
-	q.tidying = false
-	m.goOver(q, how)
+	q.rewriteOnly = false
+	m.startGroupPass(q, how)
 }
 
-// tidyGroups has the records of all groups written again, because a purge has taken their turns. No
+// rewriteGroups has the records of all groups written again, because a purge has taken their turns. No
 // group is shown or hidden by that, so that the queue gives out jobs meanwhile, unless it is being
 // regrouped. After a restart nobody knows which of the two it was, and it gives out nothing.
-func (m *Machine) tidyGroups(q *queue) {
-	q.tidying = !q.regrouping()
-	m.goOver(q, record.RegroupShow)
+func (m *Machine) rewriteGroups(q *queue) {
+	q.rewriteOnly = !q.isRegrouping()
+	m.startGroupPass(q, record.RegroupShow)
 }
 
-// regrouping reports whether some groups are shown by a rule that is none any more.
-func (q *queue) regrouping() bool { return q.regroup != nil && !q.tidying }
+// isRegrouping reports whether some groups are shown by a rule that is none any more.
+func (q *queue) isRegrouping() bool { return q.regroupFrom != nil && !q.rewriteOnly }
 
-// goOver begins to go over all groups that have a record.
-func (m *Machine) goOver(q *queue, how record.Regroup) {
+// startGroupPass begins to go over all groups that have a record.
+func (m *Machine) startGroupPass(q *queue, how record.Regroup) {
 	q.Regroup = max(q.Regroup, how)
-	m.changed(q)
+	m.markDirty(q)
 	m.beginRegroup(q)
 	m.countSome()
 }
 
 // beginRegroup sets a queue to its first group. Going over a group twice is harmless.
 func (m *Machine) beginRegroup(q *queue) {
-	q.regroup = record.GroupKey(nil, q.ID, "")
+	q.regroupFrom = record.GroupKey(nil, q.ID, "")
 	m.counting.add(q)
 }
 
@@ -129,23 +129,23 @@ func (m *Machine) beginRegroup(q *queue) {
 // who wait are served.
 func (m *Machine) regroupSome(q *queue, n int) int {
 	var names []string
-	m.store.Scan(q.regroup, record.GroupKey(nil, q.ID+1, ""), false, func(key, _ []byte) bool {
+	m.store.Scan(q.regroupFrom, record.GroupKey(nil, q.ID+1, ""), false, func(key, _ []byte) bool {
 		names = append(names, record.ParseGroupKey(bytes.Clone(key)))
 		return len(names) < n
 	})
 	for _, name := range names {
-		g := m.group(q, name)
+		g := m.getGroup(q, name)
 		if q.Regroup == record.RegroupRefill {
-			m.unsetLook(q, name, g)
+			m.unsetRecheck(q, name, g)
 		}
 		m.showFirst(q, name, g)
-		q.regroup = append(record.GroupKey(q.regroup[:0], q.ID, name), 0)
+		q.regroupFrom = append(record.GroupKey(q.regroupFrom[:0], q.ID, name), 0)
 	}
 	if len(names) == n {
 		return n
 	}
-	q.regroup, q.Regroup = nil, 0
-	m.changed(q)
+	q.regroupFrom, q.Regroup = nil, 0
+	m.markDirty(q)
 	m.wake(q)
 	return len(names)
 }

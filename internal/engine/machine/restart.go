@@ -41,12 +41,12 @@ func (m *Machine) continueRestart() {
 		return
 	}
 	m.beginTransition()
-	for len(r.leads) > 0 && m.leases > 0 {
+	for len(r.leads) > 0 && m.leaseBudget > 0 {
 		if q := m.byID[r.leads[0]]; q == nil || m.releaseBound(q) {
 			r.leads, r.from = r.leads[1:], nil
 		}
 	}
-	if len(r.leads) == 0 && m.leases > 0 {
+	if len(r.leads) == 0 && m.leaseBudget > 0 {
 		m.withdrawStale()
 	}
 	m.endTransition()
@@ -61,14 +61,14 @@ func (m *Machine) releaseBound(q *queue) (done bool) {
 	if m.restart.from != nil {
 		lo = m.restart.from
 	}
-	ids := m.idsOf(lo, hi, m.leases)
+	ids := m.idsOf(lo, hi, m.leaseBudget)
 	for _, id := range ids {
 		e := m.mustLoad(q, id)
 		if plant.LeasesForgotten.On() || e.Entered >= m.restart.seq && !plant.NewerReleased.On() {
 			return true // so are all that follow
 		}
-		m.leases--
-		if m.adopt(e) {
+		m.leaseBudget--
+		if m.adoptLease(e) {
 			m.restart.from = append(record.ListKey(nil, q.ID, record.ListLeased, &e.Job), 0)
 			continue
 		}
@@ -78,7 +78,7 @@ func (m *Machine) releaseBound(q *queue) (done bool) {
 		m.makeReady(e, plant.Or(job.PlaceOld, plant.ReleasedLast, job.PlaceTail))
 		m.serveWakes()
 	}
-	return m.leases > 0
+	return m.leaseBudget > 0
 }
 
 // withdrawStale withdraws ephemeral jobs from before the restart. One that a worker has got since
@@ -95,11 +95,11 @@ func (m *Machine) withdrawStale() {
 		if ref.ID >= m.restart.id || e == nil {
 			continue
 		}
-		if m.leases == 0 {
+		if m.leaseBudget == 0 {
 			m.restart.next = record.EphemeralKey(nil, ref.Queue, ref.ID)
 			return
 		}
-		m.leases--
+		m.leaseBudget--
 		// Also if a worker had it before the restart: its caller is gone, and nobody else may see
 		// the result.
 		if e.State != job.Leased || e.Entered < m.restart.seq {

@@ -38,7 +38,7 @@ type jobWait struct {
 type jobWaits struct {
 	head, tail *jobWait
 	q          *queue        // nil once they are to be told
-	told       *sharedAnswer // nil while they wait
+	answer     *sharedAnswer // nil while they wait
 }
 
 // sharedAnswer is what many are told. It is made when the job ends: all get the same answer,
@@ -123,20 +123,20 @@ func (m *Machine) moveWaits(e *entry) {
 	}
 }
 
-// tellResult answers everybody who waits for a job that has finished. The answer is read only if
+// notifyFinished answers everybody who waits for a job that has finished. The answer is read only if
 // there is somebody.
-func (m *Machine) tellResult(e *entry) {
+func (m *Machine) notifyFinished(e *entry) {
 	if v := m.awaiting[e.ID]; v != nil {
 		t := &sharedAnswer{needs: m.step}
 		m.answer(e, &t.res)
-		m.tellJobWait(v, t)
+		m.notifyJobWait(v, t)
 	}
 }
 
-// tellGone answers everybody who waits for a job that has gone without finishing.
-func (m *Machine) tellGone(e *entry) {
+// notifyGone answers everybody who waits for a job that has gone without finishing.
+func (m *Machine) notifyGone(e *entry) {
 	if v := m.awaiting[e.ID]; v != nil {
-		m.tellJobWait(v, m.notFound())
+		m.notifyJobWait(v, m.notFound())
 	}
 }
 
@@ -145,53 +145,53 @@ func (m *Machine) notFound() *sharedAnswer {
 	return &sharedAnswer{res: job.Result{Err: job.ErrNotFound}, needs: m.step}
 }
 
-// tellJobWait answers everybody who waits for one job. They are taken out of the tables first: as
+// notifyJobWait answers everybody who waits for one job. They are taken out of the tables first: as
 // soon as one is answered, what that sets off must not find the job awaited.
-func (m *Machine) tellJobWait(v *jobWait, t *sharedAnswer) {
-	if v.in.told != nil {
+func (m *Machine) notifyJobWait(v *jobWait, t *sharedAnswer) {
+	if v.in.answer != nil {
 		return // they are to be told already
 	}
 	// They leave the list of the queue, which may be removed before all of them have been told.
 	v.in.remove(v)
 	delete(m.awaiting, v.id)
-	l := &jobWaits{told: t}
+	l := &jobWaits{answer: t}
 	l.push(v)
-	m.tellAll(l)
+	m.notifyAll(l)
 }
 
 // endJobWaits tells those who wait for results of jobs of a queue that is removed.
 func (m *Machine) endJobWaits(q *queue) {
 	if l := q.awaited; l != nil {
 		q.awaited = nil
-		l.q, l.told = nil, m.notFound()
-		m.tellAll(l)
+		l.q, l.answer = nil, m.notFound()
+		m.notifyAll(l)
 	}
 }
 
-// tellAll answers any number of callers. What is too much for this step is left over for tellSome.
-func (m *Machine) tellAll(l *jobWaits) {
+// notifyAll answers any number of callers. What is too much for this step is left over for notifySome.
+func (m *Machine) notifyAll(l *jobWaits) {
 	for l.head != nil {
-		if !m.spend() {
-			m.telling.add(l)
+		if !m.spendWork() {
+			m.notifying.add(l)
 			return
 		}
-		m.tell(l.head.first())
+		m.notify(l.head.first())
 	}
 }
 
-// tellSome goes on with those who are still to be told.
-func (m *Machine) tellSome() {
-	for !m.telling.empty() && m.work > 0 {
-		m.tellAll(m.telling.take())
+// notifySome goes on with those who are still to be told.
+func (m *Machine) notifySome() {
+	for !m.notifying.empty() && m.workBudget > 0 {
+		m.notifyAll(m.notifying.take())
 	}
 }
 
-// isTold reports whether the answer to a caller is known already.
-func (w *waiter) isTold() bool { return w.jobWait != nil && w.jobWait.in.told != nil }
+// hasAnswer reports whether the answer to a caller is known already.
+func (w *waiter) hasAnswer() bool { return w.jobWait != nil && w.jobWait.in.answer != nil }
 
-// tell answers a caller whose answer is known.
-func (m *Machine) tell(w *waiter) {
-	t := w.jobWait.in.told
+// notify answers a caller whose answer is known.
+func (m *Machine) notify(w *waiter) {
+	t := w.jobWait.in.answer
 	m.complete(w, t.result(), t.needs)
 }
 
@@ -210,7 +210,7 @@ func (m *Machine) run(token uint64, c *job.Run, res *job.Result) (answered bool)
 	w := &waiter{token: token, awaits: e.ID, run: true}
 	m.runs[e.ID] = w
 	m.waitFor(w, e.q, m.deadline(c.Wait))
-	m.admit(e, &c.Spec, nil)
+	m.storeNewJob(e, &c.Spec, nil)
 	return false
 }
 
@@ -224,7 +224,7 @@ func (m *Machine) finishRun(e *entry, s job.State, result []byte) {
 	m.loadBody(e)
 	m.leave(e)
 	e.State, e.Since, e.Result, e.Lease = s, m.now, append([]byte(nil), result...), job.Lease{}
-	m.tellResult(e)
+	m.notifyFinished(e)
 	m.erase(e)
 }
 
@@ -236,7 +236,7 @@ func (m *Machine) withdrawIfAbandoned(e *entry) bool {
 		return false
 	}
 	w := m.runs[e.ID]
-	if w != nil && !w.late {
+	if w != nil && !w.overdue {
 		return false
 	}
 	if w != nil {

@@ -31,9 +31,9 @@ const (
 
 // readTicker returns a schedule by its number, nil if there is none.
 func (m *Machine) readTicker(id job.BatchID) *ticker {
-	m.kb = record.ScheduleKey(m.kb[:0], id, record.BatchState)
-	p, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = p[:0]
+	m.keyBuf = record.ScheduleKey(m.keyBuf[:0], id, record.BatchState)
+	p, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = p[:0]
 	if !ok {
 		return nil
 	}
@@ -44,9 +44,9 @@ func (m *Machine) readTicker(id job.BatchID) *ticker {
 
 // tickerNamed returns a schedule by its name, nil if there is none.
 func (m *Machine) tickerNamed(namespace, name string) *ticker {
-	m.kb = record.ScheduleNameKey(m.kb[:0], namespace, name)
-	p, _, ok := m.store.Get(m.rb[:0], m.kb)
-	m.rb = p[:0]
+	m.keyBuf = record.ScheduleNameKey(m.keyBuf[:0], namespace, name)
+	p, _, ok := m.store.Get(m.readBuf[:0], m.keyBuf)
+	m.readBuf = p[:0]
 	if !ok {
 		return nil
 	}
@@ -61,9 +61,9 @@ func (m *Machine) tickerNamed(namespace, name string) *ticker {
 
 // putTicker writes what changes of a schedule. What was set has a record of its own.
 func (m *Machine) putTicker(s *ticker) {
-	m.kb = record.ScheduleKey(m.kb[:0], s.id, record.BatchState)
-	m.vb = record.AppendSchedule(m.vb[:0], &s.Schedule)
-	m.set(m.kb, m.vb)
+	m.keyBuf = record.ScheduleKey(m.keyBuf[:0], s.id, record.BatchState)
+	m.valueBuf = record.AppendSchedule(m.valueBuf[:0], &s.Schedule)
+	m.set(m.keyBuf, m.valueBuf)
 }
 
 // tickerDef returns what is set of a schedule, and how that is stored: two entries are the same if
@@ -248,8 +248,8 @@ func (m *Machine) setSchedule(def *job.Schedule, source job.Source, stored []byt
 		s = &ticker{id: job.BatchID(m.nextID(false))}
 		s.Namespace, s.Name, s.Created, s.Paused = def.Namespace, def.Name, m.now, def.Paused
 		m.setPast(s, def.Past)
-		m.vb = record.AppendUint(m.vb[:0], uint64(s.id))
-		m.set(record.ScheduleNameKey(nil, s.Namespace, s.Name), m.vb)
+		m.valueBuf = record.AppendUint(m.valueBuf[:0], uint64(s.id))
+		m.set(record.ScheduleNameKey(nil, s.Namespace, s.Name), m.valueBuf)
 	} else {
 		old, was := m.tickerDef(s.id)
 		if bytes.Equal(was, stored) {
@@ -449,9 +449,9 @@ func (m *Machine) pushTick(s *ticker, def *job.Schedule, run job.ScheduleRun) *e
 	m.noteRun(s, run)
 	m.putTicker(s)
 	if def.Job.Lock != "" {
-		m.lock(e, &def.Job)
+		m.takeLock(e, &def.Job)
 	}
-	m.admit(e, &def.Job, nil)
+	m.storeNewJob(e, &def.Job, nil)
 	return e
 }
 

@@ -19,15 +19,15 @@ func (m *Machine) wake(q *queue) {
 // endTransition ends a command or a timer, once it has done everything else: hooks push their jobs,
 // batches reach what they can, and pushes that waited for room come in.
 func (m *Machine) endTransition() {
-	m.inside = false
+	m.inTransition = false
 	m.serveWakes()
 }
 
 // serveWakes does what the changes so far have made possible: groups that became free show their
 // first job, and what has become fetchable goes to those who wait, first come first served (INV-5).
 // A transition calls it between two jobs that it changes, as if each were a command of its own. New
-// jobs come only at the end of the transition, when inside is false: what is being done may have
-// been checked against the jobs there are. They come in a fixed order, which section 16 promises:
+// jobs come only at the end of the transition, when inTransition is false: what is being done may
+// have been checked against the jobs there are. They come in a fixed order, which section 16 promises:
 // hooks, then callbacks of batches, then pushes that waited. Each of them may cause more, so that
 // the loop begins from the top each time. It ends: jobs of hooks fire no hooks, batches are nested
 // at most batchDepth deep, and the work of the step bounds the rest.
@@ -35,11 +35,11 @@ func (m *Machine) serveWakes() {
 	for {
 		m.showFreed()
 		switch {
-		case len(m.notices) > plant.Or(0, plant.NoticeLate, 1) && !m.inside:
+		case len(m.notices) > plant.Or(0, plant.NoticeLate, 1) && !m.inTransition:
 			m.pushNotice()
-		case len(m.ripe) > 0 && !m.inside:
-			m.advance()
-		case !m.rooms.empty() && !m.inside:
+		case len(m.dueBatches) > 0 && !m.inTransition:
+			m.advanceBatch()
+		case !m.roomWakes.empty() && !m.inTransition:
 			m.admitNext()
 		case !m.wakes.empty():
 			m.serve(m.wakes.take())
@@ -55,12 +55,12 @@ func (m *Machine) serveWakes() {
 func (m *Machine) serve(q *queue) {
 	q.waking = false
 	for !q.waiters.empty() {
-		if m.work <= 0 {
+		if m.workBudget <= 0 {
 			m.serveLater(q)
 			return
 		}
-		// opens has set the alarm that wakes the queue again.
-		if q.limit != nil && !m.opens(q) {
+		// canLease has set the alarm that wakes the queue again.
+		if q.limit != nil && !m.canLease(q) {
 			return
 		}
 		e, short := m.head(q)
@@ -79,7 +79,7 @@ func (m *Machine) serve(q *queue) {
 		if w == nil {
 			return // ending an expired job on the way may have ended its wait
 		}
-		m.spend()
+		m.spendWork()
 		m.leave(e)
 		m.deliver(w, e)
 		// The lease may have held the group or freed a turn: the next head depends on it.
@@ -92,22 +92,22 @@ func (m *Machine) serve(q *queue) {
 func (m *Machine) serveLater(q *queue) {
 	if !q.waking {
 		q.waking = true
-		m.left.add(q)
+		m.leftWakes.add(q)
 	}
 }
 
 // admitNext lets the next push that waited for room into its queue. The queue stays first in line
 // until it has no room or nobody is left: its pushes keep their order.
 func (m *Machine) admitNext() {
-	q := m.rooms.first()
+	q := m.roomWakes.first()
 	switch {
-	case !q.hasEntrant():
-		m.rooms.take()
-		q.rooming = false
-	case !m.spend():
-		m.leftRooms.add(m.rooms.take())
+	case !q.canAdmitPush():
+		m.roomWakes.take()
+		q.wakingRoom = false
+	case !m.spendWork():
+		m.leftRoomWakes.add(m.roomWakes.take())
 	default:
-		m.letIn(q)
+		m.admitPush(q)
 	}
 }
 
@@ -116,13 +116,13 @@ func (m *Machine) admitNext() {
 // timers went first nothing is done here: the next Tick comes at once, and then it is the turn of
 // those who wait.
 func (m *Machine) serveSome() (more bool) {
-	if m.held || !m.Behind() {
+	if m.timersFirst || !m.Behind() {
 		return m.Behind()
 	}
-	kinds := [...]func(){m.tellSome, m.leaveSome, m.admitRest, m.serveRest}
-	m.turn++
+	kinds := [...]func(){m.notifySome, m.leaveSome, m.admitRest, m.serveRest}
+	m.serveTurn++
 	for i := range kinds {
-		kinds[(m.turn+i)%len(kinds)]()
+		kinds[(m.serveTurn+i)%len(kinds)]()
 	}
 	return m.Behind()
 }
@@ -130,11 +130,11 @@ func (m *Machine) serveSome() (more bool) {
 // postponedMax is how many Ticks in a row may leave a clean-up for later.
 const postponedMax = 64
 
-// postpones reports whether a clean-up after a purge waits until those who are left over have been
+// isSweepPostponed reports whether a clean-up after a purge waits until those who are left over have been
 // answered. It does not wait for ever: as long as clients keep the machine busy, the space of
 // purged jobs would never come back.
-func (m *Machine) postpones() bool {
-	if m.left.empty() && m.leftRooms.empty() && m.telling.empty() || m.postponed == postponedMax {
+func (m *Machine) isSweepPostponed() bool {
+	if m.leftWakes.empty() && m.leftRoomWakes.empty() && m.notifying.empty() || m.postponed == postponedMax {
 		m.postponed = 0
 		return false
 	}
@@ -145,25 +145,25 @@ func (m *Machine) postpones() bool {
 // isDue reports whether a timer or an alarm is due.
 func (m *Machine) isDue() bool {
 	return len(m.timers) > 0 && m.timers[0].at <= m.now ||
-		len(m.alarms) > 0 && m.alarms[0].at <= m.now || m.beyond <= m.now
+		len(m.alarms) > 0 && m.alarms[0].at <= m.now || m.earliestBeyond <= m.now
 }
 
 // admitRest and serveRest go on with queues of earlier steps, as far as the work of this step goes.
 func (m *Machine) admitRest() {
-	for !m.leftRooms.empty() && m.work > 0 {
-		m.rooms.add(m.leftRooms.take())
+	for !m.leftRoomWakes.empty() && m.workBudget > 0 {
+		m.roomWakes.add(m.leftRoomWakes.take())
 		m.serveWakes()
 	}
 }
 
 func (m *Machine) serveRest() {
-	for !m.left.empty() && m.work > 0 {
-		m.serve(m.left.take())
+	for !m.leftWakes.empty() && m.workBudget > 0 {
+		m.serve(m.leftWakes.take())
 		m.serveWakes()
 	}
 }
 
 // Behind reports whether callers are still to be served, let in, told or taken out of lists.
 func (m *Machine) Behind() bool {
-	return !m.left.empty() || !m.leftRooms.empty() || !m.telling.empty() || !m.leaving.empty()
+	return !m.leftWakes.empty() || !m.leftRoomWakes.empty() || !m.notifying.empty() || !m.leaving.empty()
 }

@@ -89,7 +89,7 @@ func (m *Machine) finish(e *entry, s job.State, result []byte) {
 	m.enter(e, s)
 	m.save(e)
 	m.dropResident(e)
-	m.tellResult(e)
+	m.notifyFinished(e)
 }
 
 // dropResult removes the result of a job that is alive again. The caller saves the job, whose flags
@@ -319,7 +319,7 @@ func (m *Machine) kick(c *job.Kick, res *job.Result) {
 		m.answerIfWanted(c.Want, e, res)
 		return
 	}
-	q := m.find(c.Namespace, c.Queue)
+	q := m.findQueue(c.Namespace, c.Queue)
 	if q == nil || c.Count <= 0 {
 		return
 	}
@@ -418,8 +418,8 @@ func (m *Machine) leaveTombstone(e *entry) {
 	if e.Flags.Has(job.FlagInline) {
 		m.spillBody(e)
 	} else {
-		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
-		m.clear(m.kb, e.Flags.Has(job.FlagRewritten))
+		m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartBody)
+		m.clear(m.keyBuf, e.Flags.Has(job.FlagRewritten))
 	}
 	if e.Flags.Has(job.FlagFailures) {
 		m.delPart(e, recordFailures)
@@ -432,11 +432,11 @@ func (m *Machine) leaveTombstone(e *entry) {
 	e.Lock, e.LockUntil, e.Batch, e.Like = "", 0, 0, job.Digest{}
 	e.Flags = job.FlagTombstone | e.Flags&(job.FlagRewritten|job.FlagState|job.FlagStateAgain)
 	m.save(e)
-	m.tellGone(e)
+	m.notifyGone(e)
 }
 
 // touch moves the end of a lease. The timer follows from Lease.Until in save, and the holder keeps
-// the same end for fetches with a Margin: moveEnd and save belong together (INV-2).
+// the same end for fetches with a Margin: moveLeaseEnd and save belong together (INV-2).
 func (m *Machine) touch(c *job.Touch, res *job.Result) {
 	e, err := m.lookupSettle(&c.Ref, c.Need, c.By)
 	if err == nil && e.State != job.Leased {
@@ -461,8 +461,8 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 		if l.Until != 0 {
 			l.Until = l.Until.Add(c.Add)
 		}
-		l.Length = lengthen(l.Length, c.Add)
-		e.Policy.Lease = lengthen(e.Policy.Lease, c.Add)
+		l.Length = addDuration(l.Length, c.Add)
+		e.Policy.Lease = addDuration(e.Policy.Lease, c.Add)
 		if e.Policy.ExpireAt != 0 {
 			e.Policy.ExpireAt = e.Policy.ExpireAt.Add(c.Add)
 		}
@@ -471,7 +471,7 @@ func (m *Machine) touch(c *job.Touch, res *job.Result) {
 	if c.NoEarlier && (old == 0 || (l.Until != 0 && l.Until < old)) {
 		l.Until = old
 	}
-	m.moveEnd(&e.Job)
+	m.moveLeaseEnd(&e.Job)
 	m.save(e)
 	m.answerIfWanted(c.Want, e, res)
 }
@@ -508,7 +508,7 @@ func (m *Machine) each(c *job.Each, res *job.Result) {
 	if limit <= 0 || limit > job.EachMax {
 		limit = job.EachMax
 	}
-	refs, more := m.keyed(c.Namespace, c.Key, c.After, limit)
+	refs, more := m.jobsWithKey(c.Namespace, c.Key, c.After, limit)
 	for _, ref := range refs {
 		var one job.Result
 		m.applyTo(job.ByPlace(c.Namespace, uint32(ref.Queue), ref.ID), c.Do, &one)
@@ -611,7 +611,7 @@ func (m *Machine) transfer(e *entry, name string) {
 	}
 	m.unlink(e)
 	e.q = m.makeQueue(e.Namespace, name)
-	e.q.hide(false)
+	e.q.setHidden(false)
 	e.Queue, e.QueueNum = e.q.name, uint32(e.q.ID)
 	e.Flags &^= job.FlagSerial
 	e.Serial = 0

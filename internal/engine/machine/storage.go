@@ -56,9 +56,9 @@ func (m *Machine) del(key []byte)        { m.store.Delete(key) }
 func (m *Machine) put(e *entry) {
 	if !e.stored {
 		e.stored = true
-		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFirst)
-		m.vb = record.AppendFirst(m.vb[:0], &e.Job)
-		m.store.Insert(m.kb, m.vb)
+		m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartFirst)
+		m.valueBuf = record.AppendFirst(m.valueBuf[:0], &e.Job)
+		m.store.Insert(m.keyBuf, m.valueBuf)
 		return
 	}
 	write := m.store.Set
@@ -68,24 +68,24 @@ func (m *Machine) put(e *entry) {
 		e.Flags |= job.FlagState
 		write = m.store.Insert
 	}
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartState)
-	m.vb = record.AppendMeta(m.vb[:0], &e.Job)
-	write(m.kb, m.vb)
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartState)
+	m.valueBuf = record.AppendMeta(m.valueBuf[:0], &e.Job)
+	write(m.keyBuf, m.valueBuf)
 }
 
 // unput deletes the records of a job that say how it stands, and its body. A key that was written
 // twice must be deleted and not removed: a single delete would bring the first value back.
 func (m *Machine) unput(e *entry) {
 	rewritten := e.Flags.Has(job.FlagRewritten)
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFirst)
-	m.clear(m.kb, rewritten)
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartFirst)
+	m.clear(m.keyBuf, rewritten)
 	if e.Flags.Has(job.FlagState) {
-		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartState)
-		m.clear(m.kb, e.Flags.Has(job.FlagStateAgain))
+		m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartState)
+		m.clear(m.keyBuf, e.Flags.Has(job.FlagStateAgain))
 	}
 	if e.Flags&(job.FlagInline|job.FlagTombstone) == 0 {
-		m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
-		m.clear(m.kb, rewritten)
+		m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartBody)
+		m.clear(m.keyBuf, rewritten)
 	}
 }
 
@@ -124,21 +124,21 @@ func (m *Machine) spillBody(e *entry) {
 		return
 	}
 	e.Flags = e.Flags&^job.FlagInline | job.FlagRewritten
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFirst)
-	m.vb = record.AppendFirst(m.vb[:0], &e.Job)
-	m.set(m.kb, m.vb)
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartFirst)
+	m.valueBuf = record.AppendFirst(m.valueBuf[:0], &e.Job)
+	m.set(m.keyBuf, m.valueBuf)
 }
 
 // putBody writes the body in a record of its own.
 func (m *Machine) putBody(e *entry) {
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartBody)
-	m.vb = record.AppendBody(m.vb[:0], &e.Job)
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartBody)
+	m.valueBuf = record.AppendBody(m.valueBuf[:0], &e.Job)
 	if e.Flags.Has(job.FlagRewritten) {
-		m.set(m.kb, m.vb)
+		m.set(m.keyBuf, m.valueBuf)
 	} else {
-		m.store.Insert(m.kb, m.vb)
+		m.store.Insert(m.keyBuf, m.valueBuf)
 	}
-	m.vb = trim(m.vb)
+	m.valueBuf = trim(m.valueBuf)
 }
 
 // trim keeps a scratch buffer that one large body has grown from staying large.
@@ -153,31 +153,31 @@ func trim(b []byte) []byte {
 // The caller saves the job.
 func (m *Machine) putFailures(e *entry) {
 	e.Flags |= job.FlagFailures
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartFailures)
-	m.set(m.kb, record.AppendFailures(nil, e.Failures))
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartFailures)
+	m.set(m.keyBuf, record.AppendFailures(nil, e.Failures))
 }
 
 func (m *Machine) putResult(e *entry) {
 	e.Flags |= job.FlagResult
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, record.PartResult)
-	m.set(m.kb, e.Result)
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, record.PartResult)
+	m.set(m.keyBuf, e.Result)
 }
 
 func (m *Machine) delPart(e *entry, part record.Part) {
-	m.kb = record.JobKey(m.kb[:0], e.q.ID, e.ID, part)
-	m.del(m.kb)
+	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, part)
+	m.del(m.keyBuf)
 }
 
 // setList and delList enter a job into a list and take it out. The key follows from the order and
 // times of the job: it has to have the same ones both times. An entry is inserted and removed once.
 func (m *Machine) setList(q *queue, list record.List, j *job.Job) {
-	m.kb = record.ListKey(m.kb[:0], q.ID, list, j)
-	m.store.Insert(m.kb, nil)
+	m.keyBuf = record.ListKey(m.keyBuf[:0], q.ID, list, j)
+	m.store.Insert(m.keyBuf, nil)
 }
 
 func (m *Machine) delList(q *queue, list record.List, j *job.Job) {
-	m.kb = record.ListKey(m.kb[:0], q.ID, list, j)
-	m.store.Remove(m.kb)
+	m.keyBuf = record.ListKey(m.keyBuf[:0], q.ID, list, j)
+	m.store.Remove(m.keyBuf)
 }
 
 // hasKeyIn reports whether there is a key in a range.

@@ -161,7 +161,7 @@ func TestAlarmHeap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		var h moments[*alarm]
+		var h momentHeap[*alarm]
 		var model []*alarm
 		var seq uint64
 		for range 2000 {

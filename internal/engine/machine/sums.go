@@ -31,32 +31,32 @@ func (m *Machine) Sums(namespace string) job.Sums {
 	return job.Sums{}
 }
 
-// more counts a job that has come into a state. It, less and none are the only ones that change
+// addCount counts a job that has come into a state. It, subtractCount and clearCount are the only ones that change
 // Counts while a queue is stored (INV-3).
-func (q *queue) more(s job.State) {
+func (q *queue) addCount(s job.State) {
 	q.Counts[s]++
 	q.sums.Counts[s]++
 	q.sums.all.Counts[s]++
 }
 
-// less counts a job that has left a state.
-func (q *queue) less(s job.State) {
+// subtractCount counts a job that has left a state.
+func (q *queue) subtractCount(s job.State) {
 	q.Counts[s]--
 	q.sums.Counts[s]--
 	q.sums.all.Counts[s]--
 }
 
-// none counts that all jobs have left a state.
+// clearCount counts that all jobs have left a state.
 // It is for a purge, which takes a whole list at once.
-func (q *queue) none(s job.State) {
+func (q *queue) clearCount(s job.State) {
 	n := q.Counts[s]
 	q.Counts[s] = 0
 	q.sums.Counts[s] -= n
 	q.sums.all.Counts[s] -= n
 }
 
-// hide hides the queue from lists, or shows it. The caller has the queue written.
-func (q *queue) hide(hidden bool) {
+// setHidden hides the queue from lists, or shows it. The caller has the queue written.
+func (q *queue) setHidden(hidden bool) {
 	if q.Hidden == hidden {
 		return
 	}
@@ -70,15 +70,15 @@ func (q *queue) hide(hidden bool) {
 	}
 }
 
-// countIn adds the figures of a queue that is stored from now on.
-func (q *queue) countIn() {
+// addToSums adds the figures of a queue that is stored from now on.
+func (q *queue) addToSums() {
 	info := job.QueueInfo{Counts: q.Counts, Totals: q.Totals, Hidden: q.Hidden}
 	q.sums.Add(&info)
 	q.sums.all.Add(&info)
 }
 
-// countOut takes the figures of a queue away that is not stored any more.
-func (q *queue) countOut() {
+// removeFromSums takes the figures of a queue away that is not stored any more.
+func (q *queue) removeFromSums() {
 	info := job.QueueInfo{Counts: q.Counts, Totals: q.Totals, Hidden: q.Hidden}
 	q.sums.Sub(&info)
 	q.sums.all.Sub(&info)
@@ -89,7 +89,7 @@ func (m *Machine) addTotal(q *queue, c job.Counter, n uint64) {
 	q.Totals[c] += n
 	q.sums.Totals[c] += n
 	q.sums.all.Totals[c] += n
-	m.changed(q)
+	m.markDirty(q)
 	m.noteActive(q, c, n)
 }
 

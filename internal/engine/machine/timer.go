@@ -131,20 +131,20 @@ func (m *Machine) setTimerAt(t timerItem) {
 	if t.at == 0 {
 		return
 	}
-	m.kb = record.TimerKey(m.kb[:0], t.at, t.q, t.id)
-	m.store.Insert(m.kb, nil)
+	m.keyBuf = record.TimerKey(m.keyBuf[:0], t.at, t.q, t.id)
+	m.store.Insert(m.keyBuf, nil)
 	if t.before(m.horizon) {
 		m.timers.push(t)
 	} else {
-		m.beyond = min(m.beyond, t.at)
+		m.earliestBeyond = min(m.earliestBeyond, t.at)
 	}
 }
 
 // unsetTimerAt removes a timer from the store. In the heap it stays, and fireTimer passes over it.
 func (m *Machine) unsetTimerAt(t timerItem) {
 	if t.at != 0 {
-		m.kb = record.TimerKey(m.kb[:0], t.at, t.q, t.id)
-		m.store.Remove(m.kb)
+		m.keyBuf = record.TimerKey(m.keyBuf[:0], t.at, t.q, t.id)
+		m.store.Remove(m.keyBuf)
 	}
 }
 
@@ -153,36 +153,36 @@ func (m *Machine) unsetTimerAt(t timerItem) {
 // work, and reports whether it did: dependants and leases that a timer has ended count as well.
 func (m *Machine) fire(limit int) bool {
 	for limit > 0 {
-		m.lookAhead()
+		m.advanceHorizon()
 		due := len(m.timers) > 0 && m.timers[0].at <= m.now
 		ring := len(m.alarms) > 0 && m.alarms[0].at <= m.now
 		m.beginTransition()
 		switch {
 		case ring && (!due || m.alarms[0].at < m.timers[0].at):
-			m.ring(m.alarms.pop())
+			m.ringAlarm(m.alarms.pop())
 		case due:
 			m.fireTimer(m.timers.pop())
 		default:
 			// There was nothing to apply, and nothing to serve: the transition ends without
 			// endTransition.
-			m.inside = false
+			m.inTransition = false
 			return false
 		}
 		m.endTransition()
 		// follow and leases began with StepWork each.
-		limit -= 1 + 2*m.opt.StepWork - m.follow - m.leases
+		limit -= 1 + 2*m.opt.StepWork - m.dependantBudget - m.leaseBudget
 	}
 	return true
 }
 
-// lookAhead moves the horizon on when its time has come, and reads the timers up to the new one. It
+// advanceHorizon moves the horizon on when its time has come, and reads the timers up to the new one. It
 // does so only when the timers in memory are used up, because a horizon that moves on with every
 // step would read the store each time. If nothing is stored before the new horizon the store is not
 // read at all.
-func (m *Machine) lookAhead() {
+func (m *Machine) advanceHorizon() {
 	for m.horizon.at <= m.now && (len(m.timers) == 0 || m.timers[0].at > m.now) {
 		target := timerItem{at: m.now.Add(m.opt.Horizon)}
-		if m.beyond < target.at {
+		if m.earliestBeyond < target.at {
 			target = m.readTimers(target)
 		}
 		m.horizon = target
@@ -195,7 +195,7 @@ func (m *Machine) lookAhead() {
 // at all.
 func (m *Machine) readTimers(target timerItem) timerItem {
 	lo := record.TimerKey(nil, m.horizon.at, m.horizon.q, m.horizon.id)
-	m.beyond = job.Never
+	m.earliestBeyond = job.Never
 	n := 0
 	m.store.Scan(lo, record.TimerEnd(), false, func(key, _ []byte) bool {
 		at, q, id, ok := record.ParseTimerKey(key)
@@ -207,7 +207,7 @@ func (m *Machine) readTimers(target timerItem) timerItem {
 			target = t
 		}
 		if !t.before(target) {
-			m.beyond = at
+			m.earliestBeyond = at
 			return false
 		}
 		m.timers.push(t)
@@ -229,8 +229,8 @@ func (m *Machine) fireTimer(t timerItem) {
 	e := m.loadRef(record.JobRef{Queue: t.q, ID: t.id})
 	if e == nil {
 		// Of a job that was purged or whose queue was removed.
-		m.kb = record.TimerKey(m.kb[:0], t.at, t.q, t.id)
-		m.del(m.kb)
+		m.keyBuf = record.TimerKey(m.keyBuf[:0], t.at, t.q, t.id)
+		m.del(m.keyBuf)
 		return
 	}
 	// It was moved or called off, and whoever did has removed it from the store.
@@ -247,7 +247,7 @@ func (m *Machine) fireTimer(t timerItem) {
 	case isExpired(e, m.now):
 		m.expire(e)
 	case e.State == job.Scheduled || e.State == job.Retrying:
-		m.due(e)
+		m.makeDueReady(e)
 	case e.State == job.Leased:
 		m.lapse(e)
 	case e.State == job.Dead:
@@ -257,9 +257,9 @@ func (m *Machine) fireTimer(t timerItem) {
 	}
 }
 
-// due makes a job ready whose schedule or back-off has ended. The flag is looked at before leave,
+// makeDueReady makes a job ready whose schedule or back-off has ended. The flag is looked at before leave,
 // which clears it.
-func (m *Machine) due(e *entry) {
+func (m *Machine) makeDueReady(e *entry) {
 	p := e.Policy.Due
 	if e.Flags.Has(job.FlagOldPlace) {
 		p = job.PlaceOld

@@ -23,7 +23,7 @@ func (m *Machine) setFair(c *job.SetFair, res *job.Result) {
 		res.Err = err
 		return
 	}
-	q := m.find(c.Namespace, c.Queue)
+	q := m.findQueue(c.Namespace, c.Queue)
 	if !fair.On && (q == nil || !q.Fairness.On) {
 		return
 	}
@@ -31,8 +31,8 @@ func (m *Machine) setFair(c *job.SetFair, res *job.Result) {
 		return
 	}
 	q = m.makeQueue(c.Namespace, c.Queue)
-	m.changed(q) // it may have been hidden
-	if q.hide(false); fair.On == q.Fairness.On && maps.Equal(fair.Weights, q.Fairness.Weights) {
+	m.markDirty(q) // it may have been hidden
+	if q.setHidden(false); fair.On == q.Fairness.On && maps.Equal(fair.Weights, q.Fairness.Weights) {
 		return
 	}
 	before := q.groupMax()
@@ -59,19 +59,19 @@ func (m *Machine) nextTurn(q *queue, group string, turn *uint64, credit *uint32,
 	default:
 		*turn, *credit = plant.Or(m.nextSeq(), plant.GroupStarved, *turn), q.Fairness.Weight(group)
 	}
-	m.changed(q)
+	m.markDirty(q)
 }
 
-// enterPlain gives the jobs without a group a turn, if one is about to be the first of them.
-func (m *Machine) enterPlain(q *queue) {
-	if m.refill(q, &q.plain, record.ListReady, m.refillSize()); q.plain.len() == 0 {
+// enterUngrouped gives the jobs without a group a turn, if one is about to be the first of them.
+func (m *Machine) enterUngrouped(q *queue) {
+	if m.refill(q, &q.ungrouped, record.ListReady, m.refillSize()); q.ungrouped.len() == 0 {
 		q.Turn, q.Credit = m.nextSeq(), q.Fairness.Weight("")
 	}
 }
 
-// leavePlain takes the turn from the jobs without a group, if none is left.
-func (m *Machine) leavePlain(q *queue) {
-	if m.refill(q, &q.plain, record.ListReady, m.refillSize()); q.plain.len() == 0 {
+// leaveUngrouped takes the turn from the jobs without a group, if none is left.
+func (m *Machine) leaveUngrouped(q *queue) {
+	if m.refill(q, &q.ungrouped, record.ListReady, m.refillSize()); q.ungrouped.len() == 0 {
 		q.Turn, q.Credit = 0, 0
 	}
 }
@@ -103,7 +103,7 @@ func (m *Machine) firstTurn(q *queue) *entry {
 	}
 	m.refillTurns(q)
 	e := q.turns.first()
-	p := q.plain.first()
+	p := q.ungrouped.first()
 	switch {
 	case p == nil || q.Turn == 0:
 		return e

@@ -18,13 +18,13 @@ type waiter struct {
 	owner   *holder // what is in memory of that holder; nil if it has none
 	alarm   alarm
 
-	one  waitNode     // its place in a list, if it is in one only
-	more [][]waitNode // its places if it is in several
-	left bool         // it has been answered, and is still to be taken out of the lists
+	one        waitNode     // its place in a list, if it is in one only
+	more       [][]waitNode // its places if it is in several
+	isAnswered bool         // it has been answered, and is still to be taken out of the lists
 
 	fetch *job.Fetch // waits for a job
 	until job.Time   // of a fetch: its time is up then
-	walk  *walk      // has not looked at all its queues yet; nil if it has
+	walk  *fetchWalk // has not looked at all its queues yet; nil if it has
 
 	push *job.Push // waits for room
 
@@ -33,7 +33,7 @@ type waiter struct {
 	awaits  job.ID   // waits for the result of this job
 	jobWait *jobWait // with others
 	run     bool     // and that job is its own
-	late    bool     // its time is up, but a worker has the job
+	overdue bool     // its time is up, but a worker has the job
 }
 
 // alarm is a moment that concerns no stored job: the end of a wait, of a grace or of a pause, or a
@@ -69,8 +69,8 @@ func (m *Machine) clearAlarm(a *alarm) {
 	}
 }
 
-// ring does what an alarm was set for. It has been taken out of the heap.
-func (m *Machine) ring(a *alarm) {
+// ringAlarm does what an alarm was set for. It has been taken out of the heap.
+func (m *Machine) ringAlarm(a *alarm) {
 	switch {
 	case a.waiter != nil:
 		m.expireWait(a.waiter)
@@ -100,7 +100,7 @@ func (m *Machine) enqueue(w *waiter, until job.Time) {
 	m.waiting[w.token] = w
 	m.setAlarm(&w.alarm, until)
 	if w.holder != (job.Holder{}) {
-		w.owner = m.holder(w.holder)
+		w.owner = m.getHolder(w.holder)
 		w.owner.waits[w.token] = struct{}{}
 	}
 }
@@ -123,7 +123,7 @@ func (m *Machine) dequeue(w *waiter) {
 // complete answers a waiting caller, which is out of all lists from then on.
 func (m *Machine) complete(w *waiter, res job.Result, needs uint64) {
 	m.dequeue(w)
-	m.out = append(m.out, Completion{Token: w.token, Result: res, Needs: needs})
+	m.completions = append(m.completions, Completion{Token: w.token, Result: res, Needs: needs})
 }
 
 // refuse answers a waiting caller with an error. Also an error needs this step to be durable: it
@@ -136,9 +136,9 @@ func (m *Machine) refuse(w *waiter, err *job.Error) {
 // ends it. A fetch may have been woken early, for a lease that its holder has (armMargin); if that
 // was settled or prolonged meanwhile it waits on.
 func (m *Machine) expireWait(w *waiter) {
-	if w.run && !w.isTold() {
+	if w.run && !w.hasAnswer() {
 		if e := m.runJob(w); e != nil && e.State == job.Leased {
-			w.late = true
+			w.overdue = true
 			return
 		}
 	}
@@ -186,7 +186,7 @@ func (m *Machine) firstEnd(c *job.Fetch) job.Time {
 		if m.isHeld(l) {
 			return l.at
 		}
-		h.drop(l)
+		h.dropLease(l)
 	}
 	m.forgetHolder(h)
 	return job.Never
@@ -196,8 +196,8 @@ func (m *Machine) firstEnd(c *job.Fetch) job.Time {
 // known has been promised to all who waited for it. A job that was pushed for this caller alone is
 // withdrawn unless a worker has it.
 func (m *Machine) endWait(w *waiter, err *job.Error) {
-	if w.isTold() {
-		m.tell(w)
+	if w.hasAnswer() {
+		m.notify(w)
 		return
 	}
 	if w.run {

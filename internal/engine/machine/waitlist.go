@@ -23,17 +23,17 @@ type waitList struct {
 	namespace, name string // of fetches
 	mark            uint64 // of the last fetch that came to it
 
-	aside *aside    // callers of it who have been passed over; nil if there are none
-	home  *waitList // of such callers: the list that they were in
+	parked     *parkedWaits // callers of it who have been passed over; nil if there are none
+	parkedFrom *waitList    // of such callers: the list that they were in
 }
 
 // empty reports whether nobody waits. A nil list is an empty one.
-func (l *waitList) empty() bool { return l.first() == nil && (l == nil || l.aside.empty()) }
+func (l *waitList) empty() bool { return l.first() == nil && (l == nil || l.parked.empty()) }
 
 // hasNoNodes reports whether there is nobody in the list, not even callers that were answered and
 // are still to leave it: only then may the list be forgotten.
 func (l *waitList) hasNoNodes() bool {
-	return l.head == nil && (l.aside == nil || len(l.aside.lots) == 0)
+	return l.head == nil && (l.parked == nil || len(l.parked.byWorker) == 0)
 }
 
 // first returns the caller that has waited longest, or nil. Those that were answered elsewhere are
@@ -52,7 +52,7 @@ func (l *waitList) firstNode() *waitNode {
 	}
 	for l.head != nil {
 		n := l.head
-		if !n.w.left {
+		if !n.w.isAnswered {
 			return n
 		}
 		l.remove(n)
@@ -101,12 +101,12 @@ func (w *waiter) fetchLists() iter.Seq[*waitList] {
 		if w.fetch == nil {
 			return
 		}
-		if w.one.in != nil && !yield(w.one.in.own()) {
+		if w.one.in != nil && !yield(w.one.in.queueList()) {
 			return
 		}
 		for _, nodes := range w.more {
 			for i := range nodes {
-				if !yield(nodes[i].in.own()) {
+				if !yield(nodes[i].in.queueList()) {
 					return
 				}
 			}
@@ -114,11 +114,11 @@ func (w *waiter) fetchLists() iter.Seq[*waitList] {
 	}
 }
 
-// own returns the list of those who wait for jobs of a queue. A caller that stands aside is in a
+// queueList returns the list of those who wait for jobs of a queue. A parked caller is in a
 // list of its worker, which belongs to that one.
-func (l *waitList) own() *waitList {
-	if l.home != nil {
-		return l.home
+func (l *waitList) queueList() *waitList {
+	if l.parkedFrom != nil {
+		return l.parkedFrom
 	}
 	return l
 }
@@ -131,7 +131,7 @@ const freeNames = 16
 // are waited on already. A name that comes twice counts once, unless others have come to its list
 // in between: being in a list twice is harmless, and a map to prevent it would cost more.
 func (m *Machine) joinFetchLists(w *waiter, names []string) bool {
-	if len(w.fetch.Queues) > freeNames && m.names+len(names) > m.opt.WaitNames {
+	if len(w.fetch.Queues) > freeNames && m.waitNames+len(names) > m.opt.WaitNames {
 		return false
 	}
 	// Every waiter has another one, so that a list that this fetch has joined is known without a
@@ -154,7 +154,7 @@ func (m *Machine) joinFetchLists(w *waiter, names []string) bool {
 		l.push(&nodes[len(nodes)-1])
 	}
 	if len(w.fetch.Queues) > freeNames {
-		m.names += len(nodes)
+		m.waitNames += len(nodes)
 	}
 	if len(nodes) > 0 {
 		w.more = append(w.more, nodes)
@@ -197,7 +197,7 @@ func (m *Machine) adoptWaiters(q *queue) {
 }
 
 // keepWaiters keeps the list of those who wait for jobs of a queue that is forgotten, until there
-// is a queue of that name again. That one may have no limits, so that those who stand aside are
+// is a queue of that name again. That one may have no limits, so that the parked callers are
 // looked at again.
 func (m *Machine) keepWaiters(q *queue) {
 	l := q.waiters
@@ -206,7 +206,7 @@ func (m *Machine) keepWaiters(q *queue) {
 		return
 	}
 	l.q = nil
-	l.reopen()
+	l.recheckParked()
 	if l.hasNoNodes() {
 		return
 	}
@@ -228,38 +228,38 @@ func (m *Machine) dropStub(l *waitList) {
 }
 
 // leaveLists takes a caller out of the lists that it is in. One that joined lists in several steps
-// leaves them later, in as many pieces: until then they pass over it (waiter.left).
+// leaves them later, in as many pieces: until then they pass over it (waiter.isAnswered).
 func (m *Machine) leaveLists(w *waiter) {
 	switch {
-	case w.left: // it is about to
+	case w.isAnswered: // it is about to
 	case w.jobWait != nil:
 		m.leaveJobWait(w)
 	case w.one.in != nil:
 		if w.push != nil {
 			// Room that was kept for the push is free for others.
-			w.one.in.q.entrants--
+			w.one.in.q.waitingPushes--
 		}
 		m.leaveNode(&w.one)
 	case len(w.more) > 1:
-		w.left = true
+		w.isAnswered = true
 		m.leaving.add(w)
 	case len(w.more) == 1:
 		m.leavePart(w)
 	}
 }
 
-// leaveNode takes one node out of its list, and forgets the list, the queue or the lot that only
-// existed for those who wait.
+// leaveNode takes one node out of its list, and forgets the list, the queue or the parked callers of
+// a worker that only existed for those who wait.
 func (m *Machine) leaveNode(n *waitNode) {
 	l := n.in
 	n.in = nil
 	l.remove(n)
-	if l.home != nil {
-		l = l.dropLot(n.w.holder)
+	if l.parkedFrom != nil {
+		l = l.dropWorkerWaits(n.w.holder)
 	}
 	switch {
 	case l.q != nil:
-		m.forget(l.q)
+		m.forgetQueue(l.q)
 	case l.hasNoNodes():
 		m.dropStub(l)
 	}
@@ -272,7 +272,7 @@ func (m *Machine) leavePart(w *waiter) {
 	w.more[last] = nil
 	w.more = w.more[:last]
 	if len(w.fetch.Queues) > freeNames {
-		m.names -= len(nodes)
+		m.waitNames -= len(nodes)
 	}
 	for i := range nodes {
 		m.leaveNode(&nodes[i])
@@ -285,9 +285,9 @@ const placesPerUnit = 16
 // leaveSome goes on with callers that are still to leave their lists. A part is at most
 // NamesPerStep places, so that a step goes over its bound by no more than that.
 func (m *Machine) leaveSome() {
-	for !m.leaving.empty() && m.spend() {
+	for !m.leaving.empty() && m.spendWork() {
 		w := m.leaving.first()
-		m.work -= len(w.more[len(w.more)-1]) / placesPerUnit
+		m.workBudget -= len(w.more[len(w.more)-1]) / placesPerUnit
 		if m.leavePart(w); len(w.more) == 0 {
 			m.leaving.take()
 		}
