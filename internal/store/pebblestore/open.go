@@ -183,7 +183,8 @@ func openLocked(o Options, lock io.Closer) (*Store, error) {
 		}
 	}, func(err error) error { return s.watcher.explain(err) })
 	s = &Store{
-		dir: o.Dir, fs: o.FS, lock: lock, fuse: f, files: &fileSet{}, segmentBytes: o.SegmentBytes,
+		dir: o.Dir, fs: o.FS, lock: lock, fuse: f, segmentBytes: o.SegmentBytes,
+		files:  &fileSet{identities: vfs.Root(o.FS) == vfs.Default},
 		sinker: &sinker{work: make(chan struct{}, 1)}, reclaimer: reclaimer{asked: make(chan bool, 1)},
 	}
 	s.events = &events{fuse: f, sinker: s.sinker}
@@ -298,7 +299,7 @@ func (s *Store) openDB(o Options, fresh bool) (*pebble.DB, error) {
 		return nil, err
 	}
 	// Before Pebble removes what it does not need: the guard sees that.
-	s.files.begin(names)
+	s.files.begin(o.Dir, names)
 	po := pebbleOptions(o)
 	po.FS = &guardFS{FS: o.FS, guard: guard{fuse: s.fuse, ends: true}, dir: o.Dir, files: s.files}
 	po.Logger = logger{log: o.Logger.With(slog.String("component", "store")), fuse: s.fuse}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,39 +21,60 @@ import (
 // nobody finds again.
 const watchEvery = time.Second
 
-// fileSet has the names of the files of the data directory, by what was done to them through a
-// guardFS: what is missing on the disk was taken away by somebody else.
-type fileSet struct{ names sync.Map }
+// fileSet has the files of the data directory, by what was done to them through a guardFS: what is missing on the disk
+// was taken away by somebody else. Of a file that stays open for writing it has the identity, because the writes go on
+// to that file if somebody puts another one in its place.
+type fileSet struct {
+	identities bool     // whether files have any, which those of a file system in memory have not
+	names      sync.Map // of os.FileInfo, nil without an identity
+}
 
 // begin takes the files that are there before the database is opened, but not those that somebody else has put there.
-func (f *fileSet) begin(names []string) {
+func (f *fileSet) begin(dir string, names []string) {
 	for _, name := range names {
 		switch {
 		// The kinds of files that Pebble and the log make.
 		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".blob"), filelog.IsSegment(name),
 			strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"),
 			strings.HasPrefix(name, "marker."), name == lockFile:
-			f.add(name)
+			f.add(filepath.Join(dir, name))
 		}
 	}
 }
 
-// add and remove follow what is done to files through a guard.
-func (f *fileSet) add(path string) { f.names.Store(filepath.Base(path), true) }
+// add and remove follow what is done to files through a guard. The identity is taken when the file is opened: at the
+// next look it may have been replaced already.
+func (f *fileSet) add(path string) {
+	name := filepath.Base(path)
+	var first os.FileInfo
+	if f.identities && isWritten(name) {
+		first, _ = identity(path) // the next look says that it is not there
+	}
+	f.names.Store(name, first)
+}
+
+// identity returns what a path leads to now, to be compared by os.SameFile.
+func identity(path string) (os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err == nil {
+		_ = os.SameFile(info, info) // some systems ask for the identity only now
+	}
+	return info, err
+}
 
 func (f *fileSet) remove(path string) { f.names.Delete(filepath.Base(path)) }
 
-func (f *fileSet) has(name string) bool {
-	_, ok := f.names.Load(name)
-	return ok
+// has reports whether a file, the same one as before, should still be there.
+func (f *fileSet) has(name string, first os.FileInfo) bool {
+	now, ok := f.names.Load(name)
+	return ok && now == any(first)
 }
 
-func (f *fileSet) all() map[string]bool {
-	all := map[string]bool{}
-	f.names.Range(func(name, _ any) bool {
-		if name, ok := name.(string); ok {
-			all[name] = true
-		}
+func (f *fileSet) all() map[string]os.FileInfo {
+	all := map[string]os.FileInfo{}
+	f.names.Range(func(name, first any) bool {
+		info, _ := first.(os.FileInfo)
+		all[name.(string)] = info //nolint:forcetypeassert // add stores nothing else
 		return true
 	})
 	return all
@@ -66,9 +86,7 @@ type watcher struct {
 	dir   string
 	fs    vfs.FS
 	files *fileSet
-	// first is what the directory, under an empty name, and the files that are written to were when they were first
-	// seen; nil for a file system that is not the system's own, which has no identities.
-	first map[string]os.FileInfo
+	first os.FileInfo // the directory's identity; nil on a file system without any
 
 	looking sync.Mutex // one look at a time
 
@@ -79,8 +97,11 @@ type watcher struct {
 // watch begins to watch. What is gone blows the fuse, with an error of the kind store.ErrGone.
 func (s *Store) watch() error {
 	w := &watcher{dir: s.dir, fs: s.fs, files: s.files, stop: make(chan struct{})}
-	if vfs.Root(s.fs) == vfs.Default {
-		w.first = map[string]os.FileInfo{}
+	if s.files.identities {
+		var err error
+		if w.first, err = identity(s.dir); err != nil {
+			return w.gone("", err)
+		}
 	}
 	if err := w.look(); err != nil {
 		return err
@@ -117,7 +138,7 @@ func (w *watcher) end() {
 func (w *watcher) look() error {
 	w.looking.Lock()
 	defer w.looking.Unlock()
-	if err := w.same(""); err != nil {
+	if err := w.same("", w.first); err != nil {
 		return w.gone("", err)
 	}
 	before := w.files.all()
@@ -126,22 +147,18 @@ func (w *watcher) look() error {
 		return w.gone("", err)
 	}
 	for _, name := range names {
-		// Only files that stay open for writing are compared: the writes would go on to the old
-		// one.
-		if before[name] && isWritten(name) {
-			if err := w.same(name); err != nil && w.files.has(name) {
-				return w.gone(name, err)
-			}
+		first := before[name]
+		if err := w.same(name, first); err != nil && w.files.has(name, first) {
+			return w.gone(name, err)
 		}
 		delete(before, name)
 	}
-	for name := range before {
+	for name, first := range before {
 		// Unless the database itself has removed it.
-		if _, err := w.fs.Stat(w.fs.PathJoin(w.dir, name)); err != nil && w.files.has(name) {
+		if _, err := w.fs.Stat(w.fs.PathJoin(w.dir, name)); err != nil && w.files.has(name, first) {
 			return w.gone(name, err)
 		}
 	}
-	maps.DeleteFunc(w.first, func(name string, _ os.FileInfo) bool { return name != "" && !w.files.has(name) })
 	return nil
 }
 
@@ -162,25 +179,17 @@ func (w *watcher) explain(err error) error {
 
 var errReplaced = errors.New("another one is in its place")
 
-// same reports as an error that a path does not lead to what it led to when it was first looked at.
-func (w *watcher) same(name string) error {
-	if w.first == nil {
+// same reports as an error that a path does not lead to what it led to at first. Without an identity there is nothing
+// to compare.
+func (w *watcher) same(name string, first os.FileInfo) error {
+	if first == nil {
 		return nil
 	}
 	info, err := os.Stat(filepath.Join(w.dir, name))
-	if err != nil {
-		return err
+	if err == nil && !os.SameFile(first, info) {
+		err = errReplaced
 	}
-	first := w.first[name]
-	if first == nil {
-		_ = os.SameFile(info, info) // some systems ask for the identity only now
-		w.first[name] = info
-		return nil
-	}
-	if !os.SameFile(first, info) {
-		return errReplaced
-	}
-	return nil
+	return err
 }
 
 // gone makes the error about a file, or the directory if name is empty. There is none if it could only not be looked
