@@ -2,23 +2,18 @@ package cli
 
 import (
 	"cmp"
-	"errors"
+	"flag"
 	"fmt"
-	"log/slog"
 	"net"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"millrace/internal/config"
-	"millrace/internal/server"
 )
 
-// newBeanstalkdServerCommand returns the command that takes the flags of the original
-// beanstalkd, so that a script that started it starts this one.
+// newBeanstalkdServerCommand returns the command that takes the flags of the original beanstalkd.
 func newBeanstalkdServerCommand(p Process) *cobra.Command {
-	return &cobra.Command{
+	return newOriginalCommand(p, &cobra.Command{
 		Use:   "beanstalkd-server",
 		Short: "Start the server with the flags of the original beanstalkd",
 		Long: `Start the server for beanstalkd clients only, with the flags of the original beanstalkd. A
@@ -42,60 +37,21 @@ MILLRACE_CONFIG names, and the defaults of "millrace serve": jobs are kept in
 ./millrace-data also without -b, and every reply is synced without -f. Logs of the
 original are not read and must not lie in the directory.`,
 		Example: `  millrace beanstalkd-server -l 127.0.0.1 -p 11300 -b /var/lib/beanstalkd -f 50`,
-		Args:    cobra.ArbitraryArgs, // they are all flags, which this command reads itself
-		// Values right behind a flag are not something that cobra's flags can have.
-		DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := parseBeanstalkdFlags(args)
-			switch {
-			case err != nil:
-				return err
-			case b.help:
-				return cmd.Help()
-			case b.version:
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "millrace %s\n", buildVersion())
-				return err
-			}
-			load := func() (*config.Config, error) {
-				return server.Settings().Load(config.Input{Environ: p.Environ, Flags: b.settings})
-			}
-			cfg, err := load()
-			if err != nil {
-				return err
-			}
-			logger := newLogger(p.Stderr, cfg.Log)
-			for _, ignored := range b.ignored {
-				logger.Warn("flag of the original server ignored", slog.String("flag", ignored.flag),
-					slog.String("reason", ignored.reason))
-			}
-			return p.serve(cmd.Context(), cfg, logger, load)
-		},
-	}
+	}, parseBeanstalkdFlags)
 }
 
-// beanstalkdFlags are the flags of the original server in our own terms.
+// beanstalkdFlags are those that were read so far.
 type beanstalkdFlags struct {
-	settings      map[string]string // by key
-	host, port    string
-	ignored       []ignoredFlag
-	help, version bool
+	*original
+	host, port string
+	help       bool
 }
 
-type ignoredFlag struct{ flag, reason string }
+// ownUser is why -u is ignored.
+const ownUser = "start the server as the user that it is to run as"
 
-const (
-	ownFiles = "the store looks after its files by itself"
-	ownUser  = "start the server as the user that it is to run as"
-)
-
-func parseBeanstalkdFlags(args []string) (*beanstalkdFlags, error) {
-	b := &beanstalkdFlags{settings: make(map[string]string)}
-	for _, k := range server.Settings().Keys() {
-		// Whoever started the original expects that nothing else is served.
-		if k.Kind == config.KindAddresses && k.Name != "beanstalkd.addr" {
-			b.settings[k.Name] = config.AddressOff
-		}
-	}
+func parseBeanstalkdFlags(args []string) (*original, error) {
+	b := &beanstalkdFlags{original: newOriginal("beanstalkd.addr")}
 	for len(args) > 0 {
 		word := args[0]
 		args = args[1:]
@@ -110,7 +66,7 @@ func parseBeanstalkdFlags(args []string) (*beanstalkdFlags, error) {
 			letter := letters[:1]
 			letters = letters[1:]
 			if !strings.Contains("bflpzsu", letter) {
-				if err := b.set(letter, ""); err != nil {
+				if err := b.take(letter, ""); err != nil {
 					return nil, err
 				}
 				continue
@@ -122,7 +78,7 @@ func parseBeanstalkdFlags(args []string) (*beanstalkdFlags, error) {
 				}
 				value, args = args[0], args[1:]
 			}
-			if err := b.set(letter, value); err != nil {
+			if err := b.take(letter, value); err != nil {
 				return nil, fmt.Errorf("-%s: %w", letter, err)
 			}
 		}
@@ -130,11 +86,14 @@ func parseBeanstalkdFlags(args []string) (*beanstalkdFlags, error) {
 	if b.host != "" || b.port != "" {
 		b.settings["beanstalkd.addr"] = net.JoinHostPort(cmp.Or(b.host, "127.0.0.1"), cmp.Or(b.port, "11300"))
 	}
-	return b, nil
+	if b.help {
+		return nil, flag.ErrHelp
+	}
+	return b.original, nil
 }
 
-// set takes one flag.
-func (b *beanstalkdFlags) set(letter, value string) error {
+// take takes one flag.
+func (b *beanstalkdFlags) take(letter, value string) error {
 	ignore := func(reason string) { b.ignored = append(b.ignored, ignoredFlag{"-" + letter, reason}) }
 	switch letter {
 	case "b":
@@ -167,7 +126,7 @@ func (b *beanstalkdFlags) set(letter, value string) error {
 	case "V":
 		b.settings["log.level"] = "debug"
 	case "v":
-		b.version = true
+		b.version = "millrace " + buildVersion().String()
 	case "h":
 		b.help = true
 	default:
@@ -175,5 +134,3 @@ func (b *beanstalkdFlags) set(letter, value string) error {
 	}
 	return nil
 }
-
-var errWhole = errors.New("write a whole number")

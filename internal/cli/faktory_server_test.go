@@ -91,17 +91,17 @@ func TestFaktoryFlags(t *testing.T) {
 				c.want[k.Name] = config.AddressOff
 			}
 		}
-		got, err := parseFaktoryFlags(strings.Fields(c.args), c.environ)
+		got, err := parseFaktoryFlags(strings.Fields(c.args), Process{Environ: c.environ})
 		if err != nil || !maps.Equal(got.settings, c.want) {
 			t.Errorf("%q: %+v, %v\nwant %v", c.args, got, err, c.want)
 		}
 	}
-	f, err := parseFaktoryFlags([]string{"-w", ":0"}, nil)
+	f, err := parseFaktoryFlags([]string{"-w", ":0"}, Process{})
 	if err != nil || f.settings["web.addr"] != config.AddressOff {
 		t.Errorf("-w: %+v, %v", f, err)
 	}
 	for _, args := range []string{"-x", "-l loud", "-b", "serve", "-l"} {
-		if _, err := parseFaktoryFlags(strings.Fields(args), nil); err == nil {
+		if _, err := parseFaktoryFlags(strings.Fields(args), Process{}); err == nil {
 			t.Errorf("%q is taken", args)
 		}
 	}
@@ -110,7 +110,7 @@ func TestFaktoryFlags(t *testing.T) {
 		if environ != nil {
 			args = nil
 		}
-		if _, err := parseFaktoryFlags(args, environ); !errors.Is(err, errEnvironment) {
+		if _, err := parseFaktoryFlags(args, Process{Environ: environ}); !errors.Is(err, errEnvironment) {
 			t.Errorf("%v %v: %v", args, environ, err)
 		}
 	}
