@@ -96,6 +96,16 @@ func (f *apiFlags) client() (*apiclient.Client, error) {
 	return c, nil
 }
 
+// ask asks the server something, and says what to do about an error.
+func (f *apiFlags) ask(do func(c *apiclient.Client) error) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return apiError(do(c))
+}
+
 func orElse(a, b string) string {
 	if a != "" {
 		return a

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 )
 
 func newBackupCommand(p Process) *cobra.Command {
-	cmd := &cobra.Command{
+	return asking(p, &cobra.Command{
 		Use:   "backup [DIR]",
 		Short: "Have a running server write a backup",
 		Long: `Have a running server write a copy of all its data to DIR, which must not exist yet. The server goes on working;
@@ -27,27 +26,13 @@ time and at first no space.
   millrace check "$(millrace backup --json | jq -r .dir)"`,
 		Args:              atMostOne("a new directory"),
 		ValidArgsFunction: completeDirs,
-	}
-	f := addAPI(cmd, p)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.client()
+	}, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
+		b, err := waitForBackup(cmd, c, strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		dir := strings.Join(args, "")
-		b, err := waitForBackup(cmd, c, dir)
-		if err != nil {
-			return apiError(err)
-		}
-		if f.asJSON {
-			return fail(printJSON(cmd.OutOrStdout(), b))
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s in %s, %.1f s\n", b.Dir, sizeText(b.Bytes),
-			plural(b.Files, "file"), b.Seconds)
-		return fail(err)
-	}
-	return cmd
+		return say(cmd, asJSON, b, "%s: %s in %s, %.1f s", b.Dir, sizeText(b.Bytes), plural(b.Files, "file"), b.Seconds)
+	})
 }
 
 // waitForBackup has the backup made, and shows that it is being made.

@@ -15,44 +15,30 @@ import (
 )
 
 func newClusterCommand(p Process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "cluster",
-		Short: "Look at a cluster of several nodes, and say which of them leads and which belong to it",
-		Example: `  millrace cluster status --api http://jobs-b.example.com:7420
+	return group("cluster", "Look at a cluster of several nodes, and say which of them leads and which belong to it",
+		`  millrace cluster status --api http://jobs-b.example.com:7420
   millrace cluster transfer
   millrace cluster join d=jobs-d.example.com:7421
   millrace cluster remove a`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newClusterStatus(p), newClusterTransfer(p), newClusterJoin(p), newClusterRemove(p),
+		newClusterStatus(p), newClusterTransfer(p), newClusterJoin(p), newClusterRemove(p),
 		newClusterInit(p), newClusterLeave(p), newClusterRecover(p))
-	return cmd
 }
 
 func newClusterStatus(p Process) *cobra.Command {
-	cmd := &cobra.Command{
+	return asking(p, &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes, which of them leads, and how far the others are behind",
 		Long:  `Show the nodes of a cluster as one of them sees the others. Every node can be asked.`,
 		Example: `  millrace cluster status
   millrace cluster status --json | jq -r .leader`,
 		Args: noArgs,
-	}
-	f := addAPI(cmd, p)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := f.client()
+	}, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, _ []string) error {
+		st, err := c.Cluster(cmd.Context())
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		st, err := c.Cluster(cmd.Context())
-		if err != nil {
-			return apiError(err)
-		}
-		return printCluster(cmd, st, f.asJSON)
-	}
-	return cmd
+		return printCluster(cmd, st, asJSON)
+	})
 }
 
 const (
@@ -61,7 +47,8 @@ const (
 )
 
 func newClusterTransfer(p Process) *cobra.Command {
-	cmd := &cobra.Command{
+	var ifLeader bool
+	cmd := asking(p, &cobra.Command{
 		Use:   "transfer",
 		Short: "Have another node lead, for example before this one is stopped",
 		Long: `Have another node lead. Clients are cut off and find the new leader when they connect again, at any node.
@@ -69,47 +56,40 @@ Every node can be asked.`,
 		Example: `  millrace cluster transfer
   millrace cluster transfer --if-leader`,
 		Args: noArgs,
-	}
-	f := addAPI(cmd, p)
-	ifLeader := cmd.Flags().Bool("if-leader", false, "do nothing unless the node that is asked leads")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := f.client()
+	}, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, _ []string) error {
+		before, err := c.Cluster(cmd.Context())
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		before, err := c.Cluster(cmd.Context())
-		if err != nil {
-			return apiError(err)
-		}
-		if *ifLeader && before.Leader != before.Node {
-			return printCluster(cmd, before, f.asJSON)
+		if ifLeader && before.Leader != before.Node {
+			return printCluster(cmd, before, asJSON)
 		}
 		asked, lost := c.Transfer(cmd.Context())
 		switch {
 		case lost == nil:
 			before = asked
 		case !cutOff(lost):
-			return apiError(lost)
+			return lost
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), transferPatience)
 		defer cancel()
 		for {
 			st, err := c.Cluster(ctx)
 			if err == nil && st.Leader != "" && st.Leader != before.Leader {
-				return printCluster(cmd, st, f.asJSON)
+				return printCluster(cmd, st, asJSON)
 			}
 			select {
 			case <-time.After(transferPoll):
 			case <-ctx.Done():
 				if lost != nil {
-					return apiError(lost)
+					return lost
 				}
 				return fmt.Errorf("no other node leads after %s: look at the status, and at the log of node %s",
 					transferPatience, before.Leader)
 			}
 		}
-	}
+	})
+	cmd.Flags().BoolVar(&ifLeader, "if-leader", false, "do nothing unless the node that is asked leads")
 	return cmd
 }
 

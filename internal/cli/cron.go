@@ -224,20 +224,8 @@ func onCron(p Process, use, short, example string,
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: atLeastOne("the name of a cron entry")}
 	namespace := addNamespace(cmd, namespaceDefault, "namespace of the entries")
 	return asking(p, cmd, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
-		for _, name := range args {
-			value, text, err := do(cmd.Context(), c, *namespace, name)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				err = printLine(cmd.OutOrStdout(), value)
-			default:
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-			}
-			if err != nil {
-				return fail(err)
-			}
-		}
-		return nil
+		return each(cmd, asJSON, args, func(name string) (any, string, error) {
+			return do(cmd.Context(), c, *namespace, name)
+		})
 	})
 }

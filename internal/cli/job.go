@@ -136,15 +136,10 @@ a job, in our own form or in that of a protocol, or its key. With --json each jo
 		if *limit < 0 {
 			return errors.New("--limit: choose how many jobs, or 0 for all")
 		}
-		c, err := f.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
 		ctx, stop := p.interruptible(cmd.Context())
 		defer stop()
 		l := jobLister{cmd: cmd, asJSON: f.asJSON, limit: *limit}
-		return apiError(l.run(ctx, c, filter))
+		return f.ask(func(c *apiclient.Client) error { return l.run(ctx, c, filter) })
 	}
 	return cmd
 }
@@ -271,25 +266,18 @@ func newJobGet(p Process) *cobra.Command {
 			}
 			return nil
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	namespace := addNamespace(cmd, "", "namespace of the job, if there are several of that name")
 	body := cmd.Flags().Bool("body", false, "print only its body, as it was pushed")
-	f := addAPI(cmd, p)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
+	return asking(p, cmd, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
 		row, err := locate(cmd.Context(), c, *namespace, args[0])
 		if err != nil {
-			return apiError(err)
+			return err
 		}
 		if *body {
 			r, err := c.Body(cmd.Context(), row.Namespace, row.Queue, row.ID)
 			if err != nil {
-				return apiError(err)
+				return err
 			}
 			defer func() { _ = r.Close() }()
 			_, err = io.Copy(cmd.OutOrStdout(), r)
@@ -297,14 +285,13 @@ func newJobGet(p Process) *cobra.Command {
 		}
 		d, err := c.Job(cmd.Context(), row.Namespace, row.Queue, row.ID)
 		if err != nil {
-			return apiError(err)
+			return err
 		}
-		if f.asJSON {
+		if asJSON {
 			return fail(printJSON(cmd.OutOrStdout(), d))
 		}
 		return fail(printJob(cmd.OutOrStdout(), &d))
-	}
-	return cmd
+	})
 }
 
 // bodyShown is how much of a body "job get" shows.

@@ -127,15 +127,12 @@ func (o *onJobs) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.api.client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if *o.all {
-		return apiError(o.bulk(cmd, c, filter))
-	}
-	return apiError(o.named(cmd, c, args))
+	return o.api.ask(func(c *apiclient.Client) error {
+		if *o.all {
+			return o.bulk(cmd, c, filter)
+		}
+		return o.named(cmd, c, args)
+	})
 }
 
 // actAtOnce is how many jobs one request names.

@@ -25,16 +25,9 @@ func newList[T any](p Process, l *lister[T]) *cobra.Command {
 		Use: "ls", Aliases: []string{"list"}, Short: l.short, Long: l.long + " With --json each is one line.",
 		Example: l.example, Args: noArgs,
 	}
-	f := addAPI(cmd, p)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := f.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return apiError(l.print(cmd, c, f.asJSON))
-	}
-	return cmd
+	return asking(p, cmd, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, _ []string) error {
+		return l.print(cmd, c, asJSON)
+	})
 }
 
 func (l *lister[T]) print(cmd *cobra.Command, c *apiclient.Client, asJSON bool) error {
@@ -80,16 +73,32 @@ func asking(
 		cmd.Long = cmd.Short + "."
 	}
 	f := addAPI(cmd, p)
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return apiError(ask(cmd, c, f.asJSON, args))
+		return f.ask(func(c *apiclient.Client) error { return ask(cmd, c, f.asJSON, args) })
 	}
 	return cmd
+}
+
+// each does something to everything that is named, and prints what becomes of each: a line of JSON, or a text.
+func each(cmd *cobra.Command, asJSON bool, names []string, do func(name string) (any, string, error)) error {
+	for _, name := range names {
+		value, text, err := do(name)
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			err = printLine(cmd.OutOrStdout(), value)
+		default:
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+	return nil
 }
 
 // group makes a command that only has others below it.

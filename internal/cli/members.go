@@ -20,7 +20,8 @@ const (
 )
 
 func newClusterJoin(p Process) *cobra.Command {
-	cmd := &cobra.Command{
+	var timeout time.Duration
+	cmd := asking(p, &cobra.Command{
 		Use:   "join [NAME=HOST:PORT]",
 		Short: "Add a node to the cluster",
 		Long: `Add a node to the cluster. Start it first, with an empty data directory, cluster.node and cluster.peers, which must name
@@ -32,39 +33,32 @@ for that; if it is ended before, the node goes on all the same.`,
 		Example: `  millrace cluster join d=jobs-d.example.com:7421
   millrace cluster join --api http://jobs-d.example.com:7420`,
 		Args: atMostOne("node"),
-	}
-	f := addAPI(cmd, p)
-	timeout := cmd.Flags().Duration("timeout", joinPatience, "how long to wait until the node has all data")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
+	}, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
 		m, err := joiner(cmd.Context(), c, args)
 		if err != nil {
 			return err
 		}
 		st, err := c.Join(cmd.Context(), m)
 		if err != nil {
-			return apiError(err)
+			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 		defer cancel()
 		for {
 			// A leader may change meanwhile: then there is no status for a moment.
 			if err == nil && counts(st, m.Name) {
-				return printCluster(cmd, st, f.asJSON)
+				return printCluster(cmd, st, asJSON)
 			}
 			select {
 			case <-time.After(joinPoll):
 			case <-ctx.Done():
 				return fmt.Errorf("node %s does not have all data after %s: look at the status, and at the log of "+
-					"that node", m.Name, *timeout)
+					"that node", m.Name, timeout)
 			}
 			st, err = c.Cluster(ctx)
 		}
-	}
+	})
+	cmd.Flags().DurationVar(&timeout, "timeout", joinPatience, "how long to wait until the node has all data")
 	return cmd
 }
 
@@ -76,7 +70,7 @@ func joiner(ctx context.Context, c *apiclient.Client, args []string) (m api.Clus
 	}
 	st, err := c.Cluster(ctx)
 	if err != nil {
-		return m, apiError(err)
+		return m, err
 	}
 	i := slices.IndexFunc(st.Nodes, func(n api.ClusterNode) bool { return n.Name == st.Node })
 	if i < 0 {
@@ -100,7 +94,8 @@ func oneNode(_ *cobra.Command, args []string) error {
 }
 
 func newClusterRemove(p Process) *cobra.Command {
-	cmd := &cobra.Command{
+	var yes *bool
+	cmd := asking(p, &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Take a node out of the cluster",
 		Long: `Take a node out of the cluster, for example one whose machine is gone. It need not run. The leader cannot be taken out:
@@ -109,23 +104,16 @@ have another node lead first. Every node can be asked.
 A node that still runs goes on as one that is not part of the cluster: stop it, or add it again with join.`,
 		Example: `  millrace cluster remove a --yes`,
 		Args:    oneNode,
-	}
-	f := addAPI(cmd, p)
-	yes := addYes(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
+	}, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
 		if err := confirm(cmd, *yes, fmt.Sprintf("Take node %s out of the cluster?", args[0])); err != nil {
 			return err
 		}
 		st, err := c.RemoveNode(cmd.Context(), args[0])
 		if err != nil {
-			return apiError(err)
+			return err
 		}
-		return printCluster(cmd, st, f.asJSON)
-	}
+		return printCluster(cmd, st, asJSON)
+	})
+	yes = addYes(cmd)
 	return cmd
 }

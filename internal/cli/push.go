@@ -90,25 +90,22 @@ been done can be repeated.`,
 			return err
 		}
 		u.Retry = &u.retry
-		c, err := u.api.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, stop := p.interruptible(cmd.Context())
-		defer stop()
-		if u.lines {
-			if len(args) > 1 || u.Key != "" {
-				return errors.New("--lines: the bodies are read from standard input, and all would have the same " +
-					"--key: leave both out")
+		return u.api.ask(func(c *apiclient.Client) error {
+			ctx, stop := p.interruptible(cmd.Context())
+			defer stop()
+			if u.lines {
+				if len(args) > 1 || u.Key != "" {
+					return errors.New("--lines: the bodies are read from standard input, and all would have the same " +
+						"--key: leave both out")
+				}
+				return u.pushLines(ctx, cmd, c, args[0])
 			}
-			return apiError(u.pushLines(ctx, cmd, c, args[0]))
-		}
-		body, err := bodyOf(cmd, args[1:], u.kind)
-		if err != nil {
-			return err
-		}
-		return apiError(u.push(ctx, cmd, c, args[0], [][]byte{body}))
+			body, err := bodyOf(cmd, args[1:], u.kind)
+			if err != nil {
+				return err
+			}
+			return u.push(ctx, cmd, c, args[0], [][]byte{body})
+		})
 	}
 	return cmd
 }

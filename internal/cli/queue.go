@@ -20,19 +20,13 @@ import (
 const namespaceDefault = "default"
 
 func newQueueCommand(p Process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "queue",
-		Short: "List, show, limit, make fair, pause, resume, empty and remove queues of a running server",
-		Example: `  millrace queue ls
+	return group("queue", "List, show, limit, make fair, pause, resume, empty and remove queues of a running server",
+		`  millrace queue ls
   millrace queue get mails
   millrace queue pause mails --for 10m
   millrace queue purge mails --state dead --yes`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueueFair(p), newQueueHook(p),
+		newQueueList(p), newQueueGet(p), newQueueLimit(p), newQueueFair(p), newQueueHook(p),
 		newQueuePause(p), newQueueResume(p), newQueuePurge(p), newQueueRemove(p))
-	return cmd
 }
 
 // addNamespace gives a command the flag for a namespace.
@@ -55,62 +49,30 @@ func newQueueList(p Process) *cobra.Command {
 	f := addAPI(cmd, p)
 	cmd.ValidArgsFunction = f.completeQueues(namespace)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := f.client()
-		if err != nil {
-			return err
+		filter := api.QueueFilter{Namespace: *namespace, Name: strings.Join(args, "")}
+		list := lister[api.Queue]{
+			header: []string{
+				"NAMESPACE", "QUEUE", "READY", "RUNNING", "SCHEDULED", "RETRYING", "BLOCKED", "BURIED", "DEAD",
+				"FAILED", "DONE", "OLDEST", "PAUSED",
+			},
+			empty: "There are no queues: one comes into being with its first job.",
+			row:   queueRow,
+			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Queue, string, error) {
+				got, err := c.Queues(ctx, filter, page)
+				return got.Queues, got.Next, err
+			},
 		}
-		defer c.Close()
-		filter := api.QueueFilter{Namespace: *namespace}
-		if len(args) > 0 {
-			filter.Name = args[0]
-		}
-		show := newQueueTable(cmd, f.asJSON)
-		page := api.PageOf{Limit: api.PageMax}
-		for {
-			got, err := c.Queues(cmd.Context(), filter, page)
-			if err != nil {
-				return apiError(err)
-			}
-			for i := range got.Queues {
-				if err := show.add(&got.Queues[i]); err != nil {
-					return fail(err)
-				}
-			}
-			if page.Cursor = got.Next; page.Cursor == "" {
-				return fail(show.end())
-			}
-		}
+		return f.ask(func(c *apiclient.Client) error { return list.print(cmd, c, f.asJSON) })
 	}
 	return cmd
 }
 
-// queueTable prints queues.
-type queueTable struct {
-	cmd    *cobra.Command
-	asJSON bool
-	table  *table
-	count  int
-}
-
-func newQueueTable(cmd *cobra.Command, asJSON bool) *queueTable {
-	return &queueTable{cmd: cmd, asJSON: asJSON}
-}
-
-func (t *queueTable) add(q *api.Queue) error {
-	t.count++
-	if t.asJSON {
-		return printLine(t.cmd.OutOrStdout(), q)
-	}
-	if t.table == nil {
-		t.table = newTable(t.cmd.OutOrStdout(), "NAMESPACE", "QUEUE", "READY", "RUNNING", "SCHEDULED", "RETRYING",
-			"BLOCKED", "BURIED", "DEAD", "FAILED", "DONE", "OLDEST", "PAUSED")
-	}
+func queueRow(q *api.Queue) []string {
 	cells := []string{q.Namespace, q.Name}
 	for _, s := range shownStates {
 		cells = append(cells, strconv.FormatUint(q.Counts[s.Name()], 10))
 	}
-	t.table.row(append(cells, oldest(q), pause(q))...)
-	return nil
+	return append(cells, oldest(q), pause(q))
 }
 
 // shownStates are the states in the order in which people look for them.
@@ -186,17 +148,6 @@ func queueText(q *api.Queue) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (t *queueTable) end() error {
-	if t.table != nil {
-		return t.table.flush()
-	}
-	if !t.asJSON && t.count == 0 {
-		_, err := fmt.Fprintln(t.cmd.ErrOrStderr(), "There are no queues: one comes into being with its first job.")
-		return err
-	}
-	return nil
-}
-
 // atMostOne is the Args of a command that takes one argument or none.
 func atMostOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -252,26 +203,12 @@ func (q *queueCommand) doWith(
 		if err != nil {
 			return err
 		}
-		c, err := q.api.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		for _, name := range names {
-			value, text, err := f(cmd.Context(), c, name)
-			if err != nil {
-				return apiError(elsewhere(cmd.Context(), c, *q.namespace, name, err))
-			}
-			if q.api.asJSON {
-				err = printLine(cmd.OutOrStdout(), value)
-			} else {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-			}
-			if err != nil {
-				return fail(err)
-			}
-		}
-		return nil
+		return q.api.ask(func(c *apiclient.Client) error {
+			return each(cmd, q.api.asJSON, names, func(name string) (any, string, error) {
+				value, text, err := f(cmd.Context(), c, name)
+				return value, text, elsewhere(cmd.Context(), c, *q.namespace, name, err)
+			})
+		})
 	}
 	return &q.Command
 }

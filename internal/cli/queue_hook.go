@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/internal/api"
+	"millrace/internal/apiclient"
 )
 
 // showHook says what happens when a job dies.
@@ -40,28 +41,27 @@ command shows what is set. The queue need not be there yet.`,
 	flags := addAPI(cmd, p)
 	cmd.ValidArgsFunction = flags.completeQueues(namespace)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := flags.client()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
 		ctx, queue := cmd.Context(), args[0]
 		h, sets := api.Hook{}, *push != "" || *to != ""
-		switch {
-		case sets && len(args) == 2:
+		if sets && len(args) == 2 {
 			return errors.New(`--push and --url set a hook, and "off" removes it: choose one`)
-		case sets:
-			h, err = c.SetHook(ctx, *namespace, queue, api.NewHook{Push: *push, URL: *to})
-		case len(args) == 2:
-			err = c.DropHook(ctx, *namespace, queue)
-		default:
-			h, err = c.Hook(ctx, *namespace, queue)
 		}
-		if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Status == http.StatusNotFound {
-			err = nil // it has none, which is what "off" wants
-		}
+		err := flags.ask(func(c *apiclient.Client) (err error) {
+			switch {
+			case sets:
+				h, err = c.SetHook(ctx, *namespace, queue, api.NewHook{Push: *push, URL: *to})
+			case len(args) == 2:
+				err = c.DropHook(ctx, *namespace, queue)
+			default:
+				h, err = c.Hook(ctx, *namespace, queue)
+			}
+			if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Status == http.StatusNotFound {
+				err = nil // it has none, which is what "off" wants
+			}
+			return err
+		})
 		if err != nil {
-			return apiError(err)
+			return err
 		}
 		switch {
 		case flags.asJSON:

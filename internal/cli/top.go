@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/internal/apiclient"
 	"millrace/internal/top"
 )
 
@@ -52,14 +53,11 @@ func (f *apiFlags) watchTop(cmd *cobra.Command, every time.Duration) error {
 	if w, ok := in.(io.Writer); !ok || !isTerminal(w) || !isTerminal(out) {
 		return errors.New("this is no terminal: --once prints one frame")
 	}
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return apiError(top.Run(cmd.Context(), top.Options{
-		API: c, Address: c.URL(), Every: every, Input: in, Output: out, Environ: f.p.Environ,
-	}))
+	return f.ask(func(c *apiclient.Client) error {
+		return top.Run(cmd.Context(), top.Options{
+			API: c, Address: c.URL(), Every: every, Input: in, Output: out, Environ: f.p.Environ,
+		})
+	})
 }
 
 // Widths of a frame that is printed, unless COLUMNS says another.
@@ -71,22 +69,19 @@ const (
 
 // printTop prints one frame.
 func (f *apiFlags) printTop(cmd *cobra.Command) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	s, err := top.Look(cmd.Context(), c)
-	if err != nil {
-		return apiError(err)
-	}
-	if f.asJSON {
-		return fail(printLine(cmd.OutOrStdout(), s))
-	}
-	width, err := strconv.Atoi(f.p.env("COLUMNS"))
-	if err != nil {
-		width = frameWidth
-	}
-	_, err = fmt.Fprint(cmd.OutOrStdout(), top.Frame(c.URL(), s, min(max(width, frameWidthMin), frameWidthMax)))
-	return fail(err)
+	return f.ask(func(c *apiclient.Client) error {
+		s, err := top.Look(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return fail(printLine(cmd.OutOrStdout(), s))
+		}
+		width, err := strconv.Atoi(f.p.env("COLUMNS"))
+		if err != nil {
+			width = frameWidth
+		}
+		_, err = fmt.Fprint(cmd.OutOrStdout(), top.Frame(c.URL(), s, min(max(width, frameWidthMin), frameWidthMax)))
+		return fail(err)
+	})
 }

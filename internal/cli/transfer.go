@@ -19,17 +19,13 @@ import (
 // transfer runs what copies jobs from or to the server, until it is done or interrupted, with a bar that shows how
 // far it is.
 func (f *apiFlags) transfer(cmd *cobra.Command, run func(context.Context, *apiclient.Client, *progress) error) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, stop := f.p.interruptible(cmd.Context())
-	defer stop()
-	bar := newProgress(cmd.ErrOrStderr())
-	err = run(ctx, c, bar)
-	bar.stop()
-	return apiError(err)
+	return f.ask(func(c *apiclient.Client) error {
+		ctx, stop := f.p.interruptible(cmd.Context())
+		defer stop()
+		bar := newProgress(cmd.ErrOrStderr())
+		defer bar.stop()
+		return run(ctx, c, bar)
+	})
 }
 
 // fileOf returns the file that a command was given; none means standard input or output.
