@@ -45,6 +45,9 @@ type Options struct {
 	Commands func() []Command
 	// Names returns how many names of queues connections hold, may hold, and were refused.
 	Names func() (held, most, refused int64)
+	// Tokens returns how many tokens of clients there are and how many limits of tokens, how many of each there may be,
+	// and how many were refused; nil: no protocol that has tokens is served.
+	Tokens func() (tokens, limits, most int, refused uint64)
 	// Logins returns how many logins failed, by what they were to open.
 	Logins func() map[string]auth.LoginCounts
 	// FreeBytes tells how much space is left on the disk.
@@ -121,7 +124,8 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal,
 		descConnectionsMax, descRejected,
-		descLogins, descNames, descNamesMax, descNamesRefused, descWaiters, descWaitNames, descWaiterBytes,
+		descLogins, descTokens, descTokensMax, descTokensRefused, descNames, descNamesMax, descNamesRefused,
+		descWaiters, descWaitNames, descWaiterBytes,
 		descWaitersMax, descWaiterBytesMax, descWaitsRefused, descKept, descKeptMax,
 		descQueuesMax, descQueuesRefused, descRefused,
 		descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
@@ -164,6 +168,10 @@ var (
 	descNamesMax     = desc("connection_names_limit", "How many of them there may be.")
 	descNamesRefused = desc("connection_names_refused_total",
 		"Choices refused since the start because there were too many.")
+
+	descTokens        = desc("tokens", "Tokens of clients, and those of them that have limits.", "kind")
+	descTokensMax     = desc("tokens_limit", "How many there may be of each kind.")
+	descTokensRefused = desc("tokens_refused_total", "Tokens and limits refused since the start: there were too many.")
 
 	descLogins = desc("logins_refused_total",
 		"Logins that failed: wrong: the password or token was wrong; limited: it was not looked at, because too many "+
@@ -241,6 +249,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descNames, float64(held))
 		gauge(descNamesMax, float64(most))
 		counter(descNamesRefused, float64(refused))
+	}
+	if c.Tokens != nil {
+		tokens, limits, most, refused := c.Tokens()
+		gauge(descTokens, float64(tokens), "token")
+		gauge(descTokens, float64(limits), "limit")
+		gauge(descTokensMax, float64(most))
+		counter(descTokensRefused, float64(refused))
 	}
 	if c.Logins != nil {
 		for protocol, n := range c.Logins() {

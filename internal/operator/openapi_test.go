@@ -84,7 +84,7 @@ func testDocument(t *testing.T) {
 		full.want(202, "POST", "/api/v1/bulk", `{"action":"kill"}`, nil)
 	}
 	full.service.sampler.streams = streamMax
-	token := f.service.tokenID(&tokens.tokens[0])
+	token := f.tokenID(tokens.tokens[0])
 	stopped := newFixture(t, Options{
 		BackupDir: t.TempDir(), Adopt: adoptWords,
 		Tokens: &fakeTokens{err: job.ErrDraining},
@@ -270,7 +270,7 @@ func testDocument(t *testing.T) {
 		{"PUT", "/api/v1/tokens/none/limits", `{"reads":1,"writes":2,"interval_seconds":3}`, 404, ""},
 		{"PUT", "/api/v1/tokens/none/limits", `{"reads":1,"writes":2,"interval_seconds":3}`, 503, "stopped"},
 		{
-			"PUT", "/api/v1/tokens/" + noSpace.service.tokenID(&tokens.tokens[0]) + "/limits",
+			"PUT", "/api/v1/tokens/" + noSpace.tokenID(tokens.tokens[0]) + "/limits",
 			`{"reads":1,"writes":2,"interval_seconds":3}`, 507, "noSpace",
 		},
 		{"DELETE", "/api/v1/tokens/" + token + "/limits", "", 200, ""},

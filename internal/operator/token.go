@@ -19,10 +19,10 @@ type TokenRegistry interface {
 	Required() bool
 	// Pools are the parts of the protocol's world that have tokens of their own, the usual one first.
 	Pools() []string
-	// Tokens returns all of them.
+	// Tokens returns all of them, in no order.
 	Tokens() ([]api.Token, error)
-	// Add makes a token and returns it as clients must write it.
-	Add(t api.Token) (string, error)
+	// Add makes a token and returns it, and how clients must write it.
+	Add(t api.Token) (made api.Token, text string, err error)
 	// Drop removes a token with its limits.
 	Drop(t api.Token) error
 	// SetLimits gives a token limits; nil takes them away.
@@ -41,62 +41,75 @@ func (s *Service) Tokens(f api.TokenFilter, page api.PageOf) (api.TokenPage, err
 		return out, err
 	}
 	out.Required, out.Pools = s.opts.Tokens.Required(), s.opts.Tokens.Pools()
-	all, err := s.allTokens()
-	if err != nil {
-		return out, err
-	}
 	after := api.Token{Namespace: at.Namespace, Pool: at.Queue}
 	if i := strings.LastIndexByte(at.After, 0); i >= 0 { // an id has no such byte
 		after.Description, after.ID = at.After[:i], at.After[i+1:]
 	}
-	for _, t := range all {
+	found := make([]api.Token, 0, limit+1) // the first of those that are wanted
+	err = s.eachToken(func(t *api.Token, name func()) bool {
+		full := len(found) > limit
+		// Most are told apart without their ids, which take longer to make than all the rest.
 		if f.Namespace != "" && t.Namespace != f.Namespace || f.Pool != "" && t.Pool != f.Pool ||
-			compareTokens(t, after) <= 0 {
-			continue
+			comparePlaces(t, &after) < 0 || full && comparePlaces(t, &found[limit]) > 0 {
+			return true
 		}
-		if len(out.Tokens) == limit {
-			last := &out.Tokens[limit-1]
-			at.Namespace, at.Queue, at.After = last.Namespace, last.Pool, last.Description+"\x00"+last.ID
-			out.Next = at.cursor()
-			break
+		name()
+		i, _ := slices.BinarySearchFunc(found, *t, compareTokens)
+		if compareTokens(*t, after) > 0 && i <= limit {
+			found = slices.Insert(found[:min(len(found), limit)], i, *t)
 		}
-		out.Tokens = append(out.Tokens, t)
+		return true
+	})
+	out.Tokens = found[:min(len(found), limit)]
+	if len(found) > limit {
+		last := &out.Tokens[limit-1]
+		at.Namespace, at.Queue, at.After = last.Namespace, last.Pool, last.Description+"\x00"+last.ID
+		out.Next = at.cursor()
 	}
-	return out, nil
+	return out, err
+}
+
+// comparePlaces tells which of two comes first in the list, as far as that does not depend on their ids.
+func comparePlaces(a, b *api.Token) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pool, b.Pool),
+		strings.Compare(a.Description, b.Description))
 }
 
 // compareTokens tells which of two comes first in the list.
-func compareTokens(a, b api.Token) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pool, b.Pool),
-		strings.Compare(a.Description, b.Description), strings.Compare(a.ID, b.ID))
-}
+func compareTokens(a, b api.Token) int { return cmp.Or(comparePlaces(&a, &b), strings.Compare(a.ID, b.ID)) }
 
-// allTokens returns all of them in order, with what may be shown of them. There may be very many, so that it is done
-// beside no search.
-func (s *Service) allTokens() ([]api.Token, error) {
+// eachToken visits all tokens until visit returns false; name fills in what may be shown of the one. There may be very
+// many, so that it is done beside no search.
+func (s *Service) eachToken(visit func(t *api.Token, name func()) bool) error {
 	s.searching <- struct{}{}
 	defer func() { <-s.searching }()
 	all, err := s.opts.Tokens.Tokens()
 	if err != nil {
-		return nil, api.Refusal(err)
+		return api.Refusal(err)
 	}
+	named := s.namer()
 	for i := range all {
-		all[i].ID, all[i].Masked = s.tokenID(&all[i]), masked(all[i].Secret)
+		if !visit(&all[i], func() { named(&all[i]) }) {
+			return nil
+		}
 	}
-	slices.SortFunc(all, compareTokens)
-	return all, nil
+	return nil
 }
 
 // tokenIDBytes is how much of a digest makes an id.
 const tokenIDBytes = 8
 
-// tokenID names a token without telling it: nobody without our key can try out whether a text is the token.
-func (s *Service) tokenID(t *api.Token) string {
+// namer returns what gives a token its id and masks its text. The id names a token without telling it: nobody without
+// our key can try out whether a text is the token.
+func (s *Service) namer() func(*api.Token) {
 	h := hmac.New(sha256.New, s.tokenKey)
-	for _, part := range []string{t.Namespace, t.Pool, t.Secret} {
-		_, _ = h.Write([]byte(part + "\x00")) // it cannot fail
+	return func(t *api.Token) {
+		h.Reset()
+		for _, part := range []string{t.Namespace, t.Pool, t.Secret} {
+			_, _ = h.Write([]byte(part + "\x00")) // it cannot fail
+		}
+		t.ID, t.Masked = hex.EncodeToString(h.Sum(nil)[:tokenIDBytes]), masked(t.Secret)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:tokenIDBytes])
 }
 
 // Of a token that is long enough to stay a secret its end is shown.
@@ -113,19 +126,19 @@ func masked(secret string) string {
 }
 
 // Token returns one of the tokens.
-func (s *Service) Token(id string) (api.Token, error) {
+func (s *Service) Token(id string) (found api.Token, err error) {
 	if s.opts.Tokens != nil {
-		all, err := s.allTokens()
-		if err != nil {
-			return api.Token{}, err
-		}
-		for _, t := range all {
-			if t.ID == id {
-				return t, nil
+		err = s.eachToken(func(t *api.Token, name func()) bool {
+			if name(); t.ID == id {
+				found = *t
 			}
-		}
+			return t.ID != id
+		})
 	}
-	return api.Token{}, api.NotFound("there is no token %q", id)
+	if err == nil && found.ID == "" {
+		err = api.NotFound("there is no token %q", id)
+	}
+	return found, err
 }
 
 // AddToken makes a token.
@@ -142,24 +155,16 @@ func (s *Service) AddToken(ctx context.Context, o api.TokenOptions) (api.NewToke
 			return api.NewToken{}, err
 		}
 	}
-	text, err := s.opts.Tokens.Add(api.Token{
+	made, text, err := s.opts.Tokens.Add(api.Token{
 		Namespace: o.Namespace, Pool: o.Pool,
 		Description: o.Description, Secret: o.Token,
 	})
 	if err != nil {
 		return api.NewToken{}, api.Refusal(err)
 	}
-	all, err := s.allTokens()
-	if err != nil {
-		return api.NewToken{}, err
-	}
-	for _, t := range all { // a text may name its pool before a colon
-		if t.Namespace == o.Namespace && (t.Secret == text || t.Pool+":"+t.Secret == text) {
-			s.Note(ctx, 0, "make token %s for namespace %s", t.Masked, t.Namespace)
-			return api.NewToken{Token: t, Text: text}, nil
-		}
-	}
-	return api.NewToken{}, api.NotFound("the token is gone already: somebody else has removed it")
+	s.namer()(&made)
+	s.Note(ctx, 0, "make token %s for namespace %s", made.Masked, made.Namespace)
+	return api.NewToken{Token: made, Text: text}, nil
 }
 
 // DropToken removes a token with its limits: whoever uses it is refused from now on.

@@ -15,24 +15,29 @@ import (
 type fakeTokens struct {
 	tokens []api.Token
 	made   int
+	listed int // how often all were asked for
 	err    error
 	full   bool
 }
 
-func (f *fakeTokens) Required() bool               { return true }
-func (f *fakeTokens) Pools() []string              { return []string{"default", "fast"} }
-func (f *fakeTokens) Tokens() ([]api.Token, error) { return slices.Clone(f.tokens), f.err }
+func (f *fakeTokens) Required() bool  { return true }
+func (f *fakeTokens) Pools() []string { return []string{"default", "fast"} }
 
-func (f *fakeTokens) Add(t api.Token) (string, error) {
+func (f *fakeTokens) Tokens() ([]api.Token, error) {
+	f.listed++
+	return slices.Clone(f.tokens), f.err
+}
+
+func (f *fakeTokens) Add(t api.Token) (made api.Token, text string, err error) {
 	switch {
 	case f.full:
-		return "", job.ErrNoSpace
+		return t, "", job.ErrNoSpace
 	case f.err != nil:
-		return "", f.err
+		return t, "", f.err
 	case t.Description == "":
-		return "", &job.Error{Kind: job.Invalid, Text: "invalid description"}
+		return t, "", &job.Error{Kind: job.Invalid, Text: "invalid description"}
 	case f.find(t) >= 0:
-		return "", &job.Error{Kind: job.Exists, Text: "it is there"}
+		return t, "", &job.Error{Kind: job.Exists, Text: "it is there"}
 	case t.Secret == "":
 		f.made++
 		t.Secret = fmt.Sprintf("secret-number-%08d", f.made)
@@ -43,9 +48,9 @@ func (f *fakeTokens) Add(t api.Token) (string, error) {
 	t.Exists = true
 	f.tokens = append(f.tokens, t)
 	if t.Pool != "default" {
-		return t.Pool + ":" + t.Secret, nil
+		return t, t.Pool + ":" + t.Secret, nil
 	}
-	return t.Secret, nil
+	return t, t.Secret, nil
 }
 
 func (f *fakeTokens) find(t api.Token) int {
@@ -71,6 +76,12 @@ func (f *fakeTokens) SetLimits(t api.Token, l *api.TokenLimits) error {
 	return f.err
 }
 
+// tokenID returns the id of a token.
+func (f *fixture) tokenID(t api.Token) string {
+	f.service.namer()(&t)
+	return t.ID
+}
+
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	registry := new(fakeTokens)
@@ -80,6 +91,9 @@ func TestTokens(t *testing.T) {
 	if made.Text != "fast:secret-number-00000001" || made.Masked != "…0001" || made.ID == "" ||
 		made.Pool != "fast" || !made.Exists {
 		t.Errorf("%+v", made)
+	}
+	if registry.listed > 0 {
+		t.Error("a new token has all others looked at, which may be very many")
 	}
 	one := "/api/v1/tokens/" + made.ID
 	var got api.Token

@@ -29,25 +29,32 @@ func (l lmstfyTokens) Tokens() ([]api.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]api.Token, 0, len(list))
-	for _, t := range list {
-		shown := api.Token{
-			Namespace: t.Namespace, Pool: t.Pool, Secret: t.Token, Exists: t.Exists, Description: t.Description,
-			RefusedReads: t.RefusedReads, RefusedWrites: t.RefusedWrites,
-		}
-		if t.Limits != nil {
-			shown.Limits = &api.TokenLimits{
-				Reads: t.Limits.Read, Writes: t.Limits.Write,
-				Interval: t.Limits.IntervalSeconds,
-			}
-		}
-		out = append(out, shown)
+	out := make([]api.Token, len(list))
+	for i := range list {
+		out[i] = shownToken(&list[i])
 	}
 	return out, nil
 }
 
+func shownToken(t *lmstfy.Token) api.Token {
+	shown := api.Token{
+		Namespace: t.Namespace, Pool: t.Pool, Secret: t.Token, Exists: t.Exists, Description: t.Description,
+		RefusedReads: t.RefusedReads, RefusedWrites: t.RefusedWrites,
+	}
+	if t.Limits != nil {
+		shown.Limits = &api.TokenLimits{
+			Reads: t.Limits.Read, Writes: t.Limits.Write,
+			Interval: t.Limits.IntervalSeconds,
+		}
+	}
+	return shown
+}
+
 // Add makes a token.
-func (l lmstfyTokens) Add(t api.Token) (string, error) { return l.d.AddToken(lmstfyToken(t)) }
+func (l lmstfyTokens) Add(t api.Token) (made api.Token, text string, err error) {
+	added, text, err := l.d.AddToken(lmstfyToken(t))
+	return shownToken(&added), text, err
+}
 
 // Drop removes a token with its limits.
 func (l lmstfyTokens) Drop(t api.Token) error { return l.d.DropToken(lmstfyToken(t)) }

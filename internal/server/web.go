@@ -69,6 +69,10 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 	if s.traces != nil {
 		spans = s.traces.Spans
 	}
+	var tokenCounts func() (tokens, limits, most int, refused uint64)
+	if s.lmstfy != nil {
+		tokenCounts = s.lmstfy.TokenCounts
+	}
 	options := loginOptions(w)
 	options.Throttle = s.logins
 	login := auth.NewLogin(options)
@@ -83,6 +87,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands,
 			FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName, Logins: s.logins.Counts, Names: s.shared.Names, Cluster: s.clusterFigures,
+			Tokens: tokenCounts,
 			StatsdFailures: statsdFailures, Spans: spans, HookCalls: hookCalls,
 			HookQueue: [2]string{hook.Namespace, hook.Queue},
 		})),

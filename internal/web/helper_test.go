@@ -63,16 +63,16 @@ func (r *tokenRegistry) Required() bool               { return false }
 func (r *tokenRegistry) Pools() []string              { return []string{"default", "fast"} }
 func (r *tokenRegistry) Tokens() ([]api.Token, error) { return slices.Clone(r.tokens), nil }
 
-func (r *tokenRegistry) Add(t api.Token) (string, error) {
+func (r *tokenRegistry) Add(t api.Token) (made api.Token, text string, err error) {
 	if t.Description == "" {
-		return "", &job.Error{Kind: job.Invalid, Text: "invalid description"}
+		return t, "", &job.Error{Kind: job.Invalid, Text: "invalid description"}
 	}
 	if t.Secret == "" {
 		t.Secret = fmt.Sprintf("a-token-that-is-long-%04d", len(r.tokens))
 	}
 	t.Exists = true
 	r.tokens = append(r.tokens, t)
-	return t.Secret, nil
+	return t, t.Secret, nil
 }
 
 func (r *tokenRegistry) find(t api.Token) int {

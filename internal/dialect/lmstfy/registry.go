@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -52,7 +53,8 @@ func (k tokenKey) shown() string {
 type registry struct {
 	engine *engine.Engine
 
-	changing sync.Mutex // held by changes until they are committed
+	refused  atomic.Uint64 // tokens and limits for which there was no room
+	changing sync.Mutex    // held by changes until they are committed
 
 	mu       sync.RWMutex        // guards what follows, which is changed with changing held, too
 	tokens   map[tokenKey]string // their descriptions
@@ -153,8 +155,8 @@ const (
 )
 
 var (
-	errManyTokens      = &job.Error{Kind: job.Invalid, Text: "too many tokens"}
-	errManyLimits      = &job.Error{Kind: job.Invalid, Text: "too many limits"}
+	errManyTokens      = &job.Error{Kind: job.Invalid, Text: "too many tokens: remove one of the 100000"}
+	errManyLimits      = &job.Error{Kind: job.Invalid, Text: "too many limits: remove one of the 100000"}
 	errLongToken       = &job.Error{Kind: job.Invalid, Text: "the token is longer than 1024 bytes"}
 	errLongDescription = &job.Error{Kind: job.Invalid, Text: "the description is longer than 1024 bytes"}
 	errTokenExists     = &job.Error{Kind: job.Exists, Text: "the token has already existed"}
@@ -167,6 +169,7 @@ func (r *registry) addToken(k tokenKey, description string) error {
 	defer r.changing.Unlock()
 	switch {
 	case len(r.tokens) >= tokensMax:
+		r.refused.Add(1)
 		return errManyTokens
 	case len(k.token) > tokenMax:
 		return errLongToken
@@ -229,6 +232,7 @@ func (r *registry) setLimits(k tokenKey, to limits, replace bool) error {
 	l := r.limiter(k)
 	switch {
 	case l == nil && len(r.limiters) >= tokensMax:
+		r.refused.Add(1)
 		return errManyLimits
 	case len(k.token) > tokenMax:
 		return errLongToken

@@ -35,6 +35,10 @@ func TestTokensMax(t *testing.T) {
 		true); !errors.Is(err, errManyLimits) {
 		t.Errorf("limits of one token too many: %v", err)
 	}
+	d := &Dialect{registry: r}
+	if tokens, limits, most, refused := d.TokenCounts(); tokens != most || limits != most || refused != 2 {
+		t.Errorf("%d tokens, %d limits of %d, %d refused", tokens, limits, most, refused)
+	}
 	r.engine = newTestEngine(t)
 	if err := r.setLimits(tokenKey{"default", "ns", "7"}, limits{Read: 1, Interval: 1}, true); err != nil {
 		t.Errorf("other limits of a token that has some: %v", err)

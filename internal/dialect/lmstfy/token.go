@@ -43,46 +43,54 @@ func (d *Dialect) Pools() []string {
 	return names
 }
 
-// Tokens returns all tokens and limits, by namespace, pool and token.
+// TokenCounts returns how many tokens and limits there are, how many of each there may be, and how many were refused
+// because of that since the server started.
+func (d *Dialect) TokenCounts() (tokens, limits, most int, refused uint64) {
+	r := d.registry
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.tokens), len(r.limiters), tokensMax, r.refused.Load()
+}
+
+// Tokens returns all tokens and limits, in no order.
 func (d *Dialect) Tokens() ([]Token, error) {
 	if err := d.load(); err != nil {
 		return nil, err
 	}
 	r := d.registry
 	r.mu.RLock()
-	all := make(map[tokenKey]*Token, len(r.tokens))
+	defer r.mu.RUnlock()
+	list := make([]Token, 0, max(len(r.tokens), len(r.limiters)))
 	for k, description := range r.tokens {
-		all[k] = &Token{Pool: k.pool, Namespace: k.namespace, Token: k.token, Exists: true, Description: description}
+		list = append(list, k.described(true, description, r.limiters[k]))
 	}
 	for k, l := range r.limiters {
-		t := all[k]
-		if t == nil {
-			t = &Token{Pool: k.pool, Namespace: k.namespace, Token: k.token}
-			all[k] = t
+		if _, ok := r.tokens[k]; !ok {
+			list = append(list, k.described(false, "", l))
 		}
+	}
+	return list, nil
+}
+
+// described returns a token with its limiter, if it has one.
+func (k tokenKey) described(exists bool, description string, l *limiter) Token {
+	t := Token{Pool: k.pool, Namespace: k.namespace, Token: k.token, Exists: exists, Description: description}
+	if l != nil {
 		now := l.get()
 		t.Limits = &Limits{now.Read, now.Write, now.Interval}
 		t.RefusedReads, t.RefusedWrites = l.refusals(sideRead), l.refusals(sideWrite)
 	}
-	r.mu.RUnlock()
-	list := make([]Token, 0, len(all))
-	for _, t := range all {
-		list = append(list, *t)
-	}
-	slices.SortFunc(list, func(a, b Token) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Token, b.Token))
-	})
-	return list, nil
+	return t
 }
 
-// AddToken makes a token for a namespace of a pool, and returns it as clients must write it. Without a text of
+// AddToken makes a token for a namespace of a pool, and returns it, and how clients must write it. Without a text of
 // its own it gets one that nobody can guess. A refusal is a *job.Error.
-func (d *Dialect) AddToken(t Token) (string, error) {
+func (d *Dialect) AddToken(t Token) (made Token, text string, err error) {
 	if err := d.load(); err != nil {
-		return "", err
+		return t, "", err
 	}
 	k, err := d.addToken(cmp.Or(t.Pool, poolDefault), t.Namespace, t.Token, t.Description)
-	return k.shown(), err
+	return k.described(true, t.Description, d.registry.limiter(k)), k.shown(), err
 }
 
 // addToken checks and makes a token.
