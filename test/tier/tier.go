@@ -6,8 +6,10 @@
 package tier
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 )
 
 // Full reports whether long tests run whole.
@@ -32,4 +34,19 @@ func Pick[T any](whole, short T) T {
 		return whole
 	}
 	return short
+}
+
+// Parallel has up to n tests of a package run beside each other, unless the flag -parallel says how many. It is for
+// tests that wait most of the time, which would leave the processors idle if there were only as many tests as
+// processors. TestMain calls it.
+func Parallel(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
 }

@@ -1,6 +1,7 @@
 package tier_test
 
 import (
+	"flag"
 	"testing"
 
 	"millrace/test/tier"
@@ -24,4 +25,22 @@ func TestUnknownTier(t *testing.T) {
 		}
 	}()
 	tier.Full()
+}
+
+// What the command line says counts.
+func TestParallel(t *testing.T) {
+	f := flag.Lookup("test.parallel")
+	before, want := f.Value.String(), "7"
+	defer func() { _ = f.Value.Set(before) }()
+	flag.Visit(func(given *flag.Flag) {
+		if given == f {
+			want = before
+		}
+	})
+	for _, n := range []int{7, 9} { // the second time a flag has been set
+		tier.Parallel(n)
+		if got := f.Value.String(); got != want {
+			t.Errorf("%s tests run beside each other, want %s", got, want)
+		}
+	}
 }
