@@ -24,20 +24,30 @@ import (
 // Build compiles the server into dir, as a release would, and returns the path
 // of the binary.
 func Build(ctx context.Context, dir string) (string, error) {
-	return build(ctx, dir, []string{"CGO_ENABLED=0"}, "-trimpath")
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	return BuildFrom(ctx, root, dir)
+}
+
+// BuildFrom does what Build does with the source in root, which may be of another commit. The go tool compiles only
+// what differs between the two, because -trimpath leaves out where the source is.
+func BuildFrom(ctx context.Context, root, dir string) (string, error) {
+	return build(ctx, root, dir, []string{"CGO_ENABLED=0"}, "-trimpath")
 }
 
 // BuildPlain compiles the server without what makes a release fast, so that most of it is what
 // go test has compiled already.
 func BuildPlain(ctx context.Context, dir string) (string, error) {
-	return build(ctx, dir, nil, "-pgo=off")
-}
-
-func build(ctx context.Context, dir string, env []string, flags ...string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
+	return build(ctx, root, dir, nil, "-pgo=off")
+}
+
+func build(ctx context.Context, root, dir string, env []string, flags ...string) (string, error) {
 	bin := filepath.Join(dir, "millrace")
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags...), "-o", bin, "./cmd/millrace")...) //nolint:gosec // our own build
 	cmd.Dir = root

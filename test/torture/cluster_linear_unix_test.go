@@ -44,7 +44,11 @@ func TestClusterLinearizable(t *testing.T) {
 	if count == 0 {
 		count, most, enough = tier.Pick(shortRounds, 1), shortFault, shortTime
 	}
-	for round := 0; round < count && time.Since(began) < enough && !t.Failed(); round++ {
+	// A busy machine leaves more histories undecided: a few more rounds are made then.
+	more := func(round int) bool {
+		return round < count && time.Since(began) < enough || r.vague() && round < shortRounds
+	}
+	for round := 0; more(round) && !t.Failed(); round++ {
 		f := &faults[round%len(faults)]
 		counts[f.name]++
 		r.clusterRound(c, round, f, most)
@@ -63,7 +67,7 @@ func TestClusterLinearizable(t *testing.T) {
 		{"Changes of the leader", strconv.Itoa(r.kills)},
 		{"Took", time.Since(began).Round(time.Second).String()},
 	})
-	if r.undecided*3 > r.checked {
+	if r.vague() {
 		t.Errorf("%d of %d histories could not be decided", r.undecided, r.checked)
 	}
 	if r.totals.answered < 10*r.checked {

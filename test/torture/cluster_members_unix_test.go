@@ -112,8 +112,7 @@ func TestClusterMembers(t *testing.T) {
 	c := newNodes(t)
 	c.args = []string{"--cluster-log-keep", "1MiB"} // so that new nodes are sent all data
 	c.start()
-	y := killYard(holding)
-	y.book.slewed = true
+	y := clusterYard(t)
 	c.leader()
 	y.prepare(t, c.up[0])
 	done := make(chan struct{})

@@ -38,6 +38,20 @@ type siege struct {
 	done   chan struct{} // closed when all clients have ended
 }
 
+// clusterYard is the load of a cluster. In the quick tier its clients do not push as fast as they can: the processors
+// are left to the tests that run beside it.
+func clusterYard(t *testing.T) *yard {
+	t.Helper()
+	y := killYard(holding)
+	y.book.slewed = true
+	if !tier.Full() {
+		ticks := time.NewTicker(2 * time.Millisecond)
+		t.Cleanup(ticks.Stop)
+		y.paced = ticks.C
+	}
+	return y
+}
+
 // besiege starts nodes and their clients.
 func besiege(c *nodes, y *yard) *siege {
 	c.t.Helper()
@@ -49,7 +63,6 @@ func besiege(c *nodes, y *yard) *siege {
 	c.furnish()
 	c.start()
 	s.faults = c.faults()
-	y.book.slewed = true
 	c.leader()
 	y.prepare(c.t, c.up[0])
 	go func() {
@@ -123,7 +136,7 @@ func (s *siege) end(report string, more ...[2]string) {
 // is the one that was pushed, and in the end all nodes have the same.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	s := besiege(newNodes(t), killYard(holding))
+	s := besiege(newNodes(t), clusterYard(t))
 	count, enough := *faultCount, time.Duration(math.MaxInt64)
 	if count == 0 {
 		count, s.most, enough = len(s.faults), shortFault, tier.Pick(shortTime, quickTime)

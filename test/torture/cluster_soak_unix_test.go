@@ -33,7 +33,7 @@ func TestClusterSoak(t *testing.T) {
 	every := min(time.Minute, length/2)
 	ticks := time.NewTicker(time.Second / clusterPace)
 	defer ticks.Stop()
-	c, y := newNodes(t), killYard(holding)
+	c, y := newNodes(t), clusterYard(t)
 	c.args, y.paced = []string{"--cluster-log-keep", fmt.Sprint(clusterKeep)}, ticks.C
 	s := besiege(c, y)
 	s.most = most

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/test/harness"
 )
 
 var previousFlag = flag.String("previous", "",
@@ -36,7 +38,7 @@ func buildPrevious(t *testing.T) string {
 		t.Logf("there is no earlier commit, so nodes are only restarted: git archive %s: %v: %s", revision, err, out)
 		return program.Bin
 	}
-	source, bin := filepath.Join(dir, "source"), filepath.Join(dir, "previous")
+	source := filepath.Join(dir, "source")
 	if err := os.Mkdir(source, 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +46,9 @@ func buildPrevious(t *testing.T) string {
 		source).CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v: %s", err, out)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "./cmd/millrace")
-	build.Dir = source
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, out)
+	bin, err := harness.BuildFrom(t.Context(), source, dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }
@@ -80,8 +81,7 @@ func upgrade(t *testing.T, previous string, order []int, rnd *rand.Rand) {
 	c := newNodes(t)
 	c.bins = []string{previous, previous, previous}
 	c.start()
-	y := killYard(holding)
-	y.book.slewed = true
+	y := clusterYard(t)
 	first := c.leader()
 	known := c.gated()
 	y.prepare(t, c.up[0])

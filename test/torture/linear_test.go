@@ -51,7 +51,9 @@ func TestLinearizable(t *testing.T) {
 		r.proxies[p] = newProxy(t, random("proxy", p.String()))
 	}
 	r.up(false)
-	for round := range cmp.Or(*roundCount, tier.Pick(6, 3)) {
+	// A busy machine leaves more histories undecided: a few more rounds are made then.
+	count := cmp.Or(*roundCount, tier.Pick(6, 3))
+	for round := 0; round < count || r.vague() && round < 4*count; round++ {
 		r.round(round, round%2 == 1, round%3 == 2)
 	}
 	if err := r.server.Stop(harness.StopPatience); err != nil {
@@ -72,13 +74,16 @@ func TestLinearizable(t *testing.T) {
 		{"Faults", fmt.Sprintf("%d kills, %d connections cut", r.kills, cuts)},
 		{"Took", time.Since(began).Round(time.Second).String()},
 	})
-	if r.undecided*3 > r.checked {
+	if r.vague() {
 		t.Errorf("%d of %d histories could not be decided", r.undecided, r.checked)
 	}
 	if r.totals.answered < 10*r.checked {
 		t.Errorf("%d operations were answered in %d histories: this was no load", r.totals.answered, r.checked)
 	}
 }
+
+// vague reports whether too many histories could not be decided.
+func (r *linearRun) vague() bool { return r.undecided*3 > r.checked }
 
 // up starts the server and points the proxies to it.
 func (r *linearRun) up(faulty bool) {

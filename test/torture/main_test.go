@@ -14,6 +14,7 @@ import (
 	"millrace/internal/wire"
 	"millrace/test/harness"
 	"millrace/test/suite"
+	"millrace/test/tier"
 )
 
 var (
@@ -44,7 +45,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	tier.Parallel(4)
 	if seed = *seedFlag; seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
