@@ -28,7 +28,7 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 		r.Results = append(r.Results[:cap(r.Results)], make([]job.Result, n-cap(r.Results))...)
 	}
 	r.Results = r.Results[:len(r.Commands)]
-	if e.takesLong(r) {
+	if e.isLong(r) {
 		e.longTurn.Lock()
 		defer e.longTurn.Unlock()
 	}
@@ -56,9 +56,9 @@ func (e *Engine) Submit(r *Request) (waits bool) {
 // partsMany is from how many parts on an Atomic, which is one step whatever its size, is long.
 const partsMany = 1024
 
-// takesLong reports whether a fetch names more queues than one step looks at, or an Atomic has many parts. Such
+// isLong reports whether a fetch names more queues than one step looks at, or an Atomic has many parts. Such
 // requests are applied one at a time: else all others would wait for the lock behind several of them.
-func (e *Engine) takesLong(r *Request) bool {
+func (e *Engine) isLong(r *Request) bool {
 	for _, cmd := range r.Commands {
 		if f, ok := cmd.(*job.Fetch); ok && len(f.Queues) > e.namesPerStep {
 			return true
@@ -74,19 +74,19 @@ func (e *Engine) takesLong(r *Request) bool {
 // taken any more.
 func (e *Engine) enter() bool {
 	e.mu.Lock()
-	if !e.admit() {
+	if !e.waitForRoom() {
 		e.mu.Unlock()
 		return false
 	}
 	return true
 }
 
-// admit waits until there is room for another step. It reports false if nothing is taken any more.
+// waitForRoom waits until there is room for another step. It reports false if nothing is taken any more.
 // Without fsync callers do not wait for commits, so that this is what slows them down to the speed
 // of the store.
-func (e *Engine) admit() bool {
-	for e.lazy && len(e.flights) > 0 && (e.core.Changes() >= roomMax || e.core.Bytes() >= roomBytes) {
-		e.room.Wait()
+func (e *Engine) waitForRoom() bool {
+	for e.lazy && len(e.flights) > 0 && (e.core.Changes() >= openChangesMax || e.core.Bytes() >= openBytesMax) {
+		e.commitEnded.Wait()
 	}
 	return !e.closed && e.Err() == nil
 }
@@ -94,22 +94,24 @@ func (e *Engine) admit() bool {
 // A lazy engine takes this many changes and bytes while the store is busy with those before. Then the callers wait for
 // the store.
 const (
-	roomMax   = 64 << 10
-	roomBytes = 32 << 20
+	openChangesMax = 64 << 10
+	openBytesMax   = 32 << 20
 )
 
-// restBytes is how long the open batch may become by what commands leave over. The answers of others wait for that
-// batch, and it is as long as whoever fills it is faster than the store.
-const restBytes = 256 << 10
+// leftoverBytesMax is how long the open batch may become by what commands leave over. The answers of others wait for
+// that batch, and it is as long as whoever fills it is faster than the store.
+const leftoverBytesMax = 256 << 10
 
 // isCrowded reports whether what is left over has to wait for the store: the open batch cannot be
 // committed yet, and is long enough. Commands of callers go on.
-func (e *Engine) isCrowded() bool { return len(e.flights) >= e.depth && e.core.Bytes() >= restBytes }
+func (e *Engine) isCrowded() bool {
+	return len(e.flights) >= e.depth && e.core.Bytes() >= leftoverBytesMax
+}
 
 // waitForStore has what is left over wait until the open batch may grow again (section 13).
 func (e *Engine) waitForStore() {
 	for e.isCrowded() && !e.closed && e.Err() == nil {
-		e.room.Wait()
+		e.commitEnded.Wait()
 	}
 }
 
@@ -202,7 +204,7 @@ func (e *Engine) recoverFault() {
 // answered with that, unless a wait of it is registered, which giveUp answers.
 func (e *Engine) apply(r *Request) (waits bool) {
 	if r.flush {
-		e.flush = true
+		e.commitAtOnce = true
 		e.answerCommitted(r)
 		return false
 	}
@@ -233,12 +235,12 @@ func (e *Engine) apply(r *Request) (waits bool) {
 func (e *Engine) applyAll(r *Request) (waits bool) {
 	now := e.Now()
 	e.stats.commands.Add(uint64(len(r.Commands)))
-	e.gathered += uint64(len(r.Commands))
+	e.commandsSinceSeal += uint64(len(r.Commands))
 	r.applied = now
 	e.meter.queues.by = r.Door
 	for i, cmd := range r.Commands {
 		res := &r.Results[i]
-		if e.noSpace.Load() && needsSpace(cmd) && !e.spaceAgain() {
+		if e.noSpace.Load() && needsSpace(cmd) && !e.hasSpaceAgain() {
 			res.Reset()
 			res.Err = job.ErrNoSpace
 			e.stats.refused.Add(1)
@@ -262,9 +264,9 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		answered, needs := e.core.Apply(now, e.draw(), r.token, cmd, res)
 		if walks := !answered && e.core.Walking(r.token); walks || res.Left > 0 {
 			if walks {
-				answered, needs = e.walk(r, cmd, res)
+				answered, needs = e.continueWalk(r, cmd, res)
 			} else {
-				needs = max(needs, e.doRest(r, cmd, res))
+				needs = max(needs, e.continueCommand(r, cmd, res))
 			}
 			now = e.Now()
 			if e.closed || e.Err() != nil {
@@ -283,11 +285,11 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 		switch {
 		case answered:
 		case i < len(r.Commands)-1 || e.draining: // only the last command may wait, and none while draining
-			e.takeBack(r, res, now, job.ErrTimeout)
+			e.cancelWait(r, res, now, job.ErrTimeout)
 		case e.wait(r, cmd):
 			waits = true
 		default:
-			e.takeBack(r, res, now, job.ErrOverloaded)
+			e.cancelWait(r, res, now, job.ErrOverloaded)
 		}
 		// After the answer is made and before it can be sent: the connection ends the delivery when
 		// it has.
@@ -296,10 +298,10 @@ func (e *Engine) applyAll(r *Request) (waits bool) {
 	return waits
 }
 
-// doRest has a command go on that one step has done a part of (section 13). In between others get
+// continueCommand has a command go on that one step has done a part of (section 13). In between others get
 // the lock. What was done before is committed with other batches, and the answer waits for the last
 // of them.
-func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uint64) {
+func (e *Engine) continueCommand(r *Request, cmd job.Command, res *job.Result) (needs uint64) {
 	for res.Left > 0 {
 		done := res.Count
 		e.collect()
@@ -308,7 +310,7 @@ func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uin
 		runtime.Gosched() // who waits for the lock gets it
 		e.mu.Lock()
 		e.waitForStore()
-		if !e.admit() {
+		if !e.waitForRoom() {
 			r.needs = math.MaxUint64
 			return 0
 		}
@@ -320,10 +322,10 @@ func (e *Engine) doRest(r *Request, cmd job.Command, res *job.Result) (needs uin
 	return needs
 }
 
-// walk has a fetch or a flush go on that takes more than one step. In between others get the lock,
+// continueWalk has a fetch or a flush go on that takes more than one step. In between others get the lock,
 // and may answer it: Cancel, a job that arrives, the end of the engine. Then completed leaves the
 // answer in the request, and walk returns it.
-func (e *Engine) walk(r *Request, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
+func (e *Engine) continueWalk(r *Request, cmd job.Command, res *job.Result) (answered bool, needs uint64) {
 	for e.core.Walking(r.token) {
 		r.walking = cmd
 		e.waiting[r.token] = r
@@ -335,7 +337,7 @@ func (e *Engine) walk(r *Request, cmd job.Command, res *job.Result) (answered bo
 		if _, changes := cmd.(*job.Flush); changes {
 			e.waitForStore()
 		}
-		open := e.admit()
+		open := e.waitForRoom()
 		delete(e.waiting, r.token)
 		if r.walking == nil { // it was answered
 			*res = r.walked
@@ -353,10 +355,10 @@ func (e *Engine) walk(r *Request, cmd job.Command, res *job.Result) (answered bo
 	return answered, needs
 }
 
-// takeBack ends the wait of a command that must not wait and answers it with an error. The machine
+// cancelWait ends the wait of a command that must not wait and answers it with an error. The machine
 // may have answered it at the end of the same step: then that answer counts, or a job would be lost
 // that was leased for it.
-func (e *Engine) takeBack(r *Request, res *job.Result, now job.Time, err *job.Error) {
+func (e *Engine) cancelWait(r *Request, res *job.Result, now job.Time, err *job.Error) {
 	var ignored job.Result
 	e.core.Apply(now, 0, 0, &job.Cancel{Token: r.token}, &ignored)
 	for _, c := range e.core.Completed() {
@@ -367,7 +369,7 @@ func (e *Engine) takeBack(r *Request, res *job.Result, now job.Time, err *job.Er
 				res.Err = err
 			}
 		} else {
-			e.completed(c)
+			e.passCompletion(c)
 		}
 	}
 }
@@ -381,14 +383,14 @@ func (e *Engine) draw() uint64 {
 // collect passes on the answers of commands that had waited, and what the machine has to know of deliveries.
 func (e *Engine) collect() {
 	for _, c := range e.core.Completed() {
-		e.completed(c)
+		e.passCompletion(c)
 	}
 	e.askLate()
 }
 
-// completed passes on one answer of the machine: to walk, if its fetch is between two steps, else
+// passCompletion passes on one answer of the machine: to continueWalk, if its fetch is between two steps, else
 // to the caller.
-func (e *Engine) completed(c machine.Completion) {
+func (e *Engine) passCompletion(c machine.Completion) {
 	r := e.waiting[c.Token]
 	if r == nil {
 		return
@@ -433,13 +435,13 @@ func (e *Engine) completeNow(r *Request) {
 // on the changes of others, so that it waits for those. In a cluster it needs a proof as well,
 // unless a batch that is sealed later gives it (proof.go).
 func (e *Engine) answerCommitted(r *Request) {
-	needs := min(r.needs, max(e.core.Dirty(), e.sealed())) // steps after that have changed nothing
+	needs := min(r.needs, max(e.core.Dirty(), e.lastSealedStep())) // steps after that have changed nothing
 	if plant.AckEarly.On() && len(r.Commands) == 1 && job.VerbOf(r.Commands[0]) == job.VerbAck {
 		needs = 0
 	}
-	if e.proofs.confirm != nil && needs <= e.sealed() {
+	if e.proofs.confirm != nil && needs <= e.lastSealedStep() {
 		r.needs = needs
-		e.prove(r)
+		e.answerProven(r)
 		return
 	}
 	if needs <= e.durable || plant.StepEarly.On() && needs == e.durable+1 {
@@ -452,11 +454,11 @@ func (e *Engine) answerCommitted(r *Request) {
 			return
 		}
 	}
-	e.open.reqs = append(e.open.reqs, r)
+	e.openReplies.reqs = append(e.openReplies.reqs, r)
 }
 
-// sealed returns the last step that is committed or on its way.
-func (e *Engine) sealed() uint64 {
+// lastSealedStep returns the last step that is committed or on its way.
+func (e *Engine) lastSealedStep() uint64 {
 	if n := len(e.flights); n > 0 {
 		return e.flights[n-1].step
 	}

@@ -35,7 +35,7 @@ func (e *Engine) clockLoop() {
 		}
 		select {
 		case <-timer.C:
-		case <-e.alarm:
+		case <-e.clockSignal:
 		case <-e.failed:
 			e.giveUp()
 			return
@@ -48,7 +48,7 @@ func (e *Engine) clockLoop() {
 // Wake has the clock look at once, for whoever has set the time of Options.Now forward.
 func (e *Engine) Wake() {
 	select {
-	case e.alarm <- struct{}{}:
+	case e.clockSignal <- struct{}{}:
 	default: // it is about to look
 	}
 }
@@ -71,7 +71,7 @@ func (e *Engine) tick() (wait time.Duration, stopped bool) {
 	now, more := e.Now(), false
 	// Every other time it goes on although the store is busy, so that timers are never held up for
 	// long.
-	if e.putOff = !e.putOff && e.isCrowded(); e.putOff {
+	if e.waitedForStore = !e.waitedForStore && e.isCrowded(); e.waitedForStore {
 		e.requestCommit()
 		e.wakeAt = job.Never // afterStep has it go on when the store has caught up
 		return putOffMax, false
@@ -100,12 +100,12 @@ func (e *Engine) tick() (wait time.Duration, stopped bool) {
 func (e *Engine) afterStep() {
 	e.requestCommit()
 	if e.core.filter.needsRebuild() {
-		e.renewFilter()
+		e.startFilterRebuild()
 	}
 	if next := e.nextWake(); next < e.wakeAt && !e.isCrowded() {
 		e.wakeAt = next
 		select {
-		case e.alarm <- struct{}{}:
+		case e.clockSignal <- struct{}{}:
 		default:
 		}
 	}
@@ -115,8 +115,8 @@ func (e *Engine) afterStep() {
 // has held its changes long enough.
 func (e *Engine) nextWake() job.Time {
 	next := e.core.NextWake()
-	if e.held != 0 && len(e.flights) < e.depth {
-		next = min(next, e.held.Add(e.holdFor()))
+	if e.gatheringSince != 0 && len(e.flights) < e.depth {
+		next = min(next, e.gatheringSince.Add(e.gatherTime()))
 	}
 	return next
 }
@@ -128,7 +128,7 @@ func (e *Engine) giveUp() {
 	e.mu.Lock()
 	defer e.unlock()
 	e.closed = true
-	e.room.Broadcast()
+	e.commitEnded.Broadcast()
 	err := e.closedError()
 	for _, r := range e.waiting {
 		if r.walking != nil {
@@ -138,9 +138,9 @@ func (e *Engine) giveUp() {
 		answerAll(r, err)
 		e.answered = append(e.answered, r)
 	}
-	left := append(e.open.reqs, e.proofs.waiting...)
+	left := append(e.openReplies.reqs, e.proofs.waiting...)
 	left = append(left, e.proofs.asked...) // a round that was asked for may never end
-	e.open.reqs, e.proofs.waiting, e.proofs.asked = nil, nil, nil
+	e.openReplies.reqs, e.proofs.waiting, e.proofs.asked = nil, nil, nil
 	for _, c := range e.flights {
 		left = append(left, c.late...)
 		c.late = nil

@@ -24,15 +24,15 @@ type flight struct {
 	begun    job.Time   // when it was given to the store
 }
 
-// holdFor is how long a lazy engine gathers changes: with what the sync takes, a crash loses no
+// gatherTime is how long a lazy engine gathers changes: with what the sync takes, a crash loses no
 // more than the interval. Jobs that come and go meanwhile never reach the store.
-func (e *Engine) holdFor() time.Duration { return e.opt.SyncInterval / 2 }
+func (e *Engine) gatherTime() time.Duration { return e.opt.SyncInterval / 2 }
 
 // It gathers no more changes or bytes than this. The more of them go to the store together, the closer their keys are
 // to each other.
 const (
-	holdMax   = 16 << 10
-	holdBytes = 4 << 20
+	gatherChangesMax = 16 << 10
+	gatherBytesMax   = 4 << 20
 )
 
 // behindBytes is when a batch does not wait any longer for twice as many callers as the one before it has.
@@ -46,23 +46,23 @@ func (e *Engine) commitDue() bool {
 	}
 	if e.core.Dirty() == 0 {
 		// There is nothing that somebody could wait for.
-		e.flush = false
+		e.commitAtOnce = false
 		return false
 	}
-	if e.flush || e.core.Changes() >= holdMax || e.core.Bytes() >= holdBytes {
+	if e.commitAtOnce || e.core.Changes() >= gatherChangesMax || e.core.Bytes() >= gatherBytesMax {
 		return true
 	}
 	if !e.lazy {
 		// Behind another one it gathers twice as much as that has, because a batch costs about the same whatever is in
 		// it.
-		return len(e.flights) == 0 || len(e.open.reqs) >= 2*e.last || e.core.Bytes() >= behindBytes
+		return len(e.flights) == 0 || len(e.openReplies.reqs) >= 2*e.lastAnswers || e.core.Bytes() >= behindBytes
 	}
 	now := e.Now()
-	e.looked = now
-	if e.held == 0 {
-		e.held = now
+	e.lastNow = now
+	if e.gatheringSince == 0 {
+		e.gatheringSince = now
 	}
-	return now.Sub(e.held) >= e.holdFor()
+	return now.Sub(e.gatheringSince) >= e.gatherTime()
 }
 
 // requestCommit has the open batch committed if it is time. It never blocks: one signal is enough,
@@ -70,7 +70,7 @@ func (e *Engine) commitDue() bool {
 func (e *Engine) requestCommit() {
 	if e.commitDue() {
 		select {
-		case e.work <- struct{}{}:
+		case e.commitSignal <- struct{}{}:
 		default:
 		}
 	}
@@ -84,7 +84,7 @@ const leadMax = 2
 // several batches may be on their way the committer alone gives them to the store, because that
 // must be in their order.
 func (e *Engine) sealForCaller(may bool) *flight {
-	if !may || e.lazy || e.depth > 1 || e.last > leadMax || !e.commitDue() {
+	if !may || e.lazy || e.depth > 1 || e.lastAnswers > leadMax || !e.commitDue() {
 		return nil
 	}
 	return e.seal()
@@ -95,18 +95,18 @@ func (e *Engine) sealForCaller(may bool) *flight {
 // commit.
 func (e *Engine) seal() *flight {
 	b, step := e.core.Seal()
-	e.held, e.flush = 0, false
-	c := &flight{batch: b, step: step, replies: e.open, commands: e.gathered}
+	e.gatheringSince, e.commitAtOnce = 0, false
+	c := &flight{batch: b, step: step, replies: e.openReplies, commands: e.commandsSinceSeal}
 	e.flights = append(e.flights, c)
-	e.gathered = 0
+	e.commandsSinceSeal = 0
 	if n := len(e.spare); n > 0 {
-		e.open, e.spare = e.spare[n-1], e.spare[:n-1]
+		e.openReplies, e.spare = e.spare[n-1], e.spare[:n-1]
 	} else {
-		e.open = &replies{}
+		e.openReplies = &replies{}
 	}
-	e.last = len(c.replies.reqs)
+	e.lastAnswers = len(c.replies.reqs)
 	e.stats.commits.Add(1)
-	e.stats.batched.Add(uint64(e.last)) //nolint:gosec // a length
+	e.stats.batched.Add(uint64(e.lastAnswers)) //nolint:gosec // a length
 	return c
 }
 
@@ -115,7 +115,7 @@ func (e *Engine) seal() *flight {
 func (e *Engine) commitLoop() {
 	for stopping := false; !stopping; {
 		select {
-		case <-e.work:
+		case <-e.commitSignal:
 		case <-e.stop:
 			stopping = true
 		case <-e.failed:
@@ -138,14 +138,14 @@ func (e *Engine) next() *flight {
 	for turn, before := 0, 0; ; turn++ {
 		e.mu.Lock()
 		for len(e.flights) > 0 && e.closed && e.Err() == nil {
-			e.room.Wait() // for what is on its way
+			e.commitEnded.Wait() // for what is on its way
 		}
 		if e.Err() != nil || !e.commitDue() {
 			e.mu.Unlock()
 			return nil
 		}
-		n := len(e.open.reqs)
-		if turn == maxYields || e.closed || n == 0 || 4*n >= 3*e.last || n == before && 2*n >= e.last {
+		n := len(e.openReplies.reqs)
+		if turn == maxYields || e.closed || n == 0 || 4*n >= 3*e.lastAnswers || n == before && 2*n >= e.lastAnswers {
 			break
 		}
 		before = n
@@ -190,7 +190,7 @@ func (e *Engine) completeFlight(c *flight, err error) {
 // retireFlight takes the batch back and answers those who came after it was sealed and need no more
 // than it. Whoever waits for room is woken, also after an error.
 func (e *Engine) retireFlight(c *flight, now job.Time) {
-	e.room.Broadcast()
+	e.commitEnded.Broadcast()
 	if e.Err() != nil {
 		return // it was not
 	}
@@ -198,7 +198,7 @@ func (e *Engine) retireFlight(c *flight, now job.Time) {
 	e.flights = slices.Delete(e.flights, landed, landed+1)
 	e.core.Committed()
 	if e.durable = c.step; plant.LaterVouchedFor.On() {
-		e.durable = max(c.step, e.sealed())
+		e.durable = max(c.step, e.lastSealedStep())
 	}
 	e.spare = append(e.spare, c.replies)
 	e.answered = append(e.answered, c.late...)

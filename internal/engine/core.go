@@ -279,12 +279,12 @@ func (s coreStorage) Scan(lo, hi []byte, reverse bool, visit func(key, value []b
 	}
 	for end := []byte(nil); !bytes.Equal(end, hi); lo = end {
 		begin := lo
-		if lo, end = s.c.gaps.piece(lo, hi); bytes.Compare(lo, hi) >= 0 {
+		if lo, end = s.c.gaps.firstOutside(lo, hi); bytes.Compare(lo, hi) >= 0 {
 			return
 		}
 		w := s.c.gaps.watch(lo)
 		if !bytes.Equal(lo, begin) || !bytes.Equal(end, hi) {
-			w.passed = gapLeast // with nothing in between, gaps become one
+			w.passed = gapKeysMin // with nothing in between, gaps become one
 		}
 		if !s.scan(store.Range{Lo: lo, Hi: end, Passed: &w.passed}, func(key, value []byte) bool {
 			w.reached(key)

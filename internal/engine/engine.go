@@ -87,41 +87,41 @@ type Engine struct {
 	queues  atomic.Uint64 // see QueuesVersion
 	meter   *meter
 
-	mu        sync.Mutex // guards everything up to the next blank line
-	room      sync.Cond  // on mu: a commit that was in progress has ended
-	core      *Core
-	waiting   map[uint64]*Request
-	waits     waits
-	maxQueues int
-	answered  []*Request // to be told as soon as the lock is given up
-	rnd       uint64
-	closed    bool // nothing is taken any more: stopped or failed
-	draining  bool
-	flights   []*flight // batches that are being committed, the oldest first
-	depth     int       // how many there may be
-	lazy      bool      // answers do not wait for the commit: not DurabilityFsync
-	held      job.Time  // since when a lazy engine holds changes; zero: it has none
-	last      int       // how many answers waited for the last batch
-	gathered  uint64    // how many commands were applied since the last batch was sealed
-	looked    job.Time  // what the clock said when it was last read with the lock held
-	flush     bool      // commit what is there although it could be held longer
-	durable   uint64    // the last step that is committed
-	open      *replies  // answers that wait for the open batch
-	spare     []*replies
-	proofs    proofs
-	wakeAt    job.Time // when the clock looks next
-	putOff    bool     // it has waited for the store
-	making    bool     // a filter is being made
-	lastRetry time.Time
-	reclaimed time.Time // when the store was last asked for space
+	mu                sync.Mutex // guards everything up to the next blank line
+	commitEnded       sync.Cond  // on mu: a commit that was in progress has ended
+	core              *Core
+	waiting           map[uint64]*Request
+	waits             waits
+	maxQueues         int
+	answered          []*Request // to be told as soon as the lock is given up
+	rnd               uint64
+	closed            bool // nothing is taken any more: stopped or failed
+	draining          bool
+	flights           []*flight // batches that are being committed, the oldest first
+	depth             int       // how many there may be
+	lazy              bool      // answers do not wait for the commit: not DurabilityFsync
+	gatheringSince    job.Time  // since when a lazy engine holds changes; zero: it has none
+	lastAnswers       int       // how many answers waited for the last batch
+	commandsSinceSeal uint64    // how many commands were applied since the last batch was sealed
+	lastNow           job.Time  // what the clock said when it was last read with the lock held
+	commitAtOnce      bool      // commit what is there although it could be held longer
+	durable           uint64    // the last step that is committed
+	openReplies       *replies  // answers that wait for the open batch
+	spare             []*replies
+	proofs            proofs
+	wakeAt            job.Time // when the clock looks next
+	waitedForStore    bool     // it has waited for the store
+	buildingFilter    bool     // a filter is being made
+	lastRetry         time.Time
+	lastReclaim       time.Time // when the store was last asked for space
 
 	lastSpace  time.Time // owned by whoever commits, like the next
 	sinceSpace int       // bytes committed since then
 
-	alarm chan struct{}  // capacity 1: the clock should look earlier
-	work  chan struct{}  // capacity 1: there is something to commit
-	stop  chan struct{}  // closed by Close
-	ended sync.WaitGroup // the clock and the committer
+	clockSignal  chan struct{}  // capacity 1: the clock should look earlier
+	commitSignal chan struct{}  // capacity 1: there is something to commit
+	stop         chan struct{}  // closed by Close
+	ended        sync.WaitGroup // the clock and the committer
 
 	closeOnce sync.Once
 	failOnce  sync.Once
@@ -212,12 +212,12 @@ func open(o Options) (*Engine, error) {
 	e := &Engine{
 		opt: o, core: core, meter: figures, log: o.Logger, start: now, base: base,
 		waiting: map[uint64]*Request{}, rnd: o.Seed,
-		alarm: make(chan struct{}, 1), work: make(chan struct{}, 1),
+		clockSignal: make(chan struct{}, 1), commitSignal: make(chan struct{}, 1),
 		stop: make(chan struct{}), failed: make(chan struct{}),
-		open: &replies{}, depth: max(o.Store.Depth(), 1), lazy: o.Durability != DurabilityFsync,
+		openReplies: &replies{}, depth: max(o.Store.Depth(), 1), lazy: o.Durability != DurabilityFsync,
 	}
 	e.namesPerStep = core.NamesPerStep()
-	e.room.L = &e.mu
+	e.commitEnded.L = &e.mu
 	e.waits.init(&o)
 	if e.maxQueues = o.MaxQueues; e.maxQueues <= 0 {
 		e.maxQueues = DefaultMaxQueues
@@ -255,7 +255,7 @@ func (e *Engine) Close() error {
 	e.closeOnce.Do(func() {
 		e.mu.Lock()
 		e.endWaits()
-		e.closed, e.flush = true, true
+		e.closed, e.commitAtOnce = true, true
 		e.unlock()
 		close(e.stop)
 	})
@@ -295,7 +295,7 @@ func (e *Engine) Stats() Stats {
 	e.mu.Unlock()
 	return Stats{
 		Commands: e.stats.commands.Load(), Commits: e.stats.commits.Load(), Batched: e.stats.batched.Load(),
-		Waiters: waiters, Names: names, WaiterBytes: held, WaitersMax: e.waits.most, WaiterBytesMax: e.waits.mostBytes,
+		Waiters: waiters, Names: names, WaiterBytes: held, WaitersMax: e.waits.max, WaiterBytesMax: e.waits.maxBytes,
 		WaitsRefused: e.waits.refused.Load(), NoSpace: e.noSpace.Load(), Refused: e.stats.refused.Load(),
 		QueuesMax: e.maxQueues, QueuesRefused: e.stats.queuesRefused.Load(),
 		KeptHolders: kept, KeptHoldersMax: keptMax,

@@ -19,22 +19,22 @@ import (
 // that a look costs one cache line. It may be added to from two goroutines at once: bits are only
 // ever set.
 type bloom struct {
-	words []atomic.Uint64
-	room  int // how many keys it is made for
-	added int // since it was made; owned by whoever holds the engine's lock
+	words    []atomic.Uint64
+	capacity int // how many keys it is made for
+	added    int // since it was made; owned by whoever holds the engine's lock
 }
 
 const (
-	blockWords  = 8
-	bitsPerKey  = 12
-	filterLeast = 1 << 18 // keys
+	blockWords    = 8
+	bitsPerKey    = 12
+	filterKeysMin = 1 << 18 // keys
 )
 
 // newBloom returns an empty filter for a number of keys. With more of them it recognizes fewer
 // absent ones, and is never wrong about others.
 func newBloom(room int) *bloom {
 	blocks := room*bitsPerKey/(64*blockWords) + 1
-	return &bloom{words: make([]atomic.Uint64, blocks*blockWords), room: room}
+	return &bloom{words: make([]atomic.Uint64, blocks*blockWords), capacity: room}
 }
 
 var filterSeed = maphash.MakeSeed()
@@ -131,25 +131,25 @@ func (f *filter) last() *bloom {
 // as it is made for. Beyond that it would recognize fewer and fewer absent keys.
 func (f *filter) needsRebuild() bool {
 	last := f.last()
-	return f.asked && f.next == nil && (last == nil || last.added >= last.room)
+	return f.asked && f.next == nil && (last == nil || last.added >= last.capacity)
 }
 
-// room returns how many keys the filter is made for.
-func (f *filter) room() (room int) {
+// capacity returns how many keys the filter is made for.
+func (f *filter) capacity() (room int) {
 	for _, b := range f.now {
-		room += b.room
+		room += b.capacity
 	}
 	return room
 }
 
-// makeFilter has the filter grow, or makes one of what is in the store and lets it answer. It grows
+// rebuildFilter has the filter grow, or makes one of what is in the store and lets it answer. It grows
 // if more than half of the keys that it is made for are in use, because then a new one would not be
 // smaller. A failure to read leaves things as they are: the store answers, and tells whoever asks
 // it.
-func (e *Engine) makeFilter() {
+func (e *Engine) rebuildFilter() {
 	defer e.background.Done()
 	e.mu.Lock()
-	room, enough := e.core.filter.room(), math.MaxInt
+	room, enough := e.core.filter.capacity(), math.MaxInt
 	if room > 0 {
 		enough = room/2 + 1
 	}
@@ -163,17 +163,17 @@ func (e *Engine) makeFilter() {
 		e.core.filter.now = append(e.core.filter.now, newBloom(room))
 		e.mu.Unlock()
 	default:
-		e.remakeFilter(max(filterLeast, 2*count))
+		e.buildFilter(max(filterKeysMin, 2*count))
 	}
 	e.mu.Lock()
-	e.making = false
+	e.buildingFilter = false
 	e.mu.Unlock()
 }
 
-// remakeFilter makes a filter for a number of keys. It is installed before the snapshot is taken: a
+// buildFilter makes a filter for a number of keys. It is installed before the snapshot is taken: a
 // key that is set between would otherwise be in neither, and a push could take a key that is in
 // use.
-func (e *Engine) remakeFilter(room int) {
+func (e *Engine) buildFilter(room int) {
 	next := newBloom(room)
 	e.mu.Lock()
 	e.core.filter.next = next // gets what is set from now on; the rest is in the view
@@ -195,12 +195,12 @@ func (e *Engine) eachKey(visit func(key []byte) bool) error {
 	})
 }
 
-// renewFilter has the filter grown or rebuilt, beside the engine. It is called under the lock.
-func (e *Engine) renewFilter() {
-	if e.making || e.stopping.Load() {
+// startFilterRebuild has the filter grown or rebuilt, beside the engine. It is called under the lock.
+func (e *Engine) startFilterRebuild() {
+	if e.buildingFilter || e.stopping.Load() {
 		return
 	}
-	e.making = true
+	e.buildingFilter = true
 	e.background.Add(1)
-	go e.makeFilter()
+	go e.rebuildFilter()
 }

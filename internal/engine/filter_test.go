@@ -84,7 +84,7 @@ func TestFilterUnderChange(t *testing.T) {
 				}
 				before = f.now
 				if last := f.last(); last != nil && last.added > 50 {
-					last.room = 50 // worn out; half of the keys are in use
+					last.capacity = 50 // worn out; half of the keys are in use
 				}
 				e.mu.Unlock()
 			}

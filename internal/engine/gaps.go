@@ -23,18 +23,18 @@ type gaps struct {
 type gap struct{ lo, hi []byte }
 
 const (
-	gapLeast = 64 // deleted keys that are worth a gap
-	gapsMost = 64
+	gapKeysMin = 64 // deleted keys that are worth a gap
+	gapsMax    = 64
 )
 
-// behind returns the first gap that ends behind a key.
-func (g *gaps) behind(key []byte) int {
+// firstBehind returns the first gap that ends behind a key.
+func (g *gaps) firstBehind(key []byte) int {
 	return sort.Search(len(g.list), func(i int) bool { return bytes.Compare(g.list[i].hi, key) > 0 })
 }
 
-// piece returns the first part of a span that is in no gap. It is empty if all of the span is.
-func (g *gaps) piece(lo, hi []byte) (from, to []byte) {
-	i := g.behind(lo)
+// firstOutside returns the first part of a span that is in no gap. It is empty if all of the span is.
+func (g *gaps) firstOutside(lo, hi []byte) (from, to []byte) {
+	i := g.firstBehind(lo)
 	if i < len(g.list) && bytes.Compare(g.list[i].lo, lo) <= 0 {
 		lo = g.list[i].hi
 		i++ // gaps do not touch each other
@@ -45,7 +45,7 @@ func (g *gaps) piece(lo, hi []byte) (from, to []byte) {
 	return lo, hi
 }
 
-// note notes that a span has no key. There are at most gapsMost: one of the others makes room in
+// note notes that a span has no key. There are at most gapsMax: one of the others makes room in
 // turn.
 func (g *gaps) note(lo, hi []byte) {
 	if bytes.Compare(lo, hi) >= 0 {
@@ -66,7 +66,7 @@ func (g *gaps) note(lo, hi []byte) {
 		}
 	}
 	g.list = slices.Replace(g.list, i, k, gap{bytes.Clone(lo), bytes.Clone(hi)})
-	if len(g.list) > gapsMost {
+	if len(g.list) > gapsMax {
 		g.turn = (g.turn + 1) % len(g.list)
 		g.list = slices.Delete(g.list, g.turn, g.turn+1)
 	}
@@ -78,7 +78,7 @@ func (g *gaps) fill(key []byte) {
 	if len(g.list) == 0 {
 		return
 	}
-	i := g.behind(key)
+	i := g.firstBehind(key)
 	if i == len(g.list) || bytes.Compare(g.list[i].lo, key) > 0 {
 		return
 	}
@@ -109,7 +109,7 @@ func (g *gaps) watch(lo []byte) *watcher {
 
 // reached is called for every key that is visited, and with the end of the span.
 func (w *watcher) reached(key []byte) {
-	if w.passed-w.last >= gapLeast && w.writes == w.gaps.writes {
+	if w.passed-w.last >= gapKeysMin && w.writes == w.gaps.writes {
 		w.gaps.note(w.from, key)
 	}
 	w.last = w.passed

@@ -38,18 +38,18 @@ func TestGaps(t *testing.T) {
 			last, _ := at(hi)
 			var got [][]byte
 			for lo, end := k, []byte(nil); !bytes.Equal(end, hi); lo = end {
-				if lo, end = g.piece(lo, hi); bytes.Compare(lo, hi) >= 0 {
+				if lo, end = g.firstOutside(lo, hi); bytes.Compare(lo, hi) >= 0 {
 					break
 				}
 				w := g.watch(lo)
 				i, _ := at(lo)
 				k, _ := at(end)
 				for _, key := range keys[i:k] {
-					w.passed += rnd.IntN(2 * gapLeast)
+					w.passed += rnd.IntN(2 * gapKeysMin)
 					w.reached(key)
 					got = append(got, key)
 				}
-				w.passed += rnd.IntN(2 * gapLeast)
+				w.passed += rnd.IntN(2 * gapKeysMin)
 				w.reached(end)
 			}
 			if want := keys[first:last]; !slices.EqualFunc(got, want, bytes.Equal) {
@@ -62,8 +62,8 @@ func TestGaps(t *testing.T) {
 			}
 		}
 	}
-	if most != gapsMost {
-		t.Errorf("at most %d gaps, want %d", most, gapsMost)
+	if most != gapsMax {
+		t.Errorf("at most %d gaps, want %d", most, gapsMax)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestGapsWhileScanning(t *testing.T) {
 	var g gaps
 	w := g.watch([]byte("a"))
 	g.fill([]byte("b"))
-	w.passed = gapLeast
+	w.passed = gapKeysMin
 	w.reached([]byte("c"))
 	if len(g.list) != 0 {
 		t.Errorf("gaps %s", g.list)

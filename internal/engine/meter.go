@@ -138,11 +138,11 @@ func (r *Request) took(answered job.Time) time.Duration {
 // looked at the clock anyway.
 func (e *Engine) noteAtOnce(r *Request) {
 	took := time.Duration(untimed)
-	if e.looked < r.applied && !e.lazy {
-		e.looked = e.Now()
+	if e.lastNow < r.applied && !e.lazy {
+		e.lastNow = e.Now()
 	}
-	if e.looked >= r.applied {
-		took = e.looked.Sub(r.applied)
+	if e.lastNow >= r.applied {
+		took = e.lastNow.Sub(r.applied)
 	}
 	e.meter.atOnce.note(r, took)
 }

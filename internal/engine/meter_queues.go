@@ -21,7 +21,7 @@ type queueTable struct {
 	queues map[queueKey]*queueRow
 	other  *queueRow // of queues beyond the bound; nil: there is none
 	made   uint64    // rows so far
-	kinds  kinds
+	types  typeTable
 	by     job.Door // of the request that is being applied
 }
 
@@ -38,7 +38,7 @@ type queueRow struct {
 // queueCell is what happened to the jobs of a queue through one door.
 type queueCell struct {
 	counts [job.CounterCount]uint64
-	times  []*Times // by the kind of the jobs; nil where none was fetched
+	times  []*Times // by the number of the type; nil where none was fetched
 }
 
 // Times are how long jobs waited, from when they were ready until they were fetched, and how long they ran, from
@@ -66,7 +66,7 @@ func newQueueTable(maxQueues, maxTypes int) queueTable {
 	if maxQueues <= 0 {
 		maxQueues = timedQueuesMax
 	}
-	return queueTable{max: maxQueues, queues: map[queueKey]*queueRow{}, kinds: newKinds(maxTypes)}
+	return queueTable{max: maxQueues, queues: map[queueKey]*queueRow{}, types: newTypeTable(maxTypes)}
 }
 
 // Watch returns who is told about a queue. The queues that are used first have figures of their own.
@@ -112,15 +112,15 @@ func (q *queueRow) Counted(c job.Counter, n uint64, asked bool) {
 
 // Fetched counts a delivery and how long the job has waited.
 func (q *queueRow) Fetched(by job.Door, typ string, waited time.Duration) machine.TypeID {
-	c, kind := q.at(by), q.table.kinds.of(typ)
+	c, kind := q.at(by), q.table.types.idOf(typ)
 	c.counts[job.CountFetched]++
-	q.table.kinds.times(c, kind).Wait.Observe(waited)
+	q.table.types.times(c, kind).Wait.Observe(waited)
 	return kind
 }
 
 // Settled counts how long a job has run.
 func (q *queueRow) Settled(by job.Door, kind machine.TypeID, ran time.Duration, failed bool) {
-	t := q.table.kinds.times(q.at(by), kind)
+	t := q.table.types.times(q.at(by), kind)
 	t.Run.Observe(ran)
 	if failed {
 		t.Failed++
@@ -135,7 +135,7 @@ func (q *queueRow) Gone() {
 	delete(q.table.queues, q.key)
 	for _, c := range q.doors {
 		if c != nil {
-			q.table.kinds.release(c)
+			q.table.types.release(c)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (e *Engine) EachQueueFigures(visit func(*QueueFigures)) (room bool) {
 			for kind := range times {
 				e.mu.Lock()
 				if own := times[kind]; own != nil {
-					f.Types = append(f.Types, TypeTimes{t.kinds.names[kind], machine.TypeID(kind) == kindOther, *own})
+					f.Types = append(f.Types, TypeTimes{t.types.names[kind], machine.TypeID(kind) == typeOther, *own})
 				}
 				e.mu.Unlock()
 			}

@@ -21,28 +21,28 @@ type proofs struct {
 	asked   []*Request             // wait for that one
 }
 
-// prove lets a request go once there is a proof, and what it needs is committed. One round serves
+// answerProven lets a request go once there is a proof, and what it needs is committed. One round serves
 // all who came before it.
-func (e *Engine) prove(r *Request) {
+func (e *Engine) answerProven(r *Request) {
 	e.proofs.waiting = append(e.proofs.waiting, r)
-	e.ask()
+	e.askProof()
 }
 
-// ask begins a round. Those who come during it wait for the next one: a proof counts only for what
+// askProof begins a round. Those who come during it wait for the next one: a proof counts only for what
 // was applied before it was asked for.
-func (e *Engine) ask() {
+func (e *Engine) askProof() {
 	p := &e.proofs
 	if p.asking || len(p.waiting) == 0 {
 		return
 	}
 	p.asking = true
 	p.waiting, p.asked = p.asked[:0], p.waiting
-	p.confirm(e.proven)
+	p.confirm(e.answerRound)
 }
 
-// proven answers those who have waited for a round. A failed round ends the engine, because another
+// answerRound answers those who have waited for a round. A failed round ends the engine, because another
 // node may lead.
-func (e *Engine) proven(err error) {
+func (e *Engine) answerRound(err error) {
 	if err != nil {
 		e.fail(err)
 	}
@@ -65,7 +65,7 @@ func (e *Engine) proven(err error) {
 	clear(e.proofs.asked)
 	e.proofs.asked = e.proofs.asked[:0]
 	if e.Err() == nil {
-		e.ask()
+		e.askProof()
 	}
 	e.unlock()
 }

@@ -38,7 +38,7 @@ const (
 // checkSpace looks at the free space, at most once in a while. It is called by whoever commits,
 // without the lock, and by Open before that.
 func (e *Engine) checkSpace() {
-	// Once pushes are refused, spaceAgain looks instead.
+	// Once pushes are refused, hasSpaceAgain looks instead.
 	if e.opt.FreeFloor == 0 || e.noSpace.Load() ||
 		(time.Since(e.lastSpace) < spaceEvery && e.sinceSpace < spaceBytes) {
 		return
@@ -51,18 +51,18 @@ func (e *Engine) checkSpace() {
 	}
 }
 
-// spaceAgain reports whether there is space again. It is called under the lock, while pushes are
+// hasSpaceAgain reports whether there is space again. It is called under the lock, while pushes are
 // refused, and so looks only now and then. It also asks the store to give back the space of what
 // was deleted.
-func (e *Engine) spaceAgain() bool {
+func (e *Engine) hasSpaceAgain() bool {
 	if time.Since(e.lastRetry) < spaceRetry {
 		return false
 	}
 	e.lastRetry = time.Now()
 	free, err := e.opt.Store.FreeBytes()
 	if err != nil || free < e.opt.FreeFloor {
-		if time.Since(e.reclaimed) >= reclaimEvery {
-			e.reclaimed = time.Now()
+		if time.Since(e.lastReclaim) >= reclaimEvery {
+			e.lastReclaim = time.Now()
 			if err := e.opt.Store.Reclaim(); err != nil {
 				e.log.Warn("cannot ask the store for space", slog.Any("err", err))
 			}

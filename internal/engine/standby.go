@@ -11,13 +11,13 @@ import (
 // to date with what is applied to the store, so that an engine has it from its first command on. It may be used from
 // several goroutines.
 type KeyFilter struct {
-	mu    sync.Mutex
-	now   []*bloom // nil: not known yet
-	next  []*bloom // is being made; nil: none is
-	added int      // keys noted since it was made
-	room  int      // after how many added keys it needs a rebuild
-	stop  bool
-	ended sync.WaitGroup
+	mu       sync.Mutex
+	now      []*bloom // nil: not known yet
+	next     []*bloom // is being made; nil: none is
+	added    int      // keys noted since it was made
+	capacity int      // after how many added keys it needs a rebuild
+	stop     bool
+	ended    sync.WaitGroup
 }
 
 // growFor is up to how many times the keys that it was made for a filter grows. More of them come only to a node that
@@ -36,7 +36,7 @@ func (f *KeyFilter) Note(b *store.Batch) {
 		if (op == store.OpSet || op == store.OpInsert) && filtered(key) {
 			h := filterHash(key)
 			f.added++
-			if f.added < growFor*f.room {
+			if f.added < growFor*f.capacity {
 				f.now = grown(f.now, h)
 			} else if f.now != nil {
 				f.now[len(f.now)-1].add(h)
@@ -54,8 +54,8 @@ func grown(list []*bloom, h uint64) []*bloom {
 		return nil
 	}
 	last := list[len(list)-1]
-	if last.added >= last.room {
-		last = newBloom(2 * last.room)
+	if last.added >= last.capacity {
+		last = newBloom(2 * last.capacity)
 		list = append(list, last)
 	}
 	last.add(h)
@@ -68,7 +68,7 @@ func grown(list []*bloom, h uint64) []*bloom {
 func (f *KeyFilter) NeedsRebuild() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.next == nil && (f.now == nil || f.added >= f.room)
+	return f.next == nil && (f.now == nil || f.added >= f.capacity)
 }
 
 // Make begins to make it of what is in the store, beside everything else. Until it is done the old one answers. A
@@ -79,7 +79,7 @@ func (f *KeyFilter) Make(s store.Reader) {
 	if f.next != nil || f.stop {
 		return
 	}
-	f.next = []*bloom{newBloom(filterLeast)} // gets what is set from now on; the rest is in the store
+	f.next = []*bloom{newBloom(filterKeysMin)} // gets what is set from now on; the rest is in the store
 	f.ended.Go(func() { f.make(s) })
 }
 
@@ -98,7 +98,7 @@ func (f *KeyFilter) make(s store.Reader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil && !f.stop {
-		f.now, f.added, f.room = f.next, 0, max(count, filterLeast)
+		f.now, f.added, f.capacity = f.next, 0, max(count, filterKeysMin)
 	}
 	f.next = nil
 }
@@ -121,7 +121,7 @@ func (f *KeyFilter) lend() []*bloom {
 	defer f.mu.Unlock()
 	list := make([]*bloom, len(f.now))
 	for i, b := range f.now {
-		list[i] = &bloom{words: b.words, room: b.room, added: b.added}
+		list[i] = &bloom{words: b.words, capacity: b.capacity, added: b.added}
 	}
 	return list
 }

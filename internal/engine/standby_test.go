@@ -118,7 +118,7 @@ func TestFilterGrows(t *testing.T) {
 	}
 	room := 0
 	for _, b := range list {
-		room += b.room
+		room += b.capacity
 	}
 	if room < keys || room > 4*keys || len(list) > 10 {
 		t.Errorf("%d filters for %d keys", len(list), room)
@@ -142,7 +142,7 @@ func TestStandbyFilterGrows(t *testing.T) {
 	f := &KeyFilter{}
 	f.Make(memstore.New())
 	f.ended.Wait()
-	const keys, fresh = 4 * filterLeast, 10_000
+	const keys, fresh = 4 * filterKeysMin, 10_000
 	var b store.Batch
 	for i := range keys {
 		b.Set(record.KeyKey(nil, "ns", fmt.Sprint(i)), nil)
@@ -155,8 +155,8 @@ func TestStandbyFilterGrows(t *testing.T) {
 		t.Error("it was made for fewer keys, and is not to be rebuilt")
 	}
 	lent := filter{now: f.lend()}
-	if lent.room() < keys || lent.room() > 4*keys || lent.last().added > lent.last().room {
-		t.Errorf("%d filters have room for %d keys of %d, and the last has %d", len(lent.now), lent.room(), keys,
+	if lent.capacity() < keys || lent.capacity() > 4*keys || lent.last().added > lent.last().capacity {
+		t.Errorf("%d filters have room for %d keys of %d, and the last has %d", len(lent.now), lent.capacity(), keys,
 			lent.last().added)
 	}
 	for i := range keys {
@@ -179,15 +179,15 @@ func TestStandbyFilterGrows(t *testing.T) {
 func TestStandbyFilterBounded(t *testing.T) {
 	t.Parallel()
 	const made, keys = 100, 10_000
-	f := &KeyFilter{now: []*bloom{newBloom(made)}, room: made}
+	f := &KeyFilter{now: []*bloom{newBloom(made)}, capacity: made}
 	var b store.Batch
 	for i := range keys {
 		b.Set(record.KeyKey(nil, "ns", fmt.Sprint(i)), nil)
 	}
 	f.Note(&b)
 	lent := filter{now: f.lend()}
-	if lent.room() > 2*growFor*made {
-		t.Errorf("it has room for %d keys", lent.room())
+	if lent.capacity() > 2*growFor*made {
+		t.Errorf("it has room for %d keys", lent.capacity())
 	}
 	for i := range keys {
 		if lent.absent(record.KeyKey(nil, "ns", fmt.Sprint(i))) {

@@ -12,7 +12,7 @@ type Stepped struct{ *Engine }
 func OpenStepped(o Options) (Stepped, error) {
 	e, err := open(o)
 	if err == nil {
-		e.making = true // else a goroutine would make a filter
+		e.buildingFilter = true // else a goroutine would make a filter
 	}
 	return Stepped{e}, err
 }

@@ -22,25 +22,25 @@ const (
 // waits counts the callers that wait. A client may have many of them on one connection, so the limit of connections
 // does not bound them. The engine's lock guards it, except refused.
 type waits struct {
-	most      int
-	mostBytes int64
-	bytes     int64 // that those who wait hold
-	refused   atomic.Uint64
+	max      int
+	maxBytes int64
+	bytes    int64 // that those who wait hold
+	refused  atomic.Uint64
 }
 
 func (w *waits) init(o *Options) {
-	w.most, w.mostBytes = o.MaxWaiters, o.MaxWaiterBytes
-	if w.most <= 0 {
-		w.most = DefaultMaxWaiters
+	w.max, w.maxBytes = o.MaxWaiters, o.MaxWaiterBytes
+	if w.max <= 0 {
+		w.max = DefaultMaxWaiters
 	}
-	if w.mostBytes <= 0 {
-		w.mostBytes = DefaultMaxWaiterBytes
+	if w.maxBytes <= 0 {
+		w.maxBytes = DefaultMaxWaiterBytes
 	}
 }
 
 // roomToWait reports whether a caller that holds that many bytes may wait. It counts those that may not.
 func (e *Engine) roomToWait(bytes int64) bool {
-	if len(e.waiting) < e.waits.most && e.waits.bytes+bytes <= e.waits.mostBytes {
+	if len(e.waiting) < e.waits.max && e.waits.bytes+bytes <= e.waits.maxBytes {
 		return true
 	}
 	e.waits.refused.Add(1)

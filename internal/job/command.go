@@ -38,8 +38,8 @@ type Spec struct {
 	// At is where a job that is ready at once goes: PlaceTail or PlaceHead.
 	At Place
 
-	// Like tells what the job is about: jobs of a queue may share it.
-	Like Digest
+	// Fingerprint tells what the job is about: jobs of a queue may share it.
+	Fingerprint Digest
 
 	// BlockedBy lists the jobs that must succeed first. Jobs that do not exist
 	// or are finished do not block.
@@ -97,7 +97,7 @@ type Push struct {
 	// Past, if there is one, says how the job begins.
 	Past *Past
 	// Unless, if it names any, says when nothing is pushed: the queue has a job of the
-	// same Like in one of these states. Then the oldest such job is answered instead, in
+	// same Fingerprint in one of these states. Then the oldest such job is answered instead, in
 	// Jobs. It is not allowed in an Atomic.
 	Unless States
 	// RoomWait is how long to wait for room in a queue with a capacity.

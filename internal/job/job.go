@@ -5,21 +5,21 @@ import "time"
 // Job is the canonical job, a superset of what every protocol knows.
 type Job struct {
 	// What the push fixed for good.
-	ID        ID
-	Namespace string
-	Queue     string // changes only when the job is moved
-	QueueNum  uint32 // the queue's number: one that is removed and made again has another
-	Key       string // client-given
-	Type      string
-	Group     string // jobs of a group are leased one at a time, or take turns with other groups in a fair queue
-	Serial    uint64 // number within its queue, if the queue counts (HasSerial)
-	Body      []byte
-	BodyKind  BodyKind
-	Extra     []byte // what the pushing dialect wants back, opaque
-	Trace     string // the W3C traceparent of who pushed it
-	Origin    Door
-	Like      Digest // what it is about
-	Created   Time
+	ID          ID
+	Namespace   string
+	Queue       string // changes only when the job is moved
+	QueueNum    uint32 // the queue's number: one that is removed and made again has another
+	Key         string // client-given
+	Type        string
+	Group       string // jobs of a group are leased one at a time, or take turns with other groups in a fair queue
+	Serial      uint64 // number within its queue, if the queue counts (HasSerial)
+	Body        []byte
+	BodyKind    BodyKind
+	Extra       []byte // what the pushing dialect wants back, opaque
+	Trace       string // the W3C traceparent of who pushed it
+	Origin      Door
+	Fingerprint Digest // what it is about
+	Created     Time
 
 	// Where it stands.
 	State    State

@@ -123,7 +123,7 @@ func (s *Service) specRecord(spec *job.Spec) *api.Record {
 		Namespace: spec.Namespace, Queue: spec.Queue, Key: spec.Key, Type: spec.Type, Group: spec.Group,
 		Body: spec.Body, BodyKind: spec.BodyKind,
 		Extra: spec.Extra, Origin: spec.Origin, Policy: spec.Policy, RunAt: spec.RunAt, Delay: spec.Delay,
-		Like: spec.Like,
+		Fingerprint: spec.Fingerprint,
 	}
 	r := s.record(j)
 	r.State, r.Numbered, r.Tracked = "", spec.Numbered, spec.Tracked

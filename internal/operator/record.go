@@ -46,8 +46,8 @@ func (s *Service) record(j *job.Job) api.Record {
 	case j.Flags.Has(job.FlagOnSuccess):
 		r.Callback = callbackSuccess
 	}
-	if j.Like != (job.Digest{}) {
-		r.Like = hex.EncodeToString(j.Like[:])
+	if j.Fingerprint != (job.Digest{}) {
+		r.Like = hex.EncodeToString(j.Fingerprint[:])
 	}
 	for i := range j.Failures {
 		r.Failures = append(r.Failures, api.FailureOf(&j.Failures[i]))
@@ -160,10 +160,10 @@ func (s *Service) importSpec(r *api.Record) (job.Spec, error) {
 	}
 	if r.Like != "" {
 		b, err := hex.DecodeString(r.Like)
-		if err != nil || len(b) != len(spec.Like) {
+		if err != nil || len(b) != len(spec.Fingerprint) {
 			return spec, api.Invalid("like: %q is not of ours", r.Like)
 		}
-		copy(spec.Like[:], b)
+		copy(spec.Fingerprint[:], b)
 	}
 	if spec.Policy, err = recordedPolicy(&r.Policy); err != nil {
 		return spec, err

@@ -95,7 +95,7 @@ func (f *fixture) manyPasts() {
 	rich := job.Spec{
 		Namespace: "ns", Queue: "rich", Type: "T", Group: "g", Body: []byte(`{"a":"<b>"}`), BodyKind: job.BodyJSON,
 		Extra: []byte{0, 1}, Origin: 3,
-		Numbered: true, Tracked: true, Like: job.Digest{1, 2}, RunAt: at(time.Hour), Policy: job.Policy{
+		Numbered: true, Tracked: true, Fingerprint: job.Digest{1, 2}, RunAt: at(time.Hour), Policy: job.Policy{
 			Priority: -3, Lease: 90 * time.Second, ExpireAt: at(2 * time.Hour), Expiry: job.ExpireWaiting,
 			MaxAttempts: 4, MaxFails: 7,
 			Backoff: job.Backoff{

@@ -169,7 +169,7 @@ const specBase job.Time = 1 << 50
 
 func appendSpec(dst []byte, s *job.Spec) []byte {
 	var bits byte
-	for i, on := range [...]bool{s.Numbered, s.TTLFromRun, s.Tracked, s.Like != (job.Digest{})} {
+	for i, on := range [...]bool{s.Numbered, s.TTLFromRun, s.Tracked, s.Fingerprint != (job.Digest{})} {
 		if on {
 			bits |= 1 << i
 		}
@@ -187,7 +187,7 @@ func appendSpec(dst []byte, s *job.Spec) []byte {
 	dst = binary.AppendVarint(dst, int64(s.Delay))
 	dst = binary.AppendVarint(dst, int64(s.TTL))
 	if bits&specLike != 0 {
-		dst = append(dst, s.Like[:]...)
+		dst = append(dst, s.Fingerprint[:]...)
 	}
 	return appendBlockers(dst, s.BlockedBy)
 }
@@ -231,7 +231,7 @@ func (d *decoder) spec() *job.Spec {
 	s.Delay = time.Duration(d.varint())
 	s.TTL = time.Duration(d.varint())
 	if bits&specLike != 0 {
-		s.Like = d.digest()
+		s.Fingerprint = d.digest()
 	}
 	n := d.uvarint()
 	if n > uint64(len(d.b)) {

@@ -169,7 +169,7 @@ func AppendMeta(dst []byte, j *job.Job) []byte {
 	if j.Lock != "" {
 		state |= metaLock
 	}
-	if j.Like != (job.Digest{}) {
+	if j.Fingerprint != (job.Digest{}) {
 		state |= metaLike
 	}
 	version := byte(1)
@@ -210,7 +210,7 @@ func AppendMeta(dst []byte, j *job.Job) []byte {
 		dst = append(appendString(dst, j.Lock), byte(j.LockUntil))
 	}
 	if state&metaLike != 0 {
-		dst = append(dst, j.Like[:]...)
+		dst = append(dst, j.Fingerprint[:]...)
 	}
 	switch j.State {
 	case job.Leased:
@@ -279,9 +279,9 @@ func DecodeMeta(b []byte, j *job.Job) error {
 			d.fail()
 		}
 	}
-	j.Like = job.Digest{}
+	j.Fingerprint = job.Digest{}
 	if state&metaLike != 0 {
-		j.Like = d.digest()
+		j.Fingerprint = d.digest()
 	}
 	j.Lease, j.Blockers = job.Lease{}, nil
 	switch j.State {

@@ -21,9 +21,9 @@ type Group struct {
 	// none, because it has no ready job or because the queue was not fair when it last had one leased.
 	Turn   uint64
 	Credit uint32
-	// Bucket is what is left of its rate, and Look the time at which that is to be looked at again. Zero: it is full.
-	Bucket job.Bucket
-	Look   job.Time
+	// Bucket is what is left of its rate, and RecheckAt when that is to be looked at again. Zero: it is full.
+	Bucket    job.Bucket
+	RecheckAt job.Time
 }
 
 const groupVersion = 1
@@ -49,7 +49,7 @@ func AppendGroup(dst []byte, g *Group) []byte {
 	}
 	vs := []uint64{
 		uint64(g.Running), held, g.Turn, uint64(g.Credit),
-		uint64(g.Bucket.Level), uint64(g.Bucket.At), uint64(g.Look), //nolint:gosec // none is negative
+		uint64(g.Bucket.Level), uint64(g.Bucket.At), uint64(g.RecheckAt), //nolint:gosec // none is negative
 	}
 	for len(vs) > 0 && vs[len(vs)-1] == 0 {
 		vs = vs[:len(vs)-1]
@@ -76,7 +76,7 @@ func DecodeGroup(b []byte) (Group, error) {
 	//nolint:gosec // looked at above, or written from these very types
 	g := Group{
 		Running: uint32(vs[0]), Held: vs[1] == 1, Turn: vs[2], Credit: uint32(vs[3]),
-		Bucket: job.Bucket{Level: int64(vs[4]), At: job.Time(vs[5])}, Look: job.Time(vs[6]),
+		Bucket: job.Bucket{Level: int64(vs[4]), At: job.Time(vs[5])}, RecheckAt: job.Time(vs[6]),
 	}
 	return g, d.end("group")
 }
@@ -109,14 +109,14 @@ func EntryTurn(key []byte) uint64 {
 	return uint64(turn) //nolint:gosec // written from a sequence
 }
 
-// LookKey appends the entry of a group whose rate is to be looked at again at a time.
-func LookKey(dst []byte, q QueueID, at job.Time, group string) []byte {
-	dst = appendOrdInt(ListStart(dst, q, ListLook), int64(at))
+// RecheckKey appends the entry of a group whose rate is to be looked at again at a time.
+func RecheckKey(dst []byte, q QueueID, at job.Time, group string) []byte {
+	dst = appendOrdInt(ListStart(dst, q, ListRecheck), int64(at))
 	return append(dst, group...)
 }
 
-// ParseLookKey returns the time and the group of such an entry.
-func ParseLookKey(key []byte) (at job.Time, group string, ok bool) {
+// ParseRecheckKey returns the time and the group of such an entry.
+func ParseRecheckKey(key []byte) (at job.Time, group string, ok bool) {
 	if len(key) < 6 {
 		return 0, "", false
 	}

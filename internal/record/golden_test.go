@@ -57,7 +57,7 @@ func goldenJobs() map[string]job.Job {
 	locked.Batch, locked.Lock, locked.LockUntil, locked.Flags = 300, "lock", job.LockUntilFetch,
 		job.FlagTracked|job.FlagTried
 	alike := plainJob(job.Ready)
-	alike.Like = job.Digest{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+	alike.Fingerprint = job.Digest{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 	return map[string]job.Job{
 		"job_locked": locked, "job_alike": alike,
 		"job_ready": plainJob(job.Ready), "job_tombstone": tombstone, "job_blocked": blocked,
@@ -100,7 +100,7 @@ func goldenDef() BatchDef {
 			At: job.PlaceHead, Tracked: true,
 			BlockedBy: []job.Blocker{{QueueNum: 7, ID: 300}, {Number: 5}},
 		},
-		Success: &job.Spec{Namespace: "ns", Queue: "queue", Like: job.Digest{15: 1}},
+		Success: &job.Spec{Namespace: "ns", Queue: "queue", Fingerprint: job.Digest{15: 1}},
 	}
 }
 
@@ -397,7 +397,7 @@ func TestGoldenGroup(t *testing.T) {
 	t.Parallel()
 	group := Group{
 		Running: 2, Held: true, Turn: 300, Credit: 5, Bucket: job.Bucket{Level: 500_000, At: goldenTime},
-		Look: goldenTime + 500_000,
+		RecheckAt: goldenTime + 500_000,
 	}
 	b := goldenOf(t, "v4", "group")
 	if g, err := DecodeGroup(b); err != nil || g != group {

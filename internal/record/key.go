@@ -69,7 +69,7 @@ const (
 	ListFirst    = List(33) // the first ready job of each group that is not held
 	ListPerGroup = List(34) // the ready jobs of each group, by group
 	ListTurn     = List(35) // instead of ListFirst: the first ready job of each group that has a turn
-	ListLook     = List(36) // no jobs: when the rate of a group is to be looked at
+	ListRecheck  = List(36) // no jobs: when the rate of a group is to be looked at
 )
 
 func queueSpace(dst []byte, space byte, q QueueID) []byte {
@@ -93,7 +93,7 @@ func ParseJobKey(key []byte) (q QueueID, id job.ID, part Part, ok bool) {
 	return QueueID(binary.BigEndian.Uint32(key[1:])), job.ID(binary.BigEndian.Uint64(key[5:])), Part(key[13]), true
 }
 
-// QueueSpan returns the range of all jobs, lists, groups, serials or likenesses of q, one
+// QueueSpan returns the range of all jobs, lists, groups, serials or fingerprints of q, one
 // range per key space.
 func QueueSpan(q QueueID) [][2][]byte {
 	spans := make([][2][]byte, 0, 5)
@@ -119,7 +119,7 @@ func ListKey(dst []byte, q QueueID, list List, j *job.Job) []byte {
 	case ListPerGroup:
 		dst = appendText(dst, j.Group)
 		dst = appendOrder(dst, &j.Order)
-	case ListTurn, ListLook: // have keys of their own
+	case ListTurn, ListRecheck: // have keys of their own
 	case List(job.Done), List(job.Failed), List(job.Dead):
 		dst = appendOrdUint(dst, j.Entered)
 	case List(job.Blocked): // the id alone

@@ -382,12 +382,12 @@ func TestLookKey(t *testing.T) {
 	t.Parallel()
 	for _, at := range []job.Time{0, 1, goldenTime} {
 		for _, name := range []string{"g", "a\x00b"} {
-			if got, group, ok := ParseLookKey(LookKey(nil, 7, at, name)); !ok || got != at || group != name {
+			if got, group, ok := ParseRecheckKey(RecheckKey(nil, 7, at, name)); !ok || got != at || group != name {
 				t.Errorf("%d %q is read as %d %q, %v", at, name, got, group, ok)
 			}
 		}
 	}
-	if _, _, ok := ParseLookKey(ListStart(nil, 7, ListLook)); ok {
+	if _, _, ok := ParseRecheckKey(ListStart(nil, 7, ListRecheck)); ok {
 		t.Error("a malformed key was read")
 	}
 }

@@ -92,7 +92,7 @@ func (g gen) meta() job.Job {
 		j.Serial = g.uint64()
 	}
 	if g.bool() {
-		j.Like = g.digest()
+		j.Fingerprint = g.digest()
 	}
 	if g.bool() {
 		j.Batch = 1 + job.BatchID(g.uint64()>>1)
@@ -188,7 +188,7 @@ func (g gen) spec() *job.Spec {
 		Tracked: g.bool(),
 	}
 	if g.bool() {
-		s.Like = g.digest()
+		s.Fingerprint = g.digest()
 	}
 	if s.BodyKind != job.BodyNone {
 		s.Body = append([]byte{}, g.bytes()...) // an empty body differs from none

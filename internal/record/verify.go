@@ -181,8 +181,8 @@ func verifySchedule(key, value []byte) (ok bool, err error) {
 
 // verifyEntry reports whether a key is the entry of a list.
 func verifyEntry(key []byte) bool {
-	if len(key) > 5 && List(key[5]) == ListLook {
-		_, group, ok := ParseLookKey(key)
+	if len(key) > 5 && List(key[5]) == ListRecheck {
+		_, group, ok := ParseRecheckKey(key)
 		return ok && group != ""
 	}
 	return len(key) >= 5+1+8

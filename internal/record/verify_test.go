@@ -37,7 +37,7 @@ func TestVerify(t *testing.T) {
 		"busy group": {key: GroupKey(nil, 1, "g"), value: AppendUint(nil, 7), open: true},
 		"group":      {key: GroupKey(nil, 1, "g"), value: AppendGroup(nil, &Group{Running: 1}), open: true},
 		"turn":       {key: TurnKey(nil, 1, 5, 77, 9), open: true},
-		"look":       {key: LookKey(nil, 1, goldenTime, "g"), open: true},
+		"look":       {key: RecheckKey(nil, 1, goldenTime, "g"), open: true},
 		"timer":      {key: TimerKey(nil, 5, 1, 2)},
 		"key":        {key: KeyKey(nil, "ns", "k"), value: AppendKeyRef(nil, KeyRef{}), open: true},
 		"more":       {key: MoreKey(nil, "ns", "k", 2), value: AppendUint(nil, 1)},

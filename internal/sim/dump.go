@@ -306,8 +306,8 @@ func Identity(j *job.Job) string {
 	if j.Flags.Has(job.FlagSerial) {
 		fmt.Fprintf(&b, " serial=%d", j.Serial)
 	}
-	if j.Like != (job.Digest{}) {
-		fmt.Fprintf(&b, " like=%x", j.Like)
+	if j.Fingerprint != (job.Digest{}) {
+		fmt.Fprintf(&b, " like=%x", j.Fingerprint)
 	}
 	if len(j.Result) > 0 {
 		fmt.Fprintf(&b, " result=%q", j.Result)

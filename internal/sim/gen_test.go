@@ -331,7 +331,7 @@ func (g *generator) spec() job.Spec {
 	}
 	s.Unique = s.Key != "" && g.chance(50)
 	if g.chance(g.likes) {
-		s.Like = job.Digest{0: byte(1 + g.rng.IntN(2)), 15: 7}
+		s.Fingerprint = job.Digest{0: byte(1 + g.rng.IntN(2)), 15: 7}
 	}
 	if s.Body != nil {
 		s.BodyKind = choose(g, job.BodyBytes, job.BodyJSON)

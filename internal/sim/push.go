@@ -32,11 +32,12 @@ func (m *Model) applyPush(c *job.Push) {
 
 // alike returns the oldest job that a push gives way to.
 func (m *Model) alike(c *job.Push) *entry {
-	if c.Unless == 0 || c.Spec.Like == (job.Digest{}) {
+	if c.Unless == 0 || c.Spec.Fingerprint == (job.Digest{}) {
 		return nil
 	}
 	for _, j := range m.inQueue(queueName{c.Spec.Namespace, c.Spec.Queue}) {
-		if j.Like == c.Spec.Like && c.Unless.Allow(j.State) && !j.Flags.Has(job.FlagTombstone) && !m.expired(j) {
+		if j.Fingerprint == c.Spec.Fingerprint && c.Unless.Allow(j.State) &&
+			!j.Flags.Has(job.FlagTombstone) && !m.expired(j) {
 			return j
 		}
 	}
@@ -124,8 +125,9 @@ func (m *Model) admit(s *job.Spec, past *job.Past, earlier []job.ID, admitted fu
 	j := &entry{Job: job.Job{
 		ID: m.nextID(s), Namespace: s.Namespace, Queue: s.Queue, QueueNum: q.num, Key: s.Key, Type: s.Type,
 		Group: s.Group,
-		Body:  s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Trace: m.traceOf(s), Origin: s.Origin, Like: s.Like,
-		Created: m.now, Policy: s.Policy,
+		Body:  s.Body, BodyKind: s.BodyKind, Extra: s.Extra, Trace: m.traceOf(s), Origin: s.Origin,
+		Fingerprint: s.Fingerprint,
+		Created:     m.now, Policy: s.Policy,
 	}}
 	seq := m.nextSequence()
 	j.Order = job.Order{Priority: s.Policy.Priority, Seq: seq, First: seq}

@@ -11,7 +11,7 @@ import (
 // that are about the same it looks at the oldest and the newest, because a step is bounded (section
 // 13). It reads a few first and then twice as many each time.
 func (m *Machine) findAlike(c *job.Push) *entry {
-	if c.Unless == 0 || c.Spec.Like == (job.Digest{}) {
+	if c.Unless == 0 || c.Spec.Fingerprint == (job.Digest{}) {
 		return nil
 	}
 	q := m.findQueue(c.Spec.Namespace, c.Spec.Queue)
@@ -29,7 +29,7 @@ func (m *Machine) findAlike(c *job.Push) *entry {
 	}
 	var from job.ID
 	for n := 4; n <= alikeMax; n *= 2 { // mostly one of the first will do
-		lo, hi := record.AlikeFrom(q.ID, c.Spec.Like, from)
+		lo, hi := record.AlikeFrom(q.ID, c.Spec.Fingerprint, from)
 		ids := m.idsOf(lo, hi, n)
 		if e := first(ids); e != nil || len(ids) < n {
 			return e
@@ -38,7 +38,7 @@ func (m *Machine) findAlike(c *job.Push) *entry {
 	}
 	// There are too many: of the rest only the newest are looked at.
 	var newest []job.ID
-	lo, hi := record.AlikeFrom(q.ID, c.Spec.Like, from)
+	lo, hi := record.AlikeFrom(q.ID, c.Spec.Fingerprint, from)
 	m.store.Scan(lo, hi, true, func(key, _ []byte) bool {
 		newest = append(newest, record.EntryID(key))
 		return len(newest) < alikeMax
@@ -65,15 +65,15 @@ func (m *Machine) acceptAlike(e *entry, res *job.Result) {
 // listAlike lists a job under what it is about, unlistAlike takes it off (INV-9). The entry has the
 // job's own id: no entry of another job is read or written, however many are alike.
 func (m *Machine) listAlike(e *entry) {
-	if e.Like != (job.Digest{}) {
-		m.keyBuf = record.AlikeKey(m.keyBuf[:0], e.q.ID, e.Like, e.ID)
+	if e.Fingerprint != (job.Digest{}) {
+		m.keyBuf = record.AlikeKey(m.keyBuf[:0], e.q.ID, e.Fingerprint, e.ID)
 		m.store.Insert(m.keyBuf, nil)
 	}
 }
 
 func (m *Machine) unlistAlike(e *entry) {
-	if e.Like != (job.Digest{}) {
-		m.keyBuf = record.AlikeKey(m.keyBuf[:0], e.q.ID, e.Like, e.ID)
+	if e.Fingerprint != (job.Digest{}) {
+		m.keyBuf = record.AlikeKey(m.keyBuf[:0], e.q.ID, e.Fingerprint, e.ID)
 		m.store.Remove(m.keyBuf)
 	}
 }

@@ -252,7 +252,7 @@ func TestStepsAreBounded(t *testing.T) {
 			}
 		},
 		"many jobs share a key and a fingerprint": func(b *bench) {
-			spec := job.Spec{Namespace: namespace, Queue: "q", Key: "k", Like: job.Digest{1}}
+			spec := job.Spec{Namespace: namespace, Queue: "q", Key: "k", Fingerprint: job.Digest{1}}
 			for range 2 * many {
 				b.push(spec)
 			}
@@ -301,13 +301,13 @@ func TestFlushMakesRoom(t *testing.T) {
 	t.Parallel()
 	b := newBounded(t)
 	for i := range many {
-		b.push(job.Spec{Queue: fmt.Sprint("q", i), Key: fmt.Sprint("k", i), Like: job.Digest{1}})
+		b.push(job.Spec{Queue: fmt.Sprint("q", i), Key: fmt.Sprint("k", i), Fingerprint: job.Digest{1}})
 	}
 	b.do(&job.Flush{Namespace: namespace})
 	spec := func(i int) job.Spec {
 		return job.Spec{
 			Namespace: namespace, Queue: fmt.Sprint("q", i), Key: fmt.Sprint("k", i), Unique: true,
-			Like: job.Digest{1},
+			Fingerprint: job.Digest{1},
 		}
 	}
 	b.do(&job.Push{Spec: spec(1997), Unless: job.StatesOf(job.Ready)})

@@ -56,7 +56,7 @@ func (c *checker) checkFirst(
 		return broken(21, "two groups have the turn %d", g.Turn)
 	}
 	turns[g.Turn] = true
-	if full := running >= q.groupMax(); !q.isRegrouping() && (full && !g.Held || !full && g.Held && g.Look == 0) {
+	if full := running >= q.groupMax(); !q.isRegrouping() && (full && !g.Held || !full && g.Held && g.RecheckAt == 0) {
 		return broken(4, "group %q has %d leased jobs, and it is held: %v", e.Group, running, g.Held)
 	}
 	if g.Held {
@@ -100,12 +100,12 @@ func (c *checker) checkRunning(q *queue) (running map[string]uint32, err error) 
 			err = broken(12, "group %q has a record that says nothing", name)
 		case g.Turn != 0 && empty:
 			err = broken(21, "group %q has a turn and no ready job", name)
-		case g.Look != 0 && !c.has(record.LookKey(nil, q.ID, g.Look, name)):
+		case g.RecheckAt != 0 && !c.has(record.RecheckKey(nil, q.ID, g.RecheckAt, name)):
 			err = broken(18, "nobody looks at the rate of group %q", name)
 		}
 		// Each group that has used some of its rate has one entry in the list of times, and nothing
 		// else is in it.
-		if g.Look != 0 {
+		if g.RecheckAt != 0 {
 			looks++
 		}
 		if g.Running > 0 {
@@ -116,7 +116,7 @@ func (c *checker) checkRunning(q *queue) (running map[string]uint32, err error) 
 	if err == nil && leased != len(running) {
 		err = broken(4, "%d groups have leased jobs, and %d records say so", len(running), leased)
 	}
-	if n := c.length(q, record.ListLook); err == nil && n != looks {
+	if n := c.length(q, record.ListRecheck); err == nil && n != looks {
 		err = broken(18, "the rates of %d groups are to be looked at, and %d have used some", n, looks)
 	}
 	return running, err

@@ -194,8 +194,8 @@ func (c *checker) checkNamed(e *entry) error {
 			return broken(9, "not found under its serial %d", e.Serial)
 		}
 	}
-	if e.Like != (job.Digest{}) {
-		if _, _, ok := c.store.Get(nil, record.AlikeKey(nil, e.q.ID, e.Like, e.ID)); !ok {
+	if e.Fingerprint != (job.Digest{}) {
+		if _, _, ok := c.store.Get(nil, record.AlikeKey(nil, e.q.ID, e.Fingerprint, e.ID)); !ok {
 			return broken(9, "not found under what it is about")
 		}
 	}

@@ -52,7 +52,7 @@ type link struct {
 	fits   func(e *entry, key []byte) bool // reports whether the job has what it is listed under
 }
 
-// links are the kinds of entries: client-given keys, 32-bit numbers, likenesses, and dependants
+// links are the kinds of entries: client-given keys, 32-bit numbers, fingerprints, and dependants
 // under their blockers. Serials belong to one queue, and are checked with it.
 var links = []link{
 	{
@@ -81,12 +81,14 @@ var links = []link{
 	},
 	{
 		[][]byte{record.AlikeKey(nil, 0, job.Digest{}, 0)},
-		func(e *entry) int { return one(e.Like != job.Digest{}) },
+		func(e *entry) int { return one(e.Fingerprint != job.Digest{}) },
 		func(key, _ []byte) (record.JobRef, error) {
 			q, _, id, ok := record.ParseAlikeKey(key)
 			return reference(q, id, ok)
 		},
-		func(e *entry, key []byte) bool { return bytes.Equal(key, record.AlikeKey(nil, e.q.ID, e.Like, e.ID)) },
+		func(e *entry, key []byte) bool {
+			return bytes.Equal(key, record.AlikeKey(nil, e.q.ID, e.Fingerprint, e.ID))
+		},
 	},
 	{
 		[][]byte{record.DependantKey(nil, 0, 0, 0)},

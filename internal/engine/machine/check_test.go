@@ -19,7 +19,7 @@ import (
 type pair struct{ key, value []byte }
 
 // everything returns the records of a store with something of each kind: jobs in all
-// states, with groups, keys, numbers, serials, likenesses, locks, batches and progress.
+// states, with groups, keys, numbers, serials, fingerprints, locks, batches and progress.
 func everything(t *testing.T) []pair {
 	t.Helper()
 	s := memstore.New()
@@ -62,7 +62,7 @@ func everything(t *testing.T) []pair {
 	push(func(s *job.Spec) { s.Key = "shared" })
 	push(func(s *job.Spec) { s.Key = "shared" })
 	push(func(s *job.Spec) { s.Numbered = true })
-	push(func(s *job.Spec) { s.Like = job.Digest{1} })
+	push(func(s *job.Spec) { s.Fingerprint = job.Digest{1} })
 	push(func(s *job.Spec) { s.Lock, s.LockFor = "lock", time.Hour })
 	push(func(s *job.Spec) { s.Lock, s.LockFor = "second lock", time.Hour })
 	push(func(s *job.Spec) { s.TTL = time.Hour })

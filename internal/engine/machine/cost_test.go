@@ -85,7 +85,7 @@ func TestLikeReadsNothing(t *testing.T) {
 		return reads, b.storage.changes - before
 	}
 	_, plain := cost(push)
-	push.Spec.Like = job.Digest{1}
+	push.Spec.Fingerprint = job.Digest{1}
 	if reads, changes := cost(push); reads != 0 || changes != plain+1 {
 		t.Errorf("a push makes %d reads and %d changes, one without %d", reads, changes, plain)
 	}

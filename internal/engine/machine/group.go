@@ -336,7 +336,7 @@ func (q *queue) groupMax() uint32 {
 // canLeaseGroup reports whether the limits of groups allow another job of one. A group with no time to
 // look at (Look) has used nothing of its rate.
 func (m *Machine) canLeaseGroup(q *queue, g *group) bool {
-	return g.Running < q.groupMax() && (g.Look == 0 || m.hasToken(q, g))
+	return g.Running < q.groupMax() && (g.RecheckAt == 0 || m.hasToken(q, g))
 }
 
 // freedGroup is a group that has changed. It is written, and its first job shown, before its queue

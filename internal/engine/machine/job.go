@@ -277,7 +277,7 @@ func (m *Machine) detachLost(e *entry) {
 	}
 }
 
-// link lists a new job under its key, number, serial and likeness (INV-9). A queue one of whose
+// link lists a new job under its key, number, serial and fingerprint (INV-9). A queue one of whose
 // jobs is named outside of its own key ranges is marked as linked: when it is removed, these
 // entries must be swept one by one.
 func (m *Machine) link(e *entry) {

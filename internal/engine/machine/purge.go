@@ -432,7 +432,7 @@ func (m *Machine) sweepJob(s *sweep, j *swept) {
 	e := &entry{Job: j.Job, q: &queue{Queue: record.Queue{ID: s.id}, namespace: namespace}}
 	if s.dropped != "" { // these went with the queue
 		e.Flags &^= job.FlagSerial
-		e.Like = job.Digest{}
+		e.Fingerprint = job.Digest{}
 	}
 	if e.Flags.Has(job.FlagNumbered) {
 		// The number may belong to a newer job by now.

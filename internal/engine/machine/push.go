@@ -11,7 +11,7 @@ import (
 )
 
 // push applies a Push: it refuses the job, has its caller wait for room, or makes it. The order of
-// the checks is part of the semantics (section 2): a likeness comes before everything else, then
+// the checks is part of the semantics (section 2): a fingerprint comes before everything else, then
 // names, then capacity. A queue that a flush is about to remove is removed before any of them is
 // looked at.
 func (m *Machine) push(token uint64, c *job.Push, res *job.Result) (answered bool) {
@@ -228,7 +228,7 @@ func (m *Machine) prepare(s *job.Spec) *entry {
 	*e = entry{} // and then field by field, which spares a copy
 	e.q, e.pushStep, e.loaded = q, m.step, true
 	e.ID, e.Namespace, e.Queue, e.QueueNum = m.nextID(s.Numbered), q.namespace, q.name, uint32(q.ID)
-	e.Key, e.Type, e.Group, e.Origin, e.Like = s.Key, s.Type, s.Group, s.Origin, s.Like
+	e.Key, e.Type, e.Group, e.Origin, e.Fingerprint = s.Key, s.Type, s.Group, s.Origin, s.Fingerprint
 	e.Body, e.BodyKind, e.Extra = body, s.BodyKind, extra
 	if s.Trace != "" && m.allows(record.FormatTraces, &job.Result{}) { // a job without its trace is better than none
 		e.Trace = s.Trace

@@ -22,7 +22,7 @@ func (m *Machine) hasToken(q *queue, g *group) bool {
 func (m *Machine) takeToken(q *queue, name string, g *group) {
 	l := q.Limits.OfGroup()
 	b := l.Full(m.now)
-	if g.Look != 0 {
+	if g.RecheckAt != 0 {
 		b = l.Fill(g.Bucket, m.now)
 	}
 	m.unsetRecheck(q, name, g)
@@ -32,23 +32,23 @@ func (m *Machine) takeToken(q *queue, name string, g *group) {
 // setRecheck keeps what is left of the rate of a group, and lists when to look at it again.
 func (m *Machine) setRecheck(q *queue, name string, g *group, b job.Bucket) {
 	l := q.Limits.OfGroup()
-	g.Bucket, g.Look = b, l.FullAt(b)
+	g.Bucket, g.RecheckAt = b, l.FullAt(b)
 	// Earlier than full: the group is held until there is a whole job.
 	if l.Jobs(b) == 0 {
-		g.Look = l.NextJob(b)
+		g.RecheckAt = l.NextJob(b)
 	}
-	m.keyBuf = record.LookKey(m.keyBuf[:0], q.ID, g.Look, name)
+	m.keyBuf = record.RecheckKey(m.keyBuf[:0], q.ID, g.RecheckAt, name)
 	m.store.Insert(m.keyBuf, nil)
-	q.limit.nextRecheck = min(q.limit.nextRecheck, g.Look)
+	q.limit.nextRecheck = min(q.limit.nextRecheck, g.RecheckAt)
 	m.wake(q) // whoever waits has to be told then
 }
 
 // unsetRecheck forgets the rate of a group, which then counts as full.
 func (m *Machine) unsetRecheck(q *queue, name string, g *group) {
-	if g.Look != 0 {
-		m.keyBuf = record.LookKey(m.keyBuf[:0], q.ID, g.Look, name)
+	if g.RecheckAt != 0 {
+		m.keyBuf = record.RecheckKey(m.keyBuf[:0], q.ID, g.RecheckAt, name)
 		m.store.Remove(m.keyBuf)
-		g.Look, g.Bucket = 0, job.Bucket{}
+		g.RecheckAt, g.Bucket = 0, job.Bucket{}
 	}
 }
 
@@ -81,9 +81,9 @@ func (m *Machine) recheckRates(q *queue) (short bool) {
 
 // firstRecheck returns the group whose rate is to be looked at first, and when.
 func (m *Machine) firstRecheck(q *queue) (at job.Time, name string, ok bool) {
-	lo, hi := record.ListStart(nil, q.ID, record.ListLook), record.ListEnd(nil, q.ID, record.ListLook)
+	lo, hi := record.ListStart(nil, q.ID, record.ListRecheck), record.ListEnd(nil, q.ID, record.ListRecheck)
 	m.store.Scan(lo, hi, false, func(key, _ []byte) bool {
-		if at, name, ok = record.ParseLookKey(key); !ok {
+		if at, name, ok = record.ParseRecheckKey(key); !ok {
 			corrupt("list of rates", record.ErrFormat)
 		}
 		return false

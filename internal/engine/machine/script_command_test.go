@@ -233,7 +233,7 @@ func (a *args) spec() job.Spec {
 		TTL: a.duration("ttl"), TTLFromRun: a.flag("ttlfromrun"), At: a.place("at"),
 		Lock: a.text("lock"), LockFor: a.duration("lockfor"),
 		LockUntil: job.LockEnd(a.enum("lockuntil", "ack", "fetch")),
-		Tracked:   a.flag("tracked"), Batch: job.BatchID(a.number("batch")), Like: a.digest("like"),
+		Tracked:   a.flag("tracked"), Batch: job.BatchID(a.number("batch")), Fingerprint: a.digest("like"),
 		Policy: job.Policy{
 			Priority: a.number("pri"), Lease: a.duration("ttr"), ExpireAt: a.moment("expireat"),
 			Expiry:      job.Expiry(a.enum("expiry", "always", "waiting")),

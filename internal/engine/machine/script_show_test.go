@@ -194,7 +194,7 @@ func (s *script) describe(j *job.Job) string {
 	add(j.Flags.Has(job.FlagTracked), "tracked")
 	add(len(j.Blockers) > 0, "after=%v", j.Blockers)
 	add(j.Timer != 0, "timer=%s", s.at(j.Timer))
-	add(j.Like != job.Digest{}, "like=%s", bytes.TrimRight(j.Like[:], "\x00"))
+	add(j.Fingerprint != job.Digest{}, "like=%s", bytes.TrimRight(j.Fingerprint[:], "\x00"))
 	add(len(j.Result) > 0, "result=%s", j.Result)
 	for _, f := range j.Failures {
 		add(true, "failure=%s%s", failureNames[f.Kind], s.at(f.At))

@@ -429,7 +429,7 @@ func (m *Machine) leaveTombstone(e *entry) {
 	}
 	m.detachLost(e)
 	m.unlink(e)
-	e.Lock, e.LockUntil, e.Batch, e.Like = "", 0, 0, job.Digest{}
+	e.Lock, e.LockUntil, e.Batch, e.Fingerprint = "", 0, 0, job.Digest{}
 	e.Flags = job.FlagTombstone | e.Flags&(job.FlagRewritten|job.FlagState|job.FlagStateAgain)
 	m.save(e)
 	m.notifyGone(e)

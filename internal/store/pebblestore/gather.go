@@ -27,7 +27,7 @@ type gathered struct {
 	batch *pebble.Batch // scratch of apply, unless it is given more
 
 	tasks   chan task
-	kick    chan struct{} // capacity 1: it is time to apply what was gathered
+	wake    chan struct{} // capacity 1: it is time to apply what was gathered
 	timer   *time.Timer   // sends to kick
 	flushed chan struct{} // capacity 1: Pebble has put more on stable storage
 	stop    chan struct{}
@@ -73,7 +73,7 @@ func (g *gathered) init(db *pebble.DB, p position) {
 	g.position = p
 	g.batch = db.NewBatch(pebble.WithMaxRetainedSizeBytes(batchKept))
 	g.tasks, g.stop = make(chan task), make(chan struct{})
-	g.kick, g.flushed = make(chan struct{}, 1), make(chan struct{}, 1)
+	g.wake, g.flushed = make(chan struct{}, 1), make(chan struct{}, 1)
 }
 
 // replay gathers a record of the log when the store is opened. No other goroutine runs yet.
@@ -99,7 +99,7 @@ func (s *Store) add(b *store.Batch, number uint64, state []byte) {
 	switch {
 	// Enough for a move at once; the timer is for what comes slowly.
 	case g.open.Len() >= gatherChanges || g.open.Size() >= gatherBytes:
-		signal(g.kick)
+		signal(g.wake)
 	case first:
 		g.timer.Reset(gatherTime)
 	}
@@ -134,7 +134,7 @@ func (s *Store) moveLoop() {
 		select {
 		case t := <-s.gathered.tasks:
 			t.done <- t.do()
-		case <-s.gathered.kick:
+		case <-s.gathered.wake:
 			if err = s.move(); err == nil {
 				err = s.flushIfLong()
 			}
@@ -269,7 +269,7 @@ func (g *gathered) get(dst, key []byte) (value []byte, there, known bool) {
 // begin starts to move what is gathered. The first move comes without a commit: what was read from
 // the log is waiting.
 func (s *Store) begin() {
-	s.gathered.timer = time.AfterFunc(gatherTime, func() { signal(s.gathered.kick) })
+	s.gathered.timer = time.AfterFunc(gatherTime, func() { signal(s.gathered.wake) })
 	s.gathered.ended.Go(s.moveLoop)
 }
 

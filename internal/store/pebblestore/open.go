@@ -258,7 +258,7 @@ func (s *Store) start(o Options, fresh bool, format int) error {
 	s.files.add(markerFinished)
 	s.beginTidying(!o.NoCompactions)
 	// What was read from the log is applied at once, so that the log can be trimmed.
-	signal(s.gathered.kick)
+	signal(s.gathered.wake)
 	return s.watch()
 }
 

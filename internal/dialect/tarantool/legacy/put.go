@@ -54,7 +54,7 @@ func (a *API) spec(c *proc.Call, s *job.Spec) bool {
 	}
 	s.Body, s.BodyKind = proc.StoredBody(dataFrom(&c.Args, putData))
 	if s.BodyKind != job.BodyNone {
-		s.Like = likeOf(c.Args.At(putData)) // for unique puts to find
+		s.Fingerprint = likeOf(c.Args.At(putData)) // for unique puts to find
 	}
 	return true
 }
