@@ -18,10 +18,7 @@ func Beanstalkd() Driver {
 	return Driver{
 		Name: "beanstalkd",
 		New: func(s Settings) dialect.Dialect {
-			return beanstalkd.New(beanstalkd.Options{
-				Options: dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
-				MaxJob:  s.MaxCommand,
-			})
+			return beanstalkd.New(beanstalkd.Options{Options: s.Options, MaxJob: s.MaxCommand})
 		},
 		Client: wired("beanstalkd", inspectBeanstalkd),
 		Hello:  shake("beanstalkd"),

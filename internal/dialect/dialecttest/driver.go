@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"millrace/internal/dialect"
-	"millrace/internal/engine"
 	"millrace/internal/wire"
 )
 
@@ -20,10 +19,8 @@ var (
 
 // Settings are what the tests ask of a dialect.
 type Settings struct {
-	Engine       *engine.Engine
-	Namespace    string
-	MaxCommand   int // most bytes of one command or line
-	WriteTimeout time.Duration
+	dialect.Options
+	MaxCommand int // most bytes of one command or line
 }
 
 // Task is a fetched job.

@@ -18,10 +18,7 @@ func Faktory() Driver {
 	return Driver{
 		Name: "faktory",
 		New: func(s Settings) dialect.Dialect {
-			return faktory.New(faktory.Options{
-				Options: dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
-				MaxLine: s.MaxCommand,
-			})
+			return faktory.New(faktory.Options{Options: s.Options, MaxLine: s.MaxCommand})
 		},
 		Client: wired[*wire.Faktory]("faktory", nil),
 		Hello:  shake("faktory"),

@@ -17,8 +17,7 @@ func Lmstfy() Driver {
 		Name: "lmstfy",
 		New: func(s Settings) dialect.Dialect {
 			return lmstfy.New(lmstfy.Options{
-				Options: dialect.Options{Engine: s.Engine, WriteTimeout: s.WriteTimeout},
-				MaxBody: s.MaxCommand, MaxHeader: s.MaxCommand,
+				Options: s.Options, MaxBody: s.MaxCommand, MaxHeader: s.MaxCommand,
 			})
 		},
 		Client: wired("lmstfy", inspectLmstfy),

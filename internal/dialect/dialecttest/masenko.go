@@ -20,10 +20,7 @@ func Masenko() Driver {
 	return Driver{
 		Name: "masenko",
 		New: func(s Settings) dialect.Dialect {
-			return masenko.New(masenko.Options{
-				Options: dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
-				MaxLine: s.MaxCommand,
-			})
+			return masenko.New(masenko.Options{Options: s.Options, MaxLine: s.MaxCommand})
 		},
 		Client: wired[*wire.Masenko]("masenko", nil),
 		Push: func(queue, body string) []byte {

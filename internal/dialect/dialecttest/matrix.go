@@ -30,15 +30,9 @@ func pass(t *testing.T, in, out Driver) {
 	t.Helper()
 	s := Start(t)
 	defer s.Stop(t)
-	listen := func(d Driver) *testkit.Listener {
-		return s.Serve(d.New(Settings{
-			Engine: s.Engine, Namespace: namespace, MaxCommand: 4 * large,
-			WriteTimeout: writing,
-		}), 0)
-	}
-	b := &bench{Server: s, t: t, d: in, l: listen(in)}
+	b := &bench{Server: s, t: t, d: in, l: s.drive(in, 4*large, 0)}
 	producer := b.client()
-	b = &bench{Server: s, t: t, d: out, l: listen(out), keeps: in.Keeps}
+	b = &bench{Server: s, t: t, d: out, l: s.drive(out, 4*large, 0), keeps: in.Keeps}
 	worker := b.client()
 
 	jobs := Bodies(in, out)

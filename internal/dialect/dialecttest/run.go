@@ -66,10 +66,7 @@ func Run(t *testing.T, d Driver) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := &bench{Server: Start(t), t: t, d: d, keeps: d.Keeps}
-				b.l = b.Serve(d.New(Settings{
-					Engine: b.Engine, Namespace: namespace, MaxCommand: maxCommand,
-					WriteTimeout: writing,
-				}), c.size)
+				b.l = b.drive(d, maxCommand, c.size)
 				c.test(b)
 				b.Stop(t)
 			})

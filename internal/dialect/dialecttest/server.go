@@ -52,6 +52,12 @@ func (s *Server) Serve(d dialect.Dialect, size int) *testkit.Listener {
 	return l
 }
 
+// drive serves the dialect of a driver as Serve does. No command is longer than maxCommand.
+func (s *Server) drive(d Driver, maxCommand, size int) *testkit.Listener {
+	o := dialect.Options{Engine: s.Engine, Namespace: namespace, WriteTimeout: writing}
+	return s.Serve(d.New(Settings{Options: o, MaxCommand: maxCommand}), size)
+}
+
 // ServeOn serves a dialect on a listener of the caller's.
 func (s *Server) ServeOn(d dialect.Dialect, l net.Listener) {
 	s.last = d

@@ -25,10 +25,7 @@ func Tarantool() Driver {
 	return Driver{
 		Name: "tarantool",
 		New: func(s Settings) dialect.Dialect {
-			return tarantool.New(tarantool.Options{
-				Options:   dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
-				MaxPacket: s.MaxCommand,
-			})
+			return tarantool.New(tarantool.Options{Options: s.Options, MaxPacket: s.MaxCommand})
 		},
 		Client: wired("tarantool", inspectTarantool),
 		Hello: func(conn net.Conn) (*bufio.Reader, error) {

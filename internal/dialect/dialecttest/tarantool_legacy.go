@@ -2,84 +2,56 @@ package dialecttest
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"time"
 
 	"github.com/tinylib/msgp/msgp"
 
-	"millrace/internal/dialect"
-	"millrace/internal/dialect/tarantool"
 	"millrace/internal/dialect/tarantool/tarantooltest"
 	"millrace/internal/wire"
 )
 
-// legacyLevel is the priority of a legacy task that says none.
-const legacyLevel = 127
-
-// TarantoolLegacy drives the legacy queue API over IPROTO. A body is one string.
+// TarantoolLegacy drives the legacy queue API over IPROTO.
 func TarantoolLegacy() Driver {
-	call := func(procedure string, args []byte, count int) []byte {
-		return tarantooltest.CallPacket(tarantooltest.TypeCall, 1, procedure, count, args)
-	}
-	return Driver{
-		Name: "tarantool-legacy",
-		New: func(s Settings) dialect.Dialect {
-			return tarantool.New(tarantool.Options{
-				Options:   dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
-				MaxPacket: s.MaxCommand,
-			})
-		},
-		Client: func(conn net.Conn) (Client, error) {
-			c, err := tarantooltest.New(conn)
-			return legacyClient{c}, err
-		},
-		Hello: func(conn net.Conn) (*bufio.Reader, error) {
-			c, err := tarantooltest.New(conn)
+	d := legacyDriver("tarantool-legacy", func(procedure string, args ...string) []byte {
+		var all []byte
+		for _, a := range args {
+			all = append(all, tarantoolData(a)...)
+		}
+		return tarantooltest.CallPacket(tarantooltest.TypeCall, 1, procedure, len(args), all)
+	})
+	d.New = Tarantool().New
+	d.Client = func(conn net.Conn) (Client, error) {
+		c, err := wire.As[*wire.Tarantool](wire.New("tarantool", conn, wire.Options{}))
+		return legacyClient{conn, func(procedure string, args ...string) ([]string, error) {
+			all := make([][]byte, len(args))
+			for i, a := range args {
+				all[i] = tarantoolData(a)
+			}
+			data, err := c.Call(0, procedure, all...)
 			if err != nil {
 				return nil, err
 			}
-			return c.Reader(), nil
-		},
-		Push: func(queue, body string) []byte { return call("queue.put", legacyPut(queue, body, Wishes{}), 7) },
-		Fetch: func(queue string, wait time.Duration) []byte {
-			return call("queue.take", legacyArgs(queue, wait.Seconds()), 3)
-		},
-		ReadReply: func(r *bufio.Reader) (bool, error) {
-			p, err := tarantooltest.ReadReply(r)
-			if err != nil || p.Err() != nil {
-				return false, err
-			}
-			rows, err := legacyRows(p.Data())
-			return len(rows) > 0, err
-		},
-		AnyBytes:  true,
-		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true},
-		Alone:     true,
+			return legacyFields(data)
+		}}, err
 	}
-}
-
-// legacyArgs are space 0, a string and a number of seconds.
-func legacyArgs(name string, seconds float64) []byte {
-	return msgp.AppendFloat64(msgp.AppendString(msgp.AppendInt(nil, 0), name), seconds)
-}
-
-// legacyPut are the arguments of a put; a time that is nil is the default.
-func legacyPut(queue, body string, w Wishes) []byte {
-	args := legacyArgs(queue, w.Delay.Seconds())
-	if w.TTL > 0 {
-		args = msgp.AppendFloat64(args, w.TTL.Seconds())
-	} else {
-		args = msgp.AppendNil(args)
+	d.Hello = shake("tarantool")
+	d.ReadReply = func(r *bufio.Reader) (bool, error) {
+		p, err := tarantooltest.ReadReply(r)
+		if err != nil || p.Err() != nil {
+			return false, err
+		}
+		fields, err := legacyFields(p.Data())
+		return len(fields) > 0, err
 	}
-	args = msgp.AppendInt(msgp.AppendNil(args), legacyLevel+w.Level)
-	return append(args, tarantoolData(body)...)
+	return d
 }
 
-// legacyRows reads the task that a call has returned, as its fields; nothing if there is none.
-func legacyRows(data msgp.Raw) (fields []msgp.Raw, err error) {
+// legacyFields reads the fields of the task that a call has returned; none if it returned none.
+func legacyFields(data msgp.Raw) (fields []string, err error) {
 	n, rest, err := msgp.ReadArrayHeaderBytes(data)
 	if err != nil || n == 0 {
 		return nil, err
@@ -92,99 +64,95 @@ func legacyRows(data msgp.Raw) (fields []msgp.Raw, err error) {
 		if err != nil {
 			return nil, err
 		}
-		fields = append(fields, msgp.Raw(rest[:len(rest)-len(next)]))
+		fields = append(fields, string(wire.TextOf(msgp.Raw(rest[:len(rest)-len(next)]))))
 		rest = next
 	}
 	return fields, nil
 }
 
-type legacyClient struct{ *tarantooltest.Client }
+// legacyDriver is what the drivers of the legacy queue API have in common. Packet makes a call. A body is one string,
+// and so is every other argument: one that is empty is not given.
+func legacyDriver(name string, packet func(procedure string, args ...string) []byte) Driver {
+	return Driver{
+		Name: name,
+		Push: func(queue, body string) []byte { return packet("queue.put", legacyPut(queue, body, Wishes{})...) },
+		Fetch: func(queue string, wait time.Duration) []byte {
+			return packet("queue.take", "0", queue, decimal(wait))
+		},
+		AnyBytes:  true,
+		Abilities: Abilities{High: true, Low: true, Delay: true, TTL: true},
+		Alone:     true,
+	}
+}
+
+// legacyPut are the arguments of a put.
+func legacyPut(queue, body string, w Wishes) []string {
+	const usual = 127 // the priority of a task that says none
+	ttl := ""
+	if w.TTL > 0 {
+		ttl = decimal(w.TTL)
+	}
+	return []string{"0", queue, decimal(w.Delay), ttl, "", strconv.Itoa(usual + w.Level), body}
+}
+
+// decimal is a duration as seconds in text.
+func decimal(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+
+// legacyClient calls the procedures of the legacy API over either wire protocol. Call returns the fields of the row
+// that was returned; none if none was.
+type legacyClient struct {
+	io.Closer
+	call func(procedure string, args ...string) ([]string, error)
+}
 
 func (c legacyClient) Push(queue, body string) error { return c.PushWith(queue, body, Wishes{}) }
 
 func (c legacyClient) PushWith(queue, body string, w Wishes) error {
-	_, err := c.CallRaw("queue.put", legacyPut(queue, body, w))
+	_, err := c.call("queue.put", legacyPut(queue, body, w)...)
 	return err
 }
 
-// errLegacyTask is a task that is not id, tube, status and at most one field of data.
-var errLegacyTask = errors.New("malformed task")
-
-// legacyTask reads a task with the given status.
-func legacyTask(data msgp.Raw, status string) (Task, error) {
-	fields, err := legacyRows(data)
-	if err != nil {
+// taken calls a procedure that returns a task that is taken: id, tube, status and at most one field of data.
+func (c legacyClient) taken(procedure string, args ...string) (Task, error) {
+	fields, err := c.call(procedure, args...)
+	switch {
+	case err != nil:
 		return Task{}, err
-	}
-	if len(fields) == 0 {
+	case len(fields) == 0:
 		return Task{}, ErrEmpty
+	case len(fields) < 3 || len(fields) > 4 || fields[2] != "taken":
+		return Task{}, fmt.Errorf("%s returns %q", procedure, fields)
 	}
-	if len(fields) < 3 || len(fields) > 4 {
-		return Task{}, fmt.Errorf("%w: %d fields", errLegacyTask, len(fields))
-	}
-	id, _, err := msgp.ReadStringBytes(fields[0])
-	if err != nil {
-		return Task{}, err
-	}
-	if got, _, err := msgp.ReadStringBytes(fields[2]); err != nil || got != status {
-		return Task{}, fmt.Errorf("%w: status %q, want %q: %w", errLegacyTask, got, status, err)
-	}
-	t := Task{Handle: id}
+	t := Task{Handle: fields[0]}
 	if len(fields) == 4 {
-		t.Body = string(wire.TextOf(fields[3]))
+		t.Body = fields[3]
 	}
-	return t, err
+	return t, nil
 }
 
 func (c legacyClient) Fetch(queue string, wait time.Duration) (Task, error) {
-	raw, err := c.CallRaw("queue.take", legacyArgs(queue, wait.Seconds()))
-	if err != nil {
-		return Task{}, err
-	}
-	return legacyTask(raw, "taken")
-}
-
-func (c legacyClient) named(procedure, handle string) (msgp.Raw, error) {
-	return c.CallRaw(procedure, msgp.AppendString(msgp.AppendInt(nil, 0), handle))
+	return c.taken("queue.take", "0", queue, decimal(wait))
 }
 
 func (c legacyClient) Ack(handle string) error {
-	_, err := c.named("queue.ack", handle)
+	_, err := c.call("queue.ack", "0", handle)
 	return err
 }
 
 func (legacyClient) FetchFail(string) error { return ErrUnable }
 
 func (c legacyClient) Inspect(handle string) (string, error) {
-	raw, err := c.named("queue.peek", handle)
-	if err != nil {
-		return "", err
-	}
-	t, err := legacyTask(raw, "taken")
+	t, err := c.taken("queue.peek", "0", handle)
 	return t.Body, err
 }
 
-func (c legacyClient) Look(queue string) (Sight, error) {
-	raw, err := c.CallRaw("queue.statistics", msgp.AppendString(msgp.AppendInt(nil, 0), queue))
-	if err != nil {
-		return Sight{}, err
-	}
-	fields, err := legacyRows(raw)
-	if err != nil {
-		return Sight{}, err
-	}
-	texts := make([]string, len(fields))
-	for i, f := range fields {
-		if texts[i], _, err = msgp.ReadStringBytes(f); err != nil {
-			return Sight{}, fmt.Errorf("statistics: %w", err)
-		}
-	}
-	return legacySight(queue, texts)
-}
-
-// legacySight reads names and values in turn. Of a tube that was used through these
+// Look reads names and values in turn. Of a tube that was used through these
 // procedures zeros are left out, of others nothing is told.
-func legacySight(queue string, texts []string) (Sight, error) {
+func (c legacyClient) Look(queue string) (Sight, error) {
+	texts, err := c.call("queue.statistics", "0", queue)
+	if err != nil {
+		return Sight{}, err
+	}
 	tasks := make(map[string]int)
 	for i := 0; i+1 < len(texts); i += 2 {
 		n, err := strconv.Atoi(texts[i+1])
@@ -199,6 +167,3 @@ func legacySight(queue string, texts []string) (Sight, error) {
 	at := func(name string) int { return tasks["space0."+queue+".tasks."+name] }
 	return Sight{Ready: at("ready"), Delayed: at("delayed"), Held: at("taken"), Dead: at("buried")}, nil
 }
-
-// decimal is a duration as seconds in text.
-func decimal(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }

@@ -19,8 +19,7 @@ func Workq() Driver {
 		Name: "workq",
 		New: func(s Settings) dialect.Dialect {
 			return workq.New(workq.Options{
-				Options: dialect.Options{Engine: s.Engine, Namespace: s.Namespace, WriteTimeout: s.WriteTimeout},
-				MaxLine: s.MaxCommand, MaxPayload: s.MaxCommand,
+				Options: s.Options, MaxLine: s.MaxCommand, MaxPayload: s.MaxCommand,
 			})
 		},
 		Client: wired("workq", inspectWorkq),
