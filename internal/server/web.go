@@ -182,3 +182,11 @@ func (f faktoryWorkers) Signal(id string, sig api.Signal) int {
 	}
 	return f.d.Signal(id, to)
 }
+
+// tokens returns the registry of tokens; nil if no protocol that has some is served.
+func (s *server) tokens() operator.TokenRegistry {
+	if s.lmstfy == nil {
+		return nil
+	}
+	return s.lmstfy.Tokens()
+}

@@ -6,30 +6,23 @@ import (
 	"strings"
 	"time"
 
+	"millrace/internal/api"
 	"millrace/internal/job"
 )
 
-// Token is a token of a namespace as an operator sees it.
-type Token struct {
-	Pool, Namespace string
-	Token           string // without its pool
-	// Exists is false if only limits stand under its name: they would count for a token of that name.
-	Exists      bool
-	Description string
-	Limits      *Limits // nil: as many calls as it likes
-	// How many calls its limits have refused since the server started.
-	RefusedReads, RefusedWrites uint64
-}
+// Tokens are the tokens of the protocol as operators see and change them.
+type Tokens struct{ d *Dialect }
 
-func (t *Token) key() tokenKey { return tokenKey{t.Pool, t.Namespace, t.Token} }
+// Tokens returns the tokens.
+func (d *Dialect) Tokens() Tokens { return Tokens{d} }
 
-// Limits are how many calls a token may make within an interval in seconds; zero is no limit.
-type Limits struct {
-	Read, Write, IntervalSeconds int64
-}
+func keyOf(t api.Token) tokenKey { return tokenKey{t.Pool, t.Namespace, t.Secret} }
 
-// AsksForTokens reports whether a client needs one.
-func (d *Dialect) AsksForTokens() bool { return d.opts.Auth }
+// Required reports whether a client needs one.
+func (t Tokens) Required() bool { return t.d.opts.Auth }
+
+// Pools returns the names of all pools, the default one first.
+func (t Tokens) Pools() []string { return t.d.Pools() }
 
 // Pools returns the names of all pools, the default one first.
 func (d *Dialect) Pools() []string {
@@ -53,19 +46,19 @@ func (d *Dialect) TokenCounts() (tokens, limits, most int, refused uint64) {
 }
 
 // Tokens returns all tokens and limits, in no order.
-func (d *Dialect) Tokens() ([]Token, error) {
-	if err := d.load(); err != nil {
+func (t Tokens) Tokens() ([]api.Token, error) {
+	if err := t.d.load(); err != nil {
 		return nil, err
 	}
-	r := d.registry
+	r := t.d.registry
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	list := make([]Token, 0, max(len(r.tokens), len(r.limiters)))
+	list := make([]api.Token, 0, max(len(r.tokens), len(r.limiters)))
 	for k, description := range r.tokens {
 		list = append(list, k.described(true, description, r.limiters[k]))
 	}
 	for k, l := range r.limiters {
-		if _, ok := r.tokens[k]; !ok {
+		if _, ok := r.tokens[k]; !ok { // they would count for a token of that name
 			list = append(list, k.described(false, "", l))
 		}
 	}
@@ -73,24 +66,24 @@ func (d *Dialect) Tokens() ([]Token, error) {
 }
 
 // described returns a token with its limiter, if it has one.
-func (k tokenKey) described(exists bool, description string, l *limiter) Token {
-	t := Token{Pool: k.pool, Namespace: k.namespace, Token: k.token, Exists: exists, Description: description}
+func (k tokenKey) described(exists bool, description string, l *limiter) api.Token {
+	t := api.Token{Pool: k.pool, Namespace: k.namespace, Secret: k.token, Exists: exists, Description: description}
 	if l != nil {
 		now := l.get()
-		t.Limits = &Limits{now.Read, now.Write, now.Interval}
+		t.Limits = &api.TokenLimits{Reads: now.Read, Writes: now.Write, Interval: now.Interval}
 		t.RefusedReads, t.RefusedWrites = l.refusals(sideRead), l.refusals(sideWrite)
 	}
 	return t
 }
 
-// AddToken makes a token for a namespace of a pool, and returns it, and how clients must write it. Without a text of
+// Add makes a token for a namespace of a pool, and returns it, and how clients must write it. Without a text of
 // its own it gets one that nobody can guess. A refusal is a *job.Error.
-func (d *Dialect) AddToken(t Token) (made Token, text string, err error) {
-	if err := d.load(); err != nil {
-		return t, "", err
+func (t Tokens) Add(token api.Token) (made api.Token, text string, err error) {
+	if err := t.d.load(); err != nil {
+		return token, "", err
 	}
-	k, err := d.addToken(cmp.Or(t.Pool, poolDefault), t.Namespace, t.Token, t.Description)
-	return k.described(true, t.Description, d.registry.limiter(k)), k.shown(), err
+	k, err := t.d.addToken(cmp.Or(token.Pool, poolDefault), token.Namespace, token.Secret, token.Description)
+	return k.described(true, token.Description, t.d.registry.limiter(k)), k.shown(), err
 }
 
 // addToken checks and makes a token.
@@ -118,31 +111,26 @@ func (d *Dialect) addToken(pool, namespace, chosen, description string) (tokenKe
 	return key, d.registry.addToken(key, description)
 }
 
-// DropToken removes a token and its limits, whether they are there or not. It is refused from now on.
-func (d *Dialect) DropToken(t Token) error {
-	if err := d.load(); err != nil {
+// Drop removes a token and its limits, whether they are there or not. It is refused from now on.
+func (t Tokens) Drop(token api.Token) error {
+	if err := t.d.load(); err != nil {
 		return err
 	}
-	return d.registry.dropToken(t.key())
+	return t.d.registry.dropToken(keyOf(token))
 }
 
 // SetLimits gives a token limits, or with none takes them away. A refusal is a *job.Error.
-func (d *Dialect) SetLimits(t Token, l *Limits) error {
-	if err := d.load(); err != nil {
+func (t Tokens) SetLimits(token api.Token, l *api.TokenLimits) error {
+	if err := t.d.load(); err != nil {
 		return err
 	}
-	if l == nil {
-		return d.registry.removeLimits(t.key())
-	}
-	text := ""
 	switch {
-	case l.IntervalSeconds <= 0:
-		text = textNoInterval
-	case l.Read <= 0 && l.Write <= 0:
-		text = textBadLimits
+	case l == nil:
+		return t.d.registry.removeLimits(keyOf(token))
+	case l.Interval <= 0:
+		return &job.Error{Kind: job.Invalid, Text: textNoInterval}
+	case l.Reads <= 0 && l.Writes <= 0:
+		return &job.Error{Kind: job.Invalid, Text: textBadLimits}
 	}
-	if text != "" {
-		return &job.Error{Kind: job.Invalid, Text: text}
-	}
-	return d.registry.setLimits(t.key(), limits{Read: l.Read, Write: l.Write, Interval: l.IntervalSeconds}, true)
+	return t.d.registry.setLimits(keyOf(token), limits{Read: l.Reads, Write: l.Writes, Interval: l.Interval}, true)
 }
