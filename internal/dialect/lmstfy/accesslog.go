@@ -11,31 +11,26 @@ import (
 	"millrace/internal/dialect"
 )
 
-// access is what is logged about a request.
-type access struct {
-	pool, path, query, ip, method, requestID string
-	latency                                  time.Duration
-	code                                     int
-}
-
-// logAccess writes a line of the access log.
-func logAccess(log *slog.Logger, a access) {
+// logAccess writes a line of the access log, if there is one.
+func (d *Dialect) logAccess(r *http.Request, pool, path, requestID string, code int, latency time.Duration) {
+	if !d.accessLog.Load() {
+		return
+	}
 	level := slog.LevelInfo
 	switch {
-	case a.code >= http.StatusInternalServerError:
+	case code >= http.StatusInternalServerError:
 		level = slog.LevelError
-	case a.code >= http.StatusBadRequest && a.code != http.StatusNotFound:
+	case code >= http.StatusBadRequest && code != http.StatusNotFound:
 		level = slog.LevelWarn
 	}
-	ip, _, err := net.SplitHostPort(a.ip)
+	ip, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		ip = a.ip
+		ip = r.RemoteAddr
 	}
-	log.LogAttrs(context.Background(), level, "request",
-		slog.String("pool", a.pool), slog.String("path", a.path), slog.String("query", maskTokens(a.query)),
-		slog.Duration("latency", a.latency),
-		slog.String("ip", ip), slog.String("method", a.method), slog.Int("code",
-			a.code), slog.String("req_id", a.requestID))
+	d.opts.Logger.LogAttrs(context.Background(), level, "request",
+		slog.String("pool", pool), slog.String("path", path), slog.String("query", maskTokens(r.URL.RawQuery)),
+		slog.Duration("latency", latency), slog.String("ip", ip), slog.String("method", r.Method),
+		slog.Int("code", code), slog.String("req_id", requestID))
 }
 
 // mask stands for a secret.

@@ -110,13 +110,7 @@ func (a *adminServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, adminBodyMax)
 	c := &adminCall{adminServer: a, w: w, r: r}
 	c.route()
-	if a.d.accessLog.Load() {
-		logAccess(a.d.opts.Logger, access{
-			path: maskPath(r.URL.Path), query: r.URL.RawQuery, latency: time.Since(began), ip: r.RemoteAddr,
-			method: r.Method,
-			code:   c.status, requestID: id,
-		})
-	}
+	a.d.logAccess(r, "", maskPath(r.URL.Path), id, c.status, time.Since(began))
 }
 
 // maskPath hides the token in a path.

@@ -76,17 +76,11 @@ func (x *exchange) consume() {
 	case len(res.Jobs) > 0:
 		x.giveBack(res.Jobs)
 		x.reply(http.StatusNotFound, []byte(answerEmpty)) // to nobody
-	case res.Err == nil || isEmpty(res.Err.Kind):
+	case dialect.Served(res.Err):
 		x.reply(http.StatusNotFound, []byte(answerEmpty))
 	default:
 		x.refuse(res.Err)
 	}
-}
-
-// isEmpty reports whether a fetch has ended without a job in an orderly way: its time
-// is up, its caller has gone or the server is stopping.
-func isEmpty(kind job.Kind) bool {
-	return kind == job.Timeout || kind == job.Canceled || kind == job.Draining
 }
 
 // prepareWait makes the connection fit for a long silence: nothing is left to read, no
@@ -157,7 +151,7 @@ func (x *exchange) countConsumed(jobs []job.Job, now job.Time) {
 	for i := range jobs {
 		if q := x.space.queue(jobs[i].Queue); q != nil {
 			q.consumed.Add(1)
-			q.waited.observe(uint64(elapsed(&jobs[i], now).Milliseconds())) //nolint:gosec // not negative
+			q.waited.observe(jobBounds, elapsed(&jobs[i], now).Truncate(time.Millisecond))
 		}
 	}
 }

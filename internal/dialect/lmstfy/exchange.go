@@ -89,23 +89,16 @@ func (x *exchange) finish() {
 	if x.status != http.StatusOK && x.status != http.StatusCreated {
 		x.ticket.giveBack()
 	}
-	logged := x.d.accessLog.Load()
 	took := time.Since(x.began)
 	x.d.commands.Count(int(x.route), x.served(), took)
 	if x.space != nil {
 		x.space.routes[x.route].count(x.status, took)
 	}
-	if logged {
-		name := ""
-		if x.pool != nil {
-			name = x.pool.name
-		}
-		logAccess(x.d.opts.Logger, access{
-			pool: name, path: x.r.URL.Path, query: x.r.URL.RawQuery, latency: took, ip: x.r.RemoteAddr,
-			method: x.r.Method,
-			code:   x.status, requestID: x.requestID,
-		})
+	name := ""
+	if x.pool != nil {
+		name = x.pool.name
 	}
+	x.d.logAccess(x.r, name, x.r.URL.Path, x.requestID, x.status, took)
 }
 
 // served reports whether the request was answered with what it asked for. That no job came in time is an answer,

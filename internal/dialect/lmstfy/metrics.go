@@ -139,15 +139,8 @@ func (s *space) collect(ch chan<- prometheus.Metric) {
 	for _, q := range s.queues.all() {
 		counter(ch, descPublished, q.published.Load(), s.pool.name, s.name, q.name)
 		counter(ch, descConsumed, q.consumed.Load(), s.pool.name, s.name, q.name)
-		for _, h := range []struct {
-			desc *prometheus.Desc
-			*jobHistogram
-		}{{descWaited, &q.waited}, {descAcked, &q.acked}} {
-			if count, buckets := cumulate(jobBounds[:], h.buckets[:]); count > 0 {
-				ch <- prometheus.MustNewConstHistogram(h.desc, count, float64(h.sum.Load()), buckets, s.pool.name,
-					s.name, q.name)
-			}
-		}
+		q.waited.collect(ch, descWaited, jobBounds, s.pool.name, s.name, q.name)
+		q.acked.collect(ch, descAcked, jobBounds, s.pool.name, s.name, q.name)
 	}
 	for i := range s.routes {
 		r, info := &s.routes[i], &routes[i]
@@ -156,11 +149,7 @@ func (s *space) collect(ch chan<- prometheus.Metric) {
 				counter(ch, descCodes, n, s.pool.name, s.name, info.path, info.method, strconv.Itoa(statuses[j]))
 			}
 		}
-		if count, buckets := cumulate(callBounds[:], r.latency.buckets[:]); count > 0 {
-			ms := float64(r.latency.sum.Load()) / 1000
-			ch <- prometheus.MustNewConstHistogram(descLatency, count, ms, buckets, s.pool.name, s.name, info.path,
-				info.method)
-		}
+		r.latency.collect(ch, descLatency, callBounds, s.pool.name, s.name, info.path, info.method)
 	}
 }
 

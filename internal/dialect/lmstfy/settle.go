@@ -27,8 +27,8 @@ func (x *exchange) delete() {
 	x.pool.deleted.Add(1)
 	if ms, ok := publishedAt(x.id); ok && x.space != nil {
 		if q := x.space.queue(x.queue); q != nil {
-			now := uint64(x.d.opts.Engine.Now() / 1000) //nolint:gosec // after 1970
-			q.acked.observe(now - min(now, ms))
+			age := x.d.opts.Engine.Now().Sub(job.Time(ms * 1000)) //nolint:gosec // 48 bits
+			q.acked.observe(jobBounds, age.Truncate(time.Millisecond))
 		}
 	}
 	x.reply(http.StatusNoContent, nil)

@@ -5,6 +5,8 @@ import (
 	"sort"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // poolDefault is the pool that every server has. Its namespaces are those of the
@@ -19,27 +21,27 @@ const seriesMax = 10000
 type pool struct {
 	name   string
 	prefix string // of its namespaces in the engine
-	spaces *table[space]
+	spaces table[space]
 
 	published, consumed, read, deleted atomic.Uint64
 	timed, direct, respawned           atomic.Uint64
 }
 
 func newPool(name string) *pool {
-	p := &pool{name: name}
+	p := &pool{name: name, spaces: table[space]{room: new(atomic.Int64)}}
 	if name != poolDefault {
 		p.prefix = name + ":"
 	}
-	room := new(atomic.Int64)
-	room.Store(seriesMax)
-	p.spaces = newTable[space](room)
+	p.spaces.room.Store(seriesMax)
 	return p
 }
 
 // add returns the figures of a namespace; nil if there are too many namespaces.
 func (p *pool) add(namespace string) *space {
 	return p.spaces.add(namespace, func(name string) *space {
-		return &space{pool: p, name: name, engine: p.prefix + name, queues: newTable[queueStats](p.spaces.room)}
+		s := &space{pool: p, name: name, engine: p.prefix + name}
+		s.queues.room = p.spaces.room
+		return s
 	})
 }
 
@@ -48,7 +50,7 @@ type space struct {
 	pool   *pool
 	name   string
 	engine string // its name in the engine
-	queues *table[queueStats]
+	queues table[queueStats]
 	routes [routeCount]routeStats
 }
 
@@ -61,13 +63,13 @@ func (s *space) queue(name string) *queueStats {
 type queueStats struct {
 	name                string
 	published, consumed atomic.Uint64
-	waited, acked       jobHistogram
+	waited, acked       histogram
 }
 
 // routeStats counts the answers of a route.
 type routeStats struct {
 	codes   [len(statuses)]atomic.Uint64
-	latency callHistogram
+	latency histogram
 }
 
 // statuses are the codes that are ever answered.
@@ -87,59 +89,39 @@ func (r *routeStats) count(status int, took time.Duration) {
 		}
 	}
 	if status < http.StatusMultipleChoices {
-		r.latency.observe(uint64(max(took, 0) / time.Microsecond))
+		r.latency.observe(callBounds, took)
 	}
 }
 
 // The upper bounds of the buckets, as in the original: in milliseconds.
 var (
-	jobBounds  = exponential[[jobBuckets]float64](15, 3.5)
-	callBounds = exponential[[callBuckets]float64](15, 2.5)
+	jobBounds  = prometheus.ExponentialBuckets(15, 3.5, 7)
+	callBounds = prometheus.ExponentialBuckets(15, 2.5, bucketsMax)
 )
 
-const (
-	jobBuckets  = 7
-	callBuckets = 9
-)
+const bucketsMax = 9
 
-func exponential[A [jobBuckets]float64 | [callBuckets]float64](first, factor float64) (bounds A) {
-	for i := range len(bounds) {
-		bounds[i] = first
-		first *= factor
-	}
-	return bounds
+// histogram counts times, those above all bounds in a bucket of their own.
+type histogram struct {
+	buckets [bucketsMax + 1]atomic.Uint64
+	sum     atomic.Uint64 // in microseconds
 }
 
-// jobHistogram is about the age of jobs in milliseconds.
-type jobHistogram struct {
-	buckets [jobBuckets + 1]atomic.Uint64
-	sum     atomic.Uint64
-}
-
-func (h *jobHistogram) observe(ms uint64) {
-	h.buckets[sort.SearchFloat64s(jobBounds[:], float64(ms))].Add(1)
-	h.sum.Add(ms)
-}
-
-// callHistogram is about the length of calls in microseconds.
-type callHistogram struct {
-	buckets [callBuckets + 1]atomic.Uint64
-	sum     atomic.Uint64
-}
-
-func (h *callHistogram) observe(us uint64) {
-	h.buckets[sort.SearchFloat64s(callBounds[:], float64(us)/1000)].Add(1)
+func (h *histogram) observe(bounds []float64, took time.Duration) {
+	us := uint64(max(took, 0) / time.Microsecond)
+	h.buckets[sort.SearchFloat64s(bounds, float64(us)/1000)].Add(1)
 	h.sum.Add(us)
 }
 
-// cumulate returns buckets in the form that Prometheus has them.
-func cumulate(bounds []float64, buckets []atomic.Uint64) (count uint64, byBound map[float64]uint64) {
-	byBound = make(map[float64]uint64, len(bounds))
-	for i := range buckets {
-		count += buckets[i].Load()
-		if i < len(bounds) {
-			byBound[bounds[i]] = count
-		}
+// collect sends what has been counted, if there is anything.
+func (h *histogram) collect(ch chan<- prometheus.Metric, desc *prometheus.Desc, bounds []float64, labels ...string) {
+	buckets := make(map[float64]uint64, len(bounds))
+	count := uint64(0)
+	for i, bound := range bounds {
+		count += h.buckets[i].Load()
+		buckets[bound] = count
 	}
-	return count, byBound
+	if count += h.buckets[len(bounds)].Load(); count > 0 {
+		ch <- prometheus.MustNewConstHistogram(desc, count, float64(h.sum.Load())/1000, buckets, labels...)
+	}
 }
