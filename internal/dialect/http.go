@@ -31,6 +31,9 @@ type HTTP struct {
 	// WriteTimeout bounds a request from its head to the end of its answer, unless its handler changes that; zero is
 	// the default.
 	WriteTimeout time.Duration
+	// ConnContext and ConnState are those of http.Server.
+	ConnContext func(context.Context, net.Conn) context.Context
+	ConnState   func(net.Conn, http.ConnState)
 }
 
 // Serve serves a listener until ctx ends and the requests in progress have been answered.
@@ -42,6 +45,8 @@ func (h *HTTP) Serve(ctx context.Context, l net.Listener) error {
 		WriteTimeout:      cmp.Or(h.WriteTimeout, httpWriteTimeout),
 		IdleTimeout:       httpIdleTimeout,
 		MaxHeaderBytes:    httpHeaderSizeMax,
+		ConnContext:       h.ConnContext,
+		ConnState:         h.ConnState,
 		ErrorLog:          slog.NewLogLogger(h.Logger.Handler(), slog.LevelDebug),
 	}
 	// Shutdown waits for requests in progress; the server cuts those that take

@@ -73,11 +73,6 @@ func Standby(o operator.Options, so StandbyOptions) http.Handler {
 	return underPrefix(ofSite(so.Site, h))
 }
 
-// LostLeader answers a request of which only the leader knows whether it was done.
-func LostLeader(w http.ResponseWriter, about string) {
-	api.WriteProblem(w, api.ProblemNoLeader.New("%s", about))
-}
-
 // NoLeader answers a request that only the leader could do. Nothing was done, so it may be sent again.
 func NoLeader(w http.ResponseWriter, about string) {
 	w.Header().Set("Retry-After", "1")

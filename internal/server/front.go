@@ -1,14 +1,11 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 	"millrace/internal/auth"
 	"millrace/internal/cluster"
 	"millrace/internal/config"
+	"millrace/internal/dialect"
 	"millrace/internal/httpapi"
 	"millrace/internal/metrics"
 	"millrace/internal/operator"
@@ -51,76 +49,32 @@ func (n *node) front() (serveFunc, error) {
 	if err != nil {
 		return nil, err
 	}
+	toLeader := &links{leader: n.leader, reach: func(client, local string) (net.Conn, error) {
+		return n.reach(n.gates[i].name, client, local)
+	}}
 	standby := httpapi.Standby(operator.Options{Logger: n.server.log, Version: n.opts.Version, BackupDir: backups},
 		httpapi.StandbyOptions{
 			Cluster: n, Login: login, Backup: n.backup,
 			Site:   n.site(auth.SiteOptions{AnyHost: n.gates[i].config.Authenticated, Open: httpapi.ProbePaths()}),
-			Leader: n.toLeader(n.gates[i].name),
+			Leader: toLeader.handler(),
 			Metrics: metrics.Handler(metrics.Options{
 				Version: n.opts.Version, Durability: n.cfg.Store.Durability, ConnectionsMax: n.files.conns,
 				Logins: n.logins.Counts,
 				Ready:  func() bool { return n.Ready() == nil }, Cluster: n.figures,
 			}),
 		})
-	return n.serveHTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l := n.term.Load(); l != nil && l.web != nil {
 			l.web.ServeHTTP(w, r)
 			return
 		}
 		standby.ServeHTTP(w, r)
-	}), secure), nil
+	})
+	return (&dialect.HTTP{
+		Handler: handler, Logger: n.server.log, Shared: n.shared, TLS: secure, ConnContext: toLeader.begin,
+		ConnState: toLeader.state,
+	}).Serve, nil
 }
-
-// toLeader passes requests on to the leader. Each has a connection of its own, which carries the address of the client.
-func (n *node) toLeader(listener string) http.Handler {
-	type clientKey struct{}
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: "leader"})
-			r.Out.Host = r.In.Host
-			// What a proxy before us says still holds.
-			for _, name := range []string{"X-Forwarded-For", forwardedProto} {
-				r.Out.Header[name] = r.In.Header[name]
-			}
-			if r.In.TLS != nil {
-				r.Out.Header.Set(forwardedProto, "https")
-			}
-			r.Out = r.Out.WithContext(context.WithValue(r.Out.Context(), clientKey{}, r.In.RemoteAddr))
-		},
-		FlushInterval: -1, // there are streams of events
-		Transport: &http.Transport{
-			DisableKeepAlives: true, DisableCompression: true,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				client, _ := ctx.Value(clientKey{}).(string)
-				local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
-				conn, err := n.reach(listener, client, fmt.Sprint(local))
-				if err != nil {
-					return nil, &notPassedError{err}
-				}
-				return conn, nil
-			},
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if _, ok := errors.AsType[*notPassedError](err); ok {
-				httpapi.NoLeader(w, fmt.Sprintf("the leader does not answer, or another node is about to lead: try "+
-					"again in a moment (%s)", err))
-				return
-			}
-			httpapi.LostLeader(w, fmt.Sprintf("the leader went away before it answered, so what was asked may have "+
-				"been done (%s)", err))
-		},
-	}
-	return proxy
-}
-
-// notPassedError tells that a request has not reached the leader: nothing has been done.
-type notPassedError struct{ err error }
-
-func (n *notPassedError) Error() string { return n.err.Error() }
-func (n *notPassedError) Unwrap() error { return n.err }
-
-// forwardedProto is how a proxy says whether the browser speaks TLS.
-const forwardedProto = "X-Forwarded-Proto"
 
 var _ operator.Cluster = (*node)(nil)
 

@@ -533,10 +533,6 @@ func (n *node) pass(listener string, c net.Conn) {
 // forward joins a connection with one to a listener of the leader, until one of them ends. It reports false if there is
 // none.
 func (n *node) forward(listener string, c net.Conn) bool {
-	if !n.seats.take() {
-		return false
-	}
-	defer n.seats.leave()
 	to, err := n.reach(listener, c.RemoteAddr().String(), c.LocalAddr().String())
 	if err == nil {
 		join(c, to)
@@ -544,7 +540,10 @@ func (n *node) forward(listener string, c net.Conn) bool {
 	return err == nil
 }
 
-var errNoLeader = errors.New("no leader is known")
+var (
+	errNoLeader = errors.New("no leader is known")
+	errNoSeat   = errors.New("this node has as many connections as it may")
+)
 
 // reach returns a connection to a listener of the leader, for a client that has come to the address local. A leader
 // that hangs or is cut off does not close it, and who waits for an answer on it would wait for as long as TCP tries: so
@@ -554,8 +553,12 @@ func (n *node) reach(listener, client, local string) (net.Conn, error) {
 	if to.ID == "" || to.ID == n.id {
 		return nil, errNoLeader
 	}
+	if !n.seats.take() {
+		return nil, errNoSeat
+	}
 	c, err := n.port.Forward(to.Addr, listener, client, local)
 	if err != nil {
+		n.seats.leave()
 		return nil, err
 	}
 	n.passed.Add(1)
@@ -563,6 +566,7 @@ func (n *node) reach(listener, client, local string) (net.Conn, error) {
 	go func() {
 		n.follow(to.ID, over)
 		_ = c.Close() // closing twice is harmless
+		n.seats.leave()
 		n.passed.Add(-1)
 	}()
 	return &counted{c, sync.OnceFunc(func() { close(over) })}, nil
