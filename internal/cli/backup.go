@@ -15,11 +15,15 @@ func newBackupCommand(p Process) *cobra.Command {
 	return asking(p, &cobra.Command{
 		Use:   "backup [DIR]",
 		Short: "Have a running server write a backup",
-		Long: `Have a running server write a copy of all its data to DIR, which must not exist yet. The server goes on working;
-the copy has everything that was acknowledged before. DIR is a directory of the server's machine, below the place that the
-server has for backups: backup.dir of its configuration, or else the data directory's name with "-backups" behind it. It may be
-relative to that place, and left out it is called by the time. The path is printed. On the same disk a backup takes little
-time and at first no space.
+		Long: `Have a running server write a copy of all its data to DIR, which must not exist yet. The server goes
+on working. The copy has everything that was acknowledged before.
+
+DIR is a directory of the server's machine. It must be below backup.dir of the server's
+configuration. Without that setting backups go beside the data directory, into one of the same name
+with "-backups" at its end. A relative DIR is relative to that place. Without DIR the backup is
+named after the current time. The command prints the path.
+
+On the same disk a backup takes little time, and at first no space.
 
 "millrace check DIR" verifies a backup, "millrace restore DIR DATA" makes a data directory of it.`,
 		Example: `  millrace backup monday

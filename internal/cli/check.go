@@ -98,7 +98,8 @@ func verdict(err error) error {
 	}
 	// A directory that cannot be opened is told with what to do about it.
 	if !offline.Advised(err) {
-		err = fmt.Errorf(`%w; keep the directory as it is, and make another of a sound backup with "millrace restore BACKUP DIR"`, err)
+		err = fmt.Errorf(`%w; keep the directory as it is, and create another from a sound backup `+
+			`with "millrace restore BACKUP DIR"`, err)
 	}
 	return &failure{err: err, status: exitDamaged}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func newClusterCommand(p Process) *cobra.Command {
-	return group("cluster", "Look at a cluster of several nodes, and say which of them leads and which belong to it",
+	return group("cluster", "Show a cluster, have another node lead, add and remove nodes",
 		`  millrace cluster status --api http://jobs-b.example.com:7420
   millrace cluster transfer
   millrace cluster join d=jobs-d.example.com:7421
@@ -51,8 +51,8 @@ func newClusterTransfer(p Process) *cobra.Command {
 	cmd := asking(p, &cobra.Command{
 		Use:   "transfer",
 		Short: "Have another node lead, for example before this one is stopped",
-		Long: `Have another node lead. Clients are cut off and find the new leader when they connect again, at any node.
-Every node can be asked.`,
+		Long: `Have another node lead. Clients are cut off and find the new leader when they connect again, at any
+node. Every node can be asked.`,
 		Example: `  millrace cluster transfer
   millrace cluster transfer --if-leader`,
 		Args: noArgs,

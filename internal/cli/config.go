@@ -31,8 +31,8 @@ func newConfigPrint(p Process) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"print", "list"},
 		Short:   "Print every key, its value, and where that came from",
-		Long: `Print every key, its value, and where that came from. It takes all flags of "millrace serve", and shows what a
-server that is started with the same ones would use.`,
+		Long: `Print every key, its value, and where that came from. It takes all flags of "millrace serve", and
+shows what a server that is started with the same ones would use.`,
 		Example: `  millrace config ls
   MILLRACE_DATA_DIR=/data millrace config ls --config millrace.toml --log-level debug`,
 		Args: noArgs,

@@ -15,14 +15,16 @@ import (
 func newClusterInit(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make the data directory of a stopped server that of the first node of a cluster",
-		Long: `Make the data directory of a server that is stopped that of the first node of a new cluster. Nothing is copied, and
-all jobs stay. An empty directory becomes that of a cluster without jobs. Afterwards start the server with the same
-cluster.node and cluster.peers, and add other nodes with "millrace cluster join".
+		Short: "Turn the data directory of a stopped server into the first node of a cluster",
+		Long: `Turn the data directory of a stopped server into that of the first node of a new cluster. Nothing is
+copied, and all jobs stay. With an empty directory the cluster has no jobs. Afterwards start the
+server with the same cluster.node and cluster.peers, and add other nodes with "millrace cluster
+join".
 
 If it is interrupted, run it again: it goes on where it was.`,
-		Example: `  millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a --cluster-peers a=jobs-a.example.com:7421`,
-		Args:    noArgs,
+		Example: `  millrace cluster init --data-dir /var/lib/millrace/data --cluster-node a \
+    --cluster-peers a=jobs-a.example.com:7421`,
+		Args: noArgs,
 	}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -62,16 +64,17 @@ func addDir(cmd *cobra.Command, p Process) func(args []string) (string, error) {
 func newClusterLeave(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leave [DIR]",
-		Short: "Make the data directory of the last node of a cluster that of a server of its own",
-		Long: `Make the data directory of the last node of a cluster that of a server of its own. Nothing is copied, and all jobs stay.
-First take the other nodes out with "millrace cluster remove", and stop the last one. Without DIR it is data.dir of the
-configuration. Afterwards start the server without cluster.node and cluster.peers.
+		Short: "Turn the data directory of the last node of a cluster into that of a single server",
+		Long: `Turn the data directory of the last node of a cluster into that of a single server. Nothing is
+copied, and all jobs stay. First take the other nodes out with "millrace cluster remove", and stop
+the last one. DIR is data.dir of the configuration if it is not given. Afterwards start the server
+without cluster.node and cluster.peers.
 
 If it is interrupted, run it again: it goes on where it was.`,
 		Example: `  millrace cluster leave --to-single /var/lib/millrace/data`,
 	}
 	find := addDir(cmd, p)
-	single := cmd.Flags().Bool("to-single", false, "say that it is to be a server of its own (required)")
+	single := cmd.Flags().Bool("to-single", false, "say that it becomes a single server (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !*single {
 			return errors.New("add --to-single. To take one node of several out, use \"millrace cluster remove\"")
@@ -93,15 +96,17 @@ func newClusterRecover(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover [DIR]",
 		Short: "Go on with the data of one stopped node after the majority is lost for good",
-		Long: `Make one node the only one of a new cluster, with everything that it has. This is for when a majority of the nodes is lost
-for good: what was acknowledged and is on the lost nodes only is lost with them. Stop all nodes that are left.
+		Long: `Make one node the only node of a new cluster, with everything that it has. Use it when a majority of
+the nodes is lost for good. What was acknowledged and is only on the lost nodes is lost with them.
+Stop all nodes that are left.
 
-Without --yes nothing is changed: it says how far the log of this node goes. Look at all nodes that are left, and recover
-the one with the highest term; among those with the same term, the one with the highest index. Then start it, empty the
-directories of the others, and add them with "millrace cluster join". The new cluster has another identity: nodes of the
-old one that come back cannot take part in it.
+Without --yes the command changes nothing and says how far the log of this node goes. Look at all
+nodes that are left, and recover the one with the highest term; among those with the same term, the
+one with the highest index. Then start it, empty the directories of the others, and add them with
+"millrace cluster join". The new cluster has another identity: nodes of the old one that come back
+cannot take part in it.
 
-Without DIR it is data.dir of the configuration.`,
+DIR is data.dir of the configuration if it is not given.`,
 		Example: `  millrace cluster recover /var/lib/millrace/data
   millrace cluster recover --yes /var/lib/millrace/data`,
 	}
@@ -148,8 +153,8 @@ last entry: term %d, index %d, %s
 Everything up to this entry is kept. What was acknowledged later, and is on the other nodes only, is lost.
 `, s.Node, strings.Join(s.Nodes, ", "), s.Term, s.Index, at)
 	if !decided {
-		text += `Compare with the other nodes that are left: recover the one with the highest term, and of those the one with the highest
-index. Add --yes to recover this one.
+		text += `Compare with the other nodes that are left: recover the one with the highest term, and of those the
+one with the highest index. Add --yes to recover this one.
 `
 	}
 	return text

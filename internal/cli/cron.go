@@ -46,15 +46,16 @@ func newCronCommand(p Process) *cobra.Command {
 func newCronAdd(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME [BODY]",
-		Short: "Make or change a cron entry, which pushes a job again and again",
-		Long: `Make an entry that pushes a job to a queue at every run of its schedule, or change one. The schedule is five fields
-(minute, hour, day of the month, month, day of the week), six with seconds first, a name such as @hourly, or @every 90s.
-BODY and the flags of the job are those of "millrace push".
+		Short: "Create or change a cron entry, which pushes a job again and again",
+		Long: `Create or change an entry that pushes a job to a queue at every run of its schedule. The schedule is
+five fields (minute, hour, day of the month, month, day of the week), six with seconds first, a name
+such as @hourly, or @every 90s. BODY and the flags of the job are those of "millrace push".
 
-Runs that are missed while the server is down have one job together, which is pushed when it is back; --missed skip
-leaves them out, and --missed all pushes a job for each, up to --missed-limit. With --overlap skip nothing is pushed while
-the job of the last run is unfinished.`,
-		Example: `  millrace cron add report --schedule '0 9 * * MON-FRI' --tz Europe/Berlin --queue reports --type Report '{"kind": "daily"}'
+Runs that are missed while the server is down share one job, which is pushed when the server is
+back. --missed skip leaves them out. --missed all pushes a job for each, up to --missed-limit. With
+--overlap skip nothing is pushed while the job of the last run is unfinished.`,
+		Example: `  millrace cron add report --schedule '0 9 * * MON-FRI' --tz Europe/Berlin --queue reports \
+    --type Report '{"kind": "daily"}'
   millrace cron add tick --schedule '@every 90s' --queue ticks --missed skip --overlap skip`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {

@@ -17,13 +17,14 @@ func newDemoCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Start a server with the traffic of a small shop, to look around",
-		Long: `Start a server on loopback with the traffic of a small shop, to look around: five queues (mail, invoices, images, reports and
-webhooks), workers of four protocols, a mail server that did not answer for ten minutes, retries, dead and buried jobs, a
-batch, schedules and limits. The last hour is lived through first, which takes up to a minute; then the shop goes on until
-the command is stopped. All of it comes over the wire, and the figures are what the server has counted.
+		Long: `Start a server on loopback with the traffic of a small shop, to look around: five queues (mail,
+invoices, images, reports and webhooks), workers of four protocols, a mail server that did not
+answer for ten minutes, retries, dead and buried jobs, a batch, schedules and limits. The command
+first lives through the last hour, which takes up to a minute. Then the shop goes on until you stop
+the command. All jobs come over the wire, and all figures are counted by the server.
 
-Without --data-dir the data is in a temporary directory, which is removed at the end. Configuration files and the
-environment are not read.`,
+Without --data-dir the data is in a temporary directory, which is removed at the end. Configuration
+files and the environment are not read.`,
 		Example: `  millrace demo
   millrace demo --web-addr 127.0.0.1:8080 --past 10m`,
 		Args: noArgs,

@@ -21,17 +21,20 @@ func newExportCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Write jobs of a running server as JSON lines",
-		Long: `Write all jobs, or those that fit a filter, as JSON lines to FILE or standard output: one job on each line, and
-now and then a line that marks where an export that was interrupted goes on, with a checksum. "millrace import" reads them.
+		Long: `Write all jobs, or those that fit a filter, as JSON lines to FILE or standard output: one job on
+each line, and every few hundred lines a mark with a checksum, from which an interrupted export goes
+on. "millrace import" reads them.
 
-Without a filter, or with --namespace alone, settings and hooks of queues, batches and cron entries are there too, so that an import
-into an empty server gives the same again. With --queue it is the settings and the jobs of the queue. Not in an export are
-lifetime counters, progress reports, locks whose job is gone, tokens, and the server's configuration.
+Without a filter, or with --namespace alone, the export also has settings and hooks of queues,
+batches and cron entries, so that an import into an empty server gives the same again. With --queue
+it has the settings and the jobs of the queue. An export never has lifetime counters, progress
+reports, locks whose job is gone, tokens, or the server's configuration.
 
-It shows everything as it was at one moment, unless it takes more than two minutes or is resumed. For an exact
-copy of everything, ids included, use "millrace backup".
+It shows everything as it was at one moment, unless it takes more than two minutes or is resumed.
+For an exact copy of everything, ids included, use "millrace backup".
 
-With --resume an export to FILE that was cut off goes on behind its last mark. The filter must be the same.`,
+With --resume an export to FILE that was cut off goes on behind its last mark. The filter must be
+the same.`,
 		Example: `  millrace export jobs.jsonl
   millrace export --queue mails --state dead | jq .body
   millrace export jobs.jsonl --resume

@@ -58,19 +58,21 @@ func newFetchCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch QUEUE... --exec COMMAND",
 		Short: "Work on jobs with a command of the shell",
-		Long: `Fetch jobs from queues, from the first that has one, and run a command of the shell for each. The command has
-the body of the job on its standard input and what else there is in its environment: ` + config.JobVariablePrefix + `ID,
-NAMESPACE, QUEUE, TYPE, KEY, GROUP, PRIORITY, TRY (1 the first time), FAILS, CREATED and BODY_KIND, all with that beginning.
+		Long: `Fetch jobs from queues, from the first that has one, and run a command of the shell for each. The
+command has the body of the job on its standard input, and the rest of the job in variables that begin
+with ` + config.JobVariablePrefix + `: ID, NAMESPACE, QUEUE, TYPE, KEY, GROUP, PRIORITY, TRY (1 the first time),
+FAILS, CREATED and BODY_KIND.
 
-If it ends with status 0 the job is acked. Otherwise it has failed, with the end of its standard error as the
-error, and is tried again as its push has said. While the command runs, the lease is extended. If the lease is lost
-all the same, or after --timeout, the command and what it has started is ended.
+If the command ends with status 0, the job is acked. Otherwise the job has failed, with the end of
+the command's standard error as its error, and is retried as its push has said. While the command
+runs, the lease is extended. If the lease is lost all the same, or after --timeout, the command and
+its child processes are killed.
 
-SIGTERM or Ctrl-C takes no more jobs and waits for those that run; a second one ends them and gives their jobs back.
-A server that is away for a while is waited for.
+After SIGTERM or Ctrl-C no more jobs are fetched, and those that run are waited for. A second signal
+ends them and gives their jobs back. If the server is away for a while, the command waits for it.
 
-Besides the usual exit statuses: with --once, --count or --until-empty it is 1 if a job has failed, and 4 if there was
-nothing to do.`,
+Besides the usual exit statuses: with --once, --count or --until-empty it is 1 if a job has failed,
+and 4 if there was nothing to do.`,
 		Example: `  millrace fetch mails --exec 'jq -r .to | xargs -n 1 ./send-mail'
   millrace fetch urgent reports --exec './report.sh "$MILLRACE_JOB_TYPE"' --concurrency 4
   millrace fetch mails --exec cat --once
@@ -87,7 +89,7 @@ nothing to do.`,
 	flags.BoolVar(&w.untilEmpty, "until-empty", false, "end when no job is ready")
 	flags.DurationVar(&w.lease, "lease", time.Minute,
 		"how long the server waits for a sign of life before it gives a job to another worker")
-	flags.DurationVar(&w.timeout, "timeout", 0, "let a job fail whose command runs longer; 0 is no bound")
+	flags.DurationVar(&w.timeout, "timeout", 0, "fail a job whose command runs longer than this; 0 is no limit")
 	flags.BoolVar(&w.result, "result", false,
 		"what the command prints is the result of the job, which is kept if the job is")
 	flags.BoolVar(&w.quiet, "quiet", false, "print no line for each job")

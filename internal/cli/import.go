@@ -27,24 +27,27 @@ func newImportCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [FILE]",
 		Short: "Read jobs that were exported into a running server",
-		Long: `Read the JSON lines of "millrace export" from FILE or standard input, and push their jobs: each is in the
-state that it was in, with its attempts, failures, times, result and lock, in its batch and behind the jobs that it waits
-for. Only those that were running are ready. Jobs and batches get new ids. Settings and hooks of queues, batches and
-cron entries are made as they were: a batch does not complete, and a cron entry is paused, until its last line has been read.
+		Long: `Read the JSON lines of "millrace export" from FILE or standard input, and push their jobs. Each job
+keeps its state, attempts, failures, times, result and lock, its batch, and the jobs that it waits
+for. Jobs that were running become ready. Jobs and batches get new ids. Settings and hooks of
+queues, batches and cron entries are created as they were. Until its last line has been read, a
+batch does not complete and a cron entry is paused.
 
-The export has checksums. Lines are imported only when the checksum behind them has been read and is right: one that was
-damaged or cut off is imported up to there, and the command says where that is. --ignore-checksums imports an export that
-was changed on purpose. One that has no checksums is read as it is.
+The export has checksums. Lines are imported only when the checksum behind them has been read and is
+right. An export that was damaged or cut off is imported up to there, and the command says where
+that is. --ignore-checksums imports an export that was changed on purpose. An export without
+checksums is read as it is.
 
-A job that was there before, with the same key and pushed at the same time, is left out: a file that is imported twice
-changes nothing, except for jobs without a key. A line whose key belonged to another job before is refused, unless
---allow-duplicates. Several jobs of the file may have one key. Lines that cannot be imported are told, and the others
-are imported. So is what a job is imported without, such as a batch that is not in the file.
+A job that was there before, with the same key and pushed at the same time, is left out: a file that
+is imported twice changes nothing, except for jobs without a key. A line whose key belonged to
+another job before is refused, unless --allow-duplicates. Several jobs of the file may have one key.
+Lines that cannot be imported are reported, and the others are imported. If a job is imported
+without a part, such as a batch that is not in the file, that is reported as well.
 
-An import that was interrupted goes on with --resume and the token that it has printed, imports nothing twice and leaves
-nothing out: the server remembers for a week how far it is.
+To continue an interrupted import, use --resume with the token that the import has printed. It
+imports nothing twice and leaves nothing out. The server remembers for a week how far the import is.
 
-Exit status 1 also tells that some lines were refused.`,
+The exit status is also 1 if some lines were refused.`,
 		Example: `  millrace import jobs.jsonl
   millrace import jobs.jsonl --resume 7f3c2a91
   millrace export | ssh other millrace import -

@@ -112,8 +112,9 @@ func newJobList(p Process) *cobra.Command {
 		Use:     "ls [REF]",
 		Aliases: []string{"list"},
 		Short:   "List the jobs that fit a filter",
-		Long: `List jobs of every state, by namespace, queue and state. Everything that is given must fit. REF is the id of
-a job, in our own form or in that of a protocol, or its key. With --json each job is one line.`,
+		Long: `List jobs of every state, by namespace, queue and state. Everything that is given must fit. REF is
+the id of a job, in our own form or in that of a protocol, or its key. With --json each job is one
+line.`,
 		Example: `  millrace job ls --state retrying,dead --error timeout
   millrace job ls --queue mails --body ann@example.org
   millrace job ls --state running

@@ -70,7 +70,9 @@ func newJobAction(p Process, a jobAction) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " [REF...]",
 		Short: a.short,
-		Long: a.short + `. REF is the id of a job, in our own form or in that of a protocol, or its key.
+		Long: a.short + `.
+
+REF is the id of a job, in our own form or in that of a protocol, or its key.
 
 With --all-matching it concerns all jobs that fit the filter when it begins; the server does it in small steps, and
 goes on with it even if this command is killed. Ctrl-C stops it.`,

@@ -12,7 +12,8 @@ func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands into a directory",
-		Long:  `Write the manual pages of all commands, millrace.1 and one for each command, into a directory that is there.`,
+		Long: `Write the manual pages of all commands, millrace.1 and one for each command, into a directory that
+is there.`,
 		Example: `  millrace man /usr/local/share/man/man1
   millrace man . && man ./millrace-queue.1`,
 		Args: cobra.ExactArgs(1),
@@ -35,5 +36,5 @@ const manFiles = `
 Files of the packages: /etc/millrace/millrace.toml is the configuration of the service, every key with its default.
 /etc/default/millrace may set environment variables of the service. The jobs are in /var/lib/millrace/data.
 
-Signals: SIGTERM and SIGINT drain and stop the server; a second one ends it at once. SIGHUP reads the configuration again.
-SIGQUIT prints all goroutines.`
+Signals: SIGTERM and SIGINT drain and stop the server; a second one ends it at once. SIGHUP reads the
+configuration again. SIGQUIT prints all goroutines.`

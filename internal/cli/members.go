@@ -24,12 +24,12 @@ func newClusterJoin(p Process) *cobra.Command {
 	cmd := asking(p, &cobra.Command{
 		Use:   "join [NAME=HOST:PORT]",
 		Short: "Add a node to the cluster",
-		Long: `Add a node to the cluster. Start it first, with an empty data directory, cluster.node and cluster.peers, which must name
-itself and at least one node of the cluster. Every node can be asked, the new one included. Without an argument the node
-that is asked is added.
+		Long: `Add a node to the cluster. Start it first, with an empty data directory and with cluster.node and
+cluster.peers. The peers must be the node itself and at least one node of the cluster. Every node
+can be asked, the new one included. Without an argument the node that is asked is added.
 
-The node is sent all data as a learner, which counts for no majority. Once it has all data it counts. The command waits
-for that; if it is ended before, the node goes on all the same.`,
+The node is sent all data as a learner, which counts for no majority. Once it has all data it
+counts. The command waits for that. If you interrupt the command, the node goes on all the same.`,
 		Example: `  millrace cluster join d=jobs-d.example.com:7421
   millrace cluster join --api http://jobs-d.example.com:7420`,
 		Args: atMostOne("node"),
@@ -98,10 +98,10 @@ func newClusterRemove(p Process) *cobra.Command {
 	cmd := asking(p, &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Take a node out of the cluster",
-		Long: `Take a node out of the cluster, for example one whose machine is gone. It need not run. The leader cannot be taken out:
-have another node lead first. Every node can be asked.
+		Long: `Take a node out of the cluster, for example one whose machine is gone. It need not run. The leader
+cannot be taken out: have another node lead first. Every node can be asked.
 
-A node that still runs goes on as one that is not part of the cluster: stop it, or add it again with join.`,
+A removed node that still runs is no longer part of the cluster: stop it, or add it again with join.`,
 		Example: `  millrace cluster remove a --yes`,
 		Args:    oneNode,
 	}, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {

@@ -23,9 +23,9 @@ func newMigrateCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{ //nolint:gosec // the passwords are examples
 		Use:   "migrate KIND ADDRESS",
 		Short: "Bring over what an original server holds",
-		Long: `Read everything that another server holds, and push it to a running Millrace server: jobs in every state with their
-tries, failures and times, in their order, and which queues are paused. Jobs that workers hold arrive as ready. The other
-server is only read from.
+		Long: `Read everything that another server holds, and push it to a running Millrace server: jobs in every
+state with their tries, failures and times, in their order, and which queues are paused. Jobs that
+workers hold arrive as ready. The other server is only read from.
 
 KIND and ADDRESS are
   faktory     its Redis server: redis://HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=N;
@@ -36,19 +36,25 @@ KIND and ADDRESS are
   workq       the directory of its command log, with the server stopped
   masenko     the directory of its write-ahead files, with the server stopped
 
-The server here remembers which jobs have arrived, by their ids at the source, for 60 days after the last run. So the command
-can be interrupted and run again as often as you like: nothing arrives twice, also if it has been worked off in between.
-Jobs that come to the other server while it is read, or later, arrive with the next run.
-Sources are told apart by a name; --name changes it. --forget forgets what has arrived from a source.
+The server here remembers which jobs have arrived, by their ids at the source, for 60 days after the
+last run. So the command can be interrupted and run again as often as you like: nothing arrives
+twice, even after it has been worked off. Jobs that come to the other server while it is read, or
+later, arrive with the next run. Sources are distinguished by a name, which --name changes. --forget
+drops the record of what has arrived from a source.
 
-With --follow it takes jobs as a worker does, from the server itself, until it is interrupted: each is acknowledged there only
-when it is durable here. So producers and workers can be switched in any order. ADDRESS is tcp://:PASSWORD@HOST:PORT for faktory,
-tcp://USER:PASSWORD@HOST:PORT for tarantool, http://TOKEN@HOST:PORT/NAMESPACE/QUEUE,QUEUE for lmstfy, and tcp://HOST:PORT for
-the others. Jobs that are scheduled there are passed on when they are due; migrate them first, or later. A Masenko server does
-not tell its workers how often a task may fail, nor its dead queue: such tasks get the defaults.
+With --follow it takes jobs as a worker does, from the server itself, until it is interrupted: each
+is acknowledged there only when it is durable here. So producers and workers can be switched in any
+order. ADDRESS is then
+  faktory     tcp://:PASSWORD@HOST:PORT
+  tarantool   tcp://USER:PASSWORD@HOST:PORT
+  lmstfy      http://TOKEN@HOST:PORT/NAMESPACE/QUEUE,QUEUE
+  others      tcp://HOST:PORT
+Jobs that are scheduled there are passed on when they are due. Migrate them first, or later. A
+Masenko server does not tell its workers how often a task may fail, nor its dead queue: such tasks
+get the defaults.
 
-The report compares both sides by queue and state. What cannot be brought over is listed with its reason, and so is what was
-brought over without a part of it. The exit status is 1 if a job was left behind.`,
+The report compares both sides by queue and state. Jobs that cannot be brought over, or not whole,
+are listed with the reason. The exit status is 1 if a job was left behind.`,
 		Example: `  millrace migrate faktory redis://localhost:6379/0 --dry-run
   millrace migrate faktory unix:///var/lib/faktory/db/redis.sock
   millrace migrate faktory /var/lib/faktory/db/faktory.rdb
@@ -75,7 +81,7 @@ brought over without a part of it. The exit status is 1 if a job was left behind
 		},
 	}
 	m := &migrator{}
-	cmd.Flags().BoolVar(&m.o.DryRun, "dry-run", false, "read everything and tell what would arrive, but change nothing")
+	cmd.Flags().BoolVar(&m.o.DryRun, "dry-run", false, "read everything and report what would arrive; change nothing")
 	cmd.Flags().StringVar(&m.o.Name, "name", "",
 		"a name of the source, instead of the one made of its kind and address")
 	cmd.Flags().StringVar(&m.o.Namespace, "namespace", "", "the namespace here, if the protocol is served in several")

@@ -19,16 +19,17 @@ func newWorkerCommand(p Process) *cobra.Command {
   millrace worker stop --all --yes`,
 		newList(p, &lister[api.Worker]{
 			short: "List the worker processes that are connected",
-			long: `List the worker processes that are connected and have introduced themselves, as Faktory's do. "millrace job ls
---state running" lists what workers of all protocols hold.`,
+			long: `List the worker processes that are connected and have introduced themselves, as Faktory's do.
+"millrace job ls --state running" lists what workers of all protocols hold.`,
 			example: `  millrace worker ls
   millrace worker ls --json | jq -r 'select(.state == "quiet") | .id'`,
 			header: []string{
 				"WORKER", "NAMESPACE", "HOST", "PID", "STATE", "CONNECTIONS", "STARTED",
 				"LAST BEAT", "LABELS",
 			},
-			empty: `No worker process has introduced itself: only those of Faktory do, with their first heartbeat. Clients of other protocols do
-not. "millrace status" counts those that wait for a job, and "millrace job ls --state running" shows what they hold.`,
+			empty: `No worker process has introduced itself: only those of Faktory do, with their first heartbeat.
+"millrace status" counts clients of all protocols that wait for a job, and "millrace job ls --state running"
+shows the jobs that clients hold.`,
 			row: func(w *api.Worker) []string {
 				return []string{
 					w.ID, w.Namespace, w.Hostname, strconv.FormatInt(w.PID, 10), w.State, strconv.Itoa(w.Connections),
@@ -80,8 +81,9 @@ func newWorkerSignal(p Process, s api.Signal, short string) *cobra.Command {
 
 func newTokenCommand(p Process) *cobra.Command {
 	add := &cobra.Command{
-		Use: "add NAMESPACE DESCRIPTION", Short: "Make a token for a namespace, and print it once",
-		Long: `Make a token for a namespace of LMSTFY, and print it. It is not shown again. Clients use it instead of a password.`,
+		Use: "add NAMESPACE DESCRIPTION", Short: "Create a token for a namespace, and print it once",
+		Long: `Create a token for a namespace of LMSTFY, and print it. It is not shown again. Clients use it
+instead of a password.`,
 		Example: `  millrace token add mails "the mail workers"
   millrace token add mails "the mail workers" --pool fast`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -99,7 +101,7 @@ func newTokenCommand(p Process) *cobra.Command {
 		Example: `  millrace token rm 4f1c --yes`, Args: atLeastOne("the id of a token"),
 	}
 	yes := addYes(remove)
-	return group("token", "List, make and remove the tokens of LMSTFY clients", `  millrace token ls
+	return group("token", "List, create and remove the tokens of LMSTFY clients", `  millrace token ls
   millrace token add mails "the mail workers"`,
 		newList(p, &lister[api.Token]{
 			short: "List tokens", long: "List the tokens of LMSTFY clients. The tokens themselves are not shown.",
@@ -204,8 +206,9 @@ func newBulkCommand(p Process) *cobra.Command {
 	return group("bulk", "List and stop actions on all jobs that fit a filter", `  millrace bulk ls
   millrace bulk stop 1a2b`,
 		newList(p, &lister[api.Bulk]{
-			short:   "List bulk actions",
-			long:    `List the actions on all jobs that fit a filter, the newest first. "millrace job ... --all-matching" begins one.`,
+			short: "List bulk actions",
+			long: `List the actions on all jobs that fit a filter, the newest first. "millrace job ... --all-matching"
+begins one.`,
 			example: "  millrace bulk ls",
 			header:  []string{"BULK", "ACTION", "JOBS", "STATE", "DONE", "LOOKED AT", "OF", "BEGUN"},
 			empty:   `There were none lately: "millrace job retry --all-matching" begins one.`,

@@ -39,12 +39,13 @@ func newPushCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push QUEUE [BODY]",
 		Short: "Push a job, or one for each line of the input",
-		Long: `Push a job to a queue and print its id. Without BODY, or with "-", the body is read from standard input if
-that is not a terminal. What is JSON is pushed as JSON, everything else as text or bytes; --kind says otherwise.
+		Long: `Push a job to a queue and print its id. Without BODY, or with "-", the body is read from standard
+input if that is not a terminal. What is JSON is pushed as JSON, everything else as text or bytes;
+--kind says otherwise.
 
-A job that fails is tried again --retry times, with delays that grow from 15 seconds to days, and is dead then.
-With --key and --unique nothing is pushed if a job has the key, and the id of that one is printed: a push that may have
-been done can be repeated.`,
+A job that fails is tried again --retry times, with delays that grow from 15 seconds to days, and is
+dead then. With --key and --unique nothing is pushed if a job has the key, and the id of that one is
+printed: a push that may have been done can be repeated.`,
 		Example: `  millrace push mails '{"to": "ann@example.org"}'
   millrace push reports --type Report --key report-2030-01 --unique --delay 10m < report.json
   millrace push mails --kind args '["ann@example.org", 3]'

@@ -29,8 +29,9 @@ func showFairness(f *api.Fairness) string {
 
 func newQueueFair(p Process) *cobra.Command {
 	q := newOnQueues("fair QUEUE... on|off", "Have the groups of queues take turns",
-		`Have the groups of queues take turns, so that one with very many jobs does not hold up the others. In its turn a group is
-given one job, or as many as its weight says. The weights that are given replace those that there were.`,
+		`Have the groups of queues take turns, so that one with very many jobs does not hold up the others.
+In its turn a group is given one job, or as many as its weight says. The weights that you give
+replace the earlier ones.`,
 		`  millrace queue fair mails on
   millrace queue fair mails on --weight gold=5 --weight silver=2
   millrace queue fair mails off`)

@@ -22,8 +22,8 @@ func showHook(h *api.NewHook) string {
 func newQueueHook(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "hook QUEUE [off]", Short: "Push a job or call a URL when a job of a queue dies",
-		Long: `Push a job to another queue, or call a URL, whenever a job of a queue dies. "off" removes that; without anything the
-command shows what is set. The queue need not be there yet.`,
+		Long: `Push a job to another queue, or call a URL, whenever a job of a queue dies. "off" removes the hook.
+Without flags the command shows it. The queue need not exist yet.`,
 		Example: `  millrace queue hook mails --push dead-mails
   millrace queue hook mails --url https://example.org/dead
   millrace queue hook mails off`,

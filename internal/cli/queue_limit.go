@@ -53,9 +53,10 @@ func showLimits(l *api.Limits) string {
 
 func newQueueLimit(p Process) *cobra.Command {
 	q := newOnQueues("limit QUEUE...", "Limit how many jobs of queues run, and how fast they are given out",
-		`Limit how many jobs of queues run at a time, in all, by one worker or of one group, and how many are given out in a time. Only the
-limits that are named change; 0 removes one. Without any the command shows what is limited. Changes take effect at once.
-A queue that is not there is made, so that it is limited from its first job on; the command says so.`,
+		`Limit how many jobs of queues run at a time (in all, by one worker or of one group), and how fast
+they are given out. Only the limits that you name change; 0 removes one. Without any, the command
+shows the limits. Changes take effect at once. A queue that does not exist is created, so that it is
+limited from its first job on, and the command says so.`,
 		`  millrace queue limit mails --concurrency 4
   millrace queue limit mails --rate 100/s --burst 20
   millrace queue limit mails --group-concurrency 2 --group-rate 10/s

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -59,6 +60,19 @@ func TestReference(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Errorf("%s is not what the commands say; run \"make docs\" (-commands +file):\n%s", referenceFile, diff)
+	}
+}
+
+// No help is wider than a terminal shows without breaking its lines.
+func TestHelpWidth(t *testing.T) {
+	t.Parallel()
+	for _, c := range documented(testRoot()) {
+		help := c.Long + "\n" + c.UsageString()
+		for line := range strings.Lines(help) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > helpColumns {
+				t.Errorf("%s: a help line has %d columns, %d are enough:\n%s", c.CommandPath(), n, helpColumns, line)
+			}
+		}
 	}
 }
 

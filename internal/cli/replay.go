@@ -26,18 +26,20 @@ func newReplayCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Push the jobs of an export to a test server, at a given rate",
-		Long: `Push the jobs of an export as new jobs, one request each, as a producer would: to see how workers, or a new release, take
-the load of another server. A job has its queue, type, key, group, body, priority, retries and lease; one that was
-scheduled has the same delay. States, attempts and failures are not replayed: "millrace import" does that.
+		Long: `Push the jobs of an export as new jobs, one request each, as a producer would: to see how workers,
+or a new release, take the load of another server. A job keeps its queue, type, key, group, body,
+priority, retries and lease. A job that was scheduled keeps its delay. States, attempts and failures
+are not replayed: "millrace import" does that.
 
---rate pushes this number of jobs in a time, in the order of the export. --speed keeps the times between the jobs, by when they
-were pushed: --speed 1 as they were, --speed 60 an hour in a minute. For that FILE is read twice. FILE may be - for
-standard input with --rate.
+--rate pushes at a fixed rate, in the order of the export. --speed keeps the times between the
+pushes: --speed 1 as they were, --speed 60 an hour in a minute. For that FILE is read twice. With
+--rate, FILE may be - for standard input.
 
-A server that has jobs is refused, because it may be the wrong one: --force pushes to it all the same.
+The command refuses a server that has jobs, because it may be the wrong one. --force pushes to it
+all the same.
 
-At the end it reports how many jobs were pushed and refused, why, and how long the requests took. Exit status 1 also tells
-that some were refused.`,
+At the end it reports how many jobs were pushed and refused, why, and how long the requests took.
+The exit status is also 1 if some were refused.`,
 		Example: `  millrace replay jobs.jsonl --rate 500/s --api http://test:7420
   millrace replay jobs.jsonl --speed 60 --api http://test:7420
   millrace export --queue mails | millrace replay - --rate 100/s --api http://test:7420`,

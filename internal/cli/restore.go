@@ -11,13 +11,13 @@ import (
 func newRestoreCommand(_ Process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore BACKUP DIR",
-		Short: "Make a new data directory of a backup",
-		Long: `Verify a backup as "millrace check" does, copy it to a new data directory, and verify the
-files of the copy. DIR must not exist yet, or be empty: nothing is ever overwritten. The backup is not changed, and may be on
-a read-only medium.
+		Short: "Create a data directory from a backup",
+		Long: `Verify a backup as "millrace check" does, copy it to a new data directory, and verify the files of
+the copy. DIR must not exist yet, or be empty: nothing is ever overwritten. The backup is not
+changed, and may be on a read-only medium.
 
-Exit status: 0 if the directory is ready for a server, 3 if the backup is damaged, 1 if
-something else went wrong, 2 if the command line is wrong. Unless it is 0, nothing is left in DIR.`,
+Exit status: 0 if the directory is ready for a server, 3 if the backup is damaged, 1 if something
+else went wrong, 2 if the command line is wrong. Unless it is 0, nothing is left in DIR.`,
 		Example: `  millrace restore /backup/monday /var/lib/millrace/data
   millrace restore ./monday ./restored && millrace --data-dir ./restored`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,6 +48,8 @@ func newRoot(p Process) *cobra.Command {
 	root.Version = buildVersion().String()
 	root.SetVersionTemplate("millrace {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
+	cobra.AddTemplateFunc("wrapped", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(helpColumns) })
+	root.SetUsageTemplate(flagUsages.ReplaceAllString(root.UsageTemplate(), "(wrapped .$1)"))
 	root.CompletionOptions.DisableDefaultCmd = true // ours has examples
 	hideSettings(root)
 	for _, g := range []struct {
@@ -85,6 +88,11 @@ func newRoot(p Process) *cobra.Command {
 	root.SetHelpCommandGroupID("tools")
 	return root
 }
+
+// helpColumns is how wide the help is: the flags of cobra's own template are lines of any length.
+const helpColumns = 120
+
+var flagUsages = regexp.MustCompile(`\.(\w+Flags)\.FlagUsages`)
 
 // flagError adds a suggestion to the error of an unknown flag.
 func flagError(cmd *cobra.Command, err error) error {

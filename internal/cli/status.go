@@ -22,9 +22,10 @@ type status struct {
 func newStatusCommand(p Process) *cobra.Command {
 	return asking(p, &cobra.Command{
 		Use:   "status",
-		Short: "Show on one screen how a running server is",
-		Long: `Show on one screen how a running server is: whether it is ready, what needs attention, how many jobs it has in each state, what
-happens in a second, the busiest queues, and the disk. "millrace top" shows the same moving.`,
+		Short: "Show the state of a running server on one screen",
+		Long: `Show a running server on one screen: whether it is ready, what needs attention, how many jobs it has
+in each state, rates per second, the busiest queues, and the disk. "millrace top" shows the same
+live.`,
 		Example: "  millrace status\n  millrace status --json | jq .live.counts.dead",
 		Args:    noArgs,
 	}, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, _ []string) error {

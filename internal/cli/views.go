@@ -23,9 +23,10 @@ func oneQueueAtMost(cmd *cobra.Command, args []string) error {
 func newFailuresCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "failures [QUEUE]", Short: "Show what fails: dead and retrying jobs by type and error",
-		Long: `Show what fails: dead and retrying jobs, grouped by type and by what their errors have in common, those with most jobs
-first. If there are very many, the newest of each queue are looked at. "millrace job retry --all-matching --type T --error E"
-retries all jobs of a group, also those that were not looked at.`,
+		Long: `Show what fails: dead and retrying jobs, grouped by type and by what their errors have in common.
+The largest group comes first. If there are very many jobs, the command looks at the newest of each
+queue. "millrace job retry --all-matching --type T --error E" retries all jobs of a group, including
+those that it did not look at.`,
 		Example: `  millrace failures
   millrace failures mails
   millrace failures --json | jq -r '.groups[] | [.count, .type, .error] | @tsv'
@@ -75,8 +76,8 @@ func newTypesCommand(p Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "types", Short: "Show how many jobs of each type were fetched and failed, and how long " +
 			"they waited and ran",
-		Long: `Show how many jobs of each type were fetched, acked and failed, and how long half of them, and 95 of 100, waited and ran at
-most: since the server was started, or in a period.`,
+		Long: `Show how many jobs of each type were fetched, acked and failed, and the median and 95th percentile
+of how long they waited and ran: since the server was started, or in a period.`,
 		Example: `  millrace types
   millrace types --period hour
   millrace types --json | jq '.types[] | select(.failed > 0)'`,
@@ -127,8 +128,8 @@ func quantiles(w *api.Wait) (p50, p95 string) {
 func newActivityCommand(p Process) *cobra.Command {
 	l := &lister[api.Activity]{
 		short: "Show what operators have done lately",
-		long: `Show what operators have done lately, through the web UI, the command line and the operator API, the newest first. The last
-200 are kept.`,
+		long: `Show what operators have done lately, through the web UI, the command line and the operator API, the
+newest first. The last 200 are kept.`,
 		example: "  millrace activity\n  millrace activity --json | jq -r .what",
 		header:  []string{"WHEN", "WHAT", "JOBS", "FROM", "WITH"},
 		empty:   "Nobody has done anything yet. Pauses, retries, deletions and the like are listed here.",

@@ -26,7 +26,8 @@ A flag that is not given leaves its setting to the environment, the file that
 MILLRACE_CONFIG names, and the defaults of "millrace serve": data is kept in
 ./millrace-data also without -cmdlog-path, and every reply is synced without
 -cmdlog-sync. Logs of the original are not read and must not lie in the directory.`,
-		Example: `  millrace workq-server -listen 127.0.0.1:9922 -cmdlog-path /var/lib/workq -cmdlog-sync interval -cmdlog-sync-int 1000`,
+		Example: `  millrace workq-server -listen 127.0.0.1:9922 -cmdlog-path /var/lib/workq \
+    -cmdlog-sync interval -cmdlog-sync-int 1000`,
 	}, parseWorkqFlags)
 }
 
