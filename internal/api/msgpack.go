@@ -118,7 +118,7 @@ func (u *unpacker) take(n uint64) []byte {
 	return b
 }
 
-// number reads a number of so many bytes.
+// number reads a number of n bytes.
 func (u *unpacker) number(size int) uint64 {
 	var b [8]byte
 	copy(b[8-size:], u.take(uint64(size))) //nolint:gosec // a small number

@@ -8,7 +8,7 @@ import (
 	"millrace/internal/job"
 )
 
-// Problem is a refusal as RFC 9457 describes it. It is the error of whatever refuses
+// Problem is a refusal as RFC 9457 describes it. It is the error of everything that refuses
 // something; any other error is a fault of the server.
 type Problem struct { //nolint:errname // the RFC's name, which is also what others see
 	Type   string `json:"type"` // a URN that names the kind of problem

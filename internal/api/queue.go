@@ -187,7 +187,7 @@ type PurgeRequest struct {
 
 // RespawnRequest says how dead jobs come back.
 type RespawnRequest struct {
-	// At most so many, those that died first.
+	// The most that are brought back, those that died first.
 	Limit    int     `json:"limit,omitempty" api:"minimum=1 maximum=1000 default=1000"`
 	Attempts uint32  `json:"attempts,omitempty" api:"default=1"` // that they have from now on; 0 is no bound
 	TTL      float64 `json:"ttl_seconds,omitempty"`              // how long they live; 0 is for ever
@@ -195,7 +195,7 @@ type RespawnRequest struct {
 
 // RespawnOptions say how dead jobs come back.
 type RespawnOptions struct {
-	Limit    int           // at most so many, those that died first
+	Limit    int           // the most that are brought back, those that died first
 	Attempts uint32        // how many attempts they have; zero is no bound
 	TTL      time.Duration // how long they live; zero is for ever
 }

@@ -10,7 +10,7 @@ import (
 
 // Commands counts what clients ask for by the names of their protocol. Which commands there are is known from the
 // start, so that counting one is a few additions to memory that all connections share: no lock, no map. Command 0
-// is that of whatever the protocol does not know.
+// is that of everything the protocol does not know.
 type Commands struct {
 	names  []string
 	counts []commandCounts

@@ -102,7 +102,7 @@ func (q Query) LockedUntil(j *job.Job) (job.Time, error) {
 	return l.Until, err
 }
 
-// Locked returns until when a lock is taken, by whomever. That time may be over.
+// Locked returns until when a lock is taken, by any job. That time may be over.
 func (q Query) Locked(namespace, lock string) (job.Time, error) {
 	l, err := q.lock(namespace, lock)
 	return l.Until, err

@@ -33,7 +33,7 @@ const (
 	bulkKeptMax = 100            // that have
 	bulkKeptFor = 24 * time.Hour // after their end
 
-	// A bulk action finds the jobs of so many steps at a time, and looks at so many for each of those.
+	// A bulk action finds the jobs of this many steps at a time, and looks at this many for each of those.
 	bulkFind    = 4
 	bulkExamine = 5
 )

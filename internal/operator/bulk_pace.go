@@ -8,11 +8,11 @@ import "time"
 const (
 	paceIdle    = 64 // jobs of a step while nobody else is there
 	paceBusy    = 10 // at most, while somebody is
-	paceSlow    = 3  // so many times the usual is much longer
-	paceRest    = 2  // rest so many times as long as the step took
+	paceSlow    = 3  // this many times the usual is much longer
+	paceRest    = 2  // rest this many times as long as the step took
 	paceRestMin = time.Millisecond
 	paceRestMax = time.Second
-	paceForget  = 64 // the usual time grows by one part of so many with each step, so that it follows
+	paceForget  = 64 // the usual time grows by one part of this number with each step, so that it follows
 )
 
 // pace is how fast a bulk action goes.

@@ -20,7 +20,7 @@ const (
 	// watchKept bounds how many queues are remembered for one concern.
 	watchKept = 100
 
-	// A wait is unusual if it is longer than a minute, and so many times as long as 95 of 100 jobs of the queue
+	// A wait is unusual if it is longer than a minute, and this many times as long as 95 of 100 jobs of the queue
 	// waited in the last hour.
 	waitLong  = time.Minute
 	waitTimes = 3

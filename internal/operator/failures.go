@@ -112,7 +112,7 @@ func failureLists(v *engine.View, namespace, queue string) ([]failureList, error
 	return lists, err
 }
 
-// eachFailure visits the newest jobs of a list, at most so many.
+// eachFailure visits at most n of the newest jobs of a list.
 func (s *Service) eachFailure(v *engine.View, l *failureList, most int, reads *Reads, visit func(*job.Job)) error {
 	o := engine.ListOptions{Namespace: l.namespace, Queue: l.queue, State: l.state, Reverse: true, Bodies: true}
 	for done := 0; done < most; {

@@ -6,7 +6,7 @@ import (
 	"millrace/internal/job"
 )
 
-// Verify decodes a record of whatever kind and returns why it is not one: its key is of
+// Verify decodes a record of any kind and returns why it is not one: its key is of
 // no known form, or its value is not what such a key has. What the record means, and
 // whether it fits the others, it does not look at.
 func Verify(key, value []byte) error {

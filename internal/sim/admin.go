@@ -207,7 +207,7 @@ func (m *Model) applyPurge(c *job.Purge) {
 }
 
 // deleteAll removes jobs in one step: first all of them go, then those that
-// waited for them are told, at once or by and by.
+// waited for them are told, at once or in later steps.
 func (m *Model) deleteAll(jobs []*entry) {
 	var ids []job.ID
 	for _, j := range jobs {

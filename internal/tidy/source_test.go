@@ -105,13 +105,26 @@ func width(line string) int {
 	return utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
 }
 
-// phrases are habits that docs/style.md names, with what to write instead. They are looked for in comments.
+// phrases are habits that docs/style.md names, with what to write instead. They are looked for in comments;
+// test/docs looks for those in documents.
 var phrases = map[string]string{
 	"in whatever":           "in any",
 	"but for ":              "except for",
 	"anew":                  "again, rebuilt",
 	"so many of":            "n of",
 	"does not go on as if ": "never carries on as if",
+	"so many for":           "n for",
+	"so many times":         "n times",
+	"at most so many":       "at most n",
+	"so much of":            "enough of, this much of",
+	"of whatever":           "of any",
+	"by whomever":           "by anyone",
+	"by somebody's will":    "on request",
+	"is none any more":      "is not one any more",
+	"has its fill":          "is at its limit",
+	"as far as that goes":   "as well as it can",
+	"goes round in a":       "loops",
+	"by and by":             "later, step by step",
 }
 
 func checkPhrases(tree fs.FS) ([]string, error) {

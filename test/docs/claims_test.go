@@ -12,10 +12,10 @@ import (
 // two is told of the other.
 var claims = []struct{ document, says, source, has string }{
 	{"docs/sizing.md", "twice `store.memtable`", "internal/store/pebblestore/options.go", "memTablesMax         = 2"},
-	{"docs/sizing.md", "a job with a key takes about three bytes", "internal/engine/filter.go", "bitsPerKey  = 12"},
-	{"README.md", "take three bytes of memory each", "internal/engine/filter.go", "bitsPerKey  = 12"},
+	{"docs/sizing.md", "a job with a key takes about three bytes", "internal/engine/filter.go", "bitsPerKey    = 12"},
+	{"README.md", "take three bytes of memory each", "internal/engine/filter.go", "bitsPerKey    = 12"},
 	{
-		"docs/backup.md", "it is beside the data directory and has its name with `-backups` behind\nit",
+		"docs/backup.md", "it is beside the data directory and has the same name with `-backups`\nat its end",
 		"internal/config/table.go", `that of data.dir with "-backups" behind it`,
 	},
 	{

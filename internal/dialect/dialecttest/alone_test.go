@@ -17,7 +17,7 @@ import (
 	"millrace/internal/dialect/workq"
 )
 
-// The answers about all queues, of whatever protocol, are made one at a time: while one is made, all others wait for
+// The answers about all queues, of any protocol, are made one at a time: while one is made, all others wait for
 // it, and nothing else does.
 func TestListsAlone(t *testing.T) {
 	t.Parallel()

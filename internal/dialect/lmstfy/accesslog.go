@@ -51,7 +51,7 @@ func maskTokens(query string) string {
 	return strings.Join(pairs, "&")
 }
 
-// maskToken shows so much of a token that people can tell which one it is: of one that was
+// maskToken shows enough of a token to recognize it: of one that was
 // made here the time, which tells nothing, of one that people have chosen less.
 func maskToken(token string) string {
 	const timeLen, hint = 10, 4

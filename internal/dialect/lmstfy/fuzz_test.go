@@ -203,7 +203,7 @@ func FuzzBulk(f *testing.F) {
 	})
 }
 
-// FuzzBody reads bodies that come in pieces of whatever size and announce whatever
+// FuzzBody reads bodies that come in pieces of any size and announce whatever
 // length: never more than the limit is kept.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte("hello"), int64(5), 3, 10)

@@ -26,7 +26,7 @@ var responseNames = [responseCount]string{"OK", "ERR", "PONG", "EMPTY"}
 
 // counters are what INFO and the metrics page tell.
 type counters struct {
-	received  atomic.Uint64                // requests of whatever kind
+	received  atomic.Uint64                // requests of any kind
 	requests  [verbCount]atomic.Uint64     // successful requests, those in transactions one by one
 	responses [responseCount]atomic.Uint64 // replies
 }

@@ -142,7 +142,7 @@ func (m *Machine) setHook(name hookName, stored []byte) (changed bool) {
 // noteDeath counts the death of a job that is still in its state, and has the hook of its queue
 // push a job when the command or the timer has done everything else (serveWakes). The notice is
 // made now, because the job may be gone by then. What a hook has pushed fires none, so that nothing
-// goes round in a circle.
+// pushes in a loop.
 func (m *Machine) noteDeath(e *entry, how job.Death) {
 	m.count(e.q, job.CountDied)
 	if len(m.hooks) == 0 || e.Flags.Has(job.FlagHook) && !plant.HookFiresHook.On() || e.Flags.Has(job.FlagEphemeral) {

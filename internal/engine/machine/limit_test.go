@@ -32,7 +32,7 @@ func TestLimitIsLiftedInPieces(t *testing.T) {
 			t.Parallel()
 			s := newStepper(t)
 			s.must(limit("q", job.Limits{Worker: 1}))
-			for i := range workers { // each has its fill
+			for i := range workers { // each is at its limit
 				s.must(pushTo("q"))
 				s.must(&job.Fetch{Namespace: namespace, Queues: []string{"q"}, Max: 1, Holder: worker(i)})
 			}

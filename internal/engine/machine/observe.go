@@ -60,7 +60,7 @@ func (m *Machine) countPushed(q *queue, by job.Door) {
 	}
 }
 
-// countDeleted counts jobs that are removed from a state by somebody's will.
+// countDeleted counts jobs that are removed from a state on request.
 func (m *Machine) countDeleted(q *queue, s job.State, n uint64) {
 	if n == 0 {
 		return

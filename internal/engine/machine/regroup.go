@@ -108,7 +108,7 @@ func (m *Machine) rewriteGroups(q *queue) {
 	m.startGroupPass(q, record.RegroupShow)
 }
 
-// isRegrouping reports whether some groups are shown by a rule that is none any more.
+// isRegrouping reports whether some groups are still shown by an earlier rule.
 func (q *queue) isRegrouping() bool { return q.regroupFrom != nil && !q.rewriteOnly }
 
 // startGroupPass begins to go over all groups that have a record.

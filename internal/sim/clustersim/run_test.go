@@ -610,7 +610,7 @@ func (r *run) ping() error {
 		if n.up && n != g.node && !n.apart && !g.node.apart {
 			t := g.term.Now()
 			n.replica.Hear(g.number, t)
-			if g.number >= n.heard.term { // a leader may not know that it is none any more
+			if g.number >= n.heard.term { // a leader may not know that it does not lead any more
 				n.heard = told{g.number, t, r.now}
 			}
 			r.noteTime(t)

@@ -21,7 +21,7 @@ func cannotWrite(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || isFull(err)
 }
 
-// lockToRead locks a directory that this process cannot write to, as far as that goes: a lock for readers keeps a
+// lockToRead locks a directory that this process cannot write to, as well as it can: a lock for readers keeps a
 // server from opening it, and is refused while a server has it open, perhaps by another path to the same disk. It needs
 // the file of the lock, and leaves it as it is. Refused is why there is no lock for a writer, unlocked why there is
 // none at all, if so.

@@ -26,7 +26,7 @@ func (v Value) isUnsigned() bool { return len(v) > 0 && sizeOfSize(v[0]) > 0 }
 // isInteger reports whether the value is a number of an integer type.
 func (v Value) isInteger() bool { return v.is(msgp.IntType) || v.is(msgp.UintType) }
 
-// Uint returns a whole number from zero up, of whatever width, or a float that is one.
+// Uint returns a whole number from zero up, of any width, or a float that is one.
 func (v Value) Uint() (n uint64, ok bool) {
 	if v.isInteger() {
 		n, _, err := msgp.ReadUint64Bytes(v)
@@ -36,7 +36,7 @@ func (v Value) Uint() (n uint64, ok bool) {
 	return uint64(max(i, 0)), ok && i >= 0
 }
 
-// Int returns a whole number of whatever width, or a float that is one.
+// Int returns a whole number of any width, or a float that is one.
 func (v Value) Int() (n int64, ok bool) {
 	if v.isInteger() {
 		n, _, err := msgp.ReadInt64Bytes(v)
@@ -49,7 +49,7 @@ func (v Value) Int() (n int64, ok bool) {
 	return int64(f), true
 }
 
-// Number returns an integer or a float of whatever width.
+// Number returns an integer or a float of any width.
 func (v Value) Number() (f float64, ok bool) {
 	switch {
 	case v.is(msgp.UintType):

@@ -27,7 +27,7 @@ const (
 	tubeNameMax = 255 // bytes of a name
 )
 
-// readNumber reads an argument that is a number: of whatever width, a float, or
+// readNumber reads an argument that is a number: of any width, a float, or
 // decimal text. An empty text, which is all that a client of Tarantool 1.5 can send
 // for nil, was not given.
 func readNumber(v iproto.Value) (f float64, given, ok bool) {
