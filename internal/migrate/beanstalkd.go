@@ -1,13 +1,9 @@
 package migrate
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -22,25 +18,21 @@ func openBeanstalkd(ctx context.Context, address string) (Source, error) {
 	if info, err := os.Stat(address); err == nil && info.IsDir() {
 		return openBinlog(address)
 	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "tcp" || u.Host == "" {
+	u, ok := parseTCP(address, "11300")
+	if !ok {
 		return nil, fmt.Errorf("%q is neither the directory of a binlog nor an address: write tcp://HOST:PORT", address)
 	}
-	host := u.Host
-	if u.Port() == "" {
-		host = net.JoinHostPort(u.Hostname(), "11300")
-	}
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", host)
+	c, err := dialHost(ctx, "beanstalkd", u.Host)
 	if err != nil {
-		return nil, fmt.Errorf("no answer from beanstalkd: %w", err)
+		return nil, err
 	}
-	b := &beanstalkd{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), name: "beanstalkd:" + host}
+	b := &beanstalkd{lineConn: c, source: "beanstalkd:" + u.Host}
 	stats, _, err := b.facts("stats")
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, errors.Join(err, c.Close())
 	}
 	if stats.number("binlog-current-index") == 0 { // without one its next life begins with the same ids
-		b.name += "@" + stats["id"]
+		b.source += "@" + stats["id"]
 	}
 	return b, nil
 }
@@ -57,41 +49,27 @@ const (
 // beanstalkd reads a running server. No command lists its jobs, but their ids are numbers that begin with 1: it asks
 // for one after the other until it has met as many jobs as the server has.
 type beanstalkd struct {
-	conn net.Conn
-	in   *bufio.Reader
-	name string
+	*lineConn
+	source string
 }
 
 func (b *beanstalkd) Protocol() string { return "beanstalkd" }
 
 // Name has the address, because ids are small numbers.
-func (b *beanstalkd) Name() string { return b.name }
-
-func (b *beanstalkd) Close() error { return b.conn.Close() }
-
-// ask sends lines together. The answers are read one by one.
-func (b *beanstalkd) ask(lines string) error {
-	if err := b.conn.SetDeadline(time.Now().Add(askTimeout)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(b.conn, lines); err != nil {
-		return fmt.Errorf("ask beanstalkd: %w", err)
-	}
-	return nil
-}
+func (b *beanstalkd) Name() string { return b.source }
 
 // answer reads an answer: its words, and the body of one that has a body. Found is false for NOT_FOUND.
 func (b *beanstalkd) answer() (body []byte, found bool, err error) {
-	line, err := b.in.ReadString('\n')
+	line, err := b.line()
 	if err != nil {
-		return nil, false, fmt.Errorf("read an answer of beanstalkd: %w", err)
+		return nil, false, err
 	}
 	words := strings.Fields(line)
 	switch {
 	case len(words) == 1 && words[0] == "NOT_FOUND":
 		return nil, false, nil
 	case len(words) < 2 || words[0] != "OK" && words[0] != "FOUND":
-		return nil, false, fmt.Errorf("beanstalkd answers %q", strings.TrimSpace(line))
+		return nil, false, b.unexpected(line)
 	}
 	body, err = b.body(words[len(words)-1])
 	return body, err == nil, err
@@ -103,11 +81,7 @@ func (b *beanstalkd) body(text string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("beanstalkd tells of a body of %q bytes", text)
 	}
-	body := make([]byte, size+uint64(len("\r\n")))
-	if _, err := io.ReadFull(b.in, body); err != nil {
-		return nil, fmt.Errorf("read an answer of beanstalkd: %w", err)
-	}
-	return body[:size], nil
+	return b.block(size)
 }
 
 // tubes lists the tubes.

@@ -42,11 +42,8 @@ func (f *beanstalkdFollower) watch() error {
 		if f.watched[tube] {
 			continue
 		}
-		if err := f.ask("watch " + tube + "\r\n"); err != nil {
+		if err := f.askEach("watch "+tube+"\r\n", 1); err != nil {
 			return err
-		}
-		if _, err := f.in.ReadString('\n'); err != nil {
-			return fmt.Errorf("watch a tube: %w", err)
 		}
 		f.watched[tube] = true
 	}
@@ -88,16 +85,16 @@ func (f *beanstalkdFollower) Fetch(ctx context.Context) (jobs []*dialect.Arrival
 
 // reserved reads the answer to a reserve; no id if there is no job.
 func (f *beanstalkdFollower) reserved() (id string, body []byte, err error) {
-	line, err := f.in.ReadString('\n')
+	line, err := f.line()
 	if err != nil {
-		return "", nil, fmt.Errorf("reserve a job: %w", err)
+		return "", nil, err
 	}
 	words := strings.Fields(line)
 	if len(words) == 1 && (words[0] == "TIMED_OUT" || words[0] == "DEADLINE_SOON") {
 		return "", nil, nil
 	}
 	if len(words) != 3 || words[0] != "RESERVED" {
-		return "", nil, fmt.Errorf("beanstalkd answers %q", strings.TrimSpace(line))
+		return "", nil, f.unexpected(line)
 	}
 	body, err = f.body(words[2])
 	return words[1], body, err
@@ -113,13 +110,5 @@ func (f *beanstalkdFollower) Settle(jobs []*dialect.Arrival, arrived []bool, _ [
 			fmt.Fprintf(&lines, "bury %s %d\r\n", a.ID, a.Priority)
 		}
 	}
-	if err := f.ask(lines.String()); err != nil {
-		return err
-	}
-	for range jobs { // one that is not found comes again, and is known
-		if _, err := f.in.ReadString('\n'); err != nil {
-			return fmt.Errorf("settle a job: %w", err)
-		}
-	}
-	return nil
+	return f.askEach(lines.String(), len(jobs)) // one that is not found comes again, and is known
 }

@@ -1,21 +1,16 @@
 package migrate
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"millrace/internal/dialect"
 	"millrace/internal/job"
@@ -30,26 +25,21 @@ type faktoryFollower struct {
 }
 
 // faktoryConn is a connection to a Faktory server.
-type faktoryConn struct {
-	conn net.Conn
-	in   *bufio.Reader
-}
+type faktoryConn struct{ *lineConn }
 
 func followFaktory(ctx context.Context, address string) (Follower, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "tcp" || u.Host == "" {
+	u, ok := parseTCP(address, "7419")
+	if !ok {
 		return nil, fmt.Errorf("%q is no address to follow: write tcp://:PASSWORD@HOST:PORT", address)
 	}
 	password, _ := u.User.Password()
-	host := u.Host
-	if u.Port() == "" {
-		host = net.JoinHostPort(u.Hostname(), "7419")
-	}
 	f := &faktoryFollower{jobs: make(chan *dialect.Arrival, fetchMax), failed: make(chan error, 1)}
 	for _, c := range []**faktoryConn{&f.fetch, &f.settle} {
-		if *c, err = dialFaktory(ctx, host, password); err != nil {
+		conn, err := dialFaktory(ctx, u.Host, password)
+		if err != nil {
 			return nil, err
 		}
+		*c = conn
 	}
 	ctx, f.stop = context.WithCancel(ctx)
 	go func() { f.failed <- f.fetchAll(ctx) }()
@@ -58,11 +48,11 @@ func followFaktory(ctx context.Context, address string) (Follower, error) {
 
 // dialFaktory connects and says hello.
 func dialFaktory(ctx context.Context, host, password string) (*faktoryConn, error) {
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", host)
+	conn, err := dialHost(ctx, "Faktory", host)
 	if err != nil {
-		return nil, fmt.Errorf("no answer from Faktory: %w", err)
+		return nil, err
 	}
-	c := &faktoryConn{conn, bufio.NewReaderSize(conn, 64<<10)}
+	c := &faktoryConn{conn}
 	if err := c.hello(password); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -99,29 +89,18 @@ func (c *faktoryConn) hello(password string) error {
 
 // do sends a command and reads the answer.
 func (c *faktoryConn) do(command string) (string, error) {
-	if err := c.send(command); err != nil {
+	if err := c.ask(command + "\r\n"); err != nil {
 		return "", err
 	}
 	return c.answer()
 }
 
-func (c *faktoryConn) send(command string) error {
-	if err := c.conn.SetDeadline(time.Now().Add(askTimeout)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(c.conn, command+"\r\n"); err != nil {
-		return fmt.Errorf("ask Faktory: %w", err)
-	}
-	return nil
-}
-
 // answer reads an answer; empty for none.
 func (c *faktoryConn) answer() (string, error) {
-	line, err := c.in.ReadString('\n')
+	line, err := c.line()
 	if err != nil {
-		return "", fmt.Errorf("read an answer of Faktory: %w", err)
+		return "", err
 	}
-	line = strings.TrimRight(line, "\r\n")
 	kind, rest := line[:min(1, len(line))], line[min(1, len(line)):]
 	switch kind {
 	case "+":
@@ -131,11 +110,8 @@ func (c *faktoryConn) answer() (string, error) {
 		if err != nil || size < 0 {
 			return "", nil //nolint:nilerr // none
 		}
-		text := make([]byte, size+len("\r\n"))
-		if _, err := io.ReadFull(c.in, text); err != nil {
-			return "", fmt.Errorf("read an answer of Faktory: %w", err)
-		}
-		return string(text[:size]), nil
+		text, err := c.block(uint64(size))
+		return string(text), err
 	default:
 		return "", fmt.Errorf("the Faktory server answers %q", line)
 	}
@@ -148,7 +124,7 @@ func (f *faktoryFollower) Name() string { return (*faktory)(nil).Name() }
 
 func (f *faktoryFollower) Close() error {
 	f.stop()
-	return errors.Join(f.fetch.conn.Close(), f.settle.conn.Close())
+	return errors.Join(f.fetch.Close(), f.settle.Close())
 }
 
 // fetchAll fetches until ctx ends. A job that is on its way then is held by nobody until its reservation ends.
@@ -254,7 +230,7 @@ func (f *faktoryFollower) Settle(jobs []*dialect.Arrival, arrived []bool, why []
 		if err != nil {
 			return err
 		}
-		if err := f.settle.send(command + string(text)); err != nil {
+		if err := f.settle.ask(command + string(text) + "\r\n"); err != nil {
 			return err
 		}
 	}

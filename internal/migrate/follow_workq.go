@@ -223,13 +223,5 @@ func (f *workqFollower) Settle(jobs []*dialect.Arrival, arrived []bool, why []st
 			fmt.Fprintf(&lines, "fail %s %d\r\n%s\r\n", a.Key, len(why[i]), why[i])
 		}
 	}
-	if err := f.ask(lines.String()); err != nil {
-		return err
-	}
-	for range jobs {
-		if _, err := f.line(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.askEach(lines.String(), len(jobs))
 }

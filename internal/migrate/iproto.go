@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha1" //nolint:gosec // the protocol wants it
 	"encoding/base64"
@@ -9,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"time"
 
@@ -45,8 +43,7 @@ const (
 
 // iproto is a connection to a Tarantool server. Answers come in any order, and are told apart by a number.
 type iproto struct {
-	conn     net.Conn
-	in       *bufio.Reader
+	*lineConn
 	out      []byte // requests that have not been sent
 	sync     uint64 // of the last request
 	instance string // the server's own name
@@ -59,13 +56,13 @@ func (e *iprotoError) Error() string { return "Tarantool answers: " + e.text }
 
 // dialIProto connects, and logs in if there is a user.
 func dialIProto(ctx context.Context, host, user, password string) (*iproto, error) {
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", host)
+	conn, err := dialHost(ctx, "Tarantool", host)
 	if err != nil {
-		return nil, fmt.Errorf("no answer from Tarantool: %w", err)
+		return nil, err
 	}
-	c := &iproto{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
+	c := &iproto{lineConn: conn}
 	if err := c.hello(user, password); err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
@@ -147,15 +144,9 @@ func (c *iproto) call(procedure string, argument []byte) uint64 {
 
 // send sends the requests.
 func (c *iproto) send() error {
-	if err := c.conn.SetDeadline(time.Now().Add(askTimeout)); err != nil {
-		return err
-	}
-	_, err := c.conn.Write(c.out)
+	err := c.ask(string(c.out))
 	c.out = c.out[:0]
-	if err != nil {
-		return fmt.Errorf("ask Tarantool: %w", err)
-	}
-	return nil
+	return err
 }
 
 // one sends a request and returns what it is answered: the elements of an array.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lineConn is a connection to a server that is asked and answers by lines.
+// lineConn is a connection to a server, most of which are asked and answer by lines.
 type lineConn struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -19,16 +19,29 @@ type lineConn struct {
 	host string
 }
 
-// dialLines connects to tcp://HOST:PORT, where the port may be left out.
-func dialLines(ctx context.Context, name, address, port string) (*lineConn, error) {
+// parseTCP reads tcp://HOST:PORT, where the port may be left out.
+func parseTCP(address, port string) (u *url.URL, ok bool) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "tcp" || u.Host == "" {
+		return nil, false
+	}
+	if u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), port)
+	}
+	return u, true
+}
+
+// dialLines connects to such an address.
+func dialLines(ctx context.Context, name, address, port string) (*lineConn, error) {
+	u, ok := parseTCP(address, port)
+	if !ok {
 		return nil, fmt.Errorf("%q is no address to follow: write tcp://HOST:PORT", address)
 	}
-	host := u.Host
-	if u.Port() == "" {
-		host = net.JoinHostPort(u.Hostname(), port)
-	}
+	return dialHost(ctx, name, u.Host)
+}
+
+// dialHost connects to a server of some kind.
+func dialHost(ctx context.Context, name, host string) (*lineConn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", host)
 	if err != nil {
 		return nil, fmt.Errorf("no answer from %s: %w", name, err)
@@ -68,6 +81,19 @@ func (c *lineConn) block(size uint64) ([]byte, error) {
 		return nil, fmt.Errorf("read an answer of %s: %w", c.name, err)
 	}
 	return b[:size], nil
+}
+
+// askEach sends a number of lines, and reads an answer of one line to each, whatever it is.
+func (c *lineConn) askEach(lines string, count int) error {
+	if err := c.ask(lines); err != nil {
+		return err
+	}
+	for range count {
+		if _, err := c.line(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unexpected tells of an answer that is none.

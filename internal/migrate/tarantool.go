@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -58,16 +56,12 @@ type tarantoolTube struct {
 }
 
 func openTarantool(ctx context.Context, address string) (Source, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "tcp" || u.Host == "" {
+	u, ok := parseTCP(address, "3301")
+	if !ok {
 		return nil, fmt.Errorf("%q is no address of a Tarantool server: write tcp://USER:PASSWORD@HOST:PORT", address)
 	}
-	host := u.Host
-	if u.Port() == "" {
-		host = net.JoinHostPort(u.Hostname(), "3301")
-	}
 	password, _ := u.User.Password()
-	c, err := dialIProto(ctx, host, u.User.Username(), password)
+	c, err := dialIProto(ctx, u.Host, u.User.Username(), password)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +72,6 @@ func (t *tarantool) Protocol() string { return "tarantool" }
 
 // Name has the server's own name, which it keeps, because ids are small numbers.
 func (t *tarantool) Name() string { return "tarantool:" + t.instance }
-
-func (t *tarantool) Close() error { return t.conn.Close() }
 
 // space finds a space by its name.
 func (t *tarantool) space(name string) (uint64, error) {
