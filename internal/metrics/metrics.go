@@ -116,34 +116,21 @@ func Handler(o Options) http.Handler {
 // collector reads everything when it is asked.
 type collector struct{ Options }
 
-// Describe tells the names that do not depend on what there is.
+// Describe tells the names of all metrics.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range jobTotals {
-		ch <- d.desc
-	}
-	for _, d := range []*prometheus.Desc{
-		descBuild, descReady, descQueueJobs, descOldest, descPaused, descQueues, descConnections, descConnectionsTotal,
-		descConnectionsMax, descRejected,
-		descLogins, descTokens, descTokensMax, descTokensRefused, descNames, descNamesMax, descNamesRefused,
-		descWaiters, descWaitNames, descWaiterBytes,
-		descWaitersMax, descWaiterBytesMax, descWaitsRefused, descKept, descKeptMax,
-		descQueuesMax, descQueuesRefused, descRefused,
-		descCommits, descCommitted, descCommitBytes, descFsync, descFsyncMax, descBytes, descFree,
-		descStalls, descStallTime, descCompactions, descFlushes, descDebt, descReadAmp, descTables, descTombstones,
-		descErrors,
-		descCacheHits, descCacheMisses, descRecovery, descCorruptions,
-		descWait, descRun, descCommandsTotal, descCommandTime, descVerbsTotal, descVerbTime, descCommitTime,
-		descCommitBatch,
-		descCronFired, descCronMissed, descCronSkipped, descCronAge, descCronLate, descCronPaused, descStatsd,
-		descSpans, descHookCalls, descHooksWaiting, descHooksDead,
-	} {
+	for _, d := range described {
 		ch <- d
 	}
 }
 
+// described are all metrics of the server.
+var described []*prometheus.Desc
+
 // desc describes a metric of the server.
 func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("millrace_"+name, help, labels, nil)
+	d := prometheus.NewDesc("millrace_"+name, help, labels, nil)
+	described = append(described, d)
+	return d
 }
 
 var (
