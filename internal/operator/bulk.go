@@ -198,11 +198,7 @@ func noBulk(id string) error {
 // Bulks lists the bulk actions, the newest first.
 func (s *Service) Bulks(page api.PageOf) (api.BulkPage, error) {
 	out := api.BulkPage{Bulk: []api.Bulk{}}
-	limit, err := pageSize(page)
-	if err != nil {
-		return out, err
-	}
-	at, err := parseCursor(page.Cursor, "bulk", "")
+	limit, at, err := beginPage(page, "bulk", "")
 	if err != nil {
 		return out, err
 	}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"hash/fnv"
@@ -10,15 +11,14 @@ import (
 	"millrace/internal/job"
 )
 
-// pageSize checks the limit.
-func pageSize(p api.PageOf) (int, error) {
-	switch {
-	case p.Limit == 0:
-		return api.PageDefault, nil
-	case p.Limit < 0 || p.Limit > api.PageMax:
-		return 0, api.Invalid("limit is %d: choose 1 to %d", p.Limit, api.PageMax)
+// beginPage reads how much of a list is wanted, and from where on.
+func beginPage(p api.PageOf, list, filter string) (limit int, at position, err error) {
+	limit = cmp.Or(p.Limit, api.PageDefault)
+	if limit < 0 || limit > api.PageMax {
+		return 0, at, api.Invalid("limit is %d: choose 1 to %d", p.Limit, api.PageMax)
 	}
-	return p.Limit, nil
+	at, err = parseCursor(p.Cursor, list, filter)
+	return limit, at, err
 }
 
 // position is what a cursor holds: where its list goes on. A list uses what it needs.

@@ -27,11 +27,7 @@ func countsOf(counts *[job.StateCount]uint64) map[string]uint64 {
 // Namespaces lists the namespaces that have a queue, in order of their names.
 func (s *Service) Namespaces(page api.PageOf) (api.NamespacePage, error) {
 	out := api.NamespacePage{Namespaces: []api.Namespace{}}
-	limit, err := pageSize(page)
-	if err != nil {
-		return out, err
-	}
-	at, err := parseCursor(page.Cursor, "namespaces", "")
+	limit, at, err := beginPage(page, "namespaces", "")
 	if err != nil {
 		return out, err
 	}
@@ -59,11 +55,7 @@ func (s *Service) Namespaces(page api.PageOf) (api.NamespacePage, error) {
 // Queues lists queues in order of namespaces and names.
 func (s *Service) Queues(f api.QueueFilter, page api.PageOf) (api.QueuePage, error) {
 	out := api.QueuePage{Queues: []api.Queue{}}
-	limit, err := pageSize(page)
-	if err != nil {
-		return out, err
-	}
-	at, err := parseCursor(page.Cursor, "queues", fingerprint(f))
+	limit, at, err := beginPage(page, "queues", fingerprint(f))
 	if err != nil {
 		return out, err
 	}

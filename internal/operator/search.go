@@ -27,11 +27,7 @@ func (s *Service) Jobs(f api.Filter, page api.PageOf) (api.JobPage, error) {
 	if err != nil {
 		return api.JobPage{}, err
 	}
-	limit, err := pageSize(page)
-	if err != nil {
-		return api.JobPage{}, err
-	}
-	at, err := parseCursor(page.Cursor, "jobs", fingerprint(f))
+	limit, at, err := beginPage(page, "jobs", fingerprint(f))
 	if err != nil {
 		return api.JobPage{}, err
 	}

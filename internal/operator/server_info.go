@@ -73,11 +73,7 @@ func (s *Service) Batches(namespace string, page api.PageOf) (api.BatchPage, err
 	if namespace == "" {
 		return out, api.Invalid("namespace: it is missing")
 	}
-	limit, err := pageSize(page)
-	if err != nil {
-		return out, err
-	}
-	at, err := parseCursor(page.Cursor, "batches", fingerprint(namespace))
+	limit, at, err := beginPage(page, "batches", fingerprint(namespace))
 	if err != nil {
 		return out, err
 	}

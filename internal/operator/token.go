@@ -32,11 +32,7 @@ type TokenRegistry interface {
 // Tokens lists tokens by namespace, pool and description.
 func (s *Service) Tokens(f api.TokenFilter, page api.PageOf) (api.TokenPage, error) {
 	out := api.TokenPage{Pools: []string{}, Tokens: []api.Token{}}
-	limit, err := pageSize(page)
-	if err != nil {
-		return out, err
-	}
-	at, err := parseCursor(page.Cursor, "tokens", fingerprint(f))
+	limit, at, err := beginPage(page, "tokens", fingerprint(f))
 	if err != nil || s.opts.Tokens == nil {
 		return out, err
 	}

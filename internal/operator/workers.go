@@ -22,11 +22,7 @@ type WorkerRegistry interface {
 // Workers lists the worker processes that are connected, by namespace and id.
 func (s *Service) Workers(page api.PageOf) (api.WorkerPage, error) {
 	out := api.WorkerPage{Workers: []api.Worker{}}
-	limit, err := pageSize(page)
-	if err != nil {
-		return out, err
-	}
-	at, err := parseCursor(page.Cursor, "workers", "")
+	limit, at, err := beginPage(page, "workers", "")
 	if err != nil {
 		return out, err
 	}
