@@ -136,8 +136,7 @@ func newBenchCommand(p Process) *cobra.Command {
 // addProtocol gives a command the flag that names a protocol.
 func addProtocol(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVarP(name, "protocol", "p", bench.Masenko.Name, "protocol: "+strings.Join(bench.Names(), ", "))
-	must(cmd.RegisterFlagCompletionFunc("protocol",
-		cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp)))
+	completes(cmd, "protocol", bench.Names())
 }
 
 // complete finds out what the command line leaves open.

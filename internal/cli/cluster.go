@@ -134,5 +134,5 @@ func formatOf(n uint64) string {
 	if n == 0 {
 		return "-"
 	}
-	return strconv.FormatUint(n, 10)
+	return count(n)
 }

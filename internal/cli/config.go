@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -13,17 +12,10 @@ import (
 )
 
 func newConfigCommand(p Process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Show, check and explain the configuration",
-		Example: `  millrace config ls
+	return group("config", "Show, check and explain the configuration", `  millrace config ls
   millrace config validate --config millrace.toml
   millrace config example > millrace.toml`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newConfigPrint(p), newConfigValidate(p), newConfigExample(), newConfigSchema())
-	return cmd
+		newConfigPrint(p), newConfigValidate(p), newConfigExample(), newConfigSchema())
 }
 
 func newConfigPrint(p Process) *cobra.Command {
@@ -51,16 +43,11 @@ shows what a server that is started with the same ones would use.`,
 
 func printSettings(w io.Writer, cfg *config.Config) error {
 	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "KEY\tVALUE\tSOURCE") // a Builder takes everything
+	t := newTable(&b, "KEY", "VALUE", "SOURCE")
 	for _, s := range cfg.Settings() {
-		text := s.Text()
-		if text == "" {
-			text = "-"
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", s.Key.Name, text, s.Source)
+		t.row(s.Key.Name, s.Text(), s.Source.String())
 	}
-	if err := table.Flush(); err != nil {
+	if err := t.flush(); err != nil {
 		return err
 	}
 	for _, n := range cfg.Notices() {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +33,7 @@ func newCronCommand(p Process) *cobra.Command {
 		onCron(p, "run NAME...", "Push the jobs of cron entries now, and print their ids", "  millrace cron run report",
 			func(ctx context.Context, c *apiclient.Client, namespace, name string) (any, string, error) {
 				j, err := c.RunCron(ctx, namespace, name)
-				return j, strconv.FormatUint(uint64(j.ID), 10), err
+				return j, count(j.ID), err
 			}),
 		onCron(p, "rm NAME...", "Remove cron entries; the jobs that they have pushed stay", "  millrace cron rm report",
 			func(ctx context.Context, c *apiclient.Client, namespace, name string) (any, string, error) {
@@ -88,7 +87,7 @@ back. --missed skip leaves them out. --missed all pushes a job for each, up to -
 	must(cmd.MarkFlagRequired("schedule"))
 	must(cmd.MarkFlagRequired("queue"))
 	for flag, values := range map[string][]string{"missed": {"skip", "once", "all"}, "overlap": {"allow", "skip"}} {
-		must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+		completes(cmd, flag, values)
 	}
 	return asking(p, cmd, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, args []string) error {
 		if err := u.times(); err != nil {
@@ -130,9 +129,7 @@ func newCronList(p Process) *cobra.Command {
 		row: func(e *api.Cron) []string {
 			return []string{
 				e.Namespace, e.Name, e.Schedule, e.TimeZone, e.Queue, e.Job.Type, cronNext(e), since(e.LastRun),
-				e.LastResult,
-				strconv.FormatUint(e.Fired, 10), strconv.FormatUint(e.MissedCount, 10),
-				strconv.FormatUint(e.Skipped, 10), e.Origin,
+				e.LastResult, count(e.Fired), count(e.MissedCount), count(e.Skipped), e.Origin,
 			}
 		},
 	}
@@ -181,7 +178,7 @@ func cronText(e *api.Cron) string {
 	for _, r := range e.Runs {
 		what := r.Kind
 		if r.Count > 1 {
-			what += " ×" + strconv.FormatUint(r.Count, 10)
+			what += " ×" + count(r.Count)
 		}
 		if r.Job != 0 {
 			what += fmt.Sprintf(" job %d %s", r.Job, r.Result)

@@ -117,15 +117,15 @@ func (t *task) environ() []string {
 	j := t.job
 	env := append([]string{}, t.w.p.Environ...)
 	for _, v := range []struct{ name, text string }{
-		{"ID", strconv.FormatUint(uint64(j.ID), 10)},
+		{"ID", count(j.ID)},
 		{"NAMESPACE", j.Namespace},
 		{"QUEUE", j.Queue},
 		{"TYPE", j.Type},
 		{"KEY", j.Key},
 		{"GROUP", j.Group},
 		{"PRIORITY", strconv.FormatInt(j.Priority, 10)},
-		{"TRY", strconv.FormatUint(uint64(j.Attempts), 10)},
-		{"FAILS", strconv.FormatUint(uint64(j.Fails), 10)},
+		{"TRY", count(j.Attempts)},
+		{"FAILS", count(j.Fails)},
 		{"BODY_KIND", j.BodyKind},
 	} {
 		env = append(env, config.JobVariablePrefix+v.name+"="+strings.ReplaceAll(v.text, "\x00", ""))

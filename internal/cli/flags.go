@@ -33,8 +33,7 @@ func addSettings(cmd *cobra.Command) *settings {
 			f.NoOptDefVal = "true"
 		}
 		if k.Kind == config.KindChoice {
-			must(cmd.RegisterFlagCompletionFunc(k.Flag(),
-				cobra.FixedCompletions(k.Choices, cobra.ShellCompDirectiveNoFileComp)))
+			completes(cmd, k.Flag(), k.Choices)
 		}
 	}
 	return s
@@ -45,6 +44,11 @@ func hideSettings(cmd *cobra.Command) {
 	for _, k := range server.Settings().Keys() {
 		cmd.Flags().Lookup(k.Flag()).Hidden = true
 	}
+}
+
+// completes lets the shell complete the values that a flag may have.
+func completes(cmd *cobra.Command, flag string, values []string) {
+	must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // must is for errors that a flag would cause which was not added just before.

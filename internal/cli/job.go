@@ -67,10 +67,8 @@ func addFilter(cmd *cobra.Command) *filterFlags {
 	flags.StringVar(&f.before, "before", "", "before this time")
 	flags.StringVar(&f.Time, "time", "", "the time that --after and --before mean: created, since (when it entered "+
 		"its state) or run_at")
-	must(cmd.RegisterFlagCompletionFunc("state",
-		cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("time",
-		cobra.FixedCompletions([]string{"created", "since", "run_at"}, cobra.ShellCompDirectiveNoFileComp)))
+	completes(cmd, "state", api.StateNames())
+	completes(cmd, "time", []string{"created", "since", "run_at"})
 	return f
 }
 
@@ -200,9 +198,8 @@ func (l *jobLister) add(j *api.JobRow) error {
 	if j.State == "scheduled" || j.State == "retrying" {
 		due = since(j.RunAt)
 	}
-	l.table.row(strconv.FormatUint(uint64(j.ID), 10), j.Namespace, j.Queue, j.State, since(j.Since), due,
-		strconv.FormatUint(uint64(j.Attempts), 10), strconv.FormatUint(uint64(j.Fails),
-			10), j.Type, shorten(what, whatWidth))
+	l.table.row(count(j.ID), j.Namespace, j.Queue, j.State, since(j.Since), due, count(j.Attempts), count(j.Fails),
+		j.Type, shorten(what, whatWidth))
 	return nil
 }
 
@@ -311,13 +308,13 @@ func printJob(w io.Writer, d *api.JobDetail) error {
 		}
 		return when.Format(time.RFC3339) + " (" + since(when) + ")"
 	}
-	count := func(n uint32) string {
+	some := func(n uint32) string {
 		if n == 0 {
 			return ""
 		}
-		return strconv.FormatUint(uint64(n), 10)
+		return count(n)
 	}
-	show("id", strconv.FormatUint(uint64(d.ID), 10))
+	show("id", count(d.ID))
 	show("queue", d.Queue+" in namespace "+d.Namespace)
 	show("state", d.State)
 	show("since", at(d.Since))
@@ -329,12 +326,12 @@ func printJob(w io.Writer, d *api.JobDetail) error {
 	show("run at", at(d.RunAt))
 	show("expires", at(d.ExpireAt))
 	show("priority", strconv.FormatInt(d.Priority, 10))
-	show("attempts", count(d.Attempts))
-	show("failures", count(d.Fails))
-	show("lapses", count(d.Lapses))
-	show("releases", count(d.Releases))
-	show("buries", count(d.Buries))
-	show("kicks", count(d.Kicks))
+	show("attempts", some(d.Attempts))
+	show("failures", some(d.Fails))
+	show("lapses", some(d.Lapses))
+	show("releases", some(d.Releases))
+	show("buries", some(d.Buries))
+	show("kicks", some(d.Kicks))
 	if d.Lease != nil {
 		show("held by", d.Lease.Holder+" "+d.Lease.Worker+" through "+d.Lease.FetchedBy)
 		show("lease ends", at(d.Lease.Until))

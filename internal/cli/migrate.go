@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -263,7 +262,7 @@ func (m *migrator) print(w io.Writer, asJSON, complete bool) error {
 			}
 			cells := []string{queue, row.State}
 			for _, n := range []uint64{row.Read, row.Arrived, row.Repeated, row.Refused, row.Here} {
-				cells = append(cells, strconv.FormatUint(n, 10))
+				cells = append(cells, count(n))
 			}
 			t.row(cells...)
 		}

@@ -33,8 +33,7 @@ shows the jobs that clients hold.`,
 			row: func(w *api.Worker) []string {
 				return []string{
 					w.ID, w.Namespace, w.Hostname, strconv.FormatInt(w.PID, 10), w.State, strconv.Itoa(w.Connections),
-					since(w.Started),
-					since(w.LastBeat), strings.Join(w.Labels, ","),
+					since(w.Started), since(w.LastBeat), strings.Join(w.Labels, ","),
 				}
 			},
 			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Worker, string, error) {
@@ -110,8 +109,8 @@ instead of a password.`,
 			empty:   "There are no tokens.",
 			row: func(t *api.Token) []string {
 				return []string{
-					t.ID, t.Masked, t.Namespace, t.Pool, t.Description, strconv.FormatUint(t.RefusedReads, 10),
-					strconv.FormatUint(t.RefusedWrites, 10),
+					t.ID, t.Masked, t.Namespace, t.Pool, t.Description, count(t.RefusedReads),
+					count(t.RefusedWrites),
 				}
 			},
 			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Token, string, error) {
@@ -148,9 +147,8 @@ func newBatchCommand(p Process) *cobra.Command {
 		empty:   "There are no batches in this namespace.",
 		row: func(b *api.Batch) []string {
 			return []string{
-				strconv.FormatUint(b.ID, 10), b.Text, batchState(b), strconv.FormatUint(b.Total, 10),
-				strconv.FormatUint(b.Pending, 10),
-				strconv.FormatUint(b.Failed, 10), strconv.FormatUint(b.Children, 10), since(b.Created),
+				count(b.ID), b.Text, batchState(b), count(b.Total), count(b.Pending),
+				count(b.Failed), count(b.Children), since(b.Created),
 			}
 		},
 	}
@@ -215,8 +213,7 @@ begins one.`,
 			row: func(b *api.Bulk) []string {
 				return []string{
 					b.ID, string(b.Action), shorten(b.Filter.String(), whatWidth), string(b.State),
-					strconv.FormatUint(b.Done, 10),
-					strconv.FormatUint(b.Examined, 10), strconv.FormatUint(b.Total, 10), since(&b.Created),
+					count(b.Done), count(b.Examined), count(b.Total), since(&b.Created),
 				}
 			},
 			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.Bulk, string, error) {

@@ -92,6 +92,9 @@ func since(t *time.Time) string {
 	}
 }
 
+// count shows a number.
+func count[T ~uint32 | ~uint64](n T) string { return strconv.FormatUint(uint64(n), 10) }
+
 // plural counts things.
 func plural[T int | uint64](n T, thing string) string {
 	if n == 1 {
@@ -104,7 +107,7 @@ func plural[T int | uint64](n T, thing string) string {
 	case strings.HasSuffix(thing, "ry"):
 		many = strings.TrimSuffix(thing, "y") + "ies"
 	}
-	return strconv.FormatUint(uint64(n), 10) + " " + many
+	return count(uint64(n)) + " " + many
 }
 
 // addYes gives a command that cannot be undone the flag that answers its question.

@@ -75,9 +75,7 @@ printed: a push that may have been done can be repeated.`,
 	flags.StringVar(&u.kind, "kind", "", "what the body is: json, args (a JSON array of arguments), "+
 		"bytes, msgpack or none")
 	flags.BoolVar(&u.lines, "lines", false, "push one job for each line of standard input")
-	must(cmd.RegisterFlagCompletionFunc("kind",
-		cobra.FixedCompletions([]string{"json", "args", "bytes", "msgpack", "none"},
-			cobra.ShellCompDirectiveNoFileComp)))
+	completes(cmd, "kind", []string{"json", "args", "bytes", "msgpack", "none"})
 	u.api = addAPI(cmd, p)
 	complete := u.api.completeQueues(u.namespace)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,16 +68,10 @@ func newQueueList(p Process) *cobra.Command {
 
 func queueRow(q *api.Queue) []string {
 	cells := []string{q.Namespace, q.Name}
-	for _, s := range shownStates {
-		cells = append(cells, strconv.FormatUint(q.Counts[s.Name()], 10))
+	for _, s := range api.ShownStates() {
+		cells = append(cells, count(q.Counts[s]))
 	}
 	return append(cells, oldest(q), pause(q))
-}
-
-// shownStates are the states in the order in which people look for them.
-var shownStates = []job.State{
-	job.Ready, job.Leased, job.Scheduled, job.Retrying, job.Blocked, job.Buried, job.Dead,
-	job.Failed, job.Done,
 }
 
 // oldest tells how long the first ready job of a queue has waited.
@@ -117,8 +110,8 @@ func queueText(q *api.Queue) string {
 	var b strings.Builder
 	t := newTable(&b)
 	t.row("queue", q.Name+" in namespace "+q.Namespace)
-	for _, s := range shownStates {
-		t.row(s.Name(), strconv.FormatUint(q.Counts[s.Name()], 10))
+	for _, s := range api.ShownStates() {
+		t.row(s, count(q.Counts[s]))
 	}
 	t.row("oldest ready", oldest(q))
 	t.row("paused", orElse(pause(q), "no"))
@@ -282,8 +275,7 @@ func newQueuePurge(p Process) *cobra.Command {
 		`  millrace queue purge mails --state dead
   millrace queue purge mails --yes`)
 	state := q.Flags().StringP("state", "s", "", "only jobs in this state: "+stateList())
-	must(q.RegisterFlagCompletionFunc("state",
-		cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)))
+	completes(&q.Command, "state", api.StateNames())
 	yes := addYes(&q.Command)
 	return q.do(p, func(ctx context.Context, c *apiclient.Client, name string) (any, string, error) {
 		info, err := c.Queue(ctx, *q.namespace, name)
@@ -337,12 +329,4 @@ func newQueueRemove(p Process) *cobra.Command {
 	})
 }
 
-func stateNames() []string {
-	names := make([]string, 0, job.StateCount)
-	for _, s := range states() {
-		names = append(names, s.Name())
-	}
-	return names
-}
-
-func stateList() string { return strings.Join(stateNames(), ", ") }
+func stateList() string { return strings.Join(api.StateNames(), ", ") }

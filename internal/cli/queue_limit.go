@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,9 +16,9 @@ import (
 
 // showSlots says how far the limits of a queue are used.
 func showSlots(l *api.LimitUse) string {
-	text := strconv.FormatUint(l.SlotsUsed, 10) + " used"
+	text := count(l.SlotsUsed) + " used"
 	if l.SlotsFree != nil {
-		text += ", " + strconv.FormatUint(*l.SlotsFree, 10) + " free"
+		text += ", " + count(*l.SlotsFree) + " free"
 	}
 	return text
 }

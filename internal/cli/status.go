@@ -66,8 +66,8 @@ func printStatus(cmd *cobra.Command, url string, s *status) error {
 		t.row("attention", s.Live.Concerns[i].About)
 	}
 	var jobs []string
-	for _, st := range shownStates {
-		jobs = append(jobs, strconv.FormatUint(s.Live.Counts[st.Name()], 10)+" "+st.Name())
+	for _, st := range api.ShownStates() {
+		jobs = append(jobs, count(s.Live.Counts[st])+" "+st)
 	}
 	t.row("jobs", strings.Join(jobs, ", "))
 	r := &s.Live.Rates

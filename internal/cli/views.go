@@ -60,7 +60,7 @@ func printFailures(cmd *cobra.Command, found *api.Failures) error {
 		g := &found.Groups[i]
 		t.row(strconv.Itoa(g.Count), strconv.Itoa(g.Dead), strconv.Itoa(g.Retrying), g.Type,
 			shorten(g.Message, whatWidth), since(&g.First), since(&g.Last),
-			g.Sample.Queue, strconv.FormatUint(uint64(g.Sample.ID), 10))
+			g.Sample.Queue, count(g.Sample.ID))
 	}
 	if err := t.flush(); err != nil {
 		return err
@@ -84,8 +84,7 @@ of how long they waited and ran: since the server was started, or in a period.`,
 		Args: noArgs,
 	}
 	period := cmd.Flags().String("period", "", "hour, day or month; without it since the server was started")
-	must(cmd.RegisterFlagCompletionFunc("period",
-		cobra.FixedCompletions([]string{"hour", "day", "month"}, cobra.ShellCompDirectiveNoFileComp)))
+	completes(cmd, "period", []string{"hour", "day", "month"})
 	return asking(p, cmd, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, _ []string) error {
 		found, err := c.Types(cmd.Context(), *period)
 		if err != nil {
@@ -115,8 +114,6 @@ of how long they waited and ran: since the server was started, or in a period.`,
 		return fail(t.flush())
 	})
 }
-
-func count(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func quantiles(w *api.Wait) (p50, p95 string) {
 	if w == nil {

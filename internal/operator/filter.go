@@ -74,13 +74,7 @@ func newMatcher(f api.Filter) (*matcher, error) {
 }
 
 // stateNames lists the states, for messages.
-func stateNames() string {
-	names := make([]string, 0, job.StateCount)
-	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		names = append(names, s.Name())
-	}
-	return strings.Join(names, ", ")
-}
+func stateNames() string { return strings.Join(api.StateNames(), ", ") }
 
 // whole reports whether a job must be read whole to be judged.
 func (m *matcher) whole() bool {

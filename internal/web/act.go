@@ -103,9 +103,6 @@ type outcomePage struct {
 
 // actOnJobs does something to the jobs that were chosen, or to all that fit a filter.
 func (h *handler) actOnJobs(v *visit) error {
-	if err := v.form(); err != nil {
-		return err
-	}
 	form := v.r.PostForm
 	action := api.Action(form.Get("action"))
 	if !slices.Contains(api.Actions(), action) {

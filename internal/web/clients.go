@@ -56,9 +56,6 @@ func workerLink(holder string) string { return link("/worker", "holder", holder)
 
 // signalWorkers tells one worker, or all, to be quiet or to stop.
 func (h *handler) signalWorkers(v *visit) error {
-	if err := v.form(); err != nil {
-		return err
-	}
 	form := v.r.PostForm
 	signal := api.Signal(form.Get("signal"))
 	id := form.Get("id")

@@ -30,9 +30,6 @@ func (h *handler) cluster(v *visit) error {
 
 // transfer has another node lead.
 func (h *handler) transfer(v *visit) error {
-	if err := v.form(); err != nil {
-		return err
-	}
 	if !v.confirmed() {
 		return v.confirm(confirmPage{
 			Question: "Have another node lead?", Button: "Have another node lead",

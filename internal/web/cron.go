@@ -48,9 +48,6 @@ func (h *handler) cronEntry(v *visit) error {
 
 // actOnCron pauses, resumes, runs or removes a cron entry.
 func (h *handler) actOnCron(v *visit) error {
-	if err := v.form(); err != nil {
-		return err
-	}
 	form, ctx := v.r.PostForm, v.r.Context()
 	namespace, name := form.Get("namespace"), form.Get("name")
 	back := link("/cron/entry", "namespace", namespace, "name", name)

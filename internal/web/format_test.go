@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"millrace/internal/api"
-	"millrace/internal/job"
 )
 
 func TestFormats(t *testing.T) {
@@ -129,12 +128,9 @@ func TestContent(t *testing.T) {
 // TestStates holds the order in which pages show states against the states that there are.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	shown := states()
+	shown := api.ShownStates()
 	slices.Sort(shown)
-	var all []string
-	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		all = append(all, s.Name())
-	}
+	all := api.StateNames()
 	slices.Sort(all)
 	if !slices.Equal(shown, all) {
 		t.Errorf("pages show %v", shown)

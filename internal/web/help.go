@@ -35,7 +35,7 @@ var actionHelp = map[api.Action]string{
 
 func (h *handler) help(v *visit) error {
 	var p helpPage
-	for _, s := range states() {
+	for _, s := range api.ShownStates() {
 		p.States = append(p.States, helpWord{s, stateHelp[s]})
 	}
 	for _, a := range actionsFor(nil) {

@@ -159,7 +159,7 @@ func listOf(l jobList, f api.Filter, q url.Values, found *api.JobPage, have int)
 		Have:  have + len(found.Jobs),
 		After: inputOf(f.After), Before: inputOf(f.Before), Actions: actionsFor(f.States), All: allOf(&f, found),
 	}
-	for _, name := range states() {
+	for _, name := range api.ShownStates() {
 		p.States = append(p.States, stateChoice{
 			name,
 			strings.Contains(","+strings.Join(f.States, ",")+",", ","+name+","),

@@ -68,7 +68,8 @@ type workRow struct {
 
 func (h *handler) overview(v *visit) error {
 	p := overviewPage{
-		Sample: h.service.Live(), Server: h.service.Server(), Periods: periods, Period: periods[0], States: states(),
+		Sample: h.service.Live(), Server: h.service.Server(), Periods: periods, Period: periods[0],
+		States: api.ShownStates(),
 	}
 	for _, other := range periods {
 		if other.Name == v.r.URL.Query().Get("period") {

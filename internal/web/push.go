@@ -61,9 +61,6 @@ func (h *handler) pushForm(v *visit) error {
 
 // push pushes a job. If it replaces another one, that is deleted afterwards: a job is never lost in between.
 func (h *handler) push(v *visit) error {
-	if err := v.form(); err != nil {
-		return err
-	}
 	form := v.r.PostForm
 	retry, err := strconv.Atoi(form.Get("retry"))
 	if err != nil {

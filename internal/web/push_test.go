@@ -97,7 +97,7 @@ func TestBatchProgress(t *testing.T) {
 // The help explains every state and every action.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, s := range states() {
+	for _, s := range api.ShownStates() {
 		if stateHelp[s] == "" {
 			t.Errorf("no help about state %s", s)
 		}

@@ -14,15 +14,6 @@ import (
 	"millrace/internal/job"
 )
 
-// states are the names of all states, those that are looked at most first.
-func states() []string {
-	return []string{
-		job.Ready.Name(), job.Leased.Name(), job.Scheduled.Name(), job.Retrying.Name(), job.Blocked.Name(),
-		job.Buried.Name(),
-		job.Dead.Name(), job.Failed.Name(), job.Done.Name(),
-	}
-}
-
 // queuesPage is what the list of queues shows.
 type queuesPage struct {
 	Filter     api.QueueFilter
@@ -51,7 +42,7 @@ const barLength = 120
 func barOf(q *api.Queue) []segment {
 	var out []segment
 	x := 0
-	for _, state := range states() {
+	for _, state := range api.ShownStates() {
 		if n := q.Counts[state]; n > 0 {
 			w := max(3, int(barLength*float64(n)/float64(q.Jobs)))
 			out = append(out, segment{state, x, w})
@@ -76,7 +67,7 @@ func (h *handler) queues(v *visit) error {
 	for i := range found.Queues {
 		p.Queues = append(p.Queues, queueRow{found.Queues[i], barOf(&found.Queues[i])})
 	}
-	for _, s := range states() {
+	for _, s := range api.ShownStates() {
 		if slices.Contains(usual, s) || slices.ContainsFunc(found.Queues,
 			func(q api.Queue) bool { return q.Counts[s] > 0 }) {
 			p.States = append(p.States, s)
@@ -166,7 +157,7 @@ func (h *handler) queue(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := queuePage{Queue: found, States: states(), Self: queueLink(found.Namespace, found.Name)}
+	p := queuePage{Queue: found, States: api.ShownStates(), Self: queueLink(found.Namespace, found.Name)}
 	for _, s := range p.States {
 		if slices.Contains(usual, s) || found.Counts[s] > 0 {
 			p.Shown = append(p.Shown, s)
@@ -258,9 +249,6 @@ var queueActions = map[string]queueAction{
 }
 
 func (h *handler) actOnQueue(v *visit) error {
-	if err := v.form(); err != nil {
-		return err
-	}
 	form := v.r.PostForm
 	namespace, name := form.Get("namespace"), form.Get("queue")
 	act, ok := queueActions[form.Get("action")]

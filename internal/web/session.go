@@ -35,9 +35,6 @@ func (h *handler) loginForm(v *visit) error {
 }
 
 func (h *handler) logIn(v *visit) error {
-	if err := v.form(); err != nil {
-		return err
-	}
 	to, text := localPath(v.r.PostForm.Get("to")), v.r.PostForm.Get("password")
 	proof := h.login.Proof() // before the look at the secrets
 	role, verdict := h.login.OfForm(v.r, text)

@@ -45,9 +45,6 @@ func (h *handler) tokenList(q url.Values) (*tokensPage, error) {
 
 // actOnTokens makes and removes tokens, and sets limits.
 func (h *handler) actOnTokens(v *visit) error {
-	if err := v.form(); err != nil {
-		return err
-	}
 	form := v.r.PostForm
 	back := localPath(cmp.Or(form.Get("back"), "/tokens"))
 	switch form.Get("action") {

@@ -48,13 +48,13 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /static/{name...}", h.asset)
 	mux.HandleFunc("GET /login", h.open(h.loginForm))
-	mux.HandleFunc("POST /login", h.open(h.logIn))
+	mux.HandleFunc("POST /login", h.open(formed(h.logIn)))
 	mux.HandleFunc("POST /logout", h.open(h.logOut))
 	for pattern, f := range h.readers() {
 		mux.HandleFunc("GET "+pattern, h.allowed(auth.RoleRead, f))
 	}
 	for pattern, f := range h.changers() {
-		mux.HandleFunc("POST "+pattern, h.allowed(auth.RoleOperator, f))
+		mux.HandleFunc("POST "+pattern, h.allowed(auth.RoleOperator, formed(f)))
 	}
 	mux.HandleFunc("/", h.allowed(auth.RoleRead, func(*visit) error {
 		return refuse(http.StatusNotFound, "There is no such page",
@@ -191,14 +191,18 @@ func (v *visit) redirect(to string) error {
 	return nil
 }
 
-// form reads what a form has sent.
-func (v *visit) form() error {
-	if err := v.r.ParseForm(); err != nil {
+// formed is a page that has read what a form has sent.
+func formed(f page) page {
+	return func(v *visit) error {
+		err := v.r.ParseForm()
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return refuse(http.StatusRequestEntityTooLarge, "The form is too large",
 				"Nothing was done. At most "+size(formSizeMax)+" are read.")
 		}
-		return refuse(http.StatusBadRequest, "The form cannot be read", "Nothing was done. Go back and send it again.")
+		if err != nil {
+			return refuse(http.StatusBadRequest, "The form cannot be read",
+				"Nothing was done. Go back and send it again.")
+		}
+		return f(v)
 	}
-	return nil
 }

@@ -27,10 +27,8 @@ func ofList(word string) bool {
 
 // wellKnown are the schemas of what the engine has names for.
 func wellKnown() object {
-	var states, totals []string
-	for s := job.Scheduled; int(s) < job.StateCount; s++ {
-		states = append(states, s.Name())
-	}
+	states := api.StateNames()
+	var totals []string
 	for c := range job.CounterCount {
 		totals = append(totals, job.Counter(c).String())
 	}
