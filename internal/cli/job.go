@@ -16,10 +16,12 @@ import (
 )
 
 func newJobCommand(p Process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "job",
-		Short: "Find, show, retry, move and delete jobs of a running server",
-		Long: `Find, show, retry, move and delete jobs of a running server. Which of these do I want?
+	cmd := group("job", "Find, show, retry, move and delete jobs of a running server",
+		`  millrace job ls --state dead --error timeout
+  millrace job get 17
+  millrace job retry 17
+  millrace job retry --all-matching --queue mails --state dead`, newJobList(p), newJobGet(p))
+	cmd.Long = `Find, show, retry, move and delete jobs of a running server. Which of these do I want?
 
   run it again     retry    it failed: retrying, failed or dead; its attempts go on counting
                    respawn  it is dead or failed: as if it were new
@@ -29,15 +31,7 @@ func newJobCommand(p Process) *cobra.Command {
                    kill     give up on it; it is dead, and kept
                    cancel   delete it if it has not come to an end
                    rm       delete it in any state
-  elsewhere        move     to another queue`,
-		Example: `  millrace job ls --state dead --error timeout
-  millrace job get 17
-  millrace job retry 17
-  millrace job retry --all-matching --queue mails --state dead`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newJobList(p), newJobGet(p))
+  elsewhere        move     to another queue`
 	for _, a := range jobActions {
 		cmd.AddCommand(newJobAction(p, a))
 	}
@@ -137,60 +131,29 @@ line.`,
 		}
 		ctx, stop := p.interruptible(cmd.Context())
 		defer stop()
-		l := jobLister{cmd: cmd, asJSON: f.asJSON, limit: *limit}
-		return f.ask(func(c *apiclient.Client) error { return l.run(ctx, c, filter) })
+		bar := newProgress(cmd.ErrOrStderr())
+		list := lister[api.JobRow]{
+			header: []string{
+				"ID", "NAMESPACE", "QUEUE", "STATE", "SINCE", "DUE", "ATTEMPTS", "FAILURES", "TYPE", "WHAT",
+			},
+			empty: "No job fits.", limit: *limit, bar: bar, row: jobCells,
+			fetch: func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]api.JobRow, string, error) {
+				got, err := c.Jobs(ctx, filter, page)
+				if err == nil && got.Next != "" {
+					bar.update("searching", got.Progress.Examined, max(got.Progress.Total, got.Progress.Examined+1))
+				}
+				return got.Jobs, got.Next, err
+			},
+		}
+		return f.ask(func(c *apiclient.Client) error { return list.print(ctx, cmd, c, f.asJSON) })
 	}
 	return cmd
-}
-
-// jobLister prints the jobs that a search finds.
-type jobLister struct {
-	cmd    *cobra.Command
-	asJSON bool
-	limit  int
-	table  *table
-	count  int
-}
-
-func (l *jobLister) run(ctx context.Context, c *apiclient.Client, f api.Filter) error {
-	bar := newProgress(l.cmd.ErrOrStderr())
-	page := api.PageOf{}
-	for {
-		page.Limit = api.PageMax
-		if l.limit > 0 {
-			page.Limit = min(page.Limit, l.limit-l.count)
-		}
-		got, err := c.Jobs(ctx, f, page)
-		if err != nil {
-			bar.stop()
-			return err
-		}
-		for i := range got.Jobs {
-			if err := l.add(&got.Jobs[i]); err != nil {
-				return fail(err)
-			}
-		}
-		page.Cursor = got.Next
-		if page.Cursor == "" || l.limit > 0 && l.count >= l.limit {
-			bar.stop()
-			return fail(l.end(page.Cursor != ""))
-		}
-		bar.update("searching", got.Progress.Examined, max(got.Progress.Total, got.Progress.Examined+1))
-	}
 }
 
 // whatWidth is how much a list shows of an error or a body.
 const whatWidth = 60
 
-func (l *jobLister) add(j *api.JobRow) error {
-	l.count++
-	if l.asJSON {
-		return printLine(l.cmd.OutOrStdout(), j)
-	}
-	if l.table == nil {
-		l.table = newTable(l.cmd.OutOrStdout(), "ID", "NAMESPACE", "QUEUE", "STATE", "SINCE", "DUE", "ATTEMPTS",
-			"FAILURES", "TYPE", "WHAT")
-	}
+func jobCells(j *api.JobRow) []string {
 	what, due := j.Preview, ""
 	if j.LastError != nil {
 		what = j.LastError.Type + ": " + j.LastError.Message
@@ -198,27 +161,10 @@ func (l *jobLister) add(j *api.JobRow) error {
 	if j.State == "scheduled" || j.State == "retrying" {
 		due = since(j.RunAt)
 	}
-	l.table.row(count(j.ID), j.Namespace, j.Queue, j.State, since(j.Since), due, count(j.Attempts), count(j.Fails),
-		j.Type, shorten(what, whatWidth))
-	return nil
-}
-
-func (l *jobLister) end(more bool) error {
-	if l.table != nil {
-		if err := l.table.flush(); err != nil {
-			return err
-		}
+	return []string{
+		count(j.ID), j.Namespace, j.Queue, j.State, since(j.Since), due, count(j.Attempts), count(j.Fails), j.Type,
+		shorten(what, whatWidth),
 	}
-	var err error
-	switch {
-	case l.asJSON:
-	case more:
-		_, err = fmt.Fprintf(l.cmd.ErrOrStderr(), "There may be more than %s: add --limit 0 for all.\n",
-			plural(l.count, "job"))
-	case l.count == 0:
-		_, err = fmt.Fprintln(l.cmd.ErrOrStderr(), "No job fits.")
-	}
-	return err
 }
 
 // locate finds the one job that a reference names.

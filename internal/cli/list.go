@@ -14,7 +14,9 @@ import (
 type lister[T any] struct {
 	short, long, example string
 	header               []string
-	empty                string // said if there is nothing
+	empty                string    // said if there is nothing
+	limit                int       // how many are printed; 0 is all
+	bar                  *progress // stopped before anything is printed; nil is none
 	row                  func(*T) []string
 	fetch                func(ctx context.Context, c *apiclient.Client, page api.PageOf) ([]T, string, error)
 }
@@ -26,43 +28,48 @@ func newList[T any](p Process, l *lister[T]) *cobra.Command {
 		Example: l.example, Args: noArgs,
 	}
 	return asking(p, cmd, func(cmd *cobra.Command, c *apiclient.Client, asJSON bool, _ []string) error {
-		return l.print(cmd, c, asJSON)
+		return l.print(cmd.Context(), cmd, c, asJSON)
 	})
 }
 
-func (l *lister[T]) print(cmd *cobra.Command, c *apiclient.Client, asJSON bool) error {
-	var t *table
-	for page := (api.PageOf{Limit: api.PageMax}); ; {
-		found, next, err := l.fetch(cmd.Context(), c, page)
+func (l *lister[T]) print(ctx context.Context, cmd *cobra.Command, c *apiclient.Client, asJSON bool) error {
+	t := newTable(cmd.OutOrStdout(), l.header...)
+	shown, page := 0, api.PageOf{Limit: api.PageMax}
+	for more := true; more; more = page.Cursor != "" && (l.limit == 0 || shown < l.limit) {
+		if l.limit > 0 {
+			page.Limit = min(api.PageMax, l.limit-shown)
+		}
+		found, next, err := l.fetch(ctx, c, page)
 		if err != nil {
+			l.bar.stop()
 			return err
 		}
 		for i := range found {
-			switch {
-			case asJSON:
-				err = printLine(cmd.OutOrStdout(), found[i])
-			case t == nil:
-				t = newTable(cmd.OutOrStdout(), l.header...)
-				fallthrough
-			default:
+			if !asJSON {
 				t.row(l.row(&found[i])...)
-			}
-			if err != nil {
+			} else if err := printLine(cmd.OutOrStdout(), found[i]); err != nil {
 				return fail(err)
 			}
 		}
-		if page.Cursor = next; next == "" {
-			break
-		}
+		shown, page.Cursor = shown+len(found), next
+	}
+	l.bar.stop()
+	if asJSON {
+		return nil
+	}
+	var err error
+	if shown > 0 {
+		err = t.flush()
 	}
 	switch {
-	case t != nil:
-		return fail(t.flush())
-	case !asJSON:
-		_, err := fmt.Fprintln(cmd.ErrOrStderr(), l.empty)
-		return fail(err)
+	case err != nil:
+	case page.Cursor != "":
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "There may be more than %s: add --limit 0 for all.\n",
+			plural(shown, "job"))
+	case shown == 0:
+		_, err = fmt.Fprintln(cmd.ErrOrStderr(), l.empty)
 	}
-	return nil
+	return fail(err)
 }
 
 // asking makes a command of one that asks the server something.

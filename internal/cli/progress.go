@@ -58,7 +58,7 @@ func (p *progress) update(phase string, done, total uint64) {
 
 // stop ends a bar that stands on the line, before something else is printed.
 func (p *progress) stop() {
-	if p.terminal && p.phase != "" {
+	if p != nil && p.terminal && p.phase != "" {
 		_, _ = io.WriteString(p.w, "\r\x1b[K")
 	}
 }

@@ -61,7 +61,7 @@ func newQueueList(p Process) *cobra.Command {
 				return got.Queues, got.Next, err
 			},
 		}
-		return f.ask(func(c *apiclient.Client) error { return list.print(cmd, c, f.asJSON) })
+		return f.ask(func(c *apiclient.Client) error { return list.print(cmd.Context(), cmd, c, f.asJSON) })
 	}
 	return cmd
 }
