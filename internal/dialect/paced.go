@@ -21,6 +21,12 @@ const (
 func (s *Shared) Paced(hs *http.Server, l net.Listener) net.Listener {
 	handler := hs.Handler
 	hs.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A body of which both a length and chunks are told may be the work of somebody whose proxy goes by the length:
+		// what follows it on the connection is not to be trusted (RFC 9112, section 6.1). net/http reads the chunks and
+		// hides the length, so that every connection ends with a request in chunks.
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
 		if c, ok := r.Context().Value(pacedKey{}).(*pacedConn); ok {
 			c.asked.Add(1)
 			c.rest() // it may wait

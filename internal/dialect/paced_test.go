@@ -105,6 +105,43 @@ func TestPaced(t *testing.T) {
 	}
 }
 
+// What comes behind a body of which both a length and chunks are told is not answered: who reads the length takes
+// something else for the next request.
+func TestChunksEndConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var paths []string
+		hs := &http.Server{
+			ReadHeaderTimeout: time.Minute,
+			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				paths = append(paths, r.URL.Path)
+			}),
+		}
+		l := make(pipes, 1)
+		go hs.Serve(dialect.NewShared(0, 0).Paced(hs, l)) //nolint:errcheck // it ends with the test
+		client, server := net.Pipe()
+		l <- server
+		go func() { // the answers tell
+			_, _ = io.WriteString(client, "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx"+
+				"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+
+				"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n")
+		}()
+		if err := client.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(client)
+		if strings.Count(string(all), "HTTP/1.1 200") != 2 || strings.Count(string(all), "Connection: close") != 1 ||
+			strings.Join(paths, " ") != "/a /b" {
+			t.Errorf("%v after %q: %q", err, paths, all)
+		}
+		close(l)
+		if err := hs.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = client.Close() // the server has closed it already
+	})
+}
+
 // A connection is found under what is around it, and can still end its sending alone.
 func TestPacedConn(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,9 @@ func comparePlaces(a, b *api.Token) int {
 }
 
 // compareTokens tells which of two comes first in the list.
-func compareTokens(a, b api.Token) int { return cmp.Or(comparePlaces(&a, &b), strings.Compare(a.ID, b.ID)) }
+func compareTokens(a, b api.Token) int {
+	return cmp.Or(comparePlaces(&a, &b), strings.Compare(a.ID, b.ID))
+}
 
 // eachToken visits all tokens until visit returns false; name fills in what may be shown of the one. There may be very
 // many, so that it is done beside no search.

@@ -87,7 +87,7 @@ func (s *server) buildWeb(gates []*gate, secure *tls.Config) ([]serveFunc, error
 			Connections: s.protocolConnections, ConnectionsMax: s.files.conns, Commands: s.protocolCommands,
 			FreeBytes: s.store.FreeBytes, Recovery: s.recovery, Ready: ready,
 			DoorName: dialect.DoorName, Logins: s.logins.Counts, Names: s.shared.Names, Cluster: s.clusterFigures,
-			Tokens: tokenCounts,
+			Tokens:         tokenCounts,
 			StatsdFailures: statsdFailures, Spans: spans, HookCalls: hookCalls,
 			HookQueue: [2]string{hook.Namespace, hook.Queue},
 		})),
