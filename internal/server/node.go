@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -594,21 +593,6 @@ func (n *node) follow(id string, over <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// join passes bytes on both ways until one side ends.
-func join(a, b net.Conn) {
-	done := make(chan struct{}, 2)
-	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
-		go func() {
-			_, _ = io.Copy(way[0], way[1]) // whatever ends it, both are closed
-			done <- struct{}{}
-		}()
-	}
-	<-done
-	_ = a.Close() // the other direction ends with it
-	_ = b.Close()
-	<-done
 }
 
 // close releases what openNode has opened.

@@ -54,10 +54,12 @@ func pass(t *testing.T, leader http.HandlerFunc, test func(*passing)) {
 				leader(w, r)
 			}),
 			ConnState: func(_ net.Conn, s http.ConnState) {
-				if s == http.StateNew {
+				switch s {
+				case http.StateNew:
 					p.open.Add(1)
-				} else if s == http.StateClosed || s == http.StateHijacked {
+				case http.StateClosed, http.StateHijacked:
 					p.open.Add(-1)
+				case http.StateActive, http.StateIdle:
 				}
 			},
 		})
@@ -402,59 +404,4 @@ func TestLinkNotRead(t *testing.T) {
 			t.Error("its connection to the leader is open")
 		}
 	})
-}
-
-// A standby keeps one connection to the leader for one of a client. It takes a seat, and ends with the term: whoever
-// leads then, the next request is served, and none that may have been done is answered.
-func TestNodeKeepsLink(t *testing.T) {
-	t.Parallel()
-	all := make([]*running, 3)
-	for i, flags := range nodes(t, len(all), nil) {
-		all[i] = start(t, load(t, flags), Options{})
-	}
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
-	defer client.CloseIdleConnections()
-	pause := func(r *running) error {
-		resp, err := client.Post("http://"+r.addr(1)+"/api/v1/namespaces/default/queues/q/pause", "application/json",
-			strings.NewReader("{}"))
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
-		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			return err
-		}
-		if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusServiceUnavailable &&
-			resp.Header.Get("Retry-After") != "" {
-			return nil
-		}
-		return fmt.Errorf("answer %s", resp.Status)
-	}
-	push(t, all[0].addr(0), "q", "n", "")
-	for range 2 { // terms
-		until(t, "requests share a connection", func() bool {
-			leads := leader(t, all)
-			r := all[(leads+1)%len(all)]
-			n := r.server.node
-			before, seats := n.passed.Load(), n.seats.open.Load()
-			for range 5 {
-				if err := pause(r); err != nil {
-					return false
-				}
-			}
-			return n.passed.Load() <= before+1 && n.seats.open.Load() <= seats+2 && n.passed.Load() > 0
-		})
-		leads := all[leader(t, all)].server.node
-		if l := leads.term.Load(); l != nil {
-			l.term.End(errStopped)
-		}
-		until(t, "no connection of the term is left", func() bool {
-			for _, r := range all {
-				if r.server.node.passed.Load() > 0 {
-					return false
-				}
-			}
-			return true
-		})
-	}
 }
