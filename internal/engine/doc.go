@@ -35,6 +35,11 @@
 //	space.go     refuses pushes while the disk is nearly full
 //	filter.go    tells that a key is new without asking the store
 //	core.go      machine, pending batches and store, without any goroutine; the simulation drives this
+//	gaps.go      ranges of the store that are known to be empty, which scans leave out
+//	waits.go     bounds how many callers wait and what they hold; queues.go: how many queues there are
+//	standby.go   the filter of keys that a standby keeps for the time when it leads
+//	stepped.go   the engine without goroutines, for the simulation of a cluster
 //	query*.go    reads: on the caller's goroutine, of committed data only
-//	meter.go     what is measured
+//	meter*.go    what is measured; types.go: the types of jobs that are measured apart
+//	sums.go      totals over queues, which the machine keeps
 package engine

@@ -16,9 +16,14 @@
 //  2. Timers that are due fire, the earliest first. They come before the command, so that a command never sees a
 //     lease that has expired or a job that should be ready by now.
 //  3. The command changes jobs: see "Transitions".
-//  4. Batches that have reached a stage push their callbacks.
-//  5. Pushes that waited for room are let in.
-//  6. Waiting fetches are served: see "Wakes".
+//  4. Hooks of jobs that have died push their jobs.
+//  5. Batches that have reached a stage push their callbacks.
+//  6. Pushes that waited for room are let in.
+//  7. Waiting fetches are served: see "Wakes".
+//
+// Each of the last four may cause more of the others. serveWakes begins again with the first of them until nothing is
+// left, or until the work of the step is used up. New jobs come only when the command itself is over: it may have been
+// checked against the jobs that there were.
 //
 // No step does unbounded work. Options.StepWork bounds what a step may do beyond what its command names. The rest stays
 // in a list (endings, orphans, sweeps, waiting callers), and Tick continues with it between other commands. What is
@@ -63,7 +68,11 @@
 //	keys.go       keys; key_cache.go: those in memory
 //	batch.go      batches and their callbacks        depend.go    jobs that wait for others
 //	lock.go       locks                              forget.go    records that lapse by themselves
+//	hook.go       jobs that are pushed when a job    turn.go      fair queues: whose turn it is
+//	              dies                               regroup.go   rates of groups; groups after a change of rules
+//	alike.go      jobs with the same fingerprint     past.go      jobs and batches from other servers
 //	sums.go       totals of a namespace              activity.go  which queues have changed
+//	observe.go    what is counted, for metrics       trace.go     what is traced
 //
 // The other files hold one family of verbs each: push, fetch, settle, exhaust, result, holder, admin, purge, flush,
 // value.

@@ -215,6 +215,8 @@ func (m *Machine) shownKey(q *queue, e *entry) {
 	}
 }
 
+// setShown enters the first job of a group into the list of firsts. Insert is right: showFirst has taken
+// an earlier entry of the group out.
 func (m *Machine) setShown(q *queue, e *entry) {
 	m.shownKey(q, e)
 	m.store.Insert(m.keyBuf, nil)

@@ -111,6 +111,7 @@ func (m *Machine) firstMore(namespace, key string) (r record.JobRef, ok bool) {
 	return r, ok
 }
 
+// scanMore visits the further jobs with a key, oldest first. The oldest of all is in the entry of the key.
 func (m *Machine) scanMore(namespace, key string, visit func(record.JobRef) bool) {
 	lo, hi := record.MoreSpan(namespace, key)
 	m.scanRefs(lo, hi, visit)

@@ -163,6 +163,8 @@ func (m *Machine) putResult(e *entry) {
 	m.set(m.keyBuf, e.Result)
 }
 
+// delPart deletes a part of a job. The caller clears the flag by which the part is found, unless the
+// job goes as well.
 func (m *Machine) delPart(e *entry, part record.Part) {
 	m.keyBuf = record.JobKey(m.keyBuf[:0], e.q.ID, e.ID, part)
 	m.del(m.keyBuf)

@@ -44,6 +44,7 @@ func (h *timerHeap) push(t timerItem) {
 	}
 }
 
+// pop removes and returns the earliest timer. The heap must not be empty.
 func (h *timerHeap) pop() timerItem {
 	s := *h
 	top, last := s[0], len(s)-1

@@ -23,6 +23,8 @@ type window struct {
 
 func (w *window) len() int { return len(w.items) - w.head }
 
+// first returns the first entry in memory, or nil. Nil does not mean that the list is empty, unless the
+// window is whole.
 func (w *window) first() *entry {
 	if w.len() == 0 {
 		return nil
