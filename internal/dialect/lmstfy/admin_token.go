@@ -125,7 +125,7 @@ func (c *adminCall) storeLimits(replace bool, status int) {
 	switch err := c.d.registry.setLimits(c.key(), l, replace); {
 	case errors.Is(err, errLimiterExists):
 		c.fail(http.StatusInternalServerError, "throttler token("+c.key().token+") "+err.Error())
-	case errors.Is(err, errManyLimits), errors.Is(err, errLongToken):
+	case errors.Is(err, errManyLimits), errors.Is(err, errLongToken), errors.Is(err, errTokenBytes):
 		c.fail(http.StatusBadRequest, err.Error())
 	case err != nil:
 		c.internal(err)

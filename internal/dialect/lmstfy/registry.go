@@ -40,6 +40,9 @@ func (k tokenKey) compare(o tokenKey) int {
 	return cmp.Or(cmp.Compare(k.pool, o.pool), cmp.Compare(k.namespace, o.namespace), cmp.Compare(k.token, o.token))
 }
 
+// size is how many bytes the key has.
+func (k tokenKey) size() int { return len(k.pool) + len(k.namespace) + len(k.token) }
+
 // shown is the token as clients must write it.
 func (k tokenKey) shown() string {
 	if k.pool == poolDefault {
@@ -59,6 +62,7 @@ type registry struct {
 	mu       sync.RWMutex        // guards what follows, which is changed with changing held, too
 	tokens   map[tokenKey]string // their descriptions
 	limiters map[tokenKey]*limiter
+	bytes    int // of the texts of both
 }
 
 func newRegistry(e *engine.Engine) *registry {
@@ -69,9 +73,10 @@ func newRegistry(e *engine.Engine) *registry {
 func (r *registry) load() error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	tokens := make(map[tokenKey]string)
+	tokens, size := make(map[tokenKey]string), 0
 	err := r.each(tokenSpace, func(k tokenKey, value []byte) error {
 		tokens[k] = string(value)
+		size += k.size() + len(value)
 		return nil
 	})
 	if err != nil {
@@ -88,6 +93,7 @@ func (r *registry) load() error {
 			limiters[k] = new(limiter)
 		}
 		limiters[k].set(l)
+		size += k.size()
 		return nil
 	})
 	if err != nil {
@@ -95,7 +101,7 @@ func (r *registry) load() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tokens, r.limiters = tokens, limiters
+	r.tokens, r.limiters, r.bytes = tokens, limiters, size
 	return nil
 }
 
@@ -147,9 +153,11 @@ func (r *registry) limiter(k tokenKey) *limiter {
 }
 
 // tokensMax bounds the tokens, which are all in memory, and so the limits, which a token may have before it exists;
-// tokenMax bounds the text of one, and descriptionMax what is said about it.
+// tokensBytes bounds the texts of all of them, which one answer tells; tokenMax bounds the text of one, and
+// descriptionMax what is said about it.
 const (
 	tokensMax      = 100_000
+	tokensBytes    = 32 << 20
 	tokenMax       = 1 << 10
 	descriptionMax = 1 << 10
 )
@@ -159,6 +167,7 @@ var (
 	errManyLimits      = &job.Error{Kind: job.Invalid, Text: "too many limits: remove one of the 100000"}
 	errLongToken       = &job.Error{Kind: job.Invalid, Text: "the token is longer than 1024 bytes"}
 	errLongDescription = &job.Error{Kind: job.Invalid, Text: "the description is longer than 1024 bytes"}
+	errTokenBytes      = &job.Error{Kind: job.Invalid, Text: "tokens and descriptions have 32 MiB in all: remove one"}
 	errTokenExists     = &job.Error{Kind: job.Exists, Text: "the token has already existed"}
 	errLimiterExists   = errors.New("has already exists")
 )
@@ -175,6 +184,9 @@ func (r *registry) addToken(k tokenKey, description string) error {
 		return errLongToken
 	case len(description) > descriptionMax:
 		return errLongDescription
+	case r.bytes+k.size()+len(description) > tokensBytes:
+		r.refused.Add(1)
+		return errTokenBytes
 	}
 	err := r.do(&job.SetValue{Space: tokenSpace, Name: k.name(), Value: []byte(description), IfAbsent: true})
 	if isExists(err) {
@@ -186,6 +198,7 @@ func (r *registry) addToken(k tokenKey, description string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tokens[k] = description
+	r.bytes += k.size() + len(description)
 	return nil
 }
 
@@ -203,7 +216,10 @@ func (r *registry) dropToken(k tokenKey) error {
 		return err
 	}
 	r.mu.Lock()
-	delete(r.tokens, k)
+	if description, ok := r.tokens[k]; ok {
+		delete(r.tokens, k)
+		r.bytes -= k.size() + len(description)
+	}
 	r.mu.Unlock()
 	return r.dropLimits(k)
 }
@@ -236,6 +252,9 @@ func (r *registry) setLimits(k tokenKey, to limits, replace bool) error {
 		return errManyLimits
 	case len(k.token) > tokenMax:
 		return errLongToken
+	case l == nil && r.bytes+k.size() > tokensBytes:
+		r.refused.Add(1)
+		return errTokenBytes
 	}
 	err = r.do(&job.SetValue{Space: limitSpace, Name: k.name(), Value: value, IfAbsent: !replace})
 	if isExists(err) {
@@ -251,6 +270,7 @@ func (r *registry) setLimits(k tokenKey, to limits, replace bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.limiters[k] = &limiter{limits: to}
+	r.bytes += k.size()
 	return nil
 }
 
@@ -268,7 +288,10 @@ func (r *registry) dropLimits(k tokenKey) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.limiters, k)
+	if r.limiters[k] != nil {
+		delete(r.limiters, k)
+		r.bytes -= k.size()
+	}
 	return nil
 }
 

@@ -45,6 +45,34 @@ func TestTokensMax(t *testing.T) {
 	}
 }
 
+// The texts of all tokens and limits are bounded together, and what is removed counts no longer, also after a start.
+func TestTokenBytes(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(newTestEngine(t))
+	k, l := tokenKey{"default", "ns", "token"}, limits{Read: 1, Interval: 1}
+	if err := errors.Join(r.addToken(k, "four"), r.setLimits(k, l, false)); err != nil {
+		t.Fatal(err)
+	}
+	again := newRegistry(r.engine)
+	if err := again.load(); err != nil || again.bytes != r.bytes || r.bytes != 2*len("defaultnstoken")+len("four") {
+		t.Errorf("%d bytes, and %d after a start: %v", r.bytes, again.bytes, err)
+	}
+	other := tokenKey{"default", "ns", "other"}
+	r.bytes += tokensBytes
+	if err := r.addToken(other, ""); !errors.Is(err, errTokenBytes) {
+		t.Errorf("a token for which there is no room: %v", err)
+	}
+	if err := r.setLimits(other, l, true); !errors.Is(err, errTokenBytes) {
+		t.Errorf("limits for which there is no room: %v", err)
+	}
+	if err := r.setLimits(k, l, true); err != nil {
+		t.Errorf("other limits of a token that has some: %v", err)
+	}
+	if err := errors.Join(r.dropToken(k), r.dropToken(k)); err != nil || r.bytes != tokensBytes {
+		t.Errorf("%d bytes are left, %v", r.bytes-tokensBytes, err)
+	}
+}
+
 // TestTokensCost is not parallel, because it counts all allocations: what a change costs does not depend on how many
 // tokens there are.
 func TestTokensCost(t *testing.T) { //nolint:paralleltest // as it says
