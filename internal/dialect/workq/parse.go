@@ -124,7 +124,7 @@ func (p *parser) parse(line []byte, r *request) {
 		}
 	case verbSchedule:
 		if p.block(r, 6, textPayloadSize) {
-			r.text = p.parseSchedule(r)
+			r.text = p.parseAdd(r)
 		}
 	case verbRun:
 		if p.block(r, 5, textPayloadSize) {
@@ -281,8 +281,8 @@ func (p *parser) block(r *request, n int, wrong string) bool {
 	return true
 }
 
-// parseAdd reads the arguments of add. Number syntax comes before everything else
-// (protocol section 2).
+// parseAdd reads the arguments of add and of schedule, which has a time, too. Number
+// syntax comes before everything else (protocol section 2).
 func (p *parser) parseAdd(r *request) string {
 	if !p.ours(r, flagsMax) {
 		return textArgs
@@ -294,28 +294,13 @@ func (p *parser) parseAdd(r *request) string {
 	if text := p.times(r); text != "" {
 		return text
 	}
-	if text := p.numbers(r); text != "" {
-		return text
+	if r.verb == verbSchedule {
+		at, err := time.Parse(timeLayout, string(p.args[4]))
+		if err != nil {
+			return textTime
+		}
+		r.at = at
 	}
-	return p.ranges(r)
-}
-
-func (p *parser) parseSchedule(r *request) string {
-	if !p.ours(r, flagsMax) {
-		return textArgs
-	}
-	var ok bool
-	if r.id, ok = parseID(p.args[0]); !ok {
-		return textID
-	}
-	if text := p.times(r); text != "" {
-		return text
-	}
-	at, err := time.Parse(timeLayout, string(p.args[4]))
-	if err != nil {
-		return textTime
-	}
-	r.at = at
 	if text := p.numbers(r); text != "" {
 		return text
 	}
