@@ -43,10 +43,7 @@ func (a *API) Start() error { return a.stats.start(a.engine) }
 func (a *API) Used() bool { return a.stats.used() }
 
 // procedures are the procedures, which work on space and tube.
-var procedures = [...]struct {
-	name string
-	run  func(*API, *proc.Call)
-}{
+var procedures = proc.Procedures[*API]{
 	{"queue.put", func(a *API, c *proc.Call) { a.put(c, false) }},
 	{"queue.urgent", func(a *API, c *proc.Call) { a.put(c, true) }},
 	{"queue.put_unique", (*API).putUnique},
@@ -72,21 +69,10 @@ var procedures = [...]struct {
 // Statistics is the name of a procedure that both sets have.
 const Statistics = "queue.statistics"
 
-var numbers = func() map[string]int {
-	m := make(map[string]int)
-	for i := range procedures {
-		m[procedures[i].name] = i
-	}
-	return m
-}()
+var numbers = procedures.Numbers()
 
 // Names returns the names of the procedures by number.
-func Names() (names []string) {
-	for i := range procedures {
-		names = append(names, procedures[i].name)
-	}
-	return names
-}
+func Names() []string { return procedures.Names() }
 
 // Find returns the number of the procedure of a name; -1 if there is none.
 func Find(name []byte) int {
@@ -97,4 +83,4 @@ func Find(name []byte) int {
 }
 
 // Run runs a procedure.
-func (a *API) Run(n int, c *proc.Call) { procedures[n].run(a, c) }
+func (a *API) Run(n int, c *proc.Call) { procedures[n].Run(a, c) }

@@ -137,3 +137,26 @@ func (c *Call) ReadFailed(err error) {
 	c.Conn.LogReadFailed(err)
 	c.Raise(textInternal)
 }
+
+// Procedures are a set of procedures, which are known by their place in it.
+type Procedures[A any] []struct {
+	Name string
+	Run  func(A, *Call)
+}
+
+// Names returns the names by number.
+func (p Procedures[A]) Names() (names []string) {
+	for i := range p {
+		names = append(names, p[i].Name)
+	}
+	return names
+}
+
+// Numbers returns the numbers by name.
+func (p Procedures[A]) Numbers() map[string]int {
+	m := make(map[string]int, len(p))
+	for i := range p {
+		m[p[i].Name] = i
+	}
+	return m
+}

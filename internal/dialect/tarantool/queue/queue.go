@@ -40,10 +40,7 @@ type Client struct {
 }
 
 // procedures are the methods of tubes, and what there is besides.
-var procedures = [...]struct {
-	name string
-	run  func(*Client, *proc.Call)
-}{
+var procedures = proc.Procedures[*Client]{
 	{"put", (*Client).put},
 	{"take", (*Client).take},
 	{"ack", (*Client).ack},
@@ -66,21 +63,10 @@ var procedures = [...]struct {
 	{"queue.state", (*Client).state},
 }
 
-var numbers = func() map[string]int {
-	m := make(map[string]int)
-	for i := range procedures {
-		m[procedures[i].name] = i
-	}
-	return m
-}()
+var numbers = procedures.Numbers()
 
 // Names returns the names of the procedures by number.
-func Names() (names []string) {
-	for i := range procedures {
-		names = append(names, procedures[i].name)
-	}
-	return names
-}
+func Names() []string { return procedures.Names() }
 
 const tubePrefix = "queue.tube."
 
@@ -107,6 +93,6 @@ func (q *Client) Find(name []byte) int {
 }
 
 // Run runs the procedure that find has found.
-func (q *Client) Run(n int, c *proc.Call) { procedures[n].run(q, c) }
+func (q *Client) Run(n int, c *proc.Call) { procedures[n].Run(q, c) }
 
 func (*Client) nothing(c *proc.Call) { c.Nothing() }
