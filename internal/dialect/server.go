@@ -103,6 +103,16 @@ func (s *Server) TooMany(limit int) []byte {
 	return s.opts.Reject(limit)
 }
 
+// ReadFailed returns which refusal the error of a read of the engine is. One that is none is logged: the client learns
+// nothing of it.
+func (s *Server) ReadFailed(err error) job.Kind {
+	if refused, ok := errors.AsType[*job.Error](err); ok {
+		return refused.Kind
+	}
+	s.opts.Logger.Error("cannot read jobs", slog.String("dialect", s.opts.Name), slog.Any("error", err))
+	return job.Internal
+}
+
 // NewPipeline returns the pipeline of a connection, which counts what clients ask for.
 func (s *Server) NewPipeline(c *Conn) Pipeline {
 	return Pipeline{Conn: c, engine: s.opts.Engine, tally: NewTally(s.opts.Commands, c)}

@@ -193,7 +193,7 @@ func (c *conn) runPause() {
 	there, err := c.d.exists(name)
 	switch {
 	case err != nil:
-		c.broken(err)
+		c.fail(refusal(c.d.ReadFailed(err)))
 		return
 	case !there:
 		c.fail(replyNotFound)

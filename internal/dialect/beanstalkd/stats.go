@@ -2,7 +2,6 @@ package beanstalkd
 
 import (
 	"errors"
-	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -23,30 +22,13 @@ const (
 	urgentLooks = 10_000
 )
 
-// errNotThere is the reason of a NOT_FOUND.
-var errNotThere = errors.New("no such job or tube")
-
 // runRead runs one of the commands that read.
 func (c *conn) runRead() {
 	if c.req.verb == verbStats || c.req.verb == verbListTubes {
 		defer c.TakeAlone()()
 	}
 	if err := c.d.opts.Engine.Read(c.readFrom); err != nil {
-		c.broken(err)
-	}
-}
-
-// broken answers that something could not be read.
-func (c *conn) broken(err error) {
-	refused, expected := errors.AsType[*job.Error](err)
-	switch {
-	case errors.Is(err, errNotThere), expected && refused.Kind == job.NotFound:
-		c.fail(replyNotFound)
-	case expected && refused.Kind == job.Draining:
-		c.fail(replyDraining)
-	default:
-		c.d.opts.Logger.Error("cannot read", slog.String("dialect", c.d.Name()), slog.Any("error", err))
-		c.fail(replyInternal)
+		c.fail(refusal(c.d.ReadFailed(err)))
 	}
 }
 
@@ -109,7 +91,7 @@ func listOf(names []string) yaml {
 func (d *Dialect) get(v *engine.View, id uint64) (job.Job, error) {
 	j, err := v.Get(refOf(d.opts.Namespace, id))
 	if err == nil && !visible.Allow(j.State) {
-		err = errNotThere
+		err = job.ErrNotFound
 	}
 	return j, err
 }
@@ -130,7 +112,7 @@ func (c *conn) peek(v *engine.View, states ...job.State) error {
 		}
 	}
 	if first == nil {
-		return errNotThere
+		return job.ErrNotFound
 	}
 	c.found(first)
 	return nil
@@ -233,7 +215,7 @@ func (d *Dialect) statsTube(v *engine.View, name string) (yaml, error) {
 	}
 	c, ok := d.tubes.look(name)
 	if !ok && name != defaultTube && !there(&q) {
-		return nil, errNotThere
+		return nil, job.ErrNoQueue
 	}
 	urgent, _, err := v.ReadyAbove(&q, priority(urgentBelow), urgentLooks)
 	if err != nil {

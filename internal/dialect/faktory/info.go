@@ -1,8 +1,6 @@
 package faktory
 
 import (
-	"errors"
-	"log/slog"
 	"runtime/metrics"
 	"strconv"
 	"time"
@@ -110,14 +108,7 @@ func (d *Dialect) writeQueues(o *object) (sums job.Sums, missing uint64, err err
 }
 
 // readFailed answers a read of the engine that failed.
-func (c *conn) readFailed(err error) {
-	if refused, ok := errors.AsType[*job.Error](err); ok {
-		c.refuse(refusal(refused.Kind))
-		return
-	}
-	c.d.opts.Logger.Error("cannot read jobs", slog.String("dialect", c.d.Name()), slog.Any("error", err))
-	c.fail(textInternal)
-}
+func (c *conn) readFailed(err error) { c.refuse(refusal(c.d.ReadFailed(err))) }
 
 // writeSets writes what INFO says about jobs besides the queues.
 func (d *Dialect) writeSets(o *object, s *job.Sums) {

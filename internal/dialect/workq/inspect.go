@@ -3,7 +3,6 @@ package workq
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"millrace/internal/engine"
@@ -91,12 +90,7 @@ func (c *conn) runInspect() error {
 	if late, ok := errors.AsType[*lateError](err); ok {
 		return late.err
 	}
-	if refused, ok := errors.AsType[*job.Error](err); ok {
-		c.fail(refusal(refused.Kind))
-		return nil
-	}
-	c.d.opts.Logger.Error("cannot read jobs", slog.String("dialect", c.d.Name()), slog.Any("error", err))
-	c.fail(textInternal)
+	c.fail(refusal(c.d.ReadFailed(err)))
 	return nil
 }
 
