@@ -82,7 +82,7 @@ func nodeKey(name, doc string, at func(*Config) *string) Key {
 func checkNode(name string) error {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 	if name == "" || len(name) > 63 || strings.Trim(name, allowed) != "" {
-		return fmt.Errorf("%q is no name of a node: use up to 63 letters, digits, dots, dashes and underscores", name)
+		return fmt.Errorf("%q is not the name of a node: use up to 63 of letters, digits, ., - and _", name)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func checkHostName(name string) error {
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(rest, "."), ".") {
 		if label == "" || strings.Trim(strings.ToLower(label), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return fmt.Errorf(`%q is no name of a host: write names like jobs.internal or *.example.org, without a port`, name)
+			return fmt.Errorf(`%q is not a host name: write jobs.internal or *.example.org, without a port`, name)
 		}
 	}
 	return nil

@@ -130,7 +130,7 @@ func TestLmstfyProblems(t *testing.T) {
 		},
 		"range": {map[string]string{"lmstfy.default_ttl": "1193047h"}, []string{"out of range"}},
 		"tries": {map[string]string{"lmstfy.default_tries": "0"}, []string{"choose 1 to 65535"}},
-		"pool":  {map[string]string{"lmstfy.pools": "a, b.c"}, []string{`"b.c" is no name of a pool`}},
+		"pool":  {map[string]string{"lmstfy.pools": "a, b.c"}, []string{`"b.c" is not the name of a pool`}},
 		"accounts": {
 			map[string]string{"lmstfy.admin_accounts": "ann:x bobsecret"},
 			[]string{"entry 2 is not user:password"},

@@ -287,7 +287,7 @@ func TestProblems(t *testing.T) {
 				`--masenko-heartbeat: masenko.heartbeat: 0s is out of range: choose 1ms to 24h0m0s`,
 				`--masenko-max-connections: masenko.max_connections: 0 is out of range: choose 1 to 1048576`,
 				`--masenko-max-line: masenko.max_line: "10 apples" has an unknown unit: use KiB, MiB, GiB or TiB`,
-				`--masenko-namespace: masenko.namespace: "a b" is no namespace: use letters, digits, '-', '_' and '.'`,
+				`--masenko-namespace: masenko.namespace: "a b" is not a namespace: use letters, digits, '-', '_' and '.'`,
 				`--store-cache: store.cache: "x" is not a size: write a whole number with a unit, for example 64MiB`,
 				`--store-free-floor: store.free_floor: "99999999999TiB" is larger than any disk`,
 				`--store-sync-interval: store.sync_interval: "100" is not a duration: write a number with a unit (ms, s, m, h), for example "100ms"`,
@@ -564,7 +564,7 @@ func TestHosts(t *testing.T) {
 	}
 	for _, text := range []string{"*", "jobs.internal:7420", "http://jobs", "a..b", "*.*.b", "a b", "[::1]"} {
 		if _, err := load(Input{Flags: map[string]string{"listen.hosts": text}}); err == nil ||
-			!strings.Contains(err.Error(), "no name of a host") {
+			!strings.Contains(err.Error(), "not a host name") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -53,7 +53,7 @@ func parseOTLP(text string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return "", fmt.Errorf(`%q is no address of a collector: write for example "http://127.0.0.1:4318"`, text)
+		return "", fmt.Errorf(`%q is not the address of a collector: write for example "http://127.0.0.1:4318"`, text)
 	}
 	return text, nil
 }

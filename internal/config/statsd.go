@@ -85,7 +85,7 @@ func parseEndpoint(text string) (Endpoint, error) {
 	n, errPort := strconv.ParseUint(port, 10, 16)
 	if err != nil || errPort != nil || n == 0 || strings.ContainsAny(host, " \t\r\n/") {
 		return Endpoint{}, fmt.Errorf(
-			`%q is no place to send to: write host:port, for example "127.0.0.1:8125", or "unix:///path", or "off"`,
+			`%q is not a place to send to: write host:port, for example "127.0.0.1:8125", or "unix:///path", or "off"`,
 			text)
 	}
 	return Endpoint{"udp", addr}, nil
@@ -109,7 +109,7 @@ func parseStatsdNamespace(text string) (string, error) {
 
 func checkTag(tag string) error {
 	if !statsdTag.MatchString(tag) {
-		return fmt.Errorf("%q is no tag: write for example env:production, "+
+		return fmt.Errorf("%q is not a tag: write for example env:production, "+
 			"with a letter first and then letters, digits, '_', '-', ':', '.' and '/'", tag)
 	}
 	return nil

@@ -104,7 +104,7 @@ func checkNamespace(text string) error {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
 		default:
-			return fmt.Errorf("%q is no namespace: use letters, digits, '-', '_' and '.'", text)
+			return fmt.Errorf("%q is not a namespace: use letters, digits, '-', '_' and '.'", text)
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ type faktoryConn struct{ *lineConn }
 func followFaktory(ctx context.Context, address string) (Follower, error) {
 	u, ok := parseTCP(address, "7419")
 	if !ok {
-		return nil, fmt.Errorf("%q is no address to follow: write tcp://:PASSWORD@HOST:PORT", address)
+		return nil, fmt.Errorf("%q is not an address to follow: write tcp://:PASSWORD@HOST:PORT", address)
 	}
 	password, _ := u.User.Password()
 	f := &faktoryFollower{jobs: make(chan *dialect.Arrival, fetchMax), failed: make(chan error, 1)}

@@ -35,7 +35,7 @@ func parseTCP(address, port string) (u *url.URL, ok bool) {
 func dialLines(ctx context.Context, name, address, port string) (*lineConn, error) {
 	u, ok := parseTCP(address, port)
 	if !ok {
-		return nil, fmt.Errorf("%q is no address to follow: write tcp://HOST:PORT", address)
+		return nil, fmt.Errorf("%q is not an address to follow: write tcp://HOST:PORT", address)
 	}
 	return dialHost(ctx, name, u.Host)
 }

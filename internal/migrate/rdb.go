@@ -35,7 +35,7 @@ func openRDB(ctx context.Context, address string) (*rdbFile, error) {
 	if text, ok := strings.CutPrefix(query, "db="); ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return nil, fmt.Errorf("%q is no number of a database: write FILE?db=N", text)
+			return nil, fmt.Errorf("%q is not a number of a database: write FILE?db=N", text)
 		}
 		f.db = n
 	} else if query != "" {

@@ -144,7 +144,7 @@ func TestFaktoryFileDamaged(t *testing.T) {
 		t.Errorf("without a checksum: %v", err)
 	}
 	for address, says := range map[string]string{
-		path + "?db=x": "no number", path + "?x": "not understood",
+		path + "?db=x": "not a number", path + "?x": "not understood",
 		"/none.rdb": "no such file",
 	} {
 		if _, err := Open(t.Context(), "faktory", address); err == nil || !strings.Contains(err.Error(), says) {

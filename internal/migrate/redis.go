@@ -30,7 +30,7 @@ func openRedis(ctx context.Context, address string) (*redis.Client, error) {
 	}
 	o, err := redis.ParseURL(address)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no address of a Redis server: write redis://HOST:PORT/DB or "+
+		return nil, fmt.Errorf("%q is not the address of a Redis server: write redis://HOST:PORT/DB or "+
 			"unix:///PATH?db=N: %w", address, err)
 	}
 	o.Protocol = 2 // all that is needed, and older servers know nothing else

@@ -58,7 +58,7 @@ type tarantoolTube struct {
 func openTarantool(ctx context.Context, address string) (Source, error) {
 	u, ok := parseTCP(address, "3301")
 	if !ok {
-		return nil, fmt.Errorf("%q is no address of a Tarantool server: write tcp://USER:PASSWORD@HOST:PORT", address)
+		return nil, fmt.Errorf("%q is not an address of Tarantool: write tcp://USER:PASSWORD@HOST:PORT", address)
 	}
 	password, _ := u.User.Password()
 	c, err := dialIProto(ctx, u.Host, u.User.Username(), password)

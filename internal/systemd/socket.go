@@ -33,7 +33,7 @@ func inherit(env map[string]string) ([]Socket, error) {
 	}
 	count, err := strconv.Atoi(env["LISTEN_FDS"])
 	if err != nil || count < 0 || count > socketCountMax {
-		return nil, fmt.Errorf("LISTEN_FDS: %q is no number of sockets", env["LISTEN_FDS"])
+		return nil, fmt.Errorf("LISTEN_FDS: %q is not a number of sockets", env["LISTEN_FDS"])
 	}
 	var names []string
 	if text, given := env["LISTEN_FDNAMES"]; given && text != "" {

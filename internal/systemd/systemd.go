@@ -60,7 +60,7 @@ func watchdog(env map[string]string) (time.Duration, error) {
 	}
 	usec, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || usec <= 0 || usec > int64(time.Duration(1<<63-1)/time.Microsecond) {
-		return 0, fmt.Errorf("WATCHDOG_USEC: %q is no number of microseconds", text)
+		return 0, fmt.Errorf("WATCHDOG_USEC: %q is not a number of microseconds", text)
 	}
 	return time.Duration(usec) * time.Microsecond, nil
 }

@@ -129,7 +129,7 @@ func settingKeys() []config.Key {
 func checkPool(name string) error {
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" ||
 		len(name) > poolNameMax {
-		return fmt.Errorf("%q is no name of a pool: use letters, digits, '-' and '_'", name)
+		return fmt.Errorf("%q is not the name of a pool: use letters, digits, '-' and '_'", name)
 	}
 	return nil
 }
