@@ -54,25 +54,6 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-func TestRespawn(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Options{}, HandlerOptions{})
-	ids := f.allStates("q")
-	var n api.Count
-	f.want(200, "POST", "/api/v1/namespaces/ns/queues/q/respawn", `{"limit":5,"attempts":3,"ttl_seconds":60}`, &n)
-	d, err := f.service.Job("ns", "q", ids["dead"])
-	if n.Jobs != 1 || err != nil || d.State != "ready" || d.Attempts != 0 || d.Policy.MaxAttempts != 3 ||
-		d.ExpireAt == nil {
-		t.Errorf("%+v, %+v, %v", n, d, err)
-	}
-	for state, want := range map[string]int{"ready": 2, "scheduled": 1, "running": 1, "done": 1} {
-		f.want(200, "POST", "/api/v1/namespaces/ns/queues/q/purge", fmt.Sprintf(`{"state":%q}`, state), &n)
-		if n.Jobs != want {
-			t.Errorf("%d purged that were %s, want %d", n.Jobs, state, want)
-		}
-	}
-}
-
 // Names that a router would take out of a path are written with a mark, and each name in its own way.
 func TestPathSegment(t *testing.T) {
 	t.Parallel()
