@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"millrace/internal/config"
 	"millrace/internal/job"
 	"millrace/internal/offline"
 )
@@ -34,22 +33,13 @@ Exit status: 0 if all is well, 3 if the data is damaged, 1 if it could not be lo
 		Example: `  millrace check
   millrace check /var/lib/millrace/data
   millrace check --json /backup/monday | jq .ok`,
-		Args: atMostOneDir,
 	}
-	file := cmd.Flags().StringP("config", "c", "", "TOML file to find data.dir in ("+config.FileVariable+")")
-	must(cmd.MarkFlagFilename("config", "toml"))
+	find := addDir(cmd, p)
 	asJSON := cmd.Flags().Bool("json", false, "print a JSON object")
-	cmd.ValidArgsFunction = completeDirs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var dir string
-		if len(args) == 1 {
-			dir = args[0]
-		} else {
-			cfg, err := p.serverConfig(*file)
-			if err != nil {
-				return err
-			}
-			dir = cfg.Data.Dir
+		dir, err := find(args)
+		if err != nil {
+			return err
 		}
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return fail(fmt.Errorf("the directory %s does not exist: check the path", dir))

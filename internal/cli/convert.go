@@ -43,7 +43,8 @@ If it is interrupted, run it again: it goes on where it was.`,
 	return cmd
 }
 
-// addDir gives a command that works on a stopped node its argument, and returns what finds the directory.
+// addDir gives a command that works on a stopped server its argument, and returns what finds the directory: the one
+// that is named, or that of the configuration.
 func addDir(cmd *cobra.Command, p Process) func(args []string) (string, error) {
 	file := cmd.Flags().StringP("config", "c", "", "TOML file to find data.dir in ("+config.FileVariable+")")
 	must(cmd.MarkFlagFilename("config", "toml"))
@@ -53,7 +54,7 @@ func addDir(cmd *cobra.Command, p Process) func(args []string) (string, error) {
 		if len(args) == 1 {
 			return args[0], nil
 		}
-		cfg, err := server.Settings().Load(config.Input{File: *file, Environ: p.Environ})
+		cfg, err := p.serverConfig(*file)
 		if err != nil {
 			return "", err
 		}

@@ -89,12 +89,14 @@ func (s *asked) says(line string, texts ...string) {
 	}
 }
 
-// A command that asks a server finds the configuration of the packages, unless it is told of another.
+// A command that asks a server, or works on its data, finds the configuration of the packages, unless it is told of
+// another.
 func TestPackagedConfiguration(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "--web-password=secret")
 	file := filepath.Join(t.TempDir(), "millrace.toml")
-	text := "[web]\naddr = \"" + strings.TrimPrefix(s.url, "http://") + "\"\npassword = \"secret\"\n"
+	text := "[web]\naddr = \"" + strings.TrimPrefix(s.url, "http://") + "\"\npassword = \"secret\"\n" +
+		"[data]\ndir = \"nowhere/of-packages\"\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +110,11 @@ func TestPackagedConfiguration(t *testing.T) {
 	}
 	for _, line := range []string{"status", "queue ls", "health"} {
 		if got := run(nil, file, strings.Fields(line)...); got.status != exitOK {
+			t.Errorf("%s: status %d: %s", line, got.status, got.stderr)
+		}
+	}
+	for _, line := range []string{"check", "cluster leave --to-single", "cluster recover"} {
+		if got := run(nil, file, strings.Fields(line)...); !strings.Contains(got.stderr, "nowhere/of-packages") {
 			t.Errorf("%s: status %d: %s", line, got.status, got.stderr)
 		}
 	}
