@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,7 +49,7 @@ func newRoot(p Process) *cobra.Command {
 	root.Version = buildVersion().String()
 	root.SetVersionTemplate("millrace {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	cobra.AddTemplateFunc("wrapped", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(helpColumns) })
+	addWrapped()
 	root.SetUsageTemplate(flagUsages.ReplaceAllString(root.UsageTemplate(), "(wrapped .$1)"))
 	root.CompletionOptions.DisableDefaultCmd = true // ours has examples
 	hideSettings(root)
@@ -91,6 +92,11 @@ func newRoot(p Process) *cobra.Command {
 
 // helpColumns is how wide the help is: the flags of cobra's own template are lines of any length.
 const helpColumns = 120
+
+// addWrapped adds to what all templates of cobra know. It is done once, because several roots may be made at a time.
+var addWrapped = sync.OnceFunc(func() {
+	cobra.AddTemplateFunc("wrapped", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(helpColumns) })
+})
 
 var flagUsages = regexp.MustCompile(`\.(\w+Flags)\.FlagUsages`)
 
