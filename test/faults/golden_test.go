@@ -19,6 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/internal/commitlog/filelog"
+	"millrace/internal/dialect"
 	"millrace/internal/dialect/dialecttest"
 	"millrace/internal/engine"
 	"millrace/internal/job"
@@ -171,11 +172,11 @@ func pushThrough(t *testing.T, e *engine.Engine, d dialecttest.Driver) {
 	l := testkit.Listen(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	dialect := d.New(dialecttest.Settings{
-		Engine: e, Namespace: namespace, MaxCommand: 1 << 20,
-		WriteTimeout: time.Minute,
+	server := d.New(dialecttest.Settings{
+		Options:    dialect.Options{Engine: e, Namespace: namespace, WriteTimeout: time.Minute},
+		MaxCommand: 1 << 20,
 	})
-	go func() { served <- dialect.Serve(ctx, l) }()
+	go func() { served <- server.Serve(ctx, l) }()
 	conn, err := l.Dial()
 	if err != nil {
 		t.Fatal(err)
