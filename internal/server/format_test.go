@@ -11,6 +11,7 @@ import (
 	"millrace/internal/engine"
 	"millrace/internal/record"
 	"millrace/internal/store"
+	"millrace/test/tier"
 )
 
 // gated are requests that need a format of records.
@@ -71,7 +72,8 @@ func (c *formats) holds(format uint64) {
 // nor joins.
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	for i, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
+	orders := []string{"abc", "bca", "cab", "acb", "bac", "cba"}
+	for i, order := range tier.Pick(orders, orders[:3]) { // each node is the last one once
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
 			upgraded(t, strings.Split(order, ""), record.FormatBase+uint64(i)%(record.Format-1))

@@ -25,6 +25,7 @@ import (
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
 	"millrace/internal/testkit"
+	"millrace/test/tier"
 )
 
 const memDir = "/srv/data"
@@ -151,7 +152,7 @@ func TestCrash(t *testing.T) {
 				SegmentBytes: 32 << 10, Mode: commitlog.None,
 			})
 			c.mu.Lock()
-			c.every = 11
+			c.every = tier.Pick(11, 43)
 			c.mu.Unlock()
 			for n := 1; n <= 1500; n++ {
 				c.commit(t, s, n, n%7 == 0)

@@ -14,6 +14,7 @@ import (
 	"millrace/internal/store"
 	"millrace/internal/store/pebblestore"
 	"millrace/internal/store/storetest"
+	"millrace/test/tier"
 )
 
 const oldHistory = 301
@@ -118,7 +119,7 @@ func testUpgrade(t *testing.T, format int) {
 	for _, percent := range []int{0, 100} {
 		mem := oldDirectory(t, format)
 		c := &crashes{
-			mem: mem, every: 1, durable: oldHistory, newest: oldHistory,
+			mem: mem, every: tier.Pick(1, 5), durable: oldHistory, newest: oldHistory,
 			config: func(seed uint64) vfs.CrashCloneCfg {
 				return vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 0))}
 			},
